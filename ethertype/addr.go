@@ -1,0 +1,86 @@
+package ethertype
+
+import (
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"net"
+	"strconv"
+	"strings"
+)
+
+// MAC is a six-octet Ethernet hardware address. It is comparable.
+type MAC [6]byte
+
+// Broadcast is the address that every station on the segment receives.
+var Broadcast = MAC{0xff, 0xff, 0xff, 0xff, 0xff, 0xff}
+
+// String returns the usual form, for example "02:00:00:00:00:01".
+func (m MAC) String() string { return string(m.append(make([]byte, 0, 17))) }
+
+func (m MAC) append(b []byte) []byte {
+	for i, octet := range m {
+		if i > 0 {
+			b = append(b, ':')
+		}
+		b = hex.AppendEncode(b, []byte{octet})
+	}
+	return b
+}
+
+// IsGroup reports whether m is a multicast or the broadcast address.
+func (m MAC) IsGroup() bool { return m[0]&1 != 0 }
+
+// HardwareAddr returns m as the standard library's type.
+func (m MAC) HardwareAddr() net.HardwareAddr { return net.HardwareAddr(m[:]) }
+
+// ErrAddress is wrapped by every error that ParseMAC and ParseAddr return.
+var ErrAddress = errors.New("not a Bobnet address")
+
+// ParseMAC parses a six-octet address in any form that net.ParseMAC takes.
+func ParseMAC(s string) (MAC, error) {
+	hw, err := net.ParseMAC(s)
+	if err != nil || len(hw) != 6 {
+		return MAC{}, fmt.Errorf("ethertype: %q: %w: want six octets, as in 02:00:00:00:00:01", s, ErrAddress)
+	}
+	return MAC(hw), nil
+}
+
+// Addr names an endpoint: an interface on the segment and a port on it
+// (Bobnet paper, section 2.2). It is comparable and so can be a map key, and
+// it is a net.Addr. The zero Addr names nothing.
+type Addr struct {
+	MAC  MAC
+	Port uint16
+}
+
+var _ net.Addr = Addr{}
+
+// Network returns "bobnet".
+func (Addr) Network() string { return "bobnet" }
+
+// String returns the form that ParseAddr reads: "02:00:00:00:00:01/1024".
+func (a Addr) String() string {
+	b := a.MAC.append(make([]byte, 0, 23))
+	return string(strconv.AppendUint(append(b, '/'), uint64(a.Port), 10))
+}
+
+// IsZero reports whether a is the zero Addr.
+func (a Addr) IsZero() bool { return a == Addr{} }
+
+// ParseAddr parses "MAC/port".
+func ParseAddr(s string) (Addr, error) {
+	host, port, ok := strings.Cut(s, "/")
+	if !ok {
+		return Addr{}, fmt.Errorf("ethertype: %q: %w: want MAC/port, as in 02:00:00:00:00:01/1024", s, ErrAddress)
+	}
+	mac, err := ParseMAC(host)
+	if err != nil {
+		return Addr{}, err
+	}
+	p, err := strconv.ParseUint(port, 10, 16)
+	if err != nil {
+		return Addr{}, fmt.Errorf("ethertype: %q: %w: port %q is not in 0..65535", s, ErrAddress, port)
+	}
+	return Addr{MAC: mac, Port: uint16(p)}, nil
+}

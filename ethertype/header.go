@@ -1,0 +1,250 @@
+package ethertype
+
+import (
+	"encoding/binary"
+	"errors"
+	"hash/crc32"
+
+	"github.com/mdlayher/ethernet"
+)
+
+// Default is the EtherType that Bobnet uses unless configured otherwise:
+// IEEE 802 local experimental EtherType 1.
+const Default ethernet.EtherType = 0x88B5
+
+// Version is the only header version there is.
+const Version = 1
+
+// Sizes of what precedes the payload, in bytes.
+const (
+	EthernetSize = 14                      // dst, src, type
+	BaseSize     = 48                      // the Bobnet header
+	HeaderSize   = EthernetSize + BaseSize // both
+	MaxMTU       = 65535                   // largest MTU a Linux interface has
+	MinMTU       = 68                      // smallest
+	MaxFrame     = EthernetSize + MaxMTU   // largest frame
+	MaxSize      = MaxFrame - HeaderSize   // largest payload
+	PortAll      = uint16(0)               // frames to this port go to every NIC on the interface
+)
+
+// The field table: where each field of the frame starts.
+const (
+	fieldDst     = 0
+	fieldSrc     = 6
+	fieldType    = 12
+	fieldVersion = 14
+	fieldKind    = 15
+	fieldFlags   = 16
+	FieldDstPort = 18 // exported for the kernel's filter
+	fieldSrcPort = 20
+	fieldTag     = 22
+	fieldSeq     = 26
+	fieldAck     = 30
+	fieldMsg     = 34
+	fieldSack    = 38
+	fieldOffset  = 46
+	fieldLength  = 50
+	fieldSize    = 54
+	fieldCount   = 56
+	fieldCRC     = 58
+)
+
+// Kind says what a frame is for.
+type Kind uint8
+
+// The kinds. Data and RDMAWrite are sequenced: they occupy a sequence number
+// and are acknowledged on the reliable levels. The others are not.
+const (
+	KindInvalid    Kind = iota
+	KindData            // fragment of a message, or several whole messages (FlagPacked)
+	KindRDMAWrite       // fragment of a one-sided write; payload starts with an RDMA extension
+	KindAck             // acknowledgement on its own; payload: further selective bits, or none
+	KindRequest         // connection request
+	KindAccept          // its acceptance
+	KindReject          // its refusal, with a reason
+	KindProbe           // full-size frame that proves the MTU towards the server
+	KindProbeAck        // full-size answer that proves it towards the client
+	KindDisconnect      // the peer left
+	KindReset           // answer to a frame for a connection that does not exist
+	KindQuery           // name service: who has this name?
+	KindAnswer          // name service: I have it
+	KindEcho            // bobnet ping
+	KindEchoReply       // its answer
+	kindEnd
+)
+
+// Sequenced reports whether frames of kind k occupy a sequence number.
+func (k Kind) Sequenced() bool { return k == KindData || k == KindRDMAWrite }
+
+// Flags qualify a frame.
+type Flags uint16
+
+// The flags.
+const (
+	FlagLast      Flags = 1 << iota // last fragment of its message
+	FlagImmediate                   // the message carries immediate data
+	FlagPacked                      // of KindData only: payload is Count whole messages, each behind a Record
+	FlagAckNow                      // acknowledge without delay
+	FlagWholeCRC                    // the CRC covers the payload too
+	FlagRetry                       // this sequence number was sent before
+	flagEnd
+)
+
+// Header is a decoded frame header. Parse and Put convert; neither allocates.
+type Header struct {
+	Dst, Src MAC
+	Type     ethernet.EtherType
+	Kind     Kind
+	Flags    Flags
+	DstPort  uint16
+	SrcPort  uint16
+	Tag      uint32
+	Seq      Seq
+	Ack      Seq
+	Msg      Seq
+	Sack     uint64
+	Offset   uint32
+	Length   uint32
+	Size     uint16
+	Count    uint16
+}
+
+// What Parse finds wrong with a frame. The values carry no detail, because
+// they are returned for hostile bytes at line rate; count them by identity.
+var (
+	ErrShort   = errors.New("ethertype: frame is shorter than its header or its size field says")
+	ErrVersion = errors.New("ethertype: unknown header version")
+	ErrKind    = errors.New("ethertype: unknown frame kind")
+	ErrFlags   = errors.New("ethertype: unknown flag, or one that the frame's kind cannot have")
+	ErrCRC     = errors.New("ethertype: CRC32C does not match")
+	ErrRange   = errors.New("ethertype: fragment lies outside its message")
+)
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// Parse decodes the header at the start of frame and returns the payload, a
+// part of frame. It checks length, version, kind, flags and CRC, in that
+// order, and that Offset and Size of a data fragment lie within Length. It
+// does not look at Dst and Type: the link did. On an error h is undefined.
+// Put of what Parse has accepted yields the same
+// bytes, up to the CRC.
+func (h *Header) Parse(frame []byte) (payload []byte, err error) {
+	if len(frame) < HeaderSize {
+		return nil, ErrShort
+	}
+	h.get(frame)
+	switch {
+	case frame[fieldVersion] != Version:
+		return nil, ErrVersion
+	case h.Kind == KindInvalid || h.Kind >= kindEnd:
+		return nil, ErrKind
+	case h.Flags >= flagEnd:
+		return nil, ErrFlags
+	case len(frame)-HeaderSize < int(h.Size):
+		return nil, ErrShort
+	}
+	payload = frame[HeaderSize : HeaderSize+int(h.Size)]
+	if binary.BigEndian.Uint32(frame[fieldCRC:]) != checksum(frame[:fieldCRC], payload, h.Flags) {
+		return nil, ErrCRC
+	}
+	if err := h.check(); err != nil {
+		return nil, err
+	}
+	return payload, nil
+}
+
+// get decodes the HeaderSize bytes at the start of b as they are.
+func (h *Header) get(b []byte) {
+	b = b[:HeaderSize:HeaderSize]
+	be := binary.BigEndian
+	h.Dst = MAC(b[fieldDst:])
+	h.Src = MAC(b[fieldSrc:])
+	h.Type = ethernet.EtherType(be.Uint16(b[fieldType:]))
+	h.Kind = Kind(b[fieldKind])
+	h.Flags = Flags(be.Uint16(b[fieldFlags:]))
+	h.DstPort = be.Uint16(b[FieldDstPort:])
+	h.SrcPort = be.Uint16(b[fieldSrcPort:])
+	h.Tag = be.Uint32(b[fieldTag:])
+	h.Seq = Seq(be.Uint32(b[fieldSeq:]))
+	h.Ack = Seq(be.Uint32(b[fieldAck:]))
+	h.Msg = Seq(be.Uint32(b[fieldMsg:]))
+	h.Sack = be.Uint64(b[fieldSack:])
+	h.Offset = be.Uint32(b[fieldOffset:])
+	h.Length = be.Uint32(b[fieldLength:])
+	h.Size = be.Uint16(b[fieldSize:])
+	h.Count = be.Uint16(b[fieldCount:])
+}
+
+// check finds out whether the frame contradicts itself.
+func (h *Header) check() error {
+	packed := h.Flags&FlagPacked != 0
+	switch {
+	case packed && h.Kind != KindData:
+		return ErrFlags
+	case packed || !h.Kind.Sequenced():
+		return nil
+	}
+	data := int64(h.Size) - int64(h.extension())
+	if data < 0 || int64(h.Offset)+data > int64(h.Length) {
+		return ErrRange
+	}
+	return nil
+}
+
+// extension returns how many bytes of the payload precede the message's data
+// in a sequenced frame that is not packed.
+func (h *Header) extension() int {
+	switch {
+	case h.Kind == KindRDMAWrite:
+		return RDMASize
+	case h.Flags&FlagImmediate != 0:
+		return ImmediateSize
+	}
+	return 0
+}
+
+// Put encodes h into the first HeaderSize bytes of b, which must be that long,
+// without the CRC: call Seal when the payload is in place.
+func (h *Header) Put(b []byte) {
+	b = b[:HeaderSize:HeaderSize]
+	be := binary.BigEndian
+	*(*MAC)(b[fieldDst:]) = h.Dst
+	*(*MAC)(b[fieldSrc:]) = h.Src
+	be.PutUint16(b[fieldType:], uint16(h.Type))
+	b[fieldVersion] = Version
+	b[fieldKind] = byte(h.Kind)
+	be.PutUint16(b[fieldFlags:], uint16(h.Flags))
+	be.PutUint16(b[FieldDstPort:], h.DstPort)
+	be.PutUint16(b[fieldSrcPort:], h.SrcPort)
+	be.PutUint32(b[fieldTag:], h.Tag)
+	be.PutUint32(b[fieldSeq:], uint32(h.Seq))
+	be.PutUint32(b[fieldAck:], uint32(h.Ack))
+	be.PutUint32(b[fieldMsg:], uint32(h.Msg))
+	be.PutUint64(b[fieldSack:], h.Sack)
+	be.PutUint32(b[fieldOffset:], h.Offset)
+	be.PutUint32(b[fieldLength:], h.Length)
+	be.PutUint16(b[fieldSize:], h.Size)
+	be.PutUint16(b[fieldCount:], h.Count)
+}
+
+// Seal writes the CRC into head, which Put has filled. rest is what follows
+// the header on the wire, in order; it is read only when FlagWholeCRC is set.
+// head may itself be longer than HeaderSize: what it holds beyond is payload.
+func Seal(head []byte, rest ...[]byte) {
+	sum := crc32.Update(0, castagnoli, head[:fieldCRC])
+	if Flags(binary.BigEndian.Uint16(head[fieldFlags:]))&FlagWholeCRC != 0 {
+		sum = crc32.Update(sum, castagnoli, head[HeaderSize:])
+		for _, part := range rest {
+			sum = crc32.Update(sum, castagnoli, part)
+		}
+	}
+	binary.BigEndian.PutUint32(head[fieldCRC:], sum)
+}
+
+func checksum(head, payload []byte, flags Flags) uint32 {
+	sum := crc32.Update(0, castagnoli, head)
+	if flags&FlagWholeCRC != 0 {
+		sum = crc32.Update(sum, castagnoli, payload)
+	}
+	return sum
+}

@@ -1,0 +1,15 @@
+package ethertype
+
+// Seq is a 32-bit number that wraps around: a frame's sequence number or a
+// message's number. Two of them can be compared as long as they lie less than
+// 2^31 apart, which every window in Bobnet keeps by orders of magnitude.
+type Seq uint32
+
+// Less reports whether s comes before t.
+func (s Seq) Less(t Seq) bool { return int32(s-t) < 0 }
+
+// LessEq reports whether s comes before t or is t.
+func (s Seq) LessEq(t Seq) bool { return int32(s-t) <= 0 }
+
+// Sub returns the signed distance from t to s: s = t + Sub.
+func (s Seq) Sub(t Seq) int { return int(int32(s - t)) }

@@ -1,0 +1,315 @@
+package reliability
+
+import (
+	"time"
+
+	"github.com/bobnet-go/bobnet/ethertype"
+)
+
+const (
+	// reorderMin is the least time, in nanoseconds, by which a frame must be
+	// later than one sent after it to count as lost.
+	reorderMin = 10_000
+	// probeMin is the least time before a tail probe, besides the peer's
+	// acknowledgement delay: what a host may take to run the peer.
+	probeMin = 300_000
+	// maxProbes is how many probes come before the first time-out, each after
+	// twice the time of the one before.
+	maxProbes = 8
+	// maxDoubt bounds the doubling of the time to a probe while every answer
+	// comes after one and so gives no round-trip sample.
+	maxDoubt = 2
+	// stalledTries times MaxTries time-outs without progress end a connection
+	// whose peer is heard.
+	stalledTries = 4
+	// longSilence is after how many time-outs without any word from the peer
+	// a word from it shortens the wait for the next.
+	longSilence = 3
+)
+
+// transmission is what is known of one frame on its way.
+type transmission struct {
+	order       uint32
+	sentAt, rtt int64
+	ok          bool
+}
+
+// newest keeps the transmission in t that was sent last.
+func (t *transmission) newest(u transmission) {
+	if u.ok && (!t.ok || int32(u.order-t.order) > 0) {
+		*t = u
+	}
+}
+
+// recovery finds out what has been lost: by time against what was sent later
+// (RACK, RFC 8985 section 6), by tail probes (TLP, section 7) and by
+// retransmission time-outs (RFC 6298, section 5).
+type recovery struct {
+	latest    transmission // the latest sent that was delivered
+	reorder   int64        // reordering window, ns
+	reorderAt int64        // when the next frame turns from late to lost, or never
+	timeoutAt int64        // when a probe or a time-out is due, or never
+	timeout   bool         // it is a time-out
+	probes    uint8        // probes since anything was acknowledged
+	doubt     uint8        // the time to a probe is doubled that often
+	backoff   uint8        // the time-out is doubled that often
+	tries     uint16       // time-outs since anything was acknowledged
+	silent    uint16       // time-outs since the peer was heard
+	due       cause        // send dueSeq again whatever the window says
+	dueSeq    ethertype.Seq
+}
+
+// cause is why a frame goes again.
+type cause uint8
+
+const (
+	causeNone cause = iota
+	causeLost
+	causeProbe
+	causeTimeout
+)
+
+func (r *recovery) init() {
+	*r = recovery{reorder: reorderMin, reorderAt: never, timeoutAt: never}
+}
+
+// tally is what one acknowledgement brings.
+type tally struct {
+	acked    int           // frames
+	flight   int           // frames under way before
+	needless int           // frames that had been sent again without need
+	high     ethertype.Seq // one past the highest acknowledged
+	fresh    transmission  // newest of the frames sent once
+	again    transmission  // newest of those sent again
+}
+
+// deliver takes a frame that is acknowledged for the first time out of its queue.
+func (s *Sender) deliver(now int64, seq ethertype.Seq, slot *frame, t *tally) {
+	if slot.state == stateLost {
+		s.lost.remove(&s.ring, seq)
+	} else {
+		s.out.remove(&s.ring, seq)
+	}
+	t.acked++
+	u := transmission{order: slot.order, sentAt: slot.sentAt, rtt: now - slot.sentAt, ok: true}
+	switch {
+	case !slot.resent:
+		if seq.Less(s.high) {
+			s.overtaken(u.rtt - s.rec.latest.rtt)
+		}
+		t.fresh.newest(u)
+	case 2*u.rtt < s.rtt.smallest: // acknowledged before it can have arrived: the first one did
+		t.needless++
+	default:
+		t.again.newest(u)
+	}
+}
+
+// overtaken widens the reordering window for a frame that came later by late
+// than one sent after it.
+func (s *Sender) overtaken(late int64) {
+	s.rec.reorder = s.reorderLimit(max(s.rec.reorder, late+late/4))
+}
+
+// reorderLimit bounds a reordering window. RFC 8985 allows one round trip; on
+// a segment, where that is the time of a few dozen frames, frames that were
+// overtaken by 64 need more.
+func (s *Sender) reorderLimit(ns int64) int64 {
+	return min(ns, max(4*s.rtt.smoothed, reorderMin))
+}
+
+// progress draws the conclusions from an acknowledgement of something new.
+func (s *Sender) progress(now int64, t *tally) {
+	if t.fresh.ok {
+		s.rtt.sample(now, t.fresh.rtt, s.cfg)
+		s.rec.backoff, s.rec.doubt = 0, 0
+	} else if s.rec.probes > 0 {
+		s.rec.doubt = min(s.rec.doubt+1, maxDoubt)
+	}
+	s.judge(now, t)
+	s.rec.latest.newest(t.fresh)
+	s.detectLost(now)
+	s.cc.grow(s.rec.latest.sentAt, t.acked, t.flight)
+	s.rec.probes, s.rec.tries, s.rec.due = 0, 0, causeNone
+	s.rec.backoff /= 2
+	if s.una == s.nxt {
+		s.rec.timeoutAt = never
+	} else {
+		s.arm(now)
+	}
+}
+
+// judge decides whether what was sent again was needed.
+func (s *Sender) judge(now int64, t *tally) {
+	if t.needless > 0 {
+		s.stats.Needless += uint64(t.needless)
+		s.rec.reorder = s.reorderLimit(2 * s.rec.reorder)
+		if s.cc.needless(t.needless) {
+			s.stats.Undone++
+		}
+	}
+	if s.rec.tries > 0 && t.fresh.ok {
+		// Frames from before the time-out arrive: the peer was only slow
+		// (F-RTO, RFC 5682), and an acknowledgement of the frame sent again
+		// says nothing of those that are still under way.
+		s.cc.undo()
+		s.stats.Undone++
+		return
+	}
+	if !t.again.ok {
+		return
+	}
+	s.cc.needed()
+	s.rec.latest.newest(t.again)
+	if s.rec.probes > 0 && !t.fresh.ok && t.flight >= s.cc.frames() {
+		s.cut(now, t.again.sentAt) // a whole window was lost, and a probe repaired it
+	}
+}
+
+func (s *Sender) cut(now, sentAt int64) {
+	if s.cc.cut(now, sentAt) {
+		s.stats.Cuts++
+		s.rec.reorder -= (s.rec.reorder - reorderMin) / 16
+	}
+}
+
+// detectLost puts the frames under way that are too late into the queue of the
+// lost: those sent before the latest that was delivered, by more than a round
+// trip and the reordering window.
+func (s *Sender) detectLost(now int64) {
+	r := &s.rec
+	r.reorderAt = never
+	patience := r.latest.rtt + max(r.reorder, s.rtt.smallest/4)
+	for r.latest.ok && s.out.n > 0 {
+		seq := s.full(s.out.head)
+		slot := s.ring.at(seq)
+		if int32(slot.order-r.latest.order) >= 0 {
+			return
+		}
+		if lostAt := slot.sentAt + patience; lostAt > now {
+			r.reorderAt = lostAt
+			return
+		}
+		s.out.remove(&s.ring, seq)
+		s.lost.push(&s.ring, seq)
+		slot.state = stateLost
+		s.cut(now, slot.sentAt)
+	}
+}
+
+// full returns the sequence number in flight of which short is the lower half.
+func (s *Sender) full(short uint16) ethertype.Seq {
+	return s.una + ethertype.Seq(short-uint16(s.una))
+}
+
+// heard takes note of a word from the peer, whatever it says.
+func (s *Sender) heard(now int64) {
+	s.heardAt = now
+	if s.rec.silent == 0 {
+		return
+	}
+	if at := now + s.rtt.rto; s.rec.silent >= longSilence && at < s.rec.timeoutAt {
+		s.rec.backoff, s.rec.timeoutAt = 0, at
+	}
+	s.rec.silent = 0
+}
+
+// arm sets when the next probe or time-out is due if nothing is acknowledged.
+func (s *Sender) arm(now int64) {
+	r := &s.rec
+	if r.backoff == 0 && r.tries == 0 && r.probes < maxProbes {
+		if wait := s.probeAfter() << (r.probes/2 + r.doubt); wait < s.rtt.rto {
+			r.timeoutAt, r.timeout = now+wait, false
+			return
+		}
+	}
+	r.timeoutAt, r.timeout = now+min(s.rtt.rto<<r.backoff, s.cfg.MaxRTO), true
+}
+
+func (s *Sender) probeAfter() int64 {
+	return max(2*s.rtt.smoothed, probeMin, s.cc.interval(s.rtt.smoothed)) + s.cfg.AckDelay
+}
+
+// OnTimer does what is due at now; calls before Deadline do nothing. It
+// returns an *UnreachableError when the peer has not answered for too long:
+// the connection is then over.
+func (s *Sender) OnTimer(now int64) error {
+	if s.waiting && now >= s.cc.nextSend {
+		s.waiting = false
+	}
+	if now >= s.rec.reorderAt {
+		s.detectLost(now)
+	}
+	if now >= s.rec.timeoutAt {
+		return s.expire(now)
+	}
+	return nil
+}
+
+// expire arranges for a probe or a retransmission on time-out.
+func (s *Sender) expire(now int64) error {
+	r := &s.rec
+	switch {
+	case s.out.n == 0: // what is not under way cannot be answered
+	case !r.timeout:
+		r.probes++
+		r.due, r.dueSeq = causeProbe, s.full(s.out.tail)
+	default:
+		r.tries++
+		r.silent++
+		if int(r.silent) >= s.cfg.MaxTries || int(r.tries) >= stalledTries*s.cfg.MaxTries {
+			r.timeoutAt = never
+			return &UnreachableError{Tries: int(r.tries), Silent: time.Duration(now - s.heardAt)}
+		}
+		s.cc.collapse(now, r.tries == 1)
+		r.due, r.dueSeq = causeTimeout, s.una
+		if s.rtt.rto<<r.backoff < s.cfg.MaxRTO {
+			r.backoff++
+		}
+	}
+	s.arm(now)
+	return nil
+}
+
+// Deadline returns when to call OnTimer, math.MaxInt64 if never.
+func (s *Sender) Deadline() int64 {
+	at := min(s.rec.timeoutAt, s.rec.reorderAt)
+	if s.waiting {
+		at = min(at, s.cc.nextSend)
+	}
+	return at
+}
+
+// Retransmit returns the next frame to send again at now, and takes it as
+// sent. ok is false when there is none, or when it must wait for the window or
+// for the pace. The caller sends it under its old number seq, with FlagRetry
+// and FlagAckNow. f is valid until the next call of a method of s.
+func (s *Sender) Retransmit(now int64) (f *Sent, seq ethertype.Seq, ok bool) {
+	switch {
+	case s.rec.due == causeProbe:
+		s.stats.Probes++
+		seq = s.rec.dueSeq
+	case s.rec.due == causeTimeout:
+		s.stats.Timeouts++
+		seq = s.rec.dueSeq
+	case s.lost.n > 0 && int(s.out.n) < s.cc.frames() && s.mayPace(now):
+		s.stats.Fast++
+		seq = s.full(s.lost.head)
+		s.cc.again()
+		if s.out.n == 0 {
+			s.arm(now)
+		}
+	default:
+		return nil, 0, false
+	}
+	s.rec.due = causeNone
+	slot := s.ring.at(seq)
+	if slot.state == stateLost {
+		s.lost.remove(&s.ring, seq)
+	} else {
+		s.out.remove(&s.ring, seq)
+	}
+	slot.resent = true
+	s.send(now, seq, slot)
+	return &slot.Sent, seq, true
+}

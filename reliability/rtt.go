@@ -1,0 +1,35 @@
+package reliability
+
+// minLife is for how long, in nanoseconds, the smallest round trip seen counts:
+// after that, paths may have changed.
+const minLife = 10_000_000_000
+
+// rttEstimator smooths round-trip samples (RFC 6298) and keeps the smallest.
+// Its caller takes samples only from frames that were sent once (Karn).
+type rttEstimator struct {
+	smoothed  int64 // ns; 0 before the first sample
+	variation int64 // ns
+	smallest  int64 // ns; 0 before the first sample
+	minAt     int64 // when smallest was taken
+	rto       int64 // ns, without back-off, within the Config's bounds
+}
+
+func (e *rttEstimator) init(cfg *Config) {
+	*e = rttEstimator{rto: cfg.MinRTO}
+}
+
+func (e *rttEstimator) sample(now, rtt int64, cfg *Config) {
+	rtt = max(rtt, 1)
+	if e.smoothed == 0 {
+		e.smoothed, e.variation = rtt, rtt/2
+		e.smallest, e.minAt = rtt, now
+	} else {
+		err := rtt - e.smoothed
+		e.smoothed += err / 8
+		e.variation += (max(err, -err) - e.variation) / 4
+		if rtt <= e.smallest || now-e.minAt > minLife {
+			e.smallest, e.minAt = rtt, now
+		}
+	}
+	e.rto = min(max(e.smoothed+4*e.variation+cfg.AckDelay, cfg.MinRTO), cfg.MaxRTO)
+}

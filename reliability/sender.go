@@ -1,0 +1,222 @@
+package reliability
+
+import (
+	"math/bits"
+
+	"github.com/bobnet-go/bobnet/ethertype"
+)
+
+// Sender keeps the sequenced frames of one connection until the peer has
+// acknowledged them, and says which may go and which must go again. The zero
+// Sender needs Init. It must not be used by two goroutines at a time.
+//
+// The caller sends what Retransmit returns, then as many new frames as Room
+// allows, each recorded with Push; it passes what acknowledgements say to
+// OnAck, and calls OnTimer when Deadline has come. After OnAck and OnTimer
+// there may be something to send.
+type Sender struct {
+	cfg      *Config
+	una, nxt ethertype.Seq // lowest unacknowledged, next to be pushed
+	high     ethertype.Seq // one past the highest acknowledged
+	asked    ethertype.Seq // where FlagAckNow was set last
+	ring     ring
+	out      queue // frames under way, in the order in which they were sent
+	lost     queue // frames to be sent again
+	rtt      rttEstimator
+	cc       congestion
+	rec      recovery
+	order    uint32 // transmissions so far
+	waiting  bool   // a frame waits for the pace: nextSend is a deadline
+	heardAt  int64  // when the peer was last heard; before that, when the flight began
+	stats    SenderCounters
+}
+
+// Init makes s ready for a connection whose first frame has the number first.
+// A nil cfg means the defaults. Init panics when cfg.Validate would return an
+// error. It keeps the memory that s has.
+func (s *Sender) Init(cfg *Config, first ethertype.Seq) {
+	mustBeValid(cfg)
+	cfg = cfg.Resolve()
+	clear(s.ring.acked)
+	*s = Sender{cfg: cfg, una: first, nxt: first, high: first, asked: first, ring: s.ring}
+	s.rtt.init(cfg)
+	s.cc.init(cfg)
+	s.rec.init()
+}
+
+func mustBeValid(cfg *Config) {
+	if err := cfg.Validate(); err != nil {
+		panic(err)
+	}
+}
+
+// Room returns how many new frames may go at now. It is 0 while frames that
+// must go again need all the room: see Retransmit first.
+func (s *Sender) Room(now int64) int {
+	room := s.cfg.Window - s.nxt.Sub(s.una)
+	if s.lost.n == 0 && !s.cc.paced() {
+		return max(min(room, s.cc.frames()-int(s.out.n)), 0)
+	}
+	if room <= 0 || !s.mayPace(now) {
+		return 0
+	}
+	return max(min(room, s.cc.frames()-int(s.out.n)-int(s.lost.n)), 0)
+}
+
+// mayPace reports whether the pace allows a frame at now. When it does not,
+// somebody waits for it.
+func (s *Sender) mayPace(now int64) bool {
+	if s.cc.paced() && now < s.cc.nextSend {
+		s.waiting = true
+		return false
+	}
+	return true
+}
+
+// Push records a new frame, which Room has allowed, as sent at now. The caller
+// sends it under the number seq, with FlagAckNow when ackNow is set.
+func (s *Sender) Push(now int64, f Sent) (seq ethertype.Seq, ackNow bool) {
+	seq = s.nxt
+	inFlight := seq.Sub(s.una)
+	if inFlight == len(s.ring.slots) {
+		s.ring.grow(s.una)
+	}
+	if inFlight == 0 {
+		s.begin(now)
+	}
+	s.nxt++
+	slot := s.ring.at(seq)
+	slot.Sent, slot.resent = f, false
+	s.send(now, seq, slot)
+	s.stats.Sent++
+	return seq, s.askNow(seq)
+}
+
+// begin starts the timer for the first frame in flight.
+func (s *Sender) begin(now int64) {
+	if s.heardAt == 0 {
+		s.heardAt = now
+	}
+	s.arm(now)
+}
+
+// send puts a frame under way.
+func (s *Sender) send(now int64, seq ethertype.Seq, slot *frame) {
+	s.order++
+	slot.order, slot.sentAt, slot.state = s.order, now, stateOut
+	s.out.push(&s.ring, seq)
+	if s.cc.paced() {
+		s.waiting = false
+		s.cc.nextSend = now + s.cc.interval(s.rtt.smoothed)
+	}
+}
+
+// askNow decides whether the frame seq asks for an acknowledgement: when it
+// fills the window, and when half of a window has gone without being asked for.
+func (s *Sender) askNow(seq ethertype.Seq) bool {
+	if s.asked.Less(s.una) {
+		s.asked = s.una
+	}
+	window := min(s.cfg.Window, s.cc.frames())
+	if int(s.out.n) < window && s.nxt.Sub(s.una) < s.cfg.Window && 2*s.nxt.Sub(s.asked) < window {
+		return false
+	}
+	s.asked = s.nxt
+	return true
+}
+
+// OnAck takes what a valid frame from the peer acknowledges: the cumulative
+// ack, the bitmap sack behind it, and the payload more of a bare
+// acknowledgement, or nil. progress is whether a frame was acknowledged that
+// had not been. A frame that acknowledges what was never sent, or that no
+// Receiver would have made, is counted and otherwise ignored: valid is false.
+func (s *Sender) OnAck(now int64, ack ethertype.Seq, sack uint64, more []byte) (progress, valid bool) {
+	n := ack.Sub(s.una)
+	if n > s.nxt.Sub(s.una) || n < -ackHistory {
+		s.stats.Invalid++
+		return false, false
+	}
+	if sack|uint64(len(more)) != 0 && !s.validSack(ack, sack, more) {
+		s.stats.Invalid++
+		return false, false
+	}
+	if n < 0 { // overtaken by a later one, which said as much
+		s.heard(now)
+		return false, true
+	}
+	if n == 0 && sack == 0 && len(more) == 0 {
+		s.heard(now)
+		return false, true
+	}
+	t := tally{flight: int(s.out.n)}
+	for ; s.una != ack; s.una++ {
+		if slot := s.ring.at(s.una); slot.state == stateAcked {
+			s.ring.clearAcked(s.una)
+		} else {
+			s.deliver(now, s.una, slot, &t)
+		}
+	}
+	if s.high.Less(ack) {
+		t.high = ack
+	} else {
+		t.high = s.high
+	}
+	if sack != 0 {
+		s.deliverSack(now, ack+1, sack, &t)
+	}
+	for i := 0; i+8 <= len(more); i += 8 {
+		s.deliverSack(now, ack+65+ethertype.Seq(8*i), sackWord(more, i), &t)
+	}
+	s.high = t.high
+	s.heard(now)
+	if t.acked == 0 {
+		return false, true
+	}
+	s.progress(now, &t)
+	return true, true
+}
+
+// deliverSack delivers the frames behind the bits of one word, the least
+// significant standing for first, as far as they are news.
+func (s *Sender) deliverSack(now int64, first ethertype.Seq, word uint64, t *tally) {
+	word &^= window64(s.ring.acked, first)
+	for ; word != 0; word &= word - 1 {
+		seq := first + ethertype.Seq(bits.TrailingZeros64(word))
+		s.deliver(now, seq, s.ring.at(seq), t)
+		s.ring.at(seq).state = stateAcked
+		s.ring.setAcked(seq)
+		if !seq.Less(t.high) {
+			t.high = seq + 1
+		}
+	}
+}
+
+// NextSeq returns the number that the next new frame will have.
+func (s *Sender) NextSeq() ethertype.Seq { return s.nxt }
+
+// Una returns the lowest number that is not acknowledged, NextSeq when all are.
+func (s *Sender) Una() ethertype.Seq { return s.una }
+
+// InFlight returns how many numbers lie from Una to NextSeq: frames of which
+// the first is not acknowledged.
+func (s *Sender) InFlight() int { return s.nxt.Sub(s.una) }
+
+// Queued returns how many frames are believed lost and wait to go again.
+func (s *Sender) Queued() int { return int(s.lost.n) }
+
+// Acked reports whether all frames from first to last, inclusive, have been
+// acknowledged, cumulatively or selectively.
+func (s *Sender) Acked(first, last ethertype.Seq) bool {
+	if last.Less(s.una) {
+		return true
+	}
+	if first.LessEq(s.una) || s.nxt.LessEq(last) {
+		return false
+	}
+	for seq := first; seq.LessEq(last); seq++ {
+		if s.ring.at(seq).state != stateAcked {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,262 @@
+// Package fault wraps a link and makes frames go wrong: lost, duplicated,
+// overtaken, corrupted, delayed, by chance from a seed or by a script.
+//
+// Frames are copied before anything is done to them, so the sender's memory
+// stays as it is, and corruption hits the finished bytes, checksum included. A
+// frame that is held back comes out in a later call of Send, Recv or Wait.
+package fault
+
+import (
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/transport"
+)
+
+// retry is when Wait offers frames again that the network had no room for.
+const retry = int64(50 * time.Microsecond)
+
+// Link is a transport.Link that treats the frames of another as Options say.
+// Goroutines may share it as transport.Link says.
+type Link struct {
+	inner transport.Link
+	opts  Options
+
+	mu     sync.Mutex // around the inner Send and Recv, because Wait sends too
+	tx, rx *shaper    // nil: that direction is left alone
+	batch  [transport.MaxBatch]transport.Frame
+	views  [transport.MaxBatch][]byte
+	lent   int // frames of rx.ready whose views the caller has
+
+	txNext, rxNext atomic.Int64 // when a held frame comes out; for Wait and Ready
+	faults         atomic.Uint64
+	closed         atomic.Bool
+
+	waits atomic.Bool // a goroutine is in Wait
+	woken atomic.Bool // Wake was called since
+	nudge atomic.Bool // Send has made Wait look at txNext again
+	own   atomic.Uint64
+}
+
+var _ transport.Link = (*Link)(nil)
+
+// New returns a link that does what opts say to the frames of link, which the
+// caller uses no more; Close closes it too.
+func New(link transport.Link, opts Options) *Link {
+	l := &Link{inner: link, opts: opts.withDefaults()}
+	if l.opts.covers(Tx) {
+		l.tx = newShaper(&l.opts, Tx)
+	}
+	if l.opts.covers(Rx) {
+		l.rx = newShaper(&l.opts, Rx)
+	}
+	l.txNext.Store(transport.Forever)
+	l.rxNext.Store(transport.Forever)
+	return l
+}
+
+// Info implements transport.Link. A link whose frames may be corrupted is
+// Unprotected.
+func (l *Link) Info() transport.Info {
+	info := l.inner.Info()
+	info.Driver = "fault+" + info.Driver
+	info.Unprotected = info.Unprotected || l.opts.corrupts()
+	return info
+}
+
+// Now implements transport.Link.
+func (l *Link) Now() int64 { return l.inner.Now() }
+
+// Stats implements transport.Link: the counters of the wrapped link, and
+// Faults. A frame that is lost here is in Faults and in no other counter.
+func (l *Link) Stats() transport.Stats {
+	st := l.inner.Stats()
+	st.Faults += l.faults.Load()
+	st.Wakes -= min(st.Wakes, l.own.Load())
+	return st
+}
+
+// Close implements transport.Link. Frames that are held back are lost.
+func (l *Link) Close() error {
+	l.closed.Store(true)
+	return l.inner.Close()
+}
+
+// Send implements transport.Link. It takes frames while fewer than maxHeld are
+// held back.
+func (l *Link) Send(frames []transport.Frame) (n int, err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.tx == nil {
+		return l.inner.Send(frames)
+	}
+	if l.closed.Load() {
+		return 0, transport.ErrClosed
+	}
+	limit := l.inner.Info().MTU + ethertype.EthernetSize
+	now := l.inner.Now()
+	for i := range frames[:min(len(frames), transport.MaxBatch)] {
+		f := &frames[i]
+		if len(f.Body) > transport.MaxBody || f.Len() > limit {
+			err = transport.ErrFrameSize
+			break
+		}
+		if l.tx.full() {
+			break
+		}
+		l.tx.admit(f, now)
+		n++
+	}
+	if flushErr := l.flush(now); err == nil {
+		err = flushErr
+	}
+	if l.txNext.Load() != transport.Forever && l.waits.Load() {
+		l.nudge.Store(true)
+		l.own.Add(1)
+		l.inner.Wake()
+	}
+	return n, err
+}
+
+// flush sends what is due. mu is held.
+func (l *Link) flush(now int64) (err error) {
+	l.tx.release(now)
+	for len(l.tx.ready) > 0 && err == nil {
+		k := min(len(l.tx.ready), len(l.batch))
+		for i := range k {
+			l.batch[i].Head = l.tx.ready[i].data
+		}
+		var n int
+		n, err = l.inner.Send(l.batch[:k])
+		clear(l.batch[:k])
+		l.tx.take(n)
+		if n < k {
+			break
+		}
+	}
+	next := l.tx.next()
+	if next <= now {
+		next = now + retry
+	}
+	l.txNext.Store(next)
+	l.countFaults()
+	return err
+}
+
+// countFaults publishes what the shapers have counted. mu is held.
+func (l *Link) countFaults() {
+	var n uint64
+	for _, s := range []*shaper{l.tx, l.rx} {
+		if s != nil {
+			n += s.faults
+			s.faults = 0
+		}
+	}
+	if n > 0 {
+		l.faults.Add(n)
+	}
+}
+
+// Recv implements transport.Link.
+func (l *Link) Recv(views [][]byte) (n int, err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	now := l.inner.Now()
+	if l.tx != nil && l.txNext.Load() <= now {
+		_ = l.flush(now) // the next Send will say
+	}
+	if l.rx == nil {
+		return l.inner.Recv(views)
+	}
+	l.rx.take(l.lent)
+	l.lent = 0
+	if err := l.pull(now); err != nil {
+		return 0, err
+	}
+	l.rx.release(now)
+	n = min(len(views), transport.MaxBatch, len(l.rx.ready))
+	for i := range n {
+		views[i] = l.rx.ready[i].data
+	}
+	l.lent = n
+	next := l.rx.next()
+	if n == len(l.rx.ready) && n > 0 { // all that is ready is lent
+		rest := *l.rx
+		rest.ready = nil
+		next = rest.next()
+	}
+	l.rxNext.Store(next)
+	l.countFaults()
+	return n, nil
+}
+
+// pull admits what has arrived, one call's worth. mu is held.
+func (l *Link) pull(now int64) error {
+	if l.rx.held()+2*len(l.views) > maxHeld {
+		return nil
+	}
+	k, err := l.inner.Recv(l.views[:])
+	for i := range k {
+		l.rx.admit(&transport.Frame{Head: l.views[i]}, now)
+	}
+	return err
+}
+
+// Ready implements transport.Link.
+func (l *Link) Ready() bool {
+	if next := l.rxNext.Load(); next != transport.Forever && next <= l.inner.Now() {
+		return true
+	}
+	return l.inner.Ready()
+}
+
+// Wake implements transport.Link.
+func (l *Link) Wake() {
+	l.woken.Store(true)
+	l.inner.Wake()
+}
+
+// Wait implements transport.Link. It sends held frames when they are due.
+func (l *Link) Wait(until int64) error {
+	l.waits.Store(true)
+	defer l.waits.Store(false)
+	for {
+		rx, at := l.rxNext.Load(), min(until, l.txNext.Load())
+		if now := l.inner.Now(); rx <= now && rx != transport.Forever {
+			return l.openOr(nil)
+		}
+		at = min(at, rx)
+		if err := l.inner.Wait(at); err != nil {
+			return err
+		}
+		now := l.inner.Now()
+		l.sendDue(now)
+		nudged := l.nudge.Swap(false)
+		switch {
+		case l.woken.Swap(false) || now >= until:
+			return l.openOr(nil)
+		case now < at && (!nudged || l.inner.Ready()):
+			return nil
+		}
+	}
+}
+
+// sendDue sends the held frames that are due.
+func (l *Link) sendDue(now int64) {
+	if l.txNext.Load() > now {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	_ = l.flush(now) // the next Send will say
+}
+
+// openOr returns err, or ErrClosed when the link has been closed.
+func (l *Link) openOr(err error) error {
+	if l.closed.Load() {
+		return transport.ErrClosed
+	}
+	return err
+}

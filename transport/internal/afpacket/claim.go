@@ -1,0 +1,130 @@
+package afpacket
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/bobnet-go/bobnet/transport"
+	"github.com/mdlayher/ethernet"
+	"golang.org/x/sys/unix"
+)
+
+// Ports are claimed in blocks of BlockSize: block b is the ports from
+// b*BlockSize on. The first is one port short, because port 0 is
+// ethertype.PortAll.
+const (
+	BlockSize = 1024
+	blocks    = (1 << 16) / BlockSize
+)
+
+// Claim holds blocks of ports on one interface against other links, of this
+// process or another. Without a daemon: each block is a listening Unix socket
+// in the abstract name space, whose names the kernel keeps per network
+// namespace and frees when the process ends, however it ends.
+type Claim struct {
+	Ports transport.PortRange
+	fds   []int
+}
+
+// ClaimPorts claims the blocks that ports touches, or, when ports is zero, the
+// first free block from 1 on. The error for ports that are taken wraps
+// EADDRINUSE and says by whom.
+func ClaimPorts(index int, name string, typ ethernet.EtherType, ports transport.PortRange) (*Claim, error) {
+	if ports == (transport.PortRange{}) {
+		return firstFree(index, name, typ)
+	}
+	if ports.Lo == 0 || ports.Hi < ports.Lo {
+		return nil, fmt.Errorf("transport: ports %d..%d: %w: want 1 <= Lo <= Hi <= 65535 (port 0 reaches every link)",
+			ports.Lo, ports.Hi, unix.EINVAL)
+	}
+	c := &Claim{Ports: ports}
+	for b := int(ports.Lo) / BlockSize; b <= int(ports.Hi)/BlockSize; b++ {
+		if err := c.add(index, typ, b); err != nil {
+			c.Release()
+			return nil, refusal(index, name, typ, ports, b, err)
+		}
+	}
+	return c, nil
+}
+
+func firstFree(index int, name string, typ ethernet.EtherType) (*Claim, error) {
+	c := new(Claim)
+	for b := 1; b < blocks; b++ {
+		switch err := c.add(index, typ, b); {
+		case err == nil:
+			c.Ports = block(b)
+			return c, nil
+		case !errors.Is(err, unix.EADDRINUSE):
+			return nil, refusal(index, name, typ, block(b), b, err)
+		}
+	}
+	return nil, fmt.Errorf("transport: every block of ports on %s is in use: %w: close a program that uses EtherType %#04x there",
+		name, unix.EADDRINUSE, uint16(typ))
+}
+
+// block returns the ports of block b.
+func block(b int) transport.PortRange {
+	return transport.PortRange{Lo: uint16(max(1, b*BlockSize)), Hi: uint16(b*BlockSize + BlockSize - 1)}
+}
+
+// add claims block b.
+func (c *Claim) add(index int, typ ethernet.EtherType, b int) error {
+	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
+	if err != nil {
+		return err
+	}
+	if err := unix.Bind(fd, claimAddr(index, typ, b)); err != nil {
+		unix.Close(fd)
+		return err
+	}
+	// It listens so that who finds the block taken can ask whose it is.
+	if err := unix.Listen(fd, 1); err != nil {
+		unix.Close(fd)
+		return err
+	}
+	c.fds = append(c.fds, fd)
+	return nil
+}
+
+// Release gives the ports back. It may be called again.
+func (c *Claim) Release() {
+	for _, fd := range c.fds {
+		unix.Close(fd)
+	}
+	c.fds = nil
+}
+
+func claimAddr(index int, typ ethernet.EtherType, b int) *unix.SockaddrUnix {
+	return &unix.SockaddrUnix{Name: fmt.Sprintf("@bobnet/%d/%04x/%d", index, uint16(typ), b)}
+}
+
+// refusal is the error for a block that could not be claimed.
+func refusal(index int, name string, typ ethernet.EtherType, ports transport.PortRange, b int, err error) error {
+	if !errors.Is(err, unix.EADDRINUSE) {
+		return fmt.Errorf("transport: cannot claim ports %d..%d on %s: %w", ports.Lo, ports.Hi, name, err)
+	}
+	held := block(b)
+	return fmt.Errorf("transport: ports %d..%d on %s overlap ports %d..%d, which %s has claimed: %w: choose other ports, or none to get a free block",
+		ports.Lo, ports.Hi, name, held.Lo, held.Hi, owner(index, typ, b), err)
+}
+
+// owner names the process that holds block b, if it can be told.
+func owner(index int, typ ethernet.EtherType, b int) string {
+	const unknown = "another link"
+	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
+	if err != nil {
+		return unknown
+	}
+	defer unix.Close(fd)
+	if err := unix.Connect(fd, claimAddr(index, typ, b)); err != nil {
+		return unknown
+	}
+	cred, err := unix.GetsockoptUcred(fd, unix.SOL_SOCKET, unix.SO_PEERCRED)
+	switch {
+	case err != nil || cred.Pid == 0: // 0: a process of another pid namespace
+		return unknown
+	case int(cred.Pid) == unix.Getpid():
+		return "this process"
+	}
+	return fmt.Sprintf("process %d", cred.Pid)
+}

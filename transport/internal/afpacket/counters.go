@@ -1,0 +1,36 @@
+package afpacket
+
+import (
+	"sync/atomic"
+	"time"
+
+	"github.com/bobnet-go/bobnet/transport"
+)
+
+// Counters are the atomic form of transport.Stats: Send and Recv add to them
+// while any goroutine takes snapshots.
+type Counters struct {
+	TxFrames, TxBytes, TxCalls, TxFull, TxDrops atomic.Uint64
+	_                                           [24]byte // receivers and senders may run on different cores
+	RxFrames, RxBytes, RxCalls                  atomic.Uint64
+	RxDrops, RxTruncated                        atomic.Uint64
+	Waits, Wakes                                atomic.Uint64
+}
+
+// Snapshot returns the counters as they are now.
+func (c *Counters) Snapshot() transport.Stats {
+	return transport.Stats{
+		TxFrames: c.TxFrames.Load(), TxBytes: c.TxBytes.Load(),
+		RxFrames: c.RxFrames.Load(), RxBytes: c.RxBytes.Load(),
+		TxCalls: c.TxCalls.Load(), RxCalls: c.RxCalls.Load(),
+		Waits: c.Waits.Load(), Wakes: c.Wakes.Load(),
+		TxFull: c.TxFull.Load(), TxDrops: c.TxDrops.Load(),
+		RxDrops: c.RxDrops.Load(), RxTruncated: c.RxTruncated.Load(),
+	}
+}
+
+var base = time.Now()
+
+// Now returns the process's monotonic clock in nanoseconds, never 0. It is
+// the same clock for every link of the process.
+func Now() int64 { return int64(time.Since(base)) + 1 }

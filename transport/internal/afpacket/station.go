@@ -1,0 +1,73 @@
+package afpacket
+
+import (
+	"fmt"
+
+	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/transport"
+	"github.com/bobnet-go/bobnet/transport/iface"
+	"github.com/mdlayher/ethernet"
+	"golang.org/x/net/bpf"
+	"golang.org/x/sys/unix"
+)
+
+// minEtherType is the first value of a frame's type field that is not a length.
+const minEtherType = 0x0600
+
+// Station is a place on a segment: an interface, an EtherType on it, ports of
+// it, and the filter that lets their frames through.
+type Station struct {
+	iface.Interface
+	EtherType ethernet.EtherType
+	Filter    []bpf.RawInstruction
+	*Claim
+}
+
+// NewStation finds the interface, as iface.Find does, and claims the ports, as
+// ClaimPorts does. A zero typ is ethertype.Default. The caller calls Release
+// when the link is closed.
+func NewStation(name string, typ ethernet.EtherType, ports transport.PortRange) (*Station, error) {
+	if typ == 0 {
+		typ = ethertype.Default
+	}
+	if typ < minEtherType {
+		return nil, fmt.Errorf("transport: EtherType %#04x: %w: values below %#04x are lengths; take %#04x or 0x88b6 (IEEE local experimental)",
+			uint16(typ), unix.EINVAL, minEtherType, uint16(ethertype.Default))
+	}
+	ifi, err := iface.Find(name)
+	if err != nil {
+		return nil, err
+	}
+	claim, err := ClaimPorts(ifi.Index, ifi.Name, typ, ports)
+	if err != nil {
+		return nil, err
+	}
+	filter, err := Filter(typ, claim.Ports)
+	if err != nil {
+		claim.Release()
+		return nil, fmt.Errorf("transport: filter: %w", err)
+	}
+	return &Station{Interface: ifi, EtherType: typ, Filter: filter, Claim: claim}, nil
+}
+
+// Info describes a link at s. The caller adds Slots.
+func (s *Station) Info(driver string) transport.Info {
+	return transport.Info{
+		Driver:    driver,
+		Interface: s.Name,
+		MAC:       s.MAC,
+		EtherType: s.EtherType,
+		Ports:     s.Ports,
+		MTU:       s.MTU,
+	}
+}
+
+// CheckType refuses a bound socket whose interface has another link layer than
+// Ethernet, such as a radio monitor: its frames start with another header.
+func (s *Station) CheckType(hatype uint16) error {
+	if hatype == unix.ARPHRD_ETHER {
+		return nil
+	}
+	return fmt.Errorf("%w: %v is not Ethernet (hardware type %d); name another (see: ip link)",
+		transport.ErrInterface, s.Interface, hatype)
+}

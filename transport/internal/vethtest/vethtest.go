@@ -1,0 +1,154 @@
+// Package vethtest makes network namespaces joined by veth for tests of real
+// links, within the test process.
+package vethtest
+
+import (
+	"errors"
+	"fmt"
+	"runtime"
+	"testing"
+	"time"
+
+	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/vishvananda/netlink"
+	"github.com/vishvananda/netns"
+	"golang.org/x/sys/unix"
+)
+
+// Name is what the interface is called in either namespace.
+const Name = "bob0"
+
+// MACs of the interfaces.
+var MACs = [2]ethertype.MAC{{2, 0, 0, 0, 0, 0xa}, {2, 0, 0, 0, 0, 0xb}}
+
+// Pair is two fresh network namespaces, each with one end of a veth:
+//
+//	[ namespace 0: bob0 02:..:0a ] ---- [ namespace 1: bob0 02:..:0b ]
+type Pair struct {
+	ns [2]netns.NsHandle
+	nl [2]*netlink.Handle
+}
+
+// New makes a pair with the given MTU and removes it when the test ends. It
+// skips the test only if the process may not make namespaces.
+func New(t testing.TB, mtu int) *Pair {
+	t.Helper()
+	p := new(Pair)
+	for i := range p.ns {
+		if err := p.namespace(i); errors.Is(err, unix.EPERM) {
+			t.Skip("needs CAP_SYS_ADMIN and CAP_NET_ADMIN to make network namespaces; run as root or under: unshare --map-root-user --net")
+		} else if err != nil {
+			t.Fatalf("vethtest: namespace %d: %v", i, err)
+		}
+		t.Cleanup(func() {
+			p.nl[i].Close()
+			p.ns[i].Close()
+		})
+	}
+	if err := p.join(mtu); err != nil {
+		t.Fatalf("vethtest: %v", err)
+	}
+	return p
+}
+
+// namespace makes namespace i. The thread that enters it is never used again:
+// threads started from it would be in the namespace too.
+func (p *Pair) namespace(i int) error {
+	done := make(chan error)
+	go func() {
+		runtime.LockOSThread()
+		var err error
+		if p.ns[i], err = netns.New(); err == nil {
+			p.nl[i], err = netlink.NewHandleAt(p.ns[i])
+		}
+		done <- err
+	}()
+	return <-done
+}
+
+// join makes the veth, switches both ends on and waits for the carrier.
+func (p *Pair) join(mtu int) error {
+	attrs := netlink.NewLinkAttrs()
+	attrs.Name, attrs.MTU, attrs.HardwareAddr = Name, mtu, MACs[0].HardwareAddr()
+	veth := &netlink.Veth{
+		LinkAttrs:        attrs,
+		PeerName:         Name,
+		PeerHardwareAddr: MACs[1].HardwareAddr(),
+		PeerMTU:          uint32(mtu),
+		PeerNamespace:    netlink.NsFd(p.ns[1]),
+	}
+	if err := p.nl[0].LinkAdd(veth); err != nil {
+		return fmt.Errorf("add veth with MTU %d: %w", mtu, err)
+	}
+	for side := range p.nl {
+		if err := p.SetUp(side, true); err != nil {
+			return err
+		}
+	}
+	for side := range p.nl {
+		if err := p.carrier(side); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// SetUp switches the interface of a side on or off.
+func (p *Pair) SetUp(side int, up bool) error {
+	link, err := p.nl[side].LinkByName(Name)
+	if err != nil {
+		return err
+	}
+	if up {
+		return p.nl[side].LinkSetUp(link)
+	}
+	return p.nl[side].LinkSetDown(link)
+}
+
+// SetMTU changes the MTU of a side.
+func (p *Pair) SetMTU(side, mtu int) error {
+	link, err := p.nl[side].LinkByName(Name)
+	if err != nil {
+		return err
+	}
+	return p.nl[side].LinkSetMTU(link, mtu)
+}
+
+// Delete removes the veth.
+func (p *Pair) Delete() error {
+	link, err := p.nl[0].LinkByName(Name)
+	if err != nil {
+		return err
+	}
+	return p.nl[0].LinkDel(link)
+}
+
+// carrier asks until the kernel has noticed that both ends are on, which it
+// does in the background.
+func (p *Pair) carrier(side int) error {
+	for end := time.Now().Add(10 * time.Second); time.Now().Before(end); runtime.Gosched() {
+		link, err := p.nl[side].LinkByName(Name)
+		if err != nil {
+			return err
+		}
+		if link.Attrs().OperState == netlink.OperUp {
+			return nil
+		}
+	}
+	return fmt.Errorf("side %d has no carrier after 10 s", side)
+}
+
+// In runs f on a thread in the namespace of side, so that sockets that f opens
+// belong there, and returns when f has. f must not end the test (Fatal).
+func (p *Pair) In(side int, f func() error) error {
+	done := make(chan error)
+	go func() {
+		runtime.LockOSThread()
+		if err := netns.Set(p.ns[side]); err != nil {
+			done <- fmt.Errorf("enter namespace %d: %w", side, err)
+			return
+		}
+		done <- f()
+	}()
+	return <-done
+}

@@ -1,0 +1,71 @@
+package linktest
+
+import (
+	"math"
+
+	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/transport"
+)
+
+// The tests in this file send what must not arrive and then what must: since
+// the segment keeps the order, nothing has to be waited for in vain.
+
+// ports sends to the edges of B's range and beyond.
+func (s *suite) ports() {
+	b := s.B.Info()
+	r := b.Ports
+	to := func(port uint16) transport.Frame {
+		return transport.Frame{Head: NewFrame(s.A.Info(), b, port, []byte{byte(port), byte(port >> 8)})}
+	}
+	var stray []transport.Frame // those that C has asked for
+	for _, port := range []uint16{1, r.Lo - 1, r.Hi + 1, math.MaxUint16} {
+		if port == ethertype.PortAll || r.Contains(port) {
+			continue
+		}
+		s.send(to(port))
+		if s.C != nil && s.C.Info().Ports.Contains(port) {
+			stray = append(stray, to(port))
+		}
+	}
+	s.send(to(r.Lo), to(r.Hi))
+	s.expect(s.B, to(r.Lo), to(r.Hi))
+	if s.C == nil {
+		return
+	}
+	c := s.C.Info().Ports
+	s.send(to(c.Lo), to(r.Lo), to(c.Hi))
+	s.expect(s.C, append(stray, to(c.Lo), to(c.Hi))...)
+	s.expect(s.B, to(r.Lo))
+}
+
+// portAll sends to the port of every link, at one station and at all.
+func (s *suite) portAll() {
+	last := s.frame([]byte("last"))
+	for _, mac := range []ethertype.MAC{s.B.Info().MAC, ethertype.Broadcast} {
+		to := s.B.Info()
+		to.MAC = mac
+		f := transport.Frame{Head: NewFrame(s.A.Info(), to, ethertype.PortAll, []byte("all"))}
+		s.send(f, last)
+		s.expect(s.B, f, last)
+		if s.C != nil {
+			s.expect(s.C, f)
+		}
+	}
+	// Who sends to all does not hear itself.
+	if n, err := s.A.Recv(make([][]byte, 4)); n != 0 || err != nil {
+		s.Errorf("the sender received %d of its own frames (%v)", n, err)
+	}
+}
+
+// foreign sends what is not for B: another EtherType, version or station.
+func (s *suite) foreign() {
+	other := s.frame([]byte("type"))
+	other.Head[12], other.Head[13] = 0x88, 0xb6
+	old := s.frame([]byte("version"))
+	old.Head[14]++
+	station := s.frame([]byte("station"))
+	station.Head[5] ^= 0x55
+	good := s.frame([]byte("good"))
+	s.send(other, good, old, good, station, good)
+	s.expect(s.B, good, good, good)
+}

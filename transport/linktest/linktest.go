@@ -1,0 +1,196 @@
+// Package linktest is the suite that every transport.Link passes.
+package linktest
+
+import (
+	"bytes"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/transport"
+)
+
+// Pair is links on one segment, which loses nothing and on which nobody else
+// uses their EtherType. Run closes them.
+type Pair struct {
+	// A and B are at two stations.
+	A, B transport.Link
+	// C is at B's station and has other ports, or is nil; what needs it is
+	// then skipped.
+	C transport.Link
+	// Allocates says that the links need not be free of allocations, as
+	// those that format text.
+	Allocates bool
+}
+
+// Run runs the suite, each test on a fresh pair from open.
+//
+// A link whose Info says Virtual has its time pass in Wait only and is driven
+// by one goroutine, so the tests in which a second goroutine waits, wakes or
+// closes do not apply to it; everything else waits in Wait alone.
+func Run(t *testing.T, open func(t *testing.T) Pair) {
+	tests := []struct {
+		name string
+		run  func(*suite)
+		real bool // needs real time and a second goroutine
+	}{
+		{"Info", (*suite).info, false},
+		{"Order", (*suite).order, false},
+		{"Batch", (*suite).batch, false},
+		{"Bodies", (*suite).bodies, false},
+		{"Sizes", (*suite).sizes, false},
+		{"TooLong", (*suite).tooLong, false},
+		{"TooManyParts", (*suite).tooManyParts, false},
+		{"Views", (*suite).views, false},
+		{"OneView", (*suite).oneView, false},
+		{"Ports", (*suite).ports, false},
+		{"PortAll", (*suite).portAll, false},
+		{"Foreign", (*suite).foreign, false},
+		{"WaitDeadline", (*suite).waitDeadline, false},
+		{"WaitFrame", (*suite).waitFrame, false},
+		{"WakeBefore", (*suite).wakeBefore, false},
+		{"WakeDuring", (*suite).wakeDuring, true},
+		{"FrameDuring", (*suite).frameDuring, true},
+		{"Closed", (*suite).closed, false},
+		{"CloseDuringWait", (*suite).closeDuringWait, true},
+		{"CloseDuringAll", (*suite).closeDuringAll, true},
+		{"Counters", (*suite).counters, false},
+		{"Overflow", (*suite).overflow, false},
+		{"Allocations", (*suite).allocations, false},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			p := open(t)
+			s := &suite{T: t, Pair: p}
+			t.Cleanup(s.close)
+			if test.real && p.A.Info().Virtual {
+				t.Skip("needs real time: the link is virtual")
+			}
+			test.run(s)
+		})
+	}
+}
+
+// suite is one test.
+type suite struct {
+	*testing.T
+	Pair
+}
+
+// close closes the links, at the same time because the kernel takes some 20 ms
+// to close a packet socket.
+func (s *suite) close() {
+	var all sync.WaitGroup
+	for _, l := range []transport.Link{s.A, s.B, s.C} {
+		if l == nil {
+			continue
+		}
+		all.Go(func() {
+			if err := l.Close(); err != nil {
+				s.Errorf("Close: %v", err)
+			}
+		})
+	}
+	all.Wait()
+}
+
+// patience is how long a test waits for what must come.
+const patience = int64(10 * time.Second)
+
+// NewFrame returns a sealed frame from one link to a port of another.
+func NewFrame(from, to transport.Info, port uint16, payload []byte) []byte {
+	h := ethertype.Header{
+		Dst: to.MAC, Src: from.MAC, Type: from.EtherType, Kind: ethertype.KindEcho,
+		DstPort: port, SrcPort: from.Ports.Lo, Size: uint16(len(payload)),
+	}
+	f := make([]byte, ethertype.HeaderSize, ethertype.HeaderSize+len(payload))
+	h.Put(f)
+	ethertype.Seal(f)
+	return append(f, payload...)
+}
+
+// frame returns a frame from A to B's first port.
+func (s *suite) frame(payload []byte) transport.Frame {
+	b := s.B.Info()
+	return transport.Frame{Head: NewFrame(s.A.Info(), b, b.Ports.Lo, payload)}
+}
+
+// pattern returns n bytes that differ by place and by seed.
+func pattern(n, seed int) []byte {
+	b := make([]byte, n)
+	for i := range b {
+		b[i] = byte(i*7 + i>>8 + seed*31)
+	}
+	return b
+}
+
+// maxPayload is the largest payload that fits the MTU.
+func (s *suite) maxPayload() int {
+	return s.A.Info().MTU + ethertype.EthernetSize - ethertype.HeaderSize
+}
+
+// send sends all of frames from A, however full the network is.
+func (s *suite) send(frames ...transport.Frame) {
+	s.Helper()
+	for end := s.A.Now() + patience; len(frames) > 0; {
+		n, err := s.A.Send(frames)
+		if err != nil {
+			s.Fatalf("Send: %v", err)
+		}
+		if frames = frames[n:]; n > 0 || len(frames) == 0 {
+			continue
+		}
+		now := s.A.Now()
+		if now >= end {
+			s.Fatalf("Send: the queue stays full; counters: %+v", s.A.Stats())
+		}
+		if err := s.A.Wait(now + int64(time.Millisecond)); err != nil {
+			s.Fatalf("Wait: %v", err)
+		}
+	}
+}
+
+// receive returns copies of the next n frames that arrive at l.
+func (s *suite) receive(l transport.Link, n int) [][]byte {
+	s.Helper()
+	var got [][]byte
+	views := make([][]byte, transport.MaxBatch)
+	for end := l.Now() + patience; len(got) < n; {
+		k, err := l.Recv(views[:min(len(views), n-len(got))])
+		if err != nil {
+			s.Fatalf("Recv: %v", err)
+		}
+		for _, v := range views[:k] {
+			got = append(got, bytes.Clone(v))
+		}
+		if k > 0 {
+			continue
+		}
+		if l.Now() >= end {
+			s.Fatalf("%d of %d frames arrived; counters: %+v", len(got), n, l.Stats())
+		}
+		if err := l.Wait(end); err != nil {
+			s.Fatalf("Wait: %v", err)
+		}
+	}
+	return got
+}
+
+// expect receives len(want) frames at l and compares them. Padding may follow.
+func (s *suite) expect(l transport.Link, want ...transport.Frame) {
+	s.Helper()
+	for i, got := range s.receive(l, len(want)) {
+		sent := want[i].AppendTo(nil)
+		if !bytes.HasPrefix(got, sent) {
+			s.Fatalf("frame %d of %d: got %d bytes\n%x\nwant %d bytes\n%x", i, len(want),
+				len(got), clip(got), len(sent), clip(sent))
+		}
+		if len(got) > max(len(sent), 60) {
+			s.Fatalf("frame %d of %d: got %d bytes, sent %d", i, len(want), len(got), len(sent))
+		}
+	}
+}
+
+// clip shortens what is printed of a frame.
+func clip(b []byte) []byte { return b[:min(len(b), 128)] }

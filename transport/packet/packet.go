@@ -1,0 +1,155 @@
+// Package packet is the plain link: an AF_PACKET socket by way of
+// github.com/mdlayher/packet, one system call a frame, waiting in Go's
+// netpoller. It shares no data path with package ring and so is the check on
+// it; and it serves where the kernel has no memory for a ring.
+//
+// The package needs CAP_NET_RAW. Waits shorter than a millisecond last one,
+// because the netpoller counts in milliseconds.
+package packet
+
+import (
+	"net"
+	"sync"
+	"syscall"
+
+	"github.com/bobnet-go/bobnet/transport"
+	"github.com/bobnet-go/bobnet/transport/internal/afpacket"
+	"github.com/mdlayher/ethernet"
+	"github.com/mdlayher/packet"
+	"golang.org/x/sys/unix"
+)
+
+// buffer is the socket buffer asked for, each way, in the kernel's accounting.
+// Without CAP_NET_ADMIN it is cut to net.core.rmem_max and wmem_max.
+const buffer = 8 << 20
+
+// Config says what to open. The zero Config, or a nil one, means defaults.
+type Config struct {
+	// Interface is the name or the MAC of the network interface. Empty: the
+	// only one that is up (see package iface).
+	Interface string
+	// EtherType of the frames. 0: ethertype.Default.
+	EtherType ethernet.EtherType
+	// Ports whose frames to receive. No other link of the host may claim
+	// ports in the same blocks of 1024. Zero: the first free block from 1024.
+	Ports transport.PortRange
+}
+
+// Link is a transport.Link on a packet socket. Goroutines may share it as
+// transport.Link says.
+type Link struct {
+	conn    *packet.Conn
+	raw     syscall.RawConn
+	gate    *afpacket.Gate
+	station *afpacket.Station
+	closed  chan struct{} // closed when Close has finished
+	cnt     afpacket.Counters
+
+	send sending
+	recv receiving
+	wait waiting
+
+	readyMu sync.Mutex
+	ready   poll
+
+	statsMu sync.Mutex // serialises reads of the kernel's counter, which reset it
+}
+
+var _ transport.Link = (*Link)(nil)
+
+// Open opens a link in the network namespace of the calling thread. A nil cfg
+// means defaults. The errors wrap transport.ErrInterface,
+// transport.ErrPermission, transport.ErrLinkDown, or EADDRINUSE when the ports
+// are taken.
+func Open(cfg *Config) (*Link, error) {
+	if cfg == nil {
+		cfg = new(Config)
+	}
+	station, err := afpacket.NewStation(cfg.Interface, cfg.EtherType, cfg.Ports)
+	if err != nil {
+		return nil, err
+	}
+	l := &Link{station: station, gate: afpacket.NewGate(), closed: make(chan struct{})}
+	if err := l.open(); err != nil {
+		if l.conn != nil {
+			l.conn.Close()
+		}
+		station.Release()
+		return nil, err
+	}
+	return l, nil
+}
+
+func (l *Link) open() (err error) {
+	s := l.station
+	ifi := &net.Interface{Index: s.Index, Name: s.Name, MTU: s.MTU, HardwareAddr: s.MAC.HardwareAddr()}
+	l.conn, err = packet.Listen(ifi, packet.Raw, int(s.EtherType), &packet.Config{Filter: s.Filter})
+	if err != nil {
+		return s.OpenError("open packet socket", err)
+	}
+	if l.raw, err = l.conn.SyscallConn(); err != nil {
+		return s.OpenError("open packet socket", err)
+	}
+	var typeErr error
+	err = l.raw.Control(func(fd uintptr) { typeErr = l.prepare(int(fd)) })
+	if err != nil {
+		return s.OpenError("open packet socket", err)
+	}
+	l.send.init(s.MTU, l.sendAll)
+	l.recv.init(s.MTU, l.recvAll)
+	l.ready.call = l.ready.look
+	return typeErr
+}
+
+// prepare sets what the library leaves alone and checks what it does not.
+func (l *Link) prepare(fd int) error {
+	for _, opt := range [][2]int{{unix.SO_SNDBUFFORCE, unix.SO_SNDBUF}, {unix.SO_RCVBUFFORCE, unix.SO_RCVBUF}} {
+		if unix.SetsockoptInt(fd, unix.SOL_SOCKET, opt[0], buffer) != nil {
+			_ = unix.SetsockoptInt(fd, unix.SOL_SOCKET, opt[1], buffer)
+		}
+	}
+	sa, err := unix.Getsockname(fd)
+	if err != nil {
+		return l.station.OpenError("getsockname", err)
+	}
+	return l.station.CheckType(sa.(*unix.SockaddrLinklayer).Hatype)
+}
+
+// Close implements transport.Link.
+func (l *Link) Close() error {
+	if !l.gate.Shut(l.wake) {
+		<-l.closed
+		return nil
+	}
+	l.readDrops()
+	err := l.conn.Close()
+	l.station.Release()
+	close(l.closed)
+	return err
+}
+
+// Info implements transport.Link. Slots is 0: the queue counts bytes, not
+// frames.
+func (l *Link) Info() transport.Info { return l.station.Info("packet") }
+
+// Now implements transport.Link. All links of a process have the same clock.
+func (l *Link) Now() int64 { return afpacket.Now() }
+
+// Stats implements transport.Link. It makes one system call. Frames that the
+// kernel's filter rejected are not known, so RxFiltered stays 0.
+func (l *Link) Stats() transport.Stats {
+	if l.gate.Enter() {
+		l.readDrops()
+		l.gate.Leave()
+	}
+	return l.cnt.Snapshot()
+}
+
+// readDrops adds the kernel's count of drops since it was last read.
+func (l *Link) readDrops() {
+	l.statsMu.Lock()
+	defer l.statsMu.Unlock()
+	if st, err := l.conn.Stats(); err == nil {
+		l.cnt.RxDrops.Add(uint64(st.Drops))
+	}
+}

@@ -1,0 +1,70 @@
+package packet
+
+import (
+	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/transport"
+	"github.com/bobnet-go/bobnet/transport/internal/afpacket"
+	"golang.org/x/sys/unix"
+)
+
+// sending is what Send works with. Its call is made once, because a function
+// literal that is made for every call allocates.
+type sending struct {
+	call    func(fd uintptr)
+	frames  []transport.Frame
+	scratch []byte
+	limit   int
+	done    int
+	err     error
+}
+
+func (s *sending) init(mtu int, call func(uintptr)) {
+	s.call = call
+	s.limit = mtu + ethertype.EthernetSize
+	s.scratch = make([]byte, 0, s.limit)
+}
+
+// Send implements transport.Link. It copies each frame into one piece.
+func (l *Link) Send(frames []transport.Frame) (n int, err error) {
+	if !l.gate.Enter() {
+		return 0, transport.ErrClosed
+	}
+	defer l.gate.Leave()
+	s := &l.send
+	s.frames, s.done, s.err = frames[:min(len(frames), transport.MaxBatch)], 0, nil
+	if err := l.raw.Control(s.call); err != nil {
+		return 0, transport.ErrClosed
+	}
+	s.frames = nil
+	return s.done, s.err
+}
+
+func (l *Link) sendAll(fd uintptr) {
+	s := &l.send
+	for s.done < len(s.frames) {
+		f := &s.frames[s.done]
+		if s.err = afpacket.CheckFrame(f, s.limit); s.err != nil {
+			return
+		}
+		b := f.AppendTo(s.scratch[:0])
+		_, err := unix.Write(int(fd), b)
+		l.cnt.TxCalls.Add(1)
+		errno, _ := err.(unix.Errno)
+		verdict, stop := afpacket.SendVerdict(errno)
+		switch verdict {
+		case afpacket.Taken:
+			l.cnt.TxFrames.Add(1)
+			l.cnt.TxBytes.Add(uint64(len(b)))
+			s.done++
+		case afpacket.Full:
+			l.cnt.TxFull.Add(1)
+			return
+		case afpacket.Refuse:
+			l.cnt.TxDrops.Add(1)
+			s.done++
+		case afpacket.Stop:
+			s.err = stop
+			return
+		}
+	}
+}

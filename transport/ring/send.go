@@ -1,0 +1,92 @@
+package ring
+
+import (
+	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/transport"
+	"github.com/bobnet-go/bobnet/transport/internal/afpacket"
+	"golang.org/x/sys/unix"
+)
+
+// sendBuffer is what the send queue may hold, in the kernel's accounting: a
+// few dozen frames of the largest size.
+const sendBuffer = 4 << 20
+
+// sender is the sending half of a Link: a socket and the arguments of its
+// system calls, which are built in place.
+type sender struct {
+	fd   int
+	vecs [maxVecs]unix.Iovec // parts of frames, one after the other
+	msgs [transport.MaxBatch]message
+}
+
+// maxVecs is how many parts one system call may send; it is at least one
+// frame's.
+const maxVecs = 4 * (1 + transport.MaxBody)
+
+// open makes the sending socket, bound to the interface so that calls need no
+// address, and to protocol 0 so that it receives nothing.
+func (t *sender) open(s *afpacket.Station, bypass bool) (err error) {
+	t.fd, err = unix.Socket(unix.AF_PACKET, unix.SOCK_RAW|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
+	if err != nil {
+		t.fd = -1
+		return s.OpenError("open packet socket", err)
+	}
+	// With CAP_NET_ADMIN the buffer may pass net.core.wmem_max; without, a
+	// smaller one fills sooner, which Send reports.
+	if unix.SetsockoptInt(t.fd, unix.SOL_SOCKET, unix.SO_SNDBUFFORCE, sendBuffer) != nil {
+		_ = unix.SetsockoptInt(t.fd, unix.SOL_SOCKET, unix.SO_SNDBUF, sendBuffer)
+	}
+	if bypass {
+		if err := unix.SetsockoptInt(t.fd, unix.SOL_PACKET, unix.PACKET_QDISC_BYPASS, 1); err != nil {
+			return s.OpenError("PACKET_QDISC_BYPASS", err)
+		}
+	}
+	return s.OpenError("bind", bind(t.fd, s.Index, 0))
+}
+
+// Send implements transport.Link: one system call for a batch as long as its
+// parts fit maxVecs.
+func (l *Link) Send(frames []transport.Frame) (n int, err error) {
+	if !l.gate.Enter() {
+		return 0, transport.ErrClosed
+	}
+	frames = frames[:min(len(frames), transport.MaxBatch)]
+	for more := true; more && n < len(frames); {
+		var took int
+		took, more, err = l.sendSome(frames[n:])
+		n += took
+	}
+	l.gate.Leave()
+	return n, err
+}
+
+// sendSome makes one system call for as many of frames as it can. more is
+// whether to go on with the rest.
+func (l *Link) sendSome(frames []transport.Frame) (took int, more bool, err error) {
+	limit := l.info.MTU + ethertype.EthernetSize
+	if err := afpacket.CheckFrame(&frames[0], limit); err != nil {
+		return 0, false, err
+	}
+	var octets int
+	var errno unix.Errno
+	switch f := &frames[0]; {
+	case len(frames) == 1 && len(f.Body) == 0:
+		took, octets, errno = l.tx.one(f.Head)
+	default:
+		took, octets, errno = l.tx.gather(frames, limit)
+	}
+	add(&l.cnt.TxCalls, 1)
+	add(&l.cnt.TxFrames, took)
+	add(&l.cnt.TxBytes, octets)
+	switch verdict, err := afpacket.SendVerdict(errno); verdict {
+	case afpacket.Full:
+		l.cnt.TxFull.Add(1)
+		return took, false, nil
+	case afpacket.Refuse: // the first one: the kernel reports an error only then
+		l.cnt.TxDrops.Add(1)
+		return 1, true, nil
+	case afpacket.Stop:
+		return took, false, err
+	}
+	return took, true, nil
+}

@@ -1,0 +1,110 @@
+package sim
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/bobnet-go/bobnet/transport"
+)
+
+// At lets fn happen at the given time of the world's clock, or at once if that
+// is past. fn may do anything but wait.
+func (w *World) At(at int64, fn func()) { w.schedule(at, timed(fn)) }
+
+// Partition cuts the segment between a and b, in both directions, or mends it.
+// Frames that have not yet reached the switch count as not yet sent.
+func (w *World) Partition(a, b *Station, on bool) {
+	for _, pair := range [][2]*Station{{a, b}, {b, a}} {
+		if pair[0].cut == nil {
+			pair[0].cut = make(map[*Station]bool)
+		}
+		if on {
+			pair[0].cut[pair[1]] = true
+		} else {
+			delete(pair[0].cut, pair[1])
+		}
+	}
+}
+
+// Isolate makes the given stations a segment of their own, which includes no
+// other station. Each station is in one segment, at first all in the same.
+func (w *World) Isolate(stations ...*Station) {
+	w.islands++
+	for _, s := range stations {
+		s.island = w.islands
+	}
+}
+
+// Heal undoes every Partition and Isolate.
+func (w *World) Heal() {
+	for _, s := range w.stations {
+		s.island = 0
+		s.cut = nil
+	}
+}
+
+// apart reports whether frames from s do not reach t.
+func (s *Station) apart(t *Station) bool { return s.island != t.island || s.cut[t] }
+
+// Kill lets a station's host vanish: what it has sent and has not yet reached
+// the switch is lost, nothing reaches it, and its calls return an error that
+// wraps transport.ErrClosed, so that its process comes to an end.
+func (w *World) Kill(s *Station) {
+	s.killed = true
+	s.remove(fmt.Errorf("sim: station %s was killed: %w", s.name, transport.ErrClosed))
+}
+
+// remove takes the station off the segment, for the given reason.
+func (s *Station) remove(why error) {
+	if s.gone != nil {
+		return
+	}
+	w := s.world
+	s.gone = why
+	s.releaseViews()
+	for s.rx.len() > 0 {
+		w.pool.release(s.rx.pop())
+	}
+	w.stations = slices.DeleteFunc(w.stations, func(t *Station) bool { return t == s })
+	if w.byMAC[key(s.mac)] == s {
+		delete(w.byMAC, key(s.mac))
+	}
+	s.wake()
+}
+
+// Action is what a Script does to a frame; the zero Action lets it pass. The
+// random faults come after it.
+type Action struct {
+	Drop      bool
+	Duplicate bool
+	Corrupt   bool
+	Delay     time.Duration // others may overtake it
+}
+
+// Script decides about each frame on its way out of the switch, once per
+// receiver. It must not change or keep the frame. It must not wait, and it must
+// be deterministic for the world to be.
+type Script func(now int64, from, to *Station, frame []byte) Action
+
+// Script installs s, or removes the script when s is nil.
+func (w *World) Script(s Script) { w.script = s }
+
+func (w *World) runScript(p passage) {
+	a := w.script(w.now, p.from, p.to, p.frame.data)
+	if a.Drop {
+		w.drop(p, &w.stats.Scripted, "dropped by script")
+		return
+	}
+	if a.Duplicate {
+		w.duplicate(p)
+	}
+	if a.Corrupt {
+		p = w.corrupt(p)
+	}
+	if a.Delay > 0 {
+		w.At(w.now+int64(a.Delay), func() { w.disturb(p) })
+		return
+	}
+	w.disturb(p)
+}

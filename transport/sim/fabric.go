@@ -1,0 +1,123 @@
+package sim
+
+import (
+	"encoding/binary"
+
+	"github.com/bobnet-go/bobnet/ethertype"
+)
+
+// leave puts a frame, the last bit of which leaves its sender at the given
+// time, on the way to the switch.
+func (w *World) leave(from *Station, f *frame, at int64) {
+	w.stats.Sent++
+	at += int64(w.opts.Delay)
+	if w.opts.Jitter > 0 {
+		at += w.rng.Int64N(int64(w.opts.Jitter) + 1)
+	}
+	w.launch(&from.inward, at, passage{frame: f, from: from})
+}
+
+// key is an address as a number: maps are faster on them.
+func key(b ethertype.MAC) uint64 {
+	return uint64(b[0])<<40 | uint64(b[1])<<32 | uint64(b[2])<<24 | uint64(b[3])<<16 | uint64(b[4])<<8 | uint64(b[5])
+}
+
+// route finds out where a frame goes: to the station that has its destination
+// address, or to all but its sender.
+func (w *World) route(p passage) {
+	dst := ethertype.MAC(p.frame.data)
+	switch to := w.byMAC[key(dst)]; {
+	case p.from.killed:
+		w.drop(p, &w.stats.Unrouted, "unrouted")
+	case dst.IsGroup():
+		w.flood(p)
+	case to == nil || to == p.from:
+		w.drop(p, &w.stats.Unrouted, "unrouted")
+	default:
+		w.stats.Copies++
+		p.to = to
+		w.forward(p)
+	}
+}
+
+func (w *World) flood(p passage) {
+	for _, to := range w.stations {
+		if to != p.from {
+			w.stats.Copies++
+			p.frame.refs++
+			w.forward(passage{p.frame, p.from, to})
+		}
+	}
+	w.pool.release(p.frame)
+}
+
+// forward applies what the world's user has arranged for this pair of
+// stations.
+func (w *World) forward(p passage) {
+	switch {
+	case p.from.apart(p.to):
+		w.drop(p, &w.stats.Partitioned, "partitioned")
+	case len(p.frame.data) > p.to.opts.MTU+ethertype.EthernetSize:
+		w.drop(p, &w.stats.TooLong, "too long")
+	case w.script != nil:
+		w.runScript(p)
+	default:
+		w.disturb(p)
+	}
+}
+
+// queue puts p on the line to its station, or drops it when the switch has no
+// room.
+func (w *World) queue(p passage) {
+	leaves, ok := p.to.output.admit(w.now, len(p.frame.data))
+	switch {
+	case !ok:
+		w.drop(p, &w.stats.QueueFull, "queue full")
+	case leaves == w.now:
+		w.deliver(p)
+	default:
+		w.launch(&p.to.outward, leaves, p)
+	}
+}
+
+// deliver hands the frame to its station, which filters as a real one does:
+// by address, EtherType and port.
+func (w *World) deliver(p passage) {
+	s := p.to
+	switch {
+	case s.gone != nil:
+		w.drop(p, &w.stats.Gone, "receiver gone")
+	case !s.wants(p.frame.data):
+		s.stats.RxFiltered++
+		w.drop(p, &w.stats.Filtered, "filtered")
+	case s.rx.len() >= s.opts.RxSlots:
+		s.stats.RxDrops++
+		w.drop(p, &w.stats.RxFull, "receive queue full")
+	default:
+		w.stats.Delivered++
+		w.mix(p)
+		w.log(p, "delivered")
+		s.rx.push(p.frame)
+		s.wake()
+	}
+}
+
+// wants reports whether a link with the station's configuration receives the
+// frame.
+func (s *Station) wants(f []byte) bool {
+	if len(f) < ethertype.FieldDstPort+2 {
+		return false
+	}
+	dst := ethertype.MAC(f)
+	kind := binary.BigEndian.Uint16(f[12:])
+	port := binary.BigEndian.Uint16(f[ethertype.FieldDstPort:])
+	return (dst == s.mac || dst.IsGroup()) && kind == uint16(s.opts.EtherType) &&
+		(port == ethertype.PortAll || s.opts.Ports.Contains(port))
+}
+
+// drop ends a passage, counts why and logs it.
+func (w *World) drop(p passage, reason *uint64, why string) {
+	*reason++
+	w.log(p, why)
+	w.pool.release(p.frame)
+}

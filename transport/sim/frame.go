@@ -1,0 +1,69 @@
+package sim
+
+import (
+	"math/bits"
+
+	"github.com/bobnet-go/bobnet/transport"
+)
+
+// frame is the bytes of a frame, shared by its copies.
+type frame struct {
+	data []byte
+	refs int
+}
+
+// poison is what a released frame holds, so that whoever reads a view after
+// its time finds a frame that no parser takes.
+const poison = 0xdb
+
+// pool keeps frames for reuse, by the power of two that their capacity is, so
+// that a running world does not allocate.
+type pool [18][]*frame
+
+// leastClass is the binary logarithm of the smallest capacity.
+const leastClass = 7
+
+func class(n int) int { return max(leastClass, bits.Len(uint(n-1))) }
+
+// take returns a frame of n bytes with one reference and old contents.
+func (p *pool) take(n int) *frame {
+	c := class(n)
+	if kept := p[c]; len(kept) > 0 {
+		f := kept[len(kept)-1]
+		p[c] = kept[:len(kept)-1]
+		f.data, f.refs = f.data[:n], 1
+		return f
+	}
+	return &frame{data: make([]byte, n, 1<<c), refs: 1}
+}
+
+// gather copies what a caller of Send passed.
+func (p *pool) gather(src *transport.Frame) *frame {
+	f := p.take(src.Len())
+	src.AppendTo(f.data[:0])
+	return f
+}
+
+// release drops one reference and keeps the frame when it was the last.
+func (p *pool) release(f *frame) {
+	if f.refs--; f.refs > 0 {
+		return
+	}
+	for i := range f.data {
+		f.data[i] = poison
+	}
+	c := class(cap(f.data))
+	p[c] = append(p[c], f)
+}
+
+// own returns a frame with f's bytes that nobody shares, in exchange for one
+// reference to f.
+func (p *pool) own(f *frame) *frame {
+	if f.refs == 1 {
+		return f
+	}
+	g := p.take(len(f.data))
+	copy(g.data, f.data)
+	p.release(f)
+	return g
+}

@@ -1,0 +1,127 @@
+package sim
+
+import (
+	"fmt"
+	"io"
+	"math"
+	"time"
+
+	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/transport"
+	"github.com/mdlayher/ethernet"
+)
+
+// Options describes a world. The zero value is a fast, faultless segment.
+// Probabilities are per frame and receiver, between 0 and 1.
+type Options struct {
+	Seed uint64 // of everything random
+
+	MTU       int           // of every station; 0 means 1500
+	Delay     time.Duration // from a station to the switch and on; 0 means 10 µs
+	Jitter    time.Duration // greatest additional delay; it keeps each sender's frames in order
+	Bandwidth int64         // of every uplink and every output of the switch, bits per second; 0 is infinite
+	Queue     int           // frames before each output of the switch, the rest is dropped; 0 means 512
+	TxSlots   int           // frames that each station's uplink holds; 0 means 4096
+	RxSlots   int           // frames that each station's receive queue holds; 0 means 4096
+
+	Loss      float64       // a frame vanishes
+	Burst     Burst         // frames vanish in bursts
+	Dup       float64       // a frame comes twice
+	Reorder   float64       // a frame is overtaken by others
+	ReorderBy int           // by at most so many, up to 64; 0 means 3
+	Hold      time.Duration // longest that it waits to be overtaken; 0 means 1 ms
+	Corrupt   float64       // one to eight bits flip, anywhere in the frame
+
+	Limit time.Duration // of virtual time; 0 means 10 minutes
+
+	Log io.Writer // if not nil, gets a line for each frame that was delivered or dropped
+}
+
+// Burst is the loss model of Gilbert and Elliott: each receiver's line is good
+// or bad, and a bad one loses frames.
+type Burst struct {
+	Enter float64 // probability, at each frame, that a good line turns bad; 0 disables bursts
+	Leave float64 // probability, at each frame, that a bad line turns good
+	Loss  float64 // probability that a bad line loses a frame; 0 means 1
+}
+
+// StationOptions describes a station; the zero value means what the world's
+// Options say.
+type StationOptions struct {
+	Name      string             // for people; "" means "s1", "s2", ...
+	MAC       ethertype.MAC      // zero means 02:00:00:00:00:01 and so on; that of a living station replaces it
+	EtherType ethernet.EtherType // 0 means ethertype.Default
+	Ports     transport.PortRange
+	MTU       int
+	Bandwidth int64 // bits per second; negative is infinite
+	Queue     int
+	TxSlots   int
+	RxSlots   int
+}
+
+const (
+	defaultMTU       = 1500
+	defaultDelay     = 10 * time.Microsecond
+	defaultQueue     = 512
+	defaultSlots     = 4096
+	defaultReorderBy = 3
+	maxReorderBy     = 64
+	defaultHold      = time.Millisecond
+	defaultLimit     = 10 * time.Minute
+)
+
+func (o Options) withDefaults() Options {
+	setDefault(&o.MTU, defaultMTU)
+	setDefault(&o.Delay, defaultDelay)
+	setDefault(&o.Queue, defaultQueue)
+	setDefault(&o.TxSlots, defaultSlots)
+	setDefault(&o.RxSlots, defaultSlots)
+	setDefault(&o.ReorderBy, defaultReorderBy)
+	setDefault(&o.Hold, defaultHold)
+	setDefault(&o.Limit, defaultLimit)
+	setDefault(&o.Burst.Loss, 1)
+	o.check()
+	return o
+}
+
+func (o StationOptions) withDefaults(w *Options) StationOptions {
+	setDefault(&o.EtherType, ethertype.Default)
+	setDefault(&o.Ports, transport.AllPorts)
+	setDefault(&o.MTU, w.MTU)
+	setDefault(&o.Bandwidth, w.Bandwidth)
+	setDefault(&o.Queue, w.Queue)
+	setDefault(&o.TxSlots, w.TxSlots)
+	setDefault(&o.RxSlots, w.RxSlots)
+	o.Bandwidth = max(o.Bandwidth, 0)
+	checkRange("MTU", o.MTU, ethertype.MinMTU, ethertype.MaxMTU)
+	checkRange("Queue", o.Queue, 1, math.MaxInt32)
+	checkRange("TxSlots", o.TxSlots, 1, math.MaxInt32)
+	checkRange("RxSlots", o.RxSlots, 1, math.MaxInt32)
+	return o
+}
+
+func (o *Options) check() {
+	checkRange("MTU", o.MTU, ethertype.MinMTU, ethertype.MaxMTU)
+	checkRange("Bandwidth", o.Bandwidth, 0, math.MaxInt64)
+	checkRange("ReorderBy", o.ReorderBy, 1, maxReorderBy)
+	for _, d := range []time.Duration{o.Delay, o.Jitter, o.Hold, o.Limit} {
+		checkRange("duration", d, 0, math.MaxInt64/4)
+	}
+	b := o.Burst
+	for _, p := range []float64{o.Loss, o.Dup, o.Reorder, o.Corrupt, b.Enter, b.Leave, b.Loss} {
+		checkRange("probability", p, 0, 1)
+	}
+}
+
+func setDefault[T comparable](p *T, value T) {
+	var zero T
+	if *p == zero {
+		*p = value
+	}
+}
+
+func checkRange[T int | int64 | float64 | time.Duration](what string, v, lo, hi T) {
+	if !(v >= lo && v <= hi) {
+		panic(fmt.Sprintf("sim: %s %v is not in %v..%v", what, v, lo, hi))
+	}
+}

@@ -1,0 +1,190 @@
+package sim
+
+import (
+	"fmt"
+	"iter"
+	"runtime/debug"
+	"time"
+
+	"github.com/bobnet-go/bobnet/transport"
+)
+
+// proc is a process: a coroutine that runs while it holds the world's baton.
+type proc struct {
+	name  string
+	start func()
+	next  func() (struct{}, bool) // runs it until it blocks or returns
+	yield func(struct{}) bool     // blocks it; nil for the goroutine outside
+	fault error                   // what it panicked with
+
+	blocked bool
+	station *Station // what it waits for, nil when it sleeps
+	until   int64    // when it stops waiting
+	armed   int64    // when its next timer event comes, 0 for none
+}
+
+// Go starts a process, which runs fn. It may be called before Run and by a
+// process; the new process runs when those that are ready before it have
+// blocked. A process may block only in Station.Wait and World.Sleep: a mutex
+// or channel that another process holds would block the world with it.
+func (w *World) Go(name string, fn func()) {
+	if name == "" {
+		name = fmt.Sprintf("process %d", len(w.procs)+1)
+	}
+	p := &proc{name: name, start: fn}
+	w.procs = append(w.procs, p)
+	w.live++
+	w.ready.push(p)
+}
+
+// resume hands the baton to p until it blocks or returns.
+func (w *World) resume(p *proc) error {
+	if p.next == nil {
+		p.next, _ = iter.Pull(p.body(w.opts.Seed))
+	}
+	w.current = p
+	_, running := p.next()
+	w.current = nil
+	if !running {
+		w.live--
+		p.start = nil
+	}
+	return p.fault
+}
+
+// body is the coroutine. A panic becomes p.fault. runtime.Goexit, which is how
+// testing ends a test, is left to iter.Pull: it ends the caller of Run too.
+func (p *proc) body(seed uint64) iter.Seq[struct{}] {
+	return func(yield func(struct{}) bool) {
+		p.yield = yield
+		defer func() {
+			if v := recover(); v != nil {
+				p.fault = &PanicError{Process: p.name, Seed: seed, Value: v, Stack: debug.Stack()}
+			}
+		}()
+		p.start()
+	}
+}
+
+// block gives the baton away until p is ready again: a frame for station has
+// come, somebody called its Wake, or the clock has reached until.
+func (w *World) block(station *Station, until int64) error {
+	p := w.caller()
+	p.blocked, p.station, p.until = true, station, until
+	if station != nil {
+		if station.waiter != nil {
+			panic(fmt.Sprintf("sim: %s waits on station %s, and so does %s", p.name, station.name, station.waiter.name))
+		}
+		station.waiter = p
+	}
+	switch {
+	case until <= w.now:
+		w.unblock(p)
+	case until != transport.Forever:
+		w.arm(p)
+	}
+	if p.yield != nil {
+		p.yield(struct{}{})
+		return nil
+	}
+	return w.driveUntilReady(p)
+}
+
+// caller returns the process that holds the baton. Without Run, that is
+// whoever made the call: it drives the world until it is ready itself.
+func (w *World) caller() *proc {
+	if w.current != nil {
+		return w.current
+	}
+	if w.driving {
+		panic("sim: an action of At or Script may not wait")
+	}
+	return w.outside
+}
+
+func (w *World) driveUntilReady(p *proc) error {
+	w.driving = true
+	defer func() { w.driving, w.current = false, nil }()
+	w.outsideReady = false
+	for !w.outsideReady {
+		if err := w.step(); err != nil {
+			w.forget(p)
+			return err
+		}
+	}
+	return nil
+}
+
+// unblock makes p ready, if it is blocked.
+func (w *World) unblock(p *proc) {
+	if p.blocked {
+		w.forget(p)
+		w.ready.push(p)
+	}
+}
+
+// forget ends p's waiting.
+func (w *World) forget(p *proc) {
+	p.blocked = false
+	if p.station != nil {
+		p.station.waiter = nil
+	}
+}
+
+// arm sees to it that an event comes for p no later than p.until. Deadlines
+// mostly move forward, so that one event serves many waits: when it comes too
+// early it arms itself again.
+func (w *World) arm(p *proc) {
+	if p.armed == 0 || p.armed > p.until {
+		p.armed = p.until
+		w.schedule(p.until, p)
+	}
+}
+
+// fire is p's timer event.
+func (p *proc) fire(w *World) {
+	if p.armed != w.now {
+		return // replaced by an earlier one
+	}
+	p.armed = 0
+	switch {
+	case !p.blocked || p.until == transport.Forever:
+	case p.until <= w.now:
+		w.unblock(p)
+	default:
+		w.arm(p)
+	}
+}
+
+// what says what p is blocked on, for people.
+func (p *proc) what() string {
+	end := "for ever"
+	if p.until != transport.Forever {
+		end = "until " + elapsed(p.until)
+	}
+	if p.station == nil {
+		return fmt.Sprintf("%s sleeps %s", p.name, end)
+	}
+	return fmt.Sprintf("%s waits for a frame on station %s (%s) %s", p.name, p.station.name, p.station.mac, end)
+}
+
+// elapsed prints a time of the world's clock.
+func elapsed(at int64) string { return time.Duration(at - Start).String() }
+
+// PanicError is what Run returns when a process has panicked.
+type PanicError struct {
+	Process string
+	Seed    uint64
+	Value   any    // what it panicked with
+	Stack   []byte // where
+}
+
+func (e *PanicError) Error() string {
+	return fmt.Sprintf("sim: process %s panicked (seed %d): %v\n%s", e.Process, e.Seed, e.Value, e.Stack)
+}
+
+// Unwrap returns what the process panicked with, if that is an error.
+func (e *PanicError) Unwrap() error {
+	err, _ := e.Value.(error)
+	return err
+}

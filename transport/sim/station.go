@@ -1,0 +1,197 @@
+package sim
+
+import (
+	"fmt"
+
+	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/transport"
+)
+
+// Station is a host's interface on the segment. It is a transport.Link with
+// one restriction: all its methods are for processes of its world, see World.
+type Station struct {
+	world  *World
+	id     int
+	name   string
+	mac    ethertype.MAC
+	opts   StationOptions
+	gone   error // why calls fail, nil while it lives
+	killed bool
+	woken  bool
+	waiter *proc
+	stats  transport.Stats
+
+	uplink line
+	inward track // to the switch
+	rx     fifo[*frame]
+	viewed []*frame // what the last Recv handed out
+
+	output  line  // of the switch, towards this station
+	outward track // to this station
+	held    []held
+	bad     bool // state of the burst model
+	island  int
+	cut     map[*Station]bool
+}
+
+// Station adds a station with the world's options. The name is for people and
+// may be "".
+func (w *World) Station(name string) *Station {
+	return w.StationWith(StationOptions{Name: name})
+}
+
+// StationWith adds a station. One with the MAC of a living station is that
+// host after a restart: the old station is killed.
+func (w *World) StationWith(opts StationOptions) *Station {
+	w.created++
+	setDefault(&opts.Name, fmt.Sprintf("s%d", w.created))
+	id := w.created
+	setDefault(&opts.MAC, ethertype.MAC{0x02, 0, byte(id >> 24), byte(id >> 16), byte(id >> 8), byte(id)})
+	opts = opts.withDefaults(&w.opts)
+	if old := w.byMAC[key(opts.MAC)]; old != nil {
+		w.Kill(old)
+	}
+	s := &Station{
+		world:  w,
+		id:     id,
+		name:   opts.Name,
+		mac:    opts.MAC,
+		opts:   opts,
+		uplink: line{bandwidth: opts.Bandwidth, limit: opts.TxSlots},
+		output: line{bandwidth: opts.Bandwidth, limit: opts.Queue},
+	}
+	s.inward.land = w.route
+	s.outward.land = w.deliver
+	w.stations = append(w.stations, s)
+	w.byMAC[key(s.mac)] = s
+	return s
+}
+
+// String returns the station's name.
+func (s *Station) String() string { return s.name }
+
+// MAC returns the station's address.
+func (s *Station) MAC() ethertype.MAC { return s.mac }
+
+// Send queues copies of frames on the uplink. See transport.Link.
+func (s *Station) Send(frames []transport.Frame) (int, error) {
+	if s.gone != nil {
+		return 0, s.gone
+	}
+	frames = frames[:min(len(frames), transport.MaxBatch)]
+	for i := range frames {
+		f := &frames[i]
+		size := f.Len()
+		if size > s.opts.MTU+ethertype.EthernetSize {
+			return i, fmt.Errorf("%w: %d bytes do not fit MTU %d and %d bytes of Ethernet header",
+				transport.ErrFrameSize, size, s.opts.MTU, ethertype.EthernetSize)
+		}
+		if len(f.Head) < ethertype.EthernetSize || len(f.Body) > transport.MaxBody {
+			s.stats.TxDrops++
+			continue
+		}
+		leaves, ok := s.uplink.admit(s.world.now, size)
+		if !ok {
+			s.stats.TxFull++
+			return i, nil
+		}
+		s.stats.TxFrames++
+		s.stats.TxBytes += uint64(size)
+		s.world.leave(s, s.world.pool.gather(f), leaves)
+	}
+	if len(frames) > 0 {
+		s.stats.TxCalls++
+	}
+	return len(frames), nil
+}
+
+// Recv returns frames from the receive queue. See transport.Link. The views
+// are overwritten when they become invalid, so that a late reader is found.
+func (s *Station) Recv(views [][]byte) (int, error) {
+	s.releaseViews()
+	if s.gone != nil {
+		return 0, s.gone
+	}
+	n := min(len(views), s.rx.len(), transport.MaxBatch)
+	for i := range n {
+		f := s.rx.pop()
+		s.viewed = append(s.viewed, f)
+		views[i] = f.data
+		s.stats.RxBytes += uint64(len(f.data))
+	}
+	if n > 0 {
+		s.stats.RxFrames += uint64(n)
+		s.stats.RxCalls++
+	}
+	return n, nil
+}
+
+func (s *Station) releaseViews() {
+	for i, f := range s.viewed {
+		s.world.pool.release(f)
+		s.viewed[i] = nil
+	}
+	s.viewed = s.viewed[:0]
+}
+
+// Ready reports whether the receive queue holds a frame.
+func (s *Station) Ready() bool { return s.rx.len() > 0 }
+
+// Wait hands the world's baton on until a frame arrives, Wake is called or the
+// world's clock reaches until. When no frame is there and until is past, it
+// still lets the other processes take their turn. Called without Run, it lets
+// the world go on for that long, and its error may be that of Run.
+func (s *Station) Wait(until int64) error {
+	if s.gone != nil {
+		return s.gone
+	}
+	if s.rx.len() == 0 && !s.woken {
+		s.stats.Waits++
+		if err := s.world.block(s, until); err != nil {
+			return err
+		}
+	}
+	s.woken = false
+	return s.gone
+}
+
+// Wake ends the current or the next Wait.
+func (s *Station) Wake() {
+	s.stats.Wakes++
+	s.wake()
+	s.woken = true
+}
+
+func (s *Station) wake() {
+	if s.waiter != nil {
+		s.world.unblock(s.waiter)
+	}
+}
+
+// Now returns the world's clock.
+func (s *Station) Now() int64 { return s.world.now }
+
+// Info describes the station.
+func (s *Station) Info() transport.Info {
+	return transport.Info{
+		Driver:      "sim",
+		Interface:   s.name,
+		MAC:         s.mac,
+		EtherType:   s.opts.EtherType,
+		Ports:       s.opts.Ports,
+		MTU:         s.opts.MTU,
+		Slots:       s.opts.RxSlots,
+		Unprotected: s.world.opts.Corrupt > 0,
+		Virtual:     true,
+	}
+}
+
+// Stats returns a snapshot of the counters.
+func (s *Station) Stats() transport.Stats { return s.stats }
+
+// Close takes the station off the segment. Frames that it has sent are under
+// way and arrive.
+func (s *Station) Close() error {
+	s.remove(transport.ErrClosed)
+	return nil
+}

@@ -1,0 +1,162 @@
+package sim
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"time"
+
+	"github.com/bobnet-go/bobnet/transport"
+)
+
+// Start is what the clock of every world shows first: not 0, because
+// transport.Link.Now never returns 0, and far enough from it that a time some
+// way back is still positive.
+const Start = int64(time.Second)
+
+// maxTurns is the most turns that processes take at one instant. The largest
+// worlds need some thousands; a process that polls a clock which stands still
+// needs ever more.
+const maxTurns = 1 << 20
+
+// maxNamed is the most blocked processes that an error names.
+const maxNamed = 100
+
+// What Run returns when the world cannot go on; errors wrap these.
+var (
+	ErrDeadlock = errors.New("sim: deadlock: every process is blocked and nothing is under way")
+	ErrLimit    = errors.New("sim: the limit of virtual time is reached")
+	ErrStanding = errors.New("sim: processes keep running and time stands still: wait with a deadline after Now")
+)
+
+// World is a segment, its stations and the processes that use them. It and
+// everything that belongs to it may be used by the process that holds the
+// baton, by the actions of At and Script, and otherwise by one goroutine at a
+// time.
+type World struct {
+	opts    Options
+	rng     *rand.Rand
+	now     int64
+	events  eventHeap
+	seq     uint64
+	pool    pool
+	digest  uint64
+	stats   Stats
+	script  Script
+	islands int
+	current *proc
+	outside *proc // stands for the goroutine that waits without Run
+
+	stations []*Station // those that live, in the order of their creation
+	created  int
+	byMAC    map[uint64]*Station
+
+	procs        []*proc
+	live         int
+	ready        fifo[*proc]
+	turns        int  // taken at this instant
+	driving      bool // somebody is in step
+	outsideReady bool
+}
+
+// New returns an empty world. It panics when an option makes no sense.
+func New(opts Options) *World {
+	opts = opts.withDefaults()
+	return &World{
+		opts:    opts,
+		rng:     rand.New(rand.NewPCG(opts.Seed, 0x626f626e6574)),
+		now:     Start,
+		outside: &proc{name: "the goroutine outside"},
+		byMAC:   make(map[uint64]*Station),
+	}
+}
+
+// Now returns the virtual time in nanoseconds. It begins at Start.
+func (w *World) Now() int64 { return w.now }
+
+// Sleep blocks the calling process for d of virtual time. Called without Run,
+// it lets the world go on for that long. Then its error is the world's, as
+// that of Run; within a process it is always nil.
+func (w *World) Sleep(d time.Duration) error { return w.block(nil, w.now+int64(max(d, 0))) }
+
+// Run lets the processes run until all have returned. Time advances, to the
+// next event, when all of them are blocked.
+//
+// An error wraps ErrDeadlock, ErrLimit or ErrStanding and says what each
+// process waits for, or is a *PanicError. The processes then stay blocked for
+// ever: unwinding them would run their deferred calls in a world that is no
+// more.
+func (w *World) Run() error {
+	w.driving = true
+	defer func() { w.driving, w.current = false, nil }()
+	for w.live > 0 {
+		if err := w.step(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// step lets one ready process take its turn or, when there is none, lets all
+// events of the next instant happen.
+func (w *World) step() error {
+	if w.ready.len() > 0 {
+		p := w.ready.pop()
+		if w.turns++; w.turns > maxTurns {
+			return w.stuck(ErrStanding)
+		}
+		w.stats.Turns++
+		if p == w.outside {
+			w.outsideReady = true
+			return nil
+		}
+		return w.resume(p)
+	}
+	if len(w.events) == 0 {
+		return w.stuck(ErrDeadlock)
+	}
+	if at := w.events[0].at; at > w.now {
+		if at-Start > int64(w.opts.Limit) {
+			return w.stuck(ErrLimit)
+		}
+		w.now, w.turns = at, 0
+	}
+	for len(w.events) > 0 && w.events[0].at == w.now {
+		w.stats.Events++
+		act := w.events[0].act
+		if t, ok := act.(*track); ok {
+			t.fire(w)
+			continue
+		}
+		w.events.pop()
+		act.fire(w)
+	}
+	return nil
+}
+
+// schedule lets a happen at the given time, or now if that is past.
+func (w *World) schedule(at int64, a action) {
+	w.seq++
+	w.events.push(event{at: max(at, w.now), seq: w.seq, act: a})
+}
+
+// stuck describes why the world cannot go on.
+func (w *World) stuck(cause error) error {
+	var b strings.Builder
+	blocked := 0
+	for _, p := range append([]*proc{w.outside}, w.procs...) {
+		if !p.blocked {
+			continue
+		}
+		if blocked++; blocked <= maxNamed {
+			b.WriteString("\n\t" + p.what())
+		}
+	}
+	if blocked > maxNamed {
+		fmt.Fprintf(&b, "\n\tand %d more", blocked-maxNamed)
+	}
+	return fmt.Errorf("%w, after %s (seed %d):%s", cause, elapsed(w.now), w.opts.Seed, b.String())
+}
+
+var _ transport.Link = (*Station)(nil)

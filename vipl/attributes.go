@@ -1,0 +1,123 @@
+package vipl
+
+import (
+	"time"
+
+	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/reliability"
+	"github.com/bobnet-go/bobnet/transport"
+)
+
+// Defaults of Attributes and of calls whose context has no deadline.
+const (
+	DefaultQueueDepth     = 1024
+	DefaultPeerTimeout    = 10 * time.Second
+	DefaultConnectTimeout = 5 * time.Second
+	MaxQueueDepth         = 1 << 16
+	MaxVIs                = 1 << 14
+	MaxRegions            = 1 << 20
+	MaxCQEntries          = 1 << 20
+)
+
+// Attributes are a VI's attributes (VIP_VI_ATTRIBUTES). Connect and Accept
+// compare Reliability, MaxTransferSize and QoS of the two sides, which must
+// be equal.
+type Attributes struct {
+	// Reliability is the level; the zero value means ReliableDelivery.
+	Reliability reliability.Level
+	// MaxTransferSize is the longest message in bytes; 0 means MaxTransferSize.
+	MaxTransferSize uint32
+	// QoS is compared and otherwise the application's own.
+	QoS uint32
+	// Ptag must equal the tag of every region that the VI's descriptors name
+	// and that the peer writes to.
+	Ptag Ptag
+	// EnableRDMAWrite lets the peer write to this side's memory, where the
+	// region allows it too.
+	EnableRDMAWrite bool
+	// QueueDepth is the most descriptors on each queue; 0 means
+	// DefaultQueueDepth. Queues take memory as they fill, 8 bytes an entry.
+	QueueDepth int
+	// WholeCRC makes the CRC of every data frame cover the payload too. It is
+	// so in any case on links that nothing protects, and if the peer asks.
+	WholeCRC bool
+	// PeerTimeout bounds how long a silent peer is believed to be alive, on
+	// the reliable levels; 0 means DefaultPeerTimeout.
+	PeerTimeout time.Duration
+}
+
+// DefaultAttributes returns what CreateVI uses for nil: reliable delivery,
+// messages up to 1 GiB, RDMA writes allowed.
+func DefaultAttributes() *Attributes {
+	return &Attributes{Reliability: reliability.ReliableDelivery, EnableRDMAWrite: true}
+}
+
+func (a Attributes) withDefaults() Attributes {
+	if a.Reliability == 0 {
+		a.Reliability = reliability.ReliableDelivery
+	}
+	if a.MaxTransferSize == 0 {
+		a.MaxTransferSize = MaxTransferSize
+	}
+	if a.QueueDepth == 0 {
+		a.QueueDepth = DefaultQueueDepth
+	}
+	if a.PeerTimeout == 0 {
+		a.PeerTimeout = DefaultPeerTimeout
+	}
+	return a
+}
+
+func (a *Attributes) validate(op string) error {
+	switch {
+	case !a.Reliability.Valid():
+		return opError(op, ErrInvalidReliability, "level %d is none of 1, 2 and 4", a.Reliability)
+	case a.MaxTransferSize > MaxTransferSize:
+		return opError(op, ErrInvalidMTU, "MaxTransferSize %d is over the limit of %d", a.MaxTransferSize, MaxTransferSize)
+	case a.QueueDepth < 1 || a.QueueDepth > MaxQueueDepth:
+		return opError(op, ErrInvalidParameter, "QueueDepth %d is not in 1..%d", a.QueueDepth, MaxQueueDepth)
+	case a.PeerTimeout < 0:
+		return opError(op, ErrInvalidParameter, "PeerTimeout %v is negative", a.PeerTimeout)
+	}
+	return nil
+}
+
+// NICAttributes describe a NIC (VIP_NIC_ATTRIBUTES).
+type NICAttributes struct {
+	Name                   string // the interface
+	Driver                 string // the link's driver
+	Addr                   ethertype.Addr
+	Ports                  transport.PortRange
+	NativeMTU              int // largest frame without the Ethernet header
+	MaxTransferSize        uint32
+	MaxVI                  int
+	MaxDescriptorsPerQueue int
+	MaxSegmentsPerDesc     int
+	MaxRegisterRegions     int
+	MaxCQEntries           int
+	ReliabilityLevels      reliability.Level // bits
+	RDMAReadSupport        bool
+	ThreadSafe             bool
+	Incarnation            uint64 // random, new with every Open
+}
+
+// State is a VI's state (VIP_VI_STATE).
+type State uint8
+
+// The states, in VIPL's order.
+const (
+	StateIdle State = iota
+	StateConnected
+	StateConnectPending
+	StateError
+)
+
+var stateNames = [...]string{"idle", "connected", "connect pending", "error"}
+
+// String returns the state's name.
+func (s State) String() string {
+	if int(s) < len(stateNames) {
+		return stateNames[s]
+	}
+	return "invalid"
+}

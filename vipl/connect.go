@@ -1,0 +1,113 @@
+package vipl
+
+import (
+	"context"
+	"time"
+
+	"github.com/bobnet-go/bobnet/ethertype"
+)
+
+// Connect connects an idle VI to whoever listens at remote and waits until
+// both sides are connected (VipConnectRequest). data, at most MaxConnData
+// bytes, goes with the request. Without a deadline in ctx it gives up after
+// DefaultConnectTimeout.
+//
+// It returns ErrNoMatch at once when nobody listens there, ErrReject with the
+// server's words when it refuses, ErrTimeout when nobody answers, and
+// ErrInvalidMTU, naming both sides, when the path does not carry full-size
+// frames; all as *ConnError.
+func (v *VI) Connect(ctx context.Context, remote ethertype.Addr, data []byte) error {
+	timeout := DefaultConnectTimeout
+	if dl, ok := ctx.Deadline(); ok && !v.nic.info.Virtual {
+		timeout = time.Until(dl)
+	}
+	if err := v.connectStart(remote, data, timeout); err != nil {
+		return err
+	}
+	return v.awaitConnect(ctx)
+}
+
+// ConnectStart begins what Connect does and returns at once; ConnectDone tells
+// how it went. It gives up after DefaultConnectTimeout.
+func (v *VI) ConnectStart(remote ethertype.Addr, data []byte) error {
+	return v.connectStart(remote, data, DefaultConnectTimeout)
+}
+
+func (v *VI) connectStart(remote ethertype.Addr, data []byte, timeout time.Duration) error {
+	n := v.nic
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	switch {
+	case v.closed || n.closed:
+		return ErrClosed
+	case v.state != StateIdle:
+		return opError("connect", ErrInvalidState, "the VI is %v, want idle: call Disconnect first", v.state)
+	case len(data) > MaxConnData:
+		return opError("connect", ErrInvalidParameter, "%d bytes of private data are over the limit of %d", len(data), MaxConnData)
+	case remote.MAC.IsGroup() || remote.IsZero():
+		return opError("connect", ErrInvalidParameter, "%v is not the address of one endpoint", remote)
+	case remote.MAC == n.info.MAC:
+		return opError("connect", ErrInvalidParameter, "%v is on this host: an interface does not hand frames back to itself; use another interface or a network namespace (bobnet lab)", remote)
+	}
+	n.now = n.link.Now()
+	v.remote = remote
+	v.begin(phaseRequest, int64(timeout), append([]byte(nil), data...))
+	v.hs.step(v)
+	n.tx.flush(n)
+	return nil
+}
+
+// ConnectDone reports how a connection attempt on either side went: nil when
+// the VI is connected, ErrNotDone while it is pending, else why it failed. It
+// polls the NIC once if need be.
+func (v *VI) ConnectDone() error {
+	n := v.nic
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if v.state == StateConnectPending && !n.closed {
+		n.poll()
+	}
+	return v.connectOutcome()
+}
+
+func (v *VI) connectOutcome() error {
+	switch {
+	case v.closed || v.nic.closed:
+		return ErrClosed
+	case v.state == StateConnected:
+		return nil
+	case v.state == StateConnectPending:
+		return ErrNotDone
+	case v.state == StateError:
+		return v.err
+	case v.lastErr != nil:
+		return v.lastErr
+	}
+	return opError("connect", ErrInvalidState, "no attempt was made")
+}
+
+// awaitConnect blocks until the attempt has an outcome. When ctx ends first
+// the attempt is abandoned.
+func (v *VI) awaitConnect(ctx context.Context) error {
+	n := v.nic
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	w := waiter{ctx: ctx}
+	defer n.endWait(&w)
+	for {
+		if err := v.connectOutcome(); err != ErrNotDone {
+			return err
+		}
+		if err := n.wait(&w, &v.gate); err != nil {
+			if v.state == StateConnectPending {
+				if n.timers.expired(v) {
+					v.hs.timeout(v)
+					return v.connectOutcome()
+				}
+				v.leave()
+				n.tx.flush(n)
+			}
+			return err
+		}
+	}
+}

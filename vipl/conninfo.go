@@ -1,0 +1,114 @@
+package vipl
+
+import (
+	"encoding/binary"
+
+	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/reliability"
+)
+
+// connInfo is what each side tells the other of itself in KindRequest and
+// KindAccept frames:
+//
+//	offset  size  field
+//	     0     8  incarnation of the NIC
+//	     8     4  tag that frames to this side must carry
+//	    12     4  sequence number of this side's first frame
+//	    16     4  MTU of the interface
+//	    20     4  MaxTransferSize
+//	    24     4  QoS
+//	    28     1  reliability level
+//	    29     1  bit 0: wants the CRC to cover whole frames
+//	    30     2  length of the private data that follows
+type connInfo struct {
+	incarnation uint64
+	tag         uint32
+	seq         ethertype.Seq
+	mtu         uint32
+	maxTransfer uint32
+	qos         uint32
+	level       reliability.Level
+	wholeCRC    bool
+	data        []byte
+}
+
+const infoSize = 32
+
+// MaxConnData is the most private data, in bytes, that goes with a connection request.
+const MaxConnData = 256
+
+func (c *connInfo) append(b []byte) []byte {
+	be := binary.BigEndian
+	b = be.AppendUint64(b, c.incarnation)
+	b = be.AppendUint32(b, c.tag)
+	b = be.AppendUint32(b, uint32(c.seq))
+	b = be.AppendUint32(b, c.mtu)
+	b = be.AppendUint32(b, c.maxTransfer)
+	b = be.AppendUint32(b, c.qos)
+	crc := byte(0)
+	if c.wholeCRC {
+		crc = 1
+	}
+	b = append(b, byte(c.level), crc)
+	b = be.AppendUint16(b, uint16(len(c.data)))
+	return append(b, c.data...)
+}
+
+// parseInfo decodes and judges what a peer says of itself. The result does
+// not refer to b.
+func parseInfo(b []byte) (c connInfo, ok bool) {
+	if len(b) < infoSize {
+		return connInfo{}, false
+	}
+	be := binary.BigEndian
+	c = connInfo{
+		incarnation: be.Uint64(b), tag: be.Uint32(b[8:]), seq: ethertype.Seq(be.Uint32(b[12:])),
+		mtu: be.Uint32(b[16:]), maxTransfer: be.Uint32(b[20:]), qos: be.Uint32(b[24:]),
+		level: reliability.Level(b[28]), wholeCRC: b[29]&1 != 0,
+	}
+	size := int(be.Uint16(b[30:]))
+	if size > MaxConnData || len(b)-infoSize < size || c.tag == 0 || !c.level.Valid() ||
+		c.mtu < minMTU || c.mtu > ethertype.MaxMTU {
+		return connInfo{}, false
+	}
+	if size > 0 {
+		c.data = append([]byte(nil), b[infoSize:infoSize+size]...)
+	}
+	return c, true
+}
+
+// info describes v to its peer.
+func (v *VI) info() connInfo {
+	return connInfo{
+		incarnation: v.nic.incarnation, tag: v.localTag, seq: v.hs.localSeq, mtu: uint32(v.nic.info.MTU),
+		maxTransfer: v.attr.MaxTransferSize, qos: v.attr.QoS, level: v.attr.Reliability, wholeCRC: v.attr.WholeCRC,
+		data: v.hs.data,
+	}
+}
+
+// match compares the attributes that both sides must agree on.
+func (v *VI) match(c *connInfo) error {
+	switch {
+	case c.level != v.attr.Reliability:
+		return opError("accept", ErrInvalidReliability, "the VI has %v, the request from the peer asks for %v", v.attr.Reliability, c.level)
+	case c.maxTransfer != v.attr.MaxTransferSize:
+		return opError("accept", ErrInvalidMTU, "MaxTransferSize of the VI is %d, of the peer's %d", v.attr.MaxTransferSize, c.maxTransfer)
+	case c.qos != v.attr.QoS:
+		return opError("accept", ErrInvalidQoS, "QoS of the VI is %d, of the peer's %d", v.attr.QoS, c.qos)
+	}
+	return nil
+}
+
+// adopt takes over what the peer said.
+func (v *VI) adopt(remote ethertype.Addr, c *connInfo) {
+	v.remote = remote
+	v.remoteTag = c.tag
+	v.incarnation = c.incarnation
+	v.hs.remoteSeq = c.seq
+	v.hs.remoteMTU = int(c.mtu)
+	v.maxData = min(v.nic.info.MTU, int(c.mtu)) - ethertype.BaseSize
+	v.flags = 0
+	if v.attr.WholeCRC || c.wholeCRC || v.nic.info.Unprotected {
+		v.flags = ethertype.FlagWholeCRC
+	}
+}

@@ -1,0 +1,125 @@
+package vipl
+
+import "strconv"
+
+// Op is what a send descriptor asks for (VIP_CONTROL_OP_…).
+type Op uint8
+
+// The operations.
+const (
+	OpSend      Op = iota // two-sided: fills a receive that the peer has posted
+	OpRDMAWrite           // one-sided: goes to Descriptor.Remote
+)
+
+// MaxSegments is how many data segments a descriptor may have
+// (VIP_NIC_ATTRIBUTES.MaxSegmentsPerDesc).
+const MaxSegments = 16
+
+// MaxTransferSize is the largest message, in bytes, that any VI carries.
+const MaxTransferSize = 1 << 30
+
+// Segment is a data segment (VIP_DATA_SEGMENT): Data must lie within the
+// registered region that Handle names.
+type Segment struct {
+	Data   []byte
+	Handle MemHandle
+}
+
+// RemoteSegment is the address segment of an RDMA descriptor
+// (VIP_ADDRESS_SEGMENT): a virtual address at the peer and the peer's handle
+// for the region it lies in. The peer checks both on every access.
+type RemoteSegment struct {
+	Addr   uint64
+	Handle MemHandle
+}
+
+// Descriptor describes one transfer (VIP_DESCRIPTOR). The caller fills the
+// first group, posts it, and leaves it and the memory it names alone until a
+// Done or Wait call returns it with the second group filled. A descriptor may
+// then be posted again. It must not be copied while posted.
+type Descriptor struct {
+	// Segs is gathered from on a send and scattered to on a receive, in
+	// order. A message may be shorter than the receive.
+	Segs []Segment
+	// Op is the operation; ignored on a receive.
+	Op Op
+	// Remote is where an RDMA operation goes.
+	Remote RemoteSegment
+	// HasImmediate says that Immediate goes with the message. On completion of
+	// a receive it says that immediate data came.
+	HasImmediate bool
+	Immediate    uint32
+	// Context is the caller's own; the provider never looks at it.
+	Context any
+
+	// Status is 0 until completion. Length is the number of bytes transferred.
+	Status Status
+	Length uint32
+
+	total uint32 // bytes that Segs holds
+	vi    *VI    // the VI it is posted on, nil when it is the caller's
+	txState
+	rxState
+}
+
+// Status is a descriptor's completion status: StatusDone, perhaps an error,
+// flags and the operation (VIPL reference, section 6; the same bits).
+type Status uint32
+
+// The bits of a Status.
+const (
+	StatusDone            Status = 0x1
+	StatusFormatError     Status = 0x2
+	StatusProtectionError Status = 0x4
+	StatusLengthError     Status = 0x8
+	StatusPartialError    Status = 0x10
+	StatusFlushed         Status = 0x20
+	StatusTransportError  Status = 0x40
+	StatusRDMAProtError   Status = 0x80
+	StatusRemoteDescError Status = 0x100
+	StatusErrorMask       Status = 0x1FE
+
+	StatusOpMask            Status = 0x70000
+	StatusOpSend            Status = 0
+	StatusOpReceive         Status = 0x10000
+	StatusOpRDMAWrite       Status = 0x20000
+	StatusOpRemoteRDMAWrite Status = 0x30000
+	StatusImmediate         Status = 0x80000
+)
+
+// Done reports whether the descriptor has completed.
+func (s Status) Done() bool { return s&StatusDone != 0 }
+
+// Failed reports whether it completed in error.
+func (s Status) Failed() bool { return s&StatusErrorMask != 0 }
+
+var statusNames = []struct {
+	bit  Status
+	name string
+}{
+	{StatusDone, "done"}, {StatusFormatError, "format error"}, {StatusProtectionError, "protection error"},
+	{StatusLengthError, "length error"}, {StatusPartialError, "partial error"}, {StatusFlushed, "flushed"},
+	{StatusTransportError, "transport error"}, {StatusRDMAProtError, "RDMA protection error"},
+	{StatusRemoteDescError, "remote descriptor error"}, {StatusImmediate, "immediate"},
+}
+
+var opNames = [...]string{"send", "receive", "RDMA write", "remote RDMA write"}
+
+// String names the operation and the bits, for example "receive: done, immediate".
+func (s Status) String() string {
+	op := "op " + strconv.Itoa(int(s&StatusOpMask>>16))
+	if i := int(s & StatusOpMask >> 16); i < len(opNames) {
+		op = opNames[i]
+	}
+	sep := ": "
+	for _, n := range statusNames {
+		if s&n.bit != 0 {
+			op += sep + n.name
+			sep = ", "
+		}
+	}
+	if sep == ": " {
+		op += ": pending"
+	}
+	return op
+}

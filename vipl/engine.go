@@ -1,0 +1,200 @@
+package vipl
+
+import (
+	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/transport"
+)
+
+// This file is the engine's one step. Everything in it runs with n.mu held.
+
+// poll takes in the frames that have arrived, runs due timers, and sends what
+// became possible. It reports whether any frame arrived.
+func (n *NIC) poll() bool {
+	n.now = n.link.Now()
+	n.lead.polled(n)
+	k, err := n.link.Recv(n.views[:])
+	if err != nil {
+		n.linkError(err)
+	}
+	for _, frame := range n.views[:k] {
+		n.receive(frame)
+	}
+	if n.now >= n.timers.next {
+		n.runTimers()
+	}
+	if len(n.touched) > 0 {
+		n.settle()
+	}
+	if n.tx.n > 0 {
+		n.tx.flush(n)
+	}
+	return k > 0
+}
+
+// settle finishes what a poll's frames began, once per VI however many frames
+// it got: window, acknowledgement, timers.
+func (n *NIC) settle() {
+	for i, v := range n.touched {
+		v.touched = false
+		n.touched[i] = nil
+		if v.state == StateConnected {
+			v.pump(true)
+			v.ackIfDue()
+			v.arm()
+		}
+	}
+	n.touched = n.touched[:0]
+}
+
+func (n *NIC) touch(v *VI) {
+	if !v.touched {
+		v.touched = true
+		n.touched = append(n.touched, v)
+	}
+}
+
+// idlePoll is for callers that found nothing: messages that were gathered for
+// a fuller frame go out now.
+func (n *NIC) idlePoll() {
+	if len(n.held) == 0 {
+		return
+	}
+	n.now = n.link.Now()
+	for i, v := range n.held {
+		n.held[i] = nil
+		v.held = false
+		if v.state == StateConnected {
+			v.pump(true)
+			v.arm()
+		}
+	}
+	n.held = n.held[:0]
+	n.tx.flush(n)
+}
+
+// receive takes one frame apart and hands it to whom it concerns.
+func (n *NIC) receive(frame []byte) {
+	h := &n.rxh
+	payload, err := h.Parse(frame)
+	if err != nil {
+		n.stats.drop(parseReason(err))
+		return
+	}
+	if n.info.Unprotected && h.Flags&ethertype.FlagWholeCRC == 0 {
+		n.stats.drop(DropCRC)
+		return
+	}
+	n.stats.RxFrames++
+	n.stats.RxBytes += uint64(len(frame))
+	switch h.Kind {
+	case ethertype.KindData, ethertype.KindRDMAWrite, ethertype.KindAck, ethertype.KindDisconnect:
+		n.receiveConn(h, payload)
+	case ethertype.KindReset:
+		n.receiveReset(h, payload)
+	case ethertype.KindRequest, ethertype.KindAccept, ethertype.KindReject, ethertype.KindProbe, ethertype.KindProbeAck:
+		n.receiveHandshake(h, payload)
+	case ethertype.KindQuery, ethertype.KindAnswer:
+		n.receiveName(h, payload)
+	case ethertype.KindEcho, ethertype.KindEchoReply:
+		n.receiveEcho(h, payload)
+	}
+}
+
+func parseReason(err error) Drop {
+	switch err {
+	case ethertype.ErrShort:
+		return DropShort
+	case ethertype.ErrCRC:
+		return DropCRC
+	case ethertype.ErrRange:
+		return DropRange
+	}
+	return DropFormat
+}
+
+// receiveConn handles the frames of connections: those that carry a tag.
+func (n *NIC) receiveConn(h *ethertype.Header, payload []byte) {
+	v := n.viAt(h.DstPort)
+	if v == nil || v.localTag != h.Tag || v.state == StateIdle {
+		n.stray(h)
+		return
+	}
+	if h.Src != v.remote.MAC || h.SrcPort != v.remote.Port {
+		n.stats.drop(DropPeer)
+		return
+	}
+	switch v.state {
+	case StateConnectPending: // data overtook the end of the handshake; it will come again
+		n.stats.drop(DropEarly)
+	case StateError:
+		v.sendFarewell(h)
+	case StateConnected:
+		v.heard, v.probes = n.now, 0
+		n.touch(v)
+		v.stats.RxFrames++
+		switch h.Kind {
+		case ethertype.KindAck:
+			v.receiveAck(h, payload)
+		case ethertype.KindDisconnect:
+			v.receiveDisconnect(h, payload)
+		default:
+			v.receiveData(h, payload)
+		}
+	}
+}
+
+func (n *NIC) viAt(port uint16) *VI {
+	if i := int(port) - int(n.info.Ports.Lo); i >= 0 && i < len(n.vis) {
+		return n.vis[i]
+	}
+	return nil
+}
+
+// stray answers a frame for a connection that is not there, so that its
+// sender learns at once and not by timeout. Resets are never answered.
+func (n *NIC) stray(h *ethertype.Header) {
+	n.stats.drop(DropStale)
+	if h.Dst.IsGroup() || h.Src.IsGroup() || h.Kind == ethertype.KindDisconnect {
+		return
+	}
+	if n.ghosts.answer(n, h) {
+		return
+	}
+	var body [resetSize]byte
+	putReset(body[:], h.Tag, n.incarnation)
+	n.sendControl(ethertype.Header{
+		Dst: h.Src, Kind: ethertype.KindReset, DstPort: h.SrcPort, SrcPort: h.DstPort,
+	}, body[:])
+}
+
+// sendControl sends a frame that is not part of a connection's sequence. The
+// caller fills destination, kind, ports, tag and flags.
+func (n *NIC) sendControl(h ethertype.Header, parts ...[]byte) {
+	slot := n.tx.slot(n)
+	if slot == nil {
+		n.stats.TxDropped++
+		return
+	}
+	h.Src, h.Type = n.info.MAC, n.info.EtherType
+	h.Flags |= ethertype.FlagWholeCRC
+	size := 0
+	for _, p := range parts {
+		size += copy(slot[ethertype.HeaderSize+size:], p)
+	}
+	h.Size = uint16(size)
+	h.Put(slot)
+	n.tx.add(slot[:ethertype.HeaderSize+size], nil)
+}
+
+// linkError is called with what the link returns. An interface that is down
+// or gone breaks nothing by itself: it may come back, and the connections'
+// own timeouts judge. It is said once.
+func (n *NIC) linkError(err error) {
+	if n.failed == nil && !n.closed {
+		n.failed = err
+		n.log.Warn("link error", "interface", n.info.Interface, "err", err)
+	}
+}
+
+// forever is the deadline of a timer that is not set.
+const forever = transport.Forever

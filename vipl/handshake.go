@@ -1,0 +1,268 @@
+package vipl
+
+import (
+	"fmt"
+
+	"github.com/bobnet-go/bobnet/ethertype"
+)
+
+// The connection handshake. The client drives it; every step is repeated until
+// it is answered, and every answer may be repeated without harm.
+//
+//	client                                   server
+//	  | -- Request (attributes, tag, MTU) -->  |  queued at the listener
+//	  | <-- Accept (attributes, tag, MTU) ---  |  Accept was called
+//	  | -- Probe (of full size) ------------>  |  Connected
+//	  | <-- ProbeAck (of full size) ---------  |
+//	  Connected
+//
+// The Probe and its answer are as long as the smaller of the two MTUs allows,
+// so that a path that does not carry such frames is found now and not in the
+// middle of a message. Between full-size probes the client sends short ones:
+// if those are answered and the long ones never, it is the MTU.
+type phase uint8
+
+const (
+	phaseRequest phase = iota // client: waiting for Accept
+	phaseProbe                // client: waiting for the full-size ProbeAck
+	phaseAccept               // server: waiting for the full-size Probe
+)
+
+type handshake struct {
+	phase     phase
+	localSeq  ethertype.Seq
+	remoteSeq ethertype.Seq
+	remoteMTU int
+	data      []byte
+	deadline  int64 // when to give up
+	next      int64 // when to send again
+	interval  int64
+	fullTries int // full-size probes sent
+	shortAcks int // short probes answered
+	result    error
+}
+
+const (
+	firstRetry   = 5_000_000   // ns
+	maxRetry     = 100_000_000 // ns
+	mtuTries     = 24          // full-size probes without answer that mean the MTU, if short ones pass
+	mtuShortAcks = 3
+)
+
+// begin enters Connect Pending.
+func (v *VI) begin(p phase, timeout int64, data []byte) {
+	n := v.nic
+	v.state = StateConnectPending
+	v.err = nil
+	v.localTag = n.tag()
+	v.hs = &handshake{phase: p, localSeq: ethertype.Seq(n.rng.Uint32()), data: data,
+		deadline: n.now + timeout, next: n.now, interval: firstRetry}
+	n.timers.watch(v)
+}
+
+// step sends what the phase asks for. It is called when it is due.
+func (hs *handshake) step(v *VI) {
+	n := v.nic
+	if n.now >= hs.deadline {
+		hs.timeout(v)
+		return
+	}
+	if n.now < hs.next {
+		return
+	}
+	hs.next = n.now + hs.interval
+	hs.interval = min(2*hs.interval, maxRetry)
+	switch hs.phase {
+	case phaseRequest:
+		v.sendInfo(ethertype.KindRequest, 0)
+	case phaseAccept:
+		v.sendInfo(ethertype.KindAccept, v.remoteTag)
+	case phaseProbe:
+		if hs.fullTries >= mtuTries && hs.shortAcks >= mtuShortAcks {
+			hs.finish(v, v.mtuError())
+			return
+		}
+		hs.fullTries++
+		v.sendProbe(ethertype.KindProbe, v.maxData)
+		if hs.fullTries > 1 {
+			v.sendProbe(ethertype.KindProbe, 0)
+		}
+	}
+}
+
+func (hs *handshake) timeout(v *VI) {
+	detail := "no answer: is the peer running, is its interface up and on this segment?"
+	switch {
+	case hs.phase == phaseProbe && hs.shortAcks > 0:
+		hs.finish(v, v.mtuError())
+		return
+	case hs.phase != phaseRequest:
+		detail = "the peer stopped answering in the middle of the handshake"
+	}
+	hs.finish(v, &ConnError{Local: v.Local(), Remote: v.remote, Err: ErrTimeout, Detail: detail})
+}
+
+// mtuError names both sides of a path that does not carry full-size frames.
+func (v *VI) mtuError() error {
+	n, size := v.nic, v.maxData+ethertype.BaseSize
+	return &ConnError{Local: v.Local(), Remote: v.remote, Err: ErrInvalidMTU, Detail: fmt.Sprintf(
+		"frames of MTU %d do not pass although short ones do: interface %s here (%v) has MTU %d, the peer's (%v) has %d, something between them less; "+
+			"lower both: ip link set dev %s mtu 1500",
+		size, n.info.Interface, n.info.MAC, n.info.MTU, v.remote.MAC, v.hs.remoteMTU, n.info.Interface)}
+}
+
+// finish ends the handshake: nil enters Connected, an error returns to Idle.
+func (hs *handshake) finish(v *VI, err error) {
+	if err == nil {
+		v.start()
+		return
+	}
+	hs.result = err
+	v.lastErr = err
+	v.state = StateIdle
+	v.hs = nil
+	v.localTag = 0
+	v.gate.open(v.nic)
+}
+
+// abandon tells the peer of an attempt that this side gives up.
+func (hs *handshake) abandon(v *VI) {
+	if hs.phase != phaseRequest {
+		v.sendDisconnect(reasonLeft)
+	}
+	v.lastErr = &ConnError{Local: v.Local(), Remote: v.remote, Err: ErrDisconnected, Detail: "the attempt was abandoned here"}
+}
+
+func (v *VI) sendInfo(kind ethertype.Kind, tag uint32) {
+	c := v.info()
+	v.nic.sendControl(ethertype.Header{
+		Dst: v.remote.MAC, Kind: kind, DstPort: v.remote.Port, SrcPort: v.port, Tag: tag,
+	}, c.append(make([]byte, 0, infoSize+MaxConnData)))
+}
+
+// padding is what full-size probes are filled with.
+var padding [ethertype.MaxSize]byte
+
+func (v *VI) sendProbe(kind ethertype.Kind, size int) {
+	n := v.nic
+	slot := n.tx.slot(n)
+	if slot == nil {
+		return
+	}
+	h := v.header(kind)
+	h.Flags |= ethertype.FlagWholeCRC
+	h.Ack, h.Sack = 0, 0
+	h.Size, h.Length = uint16(size), uint32(v.maxData)
+	h.Put(slot)
+	n.tx.add(slot[:ethertype.HeaderSize], append(n.tx.body(), padding[:size]))
+}
+
+// receiveHandshake takes the frames of the handshake apart.
+func (n *NIC) receiveHandshake(h *ethertype.Header, payload []byte) {
+	if h.Flags&ethertype.FlagWholeCRC == 0 {
+		n.stats.drop(DropFormat)
+		return
+	}
+	if h.Kind == ethertype.KindRequest {
+		n.receiveRequest(h, payload)
+		return
+	}
+	v := n.viAt(h.DstPort)
+	if v == nil || v.localTag != h.Tag || h.Tag == 0 || h.Src != v.remote.MAC {
+		n.stats.drop(DropStale)
+		return
+	}
+	switch h.Kind {
+	case ethertype.KindAccept:
+		v.receiveAccept(h, payload)
+	case ethertype.KindReject:
+		v.receiveReject(h, payload)
+	case ethertype.KindProbe:
+		v.receiveProbe(h)
+	case ethertype.KindProbeAck:
+		v.receiveProbeAck(h)
+	}
+}
+
+func (v *VI) receiveAccept(h *ethertype.Header, payload []byte) {
+	n := v.nic
+	c, ok := parseInfo(payload)
+	if !ok || v.state != StateConnectPending || v.hs.phase != phaseRequest {
+		n.stats.drop(DropStale) // or a repetition: the probe's own timer answers it
+		return
+	}
+	if err := v.match(&c); err != nil { // the server has compared them; a peer that differs is broken
+		n.stats.drop(DropFormat)
+		return
+	}
+	v.adopt(ethertype.Addr{MAC: h.Src, Port: h.SrcPort}, &c)
+	v.hs.phase = phaseProbe
+	v.hs.next, v.hs.interval = n.now, firstRetry
+	v.hs.step(v)
+}
+
+// receiveProbe: a full-size one ends the server's part; any one is answered in
+// its own size, also when its first answer was lost.
+func (v *VI) receiveProbe(h *ethertype.Header) {
+	pending := v.state == StateConnectPending && v.hs.phase == phaseAccept
+	if h.SrcPort != v.remote.Port || !pending && v.state != StateConnected {
+		v.nic.stats.drop(DropStale)
+		return
+	}
+	if int(h.Size) != v.maxData && h.Size != 0 {
+		v.nic.stats.drop(DropFormat)
+		return
+	}
+	if pending && h.Size > 0 {
+		v.hs.finish(v, nil)
+	}
+	v.sendProbe(ethertype.KindProbeAck, int(h.Size))
+}
+
+func (v *VI) receiveProbeAck(h *ethertype.Header) {
+	switch {
+	case v.state != StateConnectPending || v.hs.phase != phaseProbe || h.SrcPort != v.remote.Port:
+		v.nic.stats.drop(DropStale)
+	case h.Size == 0:
+		v.hs.shortAcks++
+	case int(h.Size) == v.maxData:
+		v.hs.finish(v, nil)
+	default:
+		v.nic.stats.drop(DropFormat)
+	}
+}
+
+// The codes of KindReject, its first payload byte; text for people may follow.
+const (
+	rejectNoListener byte = iota
+	rejectRefused
+	rejectBacklog
+)
+
+func (v *VI) receiveReject(h *ethertype.Header, payload []byte) {
+	if len(payload) < 1 || v.state != StateConnectPending || v.hs.phase != phaseRequest || h.SrcPort != v.remote.Port {
+		v.nic.stats.drop(DropStale)
+		return
+	}
+	err := &ConnError{Local: v.Local(), Remote: v.remote, Err: ErrReject, Detail: printable(payload[1:])}
+	switch payload[0] {
+	case rejectNoListener:
+		err.Err = ErrNoMatch
+		err.Detail = "start the server first, or try again"
+	case rejectBacklog:
+		return // try again by and by
+	}
+	v.hs.finish(v, err)
+}
+
+// printable makes text from the wire safe to show.
+func printable(b []byte) string {
+	out := make([]byte, 0, len(b))
+	for _, c := range b[:min(len(b), MaxConnData)] {
+		if c < ' ' || c > '~' {
+			c = '?'
+		}
+		out = append(out, c)
+	}
+	return string(out)
+}

@@ -1,0 +1,268 @@
+package vipl
+
+import (
+	"context"
+	"time"
+
+	"github.com/bobnet-go/bobnet/ethertype"
+)
+
+// Listener takes connection requests for one port. It may be shared between
+// goroutines. Requests that nobody has taken yet wait in it, backlogMax at the
+// most; a requester that finds it full tries again by itself.
+type Listener struct {
+	nic     *NIC
+	port    uint16
+	queue   []*Request
+	pending map[requestKey]*Request // taken or not, until decided and a while after
+	closed  bool
+	gate    gate
+}
+
+const (
+	backlogMax  = 256
+	decidedMax  = 1024        // decided requests that are remembered
+	decidedLife = 10 * 1000e6 // ns
+)
+
+// requestKey tells repetitions of one request from a new one.
+type requestKey struct {
+	from ethertype.Addr
+	tag  uint32
+}
+
+// Request is a connection request (VIP_CONN_HANDLE). Accept or reject it.
+type Request struct {
+	listener *Listener
+	key      requestKey
+	info     connInfo
+	decided  bool
+	refusal  []byte // payload of the rejection, once rejected
+	vi       *VI    // that accepted it
+	at       int64
+}
+
+// Listen starts to take requests for a port of the NIC's range; 0 picks a free
+// one. Close the listener to stop.
+func (n *NIC) Listen(port uint16) (*Listener, error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.closed {
+		return nil, ErrClosed
+	}
+	if port == 0 {
+		var ok bool
+		if port, ok = n.freePort(); !ok {
+			return nil, opError("listen", ErrResource, "no port in %d..%d is free", n.info.Ports.Lo, n.info.Ports.Hi)
+		}
+	}
+	switch {
+	case !n.info.Ports.Contains(port) || port == n.info.Ports.Lo:
+		return nil, opError("listen", ErrInvalidParameter, "port %d is not in %d..%d: open the NIC with Config.Ports around it",
+			port, n.info.Ports.Lo+1, n.info.Ports.Hi)
+	case n.listeners[port] != nil || n.viAt(port) != nil:
+		return nil, opError("listen", ErrResource, "port %d is already in use on this NIC", port)
+	}
+	l := &Listener{nic: n, port: port, pending: map[requestKey]*Request{}}
+	n.listeners[port] = l
+	return l, nil
+}
+
+// Addr returns the address to connect to.
+func (l *Listener) Addr() ethertype.Addr { return ethertype.Addr{MAC: l.nic.info.MAC, Port: l.port} }
+
+// Wait returns the next request, blocking until there is one (VipConnectWait)
+// or ctx ends, which returns an error that is both ErrTimeout and the
+// context's.
+func (l *Listener) Wait(ctx context.Context) (*Request, error) {
+	n := l.nic
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	w := waiter{ctx: ctx}
+	defer n.endWait(&w)
+	for {
+		if r, err := l.take(); err != ErrNotDone {
+			return r, err
+		}
+		if err := n.wait(&w, &l.gate); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// Poll returns the next request, or ErrNotDone. It polls the NIC once if need be.
+func (l *Listener) Poll() (*Request, error) {
+	n := l.nic
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if len(l.queue) == 0 && !n.closed {
+		n.poll()
+	}
+	return l.take()
+}
+
+func (l *Listener) take() (*Request, error) {
+	switch {
+	case l.closed || l.nic.closed:
+		return nil, ErrClosed
+	case len(l.queue) == 0:
+		return nil, ErrNotDone
+	}
+	r := l.queue[0]
+	l.queue = l.queue[1:]
+	return r, nil
+}
+
+// Close stops listening. Requests that were not taken are refused, waiters
+// return ErrClosed. Closing twice does nothing.
+func (l *Listener) Close() error {
+	n := l.nic
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if l.closed || n.closed {
+		return nil
+	}
+	for _, r := range l.queue {
+		r.refuse(rejectNoListener, "")
+	}
+	n.tx.flush(n)
+	l.shut()
+	delete(n.listeners, l.port)
+	return nil
+}
+
+func (l *Listener) shut() {
+	l.closed = true
+	l.queue = nil
+	l.gate.open(l.nic)
+}
+
+// receiveRequest handles KindRequest.
+func (n *NIC) receiveRequest(h *ethertype.Header, payload []byte) {
+	c, ok := parseInfo(payload)
+	if !ok || h.Dst != n.info.MAC || h.Src.IsGroup() {
+		n.stats.drop(DropFormat)
+		return
+	}
+	l := n.listeners[h.DstPort]
+	if l == nil {
+		n.stats.drop(DropNoListener)
+		n.sendReject(h.Src, h.SrcPort, h.DstPort, c.tag, []byte{rejectNoListener})
+		return
+	}
+	key := requestKey{ethertype.Addr{MAC: h.Src, Port: h.SrcPort}, c.tag}
+	if r := l.pending[key]; r != nil {
+		if r.refusal != nil { // it did not hear
+			n.sendReject(h.Src, h.SrcPort, h.DstPort, c.tag, r.refusal)
+		}
+		return
+	}
+	l.forget()
+	if len(l.queue) >= backlogMax || len(l.pending) >= decidedMax {
+		n.stats.drop(DropBacklog)
+		n.sendReject(h.Src, h.SrcPort, h.DstPort, c.tag, []byte{rejectBacklog})
+		return
+	}
+	r := &Request{listener: l, key: key, info: c, at: n.now}
+	l.pending[key] = r
+	l.queue = append(l.queue, r)
+	l.gate.open(n)
+}
+
+// forget drops decided requests that nobody can repeat any more.
+func (l *Listener) forget() {
+	if len(l.pending) < decidedMax/2 {
+		return
+	}
+	for k, r := range l.pending {
+		if r.decided && l.nic.now-r.at > decidedLife {
+			delete(l.pending, k)
+		}
+	}
+}
+
+func (n *NIC) sendReject(to ethertype.MAC, port, from uint16, tag uint32, body []byte) {
+	n.sendControl(ethertype.Header{Dst: to, Kind: ethertype.KindReject, DstPort: port, SrcPort: from, Tag: tag}, body)
+}
+
+// Remote returns who asks.
+func (r *Request) Remote() ethertype.Addr { return r.key.from }
+
+// Data returns the private data that came with the request.
+func (r *Request) Data() []byte { return r.info.data }
+
+// Attributes returns the attributes of the requester's VI that both sides must
+// agree on: Reliability, MaxTransferSize and QoS.
+func (r *Request) Attributes() Attributes {
+	return Attributes{Reliability: r.info.level, MaxTransferSize: r.info.maxTransfer, QoS: r.info.qos, WholeCRC: r.info.wholeCRC}
+}
+
+// Accept binds an idle VI to the request and waits until both sides are
+// connected (VipConnectAccept). If attributes do not match it returns
+// ErrInvalidReliability, ErrInvalidMTU or ErrInvalidQoS and the requester is
+// not told: try another VI, or Reject. Without a deadline in ctx it gives up
+// after DefaultConnectTimeout.
+func (r *Request) Accept(ctx context.Context, v *VI) error {
+	timeout := DefaultConnectTimeout
+	if dl, ok := ctx.Deadline(); ok && !v.nic.info.Virtual {
+		timeout = time.Until(dl)
+	}
+	if err := r.acceptStart(v, timeout); err != nil {
+		return err
+	}
+	return v.awaitConnect(ctx)
+}
+
+// AcceptStart begins what Accept does and returns at once; VI.ConnectDone
+// tells how it went.
+func (r *Request) AcceptStart(v *VI) error { return r.acceptStart(v, DefaultConnectTimeout) }
+
+func (r *Request) acceptStart(v *VI, timeout time.Duration) error {
+	n := r.listener.nic
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	switch {
+	case n.closed || v.closed:
+		return ErrClosed
+	case v.nic != n:
+		return opError("accept", ErrInvalidParameter, "the VI belongs to another NIC")
+	case r.decided:
+		return opError("accept", ErrInvalidState, "the request was already accepted or rejected")
+	case v.state != StateIdle:
+		return opError("accept", ErrInvalidState, "the VI is %v, want idle", v.state)
+	}
+	if err := v.match(&r.info); err != nil {
+		return err
+	}
+	n.now = n.link.Now()
+	r.decided, r.vi, r.at = true, v, n.now
+	v.begin(phaseAccept, int64(timeout), nil)
+	v.adopt(r.key.from, &r.info)
+	v.hs.step(v)
+	n.tx.flush(n)
+	return nil
+}
+
+// Reject refuses the request; the requester gets ErrReject and the text, which
+// is cut at MaxConnData bytes (VipConnectReject).
+func (r *Request) Reject(text string) error {
+	n := r.listener.nic
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	switch {
+	case n.closed:
+		return ErrClosed
+	case r.decided:
+		return opError("reject", ErrInvalidState, "the request was already accepted or rejected")
+	}
+	r.refuse(rejectRefused, text)
+	n.tx.flush(n)
+	return nil
+}
+
+func (r *Request) refuse(code byte, text string) {
+	n := r.listener.nic
+	r.decided, r.at = true, n.now
+	r.refusal = append([]byte{code}, text[:min(len(text), MaxConnData)]...)
+	n.sendReject(r.key.from.MAC, r.key.from.Port, r.listener.port, r.key.tag, r.refusal)
+}

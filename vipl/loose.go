@@ -1,0 +1,127 @@
+package vipl
+
+import (
+	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/reliability"
+)
+
+// looseRx is the receiving side of the unreliable level: at most once, in
+// order, gaps stay. One message is assembled at a time; when a newer one
+// begins first, the older is given up and its receive taken over.
+type looseRx struct {
+	filter reliability.Filter
+	next   ethertype.Seq // of our own frames: the level has no Sender
+	msg    ethertype.Seq // the message being assembled, or the last one judged
+	open   bool          // msg is being assembled into the oldest posted receive
+	begun  bool          // any message has been seen
+}
+
+// receiveLoose handles data on the unreliable level. Nothing breaks the
+// connection here: what cannot be placed is dropped and counted.
+func (v *VI) receiveLoose(h *ethertype.Header, payload []byte) {
+	n := v.nic
+	if v.loose.filter.Check(h.Seq) != reliability.Accept {
+		n.stats.drop(DropDuplicate)
+		return
+	}
+	v.loose.filter.Accept(h.Seq)
+	switch {
+	case h.Kind == ethertype.KindRDMAWrite:
+		v.looseRDMA(h, payload)
+	case h.Flags&ethertype.FlagPacked != 0:
+		for m := h.Msg; m != h.Msg+ethertype.Seq(h.Count); m++ {
+			r, data, rest, ok := ethertype.NextRecord(payload)
+			if !ok {
+				n.stats.drop(DropFormat)
+				return
+			}
+			payload = rest
+			one := *h
+			one.Msg, one.Offset, one.Length = m, 0, uint32(len(data))
+			v.looseFragment(&one, data, r.Immediate, r.HasImm)
+		}
+	case h.Flags&ethertype.FlagImmediate != 0:
+		imm, data := ethertype.ParseImmediate(payload)
+		v.looseFragment(h, data, imm, true)
+	default:
+		v.looseFragment(h, payload, 0, false)
+	}
+}
+
+// looseOpen makes message h.Msg the one being assembled and returns its
+// receive, or nil when the frame is to be dropped.
+func (v *VI) looseOpen(h *ethertype.Header) *Descriptor {
+	l := &v.loose
+	if l.begun && !l.msg.Less(h.Msg) {
+		if l.open && l.msg == h.Msg {
+			return v.rq.at(v.rq.done)
+		}
+		v.nic.stats.drop(DropLate)
+		return nil
+	}
+	if l.open {
+		v.nic.stats.drop(DropIncomplete)
+		v.rq.at(v.rq.done).rxState = rxState{}
+	}
+	l.begun, l.msg, l.open = true, h.Msg, false
+	if v.rq.done == v.rq.tail {
+		v.nic.stats.drop(DropNoReceive)
+		return nil
+	}
+	l.open = true
+	d := v.rq.at(v.rq.done)
+	d.begun, d.length = true, h.Length
+	return d
+}
+
+func (v *VI) looseFragment(h *ethertype.Header, data []byte, imm uint32, hasImm bool) {
+	d := v.looseOpen(h)
+	if d == nil {
+		return
+	}
+	switch {
+	case h.Length != d.length || d.oneSide:
+		v.nic.stats.drop(DropRange)
+		return
+	case h.Length > d.total:
+		v.loose.open = false
+		v.stats.Receives++
+		v.rq.complete(v, StatusOpReceive|StatusLengthError, 0)
+		return
+	}
+	scatter(d.Segs, h.Offset, data)
+	d.Immediate, d.HasImmediate = imm, hasImm
+	v.looseClose(d, len(data))
+}
+
+// looseClose counts a fragment and completes the message when it is whole.
+func (v *VI) looseClose(d *Descriptor, size int) {
+	if d.got += uint32(size); d.got >= d.length {
+		v.loose.open = false
+		v.finishReceive(d)
+	}
+}
+
+func (v *VI) looseRDMA(h *ethertype.Header, payload []byte) {
+	r, data := ethertype.ParseRDMA(payload)
+	if len(data) > 0 {
+		dst := v.target(r, h.Offset, len(data))
+		if dst == nil {
+			v.nic.stats.drop(DropRDMA)
+			return
+		}
+		copy(dst, data)
+		v.stats.RDMABytes += uint64(len(data))
+	}
+	if h.Flags&ethertype.FlagImmediate == 0 {
+		return
+	}
+	if d := v.looseOpen(h); d != nil {
+		if d.got > 0 && !d.oneSide || d.length != h.Length {
+			v.nic.stats.drop(DropRange)
+			return
+		}
+		d.oneSide, d.Immediate, d.HasImmediate = true, r.Immediate, true
+		v.looseClose(d, len(data))
+	}
+}

@@ -1,0 +1,134 @@
+package vipl
+
+import (
+	"context"
+	"time"
+
+	"github.com/bobnet-go/bobnet/ethertype"
+)
+
+// MaxName is the longest name, in bytes, that the name service carries.
+const MaxName = 200
+
+// The name service has no server: whoever advertises a name answers for it.
+// A KindQuery frame is broadcast with the name as its payload; a KindAnswer
+// comes back with the port, two bytes, and the name.
+type nameTable struct {
+	own     map[string]uint16 // name to port
+	pending map[string]*lookup
+}
+
+// lookup is a question under way; several callers may share it.
+type lookup struct {
+	answer ethertype.Addr
+	known  bool
+	users  int
+	gate   gate
+}
+
+func (t *nameTable) init() {
+	t.own, t.pending = map[string]uint16{}, map[string]*lookup{}
+}
+
+// Advertise lets others on the segment find addr, an address of this NIC, by
+// name until Withdraw or Close. The name must be new on this NIC; that it is
+// unique on the segment is the callers' affair.
+func (n *NIC) Advertise(name string, addr ethertype.Addr) error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	switch _, dup := n.names.own[name]; {
+	case n.closed:
+		return ErrClosed
+	case name == "" || len(name) > MaxName:
+		return opError("advertise", ErrInvalidParameter, "a name has 1..%d bytes, this one has %d", MaxName, len(name))
+	case addr.MAC != n.info.MAC:
+		return opError("advertise", ErrInvalidParameter, "%v is not an address of this NIC (%v)", addr, n.info.MAC)
+	case dup:
+		return opError("advertise", ErrNameService, "%q is already advertised here", name)
+	}
+	n.names.own[name] = addr.Port
+	return nil
+}
+
+// Withdraw undoes Advertise; an unknown name does nothing.
+func (n *NIC) Withdraw(name string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	delete(n.names.own, name)
+}
+
+// Lookup asks the segment for a name (VipNSGetHostByName) and returns the
+// first answer. It asks again and again until ctx ends, or for
+// DefaultConnectTimeout without a deadline; then the error is ErrNameService.
+func (n *NIC) Lookup(ctx context.Context, name string) (ethertype.Addr, error) {
+	if name == "" || len(name) > MaxName {
+		return ethertype.Addr{}, opError("look up", ErrInvalidParameter, "a name has 1..%d bytes, this one has %d", MaxName, len(name))
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if port, ok := n.names.own[name]; ok {
+		return ethertype.Addr{MAC: n.info.MAC, Port: port}, nil
+	}
+	l := n.names.pending[name]
+	if l == nil {
+		l = &lookup{}
+		n.names.pending[name] = l
+	}
+	l.users++
+	defer func() {
+		if l.users--; l.users == 0 {
+			delete(n.names.pending, name)
+		}
+	}()
+	return n.ask(ctx, name, l)
+}
+
+const (
+	askFirst = int64(10 * time.Millisecond)
+	askMax   = int64(400 * time.Millisecond)
+)
+
+// ask broadcasts the question with growing intervals until it is answered.
+func (n *NIC) ask(ctx context.Context, name string, l *lookup) (ethertype.Addr, error) {
+	total := withTimeout(ctx, n, DefaultConnectTimeout)
+	for interval := askFirst; ; interval = min(2*interval, askMax) {
+		n.sendControl(ethertype.Header{Dst: ethertype.Broadcast, Kind: ethertype.KindQuery, SrcPort: n.addr.Port}, []byte(name))
+		n.tx.flush(n)
+		w := waiter{ctx: ctx, deadline: n.link.Now() + interval}
+		if total.deadline != 0 {
+			w.deadline = min(w.deadline, total.deadline)
+		}
+		var err error
+		for !l.known && err == nil && !n.closed {
+			err = n.wait(&w, &l.gate)
+		}
+		n.endWait(&w)
+		switch {
+		case l.known:
+			return l.answer, nil
+		case n.closed:
+			return ethertype.Addr{}, ErrClosed
+		case ctx.Err() != nil && !n.info.Virtual || total.deadline != 0 && n.now >= total.deadline:
+			return ethertype.Addr{}, opError("look up", ErrNameService, "nobody on the segment of %s answers to %q: is its owner running?", n.info.Interface, name)
+		}
+	}
+}
+
+func (n *NIC) receiveName(h *ethertype.Header, payload []byte) {
+	if h.Kind == ethertype.KindQuery {
+		if port, ok := n.names.own[string(payload)]; ok {
+			n.sendControl(ethertype.Header{Dst: h.Src, Kind: ethertype.KindAnswer, DstPort: h.SrcPort, SrcPort: n.addr.Port},
+				[]byte{byte(port >> 8), byte(port)}, payload)
+		}
+		return
+	}
+	if len(payload) > 2 {
+		if l := n.names.pending[string(payload[2:])]; l != nil {
+			l.answer = ethertype.Addr{MAC: h.Src, Port: uint16(payload[0])<<8 | uint16(payload[1])}
+			l.known = true
+			l.gate.open(n)
+			return
+		}
+	}
+	n.stats.drop(DropUnknown)
+}

@@ -1,0 +1,272 @@
+package vipl
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/binary"
+	"fmt"
+	"log/slog"
+	mrand "math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/reliability"
+	"github.com/bobnet-go/bobnet/transport"
+	"github.com/bobnet-go/bobnet/transport/packet"
+	"github.com/bobnet-go/bobnet/transport/ring"
+	"github.com/mdlayher/ethernet"
+)
+
+// Config says how to open a NIC. Nil, and every zero field, mean the default.
+type Config struct {
+	// Interface is a network interface's name or MAC address. Empty means the
+	// only one that can be used; if there are several, Open names them.
+	Interface string
+	// EtherType marks Bobnet's frames; 0 means ethertype.Default. All
+	// programs that talk to each other use the same.
+	EtherType ethernet.EtherType
+	// Ports are the ports that VIs and listeners of this NIC use. Zero means
+	// the first block of 1024 that no other process on the interface has.
+	Ports transport.PortRange
+	// Driver is "ring" (the default) or "packet".
+	Driver string
+	// Link is used instead of opening Interface, for example a simulated one
+	// or one with a fault or trace wrapper around it. The NIC closes it.
+	Link transport.Link
+	// Spin is the longest time that a wait polls before it blocks; 0 means
+	// DefaultSpin, negative means never. Waits spin less, down to not at
+	// all, by themselves where spinning does not pay (more runnable threads
+	// than cores, long waits).
+	Spin time.Duration
+	// NoService leaves out the service goroutine. The protocol then stands
+	// still while nobody calls Done, Wait or Poll.
+	NoService bool
+	// Reliability tunes the reliable levels; nil means the defaults.
+	Reliability *reliability.Config
+	// Seed makes tags, sequence numbers and the incarnation reproducible;
+	// 0 means random.
+	Seed uint64
+	// Logger receives what a person may want to know, a few lines in a NIC's
+	// life; nil means none.
+	Logger *slog.Logger
+}
+
+// DefaultSpin is the default of Config.Spin.
+const DefaultSpin = 50 * time.Microsecond
+
+// NIC is an open network interface (VIP_NIC_HANDLE) and the protocol engine on
+// it. It may be shared between goroutines.
+type NIC struct {
+	link transport.Link
+	info transport.Info
+	log  *slog.Logger
+	rel  reliability.Config
+	addr ethertype.Addr // of the NIC itself: the lowest port of its range
+	max  int            // data bytes that fit a frame behind the header
+
+	mu          sync.Mutex // the engine's lock, guards everything below
+	rng         *mrand.Rand
+	incarnation uint64
+	closed      bool
+	failed      error // the link's, once it has failed for good
+	mem         memTable
+	vis         []*VI // by port - info.Ports.Lo
+	listeners   map[uint16]*Listener
+	numVIs      int
+	nextPort    uint16
+	now         int64 // the link's clock when the engine last read it
+	tx          txBatch
+	rxh         ethertype.Header
+	views       [transport.MaxBatch][]byte
+	touched     []*VI // received something in this poll
+	held        []*VI // hold gathered messages
+	timers      timerSet
+	lead        leadership
+	spin        spinner
+	names       nameTable
+	ghosts      ghostTable
+	echoes      echoTable
+	stats       NICStats
+	saidMlock   bool
+	service     *service
+}
+
+// Open opens a NIC (VipOpenNic). The error names the candidates when the
+// interface is wrong, missing or down, and the remedy when a right is missing.
+func Open(cfg *Config) (*NIC, error) {
+	if cfg == nil {
+		cfg = &Config{}
+	}
+	link := cfg.Link
+	if link == nil {
+		var err error
+		if link, err = openLink(cfg); err != nil {
+			return nil, fmt.Errorf("vipl: open NIC: %w", err)
+		}
+	}
+	n := &NIC{link: link, info: link.Info(), log: cfg.Logger, listeners: map[uint16]*Listener{}}
+	if n.log == nil {
+		n.log = slog.New(slog.DiscardHandler)
+	}
+	if err := n.init(cfg); err != nil {
+		link.Close()
+		return nil, err
+	}
+	if !cfg.NoService && !n.info.Virtual {
+		n.service = startService(n)
+	}
+	n.log.Info("NIC open", "interface", n.info.Interface, "driver", n.info.Driver, "addr", n.addr, "mtu", n.info.MTU)
+	return n, nil
+}
+
+func openLink(cfg *Config) (transport.Link, error) {
+	et := cfg.EtherType
+	if et == 0 {
+		et = ethertype.Default
+	}
+	switch cfg.Driver {
+	case "", "ring":
+		return ring.Open(&ring.Config{Interface: cfg.Interface, EtherType: et, Ports: cfg.Ports})
+	case "packet":
+		return packet.Open(&packet.Config{Interface: cfg.Interface, EtherType: et, Ports: cfg.Ports})
+	}
+	return nil, opError("choose driver", ErrInvalidParameter, "%q is none of ring, packet", cfg.Driver)
+}
+
+func (n *NIC) init(cfg *Config) error {
+	if n.info.MTU < minMTU {
+		return opError("open NIC", ErrInvalidMTU, "interface %s has an MTU of %d, Bobnet needs at least %d: ip link set dev %s mtu %d",
+			n.info.Interface, n.info.MTU, minMTU, n.info.Interface, 1500)
+	}
+	if err := cfg.Reliability.Validate(); err != nil {
+		return opError("open NIC", ErrInvalidParameter, "%v", err)
+	}
+	n.rel = *cfg.Reliability.Resolve()
+	if n.info.Slots > 0 { // one peer alone must not be able to overrun our receive queue
+		n.rel.Window = min(n.rel.Window, max(8, n.info.Slots/2))
+		n.rel.InitialWindow = min(n.rel.InitialWindow, n.rel.Window)
+	}
+	seed := cfg.Seed
+	if seed == 0 {
+		var b [8]byte
+		rand.Read(b[:]) // never fails
+		seed = binary.NativeEndian.Uint64(b[:])
+	}
+	n.rng = mrand.New(mrand.NewPCG(seed, 0x626f626e6574))
+	n.incarnation = n.rng.Uint64()
+	n.mem.ptags = map[Ptag]int{}
+	n.vis = make([]*VI, n.info.Ports.Len())
+	n.addr = ethertype.Addr{MAC: n.info.MAC, Port: n.info.Ports.Lo}
+	n.max = n.info.MTU - ethertype.BaseSize
+	n.now = n.link.Now()
+	n.tx.init(n.max)
+	n.timers.init(n.now)
+	n.spin.init(cfg.Spin, n.info.Virtual)
+	n.names.init()
+	n.echoes.init()
+	return nil
+}
+
+// minMTU is the smallest MTU on which the handshake's frames fit.
+const minMTU = ethertype.BaseSize + infoSize + MaxConnData
+
+// Addr returns the NIC's own address. Its port is the lowest of the NIC's
+// range and belongs to the NIC itself.
+func (n *NIC) Addr() ethertype.Addr { return n.addr }
+
+// Now returns the clock that the NIC goes by, in nanoseconds: the host's
+// monotonic clock, or the simulator's.
+func (n *NIC) Now() int64 { return n.link.Now() }
+
+// Link returns the link that the NIC drives, for its Info and Stats.
+func (n *NIC) Link() transport.Link { return n.link }
+
+// Query returns the NIC's attributes (VipQueryNic).
+func (n *NIC) Query() NICAttributes {
+	return NICAttributes{
+		Name: n.info.Interface, Driver: n.info.Driver, Addr: n.addr, Ports: n.info.Ports,
+		NativeMTU: n.info.MTU, MaxTransferSize: MaxTransferSize, MaxVI: min(MaxVIs, n.info.Ports.Len()-1),
+		MaxDescriptorsPerQueue: MaxQueueDepth, MaxSegmentsPerDesc: MaxSegments,
+		MaxRegisterRegions: MaxRegions, MaxCQEntries: MaxCQEntries,
+		ReliabilityLevels: reliability.Unreliable | reliability.ReliableDelivery | reliability.ReliableReception,
+		ThreadSafe:        true, Incarnation: n.incarnation,
+	}
+}
+
+// Close closes the NIC (VipCloseNic). Connected peers are told, waiters return
+// ErrClosed, posted descriptors complete flushed, memory from AllocMem is
+// unmapped. It may be called in any state, during traffic and more than once.
+func (n *NIC) Close() error {
+	n.mu.Lock()
+	if n.closed {
+		n.mu.Unlock()
+		return nil
+	}
+	for _, v := range n.vis {
+		if v != nil {
+			v.leave()
+		}
+	}
+	n.tx.flush(n)
+	n.closed = true
+	for _, l := range n.listeners {
+		l.shut()
+	}
+	n.lead.openAll(n)
+	n.mu.Unlock()
+
+	err := n.link.Close() // returns when nobody is inside Wait any more
+	if n.service != nil {
+		n.service.stop()
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for i := range n.mem.regions {
+		if r := &n.mem.regions[i]; r.buf != nil {
+			n.drop(r)
+		}
+	}
+	n.log.Info("NIC closed", "interface", n.info.Interface, "addr", n.addr)
+	return err
+}
+
+// Poll drives the protocol once: it takes in what has arrived, runs due timers
+// and sends what may be sent. It never blocks.
+func (n *NIC) Poll() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if !n.closed && !n.poll() {
+		n.idlePoll()
+	}
+}
+
+// sayUnlocked tells once that memory could not be locked, and the remedy.
+func (n *NIC) sayUnlocked(size int) {
+	n.mu.Lock()
+	said := n.saidMlock
+	n.saidMlock = true
+	n.mu.Unlock()
+	if !said {
+		n.log.Warn("registered memory is not locked and may be paged out; everything works all the same",
+			"bytes", size, "remedy", "raise the limit: ulimit -l unlimited, or LimitMEMLOCK=infinity in a systemd unit")
+	}
+}
+
+// tag returns a new connection tag, which is never 0.
+func (n *NIC) tag() uint32 {
+	for {
+		if t := n.rng.Uint32(); t != 0 {
+			return t
+		}
+	}
+}
+
+// withTimeout gives ctx a deadline when it has none.
+func withTimeout(ctx context.Context, n *NIC, d time.Duration) waiter {
+	w := waiter{ctx: ctx}
+	if _, ok := ctx.Deadline(); !ok || n.info.Virtual {
+		w.deadline = n.link.Now() + int64(d)
+	}
+	return w
+}

@@ -1,0 +1,77 @@
+package vipl
+
+import "github.com/bobnet-go/bobnet/ethertype"
+
+// queue is one work queue of a VI. Descriptors are numbered in the order they
+// are posted; the numbers run on for the life of a connection and wrap.
+//
+//	head <= done <= tail
+//	head..done-1  completed, waiting to be taken by a Done call
+//	done..tail-1  posted
+//
+// The array grows by doubling up to the VI's QueueDepth, so that an idle VI
+// holds none.
+type queue struct {
+	ring             []*Descriptor // length is 0 or a power of two
+	head, done, tail ethertype.Seq
+	depth            int
+	cq               *CQ
+	recv             bool
+	gate             gate
+}
+
+func (q *queue) at(n ethertype.Seq) *Descriptor { return q.ring[uint32(n)&uint32(len(q.ring)-1)] }
+
+func (q *queue) len() int { return q.tail.Sub(q.head) }
+
+// posted reports whether number n is posted and not yet completed.
+func (q *queue) posted(n ethertype.Seq) bool { return q.done.LessEq(n) && n.Less(q.tail) }
+
+// push appends d and returns its number, or false when the queue is full.
+func (q *queue) push(d *Descriptor) (ethertype.Seq, bool) {
+	if q.len() >= q.depth {
+		return 0, false
+	}
+	if q.len() == len(q.ring) {
+		q.grow()
+	}
+	n := q.tail
+	q.ring[uint32(n)&uint32(len(q.ring)-1)] = d
+	q.tail++
+	return n, true
+}
+
+func (q *queue) grow() {
+	ring := make([]*Descriptor, max(8, 2*len(q.ring)))
+	for n := q.head; n != q.tail; n++ {
+		ring[uint32(n)&uint32(len(ring)-1)] = q.at(n)
+	}
+	q.ring = ring
+}
+
+// take removes the oldest completed descriptor; nil when there is none.
+func (q *queue) take() *Descriptor {
+	if q.head == q.done {
+		return nil
+	}
+	slot := uint32(q.head) & uint32(len(q.ring)-1)
+	d := q.ring[slot]
+	q.ring[slot] = nil
+	q.head++
+	return d
+}
+
+// complete finishes the oldest posted descriptor with the given status bits
+// and tells whoever waits.
+func (q *queue) complete(v *VI, status Status, length uint32) {
+	d := q.at(q.done)
+	q.done++
+	d.Status = status | StatusDone
+	d.Length = length
+	v.nic.mem.release(d)
+	d.vi = nil
+	if q.cq != nil {
+		q.cq.push(v, q.recv)
+	}
+	q.gate.open(v.nic)
+}

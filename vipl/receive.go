@@ -1,0 +1,275 @@
+package vipl
+
+import (
+	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/reliability"
+)
+
+// rxCursor maps message numbers to receives: message m of the connection goes
+// into receive base+m. That is why a frame can be placed however early it
+// comes, and why there is no reorder buffer.
+type rxCursor struct {
+	base ethertype.Seq
+}
+
+// outcome is what became of a frame's content.
+type outcome uint8
+
+const (
+	placed   outcome = iota // it lies where it belongs
+	deferred                // it cannot be placed yet; its sender will send it again
+	fatal                   // in order, and impossible: the connection ends
+)
+
+// receiveData handles KindData and KindRDMAWrite.
+//
+// On the reliable levels a frame that arrives ahead of others and cannot be
+// placed is dropped as if it had been lost: whether it really is an error is
+// only judged when its turn comes, so that errors hit in the order of sending.
+func (v *VI) receiveData(h *ethertype.Header, payload []byte) {
+	if !v.reliable {
+		v.receiveLoose(h, payload)
+		return
+	}
+	n := v.nic
+	switch v.rx.Check(h.Seq) {
+	case reliability.Duplicate:
+		n.stats.drop(DropDuplicate)
+		v.rx.Duplicate(n.now)
+	case reliability.Ahead:
+		n.stats.drop(DropAhead)
+	case reliability.Accept:
+		inOrder := h.Seq == v.rx.Next()
+		result, why := v.place(h, payload)
+		switch {
+		case result == placed:
+			v.rx.Accept(n.now, h.Seq, h.Flags&ethertype.FlagAckNow != 0)
+			if inOrder {
+				v.completeReceived()
+			}
+		case inOrder && result == fatal:
+			v.completeReceived()
+			v.fail(why)
+			return
+		default:
+			n.stats.drop(DropNoReceive)
+		}
+	}
+	if v.state == StateConnected {
+		v.takeAck(h, nil)
+	}
+}
+
+// takeAck hands the acknowledgement that every frame carries to the sender's
+// machine and completes what it covers.
+func (v *VI) takeAck(h *ethertype.Header, more []byte) {
+	progress, valid := v.tx.OnAck(v.nic.now, h.Ack, h.Sack, more)
+	if !valid {
+		v.nic.stats.drop(DropAck)
+		return
+	}
+	if progress {
+		v.completeAcked()
+	}
+}
+
+// receiveAck handles KindAck: an acknowledgement on its own, or a keepalive
+// probe when it asks for one.
+func (v *VI) receiveAck(h *ethertype.Header, payload []byte) {
+	if !v.reliable {
+		return
+	}
+	if h.Flags&ethertype.FlagAckNow != 0 {
+		v.sendAck(0)
+	}
+	v.takeAck(h, payload)
+}
+
+// sendAck sends an acknowledgement on its own.
+func (v *VI) sendAck(flags ethertype.Flags) {
+	n := v.nic
+	slot := n.tx.slot(n)
+	if slot == nil {
+		return
+	}
+	h := v.header(ethertype.KindAck)
+	h.Flags |= flags
+	more := v.rx.AppendSack(slot[ethertype.HeaderSize:ethertype.HeaderSize])
+	h.Size = uint16(len(more))
+	h.Put(slot)
+	n.tx.add(slot[:ethertype.HeaderSize+len(more)], nil)
+	v.stats.BareAcks++
+}
+
+func (v *VI) ackIfDue() {
+	if v.reliable && v.rx.AckDue(v.nic.now) {
+		v.sendAck(0)
+	}
+}
+
+// place copies the frame's data to where it belongs.
+func (v *VI) place(h *ethertype.Header, payload []byte) (outcome, reason) {
+	switch {
+	case h.Kind == ethertype.KindRDMAWrite:
+		return v.placeRDMA(h, payload)
+	case h.Flags&ethertype.FlagPacked != 0:
+		return v.placePacked(h, payload)
+	}
+	d := v.receiveFor(h.Msg)
+	if d == nil {
+		return fatal, reasonNoReceive
+	}
+	if h.Flags&ethertype.FlagImmediate != 0 {
+		d.Immediate, payload = ethertype.ParseImmediate(payload)
+		d.HasImmediate = true
+	} else {
+		d.HasImmediate = false
+	}
+	if !d.begun {
+		if h.Length > d.total {
+			return fatal, reasonTooLong
+		}
+		d.begun, d.length = true, h.Length
+	}
+	if h.Length != d.length || d.oneSide {
+		return fatal, reasonProtocol
+	}
+	d.note(h, len(payload))
+	scatter(d.Segs, h.Offset, payload)
+	return placed, 0
+}
+
+// receiveFor returns the posted receive that message m goes to.
+func (v *VI) receiveFor(m ethertype.Seq) *Descriptor {
+	if i := v.msgIn.base + m; v.rq.posted(i) {
+		return v.rq.at(i)
+	}
+	return nil
+}
+
+// note records that a fragment of the message has come. Each is noted once,
+// because the sequence number was new.
+func (d *Descriptor) note(h *ethertype.Header, size int) {
+	d.got += uint32(size)
+	if h.Flags&ethertype.FlagLast != 0 {
+		d.final, d.ended = h.Seq, true
+	}
+}
+
+// scatter copies data to offset in the concatenation of segs, which the caller
+// has found long enough.
+func scatter(segs []Segment, offset uint32, data []byte) {
+	for i := 0; len(data) > 0; i++ {
+		part := segs[i].Data
+		if uint32(len(part)) <= offset {
+			offset -= uint32(len(part))
+			continue
+		}
+		data = data[copy(part[offset:], data):]
+		offset = 0
+	}
+}
+
+// placePacked places the messages of a packed frame. Placing one twice, after
+// a later one did not fit, does no harm.
+func (v *VI) placePacked(h *ethertype.Header, payload []byte) (outcome, reason) {
+	for m := h.Msg; m != h.Msg+ethertype.Seq(h.Count); m++ {
+		r, data, rest, ok := ethertype.NextRecord(payload)
+		if !ok {
+			return fatal, reasonProtocol
+		}
+		payload = rest
+		d := v.receiveFor(m)
+		switch {
+		case d == nil:
+			return v.partly(h, m), reasonNoReceive
+		case uint32(len(data)) > d.total:
+			return v.partly(h, m), reasonTooLong
+		case d.begun && d.final != h.Seq:
+			return fatal, reasonProtocol
+		}
+		d.rxState = rxState{length: uint32(len(data)), got: uint32(len(data)), final: h.Seq, begun: true, ended: true}
+		d.Immediate, d.HasImmediate = r.Immediate, r.HasImm
+		scatter(d.Segs, 0, data)
+	}
+	return placed, 0
+}
+
+// partly is the outcome of a packed frame whose message m has no place: the
+// messages before it count as received if the frame's turn has come.
+func (v *VI) partly(h *ethertype.Header, m ethertype.Seq) outcome {
+	if h.Seq == v.rx.Next() {
+		for i := h.Msg; i != m; i++ {
+			v.finishReceive(v.receiveFor(i))
+		}
+	}
+	return fatal
+}
+
+// placeRDMA writes a fragment to the region that it names, after checking
+// everything the peer says: region, bounds, tag and rights.
+func (v *VI) placeRDMA(h *ethertype.Header, payload []byte) (outcome, reason) {
+	r, data := ethertype.ParseRDMA(payload)
+	var d *Descriptor
+	if h.Flags&ethertype.FlagImmediate != 0 {
+		if d = v.receiveFor(h.Msg); d == nil {
+			return fatal, reasonNoReceive
+		}
+		if d.begun && (!d.oneSide || d.length != h.Length) {
+			return fatal, reasonProtocol
+		}
+	}
+	if len(data) > 0 {
+		dst := v.target(r, h.Offset, len(data))
+		if dst == nil {
+			return fatal, reasonRDMA
+		}
+		copy(dst, data)
+		v.stats.RDMABytes += uint64(len(data))
+	}
+	if d != nil {
+		d.begun, d.oneSide, d.length = true, true, h.Length
+		d.Immediate, d.HasImmediate = r.Immediate, true
+		d.note(h, len(data))
+	}
+	return placed, 0
+}
+
+// target finds the memory of an incoming RDMA write; nil when it is forbidden.
+func (v *VI) target(r ethertype.RDMA, offset uint32, size int) []byte {
+	addr := r.Addr + uint64(offset)
+	if !v.attr.EnableRDMAWrite || addr < r.Addr {
+		return nil
+	}
+	return v.nic.mem.target(addr, size, MemHandle(r.Handle), v.attr.Ptag)
+}
+
+// completeReceived completes the receives whose messages are whole: all of a
+// message's frames, and all before them, have come.
+func (v *VI) completeReceived() {
+	next := v.rx.Next()
+	for v.rq.done != v.rq.tail {
+		d := v.rq.at(v.rq.done)
+		if !d.ended || !d.final.Less(next) {
+			return
+		}
+		if d.got != d.length {
+			v.fail(reasonProtocol)
+			return
+		}
+		v.finishReceive(d)
+	}
+}
+
+func (v *VI) finishReceive(d *Descriptor) {
+	status := StatusOpReceive
+	if d.oneSide {
+		status = StatusOpRemoteRDMAWrite
+	}
+	if d.HasImmediate {
+		status |= StatusImmediate
+	}
+	v.stats.Receives++
+	v.stats.RxBytes += uint64(d.length)
+	v.rq.complete(v, status, d.length)
+}

@@ -1,0 +1,322 @@
+package vipl
+
+import (
+	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/reliability"
+)
+
+// txCursor is where transmission of the send queue stands.
+type txCursor struct {
+	next   ethertype.Seq // descriptor to be transmitted next
+	offset uint32        // bytes of it that have been
+	msg    ethertype.Seq // number of the next message that spends a receive
+}
+
+// gatherBelow is how many frames may be in flight for a message to be sent at
+// once. Above it, messages that do not fill a frame wait for company: until a
+// frame is full, an acknowledgement comes or the caller polls.
+const gatherBelow = 2
+
+// pump sends what the window allows: first what must be sent again, then new
+// frames. Without force it holds back small messages while enough is in
+// flight. The caller flushes the batch.
+func (v *VI) pump(force bool) {
+	if v.cursor.next == v.sq.tail && v.tx.InFlight() == 0 {
+		return
+	}
+	if !force && v.hold() {
+		return
+	}
+	n := v.nic
+	n.now = n.link.Now()
+	if !v.reliable {
+		v.pumpLoose()
+		return
+	}
+	for {
+		f, seq, ok := v.tx.Retransmit(n.now)
+		if !ok {
+			break
+		}
+		v.stats.Retransmits++
+		if !v.build(f, seq, ethertype.FlagRetry) {
+			return
+		}
+	}
+	for room := v.tx.Room(n.now); room > 0 && v.cursor.next != v.sq.tail; room-- {
+		if n.tx.slot(n) == nil {
+			return
+		}
+		f := v.cut()
+		seq, ackNow := v.tx.Push(n.now, f)
+		var flags ethertype.Flags
+		if ackNow {
+			flags = ethertype.FlagAckNow
+		}
+		v.build(&f, seq, flags)
+	}
+}
+
+// hold reports whether to wait for company, and notes the VI as holding.
+func (v *VI) hold() bool {
+	if v.tx.InFlight() < gatherBelow || !v.reliable {
+		return false
+	}
+	if !v.partFrame() {
+		return false
+	}
+	if !v.held {
+		v.held = true
+		v.nic.held = append(v.nic.held, v)
+	}
+	return true
+}
+
+// partFrame reports whether everything unsent fits into one frame with room to spare.
+func (v *VI) partFrame() bool {
+	if v.cursor.offset > 0 {
+		return false
+	}
+	size, limit := 0, min(v.maxData, v.nic.tx.inline())
+	for i := v.cursor.next; i != v.sq.tail; i++ {
+		d := v.sq.at(i)
+		size += ethertype.Packed(int(d.total))
+		if d.Op != OpSend || size > limit-packReserve {
+			return false
+		}
+	}
+	return true
+}
+
+// packReserve is the room left in a frame at which it counts as full.
+const packReserve = 64
+
+// cut takes the next frame's worth off the send queue.
+func (v *VI) cut() reliability.Sent {
+	c := &v.cursor
+	d := v.sq.at(c.next)
+	if c.offset == 0 {
+		if count, size := v.pack(); count > 1 {
+			f := reliability.Sent{First: c.next, Size: uint32(size), Count: uint16(count)}
+			for range count {
+				d := v.sq.at(c.next)
+				d.txState = txState{msg: c.msg, first: v.tx.NextSeq(), last: v.tx.NextSeq()}
+				c.msg++
+				c.next++
+			}
+			return f
+		}
+		d.first, d.msg = v.tx.NextSeq(), c.msg
+		if d.Op == OpSend || d.HasImmediate {
+			c.msg++
+		}
+	}
+	size := min(d.total-c.offset, uint32(v.maxData-d.extension()))
+	f := reliability.Sent{First: c.next, Offset: c.offset, Size: size, Count: 1}
+	c.offset += size
+	if c.offset == d.total {
+		d.last = v.tx.NextSeq()
+		c.next++
+		c.offset = 0
+	}
+	return f
+}
+
+// pack counts the messages from the cursor on that fit into one packed frame
+// as they are, and the payload bytes they take there. A count below 2 means
+// that packing does not pay.
+func (v *VI) pack() (count, size int) {
+	limit := min(v.maxData, v.nic.tx.inline())
+	for i := v.cursor.next; i != v.sq.tail; i++ {
+		d := v.sq.at(i)
+		need := ethertype.Packed(int(d.total))
+		if d.Op != OpSend || d.total > packMax || size+need > limit {
+			break
+		}
+		size += need
+		count++
+	}
+	return count, size
+}
+
+// packMax is the longest message that is packed: beyond it a copy costs more
+// than a frame saves.
+const packMax = 1024
+
+// extension returns how many payload bytes precede the data in each of d's frames.
+func (d *Descriptor) extension() int {
+	switch {
+	case d.Op == OpRDMAWrite:
+		return ethertype.RDMASize
+	case d.HasImmediate:
+		return ethertype.ImmediateSize
+	}
+	return 0
+}
+
+func (d *Descriptor) opStatus() Status {
+	if d.Op == OpRDMAWrite {
+		return StatusOpRDMAWrite
+	}
+	return StatusOpSend
+}
+
+// build makes the frame that f describes and adds it to the batch. It reports
+// false when the link takes no more now.
+func (v *VI) build(f *reliability.Sent, seq ethertype.Seq, flags ethertype.Flags) bool {
+	n := v.nic
+	slot := n.tx.slot(n)
+	if slot == nil {
+		return false
+	}
+	d := v.sq.at(f.First)
+	h := v.header(ethertype.KindData)
+	h.Flags |= flags
+	h.Seq, h.Msg, h.Count = seq, d.msg, f.Count
+	if f.Count > 1 {
+		h.Flags |= ethertype.FlagPacked
+		h.Size = uint16(f.Size)
+		h.Put(slot)
+		v.putPacked(slot[ethertype.HeaderSize:], f)
+		n.tx.add(slot[:ethertype.HeaderSize+int(f.Size)], nil)
+		return true
+	}
+	at := ethertype.HeaderSize
+	switch {
+	case d.Op == OpRDMAWrite:
+		h.Kind = ethertype.KindRDMAWrite
+		ethertype.RDMA{Addr: d.Remote.Addr, Handle: uint32(d.Remote.Handle), Immediate: d.Immediate}.Put(slot[at:])
+		at += ethertype.RDMASize
+	case d.HasImmediate:
+		ethertype.PutImmediate(slot[at:], d.Immediate)
+		at += ethertype.ImmediateSize
+	}
+	if d.HasImmediate {
+		h.Flags |= ethertype.FlagImmediate
+	}
+	if f.Offset+f.Size == d.total {
+		h.Flags |= ethertype.FlagLast
+	}
+	h.Offset, h.Length = f.Offset, d.total
+	h.Size = uint16(at - ethertype.HeaderSize + int(f.Size))
+	h.Put(slot)
+	v.fill(slot, at, d, f)
+	return true
+}
+
+// fill adds the frame's data: copied behind what the slot holds when short,
+// else by reference.
+func (v *VI) fill(slot []byte, at int, d *Descriptor, f *reliability.Sent) {
+	n := v.nic
+	if f.Size <= copyMax && int(f.Size) <= len(slot)-at {
+		n.tx.add(slot[:at+copyOut(slot[at:], d.Segs, f.Offset, f.Size)], nil)
+		return
+	}
+	body := n.tx.body()
+	for i, skip, left := 0, f.Offset, f.Size; left > 0; i++ {
+		part := d.Segs[i].Data
+		if uint32(len(part)) <= skip {
+			skip -= uint32(len(part))
+			continue
+		}
+		part = part[skip:]
+		part = part[:min(uint32(len(part)), left)]
+		body = append(body, part)
+		left -= uint32(len(part))
+		skip = 0
+	}
+	n.tx.add(slot[:at], body)
+}
+
+// copyOut copies size bytes from offset on of the concatenated segments.
+func copyOut(dst []byte, segs []Segment, offset, size uint32) int {
+	done := 0
+	for i := 0; uint32(done) < size; i++ {
+		part := segs[i].Data
+		if uint32(len(part)) <= offset {
+			offset -= uint32(len(part))
+			continue
+		}
+		done += copy(dst[done:size], part[offset:])
+		offset = 0
+	}
+	return done
+}
+
+// putPacked writes the messages of a packed frame, each behind its record.
+func (v *VI) putPacked(b []byte, f *reliability.Sent) {
+	for i := range ethertype.Seq(f.Count) {
+		d := v.sq.at(f.First + i)
+		ethertype.Record{Size: uint16(d.total), Immediate: d.Immediate, HasImm: d.HasImmediate}.Put(b)
+		end := ethertype.Packed(int(d.total))
+		k := ethertype.RecordSize + copyOut(b[ethertype.RecordSize:end], d.Segs, 0, d.total)
+		clear(b[k:end])
+		b = b[end:]
+	}
+}
+
+// header returns a header to the peer with everything filled in that all
+// frames of the connection share, acknowledgement included.
+func (v *VI) header(kind ethertype.Kind) ethertype.Header {
+	h := ethertype.Header{
+		Dst: v.remote.MAC, Src: v.nic.info.MAC, Type: v.nic.info.EtherType, Kind: kind, Flags: v.flags,
+		DstPort: v.remote.Port, SrcPort: v.port, Tag: v.remoteTag,
+	}
+	if v.reliable {
+		h.Ack, h.Sack = v.rx.Ack()
+		v.rx.AckSent()
+	}
+	v.stats.TxFrames++
+	return h
+}
+
+// pumpLoose sends everything: the unreliable level has no window. A send has
+// completed when the link has taken its frames.
+func (v *VI) pumpLoose() {
+	n := v.nic
+	for v.cursor.next != v.sq.tail {
+		if n.tx.slot(n) == nil {
+			break
+		}
+		if !v.txQueued {
+			v.txQueued = true
+			n.tx.unsent = append(n.tx.unsent, v)
+		}
+		f := v.cut()
+		v.build(&f, v.loose.next, 0)
+		v.loose.next++
+	}
+}
+
+// completeHanded completes the unreliable sends whose frames the link has taken.
+func (v *VI) completeHanded() {
+	for v.state == StateConnected && v.sq.done != v.cursor.next {
+		v.finishSend()
+	}
+}
+
+// completeAcked completes the reliable sends that the peer has acknowledged.
+// Reliable delivery: the peer's interface has taken all frames of the message.
+// Reliable reception: besides, everything sent before lies in the peer's
+// memory too, so that the message has been received in its turn.
+func (v *VI) completeAcked() {
+	una := v.tx.Una()
+	for v.sq.done != v.cursor.next {
+		d := v.sq.at(v.sq.done)
+		if !d.last.Less(una) && (v.attr.Reliability == reliability.ReliableReception || !v.tx.Acked(d.first, d.last)) {
+			return
+		}
+		v.finishSend()
+	}
+}
+
+func (v *VI) finishSend() {
+	d := v.sq.at(v.sq.done)
+	status := d.opStatus()
+	if d.HasImmediate {
+		status |= StatusImmediate
+	}
+	v.stats.SendsDone++
+	v.stats.TxBytes += uint64(d.total)
+	v.sq.complete(v, status, d.total)
+}

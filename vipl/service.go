@@ -1,0 +1,107 @@
+package vipl
+
+import (
+	"sync"
+	"time"
+)
+
+// service drives the engine while nobody waits, so that acknowledgements,
+// retransmissions, RDMA and connection requests go on while the application
+// computes. While callers poll, it only looks in from time to time: a second
+// thread on the socket would slow every frame down.
+type service struct {
+	nic  *NIC
+	quit chan struct{}
+	done sync.WaitGroup
+}
+
+const (
+	serviceTick    = 2 * time.Millisecond // between looks while callers poll
+	serviceTickMax = 16 * time.Millisecond
+	serviceQuiet   = 1_000_000 // ns without a caller's poll before the service takes over
+)
+
+func startService(n *NIC) *service {
+	s := &service{nic: n, quit: make(chan struct{})}
+	s.done.Add(1)
+	go s.run()
+	return s
+}
+
+// stop ends the goroutine and waits for it. The link is closed by then.
+func (s *service) stop() {
+	close(s.quit)
+	s.done.Wait()
+}
+
+func (s *service) run() {
+	defer s.done.Done()
+	tick := serviceTick
+	timer := time.NewTimer(tick)
+	defer timer.Stop()
+	for {
+		switch s.turn() {
+		case turnClosed:
+			return
+		case turnLed:
+			tick = serviceTick
+			continue
+		case turnAsleep: // a caller sleeps on the socket and will see to everything
+			tick = min(2*tick, serviceTickMax)
+		case turnBusy:
+			tick = serviceTick
+		}
+		timer.Reset(tick)
+		select {
+		case <-timer.C:
+		case <-s.quit:
+			return
+		}
+	}
+}
+
+type turn uint8
+
+const (
+	turnClosed turn = iota
+	turnLed         // the service drove the engine
+	turnBusy        // callers poll
+	turnAsleep      // a caller is blocked on the link
+)
+
+// turn drives the engine once, blocking on the link, unless callers do.
+func (s *service) turn() turn {
+	n := s.nic
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	l := &n.lead
+	switch {
+	case n.closed:
+		return turnClosed
+	case l.sleeping:
+		return turnAsleep
+	case l.taken || n.link.Now()-l.lastPoll < serviceQuiet:
+		return turnBusy
+	}
+	last := l.lastPoll
+	n.poll()
+	n.idlePoll()
+	l.lastPoll = last
+	l.sleeping, l.byService, l.kicked = true, true, false
+	l.until = n.timers.next
+	until := l.until
+	n.mu.Unlock()
+	err := n.link.Wait(until)
+	n.mu.Lock()
+	l.sleeping, l.byService = false, false
+	if err != nil {
+		n.linkError(err)
+	}
+	if f := l.followers; len(f) > 0 { // somebody may be waiting for the link
+		f[0].wake()
+	}
+	if n.closed {
+		return turnClosed
+	}
+	return turnLed
+}

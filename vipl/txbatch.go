@@ -1,0 +1,96 @@
+package vipl
+
+import (
+	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/transport"
+)
+
+const (
+	batchMax  = 32   // frames a batch holds
+	inlineMax = 8192 // bytes of payload that a slot can hold behind the header
+	copyMax   = 256  // fragments up to this size are copied behind the header; longer ones are gathered from where they lie
+)
+
+// txBatch collects frames until they go to the link in one call. Each frame
+// has a slot for its header and, if small, its payload; larger payloads stay
+// in the user's memory and are only referred to. The slots are reused after
+// every flush.
+type txBatch struct {
+	frames [batchMax]transport.Frame
+	bodies [batchMax][MaxSegments][]byte
+	slots  []byte
+	stride int
+	first  int // frames before it have been taken by the link
+	n      int // frames in the batch
+	unsent []*VI
+}
+
+func (b *txBatch) init(maxData int) {
+	b.stride = ethertype.HeaderSize + min(maxData, inlineMax)
+	b.slots = make([]byte, batchMax*b.stride)
+}
+
+// inline returns how many payload bytes a slot can hold.
+func (b *txBatch) inline() int { return b.stride - ethertype.HeaderSize }
+
+// slot returns the next free slot, flushing the batch when it is full; nil
+// when the link takes no more now. The slot is only occupied by add.
+func (b *txBatch) slot(n *NIC) []byte {
+	if b.n == batchMax {
+		if b.flush(n); b.n == batchMax {
+			return nil
+		}
+	}
+	return b.slots[b.n*b.stride : (b.n+1)*b.stride : (b.n+1)*b.stride]
+}
+
+// body returns the scratch array for the next frame's body.
+func (b *txBatch) body() [][]byte { return b.bodies[b.n][:0] }
+
+// add appends a frame whose head is the slot that slot returned, and seals it.
+func (b *txBatch) add(head []byte, body [][]byte) {
+	ethertype.Seal(head, body...)
+	b.frames[b.n] = transport.Frame{Head: head, Body: body}
+	b.n++
+}
+
+// flush offers the batch to the link. What the link does not take stays for
+// the next flush.
+func (b *txBatch) flush(n *NIC) {
+	for b.first < b.n {
+		k, err := n.link.Send(b.frames[b.first:b.n])
+		for i := range k {
+			n.stats.TxBytes += uint64(b.frames[b.first+i].Len())
+		}
+		n.stats.TxFrames += uint64(k)
+		b.first += k
+		if err != nil {
+			n.linkError(err)
+			n.stats.TxDropped++ // the frame at fault; the rest goes on
+			b.first++
+			continue
+		}
+		if k == 0 {
+			n.timers.arm(n, n.now+txRetry)
+			return
+		}
+	}
+	clear(b.frames[:min(b.n, batchMax)])
+	b.first, b.n = 0, 0
+	for i, v := range b.unsent {
+		b.unsent[i] = nil
+		v.txQueued = false
+		v.completeHanded()
+	}
+	b.unsent = b.unsent[:0]
+}
+
+// discard forgets the frames that refer to memory about to be given back.
+func (b *txBatch) discard(n *NIC) {
+	n.stats.TxDropped += uint64(b.n - b.first)
+	b.first = b.n
+	b.flush(n)
+}
+
+// txRetry is how soon a full link is tried again, in nanoseconds.
+const txRetry = 20_000

@@ -1,0 +1,253 @@
+package vipl
+
+import (
+	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/reliability"
+)
+
+// VI is a virtual interface (VIP_VI_HANDLE): one end of a connection, with a
+// send and a receive queue. It may be shared between goroutines.
+type VI struct {
+	// Context is the caller's own; the provider never looks at it.
+	Context any
+
+	nic      *NIC
+	attr     Attributes
+	port     uint16
+	state    State
+	closed   bool
+	reliable bool
+	touched  bool // is in nic.touched
+	held     bool // is in nic.held
+	timed    bool // is in nic.timers
+	txQueued bool // is in nic.tx.unsent
+	err      *ConnError
+	farewell reason // why, in the Error state
+	lastErr  error  // outcome of the last connection attempt that failed
+
+	// The connection, valid from Connect Pending on.
+	remote      ethertype.Addr
+	localTag    uint32 // frames to us carry it
+	remoteTag   uint32 // frames from us carry it
+	incarnation uint64 // the peer NIC's
+	maxData     int    // data bytes per frame: the smaller MTU of both sides
+	flags       ethertype.Flags
+	hs          *handshake // while Connect Pending
+	heard       int64      // when a valid frame last came
+	probes      int        // keepalive probes since then
+
+	sq, rq queue
+	tx     reliability.Sender
+	rx     reliability.Receiver
+	cursor txCursor
+	msgIn  rxCursor
+	loose  looseRx // the unreliable level's
+
+	stats VIStats
+	gate  gate // connection events
+}
+
+// txState is what the send side keeps in a descriptor.
+type txState struct {
+	msg         ethertype.Seq // message number, if the peer spends a receive on it
+	first, last ethertype.Seq // sequence numbers of its frames
+}
+
+// rxState is what the receive side keeps in a descriptor.
+type rxState struct {
+	length  uint32 // of the message, once a fragment has come
+	got     uint32
+	final   ethertype.Seq // sequence number of its last fragment
+	begun   bool
+	ended   bool // the last fragment has come
+	oneSide bool // spent by an RDMA write with immediate data
+}
+
+// CreateVI makes an idle VI (VipCreateVi). Nil attributes mean
+// DefaultAttributes. Each queue may be bound to a completion queue of the
+// same NIC, the same or different ones, or to none.
+func (n *NIC) CreateVI(attr *Attributes, sendCQ, recvCQ *CQ) (*VI, error) {
+	if attr == nil {
+		attr = DefaultAttributes()
+	}
+	a := attr.withDefaults()
+	if err := a.validate("create VI"); err != nil {
+		return nil, err
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	switch {
+	case n.closed:
+		return nil, ErrClosed
+	case !n.mem.hasPtag(a.Ptag):
+		return nil, opError("create VI", ErrInvalidPtag, "tag %d does not exist on this NIC", a.Ptag)
+	case sendCQ != nil && (sendCQ.nic != n || sendCQ.closed), recvCQ != nil && (recvCQ.nic != n || recvCQ.closed):
+		return nil, opError("create VI", ErrInvalidParameter, "the completion queue is closed or belongs to another NIC")
+	}
+	port, ok := n.freePort()
+	if !ok || n.numVIs >= MaxVIs {
+		return nil, opError("create VI", ErrResource, "%d VIs exist and no port in %d..%d is free; open the NIC with a wider Config.Ports",
+			n.numVIs, n.info.Ports.Lo, n.info.Ports.Hi)
+	}
+	v := &VI{nic: n, attr: a, port: port, reliable: a.Reliability.Reliable()}
+	v.sq = queue{depth: a.QueueDepth, cq: sendCQ}
+	v.rq = queue{depth: a.QueueDepth, cq: recvCQ, recv: true}
+	n.vis[port-n.info.Ports.Lo] = v
+	n.numVIs++
+	n.mem.refPtag(a.Ptag, 1)
+	for _, q := range []*CQ{sendCQ, recvCQ} {
+		if q != nil {
+			q.users++
+		}
+	}
+	return v, nil
+}
+
+// freePort picks the next port that no VI and no listener has, cyclically, so
+// that a port is not used again soon.
+func (n *NIC) freePort() (uint16, bool) {
+	size := n.info.Ports.Len()
+	for range size {
+		n.nextPort = uint16((int(n.nextPort) + 1) % size)
+		port := n.info.Ports.Lo + n.nextPort
+		if n.nextPort != 0 && n.vis[n.nextPort] == nil && n.listeners[port] == nil {
+			return port, true
+		}
+	}
+	return 0, false
+}
+
+// Close destroys the VI (VipDestroyVi). A connected one is disconnected first;
+// descriptors that are still posted or not taken are flushed and forgotten.
+// Closing twice does nothing.
+func (v *VI) Close() error {
+	n := v.nic
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if v.closed || n.closed {
+		v.closed = true
+		return nil
+	}
+	v.leave()
+	n.tx.flush(n)
+	v.closed = true
+	for _, q := range []*CQ{v.sq.cq, v.rq.cq} {
+		if q != nil {
+			q.drop(v)
+			q.users--
+		}
+	}
+	n.vis[v.port-n.info.Ports.Lo] = nil
+	n.numVIs--
+	n.mem.refPtag(v.attr.Ptag, -1)
+	n.stats.Closed.add(&v.stats)
+	v.gate.open(n)
+	return nil
+}
+
+// Disconnect ends the connection, or the attempt to make one, and returns the
+// VI to Idle (VipDisconnect). The peer sees ErrDisconnected. Posted
+// descriptors complete with StatusFlushed; sends that must arrive should be
+// waited for first.
+func (v *VI) Disconnect() error {
+	n := v.nic
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if v.closed || n.closed {
+		return ErrClosed
+	}
+	v.leave()
+	n.tx.flush(n)
+	return nil
+}
+
+// leave tells the peer and returns to Idle.
+func (v *VI) leave() {
+	n := v.nic
+	switch v.state {
+	case StateConnected:
+		v.sendDisconnect(reasonLeft)
+		n.ghosts.remember(v)
+	case StateConnectPending:
+		v.hs.abandon(v)
+	}
+	v.flushAll()
+	v.state = StateIdle
+	v.err = nil
+	v.localTag, v.remoteTag = 0, 0
+	v.hs = nil
+	v.gate.open(n)
+}
+
+// flushAll completes everything that is posted with StatusFlushed, oldest
+// first, and makes sure that the link no longer refers to its memory.
+func (v *VI) flushAll() {
+	if v.sq.done != v.sq.tail {
+		v.nic.tx.flush(v.nic)
+		v.nic.tx.discard(v.nic)
+	}
+	for v.sq.done != v.sq.tail {
+		v.sq.complete(v, v.sq.at(v.sq.done).opStatus()|StatusFlushed, 0)
+	}
+	for v.rq.done != v.rq.tail {
+		v.rq.complete(v, StatusOpReceive|StatusFlushed, 0)
+	}
+	v.cursor = txCursor{next: v.sq.tail}
+}
+
+// start enters Connected: both sides have agreed and the MTU is proven.
+func (v *VI) start() {
+	hs := v.hs
+	v.state = StateConnected
+	v.hs = nil
+	v.heard, v.probes = v.nic.now, 0
+	v.tx.Init(&v.nic.rel, hs.localSeq)
+	v.rx.Init(&v.nic.rel, hs.remoteSeq)
+	v.loose = looseRx{next: hs.localSeq}
+	v.loose.filter.Init(hs.remoteSeq)
+	v.cursor = txCursor{next: v.sq.tail}
+	v.msgIn = rxCursor{base: v.rq.done}
+	v.gate.open(v.nic)
+	v.nic.timers.watch(v)
+	v.nic.log.Debug("connected", "local", v.Local(), "remote", v.remote, "level", v.attr.Reliability, "data", v.maxData)
+}
+
+// State returns the VI's state (VipQueryVi).
+func (v *VI) State() State {
+	v.nic.mu.Lock()
+	defer v.nic.mu.Unlock()
+	return v.state
+}
+
+// Err returns why the VI is in StateError, a *ConnError, and nil otherwise.
+func (v *VI) Err() error {
+	v.nic.mu.Lock()
+	defer v.nic.mu.Unlock()
+	if v.err == nil {
+		return nil
+	}
+	return v.err
+}
+
+// Attributes returns the VI's attributes (VipQueryVi).
+func (v *VI) Attributes() Attributes { return v.attr }
+
+// NIC returns the NIC that the VI belongs to.
+func (v *VI) NIC() *NIC { return v.nic }
+
+// Local returns the VI's own address.
+func (v *VI) Local() ethertype.Addr { return ethertype.Addr{MAC: v.nic.info.MAC, Port: v.port} }
+
+// Remote returns the peer's address; zero when there is none.
+func (v *VI) Remote() ethertype.Addr {
+	v.nic.mu.Lock()
+	defer v.nic.mu.Unlock()
+	return v.remote
+}
+
+// Queues reports whether the send and the receive queue are empty (VipQueryVi).
+func (v *VI) Queues() (sendEmpty, recvEmpty bool) {
+	v.nic.mu.Lock()
+	defer v.nic.mu.Unlock()
+	return v.sq.len() == 0, v.rq.len() == 0
+}

@@ -1,0 +1,246 @@
+package vipl
+
+import (
+	"context"
+	"fmt"
+	"time"
+)
+
+// Who runs the engine
+//
+// A goroutine that waits drives the engine itself. At most one is the leader:
+// it polls the link, and when its spin budget is spent it sleeps on it. The
+// others, followers, sleep on what they wait for; whoever completes it wakes
+// them. A leader that leaves hands over to a follower. So no thread sleeps on
+// the socket while another one spins, which would make every frame pay for
+// waking it, and no message changes goroutines when only one waits.
+
+// gate is what goroutines wait at: one for each queue, CQ, listener and so on.
+// Opening it wakes all of them to look again.
+type gate struct {
+	blocked *blocker
+}
+
+// blocker is a follower's place to sleep. The NIC keeps them for reuse.
+type blocker struct {
+	ch   chan struct{} // capacity 1
+	next *blocker      // at the same gate, or in the free list
+}
+
+// leadership says who drives the engine.
+type leadership struct {
+	taken     bool
+	sleeping  bool  // somebody is inside link.Wait
+	sleepGate *gate // what the sleeper waits for
+	until     int64 // when the sleeper wakes by itself
+	free      *blocker
+	followers []*blocker
+	lastPoll  int64 // when a caller, not the service, polled last
+	byService bool  // the sleeper is the service goroutine
+	kicked    bool  // and has been asked to leave
+}
+
+// waiter is one call's waiting; it lives on the caller's stack.
+type waiter struct {
+	ctx      context.Context
+	deadline int64 // in the link's time, 0 for none
+	leading  bool
+	started  int64
+	rounds   int
+	slept    bool        // has blocked
+	counted  bool        // the spinner has heard of it
+	stop     func() bool // ends the watch over ctx
+}
+
+// open wakes whoever waits at g. It is called with n.mu held.
+func (g *gate) open(n *NIC) {
+	for b := g.blocked; b != nil; b = b.next {
+		b.wake()
+	}
+	if n.lead.sleeping && n.lead.sleepGate == g {
+		n.link.Wake()
+	}
+}
+
+func (b *blocker) wake() {
+	select {
+	case b.ch <- struct{}{}:
+	default:
+	}
+}
+
+// openAll wakes everybody, because the NIC closes.
+func (l *leadership) openAll(n *NIC) {
+	for _, b := range l.followers {
+		b.wake()
+	}
+	n.link.Wake()
+}
+
+// polled notes that a caller drives the engine, and gets the service out of
+// link.Wait.
+func (l *leadership) polled(n *NIC) {
+	l.lastPoll = n.now
+	if l.byService && !l.kicked {
+		l.kicked = true
+		n.link.Wake()
+	}
+}
+
+// wakeBefore wakes the sleeper if it would sleep past at.
+func (l *leadership) wakeBefore(n *NIC, at int64) {
+	if l.sleeping && at < l.until {
+		l.until = at
+		n.link.Wake()
+	}
+}
+
+// wait lets time pass for a caller that has found nothing at g, and returns
+// for it to look again. It is called with n.mu held and returns with it held.
+// The error, if any, is the end of the wait: time-out or context.
+func (n *NIC) wait(w *waiter, g *gate) error {
+	if n.poll() {
+		return nil
+	}
+	n.idlePoll()
+	if w.started == 0 {
+		w.started = n.now
+	}
+	if err := w.expired(n); err != nil {
+		return err
+	}
+	l := &n.lead
+	if !w.leading && l.taken {
+		return n.follow(w, g)
+	}
+	l.taken, w.leading = true, true
+	if n.now-w.started < n.spin.budget(n.now) {
+		n.spinOnce(w)
+		return nil
+	}
+	if l.sleeping { // the service has been asked to leave, and signals when it has
+		return n.follow(w, g)
+	}
+	n.sleep(w, g)
+	return nil
+}
+
+// expired returns an error when the wait has to end.
+func (w *waiter) expired(n *NIC) error {
+	if err := w.ctx.Err(); err != nil && !n.info.Virtual {
+		return fmt.Errorf("vipl: wait: %w: %w", ErrTimeout, err)
+	}
+	if w.deadline != 0 && n.now >= w.deadline {
+		return fmt.Errorf("vipl: wait: %w after %v", ErrTimeout, time.Duration(n.now-w.started).Round(time.Millisecond))
+	}
+	return nil
+}
+
+// sleep blocks on the link, as the leader.
+func (n *NIC) sleep(w *waiter, g *gate) {
+	l := &n.lead
+	w.watch(n)
+	n.spin.missed(w)
+	l.sleeping, l.sleepGate = true, g
+	l.until = min(n.timers.next, w.until(n))
+	until := l.until
+	n.mu.Unlock()
+	err := n.link.Wait(until)
+	n.mu.Lock()
+	l.sleeping, l.sleepGate = false, nil
+	if err != nil {
+		n.linkError(err)
+	}
+}
+
+// watch arranges that the end of ctx wakes the sleeper.
+func (w *waiter) watch(n *NIC) {
+	if !w.slept {
+		w.slept = true
+		if w.ctx.Done() != nil && !n.info.Virtual {
+			w.stop = context.AfterFunc(w.ctx, n.wakeAll)
+		}
+	}
+}
+
+// wakeAll makes every waiter look again.
+func (n *NIC) wakeAll() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.lead.openAll(n)
+}
+
+// until returns when w's own time is up, in the link's time.
+func (w *waiter) until(n *NIC) int64 {
+	if w.deadline != 0 {
+		return w.deadline
+	}
+	return forever
+}
+
+// follow blocks at the gate until it opens, leadership falls vacant, or the
+// wait's time is up.
+func (n *NIC) follow(w *waiter, g *gate) error {
+	l := &n.lead
+	b := l.free
+	if b != nil {
+		l.free = b.next
+	} else {
+		b = &blocker{ch: make(chan struct{}, 1)}
+	}
+	b.next, g.blocked = g.blocked, b
+	l.followers = append(l.followers, b)
+	w.watch(n)
+	if w.deadline != 0 {
+		n.timers.arm(n, w.deadline) // the leader wakes us then
+	}
+	n.mu.Unlock()
+	<-b.ch
+	n.mu.Lock()
+	g.remove(b)
+	l.remove(b)
+	b.next, l.free = l.free, b
+	return nil
+}
+
+func (g *gate) remove(b *blocker) {
+	for p := &g.blocked; *p != nil; p = &(*p).next {
+		if *p == b {
+			*p = b.next
+			return
+		}
+	}
+}
+
+func (l *leadership) remove(b *blocker) {
+	for i, f := range l.followers {
+		if f == b {
+			last := len(l.followers) - 1
+			l.followers[i] = l.followers[last]
+			l.followers[last] = nil
+			l.followers = l.followers[:last]
+			break
+		}
+	}
+	select {
+	case <-b.ch: // woken twice
+	default:
+	}
+}
+
+// endWait leaves the wait: a leader hands over to a follower if there is one.
+func (n *NIC) endWait(w *waiter) {
+	if w.stop != nil {
+		w.stop()
+	}
+	if !w.leading {
+		return
+	}
+	n.lead.taken = false
+	if w.started != 0 && w.slept {
+		n.spin.slept(n.now - w.started)
+	}
+	if f := n.lead.followers; len(f) > 0 {
+		f[0].wake()
+	}
+}

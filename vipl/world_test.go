@@ -1,0 +1,197 @@
+package vipl_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/reliability"
+	"github.com/bobnet-go/bobnet/transport"
+	"github.com/bobnet-go/bobnet/transport/sim"
+	"github.com/bobnet-go/bobnet/vipl"
+)
+
+var (
+	seedFlag  = flag.Uint64("vipl.seed", 0, "run the simulated tests under this seed only")
+	seedsFlag = flag.Int("vipl.seeds", 0, "run the simulated survival tests under this many seeds")
+)
+
+// levels are the three reliability levels, by name.
+var levels = []reliability.Level{reliability.Unreliable, reliability.ReliableDelivery, reliability.ReliableReception}
+
+var reliableLevels = levels[1:]
+
+// seeds calls run with one seed after another: def of them, fewer under
+// -short, or what the flags say.
+func seeds(t *testing.T, def int, run func(seed uint64) error) {
+	t.Helper()
+	first, n := uint64(1), def
+	switch {
+	case *seedFlag != 0:
+		first, n = *seedFlag, 1
+	case *seedsFlag != 0:
+		n = *seedsFlag
+	case testing.Short():
+		n = max(def/20, 1)
+	}
+	for seed := first; seed < first+uint64(n); seed++ {
+		if err := run(seed); err != nil {
+			t.Fatalf("%v\nreplay: go test ./vipl -run '%s$' -vipl.seed=%d", err, t.Name(), seed)
+		}
+	}
+}
+
+// world is a simulated segment with NICs on it. Errors of its processes end up
+// in errs; the first one fails the test.
+type world struct {
+	*sim.World
+	seed uint64
+	errs []error
+}
+
+func newWorld(opts sim.Options) *world { return &world{World: sim.New(opts), seed: opts.Seed} }
+
+// node runs fn as a process with a NIC of its own.
+func (w *world) node(name string, cfg *vipl.Config, fn func(n *vipl.NIC) error) *sim.Station {
+	station := w.Station(name)
+	w.nodeOn(station, name, cfg, fn)
+	return station
+}
+
+func (w *world) nodeOn(station transport.Link, name string, cfg *vipl.Config, fn func(n *vipl.NIC) error) {
+	c := vipl.Config{}
+	if cfg != nil {
+		c = *cfg
+	}
+	c.Link = station
+	if c.Seed == 0 {
+		c.Seed = w.seed*1000 + uint64(len(name)) + uint64(name[0])
+	}
+	w.Go(name, func() {
+		n, err := vipl.Open(&c)
+		if err == nil {
+			err = fn(n)
+			n.Close()
+		}
+		if err != nil {
+			w.errs = append(w.errs, fmt.Errorf("%s at %v: %w", name, time.Duration(w.Now()), err))
+		}
+	})
+}
+
+func (w *world) run() error {
+	if err := w.Run(); err != nil {
+		return errors.Join(append(w.errs, err)...)
+	}
+	return errors.Join(w.errs...)
+}
+
+const service = 1024 + 77
+
+var bg = context.Background()
+
+// pair runs a server and a client that are connected by one VI of the given
+// attributes, on a segment of the given options. before, if not nil, runs at
+// the client before it connects.
+func pair(opts sim.Options, attr *vipl.Attributes, server, before, client func(v *vipl.VI) error) error {
+	return newWorld(opts).pair(attr, server, before, client)
+}
+
+func (w *world) pair(attr *vipl.Attributes, server, before, client func(v *vipl.VI) error) error {
+	station := w.node("server", nil, func(n *vipl.NIC) error {
+		l, err := n.Listen(service)
+		if err != nil {
+			return err
+		}
+		r, err := l.Wait(bg)
+		if err != nil {
+			return err
+		}
+		v, err := n.CreateVI(attr, nil, nil)
+		if err != nil {
+			return err
+		}
+		if err := r.Accept(bg, v); err != nil {
+			return fmt.Errorf("accept: %w", err)
+		}
+		return server(v)
+	})
+	w.node("client", nil, func(n *vipl.NIC) error {
+		v, err := n.CreateVI(attr, nil, nil)
+		if err != nil {
+			return err
+		}
+		if before != nil {
+			if err := before(v); err != nil {
+				return err
+			}
+		}
+		if err := dial(v, ethertype.Addr{MAC: station.MAC(), Port: service}); err != nil {
+			return fmt.Errorf("connect: %w", err)
+		}
+		return client(v)
+	})
+	return w.run()
+}
+
+// dial connects, trying again while the server does not listen yet.
+func dial(v *vipl.VI, to ethertype.Addr) error {
+	for range 100 {
+		if err := v.Connect(bg, to, nil); !errors.Is(err, vipl.ErrNoMatch) {
+			return err
+		}
+	}
+	return vipl.ErrNoMatch
+}
+
+// buffers is registered memory cut into descriptors.
+type buffers struct {
+	mem   []byte
+	h     vipl.MemHandle
+	descs []vipl.Descriptor
+	size  int
+}
+
+func newBuffers(n *vipl.NIC, count, size int) (*buffers, error) {
+	b := &buffers{mem: make([]byte, max(count*size, 1)), descs: make([]vipl.Descriptor, count), size: size}
+	var err error
+	b.h, err = n.RegisterMem(b.mem, &vipl.MemAttributes{EnableRDMAWrite: true})
+	for i := range b.descs {
+		b.descs[i].Segs = []vipl.Segment{{Data: b.data(i), Handle: b.h}}
+		b.descs[i].Context = i
+	}
+	return b, err
+}
+
+func (b *buffers) data(i int) []byte { return b.mem[i*b.size : (i+1)*b.size] }
+
+// content fills b with bytes that tell message i of a seed from every other.
+func content(seed uint64, i int, b []byte) {
+	rng := rand.New(rand.NewPCG(seed, uint64(i)))
+	for len(b) >= 8 {
+		v := rng.Uint64()
+		for k := range 8 {
+			b[k] = byte(v >> (8 * k))
+		}
+		b = b[8:]
+	}
+	for k := range b {
+		b[k] = byte(rng.Uint32())
+	}
+}
+
+// check compares a message with what was sent.
+func check(seed uint64, i int, got []byte) error {
+	want := make([]byte, len(got))
+	content(seed, i, want)
+	if !bytes.Equal(got, want) {
+		return fmt.Errorf("message %d (%d bytes) differs from what was sent", i, len(got))
+	}
+	return nil
+}
