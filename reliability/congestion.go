@@ -102,7 +102,7 @@ func (c *congestion) collapse(now int64, first bool) {
 		c.remember(now)
 		c.threshold = c.reduced()
 	}
-	c.cutAt = now
+	c.cutAt = now - 1 // the frame that goes now is the first of the next round
 	c.window = max(min(c.window/2, oneFrame), minCwnd)
 }
 

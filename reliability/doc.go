@@ -23,20 +23,35 @@
 // sender asks when its window fills, so that it never stands still for the
 // delay.
 //
-// A frame is lost when one sent sufficiently later has been acknowledged
-// (time-based, as RACK in RFC 8985). If the tail of a flight stays
-// unacknowledged for about two round trips, a probe sends the last frame again
-// to provoke the acknowledgement that tells (TLP in RFC 8985). Only when that
-// fails too does the retransmission timer expire: it backs off exponentially,
-// and after a bounded number of expiries without an answer the connection has
-// failed with ErrUnreachable. Negative information (selective
-// acknowledgements, gaps) so drives repair and positive information drives the
-// window: the combination that the Bobnet paper (section 7) left as future
-// work.
+// A frame is lost when one sent later has been acknowledged and it is late by
+// more than a reordering window (time-based, as RACK in RFC 8985), which grows
+// when frames turn out to have been overtaken and not lost. If the tail of a
+// flight stays unacknowledged for two round trips, a probe sends the last
+// frame again to provoke the acknowledgement that tells (TLP in RFC 8985). A
+// time-out of at least 10 ms is a thousand round trips on a segment, so there
+// are up to eight probes before the first, further and further apart; each is
+// one frame. Only then does the retransmission timer expire: it backs off
+// exponentially, and after a bounded number of expiries without an answer the
+// connection has failed with ErrUnreachable. When it was only the peer's
+// process that slept, what arrives next shows it (F-RTO, RFC 5682), and
+// nothing else goes twice. Negative information (selective acknowledgements,
+// gaps) so drives repair and positive information drives the window: the
+// combination that the Bobnet paper (section 7) left as future work.
 //
-// The congestion window counts frames. It starts at a few, doubles each round
-// trip until the first loss, then grows by one frame a round trip and shrinks
-// at most once a round trip. It may fall below one frame: then frames are
-// paced, one in more than a round trip, so that many senders can share a queue
-// shorter than their number.
+// The congestion window counts frames. It starts at ten and doubles each round
+// trip until the first loss; then it grows by one frame a round trip, or by a
+// sixteenth of itself below eight frames, and shrinks at most once a round
+// trip, to seven tenths, or to half below eight frames. It may fall to an
+// eighth of a frame: then frames are paced, one in more than a round trip, so
+// that many senders can share a queue shorter than their number. A reaction to
+// loss that turns out to have been a mistake is taken back. Delay is no sign
+// of congestion here: hosts cause more of it than networks do.
+//
+// # Driving
+//
+// In one turn, the engine passes what arrived to OnAck, Check and Accept; calls
+// OnTimer if Sender.Deadline has come; sends what Retransmit returns until it
+// returns nothing, then new frames while Room allows, each through Push; and
+// last a bare acknowledgement if Receiver.AckDue. It sleeps until the earlier
+// Deadline.
 package reliability

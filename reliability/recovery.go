@@ -13,8 +13,9 @@ const (
 	// probeMin is the least time before a tail probe, besides the peer's
 	// acknowledgement delay: what a host may take to run the peer.
 	probeMin = 300_000
-	// maxProbes is how many probes come before the first time-out, each after
-	// twice the time of the one before.
+	// maxProbes is how many probes come before the first time-out. The time
+	// between them doubles after every second: a queue that is full drops some
+	// in a row, and a time-out costs far more than a probe.
 	maxProbes = 8
 	// maxDoubt bounds the doubling of the time to a probe while every answer
 	// comes after one and so gives no round-trip sample.
@@ -98,7 +99,7 @@ func (s *Sender) deliver(now int64, seq ethertype.Seq, slot *frame, t *tally) {
 			s.overtaken(u.rtt - s.rec.latest.rtt)
 		}
 		t.fresh.newest(u)
-	case 2*u.rtt < s.rtt.smallest: // acknowledged before it can have arrived: the first one did
+	case u.rtt < s.rtt.smallest-s.rtt.smallest/4: // too soon for this one: the first had arrived
 		t.needless++
 	default:
 		t.again.newest(u)
@@ -161,7 +162,7 @@ func (s *Sender) judge(now int64, t *tally) {
 	}
 	s.cc.needed()
 	s.rec.latest.newest(t.again)
-	if s.rec.probes > 0 && !t.fresh.ok && t.flight >= s.cc.frames() {
+	if s.rec.probes > 0 && s.rec.tries == 0 && !t.fresh.ok && t.flight >= s.cc.frames() {
 		s.cut(now, t.again.sentAt) // a whole window was lost, and a probe repaired it
 	}
 }
@@ -226,8 +227,9 @@ func (s *Sender) arm(now int64) {
 	r.timeoutAt, r.timeout = now+min(s.rtt.rto<<r.backoff, s.cfg.MaxRTO), true
 }
 
+// probeAfter returns how long to wait for an answer before the first probe.
 func (s *Sender) probeAfter() int64 {
-	return max(2*s.rtt.smoothed, probeMin, s.cc.interval(s.rtt.smoothed)) + s.cfg.AckDelay
+	return max(2*s.rtt.smoothed, probeMin, s.interval()) + s.cfg.AckDelay
 }
 
 // OnTimer does what is due at now; calls before Deadline do nothing. It

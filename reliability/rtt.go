@@ -4,6 +4,9 @@ package reliability
 // after that, paths may have changed.
 const minLife = 10_000_000_000
 
+// outlier is how many times the smoothed round trip a sample counts at most.
+const outlier = 8
+
 // rttEstimator smooths round-trip samples (RFC 6298) and keeps the smallest.
 // Its caller takes samples only from frames that were sent once (Karn).
 type rttEstimator struct {
@@ -24,12 +27,14 @@ func (e *rttEstimator) sample(now, rtt int64, cfg *Config) {
 		e.smoothed, e.variation = rtt, rtt/2
 		e.smallest, e.minAt = rtt, now
 	} else {
-		err := rtt - e.smoothed
-		e.smoothed += err / 8
-		e.variation += (max(err, -err) - e.variation) / 4
 		if rtt <= e.smallest || now-e.minAt > minLife {
 			e.smallest, e.minAt = rtt, now
 		}
+		// One sample that a sleeping process spoiled must not slow the
+		// connection down; several do.
+		err := min(rtt, outlier*e.smoothed) - e.smoothed
+		e.smoothed += err / 8
+		e.variation += (max(err, -err) - e.variation) / 4
 	}
 	e.rto = min(max(e.smoothed+4*e.variation+cfg.AckDelay, cfg.MinRTO), cfg.MaxRTO)
 }

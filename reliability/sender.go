@@ -107,8 +107,14 @@ func (s *Sender) send(now int64, seq ethertype.Seq, slot *frame) {
 	s.out.push(&s.ring, seq)
 	if s.cc.paced() {
 		s.waiting = false
-		s.cc.nextSend = now + s.cc.interval(s.rtt.smoothed)
+		s.cc.nextSend = now + s.interval()
 	}
+}
+
+// interval returns the time between frames when they are paced. It is bounded,
+// so that no mistaken round-trip time brings the connection to rest.
+func (s *Sender) interval() int64 {
+	return min(s.cc.interval(s.rtt.smoothed), s.cfg.MinRTO)
 }
 
 // askNow decides whether the frame seq asks for an acknowledgement: when it
@@ -132,53 +138,52 @@ func (s *Sender) askNow(seq ethertype.Seq) bool {
 // Receiver would have made, is counted and otherwise ignored: valid is false.
 func (s *Sender) OnAck(now int64, ack ethertype.Seq, sack uint64, more []byte) (progress, valid bool) {
 	n := ack.Sub(s.una)
-	if n > s.nxt.Sub(s.una) || n < -ackHistory {
+	if n > s.nxt.Sub(s.una) || n < -ackHistory || sack|uint64(len(more)) != 0 && !s.validSack(ack, sack, more) {
 		s.stats.Invalid++
 		return false, false
 	}
-	if sack|uint64(len(more)) != 0 && !s.validSack(ack, sack, more) {
-		s.stats.Invalid++
-		return false, false
-	}
-	if n < 0 { // overtaken by a later one, which said as much
+	if n < 0 || n == 0 && sack == 0 && len(more) == 0 { // overtaken by one that said more, or nothing new
 		s.heard(now)
 		return false, true
 	}
-	if n == 0 && sack == 0 && len(more) == 0 {
-		s.heard(now)
-		return false, true
+	t := tally{flight: int(s.out.n), high: s.high}
+	s.deliverUntil(now, ack, &t)
+	s.deliverSack(now, ack+1, sack, &t)
+	for i := 0; i < len(more); i += 8 {
+		s.deliverSack(now, ack+65+ethertype.Seq(8*i), sackWord(more, i), &t)
 	}
-	t := tally{flight: int(s.out.n)}
+	for s.una != s.nxt && s.ring.at(s.una).state == stateAcked { // no Receiver says so, but a hostile peer may
+		s.ring.clearAcked(s.una)
+		s.una++
+	}
+	s.high = t.high
+	s.heard(now)
+	if t.acked > 0 {
+		s.progress(now, &t)
+	}
+	return t.acked > 0, true
+}
+
+// deliverUntil delivers the frames before ack, as far as they are news.
+func (s *Sender) deliverUntil(now int64, ack ethertype.Seq, t *tally) {
 	for ; s.una != ack; s.una++ {
 		if slot := s.ring.at(s.una); slot.state == stateAcked {
 			s.ring.clearAcked(s.una)
 		} else {
-			s.deliver(now, s.una, slot, &t)
+			s.deliver(now, s.una, slot, t)
 		}
 	}
-	if s.high.Less(ack) {
+	if t.high.Less(ack) {
 		t.high = ack
-	} else {
-		t.high = s.high
 	}
-	if sack != 0 {
-		s.deliverSack(now, ack+1, sack, &t)
-	}
-	for i := 0; i+8 <= len(more); i += 8 {
-		s.deliverSack(now, ack+65+ethertype.Seq(8*i), sackWord(more, i), &t)
-	}
-	s.high = t.high
-	s.heard(now)
-	if t.acked == 0 {
-		return false, true
-	}
-	s.progress(now, &t)
-	return true, true
 }
 
 // deliverSack delivers the frames behind the bits of one word, the least
 // significant standing for first, as far as they are news.
 func (s *Sender) deliverSack(now int64, first ethertype.Seq, word uint64, t *tally) {
+	if word == 0 { // the ring may be empty yet
+		return
+	}
 	word &^= window64(s.ring.acked, first)
 	for ; word != 0; word &= word - 1 {
 		seq := first + ethertype.Seq(bits.TrailingZeros64(word))

@@ -60,15 +60,17 @@ func (n *NIC) idlePoll() {
 		return
 	}
 	n.now = n.link.Now()
-	for i, v := range n.held {
-		n.held[i] = nil
+	k := len(n.held)
+	for _, v := range n.held[:k] { // pump puts those back for which the link has no room
 		v.held = false
 		if v.state == StateConnected {
 			v.pump(true)
 			v.arm()
 		}
 	}
-	n.held = n.held[:0]
+	again := copy(n.held, n.held[k:])
+	clear(n.held[again:])
+	n.held = n.held[:again]
 	n.tx.flush(n)
 }
 

@@ -105,12 +105,12 @@ func (v *VI) looseClose(d *Descriptor, size int) {
 func (v *VI) looseRDMA(h *ethertype.Header, payload []byte) {
 	r, data := ethertype.ParseRDMA(payload)
 	if len(data) > 0 {
-		dst := v.target(r, h.Offset, len(data))
+		dst := v.target(r, h.Length)
 		if dst == nil {
 			v.nic.stats.drop(DropRDMA)
 			return
 		}
-		copy(dst, data)
+		copy(dst[h.Offset:], data)
 		v.stats.RDMABytes += uint64(len(data))
 	}
 	if h.Flags&ethertype.FlagImmediate == 0 {

@@ -118,9 +118,9 @@ func (t *memTable) release(d *Descriptor) {
 
 // target returns the n bytes at addr that a peer wants to write through a VI
 // with tag p, or nil when the region, the tag or the rights forbid it.
-func (t *memTable) target(addr uint64, n int, h MemHandle, p Ptag) []byte {
+func (t *memTable) target(addr uint64, n uint32, h MemHandle, p Ptag) []byte {
 	r := t.lookup(h)
-	if r == nil || !r.attr.EnableRDMAWrite || r.attr.Ptag != p || !r.contains(uintptr(addr), uint64(n)) {
+	if r == nil || !r.attr.EnableRDMAWrite || r.attr.Ptag != p || uint64(uintptr(addr)) != addr || !r.contains(uintptr(addr), uint64(n)) {
 		return nil
 	}
 	at := uintptr(addr) - r.addr

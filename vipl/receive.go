@@ -219,12 +219,15 @@ func (v *VI) placeRDMA(h *ethertype.Header, payload []byte) (outcome, reason) {
 			return fatal, reasonProtocol
 		}
 	}
+	if v.overtakes(h) {
+		return deferred, 0
+	}
 	if len(data) > 0 {
-		dst := v.target(r, h.Offset, len(data))
+		dst := v.target(r, h.Length)
 		if dst == nil {
 			return fatal, reasonRDMA
 		}
-		copy(dst, data)
+		copy(dst[h.Offset:], data)
 		v.stats.RDMABytes += uint64(len(data))
 	}
 	if d != nil {
@@ -235,13 +238,21 @@ func (v *VI) placeRDMA(h *ethertype.Header, payload []byte) (outcome, reason) {
 	return placed, 0
 }
 
-// target finds the memory of an incoming RDMA write; nil when it is forbidden.
-func (v *VI) target(r ethertype.RDMA, offset uint32, size int) []byte {
-	addr := r.Addr + uint64(offset)
-	if !v.attr.EnableRDMAWrite || addr < r.Addr {
+// overtakes reports whether a fragment of an RDMA write has come before frames
+// of earlier messages. It waits for them: one of them might be a write to the
+// same memory, which would then be done in the wrong order.
+func (v *VI) overtakes(h *ethertype.Header) bool {
+	index := h.Offset / uint32(v.maxData-ethertype.RDMASize)
+	return v.rx.Next().Less(h.Seq - ethertype.Seq(index))
+}
+
+// target finds the memory of an incoming RDMA write of size bytes in all; nil
+// when any part of it is forbidden.
+func (v *VI) target(r ethertype.RDMA, size uint32) []byte {
+	if !v.attr.EnableRDMAWrite {
 		return nil
 	}
-	return v.nic.mem.target(addr, size, MemHandle(r.Handle), v.attr.Ptag)
+	return v.nic.mem.target(r.Addr, size, MemHandle(r.Handle), v.attr.Ptag)
 }
 
 // completeReceived completes the receives whose messages are whole: all of a

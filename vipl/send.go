@@ -39,12 +39,14 @@ func (v *VI) pump(force bool) {
 			break
 		}
 		v.stats.Retransmits++
-		if !v.build(f, seq, ethertype.FlagRetry) {
+		if !v.build(f, seq, ethertype.FlagRetry|ethertype.FlagAckNow) {
+			v.holdOn()
 			return
 		}
 	}
 	for room := v.tx.Room(n.now); room > 0 && v.cursor.next != v.sq.tail; room-- {
 		if n.tx.slot(n) == nil {
+			v.holdOn()
 			return
 		}
 		f := v.cut()
@@ -65,11 +67,16 @@ func (v *VI) hold() bool {
 	if !v.partFrame() {
 		return false
 	}
+	v.holdOn()
+	return true
+}
+
+// holdOn notes that v has something to send when the caller polls next.
+func (v *VI) holdOn() {
 	if !v.held {
 		v.held = true
 		v.nic.held = append(v.nic.held, v)
 	}
-	return true
 }
 
 // partFrame reports whether everything unsent fits into one frame with room to spare.
@@ -276,6 +283,7 @@ func (v *VI) pumpLoose() {
 	n := v.nic
 	for v.cursor.next != v.sq.tail {
 		if n.tx.slot(n) == nil {
+			v.holdOn()
 			break
 		}
 		if !v.txQueued {

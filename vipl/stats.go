@@ -104,6 +104,15 @@ type VISnapshot struct {
 	Sender        reliability.SenderStats
 }
 
+// Add adds t's counters and queue lengths to s, for sums over many VIs.
+func (s *VISnapshot) Add(t *VISnapshot) {
+	s.VIStats.add(&t.VIStats)
+	s.SendQueue += t.SendQueue
+	s.RecvQueue += t.RecvQueue
+	s.Sender.InFlight += t.Sender.InFlight
+	s.Sender.Window += t.Sender.Window
+}
+
 // Snapshot is a NIC's state at one moment.
 type Snapshot struct {
 	NICStats

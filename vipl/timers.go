@@ -70,7 +70,11 @@ func (v *VI) due() int64 {
 	case v.state == StateConnectPending:
 		return min(v.hs.next, v.hs.deadline)
 	case v.state == StateConnected && v.reliable:
-		return min(v.tx.Deadline(), v.rx.Deadline())
+		at := min(v.tx.Deadline(), v.rx.Deadline())
+		if v.nic.tx.n == batchMax { // the link takes nothing now
+			at = max(at, v.nic.now+txRetry)
+		}
+		return at
 	}
 	return forever
 }

@@ -32,12 +32,13 @@ type Link struct {
 
 	txNext, rxNext atomic.Int64 // when a held frame comes out; for Wait and Ready
 	faults         atomic.Uint64
+	full           atomic.Uint64 // times that too many frames were held
 	closed         atomic.Bool
 
-	waits atomic.Bool // a goroutine is in Wait
-	woken atomic.Bool // Wake was called since
-	nudge atomic.Bool // Send has made Wait look at txNext again
-	own   atomic.Uint64
+	waits atomic.Bool   // a goroutine is in Wait
+	woken atomic.Bool   // Wake was called since
+	nudge atomic.Bool   // Send has made Wait look at txNext again
+	own   atomic.Uint64 // inner wake-ups that were nudges
 }
 
 var _ transport.Link = (*Link)(nil)
@@ -74,6 +75,7 @@ func (l *Link) Now() int64 { return l.inner.Now() }
 func (l *Link) Stats() transport.Stats {
 	st := l.inner.Stats()
 	st.Faults += l.faults.Load()
+	st.TxFull += l.full.Load()
 	st.Wakes -= min(st.Wakes, l.own.Load())
 	return st
 }
@@ -104,6 +106,7 @@ func (l *Link) Send(frames []transport.Frame) (n int, err error) {
 			break
 		}
 		if l.tx.full() {
+			l.full.Add(1)
 			break
 		}
 		l.tx.admit(f, now)
@@ -136,7 +139,7 @@ func (l *Link) flush(now int64) (err error) {
 			break
 		}
 	}
-	next := l.tx.next()
+	next := l.tx.next(0)
 	if next <= now {
 		next = now + retry
 	}
@@ -181,13 +184,7 @@ func (l *Link) Recv(views [][]byte) (n int, err error) {
 		views[i] = l.rx.ready[i].data
 	}
 	l.lent = n
-	next := l.rx.next()
-	if n == len(l.rx.ready) && n > 0 { // all that is ready is lent
-		rest := *l.rx
-		rest.ready = nil
-		next = rest.next()
-	}
-	l.rxNext.Store(next)
+	l.rxNext.Store(l.rx.next(n))
 	l.countFaults()
 	return n, nil
 }
@@ -200,63 +197,6 @@ func (l *Link) pull(now int64) error {
 	k, err := l.inner.Recv(l.views[:])
 	for i := range k {
 		l.rx.admit(&transport.Frame{Head: l.views[i]}, now)
-	}
-	return err
-}
-
-// Ready implements transport.Link.
-func (l *Link) Ready() bool {
-	if next := l.rxNext.Load(); next != transport.Forever && next <= l.inner.Now() {
-		return true
-	}
-	return l.inner.Ready()
-}
-
-// Wake implements transport.Link.
-func (l *Link) Wake() {
-	l.woken.Store(true)
-	l.inner.Wake()
-}
-
-// Wait implements transport.Link. It sends held frames when they are due.
-func (l *Link) Wait(until int64) error {
-	l.waits.Store(true)
-	defer l.waits.Store(false)
-	for {
-		rx, at := l.rxNext.Load(), min(until, l.txNext.Load())
-		if now := l.inner.Now(); rx <= now && rx != transport.Forever {
-			return l.openOr(nil)
-		}
-		at = min(at, rx)
-		if err := l.inner.Wait(at); err != nil {
-			return err
-		}
-		now := l.inner.Now()
-		l.sendDue(now)
-		nudged := l.nudge.Swap(false)
-		switch {
-		case l.woken.Swap(false) || now >= until:
-			return l.openOr(nil)
-		case now < at && (!nudged || l.inner.Ready()):
-			return nil
-		}
-	}
-}
-
-// sendDue sends the held frames that are due.
-func (l *Link) sendDue(now int64) {
-	if l.txNext.Load() > now {
-		return
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	_ = l.flush(now) // the next Send will say
-}
-
-// openOr returns err, or ErrClosed when the link has been closed.
-func (l *Link) openOr(err error) error {
-	if l.closed.Load() {
-		return transport.ErrClosed
 	}
 	return err
 }

@@ -156,10 +156,10 @@ func (s *shaper) release(now int64) {
 	s.delayed = slices.Delete(s.delayed, 0, n)
 }
 
-// next returns when release will have something to do, or Forever; 0 if
-// something is ready.
-func (s *shaper) next() int64 {
-	if len(s.ready) > 0 {
+// next returns when release will have something to do, or Forever; 0 if more
+// than lent frames are ready.
+func (s *shaper) next(lent int) int64 {
+	if len(s.ready) > lent {
 		return 0
 	}
 	due := transport.Forever

@@ -58,7 +58,7 @@ func (s *suite) batch() {
 // bodies sends frames in 0 to MaxBody parts, some of them empty.
 func (s *suite) bodies() {
 	for _, parts := range []int{0, 1, 2, 3, 17, 100, transport.MaxBody - 1, transport.MaxBody} {
-		payload := pattern(min(3*parts+5, s.maxPayload()), parts)
+		payload := pattern(min(parts+parts/2, s.maxPayload()), parts) // parts of 1 and 2 bytes
 		whole := s.frame(payload)
 		split := transport.Frame{Head: whole.Head[:ethertype.HeaderSize]}
 		for i := range parts {
@@ -76,8 +76,8 @@ func (s *suite) bodies() {
 		plain := s.frame(pattern(9, 200+parts))
 		s.send(split)
 		s.expect(s.B, whole)
-		s.send(plain, split, split, plain)
-		s.expect(s.B, plain, whole, whole, plain)
+		s.send(plain, split, split, split, split, split, plain)
+		s.expect(s.B, plain, whole, whole, whole, whole, whole, plain)
 	}
 }
 

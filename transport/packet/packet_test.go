@@ -6,8 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/bobnet-go/bobnet/internal/vethtest"
 	"github.com/bobnet-go/bobnet/transport"
-	"github.com/bobnet-go/bobnet/transport/internal/vethtest"
 	"github.com/bobnet-go/bobnet/transport/linktest"
 	"github.com/bobnet-go/bobnet/transport/packet"
 	"github.com/bobnet-go/bobnet/transport/ring"
@@ -45,6 +45,9 @@ func keep(t *testing.T, p *vethtest.Pair, side int, open func() (transport.Link,
 func TestLink(t *testing.T) {
 	for _, mtu := range []int{68, 1500, 65535} {
 		t.Run(fmt.Sprint(mtu), func(t *testing.T) {
+			if testing.Short() && mtu != 1500 {
+				t.Skip("-short: MTU 1500 only")
+			}
 			p := vethtest.New(t, mtu)
 			linktest.Run(t, func(t *testing.T) linktest.Pair {
 				return linktest.Pair{A: open(t, p, 0), B: open(t, p, 1), C: open(t, p, 1)}

@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/internal/vethtest"
 	"github.com/bobnet-go/bobnet/transport"
-	"github.com/bobnet-go/bobnet/transport/internal/vethtest"
 	"github.com/bobnet-go/bobnet/transport/linktest"
 	"github.com/bobnet-go/bobnet/transport/ring"
 )
@@ -49,11 +49,25 @@ func lineTime() float64 {
 	return samples[batches/2]
 }
 
-// spin receives at least one frame without waiting; 0 when stop is set.
+// patience is how long a benchmark waits for a frame before it gives up.
+const patience = int64(10 * time.Second)
+
+// spin receives at least one frame; 0 when stop is set. On a machine that is
+// busy with other things it blocks after a while, because the kernel may need
+// this processor to deliver the frame.
 func spin(l *ring.Link, views [][]byte, stop *atomic.Bool) int {
-	for !l.Ready() {
+	start := l.Now()
+	for spins := 1; !l.Ready(); spins++ {
 		if stop.Load() {
 			return 0
+		}
+		if spins%(1<<14) == 0 {
+			if l.Now() > start+patience {
+				panic("no frame came; it was lost, or the machine is overloaded")
+			}
+			if err := l.Wait(l.Now() + int64(time.Millisecond)); err != nil {
+				panic(err)
+			}
 		}
 	}
 	n, err := l.Recv(views)

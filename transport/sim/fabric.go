@@ -81,7 +81,7 @@ func (w *World) queue(p passage) {
 }
 
 // deliver hands the frame to its station, which filters as a real one does:
-// by address, EtherType and port.
+// by address, EtherType, version and port.
 func (w *World) deliver(p passage) {
 	s := p.to
 	switch {
@@ -111,7 +111,7 @@ func (s *Station) wants(f []byte) bool {
 	dst := ethertype.MAC(f)
 	kind := binary.BigEndian.Uint16(f[12:])
 	port := binary.BigEndian.Uint16(f[ethertype.FieldDstPort:])
-	return (dst == s.mac || dst.IsGroup()) && kind == uint16(s.opts.EtherType) &&
+	return (dst == s.mac || dst.IsGroup()) && kind == uint16(s.opts.EtherType) && f[14] == ethertype.Version &&
 		(port == ethertype.PortAll || s.opts.Ports.Contains(port))
 }
 

@@ -115,15 +115,15 @@ func TestJitterKeepsOrder(t *testing.T) {
 
 func TestBursts(t *testing.T) {
 	// The mean burst has 1/Leave = 20 frames, the mean gap 1/Enter = 200.
-	got, st := stream(t, Options{Burst: Burst{Enter: 0.005, Leave: 0.05}}, 100_000)
+	got, st := stream(t, Options{Burst: Burst{Enter: 0.005, Leave: 0.05}}, 40_000)
 	bursts := 0
 	for i := 1; i < len(got); i++ {
 		if got[i] != got[i-1]+1 {
 			bursts++
 		}
 	}
-	about(t, "lost", int(st.Lost), 100_000*20/220)
-	about(t, "bursts", bursts, 100_000/220)
+	about(t, "lost", int(st.Lost), 40_000*20/220)
+	about(t, "bursts", bursts, 40_000/220)
 	_, st = stream(t, Options{Burst: Burst{Enter: 1, Loss: 0.3}}, 10_000)
 	about(t, "lost on a bad line", int(st.Lost), 3000)
 }
@@ -221,21 +221,28 @@ func TestPartitions(t *testing.T) {
 // TestEveryCopyIsAccountedFor has all faults at once and holds Stats to its
 // promise.
 func TestEveryCopyIsAccountedFor(t *testing.T) {
-	w := storm(seed(t))
-	run(t, w)
-	settle(t, w)
-	st := w.Stats()
-	for what, n := range map[string]uint64{
-		"lost": st.Lost, "scripted": st.Scripted, "partitioned": st.Partitioned, "too long": st.TooLong, "queue": st.QueueFull,
-		"receive queue": st.RxFull, "filtered": st.Filtered, "unrouted": st.Unrouted, "duplicated": st.Duplicated,
-		"reordered": st.Reordered, "corrupted": st.Corrupted, "delivered": st.Delivered, "gone": st.Gone,
-	} {
+	seen := make(map[string]uint64)
+	for i := range uint64(5) {
+		w := storm(seed(t) + i)
+		run(t, w)
+		settle(t, w)
+		st := w.Stats()
+		drops := map[string]uint64{
+			"lost": st.Lost, "scripted": st.Scripted, "partitioned": st.Partitioned, "too long": st.TooLong, "gone": st.Gone,
+			"queue full": st.QueueFull, "receive queue full": st.RxFull, "filtered": st.Filtered,
+		}
+		ends := st.Delivered
+		for what, n := range drops {
+			seen[what] += n
+			ends += n
+		}
+		if st.Copies+st.Duplicated != ends {
+			t.Errorf("%d copies and %d duplicates, but %d came to an end: %+v", st.Copies, st.Duplicated, ends, st)
+		}
+	}
+	for what, n := range seen {
 		if n == 0 {
 			t.Errorf("the storm does not test: %s", what)
 		}
-	}
-	ends := st.Delivered + st.Lost + st.Scripted + st.Partitioned + st.TooLong + st.QueueFull + st.RxFull + st.Filtered + st.Gone
-	if st.Copies+st.Duplicated != ends {
-		t.Errorf("%d copies and %d duplicates, but %d came to an end: %+v", st.Copies, st.Duplicated, ends, st)
 	}
 }

@@ -92,6 +92,20 @@ func TestShortFramesTakeTheLeastTime(t *testing.T) {
 	}
 }
 
+func TestLineFreesItsRoomInTime(t *testing.T) {
+	l := line{bandwidth: 1e9, limit: 1}
+	leaves, ok := l.admit(5, 976)
+	if leaves != 8005 || !ok {
+		t.Fatalf("admit = %d, %v", leaves, ok)
+	}
+	if _, ok := l.admit(leaves-1, 976); ok {
+		t.Error("room before the frame has left")
+	}
+	if again, ok := l.admit(leaves, 976); again != 16005 || !ok {
+		t.Errorf("admit = %d, %v when the frame has left", again, ok)
+	}
+}
+
 func TestStationBandwidthOverrides(t *testing.T) {
 	w := New(Options{Seed: seed(t), Bandwidth: 1e9, Delay: time.Nanosecond})
 	slow := w.StationWith(StationOptions{Name: "slow", Bandwidth: 1e6})
@@ -257,6 +271,24 @@ func TestCloseAndKill(t *testing.T) {
 		if err := a.Close(); err != nil || a.Ready() {
 			t.Errorf("second Close: %v", err)
 		}
+	}
+}
+
+func TestCloseTakesFramesBack(t *testing.T) {
+	w := New(Options{Seed: seed(t)})
+	a, b := w.Station("a"), w.Station("b")
+	send(t, a, b, 1)
+	send(t, a, b, 2)
+	settle(t, w)
+	views := make([][]byte, 1)
+	if n, err := b.Recv(views); n != 1 || err != nil || !b.Ready() {
+		t.Fatalf("Recv = %d, %v", n, err)
+	}
+	if err := b.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if views[0][0] != poison || b.Ready() {
+		t.Error("a view can be read after Close, or a frame is still there")
 	}
 }
 

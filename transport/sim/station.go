@@ -79,6 +79,9 @@ func (s *Station) Send(frames []transport.Frame) (int, error) {
 		return 0, s.gone
 	}
 	frames = frames[:min(len(frames), transport.MaxBatch)]
+	if len(frames) > 0 {
+		s.stats.TxCalls++
+	}
 	for i := range frames {
 		f := &frames[i]
 		size := f.Len()
@@ -86,7 +89,10 @@ func (s *Station) Send(frames []transport.Frame) (int, error) {
 			return i, fmt.Errorf("%w: %d bytes do not fit MTU %d and %d bytes of Ethernet header",
 				transport.ErrFrameSize, size, s.opts.MTU, ethertype.EthernetSize)
 		}
-		if len(f.Head) < ethertype.EthernetSize || len(f.Body) > transport.MaxBody {
+		if len(f.Body) > transport.MaxBody {
+			return i, fmt.Errorf("%w: %d parts, a frame may have %d", transport.ErrFrameSize, len(f.Body), transport.MaxBody)
+		}
+		if size < ethertype.EthernetSize {
 			s.stats.TxDrops++
 			continue
 		}
@@ -98,9 +104,6 @@ func (s *Station) Send(frames []transport.Frame) (int, error) {
 		s.stats.TxFrames++
 		s.stats.TxBytes += uint64(size)
 		s.world.leave(s, s.world.pool.gather(f), leaves)
-	}
-	if len(frames) > 0 {
-		s.stats.TxCalls++
 	}
 	return len(frames), nil
 }
@@ -190,8 +193,11 @@ func (s *Station) Info() transport.Info {
 func (s *Station) Stats() transport.Stats { return s.stats }
 
 // Close takes the station off the segment. Frames that it has sent are under
-// way and arrive.
+// way and arrive. Goroutines may close different stations at the same time, if
+// nobody else uses the world.
 func (s *Station) Close() error {
+	s.world.closing.Lock()
+	defer s.world.closing.Unlock()
 	s.remove(transport.ErrClosed)
 	return nil
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/bobnet-go/bobnet/transport"
@@ -18,7 +19,7 @@ const Start = int64(time.Second)
 // maxTurns is the most turns that processes take at one instant. The largest
 // worlds need some thousands; a process that polls a clock which stands still
 // needs ever more.
-const maxTurns = 1 << 20
+const maxTurns = 1 << 18
 
 // maxNamed is the most blocked processes that an error names.
 const maxNamed = 100
@@ -51,6 +52,7 @@ type World struct {
 	stations []*Station // those that live, in the order of their creation
 	created  int
 	byMAC    map[uint64]*Station
+	closing  sync.Mutex // around Station.Close
 
 	procs        []*proc
 	live         int

@@ -1,0 +1,132 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"runtime"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/internal/lab"
+	"github.com/bobnet-go/bobnet/transport/iface"
+	"github.com/spf13/cobra"
+	"golang.org/x/sys/unix"
+)
+
+func newInfoCmd() *cobra.Command {
+	var want string
+	cmd := &cobra.Command{
+		Use:   "info",
+		Short: "Show what Bobnet finds on this machine and which interface it would use",
+		Long: `Show the machine, the rights of this process, and the Ethernet interfaces of its
+network namespace, with the one that Bobnet would use and why.`,
+		Args: usage(cobra.NoArgs),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := printSystem(cmd.OutOrStdout()); err != nil {
+				return err
+			}
+			return printInterfaces(cmd.OutOrStdout(), want)
+		},
+	}
+	cmd.Flags().StringVar(&want, "iface", os.Getenv(lab.EnvInterface),
+		"`name` or MAC of the interface to use; by default $"+lab.EnvInterface+", or the only one that is up")
+	return cmd
+}
+
+// printSystem prints what does not depend on an interface.
+func printSystem(w io.Writer) error {
+	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	for _, row := range [][2]string{
+		{"bobnet", version()},
+		{"kernel", kernel()},
+		{"cores", fmt.Sprintf("%d, of which Go uses %d", runtime.NumCPU(), runtime.GOMAXPROCS(0))},
+		{"EtherType", fmt.Sprintf("0x%04X", uint16(ethertype.Default))},
+		{"raw sockets", rawSockets()},
+		{"labs", labs()},
+		{"locked memory", memlock()},
+	} {
+		// A second line of advice continues in the second column.
+		fmt.Fprintf(table, "%s\t%s\n", row[0], strings.ReplaceAll(row[1], "\n", "\n\t"))
+	}
+	return table.Flush()
+}
+
+// kernel returns the kernel's name, release and machine.
+func kernel() string {
+	var u unix.Utsname
+	if err := unix.Uname(&u); err != nil {
+		return err.Error()
+	}
+	text := func(b []byte) string { return unix.ByteSliceToString(b) }
+	return text(u.Sysname[:]) + " " + text(u.Release[:]) + " " + text(u.Machine[:])
+}
+
+// rawSockets says whether this process may open them, by opening one.
+func rawSockets() string {
+	fd, err := unix.Socket(unix.AF_PACKET, unix.SOCK_RAW|unix.SOCK_CLOEXEC, 0)
+	switch {
+	case err == nil:
+		unix.Close(fd)
+		return "allowed"
+	case errors.Is(err, unix.EPERM):
+		return "not allowed: run as root, or: sudo setcap cap_net_raw=ep PROGRAM, or inside: bobnet lab"
+	}
+	return fmt.Sprintf("not available: %v", err)
+}
+
+// labs says whether `bobnet lab` would work.
+func labs() string {
+	if err := lab.Check(); err != nil {
+		return err.Error()
+	}
+	return "allowed"
+}
+
+// memlock says how much memory this process may lock.
+func memlock() string {
+	var limit unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_MEMLOCK, &limit); err != nil {
+		return err.Error()
+	}
+	if limit.Cur == unix.RLIM_INFINITY {
+		return "no limit"
+	}
+	return fmt.Sprintf("%d KiB without CAP_IPC_LOCK (more can be registered, unlocked); to raise it: ulimit -l", limit.Cur>>10)
+}
+
+// printInterfaces prints the interfaces and the choice between them.
+func printInterfaces(w io.Writer, want string) error {
+	list, err := iface.List()
+	if err != nil {
+		return err
+	}
+	chosen, choiceErr := iface.Find(want)
+	fmt.Fprintln(w)
+	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(table, "INTERFACE\tSTATE\tMAC\tMTU\tUSED")
+	for _, i := range list {
+		used := ""
+		if choiceErr == nil && i.Index == chosen.Index {
+			used = "yes"
+		}
+		fmt.Fprintf(table, "%s\t%s\t%v\t%d\t%s\n", i.Name, i.State, i.MAC, i.MTU, used)
+	}
+	if err := table.Flush(); err != nil {
+		return err
+	}
+	fmt.Fprintln(w)
+	switch {
+	case choiceErr != nil && want != "":
+		return choiceErr
+	case choiceErr != nil:
+		fmt.Fprintln(w, "would use none:", choiceErr)
+	case want != "":
+		fmt.Fprintf(w, "would use %s: %q names it\n", chosen.Name, want)
+	default:
+		fmt.Fprintf(w, "would use %s: no other is up\n", chosen.Name)
+	}
+	return nil
+}

@@ -1,0 +1,69 @@
+package main
+
+import (
+	"context"
+	"os"
+
+	"github.com/bobnet-go/bobnet/internal/lab"
+	"github.com/spf13/cobra"
+)
+
+func newLabCmd() *cobra.Command {
+	var (
+		cfg      lab.Config
+		topology string
+		metrics  string
+	)
+	cmd := &cobra.Command{
+		Use:   "lab [flags] -- CMD [ARGS...]",
+		Short: "Run a command as every rank, each in a network namespace of its own",
+		Long: `Make network namespaces joined into one Ethernet segment, run CMD as one rank
+in each, and remove everything when the last rank has ended. It runs as root,
+or in an unprivileged user namespace where the system allows that.
+
+A rank finds its segment on the interface bob0 (IPv4 address 10.88.0.(rank+1))
+and in its environment BOBNET_RANK, BOBNET_SIZE, BOBNET_JOB and BOBNET_IFACE,
+and BOBNET_METRICS, the address to serve its metrics on, with --metrics.
+Standard input goes to rank 0. The first rank to fail ends the others.`,
+		Example: "  bobnet lab -n 4 -- ip -brief address\n  bobnet lab -n 2 --mtu 9000 -- ./pingpong",
+		Args:    usage(cobra.MinimumNArgs(1)),
+		RunE: func(cmd *cobra.Command, args []string) (err error) {
+			if cfg.Topology, err = lab.ParseTopology(topology); err != nil {
+				return usageError{err}
+			}
+			if err := cfg.Validate(); err != nil {
+				return usageError{err}
+			}
+			return runLab(cmd.Context(), cfg, metrics, args)
+		},
+	}
+	flags := cmd.Flags()
+	flags.SetInterspersed(false) // CMD's own flags are not ours
+	flags.IntVarP(&cfg.N, "ranks", "n", 2, "number of ranks")
+	flags.IntVar(&cfg.MTU, "mtu", 0, "MTU of every bob0 in bytes; 0 is the largest, 65535")
+	flags.StringVar(&topology, "topology", "auto", "how ranks are joined: pair, bridge, or auto: a pair if they are two")
+	flags.StringVar(&metrics, "metrics", "", "serve the ranks' metrics on this `address`: /rank/0/metrics, ..., and /targets for Prometheus")
+	return cmd
+}
+
+// runLab makes the lab, runs the command in it and removes the lab.
+func runLab(ctx context.Context, cfg lab.Config, metrics string, args []string) error {
+	if err := lab.ReexecIfNeeded(); err != nil {
+		return err
+	}
+	l, err := lab.New(ctx, cfg)
+	if err != nil {
+		return err
+	}
+	defer l.Close()
+	opts := lab.RunOptions{Stdin: os.Stdin, Prefix: true}
+	if metrics != "" {
+		env, server, err := serveMetrics(l, metrics)
+		if err != nil {
+			return err
+		}
+		defer server.Close()
+		opts.Env = append(opts.Env, env)
+	}
+	return l.Run(ctx, args, opts)
+}

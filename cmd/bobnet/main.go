@@ -1,0 +1,143 @@
+// Command bobnet shows, measures and tries out Bobnet: messages between
+// programs on one Ethernet segment without TCP/IP.
+//
+// Exit codes: 0 success, 1 failure, 2 wrong usage, 128 plus the signal when
+// interrupted. lab returns the worst exit code of its ranks; 126 and 127 if the
+// command cannot be run or found.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/exec"
+	"os/signal"
+	"runtime/debug"
+	"syscall"
+
+	"github.com/bobnet-go/bobnet/internal/lab"
+	"github.com/spf13/cobra"
+	"golang.org/x/sys/unix"
+)
+
+// verbs are the subcommands, in the order in which help shows them.
+var verbs = []func() *cobra.Command{
+	newDemoCmd,
+	newLabCmd,
+	newInfoCmd,
+	newPerfCmd,
+	newPingCmd,
+}
+
+func main() {
+	ctx, cancel := context.WithCancelCause(context.Background())
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, unix.SIGINT, unix.SIGTERM, unix.SIGHUP)
+	go func() {
+		sig := <-signals
+		signal.Stop(signals) // the second one ends us at once
+		cancel(interrupted(sig.(syscall.Signal)))
+	}()
+	err := newRootCmd().ExecuteContext(ctx)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "bobnet:", err)
+	}
+	os.Exit(exitCode(err))
+}
+
+// newRootCmd returns the command with all its verbs.
+func newRootCmd() *cobra.Command {
+	var verbose int
+	root := &cobra.Command{
+		Use:           "bobnet",
+		Short:         "Messages between programs on one Ethernet segment, without TCP/IP",
+		Version:       version(),
+		SilenceErrors: true, // main prints them
+		SilenceUsage:  true,
+
+		SuggestionsMinimumDistance: 2,
+
+		Args: knownVerb,
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		PersistentPreRun: func(*cobra.Command, []string) {
+			level := slog.LevelWarn - slog.Level(4*verbose)
+			slog.SetDefault(slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: level})))
+		},
+	}
+	root.PersistentFlags().CountVarP(&verbose, "verbose", "v", "log what happens; twice: in detail")
+	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
+	root.CompletionOptions.HiddenDefaultCmd = true
+	cobra.EnableCommandSorting = false
+	for _, verb := range verbs {
+		root.AddCommand(verb())
+	}
+	return root
+}
+
+// version returns the module's version, or the commit it was built from.
+func version() string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return "unknown"
+	}
+	return fmt.Sprintf("%s (%s)", info.Main.Version, info.GoVersion)
+}
+
+// knownVerb refuses arguments that are not the name of a verb.
+func knownVerb(cmd *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	err := fmt.Errorf("unknown verb %q; see: bobnet --help", args[0])
+	if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
+		err = fmt.Errorf("unknown verb %q; did you mean %q?", args[0], near[0])
+	}
+	return usageError{err}
+}
+
+// usageError is an error in how the command was called.
+type usageError struct{ error }
+
+func (e usageError) Unwrap() error { return e.error }
+
+// usage makes the errors of check usage errors.
+func usage(check cobra.PositionalArgs) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if err := check(cmd, args); err != nil {
+			return usageError{fmt.Errorf("%w; see: %s --help", err, cmd.CommandPath())}
+		}
+		return nil
+	}
+}
+
+// interrupted is the cause of a context that a signal has cancelled.
+type interrupted syscall.Signal
+
+func (s interrupted) Error() string { return syscall.Signal(s).String() }
+
+// exitCode returns the exit code for what the command ended with.
+func exitCode(err error) int {
+	var (
+		wrong usageError
+		exit  *lab.ExitError
+		start *exec.Error
+		sig   interrupted
+	)
+	switch {
+	case err == nil:
+		return 0
+	case errors.As(err, &wrong):
+		return 2
+	case errors.As(err, &exit):
+		return exit.Code
+	case errors.As(err, &sig):
+		return 128 + int(sig)
+	case errors.As(err, &start) && errors.Is(err, os.ErrPermission):
+		return 126
+	case errors.As(err, &start):
+		return 127
+	}
+	return 1
+}

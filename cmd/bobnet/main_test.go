@@ -1,0 +1,78 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+
+	"github.com/bobnet-go/bobnet/internal/lab"
+	"github.com/rogpeppe/go-internal/testscript"
+	"golang.org/x/sys/unix"
+)
+
+// errNoLab says why the tests that need a lab are skipped.
+var errNoLab error
+
+func TestMain(m *testing.M) {
+	// The scripts run this program under the name bobnet.
+	if filepath.Base(os.Args[0]) != "bobnet" {
+		errNoLab = lab.ReexecIfNeeded()
+	}
+	testscript.Main(m, map[string]func(){"bobnet": main})
+}
+
+// needLab skips the test where the system forbids labs.
+func needLab(t *testing.T) {
+	t.Helper()
+	if errNoLab == nil {
+		return
+	}
+	if !errors.Is(errNoLab, lab.ErrForbidden) {
+		t.Fatal(errNoLab)
+	}
+	t.Skipf("needs CAP_SYS_ADMIN and CAP_NET_ADMIN: %v", errNoLab)
+}
+
+func TestLabScripts(t *testing.T) {
+	needLab(t)
+	testscript.Run(t, testscript.Params{Dir: "testdata/lab"})
+}
+
+func TestUsageScripts(t *testing.T) {
+	testscript.Run(t, testscript.Params{Dir: "testdata/usage"})
+}
+
+func TestExitCode(t *testing.T) {
+	for _, tt := range []struct {
+		err  error
+		want int
+	}{
+		{nil, 0},
+		{errors.New("whatever"), 1},
+		{usageError{errors.New("wrong flag")}, 2},
+		{fmt.Errorf("reading: %w", fs.ErrNotExist), 1},
+		{fmt.Errorf("lab: %w", &lab.ExitError{Rank: 1, Code: 137}), 137},
+		{fmt.Errorf("stopped: %w", interrupted(unix.SIGINT)), 130},
+		{fmt.Errorf("stopped: %w", interrupted(unix.SIGTERM)), 143},
+		{&exec.Error{Name: "x", Err: exec.ErrNotFound}, 127},
+		{&exec.Error{Name: "./x", Err: fs.ErrNotExist}, 127},
+		{&exec.Error{Name: "/", Err: fs.ErrPermission}, 126},
+	} {
+		if got := exitCode(tt.err); got != tt.want {
+			t.Errorf("exitCode(%v) = %d, want %d", tt.err, got, tt.want)
+		}
+	}
+}
+
+// TestHelp: every verb and every flag says what it is for.
+func TestHelp(t *testing.T) {
+	for _, cmd := range newRootCmd().Commands() {
+		if cmd.Short == "" {
+			t.Errorf("%s has no description", cmd.CommandPath())
+		}
+	}
+}

@@ -1,0 +1,226 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/netip"
+	"os"
+	"strings"
+
+	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/internal/lab"
+	"github.com/bobnet-go/bobnet/internal/perf"
+	"github.com/spf13/cobra"
+)
+
+const perfLong = `Measure one-way time, bandwidth and message rate of raw frames, VIs, MPLite, TCP
+and UDP over one link, in turns, so that their ratios hold on a noisy machine.
+
+  --local    makes a pair of network namespaces joined by veth, for each --mtu,
+             and runs both ends; as root, or in an unprivileged user namespace
+  --listen   waits for clients on this machine's segment
+  --to ADDR  measures against a --listen: its address, or the name it printed
+
+Latency is half a round trip, in microseconds. The cache-line time ("line ns")
+tells whether the machine's two cores were near or far from each other; what is
+compared was measured in the same state. With --json each measurement is one
+line; fields that do not apply are 0.`
+
+const perfExample = `  bobnet perf --local
+  bobnet perf --local --json --stacks raw,vipl,tcp --tests latency --wait spin
+  bobnet perf --local --mtu 1500,9000,65535 --tests bandwidth --sizes 65536,1048576
+  bobnet perf --listen             # on one machine, and on the other:
+  bobnet perf --to perf/HOSTNAME --stacks vipl,mplite`
+
+// perfCall is a call of `bobnet perf`.
+type perfCall struct {
+	plan     perf.Plan
+	profiles perf.Profiles
+	local    bool
+	listen   bool
+	to       string
+	iface    string
+	ip       string
+	json     bool
+	metrics  string
+}
+
+func newPerfCmd() *cobra.Command {
+	var call perfCall
+	cmd := &cobra.Command{
+		Use:     "perf --local | --listen | --to ADDR",
+		Short:   "Measure latency, bandwidth and message rate of every stack on one link",
+		Long:    perfLong,
+		Example: perfExample,
+		Args:    usage(cobra.NoArgs),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := call.check(cmd); err != nil {
+				return usageError{err}
+			}
+			return call.run(cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr())
+		},
+	}
+	call.addFlags(cmd)
+	cmd.AddCommand(&cobra.Command{
+		Use:    "half",
+		Short:  "One of the two processes that --local starts",
+		Hidden: true,
+		Args:   usage(cobra.NoArgs),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			watch, done, err := watchFor(os.Getenv(envMetrics))
+			if err != nil {
+				return err
+			}
+			defer done()
+			return perf.RunHalf(cmd.Context(), watch)
+		},
+	})
+	return cmd
+}
+
+func (c *perfCall) addFlags(cmd *cobra.Command) {
+	f := cmd.Flags()
+	f.SortFlags = false
+	f.BoolVar(&c.local, "local", false, "measure between two namespaces of this machine")
+	f.BoolVar(&c.listen, "listen", false, "serve clients of other machines")
+	f.StringVar(&c.to, "to", "", "measure against the --listen at this `address` or name")
+	list := func(field *[]string, name string, values []string, text string) {
+		f.StringSliceVar(field, name, nil, fmt.Sprintf("%s: some of %s (default all)", text, strings.Join(values, ",")))
+	}
+	list(&c.plan.Stacks, "stacks", perf.Stacks(), "what to measure")
+	list(&c.plan.Tests, "tests", perf.Tests, "which tests")
+	f.IntSliceVar(&c.plan.Sizes, "sizes", nil, "message sizes in `bytes`, for every test (default 64 for latency and rate, 1048576 for bandwidth)")
+	f.IntSliceVar(&c.plan.MTUs, "mtu", nil, "MTUs of the links that --local makes (default 1500)")
+	list(&c.plan.Levels, "reliability", perf.Levels, "reliability levels of vipl")
+	list(&c.plan.Waits, "wait", perf.Waits, "how raw, vipl and mplite wait")
+	f.StringSliceVar(&c.plan.Links, "link", nil, "drivers of raw, vipl and mplite: "+strings.Join(perf.Links, ",")+" (default ring)")
+	f.IntVar(&c.plan.Count, "count", 0, "messages in each measurement (default as many as fit its samples' time)")
+	f.IntVar(&c.plan.Rounds, "rounds", perf.DefaultRounds, "samples of each measurement")
+	f.DurationVar(&c.plan.Sample, "sample", perf.DefaultSample, "length of a sample")
+	f.BoolVar(&c.json, "json", false, "print one JSON object per measurement")
+	f.StringVar(&c.iface, "iface", os.Getenv(lab.EnvInterface), "`name` or MAC of the interface of --listen and --to; by default $"+lab.EnvInterface+", or the only one that is up")
+	f.StringVar(&c.ip, "ip", "", "IP `address` of that interface, to measure tcp and udp as well")
+	f.StringVar(&c.metrics, "metrics", "", "`address` where to serve Prometheus metrics while measuring; with --local both halves', as lab --metrics does")
+	f.StringVar(&c.profiles.CPU, "cpuprofile", "", "write a CPU profile of --local's client to `FILE`, of its server to FILE-server")
+	f.StringVar(&c.profiles.Memory, "memprofile", "", "the same for a profile of allocations")
+}
+
+// check refuses flags that do not go together.
+func (c *perfCall) check(cmd *cobra.Command) error {
+	modes := 0
+	for _, on := range []bool{c.local, c.listen, c.to != ""} {
+		if on {
+			modes++
+		}
+	}
+	if modes != 1 {
+		return errors.New("perf wants one of --local, --listen and --to; see: bobnet perf --help")
+	}
+	without := []string{"mtu", "cpuprofile", "memprofile"}
+	if c.local {
+		without = []string{"iface", "ip"}
+	} else if c.listen {
+		without = append(without, "stacks", "tests", "sizes", "reliability", "wait", "link", "count", "rounds", "sample", "json")
+	}
+	for _, name := range without {
+		if cmd.Flags().Changed(name) {
+			return fmt.Errorf("--%s has no meaning with %s", name, c.mode())
+		}
+	}
+	if !c.local && c.ip == "" && len(c.plan.Stacks) == 0 {
+		c.plan.Stacks = perf.OwnStacks()
+	}
+	return c.plan.Validate()
+}
+
+func (c *perfCall) mode() string {
+	switch {
+	case c.local:
+		return "--local"
+	case c.listen:
+		return "--listen"
+	}
+	return "--to"
+}
+
+func (c *perfCall) run(ctx context.Context, out, errOut io.Writer) error {
+	if c.local {
+		return c.runLocal(ctx, out, errOut)
+	}
+	ip, err := c.parseIP()
+	if err != nil {
+		return err
+	}
+	watch, done, err := watchFor(c.metrics)
+	if err != nil {
+		return err
+	}
+	defer done()
+	at := perf.Station{Interface: c.iface, IP: ip, Watch: watch}
+	if c.listen {
+		return perf.Listen(ctx, at, func(addr ethertype.Addr, name string) {
+			fmt.Fprintf(out, "listening at %v; on another machine of the segment: bobnet perf --to %s\n", addr, name)
+		})
+	}
+	show := newProgress(errOut)
+	records, err := perf.Dial(ctx, at, c.to, c.plan, show.sample)
+	show.end()
+	return errors.Join(c.print(out, records), err)
+}
+
+func (c *perfCall) runLocal(ctx context.Context, out, errOut io.Writer) error {
+	if err := lab.ReexecIfNeeded(); err != nil {
+		return err
+	}
+	half, err := perfHalf()
+	if err != nil {
+		return err
+	}
+	show := newProgress(errOut)
+	cfg := perf.LocalConfig{Half: half, Profiles: c.profiles, Progress: show.sample}
+	if c.metrics != "" {
+		cfg.Lab = func(l *lab.Lab) ([]string, func(), error) {
+			env, server, err := serveMetrics(l, c.metrics)
+			return []string{env}, func() { server.Close() }, err
+		}
+	}
+	records, err := perf.Local(ctx, c.plan, cfg)
+	show.end()
+	return errors.Join(c.print(out, records), err)
+}
+
+// perfHalf returns the command line of a half.
+func perfHalf() ([]string, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return nil, fmt.Errorf("finding this program's file: %w", err)
+	}
+	return []string{self, "perf", "half"}, nil
+}
+
+func (c *perfCall) parseIP() (netip.Addr, error) {
+	if c.ip == "" {
+		return netip.Addr{}, nil
+	}
+	ip, err := netip.ParseAddr(c.ip)
+	if err != nil {
+		return ip, usageError{fmt.Errorf("--ip: %w", err)}
+	}
+	return ip, nil
+}
+
+func (c *perfCall) print(out io.Writer, records []perf.Record) error {
+	if !c.json {
+		return perf.WriteTable(out, records)
+	}
+	enc := json.NewEncoder(out)
+	for _, r := range records {
+		if err := enc.Encode(r); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,197 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"time"
+
+	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/internal/lab"
+	"github.com/bobnet-go/bobnet/vipl"
+	"github.com/spf13/cobra"
+)
+
+const pingLong = `Send echo frames to an open NIC and print how long each took to come back. Any
+Bobnet program answers on the interfaces that it has open; bobnet ping --listen
+is one that does nothing else.
+
+The target is an address (MAC/port), a MAC address alone for any program on that
+interface, or a name that a program has advertised. The exit code is 1 when
+nothing was answered.`
+
+const pingExample = `  bobnet ping --listen             # on one machine, and on another:
+  bobnet ping -c 5 ping/HOSTNAME
+  bobnet lab -n 2 -- sh -c 'if [ $BOBNET_RANK = 0 ]; then timeout 5 bobnet ping --listen; else bobnet ping -c 3 02:62:6f:62:00:01; fi'`
+
+// pingCall is a call of `bobnet ping`.
+type pingCall struct {
+	count    int
+	interval time.Duration
+	timeout  time.Duration
+	size     int
+	iface    string
+	listen   bool
+	name     string
+}
+
+func newPingCmd() *cobra.Command {
+	var call pingCall
+	cmd := &cobra.Command{
+		Use:     "ping [flags] ADDR | --listen",
+		Short:   "Ask a Bobnet program on the segment to answer, and time it",
+		Long:    pingLong,
+		Example: pingExample,
+		Args: usage(func(cmd *cobra.Command, args []string) error {
+			if call.listen {
+				return cobra.NoArgs(cmd, args)
+			}
+			return cobra.ExactArgs(1)(cmd, args)
+		}),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if call.count < 0 || call.interval < 0 || call.timeout <= 0 || call.size < 0 {
+				return usageError{errors.New("ping: -c, -i and -s cannot be negative, and -W must be more than 0")}
+			}
+			nic, err := vipl.Open(&vipl.Config{Interface: call.iface})
+			if err != nil {
+				return err
+			}
+			defer nic.Close()
+			if call.listen {
+				return call.serve(cmd.Context(), nic, cmd.OutOrStdout())
+			}
+			return call.ping(cmd.Context(), nic, args[0], cmd.OutOrStdout())
+		},
+	}
+	f := cmd.Flags()
+	f.IntVarP(&call.count, "count", "c", 0, "stop after `N` echoes; 0 goes on until interrupted")
+	f.DurationVarP(&call.interval, "interval", "i", time.Second, "time from one echo to the next")
+	f.DurationVarP(&call.timeout, "timeout", "W", time.Second, "how long to wait for an answer")
+	f.IntVarP(&call.size, "size", "s", 56, "payload in `bytes`, at least 8")
+	f.StringVarP(&call.iface, "iface", "I", os.Getenv(lab.EnvInterface),
+		"`name` or MAC of the interface to use; by default $"+lab.EnvInterface+", or the only one that is up")
+	f.BoolVar(&call.listen, "listen", false, "answer instead of asking")
+	f.StringVar(&call.name, "name", "", "the name under which --listen can be found (default ping/ and the host's name)")
+	return cmd
+}
+
+// serve answers, which the NIC does by itself, until ctx is done.
+func (c *pingCall) serve(ctx context.Context, nic *vipl.NIC, out io.Writer) error {
+	if c.name == "" {
+		host, err := os.Hostname()
+		if err != nil {
+			return fmt.Errorf("ping: naming this machine: %w", err)
+		}
+		c.name = "ping/" + host
+	}
+	if err := nic.Advertise(c.name, nic.Addr()); err != nil {
+		return err
+	}
+	fmt.Fprintf(out, "answering at %v, name %s, on %s\n", nic.Addr(), c.name, nic.Query().Name)
+	<-ctx.Done()
+	return context.Cause(ctx)
+}
+
+// ping sends echoes and prints them and their summary. An interrupt ends it
+// as -c does.
+func (c *pingCall) ping(ctx context.Context, nic *vipl.NIC, target string, out io.Writer) error {
+	to, err := pingTarget(ctx, nic, target)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(out, "PING %s (%v) from %v on %s: %d bytes\n", target, to, nic.Addr(), nic.Query().Name, max(c.size, 8))
+	var stats pingStats
+	for seq := 1; c.count == 0 || seq <= c.count; seq++ {
+		next := time.Now().Add(c.interval)
+		rtt, err := c.echo(ctx, nic, to)
+		if ctx.Err() != nil {
+			break
+		}
+		if err != nil && !errors.Is(err, vipl.ErrTimeout) {
+			return err
+		}
+		stats.add(rtt, err == nil)
+		if err != nil {
+			fmt.Fprintf(out, "seq=%d no answer within %v\n", seq, c.timeout)
+		} else {
+			fmt.Fprintf(out, "%d bytes from %v: seq=%d time=%s us\n", max(c.size, 8), to, seq, micros(float64(rtt)))
+		}
+		if seq != c.count && !waitUntil(ctx, next) {
+			break
+		}
+	}
+	fmt.Fprintf(out, "--- %s ---\n%v\n", target, &stats)
+	if stats.answered == 0 {
+		return fmt.Errorf("ping: no answer from %v: is a Bobnet program running there, on this segment, with the same EtherType?", to)
+	}
+	return nil
+}
+
+func (c *pingCall) echo(ctx context.Context, nic *vipl.NIC, to ethertype.Addr) (time.Duration, error) {
+	ctx, cancel := context.WithTimeout(ctx, c.timeout)
+	defer cancel()
+	return nic.Echo(ctx, to, c.size)
+}
+
+// pingTarget turns what the user typed into an address.
+func pingTarget(ctx context.Context, nic *vipl.NIC, text string) (ethertype.Addr, error) {
+	if addr, err := ethertype.ParseAddr(text); err == nil {
+		return addr, nil
+	}
+	if mac, err := ethertype.ParseMAC(text); err == nil {
+		return ethertype.Addr{MAC: mac, Port: ethertype.PortAll}, nil
+	}
+	return nic.Lookup(ctx, text)
+}
+
+// waitUntil waits for t and reports whether ctx let it.
+func waitUntil(ctx context.Context, t time.Time) bool {
+	select {
+	case <-time.After(time.Until(t)):
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// pingStats sums up echoes.
+type pingStats struct {
+	sent, answered  int
+	lo, hi          float64 // ns
+	sum, sumSquares float64
+}
+
+func (s *pingStats) add(rtt time.Duration, ok bool) {
+	s.sent++
+	if !ok {
+		return
+	}
+	ns := float64(rtt)
+	if s.answered == 0 {
+		s.lo, s.hi = ns, ns
+	}
+	s.answered++
+	s.lo, s.hi = min(s.lo, ns), max(s.hi, ns)
+	s.sum += ns
+	s.sumSquares += ns * ns
+}
+
+// String prints the last lines of ping(8), in microseconds.
+func (s *pingStats) String() string {
+	if s.sent == 0 {
+		return "nothing was sent"
+	}
+	text := fmt.Sprintf("%d sent, %d answered, %.0f%% lost", s.sent, s.answered, 100*float64(s.sent-s.answered)/float64(s.sent))
+	if s.answered == 0 {
+		return text
+	}
+	mean := s.sum / float64(s.answered)
+	mdev := math.Sqrt(max(s.sumSquares/float64(s.answered)-mean*mean, 0))
+	return fmt.Sprintf("%s\nround trip min/avg/max/mdev = %s/%s/%s/%s us", text, micros(s.lo), micros(mean), micros(s.hi), micros(mdev))
+}
+
+// micros prints nanoseconds as microseconds.
+func micros(ns float64) string { return fmt.Sprintf("%.1f", ns/1000) }

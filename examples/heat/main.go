@@ -1,0 +1,122 @@
+// Command heat lets heat diffuse through a plate that is divided among ranks,
+// which exchange the edges of their parts at every step.
+//
+//	go run ./cmd/bobnet lab -n 4 -- go run ./examples/heat -out heat.png
+//
+// The plate starts as a picture, the embedded one or any PNG (-in): the
+// brighter a pixel, the hotter. White stays hot; so does the rim. Rank 0 reads
+// the picture, writes the result in colour, and with -check (which is the
+// default) computes it once more alone and compares bit for bit. Without a lab
+// it runs as the one rank of a job of one and needs no network.
+//
+// Package heat beside this file does the work; read its exchange.go first.
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"log"
+	"os"
+	"os/signal"
+	"time"
+
+	"github.com/bobnet-go/bobnet/examples/heat/heat"
+	"github.com/bobnet-go/bobnet/metrics"
+	"github.com/bobnet-go/bobnet/mplite"
+)
+
+var (
+	in    = flag.String("in", "", "PNG `FILE` to start from; empty for the embedded picture")
+	out   = flag.String("out", "heat.png", "PNG `FILE` to write the result to; empty for none")
+	steps = flag.Int("steps", heat.DefaultSteps, "steps to compute")
+	check = flag.Bool("check", true, "compare with a serial run, bit for bit")
+	addr  = flag.String("metrics", os.Getenv("BOBNET_METRICS"), "serve Prometheus metrics at `ADDR`; bobnet lab --metrics sets it")
+)
+
+func main() {
+	flag.Parse()
+	log.SetFlags(0)
+	log.SetPrefix("heat: ")
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	if err := run(ctx); err != nil {
+		log.Fatal(err)
+	}
+}
+
+func run(ctx context.Context) error {
+	comm, err := mplite.Init(nil)
+	if err != nil {
+		return err
+	}
+	if *addr != "" {
+		collector := metrics.NewCollector(nil)
+		collector.WatchComm(comm)
+		server, err := metrics.Serve(*addr, collector)
+		if err != nil {
+			return err
+		}
+		defer server.Close()
+	}
+	cfg := heat.Config{Steps: *steps, Progress: show}
+	if comm.Rank() == 0 {
+		if cfg.Initial, err = load(*in); err != nil {
+			return err
+		}
+	}
+	res, err := heat.Run(ctx, comm, cfg)
+	if err != nil {
+		return err
+	}
+	if err := comm.Finalize(ctx); err != nil {
+		return err
+	}
+	if res.Grid == nil {
+		return nil // not rank 0
+	}
+	return finish(cfg, res)
+}
+
+// finish is what rank 0 does with the result.
+func finish(cfg heat.Config, res heat.Result) error {
+	g := res.Grid
+	fmt.Printf("%dx%d cells in %dx%d blocks, one a rank: %d steps in %v, of which rank 0 waited %v\n",
+		g.Width, g.Height, res.Across, res.Down, cfg.Steps, res.Elapsed.Round(time.Millisecond), res.Waited.Round(time.Millisecond))
+	if *out != "" {
+		if err := heat.WriteFile(*out, g.Render()); err != nil {
+			return err
+		}
+		fmt.Println("result in", *out)
+	}
+	if !*check {
+		return nil
+	}
+	cfg.Progress = nil
+	start := time.Now()
+	alone, err := heat.Serial(cfg)
+	if err != nil {
+		return err
+	}
+	if err := g.Equal(alone); err != nil {
+		return fmt.Errorf("the result differs from that of a serial run: %w", err)
+	}
+	fmt.Printf("a serial run (%v) gives the same, bit for bit\n", time.Since(start).Round(time.Millisecond))
+	return nil
+}
+
+func load(name string) (*heat.Grid, error) {
+	if name == "" {
+		return heat.Default()
+	}
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return heat.Decode(f)
+}
+
+func show(p heat.Progress) {
+	fmt.Printf("step %*d of %d: mean temperature %.4f\n", len(fmt.Sprint(p.Steps)), p.Step, p.Steps, p.Mean)
+}

@@ -1,0 +1,188 @@
+// Command pingpong bounces a message between two programs over a virtual
+// interface and prints percentiles of the one-way time.
+//
+//	go run ./cmd/bobnet lab -n 2 -- go run ./examples/pingpong -size 64
+//
+// Or by hand, on two machines of one Ethernet segment (as root, or with
+// cap_net_raw):
+//
+//	BOBNET_RANK=1 pingpong &    # on one
+//	BOBNET_RANK=0 pingpong      # on the other
+//
+// Rank 1 is the server: it listens and gives its address a name. Rank 0 is the
+// client: it asks the segment who has that name. Further ranks do nothing.
+package main
+
+import (
+	"cmp"
+	"context"
+	"flag"
+	"fmt"
+	"log"
+	"os"
+	"os/signal"
+	"slices"
+	"time"
+
+	"github.com/bobnet-go/bobnet/metrics"
+	"github.com/bobnet-go/bobnet/vipl"
+)
+
+var (
+	count = flag.Int("n", 100_000, "round trips to measure")
+	size  = flag.Int("size", 64, "bytes in a message")
+	addr  = flag.String("metrics", os.Getenv("BOBNET_METRICS"), "serve Prometheus metrics at `ADDR`; bobnet lab --metrics sets it")
+)
+
+func main() {
+	log.SetFlags(0)
+	log.SetPrefix("pingpong: ")
+	flag.Parse()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	if err := run(ctx, os.Getenv("BOBNET_RANK")); err != nil {
+		log.Fatal(err)
+	}
+}
+
+func run(ctx context.Context, rank string) error {
+	if rank != "0" && rank != "1" {
+		return nil
+	}
+	if *size < 1 || *size > vipl.MaxTransferSize || *count < 1 {
+		return fmt.Errorf("-size %d, -n %d: want sizes in 1..%d and at least one round trip", *size, *count, vipl.MaxTransferSize)
+	}
+	nic, err := vipl.Open(&vipl.Config{Interface: os.Getenv("BOBNET_IFACE")})
+	if err != nil {
+		return err
+	}
+	defer nic.Close()
+	if *addr != "" {
+		collector := metrics.NewCollector(nil)
+		collector.WatchNIC(nic)
+		server, err := metrics.Serve(*addr, collector)
+		if err != nil {
+			return err
+		}
+		defer server.Close()
+	}
+	end, err := newEnd(nic)
+	if err != nil {
+		return err
+	}
+	name := "pingpong/" + cmp.Or(os.Getenv("BOBNET_JOB"), "default")
+	if rank == "0" {
+		return client(ctx, nic, end, name)
+	}
+	return server(ctx, nic, end, name)
+}
+
+// end is one side of the connection: a VI, a descriptor to send with and two
+// to receive with, so that one is posted whenever a message may come.
+type end struct {
+	vi   *vipl.VI
+	send *vipl.Descriptor
+}
+
+func newEnd(nic *vipl.NIC) (*end, error) {
+	buf, mem, err := nic.AllocMem(3**size, nil)
+	if err != nil {
+		return nil, err
+	}
+	part := func(i int) *vipl.Descriptor {
+		return &vipl.Descriptor{Segs: []vipl.Segment{{Data: buf[i**size : (i+1)**size], Handle: mem}}}
+	}
+	vi, err := nic.CreateVI(nil, nil, nil)
+	if err != nil {
+		return nil, err
+	}
+	for i := 1; i <= 2; i++ {
+		if err := vi.PostRecv(part(i)); err != nil {
+			return nil, err
+		}
+	}
+	return &end{vi: vi, send: part(0)}, nil
+}
+
+// ping sends a message and returns when the peer's interface has it.
+func (e *end) ping(ctx context.Context) error {
+	if err := e.vi.PostSend(e.send); err != nil {
+		return err
+	}
+	_, err := e.vi.SendWait(ctx)
+	return e.because(err)
+}
+
+// pong receives a message and posts its descriptor again.
+func (e *end) pong(ctx context.Context) error {
+	d, err := e.vi.RecvWait(ctx)
+	if err != nil {
+		return e.because(err)
+	}
+	return e.vi.PostRecv(d)
+}
+
+// because prefers the reason why the connection broke to a failed descriptor.
+func (e *end) because(err error) error {
+	if err != nil {
+		return cmp.Or(e.vi.Err(), err)
+	}
+	return nil
+}
+
+func client(ctx context.Context, nic *vipl.NIC, e *end, name string) error {
+	addr, err := nic.Lookup(ctx, name)
+	if err != nil {
+		return err
+	}
+	if err := e.vi.Connect(ctx, addr, nil); err != nil {
+		return err
+	}
+	warm := min(*count, 1000)
+	times := make([]time.Duration, 0, *count)
+	for i := range warm + *count {
+		start := nic.Now()
+		if err := e.ping(ctx); err != nil {
+			return err
+		}
+		if err := e.pong(ctx); err != nil {
+			return err
+		}
+		if i >= warm {
+			times = append(times, time.Duration(nic.Now()-start)/2)
+		}
+	}
+	slices.Sort(times)
+	fmt.Printf("%d bytes to %v, one way:", *size, addr)
+	for _, p := range []float64{0, 50, 90, 99, 99.9} {
+		fmt.Printf("  p%v %v", p, times[int(p/100*float64(len(times)-1))])
+	}
+	fmt.Println()
+	return nil
+}
+
+func server(ctx context.Context, nic *vipl.NIC, e *end, name string) error {
+	listener, err := nic.Listen(0)
+	if err != nil {
+		return err
+	}
+	if err := nic.Advertise(name, listener.Addr()); err != nil {
+		return err
+	}
+	request, err := listener.Wait(ctx)
+	if err != nil {
+		return err
+	}
+	if err := request.Accept(ctx, e.vi); err != nil {
+		return err
+	}
+	for range min(*count, 1000) + *count {
+		if err := e.pong(ctx); err != nil {
+			return err
+		}
+		if err := e.ping(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}

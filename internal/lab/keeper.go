@@ -1,0 +1,101 @@
+package lab
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"os/signal"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// keeperName is the argv[0] of a keeper.
+const keeperName = "bobnet-keeper"
+
+// init turns this process into a keeper if it was started as one. It does so
+// here and not at the call of some function, because a program that forgot
+// the call would start itself as its own keeper, and so on.
+func init() {
+	if os.Args[0] == keeperName {
+		keep()
+	}
+}
+
+// keeper is the first process of the process namespace that the ranks live
+// in. The kernel kills them all when it exits.
+type keeper struct {
+	cmd  *exec.Cmd
+	life *os.File // the write end of its standard input, close-on-exec
+	ns   *os.File // the process namespace
+}
+
+// startKeeper runs this program again as a keeper.
+func startKeeper() (*keeper, error) {
+	r, life, err := os.Pipe()
+	if err != nil {
+		return nil, err
+	}
+	defer r.Close()
+	k := &keeper{life: life, cmd: &exec.Cmd{
+		Path:   "/proc/self/exe",
+		Args:   []string{keeperName},
+		Env:    []string{"GOMAXPROCS=1"},
+		Stdin:  r,
+		Stderr: os.Stderr,
+		// A session of its own keeps the terminal's signals away.
+		SysProcAttr: &syscall.SysProcAttr{Cloneflags: unix.CLONE_NEWPID, Setsid: true},
+	}}
+	if err := k.cmd.Start(); err != nil {
+		life.Close()
+		return nil, fmt.Errorf("starting a process namespace: %w", err)
+	}
+	if k.ns, err = os.Open(fmt.Sprintf("/proc/%d/ns/pid", k.cmd.Process.Pid)); err != nil {
+		k.release()
+		k.wait()
+		return nil, err
+	}
+	return k, nil
+}
+
+// enter makes children of the calling thread members of the namespace.
+func (k *keeper) enter() error {
+	if err := unix.Setns(int(k.ns.Fd()), unix.CLONE_NEWPID); err != nil {
+		return fmt.Errorf("setns to the keeper's process namespace: %w", err)
+	}
+	return nil
+}
+
+// release ends the keeper, and with it every process of the namespace.
+func (k *keeper) release() { k.life.Close() }
+
+// wait returns when the keeper has ended, which is after every process of the
+// namespace has ended and has been waited for.
+func (k *keeper) wait() {
+	k.cmd.Wait()
+	if k.ns != nil {
+		k.ns.Close()
+	}
+}
+
+// keep is the keeper: it waits for orphans, as the first process of every
+// namespace must, until its standard input ends. It never returns.
+func keep() {
+	signal.Ignore(unix.SIGINT, unix.SIGTERM, unix.SIGHUP, unix.SIGQUIT, unix.SIGPIPE)
+	orphans := make(chan os.Signal, 1)
+	signal.Notify(orphans, unix.SIGCHLD)
+	go func() {
+		io.Copy(io.Discard, os.Stdin)
+		unix.Exit(0) // at once: there is nothing to be put in order
+	}()
+	for ; ; <-orphans { // the first may have come before Notify
+		for {
+			pid, err := unix.Wait4(-1, nil, unix.WNOHANG, nil)
+			if pid <= 0 && !errors.Is(err, unix.EINTR) {
+				break
+			}
+		}
+	}
+}

@@ -1,0 +1,244 @@
+// Package lab makes a small Ethernet segment out of network namespaces and
+// runs jobs on it: one namespace per rank, each with an interface bob0.
+//
+// It needs no daemon and leaves nothing behind, however it ends. Namespaces
+// are anonymous: only this process's descriptors and the ranks hold them.
+// Ranks live in a process namespace whose first process, the keeper, reads
+// from a pipe that only this process can write to. When this process dies, of
+// SIGKILL too, the keeper reads the end of the file and exits, the kernel
+// kills what the keeper was first process of, and with the last process and
+// descriptor go the namespaces and their interfaces.
+//
+//	if err := lab.ReexecIfNeeded(); err != nil { ... } // first thing in main
+//	l, err := lab.New(ctx, lab.Config{N: 4})
+//	defer l.Close()
+//	err = l.Run(ctx, []string{"./heat"}, lab.RunOptions{Prefix: true})
+//
+// A rank sees its own interfaces and its own /sys. Its /proc is the one
+// outside, so that it shows the process numbers of outside.
+package lab
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/netip"
+	"sync"
+
+	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/vishvananda/netns"
+)
+
+// Interface is the name of the segment's interface in every rank's namespace.
+const Interface = "bob0"
+
+// MaxRanks is the most ranks that a lab can have: the ports of a Linux bridge.
+const MaxRanks = 1023
+
+// Topology says how the ranks are joined.
+type Topology int
+
+// The topologies. The zero value joins two ranks by a pair and others by a
+// bridge.
+const (
+	Auto   Topology = iota
+	Pair            // one veth pair; two ranks only
+	Bridge          // a bridge in a namespace of its own, one veth pair per rank
+)
+
+// ParseTopology parses "auto", "pair" or "bridge".
+func ParseTopology(s string) (Topology, error) {
+	for _, t := range []Topology{Auto, Pair, Bridge} {
+		if s == t.String() {
+			return t, nil
+		}
+	}
+	return Auto, fmt.Errorf("lab: topology %q: want auto, pair or bridge", s)
+}
+
+// String returns the name that ParseTopology reads.
+func (t Topology) String() string {
+	switch t {
+	case Pair:
+		return "pair"
+	case Bridge:
+		return "bridge"
+	}
+	return "auto"
+}
+
+// Config says what lab to make.
+type Config struct {
+	N        int          // ranks, 1..MaxRanks
+	MTU      int          // of bob0, in bytes; 0 = ethertype.MaxMTU, the largest that veth takes
+	Topology Topology     // how the ranks are joined
+	Log      *slog.Logger // nil = slog.Default()
+}
+
+// Validate says what is wrong with c, if anything. New does so too.
+func (c Config) Validate() error {
+	c = c.withDefaults()
+	switch {
+	case c.N < 1 || c.N > MaxRanks:
+		return fmt.Errorf("lab: %d ranks: want 1 to %d", c.N, MaxRanks)
+	case c.MTU < ethertype.MinMTU || c.MTU > ethertype.MaxMTU:
+		return fmt.Errorf("lab: MTU %d: want %d to %d", c.MTU, ethertype.MinMTU, ethertype.MaxMTU)
+	case c.Topology == Pair && c.N != 2:
+		return fmt.Errorf("lab: a pair joins 2 ranks, not %d: use topology bridge", c.N)
+	}
+	return nil
+}
+
+func (c Config) withDefaults() Config {
+	if c.MTU == 0 {
+		c.MTU = ethertype.MaxMTU
+	}
+	if c.Topology == Auto {
+		c.Topology = Bridge
+		if c.N == 2 {
+			c.Topology = Pair
+		}
+	}
+	if c.Log == nil {
+		c.Log = slog.Default()
+	}
+	return c
+}
+
+// Errors that callers tell apart.
+var (
+	// ErrForbidden is wrapped by the error that says which right is missing
+	// and how to get it.
+	ErrForbidden = errors.New("lab: the system does not allow network namespaces")
+	// ErrClosed is wrapped by whatever is asked of a closed lab, or of one
+	// whose keeper somebody killed.
+	ErrClosed = errors.New("lab: closed")
+)
+
+// Lab is a set of namespaces joined into one Ethernet segment. It may be
+// shared between goroutines.
+type Lab struct {
+	cfg    Config
+	job    string
+	keeper *keeper
+	hub    netns.NsHandle   // the bridge's namespace; netns.None() in a pair
+	ranks  []netns.NsHandle // by rank
+
+	mu     sync.RWMutex // Close against everything that uses the handles
+	closed bool
+	procs  sync.WaitGroup
+}
+
+// New makes a lab. ctx bounds the making, not the life of the lab: that ends
+// with Close. The error wraps ErrForbidden when rights are missing.
+func New(ctx context.Context, cfg Config) (*Lab, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	cfg = cfg.withDefaults()
+	if !privileged() {
+		return nil, forbidden("this process lacks CAP_SYS_ADMIN or CAP_NET_ADMIN")
+	}
+	l := &Lab{cfg: cfg, job: newJob(), hub: netns.None()}
+	var err error
+	if l.keeper, err = startKeeper(); err == nil {
+		err = l.build(ctx)
+	}
+	if err != nil {
+		l.Close()
+		return nil, explain("making a lab", err)
+	}
+	cfg.Log.Info("lab made", "ranks", cfg.N, "mtu", cfg.MTU, "topology", cfg.Topology)
+	return l, nil
+}
+
+// newJob returns a name that no other job on the segment has.
+func newJob() string { return "lab-" + rand.Text()[:10] }
+
+// Size returns the number of ranks.
+func (l *Lab) Size() int { return l.cfg.N }
+
+// MTU returns the MTU of every bob0, in bytes.
+func (l *Lab) MTU() int { return l.cfg.MTU }
+
+// Topology returns how the ranks are joined: Pair or Bridge.
+func (l *Lab) Topology() Topology { return l.cfg.Topology }
+
+// MAC returns the hardware address of rank's bob0.
+func (l *Lab) MAC(rank int) ethertype.MAC {
+	n := rank + 1
+	return ethertype.MAC{0x02, 'b', 'o', 'b', byte(n >> 8), byte(n)}
+}
+
+// Addr returns the IPv4 address of rank's bob0, in 10.88.0.0/16.
+func (l *Lab) Addr(rank int) netip.Addr {
+	n := rank + 1
+	return netip.AddrFrom4([4]byte{10, 88, byte(n >> 8), byte(n)})
+}
+
+// Exec calls fn on a thread in rank's network namespace, which ends with fn,
+// and returns fn's error. Sockets that fn opens stay in that namespace, and
+// keep it alive until they are closed. Goroutines that fn starts run outside;
+// among them are those that package net starts to look up names.
+func (l *Lab) Exec(rank int, fn func() error) error {
+	ns, err := l.handle(rank)
+	if err != nil {
+		return err
+	}
+	defer l.mu.RUnlock()
+	return inside(ns, fn)
+}
+
+// handle returns rank's namespace. Without an error the caller holds l.mu for
+// reading and unlocks it when done.
+func (l *Lab) handle(rank int) (netns.NsHandle, error) {
+	if rank < 0 || rank >= l.cfg.N {
+		return netns.None(), fmt.Errorf("lab: rank %d: have 0 to %d", rank, l.cfg.N-1)
+	}
+	l.mu.RLock()
+	if l.closed {
+		l.mu.RUnlock()
+		return netns.None(), ErrClosed
+	}
+	return l.ranks[rank], nil
+}
+
+// Close kills what still runs in the lab, waits for it and lets go of the
+// namespaces, which the kernel then removes. Further calls do nothing.
+func (l *Lab) Close() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.closed {
+		return nil
+	}
+	l.closed = true
+	if l.keeper != nil {
+		l.keeper.release()
+		l.procs.Wait()
+		l.keeper.wait()
+	}
+	var errs []error
+	for _, ns := range append(l.ranks, l.hub) {
+		if ns.IsOpen() {
+			errs = append(errs, ns.Close())
+		}
+	}
+	if err := errors.Join(errs...); err != nil {
+		return fmt.Errorf("lab: closing: %w", err)
+	}
+	return nil
+}
+
+// Dial connects to a TCP port of rank's bob0 from within its namespace.
+func (l *Lab) Dial(ctx context.Context, rank int, port uint16) (net.Conn, error) {
+	var conn net.Conn
+	err := l.Exec(rank, func() (err error) {
+		var dialer net.Dialer
+		conn, err = dialer.DialContext(ctx, "tcp4", netip.AddrPortFrom(l.Addr(rank), port).String())
+		return err
+	})
+	return conn, err
+}

@@ -1,0 +1,165 @@
+package lab
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// roleEnv makes the test binary play another program.
+const roleEnv = "LAB_TEST_ROLE"
+
+// errNoLab says why the tests that need a lab are skipped.
+var errNoLab error
+
+func TestMain(m *testing.M) {
+	switch os.Getenv(roleEnv) {
+	case "lab":
+		os.Exit(labProgram())
+	case "forbid":
+		os.Exit(forbidProgram())
+	case "check":
+		os.Exit(checkProgram())
+	}
+	errNoLab = ReexecIfNeeded()
+	// Orphans of killed labs come to us: many an init takes seconds to reap.
+	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
+		panic(err)
+	}
+	os.Exit(m.Run())
+}
+
+// needLab skips the test where the system forbids labs.
+func needLab(t *testing.T) {
+	t.Helper()
+	if errNoLab == nil {
+		return
+	}
+	if !errors.Is(errNoLab, ErrForbidden) {
+		t.Fatal(errNoLab)
+	}
+	t.Skipf("needs CAP_SYS_ADMIN and CAP_NET_ADMIN: %v", errNoLab)
+}
+
+func newLab(t *testing.T, cfg Config) *Lab {
+	t.Helper()
+	needLab(t)
+	cfg.Log = slog.New(slog.DiscardHandler)
+	l, err := New(t.Context(), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := l.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return l
+}
+
+// eventually waits until what returns nothing.
+func eventually(t *testing.T, what func() []string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	tick := time.NewTicker(2 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		left := what()
+		if len(left) == 0 {
+			return
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			t.Fatalf("still there:\n%s", strings.Join(left, "\n"))
+		}
+	}
+}
+
+// namespaces returns the network namespaces of the lab's ranks and its
+// process namespace as links under /proc show them: "net:[4026532000]".
+func (l *Lab) namespaces(t *testing.T) []string {
+	t.Helper()
+	link, err := os.Readlink(fmt.Sprintf("/proc/%d/ns/pid", l.keeper.cmd.Process.Pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	list := []string{link}
+	for rank := range l.Size() {
+		err := l.Exec(rank, func() error {
+			link, err := os.Readlink("/proc/thread-self/ns/net")
+			list = append(list, link)
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	return list
+}
+
+// references returns everything under /proc that holds one of the namespaces:
+// threads that live in it and descriptors and mounts of it.
+func references(namespaces []string) []string {
+	var refs []string
+	for _, pattern := range []string{
+		"/proc/[0-9]*/task/[0-9]*/ns/net", "/proc/[0-9]*/ns/pid", "/proc/[0-9]*/fd/[0-9]*",
+	} {
+		paths, _ := filepath.Glob(pattern)
+		for _, path := range paths {
+			if link, err := os.Readlink(path); err == nil && slices.Contains(namespaces, link) {
+				refs = append(refs, path+" -> "+link)
+			}
+		}
+	}
+	mounts, _ := filepath.Glob("/proc/[0-9]*/mountinfo")
+	for _, path := range mounts {
+		text, _ := os.ReadFile(path)
+		for _, ns := range namespaces {
+			if strings.Contains(string(text), ns) {
+				refs = append(refs, path+" mounts "+ns)
+			}
+		}
+	}
+	return refs
+}
+
+// marked returns the numbers of the processes whose environment contains mark.
+func marked(mark string) []string {
+	var list []string
+	paths, _ := filepath.Glob("/proc/[0-9]*/environ")
+	for _, path := range paths {
+		env, err := os.ReadFile(path)
+		if err == nil && strings.Contains(string(env), mark) {
+			list = append(list, strings.Split(path, "/")[2])
+		}
+	}
+	return list
+}
+
+// links returns the names of the calling thread's namespace's interfaces.
+func links(t *testing.T) []string {
+	t.Helper()
+	text, err := os.ReadFile("/proc/thread-self/net/dev")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for line := range strings.Lines(string(text)) {
+		if name, _, ok := strings.Cut(line, ":"); ok {
+			names = append(names, strings.TrimSpace(name))
+		}
+	}
+	slices.Sort(names)
+	return names
+}

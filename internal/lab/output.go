@@ -1,0 +1,117 @@
+package lab
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// maxLine is the longest piece of output that is kept together; a longer line
+// goes out as several.
+const maxLine = 64 << 10
+
+// printer writes the ranks' lines, whole and one at a time.
+type printer struct {
+	mu     sync.Mutex
+	prefix bool
+}
+
+// stream is one output of one rank on its way to a printer.
+type stream struct {
+	printer *printer
+	prefix  string
+	dst     io.Writer
+	src     *os.File
+	child   *os.File    // the rank's end; closed once the rank has it
+	ended   atomic.Bool // the rank has ended: silence means that nobody will write
+	done    chan struct{}
+}
+
+// stream returns what the rank is to write to for its lines to reach dst: a
+// file, and the stream to be run, which is nil if the file is dst itself.
+func (p *printer) stream(rank int, dst io.Writer) (*os.File, *stream, error) {
+	if file, ok := dst.(*os.File); ok && !p.prefix {
+		return file, nil, nil
+	}
+	r, w, err := os.Pipe()
+	if err != nil {
+		return nil, nil, err
+	}
+	s := &stream{printer: p, dst: dst, src: r, child: w, done: make(chan struct{})}
+	if p.prefix {
+		s.prefix = prefix(rank, IsTerminal(dst) && os.Getenv("NO_COLOR") == "")
+	}
+	return w, s, nil
+}
+
+// prefix returns what every line of rank begins with.
+func prefix(rank int, colour bool) string {
+	if !colour {
+		return fmt.Sprintf("[%d] ", rank)
+	}
+	colours := [...]int{36, 33, 32, 35, 34, 31}
+	return fmt.Sprintf("\x1b[%dm[%d]\x1b[0m ", colours[rank%len(colours)], rank)
+}
+
+// copy moves lines until the rank's end is closed everywhere, or has been
+// silent for a while after the rank ended.
+func (s *stream) copy() {
+	defer close(s.done)
+	defer s.src.Close()
+	in := bufio.NewReaderSize(s, maxLine)
+	out := make([]byte, 0, 256)
+	for {
+		line, err := in.ReadSlice('\n')
+		if len(line) > 0 {
+			out = append(append(out[:0], s.prefix...), line...)
+			if line[len(line)-1] != '\n' {
+				out = append(out, '\n')
+			}
+			s.printer.write(s.dst, out)
+		}
+		if err != nil && !errors.Is(err, bufio.ErrBufferFull) {
+			return
+		}
+	}
+}
+
+// Read reads from the rank, with a deadline once that has ended, so that a
+// daemon that it left behind with its output open holds up nobody.
+func (s *stream) Read(b []byte) (int, error) {
+	if s.ended.Load() {
+		s.src.SetReadDeadline(time.Now().Add(grace))
+	}
+	return s.src.Read(b)
+}
+
+// finish tells the stream that its rank has ended. The rest of its output has
+// been written when done is closed.
+func (s *stream) finish() {
+	s.ended.Store(true)
+	s.src.SetReadDeadline(time.Now().Add(grace))
+}
+
+// write passes one line on. Whoever reads our output may have gone: that is
+// no reason to stop a job.
+func (p *printer) write(dst io.Writer, line []byte) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	dst.Write(line)
+}
+
+// IsTerminal reports whether w is a terminal.
+func IsTerminal(w io.Writer) bool {
+	file, ok := w.(*os.File)
+	if !ok {
+		return false
+	}
+	_, err := unix.IoctlGetTermios(int(file.Fd()), unix.TCGETS)
+	return err == nil
+}

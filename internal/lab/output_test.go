@@ -1,0 +1,92 @@
+package lab
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// TestPrefix: every line carries its rank, and no line is torn though it is
+// written in pieces.
+func TestPrefix(t *testing.T) {
+	l := newLab(t, Config{N: 4})
+	const lines = 200
+	text := fmt.Sprintf(`i=0; while [ $i -lt %d ]; do
+		printf "rank $BOBNET_RANK"; printf " line $i"; printf "\n"; i=$((i+1)); done; printf "no newline" >&2`, lines)
+	var out, errs bytes.Buffer
+	err := l.Run(t.Context(), []string{"sh", "-c", text}, RunOptions{Prefix: true, Stdout: &out, Stderr: &errs})
+	if err != nil {
+		t.Fatal(err)
+	}
+	next := make([]int, l.Size())
+	for line := range strings.Lines(out.String()) {
+		var prefix, rank, i int
+		if n, err := fmt.Sscanf(line, "[%d] rank %d line %d\n", &prefix, &rank, &i); n != 3 || prefix != rank || i != next[rank] {
+			t.Fatalf("torn, lost or wrongly marked line %q: %v", line, err)
+		}
+		next[rank]++
+	}
+	for rank, n := range next {
+		if n != lines {
+			t.Errorf("%d lines from rank %d, want %d", n, rank, lines)
+		}
+	}
+	got := slices.Sorted(strings.Lines(errs.String()))
+	want := []string{"[0] no newline\n", "[1] no newline\n", "[2] no newline\n", "[3] no newline\n"}
+	if !slices.Equal(got, want) {
+		t.Errorf("standard error is %q, want %q", got, want)
+	}
+}
+
+// TestStream: what becomes of a rank's bytes on their way.
+func TestStream(t *testing.T) {
+	long := strings.Repeat("x", maxLine)
+	for _, tt := range []struct{ in, want string }{
+		{"", ""},
+		{"a\n", "[7] a\n"},
+		{"a\n\nb", "[7] a\n[7] \n[7] b\n"},
+		{"\x00\xff\r\n", "[7] \x00\xff\r\n"},
+		{long[1:] + "\n", "[7] " + long[1:] + "\n"},
+		{long + "yz\n", "[7] " + long + "\n[7] yz\n"},
+	} {
+		var out bytes.Buffer
+		p := &printer{prefix: true}
+		w, s, err := p.stream(7, &out)
+		if err != nil {
+			t.Fatal(err)
+		}
+		go s.copy()
+		if _, err := w.WriteString(tt.in); err != nil {
+			t.Fatal(err)
+		}
+		w.Close()
+		s.finish()
+		<-s.done
+		if out.String() != tt.want {
+			t.Errorf("%.20q... becomes %.20q..., want %.20q...", tt.in, out.String(), tt.want)
+		}
+	}
+}
+
+// TestPlainFiles: without prefixes the ranks get our own file.
+func TestPlainFiles(t *testing.T) {
+	file, s, err := new(printer).stream(0, os.Stderr)
+	if file != os.Stderr || s != nil || err != nil {
+		t.Errorf("stream returned %v, %v, %v; want the file itself", file, s, err)
+	}
+}
+
+func TestColour(t *testing.T) {
+	if got := prefix(12, false); got != "[12] " {
+		t.Errorf("prefix without colour is %q", got)
+	}
+	if got := prefix(12, true); !strings.HasPrefix(got, "\x1b[") || !strings.HasSuffix(got, "[12]\x1b[0m ") {
+		t.Errorf("prefix with colour is %q", got)
+	}
+	if IsTerminal(new(bytes.Buffer)) {
+		t.Error("a buffer is no terminal")
+	}
+}

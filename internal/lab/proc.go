@@ -1,0 +1,182 @@
+package lab
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"strconv"
+	"sync"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// What a rank finds in its environment.
+const (
+	EnvRank      = "BOBNET_RANK"  // 0..size-1
+	EnvSize      = "BOBNET_SIZE"  // number of ranks
+	EnvJob       = "BOBNET_JOB"   // the job's name, unique on the segment
+	EnvInterface = "BOBNET_IFACE" // the name of the interface to use
+)
+
+// grace is how long a rank may take to end after SIGTERM before it gets
+// SIGKILL, and how long its output may stay silent once it has ended.
+const grace = 2 * time.Second
+
+// Proc is a running process of a rank. It may be shared between goroutines.
+type Proc struct {
+	rank int
+	cmd  *exec.Cmd
+	done chan struct{}
+	err  error // of cmd.Wait; valid when done is closed
+
+	mu     sync.Mutex
+	reaped bool // the process number may be another's
+}
+
+// Start starts cmd in rank's namespace, in a session of its own. To cmd.Env,
+// or this process's environment if that is nil, it adds the rank's variables.
+// From here on cmd is the lab's; Close kills what still runs.
+func (l *Lab) Start(rank int, cmd *exec.Cmd) (*Proc, error) {
+	return l.start(rank, cmd, l.job)
+}
+
+func (l *Lab) start(rank int, cmd *exec.Cmd, job string) (*Proc, error) {
+	ns, err := l.handle(rank)
+	if err != nil {
+		return nil, err
+	}
+	defer l.mu.RUnlock()
+	if cmd.Env == nil {
+		cmd.Env = os.Environ()
+	}
+	cmd.Env = append(cmd.Env[:len(cmd.Env):len(cmd.Env)], EnvRank+"="+strconv.Itoa(rank),
+		EnvSize+"="+strconv.Itoa(l.cfg.N), EnvJob+"="+job, EnvInterface+"="+Interface)
+	if cmd.SysProcAttr == nil {
+		cmd.SysProcAttr = &syscall.SysProcAttr{}
+	}
+	cmd.SysProcAttr.Setsid = true
+	if cmd.WaitDelay == 0 {
+		cmd.WaitDelay = grace
+	}
+	err = inside(ns, func() error {
+		if err := privateSys(); err != nil {
+			l.cfg.Log.Debug("rank sees the /sys of outside", "rank", rank, "err", err)
+		}
+		if err := l.keeper.enter(); err != nil {
+			return err
+		}
+		return cmd.Start()
+	})
+	if errors.Is(err, unix.ENOMEM) {
+		// What fork says in a process namespace whose first process is dead.
+		err = fmt.Errorf("%w: its keeper was killed", ErrClosed)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("lab: starting rank %d: %w", rank, err)
+	}
+	p := &Proc{rank: rank, cmd: cmd, done: make(chan struct{})}
+	l.procs.Add(1)
+	go func() {
+		defer l.procs.Done()
+		p.reap()
+	}()
+	return p, nil
+}
+
+// reap waits for the process, and kills what it leaves in its process group
+// as long as that cannot be another's.
+func (p *Proc) reap() {
+	defer close(p.done)
+	for {
+		err := unix.Waitid(unix.P_PID, p.Pid(), nil, unix.WEXITED|unix.WNOWAIT, nil)
+		if !errors.Is(err, unix.EINTR) {
+			break
+		}
+	}
+	p.Signal(unix.SIGKILL)
+	p.mu.Lock()
+	p.reaped = true
+	p.mu.Unlock()
+	p.err = p.cmd.Wait()
+}
+
+// privateSys gives the calling thread a /sys that shows its own network
+// namespace, with the control groups where they were.
+func privateSys() error {
+	if err := unix.Unshare(unix.CLONE_NEWNS); err != nil {
+		return fmt.Errorf("unshare mount namespace: %w", err)
+	}
+	if err := unix.Mount("", "/", "", unix.MS_SLAVE|unix.MS_REC, ""); err != nil {
+		return fmt.Errorf("mount --make-rslave /: %w", err)
+	}
+	const groups = "/sys/fs/cgroup"
+	fd, openErr := unix.Open(groups, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if openErr == nil {
+		defer unix.Close(fd)
+	}
+	if err := unix.Mount("sysfs", "/sys", "sysfs", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, ""); err != nil {
+		return fmt.Errorf("mount /sys: %w", err)
+	}
+	if openErr != nil {
+		return nil
+	}
+	old := fmt.Sprintf("/proc/thread-self/fd/%d", fd)
+	if err := unix.Mount(old, groups, "", unix.MS_BIND|unix.MS_REC, ""); err != nil {
+		return fmt.Errorf("mount %s: %w", groups, err)
+	}
+	return nil
+}
+
+// Rank returns the rank that p runs as.
+func (p *Proc) Rank() int { return p.rank }
+
+// Pid returns the process number as seen from this process.
+func (p *Proc) Pid() int { return p.cmd.Process.Pid }
+
+// Signal sends sig to the process and to what it has started, unless that
+// went into another session or process group. It is no error if all have ended.
+func (p *Proc) Signal(sig syscall.Signal) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.reaped {
+		return nil
+	}
+	if err := unix.Kill(-p.Pid(), sig); err != nil && !errors.Is(err, unix.ESRCH) {
+		return fmt.Errorf("lab: signalling rank %d: %w", p.rank, err)
+	}
+	return nil
+}
+
+// Done is closed when the process has ended.
+func (p *Proc) Done() <-chan struct{} { return p.done }
+
+// Wait returns when the process has ended. The error is that of exec.Cmd's
+// Wait: nil if it ended with exit code 0.
+func (p *Proc) Wait() error {
+	<-p.done
+	return p.err
+}
+
+// Code returns the exit code of a process that has ended, or 128 plus the
+// signal that killed it.
+func (p *Proc) Code() int {
+	<-p.done
+	return exitCode(p.cmd.ProcessState)
+}
+
+// exitCode returns what a shell would say of state.
+func exitCode(state *os.ProcessState) int {
+	if sig, ok := fatalSignal(state); ok {
+		return 128 + int(sig)
+	}
+	return state.ExitCode()
+}
+
+// fatalSignal returns the signal that killed the process, if one did.
+func fatalSignal(state *os.ProcessState) (syscall.Signal, bool) {
+	status, ok := state.Sys().(syscall.WaitStatus)
+	return status.Signal(), ok && status.Signaled()
+}

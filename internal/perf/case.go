@@ -1,0 +1,56 @@
+package perf
+
+import (
+	"fmt"
+	"strings"
+)
+
+// The tests.
+const (
+	Latency   = "latency"   // one message there, one back
+	Bandwidth = "bandwidth" // messages one way, several outstanding
+	Rate      = "rate"      // the same with many small messages posted
+)
+
+// How a half waits.
+const (
+	Spin  = "spin"  // looks at the receive queue without pause
+	Block = "block" // sleeps until the kernel wakes it
+)
+
+// Case names one measurement.
+type Case struct {
+	Stack       string `json:"stack"`
+	Test        string `json:"test"`
+	Reliability string `json:"reliability"` // "" where the stack has no levels
+	Wait        string `json:"wait"`
+	Link        string `json:"link"` // "" for stacks of the kernel
+	MTU         int    `json:"mtu"`
+	Size        int    `json:"size"` // payload bytes of a message
+}
+
+// String names the case for people: "vipl latency 64 B, delivery, spin, ring, MTU 1500".
+func (c Case) String() string {
+	parts := []string{fmt.Sprintf("%s %s %d B", c.Stack, c.Test, c.Size)}
+	for _, s := range []string{c.Reliability, c.Wait, c.Link} {
+		if s != "" {
+			parts = append(parts, s)
+		}
+	}
+	return fmt.Sprintf("%s, MTU %d", strings.Join(parts, ", "), c.MTU)
+}
+
+// Record is one finished measurement: one line of `bobnet perf --json`. Fields
+// that do not apply to the test are 0.
+type Record struct {
+	Case
+	Count       int     `json:"count"`       // messages or round trips measured
+	P50         float64 `json:"p50_us"`      // one way, microseconds
+	P99         float64 `json:"p99_us"`      //
+	Min         float64 `json:"min_us"`      //
+	Mbits       float64 `json:"mbit_s"`      // payload, 1e6 bits a second
+	Rate        float64 `json:"msg_s"`       // messages a second
+	Retransmits uint64  `json:"retransmits"` // frames sent again, both sides
+	Drops       uint64  `json:"drops"`       // frames or datagrams lost, both sides
+	LineNs      float64 `json:"line_ns"`     // median cache-line time around the samples, nanoseconds
+}

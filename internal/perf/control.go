@@ -1,0 +1,74 @@
+package perf
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+)
+
+// What the halves say to each other.
+const (
+	opOpen  = "open"  // client: open a connection for Case
+	opRun   = "run"   // client: Warm round trips, then Count messages of Case.Test
+	opClose = "close" // client: close it
+	opQuit  = "quit"  // client: that was all
+	opText  = "text"  // either: what Exchange carries
+	opDone  = "done"  // either: it worked
+	opFail  = "fail"  // either: it did not, for the reason in Text
+)
+
+// message is one line on the control channel.
+type message struct {
+	Op       string   `json:"op"`
+	Case     *Case    `json:"case,omitempty"`
+	Warm     int      `json:"warm,omitempty"`
+	Count    int      `json:"count,omitempty"`
+	Text     string   `json:"text,omitempty"`
+	Counters Counters `json:"counters,omitzero"`
+}
+
+// control is one end of the control channel: JSON lines over anything that
+// moves bytes in order. It is used by one goroutine.
+type control struct {
+	enc *json.Encoder
+	dec *json.Decoder
+}
+
+func newControl(rw io.ReadWriter) *control {
+	return &control{enc: json.NewEncoder(rw), dec: json.NewDecoder(rw)}
+}
+
+// errControl is wrapped by every error of the control channel: nothing more can
+// be measured then.
+var errControl = errors.New("perf: control channel")
+
+func (c *control) send(m message) error {
+	if err := c.enc.Encode(m); err != nil {
+		return fmt.Errorf("%w: %w", errControl, err)
+	}
+	return nil
+}
+
+func (c *control) recv() (m message, err error) {
+	if err = c.dec.Decode(&m); errors.Is(err, io.EOF) {
+		return m, fmt.Errorf("%w: the other half has gone: %w", errControl, io.ErrUnexpectedEOF)
+	}
+	if err != nil {
+		return m, fmt.Errorf("%w: %w", errControl, err)
+	}
+	return m, nil
+}
+
+// sendResult tells the other half how something ended.
+func (c *control) sendResult(err error, counters Counters) error {
+	if err != nil {
+		return c.send(message{Op: opFail, Text: err.Error()})
+	}
+	return c.send(message{Op: opDone, Counters: counters})
+}
+
+// peerError is what the other half failed with.
+type peerError struct{ text string }
+
+func (e *peerError) Error() string { return "perf: the other half: " + e.text }

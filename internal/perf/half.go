@@ -1,0 +1,182 @@
+package perf
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/netip"
+	"time"
+
+	"github.com/bobnet-go/bobnet/mplite"
+	"github.com/bobnet-go/bobnet/vipl"
+)
+
+// sampleTimeout bounds everything that is done for one sample.
+const sampleTimeout = 5 * time.Second
+
+// Half is one end of a measurement: a process with an interface on the link.
+// It is used by one goroutine.
+type Half struct {
+	// Interface is the name of the measured interface.
+	Interface string
+	// IP is the interface's address; without one the tcp and udp stacks cannot
+	// be measured.
+	IP netip.Addr
+	// Watch, if not nil, is told of every NIC and, after it, of the
+	// communicator on it, and returns what is called before they close.
+	Watch Watcher
+
+	server bool
+	ctl    *control
+	failed *peerError // what the other half sent instead of an answer
+}
+
+// Watcher is told of a NIC that has been opened, or of a communicator; the
+// other argument is nil then.
+type Watcher func(*vipl.NIC, *mplite.Comm) (forget func())
+
+// watch calls h.Watch, if there is one.
+func (h *Half) watch(nic *vipl.NIC, comm *mplite.Comm) (forget func()) {
+	if h.Watch == nil {
+		return func() {}
+	}
+	return h.Watch(nic, comm)
+}
+
+// NewHalf returns the half that talks to the other one over rw.
+func NewHalf(iface string, ip netip.Addr, rw io.ReadWriter) *Half {
+	return &Half{Interface: iface, IP: ip, ctl: newControl(rw)}
+}
+
+// Exchange gives text to the other half and returns the other's. Stacks use it
+// to tell each other their addresses while they open.
+func (h *Half) Exchange(text string) (string, error) {
+	if err := h.ctl.send(message{Op: opText, Text: text}); err != nil {
+		return "", err
+	}
+	m, err := h.ctl.recv()
+	if err != nil {
+		return "", err
+	}
+	switch m.Op {
+	case opText:
+		return m.Text, nil
+	case opFail:
+		h.failed = &peerError{m.Text}
+		return "", h.failed
+	}
+	return "", unexpected(m)
+}
+
+func unexpected(m message) error {
+	return fmt.Errorf("%w: unexpected %q; are both halves of one version?", errControl, m.Op)
+}
+
+// open opens a connection for c on this half, and returns an error if either
+// half could not. Both halves run it at the same time.
+func (h *Half) open(ctx context.Context, c Case) (Conn, error) {
+	h.failed = nil
+	conn, err := h.openStack(ctx, c)
+	if sendErr := h.ctl.sendResult(err, Counters{}); sendErr != nil {
+		err = errors.Join(err, sendErr)
+	} else if h.failed == nil {
+		_, resultErr := h.result()
+		err = errors.Join(err, resultErr)
+	}
+	if err != nil && conn != nil {
+		conn.Close()
+		conn = nil
+	}
+	return conn, err
+}
+
+func (h *Half) openStack(ctx context.Context, c Case) (Conn, error) {
+	s, err := stackByName(c.Stack)
+	if err != nil {
+		return nil, err
+	}
+	return s.Open(ctx, h, c)
+}
+
+// result waits for the other half's opDone or opFail. Text that it sent before
+// it could know that this half had failed is passed over.
+func (h *Half) result() (Counters, error) {
+	for {
+		m, err := h.ctl.recv()
+		switch {
+		case err != nil:
+			return Counters{}, err
+		case m.Op == opDone:
+			return m.Counters, nil
+		case m.Op == opFail:
+			return Counters{}, &peerError{m.Text}
+		case m.Op != opText:
+			return Counters{}, unexpected(m)
+		}
+	}
+}
+
+// Serve does what the client half says until it is told to quit. It returns an
+// error when the control channel breaks; what fails in a sample is reported to
+// the client.
+func (h *Half) Serve(ctx context.Context) error {
+	h.server = true
+	var conn Conn
+	defer func() {
+		if conn != nil {
+			conn.Close()
+		}
+	}()
+	for ctx.Err() == nil {
+		m, err := h.ctl.recv()
+		if err != nil {
+			return err
+		}
+		switch {
+		case m.Op == opQuit:
+			return nil
+		case m.Op == opOpen && m.Case != nil && conn == nil:
+			conn, _ = h.serveOpen(ctx, *m.Case)
+		case m.Op == opRun && m.Case != nil && conn != nil:
+			err = h.serveRun(ctx, conn, m)
+		case m.Op == opClose:
+			err = h.serveClose(conn)
+			conn = nil
+		default:
+			err = unexpected(m)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return ctx.Err()
+}
+
+func (h *Half) serveOpen(ctx context.Context, c Case) (Conn, error) {
+	ctx, cancel := context.WithTimeout(ctx, sampleTimeout)
+	defer cancel()
+	return h.open(ctx, c)
+}
+
+func (h *Half) serveRun(ctx context.Context, conn Conn, m message) error {
+	ctx, cancel := context.WithTimeout(ctx, sampleTimeout)
+	defer cancel()
+	err := conn.Echo(ctx, m.Warm)
+	if err == nil {
+		if m.Case.Test == Latency {
+			err = conn.Echo(ctx, m.Count)
+		} else {
+			err = conn.Sink(ctx, m.Count)
+		}
+	}
+	return h.ctl.sendResult(err, conn.Counters())
+}
+
+func (h *Half) serveClose(conn Conn) error {
+	var err error
+	if conn != nil {
+		err = conn.Close()
+	}
+	return h.ctl.sendResult(err, Counters{})
+}

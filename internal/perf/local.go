@@ -1,0 +1,253 @@
+package perf
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/netip"
+	"os"
+	"os/exec"
+
+	"github.com/bobnet-go/bobnet/internal/lab"
+	"golang.org/x/sys/unix"
+)
+
+// LocalConfig says how Local runs the halves.
+type LocalConfig struct {
+	// Half is a command line of this program that calls RunHalf.
+	Half []string
+	// Profiles makes the halves write pprof files.
+	Profiles Profiles
+	// Lab, if not nil, is called with each lab before the halves start. It
+	// returns what to add to their environment, and what to do at the end.
+	Lab      func(*lab.Lab) (env []string, done func(), err error)
+	Progress Progress     // may be nil
+	Log      *slog.Logger // nil = slog.Default()
+}
+
+// halfConfig is what a half that Local has started reads first.
+type halfConfig struct {
+	Server   bool
+	IP       netip.Addr
+	Plan     Plan
+	Cases    []Case
+	Profiles Profiles
+}
+
+// event is what the client half writes as it goes along.
+type event struct {
+	Done, Total int
+	Case        *Case   `json:",omitempty"`
+	Record      *Record `json:",omitempty"`
+	Err         string  `json:",omitempty"`
+}
+
+// The descriptors that a half is started with.
+const (
+	fdControl = 3 // to the other half
+	fdParent  = 4 // to Local
+)
+
+// Local measures plan on a pair of network namespaces of its own for each MTU,
+// joined by veth, with one process in each. Records come in the order of
+// Plan.Cases. An error comes with the records of what could be measured.
+func Local(ctx context.Context, plan Plan, cfg LocalConfig) ([]Record, error) {
+	if err := plan.Validate(); err != nil {
+		return nil, err
+	}
+	plan = plan.withDefaults()
+	var records []Record
+	var failures []error
+	base, total := 0, 0
+	for _, mtu := range plan.MTUs {
+		total += len(plan.Cases(mtu)) * plan.Rounds
+	}
+	for _, mtu := range plan.MTUs {
+		p := &pair{cfg: cfg, cases: plan.Cases(mtu)}
+		p.cfg.Progress = func(done, _ int, last Case) {
+			if cfg.Progress != nil {
+				cfg.Progress(base+done, total, last)
+			}
+		}
+		err := p.measure(ctx, mtu, plan)
+		records = append(records, p.records...)
+		if ctx.Err() != nil {
+			return records, context.Cause(ctx)
+		}
+		if err != nil {
+			failures = append(failures, err)
+		}
+		base += len(p.cases) * plan.Rounds
+	}
+	return records, errors.Join(failures...)
+}
+
+// pair is a run of both halves on one link.
+type pair struct {
+	cfg     LocalConfig
+	cases   []Case
+	records []Record
+	parents [2]*net.UnixConn // to the client and the server
+}
+
+func (p *pair) measure(ctx context.Context, mtu int, plan Plan) error {
+	l, err := lab.New(ctx, lab.Config{N: 2, MTU: mtu, Topology: lab.Pair, Log: p.cfg.Log})
+	if err != nil {
+		return err
+	}
+	defer l.Close()
+	var env []string
+	if p.cfg.Lab != nil {
+		more, done, err := p.cfg.Lab(l)
+		if err != nil {
+			return err
+		}
+		defer done()
+		env = more
+	}
+	procs, err := p.start(l, env)
+	if err != nil {
+		return err
+	}
+	stop := context.AfterFunc(ctx, func() {
+		for _, proc := range procs {
+			proc.Signal(unix.SIGTERM)
+		}
+	})
+	defer stop()
+	for i, conn := range p.parents {
+		defer conn.Close()
+		hc := halfConfig{Server: i == 1, IP: l.Addr(i), Plan: plan, Cases: p.cases, Profiles: p.cfg.Profiles}
+		if err := json.NewEncoder(conn).Encode(hc); err != nil {
+			return fmt.Errorf("perf: starting half %d: %w", i, err)
+		}
+	}
+	failure := p.listen()
+	for i, proc := range procs {
+		if err := proc.Wait(); err != nil && failure == nil {
+			failure = fmt.Errorf("perf: half %d: %w", i, err)
+		}
+	}
+	return failure
+}
+
+// start starts the client as rank 0 and the server as rank 1.
+func (p *pair) start(l *lab.Lab, env []string) ([]*lab.Proc, error) {
+	control, err := socketpair()
+	if err != nil {
+		return nil, err
+	}
+	defer control[0].Close()
+	defer control[1].Close()
+	var procs []*lab.Proc
+	for i := range 2 {
+		parent, err := socketpair()
+		if err != nil {
+			return nil, err
+		}
+		conn, err := fileConn(parent[0])
+		if err != nil {
+			parent[1].Close()
+			return nil, err
+		}
+		p.parents[i] = conn
+		cmd := exec.Command(p.cfg.Half[0], p.cfg.Half[1:]...)
+		cmd.Env = append(os.Environ(), env...)
+		cmd.Stderr = os.Stderr
+		cmd.ExtraFiles = []*os.File{control[i], parent[1]}
+		proc, err := l.Start(i, cmd)
+		parent[1].Close()
+		if err != nil {
+			return nil, err
+		}
+		procs = append(procs, proc)
+	}
+	return procs, nil
+}
+
+// listen reads what the client half writes until it ends.
+func (p *pair) listen() error {
+	dec := json.NewDecoder(p.parents[0])
+	var failure error
+	for {
+		var e event
+		err := dec.Decode(&e)
+		switch {
+		case errors.Is(err, io.EOF):
+			return failure
+		case err != nil:
+			return fmt.Errorf("perf: reading from the client half: %w", err)
+		case e.Err != "":
+			failure = errors.New(e.Err)
+		case e.Record != nil:
+			p.records = append(p.records, *e.Record)
+		case e.Case != nil:
+			p.cfg.Progress(e.Done, e.Total, *e.Case)
+		}
+	}
+}
+
+// RunHalf is the life of a process that Local has started. watch may be nil.
+func RunHalf(ctx context.Context, watch Watcher) error {
+	ctl, err := fileConn(os.NewFile(fdControl, "control"))
+	if err != nil {
+		return fmt.Errorf("perf: this command is for `bobnet perf` itself to start: %w", err)
+	}
+	defer ctl.Close()
+	parent, err := fileConn(os.NewFile(fdParent, "parent"))
+	if err != nil {
+		return fmt.Errorf("perf: this command is for `bobnet perf` itself to start: %w", err)
+	}
+	defer parent.Close()
+	var cfg halfConfig
+	if err := json.NewDecoder(parent).Decode(&cfg); err != nil {
+		return fmt.Errorf("perf: reading what to do: %w", err)
+	}
+	h := NewHalf(lab.Interface, cfg.IP, ctl)
+	h.Watch = watch
+	return cfg.Profiles.during(cfg.Server, func() error {
+		if cfg.Server {
+			return h.Serve(ctx)
+		}
+		return h.report(ctx, cfg, json.NewEncoder(parent))
+	})
+}
+
+// report measures and writes events. Failures are events too, so that the
+// process itself succeeds.
+func (h *Half) report(ctx context.Context, cfg halfConfig, out *json.Encoder) error {
+	records, err := h.Measure(ctx, cfg.Plan, cfg.Cases, func(done, total int, last Case) {
+		out.Encode(event{Done: done, Total: total, Case: &last}) // only progress
+	})
+	for i := range records {
+		if err := out.Encode(event{Record: &records[i]}); err != nil {
+			return err
+		}
+	}
+	if err != nil {
+		return out.Encode(event{Err: err.Error()})
+	}
+	return nil
+}
+
+func socketpair() ([2]*os.File, error) {
+	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return [2]*os.File{}, fmt.Errorf("perf: socketpair: %w", err)
+	}
+	return [2]*os.File{os.NewFile(uintptr(fds[0]), "half"), os.NewFile(uintptr(fds[1]), "half")}, nil
+}
+
+// fileConn makes a connection of f, which it closes.
+func fileConn(f *os.File) (*net.UnixConn, error) {
+	defer f.Close()
+	conn, err := net.FileConn(f)
+	if err != nil {
+		return nil, err
+	}
+	return conn.(*net.UnixConn), nil
+}

@@ -1,0 +1,232 @@
+package perf
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
+)
+
+const (
+	maxRTT      = int64(10 * time.Second) // longest that a histogram holds
+	maxTries    = 3                       // failed samples of a case in a row before it is given up
+	minMessages = 4                       // in a sample
+	maxMessages = 1 << 20                 // in a sample
+)
+
+// sample is one short run of a case.
+type sample struct {
+	rtt       *hdrhistogram.Histogram // latency only, nanoseconds
+	perSecond float64                 // messages, but for latency
+	count     int
+	line      float64 // cache-line time around it, nanoseconds
+	Counters
+}
+
+// measurement is a case and what has been measured of it.
+type measurement struct {
+	Case
+	each    float64 // nanoseconds a message takes, the least seen; 0 until calibrated
+	samples []sample
+	failed  int   // times in a row
+	err     error // the last failure
+}
+
+// Progress is told how many samples have been taken and how many there will
+// be, at least.
+type Progress func(done, total int, last Case)
+
+// coordinator runs a plan's measurements from the client half.
+type coordinator struct {
+	*Half
+	plan     Plan
+	all      []*measurement
+	rtt      []int64
+	progress Progress
+}
+
+// Measure takes the samples of all cases in turn and returns one record per
+// case, in the cases' order. Cases that could not be measured are missing, and
+// named in the error. The other half must be in Serve; it is told to quit.
+func (h *Half) Measure(ctx context.Context, plan Plan, cases []Case, progress Progress) ([]Record, error) {
+	c := &coordinator{Half: h, plan: plan.withDefaults(), progress: progress}
+	for _, cs := range cases {
+		c.all = append(c.all, &measurement{Case: cs})
+	}
+	err := c.rounds(ctx)
+	if err == nil {
+		err = h.ctl.send(message{Op: opQuit})
+	}
+	records, failures := summarize(c.all)
+	return records, errors.Join(err, failures)
+}
+
+// rounds takes Rounds good samples of every case, and makes up for dropped
+// ones in as many rounds again at most.
+func (c *coordinator) rounds(ctx context.Context) error {
+	for round := range 2 * c.plan.Rounds {
+		wanting := c.wanting(round)
+		for i, m := range wanting {
+			if err := ctx.Err(); err != nil {
+				return context.Cause(ctx)
+			}
+			if err := c.take(ctx, m); err != nil {
+				return err
+			}
+			if c.progress != nil {
+				total := len(c.all) * c.plan.Rounds
+				c.progress(min(round*len(c.all)+i+1, total), total, m.Case)
+			}
+		}
+		if len(wanting) == 0 {
+			break
+		}
+	}
+	return nil
+}
+
+// wanting returns the measurements that need another sample: every one in the
+// first Rounds rounds, then those with too few of them in the common state.
+func (c *coordinator) wanting(round int) (ms []*measurement) {
+	common := commonState(c.all)
+	for _, m := range c.all {
+		enough := round >= c.plan.Rounds && len(common.of(m)) >= (c.plan.Rounds+1)/2
+		if !enough && m.failed < maxTries {
+			ms = append(ms, m)
+		}
+	}
+	return ms
+}
+
+// take adds a sample to m unless the machine's state changed during it. An
+// error of the sample is m's; one of the control channel ends everything.
+func (c *coordinator) take(ctx context.Context, m *measurement) error {
+	ctx, cancel := context.WithTimeout(ctx, sampleTimeout)
+	defer cancel()
+	if err := c.ctl.send(message{Op: opOpen, Case: &m.Case}); err != nil {
+		return err
+	}
+	conn, err := c.open(ctx, m.Case)
+	if err != nil {
+		return c.fail(m, err)
+	}
+	s, err := c.sampleOn(ctx, conn, m)
+	if err != nil {
+		err = c.fail(m, err)
+	} else {
+		m.failed = 0
+		if s.line >= 0 {
+			m.samples = append(m.samples, s)
+		}
+	}
+	return errors.Join(err, c.closeBoth(conn))
+}
+
+// fail notes what went wrong with m and returns it if it is the control
+// channel's.
+func (c *coordinator) fail(m *measurement, err error) error {
+	m.failed++
+	m.err = err
+	if errors.Is(err, errControl) {
+		return err
+	}
+	return nil
+}
+
+func (c *coordinator) closeBoth(conn Conn) error {
+	if err := c.ctl.send(message{Op: opClose}); err != nil {
+		return err
+	}
+	conn.Close() // what it could say is no part of the measurement
+	if _, err := c.result(); errors.Is(err, errControl) {
+		return err
+	}
+	return nil
+}
+
+// sampleOn takes a sample on an open connection. Its line is negative when the
+// machine's state changed.
+func (c *coordinator) sampleOn(ctx context.Context, conn Conn, m *measurement) (sample, error) {
+	if m.each == 0 {
+		if err := c.calibrate(ctx, conn, m); err != nil {
+			return sample{}, err
+		}
+	}
+	before := LineTime()
+	s, err := c.run(ctx, conn, m, c.messages(m))
+	if err != nil {
+		return s, err
+	}
+	s.line = lineAround(before, LineTime())
+	return s, nil
+}
+
+// messages returns how many messages fill a sample.
+func (c *coordinator) messages(m *measurement) int {
+	if c.plan.Count > 0 {
+		return min((c.plan.Count+c.plan.Rounds-1)/c.plan.Rounds, maxMessages)
+	}
+	return int(min(max(float64(c.plan.Sample)/m.each, minMessages), maxMessages))
+}
+
+// calibrate runs until it has seen how long a message takes. Later samples
+// correct that if something disturbed the machine.
+func (c *coordinator) calibrate(ctx context.Context, conn Conn, m *measurement) error {
+	for n := minMessages; n <= maxMessages; n *= 4 {
+		if _, err := c.run(ctx, conn, m, n); err != nil {
+			return err
+		}
+		if m.each*float64(n) >= float64(c.plan.Sample)/8 {
+			break
+		}
+	}
+	return nil
+}
+
+// run warms the connection up and passes n messages over it.
+func (c *coordinator) run(ctx context.Context, conn Conn, m *measurement, n int) (s sample, err error) {
+	warm := 2
+	if m.Test == Latency {
+		warm = min(n/8+1, 256)
+	}
+	if need := max(n, warm); len(c.rtt) < need {
+		c.rtt = make([]int64, need)
+	}
+	if err := c.ctl.send(message{Op: opRun, Case: &m.Case, Warm: warm, Count: n}); err != nil {
+		return s, err
+	}
+	err = conn.PingPong(ctx, c.rtt[:warm])
+	start := time.Now()
+	if err == nil && m.Test == Latency {
+		s.count, err = n, conn.PingPong(ctx, c.rtt[:n])
+	} else if err == nil {
+		s.count, err = conn.Stream(ctx, n)
+	}
+	took := time.Since(start)
+	counters, peerErr := c.result()
+	if err = errors.Join(err, peerErr); err != nil {
+		return s, err
+	}
+	s.Counters = conn.Counters()
+	s.add(counters)
+	s.perSecond = float64(s.count) / took.Seconds()
+	if each := float64(took) / float64(n); m.each == 0 || each < m.each {
+		m.each = each
+	}
+	if m.Test == Latency {
+		s.rtt, err = histogram(c.rtt[:n])
+	}
+	return s, err
+}
+
+func histogram(rtt []int64) (*hdrhistogram.Histogram, error) {
+	h := hdrhistogram.New(1, maxRTT, 3)
+	for _, ns := range rtt {
+		if err := h.RecordValue(ns); err != nil {
+			return nil, fmt.Errorf("perf: round trip of %v: %w", time.Duration(ns), err)
+		}
+	}
+	return h, nil
+}

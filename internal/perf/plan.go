@@ -1,0 +1,132 @@
+package perf
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/bobnet-go/bobnet/ethertype"
+)
+
+// What a plan may name, in the order of the output.
+var (
+	Tests  = []string{Latency, Bandwidth, Rate}
+	Levels = []string{"delivery", "reception", "unreliable"}
+	Waits  = []string{Spin, Block}
+	Links  = []string{"ring", "packet"}
+)
+
+// The defaults of Plan's numbers.
+const (
+	DefaultMTU    = 1500
+	DefaultRounds = 9
+	DefaultSample = 30 * time.Millisecond
+)
+
+// Sizes that a test uses when the plan names none, in bytes.
+var defaultSizes = map[string][]int{Latency: {64}, Bandwidth: {1 << 20}, Rate: {64}}
+
+// MaxSize is the largest message that is measured, in bytes.
+const MaxSize = 64 << 20
+
+// Plan says what to measure. Empty fields mean the defaults that
+// `bobnet perf` documents. It may be read by several goroutines.
+type Plan struct {
+	Stacks, Tests, Levels, Waits, Links []string
+
+	Sizes  []int         // bytes; nil: 64 for latency and rate, 1 MiB for bandwidth
+	MTUs   []int         // of the link; nil: 1500 (Local makes a link of each)
+	Count  int           // messages in a measurement; 0: as many as fit Sample
+	Rounds int           // samples of each case; 0: 9
+	Sample time.Duration // length of a sample; 0: 30 ms
+}
+
+// withDefaults returns the plan with every empty field filled in.
+func (p Plan) withDefaults() Plan {
+	fill(&p.Stacks, Stacks())
+	fill(&p.Tests, Tests)
+	fill(&p.Levels, Levels)
+	fill(&p.Waits, Waits)
+	fill(&p.Links, Links[:1])
+	fill(&p.MTUs, []int{DefaultMTU})
+	if p.Rounds == 0 {
+		p.Rounds = DefaultRounds
+	}
+	if p.Sample == 0 {
+		p.Sample = DefaultSample
+	}
+	return p
+}
+
+func fill[T any](field *[]T, values []T) {
+	if len(*field) == 0 {
+		*field = values
+	}
+}
+
+// Validate reports what in the plan cannot be measured; the error wraps
+// ErrPlan and names what could be.
+func (p Plan) Validate() error {
+	p = p.withDefaults()
+	for _, s := range p.Stacks {
+		if _, err := stackByName(s); err != nil {
+			return err
+		}
+	}
+	checks := []struct {
+		what       string
+		have, want []string
+	}{
+		{"test", p.Tests, Tests},
+		{"reliability", p.Levels, Levels},
+		{"wait", p.Waits, Waits},
+		{"link", p.Links, Links},
+	}
+	for _, c := range checks {
+		for _, name := range c.have {
+			if !slices.Contains(c.want, name) {
+				return fmt.Errorf("perf: %s %q %w: want some of %v", c.what, name, ErrPlan, c.want)
+			}
+		}
+	}
+	return p.validateNumbers()
+}
+
+func (p Plan) validateNumbers() error {
+	for _, n := range p.Sizes {
+		if n < 1 || n > MaxSize {
+			return fmt.Errorf("perf: size %d %w: want 1..%d bytes", n, ErrPlan, MaxSize)
+		}
+	}
+	for _, n := range p.MTUs {
+		if n < ethertype.MinMTU || n > ethertype.MaxMTU {
+			return fmt.Errorf("perf: MTU %d %w: want %d..%d", n, ErrPlan, ethertype.MinMTU, ethertype.MaxMTU)
+		}
+	}
+	if p.Count < 0 || p.Rounds < 0 || p.Sample < 0 {
+		return fmt.Errorf("perf: count %d, %d rounds of %v %w: none may be negative", p.Count, p.Rounds, p.Sample, ErrPlan)
+	}
+	return nil
+}
+
+// Cases returns the measurements that the plan asks for on a link of one MTU,
+// in the order of the output.
+func (p Plan) Cases(mtu int) []Case {
+	p = p.withDefaults()
+	var cases []Case
+	for _, test := range p.Tests {
+		sizes := p.Sizes
+		if len(sizes) == 0 {
+			sizes = defaultSizes[test]
+		}
+		for _, size := range sizes {
+			for _, s := range stacks {
+				if slices.Contains(p.Stacks, s.name) {
+					cases = append(cases, s.stack.Cases(&p, test, mtu, size)...)
+				}
+			}
+		}
+	}
+	sortCases(cases)
+	return cases
+}

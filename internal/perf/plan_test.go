@@ -1,0 +1,70 @@
+package perf
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+)
+
+func TestPlanRefuses(t *testing.T) {
+	for _, tt := range []struct {
+		plan Plan
+		name string // what the error must name
+	}{
+		{Plan{Stacks: []string{"raw", "atm"}}, `"atm"`},
+		{Plan{Tests: []string{"jitter"}}, "latency"},
+		{Plan{Levels: []string{"some"}}, "reception"},
+		{Plan{Waits: []string{"sleep"}}, "block"},
+		{Plan{Links: []string{"slip"}}, "packet"},
+		{Plan{Sizes: []int{0}}, "size 0"},
+		{Plan{Sizes: []int{MaxSize + 1}}, "size"},
+		{Plan{MTUs: []int{67}}, "MTU 67"},
+		{Plan{Count: -1}, "count -1"},
+	} {
+		err := tt.plan.Validate()
+		if !errors.Is(err, ErrPlan) || !strings.Contains(err.Error(), tt.name) {
+			t.Errorf("%+v: %v, want an ErrPlan that names %s", tt.plan, err, tt.name)
+		}
+	}
+	if err := (Plan{}).Validate(); err != nil {
+		t.Errorf("the default plan: %v", err)
+	}
+}
+
+func TestPlanCases(t *testing.T) {
+	p := Plan{Stacks: []string{"tcp", "raw"}, Tests: []string{Rate, Latency}}
+	var got []string
+	for _, c := range p.Cases(9000) {
+		got = append(got, c.String())
+	}
+	want := []string{
+		"raw latency 64 B, spin, ring, MTU 9000", "raw latency 64 B, block, ring, MTU 9000", "tcp latency 64 B, block, MTU 9000",
+		"raw rate 64 B, spin, ring, MTU 9000", "raw rate 64 B, block, ring, MTU 9000", "tcp rate 64 B, block, MTU 9000",
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("cases\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+}
+
+func TestPlanLeavesOutWhatCannotBe(t *testing.T) {
+	if got := (Plan{Stacks: []string{"raw"}, Tests: []string{Latency}}).Cases(68 - 20); len(got) != 0 {
+		t.Errorf("raw frames of an MTU below the header: %v", got)
+	}
+	p := Plan{Stacks: []string{"udp"}, Tests: []string{Latency}, Sizes: []int{4, 8, 65507, 65508}}
+	if got := p.Cases(1500); len(got) != 2 {
+		t.Errorf("udp of 4 to 65508 bytes: %v, want those of 8 and 65507", got)
+	}
+	p = Plan{Stacks: []string{"vipl"}, Tests: []string{Latency}, Levels: []string{"reception"}, Waits: []string{Spin}, Links: Links}
+	if got := p.Cases(1500); len(got) != 2 || got[0].Link != "ring" || got[1].Link != "packet" || got[0].Reliability != "reception" {
+		t.Errorf("one level, one way to wait, two links: %v", got)
+	}
+}
+
+func TestOutstanding(t *testing.T) {
+	for size, want := range map[int]int{1: 1024, 64: 1024, 1 << 16: 64, 1 << 20: 4, MaxSize: 4} {
+		if got := outstanding(size); got != want {
+			t.Errorf("outstanding(%d) = %d, want %d", size, got, want)
+		}
+	}
+}

@@ -1,0 +1,56 @@
+package perf
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"runtime/pprof"
+	"strings"
+)
+
+// Profiles names pprof files for the halves to write. The client half writes
+// to the name as given, the server half to one with "-server" before the
+// extension. "" writes none.
+type Profiles struct {
+	CPU, Memory string
+}
+
+// during writes the profiles of f.
+func (p Profiles) during(server bool, f func() error) error {
+	if p.CPU != "" {
+		out, err := createProfile(p.CPU, server)
+		if err != nil {
+			return err
+		}
+		defer out.Close()
+		if err := pprof.StartCPUProfile(out); err != nil {
+			return fmt.Errorf("perf: CPU profile: %w", err)
+		}
+		defer pprof.StopCPUProfile()
+	}
+	err := f()
+	if p.Memory == "" {
+		return err
+	}
+	out, fileErr := createProfile(p.Memory, server)
+	if fileErr != nil {
+		return errors.Join(err, fileErr)
+	}
+	defer out.Close()
+	runtime.GC() // the profile is of the last collection
+	return errors.Join(err, pprof.Lookup("allocs").WriteTo(out, 0))
+}
+
+func createProfile(name string, server bool) (*os.File, error) {
+	if server {
+		ext := filepath.Ext(name)
+		name = strings.TrimSuffix(name, ext) + "-server" + ext
+	}
+	f, err := os.Create(name)
+	if err != nil {
+		return nil, fmt.Errorf("perf: profile: %w", err)
+	}
+	return f, nil
+}

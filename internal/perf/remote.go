@@ -1,0 +1,187 @@
+package perf
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/netip"
+	"os"
+
+	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/vipl"
+)
+
+// The control channel between machines is a VI: chunks of up to chunkSize
+// bytes. Each half sends a few before it waits for the other.
+const (
+	chunkSize  = 4096
+	chunkDepth = 32
+)
+
+// viStream makes a connected VI a stream of bytes. It is used by one goroutine.
+type viStream struct {
+	ctx     context.Context
+	vi      *vipl.VI
+	out     vipl.Descriptor
+	outData []byte
+	in      *vipl.Descriptor // the chunk that is being read
+	rest    []byte           // of it
+}
+
+// newVIStream prepares an idle VI: its receives are posted.
+func newVIStream(ctx context.Context, nic *vipl.NIC) (*viStream, error) {
+	vi, err := nic.CreateVI(nil, nil, nil)
+	if err != nil {
+		return nil, err
+	}
+	mem, handle, err := nic.AllocMem(chunkSize*(chunkDepth+1), nil)
+	if err != nil {
+		return nil, err
+	}
+	s := &viStream{ctx: ctx, vi: vi, outData: mem[:chunkSize]}
+	s.out.Segs = []vipl.Segment{{Handle: handle}}
+	for i := 1; i <= chunkDepth; i++ {
+		chunk := mem[i*chunkSize : (i+1)*chunkSize]
+		d := &vipl.Descriptor{Segs: []vipl.Segment{{Data: chunk, Handle: handle}}}
+		if err := vi.PostRecv(d); err != nil {
+			return nil, err
+		}
+	}
+	return s, nil
+}
+
+// Read is part of io.Reader.
+func (s *viStream) Read(p []byte) (int, error) {
+	for len(s.rest) == 0 {
+		if s.in != nil {
+			if err := s.vi.PostRecv(s.in); err != nil {
+				return 0, err
+			}
+			s.in = nil
+		}
+		d, err := s.vi.RecvWait(s.ctx)
+		if errors.Is(s.vi.Err(), vipl.ErrDisconnected) {
+			return 0, io.EOF
+		}
+		if err != nil {
+			return 0, err
+		}
+		s.in, s.rest = d, d.Segs[0].Data[:d.Length]
+	}
+	n := copy(p, s.rest)
+	s.rest = s.rest[n:]
+	return n, nil
+}
+
+// Write is part of io.Writer.
+func (s *viStream) Write(p []byte) (n int, err error) {
+	for n < len(p) {
+		k := copy(s.outData, p[n:])
+		s.out.Segs[0].Data = s.outData[:k]
+		if err := s.vi.PostSend(&s.out); err != nil {
+			return n, err
+		}
+		if _, err := s.vi.SendWait(s.ctx); err != nil {
+			return n, err
+		}
+		n += k
+	}
+	return n, nil
+}
+
+// Station says where Listen and Dial measure from.
+type Station struct {
+	Interface string     // name or MAC address; "" is the only one that can be used
+	IP        netip.Addr // its address; without one tcp and udp cannot be measured
+	Watch     Watcher    // may be nil
+}
+
+// half returns the half that talks over rw.
+func (s *Station) half(nic *vipl.NIC, rw io.ReadWriter) *Half {
+	h := NewHalf(nic.Query().Name, s.IP, rw)
+	h.Watch = s.Watch
+	return h
+}
+
+// Listen waits for one client after another and serves each, until ctx is
+// done. announce is called once with the address and the name that Dial takes.
+func Listen(ctx context.Context, at Station, announce func(ethertype.Addr, string)) error {
+	nic, err := vipl.Open(&vipl.Config{Interface: at.Interface})
+	if err != nil {
+		return err
+	}
+	defer nic.Close()
+	l, err := nic.Listen(0)
+	if err != nil {
+		return err
+	}
+	defer l.Close()
+	host, err := os.Hostname()
+	if err != nil {
+		return fmt.Errorf("perf: naming this machine: %w", err)
+	}
+	name := "perf/" + host
+	if err := nic.Advertise(name, l.Addr()); err != nil {
+		return err
+	}
+	announce(l.Addr(), name)
+	for {
+		if err := serveOne(ctx, at, nic, l); ctx.Err() != nil {
+			return context.Cause(ctx)
+		} else if err != nil && !errors.Is(err, errControl) {
+			return err
+		}
+	}
+}
+
+// serveOne serves the next client. A broken control channel ends only that.
+func serveOne(ctx context.Context, at Station, nic *vipl.NIC, l *vipl.Listener) error {
+	req, err := l.Wait(ctx)
+	if err != nil {
+		return err
+	}
+	s, err := newVIStream(ctx, nic)
+	if err != nil {
+		return err
+	}
+	defer s.vi.Close()
+	if err := req.Accept(ctx, s.vi); err != nil {
+		return fmt.Errorf("%w: %w", errControl, err)
+	}
+	return at.half(nic, s).Serve(ctx)
+}
+
+// Dial measures plan against the Listen at to: an address or a name. MTUs of
+// the plan do not count: the interface has the one it has.
+func Dial(ctx context.Context, at Station, to string, plan Plan, progress Progress) ([]Record, error) {
+	if err := plan.Validate(); err != nil {
+		return nil, err
+	}
+	nic, err := vipl.Open(&vipl.Config{Interface: at.Interface})
+	if err != nil {
+		return nil, err
+	}
+	defer nic.Close()
+	addr, err := resolve(ctx, nic, to)
+	if err != nil {
+		return nil, err
+	}
+	s, err := newVIStream(ctx, nic)
+	if err != nil {
+		return nil, err
+	}
+	defer s.vi.Close()
+	if err := s.vi.Connect(ctx, addr, nil); err != nil {
+		return nil, err
+	}
+	return at.half(nic, s).Measure(ctx, plan, plan.Cases(nic.Query().NativeMTU), progress)
+}
+
+// resolve returns the address that text is or names.
+func resolve(ctx context.Context, nic *vipl.NIC, text string) (ethertype.Addr, error) {
+	if addr, err := ethertype.ParseAddr(text); err == nil {
+		return addr, nil
+	}
+	return nic.Lookup(ctx, text)
+}

@@ -1,0 +1,126 @@
+package perf
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sort"
+)
+
+// Stack is a way to move messages between the halves. Implementations keep no
+// state between connections.
+type Stack interface {
+	// Cases returns the variants of test that the stack has under the plan:
+	// which levels, ways to wait and links. Cases whose size the stack cannot
+	// carry are left out.
+	Cases(p *Plan, test string, mtu, size int) []Case
+
+	// Open makes one end of a connection for samples of c. Both halves call it
+	// at the same time and meet by Half.Exchange.
+	Open(ctx context.Context, h *Half, c Case) (Conn, error)
+}
+
+// Conn is one end of a connection, set up for one Case. Calls come in pairs,
+// one on each half: PingPong with Echo, Stream with Sink. All of them end with
+// an error when ctx does. A Conn is used by one goroutine.
+type Conn interface {
+	// PingPong sends a message and waits for the answer, len(rtt) times, and
+	// notes the nanoseconds that each round trip took.
+	PingPong(ctx context.Context, rtt []int64) error
+	// Echo answers n messages.
+	Echo(ctx context.Context, n int) error
+	// Stream sends n messages, several outstanding, and returns when the other
+	// side has received the last, and how many did arrive.
+	Stream(ctx context.Context, n int) (arrived int, err error)
+	// Sink receives what Stream sends.
+	Sink(ctx context.Context, n int) error
+	// Counters returns what this side has counted since Open.
+	Counters() Counters
+	Close() error
+}
+
+// Counters are what a half counts during a sample.
+type Counters struct {
+	Retransmits uint64 `json:"retransmits"`
+	Drops       uint64 `json:"drops"`
+}
+
+func (c *Counters) add(o Counters) {
+	c.Retransmits += o.Retransmits
+	c.Drops += o.Drops
+}
+
+// stacks is the table of what can be measured, and its order is the order of
+// the output. A stack is added here and nowhere else.
+var stacks = []struct {
+	name  string
+	stack Stack
+}{
+	{"raw", rawStack{}},
+	{"vipl", viplStack{}},
+	{"mplite", mpliteStack{}},
+	{"tcp", tcpStack{}},
+	{"udp", udpStack{}},
+}
+
+// ErrPlan is wrapped by every error about what was asked to be measured.
+var ErrPlan = errors.New("cannot be measured")
+
+// errLost ends a sample in which an unprotected frame did not arrive.
+var errLost = errors.New("a frame was lost and nothing repairs it")
+
+// Stacks returns the names of the stacks, in the order of the output.
+func Stacks() []string {
+	names := make([]string, len(stacks))
+	for i, s := range stacks {
+		names[i] = s.name
+	}
+	return names
+}
+
+// OwnStacks returns the names of the stacks that need no IP address.
+func OwnStacks() []string {
+	return slices.DeleteFunc(Stacks(), func(name string) bool { return name == "tcp" || name == "udp" })
+}
+
+func stackByName(name string) (Stack, error) {
+	for _, s := range stacks {
+		if s.name == name {
+			return s.stack, nil
+		}
+	}
+	return nil, fmt.Errorf("perf: stack %q %w: want some of %v", name, ErrPlan, Stacks())
+}
+
+// stackOrder returns the place of a stack in the output.
+func stackOrder(name string) int {
+	return slices.Index(Stacks(), name)
+}
+
+// outstanding returns how many messages of a size a bandwidth or rate test
+// keeps under way, and so how many buffers it walks through: about 4 MiB, and
+// enough small ones to fill frames.
+func outstanding(size int) int {
+	const memory = 4 << 20
+	return min(max(memory/max(size, 1), 4), 1024)
+}
+
+// sortCases brings cases into the order of the output.
+func sortCases(cases []Case) {
+	sort.SliceStable(cases, func(i, j int) bool {
+		a, b := cases[i], cases[j]
+		if a.MTU != b.MTU {
+			return a.MTU < b.MTU
+		}
+		if a.Test != b.Test {
+			return testOrder(a.Test) < testOrder(b.Test)
+		}
+		if a.Size != b.Size {
+			return a.Size < b.Size
+		}
+		return stackOrder(a.Stack) < stackOrder(b.Stack)
+	})
+}
+
+func testOrder(test string) int { return slices.Index(Tests, test) }

@@ -1,0 +1,66 @@
+package perf
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
+)
+
+// errNoSample is why a case has no record although nothing failed.
+var errNoSample = errors.New("the machine's state changed during every sample: try again, or with more --rounds")
+
+// summarize makes the records of all measurements in the most common state. A
+// case without samples in it is reported in the next most common one.
+func summarize(all []*measurement) ([]Record, error) {
+	found := states(all)
+	var records []Record
+	var failures []error
+	for _, m := range all {
+		var samples []sample
+		for i := 0; i < len(found) && len(samples) == 0; i++ {
+			samples = found[i].of(m)
+		}
+		switch {
+		case len(samples) > 0:
+			records = append(records, record(m.Case, samples))
+		case m.err != nil:
+			failures = append(failures, fmt.Errorf("%v: %w", m.Case, m.err))
+		default:
+			failures = append(failures, fmt.Errorf("%v: %w", m.Case, errNoSample))
+		}
+	}
+	return records, errors.Join(failures...)
+}
+
+// record merges samples of one state.
+func record(c Case, samples []sample) Record {
+	r := Record{Case: c}
+	var rates, lines []float64
+	merged := hdrhistogram.New(1, maxRTT, 3)
+	for _, s := range samples {
+		r.Count += s.count
+		r.Retransmits += s.Retransmits
+		r.Drops += s.Drops
+		rates = append(rates, s.perSecond)
+		lines = append(lines, s.line)
+		if s.rtt != nil {
+			merged.Merge(s.rtt)
+		}
+	}
+	r.LineNs = median(lines)
+	switch c.Test {
+	case Latency:
+		r.P50 = oneWay(merged.ValueAtQuantile(50))
+		r.P99 = oneWay(merged.ValueAtQuantile(99))
+		r.Min = oneWay(merged.Min())
+	case Bandwidth:
+		r.Mbits = median(rates) * float64(c.Size) * 8 / 1e6
+	case Rate:
+		r.Rate = median(rates)
+	}
+	return r
+}
+
+// oneWay turns a round trip in nanoseconds into one-way microseconds.
+func oneWay(rtt int64) float64 { return float64(rtt) / 2000 }

@@ -1,0 +1,112 @@
+package perf
+
+import (
+	"fmt"
+	"io"
+	"text/tabwriter"
+
+	"github.com/bobnet-go/bobnet/internal/plot"
+)
+
+// WriteSummary prints one row for each stack and way to wait, with one result
+// of each test and its ratio to TCP's: the first size of each that the records
+// have.
+func WriteSummary(w io.Writer, records []Record) error {
+	columns := map[string][]Record{}
+	var rows []Record
+	for _, r := range records {
+		col := columns[r.Test]
+		if len(col) > 0 && !sameTable(col[0], r) {
+			continue
+		}
+		columns[r.Test] = append(col, r)
+		if find(rows, r) == nil {
+			rows = append(rows, r)
+		}
+	}
+	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprint(tw, "stack\twaits by\t")
+	for _, test := range Tests {
+		if col := columns[test]; len(col) > 0 {
+			fmt.Fprintf(tw, "%s, %s\tx tcp\t", summaryTitle[test], byteCount(col[0].Size))
+		}
+	}
+	fmt.Fprintln(tw)
+	for _, row := range rows {
+		fmt.Fprintf(tw, "%s\t%s\t", name(row), waitWords[row.Wait])
+		for _, test := range Tests {
+			if col := columns[test]; len(col) > 0 {
+				fmt.Fprint(tw, summaryCell(col, row))
+			}
+		}
+		fmt.Fprintln(tw)
+	}
+	if err := tw.Flush(); err != nil {
+		return err
+	}
+	_, err := fmt.Fprintln(w)
+	return err
+}
+
+var (
+	summaryTitle = map[string]string{Latency: "one way", Bandwidth: "bandwidth", Rate: "messages"}
+	summaryUnit  = map[string]string{Latency: "%.2f us", Bandwidth: "%.0f Mbit/s", Rate: "%.0f /s"}
+	waitWords    = map[string]string{Spin: "spinning", Block: "blocking"}
+)
+
+func summaryCell(col []Record, row Record) string {
+	r := find(col, row)
+	if r == nil {
+		return "-\t-\t"
+	}
+	return fmt.Sprintf(summaryUnit[r.Test]+"\t%s\t", value(*r), ratio(*r, baseline(col, "tcp", *r)))
+}
+
+// find returns the record of the same stack, level, wait and link as like.
+func find(records []Record, like Record) *Record {
+	for i, r := range records {
+		if r.Stack == like.Stack && r.Reliability == like.Reliability && r.Wait == like.Wait && r.Link == like.Link {
+			return &records[i]
+		}
+	}
+	return nil
+}
+
+// WritePlot draws latency and bandwidth over size as a PNG picture, a line for
+// each stack, level, way to wait and link that the records have.
+func WritePlot(w io.Writer, records []Record) error {
+	panels := []plot.Panel{
+		{Title: "One-way time", Y: "microseconds (p50)", Series: series(records, Latency)},
+		{Title: "Bandwidth", Y: "Mbit/s of payload", Series: series(records, Bandwidth)},
+	}
+	return plot.WritePNG(w, panels...)
+}
+
+// series makes lines of the records of a test, which are in order of size.
+func series(records []Record, test string) []plot.Series {
+	var heads []Record
+	var lines []plot.Series
+	for _, r := range records {
+		if r.Test != test || value(r) <= 0 {
+			continue
+		}
+		i := 0
+		for i < len(heads) && find(heads[i:i+1], r) == nil {
+			i++
+		}
+		if i == len(heads) {
+			heads = append(heads, r)
+			lines = append(lines, plot.Series{Name: seriesName(r)})
+		}
+		lines[i].Points = append(lines[i].Points, plot.Point{Size: float64(r.Size), Value: value(r)})
+	}
+	return lines
+}
+
+func seriesName(r Record) string {
+	text := name(r)
+	if r.Reliability != "" && r.Reliability != Levels[0] {
+		text += ", " + r.Reliability
+	}
+	return text + ", " + waitWords[r.Wait]
+}

@@ -1,0 +1,117 @@
+package perf
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+)
+
+// WriteTable prints records for people: a table for each test, size and MTU,
+// with each stack's ratio to raw frames waited for in the same way and to TCP.
+func WriteTable(w io.Writer, records []Record) error {
+	var group []Record
+	for i, r := range records {
+		group = append(group, r)
+		if i+1 < len(records) && sameTable(r, records[i+1]) {
+			continue
+		}
+		if err := writeGroup(w, group); err != nil {
+			return err
+		}
+		group = nil
+	}
+	return nil
+}
+
+func sameTable(a, b Record) bool {
+	return a.Test == b.Test && a.MTU == b.MTU && a.Size == b.Size
+}
+
+func writeGroup(w io.Writer, group []Record) error {
+	first := group[0]
+	fmt.Fprintf(w, "%s, %s messages, MTU %d\n", first.Test, byteCount(first.Size), first.MTU)
+	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
+	switch first.Test {
+	case Latency:
+		fmt.Fprintln(tw, "stack\tlevel\twait\tp50 us\tp99 us\tmin us\tx raw\tx tcp\tline ns\t")
+	case Bandwidth:
+		fmt.Fprintln(tw, "stack\tlevel\twait\tMbit/s\tsent again\tdrops\tx raw\tx tcp\tline ns\t")
+	default:
+		fmt.Fprintln(tw, "stack\tlevel\twait\tmessages/s\tsent again\tdrops\tx raw\tx tcp\tline ns\t")
+	}
+	for _, r := range group {
+		fmt.Fprintf(tw, "%s\t%s\t%s\t%s\t%s\t%s\t%.0f\t\n", name(r), dash(r.Reliability), r.Wait,
+			figures(r), ratio(r, baseline(group, "raw", r)), ratio(r, baseline(group, "tcp", r)), r.LineNs)
+	}
+	if err := tw.Flush(); err != nil {
+		return err
+	}
+	_, err := fmt.Fprintln(w)
+	return err
+}
+
+// name is the stack, with its link where that is not the usual one.
+func name(r Record) string {
+	if r.Link != "" && r.Link != "ring" {
+		return r.Stack + "/" + r.Link
+	}
+	return r.Stack
+}
+
+func figures(r Record) string {
+	switch r.Test {
+	case Latency:
+		return fmt.Sprintf("%.2f\t%.2f\t%.2f", r.P50, r.P99, r.Min)
+	case Bandwidth:
+		return fmt.Sprintf("%.0f\t%d\t%d", r.Mbits, r.Retransmits, r.Drops)
+	}
+	return fmt.Sprintf("%.0f\t%d\t%d", r.Rate, r.Retransmits, r.Drops)
+}
+
+// baseline returns the record of a stack that r is compared with: it waits in
+// the same way and uses the same link where it has the choice.
+func baseline(group []Record, stack string, r Record) *Record {
+	for i, b := range group {
+		sameWay := b.Wait == r.Wait && b.Link == r.Link
+		if b.Stack == stack && (sameWay || b.Link == "") {
+			return &group[i]
+		}
+	}
+	return nil
+}
+
+// value is what ratios are made of.
+func value(r Record) float64 {
+	switch r.Test {
+	case Latency:
+		return r.P50
+	case Bandwidth:
+		return r.Mbits
+	}
+	return r.Rate
+}
+
+func ratio(r Record, base *Record) string {
+	if base == nil || value(*base) == 0 {
+		return "-"
+	}
+	return fmt.Sprintf("%.2f", value(r)/value(*base))
+}
+
+func dash(s string) string {
+	if s == "" {
+		return "-"
+	}
+	return s
+}
+
+// byteCount prints a size for people: "64 B", "64 KiB", "1 MiB".
+func byteCount(n int) string {
+	units := []string{"B", "KiB", "MiB"}
+	i := 0
+	for ; i+1 < len(units) && n >= 1024 && n%1024 == 0; i++ {
+		n /= 1024
+	}
+	return strings.TrimSpace(fmt.Sprintf("%d %s", n, units[i]))
+}

@@ -1,0 +1,294 @@
+package perf
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/reliability"
+	"github.com/bobnet-go/bobnet/vipl"
+)
+
+// spinForEver is a spin that outlasts every wait of a sample.
+const spinForEver = time.Minute
+
+// latencyDepth is how many receives a ping-pong keeps posted.
+const latencyDepth = 4
+
+// levels are the reliability levels by name.
+var levels = map[string]reliability.Level{
+	"unreliable": reliability.Unreliable,
+	"delivery":   reliability.ReliableDelivery,
+	"reception":  reliability.ReliableReception,
+}
+
+// viplStack is one virtual interface on a NIC of its own.
+type viplStack struct{}
+
+// Cases is part of Stack.
+func (viplStack) Cases(p *Plan, test string, mtu, size int) []Case {
+	var cases []Case
+	for _, link := range p.Links {
+		for _, level := range Levels {
+			for _, wait := range p.Waits {
+				if slices.Contains(p.Levels, level) {
+					cases = append(cases, Case{Stack: "vipl", Test: test, Reliability: level,
+						Wait: wait, Link: link, MTU: mtu, Size: size})
+				}
+			}
+		}
+	}
+	return cases
+}
+
+// viplConn is one end of a connected VI. All buffers are of the case's size
+// and lie in one region. A stream is paced by credits, because a reliable VI
+// breaks when a message finds no receive posted: the sink says how many
+// messages it has taken by the immediate data of empty messages.
+type viplConn struct {
+	nic    *vipl.NIC
+	vi     *vipl.VI
+	forget func() // ends watching
+
+	sends    []vipl.Descriptor
+	recvs    []vipl.Descriptor
+	credits  []vipl.Descriptor
+	next     int // in sends
+	credit   int // in credits
+	inFlight int // sends and credits not reaped yet
+}
+
+// Open is part of Stack. The server listens and names its address.
+func (viplStack) Open(ctx context.Context, h *Half, c Case) (Conn, error) {
+	nic, err := openNIC(h.Interface, c)
+	if err != nil {
+		return nil, err
+	}
+	v := &viplConn{nic: nic, forget: h.watch(nic, nil)}
+	if err := v.connect(ctx, h, c); err != nil {
+		v.Close()
+		return nil, err
+	}
+	return v, nil
+}
+
+// openNIC opens a NIC that waits as the case says.
+func openNIC(iface string, c Case) (*vipl.NIC, error) {
+	cfg := &vipl.Config{Interface: iface, Driver: c.Link, Spin: spinForEver}
+	if c.Wait == Block {
+		cfg.Spin = -1
+	}
+	return vipl.Open(cfg)
+}
+
+func (v *viplConn) connect(ctx context.Context, h *Half, c Case) (err error) {
+	if v.vi, err = v.nic.CreateVI(&vipl.Attributes{Reliability: levels[c.Reliability]}, nil, nil); err != nil {
+		return err
+	}
+	if err := v.allocate(c); err != nil {
+		return err
+	}
+	if !h.server {
+		text, err := h.Exchange("")
+		if err != nil {
+			return err
+		}
+		addr, err := ethertype.ParseAddr(text)
+		if err != nil {
+			return err
+		}
+		return v.vi.Connect(ctx, addr, nil)
+	}
+	l, err := v.nic.Listen(0)
+	if err != nil {
+		return err
+	}
+	defer l.Close()
+	if _, err := h.Exchange(l.Addr().String()); err != nil {
+		return err
+	}
+	req, err := l.Wait(ctx)
+	if err != nil {
+		return err
+	}
+	return req.Accept(ctx, v.vi)
+}
+
+// depth returns how many messages of the case may be under way.
+func (v *viplConn) depth(c Case) int {
+	if c.Test == Latency {
+		return latencyDepth
+	}
+	depth := min(outstanding(c.Size), vipl.DefaultQueueDepth)
+	if info := v.nic.Link().Info(); c.Reliability == "unreliable" && info.Slots > 0 {
+		// No window but this one keeps the peer's receive queue from overrunning.
+		frames := c.Size/max(info.MTU-ethertype.BaseSize, 1) + 1
+		depth = min(depth, max(info.Slots/2/frames, 1))
+	}
+	return depth
+}
+
+// allocate makes the buffers and posts all receives.
+func (v *viplConn) allocate(c Case) error {
+	depth := v.depth(c)
+	mem, handle, err := v.nic.AllocMem(2*depth*c.Size, nil)
+	if err != nil {
+		return err
+	}
+	v.sends = make([]vipl.Descriptor, depth)
+	v.recvs = make([]vipl.Descriptor, depth)
+	v.credits = make([]vipl.Descriptor, depth)
+	for i := range depth {
+		v.sends[i].Segs = []vipl.Segment{{Data: mem[:c.Size], Handle: handle}}
+		v.recvs[i].Segs = []vipl.Segment{{Data: mem[c.Size : 2*c.Size], Handle: handle}}
+		mem = mem[2*c.Size:]
+		if err := v.vi.PostRecv(&v.recvs[i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// PingPong is part of Conn.
+func (v *viplConn) PingPong(ctx context.Context, rtt []int64) error {
+	last := v.nic.Now()
+	for i := range rtt {
+		if err := v.send(ctx); err != nil {
+			return err
+		}
+		if _, err := v.recv(ctx); err != nil {
+			return err
+		}
+		now := v.nic.Now()
+		rtt[i] = now - last
+		last = now
+	}
+	return nil
+}
+
+// Echo is part of Conn.
+func (v *viplConn) Echo(ctx context.Context, n int) error {
+	for range n {
+		if _, err := v.recv(ctx); err != nil {
+			return err
+		}
+		if err := v.send(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Stream is part of Conn.
+func (v *viplConn) Stream(ctx context.Context, n int) (int, error) {
+	taken := 0
+	for sent := 0; taken < n; {
+		if sent < n && sent-taken < len(v.recvs) {
+			if err := v.send(ctx); err != nil {
+				return 0, err
+			}
+			sent++
+			continue
+		}
+		credit, err := v.recv(ctx)
+		if err != nil {
+			return 0, err
+		}
+		taken = int(credit)
+	}
+	return n, nil
+}
+
+// Sink is part of Conn.
+func (v *viplConn) Sink(ctx context.Context, n int) error {
+	every := max(len(v.recvs)/4, 1)
+	for taken := 1; taken <= n; taken++ {
+		if _, err := v.recv(ctx); err != nil {
+			return err
+		}
+		if taken%every == 0 || taken == n {
+			if err := v.sendCredit(ctx, taken); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// send posts a message from the next buffer.
+func (v *viplConn) send(ctx context.Context) error {
+	d := &v.sends[v.next]
+	v.next = (v.next + 1) % len(v.sends)
+	return v.post(ctx, d)
+}
+
+// sendCredit tells the streaming side that n messages have been taken.
+func (v *viplConn) sendCredit(ctx context.Context, n int) error {
+	d := &v.credits[v.credit]
+	v.credit = (v.credit + 1) % len(v.credits)
+	d.HasImmediate, d.Immediate = true, uint32(n)
+	return v.post(ctx, d)
+}
+
+// post posts d, and first reaps what has been sent when all descriptors may be
+// in use.
+func (v *viplConn) post(ctx context.Context, d *vipl.Descriptor) error {
+	if v.inFlight == len(v.sends) {
+		if _, err := v.vi.SendWait(ctx); err != nil {
+			return sendError(err)
+		}
+		v.inFlight--
+		for v.inFlight > len(v.sends)/2 {
+			if _, err := v.vi.SendDone(); err == vipl.ErrNotDone {
+				break
+			} else if err != nil {
+				return sendError(err)
+			}
+			v.inFlight--
+		}
+	}
+	v.inFlight++
+	return v.vi.PostSend(d)
+}
+
+func sendError(err error) error { return fmt.Errorf("perf: vipl send: %w", err) }
+
+// recv waits for a message, posts its receive again and returns its immediate
+// data.
+func (v *viplConn) recv(ctx context.Context) (uint32, error) {
+	d, err := v.vi.RecvWait(ctx)
+	if err != nil {
+		return 0, fmt.Errorf("perf: vipl receive: %w", err)
+	}
+	imm := d.Immediate
+	return imm, v.vi.PostRecv(d)
+}
+
+// Counters is part of Conn.
+func (v *viplConn) Counters() Counters { return nicCounters(v.nic) }
+
+// nicCounters sums what a NIC has sent again and lost for whatever reason;
+// frames that came twice are not lost.
+func nicCounters(nic *vipl.NIC) Counters {
+	s := nic.Snapshot()
+	c := linkCounters(s.Link)
+	c.Retransmits = s.Closed.Retransmits
+	for _, vi := range s.VIs {
+		c.Retransmits += vi.Retransmits
+	}
+	c.Drops += s.TxDropped
+	for _, why := range vipl.Drops() {
+		if why != vipl.DropDuplicate {
+			c.Drops += s.Dropped[why]
+		}
+	}
+	return c
+}
+
+// Close is part of Conn.
+func (v *viplConn) Close() error {
+	v.forget()
+	return v.nic.Close()
+}

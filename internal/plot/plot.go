@@ -1,0 +1,172 @@
+// Package plot draws what package perf measured: one-way time and bandwidth
+// over message size, both axes logarithmic, a line a stack.
+package plot
+
+import (
+	"errors"
+	"fmt"
+	"image/color"
+	"io"
+	"math"
+
+	"gonum.org/v1/plot"
+	"gonum.org/v1/plot/font"
+	"gonum.org/v1/plot/plotter"
+	"gonum.org/v1/plot/vg"
+	"gonum.org/v1/plot/vg/draw"
+	"gonum.org/v1/plot/vg/vgimg"
+)
+
+// Point is one measurement: bytes and what was measured with them. Both must
+// be greater than 0.
+type Point struct{ Size, Value float64 }
+
+// Series is the line of one stack, with its points in order of size.
+type Series struct {
+	Name   string
+	Points []Point
+}
+
+// Panel is one plot of the picture.
+type Panel struct {
+	Title  string
+	Y      string // what the vertical axis shows, with its unit
+	Series []Series
+}
+
+// ErrEmpty is what WritePNG returns when there is nothing to draw.
+var ErrEmpty = errors.New("plot: nothing to draw")
+
+const (
+	panelWidth = 7 * vg.Inch
+	height     = 5.2 * vg.Inch
+	resolution = 144 // dots an inch
+)
+
+// WritePNG draws the panels side by side and writes the picture to w.
+func WritePNG(w io.Writer, panels ...Panel) error {
+	var plots []*plot.Plot
+	for _, p := range panels {
+		drawn, err := p.draw()
+		if err != nil {
+			return err
+		}
+		plots = append(plots, drawn)
+	}
+	if len(plots) == 0 {
+		return ErrEmpty
+	}
+	width := panelWidth * vg.Length(len(plots))
+	img := vgimg.NewWith(vgimg.UseWH(width, height), vgimg.UseDPI(resolution), vgimg.UseBackgroundColor(paper))
+	canvas := draw.New(img)
+	tiles := draw.Tiles{
+		Rows: 1, Cols: len(plots), PadX: 28,
+		PadTop: 14, PadBottom: 12, PadLeft: 16, PadRight: 20,
+	}
+	for i, c := range plot.Align([][]*plot.Plot{plots}, tiles, canvas)[0] {
+		plots[i].Draw(c)
+	}
+	if _, err := (vgimg.PngCanvas{Canvas: img}).WriteTo(w); err != nil {
+		return fmt.Errorf("plot: writing PNG: %w", err)
+	}
+	return nil
+}
+
+// draw makes the panel's plot.
+func (p Panel) draw() (*plot.Plot, error) {
+	out := plot.New()
+	out.BackgroundColor = paper
+	out.Title.Text = p.Title
+	out.Title.Padding = 10
+	out.X.Label.Text = "message size"
+	out.Y.Label.Text = p.Y
+	style(out)
+	lo, hi := math.Inf(1), 0.0
+	for i, s := range p.Series {
+		if len(s.Points) == 0 {
+			continue
+		}
+		if err := addSeries(out, s, i); err != nil {
+			return nil, err
+		}
+		for _, pt := range s.Points {
+			lo, hi = min(lo, pt.Value), max(hi, pt.Value)
+		}
+	}
+	if hi == 0 {
+		return nil, fmt.Errorf("%w in %q", ErrEmpty, p.Title)
+	}
+	// A little air, so that no line runs along the frame, and a name at the top.
+	out.Y.Min = math.Pow(10, math.Floor(math.Log10(lo*0.9)))
+	out.Y.Max = roundUp(hi * 1.4)
+	return out, nil
+}
+
+// addSeries adds the i-th series: a line, its points and a legend entry.
+func addSeries(out *plot.Plot, s Series, i int) error {
+	xys := make(plotter.XYs, len(s.Points))
+	for j, pt := range s.Points {
+		if pt.Size <= 0 || pt.Value <= 0 {
+			return fmt.Errorf("plot: %s: %g at %g bytes has no place on logarithmic axes", s.Name, pt.Value, pt.Size)
+		}
+		xys[j] = plotter.XY{X: pt.Size, Y: pt.Value}
+	}
+	line, points, err := plotter.NewLinePoints(xys)
+	if err != nil {
+		return fmt.Errorf("plot: %s: %w", s.Name, err)
+	}
+	line.Color = palette[i%len(palette)]
+	line.Width = 2
+	points.Color = line.Color
+	points.Radius = 3.2
+	points.Shape = shapes[i%len(shapes)]
+	out.Add(line, points)
+	out.Legend.Add(s.Name, line, points)
+	return nil
+}
+
+// The colours are Okabe and Ito's, which stay apart for every kind of eyes.
+var (
+	paper   = color.White
+	ink     = color.Gray{Y: 50}
+	faint   = color.Gray{Y: 226}
+	palette = []color.Color{
+		color.RGBA{R: 0x55, G: 0x55, B: 0x55, A: 0xff},
+		color.RGBA{R: 0x00, G: 0x72, B: 0xb2, A: 0xff},
+		color.RGBA{R: 0x00, G: 0x9e, B: 0x73, A: 0xff},
+		color.RGBA{R: 0xd5, G: 0x5e, B: 0x00, A: 0xff},
+		color.RGBA{R: 0xcc, G: 0x79, B: 0xa7, A: 0xff},
+		color.RGBA{R: 0xe6, G: 0x9f, B: 0x00, A: 0xff},
+		color.RGBA{R: 0x56, G: 0xb4, B: 0xe9, A: 0xff},
+	}
+	shapes = []draw.GlyphDrawer{
+		draw.CircleGlyph{}, draw.BoxGlyph{}, draw.TriangleGlyph{}, draw.PyramidGlyph{},
+	}
+)
+
+// style sets fonts, axes, grid and legend.
+func style(out *plot.Plot) {
+	sans := func(size vg.Length) font.Font { return font.Font{Typeface: "Liberation", Variant: "Sans", Size: size} }
+	out.Title.TextStyle.Font = sans(14)
+	out.Title.TextStyle.Color = ink
+	out.X.Scale, out.Y.Scale = plot.LogScale{}, plot.LogScale{}
+	out.X.Tick.Marker, out.Y.Tick.Marker = sizeTicks{}, decadeTicks{}
+	for _, a := range []*plot.Axis{&out.X, &out.Y} {
+		a.Label.TextStyle.Font = sans(12)
+		a.Label.TextStyle.Color = ink
+		a.Label.Padding = 6
+		a.Tick.Label.Font = sans(10.5)
+		a.Tick.Label.Color = ink
+		a.Tick.Color, a.Color = ink, ink
+		a.Padding = 0
+	}
+	grid := plotter.NewGrid()
+	grid.Vertical.Color, grid.Horizontal.Color = faint, faint
+	out.Add(grid)
+	out.Legend.Top, out.Legend.Left = true, true
+	out.Legend.XOffs, out.Legend.YOffs = 12, -10
+	out.Legend.TextStyle.Font = sans(11)
+	out.Legend.TextStyle.Color = ink
+	out.Legend.ThumbnailWidth = 28
+	out.Legend.Padding = 3
+}

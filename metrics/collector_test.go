@@ -1,0 +1,118 @@
+package metrics_test
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/metrics"
+	"github.com/bobnet-go/bobnet/mplite"
+	"github.com/bobnet-go/bobnet/reliability"
+	"github.com/bobnet-go/bobnet/transport"
+	"github.com/bobnet-go/bobnet/vipl"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+)
+
+type fakeNIC vipl.Snapshot
+
+func (f *fakeNIC) Snapshot() vipl.Snapshot { return vipl.Snapshot(*f) }
+
+type fakeComm mplite.Stats
+
+func (f *fakeComm) Snapshot() mplite.Stats { return mplite.Stats(*f) }
+
+func nicWith(vis int) *fakeNIC {
+	f := &fakeNIC{Attributes: vipl.NICAttributes{Name: "bob0", Addr: ethertype.Addr{Port: 1024}}, Link: transport.Stats{RxDrops: 7}}
+	f.TxFrames = 42
+	f.Dropped[vipl.DropCRC] = 3
+	for i := range vis {
+		v := vipl.VISnapshot{Local: ethertype.Addr{Port: uint16(1025 + i)}, State: vipl.StateConnected, Level: reliability.ReliableDelivery}
+		v.Sends = 10
+		f.VIs = append(f.VIs, v)
+	}
+	return f
+}
+
+// TestLint runs the Prometheus linter over everything that can be exported.
+func TestLint(t *testing.T) {
+	c := metrics.NewCollector(&metrics.Config{MaxVIs: 1})
+	c.WatchNIC(nicWith(3))
+	c.WatchComm(&fakeComm{})
+	problems, err := testutil.CollectAndLint(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range problems {
+		t.Errorf("%s: %s", p.Metric, p.Text)
+	}
+}
+
+func TestValues(t *testing.T) {
+	c := metrics.NewCollector(&metrics.Config{Labels: prometheus.Labels{"rank": "2"}})
+	c.WatchNIC(nicWith(1))
+	c.WatchComm(&fakeComm{EagerSent: 5})
+	for name, want := range map[string]string{
+		"bobnet_nic_transmit_frames_total":        `{interface="bob0",port="1024",rank="2"} 42`,
+		"bobnet_vi_sends_total":                   `{interface="bob0",port="1024",rank="2",vi="1025"} 10`,
+		"bobnet_mplite_eager_sent_total":          `{rank="2"} 5`,
+		"bobnet_link_dropped_frames_total":        `{interface="bob0",port="1024",rank="2",reason="receive_queue_full"} 7`,
+		"bobnet_nic_receive_dropped_frames_total": `{interface="bob0",port="1024",rank="2",reason="crc"} 3`,
+	} {
+		if got := gather(t, c); !strings.Contains(got, name+want) {
+			t.Errorf("no %s%s in\n%s", name, want, got)
+		}
+	}
+}
+
+// gather returns what a scrape of c returns.
+func gather(t *testing.T, c *metrics.Collector) string {
+	t.Helper()
+	srv, err := metrics.Serve("127.0.0.1:0", c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer srv.Close()
+	resp, err := http.Get(fmt.Sprintf("http://%v/metrics", srv.Addr()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(body)
+}
+
+// TestBoundedVIs: however many VIs there are, the number of time series stays,
+// and nothing is lost from the sums.
+func TestBoundedVIs(t *testing.T) {
+	c := metrics.NewCollector(&metrics.Config{MaxVIs: 8})
+	forget := c.WatchNIC(nicWith(8))
+	eight := testutil.CollectAndCount(c, "bobnet_vi_sends_total")
+	forget()
+	c.WatchNIC(nicWith(5000))
+	many := testutil.CollectAndCount(c, "bobnet_vi_sends_total")
+	if eight != 8 || many != 9 {
+		t.Errorf("8 VIs make %d series, 5000 make %d, want 8 and 9", eight, many)
+	}
+	if got := gather(t, c); !strings.Contains(got, `bobnet_vi_sends_total{interface="bob0",port="1024",vi="other"} 49920`) {
+		t.Errorf("the other 4992 VIs are not summed:\n%s", got)
+	}
+}
+
+func TestForget(t *testing.T) {
+	c := metrics.NewCollector(nil)
+	forget := c.WatchNIC(nicWith(1))
+	if n := testutil.CollectAndCount(c); n == 0 {
+		t.Fatal("a watched NIC exports nothing")
+	}
+	forget()
+	if n := testutil.CollectAndCount(c); n != 0 {
+		t.Errorf("a forgotten NIC still exports %d metrics", n)
+	}
+}

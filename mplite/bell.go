@@ -1,0 +1,30 @@
+package mplite
+
+import "github.com/bobnet-go/bobnet/vipl"
+
+// bell wakes the leader, which sleeps on the completion queue, when another
+// goroutine has something for it. It is a VI that is never connected: what is
+// posted on it completes at once, flushed, as VIA has it, and so puts an entry
+// into the queue.
+type bell struct {
+	vi      *vipl.VI
+	desc    vipl.Descriptor
+	ringing bool
+}
+
+func (b *bell) init(nic *vipl.NIC, cq *vipl.CQ) (err error) {
+	b.vi, err = nic.CreateVI(nil, cq, nil)
+	return err
+}
+
+func (b *bell) ring() {
+	if !b.ringing {
+		b.ringing = b.vi.PostSend(&b.desc) == nil
+	}
+}
+
+// answer takes the entry of a ring.
+func (b *bell) answer() {
+	b.vi.SendDone()
+	b.ringing = false
+}

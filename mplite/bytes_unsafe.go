@@ -1,0 +1,30 @@
+package mplite
+
+import "unsafe"
+
+// Number is every numeric type of Go, and every type made from one. int, uint
+// and uintptr have the size of the host's word: between hosts whose words
+// differ use types that name their size.
+type Number interface {
+	~int | ~int8 | ~int16 | ~int32 | ~int64 |
+		~uint | ~uint8 | ~uint16 | ~uint32 | ~uint64 | ~uintptr |
+		~float32 | ~float64 | ~complex64 | ~complex128
+}
+
+// asBytes returns the memory of s.
+func asBytes[T Number](s []T) []byte {
+	var t T
+	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(s))), len(s)*int(unsafe.Sizeof(t)))
+}
+
+// asNumbers returns words as elements of another type, as many as fit.
+func asNumbers[T Number](words []uint64) []T {
+	var t T
+	return unsafe.Slice((*T)(unsafe.Pointer(unsafe.SliceData(words))), len(words)*8/int(unsafe.Sizeof(t)))
+}
+
+// sizeOf returns the size of an element in bytes.
+func sizeOf[T Number]() int {
+	var t T
+	return int(unsafe.Sizeof(t))
+}

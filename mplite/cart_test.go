@@ -1,0 +1,92 @@
+package mplite_test
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/bobnet-go/bobnet/mplite"
+	"github.com/bobnet-go/bobnet/transport/sim"
+)
+
+func TestDimsCreate(t *testing.T) {
+	for _, tc := range []struct {
+		n    int
+		dims []int
+		want []int // nil: an error
+	}{
+		{1, []int{0, 0}, []int{1, 1}},
+		{4, []int{0, 0}, []int{2, 2}},
+		{6, []int{0, 0}, []int{3, 2}},
+		{7, []int{0, 0}, []int{7, 1}},
+		{12, []int{0, 0, 0}, []int{3, 2, 2}},
+		{16, []int{0, 0}, []int{4, 4}},
+		{24, []int{0, 0, 0}, []int{4, 3, 2}},
+		{36, []int{0, 0}, []int{6, 6}},
+		{6, []int{0, 3, 0}, []int{2, 3, 1}},
+		{6, []int{3, 2}, []int{3, 2}},
+		{997, []int{0, 0}, []int{997, 1}},
+		{4096, []int{0, 0, 0}, []int{16, 16, 16}},
+		{6, []int{3, 3}, nil},
+		{6, []int{4, 0}, nil},
+		{6, []int{-1, 0}, nil},
+		{0, []int{0}, nil},
+	} {
+		got := slices.Clone(tc.dims)
+		err := mplite.DimsCreate(tc.n, got)
+		switch {
+		case tc.want == nil && !errors.Is(err, mplite.ErrArgument):
+			t.Errorf("%d ranks as %v: error %v, want ErrArgument", tc.n, tc.dims, err)
+		case tc.want != nil && (err != nil || !slices.Equal(got, tc.want)):
+			t.Errorf("%d ranks as %v: %v, %v, want %v", tc.n, tc.dims, got, err, tc.want)
+		}
+	}
+}
+
+func TestCart(t *testing.T) {
+	const rows, cols = 2, 3
+	err := runJob(rows*cols+1, sim.Options{}, small, func(c *mplite.Comm) error {
+		g, err := c.CartCreate(bg, []int{rows, cols}, []bool{false, true}, true)
+		if err != nil {
+			return err
+		}
+		if c.Rank() == rows*cols {
+			if g != nil {
+				return errors.New("a rank beyond the grid is in it")
+			}
+			return nil
+		}
+		i, j := c.Rank()/cols, c.Rank()%cols
+		at, err := g.Coords(g.Rank())
+		if err != nil || !slices.Equal(at, []int{i, j}) {
+			return fmt.Errorf("coordinates %v, %v, want [%d %d]", at, err, i, j)
+		}
+		up, down := mplite.None, mplite.None
+		if i > 0 {
+			up = c.Rank() - cols
+		}
+		if i < rows-1 {
+			down = c.Rank() + cols
+		}
+		left, right := i*cols+(j+cols-1)%cols, i*cols+(j+1)%cols
+		if got, want := g.Neighbours(), []int{up, down, left, right}; !slices.Equal(got, want) {
+			return fmt.Errorf("neighbours of rank %d are %v, want %v", c.Rank(), got, want)
+		}
+		row, err := g.Sub(bg, []bool{false, true})
+		if err != nil {
+			return err
+		}
+		sum := []int{c.Rank()}
+		if err := mplite.Allreduce(bg, row.Comm, nil, sum, mplite.Sum[int]()); err != nil {
+			return err
+		}
+		if want := 3*i*cols + 3; row.Size() != cols || row.Rank() != j || sum[0] != want {
+			return fmt.Errorf("row of rank %d has size %d, rank %d, sum %d, want %d %d %d", c.Rank(), row.Size(), row.Rank(), sum[0], cols, j, want)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}

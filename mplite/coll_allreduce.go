@@ -1,0 +1,186 @@
+package mplite
+
+import "context"
+
+// Allreduce reduces the vectors send of all ranks, element by element, into
+// recv on every rank (MPI_Allreduce; with Sum, Min, Max: MP_Sum, MP_Min,
+// MP_Max). All vectors have one length. A nil send means that recv holds this
+// rank's vector.
+func Allreduce[T Number](ctx context.Context, c *Comm, send, recv []T, op Op[T]) error {
+	x, err := c.begin(ctx, CollAllreduce, unitOf[T]())
+	if err != nil {
+		return err
+	}
+	if send != nil {
+		if err := checkLen(CollAllreduce, "send", len(send), len(recv)); err != nil {
+			return err
+		}
+		copy(recv, send)
+	}
+	return allreduce(&x, recv, op)
+}
+
+func allreduce[T Number](x *coll, v []T, op Op[T]) error {
+	size, pow2 := len(v)*sizeOf[T](), floorPow2(x.size)
+	switch {
+	case size < reduceLong || len(v) < pow2:
+		return allreduceDoubling(x, v, op)
+	case size >= ringLong && pow2 != x.size && op.commutative && len(v) >= x.size:
+		return allreduceRing(x, v, op)
+	}
+	return allreduceHalving(x, v, op)
+}
+
+// fold brings the number of ranks down to a power of two: of the first pairs
+// of neighbours, the even rank gives its vector to the odd one and stands by.
+// It returns the rank among those that remain, -1 if standing by.
+func fold[T Number](x *coll, v, tmp []T, op Op[T]) (int, error) {
+	extra := x.size - floorPow2(x.size)
+	switch {
+	case x.rank >= 2*extra:
+		return x.rank - extra, nil
+	case x.rank%2 == 0:
+		return -1, x.send(asBytes(v), x.rank+1)
+	}
+	if err := x.recv(asBytes(tmp), x.rank-1); err != nil {
+		return 0, err
+	}
+	op.apply(v, tmp, v)
+	return x.rank / 2, nil
+}
+
+// unfold gives the result to those that stood by.
+func unfold[T Number](x *coll, v []T) error {
+	extra := x.size - floorPow2(x.size)
+	switch {
+	case x.rank >= 2*extra:
+		return nil
+	case x.rank%2 == 0:
+		return x.recv(asBytes(v), x.rank+1)
+	}
+	return x.send(asBytes(v), x.rank-1)
+}
+
+// unfolded returns the rank that has number i after fold.
+func (x *coll) unfolded(i int) int {
+	if extra := x.size - floorPow2(x.size); i >= extra {
+		return i + extra
+	}
+	return 2*i + 1
+}
+
+// merge sets v to the reduction of v and what another block of ranks has,
+// lower ranks on the left.
+func merge[T Number](op Op[T], v, other []T, otherLower bool) {
+	if otherLower {
+		op.apply(v, other, v)
+	} else {
+		op.apply(v, v, other)
+	}
+}
+
+// allreduceDoubling is recursive doubling: log2 rounds, the whole vector each.
+func allreduceDoubling[T Number](x *coll, v []T, op Op[T]) error {
+	tmp := scratch[T](x.c, len(v))
+	me, err := fold(x, v, tmp, op)
+	if err != nil {
+		return err
+	}
+	for k := 1; me >= 0 && k < floorPow2(x.size); k <<= 1 {
+		peer := x.unfolded(me ^ k)
+		if err := x.swap(asBytes(v), peer, asBytes(tmp), peer); err != nil {
+			return err
+		}
+		merge(op, v, tmp, me&k != 0)
+	}
+	return unfold(x, v)
+}
+
+// span is a part of a vector, from lo up to hi.
+type span struct{ lo, hi int }
+
+func (s span) halves() (lower, upper span) {
+	mid := s.lo + (s.hi-s.lo)/2
+	return span{s.lo, mid}, span{mid, s.hi}
+}
+
+// halve does the reduce-scatter of Rabenseifner's algorithm among the ranks
+// that fold left: in each round, partners twice as far apart as before split
+// the part they share. Near partners first keeps blocks of ranks contiguous,
+// and so the order of operands. path gets the part before each round.
+func halve[T Number](x *coll, v, tmp []T, op Op[T], me int, path []span) (mine span, rounds int, err error) {
+	mine = span{0, len(v)}
+	for k := 1; k < floorPow2(x.size); k <<= 1 {
+		path[rounds] = mine
+		rounds++
+		keep, give := mine.halves()
+		if me&k != 0 {
+			keep, give = give, keep
+		}
+		peer := x.unfolded(me ^ k)
+		in := tmp[:keep.hi-keep.lo]
+		if err := x.swap(asBytes(v[give.lo:give.hi]), peer, asBytes(in), peer); err != nil {
+			return mine, 0, err
+		}
+		merge(op, v[keep.lo:keep.hi], in, me&k != 0)
+		mine = keep
+	}
+	return mine, rounds, nil
+}
+
+// allreduceHalving is Rabenseifner's algorithm: halve, then the same way back
+// as an allgather. Each rank sends about twice the vector in all.
+func allreduceHalving[T Number](x *coll, v []T, op Op[T]) error {
+	tmp := scratch[T](x.c, len(v))
+	me, err := fold(x, v, tmp, op)
+	if err != nil {
+		return err
+	}
+	if me >= 0 {
+		var path [64]span
+		mine, rounds, err := halve(x, v, tmp, op, me, path[:])
+		if err != nil {
+			return err
+		}
+		for i := rounds - 1; i >= 0; i-- {
+			lower, upper := path[i].halves()
+			theirs := upper
+			if mine == upper {
+				theirs = lower
+			}
+			peer := x.unfolded(me ^ 1<<i)
+			if err := x.swap(asBytes(v[mine.lo:mine.hi]), peer, asBytes(v[theirs.lo:theirs.hi]), peer); err != nil {
+				return err
+			}
+			mine = path[i]
+		}
+	}
+	return unfold(x, v)
+}
+
+// allreduceRing is a ring reduce-scatter and a ring allgather: as few bytes as
+// halving for any number of ranks, but the order of operands starts at another
+// rank in every part, so the operation must be commutative.
+func allreduceRing[T Number](x *coll, v []T, op Op[T]) error {
+	part := func(i int) []T {
+		i = around(i, x.size)
+		return v[len(v)*i/x.size : len(v)*(i+1)/x.size]
+	}
+	next, prev := around(x.rank+1, x.size), around(x.rank-1, x.size)
+	tmp := scratch[T](x.c, len(v)/x.size+1)
+	for k := range x.size - 1 {
+		give, keep := part(x.rank-k), part(x.rank-k-1)
+		in := tmp[:len(keep)]
+		if err := x.swap(asBytes(give), next, asBytes(in), prev); err != nil {
+			return err
+		}
+		op.apply(keep, in, keep)
+	}
+	for k := range x.size - 1 {
+		give, get := part(x.rank-k+1), part(x.rank-k)
+		if err := x.swap(asBytes(give), next, asBytes(get), prev); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,109 @@
+package mplite
+
+import (
+	"fmt"
+	"math"
+	"time"
+)
+
+// Wildcards of receives and probes.
+const (
+	AnySource = -1
+	AnyTag    = -1
+)
+
+// MaxTag is the largest tag.
+const MaxTag = math.MaxInt32
+
+// Comm is a communicator (MPI_Comm): a group of ranks with a message space of
+// its own. It may be shared between goroutines, but a communicator's
+// collectives must be called by one goroutine at a time and by all ranks in
+// the same order, as in MPI.
+type Comm struct {
+	w       *world
+	rank    int
+	group   []int32 // rank in the first communicator, by rank here
+	index   []int32 // rank here, by rank in the first communicator; -1 if not in it
+	peers   []*peer // by rank here, nil for this rank; empty once freed
+	context uint32  // even; odd is the same communicator's collectives
+	turn    int32   // collectives so far
+	scratch []uint64
+}
+
+func newComm(w *world, group []int32, context uint32) *Comm {
+	c := &Comm{w: w, group: group, context: context, index: make([]int32, w.size), peers: make([]*peer, len(group))}
+	for i := range c.index {
+		c.index[i] = -1
+	}
+	for i, g := range group {
+		c.index[g] = int32(i)
+		c.peers[i] = w.peers[g]
+	}
+	c.rank = int(c.index[w.rank])
+	return c
+}
+
+// Rank returns the caller's rank in c (MPI_Comm_rank).
+func (c *Comm) Rank() int { return c.rank }
+
+// Size returns the number of ranks in c (MPI_Comm_size).
+func (c *Comm) Size() int { return len(c.group) }
+
+// JobRank returns the rank, in the job's first communicator, of a rank of c.
+// Errors name ranks so.
+func (c *Comm) JobRank(rank int) int { return int(c.group[rank]) }
+
+// Job returns the job's name.
+func (c *Comm) Job() string { return c.w.job }
+
+// started is when the process began, the zero of Wtime.
+var started = time.Now()
+
+// Wtime returns the time in seconds since some moment in the past (MPI_Wtime):
+// the clock of the NIC, or of the process if it has none.
+func (c *Comm) Wtime() float64 {
+	if c.w.nic == nil {
+		return time.Since(started).Seconds()
+	}
+	return float64(c.w.nic.Now()) / 1e9
+}
+
+// Free releases c (MPI_Comm_free). Calls on c return ErrFinalized from then
+// on. The job's first communicator is released by Finalize.
+func (c *Comm) Free() error {
+	w := c.w
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if len(c.peers) == 0 {
+		return ErrFinalized
+	}
+	c.peers = nil
+	return nil
+}
+
+// String describes c for people.
+func (c *Comm) String() string {
+	return fmt.Sprintf("rank %d of %d in job %q", c.rank, len(c.group), c.w.job)
+}
+
+// usable returns why nothing can be done with c, or nil.
+func (c *Comm) usable() error {
+	if c.w.fatal != nil {
+		return c.w.fatal
+	}
+	if len(c.peers) == 0 {
+		return ErrFinalized
+	}
+	return nil
+}
+
+// badPeer says what is wrong with a rank or tag.
+func (c *Comm) badPeer(op string, rank, tag int) error {
+	if err := c.usable(); err != nil {
+		return err
+	}
+	if rank < 0 || rank >= len(c.group) {
+		return opError(op, ErrRank, "rank %d is not in 0..%d", rank, len(c.group)-1)
+	}
+	return opError(op, ErrTag, "tag %d is not in 0..%d", tag, MaxTag)
+}

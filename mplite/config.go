@@ -1,0 +1,149 @@
+package mplite
+
+import (
+	"fmt"
+	"log/slog"
+	"os"
+	"strconv"
+	"time"
+
+	"github.com/bobnet-go/bobnet/vipl"
+)
+
+// The environment that Init reads when it is given no Config. Whoever starts
+// the ranks sets it; bobnet lab does.
+const (
+	EnvJob       = "BOBNET_JOB"   // name of the job, one of its own for every run
+	EnvRank      = "BOBNET_RANK"  // this process's rank
+	EnvSize      = "BOBNET_SIZE"  // number of ranks
+	EnvInterface = "BOBNET_IFACE" // network interface; may be left out if there is only one
+)
+
+// Defaults of Config, and its limits.
+const (
+	DefaultTimeout     = 30 * time.Second
+	DefaultPeerTimeout = 5 * time.Second
+	DefaultSpillLimit  = 64 << 20
+	MaxRanks           = 4096
+	MaxEagerSize       = 1 << 20
+	MaxCredits         = 4096
+	maxJobName         = 128
+)
+
+// Config describes a rank. Nil means: from the environment. A zero field means
+// its default.
+type Config struct {
+	// Job is the job's name, by which its ranks find each other on the
+	// segment. Ranks of different jobs never meet.
+	Job string
+	// Rank is this process's rank, Size the number of ranks. Size 0 means 1:
+	// a job of one rank needs no network.
+	Rank, Size int
+	// Interface is the network interface, by name or MAC address; empty means
+	// the only candidate.
+	Interface string
+	// NIC is used instead of opening Interface. It stays the caller's and is
+	// not closed by Finalize.
+	NIC *vipl.NIC
+	// Timeout bounds Init, and the farewells in Finalize; 0 means DefaultTimeout.
+	Timeout time.Duration
+	// PeerTimeout bounds how long a rank that does not answer is believed to
+	// be alive; 0 means DefaultPeerTimeout.
+	PeerTimeout time.Duration
+	// EagerSize is the longest message, in bytes, that this rank takes without
+	// a rendezvous; 0 means 8 KiB, and 32 KiB where the MTU is 4000 or more.
+	EagerSize int
+	// Credits is the number of messages that each other rank may have under
+	// way to this one; 0 means 64 in a small job, less in a large one. Each
+	// takes twice EagerSize bytes of memory for each other rank.
+	Credits int
+	// SpillLimit bounds the memory, in bytes, for unexpected messages beyond
+	// the receive buffers; 0 means DefaultSpillLimit, negative means none.
+	SpillLimit int
+	// Exit is what Abort ends the process with; nil means os.Exit.
+	Exit func(code int)
+	// Logger receives what a person may want to know; nil means none.
+	Logger *slog.Logger
+}
+
+// fromEnvironment reads the variables above. Without EnvSize the process is a
+// job of its own.
+func fromEnvironment() (*Config, error) {
+	cfg := &Config{Job: os.Getenv(EnvJob), Interface: os.Getenv(EnvInterface)}
+	if os.Getenv(EnvSize) == "" {
+		return cfg, nil
+	}
+	var err error
+	if cfg.Size, err = envInt(EnvSize); err != nil {
+		return nil, err
+	}
+	if cfg.Rank, err = envInt(EnvRank); err != nil {
+		return nil, err
+	}
+	return cfg, nil
+}
+
+func envInt(name string) (int, error) {
+	s := os.Getenv(name)
+	n, err := strconv.Atoi(s)
+	if err != nil {
+		return 0, opError("init", ErrArgument, "environment variable %s is %q, want a number", name, s)
+	}
+	return n, nil
+}
+
+// withDefaults returns c completed and checked.
+func (c Config) withDefaults(mtu int) (Config, error) {
+	setDefault(&c.Size, 1)
+	setDefault(&c.Timeout, DefaultTimeout)
+	setDefault(&c.PeerTimeout, DefaultPeerTimeout)
+	setDefault(&c.SpillLimit, DefaultSpillLimit)
+	setDefault(&c.EagerSize, defaultEager(mtu))
+	setDefault(&c.Credits, min(64, max(8, 1024/c.Size)))
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	if c.Exit == nil {
+		c.Exit = os.Exit
+	}
+	return c, c.check()
+}
+
+func (c *Config) check() error {
+	bad := func(format string, args ...any) error { return opError("init", ErrArgument, format, args...) }
+	switch {
+	case c.Size < 1 || c.Size > MaxRanks:
+		return bad("a job of %d ranks is not in 1..%d", c.Size, MaxRanks)
+	case c.Rank < 0 || c.Rank >= c.Size:
+		return bad("rank %d is not in 0..%d", c.Rank, c.Size-1)
+	case c.Size > 1 && c.Job == "":
+		return bad("a job of several ranks needs a name: set Config.Job or %s, the same for all its ranks", EnvJob)
+	case len(c.Job) > maxJobName:
+		return bad("the job's name has %d bytes, at most %d are allowed", len(c.Job), maxJobName)
+	case c.EagerSize < 64 || c.EagerSize > MaxEagerSize:
+		return bad("EagerSize %d is not in 64..%d", c.EagerSize, MaxEagerSize)
+	case c.Credits < 2 || c.Credits > MaxCredits:
+		return bad("Credits %d is not in 2..%d", c.Credits, MaxCredits)
+	case c.Timeout < 0 || c.PeerTimeout < 0:
+		return bad("Timeout %v or PeerTimeout %v is negative", c.Timeout, c.PeerTimeout)
+	}
+	return nil
+}
+
+// defaultEager is where copying twice starts to cost more than the rendezvous.
+func defaultEager(mtu int) int {
+	if mtu >= 4000 {
+		return 32 << 10
+	}
+	return 8 << 10
+}
+
+func setDefault[T comparable](p *T, value T) {
+	var zero T
+	if *p == zero {
+		*p = value
+	}
+}
+
+// name is the name under which a rank is advertised on the segment.
+func (w *world) name(rank int) string { return fmt.Sprintf("job/%s/%d", w.job, rank) }

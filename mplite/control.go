@@ -1,0 +1,69 @@
+package mplite
+
+// control is a control message that waits for a credit. Kind 0 stands for the
+// RDMA write of req, which spends a control credit because its immediate data
+// fills a receive.
+type control struct {
+	kind   kind
+	tag    int32
+	sendID uint32
+	recvID uint32
+	size   uint64
+	target target
+	req    *Request
+}
+
+// controlQueue is a queue of control messages that grows as needed and keeps
+// its memory. It is bounded by the requests there are: each has at most one
+// message in it, besides one for each rank that fails.
+type controlQueue struct {
+	ring []control
+	head int
+	n    int
+}
+
+func (q *controlQueue) push(c control) {
+	if q.n == len(q.ring) {
+		ring := make([]control, max(8, 2*q.n))
+		for i := range q.n {
+			ring[i] = q.ring[(q.head+i)%len(q.ring)]
+		}
+		q.ring, q.head = ring, 0
+	}
+	q.ring[(q.head+q.n)%len(q.ring)] = c
+	q.n++
+}
+
+func (q *controlQueue) front() control { return q.ring[q.head] }
+
+func (q *controlQueue) pop() {
+	q.ring[q.head] = control{}
+	q.head = (q.head + 1) % len(q.ring)
+	q.n--
+}
+
+// say sends a control message as soon as there is a credit for it.
+func (p *peer) say(c control) {
+	if p.state >= peerDead {
+		return
+	}
+	p.pending.push(c)
+	p.pump()
+}
+
+// sendControl sends c, whose credit has been spent.
+func (p *peer) sendControl(c control) {
+	h := header{kind: c.kind, tag: c.tag, sendID: c.sendID, recvID: c.recvID, size: c.size}
+	var body [helloSize]byte
+	switch c.kind {
+	case kindClear:
+		c.target.put(body[:])
+		p.post(&h, body[:targetSize])
+	case kindHello:
+		mine := p.w.hello()
+		mine.put(body[:])
+		p.post(&h, body[:])
+	default:
+		p.post(&h, nil)
+	}
+}

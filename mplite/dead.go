@@ -1,0 +1,139 @@
+package mplite
+
+import (
+	"errors"
+	"fmt"
+)
+
+// Dead ranks. A rank is dead for this one when the connection to it breaks
+// (vipl notices a silent peer within Config.PeerTimeout), or when another rank
+// says that it has found it dead. Whoever learns it first ends the connection
+// and tells all others, so that a rank which waits for a third one inside a
+// collective learns it too. It then ends
+//
+//   - every operation with the dead rank,
+//   - every pending receive from any source on a communicator that it is in
+//     (later ones wait for the living again),
+//   - every collective on such a communicator, now and later,
+//
+// with a RankError. Operations between living ranks go on. Whole messages that
+// had arrived from the dead rank can still be received.
+
+var (
+	errGarbled  = errors.New("it sent a message that is not one")
+	errReported = errors.New("it is reported dead")
+	errLeft     = errors.New("it has finalized")
+)
+
+// fail marks p dead, because of err.
+func (p *peer) fail(err error) {
+	w := p.w
+	if p.state >= peerDead {
+		return
+	}
+	if w.leaving {
+		p.left()
+		return
+	}
+	p.state = peerDead
+	dead := &RankError{Rank: p.rank, Err: err}
+	p.err = dead
+	w.dead = append(w.dead, p)
+	w.stats.RanksFailed++
+	w.cfg.Logger.Warn("rank failed", "rank", p.rank, "err", err)
+	p.vi.Disconnect()
+	p.endOwn(dead)
+	p.endOthers(dead)
+	for _, q := range w.peers {
+		if q != nil && q != p {
+			q.say(control{kind: kindFail, tag: int32(p.rank)})
+		}
+	}
+	w.notify()
+}
+
+// told handles another rank's word that rank is dead.
+func (p *peer) told(rank int) {
+	w := p.w
+	if rank < 0 || rank >= w.size || rank == w.rank {
+		w.stats.Strays++
+		return
+	}
+	if q := w.peers[rank]; q != nil {
+		q.fail(fmt.Errorf("%w by rank %d", errReported, p.rank))
+	}
+}
+
+// left marks p as gone in order. It has passed the barrier in Finalize, so
+// nothing but operations with p itself can be waiting for it.
+func (p *peer) left() {
+	if p.state >= peerDead {
+		return
+	}
+	p.state = peerLeft
+	p.err = &RankError{Rank: p.rank, Err: errLeft}
+	p.endOwn(p.err)
+}
+
+// endOwn ends with err the operations with p. Writes that have been posted end
+// when their descriptors come back.
+func (p *peer) endOwn(err error) {
+	w := p.w
+	for c := (control{}); p.pending.n > 0; {
+		c = p.pending.front()
+		p.pending.pop()
+		if c.req != nil {
+			w.complete(c.req, err)
+		}
+	}
+	for _, r := range w.requests {
+		if r.state == recvPosted && r.env.src == int32(p.rank) || r.peer == p && r.state != stateFree {
+			p.end(r, err)
+		}
+	}
+	for in := w.match.arrived[p.rank].head; in != nil; {
+		next := in.nextSrc
+		if in.kind == kindReady {
+			w.match.removeMessage(in)
+			w.drop(in)
+		}
+		in = next
+	}
+}
+
+// endOthers ends with err the operations with other ranks that p's death
+// concerns: see above.
+func (p *peer) endOthers(err error) {
+	for _, r := range p.w.requests {
+		wild := r.state == recvPosted && r.env.src == AnySource
+		if r.state != stateFree && (wild || r.coll) && r.c.contains(p.rank) {
+			p.w.cancel(r, err)
+		}
+	}
+}
+
+// end ends an operation with p.
+func (p *peer) end(r *Request, err error) {
+	w := p.w
+	switch {
+	case r.zombie:
+		w.bury(r)
+	case r.state == recvClear: // nothing can be written any more
+		w.complete(r, err)
+	case w.cancel(r, err) && r.zombie:
+		r.zombie = false
+	}
+}
+
+// contains reports whether the rank of the first communicator is in c.
+func (c *Comm) contains(rank int) bool { return c.index[rank] >= 0 }
+
+// casualty returns the error that collectives on c end with, or nil.
+func (c *Comm) casualty() error {
+	for _, p := range c.w.dead {
+		if c.contains(p.rank) {
+			return p.err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,238 @@
+package mplite
+
+import (
+	"math/bits"
+)
+
+// spec is what a call adds to buffer, rank and tag.
+type spec struct {
+	context uint32
+	unit    uint8 // bytes that change places together between byte orders
+	flags   uint8 // flagBig, flagSync
+}
+
+// sendEager sends buf at once; clearToSend has said yes.
+func (p *peer) sendEager(buf []byte, tag int, s spec, id uint32) {
+	h := header{
+		kind: kindEager, flags: s.flags, unit: s.unit, context: s.context,
+		tag: int32(tag), size: uint64(len(buf)), sendID: id,
+	}
+	p.spend(&h)
+	st := &p.w.stats
+	st.EagerSent++
+	st.BytesSent += uint64(len(buf))
+	p.post(&h, buf)
+}
+
+// spend takes a data credit for h and says so if it was the last.
+func (p *peer) spend(h *header) {
+	if p.credits--; p.credits == 0 {
+		h.flags |= flagHungry
+	}
+}
+
+// start begins a send that could not go at once, or whose end has to be told.
+func (w *world) start(c *Comm, p *peer, buf []byte, tag int, s spec) *Request {
+	r := w.request(c, buf, s)
+	r.env = envelope{context: s.context, src: int32(w.rank), tag: int32(tag)}
+	r.peer = p
+	r.state = sendQueued
+	if w.fatal != nil {
+		w.complete(r, w.fatal)
+		return r
+	}
+	if p == nil {
+		w.sendSelf(r)
+		return r
+	}
+	if p.queue.head == nil && (p.credits == 0 || p.txBusy == len(p.tx)) {
+		w.poll()
+	}
+	switch {
+	case p.state >= peerDead:
+		w.complete(r, p.err)
+	case p.queue.head != nil || p.credits == 0 || p.txBusy == len(p.tx) || p.state != peerLive:
+		w.stats.CreditStalls++
+		p.queue.push(r)
+	default:
+		p.launch(r)
+	}
+	return r
+}
+
+// launch sends what there is to send of r; a credit and a bounce buffer are
+// there. Up to the receiver's eager size that is the message, else its
+// announcement.
+func (p *peer) launch(r *Request) {
+	w := p.w
+	s := spec{context: r.env.context, unit: r.unit, flags: r.flags}
+	if len(r.buf) > p.eagerMax {
+		p.announce(r)
+		return
+	}
+	if r.flags&flagSync != 0 {
+		r.state = sendSync
+		p.sendEager(r.buf, int(r.env.tag), s, r.id)
+		return
+	}
+	w.complete(r, nil) // the bounce buffer has it
+	p.sendEager(r.buf, int(r.env.tag), s, 0)
+}
+
+// arrived takes in an eager message or an announcement.
+func (p *peer) arrived(h *header, payload []byte, rx *rxBuf) {
+	w := p.w
+	env := envelope{context: h.context, src: int32(p.rank), tag: h.tag}
+	r := w.match.arrive(&env)
+	if r == nil {
+		p.keep(h, env, payload, rx)
+		return
+	}
+	if h.kind == kindReady {
+		p.accept(r, h.tag, h.size, h.sendID, h.flags, h.unit)
+	} else {
+		w.deliver(r, h.tag, int32(p.rank), payload, h.flags, h.unit)
+		if h.flags&flagSync != 0 {
+			p.say(control{kind: kindDone, sendID: h.sendID})
+		}
+	}
+	p.repost(rx)
+}
+
+// deliver ends a receive with an eager payload.
+func (w *world) deliver(r *Request, tag, src int32, payload []byte, flags, unit uint8) {
+	n := copy(r.buf, payload)
+	if r.unit > 1 && swapped(flags, unit) {
+		swap(r.buf[:n], unit)
+	}
+	w.stats.BytesReceived += uint64(n)
+	w.stats.EagerReceived++
+	w.settle(r, tag, src, uint64(len(payload)), n, unit)
+	w.complete(r, nil)
+}
+
+// settle fills in the status of a receive that took room bytes of a message
+// of size bytes, and the errors that the message itself is the cause of.
+func (w *world) settle(r *Request, tag, src int32, size uint64, room int, unit uint8) {
+	r.status = Status{Source: int(r.c.index[src]), Tag: int(tag), Count: room}
+	switch {
+	case size > uint64(room):
+		r.err = &TruncateError{Source: r.status.Source, Tag: int(tag), Size: int(size), Room: room}
+	case r.unit > 1 && unit > 1 && unit != r.unit:
+		r.err = opError("receive", ErrType, "rank %d sent elements of %d-byte units with tag %d, the receive wants %d-byte units",
+			r.status.Source, unit, tag, r.unit)
+	}
+}
+
+// keep stores a message that no receive takes yet. It stays in its receive
+// buffer, and its credit with it, until half of the peer's data buffers are
+// taken so; from then on messages move out to the spill pool as long as that
+// has room.
+func (p *peer) keep(h *header, env envelope, payload []byte, rx *rxBuf) {
+	w := p.w
+	in := &rx.in
+	if p.held >= w.cfg.Credits/2 {
+		if moved := w.spill.get(payload); moved != nil {
+			in = moved
+			p.repost(rx)
+		}
+	}
+	if in == &rx.in {
+		p.held++
+		in.data = payload
+	}
+	in.env, in.kind, in.flags, in.unit, in.size, in.sendID, in.from = env, h.kind, h.flags, h.unit, h.size, h.sendID, p
+	w.keepMessage(in)
+}
+
+// keepMessage puts a message where receives look for it.
+func (w *world) keepMessage(in *inbound) {
+	w.match.hold(in)
+	if w.probing > 0 {
+		w.notify()
+	}
+}
+
+// take gives a held message to the receive r that it has been matched with.
+func (w *world) take(r *Request, in *inbound) {
+	p := in.from
+	switch {
+	case in.self != nil:
+		w.takeSelf(r, in)
+		return
+	case in.kind == kindReady:
+		p.accept(r, in.env.tag, in.size, in.sendID, in.flags, in.unit)
+	default:
+		w.deliver(r, in.env.tag, in.env.src, in.data, in.flags, in.unit)
+		if p != nil && in.flags&flagSync != 0 {
+			p.say(control{kind: kindDone, sendID: in.sendID})
+		}
+	}
+	w.drop(in)
+}
+
+// drop frees the memory of a message that has been taken out of the matcher.
+func (w *world) drop(in *inbound) {
+	if in.rx == nil {
+		w.spill.put(in)
+		return
+	}
+	p, rx := in.from, in.rx
+	in.data = nil
+	p.held--
+	p.repost(rx)
+	if p.owed >= p.due || p.hungry {
+		p.pump()
+	}
+}
+
+// spillPool is bounded memory for unexpected messages, recycled by size class:
+// powers of two from 64 bytes.
+type spillPool struct {
+	free  [48]*inbound // by class, linked by nextAll
+	used  int
+	limit int
+}
+
+const spillOverhead = 128 // what the bookkeeping of one message counts as
+
+func spillClass(n int) int { return bits.Len(uint(max(n, 64)-1)) - 6 }
+
+// get returns a message with a copy of payload, or nil when the pool is full.
+func (s *spillPool) get(payload []byte) *inbound {
+	class := spillClass(len(payload))
+	cost := 64<<class + spillOverhead
+	if s.used+cost > s.limit {
+		return nil
+	}
+	s.used += cost
+	in := s.free[class]
+	if in == nil {
+		in = &inbound{data: make([]byte, 64<<class)}
+	} else {
+		s.free[class] = in.nextAll
+		in.nextAll = nil
+	}
+	in.data = in.data[:len(payload)]
+	copy(in.data, payload)
+	return in
+}
+
+// node returns a message without payload, beyond the limit if need be: there
+// is at most one for each request.
+func (s *spillPool) node() *inbound {
+	limit := s.limit
+	s.limit = 1 << 62
+	in := s.get(nil)
+	s.limit = limit
+	return in
+}
+
+// put gives in back.
+func (s *spillPool) put(in *inbound) {
+	data := in.data[:cap(in.data)]
+	class := spillClass(len(data))
+	s.used -= 64<<class + spillOverhead
+	*in = inbound{data: data, nextAll: s.free[class]}
+	s.free[class] = in
+}

@@ -1,0 +1,80 @@
+package mplite
+
+import (
+	"errors"
+	"fmt"
+)
+
+// What callers may want to tell apart; the errors of this package wrap these.
+var (
+	// ErrRankFailed is the class of every RankError.
+	ErrRankFailed = errors.New("rank failed")
+	// ErrTruncate is the class of every TruncateError.
+	ErrTruncate = errors.New("message is longer than the receive buffer")
+	// ErrRank says that a rank is not one of the communicator's.
+	ErrRank = errors.New("no such rank")
+	// ErrTag says that a tag is negative, and so not one that users may use.
+	ErrTag = errors.New("invalid tag")
+	// ErrArgument says that an argument of another kind is wrong.
+	ErrArgument = errors.New("invalid argument")
+	// ErrType says that sender and receiver differ in the size of an element.
+	ErrType = errors.New("element sizes of sender and receiver differ")
+	// ErrCanceled says that the sender gave up while its message was under way.
+	ErrCanceled = errors.New("sender gave up")
+	// ErrRequest says that a request has been waited for already.
+	ErrRequest = errors.New("request is not in use")
+	// ErrFinalized is returned by every call after Finalize or Free.
+	ErrFinalized = errors.New("communicator has been freed")
+	// ErrAborted is the class of every AbortError.
+	ErrAborted = errors.New("job was aborted")
+	// ErrInit is wrapped by what Init returns when the job does not come together.
+	ErrInit = errors.New("job did not come together")
+)
+
+// RankError says that an operation ended because a rank died: its process
+// ended without Finalize, it stopped answering, or the connection to it broke.
+type RankError struct {
+	Rank int // in the job's first communicator
+	Err  error
+}
+
+func (e *RankError) Error() string {
+	return fmt.Sprintf("mplite: rank %d failed: %v", e.Rank, e.Err)
+}
+
+// Unwrap returns ErrRankFailed and the cause.
+func (e *RankError) Unwrap() []error { return []error{ErrRankFailed, e.Err} }
+
+// TruncateError says that a message was longer than the receive that it
+// matched. The receive got the message's first Room bytes; later messages are
+// not disturbed.
+type TruncateError struct {
+	Source, Tag int // of the message
+	Size, Room  int // bytes in the message and in the buffer
+}
+
+func (e *TruncateError) Error() string {
+	return fmt.Sprintf("mplite: message of %d bytes from rank %d, tag %d, does not fit the receive buffer of %d bytes",
+		e.Size, e.Source, e.Tag, e.Room)
+}
+
+// Unwrap returns ErrTruncate.
+func (e *TruncateError) Unwrap() error { return ErrTruncate }
+
+// AbortError says that a rank called Abort.
+type AbortError struct {
+	Rank int // in the job's first communicator
+	Code int
+}
+
+func (e *AbortError) Error() string {
+	return fmt.Sprintf("mplite: rank %d aborted the job with code %d", e.Rank, e.Code)
+}
+
+// Unwrap returns ErrAborted.
+func (e *AbortError) Unwrap() error { return ErrAborted }
+
+// opError is the package's one funnel: what was asked, the class, what was found.
+func opError(op string, class error, format string, args ...any) error {
+	return fmt.Errorf("mplite: %s: %w: %s", op, class, fmt.Sprintf(format, args...))
+}

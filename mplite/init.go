@@ -1,0 +1,179 @@
+package mplite
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/bobnet-go/bobnet/vipl"
+)
+
+// Init joins the job that cfg describes and returns the communicator of all
+// its ranks (MPI_Init, MP_Init). It returns when this rank is connected with
+// every other one, which blocks until they have called Init too, or fails
+// after cfg.Timeout with an error that names the ranks which are missing. A
+// nil cfg is read from the environment. End with Finalize: a process that
+// ends without is dead to the others.
+func Init(cfg *Config) (*Comm, error) {
+	if cfg == nil {
+		var err error
+		if cfg, err = fromEnvironment(); err != nil {
+			return nil, err
+		}
+	}
+	first, err := cfg.withDefaults(0)
+	if err != nil {
+		return nil, err
+	}
+	w := &world{cfg: first, job: first.Job, rank: first.Rank, size: first.Size}
+	w.peers = make([]*peer, w.size)
+	w.match.init(w.size)
+	w.spill.limit = max(first.SpillLimit, 0)
+	if w.size > 1 {
+		if err := w.join(cfg); err != nil {
+			w.close()
+			return nil, err
+		}
+	}
+	group := make([]int32, w.size)
+	for i := range group {
+		group[i] = int32(i)
+	}
+	w.context = 2
+	return newComm(w, group, 0), nil
+}
+
+// join opens the NIC, unless one is given, and connects with the other ranks.
+func (w *world) join(cfg *Config) error {
+	var err error
+	if w.nic = cfg.NIC; w.nic == nil {
+		if w.nic, err = vipl.Open(&vipl.Config{Interface: cfg.Interface, Logger: cfg.Logger}); err != nil {
+			return fmt.Errorf("mplite: init: %w", err)
+		}
+		w.own = true
+	}
+	if w.cfg, err = cfg.withDefaults(w.nic.Query().NativeMTU); err != nil {
+		return err
+	}
+	for i := range w.peers {
+		if i != w.rank {
+			w.peers[i] = &peer{w: w, rank: i}
+		}
+	}
+	w.cq, err = w.nic.CreateCQ((w.size-1)*(2*w.cfg.Credits+controlCredits+maxWrites) + 1)
+	if err != nil {
+		return fmt.Errorf("mplite: init: %w", err)
+	}
+	if err := w.bell.init(w.nic, w.cq); err != nil {
+		return fmt.Errorf("mplite: init: %w", err)
+	}
+	return w.mesh()
+}
+
+// Finalize ends the job for this rank (MPI_Finalize). It waits until all ranks
+// have called it, as a barrier does, and until what this rank has sent has
+// been taken; then the connections are closed. Call it once, on the job's
+// first communicator, when no operation is under way. It returns the error of
+// a rank that has failed, and releases everything in any case.
+func (c *Comm) Finalize(ctx context.Context) error {
+	w := c.w
+	ctx, cancel := w.bounded(ctx)
+	defer cancel()
+	err := c.Barrier(ctx)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.finalized {
+		return ErrFinalized
+	}
+	w.finalized = true
+	if w.cq != nil && w.fatal == nil {
+		w.leaving = err == nil
+		w.farewell(ctx)
+	}
+	w.shutdown(ErrFinalized)
+	c.peers = nil
+	w.close()
+	return err
+}
+
+// farewell tells every rank that this one leaves, and waits until all have
+// done so and everything sent has been acknowledged. Ranks that fail now are
+// not waited for.
+func (w *world) farewell(ctx context.Context) {
+	for _, p := range w.peers {
+		if p != nil {
+			p.say(control{kind: kindBye})
+		}
+	}
+	for w.anyPeer((*peer).unfinished) {
+		if err := w.step(ctx); err != nil {
+			return
+		}
+	}
+}
+
+// unfinished reports whether p has not taken leave, or not yet acknowledged
+// what it was sent.
+func (p *peer) unfinished() bool {
+	return p.state == peerLive || p.state == peerLeft && p.vi.State() == vipl.StateConnected && (p.txBusy > 0 || p.pending.n > 0)
+}
+
+func (w *world) anyPeer(is func(*peer) bool) bool {
+	for _, p := range w.peers {
+		if p != nil && is(p) {
+			return true
+		}
+	}
+	return false
+}
+
+// close gives back what join took.
+func (w *world) close() {
+	if w.nic == nil {
+		return
+	}
+	w.nic.Withdraw(w.name(w.rank))
+	for _, p := range w.peers {
+		if p != nil && p.vi != nil {
+			p.vi.Close()
+			w.nic.DeregisterMem(p.slab)
+		}
+	}
+	if w.bell.vi != nil {
+		w.bell.vi.Close()
+	}
+	if w.cq != nil {
+		w.cq.Close()
+	}
+	if w.own {
+		w.nic.Close()
+	}
+}
+
+// bounded limits ctx by Config.Timeout. The clock of a simulation is not the
+// host's, so there the context stays as it is: the simulation has its own limit.
+func (w *world) bounded(ctx context.Context) (context.Context, context.CancelFunc) {
+	if w.nic != nil && w.nic.Link().Info().Virtual {
+		return context.WithCancel(ctx)
+	}
+	return context.WithTimeout(ctx, w.cfg.Timeout)
+}
+
+// Abort ends the whole job (MPI_Abort): it tells every rank, whose pending and
+// later operations then end with an AbortError, and ends this process with
+// code. It does not wait for anybody.
+func (c *Comm) Abort(code int) {
+	w := c.w
+	w.mu.Lock()
+	for _, p := range w.peers {
+		if p != nil && p.state == peerLive {
+			p.say(control{kind: kindAbort, tag: int32(code)})
+		}
+	}
+	w.shutdown(&AbortError{Rank: w.rank, Code: code})
+	if w.nic != nil {
+		w.nic.Poll()
+	}
+	exit := w.cfg.Exit
+	w.mu.Unlock()
+	exit(code)
+}

@@ -1,0 +1,203 @@
+package mplite
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"strings"
+	"time"
+
+	"github.com/bobnet-go/bobnet/vipl"
+)
+
+// How the ranks find and connect each other: each listens, advertises the
+// listener's address as job/<name>/<rank>, connects to every lower rank in
+// ascending order, and then accepts the higher ones. Rank 0 accepts at once,
+// so the rest follow one after the other, each a handshake behind its
+// predecessor, and no cycle of ranks can wait for each other. A rank listens
+// before it can be found, so nobody meets a closed door; requests wait in the
+// listener meanwhile.
+
+// mesh connects this rank with all others.
+func (w *world) mesh() error {
+	listener, err := w.nic.Listen(0)
+	if err != nil {
+		return fmt.Errorf("mplite: init: %w", err)
+	}
+	defer listener.Close()
+	if err := w.nic.Advertise(w.name(w.rank), listener.Addr()); err != nil {
+		return fmt.Errorf("mplite: init: %w", err)
+	}
+	w.deadline = w.nic.Now() + int64(w.cfg.Timeout)
+	ctx, cancel := w.bounded(context.Background())
+	defer cancel()
+	for _, p := range w.peers[:w.rank] {
+		if err := p.dial(ctx); err != nil {
+			return err
+		}
+	}
+	for w.anyPeer((*peer).absent) {
+		if err := w.admit(ctx, listener); err != nil {
+			return err
+		}
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for w.anyPeer((*peer).silent) {
+		if err := w.step(ctx); err != nil {
+			return w.missing(err)
+		}
+	}
+	if len(w.dead) > 0 {
+		return w.dead[0].err
+	}
+	return w.fatal
+}
+
+func (p *peer) absent() bool { return p.state == peerAbsent }
+func (p *peer) silent() bool { return p.state == peerGreeting }
+
+// hello returns what this rank says of itself.
+func (w *world) hello() hello {
+	h := fnv.New64a()
+	h.Write([]byte(w.job))
+	return hello{
+		job: h.Sum64(), rank: uint32(w.rank), size: uint32(w.size),
+		eager: uint32(w.cfg.EagerSize), credits: uint32(w.cfg.Credits),
+	}
+}
+
+// dial connects to a lower rank.
+func (p *peer) dial(ctx context.Context) error {
+	w := p.w
+	addr, err := w.nic.Lookup(ctx, w.name(p.rank))
+	for errors.Is(err, vipl.ErrNameService) && ctx.Err() == nil && !w.late() {
+		addr, err = w.nic.Lookup(ctx, w.name(p.rank))
+	}
+	if err != nil {
+		return w.missing(err)
+	}
+	if err := p.init(); err != nil {
+		return fmt.Errorf("mplite: init: %w", err)
+	}
+	var data [helloSize]byte
+	mine := w.hello()
+	mine.put(data[:])
+	err = p.vi.Connect(ctx, addr, data[:])
+	for errors.Is(err, vipl.ErrTimeout) && ctx.Err() == nil && !w.late() { // it waits for another rank itself
+		err = p.vi.Connect(ctx, addr, data[:])
+	}
+	if err != nil {
+		return fmt.Errorf("mplite: init: rank %d at %v: %w", p.rank, addr, err)
+	}
+	p.greet()
+	return nil
+}
+
+// admit accepts one higher rank, or refuses who does not belong here.
+func (w *world) admit(ctx context.Context, l *vipl.Listener) error {
+	req, err := l.Wait(ctx)
+	if err != nil {
+		return w.missing(err)
+	}
+	var m hello
+	version := m.parse(req.Data())
+	if err := w.examine(&m, version); err != nil {
+		req.Reject(err.Error())
+		if errors.Is(err, errStranger) {
+			return nil
+		}
+		return err
+	}
+	p := w.peers[m.rank]
+	if p.state != peerAbsent {
+		req.Reject(fmt.Sprintf("there is already a rank %d in job %q", m.rank, w.job))
+		return nil
+	}
+	if err := p.init(); err != nil {
+		return fmt.Errorf("mplite: init: %w", err)
+	}
+	if err := req.Accept(ctx, p.vi); err != nil {
+		return fmt.Errorf("mplite: init: rank %d at %v: %w", p.rank, req.Remote(), err)
+	}
+	p.greet()
+	return nil
+}
+
+// errStranger is the class of what is no fault of this job.
+var errStranger = errors.New("not of this job")
+
+// examine says what is wrong with a requester.
+func (w *world) examine(m *hello, version uint32) error {
+	mine := w.hello()
+	switch {
+	case version != wireVersion:
+		return fmt.Errorf("%w: MPLite wire version %d, this is %d: build all ranks from one source", errStranger, version, wireVersion)
+	case m.job != mine.job:
+		return fmt.Errorf("%w: its name hashes to %x, that of job %q to %x", errStranger, m.job, w.job, mine.job)
+	case m.size != mine.size:
+		return opError("init", ErrInit, "job %q has %d ranks according to rank %d and %d according to rank %d: start all ranks with the same %s",
+			w.job, m.size, m.rank, w.size, w.rank, EnvSize)
+	case m.rank >= m.size || int(m.rank) == w.rank:
+		return fmt.Errorf("%w: rank %d of %d asks rank %d", errStranger, m.rank, m.size, w.rank)
+	}
+	return nil
+}
+
+// greet sends the first message over a new connection.
+func (p *peer) greet() {
+	w := p.w
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	p.state = peerGreeting
+	p.say(control{kind: kindHello})
+	if p.said {
+		p.state = peerLive
+	}
+}
+
+// greeted handles the peer's first message.
+func (p *peer) greeted(body []byte) {
+	var m hello
+	version := m.parse(body)
+	err := p.w.examine(&m, version)
+	if err == nil && (p.said || int(m.rank) != p.rank || m.credits < 2 || m.eager < 64) {
+		err = errGarbled
+	}
+	if err != nil {
+		p.fail(err)
+		return
+	}
+	p.said = true
+	p.credits = int(m.credits)
+	p.eagerMax = min(int(m.eager), p.w.cfg.EagerSize)
+	if p.state == peerGreeting {
+		p.state = peerLive
+	}
+}
+
+// late reports whether the time for Init is over, in a simulation too.
+func (w *world) late() bool { return w.nic.Now() > w.deadline }
+
+// missing returns Init's error when time is up. It asks the segment once more,
+// to tell the ranks that are not there from those that wait themselves.
+func (w *world) missing(cause error) error {
+	var ranks []string
+	for _, p := range w.peers {
+		if p == nil || p.state == peerLive {
+			continue
+		}
+		ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
+		_, err := w.nic.Lookup(ctx, w.name(p.rank))
+		cancel()
+		if err != nil {
+			ranks = append(ranks, fmt.Sprint(p.rank))
+		}
+	}
+	if len(ranks) == 0 {
+		return opError("init", ErrInit, "not all %d ranks of job %q connected within %v: %v", w.size, w.job, w.cfg.Timeout, cause)
+	}
+	return opError("init", ErrInit, "rank %s of job %q did not appear within %v: check that it runs, on this segment, with the same %s (%v)",
+		strings.Join(ranks, ", "), w.job, w.cfg.Timeout, EnvJob, cause)
+}

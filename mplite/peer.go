@@ -1,0 +1,274 @@
+package mplite
+
+import (
+	"github.com/bobnet-go/bobnet/vipl"
+)
+
+// Credits. Every message fills one receive buffer that its receiver has
+// posted, and a message without one would end the connection, so a sender
+// spends a credit for each and the receiver returns it, on the back of any
+// message, when the buffer is posted again.
+//
+// There are two purses. Data messages (eager, ready) may stay in their buffer
+// until a receive matches, so their credits may stay away for long: that is
+// the push-back on a flood of unexpected messages. Control messages are
+// consumed on arrival and have controlCredits of their own, so that they flow
+// even when no data may. A message that only returns credits is control too.
+// The last control credit is for such a message alone, and only for one that
+// returns at least half of the peer's control credits: both sides can then
+// never be out of them at the same time.
+const (
+	controlCredits = 8
+	controlDue     = controlCredits / 2
+	maxWrites      = 8 // RDMA writes under way to one peer
+)
+
+// peerState says what is known of another rank.
+type peerState uint8
+
+const (
+	peerAbsent   peerState = iota // not connected
+	peerGreeting                  // connected, no hello from it yet
+	peerLive
+	peerDead // err says why
+	peerLeft // it has finalized
+)
+
+// peer is another rank, as this rank sees it.
+type peer struct {
+	w     *world
+	rank  int
+	vi    *vipl.VI
+	state peerState
+	err   error // of every operation with it, when dead or left
+	said  bool  // hello received
+
+	credits  int // data messages that may be sent now
+	control  int // control messages that may be sent now
+	eagerMax int // payload bytes that its receive buffers take
+	writes   int // RDMA writes under way
+	tx       []txBuf
+	txNext   int          // next bounce buffer to use
+	txBusy   int          // bounce buffers in use, the ones before txNext
+	queue    requestQueue // sends that wait for credits, oldest first
+	pending  controlQueue // control messages that wait
+
+	owed        int // data credits to return
+	owedControl int
+	due         int  // owed at which a credit message goes out
+	hungry      bool // the peer is out of data credits
+	held        int  // receive buffers that hold unexpected messages
+	rx          []rxBuf
+
+	slab vipl.MemHandle
+}
+
+// txBuf is a bounce buffer: header and payload of one message being sent.
+type txBuf struct {
+	mem  []byte
+	desc vipl.Descriptor
+	segs [1]vipl.Segment
+}
+
+// rxBuf is a receive buffer.
+type rxBuf struct {
+	mem  []byte
+	desc vipl.Descriptor
+	segs [1]vipl.Segment
+	in   inbound // the message in it, while that is unexpected
+}
+
+// init makes p's VI and buffers and posts the receives.
+func (p *peer) init() error {
+	w := p.w
+	cfg := &w.cfg
+	numRx := cfg.Credits + controlCredits
+	numTx := cfg.Credits
+	vi, err := w.nic.CreateVI(&vipl.Attributes{
+		EnableRDMAWrite: true,
+		QueueDepth:      numRx + maxWrites,
+		PeerTimeout:     cfg.PeerTimeout,
+	}, w.cq, w.cq)
+	if err != nil {
+		return err
+	}
+	vi.Context = p
+	p.vi = vi
+	p.control = controlCredits
+	p.due = max(1, cfg.Credits/2)
+	size := headerSize + (cfg.EagerSize+7)&^7
+	slab, handle, err := w.nic.AllocMem(size*(numRx+numTx), nil)
+	if err != nil {
+		return err
+	}
+	p.slab = handle
+	p.rx = make([]rxBuf, numRx)
+	for i := range p.rx {
+		rx := &p.rx[i]
+		rx.mem, slab = slab[:size:size], slab[size:]
+		rx.segs[0] = vipl.Segment{Data: rx.mem, Handle: handle}
+		rx.desc = vipl.Descriptor{Segs: rx.segs[:], Context: rx}
+		rx.in.rx = rx
+		if err := vi.PostRecv(&rx.desc); err != nil {
+			return err
+		}
+	}
+	p.tx = make([]txBuf, numTx)
+	for i := range p.tx {
+		tx := &p.tx[i]
+		tx.mem, slab = slab[:size:size], slab[size:]
+		tx.segs[0].Handle = handle
+		tx.desc.Segs = tx.segs[:]
+	}
+	return nil
+}
+
+// clearToSend reports whether an eager message of n bytes could go now.
+func (p *peer) clearToSend(n int) bool {
+	return p.credits > 0 && n <= p.eagerMax && p.queue.head == nil && p.txBusy < len(p.tx) && p.state == peerLive
+}
+
+// post sends the header h and payload through the next bounce buffer, which
+// must be free, with whatever credits are owed.
+func (p *peer) post(h *header, payload []byte) {
+	tx := &p.tx[p.txNext]
+	if p.txNext++; p.txNext == len(p.tx) {
+		p.txNext = 0
+	}
+	p.txBusy++
+	h.data, h.control = uint16(p.owed), uint8(p.owedControl)
+	p.owed, p.owedControl, p.hungry = 0, 0, false
+	h.put(tx.mem)
+	n := headerSize + copy(tx.mem[headerSize:], payload)
+	tx.segs[0].Data = tx.mem[:n]
+	if err := p.vi.PostSend(&tx.desc); err != nil {
+		p.txBusy--
+		p.fail(err)
+	}
+}
+
+// sent takes back a send descriptor.
+func (p *peer) sent(d *vipl.Descriptor) {
+	if r, ok := d.Context.(*Request); ok {
+		p.writes--
+		p.wrote(r, d)
+	} else {
+		p.txBusy--
+	}
+	if d.Status.Failed() {
+		p.fail(p.vi.Err())
+		return
+	}
+	p.pump()
+}
+
+// pump sends what had to wait and can go now.
+func (p *peer) pump() {
+	for p.pending.n > 0 && p.control > 1 && p.txBusy < len(p.tx) && p.state < peerDead {
+		c := p.pending.front()
+		if c.kind == kindInvalid && p.writes == maxWrites {
+			break
+		}
+		p.control--
+		p.pending.pop()
+		if c.kind == kindInvalid {
+			p.write(c.req)
+			continue
+		}
+		p.sendControl(c)
+	}
+	for p.queue.head != nil && p.credits > 0 && p.txBusy < len(p.tx) && p.state == peerLive {
+		r := p.queue.head
+		p.queue.remove(r)
+		p.launch(r)
+	}
+	p.returnCredits()
+}
+
+// returnCredits sends a credit message if enough is owed, or anything to a
+// hungry peer.
+func (p *peer) returnCredits() {
+	forced := p.owedControl >= controlDue
+	if p.owed < p.due && !forced && (!p.hungry || p.owed == 0) {
+		return
+	}
+	if p.control < 1 || p.control == 1 && !forced || p.txBusy == len(p.tx) || p.state >= peerDead {
+		return
+	}
+	p.control--
+	p.w.stats.CreditMessages++
+	p.post(&header{kind: kindCredit}, nil)
+}
+
+// received handles a message. It is the one place that knows all kinds.
+func (p *peer) received(d *vipl.Descriptor) {
+	rx := d.Context.(*rxBuf)
+	if d.Status.Failed() {
+		p.fail(p.vi.Err())
+		return
+	}
+	if d.Status&vipl.StatusOpMask == vipl.StatusOpRemoteRDMAWrite {
+		p.writtenTo(d.Immediate)
+		p.repostControl(rx)
+		return
+	}
+	var h header
+	payload, ok := h.parse(rx.mem[:d.Length])
+	if !ok {
+		p.fail(errGarbled)
+		return
+	}
+	p.credits += int(h.data)
+	p.control += int(h.control)
+	switch h.kind {
+	case kindEager, kindReady:
+		p.arrived(&h, payload, rx)
+		if h.flags&flagHungry != 0 {
+			p.hungry = true
+		}
+		if p.pending.n > 0 || p.queue.head != nil || p.owed >= p.due || p.hungry {
+			p.pump()
+		}
+		return
+	case kindClear:
+		p.cleared(&h, payload)
+	case kindDone:
+		p.acknowledged(&h)
+	case kindNack:
+		p.refused(&h)
+	case kindHello:
+		p.greeted(payload)
+	case kindBye:
+		p.left()
+	case kindFail:
+		p.told(int(h.tag))
+	case kindAbort:
+		p.w.shutdown(&AbortError{Rank: p.rank, Code: int(h.tag)})
+	}
+	p.repostControl(rx)
+}
+
+// repost gives a receive buffer back and owes the peer a data credit.
+func (p *peer) repost(rx *rxBuf) {
+	if p.state >= peerDead {
+		return
+	}
+	if err := p.vi.PostRecv(&rx.desc); err != nil {
+		p.fail(err)
+		return
+	}
+	p.owed++
+}
+
+// repostControl does so for a control message, and sends what its credits allow.
+func (p *peer) repostControl(rx *rxBuf) {
+	if p.state >= peerDead {
+		return
+	}
+	if err := p.vi.PostRecv(&rx.desc); err != nil {
+		p.fail(err)
+		return
+	}
+	p.owedControl++
+	p.pump()
+}

@@ -1,0 +1,174 @@
+package mplite
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/bobnet-go/bobnet/vipl"
+)
+
+// world is one rank's end of a job: everything that its communicators share.
+// One mutex guards it all. Whoever waits drives it: one goroutine at a time,
+// the leader, waits on the completion queue with the mutex released, others
+// wait until the leader tells them that something changed.
+type world struct {
+	cfg      Config
+	nic      *vipl.NIC
+	own      bool // we opened nic
+	cq       *vipl.CQ
+	job      string
+	rank     int
+	size     int
+	deadline int64 // of Init, in terms of nic.Now
+
+	bell bell
+
+	mu        sync.Mutex
+	peers     []*peer // by rank, nil for this rank
+	match     matcher
+	requests  []*Request // every one there is, by id
+	free      *Request
+	spill     spillPool
+	context   uint32 // next unused communicator number
+	dead      []*peer
+	fatal     error // ends everything: abort, or the NIC failed
+	leaving   bool  // the barrier in Finalize is over
+	finalized bool
+	leading   bool          // a goroutine waits on cq
+	probing   int           // goroutines that wait for a message to probe
+	following int           // goroutines that wait for changed
+	changed   chan struct{} // closed when something has changed
+	stats     Stats
+}
+
+// step waits until something has happened and handles it. The mutex is held
+// on entry and on return. Its error is that of ctx; everything else ends
+// requests.
+func (w *world) step(ctx context.Context) error {
+	if w.leading || w.cq == nil {
+		return w.follow(ctx)
+	}
+	w.leading = true
+	w.mu.Unlock()
+	vi, recv, err := w.cq.Wait(ctx)
+	w.mu.Lock()
+	w.leading = false
+	if err == nil {
+		w.handle(vi, recv)
+	}
+	if w.following > 0 {
+		w.tellFollowers()
+	}
+	if err != nil {
+		return w.waitFailed(ctx, err)
+	}
+	return nil
+}
+
+// waitFailed tells the end of a context from that of the completion queue.
+func (w *world) waitFailed(ctx context.Context, err error) error {
+	if ctxErr := ctx.Err(); ctxErr != nil {
+		return ctxErr
+	}
+	switch {
+	case errors.Is(err, vipl.ErrTimeout), errors.Is(err, context.DeadlineExceeded):
+		return err
+	default:
+		w.shutdown(fmt.Errorf("mplite: %w", err))
+	}
+	return nil
+}
+
+// follow waits while another goroutine leads.
+func (w *world) follow(ctx context.Context) error {
+	if w.changed == nil {
+		w.changed = make(chan struct{})
+	}
+	ch := w.changed
+	w.following++
+	w.mu.Unlock()
+	var err error
+	select {
+	case <-ch:
+	case <-ctx.Done():
+		err = ctx.Err()
+	}
+	w.mu.Lock()
+	w.following--
+	return err
+}
+
+func (w *world) tellFollowers() {
+	if w.changed != nil {
+		close(w.changed)
+		w.changed = nil
+	}
+}
+
+// notify wakes every goroutine that waits, because this one has ended
+// something that another waits for. On the usual path, one goroutine a rank,
+// there is nobody to wake.
+func (w *world) notify() {
+	if w.leading {
+		w.bell.ring()
+	}
+	w.tellFollowers()
+}
+
+// pollBatch is the most completions that one poll handles.
+const pollBatch = 64
+
+// poll handles what has completed, without waiting.
+func (w *world) poll() {
+	if w.leading || w.cq == nil {
+		return
+	}
+	for range pollBatch {
+		vi, recv, err := w.cq.Done()
+		if err != nil {
+			if !errors.Is(err, vipl.ErrNotDone) {
+				w.shutdown(fmt.Errorf("mplite: %w", err))
+			}
+			return
+		}
+		w.handle(vi, recv)
+	}
+}
+
+// handle takes the descriptor that an entry of the completion queue stands for.
+func (w *world) handle(vi *vipl.VI, recv bool) {
+	p, ok := vi.Context.(*peer)
+	if !ok {
+		w.bell.answer()
+		return
+	}
+	if recv {
+		if d, _ := vi.RecvDone(); d != nil {
+			p.received(d)
+		}
+		return
+	}
+	if d, _ := vi.SendDone(); d != nil {
+		p.sent(d)
+	}
+}
+
+// shutdown ends every operation, now and later, with err.
+func (w *world) shutdown(err error) {
+	if w.fatal != nil {
+		return
+	}
+	w.fatal = err
+	for _, p := range w.peers {
+		if p != nil && p.state < peerDead {
+			p.state, p.err = peerDead, err
+		}
+	}
+	for _, r := range w.requests {
+		if r.state != stateFree && r.state != stateDone && !w.cancel(r, err) {
+			w.complete(r, err)
+		}
+	}
+}

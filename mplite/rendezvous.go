@@ -1,0 +1,183 @@
+package mplite
+
+import (
+	"fmt"
+
+	"github.com/bobnet-go/bobnet/vipl"
+)
+
+// Rendezvous. A message beyond the receiver's eager size is announced (ready).
+// When a receive matches, the receiver registers its buffer for RDMA and says
+// where it is (clear); the sender writes there straight from its own memory.
+// The write's immediate data names the receive and ends it. Nothing is copied
+// but by the network itself, and a receive that was posted early costs one
+// round trip before the data flows.
+//
+//	sender                      receiver
+//	  | ready(size, sendID) ------> |  matches
+//	  | <-- clear(sendID, recvID,   |
+//	  |          address, handle)   |
+//	  | RDMA write ...............> |
+//	  | ... immediate = recvID ...> |  done
+//	done, when acknowledged
+
+// writable are the rights of a buffer that a peer writes to.
+var writable = vipl.MemAttributes{EnableRDMAWrite: true}
+
+// maxWrite is the longest single RDMA write.
+const maxWrite = vipl.MaxTransferSize
+
+// announce says that r's message waits here.
+func (p *peer) announce(r *Request) {
+	h := header{
+		kind: kindReady, flags: r.flags &^ flagSync, unit: r.unit, context: r.env.context,
+		tag: r.env.tag, size: uint64(len(r.buf)), sendID: r.id,
+	}
+	p.spend(&h)
+	r.state = sendReady
+	st := &p.w.stats
+	st.RendezvousSent++
+	st.BytesSent += uint64(len(r.buf))
+	p.post(&h, nil)
+}
+
+// accept answers an announcement that r has been matched with. A receive that
+// is too short takes what fits, so that the sender is released as usual.
+func (p *peer) accept(r *Request, tag int32, size uint64, sendID uint32, flags, unit uint8) {
+	w := p.w
+	n := int(min(size, uint64(len(r.buf))))
+	w.settle(r, tag, int32(p.rank), size, n, unit)
+	w.stats.RendezvousReceived++
+	c := control{kind: kindClear, sendID: sendID, recvID: r.id}
+	if n > 0 {
+		mem, err := w.nic.RegisterMem(r.buf[:n], &writable)
+		if err != nil {
+			r.err = fmt.Errorf("mplite: receive of %d bytes: %w", n, err)
+			n = 0
+		}
+		r.mem = mem
+	}
+	if n > 0 {
+		r.state, r.peer, r.accepted = recvClear, p, n
+		r.flags, r.remoteID = flags, uint32(unit)
+		c.size = uint64(n)
+		c.target = target{addr: vipl.VirtualAddress(r.buf), handle: uint32(r.mem)}
+	} else {
+		w.complete(r, nil)
+	}
+	p.say(c)
+}
+
+// find returns the request that a peer's message names, if that waits for such
+// a message from this peer. Anything else is counted and ignored.
+func (p *peer) find(id uint32, states ...state) *Request {
+	w := p.w
+	if int64(id) < int64(len(w.requests)) {
+		r := w.requests[id]
+		if r.peer == p {
+			for _, s := range states {
+				if r.state == s || r.zombie && r.state == stateDone && s != recvClear {
+					return r
+				}
+			}
+		}
+	}
+	w.stats.Strays++
+	return nil
+}
+
+// cleared starts the write that an announcement has been granted.
+func (p *peer) cleared(h *header, body []byte) {
+	w := p.w
+	r := p.find(h.sendID, sendReady)
+	if r == nil {
+		return
+	}
+	if r.zombie {
+		if h.size > 0 {
+			p.say(control{kind: kindNack, recvID: h.recvID})
+		}
+		w.bury(r)
+		return
+	}
+	if h.size == 0 || h.size > uint64(len(r.buf)) {
+		w.complete(r, nil)
+		return
+	}
+	mem, err := w.nic.RegisterMem(r.buf[:h.size], nil)
+	if err != nil {
+		w.complete(r, fmt.Errorf("mplite: send of %d bytes: %w", h.size, err))
+		p.say(control{kind: kindNack, recvID: h.recvID})
+		return
+	}
+	r.mem, r.accepted, r.written, r.remoteID = mem, int(h.size), 0, h.recvID
+	r.remote.parse(body)
+	r.state = sendWriting
+	p.say(control{req: r})
+}
+
+// write posts the next part of r's payload, at most maxWrite bytes; the last
+// one tells the receiver.
+func (p *peer) write(r *Request) {
+	n := min(r.accepted-r.written, maxWrite)
+	r.segs[0] = vipl.Segment{Data: r.buf[r.written : r.written+n], Handle: r.mem}
+	d := &r.desc
+	d.Op = vipl.OpRDMAWrite
+	d.Remote = vipl.RemoteSegment{Addr: r.remote.addr + uint64(r.written), Handle: vipl.MemHandle(r.remote.handle)}
+	d.HasImmediate = r.written+n == r.accepted
+	d.Immediate = r.remoteID
+	r.written += n
+	p.writes++
+	if err := p.vi.PostSend(d); err != nil {
+		p.writes--
+		p.fail(err)
+		p.w.complete(r, p.err)
+	}
+}
+
+// wrote takes back the descriptor of a write.
+func (p *peer) wrote(r *Request, d *vipl.Descriptor) {
+	switch {
+	case d.Status.Failed() || p.state >= peerDead:
+		p.fail(p.vi.Err())
+		p.w.complete(r, p.err)
+	case r.written < r.accepted:
+		p.write(r)
+	default:
+		p.w.complete(r, nil)
+	}
+}
+
+// writtenTo ends the receive that a peer has written to.
+func (p *peer) writtenTo(id uint32) {
+	r := p.find(id, recvClear)
+	if r == nil {
+		return
+	}
+	w := p.w
+	if unit := uint8(r.remoteID); r.unit > 1 && swapped(r.flags, unit) {
+		swap(r.buf[:r.accepted], unit)
+	}
+	w.stats.BytesReceived += uint64(r.accepted)
+	w.complete(r, nil)
+}
+
+// acknowledged ends a synchronous send.
+func (p *peer) acknowledged(h *header) {
+	r := p.find(h.sendID, sendSync)
+	switch {
+	case r == nil:
+	case r.zombie:
+		p.w.bury(r)
+	default:
+		p.w.complete(r, nil)
+	}
+}
+
+// refused ends a receive whose sender has given up.
+func (p *peer) refused(h *header) {
+	if r := p.find(h.recvID, recvClear); r != nil {
+		p.w.complete(r, opError("receive", ErrCanceled, "rank %d announced a message of %d bytes with tag %d and withdrew it",
+			r.status.Source, r.status.Count, r.status.Tag))
+	}
+}

@@ -1,0 +1,296 @@
+package mplite
+
+import (
+	"context"
+
+	"github.com/bobnet-go/bobnet/vipl"
+)
+
+// state says where an operation stands.
+type state uint8
+
+const (
+	stateFree   state = iota
+	sendQueued        // waits for credits or a bounce buffer
+	sendSync          // eager, synchronous: waits for kindDone
+	sendReady         // announced: waits for kindClear
+	sendWriting       // the write is queued or under way
+	sendSelf          // to this rank itself, waits for the receive
+	recvPosted        // waits for a message
+	recvClear         // matched and cleared: the peer writes into buf
+	stateDone         // result is in status and err
+)
+
+// Request is a send or receive that has been started and not yet waited for
+// (MPI_Request). Wait, Test and the functions over several requests end it;
+// after the call that reports its completion it must not be used again, since
+// the object may by then serve another operation. The buffer belongs to the
+// library until then. A Request may be handed from one goroutine to another,
+// but only one at a time may wait for it.
+type Request struct {
+	w      *world
+	c      *Comm
+	id     uint32 // its index in w.requests, for ever
+	state  state
+	unit   uint8
+	flags  uint8
+	coll   bool // part of a collective
+	zombie bool // ended here while the peer may still answer
+	gone   bool // released by its user
+	waited bool // somebody waits for it
+	env    envelope
+	peer   *peer // the other rank, nil for this rank itself or not yet known
+	buf    []byte
+	status Status
+	err    error
+
+	mem      vipl.MemHandle // buf's, in a rendezvous
+	remote   target         // where a send's payload goes
+	remoteID uint32         // the receiver's request
+	accepted int            // bytes that the receiver takes
+	written  int            // bytes that have been written
+	self     *inbound       // what a send to this rank waits as
+
+	number     uint64 // order of posting
+	next, prev *Request
+	desc       vipl.Descriptor
+	segs       [1]vipl.Segment
+}
+
+// Status describes a message that was received or probed (MPI_Status). After a
+// send it is zero.
+type Status struct {
+	Source int // rank in the communicator
+	Tag    int
+	Count  int // bytes; see Elements
+}
+
+// request takes a free request, or makes one.
+func (w *world) request(c *Comm, buf []byte, s spec) *Request {
+	r := w.free
+	if r == nil {
+		r = &Request{w: w, id: uint32(len(w.requests))}
+		r.desc.Segs = r.segs[:]
+		r.desc.Context = r
+		w.requests = append(w.requests, r)
+	} else {
+		w.free = r.next
+		r.next = nil
+	}
+	r.c, r.buf, r.unit, r.flags = c, buf, s.unit, s.flags
+	r.coll = s.context&1 != 0
+	r.zombie, r.gone, r.waited = false, false, false
+	r.status, r.err = Status{}, nil
+	return r
+}
+
+// release is called when the user has been told how r ended.
+func (w *world) release(r *Request) {
+	r.gone = true
+	r.buf = nil
+	if !r.zombie {
+		w.recycle(r)
+	}
+}
+
+func (w *world) recycle(r *Request) {
+	r.state = stateFree
+	r.peer, r.c, r.err = nil, nil, nil
+	r.next, r.prev = w.free, nil
+	w.free = r
+}
+
+// bury ends a zombie whose answer has come, or never will.
+func (w *world) bury(r *Request) {
+	r.zombie = false
+	if r.gone {
+		w.recycle(r)
+	}
+}
+
+// complete ends r with err, or with success.
+func (w *world) complete(r *Request, err error) {
+	if r.mem != 0 {
+		w.nic.DeregisterMem(r.mem)
+		r.mem = 0
+	}
+	if r.err == nil {
+		r.err = err
+	}
+	r.state = stateDone
+	if r.waited {
+		w.notify()
+	}
+}
+
+// cancel tries to end r now with err. It cannot when the peer may be reading
+// or writing the buffer already; such an operation ends soon by itself.
+func (w *world) cancel(r *Request, err error) bool {
+	switch r.state {
+	case stateDone:
+	case sendQueued:
+		r.peer.queue.remove(r)
+		w.complete(r, err)
+	case sendSync, sendReady:
+		w.complete(r, err)
+		r.zombie = true
+		r.remoteID = 0
+	case sendSelf:
+		w.match.removeMessage(r.self)
+		w.spill.put(r.self)
+		w.complete(r, err)
+	case recvPosted:
+		w.match.removeRecv(r)
+		w.complete(r, err)
+	default:
+		return false
+	}
+	return true
+}
+
+// finish waits for r and gives it back. When ctx ends first, r is cancelled if
+// it still can be, else finish goes on waiting: the peer is at the buffer.
+func (w *world) finish(ctx context.Context, r *Request) (Status, error) {
+	r.waited = true
+	for r.state != stateDone {
+		if err := w.step(ctx); err != nil && !w.cancel(r, err) {
+			ctx = context.Background()
+		}
+	}
+	st, err := r.status, r.err
+	w.release(r)
+	return st, err
+}
+
+// Wait blocks until the operation has completed (MPI_Wait), or ctx ends: then
+// the request stays in use and may be waited for again.
+func (r *Request) Wait(ctx context.Context) (Status, error) {
+	w := r.w
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for r.state != stateDone {
+		if r.state == stateFree || r.gone {
+			return Status{}, opError("wait", ErrRequest, "its completion has been reported before")
+		}
+		r.waited = true
+		if err := w.step(ctx); err != nil && r.state != stateDone {
+			return Status{}, err
+		}
+	}
+	return w.finish(ctx, r)
+}
+
+// Test reports whether the operation has completed, without blocking
+// (MPI_Test). The status and the error are valid when done is true.
+func (r *Request) Test() (st Status, done bool, err error) {
+	w := r.w
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if r.state == stateFree || r.gone {
+		return Status{}, true, opError("test", ErrRequest, "its completion has been reported before")
+	}
+	if r.state != stateDone {
+		w.poll()
+	}
+	if r.state != stateDone {
+		return Status{}, false, nil
+	}
+	st, err = w.finish(context.Background(), r)
+	return st, true, err
+}
+
+// Waitall waits for all requests (MPI_Waitall) and sets each element of reqs
+// to nil as it completes; nil elements are passed over. Statuses, if not nil,
+// must be as long as reqs. It waits for the others when one fails and returns
+// the first error. When ctx ends, what is left of reqs is not nil.
+func Waitall(ctx context.Context, reqs []*Request, statuses []Status) error {
+	var first error
+	for i, r := range reqs {
+		if r == nil {
+			continue
+		}
+		st, err := r.Wait(ctx)
+		if err != nil && ctx.Err() != nil && !r.ended() {
+			return err
+		}
+		reqs[i] = nil
+		if statuses != nil {
+			statuses[i] = st
+		}
+		if first == nil {
+			first = err
+		}
+	}
+	return first
+}
+
+// ended reports whether Wait has given r back.
+func (r *Request) ended() bool {
+	r.w.mu.Lock()
+	defer r.w.mu.Unlock()
+	return r.gone || r.state == stateFree
+}
+
+// Waitany waits for one of the requests (MPI_Waitany), sets its element of
+// reqs to nil and returns its index; -1 if all elements are nil. When several
+// have completed it takes the first in reqs.
+func Waitany(ctx context.Context, reqs []*Request) (int, Status, error) {
+	var w *world
+	for _, r := range reqs {
+		if r != nil {
+			w = r.w
+		}
+	}
+	if w == nil {
+		return -1, Status{}, nil
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for {
+		for i, r := range reqs {
+			if r != nil && r.state == stateDone {
+				reqs[i] = nil
+				st, err := w.finish(ctx, r)
+				return i, st, err
+			}
+			if r != nil {
+				r.waited = true
+			}
+		}
+		if err := w.step(ctx); err != nil {
+			return -1, Status{}, err
+		}
+	}
+}
+
+// Testall reports whether all requests have completed (MPI_Testall). If so it
+// ends them all, sets the elements of reqs to nil and returns the first error;
+// if not, it ends none. Statuses is as for Waitall.
+func Testall(reqs []*Request, statuses []Status) (done bool, err error) {
+	for polled := false; ; polled = true {
+		if pending := firstPending(reqs); pending == nil {
+			return true, Waitall(context.Background(), reqs, statuses)
+		} else if polled {
+			return false, nil
+		} else {
+			pending.w.mu.Lock()
+			pending.w.poll()
+			pending.w.mu.Unlock()
+		}
+	}
+}
+
+func firstPending(reqs []*Request) *Request {
+	for _, r := range reqs {
+		if r == nil {
+			continue
+		}
+		r.w.mu.Lock()
+		done := r.state == stateDone
+		r.w.mu.Unlock()
+		if !done {
+			return r
+		}
+	}
+	return nil
+}

@@ -1,0 +1,178 @@
+package mplite
+
+import (
+	"encoding/binary"
+	"math/bits"
+)
+
+// headerSize is the size in bytes of what precedes the payload of every message.
+const headerSize = 32
+
+// The field table. Header fields are little-endian whoever sends; the byte
+// order of the payload is the sender's own and named by flagBig.
+const (
+	fieldKind    = 0  // kind
+	fieldFlags   = 1  // flags
+	fieldUnit    = 2  // bytes that change places together between byte orders
+	fieldControl = 3  // control credits that the sender returns
+	fieldData    = 4  // data credits that the sender returns
+	fieldZero    = 6  // must be zero
+	fieldContext = 8  // communicator, and whether the message is of a collective
+	fieldTag     = 12 // tag, or the argument of fail and abort
+	fieldSize    = 16 // bytes of the whole message
+	fieldSendID  = 24 // the sender's request
+	fieldRecvID  = 28 // the receiver's request
+)
+
+// kind says what a message is for.
+type kind uint8
+
+const (
+	kindInvalid kind = iota
+	// Data messages spend data credits and wait for a match.
+	kindEager // the payload follows
+	kindReady // request to send: the payload waits at the sender
+	// Control messages spend control credits and are consumed on arrival.
+	kindClear  // clear to send: where to write the payload of a ready message
+	kindDone   // a synchronous eager message has been matched
+	kindNack   // the sender of a ready message has given up
+	kindCredit // returns credits, nothing else
+	kindHello  // the first message: who I am and what I have room for
+	kindBye    // the last message: I have finalized
+	kindFail   // the rank in the tag field has died
+	kindAbort  // abort the job with the code in the tag field
+	kindEnd
+)
+
+const (
+	flagBig    = 1 << iota // payload is big-endian
+	flagSync               // answer with kindDone when matched
+	flagHungry             // this took the last data credit: return some soon
+	flagEnd
+)
+
+// header is a decoded message header.
+type header struct {
+	kind    kind
+	flags   uint8
+	unit    uint8
+	control uint8
+	data    uint16
+	context uint32
+	tag     int32
+	size    uint64
+	sendID  uint32
+	recvID  uint32
+}
+
+// put encodes h into the first headerSize bytes of b.
+func (h *header) put(b []byte) {
+	b = b[:headerSize:headerSize]
+	le := binary.LittleEndian
+	le.PutUint32(b[fieldKind:], uint32(h.kind)|uint32(h.flags)<<8|uint32(h.unit)<<16|uint32(h.control)<<24)
+	le.PutUint32(b[fieldData:], uint32(h.data))
+	le.PutUint32(b[fieldContext:], h.context)
+	le.PutUint32(b[fieldTag:], uint32(h.tag))
+	le.PutUint64(b[fieldSize:], h.size)
+	le.PutUint32(b[fieldSendID:], h.sendID)
+	le.PutUint32(b[fieldRecvID:], h.recvID)
+}
+
+// parse decodes b and reports whether it is a message that a peer may send.
+// An eager message's size is that of its payload.
+func (h *header) parse(b []byte) (payload []byte, ok bool) {
+	if len(b) < headerSize {
+		return nil, false
+	}
+	payload = b[headerSize:]
+	b = b[:headerSize:headerSize]
+	le := binary.LittleEndian
+	h.kind, h.flags, h.unit, h.control = kind(b[fieldKind]), b[fieldFlags], b[fieldUnit], b[fieldControl]
+	h.data = le.Uint16(b[fieldData:])
+	h.context = le.Uint32(b[fieldContext:])
+	h.tag = int32(le.Uint32(b[fieldTag:]))
+	h.size = le.Uint64(b[fieldSize:])
+	h.sendID = le.Uint32(b[fieldSendID:])
+	h.recvID = le.Uint32(b[fieldRecvID:])
+	return payload, h.valid(len(payload)) && le.Uint16(b[fieldZero:]) == 0
+}
+
+func (h *header) valid(payload int) bool {
+	switch h.kind {
+	case kindEager:
+		return h.flags < flagEnd && validUnit(h.unit) && h.tag >= 0 && h.size == uint64(payload)
+	case kindReady:
+		return h.flags < flagEnd && validUnit(h.unit) && h.tag >= 0 && h.size <= maxMessage && payload == 0
+	case kindClear:
+		return h.size <= maxMessage && payload == targetSize
+	case kindHello:
+		return payload == helloSize
+	case kindInvalid:
+		return false
+	}
+	return h.kind < kindEnd && payload == 0
+}
+
+// maxMessage is the longest message in bytes. It bounds what a hostile header
+// can claim; memory ends earlier.
+const maxMessage = 1 << 46
+
+func validUnit(u uint8) bool { return u <= 8 && bits.OnesCount8(u) == 1 }
+
+// target is the body of a clear message: where the payload goes.
+type target struct {
+	addr   uint64
+	handle uint32
+}
+
+const targetSize = 12
+
+func (t *target) put(b []byte) {
+	binary.LittleEndian.PutUint64(b, t.addr)
+	binary.LittleEndian.PutUint32(b[8:], t.handle)
+}
+
+func (t *target) parse(b []byte) {
+	t.addr = binary.LittleEndian.Uint64(b)
+	t.handle = binary.LittleEndian.Uint32(b[8:])
+}
+
+// hello is the body of the first message, and the private data of the
+// connection request.
+type hello struct {
+	job     uint64 // hash of the job's name
+	rank    uint32
+	size    uint32 // ranks in the job
+	eager   uint32 // payload bytes that my receive buffers take
+	credits uint32 // receive buffers that the peer may fill with data messages
+}
+
+const helloSize = 28
+
+// wireVersion changes whenever the format of this file does.
+const wireVersion = 1
+
+func (m *hello) put(b []byte) {
+	le := binary.LittleEndian
+	le.PutUint32(b, wireVersion)
+	le.PutUint64(b[4:], m.job)
+	le.PutUint32(b[12:], m.rank)
+	le.PutUint32(b[16:], m.size)
+	le.PutUint32(b[20:], m.eager)
+	le.PutUint32(b[24:], m.credits)
+}
+
+// parse decodes b, which may be any bytes, and returns the sender's version of
+// the format; the rest is valid only if that is wireVersion.
+func (m *hello) parse(b []byte) (version uint32) {
+	if len(b) < helloSize {
+		return 0
+	}
+	le := binary.LittleEndian
+	m.job = le.Uint64(b[4:])
+	m.rank = le.Uint32(b[12:])
+	m.size = le.Uint32(b[16:])
+	m.eager = le.Uint32(b[20:])
+	m.credits = le.Uint32(b[24:])
+	return le.Uint32(b)
+}

@@ -1,0 +1,120 @@
+package mplite_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/bobnet-go/bobnet/mplite"
+	"github.com/bobnet-go/bobnet/transport/sim"
+	"github.com/bobnet-go/bobnet/vipl"
+)
+
+var (
+	seedFlag  = flag.Uint64("mplite.seed", 0, "run the simulated tests under this seed only")
+	seedsFlag = flag.Int("mplite.seeds", 0, "run the simulated tests under this many seeds")
+)
+
+var bg = context.Background()
+
+// seeds calls run with one seed after another: def of them, fewer under
+// -short, or what the flags say.
+func seeds(t *testing.T, def int, run func(seed uint64) error) {
+	t.Helper()
+	first, n := uint64(1), def
+	switch {
+	case *seedFlag != 0:
+		first, n = *seedFlag, 1
+	case *seedsFlag != 0:
+		n = *seedsFlag
+	case testing.Short():
+		n = max(def/4, 1)
+	}
+	for seed := first; seed < first+uint64(n); seed++ {
+		if err := run(seed); err != nil {
+			t.Fatalf("%v\nreplay: go test ./mplite -run '%s$' -mplite.seed=%d", err, t.Name(), seed)
+		}
+	}
+}
+
+// job is a simulated segment with one station, NIC and process for each rank.
+type job struct {
+	*sim.World
+	cfg      mplite.Config
+	size     int
+	stations []*sim.Station
+	errs     []error
+}
+
+func newJob(size int, opts sim.Options, cfg mplite.Config) *job {
+	cfg.Job, cfg.Size = "test", size
+	return &job{World: sim.New(opts), cfg: cfg, size: size}
+}
+
+// start adds the processes: each opens a NIC, joins the job, runs fn, and
+// finalizes if fn returns nil.
+func (j *job) start(fn func(c *mplite.Comm) error) {
+	for rank := range j.size {
+		name := fmt.Sprintf("rank %d", rank)
+		station := j.Station(name)
+		j.stations = append(j.stations, station)
+		j.Go(name, func() {
+			nic, err := vipl.Open(&vipl.Config{Link: station, Seed: uint64(rank) + 1})
+			if err == nil {
+				err = j.rank(nic, rank, fn)
+				nic.Close()
+			}
+			if err != nil {
+				j.errs = append(j.errs, fmt.Errorf("%s at %v: %w", name, time.Duration(j.Now()-sim.Start), err))
+			}
+		})
+	}
+}
+
+func (j *job) rank(nic *vipl.NIC, rank int, fn func(c *mplite.Comm) error) error {
+	cfg := j.cfg
+	cfg.NIC, cfg.Rank = nic, rank
+	c, err := mplite.Init(&cfg)
+	if err != nil {
+		return err
+	}
+	if err := fn(c); err != nil {
+		return err
+	}
+	return c.Finalize(bg)
+}
+
+func (j *job) run() error {
+	err := j.Run()
+	return errors.Join(append(j.errs, err)...)
+}
+
+// runJob runs fn on every rank of a job and returns what went wrong anywhere.
+func runJob(size int, opts sim.Options, cfg mplite.Config, fn func(c *mplite.Comm) error) error {
+	j := newJob(size, opts, cfg)
+	j.start(fn)
+	return j.run()
+}
+
+// content returns n bytes that differ from message to message.
+func content(n int, id uint64) []byte {
+	b := make([]byte, n)
+	rng := rand.New(rand.NewPCG(id, 7))
+	for i := range b {
+		b[i] = byte(rng.Uint32())
+	}
+	return b
+}
+
+// same returns an error unless got is what content gives.
+func same(got []byte, id uint64) error {
+	if !bytes.Equal(got, content(len(got), id)) {
+		return fmt.Errorf("message %d of %d bytes is damaged", id, len(got))
+	}
+	return nil
+}

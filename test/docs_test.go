@@ -1,0 +1,121 @@
+package test
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// section returns what follows the heading in a Markdown text, up to the next
+// heading of the same or a higher level.
+func section(t *testing.T, name, heading string) string {
+	t.Helper()
+	_, after, ok := strings.Cut(readRoot(t, name), "\n"+heading+"\n")
+	if !ok {
+		t.Fatalf("%s has no heading %q", name, heading)
+	}
+	level := strings.Repeat("#", strings.IndexByte(heading, ' '))
+	end := regexp.MustCompile(`(?m)^#{1,` + fmt.Sprint(len(level)) + `} `).FindStringIndex(after)
+	if end != nil {
+		after = after[:end[0]]
+	}
+	return after
+}
+
+// firstColumn returns the code spans that start the rows of the tables in text.
+func firstColumn(text string) map[string]bool {
+	names := map[string]bool{}
+	for _, m := range regexp.MustCompile("(?m)^\\| `([^`]+)`").FindAllStringSubmatch(text, -1) {
+		names[m[1]] = true
+	}
+	return names
+}
+
+// ARCHITECTURE.md names every package, and no other.
+func TestArchitectureNamesPackages(t *testing.T) {
+	named, exist := firstColumn(section(t, "ARCHITECTURE.md", "## Packages")), packages(t)
+	for dir := range exist {
+		if !named[dir] {
+			t.Errorf("package %s is not in the table of ARCHITECTURE.md, section Packages", dir)
+		}
+	}
+	for dir := range named {
+		if !exist[dir] {
+			t.Errorf("ARCHITECTURE.md, section Packages, names %s, which does not exist", dir)
+		}
+	}
+}
+
+// ARCHITECTURE.md says why each dependency is there.
+func TestArchitectureNamesDependencies(t *testing.T) {
+	named := firstColumn(section(t, "ARCHITECTURE.md", "## Dependencies"))
+	required := map[string]bool{}
+	for _, mod := range requirements(t) {
+		required[mod] = true
+		if !named[mod] {
+			t.Errorf("go.mod requires %s: say why in ARCHITECTURE.md, section Dependencies", mod)
+		}
+	}
+	for mod := range named {
+		if !required[mod] {
+			t.Errorf("ARCHITECTURE.md, section Dependencies, names %s, which go.mod does not require", mod)
+		}
+	}
+}
+
+// Files that the documents link to exist.
+func TestLinksInDocuments(t *testing.T) {
+	link := regexp.MustCompile(`\]\(([^)#]+)\)`)
+	code := regexp.MustCompile("(?s)```.*?```")
+	for _, name := range []string{"README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md"} {
+		for _, m := range link.FindAllStringSubmatch(code.ReplaceAllString(readRoot(t, name), ""), -1) {
+			if strings.Contains(m[1], "://") {
+				continue
+			}
+			if _, err := os.Stat(filepath.Join(root, m[1])); err != nil {
+				t.Errorf("%s links to %s, which does not exist", name, m[1])
+			}
+		}
+	}
+}
+
+// The programs in README.md compile. They are laid over the module's tree for
+// one compilation, without linking, and never written there.
+func TestReadmePrograms(t *testing.T) {
+	blocks := regexp.MustCompile("(?s)```go\n(.*?)```").FindAllStringSubmatch(readRoot(t, "README.md"), -1)
+	if len(blocks) < 3 {
+		t.Fatalf("README.md has %d Go programs, want one for each layer", len(blocks))
+	}
+	where, err := filepath.Abs(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	overlay := struct{ Replace map[string]string }{map[string]string{}}
+	args := []string{"list", "-export", "-overlay", filepath.Join(t.TempDir(), "overlay.json")}
+	for i, block := range blocks {
+		file := filepath.Join(t.TempDir(), "main.go")
+		if err := os.WriteFile(file, []byte(block[1]), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		name := fmt.Sprintf("readme%d", i+1)
+		overlay.Replace[filepath.Join(where, "examples", name, "main.go")] = file
+		args = append(args, modulePath+"/examples/"+name)
+	}
+	b, err := json.Marshal(overlay)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(args[3], b, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.CommandContext(t.Context(), "go", args...)
+	cmd.Dir = root
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Errorf("the programs in README.md do not compile: %v\n%s", err, out)
+	}
+}

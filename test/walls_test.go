@@ -1,0 +1,139 @@
+package test
+
+import (
+	"go/ast"
+	"path"
+	"strings"
+	"testing"
+)
+
+// walls says which rooms each room may import. A room is a top-level directory
+// with all below it; it may always import itself, the standard library and
+// libraries of others. Rooms and arrows are drawn in ARCHITECTURE.md.
+var walls = map[string][]string{
+	"ethertype":   {},
+	"reliability": {"ethertype"},
+	"transport":   {"ethertype"},
+	"vipl":        {"ethertype", "reliability", "transport"},
+	"mplite":      {"ethertype", "reliability", "transport", "vipl"},
+	"endpoint":    {"ethertype", "reliability", "transport", "vipl"},
+	"metrics":     {"ethertype", "reliability", "transport", "vipl", "mplite", "endpoint"},
+	"internal":    {"ethertype", "reliability", "transport", "vipl", "mplite", "endpoint"},
+	"examples":    {"ethertype", "reliability", "transport", "vipl", "mplite", "endpoint", "metrics"},
+	"cmd":         {"ethertype", "reliability", "transport", "vipl", "mplite", "endpoint", "metrics", "internal", "examples"},
+	"test":        {"ethertype", "reliability", "transport", "vipl", "mplite", "endpoint", "metrics", "internal", "examples", "cmd"},
+}
+
+// testHelpers may be imported by the tests of every room.
+var testHelpers = []string{"internal/", "transport/sim", "transport/fault", "transport/linktest"}
+
+func TestImportWalls(t *testing.T) {
+	for _, s := range sources(t) {
+		room, _, _ := strings.Cut(s.dir, "/")
+		allowed, known := walls[room]
+		if !known {
+			t.Errorf("%s lies in %q, which is no room of the house", s.name, room)
+			continue
+		}
+		for _, imp := range s.imports() {
+			inside, ok := strings.CutPrefix(imp, modulePath+"/")
+			if ok && !mayImport(room, inside, allowed, s.test) {
+				t.Errorf("%s: room %s must not import %s", s.name, room, inside)
+			}
+		}
+	}
+}
+
+func mayImport(room, inside string, allowed []string, test bool) bool {
+	to, _, _ := strings.Cut(inside, "/")
+	for _, a := range append([]string{room}, allowed...) {
+		if a == to {
+			return true
+		}
+	}
+	for _, helper := range testHelpers {
+		if test && strings.HasPrefix(inside, helper) {
+			return true
+		}
+	}
+	return false
+}
+
+// pure rooms get time, randomness and bytes as arguments.
+var pure = map[string]bool{"ethertype": true, "reliability": true}
+
+func TestPureRooms(t *testing.T) {
+	banned := []string{"os", "sync", "sync/atomic", "syscall", "context", "log", "log/slog", "golang.org/x/sys/unix", "crypto/rand"}
+	for _, s := range sources(t) {
+		if room, _, _ := strings.Cut(s.dir, "/"); !pure[room] || s.test {
+			continue
+		}
+		for _, imp := range s.imports() {
+			for _, b := range banned {
+				if imp == b {
+					t.Errorf("%s imports %s, but its room is pure", s.name, imp)
+				}
+			}
+		}
+		ast.Inspect(s.file, func(n ast.Node) bool {
+			if g, ok := n.(*ast.GoStmt); ok {
+				t.Errorf("%v: a pure room starts no goroutine", fileSet.Position(g.Pos()))
+			}
+			return true
+		})
+	}
+}
+
+// clockless packages run under virtual time, so the wall clock and the global
+// source of randomness must not reach them.
+func clockless(dir string) bool {
+	room, _, _ := strings.Cut(dir, "/")
+	return pure[room] || dir == "transport/sim" || dir == "transport/fault"
+}
+
+func TestNoClock(t *testing.T) {
+	clock := []string{"Now", "Since", "Until", "After", "AfterFunc", "NewTimer", "NewTicker", "Tick", "Sleep"}
+	global := []string{"Int", "IntN", "Int64", "Int64N", "Uint32", "Uint32N", "Uint64", "Uint64N", "Float64", "Perm", "Shuffle", "N"}
+	for _, s := range sources(t) {
+		if s.test || !clockless(s.dir) {
+			continue
+		}
+		for _, use := range append(s.qualified("time", clock...), s.qualified("math/rand/v2", global...)...) {
+			t.Errorf("%v: time and randomness are arguments here", fileSet.Position(use.Pos()))
+		}
+	}
+}
+
+// Unsafe code is kept where a reader looks for it: in files whose name says so.
+func TestUnsafeFiles(t *testing.T) {
+	for _, s := range sources(t) {
+		base := strings.TrimSuffix(path.Base(s.name), ".go")
+		for _, imp := range s.imports() {
+			if imp == "C" {
+				t.Errorf("%s: the module is built without cgo", s.name)
+			}
+			if imp == "unsafe" && !s.test && !strings.HasSuffix(base, "unsafe") {
+				t.Errorf("%s imports unsafe: move what needs it to a file named *_unsafe.go", s.name)
+			}
+		}
+	}
+}
+
+// Random tests must be repeatable: they take their seed from a flag or a
+// constant, never from the global source.
+func TestSeededTests(t *testing.T) {
+	global := []string{"Int", "IntN", "Int64", "Int64N", "Uint32", "Uint64", "Float64", "Perm", "Shuffle", "N"}
+	for _, s := range sources(t) {
+		if !s.test {
+			continue
+		}
+		for _, use := range s.qualified("math/rand/v2", global...) {
+			t.Errorf("%v: draw from a seeded source and print the seed", fileSet.Position(use.Pos()))
+		}
+		for _, imp := range s.imports() {
+			if imp == "math/rand" {
+				t.Errorf("%s: use math/rand/v2 with a seed", s.name)
+			}
+		}
+	}
+}

@@ -1,0 +1,60 @@
+package fault
+
+import "github.com/bobnet-go/bobnet/transport"
+
+// Ready implements transport.Link.
+func (l *Link) Ready() bool {
+	if next := l.rxNext.Load(); next != transport.Forever && next <= l.inner.Now() {
+		return true
+	}
+	return l.inner.Ready()
+}
+
+// Wake implements transport.Link.
+func (l *Link) Wake() {
+	l.woken.Store(true)
+	l.inner.Wake()
+}
+
+// Wait implements transport.Link. It sends held frames when they are due.
+func (l *Link) Wait(until int64) error {
+	l.waits.Store(true)
+	defer l.waits.Store(false)
+	for {
+		rx, at := l.rxNext.Load(), min(until, l.txNext.Load())
+		if now := l.inner.Now(); rx <= now && rx != transport.Forever {
+			return l.openOr(nil)
+		}
+		at = min(at, rx)
+		if err := l.inner.Wait(at); err != nil {
+			return err
+		}
+		now := l.inner.Now()
+		l.sendDue(now)
+		nudged := l.nudge.Swap(false)
+		switch {
+		case l.woken.Swap(false) || now >= until:
+			return l.openOr(nil)
+		case now < at && (!nudged || l.inner.Ready()):
+			return nil
+		}
+	}
+}
+
+// sendDue sends the held frames that are due.
+func (l *Link) sendDue(now int64) {
+	if l.txNext.Load() > now {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	_ = l.flush(now) // the next Send will say
+}
+
+// openOr returns err, or ErrClosed when the link has been closed.
+func (l *Link) openOr(err error) error {
+	if l.closed.Load() {
+		return transport.ErrClosed
+	}
+	return err
+}

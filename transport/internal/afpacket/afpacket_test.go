@@ -1,0 +1,225 @@
+package afpacket
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/transport"
+	"github.com/bobnet-go/bobnet/transport/iface"
+	"golang.org/x/net/bpf"
+	"golang.org/x/sys/unix"
+)
+
+// filterVM runs the filter without its look at the packet's type, which only
+// the kernel can do.
+func filterVM(t *testing.T, ports transport.PortRange) *bpf.VM {
+	t.Helper()
+	raw, err := Filter(ethertype.Default, ports)
+	if err != nil {
+		t.Fatal(err)
+	}
+	prog, ok := bpf.Disassemble(raw)
+	if !ok {
+		t.Fatal("the filter cannot be disassembled")
+	}
+	if prog[0] != (bpf.LoadExtension{Num: bpf.ExtType}) {
+		t.Fatalf("the filter begins with %v", prog[0])
+	}
+	vm, err := bpf.NewVM(prog[3:])
+	if err != nil {
+		t.Fatal(err)
+	}
+	return vm
+}
+
+func TestFilter(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 2))
+	for _, r := range []transport.PortRange{{Lo: 1, Hi: 1}, {Lo: 1024, Hi: 2047}, {Lo: 65535, Hi: 65535}, transport.AllPorts} {
+		vm := filterVM(t, r)
+		ports := []uint16{0, 1, r.Lo - 1, r.Lo, r.Lo + 1, r.Hi - 1, r.Hi, r.Hi + 1, 65535}
+		for range 200 {
+			ports = append(ports, uint16(rng.Uint32()))
+		}
+		for _, port := range ports {
+			h := ethertype.Header{Type: ethertype.Default, Kind: ethertype.KindAck, DstPort: port}
+			f := make([]byte, ethertype.HeaderSize)
+			h.Put(f)
+			check := func(what string, want bool) {
+				t.Helper()
+				if n, err := vm.Run(f); err != nil || (n >= ethertype.MaxFrame) != want {
+					t.Errorf("ports %v, %s to port %d: %d, %v", r, what, port, n, err)
+				}
+			}
+			check("frame", port == ethertype.PortAll || r.Contains(port))
+			f[14]++
+			check("other version", false)
+			f[14]--
+			f[13]++
+			check("other EtherType", false)
+		}
+		for n := range 20 { // too short to have a port
+			if got, err := vm.Run(make([]byte, n)); got != 0 || err != nil {
+				t.Errorf("frame of %d bytes: %d, %v", n, got, err)
+			}
+		}
+	}
+}
+
+func TestBlocks(t *testing.T) {
+	next := 1
+	for b := range blocks {
+		r := block(b)
+		if int(r.Lo) != next || int(r.Lo)/BlockSize != b || int(r.Hi)/BlockSize != b {
+			t.Fatalf("block %d is %v", b, r)
+		}
+		next = int(r.Hi) + 1
+	}
+	if next != 1<<16 {
+		t.Errorf("the last block ends at %d", next-1)
+	}
+}
+
+// TestClaim needs no rights: abstract sockets are open to all. The interface
+// index is one that no machine has.
+func TestClaim(t *testing.T) {
+	const index = 1 << 30
+	claim := func(lo, hi uint16) (*Claim, error) {
+		c, err := ClaimPorts(index, "eth9", ethertype.Default, transport.PortRange{Lo: lo, Hi: hi})
+		if c != nil {
+			t.Cleanup(c.Release)
+		}
+		return c, err
+	}
+	a, err := claim(0, 0)
+	if err != nil || a.Ports != (transport.PortRange{Lo: 1024, Hi: 2047}) {
+		t.Fatalf("first claim: %+v, %v", a, err)
+	}
+	if _, err := claim(1, 1023); err != nil {
+		t.Errorf("block 0: %v", err)
+	}
+	_, err = claim(900, 5000)
+	if !errors.Is(err, unix.EADDRINUSE) || !strings.Contains(fmt.Sprint(err), "900..5000 on eth9 overlap ports 1..1023, which this process has") {
+		t.Errorf("overlap: %v", err)
+	}
+	// The refused claim holds nothing.
+	if b, err := claim(2048, 4000); err != nil || b.Ports.Hi != 4000 {
+		t.Errorf("after a refused claim: %+v, %v", b, err)
+	}
+	if c, err := claim(0, 0); err != nil || c.Ports.Lo != 4096 {
+		t.Errorf("the next free block: %+v, %v", c, err)
+	}
+	a.Release()
+	a.Release()
+	if c, err := claim(0, 0); err != nil || c.Ports.Lo != 1024 {
+		t.Errorf("a freed block: %+v, %v", c, err)
+	}
+}
+
+// TestGate counts who is inside when Shut returns.
+func TestGate(t *testing.T) {
+	for range 200 {
+		g := NewGate()
+		var inside, after atomic.Int32
+		var gone atomic.Bool
+		var all sync.WaitGroup
+		for range 4 {
+			all.Go(func() {
+				for g.Enter() {
+					inside.Add(1)
+					if gone.Load() {
+						after.Add(1)
+					}
+					inside.Add(-1)
+					g.Leave()
+				}
+			})
+		}
+		evicted := false
+		if !g.Shut(func() { evicted = true }) || !evicted || g.Open() {
+			t.Fatal("the gate did not shut")
+		}
+		if n := inside.Load(); n != 0 {
+			t.Fatalf("%d are inside a shut gate", n)
+		}
+		gone.Store(true)
+		if g.Shut(func() { t.Error("evicted twice") }) {
+			t.Fatal("the gate shut twice")
+		}
+		all.Wait()
+		if after.Load() != 0 || g.Enter() {
+			t.Fatal("somebody entered a shut gate")
+		}
+	}
+}
+
+// TestGateWaits has somebody inside who leaves only when evicted.
+func TestGateWaits(t *testing.T) {
+	for range 200 {
+		g, evict := NewGate(), make(chan struct{})
+		if !g.Enter() {
+			t.Fatal("a new gate is shut")
+		}
+		var left atomic.Bool
+		go func() {
+			<-evict
+			left.Store(true)
+			g.Leave()
+		}()
+		if g.Shut(func() { close(evict) }); !left.Load() {
+			t.Fatal("Shut returned while somebody was inside")
+		}
+	}
+}
+
+func TestOpenErrors(t *testing.T) {
+	s := &Station{Interface: iface.Interface{Name: "eth9"}}
+	for errno, want := range map[unix.Errno]struct {
+		is   error
+		says string
+	}{
+		unix.EPERM:        {transport.ErrPermission, "sudo setcap cap_net_raw=ep "},
+		unix.EACCES:       {transport.ErrPermission, "run as root"},
+		unix.ENODEV:       {transport.ErrLinkDown, "ip link show eth9"},
+		unix.ENOMEM:       {unix.ENOMEM, "fewer slots"},
+		unix.EAFNOSUPPORT: {unix.EAFNOSUPPORT, "modprobe af_packet"},
+		unix.EBUSY:        {unix.EBUSY, "eth9"},
+	} {
+		err := s.OpenError("open", errno)
+		if !errors.Is(err, want.is) || !errors.Is(err, errno) || !strings.Contains(err.Error(), want.says) {
+			t.Errorf("%v: %v", errno, err)
+		}
+	}
+	if err := s.OpenError("open", nil); err != nil {
+		t.Error(err)
+	}
+	if err := s.CheckType(unix.ARPHRD_IEEE80211); !errors.Is(err, transport.ErrInterface) {
+		t.Error(err)
+	}
+}
+
+func TestSendVerdict(t *testing.T) {
+	for errno, want := range map[unix.Errno]struct {
+		verdict Verdict
+		err     error
+	}{
+		0:             {Taken, nil},
+		unix.EINTR:    {Again, nil},
+		unix.EAGAIN:   {Full, nil},
+		unix.ENOBUFS:  {Full, nil},
+		unix.EMSGSIZE: {Stop, transport.ErrFrameSize},
+		unix.ENETDOWN: {Stop, transport.ErrLinkDown},
+		unix.ENXIO:    {Stop, transport.ErrLinkDown},
+		unix.EINVAL:   {Refuse, nil},
+		unix.EFAULT:   {Refuse, nil},
+	} {
+		if verdict, err := SendVerdict(errno); verdict != want.verdict || err != want.err {
+			t.Errorf("%v: %v, %v; want %v, %v", errno, verdict, err, want.verdict, want.err)
+		}
+	}
+}

@@ -1,0 +1,98 @@
+// Package trace wraps a link and writes a line for every frame that passes:
+//
+//	0.000000 bob0 tx 02:00:00:00:00:0a/1024 > 02:00:00:00:00:0b/1024 data last seq 7 ...
+//	0.000009 bob0 rx 02:00:00:00:00:0b/1024 > 02:00:00:00:00:0a/1024 ack ack 8
+//
+// The time is seconds of the link's clock since New. To see what really went
+// over the wire, wrap trace in fault; to see what each side meant, wrap fault
+// in trace.
+package trace
+
+import (
+	"fmt"
+	"io"
+	"sync"
+	"time"
+
+	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/transport"
+)
+
+// Link is a transport.Link that writes down what passes. Goroutines may share
+// it as transport.Link says. It allocates.
+type Link struct {
+	transport.Link
+	name string
+	base int64
+
+	mu      sync.Mutex
+	w       io.Writer // nil after an error
+	line    []byte
+	scratch []byte
+}
+
+var _ transport.Link = (*Link)(nil)
+
+// New returns a link that passes everything to link and writes a line a frame
+// to w, each with one Write. w need not be safe for goroutines unless others
+// write to it too; an error of w ends the trace, not the link. The caller uses
+// link no more; Close closes it too.
+func New(link transport.Link, w io.Writer) *Link {
+	return &Link{Link: link, name: link.Info().Interface, base: link.Now(), w: w}
+}
+
+// Info implements transport.Link.
+func (l *Link) Info() transport.Info {
+	info := l.Link.Info()
+	info.Driver = "trace+" + info.Driver
+	return info
+}
+
+// Send implements transport.Link. It writes down the frames that were taken.
+func (l *Link) Send(frames []transport.Frame) (n int, err error) {
+	now := l.Now()
+	n, err = l.Link.Send(frames)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for i := range frames[:n] {
+		l.scratch = frames[i].AppendTo(l.scratch[:0])
+		l.write(now, "tx", l.scratch)
+	}
+	return n, err
+}
+
+// Recv implements transport.Link.
+func (l *Link) Recv(views [][]byte) (n int, err error) {
+	n, err = l.Link.Recv(views)
+	if n == 0 {
+		return n, err
+	}
+	now := l.Now()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, v := range views[:n] {
+		l.write(now, "rx", v)
+	}
+	return n, err
+}
+
+// write writes the line of one frame. mu is held.
+func (l *Link) write(now int64, dir string, frame []byte) {
+	if l.w == nil {
+		return
+	}
+	l.line = fmt.Appendf(l.line[:0], "%10.6f %s %s %s\n",
+		time.Duration(now-l.base).Seconds(), l.name, dir, describe(frame))
+	if _, err := l.w.Write(l.line); err != nil {
+		l.w = nil
+	}
+}
+
+// describe returns the frame in words, or what is wrong with it.
+func describe(frame []byte) string {
+	var h ethertype.Header
+	if _, err := h.Parse(frame); err != nil {
+		return fmt.Sprintf("bad frame of %d bytes (%v): % x", len(frame), err, frame[:min(len(frame), ethertype.HeaderSize)])
+	}
+	return h.String()
+}

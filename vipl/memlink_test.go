@@ -1,0 +1,204 @@
+package vipl_test
+
+import (
+	"testing"
+
+	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/reliability"
+	"github.com/bobnet-go/bobnet/transport"
+	"github.com/bobnet-go/bobnet/vipl"
+)
+
+// memLink is one end of a wire in memory, without a kernel: what remains of a
+// benchmark over it is Bobnet's own cost. One goroutine drives both ends.
+type memLink struct {
+	peer   *memLink
+	mac    ethertype.MAC
+	mtu    int
+	slots  [][]byte
+	lens   []int
+	head   int
+	tail   int
+	lent   int
+	clock  *int64
+	frames uint64
+}
+
+const memSlots = 1024
+
+func memPair(mtu int) (a, b *memLink) {
+	clock := new(int64)
+	*clock = 1
+	end := func(last byte) *memLink {
+		l := &memLink{mac: ethertype.MAC{2, 0, 0, 0, 0, last}, mtu: mtu, clock: clock, lens: make([]int, memSlots)}
+		for range memSlots {
+			l.slots = append(l.slots, make([]byte, mtu+ethertype.EthernetSize))
+		}
+		return l
+	}
+	a, b = end(1), end(2)
+	a.peer, b.peer = b, a
+	return a, b
+}
+
+func (l *memLink) Send(frames []transport.Frame) (int, error) {
+	p := l.peer
+	for i := range frames {
+		if p.tail-p.head == memSlots {
+			return i, nil
+		}
+		slot := p.slots[p.tail%memSlots]
+		k := copy(slot, frames[i].Head)
+		for _, part := range frames[i].Body {
+			k += copy(slot[k:], part)
+		}
+		p.lens[p.tail%memSlots] = k
+		p.tail++
+		l.frames++
+	}
+	return len(frames), nil
+}
+
+func (l *memLink) Recv(views [][]byte) (int, error) {
+	l.head += l.lent
+	n := min(len(views), l.tail-l.head)
+	for i := range n {
+		k := (l.head + i) % memSlots
+		views[i] = l.slots[k][:l.lens[k]]
+	}
+	l.lent = n
+	return n, nil
+}
+
+func (l *memLink) Ready() bool            { return l.tail-l.head > l.lent }
+func (l *memLink) Wait(until int64) error { *l.clock = until; return nil }
+func (l *memLink) Wake()                  {}
+func (l *memLink) Now() int64             { *l.clock += 50; return *l.clock }
+func (l *memLink) Stats() transport.Stats { return transport.Stats{} }
+func (l *memLink) Close() error           { return nil }
+func (l *memLink) Info() transport.Info {
+	return transport.Info{Driver: "mem", Interface: "mem", MAC: l.mac, EtherType: ethertype.Default, Ports: transport.PortRange{Lo: 1024, Hi: 2047},
+		MTU: l.mtu, Slots: memSlots, Virtual: true}
+}
+
+// memVIs returns two connected VIs over a memLink.
+func memVIs(t testing.TB, mtu int, level reliability.Level) (a, b *vipl.VI) {
+	la, lb := memPair(mtu)
+	na, err := vipl.Open(&vipl.Config{Link: la, Seed: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	nb, err := vipl.Open(&vipl.Config{Link: lb, Seed: 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	attr := &vipl.Attributes{Reliability: level, EnableRDMAWrite: true}
+	l, err := na.Listen(service)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a, _ = na.CreateVI(attr, nil, nil)
+	b, _ = nb.CreateVI(attr, nil, nil)
+	if err := b.ConnectStart(l.Addr(), nil); err != nil {
+		t.Fatal(err)
+	}
+	r, err := l.Poll()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := r.AcceptStart(a); err != nil {
+		t.Fatal(err)
+	}
+	for range 10 {
+		nb.Poll()
+		na.Poll()
+	}
+	if a.State() != vipl.StateConnected || b.State() != vipl.StateConnected {
+		t.Fatal("not connected:", a.State(), b.State())
+	}
+	return a, b
+}
+
+// BenchmarkEngine measures the engine's own cost of a message one way, without
+// a kernel or a second processor: post, frame, parse, place, complete, take.
+func BenchmarkEngine(b *testing.B) {
+	for _, level := range levels {
+		b.Run(level.String(), func(b *testing.B) {
+			x, y := memVIs(b, 1500, level)
+			xin, xout := endpoint(b, x)
+			yin, yout := endpoint(b, y)
+			b.ReportAllocs()
+			b.ResetTimer()
+			for range b.N {
+				turn(b, x, y, xout, yin)
+				turn(b, y, x, yout, xin)
+			}
+			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(2*b.N), "ns/message")
+		})
+	}
+}
+
+func endpoint(b *testing.B, v *vipl.VI) (in, out *buffers) {
+	in, _ = newBuffers(v.NIC(), 4, 64)
+	out, _ = newBuffers(v.NIC(), 1, 64)
+	for i := range in.descs {
+		if err := v.PostRecv(&in.descs[i]); err != nil {
+			b.Fatal(err)
+		}
+	}
+	return in, out
+}
+
+// turn sends one message from x to y.
+func turn(b *testing.B, x, y *vipl.VI, out, in *buffers) {
+	for {
+		if _, err := x.SendDone(); err == vipl.ErrQueueEmpty {
+			break
+		} else if err == vipl.ErrNotDone {
+			b.Fatal("send not complete")
+		}
+	}
+	if err := x.PostSend(&out.descs[0]); err != nil {
+		b.Fatal(err)
+	}
+	d, err := y.RecvDone()
+	if err != nil {
+		b.Fatal(err, y.Err())
+	}
+	if err := y.PostRecv(d); err != nil {
+		b.Fatal(err)
+	}
+}
+
+// BenchmarkEngineRate measures the engine's cost of a 64-byte message in a
+// stream, both sides together.
+func BenchmarkEngineRate(b *testing.B) {
+	x, y := memVIs(b, 1500, reliability.ReliableDelivery)
+	const depth = 256
+	in, _ := newBuffers(y.NIC(), 2*depth, 64)
+	out, _ := newBuffers(x.NIC(), depth, 64)
+	for i := range in.descs {
+		y.PostRecv(&in.descs[i])
+	}
+	b.ReportAllocs()
+	b.ResetTimer()
+	for sent, got := 0, 0; got < b.N; x.NIC().Poll() {
+		for i := 0; i < depth/2 && sent < b.N; i++ {
+			if sent >= depth {
+				if _, err := x.SendDone(); err != nil {
+					break
+				}
+			}
+			x.PostSend(&out.descs[sent%depth])
+			sent++
+		}
+		for {
+			d, err := y.RecvDone()
+			if err != nil {
+				break
+			}
+			y.PostRecv(d)
+			got++
+		}
+	}
+}
