@@ -96,7 +96,25 @@ func (p *peer) arrived(h *header, payload []byte, rx *rxBuf) {
 			p.say(control{kind: kindDone, sendID: h.sendID})
 		}
 	}
+	w.repostLate()
+	w.late = rx
+	rx.in.from = p
+}
+
+// repostLate posts the receive buffer that was emptied last. That waits until
+// the next one, or until somebody polls or waits: whoever has just received
+// wants to answer first.
+func (w *world) repostLate() {
+	rx := w.late
+	if rx == nil {
+		return
+	}
+	w.late = nil
+	p := rx.in.from
 	p.repost(rx)
+	if p.owed >= p.due || p.hungry {
+		p.pump()
+	}
 }
 
 // deliver ends a receive with an eager payload.

@@ -10,7 +10,7 @@ import (
 )
 
 // sizes cross every boundary: empty, inside a frame, eager, just over, large.
-var sizes = []int{0, 1, 64, 1400, 8192, 8193, 100_000}
+var sizes = []int{0, 1, 64, 1400, 16_384, 16_385, 100_000}
 
 func TestSendRecv(t *testing.T) {
 	seeds(t, 4, func(seed uint64) error {

@@ -31,6 +31,7 @@ type world struct {
 	requests  []*Request // every one there is, by id
 	free      *Request
 	spill     spillPool
+	late      *rxBuf // emptied, not posted again yet
 	context   uint32 // next unused communicator number
 	dead      []*peer
 	fatal     error // ends everything: abort, or the NIC failed
@@ -50,6 +51,7 @@ func (w *world) step(ctx context.Context) error {
 	if w.leading || w.cq == nil {
 		return w.follow(ctx)
 	}
+	w.repostLate()
 	w.leading = true
 	w.mu.Unlock()
 	vi, recv, err := w.cq.Wait(ctx)
@@ -125,6 +127,7 @@ func (w *world) poll() {
 	if w.leading || w.cq == nil {
 		return
 	}
+	w.repostLate()
 	for range pollBatch {
 		vi, recv, err := w.cq.Done()
 		if err != nil {

@@ -112,7 +112,9 @@ func (v *VI) receiveDisconnect(h *ethertype.Header, payload []byte) {
 		return
 	}
 	if v.reliable {
-		v.takeAck(h, nil)
+		if progress, _ := v.tx.OnAck(v.nic.now, h.Ack, h.Sack, nil); progress {
+			v.completeAcked()
+		}
 	}
 	why := reason(payload[0])
 	v.enterError(why.cause(), "the peer says so", why)

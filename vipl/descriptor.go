@@ -57,7 +57,7 @@ type Descriptor struct {
 	Length uint32
 
 	total uint32 // bytes that Segs holds
-	vi    *VI    // the VI it is posted on, nil when it is the caller's
+	vi    *VI    // the VI on whose queue it is, nil when it is the caller's
 	txState
 	rxState
 }

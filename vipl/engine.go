@@ -1,6 +1,8 @@
 package vipl
 
 import (
+	"errors"
+
 	"github.com/bobnet-go/bobnet/ethertype"
 	"github.com/bobnet-go/bobnet/transport"
 )
@@ -10,9 +12,12 @@ import (
 // poll takes in the frames that have arrived, runs due timers, and sends what
 // became possible. It reports whether any frame arrived.
 func (n *NIC) poll() bool {
-	n.now = n.link.Now()
+	if !n.fresh {
+		n.now = n.link.Now()
+	}
+	n.fresh = false
 	n.lead.polled(n)
-	k, err := n.link.Recv(n.views[:])
+	k, err := n.link.Recv(n.views)
 	if err != nil {
 		n.linkError(err)
 	}
@@ -27,6 +32,9 @@ func (n *NIC) poll() bool {
 	}
 	if n.tx.n > 0 {
 		n.tx.flush(n)
+	}
+	if n.dead != nil {
+		n.bury()
 	}
 	return k > 0
 }
@@ -126,8 +134,12 @@ func (n *NIC) receiveConn(h *ethertype.Header, payload []byte) {
 		return
 	}
 	switch v.state {
-	case StateConnectPending: // data overtook the end of the handshake; it will come again
-		n.stats.drop(DropEarly)
+	case StateConnectPending:
+		if h.Kind == ethertype.KindDisconnect {
+			v.hs.finish(v, &ConnError{Local: v.Local(), Remote: v.remote, Err: ErrDisconnected, Detail: "it gave up in the middle of the handshake"})
+			return
+		}
+		n.stats.drop(DropEarly) // overtook the end of the handshake; it will come again
 	case StateError:
 		v.sendFarewell(h)
 	case StateConnected:
@@ -196,6 +208,23 @@ func (n *NIC) linkError(err error) {
 		n.failed = err
 		n.log.Warn("link error", "interface", n.info.Interface, "err", err)
 	}
+	if n.dead == nil && !n.closed && errors.Is(err, transport.ErrClosed) {
+		n.dead = err
+	}
+}
+
+// bury ends what depended on a link that somebody has closed under the NIC.
+func (n *NIC) bury() {
+	for _, v := range n.vis {
+		switch {
+		case v == nil:
+		case v.state == StateConnected:
+			v.enterError(ErrLink, n.dead.Error(), reasonSilent)
+		case v.state == StateConnectPending:
+			v.hs.finish(v, &ConnError{Local: v.Local(), Remote: v.remote, Err: ErrLink, Detail: n.dead.Error()})
+		}
+	}
+	n.lead.openAll(n)
 }
 
 // forever is the deadline of a timer that is not set.

@@ -39,7 +39,6 @@ type handshake struct {
 	interval  int64
 	fullTries int // full-size probes sent
 	shortAcks int // short probes answered
-	result    error
 }
 
 const (
@@ -53,7 +52,7 @@ const (
 func (v *VI) begin(p phase, timeout int64, data []byte) {
 	n := v.nic
 	v.state = StateConnectPending
-	v.err = nil
+	v.err, v.lastErr = nil, nil
 	v.localTag = n.tag()
 	v.hs = &handshake{phase: p, localSeq: ethertype.Seq(n.rng.Uint32()), data: data,
 		deadline: n.now + timeout, next: n.now, interval: firstRetry}
@@ -117,8 +116,11 @@ func (hs *handshake) finish(v *VI, err error) {
 		v.start()
 		return
 	}
-	hs.result = err
+	if hs.phase != phaseRequest {
+		v.sendDisconnect(reasonLeft)
+	}
 	v.lastErr = err
+	v.flushSends()
 	v.state = StateIdle
 	v.hs = nil
 	v.localTag = 0

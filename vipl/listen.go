@@ -15,14 +15,16 @@ type Listener struct {
 	port    uint16
 	queue   []*Request
 	pending map[requestKey]*Request // taken or not, until decided and a while after
+	since   int                     // requests since forget has looked
 	closed  bool
 	gate    gate
 }
 
 const (
 	backlogMax  = 256
-	decidedMax  = 1024        // decided requests that are remembered
-	decidedLife = 10 * 1000e6 // ns
+	decidedMax  = MaxVIs         // requests that are remembered
+	decidedLife = 10 * 1000e6    // ns
+	forgetEvery = decidedMax / 8 // requests between looks for those to forget
 )
 
 // requestKey tells repetitions of one request from a new one.
@@ -171,9 +173,10 @@ func (n *NIC) receiveRequest(h *ethertype.Header, payload []byte) {
 
 // forget drops decided requests that nobody can repeat any more.
 func (l *Listener) forget() {
-	if len(l.pending) < decidedMax/2 {
+	if l.since++; len(l.pending) < decidedMax/2 || l.since < forgetEvery {
 		return
 	}
+	l.since = 0
 	for k, r := range l.pending {
 		if r.decided && l.nic.now-r.at > decidedLife {
 			delete(l.pending, k)

@@ -225,6 +225,10 @@ func (n *NIC) DeregisterMem(h MemHandle) error {
 	case r.posted > 0:
 		return opError("deregister memory", ErrInvalidState, "%d posted descriptors still refer to region %v", r.posted, h)
 	}
+	if r.mapped && n.tx.n > 0 { // a full link may have left copies of frames that have arrived since
+		n.tx.flush(n)
+		n.tx.discard(n)
+	}
 	n.drop(r)
 	n.mem.free = append(n.mem.free, uint32(h)&slotMask)
 	return nil

@@ -116,7 +116,7 @@ func (n *NIC) ask(ctx context.Context, name string, l *lookup) (ethertype.Addr, 
 
 func (n *NIC) receiveName(h *ethertype.Header, payload []byte) {
 	if h.Kind == ethertype.KindQuery {
-		if port, ok := n.names.own[string(payload)]; ok {
+		if port, ok := n.names.own[string(payload)]; ok && !h.Src.IsGroup() {
 			n.sendControl(ethertype.Header{Dst: h.Src, Kind: ethertype.KindAnswer, DstPort: h.SrcPort, SrcPort: n.addr.Port},
 				[]byte{byte(port >> 8), byte(port)}, payload)
 		}

@@ -69,16 +69,18 @@ type NIC struct {
 	rng         *mrand.Rand
 	incarnation uint64
 	closed      bool
-	failed      error // the link's, once it has failed for good
+	failed      error // the link's first, for the log
+	dead        error // the link's, once somebody has closed it under the NIC
 	mem         memTable
 	vis         []*VI // by port - info.Ports.Lo
 	listeners   map[uint16]*Listener
 	numVIs      int
 	nextPort    uint16
 	now         int64 // the link's clock when the engine last read it
+	fresh       bool  // now was read less than a microsecond ago: good enough for the next poll
 	tx          txBatch
 	rxh         ethertype.Header
-	views       [transport.MaxBatch][]byte
+	views       [][]byte // as many as one poll takes
 	touched     []*VI // received something in this poll
 	held        []*VI // hold gathered messages
 	timers      timerSet
@@ -143,10 +145,7 @@ func (n *NIC) init(cfg *Config) error {
 		return opError("open NIC", ErrInvalidParameter, "%v", err)
 	}
 	n.rel = *cfg.Reliability.Resolve()
-	if n.info.Slots > 0 { // one peer alone must not be able to overrun our receive queue
-		n.rel.Window = min(n.rel.Window, max(8, n.info.Slots/2))
-		n.rel.InitialWindow = min(n.rel.InitialWindow, n.rel.Window)
-	}
+	n.limitFlight()
 	seed := cfg.Seed
 	if seed == 0 {
 		var b [8]byte
@@ -166,6 +165,29 @@ func (n *NIC) init(cfg *Config) error {
 	n.names.init()
 	n.echoes.init()
 	return nil
+}
+
+// flightBytes and burstBytes bound what is under way at a time to what stays in
+// a processor's cache between the copies of its way: beyond, larger windows
+// and batches of large frames make them slower, not faster.
+const (
+	flightBytes = 1 << 20
+	burstBytes  = 128 << 10
+	flightMin   = 16 // frames
+	burstMin    = 4  // frames
+)
+
+// limitFlight fits window and batches to the size of the link's frames.
+func (n *NIC) limitFlight() {
+	window := max(flightBytes/n.info.MTU, flightMin)
+	if n.info.Slots > 0 { // one peer alone must not be able to overrun our receive queue
+		window = min(window, max(n.info.Slots/2, 8))
+	}
+	n.rel.Window = min(n.rel.Window, window)
+	n.rel.InitialWindow = min(n.rel.InitialWindow, n.rel.Window)
+	burst := max(burstBytes/n.info.MTU, burstMin)
+	n.views = make([][]byte, min(burst, transport.MaxBatch))
+	n.tx.limit = min(burst, batchMax)
 }
 
 // minMTU is the smallest MTU on which the handshake's frames fit.
@@ -206,6 +228,7 @@ func (n *NIC) Close() error {
 	for _, v := range n.vis {
 		if v != nil {
 			v.leave()
+			v.forget()
 		}
 	}
 	n.tx.flush(n)

@@ -27,6 +27,8 @@ func (v *VI) PostSend(d *Descriptor) error {
 	}
 	d.vi = v
 	switch v.state {
+	case StateConnectPending: // goes when the connection is made
+		v.stats.Sends++
 	case StateConnected:
 		v.stats.Sends++
 		v.pump(false)
@@ -80,7 +82,7 @@ func (v *VI) admit(op string, d *Descriptor) error {
 	case v.closed || v.nic.closed:
 		return ErrClosed
 	case d.vi != nil:
-		return opError(op, ErrInvalidParameter, "the descriptor is already posted")
+		return opError(op, ErrInvalidParameter, "the descriptor is already posted, or was not taken with Done or Wait since")
 	case len(d.Segs) > MaxSegments:
 		d.Status = StatusFormatError
 		return opError(op, ErrInvalidParameter, "%d segments are over the limit of %d", len(d.Segs), MaxSegments)

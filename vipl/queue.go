@@ -58,6 +58,7 @@ func (q *queue) take() *Descriptor {
 	d := q.ring[slot]
 	q.ring[slot] = nil
 	q.head++
+	d.vi = nil
 	return d
 }
 
@@ -69,7 +70,6 @@ func (q *queue) complete(v *VI, status Status, length uint32) {
 	d.Status = status | StatusDone
 	d.Length = length
 	v.nic.mem.release(d)
-	d.vi = nil
 	if q.cq != nil {
 		q.cq.push(v, q.recv)
 	}

@@ -32,6 +32,9 @@ func (v *VI) receiveData(h *ethertype.Header, payload []byte) {
 		return
 	}
 	n := v.nic
+	if !v.takeAck(h, nil) {
+		return
+	}
 	switch v.rx.Check(h.Seq) {
 	case reliability.Duplicate:
 		n.stats.drop(DropDuplicate)
@@ -49,40 +52,41 @@ func (v *VI) receiveData(h *ethertype.Header, payload []byte) {
 			}
 		case inOrder && result == fatal:
 			v.completeReceived()
+			n.stats.drop(DropFatal)
 			v.fail(why)
-			return
+		case result == deferred:
+			n.stats.drop(DropAhead)
 		default:
 			n.stats.drop(DropNoReceive)
 		}
 	}
-	if v.state == StateConnected {
-		v.takeAck(h, nil)
-	}
 }
 
 // takeAck hands the acknowledgement that every frame carries to the sender's
-// machine and completes what it covers.
-func (v *VI) takeAck(h *ethertype.Header, more []byte) {
+// machine and completes what it covers. A frame for which it reports false is
+// not one of this connection and is dropped whole.
+func (v *VI) takeAck(h *ethertype.Header, more []byte) bool {
 	progress, valid := v.tx.OnAck(v.nic.now, h.Ack, h.Sack, more)
 	if !valid {
 		v.nic.stats.drop(DropAck)
-		return
+		return false
 	}
 	if progress {
 		v.completeAcked()
 	}
+	return true
 }
 
 // receiveAck handles KindAck: an acknowledgement on its own, or a keepalive
 // probe when it asks for one.
 func (v *VI) receiveAck(h *ethertype.Header, payload []byte) {
 	if !v.reliable {
+		v.nic.stats.drop(DropFormat)
 		return
 	}
-	if h.Flags&ethertype.FlagAckNow != 0 {
+	if v.takeAck(h, payload) && h.Flags&ethertype.FlagAckNow != 0 {
 		v.sendAck(0)
 	}
-	v.takeAck(h, payload)
 }
 
 // sendAck sends an acknowledgement on its own.

@@ -76,7 +76,7 @@ func (s *service) turn() turn {
 	defer n.mu.Unlock()
 	l := &n.lead
 	switch {
-	case n.closed:
+	case n.closed || n.dead != nil:
 		return turnClosed
 	case l.sleeping:
 		return turnAsleep
@@ -97,8 +97,8 @@ func (s *service) turn() turn {
 	if err != nil {
 		n.linkError(err)
 	}
-	if f := l.followers; len(f) > 0 { // somebody may be waiting for the link
-		f[0].wake()
+	for _, f := range l.followers { // the leader may be one of them, waiting for the link
+		f.wake()
 	}
 	if n.closed {
 		return turnClosed

@@ -90,16 +90,19 @@ func (s *spinner) yielded(now, ns int64) {
 // engine's lock.
 func (n *NIC) spinOnce(w *waiter) {
 	n.mu.Unlock()
-	for i := 0; i < spinRound && !n.link.Ready(); i++ {
+	found := false
+	for i := 0; i < spinRound && !found; i++ {
+		found = n.link.Ready()
 	}
 	var took int64
-	if w.rounds++; w.rounds%yieldEvery == 0 {
+	if w.rounds++; !found && w.rounds%yieldEvery == 0 {
 		t := n.link.Now()
 		runtime.Gosched()
 		unix.RawSyscall(unix.SYS_SCHED_YIELD, 0, 0, 0)
 		took = n.link.Now() - t
 	}
 	n.mu.Lock()
+	n.fresh = found // reading the clock again would only delay the frame
 	if took > 0 {
 		n.spin.yielded(n.now, took)
 	}

@@ -26,6 +26,7 @@ const (
 	DropLate                   // unreliable: belongs to a message that was given up
 	DropIncomplete             // unreliable: a message was given up because parts of it were lost
 	DropRDMA                   // unreliable: an RDMA write that is not allowed
+	DropFatal                  // reliable: no receive, too long, RDMA not allowed or contradictory; it ended the connection
 	DropNoListener             // a connection request nobody listens for
 	DropBacklog                // a connection request for which there was no room
 	DropUnknown                // a name or echo frame that answers nothing
@@ -34,7 +35,7 @@ const (
 
 var dropNames = [dropEnd]string{
 	"short", "format", "range", "crc", "stale", "peer", "early", "duplicate", "ahead", "no_receive",
-	"ack", "late", "incomplete", "rdma", "no_listener", "backlog", "unknown",
+	"ack", "late", "incomplete", "rdma", "fatal", "no_listener", "backlog", "unknown",
 }
 
 // String returns the reason as it appears in metrics.

@@ -71,7 +71,7 @@ func (v *VI) due() int64 {
 		return min(v.hs.next, v.hs.deadline)
 	case v.state == StateConnected && v.reliable:
 		at := min(v.tx.Deadline(), v.rx.Deadline())
-		if v.nic.tx.n == batchMax { // the link takes nothing now
+		if v.nic.tx.n == v.nic.tx.limit { // the link takes nothing now
 			at = max(at, v.nic.now+txRetry)
 		}
 		return at
@@ -103,7 +103,7 @@ func (n *NIC) runTimers() {
 	}
 	clear(t.vis[len(keep):])
 	t.vis = keep
-	t.next = min(t.next, t.sweep)
+	t.next = min(t.next, t.sweep, n.lead.wakeLate(n.now))
 }
 
 func (v *VI) runTimer() {
@@ -142,9 +142,12 @@ func (n *NIC) sweep() {
 		case silent > limit && v.probes >= probesMin:
 			v.giveUp(fmt.Sprintf("silent for %v, %d keepalive probes unanswered: is the peer running, is its interface up?",
 				time.Duration(silent).Round(time.Millisecond), v.probes))
-		case silent > int64(v.probes+1)*limit/4:
+		case silent > limit/4+int64(v.probes)*limit/16:
 			v.probes++
 			v.sendAck(ethertype.FlagAckNow)
+			if v.probes > 1 { // either the peer is dead or the path loses much
+				v.sendAck(ethertype.FlagAckNow)
+			}
 		}
 	}
 }

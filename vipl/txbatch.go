@@ -20,6 +20,7 @@ type txBatch struct {
 	bodies [batchMax][MaxSegments][]byte
 	slots  []byte
 	stride int
+	limit  int // frames in a batch, at most batchMax
 	first  int // frames before it have been taken by the link
 	n      int // frames in the batch
 	unsent []*VI
@@ -36,8 +37,8 @@ func (b *txBatch) inline() int { return b.stride - ethertype.HeaderSize }
 // slot returns the next free slot, flushing the batch when it is full; nil
 // when the link takes no more now. The slot is only occupied by add.
 func (b *txBatch) slot(n *NIC) []byte {
-	if b.n == batchMax {
-		if b.flush(n); b.n == batchMax {
+	if b.n == b.limit {
+		if b.flush(n); b.n == b.limit {
 			return nil
 		}
 	}

@@ -129,6 +129,7 @@ func (v *VI) Close() error {
 		return nil
 	}
 	v.leave()
+	v.forget()
 	n.tx.flush(n)
 	v.closed = true
 	for _, q := range []*CQ{v.sq.cq, v.rq.cq} {
@@ -179,18 +180,31 @@ func (v *VI) leave() {
 	v.gate.open(n)
 }
 
+// forget gives the descriptors that nobody has taken back to the caller.
+func (v *VI) forget() {
+	for _, q := range []*queue{&v.sq, &v.rq} {
+		for i := q.head; i != q.done; i++ {
+			q.at(i).vi = nil
+		}
+	}
+}
+
 // flushAll completes everything that is posted with StatusFlushed, oldest
 // first, and makes sure that the link no longer refers to its memory.
 func (v *VI) flushAll() {
+	v.flushSends()
+	for v.rq.done != v.rq.tail {
+		v.rq.complete(v, StatusOpReceive|StatusFlushed, 0)
+	}
+}
+
+func (v *VI) flushSends() {
 	if v.sq.done != v.sq.tail {
 		v.nic.tx.flush(v.nic)
 		v.nic.tx.discard(v.nic)
 	}
 	for v.sq.done != v.sq.tail {
 		v.sq.complete(v, v.sq.at(v.sq.done).opStatus()|StatusFlushed, 0)
-	}
-	for v.rq.done != v.rq.tail {
-		v.rq.complete(v, StatusOpReceive|StatusFlushed, 0)
 	}
 	v.cursor = txCursor{next: v.sq.tail}
 }
@@ -205,8 +219,9 @@ func (v *VI) start() {
 	v.rx.Init(&v.nic.rel, hs.remoteSeq)
 	v.loose = looseRx{next: hs.localSeq}
 	v.loose.filter.Init(hs.remoteSeq)
-	v.cursor = txCursor{next: v.sq.tail}
+	v.cursor = txCursor{next: v.sq.done} // sends posted during the handshake go first
 	v.msgIn = rxCursor{base: v.rq.done}
+	v.nic.touch(v)
 	v.gate.open(v.nic)
 	v.nic.timers.watch(v)
 	v.nic.log.Debug("connected", "local", v.Local(), "remote", v.remote, "level", v.attr.Reliability, "data", v.maxData)

@@ -19,12 +19,14 @@ import (
 // Opening it wakes all of them to look again.
 type gate struct {
 	blocked *blocker
+	opened  uint32 // times, so that a wait notices what its own poll has done
 }
 
 // blocker is a follower's place to sleep. The NIC keeps them for reuse.
 type blocker struct {
-	ch   chan struct{} // capacity 1
-	next *blocker      // at the same gate, or in the free list
+	ch    chan struct{} // capacity 1
+	next  *blocker      // at the same gate, or in the free list
+	until int64         // the leader wakes it then
 }
 
 // leadership says who drives the engine.
@@ -47,6 +49,7 @@ type waiter struct {
 	leading  bool
 	started  int64
 	rounds   int
+	busy     int         // polls that found frames
 	slept    bool        // has blocked
 	counted  bool        // the spinner has heard of it
 	stop     func() bool // ends the watch over ctx
@@ -54,6 +57,7 @@ type waiter struct {
 
 // open wakes whoever waits at g. It is called with n.mu held.
 func (g *gate) open(n *NIC) {
+	g.opened++
 	for b := g.blocked; b != nil; b = b.next {
 		b.wake()
 	}
@@ -95,16 +99,31 @@ func (l *leadership) wakeBefore(n *NIC, at int64) {
 	}
 }
 
+// busyLook is how many polls that find frames a wait makes between looks at
+// its deadline.
+const busyLook = 16
+
 // wait lets time pass for a caller that has found nothing at g, and returns
 // for it to look again. It is called with n.mu held and returns with it held.
 // The error, if any, is the end of the wait: time-out or context.
 func (n *NIC) wait(w *waiter, g *gate) error {
-	if n.poll() {
-		return nil
+	opened := g.opened
+	busy := n.poll()
+	if n.dead != nil {
+		return fmt.Errorf("vipl: wait: %w: %w", ErrLink, n.dead)
 	}
-	n.idlePoll()
 	if w.started == 0 {
 		w.started = n.now
+	}
+	if busy { // with frames for others, perhaps; so the time is looked at too
+		if w.busy++; w.busy%busyLook != 0 {
+			return nil
+		}
+		return w.expired(n)
+	}
+	n.idlePoll()
+	if g.opened != opened { // by a timer, or by what the link has taken
+		return nil
 	}
 	if err := w.expired(n); err != nil {
 		return err
@@ -191,9 +210,8 @@ func (n *NIC) follow(w *waiter, g *gate) error {
 	b.next, g.blocked = g.blocked, b
 	l.followers = append(l.followers, b)
 	w.watch(n)
-	if w.deadline != 0 {
-		n.timers.arm(n, w.deadline) // the leader wakes us then
-	}
+	b.until = w.until(n)
+	n.timers.arm(n, b.until)
 	n.mu.Unlock()
 	<-b.ch
 	n.mu.Lock()
@@ -233,14 +251,27 @@ func (n *NIC) endWait(w *waiter) {
 	if w.stop != nil {
 		w.stop()
 	}
-	if !w.leading {
-		return
+	l := &n.lead
+	if w.leading {
+		l.taken = false
+		if w.started != 0 && w.slept {
+			n.spin.slept(n.now - w.started)
+		}
 	}
-	n.lead.taken = false
-	if w.started != 0 && w.slept {
-		n.spin.slept(n.now - w.started)
+	if !l.taken && len(l.followers) > 0 { // also when a follower leaves that was meant to take over
+		l.followers[0].wake()
 	}
-	if f := n.lead.followers; len(f) > 0 {
-		f[0].wake()
+}
+
+// wakeLate wakes the followers whose time is up and returns when the next is.
+func (l *leadership) wakeLate(now int64) int64 {
+	next := int64(forever)
+	for _, b := range l.followers {
+		if b.until <= now {
+			b.wake()
+		} else {
+			next = min(next, b.until)
+		}
 	}
+	return next
 }

@@ -126,12 +126,12 @@ var demoSizes = []int{64, 256, 1 << 10, 1 << 12, 1 << 14, 1 << 16, 1 << 18, 1 <<
 
 // measure prints the table and draws the plot.
 func (c *demoCall) measure(ctx context.Context, out, errOut io.Writer) error {
-	fmt.Fprintln(out, "\nThe stacks on one veth pair, in turns, by two processes:")
+	fmt.Fprintln(out, "\nThe stacks on one veth pair, in turns, by two processes (vipl and mplite: reliable delivery):")
 	stacks := []string{"raw", "vipl", "mplite", "tcp"}
 	common := perf.Plan{Stacks: stacks, MTUs: []int{c.mtu}, Levels: []string{"delivery"}}
 	table, curves := common, common
-	table.Rounds = 7
-	curves.Rounds = 3
+	table.Rounds, table.Limit = 7, 15*time.Second
+	curves.Rounds, curves.Limit = 3, 15*time.Second
 	curves.Sizes = demoSizes
 	curves.Tests = []string{perf.Latency, perf.Bandwidth}
 	curves.Waits = []string{perf.Spin}

@@ -44,7 +44,8 @@ func (h *Half) watch(nic *vipl.NIC, comm *mplite.Comm) (forget func()) {
 	return h.Watch(nic, comm)
 }
 
-// NewHalf returns the half that talks to the other one over rw.
+// NewHalf returns the half that talks to the other one over rw. Both halves
+// may write at the same time, so rw must hold a few lines that nobody reads yet.
 func NewHalf(iface string, ip netip.Addr, rw io.ReadWriter) *Half {
 	return &Half{Interface: iface, IP: ip, ctl: newControl(rw)}
 }

@@ -66,11 +66,15 @@ func (h *Half) Measure(ctx context.Context, plan Plan, cases []Case, progress Pr
 // rounds takes Rounds good samples of every case, and makes up for dropped
 // ones in as many rounds again at most.
 func (c *coordinator) rounds(ctx context.Context) error {
+	start := time.Now()
 	for round := range 2 * c.plan.Rounds {
 		wanting := c.wanting(round)
 		for i, m := range wanting {
-			if err := ctx.Err(); err != nil {
+			if ctx.Err() != nil {
 				return context.Cause(ctx)
+			}
+			if late := c.plan.Limit > 0 && time.Since(start) > c.plan.Limit; late && round > 0 {
+				return nil
 			}
 			if err := c.take(ctx, m); err != nil {
 				return err

@@ -35,10 +35,11 @@ type Plan struct {
 	Stacks, Tests, Levels, Waits, Links []string
 
 	Sizes  []int         // bytes; nil: 64 for latency and rate, 1 MiB for bandwidth
-	MTUs   []int         // of the link; nil: 1500 (Local makes a link of each)
+	MTUs   []int         // of the links that Local makes; nil: DefaultMTU
 	Count  int           // messages in a measurement; 0: as many as fit Sample
-	Rounds int           // samples of each case; 0: 9
-	Sample time.Duration // length of a sample; 0: 30 ms
+	Rounds int           // samples of each case; 0: DefaultRounds
+	Sample time.Duration // length of a sample; 0: DefaultSample
+	Limit  time.Duration // no case gets another sample later than this; 0: Rounds alone counts
 }
 
 // withDefaults returns the plan with every empty field filled in.
@@ -103,7 +104,7 @@ func (p Plan) validateNumbers() error {
 			return fmt.Errorf("perf: MTU %d %w: want %d..%d", n, ErrPlan, ethertype.MinMTU, ethertype.MaxMTU)
 		}
 	}
-	if p.Count < 0 || p.Rounds < 0 || p.Sample < 0 {
+	if p.Count < 0 || p.Rounds < 0 || p.Sample < 0 || p.Limit < 0 {
 		return fmt.Errorf("perf: count %d, %d rounds of %v %w: none may be negative", p.Count, p.Rounds, p.Sample, ErrPlan)
 	}
 	return nil

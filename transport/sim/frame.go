@@ -1,8 +1,10 @@
 package sim
 
 import (
+	"bytes"
 	"math/bits"
 
+	"github.com/bobnet-go/bobnet/ethertype"
 	"github.com/bobnet-go/bobnet/transport"
 )
 
@@ -15,6 +17,8 @@ type frame struct {
 // poison is what a released frame holds, so that whoever reads a view after
 // its time finds a frame that no parser takes.
 const poison = 0xdb
+
+var poisoned = bytes.Repeat([]byte{poison}, ethertype.MaxFrame)
 
 // pool keeps frames for reuse, by the power of two that their capacity is, so
 // that a running world does not allocate.
@@ -49,9 +53,7 @@ func (p *pool) release(f *frame) {
 	if f.refs--; f.refs > 0 {
 		return
 	}
-	for i := range f.data {
-		f.data[i] = poison
-	}
+	copy(f.data, poisoned)
 	c := class(cap(f.data))
 	p[c] = append(p[c], f)
 }

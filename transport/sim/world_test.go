@@ -275,8 +275,8 @@ func TestGoexitEndsTheCaller(t *testing.T) {
 	if !ended {
 		t.Error("Run has returned")
 	}
-	if err := w.Sleep(1); err != nil {
-		t.Errorf("the world is no longer usable: %v", err)
+	if err := w.Sleep(1); err != nil || w.Now() != Start+1 {
+		t.Errorf("the world is no longer usable: %v at %d", err, w.Now()-Start)
 	}
 }
 
@@ -307,7 +307,7 @@ func TestWaitingOutsideReportsDeadlock(t *testing.T) {
 func TestSteadyStateDoesNotAllocate(t *testing.T) {
 	w := New(Options{Seed: seed(t), Bandwidth: 1e9, Jitter: 10, Dup: 0.1, Reorder: 0.1, Corrupt: 0.1, Loss: 0.1})
 	a, b := w.Station("a"), w.Station("b")
-	batch := []transport.Frame{to(a, b.MAC(), 1000, 1)}
+	batch := []transport.Frame{to(a, b.MAC(), 1000, 1), to(a, ethertype.Broadcast, 100, 2)}
 	views := make([][]byte, 64)
 	cycles := func() {
 		for range 2000 {

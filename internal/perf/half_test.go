@@ -1,0 +1,258 @@
+package perf
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/netip"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// fakeStack is a stack whose messages take a microsecond and go nowhere.
+type fakeStack struct {
+	openErr [2]error // of the client, of the server
+	runErr  [2]error
+	opened  *atomic.Int32 // connections that have not been closed
+}
+
+func (s fakeStack) Cases(_ *Plan, test string, mtu, size int) []Case {
+	return []Case{{Stack: "fake", Test: test, Wait: Block, MTU: mtu, Size: size}}
+}
+
+func (s fakeStack) Open(_ context.Context, h *Half, c Case) (Conn, error) {
+	i := 0
+	if h.server {
+		i = 1
+	}
+	if s.openErr[i] != nil {
+		return nil, s.openErr[i]
+	}
+	side := []string{"client", "server"}
+	if text, err := h.Exchange(side[i]); err != nil {
+		return nil, err
+	} else if text != side[1-i] {
+		return nil, fmt.Errorf("the other half is %q", text)
+	}
+	s.opened.Add(1)
+	return &fakeConn{runErr: s.runErr[i], opened: s.opened, counters: Counters{Retransmits: 1, Drops: uint64(i)}}, nil
+}
+
+type fakeConn struct {
+	runErr   error
+	opened   *atomic.Int32
+	counters Counters
+}
+
+func (c *fakeConn) PingPong(_ context.Context, rtt []int64) error {
+	for i := range rtt {
+		rtt[i] = int64(1000 + i%3)
+	}
+	return c.pass(len(rtt))
+}
+
+func (c *fakeConn) pass(n int) error {
+	for end := time.Now().Add(time.Duration(n) * time.Microsecond); time.Now().Before(end); {
+	}
+	return c.runErr
+}
+
+func (c *fakeConn) Echo(context.Context, int) error                          { return c.runErr }
+func (c *fakeConn) Stream(_ context.Context, n int) (arrived int, err error) { return n, c.pass(n) }
+func (c *fakeConn) Sink(context.Context, int) error                          { return c.runErr }
+func (c *fakeConn) Counters() Counters                                       { return c.counters }
+func (c *fakeConn) Close() error                                             { c.opened.Add(-1); return nil }
+
+// useStack makes fake the only stack for one test.
+func useStack(t *testing.T, fake fakeStack) *fakeStack {
+	t.Helper()
+	fake.opened = new(atomic.Int32)
+	saved := stacks
+	stacks = saved[:0:0]
+	stacks = append(stacks, saved[0])
+	stacks[0].name, stacks[0].stack = "fake", fake
+	t.Cleanup(func() {
+		stacks = saved
+		if n := fake.opened.Load(); n != 0 {
+			t.Errorf("%d connections were left open", n)
+		}
+	})
+	return &fake
+}
+
+// quick is a plan of three samples of a millisecond for each test.
+var quick = Plan{Rounds: 3, Sample: time.Millisecond}
+
+// controlPair returns both ends of a control channel.
+func controlPair(t *testing.T) (a, b net.Conn) {
+	t.Helper()
+	files, err := socketpair()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var ends [2]net.Conn
+	for i, f := range files {
+		if ends[i], err = fileConn(f); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { ends[i].Close() })
+	}
+	return ends[0], ends[1]
+}
+
+// measure runs both halves over a socket pair and returns what each of them did.
+func measure(t *testing.T, plan Plan) (records []Record, clientErr, serverErr error) {
+	t.Helper()
+	a, b := controlPair(t)
+	served := make(chan error)
+	go func() {
+		served <- NewHalf("", netip.Addr{}, b).Serve(t.Context())
+		b.Close()
+	}()
+	records, clientErr = NewHalf("", netip.Addr{}, a).Measure(t.Context(), plan, plan.Cases(1500), nil)
+	a.Close()
+	return records, clientErr, <-served
+}
+
+func TestMeasure(t *testing.T) {
+	useStack(t, fakeStack{})
+	records, err, serverErr := measure(t, quick)
+	if err != nil || serverErr != nil {
+		t.Fatal(err, serverErr)
+	}
+	if len(records) != len(Tests) {
+		t.Fatalf("%d records, want one of each test: %+v", len(records), records)
+	}
+	for i, r := range records {
+		if r.Test != Tests[i] || r.Count < 3*minMessages {
+			t.Errorf("record %d is of %s with %d messages", i, r.Test, r.Count)
+		}
+		samples := r.Retransmits / 2 // each half counts one a sample
+		if samples < 2 || r.Drops != samples {
+			t.Errorf("%s: %d retransmits and %d drops, want 2 and 1 for each sample", r.Test, r.Retransmits, r.Drops)
+		}
+	}
+	if r := records[0]; r.Min != 0.5 || r.P50 != 0.5005 || r.P99 != 0.501 || r.Mbits+r.Rate != 0 {
+		t.Errorf("latency of round trips of 1000, 1001 and 1002 ns: %+v", r)
+	}
+	if r := records[1]; r.Mbits <= 0 || r.Mbits > 8.4e6 || r.P50+r.Rate != 0 {
+		t.Errorf("bandwidth of a message of 1 MiB a microsecond: %+v", r)
+	}
+	if r := records[2]; r.Rate <= 0 || r.Rate > 1e6 || r.P50+r.Mbits != 0 {
+		t.Errorf("rate of a message a microsecond: %+v", r)
+	}
+}
+
+func TestMeasureCounts(t *testing.T) {
+	useStack(t, fakeStack{})
+	plan := quick
+	plan.Count = 10
+	records, err, _ := measure(t, plan)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range records {
+		if r.Count%4 != 0 || r.Count > 2*plan.Rounds*4 {
+			t.Errorf("%s: %d messages, want 4 a sample", r.Test, r.Count)
+		}
+	}
+}
+
+func TestMeasureSurvivesFailures(t *testing.T) {
+	broken := errors.New("it is broken")
+	for name, fake := range map[string]fakeStack{
+		"client cannot open": {openErr: [2]error{broken, nil}},
+		"server cannot open": {openErr: [2]error{nil, broken}},
+		"neither can open":   {openErr: [2]error{broken, broken}},
+		"client cannot run":  {runErr: [2]error{broken, nil}},
+		"server cannot run":  {runErr: [2]error{nil, broken}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			useStack(t, fake)
+			records, err, serverErr := measure(t, quick)
+			if len(records) != 0 || err == nil {
+				t.Fatalf("records %+v, error %v", records, err)
+			}
+			for _, want := range []string{"fake latency 64 B", "fake bandwidth 1048576 B", broken.Error()} {
+				if !strings.Contains(err.Error(), want) {
+					t.Errorf("error %q does not say %q", err, want)
+				}
+			}
+			if serverErr != nil {
+				t.Errorf("the server ended with %v", serverErr)
+			}
+		})
+	}
+}
+
+func TestMeasureWithoutServer(t *testing.T) {
+	useStack(t, fakeStack{})
+	a, b := controlPair(t)
+	b.Close()
+	records, err := NewHalf("", netip.Addr{}, a).Measure(t.Context(), quick, quick.Cases(1500), nil)
+	if !errors.Is(err, errControl) || len(records) != 0 {
+		t.Errorf("records %v, error %v, want errControl", records, err)
+	}
+}
+
+func TestServeRefuses(t *testing.T) {
+	useStack(t, fakeStack{})
+	for name, line := range map[string]string{
+		"a run before open": `{"op":"run","case":{"stack":"fake"},"count":1}`,
+		"an unknown word":   `{"op":"dance"}`,
+		"no JSON":           `hello`,
+	} {
+		in := struct {
+			io.Reader
+			io.Writer
+		}{strings.NewReader(line + "\n"), io.Discard}
+		if err := NewHalf("", netip.Addr{}, in).Serve(t.Context()); !errors.Is(err, errControl) {
+			t.Errorf("%s: %v, want errControl", name, err)
+		}
+	}
+}
+
+func TestMeasureStops(t *testing.T) {
+	useStack(t, fakeStack{})
+	a, b := controlPair(t)
+	defer a.Close()
+	go func() {
+		NewHalf("", netip.Addr{}, b).Serve(context.Background())
+		b.Close()
+	}()
+	ctx, cancel := context.WithCancelCause(t.Context())
+	enough := errors.New("enough")
+	var seen []string
+	_, err := NewHalf("", netip.Addr{}, a).Measure(ctx, quick, quick.Cases(1500), func(done, total int, last Case) {
+		seen = append(seen, fmt.Sprint(last.Test, done, total))
+		if done == 2 {
+			cancel(enough)
+		}
+	})
+	if !errors.Is(err, enough) {
+		t.Errorf("error %v, want the cause of the cancellation", err)
+	}
+	if want := []string{"latency1 9", "bandwidth2 9"}; !slices.Equal(seen, want) {
+		t.Errorf("progress %q, want %q", seen, want)
+	}
+}
+
+func TestLimit(t *testing.T) {
+	useStack(t, fakeStack{})
+	plan := quick
+	plan.Limit = time.Nanosecond
+	records, err, _ := measure(t, plan)
+	if err != nil && !errors.Is(err, errNoSample) {
+		t.Fatal(err)
+	}
+	for _, r := range records {
+		if r.Retransmits != 2 {
+			t.Errorf("%s: %d samples, want 1", r.Test, r.Retransmits/2)
+		}
+	}
+}

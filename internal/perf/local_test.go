@@ -1,0 +1,135 @@
+package perf
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/bobnet-go/bobnet/internal/lab"
+)
+
+// halfEnv makes this test program a half.
+const halfEnv = "PERF_TEST_HALF"
+
+var errNoLab error // why labs cannot be made
+
+func TestMain(m *testing.M) {
+	if os.Getenv(halfEnv) != "" {
+		if err := RunHalf(context.Background(), nil); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return
+	}
+	errNoLab = lab.ReexecIfNeeded()
+	os.Exit(m.Run())
+}
+
+// local runs Local with this program as halves.
+func local(t *testing.T, plan Plan, profiles Profiles) ([]Record, error) {
+	t.Helper()
+	if errors.Is(errNoLab, lab.ErrForbidden) {
+		t.Skipf("needs CAP_SYS_ADMIN and CAP_NET_ADMIN: %v", errNoLab)
+	} else if errNoLab != nil {
+		t.Fatal(errNoLab)
+	}
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return Local(t.Context(), plan, LocalConfig{
+		Half:     []string{self},
+		Profiles: profiles,
+		Lab:      func(*lab.Lab) ([]string, func(), error) { return []string{halfEnv + "=1"}, func() {}, nil },
+		Log:      slog.New(slog.DiscardHandler),
+	})
+}
+
+// TestLocal measures every stack in every way, briefly, and the other link and
+// large frames a little.
+func TestLocal(t *testing.T) {
+	briefly := Plan{Rounds: 1, Sample: time.Millisecond}
+	all, other, latency := briefly, briefly, briefly
+	other.MTUs, other.Links = []int{9000, 65535}, []string{"packet"}
+	other.Tests, other.Waits, other.Levels = []string{Bandwidth}, []string{Spin}, []string{"reception"}
+	latency.Tests = []string{Latency}
+	if testing.Short() {
+		checkLocal(t, latency)
+		return
+	}
+	checkLocal(t, all)
+	checkLocal(t, other)
+}
+
+func checkLocal(t *testing.T, plan Plan) {
+	t.Helper()
+	records, err := local(t, plan, Profiles{})
+	if err != nil && !errors.Is(err, errNoSample) && !strings.Contains(err.Error(), errNoSample.Error()) {
+		t.Error(err)
+	}
+	var want []Case
+	for _, mtu := range plan.withDefaults().MTUs {
+		want = append(want, plan.Cases(mtu)...)
+	}
+	if len(want) < 8 {
+		t.Fatalf("only %d cases", len(want))
+	}
+	for _, r := range records {
+		i := slices.Index(want, r.Case)
+		if i < 0 {
+			t.Errorf("%v was not asked for, or is out of order", r.Case)
+			continue
+		}
+		want = want[i+1:]
+		checkRecord(t, r)
+	}
+	if len(records) == 0 {
+		t.Error("nothing was measured")
+	}
+}
+
+func checkRecord(t *testing.T, r Record) {
+	t.Helper()
+	latency := r.Min > 0 && r.P50 >= r.Min && r.P99 >= r.P50
+	for test, has := range map[string]bool{Latency: latency, Bandwidth: r.Mbits > 0, Rate: r.Rate > 0} {
+		if has != (test == r.Test) {
+			t.Errorf("%v: %+v", r.Case, r)
+		}
+	}
+	if r.Count < minMessages {
+		t.Errorf("%v: only %d messages", r.Case, r.Count)
+	}
+}
+
+func TestLocalWritesProfiles(t *testing.T) {
+	dir := t.TempDir()
+	profiles := Profiles{CPU: filepath.Join(dir, "cpu.pprof"), Memory: filepath.Join(dir, "mem.pprof")}
+	plan := Plan{Stacks: []string{"tcp"}, Tests: []string{Latency}, Rounds: 1, Sample: time.Millisecond}
+	if _, err := local(t, plan, profiles); err != nil && !errors.Is(err, errNoSample) {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"cpu.pprof", "cpu-server.pprof", "mem.pprof", "mem-server.pprof"} {
+		if info, err := os.Stat(filepath.Join(dir, name)); err != nil || info.Size() == 0 {
+			t.Errorf("%s: %v, %+v", name, err, info)
+		}
+	}
+}
+
+func TestLocalStops(t *testing.T) {
+	ctx, cancel := context.WithCancelCause(t.Context())
+	enough := errors.New("enough")
+	cancel(enough)
+	if _, err := Local(ctx, Plan{}, LocalConfig{Half: []string{"true"}, Log: slog.New(slog.DiscardHandler)}); !errors.Is(err, enough) {
+		t.Errorf("error %v, want the cause of the cancellation", err)
+	}
+	if _, err := Local(t.Context(), Plan{Tests: []string{"jitter"}}, LocalConfig{}); !errors.Is(err, ErrPlan) {
+		t.Errorf("error %v, want ErrPlan", err)
+	}
+}

@@ -1,0 +1,77 @@
+package perf
+
+import (
+	"bytes"
+	"image/png"
+	"strings"
+	"testing"
+)
+
+var tableRecords = []Record{
+	{Case: Case{Stack: "raw", Test: Latency, Wait: Spin, Link: "ring", MTU: 1500, Size: 64}, P50: 1.5, P99: 2, Min: 1.4, LineNs: 55.4},
+	{Case: Case{Stack: "vipl", Test: Latency, Reliability: "delivery", Wait: Spin, Link: "ring", MTU: 1500, Size: 64}, P50: 1.8, P99: 2.5, Min: 1.6, LineNs: 56},
+	{Case: Case{Stack: "vipl", Test: Latency, Reliability: "delivery", Wait: Block, Link: "packet", MTU: 1500, Size: 64}, P50: 24, P99: 40, Min: 20, LineNs: 55},
+	{Case: Case{Stack: "tcp", Test: Latency, Wait: Block, MTU: 1500, Size: 64}, P50: 30, P99: 60, Min: 25, LineNs: 55},
+	{Case: Case{Stack: "raw", Test: Bandwidth, Wait: Spin, Link: "ring", MTU: 1500, Size: 1 << 20}, Mbits: 6000, LineNs: 55},
+	{Case: Case{Stack: "tcp", Test: Bandwidth, Wait: Block, MTU: 1500, Size: 1 << 20}, Mbits: 24000, Retransmits: 2, Drops: 1, LineNs: 55},
+}
+
+const wantTable = `latency, 64 B messages, MTU 1500
+        stack     level   wait  p50 us  p99 us  min us  x raw  x tcp  line ns
+          raw         -   spin    1.50    2.00    1.40   1.00   0.05       55
+         vipl  delivery   spin    1.80    2.50    1.60   1.20   0.06       56
+  vipl/packet  delivery  block   24.00   40.00   20.00      -   0.80       55
+          tcp         -  block   30.00   60.00   25.00      -   1.00       55
+
+bandwidth, 1 MiB messages, MTU 1500
+  stack  level   wait  Mbit/s  sent again  drops  x raw  x tcp  line ns
+    raw      -   spin    6000           0      0   1.00   0.25       55
+    tcp      -  block   24000           2      1      -   1.00       55
+
+`
+
+const wantSummary = `        stack  waits by  one way, 64 B  x tcp  bandwidth, 1 MiB  x tcp
+          raw  spinning        1.50 us   0.05       6000 Mbit/s   0.25
+         vipl  spinning        1.80 us   0.06                 -      -
+  vipl/packet  blocking       24.00 us   0.80                 -      -
+          tcp  blocking       30.00 us   1.00      24000 Mbit/s   1.00
+
+`
+
+func TestTables(t *testing.T) {
+	var table, summary strings.Builder
+	if err := WriteTable(&table, tableRecords); err != nil {
+		t.Fatal(err)
+	}
+	if table.String() != wantTable {
+		t.Errorf("table is\n%s\nwant\n%s", table.String(), wantTable)
+	}
+	if err := WriteSummary(&summary, tableRecords); err != nil {
+		t.Fatal(err)
+	}
+	if summary.String() != wantSummary {
+		t.Errorf("summary is\n%s\nwant\n%s", summary.String(), wantSummary)
+	}
+}
+
+func TestWritePlot(t *testing.T) {
+	lines := series(tableRecords, Latency)
+	if len(lines) != 4 || lines[1].Name != "vipl, spinning" || lines[2].Name != "vipl/packet, blocking" {
+		t.Errorf("lines %+v", lines)
+	}
+	var out bytes.Buffer
+	if err := WritePlot(&out, tableRecords); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := png.Decode(&out); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestByteCount(t *testing.T) {
+	for n, want := range map[int]string{1: "1 B", 64: "64 B", 1000: "1000 B", 1024: "1 KiB", 1536: "1536 B", 1 << 20: "1 MiB", 3 << 20: "3 MiB"} {
+		if got := byteCount(n); got != want {
+			t.Errorf("byteCount(%d) = %q, want %q", n, got, want)
+		}
+	}
+}

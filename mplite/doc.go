@@ -1,0 +1,107 @@
+// Package mplite passes messages between the ranks of a parallel program: the
+// MP_Lite subset of MPI under Go names, over vipl's virtual interfaces.
+//
+// A job is a number of processes, the ranks, each of which calls Init, gets a
+// communicator of all of them, talks through it, and calls Finalize:
+//
+//	c, err := mplite.Init(nil) // rank, size and job name from the environment
+//	if err != nil { ... }
+//	next, prev := (c.Rank()+1)%c.Size(), (c.Rank()+c.Size()-1)%c.Size()
+//	_, err = mplite.Sendrecv(ctx, c, right, next, 0, left, prev, 0)
+//	err = mplite.Allreduce(ctx, c, nil, residual, mplite.Max[float64]())
+//	err = c.Finalize(ctx)
+//
+// Methods of Comm move bytes; functions of the same names move elements of any
+// numeric type and make byte orders right at the receiver. Every blocking call
+// takes a context, which ends it. Ranks find each other on the segment by the
+// job's name; nobody types addresses.
+//
+// # Matching
+//
+// A receive names a source and a tag, or AnySource and AnyTag. Messages with
+// the same source, tag and communicator are received in the order in which
+// they were sent; a wildcard takes the oldest message that has arrived. A
+// message may be shorter than the receive (Status.Count); a longer one fills
+// the buffer and gives a TruncateError, which disturbs no later message.
+// Messages of different communicators never match each other, and those of
+// collectives have a context that no user tag reaches.
+//
+// # Eager and rendezvous
+//
+// Messages up to the receiver's Config.EagerSize are copied into a registered
+// bounce buffer, so that Send returns at once, and from the receive buffer to
+// the user's, so that a small message is one frame and two copies of little.
+// Longer ones are announced; the receiver registers the user's buffer and the
+// sender writes into it by RDMA, straight from its own memory: no copy but the
+// network's. A receive that is posted early makes that overlap with work.
+//
+// Each receive buffer is a credit. Senders spend credits, receivers return
+// them on the back of their own messages, or in a message of their own when
+// half are owed. Unexpected messages stay in their receive buffers, without a
+// copy and without returning the credit, until they hold half of them; then
+// they move to a pool of Config.SpillLimit bytes, so that a message with
+// another tag still gets through; when that is full, credits stay away and the
+// sender waits. Memory is bounded whatever peers do, and messages that make
+// the protocol itself go round have credits of their own (see peer.go), so
+// that a flood cannot block a rendezvous.
+//
+// # Progress
+//
+// Whoever waits drives the protocol, as do Test, Iprobe and every call that
+// finds no credit. A matching receive is only noticed in such a call, but
+// data, acknowledgements and RDMA move meanwhile: vipl sees to that. Any
+// number of goroutines may call at the same time; one waits on the completion
+// queue, the others for it.
+//
+// # Collectives
+//
+// The algorithm depends on the number of ranks n and the size only, so results
+// of floating-point reductions are the same bits on all ranks and in every
+// run. Operands keep the order of the ranks, except where the table says
+// commutative; operations that are not commutative then use the one above.
+//
+//	Barrier         dissemination
+//	Bcast           < 128 KiB or n < 4   binomial tree
+//	                else                 scatter and ring allgather (van de Geijn)
+//	Reduce          < 16 KiB, n < 3, or fewer elements than ranks
+//	                                     binomial tree (commutative: rooted at root, else at 0)
+//	                else                 recursive halving, gather
+//	Allreduce       < 16 KiB, or fewer elements than ranks
+//	                                     recursive doubling
+//	                >= 256 KiB, n no power of two, commutative
+//	                                     ring reduce-scatter and allgather
+//	                else                 recursive halving and doubling (Rabenseifner)
+//	Gather, Scatter parts <= 4 KiB       binomial tree
+//	                else, and the v forms  direct
+//	Allgather       <= 16 KiB in all     Bruck
+//	                else, and the v form   ring
+//	Alltoall        parts <= 256 B, n >= 8  Bruck
+//	                else, and the v form   pairwise exchange
+//	ReduceScatter   >= 16 KiB, commutative  pairwise exchange
+//	                else                 allreduce, own part kept
+//	Scan, Exscan    recursive doubling
+//
+// All ranks of a communicator call its collectives in the same order, one at a
+// time. A collective that ends in an error leaves the buffers undefined; when
+// that was the end of a context, so is the communicator's further use.
+//
+// # Failure
+//
+// A rank that ends without Finalize, or does not answer for
+// Config.PeerTimeout, is dead. The first to notice tells all others. Every
+// operation with it, every pending receive from AnySource on a communicator it
+// is in, and every collective there ends with a RankError that names it; the
+// living can go on talking, and use communicators that it was not in. Abort
+// ends all ranks' operations with an AbortError.
+//
+// # Decisions
+//
+// One completion queue serves both queues of all connections: waiting for a
+// send must also notice what others send, and vipl waits on one queue. Send
+// completions cost an entry each, but it is taken while the answer is under
+// way. Rendezvous end by the immediate data of the last write and not by a
+// further message. Header fields have a fixed byte order and payloads the
+// sender's, so only foreign payloads pay for swapping. The mesh is complete
+// from Init on: an error then names who is missing, and no first message is
+// slow.
+package mplite

@@ -1,0 +1,154 @@
+package mplite
+
+import "context"
+
+// Algorithms runs every algorithm of every reduction, whatever the sizes, on a
+// copy of send, and hands the result to got with what it is of: the reduction
+// over all ranks at every rank, or at root only.
+func Algorithms(ctx context.Context, c *Comm, send []uint64, op Op[uint64], root int, got func(name string, result []uint64) error) error {
+	all := func(f func(x *coll, v []uint64, op Op[uint64]) error) func(x *coll) ([]uint64, error) {
+		return func(x *coll) ([]uint64, error) {
+			v := append([]uint64(nil), send...)
+			return v, f(x, v, op)
+		}
+	}
+	rooted := func(f func(x *coll, send, recv []uint64, op Op[uint64], root int) error) func(x *coll) ([]uint64, error) {
+		return func(x *coll) ([]uint64, error) {
+			v := make([]uint64, len(send))
+			if err := f(x, send, v, op, root); err != nil || x.rank != root {
+				return nil, err
+			}
+			return v, nil
+		}
+	}
+	algorithms := []struct {
+		name string
+		run  func(x *coll) ([]uint64, error)
+	}{
+		{"allreduceDoubling", all(allreduceDoubling[uint64])},
+		{"allreduceHalving", all(allreduceHalving[uint64])},
+		{"reduceTree", rooted(reduceTree[uint64])},
+		{"reduceHalving", rooted(reduceHalving[uint64])},
+	}
+	if op.commutative {
+		algorithms = append(algorithms, struct {
+			name string
+			run  func(x *coll) ([]uint64, error)
+		}{"allreduceRing", all(allreduceRing[uint64])})
+	}
+	for _, a := range algorithms {
+		x, err := c.begin(ctx, CollAllreduce, 8)
+		if err != nil {
+			return err
+		}
+		v, err := a.run(&x)
+		if err == nil && v != nil {
+			err = got(a.name, v)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Movers runs every algorithm of the collectives that only move bytes, each
+// rank contributing send, whose contents part tells for any rank.
+func Movers(ctx context.Context, c *Comm, n, root int, part func(rank int) []byte, same func(name string, got, want []byte) error) error {
+	var everything []byte
+	for r := range c.Size() {
+		everything = append(everything, part(r)...)
+	}
+	mine := part(c.Rank())
+	for _, a := range []struct {
+		name string
+		run  func(x *coll) (got, want []byte, err error)
+	}{
+		{"bcastTree", func(x *coll) ([]byte, []byte, error) { return x.bcastWith(x.bcastTree, root, part(root)) }},
+		{"bcastScatter", func(x *coll) ([]byte, []byte, error) {
+			return x.bcastWith(func(b []byte, root int) error { return x.bcastScatter(b, root, 1) }, root, part(root))
+		}},
+		{"gatherTree", func(x *coll) ([]byte, []byte, error) {
+			recv := make([]byte, len(everything))
+			return x.atRoot(root, recv, everything, x.gatherTree(mine, recv, root))
+		}},
+		{"gatherDirect", func(x *coll) ([]byte, []byte, error) {
+			recv := make([]byte, len(everything))
+			return x.atRoot(root, recv, everything, x.gatherDirect(mine, recv, layout{block: n}, root))
+		}},
+		{"scatterTree", func(x *coll) ([]byte, []byte, error) {
+			recv := make([]byte, n)
+			return recv, mine, x.scatterTree(everything, recv, root)
+		}},
+		{"scatterDirect", func(x *coll) ([]byte, []byte, error) {
+			recv := make([]byte, n)
+			return recv, mine, x.scatterDirect(everything, recv, layout{block: n}, root)
+		}},
+		{"allgatherRing", func(x *coll) ([]byte, []byte, error) {
+			recv := make([]byte, len(everything))
+			copy(recv[n*x.rank:], mine)
+			return recv, everything, x.allgatherRing(recv, layout{block: n})
+		}},
+		{"allgatherBruck", func(x *coll) ([]byte, []byte, error) {
+			recv := make([]byte, len(everything))
+			copy(recv[n*x.rank:], mine)
+			return recv, everything, x.allgatherBruck(recv)
+		}},
+		{"alltoallPairs", func(x *coll) ([]byte, []byte, error) {
+			send, want := x.crossing(part)
+			recv := make([]byte, len(send))
+			return recv, want, x.alltoallPairs(send, recv, layout{block: n}, layout{block: n})
+		}},
+		{"alltoallBruck", func(x *coll) ([]byte, []byte, error) {
+			send, want := x.crossing(part)
+			recv := make([]byte, len(send))
+			return recv, want, x.alltoallBruck(send, recv, n)
+		}},
+	} {
+		x, err := c.begin(ctx, CollBcast, 1)
+		if err != nil {
+			return err
+		}
+		got, want, err := a.run(&x)
+		if err == nil {
+			err = same(a.name, got, want)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (x *coll) bcastWith(f func(b []byte, root int) error, root int, want []byte) (got, _ []byte, err error) {
+	b := make([]byte, len(want))
+	if x.rank == root {
+		copy(b, want)
+	}
+	return b, want, f(b, root)
+}
+
+func (x *coll) atRoot(root int, got, want []byte, err error) ([]byte, []byte, error) {
+	if x.rank != root {
+		return nil, nil, err
+	}
+	return got, want, err
+}
+
+// crossing is an all-to-all in which part 100*from+to goes between two ranks.
+func (x *coll) crossing(part func(int) []byte) (send, want []byte) {
+	for r := range x.size {
+		send = append(send, part(100*x.rank+r)...)
+		want = append(want, part(100*r+x.rank)...)
+	}
+	return send, want
+}
+
+// SendForged sends as a host of the other byte order would: buf, already in
+// that order, with the flag that says so.
+func SendForged[T Number](ctx context.Context, c *Comm, buf []T, dst, tag int) error {
+	unit := unitOf[T]()
+	b := append([]byte(nil), asBytes(buf)...)
+	swap(b, unit)
+	return c.send(ctx, b, dst, tag, spec{context: c.context, unit: unit, flags: hostBig ^ flagBig})
+}

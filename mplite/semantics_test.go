@@ -1,0 +1,417 @@
+package mplite_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/bobnet-go/bobnet/mplite"
+	"github.com/bobnet-go/bobnet/transport/sim"
+	"github.com/bobnet-go/bobnet/vipl"
+)
+
+func contains(err error, text string) bool { return err != nil && strings.Contains(err.Error(), text) }
+
+func check(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestOrder: messages of random sizes, eager and not, with one tag, arrive in
+// the order sent, whether received by source or not.
+func TestOrder(t *testing.T) {
+	seeds(t, 8, func(seed uint64) error {
+		opts := sim.Options{Seed: seed, Loss: 0.03, Reorder: 0.1}
+		return runJob(3, opts, small, func(c *mplite.Comm) error {
+			const n = 200
+			if c.Rank() != 0 {
+				rng := rand.New(rand.NewPCG(seed, uint64(c.Rank())))
+				for i := range n {
+					b := content(rng.IntN(2000), uint64(i))
+					if err := c.Send(bg, append(b, byte(i)), 0, rng.IntN(2)); err != nil {
+						return err
+					}
+				}
+				return nil
+			}
+			next := [3]int{}
+			buf := make([]byte, 3000)
+			for range 2 * n {
+				st, err := c.Recv(bg, buf, mplite.AnySource, mplite.AnyTag)
+				if err != nil {
+					return err
+				}
+				if got := int(buf[st.Count-1]); got != next[st.Source]%256 {
+					return fmt.Errorf("got message %d of rank %d, want %d", got, st.Source, next[st.Source])
+				}
+				if err := same(buf[:st.Count-1], uint64(next[st.Source])); err != nil {
+					return err
+				}
+				next[st.Source]++
+			}
+			return nil
+		})
+	})
+}
+
+// TestRandomTraffic: every rank sends every other one messages of all kinds,
+// and receives them with non-blocking receives posted in any order.
+func TestRandomTraffic(t *testing.T) {
+	seeds(t, 8, func(seed uint64) error {
+		opts := sim.Options{Seed: seed, Loss: 0.02, Dup: 0.02, Reorder: 0.05}
+		return runJob(4, opts, small, func(c *mplite.Comm) error {
+			rng := rand.New(rand.NewPCG(seed, uint64(c.Rank())))
+			const n = 40
+			size := func(from, to, tag int) int { return (from*977 + to*331 + tag*613) % 3000 }
+			var reqs []*mplite.Request
+			bufs := map[int][]byte{}
+			for _, i := range rng.Perm(2 * n * 3) {
+				peer, tag := (c.Rank()+1+i%3)%4, i/6
+				var r *mplite.Request
+				var err error
+				switch {
+				case i/3%2 == 0:
+					b := content(size(c.Rank(), peer, tag), uint64(tag))
+					if tag%3 == 0 {
+						r, err = c.Issend(b, peer, tag)
+					} else {
+						r, err = c.Isend(b, peer, tag)
+					}
+				default:
+					b := make([]byte, size(peer, c.Rank(), tag))
+					bufs[peer*1000+tag] = b
+					r, err = c.Irecv(b, peer, tag)
+				}
+				if err != nil {
+					return err
+				}
+				reqs = append(reqs, r)
+			}
+			for {
+				i, _, err := mplite.Waitany(bg, reqs)
+				if err != nil {
+					return err
+				}
+				if i < 0 {
+					break
+				}
+			}
+			for key, b := range bufs {
+				if err := same(b, uint64(key%1000)); err != nil {
+					return fmt.Errorf("from rank %d: %w", key/1000, err)
+				}
+			}
+			if s := c.Snapshot(); s.SpillBytes != 0 || s.Strays != 0 {
+				return fmt.Errorf("left over: %+v", s)
+			}
+			return nil
+		})
+	})
+}
+
+// TestFlood: far more unexpected messages than there is room for push back on
+// the sender and are all received in the end, while a control message of a
+// rendezvous the other way gets through.
+func TestFlood(t *testing.T) {
+	cfg := mplite.Config{EagerSize: 256, Credits: 4, SpillLimit: 4 << 10}
+	err := runJob(2, sim.Options{}, cfg, func(c *mplite.Comm) error {
+		const n = 500
+		big := make([]byte, 10_000)
+		if c.Rank() == 0 {
+			var reqs []*mplite.Request
+			for i := range n {
+				r, err := c.Isend(content(200, uint64(i)), 1, 1)
+				if err != nil {
+					return err
+				}
+				reqs = append(reqs, r)
+			}
+			if _, err := c.Recv(bg, big, 1, 2); err != nil { // while all credits are spent
+				return err
+			}
+			if err := same(big, 99); err != nil {
+				return err
+			}
+			if err := mplite.Waitall(bg, reqs, nil); err != nil {
+				return err
+			}
+			if s := c.Snapshot(); s.CreditStalls == 0 {
+				return errors.New("no send had to wait")
+			}
+			return nil
+		}
+		if err := c.Send(bg, content(len(big), 99), 0, 2); err != nil {
+			return err
+		}
+		if s := c.Snapshot(); s.Unexpected > 32 || s.SpillBytes > cfg.SpillLimit {
+			return fmt.Errorf("%d messages and %d bytes are held, beyond the limits", s.Unexpected, s.SpillBytes)
+		}
+		buf := make([]byte, 200)
+		for i := range n {
+			if _, err := c.Recv(bg, buf, 0, 1); err != nil {
+				return err
+			}
+			if err := same(buf, uint64(i)); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	check(t, err)
+}
+
+func TestProbe(t *testing.T) {
+	err := runJob(2, sim.Options{}, small, func(c *mplite.Comm) error {
+		for _, n := range []int{0, 100, 5000} {
+			if c.Rank() == 0 {
+				if err := c.Send(bg, content(n, 1), 1, 4); err != nil {
+					return err
+				}
+				continue
+			}
+			if _, found, err := c.Iprobe(0, 5); found || err != nil {
+				return fmt.Errorf("probe of another tag: %v, %v", found, err)
+			}
+			st, err := c.Probe(bg, mplite.AnySource, mplite.AnyTag)
+			if want := (mplite.Status{Source: 0, Tag: 4, Count: n}); err != nil || st != want {
+				return fmt.Errorf("probe: %+v, %v, want %+v", st, err, want)
+			}
+			if st, found, err := c.Iprobe(0, 4); !found || err != nil || st.Count != n {
+				return fmt.Errorf("probe again: %+v, %v, %v", st, found, err)
+			}
+			buf := make([]byte, st.Count)
+			if _, err := c.Recv(bg, buf, st.Source, st.Tag); err != nil {
+				return err
+			}
+			if err := same(buf, 1); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	check(t, err)
+}
+
+// TestSsendWaitsForTheReceive compares the sender's clock with the receiver's.
+func TestSsendWaitsForTheReceive(t *testing.T) {
+	j := newJob(2, sim.Options{}, small)
+	var posted int64
+	j.start(func(c *mplite.Comm) error {
+		for _, n := range []int{0, 5000} {
+			if c.Rank() == 1 {
+				if err := j.Sleep(50 * time.Millisecond); err != nil {
+					return err
+				}
+				posted = j.Now()
+				if _, err := c.Recv(bg, make([]byte, n), 0, 0); err != nil {
+					return err
+				}
+				continue
+			}
+			if err := c.Ssend(bg, make([]byte, n), 1, 0); err != nil {
+				return err
+			}
+			if j.Now() < posted || posted == 0 {
+				return fmt.Errorf("send of %d bytes ended before the receive began", n)
+			}
+			posted = 0
+		}
+		return nil
+	})
+	check(t, j.run())
+}
+
+func TestCommunicatorsDoNotMix(t *testing.T) {
+	err := runJob(4, sim.Options{}, small, func(c *mplite.Comm) error {
+		dup, err := c.Dup(bg)
+		if err != nil {
+			return err
+		}
+		half, err := c.Split(bg, c.Rank()%2, -c.Rank()) // in reverse order
+		if err != nil {
+			return err
+		}
+		if half.Size() != 2 || half.Rank() != 1-c.Rank()/2 || half.JobRank(half.Rank()) != c.Rank() {
+			return fmt.Errorf("rank %d has rank %d of %d in its half", c.Rank(), half.Rank(), half.Size())
+		}
+		next, prev := (c.Rank()+1)%4, (c.Rank()+3)%4
+		for id, comm := range []*mplite.Comm{c, dup} { // same ranks, same tag
+			if err := comm.Send(bg, content(50, uint64(id)), next, 3); err != nil {
+				return err
+			}
+		}
+		if err := half.Send(bg, content(50, 2), 1-half.Rank(), 3); err != nil {
+			return err
+		}
+		buf := make([]byte, 50)
+		for _, tc := range []struct {
+			comm   *mplite.Comm
+			id     uint64
+			source int
+		}{{half, 2, 1 - half.Rank()}, {dup, 1, prev}, {c, 0, prev}} {
+			st, err := tc.comm.Recv(bg, buf, mplite.AnySource, mplite.AnyTag)
+			if err != nil || st.Source != tc.source {
+				return fmt.Errorf("communicator %d: %+v, %v", tc.id, st, err)
+			}
+			if err := same(buf, tc.id); err != nil {
+				return err
+			}
+		}
+		if none, err := c.Split(bg, mplite.Undefined, 0); none != nil || err != nil {
+			return fmt.Errorf("split without a color: %v, %v", none, err)
+		}
+		if err := dup.Free(); err != nil {
+			return err
+		}
+		if err := dup.Send(bg, nil, 0, 0); !errors.Is(err, mplite.ErrFinalized) {
+			return fmt.Errorf("send on a freed communicator: %v", err)
+		}
+		return nil
+	})
+	check(t, err)
+}
+
+// TestSelf: a rank alone needs no network and can send to itself.
+func TestSelf(t *testing.T) {
+	c, err := mplite.Init(&mplite.Config{})
+	check(t, err)
+	for _, n := range sizes {
+		in := make([]byte, n)
+		r, err := c.Irecv(in, 0, 1)
+		check(t, err)
+		check(t, c.Send(bg, content(n, 1), 0, 1))
+		_, err = r.Wait(bg)
+		check(t, err)
+		check(t, same(in, 1))
+		clear(in)
+		s, err := c.Issend(content(n, 2), 0, 1)
+		check(t, err)
+		if _, done, _ := s.Test(); done {
+			t.Fatal("a synchronous send ended without a receive")
+		}
+		_, err = c.Recv(bg, in, mplite.AnySource, mplite.AnyTag)
+		check(t, err)
+		check(t, same(in, 2))
+		_, err = s.Wait(bg)
+		check(t, err)
+	}
+	for _, ch := range checks {
+		check(t, ch.run(c, 10))
+	}
+	if _, err := c.Recv(canceled(), nil, 0, 1); !errors.Is(err, context.Canceled) {
+		t.Errorf("a receive that nobody answers ended with %v", err)
+	}
+	check(t, c.Finalize(bg))
+	if err := c.Barrier(bg); !errors.Is(err, mplite.ErrFinalized) {
+		t.Errorf("barrier after Finalize: %v", err)
+	}
+}
+
+func canceled() context.Context {
+	ctx, cancel := context.WithCancel(bg)
+	cancel()
+	return ctx
+}
+
+// TestGoroutines: two goroutines of one rank wake each other.
+func TestGoroutines(t *testing.T) {
+	c, err := mplite.Init(&mplite.Config{})
+	check(t, err)
+	done := make(chan error)
+	go func() {
+		buf := make([]byte, 1)
+		for range 1000 {
+			if _, err := c.Recv(bg, buf, 0, 1); err != nil {
+				done <- err
+				return
+			}
+			if err := c.Send(bg, buf, 0, 2); err != nil {
+				done <- err
+				return
+			}
+		}
+		done <- nil
+	}()
+	for i := range 1000 {
+		check(t, c.Ssend(bg, []byte{byte(i)}, 0, 1))
+		_, err := c.Probe(bg, 0, 2)
+		check(t, err)
+		_, err = c.Recv(bg, make([]byte, 1), 0, 2)
+		check(t, err)
+	}
+	check(t, <-done)
+}
+
+// TestErrorsSpeak: wrong arguments say what is wrong and do no harm.
+func TestErrorsSpeak(t *testing.T) {
+	err := runJob(2, sim.Options{}, small, func(c *mplite.Comm) error {
+		for _, tc := range []struct {
+			err   error
+			class error
+			text  string
+		}{
+			{c.Send(bg, nil, 2, 0), mplite.ErrRank, "rank 2 is not in 0..1"},
+			{c.Send(bg, nil, -1, 0), mplite.ErrRank, "rank -1 is not in 0..1"},
+			{c.Send(bg, nil, 1, -1), mplite.ErrTag, "tag -1"},
+			{second(c.Recv(bg, nil, 5, 0)), mplite.ErrRank, "rank 5"},
+			{second(c.Recv(bg, nil, 0, -7)), mplite.ErrTag, "tag -7"},
+			{c.Bcast(bg, nil, 9), mplite.ErrRank, "root 9"},
+			{mplite.Allreduce(bg, c, []int{1}, []int{1, 2}, mplite.Sum[int]()), mplite.ErrArgument, "send has 1 elements, want 2"},
+		} {
+			if !errors.Is(tc.err, tc.class) || !contains(tc.err, tc.text) {
+				return fmt.Errorf("got %v, want %v with %q", tc.err, tc.class, tc.text)
+			}
+		}
+		return c.Barrier(bg)
+	})
+	check(t, err)
+}
+
+func second(_ mplite.Status, err error) error { return err }
+
+// TestSizesDiffer: ranks that disagree about the size of the job say so.
+func TestSizesDiffer(t *testing.T) {
+	w := sim.New(sim.Options{})
+	for rank := range 2 {
+		station := w.Station(fmt.Sprint("rank ", rank))
+		w.Go(station.String(), func() {
+			nic, err := vipl.Open(&vipl.Config{Link: station, Seed: 1})
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			defer nic.Close()
+			_, err = mplite.Init(&mplite.Config{Job: "j", Rank: rank, Size: 2 + rank, NIC: nic, Timeout: 2 * time.Second})
+			if want := "has 3 ranks according to rank 1 and 2 according to rank 0"; !contains(err, want) {
+				t.Errorf("rank %d: %v, want %q in it", rank, err, want)
+			}
+		})
+	}
+	check(t, w.Run())
+}
+
+// TestInitFromEnvironment: no variables mean a job of one; bad ones are named.
+func TestInitFromEnvironment(t *testing.T) {
+	t.Setenv(mplite.EnvSize, "")
+	c, err := mplite.Init(nil)
+	check(t, err)
+	if c.Rank() != 0 || c.Size() != 1 {
+		t.Errorf("%v", c)
+	}
+	t.Setenv(mplite.EnvSize, "many")
+	if _, err := mplite.Init(nil); !contains(err, `BOBNET_SIZE is "many"`) {
+		t.Error(err)
+	}
+	t.Setenv(mplite.EnvSize, "2")
+	t.Setenv(mplite.EnvRank, "2")
+	t.Setenv(mplite.EnvJob, "j")
+	if _, err := mplite.Init(nil); !contains(err, "rank 2 is not in 0..1") {
+		t.Error(err)
+	}
+}

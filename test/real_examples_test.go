@@ -1,0 +1,163 @@
+package test
+
+import (
+	"bufio"
+	"bytes"
+	"fmt"
+	"go/ast"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// TestExamples runs the commands that the head comments of the examples give,
+// with "go run" replaced by what it would build, and checks what comes out.
+func TestExamples(t *testing.T) {
+	needLab(t)
+	for _, tt := range []struct {
+		example string
+		more    []string // arguments, to take less time
+		prepare func(t *testing.T, dir string)
+		check   func(t *testing.T, dir, out string)
+	}{
+		{"heat", []string{"-steps", "300"}, nothing, checkHeat},
+		{"pingpong", []string{"-n", "5000"}, nothing, checkPingpong},
+		{"sort", nil, writeNumbers, checkSorted},
+	} {
+		lines := headCommands(t, "examples/"+tt.example)
+		if len(lines) == 0 {
+			t.Errorf("the head comment of examples/%s does not say how to run it under bobnet lab", tt.example)
+		}
+		for i, line := range lines {
+			t.Run(fmt.Sprintf("%s/%d", tt.example, i), func(t *testing.T) {
+				dir := t.TempDir()
+				tt.prepare(t, dir)
+				cmd := exec.CommandContext(t.Context(), filepath.Join(commands(t), "bobnet"), append(built(t, line), tt.more...)...)
+				cmd.Dir = dir
+				out, err := cmd.CombinedOutput()
+				if err != nil {
+					t.Fatalf("%s: %v\n%s", line, err, out)
+				}
+				tt.check(t, dir, string(out))
+			})
+		}
+	}
+}
+
+// goRun is how the commands in the head comments begin.
+const goRun = "go run ./cmd/bobnet "
+
+// headCommands returns the commands in the comment above an example's package
+// clause.
+func headCommands(t *testing.T, dir string) (lines []string) {
+	t.Helper()
+	var doc *ast.CommentGroup
+	for _, s := range sources(t) {
+		if s.name == dir+"/main.go" {
+			doc = s.file.Doc
+		}
+	}
+	for line := range strings.Lines(doc.Text()) {
+		if line = strings.TrimSpace(line); strings.HasPrefix(line, goRun) {
+			lines = append(lines, line)
+		}
+	}
+	return lines
+}
+
+// built returns the arguments of bobnet in a command, with the example's
+// program in place of "go run ./examples/...".
+func built(t *testing.T, line string) []string {
+	t.Helper()
+	lab, program, ok := strings.Cut(strings.TrimPrefix(line, goRun), "-- go run ./examples/")
+	if !ok {
+		t.Fatalf("%q does not run an example in a lab", line)
+	}
+	args := append(strings.Fields(lab), "--")
+	return append(args, strings.Fields(filepath.Join(commands(t), program))...)
+}
+
+func nothing(*testing.T, string) {}
+
+// checkHeat: the example itself has compared its result with a serial run.
+func checkHeat(t *testing.T, dir, out string) {
+	if !strings.Contains(out, "cells in 2x2 blocks") || !strings.Contains(out, "gives the same, bit for bit") {
+		t.Errorf("the 4 ranks' result was not compared with a serial run:\n%s", out)
+	}
+	picture, err := os.ReadFile(filepath.Join(dir, "heat.png"))
+	if err != nil || !bytes.HasPrefix(picture, []byte("\x89PNG\r\n")) {
+		t.Errorf("heat.png begins with %.8q (%v)", picture, err)
+	}
+}
+
+func checkPingpong(t *testing.T, _, out string) {
+	if !strings.Contains(out, "64 bytes to 02:") || !strings.Contains(out, "p50 ") || !strings.Contains(out, "p99.9 ") {
+		t.Errorf("no percentiles:\n%s", out)
+	}
+}
+
+// sortCount is the number of integers in numbers.txt, and what -gen in the
+// head comment says.
+const sortCount = 1_000_000
+
+// numbers are those in numbers.txt.
+func numbers() []int64 {
+	rng := rand.New(rand.NewPCG(2, 3))
+	list := make([]int64, sortCount)
+	for i := range list {
+		list[i] = int64(rng.Uint64()) >> rng.IntN(64) // all magnitudes, and so many equal ones
+	}
+	return list
+}
+
+func writeNumbers(t *testing.T, dir string) {
+	f, err := os.Create(filepath.Join(dir, "numbers.txt"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	w := bufio.NewWriter(f)
+	for _, n := range numbers() {
+		fmt.Fprintln(w, n)
+	}
+	if err := w.Flush(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// checkSorted reads sorted.txt. With -gen the integers are the example's own,
+// which only it can compare.
+func checkSorted(t *testing.T, dir, out string) {
+	if !strings.Contains(out, "sorted and verified 1000000 integers on 4 ranks") {
+		t.Errorf("not verified:\n%s", out)
+	}
+	f, err := os.Open(filepath.Join(dir, "sorted.txt"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	var got []int64
+	for s := bufio.NewScanner(f); s.Scan(); {
+		n, err := strconv.ParseInt(s.Text(), 10, 64)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got = append(got, n)
+	}
+	if len(got) != sortCount || !slices.IsSorted(got) {
+		t.Fatalf("sorted.txt has %d integers, sorted: %v", len(got), slices.IsSorted(got))
+	}
+	if strings.HasSuffix(t.Name(), "/0") { // the command with -gen
+		return
+	}
+	want := numbers()
+	slices.Sort(want)
+	if !slices.Equal(got, want) {
+		t.Error("sorted.txt has other integers than numbers.txt")
+	}
+}

@@ -1,0 +1,300 @@
+package test
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/bobnet-go/bobnet/metrics"
+	"github.com/bobnet-go/bobnet/mplite"
+	"github.com/bobnet-go/bobnet/vipl"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+)
+
+// What rank 0 of TestMetrics sends to rank 1, and rank 1 receives.
+const (
+	eagerCount, eagerSize = 30, 1000
+	largeCount, largeSize = 5, 1 << 20
+	viCount, viSize       = 40, 300
+)
+
+// announcement is what a rank prints when the messages have been sent.
+type announcement struct {
+	Rank     int
+	Port, VI uint16 // the labels of its NIC and of the VI for the last kind
+}
+
+// TestMetrics runs two ranks that serve metrics under bobnet lab --metrics,
+// and scrapes both from outside: the counters are what the ranks have sent.
+func TestMetrics(t *testing.T) {
+	needLab(t)
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.CommandContext(t.Context(), filepath.Join(commands(t), "bobnet"),
+		"-v", "lab", "-n", "2", "--metrics", "127.0.0.1:0", "--", self)
+	cmd.Env = append(os.Environ(), roleEnv+"=metrics")
+	r, w := io.Pipe()
+	cmd.Stdout, cmd.Stderr = w, w
+	stdin, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() {
+		err := cmd.Wait()
+		w.Close()
+		ended <- err
+	}()
+	server, ranks, said := hearRanks(t, r)
+	go io.Copy(io.Discard, r)
+	if len(ranks) < 2 {
+		t.Fatalf("the lab ended with %v and said:\n%s", <-ended, said)
+	}
+	for _, a := range ranks {
+		scrape(t, fmt.Sprintf("%s/rank/%d/metrics", server, a.Rank), a)
+	}
+	stdin.Close() // lets rank 0 go
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+}
+
+var (
+	serving   = regexp.MustCompile(`targets=(http://[^/ ]*)/targets`)
+	announced = regexp.MustCompile(`{"Rank.*}`)
+)
+
+// hearRanks reads what the lab and its ranks say until both ranks are ready.
+func hearRanks(t *testing.T, r io.Reader) (server string, ranks []announcement, said string) {
+	t.Helper()
+	for lines := bufio.NewScanner(r); len(ranks) < 2 && lines.Scan(); {
+		line := lines.Text()
+		said += line + "\n"
+		if m := serving.FindStringSubmatch(line); m != nil {
+			server = m[1]
+		}
+		if m := announced.FindString(line); m != "" {
+			var a announcement
+			if err := json.Unmarshal([]byte(m), &a); err != nil {
+				t.Fatal(err)
+			}
+			ranks = append(ranks, a)
+		}
+	}
+	return server, ranks, said
+}
+
+// scrape compares the counters of one rank with what it has sent.
+func scrape(t *testing.T, url string, a announcement) {
+	t.Helper()
+	sent, received := 1, 0 // times each of the messages
+	if a.Rank == 1 {
+		sent, received = 0, 1
+	}
+	const bytes = eagerCount*eagerSize + largeCount*largeSize
+	for _, m := range []struct {
+		name  string
+		help  string
+		value int
+	}{
+		{"bobnet_mplite_eager_sent_total", "Messages sent through bounce buffers.", sent * eagerCount},
+		{"bobnet_mplite_eager_received_total", "Messages received through bounce buffers.", received * eagerCount},
+		{"bobnet_mplite_rendezvous_sent_total", "Messages announced and then written to the receiver's memory.", sent * largeCount},
+		{"bobnet_mplite_rendezvous_received_total", "Messages that the sender wrote to this rank's memory.", received * largeCount},
+		{"bobnet_mplite_sent_bytes_total", "Payload sent.", sent * bytes},
+		{"bobnet_mplite_received_bytes_total", "Payload received.", received * bytes},
+		{"bobnet_mplite_failed_ranks_total", "Ranks found dead.", 0},
+	} {
+		want := fmt.Sprintf("# HELP %s %s\n# TYPE %s counter\n%s %d\n", m.name, m.help, m.name, m.name, m.value)
+		if err := testutil.ScrapeAndCompare(url, strings.NewReader(want), m.name); err != nil {
+			t.Errorf("rank %d: %v", a.Rank, err)
+		}
+	}
+	text := get(t, url)
+	labels := fmt.Sprintf(`{interface="bob0",port="%d",vi="%d"}`, a.Port, a.VI)
+	for name, want := range map[string]int{
+		"bobnet_vi_sends_total":                sent * viCount,
+		"bobnet_vi_sends_completed_total":      sent * viCount,
+		"bobnet_vi_receives_total":             received * viCount,
+		"bobnet_vi_transmit_bytes_total":       sent * viCount * viSize,
+		"bobnet_vi_receive_bytes_total":        received * viCount * viSize,
+		"bobnet_vi_retransmitted_frames_total": 0,
+	} {
+		if line := fmt.Sprintf("%s%s %d\n", name, labels, want); !strings.Contains(text, "\n"+line) {
+			t.Errorf("rank %d: no %q among:\n%s", a.Rank, line, regexp.MustCompile(name+".*").FindAllString(text, -1))
+		}
+	}
+}
+
+func get(t *testing.T, url string) string {
+	t.Helper()
+	resp, err := http.Get(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(body)
+}
+
+// metricsRole is a rank of TestMetrics: it serves metrics, sends or receives
+// messages of three kinds, and stays until the test has scraped it.
+func metricsRole(ctx context.Context) error {
+	cfg := config()
+	var err error
+	if cfg.NIC, err = vipl.Open(&vipl.Config{Interface: cfg.Interface}); err != nil {
+		return err
+	}
+	defer cfg.NIC.Close()
+	comm, err := mplite.Init(cfg)
+	if err != nil {
+		return err
+	}
+	collector := metrics.NewCollector(nil)
+	collector.WatchNIC(cfg.NIC)
+	collector.WatchComm(comm)
+	server, err := metrics.Serve(os.Getenv("BOBNET_METRICS"), collector)
+	if err != nil {
+		return err
+	}
+	defer server.Close()
+	end, err := newEnd(cfg.NIC)
+	if err != nil {
+		return err
+	}
+	if cfg.Rank == 0 {
+		err = end.sender(ctx, comm)
+	} else {
+		err = end.receiver(ctx, comm)
+	}
+	if err != nil {
+		return err
+	}
+	return comm.Finalize(ctx)
+}
+
+// end is a VI of a rank of TestMetrics, beside those of the job.
+type end struct {
+	nic  *vipl.NIC
+	vi   *vipl.VI
+	desc [viCount]vipl.Descriptor
+}
+
+func newEnd(nic *vipl.NIC) (*end, error) {
+	buf, mem, err := nic.AllocMem(viCount*viSize, nil)
+	if err != nil {
+		return nil, err
+	}
+	e := &end{nic: nic}
+	if e.vi, err = nic.CreateVI(nil, nil, nil); err != nil {
+		return nil, err
+	}
+	for i := range e.desc {
+		e.desc[i].Segs = []vipl.Segment{{Data: buf[i*viSize : (i+1)*viSize], Handle: mem}}
+	}
+	return e, nil
+}
+
+// announce tells the test that all is done.
+func (e *end) announce(rank int) error {
+	return json.NewEncoder(os.Stdout).Encode(announcement{Rank: rank, Port: e.nic.Addr().Port, VI: e.vi.Local().Port})
+}
+
+// serverName is the name of rank 1's listener.
+const serverName = "test/metrics"
+
+func (e *end) sender(ctx context.Context, comm *mplite.Comm) error {
+	for range eagerCount {
+		if err := comm.Send(ctx, make([]byte, eagerSize), 1, 0); err != nil {
+			return err
+		}
+	}
+	for range largeCount {
+		if err := comm.Send(ctx, make([]byte, largeSize), 1, 0); err != nil {
+			return err
+		}
+	}
+	addr, err := e.nic.Lookup(ctx, serverName)
+	if err != nil {
+		return err
+	}
+	if err := e.vi.Connect(ctx, addr, nil); err != nil {
+		return err
+	}
+	for i := range e.desc {
+		if err := e.vi.PostSend(&e.desc[i]); err != nil {
+			return err
+		}
+		if _, err := e.vi.SendWait(ctx); err != nil {
+			return err
+		}
+	}
+	if err := e.announce(0); err != nil {
+		return err
+	}
+	_, err = io.Copy(io.Discard, os.Stdin) // until the test has scraped
+	if err != nil {
+		return err
+	}
+	return comm.Send(ctx, nil, 1, 1)
+}
+
+func (e *end) receiver(ctx context.Context, comm *mplite.Comm) error {
+	buf := make([]byte, largeSize)
+	for range eagerCount + largeCount {
+		if _, err := comm.Recv(ctx, buf, 0, 0); err != nil {
+			return err
+		}
+	}
+	for i := range e.desc {
+		if err := e.vi.PostRecv(&e.desc[i]); err != nil {
+			return err
+		}
+	}
+	if err := e.accept(ctx); err != nil {
+		return err
+	}
+	for range e.desc {
+		if _, err := e.vi.RecvWait(ctx); err != nil {
+			return err
+		}
+	}
+	if err := e.announce(1); err != nil {
+		return err
+	}
+	_, err := comm.Recv(ctx, nil, 0, 1) // until rank 0 has been let go
+	return err
+}
+
+func (e *end) accept(ctx context.Context) error {
+	listener, err := e.nic.Listen(0)
+	if err != nil {
+		return err
+	}
+	defer listener.Close()
+	if err := e.nic.Advertise(serverName, listener.Addr()); err != nil {
+		return err
+	}
+	request, err := listener.Wait(ctx)
+	if err != nil {
+		return err
+	}
+	return request.Accept(ctx, e.vi)
+}

@@ -1,0 +1,201 @@
+package test
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/bobnet-go/bobnet/internal/lab"
+	"github.com/bobnet-go/bobnet/mplite"
+	"golang.org/x/sys/unix"
+)
+
+// The tests in files named real_* run processes in network namespaces that are
+// joined by veth: a lab. The processes are this test binary itself, in a role,
+// or the project's commands.
+
+// roleEnv makes the test binary play another program.
+const roleEnv = "BOBNET_TEST_ROLE"
+
+// roles are the programs that it plays.
+var roles = map[string]func(context.Context) error{
+	"kill":      killRole,
+	"fault":     faultRole,
+	"metrics":   metricsRole,
+	"allreduce": allreduceRole,
+}
+
+// patience is how long anything here may take before the test calls it hung.
+// A rank gives up a little earlier than the test that started it, so that it
+// can say where it was.
+const patience = 60 * time.Second
+
+// errNoLab says why the tests that need a lab are skipped.
+var errNoLab error
+
+func TestMain(m *testing.M) {
+	if role, ok := roles[os.Getenv(roleEnv)]; ok {
+		ctx, cancel := context.WithTimeout(context.Background(), patience-10*time.Second)
+		defer cancel()
+		if err := role(ctx); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return
+	}
+	errNoLab = lab.ReexecIfNeeded()
+	code := m.Run()
+	removeCommands()
+	os.Exit(code)
+}
+
+// newLab makes a lab that ends with the test. It skips the test where the
+// system forbids labs, and only there.
+func newLab(t testing.TB, cfg lab.Config) *lab.Lab {
+	t.Helper()
+	needLab(t)
+	cfg.Log = slog.New(slog.DiscardHandler)
+	l, err := lab.New(t.Context(), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := l.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return l
+}
+
+func needLab(t testing.TB) {
+	t.Helper()
+	if errors.Is(errNoLab, lab.ErrForbidden) {
+		t.Skipf("needs CAP_SYS_ADMIN and CAP_NET_ADMIN: %v", errNoLab)
+	}
+	if errNoLab != nil {
+		t.Fatal(errNoLab)
+	}
+}
+
+// config is that of a rank in a lab, for roles that change something in it.
+func config() *mplite.Config {
+	rank, _ := strconv.Atoi(os.Getenv(mplite.EnvRank))
+	size, _ := strconv.Atoi(os.Getenv(mplite.EnvSize))
+	return &mplite.Config{Job: os.Getenv(mplite.EnvJob), Rank: rank, Size: size, Interface: os.Getenv(mplite.EnvInterface)}
+}
+
+// player is a rank that plays a role.
+type player struct {
+	*lab.Proc
+	lines  chan string // of its standard output; closed when it has ended
+	stderr strings.Builder
+}
+
+// play starts all ranks of the lab in a role.
+func play(t testing.TB, l *lab.Lab, role string, env ...string) []*player {
+	t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := make([]*player, l.Size())
+	for rank := range all {
+		p := &player{lines: make(chan string, 1024)}
+		r, w := io.Pipe()
+		cmd := &exec.Cmd{Path: self, Args: []string{role}, Stdout: w, Stderr: &p.stderr}
+		cmd.Env = append(append(os.Environ(), roleEnv+"="+role), env...)
+		if p.Proc, err = l.Start(rank, cmd); err != nil {
+			t.Fatal(err)
+		}
+		go func() {
+			<-p.Done()
+			w.Close()
+		}()
+		go func() {
+			defer close(p.lines)
+			for s := bufio.NewScanner(r); s.Scan(); {
+				p.lines <- s.Text()
+			}
+			io.Copy(io.Discard, r)
+		}()
+		all[rank] = p
+	}
+	return all
+}
+
+// line returns the next line that p prints. A rank that hangs is told to print
+// where it does.
+func (p *player) line(t testing.TB) string {
+	t.Helper()
+	select {
+	case line, ok := <-p.lines:
+		if !ok {
+			t.Fatalf("rank %d ended with code %d before its next line and said %q", p.Rank(), p.Code(), &p.stderr)
+		}
+		return line
+	case <-time.After(patience):
+		p.Signal(unix.SIGQUIT)
+		<-p.Done()
+		t.Fatalf("rank %d hangs:\n%s", p.Rank(), &p.stderr)
+	}
+	return ""
+}
+
+// end waits for p, which must succeed.
+func (p *player) end(t testing.TB) {
+	t.Helper()
+	select {
+	case <-p.Done():
+	case <-time.After(patience):
+		p.Signal(unix.SIGQUIT)
+		<-p.Done()
+	}
+	if p.Code() != 0 {
+		t.Errorf("rank %d ended with code %d and said:\n%s", p.Rank(), p.Code(), &p.stderr)
+	}
+}
+
+// buildCommands builds the project's commands, once for all tests, into a
+// directory that TestMain removes.
+var buildCommands = sync.OnceValues(func() (dir string, err error) {
+	if dir, err = os.MkdirTemp("", "bobnet-test-"); err != nil {
+		return "", err
+	}
+	build := exec.Command("go", "build", "-o", dir+string(filepath.Separator), "./cmd/bobnet", "./examples/heat", "./examples/pingpong", "./examples/sort")
+	build.Dir = root
+	commandsBuilt = dir
+	if out, err := build.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("%v: %w\n%s", build, err, out)
+	}
+	return dir, nil
+})
+
+// commandsBuilt is where buildCommands has put them, if it has been called.
+var commandsBuilt string
+
+func removeCommands() {
+	if commandsBuilt != "" {
+		os.RemoveAll(commandsBuilt)
+	}
+}
+
+// commands returns the directory of the project's commands.
+func commands(t testing.TB) string {
+	t.Helper()
+	dir, err := buildCommands()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}

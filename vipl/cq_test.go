@@ -1,0 +1,131 @@
+package vipl_test
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/bobnet-go/bobnet/vipl"
+)
+
+// boundPair returns a pair whose VI b has both queues bound to a CQ.
+func boundPair(t *testing.T, entries int) (*duo, *vipl.CQ) {
+	d := &duo{t: t}
+	d.links[0], d.links[1] = memPair(1500)
+	d.na, d.nb = d.open(0), d.open(1)
+	cq, err := d.nb.CreateCQ(entries)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d.a, _ = d.na.CreateVI(nil, nil, nil)
+	if d.b, err = d.nb.CreateVI(nil, cq, cq); err != nil {
+		t.Fatal(err)
+	}
+	d.connect()
+	return d, cq
+}
+
+// TestCQOrder wants one entry for each completion, in order of completion.
+func TestCQOrder(t *testing.T) {
+	d, cq := boundPair(t, 16)
+	if _, _, err := cq.Done(); err != vipl.ErrNotDone {
+		t.Fatalf("empty queue: %v", err)
+	}
+	for range 3 {
+		d.post(d.a, 8)
+		d.post(d.b, 8)
+	}
+	for _, recv := range []bool{true, false, true, true, false} {
+		if recv {
+			d.send(d.a, 1)
+		} else {
+			d.send(d.b, 1)
+		}
+		d.run()
+	}
+	for i, want := range []bool{true, false, true, true, false} {
+		v, recv, err := cq.Wait(bg)
+		if err != nil || v != d.b || recv != want {
+			t.Fatalf("entry %d: %v, receive %v, %v; want receive %v", i, v, recv, err, want)
+		}
+		take := v.SendDone
+		if recv {
+			take = v.RecvDone
+		}
+		if _, err := take(); err != nil {
+			t.Errorf("entry %d: %v", i, err)
+		}
+	}
+	if _, _, err := cq.Done(); err != vipl.ErrNotDone {
+		t.Errorf("after the last entry: %v", err)
+	}
+}
+
+// TestCQOverrun fills a CQ of two entries: the third is counted as lost, its
+// descriptor is not.
+func TestCQOverrun(t *testing.T) {
+	d, cq := boundPair(t, 2)
+	for range 3 {
+		d.post(d.b, 8)
+	}
+	for range 3 {
+		d.send(d.a, 1)
+	}
+	d.run()
+	if n := d.nb.Snapshot().CQOverruns; n != 1 {
+		t.Errorf("%d overruns counted, want 1", n)
+	}
+	for range 2 {
+		if _, _, err := cq.Done(); err != nil {
+			t.Error(err)
+		}
+	}
+	if _, _, err := cq.Done(); err != vipl.ErrNotDone {
+		t.Errorf("third entry: %v", err)
+	}
+	for range 3 {
+		if _, err := d.b.RecvDone(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// TestCQClose closes a CQ that VIs are bound to, and one that they have left.
+func TestCQClose(t *testing.T) {
+	d, cq := boundPair(t, 8)
+	if err := cq.Close(); !errors.Is(err, vipl.ErrResource) {
+		t.Fatalf("with a VI bound: %v, want ErrResource", err)
+	}
+	other, err := d.nb.CreateVI(nil, cq, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d.post(d.b, 8)
+	d.post(d.b, 8)
+	if err := d.b.Close(); err != nil { // flushes; nobody must find its entries
+		t.Fatal(err)
+	}
+	if v, _, err := cq.Done(); err != vipl.ErrNotDone {
+		t.Errorf("entry of a closed VI: %v, %v", v, err)
+	}
+	if err := cq.Close(); !errors.Is(err, vipl.ErrResource) {
+		t.Errorf("with another VI bound: %v, want ErrResource", err)
+	}
+	if err := other.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if err := cq.Close(); err != nil {
+			t.Errorf("close: %v", err)
+		}
+	}
+	if _, _, err := cq.Wait(bg); !errors.Is(err, vipl.ErrClosed) {
+		t.Errorf("wait: %v, want ErrClosed", err)
+	}
+	if _, err := d.nb.CreateVI(nil, cq, nil); !errors.Is(err, vipl.ErrInvalidParameter) {
+		t.Errorf("VI on a closed CQ: %v", err)
+	}
+	foreign, _ := d.na.CreateCQ(1)
+	if _, err := d.nb.CreateVI(nil, foreign, nil); !errors.Is(err, vipl.ErrInvalidParameter) {
+		t.Errorf("VI on another NIC's CQ: %v", err)
+	}
+}

@@ -1,0 +1,230 @@
+package vipl_test
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/transport/sim"
+	"github.com/bobnet-go/bobnet/vipl"
+)
+
+// TestBlackhole lets all frames vanish for 5 s in the middle of a transfer. The
+// default PeerTimeout bears it, and nothing is lost.
+func TestBlackhole(t *testing.T) {
+	seeds(t, manySeeds/5, func(seed uint64) error {
+		const hole, count, size = int64(5 * time.Second), 60, 20_000
+		w := newWorld(sim.Options{Seed: seed, Bandwidth: 1e9, Loss: 0.01})
+		begin := sim.Start + 100_000 + int64(seed%100)*100_000
+		w.Script(func(now int64, from, to *sim.Station, frame []byte) sim.Action {
+			return sim.Action{Drop: now >= begin && now < begin+hole}
+		})
+		in := &inbox{count: count, size: size, seed: seed}
+		attr := &vipl.Attributes{Reliability: reliableLevels[seed%2]}
+		err := w.pair(attr, func(v *vipl.VI) error { return sendAll(v, count, size, seed) }, in.post, in.receive)
+		if err != nil {
+			return err
+		}
+		if w.Now() < begin+hole {
+			return fmt.Errorf("the transfer was over at %v, before the blackhole was: it tests nothing", time.Duration(w.Now()))
+		}
+		return nil
+	})
+}
+
+// TestPeerTimeout lets a peer fall silent for good: in the middle of a
+// transfer, and on an idle connection, where keepalives must find out.
+func TestPeerTimeout(t *testing.T) {
+	for _, idle := range []bool{false, true} {
+		for _, limit := range []time.Duration{500 * time.Millisecond, 3 * time.Second, 0} {
+			t.Run(fmt.Sprintf("idle=%v/%v", idle, limit), func(t *testing.T) {
+				if err := silence(idle, limit); err != nil {
+					t.Fatal(err)
+				}
+			})
+		}
+	}
+}
+
+func silence(idle bool, limit time.Duration) error {
+	w := newWorld(sim.Options{Seed: 5})
+	var since int64
+	w.Script(func(now int64, from, to *sim.Station, frame []byte) sim.Action {
+		return sim.Action{Drop: since != 0 && now >= since}
+	})
+	attr := &vipl.Attributes{PeerTimeout: limit}
+	if limit == 0 {
+		limit = vipl.DefaultPeerTimeout
+	}
+	end := func(v *vipl.VI) error {
+		in := &inbox{count: 1, size: 8}
+		if err := in.post(v); err != nil {
+			return err
+		}
+		if since == 0 {
+			since = w.Now() + int64(time.Second)
+		}
+		lingerFor(v.NIC(), 2*time.Second)
+		if limit > time.Second && v.State() != vipl.StateConnected {
+			return fmt.Errorf("gave up too early: %v", v.Err())
+		}
+		if !idle {
+			out, _ := newBuffers(v.NIC(), 1, 1)
+			if err := v.PostSend(&out.descs[0]); err != nil {
+				return err
+			}
+		}
+		d, err := v.RecvWait(bg)
+		took := time.Duration(w.Now() - since)
+		switch {
+		case err != vipl.ErrDescriptor || d.Status != vipl.StatusDone|vipl.StatusOpReceive|vipl.StatusFlushed:
+			return fmt.Errorf("receive: %v", err)
+		case !errors.Is(v.Err(), vipl.ErrUnreachable) || v.State() != vipl.StateError:
+			return fmt.Errorf("VI: %v, %v", v.State(), v.Err())
+		case took < limit-time.Second && limit > 2*time.Second || took > limit+limit/4+2*time.Second:
+			return fmt.Errorf("gave up %v after the peer fell silent, want about %v", took, limit)
+		}
+		return nil
+	}
+	return w.pair(attr, end, nil, end)
+}
+
+// TestIdleUnderLoss wants keepalives not to take a lossy peer for a dead one.
+func TestIdleUnderLoss(t *testing.T) {
+	seeds(t, manySeeds, func(seed uint64) error {
+		w := newWorld(sim.Options{Seed: seed, Loss: 0.3})
+		end := func(v *vipl.VI) error {
+			if state := endState(v); state != vipl.StateConnected {
+				return fmt.Errorf("%v: %w", state, v.Err())
+			}
+			return nil
+		}
+		return w.pair(nil, end, nil, end)
+	})
+}
+
+// TestRestart kills a peer in the middle of a message; another process starts
+// on the same host. The survivor learns in bounded time, and a new connection
+// works.
+func TestRestart(t *testing.T) {
+	for _, reborn := range []bool{true, false} {
+		t.Run(fmt.Sprintf("reborn=%v", reborn), func(t *testing.T) {
+			seeds(t, manySeeds/5, func(seed uint64) error { return restart(seed, reborn) })
+		})
+	}
+}
+
+func restart(seed uint64, reborn bool) error {
+	w := newWorld(sim.Options{Seed: seed, Bandwidth: 1e9, Loss: 0.02})
+	const size = 100_000
+	attr := &vipl.Attributes{Reliability: reliableLevels[seed%2]}
+	serve := func(count int) func(n *vipl.NIC) error {
+		return func(n *vipl.NIC) error {
+			l, err := n.Listen(service)
+			if err != nil {
+				return err
+			}
+			r, err := l.Wait(bg)
+			if err != nil {
+				return err
+			}
+			v, err := n.CreateVI(attr, nil, nil)
+			if err != nil {
+				return err
+			}
+			in := &inbox{count: count, size: size, seed: seed}
+			if err := in.post(v); err != nil {
+				return err
+			}
+			if err := r.Accept(bg, v); err != nil {
+				return err
+			}
+			err = in.receive(v)
+			lingerFor(n, time.Second)
+			return err
+		}
+	}
+	victim := w.Station("victim")
+	mac := victim.MAC()
+	var killed int64
+	w.nodeOn(victim, "victim", nil, func(n *vipl.NIC) error {
+		if err := serve(1 << 20)(n); killed == 0 || err == nil {
+			return fmt.Errorf("the victim ended before it was killed: %w", err)
+		}
+		return nil
+	})
+	w.At(sim.Start+int64(2+seed%40)*1_000_000, func() {
+		killed = w.Now()
+		w.Kill(victim)
+		if reborn {
+			station := w.StationWith(sim.StationOptions{Name: "reborn", MAC: mac})
+			w.nodeOn(station, "reborn", &vipl.Config{Seed: seed + 1<<40}, serve(3))
+		}
+	})
+	w.node("survivor", nil, func(n *vipl.NIC) error {
+		v, err := n.CreateVI(attr, nil, nil)
+		if err != nil {
+			return err
+		}
+		to := ethertype.Addr{MAC: mac, Port: service}
+		if err := dial(v, to); err != nil {
+			return err
+		}
+		if err = sendAll(v, 1<<20, size, seed); err == nil {
+			return errors.New("sends went well after the peer's death")
+		}
+		took := time.Duration(w.Now() - killed)
+		switch {
+		case killed == 0:
+			return fmt.Errorf("ended before the kill: %w", err)
+		case reborn && !errors.Is(v.Err(), vipl.ErrPeerReset) || took > 12*time.Second || reborn && took > 3*time.Second:
+			return fmt.Errorf("after %v: %w (%v)", took, v.Err(), err)
+		case !reborn && !errors.Is(v.Err(), vipl.ErrUnreachable):
+			return fmt.Errorf("after %v: %w (%v)", took, v.Err(), err)
+		case !reborn:
+			return nil
+		}
+		if err := v.Disconnect(); err != nil {
+			return err
+		}
+		if err := dial(v, to); err != nil {
+			return fmt.Errorf("second connection: %w", err)
+		}
+		for {
+			if _, err := v.SendDone(); err == vipl.ErrQueueEmpty {
+				break
+			}
+		}
+		return sendAll(v, 3, size, seed)
+	})
+	return w.run()
+}
+
+// TestLinkClosedUnderTheNIC wants every wait to end when the link goes away.
+func TestLinkClosedUnderTheNIC(t *testing.T) {
+	w := newWorld(sim.Options{Seed: 1})
+	station := w.Station("server")
+	w.nodeOn(station, "server", nil, func(n *vipl.NIC) error {
+		v, err := n.CreateVI(nil, nil, nil)
+		if err != nil {
+			return err
+		}
+		in := &inbox{count: 1, size: 8}
+		if err := in.post(v); err != nil {
+			return err
+		}
+		w.At(w.Now()+1000, func() { station.Close() })
+		if _, err := v.RecvWait(bg); !errors.Is(err, vipl.ErrLink) {
+			return fmt.Errorf("idle VI: %v, want ErrLink", err)
+		}
+		if err := v.Connect(bg, ethertype.Addr{MAC: ethertype.MAC{2, 7}, Port: 3}, nil); !errors.Is(err, vipl.ErrLink) {
+			return fmt.Errorf("connect: %v, want ErrLink", err)
+		}
+		return nil
+	})
+	if err := w.run(); err != nil {
+		t.Fatal(err)
+	}
+}

@@ -1,0 +1,159 @@
+package vipl_test
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/bobnet-go/bobnet/vipl"
+)
+
+// duo is two NICs on a wire in memory, one VI of each connected to the other,
+// all driven by the test's goroutine.
+type duo struct {
+	t      testing.TB
+	links  [2]*memLink
+	na, nb *vipl.NIC
+	a, b   *vipl.VI
+}
+
+// newDuo connects VIs with the given attributes; nil means the default.
+func newDuo(t testing.TB, attrA, attrB *vipl.Attributes) *duo {
+	d := &duo{t: t}
+	d.links[0], d.links[1] = memPair(1500)
+	d.na, d.nb = d.open(0), d.open(1)
+	var err error
+	if d.a, err = d.na.CreateVI(attrA, nil, nil); err != nil {
+		t.Fatal(err)
+	}
+	if d.b, err = d.nb.CreateVI(attrB, nil, nil); err != nil {
+		t.Fatal(err)
+	}
+	d.connect()
+	return d
+}
+
+func (d *duo) open(side int) *vipl.NIC {
+	n, err := vipl.Open(&vipl.Config{Link: d.links[side], Seed: uint64(side) + 1})
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	d.t.Cleanup(func() { n.Close() })
+	return n
+}
+
+// connect connects a and b, which are idle.
+func (d *duo) connect() {
+	d.t.Helper()
+	l, err := d.na.Listen(service)
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	defer l.Close()
+	if err := d.b.ConnectStart(l.Addr(), nil); err != nil {
+		d.t.Fatal(err)
+	}
+	r, err := l.Poll()
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	if err := r.AcceptStart(d.a); err != nil {
+		d.t.Fatal(err)
+	}
+	d.run()
+	if d.a.State() != vipl.StateConnected || d.b.State() != vipl.StateConnected {
+		d.t.Fatal("not connected:", d.a.State(), d.b.State())
+	}
+}
+
+// run drives both sides until what is under way has arrived. The memory link's
+// clock moves only as it is read, so that acknowledgements which wait for
+// their delay need many polls.
+func (d *duo) run() {
+	for range 4 {
+		for range 8 {
+			d.nb.Poll()
+			d.na.Poll()
+		}
+		*d.links[0].clock += 100_000
+	}
+}
+
+// buffer returns registered memory of n with guard bytes around it, and checks
+// the guards when the test ends.
+func (d *duo) buffer(n *vipl.NIC, size int, attr *vipl.MemAttributes) ([]byte, vipl.MemHandle) {
+	d.t.Helper()
+	const guard, fill = 64, 0xA5
+	all := make([]byte, size+2*guard)
+	for i := range all {
+		all[i] = fill
+	}
+	d.t.Cleanup(func() {
+		for i, c := range all {
+			if (i < guard || i >= guard+size) && c != fill {
+				d.t.Errorf("byte %d beyond a registered region of %d bytes was written", i-guard, size)
+				return
+			}
+		}
+	})
+	buf := all[guard : guard+size : guard+size]
+	h, err := n.RegisterMem(buf, attr)
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	return buf, h
+}
+
+// post posts a receive of size bytes on v and returns it.
+func (d *duo) post(v *vipl.VI, size int) *vipl.Descriptor {
+	d.t.Helper()
+	buf, h := d.buffer(v.NIC(), max(size, 1), nil)
+	r := &vipl.Descriptor{Segs: []vipl.Segment{{Data: buf[:size], Handle: h}}}
+	if err := v.PostRecv(r); err != nil {
+		d.t.Fatal(err)
+	}
+	return r
+}
+
+// send posts a send of size bytes on v and returns it.
+func (d *duo) send(v *vipl.VI, size int) *vipl.Descriptor {
+	d.t.Helper()
+	buf, h := d.buffer(v.NIC(), max(size, 1), nil)
+	s := &vipl.Descriptor{Segs: []vipl.Segment{{Data: buf[:size], Handle: h}}}
+	if err := v.PostSend(s); err != nil {
+		d.t.Fatal(err)
+	}
+	return s
+}
+
+// took wants got, as a Done call returned it, to be the descriptor want with
+// the given status bits.
+func (d *duo) took(got *vipl.Descriptor, err error, want *vipl.Descriptor, status vipl.Status) {
+	d.t.Helper()
+	status |= vipl.StatusDone
+	if got != want || want != nil && got.Status != status || errors.Is(err, vipl.ErrDescriptor) != status.Failed() {
+		if got == nil {
+			d.t.Fatalf("took nothing (%v), want %v", err, status)
+		}
+		d.t.Fatalf("took %p: %v (%v), want %p: %v", got, got.Status, err, want, status)
+	}
+}
+
+// ended wants both VIs in the Error state for the given cause.
+func (d *duo) ended(cause error) {
+	d.t.Helper()
+	for name, v := range map[string]*vipl.VI{"a": d.a, "b": d.b} {
+		if v.State() != vipl.StateError || !errors.Is(v.Err(), cause) {
+			d.t.Fatalf("%s: %v, %v; want the error state and %v", name, v.State(), v.Err(), cause)
+		}
+	}
+}
+
+// alive wants both VIs connected.
+func (d *duo) alive() {
+	d.t.Helper()
+	for name, v := range map[string]*vipl.VI{"a": d.a, "b": d.b} {
+		if v.State() != vipl.StateConnected {
+			d.t.Fatalf("%s: %v, %v; want it connected", name, v.State(), v.Err())
+		}
+	}
+}

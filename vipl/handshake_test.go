@@ -1,0 +1,380 @@
+package vipl_test
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/reliability"
+	"github.com/bobnet-go/bobnet/transport/sim"
+	"github.com/bobnet-go/bobnet/vipl"
+)
+
+// outcome is how one handshake ended at both sides.
+type outcome struct {
+	client, server       error
+	clientEnd, serverEnd vipl.State // a while later
+}
+
+// typed reports whether a failed handshake says so in VIPL's terms.
+func typed(err error) bool {
+	var conn *vipl.ConnError
+	return err == nil || errors.As(err, &conn) && (errors.Is(err, vipl.ErrTimeout) || errors.Is(err, vipl.ErrInvalidMTU) || errors.Is(err, vipl.ErrDisconnected) || errors.Is(err, vipl.ErrPeerReset))
+}
+
+// shake makes one connection and lets a while pass, in which both sides find
+// out that the other has failed, if it has.
+func shake(opts sim.Options, level reliability.Level) (o outcome, err error) {
+	w := newWorld(opts)
+	attr := &vipl.Attributes{Reliability: level}
+	var listening bool
+	server := w.node("server", nil, func(n *vipl.NIC) error {
+		l, err := n.Listen(service)
+		if err != nil {
+			return err
+		}
+		listening = true
+		r, err := l.Wait(bg)
+		if err != nil {
+			return err
+		}
+		v, err := n.CreateVI(attr, nil, nil)
+		if err != nil {
+			return err
+		}
+		o.server = r.Accept(bg, v)
+		o.serverEnd = endState(v)
+		return nil
+	})
+	w.node("client", nil, func(n *vipl.NIC) error {
+		v, err := n.CreateVI(attr, nil, nil)
+		if err != nil {
+			return err
+		}
+		for !listening {
+			lingerFor(n, time.Millisecond)
+		}
+		o.client = v.Connect(bg, ethertype.Addr{MAC: server.MAC(), Port: service}, nil)
+		o.clientEnd = endState(v)
+		return nil
+	})
+	return o, w.run()
+}
+
+// endState returns the state that v has half a minute after its world began.
+func endState(v *vipl.VI) vipl.State {
+	n, end := v.NIC(), sim.Start+int64(30*time.Second)
+	lingerFor(n, time.Duration(end-n.Now()))
+	state := v.State()
+	lingerFor(n, time.Second) // so that the other's does not depend on our leaving
+	return state
+}
+
+// lingerFor drives a simulated NIC for d.
+func lingerFor(n *vipl.NIC, d time.Duration) {
+	for end := n.Now() + int64(d); n.Now() < end; {
+		n.Poll()
+		if n.Link().Wait(min(n.Now()+10_000_000, end)) != nil {
+			return
+		}
+	}
+}
+
+// TestHandshake wants of every handshake under faults that it succeeds or
+// fails with a typed error, and that both sides agree in the end.
+func TestHandshake(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		opts sim.Options
+	}{
+		{"Loss30", sim.Options{Loss: 0.3}},
+		{"Loss80", sim.Options{Loss: 0.8}},
+		{"ReorderingDuplication", sim.Options{Dup: 0.3, Reorder: 0.5, ReorderBy: 16, Hold: 20 * time.Millisecond}},
+		{"Corruption30", sim.Options{Corrupt: 0.3}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			failed := 0
+			seeds(t, manySeeds, func(seed uint64) error {
+				opts := c.opts
+				opts.Seed = seed
+				opts.MTU = []int{1500, 9000}[seed%2]
+				o, err := shake(opts, reliableLevels[seed%2])
+				switch {
+				case err != nil && c.opts.Loss < 0.5:
+					return err
+				case !typed(o.client) || !typed(o.server):
+					return fmt.Errorf("seed %d: client: %v, server: %v", seed, o.client, o.server)
+				case (o.clientEnd == vipl.StateConnected) != (o.serverEnd == vipl.StateConnected) && c.opts.Loss < 0.5:
+					return fmt.Errorf("seed %d: client %v (%v), server %v (%v)", seed, o.clientEnd, o.client, o.serverEnd, o.server)
+				}
+				if o.client != nil {
+					failed++
+				}
+				return nil
+			})
+			if c.opts.Loss < 0.5 && failed > manySeeds/100 {
+				t.Errorf("%d handshakes failed", failed)
+			}
+		})
+	}
+}
+
+// TestManyConnectAtOnce lets more clients than the backlog holds connect to
+// one listener at the same moment, under loss.
+func TestManyConnectAtOnce(t *testing.T) {
+	const clients = 40
+	const each = 8
+	seeds(t, 3, func(seed uint64) error {
+		w := newWorld(sim.Options{Seed: seed, Loss: 0.05})
+		server := w.node("server", nil, func(n *vipl.NIC) error {
+			l, err := n.Listen(service)
+			if err != nil {
+				return err
+			}
+			var vis []*vipl.VI
+			for range clients * each {
+				r, err := l.Wait(bg)
+				if err != nil {
+					return err
+				}
+				v, err := n.CreateVI(nil, nil, nil)
+				if err != nil {
+					return err
+				}
+				if err := r.AcceptStart(v); err != nil {
+					return err
+				}
+				vis = append(vis, v)
+			}
+			return allConnected(n, vis)
+		})
+		for i := range clients {
+			w.node(fmt.Sprint("client", i), &vipl.Config{Seed: seed<<16 + uint64(i)}, func(n *vipl.NIC) error {
+				lingerFor(n, time.Millisecond)
+				var vis []*vipl.VI
+				for range each {
+					v, err := n.CreateVI(nil, nil, nil)
+					if err != nil {
+						return err
+					}
+					if err := v.ConnectStart(ethertype.Addr{MAC: server.MAC(), Port: service}, nil); err != nil {
+						return err
+					}
+					vis = append(vis, v)
+				}
+				return allConnected(n, vis)
+			})
+		}
+		return w.run()
+	})
+}
+
+func allConnected(n *vipl.NIC, vis []*vipl.VI) error {
+	for _, v := range vis {
+		for v.ConnectDone() == vipl.ErrNotDone {
+			lingerFor(n, time.Millisecond)
+		}
+		if err := v.ConnectDone(); err != nil {
+			return err
+		}
+	}
+	lingerFor(n, 2*time.Second)
+	return nil
+}
+
+// serveOne runs serve with the first request at a listener, and client with a
+// VI of the given attributes.
+func serveOne(opts sim.Options, attr *vipl.Attributes, serve func(n *vipl.NIC, r *vipl.Request) error, client func(v *vipl.VI, server ethertype.Addr) error) error {
+	w := newWorld(opts)
+	return w.serveOne(w.Station("server"), w.Station("client"), attr, serve, client)
+}
+
+func (w *world) serveOne(server, client *sim.Station, attr *vipl.Attributes, serve func(n *vipl.NIC, r *vipl.Request) error, dial func(v *vipl.VI, server ethertype.Addr) error) error {
+	w.nodeOn(server, "server", nil, func(n *vipl.NIC) error {
+		l, err := n.Listen(service)
+		if err != nil {
+			return err
+		}
+		r, err := l.Wait(bg)
+		if err != nil {
+			return err
+		}
+		return serve(n, r)
+	})
+	w.nodeOn(client, "client", nil, func(n *vipl.NIC) error {
+		lingerFor(n, time.Millisecond)
+		v, err := n.CreateVI(attr, nil, nil)
+		if err != nil {
+			return err
+		}
+		return dial(v, ethertype.Addr{MAC: server.MAC(), Port: service})
+	})
+	return w.run()
+}
+
+func TestRejectWithText(t *testing.T) {
+	seeds(t, 20, func(seed uint64) error {
+		return serveOne(sim.Options{Seed: seed, Loss: 0.3}, nil,
+			func(n *vipl.NIC, r *vipl.Request) error {
+				if string(r.Data()) != "who goes there" {
+					return fmt.Errorf("private data: %q", r.Data())
+				}
+				if err := r.Reject("come back\nlater"); err != nil {
+					return err
+				}
+				if err := r.Reject("again"); !errors.Is(err, vipl.ErrInvalidState) {
+					return fmt.Errorf("second reject: %v", err)
+				}
+				lingerFor(n, 5*time.Second) // repeats the refusal
+				return nil
+			},
+			func(v *vipl.VI, server ethertype.Addr) error {
+				err := v.Connect(bg, server, []byte("who goes there"))
+				if !errors.Is(err, vipl.ErrReject) || !strings.Contains(err.Error(), "come back?later") {
+					return fmt.Errorf("connect: %v, want ErrReject and the text", err)
+				}
+				if v.State() != vipl.StateIdle {
+					return fmt.Errorf("state %v after a rejection", v.State())
+				}
+				return nil
+			})
+	})
+}
+
+func TestNobodyListens(t *testing.T) {
+	err := serveOne(sim.Options{Seed: 1}, nil,
+		func(n *vipl.NIC, r *vipl.Request) error { return r.Reject("") },
+		func(v *vipl.VI, server ethertype.Addr) error {
+			began := v.NIC().Now()
+			wrong := server
+			wrong.Port++
+			if err := v.Connect(bg, wrong, nil); !errors.Is(err, vipl.ErrNoMatch) {
+				return fmt.Errorf("no listener: %v, want ErrNoMatch", err)
+			}
+			if took := time.Duration(v.NIC().Now() - began); took > time.Millisecond {
+				return fmt.Errorf("ErrNoMatch took %v, want it at once", took)
+			}
+			nobody := ethertype.Addr{MAC: ethertype.MAC{2, 9, 9, 9, 9, 9}, Port: service}
+			if err := v.Connect(bg, nobody, nil); !errors.Is(err, vipl.ErrTimeout) {
+				return fmt.Errorf("no host: %v, want ErrTimeout", err)
+			}
+			if err := v.Connect(bg, server, nil); !errors.Is(err, vipl.ErrReject) {
+				return fmt.Errorf("third attempt: %v, want ErrReject", err)
+			}
+			return nil
+		})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestAttributesMismatch wants VIPL's codes at the server, no word to the
+// client, and that another VI can take the request.
+func TestAttributesMismatch(t *testing.T) {
+	err := serveOne(sim.Options{Seed: 1}, &vipl.Attributes{QoS: 7, MaxTransferSize: 1000},
+		func(n *vipl.NIC, r *vipl.Request) error {
+			for _, c := range []struct {
+				attr vipl.Attributes
+				want error
+			}{
+				{vipl.Attributes{QoS: 7, MaxTransferSize: 1000, Reliability: reliability.ReliableReception}, vipl.ErrInvalidReliability},
+				{vipl.Attributes{QoS: 7, MaxTransferSize: 1001}, vipl.ErrInvalidMTU},
+				{vipl.Attributes{QoS: 8, MaxTransferSize: 1000}, vipl.ErrInvalidQoS},
+			} {
+				v, err := n.CreateVI(&c.attr, nil, nil)
+				if err != nil {
+					return err
+				}
+				if err := r.Accept(bg, v); !errors.Is(err, c.want) || v.State() != vipl.StateIdle {
+					return fmt.Errorf("accept: %v and %v, want %v", err, v.State(), c.want)
+				}
+			}
+			a := r.Attributes()
+			v, err := n.CreateVI(&a, nil, nil)
+			if err != nil {
+				return err
+			}
+			err = r.Accept(bg, v)
+			lingerFor(n, time.Second)
+			return err
+		},
+		func(v *vipl.VI, server ethertype.Addr) error { return v.Connect(bg, server, nil) })
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestInterfaceMTUs wants the smaller of two MTUs agreed on.
+func TestInterfaceMTUs(t *testing.T) {
+	w := newWorld(sim.Options{Seed: 1})
+	in := &inbox{count: 3, size: 30_000, seed: 1}
+	err := w.serveOne(w.StationWith(sim.StationOptions{Name: "server", MTU: 1500}), w.StationWith(sim.StationOptions{Name: "client", MTU: 9000}), nil,
+		func(n *vipl.NIC, r *vipl.Request) error {
+			v, err := n.CreateVI(nil, nil, nil)
+			if err == nil {
+				err = in.post(v)
+			}
+			if err == nil {
+				err = r.Accept(bg, v)
+			}
+			if err == nil {
+				err = in.receive(v)
+			}
+			lingerFor(n, time.Second)
+			return err
+		},
+		func(v *vipl.VI, server ethertype.Addr) error {
+			if err := v.Connect(bg, server, nil); err != nil {
+				return err
+			}
+			return sendAll(v, 3, 30_000, 1)
+		})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestPathMTU puts something on the path that drops big frames, one way or
+// the other, and wants both sides named.
+func TestPathMTU(t *testing.T) {
+	for _, way := range []string{"client", "server"} {
+		t.Run("from"+way, func(t *testing.T) {
+			w := newWorld(sim.Options{Seed: 1, MTU: 9000})
+			w.Script(func(now int64, from, to *sim.Station, frame []byte) sim.Action {
+				return sim.Action{Drop: len(frame) > 1514 && from.String() == way}
+			})
+			server, client := w.Station("server"), w.Station("client")
+			err := w.serveOne(server, client, nil,
+				func(n *vipl.NIC, r *vipl.Request) error {
+					v, err := n.CreateVI(nil, nil, nil)
+					if err != nil {
+						return err
+					}
+					err = r.Accept(bg, v)
+					if way == "server" && err == nil { // the probe passed, its answer did not
+						lingerFor(n, 10*time.Second)
+						err = v.Err()
+					}
+					if err == nil {
+						return errors.New("the server believes in a connection that the client has given up")
+					}
+					return nil
+				},
+				func(v *vipl.VI, to ethertype.Addr) error {
+					err := v.Connect(bg, to, nil)
+					if !errors.Is(err, vipl.ErrInvalidMTU) || !strings.Contains(err.Error(), server.MAC().String()) ||
+						!strings.Contains(err.Error(), client.MAC().String()) {
+						return fmt.Errorf("connect: %v, want ErrInvalidMTU and both sides", err)
+					}
+					lingerFor(v.NIC(), 10*time.Second)
+					return nil
+				})
+			if err != nil {
+				t.Fatal(err)
+			}
+		})
+	}
+}

@@ -1,0 +1,133 @@
+package vipl_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/transport/sim"
+	"github.com/bobnet-go/bobnet/vipl"
+)
+
+// manyToOne lets nodes send size bytes each to one node through a 10 Gb/s line
+// with a queue of 64 frames, over the whole stack. It returns the goodput as a
+// share of what the line carries in full frames, and that of the slowest
+// sender as a share of the mean.
+func manyToOne(seed uint64, nodes, size int) (goodput, slowest float64, err error) {
+	const line = 10e9
+	w := newWorld(sim.Options{Seed: seed, Bandwidth: line, Queue: 64, Jitter: time.Microsecond})
+	began := sim.Start + int64(time.Second) // all are connected by then
+	ended := make([]int64, nodes)
+	left := nodes
+	sink := w.node("sink", nil, func(n *vipl.NIC) error {
+		l, err := n.Listen(service)
+		if err != nil {
+			return err
+		}
+		cq, err := n.CreateCQ(2 * nodes)
+		if err != nil {
+			return err
+		}
+		in, err := newBuffers(n, nodes, size)
+		if err != nil {
+			return err
+		}
+		for i := range nodes {
+			r, err := l.Wait(bg)
+			if err != nil {
+				return err
+			}
+			v, err := n.CreateVI(nil, nil, cq)
+			if err != nil {
+				return err
+			}
+			v.Context = r.Data()
+			if err := v.PostRecv(&in.descs[i]); err != nil {
+				return err
+			}
+			if err := r.AcceptStart(v); err != nil {
+				return err
+			}
+		}
+		for ; left > 0; left-- {
+			v, _, err := cq.Wait(bg)
+			if err != nil {
+				return err
+			}
+			d, err := v.RecvDone()
+			if err != nil {
+				return fmt.Errorf("%w: %w", err, v.Err())
+			}
+			i := int(v.Context.([]byte)[0])<<8 | int(v.Context.([]byte)[1])
+			ended[i] = w.Now()
+			if err := check(seed, i, d.Segs[0].Data); err != nil {
+				return err
+			}
+		}
+		lingerFor(n, time.Second)
+		return nil
+	})
+	for i := range nodes {
+		w.node(fmt.Sprint("node", i), &vipl.Config{Seed: seed<<16 + uint64(i) + 1}, func(n *vipl.NIC) error {
+			lingerFor(n, time.Millisecond)
+			out, err := newBuffers(n, 1, size)
+			if err != nil {
+				return err
+			}
+			content(seed, i, out.mem)
+			v, err := n.CreateVI(nil, nil, nil)
+			if err != nil {
+				return err
+			}
+			if err := v.Connect(bg, ethertype.Addr{MAC: sink.MAC(), Port: service}, []byte{byte(i >> 8), byte(i)}); err != nil {
+				return err
+			}
+			lingerFor(n, time.Duration(began-w.Now()))
+			if err := v.PostSend(&out.descs[0]); err != nil {
+				return err
+			}
+			if _, err := v.SendWait(bg); err != nil {
+				return fmt.Errorf("%w: %w", err, v.Err())
+			}
+			for left > 0 {
+				lingerFor(n, 10*time.Millisecond)
+			}
+			return nil
+		})
+	}
+	if err := w.run(); err != nil {
+		return 0, 0, err
+	}
+	const data = 1500 - ethertype.BaseSize
+	wire := float64((size+data-1)/data*(1500+14+24)*8) / line * float64(nodes) // seconds
+	var mean, last float64
+	for _, at := range ended {
+		took := float64(at-began) / 1e9
+		mean += 1 / took / float64(nodes)
+		last = max(last, took)
+	}
+	return wire / last, 1 / last / mean, nil
+}
+
+// TestManyToOne wants of many senders that they use the line and share it.
+func TestManyToOne(t *testing.T) {
+	for _, c := range []struct {
+		nodes, size, seeds   int
+		minGoodput, minShare float64
+	}{
+		{64, 1 << 20, 4, 0.8, 0.5},
+		{256, 128 << 10, 2, 0.3, 0.15}, // four frames for each place in the queue at the least: it must not collapse
+	} {
+		t.Run(fmt.Sprintf("%dx%d", c.nodes, c.size), func(t *testing.T) {
+			seeds(t, c.seeds, func(seed uint64) error {
+				goodput, slowest, err := manyToOne(seed, c.nodes, c.size)
+				t.Logf("seed %d: goodput %.3f of the line, slowest sender %.3f of the mean", seed, goodput, slowest)
+				if err == nil && (goodput < c.minGoodput || slowest < c.minShare) {
+					err = fmt.Errorf("goodput %.3f of the line, want %v; slowest sender %.3f of the mean, want %v", goodput, c.minGoodput, slowest, c.minShare)
+				}
+				return err
+			})
+		})
+	}
+}
