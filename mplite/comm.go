@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"math"
 	"time"
+
+	"github.com/bobnet-go/bobnet/vipl"
 )
 
 // Wildcards of receives and probes.
@@ -55,6 +57,10 @@ func (c *Comm) JobRank(rank int) int { return int(c.group[rank]) }
 
 // Job returns the job's name.
 func (c *Comm) Job() string { return c.w.job }
+
+// NIC returns the NIC that the rank's messages go through, for its counters;
+// nil for a job of one rank that needs none.
+func (c *Comm) NIC() *vipl.NIC { return c.w.nic }
 
 // started is when the process began, the zero of Wtime.
 var started = time.Now()

@@ -54,8 +54,8 @@ type Config struct {
 	// a rendezvous; 0 means 16 KiB, and 32 KiB where the MTU is 4000 or more.
 	EagerSize int
 	// Credits is the number of messages that each other rank may have under
-	// way to this one; 0 means 64 in a small job, less in a large one. Each
-	// takes twice EagerSize bytes of memory for each other rank.
+	// way to this one; 0 means 128 up to eight ranks, less in a larger job, at
+	// least 8. Each takes 2*EagerSize bytes of memory for each other rank.
 	Credits int
 	// SpillLimit bounds the memory, in bytes, for unexpected messages beyond
 	// the receive buffers; 0 means DefaultSpillLimit, negative means none.
@@ -99,7 +99,7 @@ func (c Config) withDefaults(mtu int) (Config, error) {
 	setDefault(&c.PeerTimeout, DefaultPeerTimeout)
 	setDefault(&c.SpillLimit, DefaultSpillLimit)
 	setDefault(&c.EagerSize, defaultEager(mtu))
-	setDefault(&c.Credits, min(64, max(8, 1024/c.Size)))
+	setDefault(&c.Credits, min(128, max(8, 1024/c.Size)))
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}

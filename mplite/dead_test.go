@@ -175,6 +175,38 @@ func TestTheLivingGoOn(t *testing.T) {
 	}
 }
 
+// TestCutBetweenTwo: two ranks that lose each other, and nobody else, end a
+// collective for the ranks that still reach both.
+func TestCutBetweenTwo(t *testing.T) {
+	cfg := small
+	cfg.PeerTimeout = time.Second
+	j := newJob(4, sim.Options{}, cfg)
+	j.start(func(c *mplite.Comm) error {
+		if err := c.Barrier(bg); err != nil {
+			return err
+		}
+		if c.Rank() == 0 {
+			j.Partition(j.stations[0], j.stations[1], true)
+		}
+		err := c.Barrier(bg)
+		for err == nil { // until the cut is noticed
+			err = c.Barrier(bg)
+		}
+		var re *mplite.RankError
+		if !errors.As(err, &re) || re.Rank > 1 {
+			t.Errorf("rank %d: barrier ended with %v, want a RankError of rank 0 or 1", c.Rank(), err)
+		}
+		if now := time.Duration(j.Now() - sim.Start); now > 5*time.Second {
+			t.Errorf("rank %d noticed at %v", c.Rank(), now)
+		}
+		if c.Rank() < 2 { // stays until the others, having been told, have left
+			_, err = c.Recv(bg, nil, 3, 9)
+		}
+		return errKilled
+	})
+	check(t, j.Run())
+}
+
 // TestExitWithoutFinalize: a rank whose NIC is closed in order, but without
 // Finalize, is dead at once and not after the peer timeout.
 func TestExitWithoutFinalize(t *testing.T) {

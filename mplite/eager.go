@@ -96,20 +96,20 @@ func (p *peer) arrived(h *header, payload []byte, rx *rxBuf) {
 			p.say(control{kind: kindDone, sendID: h.sendID})
 		}
 	}
-	w.repostLate()
-	w.late = rx
+	w.repostEmptied()
+	w.emptied = rx
 	rx.in.from = p
 }
 
-// repostLate posts the receive buffer that was emptied last. That waits until
+// repostEmptied posts the receive buffer that was emptied last. That waits until
 // the next one, or until somebody polls or waits: whoever has just received
 // wants to answer first.
-func (w *world) repostLate() {
-	rx := w.late
+func (w *world) repostEmptied() {
+	rx := w.emptied
 	if rx == nil {
 		return
 	}
-	w.late = nil
+	w.emptied = nil
 	p := rx.in.from
 	p.repost(rx)
 	if p.owed >= p.due || p.hungry {

@@ -144,6 +144,9 @@ func (x *coll) crossing(part func(int) []byte) (send, want []byte) {
 	return send, want
 }
 
+// SetMaxWrite makes rendezvous take several writes already from n bytes on.
+func SetMaxWrite(c *Comm, n int) { c.w.maxWrite = n }
+
 // SendForged sends as a host of the other byte order would: buf, already in
 // that order, with the flag that says so.
 func SendForged[T Number](ctx context.Context, c *Comm, buf []T, dst, tag int) error {

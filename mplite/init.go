@@ -24,7 +24,7 @@ func Init(cfg *Config) (*Comm, error) {
 	if err != nil {
 		return nil, err
 	}
-	w := &world{cfg: first, job: first.Job, rank: first.Rank, size: first.Size}
+	w := &world{cfg: first, job: first.Job, rank: first.Rank, size: first.Size, maxWrite: maxWrite}
 	w.peers = make([]*peer, w.size)
 	w.match.init(w.size)
 	w.spill.limit = max(first.SpillLimit, 0)

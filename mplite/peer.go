@@ -226,7 +226,7 @@ func (p *peer) received(d *vipl.Descriptor) {
 		if h.flags&flagHungry != 0 {
 			p.hungry = true
 		}
-		if p.pending.n > 0 || p.queue.head != nil {
+		if p.pending.n > 0 || p.queue.head != nil || p.owed >= p.due || p.hungry {
 			p.pump()
 		}
 		return

@@ -21,6 +21,7 @@ type world struct {
 	job      string
 	rank     int
 	size     int
+	maxWrite int
 	deadline int64 // of Init, in terms of nic.Now
 
 	bell bell
@@ -31,7 +32,7 @@ type world struct {
 	requests  []*Request // every one there is, by id
 	free      *Request
 	spill     spillPool
-	late      *rxBuf // emptied, not posted again yet
+	emptied   *rxBuf // the last one that was, not posted again yet
 	context   uint32 // next unused communicator number
 	dead      []*peer
 	fatal     error // ends everything: abort, or the NIC failed
@@ -51,7 +52,7 @@ func (w *world) step(ctx context.Context) error {
 	if w.leading || w.cq == nil {
 		return w.follow(ctx)
 	}
-	w.repostLate()
+	w.repostEmptied()
 	w.leading = true
 	w.mu.Unlock()
 	vi, recv, err := w.cq.Wait(ctx)
@@ -127,7 +128,7 @@ func (w *world) poll() {
 	if w.leading || w.cq == nil {
 		return
 	}
-	w.repostLate()
+	w.repostEmptied()
 	for range pollBatch {
 		vi, recv, err := w.cq.Done()
 		if err != nil {

@@ -24,7 +24,7 @@ import (
 // writable are the rights of a buffer that a peer writes to.
 var writable = vipl.MemAttributes{EnableRDMAWrite: true}
 
-// maxWrite is the longest single RDMA write.
+// maxWrite is the longest single RDMA write; longer messages take several.
 const maxWrite = vipl.MaxTransferSize
 
 // announce says that r's message waits here.
@@ -116,10 +116,10 @@ func (p *peer) cleared(h *header, body []byte) {
 	p.say(control{req: r})
 }
 
-// write posts the next part of r's payload, at most maxWrite bytes; the last
+// write posts the next part of r's payload, at most world.maxWrite bytes; the last
 // one tells the receiver.
 func (p *peer) write(r *Request) {
-	n := min(r.accepted-r.written, maxWrite)
+	n := min(r.accepted-r.written, p.w.maxWrite)
 	r.segs[0] = vipl.Segment{Data: r.buf[r.written : r.written+n], Handle: r.mem}
 	d := &r.desc
 	d.Op = vipl.OpRDMAWrite

@@ -241,6 +241,21 @@ func TestCommunicatorsDoNotMix(t *testing.T) {
 			return fmt.Errorf("rank %d has rank %d of %d in its half", c.Rank(), half.Rank(), half.Size())
 		}
 		next, prev := (c.Rank()+1)%4, (c.Rank()+3)%4
+		any, err := c.Irecv(make([]byte, 50), mplite.AnySource, mplite.AnyTag)
+		if err != nil {
+			return err
+		}
+		for _, check := range checks { // its messages must not end it
+			if err := check.run(c, 300); err != nil {
+				return err
+			}
+		}
+		if err := c.Send(bg, nil, next, 1); err != nil {
+			return err
+		}
+		if st, err := any.Wait(bg); err != nil || st.Source != prev || st.Tag != 1 {
+			return fmt.Errorf("the receive from anybody ended with %+v, %v", st, err)
+		}
 		for id, comm := range []*mplite.Comm{c, dup} { // same ranks, same tag
 			if err := comm.Send(bg, content(50, uint64(id)), next, 3); err != nil {
 				return err

@@ -1,8 +1,9 @@
 package mplite
 
 import (
+	"cmp"
 	"context"
-	"sort"
+	"slices"
 )
 
 // Undefined is the color of ranks that get no communicator from Split
@@ -30,7 +31,7 @@ func (c *Comm) Split(ctx context.Context, color, key int) (*Comm, error) {
 			members = append(members, i)
 		}
 	}
-	sort.SliceStable(members, func(i, j int) bool { return all[2*members[i]+1] < all[2*members[j]+1] })
+	slices.SortStableFunc(members, func(a, b int) int { return cmp.Compare(all[2*a+1], all[2*b+1]) })
 	group := make([]int32, len(members))
 	for i, m := range members {
 		group[i] = c.group[m]

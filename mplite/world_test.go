@@ -118,3 +118,26 @@ func same(got []byte, id uint64) error {
 	}
 	return nil
 }
+
+// TestManyRanks: a large job comes together, works and ends.
+func TestManyRanks(t *testing.T) {
+	size := 64
+	if testing.Short() {
+		size = 24
+	}
+	j := newJob(size, sim.Options{}, mplite.Config{EagerSize: 256, Credits: 4})
+	j.start(func(c *mplite.Comm) error {
+		if took := time.Duration(j.Now() - sim.Start); took > time.Second {
+			return fmt.Errorf("Init took %v", took)
+		}
+		sum := []int{c.Rank()}
+		if err := mplite.Allreduce(bg, c, nil, sum, mplite.Sum[int]()); err != nil {
+			return err
+		}
+		if want := size * (size - 1) / 2; sum[0] != want {
+			return fmt.Errorf("the ranks add up to %d, want %d", sum[0], want)
+		}
+		return nil
+	})
+	check(t, j.run())
+}

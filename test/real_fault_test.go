@@ -23,10 +23,10 @@ import (
 var faultSeed = flag.Uint64("faultseed", 0, "seed of TestFaultyVeth; 0 is a new one")
 
 const (
-	faultSeedEnv = "BOBNET_TEST_SEED"
-	faultRate    = 0.02
-	faultTotal   = 100_000_000 // bytes each way
-	faultLargest = 1 << 20     // message, bytes
+	faultSeedEnv  = "BOBNET_TEST_SEED"
+	faultTotalEnv = "BOBNET_TEST_TOTAL"
+	faultRate     = 0.02
+	faultLargest  = 1 << 20 // message, bytes
 )
 
 // damage is what a rank of TestFaultyVeth has gone through.
@@ -46,10 +46,13 @@ func TestFaultyVeth(t *testing.T) {
 		seed = uint64(time.Now().UnixNano())
 	}
 	t.Logf("replay with -faultseed %d", seed)
-	for _, mtu := range []int{1500, 9000} {
-		t.Run(fmt.Sprintf("MTU%d", mtu), func(t *testing.T) {
-			l := newLab(t, lab.Config{N: 2, MTU: mtu})
-			ranks := play(t, l, "fault", fmt.Sprintf("%s=%d", faultSeedEnv, seed))
+	for _, tt := range []struct {
+		mtu   int
+		total int // bytes each way
+	}{{9000, 100_000_000}, {1500, 10_000_000}} {
+		t.Run(fmt.Sprintf("MTU%d", tt.mtu), func(t *testing.T) {
+			l := newLab(t, lab.Config{N: 2, MTU: tt.mtu})
+			ranks := play(t, l, "fault", fmt.Sprintf("%s=%d", faultSeedEnv, seed), fmt.Sprintf("%s=%d", faultTotalEnv, tt.total))
 			for _, p := range ranks {
 				var d damage
 				if err := json.Unmarshal([]byte(p.line(t)), &d); err != nil {
@@ -74,6 +77,10 @@ func faultRole(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	total, err := strconv.Atoi(os.Getenv(faultTotalEnv))
+	if err != nil {
+		return err
+	}
 	cfg := config()
 	veth, err := ring.Open(&ring.Config{Interface: cfg.Interface})
 	if err != nil {
@@ -90,8 +97,8 @@ func faultRole(ctx context.Context) error {
 	}
 	peer := 1 - cfg.Rank
 	sent := make(chan error, 1)
-	go func() { sent <- newTraffic(seed, cfg.Rank).send(ctx, comm, peer) }()
-	if err := newTraffic(seed, peer).receive(ctx, comm, peer); err != nil {
+	go func() { sent <- newTraffic(seed, cfg.Rank, total).send(ctx, comm, peer) }()
+	if err := newTraffic(seed, peer, total).receive(ctx, comm, peer); err != nil {
 		return err
 	}
 	if err := <-sent; err != nil {
@@ -121,12 +128,12 @@ type traffic struct {
 	buf     [faultLargest]byte
 }
 
-func newTraffic(seed uint64, sender int) *traffic {
+func newTraffic(seed uint64, sender, total int) *traffic {
 	key := [32]byte{byte(sender)}
 	for i := range 8 {
 		key[1+i] = byte(seed >> (8 * i))
 	}
-	return &traffic{sizes: rand.New(rand.NewPCG(seed, uint64(sender))), content: rand.NewChaCha8(key), left: faultTotal}
+	return &traffic{sizes: rand.New(rand.NewPCG(seed, uint64(sender))), content: rand.NewChaCha8(key), left: total}
 }
 
 // next returns the next message. It is valid until the next call.

@@ -36,30 +36,39 @@ var doings = map[string]func(ctx context.Context, c *mplite.Comm, ready func()) 
 // other one end with an error that names it, whatever they were doing.
 func TestKilledRank(t *testing.T) {
 	needLab(t)
-	for name := range doings {
+	jobs := map[string][]*player{}
+	for name := range doings { // all first, because the survivors take a time-out to notice
+		jobs[name] = playKill(t, name)
+	}
+	for name, ranks := range jobs {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel() // they wait for time-outs
-			l := newLab(t, lab.Config{N: 4})
-			ranks := play(t, l, "kill", doingEnv+"="+name)
-			for _, p := range ranks {
-				if line := p.line(t); line != "ready" {
-					t.Fatalf("rank %d says %q", p.Rank(), line)
-				}
-			}
-			if err := ranks[killed].Signal(unix.SIGKILL); err != nil {
-				t.Fatal(err)
-			}
 			for _, p := range ranks {
 				if p.Rank() == killed {
 					continue
 				}
 				if line, want := p.line(t), fmt.Sprintf("rank %d failed", killed); line != want {
-					t.Errorf("rank %d says %q, want %q", p.Rank(), line, want)
+					<-p.Done()
+					t.Errorf("rank %d says %q, want %q; in full: %s", p.Rank(), line, want, &p.stderr)
 				}
 				p.end(t)
 			}
 		})
 	}
+}
+
+// playKill starts four ranks and kills one when all are at it.
+func playKill(t *testing.T, doing string) []*player {
+	t.Helper()
+	ranks := play(t, newLab(t, lab.Config{N: 4}), "kill", doingEnv+"="+doing)
+	for _, p := range ranks {
+		if line := p.line(t); line != "ready" {
+			t.Fatalf("%s: rank %d says %q", doing, p.Rank(), line)
+		}
+	}
+	if err := ranks[killed].Signal(unix.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	return ranks
 }
 
 // killRole is a rank of TestKilledRank.
@@ -79,6 +88,7 @@ func killRole(ctx context.Context) error {
 		return fmt.Errorf("ended with %v, which names no rank", err)
 	}
 	fmt.Printf("rank %d failed\n", dead.Rank)
+	fmt.Fprintln(os.Stderr, err)
 	if err := comm.Finalize(ctx); !errors.As(err, &dead) || dead.Rank != killed {
 		return fmt.Errorf("Finalize returned %v, want that rank %d failed", err, killed)
 	}

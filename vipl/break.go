@@ -162,7 +162,7 @@ type ghost struct {
 
 func (t *ghostTable) remember(v *VI) {
 	h := v.header(ethertype.KindDisconnect)
-	t.ring[t.next%len(t.ring)] = ghost{h: h, localTag: v.localTag, port: v.port}
+	t.ring[t.next%len(t.ring)] = ghost{h: *h, localTag: v.localTag, port: v.port}
 	t.next++
 }
 

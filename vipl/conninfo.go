@@ -111,4 +111,8 @@ func (v *VI) adopt(remote ethertype.Addr, c *connInfo) {
 	if v.attr.WholeCRC || c.wholeCRC || v.nic.info.Unprotected {
 		v.flags = ethertype.FlagWholeCRC
 	}
+	v.out = ethertype.Header{
+		Dst: remote.MAC, Src: v.nic.info.MAC, Type: v.nic.info.EtherType,
+		DstPort: remote.Port, SrcPort: v.port, Tag: c.tag,
+	}
 }

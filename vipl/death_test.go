@@ -11,19 +11,25 @@ import (
 	"github.com/bobnet-go/bobnet/vipl"
 )
 
+// connected is when every handshake on a segment that loses little is over.
+const connected = sim.Start + 100_000_000
+
 // TestBlackhole lets all frames vanish for 5 s in the middle of a transfer. The
 // default PeerTimeout bears it, and nothing is lost.
 func TestBlackhole(t *testing.T) {
 	seeds(t, manySeeds/5, func(seed uint64) error {
 		const hole, count, size = int64(5 * time.Second), 60, 20_000
 		w := newWorld(sim.Options{Seed: seed, Bandwidth: 1e9, Loss: 0.01})
-		begin := sim.Start + 100_000 + int64(seed%100)*100_000
+		begin := connected + int64(1+seed%80)*100_000
 		w.Script(func(now int64, from, to *sim.Station, frame []byte) sim.Action {
 			return sim.Action{Drop: now >= begin && now < begin+hole}
 		})
 		in := &inbox{count: count, size: size, seed: seed}
 		attr := &vipl.Attributes{Reliability: reliableLevels[seed%2]}
-		err := w.pair(attr, func(v *vipl.VI) error { return sendAll(v, count, size, seed) }, in.post, in.receive)
+		err := w.pair(attr, func(v *vipl.VI) error {
+			lingerFor(v.NIC(), time.Duration(connected-w.Now()))
+			return sendAll(v, count, size, seed)
+		}, in.post, in.receive)
 		if err != nil {
 			return err
 		}
@@ -155,7 +161,7 @@ func restart(seed uint64, reborn bool) error {
 		}
 		return nil
 	})
-	w.At(sim.Start+int64(2+seed%40)*1_000_000, func() {
+	w.At(connected+int64(seed%40)*1_000_000, func() {
 		killed = w.Now()
 		w.Kill(victim)
 		if reborn {

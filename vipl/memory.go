@@ -77,38 +77,39 @@ func (t *memTable) refPtag(p Ptag, by int) {
 
 // check validates d's segments for a VI with tag p and returns the bytes they
 // hold. It notes the use in each region; release takes that back.
-func (t *memTable) check(op string, d *Descriptor, p Ptag) (total uint64, status Status, err error) {
+func (t *memTable) check(op string, d *Descriptor, p Ptag) (total uint64, err error) {
 	for i := range d.Segs {
 		s := &d.Segs[i]
-		r := t.lookup(s.Handle)
-		switch {
-		case len(s.Data) == 0:
+		if len(s.Data) == 0 {
 			continue
-		case r == nil:
-			status, err = StatusProtectionError, opError(op, ErrInvalidParameter, "segment %d: memory handle %v names no registered region", i, s.Handle)
-		case !r.contains(addressOf(s.Data), uint64(len(s.Data))):
-			status, err = StatusProtectionError, opError(op, ErrInvalidParameter,
-				"segment %d: %d bytes at %#x lie outside region %v (%d bytes at %#x)", i, len(s.Data), addressOf(s.Data), s.Handle, len(r.buf), r.addr)
-		case r.attr.Ptag != p:
-			status, err = StatusProtectionError, opError(op, ErrInvalidPtag, "segment %d: region %v has tag %d, the VI has tag %d", i, s.Handle, r.attr.Ptag, p)
 		}
-		if err != nil {
-			return 0, status, err
+		r := t.lookup(s.Handle)
+		if r == nil || r.attr.Ptag != p || !r.contains(addressOf(s.Data), uint64(len(s.Data))) {
+			t.release(d.Segs[:i])
+			return 0, t.explain(op, i, s, r, p)
 		}
+		r.posted++
 		total += uint64(len(s.Data))
 	}
-	for i := range d.Segs {
-		if s := &d.Segs[i]; len(s.Data) > 0 {
-			t.regions[uint32(s.Handle)&slotMask].posted++
-		}
+	return total, nil
+}
+
+// explain says what check found wrong with segment i.
+func (t *memTable) explain(op string, i int, s *Segment, r *region, p Ptag) error {
+	switch {
+	case r == nil:
+		return opError(op, ErrInvalidParameter, "segment %d: memory handle %v names no registered region", i, s.Handle)
+	case r.attr.Ptag != p:
+		return opError(op, ErrInvalidPtag, "segment %d: region %v has tag %d, the VI has tag %d", i, s.Handle, r.attr.Ptag, p)
 	}
-	return total, 0, nil
+	return opError(op, ErrInvalidParameter, "segment %d: %d bytes at %#x lie outside region %v (%d bytes at %#x)",
+		i, len(s.Data), addressOf(s.Data), s.Handle, len(r.buf), r.addr)
 }
 
 // release takes back what check noted.
-func (t *memTable) release(d *Descriptor) {
-	for i := range d.Segs {
-		if s := &d.Segs[i]; len(s.Data) > 0 {
+func (t *memTable) release(segs []Segment) {
+	for i := range segs {
+		if s := &segs[i]; len(s.Data) > 0 {
 			if r := t.lookup(s.Handle); r != nil {
 				r.posted--
 			}

@@ -77,12 +77,12 @@ type NIC struct {
 	numVIs      int
 	nextPort    uint16
 	now         int64 // the link's clock when the engine last read it
-	fresh       bool  // now was read less than a microsecond ago: good enough for the next poll
+	fresh       bool  // now was read a microsecond or two ago: good enough for the next poll
 	tx          txBatch
 	rxh         ethertype.Header
 	views       [][]byte // as many as one poll takes
-	touched     []*VI // received something in this poll
-	held        []*VI // hold gathered messages
+	touched     []*VI    // received something in this poll
+	held        []*VI    // hold gathered messages
 	timers      timerSet
 	lead        leadership
 	spin        spinner

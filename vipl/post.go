@@ -88,9 +88,9 @@ func (v *VI) admit(op string, d *Descriptor) error {
 		return opError(op, ErrInvalidParameter, "%d segments are over the limit of %d", len(d.Segs), MaxSegments)
 	}
 	d.Status, d.Length = 0, 0
-	total, status, err := v.nic.mem.check(op, d, v.attr.Ptag)
+	total, err := v.nic.mem.check(op, d, v.attr.Ptag)
 	if err != nil {
-		d.Status = status
+		d.Status = StatusProtectionError
 		return err
 	}
 	if total > MaxTransferSize {
@@ -102,7 +102,7 @@ func (v *VI) admit(op string, d *Descriptor) error {
 
 // refuse undoes admit.
 func (v *VI) refuse(d *Descriptor, status Status, err error) error {
-	v.nic.mem.release(d)
+	v.nic.mem.release(d.Segs)
 	d.Status = status
 	return err
 }

@@ -69,7 +69,7 @@ func (q *queue) complete(v *VI, status Status, length uint32) {
 	q.done++
 	d.Status = status | StatusDone
 	d.Length = length
-	v.nic.mem.release(d)
+	v.nic.mem.release(d.Segs)
 	if q.cq != nil {
 		q.cq.push(v, q.recv)
 	}

@@ -133,6 +133,9 @@ func (v *VI) cut() reliability.Sent {
 // as they are, and the payload bytes they take there. A count below 2 means
 // that packing does not pay.
 func (v *VI) pack() (count, size int) {
+	if v.cursor.next+1 == v.sq.tail {
+		return 1, 0
+	}
 	limit := min(v.maxData, v.nic.tx.inline())
 	for i := v.cursor.next; i != v.sq.tail; i++ {
 		d := v.sq.at(i)
@@ -263,12 +266,12 @@ func (v *VI) putPacked(b []byte, f *reliability.Sent) {
 }
 
 // header returns a header to the peer with everything filled in that all
-// frames of the connection share, acknowledgement included.
-func (v *VI) header(kind ethertype.Kind) ethertype.Header {
-	h := ethertype.Header{
-		Dst: v.remote.MAC, Src: v.nic.info.MAC, Type: v.nic.info.EtherType, Kind: kind, Flags: v.flags,
-		DstPort: v.remote.Port, SrcPort: v.port, Tag: v.remoteTag,
-	}
+// frames of the connection share, acknowledgement included. It is the VI's
+// own, kept so that most fields need not be written again for each frame.
+func (v *VI) header(kind ethertype.Kind) *ethertype.Header {
+	h := &v.out
+	h.Kind, h.Flags = kind, v.flags
+	h.Seq, h.Msg, h.Offset, h.Length, h.Size, h.Count = 0, 0, 0, 0, 0, 0
 	if v.reliable {
 		h.Ack, h.Sack = v.rx.Ack()
 		v.rx.AckSent()

@@ -26,13 +26,13 @@ type spinner struct {
 }
 
 const (
-	spinRound  = 128         // looks at the ring between looks at the clock
-	yieldEvery = 16          // rounds between yields to the kernel
-	yieldLong  = 15_000      // ns; a yield that takes longer has let another thread run
-	crowdedMax = 4           // long yields that mean a crowd
-	pauseMin   = 20_000_000  // ns
-	pauseMax   = 640_000_000 // ns
-	spinFloor  = 1_000       // ns, to grow from
+	spinRound  = 400        // looks at the ring between looks at the clock
+	yieldEvery = 4          // rounds between yields to the kernel
+	yieldLong  = 15_000     // ns; a yield that takes longer has let another thread run
+	crowdedMax = 4          // long yields that mean a crowd
+	pauseMin   = 4_000_000  // ns
+	pauseMax   = 64_000_000 // ns
+	spinFloor  = 1_000      // ns, to grow from
 )
 
 func (s *spinner) init(spin time.Duration, virtual bool) {
@@ -86,8 +86,7 @@ func (s *spinner) yielded(now, ns int64) {
 	}
 }
 
-// spinOnce looks at the ring for a fraction of a microsecond without the
-// engine's lock.
+// spinOnce looks at the ring for about a microsecond, without the engine's lock.
 func (n *NIC) spinOnce(w *waiter) {
 	n.mu.Unlock()
 	found := false

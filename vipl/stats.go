@@ -24,7 +24,7 @@ const (
 	DropNoReceive              // no receive was posted for the message
 	DropAck                    // acknowledges what was never sent
 	DropLate                   // unreliable: belongs to a message that was given up
-	DropIncomplete             // unreliable: a message was given up because parts of it were lost
+	DropIncomplete             // unreliable: a message was given up because parts of it were lost; counts messages
 	DropRDMA                   // unreliable: an RDMA write that is not allowed
 	DropFatal                  // reliable: no receive, too long, RDMA not allowed or contradictory; it ended the connection
 	DropNoListener             // a connection request nobody listens for

@@ -32,9 +32,10 @@ type VI struct {
 	incarnation uint64 // the peer NIC's
 	maxData     int    // data bytes per frame: the smaller MTU of both sides
 	flags       ethertype.Flags
-	hs          *handshake // while Connect Pending
-	heard       int64      // when a valid frame last came
-	probes      int        // keepalive probes since then
+	out         ethertype.Header // of the frame being built
+	hs          *handshake       // while Connect Pending
+	heard       int64            // when a valid frame last came
+	probes      int              // keepalive probes since then
 
 	sq, rq queue
 	tx     reliability.Sender

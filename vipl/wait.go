@@ -155,13 +155,24 @@ func (w *waiter) expired(n *NIC) error {
 	return nil
 }
 
+// nap is how long, in nanoseconds, a leader sleeps at most before it watches
+// over its context. The watch allocates and takes two locks; a wait that ends
+// sooner, as waits for messages do, goes without, and looks at the context
+// when the nap is over.
+const nap = 1_000_000
+
 // sleep blocks on the link, as the leader.
 func (n *NIC) sleep(w *waiter, g *gate) {
 	l := &n.lead
-	w.watch(n)
 	n.spin.missed(w)
 	l.sleeping, l.sleepGate = true, g
 	l.until = min(n.timers.next, w.until(n))
+	if w.slept || !w.cancellable(n) {
+		w.watch(n)
+	} else {
+		w.slept = true
+		l.until = min(l.until, n.now+nap)
+	}
 	until := l.until
 	n.mu.Unlock()
 	err := n.link.Wait(until)
@@ -174,13 +185,14 @@ func (n *NIC) sleep(w *waiter, g *gate) {
 
 // watch arranges that the end of ctx wakes the sleeper.
 func (w *waiter) watch(n *NIC) {
-	if !w.slept {
-		w.slept = true
-		if w.ctx.Done() != nil && !n.info.Virtual {
-			w.stop = context.AfterFunc(w.ctx, n.wakeAll)
-		}
+	w.slept = true
+	if w.stop == nil && w.cancellable(n) {
+		w.stop = context.AfterFunc(w.ctx, n.wakeAll)
 	}
 }
+
+// cancellable reports whether the end of ctx may end the wait.
+func (w *waiter) cancellable(n *NIC) bool { return w.ctx.Done() != nil && !n.info.Virtual }
 
 // wakeAll makes every waiter look again.
 func (n *NIC) wakeAll() {
@@ -253,7 +265,7 @@ func (n *NIC) endWait(w *waiter) {
 	}
 	l := &n.lead
 	if w.leading {
-		l.taken = false
+		l.taken, n.fresh = false, false
 		if w.started != 0 && w.slept {
 			n.spin.slept(n.now - w.started)
 		}

@@ -31,6 +31,7 @@ type demoCall struct {
 	mtu     int
 	steps   int
 	out     string
+	time    time.Duration
 }
 
 // Where the pictures go in demoCall.out.
@@ -63,6 +64,7 @@ func newDemoCmd() *cobra.Command {
 	f.IntVar(&call.ranks, "ranks", 4, "processes that share the work")
 	f.IntVar(&call.steps, "steps", 2000, "steps of diffusion")
 	f.IntVar(&call.mtu, "mtu", ethertype.MaxMTU, "MTU of every link in bytes")
+	f.DurationVar(&call.time, "time", 30*time.Second, "about how long to measure")
 	f.StringVar(&call.out, "out", "out", "`directory` to write the pictures to")
 	cmd.AddCommand(newDemoRankCmd())
 	return cmd
@@ -74,6 +76,8 @@ func (c *demoCall) check() error {
 		return fmt.Errorf("demo: %d ranks: want 1 to %d", c.ranks, maxDemoRanks)
 	case c.steps < 1:
 		return fmt.Errorf("demo: %d steps: want at least 1", c.steps)
+	case c.time < 1:
+		return fmt.Errorf("demo: measuring for %v: want more than 0", c.time)
 	}
 	return perf.Plan{MTUs: []int{c.mtu}}.Validate()
 }
@@ -130,8 +134,8 @@ func (c *demoCall) measure(ctx context.Context, out, errOut io.Writer) error {
 	stacks := []string{"raw", "vipl", "mplite", "tcp"}
 	common := perf.Plan{Stacks: stacks, MTUs: []int{c.mtu}, Levels: []string{"delivery"}}
 	table, curves := common, common
-	table.Rounds, table.Limit = 7, 15*time.Second
-	curves.Rounds, curves.Limit = 3, 15*time.Second
+	table.Rounds, table.Limit = 7, c.time/2
+	curves.Rounds, curves.Limit = 3, c.time/2
 	curves.Sizes = demoSizes
 	curves.Tests = []string{perf.Latency, perf.Bandwidth}
 	curves.Waits = []string{perf.Spin}

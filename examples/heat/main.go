@@ -53,6 +53,9 @@ func run(ctx context.Context) error {
 	if *addr != "" {
 		collector := metrics.NewCollector(nil)
 		collector.WatchComm(comm)
+		if nic := comm.NIC(); nic != nil {
+			collector.WatchNIC(nic)
+		}
 		server, err := metrics.Serve(*addr, collector)
 		if err != nil {
 			return err

@@ -35,7 +35,7 @@ type bouncer struct {
 // only. It takes two cores for some milliseconds.
 func LineTime() float64 {
 	var allowed unix.CPUSet
-	if err := unix.SchedGetaffinity(0, &allowed); err != nil || allowed.Count() < 2 {
+	if err := unix.SchedGetaffinity(0, &allowed); err != nil || allowed.Count() < 2 || runtime.GOMAXPROCS(0) < 2 {
 		return 0
 	}
 	first, last := -1, -1

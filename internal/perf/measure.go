@@ -12,6 +12,8 @@ import (
 const (
 	maxRTT      = int64(10 * time.Second) // longest that a histogram holds
 	maxTries    = 3                       // failed samples of a case in a row before it is given up
+	lastRounds  = 8                       // for cases without a sample
+	maxGrowth   = 16                      // of a sample's length when learning from a disturbed one
 	minMessages = 4                       // in a sample
 	maxMessages = 1 << 20                 // in a sample
 )
@@ -63,18 +65,19 @@ func (h *Half) Measure(ctx context.Context, plan Plan, cases []Case, progress Pr
 	return records, errors.Join(err, failures)
 }
 
-// rounds takes Rounds good samples of every case, and makes up for dropped
-// ones in as many rounds again at most.
+// rounds takes Rounds samples of every case, and makes up for dropped ones in
+// as many rounds again, and some more for cases that have none at all.
 func (c *coordinator) rounds(ctx context.Context) error {
 	start := time.Now()
-	for round := range 2 * c.plan.Rounds {
+	for round := range 2*c.plan.Rounds + lastRounds {
 		wanting := c.wanting(round)
 		for i, m := range wanting {
 			if ctx.Err() != nil {
 				return context.Cause(ctx)
 			}
-			if late := c.plan.Limit > 0 && time.Since(start) > c.plan.Limit; late && round > 0 {
-				return nil
+			late := c.plan.Limit > 0 && time.Since(start) > c.plan.Limit
+			if late && len(m.samples) > 0 {
+				continue
 			}
 			if err := c.take(ctx, m); err != nil {
 				return err
@@ -91,13 +94,20 @@ func (c *coordinator) rounds(ctx context.Context) error {
 	return nil
 }
 
-// wanting returns the measurements that need another sample: every one in the
-// first Rounds rounds, then those with too few of them in the common state.
+// wanting returns the measurements that need another sample: in the first
+// rounds all, then those with too few in the common state, and at last those
+// without any.
 func (c *coordinator) wanting(round int) (ms []*measurement) {
 	common := commonState(c.all)
 	for _, m := range c.all {
-		enough := round >= c.plan.Rounds && len(common.of(m)) >= (c.plan.Rounds+1)/2
-		if !enough && m.failed < maxTries {
+		have, need := len(common.of(m)), (c.plan.Rounds+1)/2
+		switch {
+		case round >= 2*c.plan.Rounds:
+			have, need = len(m.samples), 1
+		case round < c.plan.Rounds:
+			have, need = 0, 1
+		}
+		if have < need && m.failed < maxTries {
 			ms = append(ms, m)
 		}
 	}
@@ -216,13 +226,23 @@ func (c *coordinator) run(ctx context.Context, conn Conn, m *measurement, n int)
 	s.Counters = conn.Counters()
 	s.add(counters)
 	s.perSecond = float64(s.count) / took.Seconds()
-	if each := float64(took) / float64(n); m.each == 0 || each < m.each {
-		m.each = each
-	}
 	if m.Test == Latency {
 		s.rtt, err = histogram(c.rtt[:n])
 	}
+	m.learn(float64(took)/float64(n), s.rtt)
 	return s, err
+}
+
+// learn corrects how long a message takes, downwards. Where single round trips
+// are known a few slow ones, as on a busy machine, do not count; but a sample
+// must not grow without bounds if they come again.
+func (m *measurement) learn(each float64, rtt *hdrhistogram.Histogram) {
+	if rtt != nil {
+		each = max(float64(rtt.ValueAtQuantile(50)), each/maxGrowth)
+	}
+	if m.each == 0 || each < m.each {
+		m.each = each
+	}
 }
 
 func histogram(rtt []int64) (*hdrhistogram.Histogram, error) {

@@ -19,10 +19,10 @@ const (
 )
 
 const (
-	rawWindow = 64  // frames in flight; floors do not rise beyond
-	rawBatch  = 32  // frames in one call
-	rawInline = 256 // up to here the payload is copied behind the header
-	rawSpins  = 1 << 12
+	rawWindow = 64      // frames in flight; floors do not rise beyond
+	rawBatch  = 32      // frames in one call
+	rawInline = 256     // up to here the payload is copied behind the header
+	rawSpins  = 1 << 12 // looks at the ring, some 20 us, before the core is offered to others
 	rawPause  = 20 * time.Microsecond
 )
 

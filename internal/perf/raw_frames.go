@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/bobnet-go/bobnet/ethertype"
+	"golang.org/x/sys/unix"
 )
 
 // setDeadline makes the running call end when ctx does.
@@ -112,9 +113,13 @@ func (r *rawConn) recvMessages(n int) error {
 // progress waits for frames, in the way of the case, and takes them.
 func (r *rawConn) progress() error {
 	for spins := 1; r.spin && !r.link.Ready(); spins++ {
-		if spins%rawSpins == 0 && r.link.Now() >= r.deadline {
+		if spins%rawSpins != 0 {
+			continue
+		}
+		if r.link.Now() >= r.deadline {
 			return errLost
 		}
+		schedYield() // the other half may want this core
 	}
 	if !r.spin && !r.link.Ready() {
 		if err := r.link.Wait(r.deadline); err != nil {
@@ -126,6 +131,9 @@ func (r *rawConn) progress() error {
 	}
 	return r.receive()
 }
+
+// schedYield lets other threads have the core, if there are any.
+func schedYield() { unix.RawSyscall(unix.SYS_SCHED_YIELD, 0, 0, 0) }
 
 // receive takes what has arrived, copies payloads to user memory and
 // acknowledges every quarter of a window.

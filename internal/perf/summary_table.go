@@ -76,8 +76,8 @@ func find(records []Record, like Record) *Record {
 // each stack, level, way to wait and link that the records have.
 func WritePlot(w io.Writer, records []Record) error {
 	panels := []plot.Panel{
-		{Title: "One-way time", Y: "microseconds (p50)", Series: series(records, Latency)},
-		{Title: "Bandwidth", Y: "Mbit/s of payload", Series: series(records, Bandwidth)},
+		{Title: "One-way time, median", Y: "µs", Series: series(records, Latency)},
+		{Title: "Bandwidth of payload", Y: "Mbit/s", Series: series(records, Bandwidth)},
 	}
 	return plot.WritePNG(w, panels...)
 }

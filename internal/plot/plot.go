@@ -30,7 +30,7 @@ type Series struct {
 // Panel is one plot of the picture.
 type Panel struct {
 	Title  string
-	Y      string // what the vertical axis shows, with its unit
+	Y      string // unit of the vertical axis; gonum leaves too much room for long ones
 	Series []Series
 }
 
@@ -140,7 +140,7 @@ var (
 		color.RGBA{R: 0x56, G: 0xb4, B: 0xe9, A: 0xff},
 	}
 	shapes = []draw.GlyphDrawer{
-		draw.CircleGlyph{}, draw.BoxGlyph{}, draw.TriangleGlyph{}, draw.PyramidGlyph{},
+		draw.CircleGlyph{}, draw.BoxGlyph{}, draw.PyramidGlyph{}, draw.RingGlyph{}, draw.SquareGlyph{}, draw.TriangleGlyph{},
 	}
 )
 
@@ -163,8 +163,7 @@ func style(out *plot.Plot) {
 	grid := plotter.NewGrid()
 	grid.Vertical.Color, grid.Horizontal.Color = faint, faint
 	out.Add(grid)
-	out.Legend.Top, out.Legend.Left = true, true
-	out.Legend.XOffs, out.Legend.YOffs = 12, -10
+	out.Legend.XOffs, out.Legend.YOffs = -12, 12 // bottom right, which rising lines leave free
 	out.Legend.TextStyle.Font = sans(11)
 	out.Legend.TextStyle.Color = ink
 	out.Legend.ThumbnailWidth = 28

@@ -19,7 +19,7 @@ func line(name string, fixed, perByte float64) Series {
 func TestWritePNG(t *testing.T) {
 	var out bytes.Buffer
 	err := WritePNG(&out,
-		Panel{Title: "One-way time", Y: "µs", Series: []Series{line("raw", 1.5, 0.0008), line("tcp", 9, 0.0004)}},
+		Panel{Title: "One-way time", Y: "µs", Series: []Series{line("raw, spinning", 1.5, 0.0008), line("vipl, spinning", 1.8, 0.0008), line("mplite, spinning", 2, 0.00085), line("tcp, blocking", 9, 0.0004)}},
 		Panel{Title: "Bandwidth", Y: "Mbit/s", Series: []Series{line("raw", 900, 0.02), line("tcp", 60, 0.03)}})
 	if err != nil {
 		t.Fatal(err)

@@ -1,0 +1,110 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/bobnet-go/bobnet/transport/sim"
+	"github.com/bobnet-go/bobnet/vipl"
+	"github.com/rogpeppe/go-internal/testscript"
+)
+
+func TestPerfScripts(t *testing.T) {
+	needLab(t)
+	testscript.Run(t, testscript.Params{
+		Dir: "testdata/perf",
+		Condition: func(cond string) (bool, error) {
+			if cond == "short" {
+				return testing.Short(), nil
+			}
+			return false, fmt.Errorf("unknown condition %q", cond)
+		},
+	})
+}
+
+func TestPingStats(t *testing.T) {
+	var s pingStats
+	if got := s.String(); got != "nothing was sent" {
+		t.Errorf("no echo: %q", got)
+	}
+	for _, us := range []int{10, 20, 30} {
+		s.add(time.Duration(us)*time.Microsecond, true)
+	}
+	s.add(time.Second, false)
+	want := "4 sent, 3 answered, 25% lost\nround trip min/avg/max/mdev = 10.0/20.0/30.0/8.2 us"
+	if got := s.String(); got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+}
+
+func TestHeatScreen(t *testing.T) {
+	var out strings.Builder
+	s := &heatScreen{out: &out, bar: newProgress(io.Discard)}
+	for _, part := range []string{ // lines come in pieces
+		`{"Step":1,"Steps":20}`, "\n{\"Width\":8,\"Height\":4,\"Across\":2,\"Down\":1,\"Steps\":20,",
+		"\"Elapsed\":3000000,\"Waited\":1000000}\n", "{\"Serial\":2000000}\n",
+	} {
+		if _, err := io.WriteString(s, part); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want := "8x4 cells in 2x1 blocks: 20 steps in 3ms, of which rank 0 waited 1ms for its neighbours.\n" +
+		"A serial run (2ms) gives the same, bit for bit.\n"
+	if out.String() != want {
+		t.Errorf("%q, want %q", out.String(), want)
+	}
+	if _, err := io.WriteString(s, "panic: oh\n"); err == nil {
+		t.Error("a line that is no event was accepted")
+	}
+}
+
+func TestWatchFor(t *testing.T) {
+	if watch, done, err := watchFor(""); watch != nil || err != nil {
+		t.Errorf("no address: %v", err)
+	} else {
+		done()
+	}
+	free, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	addr := free.Addr().String()
+	free.Close()
+	watch, done, err := watchFor(addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer done()
+	nic, err := vipl.Open(&vipl.Config{Link: sim.New(sim.Options{Seed: 1}).Station("a")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer nic.Close()
+	forget := watch(nic, nil)
+	if text := page(t, addr); !strings.Contains(text, "bobnet_nic_") {
+		t.Errorf("nothing of the NIC in\n%s", text)
+	}
+	forget()
+	if text := page(t, addr); strings.Contains(text, "bobnet_nic_") {
+		t.Error("the NIC is still watched")
+	}
+}
+
+func page(t *testing.T, addr string) string {
+	t.Helper()
+	resp, err := http.Get("http://" + addr + "/metrics")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	text, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}

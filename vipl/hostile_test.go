@@ -1,0 +1,349 @@
+package vipl_test
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/reliability"
+	"github.com/bobnet-go/bobnet/transport"
+	"github.com/bobnet-go/bobnet/vipl"
+)
+
+// siege is a live connection at whose side a somebody throws frames.
+type siege struct {
+	*duo
+	rng      *rand.Rand
+	level    reliability.Level
+	captured [][]byte // frames that b has sent to a on this connection
+	private  []byte   // registered at a, closed to peers
+	open     []byte   // registered at a, open to peers
+	openH    vipl.MemHandle
+	in       []*vipl.Descriptor
+	before   vipl.Snapshot
+	parsed   ethertype.Header
+	ended    int // connections that ended
+}
+
+func newSiege(t testing.TB, level reliability.Level, seed uint64) *siege {
+	attr := &vipl.Attributes{Reliability: level, EnableRDMAWrite: true}
+	s := &siege{duo: newDuo(t, attr, attr), rng: rand.New(rand.NewPCG(seed, 9)), level: level}
+	s.private, _ = s.buffer(s.na, 8192, nil)
+	s.open, s.openH = s.buffer(s.na, 8192, &vipl.MemAttributes{EnableRDMAWrite: true})
+	for range 8 {
+		s.in = append(s.in, s.post(s.a, 4000))
+	}
+	s.capture()
+	return s
+}
+
+// capture lets b send some of everything and keeps the frames.
+func (s *siege) capture() {
+	l := s.links[0]
+	l.head += l.lent
+	from := l.tail
+	s.send(s.b, 10)
+	for range 5 {
+		s.send(s.b, 20)
+	}
+	s.send(s.b, 3000)
+	s.write(s.b, 3000, vipl.VirtualAddress(s.open), s.openH, false)
+	s.write(s.b, 8, vipl.VirtualAddress(s.open), s.openH, true)
+	s.run()
+	s.captured = s.captured[:0]
+	for i := from; i < l.tail; i++ {
+		s.captured = append(s.captured, bytes.Clone(l.slots[i%memSlots][:l.lens[i%memSlots]]))
+	}
+	s.repost()
+	for {
+		if _, err := s.b.SendDone(); err == vipl.ErrQueueEmpty || err == vipl.ErrNotDone {
+			break
+		}
+	}
+	s.captured = append(s.captured, s.control()...)
+}
+
+// control makes one frame of each other kind, with the connection's tag.
+func (s *siege) control() (frames [][]byte) {
+	var like ethertype.Header
+	if _, err := like.Parse(s.captured[0]); err != nil {
+		s.t.Fatal(err)
+	}
+	for k := ethertype.KindAck; k <= ethertype.KindEchoReply; k++ {
+		h := like
+		h.Kind, h.Flags, h.Size, h.Count, h.Length, h.Offset = k, ethertype.FlagWholeCRC, 64, 0, 0, 0
+		f := make([]byte, ethertype.HeaderSize+64)
+		h.Put(f)
+		ethertype.Seal(f)
+		frames = append(frames, f)
+	}
+	return frames
+}
+
+// repost takes what a has received and posts the buffers again.
+func (s *siege) repost() {
+	for {
+		d, err := s.a.RecvDone()
+		if d == nil {
+			return
+		}
+		if int(d.Length) > len(d.Segs[0].Data) {
+			s.t.Fatalf("a message of %d bytes was delivered to a receive of %d", d.Length, len(d.Segs[0].Data))
+		}
+		if s.a.State() == vipl.StateConnected || err == nil {
+			if err := s.a.PostRecv(d); err != nil {
+				s.t.Fatal(err)
+			}
+		}
+	}
+}
+
+// inject puts a frame into a's receive queue and lets a take it.
+func (s *siege) inject(frame []byte) {
+	for s.links[0].Ready() { // what b has answered
+		s.na.Poll()
+	}
+	s.before = s.na.Snapshot()
+	if n, _ := s.links[1].Send([]transport.Frame{{Head: frame}}); n != 1 {
+		s.t.Fatal("the wire is full")
+	}
+	s.na.Poll()
+	s.account(frame)
+}
+
+// account wants the frame taken or counted under exactly one reason.
+func (s *siege) account(frame []byte) {
+	after := s.na.Snapshot()
+	_, err := s.parsed.Parse(frame)
+	drops := 0
+	for why := range after.Dropped {
+		if vipl.Drop(why) != vipl.DropIncomplete { // counts messages
+			drops += int(after.Dropped[why] - s.before.Dropped[why])
+		}
+	}
+	valid := int(after.RxFrames - s.before.RxFrames)
+	if err != nil && (valid != 0 || drops != 1) || err == nil && (valid != 1 || drops > 1) {
+		s.t.Fatalf("frame %s (%v): %d times valid, %d times dropped: %v", ethertype.Dump(frame), err, valid, drops, after.Dropped)
+	}
+	for i, c := range s.private {
+		if c != 0xA5 {
+			s.t.Fatalf("byte %d of a private region was written by %s", i, ethertype.Dump(frame))
+		}
+	}
+}
+
+// mutate returns a captured frame, changed, or plain noise.
+func (s *siege) mutate() []byte {
+	rng := s.rng
+	if rng.IntN(8) == 0 {
+		noise := make([]byte, rng.IntN(200))
+		for i := range noise {
+			noise[i] = byte(rng.Uint32())
+		}
+		return noise
+	}
+	f := bytes.Clone(s.captured[rng.IntN(len(s.captured))])
+	for range 1 + rng.IntN(3) {
+		switch rng.IntN(6) {
+		case 0:
+			f = f[:rng.IntN(len(f)+1)]
+		case 1:
+			f = append(f, make([]byte, rng.IntN(64))...)
+		case 2: // a field of the header, to a value near an edge
+			if len(f) > ethertype.HeaderSize {
+				edges := []uint32{0, 1, 2, 0x7fffffff, 0x80000000, ^uint32(0), ^uint32(0) - 1, 62, 1452, 4000}
+				binary.BigEndian.PutUint32(f[12+rng.IntN(46):], edges[rng.IntN(len(edges))])
+			}
+		case 3: // a sequence or message number a little further
+			if len(f) > ethertype.HeaderSize {
+				at := []int{26, 30, 34}[rng.IntN(3)]
+				binary.BigEndian.PutUint32(f[at:], binary.BigEndian.Uint32(f[at:])+uint32(rng.IntN(40)))
+			}
+		default:
+			if len(f) > 0 {
+				f[rng.IntN(len(f))] ^= 1 << rng.IntN(8)
+			}
+		}
+		if len(f) < 15 {
+			break
+		}
+	}
+	return f[:min(len(f), 1500+ethertype.EthernetSize)]
+}
+
+// reseal makes the CRC of a changed frame right.
+func reseal(f []byte) bool {
+	if len(f) < ethertype.HeaderSize {
+		return false
+	}
+	f[14] = ethertype.Version
+	size := min(int(binary.BigEndian.Uint16(f[54:])), len(f)-ethertype.HeaderSize)
+	ethertype.Seal(f[:ethertype.HeaderSize+size])
+	return true
+}
+
+// revive connects again if the connection has ended, with an error that says why.
+func (s *siege) revive() {
+	if s.a.State() == vipl.StateConnected && s.b.State() == vipl.StateConnected {
+		return
+	}
+	s.run()
+	for _, v := range []*vipl.VI{s.a, s.b} {
+		if v.State() == vipl.StateError && v.Err() == nil {
+			s.t.Fatal("a connection ended without an error")
+		}
+		v.Disconnect()
+		for {
+			if d, _ := v.RecvDone(); d == nil {
+				break
+			}
+		}
+		for {
+			if d, _ := v.SendDone(); d == nil {
+				break
+			}
+		}
+	}
+	s.ended++
+	s.run()
+	s.connect()
+	for _, d := range s.in {
+		if err := s.a.PostRecv(d); err != nil {
+			s.t.Fatal(err)
+		}
+	}
+	s.capture()
+}
+
+func siegeFrames() int {
+	if testing.Short() {
+		return 20_000
+	}
+	return 500_000
+}
+
+// TestMillionBadFrames throws half a million frames that are wrong for what
+// protects a connection, the CRC and the tag, at a NIC under traffic. Nothing
+// but what was sent may arrive, and the connection must hold.
+func TestMillionBadFrames(t *testing.T) {
+	for _, level := range levels {
+		t.Run(level.String(), func(t *testing.T) {
+			s := newSiege(t, level, 1)
+			for i := range siegeFrames() / len(levels) {
+				f := s.mutate()
+				if reseal(f); i%2 == 0 && len(f) > 26 {
+					binary.BigEndian.PutUint32(f[22:], s.rng.Uint32()|1) // another tag
+					if reseal(f) && f[15] >= byte(ethertype.KindQuery) {
+						continue // needs no tag
+					}
+				} else if len(f) >= ethertype.HeaderSize {
+					f[58+s.rng.IntN(4)] ^= 1 << s.rng.IntN(8) // a wrong CRC
+				}
+				if _, err := s.parsed.Parse(f); err == nil && s.parsed.Kind == ethertype.KindReset {
+					continue // proves itself by the other tag
+				}
+				s.inject(f)
+				if i%200 == 0 {
+					s.deliver(uint64(i))
+				}
+			}
+			if s.ended > 0 || s.a.State() != vipl.StateConnected || s.b.State() != vipl.StateConnected {
+				t.Errorf("the connection did not hold: %v, %v", s.a.Err(), s.b.Err())
+			}
+		})
+	}
+}
+
+// deliver sends one message and wants it, and it alone, intact.
+func (s *siege) deliver(i uint64) {
+	s.t.Helper()
+	for _, d := range s.in {
+		content(0, 0, d.Segs[0].Data)
+	}
+	out, h := s.buffer(s.nb, 50+int(i%3000), nil)
+	content(i, 1, out)
+	x := &vipl.Descriptor{Segs: []vipl.Segment{{Data: out, Handle: h}}}
+	if err := s.b.PostSend(x); err != nil {
+		s.t.Fatal(err, s.b.Err())
+	}
+	s.run()
+	d, err := s.a.RecvDone()
+	if err != nil || int(d.Length) != len(out) || check(i, 1, d.Segs[0].Data[:len(out)]) != nil {
+		s.t.Fatalf("after frame %d the message did not arrive intact: %v (%v)", i, err, s.a.Err())
+	}
+	if err := s.a.PostRecv(d); err != nil {
+		s.t.Fatal(err)
+	}
+	if d, err := s.a.RecvDone(); d != nil {
+		s.t.Fatalf("a message that nobody sent arrived: %v, %v", d.Status, err)
+	}
+	if _, err := s.b.SendDone(); err != nil {
+		s.t.Fatal(err)
+	}
+	if err := s.nb.DeregisterMem(h); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// TestMillionForgedFrames throws half a million changed frames with the right
+// tag and a right CRC, as a broken or hostile peer would send. The connection
+// may end, with an error; nothing is written beyond what is posted or open.
+func TestMillionForgedFrames(t *testing.T) {
+	for _, level := range levels {
+		t.Run(level.String(), func(t *testing.T) {
+			s := newSiege(t, level, 2)
+			for i := range siegeFrames() / len(levels) {
+				f := s.mutate()
+				reseal(f)
+				s.inject(f)
+				if i%16 == 0 {
+					s.nb.Poll()
+					s.repost()
+					s.revive()
+				}
+			}
+			t.Logf("%d connections ended", s.ended)
+			if level != reliability.Unreliable && s.ended == 0 {
+				t.Error("no forged frame has got through: the test tests nothing")
+			}
+		})
+	}
+}
+
+// FuzzNIC lets the fuzzer write programs of frames: each step picks a captured
+// frame, changes some of its bytes, seals it or not, and throws it.
+func FuzzNIC(f *testing.F) {
+	f.Add([]byte{0, 0, 1, 1, 30, 7, 2, 2, 54, 255, 200, 0})
+	f.Add([]byte(fmt.Sprintf("%0200d", 7)))
+	f.Fuzz(func(t *testing.T, program []byte) {
+		program = program[:min(len(program), 512)]
+		level := levels[0]
+		if len(program) > 0 {
+			level = levels[int(program[0])%len(levels)]
+		}
+		s := newSiege(t, level, 3)
+		for len(program) >= 4 {
+			frame := bytes.Clone(s.captured[int(program[0])%len(s.captured)])
+			changes := int(program[1] & 7)
+			seal, cut := program[1]&8 != 0, program[1]&16 != 0
+			program = program[2:]
+			for ; changes > 0 && len(program) >= 2; changes-- {
+				frame[int(program[0])%len(frame)] = program[1]
+				program = program[2:]
+			}
+			if cut && len(program) > 0 {
+				frame = frame[:min(int(program[0]), len(frame))]
+			}
+			if seal {
+				reseal(frame)
+			}
+			s.inject(frame)
+			s.nb.Poll()
+			s.repost()
+			s.revive()
+		}
+	})
+}

@@ -1,0 +1,235 @@
+package vipl_test
+
+import (
+	"errors"
+	"fmt"
+	"runtime"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/internal/vethtest"
+	"github.com/bobnet-go/bobnet/reliability"
+	"github.com/bobnet-go/bobnet/transport"
+	"github.com/bobnet-go/bobnet/transport/fault"
+	"github.com/bobnet-go/bobnet/transport/ring"
+	"github.com/bobnet-go/bobnet/vipl"
+)
+
+// vethNICs opens two NICs on the ends of a veth. wrap, if not nil, is put
+// around each link.
+func vethNICs(t testing.TB, mtu int, cfg vipl.Config, wrap func(side int, l transport.Link) transport.Link) (nics [2]*vipl.NIC) {
+	p := vethtest.New(t, mtu)
+	for side := range nics {
+		err := p.In(side, func() error {
+			link, err := ring.Open(&ring.Config{Interface: vethtest.Name, EtherType: ethertype.Default})
+			if err != nil {
+				return err
+			}
+			c := cfg
+			if c.Link = link; wrap != nil {
+				c.Link = wrap(side, link)
+			}
+			nics[side], err = vipl.Open(&c)
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { nics[side].Close() })
+	}
+	return nics
+}
+
+// join connects new VIs of two NICs.
+func join(t testing.TB, nics [2]*vipl.NIC, attr *vipl.Attributes) (a, b *vipl.VI) {
+	l, err := nics[0].Listen(0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	if a, err = nics[0].CreateVI(attr, nil, nil); err != nil {
+		t.Fatal(err)
+	}
+	if b, err = nics[1].CreateVI(attr, nil, nil); err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan error, 1)
+	go func() {
+		r, err := l.Wait(bg)
+		if err == nil {
+			err = r.Accept(bg, a)
+		}
+		done <- err
+	}()
+	if err := b.Connect(bg, l.Addr(), nil); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-done; err != nil {
+		t.Fatal(err)
+	}
+	return a, b
+}
+
+// within fails the test if f has not returned after a time that is far beyond
+// what it needs: something hangs.
+func within(t *testing.T, what string, f func() error) {
+	t.Helper()
+	done := make(chan error, 1)
+	go func() { done <- f() }()
+	select {
+	case err := <-done:
+		if err != nil {
+			t.Errorf("%s: %v", what, err)
+		}
+	case <-time.After(time.Minute):
+		stacks := make([]byte, 1<<20)
+		t.Fatalf("%s hangs:\n%s", what, stacks[:runtime.Stack(stacks, true)])
+	}
+}
+
+// all runs functions at the same time and returns their first error.
+func all(fs ...func() error) error {
+	errs := make(chan error, len(fs))
+	var wg sync.WaitGroup
+	for _, f := range fs {
+		wg.Add(1)
+		go func() {
+			defer wg.Done()
+			if err := f(); err != nil {
+				errs <- err
+			}
+		}()
+	}
+	wg.Wait()
+	close(errs)
+	return <-errs
+}
+
+// flow is count messages of size bytes from one VI to another, never more
+// under way than receives are posted.
+type flow struct {
+	from, to    *vipl.VI
+	count, size int
+	seed        uint64
+	credits     chan struct{}
+	in          *buffers
+}
+
+const flowDepth = 16
+
+func newFlow(t testing.TB, from, to *vipl.VI, count, size int, seed uint64) *flow {
+	f := &flow{from: from, to: to, count: count, size: size, seed: seed, credits: make(chan struct{}, count+flowDepth)}
+	var err error
+	if f.in, err = newBuffers(to.NIC(), flowDepth, size); err != nil {
+		t.Fatal(err)
+	}
+	for i := range f.in.descs {
+		if err := to.PostRecv(&f.in.descs[i]); err != nil {
+			t.Fatal(err)
+		}
+		f.credits <- struct{}{}
+	}
+	return f
+}
+
+func (f *flow) send() error {
+	out, err := newBuffers(f.from.NIC(), flowDepth/2, f.size)
+	if err != nil {
+		return err
+	}
+	for i := range f.count {
+		d := &out.descs[i%len(out.descs)]
+		if i >= len(out.descs) {
+			if _, err := f.from.SendWait(bg); err != nil {
+				return fmt.Errorf("send %d: %w (%v)", i, err, f.from.Err())
+			}
+		}
+		<-f.credits
+		content(f.seed, i, d.Segs[0].Data)
+		if err := f.from.PostSend(d); err != nil {
+			return err
+		}
+	}
+	return drain(f.from)
+}
+
+func (f *flow) receive() error {
+	for i := range f.count {
+		d, err := f.to.RecvWait(bg)
+		if err != nil {
+			return fmt.Errorf("receive %d: %w (%v)", i, err, f.to.Err())
+		}
+		if int(d.Length) != f.size {
+			return fmt.Errorf("message %d has %d bytes, want %d", i, d.Length, f.size)
+		}
+		if err := check(f.seed, i, d.Segs[0].Data); err != nil {
+			return err
+		}
+		if err := f.to.PostRecv(d); err != nil {
+			return err
+		}
+		f.credits <- struct{}{}
+	}
+	return nil
+}
+
+// TestFaultyVeth sends 100 MB each way at the same time over a real veth that
+// loses, doubles, reorders and corrupts 2 % of the frames each.
+func TestFaultyVeth(t *testing.T) {
+	const size = 1 << 20
+	count := 96
+	if testing.Short() {
+		count = 4
+	}
+	nics := vethNICs(t, 9000, vipl.Config{}, func(side int, l transport.Link) transport.Link {
+		return fault.New(l, fault.Options{Seed: uint64(side) + 1, Drop: 0.02, Dup: 0.02, Reorder: 0.02, Corrupt: 0.02})
+	})
+	a, b := join(t, nics, &vipl.Attributes{Reliability: reliability.ReliableReception})
+	there, back := newFlow(t, a, b, count, size, 1), newFlow(t, b, a, count, size, 2)
+	within(t, "the transfer", func() error { return all(there.send, there.receive, back.send, back.receive) })
+	if a.Snapshot().Retransmits == 0 {
+		t.Error("nothing was sent again: there were no faults")
+	}
+}
+
+// TestInterfaceDown switches an interface off in the midst of traffic: the
+// connection ends in time. Switched on again, it serves the next one.
+func TestInterfaceDown(t *testing.T) {
+	p := vethtest.New(t, 1500)
+	var nics [2]*vipl.NIC
+	for side := range nics {
+		err := p.In(side, func() (err error) {
+			nics[side], err = vipl.Open(&vipl.Config{Interface: vethtest.Name})
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { nics[side].Close() })
+	}
+	a, b := join(t, nics, &vipl.Attributes{PeerTimeout: 300 * time.Millisecond})
+	f := newFlow(t, a, b, 1<<30, 1000, 1)
+	go f.receive()
+	sent := make(chan error, 1)
+	go func() { sent <- f.send() }()
+	for b.Snapshot().Receives < 20 {
+		runtime.Gosched()
+	}
+	if err := p.SetUp(0, false); err != nil {
+		t.Fatal(err)
+	}
+	within(t, "the sender", func() error {
+		if err := <-sent; !errors.Is(err, vipl.ErrDescriptor) || !errors.Is(a.Err(), vipl.ErrUnreachable) {
+			return fmt.Errorf("%v, VI: %w", err, a.Err())
+		}
+		return nil
+	})
+	if err := p.SetUp(0, true); err != nil {
+		t.Fatal(err)
+	}
+	c, d := join(t, nics, nil)
+	g := newFlow(t, c, d, 20, 1000, 2)
+	within(t, "the second connection", func() error { return all(g.send, g.receive) })
+}
