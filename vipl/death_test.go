@@ -161,7 +161,7 @@ func restart(seed uint64, reborn bool) error {
 		}
 		return nil
 	})
-	w.At(connected+int64(seed%40)*1_000_000, func() {
+	w.At(connected+int64(5+seed%40)*100_000, func() {
 		killed = w.Now()
 		w.Kill(victim)
 		if reborn {
@@ -178,6 +178,7 @@ func restart(seed uint64, reborn bool) error {
 		if err := dial(v, to); err != nil {
 			return err
 		}
+		lingerFor(n, time.Duration(connected-w.Now()))
 		if err = sendAll(v, 1<<20, size, seed); err == nil {
 			return errors.New("sends went well after the peer's death")
 		}

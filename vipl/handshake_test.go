@@ -136,6 +136,7 @@ func TestManyConnectAtOnce(t *testing.T) {
 				return err
 			}
 			var vis []*vipl.VI
+			lingerFor(n, 30*time.Millisecond) // the backlog overflows
 			for range clients * each {
 				r, err := l.Wait(bg)
 				if err != nil {
@@ -149,6 +150,9 @@ func TestManyConnectAtOnce(t *testing.T) {
 					return err
 				}
 				vis = append(vis, v)
+			}
+			if n.Snapshot().Dropped[vipl.DropBacklog] == 0 {
+				return errors.New("the backlog did not overflow: it tests nothing")
 			}
 			return allConnected(n, vis)
 		})

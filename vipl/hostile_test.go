@@ -218,6 +218,71 @@ func (s *siege) revive() {
 	s.capture()
 }
 
+// TestEachDropReason throws one frame for each reason and wants just that one
+// counted, and nothing broken.
+func TestEachDropReason(t *testing.T) {
+	s := newSiege(t, reliability.ReliableDelivery, 4)
+	for _, c := range []struct {
+		why    vipl.Drop
+		change func(f []byte, h *ethertype.Header) []byte // nil: h is put back and sealed
+	}{
+		{vipl.DropShort, func(f []byte, h *ethertype.Header) []byte { return f[:40] }},
+		{vipl.DropFormat, func(f []byte, h *ethertype.Header) []byte { f[14]++; return f }},
+		{vipl.DropCRC, func(f []byte, h *ethertype.Header) []byte { f[59]++; return f }},
+		{vipl.DropRange, func(f []byte, h *ethertype.Header) []byte { h.Flags, h.Length = 0, 3; return nil }},
+		{vipl.DropStale, func(f []byte, h *ethertype.Header) []byte { h.Tag++; return nil }},
+		{vipl.DropPeer, func(f []byte, h *ethertype.Header) []byte { h.Src[5]++; return nil }},
+		{vipl.DropPeer, func(f []byte, h *ethertype.Header) []byte { h.SrcPort++; return nil }},
+		{vipl.DropDuplicate, func(f []byte, h *ethertype.Header) []byte { return f }},
+		{vipl.DropAhead, func(f []byte, h *ethertype.Header) []byte { h.Seq += 3000; return nil }},
+		{vipl.DropAck, func(f []byte, h *ethertype.Header) []byte { h.Ack += 9; return nil }},
+		{vipl.DropNoReceive, func(f []byte, h *ethertype.Header) []byte { h.Seq, h.Msg = h.Seq+20, h.Msg+900; return nil }},
+		{vipl.DropNoListener, func(f []byte, h *ethertype.Header) []byte { return request(h) }},
+		{vipl.DropUnknown, func(f []byte, h *ethertype.Header) []byte {
+			h.Kind, h.Flags = ethertype.KindAnswer, ethertype.FlagWholeCRC
+			return nil
+		}},
+	} {
+		t.Run(c.why.String(), func(t *testing.T) {
+			f := bytes.Clone(s.captured[0])
+			var h ethertype.Header
+			if _, err := h.Parse(f); err != nil {
+				t.Fatal(err)
+			}
+			if g := c.change(f, &h); g != nil {
+				f = g
+			} else {
+				h.Put(f)
+				reseal(f)
+			}
+			s.inject(f)
+			after := s.na.Snapshot()
+			for why, n := range after.Dropped {
+				want := s.before.Dropped[why]
+				if vipl.Drop(why) == c.why {
+					want++
+				}
+				if n != want {
+					t.Errorf("%v counted %d times, want %d", vipl.Drop(why), n-s.before.Dropped[why], want-s.before.Dropped[why])
+				}
+			}
+			s.run()
+			s.alive()
+		})
+	}
+}
+
+// request returns a connection request for a port where nobody listens.
+func request(h *ethertype.Header) []byte {
+	h.Kind, h.Flags, h.DstPort, h.Size = ethertype.KindRequest, ethertype.FlagWholeCRC, 2000, 32
+	f := make([]byte, ethertype.HeaderSize+32)
+	h.Put(f)
+	info := f[ethertype.HeaderSize:]
+	info[11], info[18], info[28] = 1, 5, byte(reliability.ReliableDelivery) // tag, MTU, level
+	reseal(f)
+	return f
+}
+
 func siegeFrames() int {
 	if testing.Short() {
 		return 20_000

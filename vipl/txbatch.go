@@ -7,7 +7,7 @@ import (
 
 const (
 	batchMax  = 32   // frames a batch holds
-	inlineMax = 8192 // bytes of payload that a slot can hold behind the header
+	inlineMax = 4096 // bytes of payload that a slot can hold behind the header
 	copyMax   = 256  // fragments up to this size are copied behind the header; longer ones are gathered from where they lie
 )
 

@@ -59,7 +59,7 @@ func newWorld(opts sim.Options) *world { return &world{World: sim.New(opts), see
 
 // node runs fn as a process with a NIC of its own.
 func (w *world) node(name string, cfg *vipl.Config, fn func(n *vipl.NIC) error) *sim.Station {
-	station := w.Station(name)
+	station := w.StationWith(sim.StationOptions{Name: name, Ports: transport.PortRange{Lo: 1024, Hi: 2047}})
 	w.nodeOn(station, name, cfg, fn)
 	return station
 }
