@@ -23,6 +23,7 @@ var (
 	errGarbled  = errors.New("it sent a message that is not one")
 	errReported = errors.New("it is reported dead")
 	errLeft     = errors.New("it has finalized")
+	errDead     = errors.New("it is dead")
 )
 
 // fail marks p dead, because of err.
@@ -65,13 +66,19 @@ func (p *peer) told(rank int) {
 }
 
 // left marks p as gone in order. It has passed the barrier in Finalize, so
-// nothing but operations with p itself can be waiting for it.
+// nothing but operations with p itself can be waiting for it. If a rank is
+// dead that barrier has failed: p has left because of it, having told us
+// first, and it is the dead rank that is to be named.
 func (p *peer) left() {
 	if p.state >= peerDead {
 		return
 	}
 	p.state = peerLeft
-	p.err = &RankError{Rank: p.rank, Err: errLeft}
+	gone := &RankError{Rank: p.rank, Err: errLeft}
+	if dead := p.w.dead; len(dead) > 0 {
+		gone = &RankError{Rank: dead[0].rank, Err: fmt.Errorf("%w, and rank %d has left because of it", errDead, p.rank)}
+	}
+	p.err = gone
 	p.endOwn(p.err)
 }
 

@@ -122,36 +122,40 @@ func TestRestart(t *testing.T) {
 	}
 }
 
+// serveInbox returns a node that accepts one connection and receives count
+// messages on it.
+func serveInbox(attr *vipl.Attributes, count, size int, seed uint64) func(n *vipl.NIC) error {
+	return func(n *vipl.NIC) error {
+		l, err := n.Listen(service)
+		if err != nil {
+			return err
+		}
+		r, err := l.Wait(bg)
+		if err != nil {
+			return err
+		}
+		v, err := n.CreateVI(attr, nil, nil)
+		if err != nil {
+			return err
+		}
+		in := &inbox{count: count, size: size, seed: seed}
+		if err := in.post(v); err != nil {
+			return err
+		}
+		if err := r.Accept(bg, v); err != nil {
+			return err
+		}
+		err = in.receive(v)
+		lingerFor(n, time.Second)
+		return err
+	}
+}
+
 func restart(seed uint64, reborn bool) error {
 	w := newWorld(sim.Options{Seed: seed, Bandwidth: 1e9, Loss: 0.02})
 	const size = 100_000
 	attr := &vipl.Attributes{Reliability: reliableLevels[seed%2]}
-	serve := func(count int) func(n *vipl.NIC) error {
-		return func(n *vipl.NIC) error {
-			l, err := n.Listen(service)
-			if err != nil {
-				return err
-			}
-			r, err := l.Wait(bg)
-			if err != nil {
-				return err
-			}
-			v, err := n.CreateVI(attr, nil, nil)
-			if err != nil {
-				return err
-			}
-			in := &inbox{count: count, size: size, seed: seed}
-			if err := in.post(v); err != nil {
-				return err
-			}
-			if err := r.Accept(bg, v); err != nil {
-				return err
-			}
-			err = in.receive(v)
-			lingerFor(n, time.Second)
-			return err
-		}
-	}
+	serve := func(count int) func(n *vipl.NIC) error { return serveInbox(attr, count, size, seed) }
 	victim := w.Station("victim")
 	mac := victim.MAC()
 	var killed int64
@@ -232,6 +236,21 @@ func TestLinkClosedUnderTheNIC(t *testing.T) {
 		return nil
 	})
 	if err := w.run(); err != nil {
+		t.Fatal(err)
+	}
+	w = newWorld(sim.Options{Seed: 1})
+	err := w.pair(nil, func(v *vipl.VI) error { lingerFor(v.NIC(), time.Second); return nil }, nil, func(v *vipl.VI) error {
+		in := &inbox{count: 1, size: 8}
+		if err := in.post(v); err != nil {
+			return err
+		}
+		w.At(w.Now()+1000, func() { v.NIC().Link().Close() })
+		if _, err := v.RecvWait(bg); err != vipl.ErrDescriptor || !errors.Is(v.Err(), vipl.ErrLink) {
+			return fmt.Errorf("connected VI: %v, %w", err, v.Err())
+		}
+		return nil
+	})
+	if err != nil {
 		t.Fatal(err)
 	}
 }

@@ -16,98 +16,115 @@ import (
 // sender as a share of the mean.
 func manyToOne(seed uint64, nodes, size int) (goodput, slowest float64, err error) {
 	const line = 10e9
-	w := newWorld(sim.Options{Seed: seed, Bandwidth: line, Queue: 64, Jitter: time.Microsecond})
-	began := sim.Start + int64(time.Second) // all are connected by then
-	ended := make([]int64, nodes)
-	left := nodes
-	sink := w.node("sink", nil, func(n *vipl.NIC) error {
-		l, err := n.Listen(service)
-		if err != nil {
-			return err
-		}
-		cq, err := n.CreateCQ(2 * nodes)
-		if err != nil {
-			return err
-		}
-		in, err := newBuffers(n, nodes, size)
-		if err != nil {
-			return err
-		}
-		for i := range nodes {
-			r, err := l.Wait(bg)
-			if err != nil {
-				return err
-			}
-			v, err := n.CreateVI(nil, nil, cq)
-			if err != nil {
-				return err
-			}
-			v.Context = r.Data()
-			if err := v.PostRecv(&in.descs[i]); err != nil {
-				return err
-			}
-			if err := r.AcceptStart(v); err != nil {
-				return err
-			}
-		}
-		for ; left > 0; left-- {
-			v, _, err := cq.Wait(bg)
-			if err != nil {
-				return err
-			}
-			d, err := v.RecvDone()
-			if err != nil {
-				return fmt.Errorf("%w: %w", err, v.Err())
-			}
-			i := int(v.Context.([]byte)[0])<<8 | int(v.Context.([]byte)[1])
-			ended[i] = w.Now()
-			if err := check(seed, i, d.Segs[0].Data); err != nil {
-				return err
-			}
-		}
-		lingerFor(n, time.Second)
-		return nil
-	})
+	c := &incast{
+		world: newWorld(sim.Options{Seed: seed, Bandwidth: line, Queue: 64, Jitter: time.Microsecond}),
+		size:  size, left: nodes, ended: make([]int64, nodes),
+	}
+	sink := c.node("sink", nil, c.sink)
 	for i := range nodes {
-		w.node(fmt.Sprint("node", i), &vipl.Config{Seed: seed<<16 + uint64(i) + 1}, func(n *vipl.NIC) error {
-			lingerFor(n, time.Millisecond)
-			out, err := newBuffers(n, 1, size)
-			if err != nil {
-				return err
-			}
-			content(seed, i, out.mem)
-			v, err := n.CreateVI(nil, nil, nil)
-			if err != nil {
-				return err
-			}
-			if err := v.Connect(bg, ethertype.Addr{MAC: sink.MAC(), Port: service}, []byte{byte(i >> 8), byte(i)}); err != nil {
-				return err
-			}
-			lingerFor(n, time.Duration(began-w.Now()))
-			if err := v.PostSend(&out.descs[0]); err != nil {
-				return err
-			}
-			if _, err := v.SendWait(bg); err != nil {
-				return fmt.Errorf("%w: %w", err, v.Err())
-			}
-			for left > 0 {
-				lingerFor(n, 10*time.Millisecond)
-			}
-			return nil
+		c.node(fmt.Sprint("node", i), &vipl.Config{Seed: seed<<16 + uint64(i) + 1}, func(n *vipl.NIC) error {
+			return c.sender(n, i, ethertype.Addr{MAC: sink.MAC(), Port: service})
 		})
 	}
-	if err := w.run(); err != nil {
+	if err := c.run(); err != nil {
 		return 0, 0, err
 	}
 	const data = 1500 - ethertype.BaseSize
 	wire := float64((size+data-1)/data*(1500+14+24)*8) / line * float64(nodes) // seconds
 	var mean, last float64
-	for _, at := range ended {
-		took := float64(at-began) / 1e9
+	for _, at := range c.ended {
+		took := float64(at-incastBegins) / 1e9
 		mean += 1 / took / float64(nodes)
 		last = max(last, took)
 	}
 	return wire / last, 1 / last / mean, nil
+}
+
+// incastBegins is when all nodes send; they are connected by then.
+const incastBegins = sim.Start + int64(time.Second)
+
+type incast struct {
+	*world
+	size, left int
+	ended      []int64 // when each sender's message had arrived
+}
+
+// sink receives one message from each node.
+func (c *incast) sink(n *vipl.NIC) error {
+	l, err := n.Listen(service)
+	if err != nil {
+		return err
+	}
+	cq, err := n.CreateCQ(2 * len(c.ended))
+	if err != nil {
+		return err
+	}
+	in, err := newBuffers(n, len(c.ended), c.size)
+	if err != nil {
+		return err
+	}
+	for i := range c.ended {
+		r, err := l.Wait(bg)
+		if err != nil {
+			return err
+		}
+		v, err := n.CreateVI(nil, nil, cq)
+		if err != nil {
+			return err
+		}
+		v.Context = int(r.Data()[0])<<8 | int(r.Data()[1])
+		if err := v.PostRecv(&in.descs[i]); err != nil {
+			return err
+		}
+		if err := r.AcceptStart(v); err != nil {
+			return err
+		}
+	}
+	for ; c.left > 0; c.left-- {
+		v, _, err := cq.Wait(bg)
+		if err != nil {
+			return err
+		}
+		d, err := v.RecvDone()
+		if err != nil {
+			return fmt.Errorf("%w: %w", err, v.Err())
+		}
+		i := v.Context.(int)
+		c.ended[i] = c.Now()
+		if err := check(c.seed, i, d.Segs[0].Data); err != nil {
+			return err
+		}
+	}
+	lingerFor(n, time.Second)
+	return nil
+}
+
+// sender connects and sends its message when all do.
+func (c *incast) sender(n *vipl.NIC, i int, to ethertype.Addr) error {
+	lingerFor(n, time.Millisecond)
+	out, err := newBuffers(n, 1, c.size)
+	if err != nil {
+		return err
+	}
+	content(c.seed, i, out.mem)
+	v, err := n.CreateVI(nil, nil, nil)
+	if err != nil {
+		return err
+	}
+	if err := v.Connect(bg, to, []byte{byte(i >> 8), byte(i)}); err != nil {
+		return err
+	}
+	lingerFor(n, time.Duration(incastBegins-c.Now()))
+	if err := v.PostSend(&out.descs[0]); err != nil {
+		return err
+	}
+	if _, err := v.SendWait(bg); err != nil {
+		return fmt.Errorf("%w: %w", err, v.Err())
+	}
+	for c.left > 0 {
+		lingerFor(n, 10*time.Millisecond)
+	}
+	return nil
 }
 
 // TestManyToOne wants of many senders that they use the line and share it.

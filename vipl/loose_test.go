@@ -108,6 +108,7 @@ func TestUnreliableFullLink(t *testing.T) {
 type busyLink struct{ *memLink }
 
 func (l busyLink) Recv(views [][]byte) (int, error) {
+	*l.clock += 1_000_000
 	views[0] = l.slots[0]
 	return 1, nil
 }

@@ -86,6 +86,7 @@ func (s *service) turn() turn {
 	last := l.lastPoll
 	n.poll()
 	n.idlePoll()
+	n.findTimer()
 	l.lastPoll = last
 	l.sleeping, l.byService, l.kicked = true, true, false
 	l.until = n.timers.next

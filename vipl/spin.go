@@ -11,28 +11,33 @@ import (
 // the answer comes sooner than a blocked thread wakes, and when the processor
 // has nothing else to do. Both are observed, not configured:
 //
-//   - A wait that spins its budget away halves the budget; one that blocked
-//     and was woken soon afterwards doubles it, up to the configured maximum.
+//   - A wait that lasted longer than the configured maximum halves the budget;
+//     one that had to block and lasted less raises it again.
 //   - Every few microseconds the spinning thread yields to the kernel. If
-//     others want the processor they get it, and the yield takes long. When
-//     that happens again and again there are more runnable threads than
+//     others want the processor they get it, and the yield takes long. Where a
+//     third of the time goes so there are more runnable threads than
 //     processors: the budget is zero for a while, longer each time.
 type spinner struct {
 	limit   int64 // configured maximum, ns; 0 means never spin
 	current int64
-	crowded int   // recent yields that took long
+	since   int64 // when the present window of observation began
+	lost    int64 // ns of it that went to other threads
 	pause   int64 // how long the next pause of spinning is
 	until   int64 // no spinning before
 }
 
 const (
-	spinRound  = 400        // looks at the ring between looks at the clock
-	yieldEvery = 4          // rounds between yields to the kernel
-	yieldLong  = 15_000     // ns; a yield that takes longer has let another thread run
-	crowdedMax = 4          // long yields that mean a crowd
-	pauseMin   = 4_000_000  // ns
-	pauseMax   = 64_000_000 // ns
-	spinFloor  = 1_000      // ns, to grow from
+	spinRound  = 400 // looks at the ring between looks at the clock
+	yieldEvery = 4   // rounds between yields to the kernel
+	// Rounds between yields to other goroutines. They are rare because each
+	// wakes another thread of the process, which takes the processor from the
+	// peer whose answer we wait for.
+	goschedEvery = 512
+	yieldLong    = 3_000      // ns; a yield that takes longer has let another thread run
+	window       = 2_000_000  // ns of observation
+	lostPer      = 3          // one part in so many lost to others means a crowd
+	pauseMin     = 4_000_000  // ns
+	pauseMax     = 64_000_000 // ns
 )
 
 func (s *spinner) init(spin time.Duration, virtual bool) {
@@ -55,35 +60,37 @@ func (s *spinner) budget(now int64) int64 {
 	return s.current
 }
 
-// missed is called when a wait has used up its budget in vain.
-func (s *spinner) missed(w *waiter) {
-	if !w.counted && s.current > 0 {
-		w.counted = true
+// slept is called when a wait that blocked ends, after ns in all. If it was
+// short enough to have been spun through, spinning would have paid.
+func (s *spinner) slept(ns int64) {
+	if ns < s.limit {
+		s.current = min(s.limit, 2*max(s.current, ns))
+	} else {
 		s.current /= 2
 	}
 }
 
-// slept is called when a wait that blocked ends, after ns in all.
-func (s *spinner) slept(ns int64) {
-	if ns < s.limit {
-		s.current = min(s.limit, max(2*s.current, spinFloor))
-	}
-}
-
-// yielded judges a yield that took ns.
+// yielded takes note of a yield that took ns, and judges the window when it is
+// full.
 func (s *spinner) yielded(now, ns int64) {
-	if ns < yieldLong {
-		s.crowded = max(s.crowded-1, 0)
-		if s.crowded == 0 {
-			s.pause = pauseMin
-		}
+	if ns >= yieldLong {
+		s.lost += ns
+	}
+	span := now - s.since
+	if span < window {
 		return
 	}
-	if s.crowded++; s.crowded >= crowdedMax {
-		s.crowded = crowdedMax - 1
+	// Both ends of a connection may sit on one processor for a moment while
+	// another one is idle. The kernel parts them if they go on running; to
+	// block would bring them together again, because a thread is woken where
+	// its frame was sent.
+	if s.lost*lostPer > span && crowded() {
 		s.until = now + s.pause
 		s.pause = min(2*s.pause, pauseMax)
+	} else {
+		s.pause = pauseMin
 	}
+	s.since, s.lost = now, 0
 }
 
 // spinOnce looks at the ring for about a microsecond, without the engine's lock.
@@ -96,7 +103,9 @@ func (n *NIC) spinOnce(w *waiter) {
 	var took int64
 	if w.rounds++; !found && w.rounds%yieldEvery == 0 {
 		t := n.link.Now()
-		runtime.Gosched()
+		if w.rounds%goschedEvery == 0 {
+			runtime.Gosched()
+		}
 		unix.RawSyscall(unix.SYS_SCHED_YIELD, 0, 0, 0)
 		took = n.link.Now() - t
 	}

@@ -84,16 +84,25 @@ func (t *timerSet) expired(v *VI) bool { return v.nic.now >= v.hs.deadline }
 // runTimers does what is due and finds when the next is.
 func (n *NIC) runTimers() {
 	t := &n.timers
-	t.next = forever
 	if n.now >= t.sweep {
 		t.sweep = forever
 		n.sweep()
 	}
-	keep := t.vis[:0]
 	for _, v := range t.vis {
 		if v.due() <= n.now {
 			v.runTimer()
 		}
+	}
+	n.findTimer()
+}
+
+// findTimer finds when the next timer is due. It runs none, so that a caller
+// about to sleep misses neither what that would complete nor what it would send.
+func (n *NIC) findTimer() {
+	t := &n.timers
+	t.next = forever
+	keep := t.vis[:0]
+	for _, v := range t.vis {
 		if at := v.due(); at != forever {
 			t.next = min(t.next, at)
 			keep = append(keep, v)
@@ -104,6 +113,9 @@ func (n *NIC) runTimers() {
 	clear(t.vis[len(keep):])
 	t.vis = keep
 	t.next = min(t.next, t.sweep, n.lead.wakeLate(n.now))
+	if n.tx.n > 0 {
+		t.next = min(t.next, n.now+txRetry)
+	}
 }
 
 func (v *VI) runTimer() {

@@ -51,7 +51,6 @@ type waiter struct {
 	rounds   int
 	busy     int         // polls that found frames
 	slept    bool        // has blocked
-	counted  bool        // the spinner has heard of it
 	stop     func() bool // ends the watch over ctx
 }
 
@@ -109,7 +108,7 @@ const busyLook = 16
 func (n *NIC) wait(w *waiter, g *gate) error {
 	opened := g.opened
 	busy := n.poll()
-	if n.dead != nil {
+	if n.dead != nil && g.opened == opened {
 		return fmt.Errorf("vipl: wait: %w: %w", ErrLink, n.dead)
 	}
 	if w.started == 0 {
@@ -164,7 +163,7 @@ const nap = 1_000_000
 // sleep blocks on the link, as the leader.
 func (n *NIC) sleep(w *waiter, g *gate) {
 	l := &n.lead
-	n.spin.missed(w)
+	n.findTimer() // timers.next may be early, and would wake us for nothing
 	l.sleeping, l.sleepGate = true, g
 	l.until = min(n.timers.next, w.until(n))
 	if w.slept || !w.cancellable(n) {

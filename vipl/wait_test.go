@@ -117,18 +117,20 @@ func TestFollowerDeadline(t *testing.T) {
 				t.Fatal(err)
 			}
 			led := make(chan error, 1)
+			waits := nics[0].Link().Stats().Waits
 			go func() {
 				_, err := v.RecvWait(bg)
 				led <- err
 			}()
-			for range 2 { // from the second on at the latest, the other leads
-				within(t, "an echo to nobody", func() error {
-					if _, err := nics[0].Echo(bg, nobody, 8); !errors.Is(err, vipl.ErrTimeout) {
-						return err
-					}
-					return nil
-				})
+			for nics[0].Link().Stats().Waits == waits { // without a service: until it leads and sleeps
+				runtime.Gosched()
 			}
+			within(t, "an echo to nobody", func() error {
+				if _, err := nics[0].Echo(bg, nobody, 8); !errors.Is(err, vipl.ErrTimeout) {
+					return err
+				}
+				return nil
+			})
 			within(t, "a lookup of nobody", func() error {
 				ctx, cancel := context.WithTimeout(bg, 100*time.Millisecond)
 				defer cancel()
@@ -202,6 +204,11 @@ func TestContext(t *testing.T) {
 				}
 				return nil
 			}
+			quiet, err := vethNICs(t, 1500, m.cfg, nil)[0].CreateCQ(1) // no connection, so no keepalive wakes the sleeper
+			if err != nil {
+				t.Fatal(err)
+			}
+			calls = append(calls, waits{"CQ.Wait on a quiet NIC", func(ctx context.Context) error { _, _, err := quiet.Wait(ctx); return err }})
 			var together []func() error
 			for _, c := range calls {
 				within(t, c.name, func() error { return end(c) })

@@ -22,7 +22,7 @@ const (
 )
 
 const (
-	ringBytes = 8 << 20  // what a ring takes by default
+	ringBytes = 1 << 20  // what a ring takes by default
 	minSlots  = 64       // whatever the MTU
 	maxBytes  = 64 << 20 // most that Config.Slots may ask for, beyond minSlots
 	minBlock  = 64 << 10 // the kernel allocates memory by blocks,
