@@ -92,6 +92,16 @@ func (s *Sender) Push(now int64, f Sent) (seq ethertype.Seq, ackNow bool) {
 	return seq, s.askNow(seq)
 }
 
+// Stamp corrects the time of the frame that Push recorded last, which must be
+// the only one in flight, to now. It lets a caller send a lone frame before it
+// reads the clock.
+func (s *Sender) Stamp(now int64) {
+	if s.InFlight() == 1 {
+		s.ring.at(s.una).sentAt = now
+		s.arm(now)
+	}
+}
+
 // begin starts the timer for the first frame in flight.
 func (s *Sender) begin(now int64) {
 	if s.heardAt == 0 {
@@ -201,6 +211,12 @@ func (s *Sender) NextSeq() ethertype.Seq { return s.nxt }
 
 // Una returns the lowest number that is not acknowledged, NextSeq when all are.
 func (s *Sender) Una() ethertype.Seq { return s.una }
+
+// Covers reports whether ack is an acknowledgement that can be true: of
+// something sent, and of no less than what is acknowledged already.
+func (s *Sender) Covers(ack ethertype.Seq) bool {
+	return s.una.LessEq(ack) && ack.LessEq(s.nxt)
+}
 
 // InFlight returns how many numbers lie from Una to NextSeq: frames of which
 // the first is not acknowledged.

@@ -107,7 +107,8 @@ type Link interface {
 	// Info describes the link as it is now.
 	Info() Info
 
-	// Stats returns a snapshot of the counters.
+	// Stats returns a snapshot of the counters. Frames that the last call of
+	// Recv returned may not be in it until the next call.
 	Stats() Stats
 
 	// Close releases the link. A blocked Wait returns first. Views are

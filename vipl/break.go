@@ -52,6 +52,7 @@ func (v *VI) fail(why reason) {
 // has it. The oldest send still under way gets the status that tells why.
 func (v *VI) enterError(cause error, detail string, why reason) {
 	n := v.nic
+	n.catchUp()
 	v.err = &ConnError{Local: v.Local(), Remote: v.remote, Err: cause, Detail: detail}
 	v.state = StateError
 	v.farewell = why

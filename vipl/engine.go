@@ -17,15 +17,20 @@ func (n *NIC) poll() bool {
 	}
 	n.fresh = false
 	n.lead.polled(n)
+	n.catchUp()
 	k, err := n.link.Recv(n.views)
 	if err != nil {
 		n.linkError(err)
 	}
+	n.lone = k == 1
 	for _, frame := range n.views[:k] {
 		n.receive(frame)
 	}
 	if n.now >= n.timers.next {
 		n.runTimers()
+	}
+	if n.late.vi != nil {
+		return true
 	}
 	if len(n.touched) > 0 {
 		n.settle()
@@ -37,6 +42,43 @@ func (n *NIC) poll() bool {
 		n.bury()
 	}
 	return k > 0
+}
+
+// lateAck is the acknowledgement of a frame that came alone, in order and with
+// nothing else to do than to hand its message to a caller who waits for it.
+// The caller goes first: what the acknowledgement completes, and the timers,
+// are seen to by catchUp when the caller is back in the engine, after it has
+// sent its answer. This takes a tenth off the time of a ping-pong.
+type lateAck struct {
+	vi  *VI
+	ack ethertype.Seq
+	at  int64
+}
+
+// defers notes h's acknowledgement for later if nothing depends on it now.
+func (v *VI) defers(h *ethertype.Header) bool {
+	n := v.nic
+	if !n.lone || h.Sack != 0 || v.cursor.next != v.sq.tail || !v.tx.Covers(h.Ack) || v.rx.AckDue(n.now) {
+		return false
+	}
+	n.late = lateAck{vi: v, ack: h.Ack, at: n.now}
+	return true
+}
+
+// catchUp does what defers left.
+func (n *NIC) catchUp() {
+	v := n.late.vi
+	if v == nil {
+		return
+	}
+	n.late.vi = nil
+	if v.state != StateConnected {
+		return
+	}
+	if progress, _ := v.tx.OnAck(n.late.at, n.late.ack, 0, nil); progress {
+		v.completeAcked()
+	}
+	n.settle()
 }
 
 // settle finishes what a poll's frames began, once per VI however many frames

@@ -82,7 +82,9 @@ type NIC struct {
 	rxh         ethertype.Header
 	views       [][]byte // as many as one poll takes
 	touched     []*VI    // received something in this poll
-	held        []*VI    // hold gathered messages
+	lone        bool     // the frame of this poll is the only one
+	late        lateAck
+	held        []*VI // hold gathered messages
 	timers      timerSet
 	lead        leadership
 	spin        spinner

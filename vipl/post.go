@@ -31,11 +31,7 @@ func (v *VI) PostSend(d *Descriptor) error {
 		v.stats.Sends++
 	case StateConnected:
 		v.stats.Sends++
-		v.pump(false)
-		if n.tx.n > 0 {
-			n.tx.flush(n)
-			v.arm()
-		}
+		v.push()
 	case StateIdle, StateError:
 		v.cursor.next = v.sq.tail
 		v.sq.complete(v, d.opStatus()|StatusFlushed, 0)

@@ -32,7 +32,9 @@ func (v *VI) receiveData(h *ethertype.Header, payload []byte) {
 		return
 	}
 	n := v.nic
-	if !v.takeAck(h, nil) {
+	inOrder := h.Seq == v.rx.Next()
+	late := inOrder && v.defers(h)
+	if !late && !v.takeAck(h, nil) {
 		return
 	}
 	switch v.rx.Check(h.Seq) {
@@ -42,13 +44,15 @@ func (v *VI) receiveData(h *ethertype.Header, payload []byte) {
 	case reliability.Ahead:
 		n.stats.drop(DropAhead)
 	case reliability.Accept:
-		inOrder := h.Seq == v.rx.Next()
 		result, why := v.place(h, payload)
 		switch {
 		case result == placed:
 			v.rx.Accept(n.now, h.Seq, h.Flags&ethertype.FlagAckNow != 0)
 			if inOrder {
 				v.completeReceived()
+			}
+			if late && v.rx.AckDue(n.now) {
+				n.catchUp()
 			}
 		case inOrder && result == fatal:
 			v.completeReceived()

@@ -127,6 +127,7 @@ func (n *NIC) Snapshot() Snapshot {
 	s := Snapshot{Attributes: n.Query(), Link: n.link.Stats()}
 	n.mu.Lock()
 	defer n.mu.Unlock()
+	n.catchUp()
 	s.NICStats = n.stats
 	for _, v := range n.vis {
 		if v != nil {
@@ -140,6 +141,7 @@ func (n *NIC) Snapshot() Snapshot {
 func (v *VI) Snapshot() VISnapshot {
 	v.nic.mu.Lock()
 	defer v.nic.mu.Unlock()
+	v.nic.catchUp()
 	return v.snapshot()
 }
 

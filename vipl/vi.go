@@ -166,6 +166,7 @@ func (v *VI) Disconnect() error {
 // leave tells the peer and returns to Idle.
 func (v *VI) leave() {
 	n := v.nic
+	n.catchUp()
 	switch v.state {
 	case StateConnected:
 		v.sendDisconnect(reasonLeft)

@@ -151,30 +151,46 @@ func (v *viplConn) allocate(c Case) error {
 	return nil
 }
 
-// PingPong is part of Conn.
+// PingPong is part of Conn. Like Echo it posts the receive of a message again,
+// and takes completed sends, when the next message is on its way.
 func (v *viplConn) PingPong(ctx context.Context, rtt []int64) error {
 	last := v.nic.Now()
+	var got *vipl.Descriptor
 	for i := range rtt {
 		if err := v.send(ctx); err != nil {
 			return err
 		}
-		if _, err := v.recv(ctx); err != nil {
+		if err := v.again(got); err != nil {
+			return err
+		}
+		if err := v.reap(); err != nil {
+			return err
+		}
+		var err error
+		if got, err = v.take(ctx); err != nil {
 			return err
 		}
 		now := v.nic.Now()
 		rtt[i] = now - last
 		last = now
 	}
-	return nil
+	return v.again(got)
 }
 
 // Echo is part of Conn.
 func (v *viplConn) Echo(ctx context.Context, n int) error {
 	for range n {
-		if _, err := v.recv(ctx); err != nil {
+		got, err := v.take(ctx)
+		if err != nil {
 			return err
 		}
 		if err := v.send(ctx); err != nil {
+			return err
+		}
+		if err := v.again(got); err != nil {
+			return err
+		}
+		if err := v.reap(); err != nil {
 			return err
 		}
 	}
@@ -232,25 +248,33 @@ func (v *viplConn) sendCredit(ctx context.Context, n int) error {
 	return v.post(ctx, d)
 }
 
-// post posts d, and first reaps what has been sent when all descriptors may be
-// in use.
+// post posts d, and first waits for a descriptor when all may be in use.
 func (v *viplConn) post(ctx context.Context, d *vipl.Descriptor) error {
 	if v.inFlight == len(v.sends) {
 		if _, err := v.vi.SendWait(ctx); err != nil {
 			return sendError(err)
 		}
 		v.inFlight--
-		for v.inFlight > len(v.sends)/2 {
-			if _, err := v.vi.SendDone(); err == vipl.ErrNotDone {
-				break
-			} else if err != nil {
-				return sendError(err)
-			}
-			v.inFlight--
+		if err := v.reap(); err != nil {
+			return err
 		}
 	}
 	v.inFlight++
 	return v.vi.PostSend(d)
+}
+
+// reap takes sends that have completed once half of the descriptors may be in
+// use.
+func (v *viplConn) reap() error {
+	for v.inFlight > len(v.sends)/2 {
+		if _, err := v.vi.SendDone(); err == vipl.ErrNotDone {
+			break
+		} else if err != nil {
+			return sendError(err)
+		}
+		v.inFlight--
+	}
+	return nil
 }
 
 func sendError(err error) error { return fmt.Errorf("perf: vipl send: %w", err) }
@@ -258,12 +282,29 @@ func sendError(err error) error { return fmt.Errorf("perf: vipl send: %w", err) 
 // recv waits for a message, posts its receive again and returns its immediate
 // data.
 func (v *viplConn) recv(ctx context.Context) (uint32, error) {
-	d, err := v.vi.RecvWait(ctx)
+	d, err := v.take(ctx)
 	if err != nil {
-		return 0, fmt.Errorf("perf: vipl receive: %w", err)
+		return 0, err
 	}
 	imm := d.Immediate
-	return imm, v.vi.PostRecv(d)
+	return imm, v.again(d)
+}
+
+// take waits for a message.
+func (v *viplConn) take(ctx context.Context) (*vipl.Descriptor, error) {
+	d, err := v.vi.RecvWait(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("perf: vipl receive: %w", err)
+	}
+	return d, nil
+}
+
+// again posts the receive of a message that was taken, if any.
+func (v *viplConn) again(d *vipl.Descriptor) error {
+	if d == nil {
+		return nil
+	}
+	return v.vi.PostRecv(d)
 }
 
 // Counters is part of Conn.

@@ -17,6 +17,9 @@ func (s *suite) counters() {
 		frames += 2
 		octets += batch[0].Len() + batch[1].Len()
 	}
+	if n, err := s.B.Recv(make([][]byte, 1)); n != 0 || err != nil { // after which everything is counted
+		s.Fatalf("Recv of an empty queue: %d, %v", n, err)
+	}
 	a, b := s.A.Stats(), s.B.Stats()
 	want := transport.Stats{TxFrames: uint64(frames), TxBytes: uint64(octets)}
 	if a.TxFrames != want.TxFrames || a.TxBytes != want.TxBytes || a.TxDrops != 0 || a.RxFrames != 0 {

@@ -39,8 +39,8 @@ func TestLayout(t *testing.T) {
 	for mtu := ethertype.MinMTU; mtu <= ethertype.MaxMTU; mtu++ {
 		g := layout(mtu, 0)
 		checkLayout(t, mtu, minSlots, g)
-		if g.size() < 4<<20 || g.size() > 32<<20 {
-			t.Errorf("MTU %d: %d bytes, want 4..32 MiB", mtu, g.size())
+		if g.size() < 2<<20 || g.size() > 8<<20 {
+			t.Errorf("MTU %d: %d bytes, want 2..8 MiB", mtu, g.size())
 		}
 		for _, slots := range []int{1, 64, 65, 1000, 1 << 30} {
 			checkLayout(t, mtu, slots, layout(mtu, slots))
@@ -52,7 +52,7 @@ func TestLayout(t *testing.T) {
 }
 
 func TestLayoutUsualMTUs(t *testing.T) {
-	for mtu, least := range map[int]int{1500: 4000, 9000: 800, 65535: 120} {
+	for mtu, least := range map[int]int{1500: 1200, 9000: 220, 65535: 64} {
 		if g := layout(mtu, 0); g.slots() < least {
 			t.Errorf("MTU %d: %d slots, want at least %d", mtu, g.slots(), least)
 		}

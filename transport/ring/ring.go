@@ -41,7 +41,7 @@ type Config struct {
 	QdiscBypass bool
 	// Slots is the least number of frames that the receive queue is to hold;
 	// it is rounded up to whole blocks, raised to 64 and cut to 64 MiB of
-	// memory. 0: as many as 8 MiB hold, at least 64.
+	// memory. 0: as many as 2 MiB hold, at least 64.
 	Slots int
 }
 

@@ -81,6 +81,9 @@ func TestRingWraps(t *testing.T) {
 			}
 		}
 	}
+	if n, err := b.Recv(views); n != 0 || err != nil {
+		t.Errorf("Recv of an empty ring: %d, %v", n, err)
+	}
 	if st := b.Stats(); st.RxDrops != 0 || st.RxFrames != 10000 {
 		t.Errorf("counters: %+v", st)
 	}

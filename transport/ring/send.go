@@ -56,6 +56,9 @@ func (l *Link) Send(frames []transport.Frame) (n int, err error) {
 		took, more, err = l.sendSome(frames[n:])
 		n += took
 	}
+	if l.rx.stale > 0 {
+		l.settle()
+	}
 	l.gate.Leave()
 	return n, err
 }
