@@ -173,8 +173,8 @@ func (n *NIC) init(cfg *Config) error {
 // a processor's cache between the copies of its way: beyond, larger windows
 // and batches of large frames make them slower, not faster.
 const (
-	flightBytes = 1 << 20
-	burstBytes  = 128 << 10
+	flightBytes = 4 << 20
+	burstBytes  = 256 << 10
 	flightMin   = 16 // frames
 	burstMin    = 4  // frames
 )
