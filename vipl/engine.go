@@ -88,7 +88,7 @@ func (n *NIC) settle() {
 		v.touched = false
 		n.touched[i] = nil
 		if v.state == StateConnected {
-			v.pump(true)
+			v.pump()
 			v.ackIfDue()
 			v.arm()
 		}
@@ -114,7 +114,7 @@ func (n *NIC) idlePoll() {
 	for _, v := range n.held[:k] { // pump puts those back for which the link has no room
 		v.held = false
 		if v.state == StateConnected {
-			v.pump(true)
+			v.pump()
 			v.arm()
 		}
 	}

@@ -18,13 +18,9 @@ type txCursor struct {
 const gatherBelow = 2
 
 // pump sends what the window allows: first what must be sent again, then new
-// frames. Without force it holds back small messages while enough is in
-// flight. The caller has read the clock, and flushes the batch.
-func (v *VI) pump(force bool) {
+// frames. The caller has read the clock, and flushes the batch.
+func (v *VI) pump() {
 	if v.cursor.next == v.sq.tail && v.tx.InFlight() == 0 {
-		return
-	}
-	if !force && v.hold() {
 		return
 	}
 	n := v.nic
@@ -67,9 +63,12 @@ func (v *VI) push() {
 	n := v.nic
 	lone := v.lone()
 	if !lone && v.reliable {
+		if v.hold() {
+			return
+		}
 		n.now = n.link.Now()
 	}
-	v.pump(false)
+	v.pump()
 	if n.tx.n > 0 {
 		n.tx.flush(n)
 		n.catchUp()
@@ -117,20 +116,31 @@ func (v *VI) holdOn() {
 	}
 }
 
-// partFrame reports whether everything unsent fits into one frame with room to spare.
+// partFrame reports whether everything unsent fits into one frame with room to
+// spare. It looks at each message once.
 func (v *VI) partFrame() bool {
-	if v.cursor.offset > 0 {
+	c, g := &v.cursor, &v.gathered
+	if c.offset > 0 {
 		return false
 	}
-	size, limit := 0, min(v.maxData, v.nic.tx.inline())
-	for i := v.cursor.next; i != v.sq.tail; i++ {
-		d := v.sq.at(i)
-		size += ethertype.Packed(int(d.total))
-		if d.Op != OpSend || size > limit-packReserve {
+	if g.from != c.next || g.to.Less(c.next) {
+		*g = gathered{from: c.next, to: c.next}
+	}
+	for ; g.to != v.sq.tail; g.to++ {
+		d := v.sq.at(g.to)
+		if d.Op != OpSend {
 			return false
 		}
+		g.size += ethertype.Packed(int(d.total))
 	}
-	return true
+	return g.size <= min(v.maxData, v.nic.tx.inline())-packReserve
+}
+
+// gathered is what partFrame has found: messages from..to-1 would take size
+// bytes of a packed frame.
+type gathered struct {
+	from, to ethertype.Seq
+	size     int
 }
 
 // packReserve is the room left in a frame at which it counts as full.

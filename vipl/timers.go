@@ -129,7 +129,7 @@ func (v *VI) runTimer() {
 			v.giveUp(err.Error())
 			return
 		}
-		v.pump(true)
+		v.pump()
 	}
 	v.ackIfDue()
 }

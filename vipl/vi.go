@@ -37,12 +37,13 @@ type VI struct {
 	heard       int64            // when a valid frame last came
 	probes      int              // keepalive probes since then
 
-	sq, rq queue
-	tx     reliability.Sender
-	rx     reliability.Receiver
-	cursor txCursor
-	msgIn  rxCursor
-	loose  looseRx // the unreliable level's
+	sq, rq   queue
+	tx       reliability.Sender
+	rx       reliability.Receiver
+	cursor   txCursor
+	gathered gathered
+	msgIn    rxCursor
+	loose    looseRx // the unreliable level's
 
 	stats VIStats
 	gate  gate // connection events
