@@ -35,7 +35,7 @@ type round struct{ MPLite, TCP float64 }
 // same processes by turns. With less than 4 processors, waiting by polling
 // costs other ranks their time: this is the benchmark of when not to.
 //
-//	go test ./test -run xxx -bench AllreduceOversubscribed
+//	go test ./test -run '^$' -bench AllreduceOversubscribed
 //
 // It reports the medians, and that of the rounds' ratios: tcp-ratio below 1
 // means that MPLite is the faster.
