@@ -29,10 +29,7 @@ func (n *NIC) poll() bool {
 	if n.now >= n.timers.next {
 		n.runTimers()
 	}
-	if n.late.vi != nil {
-		return true
-	}
-	if len(n.touched) > 0 {
+	if n.late.vi == nil && len(n.touched) > 0 {
 		n.settle()
 	}
 	if n.tx.n > 0 {

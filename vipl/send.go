@@ -64,6 +64,9 @@ func (v *VI) push() {
 	lone := v.lone()
 	if !lone && v.reliable {
 		if v.hold() {
+			if n.tx.n > 0 { // what hold has caught up with
+				n.tx.flush(n)
+			}
 			return
 		}
 		n.now = n.link.Now()
