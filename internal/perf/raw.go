@@ -19,10 +19,11 @@ const (
 )
 
 const (
-	rawWindow = 64      // frames in flight; floors do not rise beyond
-	rawBatch  = 32      // frames in one call
-	rawInline = 256     // up to here the payload is copied behind the header
-	rawSpins  = 1 << 12 // looks at the ring, some 20 us, before the core is offered to others
+	rawWindow = 64        // frames in flight; floors do not rise beyond
+	rawBatch  = 32        // frames in one call, at the most
+	rawBytes  = 512 << 10 // and bytes: the ring's longer calls lose their processor
+	rawInline = 256       // up to here the payload is copied behind the header
+	rawSpins  = 1 << 12   // looks at the ring, some 20 us, before the core is offered to others
 	rawPause  = 20 * time.Microsecond
 )
 
@@ -58,6 +59,7 @@ type rawConn struct {
 	got, told     uint32 // frames received; of them, the peer has been told
 	arrived       int    // whole messages that have arrived and nobody asked for yet
 
+	batch  uint32 // frames in one call
 	heads  [rawBatch][]byte
 	bodies [rawBatch][1][]byte
 	frames [rawBatch]transport.Frame
@@ -101,6 +103,7 @@ func newRawConn(link transport.Link, peer ethertype.Addr, c Case) *rawConn {
 	if info.Slots > 0 {
 		r.window = uint32(min(max(info.Slots/2, 1), rawWindow))
 	}
+	r.batch = uint32(min(max(rawBytes/info.MTU, 1), rawBatch))
 	head := ethertype.Header{
 		Dst: peer.MAC, Src: info.MAC, Type: info.EtherType, Kind: ethertype.KindData,
 		DstPort: peer.Port, SrcPort: info.Ports.Lo, Count: 1,

@@ -22,7 +22,7 @@ func (r *rawConn) setDeadline(ctx context.Context) {
 // sendMessages sends n messages in batches of frames, as the window opens.
 func (r *rawConn) sendMessages(n int) error {
 	for n > 0 {
-		room := min(r.window-(r.sent-r.peerGot), rawBatch)
+		room := min(r.window-(r.sent-r.peerGot), r.batch)
 		if room == 0 {
 			if err := r.progress(); err != nil {
 				return err

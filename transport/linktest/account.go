@@ -90,12 +90,12 @@ func (s *suite) allocations() {
 	} {
 		views := make([][]byte, transport.MaxBatch)
 		round := func() {
-			for got, todo := 0, batch; got < len(batch); {
-				n, err := s.A.Send(todo)
+			for got, rest := 0, batch; got < len(batch); {
+				n, err := s.A.Send(rest)
 				if err != nil {
 					s.Fatal(err)
 				}
-				todo = todo[n:]
+				rest = rest[n:]
 				if n, err = s.B.Recv(views); err != nil {
 					s.Fatal(err)
 				}
