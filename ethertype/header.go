@@ -87,6 +87,7 @@ const (
 	FlagAckNow                      // acknowledge without delay
 	FlagWholeCRC                    // the CRC covers the payload too
 	FlagRetry                       // this sequence number was sent before
+	FlagBulk                        // the receiver's link may place the payload before the frame is parsed; never with FlagWholeCRC
 	flagEnd
 )
 

@@ -1,0 +1,22 @@
+package transport
+
+// Local is implemented by links that also reach the stations of their own
+// host, which an Ethernet interface does not: it never hands a frame back.
+// Such stations have the link's own MAC address and other ports, or, for two
+// endpoints of one link, ports of its own range.
+//
+// Frames between them need no protection, are not lost unless a queue
+// overflows, and may be longer than Info().MTU.
+type Local interface {
+	Link
+
+	// LocalMTU returns the MTU towards stations with the link's own MAC
+	// address; it is at least Info().MTU.
+	LocalMTU() int
+
+	// OnDeparture has f called whenever the link learns that a station of this
+	// host is gone: its process has ended, its link was closed, or what it
+	// wrote to shared memory cannot be believed. f gets the station's ports and
+	// the reason, and runs within Recv. It is set once, before the first Recv.
+	OnDeparture(f func(ports PortRange, why error))
+}
