@@ -65,6 +65,15 @@ func (a Addr) String() string {
 	return string(strconv.AppendUint(append(b, '/'), uint64(a.Port), 10))
 }
 
+// MarshalText returns what String does.
+func (a Addr) MarshalText() ([]byte, error) { return []byte(a.String()), nil }
+
+// UnmarshalText is ParseAddr.
+func (a *Addr) UnmarshalText(text []byte) (err error) {
+	*a, err = ParseAddr(string(text))
+	return err
+}
+
 // IsZero reports whether a is the zero Addr.
 func (a Addr) IsZero() bool { return a == Addr{} }
 

@@ -15,7 +15,7 @@
 //	    22     4  tag       connection tag, chosen by the receiver of the frame
 //	    26     4  seq       frame sequence number within the connection
 //	    30     4  ack       cumulative acknowledgement: next sequence expected
-//	    34     4  msg       number of the (first) message in the frame
+//	    34     4  msg       number of the (first) message, or of the read, in the frame
 //	    38     8  sack      bit i: frame ack+1+i has been received
 //	    46     4  offset    where in its message the payload belongs
 //	    50     4  length    length of the whole message

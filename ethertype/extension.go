@@ -5,16 +5,17 @@ import "encoding/binary"
 // Sizes of what may precede a message's data in the payload, in bytes.
 const (
 	ImmediateSize = 4  // the immediate data of a KindData frame with FlagImmediate
-	RDMASize      = 16 // the RDMA extension of every KindRDMAWrite frame
+	RDMASize      = 16 // the RDMA extension of every KindRDMAWrite and KindRDMARead frame
 	RecordSize    = 8  // the Record before each message of a packed frame
 )
 
-// RDMA is the extension of a KindRDMAWrite frame: where in the owner's memory
-// the message starts. The fragment goes to Addr plus the header's Offset.
+// RDMA is the extension of a KindRDMAWrite or KindRDMARead frame: where in the
+// owner's memory the message starts. A fragment of a write goes to Addr plus the
+// header's Offset.
 type RDMA struct {
 	Addr      uint64 // virtual address at the owner
 	Handle    uint32 // the owner's memory handle
-	Immediate uint32 // valid with FlagImmediate
+	Immediate uint32 // of a write, valid with FlagImmediate
 }
 
 // Put encodes r into the first RDMASize bytes of b.
@@ -25,8 +26,8 @@ func (r RDMA) Put(b []byte) {
 	binary.BigEndian.PutUint32(b[12:], r.Immediate)
 }
 
-// ParseRDMA splits the payload of a KindRDMAWrite frame, which Header.Parse
-// has found long enough.
+// ParseRDMA splits the payload of a KindRDMAWrite or KindRDMARead frame, which
+// Header.Parse has found long enough.
 func ParseRDMA(payload []byte) (r RDMA, data []byte) {
 	b := payload[:RDMASize]
 	r.Addr = binary.BigEndian.Uint64(b)

@@ -17,6 +17,8 @@ func FuzzParse(f *testing.F) {
 	add(func(h *Header) { h.Flags = FlagWholeCRC | FlagImmediate }, []byte("12345"))
 	add(func(h *Header) { h.Flags = FlagPacked; h.Count = 2 }, packed("one", "seven"))
 	add(func(h *Header) { h.Kind = KindRDMAWrite }, make([]byte, 20))
+	add(func(h *Header) { h.Kind = KindRDMARead; h.Offset = 0 }, make([]byte, RDMASize))
+	add(func(h *Header) { h.Kind = KindReadData }, []byte("read"))
 	add(func(h *Header) { h.Kind = KindEcho }, nil)
 	f.Add([]byte("short"))
 	f.Fuzz(func(t *testing.T, frame []byte) {
@@ -50,7 +52,7 @@ func checkParse(t *testing.T, frame []byte) {
 		unsafe.SliceData(payload) != unsafe.SliceData(frame[HeaderSize:]) {
 		t.Fatalf("payload of %d bytes is not the %d behind the header", len(payload), h.Size)
 	}
-	if h.Kind == KindRDMAWrite {
+	if h.Kind == KindRDMAWrite || h.Kind == KindRDMARead {
 		ParseRDMA(payload)
 	}
 	if h.Flags&FlagPacked != 0 {

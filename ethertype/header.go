@@ -34,8 +34,8 @@ const (
 	fieldType    = 12
 	fieldVersion = 14
 	fieldKind    = 15
-	fieldFlags   = 16
-	FieldDstPort = 18 // exported for the kernel's filter
+	FieldFlags   = 16 // exported for the kernel's filter
+	FieldDstPort = 18 // as well
 	fieldSrcPort = 20
 	fieldTag     = 22
 	fieldSeq     = 26
@@ -52,8 +52,9 @@ const (
 // Kind says what a frame is for.
 type Kind uint8
 
-// The kinds. Data and RDMAWrite are sequenced: they occupy a sequence number
-// and are acknowledged on the reliable levels. The others are not.
+// The kinds. Data, RDMAWrite, RDMARead and ReadData are sequenced: they occupy
+// a sequence number and are acknowledged on the reliable levels. The others are
+// not.
 const (
 	KindInvalid    Kind = iota
 	KindData            // fragment of a message, or several whole messages (FlagPacked)
@@ -70,11 +71,15 @@ const (
 	KindAnswer          // name service: I have it
 	KindEcho            // bobnet ping
 	KindEchoReply       // its answer
+	KindRDMARead        // request of a one-sided read of Length bytes; payload: an RDMA extension; Msg numbers the reads
+	KindReadData        // fragment of the answer to read Msg
 	kindEnd
 )
 
 // Sequenced reports whether frames of kind k occupy a sequence number.
-func (k Kind) Sequenced() bool { return k == KindData || k == KindRDMAWrite }
+func (k Kind) Sequenced() bool {
+	return k == KindData || k == KindRDMAWrite || k == KindRDMARead || k == KindReadData
+}
 
 // Flags qualify a frame.
 type Flags uint16
@@ -87,7 +92,7 @@ const (
 	FlagAckNow                      // acknowledge without delay
 	FlagWholeCRC                    // the CRC covers the payload too
 	FlagRetry                       // this sequence number was sent before
-	FlagBulk                        // the receiver's link may place the payload before the frame is parsed; never with FlagWholeCRC
+	FlagBulk                        // the receiver's link may place the payload before the frame is parsed: sequenced, without FlagWholeCRC
 	flagEnd
 )
 
@@ -125,10 +130,11 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 // Parse decodes the header at the start of frame and returns the payload, a
 // part of frame. It checks length, version, kind, flags and CRC, in that
-// order, and that Offset and Size of a data fragment lie within Length. It
-// does not look at Dst and Type: the link did. On an error h is undefined.
-// Put of what Parse has accepted yields the same
-// bytes, up to the CRC.
+// order, and that Offset and Size of a data fragment lie within Length; a read
+// request has no data. It does not look at Dst and Type: the link did. On
+// ErrCRC h is what the frame says, true or not; on other errors it is
+// undefined. Put of what Parse has accepted yields the same bytes, up to the
+// CRC.
 func (h *Header) Parse(frame []byte) (payload []byte, err error) {
 	if len(frame) < HeaderSize {
 		return nil, ErrShort
@@ -162,7 +168,7 @@ func (h *Header) get(b []byte) {
 	h.Src = MAC(b[fieldSrc:])
 	h.Type = ethernet.EtherType(be.Uint16(b[fieldType:]))
 	h.Kind = Kind(b[fieldKind])
-	h.Flags = Flags(be.Uint16(b[fieldFlags:]))
+	h.Flags = Flags(be.Uint16(b[FieldFlags:]))
 	h.DstPort = be.Uint16(b[FieldDstPort:])
 	h.SrcPort = be.Uint16(b[fieldSrcPort:])
 	h.Tag = be.Uint32(b[fieldTag:])
@@ -180,24 +186,28 @@ func (h *Header) get(b []byte) {
 func (h *Header) check() error {
 	packed := h.Flags&FlagPacked != 0
 	switch {
+	case h.Flags&FlagBulk != 0 && (!h.Kind.Sequenced() || h.Flags&FlagWholeCRC != 0):
+		return ErrFlags
 	case packed && h.Kind != KindData:
 		return ErrFlags
 	case packed || !h.Kind.Sequenced():
 		return nil
 	}
-	data := int64(h.Size) - int64(h.extension())
-	if data < 0 || int64(h.Offset)+data > int64(h.Length) {
+	data := int64(h.Size) - int64(h.Extension())
+	if data < 0 || int64(h.Offset)+data > int64(h.Length) || data > 0 && h.Kind == KindRDMARead {
 		return ErrRange
 	}
 	return nil
 }
 
-// extension returns how many bytes of the payload precede the message's data
+// Extension returns how many bytes of the payload precede the message's data
 // in a sequenced frame that is not packed.
-func (h *Header) extension() int {
+func (h *Header) Extension() int {
 	switch {
-	case h.Kind == KindRDMAWrite:
+	case h.Kind == KindRDMAWrite || h.Kind == KindRDMARead:
 		return RDMASize
+	case h.Kind == KindReadData:
+		return 0
 	case h.Flags&FlagImmediate != 0:
 		return ImmediateSize
 	}
@@ -214,7 +224,7 @@ func (h *Header) Put(b []byte) {
 	be.PutUint16(b[fieldType:], uint16(h.Type))
 	b[fieldVersion] = Version
 	b[fieldKind] = byte(h.Kind)
-	be.PutUint16(b[fieldFlags:], uint16(h.Flags))
+	be.PutUint16(b[FieldFlags:], uint16(h.Flags))
 	be.PutUint16(b[FieldDstPort:], h.DstPort)
 	be.PutUint16(b[fieldSrcPort:], h.SrcPort)
 	be.PutUint32(b[fieldTag:], h.Tag)
@@ -233,7 +243,7 @@ func (h *Header) Put(b []byte) {
 // head may itself be longer than HeaderSize: what it holds beyond is payload.
 func Seal(head []byte, rest ...[]byte) {
 	sum := crc32.Update(0, castagnoli, head[:fieldCRC])
-	if Flags(binary.BigEndian.Uint16(head[fieldFlags:]))&FlagWholeCRC != 0 {
+	if Flags(binary.BigEndian.Uint16(head[FieldFlags:]))&FlagWholeCRC != 0 {
 		sum = crc32.Update(sum, castagnoli, head[HeaderSize:])
 		for _, part := range rest {
 			sum = crc32.Update(sum, castagnoli, part)

@@ -113,6 +113,9 @@ func drawHeader(t *rapid.T) (Header, []byte) {
 	if h.Kind != KindData {
 		h.Flags &^= FlagPacked
 	}
+	if !h.Kind.Sequenced() || h.Flags&FlagWholeCRC != 0 {
+		h.Flags &^= FlagBulk
+	}
 	h.DstPort = rapid.Uint16().Draw(t, "dstport")
 	h.SrcPort = rapid.Uint16().Draw(t, "srcport")
 	h.Tag = rapid.Uint32().Draw(t, "tag")
@@ -121,7 +124,11 @@ func drawHeader(t *rapid.T) (Header, []byte) {
 	h.Msg = Seq(rapid.Uint32().Draw(t, "msg"))
 	h.Sack = rapid.Uint64().Draw(t, "sack")
 	h.Offset = rapid.Uint32Range(0, math.MaxUint32-MaxSize).Draw(t, "offset")
-	payload := rapid.SliceOfN(rapid.Byte(), RDMASize, 300).Draw(t, "payload")
+	most := 300
+	if h.Kind == KindRDMARead { // has no data
+		most = RDMASize
+	}
+	payload := rapid.SliceOfN(rapid.Byte(), RDMASize, most).Draw(t, "payload")
 	h.Length = h.Offset + uint32(len(payload)) + rapid.Uint32Range(0, math.MaxUint16).Draw(t, "more")%(math.MaxUint32-h.Offset-MaxSize+1)
 	h.Size = uint16(len(payload))
 	h.Count = rapid.Uint16().Draw(t, "count")
@@ -179,6 +186,8 @@ func TestParseRefuses(t *testing.T) {
 		b[at] = value
 		return b
 	}
+	request := sample
+	request.Kind, request.Offset = KindRDMARead, 0
 	for _, test := range []struct {
 		name  string
 		frame []byte
@@ -200,6 +209,13 @@ func TestParseRefuses(t *testing.T) {
 		{"offset wraps", data(func(h *Header) { h.Offset = math.MaxUint32 }), ErrRange},
 		{"no room for immediate", data(func(h *Header) { h.Flags = FlagImmediate }), ErrRange},
 		{"no room for RDMA", data(func(h *Header) { h.Kind = KindRDMAWrite }), ErrRange},
+		{"no room for the source of a read", data(func(h *Header) { h.Kind = KindRDMARead }), ErrRange},
+		{"read request with data", encode(request, make([]byte, RDMASize+1)), ErrRange},
+		{"read request past its end", encode(Header{Kind: KindRDMARead, Offset: 5, Length: 4}, make([]byte, RDMASize)), ErrRange},
+		{"read request", encode(request, make([]byte, RDMASize)), nil},
+		{"read data past the end", data(func(h *Header) { h.Kind, h.Offset = KindReadData, h.Length-2 }), ErrRange},
+		{"read data", data(func(h *Header) { h.Kind, h.Flags = KindReadData, FlagImmediate }), nil},
+		{"packed read data", data(func(h *Header) { h.Kind, h.Flags = KindReadData, FlagPacked }), ErrFlags},
 		{"packed write", data(func(h *Header) { h.Kind, h.Flags = KindRDMAWrite, FlagPacked }), ErrFlags},
 		{"packed ack", data(func(h *Header) { h.Kind, h.Flags = KindAck, FlagPacked }), ErrFlags},
 		{"good", data(func(h *Header) { h.Offset = h.Length - 3 }), nil},

@@ -21,6 +21,8 @@ var kindNames = [kindEnd]string{
 	KindAnswer:     "answer",
 	KindEcho:       "echo",
 	KindEchoReply:  "echo-reply",
+	KindRDMARead:   "rdma-read",
+	KindReadData:   "read-data",
 }
 
 // String returns the kind's name, as in "rdma-write"; "kind-77" for a kind
@@ -89,10 +91,12 @@ func (h *Header) String() string {
 
 // extent says what the payload is of.
 func (h *Header) extent() string {
-	data := int(h.Size) - h.extension()
+	data := int(h.Size) - h.Extension()
 	switch {
 	case h.Flags&FlagPacked != 0:
 		return fmt.Sprintf(" %d messages in %d bytes", h.Count, h.Size)
+	case h.Kind == KindRDMARead:
+		return fmt.Sprintf(" of %d bytes", h.Length)
 	case h.Kind.Sequenced() && data == 0:
 		return fmt.Sprintf(" no bytes at %d of %d", h.Offset, h.Length)
 	case h.Kind.Sequenced() && data > 0:
@@ -144,6 +148,9 @@ func (h *Header) detail(payload []byte) string {
 			s += fmt.Sprintf(" immediate %#x", r.Immediate)
 		}
 		return s
+	case h.Kind == KindRDMARead:
+		r, _ := ParseRDMA(payload)
+		return fmt.Sprintf(" from %#x handle %#x", r.Addr, r.Handle)
 	case h.Kind != KindData:
 		return ""
 	case h.Flags&FlagPacked != 0:

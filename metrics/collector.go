@@ -1,6 +1,8 @@
 package metrics
 
 import (
+	"fmt"
+	"slices"
 	"strconv"
 	"sync"
 
@@ -25,21 +27,28 @@ type Config struct {
 type NIC interface{ Snapshot() vipl.Snapshot }
 
 // Comm is what the Collector asks of a communicator; *mplite.Comm has it.
-type Comm interface{ Snapshot() mplite.Stats }
+type Comm interface {
+	Snapshot() mplite.Stats
+	Pending() mplite.Pending
+}
 
 // Collector is a prometheus.Collector over any number of NICs and a rank. It
 // may be shared between goroutines. The zero Collector is not usable.
 type Collector struct {
-	maxVIs int
-	nic    []*prometheus.Desc // as nicFields
-	vi     []*prometheus.Desc // as viFields
-	rank   []*prometheus.Desc // as rankFields
-	info   *prometheus.Desc
-	drops  *prometheus.Desc
-	lost   *prometheus.Desc
+	maxVIs      int
+	nic         []*prometheus.Desc // as nicFields
+	vi          []*prometheus.Desc // as viFields
+	rank        []*prometheus.Desc // as rankFields
+	nicInfo     *prometheus.Desc
+	viInfo      *prometheus.Desc
+	drops       *prometheus.Desc
+	errors      *prometheus.Desc
+	lost        *prometheus.Desc
+	again       *prometheus.Desc
+	collectives *prometheus.Desc
 
 	mu   sync.Mutex
-	nics map[NIC]bool
+	nics []NIC // in the order of watching
 	comm Comm
 }
 
@@ -50,40 +59,40 @@ func NewCollector(cfg *Config) *Collector {
 	if cfg == nil {
 		cfg = &Config{}
 	}
-	c := &Collector{maxVIs: cfg.MaxVIs, nics: map[NIC]bool{}}
+	c := &Collector{maxVIs: cfg.MaxVIs}
 	if c.maxVIs <= 0 {
 		c.maxVIs = DefaultMaxVIs
 	}
-	c.nic = describe(nicFields, cfg.Labels, "interface", "port")
-	c.vi = describe(viFields, cfg.Labels, "interface", "port", "vi")
+	c.nic = describe(nicFields, cfg.Labels, nicLabels...)
+	c.vi = describe(viFields, cfg.Labels, viLabels...)
 	c.rank = describe(rankFields, cfg.Labels)
-	c.info = prometheus.NewDesc("bobnet_vi_info", "Always 1; the labels say what the VI is.",
-		[]string{"interface", "port", "vi", "remote", "level", "state"}, cfg.Labels)
-	c.drops = prometheus.NewDesc("bobnet_nic_receive_dropped_frames_total", "Frames that arrived and were not used, by reason.",
-		[]string{"interface", "port", "reason"}, cfg.Labels)
-	c.lost = prometheus.NewDesc("bobnet_link_dropped_frames_total", "Frames that the link lost, by reason.",
-		[]string{"interface", "port", "reason"}, cfg.Labels)
+	c.nicInfo, c.viInfo = nicInfo.describe(cfg.Labels), viInfo.describe(cfg.Labels)
+	c.drops, c.lost = drops.describe(cfg.Labels), lost.describe(cfg.Labels)
+	c.errors = errors.describe(cfg.Labels)
+	c.again, c.collectives = again.describe(cfg.Labels), collectives.describe(cfg.Labels)
 	return c
-}
-
-func describe[S any](fields []field[S], constant prometheus.Labels, labels ...string) []*prometheus.Desc {
-	descs := make([]*prometheus.Desc, len(fields))
-	for i, f := range fields {
-		descs[i] = prometheus.NewDesc(f.name, f.help, labels, constant)
-	}
-	return descs
 }
 
 // WatchNIC adds a NIC to what is exported; call the result when it closes.
 func (c *Collector) WatchNIC(n NIC) (forget func()) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.nics[n] = true
+	if !slices.Contains(c.nics, n) {
+		c.nics = append(c.nics, n)
+	}
 	return func() {
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		delete(c.nics, n)
+		c.nics = slices.DeleteFunc(slices.Clone(c.nics), func(m NIC) bool { return m == n })
 	}
+}
+
+// watched returns what is exported now. Nobody waits for a snapshot with c.mu
+// held, so that a NIC which hangs stops neither a dump nor forgetting it.
+func (c *Collector) watched() ([]NIC, Comm) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.nics[:len(c.nics):len(c.nics)], c.comm
 }
 
 // WatchComm exports the counters of the process's rank, which any of its
@@ -102,9 +111,23 @@ func (c *Collector) WatchComm(m Comm) (forget func()) {
 	}
 }
 
+// WatchRank is WatchComm, and WatchNIC for the NIC of the rank if it has one;
+// call the result when the rank ends.
+func (c *Collector) WatchRank(m *mplite.Comm) (forget func()) {
+	forget = c.WatchComm(m)
+	if nic := m.NIC(); nic != nil {
+		rank, forgetNIC := forget, c.WatchNIC(nic)
+		forget = func() {
+			forgetNIC()
+			rank()
+		}
+	}
+	return forget
+}
+
 // Describe implements prometheus.Collector.
 func (c *Collector) Describe(ch chan<- *prometheus.Desc) {
-	for _, descs := range [][]*prometheus.Desc{c.nic, c.vi, c.rank, {c.info, c.drops, c.lost}} {
+	for _, descs := range [][]*prometheus.Desc{c.nic, c.vi, c.rank, {c.nicInfo, c.viInfo, c.drops, c.errors, c.lost, c.again, c.collectives}} {
 		for _, d := range descs {
 			ch <- d
 		}
@@ -113,15 +136,17 @@ func (c *Collector) Describe(ch chan<- *prometheus.Desc) {
 
 // Collect implements prometheus.Collector.
 func (c *Collector) Collect(ch chan<- prometheus.Metric) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for n := range c.nics {
+	nics, comm := c.watched()
+	for _, n := range nics {
 		s := n.Snapshot()
 		c.collectNIC(ch, &s)
 	}
-	if c.comm != nil {
-		s := c.comm.Snapshot()
+	if comm != nil {
+		s := rankState{comm.Snapshot(), comm.Pending()}
 		emit(ch, c.rank, rankFields, &s)
+		for k, n := range s.Collectives {
+			ch <- counter(c.collectives, n, mplite.Collective(k).String())
+		}
 	}
 }
 
@@ -132,14 +157,23 @@ func emit[S any](ch chan<- prometheus.Metric, descs []*prometheus.Desc, fields [
 	}
 }
 
+func counter(desc *prometheus.Desc, n uint64, labels ...string) prometheus.Metric {
+	return prometheus.MustNewConstMetric(desc, prometheus.CounterValue, float64(n), labels...)
+}
+
 func (c *Collector) collectNIC(ch chan<- prometheus.Metric, s *vipl.Snapshot) {
-	name, port := s.Attributes.Name, strconv.Itoa(int(s.Attributes.Addr.Port))
+	a := &s.Attributes
+	name, port := a.Name, strconv.Itoa(int(a.Addr.Port))
 	emit(ch, c.nic, nicFields, s, name, port)
+	ch <- prometheus.MustNewConstMetric(c.nicInfo, prometheus.GaugeValue, 1, name, port, a.Addr.MAC.String(), a.Driver, fmt.Sprintf("%016x", a.Incarnation))
 	for _, why := range vipl.Drops() {
-		ch <- prometheus.MustNewConstMetric(c.drops, prometheus.CounterValue, float64(s.Dropped[why]), name, port, why.String())
+		ch <- counter(c.drops, s.Dropped[why], name, port, why.String())
+	}
+	for _, code := range vipl.ErrorCodes() {
+		ch <- counter(c.errors, s.Errors[code], name, port, code.String())
 	}
 	for i := range linkDrops {
-		ch <- prometheus.MustNewConstMetric(c.lost, prometheus.CounterValue, linkDrops[i].value(s), name, port, linkDrops[i].name)
+		ch <- counter(c.lost, linkDrops[i].value(&s.Link), name, port, linkDrops[i].name)
 	}
 	var rest vipl.VISnapshot
 	for i := range s.VIs {
@@ -149,14 +183,21 @@ func (c *Collector) collectNIC(ch chan<- prometheus.Metric, s *vipl.Snapshot) {
 			continue
 		}
 		vi := strconv.Itoa(int(v.Local.Port))
-		emit(ch, c.vi, viFields, v, name, port, vi)
+		c.collectVI(ch, v, name, port, vi)
 		remote := ""
 		if v.State != vipl.StateIdle {
 			remote = v.Remote.String()
 		}
-		ch <- prometheus.MustNewConstMetric(c.info, prometheus.GaugeValue, 1, name, port, vi, remote, v.Level.String(), v.State.String())
+		ch <- prometheus.MustNewConstMetric(c.viInfo, prometheus.GaugeValue, 1, name, port, vi, remote, v.Level.String(), v.State.String())
 	}
 	if len(s.VIs) > c.maxVIs {
-		emit(ch, c.vi, viFields, &rest, name, port, "other")
+		c.collectVI(ch, &rest, name, port, "other")
+	}
+}
+
+func (c *Collector) collectVI(ch chan<- prometheus.Metric, v *vipl.VISnapshot, name, port, vi string) {
+	emit(ch, c.vi, viFields, v, name, port, vi)
+	for i := range causes {
+		ch <- counter(c.again, causes[i].value(&v.Sender), name, port, vi, causes[i].name)
 	}
 }

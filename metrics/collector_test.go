@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/bobnet-go/bobnet/ethertype"
 	"github.com/bobnet-go/bobnet/metrics"
@@ -25,13 +26,21 @@ type fakeComm mplite.Stats
 
 func (f *fakeComm) Snapshot() mplite.Stats { return mplite.Stats(*f) }
 
+func (f *fakeComm) Pending() mplite.Pending {
+	return mplite.Pending{Job: "fake", Rank: 2, Size: 4, NumReceives: 1, Receives: []mplite.Operation{{Rank: 3, Tag: 5, State: "for a message"}}}
+}
+
 func nicWith(vis int) *fakeNIC {
 	f := &fakeNIC{Attributes: vipl.NICAttributes{Name: "bob0", Addr: ethertype.Addr{Port: 1024}}, Link: transport.Stats{RxDrops: 7}}
 	f.TxFrames = 42
 	f.Dropped[vipl.DropCRC] = 3
+	f.Errors[vipl.CodeConnLost] = 4
+	f.Closed.SendsDone = 100
 	for i := range vis {
 		v := vipl.VISnapshot{Local: ethertype.Addr{Port: uint16(1025 + i)}, State: vipl.StateConnected, Level: reliability.ReliableDelivery}
-		v.Sends = 10
+		v.Sends, v.SendsDone = 10, 9
+		v.Sender.Timeouts, v.Sender.Threshold, v.SendUntaken = 2, 32, 1
+		v.Pending = []vipl.PendingSend{{Op: vipl.OpSend, Msg: 8, Size: 64, Sent: 64, Age: time.Duration(1+i) * time.Second, Again: time.Second}}
 		f.VIs = append(f.VIs, v)
 	}
 	return f
@@ -58,6 +67,14 @@ func TestValues(t *testing.T) {
 	for name, want := range map[string]string{
 		"bobnet_nic_transmit_frames_total":        `{interface="bob0",port="1024",rank="2"} 42`,
 		"bobnet_vi_sends_total":                   `{interface="bob0",port="1024",rank="2",vi="1025"} 10`,
+		"bobnet_vi_oldest_unacknowledged_seconds": `{interface="bob0",port="1024",rank="2",vi="1025"} 1`,
+		"bobnet_vi_slow_start_threshold_frames":   `{interface="bob0",port="1024",rank="2",vi="1025"} 32`,
+		"bobnet_vi_retransmissions_total":         `{cause="timeout",interface="bob0",port="1024",rank="2",vi="1025"} 2`,
+		"bobnet_nic_info":                         `{driver="",incarnation="0000000000000000",interface="bob0",mac="00:00:00:00:00:00",port="1024",rank="2"} 1`,
+		"bobnet_nic_sends_completed_total":        `{interface="bob0",port="1024",rank="2"} 109`,
+		"bobnet_nic_asynchronous_errors_total":    `{code="conn_lost",interface="bob0",port="1024",rank="2"} 4`,
+		"bobnet_mplite_pending_receives":          `{rank="2"} 1`,
+		"bobnet_mplite_collectives_total":         `{collective="bcast",rank="2"} 0`,
 		"bobnet_mplite_eager_sent_total":          `{rank="2"} 5`,
 		"bobnet_link_dropped_frames_total":        `{interface="bob0",port="1024",rank="2",reason="receive_queue_full"} 7`,
 		"bobnet_nic_receive_dropped_frames_total": `{interface="bob0",port="1024",rank="2",reason="crc"} 3`,
@@ -100,8 +117,14 @@ func TestBoundedVIs(t *testing.T) {
 	if eight != 8 || many != 9 {
 		t.Errorf("8 VIs make %d series, 5000 make %d, want 8 and 9", eight, many)
 	}
-	if got := gather(t, c); !strings.Contains(got, `bobnet_vi_sends_total{interface="bob0",port="1024",vi="other"} 49920`) {
-		t.Errorf("the other 4992 VIs are not summed:\n%s", got)
+	for _, want := range []string{
+		`bobnet_vi_sends_total{interface="bob0",port="1024",vi="other"} 49920`,
+		`bobnet_vi_retransmissions_total{cause="timeout",interface="bob0",port="1024",vi="other"} 9984`,
+		`bobnet_vi_oldest_unacknowledged_seconds{interface="bob0",port="1024",vi="other"} 5000`,
+	} {
+		if got := gather(t, c); !strings.Contains(got, want) {
+			t.Errorf("the other 4992 VIs are not summed: no %s in\n%s", want, got)
+		}
 	}
 }
 

@@ -5,7 +5,7 @@
 //
 //	c := metrics.NewCollector(nil)
 //	c.WatchNIC(nic)
-//	c.WatchComm(comm)
+//	c.WatchComm(comm) // or both at once: c.WatchRank(comm)
 //	prometheus.MustRegister(c)
 //
 // or, for a program of its own:
@@ -19,4 +19,15 @@
 // Config.MaxVIs shows the first so many one by one; the rest are added up
 // under vi="other", so that the number of time series is bounded. Peers'
 // addresses appear only in the value-less bobnet_vi_info, under the same bound.
+// docs/metrics.md lists every metric; docs/grafana.json is a dashboard of them.
+//
+// # Dumps
+//
+// When a job hangs, ask it: DumpOnQuit prints on SIGQUIT, and Serve shows at
+// /debug/bobnet, what every NIC, VI and rank waits for, with every message that
+// has not been acknowledged and its age.
+//
+//	defer c.DumpOnQuit(os.Stderr)()
 package metrics
+
+//go:generate go test -run ^TestReference$ . -args -update

@@ -11,14 +11,15 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
-// Server serves /metrics over HTTP until it is closed.
+// Server serves /metrics and /debug/bobnet over HTTP until it is closed.
 type Server struct {
 	http     http.Server
 	listener net.Listener
 }
 
 // Serve starts to serve what c collects, and the Go runtime's own metrics, at
-// addr ("host:port", ":port"; port 0 picks one).
+// addr ("host:port", ":port"; port 0 picks one): /metrics for Prometheus and
+// /debug/bobnet, as Collector.DumpHandler has it, for people.
 func Serve(addr string, c *Collector) (*Server, error) {
 	registry := prometheus.NewRegistry()
 	for _, each := range []prometheus.Collector{c, collectors.NewGoCollector()} {
@@ -32,6 +33,7 @@ func Serve(addr string, c *Collector) (*Server, error) {
 	}
 	mux := http.NewServeMux()
 	mux.Handle("/metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{}))
+	mux.Handle("/debug/bobnet", c.DumpHandler())
 	s := &Server{http: http.Server{Handler: mux, ReadHeaderTimeout: 5 * time.Second}, listener: listener}
 	go s.http.Serve(listener)
 	return s, nil

@@ -38,10 +38,11 @@ type world struct {
 	fatal     error // ends everything: abort, or the NIC failed
 	leaving   bool  // the barrier in Finalize is over
 	finalized bool
-	leading   bool          // a goroutine waits on cq
-	probing   int           // goroutines that wait for a message to probe
-	following int           // goroutines that wait for changed
-	changed   chan struct{} // closed when something has changed
+	reaped    [reapBatch]vipl.Completion // of the leader, or of poll
+	leading   bool                       // a goroutine waits on cq
+	probing   int                        // goroutines that wait for a message to probe
+	following int                        // goroutines that wait for changed
+	changed   chan struct{}              // closed when something has changed
 	stats     Stats
 }
 
@@ -55,12 +56,10 @@ func (w *world) step(ctx context.Context) error {
 	w.repostEmptied()
 	w.leading = true
 	w.mu.Unlock()
-	vi, recv, err := w.cq.Wait(ctx)
+	n, err := w.cq.ReapWait(ctx, w.reaped[:])
 	w.mu.Lock()
 	w.leading = false
-	if err == nil {
-		w.handle(vi, recv)
-	}
+	w.handle(w.reaped[:n])
 	if w.following > 0 {
 		w.tellFollowers()
 	}
@@ -120,8 +119,8 @@ func (w *world) notify() {
 	w.tellFollowers()
 }
 
-// pollBatch is the most completions that one poll handles.
-const pollBatch = 64
+// reapBatch is the most completions that one step or poll handles.
+const reapBatch = 32
 
 // poll handles what has completed, without waiting.
 func (w *world) poll() {
@@ -129,34 +128,27 @@ func (w *world) poll() {
 		return
 	}
 	w.repostEmptied()
-	for range pollBatch {
-		vi, recv, err := w.cq.Done()
-		if err != nil {
-			if !errors.Is(err, vipl.ErrNotDone) {
-				w.shutdown(fmt.Errorf("mplite: %w", err))
-			}
-			return
-		}
-		w.handle(vi, recv)
+	n, err := w.cq.ReapDone(w.reaped[:])
+	if err != nil && !errors.Is(err, vipl.ErrNotDone) {
+		w.shutdown(fmt.Errorf("mplite: %w", err))
 	}
+	w.handle(w.reaped[:n])
 }
 
-// handle takes the descriptor that an entry of the completion queue stands for.
-func (w *world) handle(vi *vipl.VI, recv bool) {
-	p, ok := vi.Context.(*peer)
-	if !ok {
-		w.bell.answer()
-		return
-	}
-	if recv {
-		if d, _ := vi.RecvDone(); d != nil {
-			p.received(d)
+// handle sees to what has completed.
+func (w *world) handle(done []vipl.Completion) {
+	for i := range done {
+		c := &done[i]
+		switch p, ok := c.VI.Context.(*peer); {
+		case !ok:
+			w.bell.ringing = false
+		case c.Recv:
+			p.received(c.Descriptor)
+		default:
+			p.sent(c.Descriptor)
 		}
-		return
 	}
-	if d, _ := vi.SendDone(); d != nil {
-		p.sent(d)
-	}
+	clear(done)
 }
 
 // shutdown ends every operation, now and later, with err.

@@ -1,6 +1,10 @@
 package reliability
 
-import "github.com/bobnet-go/bobnet/ethertype"
+import (
+	"math"
+
+	"github.com/bobnet-go/bobnet/ethertype"
+)
 
 // Sent describes a sequenced frame, so that the caller can build it again from
 // the descriptors it came from. The Sender keeps it and does not look inside.
@@ -24,9 +28,18 @@ type frame struct {
 	Sent
 	order      uint32 // rank among all transmissions
 	prev, next uint16 // neighbours in its queue: sequence numbers, cut short
-	sentAt     int64
+	sentAt     int64  // last
+	waited     uint32 // from when it was sent first to sentAt, in units of waitUnit
 	state      uint8
 	resent     bool // sent more than once
+}
+
+// waitUnit, in nanoseconds, lets 32 bits reach over three days.
+const waitUnit = 1 << 16
+
+// wait takes note that the frame goes again at now.
+func (f *frame) wait(now int64) {
+	f.waited = uint32(min(int64(f.waited)+(max(now-f.sentAt, 0)+waitUnit/2)/waitUnit, math.MaxUint32))
 }
 
 // ring holds the frames from the lowest unacknowledged to the highest sent, by

@@ -35,6 +35,9 @@ func (l Level) String() string {
 	return fmt.Sprintf("Level(%d)", uint8(l))
 }
 
+// MarshalText returns what String does.
+func (l Level) MarshalText() ([]byte, error) { return []byte(l.String()), nil }
+
 // Verdict is what a Receiver or a Filter says of a sequence number.
 type Verdict uint8
 

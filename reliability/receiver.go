@@ -123,6 +123,9 @@ func (r *Receiver) Duplicate(_ int64) {
 // Next returns the next sequence number expected: all before are in.
 func (r *Receiver) Next() ethertype.Seq { return r.next }
 
+// Gap reports whether frames are in beyond the next expected.
+func (r *Receiver) Gap() bool { return r.ahead > 0 }
+
 // Ack returns what every outgoing frame carries: the next sequence number
 // expected, and the bitmap of the 64 behind it, bit i standing for ack+1+i.
 // Call AckSent when the frame has gone.

@@ -312,6 +312,7 @@ func (s *Sender) Retransmit(now int64) (f *Sent, seq ethertype.Seq, ok bool) {
 		s.out.remove(&s.ring, seq)
 	}
 	slot.resent = true
+	slot.wait(now)
 	s.send(now, seq, slot)
 	return &slot.Sent, seq, true
 }

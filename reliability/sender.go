@@ -86,7 +86,7 @@ func (s *Sender) Push(now int64, f Sent) (seq ethertype.Seq, ackNow bool) {
 	}
 	s.nxt++
 	slot := s.ring.at(seq)
-	slot.Sent, slot.resent = f, false
+	slot.Sent, slot.waited, slot.resent = f, 0, false
 	s.send(now, seq, slot)
 	s.stats.Sent++
 	return seq, s.askNow(seq)

@@ -26,7 +26,9 @@ func TestExamples(t *testing.T) {
 		check   func(t *testing.T, dir, out string)
 	}{
 		{"heat", []string{"-steps", "300"}, nothing, checkHeat},
+		{"notify", nil, nothing, checkNotify},
 		{"pingpong", []string{"-n", "5000"}, nothing, checkPingpong},
+		{"rdma", nil, nothing, checkRDMA},
 		{"sort", nil, writeNumbers, checkSorted},
 	} {
 		lines := headCommands(t, "examples/"+tt.example)
@@ -95,9 +97,30 @@ func checkHeat(t *testing.T, dir, out string) {
 	}
 }
 
+// checkNotify: what the three clients say they have sent is what the server
+// says has come.
+func checkNotify(t *testing.T, _, out string) {
+	for rank := 1; rank <= 3; rank++ {
+		sum := fmt.Sprintf(" 10000 numbers, their sum is %d\n", rank*50005000)
+		if strings.Count(out, fmt.Sprintf("client %d: sent", rank)+sum) != 1 || strings.Count(out, ":"+sum) != 1 {
+			t.Errorf("not once from client %d and the server:%s%s", rank, sum, out)
+		}
+	}
+}
+
 func checkPingpong(t *testing.T, _, out string) {
 	if !strings.Contains(out, "64 bytes to 02:") || !strings.Contains(out, "p50 ") || !strings.Contains(out, "p99.9 ") {
 		t.Errorf("no percentiles:\n%s", out)
+	}
+}
+
+// checkRDMA: each rank has compared its array, and what it has read, with what
+// was filled in.
+func checkRDMA(t *testing.T, _, out string) {
+	for rank := range 3 {
+		if !strings.Contains(out, fmt.Sprintf("rank %d: wrote ", rank)) || !strings.Contains(out, "blocks are right") {
+			t.Errorf("rank %d did not verify its blocks:\n%s", rank, out)
+		}
 	}
 }
 

@@ -37,40 +37,51 @@ type announcement struct {
 // and scrapes both from outside: the counters are what the ranks have sent.
 func TestMetrics(t *testing.T) {
 	needLab(t)
+	run := serveLab(t, "metrics")
+	run.hear(t, run.finished)
+	for _, a := range run.ranks {
+		scrape(t, fmt.Sprintf("%s/rank/%d/metrics", run.server, a.Rank), a)
+	}
+	run.end(t)
+}
+
+// labRun is a bobnet lab --metrics whose two ranks play a role.
+type labRun struct {
+	server string         // where it serves the ranks' metrics
+	ranks  []announcement // what they have announced so far
+	stdin  io.WriteCloser // of rank 0
+	lines  *bufio.Scanner // of what lab and ranks print
+	output io.Reader
+	said   strings.Builder
+	pid    int
+	ended  chan error
+}
+
+func serveLab(t *testing.T, role string) *labRun {
+	t.Helper()
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
 	cmd := exec.CommandContext(t.Context(), filepath.Join(commands(t), "bobnet"),
 		"-v", "lab", "-n", "2", "--metrics", "127.0.0.1:0", "--", self)
-	cmd.Env = append(os.Environ(), roleEnv+"=metrics")
+	cmd.Env = append(os.Environ(), roleEnv+"="+role)
 	r, w := io.Pipe()
 	cmd.Stdout, cmd.Stderr = w, w
-	stdin, err := cmd.StdinPipe()
-	if err != nil {
+	run := &labRun{lines: bufio.NewScanner(r), output: r, ended: make(chan error, 1)}
+	if run.stdin, err = cmd.StdinPipe(); err != nil {
 		t.Fatal(err)
 	}
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	ended := make(chan error, 1)
+	run.pid = cmd.Process.Pid
 	go func() {
 		err := cmd.Wait()
 		w.Close()
-		ended <- err
+		run.ended <- err
 	}()
-	server, ranks, said := hearRanks(t, r)
-	go io.Copy(io.Discard, r)
-	if len(ranks) < 2 {
-		t.Fatalf("the lab ended with %v and said:\n%s", <-ended, said)
-	}
-	for _, a := range ranks {
-		scrape(t, fmt.Sprintf("%s/rank/%d/metrics", server, a.Rank), a)
-	}
-	stdin.Close() // lets rank 0 go
-	if err := <-ended; err != nil {
-		t.Error(err)
-	}
+	return run
 }
 
 var (
@@ -78,24 +89,41 @@ var (
 	announced = regexp.MustCompile(`{"Rank.*}`)
 )
 
-// hearRanks reads what the lab and its ranks say until both ranks are ready.
-func hearRanks(t *testing.T, r io.Reader) (server string, ranks []announcement, said string) {
+// hear reads what the lab and its ranks say until that is enough.
+func (r *labRun) hear(t *testing.T, enough func() bool) {
 	t.Helper()
-	for lines := bufio.NewScanner(r); len(ranks) < 2 && lines.Scan(); {
-		line := lines.Text()
-		said += line + "\n"
+	for !enough() {
+		if !r.lines.Scan() {
+			t.Fatalf("the lab ended with %v and said:\n%s", <-r.ended, &r.said)
+		}
+		line := r.lines.Text()
+		r.said.WriteString(line + "\n")
 		if m := serving.FindStringSubmatch(line); m != nil {
-			server = m[1]
+			r.server = m[1]
 		}
 		if m := announced.FindString(line); m != "" {
 			var a announcement
 			if err := json.Unmarshal([]byte(m), &a); err != nil {
 				t.Fatal(err)
 			}
-			ranks = append(ranks, a)
+			r.ranks = append(r.ranks, a)
 		}
 	}
-	return server, ranks, said
+}
+
+// serves and finished are what there is to hear: that the lab serves metrics,
+// and that all messages have been sent.
+func (r *labRun) serves() bool   { return r.server != "" }
+func (r *labRun) finished() bool { return len(r.ranks) == 2 }
+
+// end lets the ranks go and waits for them.
+func (r *labRun) end(t *testing.T) {
+	t.Helper()
+	go io.Copy(io.Discard, r.output)
+	r.stdin.Close()
+	if err := <-r.ended; err != nil {
+		t.Error(err)
+	}
 }
 
 // scrape compares the counters of one rank with what it has sent.
@@ -150,17 +178,27 @@ func get(t *testing.T, url string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return body(t, resp)
+}
+
+func body(t *testing.T, resp *http.Response) string {
+	t.Helper()
 	defer resp.Body.Close()
-	body, err := io.ReadAll(resp.Body)
+	text, err := io.ReadAll(resp.Body)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return string(body)
+	return string(text)
 }
 
 // metricsRole is a rank of TestMetrics: it serves metrics, sends or receives
 // messages of three kinds, and stays until the test has scraped it.
 func metricsRole(ctx context.Context) error {
+	return serveAndSend(ctx, func() error { return nil })
+}
+
+// serveAndSend is metricsRole, but rank 0 calls ready before it sends.
+func serveAndSend(ctx context.Context, ready func() error) error {
 	cfg := config()
 	var err error
 	if cfg.NIC, err = vipl.Open(&vipl.Config{Interface: cfg.Interface}); err != nil {
@@ -174,6 +212,7 @@ func metricsRole(ctx context.Context) error {
 	collector := metrics.NewCollector(nil)
 	collector.WatchNIC(cfg.NIC)
 	collector.WatchComm(comm)
+	defer collector.DumpOnQuit(os.Stderr)()
 	server, err := metrics.Serve(os.Getenv("BOBNET_METRICS"), collector)
 	if err != nil {
 		return err
@@ -184,6 +223,9 @@ func metricsRole(ctx context.Context) error {
 		return err
 	}
 	if cfg.Rank == 0 {
+		if err := ready(); err != nil {
+			return err
+		}
 		err = end.sender(ctx, comm)
 	} else {
 		err = end.receiver(ctx, comm)

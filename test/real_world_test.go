@@ -33,6 +33,7 @@ var roles = map[string]func(context.Context) error{
 	"kill":      killRole,
 	"fault":     faultRole,
 	"metrics":   metricsRole,
+	"scraped":   scrapedRole,
 	"allreduce": allreduceRole,
 }
 
@@ -172,7 +173,7 @@ var buildCommands = sync.OnceValues(func() (dir string, err error) {
 	if dir, err = os.MkdirTemp("", "bobnet-test-"); err != nil {
 		return "", err
 	}
-	build := exec.Command("go", "build", "-o", dir+string(filepath.Separator), "./cmd/bobnet", "./examples/heat", "./examples/pingpong", "./examples/sort")
+	build := exec.Command("go", "build", "-o", dir+string(filepath.Separator), "./cmd/bobnet", "./examples/heat", "./examples/notify", "./examples/pingpong", "./examples/rdma", "./examples/sort")
 	build.Dir = root
 	commandsBuilt = dir
 	if out, err := build.CombinedOutput(); err != nil {

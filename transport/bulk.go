@@ -1,23 +1,28 @@
 package transport
 
-// BulkSlot is a place for one frame: the frame's first len(Head) bytes go to
-// Head, what follows to Body. Both stay the caller's. Head holds at least
-// ethertype.HeaderSize bytes.
+// BulkSlot is a place for one frame. The frame lies in Frame, except for the
+// bytes from At on that Body has room for: those lie in Body. Both stay the
+// caller's. Frame must be as long as the longest frame.
 type BulkSlot struct {
-	Head []byte
-	Body []byte
-	Size int // set by RecvBulk: the frame's length, which is more than Head and Body hold if it was cut
+	Frame []byte
+	At    int
+	Body  []byte
+	Size  int // set by RecvBulk: the frame's length, Body's part included
 }
 
 // BulkReceiver is implemented by links that can receive the frames that carry
 // ethertype.FlagBulk straight into memory that the caller names: by a guess at
 // which frame comes next, the payload lands where it belongs and is copied
-// once less. (Bobnet section 4: the kernel agent's single copy.)
+// once less (Bobnet paper, section 4: one copy, made by the kernel agent).
 //
 // Frames with the flag arrive by RecvBulk and never by Recv. Ready does not
 // see them; Wait does.
 type BulkReceiver interface {
 	Link
+
+	// Bulk reports whether the link does so. If not, Recv returns frames with
+	// the flag as all others, and RecvBulk nothing. It never changes.
+	Bulk() bool
 
 	// RecvBulk fills slots, in order, with frames that have arrived, and
 	// returns how many. It never blocks, but it makes a system call even when

@@ -2,9 +2,11 @@
 //
 // A Link sends and receives whole frames, in batches. The drivers are in
 // subpackages: ring (AF_PACKET with a mapped receive ring, the fast one),
-// packet (AF_PACKET through mdlayher/packet, the check on the fast one) and
-// sim (a seeded network in virtual time). fault and trace wrap any Link and
-// are Links themselves. linktest is the suite that every one of them passes.
+// packet (AF_PACKET through mdlayher/packet, the check on the fast one), udp
+// (the same frames in datagrams), shm (shared memory between processes of one
+// host) and sim (a seeded network in virtual time). host joins shm to any Link;
+// fault, trace and pcap wrap any Link and are Links themselves. linktest is the
+// suite that every one of them passes.
 //
 // A link knows EtherType and ports, because the kernel filters on them, and
 // nothing else of what a frame says: no VIs, no acknowledgements.
@@ -154,6 +156,7 @@ type Stats struct {
 	TxFrames, TxBytes uint64
 	RxFrames, RxBytes uint64
 	TxCalls, RxCalls  uint64 // system calls, or what stands for them; polls of an empty queue do not count
+	TxXDP             uint64 // of TxFrames, those that went through an AF_XDP socket
 	Waits, Wakes      uint64 // blocking waits; calls of Wake
 	TxFull            uint64 // times the network's queue was full (not a drop)
 	TxDrops           uint64 // frames the network refused

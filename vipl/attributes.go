@@ -11,9 +11,11 @@ import (
 // Defaults of Attributes and of calls whose context has no deadline.
 const (
 	DefaultQueueDepth     = 1024
+	DefaultReadDepth      = 16
 	DefaultPeerTimeout    = 10 * time.Second
 	DefaultConnectTimeout = 5 * time.Second
 	MaxQueueDepth         = 1 << 16
+	MaxReadDepth          = 256
 	MaxVIs                = 1 << 14
 	MaxRegions            = 1 << 20
 	MaxCQEntries          = 1 << 20
@@ -35,6 +37,13 @@ type Attributes struct {
 	// EnableRDMAWrite lets the peer write to this side's memory, where the
 	// region allows it too.
 	EnableRDMAWrite bool
+	// EnableRDMARead lets the peer read from this side's memory, where the
+	// region allows it too. The unreliable level has no reads.
+	EnableRDMARead bool
+	// ReadDepth is how many of the peer's RDMA reads this side serves at a
+	// time, at most MaxReadDepth; 0 means DefaultReadDepth. The peer is told
+	// and holds further ones back. Each takes 32 bytes, from the first read on.
+	ReadDepth int
 	// QueueDepth is the most descriptors on each queue; 0 means
 	// DefaultQueueDepth. Queues take memory as they fill, 8 bytes an entry.
 	QueueDepth int
@@ -47,9 +56,9 @@ type Attributes struct {
 }
 
 // DefaultAttributes returns what CreateVI uses for nil: reliable delivery,
-// messages up to 1 GiB, RDMA writes allowed.
+// messages up to 1 GiB, RDMA writes and reads allowed.
 func DefaultAttributes() *Attributes {
-	return &Attributes{Reliability: reliability.ReliableDelivery, EnableRDMAWrite: true}
+	return &Attributes{Reliability: reliability.ReliableDelivery, EnableRDMAWrite: true, EnableRDMARead: true}
 }
 
 func (a Attributes) withDefaults() Attributes {
@@ -61,6 +70,9 @@ func (a Attributes) withDefaults() Attributes {
 	}
 	if a.QueueDepth == 0 {
 		a.QueueDepth = DefaultQueueDepth
+	}
+	if a.ReadDepth == 0 {
+		a.ReadDepth = DefaultReadDepth
 	}
 	if a.PeerTimeout == 0 {
 		a.PeerTimeout = DefaultPeerTimeout
@@ -76,6 +88,8 @@ func (a *Attributes) validate(op string) error {
 		return opError(op, ErrInvalidMTU, "MaxTransferSize %d is over the limit of %d", a.MaxTransferSize, MaxTransferSize)
 	case a.QueueDepth < 1 || a.QueueDepth > MaxQueueDepth:
 		return opError(op, ErrInvalidParameter, "QueueDepth %d is not in 1..%d", a.QueueDepth, MaxQueueDepth)
+	case a.ReadDepth < 1 || a.ReadDepth > MaxReadDepth:
+		return opError(op, ErrInvalidParameter, "ReadDepth %d is not in 1..%d", a.ReadDepth, MaxReadDepth)
 	case a.PeerTimeout < 0:
 		return opError(op, ErrInvalidParameter, "PeerTimeout %v is negative", a.PeerTimeout)
 	}

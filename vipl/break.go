@@ -17,6 +17,8 @@ const (
 	reasonRDMA                    // an RDMA write was outside a region or without the right
 	reasonProtocol                // frames contradicted each other
 	reasonSilent                  // the other side had not answered for too long
+	reasonLink                    // its network interface was changed
+	reasonRead                    // an RDMA read was outside a region or without the right
 	reasonEnd
 )
 
@@ -27,12 +29,14 @@ func (r reason) cause() error {
 		return ErrRecvQueue
 	case reasonTooLong:
 		return ErrTooLong
-	case reasonRDMA:
+	case reasonRDMA, reasonRead:
 		return ErrRDMA
 	case reasonProtocol:
 		return ErrProtocol
 	case reasonSilent:
 		return ErrUnreachable
+	case reasonLink:
+		return ErrLink
 	}
 	return ErrDisconnected
 }
@@ -41,25 +45,47 @@ func (r reason) cause() error {
 // enters Error, the peer is told why.
 func (v *VI) fail(why reason) {
 	v.sendDisconnect(why)
-	if why == reasonTooLong && v.rq.done != v.rq.tail {
-		v.rq.complete(v, StatusOpReceive|StatusLengthError, 0)
-	}
+	v.blameReceive(why)
+	v.nic.catchUp()
+	v.flushSends() // none of ours is to blame
 	v.enterError(why.cause(), "found here", why)
 	v.nic.stats.Failures++
 }
 
+// blameReceive says what a frame of the peer has done: in the status of the
+// receive that it would have spent, else as an asynchronous error (VIPL
+// reference, section 7).
+func (v *VI) blameReceive(why reason) {
+	n := v.nic
+	switch posted := v.rq.done != v.rq.tail; {
+	case why == reasonTooLong && posted:
+		v.rq.complete(v, StatusOpReceive|StatusLengthError, 0)
+	case why == reasonRDMA && posted && v.rq.at(v.rq.done).oneSide:
+		v.rq.complete(v, StatusOpRemoteRDMAWrite|StatusRDMAProtError, 0)
+	case why == reasonRDMA:
+		n.raise(CodeRDMAWProt, v, nil, StatusOpRemoteRDMAWrite, ErrRDMA)
+	case why == reasonNoReceive:
+		n.raise(CodeRecvqEmpty, v, nil, StatusOpReceive, ErrRecvQueue)
+	}
+}
+
 // enterError moves the VI to the Error state and flushes its queues, as VIA
-// has it. The oldest send still under way gets the status that tells why.
+// has it. The send that is to blame gets the status that tells why.
 func (v *VI) enterError(cause error, detail string, why reason) {
 	n := v.nic
 	n.catchUp()
 	v.err = &ConnError{Local: v.Local(), Remote: v.remote, Err: cause, Detail: detail}
 	v.state = StateError
 	v.farewell = why
+	n.raise(CodeConnLost, v, nil, 0, v.err)
 	if v.sq.done != v.sq.tail {
 		n.tx.flush(n)
 		n.tx.discard(n)
 		if status := v.blame(why); status != 0 {
+			v.blameRDMA(status)
+			for culprit := v.culprit(why); v.sq.done != culprit; {
+				v.sq.complete(v, v.sq.at(v.sq.done).opStatus()|StatusFlushed, 0)
+			}
 			v.sq.complete(v, v.sq.at(v.sq.done).opStatus()|status, 0)
 		}
 	}
@@ -68,18 +94,47 @@ func (v *VI) enterError(cause error, detail string, why reason) {
 	n.log.Debug("connection ended", "local", v.Local(), "remote", v.remote, "cause", cause)
 }
 
-// blame is the status of the send that was under way when a connection ended
+// blame is the status of the send for which a connection ended
 // (VIPL reference, section 10).
 func (v *VI) blame(why reason) Status {
 	switch {
-	case why == reasonRDMA:
+	case why == reasonRDMA || why == reasonRead:
 		return StatusRDMAProtError
 	case why == reasonLeft:
 		return 0
-	case v.attr.Reliability == reliability.ReliableReception && why != reasonSilent:
+	case v.attr.Reliability == reliability.ReliableReception && why != reasonSilent && why != reasonLink:
 		return StatusRemoteDescError
 	}
 	return StatusTransportError
+}
+
+// culprit returns the number of the send for which the peer has ended the
+// connection: the oldest of which it has not acknowledged all, or the oldest
+// read that it has not answered. Only reads keep acknowledged sends from
+// completing.
+func (v *VI) culprit(why reason) ethertype.Seq {
+	if why == reasonSilent || !v.reliable {
+		return v.sq.done
+	}
+	una := v.tx.Una()
+	for i := v.sq.done; i != v.cursor.next; i++ {
+		d := v.sq.at(i)
+		if why == reasonRead && v.unanswered(d) || why != reasonRead && !d.last.Less(una) {
+			return i
+		}
+	}
+	if why == reasonRead || v.cursor.next == v.sq.tail {
+		return v.sq.done
+	}
+	return v.cursor.next
+}
+
+// blameRDMA tells that an RDMA operation was under way when the connection
+// ended, and may or may not have been done.
+func (v *VI) blameRDMA(status Status) {
+	if d := v.sq.at(v.sq.done); status == StatusTransportError && d.Op != OpSend {
+		v.nic.raise(CodeRDMATransport, v, d, d.opStatus(), v.err)
+	}
 }
 
 // sendDisconnect tells the peer that the connection is over, and why. The
@@ -108,7 +163,11 @@ func (v *VI) sendFarewell(h *ethertype.Header) {
 }
 
 func (v *VI) receiveDisconnect(h *ethertype.Header, payload []byte) {
-	if len(payload) < 1 || reason(payload[0]) >= reasonEnd {
+	why := reasonEnd
+	if len(payload) > 0 {
+		why = reason(payload[0]) // once: the peer may still write to it
+	}
+	if why >= reasonEnd {
 		v.nic.stats.drop(DropFormat)
 		return
 	}
@@ -117,7 +176,6 @@ func (v *VI) receiveDisconnect(h *ethertype.Header, payload []byte) {
 			v.completeAcked()
 		}
 	}
-	why := reason(payload[0])
 	v.enterError(why.cause(), "the peer says so", why)
 }
 

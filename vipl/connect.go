@@ -17,11 +17,7 @@ import (
 // ErrInvalidMTU, naming both sides, when the path does not carry full-size
 // frames; all as *ConnError.
 func (v *VI) Connect(ctx context.Context, remote ethertype.Addr, data []byte) error {
-	timeout := DefaultConnectTimeout
-	if dl, ok := ctx.Deadline(); ok && !v.nic.info.Virtual {
-		timeout = time.Until(dl)
-	}
-	if err := v.connectStart(remote, data, timeout); err != nil {
+	if err := v.connectStart(remote, data, v.nic.timeLeft(ctx, DefaultConnectTimeout)); err != nil {
 		return err
 	}
 	return v.awaitConnect(ctx)
@@ -36,18 +32,12 @@ func (v *VI) ConnectStart(remote ethertype.Addr, data []byte) error {
 func (v *VI) connectStart(remote ethertype.Addr, data []byte, timeout time.Duration) error {
 	n := v.nic
 	n.mu.Lock()
-	defer n.mu.Unlock()
-	switch {
-	case v.closed || n.closed:
-		return ErrClosed
-	case v.state != StateIdle:
-		return opError("connect", ErrInvalidState, "the VI is %v, want idle: call Disconnect first", v.state)
-	case len(data) > MaxConnData:
+	defer n.unlock()
+	if err := v.admitConnect("connect", remote); err != nil {
+		return err
+	}
+	if len(data) > MaxConnData {
 		return opError("connect", ErrInvalidParameter, "%d bytes of private data are over the limit of %d", len(data), MaxConnData)
-	case remote.MAC.IsGroup() || remote.IsZero():
-		return opError("connect", ErrInvalidParameter, "%v is not the address of one endpoint", remote)
-	case remote.MAC == n.info.MAC:
-		return opError("connect", ErrInvalidParameter, "%v is on this host: an interface does not hand frames back to itself; use another interface or a network namespace (bobnet lab)", remote)
 	}
 	n.now = n.link.Now()
 	v.remote = remote
@@ -57,13 +47,30 @@ func (v *VI) connectStart(remote ethertype.Addr, data []byte, timeout time.Durat
 	return nil
 }
 
+// admitConnect checks what every attempt to connect asks of the VI and of the
+// address.
+func (v *VI) admitConnect(op string, remote ethertype.Addr) error {
+	n := v.nic
+	switch {
+	case v.closed || n.closed:
+		return ErrClosed
+	case v.state != StateIdle:
+		return opError(op, ErrInvalidState, "the VI is %v, want idle: call Disconnect first", v.state)
+	case remote.MAC.IsGroup() || remote.IsZero():
+		return opError(op, ErrInvalidParameter, "%v is not the address of one endpoint", remote)
+	case remote.MAC == n.info.MAC && n.host.link == nil:
+		return opError(op, ErrInvalidParameter, "%v is on this host, and this NIC has no way there: open it without Config.WireOnly", remote)
+	}
+	return nil
+}
+
 // ConnectDone reports how a connection attempt on either side went: nil when
 // the VI is connected, ErrNotDone while it is pending, else why it failed. It
 // polls the NIC once if need be.
 func (v *VI) ConnectDone() error {
 	n := v.nic
 	n.mu.Lock()
-	defer n.mu.Unlock()
+	defer n.unlock()
 	if v.state == StateConnectPending && !n.closed {
 		n.poll()
 	}
@@ -91,8 +98,8 @@ func (v *VI) connectOutcome() error {
 func (v *VI) awaitConnect(ctx context.Context) error {
 	n := v.nic
 	n.mu.Lock()
-	defer n.mu.Unlock()
-	w := waiter{ctx: ctx}
+	defer n.unlock()
+	w := n.waiter(ctx)
 	defer n.endWait(&w)
 	for {
 		if err := v.connectOutcome(); err != ErrNotDone {

@@ -18,8 +18,9 @@ import (
 //	    20     4  MaxTransferSize
 //	    24     4  QoS
 //	    28     1  reliability level
-//	    29     1  bit 0: wants the CRC to cover whole frames
-//	    30     2  length of the private data that follows
+//	    29     1  bit 0: wants the CRC to cover whole frames; bit 1: takes bulk frames; bit 2: peer to peer
+//	    30     2  length of the private data at the end
+//	    32     2  RDMA reads that this side serves at a time
 type connInfo struct {
 	incarnation uint64
 	tag         uint32
@@ -29,10 +30,20 @@ type connInfo struct {
 	qos         uint32
 	level       reliability.Level
 	wholeCRC    bool
+	bulk        bool
+	peer        bool
+	reads       uint16
 	data        []byte
 }
 
-const infoSize = 32
+// What a side asks of the other.
+const (
+	wishCRC byte = 1 << iota
+	wishBulk
+	wishPeer
+)
+
+const infoSize = 34
 
 // MaxConnData is the most private data, in bytes, that goes with a connection request.
 const MaxConnData = 256
@@ -45,12 +56,19 @@ func (c *connInfo) append(b []byte) []byte {
 	b = be.AppendUint32(b, c.mtu)
 	b = be.AppendUint32(b, c.maxTransfer)
 	b = be.AppendUint32(b, c.qos)
-	crc := byte(0)
+	wishes := byte(0)
 	if c.wholeCRC {
-		crc = 1
+		wishes |= wishCRC
 	}
-	b = append(b, byte(c.level), crc)
+	if c.bulk {
+		wishes |= wishBulk
+	}
+	if c.peer {
+		wishes |= wishPeer
+	}
+	b = append(b, byte(c.level), wishes)
 	b = be.AppendUint16(b, uint16(len(c.data)))
+	b = be.AppendUint16(b, c.reads)
 	return append(b, c.data...)
 }
 
@@ -64,11 +82,13 @@ func parseInfo(b []byte) (c connInfo, ok bool) {
 	c = connInfo{
 		incarnation: be.Uint64(b), tag: be.Uint32(b[8:]), seq: ethertype.Seq(be.Uint32(b[12:])),
 		mtu: be.Uint32(b[16:]), maxTransfer: be.Uint32(b[20:]), qos: be.Uint32(b[24:]),
-		level: reliability.Level(b[28]), wholeCRC: b[29]&1 != 0,
+		level: reliability.Level(b[28]), wholeCRC: b[29]&wishCRC != 0, bulk: b[29]&wishBulk != 0,
+		peer:  b[29]&wishPeer != 0,
+		reads: be.Uint16(b[32:]),
 	}
 	size := int(be.Uint16(b[30:]))
 	if size > MaxConnData || len(b)-infoSize < size || c.tag == 0 || !c.level.Valid() ||
-		c.mtu < minMTU || c.mtu > ethertype.MaxMTU {
+		c.mtu < minMTU || c.mtu > ethertype.MaxMTU || c.reads == 0 || c.reads > MaxReadDepth {
 		return connInfo{}, false
 	}
 	if size > 0 {
@@ -80,9 +100,10 @@ func parseInfo(b []byte) (c connInfo, ok bool) {
 // info describes v to its peer.
 func (v *VI) info() connInfo {
 	return connInfo{
-		incarnation: v.nic.incarnation, tag: v.localTag, seq: v.hs.localSeq, mtu: uint32(v.nic.info.MTU),
+		incarnation: v.nic.incarnation, tag: v.localTag, seq: v.hs.localSeq, mtu: uint32(v.nic.mtuTo(v.remote.MAC)),
 		maxTransfer: v.attr.MaxTransferSize, qos: v.attr.QoS, level: v.attr.Reliability, wholeCRC: v.attr.WholeCRC,
-		data: v.hs.data,
+		bulk: v.nic.bulk.link != nil, reads: uint16(v.attr.ReadDepth), data: v.hs.data,
+		peer: v.hs.peer != nil && v.hs.phase == phaseRequest,
 	}
 }
 
@@ -106,11 +127,13 @@ func (v *VI) adopt(remote ethertype.Addr, c *connInfo) {
 	v.incarnation = c.incarnation
 	v.hs.remoteSeq = c.seq
 	v.hs.remoteMTU = int(c.mtu)
-	v.maxData = min(v.nic.info.MTU, int(c.mtu)) - ethertype.BaseSize
+	v.hs.reads = int(c.reads)
+	v.maxData = min(v.nic.mtuTo(remote.MAC), int(c.mtu)) - ethertype.BaseSize
 	v.flags = 0
 	if v.attr.WholeCRC || c.wholeCRC || v.nic.info.Unprotected {
 		v.flags = ethertype.FlagWholeCRC
 	}
+	v.bulk = c.bulk && v.reliable && v.flags == 0 && remote.MAC != v.nic.info.MAC
 	v.out = ethertype.Header{
 		Dst: remote.MAC, Src: v.nic.info.MAC, Type: v.nic.info.EtherType,
 		DstPort: remote.Port, SrcPort: v.port, Tag: c.tag,

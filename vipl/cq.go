@@ -8,8 +8,9 @@ import "context"
 // An entry names the VI and which of its queues has a completion; take the
 // descriptor with SendDone or RecvDone (VIPL reference, section 9). A CQ has
 // a fixed number of entries: when it is full the entry is lost and counted in
-// NICStats.CQOverruns, while the descriptor stays on its work queue. A CQ as
-// large as the queue depths of its VIs together never overflows.
+// NICStats.CQOverruns, while the descriptor stays on its work queue; the error
+// handler is told CodeVIOverrun. A CQ as large as the queue depths of its VIs
+// together never overflows.
 type CQ struct {
 	nic     *NIC
 	entries []cqEntry
@@ -18,6 +19,8 @@ type CQ struct {
 	users   int // work queues bound to it
 	closed  bool
 	gate    gate
+
+	handlers entryHandlers
 }
 
 type cqEntry struct {
@@ -31,7 +34,7 @@ func (n *NIC) CreateCQ(entries int) (*CQ, error) {
 		return nil, opError("create completion queue", ErrInvalidParameter, "%d entries are not in 1..%d", entries, MaxCQEntries)
 	}
 	n.mu.Lock()
-	defer n.mu.Unlock()
+	defer n.unlock()
 	if n.closed {
 		return nil, ErrClosed
 	}
@@ -39,8 +42,16 @@ func (n *NIC) CreateCQ(entries int) (*CQ, error) {
 }
 
 func (q *CQ) push(v *VI, recv bool) {
+	if v.closed { // its entries are being dropped
+		return
+	}
+	if q.handlers.size() > 0 {
+		q.tell(v, recv)
+		return
+	}
 	if q.n == len(q.entries) {
 		q.nic.stats.CQOverruns++
+		q.nic.raiseCQ(q, v)
 		return
 	}
 	i := q.head + q.n
@@ -81,7 +92,7 @@ func (q *CQ) drop(v *VI) {
 func (q *CQ) Done() (vi *VI, recv bool, err error) {
 	n := q.nic
 	n.mu.Lock()
-	defer n.mu.Unlock()
+	defer n.unlock()
 	for polled := false; ; polled = true {
 		if v, recv, ok := q.take(); ok {
 			return v, recv, nil
@@ -102,8 +113,8 @@ func (q *CQ) Done() (vi *VI, recv bool, err error) {
 func (q *CQ) Wait(ctx context.Context) (vi *VI, recv bool, err error) {
 	n := q.nic
 	n.mu.Lock()
-	defer n.mu.Unlock()
-	w := waiter{ctx: ctx}
+	defer n.unlock()
+	w := n.waiter(ctx)
 	defer n.endWait(&w)
 	for {
 		if v, recv, ok := q.take(); ok {
@@ -118,16 +129,19 @@ func (q *CQ) Wait(ctx context.Context) (vi *VI, recv bool, err error) {
 	}
 }
 
-// Close destroys the queue (VipDestroyCQ). Waiters return ErrClosed. It fails
+// Close destroys the queue (VipDestroyCQ). Waiters return ErrClosed, handlers
+// that wait are cancelled. It fails
 // with ErrResource while a VI is bound to the queue. Closing twice does nothing.
 func (q *CQ) Close() error {
 	n := q.nic
 	n.mu.Lock()
-	defer n.mu.Unlock()
+	defer n.unlock()
 	if q.users > 0 && !n.closed {
 		return opError("destroy completion queue", ErrResource, "%d work queues are still bound to it; close their VIs first", q.users)
 	}
 	q.closed = true
+	q.handlers.clear()
+	n.cancelCalls(nil, q)
 	q.gate.open(n)
 	return nil
 }

@@ -89,6 +89,69 @@ func TestCQOverrun(t *testing.T) {
 	}
 }
 
+// TestCQResize makes a CQ larger and smaller while it holds entries that wrap
+// around its end; none is lost or changes places.
+func TestCQResize(t *testing.T) {
+	d, cq := boundPair(t, 4)
+	d.post(d.b, 8)
+	entry := func(recv bool) { // of a receive or a send of b
+		if recv {
+			d.post(d.b, 8)
+			d.send(d.a, 1)
+		} else {
+			d.post(d.a, 8)
+			d.send(d.b, 1)
+		}
+		d.run()
+	}
+	var want []bool
+	for i := range 3 {
+		want = append(want, i%2 == 0)
+		entry(i%2 == 0)
+	}
+	take := func() {
+		t.Helper()
+		v, recv, err := cq.Done()
+		if err != nil || v != d.b || recv != want[0] {
+			t.Fatalf("took %v, %v, %v, want receive %v", v, recv, err, want[0])
+		}
+		want = want[1:]
+	}
+	take()
+	take()
+	for i := range 3 { // the ring wraps
+		want = append(want, i == 1)
+		entry(i == 1)
+	}
+	for _, size := range []int{4, 100, 5, 4} {
+		if err := cq.Resize(size); err != nil {
+			t.Fatalf("to %d: %v", size, err)
+		}
+		if q := cq.Query(); q != (vipl.CQAttributes{Entries: size, Used: 4, WorkQueues: 2}) {
+			t.Errorf("%+v", q)
+		}
+	}
+	for size, want := range map[int]error{3: vipl.ErrResource, 0: vipl.ErrInvalidParameter, vipl.MaxCQEntries + 1: vipl.ErrInvalidParameter} {
+		if err := cq.Resize(size); !errors.Is(err, want) || cq.Query().Entries != 4 {
+			t.Errorf("to %d: %v, want %v", size, err, want)
+		}
+	}
+	cq.Resize(5)
+	want = append(want, true)
+	entry(true)
+	for range 5 {
+		take()
+	}
+	if n := d.nb.Snapshot().CQOverruns; n != 0 {
+		t.Errorf("%d entries were lost", n)
+	}
+	d.b.Close()
+	cq.Close()
+	if err := cq.Resize(8); !errors.Is(err, vipl.ErrClosed) {
+		t.Errorf("closed: %v", err)
+	}
+}
+
 // TestCQClose closes a CQ that VIs are bound to, and one that they have left.
 func TestCQClose(t *testing.T) {
 	d, cq := boundPair(t, 8)

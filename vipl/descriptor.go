@@ -9,6 +9,7 @@ type Op uint8
 const (
 	OpSend      Op = iota // two-sided: fills a receive that the peer has posted
 	OpRDMAWrite           // one-sided: goes to Descriptor.Remote
+	OpRDMARead            // one-sided: comes from Descriptor.Remote; reliable levels only
 )
 
 // MaxSegments is how many data segments a descriptor may have
@@ -38,14 +39,20 @@ type RemoteSegment struct {
 // Done or Wait call returns it with the second group filled. A descriptor may
 // then be posted again. It must not be copied while posted.
 type Descriptor struct {
-	// Segs is gathered from on a send and scattered to on a receive, in
-	// order. A message may be shorter than the receive.
+	// Segs is gathered from on a send or RDMA write and scattered to on a
+	// receive or RDMA read, in order. A message may be shorter than the
+	// receive; a read is of as many bytes as Segs hold.
 	Segs []Segment
 	// Op is the operation; ignored on a receive.
 	Op Op
-	// Remote is where an RDMA operation goes.
+	// Remote is where an RDMA write goes or an RDMA read comes from.
 	Remote RemoteSegment
-	// HasImmediate says that Immediate goes with the message. On completion of
+	// Fence keeps the descriptor, and those behind it, from being started
+	// before all earlier RDMA reads of the VI have completed
+	// (VIP_CONTROL_QFENCE). Without it sends and writes may overtake them.
+	Fence bool
+	// HasImmediate says that Immediate goes with the message, which must
+	// not be an RDMA read. On completion of
 	// a receive it says that immediate data came.
 	HasImmediate bool
 	Immediate    uint32
@@ -84,6 +91,7 @@ const (
 	StatusOpReceive         Status = 0x10000
 	StatusOpRDMAWrite       Status = 0x20000
 	StatusOpRemoteRDMAWrite Status = 0x30000
+	StatusOpRDMARead        Status = 0x40000
 	StatusImmediate         Status = 0x80000
 )
 
@@ -103,7 +111,7 @@ var statusNames = []struct {
 	{StatusRemoteDescError, "remote descriptor error"}, {StatusImmediate, "immediate"},
 }
 
-var opNames = [...]string{"send", "receive", "RDMA write", "remote RDMA write"}
+var opNames = [...]string{"send", "receive", "RDMA write", "remote RDMA write", "RDMA read"}
 
 // String names the operation and the bits, for example "receive: done, immediate".
 func (s Status) String() string {

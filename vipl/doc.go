@@ -28,6 +28,9 @@
 // in place before any message sent after it completes at the receiver. On the
 // unreliable level a message arrives at most once or not at all, in order.
 //
+// An RDMA read returns what all writes before it have left. What is posted
+// behind it may overtake it, unless it has Descriptor.Fence set.
+//
 // # Progress
 //
 // Whoever waits drives the protocol: SendWait, RecvWait, CQ.Wait and the Done
@@ -41,4 +44,74 @@
 // ErrInvalidState, ...), wrapped with what was asked and what was found; test
 // with errors.Is. A descriptor that completed in error is returned together
 // with ErrDescriptor and says why in its Status.
+//
+// # Handlers
+//
+// Programs that do not want to wait have handlers: VI.SendNotify, VI.RecvNotify
+// and CQ.Notify for the next completion, NIC.SetErrorHandler for what no call
+// returns. They run on the goroutine that drives the engine, one at a time, and
+// may call everything (VI.SendNotify says more).
+//
+// # Names
+//
+// Services find each other by NIC.Advertise and NIC.Lookup, hosts have names by
+// the ethers file and by asking the segment (NIC.HostByName, NIC.HostByAddr),
+// and NIC.Discover finds every NIC there is.
+//
+// # VIPL
+//
+// The calls of VIPL 1.0 and, below them, what Giganet added. The source of a
+// rule is a section of the VIPL reference; V says that it was verified in a
+// header, a provider's documentation or a paper of the time, M that it rests on
+// memory of the specification. Descriptors are neither linked by the caller nor
+// aligned, so CodePostDesc has no causes but those that PostSend and PostRecv
+// return.
+//
+//	VIPL call                     Go name               rule                                                                      source
+//	VipOpenNic                    Open                  opens a NIC by the name of its interface                                  2.1 V
+//	VipCloseNic                   NIC.Close             regions, descriptors and handlers go with it; peers are told              2.1 V
+//	VipQueryNic                   NIC.Query             limits and abilities of the NIC                                           11 V
+//	VipCreateVi                   NIC.CreateVI          an idle VI; each queue may be bound to a CQ                               2.2 V
+//	VipDestroyVi                  VI.Close              in any state: what is posted is flushed and forgotten                     2.2 M
+//	VipQueryVi                    VI.Query              state, attributes, whether the queues are empty                           2.2 V
+//	VipSetViAttributes            VI.SetAttributes      changes attributes, the tag too                                           11 V
+//	VipConnectWait                Listener.Wait         the next request for the listener's address, whoever asks                 8 V
+//	VipConnectAccept              Request.Accept        wants an idle VI and equal attributes; if not, the requester is not told  8 V
+//	VipConnectReject              Request.Reject        the requester gets ErrReject                                              8 V
+//	VipConnectRequest             VI.Connect            ErrNoMatch at once, ErrReject, ErrTimeout                                 8 V
+//	VipDisconnect                 VI.Disconnect         from any state back to Idle; the peer gets CodeConnLost                   8 V
+//	VipConnectPeerRequest         VI.ConnectPeerStart   both sides ask; addresses and discriminator must match                    2.4 M
+//	VipConnectPeerDone            VI.ConnectPeerDone    ErrNotDone while it is pending                                            2.4 M
+//	VipConnectPeerWait            VI.ConnectPeerWait    blocks until there is an outcome                                          2.4 M
+//	VipCreatePtag                 NIC.CreatePtag        VI and region need equal tags for every access                            11 V
+//	VipDestroyPtag                NIC.DestroyPtag       not while a VI or a region carries it                                     11 M
+//	VipRegisterMem                NIC.RegisterMem       makes a region known; AllocMem allocates it too                           2.5 V
+//	VipDeregisterMem              NIC.DeregisterMem     not while posted descriptors refer to it                                  2.5 M
+//	VipQueryMem                   NIC.QueryMem          attributes and place of a region                                          2.5 V
+//	VipSetMemAttributes           NIC.SetMemAttributes  changes attributes, the tag too                                           11 V
+//	VipPostSend                   VI.PostSend           copies nothing; Idle and Error flush at once                              4 M
+//	VipPostRecv                   VI.PostRecv           one message each, which may be shorter; in every state                    4 M
+//	VipSendDone                   VI.SendDone           looks at the head only: ErrQueueEmpty, ErrDescriptor, ErrNotDone          9 V
+//	VipRecvDone                   VI.RecvDone           the same                                                                  9 V
+//	VipSendWait                   VI.SendWait           blocks; the context is the time limit                                     2.6 M
+//	VipRecvWait                   VI.RecvWait           the same                                                                  2.6 M
+//	VipSendNotify                 VI.SendNotify         one-shot, in order; not on a queue bound to a CQ (M)                      9 V
+//	VipRecvNotify                 VI.RecvNotify         the same                                                                  9 V
+//	VipCreateCQ                   NIC.CreateCQ          a fixed number of entries                                                 2.7 V
+//	VipDestroyCQ                  CQ.Close              cancels handlers; not while VIs are bound to it                           2.7 V
+//	VipResizeCQ                   CQ.Resize             entries stay, or ErrResource                                              2.7 V
+//	VipCQDone                     CQ.Done               names VI and queue; the descriptor is taken from the queue                9 V
+//	VipCQWait                     CQ.Wait               the same, blocking                                                        2.7 V
+//	VipCQNotify                   CQ.Notify             one-shot, in order                                                        9 V
+//	VipErrorCallback              NIC.SetErrorHandler   an AsyncError for each of VIPL's codes; nil: the log                      7 V
+//	VipQuerySystemManagementInfo  NIC.Discover          autodiscovery of the segment's NICs                                       2.8 V
+//	VipNSInit                     NIC.StartNames        Open has done it                                                          2.8 V
+//	VipNSShutdown                 NIC.StopNames         names are neither asked nor answered                                      2.8 V
+//	VipNSGetHostByName            NIC.HostByName        the ethers file, then the segment; the index picks one of several         2.8 M
+//	VipNSGetHostByAddr            NIC.HostByAddr        the same the other way                                                    2.8 V
+//	VipGetUserData                VI.Context            a field of the caller's own                                               2.8 V
+//	VipSetUserData                VI.Context            the same                                                                  2.8 V
+//	VipAddTagCQ                   VI.Context            a completion is told from others by its VI and Descriptor.Context         2.8 M
+//	VipRemoveTagCQ                VI.Context            the same                                                                  2.8 M
+//	VipPostDeferredSends          VI.Flush              sends what was gathered for a fuller frame                                2.8 M
 package vipl

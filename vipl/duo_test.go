@@ -1,6 +1,8 @@
 package vipl_test
 
 import (
+	"github.com/bobnet-go/bobnet/transport"
+
 	"errors"
 	"testing"
 
@@ -14,11 +16,22 @@ type duo struct {
 	links  [2]*memLink
 	na, nb *vipl.NIC
 	a, b   *vipl.VI
+	bulk   bool // a's link receives bulk frames apart
 }
 
 // newDuo connects VIs with the given attributes; nil means the default.
 func newDuo(t testing.TB, attrA, attrB *vipl.Attributes) *duo {
-	d := &duo{t: t}
+	return (&duo{t: t}).set(attrA, attrB)
+}
+
+// newBulkDuo is newDuo with a link at a's side that receives the frames of
+// messages of 1000 bytes and more where the engine guesses them.
+func newBulkDuo(t testing.TB, attrA, attrB *vipl.Attributes) *duo {
+	return (&duo{t: t, bulk: true}).set(attrA, attrB)
+}
+
+func (d *duo) set(attrA, attrB *vipl.Attributes) *duo {
+	t := d.t
 	d.links[0], d.links[1] = memPair(1500)
 	d.na, d.nb = d.open(0), d.open(1)
 	var err error
@@ -33,9 +46,16 @@ func newDuo(t testing.TB, attrA, attrB *vipl.Attributes) *duo {
 }
 
 func (d *duo) open(side int) *vipl.NIC {
-	n, err := vipl.Open(&vipl.Config{Link: d.links[side], Seed: uint64(side) + 1})
+	var link transport.Link = d.links[side]
+	if d.bulk && side == 0 {
+		link = &bulkLink{Link: link}
+	}
+	n, err := vipl.Open(&vipl.Config{Link: link, Seed: uint64(side) + 1})
 	if err != nil {
 		d.t.Fatal(err)
+	}
+	if d.bulk {
+		n.BulkFrom(1000)
 	}
 	d.t.Cleanup(func() { n.Close() })
 	return n

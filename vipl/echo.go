@@ -35,7 +35,7 @@ func (n *NIC) Echo(ctx context.Context, to ethertype.Addr, size int) (time.Durat
 		return 0, opError("echo", ErrInvalidMTU, "%d bytes do not fit a frame: interface %s with MTU %d carries %d", size, n.info.Interface, n.info.MTU, n.max)
 	}
 	n.mu.Lock()
-	defer n.mu.Unlock()
+	defer n.unlock()
 	if n.closed {
 		return 0, ErrClosed
 	}

@@ -2,6 +2,7 @@ package vipl
 
 import (
 	"errors"
+	"fmt"
 
 	"github.com/bobnet-go/bobnet/ethertype"
 	"github.com/bobnet-go/bobnet/transport"
@@ -22,9 +23,12 @@ func (n *NIC) poll() bool {
 	if err != nil {
 		n.linkError(err)
 	}
-	n.lone = k == 1
+	n.lone = k == 1 && !n.bulk.hot()
 	for _, frame := range n.views[:k] {
 		n.receive(frame)
+	}
+	if n.bulk.due() {
+		k += n.pollBulk()
 	}
 	if n.now >= n.timers.next {
 		n.runTimers()
@@ -55,7 +59,7 @@ type lateAck struct {
 // defers notes h's acknowledgement for later if nothing depends on it now.
 func (v *VI) defers(h *ethertype.Header) bool {
 	n := v.nic
-	if !n.lone || h.Sack != 0 || v.cursor.next != v.sq.tail || !v.tx.Covers(h.Ack) || v.rx.AckDue(n.now) {
+	if !n.lone || h.Kind == ethertype.KindRDMARead || h.Kind == ethertype.KindReadData || h.Sack != 0 || v.cursor.next != v.sq.tail || !v.tx.Covers(h.Ack) || v.rx.AckDue(n.now) {
 		return false
 	}
 	n.late = lateAck{vi: v, ack: h.Ack, at: n.now}
@@ -127,6 +131,9 @@ func (n *NIC) receive(frame []byte) {
 	payload, err := h.Parse(frame)
 	if err != nil {
 		n.stats.drop(parseReason(err))
+		if err == ethertype.ErrCRC {
+			n.receiveDamaged(h)
+		}
 		return
 	}
 	if n.info.Unprotected && h.Flags&ethertype.FlagWholeCRC == 0 {
@@ -136,8 +143,9 @@ func (n *NIC) receive(frame []byte) {
 	n.stats.RxFrames++
 	n.stats.RxBytes += uint64(len(frame))
 	switch h.Kind {
-	case ethertype.KindData, ethertype.KindRDMAWrite, ethertype.KindAck, ethertype.KindDisconnect:
-		n.receiveConn(h, payload)
+	case ethertype.KindData, ethertype.KindRDMAWrite, ethertype.KindRDMARead, ethertype.KindReadData,
+		ethertype.KindAck, ethertype.KindDisconnect:
+		n.receiveConn(h, payload, nil)
 	case ethertype.KindReset:
 		n.receiveReset(h, payload)
 	case ethertype.KindRequest, ethertype.KindAccept, ethertype.KindReject, ethertype.KindProbe, ethertype.KindProbeAck:
@@ -161,8 +169,10 @@ func parseReason(err error) Drop {
 	return DropFormat
 }
 
-// receiveConn handles the frames of connections: those that carry a tag.
-func (n *NIC) receiveConn(h *ethertype.Header, payload []byte) {
+// receiveConn handles the frames of connections: those that carry a tag. If
+// the data of a frame lie where they belong already, placed is that place and
+// payload holds only what precedes them.
+func (n *NIC) receiveConn(h *ethertype.Header, payload, placed []byte) {
 	v := n.viAt(h.DstPort)
 	if v == nil || v.localTag != h.Tag || v.state == StateIdle {
 		n.stray(h)
@@ -191,7 +201,7 @@ func (n *NIC) receiveConn(h *ethertype.Header, payload []byte) {
 		case ethertype.KindDisconnect:
 			v.receiveDisconnect(h, payload)
 		default:
-			v.receiveData(h, payload)
+			v.receiveData(h, payload, placed)
 		}
 	}
 }
@@ -249,6 +259,7 @@ func (n *NIC) linkError(err error) {
 	}
 	if n.dead == nil && !n.closed && errors.Is(err, transport.ErrClosed) {
 		n.dead = err
+		n.raise(CodeCatastrophic, nil, nil, 0, fmt.Errorf("%w: %w", ErrLink, err))
 	}
 }
 
@@ -258,9 +269,9 @@ func (n *NIC) bury() {
 		switch {
 		case v == nil:
 		case v.state == StateConnected:
-			v.enterError(ErrLink, n.dead.Error(), reasonSilent)
+			v.enterError(linkCause(n.dead), "", reasonSilent)
 		case v.state == StateConnectPending:
-			v.hs.finish(v, &ConnError{Local: v.Local(), Remote: v.remote, Err: ErrLink, Detail: n.dead.Error()})
+			v.hs.finish(v, &ConnError{Local: v.Local(), Remote: v.remote, Err: linkCause(n.dead)})
 		}
 	}
 	n.lead.openAll(n)

@@ -1,6 +1,7 @@
 package vipl
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/bobnet-go/bobnet/ethertype"
@@ -33,9 +34,12 @@ type handshake struct {
 	localSeq  ethertype.Seq
 	remoteSeq ethertype.Seq
 	remoteMTU int
+	reads     int // RDMA reads that the peer serves at a time
 	data      []byte
-	deadline  int64 // when to give up
-	next      int64 // when to send again
+	peer      *peerKey      // of the peer-to-peer kind
+	attempt   ethertype.Seq // the peer's, then
+	deadline  int64         // when to give up
+	next      int64         // when to send again
 	interval  int64
 	fullTries int // full-size probes sent
 	shortAcks int // short probes answered
@@ -95,6 +99,8 @@ func (hs *handshake) timeout(v *VI) {
 	case hs.phase == phaseProbe && hs.shortAcks > 0:
 		hs.finish(v, v.mtuError())
 		return
+	case hs.phase == phaseRequest && hs.peer != nil:
+		detail = fmt.Sprintf("the peer did not ask for %v with the same discriminator: is its program running, and does it name this NIC?", v.nic.addr)
 	case hs.phase != phaseRequest:
 		detail = "the peer stopped answering in the middle of the handshake"
 	}
@@ -107,7 +113,7 @@ func (v *VI) mtuError() error {
 	return &ConnError{Local: v.Local(), Remote: v.remote, Err: ErrInvalidMTU, Detail: fmt.Sprintf(
 		"frames of MTU %d do not pass although short ones do: interface %s here (%v) has MTU %d, the peer's (%v) has %d, something between them less; "+
 			"lower both: ip link set dev %s mtu 1500",
-		size, n.info.Interface, n.info.MAC, n.info.MTU, v.remote.MAC, v.hs.remoteMTU, n.info.Interface)}
+		size, n.info.Interface, n.info.MAC, n.mtu, v.remote.MAC, v.hs.remoteMTU, n.info.Interface)}
 }
 
 // finish ends the handshake: nil enters Connected, an error returns to Idle.
@@ -122,9 +128,17 @@ func (hs *handshake) finish(v *VI, err error) {
 	v.lastErr = err
 	v.flushSends()
 	v.state = StateIdle
-	v.hs = nil
+	v.endHandshake()
 	v.localTag = 0
 	v.gate.open(v.nic)
+}
+
+// endHandshake forgets the handshake, whatever came of it.
+func (v *VI) endHandshake() {
+	if v.hs != nil && v.hs.peer != nil {
+		delete(v.nic.peers.pending, *v.hs.peer)
+	}
+	v.hs = nil
 }
 
 // abandon tells the peer of an attempt that this side gives up.
@@ -239,7 +253,22 @@ const (
 	rejectNoListener byte = iota
 	rejectRefused
 	rejectBacklog
+	rejectReliability // peer to peer: the attributes do not match
+	rejectTransfer
+	rejectQoS
 )
+
+// mismatches are what the codes from rejectReliability on mean.
+var mismatches = [...]error{ErrInvalidReliability, ErrInvalidMTU, ErrInvalidQoS}
+
+// mismatchCode returns the code for an error of VI.match.
+func mismatchCode(err error) byte {
+	code := rejectReliability
+	for !errors.Is(err, mismatches[code-rejectReliability]) {
+		code++
+	}
+	return code
+}
 
 func (v *VI) receiveReject(h *ethertype.Header, payload []byte) {
 	if len(payload) < 1 || v.state != StateConnectPending || v.hs.phase != phaseRequest || h.SrcPort != v.remote.Port {
@@ -247,12 +276,15 @@ func (v *VI) receiveReject(h *ethertype.Header, payload []byte) {
 		return
 	}
 	err := &ConnError{Local: v.Local(), Remote: v.remote, Err: ErrReject, Detail: printable(payload[1:])}
-	switch payload[0] {
+	switch code := payload[0]; code { // read once: the peer may still write to it
 	case rejectNoListener:
 		err.Err = ErrNoMatch
 		err.Detail = "start the server first, or try again"
 	case rejectBacklog:
 		return // try again by and by
+	case rejectReliability, rejectTransfer, rejectQoS:
+		err.Err = mismatches[code-rejectReliability]
+		err.Detail = "the peer's VI has another value: give both sides the same attributes"
 	}
 	v.hs.finish(v, err)
 }

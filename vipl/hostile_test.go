@@ -28,11 +28,15 @@ type siege struct {
 	ended    int // connections that ended
 }
 
-func newSiege(t testing.TB, level reliability.Level, seed uint64) *siege {
-	attr := &vipl.Attributes{Reliability: level, EnableRDMAWrite: true}
-	s := &siege{duo: newDuo(t, attr, attr), rng: rand.New(rand.NewPCG(seed, 9)), level: level}
+func newSiege(t testing.TB, level reliability.Level, seed uint64, bulk bool) *siege {
+	attr := &vipl.Attributes{Reliability: level, EnableRDMAWrite: true, EnableRDMARead: true}
+	d := newDuo
+	if bulk {
+		d = newBulkDuo
+	}
+	s := &siege{duo: d(t, attr, attr), rng: rand.New(rand.NewPCG(seed, 9)), level: level}
 	s.private, _ = s.buffer(s.na, 8192, nil)
-	s.open, s.openH = s.buffer(s.na, 8192, &vipl.MemAttributes{EnableRDMAWrite: true})
+	s.open, s.openH = s.buffer(s.na, 8192, &vipl.MemAttributes{EnableRDMAWrite: true, EnableRDMARead: true})
 	for range 8 {
 		s.in = append(s.in, s.post(s.a, 4000))
 	}
@@ -52,7 +56,13 @@ func (s *siege) capture() {
 	s.send(s.b, 3000)
 	s.write(s.b, 3000, vipl.VirtualAddress(s.open), s.openH, false)
 	s.write(s.b, 8, vipl.VirtualAddress(s.open), s.openH, true)
+	if s.level.Reliable() {
+		s.read(s.b, 3000, vipl.RemoteSegment{Addr: vipl.VirtualAddress(s.open), Handle: s.openH})
+		_, at := s.source(s.nb, 1, 3000)
+		s.read(s.a, 3000, at) // answered in frames of b
+	}
 	s.run()
+	s.a.SendDone() // the read
 	s.captured = s.captured[:0]
 	for i := from; i < l.tail; i++ {
 		s.captured = append(s.captured, bytes.Clone(l.slots[i%memSlots][:l.lens[i%memSlots]]))
@@ -221,7 +231,7 @@ func (s *siege) revive() {
 // TestEachDropReason throws one frame for each reason and wants just that one
 // counted, and nothing broken.
 func TestEachDropReason(t *testing.T) {
-	s := newSiege(t, reliability.ReliableDelivery, 4)
+	s := newSiege(t, reliability.ReliableDelivery, 4, false)
 	for _, c := range []struct {
 		why    vipl.Drop
 		change func(f []byte, h *ethertype.Header) []byte // nil: h is put back and sealed
@@ -274,11 +284,11 @@ func TestEachDropReason(t *testing.T) {
 
 // request returns a connection request for a port where nobody listens.
 func request(h *ethertype.Header) []byte {
-	h.Kind, h.Flags, h.DstPort, h.Size = ethertype.KindRequest, ethertype.FlagWholeCRC, 2000, 32
-	f := make([]byte, ethertype.HeaderSize+32)
+	h.Kind, h.Flags, h.DstPort, h.Size = ethertype.KindRequest, ethertype.FlagWholeCRC, 2000, 34
+	f := make([]byte, ethertype.HeaderSize+34)
 	h.Put(f)
 	info := f[ethertype.HeaderSize:]
-	info[11], info[18], info[28] = 1, 5, byte(reliability.ReliableDelivery) // tag, MTU, level
+	info[11], info[18], info[28], info[33] = 1, 5, byte(reliability.ReliableDelivery), 1 // tag, MTU, level, reads
 	reseal(f)
 	return f
 }
@@ -294,31 +304,40 @@ func siegeFrames() int {
 // protects a connection, the CRC and the tag, at a NIC under traffic. Nothing
 // but what was sent may arrive, and the connection must hold.
 func TestMillionBadFrames(t *testing.T) {
+	sieges(t, func(t *testing.T, level reliability.Level, frames int, bulk bool) {
+		s := newSiege(t, level, 1, bulk)
+		for i := range frames {
+			f := s.mutate()
+			if reseal(f); i%2 == 0 && len(f) > 26 {
+				binary.BigEndian.PutUint32(f[22:], s.rng.Uint32()|1) // another tag
+				if reseal(f) && f[15] >= byte(ethertype.KindQuery) {
+					continue // needs no tag
+				}
+			} else if len(f) >= ethertype.HeaderSize {
+				f[58+s.rng.IntN(4)] ^= 1 << s.rng.IntN(8) // a wrong CRC
+			}
+			if _, err := s.parsed.Parse(f); err == nil && s.parsed.Kind == ethertype.KindReset {
+				continue // proves itself by the other tag
+			}
+			s.inject(f)
+			if i%200 == 0 {
+				s.deliver(uint64(i))
+			}
+		}
+		if s.ended > 0 || s.a.State() != vipl.StateConnected || s.b.State() != vipl.StateConnected {
+			t.Errorf("the connection did not hold: %v, %v", s.a.Err(), s.b.Err())
+		}
+	})
+}
+
+// sieges runs a siege on each level, with and without a link that receives bulk
+// frames apart.
+func sieges(t *testing.T, run func(t *testing.T, level reliability.Level, frames int, bulk bool)) {
 	for _, level := range levels {
-		t.Run(level.String(), func(t *testing.T) {
-			s := newSiege(t, level, 1)
-			for i := range siegeFrames() / len(levels) {
-				f := s.mutate()
-				if reseal(f); i%2 == 0 && len(f) > 26 {
-					binary.BigEndian.PutUint32(f[22:], s.rng.Uint32()|1) // another tag
-					if reseal(f) && f[15] >= byte(ethertype.KindQuery) {
-						continue // needs no tag
-					}
-				} else if len(f) >= ethertype.HeaderSize {
-					f[58+s.rng.IntN(4)] ^= 1 << s.rng.IntN(8) // a wrong CRC
-				}
-				if _, err := s.parsed.Parse(f); err == nil && s.parsed.Kind == ethertype.KindReset {
-					continue // proves itself by the other tag
-				}
-				s.inject(f)
-				if i%200 == 0 {
-					s.deliver(uint64(i))
-				}
-			}
-			if s.ended > 0 || s.a.State() != vipl.StateConnected || s.b.State() != vipl.StateConnected {
-				t.Errorf("the connection did not hold: %v, %v", s.a.Err(), s.b.Err())
-			}
-		})
+		t.Run(level.String(), func(t *testing.T) { run(t, level, siegeFrames()/len(levels), false) })
+		if level.Reliable() {
+			t.Run(level.String()+"Bulk", func(t *testing.T) { run(t, level, siegeFrames()/len(levels), true) })
+		}
 	}
 }
 
@@ -357,25 +376,23 @@ func (s *siege) deliver(i uint64) {
 // tag and a right CRC, as a broken or hostile peer would send. The connection
 // may end, with an error; nothing is written beyond what is posted or open.
 func TestMillionForgedFrames(t *testing.T) {
-	for _, level := range levels {
-		t.Run(level.String(), func(t *testing.T) {
-			s := newSiege(t, level, 2)
-			for i := range siegeFrames() / len(levels) {
-				f := s.mutate()
-				reseal(f)
-				s.inject(f)
-				if i%16 == 0 {
-					s.nb.Poll()
-					s.repost()
-					s.revive()
-				}
+	sieges(t, func(t *testing.T, level reliability.Level, frames int, bulk bool) {
+		s := newSiege(t, level, 2, bulk)
+		for i := range frames {
+			f := s.mutate()
+			reseal(f)
+			s.inject(f)
+			if i%16 == 0 {
+				s.nb.Poll()
+				s.repost()
+				s.revive()
 			}
-			t.Logf("%d connections ended", s.ended)
-			if level != reliability.Unreliable && s.ended == 0 {
-				t.Error("no forged frame has got through: the test tests nothing")
-			}
-		})
-	}
+		}
+		t.Logf("%d connections ended", s.ended)
+		if level != reliability.Unreliable && s.ended == 0 {
+			t.Error("no forged frame has got through: the test tests nothing")
+		}
+	})
 }
 
 // FuzzNIC lets the fuzzer write programs of frames: each step picks a captured
@@ -389,7 +406,7 @@ func FuzzNIC(f *testing.F) {
 		if len(program) > 0 {
 			level = levels[int(program[0])%len(levels)]
 		}
-		s := newSiege(t, level, 3)
+		s := newSiege(t, level, 3, len(program) > 1 && program[1]&32 != 0)
 		for len(program) >= 4 {
 			frame := bytes.Clone(s.captured[int(program[0])%len(s.captured)])
 			changes := int(program[1] & 7)

@@ -48,7 +48,7 @@ type Request struct {
 // one. Close the listener to stop.
 func (n *NIC) Listen(port uint16) (*Listener, error) {
 	n.mu.Lock()
-	defer n.mu.Unlock()
+	defer n.unlock()
 	if n.closed {
 		return nil, ErrClosed
 	}
@@ -79,8 +79,8 @@ func (l *Listener) Addr() ethertype.Addr { return ethertype.Addr{MAC: l.nic.info
 func (l *Listener) Wait(ctx context.Context) (*Request, error) {
 	n := l.nic
 	n.mu.Lock()
-	defer n.mu.Unlock()
-	w := waiter{ctx: ctx}
+	defer n.unlock()
+	w := n.waiter(ctx)
 	defer n.endWait(&w)
 	for {
 		if r, err := l.take(); err != ErrNotDone {
@@ -96,7 +96,7 @@ func (l *Listener) Wait(ctx context.Context) (*Request, error) {
 func (l *Listener) Poll() (*Request, error) {
 	n := l.nic
 	n.mu.Lock()
-	defer n.mu.Unlock()
+	defer n.unlock()
 	if len(l.queue) == 0 && !n.closed {
 		n.poll()
 	}
@@ -120,7 +120,7 @@ func (l *Listener) take() (*Request, error) {
 func (l *Listener) Close() error {
 	n := l.nic
 	n.mu.Lock()
-	defer n.mu.Unlock()
+	defer n.unlock()
 	if l.closed || n.closed {
 		return nil
 	}
@@ -144,6 +144,10 @@ func (n *NIC) receiveRequest(h *ethertype.Header, payload []byte) {
 	c, ok := parseInfo(payload)
 	if !ok || h.Dst != n.info.MAC || h.Src.IsGroup() {
 		n.stats.drop(DropFormat)
+		return
+	}
+	if c.peer {
+		n.receivePeer(h, &c)
 		return
 	}
 	l := n.listeners[h.DstPort]
@@ -206,11 +210,7 @@ func (r *Request) Attributes() Attributes {
 // not told: try another VI, or Reject. Without a deadline in ctx it gives up
 // after DefaultConnectTimeout.
 func (r *Request) Accept(ctx context.Context, v *VI) error {
-	timeout := DefaultConnectTimeout
-	if dl, ok := ctx.Deadline(); ok && !v.nic.info.Virtual {
-		timeout = time.Until(dl)
-	}
-	if err := r.acceptStart(v, timeout); err != nil {
+	if err := r.acceptStart(v, v.nic.timeLeft(ctx, DefaultConnectTimeout)); err != nil {
 		return err
 	}
 	return v.awaitConnect(ctx)
@@ -223,7 +223,7 @@ func (r *Request) AcceptStart(v *VI) error { return r.acceptStart(v, DefaultConn
 func (r *Request) acceptStart(v *VI, timeout time.Duration) error {
 	n := r.listener.nic
 	n.mu.Lock()
-	defer n.mu.Unlock()
+	defer n.unlock()
 	switch {
 	case n.closed || v.closed:
 		return ErrClosed
@@ -251,7 +251,7 @@ func (r *Request) acceptStart(v *VI, timeout time.Duration) error {
 func (r *Request) Reject(text string) error {
 	n := r.listener.nic
 	n.mu.Lock()
-	defer n.mu.Unlock()
+	defer n.unlock()
 	switch {
 	case n.closed:
 		return ErrClosed

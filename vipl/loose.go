@@ -14,17 +14,23 @@ type looseRx struct {
 	msg    ethertype.Seq // the message being assembled, or the last one judged
 	open   bool          // msg is being assembled into the oldest posted receive
 	begun  bool          // any message has been seen
+	write  looseWrite    // the RDMA write under way
 }
 
 // receiveLoose handles data on the unreliable level. Nothing breaks the
 // connection here: what cannot be placed is dropped and counted.
 func (v *VI) receiveLoose(h *ethertype.Header, payload []byte) {
 	n := v.nic
+	if h.Kind != ethertype.KindData && h.Kind != ethertype.KindRDMAWrite {
+		n.stats.drop(DropFormat)
+		return
+	}
 	if v.loose.filter.Check(h.Seq) != reliability.Accept {
 		n.stats.drop(DropDuplicate)
 		return
 	}
 	v.loose.filter.Accept(h.Seq)
+	v.loose.write.note(v, h)
 	switch {
 	case h.Kind == ethertype.KindRDMAWrite:
 		v.looseRDMA(h, payload)
@@ -66,6 +72,7 @@ func (v *VI) looseOpen(h *ethertype.Header) *Descriptor {
 	l.begun, l.msg, l.open = true, h.Msg, false
 	if v.rq.done == v.rq.tail {
 		v.nic.stats.drop(DropNoReceive)
+		v.nic.raise(CodeRecvqEmpty, v, nil, StatusOpReceive, ErrRecvQueue)
 		return nil
 	}
 	l.open = true
@@ -107,7 +114,7 @@ func (v *VI) looseRDMA(h *ethertype.Header, payload []byte) {
 	if len(data) > 0 {
 		dst := v.target(r, h.Length)
 		if dst == nil {
-			v.nic.stats.drop(DropRDMA)
+			v.looseForbidden(h)
 			return
 		}
 		copy(dst[h.Offset:], data)

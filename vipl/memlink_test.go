@@ -23,6 +23,8 @@ type memLink struct {
 	lent   int
 	clock  *int64
 	frames uint64
+	dead   bool // somebody has closed it
+	onSend func(frame []byte)
 }
 
 const memSlots = 1024
@@ -56,11 +58,17 @@ func (l *memLink) Send(frames []transport.Frame) (int, error) {
 		p.lens[p.tail%memSlots] = k
 		p.tail++
 		l.frames++
+		if l.onSend != nil {
+			l.onSend(slot[:k])
+		}
 	}
 	return len(frames), nil
 }
 
 func (l *memLink) Recv(views [][]byte) (int, error) {
+	if l.dead {
+		return 0, transport.ErrClosed
+	}
 	l.head += l.lent
 	n := min(len(views), l.tail-l.head)
 	for i := range n {

@@ -22,6 +22,7 @@ type Ptag uint32
 type MemAttributes struct {
 	Ptag            Ptag
 	EnableRDMAWrite bool // peers may write to the region
+	EnableRDMARead  bool // peers may read from the region
 }
 
 // MemInfo is what QueryMem returns.
@@ -106,22 +107,43 @@ func (t *memTable) explain(op string, i int, s *Segment, r *region, p Ptag) erro
 		i, len(s.Data), addressOf(s.Data), s.Handle, len(r.buf), r.addr)
 }
 
-// release takes back what check noted.
-func (t *memTable) release(segs []Segment) {
+// release takes back what check noted. It reports false when the segments are
+// not those that check has seen.
+func (t *memTable) release(segs []Segment) bool {
+	ok := true
 	for i := range segs {
 		if s := &segs[i]; len(s.Data) > 0 {
-			if r := t.lookup(s.Handle); r != nil {
+			if r := t.lookup(s.Handle); r != nil && r.posted > 0 {
 				r.posted--
+			} else {
+				ok = false
 			}
 		}
 	}
+	return ok
 }
 
 // target returns the n bytes at addr that a peer wants to write through a VI
 // with tag p, or nil when the region, the tag or the rights forbid it.
 func (t *memTable) target(addr uint64, n uint32, h MemHandle, p Ptag) []byte {
-	r := t.lookup(h)
-	if r == nil || !r.attr.EnableRDMAWrite || r.attr.Ptag != p || uint64(uintptr(addr)) != addr || !r.contains(uintptr(addr), uint64(n)) {
+	if r := t.lookup(h); r != nil && r.attr.EnableRDMAWrite {
+		return r.part(addr, n, p)
+	}
+	return nil
+}
+
+// source returns the n bytes at addr that a peer wants to read, like target.
+func (t *memTable) source(addr uint64, n uint32, h MemHandle, p Ptag) []byte {
+	if r := t.lookup(h); r != nil && r.attr.EnableRDMARead {
+		return r.part(addr, n, p)
+	}
+	return nil
+}
+
+// part returns the n bytes at addr, or nil when the tag is not p or any of them
+// lies outside.
+func (r *region) part(addr uint64, n uint32, p Ptag) []byte {
+	if r.attr.Ptag != p || uint64(uintptr(addr)) != addr || !r.contains(uintptr(addr), uint64(n)) {
 		return nil
 	}
 	at := uintptr(addr) - r.addr
@@ -142,7 +164,7 @@ func (h MemHandle) String() string {
 // CreatePtag makes a new protection tag (VipCreatePtag).
 func (n *NIC) CreatePtag() (Ptag, error) {
 	n.mu.Lock()
-	defer n.mu.Unlock()
+	defer n.unlock()
 	if n.closed {
 		return 0, ErrClosed
 	}
@@ -155,7 +177,7 @@ func (n *NIC) CreatePtag() (Ptag, error) {
 // region or a VI carries it.
 func (n *NIC) DestroyPtag(p Ptag) error {
 	n.mu.Lock()
-	defer n.mu.Unlock()
+	defer n.unlock()
 	users, ok := n.mem.ptags[p]
 	switch {
 	case !ok:
@@ -185,7 +207,7 @@ func (n *NIC) register(buf []byte, attr *MemAttributes, mapped, locked bool) (Me
 		a = *attr
 	}
 	n.mu.Lock()
-	defer n.mu.Unlock()
+	defer n.unlock()
 	t := &n.mem
 	switch {
 	case n.closed:
@@ -207,16 +229,18 @@ func (n *NIC) register(buf []byte, attr *MemAttributes, mapped, locked bool) (Me
 	*r = region{buf: buf, addr: addressOf(buf), attr: a, gen: gen, mapped: mapped, locked: locked}
 	t.refPtag(a.Ptag, 1)
 	n.stats.Regions++
+	n.stats.RegionBytes += len(buf)
 	return MemHandle(gen<<slotBits | slot), nil
 }
 
 // DeregisterMem forgets a region (VipDeregisterMem); memory that AllocMem made
 // is unmapped and must not be touched again. It fails with ErrInvalidState
-// while posted descriptors refer to the region. A peer's RDMA write that
-// arrives later is refused.
+// while posted descriptors refer to the region. A peer's RDMA write or read that
+// arrives later is refused; a read that is being served ends the connection with
+// ErrRDMA, unless its answer has arrived.
 func (n *NIC) DeregisterMem(h MemHandle) error {
 	n.mu.Lock()
-	defer n.mu.Unlock()
+	defer n.unlock()
 	r := n.mem.lookup(h)
 	switch {
 	case n.closed:
@@ -226,19 +250,27 @@ func (n *NIC) DeregisterMem(h MemHandle) error {
 	case r.posted > 0:
 		return opError("deregister memory", ErrInvalidState, "%d posted descriptors still refer to region %v", r.posted, h)
 	}
-	if r.mapped && n.tx.n > 0 { // a full link may have left copies of frames that have arrived since
-		n.tx.flush(n)
-		n.tx.discard(n)
-	}
+	n.letGo()
 	n.drop(r)
 	n.mem.free = append(n.mem.free, uint32(h)&slotMask)
 	return nil
+}
+
+// letGo makes sure that no frame of the batch refers to memory that is about to
+// be the caller's alone: a full link may have left some, copies of frames that
+// have arrived since, or of answers to a peer's reads.
+func (n *NIC) letGo() {
+	if n.tx.n > 0 {
+		n.tx.flush(n)
+		n.tx.discard(n)
+	}
 }
 
 // drop empties a slot, which keeps its generation.
 func (n *NIC) drop(r *region) {
 	n.mem.refPtag(r.attr.Ptag, -1)
 	n.stats.Regions--
+	n.stats.RegionBytes -= len(r.buf)
 	if r.mapped {
 		unmap(r.buf)
 	}
@@ -270,7 +302,10 @@ func (n *NIC) AllocMem(size int, attr *MemAttributes) ([]byte, MemHandle, error)
 // QueryMem returns a region's attributes and place (VipQueryMem).
 func (n *NIC) QueryMem(h MemHandle) (MemInfo, error) {
 	n.mu.Lock()
-	defer n.mu.Unlock()
+	defer n.unlock()
+	if n.closed {
+		return MemInfo{}, ErrClosed
+	}
 	r := n.mem.lookup(h)
 	if r == nil {
 		return MemInfo{}, opError("query memory", ErrInvalidParameter, "handle %v names no registered region", h)

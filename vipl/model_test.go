@@ -127,7 +127,7 @@ func (m *machine) postSend(rt *rapid.T, o *oracle) {
 func (o *oracle) deliver(e *expected) {
 	p := o.peer
 	if len(p.receives) == 0 || p.receives[0].size < e.size {
-		e.status |= blamed(o.real.Attributes().Reliability)
+		e.status |= blamed(o.real.Query().Attributes.Reliability)
 		if len(p.receives) > 0 {
 			p.finish(vipl.StatusLengthError)
 		}
@@ -235,9 +235,9 @@ func (m *machine) compare(rt *rapid.T) {
 		if o.real.State() != o.state {
 			rt.Fatalf("side %d is %v (%v), want %v", i, o.real.State(), o.real.Err(), o.state)
 		}
-		send, recv := o.real.Queues()
-		if send != (len(o.sends) == 0) || recv != (len(o.receives)+len(o.done) == 0) {
-			rt.Fatalf("side %d: queues empty: %v, %v; want %d sends, %d receives", i, send, recv, len(o.sends), len(o.receives)+len(o.done))
+		q := o.real.Query()
+		if q.SendEmpty != (len(o.sends) == 0) || q.RecvEmpty != (len(o.receives)+len(o.done) == 0) {
+			rt.Fatalf("side %d: queues empty: %v, %v; want %d sends, %d receives", i, q.SendEmpty, q.RecvEmpty, len(o.sends), len(o.receives)+len(o.done))
 		}
 	}
 }

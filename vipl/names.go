@@ -35,10 +35,10 @@ func (t *nameTable) init() {
 // unique on the segment is the callers' affair.
 func (n *NIC) Advertise(name string, addr ethertype.Addr) error {
 	n.mu.Lock()
-	defer n.mu.Unlock()
+	defer n.unlock()
 	switch _, dup := n.names.own[name]; {
-	case n.closed:
-		return ErrClosed
+	case n.namesUp("advertise") != nil:
+		return n.namesUp("advertise")
 	case name == "" || len(name) > MaxName:
 		return opError("advertise", ErrInvalidParameter, "a name has 1..%d bytes, this one has %d", MaxName, len(name))
 	case addr.MAC != n.info.MAC:
@@ -53,7 +53,7 @@ func (n *NIC) Advertise(name string, addr ethertype.Addr) error {
 // Withdraw undoes Advertise; an unknown name does nothing.
 func (n *NIC) Withdraw(name string) {
 	n.mu.Lock()
-	defer n.mu.Unlock()
+	defer n.unlock()
 	delete(n.names.own, name)
 }
 
@@ -65,7 +65,10 @@ func (n *NIC) Lookup(ctx context.Context, name string) (ethertype.Addr, error) {
 		return ethertype.Addr{}, opError("look up", ErrInvalidParameter, "a name has 1..%d bytes, this one has %d", MaxName, len(name))
 	}
 	n.mu.Lock()
-	defer n.mu.Unlock()
+	defer n.unlock()
+	if err := n.namesUp("look up"); err != nil {
+		return ethertype.Addr{}, err
+	}
 	if port, ok := n.names.own[name]; ok {
 		return ethertype.Addr{MAC: n.info.MAC, Port: port}, nil
 	}
@@ -94,27 +97,36 @@ func (n *NIC) ask(ctx context.Context, name string, l *lookup) (ethertype.Addr, 
 	for interval := askFirst; ; interval = min(2*interval, askMax) {
 		n.sendControl(ethertype.Header{Dst: ethertype.Broadcast, Kind: ethertype.KindQuery, SrcPort: n.addr.Port}, []byte(name))
 		n.tx.flush(n)
-		w := waiter{ctx: ctx, deadline: n.link.Now() + interval}
+		w := n.waiter(ctx)
+		w.deadline, w.byContext = n.link.Now()+interval, false
 		if total.deadline != 0 {
 			w.deadline = min(w.deadline, total.deadline)
 		}
 		var err error
-		for !l.known && err == nil && !n.closed {
+		for !l.known && err == nil && n.namesUp("look up") == nil {
 			err = n.wait(&w, &l.gate)
 		}
 		n.endWait(&w)
 		switch {
 		case l.known:
 			return l.answer, nil
-		case n.closed:
-			return ethertype.Addr{}, ErrClosed
-		case ctx.Err() != nil && !n.info.Virtual || total.deadline != 0 && n.now >= total.deadline:
+		case n.namesUp("look up") != nil:
+			return ethertype.Addr{}, n.namesUp("look up")
+		case n.ended(ctx) != nil || total.deadline != 0 && n.now >= total.deadline:
 			return ethertype.Addr{}, opError("look up", ErrNameService, "nobody on the segment of %s answers to %q: is its owner running?", n.info.Interface, name)
 		}
 	}
 }
 
 func (n *NIC) receiveName(h *ethertype.Header, payload []byte) {
+	if h.Tag != 0 {
+		if h.Kind == ethertype.KindQuery {
+			n.receiveInquiry(h, payload)
+		} else {
+			n.receiveStation(h, payload)
+		}
+		return
+	}
 	if h.Kind == ethertype.KindQuery {
 		if port, ok := n.names.own[string(payload)]; ok && !h.Src.IsGroup() {
 			n.sendControl(ethertype.Header{Dst: h.Src, Kind: ethertype.KindAnswer, DstPort: h.SrcPort, SrcPort: n.addr.Port},

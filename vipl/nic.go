@@ -1,7 +1,6 @@
 package vipl
 
 import (
-	"context"
 	"crypto/rand"
 	"encoding/binary"
 	"fmt"
@@ -15,10 +14,13 @@ import (
 	"github.com/bobnet-go/bobnet/transport"
 	"github.com/bobnet-go/bobnet/transport/packet"
 	"github.com/bobnet-go/bobnet/transport/ring"
+	"github.com/bobnet-go/bobnet/transport/shm"
+	"github.com/bobnet-go/bobnet/transport/udp"
 	"github.com/mdlayher/ethernet"
 )
 
 // Config says how to open a NIC. Nil, and every zero field, mean the default.
+// The environment variable EnvFault adds faults to the links that Open opens.
 type Config struct {
 	// Interface is a network interface's name or MAC address. Empty means the
 	// only one that can be used; if there are several, Open names them.
@@ -29,11 +31,23 @@ type Config struct {
 	// Ports are the ports that VIs and listeners of this NIC use. Zero means
 	// the first block of 1024 that no other process on the interface has.
 	Ports transport.PortRange
-	// Driver is "ring" (the default) or "packet".
+	// Driver is "ring" (the default), "packet", "udp", which needs no
+	// privilege and takes an IP address for Interface too, or "shm", which
+	// reaches this host only and needs no Interface. More options, such
+	// as udp's peers behind routers, have the links that a program opens itself
+	// and passes as Link.
 	Driver string
 	// Link is used instead of opening Interface, for example a simulated one
 	// or one with a fault or trace wrapper around it. The NIC closes it.
 	Link transport.Link
+	// WireOnly leaves out the way to other stations of this host, which an
+	// Ethernet interface does not have: package host. Open is called in the
+	// network namespace of Link.
+	WireOnly bool
+	// Wrap, if not nil, is called with the link that Open has opened, and what
+	// it returns is used in its place: one that writes down what passes, such
+	// as those of packages trace and pcap. It is not called with Link.
+	Wrap func(transport.Link) transport.Link
 	// Spin is the longest time that a wait polls before it blocks; 0 means
 	// DefaultSpin, negative means never. Waits spin less, down to not at
 	// all, by themselves where spinning does not pay (more runnable threads
@@ -47,6 +61,8 @@ type Config struct {
 	// Seed makes tags, sequence numbers and the incarnation reproducible;
 	// 0 means random.
 	Seed uint64
+	// Names configures the name service; nil means the defaults.
+	Names *NameConfig
 	// Logger receives what a person may want to know, a few lines in a NIC's
 	// life; nil means none.
 	Logger *slog.Logger
@@ -62,15 +78,19 @@ type NIC struct {
 	info transport.Info
 	log  *slog.Logger
 	rel  reliability.Config
+	host local          // the way to stations of this host
 	addr ethertype.Addr // of the NIC itself: the lowest port of its range
 	max  int            // data bytes that fit a frame behind the header
 
 	mu          sync.Mutex // the engine's lock, guards everything below
+	calls       callQueue  // beside the lock: looked at whenever that is given up
 	rng         *mrand.Rand
 	incarnation uint64
 	closed      bool
-	failed      error // the link's first, for the log
-	dead        error // the link's, once somebody has closed it under the NIC
+	checks      bool  // somebody may change the interface under the link
+	mtu         int   // of the interface now; at most info.MTU
+	failed      error // the link's, until it has recovered
+	dead        error // why the link is of no use any more
 	mem         memTable
 	vis         []*VI // by port - info.Ports.Lo
 	listeners   map[uint16]*Listener
@@ -81,17 +101,22 @@ type NIC struct {
 	tx          txBatch
 	rxh         ethertype.Header
 	views       [][]byte // as many as one poll takes
-	touched     []*VI    // received something in this poll
-	lone        bool     // the frame of this poll is the only one
+	bulk        bulkRx
+	touched     []*VI // received something in this poll
+	lone        bool  // the frame of this poll is the only one
 	late        lateAck
 	held        []*VI // hold gathered messages
 	timers      timerSet
 	lead        leadership
 	spin        spinner
 	names       nameTable
+	peers       peerTable
+	inquiries   inquiryTable
+	hosts       hostTable
 	ghosts      ghostTable
 	echoes      echoTable
 	stats       NICStats
+	onError     func(AsyncError)
 	saidMlock   bool
 	service     *service
 }
@@ -105,10 +130,17 @@ func Open(cfg *Config) (*NIC, error) {
 	link := cfg.Link
 	if link == nil {
 		var err error
-		if link, err = openLink(cfg); err != nil {
+		if link, err = openLink(cfg); err == nil {
+			if cfg.Wrap != nil {
+				link = cfg.Wrap(link)
+			}
+			link, err = withFaults(link)
+		}
+		if err != nil {
 			return nil, fmt.Errorf("vipl: open NIC: %w", err)
 		}
 	}
+	link = join(link, cfg)
 	n := &NIC{link: link, info: link.Info(), log: cfg.Logger, listeners: map[uint16]*Listener{}}
 	if n.log == nil {
 		n.log = slog.New(slog.DiscardHandler)
@@ -116,6 +148,9 @@ func Open(cfg *Config) (*NIC, error) {
 	if err := n.init(cfg); err != nil {
 		link.Close()
 		return nil, err
+	}
+	if err := n.StartNames(cfg.Names); err != nil {
+		n.log.Warn("not all host names are known", "err", err)
 	}
 	if !cfg.NoService && !n.info.Virtual {
 		n.service = startService(n)
@@ -134,8 +169,12 @@ func openLink(cfg *Config) (transport.Link, error) {
 		return ring.Open(&ring.Config{Interface: cfg.Interface, EtherType: et, Ports: cfg.Ports})
 	case "packet":
 		return packet.Open(&packet.Config{Interface: cfg.Interface, EtherType: et, Ports: cfg.Ports})
+	case "udp":
+		return udp.Open(&udp.Config{Interface: cfg.Interface, EtherType: et, Ports: cfg.Ports, Logger: cfg.Logger})
+	case "shm":
+		return shm.Open(&shm.Config{Interface: cfg.Interface, EtherType: et, Ports: cfg.Ports})
 	}
-	return nil, opError("choose driver", ErrInvalidParameter, "%q is none of ring, packet", cfg.Driver)
+	return nil, opError("choose driver", ErrInvalidParameter, "%q is none of ring, packet, udp, shm", cfg.Driver)
 }
 
 func (n *NIC) init(cfg *Config) error {
@@ -148,6 +187,7 @@ func (n *NIC) init(cfg *Config) error {
 	}
 	n.rel = *cfg.Reliability.Resolve()
 	n.limitFlight()
+	n.host.init(n)
 	seed := cfg.Seed
 	if seed == 0 {
 		var b [8]byte
@@ -160,11 +200,17 @@ func (n *NIC) init(cfg *Config) error {
 	n.vis = make([]*VI, n.info.Ports.Len())
 	n.addr = ethertype.Addr{MAC: n.info.MAC, Port: n.info.Ports.Lo}
 	n.max = n.info.MTU - ethertype.BaseSize
+	n.mtu = n.info.MTU
+	_, n.checks = n.link.(transport.Checker)
+	n.checks = n.checks && !n.info.Virtual
 	n.now = n.link.Now()
-	n.tx.init(n.max)
+	n.tx.init(n.mtuTo(n.info.MAC) - ethertype.BaseSize)
 	n.timers.init(n.now)
 	n.spin.init(cfg.Spin, n.info.Virtual)
+	n.bulk.init(n)
 	n.names.init()
+	n.peers.init()
+	n.inquiries.init()
 	n.echoes.init()
 	return nil
 }
@@ -214,19 +260,22 @@ func (n *NIC) Query() NICAttributes {
 		MaxDescriptorsPerQueue: MaxQueueDepth, MaxSegmentsPerDesc: MaxSegments,
 		MaxRegisterRegions: MaxRegions, MaxCQEntries: MaxCQEntries,
 		ReliabilityLevels: reliability.Unreliable | reliability.ReliableDelivery | reliability.ReliableReception,
+		RDMAReadSupport:   true,
 		ThreadSafe:        true, Incarnation: n.incarnation,
 	}
 }
 
 // Close closes the NIC (VipCloseNic). Connected peers are told, waiters return
 // ErrClosed, posted descriptors complete flushed, memory from AllocMem is
-// unmapped. It may be called in any state, during traffic and more than once.
+// unmapped, handlers that wait are cancelled. It may be called in any state,
+// during traffic, from a handler and more than once.
 func (n *NIC) Close() error {
 	n.mu.Lock()
 	if n.closed {
-		n.mu.Unlock()
+		n.unlock()
 		return nil
 	}
+	n.shutCalls()
 	for _, v := range n.vis {
 		if v != nil {
 			v.leave()
@@ -239,14 +288,15 @@ func (n *NIC) Close() error {
 		l.shut()
 	}
 	n.lead.openAll(n)
+	inCall := n.calls.byService // perhaps ourselves: not to be waited for
 	n.mu.Unlock()
 
 	err := n.link.Close() // returns when nobody is inside Wait any more
 	if n.service != nil {
-		n.service.stop()
+		n.service.stop(!inCall)
 	}
 	n.mu.Lock()
-	defer n.mu.Unlock()
+	defer n.unlock()
 	for i := range n.mem.regions {
 		if r := &n.mem.regions[i]; r.buf != nil {
 			n.drop(r)
@@ -260,7 +310,7 @@ func (n *NIC) Close() error {
 // and sends what may be sent. It never blocks.
 func (n *NIC) Poll() {
 	n.mu.Lock()
-	defer n.mu.Unlock()
+	defer n.unlock()
 	if !n.closed && !n.poll() {
 		n.idlePoll()
 	}
@@ -271,7 +321,7 @@ func (n *NIC) sayUnlocked(size int) {
 	n.mu.Lock()
 	said := n.saidMlock
 	n.saidMlock = true
-	n.mu.Unlock()
+	n.unlock()
 	if !said {
 		n.log.Warn("registered memory is not locked and may be paged out; everything works all the same",
 			"bytes", size, "remedy", "raise the limit: ulimit -l unlimited, or LimitMEMLOCK=infinity in a systemd unit")
@@ -285,13 +335,4 @@ func (n *NIC) tag() uint32 {
 			return t
 		}
 	}
-}
-
-// withTimeout gives ctx a deadline when it has none.
-func withTimeout(ctx context.Context, n *NIC, d time.Duration) waiter {
-	w := waiter{ctx: ctx}
-	if _, ok := ctx.Deadline(); !ok || n.info.Virtual {
-		w.deadline = n.link.Now() + int64(d)
-	}
-	return w
 }

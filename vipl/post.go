@@ -2,22 +2,35 @@ package vipl
 
 import "context"
 
-// PostSend queues a send or an RDMA write (VipPostSend). It copies nothing:
-// the memory that d names must stay unchanged until d completes.
+// PostSend queues a send, an RDMA write or an RDMA read (VipPostSend). It copies
+// nothing: the memory that d names must stay unchanged until d completes; that
+// of a read is undefined until then.
 //
 // An error means that d was not queued and stays the caller's: ErrResource
 // when the queue is full, ErrInvalidParameter or ErrInvalidPtag for a bad
-// segment, with d.Status saying which kind. A descriptor posted in the Idle or
+// segment, with d.Status saying which kind; ErrInvalidRDMARead for a read on the
+// unreliable level. A descriptor posted in the Idle or
 // Error state is queued and completes flushed at once, as VIA has it.
 func (v *VI) PostSend(d *Descriptor) error {
-	n := v.nic
-	n.mu.Lock()
-	defer n.mu.Unlock()
+	v.nic.mu.Lock()
+	defer v.nic.unlock()
+	if err := v.postSend(d); err != nil {
+		return v.turnDown(d, d.opStatus(), err)
+	}
+	return nil
+}
+
+func (v *VI) postSend(d *Descriptor) error {
 	if err := v.admit("post send", d); err != nil {
 		return err
 	}
-	if d.Op > OpRDMAWrite {
+	switch {
+	case d.Op > OpRDMARead:
 		return v.refuse(d, StatusFormatError, opError("post send", ErrInvalidParameter, "operation %d does not exist", d.Op))
+	case d.Op == OpRDMARead && !v.reliable:
+		return v.refuse(d, StatusFormatError, opError("post send", ErrInvalidRDMARead, "the VI's level is %v", v.attr.Reliability))
+	case d.Op == OpRDMARead && d.HasImmediate:
+		return v.refuse(d, StatusFormatError, opError("post send", ErrInvalidParameter, "an RDMA read carries no immediate data"))
 	}
 	if d.total > v.attr.MaxTransferSize {
 		return v.refuse(d, StatusLengthError, opError("post send", ErrInvalidParameter, "%d bytes are over the VI's MaxTransferSize of %d", d.total, v.attr.MaxTransferSize))
@@ -43,9 +56,15 @@ func (v *VI) PostSend(d *Descriptor) error {
 // Errors are as for PostSend. Receives may be posted in any state; in the
 // Error state they complete flushed at once.
 func (v *VI) PostRecv(d *Descriptor) error {
-	n := v.nic
-	n.mu.Lock()
-	defer n.mu.Unlock()
+	v.nic.mu.Lock()
+	defer v.nic.unlock()
+	if err := v.postRecv(d); err != nil {
+		return v.turnDown(d, StatusOpReceive, err)
+	}
+	return nil
+}
+
+func (v *VI) postRecv(d *Descriptor) error {
 	if err := v.admit("post receive", d); err != nil {
 		return err
 	}
@@ -96,6 +115,18 @@ func (v *VI) admit(op string, d *Descriptor) error {
 	return nil
 }
 
+// turnDown tells asynchronously too, as VIPL does, that d was not taken.
+func (v *VI) turnDown(d *Descriptor, op Status, err error) error {
+	switch {
+	case err == ErrClosed:
+	case err == ErrSendQueueFull || err == ErrRecvQueueFull:
+		v.nic.raise(CodeVIOverrun, v, d, op, err)
+	default:
+		v.nic.raise(CodePostDesc, v, d, op, err)
+	}
+	return err
+}
+
 // refuse undoes admit.
 func (v *VI) refuse(d *Descriptor, status Status, err error) error {
 	v.nic.mem.release(d.Segs)
@@ -125,7 +156,7 @@ func (v *VI) RecvWait(ctx context.Context) (*Descriptor, error) { return v.waitO
 func (v *VI) doneOf(q *queue) (*Descriptor, error) {
 	n := v.nic
 	n.mu.Lock()
-	defer n.mu.Unlock()
+	defer n.unlock()
 	if q.head == q.done && q.head != q.tail && !n.closed {
 		n.poll()
 	}
@@ -139,8 +170,8 @@ func (v *VI) doneOf(q *queue) (*Descriptor, error) {
 func (v *VI) waitOf(ctx context.Context, q *queue) (*Descriptor, error) {
 	n := v.nic
 	n.mu.Lock()
-	defer n.mu.Unlock()
-	w := waiter{ctx: ctx}
+	defer n.unlock()
+	w := n.waiter(ctx)
 	defer n.endWait(&w)
 	for {
 		d, err := v.takeFrom(q)
@@ -173,7 +204,7 @@ func (v *VI) takeFrom(q *queue) (*Descriptor, error) {
 // too; it is for callers that compute for long after a post.
 func (v *VI) Flush() {
 	v.nic.mu.Lock()
-	defer v.nic.mu.Unlock()
+	defer v.nic.unlock()
 	if !v.nic.closed {
 		v.nic.idlePoll()
 	}

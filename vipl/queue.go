@@ -18,6 +18,7 @@ type queue struct {
 	cq               *CQ
 	recv             bool
 	gate             gate
+	handlers         handlers
 }
 
 func (q *queue) at(n ethertype.Seq) *Descriptor { return q.ring[uint32(n)&uint32(len(q.ring)-1)] }
@@ -69,9 +70,15 @@ func (q *queue) complete(v *VI, status Status, length uint32) {
 	q.done++
 	d.Status = status | StatusDone
 	d.Length = length
-	v.nic.mem.release(d.Segs)
+	if !v.nic.mem.release(d.Segs) {
+		d.Status |= StatusProtectionError
+		v.nic.raise(CodeCompProt, v, d, status, errAltered)
+	}
 	if q.cq != nil {
 		q.cq.push(v, q.recv)
+	}
+	if q.handlers.size() > 0 {
+		q.tell(v)
 	}
 	q.gate.open(v.nic)
 }

@@ -21,12 +21,12 @@ const (
 	fatal                   // in order, and impossible: the connection ends
 )
 
-// receiveData handles KindData and KindRDMAWrite.
+// receiveData handles the sequenced kinds.
 //
 // On the reliable levels a frame that arrives ahead of others and cannot be
 // placed is dropped as if it had been lost: whether it really is an error is
 // only judged when its turn comes, so that errors hit in the order of sending.
-func (v *VI) receiveData(h *ethertype.Header, payload []byte) {
+func (v *VI) receiveData(h *ethertype.Header, payload, there []byte) {
 	if !v.reliable {
 		v.receiveLoose(h, payload)
 		return
@@ -44,11 +44,14 @@ func (v *VI) receiveData(h *ethertype.Header, payload []byte) {
 	case reliability.Ahead:
 		n.stats.drop(DropAhead)
 	case reliability.Accept:
-		result, why := v.place(h, payload)
+		result, why := v.place(h, payload, there)
 		switch {
 		case result == placed:
 			v.rx.Accept(n.now, h.Seq, h.Flags&ethertype.FlagAckNow != 0)
 			if inOrder {
+				if h.Flags&ethertype.FlagPacked == 0 {
+					v.expect(h, payload)
+				}
 				v.completeReceived()
 			}
 			if late && v.rx.AckDue(n.now) {
@@ -88,6 +91,12 @@ func (v *VI) receiveAck(h *ethertype.Header, payload []byte) {
 		v.nic.stats.drop(DropFormat)
 		return
 	}
+	// The payload may lie in memory that the peer can still write to, and is
+	// looked at twice.
+	var more [reliability.MaxSack]byte
+	if len(payload) <= len(more) {
+		payload = more[:copy(more[:], payload)]
+	}
 	if v.takeAck(h, payload) && h.Flags&ethertype.FlagAckNow != 0 {
 		v.sendAck(0)
 	}
@@ -115,11 +124,15 @@ func (v *VI) ackIfDue() {
 	}
 }
 
-// place copies the frame's data to where it belongs.
-func (v *VI) place(h *ethertype.Header, payload []byte) (outcome, reason) {
+// place copies the frame's data to where it belongs, unless they are there.
+func (v *VI) place(h *ethertype.Header, payload, there []byte) (outcome, reason) {
 	switch {
 	case h.Kind == ethertype.KindRDMAWrite:
-		return v.placeRDMA(h, payload)
+		return v.placeRDMA(h, payload, there)
+	case h.Kind == ethertype.KindRDMARead:
+		return v.placeRequest(h, payload)
+	case h.Kind == ethertype.KindReadData:
+		return v.placeRead(h, payload, there)
 	case h.Flags&ethertype.FlagPacked != 0:
 		return v.placePacked(h, payload)
 	}
@@ -142,8 +155,12 @@ func (v *VI) place(h *ethertype.Header, payload []byte) (outcome, reason) {
 	if h.Length != d.length || d.oneSide {
 		return fatal, reasonProtocol
 	}
+	if there == nil {
+		scatter(d.Segs, h.Offset, payload)
+	} else {
+		payload = there
+	}
 	d.note(h, len(payload))
-	scatter(d.Segs, h.Offset, payload)
 	return placed, 0
 }
 
@@ -216,8 +233,11 @@ func (v *VI) partly(h *ethertype.Header, m ethertype.Seq) outcome {
 
 // placeRDMA writes a fragment to the region that it names, after checking
 // everything the peer says: region, bounds, tag and rights.
-func (v *VI) placeRDMA(h *ethertype.Header, payload []byte) (outcome, reason) {
+func (v *VI) placeRDMA(h *ethertype.Header, payload, there []byte) (outcome, reason) {
 	r, data := ethertype.ParseRDMA(payload)
+	if there != nil {
+		data = there
+	}
 	var d *Descriptor
 	if h.Flags&ethertype.FlagImmediate != 0 {
 		if d = v.receiveFor(h.Msg); d == nil {
@@ -233,9 +253,14 @@ func (v *VI) placeRDMA(h *ethertype.Header, payload []byte) (outcome, reason) {
 	if len(data) > 0 {
 		dst := v.target(r, h.Length)
 		if dst == nil {
+			if d != nil && h.Seq == v.rx.Next() {
+				d.oneSide = true // for blameReceive
+			}
 			return fatal, reasonRDMA
 		}
-		copy(dst[h.Offset:], data)
+		if there == nil {
+			copy(dst[h.Offset:], data)
+		}
 		v.stats.RDMABytes += uint64(len(data))
 	}
 	if d != nil {
@@ -266,6 +291,9 @@ func (v *VI) target(r ethertype.RDMA, size uint32) []byte {
 // completeReceived completes the receives whose messages are whole: all of a
 // message's frames, and all before them, have come.
 func (v *VI) completeReceived() {
+	if v.reads.open() {
+		v.completeReads()
+	}
 	next := v.rx.Next()
 	for v.rq.done != v.rq.tail {
 		d := v.rq.at(v.rq.done)

@@ -55,7 +55,7 @@ func TestPostRules(t *testing.T) {
 				if err := post(&x); !errors.Is(err, c.want) || x.Status != c.status {
 					t.Errorf("%s: %v, status %v; want %v, %v", name, err, x.Status, c.want, c.status)
 				}
-				if send, recv := d.a.Queues(); !send || !recv {
+				if q := d.a.Query(); !q.SendEmpty || !q.RecvEmpty {
 					t.Errorf("%s: something was queued", name)
 				}
 				x.Op, x.Segs = vipl.OpSend, []vipl.Segment{{Data: buf[:8], Handle: h}}

@@ -250,7 +250,10 @@ func (d *duo) forbidden(level reliability.Level, s, r *vipl.Descriptor) {
 		if d.nb.Snapshot().Dropped[vipl.DropRDMA] == 0 {
 			d.t.Error("the drop was not counted")
 		}
-		if x, err := d.b.RecvDone(); err != vipl.ErrNotDone {
+		x, err := d.b.RecvDone()
+		if s.HasImmediate {
+			d.took(x, err, r, vipl.StatusOpRemoteRDMAWrite|vipl.StatusRDMAProtError)
+		} else if err != vipl.ErrNotDone {
 			d.t.Errorf("a receive was spent: %v, %v", x, err)
 		}
 		return
@@ -258,7 +261,11 @@ func (d *duo) forbidden(level reliability.Level, s, r *vipl.Descriptor) {
 	d.took(x, err, s, vipl.StatusOpRDMAWrite|vipl.StatusRDMAProtError)
 	d.ended(vipl.ErrRDMA)
 	x, err = d.b.RecvDone()
-	d.took(x, err, r, vipl.StatusOpReceive|vipl.StatusFlushed)
+	if s.HasImmediate {
+		d.took(x, err, r, vipl.StatusOpRemoteRDMAWrite|vipl.StatusRDMAProtError)
+	} else {
+		d.took(x, err, r, vipl.StatusOpReceive|vipl.StatusFlushed)
+	}
 }
 
 // TestRDMAStaleHandle writes to a region that its owner has forgotten.

@@ -20,7 +20,7 @@ const gatherBelow = 2
 // pump sends what the window allows: first what must be sent again, then new
 // frames. The caller has read the clock, and flushes the batch.
 func (v *VI) pump() {
-	if v.cursor.next == v.sq.tail && v.tx.InFlight() == 0 {
+	if !v.unsent() && v.tx.InFlight() == 0 {
 		return
 	}
 	n := v.nic
@@ -39,20 +39,26 @@ func (v *VI) pump() {
 			return
 		}
 	}
-	for room := v.tx.Room(n.now); room > 0 && v.cursor.next != v.sq.tail; room-- {
+	for room := v.tx.Room(n.now); room > 0 && v.unsent(); room-- {
 		if n.tx.slot(n) == nil {
 			v.holdOn()
 			return
 		}
-		f := v.cut()
+		f, ok := v.nextFrame()
+		if !ok {
+			return
+		}
 		seq, ackNow := v.tx.Push(n.now, f)
-		var flags ethertype.Flags
+		flags := v.marks(&f)
 		if ackNow {
-			flags = ethertype.FlagAckNow
+			flags |= ethertype.FlagAckNow
 		}
 		v.build(&f, seq, flags)
 	}
 }
+
+// unsent reports whether there is anything that has not been sent once.
+func (v *VI) unsent() bool { return v.cursor.next != v.sq.tail || v.serves.waiting > 0 }
 
 // push sends what PostSend has queued.
 //
@@ -87,7 +93,7 @@ func (v *VI) push() {
 // in flight with it.
 func (v *VI) lone() bool {
 	c := &v.cursor
-	if !v.reliable || c.next+1 != v.sq.tail || c.offset > 0 {
+	if !v.reliable || c.next+1 != v.sq.tail || c.offset > 0 || v.serves.waiting > 0 {
 		return false
 	}
 	if d := v.sq.at(c.next); int(d.total) > v.maxData-d.extension() {
@@ -164,17 +170,15 @@ func (v *VI) cut() reliability.Sent {
 			}
 			return f
 		}
+		if d.Op == OpRDMARead {
+			return v.cutRead(d)
+		}
 		d.first, d.msg = v.tx.NextSeq(), c.msg
 		if d.Op == OpSend || d.HasImmediate {
 			c.msg++
 		}
 	}
-	size := uint32(v.maxData - d.extension())
-	if left := d.total - c.offset; left <= size {
-		size = left
-	} else if size >= alignFrom {
-		size &^= alignTo - 1
-	}
+	size := fragment(d.total-c.offset, v.maxData-d.extension())
 	f := reliability.Sent{First: c.next, Offset: c.offset, Size: size, Count: 1}
 	c.offset += size
 	if c.offset == d.total {
@@ -183,6 +187,18 @@ func (v *VI) cut() reliability.Sent {
 		c.offset = 0
 	}
 	return f
+}
+
+// fragment returns how many of left bytes go into a frame that has room bytes.
+func fragment(left uint32, room int) uint32 {
+	size := uint32(room)
+	if left <= size {
+		return left
+	}
+	if size >= alignFrom {
+		size &^= alignTo - 1
+	}
+	return size
 }
 
 // pack counts the messages from the cursor on that fit into one packed frame
@@ -196,7 +212,7 @@ func (v *VI) pack() (count, size int) {
 	for i := v.cursor.next; i != v.sq.tail; i++ {
 		d := v.sq.at(i)
 		need := ethertype.Packed(int(d.total))
-		if d.Op != OpSend || d.total > packMax || size+need > limit {
+		if d.Op != OpSend || d.total > packMax || size+need > limit || d.Fence && v.reads.open() {
 			break
 		}
 		size += need
@@ -219,7 +235,7 @@ const packMax = 1024
 // extension returns how many payload bytes precede the data in each of d's frames.
 func (d *Descriptor) extension() int {
 	switch {
-	case d.Op == OpRDMAWrite:
+	case d.Op != OpSend:
 		return ethertype.RDMASize
 	case d.HasImmediate:
 		return ethertype.ImmediateSize
@@ -228,8 +244,11 @@ func (d *Descriptor) extension() int {
 }
 
 func (d *Descriptor) opStatus() Status {
-	if d.Op == OpRDMAWrite {
+	switch d.Op {
+	case OpRDMAWrite:
 		return StatusOpRDMAWrite
+	case OpRDMARead:
+		return StatusOpRDMARead
 	}
 	return StatusOpSend
 }
@@ -237,6 +256,9 @@ func (d *Descriptor) opStatus() Status {
 // build makes the frame that f describes and adds it to the batch. It reports
 // false when the link takes no more now.
 func (v *VI) build(f *reliability.Sent, seq ethertype.Seq, flags ethertype.Flags) bool {
+	if f.Flags&sentAnswer != 0 {
+		return v.buildAnswer(f, seq, flags)
+	}
 	n := v.nic
 	slot := n.tx.slot(n)
 	if slot == nil {
@@ -256,8 +278,11 @@ func (v *VI) build(f *reliability.Sent, seq ethertype.Seq, flags ethertype.Flags
 	}
 	at := ethertype.HeaderSize
 	switch {
-	case d.Op == OpRDMAWrite:
+	case d.Op != OpSend:
 		h.Kind = ethertype.KindRDMAWrite
+		if d.Op == OpRDMARead {
+			h.Kind = ethertype.KindRDMARead
+		}
 		ethertype.RDMA{Addr: d.Remote.Addr, Handle: uint32(d.Remote.Handle), Immediate: d.Immediate}.Put(slot[at:])
 		at += ethertype.RDMASize
 	case d.HasImmediate:
@@ -372,12 +397,16 @@ func (v *VI) completeHanded() {
 // completeAcked completes the reliable sends that the peer has acknowledged.
 // Reliable delivery: the peer's interface has taken all frames of the message.
 // Reliable reception: besides, everything sent before lies in the peer's
-// memory too, so that the message has been received in its turn.
+// memory too, so that the message has been received in its turn. A read is
+// complete when its answer is.
 func (v *VI) completeAcked() {
+	if v.serves.base != v.serves.next {
+		v.retire()
+	}
 	una := v.tx.Una()
 	for v.sq.done != v.cursor.next {
 		d := v.sq.at(v.sq.done)
-		if !d.last.Less(una) && (v.attr.Reliability == reliability.ReliableReception || !v.tx.Acked(d.first, d.last)) {
+		if !d.last.Less(una) && (v.attr.Reliability == reliability.ReliableReception || !v.tx.Acked(d.first, d.last)) || v.unanswered(d) {
 			return
 		}
 		v.finishSend()
@@ -391,6 +420,10 @@ func (v *VI) finishSend() {
 		status |= StatusImmediate
 	}
 	v.stats.SendsDone++
-	v.stats.TxBytes += uint64(d.total)
+	if d.Op == OpRDMARead {
+		v.stats.RxBytes += uint64(d.total)
+	} else {
+		v.stats.TxBytes += uint64(d.total)
+	}
 	v.sq.complete(v, status, d.total)
 }

@@ -28,10 +28,24 @@ func startService(n *NIC) *service {
 	return s
 }
 
-// stop ends the goroutine and waits for it. The link is closed by then.
-func (s *service) stop() {
+// stop ends the goroutine. The link is closed by then. Without wait, because
+// the goroutine is inside a handler, it ends when that returns.
+func (s *service) stop(wait bool) {
 	close(s.quit)
-	s.done.Wait()
+	if wait {
+		s.done.Wait()
+	}
+}
+
+// unlock gives up the engine's lock as NIC.unlock does.
+func (s *service) unlock() {
+	n := s.nic
+	defer n.mu.Unlock()
+	if n.calls.due() {
+		n.calls.byService = true
+		n.runCalls()
+		n.calls.byService = false
+	}
 }
 
 func (s *service) run() {
@@ -73,10 +87,13 @@ const (
 func (s *service) turn() turn {
 	n := s.nic
 	n.mu.Lock()
-	defer n.mu.Unlock()
+	defer s.unlock()
 	l := &n.lead
 	switch {
-	case n.closed || n.dead != nil:
+	case n.closed:
+		return turnClosed
+	case n.dead != nil:
+		n.bury()
 		return turnClosed
 	case l.sleeping:
 		return turnAsleep
@@ -86,8 +103,11 @@ func (s *service) turn() turn {
 	last := l.lastPoll
 	n.poll()
 	n.idlePoll()
-	n.findTimer()
 	l.lastPoll = last
+	if n.calls.due() {
+		return turnLed
+	}
+	n.findTimer()
 	l.sleeping, l.byService, l.kicked = true, true, false
 	l.until = n.timers.next
 	until := l.until
@@ -95,6 +115,7 @@ func (s *service) turn() turn {
 	err := n.link.Wait(until)
 	n.mu.Lock()
 	l.sleeping, l.byService = false, false
+	n.bulk.wake()
 	if err != nil {
 		n.linkError(err)
 	}

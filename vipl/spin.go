@@ -28,6 +28,7 @@ type spinner struct {
 
 const (
 	spinRound  = 400 // looks at the ring between looks at the clock
+	spinBulk   = 40  // the same while bulk frames are likely, which the looks do not see
 	yieldEvery = 4   // rounds between yields to the kernel
 	// Rounds between yields to other goroutines. They are rare because each
 	// wakes another thread of the process, which takes the processor from the
@@ -95,9 +96,13 @@ func (s *spinner) yielded(now, ns int64) {
 
 // spinOnce looks at the ring for about a microsecond, without the engine's lock.
 func (n *NIC) spinOnce(w *waiter) {
+	looks := spinRound
+	if n.bulk.hot() {
+		looks = spinBulk
+	}
 	n.mu.Unlock()
 	found := false
-	for i := 0; i < spinRound && !found; i++ {
+	for i := 0; i < looks && !found; i++ {
 		found = n.link.Ready()
 	}
 	var took int64

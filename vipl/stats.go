@@ -1,10 +1,6 @@
 package vipl
 
-import (
-	"github.com/bobnet-go/bobnet/ethertype"
-	"github.com/bobnet-go/bobnet/reliability"
-	"github.com/bobnet-go/bobnet/transport"
-)
+import "encoding/json"
 
 // Drop is why a frame that arrived was not used. Every such frame is counted
 // under exactly one reason.
@@ -55,16 +51,33 @@ func Drops() []Drop {
 	return all
 }
 
+// DropCounts counts dropped frames by reason.
+type DropCounts [dropEnd]uint64
+
+// MarshalJSON returns an object with a member for each reason that has occurred.
+func (c DropCounts) MarshalJSON() ([]byte, error) {
+	by := map[string]uint64{}
+	for why, n := range c {
+		if n > 0 {
+			by[Drop(why).String()] = n
+		}
+	}
+	return json.Marshal(by)
+}
+
 // NICStats counts what a NIC has done since it was opened.
 type NICStats struct {
 	TxFrames, TxBytes uint64 // handed to the link, headers included
 	RxFrames, RxBytes uint64 // valid frames from the link, headers included
 	TxDropped         uint64 // frames that could not be handed to the link
-	Dropped           [dropEnd]uint64
-	CQOverruns        uint64  // completion queue entries lost
-	Failures          uint64  // connections that this side ended because of an error
-	Regions           int     // registered regions
-	Closed            VIStats // sum over VIs that have been closed
+	Dropped           DropCounts
+	CQOverruns        uint64      // completion queue entries lost
+	Errors            ErrorCounts // asynchronous errors, told or not
+	ErrorsLost        uint64      // of them for which the handler was too slow
+	Failures          uint64      // connections that this side ended because of an error
+	Regions           int         // registered regions
+	RegionBytes       int         // in them
+	Closed            VIStats     // sum over VIs that have been closed
 }
 
 func (s *NICStats) drop(why Drop) { s.Dropped[why]++ }
@@ -74,7 +87,7 @@ type VIStats struct {
 	Sends, SendsDone   uint64 // descriptors posted and completed well
 	Receives           uint64 // messages received
 	TxBytes, RxBytes   uint64 // payload of completed messages
-	RDMABytes          uint64 // written here by the peer
+	RDMABytes          uint64 // written here or read from here by the peer
 	TxFrames, RxFrames uint64
 	Retransmits        uint64 // frames sent again
 	BareAcks           uint64 // frames sent only to acknowledge
@@ -91,68 +104,4 @@ func (s *VIStats) add(t *VIStats) {
 	s.RxFrames += t.RxFrames
 	s.Retransmits += t.Retransmits
 	s.BareAcks += t.BareAcks
-}
-
-// VISnapshot is a VI's state at one moment.
-type VISnapshot struct {
-	VIStats
-	Local, Remote ethertype.Addr
-	State         State
-	Level         reliability.Level
-	SendQueue     int   // descriptors on the send queue
-	RecvQueue     int   // descriptors on the receive queue
-	LastHeard     int64 // ns since the peer was last heard; 0 if not connected
-	Sender        reliability.SenderStats
-}
-
-// Add adds t's counters and queue lengths to s, for sums over many VIs.
-func (s *VISnapshot) Add(t *VISnapshot) {
-	s.VIStats.add(&t.VIStats)
-	s.SendQueue += t.SendQueue
-	s.RecvQueue += t.RecvQueue
-	s.Sender.InFlight += t.Sender.InFlight
-	s.Sender.Window += t.Sender.Window
-}
-
-// Snapshot is a NIC's state at one moment.
-type Snapshot struct {
-	NICStats
-	Attributes NICAttributes
-	Link       transport.Stats
-	VIs        []VISnapshot
-}
-
-// Snapshot returns a copy of every counter of the NIC, its link and its VIs.
-func (n *NIC) Snapshot() Snapshot {
-	s := Snapshot{Attributes: n.Query(), Link: n.link.Stats()}
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	n.catchUp()
-	s.NICStats = n.stats
-	for _, v := range n.vis {
-		if v != nil {
-			s.VIs = append(s.VIs, v.snapshot())
-		}
-	}
-	return s
-}
-
-// Snapshot returns a copy of the VI's counters and state.
-func (v *VI) Snapshot() VISnapshot {
-	v.nic.mu.Lock()
-	defer v.nic.mu.Unlock()
-	v.nic.catchUp()
-	return v.snapshot()
-}
-
-func (v *VI) snapshot() VISnapshot {
-	s := VISnapshot{VIStats: v.stats, Local: v.Local(), Remote: v.remote, State: v.state, Level: v.attr.Reliability,
-		SendQueue: v.sq.len(), RecvQueue: v.rq.len()}
-	if v.state == StateConnected {
-		s.LastHeard = max(v.nic.link.Now()-v.heard, 0)
-		if v.reliable {
-			s.Sender = v.tx.Stats()
-		}
-	}
-	return s
 }

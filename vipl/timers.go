@@ -38,6 +38,8 @@ func (t *timerSet) watch(v *VI) {
 	}
 	if v.state == StateConnected && v.reliable {
 		t.every = max(min(t.every, int64(v.attr.PeerTimeout)/16), sweepMin)
+	}
+	if v.swept() {
 		t.sweep = min(t.sweep, n.now+t.every)
 	}
 	t.arm(n, min(v.due(), t.sweep))
@@ -134,21 +136,38 @@ func (v *VI) runTimer() {
 	v.ackIfDue()
 }
 
-// giveUp ends a connection whose peer does not answer.
+// giveUp ends a connection whose peer does not answer. That may be this side's
+// fault.
 func (v *VI) giveUp(detail string) {
+	if v.nic.checkLink(); v.state != StateConnected {
+		return
+	}
+	if v.nic.failed != nil {
+		detail = v.nic.failed.Error() + "; " + detail
+	}
 	v.sendDisconnect(reasonSilent)
 	v.enterError(ErrUnreachable, detail, reasonSilent)
 	v.nic.stats.Failures++
 }
 
-// sweep asks silent peers whether they live, and gives up those that have
-// been silent for PeerTimeout. Any frame from a peer counts as an answer.
+// swept reports whether v wants the sweep: for its peer, or for the interface.
+func (v *VI) swept() bool {
+	return v.state == StateConnected && (v.reliable || v.nic.checks)
+}
+
+// sweep looks at the interface, asks silent peers whether they live, and gives
+// up those that have been silent for PeerTimeout. Any frame from a peer counts
+// as an answer.
 func (n *NIC) sweep() {
+	n.checkLink()
 	for _, v := range n.vis {
-		if v == nil || v.state != StateConnected || !v.reliable {
+		if v == nil || !v.swept() {
 			continue
 		}
 		n.timers.sweep = n.now + n.timers.every
+		if !v.reliable {
+			continue
+		}
 		silent, limit := n.now-v.heard, int64(v.attr.PeerTimeout)
 		switch {
 		case silent > limit && v.probes >= probesMin:

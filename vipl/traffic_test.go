@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 
 	"github.com/bobnet-go/bobnet/ethertype"
 	"github.com/bobnet-go/bobnet/transport/sim"
@@ -11,15 +12,18 @@ import (
 )
 
 // letter is one thing that a talker sends: a message, or an RDMA write into a
-// slot of the other's window.
+// slot of the other's window, or an RDMA read from one.
 type letter struct {
 	size int
 	rdma bool
 	slot int
 	imm  bool // with immediate data; so it takes a receive
+	read bool
+	// fence keeps it from overtaking reads
+	fence bool
 }
 
-func (l *letter) takesReceive() bool { return !l.rdma || l.imm }
+func (l *letter) takesReceive() bool { return !l.read && (!l.rdma || l.imm) }
 
 const (
 	windowSlots = 4
@@ -47,8 +51,10 @@ func plan(rng *rand.Rand, count, big int) []letter {
 			l.size = rng.IntN(1025)
 		}
 		l.imm = rng.IntN(4) == 0
-		if l.rdma = rng.IntN(5) == 0; l.rdma {
-			l.slot = rng.IntN(windowSlots)
+		l.slot = rng.IntN(windowSlots)
+		l.fence = rng.IntN(8) == 0
+		if l.rdma = rng.IntN(5) == 0; !l.rdma && rng.IntN(4) == 0 {
+			l.read, l.imm = true, false
 		}
 	}
 	if big > 0 {
@@ -97,7 +103,7 @@ func newTalkers(seed uint64, count, big int) (a, b *talker) {
 func (k *talker) prepare(v *vipl.VI) (err error) {
 	k.v, v.Context = v, k
 	k.window = make([]byte, windowSlots*slotSize)
-	if k.windowH, err = v.NIC().RegisterMem(k.window, &vipl.MemAttributes{EnableRDMAWrite: true}); err != nil {
+	if k.windowH, err = v.NIC().RegisterMem(k.window, &vipl.MemAttributes{EnableRDMAWrite: true, EnableRDMARead: true}); err != nil {
 		return err
 	}
 	if k.out, err = newBuffers(v.NIC(), talkAhead, max(longest(k.letters), slotSize)); err != nil {
@@ -121,10 +127,14 @@ func (k *talker) send() error {
 		d := &k.out.descs[k.sent%talkAhead]
 		buf := k.out.data(k.sent % talkAhead)[:l.size]
 		content(k.seed, k.sent, buf)
-		d.Op, d.HasImmediate, d.Immediate = vipl.OpSend, l.imm, uint32(k.sent)
+		d.Op, d.HasImmediate, d.Immediate, d.Fence = vipl.OpSend, l.imm, uint32(k.sent), l.fence
 		d.Segs = split(buf, k.out.h, k.sent)
-		if l.rdma {
+		if l.read {
+			d.Op = vipl.OpRDMARead
+		} else if l.rdma {
 			d.Op = vipl.OpRDMAWrite
+		}
+		if d.Op != vipl.OpSend {
 			d.Remote = vipl.RemoteSegment{Addr: vipl.VirtualAddress(k.other.window[l.slot*slotSize:]), Handle: k.other.windowH}
 		}
 		if err := k.v.PostSend(d); err != nil {
@@ -201,6 +211,36 @@ func (k *talker) slotAfter(slot, i int) []byte {
 	return b
 }
 
+// readRight checks a completed letter, if it was a read: each byte is as all
+// writes before it have left it, or from a later one that may have overtaken
+// the read.
+func (k *talker) readRight(d *vipl.Descriptor) error {
+	i, l := k.sentDone, &k.letters[k.sentDone]
+	if !l.read {
+		return nil
+	}
+	if d.Status != vipl.StatusDone|vipl.StatusOpRDMARead || int(d.Length) != l.size {
+		return fmt.Errorf("read %d is %v with %d bytes, want %d", i, d.Status, d.Length, l.size)
+	}
+	got := k.out.data(i % talkAhead)[:l.size]
+	versions := [][]byte{k.other.slotAfter(l.slot, i)[:l.size]}
+	for j := i + 1; j < k.sent && !k.letters[j].fence; j++ {
+		if w := &k.letters[j]; w.rdma && w.slot == l.slot {
+			b := make([]byte, min(w.size, l.size))
+			version := make([]byte, w.size)
+			content(k.seed, j, version)
+			copy(b, version)
+			versions = append(versions, b)
+		}
+	}
+	for p := range got {
+		if !slices.ContainsFunc(versions, func(b []byte) bool { return p < len(b) && b[p] == got[p] }) {
+			return fmt.Errorf("byte %d of read %d is from none of %d versions", p, i, len(versions))
+		}
+	}
+	return nil
+}
+
 func (k *talker) finished() bool {
 	return k.sentDone == len(k.letters) && k.got == len(k.other.letters)
 }
@@ -235,7 +275,9 @@ func talk(cq *vipl.CQ, talkers []*talker) error {
 			if d, err = v.RecvDone(); err == nil {
 				err = k.receive(d)
 			}
-		} else if _, err = v.SendDone(); err == nil {
+		} else if d, e := v.SendDone(); e != nil {
+			err = e
+		} else if err = k.readRight(d); err == nil {
 			k.sentDone++
 			err = k.send()
 		}
@@ -258,7 +300,8 @@ func converse(opts sim.Options, attr vipl.Attributes, vis, count, big int) error
 		as, bs = append(as, a), append(bs, b)
 	}
 	var server ethertype.MAC
-	attr.EnableRDMAWrite = true
+	attr.EnableRDMAWrite, attr.EnableRDMARead = true, true
+	attr.ReadDepth = 1 + int(opts.Seed)%5
 	server = w.node("server", nil, func(n *vipl.NIC) error {
 		l, err := n.Listen(service)
 		if err != nil {

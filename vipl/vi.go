@@ -32,6 +32,8 @@ type VI struct {
 	incarnation uint64 // the peer NIC's
 	maxData     int    // data bytes per frame: the smaller MTU of both sides
 	flags       ethertype.Flags
+	bulk        bool             // the peer takes marked frames
+	bulkEnd     ethertype.Seq    // one past the last bulk frame sent
 	out         ethertype.Header // of the frame being built
 	hs          *handshake       // while Connect Pending
 	heard       int64            // when a valid frame last came
@@ -43,6 +45,9 @@ type VI struct {
 	cursor   txCursor
 	gathered gathered
 	msgIn    rxCursor
+	next     aim
+	reads    readTable
+	serves   serveTable
 	loose    looseRx // the unreliable level's
 
 	stats VIStats
@@ -77,7 +82,7 @@ func (n *NIC) CreateVI(attr *Attributes, sendCQ, recvCQ *CQ) (*VI, error) {
 		return nil, err
 	}
 	n.mu.Lock()
-	defer n.mu.Unlock()
+	defer n.unlock()
 	switch {
 	case n.closed:
 		return nil, ErrClosed
@@ -120,20 +125,24 @@ func (n *NIC) freePort() (uint16, bool) {
 }
 
 // Close destroys the VI (VipDestroyVi). A connected one is disconnected first;
-// descriptors that are still posted or not taken are flushed and forgotten.
+// descriptors that are still posted or not taken are flushed and forgotten,
+// handlers that wait are cancelled.
 // Closing twice does nothing.
 func (v *VI) Close() error {
 	n := v.nic
 	n.mu.Lock()
-	defer n.mu.Unlock()
+	defer n.unlock()
 	if v.closed || n.closed {
 		v.closed = true
 		return nil
 	}
+	v.closed = true
+	v.sq.handlers.clear()
+	v.rq.handlers.clear()
+	n.cancelCalls(v, nil)
 	v.leave()
 	v.forget()
 	n.tx.flush(n)
-	v.closed = true
 	for _, q := range []*CQ{v.sq.cq, v.rq.cq} {
 		if q != nil {
 			q.drop(v)
@@ -155,7 +164,7 @@ func (v *VI) Close() error {
 func (v *VI) Disconnect() error {
 	n := v.nic
 	n.mu.Lock()
-	defer n.mu.Unlock()
+	defer n.unlock()
 	if v.closed || n.closed {
 		return ErrClosed
 	}
@@ -179,7 +188,7 @@ func (v *VI) leave() {
 	v.state = StateIdle
 	v.err = nil
 	v.localTag, v.remoteTag = 0, 0
-	v.hs = nil
+	v.endHandshake()
 	v.gate.open(n)
 }
 
@@ -210,45 +219,48 @@ func (v *VI) flushSends() {
 		v.sq.complete(v, v.sq.at(v.sq.done).opStatus()|StatusFlushed, 0)
 	}
 	v.cursor = txCursor{next: v.sq.tail}
+	v.reads.done = v.reads.sent
+	v.serves.waiting = 0
 }
 
 // start enters Connected: both sides have agreed and the MTU is proven.
 func (v *VI) start() {
 	hs := v.hs
 	v.state = StateConnected
-	v.hs = nil
+	v.endHandshake()
 	v.heard, v.probes = v.nic.now, 0
-	v.tx.Init(&v.nic.rel, hs.localSeq)
-	v.rx.Init(&v.nic.rel, hs.remoteSeq)
+	v.tx.Init(v.nic.relTo(v.remote.MAC), hs.localSeq)
+	v.rx.Init(v.nic.relTo(v.remote.MAC), hs.remoteSeq)
 	v.loose = looseRx{next: hs.localSeq}
 	v.loose.filter.Init(hs.remoteSeq)
 	v.cursor = txCursor{next: v.sq.done} // sends posted during the handshake go first
 	v.msgIn = rxCursor{base: v.rq.done}
+	v.next = aim{}
+	v.bulkEnd = hs.localSeq
+	v.startReads(hs.reads)
+	v.nic.bulk.used = v.nic.bulk.used || v.nic.bulk.link != nil && v.reliable
 	v.nic.touch(v)
 	v.gate.open(v.nic)
 	v.nic.timers.watch(v)
 	v.nic.log.Debug("connected", "local", v.Local(), "remote", v.remote, "level", v.attr.Reliability, "data", v.maxData)
 }
 
-// State returns the VI's state (VipQueryVi).
+// State returns the VI's state alone of what Query returns.
 func (v *VI) State() State {
 	v.nic.mu.Lock()
-	defer v.nic.mu.Unlock()
+	defer v.nic.unlock()
 	return v.state
 }
 
 // Err returns why the VI is in StateError, a *ConnError, and nil otherwise.
 func (v *VI) Err() error {
 	v.nic.mu.Lock()
-	defer v.nic.mu.Unlock()
+	defer v.nic.unlock()
 	if v.err == nil {
 		return nil
 	}
 	return v.err
 }
-
-// Attributes returns the VI's attributes (VipQueryVi).
-func (v *VI) Attributes() Attributes { return v.attr }
 
 // NIC returns the NIC that the VI belongs to.
 func (v *VI) NIC() *NIC { return v.nic }
@@ -259,13 +271,6 @@ func (v *VI) Local() ethertype.Addr { return ethertype.Addr{MAC: v.nic.info.MAC,
 // Remote returns the peer's address; zero when there is none.
 func (v *VI) Remote() ethertype.Addr {
 	v.nic.mu.Lock()
-	defer v.nic.mu.Unlock()
+	defer v.nic.unlock()
 	return v.remote
-}
-
-// Queues reports whether the send and the receive queue are empty (VipQueryVi).
-func (v *VI) Queues() (sendEmpty, recvEmpty bool) {
-	v.nic.mu.Lock()
-	defer v.nic.mu.Unlock()
-	return v.sq.len() == 0, v.rq.len() == 0
 }

@@ -44,14 +44,15 @@ type leadership struct {
 
 // waiter is one call's waiting; it lives on the caller's stack.
 type waiter struct {
-	ctx      context.Context
-	deadline int64 // in the link's time, 0 for none
-	leading  bool
-	started  int64
-	rounds   int
-	busy     int         // polls that found frames
-	slept    bool        // has blocked
-	stop     func() bool // ends the watch over ctx
+	ctx       context.Context
+	deadline  int64 // in the link's time, 0 for none
+	byContext bool  // the deadline is the context's
+	leading   bool
+	started   int64
+	rounds    int
+	busy      int         // polls that found frames
+	slept     bool        // has blocked
+	stop      func() bool // ends the watch over ctx
 }
 
 // open wakes whoever waits at g. It is called with n.mu held.
@@ -114,14 +115,20 @@ func (n *NIC) wait(w *waiter, g *gate) error {
 	if w.started == 0 {
 		w.started = n.now
 	}
+	if !busy {
+		n.idlePoll()
+	}
+	if n.calls.due() {
+		n.callOut(w)
+		busy = false
+	}
 	if busy { // with frames for others, perhaps; so the time is looked at too
 		if w.busy++; w.busy%busyLook != 0 {
 			return nil
 		}
 		return w.expired(n)
 	}
-	n.idlePoll()
-	if g.opened != opened { // by a timer, or by what the link has taken
+	if g.opened != opened { // by a timer, by what the link has taken, or by a handler
 		return nil
 	}
 	if err := w.expired(n); err != nil {
@@ -143,10 +150,27 @@ func (n *NIC) wait(w *waiter, g *gate) error {
 	return nil
 }
 
+// callOut runs the calls that are due in the midst of a wait. The handlers may
+// wait themselves, so somebody else may lead meanwhile.
+func (n *NIC) callOut(w *waiter) {
+	l := &n.lead
+	if w.leading {
+		w.leading, l.taken, n.fresh = false, false, false
+		if len(l.followers) > 0 {
+			l.followers[0].wake()
+		}
+	}
+	n.runCalls()
+	n.now = n.link.Now()
+}
+
 // expired returns an error when the wait has to end.
 func (w *waiter) expired(n *NIC) error {
-	if err := w.ctx.Err(); err != nil && !n.info.Virtual {
+	if err := n.ended(w.ctx); err != nil {
 		return fmt.Errorf("vipl: wait: %w: %w", ErrTimeout, err)
+	}
+	if w.byContext && n.now >= w.deadline {
+		return fmt.Errorf("vipl: wait: %w: %w", ErrTimeout, context.DeadlineExceeded)
 	}
 	if w.deadline != 0 && n.now >= w.deadline {
 		return fmt.Errorf("vipl: wait: %w after %v", ErrTimeout, time.Duration(n.now-w.started).Round(time.Millisecond))
@@ -177,6 +201,7 @@ func (n *NIC) sleep(w *waiter, g *gate) {
 	err := n.link.Wait(until)
 	n.mu.Lock()
 	l.sleeping, l.sleepGate = false, nil
+	n.bulk.wake()
 	if err != nil {
 		n.linkError(err)
 	}
@@ -196,7 +221,7 @@ func (w *waiter) cancellable(n *NIC) bool { return w.ctx.Done() != nil && !n.inf
 // wakeAll makes every waiter look again.
 func (n *NIC) wakeAll() {
 	n.mu.Lock()
-	defer n.mu.Unlock()
+	defer n.unlock()
 	n.lead.openAll(n)
 }
 

@@ -111,6 +111,7 @@ func (c *demoCall) heat(ctx context.Context, out, errOut io.Writer) error {
 		return err
 	}
 	defer l.Close()
+	defer passQuit(l)()
 	self, err := os.Executable()
 	if err != nil {
 		return fmt.Errorf("demo: finding this program's file: %w", err)

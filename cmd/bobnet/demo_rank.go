@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/bobnet-go/bobnet/examples/heat/heat"
+	"github.com/bobnet-go/bobnet/metrics"
 	"github.com/bobnet-go/bobnet/mplite"
 	"github.com/spf13/cobra"
 )
@@ -90,6 +91,9 @@ func demoRank(ctx context.Context, cfg heat.Config, picture, out string) (err er
 	if err != nil {
 		return err
 	}
+	collector := metrics.NewCollector(nil)
+	collector.WatchRank(comm)
+	defer collector.DumpOnQuit(os.Stderr)()
 	enc := json.NewEncoder(os.Stdout)
 	if comm.Rank() == 0 {
 		if cfg.Initial, err = readPlate(picture); err != nil {

@@ -12,6 +12,7 @@ import (
 	"github.com/bobnet-go/bobnet/ethertype"
 	"github.com/bobnet-go/bobnet/internal/lab"
 	"github.com/bobnet-go/bobnet/transport/iface"
+	"github.com/bobnet-go/bobnet/vipl"
 	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
 )
@@ -22,13 +23,17 @@ func newInfoCmd() *cobra.Command {
 		Use:   "info",
 		Short: "Show what Bobnet finds on this machine and which interface it would use",
 		Long: `Show the machine, the rights of this process, and the Ethernet interfaces of its
-network namespace, with the one that Bobnet would use and why.`,
+network namespace, with the one that Bobnet would use and why. Then open a NIC
+there and show what it has picked: driver, ports, ways and why.`,
 		Args: usage(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := printSystem(cmd.OutOrStdout()); err != nil {
 				return err
 			}
-			return printInterfaces(cmd.OutOrStdout(), want)
+			if err := printInterfaces(cmd.OutOrStdout(), want); err != nil {
+				return err
+			}
+			return printNIC(cmd.OutOrStdout(), want)
 		},
 	}
 	cmd.Flags().StringVar(&want, "iface", os.Getenv(lab.EnvInterface),
@@ -47,6 +52,7 @@ func printSystem(w io.Writer) error {
 		{"raw sockets", rawSockets()},
 		{"labs", labs()},
 		{"locked memory", memlock()},
+		{"faults", faults()},
 	} {
 		// A second line of advice continues in the second column.
 		fmt.Fprintf(table, "%s\t%s\n", row[0], strings.ReplaceAll(row[1], "\n", "\n\t"))
@@ -95,6 +101,18 @@ func memlock() string {
 		return "no limit"
 	}
 	return fmt.Sprintf("%d KiB without CAP_IPC_LOCK (more can be registered, unlocked); to raise it: ulimit -l", limit.Cur>>10)
+}
+
+// faults says what goes wrong with frames on purpose.
+func faults() string {
+	opts, err := vipl.FaultsWanted()
+	switch {
+	case err != nil:
+		return err.Error()
+	case opts.Active():
+		return fmt.Sprintf("%v: set by %s", opts, vipl.EnvFault)
+	}
+	return "none"
 }
 
 // printInterfaces prints the interfaces and the choice between them.

@@ -5,6 +5,7 @@ import (
 	"os"
 
 	"github.com/bobnet-go/bobnet/internal/lab"
+	"github.com/bobnet-go/bobnet/transport/fault"
 	"github.com/spf13/cobra"
 )
 
@@ -13,6 +14,7 @@ func newLabCmd() *cobra.Command {
 		cfg      lab.Config
 		topology string
 		metrics  string
+		faults   fault.Options
 	)
 	cmd := &cobra.Command{
 		Use:   "lab [flags] -- CMD [ARGS...]",
@@ -24,9 +26,16 @@ or in an unprivileged user namespace where the system allows that.
 A rank finds its segment on the interface bob0 (IPv4 address 10.88.0.(rank+1))
 and in its environment BOBNET_RANK, BOBNET_SIZE, BOBNET_JOB and BOBNET_IFACE,
 and BOBNET_METRICS, the address to serve its metrics on, with --metrics.
-Standard input goes to rank 0. The first rank to fail ends the others.`,
-		Example: "  bobnet lab -n 4 -- ip -brief address\n  bobnet lab -n 2 --mtu 9000 -- ./pingpong",
-		Args:    usage(cobra.MinimumNArgs(1)),
+Standard input goes to rank 0. The first rank to fail ends the others. SIGQUIT
+(Ctrl-\) goes to all: a Bobnet program prints what it waits for, and goes on.
+
+With --loss, --dup, --reorder, --corrupt, --delay and --jitter every Bobnet
+program in the lab treats the frames that it sends so, each direction for
+itself. BOBNET_FAULT in its environment says so; what is printed at the start
+names the seed.`,
+		Example: "  bobnet lab -n 4 -- ip -brief address\n  bobnet lab -n 2 --mtu 9000 -- ./pingpong\n" +
+			"  bobnet lab --loss 2% --reorder 1% --delay 100us -- ./pingpong",
+		Args: usage(cobra.MinimumNArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) (err error) {
 			if cfg.Topology, err = lab.ParseTopology(topology); err != nil {
 				return usageError{err}
@@ -34,7 +43,10 @@ Standard input goes to rank 0. The first rank to fail ends the others.`,
 			if err := cfg.Validate(); err != nil {
 				return usageError{err}
 			}
-			return runLab(cmd.Context(), cfg, metrics, args)
+			if err := checkFaults(cmd, &faults); err != nil {
+				return usageError{err}
+			}
+			return runLab(cmd.Context(), cfg, faults, metrics, args)
 		},
 	}
 	flags := cmd.Flags()
@@ -43,11 +55,12 @@ Standard input goes to rank 0. The first rank to fail ends the others.`,
 	flags.IntVar(&cfg.MTU, "mtu", 0, "MTU of every bob0 in bytes; 0 is the largest, 65535")
 	flags.StringVar(&topology, "topology", "auto", "how ranks are joined: pair, bridge, or auto: a pair if they are two")
 	flags.StringVar(&metrics, "metrics", "", "serve the ranks' metrics on this `address`: /rank/0/metrics, ..., and /targets for Prometheus")
+	faultFlags(cmd, &faults)
 	return cmd
 }
 
 // runLab makes the lab, runs the command in it and removes the lab.
-func runLab(ctx context.Context, cfg lab.Config, metrics string, args []string) error {
+func runLab(ctx context.Context, cfg lab.Config, faults fault.Options, metrics string, args []string) error {
 	if err := lab.ReexecIfNeeded(); err != nil {
 		return err
 	}
@@ -56,7 +69,8 @@ func runLab(ctx context.Context, cfg lab.Config, metrics string, args []string) 
 		return err
 	}
 	defer l.Close()
-	opts := lab.RunOptions{Stdin: os.Stdin, Prefix: true}
+	defer passQuit(l)()
+	opts := lab.RunOptions{Env: faultEnv(faults, os.Stderr), Stdin: os.Stdin, Prefix: true}
 	if metrics != "" {
 		env, server, err := serveMetrics(l, metrics)
 		if err != nil {

@@ -27,6 +27,7 @@ var verbs = []func() *cobra.Command{
 	newDemoCmd,
 	newLabCmd,
 	newInfoCmd,
+	newDoctorCmd,
 	newPerfCmd,
 	newPingCmd,
 }

@@ -24,7 +24,12 @@ and UDP over one link, in turns, so that their ratios hold on a noisy machine.
   --listen   waits for clients on this machine's segment
   --to ADDR  measures against a --listen: its address, or the name it printed
 
-Latency is half a round trip, in microseconds. The cache-line time ("line ns")
+With --link shm both ends are processes of one namespace, joined by shared
+memory; the stacks "line" and "handoff" then show what a bare cache line takes
+between the two, and messages copied once.
+
+Latency is half a round trip, in microseconds; the tests read and write are of
+RDMA, which only vipl has, and a read's time is the whole of it. The cache-line time ("line ns")
 tells whether the machine's two cores were near or far from each other; what is
 compared was measured in the same state. With --json each measurement is one
 line; fields that do not apply are 0.`
@@ -32,6 +37,7 @@ line; fields that do not apply are 0.`
 const perfExample = `  bobnet perf --local
   bobnet perf --local --json --stacks raw,vipl,tcp --tests latency --wait spin
   bobnet perf --local --mtu 1500,9000,65535 --tests bandwidth --sizes 65536,1048576
+  bobnet perf --local --link shm --stacks line,handoff,vipl --wait spin
   bobnet perf --listen             # on one machine, and on the other:
   bobnet perf --to perf/HOSTNAME --stacks vipl,mplite`
 
@@ -46,6 +52,7 @@ type perfCall struct {
 	ip       string
 	json     bool
 	metrics  string
+	pcap     string
 }
 
 func newPerfCmd() *cobra.Command {
@@ -92,11 +99,12 @@ func (c *perfCall) addFlags(cmd *cobra.Command) {
 	}
 	list(&c.plan.Stacks, "stacks", perf.Stacks(), "what to measure")
 	list(&c.plan.Tests, "tests", perf.Tests, "which tests")
-	f.IntSliceVar(&c.plan.Sizes, "sizes", nil, "message sizes in `bytes`, for every test (default 64 for latency and rate, 1048576 for bandwidth)")
+	f.IntSliceVar(&c.plan.Sizes, "sizes", nil, "message sizes in `bytes`, for every test (default 64 for latency, rate and read, 1048576 for bandwidth and write)")
 	f.IntSliceVar(&c.plan.MTUs, "mtu", nil, "MTUs of the links that --local makes (default 1500)")
 	list(&c.plan.Levels, "reliability", perf.Levels, "reliability levels of vipl")
 	list(&c.plan.Waits, "wait", perf.Waits, "how raw, vipl and mplite wait")
 	f.StringSliceVar(&c.plan.Links, "link", nil, "drivers of raw, vipl and mplite: "+strings.Join(perf.Links, ",")+" (default ring)")
+	f.StringSliceVar(&c.plan.XDP, "xdp", nil, "whether the ring driver sends through AF_XDP: some of "+strings.Join(perf.XDPs, ",")+" (default auto: what it measures to be faster)")
 	f.IntVar(&c.plan.Count, "count", 0, "messages in each measurement (default as many as fit its samples' time)")
 	f.IntVar(&c.plan.Rounds, "rounds", perf.DefaultRounds, "samples of each measurement")
 	f.DurationVar(&c.plan.Sample, "sample", perf.DefaultSample, "length of a sample")
@@ -104,6 +112,7 @@ func (c *perfCall) addFlags(cmd *cobra.Command) {
 	f.StringVar(&c.iface, "iface", os.Getenv(lab.EnvInterface), "`name` or MAC of the interface of --listen and --to; by default $"+lab.EnvInterface+", or the only one that is up")
 	f.StringVar(&c.ip, "ip", "", "IP `address` of that interface, to measure tcp and udp as well")
 	f.StringVar(&c.metrics, "metrics", "", "`address` where to serve Prometheus metrics while measuring; with --local both halves', as lab --metrics does")
+	f.StringVar(&c.pcap, "pcap", "", "write the frames measured to `FILE` for Wireshark, --local's server's to FILE-server; takes time")
 	f.StringVar(&c.profiles.CPU, "cpuprofile", "", "write a CPU profile of --local's client to `FILE`, of its server to FILE-server")
 	f.StringVar(&c.profiles.Memory, "memprofile", "", "the same for a profile of allocations")
 }
@@ -123,7 +132,7 @@ func (c *perfCall) check(cmd *cobra.Command) error {
 	if c.local {
 		without = []string{"iface", "ip"}
 	} else if c.listen {
-		without = append(without, "stacks", "tests", "sizes", "reliability", "wait", "link", "count", "rounds", "sample", "json")
+		without = append(without, "stacks", "tests", "sizes", "reliability", "wait", "link", "xdp", "count", "rounds", "sample", "json")
 	}
 	for _, name := range without {
 		if cmd.Flags().Changed(name) {
@@ -146,7 +155,7 @@ func (c *perfCall) mode() string {
 	return "--to"
 }
 
-func (c *perfCall) run(ctx context.Context, out, errOut io.Writer) error {
+func (c *perfCall) run(ctx context.Context, out, errOut io.Writer) (err error) {
 	if c.local {
 		return c.runLocal(ctx, out, errOut)
 	}
@@ -159,7 +168,12 @@ func (c *perfCall) run(ctx context.Context, out, errOut io.Writer) error {
 		return err
 	}
 	defer done()
-	at := perf.Station{Interface: c.iface, IP: ip, Watch: watch}
+	file, wrap, err := capture(c.pcap)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, file.Close()) }()
+	at := perf.Station{Interface: c.iface, IP: ip, Watch: watch, Wrap: wrap}
 	if c.listen {
 		return perf.Listen(ctx, at, func(addr ethertype.Addr, name string) {
 			fmt.Fprintf(out, "listening at %v; on another machine of the segment: bobnet perf --to %s\n", addr, name)
@@ -180,12 +194,20 @@ func (c *perfCall) runLocal(ctx context.Context, out, errOut io.Writer) error {
 		return err
 	}
 	show := newProgress(errOut)
-	cfg := perf.LocalConfig{Half: half, Profiles: c.profiles, Progress: show.sample}
-	if c.metrics != "" {
-		cfg.Lab = func(l *lab.Lab) ([]string, func(), error) {
-			env, server, err := serveMetrics(l, c.metrics)
-			return []string{env}, func() { server.Close() }, err
+	cfg := perf.LocalConfig{Half: half, Profiles: c.profiles, Pcap: c.pcap, Progress: show.sample}
+	cfg.Lab = func(l *lab.Lab) (env []string, done func(), err error) {
+		if c.metrics == "" {
+			return nil, passQuit(l), nil
 		}
+		address, server, err := serveMetrics(l, c.metrics)
+		if err != nil {
+			return nil, nil, err
+		}
+		quit := passQuit(l)
+		return []string{address}, func() {
+			server.Close()
+			quit()
+		}, nil
 	}
 	records, err := perf.Local(ctx, c.plan, cfg)
 	show.end()

@@ -64,7 +64,7 @@ func TestHeatScreen(t *testing.T) {
 }
 
 func TestWatchFor(t *testing.T) {
-	if watch, done, err := watchFor(""); watch != nil || err != nil {
+	if watch, done, err := watchFor(""); watch == nil || err != nil { // for SIGQUIT
 		t.Errorf("no address: %v", err)
 	} else {
 		done()

@@ -1,22 +1,30 @@
 package main
 
 import (
+	"os"
+
 	"github.com/bobnet-go/bobnet/internal/perf"
 	"github.com/bobnet-go/bobnet/metrics"
 	"github.com/bobnet-go/bobnet/mplite"
 	"github.com/bobnet-go/bobnet/vipl"
 )
 
-// watchFor serves the metrics of what perf opens at addr, until done is
-// called; "" serves none. NICs come and go with the samples.
+// watchFor dumps what perf opens on SIGQUIT, and serves its metrics at addr if
+// that is not empty, until done is called. NICs come and go with the samples.
 func watchFor(addr string) (watch perf.Watcher, done func(), err error) {
-	if addr == "" {
-		return nil, func() {}, nil
-	}
 	collector := metrics.NewCollector(nil)
-	server, err := metrics.Serve(addr, collector)
-	if err != nil {
-		return nil, nil, err
+	done = collector.DumpOnQuit(os.Stderr)
+	if addr != "" {
+		server, err := metrics.Serve(addr, collector)
+		if err != nil {
+			done()
+			return nil, nil, err
+		}
+		stop := done
+		done = func() {
+			server.Close()
+			stop()
+		}
 	}
 	watch = func(nic *vipl.NIC, comm *mplite.Comm) func() {
 		if nic != nil {
@@ -24,5 +32,5 @@ func watchFor(addr string) (watch perf.Watcher, done func(), err error) {
 		}
 		return collector.WatchComm(comm)
 	}
-	return watch, func() { server.Close() }, nil
+	return watch, done, nil
 }

@@ -36,6 +36,7 @@ type pingCall struct {
 	iface    string
 	listen   bool
 	name     string
+	pcap     string
 }
 
 func newPingCmd() *cobra.Command {
@@ -51,11 +52,16 @@ func newPingCmd() *cobra.Command {
 			}
 			return cobra.ExactArgs(1)(cmd, args)
 		}),
-		RunE: func(cmd *cobra.Command, args []string) error {
+		RunE: func(cmd *cobra.Command, args []string) (err error) {
 			if call.count < 0 || call.interval < 0 || call.timeout <= 0 || call.size < 0 {
 				return usageError{errors.New("ping: -c, -i and -s cannot be negative, and -W must be more than 0")}
 			}
-			nic, err := vipl.Open(&vipl.Config{Interface: call.iface})
+			file, wrap, err := capture(call.pcap)
+			if err != nil {
+				return err
+			}
+			defer func() { err = errors.Join(err, file.Close()) }()
+			nic, err := vipl.Open(&vipl.Config{Interface: call.iface, Wrap: wrap})
 			if err != nil {
 				return err
 			}
@@ -74,6 +80,7 @@ func newPingCmd() *cobra.Command {
 	f.StringVarP(&call.iface, "iface", "I", os.Getenv(lab.EnvInterface),
 		"`name` or MAC of the interface to use; by default $"+lab.EnvInterface+", or the only one that is up")
 	f.BoolVar(&call.listen, "listen", false, "answer instead of asking")
+	f.StringVar(&call.pcap, "pcap", "", "write the frames to `FILE`, which Wireshark opens")
 	f.StringVar(&call.name, "name", "", "the name under which --listen can be found (default ping/ and the host's name)")
 	return cmd
 }

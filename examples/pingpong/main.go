@@ -57,9 +57,10 @@ func run(ctx context.Context, rank string) error {
 		return err
 	}
 	defer nic.Close()
+	collector := metrics.NewCollector(nil)
+	collector.WatchNIC(nic)
+	defer collector.DumpOnQuit(os.Stderr)()
 	if *addr != "" {
-		collector := metrics.NewCollector(nil)
-		collector.WatchNIC(nic)
 		server, err := metrics.Serve(*addr, collector)
 		if err != nil {
 			return err

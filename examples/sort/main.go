@@ -53,12 +53,10 @@ func run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	collector := metrics.NewCollector(nil)
+	collector.WatchRank(comm)
+	defer collector.DumpOnQuit(os.Stderr)()
 	if *addr != "" {
-		collector := metrics.NewCollector(nil)
-		collector.WatchComm(comm)
-		if nic := comm.NIC(); nic != nil {
-			collector.WatchNIC(nic)
-		}
 		server, err := metrics.Serve(*addr, collector)
 		if err != nil {
 			return err

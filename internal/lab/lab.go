@@ -130,6 +130,9 @@ type Lab struct {
 	mu     sync.RWMutex // Close against everything that uses the handles
 	closed bool
 	procs  sync.WaitGroup
+
+	liveMu sync.Mutex
+	live   map[*Proc]bool // that have been started and not reaped
 }
 
 // New makes a lab. ctx bounds the making, not the life of the lab: that ends
@@ -142,7 +145,7 @@ func New(ctx context.Context, cfg Config) (*Lab, error) {
 	if !privileged() {
 		return nil, forbidden("this process lacks CAP_SYS_ADMIN or CAP_NET_ADMIN")
 	}
-	l := &Lab{cfg: cfg, job: newJob(), hub: netns.None()}
+	l := &Lab{cfg: cfg, job: newJob(), hub: netns.None(), live: map[*Proc]bool{}}
 	var err error
 	if l.keeper, err = startKeeper(); err == nil {
 		err = l.build(ctx)

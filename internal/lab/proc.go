@@ -79,11 +79,34 @@ func (l *Lab) start(rank int, cmd *exec.Cmd, job string) (*Proc, error) {
 	}
 	p := &Proc{rank: rank, cmd: cmd, done: make(chan struct{})}
 	l.procs.Add(1)
+	l.note(p, true)
 	go func() {
 		defer l.procs.Done()
 		p.reap()
+		l.note(p, false)
 	}()
 	return p, nil
+}
+
+func (l *Lab) note(p *Proc, alive bool) {
+	l.liveMu.Lock()
+	defer l.liveMu.Unlock()
+	if alive {
+		l.live[p] = true
+	} else {
+		delete(l.live, p)
+	}
+}
+
+// Signal sends sig to every rank that runs, as Proc.Signal does.
+func (l *Lab) Signal(sig syscall.Signal) error {
+	l.liveMu.Lock()
+	defer l.liveMu.Unlock()
+	var all []error
+	for p := range l.live {
+		all = append(all, p.Signal(sig))
+	}
+	return errors.Join(all...)
 }
 
 // reap waits for the process, and kills what it leaves in its process group

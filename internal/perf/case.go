@@ -10,7 +10,16 @@ const (
 	Latency   = "latency"   // one message there, one back
 	Bandwidth = "bandwidth" // messages one way, several outstanding
 	Rate      = "rate"      // the same with many small messages posted
+	Read      = "read"      // RDMA reads, one after another: the time from asking to having
+	Write     = "write"     // RDMA writes, several outstanding
 )
+
+// oneSided reports whether only VIs have a test.
+func oneSided(test string) bool { return test == Read || test == Write }
+
+// timed reports whether a test measures the time of each message, and not how
+// many there are in a time.
+func timed(test string) bool { return test == Latency || test == Read }
 
 // How a half waits.
 const (
@@ -25,6 +34,7 @@ type Case struct {
 	Reliability string `json:"reliability"` // "" where the stack has no levels
 	Wait        string `json:"wait"`
 	Link        string `json:"link"` // "" for stacks of the kernel
+	XDP         string `json:"xdp"`  // how "ring" sends, if not "auto": "on" or "off"
 	MTU         int    `json:"mtu"`
 	Size        int    `json:"size"` // payload bytes of a message
 }
@@ -36,6 +46,9 @@ func (c Case) String() string {
 		if s != "" {
 			parts = append(parts, s)
 		}
+	}
+	if c.XDP != "" {
+		parts = append(parts, "xdp "+c.XDP)
 	}
 	return fmt.Sprintf("%s, MTU %d", strings.Join(parts, ", "), c.MTU)
 }

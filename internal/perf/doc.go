@@ -26,6 +26,8 @@
 //
 // # Stacks
 //
+//	line    a bare cache line between the halves, link shm only
+//	handoff messages copied once, into memory of both halves, link shm only
 //	raw     frames on the bare link: one header, no protocol but a window
 //	vipl    virtual interfaces, at each reliability level
 //	mplite  ranks on top of vipl

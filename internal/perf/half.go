@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/bobnet-go/bobnet/mplite"
+	"github.com/bobnet-go/bobnet/transport"
 	"github.com/bobnet-go/bobnet/vipl"
 )
 
@@ -26,6 +27,9 @@ type Half struct {
 	// Watch, if not nil, is told of every NIC and, after it, of the
 	// communicator on it, and returns what is called before they close.
 	Watch Watcher
+	// Wrap, if not nil, replaces every link that is measured by what it
+	// returns.
+	Wrap func(transport.Link) transport.Link
 
 	server bool
 	ctl    *control
@@ -165,7 +169,7 @@ func (h *Half) serveRun(ctx context.Context, conn Conn, m message) error {
 	defer cancel()
 	err := conn.Echo(ctx, m.Warm)
 	if err == nil {
-		if m.Case.Test == Latency {
+		if timed(m.Case.Test) {
 			err = conn.Echo(ctx, m.Count)
 		} else {
 			err = conn.Sink(ctx, m.Count)

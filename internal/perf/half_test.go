@@ -125,11 +125,12 @@ func TestMeasure(t *testing.T) {
 	if err != nil || serverErr != nil {
 		t.Fatal(err, serverErr)
 	}
-	if len(records) != len(Tests) {
+	tests := slices.DeleteFunc(slices.Clone(Tests), oneSided)
+	if len(records) != len(tests) {
 		t.Fatalf("%d records, want one of each test: %+v", len(records), records)
 	}
 	for i, r := range records {
-		if r.Test != Tests[i] || r.Count < 3*minMessages {
+		if r.Test != tests[i] || r.Count < 3*minMessages {
 			t.Errorf("record %d is of %s with %d messages", i, r.Test, r.Count)
 		}
 		samples := r.Retransmits / 2 // each half counts one a sample

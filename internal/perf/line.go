@@ -101,6 +101,16 @@ func spinUntil(word *atomic.Uint64, want uint64, deadline time.Time) bool {
 	return true
 }
 
+// spinPast waits for word to become more than least.
+func spinPast(word *atomic.Uint64, least uint64, deadline time.Time) bool {
+	for spins := 1; word.Load() <= least; spins++ {
+		if spins%(1<<16) == 0 && time.Now().After(deadline) {
+			return false
+		}
+	}
+	return true
+}
+
 // median returns the median of v, which it sorts, or 0 when v is empty.
 func median(v []float64) float64 {
 	if len(v) == 0 {

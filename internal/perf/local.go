@@ -13,6 +13,8 @@ import (
 	"os/exec"
 
 	"github.com/bobnet-go/bobnet/internal/lab"
+	"github.com/bobnet-go/bobnet/transport"
+	"github.com/bobnet-go/bobnet/transport/pcap"
 	"golang.org/x/sys/unix"
 )
 
@@ -22,6 +24,9 @@ type LocalConfig struct {
 	Half []string
 	// Profiles makes the halves write pprof files.
 	Profiles Profiles
+	// Pcap, if not empty, names a pcapng file for the client's frames; the
+	// server's go to one with "-server" behind the name.
+	Pcap string
 	// Lab, if not nil, is called with each lab before the halves start. It
 	// returns what to add to their environment, and what to do at the end.
 	Lab      func(*lab.Lab) (env []string, done func(), err error)
@@ -36,6 +41,7 @@ type halfConfig struct {
 	Plan     Plan
 	Cases    []Case
 	Profiles Profiles
+	Pcap     string
 }
 
 // event is what the client half writes as it goes along.
@@ -53,7 +59,8 @@ const (
 )
 
 // Local measures plan on a pair of network namespaces of its own for each MTU,
-// joined by veth, with one process in each. Records come in the order of
+// joined by veth, with one process in each; for the link shm with both in one.
+// Records come in the order of
 // Plan.Cases. An error comes with the records of what could be measured.
 func Local(ctx context.Context, plan Plan, cfg LocalConfig) ([]Record, error) {
 	if err := plan.Validate(); err != nil {
@@ -63,17 +70,19 @@ func Local(ctx context.Context, plan Plan, cfg LocalConfig) ([]Record, error) {
 	var records []Record
 	var failures []error
 	base, total := 0, 0
-	for _, mtu := range plan.MTUs {
-		total += len(plan.Cases(mtu)) * plan.Rounds
+	runs := plan.runs()
+	for _, r := range runs {
+		total += len(r.Cases(r.MTUs[0])) * plan.Rounds
 	}
-	for _, mtu := range plan.MTUs {
-		p := &pair{cfg: cfg, cases: plan.Cases(mtu)}
+	for _, r := range runs {
+		mtu := r.MTUs[0]
+		p := &pair{cfg: cfg, cases: r.Cases(mtu), together: r.together()}
 		p.cfg.Progress = func(done, _ int, last Case) {
 			if cfg.Progress != nil {
 				cfg.Progress(base+done, total, last)
 			}
 		}
-		err := p.measure(ctx, mtu, plan)
+		err := p.measure(ctx, mtu, r)
 		records = append(records, p.records...)
 		if ctx.Err() != nil {
 			return records, context.Cause(ctx)
@@ -91,7 +100,9 @@ type pair struct {
 	cfg     LocalConfig
 	cases   []Case
 	records []Record
-	parents [2]*net.UnixConn // to the client and the server
+
+	together bool             // in one namespace
+	parents  [2]*net.UnixConn // to the client and the server
 }
 
 func (p *pair) measure(ctx context.Context, mtu int, plan Plan) error {
@@ -121,7 +132,7 @@ func (p *pair) measure(ctx context.Context, mtu int, plan Plan) error {
 	defer stop()
 	for i, conn := range p.parents {
 		defer conn.Close()
-		hc := halfConfig{Server: i == 1, IP: l.Addr(i), Plan: plan, Cases: p.cases, Profiles: p.cfg.Profiles}
+		hc := halfConfig{Server: i == 1, IP: l.Addr(p.rank(i)), Plan: plan, Cases: p.cases, Profiles: p.cfg.Profiles, Pcap: p.cfg.Pcap}
 		if err := json.NewEncoder(conn).Encode(hc); err != nil {
 			return fmt.Errorf("perf: starting half %d: %w", i, err)
 		}
@@ -135,7 +146,16 @@ func (p *pair) measure(ctx context.Context, mtu int, plan Plan) error {
 	return failure
 }
 
-// start starts the client as rank 0 and the server as rank 1.
+// rank returns the namespace of a half: the client's is 0, the server's 1, or
+// the client's too.
+func (p *pair) rank(half int) int {
+	if p.together {
+		return 0
+	}
+	return half
+}
+
+// start starts the client and the server.
 func (p *pair) start(l *lab.Lab, env []string) ([]*lab.Proc, error) {
 	control, err := socketpair()
 	if err != nil {
@@ -159,7 +179,7 @@ func (p *pair) start(l *lab.Lab, env []string) ([]*lab.Proc, error) {
 		cmd.Env = append(os.Environ(), env...)
 		cmd.Stderr = os.Stderr
 		cmd.ExtraFiles = []*os.File{control[i], parent[1]}
-		proc, err := l.Start(i, cmd)
+		proc, err := l.Start(p.rank(i), cmd)
 		parent[1].Close()
 		if err != nil {
 			return nil, err
@@ -192,7 +212,7 @@ func (p *pair) listen() error {
 }
 
 // RunHalf is the life of a process that Local has started. watch may be nil.
-func RunHalf(ctx context.Context, watch Watcher) error {
+func RunHalf(ctx context.Context, watch Watcher) (err error) {
 	ctl, err := fileConn(os.NewFile(fdControl, "control"))
 	if err != nil {
 		return fmt.Errorf("perf: this command is for `bobnet perf` itself to start: %w", err)
@@ -209,6 +229,17 @@ func RunHalf(ctx context.Context, watch Watcher) error {
 	}
 	h := NewHalf(lab.Interface, cfg.IP, ctl)
 	h.Watch = watch
+	if cfg.Pcap != "" {
+		if cfg.Server {
+			cfg.Pcap += "-server"
+		}
+		file, err := pcap.Create(cfg.Pcap)
+		if err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, file.Close()) }()
+		h.Wrap = func(l transport.Link) transport.Link { return file.Wrap(l) }
+	}
 	return cfg.Profiles.during(cfg.Server, func() error {
 		if cfg.Server {
 			return h.Serve(ctx)

@@ -52,12 +52,12 @@ func local(t *testing.T, plan Plan, profiles Profiles) ([]Record, error) {
 	})
 }
 
-// TestLocal measures every stack in every way, briefly, and the other link and
+// TestLocal measures every stack in every way, briefly, and the other links and
 // large frames a little.
 func TestLocal(t *testing.T) {
 	briefly := Plan{Rounds: 1, Sample: time.Millisecond}
 	all, other, latency := briefly, briefly, briefly
-	other.MTUs, other.Links = []int{9000, 65535}, []string{"packet"}
+	other.MTUs, other.Links = []int{9000, 65535}, []string{"packet", "udp"}
 	other.Tests, other.Waits, other.Levels = []string{Bandwidth}, []string{Spin}, []string{"reception"}
 	latency.Tests = []string{Latency}
 	if testing.Short() {
@@ -66,6 +66,10 @@ func TestLocal(t *testing.T) {
 	}
 	checkLocal(t, all)
 	checkLocal(t, other)
+	shm := briefly
+	shm.Links = []string{linkShm}
+	shm.Tests, shm.Waits, shm.Levels = []string{Latency, Bandwidth}, []string{Spin}, []string{"reception"}
+	checkLocal(t, shm)
 }
 
 func checkLocal(t *testing.T, plan Plan) {
@@ -75,8 +79,8 @@ func checkLocal(t *testing.T, plan Plan) {
 		t.Error(err)
 	}
 	var want []Case
-	for _, mtu := range plan.withDefaults().MTUs {
-		want = append(want, plan.Cases(mtu)...)
+	for _, r := range plan.withDefaults().runs() {
+		want = append(want, r.Cases(r.MTUs[0])...)
 	}
 	if len(want) < 8 {
 		t.Fatalf("only %d cases", len(want))

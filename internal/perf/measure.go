@@ -202,7 +202,7 @@ func (c *coordinator) calibrate(ctx context.Context, conn Conn, m *measurement) 
 // run warms the connection up and passes n messages over it.
 func (c *coordinator) run(ctx context.Context, conn Conn, m *measurement, n int) (s sample, err error) {
 	warm := 2
-	if m.Test == Latency {
+	if timed(m.Test) {
 		warm = min(n/8+1, 256)
 	}
 	if need := max(n, warm); len(c.rtt) < need {
@@ -213,7 +213,7 @@ func (c *coordinator) run(ctx context.Context, conn Conn, m *measurement, n int)
 	}
 	err = conn.PingPong(ctx, c.rtt[:warm])
 	start := time.Now()
-	if err == nil && m.Test == Latency {
+	if err == nil && timed(m.Test) {
 		s.count, err = n, conn.PingPong(ctx, c.rtt[:n])
 	} else if err == nil {
 		s.count, err = conn.Stream(ctx, n)
@@ -226,7 +226,7 @@ func (c *coordinator) run(ctx context.Context, conn Conn, m *measurement, n int)
 	s.Counters = conn.Counters()
 	s.add(counters)
 	s.perSecond = float64(s.count) / took.Seconds()
-	if m.Test == Latency {
+	if timed(m.Test) {
 		s.rtt, err = histogram(c.rtt[:n])
 	}
 	m.learn(float64(took)/float64(n), s.rtt)

@@ -10,11 +10,15 @@ import (
 
 // What a plan may name, in the order of the output.
 var (
-	Tests  = []string{Latency, Bandwidth, Rate}
+	Tests  = []string{Latency, Bandwidth, Rate, Read, Write}
 	Levels = []string{"delivery", "reception", "unreliable"}
 	Waits  = []string{Spin, Block}
-	Links  = []string{"ring", "packet"}
+	Links  = []string{"ring", "packet", "udp", linkShm}
 )
+
+// linkShm joins processes of one host: Local runs both halves in one namespace
+// for it, and its frames are as long as can be whatever the MTU.
+const linkShm = "shm"
 
 // The defaults of Plan's numbers.
 const (
@@ -24,7 +28,7 @@ const (
 )
 
 // Sizes that a test uses when the plan names none, in bytes.
-var defaultSizes = map[string][]int{Latency: {64}, Bandwidth: {1 << 20}, Rate: {64}}
+var defaultSizes = map[string][]int{Latency: {64}, Bandwidth: {1 << 20}, Rate: {64}, Read: {64}, Write: {1 << 20}}
 
 // MaxSize is the largest message that is measured, in bytes.
 const MaxSize = 64 << 20
@@ -32,9 +36,9 @@ const MaxSize = 64 << 20
 // Plan says what to measure. Empty fields mean the defaults that
 // `bobnet perf` documents. It may be read by several goroutines.
 type Plan struct {
-	Stacks, Tests, Levels, Waits, Links []string
+	Stacks, Tests, Levels, Waits, Links, XDP []string
 
-	Sizes  []int         // bytes; nil: 64 for latency and rate, 1 MiB for bandwidth
+	Sizes  []int         // bytes; nil: 64 for latency, rate and read, 1 MiB for bandwidth and write
 	MTUs   []int         // of the links that Local makes; nil: DefaultMTU
 	Count  int           // messages in a measurement; 0: as many as fit Sample
 	Rounds int           // samples of each case; 0: DefaultRounds
@@ -49,6 +53,7 @@ func (p Plan) withDefaults() Plan {
 	fill(&p.Levels, Levels)
 	fill(&p.Waits, Waits)
 	fill(&p.Links, Links[:1])
+	fill(&p.XDP, XDPs[:1])
 	fill(&p.MTUs, []int{DefaultMTU})
 	if p.Rounds == 0 {
 		p.Rounds = DefaultRounds
@@ -82,6 +87,7 @@ func (p Plan) Validate() error {
 		{"reliability", p.Levels, Levels},
 		{"wait", p.Waits, Waits},
 		{"link", p.Links, Links},
+		{"XDP", p.XDP, XDPs},
 	}
 	for _, c := range checks {
 		for _, name := range c.have {
@@ -110,6 +116,34 @@ func (p Plan) validateNumbers() error {
 	return nil
 }
 
+// runs divides a plan with defaults into what one pair of halves can measure:
+// one MTU each, and the link shm, whose MTU is its own, for itself. There the
+// stacks of the kernel use the loopback.
+func (p Plan) runs() []Plan {
+	var all []Plan
+	add := func(r Plan) {
+		if len(r.Cases(r.MTUs[0])) > 0 {
+			all = append(all, r)
+		}
+	}
+	wire := slices.DeleteFunc(slices.Clone(p.Links), func(link string) bool { return link == linkShm })
+	for _, mtu := range p.MTUs {
+		if r := p; len(wire) > 0 {
+			r.MTUs, r.Links = []int{mtu}, wire
+			add(r)
+		}
+	}
+	if len(wire) < len(p.Links) {
+		r := p
+		r.MTUs, r.Links = []int{ethertype.MaxMTU}, []string{linkShm}
+		add(r)
+	}
+	return all
+}
+
+// together reports whether both halves must be in one namespace.
+func (p Plan) together() bool { return slices.Equal(p.Links, []string{linkShm}) }
+
 // Cases returns the measurements that the plan asks for on a link of one MTU,
 // in the order of the output.
 func (p Plan) Cases(mtu int) []Case {
@@ -122,12 +156,12 @@ func (p Plan) Cases(mtu int) []Case {
 		}
 		for _, size := range sizes {
 			for _, s := range stacks {
-				if slices.Contains(p.Stacks, s.name) {
+				if slices.Contains(p.Stacks, s.name) && (s.name == "vipl" || !oneSided(test)) {
 					cases = append(cases, s.stack.Cases(&p, test, mtu, size)...)
 				}
 			}
 		}
 	}
 	sortCases(cases)
-	return cases
+	return p.withXDP(cases)
 }

@@ -2,6 +2,7 @@ package perf
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -56,8 +57,28 @@ func TestPlanLeavesOutWhatCannotBe(t *testing.T) {
 		t.Errorf("udp of 4 to 65508 bytes: %v, want those of 8 and 65507", got)
 	}
 	p = Plan{Stacks: []string{"vipl"}, Tests: []string{Latency}, Levels: []string{"reception"}, Waits: []string{Spin}, Links: Links}
-	if got := p.Cases(1500); len(got) != 2 || got[0].Link != "ring" || got[1].Link != "packet" || got[0].Reliability != "reception" {
-		t.Errorf("one level, one way to wait, two links: %v", got)
+	if got := p.Cases(1500); len(got) != len(Links) || got[0].Link != "ring" || got[1].Link != "packet" || got[0].Reliability != "reception" {
+		t.Errorf("one level, one way to wait, each link: %v", got)
+	}
+}
+
+// TestPlanRuns: shm is measured for itself, with the baselines of shared memory.
+func TestPlanRuns(t *testing.T) {
+	p := Plan{Stacks: []string{"line", "handoff", "raw"}, Tests: Tests, Waits: []string{Spin}, Links: []string{"ring", linkShm}, MTUs: []int{1500, 9000}}
+	var got []string
+	for _, r := range p.withDefaults().runs() {
+		for _, c := range r.Cases(r.MTUs[0]) {
+			got = append(got, fmt.Sprint(c.Stack, " ", c.Test, " ", c.Link, " ", c.MTU, " ", r.together()))
+		}
+	}
+	want := []string{
+		"raw latency ring 1500 false", "raw bandwidth ring 1500 false", "raw rate ring 1500 false",
+		"raw latency ring 9000 false", "raw bandwidth ring 9000 false", "raw rate ring 9000 false",
+		"line latency shm 65535 true", "raw latency shm 65535 true",
+		"handoff bandwidth shm 65535 true", "raw bandwidth shm 65535 true", "raw rate shm 65535 true",
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 	}
 }
 

@@ -8,6 +8,8 @@ import (
 	"github.com/bobnet-go/bobnet/transport"
 	"github.com/bobnet-go/bobnet/transport/packet"
 	"github.com/bobnet-go/bobnet/transport/ring"
+	"github.com/bobnet-go/bobnet/transport/shm"
+	"github.com/bobnet-go/bobnet/transport/udp"
 )
 
 // Raw frames carry what the link's filter looks at, and three fields of their
@@ -71,7 +73,7 @@ type rawConn struct {
 
 // Open is part of Stack.
 func (rawStack) Open(ctx context.Context, h *Half, c Case) (Conn, error) {
-	link, err := openLink(c.Link, h.Interface)
+	link, err := h.openLink(c)
 	if err != nil {
 		return nil, err
 	}
@@ -89,17 +91,38 @@ func (rawStack) Open(ctx context.Context, h *Half, c Case) (Conn, error) {
 	return newRawConn(link, peer, c), nil
 }
 
-func openLink(driver, iface string) (transport.Link, error) {
-	if driver == "packet" {
-		return packet.Open(&packet.Config{Interface: iface})
+// openLink opens the link of a case.
+func (h *Half) openLink(c Case) (transport.Link, error) {
+	link, err := openLink(c, h.Interface)
+	if err != nil || h.Wrap == nil {
+		return link, err
 	}
-	return ring.Open(&ring.Config{Interface: iface})
+	return h.Wrap(link), nil
+}
+
+func openLink(c Case, iface string) (transport.Link, error) {
+	switch c.Link {
+	case "packet":
+		return packet.Open(&packet.Config{Interface: iface})
+	case "udp":
+		return udp.Open(&udp.Config{Interface: iface})
+	case linkShm:
+		return shm.Open(&shm.Config{Interface: iface})
+	}
+	cfg, err := c.ringConfig(iface)
+	if err != nil {
+		return nil, err
+	}
+	return ring.Open(cfg)
 }
 
 func newRawConn(link transport.Link, peer ethertype.Addr, c Case) *rawConn {
 	info := link.Info()
 	r := &rawConn{link: link, spin: c.Wait == Spin, window: rawWindow, tx: newCursor(c.Size), rx: newCursor(c.Size)}
 	r.room = min(info.MTU-ethertype.BaseSize, ethertype.MaxSize)
+	if l, ok := link.(transport.Local); ok && c.Link == linkShm {
+		info.Slots = l.LocalSlots()
+	}
 	if info.Slots > 0 {
 		r.window = uint32(min(max(info.Slots/2, 1), rawWindow))
 	}

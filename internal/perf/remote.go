@@ -9,6 +9,7 @@ import (
 	"os"
 
 	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/transport"
 	"github.com/bobnet-go/bobnet/vipl"
 )
 
@@ -95,12 +96,13 @@ type Station struct {
 	Interface string     // name or MAC address; "" is the only one that can be used
 	IP        netip.Addr // its address; without one tcp and udp cannot be measured
 	Watch     Watcher    // may be nil
+	Wrap      func(transport.Link) transport.Link
 }
 
 // half returns the half that talks over rw.
 func (s *Station) half(nic *vipl.NIC, rw io.ReadWriter) *Half {
 	h := NewHalf(nic.Query().Name, s.IP, rw)
-	h.Watch = s.Watch
+	h.Watch, h.Wrap = s.Watch, s.Wrap
 	return h
 }
 

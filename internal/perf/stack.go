@@ -57,6 +57,8 @@ var stacks = []struct {
 	name  string
 	stack Stack
 }{
+	{"line", sharedStack{"line", Latency}},
+	{"handoff", sharedStack{"handoff", Bandwidth}},
 	{"raw", rawStack{}},
 	{"vipl", viplStack{}},
 	{"mplite", mpliteStack{}},

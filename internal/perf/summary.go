@@ -54,7 +54,11 @@ func record(c Case, samples []sample) Record {
 		r.P50 = oneWay(merged.ValueAtQuantile(50))
 		r.P99 = oneWay(merged.ValueAtQuantile(99))
 		r.Min = oneWay(merged.Min())
-	case Bandwidth:
+	case Read:
+		r.P50 = 2 * oneWay(merged.ValueAtQuantile(50))
+		r.P99 = 2 * oneWay(merged.ValueAtQuantile(99))
+		r.Min = 2 * oneWay(merged.Min())
+	case Bandwidth, Write:
 		r.Mbits = median(rates) * float64(c.Size) * 8 / 1e6
 	case Rate:
 		r.Rate = median(rates)

@@ -49,8 +49,8 @@ func WriteSummary(w io.Writer, records []Record) error {
 }
 
 var (
-	summaryTitle = map[string]string{Latency: "one way", Bandwidth: "bandwidth", Rate: "messages"}
-	summaryUnit  = map[string]string{Latency: "%.2f us", Bandwidth: "%.0f Mbit/s", Rate: "%.0f /s"}
+	summaryTitle = map[string]string{Latency: "one way", Bandwidth: "bandwidth", Rate: "messages", Read: "RDMA read", Write: "RDMA write"}
+	summaryUnit  = map[string]string{Latency: "%.2f us", Bandwidth: "%.0f Mbit/s", Rate: "%.0f /s", Read: "%.2f us", Write: "%.0f Mbit/s"}
 	waitWords    = map[string]string{Spin: "spinning", Block: "blocking"}
 )
 
@@ -65,7 +65,7 @@ func summaryCell(col []Record, row Record) string {
 // find returns the record of the same stack, level, wait and link as like.
 func find(records []Record, like Record) *Record {
 	for i, r := range records {
-		if r.Stack == like.Stack && r.Reliability == like.Reliability && r.Wait == like.Wait && r.Link == like.Link {
+		if r.Stack == like.Stack && r.Reliability == like.Reliability && r.Wait == like.Wait && r.Link == like.Link && r.XDP == like.XDP {
 			return &records[i]
 		}
 	}

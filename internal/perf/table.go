@@ -33,9 +33,9 @@ func writeGroup(w io.Writer, group []Record) error {
 	fmt.Fprintf(w, "%s, %s messages, MTU %d\n", first.Test, byteCount(first.Size), first.MTU)
 	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
 	switch first.Test {
-	case Latency:
+	case Latency, Read:
 		fmt.Fprintln(tw, "stack\tlevel\twait\tp50 us\tp99 us\tmin us\tx raw\tx tcp\tline ns\t")
-	case Bandwidth:
+	case Bandwidth, Write:
 		fmt.Fprintln(tw, "stack\tlevel\twait\tMbit/s\tsent again\tdrops\tx raw\tx tcp\tline ns\t")
 	default:
 		fmt.Fprintln(tw, "stack\tlevel\twait\tmessages/s\tsent again\tdrops\tx raw\tx tcp\tline ns\t")
@@ -53,27 +53,30 @@ func writeGroup(w io.Writer, group []Record) error {
 
 // name is the stack, with its link where that is not the usual one.
 func name(r Record) string {
-	if r.Link != "" && r.Link != "ring" {
+	switch {
+	case r.Link != "" && r.Link != "ring":
 		return r.Stack + "/" + r.Link
+	case r.XDP != "":
+		return r.Stack + "/xdp=" + r.XDP
 	}
 	return r.Stack
 }
 
 func figures(r Record) string {
 	switch r.Test {
-	case Latency:
+	case Latency, Read:
 		return fmt.Sprintf("%.2f\t%.2f\t%.2f", r.P50, r.P99, r.Min)
-	case Bandwidth:
+	case Bandwidth, Write:
 		return fmt.Sprintf("%.0f\t%d\t%d", r.Mbits, r.Retransmits, r.Drops)
 	}
 	return fmt.Sprintf("%.0f\t%d\t%d", r.Rate, r.Retransmits, r.Drops)
 }
 
 // baseline returns the record of a stack that r is compared with: it waits in
-// the same way and uses the same link where it has the choice.
+// the same way and uses the same link, in the same way, where it has the choice.
 func baseline(group []Record, stack string, r Record) *Record {
 	for i, b := range group {
-		sameWay := b.Wait == r.Wait && b.Link == r.Link
+		sameWay := b.Wait == r.Wait && b.Link == r.Link && b.XDP == r.XDP
 		if b.Stack == stack && (sameWay || b.Link == "") {
 			return &group[i]
 		}
@@ -84,9 +87,9 @@ func baseline(group []Record, stack string, r Record) *Record {
 // value is what ratios are made of.
 func value(r Record) float64 {
 	switch r.Test {
-	case Latency:
+	case Latency, Read:
 		return r.P50
-	case Bandwidth:
+	case Bandwidth, Write:
 		return r.Mbits
 	}
 	return r.Rate

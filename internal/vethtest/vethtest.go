@@ -114,6 +114,15 @@ func (p *Pair) SetMTU(side, mtu int) error {
 	return p.nl[side].LinkSetMTU(link, mtu)
 }
 
+// SetMAC changes the hardware address of a side.
+func (p *Pair) SetMAC(side int, mac ethertype.MAC) error {
+	link, err := p.nl[side].LinkByName(Name)
+	if err != nil {
+		return err
+	}
+	return p.nl[side].LinkSetHardwareAddr(link, mac.HardwareAddr())
+}
+
 // Delete removes the veth.
 func (p *Pair) Delete() error {
 	link, err := p.nl[0].LinkByName(Name)

@@ -80,9 +80,16 @@ func (l *Link) Stats() transport.Stats {
 	return st
 }
 
-// Close implements transport.Link. Frames that are held back are lost.
+// Close implements transport.Link. What Send has taken and holds back goes out
+// now, as frames that are on the wire arrive although their sender has ended.
 func (l *Link) Close() error {
-	l.closed.Store(true)
+	if l.closed.Swap(true) || l.tx == nil {
+		return l.inner.Close()
+	}
+	l.mu.Lock()
+	l.tx.release(transport.Forever)
+	_ = l.flush(l.inner.Now()) // who closes has no use for the error
+	l.mu.Unlock()
 	return l.inner.Close()
 }
 
@@ -200,3 +207,6 @@ func (l *Link) pull(now int64) error {
 	}
 	return err
 }
+
+// Check implements transport.Checker if the wrapped link does.
+func (l *Link) Check() error { return transport.Check(l.inner) }

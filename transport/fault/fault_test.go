@@ -2,6 +2,7 @@ package fault_test
 
 import (
 	"runtime"
+	"strings"
 	"testing"
 	"time"
 
@@ -129,10 +130,31 @@ func TestWaitSendsHeld(t *testing.T) {
 func TestInfo(t *testing.T) {
 	p := vethtest.New(t, 1500)
 	l := open(t, p, 0, 0)
-	if i := fault.New(l, fault.Options{Drop: 1}).Info(); i.Unprotected || i.Driver != "fault+ring" {
+	if i := fault.New(l, fault.Options{Drop: 1}).Info(); i.Unprotected || !strings.HasPrefix(i.Driver, "fault+ring") {
 		t.Errorf("%+v", i)
 	}
 	if i := fault.New(l, fault.Options{Corrupt: 0.1}).Info(); !i.Unprotected {
 		t.Errorf("%+v", i)
+	}
+}
+
+// TestCloseSendsHeld closes a link while a frame is held: it arrives, as one
+// would that is on the wire.
+func TestCloseSendsHeld(t *testing.T) {
+	p := vethtest.New(t, 1500)
+	a, b := fault.New(open(t, p, 0, 0), fault.Options{Delay: time.Hour, Reorder: 0.5}), open(t, p, 1, 0)
+	f := linktest.NewFrame(a.Info(), b.Info(), b.Info().Ports.Lo, nil)
+	for range 8 {
+		if n, err := a.Send([]transport.Frame{{Head: f}}); n != 1 || err != nil {
+			t.Fatalf("Send = %d, %v", n, err)
+		}
+	}
+	if b.Ready() {
+		t.Error("a frame came at once")
+	}
+	a.Close()
+	views := make([][]byte, transport.MaxBatch)
+	if n, err := b.Recv(views); n != 8 || err != nil {
+		t.Errorf("%d of 8 frames came out (%v)", n, err)
 	}
 }

@@ -40,6 +40,9 @@ const slotsLimit = 400
 // overflow sends more than B can hold: each frame is either received or
 // counted as dropped.
 func (s *suite) overflow() {
+	if s.SameHost {
+		s.Skip("between stations of one host the sender counts what its queue does not hold")
+	}
 	slots := s.B.Info().Slots
 	if slots == 0 || slots > slotsLimit {
 		s.Skipf("the receive queue holds %d frames; needs a known number up to %d", slots, slotsLimit)

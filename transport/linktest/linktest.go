@@ -16,6 +16,9 @@ import (
 type Pair struct {
 	// A and B are at two stations.
 	A, B transport.Link
+	// SameHost says that the stations have one MAC address and different
+	// ports, as those of one host have.
+	SameHost bool
 	// C is at B's station and has other ports, or is nil; what needs it is
 	// then skipped.
 	C transport.Link
@@ -127,7 +130,11 @@ func pattern(n, seed int) []byte {
 
 // maxPayload is the largest payload that fits the MTU.
 func (s *suite) maxPayload() int {
-	return s.A.Info().MTU + ethertype.EthernetSize - ethertype.HeaderSize
+	mtu := s.A.Info().MTU
+	if l, ok := s.A.(transport.Local); ok && s.SameHost {
+		mtu = l.LocalMTU()
+	}
+	return mtu + ethertype.EthernetSize - ethertype.HeaderSize
 }
 
 // send sends all of frames from A, however full the network is.

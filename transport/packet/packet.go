@@ -83,7 +83,11 @@ func Open(cfg *Config) (*Link, error) {
 func (l *Link) open() (err error) {
 	s := l.station
 	ifi := &net.Interface{Index: s.Index, Name: s.Name, MTU: s.MTU, HardwareAddr: s.MAC.HardwareAddr()}
-	l.conn, err = packet.Listen(ifi, packet.Raw, int(s.EtherType), &packet.Config{Filter: s.Filter})
+	filter, err := s.Filter(afpacket.AllFrames)
+	if err != nil {
+		return s.OpenError("filter", err)
+	}
+	l.conn, err = packet.Listen(ifi, packet.Raw, int(s.EtherType), &packet.Config{Filter: filter})
 	if err != nil {
 		return s.OpenError("open packet socket", err)
 	}

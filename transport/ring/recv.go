@@ -6,7 +6,6 @@ import (
 
 	"github.com/bobnet-go/bobnet/transport"
 	"github.com/bobnet-go/bobnet/transport/internal/afpacket"
-	"golang.org/x/net/bpf"
 	"golang.org/x/sys/unix"
 )
 
@@ -36,7 +35,7 @@ const staleMax = 32
 
 // open makes the receiving socket. The order matters: the ring and the filter
 // are in place before bind, with which frames begin to arrive.
-func (r *receiver) open(s *afpacket.Station, geo geometry) (err error) {
+func (r *receiver) open(s *afpacket.Station, geo geometry, which afpacket.Which) (err error) {
 	r.fd, err = unix.Socket(unix.AF_PACKET, unix.SOCK_RAW|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
 	if err != nil {
 		r.fd = -1
@@ -45,8 +44,8 @@ func (r *receiver) open(s *afpacket.Station, geo geometry) (err error) {
 	if err := unix.SetsockoptInt(r.fd, unix.SOL_PACKET, unix.PACKET_VERSION, unix.TPACKET_V2); err != nil {
 		return s.OpenError("PACKET_VERSION", err)
 	}
-	if err := attach(r.fd, s.Filter); err != nil {
-		return s.OpenError("attach filter", err)
+	if err := attach(r.fd, s, which); err != nil {
+		return err
 	}
 	if err := unix.SetsockoptTpacketReq(r.fd, unix.SOL_PACKET, unix.PACKET_RX_RING, geo.request()); err != nil {
 		return s.OpenError("PACKET_RX_RING", err)
@@ -65,13 +64,17 @@ func (r *receiver) open(s *afpacket.Station, geo geometry) (err error) {
 }
 
 // attach sets the socket's classic BPF filter.
-func attach(fd int, filter []bpf.RawInstruction) error {
+func attach(fd int, s *afpacket.Station, which afpacket.Which) error {
+	filter, err := s.Filter(which)
+	if err != nil {
+		return s.OpenError("filter", err)
+	}
 	prog := make([]unix.SockFilter, len(filter))
 	for i, ins := range filter {
 		prog[i] = unix.SockFilter{Code: ins.Op, Jt: ins.Jt, Jf: ins.Jf, K: ins.K}
 	}
-	return unix.SetsockoptSockFprog(fd, unix.SOL_SOCKET, unix.SO_ATTACH_FILTER,
-		&unix.SockFprog{Len: uint16(len(prog)), Filter: &prog[0]})
+	return s.OpenError("attach filter", unix.SetsockoptSockFprog(fd, unix.SOL_SOCKET, unix.SO_ATTACH_FILTER,
+		&unix.SockFprog{Len: uint16(len(prog)), Filter: &prog[0]}))
 }
 
 // bind binds fd to an interface and an EtherType; 0 receives nothing.

@@ -11,6 +11,9 @@
 // whoever waits on its socket, cannot disturb the one goroutine that waits for
 // frames, and a socket error of one direction is not reported to the other.
 //
+// Batches of frames of up to 4096 bytes may be sent through an AF_XDP socket
+// besides, at less cost (see XDP).
+//
 // The package needs CAP_NET_RAW. Sockets belong to the network namespace of
 // the thread that calls Open.
 package ring
@@ -21,6 +24,7 @@ import (
 
 	"github.com/bobnet-go/bobnet/transport"
 	"github.com/bobnet-go/bobnet/transport/internal/afpacket"
+	"github.com/bobnet-go/bobnet/transport/internal/sleep"
 	"github.com/mdlayher/ethernet"
 	"golang.org/x/sys/unix"
 )
@@ -43,6 +47,14 @@ type Config struct {
 	// it is rounded up to whole blocks, raised to 64 and cut to 64 MiB of
 	// memory. 0: as many as 2 MiB hold, at least 64.
 	Slots int
+	// NoBulk leaves out the second socket, by which bulk frames are received
+	// straight into the memory that they are for (transport.BulkReceiver). It
+	// is left out too where the limit on socket buffers, net.core.rmem_max, is
+	// below 4 MiB and CAP_NET_ADMIN to pass it is missing.
+	NoBulk bool
+	// XDP says whether frames of up to 4096 bytes are sent through an AF_XDP
+	// socket. The zero value measures what is faster.
+	XDP XDP
 }
 
 // Link is a transport.Link on a mapped receive ring. Goroutines may share it
@@ -50,7 +62,8 @@ type Config struct {
 type Link struct {
 	rx   receiver
 	tx   sender
-	wait waiter
+	bulk bulk
+	wait sleep.Sleeper
 	gate *afpacket.Gate
 	info transport.Info
 	cnt  afpacket.Counters
@@ -60,7 +73,7 @@ type Link struct {
 	closed  chan struct{} // closed when Close has finished
 }
 
-var _ transport.Link = (*Link)(nil)
+var _ transport.BulkReceiver = (*Link)(nil)
 
 // Open opens a link. A nil cfg means defaults. The errors wrap
 // transport.ErrInterface, transport.ErrPermission, transport.ErrLinkDown, or
@@ -75,7 +88,7 @@ func Open(cfg *Config) (*Link, error) {
 	}
 	l := &Link{station: station, gate: afpacket.NewGate(), closed: make(chan struct{})}
 	l.info = station.Info("ring")
-	l.rx.fd, l.tx.fd, l.wait.event = -1, -1, -1
+	l.rx.fd, l.tx.fd, l.bulk.fd = -1, -1, -1
 	if err := l.open(cfg); err != nil {
 		l.release()
 		return nil, err
@@ -85,24 +98,38 @@ func Open(cfg *Config) (*Link, error) {
 
 // open acquires what release gives back.
 func (l *Link) open(cfg *Config) error {
-	if err := l.tx.open(l.station, cfg.QdiscBypass); err != nil {
+	if err := l.tx.open(l.station, cfg.QdiscBypass || cfg.XDP == XDPOn); err != nil {
 		return err
 	}
-	if err := l.wait.open(); err != nil {
-		return l.station.OpenError("eventfd", err)
+	if err := l.openXDP(cfg); err != nil {
+		return err
 	}
 	geo := layout(l.info.MTU, cfg.Slots)
 	l.info.Slots = geo.slots()
-	return l.rx.open(l.station, geo)
+	which := afpacket.AllFrames
+	if !cfg.NoBulk {
+		if err := l.bulk.open(l.station); err != nil {
+			return err
+		}
+		if l.Bulk() {
+			which = afpacket.NoBulk
+		}
+	}
+	if err := l.rx.open(l.station, geo, which); err != nil {
+		return err
+	}
+	return l.station.OpenError("eventfd", l.wait.Open(l.rx.fd, -1))
 }
 
 // release closes the sockets and lets go of the ring. Nobody is using them.
 func (l *Link) release() {
-	for _, fd := range []int{l.rx.fd, l.tx.fd, l.wait.event} {
+	l.tx.express.close() // first: the kernel takes longest to free its queue
+	for _, fd := range []int{l.rx.fd, l.tx.fd, l.bulk.fd} {
 		if fd >= 0 {
 			unix.Close(fd)
 		}
 	}
+	l.wait.Close()
 	l.rx.mapped.retire()
 	l.station.Release()
 }
@@ -111,7 +138,7 @@ func (l *Link) release() {
 // Wait can take time and is woken. Views that are read after Close show zeros;
 // they do not fault.
 func (l *Link) Close() error {
-	if !l.gate.Shut(l.wait.wake) {
+	if !l.gate.Shut(l.wait.Wake) {
 		<-l.closed
 		return nil
 	}
@@ -127,7 +154,7 @@ func (l *Link) Info() transport.Info { return l.info }
 // Now implements transport.Link. All links of a process have the same clock.
 func (l *Link) Now() int64 { return afpacket.Now() }
 
-// Stats implements transport.Link. It makes one system call. Frames that the
+// Stats implements transport.Link. It makes two system calls. Frames that the
 // kernel's filter rejected are not known, so RxFiltered stays 0.
 func (l *Link) Stats() transport.Stats {
 	if l.gate.Enter() {
@@ -143,8 +170,10 @@ func (l *Link) Stats() transport.Stats {
 func (l *Link) readDrops() {
 	l.statsMu.Lock()
 	defer l.statsMu.Unlock()
-	if st, err := unix.GetsockoptTpacketStats(l.rx.fd, unix.SOL_PACKET, unix.PACKET_STATISTICS); err == nil {
-		l.cnt.RxDrops.Add(uint64(st.Drops))
+	for _, fd := range []int{l.rx.fd, l.bulk.fd} {
+		if st, err := unix.GetsockoptTpacketStats(fd, unix.SOL_PACKET, unix.PACKET_STATISTICS); err == nil {
+			l.cnt.RxDrops.Add(uint64(st.Drops))
+		}
 	}
 }
 

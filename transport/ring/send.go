@@ -17,6 +17,7 @@ type sender struct {
 	fd   int
 	vecs [maxVecs]unix.Iovec // parts of frames, one after the other
 	msgs [transport.MaxBatch]message
+	express
 }
 
 // maxVecs is how many parts one system call may send; it is at least one
@@ -45,7 +46,7 @@ func (t *sender) open(s *afpacket.Station, bypass bool) (err error) {
 }
 
 // Send implements transport.Link: one system call for a batch as long as its
-// parts fit maxVecs.
+// parts fit maxVecs, or for xsk.Budget frames where AF_XDP is used.
 func (l *Link) Send(frames []transport.Frame) (n int, err error) {
 	if !l.gate.Enter() {
 		return 0, transport.ErrClosed
@@ -63,12 +64,15 @@ func (l *Link) Send(frames []transport.Frame) (n int, err error) {
 	return n, err
 }
 
-// sendSome makes one system call for as many of frames as it can. more is
-// whether to go on with the rest.
+// sendSome makes one system call for as many of frames as it can, or another
+// if AF_XDP takes none. more is whether to go on with the rest.
 func (l *Link) sendSome(frames []transport.Frame) (took int, more bool, err error) {
 	limit := l.info.MTU + ethertype.EthernetSize
 	if err := afpacket.CheckFrame(&frames[0], limit); err != nil {
 		return 0, false, err
+	}
+	if took := l.sendXDP(frames, limit); took > 0 {
+		return took, true, nil
 	}
 	var octets int
 	var errno unix.Errno

@@ -96,3 +96,6 @@ func describe(frame []byte) string {
 	}
 	return h.String()
 }
+
+// Check implements transport.Checker if the wrapped link does.
+func (l *Link) Check() error { return transport.Check(l.Link) }

@@ -18,9 +18,9 @@ import (
 
 // filterVM runs the filter without its look at the packet's type, which only
 // the kernel can do.
-func filterVM(t *testing.T, ports transport.PortRange) *bpf.VM {
+func filterVM(t *testing.T, ports transport.PortRange, which Which) *bpf.VM {
 	t.Helper()
-	raw, err := Filter(ethertype.Default, ports)
+	raw, err := Filter(ethertype.Default, ports, which)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -38,10 +38,30 @@ func filterVM(t *testing.T, ports transport.PortRange) *bpf.VM {
 	return vm
 }
 
+// TestFilterBulk: two filters share the frames out, and agree on ports.
+func TestFilterBulk(t *testing.T) {
+	ports := transport.PortRange{Lo: 1024, Hi: 2047}
+	ring, bulk := filterVM(t, ports, NoBulk), filterVM(t, ports, OnlyBulk)
+	for _, port := range []uint16{0, 1, 1023, 1024, 2047, 2048} {
+		for _, flags := range []ethertype.Flags{0, ethertype.FlagBulk, ethertype.FlagBulk | ethertype.FlagLast, ^ethertype.FlagBulk} {
+			h := ethertype.Header{Type: ethertype.Default, Kind: ethertype.KindData, DstPort: port, Flags: flags}
+			f := make([]byte, ethertype.HeaderSize)
+			h.Put(f)
+			ours := port == ethertype.PortAll || ports.Contains(port)
+			marked := flags&ethertype.FlagBulk != 0
+			for vm, want := range map[*bpf.VM]bool{ring: ours && !marked, bulk: ours && marked} {
+				if n, err := vm.Run(f); err != nil || (n > 0) != want {
+					t.Errorf("port %d, flags %v: %d, %v, want %v", port, flags, n, err, want)
+				}
+			}
+		}
+	}
+}
+
 func TestFilter(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	for _, r := range []transport.PortRange{{Lo: 1, Hi: 1}, {Lo: 1024, Hi: 2047}, {Lo: 65535, Hi: 65535}, transport.AllPorts} {
-		vm := filterVM(t, r)
+		vm := filterVM(t, r, AllFrames)
 		ports := []uint16{0, 1, r.Lo - 1, r.Lo, r.Lo + 1, r.Hi - 1, r.Hi, r.Hi + 1, 65535}
 		for range 200 {
 			ports = append(ports, uint16(rng.Uint32()))

@@ -10,11 +10,12 @@ import (
 // Counters are the atomic form of transport.Stats: Send and Recv add to them
 // while any goroutine takes snapshots.
 type Counters struct {
-	TxFrames, TxBytes, TxCalls, TxFull, TxDrops atomic.Uint64
-	_                                           [24]byte // receivers and senders may run on different cores
-	RxFrames, RxBytes, RxCalls                  atomic.Uint64
-	RxDrops, RxTruncated                        atomic.Uint64
-	Waits, Wakes                                atomic.Uint64
+	TxFrames, TxBytes, TxCalls atomic.Uint64
+	TxFull, TxDrops, TxXDP     atomic.Uint64
+	_                          [16]byte // receivers and senders may run on different cores
+	RxFrames, RxBytes, RxCalls atomic.Uint64
+	RxDrops, RxTruncated       atomic.Uint64
+	Waits, Wakes               atomic.Uint64
 }
 
 // Snapshot returns the counters as they are now.
@@ -24,7 +25,7 @@ func (c *Counters) Snapshot() transport.Stats {
 		RxFrames: c.RxFrames.Load(), RxBytes: c.RxBytes.Load(),
 		TxCalls: c.TxCalls.Load(), RxCalls: c.RxCalls.Load(),
 		Waits: c.Waits.Load(), Wakes: c.Wakes.Load(),
-		TxFull: c.TxFull.Load(), TxDrops: c.TxDrops.Load(),
+		TxFull: c.TxFull.Load(), TxDrops: c.TxDrops.Load(), TxXDP: c.TxXDP.Load(),
 		RxDrops: c.RxDrops.Load(), RxTruncated: c.RxTruncated.Load(),
 	}
 }

@@ -16,31 +16,57 @@ import (
 const (
 	offType    = 12
 	offVersion = ethertype.EthernetSize
+	offFlags   = ethertype.FieldFlags
 	offDstPort = ethertype.FieldDstPort
 )
 
 // wholeFrame is what an accepting filter returns: how many bytes to keep.
 const wholeFrame = 1 << 18
 
+// Which frames a filter accepts, of those that are for the link.
+type Which uint8
+
+// The kinds of filter. NoBulk and OnlyBulk share the frames out between two
+// sockets by ethertype.FlagBulk.
+const (
+	AllFrames Which = iota
+	NoBulk
+	OnlyBulk
+)
+
 // Filter returns the classic BPF program that accepts the frames of typ and
 // the current header version to a port in ports or to ethertype.PortAll. It
 // rejects what this host sends and, should someone have made the interface
 // promiscuous, what goes to other stations. Attach it before the socket is
 // bound: then no other frame can slip in.
-func Filter(typ ethernet.EtherType, ports transport.PortRange) ([]bpf.RawInstruction, error) {
-	return bpf.Assemble([]bpf.Instruction{
+func Filter(typ ethernet.EtherType, ports transport.PortRange, which Which) ([]bpf.RawInstruction, error) {
+	var flags []bpf.Instruction
+	switch which {
+	case NoBulk:
+		flags = []bpf.Instruction{
+			bpf.LoadAbsolute{Off: offFlags, Size: 2},
+			bpf.JumpIf{Cond: bpf.JumpBitsSet, Val: uint32(ethertype.FlagBulk), SkipTrue: 1},
+		}
+	case OnlyBulk:
+		flags = []bpf.Instruction{
+			bpf.LoadAbsolute{Off: offFlags, Size: 2},
+			bpf.JumpIf{Cond: bpf.JumpBitsNotSet, Val: uint32(ethertype.FlagBulk), SkipTrue: 1},
+		}
+	}
+	more := uint8(len(flags))
+	prog := []bpf.Instruction{
 		bpf.LoadExtension{Num: bpf.ExtType},
-		bpf.JumpIf{Cond: bpf.JumpEqual, Val: unix.PACKET_OUTGOING, SkipTrue: 10},
-		bpf.JumpIf{Cond: bpf.JumpEqual, Val: unix.PACKET_OTHERHOST, SkipTrue: 9},
+		bpf.JumpIf{Cond: bpf.JumpEqual, Val: unix.PACKET_OUTGOING, SkipTrue: 10 + more},
+		bpf.JumpIf{Cond: bpf.JumpEqual, Val: unix.PACKET_OTHERHOST, SkipTrue: 9 + more},
 		bpf.LoadAbsolute{Off: offType, Size: 2},
-		bpf.JumpIf{Cond: bpf.JumpNotEqual, Val: uint32(typ), SkipTrue: 7},
+		bpf.JumpIf{Cond: bpf.JumpNotEqual, Val: uint32(typ), SkipTrue: 7 + more},
 		bpf.LoadAbsolute{Off: offVersion, Size: 1},
-		bpf.JumpIf{Cond: bpf.JumpNotEqual, Val: ethertype.Version, SkipTrue: 5},
+		bpf.JumpIf{Cond: bpf.JumpNotEqual, Val: ethertype.Version, SkipTrue: 5 + more},
 		bpf.LoadAbsolute{Off: offDstPort, Size: 2},
 		bpf.JumpIf{Cond: bpf.JumpEqual, Val: uint32(ethertype.PortAll), SkipTrue: 2},
-		bpf.JumpIf{Cond: bpf.JumpLessThan, Val: uint32(ports.Lo), SkipTrue: 2},
-		bpf.JumpIf{Cond: bpf.JumpGreaterThan, Val: uint32(ports.Hi), SkipTrue: 1},
-		bpf.RetConstant{Val: wholeFrame},
-		bpf.RetConstant{Val: 0},
-	})
+		bpf.JumpIf{Cond: bpf.JumpLessThan, Val: uint32(ports.Lo), SkipTrue: 2 + more},
+		bpf.JumpIf{Cond: bpf.JumpGreaterThan, Val: uint32(ports.Hi), SkipTrue: 1 + more},
+	}
+	prog = append(prog, flags...)
+	return bpf.Assemble(append(prog, bpf.RetConstant{Val: wholeFrame}, bpf.RetConstant{Val: 0}))
 }

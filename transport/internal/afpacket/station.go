@@ -15,11 +15,10 @@ import (
 const minEtherType = 0x0600
 
 // Station is a place on a segment: an interface, an EtherType on it, ports of
-// it, and the filter that lets their frames through.
+// it.
 type Station struct {
 	iface.Interface
 	EtherType ethernet.EtherType
-	Filter    []bpf.RawInstruction
 	*Claim
 }
 
@@ -42,12 +41,12 @@ func NewStation(name string, typ ethernet.EtherType, ports transport.PortRange) 
 	if err != nil {
 		return nil, err
 	}
-	filter, err := Filter(typ, claim.Ports)
-	if err != nil {
-		claim.Release()
-		return nil, fmt.Errorf("transport: filter: %w", err)
-	}
-	return &Station{Interface: ifi, EtherType: typ, Filter: filter, Claim: claim}, nil
+	return &Station{Interface: ifi, EtherType: typ, Claim: claim}, nil
+}
+
+// Filter returns the program that lets the station's frames through.
+func (s *Station) Filter(which Which) ([]bpf.RawInstruction, error) {
+	return Filter(s.EtherType, s.Ports, which)
 }
 
 // Info describes a link at s. The caller adds Slots.

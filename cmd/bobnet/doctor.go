@@ -1,0 +1,65 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"io"
+	"os"
+
+	"github.com/bobnet-go/bobnet/internal/doctor"
+	"github.com/bobnet-go/bobnet/internal/lab"
+	"github.com/spf13/cobra"
+)
+
+const doctorLong = `Look for what keeps Bobnet from working, or from working well, on this machine
+and its segment: rights, the interface with its state and MTU, memory, what the
+network card does, processors, and the Bobnet programs that answer on the
+segment, with the time of short frames and of full ones to each and back.
+
+Each finding has a level (ok, note, warn, fail), and where it is not ok says what
+it means and which command changes it. The exit code is 1 when something fails.`
+
+// errUnwell is what doctor ends with when something does not work.
+var errUnwell = errors.New("doctor: something does not work: see the lines with fail")
+
+func newDoctorCmd() *cobra.Command {
+	var (
+		want   string
+		asJSON bool
+	)
+	cmd := &cobra.Command{
+		Use:     "doctor [-i IFACE] [--json]",
+		Short:   "Find what keeps Bobnet from working well here, and how to change it",
+		Long:    doctorLong,
+		Example: "  bobnet doctor\n  bobnet doctor -i eth0 --json\n  bobnet lab -n 1 -- bobnet doctor",
+		Args:    usage(cobra.NoArgs),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			findings := doctor.Judge(doctor.Gather(cmd.Context(), want))
+			if err := writeFindings(cmd.OutOrStdout(), findings, asJSON); err != nil {
+				return err
+			}
+			if doctor.Worst(findings) == doctor.Fail {
+				return errUnwell
+			}
+			return nil
+		},
+	}
+	f := cmd.Flags()
+	f.StringVarP(&want, "iface", "i", os.Getenv(lab.EnvInterface),
+		"`name` or MAC of the interface to use; by default $"+lab.EnvInterface+", or the only one that is up")
+	f.BoolVar(&asJSON, "json", false, "print one JSON object per finding")
+	return cmd
+}
+
+func writeFindings(w io.Writer, findings []doctor.Finding, asJSON bool) error {
+	if !asJSON {
+		return doctor.Write(w, findings)
+	}
+	enc := json.NewEncoder(w)
+	for _, f := range findings {
+		if err := enc.Encode(f); err != nil {
+			return err
+		}
+	}
+	return nil
+}

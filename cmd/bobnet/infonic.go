@@ -1,0 +1,80 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/transport"
+	"github.com/bobnet-go/bobnet/transport/iface"
+	"github.com/bobnet-go/bobnet/vipl"
+)
+
+// printNIC opens a NIC on the interface that Bobnet would use and prints what
+// it has picked, and why. That it cannot be opened is a finding like others.
+func printNIC(w io.Writer, want string) error {
+	chosen, err := iface.Find(want)
+	if err != nil {
+		return nil //nolint:nilerr // printInterfaces has said so
+	}
+	nic, err := vipl.Open(&vipl.Config{Interface: chosen.Name, NoService: true})
+	if err != nil {
+		fmt.Fprintf(w, "no NIC can be opened on %s: %v\n", chosen.Name, err)
+		return nil
+	}
+	defer nic.Close()
+	info := nic.Link().Info()
+	fmt.Fprintln(w)
+	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	for _, row := range [][2]string{
+		{"NIC", nic.Addr().String()},
+		{"driver", driver(info.Driver)},
+		{"ports", fmt.Sprintf("%d to %d: the first block that no process on %s has", info.Ports.Lo, info.Ports.Hi, chosen.Name)},
+		{"frames", fmt.Sprintf("up to %d bytes of data, as the MTU of %d allows", info.MTU-ethertype.BaseSize, info.MTU)},
+		{"receive queue", fmt.Sprintf("%d frames", info.Slots)},
+		{"bulk data", bulk(nic.Link())},
+		{"this host", thisHost(nic.Link())},
+	} {
+		fmt.Fprintf(table, "%s\t%s\n", row[0], row[1])
+	}
+	return table.Flush()
+}
+
+// driver says what the parts of a driver's name mean.
+func driver(name string) string {
+	parts := strings.Split(name, "+")
+	has := func(part string) bool { return slices.Contains(parts, part) }
+	var why []string
+	if has("fault") {
+		why = append(why, "faults on purpose, as "+vipl.EnvFault+" says")
+	}
+	if has("ring") {
+		why = append(why, "mapped AF_PACKET receive ring, batched sends: the default")
+		if has("xdp") {
+			why = append(why, "frames up to 4096 bytes leave through AF_XDP, as far as it was measured to be faster just now")
+		} else {
+			why = append(why, "no AF_XDP: not to be had, or measured not to be faster just now")
+		}
+	}
+	if has("host") {
+		why = append(why, "other programs of this host are reached beside the interface")
+	}
+	return name + ": " + strings.Join(why, "; ")
+}
+
+func bulk(link transport.Link) string {
+	if b, ok := link.(transport.BulkReceiver); ok && b.Bulk() {
+		return "goes straight into posted buffers"
+	}
+	return "is copied from the receive queue"
+}
+
+func thisHost(link transport.Link) string {
+	if l, ok := link.(transport.Local); ok {
+		return fmt.Sprintf("through shared memory, frames up to an MTU of %d", l.LocalMTU())
+	}
+	return "cannot be reached: an interface hands no frames back"
+}

@@ -1,0 +1,154 @@
+-- Wireshark dissector for Bobnet frames, by EtherType 0x88b5 and in the UDP
+-- datagrams of package transport/udp:
+--
+--   wireshark -X lua_script:docs/bobnet.lua FILE
+--
+-- The header is described in package ethertype. The two tables are checked
+-- against it by a test: go test ./transport/pcap -run Dissector.
+
+-- begin kinds
+local kinds = {
+  [0] = "invalid",
+  [1] = "data",
+  [2] = "rdma-write",
+  [3] = "ack",
+  [4] = "request",
+  [5] = "accept",
+  [6] = "reject",
+  [7] = "probe",
+  [8] = "probe-ack",
+  [9] = "disconnect",
+  [10] = "reset",
+  [11] = "query",
+  [12] = "answer",
+  [13] = "echo",
+  [14] = "echo-reply",
+  [15] = "rdma-read",
+  [16] = "read-data",
+}
+-- end kinds
+
+-- begin flags
+local flags = {
+  { 0x1, "last" },
+  { 0x2, "immediate" },
+  { 0x4, "packed" },
+  { 0x8, "ack-now" },
+  { 0x10, "whole-crc" },
+  { 0x20, "retry" },
+  { 0x40, "bulk" },
+}
+-- end flags
+
+local bobnet = Proto("bobnet", "Bobnet")
+local f = {
+  version = ProtoField.uint8("bobnet.version", "Version"),
+  kind = ProtoField.uint8("bobnet.kind", "Kind", base.DEC, kinds),
+  flags = ProtoField.uint16("bobnet.flags", "Flags", base.HEX),
+  dstport = ProtoField.uint16("bobnet.dstport", "Destination port"),
+  srcport = ProtoField.uint16("bobnet.srcport", "Source port"),
+  tag = ProtoField.uint32("bobnet.tag", "Connection tag", base.HEX),
+  seq = ProtoField.uint32("bobnet.seq", "Sequence number"),
+  ack = ProtoField.uint32("bobnet.ack", "Acknowledged up to"),
+  msg = ProtoField.uint32("bobnet.msg", "Message number"),
+  sack = ProtoField.uint64("bobnet.sack", "Selectively acknowledged", base.HEX),
+  offset = ProtoField.uint32("bobnet.offset", "Offset in message"),
+  length = ProtoField.uint32("bobnet.length", "Message length"),
+  size = ProtoField.uint16("bobnet.size", "Payload size"),
+  count = ProtoField.uint16("bobnet.count", "Messages in frame"),
+  crc = ProtoField.uint32("bobnet.crc", "CRC32C", base.HEX),
+  address = ProtoField.uint64("bobnet.rdma.address", "Remote address", base.HEX),
+  handle = ProtoField.uint32("bobnet.rdma.handle", "Memory handle", base.HEX),
+  immediate = ProtoField.uint32("bobnet.immediate", "Immediate data", base.HEX),
+  message = ProtoField.bytes("bobnet.message", "Message"),
+  payload = ProtoField.bytes("bobnet.payload", "Payload"),
+}
+local bits = {}
+for i, flag in ipairs(flags) do
+  bits[i] = ProtoField.bool("bobnet.flags." .. flag[2], flag[2], 16, nil, flag[1])
+  f["bit" .. i] = bits[i]
+end
+bobnet.fields = f
+
+-- Where the fields lie behind the Ethernet header, and how long they are.
+local layout = {
+  { f.version, 0, 1 }, { f.kind, 1, 1 }, { f.flags, 2, 2 }, { f.dstport, 4, 2 }, { f.srcport, 6, 2 },
+  { f.tag, 8, 4 }, { f.seq, 12, 4 }, { f.ack, 16, 4 }, { f.msg, 20, 4 }, { f.sack, 24, 8 },
+  { f.offset, 32, 4 }, { f.length, 36, 4 }, { f.size, 40, 2 }, { f.count, 42, 2 }, { f.crc, 44, 4 },
+}
+local header = 48
+
+local function has(word, name)
+  for _, flag in ipairs(flags) do
+    if flag[2] == name then return bit.band(word, flag[1]) ~= 0 end
+  end
+  return false
+end
+
+-- extension adds what precedes a message's data and returns its length.
+local function extension(tvb, tree, kind, word, size)
+  if (kind == "rdma-write" or kind == "rdma-read") and size >= 16 then
+    tree:add(f.address, tvb(header, 8))
+    tree:add(f.handle, tvb(header + 8, 4))
+    tree:add(f.immediate, tvb(header + 12, 4))
+    return 16
+  end
+  if kind == "data" and has(word, "immediate") and not has(word, "packed") and size >= 4 then
+    tree:add(f.immediate, tvb(header, 4))
+    return 4
+  end
+  return 0
+end
+
+-- records adds the messages of a packed frame, each behind eight bytes of size,
+-- flags and immediate data, and padded to eight.
+local function records(tvb, tree, size)
+  local at, last = header, header + size
+  while at + 8 <= last do
+    local n = tvb(at, 2):uint()
+    if at + 8 + n > last then break end
+    local item = tree:add(f.message, tvb(at + 8, n))
+    if has(tvb(at + 2, 2):uint(), "immediate") then item:add(f.immediate, tvb(at + 4, 4)) end
+    at = at + 8 + math.floor((n + 7) / 8) * 8
+  end
+end
+
+function bobnet.dissector(tvb, pinfo, root)
+  if tvb:len() < header then return 0 end
+  pinfo.cols.protocol = "Bobnet"
+  local size = math.min(tvb(40, 2):uint(), tvb:len() - header)
+  local tree = root:add(bobnet, tvb(0, header + size))
+  for _, field in ipairs(layout) do
+    local item = tree:add(field[1], tvb(field[2], field[3]))
+    if field[1] == f.flags then
+      for _, bit in ipairs(bits) do item:add(bit, tvb(2, 2)) end
+    end
+  end
+  local number, word = tvb(1, 1):uint(), tvb(2, 2):uint()
+  local kind = kinds[number] or ("kind-" .. number)
+  local skip = extension(tvb, tree, kind, word, size)
+  if has(word, "packed") then
+    records(tvb, tree, size)
+  elseif size > skip then
+    tree:add(f.payload, tvb(header + skip, size - skip))
+  end
+  local text = string.format("%d > %d %s seq %d ack %d msg %d size %d", tvb(6, 2):uint(), tvb(4, 2):uint(), kind,
+    tvb(12, 4):uint(), tvb(16, 4):uint(), tvb(20, 4):uint(), size)
+  for _, flag in ipairs(flags) do
+    if has(word, flag[2]) then text = text .. " " .. flag[2] end
+  end
+  pinfo.cols.info = text
+  tree:append_text(", " .. text)
+  return header + size
+end
+
+DissectorTable.get("ethertype"):add(0x88b5, bobnet)
+
+-- A datagram of transport/udp is a whole frame, Ethernet header first.
+local udp = Proto("bobnet_udp", "Bobnet in UDP")
+function udp.dissector(tvb, pinfo, root)
+  Dissector.get("eth_withoutfcs"):call(tvb, pinfo, root)
+  return tvb:len()
+end
+local base_port = 61952 -- Config.BasePort
+DissectorTable.get("udp.port"):add(string.format("%d-%d", base_port, base_port + 64), udp)

@@ -1,0 +1,103 @@
+// Command notify is a server without a loop: the completion queue calls it.
+// Clients connect and send numbers; the server answers each with the sum of all
+// that this client has sent.
+//
+//	go run ./cmd/bobnet lab -n 4 -- go run ./examples/notify -n 10000
+//
+// Or by hand, on machines of one Ethernet segment (as root, or with
+// cap_net_raw), for two clients:
+//
+//	BOBNET_SIZE=3 BOBNET_RANK=0 notify &    # on one
+//	BOBNET_SIZE=3 BOBNET_RANK=1 notify      # on another
+//	BOBNET_SIZE=3 BOBNET_RANK=2 notify      # on a third
+//
+// Rank 0 is the server. Its main goroutine only takes connections; everything
+// else happens in handlers, of which one runs at a time, so that they need no
+// locks. It ends when all clients have come and gone.
+package main
+
+import (
+	"cmp"
+	"context"
+	"flag"
+	"fmt"
+	"log"
+	"os"
+	"os/signal"
+	"strconv"
+
+	"github.com/bobnet-go/bobnet/metrics"
+	"github.com/bobnet-go/bobnet/vipl"
+)
+
+var (
+	count = flag.Int("n", 10_000, "numbers that each client sends")
+	addr  = flag.String("metrics", os.Getenv("BOBNET_METRICS"), "serve Prometheus metrics at `ADDR`; bobnet lab --metrics sets it")
+)
+
+func main() {
+	log.SetFlags(0)
+	log.SetPrefix("notify: ")
+	flag.Parse()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	if err := run(ctx); err != nil {
+		log.Fatal(err)
+	}
+}
+
+func run(ctx context.Context) error {
+	rank, err := strconv.Atoi(cmp.Or(os.Getenv("BOBNET_RANK"), "0"))
+	if err != nil {
+		return fmt.Errorf("BOBNET_RANK: %w", err)
+	}
+	size, err := strconv.Atoi(cmp.Or(os.Getenv("BOBNET_SIZE"), "2"))
+	if err != nil || size < 2 {
+		return fmt.Errorf("BOBNET_SIZE=%s: want a server and at least one client", os.Getenv("BOBNET_SIZE"))
+	}
+	nic, err := vipl.Open(&vipl.Config{Interface: os.Getenv("BOBNET_IFACE")})
+	if err != nil {
+		return err
+	}
+	defer nic.Close()
+	collector := metrics.NewCollector(nil)
+	collector.WatchNIC(nic)
+	defer collector.DumpOnQuit(os.Stderr)()
+	if *addr != "" {
+		server, err := metrics.Serve(*addr, collector)
+		if err != nil {
+			return err
+		}
+		defer server.Close()
+	}
+	name := "notify/" + cmp.Or(os.Getenv("BOBNET_JOB"), "default")
+	if rank == 0 {
+		return serve(ctx, nic, name, size-1, os.Stdout)
+	}
+	sum, err := send(ctx, nic, name, rank, *count)
+	if err == nil {
+		fmt.Printf("client %d: sent %d numbers, their sum is %d\n", rank, *count, sum)
+	}
+	return err
+}
+
+// Messages are one number of wordSize bytes, either way. depth of them may be
+// under way from one client.
+const (
+	wordSize = 8
+	depth    = 16
+)
+
+// slots is memory of one side of a connection, cut into descriptors that the
+// NIC may read or write at the same time.
+func slots(nic *vipl.NIC, n int) ([]*vipl.Descriptor, error) {
+	buf, mem, err := nic.AllocMem(n*wordSize, nil)
+	if err != nil {
+		return nil, err
+	}
+	list := make([]*vipl.Descriptor, n)
+	for i := range list {
+		list[i] = &vipl.Descriptor{Segs: []vipl.Segment{{Data: buf[i*wordSize : (i+1)*wordSize], Handle: mem}}}
+	}
+	return list, nil
+}

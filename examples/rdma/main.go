@@ -1,0 +1,84 @@
+// Command rdma joins its ranks to a ring and gives each the data of all, by
+// one-sided operations only: a rank writes into the memory of the rank to its
+// right (RDMA write), and at the end reads that rank's memory (RDMA read). The
+// owner of the memory takes no part in either.
+//
+//	go run ./cmd/bobnet lab -n 4 -- go run ./examples/rdma
+//	go run ./cmd/bobnet lab -n 3 --mtu 9000 -- go run ./examples/rdma -size 100000
+//
+// Each rank has an array of one block for each rank and fills its own block.
+// In step after step it writes the block that it got last into its right
+// neighbour's array; immediate data tells the neighbour which block has come.
+// After size-1 steps every array is whole: a ring allgather. Then each rank
+// reads the array of its right neighbour and compares it with its own, byte by
+// byte. Read ring.go for the steps.
+package main
+
+import (
+	"cmp"
+	"context"
+	"flag"
+	"fmt"
+	"log"
+	"os"
+	"os/signal"
+	"strconv"
+	"time"
+
+	"github.com/bobnet-go/bobnet/metrics"
+	"github.com/bobnet-go/bobnet/vipl"
+)
+
+var (
+	size = flag.Int("size", 1<<20, "bytes in a block")
+	addr = flag.String("metrics", os.Getenv("BOBNET_METRICS"), "serve Prometheus metrics at `ADDR`; bobnet lab --metrics sets it")
+)
+
+func main() {
+	log.SetFlags(0)
+	log.SetPrefix("rdma: ")
+	flag.Parse()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	if err := run(ctx); err != nil {
+		log.Fatal(err)
+	}
+}
+
+func run(ctx context.Context) error {
+	rank, rankErr := strconv.Atoi(os.Getenv("BOBNET_RANK"))
+	ranks, sizeErr := strconv.Atoi(os.Getenv("BOBNET_SIZE"))
+	switch {
+	case rankErr != nil || sizeErr != nil || ranks < 2:
+		return fmt.Errorf("BOBNET_RANK is %q and BOBNET_SIZE %q: want a ring of at least two ranks, as in: bobnet lab -n 4 -- rdma",
+			os.Getenv("BOBNET_RANK"), os.Getenv("BOBNET_SIZE"))
+	case *size < 1 || *size > vipl.MaxTransferSize/ranks:
+		return fmt.Errorf("-size %d: want 1 to %d bytes for %d ranks", *size, vipl.MaxTransferSize/ranks, ranks)
+	}
+	nic, err := vipl.Open(&vipl.Config{Interface: os.Getenv("BOBNET_IFACE")})
+	if err != nil {
+		return err
+	}
+	defer nic.Close()
+	collector := metrics.NewCollector(nil)
+	collector.WatchNIC(nic)
+	defer collector.DumpOnQuit(os.Stderr)()
+	if *addr != "" {
+		server, err := metrics.Serve(*addr, collector)
+		if err != nil {
+			return err
+		}
+		defer server.Close()
+	}
+	r, err := newRing(nic, cmp.Or(os.Getenv("BOBNET_JOB"), "default"), rank, ranks, *size)
+	if err != nil {
+		return err
+	}
+	wrote, read, err := r.run(ctx)
+	if err != nil {
+		return fmt.Errorf("rank %d: %w", rank, err)
+	}
+	fmt.Printf("rank %d: wrote %d bytes to the right in %v, read %d bytes from there in %v: all %d blocks are right\n",
+		rank, (ranks-1)**size, wrote.Round(time.Microsecond), ranks**size, read.Round(time.Microsecond), ranks)
+	return nil
+}

@@ -1,0 +1,8 @@
+// Package doctor finds out what keeps Bobnet from working, or from working
+// well, on this machine and segment.
+//
+// Gather collects Facts; Judge turns them into Findings and does nothing else,
+// so that every judgement can be tested without the machine that it is about.
+// A finding says what was found, what it means, and by which command it is
+// changed.
+package doctor

@@ -1,0 +1,93 @@
+package doctor
+
+import (
+	"time"
+
+	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/transport/iface"
+)
+
+// Facts are what Gather has found and Judge judges.
+type Facts struct {
+	Program    string // this program's file, for advice
+	Rights     Rights
+	Interfaces Interfaces
+	Host       Host
+	NIC        NIC
+	Segment    Segment
+	Faults     string // what vipl.EnvFault asks for; "" if nothing
+	FaultsErr  error  // why it cannot be read
+}
+
+// Rights are what this process may do.
+type Rights struct {
+	NetRaw, NetAdmin, IPCLock bool  // effective capabilities
+	RawSocket                 error // of opening a packet socket
+	XDPSocket                 error // of opening an AF_XDP socket
+	Lab                       error // why namespaces cannot be made
+}
+
+// Interfaces are the Ethernet interfaces and the choice between them.
+type Interfaces struct {
+	Want   string // what the user named; "" for the only one that is up
+	List   []iface.Interface
+	Chosen iface.Interface // valid if Err is nil
+	Err    error           // why none was chosen
+	Driver Driver          // of the chosen one
+}
+
+// Driver is what the network card's driver says of itself.
+type Driver struct {
+	Name           string
+	Err            error // why it could not be asked; the rest is empty then
+	GRO            bool  // generic receive offload
+	UDPSegments    bool  // the card cuts datagrams
+	Coalesces      bool  // the card can hold back receive interrupts, as follows
+	CoalesceMicros int   // for how long at the most
+	AdaptiveRx     bool  // and it chooses itself
+	RxRing         int   // frames that the card's receive queue holds; 0: unknown
+	RxRingMax      int   // and could hold
+}
+
+// Host is the machine as this process sees it.
+type Host struct {
+	CPUs       int     // of the machine
+	Affinity   int     // of them, those that this process may use
+	Quota      float64 // processors' worth of time that the control group grants; 0: no limit
+	GOMAXPROCS int
+	Load       float64 // runnable threads, averaged over a minute
+	Memlock    uint64  // bytes; Unlimited: no limit
+	RmemMax    int     // net.core.rmem_max in bytes; 0: not to be seen
+	WmemMax    int     // net.core.wmem_max
+}
+
+// Unlimited is the value of a limit that is none.
+const Unlimited = ^uint64(0)
+
+// NIC is what came of opening one. Nothing is tried without an interface.
+type NIC struct {
+	Tried  bool
+	Err    error
+	Addr   ethertype.Addr
+	Driver string
+	MTU    int
+	Slots  int // frames that the receive queue holds; 0: unknown
+}
+
+// Segment is who else is there.
+type Segment struct {
+	Err   error // why nobody could be asked
+	Peers []Peer
+}
+
+// Peer is a NIC that has answered.
+type Peer struct {
+	Addr      ethertype.Addr
+	Host      string
+	MTU       int
+	Small     time.Duration // round trip of a short frame, the best of a few
+	SmallErr  error
+	Full      time.Duration // of one as long as both MTUs allow
+	FullErr   error
+	FullBytes int // of its payload
+}

@@ -1,0 +1,66 @@
+package doctor
+
+import (
+	"fmt"
+	"io"
+	"strings"
+)
+
+// Level says how bad a finding is.
+type Level int
+
+// The levels, from good to bad.
+const (
+	OK   Level = iota // as it should be
+	Note              // works; could be better, or is good to know
+	Warn              // works, with a price that a user will notice
+	Fail              // does not work
+)
+
+var levelNames = [...]string{"ok", "note", "warn", "fail"}
+
+// String returns the level's name.
+func (l Level) String() string { return levelNames[l] }
+
+// MarshalText implements encoding.TextMarshaler.
+func (l Level) MarshalText() ([]byte, error) { return []byte(l.String()), nil }
+
+// Finding is one thing that was looked at.
+type Finding struct {
+	Level Level  `json:"level"`
+	Check string `json:"check"`           // what was looked at, a word or two
+	Found string `json:"found"`           // how it is
+	Means string `json:"means,omitempty"` // what follows from it
+	Fix   string `json:"fix,omitempty"`   // a command that changes it; several are one per line
+}
+
+// Worst returns the worst level among findings, OK if there are none.
+func Worst(findings []Finding) Level {
+	worst := OK
+	for _, f := range findings {
+		worst = max(worst, f.Level)
+	}
+	return worst
+}
+
+// Write prints findings for people: a line for each, and below it what it
+// means and how to change it.
+func Write(w io.Writer, findings []Finding) error {
+	width := 0
+	for _, f := range findings {
+		width = max(width, len(f.Check))
+	}
+	var b strings.Builder
+	for _, f := range findings {
+		indent := "\n" + strings.Repeat(" ", 6+width+2)
+		fmt.Fprintf(&b, "%-4s  %-*s  %s\n", f.Level, width, f.Check, strings.ReplaceAll(f.Found, "\n", indent))
+		if f.Means != "" {
+			fmt.Fprintf(&b, "%s%s\n", indent[1:], strings.ReplaceAll(f.Means, "\n", indent))
+		}
+		for fix := range strings.Lines(f.Fix) {
+			fmt.Fprintf(&b, "%s$ %s\n", indent[1:], strings.TrimSuffix(fix, "\n"))
+		}
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}

@@ -1,0 +1,92 @@
+package doctor
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"runtime"
+
+	"github.com/bobnet-go/bobnet/internal/lab"
+	"github.com/bobnet-go/bobnet/transport/iface"
+	"github.com/bobnet-go/bobnet/vipl"
+	"golang.org/x/sys/unix"
+)
+
+// Gather looks at the machine, at the interface that want names (its name or
+// MAC; "" for the only one that is up) and, through a NIC that it opens for a
+// second, at the segment. What cannot be found out is part of the facts.
+func Gather(ctx context.Context, want string) *Facts {
+	f := &Facts{Program: os.Args[0], Rights: gatherRights()}
+	f.Interfaces = gatherInterfaces(want)
+	f.Host = gatherHost(files{os.DirFS("/")})
+	faults, err := vipl.FaultsWanted()
+	if faults.Active() {
+		f.Faults = faults.String()
+	}
+	if f.FaultsErr = err; f.Interfaces.Err == nil {
+		f.gatherSegment(ctx)
+	}
+	return f
+}
+
+// capabilities returns the effective ones of this thread, as bits.
+func capabilities() (bits uint64) {
+	hdr := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
+	var data [2]unix.CapUserData
+	if unix.Capget(&hdr, &data[0]) != nil {
+		return 0
+	}
+	return uint64(data[0].Effective) | uint64(data[1].Effective)<<32
+}
+
+func gatherRights() Rights {
+	bits := capabilities()
+	return Rights{
+		NetRaw:    bits&(1<<unix.CAP_NET_RAW) != 0,
+		NetAdmin:  bits&(1<<unix.CAP_NET_ADMIN) != 0,
+		IPCLock:   bits&(1<<unix.CAP_IPC_LOCK) != 0,
+		RawSocket: trySocket(unix.AF_PACKET),
+		XDPSocket: trySocket(unix.AF_XDP),
+		Lab:       lab.Check(),
+	}
+}
+
+// trySocket opens a raw socket of a family and closes it.
+func trySocket(family int) error {
+	fd, err := unix.Socket(family, unix.SOCK_RAW|unix.SOCK_CLOEXEC, 0)
+	if err == nil {
+		unix.Close(fd)
+	}
+	return err
+}
+
+func gatherInterfaces(want string) Interfaces {
+	in := Interfaces{Want: want}
+	if in.List, in.Err = iface.List(); in.Err != nil {
+		return in
+	}
+	if in.Chosen, in.Err = iface.Find(want); in.Err == nil {
+		in.Driver = askDriver(in.Chosen.Name)
+	}
+	return in
+}
+
+func gatherHost(files files) Host {
+	h := Host{CPUs: runtime.NumCPU(), GOMAXPROCS: runtime.GOMAXPROCS(0), Memlock: Unlimited}
+	var set unix.CPUSet
+	if h.Affinity = h.CPUs; unix.SchedGetaffinity(0, &set) == nil {
+		h.Affinity = set.Count()
+	}
+	if online := files.cpus(); online > 0 {
+		h.CPUs = online
+	}
+	var limit unix.Rlimit
+	if unix.Getrlimit(unix.RLIMIT_MEMLOCK, &limit) == nil && limit.Cur != unix.RLIM_INFINITY {
+		h.Memlock = limit.Cur
+	}
+	h.Quota = files.quota()
+	fmt.Sscan(files.read("proc/loadavg"), &h.Load)
+	fmt.Sscan(files.read("proc/sys/net/core/rmem_max"), &h.RmemMax)
+	fmt.Sscan(files.read("proc/sys/net/core/wmem_max"), &h.WmemMax)
+	return h
+}

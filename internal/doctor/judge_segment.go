@@ -1,0 +1,67 @@
+package doctor
+
+import (
+	"fmt"
+	"time"
+)
+
+// judgeSegment looks at the peers that have answered.
+func judgeSegment(f *Facts) []Finding {
+	if !f.NIC.Tried || f.NIC.Err != nil {
+		return nil
+	}
+	if f.Segment.Err != nil {
+		return []Finding{{Level: Fail, Check: "segment", Found: f.Segment.Err.Error(),
+			Means: "nobody could be asked", Fix: "ip -s link show dev " + f.Interfaces.Chosen.Name}}
+	}
+	if len(f.Segment.Peers) == 0 {
+		return []Finding{{Level: Note, Check: "segment", Found: "no other Bobnet program answers",
+			Means: "none is running, or switch, filter or EtherType keep frames apart; start one on another machine and look again",
+			Fix:   "bobnet ping --listen"}}
+	}
+	var all []Finding
+	for i := range f.Segment.Peers {
+		all = append(all, judgePeer(f, &f.Segment.Peers[i]))
+	}
+	return all
+}
+
+func judgePeer(f *Facts, p *Peer) Finding {
+	name, here := f.Interfaces.Chosen.Name, f.NIC.MTU
+	found := Finding{Check: "peer", Found: fmt.Sprintf("%v %s, MTU %d: %v", p.Addr, p.Host, p.MTU, micros(p.Small))}
+	switch {
+	case p.SmallErr != nil:
+		found.Level, found.Found = Fail, fmt.Sprintf("%v %s: %v", p.Addr, p.Host, p.SmallErr)
+		found.Means = "it answers broadcasts and not what is sent to it alone: a switch or a filter knows its MAC elsewhere, or two stations have the same"
+		found.Fix = fmt.Sprintf("bridge fdb show | grep -i %v", p.Addr.MAC)
+	case p.FullErr != nil:
+		found.Level = Fail
+		found.Found = fmt.Sprintf("%v %s, MTU %d: short frames %v, full ones (%d bytes) do not come back", p.Addr, p.Host, p.MTU, micros(p.Small), p.FullBytes)
+		found.Means = "something between the two carries less than both interfaces say: connections fail with ErrInvalidMTU"
+		found.Fix = setMTU(name, etherMTU) + "   # here and at every station"
+	case p.MTU < here:
+		found.Level = Note
+		found.Found += fmt.Sprintf(", full frames %v", micros(p.Full))
+		found.Means = fmt.Sprintf("connections use its MTU, %d, not this side's %d", p.MTU, here)
+		found.Fix = fmt.Sprintf("sudo ip link set dev IFACE mtu %d   # at %s", here, orAddr(p))
+	case p.MTU > here:
+		found.Level = Note
+		found.Found += fmt.Sprintf(", full frames %v", micros(p.Full))
+		found.Means = fmt.Sprintf("connections use this side's MTU, %d, not its %d", here, p.MTU)
+		found.Fix = setMTU(name, p.MTU)
+	default:
+		found.Found += fmt.Sprintf(", full frames %v", micros(p.Full))
+	}
+	return found
+}
+
+// orAddr names the peer's machine.
+func orAddr(p *Peer) string {
+	if p.Host != "" {
+		return p.Host
+	}
+	return p.Addr.MAC.String()
+}
+
+// micros prints a round trip.
+func micros(d time.Duration) string { return fmt.Sprintf("%.1f us", float64(d)/1e3) }

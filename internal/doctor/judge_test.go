@@ -1,0 +1,161 @@
+package doctor
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/transport"
+	"github.com/bobnet-go/bobnet/transport/iface"
+	"golang.org/x/sys/unix"
+)
+
+var (
+	eth0 = iface.Interface{Index: 2, Name: "eth0", MAC: ethertype.MAC{2, 0, 0, 0, 0, 1}, MTU: 9000, State: iface.Up}
+	eth1 = iface.Interface{Index: 3, Name: "eth1", MAC: ethertype.MAC{2, 0, 0, 0, 0, 2}, MTU: 1500, State: iface.Down}
+)
+
+// healthy returns the facts of a machine on which all is well.
+func healthy() *Facts {
+	return &Facts{
+		Program: "bobnet",
+		Rights:  Rights{NetRaw: true},
+		Interfaces: Interfaces{List: []iface.Interface{eth0, eth1}, Chosen: eth0,
+			Driver: Driver{Name: "mlx5_core", GRO: true, UDPSegments: true, Coalesces: true, CoalesceMicros: 3, RxRing: 1024, RxRingMax: 8192}},
+		Host: Host{CPUs: 8, Affinity: 8, GOMAXPROCS: 8, Load: 1, Memlock: Unlimited, RmemMax: 8 << 20, WmemMax: 8 << 20},
+		NIC:  NIC{Tried: true, Addr: ethertype.Addr{MAC: eth0.MAC, Port: 1024}, Driver: "ring", MTU: 9000, Slots: 230},
+		Segment: Segment{Peers: []Peer{{Addr: ethertype.Addr{MAC: ethertype.MAC{2, 0, 0, 0, 0, 9}, Port: 1024}, Host: "beta", MTU: 9000,
+			Small: 9 * time.Microsecond, Full: 20 * time.Microsecond, FullBytes: 8900}}},
+	}
+}
+
+// TestHealthy: where all is well everything is ok, and nothing is advised.
+func TestHealthy(t *testing.T) {
+	for _, f := range Judge(healthy()) {
+		if f.Level != OK || f.Fix != "" || f.Found == "" {
+			t.Errorf("%+v", f)
+		}
+	}
+}
+
+var refused = fmt.Errorf("%w: open packet socket on eth0: %w", transport.ErrPermission, unix.EPERM)
+
+// judgements change one fact each and name the finding that must follow.
+var judgements = []struct {
+	name   string
+	change func(f *Facts)
+	level  Level
+	check  string
+	words  string // of the fix
+}{
+	{"no right", func(f *Facts) { f.Rights.NetRaw, f.Rights.RawSocket = false, unix.EPERM }, Fail, "raw sockets", "setcap cap_net_raw=ep bobnet"},
+	{"right, but forbidden", func(f *Facts) { f.Rights.RawSocket = unix.EPERM }, Fail, "raw sockets", "seccomp"},
+	{"no packet sockets", func(f *Facts) { f.Rights.RawSocket = unix.EAFNOSUPPORT }, Fail, "raw sockets", "modprobe af_packet"},
+	{"no AF_XDP", func(f *Facts) { f.Rights.XDPSocket = unix.EAFNOSUPPORT }, Note, "AF_XDP", ""},
+	{"no right to AF_XDP", func(f *Facts) { f.Rights.XDPSocket = unix.EPERM }, Note, "AF_XDP", "setcap"},
+	{"no namespaces", func(f *Facts) {
+		f.Rights.Lab = errors.New("lab: forbidden\nAppArmor withholds: sudo sysctl -w kernel.apparmor_restrict_unprivileged_userns=0")
+	}, Note, "namespaces", "sudo sysctl -w kernel.apparmor_restrict_unprivileged_userns=0"},
+	{"no namespaces, no advice", func(f *Facts) { f.Rights.Lab = errors.New("lab: forbidden\nrun it as root") }, Note, "namespaces", "sudo bobnet demo"},
+	{"no interface", func(f *Facts) { f.Interfaces = Interfaces{Err: transport.ErrInterface} }, Fail, "interface", "ip link"},
+	{"all down", func(f *Facts) {
+		f.Interfaces = Interfaces{List: []iface.Interface{eth1}, Err: transport.ErrInterface}
+	}, Fail, "interface", "ip link set dev eth1 up"},
+	{"the named one is down", func(f *Facts) {
+		f.Interfaces = Interfaces{Want: "eth1", List: []iface.Interface{eth0, eth1}, Err: transport.ErrInterface}
+	}, Fail, "interface", "ip link set dev eth1 up"},
+	{"too many", func(f *Facts) {
+		f.Interfaces = Interfaces{List: []iface.Interface{eth0, {Index: 9, Name: "eth9", State: iface.Up, MTU: 1500}}, Err: transport.ErrInterface}
+	}, Fail, "interface", "doctor -i eth0"},
+	{"unknown name", func(f *Facts) {
+		f.Interfaces = Interfaces{Want: "eth7", List: []iface.Interface{eth0, eth1}, Err: transport.ErrInterface}
+	}, Fail, "interface", "doctor -i eth0"},
+	{"named with an MTU that no frame fits", func(f *Facts) {
+		tiny := eth0
+		tiny.MTU = 20
+		f.Interfaces = Interfaces{Want: "eth0", List: []iface.Interface{tiny}, Err: transport.ErrInterface}
+	}, Fail, "interface", "ip link set dev eth0 mtu 1500"},
+	{"no carrier", func(f *Facts) { f.Interfaces.Chosen.State = iface.NoCarrier }, Fail, "carrier", "ip link set dev eth0"},
+	{"MTU too small for a NIC", func(f *Facts) { f.Interfaces.Chosen.MTU = 200 }, Fail, "MTU", "mtu 1500"},
+	{"small MTU", func(f *Facts) { f.Interfaces.Chosen.MTU = 1400 }, Warn, "MTU", "mtu 1500"},
+	{"no jumbo frames", func(f *Facts) { f.Interfaces.Chosen.MTU = 1500 }, Note, "MTU", "mtu 9000"},
+	{"veth", func(f *Facts) { f.Interfaces.Driver.Name = "veth" }, Note, "MTU", "mtu 65535"},
+	{"NIC refused", func(f *Facts) { f.NIC = NIC{Tried: true, Err: refused} }, Fail, "NIC", "setcap"},
+	{"no memory for the ring", func(f *Facts) { f.NIC = NIC{Tried: true, Err: unix.ENOMEM} }, Fail, "NIC", "vm.compact_memory"},
+	{"faults", func(f *Facts) { f.Faults = "loss=0.1" }, Warn, "faults", "unset BOBNET_FAULT"},
+	{"bad faults", func(f *Facts) { f.FaultsErr = errors.New("loss=x") }, Fail, "faults", "unset BOBNET_FAULT"},
+	{"little locked memory", func(f *Facts) { f.Host.Memlock = 8 << 20 }, Note, "locked memory", "ulimit -l"},
+	{"small ring", func(f *Facts) { f.NIC.Slots = 16 }, Warn, "receive queue", "mtu 9000"},
+	{"small buffers", func(f *Facts) { f.Host.RmemMax = 212992 }, Note, "socket buffers", "net.core.rmem_max="},
+	{"hidden buffers", func(f *Facts) { f.Host.RmemMax = 0 }, Note, "socket buffers", "sysctl"},
+	{"silent driver", func(f *Facts) { f.Interfaces.Driver = Driver{Err: unix.EOPNOTSUPP} }, Note, "offloads", ""},
+	{"GRO off", func(f *Facts) { f.Interfaces.Driver.GRO = false }, Note, "offloads", "gro on"},
+	{"late interrupts", func(f *Facts) { f.Interfaces.Driver.CoalesceMicros = 50 }, Note, "interrupts", "rx-usecs 0"},
+	{"adaptive interrupts", func(f *Facts) { f.Interfaces.Driver.AdaptiveRx = true }, Note, "interrupts", "adaptive-rx off"},
+	{"short queue of the card", func(f *Facts) { f.Interfaces.Driver.RxRing = 256 }, Note, "card's queue", "rx 4096"},
+	{"quota", func(f *Facts) { f.Host.Quota = 1.5 }, Warn, "processors", "CPUQuota"},
+	{"one core", func(f *Facts) { f.Host.Affinity = 1 }, Warn, "processors", "taskset -c 0-7"},
+	{"one P", func(f *Facts) { f.Host.GOMAXPROCS = 1 }, Warn, "processors", "GOMAXPROCS=8"},
+	{"busy", func(f *Facts) { f.Host.Load = 9 }, Warn, "load", "top"},
+	{"nobody there", func(f *Facts) { f.Segment.Peers = nil }, Note, "segment", "bobnet ping --listen"},
+	{"segment error", func(f *Facts) { f.Segment.Err = errors.New("closed") }, Fail, "segment", "ip -s link"},
+	{"peer does not answer", func(f *Facts) { f.Segment.Peers[0].SmallErr = errors.New("time-out") }, Fail, "peer", "bridge fdb"},
+	{"full frames are lost", func(f *Facts) { f.Segment.Peers[0].FullErr = errors.New("time-out") }, Fail, "peer", "mtu 1500"},
+	{"peer with less", func(f *Facts) { f.Segment.Peers[0].MTU = 1500 }, Note, "peer", "mtu 9000   # at beta"},
+	{"peer with more", func(f *Facts) { f.Segment.Peers[0].MTU = 65535 }, Note, "peer", "dev eth0 mtu 65535"},
+}
+
+// TestJudge: the one finding follows, and all others stay well.
+func TestJudge(t *testing.T) {
+	for _, tt := range judgements {
+		t.Run(tt.name, func(t *testing.T) {
+			facts := healthy()
+			tt.change(facts)
+			found := false
+			for _, f := range Judge(facts) {
+				if f.Check == tt.check {
+					found = true
+					if f.Level != tt.level || !strings.Contains(f.Fix, tt.words) || f.Means == "" {
+						t.Errorf("%+v", f)
+					}
+				} else if f.Level > OK {
+					t.Errorf("and besides: %+v", f)
+				}
+			}
+			if !found {
+				t.Errorf("no finding about %q", tt.check)
+			}
+		})
+	}
+}
+
+func TestWorst(t *testing.T) {
+	if Worst(nil) != OK || Worst([]Finding{{Level: Note}, {Level: Fail}, {Level: Warn}}) != Fail {
+		t.Error("wrong")
+	}
+}
+
+func TestWrite(t *testing.T) {
+	var b strings.Builder
+	err := Write(&b, []Finding{
+		{Check: "MTU", Found: "9000 bytes"},
+		{Level: Warn, Check: "processors", Found: "one\nof two", Means: "slow", Fix: "a\nb"},
+	})
+	want := `ok    MTU         9000 bytes
+warn  processors  one
+                  of two
+                  slow
+                  $ a
+                  $ b
+`
+	if err != nil || b.String() != want {
+		t.Errorf("%v, printed:\n%swant:\n%s", err, b.String(), want)
+	}
+	if text, err := json.Marshal(Finding{Level: Fail, Check: "c", Found: "f"}); err != nil || string(text) != `{"level":"fail","check":"c","found":"f"}` {
+		t.Errorf("%s, %v", text, err)
+	}
+}

@@ -1,0 +1,66 @@
+package doctor
+
+import (
+	"context"
+	"time"
+
+	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/vipl"
+)
+
+// How long the segment may take, and how often an echo is tried. A few tries
+// find the round trip of a peer that is not busy.
+const (
+	discoverTime = 500 * time.Millisecond
+	echoTime     = 200 * time.Millisecond
+	echoTries    = 5
+	maxPeers     = 64 // that are asked one by one
+)
+
+// gatherSegment opens a NIC on the chosen interface and asks who is there.
+func (f *Facts) gatherSegment(ctx context.Context) {
+	f.NIC.Tried = true
+	nic, err := vipl.Open(&vipl.Config{Interface: f.Interfaces.Want})
+	if err != nil {
+		f.NIC.Err = err
+		return
+	}
+	defer nic.Close()
+	info := nic.Link().Info()
+	f.NIC.Addr, f.NIC.Driver, f.NIC.MTU, f.NIC.Slots = nic.Addr(), info.Driver, info.MTU, info.Slots
+	searching, cancel := context.WithTimeout(ctx, discoverTime)
+	defer cancel()
+	stations, err := nic.Discover(searching)
+	if err != nil {
+		f.Segment.Err = err
+		return
+	}
+	for _, s := range stations[:min(len(stations), maxPeers)] {
+		p := Peer{Addr: s.Addr, Host: s.HostName, MTU: s.MTU, FullBytes: min(info.MTU, s.MTU) - ethertype.BaseSize}
+		if p.Small, p.SmallErr = roundTrip(ctx, nic, s.Addr, 0); p.SmallErr == nil {
+			p.Full, p.FullErr = roundTrip(ctx, nic, s.Addr, p.FullBytes)
+		}
+		f.Segment.Peers = append(f.Segment.Peers, p)
+	}
+}
+
+// roundTrip returns the best of a few echoes with size bytes of payload, or the
+// last error if none came back.
+func roundTrip(ctx context.Context, nic *vipl.NIC, to ethertype.Addr, size int) (best time.Duration, err error) {
+	var last error
+	for range echoTries {
+		ctx, cancel := context.WithTimeout(ctx, echoTime)
+		rtt, err := nic.Echo(ctx, to, size)
+		cancel()
+		switch {
+		case err != nil:
+			last = err
+		case best == 0 || rtt < best:
+			best = rtt
+		}
+	}
+	if best > 0 {
+		return best, nil
+	}
+	return 0, last
+}

@@ -1,0 +1,121 @@
+// Package leaktest finds what tests leave behind: descriptors, goroutines,
+// mappings and child processes.
+package leaktest
+
+import (
+	"bytes"
+	"os"
+	"runtime"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// Cycles is how many times a test of leaks repeats what it tests.
+func Cycles() int {
+	if testing.Short() {
+		return 50
+	}
+	return 1000
+}
+
+// holdings is what the process holds.
+type holdings struct {
+	descriptors, goroutines, mappings, children int
+}
+
+// What a process takes once, when it first needs it: mappings of the Go heap,
+// descriptors of the netpoller and of /proc/loadavg. A leak of one a cycle is
+// more.
+const (
+	mappingSlack    = 24
+	descriptorSlack = 4
+)
+
+// Run calls cycle a few times, to warm up, and then Cycles times, with the
+// number of the cycle, and fails the test if the process holds more afterwards
+// than before, or at the first error. Some workers call it at the same time:
+// the kernel takes its time to close a packet socket, but can close many.
+func Run(t *testing.T, workers int, cycle func(i int) error) {
+	t.Helper()
+	n := Cycles()
+	repeat(t, 2*workers, workers, cycle)
+	before := settle(t, func(holdings) bool { return false }, time.Second/4)
+	repeat(t, n, workers, cycle)
+	fine := func(h holdings) bool {
+		return h.descriptors <= before.descriptors+descriptorSlack && h.goroutines <= before.goroutines &&
+			h.children <= before.children && h.mappings <= before.mappings+mappingSlack
+	}
+	after := settle(t, fine, 20*time.Second)
+	t.Logf("%d cycles: %+v before, %+v after", n, before, after)
+	if !fine(after) {
+		stacks := make([]byte, 1<<20)
+		t.Errorf("%d cycles have left something behind: %+v before, %+v after\ndescriptors: %v\n%s",
+			n, before, after, descriptors(), stacks[:runtime.Stack(stacks, true)])
+	}
+}
+
+func repeat(t *testing.T, n, workers int, cycle func(i int) error) {
+	t.Helper()
+	var next atomic.Int64
+	var group sync.WaitGroup
+	for range workers {
+		group.Go(func() {
+			for i := int(next.Add(1)) - 1; i < n && !t.Failed(); i = int(next.Add(1)) - 1 {
+				if err := cycle(i); err != nil {
+					t.Errorf("cycle %d: %v", i, err)
+				}
+			}
+		})
+	}
+	group.Wait()
+	if t.Failed() {
+		t.FailNow()
+	}
+}
+
+// settle looks until what it finds is fine, or for the given time: what is
+// given back by a finalizer or another goroutine takes a moment.
+func settle(t *testing.T, fine func(holdings) bool, patience time.Duration) (h holdings) {
+	t.Helper()
+	for end := time.Now().Add(patience); ; runtime.Gosched() {
+		runtime.GC()
+		if h = look(t); fine(h) || time.Now().After(end) {
+			return h
+		}
+	}
+}
+
+// descriptors returns what the open ones are.
+func descriptors() (list []string) {
+	fds, _ := os.ReadDir("/proc/self/fd")
+	for _, fd := range fds {
+		target, _ := os.Readlink("/proc/self/fd/" + fd.Name())
+		list = append(list, fd.Name()+" "+target)
+	}
+	return list
+}
+
+func look(t *testing.T) holdings {
+	t.Helper()
+	fds, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		t.Fatal(err)
+	}
+	maps, err := os.ReadFile("/proc/self/maps")
+	if err != nil {
+		t.Fatal(err)
+	}
+	children := 0
+	tasks, err := os.ReadDir("/proc/self/task")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, task := range tasks {
+		list, _ := os.ReadFile("/proc/self/task/" + task.Name() + "/children") // the thread may have ended
+		children += len(strings.Fields(string(list)))
+	}
+	return holdings{descriptors: len(fds), goroutines: runtime.NumGoroutine(), mappings: bytes.Count(maps, []byte("\n")), children: children}
+}

@@ -1,0 +1,202 @@
+package perf
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"slices"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// sharedStack is what shared memory gives without any protocol, the floor of
+// the link "shm": "line" bounces a bare cache line between the halves, and
+// "handoff" copies messages once, into memory of both, where the other half
+// reads every cache line of them. Both halves must be on one host.
+type sharedStack struct{ name, test string }
+
+// Cases is part of Stack.
+func (s sharedStack) Cases(p *Plan, test string, mtu, size int) []Case {
+	if test != s.test || !slices.Contains(p.Links, linkShm) || !slices.Contains(p.Waits, Spin) {
+		return nil
+	}
+	return []Case{{Stack: s.name, Test: test, Wait: Spin, Link: linkShm, MTU: mtu, Size: size}}
+}
+
+// sharedConn is one end of a sharedStack.
+type sharedConn struct {
+	mem     *shared
+	tx      cursor
+	bounced uint64 // round trips
+	handed  uint64 // chunks
+	touched uint64 // what touch has read, so that it is not left out
+}
+
+// Open is part of Stack. The server makes the memory and passes it on.
+func (sharedStack) Open(ctx context.Context, h *Half, c Case) (Conn, error) {
+	fd, err := h.shareMemory(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer unix.Close(fd)
+	mem, err := mapShared(fd)
+	if err != nil {
+		return nil, fmt.Errorf("perf: mapping shared memory: %w", err)
+	}
+	return &sharedConn{mem: mem, tx: newCursor(c.Size)}, nil
+}
+
+// shareMemory returns a descriptor of memory that both halves have.
+func (h *Half) shareMemory(ctx context.Context) (int, error) {
+	if !h.server {
+		name, err := h.Exchange("")
+		if err != nil {
+			return -1, err
+		}
+		return receiveMemory(ctx, name)
+	}
+	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: fmt.Sprintf("@bobnet/perf/%d/%d", unix.Getpid(), time.Now().UnixNano()), Net: "unix"})
+	if err != nil {
+		return -1, fmt.Errorf("perf: sharing memory: %w", err)
+	}
+	defer l.Close()
+	if _, err := h.Exchange(l.Addr().String()); err != nil {
+		return -1, err
+	}
+	return sendMemory(ctx, l)
+}
+
+// sendMemory makes the memory and gives it to the first who connects.
+func sendMemory(ctx context.Context, l *net.UnixListener) (int, error) {
+	fd, err := unix.MemfdCreate("bobnet-perf", unix.MFD_CLOEXEC)
+	if err != nil {
+		return -1, fmt.Errorf("perf: sharing memory: %w", err)
+	}
+	err = unix.Ftruncate(fd, int64(sharedSize))
+	if err == nil {
+		l.SetDeadline(deadlineOf(ctx))
+		var conn *net.UnixConn
+		if conn, err = l.AcceptUnix(); err == nil {
+			_, _, err = conn.WriteMsgUnix([]byte{1}, unix.UnixRights(fd), nil)
+			conn.Close()
+		}
+	}
+	if err != nil {
+		unix.Close(fd)
+		return -1, fmt.Errorf("perf: sharing memory: %w", err)
+	}
+	return fd, nil
+}
+
+// errNoMemory ends a sample of halves that are not on one host.
+var errNoMemory = errors.New("perf: the other half passes no memory: are both in one network namespace?")
+
+func receiveMemory(ctx context.Context, name string) (int, error) {
+	var dialer net.Dialer
+	conn, err := dialer.DialContext(ctx, "unix", name)
+	if err != nil {
+		return -1, fmt.Errorf("%w (%w)", errNoMemory, err)
+	}
+	defer conn.Close()
+	conn.SetDeadline(deadlineOf(ctx))
+	var data [1]byte
+	control := make([]byte, unix.CmsgSpace(4))
+	_, n, _, _, err := conn.(*net.UnixConn).ReadMsgUnix(data[:], control)
+	if err != nil {
+		return -1, fmt.Errorf("%w (%w)", errNoMemory, err)
+	}
+	messages, err := unix.ParseSocketControlMessage(control[:n])
+	if err != nil || len(messages) != 1 {
+		return -1, errNoMemory
+	}
+	fds, err := unix.ParseUnixRights(&messages[0])
+	if err != nil || len(fds) != 1 {
+		return -1, errNoMemory
+	}
+	return fds[0], nil
+}
+
+// lineChunk is how many bounces are timed together, because a reading of the
+// clock would cost a good part of one.
+const lineChunk = 64
+
+// PingPong is part of Conn.
+func (s *sharedConn) PingPong(ctx context.Context, rtt []int64) error {
+	deadline := deadlineOf(ctx)
+	for len(rtt) > 0 {
+		chunk := rtt[:min(len(rtt), lineChunk)]
+		start := time.Now()
+		for range chunk {
+			s.bounced++
+			s.mem.ping.Store(s.bounced)
+			if !spinUntil(&s.mem.pong, s.bounced, deadline) {
+				return context.DeadlineExceeded
+			}
+		}
+		each := int64(time.Since(start)) / int64(len(chunk))
+		for i := range chunk {
+			chunk[i] = each
+		}
+		rtt = rtt[len(chunk):]
+	}
+	return nil
+}
+
+// Echo is part of Conn.
+func (s *sharedConn) Echo(ctx context.Context, n int) error {
+	deadline := deadlineOf(ctx)
+	for range n {
+		s.bounced++
+		if !spinUntil(&s.mem.ping, s.bounced, deadline) {
+			return context.DeadlineExceeded
+		}
+		s.mem.pong.Store(s.bounced)
+	}
+	return nil
+}
+
+// Stream is part of Conn.
+func (s *sharedConn) Stream(ctx context.Context, n int) (int, error) {
+	deadline := deadlineOf(ctx)
+	for sent := 0; sent < n; {
+		if s.handed >= handSlots && !spinPast(&s.mem.tail, s.handed-handSlots, deadline) {
+			return 0, context.DeadlineExceeded
+		}
+		k := copy(s.mem.slots[s.handed%handSlots][:], s.tx.next(handChunk))
+		s.handed++
+		s.mem.head.Store(s.handed)
+		if s.tx.advance(k) {
+			sent++
+		}
+	}
+	if !spinUntil(&s.mem.tail, s.handed, deadline) {
+		return 0, context.DeadlineExceeded
+	}
+	return n, nil
+}
+
+// Sink is part of Conn.
+func (s *sharedConn) Sink(ctx context.Context, n int) error {
+	deadline := deadlineOf(ctx)
+	for got := 0; got < n; {
+		if !spinPast(&s.mem.head, s.handed, deadline) {
+			return context.DeadlineExceeded
+		}
+		k := len(s.tx.next(handChunk))
+		s.touched += touch(s.mem.slots[s.handed%handSlots][:k])
+		s.handed++
+		s.mem.tail.Store(s.handed)
+		if s.tx.advance(k) {
+			got++
+		}
+	}
+	return nil
+}
+
+// Counters is part of Conn.
+func (s *sharedConn) Counters() Counters { return Counters{} }
+
+// Close is part of Conn.
+func (s *sharedConn) Close() error { return s.mem.unmap() }

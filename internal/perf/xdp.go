@@ -1,0 +1,43 @@
+package perf
+
+import (
+	"slices"
+
+	"github.com/bobnet-go/bobnet/transport/ring"
+)
+
+// XDPs are the choices of how the link "ring" sends; see ring.XDP.
+var XDPs = []string{ring.XDPAuto.String(), ring.XDPOn.String(), ring.XDPOff.String()}
+
+// withXDP makes a case of each choice of the plan's out of every case on the
+// link "ring". The first choice, auto, is a Case's "".
+func (p *Plan) withXDP(cases []Case) []Case {
+	var all []Case
+	for _, c := range cases {
+		if c.Link != "ring" {
+			all = append(all, c)
+			continue
+		}
+		for _, choice := range XDPs {
+			if slices.Contains(p.XDP, choice) {
+				c.XDP = choice
+				if choice == XDPs[0] {
+					c.XDP = ""
+				}
+				all = append(all, c)
+			}
+		}
+	}
+	return all
+}
+
+// ringConfig returns how to open the link "ring" for c.
+func (c Case) ringConfig(iface string) (*ring.Config, error) {
+	cfg := &ring.Config{Interface: iface}
+	if c.XDP == "" {
+		return cfg, nil
+	}
+	var err error
+	cfg.XDP, err = ring.ParseXDP(c.XDP)
+	return cfg, err
+}

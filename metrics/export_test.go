@@ -1,0 +1,64 @@
+package metrics
+
+import "time"
+
+// SetPatience changes how long dumps wait, until restore is called.
+func SetPatience(d time.Duration) (restore func()) {
+	old := dumpPatience
+	dumpPatience = d
+	return func() { dumpPatience = old }
+}
+
+// Metric is what is known of a metric before it has a value.
+type Metric struct {
+	Name, Help, Type string
+	Labels           []string
+}
+
+// Metrics returns all metrics of a Collector in the order of its tables, by
+// what they are of.
+func Metrics() map[string][]Metric {
+	all := map[string][]Metric{
+		"NIC":  list(nicFields, nicLabels),
+		"VI":   list(viFields, viLabels),
+		"rank": list(rankFields, nil),
+	}
+	for _, f := range families {
+		of := "rank"
+		switch {
+		case len(f.labels) > 2 && f.labels[2] == "vi":
+			of = "VI"
+		case f.labels[0] == "interface":
+			of = "NIC"
+		}
+		all[of] = append(all[of], Metric{f.name, f.help, kindName(f.gauge), f.labels})
+	}
+	return all
+}
+
+func list[S any](fields []field[S], labels []string) []Metric {
+	all := make([]Metric, len(fields))
+	for i, f := range fields {
+		all[i] = Metric{f.name, f.help, kindName(f.gauge), labels}
+	}
+	return all
+}
+
+func kindName(gauge bool) string {
+	if gauge {
+		return "gauge"
+	}
+	return "counter"
+}
+
+// Reasons returns the values of the labels that count things apart, and what
+// they mean: of the link's losses and of retransmissions.
+func Reasons() (link, cause [][2]string) { return reasons(linkDrops), reasons(causes) }
+
+func reasons[S any](all []reason[S]) [][2]string {
+	list := make([][2]string, len(all))
+	for i := range all {
+		list[i] = [2]string{all[i].name, all[i].help}
+	}
+	return list
+}

@@ -1,0 +1,147 @@
+package metrics_test
+
+import (
+	"flag"
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/bobnet-go/bobnet/metrics"
+	"github.com/bobnet-go/bobnet/mplite"
+	"github.com/bobnet-go/bobnet/vipl"
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+var update = flag.Bool("update", false, "write docs/metrics.md")
+
+const referenceFile = "../docs/metrics.md"
+
+const referenceHead = `# Metrics
+
+Generated from the code by ` + "`go generate ./metrics`" + `; do not edit.
+
+Programs serve these at ` + "`/metrics`" + ` with ` + "`metrics.Serve`" + `; ` + "`bobnet perf`" + `, ` + "`bobnet lab`" + ` and
+the examples do so with ` + "`--metrics ADDR`" + `. Beside it, ` + "`/debug/bobnet`" + ` shows what every
+channel waits for, as text or with ` + "`?format=json`" + `; SIGQUIT prints the same.
+[grafana.json](grafana.json) is a dashboard of them.
+
+Metrics that end in ` + "`_total`" + ` only grow: ask for their rate, for example
+` + "`rate(bobnet_nic_transmit_bytes_total[1m])`" + `. Where a process opens a NIC or
+connects a VI anew they start again from 0, which ` + "`rate`" + ` allows for.
+
+A NIC with more VIs than ` + "`metrics.Config.MaxVIs`" + ` shows the first so many one by one.
+The others are one series with ` + "`vi=\"other\"`" + `: counters, queues and windows added up, of
+times the longest.
+`
+
+// TestReference: docs/metrics.md says what the code exports.
+func TestReference(t *testing.T) {
+	want := reference(t)
+	if *update {
+		if err := os.MkdirAll(filepath.Dir(referenceFile), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(referenceFile, []byte(want), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got, err := os.ReadFile(referenceFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if string(got) != want {
+		t.Errorf("%s is not what the code says; run: go generate ./metrics", referenceFile)
+	}
+}
+
+// TestReferenceComplete: the tables that the reference is made of hold every
+// metric that a Collector describes, under the same name, help and labels.
+func TestReferenceComplete(t *testing.T) {
+	described := make(chan *prometheus.Desc, 1000)
+	metrics.NewCollector(nil).Describe(described)
+	close(described)
+	exist := map[string]bool{}
+	for d := range described {
+		exist[d.String()] = true
+	}
+	n := 0
+	for _, list := range metrics.Metrics() {
+		for _, m := range list {
+			if n++; !exist[prometheus.NewDesc(m.Name, m.Help, m.Labels, nil).String()] {
+				t.Errorf("%s is in the tables, but no Collector describes it so", m.Name)
+			}
+		}
+	}
+	if n != len(exist) {
+		t.Errorf("the tables hold %d metrics, a Collector describes %d", n, len(exist))
+	}
+}
+
+func reference(t *testing.T) string {
+	var b strings.Builder
+	b.WriteString(referenceHead)
+	all := metrics.Metrics()
+	for _, of := range []struct{ name, intro string }{
+		{"NIC", "One series for each NIC that a process watches, by `interface` and `port`, the lowest of its port range."},
+		{"VI", "One series for each VI, by its `port` as `vi`, and those of its NIC."},
+		{"rank", "One series for the process's rank in an MPLite job."},
+	} {
+		fmt.Fprintf(&b, "\n## Of a %s\n\n%s\n\n| metric | type | labels | meaning |\n| --- | --- | --- | --- |\n", of.name, of.intro)
+		for _, m := range all[of.name] {
+			fmt.Fprintf(&b, "| `%s` | %s | %s | %s |\n", m.Name, m.Type, strings.Join(m.Labels, ", "), m.Help)
+		}
+	}
+	link, cause := metrics.Reasons()
+	values(&b, "`reason` of `bobnet_nic_receive_dropped_frames_total`", reasonsOf(t, "../vipl/stats.go", "Drop", texts(vipl.Drops())))
+	values(&b, "`reason` of `bobnet_link_dropped_frames_total`", link)
+	values(&b, "`code` of `bobnet_nic_asynchronous_errors_total`", reasonsOf(t, "../vipl/async.go", "Code", texts(vipl.ErrorCodes())))
+	values(&b, "`cause` of `bobnet_vi_retransmissions_total`", cause)
+	var kinds []string
+	for k := range (mplite.Stats{}).Collectives {
+		kinds = append(kinds, "`"+mplite.Collective(k).String()+"`")
+	}
+	fmt.Fprintf(&b, "\n## Values of `collective`\n\n%s.\n", strings.Join(kinds, ", "))
+	return b.String()
+}
+
+func values(b *strings.Builder, of string, list [][2]string) {
+	fmt.Fprintf(b, "\n## Values of %s\n\n| value | meaning |\n| --- | --- |\n", of)
+	for _, v := range list {
+		fmt.Fprintf(b, "| `%s` | %s |\n", v[0], v[1])
+	}
+}
+
+func texts[T fmt.Stringer](all []T) []string {
+	list := make([]string, len(all))
+	for i, v := range all {
+		list[i] = v.String()
+	}
+	return list
+}
+
+// reasonsOf pairs labels with the comments behind the constants that they
+// stand for, whose names begin with prefix and whose order is that of labels.
+func reasonsOf(t *testing.T, file, prefix string, labels []string) [][2]string {
+	t.Helper()
+	f, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.ParseComments)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var list [][2]string
+	ast.Inspect(f, func(n ast.Node) bool {
+		v, ok := n.(*ast.ValueSpec)
+		if ok && len(list) < len(labels) && strings.HasPrefix(v.Names[0].Name, prefix) && v.Comment != nil {
+			list = append(list, [2]string{labels[len(list)], strings.TrimSpace(v.Comment.Text())})
+		}
+		return true
+	})
+	if len(list) != len(labels) {
+		t.Fatalf("%s has %d commented constants %s…, want %d", file, len(list), prefix, len(labels))
+	}
+	return list
+}

@@ -1,0 +1,167 @@
+// Package host joins the stations of one host to a link: an Ethernet interface
+// never hands a frame back, so frames between them take another way. Those to
+// the link's own ports come back within the process, those to other ports of
+// its MAC address go through shared memory to the process that has claimed
+// them (package shm), and those to all go both ways.
+//
+// Any link can be joined. A virtual one gets only the way back to its own
+// ports, because there is nothing but the simulation at its address.
+package host
+
+import (
+	"os"
+	"sync"
+	"sync/atomic"
+
+	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/transport"
+	"github.com/bobnet-go/bobnet/transport/internal/afpacket"
+	"github.com/bobnet-go/bobnet/transport/shm"
+	"golang.org/x/sys/unix"
+)
+
+// Config says how to join. The zero Config, or a nil one, means defaults.
+type Config struct {
+	// Ring is shm.Config.Ring.
+	Ring int
+}
+
+// Link is a transport.Local made of another link and shared memory. Goroutines
+// may share it as transport.Link says.
+type Link struct {
+	outer   transport.Link
+	bulk    transport.BulkReceiver // outer, or nil
+	near    *shm.Link
+	mac     ethertype.MAC
+	virtual bool
+	turn    bool // Recv looks at near first
+
+	gate    *afpacket.Gate // of Wait, unless the link is virtual
+	closed  chan struct{}  // closed when Close has finished
+	nudges  atomic.Uint64  // outer's wake-ups that nobody asked for
+	bell    *os.File       // near's, where outer cannot watch it
+	ringing sync.WaitGroup
+}
+
+var (
+	_ transport.Local        = (*Link)(nil)
+	_ transport.BulkReceiver = (*Link)(nil)
+	_ transport.Checker      = (*Link)(nil)
+)
+
+// Join returns a link that sends frames for other hosts through outer, which
+// the caller uses no more; Close closes it too. A nil cfg means defaults. Call
+// it in the network namespace of outer. On an error, which wraps EADDRINUSE
+// when another process has outer's ports, outer is as it was.
+func Join(outer transport.Link, cfg *Config) (*Link, error) {
+	if cfg == nil {
+		cfg = new(Config)
+	}
+	info := outer.Info()
+	l := &Link{outer: outer, mac: info.MAC, virtual: info.Virtual, gate: afpacket.NewGate(), closed: make(chan struct{})}
+	var err error
+	l.near, err = shm.Open(&shm.Config{Address: info.MAC, EtherType: info.EtherType, Ports: info.Ports,
+		Ring: cfg.Ring, Alone: info.Virtual, Interrupt: l.interrupt})
+	if err != nil {
+		return nil, err
+	}
+	if b, ok := outer.(transport.BulkReceiver); ok && b.Bulk() {
+		l.bulk = b
+	}
+	if info.Virtual {
+		return l, nil
+	}
+	if w, ok := outer.(transport.Watcher); ok {
+		w.Watch(l.near.Bell())
+		return l, nil
+	}
+	if err := l.listen(); err != nil {
+		l.near.Close()
+		return nil, err
+	}
+	return l, nil
+}
+
+// listen starts the goroutine that hears the bell for an outer link that
+// cannot.
+func (l *Link) listen() error {
+	fd, err := unix.FcntlInt(uintptr(l.near.Bell()), unix.F_DUPFD_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	l.bell = os.NewFile(uintptr(fd), "bell")
+	l.ringing.Go(func() {
+		var b [1]byte
+		for {
+			if _, err := l.bell.Read(b[:]); err != nil {
+				return
+			}
+			l.interrupt()
+		}
+	})
+	return nil
+}
+
+// interrupt ends a Wait because of near.
+func (l *Link) interrupt() {
+	l.nudges.Add(1)
+	l.outer.Wake()
+}
+
+// Close implements transport.Link.
+func (l *Link) Close() (err error) {
+	if l.virtual { // who waits runs only when the caller lets time pass
+		err = l.outer.Close()
+		l.near.Close()
+		return err
+	}
+	if !l.gate.Shut(func() { err = l.outer.Close() }) {
+		<-l.closed
+		return nil
+	}
+	l.near.Close()
+	if l.bell != nil {
+		l.bell.Close()
+		l.ringing.Wait()
+	}
+	close(l.closed)
+	return err
+}
+
+// Info implements transport.Link: outer's, with "+host" behind the driver.
+func (l *Link) Info() transport.Info {
+	info := l.outer.Info()
+	info.Driver += "+host"
+	return info
+}
+
+// LocalMTU implements transport.Local.
+func (l *Link) LocalMTU() int { return l.near.LocalMTU() }
+
+// LocalSlots implements transport.Local.
+func (l *Link) LocalSlots() int { return l.near.LocalSlots() }
+
+// OnDeparture implements transport.Local.
+func (l *Link) OnDeparture(f func(ports transport.PortRange, why error)) { l.near.OnDeparture(f) }
+
+// Check implements transport.Checker if the outer link does.
+func (l *Link) Check() error { return transport.Check(l.outer) }
+
+// Now implements transport.Link.
+func (l *Link) Now() int64 { return l.outer.Now() }
+
+// Stats implements transport.Link: the sums over both ways. A frame to all
+// counts for the wire and for each station of the host that it goes to.
+func (l *Link) Stats() transport.Stats {
+	s, near := l.outer.Stats(), l.near.Stats()
+	s.TxFrames += near.TxFrames
+	s.TxBytes += near.TxBytes
+	s.TxCalls += near.TxCalls
+	s.TxDrops += near.TxDrops
+	s.RxFrames += near.RxFrames
+	s.RxBytes += near.RxBytes
+	s.RxCalls += near.RxCalls
+	s.RxFiltered += near.RxFiltered
+	s.Wakes -= min(s.Wakes, l.nudges.Load())
+	return s
+}

@@ -1,0 +1,108 @@
+package host
+
+import (
+	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/transport"
+)
+
+// way is where a frame goes.
+type way uint8
+
+const (
+	wire way = iota
+	near
+	both
+)
+
+// way returns where f goes.
+func (l *Link) way(f *transport.Frame) way {
+	if len(f.Head) < ethertype.EthernetSize {
+		return wire
+	}
+	switch dst := ethertype.MAC(f.Head); {
+	case dst == l.mac:
+		return near
+	case dst.IsGroup() && !l.virtual:
+		return both
+	}
+	return wire
+}
+
+// Send implements transport.Link.
+func (l *Link) Send(frames []transport.Frame) (n int, err error) {
+	frames = frames[:min(len(frames), transport.MaxBatch)]
+	for n < len(frames) {
+		way := l.way(&frames[n])
+		end := n + 1
+		for way != both && end < len(frames) && l.way(&frames[end]) == way {
+			end++
+		}
+		took := end - n
+		if way != near {
+			took, err = l.outer.Send(frames[n:end])
+		}
+		if way != wire && took > 0 && err == nil {
+			took, err = l.near.Send(frames[n:end])
+		}
+		n += took
+		if err != nil || n < end {
+			return n, err
+		}
+	}
+	return n, nil
+}
+
+// Ready implements transport.Link.
+func (l *Link) Ready() bool { return l.outer.Ready() || l.near.Ready() }
+
+// Recv implements transport.Link. The two ways take turns at being first.
+func (l *Link) Recv(views [][]byte) (n int, err error) {
+	views = views[:min(len(views), transport.MaxBatch)]
+	if l.turn = !l.turn; l.turn && l.near.Ready() {
+		if n, err = l.near.Recv(views); err != nil {
+			return 0, err
+		}
+	}
+	k, err := l.outer.Recv(views[n:])
+	if n += k; err != nil || n == len(views) || l.turn || !l.near.Ready() {
+		return n, err
+	}
+	k, err = l.near.Recv(views[n:])
+	return n + k, err
+}
+
+// Bulk implements transport.BulkReceiver: what outer says.
+func (l *Link) Bulk() bool { return l.bulk != nil }
+
+// RecvBulk implements transport.BulkReceiver, for frames of other hosts. Those
+// of this one come by Recv, whatever their flags.
+func (l *Link) RecvBulk(slots []transport.BulkSlot) (n int, err error) {
+	if l.bulk == nil {
+		return 0, nil
+	}
+	return l.bulk.RecvBulk(slots)
+}
+
+// Wake implements transport.Link.
+func (l *Link) Wake() { l.outer.Wake() }
+
+// Wait implements transport.Link: it waits on outer, which near interrupts.
+func (l *Link) Wait(until int64) error {
+	if l.virtual {
+		if l.near.Ready() {
+			return nil
+		}
+		return l.outer.Wait(until)
+	}
+	if !l.gate.Enter() {
+		return transport.ErrClosed
+	}
+	defer l.gate.Leave()
+	if l.near.Doze() {
+		l.near.Rise()
+		return nil
+	}
+	err := l.outer.Wait(until)
+	l.near.Rise()
+	return err
+}

@@ -1,0 +1,101 @@
+package sleep
+
+import (
+	"testing"
+	"time"
+
+	"github.com/bobnet-go/bobnet/transport"
+	"golang.org/x/sys/unix"
+)
+
+func pipe(t *testing.T) (r, w int) {
+	t.Helper()
+	var fds [2]int
+	if err := unix.Pipe2(fds[:], unix.O_CLOEXEC|unix.O_NONBLOCK); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { unix.Close(fds[0]); unix.Close(fds[1]) })
+	return fds[0], fds[1]
+}
+
+var start = time.Now()
+
+func now() int64 { return int64(time.Since(start)) }
+
+// poll waits and fails the test if there is nothing to wait for.
+func poll(t *testing.T, s *Sleeper, until int64) {
+	t.Helper()
+	if !s.Begin() {
+		t.Fatal("a wake-up has come before")
+	}
+	defer s.End()
+	if err := s.Poll(until, now); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestSleeper(t *testing.T) {
+	var s Sleeper
+	r, w := pipe(t)
+	other, ring := pipe(t)
+	if err := s.Open(-1, r); err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	until := now() + int64(time.Millisecond)
+	poll(t, &s, until)
+	if at := now(); at < until {
+		t.Errorf("the wait ended %d ns early", until-at)
+	}
+	unix.Write(w, []byte{1})
+	poll(t, &s, transport.Forever)
+	if s.Events(0) != 0 || s.Events(1) != unix.POLLIN {
+		t.Errorf("events %#x, %#x", s.Events(0), s.Events(1))
+	}
+	unix.Read(r, make([]byte, 1))
+
+	s.Watch(other)
+	unix.Write(ring, []byte{1})
+	poll(t, &s, transport.Forever)
+	s.Watch(-1)
+	poll(t, &s, now()+1000) // the watch has ended: only the time is up
+	if s.fds[len(s.fds)-1].Revents != 0 {
+		t.Error("a descriptor is watched that should not be")
+	}
+
+	s.Wake()
+	s.Wake()
+	if s.Begin() {
+		t.Error("a wake-up before the wait was lost")
+	}
+	poll(t, &s, now()+1000)
+}
+
+// TestWakeDuring wakes a goroutine that is in ppoll, or about to be.
+func TestWakeDuring(t *testing.T) {
+	var s Sleeper
+	if err := s.Open(); err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	for range 200 {
+		done := make(chan bool)
+		begun := make(chan bool)
+		go func() {
+			ok := s.Begin()
+			begun <- ok
+			if ok {
+				ok = s.Poll(transport.Forever, now) == nil
+				s.End()
+			}
+			done <- ok
+		}()
+		if !<-begun {
+			t.Fatal("a wake-up came twice")
+		}
+		s.Wake()
+		if !<-done {
+			t.Fatal("Poll failed")
+		}
+	}
+}

@@ -1,0 +1,100 @@
+package ring
+
+import (
+	"sync/atomic"
+
+	"github.com/bobnet-go/bobnet/transport"
+	"github.com/bobnet-go/bobnet/transport/internal/afpacket"
+	"golang.org/x/sys/unix"
+)
+
+// bulkBuffer is what the queue of the bulk socket may hold in the kernel's
+// accounting, which counts twice what was asked for; with bulkLeast it still
+// holds a window of every size of frame.
+const (
+	bulkBuffer = 8 << 20
+	bulkLeast  = 8 << 20
+)
+
+// bulk is the second receiving socket: it gets the frames with
+// ethertype.FlagBulk, and has no ring. A frame waits in the kernel as the
+// sender's processor left it there and is copied by the receiver's, once, to
+// where it belongs. With the ring the sender's processor copies it twice.
+type bulk struct {
+	fd int // -1: frames with the flag come by the ring
+	// asked is set when RecvBulk is called first: before, frames that nobody
+	// would take must not end each wait.
+	asked atomic.Bool
+	msgs  []message
+	vecs  [][3]unix.Iovec
+}
+
+// open makes the socket. Without the right to a buffer large enough there is
+// none: a window of frames would overrun it.
+func (b *bulk) open(s *afpacket.Station) (err error) {
+	b.fd, err = unix.Socket(unix.AF_PACKET, unix.SOCK_RAW|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
+	if err != nil {
+		b.fd = -1
+		return s.OpenError("open packet socket", err)
+	}
+	if unix.SetsockoptInt(b.fd, unix.SOL_SOCKET, unix.SO_RCVBUFFORCE, bulkBuffer) != nil {
+		_ = unix.SetsockoptInt(b.fd, unix.SOL_SOCKET, unix.SO_RCVBUF, bulkBuffer)
+	}
+	if size, err := unix.GetsockoptInt(b.fd, unix.SOL_SOCKET, unix.SO_RCVBUF); err != nil || size < bulkLeast {
+		b.close()
+		return s.OpenError("SO_RCVBUF", err)
+	}
+	if err := attach(b.fd, s, afpacket.OnlyBulk); err != nil {
+		return err
+	}
+	b.msgs = make([]message, transport.MaxBatch)
+	b.vecs = make([][3]unix.Iovec, transport.MaxBatch)
+	return s.OpenError("bind", bind(b.fd, s.Index, uint16(s.EtherType)))
+}
+
+// pollable returns the descriptor to wait for; the kernel passes over -1.
+func (b *bulk) pollable() int32 {
+	if b.asked.Load() {
+		return int32(b.fd)
+	}
+	return -1
+}
+
+func (b *bulk) close() {
+	if b.fd >= 0 {
+		unix.Close(b.fd)
+		b.fd = -1
+	}
+}
+
+// Bulk implements transport.BulkReceiver.
+func (l *Link) Bulk() bool { return l.bulk.fd >= 0 }
+
+// RecvBulk implements transport.BulkReceiver: one system call.
+func (l *Link) RecvBulk(slots []transport.BulkSlot) (n int, err error) {
+	if !l.Bulk() {
+		return 0, nil
+	}
+	if !l.bulk.asked.Load() {
+		l.bulk.asked.Store(true)
+	}
+	if !l.gate.Enter() {
+		return 0, transport.ErrClosed
+	}
+	n, octets, cut, errno := l.bulk.recv(slots[:min(len(slots), transport.MaxBatch)])
+	switch errno {
+	case 0, unix.EAGAIN, unix.EINTR:
+	case unix.ENETDOWN, unix.ENODEV, unix.ENXIO:
+		err = transport.ErrLinkDown
+	default:
+		err = errno
+	}
+	if n > 0 {
+		l.cnt.RxCalls.Add(1)
+		l.cnt.RxFrames.Add(uint64(n))
+		l.cnt.RxBytes.Add(uint64(octets))
+		add(&l.cnt.RxTruncated, cut)
+	}
+	l.gate.Leave()
+	return n, err
+}

@@ -1,0 +1,123 @@
+package ring_test
+
+import (
+	"encoding/binary"
+	"testing"
+	"time"
+
+	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/internal/vethtest"
+	"github.com/bobnet-go/bobnet/transport"
+	"github.com/bobnet-go/bobnet/transport/linktest"
+	"github.com/bobnet-go/bobnet/transport/ring"
+)
+
+// bulkFrame returns a frame with ethertype.FlagBulk.
+func bulkFrame(from, to transport.Info, payload []byte) []byte {
+	f := linktest.NewFrame(from, to, to.Ports.Lo, payload)
+	flags := ethertype.Flags(binary.BigEndian.Uint16(f[ethertype.FieldFlags:])) | ethertype.FlagBulk
+	binary.BigEndian.PutUint16(f[ethertype.FieldFlags:], uint16(flags))
+	return f
+}
+
+func newSlots(n, mtu int) []transport.BulkSlot {
+	slots := make([]transport.BulkSlot, n)
+	for i := range slots {
+		slots[i].Frame = make([]byte, mtu+ethertype.EthernetSize)
+		slots[i].At = ethertype.HeaderSize
+	}
+	return slots
+}
+
+// recvBulk waits for bulk frames.
+func recvBulk(t *testing.T, l *ring.Link, slots []transport.BulkSlot) int {
+	t.Helper()
+	for {
+		n, err := l.RecvBulk(slots)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n > 0 {
+			return n
+		}
+		if err := l.Wait(l.Now() + int64(10*time.Second)); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// TestBulk sends both kinds of frames: each arrives by its own way, and bulk
+// ones where the slots say.
+func TestBulk(t *testing.T) {
+	p := vethtest.New(t, 1500)
+	a, b := open(t, p, 0, ring.Config{}), open(t, p, 1, ring.Config{})
+	if !b.Bulk() {
+		t.Fatal("no bulk socket, although the test has the rights for one")
+	}
+	payload := []byte("straight to where it belongs, and the rest behind")
+	marked := bulkFrame(a.Info(), b.Info(), payload)
+	plain := linktest.NewFrame(a.Info(), b.Info(), b.Info().Ports.Lo, []byte("by the ring"))
+	slots := newSlots(4, 1500)
+	if n, err := b.RecvBulk(slots); n != 0 || err != nil {
+		t.Fatalf("RecvBulk of nothing = %d, %v", n, err)
+	}
+	if n, err := a.Send([]transport.Frame{{Head: marked}, {Head: plain}, {Head: marked}}); n != 3 || err != nil {
+		t.Fatalf("Send = %d, %v", n, err)
+	}
+	slots[0].Body = make([]byte, 28) // the second slot has no guess
+	for got := 0; got < 2; got += recvBulk(t, b, slots[got:]) {
+	}
+	body, rest := payload[:28], payload[28:]
+	if s := &slots[0]; s.Size < len(marked) || string(s.Body) != string(body) || string(s.Frame[:s.At]) != string(marked[:s.At]) ||
+		string(s.Frame[s.At+28:][:len(rest)]) != string(rest) {
+		t.Errorf("first slot: %+v", s)
+	}
+	if s := &slots[1]; string(s.Frame[:len(marked)]) != string(marked) {
+		t.Errorf("second slot: % x", s.Frame[:s.Size])
+	}
+	views := make([][]byte, 4)
+	if n, err := b.Recv(views); n != 1 || err != nil || string(views[0][:len(plain)]) != string(plain) {
+		t.Errorf("Recv = %d, %v", n, err)
+	}
+	if st := b.Stats(); st.RxFrames < 2 {
+		t.Errorf("counters: %+v", st)
+	}
+}
+
+// TestBulkCut receives a frame that is longer than its slot.
+func TestBulkCut(t *testing.T) {
+	p := vethtest.New(t, 1500)
+	a, b := open(t, p, 0, ring.Config{}), open(t, p, 1, ring.Config{})
+	slots := newSlots(1, 200)
+	b.RecvBulk(slots)
+	a.Send([]transport.Frame{{Head: bulkFrame(a.Info(), b.Info(), make([]byte, 500))}})
+	recvBulk(t, b, slots)
+	if st := b.Stats(); st.RxTruncated != 1 || slots[0].Size != len(slots[0].Frame) {
+		t.Errorf("size %d, counters %+v", slots[0].Size, st)
+	}
+}
+
+// TestBulkNotAsked: frames that nobody asks for end no wait; without the socket
+// they come by the ring.
+func TestBulkNotAsked(t *testing.T) {
+	p := vethtest.New(t, 1500)
+	a, b, c := open(t, p, 0, ring.Config{}), open(t, p, 1, ring.Config{}), open(t, p, 1, ring.Config{NoBulk: true})
+	views := make([][]byte, 4)
+	a.Send([]transport.Frame{{Head: bulkFrame(a.Info(), b.Info(), nil)}, {Head: bulkFrame(a.Info(), c.Info(), nil)}})
+	for {
+		n, err := c.Recv(views)
+		if n == 1 && err == nil {
+			break
+		}
+		if err := c.Wait(c.Now() + int64(10*time.Second)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	until := b.Now() + int64(20*time.Millisecond) // b's frame was sent before c's and has arrived
+	if err := b.Wait(until); err != nil || b.Now() < until {
+		t.Errorf("Wait ended %v too soon: %v", time.Duration(until-b.Now()), err)
+	}
+	if n, err := c.RecvBulk(newSlots(1, 1500)); c.Bulk() || n != 0 || err != nil {
+		t.Errorf("without the socket: %v, %d, %v", c.Bulk(), n, err)
+	}
+}

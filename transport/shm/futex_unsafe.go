@@ -1,0 +1,80 @@
+package shm
+
+import (
+	"sync"
+	"sync/atomic"
+	"time"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// Constants of futex(2) and futex_waitv(2) that x/sys does not have.
+const (
+	futexWake      = 1
+	futexPrivate   = 128
+	futexSize32    = 2
+	futexWaitMax   = 128
+	clockMonotonic = unix.CLOCK_MONOTONIC
+)
+
+// futexWaiter is struct futex_waitv.
+type futexWaiter struct {
+	value    uint64
+	address  uint64
+	flags    uint32
+	reserved uint32
+}
+
+// futexes are what a Wait sleeps on: words of memory that is mapped, or alive,
+// as long as the Wait lasts.
+type futexes struct {
+	list  [futexWaitMax]futexWaiter
+	n     int
+	limit unix.Timespec
+}
+
+// add has the wait last while word is value. Words of shared memory are found
+// by other processes too.
+func (f *futexes) add(word *atomic.Uint32, value uint32, shared bool) {
+	flags := uint32(futexSize32 | futexPrivate)
+	if shared {
+		flags = futexSize32
+	}
+	f.list[f.n] = futexWaiter{value: uint64(value), address: uint64(uintptr(unsafe.Pointer(word))), flags: flags}
+	f.n++
+}
+
+// wait blocks until a word has changed or left nanoseconds are over; negative
+// means for ever. It returns 0, EAGAIN, EINTR, ETIMEDOUT, or ENOSYS where the
+// kernel is older than Linux 5.16.
+func (f *futexes) wait(left int64) unix.Errno {
+	var limit unsafe.Pointer
+	if left >= 0 {
+		if unix.ClockGettime(clockMonotonic, &f.limit) != nil {
+			return unix.ENOSYS
+		}
+		f.limit = unix.NsecToTimespec(f.limit.Nano() + min(left, int64(time.Hour)))
+		limit = unsafe.Pointer(&f.limit)
+	}
+	_, _, errno := unix.Syscall6(unix.SYS_FUTEX_WAITV, uintptr(unsafe.Pointer(&f.list)), uintptr(f.n), 0,
+		uintptr(limit), clockMonotonic, 0)
+	return errno
+}
+
+// wakeFutex wakes who sleeps on word.
+func wakeFutex(word *atomic.Uint32, shared bool) {
+	op := uintptr(futexWake | futexPrivate)
+	if shared {
+		op = futexWake
+	}
+	unix.RawSyscall6(unix.SYS_FUTEX, uintptr(unsafe.Pointer(word)), op, 1, 0, 0, 0)
+}
+
+// futexesWork reports whether the kernel can wait for several words.
+var futexesWork = sync.OnceValue(func() bool {
+	var word atomic.Uint32
+	f := new(futexes)
+	f.add(&word, 1, false)
+	return f.wait(0) == unix.EAGAIN
+})

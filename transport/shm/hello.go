@@ -1,0 +1,110 @@
+package shm
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"net"
+	"time"
+
+	"github.com/bobnet-go/bobnet/transport"
+	"golang.org/x/sys/unix"
+)
+
+// hello is what each side says of itself:
+//
+//	offset  size  field
+//	     0     8  "bobshm01"
+//	     8     8  instance of the link
+//	    16     2  lowest port
+//	    18     2  highest port
+//	    20     4  size of a ring in bytes
+//
+// With a caller's come three descriptors: one end of the stream, the memfd, the
+// caller's bell. With the answer comes one, the bell of who answers.
+type hello struct {
+	instance uint64
+	ports    transport.PortRange
+	ring     int
+}
+
+const (
+	helloMagic  = "bobshm01"
+	helloSize   = 24
+	helloRights = 3
+)
+
+func (l *Link) hello() hello { return hello{l.instance, l.info.Ports, l.ring} }
+
+func (h hello) append(b []byte) []byte {
+	b = append(b, helloMagic...)
+	b = binary.BigEndian.AppendUint64(b, h.instance)
+	b = binary.BigEndian.AppendUint16(b, h.ports.Lo)
+	b = binary.BigEndian.AppendUint16(b, h.ports.Hi)
+	return binary.BigEndian.AppendUint32(b, uint32(h.ring))
+}
+
+// parse decodes and judges what a peer says of itself.
+func (h *hello) parse(b []byte) error {
+	if len(b) != helloSize || string(b[:8]) != helloMagic {
+		return fmt.Errorf("%w: its hello is not of this version: build both programs from one source", ErrBroken)
+	}
+	h.instance = binary.BigEndian.Uint64(b[8:])
+	h.ports = transport.PortRange{Lo: binary.BigEndian.Uint16(b[16:]), Hi: binary.BigEndian.Uint16(b[18:])}
+	h.ring = int(binary.BigEndian.Uint32(b[20:]))
+	if h.ports.Lo == 0 || h.ports.Hi < h.ports.Lo {
+		return fmt.Errorf("%w: ports %d..%d", ErrBroken, h.ports.Lo, h.ports.Hi)
+	}
+	return nil
+}
+
+// receiveHello reads a hello and what descriptors come with it, which the
+// caller closes, whatever the error.
+func receiveHello(conn *net.UnixConn) (h hello, fds []int, from *net.UnixAddr, err error) {
+	text := make([]byte, helloSize+1)
+	rights := make([]byte, unix.CmsgSpace(4*helloRights)) // further ones the kernel closes
+	n, k, _, from, err := conn.ReadMsgUnix(text, rights)
+	if err != nil {
+		return h, nil, nil, err
+	}
+	if msgs, err := unix.ParseSocketControlMessage(rights[:k]); err == nil {
+		for i := range msgs {
+			got, _ := unix.ParseUnixRights(&msgs[i])
+			fds = append(fds, got...)
+		}
+	}
+	return h, fds, from, h.parse(text[:n])
+}
+
+func closeAll(fds []int) {
+	for _, fd := range fds {
+		unix.Close(fd)
+	}
+}
+
+// post sends text and descriptors to block b. While the queue there is full it
+// tries again, until end.
+func (l *Link) post(b int, text, rights []byte, end time.Time) error {
+	raw, err := l.sockets[0].SyscallConn()
+	if err != nil {
+		return err
+	}
+	to := &unix.SockaddrUnix{Name: l.segment.address(b).Name}
+	for pause := time.Millisecond; ; pause *= 2 {
+		var sent error
+		if err := raw.Control(func(fd uintptr) {
+			sent = unix.Sendmsg(int(fd), text, rights, to, unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL)
+		}); err != nil {
+			return err
+		}
+		if !errors.Is(sent, unix.EAGAIN) || time.Now().After(end) {
+			return sent
+		}
+		time.Sleep(pause)
+	}
+}
+
+// present reports whether anybody holds block b.
+func (l *Link) present(b int) bool {
+	return unix.Connect(l.probe, &unix.SockaddrUnix{Name: l.segment.address(b).Name}) == nil
+}

@@ -1,0 +1,105 @@
+package shm
+
+import (
+	"runtime"
+
+	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/transport"
+)
+
+// Ready implements transport.Link: one atomic load for each peer.
+func (l *Link) Ready() bool {
+	for _, p := range *l.peers.Load() {
+		found := p.in.ready()
+		runtime.KeepAlive(p.mem)
+		if found {
+			return true
+		}
+	}
+	return l.events.Load()
+}
+
+// share is the part of a ring whose frames one call of Recv lends at most, so
+// that the writer has room meanwhile.
+const share = 8
+
+// Recv implements transport.Link. It makes no system call, unless a peer has
+// gone.
+func (l *Link) Recv(views [][]byte) (n int, err error) {
+	if l.events.Load() {
+		l.seeOff()
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.closed {
+		return 0, transport.ErrClosed
+	}
+	views = views[:min(len(views), transport.MaxBatch)]
+	peers := *l.peers.Load()
+	for _, p := range peers {
+		p.in.free()
+	}
+	if l.turn++; l.turn >= len(peers) {
+		l.turn = 0
+	}
+	for i := range peers { // each is first in its turn
+		if i += l.turn; i >= len(peers) {
+			i -= len(peers)
+		}
+		n = l.receive(peers[i], views, n)
+	}
+	if n > 0 {
+		l.stats.RxCalls++
+	}
+	return n, nil
+}
+
+// receive adds frames from p to the first n of views and returns how many
+// there are then.
+func (l *Link) receive(p *peer, views [][]byte, n int) int {
+	if p.failure != nil {
+		return n
+	}
+	octets := 0
+	for tries := 0; n < len(views) && octets <= l.ring/share && tries < transport.MaxBatch; tries++ {
+		view, r := p.in.take()
+		if r == broken {
+			l.fail(p)
+		}
+		if r != done {
+			break
+		}
+		octets += len(view)
+		port, ok := l.concerns(view)
+		if !ok { // no Link sends that: the ring has been written over
+			l.fail(p)
+			break
+		}
+		if port != ethertype.PortAll && !l.info.Ports.Contains(port) {
+			l.stats.RxFiltered++
+			continue
+		}
+		views[n] = view
+		n++
+		l.stats.RxFrames++
+		l.stats.RxBytes += uint64(len(view))
+	}
+	return n
+}
+
+// seeOff removes the peers that are gone and tells OnDeparture's function,
+// which may send.
+func (l *Link) seeOff() {
+	l.mu.Lock()
+	var gone []departure
+	if !l.closed {
+		gone = l.sweep()
+	}
+	f := l.gone
+	l.mu.Unlock()
+	for _, d := range gone {
+		if f != nil {
+			f(d.ports, d.why)
+		}
+	}
+}

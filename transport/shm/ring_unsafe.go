@@ -1,0 +1,156 @@
+package shm
+
+import (
+	"encoding/binary"
+	"sync/atomic"
+	"unsafe"
+
+	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/transport"
+)
+
+// A ring carries records one way, one writer, one reader. A record starts at a
+// multiple of 64 bytes and is a frame behind two bytes of length:
+//
+//	 0  length of the frame less shortest-1, never 0, in the host's byte order
+//	 2  the frame: its Ethernet and Bobnet headers
+//	64  payload
+//
+// The first eight bytes are written last, in one piece, and are all that the
+// reader polls: no index that both sides touch, so that a small frame crosses
+// with the cache lines that it fills and no more. Before that, the writer has
+// cleared those where the next record will start. What is free again the reader
+// says in the control, now and then, and the writer looks there only when it
+// seems to have no room.
+const (
+	line       = 64
+	lengthSize = 2
+	wordSize   = 8
+	shortest   = ethertype.HeaderSize
+	// The reader says what is free after each freeEvery-th part of the ring.
+	freeEvery = 16
+)
+
+// record returns how many bytes of the ring a frame of n bytes takes.
+func record(n int) uint64 { return uint64(lengthSize+n+line-1) &^ (line - 1) }
+
+// packWord returns a record's first eight bytes.
+func packWord(n int, head []byte) uint64 {
+	var b [wordSize]byte
+	binary.NativeEndian.PutUint16(b[:], uint16(n-shortest+1))
+	copy(b[lengthSize:], head[:wordSize-lengthSize])
+	return binary.NativeEndian.Uint64(b[:])
+}
+
+// unpackWord returns the length of the frame whose record starts with word; 0
+// if there is none.
+func unpackWord(word uint64) int {
+	var b [wordSize]byte
+	binary.NativeEndian.PutUint64(b[:], word)
+	if n := int(binary.NativeEndian.Uint16(b[:])); n > 0 {
+		return n + shortest - 1
+	}
+	return 0
+}
+
+// result is what became of a frame.
+type result uint8
+
+const (
+	done   result = iota
+	none          // the ring is empty, or full
+	broken        // what it says cannot be
+)
+
+// writer is the sending end of a ring.
+type writer struct {
+	mem   *memory
+	base  unsafe.Pointer
+	freed *atomic.Uint64
+	size  uint64
+	next  uint64 // where the next record starts, ever rising
+	known uint64 // what freed said when we looked last
+}
+
+func newWriter(m *memory, i int) writer {
+	return writer{mem: m, base: m.ring(i), freed: m.freed(i), size: uint64(m.size)}
+}
+
+// put writes f, of n bytes, into the ring. f.Head holds at least the headers.
+func (w *writer) put(f *transport.Frame, n int) result {
+	size := record(n)
+	if w.next+size+line-w.known > w.size {
+		if r := w.look(size); r != done {
+			return r
+		}
+	}
+	start := w.next & (w.size - 1)
+	dst := unsafe.Slice((*byte)(unsafe.Add(w.base, start+lengthSize)), n)
+	k := wordSize - lengthSize
+	k += copy(dst[k:], f.Head[k:])
+	for _, part := range f.Body {
+		k += copy(dst[k:], part)
+	}
+	w.next += size
+	*(*uint64)(unsafe.Add(w.base, w.next&(w.size-1))) = 0
+	atomic.StoreUint64((*uint64)(unsafe.Add(w.base, start)), packWord(n, f.Head))
+	return done
+}
+
+// look finds out whether there is room for size bytes now. The reader's word
+// must lie between what it said before and what has been written.
+func (w *writer) look(size uint64) result {
+	freed := w.freed.Load()
+	if freed < w.known || freed > w.next || freed%line != 0 {
+		return broken
+	}
+	if w.known = freed; w.next+size+line-freed > w.size {
+		return none
+	}
+	return done
+}
+
+// reader is the receiving end of a ring.
+type reader struct {
+	mem   *memory
+	base  unsafe.Pointer
+	freed *atomic.Uint64
+	size  uint64
+	next  atomic.Uint64 // where the next record starts; Ready reads it at any time
+	told  uint64        // what freed says
+}
+
+func (r *reader) init(m *memory, i int) {
+	r.mem, r.base, r.freed, r.size = m, m.ring(i), m.freed(i), uint64(m.size)
+}
+
+// ready reports whether there is a record.
+func (r *reader) ready() bool {
+	return atomic.LoadUint64((*uint64)(unsafe.Add(r.base, r.next.Load()&(r.size-1)))) != 0
+}
+
+// take returns the next frame. It reads the record's word once; whatever it
+// says, the view lies within the mapping.
+func (r *reader) take() ([]byte, result) {
+	next := r.next.Load()
+	start := next & (r.size - 1)
+	word := atomic.LoadUint64((*uint64)(unsafe.Add(r.base, start)))
+	if word == 0 {
+		return nil, none
+	}
+	n := unpackWord(word)
+	if n == 0 || n > ethertype.MaxFrame {
+		return nil, broken
+	}
+	r.next.Store(next + record(n))
+	return unsafe.Slice((*byte)(unsafe.Add(r.base, start+lengthSize)), n), done
+}
+
+// free lets the writer have what has been taken so far, whose views nobody
+// uses any more.
+func (r *reader) free() {
+	if next := r.next.Load(); next-r.told >= r.size/freeEvery {
+		r.told = next
+		r.freed.Store(next)
+	}
+}

@@ -1,0 +1,168 @@
+package shm
+
+import (
+	"encoding/binary"
+
+	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/transport"
+	"github.com/mdlayher/ethernet"
+)
+
+// Where the fields lie that the link reads.
+const (
+	offType    = 12
+	offVersion = ethertype.EthernetSize
+)
+
+// Send implements transport.Link. It takes every frame: one that finds a full
+// ring is dropped and counted. A frame to all counts once for each station
+// that it goes to.
+func (l *Link) Send(frames []transport.Frame) (n int, err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.closed {
+		return 0, transport.ErrClosed
+	}
+	frames = frames[:min(len(frames), transport.MaxBatch)]
+	for n < len(frames) {
+		f := &frames[n]
+		size := f.Len()
+		if size > ethertype.MaxFrame || len(f.Body) > transport.MaxBody || len(f.Head) < ethertype.HeaderSize {
+			err = transport.ErrFrameSize
+			break
+		}
+		l.forward(f, size)
+		n++
+	}
+	if n > 0 {
+		l.stats.TxCalls++
+	}
+	return n, err
+}
+
+// forward sends one frame of size bytes to where it belongs.
+func (l *Link) forward(f *transport.Frame, size int) {
+	port, ok := l.concerns(f.Head)
+	switch {
+	case !ok:
+		l.stats.TxDrops++
+	case port == ethertype.PortAll:
+		l.flood(f, size)
+	case l.info.Ports.Contains(port):
+		l.loop(f, size)
+	default:
+		b := blockOf(port)
+		if p := l.route[b]; p != nil {
+			l.put(p, f, size)
+		} else if l.reaches(b) {
+			l.keep(b, f.AppendTo(make([]byte, 0, size)))
+		} else {
+			l.stats.TxDrops++
+		}
+	}
+}
+
+// concerns reports whether a frame belongs on this segment, and returns its
+// port. Frames to a group are for every station, whatever their port, as on an
+// Ethernet.
+func (l *Link) concerns(head []byte) (port uint16, ok bool) {
+	head = head[:ethertype.HeaderSize]
+	port = binary.BigEndian.Uint16(head[ethertype.FieldDstPort:])
+	if ethernet.EtherType(binary.BigEndian.Uint16(head[offType:])) != l.info.EtherType || head[offVersion] != ethertype.Version {
+		return 0, false
+	}
+	dst := ethertype.MAC(head)
+	return port, dst == l.info.MAC || dst.IsGroup()
+}
+
+// reaches reports whether block b may be another station's.
+func (l *Link) reaches(b int) bool {
+	return !l.alone && (b < blockOf(l.info.Ports.Lo) || b > blockOf(l.info.Ports.Hi))
+}
+
+// put writes f into the ring to p and wakes p if it sleeps.
+func (l *Link) put(p *peer, f *transport.Frame, size int) {
+	r := none
+	if p.failure == nil {
+		r = p.out.put(f, size)
+	}
+	switch r {
+	case done:
+		l.stats.TxFrames++
+		l.stats.TxBytes += uint64(size)
+		if p.outSleep.Load() != awake {
+			l.rouse(p)
+		}
+		return
+	case broken:
+		l.fail(p)
+	}
+	l.stats.TxDrops++
+}
+
+// rouse wakes a peer that sleeps.
+func (l *Link) rouse(p *peer) {
+	switch mode := p.outSleep.Swap(awake); {
+	case mode == awake:
+	case p.conn == nil:
+		l.interrupt()
+	case mode == onFutex:
+		wakeFutex(p.outSleep, true)
+	default:
+		strike(p.bell)
+	}
+}
+
+// fail gives up a peer whose rings cannot be believed. Recv tells.
+func (l *Link) fail(p *peer) {
+	if p.failure == nil {
+		p.failure = ErrBroken
+		l.events.Store(true)
+	}
+}
+
+// loop sends f to the link itself.
+func (l *Link) loop(f *transport.Frame, size int) {
+	if l.self == nil {
+		p, err := newSelf(l.ring)
+		if err != nil {
+			l.stats.TxDrops++
+			return
+		}
+		l.self = p
+		list := append((*l.peers.Load())[:len(*l.peers.Load()):len(*l.peers.Load())], p)
+		l.peers.Store(&list)
+		l.notify()
+	}
+	l.put(l.self, f, size)
+}
+
+// flood sends f to every other station: to those that are known, and by calls
+// to those that turn out to be there.
+func (l *Link) flood(f *transport.Frame, size int) {
+	peers := *l.peers.Load()
+	for i, p := range peers {
+		if p.conn != nil && !known(peers[:i], p.instance) {
+			l.put(p, f, size)
+		}
+	}
+	var whole []byte
+	for b := range l.route {
+		if l.route[b] == nil && l.reaches(b) && l.present(b) {
+			if whole == nil {
+				whole = f.AppendTo(make([]byte, 0, size))
+			}
+			l.keep(b, whole)
+		}
+	}
+}
+
+// known reports whether one of peers is the link instance.
+func known(peers []*peer, instance uint64) bool {
+	for _, p := range peers {
+		if p.instance == instance {
+			return true
+		}
+	}
+	return false
+}

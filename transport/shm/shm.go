@@ -1,0 +1,260 @@
+// Package shm is the link between the processes of one host, or rather of one
+// network namespace: frames cross in memory that two of them share.
+//
+// A station is a link: one MAC address for all stations of a segment, and a
+// range of ports of its own. It claims the ports in blocks of 1024 by binding
+// a Unix datagram socket in the abstract name space for each, whose names the
+// kernel keeps per network namespace and frees when the process ends, however
+// it ends. So there is no daemon and nothing to clean up.
+//
+// The first frame to a block of ports makes a pair of rings in a sealed memfd,
+// and sends it to the block's socket, with one end of a stream. What the rings
+// carry needs no system call: a receiver that spins looks at one word of each
+// ring; one that sleeps says so in the ring, and is woken by futex. The stream
+// carries nothing. Its end tells that the peer is gone.
+//
+// A peer can write anything into the rings at any time. Every word that says
+// where something lies is read once and checked; a ring that says what cannot
+// be is torn down. The bytes of frames may change while they are looked at.
+//
+// A frame that finds its ring full is dropped and counted, so that one peer
+// that does not receive holds up nobody else.
+package shm
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"sync"
+	"sync/atomic"
+
+	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/transport"
+	"github.com/bobnet-go/bobnet/transport/iface"
+	"github.com/bobnet-go/bobnet/transport/internal/afpacket"
+	"github.com/mdlayher/ethernet"
+	"golang.org/x/sys/unix"
+)
+
+// DefaultRing is the default of Config.Ring: what stays in a processor's cache
+// on the way, and holds enough frames of the largest size for both sides to
+// copy at the same time.
+const DefaultRing = 1 << 20
+
+// HostMAC is the address of the stations of a segment without an interface.
+var HostMAC = ethertype.MAC{0x02, 'b', 'o', 'b', 's', 'h'}
+
+// What OnDeparture tells.
+var (
+	// ErrGone: the peer's process has ended, or its link was closed.
+	ErrGone = errors.New("shm: its process has ended or has closed its link")
+	// ErrBroken: what the peer wrote to shared memory cannot be.
+	ErrBroken = errors.New("shm: what it wrote to shared memory cannot be")
+)
+
+// Config says what to open. The zero Config, or a nil one, means defaults.
+type Config struct {
+	// Interface is the name or the MAC of the network interface whose address
+	// the station has. Empty: none; the segment is the network namespace's
+	// own, and its address HostMAC.
+	Interface string
+	// Address is the station's MAC, instead of that of Interface, for a link
+	// that serves another one at the same station; Ports must be set.
+	Address ethertype.MAC
+	// EtherType of the frames. 0: ethertype.Default.
+	EtherType ethernet.EtherType
+	// Ports whose frames to receive. No other link of the segment may claim
+	// ports in the same blocks of 1024. Zero: the first free block from 1024.
+	Ports transport.PortRange
+	// Ring is the size of each ring in bytes, a power of two from 512 KiB to
+	// 16 MiB. 0: DefaultRing. The memory is used as frames need it.
+	Ring int
+	// Alone leaves out the other stations: only frames to Ports pass, and no
+	// socket is made.
+	Alone bool
+	// Interrupt is called by another goroutine, or not at all, to end a sleep
+	// that Doze has begun. Nil: the link sleeps in Wait.
+	Interrupt func()
+}
+
+// Link is a transport.Link in shared memory. Goroutines may share it as
+// transport.Link says.
+type Link struct {
+	info      transport.Info
+	segment   segment
+	instance  uint64 // tells this link from an earlier one with its ports
+	ring      int
+	interrupt func()
+	alone     bool
+
+	claim   *afpacket.Claim // of the interface's ports, or nil
+	sockets []*net.UnixConn // one for each block of ports
+	probe   int             // an unbound socket, to see which names there are
+	bell    bell
+	gate    *afpacket.Gate // of Wait
+	wait    waiter
+	work    sync.WaitGroup // the goroutines
+	waits   atomic.Uint64
+	wakes   atomic.Uint64
+
+	peers  atomic.Pointer[[]*peer] // all there are; replaced when one comes or goes
+	events atomic.Bool             // a peer is to be removed
+	known  atomic.Bool             // somebody has the bell
+
+	mu     sync.Mutex // guards what follows, and the rings' ends but for Ready
+	closed bool
+	turn   int // the peer that Recv begins with
+	route  [blocks]*peer
+	self   *peer
+	calls  map[int]*call // to blocks of ports that have not answered yet
+	stats  transport.Stats
+	gone   func(transport.PortRange, error)
+	done   chan struct{} // closed when Close has finished
+}
+
+var _ transport.Local = (*Link)(nil)
+
+// Open opens a link in the network namespace of the calling thread. A nil cfg
+// means defaults. The errors wrap transport.ErrInterface, or EADDRINUSE when
+// the ports are taken.
+func Open(cfg *Config) (*Link, error) {
+	if cfg == nil {
+		cfg = new(Config)
+	}
+	l := &Link{ring: cfg.Ring, interrupt: cfg.Interrupt, alone: cfg.Alone, gate: afpacket.NewGate(),
+		instance: rand.Uint64() | 1, calls: map[int]*call{}, done: make(chan struct{})}
+	if l.ring == 0 {
+		l.ring = DefaultRing
+	}
+	if l.ring < minRing || l.ring > maxRing || l.ring&(l.ring-1) != 0 {
+		return nil, fmt.Errorf("shm: rings of %d bytes: %w: want a power of two from %d to %d", l.ring, unix.EINVAL, minRing, maxRing)
+	}
+	l.peers.Store(new([]*peer))
+	l.probe, l.bell = -1, silent
+	if err := l.open(cfg); err != nil {
+		l.hangUp()
+		l.release()
+		return nil, err
+	}
+	if l.interrupt == nil {
+		l.interrupt = l.wake
+	}
+	for _, conn := range l.sockets {
+		l.work.Go(func() { l.answer(conn) })
+	}
+	return l, nil
+}
+
+// open acquires what release gives back.
+func (l *Link) open(cfg *Config) error {
+	l.info = transport.Info{Driver: "shm", Interface: "shm", MAC: HostMAC, EtherType: cfg.EtherType, Ports: cfg.Ports, MTU: ethertype.MaxMTU}
+	if l.info.EtherType == 0 {
+		l.info.EtherType = ethertype.Default
+	}
+	switch {
+	case cfg.Address != ethertype.MAC{}:
+		l.info.MAC = cfg.Address
+		if cfg.Ports == (transport.PortRange{}) {
+			return fmt.Errorf("shm: station %v: %w: Config.Ports must say which are its own", cfg.Address, unix.EINVAL)
+		}
+	case cfg.Interface != "":
+		ifi, err := iface.Find(cfg.Interface)
+		if err != nil {
+			return err
+		}
+		if l.claim, err = afpacket.ClaimPorts(ifi.Index, ifi.Name, l.info.EtherType, cfg.Ports); err != nil {
+			return err
+		}
+		l.info.Interface, l.info.MAC, l.info.Ports = ifi.Name, ifi.MAC, l.claim.Ports
+	}
+	l.segment = segment{mac: l.info.MAC, typ: l.info.EtherType}
+	if l.alone {
+		return nil
+	}
+	var err error
+	if l.probe, err = unix.Socket(unix.AF_UNIX, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0); err != nil {
+		l.probe = -1
+		return fmt.Errorf("shm: socket: %w", err)
+	}
+	if err := l.bell.open(); err != nil {
+		return fmt.Errorf("shm: bell: %w", err)
+	}
+	return l.settle()
+}
+
+// hangUp closes the sockets that others call, and gives the ports back.
+func (l *Link) hangUp() {
+	for _, conn := range l.sockets {
+		conn.Close()
+	}
+}
+
+// release gives the rest back. Nobody is using it.
+func (l *Link) release() {
+	if l.probe >= 0 {
+		unix.Close(l.probe)
+	}
+	l.bell.close()
+	if l.claim != nil {
+		l.claim.Release()
+	}
+}
+
+// Close implements transport.Link. It waits for calls under way, of which only
+// Wait can take time and is woken. Views that are read after Close show zeros;
+// they do not fault. The other stations learn of it at once.
+func (l *Link) Close() error {
+	if !l.gate.Shut(l.wake) {
+		<-l.done
+		return nil
+	}
+	l.mu.Lock()
+	l.closed = true
+	for _, c := range l.calls {
+		c.hangUp()
+	}
+	for _, p := range *l.peers.Swap(new([]*peer)) {
+		p.discard()
+	}
+	l.mu.Unlock()
+	l.hangUp()
+	l.work.Wait()
+	l.events.Store(false)
+	l.release()
+	close(l.done)
+	return nil
+}
+
+// Info implements transport.Link. Slots is 0: the queues count bytes, not
+// frames.
+func (l *Link) Info() transport.Info { return l.info }
+
+// LocalMTU implements transport.Local.
+func (l *Link) LocalMTU() int { return l.info.MTU }
+
+// LocalSlots implements transport.Local: what is left of a ring when the
+// receiver holds as much as one Recv lends and has yet to say what is free.
+func (l *Link) LocalSlots() int {
+	return (l.ring-l.ring/freeEvery-l.ring/share)/int(record(ethertype.MaxFrame)) - 1
+}
+
+// OnDeparture implements transport.Local.
+func (l *Link) OnDeparture(f func(ports transport.PortRange, why error)) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.gone = f
+}
+
+// Now implements transport.Link. All links of a process have the same clock.
+func (l *Link) Now() int64 { return afpacket.Now() }
+
+// Stats implements transport.Link. TxDrops counts the frames that found a full
+// ring, or nobody at their port.
+func (l *Link) Stats() transport.Stats {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	s := l.stats
+	s.Waits, s.Wakes = l.waits.Load(), l.wakes.Load()
+	return s
+}

@@ -1,0 +1,193 @@
+package shm
+
+import (
+	"sync/atomic"
+	"time"
+
+	"github.com/bobnet-go/bobnet/transport"
+	"golang.org/x/sys/unix"
+)
+
+// What a ring's sleep word says of its receiver.
+const (
+	awake   = iota
+	onFutex // it sleeps on the word itself
+	onBell  // its bell wakes it
+)
+
+// What waiter.state says.
+const (
+	idle    = iota
+	waiting // a goroutine sleeps, or is about to
+	woken   // Wake was called; the current or the next Wait returns
+)
+
+// waiter blocks a goroutine outside Go's netpoller, which would round waits
+// below a millisecond up to one and add a thread switch to each.
+type waiter struct {
+	state  atomic.Uint32
+	dozing atomic.Bool // the rings say that we sleep
+	polls  atomic.Bool // a sleep is in ppoll, not on futexes
+	words  futexes     // of the one that waits, as what follows
+	fds    [1]unix.PollFd
+	limit  unix.Timespec
+}
+
+// Bell returns a descriptor that can be read when a peer wakes the link from a
+// sleep that Doze has begun; -1 if there are no peers.
+func (l *Link) Bell() int { return l.bell.hear }
+
+// Doze is for who sleeps elsewhere than in Wait: from now on peers ring the
+// bell, and Config.Interrupt is called for what happens in this process. It
+// reports whether there is a frame already. Rise ends it.
+func (l *Link) Doze() (ready bool) {
+	l.doze(onBell)
+	return l.Ready()
+}
+
+// Rise ends what Doze began.
+func (l *Link) Rise() {
+	l.rise()
+	if l.known.Load() {
+		l.bell.drain()
+	}
+}
+
+func (l *Link) doze(mode uint32) []*peer {
+	l.wait.dozing.Store(true)
+	peers := *l.peers.Load()
+	for _, p := range peers {
+		p.inSleep.Store(mode)
+	}
+	return peers
+}
+
+func (l *Link) rise() {
+	l.wait.dozing.Store(false)
+	for _, p := range *l.peers.Load() {
+		p.inSleep.Store(awake)
+	}
+}
+
+// notify gets the sleeper to look again, because the peers have changed.
+func (l *Link) notify() {
+	if l.wait.dozing.Load() {
+		l.interrupt()
+	}
+}
+
+// Wake implements transport.Link. It makes a system call only if somebody
+// waits.
+func (l *Link) Wake() {
+	if !l.gate.Enter() {
+		return
+	}
+	l.wakes.Add(1)
+	l.wake()
+	l.gate.Leave()
+}
+
+func (l *Link) wake() {
+	w := &l.wait
+	if w.state.Load() != woken && w.state.Swap(woken) == waiting {
+		if wakeFutex(&w.state, false); w.polls.Load() {
+			strike(l.bell.ring)
+		}
+	}
+}
+
+// Wait implements transport.Link.
+func (l *Link) Wait(until int64) error {
+	if !l.gate.Enter() {
+		return transport.ErrClosed
+	}
+	defer l.gate.Leave()
+	w := &l.wait
+	if !w.state.CompareAndSwap(idle, waiting) {
+		w.state.Store(idle)
+		return l.openOr(nil)
+	}
+	var err error
+	if len(*l.peers.Load()) < futexWaitMax && futexesWork() {
+		err = l.sleep(l.doze(onFutex), until)
+		l.rise()
+	} else {
+		w.polls.Store(true)
+		l.doze(onBell)
+		err = l.poll(until)
+		l.rise()
+		l.bell.drain()
+		w.polls.Store(false)
+	}
+	w.state.Store(idle)
+	return l.openOr(err)
+}
+
+// openOr returns err, or ErrClosed when the link has been closed.
+func (l *Link) openOr(err error) error {
+	if !l.gate.Open() {
+		return transport.ErrClosed
+	}
+	return err
+}
+
+// sleep blocks in futex_waitv on the sleep words of all rings.
+func (l *Link) sleep(peers []*peer, until int64) error {
+	// Close shuts the gate before it wakes, so one of the two is seen here.
+	if l.Ready() || !l.gate.Open() {
+		return nil
+	}
+	l.waits.Add(1)
+	w := &l.wait
+	for {
+		left := left(until, l.Now())
+		if left == 0 {
+			return nil
+		}
+		w.words.n = 0
+		w.words.add(&w.state, waiting, false)
+		for _, p := range peers {
+			w.words.add(p.inSleep, onFutex, true)
+		}
+		switch errno := w.words.wait(left); errno {
+		case 0, unix.EAGAIN:
+			return nil
+		case unix.EINTR, unix.ETIMEDOUT:
+		default:
+			return errno
+		}
+	}
+}
+
+// left returns how long to sleep, negative for ever, 0 not at all.
+func left(until, now int64) int64 {
+	if until == transport.Forever {
+		return -1
+	}
+	return max(until-now, 0)
+}
+
+// poll blocks in ppoll on the bell.
+func (l *Link) poll(until int64) error {
+	if l.Ready() || !l.gate.Open() {
+		return nil
+	}
+	l.waits.Add(1)
+	w := &l.wait
+	for {
+		var limit *unix.Timespec
+		switch left := left(until, l.Now()); {
+		case left == 0:
+			return nil
+		case left > 0:
+			w.limit = unix.NsecToTimespec(min(left, int64(time.Hour)))
+			limit = &w.limit
+		}
+		w.fds[0] = unix.PollFd{Fd: int32(l.bell.hear), Events: unix.POLLIN}
+		switch n, err := unix.Ppoll(w.fds[:], limit, nil); {
+		case err == unix.EINTR || err == nil && n == 0:
+		default:
+			return err
+		}
+	}
+}

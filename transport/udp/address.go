@@ -1,0 +1,94 @@
+package udp
+
+import (
+	"net/netip"
+
+	"github.com/bobnet-go/bobnet/ethertype"
+)
+
+// The first octets of an IPv4 station's MAC: locally administered, and a u.
+const (
+	macLocal = 0x02
+	macIPv4  = 0x75
+)
+
+// MAC returns the MAC address of the station with the given IP address.
+// IPv4-mapped IPv6 addresses count as IPv4; zones do not count.
+func MAC(ip netip.Addr) ethertype.MAC {
+	if ip = ip.Unmap(); ip.Is4() {
+		a := ip.As4()
+		return ethertype.MAC{macLocal, macIPv4, a[0], a[1], a[2], a[3]}
+	}
+	// FNV-1a with a final mix: it spreads addresses that differ in a bit, and
+	// costs less than a look into a table.
+	h := uint64(0xcbf29ce484222325)
+	for _, octet := range ip.As16() {
+		h = (h ^ uint64(octet)) * 0x100000001b3
+	}
+	h ^= h >> 32
+	first := byte(h>>40)&^3 | macLocal // locally administered, not a group
+	return ethertype.MAC{first, byte(h >> 32), byte(h >> 24), byte(h >> 16), byte(h >> 8), byte(h)}
+}
+
+// IP returns the address of the IPv4 station with the given MAC. ok is false if
+// it is no such MAC.
+func IP(mac ethertype.MAC) (ip netip.Addr, ok bool) {
+	if mac[0] != macLocal || mac[1] != macIPv4 {
+		return netip.Addr{}, false
+	}
+	return netip.AddrFrom4([4]byte(mac[2:])), true
+}
+
+// learnedMax is how many IPv6 stations are remembered besides Config.Peers.
+const learnedMax = 4096
+
+// stations knows where MAC addresses are. It belongs to who holds the caller's
+// lock around Send and Recv.
+type stations struct {
+	six     bool
+	peers   []netip.Addr
+	fixed   map[ethertype.MAC]netip.Addr // peers and the station itself
+	learned map[ethertype.MAC]netip.Addr
+}
+
+func newStations(self netip.Addr, peers []netip.Addr) *stations {
+	s := &stations{six: self.Is6(), learned: map[ethertype.MAC]netip.Addr{}, fixed: map[ethertype.MAC]netip.Addr{MAC(self): self}}
+	for _, ip := range peers {
+		if ip = ip.Unmap(); ip.WithZone("") != self {
+			s.peers = append(s.peers, ip)
+			s.fixed[MAC(ip)] = ip.WithZone("")
+		}
+	}
+	return s
+}
+
+// find returns the IP address of the station with the given MAC.
+func (s *stations) find(mac ethertype.MAC) (ip netip.Addr, ok bool) {
+	if !s.six {
+		return IP(mac)
+	}
+	if ip, ok = s.fixed[mac]; !ok {
+		ip, ok = s.learned[mac]
+	}
+	return ip, ok
+}
+
+// learn notes that mac, which fits ip, is at ip. It reports whether frames from
+// there are to be taken: two addresses may have the same MAC, by chance or by
+// malice, and then the one that was there first keeps it.
+func (s *stations) learn(mac ethertype.MAC, ip netip.Addr) bool {
+	if !s.six {
+		return true
+	}
+	if known, ok := s.find(mac); ok {
+		return known == ip
+	}
+	if len(s.learned) >= learnedMax {
+		for victim := range s.learned { // a random one
+			delete(s.learned, victim)
+			break
+		}
+	}
+	s.learned[mac] = ip
+	return true
+}

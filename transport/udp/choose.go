@@ -1,0 +1,190 @@
+package udp
+
+import (
+	"fmt"
+	"net"
+	"net/netip"
+	"strings"
+
+	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/transport"
+	"github.com/bobnet-go/bobnet/transport/iface"
+)
+
+// Sizes of the headers below a frame, in bytes.
+const (
+	headers4 = 20 + 8
+	headers6 = 40 + 8
+	// maxDatagram is the largest IP packet, as far as its length fields go.
+	maxDatagram = 65535
+)
+
+// candidate is a network interface with IP addresses. Unlike those of package
+// iface it may be the loopback, or have no MAC address.
+type candidate struct {
+	index    int
+	name     string
+	mac      net.HardwareAddr
+	mtu      int
+	state    iface.State
+	loopback bool
+	ips      []netip.Addr // without zones
+	all      netip.Prefix // the loopback's IPv4 network, every address of which is its own
+}
+
+// String returns one line for people: name, state, addresses and MTU.
+func (c *candidate) String() string {
+	addrs := "no IP address"
+	if len(c.ips) > 0 {
+		addrs = strings.Trim(fmt.Sprint(c.ips), "[]")
+	}
+	return fmt.Sprintf("%s (%s, %s, MTU %d)", c.name, c.state, addrs, c.mtu)
+}
+
+// station is where a link is: an interface and an address of it.
+type station struct {
+	candidate
+	ip  netip.Addr
+	mac ethertype.MAC // made of ip
+}
+
+// list returns the interfaces of the network namespace.
+func list() ([]candidate, error) {
+	all, err := net.Interfaces()
+	if err != nil {
+		return nil, fmt.Errorf("%w: cannot list them: %w", transport.ErrInterface, err)
+	}
+	var found []candidate
+	for _, ifi := range all {
+		c := candidate{index: ifi.Index, name: ifi.Name, mac: ifi.HardwareAddr, mtu: ifi.MTU,
+			state: iface.Up, loopback: ifi.Flags&net.FlagLoopback != 0}
+		switch {
+		case ifi.Flags&net.FlagUp == 0:
+			c.state = iface.Down
+		case ifi.Flags&net.FlagRunning == 0:
+			c.state = iface.NoCarrier
+		}
+		addrs, err := ifi.Addrs()
+		if err != nil {
+			continue // the interface has just gone
+		}
+		for _, a := range addrs {
+			if prefix, err := netip.ParsePrefix(a.String()); err == nil {
+				c.ips = append(c.ips, prefix.Addr().Unmap().WithZone(""))
+				if c.loopback && prefix.Addr().Is4() {
+					c.all = prefix
+				}
+			}
+		}
+		found = append(found, c)
+	}
+	return found, nil
+}
+
+// choose returns the station that cfg names among all: by the interface's
+// name, its MAC or an IP address of it; or, when it names nothing, the only one
+// that is up, the loopback left out.
+func choose(all []candidate, cfg *Config) (*station, error) {
+	wantIP, _ := netip.ParseAddr(cfg.Interface)
+	wantIP = wantIP.Unmap().WithZone("")
+	wantMAC, macErr := ethertype.ParseMAC(cfg.Interface)
+	var fit []station
+	for _, c := range all {
+		ip := c.address(cfg.Network, wantIP)
+		named := c.name == cfg.Interface || macErr == nil && string(c.mac) == string(wantMAC[:]) ||
+			macErr == nil && ip.IsValid() && MAC(ip) == wantMAC
+		switch {
+		case cfg.Interface == "" && !c.loopback && c.state == iface.Up && ip.IsValid(),
+			wantIP.IsValid() && ip == wantIP:
+			fit = append(fit, station{c, ip, MAC(ip)})
+		case named && !ip.IsValid():
+			return nil, refuse(all, fmt.Sprintf("%s has no %s address; give it one: ip address add ADDRESS/BITS dev %s", c.name, family(cfg.Network), c.name))
+		case named:
+			fit = append(fit, station{c, ip, MAC(ip)})
+		}
+	}
+	switch {
+	case len(fit) == 1:
+		return fit[0].usable(all)
+	case len(fit) > 1:
+		return nil, refuse(all, fmt.Sprintf("%d interfaces will do; name the one to use", len(fit)))
+	case cfg.Interface == "":
+		return nil, refuse(all, fmt.Sprintf("no interface with an %s address is up", family(cfg.Network)))
+	}
+	return nil, refuse(all, fmt.Sprintf("no interface has the name, MAC or %s address %q", family(cfg.Network), cfg.Interface))
+}
+
+func family(network string) string {
+	switch network {
+	case "udp4":
+		return "IPv4"
+	case "udp6":
+		return "IPv6"
+	}
+	return "IP"
+}
+
+// address returns the address of c that a link takes: the one that is wanted;
+// else an IPv4 address; else an IPv6 address, one for the segment alone last.
+func (c *candidate) address(network string, want netip.Addr) netip.Addr {
+	if c.all.IsValid() && c.all.Contains(want) && network != "udp6" {
+		return want
+	}
+	var best netip.Addr
+	rank := func(ip netip.Addr) int {
+		switch {
+		case !ip.IsValid():
+			return 0
+		case ip == want:
+			return 4
+		case ip.Is4():
+			return 3
+		case !ip.IsLinkLocalUnicast():
+			return 2
+		}
+		return 1
+	}
+	for _, ip := range c.ips {
+		if ip.Is4() && network == "udp6" || ip.Is6() && network == "udp4" {
+			continue
+		}
+		if rank(ip) > rank(best) {
+			best = ip
+		}
+	}
+	return best
+}
+
+// frameMTU returns the link's MTU: what is left of the interface's for a frame
+// behind its Ethernet header.
+func (c *candidate) frameMTU(ip netip.Addr) int {
+	headers := headers4
+	if ip.Is6() {
+		headers = headers6
+	}
+	return min(c.mtu, maxDatagram) - headers - ethertype.EthernetSize
+}
+
+// usable returns s unless it cannot carry a Bobnet frame.
+func (s station) usable(all []candidate) (*station, error) {
+	switch {
+	case s.state == iface.Down:
+		return nil, refuse(all, fmt.Sprintf("%s is down; switch it on: ip link set %s up", s.name, s.name))
+	case s.frameMTU(s.ip) < ethertype.MinMTU:
+		return nil, refuse(all, fmt.Sprintf("the MTU of %s is %d, which leaves %d for a frame of at least %d: ip link set %s mtu 1500",
+			s.name, s.mtu, s.frameMTU(s.ip), ethertype.MinMTU, s.name))
+	}
+	return &s, nil
+}
+
+// refuse builds the error: what was found wrong, and the interfaces there are.
+func refuse(all []candidate, why string) error {
+	if len(all) == 0 {
+		return fmt.Errorf("%w: %s; this network namespace has no interface (see: ip address)", transport.ErrInterface, why)
+	}
+	names := make([]string, len(all))
+	for i := range all {
+		names[i] = all[i].String()
+	}
+	return fmt.Errorf("%w: %s; there are: %s", transport.ErrInterface, why, strings.Join(names, ", "))
+}

@@ -1,0 +1,338 @@
+package udp_test
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"net/netip"
+	"os"
+	"runtime"
+	"testing"
+	"time"
+
+	"github.com/bobnet-go/bobnet/internal/vethtest"
+	"github.com/bobnet-go/bobnet/transport"
+	"github.com/bobnet-go/bobnet/transport/fault"
+	"github.com/bobnet-go/bobnet/transport/linktest"
+	"github.com/bobnet-go/bobnet/transport/udp"
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+)
+
+// inside is netlink within a namespace.
+func inside(t *testing.T, p *vethtest.Pair, side int, f func(*netlink.Handle, netlink.Link) error) {
+	t.Helper()
+	err := p.In(side, func() error {
+		h, err := netlink.NewHandle()
+		if err != nil {
+			return err
+		}
+		defer h.Close()
+		link, err := h.LinkByName(vethtest.Name)
+		if err != nil {
+			return err
+		}
+		return f(h, link)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// give gives a side's interface addresses, such as "10.0.0.1/24".
+func give(t *testing.T, p *vethtest.Pair, side int, addrs ...string) {
+	t.Helper()
+	inside(t, p, side, func(h *netlink.Handle, link netlink.Link) error { return addAddrs(h, link, addrs) })
+}
+
+func addAddrs(h *netlink.Handle, link netlink.Link, addrs []string) error {
+	for _, text := range addrs {
+		addr, err := netlink.ParseAddr(text)
+		if err != nil {
+			return err
+		}
+		addr.Flags = unix.IFA_F_NODAD // at once, without asking whether somebody has it
+		if err := h.AddrAdd(link, addr); err != nil {
+			return fmt.Errorf("add %s: %w", text, err)
+		}
+	}
+	return nil
+}
+
+// openIn opens a link on one side of p and closes it when the test ends.
+func openIn(t *testing.T, p *vethtest.Pair, side int, cfg udp.Config) *udp.Link {
+	t.Helper()
+	var l *udp.Link
+	err := p.In(side, func() (err error) {
+		l, err = udp.Open(&cfg)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	return l
+}
+
+// Addresses of the two sides of a veth, of either family.
+var (
+	four = [2]string{"10.9.0.1/24", "10.9.0.2/24"}
+	six  = [2]string{"fd00:b0b::1/64", "fd00:b0b::2/64"}
+)
+
+func TestVeth(t *testing.T) {
+	for name, test := range map[string]struct {
+		mtu   int
+		addrs [2]string
+	}{
+		"IPv4/1500":  {1500, four},
+		"IPv4/65535": {65535, four},
+		"IPv4/110":   {110, four},
+		"IPv6/1500":  {1500, six},
+		"IPv6/65535": {65535, six},
+		"LinkLocal":  {1500, [2]string{"fe80::b0b:1/64", "fe80::b0b:2/64"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if testing.Short() && test.mtu != 1500 {
+				t.Skip("-short: MTU 1500 only")
+			}
+			p := vethtest.New(t, test.mtu)
+			for side := range 2 {
+				give(t, p, side, test.addrs[side])
+			}
+			linktest.Run(t, func(t *testing.T) linktest.Pair {
+				station := func(side int) transport.Link {
+					ip := netip.MustParsePrefix(test.addrs[side]).Addr().String()
+					return suited{openIn(t, p, side, udp.Config{Interface: ip})}
+				}
+				return linktest.Pair{A: station(0), B: station(1), C: station(1)}
+			})
+		})
+	}
+}
+
+// TestFaults puts the fault wrapper, which changes nothing here, around the
+// link.
+func TestFaults(t *testing.T) {
+	p := vethtest.New(t, 1500)
+	give(t, p, 0, four[0])
+	give(t, p, 1, four[1])
+	linktest.Run(t, func(t *testing.T) linktest.Pair {
+		station := func(side int) transport.Link {
+			return fault.New(suited{openIn(t, p, side, udp.Config{})}, fault.Options{Seed: 1})
+		}
+		return linktest.Pair{A: station(0), B: station(1), Allocates: true}
+	})
+}
+
+// TestChoice names an interface that has both families in every way.
+func TestChoice(t *testing.T) {
+	p := vethtest.New(t, 1500)
+	inside(t, p, 0, func(h *netlink.Handle, _ netlink.Link) error { // the loopback is up, as it is everywhere
+		lo, err := h.LinkByName("lo")
+		if err != nil {
+			return err
+		}
+		return h.LinkSetUp(lo)
+	})
+	fails := func(cfg udp.Config, want error) {
+		t.Helper()
+		err := p.In(0, func() error {
+			_, err := udp.Open(&cfg)
+			return err
+		})
+		if !errors.Is(err, want) {
+			t.Errorf("%+v: %v, want %v", cfg, err, want)
+		}
+	}
+	fails(udp.Config{Network: "udp4"}, transport.ErrInterface)
+	fails(udp.Config{Interface: vethtest.Name, Network: "udp4"}, transport.ErrInterface)
+	give(t, p, 0, six[0])
+	fails(udp.Config{Interface: vethtest.Name, Network: "udp4"}, transport.ErrInterface)
+	ip6 := netip.MustParsePrefix(six[0]).Addr()
+	if l := openIn(t, p, 0, udp.Config{}); l.Addr() != ip6 {
+		t.Errorf("without IPv4 the link is at %v, want %v", l.Addr(), ip6)
+	}
+	give(t, p, 0, four[0])
+	ip4 := netip.MustParsePrefix(four[0]).Addr()
+	for _, test := range []struct {
+		name, network string
+		want          netip.Addr
+	}{
+		{"", "", ip4}, {"", "udp4", ip4}, {"", "udp6", ip6},
+		{vethtest.Name, "", ip4}, {vethtest.Name, "udp6", ip6},
+		{vethtest.MACs[0].String(), "", ip4}, {vethtest.MACs[0].String(), "udp6", ip6},
+		{ip4.String(), "", ip4}, {ip6.String(), "", ip6}, {ip6.String() + "%" + vethtest.Name, "", ip6},
+		{udp.MAC(ip4).String(), "", ip4},
+	} {
+		if l := openIn(t, p, 0, udp.Config{Interface: test.name, Network: test.network}); l.Addr() != test.want {
+			t.Errorf("interface %q, network %q: the link is at %v, want %v", test.name, test.network, l.Addr(), test.want)
+		}
+	}
+	fails(udp.Config{Interface: ip4.String(), Network: "udp6"}, transport.ErrInterface)
+	if err := p.SetUp(0, false); err != nil {
+		t.Fatal(err)
+	}
+	fails(udp.Config{Interface: vethtest.Name}, transport.ErrInterface)
+}
+
+// TestDown switches the interface off, and lowers its MTU, under an open link.
+func TestDown(t *testing.T) {
+	p := vethtest.New(t, 1500)
+	give(t, p, 0, four[0])
+	give(t, p, 1, four[1])
+	a, b := openIn(t, p, 0, udp.Config{}), openIn(t, p, 1, udp.Config{})
+	f := frameTo(a, b, make([]byte, 1400))
+	send(t, a, f)
+	receive(t, b, 1)
+	if err := p.SetUp(0, false); err != nil {
+		t.Fatal(err)
+	}
+	if n, err := a.Send([]transport.Frame{f}); n != 0 || !errors.Is(err, transport.ErrLinkDown) {
+		t.Errorf("Send = %d, %v; want 0, ErrLinkDown", n, err)
+	}
+	if err := a.Check(); !errors.Is(err, transport.ErrLinkDown) {
+		t.Errorf("Check = %v, want ErrLinkDown", err)
+	}
+	if err := p.SetUp(0, true); err != nil {
+		t.Fatal(err)
+	}
+	send(t, a, f)
+	receive(t, b, 1)
+	// The kernel notices the carrier in the background.
+	for end := a.Now() + int64(10*time.Second); a.Check() != nil && a.Now() < end; {
+		runtime.Gosched()
+	}
+	if err := a.Check(); err != nil {
+		t.Errorf("Check = %v", err)
+	}
+	if err := p.SetMTU(0, 1000); err != nil {
+		t.Fatal(err)
+	}
+	if n, err := a.Send([]transport.Frame{frameTo(a, b, nil), f, f, f}); n != 1 || !errors.Is(err, transport.ErrFrameSize) {
+		t.Errorf("Send = %d, %v; want 1, ErrFrameSize", n, err)
+	}
+	var change *transport.ChangeError
+	if err := a.Check(); !errors.As(err, &change) || change.MTU != 1000-42 {
+		t.Errorf("Check = %v, %+v; want a change of the MTU", err, change)
+	}
+	if err := p.Delete(); err != nil {
+		t.Fatal(err)
+	}
+	if n, err := a.Send([]transport.Frame{f}); n != 0 || !errors.Is(err, transport.ErrLinkDown) {
+		t.Errorf("Send = %d, %v after the interface was removed; want 0, ErrLinkDown", n, err)
+	}
+}
+
+// routed makes two subnets with a router between them:
+//
+//	p, side 0 ---- p, side 1 = router = "far" ---- q, side 1
+//	subnet 1, .1              .254                  subnet 2, .1
+func routed(t *testing.T, family, farMTU int) (p, q *vethtest.Pair, ips [2]netip.Addr) {
+	t.Helper()
+	p, q = vethtest.New(t, 1500), vethtest.New(t, farMTU)
+	host, router := "10.9.%d.1/24", "10.9.%d.254/24"
+	forwarding := "/proc/sys/net/ipv4/ip_forward"
+	if family == 6 {
+		host, router = "fd00:%d::1/64", "fd00:%d::254/64"
+		forwarding = "/proc/sys/net/ipv6/conf/all/forwarding"
+	}
+	var ns *os.File // of the router
+	inside(t, p, 1, func(_ *netlink.Handle, _ netlink.Link) (err error) {
+		ns, err = os.Open("/proc/thread-self/ns/net")
+		return err
+	})
+	defer ns.Close()
+	const far = "far"
+	inside(t, q, 0, func(h *netlink.Handle, link netlink.Link) error {
+		return errors.Join(h.LinkSetDown(link), h.LinkSetName(link, far), h.LinkSetNsFd(link, int(ns.Fd())))
+	})
+	inside(t, p, 1, func(h *netlink.Handle, link netlink.Link) error {
+		other, err := h.LinkByName(far)
+		if err != nil {
+			return err
+		}
+		return errors.Join(h.LinkSetUp(other), os.WriteFile(forwarding, []byte("1"), 0),
+			addAddrs(h, link, []string{fmt.Sprintf(router, 1)}), addAddrs(h, other, []string{fmt.Sprintf(router, 2)}))
+	})
+	for i, pair := range []*vethtest.Pair{p, q} {
+		inside(t, pair, i, func(h *netlink.Handle, link netlink.Link) error {
+			prefix := netip.MustParsePrefix(fmt.Sprintf(host, i+1))
+			ips[i] = prefix.Addr()
+			gateway := netip.MustParsePrefix(fmt.Sprintf(router, i+1)).Addr()
+			if err := addAddrs(h, link, []string{prefix.String()}); err != nil {
+				return err
+			}
+			return h.RouteAdd(&netlink.Route{LinkIndex: link.Attrs().Index, Gw: gateway.AsSlice()})
+		})
+	}
+	return p, q, ips
+}
+
+func TestRouted(t *testing.T) {
+	for _, family := range []int{4, 6} {
+		t.Run(fmt.Sprint("IPv", family), func(t *testing.T) {
+			p, q, ips := routed(t, family, 1500)
+			linktest.Run(t, func(t *testing.T) linktest.Pair {
+				a := udp.Config{Interface: ips[0].String(), Peers: ips[1:]}
+				b := udp.Config{Interface: ips[1].String(), Peers: ips[:1]}
+				return linktest.Pair{A: suited{openIn(t, p, 0, a)}, B: suited{openIn(t, q, 1, b)}, C: suited{openIn(t, q, 1, b)}}
+			})
+		})
+	}
+}
+
+// TestPathMTU has a smaller MTU behind the router, which says so.
+func TestPathMTU(t *testing.T) {
+	for _, family := range []int{4, 6} {
+		t.Run(fmt.Sprint("IPv", family), func(t *testing.T) {
+			p, q, ips := routed(t, family, 1300)
+			b := openIn(t, q, 1, udp.Config{Interface: ips[1].String(), Peers: ips[:1]})
+			a := openIn(t, p, 0, udp.Config{Interface: ips[0].String(), Peers: ips[1:]})
+			long, short := frameTo(a, b, make([]byte, 1350)), frameTo(a, b, nil)
+			var err error
+			for tries := 0; err == nil && tries < 1000; tries++ {
+				_, err = a.Send([]transport.Frame{long})
+				send(t, a, short) // and wait for it, so that the router has seen both
+				receive(t, b, 1)
+			}
+			if !errors.Is(err, transport.ErrFrameSize) {
+				t.Fatalf("Send = %v, want ErrFrameSize", err)
+			}
+			small := openIn(t, p, 0, udp.Config{Interface: ips[0].String(), Peers: ips[1:], MTU: b.Info().MTU})
+			f := frameTo(small, b, make([]byte, small.Info().MTU-48))
+			send(t, small, f, f, f)
+			for _, got := range receive(t, b, 3) {
+				if !bytes.Equal([]byte(got), f.Head) {
+					t.Fatal("a full frame differs")
+				}
+			}
+		})
+	}
+}
+
+// TestLearned: an IPv6 station that nobody knows is reached by all hearing it,
+// until it has answered once.
+func TestLearned(t *testing.T) {
+	p := vethtest.New(t, 1500)
+	give(t, p, 0, six[0])
+	give(t, p, 1, six[1], "fd00:b0b::3/64")
+	cfg := udp.Config{Network: "udp6"}
+	a, b := openIn(t, p, 0, cfg), openIn(t, p, 1, udp.Config{Interface: "fd00:b0b::2"})
+	c := openIn(t, p, 1, udp.Config{Interface: "fd00:b0b::3"})
+	f := frameTo(a, b, []byte("who are you?"))
+	send(t, a, f)
+	receive(t, b, 1)
+	none(t, c)
+	if st := c.Stats(); st.RxFiltered != 1 {
+		t.Errorf("a bystander has not heard it: %+v", st)
+	}
+	send(t, b, frameTo(b, a, []byte("b")))
+	receive(t, a, 1)
+	send(t, a, f)
+	receive(t, b, 1)
+	none(t, c)
+	if st := c.Stats(); st.RxFiltered != 1 {
+		t.Errorf("a bystander hears what goes to a station that is known: %+v", st)
+	}
+}

@@ -1,0 +1,248 @@
+package udp
+
+import (
+	"encoding/binary"
+	"net/netip"
+	"sync/atomic"
+
+	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/transport"
+	"golang.org/x/sys/unix"
+)
+
+const (
+	slotsMax = 16 // messages in one system call
+	slotSize = 1 << 16
+	// Slots start 64 bytes short of another place in the cache each, so that
+	// short datagrams do not all want the same lines; and two bytes off, so that
+	// the payload behind the header is aligned.
+	slotStride = slotSize + 24*64
+	slotShift  = 2
+	groupMax   = 4 // messages read at a time from the group
+)
+
+// slot is one message as the kernel delivers it: a datagram, or several of one
+// size that arrived together, without a gap, of which the last may be shorter.
+type slot struct {
+	data  []byte
+	size  int // of each datagram
+	group bool
+	cut   bool // it was longer than the slot
+}
+
+// What receiver.group knows, from a look at all sockets at once.
+const (
+	groupUnknown = iota
+	groupQuiet   // there was nothing
+)
+
+// receiver is the receiving half of a Link.
+type receiver struct {
+	fds  []int // where frames come from: ours, and the group last
+	ours int   // how many are ours
+	turn int   // the one of ours that is read first
+
+	area   []byte
+	slots  [slotsMax]slot
+	filled int         // slots that hold messages
+	at     int         // the first of them that has frames left
+	off    int         // where in it they start
+	left   atomic.Bool // there are some left
+	group  atomic.Int32
+	each   int // datagrams in the last message
+
+	src    source // of the slot at
+	frames int    // received and not yet counted, as are these
+	octets int
+	strays int
+
+	args recvArgs
+}
+
+// source is where a message came from.
+type source struct {
+	ip   netip.Addr // without zone
+	mac  ethertype.MAC
+	port int
+}
+
+func (r *receiver) init(l *Link, segments bool) {
+	r.fds = append(r.fds, l.socks...)
+	r.ours = len(r.fds)
+	if l.group >= 0 {
+		r.fds = append(r.fds, l.group)
+	}
+	if segments {
+		for _, fd := range r.fds {
+			// Without it (Linux before 5.0) datagrams come one by one.
+			_ = unix.SetsockoptInt(fd, unix.SOL_UDP, unix.UDP_GRO, 1)
+		}
+	}
+	r.area = make([]byte, slotsMax*slotStride+slotShift)
+	r.each = 1
+	r.args.init(r.area)
+}
+
+// Recv implements transport.Link. It makes two system calls, one if Ready or
+// Wait has found only one of the sockets readable, and none while frames of the
+// last message are left.
+func (l *Link) Recv(views [][]byte) (n int, err error) {
+	if !l.gate.Enter() {
+		return 0, transport.ErrClosed
+	}
+	if views = views[:min(len(views), transport.MaxBatch)]; len(views) > 0 {
+		r := &l.rx
+		if r.at == r.filled {
+			l.fill(len(views))
+		}
+		if r.filled > 0 {
+			n = l.take(views)
+			l.count()
+		}
+	}
+	l.gate.Leave()
+	return n, nil
+}
+
+// fill reads messages with about want frames. The group comes first: who sends
+// to all and then to one expects that order.
+func (l *Link) fill(want int) {
+	r := &l.rx
+	r.filled, r.at, r.off = 0, 0, 0
+	if hint := r.group.Swap(groupUnknown); hint == groupUnknown && r.ours < len(r.fds) {
+		l.read(r.fds[r.ours], groupMax, true)
+	}
+	limit := max(want/r.each, 1)
+	for i := range r.ours {
+		if room := slotsMax - r.filled; room > 0 {
+			l.read(r.fds[(r.turn+i)%r.ours], min(limit, room), false)
+		}
+	}
+	r.turn++
+}
+
+// read fills up to limit slots from a socket.
+func (l *Link) read(fd, limit int, group bool) {
+	r := &l.rx
+	n := r.args.recvmmsg(fd, r.filled, limit)
+	if n <= 0 {
+		return // nothing there; an error of the network is for Send to find
+	}
+	l.cnt.RxCalls.Add(1)
+	for i := r.filled; i < r.filled+n; i++ {
+		s := &r.slots[i]
+		s.data, s.size, s.cut = r.args.message(r.area, i)
+		s.group = group
+	}
+	r.filled += n
+}
+
+// take fills views with frames out of the slots.
+func (l *Link) take(views [][]byte) (n int) {
+	r := &l.rx
+	for n < len(views) && r.at < r.filled {
+		s := &r.slots[r.at]
+		if r.off == 0 && !l.begins(s) {
+			r.at++
+			continue
+		}
+		end := min(r.off+s.size, len(s.data))
+		frame := s.data[r.off:end:end]
+		if l.accepts(frame) {
+			views[n] = frame
+			n++
+			r.octets += len(frame)
+		} else {
+			r.strays++
+		}
+		if r.off = end; end == len(s.data) {
+			r.each = (end + s.size - 1) / s.size
+			r.at, r.off = r.at+1, 0
+		}
+	}
+	r.frames += n
+	if more := r.at < r.filled; more != r.left.Load() {
+		r.left.Store(more)
+	}
+	return n
+}
+
+// begins looks at the message in s as a whole: it finds out where it came from,
+// and reports whether there may be frames for us in it.
+func (l *Link) begins(s *slot) bool {
+	r := &l.rx
+	switch {
+	case s.cut:
+		l.cnt.RxTruncated.Add(1)
+		return false
+	case len(s.data) == 0:
+		r.strays++
+		return false
+	}
+	r.args.source(r.at, &r.src)
+	self := r.src.ip == l.station.ip
+	if b := r.src.port - l.base; s.group && self && l.ourBlock(b) {
+		return false // our own broadcast, which every other link hears too
+	}
+	return true
+}
+
+func (l *Link) ourBlock(b int) bool { return b >= l.lo && b < l.lo+len(l.socks) }
+
+// accepts reports whether frame is for this link and from where it says.
+func (l *Link) accepts(frame []byte) bool {
+	if len(frame) < ethertype.HeaderSize {
+		return false
+	}
+	be := binary.BigEndian
+	src := &l.rx.src
+	dst, port := ethertype.MAC(frame), be.Uint16(frame[ethertype.FieldDstPort:])
+	switch {
+	case be.Uint16(frame[offType:]) != uint16(l.info.EtherType), frame[offVersion] != ethertype.Version:
+		return false
+	case dst != l.info.MAC && !dst.IsGroup():
+		return false
+	case port != ethertype.PortAll && !l.info.Ports.Contains(port):
+		return false
+	case ethertype.MAC(frame[offSrc:]) != src.mac:
+		return false
+	case block(be.Uint16(frame[offSrcPort:])) != src.port-l.base:
+		return false
+	}
+	return l.where.learn(src.mac, src.ip)
+}
+
+// Where the fields that links look at start.
+const (
+	offSrc     = 6
+	offType    = 12
+	offVersion = ethertype.EthernetSize
+	offSrcPort = ethertype.FieldDstPort + 2
+)
+
+// count publishes what take has counted.
+func (l *Link) count() {
+	r := &l.rx
+	add(&l.cnt.RxFrames, r.frames)
+	add(&l.cnt.RxBytes, r.octets)
+	add(&l.extra.filtered, r.strays)
+	r.frames, r.octets, r.strays = 0, 0, 0
+}
+
+// Ready implements transport.Link. It makes one system call unless frames of
+// the last message are left.
+func (l *Link) Ready() bool {
+	if l.rx.left.Load() {
+		return true
+	}
+	if !l.gate.Enter() {
+		return false
+	}
+	r := &l.rx
+	found, group := pollNow(r.fds)
+	if r.ours < len(r.fds) && !group && r.group.Load() != groupQuiet {
+		r.group.Store(groupQuiet)
+	}
+	l.gate.Leave()
+	return found
+}

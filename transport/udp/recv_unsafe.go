@@ -1,0 +1,128 @@
+package udp
+
+import (
+	"net/netip"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// message is struct mmsghdr, which x/sys/unix does not define. The compiler
+// pads it as C does: to 64 bytes on 64-bit machines, 32 on others.
+type message struct {
+	hdr  unix.Msghdr
+	size uint32 // set by the kernel: bytes received or sent
+}
+
+// control is a control message that holds one number.
+type control struct {
+	hdr   unix.Cmsghdr
+	value int32 // UDP_GRO; UDP_SEGMENT is the first two bytes of it
+	_     int32
+}
+
+// recvArgs are the arguments of recvmmsg, built in place.
+type recvArgs struct {
+	msgs  [slotsMax]message
+	vecs  [slotsMax]unix.Iovec
+	names [slotsMax]unix.RawSockaddrInet6 // or RawSockaddrInet4, which is shorter
+	ctl   [slotsMax]control
+	last  unix.RawSockaddrInet6 // what source was last asked about,
+	known source                // and the answer
+}
+
+func (a *recvArgs) init(area []byte) {
+	for i := range a.msgs {
+		a.vecs[i].Base = &area[i*slotStride+slotShift]
+		a.vecs[i].SetLen(slotSize)
+		h := &a.msgs[i].hdr
+		h.Iov = &a.vecs[i]
+		h.SetIovlen(1)
+		h.Name = (*byte)(unsafe.Pointer(&a.names[i]))
+		h.Control = (*byte)(unsafe.Pointer(&a.ctl[i]))
+	}
+}
+
+// recvmmsg reads up to limit messages into the slots from first on and returns
+// how many; 0 or less if there are none. It cannot block, so the scheduler is
+// not told: that would cost more than the call.
+func (a *recvArgs) recvmmsg(fd, first, limit int) int {
+	for i := first; i < first+limit; i++ {
+		h := &a.msgs[i].hdr
+		h.Namelen = unix.SizeofSockaddrInet6
+		h.SetControllen(int(unsafe.Sizeof(control{})))
+	}
+	for {
+		n, _, errno := unix.RawSyscall6(unix.SYS_RECVMMSG, uintptr(fd),
+			uintptr(unsafe.Pointer(&a.msgs[first])), uintptr(limit), unix.MSG_DONTWAIT, 0, 0)
+		switch errno {
+		case 0:
+			return int(n)
+		case unix.EINTR:
+			continue
+		}
+		return 0
+	}
+}
+
+// message returns what recvmmsg has read into slot i: the bytes, the size of
+// the datagrams in it, and whether some are missing.
+func (a *recvArgs) message(area []byte, i int) (data []byte, size int, cut bool) {
+	m := &a.msgs[i]
+	at := i*slotStride + slotShift
+	n := int(m.size)
+	data, size = area[at:at+n:at+n], n
+	c := &a.ctl[i]
+	if int(m.hdr.Controllen) >= unix.CmsgLen(4) && c.hdr.Level == unix.SOL_UDP && c.hdr.Type == unix.UDP_GRO && c.value > 0 {
+		size = int(c.value)
+	}
+	return data, size, m.hdr.Flags&unix.MSG_TRUNC != 0
+}
+
+// source finds out where the message in slot i came from.
+func (a *recvArgs) source(i int, s *source) {
+	name := &a.names[i]
+	if name.Family == unix.AF_INET { // what follows is left over from earlier messages
+		clear((*[unix.SizeofSockaddrInet6]byte)(unsafe.Pointer(name))[8:])
+	}
+	if *name != a.last {
+		a.last = *name
+		ip := netip.AddrFrom16(name.Addr)
+		if name.Family == unix.AF_INET {
+			ip = netip.AddrFrom4((*unix.RawSockaddrInet4)(unsafe.Pointer(name)).Addr)
+		}
+		port := (*[2]byte)(unsafe.Pointer(&name.Port))
+		a.known = source{ip: ip, mac: MAC(ip), port: int(port[0])<<8 | int(port[1])}
+	}
+	*s = a.known
+}
+
+// pollNow asks which sockets have something to read, without waiting: whether
+// any has, and whether the last one has.
+func pollNow(fds []int) (any, last bool) {
+	var args [blocks + 1]unix.PollFd
+	var now unix.Timespec
+	for i, fd := range fds {
+		args[i] = unix.PollFd{Fd: int32(fd), Events: unix.POLLIN}
+	}
+	n, _, errno := unix.RawSyscall6(unix.SYS_PPOLL, uintptr(unsafe.Pointer(&args[0])), uintptr(len(fds)),
+		uintptr(unsafe.Pointer(&now)), 0, 0, 0)
+	if errno != 0 || n == 0 {
+		return false, false
+	}
+	return true, args[len(fds)-1].Revents != 0
+}
+
+// drops returns how many datagrams the kernel has dropped at a socket, modulo
+// 2^32.
+func drops(fd int) (uint32, error) {
+	const skMeminfoDrops = 8 // SK_MEMINFO_DROPS
+	var info [skMeminfoDrops + 1]uint32
+	size := uint32(unsafe.Sizeof(info))
+	_, _, errno := unix.Syscall6(unix.SYS_GETSOCKOPT, uintptr(fd), unix.SOL_SOCKET, unix.SO_MEMINFO,
+		uintptr(unsafe.Pointer(&info[0])), uintptr(unsafe.Pointer(&size)), 0)
+	if errno != 0 {
+		return 0, errno
+	}
+	return info[skMeminfoDrops], nil
+}

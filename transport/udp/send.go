@@ -1,0 +1,321 @@
+package udp
+
+import (
+	"encoding/binary"
+	"errors"
+	"net/netip"
+
+	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/transport"
+	"github.com/bobnet-go/bobnet/transport/internal/afpacket"
+	"golang.org/x/sys/unix"
+)
+
+const (
+	maxVecs     = 4 * (1 + transport.MaxBody) // parts of frames in one system call; at least one frame's
+	messageVecs = 1024                        // of them, in one message: UIO_MAXIOV
+	messageMax  = 65000                       // bytes in one message; all of IP's headers fit besides
+	segmentsMax = 64                          // frames in one message: UDP_MAX_SEGMENTS
+)
+
+// sender is the sending half of a Link: the arguments of its system calls,
+// which are built in place. A message is one frame, or several of one size to
+// one place of which the last may be shorter.
+type sender struct {
+	sendArgs
+	segments bool // the kernel cuts messages up
+
+	socks []int
+	last  way // the way of the last frame; most take the same
+
+	count  int                     // messages
+	vecs   int                     // parts of them
+	frames [transport.MaxBatch]int // in each message
+
+	// Of the message under construction:
+	first, size, total int  // its first part; bytes of each frame; bytes in all
+	full               bool // nothing fits any more
+}
+
+func (t *sender) init(l *Link, segments bool) {
+	t.socks, t.segments = l.socks, segments
+	t.last.key[0] = 1 // no frame's
+}
+
+// wayKey is what decides a frame's way: the destination MAC, the blocks of its
+// ports, and whether the destination port is PortAll.
+type wayKey [10]byte
+
+// way is how frames travel.
+type way struct {
+	key  wayKey
+	sock int        // which of the sockets sends them
+	ip   netip.Addr // where to, and
+	port int        // to which UDP port
+	kind wayKind
+}
+
+type wayKind uint8
+
+const (
+	nowhere wayKind = iota // nobody can have that address
+	toOne
+	toPorts // of one station: all
+	toAll   // stations
+)
+
+// wayOf returns the way of f. It is valid until the next call.
+func (l *Link) wayOf(f *transport.Frame) *way {
+	t := &l.tx
+	h := f.Head
+	be := binary.BigEndian
+	dstPort := be.Uint16(h[ethertype.FieldDstPort:])
+	key := wayKey{h[0], h[1], h[2], h[3], h[4], h[5], byte(block(dstPort)), byte(block(be.Uint16(h[offSrcPort:]))), 1}
+	if dstPort == ethertype.PortAll {
+		key[9] = 1
+	}
+	if key == t.last.key && (t.last.kind != toAll || !l.where.six) {
+		return &t.last
+	}
+	w := &t.last
+	*w = way{key: key, port: l.base + int(key[6])}
+	if b := int(key[7]); l.ourBlock(b) {
+		w.sock = b - l.lo
+	}
+	dst := ethertype.MAC(h)
+	var known bool
+	switch w.ip, known = l.where.find(dst); {
+	case dst.IsGroup(), !known && l.where.six: // as a switch does with what it has not learned
+		w.kind = toAll
+	case !known:
+		w.kind = nowhere
+	case dstPort == ethertype.PortAll:
+		w.kind = toPorts
+	default:
+		w.kind = toOne
+	}
+	return w
+}
+
+// Send implements transport.Link: one system call for a batch as long as its
+// parts fit maxVecs and all leave from one UDP port.
+func (l *Link) Send(frames []transport.Frame) (n int, err error) {
+	if !l.gate.Enter() {
+		return 0, transport.ErrClosed
+	}
+	frames = frames[:min(len(frames), transport.MaxBatch)]
+	for more := true; more && n < len(frames); {
+		var took int
+		took, more, err = l.sendSome(frames[n:])
+		n += took
+	}
+	l.gate.Leave()
+	return n, err
+}
+
+// sendSome makes one system call for as many of frames as it can. more is
+// whether to go on with the rest.
+func (l *Link) sendSome(frames []transport.Frame) (took int, more bool, err error) {
+	t := &l.tx
+	if err := l.valid(&frames[0]); err != nil {
+		return 0, false, err
+	}
+	var octets int
+	var errno unix.Errno
+	switch w := l.wayOf(&frames[0]); w.kind {
+	case nowhere:
+		l.cnt.TxDrops.Add(1)
+		return 1, true, nil
+	case toOne:
+		sock := w.sock
+		l.gather(frames)
+		took, octets, errno = t.send(t.socks[sock])
+		l.cnt.TxCalls.Add(1)
+	default:
+		took, octets, errno = l.spread(&frames[0])
+		if took == 0 && errno == 0 { // neither multicast nor peers
+			l.cnt.TxDrops.Add(1)
+			return 1, true, nil
+		}
+	}
+	tried := t.frames[0]
+	t.reset()
+	add(&l.cnt.TxFrames, took)
+	add(&l.cnt.TxBytes, octets)
+	if errno == 0 {
+		return took, true, nil
+	}
+	return l.failed(errno, tried)
+}
+
+// valid returns ErrFrameSize for a frame that may not be sent.
+func (l *Link) valid(f *transport.Frame) error {
+	if len(f.Head) < ethertype.HeaderSize {
+		return transport.ErrFrameSize
+	}
+	return afpacket.CheckFrame(f, l.info.MTU+ethertype.EthernetSize)
+}
+
+// failed says what to do about a message of tried frames that the kernel did
+// not take.
+func (l *Link) failed(errno unix.Errno, tried int) (took int, more bool, err error) {
+	verdict, err := afpacket.SendVerdict(errno)
+	switch {
+	case verdict == afpacket.Again:
+		return 0, true, nil
+	case verdict == afpacket.Full:
+		l.cnt.TxFull.Add(1)
+		return 0, false, nil
+	case verdict == afpacket.Stop:
+		return 0, false, err
+	case tried > 1 && (errno == unix.EIO || errno == unix.EINVAL):
+		l.tx.segments = false // the interface cannot do checksums, or the kernel is older than 4.18
+		return 0, true, nil
+	case errors.Is(l.check(), transport.ErrLinkDown): // without it there is no route
+		return 0, false, transport.ErrLinkDown
+	}
+	l.cnt.TxDrops.Add(uint64(tried))
+	return tried, true, nil
+}
+
+// gather makes messages of frames, of which the first is known to be valid, up
+// to the first that is invalid, takes another way than to one place or from
+// another socket, or does not fit.
+func (l *Link) gather(frames []transport.Frame) {
+	t := &l.tx
+	sock, key := t.last.sock, t.last.key
+	for i := range frames {
+		f := &frames[i]
+		if i > 0 && l.valid(f) != nil || t.vecs+1+len(f.Body) > maxVecs {
+			return
+		}
+		w := l.wayOf(f)
+		if w.kind != toOne || w.sock != sock {
+			return
+		}
+		n := f.Len()
+		if i == 0 || w.key != key || !t.joins(f, n) {
+			l.start(w, n)
+			key = w.key
+		}
+		t.put(f, n)
+	}
+}
+
+// joins reports whether f, of n bytes and on the same way, can be part of the
+// message under construction.
+func (t *sender) joins(f *transport.Frame, n int) bool {
+	return t.segments && !t.full && n <= t.size && t.total+n <= messageMax &&
+		t.frames[t.count-1] < segmentsMax && t.vecs-t.first+1+len(f.Body) <= messageVecs
+}
+
+// start starts a message that goes w's way and whose first frame has n bytes.
+func (l *Link) start(w *way, n int) {
+	t := &l.tx
+	t.name(t.count, w.ip, w.port, l.zone())
+	t.frames[t.count] = 0
+	t.first, t.size, t.total, t.full = t.vecs, n, 0, false
+	t.count++
+}
+
+// put adds a frame of n bytes to the message under construction.
+func (t *sender) put(f *transport.Frame, n int) {
+	m := t.count - 1
+	t.vec(t.vecs, f.Head)
+	t.vecs++
+	for _, part := range f.Body {
+		if len(part) > 0 {
+			t.vec(t.vecs, part)
+			t.vecs++
+		}
+	}
+	t.frames[m]++
+	t.total += n
+	t.full = n < t.size
+	t.message(m, t.first, t.vecs-t.first, t.frames[m], t.size)
+}
+
+// send sends the messages from a socket and returns how many frames went. An
+// error means that none did: after the first message the kernel returns how
+// many went.
+func (t *sender) send(fd int) (took, octets int, errno unix.Errno) {
+	sent, octets, errno := t.sendmmsg(fd, t.count)
+	for _, n := range t.frames[:sent] {
+		took += n
+	}
+	return took, octets, errno
+}
+
+// reset forgets the messages, and the caller's memory with them.
+func (t *sender) reset() {
+	t.clear(t.vecs)
+	t.count, t.vecs = 0, 0
+}
+
+// spread sends f to all who may hear it, as the last way says. It has been
+// sent if one datagram has.
+func (l *Link) spread(f *transport.Frame) (took, octets int, errno unix.Errno) {
+	w := l.tx.last
+	if w.kind == toPorts {
+		took, errno = l.sendPorts(f, &w)
+	} else {
+		took, errno = l.sendAll(f, &w)
+	}
+	if took > 0 {
+		return 1, f.Len(), 0
+	}
+	return 0, 0, errno
+}
+
+// sendAll sends f to the group and to the peers. took is how many datagrams
+// went, errno the last error.
+func (l *Link) sendAll(f *transport.Frame, w *way) (took int, errno unix.Errno) {
+	if l.group >= 0 {
+		group := groupAddr(l.where.six, l.info.EtherType)
+		w.ip, w.port = netip.AddrFrom16(group), l.base+groupPort
+		if !l.where.six {
+			w.ip = netip.AddrFrom4([4]byte(group[:4]))
+		}
+		took, errno = l.sendAlone(f, w)
+	}
+	for _, w.ip = range l.where.peers {
+		var n int
+		var err unix.Errno
+		if w.port = l.base + int(w.key[6]); w.key[9] == 1 {
+			n, err = l.sendPorts(f, w)
+		} else {
+			n, err = l.sendAlone(f, w)
+		}
+		if took += n; err != 0 {
+			errno = err
+		}
+	}
+	return took, errno
+}
+
+// sendPorts sends f to every UDP port of w's station but our own: who sends to
+// all does not hear itself.
+func (l *Link) sendPorts(f *transport.Frame, w *way) (took int, errno unix.Errno) {
+	for b := range blocks {
+		if w.ip == l.station.ip && l.ourBlock(b) {
+			continue
+		}
+		w.port = l.base + b
+		n, err := l.sendAlone(f, w)
+		if took += n; err != 0 {
+			errno = err
+		}
+	}
+	return took, errno
+}
+
+// sendAlone sends f and nothing else.
+func (l *Link) sendAlone(f *transport.Frame, w *way) (took int, errno unix.Errno) {
+	t := &l.tx
+	t.reset()
+	l.start(w, f.Len())
+	t.put(f, f.Len())
+	took, _, errno = t.send(t.socks[w.sock])
+	l.cnt.TxCalls.Add(1)
+	return took, errno
+}

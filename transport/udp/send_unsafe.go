@@ -1,0 +1,92 @@
+package udp
+
+import (
+	"net/netip"
+	"unsafe"
+
+	"github.com/bobnet-go/bobnet/transport"
+	"golang.org/x/sys/unix"
+)
+
+// sendArgs are the arguments of sendmmsg, built in place.
+type sendArgs struct {
+	parts [maxVecs]unix.Iovec // of frames, one after the other
+	msgs  [transport.MaxBatch]message
+	names [transport.MaxBatch]unix.RawSockaddrInet6 // or RawSockaddrInet4, which is shorter
+	ctl   [transport.MaxBatch]control
+	bytes int // in all messages
+}
+
+// name enters where message m goes.
+func (a *sendArgs) name(m int, ip netip.Addr, port int, zone uint32) {
+	n := &a.names[m]
+	h := &a.msgs[m].hdr
+	h.Name = (*byte)(unsafe.Pointer(n))
+	if ip.Is4() {
+		v4 := (*unix.RawSockaddrInet4)(unsafe.Pointer(n))
+		*v4 = unix.RawSockaddrInet4{Family: unix.AF_INET, Addr: ip.As4()}
+		h.Namelen = unix.SizeofSockaddrInet4
+	} else {
+		*n = unix.RawSockaddrInet6{Family: unix.AF_INET6, Addr: ip.As16()}
+		if ip.IsLinkLocalUnicast() || ip.IsMulticast() {
+			n.Scope_id = zone
+		}
+		h.Namelen = unix.SizeofSockaddrInet6
+	}
+	*(*[2]byte)(unsafe.Pointer(&n.Port)) = [2]byte{byte(port >> 8), byte(port)}
+}
+
+// vec makes part i refer to b.
+func (a *sendArgs) vec(i int, b []byte) {
+	a.parts[i].Base = unsafe.SliceData(b)
+	a.parts[i].SetLen(len(b))
+	a.bytes += len(b)
+}
+
+// message makes message m of count parts from first on, which are segments
+// frames of size bytes.
+func (a *sendArgs) message(m, first, count, segments, size int) {
+	h := &a.msgs[m].hdr
+	h.Iov = &a.parts[first]
+	h.SetIovlen(count)
+	h.Control = nil
+	h.SetControllen(0)
+	if segments > 1 {
+		c := &a.ctl[m]
+		c.hdr.Level, c.hdr.Type = unix.SOL_UDP, unix.UDP_SEGMENT
+		c.hdr.SetLen(unix.CmsgLen(2))
+		*(*uint16)(unsafe.Pointer(&c.value)) = uint16(size)
+		h.Control = (*byte)(unsafe.Pointer(c))
+		h.SetControllen(unix.CmsgSpace(2))
+	}
+}
+
+// longBytes: up to here the scheduler is not told of a call, as in package
+// ring and for the same reasons.
+const longBytes = 1 << 20
+
+// sendmmsg sends the first count messages and returns how many went, and the
+// bytes in them.
+func (a *sendArgs) sendmmsg(fd, count int) (sent, octets int, errno unix.Errno) {
+	var n uintptr
+	if a.bytes <= longBytes {
+		n, _, errno = unix.RawSyscall6(unix.SYS_SENDMMSG, uintptr(fd),
+			uintptr(unsafe.Pointer(&a.msgs[0])), uintptr(count), unix.MSG_DONTWAIT, 0, 0)
+	} else {
+		n, _, errno = unix.Syscall6(unix.SYS_SENDMMSG, uintptr(fd),
+			uintptr(unsafe.Pointer(&a.msgs[0])), uintptr(count), unix.MSG_DONTWAIT, 0, 0)
+	}
+	if errno != 0 {
+		return 0, 0, errno
+	}
+	for i := range a.msgs[:n] {
+		octets += int(a.msgs[i].size)
+	}
+	return int(n), octets, 0
+}
+
+// clear makes the first n parts refer to nothing.
+func (a *sendArgs) clear(n int) {
+	clear(a.parts[:n])
+	a.bytes = 0
+}

@@ -1,0 +1,222 @@
+package udp
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+
+	"github.com/bobnet-go/bobnet/transport"
+	"github.com/bobnet-go/bobnet/transport/internal/afpacket"
+	"github.com/mdlayher/ethernet"
+	"golang.org/x/sys/unix"
+)
+
+// Socket buffers to ask for, in bytes. The kernel's accounting gives twice as
+// many, and a datagram takes more than its length.
+const (
+	sendBuffer    = 4 << 20
+	receiveBuffer = 8 << 20 // a few windows of vipl
+	receiveEnough = 4 << 20 // with less, one sender can overrun it
+)
+
+// BufferError says that the kernel gave a smaller receive buffer than a link
+// needs to lose nothing to one fast sender.
+type BufferError struct {
+	Have, Need int // bytes, as setsockopt counts them
+}
+
+func (e *BufferError) Error() string {
+	return fmt.Sprintf("udp: the socket's receive buffer is %d bytes, a fast sender needs %d or frames are lost: sysctl -w net.core.rmem_max=%d",
+		e.Have, e.Need, e.Need)
+}
+
+// Shortage returns a *BufferError if the receive buffer is smaller than it
+// should be, nil otherwise.
+func (l *Link) Shortage() error {
+	if l.have/2 < receiveEnough {
+		return &BufferError{Have: l.have / 2, Need: receiveEnough}
+	}
+	return nil
+}
+
+// claim binds the UDP ports of the blocks that ports touches, or, when ports is
+// zero, that of the first free block from 1 on.
+func (l *Link) claim(ports transport.PortRange) error {
+	if ports != (transport.PortRange{}) {
+		l.info.Ports, l.lo = ports, block(ports.Lo)
+		for b := l.lo; b <= block(ports.Hi); b++ {
+			if err := l.bind(b); err != nil {
+				return l.claimError(b, err)
+			}
+		}
+		return nil
+	}
+	for l.lo = 1; l.lo < blocks; l.lo++ {
+		switch err := l.bind(l.lo); {
+		case err == nil:
+			first := l.lo * afpacket.BlockSize
+			l.info.Ports = transport.PortRange{Lo: uint16(first), Hi: uint16(first + afpacket.BlockSize - 1)}
+			return nil
+		case !errors.Is(err, unix.EADDRINUSE):
+			return l.claimError(l.lo, err)
+		}
+	}
+	return fmt.Errorf("transport: every UDP port from %d to %d at %v is in use: %w: close a program that uses them, or choose another base port",
+		l.base+1, l.base+blocks-1, l.station.ip, unix.EADDRINUSE)
+}
+
+// block returns the block that a port is in.
+func block(port uint16) int { return int(port) / afpacket.BlockSize }
+
+func (l *Link) claimError(b int, err error) error {
+	if errors.Is(err, unix.EADDRINUSE) {
+		return fmt.Errorf("transport: ports from %d on at %v are taken: %w: UDP port %d is in use (by whom: ss -ulpn sport = :%d); choose other ports, or none to get a free block",
+			b*afpacket.BlockSize, l.station.ip, err, l.base+b, l.base+b)
+	}
+	return l.openError(fmt.Sprintf("bind UDP port %d", l.base+b), err)
+}
+
+// openError explains why op failed while the link was being opened.
+func (l *Link) openError(op string, err error) error {
+	s := l.station
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, unix.EADDRNOTAVAIL):
+		return fmt.Errorf("%w: %s at %v: %w: the address has gone from %s or is not ready yet (see: ip address show dev %s)",
+			transport.ErrInterface, op, s.ip, err, s.name, s.name)
+	case errors.Is(err, unix.EACCES), errors.Is(err, unix.EPERM):
+		return fmt.Errorf("%w: %s at %v: %w: choose a base port above 1023", transport.ErrPermission, op, s.ip, err)
+	case errors.Is(err, unix.ENODEV), errors.Is(err, unix.ENETDOWN):
+		return fmt.Errorf("%w: %s at %v: %w: see: ip link show %s", transport.ErrLinkDown, op, s.ip, err, s.name)
+	}
+	return fmt.Errorf("transport: %s at %v on %s: %w", op, s.ip, s.name, err)
+}
+
+// bind opens the socket of block b.
+func (l *Link) bind(b int) error {
+	fd, err := l.socket()
+	if err != nil {
+		return err
+	}
+	if err := errors.Join(l.options(fd), unix.Bind(fd, l.sockaddr(l.base+b))); err != nil {
+		unix.Close(fd)
+		return err
+	}
+	l.socks = append(l.socks, fd)
+	return nil
+}
+
+func (l *Link) domain() int {
+	if l.where.six {
+		return unix.AF_INET6
+	}
+	return unix.AF_INET
+}
+
+// sockaddr is the station's address with a UDP port.
+func (l *Link) sockaddr(port int) unix.Sockaddr {
+	if ip := l.station.ip; !l.where.six {
+		return &unix.SockaddrInet4{Port: port, Addr: ip.As4()}
+	}
+	return &unix.SockaddrInet6{Port: port, Addr: l.station.ip.As16(), ZoneId: l.zone()}
+}
+
+// zone is what tells link-local addresses of several interfaces apart. The
+// kernel looks at it only for those.
+func (l *Link) zone() uint32 { return uint32(l.station.index) }
+
+// socket opens a socket and sizes its buffers. With CAP_NET_ADMIN they may pass
+// net.core.rmem_max and wmem_max.
+func (l *Link) socket() (int, error) {
+	fd, err := unix.Socket(l.domain(), unix.SOCK_DGRAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
+	if err != nil {
+		return -1, err
+	}
+	for _, opt := range [][3]int{
+		{unix.SO_SNDBUFFORCE, unix.SO_SNDBUF, sendBuffer},
+		{unix.SO_RCVBUFFORCE, unix.SO_RCVBUF, receiveBuffer},
+	} {
+		if unix.SetsockoptInt(fd, unix.SOL_SOCKET, opt[0], opt[2]) != nil {
+			_ = unix.SetsockoptInt(fd, unix.SOL_SOCKET, opt[1], opt[2])
+		}
+	}
+	if l.have, err = unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUF); err != nil {
+		unix.Close(fd)
+		return -1, err
+	}
+	return fd, nil
+}
+
+// options sets what a socket that sends needs: no fragments, and multicast out
+// of the chosen interface, to the segment and to this host's other links.
+func (l *Link) options(fd int) error {
+	if l.where.six {
+		return setAll(fd, unix.IPPROTO_IPV6, [][2]int{
+			{unix.IPV6_V6ONLY, 1},
+			{unix.IPV6_MTU_DISCOVER, unix.IPV6_PMTUDISC_DO},
+			{unix.IPV6_MULTICAST_IF, l.station.index},
+			{unix.IPV6_MULTICAST_HOPS, 1},
+			{unix.IPV6_MULTICAST_LOOP, 1},
+		})
+	}
+	return errors.Join(
+		setAll(fd, unix.IPPROTO_IP, [][2]int{
+			{unix.IP_MTU_DISCOVER, unix.IP_PMTUDISC_DO},
+			{unix.IP_MULTICAST_TTL, 1},
+			{unix.IP_MULTICAST_LOOP, 1},
+		}),
+		unix.SetsockoptIPMreqn(fd, unix.IPPROTO_IP, unix.IP_MULTICAST_IF,
+			&unix.IPMreqn{Address: l.station.ip.As4(), Ifindex: int32(l.station.index)}))
+}
+
+func setAll(fd, level int, options [][2]int) error {
+	for _, o := range options {
+		if err := unix.SetsockoptInt(fd, level, o[0], o[1]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// groupAddr is the multicast group of an EtherType: of RFC 2365's local scope,
+// or of RFC 3307's transient groups on one link.
+func groupAddr(six bool, typ ethernet.EtherType) (ip [16]byte) {
+	if six {
+		ip[0], ip[1] = 0xff, 0x12
+		binary.BigEndian.PutUint16(ip[14:], uint16(typ))
+		return ip
+	}
+	ip[0], ip[1] = 239, 255
+	binary.BigEndian.PutUint16(ip[2:], uint16(typ))
+	return ip
+}
+
+// joinGroup opens the socket that hears broadcasts. It is bound to the group,
+// so that nothing else gets in, and shares the port with every other link.
+func (l *Link) joinGroup(typ ethernet.EtherType) error {
+	fd, err := l.socket()
+	if err != nil {
+		return err
+	}
+	ip := groupAddr(l.where.six, typ)
+	err = unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_REUSEADDR, 1)
+	if l.where.six {
+		err = errors.Join(err,
+			setAll(fd, unix.IPPROTO_IPV6, [][2]int{{unix.IPV6_V6ONLY, 1}, {unix.IPV6_MULTICAST_ALL, 0}}),
+			unix.SetsockoptIPv6Mreq(fd, unix.IPPROTO_IPV6, unix.IPV6_JOIN_GROUP, &unix.IPv6Mreq{Multiaddr: ip, Interface: l.zone()}),
+			unix.Bind(fd, &unix.SockaddrInet6{Port: l.base + groupPort, Addr: ip, ZoneId: l.zone()}))
+	} else {
+		err = errors.Join(err,
+			setAll(fd, unix.IPPROTO_IP, [][2]int{{unix.IP_MULTICAST_ALL, 0}}),
+			unix.SetsockoptIPMreqn(fd, unix.IPPROTO_IP, unix.IP_ADD_MEMBERSHIP,
+				&unix.IPMreqn{Multiaddr: [4]byte(ip[:4]), Address: l.station.ip.As4(), Ifindex: int32(l.station.index)}),
+			unix.Bind(fd, &unix.SockaddrInet4{Port: l.base + groupPort, Addr: [4]byte(ip[:4])}))
+	}
+	if err != nil {
+		unix.Close(fd)
+		return err
+	}
+	l.group = fd
+	return nil
+}

@@ -1,0 +1,240 @@
+package udp
+
+import (
+	"fmt"
+	"log/slog"
+	"net/netip"
+	"sync"
+	"sync/atomic"
+
+	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/transport"
+	"github.com/bobnet-go/bobnet/transport/internal/afpacket"
+	"github.com/bobnet-go/bobnet/transport/internal/sleep"
+	"github.com/mdlayher/ethernet"
+	"golang.org/x/sys/unix"
+)
+
+// DefaultBasePort is the default of Config.BasePort: above the ports that Linux
+// gives to clients (net.ipv4.ip_local_port_range), below 65535 with all blocks.
+const DefaultBasePort = 61952
+
+const (
+	blocks    = (1 << 16) / afpacket.BlockSize // of ports, each with a UDP port
+	groupPort = blocks                         // the group's UDP port, from BasePort on
+)
+
+// Config says what to open. The zero Config, or a nil one, means defaults.
+type Config struct {
+	// Interface is the name of the network interface, its MAC, or an IP
+	// address of it. Empty: the only one that is up and has an address, the
+	// loopback left out.
+	Interface string
+	// Network is "udp4", "udp6" or empty: IPv4 where the interface has it.
+	Network string
+	// EtherType of the frames. 0: ethertype.Default.
+	EtherType ethernet.EtherType
+	// Ports whose frames to receive. No other link at this IP address may
+	// have ports in the same blocks of 1024. Zero: the first free block from
+	// 1024.
+	Ports transport.PortRange
+	// BasePort is the first of 65 UDP ports in a row, the same at all
+	// stations. 0: DefaultBasePort.
+	BasePort uint16
+	// Peers are stations to which broadcasts are sent one by one, because no
+	// multicast gets there: behind a router, or in a cloud. One that multicast
+	// does reach hears broadcasts twice.
+	Peers []netip.Addr
+	// MTU makes Info.MTU smaller than the interface allows, for paths that
+	// do not carry as much. 0: what the interface allows.
+	MTU int
+	// NoSegments does without UDP_SEGMENT and UDP_GRO: each frame goes to the
+	// kernel, and comes from it, by itself.
+	NoSegments bool
+	// Logger is told what works less well than it could, and the remedy; nil
+	// means nobody is.
+	Logger *slog.Logger
+}
+
+// Link is a transport.Link on UDP sockets. Goroutines may share it as
+// transport.Link says.
+type Link struct {
+	rx    receiver
+	tx    sender
+	wait  sleep.Sleeper
+	gate  *afpacket.Gate
+	info  transport.Info
+	cnt   afpacket.Counters
+	extra struct{ filtered atomic.Uint64 }
+
+	station *station
+	where   *stations
+	base    int   // first UDP port
+	lo      int   // first block that is ours
+	socks   []int // one for each of our blocks, from lo on
+	group   int   // hears broadcasts; -1 if the interface has no multicast
+	have    int   // bytes that each receive buffer holds, in the kernel's accounting
+
+	statsMu sync.Mutex // guards lost
+	lost    []uint32   // what the kernel last said that each socket dropped
+	closed  chan struct{}
+}
+
+var _ transport.Watcher = (*Link)(nil)
+
+// Open opens a link in the network namespace of the calling thread. A nil cfg
+// means defaults. The errors wrap transport.ErrInterface, transport.ErrLinkDown,
+// or EADDRINUSE when the ports are taken.
+func Open(cfg *Config) (*Link, error) {
+	if cfg == nil {
+		cfg = new(Config)
+	}
+	c, err := cfg.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	all, err := list()
+	if err != nil {
+		return nil, err
+	}
+	s, err := choose(all, &c)
+	if err != nil {
+		return nil, err
+	}
+	for _, peer := range c.Peers {
+		if peer.Unmap().Is6() != s.ip.Is6() {
+			return nil, fmt.Errorf("transport: peer %v: %w: the link is at %v, and a link is IPv4 or IPv6 (choose with Network)", peer, unix.EINVAL, s.ip)
+		}
+	}
+	l := &Link{
+		gate: afpacket.NewGate(), closed: make(chan struct{}), station: s,
+		base: int(c.BasePort), where: newStations(s.ip, c.Peers), group: -1,
+	}
+	if err := l.open(&c); err != nil {
+		l.release()
+		return nil, err
+	}
+	return l, nil
+}
+
+// withDefaults returns c with every empty field filled in, or what is wrong
+// with it.
+func (c Config) withDefaults() (Config, error) {
+	if c.EtherType == 0 {
+		c.EtherType = ethertype.Default
+	}
+	if c.BasePort == 0 {
+		c.BasePort = DefaultBasePort
+	}
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	p := c.Ports
+	switch {
+	case c.Network != "" && c.Network != "udp4" && c.Network != "udp6":
+		return c, fmt.Errorf("transport: network %q: %w: want udp4, udp6, or nothing for either", c.Network, unix.EINVAL)
+	case int(c.BasePort)+groupPort > 65535:
+		return c, fmt.Errorf("transport: base port %d: %w: %d UDP ports from there on do not fit below 65536; take %d",
+			c.BasePort, unix.EINVAL, groupPort+1, DefaultBasePort)
+	case p != (transport.PortRange{}) && (p.Lo == 0 || p.Hi < p.Lo):
+		return c, fmt.Errorf("transport: ports %d..%d: %w: want 1 <= Lo <= Hi <= 65535 (port 0 reaches every link)", p.Lo, p.Hi, unix.EINVAL)
+	case c.MTU != 0 && c.MTU < ethertype.MinMTU:
+		return c, fmt.Errorf("transport: MTU %d: %w: want at least %d, or 0 for what the interface allows", c.MTU, unix.EINVAL, ethertype.MinMTU)
+	}
+	return c, nil
+}
+
+// open acquires what release gives back.
+func (l *Link) open(c *Config) error {
+	l.info = transport.Info{
+		Driver: "udp", Interface: l.station.name, MAC: l.station.mac, EtherType: c.EtherType,
+		MTU: l.station.frameMTU(l.station.ip),
+	}
+	if c.MTU > 0 {
+		l.info.MTU = min(l.info.MTU, c.MTU)
+	}
+	if err := l.claim(c.Ports); err != nil {
+		return err
+	}
+	if err := l.joinGroup(c.EtherType); err != nil {
+		c.Logger.Warn("no multicast on this interface; broadcasts reach the configured peers only",
+			"interface", l.station.name, "err", err, "peers", len(l.where.peers))
+	}
+	if err := l.Shortage(); err != nil {
+		c.Logger.Warn(err.Error())
+	}
+	l.info.Slots = l.have / kernelSize(l.info.MTU)
+	l.tx.init(l, !c.NoSegments)
+	l.rx.init(l, !c.NoSegments)
+	l.lost = make([]uint32, len(l.rx.fds))
+	return l.openError("eventfd", l.wait.Open(l.rx.fds...))
+}
+
+// kernelSize estimates what a datagram with a full frame takes of a receive
+// buffer: its pages are rounded up, and there is a header.
+func kernelSize(mtu int) int { return mtu*5/4 + 1024 }
+
+// release closes the sockets. Nobody is using them.
+func (l *Link) release() {
+	for _, fd := range append(l.socks, l.group) {
+		if fd >= 0 {
+			unix.Close(fd)
+		}
+	}
+	l.wait.Close()
+}
+
+// Close implements transport.Link. It waits for calls under way, of which only
+// Wait can take time and is woken. Views stay readable until they are garbage.
+func (l *Link) Close() error {
+	if !l.gate.Shut(l.wait.Wake) {
+		<-l.closed
+		return nil
+	}
+	l.readDrops()
+	l.release()
+	close(l.closed)
+	return nil
+}
+
+// Info implements transport.Link. Slots is an estimate for full frames: the
+// queue counts bytes.
+func (l *Link) Info() transport.Info { return l.info }
+
+// Addr returns the IP address that the link's station is.
+func (l *Link) Addr() netip.Addr { return l.station.ip }
+
+// Now implements transport.Link. All links of a process have the same clock.
+func (l *Link) Now() int64 { return afpacket.Now() }
+
+// Stats implements transport.Link. It makes a system call for each socket.
+// RxDrops is what the kernel dropped, for want of room or because UDP's checksum
+// was wrong, as it counts it: frames that it kept in one piece as one.
+func (l *Link) Stats() transport.Stats {
+	if l.gate.Enter() {
+		l.readDrops()
+		l.gate.Leave()
+	}
+	st := l.cnt.Snapshot()
+	st.RxFiltered = l.extra.filtered.Load()
+	return st
+}
+
+// readDrops adds what the kernel has dropped since it was last asked.
+func (l *Link) readDrops() {
+	l.statsMu.Lock()
+	defer l.statsMu.Unlock()
+	for i, fd := range l.rx.fds {
+		if now, err := drops(fd); err == nil {
+			l.cnt.RxDrops.Add(uint64(now - l.lost[i]))
+			l.lost[i] = now
+		}
+	}
+}
+
+// add adds n to c unless it is 0, which saves the bus lock.
+func add(c *atomic.Uint64, n int) {
+	if n != 0 {
+		c.Add(uint64(n))
+	}
+}

@@ -1,0 +1,188 @@
+package vipl
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/bits"
+)
+
+// ErrorCode says what an asynchronous error is (VIP_ERROR_CODE).
+type ErrorCode uint8
+
+// The codes, in VIPL's order (VIPL reference, section 7).
+const (
+	CodePostDesc      ErrorCode = iota // a descriptor was refused when it was posted (VIP_ERROR_POST_DESC)
+	CodeConnLost                       // a connection ended and the VI is in the Error state (VIP_ERROR_CONN_LOST)
+	CodeRecvqEmpty                     // a message came and no receive was posted (VIP_ERROR_RECVQ_EMPTY)
+	CodeVIOverrun                      // more descriptors than a queue holds, or more completions than a CQ (VIP_ERROR_VI_OVERRUN)
+	CodeRDMAWProt                      // a peer's RDMA write to where it may not (VIP_ERROR_RDMAW_PROT)
+	CodeRDMAWData                      // a peer's RDMA write arrived damaged; unreliable level only (VIP_ERROR_RDMAW_DATA)
+	CodeRDMAWAbort                     // a peer's RDMA write arrived in part; unreliable level only (VIP_ERROR_RDMAW_ABORT)
+	CodeRDMARProt                      // a peer's RDMA read from where it may not (VIP_ERROR_RDMAR_PROT)
+	CodeCompProt                       // a descriptor was altered while it was posted, found at its completion (VIP_ERROR_COMP_PROT)
+	CodeRDMATransport                  // a connection ended with an RDMA operation of this side under way (VIP_ERROR_RDMA_TRANSPORT)
+	CodeCatastrophic                   // the link was closed under the NIC, which is of no more use (VIP_ERROR_CATASTROPHIC)
+	codeEnd
+)
+
+var codeNames = [codeEnd]string{
+	"post_desc", "conn_lost", "recvq_empty", "vi_overrun", "rdmaw_prot", "rdmaw_data", "rdmaw_abort",
+	"rdmar_prot", "comp_prot", "rdma_transport", "catastrophic",
+}
+
+// String returns the code as it appears in logs and metrics.
+func (c ErrorCode) String() string {
+	if c < codeEnd {
+		return codeNames[c]
+	}
+	return "invalid"
+}
+
+// ErrorCodes returns all codes.
+func ErrorCodes() []ErrorCode {
+	all := make([]ErrorCode, codeEnd)
+	for i := range all {
+		all[i] = ErrorCode(i)
+	}
+	return all
+}
+
+// ErrorCounts counts asynchronous errors by code.
+type ErrorCounts [codeEnd]uint64
+
+// MarshalJSON returns an object with a member for each code that has occurred.
+func (c ErrorCounts) MarshalJSON() ([]byte, error) {
+	by := map[string]uint64{}
+	for code, n := range c {
+		if n > 0 {
+			by[ErrorCode(code).String()] = n
+		}
+	}
+	return json.Marshal(by)
+}
+
+// ResourceCode says what an asynchronous error is about (VIP_RESOURCE_CODE).
+type ResourceCode uint8
+
+// The resources, in VIPL's order.
+const (
+	ResourceNIC ResourceCode = iota
+	ResourceVI
+	ResourceCQ
+	ResourceDescriptor
+	resourceEnd
+)
+
+var resourceNames = [resourceEnd]string{"NIC", "VI", "CQ", "descriptor"}
+
+// String returns the resource's name.
+func (r ResourceCode) String() string {
+	if r < resourceEnd {
+		return resourceNames[r]
+	}
+	return "invalid"
+}
+
+// AsyncError is an error that no call returns, because none of this program's
+// caused it or because the call that did has long returned
+// (VIP_ERROR_DESCRIPTOR). What the error is not about is nil.
+type AsyncError struct {
+	NIC        *NIC
+	VI         *VI
+	CQ         *CQ
+	Descriptor *Descriptor // only to be looked at if Resource says so: it may be posted
+	Op         Status      // the operation, one of the StatusOp values
+	Resource   ResourceCode
+	Code       ErrorCode
+	Err        error // what happened, in words; wraps the package's sentinels
+}
+
+// Error says code, resource and cause.
+func (e AsyncError) Error() string {
+	where := ""
+	if e.VI != nil {
+		where = " " + e.VI.Local().String()
+	}
+	return fmt.Sprintf("vipl: asynchronous error %v on %v%s: %v", e.Code, e.Resource, where, e.Err)
+}
+
+// Unwrap returns the cause.
+func (e AsyncError) Unwrap() error { return e.Err }
+
+// errorsMax is how many asynchronous errors wait for a handler that does not
+// return; more are counted in NICStats.ErrorsLost.
+const errorsMax = 1024
+
+// Causes that are only told asynchronously.
+var (
+	errCQOverrun = fmt.Errorf("%w: the completion queue is full and an entry is lost; its descriptor stays on the work queue", ErrResource)
+	errDamaged   = errors.New("vipl: an RDMA write arrived damaged and was dropped")
+	errAborted   = errors.New("vipl: an RDMA write arrived in part: frames of it were lost")
+	errAltered   = fmt.Errorf("%w: the descriptor's segments were altered while it was posted", ErrInvalidParameter)
+)
+
+// SetErrorHandler installs the handler of asynchronous errors
+// (VipErrorCallback); nil restores the default, which logs the first error of
+// each code and then whenever their number has doubled. How handlers run is
+// said at VI.SendNotify. Errors of the past are not told again; all are
+// counted in NICStats.Errors.
+func (n *NIC) SetErrorHandler(f func(e AsyncError)) {
+	n.mu.Lock()
+	defer n.unlock()
+	n.onError = f
+}
+
+// raise tells of an asynchronous error. v and d may be nil, op 0; the resource
+// follows from them and from the code. It is called with n.mu held.
+func (n *NIC) raise(code ErrorCode, v *VI, d *Descriptor, op Status, err error) {
+	e := AsyncError{NIC: n, VI: v, Descriptor: d, Op: op & StatusOpMask, Code: code, Err: err}
+	switch {
+	case d != nil && (code == CodePostDesc || code == CodeCompProt):
+		e.Resource = ResourceDescriptor
+	case v != nil:
+		e.Resource = ResourceVI
+	}
+	n.tell(&e)
+}
+
+// raiseCQ tells that an entry of q was lost.
+func (n *NIC) raiseCQ(q *CQ, v *VI) {
+	n.tell(&AsyncError{NIC: n, VI: v, CQ: q, Resource: ResourceCQ, Code: CodeVIOverrun, Err: errCQOverrun})
+}
+
+func (n *NIC) tell(e *AsyncError) {
+	n.stats.Errors[e.Code]++
+	switch {
+	case n.onError == nil:
+		n.logError(e)
+	case n.calls.errors >= errorsMax:
+		n.stats.ErrorsLost++
+	case !n.calls.shut:
+		n.calls.errors++
+		n.owe(call{fail: n.onError, async: *e})
+	}
+}
+
+// logError is the default handler. Errors that a peer can cause at will must
+// not fill the log.
+func (n *NIC) logError(e *AsyncError) {
+	count := n.stats.Errors[e.Code]
+	if bits.OnesCount64(count) != 1 {
+		return
+	}
+	level := slog.LevelWarn
+	switch {
+	case e.Code == CodeCatastrophic:
+		level = slog.LevelError
+	case e.Code == CodePostDesc, e.Code == CodeVIOverrun && e.CQ == nil, errors.Is(e.Err, ErrDisconnected):
+		level = slog.LevelDebug // the caller has it in hand, or the peer has just left
+	}
+	args := []any{"code", e.Code, "resource", e.Resource, "count", count, "err", e.Err}
+	if e.VI != nil {
+		args = append(args, "local", e.VI.Local(), "remote", e.VI.remote)
+	}
+	n.log.Log(context.Background(), level, "asynchronous error", args...)
+}

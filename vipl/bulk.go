@@ -1,0 +1,292 @@
+package vipl
+
+import (
+	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/reliability"
+	"github.com/bobnet-go/bobnet/transport"
+)
+
+// Fragments of long messages are marked by their sender (ethertype.FlagBulk).
+// A link that can (transport.BulkReceiver) receives them apart from the others,
+// straight into memory: the engine guesses which frames come next, which as a
+// rule are those that follow the last one, and names the places where their
+// data belong. A frame that is not the one guessed is copied out of the wrong
+// place before anything else is done, and takes the way of all other frames.
+// So a frame may write to memory before it is judged, but only to parts of a
+// message under way that have not been received yet: they are undefined until
+// the message is complete.
+//
+// The first frame after a pause is not marked. It comes by the ring, which costs
+// nothing to look at, and tells that more will come by the other way, which
+// costs a system call.
+
+// bulkRx is the receiving side of bulk frames.
+type bulkRx struct {
+	link   transport.BulkReceiver // nil: all frames come one way
+	from   uint32                 // messages as long as this are bulk
+	used   bool                   // a connection may get marked frames
+	idle   int                    // polls since one came
+	hits   uint64                 // frames that were received where they belong
+	vi     *VI                    // whose frame came last
+	slots  []transport.BulkSlot
+	frames []bulkFrame
+}
+
+// bulkFrame is what is known of the frame in the slot of the same index.
+type bulkFrame struct {
+	want   aim
+	header ethertype.Header
+	what   bulkVerdict
+}
+
+type bulkVerdict uint8
+
+const (
+	bulkBad  bulkVerdict = iota // dropped and counted
+	bulkMiss                    // lies in the slot's Frame
+	bulkHit                     // its data lies where it belongs
+)
+
+// aim is the next fragment expected on a VI.
+type aim struct {
+	seq    ethertype.Seq
+	kind   ethertype.Kind
+	flags  ethertype.Flags // FlagImmediate or 0
+	msg    ethertype.Seq
+	offset uint32
+	length uint32 // of the message
+	remote ethertype.RDMA
+}
+
+const (
+	bulkFrom = 32 << 10 // bytes
+	bulkHot  = 64       // polls without a bulk frame after which the engine looks less often
+	bulkLook = 32       // polls between looks then
+)
+
+func (b *bulkRx) init(n *NIC) {
+	b.from = bulkFrom
+	link, ok := n.link.(transport.BulkReceiver)
+	if !ok || !link.Bulk() || n.info.Unprotected {
+		return
+	}
+	b.link = link
+	b.idle = bulkHot
+	b.slots = make([]transport.BulkSlot, len(n.views))
+	b.frames = make([]bulkFrame, len(n.views))
+	size := n.info.MTU + ethertype.EthernetSize
+	room := make([]byte, size*len(n.views))
+	for i := range b.slots {
+		b.slots[i].Frame = room[i*size : (i+1)*size : (i+1)*size]
+	}
+}
+
+// due reports whether to look for bulk frames in this poll.
+func (b *bulkRx) due() bool {
+	if !b.used {
+		return false
+	}
+	if b.idle < bulkHot {
+		return true
+	}
+	b.idle++
+	return b.idle%bulkLook == 0
+}
+
+// hot reports whether bulk frames are likely to come now.
+func (b *bulkRx) hot() bool { return b.used && b.idle < bulkHot }
+
+// wake has the next poll look for bulk frames, because a blocking wait has
+// ended, perhaps with one.
+func (b *bulkRx) wake() { b.idle = min(b.idle, bulkHot-1) }
+
+// pollBulk takes in the bulk frames that have arrived, a batch at the most, and
+// returns how many.
+func (n *NIC) pollBulk() int {
+	b := &n.bulk
+	b.target()
+	k, err := b.link.RecvBulk(b.slots)
+	if err != nil {
+		n.linkError(err)
+	}
+	if b.idle++; k > 0 {
+		b.idle = 0
+	}
+	for i := range k { // before the first is placed, so that it overwrites none that lies in its place
+		b.frames[i].what = n.judge(i)
+	}
+	for i := range k {
+		if f := &b.frames[i]; f.what != bulkBad {
+			n.receiveBulk(&b.slots[i], f)
+		}
+	}
+	for i := range b.slots {
+		b.slots[i].Body = nil
+	}
+	return k
+}
+
+func (n *NIC) receiveBulk(s *transport.BulkSlot, f *bulkFrame) {
+	n.stats.RxFrames++
+	n.stats.RxBytes += uint64(s.Size)
+	payload := s.Frame[ethertype.HeaderSize:][:f.header.Size]
+	var placed []byte
+	if f.what == bulkHit {
+		payload, placed = payload[:s.At-ethertype.HeaderSize], s.Body
+		n.bulk.hits++
+	}
+	n.receiveConn(&f.header, payload, placed)
+}
+
+// target fills the slots with guesses.
+func (b *bulkRx) target() {
+	v := b.vi
+	live := v != nil && v.state == StateConnected && v.next.seq == v.rx.Next() && !v.rx.Gap()
+	var a aim
+	if live {
+		a = v.next
+	}
+	for i := range b.slots {
+		s := &b.slots[i]
+		s.At, s.Body = ethertype.HeaderSize, nil
+		if !live {
+			continue
+		}
+		if live = a.turn(); !live {
+			continue
+		}
+		if s.Body = v.aimed(&a); s.Body == nil {
+			live = false
+			continue
+		}
+		s.At += a.extension()
+		b.frames[i].want = a
+		a.offset += uint32(len(s.Body))
+		a.seq++
+	}
+}
+
+// turn moves a past the end of a message to the next one, which is taken to be
+// as long. Where an RDMA write goes after another cannot be guessed.
+func (a *aim) turn() bool {
+	if a.offset < a.length {
+		return true
+	}
+	if a.kind == ethertype.KindRDMAWrite {
+		return false
+	}
+	a.msg++
+	a.offset = 0
+	return true
+}
+
+func (a *aim) extension() int {
+	h := ethertype.Header{Kind: a.kind, Flags: a.flags}
+	return h.Extension()
+}
+
+// aimed returns the memory where the fragment a belongs, or nil if there is
+// none in one piece.
+func (v *VI) aimed(a *aim) []byte {
+	size := fragment(a.length-a.offset, v.maxData-a.extension())
+	if a.kind == ethertype.KindRDMAWrite {
+		if dst := v.target(a.remote, a.length); dst != nil {
+			return dst[a.offset:][:size:size]
+		}
+		return nil
+	}
+	d := v.receiveFor(a.msg)
+	if a.kind == ethertype.KindReadData {
+		d = v.readFor(a.msg)
+	}
+	if d == nil || a.length > d.total || d.oneSide || d.begun && d.length != a.length {
+		return nil
+	}
+	at := a.offset
+	for i := range d.Segs {
+		part := d.Segs[i].Data
+		if at < uint32(len(part)) {
+			if uint32(len(part))-at < size {
+				return nil
+			}
+			return part[at:][:size:size]
+		}
+		at -= uint32(len(part))
+	}
+	return nil
+}
+
+// judge finds out what lies in slot i. What is not where it belongs is put
+// together in the slot's own memory.
+func (n *NIC) judge(i int) bulkVerdict {
+	s, f := &n.bulk.slots[i], &n.bulk.frames[i]
+	size := min(s.Size, len(s.Frame))
+	if _, err := f.header.Parse(s.Frame[:size]); err != nil {
+		n.stats.drop(parseReason(err))
+		return bulkBad
+	}
+	if f.header.Flags&ethertype.FlagBulk == 0 { // the link's filter is at fault; only sequenced frames may go on
+		n.stats.drop(DropFormat)
+		return bulkBad
+	}
+	if s.Body != nil && n.bulk.vi.hit(s, f) {
+		return bulkHit
+	}
+	if size > s.At {
+		copy(s.Frame[s.At:size], s.Body)
+	}
+	return bulkMiss
+}
+
+// hit reports whether the frame in s is the one that was expected there.
+func (v *VI) hit(s *transport.BulkSlot, f *bulkFrame) bool {
+	h, a := &f.header, &f.want
+	if h.DstPort != v.port || h.Tag != v.localTag || h.Kind != a.kind || h.Flags&(ethertype.FlagImmediate|ethertype.FlagPacked) != a.flags ||
+		h.Seq != a.seq || h.Msg != a.msg || h.Offset != a.offset || h.Length != a.length || int(h.Size) != s.At-ethertype.HeaderSize+len(s.Body) {
+		return false
+	}
+	if a.kind != ethertype.KindRDMAWrite {
+		return true
+	}
+	r, _ := ethertype.ParseRDMA(s.Frame[ethertype.HeaderSize:s.At])
+	return r == a.remote
+}
+
+// expect notes what follows the fragment of h, which has been placed in its
+// turn and was not packed.
+func (v *VI) expect(h *ethertype.Header, payload []byte) {
+	b := &v.nic.bulk
+	if b.link == nil || h.Length < b.from || h.Kind == ethertype.KindRDMARead || h.Src == v.nic.info.MAC {
+		return // what comes from this host does not come as bulk
+	}
+	a := &v.next
+	*a = aim{seq: h.Seq + 1, kind: h.Kind, flags: h.Flags & ethertype.FlagImmediate, msg: h.Msg,
+		offset: h.Offset + uint32(int(h.Size)-h.Extension()), length: h.Length}
+	if h.Kind == ethertype.KindRDMAWrite {
+		a.remote, _ = ethertype.ParseRDMA(payload)
+	}
+	b.vi, b.idle = v, 0
+}
+
+// marks returns the flag that marks f as bulk, if it is. The caller has told the
+// sender's machine of it. While bulk frames are under way all others are marked
+// as well, so that they do not overtake.
+func (v *VI) marks(f *reliability.Sent) ethertype.Flags {
+	switch {
+	case !v.bulk || v.tx.InFlight() <= 1:
+		return 0
+	case f.Count == 1 && f.Size > 0 && v.length(f) >= v.nic.bulk.from:
+		v.bulkEnd = v.tx.NextSeq()
+	case !v.tx.Una().Less(v.bulkEnd):
+		return 0
+	}
+	return ethertype.FlagBulk
+}
+
+// length returns the length of the message, or the answer, that f is part of.
+func (v *VI) length(f *reliability.Sent) uint32 {
+	if f.Flags&sentAnswer != 0 {
+		return v.serves.slot(f.First).length
+	}
+	return v.sq.at(f.First).total
+}

@@ -1,0 +1,79 @@
+package vipl
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/transport"
+)
+
+// This file is about interfaces that are changed while they are in use. It runs
+// with n.mu held.
+//
+// An interface that goes down breaks nothing by itself: traffic goes on when
+// it comes up before PeerTimeout is over. With a smaller MTU the connections
+// end whose frames it does not carry, and new ones use smaller frames. With
+// another MAC nothing arrives any more: the NIC is dead and must be opened
+// again. Peers are told in either case.
+
+// MinMTU is the smallest MTU in bytes of an interface that Open takes: the
+// frames of the connection handshake fit it.
+const MinMTU = minMTU
+
+// checkLink asks the link whether its interface is as it was, and draws the
+// consequences.
+func (n *NIC) checkLink() {
+	err := transport.Check(n.link)
+	if err == nil {
+		if n.mtu != n.info.MTU || n.failed != nil {
+			n.log.Info("link is well again", "interface", n.info.Interface)
+		}
+		n.mtu, n.failed = n.info.MTU, nil
+		return
+	}
+	if n.linkError(err); n.failed != nil {
+		n.failed = err // says more than what Send returns
+	}
+	var change *transport.ChangeError
+	switch {
+	case !errors.As(err, &change):
+	case change.MTU >= minMTU:
+		n.shrink(change)
+	case n.dead == nil && !n.closed:
+		n.dead = err
+		n.endAll(err, func(*VI) bool { return true })
+	}
+}
+
+// linkCause is what ends connections when err befalls the link.
+func linkCause(err error) error { return fmt.Errorf("%w: %w", ErrLink, err) }
+
+// shrink goes over to a smaller MTU.
+func (n *NIC) shrink(change *transport.ChangeError) {
+	if n.mtu == change.MTU {
+		return
+	}
+	n.mtu = change.MTU
+	n.endAll(change, func(v *VI) bool {
+		return v.maxData+ethertype.BaseSize > n.mtu && v.remote.MAC != n.info.MAC
+	})
+}
+
+// endAll ends the connections, pending ones too, that a change of the interface
+// concerns, and tells their peers.
+func (n *NIC) endAll(change error, concerned func(*VI) bool) {
+	n.log.Warn("connections end", "interface", n.info.Interface, "err", change)
+	cause := linkCause(change)
+	for _, v := range n.vis {
+		switch {
+		case v == nil || !concerned(v):
+		case v.state == StateConnected:
+			v.sendDisconnect(reasonLink)
+			v.enterError(cause, "", reasonLink)
+			n.stats.Failures++
+		case v.state == StateConnectPending && v.hs.phase != phaseRequest:
+			v.hs.finish(v, &ConnError{Local: v.Local(), Remote: v.remote, Err: cause})
+		}
+	}
+}

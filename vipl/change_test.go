@@ -1,0 +1,212 @@
+package vipl_test
+
+import (
+	"errors"
+	"fmt"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/internal/vethtest"
+	"github.com/bobnet-go/bobnet/reliability"
+	"github.com/bobnet-go/bobnet/transport"
+	"github.com/bobnet-go/bobnet/vipl"
+)
+
+// drivers are the links on real interfaces.
+var drivers = []string{"ring", "packet"}
+
+// openOn opens a NIC on one side of a veth.
+func openOn(t *testing.T, p *vethtest.Pair, side int, driver string) (n *vipl.NIC) {
+	t.Helper()
+	err := p.In(side, func() (err error) {
+		n, err = vipl.Open(&vipl.Config{Interface: vethtest.Name, Driver: driver})
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { n.Close() })
+	return n
+}
+
+// stream is traffic from a to b that goes on until the connection ends.
+type stream struct {
+	a, b           *vipl.VI
+	sent, received chan error // how each side ended
+}
+
+// startStream connects NICs and returns when messages have arrived.
+func startStream(t *testing.T, nics [2]*vipl.NIC, attr *vipl.Attributes) *stream {
+	t.Helper()
+	s := &stream{sent: make(chan error, 1), received: make(chan error, 1)}
+	s.a, s.b = join(t, nics, attr)
+	f := newFlow(t, s.a, s.b, 1<<30, 60_000, 1)
+	go func() { s.sent <- f.send() }()
+	go func() { s.received <- f.receive() }()
+	s.flows(t)
+	return s
+}
+
+// flows returns when twenty more messages have arrived. It fails the test when
+// the connection ends instead.
+func (s *stream) flows(t *testing.T) {
+	t.Helper()
+	start := s.b.Snapshot().Receives
+	for end := time.Now().Add(time.Minute); s.b.Snapshot().Receives < start+20; runtime.Gosched() {
+		if s.a.State() != vipl.StateConnected || s.b.State() != vipl.StateConnected || time.Now().After(end) {
+			t.Fatalf("traffic stands still: %v (%v), %v (%v)", s.a.State(), s.a.Err(), s.b.State(), s.b.Err())
+		}
+	}
+}
+
+// ends wants both sides to end, the one on side with the error change, which
+// names all words, the other one because its peer says so.
+func (s *stream) ends(t *testing.T, side int, words ...string) {
+	t.Helper()
+	within(t, "the end", func() error {
+		if err := <-s.sent; !errors.Is(err, vipl.ErrDescriptor) {
+			return fmt.Errorf("send: %w", err)
+		}
+		if err := <-s.received; !errors.Is(err, vipl.ErrDescriptor) {
+			return fmt.Errorf("receive: %w", err)
+		}
+		return nil
+	})
+	errs := [2]error{s.a.Err(), s.b.Err()}
+	for i, err := range errs {
+		if !errors.Is(err, vipl.ErrLink) || errors.Is(err, transport.ErrChanged) != (i == side) {
+			t.Errorf("side %d ended with: %v", i, err)
+		}
+	}
+	for _, w := range words {
+		if errs[side] == nil || !strings.Contains(errs[side].Error(), w) {
+			t.Errorf("%v: does not say %q", errs[side], w)
+		}
+	}
+}
+
+// onChange runs a test for each driver on a fresh veth with NICs on both ends.
+func onChange(t *testing.T, mtu int, run func(t *testing.T, p *vethtest.Pair, nics [2]*vipl.NIC, driver string)) {
+	for _, driver := range drivers {
+		t.Run(driver, func(t *testing.T) {
+			p := vethtest.New(t, mtu)
+			run(t, p, [2]*vipl.NIC{openOn(t, p, 0, driver), openOn(t, p, 1, driver)}, driver)
+		})
+	}
+}
+
+// patient gives peers more time than a test takes.
+var patient = &vipl.Attributes{PeerTimeout: time.Minute}
+
+// TestInterfaceDownUp switches each interface off and on again under traffic,
+// which goes on.
+func TestInterfaceDownUp(t *testing.T) {
+	onChange(t, 1500, func(t *testing.T, p *vethtest.Pair, nics [2]*vipl.NIC, _ string) {
+		s := startStream(t, nics, patient)
+		for side := range nics {
+			if err := errors.Join(p.SetUp(side, false), p.SetUp(side, true)); err != nil {
+				t.Fatal(err)
+			}
+			s.flows(t)
+		}
+	})
+}
+
+// TestMTURaised raises the MTU of either side under traffic, which goes on.
+func TestMTURaised(t *testing.T) {
+	onChange(t, 1500, func(t *testing.T, p *vethtest.Pair, nics [2]*vipl.NIC, _ string) {
+		s := startStream(t, nics, patient)
+		for side := range nics {
+			if err := p.SetMTU(side, 9000); err != nil {
+				t.Fatal(err)
+			}
+			s.flows(t)
+		}
+	})
+}
+
+// TestMTULowered lowers the MTU of one side under traffic in either direction.
+// The connection ends and says why; a new one on the same NICs uses what is
+// left, and again all when the MTU is what it was.
+func TestMTULowered(t *testing.T) {
+	for side := range 2 {
+		t.Run(fmt.Sprint("side", side), func(t *testing.T) {
+			onChange(t, 9000, func(t *testing.T, p *vethtest.Pair, nics [2]*vipl.NIC, _ string) {
+				s := startStream(t, nics, patient)
+				if err := p.SetMTU(side, 4000); err != nil {
+					t.Fatal(err)
+				}
+				s.ends(t, side, "MTU of bob0 was 9000 and is 4000", "ip link set dev bob0 mtu 9000")
+				startStream(t, nics, patient)
+			})
+		})
+	}
+}
+
+// TestMTULoweredEnough lowers an MTU to what the peer has: traffic goes on.
+func TestMTULoweredEnough(t *testing.T) {
+	p := vethtest.New(t, 9000)
+	if err := p.SetMTU(1, 1500); err != nil {
+		t.Fatal(err)
+	}
+	nics := [2]*vipl.NIC{openOn(t, p, 0, "ring"), openOn(t, p, 1, "ring")}
+	s := startStream(t, nics, &vipl.Attributes{PeerTimeout: 320 * time.Millisecond}) // looks every 20 ms
+	if err := p.SetMTU(0, 1500); err != nil {
+		t.Fatal(err)
+	}
+	for end := nics[0].Now() + int64(200*time.Millisecond); nics[0].Now() < end; {
+		s.flows(t)
+	}
+}
+
+// TestMACChanged gives either side another MAC under traffic, at each kind of
+// level. The connection ends and says why; the NIC is dead, and one opened
+// anew works.
+func TestMACChanged(t *testing.T) {
+	for side := range 2 {
+		for _, level := range levels {
+			t.Run(fmt.Sprint("side", side, level), func(t *testing.T) {
+				onChange(t, 1500, func(t *testing.T, p *vethtest.Pair, nics [2]*vipl.NIC, driver string) {
+					changeMAC(t, p, nics, side, level, driver)
+				})
+			})
+		}
+	}
+}
+
+func changeMAC(t *testing.T, p *vethtest.Pair, nics [2]*vipl.NIC, side int, level reliability.Level, driver string) {
+	attr := &vipl.Attributes{PeerTimeout: time.Minute, Reliability: level}
+	var s *stream
+	if level == reliability.Unreliable {
+		s = &stream{sent: make(chan error, 1), received: make(chan error, 1)}
+		s.a, s.b = join(t, nics, attr)
+		// Nothing is sent, because it might be lost; both sides wait.
+		there, back := newFlow(t, s.a, s.b, 1, 1000, 1), newFlow(t, s.b, s.a, 1, 1000, 2)
+		go func() { s.sent <- back.receive() }()
+		go func() { s.received <- there.receive() }()
+	} else {
+		s = startStream(t, nics, attr)
+	}
+	other := ethertype.MAC{2, 0, 0, 0, 0, 0x77}
+	if err := p.SetMAC(side, other); err != nil {
+		t.Fatal(err)
+	}
+	s.ends(t, side, fmt.Sprintf("MAC of bob0 was %v and is %v", vethtest.MACs[side], other), "ip link set dev bob0 address")
+
+	v, err := nics[side].CreateVI(nil, nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := v.Connect(bg, nics[1-side].Addr(), nil); !errors.Is(err, vipl.ErrLink) || !errors.Is(err, transport.ErrChanged) {
+		t.Errorf("connect from the old MAC: %v", err)
+	}
+	nics[side].Close()
+	nics[side] = openOn(t, p, side, driver)
+	if got := nics[side].Addr().MAC; got != other {
+		t.Errorf("the new NIC has the MAC %v, want %v", got, other)
+	}
+	startStream(t, nics, patient)
+}

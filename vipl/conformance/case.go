@@ -1,0 +1,324 @@
+package conformance
+
+import (
+	"context"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/reliability"
+	"github.com/bobnet-go/bobnet/transport"
+	"github.com/bobnet-go/bobnet/transport/sim"
+	"github.com/bobnet-go/bobnet/vipl"
+)
+
+// segment is what the rules of one link and one kind of wait run on. NICs of
+// real links serve many rules, because to open them takes long; a simulated
+// segment is new for each.
+type segment struct {
+	open func() (Ends, error)
+	wait Wait
+	kept *ends
+	gone *remains // of a closed NIC
+}
+
+// ends are two open NICs.
+type ends struct {
+	Ends
+	nics [2]*vipl.NIC
+}
+
+// close closes both NICs, at the same time because the kernel takes some 20 ms
+// to close a packet socket.
+func (e *ends) close() {
+	var all sync.WaitGroup
+	for _, n := range e.nics {
+		if n == nil {
+			continue
+		}
+		if e.World != nil {
+			n.Close()
+			continue
+		}
+		all.Go(func() { n.Close() })
+	}
+	all.Wait()
+}
+
+func (s *segment) close() {
+	if s.kept != nil {
+		s.kept.close()
+	}
+}
+
+// start opens NICs. wrap, if not nil, is put around each link.
+func (s *segment) start(wrap func(side int, l transport.Link) transport.Link) (*ends, error) {
+	links, err := s.open()
+	if err != nil {
+		return nil, err
+	}
+	e := &ends{Ends: links}
+	for side, l := range links.Links {
+		if wrap != nil {
+			l = wrapped(l, wrap(side, l))
+		}
+		cfg := &vipl.Config{Link: l, NoService: s.wait == Spin}
+		if links.World != nil {
+			cfg.Seed = uint64(side) + 1
+		}
+		if s.wait == Block {
+			cfg.Spin = -1
+		}
+		if e.nics[side], err = vipl.Open(cfg); err != nil {
+			e.close()
+			return nil, err
+		}
+	}
+	return e, nil
+}
+
+// run runs one rule.
+func (s *segment) run(t *testing.T, r *rule, level reliability.Level) {
+	c := &Case{T: t, segment: s, level: level, rule: r}
+	if level == anyLevel {
+		c.level = delivery
+	}
+	if s.kept == nil || s.kept.World != nil {
+		e, err := s.start(nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.kept = e
+	}
+	c.use(s.kept)
+	defer c.clean()
+	r.run(c)
+}
+
+// Case is one run of a rule. Everything made through it is given back when the
+// rule ends. It is for the rule's goroutine alone.
+type Case struct {
+	*testing.T
+	*segment
+	*ends
+	A, B  *vipl.NIC
+	level reliability.Level
+	rule  *rule
+
+	before  [2]vipl.Snapshot
+	fresh   *ends
+	cleanup []func()
+	regions []func() // deregister them, when nothing is posted any more
+	checks  []func()
+	mu      sync.Mutex // guards cancels: blocking calls of other goroutines ask for contexts
+	cancels []func()
+}
+
+func (c *Case) use(e *ends) {
+	c.ends, c.A, c.B = e, e.nics[0], e.nics[1]
+	c.before = [2]vipl.Snapshot{c.A.Snapshot(), c.B.Snapshot()}
+}
+
+// reopen gives the rule NICs of its own, with wrap around their links.
+func (c *Case) reopen(wrap func(side int, l transport.Link) transport.Link) {
+	c.Helper()
+	e, err := c.start(wrap)
+	if err != nil {
+		c.Fatal(err)
+	}
+	c.fresh = e
+	c.use(e)
+}
+
+// clean gives everything back and wants NICs that stay open as empty as they were.
+func (c *Case) clean() {
+	for i := len(c.cleanup) - 1; i >= 0; i-- {
+		c.cleanup[i]()
+	}
+	for _, deregister := range c.regions {
+		deregister()
+	}
+	for _, check := range c.checks {
+		check()
+	}
+	for _, cancel := range c.cancels {
+		cancel()
+	}
+	if c.fresh != nil {
+		c.fresh.close()
+		return
+	}
+	for side, n := range c.nics {
+		if s := n.Snapshot(); len(s.VIs) > 0 || s.Regions > 0 {
+			c.Errorf("NIC %d is left with %d VIs and %d regions", side, len(s.VIs), s.Regions)
+		}
+	}
+	if c.World != nil {
+		c.ends.close()
+	}
+}
+
+// dropped returns how many frames n has dropped for a reason since the rule began.
+func (c *Case) dropped(n *vipl.NIC, why vipl.Drop) int {
+	side := 0
+	if n == c.B {
+		side = 1
+	}
+	return int(n.Snapshot().Dropped[why] - c.before[side].Dropped[why])
+}
+
+// attr returns attributes of the rule's level, with every right.
+func (c *Case) attr() *vipl.Attributes {
+	a := vipl.DefaultAttributes()
+	a.Reliability = c.level
+	return a
+}
+
+// vi makes a VI; nil attributes mean those of attr.
+func (c *Case) vi(n *vipl.NIC, a *vipl.Attributes) *vipl.VI { return c.viOn(n, a, nil, nil) }
+
+func (c *Case) viOn(n *vipl.NIC, a *vipl.Attributes, sendCQ, recvCQ *vipl.CQ) *vipl.VI {
+	c.Helper()
+	if a == nil {
+		a = c.attr()
+	}
+	v, err := n.CreateVI(a, sendCQ, recvCQ)
+	if err != nil {
+		c.Fatal(err)
+	}
+	c.cleanup = append(c.cleanup, func() { v.Close() })
+	return v
+}
+
+func (c *Case) cq(n *vipl.NIC, entries int) *vipl.CQ {
+	c.Helper()
+	q, err := n.CreateCQ(entries)
+	if err != nil {
+		c.Fatal(err)
+	}
+	c.cleanup = append(c.cleanup, func() { q.Close() })
+	return q
+}
+
+func (c *Case) listen(n *vipl.NIC) *vipl.Listener {
+	c.Helper()
+	l, err := n.Listen(0)
+	if err != nil {
+		c.Fatal(err)
+	}
+	c.cleanup = append(c.cleanup, func() { l.Close() })
+	return l
+}
+
+func (c *Case) ptag(n *vipl.NIC) vipl.Ptag {
+	c.Helper()
+	p, err := n.CreatePtag()
+	if err != nil {
+		c.Fatal(err)
+	}
+	return p
+}
+
+// open lets peers write to a region and read from it.
+func open() *vipl.MemAttributes {
+	return &vipl.MemAttributes{EnableRDMAWrite: true, EnableRDMARead: true}
+}
+
+const guard, guardFill = 64, 0xA5
+
+// mem returns registered memory, filled with guardFill, with guard bytes around
+// it, which must be whole when the rule ends.
+func (c *Case) mem(n *vipl.NIC, size int, a *vipl.MemAttributes) ([]byte, vipl.MemHandle) {
+	c.Helper()
+	all := make([]byte, size+2*guard)
+	for i := range all {
+		all[i] = guardFill
+	}
+	buf := all[guard : guard+size : guard+size]
+	h, err := n.RegisterMem(buf, a)
+	if err != nil {
+		c.Fatal(err)
+	}
+	c.checks = append(c.checks, func() {
+		if !filled(all[:guard], guardFill) || !filled(all[guard+size:], guardFill) {
+			c.Errorf("bytes beyond a registered region of %d bytes were written", size)
+		}
+	})
+	c.regions = append(c.regions, func() { n.DeregisterMem(h) })
+	return buf, h
+}
+
+func filled(b []byte, with byte) bool {
+	for _, x := range b {
+		if x != with {
+			return false
+		}
+	}
+	return true
+}
+
+// fill writes bytes that depend on seed and place.
+func fill(b []byte, seed int) {
+	for i := range b {
+		b[i] = byte(i*7 + i>>8 + seed*31 + 1)
+	}
+}
+
+func same(b []byte, seed int) bool {
+	for i := range b {
+		if b[i] != byte(i*7+i>>8+seed*31+1) {
+			return false
+		}
+	}
+	return true
+}
+
+// dataMax is how many bytes of an operation with so many bytes of extension
+// fit one frame of the segment.
+func (c *Case) dataMax(extension int) int {
+	mtu := min(c.A.Query().NativeMTU, c.B.Query().NativeMTU)
+	if l, ok := c.A.Link().(transport.Local); ok && c.A.Addr().MAC == c.B.Addr().MAC {
+		mtu = l.LocalMTU()
+	}
+	return mtu - ethertype.BaseSize - extension
+}
+
+// patience bounds every wait for what must come: in real time, far beyond what
+// it takes, and in virtual time.
+const patience = 30 * time.Second
+
+// ctx returns a context for a call that must return long before it ends.
+func (c *Case) ctx() context.Context {
+	ctx, cancel := c.within(patience)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.cancels = append(c.cancels, cancel)
+	return ctx
+}
+
+// within returns a context that ends after d of real time, or never where time
+// is virtual.
+func (c *Case) within(d time.Duration) (context.Context, context.CancelFunc) {
+	if c.World != nil {
+		return context.Background(), func() {}
+	}
+	return context.WithTimeout(context.Background(), d)
+}
+
+// station returns the simulated station of n.
+func (c *Case) station(n *vipl.NIC) *sim.Station {
+	side := 0
+	if n == c.B {
+		side = 1
+	}
+	return c.Links[side].(*sim.Station)
+}
+
+// other returns the NIC at the other end.
+func (c *Case) other(n *vipl.NIC) *vipl.NIC {
+	if n == c.A {
+		return c.B
+	}
+	return c.A
+}

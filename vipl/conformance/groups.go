@@ -1,0 +1,20 @@
+package conformance
+
+// groups are the rules, by subject.
+var groups = []func() []rule{
+	group(nicRules), nicQueryRules,
+	group(viRules), group(viDestroyRules),
+	group(listenRules), group(acceptRules), group(requestRules), group(disconnectRules),
+	group(memoryRules), group(ptagRules),
+	postRules, boundRules, group(doneRules), group(orderRules),
+	transferRules, group(segmentRules),
+	writeRules, forbiddenRules,
+	group(cqRules),
+	stateRules, closedRules,
+	group(levelRules), group(faultRules),
+	group(nameRules), group(stationRules),
+	readRules, readsUnderFaults,
+	attributeRules,
+	notifyRules, postDescRules, group(lossyWrites),
+	group(peerRules),
+}

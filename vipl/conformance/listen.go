@@ -1,0 +1,169 @@
+package conformance
+
+import (
+	"context"
+	"time"
+
+	"github.com/bobnet-go/bobnet/transport"
+	"github.com/bobnet-go/bobnet/vipl"
+)
+
+var listenRules = []rule{
+	{"VipConnectWait", "PortZero_PicksFreePort", "doc", anyLevel, func(c *Case) {
+		l, m := c.listen(c.A), c.listen(c.A)
+		if q := c.A.Query(); l.Addr() == m.Addr() || !q.Ports.Contains(l.Addr().Port) || l.Addr().MAC != q.Addr.MAC {
+			c.Error(l.Addr(), m.Addr())
+		}
+	}},
+	{"VipConnectWait", "NICsPort_InvalidParameter", "doc", anyLevel, func(c *Case) {
+		_, err := c.A.Listen(c.A.Query().Ports.Lo)
+		c.is(err, vipl.ErrInvalidParameter)
+	}},
+	{"VipConnectWait", "PortOutOfRange_InvalidParameter", "doc", anyLevel, func(c *Case) {
+		p := c.A.Query().Ports
+		if p == transport.AllPorts {
+			c.Skip("the link has all ports")
+		}
+		_, err := c.A.Listen(p.Hi + 1)
+		c.is(err, vipl.ErrInvalidParameter)
+	}},
+	{"VipConnectWait", "HighestPort_Success", "doc", anyLevel, func(c *Case) {
+		l, err := c.A.Listen(c.A.Query().Ports.Hi)
+		c.is(err, nil)
+		c.is(l.Close(), nil)
+	}},
+	{"VipConnectWait", "PortOfListener_Resource", "doc", anyLevel, func(c *Case) {
+		_, err := c.A.Listen(c.listen(c.A).Addr().Port)
+		c.is(err, vipl.ErrResource)
+	}},
+	{"VipConnectWait", "PortOfVI_Resource", "doc", anyLevel, func(c *Case) {
+		_, err := c.A.Listen(c.vi(c.A, nil).Local().Port)
+		c.is(err, vipl.ErrResource)
+	}},
+	{"VipConnectWait", "ClosedListenersPort_Success", "doc", anyLevel, func(c *Case) {
+		l := c.listen(c.A)
+		c.is(l.Close(), nil)
+		m, err := c.A.Listen(l.Addr().Port)
+		c.is(err, nil)
+		c.is(m.Close(), nil)
+	}},
+	{"VipConnectWait", "NoRequest_NotDone", "3 V", anyLevel, func(c *Case) {
+		_, err := c.listen(c.A).Poll()
+		c.is(err, vipl.ErrNotDone)
+	}},
+	{"VipConnectWait", "TimeIsUp_Timeout", "3 V", anyLevel, func(c *Case) {
+		l := c.listen(c.A)
+		c.timesOut(func(ctx context.Context) error { _, err := l.Wait(ctx); return err })
+	}},
+	{"VipConnectWait", "Cancelled_Timeout", "3 V", anyLevel, func(c *Case) {
+		l := c.listen(c.A)
+		c.cancelled(func(ctx context.Context) error { _, err := l.Wait(ctx); return err })
+	}},
+	{"VipConnectWait", "Closed_InvalidState", "doc", anyLevel, func(c *Case) {
+		l := c.listen(c.A)
+		c.is(l.Close(), nil)
+		c.is(l.Close(), nil)
+		_, err := l.Poll()
+		c.is(err, vipl.ErrInvalidState)
+		_, err = l.Wait(c.ctx())
+		c.is(err, vipl.ErrInvalidState)
+	}},
+	{"VipConnectWait", "ClosedMeanwhile_InvalidState", "doc", anyLevel, func(c *Case) {
+		l := c.listen(c.A)
+		c.is(c.during(c.A, func() error { _, err := l.Wait(c.ctx()); return err }, func() { l.Close() }), vipl.ErrClosed)
+	}},
+	{"VipConnectWait", "Closed_RequestsGetNoMatch", "8 M", anyLevel, func(c *Case) {
+		l, v := c.listen(c.B), c.vi(c.A, nil)
+		c.is(v.ConnectStart(l.Addr(), nil), nil)
+		c.drained(c.A)
+		c.is(l.Close(), nil)
+		c.is(c.outcome(v), vipl.ErrNoMatch)
+	}},
+	{"VipConnectWait", "RemoteAddress_IsTheRequesters", "2.3 V", allLevels, func(c *Case) {
+		v := c.vi(c.A, nil)
+		if r := c.request(v, c.listen(c.B), nil); r.Remote() != v.Local() {
+			c.Error(r.Remote(), v.Local())
+		}
+	}},
+	{"VipConnectWait", "RemoteAttributes_AreTheRequesters", "2.3 V", allLevels, func(c *Case) {
+		v := c.vi(c.A, &vipl.Attributes{Reliability: c.level, MaxTransferSize: 777, QoS: 9})
+		a := c.request(v, c.listen(c.B), nil).Attributes()
+		if a.Reliability != c.level || a.MaxTransferSize != 777 || a.QoS != 9 {
+			c.Errorf("%+v", a)
+		}
+	}},
+	{"VipConnectWait", "OnlyRemoteAddressMatches", "8 V", anyLevel, func(c *Case) {
+		l, m := c.listen(c.B), c.listen(c.B)
+		v, w := c.vi(c.A, nil), c.vi(c.A, nil)
+		c.is(v.ConnectStart(m.Addr(), nil), nil)
+		c.is(w.ConnectStart(l.Addr(), nil), nil)
+		if r := c.next(l); r.Remote() != w.Local() {
+			c.Error("the first listener got", r.Remote())
+		}
+		if r := c.next(m); r.Remote() != v.Local() {
+			c.Error("the second listener got", r.Remote())
+		}
+	}},
+	{"VipConnectWait", "Requests_InOrder", "doc", anyLevel, func(c *Case) {
+		l := c.listen(c.B)
+		var vis []*vipl.VI
+		for range 5 {
+			v := c.vi(c.A, nil)
+			c.is(v.ConnectStart(l.Addr(), nil), nil)
+			vis = append(vis, v)
+		}
+		for _, v := range vis {
+			if r := c.next(l); r.Remote() != v.Local() {
+				c.Errorf("request from %v, want %v", r.Remote(), v.Local())
+			}
+		}
+	}},
+	{"VipConnectWait", "RepeatedRequest_QueuedOnce", "doc", anyLevel, func(c *Case) {
+		l, v := c.listen(c.B), c.vi(c.A, nil)
+		c.request(v, l, nil)
+		sent := c.A.Snapshot().TxFrames
+		c.await("repetitions", func() bool { return c.A.Snapshot().TxFrames > sent+3 })
+		c.settle()
+		_, err := l.Poll()
+		c.is(err, vipl.ErrNotDone)
+	}},
+	{"VipConnectWait", "Data_None", "doc", anyLevel, func(c *Case) { c.carries(0) }},
+	{"VipConnectWait", "Data_OneByte", "doc", anyLevel, func(c *Case) { c.carries(1) }},
+	{"VipConnectWait", "Data_Max", "doc", anyLevel, func(c *Case) { c.carries(vipl.MaxConnData) }},
+}
+
+// carries sends a request with so many bytes of private data.
+func (c *Case) carries(size int) {
+	c.Helper()
+	data := make([]byte, size)
+	fill(data, size)
+	r := c.request(c.vi(c.A, nil), c.listen(c.B), data)
+	fill(data, 0) // which must not matter any more
+	if got := r.Data(); len(got) != size || !same(got, size) {
+		c.Errorf("%d bytes of private data became %d", size, len(got))
+	}
+}
+
+// timesOut wants a call to end with its context's deadline.
+func (c *Case) timesOut(call func(ctx context.Context) error) {
+	c.Helper()
+	ctx, cancel := c.A.WithTimeout(context.Background(), 5*time.Millisecond)
+	defer cancel()
+	var err error
+	c.block(c.A, func() { err = call(ctx) })
+	c.is(err, vipl.ErrTimeout)
+	c.is(err, context.DeadlineExceeded)
+}
+
+// cancelled wants a call to end at once when its context has.
+func (c *Case) cancelled(call func(ctx context.Context) error) {
+	c.Helper()
+	if c.World != nil {
+		c.Skip("the end of a context is real time, which a simulated link does not go by")
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	err := call(ctx)
+	c.is(err, vipl.ErrTimeout)
+	c.is(err, context.Canceled)
+}

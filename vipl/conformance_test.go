@@ -1,0 +1,47 @@
+package vipl_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/bobnet-go/bobnet/vipl/conformance"
+)
+
+// TestConformance runs every rule of VIPL 1.0 on every link, with both kinds
+// of wait and on each level: TestConformance/<link>/<wait>/<level>/<call>/<rule>.
+func TestConformance(t *testing.T) {
+	links := conformanceLinks
+	if testing.Short() {
+		links = links[:2]
+	}
+	for _, l := range links {
+		conformance.Run(t, l, conformance.Spin, conformance.Block)
+	}
+}
+
+// vipCalls are the calls of VIPL 1.0.
+const vipCalls = `OpenNic CloseNic QueryNic CreateVi DestroyVi QueryVi SetViAttributes
+	ConnectWait ConnectAccept ConnectReject ConnectRequest Disconnect
+	ConnectPeerRequest ConnectPeerDone ConnectPeerWait
+	CreatePtag DestroyPtag RegisterMem DeregisterMem QueryMem SetMemAttributes
+	PostSend PostRecv SendDone RecvDone SendWait RecvWait SendNotify RecvNotify
+	CreateCQ DestroyCQ ResizeCQ CQDone CQWait CQNotify
+	ErrorCallback QuerySystemManagementInfo NSInit NSShutdown NSGetHostByName NSGetHostByAddr`
+
+// TestConformanceCount wants twice the rules of the historical bar, each with
+// a name of its own, and each of the 41 calls among them.
+func TestConformanceCount(t *testing.T) {
+	distinct, byLevel, calls := conformance.Count()
+	t.Logf("%d rules, %d with their levels, on %d calls", distinct, byLevel, len(calls))
+	if distinct < 250 {
+		t.Errorf("%d rules, want at least 250", distinct)
+	}
+	for _, call := range strings.Fields(vipCalls) {
+		if t.Logf("%-30s %d", call, calls["Vip"+call]); calls["Vip"+call] == 0 {
+			t.Errorf("no rule for Vip%s", call)
+		}
+	}
+	for _, name := range conformance.Duplicates() {
+		t.Errorf("two rules are called %s", name)
+	}
+}

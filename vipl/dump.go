@@ -1,0 +1,226 @@
+package vipl
+
+import (
+	"bytes"
+	"cmp"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+	"time"
+)
+
+// WriteTo writes the snapshot as text for a person who wants to know what
+// hangs and why: the NIC with its link, drops, errors and engine, a line for
+// each VI, and the ledger of every send that has not been acknowledged. The
+// order of lines and columns is stable. It implements io.WriterTo.
+//
+// A connection that waits for its peer shows a growing HEARD; one whose frames
+// get lost, a growing AGAIN and AGE while HEARD stays small; one whose program
+// does not take what has completed, a growing UNTAKEN.
+func (s Snapshot) WriteTo(w io.Writer) (int64, error) {
+	var b bytes.Buffer
+	a := &s.Attributes
+	fmt.Fprintf(&b, "NIC %s  %v  driver %s  MTU %d  ports %d-%d  incarnation %016x\n",
+		cmp.Or(a.Name, "(no name)"), a.Addr, a.Driver, a.NativeMTU, a.Ports.Lo, a.Ports.Hi, a.Incarnation)
+	s.writeFacts(&b)
+	s.writeVIs(&b)
+	s.writeLedger(&b)
+	return b.WriteTo(w)
+}
+
+// writeFacts writes what concerns the NIC as a whole.
+func (s *Snapshot) writeFacts(b *bytes.Buffer) {
+	t := tabwriter.NewWriter(b, 0, 0, 2, ' ', 0)
+	l := &s.Link
+	fact := func(name string, parts ...string) {
+		fmt.Fprintf(t, "  %s\t%s\n", name, strings.Join(parts, ", "))
+	}
+	fact("sent", plural(l.TxFrames, "frame"), amount(l.TxBytes), "in "+plural(l.TxCalls, "call"))
+	fact("received", plural(l.RxFrames, "frame"), amount(l.RxBytes), "in "+plural(l.RxCalls, "call"), "slept "+plural(l.Waits, "time"))
+	fact("lost by the link", orNone(some(
+		counted{"receive queue full", l.RxDrops}, counted{"refused", l.TxDrops}, counted{"truncated", l.RxTruncated},
+		counted{"injected faults", l.Faults}))...)
+	fact("passed over", orNone(some(counted{"not ours", l.RxFiltered}, counted{"times the send queue was full", l.TxFull}))...)
+	drops := make([]counted, 0, dropEnd)
+	for why, n := range s.Dropped {
+		drops = append(drops, counted{Drop(why).String(), n})
+	}
+	fact("dropped", orNone(some(drops...))...)
+	wrong := some(counted{"connections ended by an error", s.Failures}, counted{"completion entries lost", s.CQOverruns},
+		counted{"frames not sent", s.TxDropped})
+	for code, n := range s.Errors {
+		wrong = append(wrong, some(counted{ErrorCode(code).String(), n})...)
+	}
+	if s.LinkErr != "" {
+		wrong = append(wrong, "link: "+s.LinkErr)
+	}
+	fact("errors", orNone(wrong)...)
+	e := &s.Engine
+	fact("engine", e.Driver, "polled "+span(e.LastPoll)+" ago", e.timer(), plural(e.Waiting, "goroutine")+" waiting")
+	fact("held back", orNone(some(counted{"frames that the link did not take", uint64(e.Unsent)}, counted{"VIs that wait for a fuller frame", uint64(e.Holding)}))...)
+	fact("memory", plural(s.Regions, "region"), amount(uint64(s.RegionBytes)))
+	var ports []string
+	for _, l := range s.Listeners {
+		ports = append(ports, fmt.Sprintf("%d (%s waiting)", l.Port, plural(l.Backlog, "request")))
+	}
+	fact("listening", orNone(ports)...)
+	names := make([]string, len(s.Names))
+	for i, name := range s.Names {
+		names[i] = strconv.Quote(name)
+	}
+	fact("names", orNone(names)...)
+	t.Flush()
+}
+
+func (e *EngineSnapshot) timer() string {
+	switch {
+	case e.NextTimer == 0:
+		return "no timer"
+	case e.NextTimer < 0:
+		return "timer overdue by " + span(-e.NextTimer)
+	}
+	return "next timer in " + span(e.NextTimer)
+}
+
+// writeVIs writes a line for each VI that is not idle, and why those that
+// failed did.
+func (s *Snapshot) writeVIs(b *bytes.Buffer) {
+	t := tabwriter.NewWriter(b, 0, 0, 2, ' ', 0)
+	idle, busy := 0, 0
+	var failures []string
+	for i := range s.VIs {
+		v := &s.VIs[i]
+		if v.Err != "" {
+			failures = append(failures, fmt.Sprintf("  VI %d failed: %s\n", v.Local.Port, v.Err))
+		}
+		if v.State == StateIdle {
+			idle++
+			continue
+		}
+		if busy++; busy == 1 {
+			fmt.Fprintln(t, "  VI\tSTATE\tPEER\tLEVEL\tHEARD\tSENDQ\tRECVQ\tUNTAKEN\tOLDEST\tFLIGHT\tWINDOW\tSSTHRESH\tRTT\tTRIES\tAGAIN\tARRIVING\tRDMA")
+		}
+		v.writeLine(t)
+	}
+	fmt.Fprintf(b, "\n  %s, %d of them idle\n", plural(len(s.VIs), "VI"), idle)
+	t.Flush()
+	for _, line := range failures {
+		b.WriteString(line)
+	}
+}
+
+func (v *VISnapshot) writeLine(w io.Writer) {
+	heard, oldest, arriving, flight, window, threshold, rtt, tries := "-", "-", "-", "-", "-", "-", "-", "-"
+	switch v.State {
+	case StateConnected:
+		heard = span(time.Duration(v.LastHeard))
+		if v.Probes > 0 {
+			heard += " (" + plural(v.Probes, "probe") + ")"
+		}
+	case StateConnectPending:
+		heard = "gives up in " + span(v.GivesUp)
+	}
+	if age := v.OldestUnacknowledged(); age > 0 {
+		oldest = span(age)
+	}
+	if a := v.Arriving; a != nil {
+		arriving = fmt.Sprintf("%d of %d B", a.Got, a.Size)
+	}
+	if tx := &v.Sender; v.State == StateConnected && v.Level.Reliable() {
+		flight, tries = strconv.Itoa(tx.InFlight), strconv.Itoa(tx.Tries)
+		window, threshold = frames(tx.Window), frames(tx.Threshold)
+		rtt = span(tx.RTT)
+	}
+	fmt.Fprintf(w, "  %d\t%v\t%v\t%v\t%s\t%d\t%d\t%d/%d\t%s\t%s\t%s\t%s\t%s\t%s\t%d\t%s\t%s\n",
+		v.Local.Port, v.State, v.Remote, v.Level, heard, v.SendQueue-v.SendUntaken, v.RecvQueue-v.RecvUntaken, v.SendUntaken, v.RecvUntaken,
+		oldest, flight, window, threshold, rtt, tries, v.Retransmits, arriving, amount(v.RDMABytes))
+}
+
+// writeLedger writes the sends that are not complete, the oldest of each VI first.
+func (s *Snapshot) writeLedger(b *bytes.Buffer) {
+	b.WriteByte('\n')
+	t := tabwriter.NewWriter(b, 0, 0, 2, ' ', 0)
+	lines := 0
+	for i := range s.VIs {
+		v := &s.VIs[i]
+		for _, p := range v.Pending {
+			if lines++; lines == 1 {
+				fmt.Fprintln(t, "  UNACKNOWLEDGED\tMESSAGE\tOPERATION\tBYTES\tSENT\tAGE\tSENT LAST")
+			}
+			msg, age, again := "-", "-", "-"
+			if p.Sent > 0 || p.Age > 0 {
+				msg = strconv.FormatUint(uint64(p.Msg), 10)
+			}
+			if p.Age > 0 {
+				age, again = span(p.Age), span(p.Again)+" ago"
+			}
+			fmt.Fprintf(t, "  VI %d\t%s\t%v\t%d\t%d\t%s\t%s\n", v.Local.Port, msg, p.Op, p.Size, p.Sent, age, again)
+		}
+		if more := v.SendQueue - v.SendUntaken - len(v.Pending); more > 0 {
+			fmt.Fprintf(t, "  VI %d\t\tand %d more\n", v.Local.Port, more)
+		}
+	}
+	t.Flush()
+	if lines == 0 {
+		b.WriteString("  no send is unacknowledged\n")
+	}
+}
+
+// counted is a thing that has a count.
+type counted struct {
+	what string
+	n    uint64
+}
+
+// some lists the things that have occurred.
+func some(all ...counted) []string {
+	var list []string
+	for _, c := range all {
+		if c.n > 0 {
+			list = append(list, fmt.Sprintf("%s %d", c.what, c.n))
+		}
+	}
+	return list
+}
+
+func orNone(list []string) []string {
+	if len(list) == 0 {
+		return []string{"none"}
+	}
+	return list
+}
+
+// plural returns a count of things.
+func plural[N int | uint64](n N, thing string) string {
+	if n == 1 {
+		return "1 " + thing
+	}
+	return fmt.Sprintf("%d %ss", n, thing)
+}
+
+// amount returns bytes with a unit of 1000, to a tenth.
+func amount(n uint64) string {
+	const units = "kMGTPE"
+	if n < 1000 {
+		return strconv.FormatUint(n, 10) + " B"
+	}
+	f, i := float64(n)/1000, 0
+	for ; f >= 999.95; i++ {
+		f /= 1000
+	}
+	return strconv.FormatFloat(f, 'f', 1, 64) + " " + units[i:i+1] + "B"
+}
+
+// span returns a time to about three digits.
+func span(d time.Duration) string {
+	unit := time.Duration(1)
+	for x := max(d, -d); x >= 1000; x /= 10 {
+		unit *= 10
+	}
+	return d.Round(unit).String()
+}
+
+// frames returns a window, which may be a part of a frame.
+func frames(f float64) string { return strconv.FormatFloat(f, 'g', 3, 64) }

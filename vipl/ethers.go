@@ -1,0 +1,94 @@
+package vipl
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"strings"
+
+	"github.com/bobnet-go/bobnet/ethertype"
+)
+
+// DefaultEthers is where the system keeps the names of Ethernet addresses.
+const DefaultEthers = "/etc/ethers"
+
+// ethersMax is the most lines of an ethers file that are read.
+const ethersMax = 1 << 16
+
+// ether is a line of an ethers file.
+type ether struct {
+	mac  ethertype.MAC
+	name string
+}
+
+// readEthers reads an ethers file; a missing one is empty.
+func readEthers(path string) ([]ether, error) {
+	if path == "" {
+		path = DefaultEthers
+	}
+	f, err := os.Open(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, opError("read ethers file", ErrNameService, "%v", err)
+	}
+	defer f.Close()
+	list, err := parseEthers(f)
+	if err != nil {
+		err = opError("read ethers file", ErrNameService, "%s: %v", path, err)
+	}
+	return list, err
+}
+
+// parseEthers reads lines of the format of ethers(5): an address, blanks, a host
+// name; "#" begins a comment. Octets may have one digit. Lines that are none are
+// left out, and the error tells the first of them.
+func parseEthers(r io.Reader) (list []ether, err error) {
+	s := bufio.NewScanner(r)
+	for line := 1; s.Scan(); line++ {
+		text, _, _ := strings.Cut(s.Text(), "#")
+		fields := strings.Fields(text)
+		if len(fields) == 0 {
+			continue
+		}
+		e, bad := parseEther(fields)
+		switch {
+		case bad == nil && len(list) == ethersMax:
+			return list, fmt.Errorf("line %d: more than %d names", line, ethersMax)
+		case bad == nil:
+			list = append(list, e)
+		case err == nil:
+			err = fmt.Errorf("line %d: %w", line, bad)
+		}
+	}
+	if s.Err() != nil {
+		return list, s.Err()
+	}
+	return list, err
+}
+
+func parseEther(fields []string) (ether, error) {
+	if len(fields) != 2 {
+		return ether{}, fmt.Errorf("%d fields, want an address and a name", len(fields))
+	}
+	octets := strings.Split(fields[0], ":")
+	for i, o := range octets {
+		if len(o) == 1 { // which the format allows and ParseMAC does not
+			octets[i] = "0" + o
+		}
+	}
+	mac, err := ethertype.ParseMAC(strings.Join(octets, ":"))
+	switch {
+	case err != nil:
+		return ether{}, err
+	case mac.IsGroup():
+		return ether{}, fmt.Errorf("%v is not the address of one host", mac)
+	case len(fields[1]) > MaxHostName:
+		return ether{}, fmt.Errorf("a name of %d bytes, want at most %d", len(fields[1]), MaxHostName)
+	}
+	return ether{mac, fields[1]}, nil
+}

@@ -1,0 +1,85 @@
+package vipl
+
+import (
+	"errors"
+
+	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/reliability"
+	"github.com/bobnet-go/bobnet/transport"
+	"github.com/bobnet-go/bobnet/transport/host"
+	"github.com/bobnet-go/bobnet/transport/shm"
+)
+
+// local is what differs for connections between stations of one host, which
+// have the same MAC address: their frames do not go over the wire.
+type local struct {
+	link transport.Local // nil: there is no way there
+	mtu  int
+	rel  reliability.Config // with a window that fits the link's queue
+}
+
+// join adds the way to other stations of this host to a link that has none. If
+// that is not possible the NIC does without and says so.
+func join(link transport.Link, cfg *Config) transport.Link {
+	if _, has := link.(transport.Local); has || cfg.WireOnly {
+		return link
+	}
+	joined, err := host.Join(link, nil)
+	if err == nil {
+		return joined
+	}
+	if cfg.Logger != nil {
+		cfg.Logger.Warn("no way to other programs on this host", "interface", link.Info().Interface, "err", err)
+	}
+	return link
+}
+
+func (l *local) init(n *NIC) {
+	link, ok := n.link.(transport.Local)
+	if !ok {
+		return
+	}
+	l.link, l.mtu, l.rel = link, link.LocalMTU(), n.rel
+	l.rel.Window = max(min(l.rel.Window, link.LocalSlots()), 1)
+	l.rel.InitialWindow = min(l.rel.InitialWindow, l.rel.Window)
+	l.rel.AckEvery = max(min(l.rel.AckEvery, l.rel.Window/4), 1)
+	link.OnDeparture(n.departed)
+}
+
+// mtuTo returns the MTU towards a station.
+func (n *NIC) mtuTo(mac ethertype.MAC) int {
+	if mac == n.info.MAC && n.host.link != nil {
+		return n.host.mtu
+	}
+	return n.mtu
+}
+
+// relTo returns the limits and delays of a connection to a station.
+func (n *NIC) relTo(mac ethertype.MAC) *reliability.Config {
+	if mac == n.info.MAC && n.host.link != nil {
+		return &n.host.rel
+	}
+	return &n.rel
+}
+
+// departed ends the connections to ports of this host whose station is gone:
+// there is nothing to wait for. The link calls it from within Recv, so n.mu is
+// held.
+func (n *NIC) departed(ports transport.PortRange, why error) {
+	for _, v := range n.vis {
+		if v == nil || v.remote.MAC != n.info.MAC || !ports.Contains(v.remote.Port) {
+			continue
+		}
+		cause, reason := ErrUnreachable, reasonSilent
+		if errors.Is(why, shm.ErrBroken) {
+			cause, reason = ErrProtocol, reasonProtocol
+		}
+		switch v.state {
+		case StateConnected:
+			v.enterError(cause, why.Error(), reason)
+			n.stats.Failures++
+		case StateConnectPending:
+			v.hs.finish(v, &ConnError{Local: v.Local(), Remote: v.remote, Err: cause, Detail: why.Error()})
+		}
+	}
+}

@@ -1,0 +1,102 @@
+package vipl
+
+// Notification
+//
+// A handler is called once. It gets the next completion of its queue, or of
+// its completion queue, as if a Done call had taken it; several wait in line
+// (VIPL reference, section 9). To be told of each completion a handler
+// registers itself again.
+
+// handlers wait for the completions of one work queue, or entries of one CQ.
+type (
+	handlers      = fifo[func(v *VI, d *Descriptor, err error)]
+	entryHandlers = fifo[func(v *VI, recv bool)]
+)
+
+// SendNotify has f called once, with the next send that completes
+// (VipSendNotify). If one has completed already it is taken now and f runs
+// before SendNotify returns, unless another handler is running. f gets what
+// SendDone returns: err is nil, or ErrDescriptor when d completed in error.
+// Descriptors that a Disconnect or a broken connection flushes count.
+//
+// Handlers run on the goroutine that drives the NIC: inside a Wait, Done, Poll
+// or Post call of the program, or on the NIC's own goroutine when there is
+// none. No two handlers of a NIC run at the same time. f may call any method;
+// while it blocks, other handlers wait. If f panics, the panic goes up through
+// the call that ran it.
+//
+// Handlers are called in the order in which they were registered. As many may
+// wait as the queue is deep, else the error is ErrResource. A send queue that
+// is bound to a completion queue returns ErrInvalidParameter: its completions
+// are told by CQ.Notify. VI.Close and NIC.Close cancel handlers that wait.
+func (v *VI) SendNotify(f func(v *VI, d *Descriptor, err error)) error {
+	return v.notify("notify of sends", &v.sq, f)
+}
+
+// RecvNotify has f called once, with the next receive that completes
+// (VipRecvNotify), like SendNotify.
+func (v *VI) RecvNotify(f func(v *VI, d *Descriptor, err error)) error {
+	return v.notify("notify of receives", &v.rq, f)
+}
+
+func (v *VI) notify(op string, q *queue, f func(v *VI, d *Descriptor, err error)) error {
+	n := v.nic
+	n.mu.Lock()
+	defer n.unlock()
+	switch {
+	case v.closed || n.closed:
+		return ErrClosed
+	case f == nil:
+		return opError(op, ErrInvalidParameter, "the handler is nil")
+	case q.cq != nil:
+		return opError(op, ErrInvalidParameter, "the queue is bound to a completion queue: use CQ.Notify")
+	case q.handlers.size() >= q.depth:
+		return opError(op, ErrResource, "%d handlers wait already, as many as the queue is deep", q.handlers.size())
+	}
+	n.catchUp()
+	q.handlers.push(f)
+	if q.head != q.done {
+		q.tell(v)
+	}
+	return nil
+}
+
+// tell gives the oldest completed descriptor to the handler that has waited
+// longest. There are both.
+func (q *queue) tell(v *VI) {
+	f := q.handlers.pop()
+	d, err := v.takeFrom(q)
+	v.nic.owe(call{done: f, v: v, d: d, err: err})
+}
+
+// Notify has f called once, with the next entry of the completion queue
+// (VipCQNotify), which it takes as Done does; f then takes the descriptor with
+// SendDone or RecvDone. If there is an entry already, f runs before Notify
+// returns, unless another handler is running. How handlers run, and in which
+// order, is said at VI.SendNotify. As many may wait as the queue has entries,
+// else the error is ErrResource. Close cancels handlers that wait.
+func (q *CQ) Notify(f func(v *VI, recv bool)) error {
+	const op = "notify of completion queue entries"
+	n := q.nic
+	n.mu.Lock()
+	defer n.unlock()
+	switch {
+	case q.closed || n.closed:
+		return ErrClosed
+	case f == nil:
+		return opError(op, ErrInvalidParameter, "the handler is nil")
+	case q.handlers.size() >= len(q.entries):
+		return opError(op, ErrResource, "%d handlers wait already, as many as the queue has entries", q.handlers.size())
+	}
+	n.catchUp()
+	q.handlers.push(f)
+	if v, recv, ok := q.take(); ok {
+		q.tell(v, recv)
+	}
+	return nil
+}
+
+// tell gives an entry to the handler that has waited longest; there is one.
+func (q *CQ) tell(v *VI, recv bool) {
+	q.nic.owe(call{entry: q.handlers.pop(), v: v, q: q, recv: recv})
+}

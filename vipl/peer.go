@@ -1,0 +1,186 @@
+package vipl
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/binary"
+	"time"
+
+	"github.com/bobnet-go/bobnet/ethertype"
+)
+
+// Peer-to-peer connection: both sides ask, neither listens. Requests go to the
+// other NIC itself and match when each side has named the other's NIC and both
+// the same discriminator. The two requests cross; the NIC with the higher
+// address answers, the other one's request is only a sign of life. From there
+// on it is the handshake of client and server.
+//
+//	lower address                              higher address
+//	  | -- Request (discriminator) ---------->  |  may come before it has asked: dropped
+//	  | <------------- Request (the same) ----  |  makes the lower repeat its own at once
+//	  | -- Request -------------------------->  |  matches
+//	  | <-- Accept --------------------------   |  and so on
+//
+// The private data of such a request is peerSize bytes and the discriminator:
+//
+//	offset  size  field
+//	     0     2  port of the sender's NIC
+//	     2     4  number of the attempt, which grows with each of that NIC
+const peerSize = 6
+
+// MaxDiscriminator is the longest discriminator, in bytes, of ConnectPeer.
+const MaxDiscriminator = MaxConnData - peerSize
+
+// peerKey is what the requests of both sides must have in common, as one side
+// sees it.
+type peerKey struct {
+	remote        ethertype.Addr // the other NIC
+	discriminator string
+}
+
+// peerTable holds the attempts under way.
+type peerTable struct {
+	pending  map[peerKey]*VI
+	attempts uint32
+	refused  [64]refusal // the last ones, for requesters that did not hear
+	next     int
+}
+
+type refusal struct {
+	key  requestKey
+	body []byte
+}
+
+func (t *peerTable) init() { t.pending = map[peerKey]*VI{} }
+
+// ConnectPeer connects an idle VI to one of another program that does the same
+// at about the same time, and waits until both are connected
+// (VipConnectPeerRequest, VipConnectPeerWait). remote is the address of the
+// other's NIC, NIC.Addr; both sides give the same discriminator, at most
+// MaxDiscriminator bytes, which tells the connections between two NICs apart.
+// Without a deadline in ctx it gives up after DefaultConnectTimeout.
+//
+// It returns ErrTimeout when the other side has not asked in time, and
+// ErrInvalidReliability, ErrInvalidMTU or ErrInvalidQoS, on both sides, when
+// the attributes of the VIs differ.
+func (v *VI) ConnectPeer(ctx context.Context, remote ethertype.Addr, discriminator []byte) error {
+	if err := v.connectPeer(remote, discriminator, v.nic.timeLeft(ctx, DefaultConnectTimeout)); err != nil {
+		return err
+	}
+	return v.awaitConnect(ctx)
+}
+
+// ConnectPeerStart begins what ConnectPeer does and returns at once
+// (VipConnectPeerRequest); ConnectPeerDone and ConnectPeerWait tell how it
+// went. It gives up after DefaultConnectTimeout.
+func (v *VI) ConnectPeerStart(remote ethertype.Addr, discriminator []byte) error {
+	return v.connectPeer(remote, discriminator, DefaultConnectTimeout)
+}
+
+// ConnectPeerDone reports how the attempt went (VipConnectPeerDone): nil when
+// the VI is connected, ErrNotDone while it is pending, else why it failed. It
+// polls the NIC once if need be.
+func (v *VI) ConnectPeerDone() error { return v.ConnectDone() }
+
+// ConnectPeerWait blocks until the attempt has an outcome (VipConnectPeerWait).
+// When ctx ends first the attempt is abandoned.
+func (v *VI) ConnectPeerWait(ctx context.Context) error { return v.awaitConnect(ctx) }
+
+func (v *VI) connectPeer(remote ethertype.Addr, discriminator []byte, timeout time.Duration) error {
+	const op = "connect to peer"
+	n := v.nic
+	n.mu.Lock()
+	defer n.unlock()
+	key := peerKey{remote, string(discriminator)}
+	if err := v.admitConnect(op, remote); err != nil {
+		return err
+	}
+	switch {
+	case len(discriminator) > MaxDiscriminator:
+		return opError(op, ErrInvalidParameter, "a discriminator of %d bytes is over the limit of %d", len(discriminator), MaxDiscriminator)
+	case remote == n.addr:
+		return opError(op, ErrInvalidParameter, "%v is this NIC: of two VIs of one NIC, one listens and the other connects", remote)
+	case n.peers.pending[key] != nil:
+		return opError(op, ErrInvalidState, "another VI is being connected to %v with the same discriminator", remote)
+	}
+	n.peers.attempts++
+	data := binary.BigEndian.AppendUint16(nil, n.addr.Port)
+	data = binary.BigEndian.AppendUint32(data, n.peers.attempts)
+	n.now = n.link.Now()
+	v.remote = remote
+	v.begin(phaseRequest, int64(timeout), append(data, discriminator...))
+	v.hs.peer = &key
+	n.peers.pending[key] = v
+	v.hs.step(v)
+	n.tx.flush(n)
+	return nil
+}
+
+// receivePeer handles a request of the peer-to-peer kind.
+func (n *NIC) receivePeer(h *ethertype.Header, c *connInfo) {
+	if len(c.data) < peerSize || h.DstPort != n.addr.Port {
+		n.stats.drop(DropFormat)
+		return
+	}
+	from := ethertype.Addr{MAC: h.Src, Port: h.SrcPort}
+	if n.peers.repeat(n, requestKey{from, c.tag}) {
+		return
+	}
+	remote := ethertype.Addr{MAC: h.Src, Port: binary.BigEndian.Uint16(c.data)}
+	v := n.peers.pending[peerKey{remote, string(c.data[peerSize:])}]
+	if v == nil {
+		n.stats.drop(DropNoListener) // it asks again, and we may ask by then
+		return
+	}
+	if err := v.match(c); err != nil {
+		n.peers.refuse(n, requestKey{from, c.tag}, mismatchCode(err))
+		v.hs.finish(v, err)
+		return
+	}
+	v.meetPeer(from, remote, c)
+}
+
+// meetPeer goes on when the other side has asked as we have.
+func (v *VI) meetPeer(from, remote ethertype.Addr, c *connInfo) {
+	n, hs := v.nic, v.hs
+	attempt := ethertype.Seq(binary.BigEndian.Uint32(c.data[2:]))
+	if compareAddr(n.addr, remote) < 0 { // it waits for our request, which may have come too early
+		if hs.phase == phaseRequest {
+			hs.next = n.now
+			hs.step(v)
+		}
+		return
+	}
+	if hs.phase == phaseAccept && c.incarnation == v.incarnation && !hs.attempt.Less(attempt) {
+		return // heard before, or of an attempt that it has given up since
+	}
+	hs.phase, hs.attempt = phaseAccept, attempt
+	v.adopt(from, c)
+	hs.next, hs.interval = n.now, firstRetry
+	hs.step(v)
+}
+
+// compareAddr orders addresses by their bytes.
+func compareAddr(a, b ethertype.Addr) int {
+	return cmp.Or(bytes.Compare(a.MAC[:], b.MAC[:]), cmp.Compare(a.Port, b.Port))
+}
+
+// refuse tells the other side that the attributes do not match, now and
+// whenever it asks again.
+func (t *peerTable) refuse(n *NIC, key requestKey, code byte) {
+	r := &t.refused[t.next%len(t.refused)]
+	t.next++
+	*r = refusal{key, []byte{code}}
+	n.sendReject(key.from.MAC, key.from.Port, n.addr.Port, key.tag, r.body)
+}
+
+func (t *peerTable) repeat(n *NIC, key requestKey) bool {
+	for i := range t.refused {
+		if r := &t.refused[i]; r.body != nil && r.key == key {
+			n.sendReject(key.from.MAC, key.from.Port, n.addr.Port, key.tag, r.body)
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,116 @@
+package vipl
+
+import (
+	"math/bits"
+
+	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/reliability"
+)
+
+// readTable is the requester's side of RDMA reads. Reads are numbered in the
+// order in which they are sent, from 0 in each connection; the numbers wrap.
+//
+//	done..sent-1  requested, and not all bytes have been placed
+//
+// A request and the fragments of its answer are sequenced frames like all
+// others, each in its sender's stream.
+type readTable struct {
+	sent, done ethertype.Seq
+	limit      int             // reads that the peer serves at a time
+	pending    []ethertype.Seq // where each read stands on the send queue; made for the first one
+}
+
+// open reports whether an answer is awaited.
+func (t *readTable) open() bool { return t.sent != t.done }
+
+func (t *readTable) slot(m ethertype.Seq) *ethertype.Seq {
+	return &t.pending[uint32(m)&uint32(len(t.pending)-1)]
+}
+
+// tableSize returns the size of a table of depth entries that is indexed by
+// numbers which wrap.
+func tableSize(depth int) int { return 1 << bits.Len(uint(depth-1)) }
+
+// waits reports whether the descriptor at the cursor must not be started yet:
+// it has a fence before it and a read is open, or it is a read more than the
+// peer serves at a time.
+func (v *VI) waits() bool {
+	t := &v.reads
+	if !t.open() || v.cursor.offset > 0 {
+		return false
+	}
+	d := v.sq.at(v.cursor.next)
+	return d.Fence || d.Op == OpRDMARead && t.sent.Sub(t.done) >= t.limit
+}
+
+// cutRead takes the request of the read at the cursor off the send queue.
+func (v *VI) cutRead(d *Descriptor) reliability.Sent {
+	c, t := &v.cursor, &v.reads
+	if len(t.pending) < t.limit {
+		t.pending = make([]ethertype.Seq, tableSize(t.limit))
+	}
+	*t.slot(t.sent) = c.next
+	d.txState = txState{msg: t.sent, first: v.tx.NextSeq(), last: v.tx.NextSeq()}
+	d.rxState = rxState{}
+	t.sent++
+	f := reliability.Sent{First: c.next, Count: 1}
+	c.next++
+	return f
+}
+
+// readFor returns the descriptor of read m, nil when no such read is open.
+func (v *VI) readFor(m ethertype.Seq) *Descriptor {
+	if t := &v.reads; t.done.LessEq(m) && m.Less(t.sent) {
+		return v.sq.at(*t.slot(m))
+	}
+	return nil
+}
+
+// placeRead copies a fragment of an answer to the descriptor that asked for
+// it, unless it is there. What is no answer, or one to a request that the peer
+// cannot have had, is refused.
+func (v *VI) placeRead(h *ethertype.Header, payload, there []byte) (outcome, reason) {
+	size := len(payload) + len(there) // one of them is empty
+	d := v.readFor(h.Msg)
+	if d == nil || !d.last.Less(v.tx.Una()) || h.Length != d.total || size > int(d.total-d.got) {
+		return fatal, reasonProtocol
+	}
+	scatter(d.Segs, h.Offset, payload)
+	d.note(h, size)
+	return placed, 0
+}
+
+// completeReads finishes the reads whose answers are whole, in the order of
+// the reads: all of an answer's frames, and all before them, have come. The
+// next request's cumulative acknowledgement then covers them, so that the peer
+// never finds its table full.
+func (v *VI) completeReads() {
+	t, next := &v.reads, v.rx.Next()
+	was := t.done
+	for t.open() {
+		d := v.sq.at(*t.slot(t.done))
+		if !d.ended || !d.final.Less(next) {
+			break
+		}
+		if d.got != d.total {
+			v.fail(reasonProtocol)
+			return
+		}
+		t.done++
+	}
+	if t.done != was {
+		v.completeAcked()
+	}
+}
+
+// startReads begins a connection to a peer that serves limit reads at a time.
+func (v *VI) startReads(limit int) {
+	v.reads = readTable{limit: limit, pending: v.reads.pending}
+	v.serves = serveTable{slots: v.serves.slots}
+	clear(v.serves.slots)
+}
+
+// unanswered reports whether d is a read whose answer is not whole.
+func (v *VI) unanswered(d *Descriptor) bool {
+	return d.Op == OpRDMARead && v.reads.done.LessEq(d.msg)
+}

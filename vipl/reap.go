@@ -1,0 +1,83 @@
+package vipl
+
+import "context"
+
+// Completion is an entry of a completion queue together with the descriptor
+// that it stands for. Err is ErrDescriptor when the descriptor completed in
+// error, and nil otherwise.
+type Completion struct {
+	VI         *VI
+	Recv       bool // of the receive queue
+	Descriptor *Descriptor
+	Err        error
+}
+
+// ReapWait takes entries with their descriptors, as many as there are and out
+// has room for, and returns how many. It blocks until there is one or ctx ends,
+// which returns an error that is both ErrTimeout and the context's.
+//
+// VIPL takes an entry by one call and its descriptor by another; for a server
+// of many VIs this takes a batch of both by one.
+func (q *CQ) ReapWait(ctx context.Context, out []Completion) (int, error) {
+	n := q.nic
+	n.mu.Lock()
+	defer n.unlock()
+	w := n.waiter(ctx)
+	defer n.endWait(&w)
+	for {
+		if k := q.reap(out); k > 0 || len(out) == 0 {
+			return k, nil
+		}
+		if q.closed || n.closed {
+			return 0, ErrClosed
+		}
+		if err := n.wait(&w, &q.gate); err != nil {
+			return 0, err
+		}
+	}
+}
+
+// ReapDone is ReapWait without blocking: it polls the NIC once if need be and
+// returns ErrNotDone when there is nothing.
+func (q *CQ) ReapDone(out []Completion) (int, error) {
+	n := q.nic
+	n.mu.Lock()
+	defer n.unlock()
+	for polled := false; ; polled = true {
+		if k := q.reap(out); k > 0 {
+			return k, nil
+		}
+		if q.closed || n.closed {
+			return 0, ErrClosed
+		}
+		if polled {
+			n.idlePoll()
+			return 0, ErrNotDone
+		}
+		n.poll()
+	}
+}
+
+// reap passes over entries whose descriptors somebody has taken by a Done call.
+func (q *CQ) reap(out []Completion) (k int) {
+	for k < len(out) {
+		v, recv, ok := q.take()
+		if !ok {
+			break
+		}
+		from := &v.sq
+		if recv {
+			from = &v.rq
+		}
+		d := from.take()
+		if d == nil {
+			continue
+		}
+		out[k] = Completion{VI: v, Recv: recv, Descriptor: d}
+		if d.Status.Failed() {
+			out[k].Err = ErrDescriptor
+		}
+		k++
+	}
+	return k
+}

@@ -1,0 +1,107 @@
+package vipl
+
+// VIInfo is what VI.Query returns.
+type VIInfo struct {
+	State      State
+	Attributes Attributes
+	SendEmpty  bool // nothing is posted on the send queue, or completed and not taken
+	RecvEmpty  bool // the same of the receive queue
+}
+
+// Query returns the VI's state and attributes, and whether its queues are empty
+// (VipQueryVi).
+func (v *VI) Query() VIInfo {
+	v.nic.mu.Lock()
+	defer v.nic.unlock()
+	return VIInfo{State: v.state, Attributes: v.attr, SendEmpty: v.sq.len() == 0, RecvEmpty: v.rq.len() == 0}
+}
+
+// SetAttributes changes the VI's attributes (VipSetViAttributes), all or none.
+// Nil attributes mean DefaultAttributes.
+//
+// What a connection is made with, that is Reliability, MaxTransferSize, QoS,
+// ReadDepth and WholeCRC, changes only in the Idle state, and Ptag only while
+// nothing is posted, because posted segments have been checked against the old
+// one: ErrInvalidState. EnableRDMAWrite, EnableRDMARead and Ptag count for what
+// the peer does from now on, and a read being served is no exception: one that
+// is no longer allowed ends the connection with ErrRDMA. A QueueDepth below
+// what the queues hold is ErrResource. Attributes that CreateVI would refuse
+// are refused with the same errors.
+func (v *VI) SetAttributes(attr *Attributes) error {
+	const op = "set VI attributes"
+	if attr == nil {
+		attr = DefaultAttributes()
+	}
+	a := attr.withDefaults()
+	if err := a.validate(op); err != nil {
+		return err
+	}
+	n := v.nic
+	n.mu.Lock()
+	defer n.unlock()
+	if v.closed || n.closed {
+		return ErrClosed
+	}
+	if err := v.mayChange(op, &a); err != nil {
+		return err
+	}
+	n.mem.refPtag(v.attr.Ptag, -1)
+	n.mem.refPtag(a.Ptag, 1)
+	v.attr = a
+	v.reliable = a.Reliability.Reliable()
+	v.sq.depth, v.rq.depth = a.QueueDepth, a.QueueDepth
+	n.timers.watch(v) // PeerTimeout may be shorter
+	n.letGo()
+	return nil
+}
+
+// mayChange judges a change of the attributes to a.
+func (v *VI) mayChange(op string, a *Attributes) error {
+	now := &v.attr
+	agreed := a.Reliability != now.Reliability || a.MaxTransferSize != now.MaxTransferSize || a.QoS != now.QoS ||
+		a.ReadDepth != now.ReadDepth || a.WholeCRC != now.WholeCRC
+	posted := v.sq.tail.Sub(v.sq.done) + v.rq.tail.Sub(v.rq.done)
+	switch {
+	case agreed && v.state != StateIdle:
+		return opError(op, ErrInvalidState, "the VI is %v: Reliability, MaxTransferSize, QoS, ReadDepth and WholeCRC change only while it is idle", v.state)
+	case !v.nic.mem.hasPtag(a.Ptag):
+		return opError(op, ErrInvalidPtag, "tag %d does not exist on this NIC", a.Ptag)
+	case a.Ptag != now.Ptag && posted > 0:
+		return opError(op, ErrInvalidState, "%d descriptors are posted with memory of tag %d", posted, now.Ptag)
+	case a.QueueDepth < max(v.sq.len(), v.rq.len()):
+		return opError(op, ErrResource, "the queues hold %d and %d descriptors, QueueDepth is to be %d", v.sq.len(), v.rq.len(), a.QueueDepth)
+	}
+	return nil
+}
+
+// SetMemAttributes changes a region's attributes (VipSetMemAttributes). Nil
+// attributes mean the default tag and no rights for peers. It fails with
+// ErrInvalidState while posted descriptors refer to the region, because they
+// have been checked against its tag. What the peer does from now on is judged
+// by the new attributes; as after DeregisterMem, a read that is being served
+// may end the connection.
+func (n *NIC) SetMemAttributes(h MemHandle, attr *MemAttributes) error {
+	const op = "set memory attributes"
+	var a MemAttributes
+	if attr != nil {
+		a = *attr
+	}
+	n.mu.Lock()
+	defer n.unlock()
+	r := n.mem.lookup(h)
+	switch {
+	case n.closed:
+		return ErrClosed
+	case r == nil:
+		return opError(op, ErrInvalidParameter, "handle %v names no registered region", h)
+	case !n.mem.hasPtag(a.Ptag):
+		return opError(op, ErrInvalidPtag, "tag %d does not exist on this NIC", a.Ptag)
+	case r.posted > 0:
+		return opError(op, ErrInvalidState, "%d posted descriptors refer to region %v", r.posted, h)
+	}
+	n.mem.refPtag(r.attr.Ptag, -1)
+	n.mem.refPtag(a.Ptag, 1)
+	r.attr = a
+	n.letGo()
+	return nil
+}

@@ -1,0 +1,276 @@
+package vipl
+
+import (
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/reliability"
+	"github.com/bobnet-go/bobnet/transport"
+)
+
+// VISnapshot is a VI's state at one moment.
+type VISnapshot struct {
+	VIStats
+	Local, Remote ethertype.Addr
+	State         State
+	Level         reliability.Level
+	SendQueue     int   // descriptors on the send queue
+	RecvQueue     int   // descriptors on the receive queue
+	SendUntaken   int   // of these, completed ones that the program has not taken
+	RecvUntaken   int   // the same of the receive queue
+	LastHeard     int64 // ns since the peer was last heard; 0 if not connected
+	Probes        int   // keepalive probes since then
+	Sender        reliability.SenderStats
+	// Pending are the oldest send descriptors that have not completed, at
+	// most PendingMax; the first is the oldest. SendQueue-SendUntaken is
+	// how many there are.
+	Pending []PendingSend
+	// Arriving is the oldest message of which a part has come, and the posted
+	// receive that it goes to; nil if there is none.
+	Arriving *Arriving
+	// GivesUp is how long a pending connection attempt still has; 0 if none is.
+	GivesUp time.Duration
+	// Err is why the VI is in the Error state, or why the last attempt to
+	// connect failed; empty if neither is so.
+	Err string
+}
+
+// PendingMax is the most sends of one VI that a snapshot lists.
+const PendingMax = 32
+
+// PendingSend is a send descriptor that has been posted and has not completed.
+type PendingSend struct {
+	Op   Op
+	Msg  uint32 // message number, as its frames carry it; 0 as long as none has been sent
+	Size uint32 // bytes
+	Sent uint32 // bytes of it that have been sent, once at least; of an RDMA read, bytes that have come
+	// Age is the time since its oldest unacknowledged frame was sent first,
+	// Again the time since that frame was sent last. Both are 0 when no frame
+	// of it is unacknowledged.
+	Age, Again time.Duration
+}
+
+// String returns the operation's name.
+func (o Op) String() string {
+	switch o {
+	case OpSend:
+		return "send"
+	case OpRDMAWrite:
+		return "RDMA write"
+	case OpRDMARead:
+		return "RDMA read"
+	}
+	return "op " + strconv.Itoa(int(o))
+}
+
+// MarshalText returns what String does.
+func (o Op) MarshalText() ([]byte, error) { return []byte(o.String()), nil }
+
+// MarshalText returns what String does.
+func (s State) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
+
+// Arriving is a message of which a part has come.
+type Arriving struct {
+	Size uint32 // bytes
+	Got  uint32 // bytes that have come
+}
+
+// OldestUnacknowledged returns the age of the oldest frame that the peer has
+// not acknowledged, counted from when it was sent first; 0 if there is none.
+func (s *VISnapshot) OldestUnacknowledged() time.Duration {
+	if len(s.Pending) == 0 {
+		return 0
+	}
+	return s.Pending[0].Age
+}
+
+// Add adds t's counters and queue lengths to s, for sums over many VIs. Of
+// times it keeps the longer one.
+func (s *VISnapshot) Add(t *VISnapshot) {
+	s.VIStats.add(&t.VIStats)
+	s.SendQueue += t.SendQueue
+	s.RecvQueue += t.RecvQueue
+	s.SendUntaken += t.SendUntaken
+	s.RecvUntaken += t.RecvUntaken
+	s.Sender.InFlight += t.Sender.InFlight
+	s.Sender.Window += t.Sender.Window
+	s.Sender.Threshold += t.Sender.Threshold
+	s.Sender.RTT = max(s.Sender.RTT, t.Sender.RTT)
+	s.Sender.Variation = max(s.Sender.Variation, t.Sender.Variation)
+	s.Sender.MinRTT = max(s.Sender.MinRTT, t.Sender.MinRTT)
+	s.Sender.RTO = max(s.Sender.RTO, t.Sender.RTO)
+	s.Sender.Tries = max(s.Sender.Tries, t.Sender.Tries)
+	s.Sender.SenderCounters.Add(&t.Sender.SenderCounters)
+	s.LastHeard = max(s.LastHeard, t.LastHeard)
+	if t.OldestUnacknowledged() > s.OldestUnacknowledged() {
+		s.Pending = t.Pending
+	}
+}
+
+// Snapshot is a NIC's state at one moment.
+type Snapshot struct {
+	NICStats
+	Attributes NICAttributes
+	Link       transport.Stats
+	Engine     EngineSnapshot
+	VIs        []VISnapshot
+	Listeners  []ListenerSnapshot
+	Names      []string // that the NIC answers for
+	// LinkErr is why the link fails at present, or is dead; empty if it works.
+	LinkErr string
+}
+
+// EngineSnapshot says who drives a NIC's engine and what that waits for.
+type EngineSnapshot struct {
+	Driver    string        // "caller asleep", "caller spins", "service asleep", "service looks in" or "nobody"
+	Waiting   int           // goroutines that wait for something, the driver not among them
+	LastPoll  time.Duration // since a caller polled last
+	NextTimer time.Duration // until the next timer is due; negative: overdue; 0 if none is set
+	Timers    int           // VIs with a timer
+	Spin      time.Duration // what a wait polls for at present before it blocks
+	Unsent    int           // frames that the link did not take yet
+	Holding   int           // VIs that hold messages back for a fuller frame
+	BulkHits  uint64        // bulk frames that were received right where they belong
+}
+
+// ListenerSnapshot is the state of a Listener.
+type ListenerSnapshot struct {
+	Port    uint16
+	Backlog int // requests that nobody has taken yet
+}
+
+// Snapshot returns a copy of every counter of the NIC, its link and its VIs.
+func (n *NIC) Snapshot() Snapshot {
+	s := Snapshot{Attributes: n.Query(), Link: n.link.Stats()}
+	n.mu.Lock()
+	defer n.unlock()
+	n.catchUp()
+	now := n.link.Now()
+	s.NICStats = n.stats
+	s.Engine = n.engineSnapshot(now)
+	for _, v := range n.vis {
+		if v != nil {
+			s.VIs = append(s.VIs, v.snapshot(now))
+		}
+	}
+	for port, l := range n.listeners {
+		s.Listeners = append(s.Listeners, ListenerSnapshot{Port: port, Backlog: len(l.queue)})
+	}
+	slices.SortFunc(s.Listeners, func(a, b ListenerSnapshot) int { return int(a.Port) - int(b.Port) })
+	for name := range n.names.own {
+		s.Names = append(s.Names, name)
+	}
+	slices.Sort(s.Names)
+	switch {
+	case n.dead != nil:
+		s.LinkErr = n.dead.Error()
+	case n.failed != nil:
+		s.LinkErr = n.failed.Error()
+	}
+	return s
+}
+
+func (n *NIC) engineSnapshot(now int64) EngineSnapshot {
+	l := &n.lead
+	s := EngineSnapshot{Driver: "nobody", Waiting: len(l.followers), LastPoll: time.Duration(now - l.lastPoll),
+		Timers: len(n.timers.vis), Spin: time.Duration(n.spin.budget(now)), Unsent: n.tx.n - n.tx.first, Holding: len(n.held), BulkHits: n.bulk.hits}
+	switch {
+	case n.closed:
+	case l.sleeping && l.byService:
+		s.Driver = "service asleep"
+	case l.sleeping:
+		s.Driver = "caller asleep"
+	case l.taken:
+		s.Driver = "caller spins"
+	case n.service != nil:
+		s.Driver = "service looks in"
+	}
+	if n.timers.next != forever {
+		s.NextTimer = time.Duration(n.timers.next - now)
+	}
+	return s
+}
+
+// Snapshot returns a copy of the VI's counters and state.
+func (v *VI) Snapshot() VISnapshot {
+	v.nic.mu.Lock()
+	defer v.nic.unlock()
+	v.nic.catchUp()
+	return v.snapshot(v.nic.link.Now())
+}
+
+func (v *VI) snapshot(now int64) VISnapshot {
+	s := VISnapshot{VIStats: v.stats, Local: v.Local(), Remote: v.remote, State: v.state, Level: v.attr.Reliability,
+		SendQueue: v.sq.len(), RecvQueue: v.rq.len(), SendUntaken: v.sq.done.Sub(v.sq.head), RecvUntaken: v.rq.done.Sub(v.rq.head)}
+	switch v.state {
+	case StateConnected:
+		s.LastHeard, s.Probes = max(now-v.heard, 0), v.probes
+		if v.reliable {
+			s.Sender = v.tx.Stats()
+		}
+		s.Arriving = v.arriving()
+	case StateConnectPending:
+		s.GivesUp = time.Duration(v.hs.deadline - now)
+	case StateError:
+		s.Err = v.err.Error()
+	case StateIdle:
+		if v.lastErr != nil {
+			s.Err = v.lastErr.Error()
+		}
+	}
+	for i := v.sq.done; i != v.sq.tail && len(s.Pending) < PendingMax; i++ {
+		s.Pending = append(s.Pending, v.pendingSend(i, now))
+	}
+	return s
+}
+
+// pendingSend describes send i, which is posted.
+func (v *VI) pendingSend(i ethertype.Seq, now int64) PendingSend {
+	d := v.sq.at(i)
+	s := PendingSend{Op: d.Op, Size: d.total}
+	begun := i.Less(v.cursor.next)
+	if begun {
+		s.Sent = d.total
+	} else if i == v.cursor.next && v.cursor.offset > 0 {
+		s.Sent, begun = v.cursor.offset, true
+	}
+	if d.Op == OpRDMARead {
+		s.Sent = 0
+		if begun {
+			s.Sent = d.got
+		}
+	}
+	if !begun || v.state != StateConnected {
+		return s
+	}
+	s.Msg = uint32(d.msg)
+	if !v.reliable {
+		return s
+	}
+	seq, end := d.first, v.tx.NextSeq()
+	if i.Less(v.cursor.next) {
+		end = d.last + 1
+	}
+	if seq.Less(v.tx.Una()) {
+		seq = v.tx.Una()
+	}
+	for ; seq.Less(end); seq++ {
+		if first, last, acked := v.tx.Times(seq); !acked {
+			s.Age, s.Again = max(time.Duration(now-first), 1), max(time.Duration(now-last), 1)
+			break
+		}
+	}
+	return s
+}
+
+// arriving describes the oldest message that has begun to arrive.
+func (v *VI) arriving() *Arriving {
+	for i := range ethertype.Seq(min(v.rq.tail.Sub(v.rq.done), PendingMax)) { // few are begun out of order
+		if d := v.rq.at(v.rq.done + i); d.begun {
+			return &Arriving{Size: d.length, Got: d.got}
+		}
+	}
+	return nil
+}
