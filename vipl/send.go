@@ -85,8 +85,8 @@ func (v *VI) push() {
 			n.now = n.link.Now()
 			v.tx.Stamp(n.now)
 		}
-		v.arm()
 	}
+	v.arm() // also when the pace allows nothing now
 }
 
 // lone reports whether what is unsent is one frame, and nothing else will be

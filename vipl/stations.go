@@ -172,7 +172,8 @@ func (n *NIC) listenFor(ctx context.Context, q *inquiry, until int64) error {
 
 // receiveInquiry answers an inquiry that means this NIC.
 func (n *NIC) receiveInquiry(h *ethertype.Header, payload []byte) {
-	if h.Src.IsGroup() || len(payload) > 0 && string(payload) != n.hosts.name || h.DstPort != ethertype.PortAll && h.DstPort != n.addr.Port {
+	named := len(payload) > 0
+	if h.Src.IsGroup() || named && (n.hosts.shut || string(payload) != n.hosts.name) || h.DstPort != ethertype.PortAll && h.DstPort != n.addr.Port {
 		return
 	}
 	n.sendControl(ethertype.Header{Dst: h.Src, Kind: ethertype.KindAnswer, DstPort: h.SrcPort, SrcPort: n.addr.Port, Tag: h.Tag},

@@ -141,8 +141,11 @@ func Duplicates() (names []string) {
 }
 
 // Run runs every rule over a link, as subtests <wait>/<level>/<call>/<rule>.
+// Links run at the same time as others, because most of the time the kernel
+// closes sockets.
 func Run(t *testing.T, l Link, waits ...Wait) {
 	t.Run(l.Name, func(t *testing.T) {
+		t.Parallel()
 		open := l.Setup(t)
 		all := rules()
 		for _, wait := range waits {
