@@ -136,6 +136,9 @@ func (p *pair) measure(ctx context.Context, mtu int, plan Plan) error {
 		if err := json.NewEncoder(conn).Encode(hc); err != nil {
 			return fmt.Errorf("perf: starting half %d: %w", i, err)
 		}
+		if err := conn.CloseWrite(); err != nil {
+			return fmt.Errorf("perf: starting half %d: %w", i, err)
+		}
 	}
 	failure := p.listen()
 	for i, proc := range procs {
@@ -224,8 +227,11 @@ func RunHalf(ctx context.Context, watch Watcher) (err error) {
 	}
 	defer parent.Close()
 	var cfg halfConfig
-	if err := json.NewDecoder(parent).Decode(&cfg); err != nil {
+	// To the end: a byte left unread would turn our close into a reset.
+	if b, err := io.ReadAll(parent); err != nil {
 		return fmt.Errorf("perf: reading what to do: %w", err)
+	} else if err := json.Unmarshal(b, &cfg); err != nil {
+		return fmt.Errorf("perf: what to do: %w", err)
 	}
 	h := NewHalf(lab.Interface, cfg.IP, ctl)
 	h.Watch = watch

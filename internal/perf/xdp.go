@@ -31,9 +31,14 @@ func (p *Plan) withXDP(cases []Case) []Case {
 	return all
 }
 
-// ringConfig returns how to open the link "ring" for c.
+// ringConfig returns how to open the link "ring" for c. The stack raw is the
+// measure of the others: it goes the plain way, sendmmsg to ring, unless the
+// plan says how it sends.
 func (c Case) ringConfig(iface string) (*ring.Config, error) {
 	cfg := &ring.Config{Interface: iface}
+	if c.Stack == "raw" {
+		cfg.NoBulk, cfg.XDP = true, ring.XDPOff
+	}
 	if c.XDP == "" {
 		return cfg, nil
 	}
