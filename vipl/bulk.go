@@ -26,6 +26,7 @@ type bulkRx struct {
 	from   uint32                 // messages as long as this are bulk
 	used   bool                   // a connection may get marked frames
 	idle   int                    // polls since one came
+	ask    int                    // slots to fill next: twice what came last, because a guess for each takes time
 	hits   uint64                 // frames that were received where they belong
 	vi     *VI                    // whose frame came last
 	slots  []transport.BulkSlot
@@ -60,6 +61,7 @@ type aim struct {
 
 const (
 	bulkFrom = 32 << 10 // bytes
+	bulkAsk  = 4        // slots, at the least
 	bulkHot  = 64       // polls without a bulk frame after which the engine looks less often
 	bulkLook = 32       // polls between looks then
 )
@@ -104,11 +106,13 @@ func (b *bulkRx) wake() { b.idle = min(b.idle, bulkHot-1) }
 // returns how many.
 func (n *NIC) pollBulk() int {
 	b := &n.bulk
-	b.target()
-	k, err := b.link.RecvBulk(b.slots)
+	slots := b.slots[:min(max(b.ask, bulkAsk), len(b.slots))]
+	b.target(slots)
+	k, err := b.link.RecvBulk(slots)
 	if err != nil {
 		n.linkError(err)
 	}
+	b.ask = 2 * k
 	if b.idle++; k > 0 {
 		b.idle = 0
 	}
@@ -120,8 +124,8 @@ func (n *NIC) pollBulk() int {
 			n.receiveBulk(&b.slots[i], f)
 		}
 	}
-	for i := range b.slots {
-		b.slots[i].Body = nil
+	for i := range slots {
+		slots[i].Body = nil
 	}
 	return k
 }
@@ -138,16 +142,16 @@ func (n *NIC) receiveBulk(s *transport.BulkSlot, f *bulkFrame) {
 	n.receiveConn(&f.header, payload, placed)
 }
 
-// target fills the slots with guesses.
-func (b *bulkRx) target() {
+// target fills slots with guesses.
+func (b *bulkRx) target(slots []transport.BulkSlot) {
 	v := b.vi
 	live := v != nil && v.state == StateConnected && v.next.seq == v.rx.Next() && !v.rx.Gap()
 	var a aim
 	if live {
 		a = v.next
 	}
-	for i := range b.slots {
-		s := &b.slots[i]
+	for i := range slots {
+		s := &slots[i]
 		s.At, s.Body = ethertype.HeaderSize, nil
 		if !live {
 			continue
@@ -270,7 +274,8 @@ func (v *VI) expect(h *ethertype.Header, payload []byte) {
 
 // marks returns the flag that marks f as bulk, if it is. The caller has told the
 // sender's machine of it. While bulk frames are under way all others are marked
-// as well, so that they do not overtake.
+// as well, also those that are sent again: one that overtook them by the other
+// way would make them look lost.
 func (v *VI) marks(f *reliability.Sent) ethertype.Flags {
 	switch {
 	case !v.bulk || v.tx.InFlight() <= 1:

@@ -19,7 +19,7 @@ import (
 var conformanceLinks = []conformance.Link{
 	{Name: "sim", Setup: simEnds},
 	{Name: "ring", Setup: overVeth(1500, [2]int{0, 1}, openRing), Heavy: true},
-	{Name: "ring9000", Setup: overVeth(9000, [2]int{0, 1}, openRing), Heavy: true},
+	{Name: "bulk9000", Setup: overVeth(9000, [2]int{0, 1}, openBulk), Heavy: true},
 	{Name: "packet", Setup: overVeth(9000, [2]int{0, 1}, openPacket), Heavy: true},
 	{Name: "udp", Setup: udpEnds, Heavy: true},
 	{Name: "shm", Setup: overVeth(1500, [2]int{0, 0}, openShm), Heavy: true},
@@ -27,6 +27,11 @@ var conformanceLinks = []conformance.Link{
 }
 
 func openRing() (transport.Link, error) { return ring.Open(&ring.Config{Interface: vethtest.Name}) }
+
+// openBulk opens a ring that receives bulk frames apart at any MTU.
+func openBulk() (transport.Link, error) {
+	return ring.Open(&ring.Config{Interface: vethtest.Name, Bulk: ring.On})
+}
 
 func openPacket() (transport.Link, error) {
 	return packet.Open(&packet.Config{Interface: vethtest.Name})

@@ -34,7 +34,7 @@ func (v *VI) pump() {
 			break
 		}
 		v.stats.Retransmits++
-		if !v.build(f, seq, ethertype.FlagRetry|ethertype.FlagAckNow) {
+		if !v.build(f, seq, ethertype.FlagRetry|ethertype.FlagAckNow|v.marks(f)) {
 			v.holdOn()
 			return
 		}

@@ -6,8 +6,8 @@ import (
 	"github.com/bobnet-go/bobnet/transport/ring"
 )
 
-// XDPs are the choices of how the link "ring" sends; see ring.XDP.
-var XDPs = []string{ring.XDPAuto.String(), ring.XDPOn.String(), ring.XDPOff.String()}
+// XDPs are the choices of how the link "ring" sends; see ring.Choice.
+var XDPs = []string{ring.Auto.String(), ring.On.String(), ring.Off.String()}
 
 // withXDP makes a case of each choice of the plan's out of every case on the
 // link "ring". The first choice, auto, is a Case's "".
@@ -37,12 +37,12 @@ func (p *Plan) withXDP(cases []Case) []Case {
 func (c Case) ringConfig(iface string) (*ring.Config, error) {
 	cfg := &ring.Config{Interface: iface}
 	if c.Stack == "raw" {
-		cfg.NoBulk, cfg.XDP = true, ring.XDPOff
+		cfg.Bulk, cfg.XDP = ring.Off, ring.Off
 	}
 	if c.XDP == "" {
 		return cfg, nil
 	}
 	var err error
-	cfg.XDP, err = ring.ParseXDP(c.XDP)
+	cfg.XDP, err = ring.ParseChoice(c.XDP)
 	return cfg, err
 }

@@ -18,7 +18,11 @@ func TestXDPCases(t *testing.T) {
 			continue
 		}
 		cfg, err := c.ringConfig("eth0")
-		if err != nil || cfg.Interface != "eth0" || cfg.XDP == ring.XDPAuto != (c.XDP == "") {
+		if err != nil || cfg.Interface != "eth0" || (cfg.XDP == ring.On) != (c.XDP == "on") || cfg.Bulk != ring.Off {
+			t.Errorf("%v: %+v, %v", c, cfg, err)
+		}
+		c.Stack = "vipl"
+		if cfg, err := c.ringConfig("eth0"); err != nil || (cfg.XDP == ring.Auto) != (c.XDP == "") || cfg.Bulk != ring.Auto {
 			t.Errorf("%v: %+v, %v", c, cfg, err)
 		}
 	}

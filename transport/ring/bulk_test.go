@@ -101,7 +101,7 @@ func TestBulkCut(t *testing.T) {
 // they come by the ring.
 func TestBulkNotAsked(t *testing.T) {
 	p := vethtest.New(t, 1500)
-	a, b, c := open(t, p, 0, ring.Config{}), open(t, p, 1, ring.Config{}), open(t, p, 1, ring.Config{NoBulk: true})
+	a, b, c := open(t, p, 0, ring.Config{}), open(t, p, 1, ring.Config{}), open(t, p, 1, ring.Config{Bulk: ring.Off})
 	views := make([][]byte, 4)
 	a.Send([]transport.Frame{{Head: bulkFrame(a.Info(), b.Info(), nil)}, {Head: bulkFrame(a.Info(), c.Info(), nil)}})
 	for {
@@ -116,6 +116,12 @@ func TestBulkNotAsked(t *testing.T) {
 	until := b.Now() + int64(20*time.Millisecond) // b's frame was sent before c's and has arrived
 	if err := b.Wait(until); err != nil || b.Now() < until {
 		t.Errorf("Wait ended %v too soon: %v", time.Duration(until-b.Now()), err)
+	}
+	if err := p.SetMTU(1, 9000); err != nil {
+		t.Fatal(err)
+	}
+	if long, forced := open(t, p, 1, ring.Config{}), open(t, p, 1, ring.Config{Bulk: ring.On}); long.Bulk() || !forced.Bulk() {
+		t.Errorf("at MTU 9000: %v by default, %v on demand", long.Bulk(), forced.Bulk())
 	}
 	if n, err := c.RecvBulk(newSlots(1, 1500)); c.Bulk() || n != 0 || err != nil {
 		t.Errorf("without the socket: %v, %d, %v", c.Bulk(), n, err)

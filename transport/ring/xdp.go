@@ -12,60 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// XDP says whether frames of up to 4096 bytes are sent through an AF_XDP
-// socket instead of a packet socket.
-//
-// In batches that costs the sender a sixth (full frames at MTU 1500) to a
-// quarter (small ones) less, because what else happens to a frame on its way is
-// left out: such frames pass by the traffic control layer, and tcpdump does not
-// see them where they are sent. A frame alone and in one piece gains nothing.
-// The socket needs 128 or 256 KiB of locked memory and one of the interface's
-// queues, which only one can have: one link on most virtual interfaces.
-type XDP uint8
-
-// The choices. Which way a link sends is in its Info().Driver ("ring" or
-// "ring+xdp") and in its Stats().TxXDP.
-const (
-	// XDPAuto uses AF_XDP for those frames for which Open measures it to be
-	// faster, if a queue is free and the interface has no queueing discipline
-	// at the time, or QdiscBypass is set. (One that is added later, such as
-	// netem, is passed by: choose XDPOff before.)
-	//
-	// Measuring takes about a millisecond, more on a busy machine, and sends
-	// up to 800 frames addressed to the interface's own MAC. The station,
-	// bridge or switch at the other end drops them; its counters of the
-	// interface show them.
-	XDPAuto XDP = iota
-	// XDPOff never uses AF_XDP.
-	XDPOff
-	// XDPOn uses AF_XDP for every frame that fits, and implies QdiscBypass for
-	// the others, so that none waits in a queue while later ones pass by. Open
-	// fails when there is no AF_XDP to be had.
-	XDPOn
-)
-
-var xdpNames = [...]string{"auto", "off", "on"}
-
-// String returns the name that ParseXDP understands.
-func (x XDP) String() string {
-	if int(x) >= len(xdpNames) {
-		return fmt.Sprintf("XDP(%d)", uint8(x))
-	}
-	return xdpNames[x]
-}
-
-// ParseXDP returns the choice of the name auto, off or on. The error wraps
-// EINVAL.
-func ParseXDP(name string) (XDP, error) {
-	for x, n := range xdpNames {
-		if n == name {
-			return XDP(x), nil
-		}
-	}
-	return 0, fmt.Errorf("transport: XDP %q: %w: want one of %v", name, unix.EINVAL, xdpNames)
-}
-
-// patienceXDP is how long XDPOn waits for a queue that was in use just now.
+// patienceXDP is how long On waits for a queue that was in use just now.
 const patienceXDP = 200 * time.Millisecond
 
 // express is the sender's AF_XDP socket, if it has one. Both ways of sending
@@ -83,9 +30,9 @@ type express struct {
 func (l *Link) openXDP(cfg *Config) error {
 	t, limit := &l.tx, min(l.info.MTU+ethertype.EthernetSize, xsk.MaxFrame)
 	switch cfg.XDP {
-	case XDPOff:
+	case Off:
 		return nil
-	case XDPOn:
+	case On:
 		sock, err := xsk.Open(l.station.Index, limit, patienceXDP)
 		if err != nil {
 			return errorXDP(l.station, limit, err)

@@ -19,7 +19,7 @@ import (
 // openXDP opens a link that sends through AF_XDP.
 func openXDP(t testing.TB, p *vethtest.Pair, side int) *ring.Link {
 	t.Helper()
-	l, err := try(p, side, ring.Config{XDP: ring.XDPOn, Slots: 64})
+	l, err := try(p, side, ring.Config{XDP: ring.On, Slots: 64})
 	if errors.Is(err, unix.EAFNOSUPPORT) {
 		t.Skip("needs a kernel with AF_XDP (CONFIG_XDP_SOCKETS)")
 	} else if err != nil {
@@ -170,9 +170,9 @@ func TestXDPTaken(t *testing.T) {
 	if second := open(t, p, 0, ring.Config{}); second.Info().Driver != "ring" {
 		t.Errorf("the second link's driver is %q, want ring", second.Info().Driver)
 	}
-	_, err := try(p, 0, ring.Config{XDP: ring.XDPOn})
+	_, err := try(p, 0, ring.Config{XDP: ring.On})
 	if !errors.Is(err, unix.EBUSY) || !strings.Contains(fmt.Sprint(err), "other AF_XDP sockets") {
-		t.Errorf("XDPOn without a free queue: %v", err)
+		t.Errorf("On without a free queue: %v", err)
 	}
 	first.Close()
 	openXDP(t, p, 0)
@@ -220,7 +220,7 @@ func TestXDPAuto(t *testing.T) {
 // TestXDPOff switches AF_XDP off.
 func TestXDPOff(t *testing.T) {
 	p := vethtest.New(t, 1500)
-	a, b := open(t, p, 0, ring.Config{XDP: ring.XDPOff}), open(t, p, 1, ring.Config{})
+	a, b := open(t, p, 0, ring.Config{XDP: ring.Off}), open(t, p, 1, ring.Config{})
 	f := linktest.NewFrame(a.Info(), b.Info(), b.Info().Ports.Lo, nil)
 	if n, err := a.Send([]transport.Frame{{Head: f}, {Head: f}}); n != 2 || err != nil {
 		t.Fatalf("Send = %d, %v", n, err)
@@ -230,14 +230,14 @@ func TestXDPOff(t *testing.T) {
 	}
 }
 
-func TestParseXDP(t *testing.T) {
-	for _, x := range []ring.XDP{ring.XDPAuto, ring.XDPOff, ring.XDPOn} {
-		if got, err := ring.ParseXDP(x.String()); got != x || err != nil {
-			t.Errorf("ParseXDP(%q) = %v, %v", x.String(), got, err)
+func TestParseChoice(t *testing.T) {
+	for _, x := range []ring.Choice{ring.Auto, ring.Off, ring.On} {
+		if got, err := ring.ParseChoice(x.String()); got != x || err != nil {
+			t.Errorf("ParseChoice(%q) = %v, %v", x.String(), got, err)
 		}
 	}
-	if _, err := ring.ParseXDP("sometimes"); !errors.Is(err, unix.EINVAL) || !strings.Contains(fmt.Sprint(err), "auto off on") {
-		t.Errorf("ParseXDP: %v", err)
+	if _, err := ring.ParseChoice("sometimes"); !errors.Is(err, unix.EINVAL) || !strings.Contains(fmt.Sprint(err), "auto off on") {
+		t.Errorf("ParseChoice: %v", err)
 	}
 }
 
@@ -245,7 +245,7 @@ func TestParseXDP(t *testing.T) {
 // nobody receives.
 func BenchmarkWays(b *testing.B) {
 	p := vethtest.New(b, 9000)
-	for _, way := range []ring.XDP{ring.XDPOff, ring.XDPOn} {
+	for _, way := range []ring.Choice{ring.Off, ring.On} {
 		l, err := try(p, 0, ring.Config{XDP: way})
 		if err != nil {
 			b.Fatal(err)

@@ -1,0 +1,221 @@
+package perf
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/bobnet-go/bobnet/endpoint"
+)
+
+// Handlers of the measurement.
+const (
+	amPing  = 1 // answers by amPong in the same size
+	amPong  = 2
+	amTake  = 3 // answers by amTaken
+	amTaken = 4
+)
+
+// amCredits is how many requests are under way at most.
+const amCredits = 64
+
+// amStack is one endpoint on each side. The size decides about the kind of
+// message: short ones up to MaxShort arguments, then medium ones, then bulk.
+type amStack struct{}
+
+// Cases is part of Stack.
+func (amStack) Cases(p *Plan, test string, mtu, size int) []Case {
+	var cases []Case
+	for _, link := range p.Links {
+		for _, wait := range p.Waits {
+			cases = append(cases, Case{Stack: "am2", Test: test, Reliability: "delivery",
+				Wait: wait, Link: link, MTU: mtu, Size: size})
+		}
+	}
+	return cases
+}
+
+// amConn is one end. Only the client has a translation.
+type amConn struct {
+	node    *endpoint.Node
+	nicDone func() error
+	forget  func()
+	bundle  *endpoint.Bundle
+	ep      *endpoint.Endpoint
+	size    int
+	args    []uint32 // of a short message
+	bufs    [][]byte
+	next    int
+	space   uint64 // of the peer's segment, for bulk messages in turn
+	pongs   int    // answers that came to the client
+	taken   int    // messages that came to the server
+	back    error
+}
+
+// Open is part of Stack. The server names its endpoint.
+func (amStack) Open(ctx context.Context, h *Half, c Case) (Conn, error) {
+	nic, err := h.openNIC(c)
+	if err != nil {
+		return nil, err
+	}
+	a := &amConn{size: c.Size, nicDone: nic.Close, forget: h.watch(nic, nil)}
+	if a.node, err = endpoint.Open(&endpoint.Config{NIC: nic, Credits: endpoint.Credits{Short: amCredits}}); err == nil {
+		err = a.meet(h)
+	}
+	if err != nil {
+		a.Close()
+		return nil, err
+	}
+	return a, nil
+}
+
+func (a *amConn) meet(h *Half) (err error) {
+	if a.bundle, err = a.node.NewBundle(endpoint.Sequential); err != nil {
+		return err
+	}
+	if a.ep, err = a.bundle.NewEndpoint(); err != nil {
+		return err
+	}
+	a.ep.SetTag(endpoint.TagAll)
+	a.ep.SetReturnHandler(func(r *endpoint.Returned) {
+		a.back = fmt.Errorf("perf: am2: a message came back: %v (%v)", r.Reason, r.Err)
+	})
+	a.ep.SetHandler(amPing, func(t endpoint.Token, args []uint32, data []byte) { a.pong(t, args, data) })
+	a.ep.SetHandler(amPong, func(endpoint.Token, []uint32, []byte) { a.pongs++ })
+	a.ep.SetHandler(amTake, func(t endpoint.Token, _ []uint32, _ []byte) { a.taken++; t.Reply(amTaken) })
+	a.ep.SetHandler(amTaken, func(endpoint.Token, []uint32, []byte) { a.pongs++ })
+	switch {
+	case a.size <= 4*endpoint.MaxShort:
+		a.args = make([]uint32, (a.size+3)/4)
+	default:
+		a.bufs = newCursor(a.size).bufs
+	}
+	if a.size > endpoint.DefaultMaxMedium {
+		a.space = uint64(a.size) * uint64(len(a.bufs))
+		if err := a.ep.SetSegment(make([]byte, a.space)); err != nil {
+			return err
+		}
+	}
+	name := ""
+	if h.server {
+		name = a.ep.Name().String()
+	}
+	if name, err = h.Exchange(name); err != nil || h.server {
+		return err
+	}
+	to, err := endpoint.ParseName(name)
+	if err != nil {
+		return err
+	}
+	return a.ep.Map(0, to, endpoint.TagAll)
+}
+
+// pong answers in the size of the question.
+func (a *amConn) pong(t endpoint.Token, args []uint32, data []byte) {
+	a.taken++
+	switch {
+	case a.args != nil:
+		t.Reply(amPong, args...)
+	case a.space == 0:
+		t.ReplyMedium(amPong, data)
+	default:
+		t.ReplyBulk(amPong, data, 0)
+	}
+}
+
+// send sends one message of the case's size.
+func (a *amConn) send(ctx context.Context, handler uint8) error {
+	if a.args != nil {
+		return a.ep.Request(ctx, 0, handler, a.args...)
+	}
+	i := a.next
+	if a.next++; a.next == len(a.bufs) {
+		a.next = 0
+	}
+	if a.space == 0 {
+		return a.ep.RequestMedium(ctx, 0, handler, a.bufs[i])
+	}
+	if handler == amPing {
+		return a.ep.RequestBulk(ctx, 0, handler, a.bufs[i], uint64(i)*uint64(a.size))
+	}
+	for {
+		err := a.ep.RequestBulkAsync(0, handler, a.bufs[i], uint64(i)*uint64(a.size))
+		if !errors.Is(err, endpoint.ErrInUse) {
+			return err
+		}
+		if _, err := a.bundle.WaitPoll(ctx); err != nil {
+			return err
+		}
+	}
+}
+
+// until runs handlers until as many answers have come.
+func (a *amConn) until(ctx context.Context, pongs int) error {
+	for a.pongs < pongs && a.back == nil {
+		if _, err := a.bundle.WaitPoll(ctx); err != nil {
+			return err
+		}
+	}
+	return a.back
+}
+
+// PingPong is part of Conn.
+func (a *amConn) PingPong(ctx context.Context, rtt []int64) error {
+	nic := a.node.NIC()
+	a.pongs = 0
+	last := nic.Now()
+	for i := range rtt {
+		if err := a.send(ctx, amPing); err != nil {
+			return err
+		}
+		if err := a.until(ctx, i+1); err != nil {
+			return err
+		}
+		now := nic.Now()
+		rtt[i] = now - last
+		last = now
+	}
+	return nil
+}
+
+// Echo is part of Conn.
+func (a *amConn) Echo(ctx context.Context, n int) error { return a.serve(ctx, n) }
+
+// serve runs handlers until n messages have come.
+func (a *amConn) serve(ctx context.Context, n int) error {
+	for a.taken < n && a.back == nil {
+		if _, err := a.bundle.WaitPoll(ctx); err != nil {
+			return err
+		}
+	}
+	a.taken -= n
+	return a.back
+}
+
+// Stream is part of Conn. The answers, which give the credits back, tell that
+// all has arrived.
+func (a *amConn) Stream(ctx context.Context, n int) (int, error) {
+	a.pongs = 0
+	for range n {
+		if err := a.send(ctx, amTake); err != nil {
+			return 0, err
+		}
+	}
+	return n, a.until(ctx, n)
+}
+
+// Sink is part of Conn.
+func (a *amConn) Sink(ctx context.Context, n int) error { return a.serve(ctx, n) }
+
+// Counters is part of Conn.
+func (a *amConn) Counters() Counters { return nicCounters(a.node.NIC()) }
+
+// Close is part of Conn.
+func (a *amConn) Close() error {
+	a.forget()
+	var err error
+	if a.node != nil {
+		err = a.node.Close()
+	}
+	return errors.Join(err, a.nicDone())
+}
