@@ -1,10 +1,101 @@
-// Package endpoint is the room of AM-II: active messages between endpoints
-// that form virtual networks. It holds no code in this release.
+// Package endpoint is active messages between endpoints that form virtual
+// networks: AM-II, the interface of "Virtual Network Transport Protocols for
+// Myrinet", built over VIA as "Split-C for the New Millennium" has it (AMVIA).
 //
-// Its walls are fixed already, so that what comes later moves none of them.
-// Endpoints, bundles, handler tables, tags, translation tables, events and
-// return-to-sender are one API. Below it stands a provider, which moves
-// requests and replies and knows nothing of handlers. The first provider is
-// made of vipl's virtual interfaces. The room imports vipl and what vipl
-// imports; mplite and endpoint do not know each other.
+// A message names a handler, a function of the receiver, that gets its
+// arguments and its data and may answer by one reply. A program opens a node,
+// makes bundles on it, endpoints in these, tells the endpoints' names to
+// others, and maps theirs:
+//
+//	node, err := endpoint.Open(&endpoint.Config{Interface: "eth0"})
+//	bundle, err := node.NewBundle(endpoint.Sequential)
+//	ep, err := bundle.NewEndpoint()
+//	ep.SetTag(tag)
+//	ep.SetHandler(hReply, func(t endpoint.Token, args []uint32, data []byte) { ... })
+//	err = ep.Map(0, serverName, serverTag)
+//	err = ep.Request(ctx, 0, hEcho, 1, 2, 3)
+//	_, err = bundle.WaitPoll(ctx) // runs hReply
+//
+// # Messages
+//
+// Short ones have up to 16 arguments of 32 bits. Medium ones have besides a
+// payload, which the handler gets where it was received. Bulk ones place data
+// in the receiver's segment, at an offset of the sender's choice, before the
+// handler runs; Get fetches from there. Replies may be of any size, whatever the
+// request's was. Messages of one translation are handled in the order in which
+// they were sent, except that a long bulk message counts from the moment when
+// its data has come.
+//
+// Bulk data beyond the length of a medium message is not sent before the
+// receiver has checked where it is to go, and has named the place: it is then
+// written by RDMA from where it lies to where it belongs. So a message that is
+// refused has written nothing, and nobody holds a right to write that outlives
+// one message. A round trip is what this costs.
+//
+// # Progress
+//
+// Handlers run on the goroutine that polls, and nowhere else: in Poll and
+// WaitPoll, and in requests and calls, which poll too. Replies never wait
+// (slot.go says why, and why nothing can deadlock). A request handler must not
+// block, and may do nothing but reply.
+//
+// # Errors
+//
+// A message that cannot be delivered, or is refused, comes back to the endpoint
+// that has sent it, once, with a Reason; SetReturnHandler says who looks at it,
+// and without that the process ends, as AM-II has it. A request that has come
+// back for ReasonUnreachable or ReasonBadEndpoint may have been handled, if the
+// connection broke before its answer came. Calls return the codes of AM-II as
+// sentinel errors.
+//
+// # Virtual networks
+//
+// Endpoints that map each other and have each other's tags are a virtual
+// network. A message is accepted if it carries its receiver's tag. What one
+// virtual network sends takes nothing from another: each connection has its
+// own buffers, and they take turns when a bundle is polled.
+//
+// # AM-II
+//
+// The calls of AM-II and their Go names. V: the rule was verified in a source of
+// the time, M: it rests on memory (AM2 reference).
+//
+//	AM-II call                 Go name                    rule                                                     source
+//	AM_Init                    Open                       a node on one NIC; a program may have several            3 V
+//	AM_Terminate               Node.Close                 frees all bundles                                        3 V
+//	AM_AllocateBundle          Node.NewBundle             Sequential or Parallel                                   3 V
+//	AM_FreeBundle              Bundle.Free                frees its endpoints too                                  3 V
+//	AM_AllocateEndpoint        Bundle.NewEndpoint         tag TagNone, no handlers                                 5 V
+//	AM_FreeEndpoint            Endpoint.Free              senders get back what was not answered                   3 V
+//	AM_MoveEndpoint            Endpoint.Move              name, connections and waiting messages go with it        8 V
+//	AM_SetSeg, AM_GetSeg       Endpoint.SetSegment        ErrInUse while a bulk message is on its way              3 V
+//	AM_MaxSegLength            -                          no limit
+//	AM_SetTag, AM_GetTag       Endpoint.SetTag            decides about all messages that were not handled         8 V
+//	AM_Map                     Endpoint.Map               connects when the first message is sent                  8 V
+//	AM_MapAny                  Endpoint.MapAny            the lowest free index                                    3 V
+//	AM_UnMap                   Endpoint.Unmap             requests under way end as usual                          8 V
+//	AM_GetTranslationName ...  Endpoint.Translation       name, tag, and whether it is in use                      3 V
+//	AM_SetNumTranslations      Endpoint.SetNumTranslations  never cuts off an entry in use                         8 V
+//	AM_SetHandler              Endpoint.SetHandler        1..255                                                   5 V
+//	AM_SetHandlerAny           Endpoint.AddHandler        the first unused, never 0                                5 V
+//	AM_SetHandler(0)           Endpoint.SetReturnHandler  the default ends the process                             5 V
+//	AM_SetExpectedResources    Config                     the same for all endpoints of a node; needed for nothing 8 V
+//	AM_SetEventMask            Bundle.SetEventMask        NoEvents, NotEmpty                                       8 V
+//	AM_WaitSema                Bundle.Wait                ErrNoEvents when it would never return                   8 V
+//	AM_Poll                    Bundle.Poll                all endpoints of the bundle                              8 V
+//	AM_RequestM                Endpoint.Request           waits for a credit                                       9 V
+//	AM_RequestIM               Endpoint.RequestMedium     the same                                                 9 V
+//	AM_RequestXferM            Endpoint.RequestBulk       returns when the data may be changed                     9 V
+//	AM_RequestXferAsyncM       Endpoint.RequestBulkAsync  ErrInUse without a credit                                9 V
+//	AM_GetXferM                Endpoint.Get               the handler runs at the caller                           3 M
+//	AM_ReplyM, IM, XferM       Token.Reply and so on      at most one, from the request's handler                  9 V
+//	AM_GetSourceEndpoint       Token.Source               as the sender says                                       3 V
+//	AM_GetDestEndpoint         Token.Endpoint                                                                      3 V
+//	AM_GetMsgTag               Token.Tag                                                                           3 V
+//
+// # Providers
+//
+// Below the endpoints stands a provider, which carries messages and knows
+// nothing of handlers (provider.go). There are two: VIs, and memory for
+// endpoints of the same node.
 package endpoint

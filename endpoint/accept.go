@@ -1,0 +1,103 @@
+package endpoint
+
+// What an endpoint accepts is decided here and nowhere else, when a message's
+// turn has come to be handled, so that a tag or a handler set meanwhile counts.
+// The order is AMUDP's (AM2 reference, section 6):
+//
+//  1. A returned message goes to the ReturnHandler, and nothing below applies.
+//  2. The endpoint's tag is TagNone, or differs from the message's and is not
+//     TagAll: ReasonBadTag.
+//  3. The handler is unused: ReasonBadHandler. So is number 0, which AMUDP lets
+//     through: it belongs to returned messages, whose handler has another type.
+//  4. A short message with data, a medium or bulk one of more than was agreed,
+//     a bulk one whose data and length differ: ReasonBadLength.
+//  5. Bulk data and no segment: ReasonBadOffset. Offset and length beyond the
+//     segment: ReasonBadLength, also when the length is 0.
+//
+// AMUDP's other steps are those of the connection: a slot beyond the credits,
+// an answer to nothing and a second request in a slot are dropped and counted
+// as strays; the source is known, or there would be no connection; VIs deliver
+// in order and once. An endpoint that does not exist, ReasonBadEndpoint, and
+// one with too many senders, ReasonCongestion, refuse the connection.
+
+// acceptRequest returns why a request is refused, or 0.
+func (ep *Endpoint) acceptRequest(h *header, payload []byte, medium int) Reason {
+	if !ep.tag.admits(h.tag) {
+		return ReasonBadTag
+	}
+	if h.kind != kindGet && ep.handlers[h.handler] == nil { // a get has its handler at the sender
+		return ReasonBadHandler
+	}
+	switch h.kind {
+	case kindShort:
+		return noData(h, payload)
+	case kindMedium:
+		return mediumData(h, payload, medium)
+	case kindBulk:
+		if len(payload) != int(h.length) || len(payload) > medium {
+			return ReasonBadLength
+		}
+	case kindAnnounce:
+		if len(payload) != 0 || h.length == 0 {
+			return ReasonBadLength
+		}
+	case kindGet:
+		if len(payload) != getSize {
+			return ReasonBadLength
+		}
+	}
+	return ep.inSegment(h)
+}
+
+// acceptReply returns why a reply is refused, or 0. A call's reply names no
+// handler.
+func (ep *Endpoint) acceptReply(h *header, payload []byte, call bool) Reason {
+	if !ep.tag.admits(h.tag) {
+		return ReasonBadTag
+	}
+	if !call && ep.handlers[h.handler] == nil {
+		return ReasonBadHandler
+	}
+	switch h.kind {
+	case kindReply:
+		return noData(h, payload)
+	case kindReplyMedium:
+		return mediumData(h, payload, MaxMediumLimit)
+	case kindReplyBulk:
+		if len(payload) != int(h.length) {
+			return ReasonBadLength
+		}
+	case kindReplyAnnounce:
+		if len(payload) != 0 || h.length == 0 {
+			return ReasonBadLength
+		}
+	}
+	return ep.inSegment(h)
+}
+
+func noData(h *header, payload []byte) Reason {
+	if len(payload) != 0 || h.length != 0 || h.offset != 0 {
+		return ReasonBadLength
+	}
+	return 0
+}
+
+func mediumData(h *header, payload []byte, medium int) Reason {
+	if len(payload) > medium || h.length != 0 || h.offset != 0 {
+		return ReasonBadLength
+	}
+	return 0
+}
+
+// inSegment checks where bulk data is to go, or to come from. The comparison
+// cannot wrap, whatever a peer sent.
+func (ep *Endpoint) inSegment(h *header) Reason {
+	size := uint64(len(ep.segment))
+	switch {
+	case size == 0 && (h.length > 0 || h.offset > 0):
+		return ReasonBadOffset
+	case h.length > MaxBulk || h.offset > size || uint64(h.length) > size-h.offset:
+		return ReasonBadLength
+	}
+	return 0
+}

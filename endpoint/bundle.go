@@ -1,0 +1,262 @@
+package endpoint
+
+import (
+	"context"
+)
+
+// BundleType says who may use a bundle.
+type BundleType uint8
+
+// The types of bundles.
+const (
+	// Sequential (AM_SEQ): one goroutine at a time. Handlers run one at a time,
+	// and what handlers must not do is refused with ErrInHandler.
+	Sequential BundleType = iota
+	// Parallel (AM_PAR): any number of goroutines. Handlers of messages of
+	// different connections may run at the same time; those of one connection
+	// run one after the other, in order. That a handler sends a request cannot be
+	// told from another goroutine's doing so, and is an error all the same:
+	// two handlers that wait for each other's credits wait for ever.
+	Parallel
+)
+
+// EventMask says what posts a bundle's semaphore.
+type EventMask uint8
+
+// The event masks.
+const (
+	NoEvents EventMask = iota // AM_NOEVENTS
+	NotEmpty                  // AM_NOTEMPTY: a message waits for its handler
+)
+
+// pollBatch is the most messages that one poll handles. AMUDP's is 10 or the
+// depth (AM2 reference, section 9).
+const pollBatch = 32
+
+// Bundle is a set of endpoints that are polled and waited for together (eb_t).
+// Whether it may be shared between goroutines is its type's affair.
+type Bundle struct {
+	node      *Node
+	kind      BundleType
+	endpoints map[*Endpoint]struct{}
+	replies   fifo[*client] // with answers to handle
+	requests  fifo[*server] // with requests to handle
+	mask      EventMask
+	posted    bool // the semaphore
+	running   int  // handlers
+	following int  // goroutines that wait for bell
+	bell      chan struct{}
+	freed     bool
+}
+
+// NewBundle makes a bundle (AM_AllocateBundle).
+func (n *Node) NewBundle(t BundleType) (*Bundle, error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.closed {
+		return nil, ErrClosed
+	}
+	if t > Parallel {
+		return nil, opError("new bundle", ErrBadArg, "there is no type %d", t)
+	}
+	b := &Bundle{node: n, kind: t, endpoints: map[*Endpoint]struct{}{}}
+	n.bundles[b] = struct{}{}
+	return b, nil
+}
+
+// Free frees the bundle and its endpoints (AM_FreeBundle). Calls that wait
+// return ErrClosed. It fails with ErrInUse while a handler of the bundle is
+// running. Freeing twice does nothing.
+func (b *Bundle) Free() error {
+	b.node.mu.Lock()
+	defer b.node.mu.Unlock()
+	if b.running > 0 {
+		return opError("free bundle", ErrInUse, "%d of its handlers are running", b.running)
+	}
+	b.free()
+	return nil
+}
+
+func (b *Bundle) free() {
+	b.freed = true
+	for ep := range b.endpoints {
+		ep.free()
+	}
+	b.changed()
+	delete(b.node.bundles, b)
+}
+
+// enter begins every call that polls or sends.
+func (b *Bundle) enter() error {
+	switch {
+	case b.freed:
+		return ErrClosed
+	case b.kind == Sequential && b.running > 0:
+		return ErrInHandler
+	}
+	return nil
+}
+
+// Poll takes in what has arrived and runs the handlers of at most some tens of
+// messages (AM_Poll). It returns how many it has handled, and does not block.
+func (b *Bundle) Poll() (int, error) {
+	n := b.node
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if err := b.enter(); err != nil {
+		return 0, err
+	}
+	if err := n.poll(); err != nil {
+		return 0, err
+	}
+	return b.serve(pollBatch), nil
+}
+
+// serve handles up to limit messages, answers first: they end what others wait
+// for, and need nothing. Connections take turns, so that no sender has to wait
+// for another's flood.
+func (b *Bundle) serve(limit int) (served int) {
+	for served < limit {
+		if c, ok := b.replies.pop(); ok {
+			c.queued = false
+			if c.serve() {
+				served++
+			}
+			continue
+		}
+		s, ok := b.requests.pop()
+		if !ok {
+			break
+		}
+		s.queued = false
+		if s.serve() {
+			served++
+		}
+	}
+	return served
+}
+
+// event notes that there is something to handle.
+func (b *Bundle) event() {
+	if b.mask == NotEmpty {
+		b.posted = true
+	}
+	if b.following > 0 || b.node.leader == b {
+		b.changed()
+	}
+}
+
+// EventMask returns the mask (AM_GetEventMask).
+func (b *Bundle) EventMask() EventMask {
+	b.node.mu.Lock()
+	defer b.node.mu.Unlock()
+	return b.mask
+}
+
+// SetEventMask sets the mask (AM_SetEventMask). It is NoEvents at first. A
+// message that waits already is an event.
+func (b *Bundle) SetEventMask(mask EventMask) error {
+	b.node.mu.Lock()
+	defer b.node.mu.Unlock()
+	if mask > NotEmpty {
+		return opError("set event mask", ErrBadArg, "there is no event mask %d", mask)
+	}
+	b.mask = mask
+	b.posted = mask == NotEmpty && (b.replies.n > 0 || b.requests.n > 0)
+	return nil
+}
+
+// Wait blocks until the semaphore is posted, and takes it (AM_WaitSema), or
+// until ctx ends. It runs no handler: Poll does. In the pattern of the
+// virtual-network paper a server waits, clears the mask, polls until there is
+// nothing, sets the mask, and waits again. The semaphore may have been posted
+// for a message that has been handled since.
+func (b *Bundle) Wait(ctx context.Context) error {
+	n := b.node
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for first := true; ; first = false {
+		if err := b.enter(); err != nil {
+			return err
+		}
+		if b.mask == NoEvents {
+			return ErrNoEvents
+		}
+		if b.posted {
+			b.posted = false
+			return nil
+		}
+		if first {
+			if err := n.poll(); err != nil {
+				return err
+			}
+			continue
+		}
+		if err := b.step(ctx); err != nil {
+			return err
+		}
+	}
+}
+
+// WaitPoll polls until it has handled a message, blocking until there is one or
+// ctx ends. It does not look at the event mask.
+func (b *Bundle) WaitPoll(ctx context.Context) (int, error) {
+	n := b.node
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for {
+		if err := b.enter(); err != nil {
+			return 0, err
+		}
+		if served := b.serve(pollBatch); served > 0 {
+			return served, nil
+		}
+		if err := b.step(ctx); err != nil {
+			return 0, err
+		}
+	}
+}
+
+// fifo is a queue that grows.
+type fifo[T any] struct {
+	ring    []T
+	head, n int
+}
+
+func (q *fifo[T]) push(v T) {
+	if q.n == len(q.ring) {
+		ring := make([]T, max(8, 2*q.n))
+		k := copy(ring, q.ring[q.head:])
+		copy(ring[k:], q.ring[:q.head])
+		q.ring, q.head = ring, 0
+	}
+	at := q.head + q.n
+	if at >= len(q.ring) {
+		at -= len(q.ring)
+	}
+	q.ring[at] = v
+	q.n++
+}
+
+func (q *fifo[T]) pop() (v T, ok bool) {
+	if q.n == 0 {
+		return v, false
+	}
+	v, q.ring[q.head] = q.ring[q.head], v
+	q.n--
+	if q.head++; q.head == len(q.ring) {
+		q.head = 0
+	}
+	return v, true
+}
+
+// move takes out what is wanted and puts it into another queue.
+func (q *fifo[T]) move(to *fifo[T], wanted func(v T) bool) {
+	for range q.n {
+		if v, _ := q.pop(); wanted(v) {
+			to.push(v)
+		} else {
+			q.push(v)
+		}
+	}
+}

@@ -1,0 +1,399 @@
+package endpoint
+
+import (
+	"errors"
+
+	"github.com/bobnet-go/bobnet/vipl"
+)
+
+// client is the half of a connection that has the translation: it sends requests
+// and gets their answers.
+type client struct {
+	ep      *Endpoint
+	tr      *translation // nil when that has been unmapped, or has a newer connection
+	to      Name
+	index   int // of the translation
+	ch      channel
+	credits Credits
+	medium  int
+	slots   []slot
+	pools   [3]pool
+	used    int     // slots not free
+	queue   packets // answers to be handled
+	lost    error   // the connection is broken: every request comes back
+	reason  Reason
+	turn
+}
+
+// turn is a half's place among those that have something to handle.
+type turn struct {
+	queued  bool
+	running bool   // a handler is
+	use     uint32 // of the token, counts handlers
+	closed  bool
+	args    [MaxShort]uint32
+}
+
+// received takes in a message. What needs no handler is seen to at once.
+func (c *client) received(p *packet) {
+	if c.closed {
+		return
+	}
+	var h header
+	payload, ok := h.parse(p.data)
+	var s *slot
+	if ok {
+		s = c.find(&h)
+	}
+	switch {
+	case s == nil:
+		c.stray(p)
+	case h.kind == kindClear && s.state == slotWaiting && s.data != nil && !s.cleared:
+		var w window
+		if !w.parse(payload) {
+			c.stray(p)
+			return
+		}
+		c.ch.release(p)
+		s.cleared = true
+		c.ch.write(int(h.slot), s.data, w)
+	case h.kind == kindDone && s.state != slotGranting:
+		c.ch.release(p)
+		if s.call != nil {
+			s.call.finish(ErrNoReply)
+		}
+		c.free(int(h.slot))
+	case h.kind >= kindReply && h.kind <= kindReturn && s.state == slotWaiting:
+		c.queue.push(p)
+		c.ready()
+	default:
+		c.stray(p)
+	}
+}
+
+// find returns the slot that a message belongs to.
+func (c *client) find(h *header) *slot {
+	if int(h.slot) >= len(c.slots) {
+		return nil
+	}
+	if s := &c.slots[h.slot]; s.use == h.use && s.state != slotFree {
+		return s
+	}
+	return nil
+}
+
+func (c *client) stray(p *packet) {
+	c.ep.node.stats.Strays++
+	c.ch.release(p)
+}
+
+// ready puts c among those that have something to handle.
+func (c *client) ready() {
+	if !c.queued && !c.running && !c.closed {
+		c.queued = true
+		c.ep.bundle.replies.push(c)
+	}
+	c.ep.bundle.event()
+}
+
+// placed hears that the data of a bulk reply is there.
+func (c *client) placed(i int) {
+	if s := &c.slots[i]; s.state == slotGranting {
+		s.placed = packet{slot: i}
+		c.queue.push(&s.placed)
+		c.ready()
+	}
+}
+
+// wrote hears that the data of a bulk request is no longer needed.
+func (c *client) wrote(i int) {
+	c.slots[i].data = nil
+	c.ep.bundle.changed()
+}
+
+func (c *client) sent() {
+	if c.ep.bundle.following > 0 {
+		c.ep.bundle.changed()
+	}
+}
+
+// take returns a free slot for op, or -1 when there is no credit.
+func (c *client) take(op Op) int {
+	p := &c.pools[c.credits.poolOf(op)]
+	if p.n == 0 {
+		return -1
+	}
+	i := int(p.slots[p.head])
+	if !c.ch.idle(i) || c.ch.writing(i) { // answered, but the provider does not know yet that it arrived
+		return -1
+	}
+	p.take()
+	s := &c.slots[i]
+	s.state, s.op, s.pool, s.cleared = slotWaiting, op, c.credits.poolOf(op), false
+	s.use++
+	c.used++
+	return i
+}
+
+// free ends a request: its credit comes back.
+func (c *client) free(i int) {
+	s := &c.slots[i]
+	s.state, s.data, s.call = slotFree, nil, nil
+	c.pools[s.pool].put(i)
+	c.used--
+	c.ep.bundle.changed()
+	if c.tr == nil && c.used == 0 && c.lost == nil {
+		c.destroy()
+	}
+}
+
+// broken hears that the connection is gone. The requests under way come back to
+// the endpoint one by one, as its bundle is polled.
+func (c *client) broken(err error) {
+	if c.closed || c.lost != nil {
+		return
+	}
+	c.lost, c.reason = err, reasonOf(err)
+	if c.tr != nil {
+		c.tr.client = nil
+		c.tr = nil
+	}
+	c.ep.node.stats.Broken++
+	c.ready()
+}
+
+// reasonOf tells what the end of a connection means for messages.
+func reasonOf(err error) Reason {
+	var conn *vipl.ConnError
+	var within *CallError
+	switch {
+	case errors.As(err, &within):
+		return within.Reason
+	case errors.Is(err, vipl.ErrReject) && errors.As(err, &conn) && reasonNamed(conn.Detail) != 0:
+		return reasonNamed(conn.Detail)
+	case errors.Is(err, vipl.ErrNoMatch), errors.Is(err, vipl.ErrDisconnected), errors.Is(err, vipl.ErrPeerReset), errors.Is(err, errFreed):
+		return ReasonBadEndpoint
+	}
+	return ReasonUnreachable
+}
+
+// errFreed ends connections within a node.
+var errFreed = errors.New("the endpoint has been freed")
+
+// detach lets c go when its requests have ended.
+func (c *client) detach() {
+	c.tr, c.index = nil, -1
+	if c.used == 0 && c.lost == nil {
+		c.destroy()
+	}
+}
+
+// destroy closes the connection and forgets c, once no handler looks at its
+// memory.
+func (c *client) destroy() {
+	c.closed = true
+	if c.running {
+		return
+	}
+	c.queue = packets{}
+	delete(c.ep.clients, c)
+	c.ch.close()
+}
+
+// serve handles one answer, or returns one request of a broken connection. It
+// reports false when there was nothing.
+func (c *client) serve() bool {
+	if c.closed {
+		return false
+	}
+	c.running = true
+	p := c.queue.pop()
+	served := p != nil
+	switch {
+	case p == nil && c.lost != nil:
+		served = c.giveBack()
+	case p == nil:
+	case p.data == nil:
+		c.bulkReplied(p.slot)
+	default:
+		c.answered(p)
+	}
+	c.running = false
+	switch {
+	case c.closed:
+		c.destroy()
+	case c.queue.head != nil || c.lost != nil:
+		c.ready()
+	}
+	return served
+}
+
+// giveBack returns the next request that a broken connection leaves.
+func (c *client) giveBack() bool {
+	for i := range c.slots {
+		s := &c.slots[i]
+		switch s.state {
+		case slotFree:
+			continue
+		case slotRefusing: // it has been handled and answered
+			c.free(i)
+			continue
+		}
+		c.comeBack(i, c.reason, c.lost)
+		return true
+	}
+	c.destroy()
+	return false
+}
+
+// comeBack returns the request in slot i to the endpoint and ends it.
+func (c *client) comeBack(i int, reason Reason, err error) {
+	s := &c.slots[i]
+	if s.state == slotGranting {
+		c.ep.grants--
+	}
+	if s.call != nil {
+		s.call.finish(&CallError{Reason: reason, Err: err})
+		c.free(i)
+		return
+	}
+	b := c.ch.buffer(i)[:s.n]
+	var h header
+	payload, _ := h.parse(b)
+	r := Returned{Endpoint: c.ep, Reason: reason, Op: s.op, Dest: c.index, To: c.to, Handler: h.handler,
+		Args: getArgs(b, h.args, &c.args), Data: payload, Offset: h.offset, Length: int(h.length), Err: err}
+	if s.data != nil {
+		r.Data = s.data
+	}
+	c.ep.giveBack(&r)
+	if !c.closed {
+		c.free(i)
+	}
+}
+
+// answered handles a reply or the return of a request.
+func (c *client) answered(p *packet) {
+	var h header
+	payload, _ := h.parse(p.data)
+	i := int(h.slot)
+	s := &c.slots[i]
+	if s.use != h.use || s.state != slotWaiting {
+		c.stray(p)
+		return
+	}
+	if h.kind == kindReturn {
+		c.ep.node.stats.Returns++
+		c.comeBack(i, h.reason, nil)
+		c.letGo(p)
+		return
+	}
+	if reason := c.ep.acceptReply(&h, payload, s.call != nil); reason != 0 {
+		c.refuse(i, reason)
+		c.letGo(p)
+		return
+	}
+	data := payload
+	switch h.kind {
+	case kindReplyAnnounce:
+		c.grant(i, &h, p)
+		return
+	case kindReplyBulk:
+		data = c.ep.segment[h.offset:][:len(payload):len(payload)]
+		copy(data, payload)
+	}
+	args := getArgs(p.data, h.args, &c.args)
+	if s.call != nil {
+		s.call.answer(args, data)
+	} else {
+		c.run(h.handler, args, data)
+	}
+	c.letGo(p)
+	if !c.closed {
+		c.free(i)
+	}
+}
+
+// letGo releases a packet after a handler, in which c may have been closed.
+func (c *client) letGo(p *packet) {
+	if !c.closed {
+		c.ch.release(p)
+	}
+}
+
+// run runs a reply handler.
+func (c *client) run(handler uint8, args []uint32, data []byte) {
+	c.use++
+	c.ep.node.stats.Replies++
+	c.ep.node.run(c.ep.bundle, c.ep.handlers[handler], Token{c: c, use: c.use}, args, data)
+	c.use++
+}
+
+// control sends an answer about a bulk reply for slot i.
+func (c *client) control(i int, h *header, w *window) {
+	h.slot, h.use = uint16(i), c.slots[i].use
+	at := len(c.slots) + i
+	b := c.ch.buffer(at)
+	h.put(b)
+	n := headerSize
+	if w != nil {
+		w.put(b[n:])
+		n += windowSize
+	}
+	c.ch.post(at, n)
+}
+
+// refuse tells the server that its reply to slot i is not wanted.
+func (c *client) refuse(i int, reason Reason) {
+	s := &c.slots[i]
+	c.ep.node.stats.Refused[reason]++
+	if s.call != nil {
+		s.call.finish(&CallError{Reason: ReasonReplyRejected, Err: errors.New(reason.String())})
+		s.call = nil
+		c.ep.bundle.changed()
+	}
+	s.state = slotRefusing
+	c.control(i, &header{kind: kindRefuse, reason: reason}, nil)
+}
+
+// grant lets the server write the data of a bulk reply.
+func (c *client) grant(i int, h *header, p *packet) {
+	s := &c.slots[i]
+	s.reply = *h
+	getArgs(p.data, h.args, &s.args)
+	c.ch.release(p)
+	mem := c.ep.segment[h.offset:][:h.length:h.length]
+	w, err := c.ch.grant(i, mem)
+	if err != nil {
+		c.refuse(i, ReasonCongestion)
+		return
+	}
+	c.ep.grants++
+	s.state = slotGranting
+	c.control(i, &header{kind: kindClear}, &w)
+}
+
+// bulkReplied runs the handler of a bulk reply whose data has come.
+func (c *client) bulkReplied(i int) {
+	s := &c.slots[i]
+	c.ep.grants--
+	h := &s.reply
+	data := c.ep.segment[h.offset:][:h.length:h.length]
+	args := append(c.args[:0], s.args[:h.args]...)
+	if s.call != nil {
+		s.call.answer(args, data)
+	} else {
+		c.run(h.handler, args, data)
+	}
+	if !c.closed {
+		c.free(i)
+	}
+}
+
+// abandonCalls ends the calls that wait for c's requests.
+func (c *client) abandonCalls() {
+	for i := range c.slots {
+		if call := c.slots[i].call; call != nil {
+			call.finish(ErrClosed)
+		}
+	}
+}

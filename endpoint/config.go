@@ -1,0 +1,99 @@
+package endpoint
+
+import (
+	"log/slog"
+	"time"
+
+	"github.com/bobnet-go/bobnet/vipl"
+)
+
+// Limits. AM-II asks for at least 8 arguments, 512 bytes in a medium and 8192
+// in a bulk message, 256 handlers and 256 translations (AM2 reference,
+// section 2).
+const (
+	MaxShort              = 16                   // arguments of a message, 32 bits each
+	DefaultMaxMedium      = 4096                 // bytes
+	MaxMediumLimit        = 64 << 10             // bytes, the most that Config.MaxMedium may say
+	MaxBulk               = vipl.MaxTransferSize // bytes
+	NumHandlers           = 256
+	DefaultTranslations   = 256
+	MaxTranslations       = 1 << 20
+	MaxCredits            = 1024 // requests under way to one destination
+	DefaultMaxConnections = 1024 // senders to one endpoint
+)
+
+// Credits bound the requests under way to one destination: sent, and neither
+// answered nor returned. If Medium and Bulk are 0, Short is for all sizes
+// together; otherwise each size has its own.
+type Credits struct{ Short, Medium, Bulk int }
+
+// Profiles of credits.
+var (
+	// DefaultCredits is K_user of the virtual-network paper, section 4.2: the
+	// bandwidth-delay product in short messages, rounded up to a power of two.
+	DefaultCredits = Credits{Short: 4}
+	// AMVIACredits are those of AMVIA ("Split-C for the New Millennium",
+	// section 4).
+	AMVIACredits = Credits{Short: 64, Medium: 8, Bulk: 1}
+)
+
+func (c Credits) shared() bool { return c.Medium == 0 && c.Bulk == 0 }
+
+func (c Credits) total() int { return c.Short + c.Medium + c.Bulk }
+
+// Config says how to open a node. Nil, and every zero field, mean the default.
+type Config struct {
+	// NIC carries the messages; the node does not close it. Nil means one of
+	// the node's own, on Interface.
+	NIC       *vipl.NIC
+	Interface string
+	// Credits are those of every translation; the zero value means
+	// DefaultCredits.
+	Credits Credits
+	// MaxMedium is the longest payload of a medium message, in bytes; 0 means
+	// DefaultMaxMedium. A connection takes about (4*credits+2) times as much
+	// memory, half of it on each side, so a node refuses those of more than
+	// MaxMediumLimit.
+	MaxMedium int
+	// MaxConnections is how many senders one endpoint serves; further ones get
+	// their messages back for congestion. 0 means DefaultMaxConnections.
+	MaxConnections int
+	// PeerTimeout bounds how long a silent peer is believed to be alive; 0 means
+	// vipl.DefaultPeerTimeout.
+	PeerTimeout time.Duration
+	// Exit ends the process when a message comes back to an endpoint that has
+	// no ReturnHandler, as AM-II has it; nil means os.Exit.
+	Exit func(code int)
+	// Logger is told about messages without a ReturnHandler and handlers that
+	// panic; nil means slog.Default.
+	Logger *slog.Logger
+	// Seed makes incarnations reproducible; 0 means random.
+	Seed uint64
+}
+
+func (c *Config) withDefaults() (Config, error) {
+	var d Config
+	if c != nil {
+		d = *c
+	}
+	if d.Credits == (Credits{}) {
+		d.Credits = DefaultCredits
+	}
+	if d.MaxMedium == 0 {
+		d.MaxMedium = DefaultMaxMedium
+	}
+	if d.MaxConnections == 0 {
+		d.MaxConnections = DefaultMaxConnections
+	}
+	if d.Logger == nil {
+		d.Logger = slog.Default()
+	}
+	k := d.Credits
+	if k.Short < 1 || !k.shared() && (k.Medium < 1 || k.Bulk < 1) || k.total() > MaxCredits {
+		return d, opError("open", ErrBadArg, "credits %+v: want at least 1 of each size, or Short alone, and at most %d in all", k, MaxCredits)
+	}
+	if d.MaxMedium < 1 || d.MaxMedium > MaxMediumLimit {
+		return d, opError("open", ErrBadArg, "MaxMedium of %d bytes is not in 1..%d", d.MaxMedium, MaxMediumLimit)
+	}
+	return d, nil
+}

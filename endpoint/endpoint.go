@@ -1,0 +1,207 @@
+package endpoint
+
+import "os"
+
+// Endpoint is a program's connection to a virtual network (ep_t): a table of
+// translations, a table of handlers, a segment and a tag. It belongs to one
+// bundle at a time, whose type says who may use it.
+type Endpoint struct {
+	node         *Node
+	bundle       *Bundle
+	id           uint32
+	tag          Tag
+	segment      []byte
+	grants       int // windows of the segment that are open
+	handlers     [NumHandlers]Handler
+	returned     ReturnHandler
+	translations []*translation
+	clients      map[*client]struct{} // those of unmapped translations too
+	servers      map[*server]struct{}
+	published    []string
+	freed        bool
+}
+
+// NewEndpoint makes an endpoint in the bundle (AM_AllocateEndpoint). It accepts
+// nothing until SetTag.
+func (b *Bundle) NewEndpoint() (*Endpoint, error) {
+	n := b.node
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.closed || b.freed {
+		return nil, ErrClosed
+	}
+	n.lastID++
+	ep := &Endpoint{node: n, bundle: b, id: n.lastID, translations: make([]*translation, DefaultTranslations),
+		clients: map[*client]struct{}{}, servers: map[*server]struct{}{}}
+	b.endpoints[ep] = struct{}{}
+	n.endpoints[ep.id] = ep
+	return ep, nil
+}
+
+// Name returns the endpoint's name, by which others map it.
+func (ep *Endpoint) Name() Name {
+	return Name{Addr: ep.node.way.addr(), ID: ep.id, Incarnation: ep.node.incarnation}
+}
+
+// Bundle returns the bundle that the endpoint is in.
+func (ep *Endpoint) Bundle() *Bundle {
+	ep.node.mu.Lock()
+	defer ep.node.mu.Unlock()
+	return ep.bundle
+}
+
+// Free frees the endpoint (AM_FreeEndpoint). What it has sent and is not
+// answered is forgotten; what was sent to it and is not answered comes back to
+// its sender. It fails with ErrInUse while a handler of the endpoint's bundle is
+// running. Freeing twice does nothing.
+func (ep *Endpoint) Free() error {
+	ep.node.mu.Lock()
+	defer ep.node.mu.Unlock()
+	if ep.freed {
+		return nil
+	}
+	if ep.bundle.running > 0 {
+		return opError("free endpoint", ErrInUse, "a handler of its bundle is running")
+	}
+	ep.free()
+	return nil
+}
+
+func (ep *Endpoint) free() {
+	ep.freed = true
+	for c := range ep.clients {
+		c.abandonCalls()
+		c.destroy()
+	}
+	for s := range ep.servers {
+		s.destroy()
+	}
+	delete(ep.bundle.endpoints, ep)
+	delete(ep.node.endpoints, ep.id)
+	ep.withdraw()
+	ep.bundle.changed()
+}
+
+// Move moves the endpoint from its bundle to another one of the same node
+// (AM_MoveEndpoint), with the messages that wait for their handlers. Its name
+// and connections stay. It fails with ErrInUse while a handler of its bundle is
+// running, and with ErrResource when to belongs to another node.
+func (ep *Endpoint) Move(to *Bundle) error {
+	n := ep.node
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	from := ep.bundle
+	switch {
+	case ep.freed || to.freed:
+		return ErrClosed
+	case to.node != n:
+		return opError("move endpoint", ErrResource, "the bundle belongs to another node")
+	case from.running > 0:
+		return opError("move endpoint", ErrInUse, "a handler of its bundle is running")
+	case from == to:
+		return nil
+	}
+	delete(from.endpoints, ep)
+	to.endpoints[ep] = struct{}{}
+	ep.bundle = to
+	from.replies.move(&to.replies, func(c *client) bool { return c.ep == ep })
+	from.requests.move(&to.requests, func(s *server) bool { return s.ep == ep })
+	if to.replies.n > 0 || to.requests.n > 0 {
+		to.event()
+	}
+	from.changed() // a request may wait there for this endpoint's credits
+	return nil
+}
+
+// Tag returns the endpoint's tag (AM_GetTag).
+func (ep *Endpoint) Tag() Tag {
+	ep.node.mu.Lock()
+	defer ep.node.mu.Unlock()
+	return ep.tag
+}
+
+// SetTag sets the endpoint's tag (AM_SetTag). It decides about every message
+// that has not been handled yet, replies included: they carry the tag that the
+// endpoint had when it sent the request.
+func (ep *Endpoint) SetTag(t Tag) {
+	ep.node.mu.Lock()
+	defer ep.node.mu.Unlock()
+	ep.tag = t
+}
+
+// Segment returns the endpoint's segment (AM_GetSeg).
+func (ep *Endpoint) Segment() []byte {
+	ep.node.mu.Lock()
+	defer ep.node.mu.Unlock()
+	return ep.segment
+}
+
+// SetSegment sets the memory that bulk messages are placed in and gets read
+// from (AM_SetSeg), of any length. The endpoint keeps it. It fails with ErrInUse while
+// a peer has been told that it may write to the old one.
+func (ep *Endpoint) SetSegment(mem []byte) error {
+	ep.node.mu.Lock()
+	defer ep.node.mu.Unlock()
+	if ep.grants > 0 {
+		return opError("set segment", ErrInUse, "%d bulk messages are on their way into the present one", ep.grants)
+	}
+	ep.segment = mem
+	return nil
+}
+
+// SetHandler sets handler i, of 1..255 (AM_SetHandler). Nil makes it unused.
+// Handler 0 is set by SetReturnHandler.
+func (ep *Endpoint) SetHandler(i uint8, h Handler) error {
+	if i == 0 {
+		return opError("set handler", ErrBadArg, "handler 0 is for returned messages: use SetReturnHandler")
+	}
+	ep.node.mu.Lock()
+	defer ep.node.mu.Unlock()
+	ep.handlers[i] = h
+	return nil
+}
+
+// AddHandler sets the first unused handler and returns its number
+// (AM_SetHandlerAny), or ErrResource when none is left.
+func (ep *Endpoint) AddHandler(h Handler) (uint8, error) {
+	ep.node.mu.Lock()
+	defer ep.node.mu.Unlock()
+	for i := 1; i < NumHandlers; i++ {
+		if ep.handlers[i] == nil {
+			ep.handlers[i] = h
+			return uint8(i), nil
+		}
+	}
+	return 0, opError("add handler", ErrResource, "all %d are in use", NumHandlers-1)
+}
+
+// SetReturnHandler sets the handler of messages that come back: handler 0 of
+// AM-II. Nil restores the default, which logs the message and ends the
+// process with Config.Exit.
+func (ep *Endpoint) SetReturnHandler(h ReturnHandler) {
+	ep.node.mu.Lock()
+	defer ep.node.mu.Unlock()
+	ep.returned = h
+}
+
+// giveBack returns a message to the endpoint that has sent it.
+func (ep *Endpoint) giveBack(r *Returned) {
+	n := ep.node
+	n.stats.Returned[r.Reason]++
+	h := ep.returned
+	if h == nil {
+		h = ep.abort
+	}
+	n.runReturn(ep.bundle, h, r)
+}
+
+// abort is the default ReturnHandler.
+func (ep *Endpoint) abort(r *Returned) {
+	ep.node.cfg.Logger.Error("endpoint: a message came back and there is no ReturnHandler", "endpoint", ep.Name(),
+		"reason", r.Reason, "operation", r.Op, "dest", r.Dest, "to", r.To, "handler", r.Handler, "err", r.Err)
+	exit := ep.node.cfg.Exit
+	if exit == nil {
+		exit = os.Exit
+	}
+	exit(1)
+}

@@ -1,0 +1,136 @@
+package endpoint
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+)
+
+// The return codes of AM-II (AM2 reference, section 4); errors wrap these, with
+// what was asked and what was found.
+var (
+	ErrBadArg   = errors.New("endpoint: invalid parameter")         // AM_ERR_BAD_ARG
+	ErrResource = errors.New("endpoint: out of a resource")         // AM_ERR_RESOURCE
+	ErrNotSent  = errors.New("endpoint: message was not sent")      // AM_ERR_NOT_SENT
+	ErrInUse    = errors.New("endpoint: resource currently in use") // AM_ERR_IN_USE
+)
+
+// Further errors.
+var (
+	// ErrClosed: the node, bundle or endpoint has been closed or freed
+	// (AM_ERR_NOT_INIT).
+	ErrClosed = errors.New("endpoint: closed")
+	// ErrInHandler: a handler of a sequential bundle has polled, waited or sent
+	// a request. A request handler may reply, and nothing else.
+	ErrInHandler = fmt.Errorf("%w: a handler of this bundle is running, and handlers only reply", ErrResource)
+	// ErrNoEvents: a wait for an event while the event mask is NoEvents would
+	// never return.
+	ErrNoEvents = fmt.Errorf("%w: the bundle's event mask is NoEvents: call SetEventMask(NotEmpty) first", ErrBadArg)
+	// ErrNoReply is what Call returns when the handler at the other side ended
+	// without an answer.
+	ErrNoReply = errors.New("endpoint: the handler ended without a reply")
+)
+
+func opError(op string, code error, format string, args ...any) error {
+	return fmt.Errorf("%w: %s: %s", code, op, fmt.Sprintf(format, args...))
+}
+
+// Reason says why a message came back to its sender (AM2 reference, section 7).
+type Reason uint8
+
+// The reasons, in AM-II's order.
+const (
+	ReasonBadArgs       Reason = 1 + iota // EBADARGS: invalid arguments to request or reply
+	ReasonBadEntry                        // EBADENTRY: the translation index is not bound
+	ReasonBadTag                          // EBADTAG: the sender's tag did not match
+	ReasonBadHandler                      // EBADHANDLER: no such handler at the receiver
+	ReasonBadOffset                       // EBADSEGOFF: offset into the segment invalid
+	ReasonBadLength                       // EBADLENGTH: the transfer goes beyond the segment's end
+	ReasonBadEndpoint                     // EBADENDPOINT: the destination endpoint does not exist
+	ReasonCongestion                      // ECONGESTION: the destination has no room for another sender
+	ReasonUnreachable                     // EUNREACHABLE: the destination does not answer
+	ReasonReplyRejected                   // EREPLYREJECTED: the destination refused a reply
+	reasonEnd
+)
+
+var reasons = [reasonEnd]string{
+	"none", "bad arguments", "bad entry", "bad tag", "bad handler", "bad segment offset", "bad length",
+	"bad endpoint", "congestion", "unreachable", "reply rejected",
+}
+
+func (r Reason) String() string {
+	if r < reasonEnd {
+		return reasons[r]
+	}
+	return "reason " + strconv.Itoa(int(r))
+}
+
+// reasonNamed is the inverse of String; 0 if there is none of that name.
+func reasonNamed(text string) Reason {
+	for r := ReasonBadArgs; r < reasonEnd; r++ {
+		if reasons[r] == text {
+			return r
+		}
+	}
+	return 0
+}
+
+// Op says what kind of message came back (op_t).
+type Op uint8
+
+// The operations, with AM-II's numbers; Get has none there that is known.
+const (
+	OpRequest       Op = 1 + iota // AM_REQUEST_M
+	OpRequestMedium               // AM_REQUEST_IM
+	OpRequestBulk                 // AM_REQUEST_XFER_M
+	OpReply                       // AM_REPLY_M
+	OpReplyMedium                 // AM_REPLY_IM
+	OpReplyBulk                   // AM_REPLY_XFER_M
+	OpGet                         // AM_GET_XFER_M
+	opEnd
+)
+
+var ops = [opEnd]string{"none", "request", "medium request", "bulk request", "reply", "medium reply", "bulk reply", "get"}
+
+func (o Op) String() string {
+	if o < opEnd {
+		return ops[o]
+	}
+	return "operation " + strconv.Itoa(int(o))
+}
+
+// Returned is a message that could not be delivered, or was refused, and has
+// come back to its sender. It and its slices are valid while the
+// ReturnHandler runs. Sending the same message again will hardly help.
+type Returned struct {
+	Endpoint *Endpoint // that had sent it
+	Reason   Reason
+	Op       Op
+	Dest     int  // index in the translation table; -1 for replies, and when it has been unmapped
+	To       Name // the destination; zero when the index was not bound
+	Handler  uint8
+	Args     []uint32
+	// Data is the payload of a medium or bulk message; nil for a long bulk
+	// request whose data had been written already.
+	Data   []byte
+	Offset uint64 // of a bulk message, or where a get was to read
+	Length int    // of bulk data, or of what a get wanted
+	// Err says what has happened, if there is more to say than Reason does:
+	// for example why a peer is believed to be unreachable.
+	Err error
+}
+
+// ReturnedError is what a call returns that could not send its message because
+// of a reason found on this side. The ReturnHandler has run. It wraps ErrNotSent.
+type ReturnedError struct {
+	Op     Op
+	Reason Reason
+	Detail string
+}
+
+func (e *ReturnedError) Error() string {
+	return fmt.Sprintf("%v: %v: %v: %s", ErrNotSent, e.Op, e.Reason, e.Detail)
+}
+
+// Unwrap returns ErrNotSent.
+func (e *ReturnedError) Unwrap() error { return ErrNotSent }

@@ -1,0 +1,194 @@
+package endpoint_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/bobnet-go/bobnet/endpoint"
+	"github.com/bobnet-go/bobnet/transport/sim"
+)
+
+// TestFloodBothSides: two endpoints flood each other with full credits and all
+// kinds of requests, each answered by some kind of reply, at any loss. Neither
+// may ever stop.
+func TestFloodBothSides(t *testing.T) {
+	seeds(t, 500, func(seed uint64) error {
+		rng := rand.New(rand.NewPCG(seed, 1))
+		opts := sim.Options{Seed: seed, Loss: 0.3 * rng.Float64() * rng.Float64(), Dup: 0.02, Reorder: 0.05, Corrupt: 0.01}
+		cfg := endpoint.Config{Credits: floodCredits[seed%uint64(len(floodCredits))], MaxMedium: 512, PeerTimeout: time.Minute}
+		w := newWorld(opts)
+		finished := 0
+		for side := range 2 {
+			name, other := fmt.Sprint("side ", side), fmt.Sprint("side ", 1-side)
+			w.node(name, cfg, func(n *endpoint.Node) error {
+				f := &flooder{seed: seed*2 + uint64(side)}
+				return f.run(w, n, name, other, &finished)
+			})
+		}
+		return w.run()
+	})
+}
+
+var floodCredits = []endpoint.Credits{{Short: 4}, {Short: 1}, endpoint.AMVIACredits, {Short: 2, Medium: 1, Bulk: 1}}
+
+// flooder is one side.
+type flooder struct {
+	*party
+	seed    uint64
+	ended   int // own requests answered
+	handled int // of the other's
+}
+
+const floodCount = 60
+
+func (f *flooder) run(w *world, n *endpoint.Node, name, other string, finished *int) (err error) {
+	if f.party, err = newParty(n); err != nil {
+		return err
+	}
+	f.ep.SetSegment(make([]byte, 20_000))
+	big := make([]byte, 5000)
+	f.ep.SetHandler(hEcho, func(t endpoint.Token, args []uint32, data []byte) {
+		f.handled++
+		switch args[0] % 4 { // not of the request's size
+		case 0:
+			t.Reply(hReply, args...)
+		case 1:
+			t.ReplyMedium(hReply, big[:512], args...)
+		case 2:
+			t.ReplyBulk(hReply, big, 1000, args...)
+		case 3:
+			t.ReplyBulk(hReply, big[:100], 1000, args...)
+		}
+	})
+	f.ep.SetHandler(hReply, func(t endpoint.Token, args []uint32, data []byte) { f.ended++ })
+	w.board[name] = f.ep.Name()
+	if err := f.ep.Map(0, w.find(other), 5); err != nil {
+		return err
+	}
+	rng := rand.New(rand.NewPCG(f.seed, 2))
+	for range floodCount {
+		if err := f.send(rng.IntN(5), rng.Uint32(), big); err != nil {
+			return err
+		}
+	}
+	if err := f.until(n, "all answers", func() bool { return f.ended == floodCount }); err != nil {
+		return fmt.Errorf("%d of %d requests answered, %d of the other's handled: %w", f.ended, floodCount, f.handled, err)
+	}
+	*finished++
+	for *finished < 2 {
+		ctx, cancel := n.NIC().WithTimeout(bg, 10*time.Millisecond)
+		f.b.WaitPoll(ctx)
+		cancel()
+	}
+	if len(f.returned) > 0 {
+		return fmt.Errorf("%v came back for %v: %v", f.returned[0].Op, f.returned[0].Reason, f.returned[0].Err)
+	}
+	return nil
+}
+
+func (f *flooder) send(what int, id uint32, big []byte) error {
+	switch what {
+	case 0:
+		return f.ep.Request(bg, 0, hEcho, id)
+	case 1:
+		return f.ep.RequestMedium(bg, 0, hEcho, big[:300], id)
+	case 2:
+		return f.ep.RequestBulk(bg, 0, hEcho, big[:200], 0, id)
+	case 3:
+		return f.ep.RequestBulk(bg, 0, hEcho, big, 500, id)
+	}
+	return f.ep.Get(bg, 0, hReply, 0, 3000, 4000, id)
+}
+
+// TestManyClients: one server and 1 to 64 clients. The aggregate rate never
+// falls below nine tenths of its peak as clients come, and the slowest client
+// gets at least six tenths of the mean (the virtual-network paper's figures 7
+// and 10).
+func TestManyClients(t *testing.T) {
+	counts := []int{1, 4, 16, 64}
+	if testing.Short() {
+		counts = []int{1, 8, 24}
+	}
+	for _, own := range []bool{false, true} { // one endpoint for all, or one for each
+		peak := 0.0
+		for _, clients := range counts {
+			rate, slowest, err := crowd(clients, own)
+			if err != nil {
+				t.Fatalf("%d clients: %v", clients, err)
+			}
+			t.Logf("own endpoints %v: %d clients: %.0f requests/s, slowest %.2f of the mean", own, clients, rate, slowest)
+			if rate < 0.9*peak {
+				t.Errorf("%d clients: %.0f requests/s, below 0.9 of the peak %.0f", clients, rate, peak)
+			}
+			if slowest < 0.6 {
+				t.Errorf("%d clients: the slowest gets %.2f of the mean", clients, slowest)
+			}
+			peak = max(peak, rate)
+		}
+	}
+}
+
+// crowd measures in virtual time. The line to the server is what limits it.
+func crowd(clients int, own bool) (rate, slowest float64, err error) {
+	w := newWorld(sim.Options{Seed: uint64(clients), Bandwidth: 100_000_000, Queue: 4096})
+	from, to := sim.Start+int64(100*time.Millisecond), sim.Start+int64(300*time.Millisecond)
+	counts := make([]int, clients)
+	names := make([]endpoint.Name, clients)
+	w.node("server", endpoint.Config{}, func(n *endpoint.Node) error {
+		s, err := newParty(n)
+		if err != nil {
+			return err
+		}
+		echo := func(t endpoint.Token, args []uint32, data []byte) { t.Reply(hReply, args...) }
+		s.ep.SetHandler(hEcho, echo)
+		for i := range names {
+			ep := s.ep
+			if own {
+				if ep, err = s.b.NewEndpoint(); err != nil {
+					return err
+				}
+				ep.SetTag(endpoint.TagAll)
+				ep.SetHandler(hEcho, echo)
+			}
+			names[i] = ep.Name()
+		}
+		w.board["server"] = s.ep.Name()
+		for w.Now() < to+int64(50*time.Millisecond) {
+			ctx, cancel := n.NIC().WithTimeout(bg, 10*time.Millisecond)
+			s.b.WaitPoll(ctx)
+			cancel()
+		}
+		return nil
+	})
+	for i := range clients {
+		w.node(fmt.Sprint("client ", i), endpoint.Config{}, func(n *endpoint.Node) error {
+			c, err := newParty(n)
+			if err != nil {
+				return err
+			}
+			w.find("server")
+			c.ep.Map(0, names[i], 5)
+			c.ep.SetHandler(hReply, func(endpoint.Token, []uint32, []byte) {
+				if w.Now() >= from && w.Now() < to {
+					counts[i]++
+				}
+			})
+			for w.Now() < to {
+				if err := c.ep.Request(bg, 0, hEcho, 1, 2, 3, 4); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+	}
+	err = w.run()
+	least, sum := counts[0], 0
+	for _, k := range counts {
+		sum += k
+		least = min(least, k)
+	}
+	mean := float64(sum) / float64(clients)
+	return float64(sum) / 0.2, float64(least) / mean, err
+}

@@ -1,0 +1,94 @@
+package endpoint
+
+import "context"
+
+// Who makes progress
+//
+// Whoever polls takes in what has arrived for all bundles of the node, and then
+// handles what concerns his own. Of those that wait one, the leader, waits for
+// the provider with the mutex released; the others, followers, sleep until
+// something concerns their bundle, or the leader leaves. While there is a leader
+// it alone takes things in, or two goroutines would do so out of order.
+
+// poll takes in what has arrived, without blocking.
+func (n *Node) poll() error {
+	if n.leader != nil {
+		return nil
+	}
+	return n.way.poll()
+}
+
+// step lets time pass for a goroutine that has found nothing to do for bundle b.
+// The mutex is held on entry and on return. It may return for no reason.
+func (b *Bundle) step(ctx context.Context) error {
+	n := b.node
+	if n.leader != nil {
+		return b.follow(ctx)
+	}
+	n.leader = b
+	n.mu.Unlock()
+	err := n.way.wait(ctx)
+	n.mu.Lock()
+	n.leader = nil
+	if n.closed {
+		n.wakeAll()
+		return ErrClosed
+	}
+	n.way.deliver()
+	if n.following > 0 {
+		n.succeed()
+	}
+	return err
+}
+
+// follow waits until something changes for b.
+func (b *Bundle) follow(ctx context.Context) error {
+	n := b.node
+	if b.bell == nil {
+		b.bell = make(chan struct{})
+	}
+	bell := b.bell
+	b.following++
+	n.following++
+	n.mu.Unlock()
+	var err error
+	select {
+	case <-bell:
+	case <-ctx.Done():
+		err = ctx.Err()
+	}
+	n.mu.Lock()
+	b.following--
+	n.following--
+	if err == nil && n.closed {
+		err = ErrClosed
+	}
+	return err
+}
+
+// changed wakes those that wait for bundle b.
+func (b *Bundle) changed() {
+	if b.bell != nil {
+		close(b.bell)
+		b.bell = nil
+	}
+	if b.node.leader == b {
+		b.node.way.wake()
+	}
+}
+
+// succeed wakes the followers of some bundle, one of whom will lead.
+func (n *Node) succeed() {
+	for b := range n.bundles {
+		if b.following > 0 {
+			b.changed()
+			return
+		}
+	}
+}
+
+func (n *Node) wakeAll() {
+	for b := range n.bundles {
+		b.changed()
+	}
+}

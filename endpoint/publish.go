@@ -1,0 +1,62 @@
+package endpoint
+
+import (
+	"context"
+	"hash/fnv"
+)
+
+// Endpoints that nobody has told each other's names yet meet by words: one
+// publishes a word, others find it. AM-II leaves this to the job's start-up.
+
+// serviceName is what the NIC advertises for a word.
+func serviceName(word string) string { return "am2/" + word }
+
+// serviceID is the number that a word has in place of an endpoint's.
+func serviceID(word string) uint32 {
+	h := fnv.New32a()
+	h.Write([]byte(word))
+	return h.Sum32()
+}
+
+// Publish lets others on the segment find the endpoint by a word, until it is
+// freed. The error is ErrInUse when the node has published the word, or one
+// with the same number, and otherwise that of NIC.Advertise.
+func (ep *Endpoint) Publish(word string) error {
+	n := ep.node
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	id := serviceID(word)
+	switch {
+	case ep.freed:
+		return ErrClosed
+	case n.services[id] != nil:
+		return opError("publish", ErrInUse, "%q, or a word of the same number, is published on this node", word)
+	}
+	if err := n.nic.Advertise(serviceName(word), n.way.addr()); err != nil {
+		return err
+	}
+	n.services[id] = ep
+	ep.published = append(ep.published, word)
+	return nil
+}
+
+// withdraw undoes Publish.
+func (ep *Endpoint) withdraw() {
+	for _, word := range ep.published {
+		delete(ep.node.services, serviceID(word))
+		ep.node.nic.Withdraw(serviceName(word))
+	}
+	ep.published = nil
+}
+
+// Find asks the segment for a word and returns a name to map. It stands for
+// whichever endpoint has published the word there, after a restart too; it has
+// no incarnation, and differs from what that endpoint's Name returns. It waits
+// until ctx ends or, without a deadline, as long as vipl.NIC.Lookup does.
+func (n *Node) Find(ctx context.Context, word string) (Name, error) {
+	addr, err := n.nic.Lookup(ctx, serviceName(word))
+	if err != nil {
+		return Name{}, err
+	}
+	return Name{Addr: addr, ID: serviceID(word)}, nil
+}

@@ -1,0 +1,189 @@
+package endpoint
+
+import (
+	"context"
+	"encoding/binary"
+)
+
+// Request sends a short request of at most MaxShort arguments to the endpoint
+// that index dest of the translation table stands for (AM_Request). It polls, and
+// while there is no credit it waits, polling on, until ctx ends. Nil means that
+// the message is on its way: it will run the handler there, or come back to the
+// ReturnHandler. args may be changed afterwards, as may data in the calls below.
+//
+// The error is a *ReturnedError when dest is not bound or the arguments are
+// bad; then the ReturnHandler has run already. It is ErrInHandler in a handler,
+// and that of ctx when no credit came back in time.
+func (ep *Endpoint) Request(ctx context.Context, dest int, handler uint8, args ...uint32) error {
+	return ep.request(ctx, dest, &message{op: OpRequest, handler: handler, wait: true}, args, nil, nil)
+}
+
+// RequestMedium sends a request with a payload (AM_RequestI) of at most
+// Config.MaxMedium bytes, which the handler gets in place. See Request.
+func (ep *Endpoint) RequestMedium(ctx context.Context, dest int, handler uint8, data []byte, args ...uint32) error {
+	return ep.request(ctx, dest, &message{op: OpRequestMedium, handler: handler, wait: true}, args, data, nil)
+}
+
+// RequestBulk places data, at most MaxBulk bytes, at offset in the destination's
+// segment, and then runs the handler there (AM_RequestXfer). Data that would
+// not fit into a medium message waits for the destination to name the place,
+// and is read from where it lies, so the call returns when that has been
+// done. When ctx ends before, the rest is copied, and the call returns. See
+// Request.
+func (ep *Endpoint) RequestBulk(ctx context.Context, dest int, handler uint8, data []byte, offset uint64, args ...uint32) error {
+	return ep.request(ctx, dest, &message{op: OpRequestBulk, handler: handler, offset: offset, wait: true, sync: true}, args, data, nil)
+}
+
+// RequestBulkAsync is RequestBulk without waiting (AM_RequestXferAsync). When
+// there is no credit it fails with ErrInUse at once. data must stay as it is
+// until the request has been answered or has come back.
+func (ep *Endpoint) RequestBulkAsync(dest int, handler uint8, data []byte, offset uint64, args ...uint32) error {
+	return ep.request(context.Background(), dest, &message{op: OpRequestBulk, handler: handler, offset: offset}, args, data, nil)
+}
+
+// Get fetches length bytes at offset from of the destination's segment to
+// offset to of this endpoint's segment, and then runs the handler here, as a
+// reply handler (AM_GetXfer). No handler runs there. See Request.
+func (ep *Endpoint) Get(ctx context.Context, dest int, handler uint8, from, to uint64, length int, args ...uint32) error {
+	return ep.request(ctx, dest, &message{op: OpGet, handler: handler, offset: from, to: to, length: length, wait: true}, args, nil, nil)
+}
+
+// getSize is the payload of a get: where the data is to go.
+const getSize = 8
+
+// message is a request, without what would escape to the heap with it.
+type message struct {
+	op      Op
+	handler uint8
+	wait    bool // for a credit
+	sync    bool // until bulk data may be changed
+	offset  uint64
+	to      uint64 // of a get
+	length  int    // of a get
+}
+
+// request sends m.
+func (ep *Endpoint) request(ctx context.Context, dest int, m *message, args []uint32, data []byte, call *call) error {
+	n := ep.node
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if err := ep.bundle.enter(); err != nil {
+		return err
+	}
+	if err := n.poll(); err != nil {
+		return err
+	}
+	for {
+		served := ep.bundle.serve(pollBatch)
+		if ep.freed {
+			return ErrClosed
+		}
+		reason, detail := ep.examine(dest, m, args, data)
+		if reason != 0 {
+			return ep.fail(dest, m, args, data, reason, detail)
+		}
+		c, err := ep.connect(dest, ep.translations[dest])
+		if err != nil {
+			return err
+		}
+		if i := c.take(m.op); i >= 0 {
+			c.send(i, m, args, data, call)
+			if m.sync && c.slots[i].data != nil {
+				ep.await(ctx, c, i)
+			}
+			return nil
+		}
+		n.stats.Stalls++
+		if !m.wait {
+			return opError(m.op.String(), ErrInUse, "all credits of index %d are in use", dest)
+		}
+		if served > 0 {
+			err = n.poll()
+		} else {
+			err = ep.bundle.step(ctx)
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// examine says what is wrong with a request, as far as this side can tell.
+func (ep *Endpoint) examine(dest int, m *message, args []uint32, data []byte) (Reason, string) {
+	if dest < 0 || dest >= len(ep.translations) || ep.translations[dest] == nil {
+		return ReasonBadEntry, "the translation index is not in use"
+	}
+	if m.length < 0 || m.length > MaxBulk {
+		return ReasonBadArgs, "the length is not in 0..MaxBulk"
+	}
+	if detail := badArgs(m.op, args, data, ep.node.cfg.MaxMedium); detail != "" {
+		return ReasonBadArgs, detail
+	}
+	return 0, ""
+}
+
+// fail returns a request that cannot be sent.
+func (ep *Endpoint) fail(dest int, m *message, args []uint32, data []byte, reason Reason, detail string) error {
+	r := Returned{Endpoint: ep, Reason: reason, Op: m.op, Dest: dest, Handler: m.handler,
+		Args: append([]uint32(nil), args...), Data: data, Offset: m.offset, Length: max(len(data), m.length)}
+	if reason != ReasonBadEntry {
+		r.To = ep.translations[dest].to
+	}
+	err := &ReturnedError{Op: m.op, Reason: reason, Detail: detail}
+	ep.giveBack(&r)
+	return err
+}
+
+// send builds the message in slot i and posts it.
+func (c *client) send(i int, m *message, args []uint32, data []byte, call *call) {
+	s := &c.slots[i]
+	s.call = call
+	h := header{handler: m.handler, args: uint8(len(args)), slot: uint16(i), use: s.use,
+		tag: c.tr.tag, replyTag: c.ep.tag, offset: m.offset}
+	switch m.op {
+	case OpRequest:
+		h.kind = kindShort
+	case OpRequestMedium:
+		h.kind = kindMedium
+	case OpGet:
+		h.kind, h.length = kindGet, uint32(m.length)
+	default:
+		h.kind, h.length = kindBulk, uint32(len(data))
+		if len(data) > c.medium {
+			h.kind = kindAnnounce
+			s.data = data
+			data = nil
+		}
+	}
+	b := c.ch.buffer(i)
+	h.put(b)
+	n := putArgs(b, args)
+	if m.op == OpGet {
+		binary.LittleEndian.PutUint64(b[n:], m.to)
+		n += getSize
+	}
+	s.n = n + copy(b[n:], data)
+	c.ep.node.stats.Sent++
+	c.ch.post(i, s.n)
+}
+
+// await waits until the data of the bulk request in slot i may be changed.
+func (ep *Endpoint) await(ctx context.Context, c *client, i int) {
+	s := &c.slots[i]
+	use := s.use
+	for s.use == use && s.state != slotFree && s.data != nil && !c.closed {
+		if ep.bundle.serve(pollBatch) > 0 {
+			continue
+		}
+		if err := ep.bundle.step(ctx); err != nil {
+			if s.use == use && s.data != nil && !s.cleared {
+				s.data = append([]byte(nil), s.data...)
+				return
+			}
+			if c.closed || ep.freed || ep.node.closed {
+				return
+			}
+			ctx = context.Background() // it is being written, which does not take long
+		}
+	}
+}

@@ -1,0 +1,358 @@
+package endpoint
+
+import (
+	"encoding/binary"
+	"errors"
+)
+
+// server is the half of a connection that gets requests and answers them.
+type server struct {
+	ep    *Endpoint
+	from  Name // as the client says; its address is not proven
+	ch    channel
+	shape shape
+	slots []serverSlot
+	queue packets // requests, and replies that came back
+	lost  error   // the connection is broken: replies that had not arrived come back
+	turn
+	current int  // slot whose request handler is running
+	replied bool // it has replied
+}
+
+// serverState says how far a request is, at the server.
+type serverState uint8
+
+const (
+	serverIdle      serverState = iota
+	serverQueued                // waits for its handler, or for what that replies
+	serverGranted               // for its bulk data
+	serverAnnounced             // its bulk reply waits for a window
+)
+
+// serverSlot is what the server knows of one of the client's slots.
+type serverSlot struct {
+	state  serverState
+	posts  uint8  // messages sent; the send buffers of the slot are used in turn
+	answer Op     // what the last one was, 0 if no reply
+	n      int    // its length
+	use    uint32 // the client's
+	head   header // of the request
+	args   [MaxShort]uint32
+	source []byte // of the bulk reply
+	bounce []byte // memory for the next one
+	placed packet
+}
+
+// last returns the number of the slot's send buffer that was used last.
+func (s *server) last(i int) int { return i + s.shape.slots*int(s.slots[i].posts&1) }
+
+// next returns the one to build the next message in, or nil if the client has
+// asked for another answer before it can have received the last.
+func (s *server) next(i int) []byte {
+	at := i + s.shape.slots*int((s.slots[i].posts+1)&1)
+	if !s.ch.idle(at) {
+		return nil
+	}
+	return s.ch.buffer(at)
+}
+
+// post sends the first n bytes of what next has returned.
+func (s *server) post(i, n int, answer Op) {
+	slot := &s.slots[i]
+	slot.posts++
+	slot.answer, slot.n = answer, n
+	s.ch.post(s.last(i), n)
+}
+
+// received takes in a message.
+func (s *server) received(p *packet) {
+	if s.closed || s.lost != nil {
+		return
+	}
+	var h header
+	payload, ok := h.parse(p.data)
+	if !ok || int(h.slot) >= len(s.slots) {
+		s.stray(p)
+		return
+	}
+	slot := &s.slots[h.slot]
+	switch {
+	case h.kind >= kindShort && h.kind <= kindGet && slot.state == serverIdle:
+		slot.state, slot.use = serverQueued, h.use
+		s.queue.push(p)
+		s.ready()
+	case h.kind == kindRefuse && h.use == slot.use && (slot.state == serverIdle || slot.state == serverAnnounced) && slot.answer != 0:
+		slot.state = serverQueued
+		s.queue.push(p)
+		s.ready()
+	case h.kind == kindClear && h.use == slot.use && slot.state == serverAnnounced:
+		var w window
+		if !w.parse(payload) {
+			s.stray(p)
+			return
+		}
+		s.ch.release(p)
+		slot.state = serverIdle
+		s.ch.write(int(h.slot), slot.source, w)
+		slot.source = nil
+	default:
+		s.stray(p)
+	}
+}
+
+func (s *server) stray(p *packet) {
+	s.ep.node.stats.Strays++
+	s.ch.release(p)
+}
+
+// ready puts s among those that have something to handle.
+func (s *server) ready() {
+	if !s.queued && !s.running && !s.closed {
+		s.queued = true
+		s.ep.bundle.requests.push(s)
+	}
+	s.ep.bundle.event()
+}
+
+// placed hears that the data of a bulk request is there.
+func (s *server) placed(i int) {
+	if slot := &s.slots[i]; slot.state == serverGranted {
+		slot.state = serverQueued
+		slot.placed = packet{slot: i}
+		s.queue.push(&slot.placed)
+		s.ready()
+	}
+}
+
+func (s *server) wrote(int) {}
+func (s *server) sent()     {}
+
+// broken hears that the connection is gone. Requests that have not been handled
+// go with it: their sender gets them back. Replies come back here, unless the
+// client has left of its own will.
+func (s *server) broken(err error) {
+	if s.closed || s.lost != nil {
+		return
+	}
+	s.lost = err
+	s.ep.node.stats.Broken++
+	s.queue = packets{}
+	if reasonOf(err) == ReasonBadEndpoint {
+		s.destroy()
+		return
+	}
+	s.ready()
+}
+
+// destroy closes the connection and forgets s, once no handler looks at its
+// memory.
+func (s *server) destroy() {
+	s.closed = true
+	if s.running {
+		return
+	}
+	for i := range s.slots {
+		if s.slots[i].state == serverGranted {
+			s.ep.grants--
+		}
+	}
+	s.queue = packets{}
+	delete(s.ep.servers, s)
+	s.ch.close()
+}
+
+// serve handles one request, or returns one reply of a broken connection. It
+// reports false when there was nothing.
+func (s *server) serve() bool {
+	if s.closed {
+		return false
+	}
+	s.running = true
+	p := s.queue.pop()
+	served := p != nil
+	switch {
+	case p == nil && s.lost != nil:
+		served = s.giveBack()
+	case p == nil:
+	case p.data == nil:
+		s.bulkPlaced(p.slot)
+	default:
+		s.handle(p)
+	}
+	s.running = false
+	switch {
+	case s.closed:
+		s.destroy()
+	case s.queue.head != nil || s.lost != nil:
+		s.ready()
+	}
+	return served
+}
+
+// giveBack returns the next reply of which it is not known that it arrived.
+func (s *server) giveBack() bool {
+	for i := range s.slots {
+		slot := &s.slots[i]
+		if slot.answer == 0 || slot.state == serverIdle && s.ch.idle(s.last(i)) {
+			continue
+		}
+		s.comeBack(i, ReasonUnreachable, s.lost)
+		return true
+	}
+	s.destroy()
+	return false
+}
+
+// comeBack returns the last reply of a slot to the endpoint.
+func (s *server) comeBack(i int, reason Reason, err error) {
+	slot := &s.slots[i]
+	b := s.ch.buffer(s.last(i))[:slot.n]
+	var h header
+	payload, _ := h.parse(b)
+	r := Returned{Endpoint: s.ep, Reason: reason, Op: slot.answer, Dest: -1, To: s.from, Handler: h.handler,
+		Args: getArgs(b, h.args, &s.args), Data: payload, Offset: h.offset, Length: int(h.length), Err: err}
+	if slot.source != nil {
+		r.Data = slot.source
+	}
+	slot.answer, slot.source = 0, nil
+	if h.handler == 0 { // of Serve: whoever called its handler otherwise than by Call is to blame
+		return
+	}
+	s.ep.giveBack(&r)
+}
+
+// handle handles a request, or a reply that was refused.
+func (s *server) handle(p *packet) {
+	var h header
+	payload, _ := h.parse(p.data)
+	i := int(h.slot)
+	slot := &s.slots[i]
+	if h.kind == kindRefuse {
+		s.ep.node.stats.Returns++
+		s.comeBack(i, ReasonReplyRejected, errors.New(h.reason.String()))
+		s.finish(i)
+		s.letGo(p)
+		return
+	}
+	slot.head, slot.answer = h, 0
+	if reason := s.ep.acceptRequest(&h, payload, s.shape.medium); reason != 0 {
+		s.turnBack(i, reason)
+		s.letGo(p)
+		return
+	}
+	switch h.kind {
+	case kindAnnounce:
+		getArgs(p.data, h.args, &slot.args)
+		s.ch.release(p)
+		s.grant(i)
+		return
+	case kindGet:
+		getArgs(p.data, h.args, &slot.args)
+		to := binary.LittleEndian.Uint64(payload)
+		s.ch.release(p)
+		s.get(i, to)
+		return
+	case kindBulk:
+		data := s.ep.segment[h.offset:][:len(payload):len(payload)]
+		copy(data, payload)
+		payload = data
+	}
+	s.run(i, getArgs(p.data, h.args, &s.args), payload)
+	s.letGo(p)
+}
+
+func (s *server) letGo(p *packet) {
+	if !s.closed {
+		s.ch.release(p)
+	}
+}
+
+// run runs a request handler and ends the request, unless it has a reply that
+// does.
+func (s *server) run(i int, args []uint32, data []byte) {
+	s.use++
+	s.current, s.replied = i, false
+	n := s.ep.node
+	n.stats.Requests++
+	n.run(s.ep.bundle, s.ep.handlers[s.slots[i].head.handler], Token{s: s, use: s.use}, args, data)
+	s.use++
+	if !s.replied {
+		s.finish(i)
+	}
+}
+
+// grant lets the client write the data of a bulk request.
+func (s *server) grant(i int) {
+	slot := &s.slots[i]
+	h := &slot.head
+	w, err := s.ch.grant(i, s.ep.segment[h.offset:][:h.length:h.length])
+	if err != nil {
+		s.turnBack(i, ReasonCongestion)
+		return
+	}
+	s.ep.grants++
+	slot.state = serverGranted
+	s.say(i, &header{kind: kindClear}, &w)
+}
+
+// get answers with data of the segment, which needs no handler here.
+func (s *server) get(i int, to uint64) {
+	h := &s.slots[i].head
+	s.current, s.replied = i, false
+	s.answer(OpReplyBulk, h.handler, s.slots[i].args[:h.args], s.ep.segment[h.offset:][:h.length:h.length], to)
+}
+
+// bulkPlaced runs the handler of a bulk request whose data has come.
+func (s *server) bulkPlaced(i int) {
+	slot := &s.slots[i]
+	h := &slot.head
+	s.ep.grants--
+	data := s.ep.segment[h.offset:][:h.length:h.length]
+	s.run(i, append(s.args[:0], slot.args[:h.args]...), data)
+}
+
+// finish ends a request that has no reply, or had one that was refused.
+func (s *server) finish(i int) {
+	s.slots[i].state = serverIdle
+	s.say(i, &header{kind: kindDone}, nil)
+}
+
+// turnBack returns a request to its sender.
+func (s *server) turnBack(i int, reason Reason) {
+	s.ep.node.stats.Refused[reason]++
+	s.slots[i].state = serverIdle
+	s.say(i, &header{kind: kindReturn, reason: reason}, nil)
+}
+
+// say sends a message that is no reply.
+func (s *server) say(i int, h *header, w *window) {
+	if s.closed || s.lost != nil {
+		return
+	}
+	h.slot, h.use = uint16(i), s.slots[i].use
+	b := s.next(i)
+	if b == nil {
+		s.violated()
+		return
+	}
+	h.put(b)
+	n := headerSize
+	if w != nil {
+		w.put(b[n:])
+		n += windowSize
+	}
+	s.post(i, n, 0)
+}
+
+// errViolation is why a connection ends whose client does not wait for answers.
+var errViolation = errors.New("the client has sent a request in a slot whose last answer it cannot have received")
+
+// violated ends the connection: the client does not keep to the order of
+// messages, and nothing that it is owed can be sent.
+func (s *server) violated() {
+	s.ep.node.stats.Violations++
+	for i := range s.slots {
+		s.slots[i].answer = 0
+	}
+	s.broken(errViolation)
+}

@@ -1,0 +1,121 @@
+package endpoint
+
+// Slots, credits, and why nothing can deadlock.
+//
+// A request takes a slot of its translation's connection and keeps it until its
+// end: the slots are the credits. The messages that belong to one slot follow
+// each other strictly, each sent only after the one before has been handled:
+//
+//	client                                       server
+//	  | short, medium, bulk, get --------------->  |  handler
+//	  | <--------------- reply, return, or done    |  the end of most
+//
+//	  | announce --------------------------------> |  checks
+//	  | <---------------------------- clear, return|
+//	  | write ...................................> |  handler
+//
+//	  | <-------------------------- announce reply |
+//	  | clear -----------------------------------> |
+//	  | <................................... write |  handler at the client
+//
+//	  | refuse (the reply) ----------------------> |  returned-message handler
+//	  | <--------------------------------- done    |
+//
+// So with k slots at most k messages are under way or unhandled in each
+// direction, whatever their sizes, and k receive buffers would do, were it not
+// for the message whose handler is running. Its payload is handed to the handler
+// where it lies, so its buffer is posted again only when the handler has
+// returned, while its reply may already have let the client send another
+// request. That is what the extra receive is for (AMVIA, section 4.2). One is
+// enough, because the handlers of one connection run one at a time.
+// Because every buffer takes every size, a reply need not be of its request's
+// size, as AMVIA demands.
+//
+// From this follows that a handler never waits. Its reply needs no credit: the
+// send buffer belongs to the slot, and a receive is posted for it. A long bulk
+// reply is copied and announced. Whoever waits for a slot is no handler, and
+// serves replies and requests meanwhile; so of two endpoints that flood each
+// other neither stops serving, whatever both are waiting for. What remains is
+// the provider, which delivers or breaks within bounded time, and a broken
+// connection ends every slot.
+
+// slotState says how far a request is, at the client.
+type slotState uint8
+
+const (
+	slotFree     slotState = iota
+	slotWaiting            // for an answer
+	slotGranting           // for the data of a bulk reply
+	slotRefusing           // the reply has been refused; for the end
+)
+
+// slot is a request under way.
+type slot struct {
+	state   slotState
+	op      Op
+	pool    uint8
+	cleared bool // the server has named the window
+	use     uint32
+	n       int    // bytes of the request, in the send buffer of the slot's number
+	data    []byte // bulk data that has not been written yet
+	length  int    // of bulk data
+	call    *call
+	reply   header // of the bulk reply under way
+	args    [MaxShort]uint32
+	placed  packet
+}
+
+// pool holds the free slots of a size, in the order in which they became free,
+// so that the next one has been free for longest.
+type pool struct {
+	slots   []uint16
+	head, n int
+}
+
+func newPool(from, n int) pool {
+	p := pool{slots: make([]uint16, n), n: n}
+	for i := range p.slots {
+		p.slots[i] = uint16(from + i)
+	}
+	return p
+}
+
+func (p *pool) take() {
+	p.n--
+	if p.head++; p.head == len(p.slots) {
+		p.head = 0
+	}
+}
+
+func (p *pool) put(i int) {
+	at := p.head + p.n
+	if at >= len(p.slots) {
+		at -= len(p.slots)
+	}
+	p.slots[at] = uint16(i)
+	p.n++
+}
+
+// poolOf returns which pool a request takes its slot from.
+func (c Credits) poolOf(op Op) uint8 {
+	switch {
+	case c.shared() || op == OpRequest:
+		return 0
+	case op == OpRequestMedium:
+		return 1
+	}
+	return 2
+}
+
+func (c Credits) pools() [3]pool {
+	return [3]pool{newPool(0, c.Short), newPool(c.Short, c.Medium), newPool(c.Short+c.Medium, c.Bulk)}
+}
+
+// shape returns the channel's for these credits.
+func (c Credits) shape(medium int) shape {
+	s := shape{slots: c.total(), medium: medium}
+	if !c.shared() {
+		s.small = c.Short
+	}
+	return s
+}

@@ -1,0 +1,25 @@
+package endpoint
+
+// Stats are a node's counters since Open.
+type Stats struct {
+	Sent       uint64 // requests sent
+	Requests   uint64 // request handlers run
+	Replies    uint64 // reply handlers run
+	Stalls     uint64 // looks for a credit that found none
+	Returns    uint64 // refusals heard from peers
+	Broken     uint64 // connections that broke
+	Strays     uint64 // messages dropped: they belong to nothing
+	Violations uint64 // connections ended: the client does not keep to the protocol
+	Panics     uint64 // of handlers
+	// Refused counts the messages that were refused here, Returned those that
+	// came back to an endpoint here, by Reason.
+	Refused  [reasonEnd]uint64
+	Returned [reasonEnd]uint64
+}
+
+// Stats returns a copy of the counters.
+func (n *Node) Stats() Stats {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.stats
+}

@@ -1,0 +1,162 @@
+package endpoint
+
+// Handler handles a message (AM2 reference, section 5). It runs on the goroutine
+// that polls, must not block, and may do nothing with the endpoint's bundle but
+// reply once, if the message is a request. The arguments, and the data of a
+// medium message, which lie in the library's memory, are valid until it
+// returns. The data of a bulk message is the part of the endpoint's segment
+// where it was placed; a short message has none.
+//
+// If it panics, the process lives: the panic is logged and counted, and the
+// request ends without a reply.
+type Handler func(t Token, args []uint32, data []byte)
+
+// ReturnHandler handles a message that came back to its sender: handler 0 of
+// AM-II. It must not block and cannot reply.
+type ReturnHandler func(r *Returned)
+
+// Token stands for the message that is being handled. It is valid only while its
+// handler runs.
+type Token struct {
+	s   *server
+	c   *client
+	use uint32
+}
+
+// Endpoint returns the endpoint that has received the message
+// (AM_GetDestEndpoint).
+func (t Token) Endpoint() *Endpoint {
+	if t.c != nil {
+		return t.c.ep
+	}
+	return t.s.ep
+}
+
+// Source returns the name of the endpoint that has sent the message
+// (AM_GetSourceEndpoint).
+func (t Token) Source() Name {
+	if t.c != nil {
+		return t.c.to
+	}
+	return t.s.from
+}
+
+// Tag returns the tag that the message carried (AM_GetMsgTag); TagNone for a
+// reply, which carries the one that its request was sent with.
+func (t Token) Tag() Tag {
+	if t.s == nil {
+		return TagNone
+	}
+	return t.s.slots[t.s.current].head.tag
+}
+
+// Reply sends a short reply of at most MaxShort arguments (AM_Reply). It never
+// waits. The error is ErrResource when the message has been replied to, is a
+// reply itself, or its handler has ended; a reply with bad arguments comes back
+// to the ReturnHandler, and the error is a *ReturnedError.
+func (t Token) Reply(handler uint8, args ...uint32) error {
+	return t.reply(OpReply, handler, args, nil, 0)
+}
+
+// ReplyMedium sends a reply with a payload (AM_ReplyI) of at most
+// Config.MaxMedium bytes, which is copied. See Reply.
+func (t Token) ReplyMedium(handler uint8, data []byte, args ...uint32) error {
+	return t.reply(OpReplyMedium, handler, args, data, 0)
+}
+
+// ReplyBulk sends a reply whose data, of at most MaxBulk bytes, is placed at
+// offset in the segment of the endpoint that has sent the request
+// (AM_ReplyXfer). The data is copied: the reply must not wait, and data may
+// be changed afterwards. See Reply.
+func (t Token) ReplyBulk(handler uint8, data []byte, offset uint64, args ...uint32) error {
+	return t.reply(OpReplyBulk, handler, args, data, offset)
+}
+
+func (t Token) reply(op Op, handler uint8, args []uint32, data []byte, offset uint64) error {
+	s := t.s
+	if s == nil {
+		return opError(op.String(), ErrResource, "only requests can be replied to")
+	}
+	n := s.ep.node
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	switch {
+	case s.use != t.use:
+		return opError(op.String(), ErrResource, "the handler of the request has returned")
+	case s.replied:
+		return opError(op.String(), ErrResource, "the request has been replied to")
+	}
+	if s.closed || s.lost != nil { // nobody waits for it any more
+		s.replied = true
+		return nil
+	}
+	if detail := badArgs(op, args, data, s.shape.medium); detail != "" {
+		r := Returned{Endpoint: s.ep, Reason: ReasonBadArgs, Op: op, Dest: -1, To: s.from, Handler: handler,
+			Args: append([]uint32(nil), args...), Data: data, Offset: offset, Length: len(data)}
+		s.ep.giveBack(&r)
+		return &ReturnedError{Op: op, Reason: ReasonBadArgs, Detail: detail}
+	}
+	s.answer(op, handler, args, data, offset)
+	return nil
+}
+
+// badArgs says what is wrong with a message, as far as its sender can tell.
+func badArgs(op Op, args []uint32, data []byte, medium int) string {
+	switch {
+	case len(args) > MaxShort:
+		return "more than MaxShort arguments"
+	case (op == OpRequestMedium || op == OpReplyMedium) && len(data) > medium:
+		return "the payload is longer than Config.MaxMedium"
+	case len(data) > MaxBulk:
+		return "the data is longer than MaxBulk"
+	}
+	return ""
+}
+
+// answer sends a reply to the current request, which is the end of the request
+// unless its data has to be fetched.
+func (s *server) answer(op Op, handler uint8, args []uint32, data []byte, offset uint64) {
+	i := s.current
+	slot := &s.slots[i]
+	s.replied = true
+	b := s.next(i)
+	if b == nil {
+		s.violated()
+		return
+	}
+	h := header{handler: handler, args: uint8(len(args)), slot: uint16(i), use: slot.use, tag: slot.head.replyTag}
+	slot.state = serverIdle
+	switch {
+	case op == OpReply:
+		h.kind = kindReply
+	case op == OpReplyMedium:
+		h.kind = kindReplyMedium
+	default:
+		h.kind, h.offset, h.length = kindReplyBulk, offset, uint32(len(data))
+		if len(data) > s.shape.medium {
+			h.kind = kindReplyAnnounce
+			slot.state = serverAnnounced
+			slot.source = s.hold(slot, data)
+			data = nil
+		}
+	}
+	h.put(b)
+	n := putArgs(b, args)
+	n += copy(b[n:], data)
+	s.post(i, n, op)
+}
+
+// hold returns a copy of the data of a bulk reply, or the data itself if it is
+// the endpoint's own, as that of a get. The memory of a slot is used again when
+// the last reply has left it.
+func (s *server) hold(slot *serverSlot, data []byte) []byte {
+	if slot.head.kind == kindGet {
+		return data
+	}
+	if cap(slot.bounce) < len(data) || s.ch.writing(s.current) {
+		slot.bounce = make([]byte, len(data))
+	}
+	slot.bounce = slot.bounce[:len(data)]
+	copy(slot.bounce, data)
+	return slot.bounce
+}

@@ -1,0 +1,140 @@
+package endpoint
+
+// translation is an entry of the translation table that is in use.
+type translation struct {
+	to     Name
+	tag    Tag
+	client *client // nil until the first message, and when its connection broke
+}
+
+// Map makes index i of the translation table stand for an endpoint, and tag the
+// one that messages to it carry (AM_Map). It takes no time: the connection is
+// made when the first message is sent. The errors are ErrBadArg for an index
+// outside the table and ErrInUse for one that is in use.
+func (ep *Endpoint) Map(i int, to Name, tag Tag) error {
+	ep.node.mu.Lock()
+	defer ep.node.mu.Unlock()
+	switch {
+	case ep.freed:
+		return ErrClosed
+	case i < 0 || i >= len(ep.translations):
+		return opError("map", ErrBadArg, "index %d is not in 0..%d: SetNumTranslations makes the table larger", i, len(ep.translations)-1)
+	case ep.translations[i] != nil:
+		return opError("map", ErrInUse, "index %d stands for %v: unmap it first", i, ep.translations[i].to)
+	}
+	ep.translations[i] = &translation{to: to, tag: tag}
+	return nil
+}
+
+// MapAny maps the lowest free index and returns it (AM_MapAny), or ErrResource
+// when the table is full.
+func (ep *Endpoint) MapAny(to Name, tag Tag) (int, error) {
+	ep.node.mu.Lock()
+	defer ep.node.mu.Unlock()
+	if ep.freed {
+		return 0, ErrClosed
+	}
+	for i, t := range ep.translations {
+		if t == nil {
+			ep.translations[i] = &translation{to: to, tag: tag}
+			return i, nil
+		}
+	}
+	return 0, opError("map any", ErrResource, "all %d translations are in use: SetNumTranslations makes the table larger", len(ep.translations))
+}
+
+// Unmap frees an index (AM_UnMap). Requests that are under way end as if it
+// were still mapped, and then the connection is closed. The error is ErrResource
+// when the index is not in use.
+func (ep *Endpoint) Unmap(i int) error {
+	ep.node.mu.Lock()
+	defer ep.node.mu.Unlock()
+	t, err := ep.translation("unmap", i)
+	if err != nil {
+		return err
+	}
+	ep.translations[i] = nil
+	if t.client != nil {
+		t.client.detach()
+	}
+	ep.bundle.changed()
+	return nil
+}
+
+// Translation returns what index i stands for (AM_GetTranslationName,
+// AM_GetTranslationTag, AM_GetTranslationInuse). The error is ErrResource when
+// it is not in use.
+func (ep *Endpoint) Translation(i int) (Name, Tag, error) {
+	ep.node.mu.Lock()
+	defer ep.node.mu.Unlock()
+	t, err := ep.translation("translation", i)
+	if err != nil {
+		return Name{}, 0, err
+	}
+	return t.to, t.tag, nil
+}
+
+func (ep *Endpoint) translation(op string, i int) (*translation, error) {
+	switch {
+	case i < 0 || i >= len(ep.translations):
+		return nil, opError(op, ErrBadArg, "index %d is not in 0..%d", i, len(ep.translations)-1)
+	case ep.translations[i] == nil:
+		return nil, opError(op, ErrResource, "index %d is not in use", i)
+	}
+	return ep.translations[i], nil
+}
+
+// NumTranslations returns the size of the translation table
+// (AM_GetNumTranslations).
+func (ep *Endpoint) NumTranslations() int {
+	ep.node.mu.Lock()
+	defer ep.node.mu.Unlock()
+	return len(ep.translations)
+}
+
+// SetNumTranslations changes the size of the translation table
+// (AM_SetNumTranslations), to DefaultTranslations at least and MaxTranslations
+// at most. It fails with ErrInUse when that would cut off an index in use.
+func (ep *Endpoint) SetNumTranslations(size int) error {
+	ep.node.mu.Lock()
+	defer ep.node.mu.Unlock()
+	if size > MaxTranslations {
+		return opError("set number of translations", ErrBadArg, "%d is over the limit of %d", size, MaxTranslations)
+	}
+	size = max(size, DefaultTranslations)
+	for i := size; i < len(ep.translations); i++ {
+		if ep.translations[i] != nil {
+			return opError("set number of translations", ErrInUse, "index %d is in use", i)
+		}
+	}
+	table := make([]*translation, size)
+	copy(table, ep.translations)
+	ep.translations = table
+	return nil
+}
+
+// connect returns the connection of t, making it if there is none.
+func (ep *Endpoint) connect(i int, t *translation) (*client, error) {
+	if t.client != nil {
+		return t.client, nil
+	}
+	n := ep.node
+	k := n.cfg.Credits
+	c := &client{ep: ep, tr: t, to: t.to, index: i, credits: k, medium: n.cfg.MaxMedium,
+		slots: make([]slot, k.total()), pools: k.pools()}
+	var way dialer = &n.loop
+	if t.to.Addr != n.way.addr() {
+		way = n.way
+	}
+	h := hello{from: ep.Name(), id: t.to.ID, incarnation: t.to.Incarnation, shape: k.shape(n.cfg.MaxMedium)}
+	t.client = c
+	ep.clients[c] = struct{}{}
+	ch, err := way.dial(t.to, h, c)
+	c.ch = ch
+	if err != nil {
+		t.client = nil
+		delete(ep.clients, c)
+		return nil, err
+	}
+	return c, nil
+}

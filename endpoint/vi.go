@@ -1,0 +1,278 @@
+package endpoint
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/vipl"
+)
+
+// The provider over virtual interfaces.
+//
+// A channel is one VI: one for each translation that has been used, as AMVIA
+// has it, and not one for each pair of programs or bundles. An idle VI takes 1.1
+// KB, and what a connection takes else are the buffers that its credits stand
+// for, which have to be somewhere. In return no virtual network can take
+// another's buffers or hold up its messages, a bulk transfer's window is open
+// to exactly one peer (each connection has a protection tag of its own), and an
+// endpoint's end is its connections' end. AMVIA takes three VIs, one for each
+// size; one is enough, and keeps requests of all sizes in order, because every
+// receive buffer takes every size.
+//
+// All VIs of a node share one completion queue, not one for each bundle, as
+// AMVIA has it: a VI is bound to its queue for life, and endpoints move.
+
+// viWay is the provider.
+type viWay struct {
+	node      *Node
+	nic       *vipl.NIC
+	cq        *vipl.CQ
+	entries   int // that the completion queue should have
+	listener  *vipl.Listener
+	bell      *vipl.VI
+	ring      vipl.Descriptor
+	ringing   bool
+	polls     int
+	accepting []*viChannel
+	failed    []*viChannel // found broken by a post
+	reaped    [64]vipl.Completion
+	n         int // of reaped, by wait
+	slice     sliceContext
+}
+
+const (
+	// listenEvery is how many polls there are between looks for requests for
+	// connections, which cost as much as a poll.
+	listenEvery = 32
+	// waitSlice is the longest that a wait goes without such a look, in ns: a
+	// request does not wake who waits for a completion.
+	waitSlice = 1_000_000
+)
+
+func openVIs(n *Node) (*viWay, error) {
+	w := &viWay{node: n, nic: n.nic, entries: 16}
+	var err error
+	if w.cq, err = w.nic.CreateCQ(w.entries); err != nil {
+		return nil, err
+	}
+	if w.bell, err = w.nic.CreateVI(nil, w.cq, nil); err == nil {
+		w.listener, err = w.nic.Listen(0)
+	}
+	if err != nil {
+		w.close()
+		return nil, err
+	}
+	return w, nil
+}
+
+func (w *viWay) addr() ethertype.Addr { return w.listener.Addr() }
+
+func (w *viWay) close() {
+	if w.listener != nil {
+		w.listener.Close()
+	}
+	if w.bell != nil {
+		w.bell.Close()
+	}
+	w.cq.Close()
+}
+
+// wake rings the bell: what is posted on a VI that is never connected completes
+// at once, as VIA has it.
+func (w *viWay) wake() {
+	if !w.ringing {
+		w.ringing = w.bell.PostSend(&w.ring) == nil
+	}
+}
+
+func (w *viWay) poll() error {
+	n, err := w.cq.ReapDone(w.reaped[:])
+	if err != nil && !errors.Is(err, vipl.ErrNotDone) {
+		return fmt.Errorf("%w: %w", ErrClosed, err)
+	}
+	w.n = n
+	w.deliver()
+	return nil
+}
+
+func (w *viWay) wait(ctx context.Context) error {
+	slice, until := w.limit(ctx)
+	n, err := w.cq.ReapWait(slice, w.reaped[:])
+	w.n = n
+	switch {
+	case err == nil:
+		return nil
+	case !errors.Is(err, vipl.ErrTimeout):
+		return fmt.Errorf("%w: %w", ErrClosed, err)
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case w.nic.Now() < until: // the virtual deadline of ctx
+		return context.DeadlineExceeded
+	}
+	w.polls = listenEvery
+	return nil
+}
+
+// limit returns ctx, ending in a while.
+func (w *viWay) limit(ctx context.Context) (context.Context, int64) {
+	s := &w.slice
+	now := w.nic.Now()
+	if !w.nic.Link().Info().Virtual {
+		s.Context, s.nic, s.until = ctx, w.nic, now+waitSlice
+		return s, s.until
+	}
+	if until := now - now%waitSlice + waitSlice; s.Context != ctx || s.until != until {
+		if s.cancel != nil {
+			s.cancel()
+		}
+		s.Context, s.until = ctx, until
+		s.virtual, s.cancel = w.nic.WithTimeout(ctx, time.Duration(until-now))
+	}
+	return s.virtual, s.until
+}
+
+// sliceContext is a context that ends early. It is used for wait after wait,
+// because waits must not allocate.
+type sliceContext struct {
+	context.Context
+	nic     *vipl.NIC
+	until   int64
+	virtual context.Context // in its place, under virtual time
+	cancel  context.CancelFunc
+}
+
+var never = make(chan struct{})
+
+// Done makes the wait look at Err now and then, which it does for contexts that
+// can end.
+func (s *sliceContext) Done() <-chan struct{} {
+	if done := s.Context.Done(); done != nil {
+		return done
+	}
+	return never
+}
+
+func (s *sliceContext) Err() error {
+	if err := s.Context.Err(); err != nil {
+		return err
+	}
+	if s.nic.Now() >= s.until {
+		return context.DeadlineExceeded
+	}
+	return nil
+}
+
+func (w *viWay) deliver() {
+	for i := range w.reaped[:w.n] {
+		w.complete(&w.reaped[i])
+		w.reaped[i] = vipl.Completion{}
+	}
+	w.n = 0
+	for len(w.failed) > 0 {
+		ch := w.failed[0]
+		w.failed = w.failed[1:]
+		ch.fail()
+	}
+	if w.polls++; w.polls >= listenEvery {
+		w.polls = 0
+		w.listen()
+	}
+}
+
+// complete hands on one completion.
+func (w *viWay) complete(c *vipl.Completion) {
+	ch, ok := c.VI.Context.(*viChannel)
+	switch {
+	case !ok:
+		w.ringing = false
+		return
+	case ch.closed || ch.broken:
+		return
+	case c.Err != nil:
+		ch.fail()
+		return
+	}
+	switch x := c.Descriptor.Context.(type) {
+	case *viReceive:
+		if c.Descriptor.Status&vipl.StatusOpMask == vipl.StatusOpRemoteRDMAWrite {
+			ch.written(x)
+			return
+		}
+		x.packet.data = x.mem[:c.Descriptor.Length]
+		ch.up.received(&x.packet)
+	case *viSend:
+		x.busy = false
+		ch.up.sent()
+	case *viWrite:
+		x.busy = false
+		w.nic.DeregisterMem(x.segs[0].Handle)
+		ch.up.wrote(x.slot)
+	}
+}
+
+// listen accepts connections.
+func (w *viWay) listen() {
+	for {
+		r, err := w.listener.Poll()
+		if err != nil {
+			break
+		}
+		w.accept(r)
+	}
+	kept := w.accepting[:0]
+	for _, ch := range w.accepting {
+		switch {
+		case ch.closed || ch.broken || ch.vi.State() == vipl.StateConnected:
+		case ch.vi.State() == vipl.StateConnectPending:
+			kept = append(kept, ch)
+		default:
+			ch.fail()
+		}
+	}
+	clear(w.accepting[len(kept):])
+	w.accepting = kept
+}
+
+// accept accepts or refuses one request. The requester learns the reason by its
+// name.
+func (w *viWay) accept(r *vipl.Request) {
+	var h hello
+	if !h.parse(r.Data()) {
+		r.Reject("this node speaks another version of AM-II's protocol: build all programs from one source")
+		return
+	}
+	up, reason := w.node.admit(&h)
+	if reason != 0 {
+		w.node.stats.Refused[reason]++
+		r.Reject(reason.String())
+		return
+	}
+	ch, err := w.channel(h.shape, false, up)
+	if err == nil {
+		if err = r.AcceptStart(ch.vi); err != nil {
+			ch.close()
+		}
+	}
+	if err != nil {
+		w.node.stats.Refused[ReasonCongestion]++
+		r.Reject(ReasonCongestion.String())
+		return
+	}
+	w.node.attach(up, ch)
+	w.accepting = append(w.accepting, ch)
+}
+
+func (w *viWay) dial(to Name, greeting hello, up half) (channel, error) {
+	ch, err := w.channel(greeting.shape, true, up)
+	if err != nil {
+		return nil, err
+	}
+	if err := ch.vi.ConnectStart(to.Addr, greeting.append(make([]byte, 0, helloSize))); err != nil {
+		ch.close()
+		return nil, opError("connect", ErrBadArg, "to %v: %v", to, err)
+	}
+	return ch, nil
+}

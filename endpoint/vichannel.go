@@ -1,0 +1,217 @@
+package endpoint
+
+import "github.com/bobnet-go/bobnet/vipl"
+
+// viChannel is one end of a connection over a VI.
+type viChannel struct {
+	way      *viWay
+	up       half
+	vi       *vipl.VI
+	ptag     vipl.Ptag
+	slab     vipl.MemHandle
+	sends    []viSend
+	receives []viReceive
+	writes   []viWrite        // by slot
+	windows  []vipl.MemHandle // by slot; 0: none is open
+	broken   bool
+	closed   bool
+}
+
+// viSend is a send buffer.
+type viSend struct {
+	mem  []byte
+	desc vipl.Descriptor
+	segs [1]vipl.Segment
+	busy bool
+}
+
+// viReceive is a receive buffer.
+type viReceive struct {
+	packet packet
+	mem    []byte
+	desc   vipl.Descriptor
+	segs   [1]vipl.Segment
+}
+
+// viWrite is what a slot's bulk data is written with.
+type viWrite struct {
+	slot int
+	desc vipl.Descriptor
+	segs [1]vipl.Segment
+	busy bool
+}
+
+// channel makes a VI with its buffers, and posts the receives.
+func (w *viWay) channel(s shape, client bool, up half) (*viChannel, error) {
+	ch := &viChannel{way: w, up: up, sends: make([]viSend, s.numSends()), receives: make([]viReceive, s.receives()),
+		writes: make([]viWrite, s.slots), windows: make([]vipl.MemHandle, s.slots)}
+	if err := ch.open(s, client); err != nil {
+		ch.close()
+		return nil, opError("connect", ErrResource, "%v", err)
+	}
+	return ch, nil
+}
+
+func (ch *viChannel) open(s shape, client bool) (err error) {
+	w := ch.way
+	if ch.ptag, err = w.nic.CreatePtag(); err != nil {
+		return err
+	}
+	if err := w.grow(s.numSends() + s.slots + s.receives()); err != nil {
+		return err
+	}
+	ch.vi, err = w.nic.CreateVI(&vipl.Attributes{
+		Ptag: ch.ptag, EnableRDMAWrite: true, PeerTimeout: w.node.cfg.PeerTimeout,
+		QueueDepth: s.numSends() + s.slots,
+	}, w.cq, w.cq)
+	if err != nil {
+		return err
+	}
+	ch.vi.Context = ch
+	mem, slab, err := w.nic.AllocMem(s.memory(client), &vipl.MemAttributes{Ptag: ch.ptag})
+	if err != nil {
+		return err
+	}
+	ch.slab = slab
+	for i := range ch.sends {
+		x, n := &ch.sends[i], s.sends(i, client)
+		x.mem, mem = mem[:n:n], mem[n:]
+		x.segs[0].Handle = slab
+		x.desc.Segs, x.desc.Context = x.segs[:], x
+	}
+	for i := range ch.writes {
+		x := &ch.writes[i]
+		x.slot = i
+		x.desc.Op, x.desc.HasImmediate, x.desc.Immediate = vipl.OpRDMAWrite, true, uint32(i)
+		x.desc.Segs, x.desc.Context = x.segs[:], x
+	}
+	for i := range ch.receives {
+		x, n := &ch.receives[i], s.full()
+		x.mem, mem = mem[:n:n], mem[n:]
+		x.segs[0] = vipl.Segment{Data: x.mem, Handle: slab}
+		x.desc.Segs, x.desc.Context = x.segs[:], x
+		x.packet.home = x
+		if err := ch.vi.PostRecv(&x.desc); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// grow makes room in the completion queue for n more completions. It is never
+// made smaller: the entries of VIs that come and go fit.
+func (w *viWay) grow(n int) error {
+	w.entries += n
+	if have := w.cq.Query().Entries; w.entries > have {
+		return w.cq.Resize(min(max(w.entries, 2*have), vipl.MaxCQEntries))
+	}
+	return nil
+}
+
+func (ch *viChannel) buffer(i int) []byte   { return ch.sends[i].mem }
+func (ch *viChannel) idle(i int) bool       { return !ch.sends[i].busy }
+func (ch *viChannel) writing(slot int) bool { return ch.writes[slot].busy }
+
+func (ch *viChannel) post(i, n int) {
+	if ch.broken || ch.closed {
+		return
+	}
+	x := &ch.sends[i]
+	x.segs[0].Data = x.mem[:n]
+	x.busy = true
+	ch.posted(ch.vi.PostSend(&x.desc))
+}
+
+// posted arranges that the channel breaks when a post has failed: not now,
+// because whoever posts is in the midst of something.
+func (ch *viChannel) posted(err error) {
+	if err != nil {
+		ch.way.failed = append(ch.way.failed, ch)
+	}
+}
+
+// fail says that the channel is broken, and why.
+func (ch *viChannel) fail() {
+	if ch.broken || ch.closed {
+		return
+	}
+	ch.broken = true
+	err := ch.vi.Err()
+	if err == nil {
+		err = ch.vi.ConnectDone()
+	}
+	ch.up.broken(err)
+}
+
+func (ch *viChannel) grant(slot int, mem []byte) (w window, err error) {
+	h, err := ch.way.nic.RegisterMem(mem, &vipl.MemAttributes{Ptag: ch.ptag, EnableRDMAWrite: true})
+	if err != nil {
+		return w, err
+	}
+	ch.windows[slot] = h
+	return window{addr: vipl.VirtualAddress(mem), handle: uint32(h)}, nil
+}
+
+// written hears that the peer says to have written to a window.
+func (ch *viChannel) written(x *viReceive) {
+	slot := x.desc.Immediate
+	ch.posted(ch.vi.PostRecv(&x.desc))
+	if int64(slot) >= int64(len(ch.windows)) || ch.windows[slot] == 0 {
+		ch.way.node.stats.Strays++
+		return
+	}
+	ch.way.nic.DeregisterMem(ch.windows[slot])
+	ch.windows[slot] = 0
+	ch.up.placed(int(slot))
+}
+
+func (ch *viChannel) write(slot int, data []byte, to window) {
+	if ch.broken || ch.closed {
+		return
+	}
+	x := &ch.writes[slot]
+	if x.busy { // the peer has named two places for the same data
+		ch.way.failed = append(ch.way.failed, ch)
+		return
+	}
+	h, err := ch.way.nic.RegisterMem(data, &vipl.MemAttributes{Ptag: ch.ptag})
+	if err != nil {
+		ch.posted(err)
+		return
+	}
+	x.segs[0] = vipl.Segment{Data: data, Handle: h}
+	x.desc.Remote = vipl.RemoteSegment{Addr: to.addr, Handle: vipl.MemHandle(to.handle)}
+	x.busy = true
+	ch.posted(ch.vi.PostSend(&x.desc))
+}
+
+func (ch *viChannel) release(p *packet) {
+	if ch.broken || ch.closed {
+		return
+	}
+	ch.posted(ch.vi.PostRecv(&p.home.(*viReceive).desc))
+}
+
+func (ch *viChannel) close() {
+	if ch.closed {
+		return
+	}
+	ch.closed = true
+	nic := ch.way.nic
+	if ch.vi != nil {
+		ch.vi.Close()
+		ch.way.entries -= len(ch.sends) + len(ch.writes) + len(ch.receives)
+	}
+	if ch.slab != 0 {
+		nic.DeregisterMem(ch.slab)
+	}
+	for i := range ch.windows {
+		if ch.windows[i] != 0 {
+			nic.DeregisterMem(ch.windows[i])
+		}
+		if ch.writes[i].busy {
+			nic.DeregisterMem(ch.writes[i].segs[0].Handle)
+		}
+	}
+	nic.DestroyPtag(ch.ptag)
+}

@@ -1,0 +1,84 @@
+// Command barrier joins programs by a barrier and a sum over all of them, made
+// of active messages that go up and down a binary tree.
+//
+//	go run ./cmd/bobnet lab -n 4 -- go run ./examples/barrier -n 10000
+//
+// Or by hand, on machines of one Ethernet segment (as root, or with
+// cap_net_raw):
+//
+//	BOBNET_SIZE=2 BOBNET_RANK=0 barrier &    # on one
+//	BOBNET_SIZE=2 BOBNET_RANK=1 barrier      # on another
+//
+// Rank r's parent is (r-1)/2. Rank 0 prints how long a round takes.
+package main
+
+import (
+	"cmp"
+	"context"
+	"flag"
+	"fmt"
+	"log"
+	"os"
+	"os/signal"
+	"strconv"
+
+	"github.com/bobnet-go/bobnet/endpoint"
+)
+
+var count = flag.Int("n", 10_000, "rounds, each a sum over all ranks")
+
+func main() {
+	log.SetFlags(0)
+	log.SetPrefix("barrier: ")
+	flag.Parse()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	if err := run(ctx); err != nil {
+		log.Fatal(err)
+	}
+}
+
+func run(ctx context.Context) error {
+	rank, err := strconv.Atoi(cmp.Or(os.Getenv("BOBNET_RANK"), "0"))
+	if err != nil || rank < 0 {
+		return fmt.Errorf("BOBNET_RANK=%s: want a number from 0", os.Getenv("BOBNET_RANK"))
+	}
+	size, err := strconv.Atoi(cmp.Or(os.Getenv("BOBNET_SIZE"), "1"))
+	if err != nil || size <= rank {
+		return fmt.Errorf("BOBNET_SIZE=%s: want more than BOBNET_RANK, which is %d", os.Getenv("BOBNET_SIZE"), rank)
+	}
+	node, err := endpoint.Open(&endpoint.Config{Interface: os.Getenv("BOBNET_IFACE")})
+	if err != nil {
+		return err
+	}
+	defer node.Close()
+	t, err := join(ctx, node, cmp.Or(os.Getenv("BOBNET_JOB"), "default"), rank, size)
+	if err != nil {
+		return err
+	}
+	if err := t.barrier(ctx); err != nil { // all are there
+		return err
+	}
+	start := node.NIC().Now()
+	if err := rounds(ctx, t, *count); err != nil {
+		return err
+	}
+	if rank == 0 {
+		fmt.Printf("%d ranks: %d sums, %.1f us each\n", size, *count, float64(node.NIC().Now()-start)/1e3/float64(*count))
+	}
+	return t.leave(ctx)
+}
+
+// rounds sums and checks.
+func rounds(ctx context.Context, t *tree, count int) error {
+	for i := range uint64(count) {
+		sum, err := t.sum(ctx, uint64(t.rank)*i)
+		if err != nil {
+			return err
+		}
+		if want := uint64(t.size*(t.size-1)/2) * i; sum != want {
+			return fmt.Errorf("round %d: the sum is %d, want %d", i, sum, want)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,91 @@
+// Command kv is a key-value store made of active messages. One program keeps
+// the table; the others put and get.
+//
+//	go run ./cmd/bobnet lab -n 4 -- go run ./examples/kv -n 10000
+//
+// Or by hand, on machines of one Ethernet segment (as root, or with
+// cap_net_raw), for two clients:
+//
+//	BOBNET_SIZE=3 BOBNET_RANK=0 kv &    # on one
+//	BOBNET_SIZE=3 BOBNET_RANK=1 kv      # on another
+//	BOBNET_SIZE=3 BOBNET_RANK=2 kv      # on a third
+//
+// Rank 0 is the server: put and get are two handlers, which run where it polls,
+// one at a time, and so need no lock. Each client puts its own keys and gets
+// them back; then it tells the server that it has finished.
+package main
+
+import (
+	"cmp"
+	"context"
+	"flag"
+	"fmt"
+	"log"
+	"os"
+	"os/signal"
+	"strconv"
+
+	"github.com/bobnet-go/bobnet/endpoint"
+)
+
+var count = flag.Int("n", 10_000, "keys that each client puts and gets")
+
+func main() {
+	log.SetFlags(0)
+	log.SetPrefix("kv: ")
+	flag.Parse()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	if err := run(ctx); err != nil {
+		log.Fatal(err)
+	}
+}
+
+func run(ctx context.Context) error {
+	rank, err := strconv.Atoi(cmp.Or(os.Getenv("BOBNET_RANK"), "0"))
+	if err != nil {
+		return fmt.Errorf("BOBNET_RANK: %w", err)
+	}
+	size, err := strconv.Atoi(cmp.Or(os.Getenv("BOBNET_SIZE"), "2"))
+	if err != nil || size < 2 {
+		return fmt.Errorf("BOBNET_SIZE=%s: want a server and at least one client", os.Getenv("BOBNET_SIZE"))
+	}
+	node, err := endpoint.Open(&endpoint.Config{Interface: os.Getenv("BOBNET_IFACE")})
+	if err != nil {
+		return err
+	}
+	defer node.Close()
+	word := "kv/" + cmp.Or(os.Getenv("BOBNET_JOB"), "default")
+	if rank == 0 {
+		return serve(ctx, node, word, size-1)
+	}
+	store, err := dial(ctx, node, word)
+	if err != nil {
+		return err
+	}
+	return exercise(ctx, store, rank, *count)
+}
+
+// exercise puts and gets what belongs to this client.
+func exercise(ctx context.Context, s *store, rank, count int) error {
+	start := s.node.NIC().Now()
+	for i := range count {
+		key := fmt.Sprintf("%d/%d", rank, i)
+		if err := s.put(ctx, key, []byte("value of "+key)); err != nil {
+			return err
+		}
+	}
+	for i := range count {
+		key := fmt.Sprintf("%d/%d", rank, i)
+		value, found, err := s.get(ctx, key)
+		if err != nil {
+			return err
+		}
+		if !found || string(value) != "value of "+key {
+			return fmt.Errorf("the store has %q for %q", value, key)
+		}
+	}
+	took := float64(s.node.NIC().Now()-start) / 1e9
+	fmt.Printf("client %d: %d puts and gets in %.3f s, %.0f a second\n", rank, 2*count, took, float64(2*count)/took)
+	return s.bye(ctx)
+}

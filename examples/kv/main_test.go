@@ -1,0 +1,54 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+
+	"github.com/bobnet-go/bobnet/endpoint"
+	"github.com/bobnet-go/bobnet/transport/sim"
+	"github.com/bobnet-go/bobnet/vipl"
+)
+
+// TestStore runs a server and three clients on a simulated segment that loses
+// frames.
+func TestStore(t *testing.T) {
+	const clients = 3
+	w := sim.New(sim.Options{Seed: 1, Loss: 0.02})
+	var errs []error
+	for rank := range clients + 1 {
+		link := w.Station(fmt.Sprint("host", rank))
+		w.Go(fmt.Sprint("rank", rank), func() {
+			if err := body(t, link, rank, clients); err != nil {
+				errs = append(errs, fmt.Errorf("rank %d: %w", rank, err))
+			}
+		})
+	}
+	if err := errors.Join(append(errs, w.Run())...); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func body(t *testing.T, link *sim.Station, rank, clients int) error {
+	nic, err := vipl.Open(&vipl.Config{Link: link, Seed: uint64(rank) + 1})
+	if err != nil {
+		return err
+	}
+	defer nic.Close()
+	node, err := endpoint.Open(&endpoint.Config{NIC: nic})
+	if err != nil {
+		return err
+	}
+	defer node.Close()
+	if rank == 0 {
+		return serve(t.Context(), node, "test", clients)
+	}
+	s, err := dial(t.Context(), node, "test")
+	if err != nil {
+		return err
+	}
+	if _, found, err := s.get(t.Context(), "nothing"); found || err != nil {
+		return fmt.Errorf("found a key that was never put, %w", err)
+	}
+	return exercise(t.Context(), s, rank, 50)
+}
