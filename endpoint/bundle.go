@@ -44,6 +44,7 @@ type Bundle struct {
 	mask      EventMask
 	posted    bool // the semaphore
 	running   int  // handlers
+	requested int  // requests since one has polled
 	following int  // goroutines that wait for bell
 	bell      chan struct{}
 	freed     bool
@@ -110,6 +111,20 @@ func (b *Bundle) Poll() (int, error) {
 		return 0, err
 	}
 	return b.serve(pollBatch), nil
+}
+
+// glanceEvery is how many requests there are between polls that requests make. A
+// poll also sends what was gathered for a fuller frame, so one for each request
+// would send each in a frame of its own.
+const glanceEvery = 16
+
+// glance is the poll that a request begins with.
+func (b *Bundle) glance() error {
+	if b.requested++; b.requested < glanceEvery {
+		return nil
+	}
+	b.requested = 0
+	return b.node.poll()
 }
 
 // serve handles up to limit messages, answers first: they end what others wait

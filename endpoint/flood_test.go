@@ -1,6 +1,7 @@
 package endpoint_test
 
 import (
+	"bytes"
 	"fmt"
 	"math/rand/v2"
 	"testing"
@@ -191,4 +192,42 @@ func crowd(clients int, own bool) (rate, slowest float64, err error) {
 	}
 	mean := float64(sum) / float64(clients)
 	return float64(sum) / 0.2, float64(least) / mean, err
+}
+
+// TestExtraReceive: a request that comes while the handler of the one before is
+// running, whose reply has been received already, finds a receive posted.
+func TestExtraReceive(t *testing.T) {
+	w := newWorld(sim.Options{})
+	var server *party
+	w.pair(endpoint.Config{Credits: endpoint.Credits{Short: 1}}, func(s *party) {
+		server = s
+		s.ep.SetHandler(hEcho, func(t endpoint.Token, args []uint32, data []byte) {
+			t.ReplyMedium(hReply, data)
+			for range 10 { // the reply leaves, and the next request comes in
+				w.Sleep(100 * time.Microsecond)
+				serverNode(server).NIC().Poll()
+			}
+			if !bytes.Equal(data, payload) {
+				panic("the payload has been overwritten in its handler")
+			}
+		})
+	}, func(n *endpoint.Node, c *party) error {
+		replies := 0
+		c.ep.SetHandler(hReply, func(endpoint.Token, []uint32, []byte) { replies++ })
+		for range 20 {
+			if err := c.ep.RequestMedium(bg, 0, hEcho, payload); err != nil {
+				return err
+			}
+		}
+		if err := c.until(n, "replies", func() bool { return replies+len(c.returned) == 20 }); err != nil {
+			return err
+		}
+		if len(c.returned) > 0 || serverNode(server).Stats().Panics > 0 {
+			return fmt.Errorf("%d came back: %+v", len(c.returned), c.returned)
+		}
+		return nil
+	})
+	if err := w.run(); err != nil {
+		t.Fatal(err)
+	}
 }

@@ -125,6 +125,47 @@ func TestMoveAndFree(t *testing.T) {
 	})
 }
 
+// TestMoveWaiting: requests that wait for their handlers move too.
+func TestMoveWaiting(t *testing.T) {
+	w := newWorld(sim.Options{})
+	w.node("host", endpoint.Config{}, func(n *endpoint.Node) error {
+		c, err := newParty(n)
+		if err != nil {
+			return err
+		}
+		s, err := newParty(n)
+		if err != nil {
+			return err
+		}
+		s.ep.SetHandler(hEcho, func(t endpoint.Token, args []uint32, data []byte) { t.Reply(hReply) })
+		replies := 0
+		c.ep.SetHandler(hReply, func(endpoint.Token, []uint32, []byte) { replies++ })
+		c.ep.Map(0, s.ep.Name(), 5)
+		for range 4 {
+			if err := c.ep.Request(bg, 0, hEcho); err != nil {
+				return err
+			}
+		}
+		second, err := n.NewBundle(endpoint.Sequential)
+		if err != nil {
+			return err
+		}
+		if err := s.ep.Move(second); err != nil {
+			return err
+		}
+		before, _ := s.b.Poll()
+		after, _ := second.Poll()
+		c.b.Poll()
+		if before != 0 || after != 4 || replies != 4 {
+			return fmt.Errorf("%d handled before the move, %d after it, %d replies", before, after, replies)
+		}
+		return nil
+	})
+	if err := w.run(); err != nil {
+		t.Fatal(err)
+	}
+}
+
 var nodes sync.Map // of bundles, for tests that act on the server from the client's process
 
 func serverNode(s *party) *endpoint.Node {

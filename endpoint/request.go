@@ -6,7 +6,8 @@ import (
 )
 
 // Request sends a short request of at most MaxShort arguments to the endpoint
-// that index dest of the translation table stands for (AM_Request). It polls, and
+// that index dest of the translation table stands for (AM_Request). It runs
+// handlers as Poll does, though it takes in what has arrived only now and then;
 // while there is no credit it waits, polling on, until ctx ends. Nil means that
 // the message is on its way: it will run the handler there, or come back to the
 // ReturnHandler. args may be changed afterwards, as may data in the calls below.
@@ -70,7 +71,7 @@ func (ep *Endpoint) request(ctx context.Context, dest int, m *message, args []ui
 	if err := ep.bundle.enter(); err != nil {
 		return err
 	}
-	if err := n.poll(); err != nil {
+	if err := ep.bundle.glance(); err != nil {
 		return err
 	}
 	for {

@@ -258,7 +258,7 @@ func TestPeerDies(t *testing.T) {
 			c.ep.SetHandler(hReply, func(t endpoint.Token, args []uint32, data []byte) { seen[args[0]]++; answered++ })
 			data := make([]byte, 20_000)
 			var sent uint32
-			w.At(w.Now()+int64(time.Duration(seed%20+1)*100*time.Microsecond), func() { w.Kill(w.stations["server"]) })
+			w.At(w.Now()+int64(time.Duration(seed*37%100+1)*100*time.Microsecond), func() { w.Kill(w.stations["server"]) })
 			for ; len(c.returned) == 0; sent++ {
 				if err := sendSome(c, sent, data); err != nil {
 					return err

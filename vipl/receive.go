@@ -127,12 +127,8 @@ func (v *VI) ackIfDue() {
 // place copies the frame's data to where it belongs, unless they are there.
 func (v *VI) place(h *ethertype.Header, payload, there []byte) (outcome, reason) {
 	switch {
-	case h.Kind == ethertype.KindRDMAWrite:
-		return v.placeRDMA(h, payload, there)
-	case h.Kind == ethertype.KindRDMARead:
-		return v.placeRequest(h, payload)
-	case h.Kind == ethertype.KindReadData:
-		return v.placeRead(h, payload, there)
+	case h.Kind != ethertype.KindData:
+		return v.placeOneSided(h, payload, there)
 	case h.Flags&ethertype.FlagPacked != 0:
 		return v.placePacked(h, payload)
 	}
@@ -162,6 +158,16 @@ func (v *VI) place(h *ethertype.Header, payload, there []byte) (outcome, reason)
 	}
 	d.note(h, len(payload))
 	return placed, 0
+}
+
+func (v *VI) placeOneSided(h *ethertype.Header, payload, there []byte) (outcome, reason) {
+	switch h.Kind {
+	case ethertype.KindRDMARead:
+		return v.placeRequest(h, payload)
+	case ethertype.KindReadData:
+		return v.placeRead(h, payload, there)
+	}
+	return v.placeRDMA(h, payload, there)
 }
 
 // receiveFor returns the posted receive that message m goes to.

@@ -44,8 +44,10 @@ func (v *VI) pump() {
 			v.holdOn()
 			return
 		}
-		f, ok := v.nextFrame()
-		if !ok {
+		f, ok := reliability.Sent{}, true
+		if v.serves.waiting == 0 && !v.reads.open() { // nothing to take turns with or to wait for
+			f = v.cut()
+		} else if f, ok = v.nextFrame(); !ok {
 			return
 		}
 		seq, ackNow := v.tx.Push(n.now, f)

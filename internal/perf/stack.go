@@ -62,6 +62,7 @@ var stacks = []struct {
 	{"raw", rawStack{}},
 	{"vipl", viplStack{}},
 	{"mplite", mpliteStack{}},
+	{"am2", amStack{}},
 	{"tcp", tcpStack{}},
 	{"udp", udpStack{}},
 }

@@ -30,6 +30,9 @@ func (l *Link) way(f *transport.Frame) way {
 
 // Send implements transport.Link.
 func (l *Link) Send(frames []transport.Frame) (n int, err error) {
+	if len(frames) == 1 && l.way(&frames[0]) == wire { // as when a message answers another
+		return l.outer.Send(frames)
+	}
 	frames = frames[:min(len(frames), transport.MaxBatch)]
 	for n < len(frames) {
 		way := l.way(&frames[n])
@@ -57,14 +60,17 @@ func (l *Link) Ready() bool { return l.outer.Ready() || l.near.Ready() }
 
 // Recv implements transport.Link. The two ways take turns at being first.
 func (l *Link) Recv(views [][]byte) (n int, err error) {
+	if !l.near.Ready() {
+		return l.outer.Recv(views)
+	}
 	views = views[:min(len(views), transport.MaxBatch)]
-	if l.turn = !l.turn; l.turn && l.near.Ready() {
+	if l.turn = !l.turn; l.turn {
 		if n, err = l.near.Recv(views); err != nil {
 			return 0, err
 		}
 	}
 	k, err := l.outer.Recv(views[n:])
-	if n += k; err != nil || n == len(views) || l.turn || !l.near.Ready() {
+	if n += k; err != nil || n == len(views) || l.turn {
 		return n, err
 	}
 	k, err = l.near.Recv(views[n:])
