@@ -36,7 +36,8 @@ local flags = {
   { 0x8, "ack-now" },
   { 0x10, "whole-crc" },
   { 0x20, "retry" },
-  { 0x40, "bulk" },
+  { 0x40, "takes-bulk" },
+  { 0x80, "bulk" },
 }
 -- end flags
 

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/bobnet-go/bobnet/ethertype"
 	"github.com/bobnet-go/bobnet/vipl"
@@ -40,7 +39,7 @@ type viWay struct {
 	failed    []*viChannel // found broken by a post
 	reaped    [64]vipl.Completion
 	n         int // of reaped, by wait
-	slice     sliceContext
+	slice     *sliceContext
 }
 
 const (
@@ -113,55 +112,6 @@ func (w *viWay) wait(ctx context.Context) error {
 		return context.DeadlineExceeded
 	}
 	w.polls = listenEvery
-	return nil
-}
-
-// limit returns ctx, ending in a while.
-func (w *viWay) limit(ctx context.Context) (context.Context, int64) {
-	s := &w.slice
-	now := w.nic.Now()
-	if !w.nic.Link().Info().Virtual {
-		s.Context, s.nic, s.until = ctx, w.nic, now+waitSlice
-		return s, s.until
-	}
-	if until := now - now%waitSlice + waitSlice; s.Context != ctx || s.until != until {
-		if s.cancel != nil {
-			s.cancel()
-		}
-		s.Context, s.until = ctx, until
-		s.virtual, s.cancel = w.nic.WithTimeout(ctx, time.Duration(until-now))
-	}
-	return s.virtual, s.until
-}
-
-// sliceContext is a context that ends early. It is used for wait after wait,
-// because waits must not allocate.
-type sliceContext struct {
-	context.Context
-	nic     *vipl.NIC
-	until   int64
-	virtual context.Context // in its place, under virtual time
-	cancel  context.CancelFunc
-}
-
-var never = make(chan struct{})
-
-// Done makes the wait look at Err now and then, which it does for contexts that
-// can end.
-func (s *sliceContext) Done() <-chan struct{} {
-	if done := s.Context.Done(); done != nil {
-		return done
-	}
-	return never
-}
-
-func (s *sliceContext) Err() error {
-	if err := s.Context.Err(); err != nil {
-		return err
-	}
-	if s.nic.Now() >= s.until {
-		return context.DeadlineExceeded
-	}
 	return nil
 }
 

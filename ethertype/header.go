@@ -92,6 +92,7 @@ const (
 	FlagAckNow                      // acknowledge without delay
 	FlagWholeCRC                    // the CRC covers the payload too
 	FlagRetry                       // this sequence number was sent before
+	FlagTakesBulk                   // the sender of the frame receives bulk frames apart
 	FlagBulk                        // the receiver's link may place the payload before the frame is parsed: sequenced, without FlagWholeCRC
 	flagEnd
 )

@@ -20,9 +20,14 @@ type BulkSlot struct {
 type BulkReceiver interface {
 	Link
 
-	// Bulk reports whether the link does so. If not, Recv returns frames with
-	// the flag as all others, and RecvBulk nothing. It never changes.
+	// Bulk reports whether the link can. It never changes.
 	Bulk() bool
+
+	// StartBulk has the link do so from now on. Before, Recv returns frames with
+	// the flag as all others, and RecvBulk nothing. It costs every frame that
+	// arrives a little; so it is called when there is something to gain. Calls
+	// after the first do nothing.
+	StartBulk() error
 
 	// RecvBulk fills slots, in order, with frames that have arrived, and
 	// returns how many. It never blocks, but it makes a system call even when

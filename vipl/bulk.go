@@ -18,13 +18,15 @@ import (
 //
 // The first frame after a pause is not marked. It comes by the ring, which costs
 // nothing to look at, and tells that more will come by the other way, which
-// costs a system call.
+// costs a system call. And since the other way costs every frame a little, the
+// link is asked for it, and peers are told (ethertype.FlagTakesBulk), only when
+// the first long message has begun to arrive.
 
 // bulkRx is the receiving side of bulk frames.
 type bulkRx struct {
 	link   transport.BulkReceiver // nil: all frames come one way
 	from   uint32                 // messages as long as this are bulk
-	used   bool                   // a connection may get marked frames
+	used   bool                   // the link receives them apart now
 	idle   int                    // polls since one came
 	ask    int                    // slots to fill next: twice what came last, because a guess for each takes time
 	hits   uint64                 // frames that were received where they belong
@@ -263,6 +265,10 @@ func (v *VI) expect(h *ethertype.Header, payload []byte) {
 	if b.link == nil || h.Length < b.from || h.Kind == ethertype.KindRDMARead || h.Src == v.nic.info.MAC {
 		return // what comes from this host does not come as bulk
 	}
+	if v.flags&ethertype.FlagWholeCRC != 0 || !b.begin(v.nic) {
+		return
+	}
+	v.flags |= ethertype.FlagTakesBulk // from now on every frame to the peer says so
 	a := &v.next
 	*a = aim{seq: h.Seq + 1, kind: h.Kind, flags: h.Flags & ethertype.FlagImmediate, msg: h.Msg,
 		offset: h.Offset + uint32(int(h.Size)-h.Extension()), length: h.Length}
@@ -272,13 +278,27 @@ func (v *VI) expect(h *ethertype.Header, payload []byte) {
 	b.vi, b.idle = v, 0
 }
 
+// begin has the link receive bulk frames apart, and reports whether it does.
+func (b *bulkRx) begin(n *NIC) bool {
+	if b.used {
+		return true
+	}
+	if err := b.link.StartBulk(); err != nil {
+		n.linkError(err)
+		b.link = nil
+		return false
+	}
+	b.used = true
+	return true
+}
+
 // marks returns the flag that marks f as bulk, if it is. The caller has told the
 // sender's machine of it. While bulk frames are under way all others are marked
 // as well, also those that are sent again: one that overtook them by the other
 // way would make them look lost.
 func (v *VI) marks(f *reliability.Sent) ethertype.Flags {
 	switch {
-	case !v.bulk || v.tx.InFlight() <= 1:
+	case !v.bulk || v.flags&ethertype.FlagWholeCRC != 0 || v.tx.InFlight() <= 1:
 		return 0
 	case f.Count == 1 && f.Size > 0 && v.length(f) >= v.nic.bulk.from:
 		v.bulkEnd = v.tx.NextSeq()

@@ -15,17 +15,22 @@ type bulkLink struct {
 	transport.Link
 	views       [transport.MaxBatch][]byte
 	plain, bulk [][]byte
-	asked       bool // before RecvBulk is called first, nothing waits for bulk frames
+	started     bool
 }
 
 func (l *bulkLink) Bulk() bool { return true }
+
+func (l *bulkLink) StartBulk() error {
+	l.started = true
+	return nil
+}
 
 // pull sorts what has arrived.
 func (l *bulkLink) pull() error {
 	n, err := l.Link.Recv(l.views[:])
 	for _, f := range l.views[:n] {
 		f = bytes.Clone(f)
-		if len(f) >= ethertype.HeaderSize && ethertype.Flags(binary.BigEndian.Uint16(f[ethertype.FieldFlags:]))&ethertype.FlagBulk != 0 {
+		if l.started && len(f) >= ethertype.HeaderSize && ethertype.Flags(binary.BigEndian.Uint16(f[ethertype.FieldFlags:]))&ethertype.FlagBulk != 0 {
 			l.bulk = append(l.bulk, f)
 		} else {
 			l.plain = append(l.plain, f)
@@ -42,7 +47,6 @@ func (l *bulkLink) Recv(views [][]byte) (int, error) {
 }
 
 func (l *bulkLink) RecvBulk(slots []transport.BulkSlot) (int, error) {
-	l.asked = true
 	err := l.pull()
 	n := min(len(slots), len(l.bulk), transport.MaxBatch)
 	for i, f := range l.bulk[:n] {
@@ -64,7 +68,7 @@ func (l *bulkLink) RecvBulk(slots []transport.BulkSlot) (int, error) {
 func (l *bulkLink) Ready() bool { return len(l.plain) > 0 || l.Link.Ready() }
 
 func (l *bulkLink) Wait(until int64) error {
-	if len(l.plain) > 0 || l.asked && len(l.bulk) > 0 {
+	if len(l.plain) > 0 || len(l.bulk) > 0 {
 		return nil
 	}
 	return l.Link.Wait(until)

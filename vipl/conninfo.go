@@ -18,7 +18,7 @@ import (
 //	    20     4  MaxTransferSize
 //	    24     4  QoS
 //	    28     1  reliability level
-//	    29     1  bit 0: wants the CRC to cover whole frames; bit 1: takes bulk frames; bit 2: peer to peer
+//	    29     1  bit 0: wants the CRC to cover whole frames; bit 1: peer to peer
 //	    30     2  length of the private data at the end
 //	    32     2  RDMA reads that this side serves at a time
 type connInfo struct {
@@ -30,7 +30,6 @@ type connInfo struct {
 	qos         uint32
 	level       reliability.Level
 	wholeCRC    bool
-	bulk        bool
 	peer        bool
 	reads       uint16
 	data        []byte
@@ -39,7 +38,6 @@ type connInfo struct {
 // What a side asks of the other.
 const (
 	wishCRC byte = 1 << iota
-	wishBulk
 	wishPeer
 )
 
@@ -60,9 +58,6 @@ func (c *connInfo) append(b []byte) []byte {
 	if c.wholeCRC {
 		wishes |= wishCRC
 	}
-	if c.bulk {
-		wishes |= wishBulk
-	}
 	if c.peer {
 		wishes |= wishPeer
 	}
@@ -82,7 +77,7 @@ func parseInfo(b []byte) (c connInfo, ok bool) {
 	c = connInfo{
 		incarnation: be.Uint64(b), tag: be.Uint32(b[8:]), seq: ethertype.Seq(be.Uint32(b[12:])),
 		mtu: be.Uint32(b[16:]), maxTransfer: be.Uint32(b[20:]), qos: be.Uint32(b[24:]),
-		level: reliability.Level(b[28]), wholeCRC: b[29]&wishCRC != 0, bulk: b[29]&wishBulk != 0,
+		level: reliability.Level(b[28]), wholeCRC: b[29]&wishCRC != 0,
 		peer:  b[29]&wishPeer != 0,
 		reads: be.Uint16(b[32:]),
 	}
@@ -102,7 +97,7 @@ func (v *VI) info() connInfo {
 	return connInfo{
 		incarnation: v.nic.incarnation, tag: v.localTag, seq: v.hs.localSeq, mtu: uint32(v.nic.mtuTo(v.remote.MAC)),
 		maxTransfer: v.attr.MaxTransferSize, qos: v.attr.QoS, level: v.attr.Reliability, wholeCRC: v.attr.WholeCRC,
-		bulk: v.nic.bulk.link != nil, reads: uint16(v.attr.ReadDepth), data: v.hs.data,
+		reads: uint16(v.attr.ReadDepth), data: v.hs.data,
 		peer: v.hs.peer != nil && v.hs.phase == phaseRequest,
 	}
 }
@@ -133,7 +128,7 @@ func (v *VI) adopt(remote ethertype.Addr, c *connInfo) {
 	if v.attr.WholeCRC || c.wholeCRC || v.nic.info.Unprotected {
 		v.flags = ethertype.FlagWholeCRC
 	}
-	v.bulk = c.bulk && v.reliable && v.flags == 0 && remote.MAC != v.nic.info.MAC
+	v.bulk = false
 	v.out = ethertype.Header{
 		Dst: remote.MAC, Src: v.nic.info.MAC, Type: v.nic.info.EtherType,
 		DstPort: remote.Port, SrcPort: v.port, Tag: c.tag,

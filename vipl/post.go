@@ -53,6 +53,8 @@ func (v *VI) postSend(d *Descriptor) error {
 }
 
 // PostRecv queues a buffer for one message, which may be shorter (VipPostRecv).
+// What the buffer holds until d completes, and afterwards beyond d.Length, is
+// undefined.
 // Errors are as for PostSend. Receives may be posted in any state; in the
 // Error state they complete flushed at once.
 func (v *VI) PostRecv(d *Descriptor) error {

@@ -32,6 +32,7 @@ func (v *VI) receiveData(h *ethertype.Header, payload, there []byte) {
 		return
 	}
 	n := v.nic
+	v.bulk = v.bulk || h.Flags&ethertype.FlagTakesBulk != 0
 	inOrder := h.Seq == v.rx.Next()
 	late := inOrder && v.defers(h)
 	if !late && !v.takeAck(h, nil) {
@@ -97,6 +98,7 @@ func (v *VI) receiveAck(h *ethertype.Header, payload []byte) {
 	if len(payload) <= len(more) {
 		payload = more[:copy(more[:], payload)]
 	}
+	v.bulk = v.bulk || h.Flags&ethertype.FlagTakesBulk != 0
 	if v.takeAck(h, payload) && h.Flags&ethertype.FlagAckNow != 0 {
 		v.sendAck(0)
 	}

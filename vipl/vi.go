@@ -238,7 +238,6 @@ func (v *VI) start() {
 	v.next = aim{}
 	v.bulkEnd = hs.localSeq
 	v.startReads(hs.reads)
-	v.nic.bulk.used = v.nic.bulk.used || v.nic.bulk.link != nil && v.reliable
 	v.nic.touch(v)
 	v.gate.open(v.nic)
 	v.nic.timers.watch(v)

@@ -80,6 +80,14 @@ func (l *Link) Recv(views [][]byte) (n int, err error) {
 // Bulk implements transport.BulkReceiver: what outer says.
 func (l *Link) Bulk() bool { return l.bulk != nil }
 
+// StartBulk implements transport.BulkReceiver.
+func (l *Link) StartBulk() error {
+	if l.bulk == nil {
+		return nil
+	}
+	return l.bulk.StartBulk()
+}
+
 // RecvBulk implements transport.BulkReceiver, for frames of other hosts. Those
 // of this one come by Recv, whatever their flags.
 func (l *Link) RecvBulk(slots []transport.BulkSlot) (n int, err error) {

@@ -58,6 +58,9 @@ func TestBulk(t *testing.T) {
 	marked := bulkFrame(a.Info(), b.Info(), payload)
 	plain := linktest.NewFrame(a.Info(), b.Info(), b.Info().Ports.Lo, []byte("by the ring"))
 	slots := newSlots(4, 1500)
+	if err := b.StartBulk(); err != nil {
+		t.Fatal(err)
+	}
 	if n, err := b.RecvBulk(slots); n != 0 || err != nil {
 		t.Fatalf("RecvBulk of nothing = %d, %v", n, err)
 	}
@@ -89,7 +92,9 @@ func TestBulkCut(t *testing.T) {
 	p := vethtest.New(t, 1500)
 	a, b := open(t, p, 0, ring.Config{}), open(t, p, 1, ring.Config{})
 	slots := newSlots(1, 200)
-	b.RecvBulk(slots)
+	if err := b.StartBulk(); err != nil {
+		t.Fatal(err)
+	}
 	a.Send([]transport.Frame{{Head: bulkFrame(a.Info(), b.Info(), make([]byte, 500))}})
 	recvBulk(t, b, slots)
 	if st := b.Stats(); st.RxTruncated != 1 || slots[0].Size != len(slots[0].Frame) {
@@ -97,33 +102,34 @@ func TestBulkCut(t *testing.T) {
 	}
 }
 
-// TestBulkNotAsked: frames that nobody asks for end no wait; without the socket
-// they come by the ring.
-func TestBulkNotAsked(t *testing.T) {
+// TestBulkNotStarted: before StartBulk, or without the socket, frames with the
+// flag come by the ring.
+func TestBulkNotStarted(t *testing.T) {
 	p := vethtest.New(t, 1500)
 	a, b, c := open(t, p, 0, ring.Config{}), open(t, p, 1, ring.Config{}), open(t, p, 1, ring.Config{Bulk: ring.Off})
-	views := make([][]byte, 4)
-	a.Send([]transport.Frame{{Head: bulkFrame(a.Info(), b.Info(), nil)}, {Head: bulkFrame(a.Info(), c.Info(), nil)}})
-	for {
-		n, err := c.Recv(views)
-		if n == 1 && err == nil {
-			break
-		}
-		if err := c.Wait(c.Now() + int64(10*time.Second)); err != nil {
-			t.Fatal(err)
-		}
+	if err := c.StartBulk(); c.Bulk() || err != nil {
+		t.Errorf("without the socket: %v, %v", c.Bulk(), err)
 	}
-	until := b.Now() + int64(20*time.Millisecond) // b's frame was sent before c's and has arrived
-	if err := b.Wait(until); err != nil || b.Now() < until {
-		t.Errorf("Wait ended %v too soon: %v", time.Duration(until-b.Now()), err)
+	views := make([][]byte, 4)
+	for _, l := range []*ring.Link{b, c} {
+		a.Send([]transport.Frame{{Head: bulkFrame(a.Info(), l.Info(), nil)}})
+		for n := 0; n == 0; {
+			var err error
+			if n, err = l.Recv(views); err != nil {
+				t.Fatal(err)
+			}
+			if n == 0 && l.Wait(l.Now()+int64(10*time.Second)) != nil {
+				t.Fatal("Wait failed")
+			}
+		}
+		if n, err := l.RecvBulk(newSlots(1, 1500)); n != 0 || err != nil {
+			t.Errorf("RecvBulk = %d, %v", n, err)
+		}
 	}
 	if err := p.SetMTU(1, 9000); err != nil {
 		t.Fatal(err)
 	}
 	if long, forced := open(t, p, 1, ring.Config{}), open(t, p, 1, ring.Config{Bulk: ring.On}); long.Bulk() || !forced.Bulk() {
 		t.Errorf("at MTU 9000: %v by default, %v on demand", long.Bulk(), forced.Bulk())
-	}
-	if n, err := c.RecvBulk(newSlots(1, 1500)); c.Bulk() || n != 0 || err != nil {
-		t.Errorf("without the socket: %v, %d, %v", c.Bulk(), n, err)
 	}
 }

@@ -35,7 +35,7 @@ const staleMax = 32
 
 // open makes the receiving socket. The order matters: the ring and the filter
 // are in place before bind, with which frames begin to arrive.
-func (r *receiver) open(s *afpacket.Station, geo geometry, which afpacket.Which) (err error) {
+func (r *receiver) open(s *afpacket.Station, geo geometry) (err error) {
 	r.fd, err = unix.Socket(unix.AF_PACKET, unix.SOCK_RAW|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
 	if err != nil {
 		r.fd = -1
@@ -44,7 +44,7 @@ func (r *receiver) open(s *afpacket.Station, geo geometry, which afpacket.Which)
 	if err := unix.SetsockoptInt(r.fd, unix.SOL_PACKET, unix.PACKET_VERSION, unix.TPACKET_V2); err != nil {
 		return s.OpenError("PACKET_VERSION", err)
 	}
-	if err := attach(r.fd, s, which); err != nil {
+	if err := attach(r.fd, s, afpacket.AllFrames); err != nil {
 		return err
 	}
 	if err := unix.SetsockoptTpacketReq(r.fd, unix.SOL_PACKET, unix.PACKET_RX_RING, geo.request()); err != nil {

@@ -126,16 +126,12 @@ func (l *Link) open(cfg *Config) error {
 	}
 	geo := layout(l.info.MTU, cfg.Slots)
 	l.info.Slots = geo.slots()
-	which := afpacket.AllFrames
 	if cfg.Bulk == On || cfg.Bulk == Auto && l.info.MTU <= bulkMTU {
 		if err := l.bulk.open(l.station, cfg.Bulk == On); err != nil {
 			return err
 		}
-		if l.Bulk() {
-			which = afpacket.NoBulk
-		}
 	}
-	if err := l.rx.open(l.station, geo, which); err != nil {
+	if err := l.rx.open(l.station, geo); err != nil {
 		return err
 	}
 	return l.station.OpenError("eventfd", l.wait.Open(l.rx.fd, -1))
