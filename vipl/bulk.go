@@ -13,8 +13,9 @@ import (
 // data belong. A frame that is not the one guessed is copied out of the wrong
 // place before anything else is done, and takes the way of all other frames.
 // So a frame may write to memory before it is judged, but only to parts of a
-// message under way that have not been received yet: they are undefined until
-// the message is complete.
+// posted receive or read that have not been received yet, which are undefined
+// until it completes. RDMA writes are left out: the memory that they go to holds
+// something all the time.
 //
 // The first frame after a pause is not marked. It comes by the ring, which costs
 // nothing to look at, and tells that more will come by the other way, which
@@ -58,7 +59,6 @@ type aim struct {
 	msg    ethertype.Seq
 	offset uint32
 	length uint32 // of the message
-	remote ethertype.RDMA
 }
 
 const (
@@ -158,9 +158,7 @@ func (b *bulkRx) target(slots []transport.BulkSlot) {
 		if !live {
 			continue
 		}
-		if live = a.turn(); !live {
-			continue
-		}
+		a.turn()
 		if s.Body = v.aimed(&a); s.Body == nil {
 			live = false
 			continue
@@ -173,17 +171,13 @@ func (b *bulkRx) target(slots []transport.BulkSlot) {
 }
 
 // turn moves a past the end of a message to the next one, which is taken to be
-// as long. Where an RDMA write goes after another cannot be guessed.
-func (a *aim) turn() bool {
+// as long.
+func (a *aim) turn() {
 	if a.offset < a.length {
-		return true
-	}
-	if a.kind == ethertype.KindRDMAWrite {
-		return false
+		return
 	}
 	a.msg++
 	a.offset = 0
-	return true
 }
 
 func (a *aim) extension() int {
@@ -195,12 +189,6 @@ func (a *aim) extension() int {
 // none in one piece.
 func (v *VI) aimed(a *aim) []byte {
 	size := fragment(a.length-a.offset, v.maxData-a.extension())
-	if a.kind == ethertype.KindRDMAWrite {
-		if dst := v.target(a.remote, a.length); dst != nil {
-			return dst[a.offset:][:size:size]
-		}
-		return nil
-	}
 	d := v.receiveFor(a.msg)
 	if a.kind == ethertype.KindReadData {
 		d = v.readFor(a.msg)
@@ -248,21 +236,17 @@ func (n *NIC) judge(i int) bulkVerdict {
 func (v *VI) hit(s *transport.BulkSlot, f *bulkFrame) bool {
 	h, a := &f.header, &f.want
 	if h.DstPort != v.port || h.Tag != v.localTag || h.Kind != a.kind || h.Flags&(ethertype.FlagImmediate|ethertype.FlagPacked) != a.flags ||
-		h.Seq != a.seq || h.Msg != a.msg || h.Offset != a.offset || h.Length != a.length || int(h.Size) != s.At-ethertype.HeaderSize+len(s.Body) {
+		h.Seq != a.seq || h.Msg != a.msg || h.Offset != a.offset || h.Length != a.length {
 		return false
 	}
-	if a.kind != ethertype.KindRDMAWrite {
-		return true
-	}
-	r, _ := ethertype.ParseRDMA(s.Frame[ethertype.HeaderSize:s.At])
-	return r == a.remote
+	return int(h.Size) == s.At-ethertype.HeaderSize+len(s.Body)
 }
 
 // expect notes what follows the fragment of h, which has been placed in its
 // turn and was not packed.
-func (v *VI) expect(h *ethertype.Header, payload []byte) {
+func (v *VI) expect(h *ethertype.Header) {
 	b := &v.nic.bulk
-	if b.link == nil || h.Length < b.from || h.Kind == ethertype.KindRDMARead || h.Src == v.nic.info.MAC {
+	if b.link == nil || h.Length < b.from || h.Kind == ethertype.KindRDMARead || h.Kind == ethertype.KindRDMAWrite || h.Src == v.nic.info.MAC {
 		return // what comes from this host does not come as bulk
 	}
 	if v.flags&ethertype.FlagWholeCRC != 0 || !b.begin(v.nic) {
@@ -272,9 +256,6 @@ func (v *VI) expect(h *ethertype.Header, payload []byte) {
 	a := &v.next
 	*a = aim{seq: h.Seq + 1, kind: h.Kind, flags: h.Flags & ethertype.FlagImmediate, msg: h.Msg,
 		offset: h.Offset + uint32(int(h.Size)-h.Extension()), length: h.Length}
-	if h.Kind == ethertype.KindRDMAWrite {
-		a.remote, _ = ethertype.ParseRDMA(payload)
-	}
 	b.vi, b.idle = v, 0
 }
 
@@ -308,10 +289,14 @@ func (v *VI) marks(f *reliability.Sent) ethertype.Flags {
 	return ethertype.FlagBulk
 }
 
-// length returns the length of the message, or the answer, that f is part of.
+// length returns the length of the message, or of the answer to a read, that f
+// is part of; 0 for others.
 func (v *VI) length(f *reliability.Sent) uint32 {
 	if f.Flags&sentAnswer != 0 {
 		return v.serves.slot(f.First).length
 	}
-	return v.sq.at(f.First).total
+	if d := v.sq.at(f.First); d.Op == OpSend {
+		return d.total
+	}
+	return 0
 }

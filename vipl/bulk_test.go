@@ -53,8 +53,11 @@ func TestBulkHits(t *testing.T) {
 				attr := &vipl.Attributes{Reliability: level, EnableRDMAWrite: true}
 				d := newBulkDuo(t, attr, attr)
 				const count, size = 20, 100_000
-				frames := uint64(count * size / (1500 - ethertype.BaseSize - ethertype.RDMASize))
-				if hits := d.stream(count, size, rdma); hits < frames*8/10 || hits > frames+count {
+				frames := uint64(count * size / (1500 - ethertype.BaseSize))
+				if rdma { // the memory that a write goes to holds something all the time
+					frames = 0
+				}
+				if hits := d.stream(count, size, rdma); hits < frames*8/10 || hits > frames*11/10 {
 					t.Errorf("%d of about %d frames were received where they belong", hits, frames)
 				}
 				if hits := d.stream(count, 900, rdma); hits != 0 {

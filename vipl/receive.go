@@ -51,7 +51,7 @@ func (v *VI) receiveData(h *ethertype.Header, payload, there []byte) {
 			v.rx.Accept(n.now, h.Seq, h.Flags&ethertype.FlagAckNow != 0)
 			if inOrder {
 				if h.Flags&ethertype.FlagPacked == 0 {
-					v.expect(h, payload)
+					v.expect(h)
 				}
 				v.completeReceived()
 			}
@@ -283,7 +283,7 @@ func (v *VI) placeRDMA(h *ethertype.Header, payload, there []byte) (outcome, rea
 // of earlier messages. It waits for them: one of them might be a write to the
 // same memory, which would then be done in the wrong order.
 func (v *VI) overtakes(h *ethertype.Header) bool {
-	index := h.Offset / uint32(v.maxData-ethertype.RDMASize)
+	index := h.Offset / v.writeSize()
 	return v.rx.Next().Less(h.Seq - ethertype.Seq(index))
 }
 

@@ -23,6 +23,9 @@ const (
 	// before a peer is given up, so that a process which itself was stopped
 	// for long does not take its peers for dead.
 	probesMin = 3
+	// triesInvain is how often a frame is sent again by timer before the peer is
+	// asked besides, twice, what it has received.
+	triesInvain = 4
 )
 
 func (t *timerSet) init(now int64) {
@@ -132,6 +135,10 @@ func (v *VI) runTimer() {
 			return
 		}
 		v.pump()
+		if v.tx.Stats().Tries > triesInvain { // the path loses much: perhaps it was the answers
+			v.sendAck(ethertype.FlagAckNow)
+			v.sendAck(ethertype.FlagAckNow)
+		}
 	}
 	v.ackIfDue()
 }

@@ -70,10 +70,10 @@ func (w *world) nodeOn(station transport.Link, name string, cfg *vipl.Config, fn
 		c = *cfg
 	}
 	if c.Seed == 0 {
-		c.Seed = w.seed*1001 + uint64(len(name)) + uint64(name[0])
+		c.Seed = w.seed*1000 + uint64(len(name)) + uint64(name[0])
 	}
 	c.Link = station
-	if c.Seed%2 == 1 { // half of all NICs receive bulk frames apart
+	if (w.seed/2+uint64(name[0]))%2 == 1 { // half of all NICs receive bulk frames apart
 		c.Link = &bulkLink{Link: station}
 	}
 	w.Go(name, func() {

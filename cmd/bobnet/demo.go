@@ -136,6 +136,7 @@ func (c *demoCall) measure(ctx context.Context, out, errOut io.Writer) error {
 	common := perf.Plan{Stacks: stacks, MTUs: []int{c.mtu}, Levels: []string{"delivery"}}
 	table, curves := common, common
 	table.Rounds, table.Limit = 7, c.time/2
+	table.Tests = []string{perf.Latency, perf.Bandwidth, perf.Rate}
 	curves.Rounds, curves.Limit = 3, c.time/2
 	curves.Sizes = demoSizes
 	curves.Tests = []string{perf.Latency, perf.Bandwidth}

@@ -34,7 +34,7 @@ type Case struct {
 	Reliability string `json:"reliability"` // "" where the stack has no levels
 	Wait        string `json:"wait"`
 	Link        string `json:"link"` // "" for stacks of the kernel
-	XDP         string `json:"xdp"`  // how "ring" sends, if not "auto": "on" or "off"
+	XDP         string `json:"xdp,omitempty"`  // how "ring" sends, if not "auto": "on" or "off"
 	MTU         int    `json:"mtu"`
 	Size        int    `json:"size"` // payload bytes of a message
 }
