@@ -33,8 +33,8 @@ type Case struct {
 	Test        string `json:"test"`
 	Reliability string `json:"reliability"` // "" where the stack has no levels
 	Wait        string `json:"wait"`
-	Link        string `json:"link"` // "" for stacks of the kernel
-	XDP         string `json:"xdp,omitempty"`  // how "ring" sends, if not "auto": "on" or "off"
+	Link        string `json:"link"`          // "" for stacks of the kernel
+	XDP         string `json:"xdp,omitempty"` // how "ring" sends, if not "auto": "on" or "off"
 	MTU         int    `json:"mtu"`
 	Size        int    `json:"size"` // payload bytes of a message
 }
