@@ -20,6 +20,7 @@ func (c *Case) source(size, seed int) ([]byte, uint64, vipl.MemHandle) {
 	c.Helper()
 	buf, h := c.mem(c.B, max(size, 1), open())
 	fill(buf, seed)
+	c.B.QueryMem(h) // takes the NIC's lock: the race detector does not see that a peer's request comes later
 	return buf, vipl.VirtualAddress(buf), h
 }
 
