@@ -76,6 +76,10 @@ func (b *bulkRx) init(n *NIC) {
 	}
 	b.link = link
 	b.idle = bulkHot
+}
+
+// allocate makes the slots, when the first is needed.
+func (b *bulkRx) allocate(n *NIC) {
 	b.slots = make([]transport.BulkSlot, len(n.views))
 	b.frames = make([]bulkFrame, len(n.views))
 	size := n.info.MTU + ethertype.EthernetSize
@@ -269,6 +273,7 @@ func (b *bulkRx) begin(n *NIC) bool {
 		b.link = nil
 		return false
 	}
+	b.allocate(n)
 	b.used = true
 	return true
 }
