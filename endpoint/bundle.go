@@ -92,7 +92,7 @@ func (b *Bundle) enter() error {
 	switch {
 	case b.freed:
 		return ErrClosed
-	case b.kind == Sequential && b.running > 0:
+	case b.running > 0 && (b.kind == Sequential || inHandler()):
 		return ErrInHandler
 	}
 	return nil
@@ -110,7 +110,9 @@ func (b *Bundle) Poll() (int, error) {
 	if err := n.poll(); err != nil {
 		return 0, err
 	}
-	return b.serve(pollBatch), nil
+	served := b.serve(pollBatch)
+	n.way.flush()
+	return served, nil
 }
 
 // glanceEvery is how many requests there are between polls that requests make. A
@@ -147,6 +149,9 @@ func (b *Bundle) serve(limit int) (served int) {
 		if s.serve() {
 			served++
 		}
+	}
+	if served > 0 { // replies do not wait for the next poll
+		b.node.way.flush()
 	}
 	return served
 }

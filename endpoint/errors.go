@@ -20,7 +20,7 @@ var (
 	// ErrClosed: the node, bundle or endpoint has been closed or freed
 	// (AM_ERR_NOT_INIT).
 	ErrClosed = errors.New("endpoint: closed")
-	// ErrInHandler: a handler of a sequential bundle has polled, waited or sent
+	// ErrInHandler: a handler has polled, waited or sent
 	// a request. A request handler may reply, and nothing else.
 	ErrInHandler = fmt.Errorf("%w: a handler of this bundle is running, and handlers only reply", ErrResource)
 	// ErrNoEvents: a wait for an event while the event mask is NoEvents would

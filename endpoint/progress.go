@@ -22,6 +22,7 @@ func (n *Node) poll() error {
 // The mutex is held on entry and on return. It may return for no reason.
 func (b *Bundle) step(ctx context.Context) error {
 	n := b.node
+	n.way.flush()
 	if n.leader != nil {
 		return b.follow(ctx)
 	}

@@ -47,6 +47,9 @@ type provider interface {
 	// node's mutex, by one goroutine at a time, and followed by deliver.
 	wait(ctx context.Context) error
 	deliver()
+	// flush sends what waits for company. A provider may let a message wait until
+	// the next flush when others are under way, and no longer.
+	flush()
 	// wake ends the present wait.
 	wake()
 	close()

@@ -89,6 +89,9 @@ func (ep *Endpoint) request(ctx context.Context, dest int, m *message, args []ui
 		}
 		if i := c.take(m.op); i >= 0 {
 			c.send(i, m, args, data, call)
+			if n.leader != nil { // another goroutine waits for what arrives
+				n.way.flush()
+			}
 			if m.sync && c.slots[i].data != nil {
 				ep.await(ctx, c, i)
 			}

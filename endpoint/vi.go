@@ -37,6 +37,8 @@ type viWay struct {
 	polls     int
 	accepting []*viChannel
 	failed    []*viChannel // found broken by a post
+	dirty     []*viChannel // that have gathered something
+	spare     packets
 	reaped    [64]vipl.Completion
 	n         int // of reaped, by wait
 	slice     *sliceContext
@@ -151,11 +153,9 @@ func (w *viWay) complete(c *vipl.Completion) {
 			ch.written(x)
 			return
 		}
-		x.packet.data = x.mem[:c.Descriptor.Length]
-		ch.up.received(&x.packet)
+		ch.arrived(x)
 	case *viSend:
-		x.busy = false
-		ch.up.sent()
+		ch.landed(x)
 	case *viWrite:
 		x.busy = false
 		w.nic.DeregisterMem(x.segs[0].Handle)

@@ -15,22 +15,28 @@ type viChannel struct {
 	windows  []vipl.MemHandle // by slot; 0: none is open
 	broken   bool
 	closed   bool
+
+	envelopes [numEnvelopes]viSend
+	room      int // bytes of an envelope
+	gathered  gathering
 }
 
-// viSend is a send buffer.
+// viSend is a send buffer, or an envelope.
 type viSend struct {
-	mem  []byte
-	desc vipl.Descriptor
-	segs [1]vipl.Segment
-	busy bool
+	mem     []byte
+	n       int // bytes of it in use
+	desc    vipl.Descriptor
+	segs    [1]vipl.Segment
+	busy    bool
+	members []int // send buffers whose messages are in the envelope
 }
 
 // viReceive is a receive buffer.
 type viReceive struct {
-	packet packet
-	mem    []byte
-	desc   vipl.Descriptor
-	segs   [1]vipl.Segment
+	mem  []byte
+	desc vipl.Descriptor
+	segs [1]vipl.Segment
+	held int // messages in it that have not been released
 }
 
 // viWrite is what a slot's bulk data is written with.
@@ -44,7 +50,7 @@ type viWrite struct {
 // channel makes a VI with its buffers, and posts the receives.
 func (w *viWay) channel(s shape, client bool, up half) (*viChannel, error) {
 	ch := &viChannel{way: w, up: up, sends: make([]viSend, s.numSends()), receives: make([]viReceive, s.receives()),
-		writes: make([]viWrite, s.slots), windows: make([]vipl.MemHandle, s.slots)}
+		writes: make([]viWrite, s.slots), windows: make([]vipl.MemHandle, s.slots), room: min(gatherMax, s.full())}
 	if err := ch.open(s, client); err != nil {
 		ch.close()
 		return nil, opError("connect", ErrResource, "%v", err)
@@ -57,27 +63,33 @@ func (ch *viChannel) open(s shape, client bool) (err error) {
 	if ch.ptag, err = w.nic.CreatePtag(); err != nil {
 		return err
 	}
-	if err := w.grow(s.numSends() + s.slots + s.receives()); err != nil {
+	posts := s.numSends() + numEnvelopes + s.slots
+	if err := w.grow(posts + s.receives()); err != nil {
 		return err
 	}
 	ch.vi, err = w.nic.CreateVI(&vipl.Attributes{
 		Ptag: ch.ptag, EnableRDMAWrite: true, PeerTimeout: w.node.cfg.PeerTimeout,
-		QueueDepth: s.numSends() + s.slots,
+		QueueDepth: posts,
 	}, w.cq, w.cq)
 	if err != nil {
 		return err
 	}
 	ch.vi.Context = ch
-	mem, slab, err := w.nic.AllocMem(s.memory(client), &vipl.MemAttributes{Ptag: ch.ptag})
+	mem, slab, err := w.nic.AllocMem(s.memory(client)+numEnvelopes*ch.room, &vipl.MemAttributes{Ptag: ch.ptag})
 	if err != nil {
 		return err
 	}
 	ch.slab = slab
+	take := func(n int) []byte {
+		b := mem[:n:n]
+		mem = mem[n:]
+		return b
+	}
 	for i := range ch.sends {
-		x, n := &ch.sends[i], s.sends(i, client)
-		x.mem, mem = mem[:n:n], mem[n:]
-		x.segs[0].Handle = slab
-		x.desc.Segs, x.desc.Context = x.segs[:], x
+		ch.sends[i].init(take(s.sends(i, client)), slab)
+	}
+	for i := range ch.envelopes {
+		ch.envelopes[i].init(take(ch.room), slab)
 	}
 	for i := range ch.writes {
 		x := &ch.writes[i]
@@ -86,16 +98,21 @@ func (ch *viChannel) open(s shape, client bool) (err error) {
 		x.desc.Segs, x.desc.Context = x.segs[:], x
 	}
 	for i := range ch.receives {
-		x, n := &ch.receives[i], s.full()
-		x.mem, mem = mem[:n:n], mem[n:]
+		x := &ch.receives[i]
+		x.mem = take(s.full())
 		x.segs[0] = vipl.Segment{Data: x.mem, Handle: slab}
 		x.desc.Segs, x.desc.Context = x.segs[:], x
-		x.packet.home = x
 		if err := ch.vi.PostRecv(&x.desc); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+func (x *viSend) init(mem []byte, slab vipl.MemHandle) {
+	x.mem = mem
+	x.segs[0].Handle = slab
+	x.desc.Segs, x.desc.Context = x.segs[:], x
 }
 
 // grow makes room in the completion queue for n more completions. It is never
@@ -111,16 +128,6 @@ func (w *viWay) grow(n int) error {
 func (ch *viChannel) buffer(i int) []byte   { return ch.sends[i].mem }
 func (ch *viChannel) idle(i int) bool       { return !ch.sends[i].busy }
 func (ch *viChannel) writing(slot int) bool { return ch.writes[slot].busy }
-
-func (ch *viChannel) post(i, n int) {
-	if ch.broken || ch.closed {
-		return
-	}
-	x := &ch.sends[i]
-	x.segs[0].Data = x.mem[:n]
-	x.busy = true
-	ch.posted(ch.vi.PostSend(&x.desc))
-}
 
 // posted arranges that the channel breaks when a post has failed: not now,
 // because whoever posts is in the midst of something.
@@ -179,17 +186,11 @@ func (ch *viChannel) write(slot int, data []byte, to window) {
 		ch.posted(err)
 		return
 	}
+	ch.flush() // what was posted before goes before
 	x.segs[0] = vipl.Segment{Data: data, Handle: h}
 	x.desc.Remote = vipl.RemoteSegment{Addr: to.addr, Handle: vipl.MemHandle(to.handle)}
 	x.busy = true
 	ch.posted(ch.vi.PostSend(&x.desc))
-}
-
-func (ch *viChannel) release(p *packet) {
-	if ch.broken || ch.closed {
-		return
-	}
-	ch.posted(ch.vi.PostRecv(&p.home.(*viReceive).desc))
 }
 
 func (ch *viChannel) close() {
@@ -200,7 +201,7 @@ func (ch *viChannel) close() {
 	nic := ch.way.nic
 	if ch.vi != nil {
 		ch.vi.Close()
-		ch.way.entries -= len(ch.sends) + len(ch.writes) + len(ch.receives)
+		ch.way.entries -= len(ch.sends) + len(ch.envelopes) + len(ch.writes) + len(ch.receives)
 	}
 	if ch.slab != 0 {
 		nic.DeregisterMem(ch.slab)

@@ -49,7 +49,7 @@ func (k kind) op() Op {
 
 // header begins every message; its arguments and then its payload follow.
 //
-//	0 kind   1 args   2 handler   3 reason   4 slot (2)   6 zero (2)
+//	0 kind   1 args   2 handler   3 reason   4 slot (2)   6 length (2, gather.go)
 //	8 use (4)   12 length (4)   16 tag (8)   24 reply tag (8)   32 offset (8)
 //
 // All numbers are little-endian.

@@ -1,0 +1,202 @@
+package endpoint
+
+import "encoding/binary"
+
+// Messages that are posted while others are under way wait for company and
+// share one VI message, up to gatherMax bytes of them: each message of a VI
+// takes a frame's share, a receive, and two completions, more than a short
+// message takes else. What was gathered goes when an earlier message has been
+// acknowledged, when it fills its envelope, when a batch of handlers has run, and
+// when the caller polls or waits. A message that finds fewer than gatherBelow
+// under way goes at once, so gathering costs those nothing that come alone.
+//
+// The receiver hands the messages on one by one. Its buffer is posted again when
+// the last of them has been released. So every buffer that is not posted holds
+// a message that has not been handled, but for the one whose handler is running,
+// and the reasoning of slot.go holds as if each had a buffer to itself.
+const (
+	gatherMax    = 1024 // bytes of messages in an envelope
+	gatherMost   = 32   // messages in an envelope
+	gatherBelow  = 2
+	numEnvelopes = 4 // of a channel; when all are under way messages go one by one
+)
+
+// Bytes 6 and 7 of a message's header say how long it is if another one follows
+// in the same VI message; 0: it is the last.
+const lengthAt = 6
+
+// rounded is the room that a message of n bytes takes before another, so that
+// each begins at a multiple of 8 bytes.
+func rounded(n int) int { return (n + 7) &^ 7 }
+
+// gathering holds what a channel has gathered.
+type gathering struct {
+	waiting []int // send buffers, in the order of posting
+	bytes   int   // that they take
+	flying  int   // VI messages under way
+	dirty   bool  // the channel is in viWay.dirty
+}
+
+// post is channel's. A message is sent from its buffer, or copied to an envelope
+// with others; either way the buffer is idle when the peer's interface has it.
+func (ch *viChannel) post(i, n int) {
+	if ch.broken || ch.closed {
+		return
+	}
+	x := &ch.sends[i]
+	x.n, x.busy = n, true
+	g := &ch.gathered
+	room := rounded(n)
+	if g.bytes+room > ch.room || len(g.waiting) == gatherMost {
+		ch.flush()
+	}
+	if len(g.waiting) == 0 && (g.flying < gatherBelow || room > ch.room/2) {
+		ch.launch(x)
+		return
+	}
+	g.waiting = append(g.waiting, i)
+	g.bytes += room
+	if !g.dirty {
+		g.dirty = true
+		ch.way.dirty = append(ch.way.dirty, ch)
+	}
+}
+
+// flush sends what was gathered.
+func (ch *viChannel) flush() {
+	g := &ch.gathered
+	if len(g.waiting) > 1 {
+		if e := ch.envelope(); e != nil {
+			ch.fill(e)
+			return
+		}
+	}
+	for _, i := range g.waiting {
+		ch.launch(&ch.sends[i])
+	}
+	g.waiting, g.bytes = g.waiting[:0], 0
+}
+
+// envelope returns one that is idle, or nil.
+func (ch *viChannel) envelope() *viSend {
+	for i := range ch.envelopes {
+		if e := &ch.envelopes[i]; !e.busy {
+			return e
+		}
+	}
+	return nil
+}
+
+// fill puts what was gathered into an envelope and sends that.
+func (ch *viChannel) fill(e *viSend) {
+	g := &ch.gathered
+	at, last := 0, 0
+	for _, i := range g.waiting {
+		x := &ch.sends[i]
+		last = at
+		copy(e.mem[at:], x.mem[:x.n])
+		binary.LittleEndian.PutUint16(e.mem[at+lengthAt:], uint16(x.n))
+		e.n = at + x.n
+		at += rounded(x.n)
+	}
+	binary.LittleEndian.PutUint16(e.mem[last+lengthAt:], 0)
+	e.busy = true
+	e.members, g.waiting = g.waiting, e.members[:0]
+	g.bytes = 0
+	ch.launch(e)
+}
+
+// launch posts a send.
+func (ch *viChannel) launch(x *viSend) {
+	if ch.broken || ch.closed {
+		return
+	}
+	x.segs[0].Data = x.mem[:x.n]
+	ch.gathered.flying++
+	ch.posted(ch.vi.PostSend(&x.desc))
+}
+
+// landed hears that a send has completed.
+func (ch *viChannel) landed(x *viSend) {
+	x.busy = false
+	for _, i := range x.members {
+		ch.sends[i].busy = false
+	}
+	x.members = x.members[:0]
+	g := &ch.gathered
+	if g.flying--; g.flying < gatherBelow && len(g.waiting) > 0 {
+		ch.flush()
+	}
+	ch.up.sent()
+}
+
+// flush sends what the channels have gathered.
+func (w *viWay) flush() {
+	for i, ch := range w.dirty {
+		w.dirty[i] = nil
+		ch.gathered.dirty = false
+		ch.flush()
+	}
+	w.dirty = w.dirty[:0]
+}
+
+// arrived hands on the messages of a VI message. x stays held meanwhile.
+func (ch *viChannel) arrived(x *viReceive) {
+	x.held = 1
+	b := x.mem[:x.desc.Length]
+	for n := 1; n <= gatherMost && len(b) > 0; n++ {
+		m, rest, ok := splitNext(b)
+		if !ok {
+			break
+		}
+		b = rest
+		p := ch.way.packet()
+		p.data, p.home = m, x
+		x.held++
+		if ch.up.received(p); ch.closed || ch.broken {
+			return
+		}
+	}
+	if len(b) > 0 {
+		ch.way.node.stats.Strays++
+	}
+	ch.unhold(x)
+}
+
+// splitNext cuts the first message off the messages b. It reports false for what
+// no version of this package sends.
+func splitNext(b []byte) (m, rest []byte, ok bool) {
+	if len(b) < headerSize {
+		return nil, nil, false
+	}
+	n := int(binary.LittleEndian.Uint16(b[lengthAt:]))
+	switch {
+	case n == 0:
+		return b, nil, true
+	case n < headerSize || rounded(n) > len(b)-headerSize:
+		return nil, nil, false
+	}
+	return b[:n:n], b[rounded(n):], true
+}
+
+// release is channel's.
+func (ch *viChannel) release(p *packet) {
+	x := p.home.(*viReceive)
+	ch.way.spare.push(p)
+	ch.unhold(x)
+}
+
+// unhold posts a receive again that nobody needs any more.
+func (ch *viChannel) unhold(x *viReceive) {
+	if x.held--; x.held == 0 && !ch.broken && !ch.closed {
+		ch.posted(ch.vi.PostRecv(&x.desc))
+	}
+}
+
+// packet returns one that is not in use.
+func (w *viWay) packet() *packet {
+	if p := w.spare.pop(); p != nil {
+		return p
+	}
+	return &packet{}
+}
