@@ -111,14 +111,14 @@ func (b *Bundle) Poll() (int, error) {
 		return 0, err
 	}
 	served := b.serve(pollBatch)
-	n.way.flush()
+	n.flush()
 	return served, nil
 }
 
 // glanceEvery is how many requests there are between polls that requests make. A
 // poll also sends what was gathered for a fuller frame, so one for each request
 // would send each in a frame of its own.
-const glanceEvery = 16
+const glanceEvery = 32
 
 // glance is the poll that a request begins with.
 func (b *Bundle) glance() error {
@@ -132,7 +132,39 @@ func (b *Bundle) glance() error {
 // serve handles up to limit messages, answers first: they end what others wait
 // for, and need nothing. Connections take turns, so that no sender has to wait
 // for another's flood.
+//
+// While answers wait for company it looks whether more requests arrive, so that
+// a busy server answers in fewer VI messages; then they go.
 func (b *Bundle) serve(limit int) (served int) {
+	for more := true; more && served < limit; more = b.linger() {
+		served += b.handle(limit - served)
+	}
+	if b.node.way.gathers(serving) {
+		b.node.way.flush(serving)
+	}
+	return served
+}
+
+// lingerPolls is how often linger looks: for a few microseconds, in which
+// who sends a stream sends the next message.
+const lingerPolls = 64
+
+// linger waits for something to handle while answers wait for company.
+func (b *Bundle) linger() bool {
+	n := b.node
+	for i := 0; i < lingerPolls && n.way.gathers(serving) && n.leader == nil; i++ {
+		if n.poll() != nil {
+			return false
+		}
+		if b.replies.n+b.requests.n > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// handle is serve without looking for more.
+func (b *Bundle) handle(limit int) (served int) {
 	for served < limit {
 		if c, ok := b.replies.pop(); ok {
 			c.queued = false
@@ -149,9 +181,6 @@ func (b *Bundle) serve(limit int) (served int) {
 		if s.serve() {
 			served++
 		}
-	}
-	if served > 0 { // replies do not wait for the next poll
-		b.node.way.flush()
 	}
 	return served
 }

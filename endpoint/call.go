@@ -110,7 +110,7 @@ func (ep *Endpoint) awaitCall(ctx context.Context, c *call) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	for !c.done {
-		if ep.bundle.serve(pollBatch) > 0 {
+		if ep.bundle.serve(pollBatch) > 0 || c.done {
 			continue
 		}
 		if err := ep.bundle.step(ctx); err != nil && !c.done {

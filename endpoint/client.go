@@ -339,7 +339,7 @@ func (c *client) control(i int, h *header, w *window) {
 		w.put(b[n:])
 		n += windowSize
 	}
-	c.ch.post(at, n)
+	c.ch.post(at, n, 0)
 }
 
 // refuse tells the server that its reply to slot i is not wanted.

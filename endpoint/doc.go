@@ -39,6 +39,12 @@
 // (slot.go says why, and why nothing can deadlock). A request handler must not
 // block, and may do nothing but reply.
 //
+// A message that is alone under way goes at once. The requests of a stream wait
+// for company and share a message of the VI, until that is full, what went
+// before has been acknowledged, or the caller polls or waits; the replies to
+// them wait until a poll has run its handlers. So a program that computes for
+// long after requests should Poll once before.
+//
 // # Errors
 //
 // A message that cannot be delivered, or is refused, comes back to the endpoint

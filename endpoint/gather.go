@@ -2,13 +2,15 @@ package endpoint
 
 import "encoding/binary"
 
-// Messages that are posted while others are under way wait for company and
-// share one VI message, up to gatherMax bytes of them: each message of a VI
-// takes a frame's share, a receive, and two completions, more than a short
-// message takes else. What was gathered goes when an earlier message has been
-// acknowledged, when it fills its envelope, when a batch of handlers has run, and
-// when the caller polls or waits. A message that finds fewer than gatherBelow
-// under way goes at once, so gathering costs those nothing that come alone.
+// Messages wait for company and share one VI message, up to gatherMax bytes of
+// them: each message of a VI takes a frame's share, a receive, and two
+// completions, more than a short message takes else. Which may wait, and for how
+// many others, is for the halves to say: the requests of a client that has others
+// under way, and the answers to those. So gathering costs those nothing that
+// come alone. What was gathered goes when it is that many, when it fills its
+// envelope, a client's when all it had sent before has been acknowledged, and
+// else by flush: when a batch of handlers has run, and when the caller polls or
+// waits.
 //
 // The receiver hands the messages on one by one. Its buffer is posted again when
 // the last of them has been released. So every buffer that is not posted holds
@@ -39,7 +41,7 @@ type gathering struct {
 
 // post is channel's. A message is sent from its buffer, or copied to an envelope
 // with others; either way the buffer is idle when the peer's interface has it.
-func (ch *viChannel) post(i, n int) {
+func (ch *viChannel) post(i, n, company int) {
 	if ch.broken || ch.closed {
 		return
 	}
@@ -50,21 +52,26 @@ func (ch *viChannel) post(i, n int) {
 	if g.bytes+room > ch.room || len(g.waiting) == gatherMost {
 		ch.flush()
 	}
-	if len(g.waiting) == 0 && (g.flying < gatherBelow || room > ch.room/2) {
+	if len(g.waiting) == 0 && (company < 2 || room > ch.room/2 || ch.side == asking && g.flying < gatherBelow) {
 		ch.launch(x)
 		return
 	}
 	g.waiting = append(g.waiting, i)
 	g.bytes += room
-	if !g.dirty {
+	ch.way.waiting[ch.side]++
+	if len(g.waiting) >= company {
+		ch.flush()
+	} else if !g.dirty {
 		g.dirty = true
-		ch.way.dirty = append(ch.way.dirty, ch)
+		list := &ch.way.gathering[ch.side]
+		*list = append(*list, ch)
 	}
 }
 
 // flush sends what was gathered.
 func (ch *viChannel) flush() {
 	g := &ch.gathered
+	ch.way.waiting[ch.side] -= len(g.waiting)
 	if len(g.waiting) > 1 {
 		if e := ch.envelope(); e != nil {
 			ch.fill(e)
@@ -124,20 +131,23 @@ func (ch *viChannel) landed(x *viSend) {
 	}
 	x.members = x.members[:0]
 	g := &ch.gathered
-	if g.flying--; g.flying < gatherBelow && len(g.waiting) > 0 {
+	if g.flying--; g.flying == 0 && ch.side == asking {
 		ch.flush()
 	}
 	ch.up.sent()
 }
 
-// flush sends what the channels have gathered.
-func (w *viWay) flush() {
-	for i, ch := range w.dirty {
-		w.dirty[i] = nil
+func (w *viWay) gathers(side side) bool { return w.waiting[side] > 0 }
+
+// flush sends what the channels of one side have gathered.
+func (w *viWay) flush(side side) {
+	list := w.gathering[side]
+	for i, ch := range list {
+		list[i] = nil
 		ch.gathered.dirty = false
 		ch.flush()
 	}
-	w.dirty = w.dirty[:0]
+	w.gathering[side] = list[:0]
 }
 
 // arrived hands on the messages of a VI message. x stays held meanwhile.

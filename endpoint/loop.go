@@ -9,13 +9,13 @@ package endpoint
 type loop struct{ node *Node }
 
 func (l *loop) dial(to Name, greeting hello, up half) (channel, error) {
-	c := newLoopChannel(greeting.shape, true, up)
+	c := newLoopChannel(greeting.shape, asking, up)
 	s, reason := l.node.admit(&greeting)
 	if reason != 0 {
 		c.dead = &CallError{Reason: reason}
 		return c, nil
 	}
-	c.peer = newLoopChannel(greeting.shape, false, s)
+	c.peer = newLoopChannel(greeting.shape, serving, s)
 	c.peer.peer = c
 	l.node.attach(s, c.peer)
 	return c, nil
@@ -33,16 +33,16 @@ type loopChannel struct {
 	closed  bool
 }
 
-func newLoopChannel(s shape, client bool, up half) *loopChannel {
+func newLoopChannel(s shape, at side, up half) *loopChannel {
 	ch := &loopChannel{up: up, sends: make([][]byte, s.numSends()), windows: make([][]byte, s.slots)}
-	mem := make([]byte, s.memory(client))
+	mem := make([]byte, s.memory(at))
 	cut := func(n int) []byte {
 		b := mem[:n:n]
 		mem = mem[n:]
 		return b
 	}
 	for i := range ch.sends {
-		ch.sends[i] = cut(s.sends(i, client))
+		ch.sends[i] = cut(s.sends(i, at))
 	}
 	for range s.receives() {
 		ch.free.push(&packet{data: cut(s.full())})
@@ -63,7 +63,7 @@ func (ch *loopChannel) gone() bool {
 	return ch.dead != nil || ch.closed
 }
 
-func (ch *loopChannel) post(i, n int) {
+func (ch *loopChannel) post(i, n, _ int) {
 	if ch.gone() {
 		return
 	}

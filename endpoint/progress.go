@@ -18,11 +18,17 @@ func (n *Node) poll() error {
 	return n.way.poll()
 }
 
+// flush sends everything that waits for company.
+func (n *Node) flush() {
+	n.way.flush(asking)
+	n.way.flush(serving)
+}
+
 // step lets time pass for a goroutine that has found nothing to do for bundle b.
 // The mutex is held on entry and on return. It may return for no reason.
 func (b *Bundle) step(ctx context.Context) error {
 	n := b.node
-	n.way.flush()
+	n.flush()
 	if n.leader != nil {
 		return b.follow(ctx)
 	}

@@ -42,25 +42,35 @@ type provider interface {
 	addr() ethertype.Addr // of the node, for names
 	// poll takes in what has arrived, without blocking.
 	poll() error
-	// wait blocks until there is something for deliver, wake is called, or for
-	// about a millisecond; then the error is nil too. It is called without the
-	// node's mutex, by one goroutine at a time, and followed by deliver.
+	// wait blocks until there is something for deliver, wake is called, or ctx
+	// ends, whose error it returns. It is called without the node's mutex, by one
+	// goroutine at a time, and followed by deliver.
 	wait(ctx context.Context) error
 	deliver()
-	// flush sends what waits for company. A provider may let a message wait until
-	// the next flush when others are under way, and no longer.
-	flush()
+	// flush sends what waits for company on one side's channels.
+	flush(side)
+	// gathers reports whether something waits for that.
+	gathers(side) bool
 	// wake ends the present wait.
 	wake()
 	close()
 }
 
+// side says which half a channel belongs to.
+type side uint8
+
+const (
+	asking  side = iota // client
+	serving             // server
+)
+
 // channel is one end of a connection.
 type channel interface {
 	// buffer returns send buffer i, into which a message is built.
 	buffer(i int) []byte
-	// post sends the first n bytes of buffer i, which must be idle.
-	post(i, n int)
+	// post sends the first n bytes of buffer i, which must be idle. It may wait
+	// for flush, or until it goes with so many others.
+	post(i, n, company int)
 	// idle reports whether send buffer i may be changed.
 	idle(i int) bool
 	// grant lets the peer write to mem on behalf of a slot, until it has done so
@@ -133,9 +143,9 @@ func (s shape) receives() int { return s.slots + 1 }
 // slot in which it answers about bulk replies. A server has two for each slot,
 // which it uses in turn: that the last message has arrived is clear from what
 // the client has sent since, but the provider may hear it a moment later.
-func (s shape) sends(i int, client bool) int {
+func (s shape) sends(i int, at side) int {
 	switch {
-	case client && (i < s.small || i >= s.slots):
+	case at == asking && (i < s.small || i >= s.slots):
 		return smallSize
 	default:
 		return s.full()
@@ -147,10 +157,10 @@ func (s shape) numSends() int {
 }
 
 // memory returns the bytes that all buffers of one end take.
-func (s shape) memory(client bool) int {
+func (s shape) memory(at side) int {
 	total := s.receives() * s.full()
 	for i := range s.numSends() {
-		total += s.sends(i, client)
+		total += s.sends(i, at)
 	}
 	return total
 }

@@ -90,7 +90,7 @@ func (ep *Endpoint) request(ctx context.Context, dest int, m *message, args []ui
 		if i := c.take(m.op); i >= 0 {
 			c.send(i, m, args, data, call)
 			if n.leader != nil { // another goroutine waits for what arrives
-				n.way.flush()
+				n.way.flush(asking)
 			}
 			if m.sync && c.slots[i].data != nil {
 				ep.await(ctx, c, i)
@@ -143,7 +143,7 @@ func (c *client) send(i int, m *message, args []uint32, data []byte, call *call)
 	s := &c.slots[i]
 	s.call = call
 	h := header{handler: m.handler, args: uint8(len(args)), slot: uint16(i), use: s.use,
-		tag: c.tr.tag, replyTag: c.ep.tag, offset: m.offset}
+		tag: c.tr.tag, replyTag: c.ep.tag, offset: m.offset, underway: uint8(min(c.used, 255))}
 	switch m.op {
 	case OpRequest:
 		h.kind = kindShort
@@ -168,15 +168,20 @@ func (c *client) send(i int, m *message, args []uint32, data []byte, call *call)
 	}
 	s.n = n + copy(b[n:], data)
 	c.ep.node.stats.Sent++
-	c.ch.post(i, s.n)
+	company := gatherMost
+	if c.used < gatherBelow {
+		company = 0
+	}
+	c.ch.post(i, s.n, company)
 }
 
 // await waits until the data of the bulk request in slot i may be changed.
 func (ep *Endpoint) await(ctx context.Context, c *client, i int) {
 	s := &c.slots[i]
 	use := s.use
-	for s.use == use && s.state != slotFree && s.data != nil && !c.closed {
-		if ep.bundle.serve(pollBatch) > 0 {
+	pending := func() bool { return s.use == use && s.state != slotFree && s.data != nil && !c.closed }
+	for pending() {
+		if ep.bundle.serve(pollBatch) > 0 || !pending() { // the end of a connection is nothing served
 			continue
 		}
 		if err := ep.bundle.step(ctx); err != nil {

@@ -14,10 +14,18 @@ type server struct {
 	slots []serverSlot
 	queue packets // requests, and replies that came back
 	lost  error   // the connection is broken: replies that had not arrived come back
+	// company is how many answers may go together: a share of what the client
+	// has under way, so that it does not run out of credits meanwhile, and one if
+	// it waits for the only one.
+	company int
 	turn
 	current int  // slot whose request handler is running
 	replied bool // it has replied
 }
+
+// replyShare is the share of a client's requests whose answers go together: one
+// in so many.
+const replyShare = 4
 
 // serverState says how far a request is, at the server.
 type serverState uint8
@@ -61,7 +69,7 @@ func (s *server) post(i, n int, answer Op) {
 	slot := &s.slots[i]
 	slot.posts++
 	slot.answer, slot.n = answer, n
-	s.ch.post(s.last(i), n)
+	s.ch.post(s.last(i), n, s.company)
 }
 
 // received takes in a message.
@@ -77,8 +85,9 @@ func (s *server) received(p *packet) {
 	}
 	slot := &s.slots[h.slot]
 	switch {
-	case h.kind >= kindShort && h.kind <= kindGet && slot.state == serverIdle:
+	case h.kind.request() && slot.state == serverIdle:
 		slot.state, slot.use = serverQueued, h.use
+		s.company = int(h.underway) / replyShare
 		s.queue.push(p)
 		s.ready()
 	case h.kind == kindRefuse && h.use == slot.use && (slot.state == serverIdle || slot.state == serverAnnounced) && slot.answer != 0:

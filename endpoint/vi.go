@@ -34,24 +34,14 @@ type viWay struct {
 	bell      *vipl.VI
 	ring      vipl.Descriptor
 	ringing   bool
-	polls     int
-	accepting []*viChannel
-	failed    []*viChannel // found broken by a post
-	dirty     []*viChannel // that have gathered something
+	accepting []*viChannel    // whose handshakes are under way
+	failed    []*viChannel    // found broken by a post
+	gathering [2][]*viChannel // by side: those that may have gathered something
+	waiting   [2]int          // by side: messages gathered
 	spare     packets
 	reaped    [64]vipl.Completion
 	n         int // of reaped, by wait
-	slice     *sliceContext
 }
-
-const (
-	// listenEvery is how many polls there are between looks for requests for
-	// connections, which cost as much as a poll.
-	listenEvery = 32
-	// waitSlice is the longest that a wait goes without such a look, in ns: a
-	// request does not wake who waits for a completion.
-	waitSlice = 1_000_000
-)
 
 func openVIs(n *Node) (*viWay, error) {
 	w := &viWay{node: n, nic: n.nic, entries: 16}
@@ -61,6 +51,9 @@ func openVIs(n *Node) (*viWay, error) {
 	}
 	if w.bell, err = w.nic.CreateVI(nil, w.cq, nil); err == nil {
 		w.listener, err = w.nic.Listen(0)
+	}
+	if err == nil {
+		err = w.listener.Bind(w.cq)
 	}
 	if err != nil {
 		w.close()
@@ -100,21 +93,17 @@ func (w *viWay) poll() error {
 }
 
 func (w *viWay) wait(ctx context.Context) error {
-	slice, until := w.limit(ctx)
-	n, err := w.cq.ReapWait(slice, w.reaped[:])
+	n, err := w.cq.ReapWait(ctx, w.reaped[:])
 	w.n = n
 	switch {
 	case err == nil:
 		return nil
 	case !errors.Is(err, vipl.ErrTimeout):
 		return fmt.Errorf("%w: %w", ErrClosed, err)
-	case ctx.Err() != nil:
-		return ctx.Err()
-	case w.nic.Now() < until: // the virtual deadline of ctx
-		return context.DeadlineExceeded
+	case errors.Is(err, context.Canceled):
+		return context.Canceled
 	}
-	w.polls = listenEvery
-	return nil
+	return context.DeadlineExceeded
 }
 
 func (w *viWay) deliver() {
@@ -128,14 +117,17 @@ func (w *viWay) deliver() {
 		w.failed = w.failed[1:]
 		ch.fail()
 	}
-	if w.polls++; w.polls >= listenEvery {
-		w.polls = 0
-		w.listen()
+	if len(w.accepting) > 0 {
+		w.settle()
 	}
 }
 
 // complete hands on one completion.
 func (w *viWay) complete(c *vipl.Completion) {
+	if c.Request != nil {
+		w.accept(c.Request)
+		return
+	}
 	ch, ok := c.VI.Context.(*viChannel)
 	switch {
 	case !ok:
@@ -163,15 +155,8 @@ func (w *viWay) complete(c *vipl.Completion) {
 	}
 }
 
-// listen accepts connections.
-func (w *viWay) listen() {
-	for {
-		r, err := w.listener.Poll()
-		if err != nil {
-			break
-		}
-		w.accept(r)
-	}
+// settle forgets the handshakes that are over, and ends what failed.
+func (w *viWay) settle() {
 	kept := w.accepting[:0]
 	for _, ch := range w.accepting {
 		switch {
@@ -200,7 +185,7 @@ func (w *viWay) accept(r *vipl.Request) {
 		r.Reject(reason.String())
 		return
 	}
-	ch, err := w.channel(h.shape, false, up)
+	ch, err := w.channel(h.shape, serving, up)
 	if err == nil {
 		if err = r.AcceptStart(ch.vi); err != nil {
 			ch.close()
@@ -216,7 +201,7 @@ func (w *viWay) accept(r *vipl.Request) {
 }
 
 func (w *viWay) dial(to Name, greeting hello, up half) (channel, error) {
-	ch, err := w.channel(greeting.shape, true, up)
+	ch, err := w.channel(greeting.shape, asking, up)
 	if err != nil {
 		return nil, err
 	}

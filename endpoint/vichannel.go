@@ -6,6 +6,7 @@ import "github.com/bobnet-go/bobnet/vipl"
 type viChannel struct {
 	way      *viWay
 	up       half
+	side     side
 	vi       *vipl.VI
 	ptag     vipl.Ptag
 	slab     vipl.MemHandle
@@ -48,17 +49,17 @@ type viWrite struct {
 }
 
 // channel makes a VI with its buffers, and posts the receives.
-func (w *viWay) channel(s shape, client bool, up half) (*viChannel, error) {
-	ch := &viChannel{way: w, up: up, sends: make([]viSend, s.numSends()), receives: make([]viReceive, s.receives()),
+func (w *viWay) channel(s shape, at side, up half) (*viChannel, error) {
+	ch := &viChannel{way: w, up: up, side: at, sends: make([]viSend, s.numSends()), receives: make([]viReceive, s.receives()),
 		writes: make([]viWrite, s.slots), windows: make([]vipl.MemHandle, s.slots), room: min(gatherMax, s.full())}
-	if err := ch.open(s, client); err != nil {
+	if err := ch.open(s); err != nil {
 		ch.close()
 		return nil, opError("connect", ErrResource, "%v", err)
 	}
 	return ch, nil
 }
 
-func (ch *viChannel) open(s shape, client bool) (err error) {
+func (ch *viChannel) open(s shape) (err error) {
 	w := ch.way
 	if ch.ptag, err = w.nic.CreatePtag(); err != nil {
 		return err
@@ -75,7 +76,7 @@ func (ch *viChannel) open(s shape, client bool) (err error) {
 		return err
 	}
 	ch.vi.Context = ch
-	mem, slab, err := w.nic.AllocMem(s.memory(client)+numEnvelopes*ch.room, &vipl.MemAttributes{Ptag: ch.ptag})
+	mem, slab, err := w.nic.AllocMem(s.memory(ch.side)+numEnvelopes*ch.room, &vipl.MemAttributes{Ptag: ch.ptag})
 	if err != nil {
 		return err
 	}
@@ -86,7 +87,7 @@ func (ch *viChannel) open(s shape, client bool) (err error) {
 		return b
 	}
 	for i := range ch.sends {
-		ch.sends[i].init(take(s.sends(i, client)), slab)
+		ch.sends[i].init(take(s.sends(i, ch.side)), slab)
 	}
 	for i := range ch.envelopes {
 		ch.envelopes[i].init(take(ch.room), slab)
@@ -133,8 +134,14 @@ func (ch *viChannel) writing(slot int) bool { return ch.writes[slot].busy }
 // because whoever posts is in the midst of something.
 func (ch *viChannel) posted(err error) {
 	if err != nil {
-		ch.way.failed = append(ch.way.failed, ch)
+		ch.doom()
 	}
+}
+
+// doom has the channel fail when the provider delivers next, which is soon.
+func (ch *viChannel) doom() {
+	ch.way.failed = append(ch.way.failed, ch)
+	ch.way.wake()
 }
 
 // fail says that the channel is broken, and why.
@@ -178,7 +185,7 @@ func (ch *viChannel) write(slot int, data []byte, to window) {
 	}
 	x := &ch.writes[slot]
 	if x.busy { // the peer has named two places for the same data
-		ch.way.failed = append(ch.way.failed, ch)
+		ch.doom()
 		return
 	}
 	h, err := ch.way.nic.RegisterMem(data, &vipl.MemAttributes{Ptag: ch.ptag})
@@ -198,6 +205,8 @@ func (ch *viChannel) close() {
 		return
 	}
 	ch.closed = true
+	ch.way.waiting[ch.side] -= len(ch.gathered.waiting)
+	ch.gathered.waiting = nil
 	nic := ch.way.nic
 	if ch.vi != nil {
 		ch.vi.Close()

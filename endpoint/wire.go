@@ -47,9 +47,13 @@ func (k kind) op() Op {
 	return OpReplyBulk
 }
 
+// request reports whether messages of the kind take a slot.
+func (k kind) request() bool { return k >= kindShort && k <= kindGet }
+
 // header begins every message; its arguments and then its payload follow.
 //
-//	0 kind   1 args   2 handler   3 reason   4 slot (2)   6 length (2, gather.go)
+//	0 kind   1 args   2 handler   3 reason, or under way   4 slot (2)
+//	6 length (2, gather.go)
 //	8 use (4)   12 length (4)   16 tag (8)   24 reply tag (8)   32 offset (8)
 //
 // All numbers are little-endian.
@@ -58,6 +62,7 @@ type header struct {
 	args     uint8 // how many
 	handler  uint8
 	reason   Reason
+	underway uint8  // of a request: how many the client has under way, at most 255
 	slot     uint16 // the client's, which the request holds until its end
 	use      uint32 // how often that slot has been used: tells an answer from a late one
 	length   uint32 // of bulk data
@@ -75,7 +80,7 @@ const (
 
 func (h *header) put(b []byte) {
 	_ = b[headerSize-1]
-	b[0], b[1], b[2], b[3] = byte(h.kind), h.args, h.handler, byte(h.reason)
+	b[0], b[1], b[2], b[3] = byte(h.kind), h.args, h.handler, byte(h.reason)|h.underway
 	binary.LittleEndian.PutUint16(b[4:], h.slot)
 	binary.LittleEndian.PutUint16(b[6:], 0)
 	binary.LittleEndian.PutUint32(b[8:], h.use)
@@ -91,7 +96,11 @@ func (h *header) parse(b []byte) (payload []byte, ok bool) {
 	if len(b) < headerSize {
 		return nil, false
 	}
-	h.kind, h.args, h.handler, h.reason = kind(b[0]), b[1], b[2], Reason(b[3])
+	h.kind, h.args, h.handler = kind(b[0]), b[1], b[2]
+	h.reason, h.underway = Reason(b[3]), 0
+	if h.kind.request() {
+		h.reason, h.underway = 0, b[3]
+	}
 	h.slot = binary.LittleEndian.Uint16(b[4:])
 	h.use = binary.LittleEndian.Uint32(b[8:])
 	h.length = binary.LittleEndian.Uint32(b[12:])

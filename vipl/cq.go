@@ -11,21 +11,29 @@ import "context"
 // NICStats.CQOverruns, while the descriptor stays on its work queue; the error
 // handler is told CodeVIOverrun. A CQ as large as the queue depths of its VIs
 // together never overflows.
+//
+// Listeners may be bound to it too, so that one wait is for completions and for
+// connection requests: see Listener.Bind.
 type CQ struct {
-	nic     *NIC
-	entries []cqEntry
-	head    int
-	n       int
-	users   int // work queues bound to it
-	closed  bool
-	gate    gate
+	nic       *NIC
+	entries   []cqEntry // a place for each completion, and for each bound listener
+	size      int       // how many are for completions
+	head      int
+	n         int
+	notices   int // of n, entries of listeners
+	users     int // work queues bound to it
+	listeners int // bound to it
+	closed    bool
+	gate      gate
 
 	handlers entryHandlers
 }
 
+// cqEntry is of a work queue or of a listener; the other is nil.
 type cqEntry struct {
-	vi   *VI
-	recv bool
+	vi       *VI
+	listener *Listener
+	recv     bool
 }
 
 // CreateCQ makes a completion queue (VipCreateCQ) of at least one entry.
@@ -38,7 +46,7 @@ func (n *NIC) CreateCQ(entries int) (*CQ, error) {
 	if n.closed {
 		return nil, ErrClosed
 	}
-	return &CQ{nic: n, entries: make([]cqEntry, entries)}, nil
+	return &CQ{nic: n, entries: make([]cqEntry, entries), size: entries}, nil
 }
 
 func (q *CQ) push(v *VI, recv bool) {
@@ -49,46 +57,67 @@ func (q *CQ) push(v *VI, recv bool) {
 		q.tell(v, recv)
 		return
 	}
-	if q.n == len(q.entries) {
+	if q.n-q.notices == q.size {
 		q.nic.stats.CQOverruns++
 		q.nic.raiseCQ(q, v)
 		return
 	}
+	q.add(cqEntry{vi: v, recv: recv})
+	q.gate.open(q.nic)
+}
+
+// add puts an entry behind the others; there is room.
+func (q *CQ) add(e cqEntry) {
 	i := q.head + q.n
 	if i >= len(q.entries) {
 		i -= len(q.entries)
 	}
-	q.entries[i] = cqEntry{v, recv}
+	q.entries[i] = e
 	q.n++
-	q.gate.open(q.nic)
 }
 
-func (q *CQ) take() (v *VI, recv bool, ok bool) {
-	if q.n == 0 {
-		return nil, false, false
-	}
+// pop takes off the oldest entry; there is one.
+func (q *CQ) pop() cqEntry {
 	e := q.entries[q.head]
 	q.entries[q.head] = cqEntry{}
 	q.n--
 	if q.head++; q.head == len(q.entries) {
 		q.head = 0
 	}
-	return e.vi, e.recv, true
+	return e
+}
+
+// next takes the oldest entry. Those of listeners whose requests have been
+// taken meanwhile are passed over.
+func (q *CQ) next() (e cqEntry, ok bool) {
+	for q.n > 0 {
+		if e = q.pop(); e.listener == nil || q.taken(e.listener) {
+			return e, true
+		}
+	}
+	return cqEntry{}, false
+}
+
+// take is next for those who tell entries of listeners by a nil VI.
+func (q *CQ) take() (v *VI, recv bool, ok bool) {
+	e, ok := q.next()
+	return e.vi, e.recv, ok
 }
 
 // drop removes the entries of v, which is being closed.
-func (q *CQ) drop(v *VI) {
+func (q *CQ) drop(v *VI) { q.remove(func(e *cqEntry) bool { return e.vi == v }) }
+
+func (q *CQ) remove(gone func(e *cqEntry) bool) {
 	for range q.n {
-		if e, recv, _ := q.take(); e != v {
-			i := (q.head + q.n) % len(q.entries)
-			q.entries[i] = cqEntry{e, recv}
-			q.n++
+		if e := q.pop(); !gone(&e) {
+			q.add(e)
 		}
 	}
 }
 
 // Done takes the next entry (VipCQDone). It never blocks: it polls the NIC
-// once if need be and returns ErrNotDone when there is none.
+// once if need be and returns ErrNotDone when there is none. An entry without a
+// VI is of a listener that is bound to the queue.
 func (q *CQ) Done() (vi *VI, recv bool, err error) {
 	n := q.nic
 	n.mu.Lock()
@@ -109,7 +138,8 @@ func (q *CQ) Done() (vi *VI, recv bool, err error) {
 }
 
 // Wait takes the next entry, blocking until there is one (VipCQWait) or ctx
-// ends, which returns an error that is both ErrTimeout and the context's.
+// ends, which returns an error that is both ErrTimeout and the context's. An
+// entry without a VI is of a listener that is bound to the queue.
 func (q *CQ) Wait(ctx context.Context) (vi *VI, recv bool, err error) {
 	n := q.nic
 	n.mu.Lock()
@@ -130,14 +160,15 @@ func (q *CQ) Wait(ctx context.Context) (vi *VI, recv bool, err error) {
 }
 
 // Close destroys the queue (VipDestroyCQ). Waiters return ErrClosed, handlers
-// that wait are cancelled. It fails
-// with ErrResource while a VI is bound to the queue. Closing twice does nothing.
+// that wait are cancelled. It fails with ErrResource while a VI or a listener is
+// bound to the queue. Closing twice does nothing.
 func (q *CQ) Close() error {
 	n := q.nic
 	n.mu.Lock()
 	defer n.unlock()
-	if q.users > 0 && !n.closed {
-		return opError("destroy completion queue", ErrResource, "%d work queues are still bound to it; close their VIs first", q.users)
+	if q.users+q.listeners > 0 && !n.closed {
+		return opError("destroy completion queue", ErrResource,
+			"%d work queues and %d listeners are still bound to it; close the VIs and the listeners first", q.users, q.listeners)
 	}
 	q.closed = true
 	q.handlers.clear()

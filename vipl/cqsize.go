@@ -2,9 +2,10 @@ package vipl
 
 // CQAttributes describe a completion queue.
 type CQAttributes struct {
-	Entries    int // how many it holds
+	Entries    int // how many completions it holds
 	Used       int // how many it holds now
 	WorkQueues int // bound to it
+	Listeners  int // bound to it, each with a place of its own besides
 	Handlers   int // that Notify has left waiting
 }
 
@@ -12,7 +13,7 @@ type CQAttributes struct {
 func (q *CQ) Query() CQAttributes {
 	q.nic.mu.Lock()
 	defer q.nic.unlock()
-	return CQAttributes{Entries: len(q.entries), Used: q.n, WorkQueues: q.users, Handlers: q.handlers.size()}
+	return CQAttributes{Entries: q.size, Used: q.n - q.notices, WorkQueues: q.users, Listeners: q.listeners, Handlers: q.handlers.size()}
 }
 
 // Resize changes how many entries the queue holds (VipResizeCQ). Entries that
@@ -28,12 +29,18 @@ func (q *CQ) Resize(entries int) error {
 		return ErrClosed
 	case entries < 1 || entries > MaxCQEntries:
 		return opError(op, ErrInvalidParameter, "%d entries are not in 1..%d", entries, MaxCQEntries)
-	case entries < q.n:
-		return opError(op, ErrResource, "it holds %d entries now, which do not fit in %d: take them first", q.n, entries)
+	case entries < q.n-q.notices:
+		return opError(op, ErrResource, "it holds %d entries now, which do not fit in %d: take them first", q.n-q.notices, entries)
 	}
-	ring := make([]cqEntry, entries)
+	q.size = entries
+	q.reshape()
+	return nil
+}
+
+// reshape makes the places that size and listeners ask for.
+func (q *CQ) reshape() {
+	ring := make([]cqEntry, q.size+q.listeners)
 	k := copy(ring[:q.n], q.entries[q.head:])
 	copy(ring[k:q.n], q.entries)
 	q.entries, q.head = ring, 0
-	return nil
 }

@@ -5,3 +5,13 @@ func (n *NIC) BulkFrom(size uint32) { n.bulk.from = size }
 
 // BulkHits returns how many frames have been received where they belong.
 func (n *NIC) BulkHits() uint64 { return n.bulk.hits }
+
+// Waiting reports whether a caller leads, and how many follow it.
+func (n *NIC) Waiting() (led bool, followers int) {
+	n.mu.Lock()
+	defer n.unlock()
+	return n.lead.taken, len(n.lead.followers)
+}
+
+// OpenLoadavg opens what crowded keeps open for the life of the process.
+func OpenLoadavg() { loadavg() }

@@ -18,6 +18,10 @@ type Listener struct {
 	since   int                     // requests since forget has looked
 	closed  bool
 	gate    gate
+
+	cq     *CQ  // that announces requests, or nil
+	listed bool // has an entry there
+	untold int  // requests in queue that an entry is still to tell of
 }
 
 const (
@@ -112,6 +116,7 @@ func (l *Listener) take() (*Request, error) {
 	}
 	r := l.queue[0]
 	l.queue = l.queue[1:]
+	l.untold = min(l.untold, len(l.queue))
 	return r, nil
 }
 
@@ -136,6 +141,7 @@ func (l *Listener) Close() error {
 func (l *Listener) shut() {
 	l.closed = true
 	l.queue = nil
+	l.unbind()
 	l.gate.open(l.nic)
 }
 
@@ -172,6 +178,9 @@ func (n *NIC) receiveRequest(h *ethertype.Header, payload []byte) {
 	r := &Request{listener: l, key: key, info: c, at: n.now}
 	l.pending[key] = r
 	l.queue = append(l.queue, r)
+	if l.cq != nil {
+		l.cq.announce(l)
+	}
 	l.gate.open(n)
 }
 
@@ -191,6 +200,9 @@ func (l *Listener) forget() {
 func (n *NIC) sendReject(to ethertype.MAC, port, from uint16, tag uint32, body []byte) {
 	n.sendControl(ethertype.Header{Dst: to, Kind: ethertype.KindReject, DstPort: port, SrcPort: from, Tag: tag}, body)
 }
+
+// Listener returns the listener that the request came to.
+func (r *Request) Listener() *Listener { return r.listener }
 
 // Remote returns who asks.
 func (r *Request) Remote() ethertype.Addr { return r.key.from }

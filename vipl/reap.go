@@ -4,12 +4,14 @@ import "context"
 
 // Completion is an entry of a completion queue together with the descriptor
 // that it stands for. Err is ErrDescriptor when the descriptor completed in
-// error, and nil otherwise.
+// error, and nil otherwise. An entry of a listener that is bound to the queue
+// has a Request and nothing else.
 type Completion struct {
 	VI         *VI
 	Recv       bool // of the receive queue
 	Descriptor *Descriptor
 	Err        error
+	Request    *Request
 }
 
 // ReapWait takes entries with their descriptors, as many as there are and out
@@ -61,10 +63,18 @@ func (q *CQ) ReapDone(out []Completion) (int, error) {
 // reap passes over entries whose descriptors somebody has taken by a Done call.
 func (q *CQ) reap(out []Completion) (k int) {
 	for k < len(out) {
-		v, recv, ok := q.take()
+		e, ok := q.next()
 		if !ok {
 			break
 		}
+		if e.listener != nil {
+			if r, err := e.listener.take(); err == nil {
+				out[k] = Completion{Request: r}
+				k++
+			}
+			continue
+		}
+		v, recv := e.vi, e.recv
 		from := &v.sq
 		if recv {
 			from = &v.rq

@@ -1,0 +1,85 @@
+package vipl
+
+// Bind has the listener's requests announced by a completion queue of the same
+// NIC, so that a server of many connections waits in one place. VIPL has no such
+// thing: its VipConnectWait takes a thread. Nil ends the binding; so does Close.
+//
+// Each request that arrives puts one entry into the queue, in turn with the
+// completions: CQ.Wait, CQ.Done and handlers of CQ.Notify get it with a nil VI,
+// and Poll then returns the request; CQ.ReapWait and CQ.ReapDone take the request
+// too. Entries of requests that Wait or Poll has taken already are passed over.
+// Requests that wait when Bind is called are announced at once.
+//
+// The queue has a place besides its entries for each bound listener, which
+// announces its next request when that before it has been told of, so that no
+// announcement is lost, however full the queue is.
+func (l *Listener) Bind(q *CQ) error {
+	const op = "bind listener"
+	n := l.nic
+	n.mu.Lock()
+	defer n.unlock()
+	switch {
+	case l.closed || n.closed:
+		return ErrClosed
+	case q != nil && (q.nic != n || q.closed):
+		return opError(op, ErrInvalidParameter, "the completion queue is closed or belongs to another NIC")
+	}
+	l.unbind()
+	if q == nil {
+		return nil
+	}
+	l.cq = q
+	q.listeners++
+	q.reshape()
+	for range l.queue {
+		q.announce(l)
+	}
+	return nil
+}
+
+// unbind takes back what has been announced and not been told of.
+func (l *Listener) unbind() {
+	q := l.cq
+	if q == nil {
+		return
+	}
+	if l.listed {
+		q.remove(func(e *cqEntry) bool { return e.listener == l })
+		q.notices--
+	}
+	q.listeners--
+	l.cq, l.untold, l.listed = nil, 0, false
+}
+
+// announce tells of a request that has come to l.
+func (q *CQ) announce(l *Listener) {
+	if q.handlers.size() > 0 {
+		q.tell(nil, false)
+		return
+	}
+	if l.untold++; !l.listed {
+		q.list(l)
+	}
+	q.gate.open(q.nic)
+}
+
+// list puts l into its place in the ring.
+func (q *CQ) list(l *Listener) {
+	l.listed = true
+	q.notices++
+	q.add(cqEntry{listener: l})
+}
+
+// taken is called with the listener of an entry that has been taken off. It
+// reports whether that stands for a request, and lists l again for the next.
+func (q *CQ) taken(l *Listener) bool {
+	l.listed = false
+	q.notices--
+	if l.untold == 0 {
+		return false
+	}
+	if l.untold--; l.untold > 0 {
+		q.list(l)
+	}
+	return true
+}
