@@ -82,13 +82,21 @@ func (w *viWay) wake() {
 	}
 }
 
+// poll is provider's. Completions of sends that wait in the queue would keep it
+// from looking at the link, so it looks again if there was nothing else.
 func (w *viWay) poll() error {
-	n, err := w.cq.ReapDone(w.reaped[:])
-	if err != nil && !errors.Is(err, vipl.ErrNotDone) {
-		return fmt.Errorf("%w: %w", ErrClosed, err)
+	for more := true; more; {
+		n, err := w.cq.ReapDone(w.reaped[:])
+		if err != nil && !errors.Is(err, vipl.ErrNotDone) {
+			return fmt.Errorf("%w: %w", ErrClosed, err)
+		}
+		w.n = n
+		more = n > 0
+		for i := range w.reaped[:n] {
+			more = more && w.reaped[i].Descriptor != nil && !w.reaped[i].Recv
+		}
+		w.deliver()
 	}
-	w.n = n
-	w.deliver()
 	return nil
 }
 

@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/netip"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/bobnet-go/bobnet/ethertype"
@@ -16,8 +17,9 @@ import (
 	"github.com/spf13/cobra"
 )
 
-const perfLong = `Measure one-way time, bandwidth and message rate of raw frames, VIs, MPLite, TCP
-and UDP over one link, in turns, so that their ratios hold on a noisy machine.
+const perfLong = `Measure one-way time, bandwidth and message rate of raw frames, VIs, MPLite,
+active messages (am2), TCP and UDP over one link, in turns, so that their ratios
+hold on a noisy machine.
 
   --local    makes a pair of network namespaces joined by veth, for each --mtu,
              and runs both ends; as root, or in an unprivileged user namespace
@@ -32,12 +34,35 @@ Latency is half a round trip, in microseconds; the tests read and write are of
 RDMA, which only vipl has, and a read's time is the whole of it. The cache-line time ("line ns")
 tells whether the machine's two cores were near or far from each other; what is
 compared was measured in the same state. With --json each measurement is one
-line; fields that do not apply are 0.`
+line; fields that do not apply are 0 or left out.
+
+The size decides which kind of message am2 sends: up to 64 bytes are the
+arguments of a short request, up to 4096 the payload of a medium one, and what is
+longer is placed in the other side's segment, as a bulk one. Each request is
+answered: by a reply of its own size in the test latency, and by an empty reply
+in bandwidth and rate. All stacks use the same sizes by default; those of the
+virtual-network paper are --sizes 16,4096,1048576.
+
+The test logp, which only am2 has, for short and medium requests, finds the
+parameters of the LogP model by the method of "Assessing Fast Network Interfaces"
+(Culler, Liu, Martin, Yoshikawa): it sends bursts of 1 to 512 requests that are
+answered in kind, with delays of 0 to 50 us between them, and takes the average
+time of a request. o_s, the overhead of sending, is that of a lone request; g, the
+gap, what each further request of a long burst takes without a delay; o_r, the
+overhead of receiving, what it takes beyond o_s and the delay when the delay is
+longer than the gap, and than the round trip if there are such; and L is what
+remains of half a round trip, RTT/2 - o_s - o_r. g may be less than o_s,
+because requests that come one upon the other share a frame, and L is small or
+negative where the sender's own processor carries the frame to the receiver, as
+over veth, since o_s contains the way then. A sample of logp is one sweep,
+whatever --sample and --count say.`
 
 const perfExample = `  bobnet perf --local
   bobnet perf --local --json --stacks raw,vipl,tcp --tests latency --wait spin
   bobnet perf --local --mtu 1500,9000,65535 --tests bandwidth --sizes 65536,1048576
   bobnet perf --local --link shm --stacks line,handoff,vipl --wait spin
+  bobnet perf --local --stacks raw,vipl,am2 --sizes 16 --tests latency,rate --wait spin
+  bobnet perf --local --stacks am2 --tests logp --plot signature.png
   bobnet perf --listen             # on one machine, and on the other:
   bobnet perf --to perf/HOSTNAME --stacks vipl,mplite`
 
@@ -51,6 +76,7 @@ type perfCall struct {
 	iface    string
 	ip       string
 	json     bool
+	plot     string
 	metrics  string
 	pcap     string
 }
@@ -99,16 +125,18 @@ func (c *perfCall) addFlags(cmd *cobra.Command) {
 	}
 	list(&c.plan.Stacks, "stacks", perf.Stacks(), "what to measure")
 	list(&c.plan.Tests, "tests", perf.Tests, "which tests")
-	f.IntSliceVar(&c.plan.Sizes, "sizes", nil, "message sizes in `bytes`, for every test (default 64 for latency, rate and read, 1048576 for bandwidth and write)")
+	f.IntSliceVar(&c.plan.Sizes, "sizes", nil, "message sizes in `bytes`, for every test (default 64 for latency, rate and read, 1048576 for bandwidth and write, 16 for logp)")
 	f.IntSliceVar(&c.plan.MTUs, "mtu", nil, "MTUs of the links that --local makes (default 1500)")
 	list(&c.plan.Levels, "reliability", perf.Levels, "reliability levels of vipl")
-	list(&c.plan.Waits, "wait", perf.Waits, "how raw, vipl and mplite wait")
-	f.StringSliceVar(&c.plan.Links, "link", nil, "drivers of raw, vipl and mplite: "+strings.Join(perf.Links, ",")+" (default ring)")
+	list(&c.plan.Waits, "wait", perf.Waits, "how raw, vipl, mplite and am2 wait")
+	f.StringSliceVar(&c.plan.Links, "link", nil, "drivers of raw, vipl, mplite and am2: "+strings.Join(perf.Links, ",")+" (default ring)")
 	f.StringSliceVar(&c.plan.XDP, "xdp", nil, "whether the ring driver sends through AF_XDP: some of "+strings.Join(perf.XDPs, ",")+" (default auto: what it measures to be faster)")
+	f.IntSliceVar(&c.plan.Credits, "credits", nil, "how many requests am2 has under way at most: its rate is measured with each `number`, all else with the first (default 64,4)")
 	f.IntVar(&c.plan.Count, "count", 0, "messages in each measurement (default as many as fit its samples' time)")
 	f.IntVar(&c.plan.Rounds, "rounds", perf.DefaultRounds, "samples of each measurement")
 	f.DurationVar(&c.plan.Sample, "sample", perf.DefaultSample, "length of a sample")
 	f.BoolVar(&c.json, "json", false, "print one JSON object per measurement")
+	f.StringVar(&c.plot, "plot", "", "draw latency and bandwidth over size, and the signatures of logp, to the PNG `FILE`")
 	f.StringVar(&c.iface, "iface", os.Getenv(lab.EnvInterface), "`name` or MAC of the interface of --listen and --to; by default $"+lab.EnvInterface+", or the only one that is up")
 	f.StringVar(&c.ip, "ip", "", "IP `address` of that interface, to measure tcp and udp as well")
 	f.StringVar(&c.metrics, "metrics", "", "`address` where to serve Prometheus metrics while measuring; with --local both halves', as lab --metrics does")
@@ -132,7 +160,7 @@ func (c *perfCall) check(cmd *cobra.Command) error {
 	if c.local {
 		without = []string{"iface", "ip"}
 	} else if c.listen {
-		without = append(without, "stacks", "tests", "sizes", "reliability", "wait", "link", "xdp", "count", "rounds", "sample", "json")
+		without = append(without, "stacks", "tests", "sizes", "reliability", "wait", "link", "xdp", "credits", "count", "rounds", "sample", "json", "plot")
 	}
 	for _, name := range without {
 		if cmd.Flags().Changed(name) {
@@ -141,6 +169,9 @@ func (c *perfCall) check(cmd *cobra.Command) error {
 	}
 	if !c.local && c.ip == "" && len(c.plan.Stacks) == 0 {
 		c.plan.Stacks = perf.OwnStacks()
+	}
+	if c.plot != "" && !slices.ContainsFunc(c.plan.Tests, drawn) && len(c.plan.Tests) > 0 {
+		return fmt.Errorf("--plot draws the tests %s, and none of them is asked for", strings.Join(drawnTests, ", "))
 	}
 	return c.plan.Validate()
 }
@@ -156,6 +187,9 @@ func (c *perfCall) mode() string {
 }
 
 func (c *perfCall) run(ctx context.Context, out, errOut io.Writer) (err error) {
+	if err := c.checkPlot(); err != nil {
+		return err
+	}
 	if c.local {
 		return c.runLocal(ctx, out, errOut)
 	}
@@ -182,7 +216,7 @@ func (c *perfCall) run(ctx context.Context, out, errOut io.Writer) (err error) {
 	show := newProgress(errOut)
 	records, err := perf.Dial(ctx, at, c.to, c.plan, show.sample)
 	show.end()
-	return errors.Join(c.print(out, records), err)
+	return errors.Join(c.show(out, records), err)
 }
 
 func (c *perfCall) runLocal(ctx context.Context, out, errOut io.Writer) error {
@@ -211,7 +245,7 @@ func (c *perfCall) runLocal(ctx context.Context, out, errOut io.Writer) error {
 	}
 	records, err := perf.Local(ctx, c.plan, cfg)
 	show.end()
-	return errors.Join(c.print(out, records), err)
+	return errors.Join(c.show(out, records), err)
 }
 
 // perfHalf returns the command line of a half.
@@ -232,6 +266,11 @@ func (c *perfCall) parseIP() (netip.Addr, error) {
 		return ip, usageError{fmt.Errorf("--ip: %w", err)}
 	}
 	return ip, nil
+}
+
+// show prints and draws what was measured.
+func (c *perfCall) show(out io.Writer, records []perf.Record) error {
+	return errors.Join(c.print(out, records), c.draw(records))
 }
 
 func (c *perfCall) print(out io.Writer, records []perf.Record) error {

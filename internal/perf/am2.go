@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/bobnet-go/bobnet/endpoint"
+	"github.com/bobnet-go/bobnet/vipl"
 )
 
 // Handlers of the measurement.
@@ -14,22 +15,47 @@ const (
 	amPong  = 2
 	amTake  = 3 // answers by amTaken
 	amTaken = 4
+	amOver  = 5 // the client has all answers
 )
 
-// amCredits is how many requests are under way at most.
-const amCredits = 64
+// The kinds of messages, of which the size decides.
+const (
+	kindShort  = "short"  // arguments alone
+	kindMedium = "medium" // a payload for the handler
+	kindBulk   = "bulk"   // data for the segment
+)
 
-// amStack is one endpoint on each side. The size decides about the kind of
-// message: short ones up to MaxShort arguments, then medium ones, then bulk.
+func amKind(size int) string {
+	switch {
+	case size <= 4*endpoint.MaxShort:
+		return kindShort
+	case size <= endpoint.DefaultMaxMedium:
+		return kindMedium
+	}
+	return kindBulk
+}
+
+// amStack is one endpoint on each side.
 type amStack struct{}
 
-// Cases is part of Stack.
+// Cases is part of Stack. The rate depends on how many requests may be under
+// way, so it is measured with each number of the plan's. LogP is a model of
+// messages that are sent in one go, which bulk ones are not.
 func (amStack) Cases(p *Plan, test string, mtu, size int) []Case {
+	kind, credits := amKind(size), p.Credits
+	if test == LogP && kind == kindBulk {
+		return nil
+	}
+	if test != Rate {
+		credits = credits[:1]
+	}
 	var cases []Case
 	for _, link := range p.Links {
 		for _, wait := range p.Waits {
-			cases = append(cases, Case{Stack: "am2", Test: test, Reliability: "delivery",
-				Wait: wait, Link: link, MTU: mtu, Size: size})
+			for _, n := range credits {
+				cases = append(cases, Case{Stack: "am2", Test: test, Reliability: "delivery",
+					Wait: wait, Link: link, Kind: kind, Credits: n, MTU: mtu, Size: size})
+			}
 		}
 	}
 	return cases
@@ -43,13 +69,16 @@ type amConn struct {
 	bundle  *endpoint.Bundle
 	ep      *endpoint.Endpoint
 	size    int
+	kind    string
 	args    []uint32 // of a short message
 	bufs    [][]byte
 	next    int
 	space   uint64 // of the peer's segment, for bulk messages in turn
 	pongs   int    // answers that came to the client
 	taken   int    // messages that came to the server
+	over    int    // times that the client said that it has all answers
 	back    error
+	pause   func(ns int64) (took int64)
 }
 
 // Open is part of Stack. The server names its endpoint.
@@ -58,14 +87,25 @@ func (amStack) Open(ctx context.Context, h *Half, c Case) (Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	a := &amConn{size: c.Size, nicDone: nic.Close, forget: h.watch(nic, nil)}
-	if a.node, err = endpoint.Open(&endpoint.Config{NIC: nic, Credits: endpoint.Credits{Short: amCredits}}); err == nil {
-		err = a.meet(h)
-	}
+	a, err := newAMConn(h, nic, c)
 	if err != nil {
-		a.Close()
+		return nil, errors.Join(err, nic.Close())
+	}
+	return a, nil
+}
+
+// newAMConn makes an end on a NIC, which is the connection's if there is no
+// error.
+func newAMConn(h *Half, nic *vipl.NIC, c Case) (a *amConn, err error) {
+	a = &amConn{size: c.Size, kind: amKind(c.Size), nicDone: nic.Close}
+	a.pause = func(ns int64) int64 { return pause(nic.Now, ns) }
+	if a.node, err = endpoint.Open(&endpoint.Config{NIC: nic, Credits: endpoint.Credits{Short: c.Credits}}); err != nil {
 		return nil, err
 	}
+	if err = a.meet(h); err != nil {
+		return nil, errors.Join(err, a.node.Close())
+	}
+	a.forget = h.watch(nic, nil)
 	return a, nil
 }
 
@@ -84,13 +124,13 @@ func (a *amConn) meet(h *Half) (err error) {
 	a.ep.SetHandler(amPong, func(endpoint.Token, []uint32, []byte) { a.pongs++ })
 	a.ep.SetHandler(amTake, func(t endpoint.Token, _ []uint32, _ []byte) { a.taken++; t.Reply(amTaken) })
 	a.ep.SetHandler(amTaken, func(endpoint.Token, []uint32, []byte) { a.pongs++ })
-	switch {
-	case a.size <= 4*endpoint.MaxShort:
+	a.ep.SetHandler(amOver, func(endpoint.Token, []uint32, []byte) { a.over++ })
+	if a.kind == kindShort {
 		a.args = make([]uint32, (a.size+3)/4)
-	default:
+	} else {
 		a.bufs = newCursor(a.size).bufs
 	}
-	if a.size > endpoint.DefaultMaxMedium {
+	if a.kind == kindBulk {
 		a.space = uint64(a.size) * uint64(len(a.bufs))
 		if err := a.ep.SetSegment(make([]byte, a.space)); err != nil {
 			return err
@@ -113,10 +153,10 @@ func (a *amConn) meet(h *Half) (err error) {
 // pong answers in the size of the question.
 func (a *amConn) pong(t endpoint.Token, args []uint32, data []byte) {
 	a.taken++
-	switch {
-	case a.args != nil:
+	switch a.kind {
+	case kindShort:
 		t.Reply(amPong, args...)
-	case a.space == 0:
+	case kindMedium:
 		t.ReplyMedium(amPong, data)
 	default:
 		t.ReplyBulk(amPong, data, 0)
@@ -125,14 +165,14 @@ func (a *amConn) pong(t endpoint.Token, args []uint32, data []byte) {
 
 // send sends one message of the case's size.
 func (a *amConn) send(ctx context.Context, handler uint8) error {
-	if a.args != nil {
+	if a.kind == kindShort {
 		return a.ep.Request(ctx, 0, handler, a.args...)
 	}
 	i := a.next
 	if a.next++; a.next == len(a.bufs) {
 		a.next = 0
 	}
-	if a.space == 0 {
+	if a.kind == kindMedium {
 		return a.ep.RequestMedium(ctx, 0, handler, a.bufs[i])
 	}
 	if handler == amPing {
@@ -175,20 +215,26 @@ func (a *amConn) PingPong(ctx context.Context, rtt []int64) error {
 		rtt[i] = now - last
 		last = now
 	}
-	return nil
+	return a.finish(ctx)
 }
+
+// finish ends what serve serves.
+func (a *amConn) finish(ctx context.Context) error { return a.ep.Request(ctx, 0, amOver) }
 
 // Echo is part of Conn.
 func (a *amConn) Echo(ctx context.Context, n int) error { return a.serve(ctx, n) }
 
-// serve runs handlers until n messages have come.
+// serve runs handlers until n messages have come and the client has all its
+// answers: those of long messages want more than their handlers' run, and those
+// that wait for company leave when somebody polls.
 func (a *amConn) serve(ctx context.Context, n int) error {
-	for a.taken < n && a.back == nil {
+	for (a.taken < n || a.over == 0) && a.back == nil {
 		if _, err := a.bundle.WaitPoll(ctx); err != nil {
 			return err
 		}
 	}
 	a.taken -= n
+	a.over--
 	return a.back
 }
 
@@ -201,7 +247,10 @@ func (a *amConn) Stream(ctx context.Context, n int) (int, error) {
 			return 0, err
 		}
 	}
-	return n, a.until(ctx, n)
+	if err := a.until(ctx, n); err != nil {
+		return 0, err
+	}
+	return n, a.finish(ctx)
 }
 
 // Sink is part of Conn.
@@ -213,9 +262,5 @@ func (a *amConn) Counters() Counters { return nicCounters(a.node.NIC()) }
 // Close is part of Conn.
 func (a *amConn) Close() error {
 	a.forget()
-	var err error
-	if a.node != nil {
-		err = a.node.Close()
-	}
-	return errors.Join(err, a.nicDone())
+	return errors.Join(a.node.Close(), a.nicDone())
 }

@@ -12,10 +12,23 @@ const (
 	Rate      = "rate"      // the same with many small messages posted
 	Read      = "read"      // RDMA reads, one after another: the time from asking to having
 	Write     = "write"     // RDMA writes, several outstanding
+	LogP      = "logp"      // bursts of requests: the parameters of the LogP model
 )
 
-// oneSided reports whether only VIs have a test.
+// oneSided reports whether a test is of RDMA, which only VIs have.
 func oneSided(test string) bool { return test == Read || test == Write }
+
+// measures reports whether a stack can have a test: LogP is of requests that
+// handlers answer.
+func measures(stack, test string) bool {
+	switch {
+	case oneSided(test):
+		return stack == "vipl"
+	case test == LogP:
+		return stack == "am2"
+	}
+	return true
+}
 
 // timed reports whether a test measures the time of each message, and not how
 // many there are in a time.
@@ -33,8 +46,10 @@ type Case struct {
 	Test        string `json:"test"`
 	Reliability string `json:"reliability"` // "" where the stack has no levels
 	Wait        string `json:"wait"`
-	Link        string `json:"link"`          // "" for stacks of the kernel
-	XDP         string `json:"xdp,omitempty"` // how "ring" sends, if not "auto": "on" or "off"
+	Link        string `json:"link"`              // "" for stacks of the kernel
+	XDP         string `json:"xdp,omitempty"`     // how "ring" sends, if not "auto": "on" or "off"
+	Kind        string `json:"kind,omitempty"`    // of am2's messages: "short", "medium" or "bulk"
+	Credits     int    `json:"credits,omitempty"` // of am2: requests under way at most
 	MTU         int    `json:"mtu"`
 	Size        int    `json:"size"` // payload bytes of a message
 }
@@ -42,10 +57,13 @@ type Case struct {
 // String names the case for people: "vipl latency 64 B, delivery, spin, ring, MTU 1500".
 func (c Case) String() string {
 	parts := []string{fmt.Sprintf("%s %s %d B", c.Stack, c.Test, c.Size)}
-	for _, s := range []string{c.Reliability, c.Wait, c.Link} {
+	for _, s := range []string{c.Kind, c.Reliability, c.Wait, c.Link} {
 		if s != "" {
 			parts = append(parts, s)
 		}
+	}
+	if c.Credits != 0 {
+		parts = append(parts, fmt.Sprintf("%d credits", c.Credits))
 	}
 	if c.XDP != "" {
 		parts = append(parts, "xdp "+c.XDP)
@@ -66,4 +84,6 @@ type Record struct {
 	Retransmits uint64  `json:"retransmits"` // frames sent again, both sides
 	Drops       uint64  `json:"drops"`       // frames or datagrams lost, both sides
 	LineNs      float64 `json:"line_ns"`     // median cache-line time around the samples, nanoseconds
+
+	LogP *Signature `json:"logp,omitempty"` // nil but for the test logp
 }

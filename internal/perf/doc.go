@@ -24,6 +24,11 @@
 // and closes it, so that no idle socket of another stack gets a copy of every
 // frame.
 //
+// The test logp is not one number but a sweep over the length of bursts and the
+// delay in them, a whole sweep a sample; each of its points is the median over
+// samples, and the parameters of the LogP model are found from these
+// (characterize). Pauses are timed, and what they last too long is taken off.
+//
 // # Stacks
 //
 //	line    a bare cache line between the halves, link shm only
@@ -31,6 +36,7 @@
 //	raw     frames on the bare link: one header, no protocol but a window
 //	vipl    virtual interfaces, at each reliability level
 //	mplite  ranks on top of vipl
+//	am2     active messages between two endpoints, each request answered
 //	tcp     net.Conn, blocking, the kernel's offloads as they are
 //	udp     net.UDPConn, blocking, with a window of its own
 //

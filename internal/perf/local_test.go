@@ -105,6 +105,9 @@ func checkRecord(t *testing.T, r Record) {
 	if latency != timed(r.Test) || r.Mbits > 0 != (r.Test == Bandwidth || r.Test == Write) || r.Rate > 0 != (r.Test == Rate) {
 		t.Errorf("%v: %+v", r.Case, r)
 	}
+	if (r.LogP != nil) != (r.Test == LogP) {
+		t.Errorf("%v: LogP is %+v", r.Case, r.LogP)
+	}
 	if r.Count < minMessages {
 		t.Errorf("%v: only %d messages", r.Case, r.Count)
 	}

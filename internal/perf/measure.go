@@ -20,7 +20,8 @@ const (
 
 // sample is one short run of a case.
 type sample struct {
-	rtt       *hdrhistogram.Histogram // latency only, nanoseconds
+	rtt       *hdrhistogram.Histogram // latency and logp only, nanoseconds
+	bursts    []float64               // logp only: microseconds for each request, as sweep has them
 	perSecond float64                 // messages, but for latency
 	count     int
 	line      float64 // cache-line time around it, nanoseconds
@@ -163,7 +164,7 @@ func (c *coordinator) closeBoth(conn Conn) error {
 // sampleOn takes a sample on an open connection. Its line is negative when the
 // machine's state changed.
 func (c *coordinator) sampleOn(ctx context.Context, conn Conn, m *measurement) (sample, error) {
-	if m.each == 0 {
+	if m.each == 0 && m.Test != LogP {
 		if err := c.calibrate(ctx, conn, m); err != nil {
 			return sample{}, err
 		}
@@ -177,8 +178,11 @@ func (c *coordinator) sampleOn(ctx context.Context, conn Conn, m *measurement) (
 	return s, nil
 }
 
-// messages returns how many messages fill a sample.
+// messages returns how many messages fill a sample. That of logp is one sweep.
 func (c *coordinator) messages(m *measurement) int {
+	if m.Test == LogP {
+		return sweepRequests()
+	}
 	if c.plan.Count > 0 {
 		return min((c.plan.Count+c.plan.Rounds-1)/c.plan.Rounds, maxMessages)
 	}
@@ -202,7 +206,7 @@ func (c *coordinator) calibrate(ctx context.Context, conn Conn, m *measurement) 
 // run warms the connection up and passes n messages over it.
 func (c *coordinator) run(ctx context.Context, conn Conn, m *measurement, n int) (s sample, err error) {
 	warm := 2
-	if timed(m.Test) {
+	if timed(m.Test) || m.Test == LogP {
 		warm = min(n/8+1, 256)
 	}
 	if need := max(n, warm); len(c.rtt) < need {
@@ -213,9 +217,13 @@ func (c *coordinator) run(ctx context.Context, conn Conn, m *measurement, n int)
 	}
 	err = conn.PingPong(ctx, c.rtt[:warm])
 	start := time.Now()
-	if err == nil && timed(m.Test) {
+	switch {
+	case err != nil:
+	case timed(m.Test):
 		s.count, err = n, conn.PingPong(ctx, c.rtt[:n])
-	} else if err == nil {
+	case m.Test == LogP:
+		s, err = runSweep(ctx, conn)
+	default:
 		s.count, err = conn.Stream(ctx, n)
 	}
 	took := time.Since(start)

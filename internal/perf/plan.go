@@ -5,12 +5,13 @@ import (
 	"slices"
 	"time"
 
+	"github.com/bobnet-go/bobnet/endpoint"
 	"github.com/bobnet-go/bobnet/ethertype"
 )
 
 // What a plan may name, in the order of the output.
 var (
-	Tests  = []string{Latency, Bandwidth, Rate, Read, Write}
+	Tests  = []string{Latency, Bandwidth, Rate, Read, Write, LogP}
 	Levels = []string{"delivery", "reception", "unreliable"}
 	Waits  = []string{Spin, Block}
 	Links  = []string{"ring", "packet", "udp", linkShm}
@@ -28,7 +29,14 @@ const (
 )
 
 // Sizes that a test uses when the plan names none, in bytes.
-var defaultSizes = map[string][]int{Latency: {64}, Bandwidth: {1 << 20}, Rate: {64}, Read: {64}, Write: {1 << 20}}
+var defaultSizes = map[string][]int{Latency: {64}, Bandwidth: {1 << 20}, Rate: {64}, Read: {64}, Write: {1 << 20}, LogP: {16}}
+
+// defaultCredits are the requests that am2 has under way: what it is compared
+// with, and the virtual-network paper's number, whose rate is measured too.
+var defaultCredits = []int{usualCredits, endpoint.DefaultCredits.Short}
+
+// usualCredits need not be named in tables.
+const usualCredits = 64
 
 // MaxSize is the largest message that is measured, in bytes.
 const MaxSize = 64 << 20
@@ -38,12 +46,13 @@ const MaxSize = 64 << 20
 type Plan struct {
 	Stacks, Tests, Levels, Waits, Links, XDP []string
 
-	Sizes  []int         // bytes; nil: 64 for latency, rate and read, 1 MiB for bandwidth and write
-	MTUs   []int         // of the links that Local makes; nil: DefaultMTU
-	Count  int           // messages in a measurement; 0: as many as fit Sample
-	Rounds int           // samples of each case; 0: DefaultRounds
-	Sample time.Duration // length of a sample; 0: DefaultSample
-	Limit  time.Duration // no case gets another sample later than this; 0: Rounds alone counts
+	Sizes   []int         // bytes; nil: 64 for latency, rate and read, 1 MiB for bandwidth and write, 16 for logp
+	Credits []int         // of am2: its rate is measured with each, the rest with the first; nil: 64 and 4
+	MTUs    []int         // of the links that Local makes; nil: DefaultMTU
+	Count   int           // messages in a measurement; 0: as many as fit Sample
+	Rounds  int           // samples of each case; 0: DefaultRounds
+	Sample  time.Duration // length of a sample; 0: DefaultSample
+	Limit   time.Duration // no case gets another sample later than this; 0: Rounds alone counts
 }
 
 // withDefaults returns the plan with every empty field filled in.
@@ -54,6 +63,7 @@ func (p Plan) withDefaults() Plan {
 	fill(&p.Waits, Waits)
 	fill(&p.Links, Links[:1])
 	fill(&p.XDP, XDPs[:1])
+	fill(&p.Credits, defaultCredits)
 	fill(&p.MTUs, []int{DefaultMTU})
 	if p.Rounds == 0 {
 		p.Rounds = DefaultRounds
@@ -103,6 +113,11 @@ func (p Plan) validateNumbers() error {
 	for _, n := range p.Sizes {
 		if n < 1 || n > MaxSize {
 			return fmt.Errorf("perf: size %d %w: want 1..%d bytes", n, ErrPlan, MaxSize)
+		}
+	}
+	for _, n := range p.Credits {
+		if n < 1 || n > endpoint.MaxCredits {
+			return fmt.Errorf("perf: %d credits %w: want 1..%d", n, ErrPlan, endpoint.MaxCredits)
 		}
 	}
 	for _, n := range p.MTUs {
@@ -156,7 +171,7 @@ func (p Plan) Cases(mtu int) []Case {
 		}
 		for _, size := range sizes {
 			for _, s := range stacks {
-				if slices.Contains(p.Stacks, s.name) && (s.name == "vipl" || !oneSided(test)) {
+				if slices.Contains(p.Stacks, s.name) && measures(s.name, test) {
 					cases = append(cases, s.stack.Cases(&p, test, mtu, size)...)
 				}
 			}

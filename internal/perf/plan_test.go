@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/bobnet-go/bobnet/endpoint"
 )
 
 func TestPlanRefuses(t *testing.T) {
@@ -22,6 +24,8 @@ func TestPlanRefuses(t *testing.T) {
 		{Plan{Sizes: []int{MaxSize + 1}}, "size"},
 		{Plan{MTUs: []int{67}}, "MTU 67"},
 		{Plan{Count: -1}, "count -1"},
+		{Plan{Credits: []int{64, 0}}, "0 credits"},
+		{Plan{Credits: []int{endpoint.MaxCredits + 1}}, "1..1024"},
 	} {
 		err := tt.plan.Validate()
 		if !errors.Is(err, ErrPlan) || !strings.Contains(err.Error(), tt.name) {
@@ -45,6 +49,31 @@ func TestPlanCases(t *testing.T) {
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("cases\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+}
+
+// TestPlanOfActiveMessages: the rate is measured with each number of credits,
+// all else with the first; logp has no bulk messages, and other stacks have no
+// logp.
+func TestPlanOfActiveMessages(t *testing.T) {
+	p := Plan{Stacks: []string{"vipl", "am2"}, Tests: []string{LogP, Rate}, Levels: []string{"delivery"}, Waits: []string{Spin}}
+	cases := func(p Plan) (got []string) {
+		for _, c := range p.Cases(1500) {
+			got = append(got, c.String())
+		}
+		return got
+	}
+	if got, want := cases(p), []string{
+		"vipl rate 64 B, delivery, spin, ring, MTU 1500",
+		"am2 rate 64 B, short, delivery, spin, ring, 64 credits, MTU 1500",
+		"am2 rate 64 B, short, delivery, spin, ring, 4 credits, MTU 1500",
+		"am2 logp 16 B, short, delivery, spin, ring, 64 credits, MTU 1500",
+	}; !slices.Equal(got, want) {
+		t.Errorf("cases\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+	p.Stacks, p.Tests, p.Credits, p.Sizes = []string{"am2"}, []string{LogP}, []int{8, 2}, []int{4096, 4097}
+	if got, want := cases(p), []string{"am2 logp 4096 B, medium, delivery, spin, ring, 8 credits, MTU 1500"}; !slices.Equal(got, want) {
+		t.Errorf("cases %q, want %q", got, want)
 	}
 }
 

@@ -23,7 +23,12 @@ func summarize(all []*measurement) ([]Record, error) {
 		}
 		switch {
 		case len(samples) > 0:
-			records = append(records, record(m.Case, samples))
+			r, err := record(m.Case, samples)
+			if err != nil {
+				failures = append(failures, fmt.Errorf("%v: %w", m.Case, err))
+				continue
+			}
+			records = append(records, r)
 		case m.err != nil:
 			failures = append(failures, fmt.Errorf("%v: %w", m.Case, m.err))
 		default:
@@ -34,8 +39,8 @@ func summarize(all []*measurement) ([]Record, error) {
 }
 
 // record merges samples of one state.
-func record(c Case, samples []sample) Record {
-	r := Record{Case: c}
+func record(c Case, samples []sample) (r Record, err error) {
+	r.Case = c
 	var rates, lines []float64
 	merged := hdrhistogram.New(1, maxRTT, 3)
 	for _, s := range samples {
@@ -62,8 +67,10 @@ func record(c Case, samples []sample) Record {
 		r.Mbits = median(rates) * float64(c.Size) * 8 / 1e6
 	case Rate:
 		r.Rate = median(rates)
+	case LogP:
+		r.LogP, err = signature(samples, merged)
 	}
-	return r
+	return r, err
 }
 
 // oneWay turns a round trip in nanoseconds into one-way microseconds.

@@ -9,14 +9,14 @@ import (
 )
 
 // WriteSummary prints one row for each stack and way to wait, with one result
-// of each test and its ratio to TCP's: the first size of each that the records
-// have.
+// of each test but logp and its ratio to TCP's: the first size of each that the
+// records have.
 func WriteSummary(w io.Writer, records []Record) error {
 	columns := map[string][]Record{}
 	var rows []Record
 	for _, r := range records {
 		col := columns[r.Test]
-		if len(col) > 0 && !sameTable(col[0], r) {
+		if r.Test == LogP || len(col) > 0 && !sameTable(col[0], r) {
 			continue
 		}
 		columns[r.Test] = append(col, r)
@@ -62,22 +62,36 @@ func summaryCell(col []Record, row Record) string {
 	return fmt.Sprintf(summaryUnit[r.Test]+"\t%s\t", value(*r), ratio(*r, baseline(col, "tcp", *r)))
 }
 
-// find returns the record of the same stack, level, wait and link as like.
+// find returns the record of the same stack, level, wait, link and credits as
+// like.
 func find(records []Record, like Record) *Record {
 	for i, r := range records {
-		if r.Stack == like.Stack && r.Reliability == like.Reliability && r.Wait == like.Wait && r.Link == like.Link && r.XDP == like.XDP {
+		if r.Stack == like.Stack && r.Reliability == like.Reliability && r.Wait == like.Wait && r.Link == like.Link &&
+			r.XDP == like.XDP && r.Credits == like.Credits {
 			return &records[i]
 		}
 	}
 	return nil
 }
 
-// WritePlot draws latency and bandwidth over size as a PNG picture, a line for
-// each stack, level, way to wait and link that the records have.
+// WritePlot draws as a PNG picture, side by side, what the records have of:
+// latency and bandwidth over size, a line for each stack, level, way to wait and
+// link, and the signatures of the test logp. It returns plot.ErrEmpty if they
+// have none of these.
 func WritePlot(w io.Writer, records []Record) error {
-	panels := []plot.Panel{
+	var panels []plot.Panel
+	for _, p := range []plot.Panel{
 		{Title: "One-way time, median", Y: "µs", Series: series(records, Latency)},
 		{Title: "Bandwidth of payload", Y: "Mbit/s", Series: series(records, Bandwidth)},
+	} {
+		if len(p.Series) > 0 {
+			panels = append(panels, p)
+		}
+	}
+	for _, r := range records {
+		if r.LogP != nil {
+			panels = append(panels, signaturePanel(r))
+		}
 	}
 	return plot.WritePNG(w, panels...)
 }
@@ -98,7 +112,7 @@ func series(records []Record, test string) []plot.Series {
 			heads = append(heads, r)
 			lines = append(lines, plot.Series{Name: seriesName(r)})
 		}
-		lines[i].Points = append(lines[i].Points, plot.Point{Size: float64(r.Size), Value: value(r)})
+		lines[i].Points = append(lines[i].Points, plot.Point{X: float64(r.Size), Value: value(r)})
 	}
 	return lines
 }

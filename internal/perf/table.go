@@ -31,8 +31,21 @@ func sameTable(a, b Record) bool {
 func writeGroup(w io.Writer, group []Record) error {
 	first := group[0]
 	fmt.Fprintf(w, "%s, %s messages, MTU %d\n", first.Test, byteCount(first.Size), first.MTU)
+	write := writeFigures
+	if first.Test == LogP {
+		write = writeSignatures
+	}
+	if err := write(w, group); err != nil {
+		return err
+	}
+	_, err := fmt.Fprintln(w)
+	return err
+}
+
+// writeFigures prints the rows of a table.
+func writeFigures(w io.Writer, group []Record) error {
 	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
-	switch first.Test {
+	switch group[0].Test {
 	case Latency, Read:
 		fmt.Fprintln(tw, "stack\tlevel\twait\tp50 us\tp99 us\tmin us\tx raw\tx tcp\tline ns\t")
 	case Bandwidth, Write:
@@ -41,25 +54,29 @@ func writeGroup(w io.Writer, group []Record) error {
 		fmt.Fprintln(tw, "stack\tlevel\twait\tmessages/s\tsent again\tdrops\tx raw\tx tcp\tline ns\t")
 	}
 	for _, r := range group {
-		fmt.Fprintf(tw, "%s\t%s\t%s\t%s\t%s\t%s\t%.0f\t\n", name(r), dash(r.Reliability), r.Wait,
+		fmt.Fprintf(tw, "%s\t%s\t%s\t%s\t%s\t%s\t%.0f\t\n", label(r), dash(r.Reliability), r.Wait,
 			figures(r), ratio(r, baseline(group, "raw", r)), ratio(r, baseline(group, "tcp", r)), r.LineNs)
 	}
-	if err := tw.Flush(); err != nil {
-		return err
-	}
-	_, err := fmt.Fprintln(w)
-	return err
+	return tw.Flush()
 }
 
-// name is the stack, with its link where that is not the usual one.
+// label is what a row is of: the stack, and the kind of its messages.
+func label(r Record) string { return strings.TrimSpace(name(r) + " " + r.Kind) }
+
+// name is the stack, with its link and credits where these are not the usual
+// ones.
 func name(r Record) string {
+	text := r.Stack
 	switch {
 	case r.Link != "" && r.Link != "ring":
-		return r.Stack + "/" + r.Link
+		text += "/" + r.Link
 	case r.XDP != "":
-		return r.Stack + "/xdp=" + r.XDP
+		text += "/xdp=" + r.XDP
 	}
-	return r.Stack
+	if r.Credits != 0 && r.Credits != usualCredits {
+		text += fmt.Sprintf("/credits=%d", r.Credits)
+	}
+	return text
 }
 
 func figures(r Record) string {

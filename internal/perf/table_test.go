@@ -2,9 +2,13 @@ package perf
 
 import (
 	"bytes"
+	"errors"
 	"image/png"
+	"slices"
 	"strings"
 	"testing"
+
+	"github.com/bobnet-go/bobnet/internal/plot"
 )
 
 var tableRecords = []Record{
@@ -51,6 +55,65 @@ func TestTables(t *testing.T) {
 	}
 	if summary.String() != wantSummary {
 		t.Errorf("summary is\n%s\nwant\n%s", summary.String(), wantSummary)
+	}
+}
+
+var amRecords = []Record{
+	{Case: Case{Stack: "raw", Test: Rate, Wait: Spin, Link: "ring", MTU: 1500, Size: 16}, Rate: 500000, LineNs: 55},
+	{Case: Case{Stack: "am2", Test: Rate, Reliability: "delivery", Wait: Spin, Link: "ring", Kind: kindShort, Credits: 64, MTU: 1500, Size: 16}, Rate: 2000000, LineNs: 55},
+	{Case: Case{Stack: "am2", Test: Rate, Reliability: "delivery", Wait: Spin, Link: "ring", Kind: kindShort, Credits: 4, MTU: 1500, Size: 16}, Rate: 400000, LineNs: 55},
+}
+
+const wantAMTable = `rate, 16 B messages, MTU 1500
+                stack     level  wait  messages/s  sent again  drops  x raw  x tcp  line ns
+                  raw         -  spin      500000           0      0   1.00      -       55
+            am2 short  delivery  spin     2000000           0      0   4.00      -       55
+  am2/credits=4 short  delivery  spin      400000           0      0   0.80      -       55
+
+`
+
+const wantAMSummary = `          stack  waits by  messages, 16 B  x tcp
+            raw  spinning       500000 /s      -
+            am2  spinning      2000000 /s      -
+  am2/credits=4  spinning       400000 /s      -
+
+`
+
+// TestCreditsInTables: the rates with many and with few credits stand in rows of
+// their own, and both are compared with the raw frames of the run.
+func TestCreditsInTables(t *testing.T) {
+	var table, summary strings.Builder
+	if err := WriteTable(&table, amRecords); err != nil {
+		t.Fatal(err)
+	}
+	if table.String() != wantAMTable {
+		t.Errorf("table is\n%s\nwant\n%s", table.String(), wantAMTable)
+	}
+	if err := WriteSummary(&summary, amRecords); err != nil {
+		t.Fatal(err)
+	}
+	if summary.String() != wantAMSummary {
+		t.Errorf("summary is\n%s\nwant\n%s", summary.String(), wantAMSummary)
+	}
+}
+
+// TestWritePlotOfWhatThereIs: a panel for each of what the records have, and no
+// picture of nothing.
+func TestWritePlotOfWhatThereIs(t *testing.T) {
+	signature := Record{Case: Case{Stack: "am2", Test: LogP, Wait: Spin}, LogP: &Signature{Points: machine{0.8, 0.4, 0.6, 1.5, 64}.points()}}
+	for panels, records := range map[int][]Record{0: amRecords, 1: tableRecords[:4], 2: tableRecords, 3: append(slices.Clone(tableRecords), signature)} {
+		var out bytes.Buffer
+		err := WritePlot(&out, records)
+		if panels == 0 {
+			if !errors.Is(err, plot.ErrEmpty) {
+				t.Errorf("rates alone: %v, want ErrEmpty", err)
+			}
+			continue
+		}
+		img, decodeErr := png.DecodeConfig(&out)
+		if err = errors.Join(err, decodeErr); err != nil || img.Width != panels*1008 {
+			t.Errorf("a picture of %d dots, %v; want %d panels of 1008", img.Width, err, panels)
+		}
 	}
 }
 

@@ -1,5 +1,6 @@
 // Package plot draws what package perf measured: one-way time and bandwidth
-// over message size, both axes logarithmic, a line a stack.
+// over message size, and LogP signatures over burst size; both axes
+// logarithmic, a line a stack or delay.
 package plot
 
 import (
@@ -17,11 +18,11 @@ import (
 	"gonum.org/v1/plot/vg/vgimg"
 )
 
-// Point is one measurement: bytes and what was measured with them. Both must
-// be greater than 0.
-type Point struct{ Size, Value float64 }
+// Point is one measurement: bytes, or what else the horizontal axis counts, and
+// what was measured with them. Both must be greater than 0.
+type Point struct{ X, Value float64 }
 
-// Series is the line of one stack, with its points in order of size.
+// Series is one line, with its points in order of X.
 type Series struct {
 	Name   string
 	Points []Point
@@ -30,8 +31,10 @@ type Series struct {
 // Panel is one plot of the picture.
 type Panel struct {
 	Title  string
+	X      string // what the horizontal axis counts; "" means bytes of message size
 	Y      string // unit of the vertical axis; gonum leaves too much room for long ones
 	Series []Series
+	Beside bool // the names of the lines stand beside the plot, where lines leave no room in it
 }
 
 // ErrEmpty is what WritePNG returns when there is nothing to draw.
@@ -40,7 +43,9 @@ var ErrEmpty = errors.New("plot: nothing to draw")
 const (
 	panelWidth = 7 * vg.Inch
 	height     = 5.2 * vg.Inch
-	resolution = 144 // dots an inch
+	besideTop  = 0.8 * vg.Inch // from the top of a panel to the names beside the plot
+	besideGap  = 0.1 * vg.Inch // between plot and names
+	resolution = 144           // dots an inch
 )
 
 // WritePNG draws the panels side by side and writes the picture to w.
@@ -64,6 +69,9 @@ func WritePNG(w io.Writer, panels ...Panel) error {
 		PadTop: 14, PadBottom: 12, PadLeft: 16, PadRight: 20,
 	}
 	for i, c := range plot.Align([][]*plot.Plot{plots}, tiles, canvas)[0] {
+		if panels[i].Beside {
+			c = namesBeside(plots[i], c)
+		}
 		plots[i].Draw(c)
 	}
 	if _, err := (vgimg.PngCanvas{Canvas: img}).WriteTo(w); err != nil {
@@ -72,15 +80,30 @@ func WritePNG(w io.Writer, panels ...Panel) error {
 	return nil
 }
 
+// namesBeside draws a plot's legend at the right of c, and returns what is left
+// of c for the plot.
+func namesBeside(p *plot.Plot, c draw.Canvas) draw.Canvas {
+	names := p.Legend
+	p.Legend = plot.NewLegend()
+	names.Top, names.Left, names.XOffs, names.YOffs = true, true, 0, -besideTop
+	size := names.Rectangle(c).Size()
+	names.Draw(draw.Crop(c, c.Size().X-size.X, 0, 0, 0))
+	return draw.Crop(c, 0, -size.X-besideGap, 0, 0)
+}
+
 // draw makes the panel's plot.
 func (p Panel) draw() (*plot.Plot, error) {
 	out := plot.New()
 	out.BackgroundColor = paper
 	out.Title.Text = p.Title
 	out.Title.Padding = 10
-	out.X.Label.Text = "message size"
+	out.X.Label.Text = p.X
 	out.Y.Label.Text = p.Y
 	style(out)
+	if p.X == "" {
+		out.X.Label.Text = "message size"
+		out.X.Tick.Marker = powerTicks{sizeName}
+	}
 	lo, hi := math.Inf(1), 0.0
 	for i, s := range p.Series {
 		if len(s.Points) == 0 {
@@ -106,10 +129,10 @@ func (p Panel) draw() (*plot.Plot, error) {
 func addSeries(out *plot.Plot, s Series, i int) error {
 	xys := make(plotter.XYs, len(s.Points))
 	for j, pt := range s.Points {
-		if pt.Size <= 0 || pt.Value <= 0 {
-			return fmt.Errorf("plot: %s: %g at %g bytes has no place on logarithmic axes", s.Name, pt.Value, pt.Size)
+		if pt.X <= 0 || pt.Value <= 0 {
+			return fmt.Errorf("plot: %s: %g at %g has no place on logarithmic axes", s.Name, pt.Value, pt.X)
 		}
-		xys[j] = plotter.XY{X: pt.Size, Y: pt.Value}
+		xys[j] = plotter.XY{X: pt.X, Y: pt.Value}
 	}
 	line, points, err := plotter.NewLinePoints(xys)
 	if err != nil {
@@ -150,7 +173,7 @@ func style(out *plot.Plot) {
 	out.Title.TextStyle.Font = sans(14)
 	out.Title.TextStyle.Color = ink
 	out.X.Scale, out.Y.Scale = plot.LogScale{}, plot.LogScale{}
-	out.X.Tick.Marker, out.Y.Tick.Marker = sizeTicks{}, decadeTicks{}
+	out.X.Tick.Marker, out.Y.Tick.Marker = powerTicks{countName}, decadeTicks{}
 	for _, a := range []*plot.Axis{&out.X, &out.Y} {
 		a.Label.TextStyle.Font = sans(12)
 		a.Label.TextStyle.Color = ink

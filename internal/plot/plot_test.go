@@ -3,6 +3,7 @@ package plot
 import (
 	"bytes"
 	"errors"
+	"image/color"
 	"image/png"
 	"os"
 	"testing"
@@ -51,6 +52,48 @@ func TestWritePNG(t *testing.T) {
 	}
 }
 
+// TestNamesBeside: a line ends before its name's sample begins, and behind the
+// name there is a margin.
+func TestNamesBeside(t *testing.T) {
+	p := Panel{Title: "Signature", X: "burst, requests", Y: "µs", Beside: true,
+		Series: []Series{line("grey as ink", 1, 0), line("one of two", 10, 0), line("another", 100, 0)}}
+	var out bytes.Buffer
+	if err := WritePNG(&out, p); err != nil {
+		t.Fatal(err)
+	}
+	img, err := png.Decode(&out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := img.Bounds()
+	columns := func(has func(color.RGBA) bool) (runs int, last int) {
+		before := false
+		for x := b.Min.X; x < b.Max.X; x++ {
+			found := false
+			for y := b.Min.Y; y < b.Max.Y && !found; y++ {
+				found = has(color.RGBAModel.Convert(img.At(x, y)).(color.RGBA))
+			}
+			if found && !before {
+				runs++
+			}
+			if found {
+				last = x
+			}
+			before = found
+		}
+		return runs, last
+	}
+	for _, i := range []int{1, 2} {
+		runs, last := columns(func(c color.RGBA) bool { return c == palette[i] })
+		if runs != 2 || last < b.Max.X*3/4 {
+			t.Errorf("colour %d is in %d ranges of columns, the last ends at %d of %d; want the line and, far right, the name's sample", i, runs, last, b.Max.X)
+		}
+	}
+	if _, last := columns(func(c color.RGBA) bool { return c != color.RGBA{255, 255, 255, 255} }); last > b.Max.X-10 {
+		t.Errorf("the last column that is not bare is %d of %d", last, b.Max.X)
+	}
+}
+
 func TestWritePNGRefuses(t *testing.T) {
 	var out bytes.Buffer
 	if err := WritePNG(&out); !errors.Is(err, ErrEmpty) {
@@ -71,6 +114,11 @@ func TestTickNames(t *testing.T) {
 	for i, want := range map[int]string{0: "1", 6: "64", 10: "1 Ki", 16: "64 Ki", 20: "1 Mi", 30: "1 Gi"} {
 		if got := sizeName(i); got != want {
 			t.Errorf("sizeName(%d) = %q, want %q", i, got, want)
+		}
+	}
+	for i, want := range map[int]string{0: "1", 6: "64", 10: "1 024"} {
+		if got := countName(i); got != want {
+			t.Errorf("countName(%d) = %q, want %q", i, got, want)
 		}
 	}
 	for v, want := range map[float64]float64{1: 1, 1.1: 2, 3: 5, 0.7: 1, 51: 100, 20000: 20000} {

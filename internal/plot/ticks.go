@@ -7,18 +7,19 @@ import (
 	"gonum.org/v1/plot"
 )
 
-// sizeTicks marks powers of two of bytes, every second one with its name.
-type sizeTicks struct{}
+// powerTicks marks powers of two, about seven of them with the name of their
+// exponent.
+type powerTicks struct{ name func(i int) string }
 
 // Ticks is part of plot.Ticker.
-func (sizeTicks) Ticks(lo, hi float64) []plot.Tick {
+func (p powerTicks) Ticks(lo, hi float64) []plot.Tick {
 	first, last := int(math.Ceil(math.Log2(lo))), int(math.Floor(math.Log2(hi)))
 	every := max((last-first)/7, 1)
 	var ticks []plot.Tick
 	for i := first; i <= last; i++ {
 		t := plot.Tick{Value: math.Exp2(float64(i))}
 		if (i-first)%every == 0 {
-			t.Label = sizeName(i)
+			t.Label = p.name(i)
 		}
 		ticks = append(ticks, t)
 	}
@@ -37,6 +38,9 @@ func sizeName(i int) string {
 	}
 	return strconv.Itoa(1 << max(i, 0))
 }
+
+// countName names 2^i things.
+func countName(i int) string { return groupDigits(math.Exp2(float64(i))) }
 
 // decadeTicks marks 1, 2 and 5 of every decade by name and the rest without.
 type decadeTicks struct{}

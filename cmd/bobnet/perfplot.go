@@ -1,0 +1,40 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+
+	"github.com/bobnet-go/bobnet/internal/perf"
+)
+
+// drawnTests are what --plot has a picture for.
+var drawnTests = []string{perf.Latency, perf.Bandwidth, perf.LogP}
+
+func drawn(test string) bool { return slices.Contains(drawnTests, test) }
+
+// checkPlot finds out before the measurement whether the file of --plot can be
+// written. What it contains stays until there is a new picture.
+func (c *perfCall) checkPlot() error {
+	if c.plot == "" {
+		return nil
+	}
+	f, err := os.OpenFile(c.plot, os.O_WRONLY|os.O_CREATE, 0o666)
+	if err != nil {
+		return fmt.Errorf("--plot: %w", err)
+	}
+	return f.Close()
+}
+
+// draw writes the picture of --plot.
+func (c *perfCall) draw(records []perf.Record) error {
+	if c.plot == "" || len(records) == 0 {
+		return nil
+	}
+	f, err := os.Create(c.plot)
+	if err != nil {
+		return fmt.Errorf("--plot: %w", err)
+	}
+	return errors.Join(perf.WritePlot(f, records), f.Close())
+}

@@ -1,0 +1,44 @@
+package perf
+
+import "context"
+
+// Bursts is part of burster. Before a burst there is a rest, after which a
+// receiver that sleeps does so, and the sender, which may have slept until the
+// last answer came, is warm: as it is within bursts of long delays.
+func (a *amConn) Bursts(ctx context.Context, all []burst, note func(b burst, sent, answered int64)) error {
+	for _, b := range all {
+		for range b.times {
+			a.pause(int64(sweepRest))
+			sent, answered, err := a.burst(ctx, b.size, int64(b.delay))
+			if err != nil {
+				return err
+			}
+			note(b, sent, answered)
+		}
+	}
+	return a.finish(ctx)
+}
+
+// burst sends n requests with pauses. Who computes between two requests polls
+// before the next: AM-II's requests do so by themselves, while endpoint's look
+// only now and then, to let those that come one upon the other share a frame.
+func (a *amConn) burst(ctx context.Context, n int, ns int64) (sent, answered int64, err error) {
+	nic := a.node.NIC()
+	a.pongs = 0
+	start, over := nic.Now(), int64(0)
+	for range n {
+		if err := a.send(ctx, amPing); err != nil {
+			return 0, 0, err
+		}
+		if ns == 0 {
+			continue
+		}
+		over += a.pause(ns) - ns
+		if _, err := a.bundle.Poll(); err != nil {
+			return 0, 0, err
+		}
+	}
+	sent = nic.Now() - start - over
+	err = a.until(ctx, n)
+	return sent, nic.Now() - start, err
+}

@@ -1,0 +1,112 @@
+package perf
+
+import (
+	"errors"
+	"fmt"
+)
+
+// Signature is what the test logp measures: how the time that a request takes
+// its sender depends on the length of a burst and on the pauses in it, and the
+// parameters of the LogP model that follow from that. All times are in
+// microseconds.
+type Signature struct {
+	SendOverhead    float64 `json:"os_us"`  // the processor's time to send a message
+	ReceiveOverhead float64 `json:"or_us"`  // and to receive one and handle it
+	Latency         float64 `json:"l_us"`   // what of a way is neither
+	Gap             float64 `json:"g_us"`   // from message to message when they come as fast as can be
+	RTT             float64 `json:"rtt_us"` // of one request and its reply
+
+	Points []BurstPoint `json:"points"`
+}
+
+// BurstPoint is one point of a signature.
+type BurstPoint struct {
+	Burst int     `json:"burst"`    // requests
+	Delay float64 `json:"delay_us"` // pause after each
+	Time  float64 `json:"us"`       // for each request, the pause included
+}
+
+var (
+	errNoBurst = errors.New("the sweep has too few bursts: want one of 1 request, and two longer ones, for each delay")
+	errNoDelay = errors.New("no delay of the sweep is longer than the gap, so that the receive overhead does not show")
+)
+
+// characterize finds the parameters of the model by the method of "Assessing
+// Fast Network Interfaces" (Culler, Liu, Martin, Yoshikawa). points are in
+// order of delay and burst.
+//
+//	time      |         ______________  g        no delay: what limits the rate
+//	for each  |       /
+//	request   | ____/                   o_s      before the first reply has come
+//	          +------------------------
+//	            burst
+//
+// With a delay beyond the gap nothing but the processor's own work counts: each
+// request costs o_s + delay, and o_r for the reply that has come meanwhile. Where
+// there are delays beyond the round trip, too, these are looked at: with them each
+// request is alone, as that is which o_s is of. Half a round trip is o_s + L + o_r.
+//
+// L comes out small, and may be negative, where the sender's processor carries
+// the message to the receiver, as over veth: the way is part of o_s then. And
+// g may be less than o_s where messages in a burst share what a lone one pays
+// alone.
+func characterize(points []BurstPoint, rtt float64) (*Signature, error) {
+	s := &Signature{RTT: rtt, Points: points}
+	curves := curves(points)
+	if len(curves) == 0 || curves[0][0].Burst != 1 || curves[0][0].Delay != 0 {
+		return nil, errNoBurst
+	}
+	s.SendOverhead = curves[0][0].Time
+	var received, alone []float64
+	for i, curve := range curves {
+		steady, err := steady(curve)
+		if err != nil {
+			return nil, err
+		}
+		delay := curve[0].Delay
+		if i == 0 {
+			s.Gap = steady
+		} else if delay > s.Gap {
+			received = append(received, steady-delay-s.SendOverhead)
+			if delay > rtt {
+				alone = append(alone, steady-delay-s.SendOverhead)
+			}
+		}
+	}
+	if len(alone) > 0 {
+		received = alone
+	}
+	if len(received) == 0 {
+		return nil, fmt.Errorf("%w: it is %.1f us", errNoDelay, s.Gap)
+	}
+	s.ReceiveOverhead = median(received)
+	s.Latency = rtt/2 - s.SendOverhead - s.ReceiveOverhead
+	return s, nil
+}
+
+// curves divides the points of a signature by delay.
+func curves(points []BurstPoint) (all [][]BurstPoint) {
+	for i, p := range points {
+		if i == 0 || p.Delay != points[i-1].Delay {
+			all = append(all, nil)
+		}
+		last := &all[len(all)-1]
+		*last = append(*last, p)
+	}
+	return all
+}
+
+// steady returns the time for each further request of a long burst. It is what
+// the longest burst takes more than the one before it, so that neither the
+// requests before the first reply nor the replies behind the last request
+// count.
+func steady(curve []BurstPoint) (float64, error) {
+	if len(curve) < 2 {
+		return 0, errNoBurst
+	}
+	a, b := curve[len(curve)-2], curve[len(curve)-1]
+	if a.Burst >= b.Burst {
+		return 0, errNoBurst
+	}
+	return (b.Time*float64(b.Burst) - a.Time*float64(a.Burst)) / float64(b.Burst-a.Burst), nil
+}
