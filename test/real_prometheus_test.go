@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"os"
 	"os/exec"
@@ -50,8 +51,9 @@ func TestPrometheus(t *testing.T) {
 		t.Fatal(err)
 	}
 	run.hear(t, run.finished)
+	done := time.Now()
 	for _, a := range run.ranks {
-		p.checkRank(t, a)
+		p.checkRank(t, a, done)
 	}
 	p.checkDashboard(t)
 	for rank := range 2 {
@@ -201,8 +203,9 @@ const window = 5 * time.Minute
 // up to 1.1 intervals of the samples on either side.
 const samplesMin = 24
 
-// checkRank compares counters and rates of one rank with what it has sent.
-func (p *prometheus) checkRank(t *testing.T, a announcement) {
+// checkRank compares counters and rates of one rank, as they are after done,
+// with what it has sent.
+func (p *prometheus) checkRank(t *testing.T, a announcement, done time.Time) {
 	t.Helper()
 	sent, received := 1., 0. // times each of the messages
 	if a.Rank == 1 {
@@ -225,7 +228,7 @@ func (p *prometheus) checkRank(t *testing.T, a announcement) {
 		{"bobnet_vi_receive_bytes_total", vi, received * viCount * viSize},
 	} {
 		expr := fmt.Sprintf("%s{%s}", m.name, m.labels)
-		p.await(t, fmt.Sprintf("%s == %v", expr, m.want))
+		p.await(t, fmt.Sprintf("timestamp(%s) > %.3f", expr, float64(done.UnixMilli())/1000))
 		seen := p.await(t, fmt.Sprintf("count_over_time(%s[5m]) >= %d", expr, samplesMin))
 		if err := p.checkRate(t.Context(), expr, seen.Value.at, m.want); err != nil {
 			t.Error(err)
@@ -258,6 +261,53 @@ func (p *prometheus) checkRate(ctx context.Context, expr string, at, want float6
 		return fmt.Errorf("rate(%s[5m]) makes %v in %v, want %v to %v", expr, got, window, want, most)
 	}
 	return nil
+}
+
+// TestCheckRate gives checkRate what a server might answer, right and wrong.
+func TestCheckRate(t *testing.T) {
+	const want = 300
+	right := "0,0,100,300,300,300,300,300,300,300,300" // of which Prometheus makes up to want*(1+2.2/10)
+	for _, c := range []struct {
+		name, values string
+		grown        float64 // what the rate makes in the window
+		ok           bool
+	}{
+		{"Right", right, want, true},
+		{"Extended", right, 365, true},
+		{"TooSlow", right, 299, false},
+		{"TooFast", right, 367, false},
+		{"TooLittle", "0,0,100,299,299,299,299,299,299,299,299", want, false},
+		{"TooMuch", "0,0,100,301,301,301,301,301,301,301,301", want, false},
+		{"SomethingBefore", "1,1,100,300,300,300,300,300,300,300,300", want, false},
+		{"NotThere", "", want, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				answer := fmt.Sprintf(`{"metric":{},"value":[9,"%v"]}`, c.grown/window.Seconds())
+				if !strings.HasPrefix(r.FormValue("query"), "rate(") {
+					answer = `{"metric":{},"values":[` + samples(c.values) + `]}`
+				}
+				if c.values == "" {
+					answer = ""
+				}
+				fmt.Fprintf(w, `{"status":"success","data":{"result":[%s]}}`, answer)
+			}))
+			defer server.Close()
+			p := &prometheus{url: server.URL}
+			if err := p.checkRate(t.Context(), "counter", 9, want); (err == nil) != c.ok {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// samples writes values as Prometheus does, one a second.
+func samples(values string) string {
+	var list []string
+	for at, v := range strings.Split(values, ",") {
+		list = append(list, fmt.Sprintf(`[%d,"%s"]`, at, v))
+	}
+	return strings.Join(list, ",")
 }
 
 // checkDashboard asks every query of docs/grafana.json, for all that there is.

@@ -18,11 +18,12 @@ import (
 // drivers are the links on real interfaces.
 var drivers = []string{"ring", "packet"}
 
-// openOn opens a NIC on one side of a veth.
+// openOn opens a NIC on one side of a veth. It goes on trying to reach a peer
+// for longer than a test takes: what ends a connection is the change.
 func openOn(t *testing.T, p *vethtest.Pair, side int, driver string) (n *vipl.NIC) {
 	t.Helper()
 	err := p.In(side, func() (err error) {
-		n, err = vipl.Open(&vipl.Config{Interface: vethtest.Name, Driver: driver})
+		n, err = vipl.Open(&vipl.Config{Interface: vethtest.Name, Driver: driver, Reliability: &reliability.Config{MaxTries: 1000}})
 		return err
 	})
 	if err != nil {
@@ -98,8 +99,8 @@ func onChange(t *testing.T, mtu int, run func(t *testing.T, p *vethtest.Pair, ni
 	}
 }
 
-// patient gives peers more time than a test takes.
-var patient = &vipl.Attributes{PeerTimeout: time.Minute}
+// patient gives peers more time than a test may take.
+var patient = &vipl.Attributes{PeerTimeout: time.Hour}
 
 // TestInterfaceDownUp switches each interface off and on again under traffic,
 // which goes on.
@@ -163,8 +164,8 @@ func TestMTULoweredEnough(t *testing.T) {
 }
 
 // TestMACChanged gives either side another MAC under traffic, at each kind of
-// level. The connection ends and says why; the NIC is dead, and one opened
-// anew works.
+// level. The connection ends and says why, long before its peer would be given
+// up; the NIC is dead, and one opened anew works.
 func TestMACChanged(t *testing.T) {
 	for side := range 2 {
 		for _, level := range levels {
@@ -178,7 +179,7 @@ func TestMACChanged(t *testing.T) {
 }
 
 func changeMAC(t *testing.T, p *vethtest.Pair, nics [2]*vipl.NIC, side int, level reliability.Level, driver string) {
-	attr := &vipl.Attributes{PeerTimeout: time.Minute, Reliability: level}
+	attr := &vipl.Attributes{PeerTimeout: time.Hour, Reliability: level}
 	var s *stream
 	if level == reliability.Unreliable {
 		s = &stream{sent: make(chan error, 1), received: make(chan error, 1)}

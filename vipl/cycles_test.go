@@ -14,6 +14,7 @@ import (
 // a message through memory of either kind and closes it all, again and again:
 // nothing is left behind. Every other cycle leaves to NIC.Close what it can.
 func TestCycles(t *testing.T) {
+	vipl.OpenLoadavg()
 	for _, driver := range drivers {
 		t.Run(driver, func(t *testing.T) {
 			p := vethtest.New(t, 1500)

@@ -114,4 +114,8 @@
 //	VipAddTagCQ                   VI.Context            a completion is told from others by its VI and Descriptor.Context         2.8 M
 //	VipRemoveTagCQ                VI.Context            the same                                                                  2.8 M
 //	VipPostDeferredSends          VI.Flush              sends what was gathered for a fuller frame                                2.8 M
+//
+// What VIPL does not have: CQ.ReapWait and CQ.ReapDone take completions with
+// their descriptors, and Listener.Bind has requests for connections announced by
+// a completion queue.
 package vipl

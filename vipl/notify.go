@@ -85,7 +85,7 @@ func (q *CQ) Notify(f func(v *VI, recv bool)) error {
 		return ErrClosed
 	case f == nil:
 		return opError(op, ErrInvalidParameter, "the handler is nil")
-	case q.handlers.size() >= len(q.entries):
+	case q.handlers.size() >= q.size:
 		return opError(op, ErrResource, "%d handlers wait already, as many as the queue has entries", q.handlers.size())
 	}
 	n.catchUp()

@@ -52,8 +52,8 @@ func (s *segment) close() {
 	}
 }
 
-// start opens NICs. wrap, if not nil, is put around each link.
-func (s *segment) start(wrap func(side int, l transport.Link) transport.Link) (*ends, error) {
+// start opens NICs. wrap, if not nil, is put around each link; tuning may be nil.
+func (s *segment) start(wrap func(side int, l transport.Link) transport.Link, tuning *reliability.Config) (*ends, error) {
 	links, err := s.open()
 	if err != nil {
 		return nil, err
@@ -63,7 +63,7 @@ func (s *segment) start(wrap func(side int, l transport.Link) transport.Link) (*
 		if wrap != nil {
 			l = wrapped(l, wrap(side, l))
 		}
-		cfg := &vipl.Config{Link: l, NoService: s.wait == Spin}
+		cfg := &vipl.Config{Link: l, NoService: s.wait == Spin, Reliability: tuning}
 		if links.World != nil {
 			cfg.Seed = uint64(side) + 1
 		}
@@ -85,7 +85,7 @@ func (s *segment) run(t *testing.T, r *rule, level reliability.Level) {
 		c.level = delivery
 	}
 	if s.kept == nil || s.kept.World != nil {
-		e, err := s.start(nil)
+		e, err := s.start(nil, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -123,7 +123,18 @@ func (c *Case) use(e *ends) {
 // reopen gives the rule NICs of its own, with wrap around their links.
 func (c *Case) reopen(wrap func(side int, l transport.Link) transport.Link) {
 	c.Helper()
-	e, err := c.start(wrap)
+	c.restart(wrap, nil)
+}
+
+// tuned gives the rule NICs of its own, with other limits and delays.
+func (c *Case) tuned(tuning *reliability.Config) {
+	c.Helper()
+	c.restart(nil, tuning)
+}
+
+func (c *Case) restart(wrap func(side int, l transport.Link) transport.Link, tuning *reliability.Config) {
+	c.Helper()
+	e, err := c.start(wrap, tuning)
 	if err != nil {
 		c.Fatal(err)
 	}

@@ -11,7 +11,7 @@ var groups = []func() []rule{
 	writeRules, forbiddenRules,
 	group(cqRules),
 	stateRules, closedRules,
-	group(levelRules), group(faultRules),
+	group(levelRules), group(faultRules), group(acknowledgeRules),
 	group(nameRules), group(stationRules),
 	readRules, readsUnderFaults,
 	attributeRules,

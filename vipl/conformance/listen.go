@@ -127,6 +127,41 @@ var listenRules = []rule{
 		_, err := l.Poll()
 		c.is(err, vipl.ErrNotDone)
 	}},
+	{"VipConnectWait", "BoundToCQ_EntryInTurn", "doc", allLevels, func(c *Case) {
+		a, b, q := c.bound(1)
+		l := c.listen(c.B)
+		c.is(l.Bind(q), nil)
+		c.post(b, 8)
+		c.send(a, 8, 1)
+		c.await("the message", func() bool { return b.Snapshot().Receives == 1 })
+		v := c.vi(c.A, nil)
+		c.is(v.ConnectStart(l.Addr(), nil), nil)
+		c.entry(c.B, q, b, true)
+		c.entry(c.B, q, nil, false)
+		r, err := l.Poll()
+		c.is(err, nil)
+		if r.Remote() != v.Local() {
+			c.Error(r.Remote(), v.Local())
+		}
+		c.noEntry(q)
+		c.is(l.Close(), nil) // the queue can be closed only then
+	}},
+	{"VipConnectWait", "BoundToCQ_ReapWaitReturnsRequest", "doc", anyLevel, func(c *Case) {
+		q, l, v := c.cq(c.B, 1), c.listen(c.B), c.vi(c.A, nil)
+		c.is(l.Bind(q), nil)
+		out := make([]vipl.Completion, 2)
+		c.is(c.during(c.B, func() error { _, err := q.ReapWait(c.ctx(), out); return err }, func() { c.is(v.ConnectStart(l.Addr(), nil), nil) }), nil)
+		if r := out[0].Request; r == nil || r.Remote() != v.Local() || r.Listener() != l {
+			c.Errorf("%+v", out[0])
+		}
+	}},
+	{"VipConnectWait", "BoundToCQ_QueueClosesAfterListener", "doc", anyLevel, func(c *Case) {
+		q, l := c.cq(c.A, 1), c.listen(c.A)
+		c.is(l.Bind(q), nil)
+		c.is(q.Close(), vipl.ErrResource)
+		c.is(l.Close(), nil)
+		c.is(q.Close(), nil)
+	}},
 	{"VipConnectWait", "Data_None", "doc", anyLevel, func(c *Case) { c.carries(0) }},
 	{"VipConnectWait", "Data_OneByte", "doc", anyLevel, func(c *Case) { c.carries(1) }},
 	{"VipConnectWait", "Data_Max", "doc", anyLevel, func(c *Case) { c.carries(vipl.MaxConnData) }},

@@ -1,0 +1,116 @@
+package conformance
+
+import (
+	"sync/atomic"
+	"time"
+
+	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/reliability"
+	"github.com/bobnet-go/bobnet/transport"
+	"github.com/bobnet-go/bobnet/vipl"
+)
+
+// acknowledgeRules are about what acknowledgements mean, and when they come.
+var acknowledgeRules = []rule{
+	{"VipSendDone", "Delivery_EarlierFrameMissing_Complete", "10 M", delivery, func(c *Case) { c.behindAnswer() }},
+	{"VipSendDone", "Reception_EarlierFrameMissing_NotComplete", "10 M", reception, func(c *Case) { c.behindAnswer() }},
+	{"VipPostSend", "AcknowledgementAsked_ComesAtOnce", "doc", reliable, func(c *Case) {
+		c.needVirtual()
+		const lazy = 500 * time.Millisecond
+		// A window of one frame makes each ask, and nothing else is a reason to answer.
+		c.tuned(&reliability.Config{Window: 1, AckDelay: int64(lazy), AckEvery: reliability.MaxWindow})
+		a, b := c.pair()
+		began := c.A.Now()
+		r := c.post(b, 20_000)
+		s := c.send(a, 20_000, 1)
+		c.gotData(b, r, 20_000, 1)
+		c.sent(a, s, vipl.StatusOpSend)
+		if took := time.Duration(c.A.Now() - began); took >= lazy {
+			c.Errorf("it took %v: acknowledgements came when their delay of %v was over", took, lazy)
+		}
+		if n := a.Snapshot().Retransmits; n > 0 {
+			c.Error(n, "frames were sent again although none was lost")
+		}
+	}},
+	{"VipErrorCallback", "Idle_PeerAnswersForItsLife", "doc", reliable, func(c *Case) {
+		c.needVirtual()
+		attr := c.mortal()
+		a, b := c.pairOf(attr, nil) // b has no reason to ask yet when a has given up
+		for end := c.A.Now() + 2*int64(attr.PeerTimeout); c.A.Now() < end; {
+			c.settle()
+		}
+		c.works(a, b)
+	}},
+}
+
+// needVirtual skips the rule where time is real: how long something takes says
+// nothing there about the peer.
+func (c *Case) needVirtual() {
+	c.Helper()
+	if c.World == nil {
+		c.Skip("it is about how long a peer takes, which a busy machine has its own part in")
+	}
+}
+
+// behindAnswer has a message arrive although the answer to a read, which its
+// sender has sent before, is lost. Its interface has the message, which is what
+// reliable delivery asks for; it has not been received in its turn, which is
+// what reliable reception does.
+func (c *Case) behindAnswer() {
+	c.Helper()
+	lost := c.losing()
+	a, b := c.pair()
+	buf, h := c.mem(c.A, 100, open())
+	fill(buf, 1)
+	c.A.QueryMem(h) // as source does
+	r := c.post(b, 8)
+	lost.Store(uint32(ethertype.KindReadData))
+	d := c.read(b, 100, vipl.VirtualAddress(buf), h)
+	c.await("the answer", func() bool { return a.Snapshot().RDMABytes == 100 })
+	s := c.send(a, 8, 2)
+	a.Flush()
+	if c.level == delivery {
+		c.sent(a, s, vipl.StatusOpSend)
+	} else {
+		c.pending(sends(a))
+	}
+	c.pending(receives(b))
+	lost.Store(0)
+	c.hasRead(b, d, 100, 1)
+	c.gotData(b, r, 8, 2)
+	if c.level == reception {
+		c.sent(a, s, vipl.StatusOpSend)
+	}
+	c.works(a, b)
+}
+
+// losing gives the rule NICs whose frames of one kind vanish, both ways, while
+// that kind is stored; 0 is none.
+func (c *Case) losing() *atomic.Uint32 {
+	c.Helper()
+	kind := new(atomic.Uint32)
+	c.reopen(func(side int, l transport.Link) transport.Link { return &losingLink{Link: l, kind: kind} })
+	return kind
+}
+
+// losingLink is a link on which frames of a kind vanish.
+type losingLink struct {
+	transport.Link
+	kind  *atomic.Uint32
+	frame []byte
+}
+
+func (l *losingLink) Send(frames []transport.Frame) (int, error) {
+	lost := ethertype.Kind(l.kind.Load())
+	for i := range frames {
+		l.frame = frames[i].AppendTo(l.frame[:0])
+		var h ethertype.Header
+		if _, err := h.Parse(l.frame); err == nil && h.Kind == lost {
+			continue
+		}
+		if n, err := l.Link.Send(frames[i : i+1]); n == 0 {
+			return i, err
+		}
+	}
+	return len(frames), nil
+}
