@@ -19,7 +19,8 @@ import (
 // The first eight bytes are written last, in one piece, and are all that the
 // reader polls: no index that both sides touch, so that a small frame crosses
 // with the cache lines that it fills and no more. Before that, the writer has
-// cleared those where the next record will start. What is free again the reader
+// cleared those where the next record will start; for short ones it did so when
+// the record before had gone, so that the lines are its own by then. What is free again the reader
 // says in the control, now and then, and the writer looks there only when it
 // seems to have no room.
 const (
@@ -29,6 +30,8 @@ const (
 	shortest   = ethertype.HeaderSize
 	// The reader says what is free after each freeEvery-th part of the ring.
 	freeEvery = 16
+	// The writer clears so many lines ahead.
+	clearAhead = 8
 )
 
 // record returns how many bytes of the ring a frame of n bytes takes.
@@ -70,6 +73,7 @@ type writer struct {
 	size  uint64
 	next  uint64 // where the next record starts, ever rising
 	known uint64 // what freed said when we looked last
+	clear uint64 // before it, from next on, each line's first word is 0
 }
 
 func newWriter(m *memory, i int) writer {
@@ -84,17 +88,31 @@ func (w *writer) put(f *transport.Frame, n int) result {
 			return r
 		}
 	}
+	// The reader looks at the first line all the time, and takes it away from
+	// this processor at each look. So that is written last, all at once.
 	start := w.next & (w.size - 1)
 	dst := unsafe.Slice((*byte)(unsafe.Add(w.base, start+lengthSize)), n)
-	k := wordSize - lengthSize
-	k += copy(dst[k:], f.Head[k:])
+	k := shortest + copy(dst[shortest:], f.Head[shortest:])
 	for _, part := range f.Body {
 		k += copy(dst[k:], part)
 	}
 	w.next += size
-	*(*uint64)(unsafe.Add(w.base, w.next&(w.size-1))) = 0
+	if w.clear <= w.next {
+		w.clear = w.next
+		w.clearLine()
+	}
+	copy(dst[wordSize-lengthSize:shortest], f.Head[wordSize-lengthSize:])
 	atomic.StoreUint64((*uint64)(unsafe.Add(w.base, start)), packWord(n, f.Head))
+	for end := min(w.next+clearAhead*line, w.known+w.size); w.clear < end; {
+		w.clearLine()
+	}
 	return done
+}
+
+// clearLine clears the next line.
+func (w *writer) clearLine() {
+	*(*uint64)(unsafe.Add(w.base, w.clear&(w.size-1))) = 0
+	w.clear += line
 }
 
 // look finds out whether there is room for size bytes now. The reader's word
