@@ -75,6 +75,20 @@ func (ep *Endpoint) acceptReply(h *header, payload []byte, call bool) Reason {
 	return ep.inSegment(h)
 }
 
+// acceptData decides once more when the data of a long bulk message has come,
+// because the tag and the handler may have changed since it was granted. The
+// segment has not: see Endpoint.SetSegment. What is refused here has been
+// written, but nobody is told that it has.
+func (ep *Endpoint) acceptData(h *header, call bool) Reason {
+	switch {
+	case !ep.tag.admits(h.tag):
+		return ReasonBadTag
+	case !call && ep.handlers[h.handler] == nil:
+		return ReasonBadHandler
+	}
+	return 0
+}
+
 func noData(h *header, payload []byte) Reason {
 	if len(payload) != 0 || h.length != 0 || h.offset != 0 {
 		return ReasonBadLength

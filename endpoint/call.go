@@ -63,6 +63,9 @@ func Serve[Request, Result any](ep *Endpoint, i uint8, f func(t Token, r Request
 		return err
 	}
 	return ep.SetHandler(i, func(t Token, _ []uint32, data []byte) {
+		if t.s == nil { // a reply has named it, which calls nothing
+			return
+		}
 		var r Request
 		err := decode(data, &r)
 		if err == nil {

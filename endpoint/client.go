@@ -257,18 +257,27 @@ func (c *client) comeBack(i int, reason Reason, err error) {
 		c.free(i)
 		return
 	}
+	c.returnRequest(i, reason, err)
+	if !c.closed {
+		c.free(i)
+	}
+}
+
+// returnRequest returns the request in slot i to the endpoint.
+func (c *client) returnRequest(i int, reason Reason, err error) {
+	s := &c.slots[i]
 	b := c.ch.buffer(i)[:s.n]
 	var h header
 	payload, _ := h.parse(b)
+	if h.kind == kindGet || h.kind == kindAnnounce { // the data is, or was to be, elsewhere
+		payload = nil
+	}
 	r := Returned{Endpoint: c.ep, Reason: reason, Op: s.op, Dest: c.index, To: c.to, Handler: h.handler,
 		Args: getArgs(b, h.args, &c.args), Data: payload, Offset: h.offset, Length: int(h.length), Err: err}
 	if s.data != nil {
 		r.Data = s.data
 	}
 	c.ep.giveBack(&r)
-	if !c.closed {
-		c.free(i)
-	}
 }
 
 // answered handles a reply or the return of a request.
@@ -351,6 +360,12 @@ func (c *client) refuse(i int, reason Reason) {
 		s.call = nil
 		c.ep.bundle.changed()
 	}
+	if s.op == OpGet { // whose data the server has not sent of its own will
+		c.returnRequest(i, reason, nil)
+		if c.closed {
+			return
+		}
+	}
 	s.state = slotRefusing
 	c.control(i, &header{kind: kindRefuse, reason: reason}, nil)
 }
@@ -377,6 +392,10 @@ func (c *client) bulkReplied(i int) {
 	s := &c.slots[i]
 	c.ep.grants--
 	h := &s.reply
+	if reason := c.ep.acceptData(h, s.call != nil); reason != 0 {
+		c.refuse(i, reason)
+		return
+	}
 	data := c.ep.segment[h.offset:][:h.length:h.length]
 	args := append(c.args[:0], s.args[:h.args]...)
 	if s.call != nil {

@@ -29,8 +29,9 @@
 // Bulk data beyond the length of a medium message is not sent before the
 // receiver has checked where it is to go, and has named the place: it is then
 // written by RDMA from where it lies to where it belongs. So a message that is
-// refused has written nothing, and nobody holds a right to write that outlives
-// one message. A round trip is what this costs.
+// refused has written nothing, unless its tag or handler went away in between,
+// and nobody holds a right to write that outlives one message. A round trip is
+// what this costs.
 //
 // # Progress
 //

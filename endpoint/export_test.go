@@ -1,5 +1,7 @@
 package endpoint
 
+import "encoding/binary"
+
 // HelloFor returns what a client says that wants a connection to an endpoint,
 // with so many slots for messages of DefaultMaxMedium.
 func HelloFor(from, to Name, slots int) []byte {
@@ -20,5 +22,46 @@ func Message(kind, handler uint8, slot uint16, use uint32, tag, replyTag Tag, of
 // Kinds is how many kinds of messages there are, and MessageSize the longest.
 const (
 	Kinds       = int(kindEnd)
+	HeaderSize  = headerSize
 	MessageSize = smallSize + DefaultMaxMedium
+)
+
+// Parts returns the messages that share msg, as its receiver finds them, and
+// what is left and is none.
+func Parts(msg []byte) (parts [][]byte, rest []byte) {
+	for ok := true; len(msg) > 0 && len(parts) < gatherMost; {
+		var m, next []byte
+		if m, next, ok = splitNext(msg); !ok {
+			break
+		}
+		parts, msg = append(parts, m), next
+	}
+	return parts, msg
+}
+
+// Join makes a follow the message before it, as its sender does.
+func Join(before, a []byte) []byte {
+	binary.LittleEndian.PutUint16(before[lengthAt:], uint16(len(before)))
+	joined := make([]byte, rounded(len(before)), rounded(len(before))+len(a))
+	copy(joined, before)
+	return append(joined, a...)
+}
+
+// The kinds that the tests name.
+const (
+	KindMedium        = uint8(kindMedium)
+	KindBulk          = uint8(kindBulk)
+	KindAnnounce      = uint8(kindAnnounce)
+	KindGet           = uint8(kindGet)
+	KindReplyMedium   = uint8(kindReplyMedium)
+	KindReplyBulk     = uint8(kindReplyBulk)
+	KindReplyAnnounce = uint8(kindReplyAnnounce)
+	KindDone          = uint8(kindDone)
+	KindClear         = uint8(kindClear)
+)
+
+// What each half of a connection sends.
+var (
+	ClientKinds = []uint8{uint8(kindShort), KindMedium, KindBulk, KindAnnounce, KindGet, uint8(kindRefuse), KindClear}
+	ServerKinds = []uint8{uint8(kindReply), KindReplyMedium, KindReplyBulk, KindReplyAnnounce, uint8(kindReturn), KindDone, KindClear}
 )

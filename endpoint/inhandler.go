@@ -5,8 +5,11 @@ import (
 	"runtime"
 )
 
-// runName is the function that every handler runs beneath.
-var runName = runtime.FuncForPC(reflect.ValueOf((*Node).run).Pointer()).Name()
+// runName and runReturnName are the functions that every handler runs beneath.
+var (
+	runName       = runtime.FuncForPC(reflect.ValueOf((*Node).run).Pointer()).Name()
+	runReturnName = runtime.FuncForPC(reflect.ValueOf((*Node).runReturn).Pointer()).Name()
+)
 
 // inHandler reports whether the calling goroutine is running a handler, by a look
 // at its stack, as Go does not tell goroutines apart. It takes about a microsecond, so
@@ -16,7 +19,7 @@ func inHandler() bool {
 	for skip := 2; ; skip += len(pcs) {
 		n := runtime.Callers(skip, pcs[:])
 		for _, pc := range pcs[:n] {
-			if runtime.FuncForPC(pc-1).Name() == runName {
+			if name := runtime.FuncForPC(pc - 1).Name(); name == runName || name == runReturnName {
 				return true
 			}
 		}

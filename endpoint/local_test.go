@@ -427,6 +427,7 @@ func TestNoAllocations(t *testing.T) {
 		}
 		t.ReplyMedium(hReply, data, args...)
 	})
+	server.ep.SetHandler(hMute, func(t endpoint.Token, args []uint32, data []byte) { t.Reply(hReply, args...) })
 	ctx, stop := context.WithCancel(bg)
 	var serving sync.WaitGroup
 	serving.Go(func() {
@@ -448,7 +449,8 @@ func TestNoAllocations(t *testing.T) {
 	client.ep.Map(0, server.ep.Name(), 5)
 	data := make([]byte, 50_000)
 	for what, send := range map[string]func() error{
-		"short":      func() error { return client.ep.Request(bg, 0, hEcho, 1, 2, 3, 4) },
+		"short":      func() error { return client.ep.Request(bg, 0, hMute, 1, 2, 3, 4) },
+		"unlike":     func() error { return client.ep.Request(bg, 0, hEcho, 1, 2, 3, 4) }, // a medium reply
 		"medium":     func() error { return client.ep.RequestMedium(bg, 0, hEcho, data[:2000], 1, 2) },
 		"short bulk": func() error { return client.ep.RequestBulk(bg, 0, hEcho, data[:2000], 100, 1) },
 		"long bulk":  func() error { return client.ep.RequestBulk(bg, 0, hEcho, data, 100, 1) },

@@ -43,7 +43,7 @@ func (b *Bundle) step(ctx context.Context) error {
 	}
 	n.way.deliver()
 	if n.following > 0 {
-		n.succeed()
+		n.wakeAll()
 	}
 	return err
 }
@@ -84,16 +84,9 @@ func (b *Bundle) changed() {
 	}
 }
 
-// succeed wakes the followers of some bundle, one of whom will lead.
-func (n *Node) succeed() {
-	for b := range n.bundles {
-		if b.following > 0 {
-			b.changed()
-			return
-		}
-	}
-}
-
+// wakeAll wakes all followers, when there is no leader. One of them leads if it
+// has nothing else to do; to wake just one would not do, because it may have
+// got what it was waiting for, and leave.
 func (n *Node) wakeAll() {
 	for b := range n.bundles {
 		b.changed()

@@ -2,6 +2,7 @@ package endpoint_test
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -288,12 +289,14 @@ func TestPeerDies(t *testing.T) {
 }
 
 // sendSome sends message id, of a kind that depends on it.
-func sendSome(c *party, id uint32, data []byte) error {
+func sendSome(c *party, id uint32, data []byte) error { return sendSomeWithin(bg, c, id, data) }
+
+func sendSomeWithin(ctx context.Context, c *party, id uint32, data []byte) error {
 	switch id % 4 {
 	case 0, 1:
-		return c.ep.Request(bg, 0, hEcho, id)
+		return c.ep.Request(ctx, 0, hEcho, id)
 	case 2:
-		return c.ep.RequestMedium(bg, 0, hEcho, data[:1000], id)
+		return c.ep.RequestMedium(ctx, 0, hEcho, data[:1000], id)
 	}
-	return c.ep.RequestBulk(bg, 0, hEcho, data, 0, id)
+	return c.ep.RequestBulk(ctx, 0, hEcho, data, 0, id)
 }

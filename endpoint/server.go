@@ -34,6 +34,7 @@ const (
 	serverIdle      serverState = iota
 	serverQueued                // waits for its handler, or for what that replies
 	serverGranted               // for its bulk data
+	serverPlaced                // its bulk data has come, and waits for its handler
 	serverAnnounced             // its bulk reply waits for a window
 )
 
@@ -103,7 +104,6 @@ func (s *server) received(p *packet) {
 		s.ch.release(p)
 		slot.state = serverIdle
 		s.ch.write(int(h.slot), slot.source, w)
-		slot.source = nil
 	default:
 		s.stray(p)
 	}
@@ -126,7 +126,7 @@ func (s *server) ready() {
 // placed hears that the data of a bulk request is there.
 func (s *server) placed(i int) {
 	if slot := &s.slots[i]; slot.state == serverGranted {
-		slot.state = serverQueued
+		slot.state = serverPlaced
 		slot.placed = packet{slot: i}
 		s.queue.push(&slot.placed)
 		s.ready()
@@ -161,7 +161,7 @@ func (s *server) destroy() {
 		return
 	}
 	for i := range s.slots {
-		if s.slots[i].state == serverGranted {
+		if state := s.slots[i].state; state == serverGranted || state == serverPlaced {
 			s.ep.grants--
 		}
 	}
@@ -202,7 +202,7 @@ func (s *server) serve() bool {
 func (s *server) giveBack() bool {
 	for i := range s.slots {
 		slot := &s.slots[i]
-		if slot.answer == 0 || slot.state == serverIdle && s.ch.idle(s.last(i)) {
+		if slot.answer == 0 || slot.state == serverIdle && s.ch.idle(s.last(i)) && !s.ch.writing(i) {
 			continue
 		}
 		s.comeBack(i, ReasonUnreachable, s.lost)
@@ -224,7 +224,9 @@ func (s *server) comeBack(i int, reason Reason, err error) {
 		r.Data = slot.source
 	}
 	slot.answer, slot.source = 0, nil
-	if h.handler == 0 { // of Serve: whoever called its handler otherwise than by Call is to blame
+	if h.handler == 0 || slot.head.kind == kindGet {
+		// Of Serve, and whoever called its handler otherwise than by Call is to
+		// blame; or data that the endpoint has not sent, but the client fetched.
 		return
 	}
 	s.ep.giveBack(&r)
@@ -243,7 +245,7 @@ func (s *server) handle(p *packet) {
 		s.letGo(p)
 		return
 	}
-	slot.head, slot.answer = h, 0
+	slot.head, slot.answer, slot.source = h, 0, nil
 	if reason := s.ep.acceptRequest(&h, payload, s.shape.medium); reason != 0 {
 		s.turnBack(i, reason)
 		s.letGo(p)
@@ -315,7 +317,12 @@ func (s *server) get(i int, to uint64) {
 func (s *server) bulkPlaced(i int) {
 	slot := &s.slots[i]
 	h := &slot.head
+	slot.state = serverQueued
 	s.ep.grants--
+	if reason := s.ep.acceptData(h, false); reason != 0 {
+		s.turnBack(i, reason)
+		return
+	}
 	data := s.ep.segment[h.offset:][:h.length:h.length]
 	s.run(i, append(s.args[:0], slot.args[:h.args]...), data)
 }

@@ -147,6 +147,22 @@ func (p *party) until(n *endpoint.Node, what string, done func() bool) error {
 	return nil
 }
 
+// serve polls until done, though nothing may come any more.
+func (p *party) serve(n *endpoint.Node, done *bool) error {
+	for !*done {
+		ctx, cancel := n.NIC().WithTimeout(bg, 10*time.Millisecond)
+		_, err := p.b.WaitPoll(ctx)
+		cancel()
+		if errors.Is(err, endpoint.ErrClosed) && !*done { // the station has been killed
+			return errDead
+		}
+		if err != nil && !errors.Is(err, context.DeadlineExceeded) {
+			return err
+		}
+	}
+	return nil
+}
+
 // pair runs a server and a client, each with an endpoint. The server serves
 // until the client has finished. setup is called before the server's name is
 // known; the client has mapped the server to index 0.
@@ -166,18 +182,7 @@ func (w *world) pair(cfg endpoint.Config, setup func(s *party), client func(n *e
 		nodes.Store(s.b, n)
 		setup(s)
 		w.board["server"] = s.ep.Name()
-		for !done {
-			ctx, cancel := n.NIC().WithTimeout(bg, 10*time.Millisecond)
-			_, err := s.b.WaitPoll(ctx)
-			cancel()
-			if errors.Is(err, endpoint.ErrClosed) && !done { // the station has been killed
-				return errDead
-			}
-			if err != nil && !errors.Is(err, context.DeadlineExceeded) {
-				return err
-			}
-		}
-		return nil
+		return s.serve(n, &done)
 	})
 	w.node("client", cfg, func(n *endpoint.Node) error {
 		defer func() { done = true }()

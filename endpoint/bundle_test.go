@@ -1,0 +1,186 @@
+package endpoint_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/bobnet-go/bobnet/endpoint"
+	"github.com/bobnet-go/bobnet/transport/sim"
+)
+
+// TestEventMask: what is an event, and who takes it.
+func TestEventMask(t *testing.T) {
+	oneNode(t, endpoint.Config{}, func(n *endpoint.Node) error {
+		c, err := newParty(n)
+		if err != nil {
+			return err
+		}
+		s, err := newParty(n)
+		if err != nil {
+			return err
+		}
+		s.ep.SetHandler(hEcho, func(t endpoint.Token, _ []uint32, _ []byte) { t.Reply(hReply) })
+		c.ep.SetHandler(hReply, func(endpoint.Token, []uint32, []byte) {})
+		c.ep.Map(0, s.ep.Name(), 5)
+		gone, cancel := context.WithCancel(bg)
+		cancel()
+		event := func(what string, b *endpoint.Bundle, want bool) {
+			switch got := b.Wait(gone); {
+			case want && got != nil:
+				err = errors.Join(err, fmt.Errorf("%s is no event: %w", what, got))
+			case !want && !errors.Is(got, context.Canceled):
+				err = errors.Join(err, fmt.Errorf("%s is an event, or: %w", what, got))
+			}
+		}
+		if e := s.b.SetEventMask(2); !errors.Is(e, endpoint.ErrBadArg) || s.b.EventMask() != endpoint.NoEvents {
+			return fmt.Errorf("mask 2: %w, and the mask is %d", e, s.b.EventMask())
+		}
+		s.b.SetEventMask(endpoint.NotEmpty)
+		event("nothing", s.b, false)
+		c.ep.Request(bg, 0, hEcho)
+		event("a request", s.b, true)
+		event("what was taken", s.b, false)
+		s.b.Poll()
+		event("the end of a poll", s.b, false)
+		c.b.SetEventMask(endpoint.NotEmpty)
+		event("a reply that waited when the mask was set", c.b, true)
+		s.b.SetEventMask(endpoint.NoEvents)
+		c.ep.Request(bg, 0, hEcho)
+		s.b.SetEventMask(endpoint.NotEmpty)
+		event("a request that waited when the mask was set", s.b, true)
+		other, _ := n.NewBundle(endpoint.Sequential)
+		other.SetEventMask(endpoint.NotEmpty)
+		s.ep.Move(other)
+		event("a request that came with its endpoint", other, true)
+		other.Poll()
+		c.b.Poll()
+		c.b.SetEventMask(endpoint.NotEmpty)
+		event("nothing", c.b, false)
+		s.ep.Free()
+		c.ep.Request(bg, 0, hEcho)
+		event("a message that comes back", c.b, true)
+		if other.EventMask() != endpoint.NotEmpty {
+			return errors.New("the mask has changed")
+		}
+		return err
+	})
+}
+
+// TestFreeWhileWaiting: whoever waits in a bundle that is freed, for a message,
+// an event, a credit or an answer, hears of it.
+func TestFreeWhileWaiting(t *testing.T) {
+	for name, wait := range map[string]func(c *party) error{
+		"WaitPoll":                   func(c *party) error { _, err := c.b.WaitPoll(bg); return err },
+		"WaitPoll without endpoints": func(c *party) error { c.ep.Free(); _, err := c.b.WaitPoll(bg); return err },
+		"Wait":                       func(c *party) error { c.b.SetEventMask(endpoint.NotEmpty); return c.b.Wait(bg) },
+		"Request": func(c *party) error {
+			for {
+				if err := c.ep.Request(bg, 0, hMute); err != nil {
+					return err
+				}
+			}
+		},
+		"Call": func(c *party) error { _, err := endpoint.Call[string, string](bg, c.ep, 0, 1, "x"); return err },
+	} {
+		for _, free := range []string{"bundle", "node", "endpoint"} {
+			if free == "endpoint" && strings.HasPrefix(name, "Wait") { // the bundle has others, or may get them
+				continue
+			}
+			t.Run(name+" "+free, func(t *testing.T) {
+				w := newWorld(sim.Options{})
+				w.node("silent", endpoint.Config{}, func(n *endpoint.Node) error {
+					s, err := newParty(n)
+					if err != nil {
+						return err
+					}
+					w.board["server"] = s.ep.Name()
+					for range 100 { // takes in, handles nothing
+						w.Sleep(time.Millisecond)
+						n.NIC().Poll()
+					}
+					return nil
+				})
+				w.node("client", endpoint.Config{}, func(n *endpoint.Node) error {
+					c, err := newParty(n)
+					if err != nil {
+						return err
+					}
+					c.ep.Map(0, w.find("server"), 5)
+					w.At(w.Now()+int64(20*time.Millisecond), func() {
+						switch free {
+						case "bundle":
+							err = c.b.Free()
+						case "endpoint":
+							err = c.ep.Free()
+						default:
+							err = n.Close()
+						}
+					})
+					if got := wait(c); !errors.Is(got, endpoint.ErrClosed) {
+						return fmt.Errorf("it returned: %w", got)
+					}
+					return err
+				})
+				if err := w.run(); err != nil {
+					t.Fatal(err)
+				}
+			})
+		}
+	}
+}
+
+// TestManyBundles: goroutines with bundles of their own, in two nodes, call
+// those of both nodes, while each node waits through one of them at a time.
+func TestManyBundles(t *testing.T) {
+	nodes := hostNodes(t, endpoint.Config{})
+	const each, calls = 3, 100
+	ctx, stop := context.WithTimeout(bg, time.Minute)
+	defer stop()
+	var parties []*party
+	for i := range 2 * each {
+		p, err := newParty(nodes[i%2])
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := endpoint.Serve(p.ep, 1, func(_ endpoint.Token, r int64) (int64, error) { return r * r, nil }); err != nil {
+			t.Fatal(err)
+		}
+		parties = append(parties, p)
+	}
+	for _, p := range parties {
+		for i, other := range parties {
+			p.ep.Map(i, other.ep.Name(), 5)
+		}
+	}
+	var calling, serving sync.WaitGroup
+	errs := make([]error, len(parties))
+	for k, p := range parties {
+		calling.Add(1)
+		serving.Go(func() {
+			for i := range int64(calls) {
+				dest := (k + int(i)) % len(parties)
+				if got, err := endpoint.Call[int64, int64](ctx, p.ep, dest, 1, i); err != nil || got != i*i {
+					errs[k] = fmt.Errorf("call %d of %d to %d: %d, %w", i, k, dest, got, err)
+					break
+				}
+			}
+			calling.Done()
+			for errs[k] == nil { // for the others
+				if _, err := p.b.WaitPoll(ctx); err != nil {
+					return
+				}
+			}
+		})
+	}
+	calling.Wait()
+	stop()
+	serving.Wait()
+	if err := errors.Join(errs...); err != nil {
+		t.Fatal(err)
+	}
+}

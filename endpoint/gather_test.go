@@ -1,0 +1,110 @@
+package endpoint_test
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/bobnet-go/bobnet/endpoint"
+	"github.com/bobnet-go/bobnet/transport/sim"
+)
+
+// TestGatheredAndGone: messages that wait for company when their connection ends,
+// in any of the ways in which it can, are not looked at any more.
+func TestGatheredAndGone(t *testing.T) {
+	for name, end := range map[string]func(c *party) error{
+		"freed":        func(c *party) error { return c.ep.Free() },
+		"bundle freed": func(c *party) error { return c.b.Free() },
+		"unmapped":     func(c *party) error { return c.ep.Unmap(0) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			ran := 0
+			err := pair(sim.Options{}, endpoint.Config{Credits: endpoint.Credits{Short: 16}}, func(s *party) {
+				s.ep.SetHandler(hMute, func(endpoint.Token, []uint32, []byte) { ran++ })
+			}, func(n *endpoint.Node, c *party) error {
+				other, err := newParty(n)
+				if err != nil {
+					return err
+				}
+				for range 12 {
+					if err := c.ep.Request(bg, 0, hMute); err != nil {
+						return err
+					}
+				}
+				if err := end(c); err != nil {
+					return err
+				}
+				for range 100 {
+					if _, err := other.b.Poll(); err != nil {
+						return err
+					}
+					w := n.NIC()
+					ctx, cancel := w.WithTimeout(bg, 100*time.Microsecond)
+					other.b.WaitPoll(ctx)
+					cancel()
+				}
+				if name == "unmapped" && ran != 12 {
+					return fmt.Errorf("%d of 12 requests were handled", ran)
+				}
+				return nil
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+		})
+	}
+}
+
+// TestGatheredOrder: messages of all sizes, some of which wait for company and
+// some of which do not, are handled in the order in which they were sent, each
+// with its own arguments and data.
+func TestGatheredOrder(t *testing.T) {
+	seeds(t, 50, func(seed uint64) error {
+		var got []uint32
+		var wrong error
+		opts := sim.Options{Seed: seed, Loss: float64(seed%3) * 0.03, Reorder: 0.02}
+		return pair(opts, endpoint.Config{Credits: endpoint.Credits{Short: 64}}, func(s *party) {
+			s.ep.SetSegment(make([]byte, 5000))
+			s.ep.SetHandler(hEcho, func(t endpoint.Token, args []uint32, data []byte) {
+				if !slices.Equal(data, pattern(make([]byte, args[1]), int(args[0]))) {
+					wrong = fmt.Errorf("the data of message %d is damaged", args[0])
+				}
+				got = append(got, args[0])
+				t.ReplyMedium(hReply, data, args...)
+			})
+		}, func(n *endpoint.Node, c *party) error {
+			var replies []uint32
+			c.ep.SetHandler(hReply, func(_ endpoint.Token, args []uint32, data []byte) {
+				if !slices.Equal(data, pattern(make([]byte, args[1]), int(args[0]))) {
+					wrong = fmt.Errorf("the data of reply %d is damaged", args[0])
+				}
+				replies = append(replies, args[0])
+			})
+			const count = 300
+			for id := range uint32(count) {
+				size := []uint32{0, 1, 7, 8, 60, 500, 1000, 1024, 2000, 4096}[(uint64(id)*seed+uint64(id)/7)%10]
+				data := pattern(make([]byte, size), int(id))
+				var err error
+				switch {
+				case size == 0:
+					err = c.ep.Request(bg, 0, hEcho, id, size, 1, 2)
+				case id%2 == 0:
+					err = c.ep.RequestMedium(bg, 0, hEcho, data, id, size)
+				default:
+					err = c.ep.RequestBulk(bg, 0, hEcho, data, 10, id, size)
+				}
+				if err != nil {
+					return err
+				}
+			}
+			if err := c.until(n, "replies", func() bool { return len(replies) == count }); err != nil {
+				return err
+			}
+			if len(c.returned) > 0 || !slices.IsSorted(got) || !slices.IsSorted(replies) || len(got) != count {
+				return fmt.Errorf("%d handled, %d replies, or not in order; %d came back", len(got), len(replies), len(c.returned))
+			}
+			return wrong
+		})
+	})
+}

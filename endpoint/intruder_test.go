@@ -1,0 +1,166 @@
+package endpoint_test
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"math/rand/v2"
+
+	"github.com/bobnet-go/bobnet/endpoint"
+	"github.com/bobnet-go/bobnet/vipl"
+)
+
+// intruder is a program that speaks to a node by bare VIs, and sends what it
+// likes.
+type intruder struct {
+	nic    *vipl.NIC
+	vi     *vipl.VI
+	mem    []byte
+	h      vipl.MemHandle
+	send   vipl.Descriptor
+	recvs  [intruderReceives]vipl.Descriptor
+	segs   [intruderReceives + 1][1]vipl.Segment
+	rng    *rand.Rand
+	heard  int               // messages
+	uses   [5]uint32         // that the other side has named last, by slot
+	window [windowKnown]byte // that the other side has opened last
+}
+
+const (
+	intruderReceives = 16
+	windowKnown      = 12
+)
+
+func newIntruder(nic *vipl.NIC, seed uint64) (*intruder, error) {
+	x := &intruder{nic: nic, mem: make([]byte, (intruderReceives+1)*endpoint.MessageSize), rng: rand.New(rand.NewPCG(seed, 3))}
+	var err error
+	x.h, err = nic.RegisterMem(x.mem, nil)
+	return x, err
+}
+
+func (x *intruder) newVI() (err error) {
+	if x.vi != nil {
+		x.vi.Close()
+	}
+	x.send = vipl.Descriptor{}
+	if x.vi, err = x.nic.CreateVI(nil, nil, nil); err != nil {
+		return err
+	}
+	for i := range x.recvs {
+		part := x.mem[(i+1)*endpoint.MessageSize:][:endpoint.MessageSize]
+		x.segs[i] = [1]vipl.Segment{{Data: part, Handle: x.h}}
+		x.recvs[i] = vipl.Descriptor{Segs: x.segs[i][:]}
+		if err := x.vi.PostRecv(&x.recvs[i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// say sends a message, sees it arrive, and takes what has come meanwhile. It
+// reports false when the connection is gone.
+func (x *intruder) say(msg []byte) bool {
+	n := copy(x.mem[:endpoint.MessageSize], msg)
+	x.segs[intruderReceives] = [1]vipl.Segment{{Data: x.mem[:n], Handle: x.h}}
+	x.send = vipl.Descriptor{Segs: x.segs[intruderReceives][:]}
+	return x.post() && x.hear()
+}
+
+func (x *intruder) post() bool {
+	if x.vi.PostSend(&x.send) != nil {
+		return false
+	}
+	_, err := x.vi.SendWait(bg)
+	return err == nil
+}
+
+// hear takes what has come, and learns from it how to be a better intruder.
+func (x *intruder) hear() bool {
+	for {
+		d, err := x.vi.RecvDone()
+		if errors.Is(err, vipl.ErrNotDone) || errors.Is(err, vipl.ErrQueueEmpty) {
+			return true
+		}
+		if err != nil {
+			return false
+		}
+		x.heard++
+		if b := d.Segs[0].Data[:d.Length]; len(b) >= endpoint.HeaderSize {
+			if slot := binary.LittleEndian.Uint16(b[4:]); int(slot) < len(x.uses) {
+				x.uses[slot] = binary.LittleEndian.Uint32(b[8:])
+			}
+			if b[0] == endpoint.KindClear {
+				copy(x.window[:], b[endpoint.HeaderSize:])
+			}
+		}
+		if x.vi.PostRecv(d) != nil {
+			return false
+		}
+	}
+}
+
+// write writes to the memory that was opened last, or near it, and says for some
+// slot that its data is there.
+func (x *intruder) write() bool {
+	r := x.rng
+	at := binary.LittleEndian.Uint64(x.window[:]) + uint64(r.IntN(3)*r.IntN(300)) - uint64(r.IntN(3)*r.IntN(300))
+	data := x.mem[:r.IntN(400)]
+	x.segs[intruderReceives] = [1]vipl.Segment{{Data: data, Handle: x.h}}
+	x.send = vipl.Descriptor{Op: vipl.OpRDMAWrite, Segs: x.segs[intruderReceives][:], HasImmediate: true, Immediate: uint32(r.IntN(6)),
+		Remote: vipl.RemoteSegment{Addr: at, Handle: vipl.MemHandle(binary.LittleEndian.Uint32(x.window[8:]))}}
+	return x.post() && x.hear()
+}
+
+// mutant returns a message that is right, or nearly right, most of the time.
+func (x *intruder) mutant(tag endpoint.Tag, kinds []uint8) []byte {
+	r := x.rng
+	kind := kinds[r.IntN(len(kinds))]
+	if r.IntN(10) == 0 {
+		kind = uint8(r.IntN(endpoint.Kinds))
+	}
+	slot := r.IntN(len(x.uses))
+	use := x.uses[slot]
+	if r.IntN(8) == 0 {
+		use = uint32(r.IntN(3))
+	}
+	length, data := x.content(kind)
+	offset := uint64(0)
+	if length > 0 {
+		offset = r.Uint64N(5000)
+	}
+	if r.IntN(8) == 0 {
+		offset, length = r.Uint64()>>r.IntN(64), r.Uint32()>>r.IntN(32)
+	}
+	msg := endpoint.Message(kind, uint8(10+r.IntN(4)), uint16(slot), use, tag, tag, offset, length, make([]uint32, r.IntN(4)), data)
+	msg[3] = uint8(1 + r.IntN(10)) // the reason
+	if r.IntN(8) == 0 {
+		msg = endpoint.Join(msg, x.mutant(tag, kinds))
+	}
+	if r.IntN(2) == 0 {
+		return msg
+	}
+	for range r.IntN(3) {
+		msg[r.IntN(len(msg))] ^= 1 << r.IntN(8)
+	}
+	return msg[:len(msg)-r.IntN(2)*r.IntN(len(msg))]
+}
+
+// content returns the length that belongs into a message of some kind, and what
+// follows its arguments.
+func (x *intruder) content(kind uint8) (length uint32, data []byte) {
+	r := x.rng
+	junk := bytes.Repeat([]byte{0xEE}, r.IntN(200))
+	switch kind {
+	case endpoint.KindMedium, endpoint.KindReplyMedium:
+		return 0, junk
+	case endpoint.KindBulk, endpoint.KindReplyBulk:
+		return uint32(len(junk)), junk
+	case endpoint.KindAnnounce, endpoint.KindReplyAnnounce:
+		return 1 + r.Uint32N(6000), nil
+	case endpoint.KindGet:
+		return r.Uint32N(6000), make([]byte, 8)
+	case endpoint.KindClear:
+		return 0, x.window[:]
+	}
+	return 0, nil
+}
