@@ -19,7 +19,7 @@ const (
 	maxProbes = 8
 	// maxDoubt bounds the doubling of the time to a probe while every answer
 	// comes after one and so gives no round-trip sample.
-	maxDoubt = 2
+	maxDoubt = 5
 	// stalledTries times MaxTries time-outs without progress end a connection
 	// whose peer is heard.
 	stalledTries = 4

@@ -3,6 +3,7 @@ package test
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"fmt"
 	"go/ast"
 	"math/rand/v2"
@@ -25,7 +26,9 @@ func TestExamples(t *testing.T) {
 		prepare func(t *testing.T, dir string)
 		check   func(t *testing.T, dir, out string)
 	}{
+		{"barrier", nil, nothing, checkBarrier},
 		{"heat", []string{"-steps", "300"}, nothing, checkHeat},
+		{"kv", nil, nothing, checkStore},
 		{"notify", nil, nothing, checkNotify},
 		{"pingpong", []string{"-n", "5000"}, nothing, checkPingpong},
 		{"rdma", nil, nothing, checkRDMA},
@@ -39,7 +42,9 @@ func TestExamples(t *testing.T) {
 			t.Run(fmt.Sprintf("%s/%d", tt.example, i), func(t *testing.T) {
 				dir := t.TempDir()
 				tt.prepare(t, dir)
-				cmd := exec.CommandContext(t.Context(), filepath.Join(commands(t), "bobnet"), append(built(t, line), tt.more...)...)
+				ctx, cancel := context.WithTimeout(t.Context(), patience)
+				defer cancel()
+				cmd := exec.CommandContext(ctx, filepath.Join(commands(t), "bobnet"), append(built(t, line), tt.more...)...)
 				cmd.Dir = dir
 				out, err := cmd.CombinedOutput()
 				if err != nil {
@@ -80,8 +85,9 @@ func built(t *testing.T, line string) []string {
 	if !ok {
 		t.Fatalf("%q does not run an example in a lab", line)
 	}
-	args := append(strings.Fields(lab), "--")
-	return append(args, strings.Fields(filepath.Join(commands(t), program))...)
+	name, args, _ := strings.Cut(program, " ")
+	argv := append(strings.Fields(lab), "--", filepath.Join(commands(t), name))
+	return append(argv, strings.Fields(args)...)
 }
 
 func nothing(*testing.T, string) {}
@@ -94,6 +100,26 @@ func checkHeat(t *testing.T, dir, out string) {
 	picture, err := os.ReadFile(filepath.Join(dir, "heat.png"))
 	if err != nil || !bytes.HasPrefix(picture, []byte("\x89PNG\r\n")) {
 		t.Errorf("heat.png begins with %.8q (%v)", picture, err)
+	}
+}
+
+// checkBarrier: each rank has compared every sum with what it must be.
+func checkBarrier(t *testing.T, _, out string) {
+	if !strings.Contains(out, "4 ranks: 10000 sums, all right, ") {
+		t.Errorf("rank 0 does not say that all sums are right:\n%s", out)
+	}
+}
+
+// checkStore: each client has compared what it got with what it had put, and
+// the server counts them all.
+func checkStore(t *testing.T, _, out string) {
+	for rank := 1; rank <= 3; rank++ {
+		if strings.Count(out, fmt.Sprintf("client %d: 20000 puts and gets in ", rank)) != 1 {
+			t.Errorf("client %d has not put and got its keys:\n%s", rank, out)
+		}
+	}
+	if !strings.Contains(out, "server: 3 clients have put 30000 keys\n") {
+		t.Errorf("the server's table is not of all keys:\n%s", out)
 	}
 }
 

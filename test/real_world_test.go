@@ -30,11 +30,12 @@ const roleEnv = "BOBNET_TEST_ROLE"
 
 // roles are the programs that it plays.
 var roles = map[string]func(context.Context) error{
-	"kill":      killRole,
-	"fault":     faultRole,
-	"metrics":   metricsRole,
-	"scraped":   scrapedRole,
-	"allreduce": allreduceRole,
+	"contention": contentionRole,
+	"kill":       killRole,
+	"fault":      faultRole,
+	"metrics":    metricsRole,
+	"scraped":    scrapedRole,
+	"allreduce":  allreduceRole,
 }
 
 // patience is how long anything here may take before the test calls it hung.
@@ -173,7 +174,7 @@ var buildCommands = sync.OnceValues(func() (dir string, err error) {
 	if dir, err = os.MkdirTemp("", "bobnet-test-"); err != nil {
 		return "", err
 	}
-	build := exec.Command("go", "build", "-o", dir+string(filepath.Separator), "./cmd/bobnet", "./examples/heat", "./examples/notify", "./examples/pingpong", "./examples/rdma", "./examples/sort")
+	build := exec.Command("go", "build", "-o", dir+string(filepath.Separator), "./cmd/bobnet", "./examples/barrier", "./examples/heat", "./examples/kv", "./examples/notify", "./examples/pingpong", "./examples/rdma", "./examples/sort")
 	build.Dir = root
 	commandsBuilt = dir
 	if out, err := build.CombinedOutput(); err != nil {

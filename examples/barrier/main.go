@@ -9,7 +9,10 @@
 //	BOBNET_SIZE=2 BOBNET_RANK=0 barrier &    # on one
 //	BOBNET_SIZE=2 BOBNET_RANK=1 barrier      # on another
 //
-// Rank r's parent is (r-1)/2. Rank 0 prints how long a round takes.
+// Rank r's parent is (r-1)/2. The values go up the tree, each rank adding its own
+// to its children's, and the sum of all comes down again: that it has come means
+// that all ranks have been there, so a barrier is a sum that nobody looks at.
+// Rank 0 prints how long a round takes.
 package main
 
 import (
@@ -64,7 +67,7 @@ func run(ctx context.Context) error {
 		return err
 	}
 	if rank == 0 {
-		fmt.Printf("%d ranks: %d sums, %.1f us each\n", size, *count, float64(node.NIC().Now()-start)/1e3/float64(*count))
+		fmt.Printf("%d ranks: %d sums, all right, %.1f us each\n", size, *count, float64(node.NIC().Now()-start)/1e3/float64(*count))
 	}
 	return t.leave(ctx)
 }

@@ -2,17 +2,16 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"time"
 
 	"github.com/bobnet-go/bobnet/endpoint"
 )
 
 // The handlers. The arguments are the halves of a sum.
 const (
-	hUp   = 1 // a child's sum
-	hDown = 2 // the sum of all
+	hUp    = 1 // a child's sum
+	hDown  = 2 // the sum of all
+	hHeard = 3 // the reply to that, without arguments
 )
 
 // tag keeps the tree's messages apart from others.
@@ -33,6 +32,7 @@ type tree struct {
 	below uint64 // what the children have summed
 	down  bool
 	total uint64
+	owed  int // sums of all that children have neither replied to nor returned
 	back  error
 }
 
@@ -51,11 +51,16 @@ func join(ctx context.Context, node *endpoint.Node, job string, rank, size int) 
 		t.ups++
 		t.below += join64(args)
 	})
-	t.ep.SetHandler(hDown, func(_ endpoint.Token, args []uint32, _ []byte) {
+	t.ep.SetHandler(hDown, func(token endpoint.Token, args []uint32, _ []byte) {
 		t.down, t.total = true, join64(args)
+		token.Reply(hHeard)
 	})
+	t.ep.SetHandler(hHeard, func(endpoint.Token, []uint32, []byte) { t.owed-- })
 	t.ep.SetReturnHandler(func(r *endpoint.Returned) {
 		t.back = fmt.Errorf("the neighbour at %v: %v", r.To, r.Reason)
+		if r.Handler == hDown {
+			t.owed--
+		}
 	})
 	if err := t.ep.Publish(word(job, rank)); err != nil {
 		return nil, err
@@ -111,6 +116,7 @@ func (t *tree) sum(ctx context.Context, value uint64) (uint64, error) {
 		t.down, value = false, t.total
 	}
 	for _, i := range t.children {
+		t.owed++
 		if err := t.ep.Request(ctx, i, hDown, uint32(value), uint32(value>>32)); err != nil {
 			return 0, err
 		}
@@ -137,20 +143,15 @@ func (t *tree) until(ctx context.Context, done func() bool) error {
 	return nil
 }
 
-// farewell is how long a rank stays for its last messages to arrive.
-const farewell = 100 * time.Millisecond
-
-// leave ends a rank's part, when its neighbours have what it has sent.
+// leave ends a rank's part, when its children have what it has sent: what a
+// connection's end finds not handled is lost. The parent needs nothing more, or
+// it would not have sent the last sum of all. A child that has left has had that
+// too, and perhaps its reply was lost.
 func (t *tree) leave(ctx context.Context) error {
-	t.ep.SetReturnHandler(func(*endpoint.Returned) {}) // a neighbour that has left needs nothing more
-	ctx, cancel := t.node.NIC().WithTimeout(ctx, farewell)
-	defer cancel()
-	var err error
-	for err == nil {
-		_, err = t.bundle.WaitPoll(ctx)
+	for t.owed > 0 {
+		if _, err := t.bundle.WaitPoll(ctx); err != nil {
+			return err
+		}
 	}
-	if errors.Is(err, context.DeadlineExceeded) {
-		return nil
-	}
-	return err
+	return nil
 }

@@ -12,7 +12,9 @@
 //
 // Rank 0 is the server: put and get are two handlers, which run where it polls,
 // one at a time, and so need no lock. Each client puts its own keys and gets
-// them back; then it tells the server that it has finished.
+// them back, one request at a time, and prints how fast that was; then it tells
+// the server that it has finished. The server ends when all clients have, and
+// prints how many keys it holds.
 package main
 
 import (
@@ -42,13 +44,13 @@ func main() {
 }
 
 func run(ctx context.Context) error {
-	rank, err := strconv.Atoi(cmp.Or(os.Getenv("BOBNET_RANK"), "0"))
-	if err != nil {
-		return fmt.Errorf("BOBNET_RANK: %w", err)
-	}
 	size, err := strconv.Atoi(cmp.Or(os.Getenv("BOBNET_SIZE"), "2"))
 	if err != nil || size < 2 {
 		return fmt.Errorf("BOBNET_SIZE=%s: want a server and at least one client", os.Getenv("BOBNET_SIZE"))
+	}
+	rank, err := strconv.Atoi(cmp.Or(os.Getenv("BOBNET_RANK"), "0"))
+	if err != nil || rank < 0 || rank >= size {
+		return fmt.Errorf("BOBNET_RANK=%s: want 0 for the server, or a client's number below BOBNET_SIZE, which is %d", os.Getenv("BOBNET_RANK"), size)
 	}
 	node, err := endpoint.Open(&endpoint.Config{Interface: os.Getenv("BOBNET_IFACE")})
 	if err != nil {
@@ -57,7 +59,11 @@ func run(ctx context.Context) error {
 	defer node.Close()
 	word := "kv/" + cmp.Or(os.Getenv("BOBNET_JOB"), "default")
 	if rank == 0 {
-		return serve(ctx, node, word, size-1)
+		keys, err := serve(ctx, node, word, size-1)
+		if err == nil {
+			fmt.Printf("server: %d clients have put %d keys\n", size-1, keys)
+		}
+		return err
 	}
 	store, err := dial(ctx, node, word)
 	if err != nil {

@@ -10,16 +10,20 @@ import (
 	"github.com/bobnet-go/bobnet/vipl"
 )
 
+const (
+	clients  = 3
+	keysEach = 50
+)
+
 // TestStore runs a server and three clients on a simulated segment that loses
 // frames.
 func TestStore(t *testing.T) {
-	const clients = 3
 	w := sim.New(sim.Options{Seed: 1, Loss: 0.02})
 	var errs []error
 	for rank := range clients + 1 {
 		link := w.Station(fmt.Sprint("host", rank))
 		w.Go(fmt.Sprint("rank", rank), func() {
-			if err := body(t, link, rank, clients); err != nil {
+			if err := body(t, link, rank); err != nil {
 				errs = append(errs, fmt.Errorf("rank %d: %w", rank, err))
 			}
 		})
@@ -29,7 +33,7 @@ func TestStore(t *testing.T) {
 	}
 }
 
-func body(t *testing.T, link *sim.Station, rank, clients int) error {
+func body(t *testing.T, link *sim.Station, rank int) error {
 	nic, err := vipl.Open(&vipl.Config{Link: link, Seed: uint64(rank) + 1})
 	if err != nil {
 		return err
@@ -41,7 +45,11 @@ func body(t *testing.T, link *sim.Station, rank, clients int) error {
 	}
 	defer node.Close()
 	if rank == 0 {
-		return serve(t.Context(), node, "test", clients)
+		keys, err := serve(t.Context(), node, "test", clients)
+		if err == nil && keys != clients*keysEach {
+			err = fmt.Errorf("the table has %d keys, want %d", keys, clients*keysEach)
+		}
+		return err
 	}
 	s, err := dial(t.Context(), node, "test")
 	if err != nil {
@@ -50,5 +58,5 @@ func body(t *testing.T, link *sim.Station, rank, clients int) error {
 	if _, found, err := s.get(t.Context(), "nothing"); found || err != nil {
 		return fmt.Errorf("found a key that was never put, %w", err)
 	}
-	return exercise(t.Context(), s, rank, 50)
+	return exercise(t.Context(), s, rank, keysEach)
 }

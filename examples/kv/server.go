@@ -25,15 +25,16 @@ const tag endpoint.Tag = 0x6b76
 // farewell is how long the server stays for its last answers to arrive.
 const farewell = 100 * time.Millisecond
 
-// serve keeps the table until so many clients have finished.
-func serve(ctx context.Context, node *endpoint.Node, word string, clients int) error {
+// serve keeps the table until so many clients have finished, and returns how many
+// keys it has then.
+func serve(ctx context.Context, node *endpoint.Node, word string, clients int) (keys int, err error) {
 	bundle, err := node.NewBundle(endpoint.Sequential)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	ep, err := bundle.NewEndpoint()
 	if err != nil {
-		return err
+		return 0, err
 	}
 	ep.SetTag(tag)
 	ep.SetReturnHandler(func(*endpoint.Returned) {}) // a client that is gone needs no answer
@@ -56,11 +57,11 @@ func serve(ctx context.Context, node *endpoint.Node, word string, clients int) e
 		t.Reply(hOK)
 	})
 	if err := ep.Publish(word); err != nil {
-		return err
+		return 0, err
 	}
 	for clients > 0 {
 		if _, err := bundle.WaitPoll(ctx); err != nil {
-			return err
+			return 0, err
 		}
 	}
 	ctx, cancel := node.NIC().WithTimeout(ctx, farewell)
@@ -69,7 +70,7 @@ func serve(ctx context.Context, node *endpoint.Node, word string, clients int) e
 		_, err = bundle.WaitPoll(ctx)
 	}
 	if errors.Is(err, context.DeadlineExceeded) {
-		return nil
+		err = nil
 	}
-	return err
+	return len(table), err
 }

@@ -17,12 +17,6 @@ const (
 	bulkLeast  = 8 << 20
 )
 
-// bulkMTU is the largest MTU at which the second socket pays. It saves the
-// sender's processor a copy per frame; but the kernel's memory for a frame then
-// goes from processor to processor, where the ring's sender reuses it hot from
-// its cache, and with longer frames that costs as much as the copy.
-const bulkMTU = 4096
-
 // bulk is the second receiving socket: it gets the frames with
 // ethertype.FlagBulk, and has no ring. A frame waits in the kernel as the
 // sender's processor left it there and is copied by the receiver's, once, to
@@ -34,10 +28,9 @@ type bulk struct {
 	vecs    [][3]unix.Iovec
 }
 
-// open makes the socket. Without the right to a buffer large enough there is
-// none: a window of frames would overrun it. If there must be one that is an
-// error.
-func (b *bulk) open(s *afpacket.Station, must bool) (err error) {
+// open makes the socket. Without the right to a buffer large enough that is an
+// error: a window of frames would overrun it.
+func (b *bulk) open(s *afpacket.Station) (err error) {
 	b.fd, err = unix.Socket(unix.AF_PACKET, unix.SOCK_RAW|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
 	if err != nil {
 		b.fd = -1
@@ -48,8 +41,8 @@ func (b *bulk) open(s *afpacket.Station, must bool) (err error) {
 	}
 	if size, err := unix.GetsockoptInt(b.fd, unix.SOL_SOCKET, unix.SO_RCVBUF); err != nil || size < bulkLeast {
 		b.close()
-		if must && err == nil {
-			err = fmt.Errorf("%w: bulk frames need a buffer of %d bytes, the limit allows %d: sysctl -w net.core.rmem_max=%d, or choose Bulk auto",
+		if err == nil {
+			err = fmt.Errorf("%w: bulk frames need a buffer of %d bytes, the limit allows %d: sysctl -w net.core.rmem_max=%d, or choose Bulk off",
 				unix.ENOBUFS, bulkLeast, size, bulkLeast/2)
 		}
 		return err

@@ -48,9 +48,9 @@ type Config struct {
 	// memory. 0: as many as 2 MiB hold, at least 64.
 	Slots int
 	// Bulk says whether bulk frames are received by a second socket straight
-	// into the memory that they are for (transport.BulkReceiver). It pays for
-	// frames of up to 4096 bytes, where Auto does so if the buffer that the
-	// socket needs can be had (net.core.rmem_max, or CAP_NET_ADMIN).
+	// into the memory that they are for (transport.BulkReceiver). On needs a
+	// buffer for that socket (net.core.rmem_max, or CAP_NET_ADMIN). Auto is Off:
+	// see bulk.
 	Bulk Choice
 	// XDP says whether frames of up to 4096 bytes are sent through an AF_XDP
 	// socket instead of a packet socket.
@@ -126,8 +126,8 @@ func (l *Link) open(cfg *Config) error {
 	}
 	geo := layout(l.info.MTU, cfg.Slots)
 	l.info.Slots = geo.slots()
-	if cfg.Bulk == On || cfg.Bulk == Auto && l.info.MTU <= bulkMTU {
-		if err := l.bulk.open(l.station, cfg.Bulk == On); err != nil {
+	if cfg.Bulk == On {
+		if err := l.bulk.open(l.station); err != nil {
 			return err
 		}
 	}
