@@ -196,11 +196,36 @@ func (ch *viChannel) release(p *packet) {
 	ch.unhold(x)
 }
 
-// unhold posts a receive again that nobody needs any more.
+// unhold posts a receive again that nobody needs any more: not at once, because
+// whoever has got a message is about to answer, but when the next one is
+// released, or by catchUp. That is why there is one receive more than receives
+// says.
 func (ch *viChannel) unhold(x *viReceive) {
-	if x.held--; x.held == 0 && !ch.broken && !ch.closed {
-		ch.posted(ch.vi.PostRecv(&x.desc))
+	if x.held--; x.held > 0 {
+		return
 	}
+	if ch.late == nil {
+		ch.way.late = append(ch.way.late, ch)
+	}
+	ch.repost()
+	ch.late = x
+}
+
+// repost posts the receive that is late.
+func (ch *viChannel) repost() {
+	if ch.late != nil && !ch.broken && !ch.closed {
+		ch.posted(ch.vi.PostRecv(&ch.late.desc))
+	}
+	ch.late = nil
+}
+
+// catchUp is provider's.
+func (w *viWay) catchUp() {
+	for i, ch := range w.late {
+		w.late[i] = nil
+		ch.repost()
+	}
+	w.late = w.late[:0]
 }
 
 // packet returns one that is not in use.

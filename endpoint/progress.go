@@ -32,6 +32,7 @@ func (b *Bundle) step(ctx context.Context) error {
 	if n.leader != nil {
 		return b.follow(ctx)
 	}
+	n.way.catchUp()
 	n.leader = b
 	n.mu.Unlock()
 	err := n.way.wait(ctx)

@@ -42,6 +42,9 @@ type provider interface {
 	addr() ethertype.Addr // of the node, for names
 	// poll takes in what has arrived, without blocking.
 	poll() error
+	// catchUp does what was put off until nobody waits for an answer. It comes
+	// before wait.
+	catchUp()
 	// wait blocks until there is something for deliver, wake is called, or ctx
 	// ends, whose error it returns. It is called without the node's mutex, by one
 	// goroutine at a time, and followed by deliver.

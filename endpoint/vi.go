@@ -39,6 +39,7 @@ type viWay struct {
 	gathering [2][]*viChannel // by side: those that may have gathered something
 	waiting   [2]int          // by side: messages gathered
 	spare     packets
+	late      []*viChannel // that have a receive to post
 	reaped    [64]vipl.Completion
 	n         int // of reaped, by wait
 }
@@ -85,6 +86,7 @@ func (w *viWay) wake() {
 // poll is provider's. Completions of sends that wait in the queue would keep it
 // from looking at the link, so it looks again if there was nothing else.
 func (w *viWay) poll() error {
+	w.catchUp()
 	for more := true; more; {
 		n, err := w.cq.ReapDone(w.reaped[:])
 		if err != nil && !errors.Is(err, vipl.ErrNotDone) {

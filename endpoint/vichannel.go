@@ -12,6 +12,7 @@ type viChannel struct {
 	slab     vipl.MemHandle
 	sends    []viSend
 	receives []viReceive
+	late     *viReceive       // to be posted again
 	writes   []viWrite        // by slot
 	windows  []vipl.MemHandle // by slot; 0: none is open
 	broken   bool
@@ -50,7 +51,7 @@ type viWrite struct {
 
 // channel makes a VI with its buffers, and posts the receives.
 func (w *viWay) channel(s shape, at side, up half) (*viChannel, error) {
-	ch := &viChannel{way: w, up: up, side: at, sends: make([]viSend, s.numSends()), receives: make([]viReceive, s.receives()),
+	ch := &viChannel{way: w, up: up, side: at, sends: make([]viSend, s.numSends()), receives: make([]viReceive, s.receives()+1),
 		writes: make([]viWrite, s.slots), windows: make([]vipl.MemHandle, s.slots), room: min(gatherMax, s.full())}
 	if err := ch.open(s); err != nil {
 		ch.close()
@@ -65,7 +66,7 @@ func (ch *viChannel) open(s shape) (err error) {
 		return err
 	}
 	posts := s.numSends() + numEnvelopes + s.slots
-	if err := w.grow(posts + s.receives()); err != nil {
+	if err := w.grow(posts + len(ch.receives)); err != nil {
 		return err
 	}
 	ch.vi, err = w.nic.CreateVI(&vipl.Attributes{
@@ -76,7 +77,7 @@ func (ch *viChannel) open(s shape) (err error) {
 		return err
 	}
 	ch.vi.Context = ch
-	mem, slab, err := w.nic.AllocMem(s.memory(ch.side)+numEnvelopes*ch.room, &vipl.MemAttributes{Ptag: ch.ptag})
+	mem, slab, err := w.nic.AllocMem(s.memory(ch.side)+s.full()+numEnvelopes*ch.room, &vipl.MemAttributes{Ptag: ch.ptag})
 	if err != nil {
 		return err
 	}

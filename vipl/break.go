@@ -192,8 +192,16 @@ func putReset(b []byte, tag uint32, incarnation uint64) {
 // does not have. It counts only if it proves to be about this one.
 func (n *NIC) receiveReset(h *ethertype.Header, payload []byte) {
 	v := n.viAt(h.DstPort)
-	if len(payload) < resetSize || v == nil || v.state != StateConnected || h.Src != v.remote.MAC || h.SrcPort != v.remote.Port ||
+	if len(payload) < resetSize || v == nil || h.Src != v.remote.MAC || h.SrcPort != v.remote.Port ||
 		binary.BigEndian.Uint32(payload) != v.remoteTag {
+		n.stats.drop(DropStale)
+		return
+	}
+	if v.state == StateConnectPending && v.hs.phase == phaseProbe {
+		v.hs.finish(v, &ConnError{Local: v.Local(), Remote: v.remote, Err: ErrDisconnected, Detail: "it gave up in the middle of the handshake"})
+		return
+	}
+	if v.state != StateConnected {
 		n.stats.drop(DropStale)
 		return
 	}

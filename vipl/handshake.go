@@ -185,6 +185,10 @@ func (n *NIC) receiveHandshake(h *ethertype.Header, payload []byte) {
 	}
 	v := n.viAt(h.DstPort)
 	if v == nil || v.localTag != h.Tag || h.Tag == 0 || h.Src != v.remote.MAC {
+		if h.Kind == ethertype.KindProbe { // of one whose request was accepted
+			n.stray(h)
+			return
+		}
 		n.stats.drop(DropStale)
 		return
 	}

@@ -276,6 +276,44 @@ func TestNobodyListens(t *testing.T) {
 	}
 }
 
+// TestAcceptedAndGone: the server accepts and leaves, and its word that it did is
+// lost. The client, which still proves the MTU, learns it at once all the same.
+func TestAcceptedAndGone(t *testing.T) {
+	w := newWorld(sim.Options{Seed: 1})
+	client := w.Station("client")
+	w.Script(func(_ int64, _, to *sim.Station, frame []byte) sim.Action {
+		var h ethertype.Header
+		_, err := h.Parse(frame)
+		return sim.Action{Drop: err == nil && to == client && h.Kind == ethertype.KindDisconnect}
+	})
+	err := w.serveOne(w.Station("server"), client, nil,
+		func(n *vipl.NIC, r *vipl.Request) error {
+			v, err := n.CreateVI(nil, nil, nil)
+			if err == nil {
+				err = r.AcceptStart(v)
+			}
+			if err != nil {
+				return err
+			}
+			v.Close()
+			lingerFor(n, 5*time.Second)
+			return nil
+		},
+		func(v *vipl.VI, server ethertype.Addr) error {
+			began := v.NIC().Now()
+			if err := v.Connect(bg, server, nil); !errors.Is(err, vipl.ErrDisconnected) {
+				return fmt.Errorf("connect: %v, want ErrDisconnected", err)
+			}
+			if took := time.Duration(v.NIC().Now() - began); took > time.Millisecond {
+				return fmt.Errorf("ErrDisconnected took %v, want it at once", took)
+			}
+			return nil
+		})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 // TestAttributesMismatch wants VIPL's codes at the server, no word to the
 // client, and that another VI can take the request.
 func TestAttributesMismatch(t *testing.T) {
