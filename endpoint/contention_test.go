@@ -256,6 +256,9 @@ func (r *contestRun) ask(n *endpoint.Node, i int) error {
 
 // check runs c with ever more clients, under n seeds.
 func (c contest) check(t *testing.T, n int, crowds []int) {
+	if testing.Short() {
+		crowds = []int{1, 8}
+	}
 	seeds(t, n, func(seed uint64) (wrong error) {
 		peak := 0.0
 		for _, c.clients = range crowds {
