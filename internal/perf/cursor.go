@@ -11,15 +11,15 @@ func newCursor(size int) cursor {
 	c := cursor{bufs: make([][]byte, outstanding(size))}
 	for i := range c.bufs {
 		c.bufs[i] = make([]byte, size)
-		touch(c.bufs[i])
+		occupy(c.bufs[i])
 	}
 	return c
 }
 
-// touch writes to all of b, because the kernel lets memory that nobody has
+// occupy writes to all of b, because the kernel lets memory that nobody has
 // written to share one page of zeros, which is read from the first cache as no
 // program's data would be.
-func touch(b []byte) {
+func occupy(b []byte) {
 	for i := range b {
 		b[i] = byte(i)
 	}

@@ -147,7 +147,7 @@ func (v *viplConn) allocate(c Case) error {
 	if err != nil {
 		return err
 	}
-	touch(mem)
+	occupy(mem)
 	v.memory = vipl.RemoteSegment{Addr: vipl.VirtualAddress(mem), Handle: handle}
 	v.sends = make([]vipl.Descriptor, depth)
 	v.recvs = make([]vipl.Descriptor, depth)
