@@ -31,7 +31,7 @@ const (
 
 // pollBatch is the most messages that one poll handles. AMUDP's is 10 or the
 // depth (AM2 reference, section 9).
-const pollBatch = 32
+const pollBatch = 64
 
 // Bundle is a set of endpoints that are polled and waited for together (eb_t).
 // Whether it may be shared between goroutines is its type's affair.
@@ -115,10 +115,10 @@ func (b *Bundle) Poll() (int, error) {
 	return served, nil
 }
 
-// glanceEvery is how many requests there are between polls that requests make. A
-// poll also sends what was gathered for a fuller frame, so one for each request
-// would send each in a frame of its own.
-const glanceEvery = 32
+// glanceEvery is how many requests there are at most between polls that requests
+// make. A poll also sends what was gathered, so one for each request would send
+// each in a frame of its own; who runs out of credits polls anyway.
+const glanceEvery = 64
 
 // glance is the poll that a request begins with.
 func (b *Bundle) glance() error {
@@ -147,7 +147,7 @@ func (b *Bundle) serve(limit int) (served int) {
 
 // lingerPolls is how often linger looks: for a few microseconds, in which
 // who sends a stream sends the next message.
-const lingerPolls = 64
+const lingerPolls = 32
 
 // linger waits for something to handle while answers wait for company.
 func (b *Bundle) linger() bool {

@@ -17,8 +17,8 @@ import "encoding/binary"
 // a message that has not been handled, but for the one whose handler is running,
 // and the reasoning of slot.go holds as if each had a buffer to itself.
 const (
-	gatherMax    = 1024 // bytes of messages in an envelope
-	gatherMost   = 32   // messages in an envelope
+	gatherMax    = 4000 // bytes of messages in an envelope
+	gatherMost   = 64   // messages in an envelope
 	gatherBelow  = 2
 	numEnvelopes = 4 // of a channel; when all are under way messages go one by one
 )

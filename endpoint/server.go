@@ -25,7 +25,7 @@ type server struct {
 
 // replyShare is the share of a client's requests whose answers go together: one
 // in so many.
-const replyShare = 4
+const replyShare = 2
 
 // serverState says how far a request is, at the server.
 type serverState uint8

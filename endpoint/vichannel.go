@@ -52,7 +52,7 @@ type viWrite struct {
 // channel makes a VI with its buffers, and posts the receives.
 func (w *viWay) channel(s shape, at side, up half) (*viChannel, error) {
 	ch := &viChannel{way: w, up: up, side: at, sends: make([]viSend, s.numSends()), receives: make([]viReceive, s.receives()+1),
-		writes: make([]viWrite, s.slots), windows: make([]vipl.MemHandle, s.slots), room: min(gatherMax, s.full())}
+		writes: make([]viWrite, s.slots), windows: make([]vipl.MemHandle, s.slots), room: min(gatherMax, s.full(), s.slots*smallSize)}
 	if err := ch.open(s); err != nil {
 		ch.close()
 		return nil, opError("connect", ErrResource, "%v", err)
