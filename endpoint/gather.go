@@ -8,9 +8,9 @@ import "encoding/binary"
 // many others, is for the halves to say: the requests of a client that has others
 // under way, and the answers to those. So gathering costs those nothing that
 // come alone. What was gathered goes when it is that many, when it fills its
-// envelope, a client's when all it had sent before has been acknowledged, and
-// else by flush: when a batch of handlers has run, and when the caller polls or
-// waits.
+// envelope, when it has waited for long and another comes, a client's when all it
+// had sent before has been acknowledged, and else by flush: when a batch of
+// handlers has run, and when the caller polls or waits.
 //
 // The receiver hands the messages on one by one. Its buffer is posted again when
 // the last of them has been released. So every buffer that is not posted holds
@@ -20,7 +20,9 @@ const (
 	gatherMax    = 4000 // bytes of messages in an envelope
 	gatherMost   = 64   // messages in an envelope
 	gatherBelow  = 2
-	numEnvelopes = 4 // of a channel; when all are under way messages go one by one
+	gatherLook   = 4      // at so many messages the clock is read
+	gatherTime   = 50_000 // ns that a message may wait for others to be sent
+	numEnvelopes = 4      // of a channel; when all are under way messages go one by one
 )
 
 // Bytes 6 and 7 of a message's header say how long it is if another one follows
@@ -35,8 +37,9 @@ func rounded(n int) int { return (n + 7) &^ 7 }
 type gathering struct {
 	waiting []int // send buffers, in the order of posting
 	bytes   int   // that they take
+	since   int64 // when the first of them was posted
 	flying  int   // VI messages under way
-	dirty   bool  // the channel is in viWay.dirty
+	dirty   bool  // the channel is in viWay.gathering
 }
 
 // post is channel's. A message is sent from its buffer, or copied to an envelope
@@ -59,13 +62,32 @@ func (ch *viChannel) post(i, n, company int) {
 	g.waiting = append(g.waiting, i)
 	g.bytes += room
 	ch.way.waiting[ch.side]++
-	if len(g.waiting) >= company {
+	switch {
+	case len(g.waiting) >= company:
 		ch.flush()
-	} else if !g.dirty {
+	case ch.overdue():
+		ch.flush()
+		ch.vi.Flush()
+	case !g.dirty:
 		g.dirty = true
 		list := &ch.way.gathering[ch.side]
 		*list = append(*list, ch)
 	}
+}
+
+// overdue reports, at some messages, whether the first of those that wait has
+// waited for long: whoever sends them does something else in between.
+func (ch *viChannel) overdue() bool {
+	g := &ch.gathered
+	switch len(g.waiting) % gatherLook {
+	case 1:
+		if len(g.waiting) == 1 {
+			g.since = ch.way.nic.Now()
+		}
+	case 0:
+		return ch.way.nic.Now()-g.since > gatherTime
+	}
+	return false
 }
 
 // flush sends what was gathered.

@@ -108,3 +108,36 @@ func TestGatheredOrder(t *testing.T) {
 		})
 	})
 }
+
+// TestGatheredNotForLong: handlers that take long do not keep the answers of
+// those before them back.
+func TestGatheredNotForLong(t *testing.T) {
+	const requests, takes = 32, time.Millisecond
+	w := newWorld(sim.Options{Seed: 1, Delay: 5 * time.Microsecond})
+	var answers []time.Duration
+	w.pair(endpoint.Config{Credits: endpoint.Credits{Short: requests}}, func(s *party) {
+		s.ep.SetHandler(hEcho, func(t endpoint.Token, _ []uint32, _ []byte) {
+			w.Sleep(takes)
+			t.Reply(hReply)
+		})
+	}, func(n *endpoint.Node, c *party) error {
+		began := n.NIC().Now()
+		c.ep.SetHandler(hReply, func(endpoint.Token, []uint32, []byte) {
+			answers = append(answers, time.Duration(n.NIC().Now()-began))
+		})
+		for range requests {
+			if err := c.ep.Request(bg, 0, hEcho); err != nil {
+				return err
+			}
+		}
+		return c.until(n, "the answers", func() bool { return len(answers) == requests })
+	})
+	if err := w.run(); err != nil {
+		t.Fatal(err)
+	}
+	for i, at := range answers {
+		if handled := time.Duration(i+1) * takes; at > handled+6*takes {
+			t.Errorf("answer %d came after %v, although its handler ended after %v", i, at, handled)
+		}
+	}
+}
