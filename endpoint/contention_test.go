@@ -298,7 +298,7 @@ func TestContentionMedium(t *testing.T) {
 	for _, c := range []contest{
 		{size: 4096, bandwidth: 1e9, queue: 64, window: 4 * time.Second},
 		{size: 512, bandwidth: 100e6, queue: 64, window: 4 * time.Second},
-		{size: 4096, bandwidth: 100e6, queue: 64, window: 20 * time.Second},
+		{size: 4096, bandwidth: 100e6, queue: 64, window: 40 * time.Second},
 	} {
 		c.server = oneEndpoint
 		t.Run(fmt.Sprintf("%d bytes, %d Mb per s", c.size, c.bandwidth/1e6), func(t *testing.T) { c.check(t, 2, fewCrowds) })
