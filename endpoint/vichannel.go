@@ -10,6 +10,7 @@ type viChannel struct {
 	vi       *vipl.VI
 	ptag     vipl.Ptag
 	slab     vipl.MemHandle
+	entries  int // of the completion queue that are for it
 	sends    []viSend
 	receives []viReceive
 	late     *viReceive       // to be posted again
@@ -66,7 +67,8 @@ func (ch *viChannel) open(s shape) (err error) {
 		return err
 	}
 	posts := s.numSends() + numEnvelopes + s.slots
-	if err := w.grow(posts + len(ch.receives)); err != nil {
+	ch.entries = posts + len(ch.receives)
+	if err := w.grow(ch.entries); err != nil {
 		return err
 	}
 	ch.vi, err = w.nic.CreateVI(&vipl.Attributes{
@@ -211,8 +213,8 @@ func (ch *viChannel) close() {
 	nic := ch.way.nic
 	if ch.vi != nil {
 		ch.vi.Close()
-		ch.way.entries -= len(ch.sends) + len(ch.envelopes) + len(ch.writes) + len(ch.receives)
 	}
+	ch.way.entries -= ch.entries
 	if ch.slab != 0 {
 		nic.DeregisterMem(ch.slab)
 	}
