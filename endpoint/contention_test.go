@@ -295,6 +295,9 @@ func TestContentionShort(t *testing.T) {
 // times the round trip of an idle one: a client that takes the one for the other
 // fills the line with duplicates.
 func TestContentionMedium(t *testing.T) {
+	if testing.Short() {
+		t.Skip("left out by -short: it computes for long")
+	}
 	for _, c := range []contest{
 		{size: 4096, bandwidth: 1e9, queue: 64, window: 4 * time.Second},
 		{size: 512, bandwidth: 100e6, queue: 64, window: 4 * time.Second},
