@@ -65,6 +65,15 @@ func (r Reason) String() string {
 	return "reason " + strconv.Itoa(int(r))
 }
 
+// Reasons returns all reasons.
+func Reasons() []Reason {
+	var all []Reason
+	for r := ReasonBadArgs; r < reasonEnd; r++ {
+		all = append(all, r)
+	}
+	return all
+}
+
 // reasonNamed is the inverse of String; 0 if there is none of that name.
 func reasonNamed(text string) Reason {
 	for r := ReasonBadArgs; r < reasonEnd; r++ {

@@ -5,6 +5,7 @@ import (
 	"runtime/debug"
 	"sync"
 
+	"github.com/bobnet-go/bobnet/ethertype"
 	"github.com/bobnet-go/bobnet/vipl"
 )
 
@@ -60,6 +61,10 @@ func Open(cfg *Config) (*Node, error) {
 
 // NIC returns the NIC that the node uses.
 func (n *Node) NIC() *vipl.NIC { return n.nic }
+
+// Addr returns the address at which the node takes connections, which is in the
+// names of its endpoints.
+func (n *Node) Addr() ethertype.Addr { return n.way.addr() }
 
 // Close frees all bundles and their endpoints (AM_Terminate), and closes the
 // NIC if the node has opened it. Calls that wait return ErrClosed. Peers get

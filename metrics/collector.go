@@ -32,13 +32,14 @@ type Comm interface {
 	Pending() mplite.Pending
 }
 
-// Collector is a prometheus.Collector over any number of NICs and a rank. It
-// may be shared between goroutines. The zero Collector is not usable.
+// Collector is a prometheus.Collector over any number of NICs and nodes of active
+// messages, and a rank. It may be shared between goroutines. The zero Collector is not usable.
 type Collector struct {
 	maxVIs      int
 	nic         []*prometheus.Desc // as nicFields
 	vi          []*prometheus.Desc // as viFields
 	rank        []*prometheus.Desc // as rankFields
+	node        []*prometheus.Desc // as nodeFields
 	nicInfo     *prometheus.Desc
 	viInfo      *prometheus.Desc
 	drops       *prometheus.Desc
@@ -46,10 +47,13 @@ type Collector struct {
 	lost        *prometheus.Desc
 	again       *prometheus.Desc
 	collectives *prometheus.Desc
+	refused     *prometheus.Desc
+	returned    *prometheus.Desc
 
-	mu   sync.Mutex
-	nics []NIC // in the order of watching
-	comm Comm
+	mu    sync.Mutex
+	nics  []NIC // in the order of watching
+	comm  Comm
+	nodes []Node
 }
 
 var _ prometheus.Collector = (*Collector)(nil)
@@ -66,6 +70,8 @@ func NewCollector(cfg *Config) *Collector {
 	c.nic = describe(nicFields, cfg.Labels, nicLabels...)
 	c.vi = describe(viFields, cfg.Labels, viLabels...)
 	c.rank = describe(rankFields, cfg.Labels)
+	c.node = describe(nodeFields, cfg.Labels, nodeLabels...)
+	c.refused, c.returned = refused.describe(cfg.Labels), returned.describe(cfg.Labels)
 	c.nicInfo, c.viInfo = nicInfo.describe(cfg.Labels), viInfo.describe(cfg.Labels)
 	c.drops, c.lost = drops.describe(cfg.Labels), lost.describe(cfg.Labels)
 	c.errors = errors.describe(cfg.Labels)
@@ -127,7 +133,7 @@ func (c *Collector) WatchRank(m *mplite.Comm) (forget func()) {
 
 // Describe implements prometheus.Collector.
 func (c *Collector) Describe(ch chan<- *prometheus.Desc) {
-	for _, descs := range [][]*prometheus.Desc{c.nic, c.vi, c.rank, {c.nicInfo, c.viInfo, c.drops, c.errors, c.lost, c.again, c.collectives}} {
+	for _, descs := range [][]*prometheus.Desc{c.nic, c.vi, c.rank, c.node, {c.nicInfo, c.viInfo, c.drops, c.errors, c.lost, c.again, c.collectives, c.refused, c.returned}} {
 		for _, d := range descs {
 			ch <- d
 		}
@@ -148,6 +154,7 @@ func (c *Collector) Collect(ch chan<- prometheus.Metric) {
 			ch <- counter(c.collectives, n, mplite.Collective(k).String())
 		}
 	}
+	c.collectNodes(ch)
 }
 
 func emit[S any](ch chan<- prometheus.Metric, descs []*prometheus.Desc, fields []field[S], s *S, labels ...string) {

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/bobnet-go/bobnet/endpoint"
 	"github.com/bobnet-go/bobnet/ethertype"
 	"github.com/bobnet-go/bobnet/metrics"
 	"github.com/bobnet-go/bobnet/mplite"
@@ -21,6 +22,13 @@ import (
 type fakeNIC vipl.Snapshot
 
 func (f *fakeNIC) Snapshot() vipl.Snapshot { return vipl.Snapshot(*f) }
+
+type fakeNode endpoint.Stats
+
+func (f *fakeNode) Addr() ethertype.Addr {
+	return ethertype.Addr{MAC: ethertype.MAC{2, 0, 0, 0, 0, 1}, Port: 7}
+}
+func (f *fakeNode) Stats() endpoint.Stats { return endpoint.Stats(*f) }
 
 type fakeComm mplite.Stats
 
@@ -51,6 +59,7 @@ func TestLint(t *testing.T) {
 	c := metrics.NewCollector(&metrics.Config{MaxVIs: 1})
 	c.WatchNIC(nicWith(3))
 	c.WatchComm(&fakeComm{})
+	c.WatchNode(&fakeNode{})
 	problems, err := testutil.CollectAndLint(c)
 	if err != nil {
 		t.Fatal(err)
@@ -64,6 +73,9 @@ func TestValues(t *testing.T) {
 	c := metrics.NewCollector(&metrics.Config{Labels: prometheus.Labels{"rank": "2"}})
 	c.WatchNIC(nicWith(1))
 	c.WatchComm(&fakeComm{EagerSent: 5})
+	node := &fakeNode{Sent: 8, Strays: 2}
+	node.Refused[endpoint.ReasonBadTag], node.Returned[endpoint.ReasonUnreachable] = 3, 4
+	c.WatchNode(node)
 	for name, want := range map[string]string{
 		"bobnet_nic_transmit_frames_total":        `{interface="bob0",port="1024",rank="2"} 42`,
 		"bobnet_vi_sends_total":                   `{interface="bob0",port="1024",rank="2",vi="1025"} 10`,
@@ -76,6 +88,10 @@ func TestValues(t *testing.T) {
 		"bobnet_mplite_pending_receives":          `{rank="2"} 1`,
 		"bobnet_mplite_collectives_total":         `{collective="bcast",rank="2"} 0`,
 		"bobnet_mplite_eager_sent_total":          `{rank="2"} 5`,
+		"bobnet_am_requests_sent_total":           `{node="02:00:00:00:00:01/7",rank="2"} 8`,
+		"bobnet_am_stray_messages_total":          `{node="02:00:00:00:00:01/7",rank="2"} 2`,
+		"bobnet_am_refused_messages_total":        `{node="02:00:00:00:00:01/7",rank="2",reason="bad_tag"} 3`,
+		"bobnet_am_returned_messages_total":       `{node="02:00:00:00:00:01/7",rank="2",reason="unreachable"} 4`,
 		"bobnet_link_dropped_frames_total":        `{interface="bob0",port="1024",rank="2",reason="receive_queue_full"} 7`,
 		"bobnet_nic_receive_dropped_frames_total": `{interface="bob0",port="1024",rank="2",reason="crc"} 3`,
 	} {

@@ -22,6 +22,7 @@ func Metrics() map[string][]Metric {
 		"NIC":  list(nicFields, nicLabels),
 		"VI":   list(viFields, viLabels),
 		"rank": list(rankFields, nil),
+		"node": list(nodeFields, nodeLabels),
 	}
 	for _, f := range families {
 		of := "rank"
@@ -30,6 +31,8 @@ func Metrics() map[string][]Metric {
 			of = "VI"
 		case f.labels[0] == "interface":
 			of = "NIC"
+		case f.labels[0] == "node":
+			of = "node"
 		}
 		all[of] = append(all[of], Metric{f.name, f.help, kindName(f.gauge), f.labels})
 	}

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/bobnet-go/bobnet/endpoint"
 	"github.com/bobnet-go/bobnet/metrics"
 	"github.com/bobnet-go/bobnet/mplite"
 	"github.com/bobnet-go/bobnet/vipl"
@@ -90,6 +91,7 @@ func reference(t *testing.T) string {
 		{"NIC", "One series for each NIC that a process watches, by `interface` and `port`, the lowest of its port range."},
 		{"VI", "One series for each VI, by its `port` as `vi`, and those of its NIC."},
 		{"rank", "One series for the process's rank in an MPLite job."},
+		{"node", "One series for each node of active messages, by the address at which it takes connections."},
 	} {
 		fmt.Fprintf(&b, "\n## Of a %s\n\n%s\n\n| metric | type | labels | meaning |\n| --- | --- | --- | --- |\n", of.name, of.intro)
 		for _, m := range all[of.name] {
@@ -105,6 +107,11 @@ func reference(t *testing.T) string {
 	for k := range (mplite.Stats{}).Collectives {
 		kinds = append(kinds, "`"+mplite.Collective(k).String()+"`")
 	}
+	var why []string
+	for _, r := range endpoint.Reasons() {
+		why = append(why, strings.ReplaceAll(r.String(), " ", "_"))
+	}
+	values(&b, "`reason` of `bobnet_am_refused_messages_total` and `bobnet_am_returned_messages_total`", reasonsOf(t, "../endpoint/errors.go", "Reason", why))
 	fmt.Fprintf(&b, "\n## Values of `collective`\n\n%s.\n", strings.Join(kinds, ", "))
 	return b.String()
 }

@@ -26,9 +26,13 @@ import (
 	"strconv"
 
 	"github.com/bobnet-go/bobnet/endpoint"
+	"github.com/bobnet-go/bobnet/metrics"
 )
 
-var count = flag.Int("n", 10_000, "rounds, each a sum over all ranks")
+var (
+	count = flag.Int("n", 10_000, "rounds, each a sum over all ranks")
+	addr  = flag.String("metrics", os.Getenv("BOBNET_METRICS"), "serve Prometheus metrics at `ADDR`; bobnet lab --metrics sets it")
+)
 
 func main() {
 	log.SetFlags(0)
@@ -55,6 +59,17 @@ func run(ctx context.Context) error {
 		return err
 	}
 	defer node.Close()
+	collector := metrics.NewCollector(nil)
+	collector.WatchNIC(node.NIC())
+	collector.WatchNode(node)
+	defer collector.DumpOnQuit(os.Stderr)()
+	if *addr != "" {
+		server, err := metrics.Serve(*addr, collector)
+		if err != nil {
+			return err
+		}
+		defer server.Close()
+	}
 	t, err := join(ctx, node, cmp.Or(os.Getenv("BOBNET_JOB"), "default"), rank, size)
 	if err != nil {
 		return err

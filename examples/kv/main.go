@@ -28,9 +28,13 @@ import (
 	"strconv"
 
 	"github.com/bobnet-go/bobnet/endpoint"
+	"github.com/bobnet-go/bobnet/metrics"
 )
 
-var count = flag.Int("n", 10_000, "keys that each client puts and gets")
+var (
+	count = flag.Int("n", 10_000, "keys that each client puts and gets")
+	addr  = flag.String("metrics", os.Getenv("BOBNET_METRICS"), "serve Prometheus metrics at `ADDR`; bobnet lab --metrics sets it")
+)
 
 func main() {
 	log.SetFlags(0)
@@ -57,6 +61,17 @@ func run(ctx context.Context) error {
 		return err
 	}
 	defer node.Close()
+	collector := metrics.NewCollector(nil)
+	collector.WatchNIC(node.NIC())
+	collector.WatchNode(node)
+	defer collector.DumpOnQuit(os.Stderr)()
+	if *addr != "" {
+		server, err := metrics.Serve(*addr, collector)
+		if err != nil {
+			return err
+		}
+		defer server.Close()
+	}
 	word := "kv/" + cmp.Or(os.Getenv("BOBNET_JOB"), "default")
 	if rank == 0 {
 		keys, err := serve(ctx, node, word, size-1)
