@@ -214,6 +214,7 @@ func splitNext(b []byte) (m, rest []byte, ok bool) {
 // release is channel's.
 func (ch *viChannel) release(p *packet) {
 	x := p.home.(*viReceive)
+	p.data, p.home = nil, nil // the connection may end before p is used again
 	ch.way.spare.push(p)
 	ch.unhold(x)
 }
