@@ -279,7 +279,8 @@ func (n *NIC) drop(r *region) {
 
 // AllocMem returns size bytes of new registered memory, rounded up to whole
 // pages, outside the Go heap and locked where the limit allows it (QueryMem
-// tells). The slice is valid until DeregisterMem or NIC.Close.
+// tells). Regions of 2 MiB and more get huge pages if the kernel has some, and
+// carry long messages faster for it. The slice is valid until DeregisterMem or NIC.Close.
 func (n *NIC) AllocMem(size int, attr *MemAttributes) ([]byte, MemHandle, error) {
 	if size <= 0 {
 		return nil, 0, opError("allocate memory", ErrInvalidParameter, "%d bytes", size)
