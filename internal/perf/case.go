@@ -46,8 +46,8 @@ type Case struct {
 	Test        string `json:"test"`
 	Reliability string `json:"reliability"` // "" where the stack has no levels
 	Wait        string `json:"wait"`
-	Link        string `json:"link"`              // "" for stacks of the kernel
-	XDP         string `json:"xdp,omitempty"`     // how "ring" sends, if not "auto": "on" or "off"
+	Link        string `json:"link"` // "" for stacks of the kernel
+	Ways               // of the link "ring"
 	Kind        string `json:"kind,omitempty"`    // of am2's messages: "short", "medium" or "bulk"
 	Credits     int    `json:"credits,omitempty"` // of am2: requests under way at most
 	MTU         int    `json:"mtu"`
@@ -65,8 +65,8 @@ func (c Case) String() string {
 	if c.Credits != 0 {
 		parts = append(parts, fmt.Sprintf("%d credits", c.Credits))
 	}
-	if c.XDP != "" {
-		parts = append(parts, "xdp "+c.XDP)
+	if ways := c.Ways.String(); ways != "" {
+		parts = append(parts, ways)
 	}
 	return fmt.Sprintf("%s, MTU %d", strings.Join(parts, ", "), c.MTU)
 }

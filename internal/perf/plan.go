@@ -44,7 +44,7 @@ const MaxSize = 64 << 20
 // Plan says what to measure. Empty fields mean the defaults that
 // `bobnet perf` documents. It may be read by several goroutines.
 type Plan struct {
-	Stacks, Tests, Levels, Waits, Links, XDP []string
+	Stacks, Tests, Levels, Waits, Links, XDP, Bulk []string
 
 	Sizes   []int         // bytes; nil: 64 for latency, rate and read, 1 MiB for bandwidth and write, 16 for logp
 	Credits []int         // of am2: its rate is measured with each, the rest with the first; nil: 64 and 4
@@ -62,7 +62,8 @@ func (p Plan) withDefaults() Plan {
 	fill(&p.Levels, Levels)
 	fill(&p.Waits, Waits)
 	fill(&p.Links, Links[:1])
-	fill(&p.XDP, XDPs[:1])
+	fill(&p.XDP, Choices[:1])
+	fill(&p.Bulk, Choices[:1])
 	fill(&p.Credits, defaultCredits)
 	fill(&p.MTUs, []int{DefaultMTU})
 	if p.Rounds == 0 {
@@ -97,7 +98,8 @@ func (p Plan) Validate() error {
 		{"reliability", p.Levels, Levels},
 		{"wait", p.Waits, Waits},
 		{"link", p.Links, Links},
-		{"XDP", p.XDP, XDPs},
+		{"XDP", p.XDP, Choices},
+		{"bulk", p.Bulk, Choices},
 	}
 	for _, c := range checks {
 		for _, name := range c.have {
@@ -178,5 +180,5 @@ func (p Plan) Cases(mtu int) []Case {
 		}
 	}
 	sortCases(cases)
-	return p.withXDP(cases)
+	return p.withWays(cases)
 }

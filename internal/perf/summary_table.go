@@ -67,7 +67,7 @@ func summaryCell(col []Record, row Record) string {
 func find(records []Record, like Record) *Record {
 	for i, r := range records {
 		if r.Stack == like.Stack && r.Reliability == like.Reliability && r.Wait == like.Wait && r.Link == like.Link &&
-			r.XDP == like.XDP && r.Credits == like.Credits {
+			r.Ways == like.Ways && r.Credits == like.Credits {
 			return &records[i]
 		}
 	}

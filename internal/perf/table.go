@@ -70,8 +70,8 @@ func name(r Record) string {
 	switch {
 	case r.Link != "" && r.Link != "ring":
 		text += "/" + r.Link
-	case r.XDP != "":
-		text += "/xdp=" + r.XDP
+	case r.Ways != (Ways{}):
+		text += "/" + r.Ways.String()
 	}
 	if r.Credits != 0 && r.Credits != usualCredits {
 		text += fmt.Sprintf("/credits=%d", r.Credits)
@@ -90,7 +90,7 @@ func figures(r Record) string {
 }
 
 // baseline returns the record of a stack that r is compared with: it waits in
-// the same way and uses the same link, in the same way, where it has the choice.
+// the same way and uses the same link, which sends in the same way.
 func baseline(group []Record, stack string, r Record) *Record {
 	for i, b := range group {
 		sameWay := b.Wait == r.Wait && b.Link == r.Link && b.XDP == r.XDP

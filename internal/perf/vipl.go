@@ -84,7 +84,7 @@ func (h *Half) openNIC(c Case) (*vipl.NIC, error) {
 	if c.Wait == Block {
 		cfg.Spin = -1
 	}
-	if c.XDP != "" {
+	if c.Ways != (Ways{}) {
 		var err error
 		if cfg.Link, err = h.openLink(c); err != nil {
 			return nil, err

@@ -1,0 +1,92 @@
+package perf
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/bobnet-go/bobnet/transport/ring"
+)
+
+// Ways says how the link "ring" is used, where it has a choice. A way is "on",
+// "off", or "" for what the link itself chooses, which plans call "auto".
+type Ways struct {
+	XDP  string `json:"xdp,omitempty"`  // sends through AF_XDP
+	Bulk string `json:"bulk,omitempty"` // takes bulk frames apart, straight into posted buffers
+}
+
+// Choices of the ways; see ring.Choice.
+var Choices = []string{ring.Auto.String(), ring.On.String(), ring.Off.String()}
+
+// String names the ways that are not the link's own choice: "xdp=on/bulk=off".
+func (w Ways) String() (text string) {
+	for _, way := range []struct{ name, choice string }{{"xdp", w.XDP}, {"bulk", w.Bulk}} {
+		if way.choice == "" {
+			continue
+		}
+		if text != "" {
+			text += "/"
+		}
+		text += fmt.Sprintf("%s=%s", way.name, way.choice)
+	}
+	return text
+}
+
+// withWays makes a case of each choice of the plan's out of every case on the
+// link "ring". The stack raw has no way to take frames apart.
+func (p *Plan) withWays(cases []Case) []Case {
+	var all []Case
+	for _, c := range cases {
+		if c.Link != "ring" {
+			all = append(all, c)
+			continue
+		}
+		for _, c.XDP = range chosen(p.XDP) {
+			if c.Stack == "raw" {
+				all = append(all, c)
+				continue
+			}
+			for _, c.Bulk = range chosen(p.Bulk) {
+				all = append(all, c)
+			}
+		}
+	}
+	return all
+}
+
+// chosen returns those of Choices that are in plan, in their order, in a Case's
+// terms.
+func chosen(plan []string) (ways []string) {
+	for i, choice := range Choices {
+		switch {
+		case !slices.Contains(plan, choice):
+		case i == 0:
+			ways = append(ways, "")
+		default:
+			ways = append(ways, choice)
+		}
+	}
+	return ways
+}
+
+// ringConfig returns how to open the link "ring" for c. The stack raw is the
+// measure of the others: it goes the plain way, sendmmsg to ring, unless the
+// plan says how it sends.
+func (c Case) ringConfig(iface string) (*ring.Config, error) {
+	cfg := &ring.Config{Interface: iface}
+	if c.Stack == "raw" {
+		cfg.Bulk, cfg.XDP = ring.Off, ring.Off
+	}
+	for _, way := range []struct {
+		choice string
+		option *ring.Choice
+	}{{c.XDP, &cfg.XDP}, {c.Bulk, &cfg.Bulk}} {
+		if way.choice == "" {
+			continue
+		}
+		var err error
+		if *way.option, err = ring.ParseChoice(way.choice); err != nil {
+			return nil, err
+		}
+	}
+	return cfg, nil
+}
