@@ -1,10 +1,8 @@
 package test
 
 import (
-	"encoding/json"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -81,41 +79,5 @@ func TestLinksInDocuments(t *testing.T) {
 				t.Errorf("%s links to %s, which does not exist", name, m[1])
 			}
 		}
-	}
-}
-
-// The programs in README.md compile. They are laid over the module's tree for
-// one compilation, without linking, and never written there.
-func TestReadmePrograms(t *testing.T) {
-	blocks := regexp.MustCompile("(?s)```go\n(.*?)```").FindAllStringSubmatch(readRoot(t, "README.md"), -1)
-	if len(blocks) < 3 {
-		t.Fatalf("README.md has %d Go programs, want one for each layer", len(blocks))
-	}
-	where, err := filepath.Abs(root)
-	if err != nil {
-		t.Fatal(err)
-	}
-	overlay := struct{ Replace map[string]string }{map[string]string{}}
-	args := []string{"list", "-export", "-overlay", filepath.Join(t.TempDir(), "overlay.json")}
-	for i, block := range blocks {
-		file := filepath.Join(t.TempDir(), "main.go")
-		if err := os.WriteFile(file, []byte(block[1]), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		name := fmt.Sprintf("readme%d", i+1)
-		overlay.Replace[filepath.Join(where, "examples", name, "main.go")] = file
-		args = append(args, modulePath+"/examples/"+name)
-	}
-	b, err := json.Marshal(overlay)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(args[3], b, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	cmd := exec.CommandContext(t.Context(), "go", args...)
-	cmd.Dir = root
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Errorf("the programs in README.md do not compile: %v\n%s", err, out)
 	}
 }
