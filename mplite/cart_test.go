@@ -62,6 +62,9 @@ func TestCart(t *testing.T) {
 		if err != nil || !slices.Equal(at, []int{i, j}) {
 			return fmt.Errorf("coordinates %v, %v, want [%d %d]", at, err, i, j)
 		}
+		if err := ranksAt(g, rows, cols); err != nil {
+			return err
+		}
 		up, down := mplite.None, mplite.None
 		if i > 0 {
 			up = c.Rank() - cols
@@ -89,4 +92,25 @@ func TestCart(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+}
+
+// ranksAt checks RankAt of a grid whose columns are periodic and whose rows are not.
+func ranksAt(g *mplite.Cart, rows, cols int) error {
+	for i := -rows; i <= 2*rows; i++ {
+		for j := -2 * cols; j <= 2*cols; j++ {
+			want := mplite.None
+			if i >= 0 && i < rows {
+				want = i*cols + (j+2*cols)%cols
+			}
+			if got, err := g.RankAt(i, j); got != want || err != nil {
+				return fmt.Errorf("rank at %d, %d is %d, %v, want %d", i, j, got, err, want)
+			}
+		}
+	}
+	for _, coords := range [][]int{nil, {0}, {0, 0, 0}} {
+		if got, err := g.RankAt(coords...); got != mplite.None || !errors.Is(err, mplite.ErrArgument) {
+			return fmt.Errorf("rank at %v is %d, %v, want None and ErrArgument", coords, got, err)
+		}
+	}
+	return nil
 }

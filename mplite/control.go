@@ -42,6 +42,18 @@ func (q *controlQueue) pop() {
 	q.n--
 }
 
+// withdraw puts word to the receiver that it will not be written to in the place
+// of r's write, and reports whether that was still waiting.
+func (q *controlQueue) withdraw(r *Request) bool {
+	for i := range q.n {
+		if c := &q.ring[(q.head+i)%len(q.ring)]; c.req == r {
+			*c = control{kind: kindNack, recvID: r.remoteID}
+			return true
+		}
+	}
+	return false
+}
+
 // say sends a control message as soon as there is a credit for it.
 func (p *peer) say(c control) {
 	if p.state >= peerDead {

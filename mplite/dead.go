@@ -12,7 +12,7 @@ import (
 // collective learns it too. It then ends
 //
 //   - every operation with the dead rank,
-//   - every pending receive from any source on a communicator that it is in
+//   - every pending receive or probe from any source on a communicator that it is in
 //     (later ones wait for the living again),
 //   - every collective on such a communicator, now and later,
 //

@@ -42,18 +42,10 @@ func killedJob(seed uint64, before, fn func(c *mplite.Comm) error) error {
 		if took := time.Duration(j.Now() - began); took > 10*time.Second {
 			return fmt.Errorf("it took %v of virtual time to end", took)
 		}
+		j.stays(c, 4)
 		return errKilled // without Finalize, whose barrier must fail
 	})
-	var left []error
-	if err := j.Run(); err != nil {
-		left = append(left, err)
-	}
-	for _, err := range j.errs {
-		if !errors.Is(err, errKilled) {
-			left = append(left, err)
-		}
-	}
-	return errors.Join(left...)
+	return j.runKilled()
 }
 
 // blames returns an error unless err says that the victim failed.
@@ -123,8 +115,8 @@ func TestDeadRankEndsCollectives(t *testing.T) {
 				}
 				return blames(check.name, err)
 			})
-			if err != nil && check.name != "bcast" { // a broadcast may never need the victim
-				return err
+			if err != nil {
+				return fmt.Errorf("%s, seed %d: %w", check.name, seed, err)
 			}
 		}
 		return nil

@@ -13,8 +13,8 @@
 //
 // Methods of Comm move bytes; functions of the same names move elements of any
 // numeric type and make byte orders right at the receiver. Every blocking call
-// takes a context, which ends it. Ranks find each other on the segment by the
-// job's name; nobody types addresses.
+// takes a context, which ends it, with one exception (see Progress). Ranks find
+// each other on the segment by the job's name; nobody types addresses.
 //
 // # Matching
 //
@@ -53,6 +53,13 @@
 // number of goroutines may call at the same time; one waits on the completion
 // queue, the others for it.
 //
+// The exception: once a receive has met a message beyond the eager size, its
+// buffer is lent to the sender, which may write there at any time, and no
+// context ends the receive. It ends with the message, or when the sender has
+// withdrawn that or is dead. The sender's program must call this package for
+// the first two: until then a Recv, Sendrecv or collective waits. The Wait of
+// an Irecv does end with its context, and the request stays in use.
+//
 // # Collectives
 //
 // The algorithm depends on the number of ranks n and the size only, so results
@@ -89,10 +96,10 @@
 //
 // A rank that ends without Finalize, or does not answer for
 // Config.PeerTimeout, is dead. The first to notice tells all others. Every
-// operation with it, every pending receive from AnySource on a communicator it
-// is in, and every collective there ends with a RankError that names it; the
-// living can go on talking, and use communicators that it was not in. Abort
-// ends all ranks' operations with an AbortError.
+// operation with it, every pending receive or probe from AnySource on a
+// communicator it is in, and every collective there ends with a RankError that
+// names it; the living can go on talking, and use communicators that it was not
+// in. Abort ends all ranks' operations with an AbortError.
 //
 // # Decisions
 //

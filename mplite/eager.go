@@ -33,6 +33,10 @@ func (p *peer) spend(h *header) {
 
 // start begins a send that could not go at once, or whose end has to be told.
 func (w *world) start(c *Comm, p *peer, buf []byte, tag int, s spec) *Request {
+	// Before the request exists: what is heard now may end all requests there are.
+	if p != nil && p.queue.head == nil && (p.credits == 0 || p.txBusy == len(p.tx)) {
+		w.poll()
+	}
 	r := w.request(c, buf, s)
 	r.env = envelope{context: s.context, src: int32(w.rank), tag: int32(tag)}
 	r.peer = p
@@ -45,12 +49,11 @@ func (w *world) start(c *Comm, p *peer, buf []byte, tag int, s spec) *Request {
 		w.sendSelf(r)
 		return r
 	}
-	if p.queue.head == nil && (p.credits == 0 || p.txBusy == len(p.tx)) {
-		w.poll()
-	}
 	switch {
 	case p.state >= peerDead:
 		w.complete(r, p.err)
+	case r.coll && c.casualty() != nil:
+		w.complete(r, c.casualty())
 	case p.queue.head != nil || p.credits == 0 || p.txBusy == len(p.tx) || p.state != peerLive:
 		w.stats.CreditStalls++
 		p.queue.push(r)
@@ -205,10 +208,12 @@ func (w *world) drop(in *inbound) {
 }
 
 // spillPool is bounded memory for unexpected messages, recycled by size class:
-// powers of two from 64 bytes.
+// powers of two from 64 bytes. What is free counts against the limit too, and is
+// given up when another class needs the room.
 type spillPool struct {
 	free  [48]*inbound // by class, linked by nextAll
 	used  int
+	kept  int // used and free
 	limit int
 }
 
@@ -223,14 +228,19 @@ func (s *spillPool) get(payload []byte) *inbound {
 	if s.used+cost > s.limit {
 		return nil
 	}
-	s.used += cost
 	in := s.free[class]
-	if in == nil {
-		in = &inbound{data: make([]byte, 64<<class)}
-	} else {
+	if in != nil {
 		s.free[class] = in.nextAll
 		in.nextAll = nil
+	} else {
+		if s.kept+cost > s.limit {
+			clear(s.free[:])
+			s.kept = s.used
+		}
+		s.kept += cost
+		in = &inbound{data: make([]byte, 64<<class)}
 	}
+	s.used += cost
 	in.data = in.data[:len(payload)]
 	copy(in.data, payload)
 	return in

@@ -155,3 +155,15 @@ func SendForged[T Number](ctx context.Context, c *Comm, buf []T, dst, tag int) e
 	swap(b, unit)
 	return c.send(ctx, b, dst, tag, spec{context: c.context, unit: unit, flags: hostBig ^ flagBig})
 }
+
+// SpillKept returns the bytes that messages wait in and that are kept for others,
+// and what the pool believes them to be.
+func SpillKept(c *Comm) (kept, believed int) {
+	kept = c.w.spill.used
+	for _, in := range c.w.spill.free {
+		for ; in != nil; in = in.nextAll {
+			kept += cap(in.data) + spillOverhead
+		}
+	}
+	return kept, c.w.spill.kept
+}

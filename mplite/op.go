@@ -5,10 +5,11 @@ import "cmp"
 // Op is a reduction operation on elements of T (MPI_Op). It must be
 // associative. The zero Op is invalid.
 //
-// Reductions apply an Op in a tree that depends on the number of ranks, the
-// number of elements and their size only, always with the operand of lower
-// ranks on the left. So results of floating-point reductions are the same in
-// every run, and on every rank, to the last bit.
+// Reductions apply an Op in an order that depends on the number of ranks, the
+// number of elements, their size and the root only. So results of floating-point
+// reductions are the same in every run, and on every rank, to the last bit. An
+// operation that is not commutative always has the operand of lower ranks on
+// the left; one that is may have it on the right.
 type Op[T Number] struct {
 	// apply sets dst[i] to left[i] op right[i]; dst may be left or right.
 	apply       func(dst, left, right []T)

@@ -32,7 +32,9 @@ func (c *Comm) Issend(buf []byte, dst, tag int) (*Request, error) {
 
 // Recv receives the oldest message from src, or AnySource, with tag, or AnyTag
 // (MPI_Recv, MP_Recv). The message may be shorter than buf. If it is longer,
-// buf is filled and the error is a TruncateError.
+// buf is filled and the error is a TruncateError. Ctx ends it as long as no
+// message beyond the eager size has been matched: see Progress in the package
+// comment.
 func (c *Comm) Recv(ctx context.Context, buf []byte, src, tag int) (Status, error) {
 	return c.recv(ctx, buf, src, tag, c.user(1))
 }
@@ -44,13 +46,16 @@ func (c *Comm) Irecv(buf []byte, src, tag int) (*Request, error) {
 }
 
 // Sendrecv sends and receives at the same time (MPI_Sendrecv, MP_SShift), so
-// that rings of it do not deadlock. The buffers must not overlap.
+// that rings of it do not deadlock. The buffers must not overlap. It ends when
+// both have ended, also if one of them fails, and returns the receive's error
+// if both do.
 func (c *Comm) Sendrecv(ctx context.Context, sendbuf []byte, dst, sendtag int, recvbuf []byte, src, recvtag int) (Status, error) {
 	return c.exchange(ctx, sendbuf, dst, sendtag, recvbuf, src, recvtag, c.user(1))
 }
 
 // Probe waits for a message that Recv would take and describes it, without
-// taking it (MPI_Probe, MP_Probe).
+// taking it (MPI_Probe, MP_Probe). Like a Recv from AnySource, such a Probe ends
+// when a rank of the communicator dies meanwhile.
 func (c *Comm) Probe(ctx context.Context, src, tag int) (Status, error) {
 	w := c.w
 	w.mu.Lock()
@@ -61,12 +66,18 @@ func (c *Comm) Probe(ctx context.Context, src, tag int) (Status, error) {
 	}
 	w.probing++
 	defer func() { w.probing-- }()
+	known := len(w.dead)
 	for {
 		if in := w.match.peek(env); in != nil {
 			return in.status(c), nil
 		}
 		if err := c.unreachable(env); err != nil {
 			return Status{}, err
+		}
+		for ; env.src == AnySource && known < len(w.dead); known++ {
+			if p := w.dead[known]; c.contains(p.rank) {
+				return Status{}, p.err
+			}
 		}
 		if err := w.step(ctx); err != nil {
 			return Status{}, err
@@ -169,7 +180,7 @@ func (c *Comm) exchange(ctx context.Context, sendbuf []byte, dst, sendtag int, r
 	}
 	send := w.start(c, c.peers[dst], sendbuf, sendtag, s)
 	st, err := w.finish(ctx, recv)
-	if err != nil && !isTruncate(err) {
+	if err != nil && send.coll && !isTruncate(err) { // no rank can use it
 		w.cancel(send, err)
 	}
 	if _, sendErr := w.finish(ctx, send); err == nil {
@@ -216,7 +227,11 @@ func (c *Comm) postRecv(buf []byte, src, tag int, s spec) (*Request, error) {
 		return r, nil
 	}
 	if len(w.dead) > 0 || w.leaving {
-		if err := c.unreachable(env); err != nil {
+		err := c.unreachable(env)
+		if err == nil && r.coll {
+			err = c.casualty()
+		}
+		if err != nil {
 			w.cancel(r, err)
 		}
 	}

@@ -137,7 +137,8 @@ func (p *peer) post(h *header, payload []byte) {
 	}
 	p.txBusy++
 	h.data, h.control = uint16(p.owed), uint8(p.owedControl)
-	p.owed, p.owedControl, p.hungry = 0, 0, false
+	p.hungry = p.hungry && p.owed == 0 // until something is returned
+	p.owed, p.owedControl = 0, 0
 	h.put(tx.mem)
 	n := headerSize + copy(tx.mem[headerSize:], payload)
 	tx.segs[0].Data = tx.mem[:n]
@@ -217,6 +218,9 @@ func (p *peer) received(d *vipl.Descriptor) {
 	if !ok {
 		p.fail(errGarbled)
 		return
+	}
+	if h.kind == kindReady && p.state >= peerDead {
+		return // what it announces can no longer come
 	}
 	p.credits += int(h.data)
 	p.control += int(h.control)

@@ -1,6 +1,7 @@
 package mplite
 
 import (
+	"cmp"
 	"fmt"
 
 	"github.com/bobnet-go/bobnet/vipl"
@@ -174,10 +175,18 @@ func (p *peer) acknowledged(h *header) {
 	}
 }
 
-// refused ends a receive whose sender has given up.
+// refused ends a receive whose sender has given up. In a collective that is
+// because a rank has died, of which the sender has told before, or because of
+// the sender's context.
 func (p *peer) refused(h *header) {
-	if r := p.find(h.recvID, recvClear); r != nil {
-		p.w.complete(r, opError("receive", ErrCanceled, "rank %d announced a message of %d bytes with tag %d and withdrew it",
-			r.status.Source, r.status.Count, r.status.Tag))
+	r := p.find(h.recvID, recvClear)
+	if r == nil {
+		return
 	}
+	err := opError("receive", ErrCanceled, "rank %d announced a message of %d bytes with tag %d and withdrew it",
+		r.status.Source, r.status.Count, r.status.Tag)
+	if r.coll {
+		err = cmp.Or(r.c.casualty(), err)
+	}
+	p.w.complete(r, err)
 }

@@ -114,7 +114,7 @@ func (w *world) complete(r *Request, err error) {
 		w.nic.DeregisterMem(r.mem)
 		r.mem = 0
 	}
-	if r.err == nil {
+	if r.err == nil || r.state == recvClear && err != nil { // then the message that r.err is about has not come
 		r.err = err
 	}
 	r.state = stateDone
@@ -123,8 +123,10 @@ func (w *world) complete(r *Request, err error) {
 	}
 }
 
-// cancel tries to end r now with err. It cannot when the peer may be reading
-// or writing the buffer already; such an operation ends soon by itself.
+// cancel tries to end r now with err. It cannot when the buffer is in use: a
+// write that is under way ends soon by itself, but a receive that has been
+// cleared only when the sender's program has come by. To forbid the write
+// instead would end the connection.
 func (w *world) cancel(r *Request, err error) bool {
 	switch r.state {
 	case stateDone:
@@ -135,6 +137,11 @@ func (w *world) cancel(r *Request, err error) bool {
 		w.complete(r, err)
 		r.zombie = true
 		r.remoteID = 0
+	case sendWriting:
+		if !r.peer.pending.withdraw(r) {
+			return false
+		}
+		w.complete(r, err)
 	case sendSelf:
 		w.match.removeMessage(r.self)
 		w.spill.put(r.self)
@@ -165,19 +172,26 @@ func (w *world) finish(ctx context.Context, r *Request) (Status, error) {
 // Wait blocks until the operation has completed (MPI_Wait), or ctx ends: then
 // the request stays in use and may be waited for again.
 func (r *Request) Wait(ctx context.Context) (Status, error) {
+	st, _, err := r.wait(ctx)
+	return st, err
+}
+
+// wait is Wait and tells the end of r from that of ctx.
+func (r *Request) wait(ctx context.Context) (st Status, ended bool, err error) {
 	w := r.w
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for r.state != stateDone {
 		if r.state == stateFree || r.gone {
-			return Status{}, opError("wait", ErrRequest, "its completion has been reported before")
+			return Status{}, true, opError("wait", ErrRequest, "its completion has been reported before")
 		}
 		r.waited = true
 		if err := w.step(ctx); err != nil && r.state != stateDone {
-			return Status{}, err
+			return Status{}, false, err
 		}
 	}
-	return w.finish(ctx, r)
+	st, err = w.finish(ctx, r)
+	return st, true, err
 }
 
 // Test reports whether the operation has completed, without blocking
@@ -209,8 +223,8 @@ func Waitall(ctx context.Context, reqs []*Request, statuses []Status) error {
 		if r == nil {
 			continue
 		}
-		st, err := r.Wait(ctx)
-		if err != nil && ctx.Err() != nil && !r.ended() {
+		st, ended, err := r.wait(ctx)
+		if !ended {
 			return err
 		}
 		reqs[i] = nil
@@ -222,13 +236,6 @@ func Waitall(ctx context.Context, reqs []*Request, statuses []Status) error {
 		}
 	}
 	return first
-}
-
-// ended reports whether Wait has given r back.
-func (r *Request) ended() bool {
-	r.w.mu.Lock()
-	defer r.w.mu.Unlock()
-	return r.gone || r.state == stateFree
 }
 
 // Waitany waits for one of the requests (MPI_Waitany), sets its element of

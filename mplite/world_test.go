@@ -49,6 +49,7 @@ type job struct {
 	size     int
 	stations []*sim.Station
 	errs     []error
+	through  int // ranks that stay
 }
 
 func newJob(size int, opts sim.Options, cfg mplite.Config) *job {
@@ -89,9 +90,54 @@ func (j *job) rank(nic *vipl.NIC, rank int, fn func(c *mplite.Comm) error) error
 	return c.Finalize(bg)
 }
 
+// patience is the longest, in virtual time, that a rank waits for others.
+const patience = 20 * time.Second
+
+// computes lets time pass for a rank until done: its NIC works, but the rank does
+// not look at what that brings.
+func (j *job) computes(c *mplite.Comm, done func() bool) error {
+	for end := j.Now() + int64(patience); !done(); c.NIC().Poll() {
+		if j.Now() > end {
+			return errors.New("what it waits for does not happen")
+		}
+		if err := j.Sleep(time.Millisecond); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// computesFor is computes for a time.
+func (j *job) computesFor(c *mplite.Comm, d time.Duration) error {
+	end := j.Now() + int64(d)
+	return j.computes(c, func() bool { return j.Now() >= end })
+}
+
+// stays keeps a rank among the living until n ranks have come here: who leaves
+// without Finalize is dead to the others. A rank that does not come says why
+// itself.
+func (j *job) stays(c *mplite.Comm, n int) {
+	j.through++
+	j.computes(c, func() bool {
+		c.Iprobe(c.Rank(), 0)
+		return j.through >= n
+	})
+}
+
 func (j *job) run() error {
 	err := j.Run()
 	return errors.Join(append(j.errs, err)...)
+}
+
+// runKilled is run for jobs whose ranks end with errKilled.
+func (j *job) runKilled() error {
+	left := []error{j.Run()}
+	for _, err := range j.errs {
+		if !errors.Is(err, errKilled) {
+			left = append(left, err)
+		}
+	}
+	return errors.Join(left...)
 }
 
 // runJob runs fn on every rank of a job and returns what went wrong anywhere.

@@ -1,0 +1,206 @@
+package mplite_test
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/bobnet-go/bobnet/mplite"
+	"github.com/bobnet-go/bobnet/transport/sim"
+	"github.com/bobnet-go/bobnet/vipl"
+)
+
+// TestContextLeavesALentBuffer: a receive that has met a long message ends when
+// its sender comes by, whatever its context says, and has the message. The Wait
+// of an Irecv ends with its context and can be called again.
+func TestContextLeavesALentBuffer(t *testing.T) {
+	const n, absent = 50_000, 3 * time.Second
+	j := newJob(2, sim.Options{}, small)
+	j.start(func(c *mplite.Comm) error {
+		if c.Rank() == 1 {
+			var reqs []*mplite.Request
+			for tag := range 2 {
+				r, err := c.Isend(content(n, uint64(tag)), 0, tag)
+				if err != nil {
+					return err
+				}
+				reqs = append(reqs, r)
+			}
+			if err := j.computesFor(c, absent); err != nil {
+				return err
+			}
+			return mplite.Waitall(bg, reqs, nil)
+		}
+		bufs := [2][]byte{make([]byte, n), make([]byte, n)}
+		began := j.Now()
+		ctx, cancel := c.NIC().WithTimeout(bg, time.Second)
+		defer cancel()
+		r, err := c.Irecv(bufs[0], 1, 0)
+		if err != nil {
+			return err
+		}
+		if _, err := r.Wait(ctx); !errors.Is(err, vipl.ErrTimeout) {
+			return fmt.Errorf("the wait ended with %v", err)
+		}
+		if took := time.Duration(j.Now() - began); took != time.Second {
+			return fmt.Errorf("the wait ended after %v", took)
+		}
+		if _, err := c.Recv(ctx, bufs[1], 1, 1); err != nil {
+			return fmt.Errorf("the receive ended with %w", err)
+		}
+		if took := time.Duration(j.Now() - began); took < absent-time.Second {
+			return fmt.Errorf("the receive ended after %v, with nobody to send", took)
+		}
+		if _, err := r.Wait(bg); err != nil {
+			return err
+		}
+		return errors.Join(same(bufs[0], 0), same(bufs[1], 1))
+	})
+	check(t, j.run())
+}
+
+// TestContextEndsAWaitingWrite: the receiver has cleared as many messages as it
+// can, and computes. The last of their writes has to wait until it comes by; the
+// context of that send ends it all the same, and the receiver hears of it.
+func TestContextEndsAWaitingWrite(t *testing.T) {
+	const n, many = 5000, 7
+	j := newJob(2, sim.Options{}, small)
+	j.start(func(c *mplite.Comm) error {
+		var reqs []*mplite.Request
+		if c.Rank() == 1 {
+			for tag := range many {
+				r, err := c.Irecv(make([]byte, n), 0, tag)
+				if err != nil {
+					return err
+				}
+				reqs = append(reqs, r)
+			}
+			if err := j.computesFor(c, 10*time.Millisecond); err != nil { // all are announced
+				return err
+			}
+			c.Iprobe(0, 0)
+			for _, r := range c.Pending().Receives {
+				if r.State != "to be written to" {
+					return fmt.Errorf("receive with tag %d waits %s", r.Tag, r.State)
+				}
+			}
+			if err := j.computesFor(c, 3*time.Second); err != nil {
+				return err
+			}
+			if _, err := reqs[many-1].Wait(bg); !errors.Is(err, mplite.ErrCanceled) {
+				return fmt.Errorf("the last receive ended with %v", err)
+			}
+			return mplite.Waitall(bg, reqs[:many-1], nil)
+		}
+		for tag := range many - 1 {
+			r, err := c.Isend(make([]byte, n), 1, tag)
+			if err != nil {
+				return err
+			}
+			reqs = append(reqs, r)
+		}
+		began := j.Now()
+		ctx, cancel := c.NIC().WithTimeout(bg, time.Second)
+		defer cancel()
+		err := c.Send(ctx, make([]byte, n), 1, many-1)
+		if took := time.Duration(j.Now() - began); !errors.Is(err, vipl.ErrTimeout) || took != time.Second {
+			return fmt.Errorf("the last send ended after %v: %v", took, err)
+		}
+		return mplite.Waitall(bg, reqs, nil)
+	})
+	check(t, j.run())
+}
+
+// TestContextWithdrawsTooLong: a receive that is too short for a message which its
+// sender then withdraws has not got its first bytes, and says so.
+func TestContextWithdrawsTooLong(t *testing.T) {
+	j := newJob(2, sim.Options{}, small)
+	j.start(func(c *mplite.Comm) error {
+		if c.Rank() == 0 {
+			ctx, cancel := c.NIC().WithTimeout(bg, time.Second)
+			defer cancel()
+			if err := c.Send(ctx, make([]byte, 50_000), 1, 0); !errors.Is(err, vipl.ErrTimeout) {
+				return fmt.Errorf("the send ended with %v", err)
+			}
+			return nil
+		}
+		if err := j.computesFor(c, 2*time.Second); err != nil {
+			return err
+		}
+		if _, err := c.Recv(bg, make([]byte, 20_000), 0, 0); !errors.Is(err, mplite.ErrCanceled) {
+			return fmt.Errorf("the receive ended with %v", err)
+		}
+		return nil
+	})
+	check(t, j.run())
+}
+
+// TestContextEndsACollective: rank 0's context ends in an allgather. Rank 1 comes
+// later and hears that what it was to pass on is withdrawn; it ends at once and
+// does not wait for rank 2 to take what it has of its own.
+func TestContextEndsACollective(t *testing.T) {
+	const n = 20_000
+	j := newJob(3, sim.Options{}, small)
+	j.start(func(c *mplite.Comm) error {
+		part, all := make([]byte, n), make([]byte, 3*n)
+		switch c.Rank() {
+		case 0:
+			ctx, cancel := c.NIC().WithTimeout(bg, time.Second)
+			defer cancel()
+			if err := mplite.Allgather(ctx, c, part, all); !errors.Is(err, vipl.ErrTimeout) {
+				return fmt.Errorf("rank 0: %v", err)
+			}
+		case 1:
+			if err := j.computesFor(c, 2*time.Second); err != nil {
+				return err
+			}
+			began := j.Now()
+			if err := mplite.Allgather(bg, c, part, all); !errors.Is(err, mplite.ErrCanceled) {
+				return fmt.Errorf("rank 1: %v", err)
+			}
+			if took := time.Duration(j.Now() - began); took > 10*time.Millisecond {
+				return fmt.Errorf("rank 1 waits %v", took)
+			}
+		}
+		j.stays(c, 3)
+		return errKilled
+	})
+	check(t, j.runKilled())
+}
+
+// TestContextLeavesRequests: Waitall under a context that ends gives back what
+// has not completed, also where time is the NIC's.
+func TestContextLeavesRequests(t *testing.T) {
+	check(t, runJob(2, sim.Options{}, small, func(c *mplite.Comm) error {
+		if c.Rank() == 1 {
+			if err := c.Send(bg, nil, 0, 0); err != nil {
+				return err
+			}
+			if _, err := c.Recv(bg, nil, 0, 2); err != nil {
+				return err
+			}
+			return c.Send(bg, nil, 0, 1)
+		}
+		var reqs []*mplite.Request
+		for tag := range 2 {
+			r, err := c.Irecv(nil, 1, tag)
+			if err != nil {
+				return err
+			}
+			reqs = append(reqs, r)
+		}
+		ctx, cancel := c.NIC().WithTimeout(bg, time.Second)
+		defer cancel()
+		if err := mplite.Waitall(ctx, reqs, nil); !errors.Is(err, vipl.ErrTimeout) || reqs[0] != nil || reqs[1] == nil {
+			return fmt.Errorf("the first wait left %v: %v", reqs, err)
+		}
+		if err := c.Send(bg, nil, 1, 2); err != nil {
+			return err
+		}
+		if err := mplite.Waitall(bg, reqs, nil); err != nil || reqs[1] != nil {
+			return fmt.Errorf("the second wait left %v: %v", reqs, err)
+		}
+		return nil
+	}))
+}

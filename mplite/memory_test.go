@@ -1,0 +1,78 @@
+package mplite_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/bobnet-go/bobnet/mplite"
+	"github.com/bobnet-go/bobnet/transport/sim"
+)
+
+// TestHungryRank: a rank without credits gets one as soon as a receive buffer is
+// free, also if messages that could not return any have gone to it meanwhile.
+func TestHungryRank(t *testing.T) {
+	cfg := mplite.Config{EagerSize: 1024, Credits: 8, SpillLimit: -1}
+	for _, answers := range []int{0, 1, 3} {
+		j := newJob(2, sim.Options{}, cfg)
+		j.start(func(c *mplite.Comm) error {
+			if c.Rank() == 0 {
+				for i := range cfg.Credits + 1 { // the last one finds no credit
+					if err := c.Send(bg, nil, 1, i/cfg.Credits); err != nil {
+						return err
+					}
+				}
+				return nil
+			}
+			if err := j.computesFor(c, 10*time.Millisecond); err != nil {
+				return err
+			}
+			if _, found, err := c.Iprobe(0, 1); found || err != nil {
+				return fmt.Errorf("a message has come without a credit: %v, %v", found, err)
+			}
+			for range answers {
+				if err := c.Send(bg, nil, 0, 2); err != nil {
+					return err
+				}
+			}
+			ctx, cancel := c.NIC().WithTimeout(bg, time.Second)
+			defer cancel()
+			for _, tag := range []int{0, 1} {
+				if _, err := c.Recv(ctx, nil, 0, tag); err != nil {
+					return fmt.Errorf("after %d answers, receive with tag %d: %w", answers, tag, err)
+				}
+			}
+			return nil
+		})
+		check(t, j.run())
+	}
+}
+
+// TestSpillLimit: floods of one size after another stay within the memory that
+// there is for unexpected messages.
+func TestSpillLimit(t *testing.T) {
+	const limit, eager = 1 << 20, 32 << 10
+	ctx, cancel := context.WithTimeout(bg, time.Minute)
+	defer cancel()
+	c, err := mplite.Init(&mplite.Config{EagerSize: eager, SpillLimit: limit})
+	check(t, err)
+	for n := 64; n <= eager; n *= 2 {
+		buf := make([]byte, n)
+		flood := limit / (n + 128) / 2
+		for range flood {
+			check(t, c.Send(ctx, buf, 0, 1))
+		}
+		for range flood {
+			_, err := c.Recv(ctx, buf, 0, 1)
+			check(t, err)
+		}
+		if kept, believed := mplite.SpillKept(c); kept > limit || kept != believed {
+			t.Errorf("after messages of up to %d bytes %d bytes are kept, counted as %d; the limit is %d", n, kept, believed, limit)
+		}
+	}
+	if s := c.Snapshot(); s.SpillBytes != 0 {
+		t.Errorf("%d bytes are in use, want 0", s.SpillBytes)
+	}
+	check(t, c.Finalize(bg))
+}
