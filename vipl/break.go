@@ -197,7 +197,7 @@ func (n *NIC) receiveReset(h *ethertype.Header, payload []byte) {
 		n.stats.drop(DropStale)
 		return
 	}
-	if v.state == StateConnectPending && v.hs.phase == phaseProbe {
+	if v.state == StateConnectPending && v.hs.awaits() {
 		v.hs.finish(v, &ConnError{Local: v.Local(), Remote: v.remote, Err: ErrDisconnected, Detail: "it gave up in the middle of the handshake"})
 		return
 	}
@@ -213,23 +213,25 @@ func (n *NIC) receiveReset(h *ethertype.Header, payload []byte) {
 }
 
 // ghosts are connections that this side has just left: their last
-// acknowledgement answers frames of a peer that has not heard of the end, so
-// that what it sent in time counts as delivered.
+// acknowledgement and why it ended answer frames of a peer that has not heard of
+// the end, so that what it sent in time counts as delivered, and that the rest
+// failed for the right cause.
 type ghostTable struct {
 	ring [64]ghost
 	next int
 }
 
 type ghost struct {
-	h ethertype.Header // the farewell
+	h   ethertype.Header // the farewell
+	why reason           // that it gives
 	// localTag and port are how the peer's frames name the connection.
 	localTag uint32
 	port     uint16
 }
 
-func (t *ghostTable) remember(v *VI) {
+func (t *ghostTable) remember(v *VI, why reason) {
 	h := v.header(ethertype.KindDisconnect)
-	t.ring[t.next%len(t.ring)] = ghost{h: *h, localTag: v.localTag, port: v.port}
+	t.ring[t.next%len(t.ring)] = ghost{h: *h, why: why, localTag: v.localTag, port: v.port}
 	t.next++
 }
 
@@ -238,7 +240,7 @@ func (t *ghostTable) answer(n *NIC, h *ethertype.Header) bool {
 	for i := range t.ring {
 		g := &t.ring[i]
 		if g.localTag == h.Tag && h.Tag != 0 && g.port == h.DstPort && g.h.Dst == h.Src && g.h.DstPort == h.SrcPort {
-			n.sendControl(g.h, []byte{byte(reasonLeft)})
+			n.sendControl(g.h, []byte{byte(g.why)})
 			return true
 		}
 	}

@@ -21,6 +21,9 @@ import (
 // so that a path that does not carry such frames is found now and not in the
 // middle of a message. Between full-size probes the client sends short ones:
 // if those are answered and the long ones never, it is the MTU.
+//
+// An Accept or a Probe for an attempt that was given up is answered by a Reset,
+// so that the other side need not wait for its time-out.
 type phase uint8
 
 const (
@@ -133,6 +136,13 @@ func (hs *handshake) finish(v *VI, err error) {
 	v.gate.open(v.nic)
 }
 
+// awaits reports whether the handshake is over when the peer gives up: its attempt
+// is the only one that this side can still meet. Another one may follow when both
+// sides ask.
+func (hs *handshake) awaits() bool {
+	return hs.phase == phaseProbe || hs.phase == phaseAccept && hs.peer == nil
+}
+
 // endHandshake forgets the handshake, whatever came of it.
 func (v *VI) endHandshake() {
 	if v.hs != nil && v.hs.peer != nil {
@@ -185,7 +195,7 @@ func (n *NIC) receiveHandshake(h *ethertype.Header, payload []byte) {
 	}
 	v := n.viAt(h.DstPort)
 	if v == nil || v.localTag != h.Tag || h.Tag == 0 || h.Src != v.remote.MAC {
-		if h.Kind == ethertype.KindProbe { // of one whose request was accepted
+		if h.Kind == ethertype.KindProbe || h.Kind == ethertype.KindAccept { // of one who waits for us, and we have gone
 			n.stray(h)
 			return
 		}

@@ -44,7 +44,6 @@ type Request struct {
 	info     connInfo
 	decided  bool
 	refusal  []byte // payload of the rejection, once rejected
-	vi       *VI    // that accepted it
 	at       int64
 }
 
@@ -219,8 +218,9 @@ func (r *Request) Attributes() Attributes {
 // Accept binds an idle VI to the request and waits until both sides are
 // connected (VipConnectAccept). If attributes do not match it returns
 // ErrInvalidReliability, ErrInvalidMTU or ErrInvalidQoS and the requester is
-// not told: try another VI, or Reject. Without a deadline in ctx it gives up
-// after DefaultConnectTimeout.
+// not told: try another VI, or Reject. A requester that has given up meanwhile
+// is ErrDisconnected. Without a deadline in ctx it gives up after
+// DefaultConnectTimeout.
 func (r *Request) Accept(ctx context.Context, v *VI) error {
 	if err := r.acceptStart(v, v.nic.timeLeft(ctx, DefaultConnectTimeout)); err != nil {
 		return err
@@ -250,7 +250,7 @@ func (r *Request) acceptStart(v *VI, timeout time.Duration) error {
 		return err
 	}
 	n.now = n.link.Now()
-	r.decided, r.vi, r.at = true, v, n.now
+	r.decided, r.at = true, n.now
 	v.begin(phaseAccept, int64(timeout), nil)
 	v.adopt(r.key.from, &r.info)
 	v.hs.step(v)

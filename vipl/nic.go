@@ -266,9 +266,9 @@ func (n *NIC) Query() NICAttributes {
 }
 
 // Close closes the NIC (VipCloseNic). Connected peers are told, waiters return
-// ErrClosed, posted descriptors complete flushed, memory from AllocMem is
-// unmapped, handlers that wait are cancelled. It may be called in any state,
-// during traffic, from a handler and more than once.
+// ErrClosed, posted descriptors complete flushed and can still be taken, memory
+// from AllocMem is unmapped, handlers that wait are cancelled. It may be called
+// in any state, during traffic, from a handler and more than once.
 func (n *NIC) Close() error {
 	n.mu.Lock()
 	if n.closed {
@@ -279,7 +279,6 @@ func (n *NIC) Close() error {
 	for _, v := range n.vis {
 		if v != nil {
 			v.leave()
-			v.forget()
 		}
 	}
 	n.tx.flush(n)

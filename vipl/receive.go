@@ -204,8 +204,12 @@ func scatter(segs []Segment, offset uint32, data []byte) {
 }
 
 // placePacked places the messages of a packed frame. Placing one twice, after
-// a later one did not fit, does no harm.
+// a later one did not fit, does no harm. In its turn a frame brings the message
+// of the oldest receive: a peer that says otherwise has left one out.
 func (v *VI) placePacked(h *ethertype.Header, payload []byte) (outcome, reason) {
+	if h.Seq == v.rx.Next() && v.msgIn.base+h.Msg != v.rq.done {
+		return fatal, reasonProtocol
+	}
 	for m := h.Msg; m != h.Msg+ethertype.Seq(h.Count); m++ {
 		r, data, rest, ok := ethertype.NextRecord(payload)
 		if !ok {
@@ -229,7 +233,8 @@ func (v *VI) placePacked(h *ethertype.Header, payload []byte) (outcome, reason) 
 }
 
 // partly is the outcome of a packed frame whose message m has no place: the
-// messages before it count as received if the frame's turn has come.
+// messages before it, which are those of the oldest receives, count as received
+// if the frame's turn has come.
 func (v *VI) partly(h *ethertype.Header, m ethertype.Seq) outcome {
 	if h.Seq == v.rx.Next() {
 		for i := h.Msg; i != m; i++ {

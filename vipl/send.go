@@ -29,18 +29,21 @@ func (v *VI) pump() {
 		return
 	}
 	for {
+		if n.tx.full(n) { // looked at before Retransmit, which takes the frame as sent
+			v.holdOn()
+			return
+		}
 		f, seq, ok := v.tx.Retransmit(n.now)
 		if !ok {
 			break
 		}
 		v.stats.Retransmits++
 		if !v.build(f, seq, ethertype.FlagRetry|ethertype.FlagAckNow|v.marks(f)) {
-			v.holdOn()
 			return
 		}
 	}
 	for room := v.tx.Room(n.now); room > 0 && v.unsent(); room-- {
-		if n.tx.slot(n) == nil {
+		if n.tx.full(n) {
 			v.holdOn()
 			return
 		}
@@ -375,7 +378,7 @@ func (v *VI) header(kind ethertype.Kind) *ethertype.Header {
 func (v *VI) pumpLoose() {
 	n := v.nic
 	for v.cursor.next != v.sq.tail {
-		if n.tx.slot(n) == nil {
+		if n.tx.full(n) {
 			v.holdOn()
 			break
 		}

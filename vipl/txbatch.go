@@ -45,6 +45,9 @@ func (b *txBatch) slot(n *NIC) []byte {
 	return b.slots[b.n*b.stride : (b.n+1)*b.stride : (b.n+1)*b.stride]
 }
 
+// full reports whether slot would return nil.
+func (b *txBatch) full(n *NIC) bool { return b.n == b.limit && b.slot(n) == nil }
+
 // body returns the scratch array for the next frame's body.
 func (b *txBatch) body() [][]byte { return b.bodies[b.n][:0] }
 

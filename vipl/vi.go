@@ -134,6 +134,7 @@ func (v *VI) Close() error {
 	defer n.unlock()
 	if v.closed || n.closed {
 		v.closed = true
+		v.forget() // what NIC.Close has left to be taken
 		return nil
 	}
 	v.closed = true
@@ -180,7 +181,11 @@ func (v *VI) leave() {
 	switch v.state {
 	case StateConnected:
 		v.sendDisconnect(reasonLeft)
-		n.ghosts.remember(v)
+		n.ghosts.remember(v, reasonLeft)
+	case StateError:
+		if v.farewell != reasonLeft { // a peer that has left sends nothing more
+			n.ghosts.remember(v, v.farewell)
+		}
 	case StateConnectPending:
 		v.hs.abandon(v)
 	}
@@ -192,11 +197,11 @@ func (v *VI) leave() {
 	v.gate.open(n)
 }
 
-// forget gives the descriptors that nobody has taken back to the caller.
+// forget gives the descriptors that nobody has taken back to the caller. They
+// leave the queues, because the caller may post them elsewhere.
 func (v *VI) forget() {
 	for _, q := range []*queue{&v.sq, &v.rq} {
-		for i := q.head; i != q.done; i++ {
-			q.at(i).vi = nil
+		for q.take() != nil {
 		}
 	}
 }

@@ -1,0 +1,102 @@
+package vipl_test
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+
+	"github.com/bobnet-go/bobnet/reliability"
+	"github.com/bobnet-go/bobnet/vipl"
+)
+
+// TestLostFarewell: a side finds an error of the peer's, its word of that is
+// lost, and its program leaves at once. The peer learns the cause all the same,
+// and its send has the status that tells it.
+func TestLostFarewell(t *testing.T) {
+	causes := []struct {
+		name   string
+		err    error
+		status vipl.Status
+		begin  func(d *duo) *vipl.Descriptor // makes b's error
+	}{
+		{"TooLong", vipl.ErrTooLong, vipl.StatusRemoteDescError, func(d *duo) *vipl.Descriptor {
+			d.post(d.a, 16)
+			return d.send(d.b, 100)
+		}},
+		{"NoReceive", vipl.ErrRecvQueue, vipl.StatusRemoteDescError, func(d *duo) *vipl.Descriptor { return d.send(d.b, 100) }},
+		{"RDMA", vipl.ErrRDMA, vipl.StatusOpRDMAWrite | vipl.StatusRDMAProtError, func(d *duo) *vipl.Descriptor {
+			return d.write(d.b, 100, 4096, 77, false)
+		}},
+	}
+	leave := map[string]func(v *vipl.VI) error{"Disconnect": (*vipl.VI).Disconnect, "Close": (*vipl.VI).Close}
+	for _, c := range causes {
+		for name, end := range leave {
+			t.Run(fmt.Sprint(c.name, "/", name), func(t *testing.T) {
+				attr := &vipl.Attributes{Reliability: reliability.ReliableReception, EnableRDMAWrite: true}
+				d := newDuo(t, attr, attr)
+				s := c.begin(d)
+				wire := d.links[1] // to b
+				sent := wire.tail
+				d.na.Poll()
+				if d.a.State() != vipl.StateError || !errors.Is(d.a.Err(), c.err) || wire.tail == sent {
+					t.Fatalf("%v, %v, %d frames: want it to find %v and say so", d.a.State(), d.a.Err(), wire.tail-sent, c.err)
+				}
+				wire.tail = sent // lost
+				if err := end(d.a); err != nil {
+					t.Fatal(err)
+				}
+				wire.tail = sent // whatever it says in leaving, too
+				for i := 0; d.b.State() == vipl.StateConnected && i < 100; i++ {
+					d.run()
+				}
+				if !errors.Is(d.b.Err(), c.err) {
+					t.Errorf("the peer learns %v, want %v", d.b.Err(), c.err)
+				}
+				got, err := d.b.SendDone()
+				d.took(got, err, s, c.status)
+			})
+		}
+	}
+}
+
+// TestFarewellsAreKept: connections that peers have ended do not displace the
+// memory of one that this side has left, whose peer has not heard.
+func TestFarewellsAreKept(t *testing.T) {
+	d := newDuo(t, nil, nil)
+	left, deaf := d.a, d.b
+	wire := d.links[1] // to b
+	sent := wire.tail
+	if err := left.Close(); err != nil {
+		t.Fatal(err)
+	}
+	wire.tail = sent // lost
+	for range 70 {   // more than are remembered
+		d.a, d.b = d.idle(d.na), d.idle(d.nb)
+		d.connect()
+		d.b.Close()
+		d.na.Poll()
+		if d.a.State() != vipl.StateError {
+			t.Fatalf("%v, want it to have heard that its peer has left", d.a.State())
+		}
+		d.a.Close()
+	}
+	if deaf.State() != vipl.StateConnected {
+		t.Fatalf("%v, %v: the test tests nothing", deaf.State(), deaf.Err())
+	}
+	d.send(deaf, 10)
+	d.run()
+	var ended *vipl.ConnError
+	if !errors.As(deaf.Err(), &ended) || ended.Err != vipl.ErrDisconnected || ended.Detail != "the peer says so" {
+		t.Errorf("%v, want it to hear the farewell", deaf.Err())
+	}
+}
+
+// idle returns a new VI of n.
+func (d *duo) idle(n *vipl.NIC) *vipl.VI {
+	d.t.Helper()
+	v, err := n.CreateVI(nil, nil, nil)
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	return v
+}
