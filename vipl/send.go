@@ -115,7 +115,7 @@ func (v *VI) hold() bool {
 	if v.nic.catchUp(); v.tx.InFlight() < gatherBelow {
 		return false
 	}
-	if !v.partFrame() {
+	if !v.part() {
 		return false
 	}
 	v.holdOn()
@@ -130,50 +130,13 @@ func (v *VI) holdOn() {
 	}
 }
 
-// partFrame reports whether everything unsent fits into one frame with room to
-// spare. It looks at each message once.
-func (v *VI) partFrame() bool {
-	c, g := &v.cursor, &v.gathered
-	if c.offset > 0 {
-		return false
-	}
-	if g.from != c.next || g.to.Less(c.next) {
-		*g = gathered{from: c.next, to: c.next}
-	}
-	for ; g.to != v.sq.tail; g.to++ {
-		d := v.sq.at(g.to)
-		if d.Op != OpSend {
-			return false
-		}
-		g.size += ethertype.Packed(int(d.total))
-	}
-	return g.size <= min(v.maxData, v.nic.tx.inline())-packReserve
-}
-
-// gathered is what partFrame has found: messages from..to-1 would take size
-// bytes of a packed frame.
-type gathered struct {
-	from, to ethertype.Seq
-	size     int
-}
-
-// packReserve is the room left in a frame at which it counts as full.
-const packReserve = 64
-
 // cut takes the next frame's worth off the send queue.
 func (v *VI) cut() reliability.Sent {
 	c := &v.cursor
 	d := v.sq.at(c.next)
 	if c.offset == 0 {
-		if count, size := v.pack(); count > 1 {
-			f := reliability.Sent{First: c.next, Size: uint32(size), Count: uint16(count)}
-			for range count {
-				d := v.sq.at(c.next)
-				d.txState = txState{msg: c.msg, first: v.tx.NextSeq(), last: v.tx.NextSeq()}
-				c.msg++
-				c.next++
-			}
-			return f
+		if p := v.pack(); p.count > 1 {
+			return v.cutPacked(&p)
 		}
 		if d.Op == OpRDMARead {
 			return v.cutRead(d)
@@ -206,36 +169,12 @@ func fragment(left uint32, room int) uint32 {
 	return size
 }
 
-// pack counts the messages from the cursor on that fit into one packed frame
-// as they are, and the payload bytes they take there. A count below 2 means
-// that packing does not pay.
-func (v *VI) pack() (count, size int) {
-	if v.cursor.next+1 == v.sq.tail {
-		return 1, 0
-	}
-	limit := min(v.maxData, v.nic.tx.inline())
-	for i := v.cursor.next; i != v.sq.tail; i++ {
-		d := v.sq.at(i)
-		need := ethertype.Packed(int(d.total))
-		if d.Op != OpSend || d.total > packMax || size+need > limit || d.Fence && v.reads.open() {
-			break
-		}
-		size += need
-		count++
-	}
-	return count, size
-}
-
 // Fragments of long messages in large frames begin at multiples of alignTo,
 // because copies between memory that is aligned alike are faster.
 const (
 	alignFrom = 4096
 	alignTo   = 64
 )
-
-// packMax is the longest message that is packed: beyond it a copy costs more
-// than a frame saves.
-const packMax = 1024
 
 // extension returns how many payload bytes precede the data in each of d's frames.
 func (d *Descriptor) extension() int {
@@ -277,8 +216,7 @@ func (v *VI) build(f *reliability.Sent, seq ethertype.Seq, flags ethertype.Flags
 		h.Flags |= ethertype.FlagPacked
 		h.Size = uint16(f.Size)
 		h.Put(slot)
-		v.putPacked(slot[ethertype.HeaderSize:], f)
-		n.tx.add(slot[:ethertype.HeaderSize+int(f.Size)], nil)
+		v.fillPacked(slot, f)
 		return true
 	}
 	at := ethertype.HeaderSize
@@ -315,20 +253,25 @@ func (v *VI) fill(slot []byte, at int, d *Descriptor, f *reliability.Sent) {
 		n.tx.add(slot[:at+copyOut(slot[at:], d.Segs, f.Offset, f.Size)], nil)
 		return
 	}
-	body := n.tx.body()
-	for i, skip, left := 0, f.Offset, f.Size; left > 0; i++ {
-		part := d.Segs[i].Data
-		if uint32(len(part)) <= skip {
-			skip -= uint32(len(part))
+	n.tx.add(slot[:at], appendParts(n.tx.body(), d.Segs, f.Offset, f.Size))
+}
+
+// appendParts appends to body what lies in size bytes from offset on of the
+// concatenated segments.
+func appendParts(body [][]byte, segs []Segment, offset, size uint32) [][]byte {
+	for i := 0; size > 0; i++ {
+		part := segs[i].Data
+		if uint32(len(part)) <= offset {
+			offset -= uint32(len(part))
 			continue
 		}
-		part = part[skip:]
-		part = part[:min(uint32(len(part)), left)]
+		part = part[offset:]
+		part = part[:min(uint32(len(part)), size)]
 		body = append(body, part)
-		left -= uint32(len(part))
-		skip = 0
+		size -= uint32(len(part))
+		offset = 0
 	}
-	n.tx.add(slot[:at], body)
+	return body
 }
 
 // copyOut copies size bytes from offset on of the concatenated segments.
@@ -344,18 +287,6 @@ func copyOut(dst []byte, segs []Segment, offset, size uint32) int {
 		offset = 0
 	}
 	return done
-}
-
-// putPacked writes the messages of a packed frame, each behind its record.
-func (v *VI) putPacked(b []byte, f *reliability.Sent) {
-	for i := range ethertype.Seq(f.Count) {
-		d := v.sq.at(f.First + i)
-		ethertype.Record{Size: uint16(d.total), Immediate: d.Immediate, HasImm: d.HasImmediate}.Put(b)
-		end := ethertype.Packed(int(d.total))
-		k := ethertype.RecordSize + copyOut(b[ethertype.RecordSize:end], d.Segs, 0, d.total)
-		clear(b[k:end])
-		b = b[end:]
-	}
 }
 
 // header returns a header to the peer with everything filled in that all

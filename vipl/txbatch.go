@@ -6,9 +6,10 @@ import (
 )
 
 const (
-	batchMax  = 32   // frames a batch holds
-	inlineMax = 4096 // bytes of payload that a slot can hold behind the header
-	copyMax   = 256  // fragments up to this size are copied behind the header; longer ones are gathered from where they lie
+	batchMax  = 32              // frames a batch holds
+	inlineMax = 4096            // bytes of payload that a slot can hold behind the header
+	copyMax   = 256             // data of a frame up to this size are copied behind the header; longer ones are gathered from where they lie
+	bodyParts = 2 * MaxSegments // of a frame's body: of one descriptor, or of many messages that share the frame
 )
 
 // txBatch collects frames until they go to the link in one call. Each frame
@@ -17,7 +18,7 @@ const (
 // every flush.
 type txBatch struct {
 	frames [batchMax]transport.Frame
-	bodies [batchMax][MaxSegments][]byte
+	bodies [batchMax][bodyParts][]byte
 	slots  []byte
 	stride int
 	limit  int // frames in a batch, at most batchMax

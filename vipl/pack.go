@@ -1,0 +1,188 @@
+package vipl
+
+import (
+	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/reliability"
+)
+
+// Messages that are posted faster than frames leave share frames: a frame costs
+// the kernel microseconds whatever its length, a message in it some tens of
+// nanoseconds. Each message lies behind a record that says how long it is. Short
+// ones are copied behind their records; longer ones are gathered by the link from
+// where they lie, so that packing costs them no copy.
+
+// packCopy is the longest message that is copied into the slot: a copy of it
+// costs less than two more parts of the frame.
+const packCopy = 1024
+
+// packing is how much of a frame some messages take.
+type packing struct {
+	count  int // messages
+	size   int // payload bytes
+	inline int // of these, what lies in the slot: records, copies and padding
+	parts  int // of the frame's body
+}
+
+// weigh returns what d adds to p, in a frame whose slot has room for inline
+// bytes. Whether d is copied depends on the messages before it alone, so that a
+// frame can be built again.
+func (p *packing) weigh(d *Descriptor, inline int) packing {
+	need := ethertype.Packed(int(d.total))
+	if d.total <= packCopy && p.inline+need <= inline || d.total == 0 {
+		return packing{1, need, need, 0}
+	}
+	return packing{1, need, need - int(d.total), len(d.Segs) + 1} // a part for what the slot holds behind it
+}
+
+// fits reports whether there is room for w in a frame of maxData bytes.
+func (p *packing) fits(w *packing, maxData, inline int) bool {
+	return p.size+w.size <= maxData && p.inline+w.inline <= inline && p.parts+w.parts <= bodyParts
+}
+
+func (p *packing) add(w *packing) {
+	p.count += w.count
+	p.size += w.size
+	p.inline += w.inline
+	p.parts += w.parts
+}
+
+// pack returns which messages from the cursor on share the next frame, at least
+// as many as there are that can. A count below 2 means none.
+func (v *VI) pack() (p packing) {
+	if v.cursor.next+1 == v.sq.tail {
+		return p
+	}
+	inline := v.nic.tx.inline()
+	for i := v.cursor.next; i != v.sq.tail; i++ {
+		d := v.sq.at(i)
+		if d.Op != OpSend || d.Fence && v.reads.open() {
+			break
+		}
+		w := p.weigh(d, inline)
+		if !p.fits(&w, v.maxData, inline) {
+			break
+		}
+		p.add(&w)
+	}
+	return p
+}
+
+// cutPacked takes the messages of p off the send queue.
+func (v *VI) cutPacked(p *packing) reliability.Sent {
+	c := &v.cursor
+	f := reliability.Sent{First: c.next, Size: uint32(p.size), Count: uint16(p.count)}
+	for range p.count {
+		d := v.sq.at(c.next)
+		d.txState = txState{msg: c.msg, first: v.tx.NextSeq(), last: v.tx.NextSeq()}
+		c.msg++
+		c.next++
+	}
+	return f
+}
+
+// Messages that leave room in the last of so many frames wait for company, while
+// others are under way; see hold. Several frames in one call of the link cost
+// less than one in each, but long ones should be on their way.
+const (
+	gatherFrames = 4
+	gatherBytes  = 32 << 10
+)
+
+// gathered is what part has found: messages from..to-1 make so many full frames,
+// and one that packing describes.
+type gathered struct {
+	from, to ethertype.Seq
+	frames   int
+	packing
+}
+
+// part reports whether what is unsent leaves room for another message like the
+// last in the frames that wait at most. It looks at each message once.
+func (v *VI) part() bool {
+	c, g := &v.cursor, &v.gathered
+	if c.offset > 0 {
+		return false
+	}
+	if g.from != c.next || g.to.Less(c.next) {
+		*g = gathered{from: c.next, to: c.next}
+	}
+	inline := v.nic.tx.inline()
+	for ; g.to != v.sq.tail; g.to++ {
+		d := v.sq.at(g.to)
+		if d.Op != OpSend {
+			return false
+		}
+		w := g.weigh(d, inline)
+		if !g.fits(&w, v.maxData, inline) {
+			if w = v.beginFrame(d, inline); w.count == 0 {
+				return false
+			}
+		}
+		g.add(&w)
+	}
+	if v.another() {
+		return true
+	}
+	w := g.weigh(v.sq.at(g.to-1), inline)
+	return g.fits(&w, v.maxData, inline)
+}
+
+// another reports whether one more frame may wait.
+func (v *VI) another() bool {
+	g := &v.gathered
+	return g.frames+1 < gatherFrames && (g.frames+2)*v.maxData <= gatherBytes
+}
+
+// beginFrame begins another frame for d and returns what d adds to it: nothing
+// if no more frames may wait, or d does not fit one.
+func (v *VI) beginFrame(d *Descriptor, inline int) (w packing) {
+	g := &v.gathered
+	if !v.another() {
+		return w
+	}
+	var fresh packing
+	if w = fresh.weigh(d, inline); !fresh.fits(&w, v.maxData, inline) {
+		return packing{}
+	}
+	g.frames++
+	g.packing = fresh
+	return w
+}
+
+// fillPacked adds a frame of several messages. What does not lie in the slot
+// divides it: its pieces and the messages take turns.
+func (v *VI) fillPacked(slot []byte, f *reliability.Sent) {
+	n := v.nic
+	body := n.tx.body()
+	var head []byte
+	var p packing
+	piece, at := 0, ethertype.HeaderSize
+	for i := range ethertype.Seq(f.Count) {
+		d := v.sq.at(f.First + i)
+		ethertype.Record{Size: uint16(d.total), Immediate: d.Immediate, HasImm: d.HasImmediate}.Put(slot[at:])
+		at += ethertype.RecordSize
+		padding := ethertype.Packed(int(d.total)) - ethertype.RecordSize - int(d.total)
+		w := p.weigh(d, n.tx.inline())
+		p.add(&w)
+		if w.parts == 0 {
+			at += copyOut(slot[at:], d.Segs, 0, d.total)
+		} else {
+			if head == nil {
+				head = slot[:at]
+			} else {
+				body = append(body, slot[piece:at])
+			}
+			body = appendParts(body, d.Segs, 0, d.total)
+			piece = at
+		}
+		clear(slot[at : at+padding])
+		at += padding
+	}
+	switch {
+	case head == nil:
+		head = slot[:at]
+	case piece < at:
+		body = append(body, slot[piece:at])
+	}
+	n.tx.add(head, body)
+}
