@@ -11,7 +11,7 @@
 //	buf, mem, err := nic.AllocMem(4096, nil)
 //	vi, err := nic.CreateVI(nil, nil, nil)
 //	err = vi.PostRecv(&vipl.Descriptor{Segs: []vipl.Segment{{Data: buf, Handle: mem}}})
-//	err = vi.Connect(ctx, serverAddr)
+//	err = vi.Connect(ctx, serverAddr, nil)
 //	d, err := vi.RecvWait(ctx)
 //
 // # Who may call what

@@ -47,10 +47,8 @@ func (v *VI) pump() {
 			v.holdOn()
 			return
 		}
-		f, ok := reliability.Sent{}, true
-		if v.serves.waiting == 0 && !v.reads.open() { // nothing to take turns with or to wait for
-			f = v.cut()
-		} else if f, ok = v.nextFrame(); !ok {
+		f, ok := v.nextFrame()
+		if !ok {
 			return
 		}
 		seq, ackNow := v.tx.Push(n.now, f)

@@ -108,6 +108,9 @@ func (v *VI) deny() {
 // on the send queue may have to wait for reads.
 func (v *VI) nextFrame() (f reliability.Sent, ok bool) {
 	t := &v.serves
+	if t.waiting == 0 && !v.reads.open() { // nothing to take turns with or to wait for
+		return v.cut(), true
+	}
 	answer := v.answers()
 	own := v.cursor.next != v.sq.tail && !v.waits()
 	switch {
