@@ -23,6 +23,7 @@ type congestion struct {
 	limit     uint32 // Config.Window << fracBits
 	cutAt     int64  // frames sent until then belong to the loss reacted to last
 	nextSend  int64  // below one frame: no frame before
+	lately    lossShare
 
 	// What to go back to when it turns out that no frame was lost.
 	oldWindow, oldThreshold uint32
@@ -37,6 +38,7 @@ func (c *congestion) init(cfg *Config) {
 		threshold: limit,
 		limit:     limit,
 		cutAt:     math.MinInt64,
+		lately:    lossAtFirst,
 	}
 }
 
@@ -55,8 +57,9 @@ func (c *congestion) interval(rtt int64) int64 {
 }
 
 // grow takes note of acked frames that left a flight of flight frames, the
-// newest of them sent at sentAt. The window grows only while it is in use.
-func (c *congestion) grow(sentAt int64, acked, flight int) {
+// newest of them sent at sentAt. The window grows only while it is in use, and
+// faster below gentle when no queue stands: quiet.
+func (c *congestion) grow(sentAt int64, acked, flight int, quiet bool) {
 	if c.window == c.limit || sentAt <= c.cutAt {
 		return
 	}
@@ -69,6 +72,8 @@ func (c *congestion) grow(sentAt int64, acked, flight int) {
 		window += frames
 	case flight < c.frames():
 		return
+	case c.window < gentle && quiet: // a quarter of a frame each round trip makes equals in the end, a share does not
+		window += max(frames/16, frames*oneFrame/max(window, oneFrame)/4)
 	case c.window < gentle:
 		window += frames / 16
 	default:

@@ -44,8 +44,40 @@
 // trip, to seven tenths, or to half below eight frames. It may fall to an
 // eighth of a frame: then frames are paced, one in more than a round trip, so
 // that many senders can share a queue shorter than their number. A reaction to
-// loss that turns out to have been a mistake is taken back. Delay is no sign
-// of congestion here: hosts cause more of it than networks do.
+// loss that turns out to have been a mistake is taken back.
+//
+// # Loss without congestion
+//
+// A frame may also be lost because it was spoiled on its way. To slow down
+// then helps nobody, and costs much: with a window of w frames of which a
+// share p is lost, what small windows lose and regain balances at about
+// w = 1/(8p), and so small a flight has nothing behind a lost frame that would
+// show the loss at once. On a wire of 10 Gb/s, 5 % of loss left one stream a
+// fortieth of it.
+//
+// Delay alone is no sign of congestion here: hosts cause more of it than
+// networks do. Its absence is a sign of the contrary. Where a full queue loses
+// frames, those beside them have waited in it, so a loss that is shown by a
+// frame which came about as fast as any does not shrink the window. TCP Veno
+// does so by the backlog (Fu and Liew, "TCP Veno: TCP Enhancement for
+// Transmission over Wireless Access Networks", IEEE JSAC 21(2), 2003), as
+// estimated from the round trip over the smallest in the way of TCP Vegas; with
+// dozens of senders to one, the backlog of each is a frame or less, so here the
+// delay itself decides, as in the Spike scheme of Cen, Cosman and Voelker
+// ("End-to-end differentiation of congestion and wireless losses", IEEE/ACM
+// Transactions on Networking 11(5), 2003). The delay must be within 4 us of the
+// smallest of the last seconds, or within one and a half times the mean
+// deviation, which is what hosts add. And the share of frames lost lately must
+// be below an eighth: this bounds the harm where the sign fails.
+//
+// It fails where a queue is too short to show, of four full frames or fewer at
+// 10 Gb/s, and for a connection that has never seen the queue empty. It goes
+// unused where delays vary so much that none is near the smallest, and above
+// an eighth of loss. A receiver that is too slow fills its ring before it loses
+// frames, and a full ring delays them as a switch's queue does. While no queue
+// shows, a window below eight frames grows by at least a quarter of a frame a
+// round trip: by a share of itself alone, streams that have once become unequal
+// would remain so.
 //
 // # Driving
 //

@@ -129,8 +129,9 @@ func (s *Sender) progress(now int64, t *tally) {
 	}
 	s.judge(now, t)
 	s.rec.latest.newest(t.fresh)
+	s.cc.lately.arrived(t.acked)
 	s.detectLost(now)
-	s.cc.grow(s.rec.latest.sentAt, t.acked, t.flight)
+	s.cc.grow(s.rec.latest.sentAt, t.acked, t.flight, s.cc.window < gentle && s.quiet())
 	s.rec.probes, s.rec.tries, s.rec.due = 0, 0, causeNone
 	s.rec.backoff /= 2
 	if s.una == s.nxt {
@@ -194,7 +195,10 @@ func (s *Sender) detectLost(now int64) {
 		s.out.remove(&s.ring, seq)
 		s.lost.push(&s.ring, seq)
 		slot.state = stateLost
-		s.cut(now, slot.sentAt)
+		s.cc.lately.lost()
+		if !s.quiet() {
+			s.cut(now, slot.sentAt)
+		}
 	}
 }
 

@@ -1,7 +1,9 @@
 package reliability
 
-// minLife is for how long, in nanoseconds, the smallest round trip seen counts:
-// after that, paths may have changed.
+// minLife is for how long, in nanoseconds, the smallest round trip seen counts,
+// and at most twice as long: after that, paths may have changed. What replaces
+// it is the smallest of the last minLife, not the sample that comes next, which
+// a queue or a sleeping process may have delayed.
 const minLife = 10_000_000_000
 
 // outlier is how many times the smoothed round trip a sample counts at most.
@@ -13,7 +15,8 @@ type rttEstimator struct {
 	smoothed  int64 // ns; 0 before the first sample
 	variation int64 // ns
 	smallest  int64 // ns; 0 before the first sample
-	minAt     int64 // when smallest was taken
+	recent    int64 // ns; smallest since recentAt
+	recentAt  int64
 	rto       int64 // ns, without back-off, within the Config's bounds
 }
 
@@ -25,10 +28,11 @@ func (e *rttEstimator) sample(now, rtt int64, cfg *Config) {
 	rtt = max(rtt, 1)
 	if e.smoothed == 0 {
 		e.smoothed, e.variation = rtt, rtt/2
-		e.smallest, e.minAt = rtt, now
+		e.smallest, e.recent, e.recentAt = rtt, rtt, now
 	} else {
-		if rtt <= e.smallest || now-e.minAt > minLife {
-			e.smallest, e.minAt = rtt, now
+		e.smallest, e.recent = min(e.smallest, rtt), min(e.recent, rtt)
+		if now-e.recentAt > minLife {
+			e.smallest, e.recent, e.recentAt = e.recent, rtt, now
 		}
 		// One sample that a sleeping process spoiled must not slow the
 		// connection down; several do.

@@ -39,7 +39,7 @@ type SenderStats struct {
 	Threshold float64       // window in frames at which slow start ends
 	RTT       time.Duration // smoothed round-trip time, 0 before the first sample
 	Variation time.Duration // its mean deviation
-	MinRTT    time.Duration // smallest of the last seconds
+	MinRTT    time.Duration // smallest of the last 10 to 20 s
 	RTO       time.Duration // retransmission time-out, back-off included
 	Tries     int           // time-outs since anything was acknowledged
 	FirstAt   int64         // when the frame Una was sent first, to 33 us for each time it was sent again; 0 when none is in flight

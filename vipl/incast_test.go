@@ -2,6 +2,7 @@ package vipl_test
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -12,9 +13,9 @@ import (
 
 // manyToOne lets nodes send size bytes each to one node through a 10 Gb/s line
 // with a queue of 64 frames, over the whole stack. It returns the goodput as a
-// share of what the line carries in full frames, and that of the slowest
-// sender as a share of the mean.
-func manyToOne(seed uint64, nodes, size int) (goodput, slowest float64, err error) {
+// share of what the line carries in full frames, the same until 19 of 20
+// senders have ended, and that of the slowest sender as a share of the mean.
+func manyToOne(seed uint64, nodes, size int) (goodput, most, slowest float64, err error) {
 	const line = 10e9
 	c := &incast{
 		world: newWorld(sim.Options{Seed: seed, Bandwidth: line, Queue: 64, Jitter: time.Microsecond}),
@@ -27,7 +28,7 @@ func manyToOne(seed uint64, nodes, size int) (goodput, slowest float64, err erro
 		})
 	}
 	if err := c.run(); err != nil {
-		return 0, 0, err
+		return 0, 0, 0, err
 	}
 	const data = 1500 - ethertype.BaseSize
 	wire := float64((size+data-1)/data*(1500+14+24)*8) / line * float64(nodes) // seconds
@@ -37,7 +38,10 @@ func manyToOne(seed uint64, nodes, size int) (goodput, slowest float64, err erro
 		mean += 1 / took / float64(nodes)
 		last = max(last, took)
 	}
-	return wire / last, 1 / last / mean, nil
+	slices.Sort(c.ended)
+	early := nodes * 19 / 20
+	most = wire * float64(early) / float64(nodes) / (float64(c.ended[early-1]-incastBegins) / 1e9)
+	return wire / last, most, 1 / last / mean, nil
 }
 
 // incastBegins is when all nodes send; they are connected by then.
@@ -127,21 +131,24 @@ func (c *incast) sender(n *vipl.NIC, i int, to ethertype.Addr) error {
 	return nil
 }
 
-// TestManyToOne wants of many senders that they use the line and share it.
+// TestManyToOne wants of many senders that they use the line and share it. With
+// four frames for each place in the queue at the least, when 256 send, the last
+// few may have to wait for a time-out or two, but most must not.
 func TestManyToOne(t *testing.T) {
 	for _, c := range []struct {
-		nodes, size, seeds   int
-		minGoodput, minShare float64
+		nodes, size, seeds            int
+		minGoodput, minMost, minShare float64
 	}{
-		{64, 1 << 20, 4, 0.8, 0.5},
-		{256, 128 << 10, 2, 0.3, 0.15}, // four frames for each place in the queue at the least: it must not collapse
+		{64, 1 << 20, 4, 0.8, 0.8, 0.5},
+		{256, 128 << 10, 2, 0.3, 0.5, 0.15},
 	} {
 		t.Run(fmt.Sprintf("%dx%d", c.nodes, c.size), func(t *testing.T) {
 			seeds(t, c.seeds, func(seed uint64) error {
-				goodput, slowest, err := manyToOne(seed, c.nodes, c.size)
-				t.Logf("seed %d: goodput %.3f of the line, slowest sender %.3f of the mean", seed, goodput, slowest)
-				if err == nil && (goodput < c.minGoodput || slowest < c.minShare) {
-					err = fmt.Errorf("goodput %.3f of the line, want %v; slowest sender %.3f of the mean, want %v", goodput, c.minGoodput, slowest, c.minShare)
+				goodput, most, slowest, err := manyToOne(seed, c.nodes, c.size)
+				t.Logf("seed %d: goodput %.3f of the line, %.3f for most, slowest sender %.3f of the mean", seed, goodput, most, slowest)
+				if err == nil && (goodput < c.minGoodput || most < c.minMost || slowest < c.minShare) {
+					err = fmt.Errorf("goodput %.3f of the line, want %v, and %.3f for most, want %v; slowest sender %.3f of the mean, want %v",
+						goodput, c.minGoodput, most, c.minMost, slowest, c.minShare)
 				}
 				return err
 			})
