@@ -136,13 +136,18 @@ func (b *Bundle) glance() error {
 // While answers wait for company it looks whether more requests arrive, so that
 // a busy server answers in fewer VI messages; then they go.
 func (b *Bundle) serve(limit int) (served int) {
+	defer b.sendAnswers() // also if a handler ends the goroutine
 	for more := true; more && served < limit; more = b.linger() {
 		served += b.handle(limit - served)
 	}
+	return served
+}
+
+// sendAnswers sends the answers that wait for company.
+func (b *Bundle) sendAnswers() {
 	if b.node.way.gathers(serving) {
 		b.node.way.flush(serving)
 	}
-	return served
 }
 
 // lingerPolls is how often linger looks: for a few microseconds, in which
@@ -233,6 +238,7 @@ func (b *Bundle) Wait(ctx context.Context) error {
 		}
 		if b.posted {
 			b.posted = false
+			n.way.flush(asking)
 			return nil
 		}
 		if first {
@@ -258,6 +264,9 @@ func (b *Bundle) WaitPoll(ctx context.Context) (int, error) {
 			return 0, err
 		}
 		if served := b.serve(pollBatch); served > 0 {
+			if n.way.gathers(asking) {
+				n.way.flush(asking)
+			}
 			return served, nil
 		}
 		if err := b.step(ctx); err != nil {

@@ -89,7 +89,7 @@ func Serve[Request, Result any](ep *Endpoint, i uint8, f func(t Token, r Request
 // Call calls the function that Serve has made handler i at the destination, and
 // waits for its result, polling, until ctx ends. Its errors are a *CallError when
 // the request came back, a *RemoteError, ErrNoReply, and those of RequestMedium.
-// A call whose ctx has ended may still run.
+// The ReturnHandler hears of none. A call whose ctx has ended may still run.
 func Call[Request, Result any](ctx context.Context, ep *Endpoint, dest int, i uint8, r Request) (result Result, err error) {
 	data, err := encode(nil, r)
 	if err != nil {
@@ -120,6 +120,7 @@ func (ep *Endpoint) awaitCall(ctx context.Context, c *call) error {
 			return err
 		}
 	}
+	n.way.flush(asking)
 	return c.err
 }
 

@@ -103,3 +103,47 @@ func TestCallTypes(t *testing.T) {
 		t.Fatal(err)
 	}
 }
+
+// TestCallTellsCaller: a call that cannot be sent, or comes back, is an error of
+// the call and of nothing else, even where a message that comes back ends the
+// process.
+func TestCallTellsCaller(t *testing.T) {
+	ended := 0
+	cfg := endpoint.Config{MaxMedium: 64, Exit: func(int) { ended++ }}
+	err := pair(sim.Options{}, cfg, func(*party) {}, func(n *endpoint.Node, c *party) error {
+		c.ep.SetReturnHandler(nil)
+		nobody := c.ep.Name()
+		nobody.ID = 999
+		c.ep.Map(1, nobody, 7)
+		for _, x := range []struct {
+			what   string
+			dest   int
+			r      string
+			reason endpoint.Reason
+			here   bool
+		}{
+			{"too long", 0, string(make([]byte, 65)), endpoint.ReasonBadArgs, true},
+			{"to an unbound index", 9, "", endpoint.ReasonBadEntry, true},
+			{"of nothing", 0, "", endpoint.ReasonBadHandler, false},
+			{"of nobody on this node", 1, "", endpoint.ReasonBadEndpoint, false},
+		} {
+			_, err := endpoint.Call[string, string](bg, c.ep, x.dest, 1, x.r)
+			var here *endpoint.ReturnedError
+			var there *endpoint.CallError
+			switch {
+			case x.here && (!errors.As(err, &here) || here.Reason != x.reason),
+				!x.here && (!errors.As(err, &there) || there.Reason != x.reason || there.Err != nil):
+				return fmt.Errorf("a call %s: %w", x.what, err)
+			case ended > 0:
+				return fmt.Errorf("a call %s ends the process", x.what)
+			}
+		}
+		if returned := n.Stats().Returned; returned != (endpoint.Stats{}).Returned {
+			return fmt.Errorf("calls were counted among the messages that came back: %v", returned)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}

@@ -1,10 +1,6 @@
 package endpoint
 
-import (
-	"errors"
-
-	"github.com/bobnet-go/bobnet/vipl"
-)
+import "errors"
 
 // client is the half of a connection that has the translation: it sends requests
 // and gets their answers.
@@ -20,19 +16,26 @@ type client struct {
 	pools   [3]pool
 	used    int     // slots not free
 	queue   packets // answers to be handled
-	lost    error   // the connection is broken: every request comes back
-	reason  Reason
 	turn
+	refused Reason // why the reply to slot current is refused; 0: it is not
 }
 
 // turn is a half's place among those that have something to handle.
 type turn struct {
 	queued  bool
-	running bool   // a handler is
-	use     uint32 // of the token, counts handlers
+	running bool // it is being served
 	closed  bool
 	args    [MaxShort]uint32
+	reason  Reason // why the connection has broken; 0: it has not
+	lost    error  // more about that; may be nil
+	// What serve leaves to rest, because a handler may end the goroutine.
+	handled bool // there was one, or what takes its place
+	current int  // its slot
+	held    *packet
 }
+
+// begin comes before a handler for a slot, which may look at p.
+func (t *turn) begin(slot int, p *packet) { t.handled, t.current, t.held = true, slot, p }
 
 // received takes in a message. What needs no handler is seen to at once.
 func (c *client) received(p *packet) {
@@ -57,7 +60,7 @@ func (c *client) received(p *packet) {
 		c.ch.release(p)
 		s.cleared = true
 		c.ch.write(int(h.slot), s.data, w)
-	case h.kind == kindDone && s.state != slotGranting:
+	case h.kind == kindDone && (s.state == slotWaiting || s.state == slotRefusing):
 		c.ch.release(p)
 		if s.call != nil {
 			s.call.finish(ErrNoReply)
@@ -142,18 +145,18 @@ func (c *client) free(i int) {
 	c.pools[s.pool].put(i)
 	c.used--
 	c.ep.bundle.changed()
-	if c.tr == nil && c.used == 0 && c.lost == nil {
+	if c.tr == nil && c.used == 0 && c.reason == 0 {
 		c.destroy()
 	}
 }
 
 // broken hears that the connection is gone. The requests under way come back to
 // the endpoint one by one, as its bundle is polled.
-func (c *client) broken(err error) {
-	if c.closed || c.lost != nil {
+func (c *client) broken(reason Reason, err error) {
+	if c.closed || c.reason != 0 {
 		return
 	}
-	c.lost, c.reason = err, reasonOf(err)
+	c.reason, c.lost = reason, err
 	if c.tr != nil {
 		c.tr.client = nil
 		c.tr = nil
@@ -162,28 +165,10 @@ func (c *client) broken(err error) {
 	c.ready()
 }
 
-// reasonOf tells what the end of a connection means for messages.
-func reasonOf(err error) Reason {
-	var conn *vipl.ConnError
-	var within *CallError
-	switch {
-	case errors.As(err, &within):
-		return within.Reason
-	case errors.Is(err, vipl.ErrReject) && errors.As(err, &conn) && reasonNamed(conn.Detail) != 0:
-		return reasonNamed(conn.Detail)
-	case errors.Is(err, vipl.ErrNoMatch), errors.Is(err, vipl.ErrDisconnected), errors.Is(err, vipl.ErrPeerReset), errors.Is(err, errFreed):
-		return ReasonBadEndpoint
-	}
-	return ReasonUnreachable
-}
-
-// errFreed ends connections within a node.
-var errFreed = errors.New("the endpoint has been freed")
-
 // detach lets c go when its requests have ended.
 func (c *client) detach() {
 	c.tr, c.index = nil, -1
-	if c.used == 0 && c.lost == nil {
+	if c.used == 0 && c.reason == 0 {
 		c.destroy()
 	}
 }
@@ -202,15 +187,16 @@ func (c *client) destroy() {
 
 // serve handles one answer, or returns one request of a broken connection. It
 // reports false when there was nothing.
-func (c *client) serve() bool {
+func (c *client) serve() (served bool) {
 	if c.closed {
 		return false
 	}
 	c.running = true
+	defer c.rest()
 	p := c.queue.pop()
-	served := p != nil
+	served = p != nil
 	switch {
-	case p == nil && c.lost != nil:
+	case p == nil && c.reason != 0:
 		served = c.giveBack()
 	case p == nil:
 	case p.data == nil:
@@ -218,14 +204,40 @@ func (c *client) serve() bool {
 	default:
 		c.answered(p)
 	}
+	return served
+}
+
+// rest is the end of serve, also when a handler has ended the goroutine.
+func (c *client) rest() {
+	if c.handled {
+		c.over()
+	}
 	c.running = false
 	switch {
 	case c.closed:
 		c.destroy()
-	case c.queue.head != nil || c.lost != nil:
+	case c.queue.head != nil || c.reason != 0:
 		c.ready()
 	}
-	return served
+}
+
+// over follows a handler, in which c may have been closed: it ends the request,
+// or has the server end it.
+func (c *client) over() {
+	i, p, refused := c.current, c.held, c.refused
+	c.handled, c.held, c.refused = false, nil, 0
+	if c.closed {
+		return
+	}
+	if p != nil {
+		c.ch.release(p)
+	}
+	if refused == 0 {
+		c.free(i)
+		return
+	}
+	c.slots[i].state = slotRefusing
+	c.control(i, &header{kind: kindRefuse, reason: refused}, nil)
 }
 
 // giveBack returns the next request that a broken connection leaves.
@@ -246,21 +258,24 @@ func (c *client) giveBack() bool {
 	return false
 }
 
+// begin comes before a handler, which may look at p.
+func (c *client) begin(i int, p *packet) {
+	c.slots[i].state = slotHandling
+	c.turn.begin(i, p)
+}
+
 // comeBack returns the request in slot i to the endpoint and ends it.
 func (c *client) comeBack(i int, reason Reason, err error) {
 	s := &c.slots[i]
 	if s.state == slotGranting {
 		c.ep.grants--
 	}
+	c.begin(i, nil)
 	if s.call != nil {
 		s.call.finish(&CallError{Reason: reason, Err: err})
-		c.free(i)
 		return
 	}
 	c.returnRequest(i, reason, err)
-	if !c.closed {
-		c.free(i)
-	}
 }
 
 // returnRequest returns the request in slot i to the endpoint.
@@ -291,14 +306,14 @@ func (c *client) answered(p *packet) {
 		return
 	}
 	if h.kind == kindReturn {
+		c.ch.release(p)
 		c.ep.node.stats.Returns++
 		c.comeBack(i, h.reason, nil)
-		c.letGo(p)
 		return
 	}
 	if reason := c.ep.acceptReply(&h, payload, s.call != nil); reason != 0 {
+		c.ch.release(p)
 		c.refuse(i, reason)
-		c.letGo(p)
 		return
 	}
 	data := payload
@@ -310,31 +325,18 @@ func (c *client) answered(p *packet) {
 		data = c.ep.segment[h.offset:][:len(payload):len(payload)]
 		copy(data, payload)
 	}
-	args := getArgs(p.data, h.args, &c.args)
-	if s.call != nil {
-		s.call.answer(args, data)
-	} else {
-		c.run(h.handler, args, data)
-	}
-	c.letGo(p)
-	if !c.closed {
-		c.free(i)
-	}
+	c.begin(i, p)
+	c.run(h.handler, getArgs(p.data, h.args, &c.args), data)
 }
 
-// letGo releases a packet after a handler, in which c may have been closed.
-func (c *client) letGo(p *packet) {
-	if !c.closed {
-		c.ch.release(p)
-	}
-}
-
-// run runs a reply handler.
+// run gives a reply to the call that waits for it, or to its handler.
 func (c *client) run(handler uint8, args []uint32, data []byte) {
-	c.use++
+	if call := c.slots[c.current].call; call != nil {
+		call.answer(args, data)
+		return
+	}
 	c.ep.node.stats.Replies++
-	c.ep.node.run(c.ep.bundle, c.ep.handlers[handler], Token{c: c, use: c.use}, args, data)
-	c.use++
+	c.ep.node.run(c.ep.bundle, c.ep.handlers[handler], Token{c: c}, args, data)
 }
 
 // control sends an answer about a bulk reply for slot i.
@@ -360,14 +362,11 @@ func (c *client) refuse(i int, reason Reason) {
 		s.call = nil
 		c.ep.bundle.changed()
 	}
+	c.begin(i, nil)
+	c.refused = reason
 	if s.op == OpGet { // whose data the server has not sent of its own will
 		c.returnRequest(i, reason, nil)
-		if c.closed {
-			return
-		}
 	}
-	s.state = slotRefusing
-	c.control(i, &header{kind: kindRefuse, reason: reason}, nil)
 }
 
 // grant lets the server write the data of a bulk reply.
@@ -396,16 +395,8 @@ func (c *client) bulkReplied(i int) {
 		c.refuse(i, reason)
 		return
 	}
-	data := c.ep.segment[h.offset:][:h.length:h.length]
-	args := append(c.args[:0], s.args[:h.args]...)
-	if s.call != nil {
-		s.call.answer(args, data)
-	} else {
-		c.run(h.handler, args, data)
-	}
-	if !c.closed {
-		c.free(i)
-	}
+	c.begin(i, nil)
+	c.run(h.handler, append(c.args[:0], s.args[:h.args]...), c.ep.segment[h.offset:][:h.length:h.length])
 }
 
 // abandonCalls ends the calls that wait for c's requests.

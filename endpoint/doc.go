@@ -37,8 +37,9 @@
 //
 // Handlers run on the goroutine that polls, and nowhere else: in Poll and
 // WaitPoll, and in requests and calls, which poll too. Replies never wait
-// (slot.go says why, and why nothing can deadlock). A request handler must not
-// block, and may do nothing but reply.
+// (slot.go says why, and why nothing can deadlock), and never poll: their
+// handler is run by one that does (AM2 reference, section 8). A request handler
+// must not block, and may do nothing but reply.
 //
 // A message that is alone under way goes at once. The requests of a stream wait
 // for company and share a message of the VI, until that is full, what went
@@ -50,10 +51,10 @@
 //
 // A message that cannot be delivered, or is refused, comes back to the endpoint
 // that has sent it, once, with a Reason; SetReturnHandler says who looks at it,
-// and without that the process ends, as AM-II has it. A request that has come
-// back for ReasonUnreachable or ReasonBadEndpoint may have been handled, if the
-// connection broke before its answer came. Calls return the codes of AM-II as
-// sentinel errors.
+// and without that the process ends, as AM-II has it. Where Call sends, it
+// returns an error instead. A request that has come back for ReasonUnreachable
+// or ReasonBadEndpoint may have been handled, if the connection broke before its
+// answer came. The functions return the codes of AM-II as sentinel errors.
 //
 // # Virtual networks
 //

@@ -130,7 +130,8 @@ type Returned struct {
 }
 
 // ReturnedError is what a call returns that could not send its message because
-// of a reason found on this side. The ReturnHandler has run. It wraps ErrNotSent.
+// of a reason found on this side. The ReturnHandler has run, except for a Call.
+// It wraps ErrNotSent.
 type ReturnedError struct {
 	Op     Op
 	Reason Reason

@@ -58,6 +58,8 @@ const (
 	KindReplyAnnounce = uint8(kindReplyAnnounce)
 	KindDone          = uint8(kindDone)
 	KindClear         = uint8(kindClear)
+	KindReturn        = uint8(kindReturn)
+	KindRefuse        = uint8(kindRefuse)
 )
 
 // What each half of a connection sends.

@@ -141,3 +141,51 @@ func TestGatheredNotForLong(t *testing.T) {
 		}
 	}
 }
+
+// TestGatheredLeave: who has waited need not poll: requests that waited for
+// company leave also when there was something at once to wait for.
+func TestGatheredLeave(t *testing.T) {
+	const requests = 8
+	for name, wait := range map[string]func(c *party) error{
+		"WaitPoll": func(c *party) error { _, err := c.b.WaitPoll(bg); return err },
+		"Wait":     func(c *party) error { return c.b.Wait(bg) },
+		"Call":     func(c *party) error { _, err := endpoint.Call[int32, int32](bg, c.ep, 1, 1, 5); return err },
+	} {
+		t.Run(name, func(t *testing.T) {
+			ran := 0
+			w := newWorld(sim.Options{})
+			w.pair(endpoint.Config{Credits: endpoint.Credits{Short: requests}}, func(s *party) {
+				s.ep.SetHandler(hMute, func(endpoint.Token, []uint32, []byte) { ran++ })
+			}, func(n *endpoint.Node, c *party) error {
+				c.ep.SetHandler(hMute, func(endpoint.Token, []uint32, []byte) {})
+				endpoint.Serve(c.ep, 1, func(_ endpoint.Token, r int32) (int32, error) { return r, nil })
+				c.ep.Map(1, c.ep.Name(), 7)
+				for range requests {
+					if err := c.ep.Request(bg, 0, hMute); err != nil {
+						return err
+					}
+				}
+				if err := c.b.SetEventMask(endpoint.NotEmpty); err != nil {
+					return err
+				}
+				if err := c.ep.Request(bg, 1, hMute); err != nil { // to itself: that is there at once
+					return err
+				}
+				if err := wait(c); err != nil {
+					return err
+				}
+				for range 100 { // the program computes, and its NIC goes on
+					w.Sleep(50 * time.Microsecond)
+					n.NIC().Poll()
+				}
+				if ran != requests {
+					return fmt.Errorf("%d of %d requests were handled", ran, requests)
+				}
+				return nil
+			})
+			if err := w.run(); err != nil {
+				t.Fatal(err)
+			}
+		})
+	}
+}

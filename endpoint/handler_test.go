@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -56,39 +55,27 @@ func TestPanics(t *testing.T) {
 	}
 }
 
-// TestGoexit: a handler that ends its goroutine, as testing's FailNow does, does
-// not leave the node locked.
-func TestGoexit(t *testing.T) {
+// TestLateToken: a request cannot be replied to when its handler has returned,
+// also not before another one runs.
+func TestLateToken(t *testing.T) {
 	oneNode(t, endpoint.Config{}, func(n *endpoint.Node) error {
 		c, err := newParty(n)
 		if err != nil {
 			return err
 		}
-		s, err := newParty(n)
-		if err != nil {
-			return err
-		}
-		s.ep.SetHandler(hMute, func(endpoint.Token, []uint32, []byte) { runtime.Goexit() })
-		c.ep.Map(0, s.ep.Name(), 5)
+		var kept endpoint.Token
+		c.ep.SetHandler(hMute, func(t endpoint.Token, _ []uint32, _ []byte) { kept = t })
+		c.ep.Map(0, c.ep.Name(), 5)
 		if err := c.ep.Request(bg, 0, hMute); err != nil {
 			return err
 		}
-		ended := make(chan struct{})
-		go func() {
-			defer close(ended)
-			s.b.Poll()
-		}()
-		<-ended
-		if err := s.ep.Free(); err != nil {
+		if _, err := c.b.Poll(); err != nil {
 			return err
 		}
-		c.ep.Map(1, c.ep.Name(), 5)
-		ran := false
-		c.ep.SetHandler(hMute, func(endpoint.Token, []uint32, []byte) { ran = true })
-		if err := c.ep.Request(bg, 1, hMute); err != nil {
-			return err
+		if err := kept.Reply(hReply); !errors.Is(err, endpoint.ErrResource) {
+			return fmt.Errorf("a late reply: %w", err)
 		}
-		return c.until(n, "another message", func() bool { return ran })
+		return nil
 	})
 }
 

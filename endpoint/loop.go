@@ -1,5 +1,7 @@
 package endpoint
 
+import "errors"
+
 // loop is the provider for endpoints of one node: a message is copied from the
 // send buffer of one half to a receive buffer of the other, and bulk data from
 // memory to memory. Its channels have the same number of buffers as those of
@@ -12,7 +14,7 @@ func (l *loop) dial(to Name, greeting hello, up half) (channel, error) {
 	c := newLoopChannel(greeting.shape, asking, up)
 	s, reason := l.node.admit(&greeting)
 	if reason != 0 {
-		c.dead = &CallError{Reason: reason}
+		c.dead = reason
 		return c, nil
 	}
 	c.peer = newLoopChannel(greeting.shape, serving, s)
@@ -28,8 +30,8 @@ type loopChannel struct {
 	sends   [][]byte
 	free    packets
 	windows [][]byte
-	dead    error // nobody is at the other end
-	told    bool  // and up has heard it
+	dead    Reason // why nobody is at the other end; 0: somebody is
+	told    bool   // and up has heard it
 	closed  bool
 }
 
@@ -56,11 +58,11 @@ func (ch *loopChannel) writing(int) bool    { return false }
 
 // gone tells up, when it sends something, that nobody is there.
 func (ch *loopChannel) gone() bool {
-	if ch.dead != nil && !ch.told {
+	if ch.dead != 0 && !ch.told {
 		ch.told = true
-		ch.up.broken(ch.dead)
+		ch.up.broken(ch.dead, nil)
 	}
-	return ch.dead != nil || ch.closed
+	return ch.dead != 0 || ch.closed
 }
 
 func (ch *loopChannel) post(i, n, _ int) {
@@ -93,13 +95,16 @@ func (ch *loopChannel) release(p *packet) {
 	ch.free.push(p)
 }
 
+// errFreed ends connections within a node.
+var errFreed = errors.New("the endpoint has been freed")
+
 func (ch *loopChannel) close() {
 	if ch.closed {
 		return
 	}
 	ch.closed = true
-	if p := ch.peer; p != nil && !p.closed && p.dead == nil {
-		p.dead, p.told = errFreed, true
-		p.up.broken(errFreed)
+	if p := ch.peer; p != nil && !p.closed && p.dead == 0 {
+		p.dead, p.told = ReasonBadEndpoint, true
+		p.up.broken(p.dead, errFreed)
 	}
 }

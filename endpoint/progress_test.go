@@ -48,6 +48,14 @@ func (w *idleWay) wake() {
 	}
 }
 
+// bareNode makes a node without a NIC.
+func bareNode(way provider) *Node {
+	n := &Node{incarnation: 1, cfg: Config{Credits: DefaultCredits, MaxMedium: 64, MaxConnections: 8, Logger: slog.Default()}, way: way,
+		endpoints: map[uint32]*Endpoint{}, services: map[uint32]*Endpoint{}, bundles: map[*Bundle]struct{}{}}
+	n.loop.node = n
+	return n
+}
+
 // waiting is a goroutine that waits for one message to an endpoint.
 type waiting struct {
 	bundle *Bundle
@@ -91,9 +99,7 @@ func reached(n *Node, state func() bool) error {
 func TestSuccession(t *testing.T) {
 	for range 20 { // whom the leader wakes is chosen at random
 		way := &idleWay{bell: make(chan struct{}, 1)}
-		n := &Node{incarnation: 1, cfg: Config{Credits: DefaultCredits, MaxMedium: 64, MaxConnections: 8, Logger: slog.Default()}, way: way,
-			endpoints: map[uint32]*Endpoint{}, services: map[uint32]*Endpoint{}, bundles: map[*Bundle]struct{}{}}
-		n.loop.node = n
+		n := bareNode(way)
 		sender := newWaiting(t, n)
 		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 		var w [3]*waiting

@@ -22,7 +22,12 @@ import (
 //     other side hears of it (placed) when all of it is there. A peer can write
 //     to nothing else.
 //   - A channel that cannot go on says so once (broken), and never later than
-//     the provider's limit for a silent peer.
+//     the provider's limit for a silent peer. It also says what that means for
+//     messages: nothing above knows the errors of a provider.
+//
+// A provider hears of an endpoint when it is to dial for it, or asks Node.admit.
+// One whose card holds the endpoints has to hear of their beginning and end too,
+// from Bundle.NewEndpoint and Endpoint.free; these two need nothing then.
 //
 // All methods but wait are called with the node's mutex held, and call a half
 // back only from within poll, deliver, or their own call.
@@ -30,7 +35,7 @@ import (
 // dialer makes channels.
 type dialer interface {
 	// dial begins to connect; messages may be posted at once. up's broken is
-	// called if it fails.
+	// called if it fails, with the reason of the other node's admit if it refused.
 	dial(to Name, greeting hello, up half) (channel, error)
 }
 
@@ -80,7 +85,7 @@ type channel interface {
 	// (placed).
 	grant(slot int, mem []byte) (window, error)
 	// write places data in the peer's window; wrote is called when data may be
-	// changed again.
+	// changed again. No other write for the slot may be under way.
 	write(slot int, data []byte, to window)
 	// writing reports whether the last write for a slot is still under way.
 	writing(slot int) bool
@@ -96,7 +101,9 @@ type half interface {
 	placed(slot int)
 	wrote(slot int)
 	sent() // some send buffer has become idle
-	broken(err error)
+	// broken says that the connection is gone, for a reason that is not 0. err
+	// may be nil. It is ReasonBadEndpoint when the other side has ended it.
+	broken(reason Reason, err error)
 }
 
 // packet is a received message, in the provider's memory.

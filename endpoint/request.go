@@ -81,7 +81,10 @@ func (ep *Endpoint) request(ctx context.Context, dest int, m *message, args []ui
 		}
 		reason, detail := ep.examine(dest, m, args, data)
 		if reason != 0 {
-			return ep.fail(dest, m, args, data, reason, detail)
+			if call == nil {
+				ep.returnAtOnce(dest, m, args, data, reason)
+			}
+			return &ReturnedError{Op: m.op, Reason: reason, Detail: detail}
 		}
 		c, err := ep.connect(dest, ep.translations[dest])
 		if err != nil {
@@ -126,16 +129,14 @@ func (ep *Endpoint) examine(dest int, m *message, args []uint32, data []byte) (R
 	return 0, ""
 }
 
-// fail returns a request that cannot be sent.
-func (ep *Endpoint) fail(dest int, m *message, args []uint32, data []byte, reason Reason, detail string) error {
+// returnAtOnce returns a request that cannot be sent.
+func (ep *Endpoint) returnAtOnce(dest int, m *message, args []uint32, data []byte, reason Reason) {
 	r := Returned{Endpoint: ep, Reason: reason, Op: m.op, Dest: dest, Handler: m.handler,
 		Args: append([]uint32(nil), args...), Data: data, Offset: m.offset, Length: max(len(data), m.length)}
 	if reason != ReasonBadEntry {
 		r.To = ep.translations[dest].to
 	}
-	err := &ReturnedError{Op: m.op, Reason: reason, Detail: detail}
 	ep.giveBack(&r)
-	return err
 }
 
 // send builds the message in slot i and posts it.

@@ -13,14 +13,13 @@ type server struct {
 	shape shape
 	slots []serverSlot
 	queue packets // requests, and replies that came back
-	lost  error   // the connection is broken: replies that had not arrived come back
 	// company is how many answers may go together: a share of what the client
 	// has under way, so that it does not run out of credits meanwhile, and one if
 	// it waits for the only one.
 	company int
 	turn
-	current int  // slot whose request handler is running
-	replied bool // it has replied
+	use     uint32 // of the token, counts handlers
+	replied bool   // the current one has
 }
 
 // replyShare is the share of a client's requests whose answers go together: one
@@ -75,7 +74,7 @@ func (s *server) post(i, n int, answer Op) {
 
 // received takes in a message.
 func (s *server) received(p *packet) {
-	if s.closed || s.lost != nil {
+	if s.closed || s.reason != 0 {
 		return
 	}
 	var h header
@@ -103,6 +102,10 @@ func (s *server) received(p *packet) {
 		}
 		s.ch.release(p)
 		slot.state = serverIdle
+		if s.ch.writing(int(h.slot)) { // the slot's reply before this one
+			s.violated()
+			return
+		}
 		s.ch.write(int(h.slot), slot.source, w)
 	default:
 		s.stray(p)
@@ -139,14 +142,14 @@ func (s *server) sent()     {}
 // broken hears that the connection is gone. Requests that have not been handled
 // go with it: their sender gets them back. Replies come back here, unless the
 // client has left of its own will.
-func (s *server) broken(err error) {
-	if s.closed || s.lost != nil {
+func (s *server) broken(reason Reason, err error) {
+	if s.closed || s.reason != 0 {
 		return
 	}
-	s.lost = err
+	s.reason, s.lost = reason, err
 	s.ep.node.stats.Broken++
 	s.queue = packets{}
-	if reasonOf(err) == ReasonBadEndpoint {
+	if reason == ReasonBadEndpoint {
 		s.destroy()
 		return
 	}
@@ -172,15 +175,16 @@ func (s *server) destroy() {
 
 // serve handles one request, or returns one reply of a broken connection. It
 // reports false when there was nothing.
-func (s *server) serve() bool {
+func (s *server) serve() (served bool) {
 	if s.closed {
 		return false
 	}
 	s.running = true
+	defer s.rest()
 	p := s.queue.pop()
-	served := p != nil
+	served = p != nil
 	switch {
-	case p == nil && s.lost != nil:
+	case p == nil && s.reason != 0:
 		served = s.giveBack()
 	case p == nil:
 	case p.data == nil:
@@ -188,14 +192,35 @@ func (s *server) serve() bool {
 	default:
 		s.handle(p)
 	}
+	return served
+}
+
+// rest is as client's.
+func (s *server) rest() {
+	if s.handled {
+		s.over()
+	}
 	s.running = false
 	switch {
 	case s.closed:
 		s.destroy()
-	case s.queue.head != nil || s.lost != nil:
+	case s.queue.head != nil || s.reason != 0:
 		s.ready()
 	}
-	return served
+}
+
+// over follows a handler: it ends the request, unless there was a reply that
+// does.
+func (s *server) over() {
+	p := s.held
+	s.handled, s.held = false, nil
+	s.use++
+	if !s.replied {
+		s.finish(s.current)
+	}
+	if p != nil && !s.closed {
+		s.ch.release(p)
+	}
 }
 
 // giveBack returns the next reply of which it is not known that it arrived.
@@ -239,16 +264,17 @@ func (s *server) handle(p *packet) {
 	i := int(h.slot)
 	slot := &s.slots[i]
 	if h.kind == kindRefuse {
+		s.ch.release(p)
 		s.ep.node.stats.Returns++
+		s.begin(i, nil)
+		s.replied = false
 		s.comeBack(i, ReasonReplyRejected, errors.New(h.reason.String()))
-		s.finish(i)
-		s.letGo(p)
 		return
 	}
 	slot.head, slot.answer, slot.source = h, 0, nil
 	if reason := s.ep.acceptRequest(&h, payload, s.shape.medium); reason != 0 {
 		s.turnBack(i, reason)
-		s.letGo(p)
+		s.ch.release(p)
 		return
 	}
 	switch h.kind {
@@ -268,28 +294,17 @@ func (s *server) handle(p *packet) {
 		copy(data, payload)
 		payload = data
 	}
-	s.run(i, getArgs(p.data, h.args, &s.args), payload)
-	s.letGo(p)
+	s.begin(i, p)
+	s.run(getArgs(p.data, h.args, &s.args), payload)
 }
 
-func (s *server) letGo(p *packet) {
-	if !s.closed {
-		s.ch.release(p)
-	}
-}
-
-// run runs a request handler and ends the request, unless it has a reply that
-// does.
-func (s *server) run(i int, args []uint32, data []byte) {
+// run runs a request handler.
+func (s *server) run(args []uint32, data []byte) {
 	s.use++
-	s.current, s.replied = i, false
+	s.replied = false
 	n := s.ep.node
 	n.stats.Requests++
-	n.run(s.ep.bundle, s.ep.handlers[s.slots[i].head.handler], Token{s: s, use: s.use}, args, data)
-	s.use++
-	if !s.replied {
-		s.finish(i)
-	}
+	n.run(s.ep.bundle, s.ep.handlers[s.slots[s.current].head.handler], Token{s: s, use: s.use}, args, data)
 }
 
 // grant lets the client write the data of a bulk request.
@@ -323,8 +338,8 @@ func (s *server) bulkPlaced(i int) {
 		s.turnBack(i, reason)
 		return
 	}
-	data := s.ep.segment[h.offset:][:h.length:h.length]
-	s.run(i, append(s.args[:0], slot.args[:h.args]...), data)
+	s.begin(i, nil)
+	s.run(append(s.args[:0], slot.args[:h.args]...), s.ep.segment[h.offset:][:h.length:h.length])
 }
 
 // finish ends a request that has no reply, or had one that was refused.
@@ -342,7 +357,7 @@ func (s *server) turnBack(i int, reason Reason) {
 
 // say sends a message that is no reply.
 func (s *server) say(i int, h *header, w *window) {
-	if s.closed || s.lost != nil {
+	if s.closed || s.reason != 0 {
 		return
 	}
 	h.slot, h.use = uint16(i), s.slots[i].use
@@ -361,7 +376,7 @@ func (s *server) say(i int, h *header, w *window) {
 }
 
 // errViolation is why a connection ends whose client does not wait for answers.
-var errViolation = errors.New("the client has sent a request in a slot whose last answer it cannot have received")
+var errViolation = errors.New("the client has gone on in a slot whose last answer it cannot have received")
 
 // violated ends the connection: the client does not keep to the order of
 // messages, and nothing that it is owed can be sent.
@@ -370,5 +385,5 @@ func (s *server) violated() {
 	for i := range s.slots {
 		s.slots[i].answer = 0
 	}
-	s.broken(errViolation)
+	s.broken(ReasonUnreachable, errViolation)
 }

@@ -46,6 +46,7 @@ const (
 	slotFree     slotState = iota
 	slotWaiting            // for an answer
 	slotGranting           // for the data of a bulk reply
+	slotHandling           // for the end of the handler of its reply or return
 	slotRefusing           // the reply has been refused; for the end
 )
 

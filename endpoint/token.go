@@ -8,7 +8,7 @@ package endpoint
 // where it was placed; a short message has none.
 //
 // If it panics, the process lives: the panic is logged and counted, and the
-// request ends without a reply.
+// request ends without a reply. So it does if the handler ends its goroutine.
 type Handler func(t Token, args []uint32, data []byte)
 
 // ReturnHandler handles a message that came back to its sender: handler 0 of
@@ -86,7 +86,7 @@ func (t Token) reply(op Op, handler uint8, args []uint32, data []byte, offset ui
 	case s.replied:
 		return opError(op.String(), ErrResource, "the request has been replied to")
 	}
-	if s.closed || s.lost != nil { // nobody waits for it any more
+	if s.closed || s.reason != 0 { // nobody waits for it any more
 		s.replied = true
 		return nil
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 
 	"github.com/bobnet-go/bobnet/ethertype"
 	"github.com/bobnet-go/bobnet/vipl"
@@ -102,7 +103,16 @@ func (w *viWay) poll() error {
 	return nil
 }
 
+// wait is provider's. No completion tells of a handshake that has failed, so
+// while some are under way it returns when they are over, for deliver to see.
 func (w *viWay) wait(ctx context.Context) error {
+	over := int64(math.MaxInt64)
+	if len(w.accepting) > 0 {
+		over = w.nic.Now() + int64(vipl.DefaultConnectTimeout)
+		limited, cancel := w.nic.WithTimeout(ctx, vipl.DefaultConnectTimeout)
+		defer cancel()
+		ctx = limited
+	}
 	n, err := w.cq.ReapWait(ctx, w.reaped[:])
 	w.n = n
 	switch {
@@ -112,6 +122,8 @@ func (w *viWay) wait(ctx context.Context) error {
 		return fmt.Errorf("%w: %w", ErrClosed, err)
 	case errors.Is(err, context.Canceled):
 		return context.Canceled
+	case w.nic.Now() >= over:
+		return nil
 	}
 	return context.DeadlineExceeded
 }

@@ -1,6 +1,10 @@
 package endpoint
 
-import "github.com/bobnet-go/bobnet/vipl"
+import (
+	"errors"
+
+	"github.com/bobnet-go/bobnet/vipl"
+)
 
 // viChannel is one end of a connection over a VI.
 type viChannel struct {
@@ -17,6 +21,7 @@ type viChannel struct {
 	writes   []viWrite        // by slot
 	windows  []vipl.MemHandle // by slot; 0: none is open
 	broken   bool
+	cause    error // of that, if the VI knows none
 	closed   bool
 
 	envelopes [numEnvelopes]viSend
@@ -134,17 +139,14 @@ func (ch *viChannel) idle(i int) bool       { return !ch.sends[i].busy }
 func (ch *viChannel) writing(slot int) bool { return ch.writes[slot].busy }
 
 // posted arranges that the channel breaks when a post has failed: not now,
-// because whoever posts is in the midst of something.
+// because whoever posts is in the midst of something, but when the provider
+// delivers next, which is soon.
 func (ch *viChannel) posted(err error) {
 	if err != nil {
-		ch.doom()
+		ch.cause = err
+		ch.way.failed = append(ch.way.failed, ch)
+		ch.way.wake()
 	}
-}
-
-// doom has the channel fail when the provider delivers next, which is soon.
-func (ch *viChannel) doom() {
-	ch.way.failed = append(ch.way.failed, ch)
-	ch.way.wake()
 }
 
 // fail says that the channel is broken, and why.
@@ -157,7 +159,22 @@ func (ch *viChannel) fail() {
 	if err == nil {
 		err = ch.vi.ConnectDone()
 	}
-	ch.up.broken(err)
+	if err == nil {
+		err = ch.cause
+	}
+	ch.up.broken(reasonOf(err), err)
+}
+
+// reasonOf tells what the end of a VI's connection means for messages.
+func reasonOf(err error) Reason {
+	var conn *vipl.ConnError
+	switch {
+	case errors.Is(err, vipl.ErrReject) && errors.As(err, &conn) && reasonNamed(conn.Detail) != 0:
+		return reasonNamed(conn.Detail)
+	case errors.Is(err, vipl.ErrNoMatch), errors.Is(err, vipl.ErrDisconnected), errors.Is(err, vipl.ErrPeerReset):
+		return ReasonBadEndpoint
+	}
+	return ReasonUnreachable
 }
 
 func (ch *viChannel) grant(slot int, mem []byte) (w window, err error) {
@@ -187,10 +204,6 @@ func (ch *viChannel) write(slot int, data []byte, to window) {
 		return
 	}
 	x := &ch.writes[slot]
-	if x.busy { // the peer has named two places for the same data
-		ch.doom()
-		return
-	}
 	h, err := ch.way.nic.RegisterMem(data, &vipl.MemAttributes{Ptag: ch.ptag})
 	if err != nil {
 		ch.posted(err)

@@ -108,6 +108,9 @@ func (h *header) parse(b []byte) (payload []byte, ok bool) {
 	h.replyTag = Tag(binary.LittleEndian.Uint64(b[24:]))
 	h.offset = binary.LittleEndian.Uint64(b[32:])
 	end := headerSize + int(h.args)*argSize
+	if (h.kind == kindReturn || h.kind == kindRefuse) && h.reason == 0 {
+		return nil, false
+	}
 	if h.kind == kindInvalid || h.kind >= kindEnd || h.args > MaxShort || h.reason >= reasonEnd || len(b) < end {
 		return nil, false
 	}

@@ -1,0 +1,138 @@
+package endpoint
+
+import (
+	"context"
+	"errors"
+	"go/parser"
+	"go/token"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// TestProviderWall: what stands above the providers knows none of them. The
+// node opens one, on a NIC that the program may name.
+func TestProviderWall(t *testing.T) {
+	files, err := filepath.Glob("*.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, file := range files {
+		if strings.HasSuffix(file, "_test.go") {
+			continue
+		}
+		f, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.ImportsOnly)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, i := range f.Imports {
+			if strings.HasSuffix(i.Path.Value, `/vipl"`) {
+				got = append(got, file)
+			}
+		}
+	}
+	if want := []string{"config.go", "node.go", "vi.go", "vichannel.go"}; !slices.Equal(got, want) {
+		t.Errorf("%v import vipl, want %v", got, want)
+	}
+}
+
+// frailWay is a provider whose connections swallow what is posted, and break
+// when the test says so.
+type frailWay struct {
+	idleWay
+	up half
+}
+
+type frailChannel struct{ *loopChannel }
+
+func (frailChannel) post(i, n, company int) {}
+
+func (w *frailWay) dial(_ Name, greeting hello, up half) (channel, error) {
+	w.up = up
+	return frailChannel{newLoopChannel(greeting.shape, asking, up)}, nil
+}
+
+// breaks has the connection break in the next deliver.
+func (w *frailWay) breaks(up half, reason Reason, err error) {
+	w.batch = func() { up.broken(reason, err) }
+	w.wake()
+}
+
+// TestReasonsOfProviders: messages come back for the reason that the provider
+// gives, with its error, if it has one to give.
+func TestReasonsOfProviders(t *testing.T) {
+	own := errors.New("the card is on fire")
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	for _, reason := range Reasons() {
+		for _, cause := range []error{own, nil} {
+			way := &frailWay{idleWay: idleWay{bell: make(chan struct{}, 1)}}
+			ep := newWaiting(t, bareNode(way)).ep
+			var back []Returned
+			ep.SetReturnHandler(func(r *Returned) { back = append(back, *r) })
+			ep.Map(0, Name{ID: 5, Incarnation: 1}, 7)
+			if err := ep.Request(ctx, 0, 1); err != nil {
+				t.Fatal(err)
+			}
+			way.breaks(way.up, reason, cause)
+			for len(back) == 0 {
+				if _, err := ep.bundle.WaitPoll(ctx); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if r := back[0]; r.Reason != reason || r.Err != cause {
+				t.Errorf("a connection broke for %v (%v); the request came back for %v (%v)", reason, cause, r.Reason, r.Err)
+			}
+			if len(ep.clients) != 0 {
+				t.Errorf("%v: the broken connection is still there", reason)
+			}
+		}
+	}
+}
+
+// TestServersOfProviders: a server gets back the reply that nobody has got,
+// unless the other side has ended the connection.
+func TestServersOfProviders(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	for _, reason := range Reasons() {
+		way := &frailWay{idleWay: idleWay{bell: make(chan struct{}, 1)}}
+		n := bareNode(way)
+		ep := newWaiting(t, n).ep
+		var back []Returned
+		ep.SetReturnHandler(func(r *Returned) { back = append(back, *r) })
+		ep.SetHandler(1, func(t Token, _ []uint32, _ []byte) { t.ReplyBulk(2, make([]byte, 1000), 0) }) // is only announced
+		h := hello{id: ep.id, incarnation: n.incarnation, shape: shape{slots: 1, medium: 64}}
+		up, refused := n.admit(&h)
+		if refused != 0 {
+			t.Fatal(refused)
+		}
+		ch := newLoopChannel(h.shape, serving, up)
+		n.attach(up, frailChannel{ch})
+		p := ch.free.pop()
+		request := header{kind: kindShort, handler: 1}
+		request.put(p.data)
+		p.data = p.data[:headerSize]
+		way.batch = func() { up.received(p) }
+		way.wake()
+		if _, err := ep.bundle.WaitPoll(ctx); err != nil {
+			t.Fatal(err)
+		}
+		way.breaks(up, reason, nil)
+		n.mu.Lock()
+		way.deliver()
+		n.mu.Unlock()
+		for range 2 {
+			ep.bundle.Poll()
+		}
+		if want := reason != ReasonBadEndpoint; want != (len(back) == 1) || want && (back[0].Reason != ReasonUnreachable || back[0].Op != OpReplyBulk) {
+			t.Errorf("the connection broke for %v; came back: %+v", reason, back)
+		}
+		if len(ep.servers) != 0 {
+			t.Errorf("%v: the broken connection is still there", reason)
+		}
+	}
+}
