@@ -126,8 +126,9 @@ type Info struct {
 	MAC       ethertype.MAC
 	EtherType ethernet.EtherType
 	Ports     PortRange
-	MTU       int // largest frame minus the 14 bytes of the Ethernet header
-	Slots     int // frames that the receive queue holds before it drops; 0 if unknown
+	BasePort  uint16 // of udp, whose links with another one are not of this segment; 0 elsewhere
+	MTU       int    // largest frame minus the 14 bytes of the Ethernet header
+	Slots     int    // frames that the receive queue holds before it drops; 0 if unknown
 	// Unprotected says that nothing below detects corrupt frames, so that the
 	// CRC must cover the whole frame.
 	Unprotected bool

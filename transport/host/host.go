@@ -9,13 +9,16 @@
 package host
 
 import (
+	"fmt"
+	"net"
 	"os"
+	"strconv"
 	"sync"
 	"sync/atomic"
 
 	"github.com/bobnet-go/bobnet/ethertype"
 	"github.com/bobnet-go/bobnet/transport"
-	"github.com/bobnet-go/bobnet/transport/internal/afpacket"
+	"github.com/bobnet-go/bobnet/transport/internal/driver"
 	"github.com/bobnet-go/bobnet/transport/shm"
 	"golang.org/x/sys/unix"
 )
@@ -36,10 +39,10 @@ type Link struct {
 	virtual bool
 	turn    bool // Recv looks at near first
 
-	gate    *afpacket.Gate // of Wait, unless the link is virtual
-	closed  chan struct{}  // closed when Close has finished
-	nudges  atomic.Uint64  // outer's wake-ups that nobody asked for
-	bell    *os.File       // near's, where outer cannot watch it
+	gate    *driver.Gate  // of Wait, unless the link is virtual
+	closed  chan struct{} // closed when Close has finished
+	nudges  atomic.Uint64 // outer's wake-ups that nobody asked for
+	bell    *os.File      // near's, where outer cannot watch it
 	ringing sync.WaitGroup
 }
 
@@ -58,10 +61,10 @@ func Join(outer transport.Link, cfg *Config) (*Link, error) {
 		cfg = new(Config)
 	}
 	info := outer.Info()
-	l := &Link{outer: outer, mac: info.MAC, virtual: info.Virtual, gate: afpacket.NewGate(), closed: make(chan struct{})}
+	l := &Link{outer: outer, mac: info.MAC, virtual: info.Virtual, gate: driver.NewGate(), closed: make(chan struct{})}
 	var err error
-	l.near, err = shm.Open(&shm.Config{Address: info.MAC, EtherType: info.EtherType, Ports: info.Ports,
-		Ring: cfg.Ring, Alone: info.Virtual, Interrupt: l.interrupt})
+	l.near, err = shm.Open(&shm.Config{Address: info.MAC, Segment: segment(info), EtherType: info.EtherType,
+		Ports: info.Ports, Ring: cfg.Ring, Alone: info.Virtual, Interrupt: l.interrupt})
 	if err != nil {
 		return nil, err
 	}
@@ -80,6 +83,23 @@ func Join(outer transport.Link, cfg *Config) (*Link, error) {
 		return nil, err
 	}
 	return l, nil
+}
+
+// segment tells apart links with one MAC address on several interfaces, such as
+// a VLAN and the one below it, or with several base ports: they claim ports
+// separately.
+func segment(info transport.Info) string {
+	if info.Virtual {
+		return ""
+	}
+	ifi, err := net.InterfaceByName(info.Interface)
+	if err != nil { // a link of the caller's own making
+		return ""
+	}
+	if info.BasePort != 0 {
+		return fmt.Sprintf("%d/%d", ifi.Index, info.BasePort)
+	}
+	return strconv.Itoa(ifi.Index)
 }
 
 // listen starts the goroutine that hears the bell for an outer link that
@@ -115,11 +135,12 @@ func (l *Link) Close() (err error) {
 		l.near.Close()
 		return err
 	}
-	if !l.gate.Shut(func() { err = l.outer.Close() }) {
+	if !l.gate.Shut(l.outer.Wake) {
 		<-l.closed
 		return nil
 	}
-	l.near.Close()
+	l.near.Close() // first: who claims outer's ports next wants these, too
+	err = l.outer.Close()
 	if l.bell != nil {
 		l.bell.Close()
 		l.ringing.Wait()

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/bobnet-go/bobnet/ethertype"
 	"github.com/bobnet-go/bobnet/internal/vethtest"
 	"github.com/bobnet-go/bobnet/transport"
 	"github.com/bobnet-go/bobnet/transport/host"
@@ -150,5 +151,35 @@ func TestTaken(t *testing.T) {
 	})
 	if !errors.Is(err, unix.EADDRINUSE) {
 		t.Errorf("Join = %v, want EADDRINUSE", err)
+	}
+}
+
+// TestBroadcastWhileDown: while the interface is down, the stations of this host
+// reach each other still, by frames to all too.
+func TestBroadcastWhileDown(t *testing.T) {
+	for outer := range outers {
+		p := vethtest.New(t, 1500)
+		a, b := open(t, p, 0, outer), open(t, p, 0, outer)
+		to := b.Info()
+		to.MAC = ethertype.Broadcast
+		all := []transport.Frame{{Head: linktest.NewFrame(a.Info(), to, ethertype.PortAll, []byte("who is there"))}}
+		if n, err := a.Send(all); n != 1 || err != nil {
+			t.Fatalf("%s: Send = %d, %v", outer, n, err)
+		}
+		receive(t, b, 1)
+		if err := p.SetUp(0, false); err != nil {
+			t.Fatal(err)
+		}
+		if n, err := a.Send(all); n != 0 || !errors.Is(err, transport.ErrLinkDown) {
+			t.Errorf("%s: Send while the interface is down = %d, %v; want ErrLinkDown", outer, n, err)
+		}
+		receive(t, b, 1)
+		long := []transport.Frame{{Head: append(all[0].Head, make([]byte, 2000)...)}}
+		if n, err := a.Send(long); n != 0 || !errors.Is(err, transport.ErrFrameSize) {
+			t.Errorf("%s: Send of a frame to all that is too long for the wire = %d, %v", outer, n, err)
+		}
+		if n, err := b.Recv(make([][]byte, 1)); n != 0 {
+			t.Errorf("%s: it was delivered to this host (%v)", outer, err)
+		}
 	}
 }

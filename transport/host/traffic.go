@@ -1,6 +1,9 @@
 package host
 
 import (
+	"cmp"
+	"errors"
+
 	"github.com/bobnet-go/bobnet/ethertype"
 	"github.com/bobnet-go/bobnet/transport"
 )
@@ -40,19 +43,28 @@ func (l *Link) Send(frames []transport.Frame) (n int, err error) {
 		for way != both && end < len(frames) && l.way(&frames[end]) == way {
 			end++
 		}
-		took := end - n
-		if way != near {
-			took, err = l.outer.Send(frames[n:end])
-		}
-		if way != wire && took > 0 && err == nil {
-			took, err = l.near.Send(frames[n:end])
-		}
+		took, err := l.pass(way, frames[n:end])
 		n += took
 		if err != nil || n < end {
 			return n, err
 		}
 	}
 	return n, nil
+}
+
+// pass sends frames that all go one way.
+func (l *Link) pass(way way, frames []transport.Frame) (n int, err error) {
+	if way == near {
+		return l.near.Send(frames)
+	}
+	n, err = l.outer.Send(frames)
+	// What outer has no room for will be offered again. What fails there, because
+	// the interface is down, concerns the stations of this host still.
+	if way == both && (n > 0 || err != nil && !errors.Is(err, transport.ErrFrameSize)) {
+		_, nearErr := l.near.Send(frames)
+		err = cmp.Or(err, nearErr)
+	}
+	return n, err
 }
 
 // Ready implements transport.Link.
@@ -118,5 +130,8 @@ func (l *Link) Wait(until int64) error {
 	}
 	err := l.outer.Wait(until)
 	l.near.Rise()
+	if err == nil && !l.gate.Open() {
+		err = transport.ErrClosed
+	}
 	return err
 }

@@ -55,6 +55,8 @@ func Run(t *testing.T, open func(t *testing.T) Pair) {
 		{"WakeBefore", (*suite).wakeBefore, false},
 		{"WakeDuring", (*suite).wakeDuring, true},
 		{"FrameDuring", (*suite).frameDuring, true},
+		{"WakeAnytime", (*suite).wakeAnytime, true},
+		{"WakeAtEnd", (*suite).wakeAtEnd, true},
 		{"Closed", (*suite).closed, false},
 		{"CloseDuringWait", (*suite).closeDuringWait, true},
 		{"CloseDuringAll", (*suite).closeDuringAll, true},

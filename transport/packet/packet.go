@@ -14,6 +14,7 @@ import (
 
 	"github.com/bobnet-go/bobnet/transport"
 	"github.com/bobnet-go/bobnet/transport/internal/afpacket"
+	"github.com/bobnet-go/bobnet/transport/internal/driver"
 	"github.com/mdlayher/ethernet"
 	"github.com/mdlayher/packet"
 	"golang.org/x/sys/unix"
@@ -40,10 +41,10 @@ type Config struct {
 type Link struct {
 	conn    *packet.Conn
 	raw     syscall.RawConn
-	gate    *afpacket.Gate
+	gate    *driver.Gate
 	station *afpacket.Station
 	closed  chan struct{} // closed when Close has finished
-	cnt     afpacket.Counters
+	cnt     driver.Counters
 
 	send sending
 	recv receiving
@@ -69,7 +70,7 @@ func Open(cfg *Config) (*Link, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := &Link{station: station, gate: afpacket.NewGate(), closed: make(chan struct{})}
+	l := &Link{station: station, gate: driver.NewGate(), closed: make(chan struct{})}
 	if err := l.open(); err != nil {
 		if l.conn != nil {
 			l.conn.Close()
@@ -137,7 +138,7 @@ func (l *Link) Close() error {
 func (l *Link) Info() transport.Info { return l.station.Info("packet") }
 
 // Now implements transport.Link. All links of a process have the same clock.
-func (l *Link) Now() int64 { return afpacket.Now() }
+func (l *Link) Now() int64 { return driver.Now() }
 
 // Stats implements transport.Link. It makes one system call. Frames that the
 // kernel's filter rejected are not known, so RxFiltered stays 0.

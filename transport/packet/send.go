@@ -3,7 +3,7 @@ package packet
 import (
 	"github.com/bobnet-go/bobnet/ethertype"
 	"github.com/bobnet-go/bobnet/transport"
-	"github.com/bobnet-go/bobnet/transport/internal/afpacket"
+	"github.com/bobnet-go/bobnet/transport/internal/driver"
 	"golang.org/x/sys/unix"
 )
 
@@ -43,26 +43,26 @@ func (l *Link) sendAll(fd uintptr) {
 	s := &l.send
 	for s.done < len(s.frames) {
 		f := &s.frames[s.done]
-		if s.err = afpacket.CheckFrame(f, s.limit); s.err != nil {
+		if s.err = driver.CheckFrame(f, s.limit); s.err != nil {
 			return
 		}
 		b := f.AppendTo(s.scratch[:0])
 		_, err := unix.Write(int(fd), b)
 		l.cnt.TxCalls.Add(1)
 		errno, _ := err.(unix.Errno)
-		verdict, stop := afpacket.SendVerdict(errno)
+		verdict, stop := driver.SendVerdict(errno)
 		switch verdict {
-		case afpacket.Taken:
+		case driver.Taken:
 			l.cnt.TxFrames.Add(1)
 			l.cnt.TxBytes.Add(uint64(len(b)))
 			s.done++
-		case afpacket.Full:
+		case driver.Full:
 			l.cnt.TxFull.Add(1)
 			return
-		case afpacket.Refuse:
+		case driver.Refuse:
 			l.cnt.TxDrops.Add(1)
 			s.done++
-		case afpacket.Stop:
+		case driver.Stop:
 			s.err = stop
 			return
 		}

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/bobnet-go/bobnet/transport"
-	"github.com/bobnet-go/bobnet/transport/internal/afpacket"
+	"github.com/bobnet-go/bobnet/transport/internal/driver"
 	"golang.org/x/sys/unix"
 )
 
@@ -69,7 +69,7 @@ func (l *Link) Wait(until int64) error {
 func (l *Link) begin(until int64) bool {
 	var deadline time.Time // zero: none
 	if until != transport.Forever {
-		deadline = time.Now().Add(time.Duration(until - afpacket.Now()))
+		deadline = time.Now().Add(time.Duration(until - driver.Now()))
 	}
 	w := &l.wait
 	w.mu.Lock()
@@ -91,7 +91,7 @@ func (l *Link) look(fd uintptr) bool {
 	p.look(fd)
 	if p.events&unix.POLLERR != 0 {
 		errno, _ := unix.GetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_ERROR)
-		_, l.wait.cause = afpacket.SendVerdict(unix.Errno(errno))
+		_, l.wait.cause = driver.SendVerdict(unix.Errno(errno))
 	}
 	return p.events != 0
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/bobnet-go/bobnet/transport"
 	"github.com/bobnet-go/bobnet/transport/internal/afpacket"
+	"github.com/bobnet-go/bobnet/transport/internal/driver"
 	"golang.org/x/sys/unix"
 )
 
@@ -24,7 +25,7 @@ const (
 type bulk struct {
 	fd      int         // -1: frames with the flag come by the ring
 	started atomic.Bool // the socket is bound
-	msgs    []message
+	msgs    []unix.Mmsghdr
 	vecs    [][3]unix.Iovec
 }
 
@@ -50,7 +51,7 @@ func (b *bulk) open(s *afpacket.Station) (err error) {
 	if err := attach(b.fd, s, afpacket.OnlyBulk); err != nil {
 		return err
 	}
-	b.msgs = make([]message, transport.MaxBatch)
+	b.msgs = make([]unix.Mmsghdr, transport.MaxBatch)
 	b.vecs = make([][3]unix.Iovec, transport.MaxBatch)
 	return nil
 }
@@ -115,7 +116,7 @@ func (l *Link) RecvBulk(slots []transport.BulkSlot) (n int, err error) {
 		l.cnt.RxCalls.Add(1)
 		l.cnt.RxFrames.Add(uint64(n))
 		l.cnt.RxBytes.Add(uint64(octets))
-		add(&l.cnt.RxTruncated, cut)
+		driver.Add(&l.cnt.RxTruncated, cut)
 	}
 	l.gate.Leave()
 	return n, err

@@ -4,6 +4,7 @@ import (
 	"unsafe"
 
 	"github.com/bobnet-go/bobnet/transport"
+	"github.com/bobnet-go/bobnet/transport/internal/driver"
 	"golang.org/x/sys/unix"
 )
 
@@ -15,7 +16,7 @@ func (b *bulk) recv(slots []transport.BulkSlot) (n, octets, cut int, errno unix.
 		return 0, 0, 0, 0
 	}
 	for i := range slots {
-		s, v, hdr := &slots[i], &b.vecs[i], &b.msgs[i].hdr
+		s, v, hdr := &slots[i], &b.vecs[i], &b.msgs[i].Hdr
 		parts := 0
 		for _, part := range [...][]byte{s.Frame[:s.At], s.Body, s.Frame[s.At+len(s.Body):]} {
 			if len(part) > 0 {
@@ -27,18 +28,14 @@ func (b *bulk) recv(slots []transport.BulkSlot) (n, octets, cut int, errno unix.
 		hdr.Iov = &v[0]
 		hdr.SetIovlen(parts)
 	}
-	got, _, errno := unix.RawSyscall6(unix.SYS_RECVMMSG, uintptr(b.fd),
-		uintptr(unsafe.Pointer(&b.msgs[0])), uintptr(len(slots)), unix.MSG_DONTWAIT, 0, 0)
+	n, errno = driver.ReceiveMessages(b.fd, b.msgs[:len(slots)])
 	clear(b.vecs[:len(slots)]) // keep none of the caller's memory alive
-	if errno != 0 {
-		return 0, 0, 0, errno
-	}
-	for i := range slots[:got] {
-		slots[i].Size = int(b.msgs[i].sent)
+	for i := range slots[:n] {
+		slots[i].Size = int(b.msgs[i].Len)
 		octets += slots[i].Size
-		if b.msgs[i].hdr.Flags&unix.MSG_TRUNC != 0 {
+		if b.msgs[i].Hdr.Flags&unix.MSG_TRUNC != 0 {
 			cut++
 		}
 	}
-	return int(got), octets, cut, 0
+	return n, octets, cut, errno
 }

@@ -5,14 +5,14 @@ import (
 	"sync/atomic"
 	"unsafe"
 
+	"github.com/bobnet-go/bobnet/transport/internal/driver"
 	"golang.org/x/sys/unix"
 )
 
 // mapping is the ring's memory. It stays safe to read after the ring is gone:
-// retire puts zero pages in the ring's place, so that a goroutine that is just
-// looking at a status word, or at a view after Close, reads zeros where a plain
-// munmap would end the process with SIGSEGV. The addresses themselves are
-// given back when the Link is garbage.
+// retire puts zero pages in the ring's place, for who is just looking at a status
+// word, or at a view after Close. The addresses themselves are given back when
+// the Link is garbage.
 type mapping struct {
 	base unsafe.Pointer
 	size int
@@ -31,15 +31,12 @@ func newMapping(fd, size int) (*mapping, error) {
 	return m, nil
 }
 
-// retire replaces the ring by zero pages, which take no memory until written.
-// The kernel frees the ring when its socket is closed too.
+// retire replaces the ring by zero pages. The kernel frees the ring when its
+// socket is closed too.
 func (m *mapping) retire() {
-	if m == nil {
-		return
+	if m != nil {
+		driver.Retire(m.base, uintptr(m.size))
 	}
-	_, err := unix.MmapPtr(-1, 0, m.base, uintptr(m.size), unix.PROT_READ|unix.PROT_WRITE,
-		unix.MAP_PRIVATE|unix.MAP_ANONYMOUS|unix.MAP_FIXED|unix.MAP_NORESERVE)
-	_ = err // the ring then stays mapped until the mapping is garbage, which is as safe
 }
 
 // header returns the header of the slot at offset off.

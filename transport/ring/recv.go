@@ -6,6 +6,7 @@ import (
 
 	"github.com/bobnet-go/bobnet/transport"
 	"github.com/bobnet-go/bobnet/transport/internal/afpacket"
+	"github.com/bobnet-go/bobnet/transport/internal/driver"
 	"golang.org/x/sys/unix"
 )
 
@@ -162,7 +163,7 @@ func (l *Link) settle() {
 		l.cnt.RxCalls.Add(1)
 		l.cnt.RxFrames.Add(uint64(r.frames))
 		l.cnt.RxBytes.Add(uint64(r.octets))
-		add(&l.cnt.RxTruncated, r.truncated)
+		driver.Add(&l.cnt.RxTruncated, r.truncated)
 		r.frames, r.octets, r.truncated = 0, 0, 0
 	}
 }

@@ -20,10 +20,10 @@ package ring
 
 import (
 	"sync"
-	"sync/atomic"
 
 	"github.com/bobnet-go/bobnet/transport"
 	"github.com/bobnet-go/bobnet/transport/internal/afpacket"
+	"github.com/bobnet-go/bobnet/transport/internal/driver"
 	"github.com/bobnet-go/bobnet/transport/internal/sleep"
 	"github.com/mdlayher/ethernet"
 	"golang.org/x/sys/unix"
@@ -83,10 +83,10 @@ type Link struct {
 	rx   receiver
 	tx   sender
 	bulk bulk
-	wait sleep.Sleeper
-	gate *afpacket.Gate
+	wait sleep.Waiter
+	gate *driver.Gate
 	info transport.Info
-	cnt  afpacket.Counters
+	cnt  driver.Counters
 
 	statsMu sync.Mutex // serialises reads of the kernel's counter, which reset it
 	station *afpacket.Station
@@ -106,7 +106,7 @@ func Open(cfg *Config) (*Link, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := &Link{station: station, gate: afpacket.NewGate(), closed: make(chan struct{})}
+	l := &Link{station: station, gate: driver.NewGate(), closed: make(chan struct{})}
 	l.info = station.Info("ring")
 	l.rx.fd, l.tx.fd, l.bulk.fd = -1, -1, -1
 	if err := l.open(cfg); err != nil {
@@ -134,7 +134,7 @@ func (l *Link) open(cfg *Config) error {
 	if err := l.rx.open(l.station, geo); err != nil {
 		return err
 	}
-	return l.station.OpenError("eventfd", l.wait.Open(l.rx.fd, -1))
+	return l.station.OpenError("eventfd", l.wait.Open(l.gate, &l.cnt, l.rx.fd, -1))
 }
 
 // release closes the sockets and lets go of the ring. Nobody is using them.
@@ -154,7 +154,7 @@ func (l *Link) release() {
 // Wait can take time and is woken. Views that are read after Close show zeros;
 // they do not fault.
 func (l *Link) Close() error {
-	if !l.gate.Shut(l.wait.Wake) {
+	if !l.gate.Shut(l.wait.Sleeper.Wake) {
 		<-l.closed
 		return nil
 	}
@@ -168,7 +168,7 @@ func (l *Link) Close() error {
 func (l *Link) Info() transport.Info { return l.info }
 
 // Now implements transport.Link. All links of a process have the same clock.
-func (l *Link) Now() int64 { return afpacket.Now() }
+func (l *Link) Now() int64 { return driver.Now() }
 
 // Stats implements transport.Link. It makes two system calls. Frames that the
 // kernel's filter rejected are not known, so RxFiltered stays 0.
@@ -190,12 +190,5 @@ func (l *Link) readDrops() {
 		if st, err := unix.GetsockoptTpacketStats(fd, unix.SOL_PACKET, unix.PACKET_STATISTICS); err == nil {
 			l.cnt.RxDrops.Add(uint64(st.Drops))
 		}
-	}
-}
-
-// add adds n to c unless it is 0, which saves the bus lock.
-func add(c *atomic.Uint64, n int) {
-	if n != 0 {
-		c.Add(uint64(n))
 	}
 }

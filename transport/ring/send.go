@@ -4,6 +4,7 @@ import (
 	"github.com/bobnet-go/bobnet/ethertype"
 	"github.com/bobnet-go/bobnet/transport"
 	"github.com/bobnet-go/bobnet/transport/internal/afpacket"
+	"github.com/bobnet-go/bobnet/transport/internal/driver"
 	"golang.org/x/sys/unix"
 )
 
@@ -16,7 +17,7 @@ const sendBuffer = 4 << 20
 type sender struct {
 	fd   int
 	vecs [maxVecs]unix.Iovec // parts of frames, one after the other
-	msgs [transport.MaxBatch]message
+	msgs [transport.MaxBatch]unix.Mmsghdr
 	express
 }
 
@@ -68,7 +69,7 @@ func (l *Link) Send(frames []transport.Frame) (n int, err error) {
 // if AF_XDP takes none. more is whether to go on with the rest.
 func (l *Link) sendSome(frames []transport.Frame) (took int, more bool, err error) {
 	limit := l.info.MTU + ethertype.EthernetSize
-	if err := afpacket.CheckFrame(&frames[0], limit); err != nil {
+	if err := driver.CheckFrame(&frames[0], limit); err != nil {
 		return 0, false, err
 	}
 	if took := l.sendXDP(frames, limit); took > 0 {
@@ -82,17 +83,17 @@ func (l *Link) sendSome(frames []transport.Frame) (took int, more bool, err erro
 	default:
 		took, octets, errno = l.tx.gather(frames, limit)
 	}
-	add(&l.cnt.TxCalls, 1)
-	add(&l.cnt.TxFrames, took)
-	add(&l.cnt.TxBytes, octets)
-	switch verdict, err := afpacket.SendVerdict(errno); verdict {
-	case afpacket.Full:
+	driver.Add(&l.cnt.TxCalls, 1)
+	driver.Add(&l.cnt.TxFrames, took)
+	driver.Add(&l.cnt.TxBytes, octets)
+	switch verdict, err := driver.SendVerdict(errno); verdict {
+	case driver.Full:
 		l.cnt.TxFull.Add(1)
 		return took, false, nil
-	case afpacket.Refuse: // the first one: the kernel reports an error only then
+	case driver.Refuse: // the first one: the kernel reports an error only then
 		l.cnt.TxDrops.Add(1)
 		return 1, true, nil
-	case afpacket.Stop:
+	case driver.Stop:
 		return took, false, err
 	}
 	return took, true, nil

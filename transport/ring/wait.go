@@ -2,50 +2,24 @@ package ring
 
 import (
 	"github.com/bobnet-go/bobnet/transport"
-	"github.com/bobnet-go/bobnet/transport/internal/afpacket"
+	"github.com/bobnet-go/bobnet/transport/internal/driver"
 	"golang.org/x/sys/unix"
 )
 
 // Wake implements transport.Link. It makes a system call only if somebody
 // waits.
-func (l *Link) Wake() {
-	if !l.gate.Enter() {
-		return
-	}
-	l.cnt.Wakes.Add(1)
-	l.wait.Wake()
-	l.gate.Leave()
-}
+func (l *Link) Wake() { l.wait.Wake() }
 
 // Watch implements transport.Watcher.
 func (l *Link) Watch(fd int) { l.wait.Watch(fd) }
 
 // Wait implements transport.Link.
-func (l *Link) Wait(until int64) error {
-	if !l.gate.Enter() {
-		return transport.ErrClosed
-	}
-	defer l.gate.Leave()
-	var err error
-	if l.wait.Begin() {
-		err = l.poll(until)
-		l.wait.End()
-	}
-	if !l.gate.Open() {
-		return transport.ErrClosed
-	}
-	return err
-}
+func (l *Link) Wait(until int64) error { return l.wait.Wait(until, l.Ready, l.poll) }
 
 // poll blocks until a frame, a wake-up or the time until.
 func (l *Link) poll(until int64) error {
-	// Close shuts the gate before it wakes, so one of the two is seen here.
-	if l.Ready() || !l.gate.Open() {
-		return nil
-	}
-	l.cnt.Waits.Add(1)
 	l.wait.Set(1, int(l.bulk.pollable()))
-	err := l.wait.Poll(until, afpacket.Now)
+	err := l.wait.Poll(until, driver.Now)
 	if err == nil && l.wait.Events(0)&unix.POLLERR != 0 {
 		return l.socketError()
 	}

@@ -7,7 +7,7 @@ import (
 
 	"github.com/bobnet-go/bobnet/ethertype"
 	"github.com/bobnet-go/bobnet/transport"
-	"github.com/bobnet-go/bobnet/transport/internal/afpacket"
+	"github.com/bobnet-go/bobnet/transport/internal/driver"
 	"github.com/bobnet-go/bobnet/transport/internal/xsk"
 	"golang.org/x/sys/unix"
 )
@@ -73,15 +73,15 @@ func newTrial(frame []byte, n int) trial {
 
 // race measures trials, until a way fails.
 func (t *sender) race(sock *xsk.Socket, trials []trial) {
-	start := afpacket.Now()
-	for round := 0; round < trialMost && (round < trialLeast || afpacket.Now() < start+int64(trialTime)); round++ {
+	start := driver.Now()
+	for round := 0; round < trialMost && (round < trialLeast || driver.Now() < start+int64(trialTime)); round++ {
 		for i := range trials {
 			k := &trials[i]
-			t0 := afpacket.Now()
+			t0 := driver.Now()
 			sent, _ := sock.Send(k.frames)
-			t1 := afpacket.Now()
+			t1 := driver.Now()
 			took := t.offer(k.frames)
-			t2 := afpacket.Now()
+			t2 := driver.Now()
 			if sent != len(k.frames) || took != len(k.frames) {
 				return
 			}

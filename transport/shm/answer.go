@@ -3,56 +3,96 @@ package shm
 import (
 	"errors"
 	"net"
+	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
 )
 
-// answerTime is how long an answer may take to be sent; it goes into an empty
-// socket buffer.
-const answerTime = 100 * time.Millisecond
-
-// answer takes the calls that come to one block of the link's ports.
-func (l *Link) answer(conn *net.UnixConn) {
+// answer takes the calls that come to block own of the link's ports.
+func (l *Link) answer(own int) {
 	for {
-		h, fds, from, err := receiveHello(conn)
-		switch b, ok := l.segment.blockAt(from); {
-		case errors.Is(err, net.ErrClosed):
-			closeAll(fds)
+		h, fds, from, err := receiveHello(l.socket(own))
+		if errors.Is(err, net.ErrClosed) {
 			return
-		case err != nil || !ok || len(fds) != helloRights || h.instance == l.instance:
-			closeAll(fds) // nobody who may call us
-		default:
-			l.accept(h, b, fds)
 		}
+		b, ok := l.segment.blockAt(from)
+		if err == nil && ok && len(fds) == helloRights && h.instance != l.instance && h.holds(b) {
+			fds = l.accept(h, own, b, fds)
+		}
+		closeAll(fds)
 	}
 }
 
-// accept makes a peer of a caller from block b. What cannot be believed is
-// refused: the caller's stream ends.
-func (l *Link) accept(h hello, b int, fds []int) {
-	conn, err := stream(fds[0])
-	if err != nil {
-		closeAll(fds[1:])
-		return
+// hangUp closes the sockets that others call, which gives the ports back, and
+// waits until nobody answers any more, but not for ever: a caller can send what
+// takes as long as he likes to close, for instance a file of his own file
+// system. The kernel closes it with the socket if it lies there unread, or
+// answer does. By then the ports are free.
+func (l *Link) hangUp() {
+	var sockets sync.WaitGroup
+	for _, conn := range l.sockets {
+		sockets.Go(func() { conn.Close() })
 	}
-	var m *memory
-	if err = checkFile(fds[1], h.ring); err == nil {
-		m, err = mapFile(fds[1], h.ring)
+	over := make(chan struct{})
+	go func() {
+		sockets.Wait()
+		l.answers.Wait()
+		close(over)
+	}()
+	select {
+	case <-over:
+	case <-time.After(hangUpTime):
 	}
+}
+
+// hangUpTime is how long hangUp waits at most.
+const hangUpTime = 100 * time.Millisecond
+
+// accept makes a peer of a caller from block b, and returns what is left of
+// fds. What cannot be believed is refused: the caller's stream ends.
+func (l *Link) accept(h hello, own, b int, fds []int) []int {
+	p := &peer{own: own, block: b, at: &l.places[own][b]}
+	if !isStream(fds[0]) || checkFile(fds[1], h.ring) != nil {
+		return fds
+	}
+	l.introduce(p, h)
+	l.mu.Lock()
+	room := p.at.hold()
+	l.mu.Unlock()
+	if !room {
+		return fds
+	}
+	m, err := mapFile(fds[1], h.ring)
 	unix.Close(fds[1])
-	if err != nil {
-		conn.Close()
-		unix.Close(fds[2])
-		return
+	if err == nil {
+		p.share(m, 1, 0)
+		p.conn, err = stream(fds[0])
+	} else {
+		unix.Close(fds[0])
 	}
-	p := newPeer(m, false)
-	p.instance, p.block, p.ports, p.conn, p.bell = h.instance, b, h.ports, conn, fds[2]
-	_ = conn.SetWriteDeadline(time.Now().Add(answerTime))
-	_, _, err = conn.WriteMsgUnix(l.hello().append(nil), unix.UnixRights(l.bell.ring), nil)
+	if err == nil {
+		err = l.greet(p.conn)
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if err != nil || !l.admit(p) {
-		p.discard()
+		l.discard(p)
 	}
+	return nil
+}
+
+// greet answers over a caller's stream, into an empty buffer.
+func (l *Link) greet(conn *net.UnixConn) error {
+	raw, err := conn.SyscallConn()
+	if err != nil {
+		return err
+	}
+	var sent error
+	if err := raw.Control(func(fd uintptr) {
+		sent = unix.Sendmsg(int(fd), l.hello().append(nil), nil, nil, unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL)
+	}); err != nil {
+		return err
+	}
+	return sent
 }

@@ -5,30 +5,38 @@ import (
 )
 
 // bell is how others wake a link that sleeps in poll, where a futex does not
-// reach it: a pair of datagram sockets. Others have the ringing end. A socket
-// and not an eventfd, because a send can be told never to block and they
-// cannot take out what somebody else has put in, whatever they do to the
-// descriptor that they share.
+// reach it: a datagram socket that they send to. A socket and not an eventfd,
+// because a send can be told never to block and cannot take out what somebody
+// else has put in. And it is found by its name: to a descriptor that peers
+// shared, one could do what silences the others, such as shutdown(2).
 type bell struct {
 	hear int
-	ring int
+	ring int // sends to the bells of others, or to hear
 }
 
 // silent is the bell of a link that nobody calls.
 var silent = bell{-1, -1}
 
-func (b *bell) open() error {
-	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
-	if err == nil {
-		b.hear, b.ring = fds[0], fds[1]
+// open opens the bell with that name. Both sockets belong to the network
+// namespace of the calling thread, whoever uses them later.
+func (b *bell) open(name *unix.SockaddrUnix) (err error) {
+	for _, fd := range []*int{&b.hear, &b.ring} {
+		if *fd, err = unix.Socket(unix.AF_UNIX, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0); err != nil {
+			*fd = -1
+			return err
+		}
 	}
-	return err
+	if err = unix.Bind(b.hear, name); err != nil {
+		return err
+	}
+	return unix.Connect(b.ring, name)
 }
 
 func (b *bell) close() {
-	if b.hear >= 0 {
-		unix.Close(b.hear)
-		unix.Close(b.ring)
+	for _, fd := range []int{b.hear, b.ring} {
+		if fd >= 0 {
+			unix.Close(fd)
+		}
 	}
 }
 
@@ -47,8 +55,12 @@ const bellMax = 64
 
 var stroke = []byte{1}
 
-// strike rings the bell whose ringing end is fd. If the socket is full, it has
-// been rung.
-func strike(fd int) {
-	_ = unix.Send(fd, stroke, unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL)
+// strike rings the bell itself. If the socket is full, it has been rung.
+func (b *bell) strike() {
+	_ = unix.Send(b.ring, stroke, unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL)
+}
+
+// strikeAt rings the bell of that name. One goroutine at a time uses name.
+func (b *bell) strikeAt(name *unix.SockaddrUnix) {
+	_ = unix.Sendto(b.ring, stroke, unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL, name)
 }

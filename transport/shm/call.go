@@ -11,8 +11,8 @@ import (
 )
 
 // Calls make rings. The caller sends a hello to the socket that holds a block
-// of ports, with a memfd, one end of a stream and its bell; the station there
-// answers over the stream with its own hello and bell.
+// of ports, with a memfd and one end of a stream; the station there answers over
+// the stream with its own hello.
 
 // callTime is how long a station may take to answer: it need not run at the
 // moment.
@@ -37,19 +37,22 @@ type call struct {
 func (c *call) hangUp() {
 	c.off = true
 	if c.stream != nil {
-		c.stream.Close()
+		_ = c.stream.CloseRead()
 	}
 }
 
-// keep keeps a copy of f for block b, and calls there. mu is held.
-func (l *Link) keep(b int, f []byte) {
-	c := l.calls[b]
-	if c == nil {
-		c = new(call)
-		l.calls[b] = c
-		l.work.Go(func() { l.call(b, c) })
+// keep keeps a copy of f, from block own, for block b, and calls there. mu is
+// held.
+func (l *Link) keep(own, b int, f []byte) {
+	at := &l.places[own][b]
+	if at.call == nil && at.hold() {
+		p := &peer{own: own, block: b, at: at}
+		c := new(call)
+		at.call = c
+		l.work.Go(func() { l.call(p, c) })
 	}
-	if len(c.frames) == keptFrames || c.octets+len(f) > keptBytes {
+	c := at.call
+	if c == nil || len(c.frames) == keptFrames || c.octets+len(f) > keptBytes {
 		l.stats.TxDrops++
 		return
 	}
@@ -65,80 +68,71 @@ func (l *Link) flush(p *peer, c *call) {
 	c.frames, c.octets = nil, 0
 }
 
-// call makes rings to block b. Without an answer the frames are dropped, as a
+// call makes rings to p's block. Without an answer the frames are dropped, as a
 // switch drops what is for nobody.
-func (l *Link) call(b int, c *call) {
-	p, err := l.dial(b, c)
+func (l *Link) call(p *peer, c *call) {
+	err := l.dial(p, c)
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if err == nil && !l.admit(p) {
-		p.discard()
+	if err != nil || !l.admit(p) {
+		l.discard(p)
 	}
 	l.stats.TxDrops += uint64(len(c.frames))
-	delete(l.calls, b)
+	p.at.call = nil
 }
 
-// dial calls block b and returns the peer that answers.
-func (l *Link) dial(b int, c *call) (p *peer, err error) {
-	if !l.present(b) {
-		return nil, ErrGone
+// dial calls p's block and makes p the one that answers.
+func (l *Link) dial(p *peer, c *call) error {
+	if !l.present(p.block) {
+		return ErrGone
 	}
 	mine, theirs, err := streamPair()
 	if err != nil {
-		return nil, err
+		return err
 	}
+	p.conn = mine
 	if l.mu.Lock(); c.off {
 		err = transport.ErrClosed
 	}
 	c.stream = mine
 	l.mu.Unlock()
 	end := time.Now().Add(callTime)
-	var m *memory
 	if err == nil {
-		m, err = l.offer(b, theirs, end)
+		err = l.offer(p, theirs, end)
 	}
 	unix.Close(theirs) // so that the peer's end is the only one: its death ends the stream
 	if err == nil {
-		p, err = l.await(b, mine, m, end)
+		err = l.await(p, end)
 	}
-	if err != nil {
-		mine.Close()
-	}
-	return p, err
+	return err
 }
 
-// offer makes rings and sends them to block b, with the peer's end of the
+// offer makes rings and sends them to p's block, with the peer's end of the
 // stream.
-func (l *Link) offer(b, theirs int, end time.Time) (*memory, error) {
+func (l *Link) offer(p *peer, theirs int, end time.Time) error {
 	fd, err := newFile(l.ring)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	defer unix.Close(fd)
 	m, err := mapFile(fd, l.ring)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	if err := l.post(b, l.hello().append(nil), unix.UnixRights(theirs, fd, l.bell.ring), end); err != nil {
-		m.retire()
-		return nil, err
-	}
-	return m, nil
+	p.share(m, 0, 1)
+	return l.post(p, l.hello().append(nil), unix.UnixRights(theirs, fd), end)
 }
 
 // await waits for the answer to offer.
-func (l *Link) await(b int, mine *net.UnixConn, m *memory, end time.Time) (*peer, error) {
-	_ = mine.SetReadDeadline(end)
-	h, fds, _, err := receiveHello(mine)
-	_ = mine.SetReadDeadline(time.Time{})
-	if err != nil || len(fds) != 1 {
-		closeAll(fds)
-		m.retire()
-		return nil, fmt.Errorf("%w: no answer from the ports %v (%v)", ErrGone, blockPorts(b, transport.AllPorts), err)
+func (l *Link) await(p *peer, end time.Time) error {
+	_ = p.conn.SetReadDeadline(end)
+	h, fds, _, err := receiveHello(p.conn)
+	_ = p.conn.SetReadDeadline(time.Time{})
+	if p.litter = fds; err != nil || len(fds) > 0 || !h.holds(p.block) {
+		return fmt.Errorf("%w: no answer from the ports %v (%v)", ErrGone, blockPorts(p.block, transport.AllPorts), err)
 	}
-	p := newPeer(m, true)
-	p.instance, p.block, p.ports, p.conn, p.bell = h.instance, b, h.ports, mine, fds[0]
-	return p, nil
+	l.introduce(p, h)
+	return nil
 }
 
 // streamPair returns a connected pair of stream sockets, one of them for the
@@ -153,6 +147,17 @@ func streamPair() (mine *net.UnixConn, theirs int, err error) {
 		return nil, -1, err
 	}
 	return mine, fds[1], nil
+}
+
+// isStream reports whether fd is a Unix stream, on which no call that is told
+// not to block does. Of other files that is not known.
+func isStream(fd int) bool {
+	domain, err := unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_DOMAIN)
+	if err != nil || domain != unix.AF_UNIX {
+		return false
+	}
+	typ, err := unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_TYPE)
+	return err == nil && typ == unix.SOCK_STREAM
 }
 
 // stream hands fd, which it takes over, to the netpoller.

@@ -8,20 +8,21 @@ import (
 	"time"
 
 	"github.com/bobnet-go/bobnet/transport"
+	"github.com/bobnet-go/bobnet/transport/internal/driver"
 	"golang.org/x/sys/unix"
 )
 
 // hello is what each side says of itself:
 //
 //	offset  size  field
-//	     0     8  "bobshm01"
+//	     0     8  "bobshm02"
 //	     8     8  instance of the link
 //	    16     2  lowest port
 //	    18     2  highest port
 //	    20     4  size of a ring in bytes
 //
-// With a caller's come three descriptors: one end of the stream, the memfd, the
-// caller's bell. With the answer comes one, the bell of who answers.
+// With a caller's come two descriptors: one end of the stream, and the memfd.
+// The instance is in the name of the link's bell.
 type hello struct {
 	instance uint64
 	ports    transport.PortRange
@@ -29,10 +30,15 @@ type hello struct {
 }
 
 const (
-	helloMagic  = "bobshm01"
+	helloMagic  = "bobshm02"
 	helloSize   = 24
-	helloRights = 3
+	helloRights = 2
 )
+
+// holds reports whether block b is among those that the hello says.
+func (h hello) holds(b int) bool {
+	return driver.Block(h.ports.Lo) <= b && b <= driver.Block(h.ports.Hi)
+}
 
 func (l *Link) hello() hello { return hello{l.instance, l.info.Ports, l.ring} }
 
@@ -82,14 +88,14 @@ func closeAll(fds []int) {
 	}
 }
 
-// post sends text and descriptors to block b. While the queue there is full it
+// post sends text and descriptors to p's block. While the queue there is full it
 // tries again, until end.
-func (l *Link) post(b int, text, rights []byte, end time.Time) error {
-	raw, err := l.sockets[0].SyscallConn()
+func (l *Link) post(p *peer, text, rights []byte, end time.Time) error {
+	raw, err := l.socket(p.own).SyscallConn()
 	if err != nil {
 		return err
 	}
-	to := &unix.SockaddrUnix{Name: l.segment.address(b).Name}
+	to := &unix.SockaddrUnix{Name: l.segment.address(p.block).Name}
 	for pause := time.Millisecond; ; pause *= 2 {
 		var sent error
 		if err := raw.Control(func(fd uintptr) {

@@ -1,6 +1,7 @@
 package shm_test
 
 import (
+	"cmp"
 	"encoding/binary"
 	"errors"
 	"flag"
@@ -101,41 +102,40 @@ func scribble(rng *rand.Rand, mem []byte) {
 	copy(mem[at:], b[:1+rng.IntN(8)])
 }
 
-// TestCallers: calls with a file that cannot be trusted, without one, or with
-// nonsense are refused; honest ones go on working.
+// TestCallers: calls with a file that cannot be trusted, without one, with
+// nonsense, or in the name of others are refused; honest ones go on working.
 func TestCallers(t *testing.T) {
 	a, b := open(t, shm.Config{}), open(t, shm.Config{})
-	name := func(block int) *net.UnixAddr {
-		return &net.UnixAddr{Net: "unixgram", Name: fmt.Sprintf("@bobnet-host/%v/%04x/%d", a.Info().MAC, uint16(etherType), block)}
-	}
-	caller, err := net.ListenUnixgram("unixgram", name(60))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer caller.Close()
-	to := name(int(a.Info().Ports.Lo) / 1024)
+	to := a.Address(fmt.Sprint(a.Info().Ports.Lo / 1024))
 	const size, all = 1 << 20, unix.F_SEAL_SHRINK | unix.F_SEAL_GROW | unix.F_SEAL_SEAL
 	for what, c := range map[string]struct {
 		length, ring int64
 		seals, files int
-		text         string
+		text, from   string
+		ports        uint32
 	}{
-		"unsealed":       {length: 65536 + 2*size, ring: size, files: 3},
-		"may shrink":     {length: 65536 + 2*size, ring: size, files: 3, seals: unix.F_SEAL_GROW | unix.F_SEAL_SEAL},
-		"short":          {length: 65536, ring: size, files: 3, seals: all},
-		"odd":            {length: 65536 + 2*size, ring: size - 1, files: 3, seals: all},
-		"huge":           {length: 1 << 40, ring: 1 << 31, files: 3, seals: all},
-		"tiny":           {length: 65536 + 2*64, ring: 64, files: 3, seals: all},
-		"read-only":      {length: 65536 + 2*size, ring: size, files: 3, seals: all | unix.F_SEAL_WRITE},
+		"unsealed":       {length: 65536 + 2*size, ring: size, files: 2},
+		"may shrink":     {length: 65536 + 2*size, ring: size, files: 2, seals: unix.F_SEAL_GROW | unix.F_SEAL_SEAL},
+		"short":          {length: 65536, ring: size, files: 2, seals: all},
+		"odd":            {length: 65536 + 2*size, ring: size - 1, files: 2, seals: all},
+		"huge":           {length: 1 << 40, ring: 1 << 31, files: 2, seals: all},
+		"tiny":           {length: 65536 + 2*64, ring: 64, files: 2, seals: all},
+		"read-only":      {length: 65536 + 2*size, ring: size, files: 2, seals: all | unix.F_SEAL_WRITE},
 		"no files":       {ring: size},
 		"one file":       {length: 65536 + 2*size, ring: size, files: 1, seals: all},
-		"other hello":    {length: 65536 + 2*size, ring: size, files: 3, seals: all, text: "bobshm99"},
-		"shortened":      {length: 65536 + 2*size, ring: size, files: 3, seals: all, text: "bob"},
-		"not the stream": {length: 65536 + 2*size, ring: size, files: -3, seals: all},
+		"other hello":    {length: 65536 + 2*size, ring: size, files: 2, seals: all, text: "bobshm99"},
+		"shortened":      {length: 65536 + 2*size, ring: size, files: 2, seals: all, text: "bob"},
+		"not the stream": {length: 65536 + 2*size, ring: size, files: -2, seals: all},
+		"other ports":    {length: 65536 + 2*size, ring: size, files: 2, seals: all, ports: 1024<<16 | 2047},
+		"60 as 060":      {length: 65536 + 2*size, ring: size, files: 2, seals: all, from: "060"},
+		"60 as +60":      {length: 65536 + 2*size, ring: size, files: 2, seals: all, from: "+60"},
 	} {
-		hello := binary.BigEndian.AppendUint64([]byte("bobshm01"), 12345)
-		hello = binary.BigEndian.AppendUint32(hello, 61440<<16|62000)
-		hello = binary.BigEndian.AppendUint32(hello, uint32(c.ring))
+		c.from, c.ports = cmp.Or(c.from, "60"), cmp.Or(c.ports, 61440<<16|62000)
+		caller, err := net.ListenUnixgram("unixgram", a.Address(c.from))
+		if err != nil {
+			t.Fatal(what, err)
+		}
+		hello := helloOf(c.ports, uint32(c.ring))
 		if c.text != "" {
 			hello = append([]byte(c.text), hello[8:]...)
 		}
@@ -164,11 +164,19 @@ func TestCallers(t *testing.T) {
 			t.Errorf("%s: the call was answered: %d, %v", what, n, err)
 		}
 		unix.Close(pair[0])
+		caller.Close()
 	}
 	pump(t, b, a, 1, frame(b, a, "honest"))
 	if a.Peers() != 1 {
 		t.Errorf("%d peers, want the honest one", a.Peers())
 	}
+}
+
+// helloOf returns a hello from ports, the lower one in the upper half.
+func helloOf(ports, ring uint32) []byte {
+	hello := binary.BigEndian.AppendUint64([]byte("bobshm02"), 12345)
+	hello = binary.BigEndian.AppendUint32(hello, ports)
+	return binary.BigEndian.AppendUint32(hello, ring)
 }
 
 func setSeals(fd, seals int) error {

@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"unsafe"
 
+	"github.com/bobnet-go/bobnet/transport/internal/driver"
 	"golang.org/x/sys/unix"
 )
 
@@ -107,12 +108,8 @@ func mapFile(fd, size int) (*memory, error) {
 	return m, nil
 }
 
-// retire replaces the memory by zero pages, which take no space until written.
-func (m *memory) retire() {
-	_, err := unix.MmapPtr(-1, 0, m.base, m.span(), unix.PROT_READ|unix.PROT_WRITE,
-		unix.MAP_PRIVATE|unix.MAP_ANONYMOUS|unix.MAP_FIXED|unix.MAP_NORESERVE)
-	_ = err // it then stays mapped until it is garbage, which is as safe
-}
+// retire replaces the memory by zero pages.
+func (m *memory) retire() { driver.Retire(m.base, m.span()) }
 
 // ring returns where ring i starts.
 func (m *memory) ring(i int) unsafe.Pointer { return unsafe.Add(m.base, controlSize+2*i*m.size) }

@@ -11,40 +11,66 @@ import (
 // peer is another station, seen through one pair of rings; or the link itself,
 // through one ring.
 type peer struct {
-	instance uint64 // of its link
-	block    int    // of its ports: the one that it was called by, or calls from
-	ports    transport.PortRange
+	instance uint64              // of its link
+	own      int                 // the block of our ports that it called, or was called from
+	block    int                 // the block of its ports
+	at       *place              // of the two
+	ports    transport.PortRange // its ports of that block, which the frames in its ring come from
 	mem      *memory
 	out      writer
 	in       reader
-	outSleep *atomic.Uint32 // the peer says that it sleeps
-	inSleep  *atomic.Uint32 // we do
-	conn     *net.UnixConn  // its end tells that the peer is gone; nil for the link itself
-	bell     int            // a socket that wakes the peer; -1 if there is none
+	outSleep *atomic.Uint32     // the peer says that it sleeps
+	inSleep  *atomic.Uint32     // we do
+	conn     *net.UnixConn      // its end tells that the peer is gone; nil for the link itself
+	bell     *unix.SockaddrUnix // wakes the peer
+	litter   []int              // descriptors that it has sent and should not have
 
 	ended   atomic.Bool // conn has ended: what lies in the ring still counts
 	failure error       // the rings are not to be used any more, and why
 }
 
-// newPeer returns the peer at the other end of m. maker says which end is ours.
-func newPeer(m *memory, maker bool) *peer {
-	ours, theirs := 0, 1
-	if !maker {
-		ours, theirs = 1, 0
+// place is where a block of the link's ports and one of other ports meet. The
+// sockets of both vouch for what passes there.
+type place struct {
+	peer *peer // frames go to it
+	call *call // an attempt to get it
+	held int   // peers and attempts of which something is still open
+}
+
+// heldMax bounds what is held at a place, so that one caller cannot take room
+// from others. A station has one pair of rings there, or two when both called
+// at the same time; with those of an earlier one that is about to be noticed
+// missing it is twice as many.
+const heldMax = 8
+
+// hold takes room for one more peer, if there is any. mu is held.
+func (at *place) hold() bool {
+	if at.held == heldMax {
+		return false
 	}
-	p := &peer{mem: m, bell: -1, out: newWriter(m, ours), outSleep: m.sleep(ours), inSleep: m.sleep(theirs)}
+	at.held++
+	return true
+}
+
+// share has p use m, of whose two rings it writes ours and reads theirs.
+func (p *peer) share(m *memory, ours, theirs int) {
+	p.mem, p.out, p.outSleep, p.inSleep = m, newWriter(m, ours), m.sleep(ours), m.sleep(theirs)
 	p.in.init(m, theirs)
-	return p
+}
+
+// introduce makes p what it says of itself in its hello.
+func (l *Link) introduce(p *peer, h hello) {
+	p.instance, p.ports, p.bell = h.instance, blockPorts(p.block, h.ports), l.segment.bell(h.instance)
 }
 
 // newSelf returns the link's way to itself.
-func newSelf(size int) (*peer, error) {
+func newSelf(size int, ports transport.PortRange) (*peer, error) {
 	m, err := newMemory(size)
 	if err != nil {
 		return nil, err
 	}
-	p := &peer{mem: m, bell: -1, out: newWriter(m, 0), outSleep: m.sleep(0), inSleep: m.sleep(0)}
-	p.in.init(m, 0)
+	p := &peer{at: new(place), ports: ports}
+	p.share(m, 0, 0)
 	return p, nil
 }
 
@@ -58,56 +84,72 @@ func newMemory(size int) (*memory, error) {
 	return mapFile(fd, size)
 }
 
-// discard lets go of everything. Nobody uses views of the ring any more.
-func (p *peer) discard() {
-	if p.conn != nil {
-		p.conn.Close()
+// discard lets go of everything. Nobody uses views of the ring any more. To
+// close a descriptor that a stranger has sent, or has sent others to, can take
+// as long as he likes. So nobody waits for that, and the room at the place is
+// taken until it is done.
+func (l *Link) discard(p *peer) {
+	if p.mem != nil {
+		p.mem.retire()
 	}
-	if p.bell >= 0 {
-		unix.Close(p.bell)
-		p.bell = -1
-	}
-	p.mem.retire()
+	go func() {
+		if p.conn != nil {
+			p.conn.Close()
+		}
+		closeAll(p.litter)
+		l.mu.Lock()
+		p.at.held--
+		l.mu.Unlock()
+	}()
 }
 
-// admit makes p one of the peers, unless the link is closed. The frames that
-// waited for its block go to it. mu is held.
+// admit makes p, for which there is room, one of the peers, unless the link is
+// closed. The frames that waited for its block go to it. mu is held.
 func (l *Link) admit(p *peer) bool {
-	old := *l.peers.Load()
-	if l.closed || len(old) >= peersMax {
+	if l.closed {
 		return false
 	}
-	if r := l.route[p.block]; r == nil || r.instance != p.instance || r.ended.Load() {
+	old := *l.peers.Load()
+	if r := p.at.peer; r == nil || r.instance != p.instance || r.ended.Load() {
 		for _, q := range old { // the ports have passed on to another link
 			if q.block == p.block && q.conn != nil && q.instance != p.instance && q.failure == nil {
 				q.failure = ErrGone
 				l.events.Store(true)
 			}
 		}
-		l.route[p.block] = p
+		p.at.peer = p
 	}
 	l.known.Store(true)
 	list := append(old[:len(old):len(old)], p)
 	l.peers.Store(&list)
-	if c := l.calls[p.block]; c != nil {
-		l.flush(l.route[p.block], c)
+	if c := p.at.call; c != nil {
+		l.flush(p.at.peer, c)
 	}
-	l.work.Go(func() { l.watch(p) })
+	go l.watch(p)
 	l.notify()
 	return true
 }
 
-// peersMax bounds what the link keeps for its peers. A station has one, or two
-// when both called at the same time, or one for each block of its ports.
-const peersMax = 512
-
-// watch waits for the end of p's stream. Nothing is ever sent there.
+// watch waits for the end of p's stream, or for anything else there: nothing is
+// ever sent. It asks and does not read, because a caller, who has made both
+// ends, can have reads block whatever we have set.
 func (l *Link) watch(p *peer) {
-	var b [1]byte
-	_, _ = p.conn.Read(b[:])
-	p.ended.Store(true)
-	l.events.Store(true)
-	l.notify()
+	raw, err := p.conn.SyscallConn()
+	if err == nil {
+		fds := make([]unix.PollFd, 1)
+		_ = raw.Read(func(fd uintptr) bool {
+			fds[0] = unix.PollFd{Fd: int32(fd), Events: unix.POLLIN | unix.POLLRDHUP}
+			n, _ := unix.Poll(fds, 0)
+			return n != 0
+		})
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.closed && p.failure == nil {
+		p.ended.Store(true)
+		l.events.Store(true)
+		l.notify()
+	}
 }
 
 // departure is what OnDeparture is to be told.
@@ -134,11 +176,11 @@ func (l *Link) sweep() (gone []departure) {
 		case p.failure == nil:
 			p.failure = ErrGone
 		}
-		if l.route[p.block] == p {
-			l.route[p.block] = nil
+		if p.at.peer == p {
+			p.at.peer = nil
 		}
-		gone = append(gone, departure{blockPorts(p.block, p.ports), p.failure})
-		defer p.discard() // when nobody finds it any more
+		gone = append(gone, departure{p.ports, p.failure})
+		defer l.discard(p) // when nobody finds it any more
 	}
 	l.peers.Store(&keep)
 	return gone

@@ -1,6 +1,7 @@
 package shm
 
 import (
+	"encoding/binary"
 	"runtime"
 
 	"github.com/bobnet-go/bobnet/ethertype"
@@ -75,7 +76,7 @@ func (l *Link) receive(p *peer, views [][]byte, n int) int {
 			l.fail(p)
 			break
 		}
-		if port != ethertype.PortAll && !l.info.Ports.Contains(port) {
+		if port != ethertype.PortAll && !l.info.Ports.Contains(port) || !l.from(p, view) {
 			l.stats.RxFiltered++
 			continue
 		}
@@ -85,6 +86,14 @@ func (l *Link) receive(p *peer, views [][]byte, n int) int {
 		l.stats.RxBytes += uint64(len(view))
 	}
 	return n
+}
+
+// from reports whether a frame is from the station and from a port that the
+// kernel vouches for: whoever writes to p's ring can write any source.
+func (l *Link) from(p *peer, frame []byte) bool {
+	frame = frame[:ethertype.HeaderSize]
+	return binary.BigEndian.Uint64(frame[offSrc:]) == l.origin &&
+		p.ports.Contains(binary.BigEndian.Uint16(frame[offSrcPort:]))
 }
 
 // seeOff removes the peers that are gone and tells OnDeparture's function,

@@ -117,7 +117,8 @@ func serve(l *shm.Link, echo, sleep bool) {
 			b := copies[i<<16:][:1<<16]
 			b = b[:copy(b, v)]
 			if echo {
-				copy(b[18:20], v[20:22]) // to whom it came from
+				copy(b[18:20], v[20:22]) // to whom it came from,
+				copy(b[20:22], v[18:20]) // from whom it went to
 				frames[i].Head = b
 			}
 		}

@@ -1,7 +1,7 @@
 package shm
 
 import (
-	"errors"
+	"encoding/binary"
 	"fmt"
 	"net"
 	"strconv"
@@ -9,78 +9,80 @@ import (
 
 	"github.com/bobnet-go/bobnet/ethertype"
 	"github.com/bobnet-go/bobnet/transport"
+	"github.com/bobnet-go/bobnet/transport/internal/driver"
 	"github.com/mdlayher/ethernet"
 	"golang.org/x/sys/unix"
 )
 
 // Ports are claimed in blocks, as on an Ethernet interface.
-const (
-	blockSize = 1024
-	blocks    = (1 << 16) / blockSize
-)
-
-func blockOf(port uint16) int { return int(port) / blockSize }
+const blocks = driver.Blocks
 
 // blockPorts returns the ports of r that lie in block b.
 func blockPorts(b int, r transport.PortRange) transport.PortRange {
-	return transport.PortRange{Lo: max(r.Lo, uint16(b*blockSize), 1), Hi: min(r.Hi, uint16(b*blockSize+blockSize-1))}
+	of := driver.BlockPorts(b)
+	return transport.PortRange{Lo: max(r.Lo, of.Lo), Hi: min(r.Hi, of.Hi)}
 }
 
-// segment is where the stations with one address and EtherType meet.
+// segment is where stations meet.
 type segment struct {
 	mac ethertype.MAC
 	typ ethernet.EtherType
+	at  string // Config.Segment
+}
+
+// origin returns a source address with the EtherType behind it, as the eight
+// bytes of a frame.
+func origin(mac ethertype.MAC, typ ethernet.EtherType) uint64 {
+	return binary.BigEndian.Uint64(binary.BigEndian.AppendUint16(mac[:], uint16(typ)))
 }
 
 // prefix is what the names of the segment's sockets start with.
-func (s segment) prefix() string { return fmt.Sprintf("@bobnet-host/%v/%04x/", s.mac, uint16(s.typ)) }
+func (s segment) prefix() string {
+	return fmt.Sprintf("@bobnet-host/%v/%04x/%s/", s.mac, uint16(s.typ), s.at)
+}
 
 // address is the name of the socket that holds block b.
 func (s segment) address(b int) *net.UnixAddr {
 	return &net.UnixAddr{Name: s.prefix() + strconv.Itoa(b), Net: "unixgram"}
 }
 
+// bell is the name of the bell of a link.
+func (s segment) bell(instance uint64) *unix.SockaddrUnix {
+	return &unix.SockaddrUnix{Name: fmt.Sprintf("%sbell/%016x", s.prefix(), instance)}
+}
+
 // blockAt returns the block whose socket has the address a. The kernel vouches
-// for it: nobody else can have a socket of that name.
+// for it, because nobody else can have a socket of that name: of that very one,
+// since others spell the same number.
 func (s segment) blockAt(a *net.UnixAddr) (b int, ok bool) {
 	if a == nil {
 		return 0, false
 	}
 	number, ok := strings.CutPrefix(a.Name, s.prefix())
 	b, err := strconv.Atoi(number)
-	return b, ok && err == nil && b >= 0 && b < blocks
+	return b, ok && err == nil && b >= 0 && b < blocks && a.Name == s.address(b).Name
 }
 
 // settle claims the link's ports, or the first free block.
 func (l *Link) settle() error {
-	r := l.info.Ports
-	if r == (transport.PortRange{}) {
-		return l.firstFree()
+	if err := driver.CheckPorts(l.info.Ports); err != nil {
+		return err
 	}
-	if r.Lo == 0 || r.Hi < r.Lo {
-		return fmt.Errorf("shm: ports %d..%d: %w: want 1 <= Lo <= Hi <= 65535 (port 0 reaches every link)", r.Lo, r.Hi, unix.EINVAL)
+	claimed, b, err := driver.ClaimBlocks(l.info.Ports, l.bind)
+	switch {
+	case b == blocks && err != nil:
+		return fmt.Errorf("shm: every block of ports at %v is in use: %w: close a program that uses EtherType %#04x there",
+			l.info.MAC, err, uint16(l.info.EtherType))
+	case err != nil:
+		return fmt.Errorf("shm: cannot claim ports %d..%d at %v: %w: choose other ports, or none to get a free block",
+			claimed.Lo, claimed.Hi, l.info.MAC, err)
 	}
-	for b := blockOf(r.Lo); b <= blockOf(r.Hi); b++ {
-		if err := l.bind(b); err != nil {
-			return fmt.Errorf("shm: cannot claim ports %d..%d at %v: %w: choose other ports, or none to get a free block", r.Lo, r.Hi, l.info.MAC, err)
-		}
-	}
+	l.info.Ports = claimed
 	return nil
 }
 
-func (l *Link) firstFree() error {
-	for b := 1; b < blocks; b++ {
-		switch err := l.bind(b); {
-		case err == nil:
-			l.info.Ports = blockPorts(b, transport.AllPorts)
-			return nil
-		case !errors.Is(err, unix.EADDRINUSE):
-			return fmt.Errorf("shm: cannot claim ports at %v: %w", l.info.MAC, err)
-		}
-	}
-	return fmt.Errorf("shm: every block of ports at %v is in use: %w: close a program that uses EtherType %#04x there",
-		l.info.MAC, unix.EADDRINUSE, uint16(l.info.EtherType))
-}
+// socket returns the socket that holds our block own.
+func (l *Link) socket(own int) *net.UnixConn { return l.sockets[own-driver.Block(l.info.Ports.Lo)] }
 
 // bind claims block b.
 func (l *Link) bind(b int) error {
@@ -89,5 +91,6 @@ func (l *Link) bind(b int) error {
 		return err
 	}
 	l.sockets = append(l.sockets, conn)
+	l.places[b] = new([blocks]place)
 	return nil
 }

@@ -5,13 +5,16 @@ import (
 
 	"github.com/bobnet-go/bobnet/ethertype"
 	"github.com/bobnet-go/bobnet/transport"
+	"github.com/bobnet-go/bobnet/transport/internal/driver"
 	"github.com/mdlayher/ethernet"
 )
 
 // Where the fields lie that the link reads.
 const (
+	offSrc     = 6
 	offType    = 12
 	offVersion = ethertype.EthernetSize
+	offSrcPort = ethertype.FieldDstPort + 2
 )
 
 // Send implements transport.Link. It takes every frame: one that finds a full
@@ -43,19 +46,23 @@ func (l *Link) Send(frames []transport.Frame) (n int, err error) {
 // forward sends one frame of size bytes to where it belongs.
 func (l *Link) forward(f *transport.Frame, size int) {
 	port, ok := l.concerns(f.Head)
+	own := driver.Block(binary.BigEndian.Uint16(f.Head[offSrcPort:]))
+	places := l.places[own]
 	switch {
 	case !ok:
 		l.stats.TxDrops++
-	case port == ethertype.PortAll:
-		l.flood(f, size)
-	case l.info.Ports.Contains(port):
+	case port != ethertype.PortAll && l.info.Ports.Contains(port):
 		l.loop(f, size)
+	case places == nil: // nobody would believe us
+		l.stats.TxDrops++
+	case port == ethertype.PortAll:
+		l.flood(own, f, size)
 	default:
-		b := blockOf(port)
-		if p := l.route[b]; p != nil {
+		b := driver.Block(port)
+		if p := places[b].peer; p != nil {
 			l.put(p, f, size)
 		} else if l.reaches(b) {
-			l.keep(b, f.AppendTo(make([]byte, 0, size)))
+			l.keep(own, b, f.AppendTo(make([]byte, 0, size)))
 		} else {
 			l.stats.TxDrops++
 		}
@@ -77,7 +84,7 @@ func (l *Link) concerns(head []byte) (port uint16, ok bool) {
 
 // reaches reports whether block b may be another station's.
 func (l *Link) reaches(b int) bool {
-	return !l.alone && (b < blockOf(l.info.Ports.Lo) || b > blockOf(l.info.Ports.Hi))
+	return !l.alone && (b < driver.Block(l.info.Ports.Lo) || b > driver.Block(l.info.Ports.Hi))
 }
 
 // put writes f into the ring to p and wakes p if it sleeps.
@@ -109,7 +116,7 @@ func (l *Link) rouse(p *peer) {
 	case mode == onFutex:
 		wakeFutex(p.outSleep, true)
 	default:
-		strike(p.bell)
+		l.bell.strikeAt(p.bell)
 	}
 }
 
@@ -124,7 +131,7 @@ func (l *Link) fail(p *peer) {
 // loop sends f to the link itself.
 func (l *Link) loop(f *transport.Frame, size int) {
 	if l.self == nil {
-		p, err := newSelf(l.ring)
+		p, err := newSelf(l.ring, l.info.Ports)
 		if err != nil {
 			l.stats.TxDrops++
 			return
@@ -137,30 +144,31 @@ func (l *Link) loop(f *transport.Frame, size int) {
 	l.put(l.self, f, size)
 }
 
-// flood sends f to every other station: to those that are known, and by calls
-// to those that turn out to be there.
-func (l *Link) flood(f *transport.Frame, size int) {
+// flood sends f, from block own, to every other station: to those that are
+// known, and by calls to those that turn out to be there.
+func (l *Link) flood(own int, f *transport.Frame, size int) {
 	peers := *l.peers.Load()
 	for i, p := range peers {
-		if p.conn != nil && !known(peers[:i], p.instance) {
+		if p.conn != nil && p.own == own && !p.among(peers[:i]) {
 			l.put(p, f, size)
 		}
 	}
 	var whole []byte
-	for b := range l.route {
-		if l.route[b] == nil && l.reaches(b) && l.present(b) {
+	for b := range blocks {
+		if l.places[own][b].peer == nil && l.reaches(b) && l.present(b) {
 			if whole == nil {
 				whole = f.AppendTo(make([]byte, 0, size))
 			}
-			l.keep(b, whole)
+			l.keep(own, b, whole)
 		}
 	}
 }
 
-// known reports whether one of peers is the link instance.
-func known(peers []*peer, instance uint64) bool {
-	for _, p := range peers {
-		if p.instance == instance {
+// among reports whether one of peers is the same link, met at the same block of
+// ours.
+func (p *peer) among(peers []*peer) bool {
+	for _, q := range peers {
+		if q.instance == p.instance && q.own == p.own {
 			return true
 		}
 	}

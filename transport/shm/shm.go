@@ -7,15 +7,24 @@
 // kernel keeps per network namespace and frees when the process ends, however
 // it ends. So there is no daemon and nothing to clean up.
 //
-// The first frame to a block of ports makes a pair of rings in a sealed memfd,
-// and sends it to the block's socket, with one end of a stream. What the rings
-// carry needs no system call: a receiver that spins looks at one word of each
-// ring; one that sleeps says so in the ring, and is woken by futex. The stream
-// carries nothing. Its end tells that the peer is gone.
+// The first frame from one block of ports to another makes a pair of rings in a
+// sealed memfd, and sends it from the one's socket to the other's, with one end
+// of a stream. What the rings carry needs no system call: a receiver that spins
+// looks at one word of each ring; one that sleeps says so in the ring, and is
+// woken by futex. The stream carries nothing. Its end tells that the peer is
+// gone.
 //
-// A peer can write anything into the rings at any time. Every word that says
-// where something lies is read once and checked; a ring that says what cannot
-// be is torn down. The bytes of frames may change while they are looked at.
+// # What is believed
+//
+// Any process of the network namespace can claim ports and call, whoever its
+// user is. A peer can write anything into the rings at any time. Every word that
+// says where something lies is read once and checked; a ring that says what
+// cannot be is torn down. The bytes of frames may change while they are looked
+// at. A frame's source must be the segment's address and a port of the block
+// that the ring was made for, of which the kernel knows whose it is; others are
+// counted as RxFiltered. What one process does, fills or leaves open takes
+// neither room nor wake-ups from those of other blocks; at worst it delays
+// their first call.
 //
 // A frame that finds its ring full is dropped and counted, so that one peer
 // that does not receive holds up nobody else.
@@ -26,6 +35,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net"
+	"strconv"
 	"sync"
 	"sync/atomic"
 
@@ -33,6 +43,7 @@ import (
 	"github.com/bobnet-go/bobnet/transport"
 	"github.com/bobnet-go/bobnet/transport/iface"
 	"github.com/bobnet-go/bobnet/transport/internal/afpacket"
+	"github.com/bobnet-go/bobnet/transport/internal/driver"
 	"github.com/mdlayher/ethernet"
 	"golang.org/x/sys/unix"
 )
@@ -62,6 +73,11 @@ type Config struct {
 	// Address is the station's MAC, instead of that of Interface, for a link
 	// that serves another one at the same station; Ports must be set.
 	Address ethertype.MAC
+	// Segment is what stations must have in common, besides Address and
+	// EtherType, to reach each other: by what the link that is served claims
+	// its ports. For an interface that is its index, in decimal, as Interface
+	// has it.
+	Segment string
 	// EtherType of the frames. 0: ethertype.Default.
 	EtherType ethernet.EtherType
 	// Ports whose frames to receive. No other link of the segment may claim
@@ -83,6 +99,7 @@ type Config struct {
 type Link struct {
 	info      transport.Info
 	segment   segment
+	origin    uint64 // what the frames of its stations have from offSrc on
 	instance  uint64 // tells this link from an earlier one with its ports
 	ring      int
 	interrupt func()
@@ -92,9 +109,10 @@ type Link struct {
 	sockets []*net.UnixConn // one for each block of ports
 	probe   int             // an unbound socket, to see which names there are
 	bell    bell
-	gate    *afpacket.Gate // of Wait
+	gate    *driver.Gate // of Wait
 	wait    waiter
-	work    sync.WaitGroup // the goroutines
+	answers sync.WaitGroup // the goroutines that answer
+	work    sync.WaitGroup // those that call
 	waits   atomic.Uint64
 	wakes   atomic.Uint64
 
@@ -104,10 +122,9 @@ type Link struct {
 
 	mu     sync.Mutex // guards what follows, and the rings' ends but for Ready
 	closed bool
-	turn   int // the peer that Recv begins with
-	route  [blocks]*peer
+	turn   int                    // the peer that Recv begins with
+	places [blocks]*[blocks]place // by a block of our ports and one of others'; nil for what is not ours
 	self   *peer
-	calls  map[int]*call // to blocks of ports that have not answered yet
 	stats  transport.Stats
 	gone   func(transport.PortRange, error)
 	done   chan struct{} // closed when Close has finished
@@ -122,8 +139,8 @@ func Open(cfg *Config) (*Link, error) {
 	if cfg == nil {
 		cfg = new(Config)
 	}
-	l := &Link{ring: cfg.Ring, interrupt: cfg.Interrupt, alone: cfg.Alone, gate: afpacket.NewGate(),
-		instance: rand.Uint64() | 1, calls: map[int]*call{}, done: make(chan struct{})}
+	l := &Link{ring: cfg.Ring, interrupt: cfg.Interrupt, alone: cfg.Alone, gate: driver.NewGate(),
+		instance: rand.Uint64() | 1, done: make(chan struct{})}
 	if l.ring == 0 {
 		l.ring = DefaultRing
 	}
@@ -140,8 +157,10 @@ func Open(cfg *Config) (*Link, error) {
 	if l.interrupt == nil {
 		l.interrupt = l.wake
 	}
-	for _, conn := range l.sockets {
-		l.work.Go(func() { l.answer(conn) })
+	for own, places := range l.places {
+		if places != nil {
+			l.answers.Go(func() { l.answer(own) })
+		}
 	}
 	return l, nil
 }
@@ -152,6 +171,7 @@ func (l *Link) open(cfg *Config) error {
 	if l.info.EtherType == 0 {
 		l.info.EtherType = ethertype.Default
 	}
+	at := cfg.Segment
 	switch {
 	case cfg.Address != ethertype.MAC{}:
 		l.info.MAC = cfg.Address
@@ -167,8 +187,10 @@ func (l *Link) open(cfg *Config) error {
 			return err
 		}
 		l.info.Interface, l.info.MAC, l.info.Ports = ifi.Name, ifi.MAC, l.claim.Ports
+		at = strconv.Itoa(ifi.Index)
 	}
-	l.segment = segment{mac: l.info.MAC, typ: l.info.EtherType}
+	l.segment = segment{mac: l.info.MAC, typ: l.info.EtherType, at: at}
+	l.origin = origin(l.info.MAC, l.info.EtherType)
 	if l.alone {
 		return nil
 	}
@@ -177,17 +199,10 @@ func (l *Link) open(cfg *Config) error {
 		l.probe = -1
 		return fmt.Errorf("shm: socket: %w", err)
 	}
-	if err := l.bell.open(); err != nil {
+	if err := l.bell.open(l.segment.bell(l.instance)); err != nil {
 		return fmt.Errorf("shm: bell: %w", err)
 	}
 	return l.settle()
-}
-
-// hangUp closes the sockets that others call, and gives the ports back.
-func (l *Link) hangUp() {
-	for _, conn := range l.sockets {
-		conn.Close()
-	}
 }
 
 // release gives the rest back. Nobody is using it.
@@ -211,11 +226,15 @@ func (l *Link) Close() error {
 	}
 	l.mu.Lock()
 	l.closed = true
-	for _, c := range l.calls {
-		c.hangUp()
+	for _, places := range l.places {
+		for b := 0; places != nil && b < blocks; b++ {
+			if c := places[b].call; c != nil {
+				c.hangUp()
+			}
+		}
 	}
 	for _, p := range *l.peers.Swap(new([]*peer)) {
-		p.discard()
+		l.discard(p)
 	}
 	l.mu.Unlock()
 	l.hangUp()
@@ -247,10 +266,10 @@ func (l *Link) OnDeparture(f func(ports transport.PortRange, why error)) {
 }
 
 // Now implements transport.Link. All links of a process have the same clock.
-func (l *Link) Now() int64 { return afpacket.Now() }
+func (l *Link) Now() int64 { return driver.Now() }
 
 // Stats implements transport.Link. TxDrops counts the frames that found a full
-// ring, or nobody at their port.
+// ring, or nobody at their port, and those from a port that is not the link's.
 func (l *Link) Stats() transport.Stats {
 	l.mu.Lock()
 	defer l.mu.Unlock()

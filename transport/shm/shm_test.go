@@ -205,3 +205,71 @@ func TestNobody(t *testing.T) {
 		a.Wait(a.Now() + int64(time.Millisecond))
 	}
 }
+
+// TestBlocks: stations that have several blocks of ports reach each other from
+// each port to each.
+func TestBlocks(t *testing.T) {
+	a := open(t, shm.Config{Ports: transport.PortRange{Lo: 3000, Hi: 5500}})
+	b := open(t, shm.Config{Ports: transport.PortRange{Lo: 6200, Hi: 8300}})
+	for _, w := range [][2]*shm.Link{{a, b}, {b, a}, {a, a}} {
+		from, to := w[0].Info(), w[1].Info().Ports
+		for _, src := range []uint16{from.Ports.Lo, from.Ports.Lo + 1024, from.Ports.Hi} {
+			from.Ports.Lo = src
+			for _, dst := range []uint16{to.Lo, to.Lo + 1024, to.Hi} {
+				f := linktest.NewFrame(from, w[1].Info(), dst, []byte("hello"))
+				if got := pump(t, w[0], w[1], 1, transport.Frame{Head: f}); string(got[0]) != string(f) {
+					t.Fatalf("%d to %d: got %x, want %x", src, dst, got[0], f)
+				}
+			}
+		}
+	}
+	from, to := a.Info(), b.Info()
+	to.MAC = ethertype.Broadcast
+	from.Ports.Lo = from.Ports.Hi
+	all := linktest.NewFrame(from, to, ethertype.PortAll, []byte("all"))
+	last := frame(a, b, "last")
+	if got := pump(t, a, b, 2, transport.Frame{Head: all}, last); string(got[0]) != string(all) && string(got[1]) != string(all) {
+		t.Errorf("got %x", got)
+	}
+	if f := linktest.NewFrame(to, b.Info(), to.Ports.Lo, nil); a.Stats().TxDrops == 0 {
+		if a.Send([]transport.Frame{{Head: f}}); a.Stats().TxDrops != 1 {
+			t.Errorf("a frame from the port of another station: counted %+v", a.Stats())
+		}
+	}
+}
+
+// TestSegments: stations with one address, as those of a VLAN and of the
+// interface below it, are apart if their segments are.
+func TestSegments(t *testing.T) {
+	cfg := shm.Config{Address: ethertype.MAC{2, 0, 0, 0, 0, 1}, Segment: "2", Ports: transport.PortRange{Lo: 1024, Hi: 2047}}
+	a := open(t, cfg)
+	cfg.Ports = transport.PortRange{Lo: 2048, Hi: 3071}
+	b := open(t, cfg)
+	cfg.Segment = "3"
+	other := open(t, cfg) // with b's ports
+	cfg.Ports = transport.PortRange{Lo: 4096, Hi: 5119}
+	elsewhere := open(t, cfg)
+	to := b.Info()
+	to.MAC = ethertype.Broadcast
+	all := transport.Frame{Head: linktest.NewFrame(a.Info(), to, ethertype.PortAll, []byte("all"))}
+	pump(t, a, b, 2, frame(a, b, "one"), all)
+	pump(t, elsewhere, other, 1, frame(elsewhere, other, "hello"))
+	if n := other.Stats().RxFrames; n != 1 {
+		t.Errorf("%d frames have crossed between segments", n-1)
+	}
+	if _, err := shm.Open(&shm.Config{EtherType: etherType, Address: cfg.Address, Segment: "3", Ports: cfg.Ports}); !errors.Is(err, unix.EADDRINUSE) {
+		t.Errorf("Open = %v, want EADDRINUSE", err)
+	}
+}
+
+// TestWakeInWait: a Wake between the start of a Wait and its sleep ends it,
+// where bells wake.
+func TestWakeInWait(t *testing.T) {
+	a := open(t, shm.Config{})
+	shm.InWait(a.Wake, func() {
+		end := a.Now() + int64(10*time.Second)
+		if err := a.Wait(end); err != nil || a.Now() >= end {
+			t.Errorf("the Wake is lost (%v)", err)
+		}
+	})
+}

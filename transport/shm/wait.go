@@ -91,7 +91,7 @@ func (l *Link) wake() {
 	w := &l.wait
 	if w.state.Load() != woken && w.state.Swap(woken) == waiting {
 		if wakeFutex(&w.state, false); w.polls.Load() {
-			strike(l.bell.ring)
+			l.bell.strike()
 		}
 	}
 }
@@ -169,11 +169,12 @@ func left(until, now int64) int64 {
 
 // poll blocks in ppoll on the bell.
 func (l *Link) poll(until int64) error {
-	if l.Ready() || !l.gate.Open() {
+	w := &l.wait
+	// A Wake that found w.polls false has rung no bell.
+	if l.Ready() || !l.gate.Open() || w.state.Load() == woken {
 		return nil
 	}
 	l.waits.Add(1)
-	w := &l.wait
 	for {
 		var limit *unix.Timespec
 		switch left := left(until, l.Now()); {

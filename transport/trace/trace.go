@@ -3,7 +3,8 @@
 //	0.000000 bob0 tx 02:00:00:00:00:0a/1024 > 02:00:00:00:00:0b/1024 data last seq 7 ...
 //	0.000009 bob0 rx 02:00:00:00:00:0b/1024 > 02:00:00:00:00:0a/1024 ack ack 8
 //
-// The time is seconds of the link's clock since New. To see what really went
+// The time is seconds of the link's clock since New; what follows the direction
+// is ethertype.Dump's. To see what really went
 // over the wire, wrap trace in fault; to see what each side meant, wrap fault
 // in trace.
 package trace
@@ -82,19 +83,10 @@ func (l *Link) write(now int64, dir string, frame []byte) {
 		return
 	}
 	l.line = fmt.Appendf(l.line[:0], "%10.6f %s %s %s\n",
-		time.Duration(now-l.base).Seconds(), l.name, dir, describe(frame))
+		time.Duration(now-l.base).Seconds(), l.name, dir, ethertype.Dump(frame))
 	if _, err := l.w.Write(l.line); err != nil {
 		l.w = nil
 	}
-}
-
-// describe returns the frame in words, or what is wrong with it.
-func describe(frame []byte) string {
-	var h ethertype.Header
-	if _, err := h.Parse(frame); err != nil {
-		return fmt.Sprintf("bad frame of %d bytes (%v): % x", len(frame), err, frame[:min(len(frame), ethertype.HeaderSize)])
-	}
-	return h.String()
 }
 
 // Check implements transport.Checker if the wrapped link does.

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/bobnet-go/bobnet/ethertype"
 	"github.com/bobnet-go/bobnet/internal/vethtest"
 	"github.com/bobnet-go/bobnet/transport"
 	"github.com/bobnet-go/bobnet/transport/linktest"
@@ -44,10 +45,19 @@ func TestLines(t *testing.T) {
 	p := vethtest.New(t, 1500)
 	var out, in bytes.Buffer
 	a, b := open(t, p, 0, &out), open(t, p, 1, &in)
-	f := linktest.NewFrame(a.Info(), b.Info(), b.Info().Ports.Lo, []byte("hello"))
-	bad := bytes.Clone(f)
-	bad[len(bad)-6] ^= 1 // in the CRC
-	batch := []transport.Frame{{Head: f[:62], Body: [][]byte{f[62:]}}, {Head: bad}}
+	write := make([]byte, ethertype.HeaderSize+ethertype.RDMASize+4)
+	copy(write, linktest.NewFrame(a.Info(), b.Info(), b.Info().Ports.Lo, nil))
+	var h ethertype.Header
+	if _, err := h.Parse(write); err != nil {
+		t.Fatal(err)
+	}
+	h.Kind, h.Length, h.Size = ethertype.KindRDMAWrite, 4, ethertype.RDMASize+4
+	h.Put(write)
+	ethertype.RDMA{Addr: 0x7f00, Handle: 3}.Put(write[ethertype.HeaderSize:])
+	ethertype.Seal(write)
+	bad := bytes.Clone(write)
+	bad[ethertype.HeaderSize-1] ^= 1 // in the CRC
+	batch := []transport.Frame{{Head: write[:62], Body: [][]byte{write[62:]}}, {Head: bad}}
 	if n, err := a.Send(batch); n != 2 || err != nil {
 		t.Fatalf("Send = %d, %v", n, err)
 	}
@@ -63,8 +73,8 @@ func TestLines(t *testing.T) {
 	}
 	for dir, text := range map[string]string{"tx": out.String(), "rx": in.String()} {
 		want := regexp.MustCompile(`^ *\d+\.\d{6} bob0 ` + dir +
-			` 02:00:00:00:00:0a/1024 > 02:00:00:00:00:0b/1024 echo .*\n` +
-			` *\d+\.\d{6} bob0 ` + dir + ` bad frame of 67 bytes \(.*CRC.*\): 02 00 .*\n$`)
+			` 02:00:00:00:00:0a/1024 > 02:00:00:00:00:0b/1024 rdma-write .* bytes 0\.\.3 of 4 to 0x7f00 handle 0x3\n` +
+			` *\d+\.\d{6} bob0 ` + dir + ` 02:00:00:00:00:0a/1024 > .* rdma-write .* malformed: CRC32C does not match .*\n$`)
 		if !want.MatchString(text) {
 			t.Errorf("%s:\n%s", dir, text)
 		}

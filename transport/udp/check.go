@@ -1,18 +1,21 @@
 package udp
 
 import (
+	"errors"
 	"fmt"
+	"net/netip"
 	"strconv"
 
 	"github.com/bobnet-go/bobnet/transport"
+	"github.com/bobnet-go/bobnet/transport/internal/driver"
 	"golang.org/x/sys/unix"
 )
 
 var _ transport.Checker = (*Link)(nil)
 
-// Check implements transport.Checker. A station's MAC is made of its IP
-// address and so does not change with the interface's. It asks through a socket,
-// because the calling thread may be in another network namespace.
+// Check implements transport.Checker. A station is its IP address: another MAC
+// of the interface changes nothing, but without the address nothing is sent or
+// received until the interface has it again.
 func (l *Link) Check() error {
 	if !l.gate.Enter() {
 		return transport.ErrClosed
@@ -22,32 +25,43 @@ func (l *Link) Check() error {
 }
 
 func (l *Link) check() error {
-	s, fd := l.station, l.socks[0]
-	req, err := unix.NewIfreq("")
+	s := l.station
+	i, err := driver.Look(l.socks[0], s.index, s.name)
 	if err != nil {
 		return err
 	}
-	req.SetUint32(uint32(s.index))
-	if err := unix.IoctlIfreq(fd, unix.SIOCGIFNAME, req); err != nil { // it may have been renamed
-		return fmt.Errorf("%w: %s is gone (%w); see: ip link", transport.ErrLinkDown, s.name, err)
-	}
-	name := req.Name()
-	if err := unix.IoctlIfreq(fd, unix.SIOCGIFMTU, req); err != nil {
-		return fmt.Errorf("transport: MTU of %s: %w", name, err)
-	}
 	now := s.candidate
-	now.mtu = int(req.Uint32())
+	now.mtu = i.MTU
 	if mtu := now.frameMTU(s.ip); mtu < l.info.MTU {
-		return &transport.ChangeError{Interface: name, What: "MTU", Old: strconv.Itoa(s.mtu), New: strconv.Itoa(now.mtu), MTU: mtu}
+		return &transport.ChangeError{Interface: i.Name, What: "MTU", Old: strconv.Itoa(s.mtu), New: strconv.Itoa(now.mtu), MTU: mtu}
 	}
-	if err := unix.IoctlIfreq(fd, unix.SIOCGIFFLAGS, req); err != nil {
-		return fmt.Errorf("transport: flags of %s: %w", name, err)
+	if err := i.Down(); err != nil {
+		return err
 	}
-	switch flags := req.Uint16(); {
-	case flags&unix.IFF_UP == 0:
-		return fmt.Errorf("%w: %s is down: ip link set %s up", transport.ErrLinkDown, name, name)
-	case flags&unix.IFF_RUNNING == 0:
-		return fmt.Errorf("%w: %s has no carrier: is its cable plugged in, is the other end up?", transport.ErrLinkDown, name)
+	return l.checkAddress(i.Name)
+}
+
+// checkAddress asks whether the host has the station's address, by binding a
+// socket to it. That always fails: when it has, because the first of socks holds
+// the port. So the one socket, which belongs to the link's network namespace,
+// whichever that of the calling thread is, can ask again and again.
+func (l *Link) checkAddress(name string) error {
+	if err := unix.Bind(l.probe, l.sockaddr(l.base+l.lo)); errors.Is(err, unix.EADDRNOTAVAIL) {
+		return &addressError{l.station.ip, name}
 	}
 	return nil
 }
+
+// addressError says that the interface called name has lost the station's
+// address. It wraps transport.ErrLinkDown.
+type addressError struct {
+	ip   netip.Addr
+	name string
+}
+
+func (e *addressError) Error() string {
+	return fmt.Sprintf("transport: %s has lost the address %v of the link, or it is not ready yet: give it back: ip address add %v/BITS dev %s (see: ip address show dev %s)",
+		e.name, e.ip, e.ip, e.name, e.name)
+}
+
+func (e *addressError) Unwrap() error { return transport.ErrLinkDown }

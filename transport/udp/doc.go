@@ -16,6 +16,13 @@
 // from the datagrams that come, as a switch learns, and from Config.Peers. A
 // frame to an IPv6 station that is not known yet goes to all, as in a switch.
 //
+// The interface may get another MAC, and may go down and come up: traffic goes
+// on. It may lose the station's address, as Linux takes IPv6 addresses away from
+// an interface that goes down (see keep_addr_on_down in the kernel's
+// ip-sysctl). Check then fails with transport.ErrLinkDown and names the address;
+// so does Send, unless IPv6 has another way to the peer. When the interface has
+// the address again, traffic goes on.
+//
 // # Ports
 //
 // UDP port BasePort+b of a station receives the frames to ports b*1024 to

@@ -7,9 +7,11 @@ import (
 	"net/netip"
 	"os"
 	"runtime"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/bobnet-go/bobnet/ethertype"
 	"github.com/bobnet-go/bobnet/internal/vethtest"
 	"github.com/bobnet-go/bobnet/transport"
 	"github.com/bobnet-go/bobnet/transport/fault"
@@ -221,6 +223,110 @@ func TestDown(t *testing.T) {
 	}
 	if n, err := a.Send([]transport.Frame{f}); n != 0 || !errors.Is(err, transport.ErrLinkDown) {
 		t.Errorf("Send = %d, %v after the interface was removed; want 0, ErrLinkDown", n, err)
+	}
+}
+
+// take takes an address away from a side's interface.
+func take(t *testing.T, p *vethtest.Pair, side int, text string) {
+	t.Helper()
+	inside(t, p, side, func(h *netlink.Handle, link netlink.Link) error {
+		addr, err := netlink.ParseAddr(text)
+		if err != nil {
+			return err
+		}
+		return h.AddrDel(link, addr)
+	})
+}
+
+// arrives sends f until it arrives: the kernel makes an address work in the
+// background.
+func arrives(t *testing.T, from, to transport.Link, f transport.Frame) {
+	t.Helper()
+	views := make([][]byte, transport.MaxBatch)
+	for end := to.Now() + int64(10*time.Second); to.Now() < end; {
+		send(t, from, f)
+		if err := to.Wait(to.Now() + int64(time.Millisecond)); err != nil {
+			t.Fatal(err)
+		}
+		n, err := to.Recv(views)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, got := range views[:n] {
+			if bytes.Equal(got, f.Head) {
+				return
+			}
+		}
+	}
+	t.Fatalf("nothing arrives; counted %+v, %+v", from.Stats(), to.Stats())
+}
+
+// TestAddressGone takes the station's address away under an open link, and gives
+// it back: nothing is lost in silence, and everything works as before.
+func TestAddressGone(t *testing.T) {
+	for name, test := range map[string]struct {
+		addrs  [2]string
+		others []string // which stay, and with them the way to the other side
+	}{
+		"IPv4": {four, nil}, "IPv4/Others": {four, []string{"10.9.0.3/16"}}, "IPv6": {six, nil}, "IPv6/Others": {six, []string{"fd00:b0b::3/32"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p, addrs := vethtest.New(t, 1500), test.addrs
+			give(t, p, 0, append(test.others, addrs[0])...)
+			give(t, p, 1, addrs[1])
+			a := openIn(t, p, 0, udp.Config{Interface: netip.MustParsePrefix(addrs[0]).Addr().String()})
+			b := openIn(t, p, 1, udp.Config{})
+			works := func(when string) {
+				t.Helper()
+				if err := a.Check(); err != nil {
+					t.Errorf("%s: Check = %v", when, err)
+				}
+				arrives(t, a, b, frameTo(a, b, []byte(when)))
+				arrives(t, b, a, frameTo(b, a, []byte(when)))
+				all := linktest.NewFrame(b.Info(), transport.Info{MAC: ethertype.Broadcast}, ethertype.PortAll, []byte(when))
+				arrives(t, b, a, transport.Frame{Head: all})
+			}
+			// Linux sends on from an IPv6 address that has gone, if there is a way.
+			stale := a.Addr().Is6() && test.others != nil
+			gone := func() {
+				t.Helper()
+				f := frameTo(a, b, []byte("lost"))
+				before := a.Stats()
+				if n, err := a.Send([]transport.Frame{f, f, f, f}); !stale && (n != 0 || !errors.Is(err, transport.ErrLinkDown)) {
+					t.Errorf("Send = %d, %v; want 0, ErrLinkDown", n, err)
+				}
+				if after := a.Stats(); !stale && after.TxFrames != before.TxFrames || after.TxDrops != before.TxDrops {
+					t.Errorf("counted %+v, before %+v", after, before)
+				}
+				err := a.Check()
+				for _, w := range []string{a.Addr().String(), vethtest.Name, "ip address add"} {
+					if !errors.Is(err, transport.ErrLinkDown) || !strings.Contains(err.Error(), w) {
+						t.Errorf("Check = %v; want ErrLinkDown and %q", err, w)
+					}
+				}
+			}
+			works("before")
+			take(t, p, 0, addrs[0])
+			gone()
+			give(t, p, 0, addrs[0])
+			works("with the address back")
+			if test.others != nil {
+				return
+			}
+			// Linux takes IPv6 addresses away from an interface that goes down.
+			if err := errors.Join(p.SetUp(0, false), p.SetUp(0, true)); err != nil {
+				t.Fatal(err)
+			}
+			noCarrier := func() bool { err := a.Check(); return err != nil && strings.Contains(err.Error(), "carrier") }
+			for end := a.Now() + int64(10*time.Second); noCarrier() && a.Now() < end; { // the kernel notices it in the background
+				runtime.Gosched()
+			}
+			if a.Addr().Is6() {
+				gone()
+				give(t, p, 0, addrs[0])
+			}
+			works("up again")
+		})
 	}
 }
 

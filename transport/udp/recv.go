@@ -7,6 +7,7 @@ import (
 
 	"github.com/bobnet-go/bobnet/ethertype"
 	"github.com/bobnet-go/bobnet/transport"
+	"github.com/bobnet-go/bobnet/transport/internal/driver"
 	"golang.org/x/sys/unix"
 )
 
@@ -206,7 +207,7 @@ func (l *Link) accepts(frame []byte) bool {
 		return false
 	case ethertype.MAC(frame[offSrc:]) != src.mac:
 		return false
-	case block(be.Uint16(frame[offSrcPort:])) != src.port-l.base:
+	case driver.Block(be.Uint16(frame[offSrcPort:])) != src.port-l.base:
 		return false
 	}
 	return l.where.learn(src.mac, src.ip)
@@ -223,9 +224,9 @@ const (
 // count publishes what take has counted.
 func (l *Link) count() {
 	r := &l.rx
-	add(&l.cnt.RxFrames, r.frames)
-	add(&l.cnt.RxBytes, r.octets)
-	add(&l.extra.filtered, r.strays)
+	driver.Add(&l.cnt.RxFrames, r.frames)
+	driver.Add(&l.cnt.RxBytes, r.octets)
+	driver.Add(&l.extra.filtered, r.strays)
 	r.frames, r.octets, r.strays = 0, 0, 0
 }
 

@@ -4,15 +4,9 @@ import (
 	"net/netip"
 	"unsafe"
 
+	"github.com/bobnet-go/bobnet/transport/internal/driver"
 	"golang.org/x/sys/unix"
 )
-
-// message is struct mmsghdr, which x/sys/unix does not define. The compiler
-// pads it as C does: to 64 bytes on 64-bit machines, 32 on others.
-type message struct {
-	hdr  unix.Msghdr
-	size uint32 // set by the kernel: bytes received or sent
-}
 
 // control is a control message that holds one number.
 type control struct {
@@ -23,7 +17,7 @@ type control struct {
 
 // recvArgs are the arguments of recvmmsg, built in place.
 type recvArgs struct {
-	msgs  [slotsMax]message
+	msgs  [slotsMax]unix.Mmsghdr
 	vecs  [slotsMax]unix.Iovec
 	names [slotsMax]unix.RawSockaddrInet6 // or RawSockaddrInet4, which is shorter
 	ctl   [slotsMax]control
@@ -35,7 +29,7 @@ func (a *recvArgs) init(area []byte) {
 	for i := range a.msgs {
 		a.vecs[i].Base = &area[i*slotStride+slotShift]
 		a.vecs[i].SetLen(slotSize)
-		h := &a.msgs[i].hdr
+		h := &a.msgs[i].Hdr
 		h.Iov = &a.vecs[i]
 		h.SetIovlen(1)
 		h.Name = (*byte)(unsafe.Pointer(&a.names[i]))
@@ -44,24 +38,17 @@ func (a *recvArgs) init(area []byte) {
 }
 
 // recvmmsg reads up to limit messages into the slots from first on and returns
-// how many; 0 or less if there are none. It cannot block, so the scheduler is
-// not told: that would cost more than the call.
+// how many.
 func (a *recvArgs) recvmmsg(fd, first, limit int) int {
 	for i := first; i < first+limit; i++ {
-		h := &a.msgs[i].hdr
+		h := &a.msgs[i].Hdr
 		h.Namelen = unix.SizeofSockaddrInet6
 		h.SetControllen(int(unsafe.Sizeof(control{})))
 	}
 	for {
-		n, _, errno := unix.RawSyscall6(unix.SYS_RECVMMSG, uintptr(fd),
-			uintptr(unsafe.Pointer(&a.msgs[first])), uintptr(limit), unix.MSG_DONTWAIT, 0, 0)
-		switch errno {
-		case 0:
-			return int(n)
-		case unix.EINTR:
-			continue
+		if n, errno := driver.ReceiveMessages(fd, a.msgs[first:first+limit]); errno != unix.EINTR {
+			return n
 		}
-		return 0
 	}
 }
 
@@ -70,13 +57,13 @@ func (a *recvArgs) recvmmsg(fd, first, limit int) int {
 func (a *recvArgs) message(area []byte, i int) (data []byte, size int, cut bool) {
 	m := &a.msgs[i]
 	at := i*slotStride + slotShift
-	n := int(m.size)
+	n := int(m.Len)
 	data, size = area[at:at+n:at+n], n
 	c := &a.ctl[i]
-	if int(m.hdr.Controllen) >= unix.CmsgLen(4) && c.hdr.Level == unix.SOL_UDP && c.hdr.Type == unix.UDP_GRO && c.value > 0 {
+	if int(m.Hdr.Controllen) >= unix.CmsgLen(4) && c.hdr.Level == unix.SOL_UDP && c.hdr.Type == unix.UDP_GRO && c.value > 0 {
 		size = int(c.value)
 	}
-	return data, size, m.hdr.Flags&unix.MSG_TRUNC != 0
+	return data, size, m.Hdr.Flags&unix.MSG_TRUNC != 0
 }
 
 // source finds out where the message in slot i came from.
@@ -100,7 +87,7 @@ func (a *recvArgs) source(i int, s *source) {
 // pollNow asks which sockets have something to read, without waiting: whether
 // any has, and whether the last one has.
 func pollNow(fds []int) (any, last bool) {
-	var args [blocks + 1]unix.PollFd
+	var args [driver.Blocks + 1]unix.PollFd
 	var now unix.Timespec
 	for i, fd := range fds {
 		args[i] = unix.PollFd{Fd: int32(fd), Events: unix.POLLIN}

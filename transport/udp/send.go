@@ -7,7 +7,7 @@ import (
 
 	"github.com/bobnet-go/bobnet/ethertype"
 	"github.com/bobnet-go/bobnet/transport"
-	"github.com/bobnet-go/bobnet/transport/internal/afpacket"
+	"github.com/bobnet-go/bobnet/transport/internal/driver"
 	"golang.org/x/sys/unix"
 )
 
@@ -70,7 +70,7 @@ func (l *Link) wayOf(f *transport.Frame) *way {
 	h := f.Head
 	be := binary.BigEndian
 	dstPort := be.Uint16(h[ethertype.FieldDstPort:])
-	key := wayKey{h[0], h[1], h[2], h[3], h[4], h[5], byte(block(dstPort)), byte(block(be.Uint16(h[offSrcPort:]))), 1}
+	key := wayKey{h[0], h[1], h[2], h[3], h[4], h[5], byte(driver.Block(dstPort)), byte(driver.Block(be.Uint16(h[offSrcPort:]))), 1}
 	if dstPort == ethertype.PortAll {
 		key[9] = 1
 	}
@@ -140,8 +140,8 @@ func (l *Link) sendSome(frames []transport.Frame) (took int, more bool, err erro
 	}
 	tried := t.frames[0]
 	t.reset()
-	add(&l.cnt.TxFrames, took)
-	add(&l.cnt.TxBytes, octets)
+	driver.Add(&l.cnt.TxFrames, took)
+	driver.Add(&l.cnt.TxBytes, octets)
 	if errno == 0 {
 		return took, true, nil
 	}
@@ -153,26 +153,26 @@ func (l *Link) valid(f *transport.Frame) error {
 	if len(f.Head) < ethertype.HeaderSize {
 		return transport.ErrFrameSize
 	}
-	return afpacket.CheckFrame(f, l.info.MTU+ethertype.EthernetSize)
+	return driver.CheckFrame(f, l.info.MTU+ethertype.EthernetSize)
 }
 
 // failed says what to do about a message of tried frames that the kernel did
 // not take.
 func (l *Link) failed(errno unix.Errno, tried int) (took int, more bool, err error) {
-	verdict, err := afpacket.SendVerdict(errno)
+	verdict, err := driver.SendVerdict(errno)
 	switch {
-	case verdict == afpacket.Again:
+	case verdict == driver.Again:
 		return 0, true, nil
-	case verdict == afpacket.Full:
+	case verdict == driver.Full:
 		l.cnt.TxFull.Add(1)
 		return 0, false, nil
-	case verdict == afpacket.Stop:
+	case verdict == driver.Stop:
 		return 0, false, err
+	case errors.Is(l.check(), transport.ErrLinkDown): // without interface or address there is no route
+		return 0, false, transport.ErrLinkDown
 	case tried > 1 && (errno == unix.EIO || errno == unix.EINVAL):
 		l.tx.segments = false // the interface cannot do checksums, or the kernel is older than 4.18
 		return 0, true, nil
-	case errors.Is(l.check(), transport.ErrLinkDown): // without it there is no route
-		return 0, false, transport.ErrLinkDown
 	}
 	l.cnt.TxDrops.Add(uint64(tried))
 	return tried, true, nil
@@ -239,7 +239,7 @@ func (t *sender) put(f *transport.Frame, n int) {
 // error means that none did: after the first message the kernel returns how
 // many went.
 func (t *sender) send(fd int) (took, octets int, errno unix.Errno) {
-	sent, octets, errno := t.sendmmsg(fd, t.count)
+	sent, octets, errno := driver.SendMessages(fd, t.msgs[:t.count], t.bytes)
 	for _, n := range t.frames[:sent] {
 		took += n
 	}
@@ -296,7 +296,7 @@ func (l *Link) sendAll(f *transport.Frame, w *way) (took int, errno unix.Errno) 
 // sendPorts sends f to every UDP port of w's station but our own: who sends to
 // all does not hear itself.
 func (l *Link) sendPorts(f *transport.Frame, w *way) (took int, errno unix.Errno) {
-	for b := range blocks {
+	for b := range driver.Blocks {
 		if w.ip == l.station.ip && l.ourBlock(b) {
 			continue
 		}

@@ -11,7 +11,7 @@ import (
 // sendArgs are the arguments of sendmmsg, built in place.
 type sendArgs struct {
 	parts [maxVecs]unix.Iovec // of frames, one after the other
-	msgs  [transport.MaxBatch]message
+	msgs  [transport.MaxBatch]unix.Mmsghdr
 	names [transport.MaxBatch]unix.RawSockaddrInet6 // or RawSockaddrInet4, which is shorter
 	ctl   [transport.MaxBatch]control
 	bytes int // in all messages
@@ -20,7 +20,7 @@ type sendArgs struct {
 // name enters where message m goes.
 func (a *sendArgs) name(m int, ip netip.Addr, port int, zone uint32) {
 	n := &a.names[m]
-	h := &a.msgs[m].hdr
+	h := &a.msgs[m].Hdr
 	h.Name = (*byte)(unsafe.Pointer(n))
 	if ip.Is4() {
 		v4 := (*unix.RawSockaddrInet4)(unsafe.Pointer(n))
@@ -46,7 +46,7 @@ func (a *sendArgs) vec(i int, b []byte) {
 // message makes message m of count parts from first on, which are segments
 // frames of size bytes.
 func (a *sendArgs) message(m, first, count, segments, size int) {
-	h := &a.msgs[m].hdr
+	h := &a.msgs[m].Hdr
 	h.Iov = &a.parts[first]
 	h.SetIovlen(count)
 	h.Control = nil
@@ -59,30 +59,6 @@ func (a *sendArgs) message(m, first, count, segments, size int) {
 		h.Control = (*byte)(unsafe.Pointer(c))
 		h.SetControllen(unix.CmsgSpace(2))
 	}
-}
-
-// longBytes: up to here the scheduler is not told of a call, as in package
-// ring and for the same reasons.
-const longBytes = 1 << 20
-
-// sendmmsg sends the first count messages and returns how many went, and the
-// bytes in them.
-func (a *sendArgs) sendmmsg(fd, count int) (sent, octets int, errno unix.Errno) {
-	var n uintptr
-	if a.bytes <= longBytes {
-		n, _, errno = unix.RawSyscall6(unix.SYS_SENDMMSG, uintptr(fd),
-			uintptr(unsafe.Pointer(&a.msgs[0])), uintptr(count), unix.MSG_DONTWAIT, 0, 0)
-	} else {
-		n, _, errno = unix.Syscall6(unix.SYS_SENDMMSG, uintptr(fd),
-			uintptr(unsafe.Pointer(&a.msgs[0])), uintptr(count), unix.MSG_DONTWAIT, 0, 0)
-	}
-	if errno != 0 {
-		return 0, 0, errno
-	}
-	for i := range a.msgs[:n] {
-		octets += int(a.msgs[i].size)
-	}
-	return int(n), octets, 0
 }
 
 // clear makes the first n parts refer to nothing.

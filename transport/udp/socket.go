@@ -6,7 +6,7 @@ import (
 	"fmt"
 
 	"github.com/bobnet-go/bobnet/transport"
-	"github.com/bobnet-go/bobnet/transport/internal/afpacket"
+	"github.com/bobnet-go/bobnet/transport/internal/driver"
 	"github.com/mdlayher/ethernet"
 	"golang.org/x/sys/unix"
 )
@@ -42,36 +42,22 @@ func (l *Link) Shortage() error {
 // claim binds the UDP ports of the blocks that ports touches, or, when ports is
 // zero, that of the first free block from 1 on.
 func (l *Link) claim(ports transport.PortRange) error {
-	if ports != (transport.PortRange{}) {
-		l.info.Ports, l.lo = ports, block(ports.Lo)
-		for b := l.lo; b <= block(ports.Hi); b++ {
-			if err := l.bind(b); err != nil {
-				return l.claimError(b, err)
-			}
-		}
-		return nil
+	claimed, b, err := driver.ClaimBlocks(ports, l.bind)
+	if err != nil {
+		return l.claimError(b, err)
 	}
-	for l.lo = 1; l.lo < blocks; l.lo++ {
-		switch err := l.bind(l.lo); {
-		case err == nil:
-			first := l.lo * afpacket.BlockSize
-			l.info.Ports = transport.PortRange{Lo: uint16(first), Hi: uint16(first + afpacket.BlockSize - 1)}
-			return nil
-		case !errors.Is(err, unix.EADDRINUSE):
-			return l.claimError(l.lo, err)
-		}
-	}
-	return fmt.Errorf("transport: every UDP port from %d to %d at %v is in use: %w: close a program that uses them, or choose another base port",
-		l.base+1, l.base+blocks-1, l.station.ip, unix.EADDRINUSE)
+	l.info.Ports, l.lo = claimed, driver.Block(claimed.Lo)
+	return nil
 }
 
-// block returns the block that a port is in.
-func block(port uint16) int { return int(port) / afpacket.BlockSize }
-
 func (l *Link) claimError(b int, err error) error {
-	if errors.Is(err, unix.EADDRINUSE) {
+	switch {
+	case b == driver.Blocks:
+		return fmt.Errorf("transport: every UDP port from %d to %d at %v is in use: %w: close a program that uses them, or choose another base port",
+			l.base+1, l.base+driver.Blocks-1, l.station.ip, err)
+	case errors.Is(err, unix.EADDRINUSE):
 		return fmt.Errorf("transport: ports from %d on at %v are taken: %w: UDP port %d is in use (by whom: ss -ulpn sport = :%d); choose other ports, or none to get a free block",
-			b*afpacket.BlockSize, l.station.ip, err, l.base+b, l.base+b)
+			b*driver.BlockSize, l.station.ip, err, l.base+b, l.base+b)
 	}
 	return l.openError(fmt.Sprintf("bind UDP port %d", l.base+b), err)
 }
@@ -126,10 +112,15 @@ func (l *Link) sockaddr(port int) unix.Sockaddr {
 // kernel looks at it only for those.
 func (l *Link) zone() uint32 { return uint32(l.station.index) }
 
+// datagrams opens a socket.
+func (l *Link) datagrams() (int, error) {
+	return unix.Socket(l.domain(), unix.SOCK_DGRAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
+}
+
 // socket opens a socket and sizes its buffers. With CAP_NET_ADMIN they may pass
 // net.core.rmem_max and wmem_max.
 func (l *Link) socket() (int, error) {
-	fd, err := unix.Socket(l.domain(), unix.SOCK_DGRAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
+	fd, err := l.datagrams()
 	if err != nil {
 		return -1, err
 	}

@@ -9,7 +9,7 @@ import (
 
 	"github.com/bobnet-go/bobnet/ethertype"
 	"github.com/bobnet-go/bobnet/transport"
-	"github.com/bobnet-go/bobnet/transport/internal/afpacket"
+	"github.com/bobnet-go/bobnet/transport/internal/driver"
 	"github.com/bobnet-go/bobnet/transport/internal/sleep"
 	"github.com/mdlayher/ethernet"
 	"golang.org/x/sys/unix"
@@ -19,10 +19,9 @@ import (
 // gives to clients (net.ipv4.ip_local_port_range), below 65535 with all blocks.
 const DefaultBasePort = 61952
 
-const (
-	blocks    = (1 << 16) / afpacket.BlockSize // of ports, each with a UDP port
-	groupPort = blocks                         // the group's UDP port, from BasePort on
-)
+// groupPort is the group's UDP port, from BasePort on: behind those of the
+// blocks of ports.
+const groupPort = driver.Blocks
 
 // Config says what to open. The zero Config, or a nil one, means defaults.
 type Config struct {
@@ -61,10 +60,10 @@ type Config struct {
 type Link struct {
 	rx    receiver
 	tx    sender
-	wait  sleep.Sleeper
-	gate  *afpacket.Gate
+	wait  sleep.Waiter
+	gate  *driver.Gate
 	info  transport.Info
-	cnt   afpacket.Counters
+	cnt   driver.Counters
 	extra struct{ filtered atomic.Uint64 }
 
 	station *station
@@ -73,6 +72,7 @@ type Link struct {
 	lo      int   // first block that is ours
 	socks   []int // one for each of our blocks, from lo on
 	group   int   // hears broadcasts; -1 if the interface has no multicast
+	probe   int   // see checkAddress
 	have    int   // bytes that each receive buffer holds, in the kernel's accounting
 
 	statsMu sync.Mutex // guards lost
@@ -107,8 +107,8 @@ func Open(cfg *Config) (*Link, error) {
 		}
 	}
 	l := &Link{
-		gate: afpacket.NewGate(), closed: make(chan struct{}), station: s,
-		base: int(c.BasePort), where: newStations(s.ip, c.Peers), group: -1,
+		gate: driver.NewGate(), closed: make(chan struct{}), station: s,
+		base: int(c.BasePort), where: newStations(s.ip, c.Peers), group: -1, probe: -1,
 	}
 	if err := l.open(&c); err != nil {
 		l.release()
@@ -129,25 +129,22 @@ func (c Config) withDefaults() (Config, error) {
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
-	p := c.Ports
 	switch {
 	case c.Network != "" && c.Network != "udp4" && c.Network != "udp6":
 		return c, fmt.Errorf("transport: network %q: %w: want udp4, udp6, or nothing for either", c.Network, unix.EINVAL)
 	case int(c.BasePort)+groupPort > 65535:
 		return c, fmt.Errorf("transport: base port %d: %w: %d UDP ports from there on do not fit below 65536; take %d",
 			c.BasePort, unix.EINVAL, groupPort+1, DefaultBasePort)
-	case p != (transport.PortRange{}) && (p.Lo == 0 || p.Hi < p.Lo):
-		return c, fmt.Errorf("transport: ports %d..%d: %w: want 1 <= Lo <= Hi <= 65535 (port 0 reaches every link)", p.Lo, p.Hi, unix.EINVAL)
 	case c.MTU != 0 && c.MTU < ethertype.MinMTU:
 		return c, fmt.Errorf("transport: MTU %d: %w: want at least %d, or 0 for what the interface allows", c.MTU, unix.EINVAL, ethertype.MinMTU)
 	}
-	return c, nil
+	return c, driver.CheckPorts(c.Ports)
 }
 
 // open acquires what release gives back.
 func (l *Link) open(c *Config) error {
 	l.info = transport.Info{
-		Driver: "udp", Interface: l.station.name, MAC: l.station.mac, EtherType: c.EtherType,
+		Driver: "udp", Interface: l.station.name, MAC: l.station.mac, EtherType: c.EtherType, BasePort: c.BasePort,
 		MTU: l.station.frameMTU(l.station.ip),
 	}
 	if c.MTU > 0 {
@@ -155,6 +152,10 @@ func (l *Link) open(c *Config) error {
 	}
 	if err := l.claim(c.Ports); err != nil {
 		return err
+	}
+	var err error
+	if l.probe, err = l.datagrams(); err != nil {
+		return l.openError("open socket", err)
 	}
 	if err := l.joinGroup(c.EtherType); err != nil {
 		c.Logger.Warn("no multicast on this interface; broadcasts reach the configured peers only",
@@ -167,7 +168,7 @@ func (l *Link) open(c *Config) error {
 	l.tx.init(l, !c.NoSegments)
 	l.rx.init(l, !c.NoSegments)
 	l.lost = make([]uint32, len(l.rx.fds))
-	return l.openError("eventfd", l.wait.Open(l.rx.fds...))
+	return l.openError("eventfd", l.wait.Open(l.gate, &l.cnt, l.rx.fds...))
 }
 
 // kernelSize estimates what a datagram with a full frame takes of a receive
@@ -176,7 +177,7 @@ func kernelSize(mtu int) int { return mtu*5/4 + 1024 }
 
 // release closes the sockets. Nobody is using them.
 func (l *Link) release() {
-	for _, fd := range append(l.socks, l.group) {
+	for _, fd := range append(l.socks, l.group, l.probe) {
 		if fd >= 0 {
 			unix.Close(fd)
 		}
@@ -187,7 +188,7 @@ func (l *Link) release() {
 // Close implements transport.Link. It waits for calls under way, of which only
 // Wait can take time and is woken. Views stay readable until they are garbage.
 func (l *Link) Close() error {
-	if !l.gate.Shut(l.wait.Wake) {
+	if !l.gate.Shut(l.wait.Sleeper.Wake) {
 		<-l.closed
 		return nil
 	}
@@ -205,7 +206,7 @@ func (l *Link) Info() transport.Info { return l.info }
 func (l *Link) Addr() netip.Addr { return l.station.ip }
 
 // Now implements transport.Link. All links of a process have the same clock.
-func (l *Link) Now() int64 { return afpacket.Now() }
+func (l *Link) Now() int64 { return driver.Now() }
 
 // Stats implements transport.Link. It makes a system call for each socket.
 // RxDrops is what the kernel dropped, for want of room or because UDP's checksum
@@ -229,12 +230,5 @@ func (l *Link) readDrops() {
 			l.cnt.RxDrops.Add(uint64(now - l.lost[i]))
 			l.lost[i] = now
 		}
-	}
-}
-
-// add adds n to c unless it is 0, which saves the bus lock.
-func add(c *atomic.Uint64, n int) {
-	if n != 0 {
-		c.Add(uint64(n))
 	}
 }

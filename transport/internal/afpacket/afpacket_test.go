@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"testing"
 
 	"github.com/bobnet-go/bobnet/ethertype"
@@ -91,20 +89,6 @@ func TestFilter(t *testing.T) {
 	}
 }
 
-func TestBlocks(t *testing.T) {
-	next := 1
-	for b := range blocks {
-		r := block(b)
-		if int(r.Lo) != next || int(r.Lo)/BlockSize != b || int(r.Hi)/BlockSize != b {
-			t.Fatalf("block %d is %v", b, r)
-		}
-		next = int(r.Hi) + 1
-	}
-	if next != 1<<16 {
-		t.Errorf("the last block ends at %d", next-1)
-	}
-}
-
 // TestClaim needs no rights: abstract sockets are open to all. The interface
 // index is one that no machine has.
 func TestClaim(t *testing.T) {
@@ -123,9 +107,11 @@ func TestClaim(t *testing.T) {
 	if _, err := claim(1, 1023); err != nil {
 		t.Errorf("block 0: %v", err)
 	}
-	_, err = claim(900, 5000)
-	if !errors.Is(err, unix.EADDRINUSE) || !strings.Contains(fmt.Sprint(err), "900..5000 on eth9 overlap ports 1..1023, which this process has") {
-		t.Errorf("overlap: %v", err)
+	for range 10 { // everybody who asks is told
+		_, err = claim(900, 5000)
+		if !errors.Is(err, unix.EADDRINUSE) || !strings.Contains(fmt.Sprint(err), "900..5000 on eth9 overlap ports 1..1023, which this process has") {
+			t.Errorf("overlap: %v", err)
+		}
 	}
 	// The refused claim holds nothing.
 	if b, err := claim(2048, 4000); err != nil || b.Ports.Hi != 4000 {
@@ -138,62 +124,6 @@ func TestClaim(t *testing.T) {
 	a.Release()
 	if c, err := claim(0, 0); err != nil || c.Ports.Lo != 1024 {
 		t.Errorf("a freed block: %+v, %v", c, err)
-	}
-}
-
-// TestGate counts who is inside when Shut returns.
-func TestGate(t *testing.T) {
-	for range 200 {
-		g := NewGate()
-		var inside, after atomic.Int32
-		var gone atomic.Bool
-		var all sync.WaitGroup
-		for range 4 {
-			all.Go(func() {
-				for g.Enter() {
-					inside.Add(1)
-					if gone.Load() {
-						after.Add(1)
-					}
-					inside.Add(-1)
-					g.Leave()
-				}
-			})
-		}
-		evicted := false
-		if !g.Shut(func() { evicted = true }) || !evicted || g.Open() {
-			t.Fatal("the gate did not shut")
-		}
-		if n := inside.Load(); n != 0 {
-			t.Fatalf("%d are inside a shut gate", n)
-		}
-		gone.Store(true)
-		if g.Shut(func() { t.Error("evicted twice") }) {
-			t.Fatal("the gate shut twice")
-		}
-		all.Wait()
-		if after.Load() != 0 || g.Enter() {
-			t.Fatal("somebody entered a shut gate")
-		}
-	}
-}
-
-// TestGateWaits has somebody inside who leaves only when evicted.
-func TestGateWaits(t *testing.T) {
-	for range 200 {
-		g, evict := NewGate(), make(chan struct{})
-		if !g.Enter() {
-			t.Fatal("a new gate is shut")
-		}
-		var left atomic.Bool
-		go func() {
-			<-evict
-			left.Store(true)
-			g.Leave()
-		}()
-		if g.Shut(func() { close(evict) }); !left.Load() {
-			t.Fatal("Shut returned while somebody was inside")
-		}
 	}
 }
 
@@ -220,26 +150,5 @@ func TestOpenErrors(t *testing.T) {
 	}
 	if err := s.CheckType(unix.ARPHRD_IEEE80211); !errors.Is(err, transport.ErrInterface) {
 		t.Error(err)
-	}
-}
-
-func TestSendVerdict(t *testing.T) {
-	for errno, want := range map[unix.Errno]struct {
-		verdict Verdict
-		err     error
-	}{
-		0:             {Taken, nil},
-		unix.EINTR:    {Again, nil},
-		unix.EAGAIN:   {Full, nil},
-		unix.ENOBUFS:  {Full, nil},
-		unix.EMSGSIZE: {Stop, transport.ErrFrameSize},
-		unix.ENETDOWN: {Stop, transport.ErrLinkDown},
-		unix.ENXIO:    {Stop, transport.ErrLinkDown},
-		unix.EINVAL:   {Refuse, nil},
-		unix.EFAULT:   {Refuse, nil},
-	} {
-		if verdict, err := SendVerdict(errno); verdict != want.verdict || err != want.err {
-			t.Errorf("%v: %v, %v; want %v, %v", errno, verdict, err, want.verdict, want.err)
-		}
 	}
 }

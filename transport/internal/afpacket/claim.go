@@ -5,16 +5,9 @@ import (
 	"fmt"
 
 	"github.com/bobnet-go/bobnet/transport"
+	"github.com/bobnet-go/bobnet/transport/internal/driver"
 	"github.com/mdlayher/ethernet"
 	"golang.org/x/sys/unix"
-)
-
-// Ports are claimed in blocks of BlockSize: block b is the ports from
-// b*BlockSize on. The first is one port short, because port 0 is
-// ethertype.PortAll.
-const (
-	BlockSize = 1024
-	blocks    = (1 << 16) / BlockSize
 )
 
 // Claim holds blocks of ports on one interface against other links, of this
@@ -30,41 +23,18 @@ type Claim struct {
 // first free block from 1 on. The error for ports that are taken wraps
 // EADDRINUSE and says by whom.
 func ClaimPorts(index int, name string, typ ethernet.EtherType, ports transport.PortRange) (*Claim, error) {
-	if ports == (transport.PortRange{}) {
-		return firstFree(index, name, typ)
+	if err := driver.CheckPorts(ports); err != nil {
+		return nil, err
 	}
-	if ports.Lo == 0 || ports.Hi < ports.Lo {
-		return nil, fmt.Errorf("transport: ports %d..%d: %w: want 1 <= Lo <= Hi <= 65535 (port 0 reaches every link)",
-			ports.Lo, ports.Hi, unix.EINVAL)
-	}
-	c := &Claim{Ports: ports}
-	for b := int(ports.Lo) / BlockSize; b <= int(ports.Hi)/BlockSize; b++ {
-		if err := c.add(index, typ, b); err != nil {
-			c.Release()
-			return nil, refusal(index, name, typ, ports, b, err)
-		}
+	c := new(Claim)
+	var b int
+	var err error
+	c.Ports, b, err = driver.ClaimBlocks(ports, func(b int) error { return c.add(index, typ, b) })
+	if err != nil {
+		c.Release()
+		return nil, refusal(index, name, typ, c.Ports, b, err)
 	}
 	return c, nil
-}
-
-func firstFree(index int, name string, typ ethernet.EtherType) (*Claim, error) {
-	c := new(Claim)
-	for b := 1; b < blocks; b++ {
-		switch err := c.add(index, typ, b); {
-		case err == nil:
-			c.Ports = block(b)
-			return c, nil
-		case !errors.Is(err, unix.EADDRINUSE):
-			return nil, refusal(index, name, typ, block(b), b, err)
-		}
-	}
-	return nil, fmt.Errorf("transport: every block of ports on %s is in use: %w: close a program that uses EtherType %#04x there",
-		name, unix.EADDRINUSE, uint16(typ))
-}
-
-// block returns the ports of block b.
-func block(b int) transport.PortRange {
-	return transport.PortRange{Lo: uint16(max(1, b*BlockSize)), Hi: uint16(b*BlockSize + BlockSize - 1)}
 }
 
 // add claims block b.
@@ -77,8 +47,9 @@ func (c *Claim) add(index int, typ ethernet.EtherType, b int) error {
 		unix.Close(fd)
 		return err
 	}
-	// It listens so that who finds the block taken can ask whose it is.
-	if err := unix.Listen(fd, 1); err != nil {
+	// It listens so that who finds the block taken can ask whose it is. Nobody
+	// accepts, so each question keeps its place in the queue.
+	if err := unix.Listen(fd, unix.SOMAXCONN); err != nil {
 		unix.Close(fd)
 		return err
 	}
@@ -98,12 +69,17 @@ func claimAddr(index int, typ ethernet.EtherType, b int) *unix.SockaddrUnix {
 	return &unix.SockaddrUnix{Name: fmt.Sprintf("@bobnet/%d/%04x/%d", index, uint16(typ), b)}
 }
 
-// refusal is the error for a block that could not be claimed.
+// refusal is the error for ports whose block b could not be claimed, or for all
+// blocks.
 func refusal(index int, name string, typ ethernet.EtherType, ports transport.PortRange, b int, err error) error {
-	if !errors.Is(err, unix.EADDRINUSE) {
+	switch {
+	case !errors.Is(err, unix.EADDRINUSE):
 		return fmt.Errorf("transport: cannot claim ports %d..%d on %s: %w", ports.Lo, ports.Hi, name, err)
+	case b == driver.Blocks:
+		return fmt.Errorf("transport: every block of ports on %s is in use: %w: close a program that uses EtherType %#04x there",
+			name, err, uint16(typ))
 	}
-	held := block(b)
+	held := driver.BlockPorts(b)
 	return fmt.Errorf("transport: ports %d..%d on %s overlap ports %d..%d, which %s has claimed: %w: choose other ports, or none to get a free block",
 		ports.Lo, ports.Hi, name, held.Lo, held.Hi, owner(index, typ, b), err)
 }

@@ -1,6 +1,6 @@
 // Package afpacket holds what the AF_PACKET drivers, ring and packet, share:
-// the kernel's filter, the choice of interface and ports, the errors and the
-// gate that Close shuts.
+// the station on an interface and the ports claimed there, the kernel's filter,
+// and the errors. Package shm claims ports of interfaces with it, too.
 package afpacket
 
 import (

@@ -65,10 +65,10 @@ func (s *Sleeper) Wake() {
 	}
 }
 
-// Begin starts a wait; it reports false, and there is none, if Wake came
-// before. What can end a wait besides Poll's is looked at between Begin and
+// begin starts a wait; it reports false, and there is none, if Wake came
+// before. What can end a wait besides Poll's is looked at between begin and
 // Poll.
-func (s *Sleeper) Begin() bool {
+func (s *Sleeper) begin() bool {
 	if s.state.CompareAndSwap(idle, waiting) {
 		return true
 	}
@@ -76,13 +76,10 @@ func (s *Sleeper) Begin() bool {
 	return false
 }
 
-// End ends what Begin began.
-func (s *Sleeper) End() {
-	if s.state.Swap(idle) == woken {
-		var b [8]byte
-		unix.Read(s.event, b[:])
-	}
-}
+// end ends what begin began. It leaves the eventfd alone: Wake may have changed
+// the state and not have written yet. What it writes then ends the next Poll,
+// which takes it out.
+func (s *Sleeper) end() { s.state.Store(idle) }
 
 // Poll blocks until a descriptor has input or an error, Wake is called, or now
 // reaches until. Events then says what was found.
@@ -104,6 +101,10 @@ func (s *Sleeper) Poll(until int64, now func() int64) error {
 		n, err := unix.Ppoll(s.fds, limit, nil)
 		if err == unix.EINTR || err == nil && n == 0 {
 			continue // a signal, or the time is up, which the loop finds
+		}
+		if s.fds[len(s.fds)-2].Revents != 0 { // the eventfd
+			var b [8]byte
+			unix.Read(s.event, b[:])
 		}
 		return err
 	}

@@ -25,10 +25,10 @@ func now() int64 { return int64(time.Since(start)) }
 // poll waits and fails the test if there is nothing to wait for.
 func poll(t *testing.T, s *Sleeper, until int64) {
 	t.Helper()
-	if !s.Begin() {
+	if !s.begin() {
 		t.Fatal("a wake-up has come before")
 	}
-	defer s.End()
+	defer s.end()
 	if err := s.Poll(until, now); err != nil {
 		t.Fatal(err)
 	}
@@ -65,7 +65,7 @@ func TestSleeper(t *testing.T) {
 
 	s.Wake()
 	s.Wake()
-	if s.Begin() {
+	if s.begin() {
 		t.Error("a wake-up before the wait was lost")
 	}
 	poll(t, &s, now()+1000)
@@ -82,11 +82,11 @@ func TestWakeDuring(t *testing.T) {
 		done := make(chan bool)
 		begun := make(chan bool)
 		go func() {
-			ok := s.Begin()
+			ok := s.begin()
 			begun <- ok
 			if ok {
 				ok = s.Poll(transport.Forever, now) == nil
-				s.End()
+				s.end()
 			}
 			done <- ok
 		}()
@@ -97,5 +97,34 @@ func TestWakeDuring(t *testing.T) {
 		if !<-done {
 			t.Fatal("Poll failed")
 		}
+	}
+}
+
+// TestWakeLate has a Wake that has changed the state, and writes only when the
+// wait is over: one of the next waits ends early, and not all of them.
+func TestWakeLate(t *testing.T) {
+	var s Sleeper
+	r, w := pipe(t)
+	if err := s.Open(r); err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	unix.Write(w, []byte{1})
+	if !s.begin() {
+		t.Fatal("a wake-up has come before")
+	}
+	if s.state.Swap(woken) != waiting { // what Wake does first
+		t.Fatal("nobody waits")
+	}
+	if err := s.Poll(transport.Forever, now); err != nil {
+		t.Fatal(err)
+	}
+	s.end()
+	unix.Read(r, make([]byte, 1))
+	unix.Write(s.event, one) // what it does then
+	until := now() + int64(10*time.Millisecond)
+	poll(t, &s, until)
+	if poll(t, &s, until); now() < until {
+		t.Error("two waits have ended early")
 	}
 }

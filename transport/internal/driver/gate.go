@@ -1,4 +1,4 @@
-package afpacket
+package driver
 
 import (
 	"math"

@@ -1,4 +1,4 @@
-package afpacket
+package driver
 
 import (
 	"sync/atomic"
@@ -35,3 +35,10 @@ var base = time.Now()
 // Now returns the process's monotonic clock in nanoseconds, never 0. It is
 // the same clock for every link of the process.
 func Now() int64 { return int64(time.Since(base)) + 1 }
+
+// Add adds n to c unless it is 0, which saves the bus lock.
+func Add(c *atomic.Uint64, n int) {
+	if n != 0 {
+		c.Add(uint64(n))
+	}
+}

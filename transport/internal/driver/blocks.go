@@ -1,0 +1,54 @@
+package driver
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/bobnet-go/bobnet/transport"
+	"golang.org/x/sys/unix"
+)
+
+// Ports are claimed in blocks of BlockSize: block b is the ports from
+// b*BlockSize on. The first is one port short, because port 0 is
+// ethertype.PortAll.
+const (
+	BlockSize = 1024
+	Blocks    = (1 << 16) / BlockSize
+)
+
+// Block returns the block that a port is in.
+func Block(port uint16) int { return int(port) / BlockSize }
+
+// BlockPorts returns the ports of block b.
+func BlockPorts(b int) transport.PortRange {
+	return transport.PortRange{Lo: uint16(max(1, b*BlockSize)), Hi: uint16(b*BlockSize + BlockSize - 1)}
+}
+
+// CheckPorts refuses a range that no link can have. Zero stands for any block.
+func CheckPorts(r transport.PortRange) error {
+	if r != (transport.PortRange{}) && (r.Lo == 0 || r.Hi < r.Lo) {
+		return fmt.Errorf("transport: ports %d..%d: %w: want 1 <= Lo <= Hi <= 65535 (port 0 reaches every link)", r.Lo, r.Hi, unix.EINVAL)
+	}
+	return nil
+}
+
+// ClaimBlocks calls take for each block that the ports r touch, or, when r is
+// zero, for those from 1 on until one is not taken (EADDRINUSE), and returns the
+// ports that are claimed. An error is take's about block b, the first that it
+// did not get; b is Blocks when no block is free.
+func ClaimBlocks(r transport.PortRange, take func(b int) error) (claimed transport.PortRange, b int, err error) {
+	if r == (transport.PortRange{}) {
+		for b = 1; b < Blocks; b++ {
+			if err = take(b); !errors.Is(err, unix.EADDRINUSE) {
+				return BlockPorts(b), b, err
+			}
+		}
+		return r, Blocks, unix.EADDRINUSE
+	}
+	for b = Block(r.Lo); b <= Block(r.Hi); b++ {
+		if err = take(b); err != nil {
+			return r, b, err
+		}
+	}
+	return r, b, nil
+}

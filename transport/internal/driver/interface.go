@@ -1,0 +1,51 @@
+package driver
+
+import (
+	"fmt"
+
+	"github.com/bobnet-go/bobnet/transport"
+	"golang.org/x/sys/unix"
+)
+
+// Interface is what a network interface is like at a moment.
+type Interface struct {
+	Name  string // it may have been renamed
+	MTU   int
+	flags uint16
+}
+
+// Look returns what the interface with an index, which was called name, is like
+// now. It asks through a socket, because the calling thread may be in another
+// network namespace. The error for one that is gone wraps transport.ErrLinkDown.
+func Look(socket, index int, name string) (i Interface, err error) {
+	req, err := unix.NewIfreq("")
+	if err != nil {
+		return i, err
+	}
+	req.SetUint32(uint32(index))
+	if err := unix.IoctlIfreq(socket, unix.SIOCGIFNAME, req); err != nil {
+		return i, fmt.Errorf("%w: %s is gone (%w); see: ip link", transport.ErrLinkDown, name, err)
+	}
+	i.Name = req.Name()
+	if err := unix.IoctlIfreq(socket, unix.SIOCGIFFLAGS, req); err != nil {
+		return i, fmt.Errorf("transport: flags of %s: %w", i.Name, err)
+	}
+	i.flags = req.Uint16()
+	if err := unix.IoctlIfreq(socket, unix.SIOCGIFMTU, req); err != nil {
+		return i, fmt.Errorf("transport: MTU of %s: %w", i.Name, err)
+	}
+	i.MTU = int(req.Uint32())
+	return i, nil
+}
+
+// Down returns an error that wraps transport.ErrLinkDown if nothing can be sent
+// or received.
+func (i Interface) Down() error {
+	switch {
+	case i.flags&unix.IFF_UP == 0:
+		return fmt.Errorf("%w: %s is down: ip link set %s up", transport.ErrLinkDown, i.Name, i.Name)
+	case i.flags&unix.IFF_RUNNING == 0:
+		return fmt.Errorf("%w: %s has no carrier: is its cable plugged in, is the other end up?", transport.ErrLinkDown, i.Name)
+	}
+	return nil
+}

@@ -1,0 +1,45 @@
+package driver
+
+import (
+	"github.com/bobnet-go/bobnet/transport"
+	"golang.org/x/sys/unix"
+)
+
+// Verdict is what a driver does about a frame that the kernel did not take.
+type Verdict uint8
+
+// The verdicts.
+const (
+	Taken  Verdict = iota // no error
+	Again                 // interrupted: repeat the call
+	Full                  // the queue is full: offer the frame again later
+	Refuse                // this frame will never pass: count it and go on
+	Stop                  // end the batch with the error
+)
+
+// SendVerdict maps the error of a send to what to do and what to return. It
+// does not allocate.
+func SendVerdict(errno unix.Errno) (Verdict, error) {
+	switch errno {
+	case 0:
+		return Taken, nil
+	case unix.EINTR:
+		return Again, nil
+	case unix.EAGAIN, unix.ENOBUFS, unix.ENOMEM:
+		return Full, nil
+	case unix.EMSGSIZE: // the MTU was lowered after the link was opened
+		return Stop, transport.ErrFrameSize
+	case unix.ENETDOWN, unix.ENXIO, unix.ENODEV:
+		return Stop, transport.ErrLinkDown
+	}
+	return Refuse, nil
+}
+
+// CheckFrame reports whether f may be sent where frames hold at most limit
+// bytes, Ethernet header included. It does not allocate.
+func CheckFrame(f *transport.Frame, limit int) error {
+	if len(f.Body) > transport.MaxBody || f.Len() > limit {
+		return transport.ErrFrameSize
+	}
+	return nil
+}

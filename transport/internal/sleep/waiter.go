@@ -1,0 +1,50 @@
+package sleep
+
+import (
+	"github.com/bobnet-go/bobnet/transport"
+	"github.com/bobnet-go/bobnet/transport/internal/driver"
+)
+
+// Waiter is what a link that sleeps in Poll needs for Wait, Wake and Watch.
+type Waiter struct {
+	Sleeper
+	gate *driver.Gate
+	cnt  *driver.Counters
+}
+
+// Open prepares a Waiter that waits for input on fds while gate is open, and
+// counts in cnt. Close of the link shuts the gate and then calls Sleeper.Wake.
+func (w *Waiter) Open(gate *driver.Gate, cnt *driver.Counters, fds ...int) error {
+	w.gate, w.cnt = gate, cnt
+	return w.Sleeper.Open(fds...)
+}
+
+// Wake is the link's: it is counted, and does nothing when the link is closed.
+func (w *Waiter) Wake() {
+	if !w.gate.Enter() {
+		return
+	}
+	w.cnt.Wakes.Add(1)
+	w.Sleeper.Wake()
+	w.gate.Leave()
+}
+
+// Wait is the link's. It calls poll, which calls Poll, unless a wake-up has come
+// before or ready, the link's, says that there is a frame.
+func (w *Waiter) Wait(until int64, ready func() bool, poll func(until int64) error) (err error) {
+	if !w.gate.Enter() {
+		return transport.ErrClosed
+	}
+	defer w.gate.Leave()
+	if w.begin() {
+		if !ready() {
+			w.cnt.Waits.Add(1)
+			err = poll(until)
+		}
+		w.end()
+	}
+	if !w.gate.Open() {
+		return transport.ErrClosed
+	}
+	return err
+}

@@ -1,0 +1,325 @@
+package shm_test
+
+import (
+	"encoding/binary"
+	"fmt"
+	"net"
+	"runtime"
+	"testing"
+	"time"
+
+	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/transport"
+	"github.com/bobnet-go/bobnet/transport/linktest"
+	"github.com/bobnet-go/bobnet/transport/shm"
+	"golang.org/x/sys/unix"
+)
+
+// A stranger is a process that follows the protocol as far as it has to, until
+// it has what it needs to do harm. These tests are in one process with the link,
+// which is told nothing of that.
+
+// strangerRing is the size of its rings.
+const strangerRing = 1 << 20
+
+// stranger is a program that calls from a block of ports that it has claimed.
+type stranger struct {
+	*testing.T
+	conn  *net.UnixConn
+	ports transport.PortRange
+}
+
+// newStranger claims a block of ports of a's segment.
+func newStranger(t *testing.T, a *shm.Link, block int) *stranger {
+	t.Helper()
+	conn, err := net.ListenUnixgram("unixgram", a.Address(fmt.Sprint(block)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { conn.Close() })
+	return &stranger{t, conn, transport.PortRange{Lo: uint16(block) << 10, Hi: uint16(block)<<10 + 1023}}
+}
+
+// line is what a stranger has of one call.
+type line struct {
+	mine, theirs int  // the ends of the stream
+	answered     bool // or refused
+	bell         int  // what came with the answer, or -1
+}
+
+// call calls a with a file of rings. What a gets in time is closed here.
+func (s *stranger) call(a *shm.Link, file int) (c line) {
+	s.Helper()
+	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		s.Fatal(err)
+	}
+	hello := helloOf(uint32(s.ports.Lo)<<16|uint32(s.ports.Hi), strangerRing)
+	to := a.Address(fmt.Sprint(a.Info().Ports.Lo / 1024))
+	if _, _, err := s.conn.WriteMsgUnix(hello, unix.UnixRights(pair[1], file), to); err != nil {
+		s.Fatal(err)
+	}
+	c = line{mine: pair[0], theirs: pair[1], bell: -1}
+	closed := make(chan struct{})
+	go func() { // it takes long if the link was faster
+		unix.Close(file)
+		close(closed)
+	}()
+	select {
+	case <-closed:
+	case <-time.After(time.Second):
+	}
+	s.Cleanup(func() {
+		for _, fd := range []int{c.mine, c.theirs, c.bell} {
+			unix.Close(fd)
+		}
+	})
+	return c
+}
+
+// answer waits until a answers or refuses the call. theirs is closed, so that
+// it sees the end.
+func (s *stranger) answer(c *line) {
+	s.Helper()
+	unix.Close(c.theirs)
+	c.theirs = -1
+	text, rights := make([]byte, 64), make([]byte, 64)
+	n, k, _, _, err := unix.Recvmsg(c.mine, text, rights, 0)
+	if err != nil {
+		s.Fatal(err)
+	}
+	c.answered = n > 0
+	if msgs, err := unix.ParseSocketControlMessage(rights[:k]); err == nil && len(msgs) == 1 {
+		fds, _ := unix.ParseUnixRights(&msgs[0])
+		c.bell = fds[0]
+	}
+}
+
+// taken waits until all calls have been received, whatever became of them.
+func (s *stranger) taken() {
+	s.Helper()
+	raw, err := s.conn.SyscallConn()
+	if err != nil {
+		s.Fatal(err)
+	}
+	for end := time.Now().Add(10 * time.Second); ; runtime.Gosched() {
+		waiting := -1
+		raw.Control(func(fd uintptr) { waiting, err = unix.IoctlGetInt(int(fd), unix.TIOCOUTQ) })
+		if waiting == 0 && err == nil {
+			return
+		}
+		if time.Now().After(end) {
+			s.Fatalf("the calls are not taken: %d, %v", waiting, err)
+		}
+	}
+}
+
+// file returns rings in which frames lie.
+func (s *stranger) file(frames ...[]byte) int {
+	s.Helper()
+	fd, err := unix.MemfdCreate("stranger", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
+	if err != nil {
+		s.Fatal(err)
+	}
+	const control = 64 << 10
+	ring := make([]byte, strangerRing)
+	at := 0
+	for _, f := range frames {
+		binary.NativeEndian.PutUint16(ring[at:], uint16(len(f)-ethertype.HeaderSize+1))
+		copy(ring[at+2:], f)
+		at += (2 + len(f) + 63) &^ 63
+	}
+	if err := unix.Ftruncate(fd, control+2*strangerRing); err != nil {
+		s.Fatal(err)
+	}
+	if _, err := unix.Pwrite(fd, ring, control); err != nil {
+		s.Fatal(err)
+	}
+	if err := setSeals(fd, unix.F_SEAL_SHRINK|unix.F_SEAL_GROW|unix.F_SEAL_SEAL); err != nil {
+		s.Fatal(err)
+	}
+	return fd
+}
+
+// soon fails the test unless f returns in a time in which only what hangs does
+// not.
+func soon(t *testing.T, what string, f func()) {
+	t.Helper()
+	done := make(chan struct{})
+	go func() {
+		f()
+		close(done)
+	}()
+	select {
+	case <-done:
+	case <-time.After(10 * time.Second):
+		panic(what + " hangs") // so would the end of the test
+	}
+}
+
+// TestCallerBlocks: who has called sets the stream, of which he has made both
+// ends, to block, and gets the link to look at it.
+func TestCallerBlocks(t *testing.T) {
+	a := open(t, shm.Config{})
+	s := newStranger(t, a, 60)
+	garbage := frame(a, a, "not for this segment").Head
+	garbage[12] ^= 0xff
+	c := s.call(a, s.file(garbage))
+	for end := a.Now() + int64(10*time.Second); a.Peers() == 0 && a.Now() < end; {
+		a.Wait(a.Now() + int64(time.Millisecond))
+	}
+	if a.Peers() != 1 {
+		t.Fatal("the call was not taken")
+	}
+	if err := unix.SetNonblock(c.theirs, false); err != nil {
+		t.Fatal(err)
+	}
+	if err := unix.Send(c.mine, []byte{1}, unix.MSG_OOB); err != nil {
+		t.Skipf("no urgent data on Unix sockets: %v", err)
+	}
+	for end := a.Now() + int64(50*time.Millisecond); a.Now() < end; { // a reader would read by now
+		a.Wait(end)
+	}
+	var why error
+	a.OnDeparture(func(_ transport.PortRange, err error) { why = err })
+	soon(t, "Recv", func() { departure(t, a, &why) })
+	soon(t, "Close", func() { a.Close() })
+}
+
+// lingering returns a descriptor that is not closed until the test ends.
+func lingering(t *testing.T) int {
+	t.Helper()
+	server, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Skipf("no loopback: %v", err)
+	}
+	defer server.Close()
+	client, err := net.Dial("tcp", server.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	served, err := server.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { served.Close() }) // there is something unread: it resets the connection
+	client.SetWriteDeadline(time.Now().Add(10 * time.Millisecond))
+	for ; err == nil; _, err = client.Write(make([]byte, 1<<20)) { // until nothing more fits
+	}
+	client.(*net.TCPConn).SetLinger(3600)
+	file, err := client.(*net.TCPConn).File()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	fd, err := unix.Dup(int(file.Fd()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return fd
+}
+
+// TestCloseLingers: descriptors that come with calls take for ever to close:
+// of one that is refused, and of one that lies unread when the link is closed.
+func TestCloseLingers(t *testing.T) {
+	cfg := shm.Config{Ports: transport.PortRange{Lo: 1024, Hi: 2047}}
+	a := open(t, cfg)
+	s := newStranger(t, a, 60)
+	s.call(a, lingering(t))
+	s.taken()
+	s.call(a, lingering(t))
+	soon(t, "Close", func() { a.Close() })
+	open(t, cfg) // the ports are free
+}
+
+// TestStreamLingers: a caller sends over the stream what takes for ever to close
+// with it.
+func TestStreamLingers(t *testing.T) {
+	a := open(t, shm.Config{})
+	s := newStranger(t, a, 60)
+	c := s.call(a, s.file())
+	if s.answer(&c); !c.answered {
+		t.Fatal("the call was not answered")
+	}
+	var why error
+	a.OnDeparture(func(_ transport.PortRange, err error) { why = err })
+	fd := lingering(t)
+	if err := unix.Sendmsg(c.mine, []byte{1}, unix.UnixRights(fd), nil, 0); err != nil {
+		t.Fatal(err)
+	}
+	unix.Close(fd)
+	soon(t, "Recv", func() { departure(t, a, &why) })
+	soon(t, "Close", func() { a.Close() })
+}
+
+// TestBellsApart: whatever a caller does to what he has of the link's, he does
+// not silence its bell for others.
+func TestBellsApart(t *testing.T) {
+	a, b := open(t, shm.Config{}), open(t, shm.Config{})
+	pump(t, a, b, 1, frame(a, b, "hello"))
+	pump(t, b, a, 1, frame(b, a, "hello"))
+	s := newStranger(t, a, 60)
+	c := s.call(a, s.file())
+	if s.answer(&c); !c.answered {
+		t.Fatal("the call was not answered")
+	}
+	if c.bell >= 0 {
+		unix.Shutdown(c.bell, unix.SHUT_RDWR)
+	}
+	unix.Shutdown(c.mine, unix.SHUT_RDWR)
+	a.Recv(make([][]byte, 4))
+	for a.Doze() {
+		a.Rise()
+		a.Recv(make([][]byte, 4))
+	}
+	b.Send([]transport.Frame{frame(b, a, "wake up")})
+	if n, err := unix.Poll([]unix.PollFd{{Fd: int32(a.Bell()), Events: unix.POLLIN}}, 10_000); n != 1 {
+		t.Errorf("an honest peer's frame has not rung the bell (%v)", err)
+	}
+	a.Rise()
+}
+
+// TestCrowd: one caller cannot take the room of others, and who is refused is
+// told before it believes in its rings.
+func TestCrowd(t *testing.T) {
+	a := open(t, shm.Config{})
+	s := newStranger(t, a, 60)
+	answered := 0
+	for range 40 {
+		c := s.call(a, s.file())
+		if s.answer(&c); c.answered {
+			answered++
+		}
+	}
+	if n := a.Peers(); n != answered || n == 0 || n > 10 {
+		t.Errorf("%d of 40 calls of one program were answered, and %d taken; want a few, and the same", answered, n)
+	}
+	b := open(t, shm.Config{})
+	pump(t, b, a, 1, frame(b, a, "honest"))
+}
+
+// TestSources: a caller writes frames that seem to come from others. They are
+// filtered out; its own arrive.
+func TestSources(t *testing.T) {
+	a, b := open(t, shm.Config{}), open(t, shm.Config{})
+	s := newStranger(t, a, 60)
+	own := a.Info()
+	own.Ports = s.ports
+	remote, beyond := own, own
+	remote.MAC[5] ^= 0x55
+	beyond.Ports.Lo += 1024
+	var frames [][]byte
+	for _, from := range []transport.Info{b.Info(), remote, beyond, own} {
+		frames = append(frames, linktest.NewFrame(from, a.Info(), a.Info().Ports.Lo, []byte("from somebody")))
+	}
+	s.call(a, s.file(frames...))
+	var why error
+	a.OnDeparture(func(_ transport.PortRange, err error) { why = err })
+	if got := pump(t, a, a, 1); string(got[0]) != string(frames[3]) {
+		t.Errorf("got %x, want %x", got[0], frames[3])
+	}
+	if st := a.Stats(); st.RxFiltered != 3 || st.RxFrames != 1 || why != nil {
+		t.Errorf("counted %+v, departure %v", st, why)
+	}
+}
