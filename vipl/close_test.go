@@ -33,37 +33,46 @@ func TestCloseDuringTraffic(t *testing.T) {
 		}},
 		{"CloseNIC", func(v *vipl.VI) error { return all(v.Close, v.NIC().Close, v.NIC().Close) }},
 	}
-	for _, level := range levels {
-		for _, e := range ends {
-			t.Run(e.name+"/"+level.String(), func(t *testing.T) {
-				nics := vethNICs(t, 1500, vipl.Config{}, nil)
-				rounds := 5
-				if e.name == "CloseNIC" {
-					rounds = 1
-				}
-				for range rounds {
-					a, b := join(t, nics, &vipl.Attributes{Reliability: level})
-					var moved atomic.Int64
-					within(t, "a call", func() error {
-						return all(
-							func() error { return babble(a, &moved) }, func() error { return babble(b, &moved) },
-							func() error { return listen(a, &moved) }, func() error { return listen(b, &moved) },
-							func() error {
-								for moved.Load() < 40 && a.State() == vipl.StateConnected {
-									nics[0].Poll()
-								}
-								err := e.end(a)
-								if level == reliability.Unreliable { // whose farewell may be lost in the flood
-									b.Disconnect()
-								}
-								return err
-							})
-					})
-					b.Close()
-				}
-			})
+	eachLink(t, func(t *testing.T, _ string, open opener) {
+		t.Parallel()
+		for _, level := range levels {
+			for _, e := range ends {
+				t.Run(e.name+"/"+level.String(), func(t *testing.T) {
+					nics := open.nics(t, vipl.Config{}, nil)
+					rounds := 5
+					if e.name == "CloseNIC" {
+						rounds = 1
+					}
+					for range rounds {
+						closeInTraffic(t, nics, level, e.end)
+					}
+				})
+			}
 		}
-	}
+	})
+}
+
+// closeInTraffic connects VIs, has both flood the other and ends one of them.
+func closeInTraffic(t *testing.T, nics [2]*vipl.NIC, level reliability.Level, end func(v *vipl.VI) error) {
+	t.Helper()
+	a, b := join(t, nics, &vipl.Attributes{Reliability: level})
+	defer b.Close()
+	var moved atomic.Int64
+	within(t, "a call", func() error {
+		return all(
+			func() error { return babble(a, &moved) }, func() error { return babble(b, &moved) },
+			func() error { return listen(a, &moved) }, func() error { return listen(b, &moved) },
+			func() error {
+				for moved.Load() < 40 && a.State() == vipl.StateConnected {
+					nics[0].Poll()
+				}
+				err := end(a)
+				if level == reliability.Unreliable { // whose farewell may be lost in the flood
+					b.Disconnect()
+				}
+				return err
+			})
+	})
 }
 
 // over reports whether err is how a call ends when its connection has ended.

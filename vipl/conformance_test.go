@@ -7,8 +7,10 @@ import (
 	"github.com/bobnet-go/bobnet/vipl/conformance"
 )
 
-// TestConformance runs every rule of VIPL 1.0 on every link, with both kinds
-// of wait and on each level: TestConformance/<link>/<wait>/<level>/<call>/<rule>.
+// TestConformance runs every rule of VIPL 1.0 on every link and with both kinds
+// of wait: TestConformance/<link>/<wait>/<level>/<call>/<rule>. In the simulator,
+// over udp and over shared memory it does so on each level that the rule speaks
+// of, on the other links on one of them: see conformanceLinks.
 func TestConformance(t *testing.T) {
 	links := conformanceLinks
 	if testing.Short() {

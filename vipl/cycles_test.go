@@ -1,6 +1,7 @@
 package vipl_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"testing"
@@ -10,31 +11,41 @@ import (
 	"github.com/bobnet-go/bobnet/vipl"
 )
 
-// TestCycles opens NICs on a veth, connects VIs with completion queues, sends
-// a message through memory of either kind and closes it all, again and again:
-// nothing is left behind. Every other cycle leaves to NIC.Close what it can.
+// TestCycles opens NICs on a veth or on one host, connects VIs with completion
+// queues, sends a message through memory of either kind and closes it all, again
+// and again: nothing is left behind. Every other cycle leaves to NIC.Close what it can.
 func TestCycles(t *testing.T) {
 	vipl.OpenLoadavg()
-	for _, driver := range drivers {
-		t.Run(driver, func(t *testing.T) {
+	for _, c := range []struct {
+		name, driver string
+		sides        [2]int
+	}{
+		{"ring", "ring", [2]int{0, 1}},
+		{"packet", "packet", [2]int{0, 1}},
+		{"udp", "udp", [2]int{0, 1}},
+		{"shm", "shm", [2]int{0, 0}},
+		{"host", "udp", [2]int{1, 1}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
 			p := vethtest.New(t, 1500)
-			leaktest.Run(t, 8, func(i int) error { return cycle(p, driver, i%2 == 0) })
+			addIPs(t, p)
+			leaktest.Run(t, 8, func(i int) error { return cycle(p, c.driver, c.sides, i%2 == 0) })
 		})
 	}
 }
 
 // cycle is one life of everything.
-func cycle(p *vethtest.Pair, driver string, tidy bool) (err error) {
+func cycle(p *vethtest.Pair, driver string, sides [2]int, tidy bool) (err error) {
 	var nics [2]*vipl.NIC
-	for side := range nics {
+	for i, side := range sides {
 		err := p.In(side, func() (err error) {
-			nics[side], err = vipl.Open(&vipl.Config{Interface: vethtest.Name, Driver: driver})
+			nics[i], err = vipl.Open(&vipl.Config{Interface: interfaceOf(driver), Driver: driver})
 			return err
 		})
 		if err != nil {
 			return err
 		}
-		defer func() { err = errors.Join(err, nics[side].Close()) }()
+		defer func() { err = errors.Join(err, nics[i].Close()) }()
 	}
 	var queues [2]*vipl.CQ
 	for side, n := range nics {
@@ -75,14 +86,23 @@ func meet(nics [2]*vipl.NIC) (a, b *vipl.VI, err error) {
 	if b, err = nics[1].CreateVI(nil, nil, nil); err != nil {
 		return nil, nil, err
 	}
+	ctx, cancel := context.WithCancel(bg)
+	defer cancel()
 	accept := func() error {
-		r, err := l.Wait(bg)
+		r, err := l.Wait(ctx)
 		if err == nil {
 			err = r.Accept(bg, a)
 		}
 		return err
 	}
-	return a, b, all(accept, func() error { return b.Connect(bg, l.Addr(), nil) })
+	connect := func() error {
+		err := b.Connect(bg, l.Addr(), nil)
+		if err != nil {
+			cancel()
+		}
+		return err
+	}
+	return a, b, all(accept, connect)
 }
 
 // oneMessage goes from the library's memory to the user's.

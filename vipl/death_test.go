@@ -17,24 +17,30 @@ const connected = sim.Start + 100_000_000
 // TestBlackhole lets all frames vanish for 5 s in the middle of a transfer. The
 // default PeerTimeout bears it, and nothing is lost.
 func TestBlackhole(t *testing.T) {
-	seeds(t, manySeeds/5, func(seed uint64) error {
+	seeds(t, manySeeds, func(seed uint64) error {
 		const hole, count, size = int64(5 * time.Second), 60, 20_000
 		w := newWorld(sim.Options{Seed: seed, Bandwidth: 1e9, Loss: 0.01})
 		begin := connected + int64(1+seed%80)*100_000
 		w.Script(func(now int64, from, to *sim.Station, frame []byte) sim.Action {
 			return sim.Action{Drop: now >= begin && now < begin+hole}
 		})
+		var through int64
 		in := &inbox{count: count, size: size, seed: seed}
 		attr := &vipl.Attributes{Reliability: reliableLevels[seed%2]}
 		err := w.pair(attr, func(v *vipl.VI) error {
 			lingerFor(v.NIC(), time.Duration(connected-w.Now()))
 			return sendAll(v, count, size, seed)
-		}, in.post, in.receive)
+		}, in.post, func(v *vipl.VI) error {
+			err := in.receive(v)
+			through = w.Now()
+			lingerFor(v.NIC(), vipl.DefaultPeerTimeout) // the last acknowledgement may be lost
+			return err
+		})
 		if err != nil {
 			return err
 		}
-		if w.Now() < begin+hole {
-			return fmt.Errorf("the transfer was over at %v, before the blackhole was: it tests nothing", time.Duration(w.Now()))
+		if through < begin+hole {
+			return fmt.Errorf("the transfer was over at %v, before the blackhole was: it tests nothing", time.Duration(through))
 		}
 		return nil
 	})
@@ -109,108 +115,6 @@ func TestIdleUnderLoss(t *testing.T) {
 		}
 		return w.pair(nil, end, nil, end)
 	})
-}
-
-// TestRestart kills a peer in the middle of a message; another process starts
-// on the same host. The survivor learns in bounded time, and a new connection
-// works.
-func TestRestart(t *testing.T) {
-	for _, reborn := range []bool{true, false} {
-		t.Run(fmt.Sprintf("reborn=%v", reborn), func(t *testing.T) {
-			seeds(t, manySeeds/5, func(seed uint64) error { return restart(seed, reborn) })
-		})
-	}
-}
-
-// serveInbox returns a node that accepts one connection and receives count
-// messages on it.
-func serveInbox(attr *vipl.Attributes, count, size int, seed uint64) func(n *vipl.NIC) error {
-	return func(n *vipl.NIC) error {
-		l, err := n.Listen(service)
-		if err != nil {
-			return err
-		}
-		r, err := l.Wait(bg)
-		if err != nil {
-			return err
-		}
-		v, err := n.CreateVI(attr, nil, nil)
-		if err != nil {
-			return err
-		}
-		in := &inbox{count: count, size: size, seed: seed}
-		if err := in.post(v); err != nil {
-			return err
-		}
-		if err := r.Accept(bg, v); err != nil {
-			return err
-		}
-		err = in.receive(v)
-		lingerFor(n, time.Second)
-		return err
-	}
-}
-
-func restart(seed uint64, reborn bool) error {
-	w := newWorld(sim.Options{Seed: seed, Bandwidth: 1e9, Loss: 0.02})
-	const size = 100_000
-	attr := &vipl.Attributes{Reliability: reliableLevels[seed%2]}
-	serve := func(count int) func(n *vipl.NIC) error { return serveInbox(attr, count, size, seed) }
-	victim := w.Station("victim")
-	mac := victim.MAC()
-	var killed int64
-	w.nodeOn(victim, "victim", nil, func(n *vipl.NIC) error {
-		if err := serve(1 << 20)(n); killed == 0 || err == nil {
-			return fmt.Errorf("the victim ended before it was killed: %w", err)
-		}
-		return nil
-	})
-	w.At(connected+int64(5+seed%40)*100_000, func() {
-		killed = w.Now()
-		w.Kill(victim)
-		if reborn {
-			station := w.StationWith(sim.StationOptions{Name: "reborn", MAC: mac})
-			w.nodeOn(station, "reborn", &vipl.Config{Seed: seed + 1<<40}, serve(3))
-		}
-	})
-	w.node("survivor", nil, func(n *vipl.NIC) error {
-		v, err := n.CreateVI(attr, nil, nil)
-		if err != nil {
-			return err
-		}
-		to := ethertype.Addr{MAC: mac, Port: service}
-		if err := dial(v, to); err != nil {
-			return err
-		}
-		lingerFor(n, time.Duration(connected-w.Now()))
-		if err = sendAll(v, 1<<20, size, seed); err == nil {
-			return errors.New("sends went well after the peer's death")
-		}
-		took := time.Duration(w.Now() - killed)
-		switch {
-		case killed == 0:
-			return fmt.Errorf("ended before the kill: %w", err)
-		case reborn && !errors.Is(v.Err(), vipl.ErrPeerReset) || took > 12*time.Second || reborn && took > 3*time.Second:
-			return fmt.Errorf("after %v: %w (%v)", took, v.Err(), err)
-		case !reborn && !errors.Is(v.Err(), vipl.ErrUnreachable):
-			return fmt.Errorf("after %v: %w (%v)", took, v.Err(), err)
-		case !reborn:
-			return nil
-		}
-		if err := v.Disconnect(); err != nil {
-			return err
-		}
-		if err := dial(v, to); err != nil {
-			return fmt.Errorf("second connection: %w", err)
-		}
-		for {
-			if _, err := v.SendDone(); err == vipl.ErrQueueEmpty {
-				break
-			}
-		}
-		return sendAll(v, 3, size, seed)
-	})
-	return w.run()
 }
 
 // TestLinkClosedUnderTheNIC wants every wait to end when the link goes away.

@@ -16,7 +16,8 @@ type duo struct {
 	links  [2]*memLink
 	na, nb *vipl.NIC
 	a, b   *vipl.VI
-	bulk   bool // a's link receives bulk frames apart
+	bulk   bool      // a's link receives bulk frames apart
+	apart  *bulkLink // that link
 }
 
 // newDuo connects VIs with the given attributes; nil means the default.
@@ -48,7 +49,8 @@ func (d *duo) set(attrA, attrB *vipl.Attributes) *duo {
 func (d *duo) open(side int) *vipl.NIC {
 	var link transport.Link = d.links[side]
 	if d.bulk && side == 0 {
-		link = &bulkLink{Link: link}
+		d.apart = &bulkLink{Link: link}
+		link = d.apart
 	}
 	n, err := vipl.Open(&vipl.Config{Link: link, Seed: uint64(side) + 1})
 	if err != nil {

@@ -458,6 +458,7 @@ func TestNotifyAsleep(t *testing.T) {
 	for _, driver := range drivers {
 		t.Run(driver, func(t *testing.T) {
 			p := vethtest.New(t, 1500)
+			addIPs(t, p)
 			var nics [2]*vipl.NIC
 			for side := range nics {
 				err := p.In(side, func() (err error) {

@@ -1,6 +1,7 @@
 package vipl_test
 
 import (
+	"cmp"
 	"fmt"
 	"testing"
 
@@ -30,10 +31,11 @@ func TestOneMessage(t *testing.T) {
 type inbox struct {
 	count, size int
 	seed        uint64
+	depth       int // receives that it keeps posted; 0 means inboxDepth
 	buffers     *buffers
 }
 
-// inboxDepth is how many receives an inbox keeps posted; outboxDepth is how
+// inboxDepth is how many receives most inboxes keep posted; outboxDepth is how
 // many sends a sender has under way, less by enough that it never overruns
 // the inbox in a world where processing takes no time.
 const (
@@ -42,7 +44,7 @@ const (
 )
 
 func (in *inbox) post(v *vipl.VI) (err error) {
-	if in.buffers, err = newBuffers(v.NIC(), min(in.count, inboxDepth), in.size); err != nil {
+	if in.buffers, err = newBuffers(v.NIC(), min(in.count, cmp.Or(in.depth, inboxDepth)), in.size); err != nil {
 		return err
 	}
 	for i := range in.buffers.descs {

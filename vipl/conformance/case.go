@@ -61,7 +61,7 @@ func (s *segment) start(wrap func(side int, l transport.Link) transport.Link, tu
 	e := &ends{Ends: links}
 	for side, l := range links.Links {
 		if wrap != nil {
-			l = wrapped(l, wrap(side, l))
+			l = KeepLocal(l, wrap(side, l))
 		}
 		cfg := &vipl.Config{Link: l, NoService: s.wait == Spin, Reliability: tuning}
 		if links.World != nil {

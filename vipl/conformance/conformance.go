@@ -25,11 +25,12 @@ import (
 // whole suite, such as network namespaces, and returns how to open two links
 // at two stations of one segment, as often as a rule needs fresh ones.
 //
-// Heavy says that each rule runs on one of its levels only, which are taken in
-// turn, so that all of a call's rules together meet all levels.
+// Share 0 runs each rule on all its levels. Any other one runs it with each kind
+// of wait on one of them only: links with the shares 1, 2 and 3 together run each
+// rule on each of its levels, with each kind of wait.
 type Link struct {
 	Name  string
-	Heavy bool
+	Share int
 	Setup func(t testing.TB) func() (Ends, error)
 }
 
@@ -165,8 +166,8 @@ func Run(t *testing.T, l Link, waits ...Wait) {
 func (l *Link) at(level reliability.Level, wait Wait, all []rule) (rs []rule) {
 	for i, r := range all {
 		ls := r.levelsOf()
-		if l.Heavy {
-			turn := (i + int(wait)) % len(ls)
+		if l.Share > 0 {
+			turn := (i + int(wait) + l.Share) % len(ls)
 			ls = ls[turn : turn+1]
 		}
 		if slices.Contains(ls, level) {

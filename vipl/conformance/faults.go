@@ -22,8 +22,8 @@ func (l localLink) LocalMTU() int                                  { return l.In
 func (l localLink) LocalSlots() int                                { return l.inner.LocalSlots() }
 func (l localLink) OnDeparture(f func(transport.PortRange, error)) { l.inner.OnDeparture(f) }
 
-// wrapped returns wrapper, as a transport.Local if the link in it is one.
-func wrapped(l, wrapper transport.Link) transport.Link {
+// KeepLocal returns wrapper, as a transport.Local if l, the link in it, is one.
+func KeepLocal(l, wrapper transport.Link) transport.Link {
 	if inner, ok := l.(transport.Local); ok {
 		return localLink{wrapper, inner}
 	}

@@ -1,0 +1,309 @@
+package vipl_test
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"runtime"
+	"testing"
+	"time"
+
+	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/reliability"
+	"github.com/bobnet-go/bobnet/transport"
+	"github.com/bobnet-go/bobnet/vipl"
+)
+
+// TestMillionMutatedFrames has an honest peer's link throw a million mutated
+// frames at a live NIC over each link, a third on each level. They are right as
+// far as the kernel's filters look. Each is counted, nothing but the messages
+// between arrives, nothing is written, and the connections hold.
+func TestMillionMutatedFrames(t *testing.T) {
+	eachLink(t, func(t *testing.T, name string, open opener) {
+		t.Parallel()
+		o := newOnslaught(t, open)
+		total := siegeFrames()
+		for i, level := range levels {
+			o.connect(level)
+			for o.thrown < total*(i+1)/len(levels) {
+				o.throw()
+				if o.thrown/len(o.batch)%16 == 0 {
+					o.deliver()
+				}
+			}
+			o.disconnect()
+		}
+		if hits := o.na.Snapshot().Engine.BulkHits; name == "bulk9000" && hits == 0 {
+			t.Error("no frame was received where it belongs")
+		}
+	})
+}
+
+// onslaught is a live connection over a real link that the test's goroutine
+// drives at both ends, and what the link of b has sent to a.
+type onslaught struct {
+	mutator
+	t       *testing.T
+	na, nb  *vipl.NIC
+	out     *recorder
+	a, b    *vipl.VI
+	in, msg *buffers // of a, to receive, and of b, to send
+	near    region   // at a
+	far     region   // at b
+
+	batch    [32]transport.Frame
+	long     int             // bytes of the longest messages
+	thrown   int             // mutants
+	valid    uint64          // of them, those that are frames of Bobnet
+	refused  vipl.DropCounts // the others, and why
+	messages uint64          // delivered
+}
+
+// region is memory that peers may read and write.
+type region struct {
+	mem []byte
+	h   vipl.MemHandle
+}
+
+// bulkMutant is the length of messages from which on they come as bulk where the
+// link can.
+const bulkMutant = 1000
+
+// recorder counts the frames that a link takes, and keeps a copy of some.
+type recorder struct {
+	transport.Link
+	taken uint64
+	keep  bool
+	kept  [][]byte
+}
+
+func (r *recorder) Send(frames []transport.Frame) (int, error) {
+	n, err := r.Link.Send(frames)
+	r.taken += uint64(n)
+	for i := range frames[:n] {
+		if r.keep {
+			r.kept = append(r.kept, frames[i].AppendTo(nil))
+		}
+	}
+	return n, err
+}
+
+func newOnslaught(t *testing.T, open opener) *onslaught {
+	o := &onslaught{t: t, out: new(recorder)}
+	nics := open.nics(t, vipl.Config{Seed: 1, NoService: true}, func(side int, l transport.Link) transport.Link {
+		if side == 0 {
+			return l
+		}
+		o.out.Link = l
+		return o.out
+	})
+	o.na, o.nb = nics[0], nics[1]
+	o.long = 4000
+	if r, ok := o.na.Link().(transport.BulkReceiver); ok && r.Bulk() {
+		o.long = 3 * r.Info().MTU // its frames are guessed from the first one on
+	}
+	o.mutator = newMutator(1, min(o.out.Info().MTU, 9000))
+	for _, n := range nics {
+		n.BulkFrom(bulkMutant)
+	}
+	return o
+}
+
+// until drives both ends until done.
+func (o *onslaught) until(what string, done func() bool) {
+	o.t.Helper()
+	for end := time.Now().Add(time.Minute); !done(); runtime.Gosched() {
+		o.na.Poll()
+		o.nb.Poll()
+		if time.Now().After(end) {
+			s := o.na.Snapshot()
+			o.t.Fatalf("%s: did not come to pass; %d mutants thrown, %d of them frames, beside %d frames of the peer; wrong: %v; counted %d, %v; link: %+v",
+				what, o.thrown, o.valid, o.out.taken, o.refused, s.RxFrames, s.Dropped, s.Link)
+		}
+	}
+}
+
+// connect connects new VIs and captures some of everything that b can send.
+func (o *onslaught) connect(level reliability.Level) {
+	t := o.t
+	attr := &vipl.Attributes{Reliability: level, EnableRDMAWrite: true, EnableRDMARead: true, PeerTimeout: time.Hour}
+	o.a, o.b = join(t, [2]*vipl.NIC{o.na, o.nb}, attr)
+	both := &vipl.MemAttributes{EnableRDMAWrite: true, EnableRDMARead: true}
+	var errs [4]error
+	o.in, errs[0] = newBuffers(o.na, 16, o.long)
+	o.msg, errs[1] = newBuffers(o.nb, 1, o.long)
+	o.near = region{mem: make([]byte, 4096)}
+	o.far = region{mem: make([]byte, 4096)}
+	o.near.h, errs[2] = o.na.RegisterMem(o.near.mem, both)
+	o.far.h, errs[3] = o.nb.RegisterMem(o.far.mem, both)
+	for i := range o.in.descs {
+		errs[0] = errors.Join(errs[0], o.a.PostRecv(&o.in.descs[i]))
+	}
+	if err := errors.Join(errs[:]...); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 { // the first long message decides whether later ones come as bulk
+		o.capture(level)
+	}
+	copy(o.near.mem, bytes.Repeat([]byte{0xA5}, len(o.near.mem)))
+}
+
+// capture has each side use the other and keeps the frames of b.
+func (o *onslaught) capture(level reliability.Level) {
+	o.out.keep, o.out.kept = true, nil
+	var reads, receives int
+	for _, size := range []int{10, 20, 20, 20, 20, 20, 3000, o.long, o.long} {
+		o.post(o.b, vipl.OpSend, o.msg, size, region{})
+		receives++
+	}
+	o.post(o.b, vipl.OpRDMAWrite, o.msg, 3000, o.near)
+	if level.Reliable() {
+		o.post(o.b, vipl.OpRDMARead, o.msg, 3000, o.near)
+		o.post(o.a, vipl.OpRDMARead, o.in, 3000, o.far) // answered in frames of b
+		reads++
+	}
+	o.until("an honest exchange", func() bool {
+		if d, _ := o.a.RecvDone(); d != nil {
+			o.repost(d)
+			receives--
+		}
+		if d, _ := o.a.SendDone(); d != nil {
+			reads--
+		}
+		_, err := o.b.SendDone()
+		return receives == 0 && reads == 0 && err == vipl.ErrQueueEmpty
+	})
+	o.out.keep, o.captured = false, o.out.kept
+}
+
+// post posts an operation with memory of from, which is large enough.
+func (o *onslaught) post(v *vipl.VI, op vipl.Op, from *buffers, size int, to region) {
+	o.t.Helper()
+	d := &vipl.Descriptor{Op: op, Segs: []vipl.Segment{{Data: from.mem[:size], Handle: from.h}}}
+	if op != vipl.OpSend {
+		d.Remote = vipl.RemoteSegment{Addr: vipl.VirtualAddress(to.mem), Handle: to.h}
+	}
+	if err := v.PostSend(d); err != nil {
+		o.t.Fatal(err)
+	}
+}
+
+func (o *onslaught) repost(d *vipl.Descriptor) {
+	o.t.Helper()
+	if err := o.a.PostRecv(d); err != nil {
+		o.t.Fatal(err)
+	}
+}
+
+// throw sends a batch of mutants and wants each counted as what it is.
+func (o *onslaught) throw() {
+	const never = ethertype.FlagBulk | ethertype.FlagWholeCRC // in one frame: its CRC is told from its length where it comes as bulk
+	for i := range o.batch {
+		f := o.fit(o.wrong())
+		for ethertype.Flags(binary.BigEndian.Uint16(f[ethertype.FieldFlags:]))&never == never {
+			f = o.fit(o.wrong())
+		}
+		switch _, err := o.parsed.Parse(f); err {
+		case nil:
+			o.valid++
+		case ethertype.ErrShort:
+			o.refused[vipl.DropShort]++
+		case ethertype.ErrRange:
+			o.refused[vipl.DropRange]++
+		case ethertype.ErrCRC:
+			o.refused[vipl.DropCRC]++
+		default:
+			o.refused[vipl.DropFormat]++
+		}
+		o.batch[i].Head = append(o.batch[i].Head[:0], f...)
+	}
+	o.thrown += len(o.batch)
+	for rest := o.batch[:]; len(rest) > 0; o.na.Poll() {
+		n, err := o.out.Link.Send(rest)
+		if err != nil {
+			o.t.Fatal(err)
+		}
+		rest = rest[n:]
+	}
+	o.until("the count of mutants", o.counted)
+}
+
+// fit makes a mutant pass the filters of links, which look at addresses, type,
+// version and port, and some at where it comes from. A changed frame has a wrong
+// CRC afterwards at the latest.
+func (o *onslaught) fit(f []byte) []byte {
+	right := o.captured[0]
+	if len(f) < ethertype.HeaderSize {
+		f = append(f, zeros[len(f):]...)
+	}
+	copy(f[:ethertype.EthernetSize+1], right)
+	copy(f[ethertype.FieldDstPort:][:2], right[ethertype.FieldDstPort:])
+	block := &f[ethertype.FieldDstPort+2]
+	*block = *block&3 | right[ethertype.FieldDstPort+2]&^3
+	return f
+}
+
+// counted reports whether all that the link of b has taken is in a's counters,
+// under the right reason. Frames that are right may be dropped afterwards for
+// their content, which adds to some.
+func (o *onslaught) counted() bool {
+	s := o.na.Snapshot()
+	var sum, refused uint64
+	for why, n := range s.Dropped {
+		switch why := vipl.Drop(why); {
+		case why == vipl.DropIncomplete: // counts messages
+			continue
+		case n < o.refused[why]:
+			return false
+		case n > o.refused[why] && (why == vipl.DropShort || why == vipl.DropCRC):
+			o.t.Fatalf("%d frames dropped as %v, want %d", n, why, o.refused[why])
+		}
+		sum += n
+		refused += o.refused[why]
+	}
+	want := o.out.taken + o.valid
+	if s.RxFrames > want || sum > refused+want {
+		o.t.Fatalf("%d right and %d wrong frames were counted as %d, %v", want, refused, s.RxFrames, s.Dropped)
+	}
+	return s.RxFrames == want
+}
+
+// deliver sends one message and wants it, and it alone, intact.
+func (o *onslaught) deliver() {
+	o.t.Helper()
+	o.messages++
+	d := &o.msg.descs[0]
+	out := o.msg.mem[:50+o.messages%3000]
+	if o.messages%8 == 0 {
+		out = o.msg.mem
+	}
+	content(o.messages, 0, out)
+	d.Segs[0].Data = out
+	if err := o.b.PostSend(d); err != nil {
+		o.t.Fatal(err, o.b.Err())
+	}
+	var r *vipl.Descriptor
+	var err error
+	o.until("an honest message", func() bool { r, err = o.a.RecvDone(); return r != nil })
+	if err != nil || int(r.Length) != len(out) || check(o.messages, 0, r.Segs[0].Data[:r.Length]) != nil {
+		o.t.Fatalf("after %d mutants a message of %d bytes came as %d: %v (%v)", o.thrown, len(out), r.Length, err, o.a.Err())
+	}
+	o.repost(r)
+	o.until("the end of a send", func() bool { d, err = o.b.SendDone(); return d != nil })
+	if err != nil {
+		o.t.Fatal(err, o.b.Err())
+	}
+}
+
+// disconnect wants nothing to be left that nobody sent, and takes all back.
+func (o *onslaught) disconnect() {
+	if r, err := o.a.RecvDone(); r != nil || o.a.State() != vipl.StateConnected || o.b.State() != vipl.StateConnected {
+		o.t.Fatalf("a receive is complete, or a connection did not hold: %v; %v, %v", err, o.a.Err(), o.b.Err())
+	}
+	if !bytes.Equal(o.near.mem, bytes.Repeat([]byte{0xA5}, len(o.near.mem))) {
+		o.t.Fatal("a region was written to")
+	}
+	if err := errors.Join(o.a.Close(), o.b.Close()); err != nil {
+		o.t.Fatal(err)
+	}
+}

@@ -1,0 +1,95 @@
+package vipl_test
+
+import (
+	"encoding/binary"
+	"math/rand/v2"
+
+	"github.com/bobnet-go/bobnet/ethertype"
+)
+
+// mutator makes wrong frames from right ones.
+type mutator struct {
+	rng      *rand.Rand
+	captured [][]byte // the right ones
+	longest  int      // bytes that a frame may have
+	scratch  []byte
+	parsed   ethertype.Header
+}
+
+var zeros [ethertype.HeaderSize]byte
+
+func newMutator(seed uint64, mtu int) mutator {
+	return mutator{rng: rand.New(rand.NewPCG(seed, 9)), longest: mtu + ethertype.EthernetSize}
+}
+
+// mutate returns a captured frame, changed, or plain noise. It is valid until
+// the next call.
+func (m *mutator) mutate() []byte {
+	rng := m.rng
+	if rng.IntN(8) == 0 {
+		m.scratch = m.scratch[:0]
+		for range rng.IntN(200) {
+			m.scratch = append(m.scratch, byte(rng.Uint32()))
+		}
+		return m.scratch
+	}
+	f := append(m.scratch[:0], m.captured[rng.IntN(len(m.captured))]...)
+	m.scratch = f
+	for range 1 + rng.IntN(3) {
+		switch rng.IntN(6) {
+		case 0:
+			f = f[:rng.IntN(len(f)+1)]
+		case 1:
+			f = append(f, zeros[:rng.IntN(len(zeros))]...)
+		case 2: // a field of the header, to a value near an edge
+			if len(f) > ethertype.HeaderSize {
+				edges := []uint32{0, 1, 2, 0x7fffffff, 0x80000000, ^uint32(0), ^uint32(0) - 1, 62, 1452, 4000}
+				binary.BigEndian.PutUint32(f[12+rng.IntN(46):], edges[rng.IntN(len(edges))])
+			}
+		case 3: // a sequence or message number a little further
+			if len(f) > ethertype.HeaderSize {
+				at := []int{26, 30, 34}[rng.IntN(3)]
+				binary.BigEndian.PutUint32(f[at:], binary.BigEndian.Uint32(f[at:])+uint32(rng.IntN(40)))
+			}
+		default:
+			if len(f) > 0 {
+				f[rng.IntN(len(f))] ^= 1 << rng.IntN(8)
+			}
+		}
+		if len(f) < 15 {
+			break
+		}
+	}
+	return f[:min(len(f), m.longest)]
+}
+
+// wrong returns a frame that is wrong for what protects a connection: one with
+// another tag and a right CRC, or with a wrong CRC.
+func (m *mutator) wrong() []byte {
+	for {
+		f := m.mutate()
+		if reseal(f); m.rng.IntN(2) == 0 && len(f) > 26 {
+			binary.BigEndian.PutUint32(f[22:], m.rng.Uint32()|1) // another tag
+			if reseal(f) && f[15] >= byte(ethertype.KindQuery) {
+				continue // needs no tag
+			}
+		} else if len(f) >= ethertype.HeaderSize {
+			f[58+m.rng.IntN(4)] ^= 1 << m.rng.IntN(8) // a wrong CRC
+		}
+		if _, err := m.parsed.Parse(f); err == nil && m.parsed.Kind == ethertype.KindReset {
+			continue // proves itself by the other tag
+		}
+		return f
+	}
+}
+
+// reseal makes the CRC of a changed frame right.
+func reseal(f []byte) bool {
+	if len(f) < ethertype.HeaderSize {
+		return false
+	}
+	f[14] = ethertype.Version
+	size := min(int(binary.BigEndian.Uint16(f[54:])), len(f)-ethertype.HeaderSize)
+	ethertype.Seal(f[:ethertype.HeaderSize+size])
+	return true
+}
