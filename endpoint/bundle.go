@@ -112,6 +112,7 @@ func (b *Bundle) Poll() (int, error) {
 	}
 	served := b.serve(pollBatch)
 	n.flush()
+	n.stamp()
 	return served, nil
 }
 

@@ -30,6 +30,8 @@ type Node struct {
 	running   int     // handlers
 	closed    bool
 	stats     Stats
+	now       func() int64 // the NIC's clock
+	fresh     fresh
 }
 
 // Open opens a node (AM_Init). Close it in the end.
@@ -49,7 +51,7 @@ func Open(cfg *Config) (*Node, error) {
 	if c.Seed != 0 {
 		n.incarnation = rand.New(rand.NewPCG(c.Seed, uint64(n.nic.Now()))).Uint32() | 1
 	}
-	n.loop.node = n
+	n.loop.node, n.now = n, n.nic.Now
 	if n.way, err = openVIs(n); err != nil {
 		if n.own {
 			n.nic.Close()

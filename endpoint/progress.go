@@ -29,6 +29,7 @@ func (n *Node) flush() {
 func (b *Bundle) step(ctx context.Context) error {
 	n := b.node
 	n.flush()
+	n.stamp() // its time passes while the answer is under way
 	if n.leader != nil {
 		return b.follow(ctx)
 	}

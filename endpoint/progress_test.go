@@ -51,7 +51,7 @@ func (w *idleWay) wake() {
 // bareNode makes a node without a NIC.
 func bareNode(way provider) *Node {
 	n := &Node{incarnation: 1, cfg: Config{Credits: DefaultCredits, MaxMedium: 64, MaxConnections: 8, Logger: slog.Default()}, way: way,
-		endpoints: map[uint32]*Endpoint{}, services: map[uint32]*Endpoint{}, bundles: map[*Bundle]struct{}{}}
+		endpoints: map[uint32]*Endpoint{}, services: map[uint32]*Endpoint{}, bundles: map[*Bundle]struct{}{}, now: func() int64 { return 1 }}
 	n.loop.node = n
 	return n
 }

@@ -169,6 +169,7 @@ func (c *client) send(i int, m *message, args []uint32, data []byte, call *call)
 	}
 	s.n = n + copy(b[n:], data)
 	c.ep.node.stats.Sent++
+	c.ep.node.sent(s)
 	company := gatherMost
 	if c.used < gatherBelow {
 		company = 0

@@ -58,6 +58,7 @@ type slot struct {
 	cleared bool // the server has named the window
 	use     uint32
 	n       int    // bytes of the request, in the send buffer of the slot's number
+	sent    int64  // when, by Node.stamp
 	data    []byte // bulk data that has not been written yet
 	length  int    // of bulk data
 	call    *call

@@ -2,7 +2,6 @@ package metrics
 
 import (
 	"fmt"
-	"slices"
 	"strconv"
 	"sync"
 
@@ -50,10 +49,11 @@ type Collector struct {
 	refused     *prometheus.Desc
 	returned    *prometheus.Desc
 
-	mu    sync.Mutex
-	nics  []NIC // in the order of watching
-	comm  Comm
-	nodes []Node
+	nics  watching[NIC]
+	nodes watching[Node]
+
+	mu   sync.Mutex
+	comm Comm
 }
 
 var _ prometheus.Collector = (*Collector)(nil)
@@ -80,25 +80,13 @@ func NewCollector(cfg *Config) *Collector {
 }
 
 // WatchNIC adds a NIC to what is exported; call the result when it closes.
-func (c *Collector) WatchNIC(n NIC) (forget func()) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if !slices.Contains(c.nics, n) {
-		c.nics = append(c.nics, n)
-	}
-	return func() {
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		c.nics = slices.DeleteFunc(slices.Clone(c.nics), func(m NIC) bool { return m == n })
-	}
-}
+func (c *Collector) WatchNIC(n NIC) (forget func()) { return c.nics.add(n) }
 
-// watched returns what is exported now. Nobody waits for a snapshot with c.mu
-// held, so that a NIC which hangs stops neither a dump nor forgetting it.
-func (c *Collector) watched() ([]NIC, Comm) {
+// rankComm returns the rank that is exported now, or nil.
+func (c *Collector) rankComm() Comm {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.nics[:len(c.nics):len(c.nics)], c.comm
+	return c.comm
 }
 
 // WatchComm exports the counters of the process's rank, which any of its
@@ -142,12 +130,12 @@ func (c *Collector) Describe(ch chan<- *prometheus.Desc) {
 
 // Collect implements prometheus.Collector.
 func (c *Collector) Collect(ch chan<- prometheus.Metric) {
-	nics, comm := c.watched()
-	for _, n := range nics {
-		s := n.Snapshot()
-		c.collectNIC(ch, &s)
+	for _, n := range c.nics.list() {
+		s := n.it.Snapshot()
+		a := &s.Attributes
+		c.collectNIC(ch, &s, c.nics.distinct(n, fmt.Sprint(a.Name, " ", a.Addr.Port)))
 	}
-	if comm != nil {
+	if comm := c.rankComm(); comm != nil {
 		s := rankState{comm.Snapshot(), comm.Pending()}
 		emit(ch, c.rank, rankFields, &s)
 		for k, n := range s.Collectives {
@@ -168,9 +156,10 @@ func counter(desc *prometheus.Desc, n uint64, labels ...string) prometheus.Metri
 	return prometheus.MustNewConstMetric(desc, prometheus.CounterValue, float64(n), labels...)
 }
 
-func (c *Collector) collectNIC(ch chan<- prometheus.Metric, s *vipl.Snapshot) {
+// collectNIC exports a NIC; distinct is what its port has behind it.
+func (c *Collector) collectNIC(ch chan<- prometheus.Metric, s *vipl.Snapshot, distinct string) {
 	a := &s.Attributes
-	name, port := a.Name, strconv.Itoa(int(a.Addr.Port))
+	name, port := a.Name, strconv.Itoa(int(a.Addr.Port))+distinct
 	emit(ch, c.nic, nicFields, s, name, port)
 	ch <- prometheus.MustNewConstMetric(c.nicInfo, prometheus.GaugeValue, 1, name, port, a.Addr.MAC.String(), a.Driver, fmt.Sprintf("%016x", a.Incarnation))
 	for _, why := range vipl.Drops() {

@@ -29,6 +29,11 @@ func (f *fakeNode) Addr() ethertype.Addr {
 	return ethertype.Addr{MAC: ethertype.MAC{2, 0, 0, 0, 0, 1}, Port: 7}
 }
 func (f *fakeNode) Stats() endpoint.Stats { return endpoint.Stats(*f) }
+func (f *fakeNode) Snapshot() endpoint.Snapshot {
+	waits := endpoint.TranslationSnapshot{Index: 3, UnderWay: 2, Credits: 1, Oldest: "request", Age: 5 * time.Second, Waits: "for an answer"}
+	ep := endpoint.EndpointSnapshot{ID: 1, Mapped: 1, Translations: []endpoint.TranslationSnapshot{waits}}
+	return endpoint.Snapshot{Addr: f.Addr(), Stats: f.Stats(), Bundles: []endpoint.BundleSnapshot{{Endpoints: []endpoint.EndpointSnapshot{ep}}}}
+}
 
 type fakeComm mplite.Stats
 
@@ -142,6 +147,37 @@ func TestBoundedVIs(t *testing.T) {
 			t.Errorf("the other 4992 VIs are not summed: no %s in\n%s", want, got)
 		}
 	}
+}
+
+// TestAlike: NICs of one process whose interface and port are the same, by
+// different drivers or with different EtherTypes, are told apart, and so are
+// nodes; no scrape fails, and a label stays while what it tells apart is watched.
+func TestAlike(t *testing.T) {
+	c := metrics.NewCollector(nil)
+	forget := c.WatchNIC(nicWith(1))
+	second := nicWith(1)
+	second.TxFrames = 43
+	c.WatchNIC(second)
+	c.WatchNode(&fakeNode{Sent: 1})
+	c.WatchNode(&fakeNode{Sent: 2})
+	has := func(lines ...string) {
+		t.Helper()
+		text := gather(t, c)
+		for _, line := range lines {
+			if !strings.Contains(text, "\n"+line+"\n") {
+				t.Errorf("no %s in\n%s", line, text)
+			}
+		}
+	}
+	other := `bobnet_nic_transmit_frames_total{interface="bob0",port="1024#2"} 43`
+	has(`bobnet_nic_transmit_frames_total{interface="bob0",port="1024"} 42`, other,
+		`bobnet_vi_sends_total{interface="bob0",port="1024#2",vi="1025"} 10`,
+		`bobnet_am_requests_sent_total{node="02:00:00:00:00:01/7"} 1`,
+		`bobnet_am_requests_sent_total{node="02:00:00:00:00:01/7#2"} 2`)
+	forget()
+	has(other)
+	c.WatchNIC(nicWith(1))
+	has(`bobnet_nic_transmit_frames_total{interface="bob0",port="1024"} 42`, other)
 }
 
 func TestForget(t *testing.T) {

@@ -58,6 +58,11 @@ func TestDashboardMetrics(t *testing.T) {
 		}
 	}
 	d, text := readDashboard(t)
+	for _, m := range metrics.Metrics()["node"] {
+		if !strings.Contains(text, m.Name+"{") {
+			t.Errorf("the dashboard does not show %s, as it does all of active messages", m.Name)
+		}
+	}
 	name := regexp.MustCompile(`bobnet_[a-z0-9_]+`)
 	for _, used := range name.FindAllString(text, -1) {
 		if _, ok := known[used]; !ok {
@@ -109,7 +114,7 @@ func TestDashboardForm(t *testing.T) {
 		}
 		p.check(t, d.Panels[:i])
 	}
-	if want := []string{"Segment", "NICs", "VIs", "Errors", "Latency"}; !slices.Equal(rows, want) {
+	if want := []string{"Segment", "NICs", "VIs", "Active messages", "Errors", "Latency"}; !slices.Equal(rows, want) {
 		t.Errorf("the rows are %q, want %q", rows, want)
 	}
 }

@@ -14,8 +14,9 @@
 //
 // # Labels
 //
-// Metrics of a NIC carry interface and port (the lowest port of its range),
-// those of a VI carry vi, its port, besides. A NIC with more VIs than
+// Metrics of a NIC carry interface and port (the lowest port of its range; with
+// #2 behind it for a second NIC of the process with the same, by another driver
+// or with another EtherType), those of a VI carry vi, its port, besides. A NIC with more VIs than
 // Config.MaxVIs shows the first so many one by one; the rest are added up
 // under vi="other", so that the number of time series is bounded. Peers'
 // addresses appear only in the value-less bobnet_vi_info, under the same bound.
@@ -25,7 +26,9 @@
 //
 // When a job hangs, ask it: DumpOnQuit prints on SIGQUIT, and Serve shows at
 // /debug/bobnet, what every NIC, VI and rank waits for, with every message that
-// has not been acknowledged and its age.
+// has not been acknowledged and its age, and of every node of active messages
+// what is under way to each destination, how old the oldest request is and what
+// it waits for.
 //
 //	defer c.DumpOnQuit(os.Stderr)()
 package metrics

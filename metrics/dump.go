@@ -9,11 +9,12 @@ import (
 	"os"
 	"time"
 
+	"github.com/bobnet-go/bobnet/endpoint"
 	"github.com/bobnet-go/bobnet/mplite"
 	"github.com/bobnet-go/bobnet/vipl"
 )
 
-// dumpPatience is how long a dump waits for each NIC and rank. One whose lock
+// dumpPatience is how long a dump waits for each NIC, node and rank. One whose lock
 // somebody holds for longer is reported as stuck, which then is the finding.
 var dumpPatience = 2 * time.Second
 
@@ -24,22 +25,29 @@ type Dump struct {
 	PID   int
 	Stuck []string `json:",omitempty"` // what did not answer
 	NICs  []vipl.Snapshot
-	Rank  *mplite.Pending `json:",omitempty"`
-	Stats *mplite.Stats   `json:",omitempty"` // of the rank
+	Nodes []endpoint.Snapshot `json:",omitempty"`
+	Rank  *mplite.Pending     `json:",omitempty"`
+	Stats *mplite.Stats       `json:",omitempty"` // of the rank
 }
 
 // Dump takes a snapshot of everything that c watches.
 func (c *Collector) Dump() *Dump {
-	nics, comm := c.watched()
 	d := &Dump{Time: time.Now(), PID: os.Getpid()}
-	for i, n := range nics {
-		if s, ok := within(n.Snapshot); ok {
+	for i, n := range c.nics.list() {
+		if s, ok := within(n.it.Snapshot); ok {
 			d.NICs = append(d.NICs, s)
 		} else {
 			d.stuck(fmt.Sprintf("NIC %d", i))
 		}
 	}
-	if comm != nil {
+	for i, n := range c.nodes.list() {
+		if s, ok := within(n.it.Snapshot); ok {
+			d.Nodes = append(d.Nodes, s)
+		} else {
+			d.stuck(fmt.Sprintf("node %d", i))
+		}
+	}
+	if comm := c.rankComm(); comm != nil {
 		s, ok := within(func() rankState { return rankState{comm.Snapshot(), comm.Pending()} })
 		if ok {
 			d.Rank, d.Stats = &s.Pending, &s.Stats
@@ -66,7 +74,7 @@ func within[T any](f func() T) (result T, ok bool) {
 	}
 }
 
-// WriteTo writes the dump as text: the rank, then the NICs. It implements
+// WriteTo writes the dump as text: the rank, the nodes, then the NICs. It implements
 // io.WriterTo.
 func (d *Dump) WriteTo(w io.Writer) (int64, error) {
 	var b bytes.Buffer
@@ -78,11 +86,15 @@ func (d *Dump) WriteTo(w io.Writer) (int64, error) {
 		b.WriteByte('\n')
 		d.Rank.WriteTo(&b) // a buffer takes everything
 	}
+	for i := range d.Nodes {
+		b.WriteByte('\n')
+		d.Nodes[i].WriteTo(&b)
+	}
 	for i := range d.NICs {
 		b.WriteByte('\n')
 		d.NICs[i].WriteTo(&b)
 	}
-	if len(d.NICs) == 0 && d.Rank == nil && len(d.Stuck) == 0 {
+	if len(d.NICs) == 0 && len(d.Nodes) == 0 && d.Rank == nil && len(d.Stuck) == 0 {
 		b.WriteString("no NIC is open and no rank has joined a job\n")
 	}
 	return b.WriteTo(w)

@@ -33,11 +33,13 @@ func TestDumpHandler(t *testing.T) {
 	}
 	c.WatchNIC(nicWith(2))
 	c.WatchComm(&fakeComm{EagerSent: 5})
+	c.WatchNode(&fakeNode{Sent: 8, Stalls: 3})
 	status, kind, text := fetch(t, h, "/debug/bobnet")
 	if status != http.StatusOK || !strings.HasPrefix(kind, "text/plain") {
 		t.Errorf("the text has status %d and type %s", status, kind)
 	}
-	for _, want := range []string{"NIC bob0  ", "dropped           crc 3\n", "VI 1026         8        send", `rank 2 of 4 in job "fake"`, "for a message"} {
+	for _, want := range []string{"NIC bob0  ", "dropped           crc 3\n", "VI 1026         8        send", `rank 2 of 4 in job "fake"`, "for a message",
+		"node 02:00:00:00:00:01/7", "  requests sent 8, looks for a credit in vain 3\n", "  request  5s   for an answer\n"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("no %q in\n%s", want, text)
 		}
@@ -54,12 +56,18 @@ func TestDumpHandler(t *testing.T) {
 		}
 		Rank  struct{ Job string }
 		Stats struct{ EagerSent int }
+		Nodes []struct {
+			Stats   struct{ Stalls int }
+			Bundles []struct {
+				Endpoints []struct{ Translations []struct{ Age int64 } }
+			}
+		}
 	}
 	if err := json.Unmarshal([]byte(text), &got); err != nil || status != http.StatusOK || kind != "application/json" {
 		t.Fatalf("status %d, type %s, %v:\n%s", status, kind, err, text)
 	}
 	if len(got.NICs) != 1 || len(got.NICs[0].VIs) != 2 || got.NICs[0].Dropped["crc"] != 3 || got.NICs[0].VIs[1].State != "connected" ||
-		got.NICs[0].VIs[1].Pending[0].Age != 2e9 || got.Rank.Job != "fake" || got.Stats.EagerSent != 5 {
+		got.NICs[0].VIs[1].Pending[0].Age != 2e9 || got.Rank.Job != "fake" || got.Stats.EagerSent != 5 || len(got.Nodes) != 1 || got.Nodes[0].Stats.Stalls != 3 || got.Nodes[0].Bundles[0].Endpoints[0].Translations[0].Age != 5e9 {
 		t.Errorf("the JSON says %+v", got)
 	}
 	if status, _, _ := fetch(t, h, "/debug/bobnet?format=xml"); status != http.StatusBadRequest {

@@ -1,7 +1,6 @@
 package metrics
 
 import (
-	"slices"
 	"strings"
 
 	"github.com/bobnet-go/bobnet/endpoint"
@@ -14,6 +13,7 @@ import (
 type Node interface {
 	Addr() ethertype.Addr
 	Stats() endpoint.Stats
+	Snapshot() endpoint.Snapshot
 }
 
 var nodeLabels = []string{"node"}
@@ -37,25 +37,12 @@ var (
 
 // WatchNode adds a node of active messages to what is exported, besides its NIC,
 // which WatchNIC adds; call the result when it closes.
-func (c *Collector) WatchNode(n Node) (forget func()) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if !slices.Contains(c.nodes, n) {
-		c.nodes = append(c.nodes, n)
-	}
-	return func() {
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		c.nodes = slices.DeleteFunc(slices.Clone(c.nodes), func(m Node) bool { return m == n })
-	}
-}
+func (c *Collector) WatchNode(n Node) (forget func()) { return c.nodes.add(n) }
 
 func (c *Collector) collectNodes(ch chan<- prometheus.Metric) {
-	c.mu.Lock()
-	nodes := c.nodes[:len(c.nodes):len(c.nodes)]
-	c.mu.Unlock()
-	for _, n := range nodes {
-		s, name := n.Stats(), n.Addr().String()
+	for _, n := range c.nodes.list() {
+		s, name := n.it.Stats(), n.it.Addr().String()
+		name += c.nodes.distinct(n, name)
 		emit(ch, c.node, nodeFields, &s, name)
 		for _, r := range endpoint.Reasons() {
 			ch <- counter(c.refused, s.Refused[r], name, reasonLabel(r))

@@ -88,7 +88,8 @@ func reference(t *testing.T) string {
 	b.WriteString(referenceHead)
 	all := metrics.Metrics()
 	for _, of := range []struct{ name, intro string }{
-		{"NIC", "One series for each NIC that a process watches, by `interface` and `port`, the lowest of its port range."},
+		{"NIC", "One series for each NIC that a process watches, by `interface` and `port`, the lowest of its port range. " +
+			"A second one of the process with the same, by another driver or with another EtherType, has `#2` behind its port; `bobnet_nic_info` tells which is which."},
 		{"VI", "One series for each VI, by its `port` as `vi`, and those of its NIC."},
 		{"rank", "One series for the process's rank in an MPLite job."},
 		{"node", "One series for each node of active messages, by the address at which it takes connections."},

@@ -1,13 +1,12 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"io"
-	"os"
 
 	"github.com/bobnet-go/bobnet/internal/doctor"
-	"github.com/bobnet-go/bobnet/internal/lab"
 	"github.com/spf13/cobra"
 )
 
@@ -34,7 +33,11 @@ func newDoctorCmd() *cobra.Command {
 		Example: "  bobnet doctor\n  bobnet doctor -i eth0 --json\n  bobnet lab -n 1 -- bobnet doctor",
 		Args:    usage(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			findings := doctor.Judge(doctor.Gather(cmd.Context(), want))
+			facts := doctor.Gather(cmd.Context(), want)
+			if cmd.Context().Err() != nil { // what it has not asked is no finding
+				return context.Cause(cmd.Context())
+			}
+			findings := doctor.Judge(facts)
 			if err := writeFindings(cmd.OutOrStdout(), findings, asJSON); err != nil {
 				return err
 			}
@@ -45,8 +48,7 @@ func newDoctorCmd() *cobra.Command {
 		},
 	}
 	f := cmd.Flags()
-	f.StringVarP(&want, "iface", "i", os.Getenv(lab.EnvInterface),
-		"`name` or MAC of the interface to use; by default $"+lab.EnvInterface+", or the only one that is up")
+	ifaceFlag(cmd, &want)
 	f.BoolVar(&asJSON, "json", false, "print one JSON object per finding")
 	return cmd
 }

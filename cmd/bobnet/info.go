@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"runtime"
 	"strings"
 	"text/tabwriter"
@@ -36,8 +35,7 @@ there and show what it has picked: driver, ports, ways and why.`,
 			return printNIC(cmd.OutOrStdout(), want)
 		},
 	}
-	cmd.Flags().StringVar(&want, "iface", os.Getenv(lab.EnvInterface),
-		"`name` or MAC of the interface to use; by default $"+lab.EnvInterface+", or the only one that is up")
+	ifaceFlag(cmd, &want)
 	return cmd
 }
 

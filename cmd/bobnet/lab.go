@@ -27,7 +27,9 @@ A rank finds its segment on the interface bob0 (IPv4 address 10.88.0.(rank+1))
 and in its environment BOBNET_RANK, BOBNET_SIZE, BOBNET_JOB and BOBNET_IFACE,
 and BOBNET_METRICS, the address to serve its metrics on, with --metrics.
 Standard input goes to rank 0. The first rank to fail ends the others. SIGQUIT
-(Ctrl-\) goes to all: a Bobnet program prints what it waits for, and goes on.
+(Ctrl-\) goes to all: a program that calls metrics.Collector.DumpOnQuit, as perf,
+ping, demo and the examples do, prints what it waits for, and goes on; any other
+Go program prints its goroutines' stacks, and ends.
 
 With --loss, --dup, --reorder, --corrupt, --delay and --jitter every Bobnet
 program in the lab treats the frames that it sends so, each direction for
@@ -72,12 +74,16 @@ func runLab(ctx context.Context, cfg lab.Config, faults fault.Options, metrics s
 	defer passQuit(l)()
 	opts := lab.RunOptions{Env: faultEnv(faults, os.Stderr), Stdin: os.Stdin, Prefix: true}
 	if metrics != "" {
-		env, server, err := serveMetrics(l, metrics)
+		ranks := make([]int, l.Size())
+		for rank := range ranks {
+			ranks[rank] = rank
+		}
+		places, server, err := serveMetrics(l, metrics, ranks)
 		if err != nil {
 			return err
 		}
 		defer server.Close()
-		opts.Env = append(opts.Env, env)
+		opts.Env = append(opts.Env, places[0].env()) // the same for each, in a namespace of its own
 	}
 	return l.Run(ctx, args, opts)
 }

@@ -14,7 +14,8 @@ import (
 	"github.com/bobnet-go/bobnet/internal/lab"
 )
 
-// TestLabMetrics: what ranks serve inside their namespaces is readable outside.
+// TestLabMetrics: what ranks serve inside their namespaces is readable outside,
+// also that of two processes in one.
 func TestLabMetrics(t *testing.T) {
 	needLab(t)
 	l, err := lab.New(t.Context(), lab.Config{N: 2, Log: slog.New(slog.DiscardHandler)})
@@ -23,40 +24,41 @@ func TestLabMetrics(t *testing.T) {
 	}
 	defer l.Close()
 	const port = 9464
-	for rank := range l.Size() {
-		serveRank(t, l, rank, port)
+	places := placesOf([]int{0, 1, 0}, port)
+	for i, p := range places {
+		serveProcess(t, l, i, p)
 	}
-	outside := httptest.NewServer(metricsHandler(l, port))
+	outside := httptest.NewServer(metricsHandler(l, places))
 	defer outside.Close()
 
-	for rank := range l.Size() {
-		want := fmt.Sprintf("rank %d: /metrics\n", rank)
-		if got := get(t, fmt.Sprintf("%s/rank/%d/metrics", outside.URL, rank)); got != want {
-			t.Errorf("metrics of rank %d are %q, want %q", rank, got, want)
+	for i := range places {
+		want := fmt.Sprintf("process %d: /metrics\n", i)
+		if got := get(t, fmt.Sprintf("%s/rank/%d/metrics", outside.URL, i)); got != want {
+			t.Errorf("metrics of process %d are %q, want %q", i, got, want)
 		}
 	}
 	var got []target
 	if err := json.Unmarshal([]byte(get(t, outside.URL+"/targets")), &got); err != nil {
 		t.Fatal(err)
 	}
-	if want := targets(2, outside.Listener.Addr().String()); !reflect.DeepEqual(got, want) {
+	if want := targets(3, outside.Listener.Addr().String()); !reflect.DeepEqual(got, want) {
 		t.Errorf("targets are %v, want %v", got, want)
 	}
 }
 
-// serveRank starts a server in rank's namespace, as a rank would.
-func serveRank(t *testing.T, l *lab.Lab, rank, port int) {
+// serveProcess starts a server at a place, as process i would.
+func serveProcess(t *testing.T, l *lab.Lab, i int, at place) {
 	t.Helper()
 	var listener net.Listener
-	err := l.Exec(rank, func() (err error) {
-		listener, err = net.Listen("tcp", fmt.Sprintf(":%d", port))
+	err := l.Exec(at.rank, func() (err error) {
+		listener, err = net.Listen("tcp", fmt.Sprintf(":%d", at.port))
 		return err
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		fmt.Fprintf(w, "rank %d: %s\n", rank, r.URL.Path)
+		fmt.Fprintf(w, "process %d: %s\n", i, r.URL.Path)
 	})}
 	go server.Serve(listener)
 	t.Cleanup(func() { server.Close() })

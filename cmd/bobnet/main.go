@@ -41,11 +41,21 @@ func main() {
 		signal.Stop(signals) // the second one ends us at once
 		cancel(interrupted(sig.(syscall.Signal)))
 	}()
-	err := newRootCmd().ExecuteContext(ctx)
-	if err != nil {
+	err := ended(ctx, newRootCmd().ExecuteContext(ctx))
+	if _, bare := err.(interrupted); err != nil && !bare { //nolint:errorlint // a verb's own words about it are printed
 		fmt.Fprintln(os.Stderr, "bobnet:", err)
 	}
 	os.Exit(exitCode(err))
+}
+
+// ended returns what a verb ended with. When a signal has interrupted it, what
+// it could not do is no failure of its own.
+func ended(ctx context.Context, err error) error {
+	var sig interrupted
+	if err != nil && !errors.As(err, &sig) && errors.As(context.Cause(ctx), &sig) {
+		return sig
+	}
+	return err
 }
 
 // newRootCmd returns the command with all its verbs.
@@ -75,6 +85,12 @@ func newRootCmd() *cobra.Command {
 		root.AddCommand(verb())
 	}
 	return root
+}
+
+// ifaceFlag adds the flag by which every verb is told its interface.
+func ifaceFlag(cmd *cobra.Command, name *string) {
+	cmd.Flags().StringVarP(name, "iface", "i", os.Getenv(lab.EnvInterface),
+		"`name` or MAC of the interface to use; by default $"+lab.EnvInterface+", or the only one that is up")
 }
 
 // version returns the module's version, or the commit it was built from.

@@ -76,3 +76,18 @@ func TestHelp(t *testing.T) {
 		}
 	}
 }
+
+// TestInterfaceFlag: every verb that opens a NIC is told its interface alike.
+func TestInterfaceFlag(t *testing.T) {
+	for _, cmd := range newRootCmd().Commands() {
+		flag := cmd.Flags().Lookup("iface")
+		switch name := cmd.Name(); {
+		case name == "info" || name == "doctor" || name == "perf" || name == "ping":
+			if flag == nil || flag.Shorthand != "i" {
+				t.Errorf("%s has the flag %+v", name, flag)
+			}
+		case flag != nil:
+			t.Errorf("%s has the flag --iface", name)
+		}
+	}
+}

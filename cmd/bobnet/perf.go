@@ -93,7 +93,11 @@ func newPerfCmd() *cobra.Command {
 			if err := call.check(cmd); err != nil {
 				return usageError{err}
 			}
-			return call.run(cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr())
+			err := call.run(cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr())
+			if errors.Is(err, perf.ErrPlan) {
+				return usageError{err}
+			}
+			return err
 		},
 	}
 	call.addFlags(cmd)
@@ -138,9 +142,9 @@ func (c *perfCall) addFlags(cmd *cobra.Command) {
 	f.DurationVar(&c.plan.Sample, "sample", perf.DefaultSample, "length of a sample")
 	f.BoolVar(&c.json, "json", false, "print one JSON object per measurement")
 	f.StringVar(&c.plot, "plot", "", "draw latency and bandwidth over size, and the signatures of logp, to the PNG `FILE`")
-	f.StringVar(&c.iface, "iface", os.Getenv(lab.EnvInterface), "`name` or MAC of the interface of --listen and --to; by default $"+lab.EnvInterface+", or the only one that is up")
+	ifaceFlag(cmd, &c.iface)
 	f.StringVar(&c.ip, "ip", "", "IP `address` of that interface, to measure tcp and udp as well")
-	f.StringVar(&c.metrics, "metrics", "", "`address` where to serve Prometheus metrics while measuring; with --local both halves', as lab --metrics does")
+	f.StringVar(&c.metrics, "metrics", "", "`address` where to serve Prometheus metrics while measuring; with --local the client's as rank 0's and the server's as rank 1's, as lab --metrics does")
 	f.StringVar(&c.pcap, "pcap", "", "write the frames measured to `FILE` for Wireshark, --local's server's to FILE-server; takes time")
 	f.StringVar(&c.profiles.CPU, "cpuprofile", "", "write a CPU profile of --local's client to `FILE`, of its server to FILE-server")
 	f.StringVar(&c.profiles.Memory, "memprofile", "", "the same for a profile of allocations")
@@ -167,9 +171,6 @@ func (c *perfCall) check(cmd *cobra.Command) error {
 		if cmd.Flags().Changed(name) {
 			return fmt.Errorf("--%s has no meaning with %s", name, c.mode())
 		}
-	}
-	if !c.local && c.ip == "" && len(c.plan.Stacks) == 0 {
-		c.plan.Stacks = perf.OwnStacks()
 	}
 	if c.plot != "" && !slices.ContainsFunc(c.plan.Tests, drawn) && len(c.plan.Tests) > 0 {
 		return fmt.Errorf("--plot draws the tests %s, and none of them is asked for", strings.Join(drawnTests, ", "))
@@ -230,16 +231,19 @@ func (c *perfCall) runLocal(ctx context.Context, out, errOut io.Writer) error {
 	}
 	show := newProgress(errOut)
 	cfg := perf.LocalConfig{Half: half, Profiles: c.profiles, Pcap: c.pcap, Progress: show.sample}
-	cfg.Lab = func(l *lab.Lab) (env []string, done func(), err error) {
+	cfg.Lab = func(l *lab.Lab, ranks [2]int) (env [2][]string, done func(), err error) {
 		if c.metrics == "" {
-			return nil, passQuit(l), nil
+			return env, passQuit(l), nil
 		}
-		address, server, err := serveMetrics(l, c.metrics)
+		places, server, err := serveMetrics(l, c.metrics, ranks[:])
 		if err != nil {
-			return nil, nil, err
+			return env, nil, err
+		}
+		for i := range env {
+			env[i] = []string{places[i].env()}
 		}
 		quit := passQuit(l)
-		return []string{address}, func() {
+		return env, func() {
 			server.Close()
 			quit()
 		}, nil

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/bobnet-go/bobnet/internal/perf"
 	"github.com/bobnet-go/bobnet/transport/sim"
 	"github.com/bobnet-go/bobnet/vipl"
 	"github.com/rogpeppe/go-internal/testscript"
@@ -29,9 +30,14 @@ func TestPerfScripts(t *testing.T) {
 
 func TestPingStats(t *testing.T) {
 	var s pingStats
-	if got := s.String(); got != "nothing was sent" {
+	if got := s.String(); got != "0 sent, 0 answered" {
 		t.Errorf("no echo: %q", got)
 	}
+	s.cut = true
+	if got := s.String(); got != "0 sent, 0 answered, and one under way when interrupted" {
+		t.Errorf("the first echo was interrupted: %q", got)
+	}
+	s.cut = false
 	for _, us := range []int{10, 20, 30} {
 		s.add(time.Duration(us)*time.Microsecond, true)
 	}
@@ -85,7 +91,7 @@ func TestWatchFor(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer nic.Close()
-	forget := watch(nic, nil)
+	forget := watch(perf.Opened{NIC: nic})
 	if text := page(t, addr); !strings.Contains(text, "bobnet_nic_") {
 		t.Errorf("nothing of the NIC in\n%s", text)
 	}

@@ -5,12 +5,11 @@ import (
 
 	"github.com/bobnet-go/bobnet/internal/perf"
 	"github.com/bobnet-go/bobnet/metrics"
-	"github.com/bobnet-go/bobnet/mplite"
-	"github.com/bobnet-go/bobnet/vipl"
 )
 
-// watchFor dumps what perf opens on SIGQUIT, and serves its metrics at addr if
-// that is not empty, until done is called. NICs come and go with the samples.
+// watchFor dumps what perf or ping opens on SIGQUIT, and serves its metrics at
+// addr if that is not empty, until done is called. perf's NICs come and go with
+// the samples.
 func watchFor(addr string) (watch perf.Watcher, done func(), err error) {
 	collector := metrics.NewCollector(nil)
 	done = collector.DumpOnQuit(os.Stderr)
@@ -26,11 +25,19 @@ func watchFor(addr string) (watch perf.Watcher, done func(), err error) {
 			stop()
 		}
 	}
-	watch = func(nic *vipl.NIC, comm *mplite.Comm) func() {
-		if nic != nil {
-			return collector.WatchNIC(nic)
+	watch = func(o perf.Opened) func() {
+		forget := []func(){collector.WatchNIC(o.NIC)}
+		if o.Comm != nil {
+			forget = append(forget, collector.WatchComm(o.Comm))
 		}
-		return collector.WatchComm(comm)
+		if o.Node != nil {
+			forget = append(forget, collector.WatchNode(o.Node))
+		}
+		return func() {
+			for _, f := range forget {
+				f()
+			}
+		}
 	}
 	return watch, done, nil
 }

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/bobnet-go/bobnet/ethertype"
-	"github.com/bobnet-go/bobnet/internal/lab"
+	"github.com/bobnet-go/bobnet/internal/perf"
 	"github.com/bobnet-go/bobnet/vipl"
 	"github.com/spf13/cobra"
 )
@@ -53,8 +53,8 @@ func newPingCmd() *cobra.Command {
 			return cobra.ExactArgs(1)(cmd, args)
 		}),
 		RunE: func(cmd *cobra.Command, args []string) (err error) {
-			if call.count < 0 || call.interval < 0 || call.timeout <= 0 || call.size < 0 {
-				return usageError{errors.New("ping: -c, -i and -s cannot be negative, and -W must be more than 0")}
+			if err := call.check(cmd); err != nil {
+				return usageError{err}
 			}
 			file, wrap, err := capture(call.pcap)
 			if err != nil {
@@ -66,6 +66,12 @@ func newPingCmd() *cobra.Command {
 				return err
 			}
 			defer nic.Close()
+			watch, done, err := watchFor("")
+			if err != nil {
+				return err
+			}
+			defer done()
+			defer watch(perf.Opened{NIC: nic})()
 			if call.listen {
 				return call.serve(cmd.Context(), nic, cmd.OutOrStdout())
 			}
@@ -74,15 +80,31 @@ func newPingCmd() *cobra.Command {
 	}
 	f := cmd.Flags()
 	f.IntVarP(&call.count, "count", "c", 0, "stop after `N` echoes; 0 goes on until interrupted")
-	f.DurationVarP(&call.interval, "interval", "i", time.Second, "time from one echo to the next")
+	f.DurationVar(&call.interval, "interval", time.Second, "time from one echo to the next")
 	f.DurationVarP(&call.timeout, "timeout", "W", time.Second, "how long to wait for an answer")
 	f.IntVarP(&call.size, "size", "s", 56, "payload in `bytes`, at least 8")
-	f.StringVarP(&call.iface, "iface", "I", os.Getenv(lab.EnvInterface),
-		"`name` or MAC of the interface to use; by default $"+lab.EnvInterface+", or the only one that is up")
+	ifaceFlag(cmd, &call.iface)
 	f.BoolVar(&call.listen, "listen", false, "answer instead of asking")
 	f.StringVar(&call.pcap, "pcap", "", "write the frames to `FILE`, which Wireshark opens")
 	f.StringVar(&call.name, "name", "", "the name under which --listen can be found (default ping/ and the host's name)")
 	return cmd
+}
+
+// check refuses values that cannot be, and flags of the other way to use ping.
+func (c *pingCall) check(cmd *cobra.Command) error {
+	if c.count < 0 || c.interval < 0 || c.timeout <= 0 || c.size < 0 {
+		return errors.New("ping: --count, --interval and --size cannot be negative, and --timeout must be more than 0")
+	}
+	way, without := "an address", []string{"name"}
+	if c.listen {
+		way, without = "--listen", []string{"count", "interval", "timeout", "size"}
+	}
+	for _, name := range without {
+		if cmd.Flags().Changed(name) {
+			return fmt.Errorf("ping: --%s has no meaning with %s", name, way)
+		}
+	}
+	return nil
 }
 
 // serve answers, which the NIC does by itself, until ctx is done.
@@ -115,6 +137,7 @@ func (c *pingCall) ping(ctx context.Context, nic *vipl.NIC, target string, out i
 		next := time.Now().Add(c.interval)
 		rtt, err := c.echo(ctx, nic, to)
 		if ctx.Err() != nil {
+			stats.cut = true
 			break
 		}
 		if err != nil && !errors.Is(err, vipl.ErrTimeout) {
@@ -167,6 +190,7 @@ func waitUntil(ctx context.Context, t time.Time) bool {
 // pingStats sums up echoes.
 type pingStats struct {
 	sent, answered  int
+	cut             bool    // an interrupt came while one more was under way
 	lo, hi          float64 // ns
 	sum, sumSquares float64
 }
@@ -188,10 +212,13 @@ func (s *pingStats) add(rtt time.Duration, ok bool) {
 
 // String prints the last lines of ping(8), in microseconds.
 func (s *pingStats) String() string {
-	if s.sent == 0 {
-		return "nothing was sent"
+	text := fmt.Sprintf("%d sent, %d answered", s.sent, s.answered)
+	if s.sent > 0 {
+		text += fmt.Sprintf(", %.0f%% lost", 100*float64(s.sent-s.answered)/float64(s.sent))
 	}
-	text := fmt.Sprintf("%d sent, %d answered, %.0f%% lost", s.sent, s.answered, 100*float64(s.sent-s.answered)/float64(s.sent))
+	if s.cut {
+		text += ", and one under way when interrupted"
+	}
 	if s.answered == 0 {
 		return text
 	}

@@ -10,6 +10,7 @@ import (
 // Facts are what Gather has found and Judge judges.
 type Facts struct {
 	Program    string // this program's file, for advice
+	Temporary  bool   // it was built by go run, and is gone when this program ends
 	Rights     Rights
 	Interfaces Interfaces
 	Host       Host

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"runtime"
+	"strings"
 
 	"github.com/bobnet-go/bobnet/internal/lab"
 	"github.com/bobnet-go/bobnet/transport/iface"
@@ -16,7 +17,8 @@ import (
 // MAC; "" for the only one that is up) and, through a NIC that it opens for a
 // second, at the segment. What cannot be found out is part of the facts.
 func Gather(ctx context.Context, want string) *Facts {
-	f := &Facts{Program: os.Args[0], Rights: gatherRights()}
+	f := &Facts{Rights: gatherRights()}
+	f.Program, f.Temporary = program()
 	f.Interfaces = gatherInterfaces(want)
 	f.Host = gatherHost(files{os.DirFS("/")})
 	faults, err := vipl.FaultsWanted()
@@ -27,6 +29,16 @@ func Gather(ctx context.Context, want string) *Facts {
 		f.gatherSegment(ctx)
 	}
 	return f
+}
+
+// program returns this program's file, which a name in PATH is not, and whether
+// go run has put it among what it removes.
+func program() (file string, temporary bool) {
+	file, err := os.Executable()
+	if err != nil {
+		return os.Args[0], false
+	}
+	return file, strings.Contains(file, "/go-build")
 }
 
 // capabilities returns the effective ones of this thread, as bits.

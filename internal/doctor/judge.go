@@ -39,10 +39,18 @@ func judgeRaw(f *Facts) Finding {
 		found.Fix = "docker run --security-opt seccomp=unconfined --cap-add NET_RAW ..."
 	default:
 		found.Means = "CAP_NET_RAW is missing: a program needs it for the drivers ring and packet; the driver udp works without"
-		found.Fix = "sudo setcap cap_net_raw=ep " + f.Program
+		found.Fix = setcap(f)
 	}
 	found.Level, found.Found = Fail, fmt.Sprintf("refused: %v", err)
 	return found
+}
+
+// setcap is the command that lets this program open packet sockets.
+func setcap(f *Facts) string {
+	if f.Temporary {
+		return "go build -o bobnet ./cmd/bobnet   # go run removes its program\nsudo setcap cap_net_raw=ep ./bobnet"
+	}
+	return "sudo setcap cap_net_raw=ep " + f.Program
 }
 
 func judgeXDP(f *Facts) Finding {
@@ -54,7 +62,7 @@ func judgeXDP(f *Facts) Finding {
 	found.Level, found.Found = Note, fmt.Sprintf("refused: %v", err)
 	found.Means = "frames leave by packet sockets, which takes a little longer"
 	if errors.Is(err, unix.EPERM) {
-		found.Fix = "sudo setcap cap_net_raw=ep " + f.Program
+		found.Fix = setcap(f)
 	}
 	return found
 }
@@ -104,7 +112,7 @@ func judgeNIC(f *Facts) Finding {
 	case err == nil:
 		return found
 	case errors.Is(err, transport.ErrPermission):
-		found.Fix = "sudo setcap cap_net_raw=ep " + f.Program
+		found.Fix = setcap(f)
 	case errors.Is(err, unix.ENOMEM), errors.Is(err, unix.ENOBUFS):
 		found.Fix = "sudo sysctl -w vm.compact_memory=1"
 	default:

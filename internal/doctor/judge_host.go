@@ -5,7 +5,7 @@ import "fmt"
 // What is enough, in bytes.
 const (
 	enoughMemlock = 64 << 20
-	enoughRmem    = 4 << 20 // the second socket of the driver ring, for long messages
+	enoughRmem    = 4 << 20
 	goodRmem      = 8 << 20
 )
 
@@ -46,6 +46,10 @@ func judgeRing(f *Facts) Finding {
 	return found
 }
 
+// smallBuffers says who needs large ones: the default driver, ring, receives
+// into memory of its own.
+var smallBuffers = fmt.Sprintf("below %s the drivers udp and packet lose bursts, and ring may not open with Config.Bulk on; nothing else needs them", size(enoughRmem))
+
 func judgeBuffers(f *Facts) Finding {
 	h := &f.Host
 	found := Finding{Check: "socket buffers", Found: fmt.Sprintf("up to %s to receive, %s to send", size(uint64(h.RmemMax)), size(uint64(h.WmemMax)))}
@@ -56,11 +60,11 @@ func judgeBuffers(f *Facts) Finding {
 		found.Found += ", which CAP_NET_ADMIN passes"
 	case h.RmemMax == 0:
 		found.Level, found.Found = Note, "the limits cannot be seen from here"
-		found.Means = fmt.Sprintf("below %s the driver ring copies long messages twice, and udp loses bursts", size(enoughRmem))
+		found.Means = smallBuffers
 		found.Fix = "sysctl net.core.rmem_max net.core.wmem_max   # outside of the container"
 	case h.RmemMax < enoughRmem || h.WmemMax < enoughRmem:
 		found.Level = Note
-		found.Means = fmt.Sprintf("below %s the driver ring copies long messages twice, and udp loses bursts", size(enoughRmem))
+		found.Means = smallBuffers
 		found.Fix = fmt.Sprintf("sudo sysctl -w net.core.rmem_max=%d net.core.wmem_max=%d", goodRmem, goodRmem)
 	}
 	return found

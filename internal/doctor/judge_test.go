@@ -53,6 +53,9 @@ var judgements = []struct {
 	words  string // of the fix
 }{
 	{"no right", func(f *Facts) { f.Rights.NetRaw, f.Rights.RawSocket = false, unix.EPERM }, Fail, "raw sockets", "setcap cap_net_raw=ep bobnet"},
+	{"no right under go run", func(f *Facts) {
+		f.Rights.NetRaw, f.Rights.RawSocket, f.Program, f.Temporary = false, unix.EPERM, "/tmp/go-build1/b001/exe/bobnet", true
+	}, Fail, "raw sockets", "go build -o bobnet ./cmd/bobnet   # go run removes its program\nsudo setcap cap_net_raw=ep ./bobnet"},
 	{"right, but forbidden", func(f *Facts) { f.Rights.RawSocket = unix.EPERM }, Fail, "raw sockets", "seccomp"},
 	{"no packet sockets", func(f *Facts) { f.Rights.RawSocket = unix.EAFNOSUPPORT }, Fail, "raw sockets", "modprobe af_packet"},
 	{"no AF_XDP", func(f *Facts) { f.Rights.XDPSocket = unix.EAFNOSUPPORT }, Note, "AF_XDP", ""},
@@ -130,6 +133,18 @@ func TestJudge(t *testing.T) {
 				t.Errorf("no finding about %q", tt.check)
 			}
 		})
+	}
+}
+
+// TestSmallBuffers: what is said of them holds for the drivers as they are: ring,
+// unless it is told otherwise, has no use for a socket buffer.
+func TestSmallBuffers(t *testing.T) {
+	facts := healthy()
+	for _, facts.Host.RmemMax = range []int{0, 212992} {
+		means := judgeBuffers(facts).Means
+		if !strings.Contains(means, "udp and packet lose bursts") || strings.Contains(means, "ring copies") {
+			t.Errorf("a limit of %d means: %s", facts.Host.RmemMax, means)
+		}
 	}
 }
 

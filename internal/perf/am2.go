@@ -105,7 +105,7 @@ func newAMConn(h *Half, nic *vipl.NIC, c Case) (a *amConn, err error) {
 	if err = a.meet(h); err != nil {
 		return nil, errors.Join(err, a.node.Close())
 	}
-	a.forget = h.watch(nic, nil)
+	a.forget = h.watch(Opened{NIC: nic, Node: a.node})
 	return a, nil
 }
 

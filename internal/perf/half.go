@@ -8,6 +8,7 @@ import (
 	"net/netip"
 	"time"
 
+	"github.com/bobnet-go/bobnet/endpoint"
 	"github.com/bobnet-go/bobnet/mplite"
 	"github.com/bobnet-go/bobnet/transport"
 	"github.com/bobnet-go/bobnet/vipl"
@@ -24,8 +25,8 @@ type Half struct {
 	// IP is the interface's address; without one the tcp and udp stacks cannot
 	// be measured.
 	IP netip.Addr
-	// Watch, if not nil, is told of every NIC and, after it, of the
-	// communicator on it, and returns what is called before they close.
+	// Watch, if not nil, is told of what every connection opens, and returns
+	// what is called before that closes.
 	Watch Watcher
 	// Wrap, if not nil, replaces every link that is measured by what it
 	// returns.
@@ -36,16 +37,23 @@ type Half struct {
 	failed *peerError // what the other half sent instead of an answer
 }
 
-// Watcher is told of a NIC that has been opened, or of a communicator; the
-// other argument is nil then.
-type Watcher func(*vipl.NIC, *mplite.Comm) (forget func())
+// Opened is what a connection consists of: a NIC, and with MPLite its
+// communicator, with active messages its node; the others are nil.
+type Opened struct {
+	NIC  *vipl.NIC
+	Comm *mplite.Comm
+	Node *endpoint.Node
+}
+
+// Watcher is told of what has been opened.
+type Watcher func(Opened) (forget func())
 
 // watch calls h.Watch, if there is one.
-func (h *Half) watch(nic *vipl.NIC, comm *mplite.Comm) (forget func()) {
+func (h *Half) watch(o Opened) (forget func()) {
 	if h.Watch == nil {
 		return func() {}
 	}
-	return h.Watch(nic, comm)
+	return h.Watch(o)
 }
 
 // NewHalf returns the half that talks to the other one over rw. Both halves

@@ -27,9 +27,10 @@ type LocalConfig struct {
 	// Pcap, if not empty, names a pcapng file for the client's frames; the
 	// server's go to one with "-server" behind the name.
 	Pcap string
-	// Lab, if not nil, is called with each lab before the halves start. It
-	// returns what to add to their environment, and what to do at the end.
-	Lab      func(*lab.Lab) (env []string, done func(), err error)
+	// Lab, if not nil, is called with each lab before the halves start, and with
+	// the namespaces of the client and the server, which may be the same. It
+	// returns what to add to the environment of each, and what to do at the end.
+	Lab      func(l *lab.Lab, ranks [2]int) (env [2][]string, done func(), err error)
 	Progress Progress     // may be nil
 	Log      *slog.Logger // nil = slog.Default()
 }
@@ -66,14 +67,19 @@ func Local(ctx context.Context, plan Plan, cfg LocalConfig) ([]Record, error) {
 	if err := plan.Validate(); err != nil {
 		return nil, err
 	}
+	named := plan.Stacks
 	plan = plan.withDefaults()
 	var records []Record
 	var failures []error
-	base, total := 0, 0
+	var cases []Case
 	runs := plan.runs()
 	for _, r := range runs {
-		total += len(r.Cases(r.MTUs[0])) * plan.Rounds
+		cases = append(cases, r.Cases(r.MTUs[0])...)
 	}
+	if err := plan.checkCases(named, cases); err != nil {
+		return nil, err
+	}
+	base, total := 0, len(cases)*plan.Rounds
 	for _, r := range runs {
 		mtu := r.MTUs[0]
 		p := &pair{cfg: cfg, cases: r.Cases(mtu), together: r.together()}
@@ -111,9 +117,9 @@ func (p *pair) measure(ctx context.Context, mtu int, plan Plan) error {
 		return err
 	}
 	defer l.Close()
-	var env []string
+	var env [2][]string
 	if p.cfg.Lab != nil {
-		more, done, err := p.cfg.Lab(l)
+		more, done, err := p.cfg.Lab(l, [2]int{p.rank(0), p.rank(1)})
 		if err != nil {
 			return err
 		}
@@ -159,7 +165,7 @@ func (p *pair) rank(half int) int {
 }
 
 // start starts the client and the server.
-func (p *pair) start(l *lab.Lab, env []string) ([]*lab.Proc, error) {
+func (p *pair) start(l *lab.Lab, env [2][]string) ([]*lab.Proc, error) {
 	control, err := socketpair()
 	if err != nil {
 		return nil, err
@@ -179,7 +185,7 @@ func (p *pair) start(l *lab.Lab, env []string) ([]*lab.Proc, error) {
 		}
 		p.parents[i] = conn
 		cmd := exec.Command(p.cfg.Half[0], p.cfg.Half[1:]...)
-		cmd.Env = append(os.Environ(), env...)
+		cmd.Env = append(os.Environ(), env[i]...)
 		cmd.Stderr = os.Stderr
 		cmd.ExtraFiles = []*os.File{control[i], parent[1]}
 		proc, err := l.Start(p.rank(i), cmd)

@@ -47,8 +47,11 @@ func local(t *testing.T, plan Plan, profiles Profiles) ([]Record, error) {
 	return Local(t.Context(), plan, LocalConfig{
 		Half:     []string{self},
 		Profiles: profiles,
-		Lab:      func(*lab.Lab) ([]string, func(), error) { return []string{halfEnv + "=1"}, func() {}, nil },
-		Log:      slog.New(slog.DiscardHandler),
+		Lab: func(*lab.Lab, [2]int) (env [2][]string, done func(), err error) {
+			half := []string{halfEnv + "=1"}
+			return [2][]string{half, half}, func() {}, nil
+		},
+		Log: slog.New(slog.DiscardHandler),
 	})
 }
 

@@ -41,7 +41,7 @@ func (mpliteStack) Cases(p *Plan, test string, mtu, size int) []Case {
 type mpliteConn struct {
 	nic    *vipl.NIC
 	comm   *mplite.Comm
-	forget [2]func() // ends watching of both
+	forget func() // ends watching
 	peer   int
 	bufs   [][]byte
 	next   int
@@ -60,7 +60,7 @@ func (mpliteStack) Open(ctx context.Context, h *Half, c Case) (Conn, error) {
 		nic.Close()
 		return nil, err
 	}
-	m.forget = [2]func(){h.watch(nic, nil), h.watch(nil, m.comm)}
+	m.forget = h.watch(Opened{NIC: nic, Comm: m.comm})
 	m.peer = 1 - m.comm.Rank()
 	m.posted = make([]*mplite.Request, min(len(m.bufs), mpliteRequests))
 	return m, nil
@@ -171,9 +171,7 @@ func (m *mpliteConn) Counters() Counters { return nicCounters(m.nic) }
 func (m *mpliteConn) Close() error {
 	ctx, cancel := context.WithTimeout(context.Background(), mpliteFarewell)
 	defer cancel()
-	for _, forget := range m.forget {
-		forget()
-	}
+	m.forget()
 	err := m.comm.Finalize(ctx)
 	return errors.Join(err, m.nic.Close())
 }

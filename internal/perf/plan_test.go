@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/bobnet-go/bobnet/endpoint"
+	"github.com/bobnet-go/bobnet/ethertype"
 )
 
 func TestPlanRefuses(t *testing.T) {
@@ -88,6 +89,41 @@ func TestPlanLeavesOutWhatCannotBe(t *testing.T) {
 	p = Plan{Stacks: []string{"vipl"}, Tests: []string{Latency}, Levels: []string{"reception"}, Waits: []string{Spin}, Links: Links}
 	if got := p.Cases(1500); len(got) != len(Links) || got[0].Link != "ring" || got[1].Link != "packet" || got[0].Reliability != "reception" {
 		t.Errorf("one level, one way to wait, each link: %v", got)
+	}
+}
+
+// TestPlanMissing: a stack that is named and has nothing to measure is an error
+// that names what it has, and so is a plan without any case.
+func TestPlanMissing(t *testing.T) {
+	for _, tt := range []struct {
+		plan Plan
+		want string // a case that the error names; "" for no error
+	}{
+		{Plan{Stacks: []string{"line"}}, "line latency 64 B, spin, shm, MTU 65535"},
+		{Plan{Stacks: []string{"raw", "line"}}, "line latency 64 B, spin, shm, MTU 65535"},
+		{Plan{Stacks: []string{"line"}, Links: []string{linkShm}, Waits: []string{Block}}, "line latency 64 B, spin, shm, MTU 65535"},
+		{Plan{Stacks: []string{"raw"}, Tests: []string{Read}}, "raw latency 64 B, spin, ring, MTU 1500"},
+		{Plan{Stacks: []string{"raw"}, MTUs: []int{ethertype.MinMTU, 9000}}, ""},
+		{Plan{Stacks: []string{"am2"}, Tests: []string{LogP}, Sizes: []int{1 << 16}}, "am2 logp 16 B, short, delivery, spin, ring, 64 credits, MTU 1500"},
+		{Plan{Stacks: []string{"vipl"}, Tests: []string{Read}, Levels: []string{"unreliable"}}, "vipl read 64 B, delivery, spin, ring, MTU 1500"},
+		{Plan{Tests: []string{LogP}, Sizes: []int{1 << 16}}, "in sizes of [65536] bytes"},
+		{Plan{Tests: []string{Read}}, ""}, // of the others nobody has said that they are wanted
+	} {
+		var cases []Case
+		p := tt.plan.withDefaults()
+		for _, r := range p.runs() {
+			cases = append(cases, r.Cases(r.MTUs[0])...)
+		}
+		err := p.checkCases(tt.plan.Stacks, cases)
+		if tt.want == "" && err == nil {
+			continue
+		}
+		if tt.want == "" || !errors.Is(err, ErrPlan) || !strings.Contains(err.Error(), tt.want) {
+			t.Errorf("%+v: %v, want an ErrPlan that names %q", tt.plan, err, tt.want)
+		}
+	}
+	if _, err := Local(t.Context(), Plan{Stacks: []string{"line"}}, LocalConfig{}); !errors.Is(err, ErrPlan) {
+		t.Errorf("Local with nothing to measure: %v", err)
 	}
 }
 

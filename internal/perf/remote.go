@@ -154,7 +154,8 @@ func serveOne(ctx context.Context, at Station, nic *vipl.NIC, l *vipl.Listener) 
 	return at.half(nic, s).Serve(ctx)
 }
 
-// Dial measures plan against the Listen at to: an address or a name. MTUs of
+// Dial measures plan against the Listen at to: an address or a name. A plan that
+// names no stacks is of those that need no IP address, if there is none. MTUs of
 // the plan do not count: the interface has the one it has.
 func Dial(ctx context.Context, at Station, to string, plan Plan, progress Progress) ([]Record, error) {
 	if err := plan.Validate(); err != nil {
@@ -165,6 +166,14 @@ func Dial(ctx context.Context, at Station, to string, plan Plan, progress Progre
 		return nil, err
 	}
 	defer nic.Close()
+	named := plan.Stacks
+	if len(named) == 0 && !at.IP.IsValid() {
+		plan.Stacks = ownStacks()
+	}
+	cases := plan.Cases(nic.Query().NativeMTU)
+	if err := plan.withDefaults().checkCases(named, cases); err != nil {
+		return nil, err
+	}
 	addr, err := resolve(ctx, nic, to)
 	if err != nil {
 		return nil, err
@@ -177,7 +186,7 @@ func Dial(ctx context.Context, at Station, to string, plan Plan, progress Progre
 	if err := s.vi.Connect(ctx, addr, nil); err != nil {
 		return nil, err
 	}
-	return at.half(nic, s).Measure(ctx, plan, plan.Cases(nic.Query().NativeMTU), progress)
+	return at.half(nic, s).Measure(ctx, plan, cases, progress)
 }
 
 // resolve returns the address that text is or names.

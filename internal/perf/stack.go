@@ -82,8 +82,8 @@ func Stacks() []string {
 	return names
 }
 
-// OwnStacks returns the names of the stacks that need no IP address.
-func OwnStacks() []string {
+// ownStacks returns the names of the stacks that need no IP address.
+func ownStacks() []string {
 	return slices.DeleteFunc(Stacks(), func(name string) bool { return name == "tcp" || name == "udp" })
 }
 

@@ -67,7 +67,7 @@ func (viplStack) Open(ctx context.Context, h *Half, c Case) (Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	v := &viplConn{nic: nic, forget: h.watch(nic, nil)}
+	v := &viplConn{nic: nic, forget: h.watch(Opened{NIC: nic})}
 	if err := v.connect(ctx, h, c); err != nil {
 		v.Close()
 		return nil, err

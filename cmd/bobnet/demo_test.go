@@ -1,0 +1,118 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"image"
+	"image/color"
+	"image/png"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// nobody is a user without rights.
+const nobody = 65534
+
+// TestDemoOwnPicture: a picture of the user's own is what heat starts from, on
+// four ranks, and the demo needs no rights where the system allows user
+// namespaces. It is interrupted before it measures, which takes long.
+func TestDemoOwnPicture(t *testing.T) {
+	needLab(t)
+	dir := publicDir(t)
+	program := copyProgram(t, dir)
+	drawPlate(t, filepath.Join(dir, "plate.png"))
+	own := &syscall.SysProcAttr{}
+	if os.Getuid() == 0 && os.Chown(dir, nobody, nobody) == nil { // else this test has no rights itself
+		own.Credential = &syscall.Credential{Uid: nobody, Gid: nobody}
+	}
+	info := exec.CommandContext(t.Context(), program, "info")
+	info.SysProcAttr = own
+	if out, _ := info.CombinedOutput(); !strings.Contains(string(out), "\nlabs           allowed\n") {
+		t.Skipf("the system forbids labs to a user without rights:\n%s", out)
+	}
+
+	ctx, cancel := context.WithTimeout(t.Context(), servingPatience)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, program, "demo", "--png", "plate.png", "--steps", "30", "--out", "pictures")
+	cmd.Dir, cmd.SysProcAttr = dir, own
+	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
+	var errOut strings.Builder
+	cmd.Stderr = &errOut
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	said := ""
+	for lines := bufio.NewScanner(out); lines.Scan(); {
+		said += lines.Text() + "\n"
+		if strings.Contains(lines.Text(), "bit for bit") {
+			cmd.Process.Signal(syscall.SIGINT)
+		}
+	}
+	cmd.Wait()                                                                                    // its exit code tells
+	wrong := strings.Replace(errOut.String(), "bobnet: lab: job interrupted: interrupt\n", "", 1) // if a rank had yet to end
+	if code := cmd.ProcessState.ExitCode(); code != 130 || !strings.Contains(said, "96x64 cells in 2x2 blocks: 30 steps") ||
+		!strings.Contains(said, "gives the same, bit for bit") || wrong != "" {
+		t.Errorf("the demo ended with code %d and said\n%s%s", code, said, &errOut)
+	}
+	if info, err := os.Stat(filepath.Join(dir, "pictures", demoHeat)); err != nil || info.Size() == 0 {
+		t.Errorf("it has drawn %v, %v", info, err)
+	}
+}
+
+// publicDir makes a directory that every user can reach, which t.TempDir is not.
+func publicDir(t *testing.T) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("/tmp", "bobnet-demo-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	if err := os.Chmod(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+// copyProgram puts this program into dir under the name bobnet, which tells it
+// what it is.
+func copyProgram(t *testing.T, dir string) string {
+	t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := os.ReadFile(self)
+	if err != nil {
+		t.Fatal(err)
+	}
+	program := filepath.Join(dir, "bobnet")
+	if err := os.WriteFile(program, b, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	return program
+}
+
+// drawPlate draws a picture of another size than the embedded one.
+func drawPlate(t *testing.T, name string) {
+	t.Helper()
+	m := image.NewGray(image.Rect(0, 0, 96, 64))
+	for i := range m.Pix {
+		m.SetGray(i%96, i/96, color.Gray{uint8(i * i)})
+	}
+	f, err := os.Create(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if err := png.Encode(f, m); err != nil {
+		t.Fatal(err)
+	}
+}

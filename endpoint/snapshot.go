@@ -1,0 +1,240 @@
+package endpoint
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/bobnet-go/bobnet/ethertype"
+)
+
+// SnapshotMax is the most entries in each list of a Snapshot but the bundles.
+const SnapshotMax = 256
+
+// Snapshot is what a node does and waits for at one moment. Its counts are
+// complete; of each endpoint's connections it has those with the lowest indices,
+// SnapshotMax at the most.
+type Snapshot struct {
+	Addr        ethertype.Addr // where the node takes connections
+	Incarnation uint32
+	Closed      bool
+	Leading     bool // a goroutine waits for the network
+	Following   int  // goroutines that wait for that one
+	Stats       Stats
+	Bundles     []BundleSnapshot // in the order of their endpoints
+}
+
+// BundleSnapshot is a bundle at one moment.
+type BundleSnapshot struct {
+	Type      string // "sequential" or "parallel"
+	Events    string // the mask: "none" or "not empty"
+	Posted    bool   // the semaphore
+	Running   int    // handlers
+	Requests  int    // connections with requests that wait for their handlers
+	Replies   int    // connections with answers that wait for theirs
+	Endpoints []EndpointSnapshot
+}
+
+// EndpointSnapshot is an endpoint at one moment.
+type EndpointSnapshot struct {
+	ID           uint32
+	Accepts      string // "nothing", "all", or "its tag", which is nobody else's affair
+	Published    []string
+	Segment      int                   // bytes
+	Grants       int                   // bulk messages that are on their way into it
+	Mapped       int                   // translations in use
+	Table        int                   // and in all
+	Translations []TranslationSnapshot // of those mapped, and of unmapped ones whose requests are under way
+	Senders      int                   // connections to this endpoint
+	Asked        []SenderSnapshot      // those with something to be done
+}
+
+// TranslationSnapshot is what is under way to one destination.
+type TranslationSnapshot struct {
+	Index    int // -1: it has been unmapped
+	To       Name
+	Err      string // why the connection has broken, if requests have yet to come back
+	UnderWay int    // requests neither answered nor returned
+	Credits  int    // for further ones, of all sizes
+	Answers  int    // that have come, for the next poll
+	// Of the oldest request under way:
+	Oldest string        // its operation; empty if there is none
+	Age    time.Duration // since this program first waited or polled after sending it
+	Waits  string        // what for
+}
+
+// SenderSnapshot is a connection to an endpoint that waits for it to do
+// something.
+type SenderSnapshot struct {
+	From     Name // as it says
+	Waiting  int  // messages that wait for their handlers
+	Incoming int  // bulk requests whose data is on its way
+	Outgoing int  // bulk replies that wait for the sender to name their place
+}
+
+// Snapshot returns what the node is doing. It may be called at any time, by any
+// goroutine.
+func (n *Node) Snapshot() Snapshot {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	s := Snapshot{Addr: n.way.addr(), Incarnation: n.incarnation, Closed: n.closed, Leading: n.leader != nil, Following: n.following, Stats: n.stats}
+	if n.closed {
+		return s
+	}
+	n.stamp()
+	now := n.now()
+	for b := range n.bundles {
+		s.Bundles = append(s.Bundles, b.snapshot(now))
+	}
+	slices.SortFunc(s.Bundles, func(a, b BundleSnapshot) int { return cmp.Compare(a.first(), b.first()) })
+	return s
+}
+
+// first is the number of the bundle's oldest endpoint; those without are last.
+func (b *BundleSnapshot) first() uint64 {
+	if len(b.Endpoints) == 0 {
+		return 1 << 32
+	}
+	return uint64(b.Endpoints[0].ID)
+}
+
+func (b *Bundle) snapshot(now int64) BundleSnapshot {
+	s := BundleSnapshot{Type: "sequential", Events: "none", Posted: b.posted, Running: b.running, Requests: b.requests.n, Replies: b.replies.n}
+	if b.kind == Parallel {
+		s.Type = "parallel"
+	}
+	if b.mask == NotEmpty {
+		s.Events = "not empty"
+	}
+	for ep := range b.endpoints {
+		s.Endpoints = append(s.Endpoints, ep.snapshot(now))
+	}
+	slices.SortFunc(s.Endpoints, func(x, y EndpointSnapshot) int { return cmp.Compare(x.ID, y.ID) })
+	return s
+}
+
+func (ep *Endpoint) snapshot(now int64) EndpointSnapshot {
+	s := EndpointSnapshot{ID: ep.id, Accepts: "its tag", Published: slices.Clone(ep.published), Segment: len(ep.segment), Grants: ep.grants,
+		Table: len(ep.translations), Senders: len(ep.servers)}
+	switch ep.tag {
+	case TagNone:
+		s.Accepts = "nothing"
+	case TagAll:
+		s.Accepts = "all"
+	}
+	for i, t := range ep.translations {
+		if t == nil {
+			continue
+		}
+		s.Mapped++
+		if t.client == nil {
+			s.Translations = append(s.Translations, TranslationSnapshot{Index: i, To: t.to, Credits: ep.node.cfg.Credits.total()})
+		}
+	}
+	for c := range ep.clients {
+		s.Translations = append(s.Translations, c.snapshot(now))
+	}
+	slices.SortFunc(s.Translations, func(x, y TranslationSnapshot) int {
+		return cmp.Or(cmp.Compare(uint(x.Index), uint(y.Index)), cmp.Compare(y.Age, x.Age)) // -1 is last
+	})
+	s.Translations = s.Translations[:min(len(s.Translations), SnapshotMax)]
+	for server := range maps.Keys(ep.servers) {
+		if a := server.snapshot(); a != (SenderSnapshot{From: a.From}) {
+			s.Asked = append(s.Asked, a)
+		}
+	}
+	slices.SortFunc(s.Asked, func(x, y SenderSnapshot) int { return cmp.Compare(x.From.String(), y.From.String()) })
+	s.Asked = s.Asked[:min(len(s.Asked), SnapshotMax)]
+	return s
+}
+
+func (c *client) snapshot(now int64) TranslationSnapshot {
+	s := TranslationSnapshot{Index: c.index, To: c.to, UnderWay: c.used, Credits: len(c.slots) - c.used, Answers: c.queue.len()}
+	if c.tr == nil {
+		s.Index = -1
+	}
+	if c.reason != 0 {
+		s.Err = c.reason.String()
+	}
+	if c.lost != nil {
+		s.Err += ": " + c.lost.Error()
+	}
+	for i := range c.slots {
+		if slot := &c.slots[i]; slot.state != slotFree && (s.Oldest == "" || time.Duration(now-slot.sent) > s.Age) {
+			s.Oldest, s.Age, s.Waits = slot.op.String(), time.Duration(now-slot.sent), c.waits(i)
+		}
+	}
+	return s
+}
+
+// waits says what a request waits for.
+func (c *client) waits(i int) string {
+	s := &c.slots[i]
+	switch {
+	case c.handled && c.current == i:
+		return "for its handler here, which is running"
+	case c.reason != 0:
+		return "to come back at the next poll"
+	case c.queue.head != nil:
+		return "for this program to poll"
+	case s.state == slotGranting:
+		return "for the data of its reply"
+	case s.state == slotRefusing:
+		return "for the end of a refused reply"
+	case s.data != nil && s.cleared:
+		return "for its data to be written"
+	case s.data != nil:
+		return "for the place of its data"
+	}
+	return "for an answer"
+}
+
+func (s *server) snapshot() SenderSnapshot {
+	a := SenderSnapshot{From: s.from, Waiting: s.queue.len()}
+	for i := range s.slots {
+		switch s.slots[i].state {
+		case serverGranted:
+			a.Incoming++
+		case serverAnnounced:
+			a.Outgoing++
+		}
+	}
+	return a
+}
+
+// len returns how many there are.
+func (q *packets) len() (n int) {
+	for p := q.head; p != nil; p = p.next {
+		n++
+	}
+	return n
+}
+
+// fresh holds the requests that have been sent since the node last read the
+// clock: to read it for each would be felt.
+type fresh struct {
+	slots [glanceEvery]*slot
+	n     int
+}
+
+// sent notes that a request goes.
+func (n *Node) sent(s *slot) {
+	n.fresh.slots[n.fresh.n] = s
+	if n.fresh.n++; n.fresh.n == len(n.fresh.slots) {
+		n.stamp()
+	}
+}
+
+// stamp gives all of them the time.
+func (n *Node) stamp() {
+	if n.fresh.n == 0 {
+		return
+	}
+	now := n.now()
+	for i := range n.fresh.slots[:n.fresh.n] {
+		n.fresh.slots[i].sent = now
+		n.fresh.slots[i] = nil
+	}
+	n.fresh.n = 0
+}
