@@ -29,9 +29,9 @@ const (
 // Parts returns the messages that share msg, as its receiver finds them, and
 // what is left and is none.
 func Parts(msg []byte) (parts [][]byte, rest []byte) {
-	for ok := true; len(msg) > 0 && len(parts) < gatherMost; {
-		var m, next []byte
-		if m, next, ok = splitNext(msg); !ok {
+	for len(msg) > 0 && len(parts) < gatherMost {
+		m, next, ok := splitNext(msg)
+		if !ok {
 			break
 		}
 		parts, msg = append(parts, m), next

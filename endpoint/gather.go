@@ -142,6 +142,7 @@ func (ch *viChannel) launch(x *viSend) {
 	}
 	x.segs[0].Data = x.mem[:x.n]
 	ch.gathered.flying++
+	ch.way.flying++
 	ch.posted(ch.vi.PostSend(&x.desc))
 }
 
@@ -153,6 +154,7 @@ func (ch *viChannel) landed(x *viSend) {
 	}
 	x.members = x.members[:0]
 	g := &ch.gathered
+	ch.way.flying--
 	if g.flying--; g.flying == 0 && ch.side == asking {
 		ch.flush()
 	}

@@ -2,6 +2,7 @@ package endpoint
 
 import (
 	"math/rand/v2"
+	"runtime"
 	"runtime/debug"
 	"sync"
 
@@ -70,8 +71,10 @@ func (n *Node) Addr() ethertype.Addr { return n.way.addr() }
 
 // Close frees all bundles and their endpoints (AM_Terminate), and closes the
 // NIC if the node has opened it. Calls that wait return ErrClosed. Peers get
-// back what they have sent and no handler has answered. It fails with ErrInUse
-// while a handler is running. Closing twice does nothing.
+// back what they have sent and no handler has answered; what has been sent to
+// them, the answers of the last handlers above all, is given a second at most to
+// arrive. It fails with ErrInUse while a handler is running. Closing twice does
+// nothing.
 func (n *Node) Close() error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -82,6 +85,13 @@ func (n *Node) Close() error {
 		return opError("close", ErrInUse, "%d handlers are running", n.running)
 	}
 	n.closed = true
+	for n.leader != nil { // finds the node closed
+		n.way.wake()
+		n.mu.Unlock()
+		runtime.Gosched()
+		n.mu.Lock()
+	}
+	n.way.drain()
 	for b := range n.bundles {
 		b.free()
 	}

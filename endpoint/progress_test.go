@@ -23,6 +23,7 @@ func (w *idleWay) poll() error                             { return nil }
 func (w *idleWay) flush(side)                              {}
 func (w *idleWay) gathers(side) bool                       { return false }
 func (w *idleWay) catchUp()                                {}
+func (w *idleWay) drain()                                  {}
 func (w *idleWay) close()                                  {}
 
 func (w *idleWay) wait(ctx context.Context) error {

@@ -61,6 +61,9 @@ type provider interface {
 	gathers(side) bool
 	// wake ends the present wait.
 	wake()
+	// drain flushes, and waits until the peers' interfaces have what was sent and
+	// what the node owes, for lingerTime at most. Nobody waits meanwhile.
+	drain()
 	close()
 }
 

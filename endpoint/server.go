@@ -375,6 +375,17 @@ func (s *server) say(i int, h *header, w *window) {
 	s.post(i, n, 0)
 }
 
+// owes reports whether s has announced a bulk reply that its client has not asked
+// for yet.
+func (s *server) owes() bool {
+	for i := range s.slots {
+		if s.slots[i].state == serverAnnounced {
+			return !s.closed && s.reason == 0
+		}
+	}
+	return false
+}
+
 // errViolation is why a connection ends whose client does not wait for answers.
 var errViolation = errors.New("the client has gone on in a slot whose last answer it cannot have received")
 

@@ -60,7 +60,6 @@ type slot struct {
 	n       int    // bytes of the request, in the send buffer of the slot's number
 	sent    int64  // when, by Node.stamp
 	data    []byte // bulk data that has not been written yet
-	length  int    // of bulk data
 	call    *call
 	reply   header // of the bulk reply under way
 	args    [MaxShort]uint32

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"time"
 
 	"github.com/bobnet-go/bobnet/ethertype"
 	"github.com/bobnet-go/bobnet/vipl"
@@ -39,6 +40,7 @@ type viWay struct {
 	failed    []*viChannel    // found broken by a post
 	gathering [2][]*viChannel // by side: those that may have gathered something
 	waiting   [2]int          // by side: messages gathered
+	flying    int             // VI messages and writes under way
 	spare     packets
 	late      []*viChannel // that have a receive to post
 	reaped    [64]vipl.Completion
@@ -65,6 +67,32 @@ func openVIs(n *Node) (*viWay, error) {
 }
 
 func (w *viWay) addr() ethertype.Addr { return w.listener.Addr() }
+
+// lingerTime is long enough to send what was lost again a few times.
+const lingerTime = time.Second
+
+// drain is provider's.
+func (w *viWay) drain() {
+	w.flush(asking)
+	w.flush(serving)
+	ctx, cancel := w.nic.WithTimeout(context.Background(), lingerTime)
+	defer cancel()
+	for (w.flying > 0 || w.owes()) && w.wait(ctx) == nil {
+		w.deliver()
+	}
+}
+
+// owes reports whether a peer of the node waits for the rest of an answer.
+func (w *viWay) owes() bool {
+	for _, ep := range w.node.endpoints {
+		for s := range ep.servers {
+			if _, ok := s.ch.(*viChannel); ok && s.owes() {
+				return true
+			}
+		}
+	}
+	return false
+}
 
 func (w *viWay) close() {
 	if w.listener != nil {
@@ -172,6 +200,7 @@ func (w *viWay) complete(c *vipl.Completion) {
 		ch.landed(x)
 	case *viWrite:
 		x.busy = false
+		w.flying--
 		w.nic.DeregisterMem(x.segs[0].Handle)
 		ch.up.wrote(x.slot)
 	}

@@ -155,6 +155,7 @@ func (ch *viChannel) fail() {
 		return
 	}
 	ch.broken = true
+	ch.abandon()
 	err := ch.vi.Err()
 	if err == nil {
 		err = ch.vi.ConnectDone()
@@ -213,7 +214,18 @@ func (ch *viChannel) write(slot int, data []byte, to window) {
 	x.segs[0] = vipl.Segment{Data: data, Handle: h}
 	x.desc.Remote = vipl.RemoteSegment{Addr: to.addr, Handle: vipl.MemHandle(to.handle)}
 	x.busy = true
+	ch.way.flying++
 	ch.posted(ch.vi.PostSend(&x.desc))
+}
+
+// abandon takes what is under way out of the node's count.
+func (ch *viChannel) abandon() {
+	ch.way.flying -= ch.gathered.flying
+	for i := range ch.writes {
+		if ch.writes[i].busy {
+			ch.way.flying--
+		}
+	}
 }
 
 func (ch *viChannel) close() {
@@ -221,6 +233,9 @@ func (ch *viChannel) close() {
 		return
 	}
 	ch.closed = true
+	if !ch.broken {
+		ch.abandon()
+	}
 	ch.way.waiting[ch.side] -= len(ch.gathered.waiting)
 	ch.gathered.waiting = nil
 	nic := ch.way.nic

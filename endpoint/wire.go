@@ -28,25 +28,6 @@ const (
 	kindEnd
 )
 
-// op returns the operation that the program has called.
-func (k kind) op() Op {
-	switch k {
-	case kindShort:
-		return OpRequest
-	case kindMedium:
-		return OpRequestMedium
-	case kindBulk, kindAnnounce:
-		return OpRequestBulk
-	case kindGet:
-		return OpGet
-	case kindReply:
-		return OpReply
-	case kindReplyMedium:
-		return OpReplyMedium
-	}
-	return OpReplyBulk
-}
-
 // request reports whether messages of the kind take a slot.
 func (k kind) request() bool { return k >= kindShort && k <= kindGet }
 

@@ -192,7 +192,9 @@ func TestCutBetweenTwo(t *testing.T) {
 			t.Errorf("rank %d noticed at %v", c.Rank(), now)
 		}
 		if c.Rank() < 2 { // stays until the others, having been told, have left
-			_, err = c.Recv(bg, nil, 3, 9)
+			if _, err := c.Recv(bg, nil, 3, 9); err == nil {
+				t.Errorf("rank %d received from rank 3, which sends nothing", c.Rank())
+			}
 		}
 		return errKilled
 	})

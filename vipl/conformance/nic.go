@@ -20,10 +20,6 @@ func (l shortLink) Info() transport.Info {
 	return i
 }
 
-// shortest is the least MTU that a NIC can be opened on (vipl.Open: the
-// handshake's frames must fit).
-const shortest = 48 + 36 + vipl.MaxConnData
-
 // opens opens a NIC over a link of its own whose MTU is mtu.
 func (c *Case) opens(mtu int) error {
 	c.Helper()

@@ -1,0 +1,63 @@
+package endpoint_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/bobnet-go/bobnet/endpoint"
+	"github.com/bobnet-go/bobnet/transport/sim"
+)
+
+// TestCloseDelivers: a server that closes its node as soon as it has answered
+// does not take its last answers along, of whatever kind they are, however many
+// of their frames are lost.
+func TestCloseDelivers(t *testing.T) {
+	const asked = 3
+	seeds(t, 200, func(seed uint64) error {
+		w := newWorld(sim.Options{Seed: seed, Loss: 0.2, Delay: 5 * time.Microsecond})
+		w.node("server", endpoint.Config{}, func(n *endpoint.Node) error {
+			s, err := newParty(n)
+			if err != nil {
+				return err
+			}
+			answered := 0
+			s.ep.SetHandler(hEcho, func(t endpoint.Token, args []uint32, _ []byte) {
+				answered++
+				switch args[0] {
+				case 0:
+					t.Reply(hReply, args...)
+				case 1:
+					t.ReplyMedium(hReply, make([]byte, 1000), args...)
+				case 2:
+					t.ReplyBulk(hReply, make([]byte, 5000), 0, args...)
+				}
+			})
+			w.board["server"] = s.ep.Name()
+			return s.until(n, "requests", func() bool { return answered == asked })
+		})
+		w.node("client", endpoint.Config{}, func(n *endpoint.Node) error {
+			c, err := newParty(n)
+			if err != nil {
+				return err
+			}
+			got := 0
+			c.ep.SetSegment(make([]byte, 5000))
+			c.ep.SetHandler(hReply, func(endpoint.Token, []uint32, []byte) { got++ })
+			if err := c.ep.Map(0, w.find("server"), 7); err != nil {
+				return err
+			}
+			for i := range uint32(asked) {
+				if err := c.ep.Request(bg, 0, hEcho, i); err != nil {
+					return err
+				}
+			}
+			err = c.until(n, "answers", func() bool { return got+len(c.returned) == asked })
+			if err == nil && len(c.returned) > 0 {
+				err = fmt.Errorf("%d answers, and came back: %+v", got, c.returned)
+			}
+			return err
+		})
+		return w.run()
+	})
+}
