@@ -132,6 +132,8 @@ type Info struct {
 	// Unprotected says that nothing below detects corrupt frames, so that the
 	// CRC must cover the whole frame.
 	Unprotected bool
+	// SameHost says that all stations are of this host and share one MAC address.
+	SameHost bool
 	// Virtual says that Now is not real time: a caller must not spin on Ready,
 	// because time passes only in Wait, and must drive the link from one
 	// goroutine.

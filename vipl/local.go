@@ -21,7 +21,7 @@ type local struct {
 // join adds the way to other stations of this host to a link that has none. If
 // that is not possible the NIC does without and says so.
 func join(link transport.Link, cfg *Config) transport.Link {
-	if _, has := link.(transport.Local); has || cfg.WireOnly {
+	if _, has := link.(transport.Local); has || cfg.WireOnly || link.Info().SameHost {
 		return link
 	}
 	joined, err := host.Join(link, nil)

@@ -167,7 +167,7 @@ func Open(cfg *Config) (*Link, error) {
 
 // open acquires what release gives back.
 func (l *Link) open(cfg *Config) error {
-	l.info = transport.Info{Driver: "shm", Interface: "shm", MAC: HostMAC, EtherType: cfg.EtherType, Ports: cfg.Ports, MTU: ethertype.MaxMTU}
+	l.info = transport.Info{Driver: "shm", Interface: "shm", MAC: HostMAC, EtherType: cfg.EtherType, Ports: cfg.Ports, MTU: ethertype.MaxMTU, SameHost: true}
 	if l.info.EtherType == 0 {
 		l.info.EtherType = ethertype.Default
 	}
