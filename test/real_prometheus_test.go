@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"github.com/bobnet-go/bobnet/internal/need"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -38,7 +39,7 @@ func TestPrometheus(t *testing.T) {
 	needLab(t)
 	for _, program := range []string{"prometheus", "promtool"} {
 		if _, err := exec.LookPath(program); err != nil {
-			t.Skipf("needs %s: apt-get install prometheus", program)
+			need.Skip(t, "%s: apt-get install prometheus", program)
 		}
 	}
 	run := serveLab(t, "scraped")

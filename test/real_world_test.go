@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/bobnet-go/bobnet/internal/lab"
+	"github.com/bobnet-go/bobnet/internal/need"
 	"github.com/bobnet-go/bobnet/mplite"
 	"golang.org/x/sys/unix"
 )
@@ -83,7 +84,7 @@ func newLab(t testing.TB, cfg lab.Config) *lab.Lab {
 func needLab(t testing.TB) {
 	t.Helper()
 	if errors.Is(errNoLab, lab.ErrForbidden) {
-		t.Skipf("needs CAP_SYS_ADMIN and CAP_NET_ADMIN: %v", errNoLab)
+		need.Skip(t, "CAP_SYS_ADMIN and CAP_NET_ADMIN: %v", errNoLab)
 	}
 	if errNoLab != nil {
 		t.Fatal(errNoLab)

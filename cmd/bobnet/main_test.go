@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/bobnet-go/bobnet/internal/lab"
+	"github.com/bobnet-go/bobnet/internal/need"
 	"github.com/rogpeppe/go-internal/testscript"
 	"golang.org/x/sys/unix"
 )
@@ -34,7 +35,7 @@ func needLab(t *testing.T) {
 	if !errors.Is(errNoLab, lab.ErrForbidden) {
 		t.Fatal(errNoLab)
 	}
-	t.Skipf("needs CAP_SYS_ADMIN and CAP_NET_ADMIN: %v", errNoLab)
+	need.Skip(t, "CAP_SYS_ADMIN and CAP_NET_ADMIN: %v", errNoLab)
 }
 
 func TestLabScripts(t *testing.T) {

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/bobnet-go/bobnet/internal/need"
 	"golang.org/x/sys/unix"
 )
 
@@ -47,7 +48,7 @@ func needLab(t *testing.T) {
 	if !errors.Is(errNoLab, ErrForbidden) {
 		t.Fatal(errNoLab)
 	}
-	t.Skipf("needs CAP_SYS_ADMIN and CAP_NET_ADMIN: %v", errNoLab)
+	need.Skip(t, "CAP_SYS_ADMIN and CAP_NET_ADMIN: %v", errNoLab)
 }
 
 func newLab(t *testing.T, cfg Config) *Lab {

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/bobnet-go/bobnet/internal/lab"
+	"github.com/bobnet-go/bobnet/internal/need"
 )
 
 // halfEnv makes this test program a half.
@@ -36,7 +37,7 @@ func TestMain(m *testing.M) {
 func local(t *testing.T, plan Plan, profiles Profiles) ([]Record, error) {
 	t.Helper()
 	if errors.Is(errNoLab, lab.ErrForbidden) {
-		t.Skipf("needs CAP_SYS_ADMIN and CAP_NET_ADMIN: %v", errNoLab)
+		need.Skip(t, "CAP_SYS_ADMIN and CAP_NET_ADMIN: %v", errNoLab)
 	} else if errNoLab != nil {
 		t.Fatal(errNoLab)
 	}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/internal/need"
 	"github.com/vishvananda/netlink"
 	"github.com/vishvananda/netns"
 	"golang.org/x/sys/unix"
@@ -36,7 +37,7 @@ func New(t testing.TB, mtu int) *Pair {
 	p := new(Pair)
 	for i := range p.ns {
 		if err := p.namespace(i); errors.Is(err, unix.EPERM) {
-			t.Skip("needs CAP_SYS_ADMIN and CAP_NET_ADMIN to make network namespaces; run as root or under: unshare --map-root-user --net")
+			need.Skip(t, "CAP_SYS_ADMIN and CAP_NET_ADMIN to make network namespaces; run as root or under: unshare --map-root-user --net")
 		} else if err != nil {
 			t.Fatalf("vethtest: namespace %d: %v", i, err)
 		}

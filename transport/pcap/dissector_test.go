@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/internal/need"
 	"github.com/bobnet-go/bobnet/transport/udp"
 	"github.com/gopacket/gopacket"
 	"github.com/gopacket/gopacket/layers"
@@ -86,7 +87,7 @@ func tshark(t *testing.T, file string, fields ...string) (lines []string) {
 	t.Helper()
 	prog, err := exec.LookPath("tshark")
 	if err != nil {
-		t.Skip("needs tshark: apt install tshark")
+		need.Skip(t, "tshark: apt-get install tshark")
 	}
 	args := []string{"-X", "lua_script:" + dissector, "-r", file, "-T", "fields"}
 	for _, field := range fields {
