@@ -68,12 +68,13 @@ func draw(strokes []stroke) image.Image {
 // bounds returns a rectangle outside which the stroke leaves nothing.
 func (s stroke) bounds() image.Rectangle {
 	reach := s.radius + s.pen + s.heat/s.dim + 1
+	to := s.to
 	if s.radius > 0 {
-		s.to = s.from
+		to = s.from
 	}
 	return image.Rect(
-		int(min(s.from.x, s.to.x)-reach), int(min(s.from.y, s.to.y)-reach),
-		int(max(s.from.x, s.to.x)+reach)+1, int(max(s.from.y, s.to.y)+reach)+1)
+		int(min(s.from.x, to.x)-reach), int(min(s.from.y, to.y)-reach),
+		int(max(s.from.x, to.x)+reach)+1, int(max(s.from.y, to.y)+reach)+1)
 }
 
 // distance returns how far p lies from the middle of the stroke.
