@@ -1,11 +1,14 @@
 package endpoint_test
 
 import (
+	"errors"
 	"fmt"
+	"runtime"
 	"testing"
 	"time"
 
 	"github.com/bobnet-go/bobnet/endpoint"
+	"github.com/bobnet-go/bobnet/transport"
 	"github.com/bobnet-go/bobnet/transport/sim"
 )
 
@@ -60,4 +63,32 @@ func TestCloseDelivers(t *testing.T) {
 		})
 		return w.run()
 	})
+}
+
+// TestCloseWhileWaiting: closing a node gets a goroutine that waits out of the
+// way, whenever it has begun.
+func TestCloseWhileWaiting(t *testing.T) {
+	for range 20 {
+		nics := linkNICs(t, "udp", func(_ int, l transport.Link) transport.Link { return l })
+		n, err := endpoint.Open(&endpoint.Config{NIC: nics[0], Logger: quiet})
+		if err != nil {
+			t.Fatal(err)
+		}
+		p, err := newParty(n)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ended := make(chan error)
+		go func() {
+			_, err := p.b.WaitPoll(bg)
+			ended <- err
+		}()
+		runtime.Gosched() // so that either may be first
+		if err := n.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if err := <-ended; !errors.Is(err, endpoint.ErrClosed) {
+			t.Fatalf("the wait ended with %v", err)
+		}
+	}
 }

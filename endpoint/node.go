@@ -85,13 +85,9 @@ func (n *Node) Close() error {
 		return opError("close", ErrInUse, "%d handlers are running", n.running)
 	}
 	n.closed = true
-	for n.leader != nil { // finds the node closed
-		n.way.wake()
-		n.mu.Unlock()
-		runtime.Gosched()
-		n.mu.Lock()
+	if n.alone() {
+		n.way.drain()
 	}
-	n.way.drain()
 	for b := range n.bundles {
 		b.free()
 	}
@@ -100,6 +96,21 @@ func (n *Node) Close() error {
 		return n.nic.Close()
 	}
 	return nil
+}
+
+// alone gets the goroutine that waits, if any, out of the closed node's way. It
+// reports false where that one cannot run before the caller sleeps.
+func (n *Node) alone() bool {
+	for n.leader != nil {
+		n.way.wake()
+		if n.nic.Link().Info().Virtual {
+			return false
+		}
+		n.mu.Unlock()
+		runtime.Gosched()
+		n.mu.Lock()
+	}
+	return true
 }
 
 // run runs a handler of bundle b without the mutex. The half that it belongs to
