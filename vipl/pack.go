@@ -11,8 +11,9 @@ import (
 // ones are copied behind their records; longer ones are gathered by the link from
 // where they lie, so that packing costs them no copy.
 
-// packCopy is the longest message that is copied into the slot: a copy of it
-// costs less than two more parts of the frame.
+// packCopy is the longest message that is copied into the slot while there is
+// room: a copy of it costs less than two more parts of the frame. Those of up to
+// copyMax always are.
 const packCopy = 1024
 
 // packing is how much of a frame some messages take.
@@ -28,7 +29,7 @@ type packing struct {
 // frame can be built again.
 func (p *packing) weigh(d *Descriptor, inline int) packing {
 	need := ethertype.Packed(int(d.total))
-	if d.total <= packCopy && p.inline+need <= inline || d.total == 0 {
+	if d.total <= copyMax || d.total <= packCopy && p.inline+need <= inline {
 		return packing{1, need, need, 0}
 	}
 	return packing{1, need, need - int(d.total), len(d.Segs) + 1} // a part for what the slot holds behind it

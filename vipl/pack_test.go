@@ -100,6 +100,7 @@ func TestPackedFrames(t *testing.T) {
 	for _, tt := range []struct{ mtu, size, posted, frames int }{
 		{1500, 64, 80, 4},     // 20 to a frame, and four frames wait
 		{1500, 600, 8, 4},     // two to a frame
+		{65535, 64, 112, 2},   // 56 fill a slot; short ones are copied always
 		{1500, 1400, 5, 5},    // none fits with another
 		{1500, 2000, 2, 4},    // longer than a frame: nothing waits
 		{9000, 4096, 6, 3},    // by reference, three frames wait
