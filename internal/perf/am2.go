@@ -127,12 +127,16 @@ func (a *amConn) meet(h *Half) (err error) {
 	a.ep.SetHandler(amOver, func(endpoint.Token, []uint32, []byte) { a.over++ })
 	if a.kind == kindShort {
 		a.args = make([]uint32, (a.size+3)/4)
-	} else {
-		a.bufs = newCursor(a.size).bufs
+	} else if a.bufs, err = nicBuffers(a.node.NIC(), a.size); err != nil {
+		return err
 	}
 	if a.kind == kindBulk {
 		a.space = uint64(a.size) * uint64(len(a.bufs))
-		if err := a.ep.SetSegment(make([]byte, a.space)); err != nil {
+		segment, _, err := a.node.NIC().AllocMem(int(a.space), nil)
+		if err != nil {
+			return err
+		}
+		if err := a.ep.SetSegment(segment); err != nil {
 			return err
 		}
 	}

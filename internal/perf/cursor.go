@@ -1,5 +1,7 @@
 package perf
 
+import "github.com/bobnet-go/bobnet/vipl"
+
 // cursor walks through messages in a few buffers, fragment by fragment.
 type cursor struct {
 	bufs [][]byte
@@ -14,6 +16,22 @@ func newCursor(size int) cursor {
 		occupy(c.bufs[i])
 	}
 	return c
+}
+
+// nicBuffers returns buffers like a cursor's in memory from the NIC, as the stack
+// vipl uses it, so that those on top of it are compared with it alone. The NIC
+// takes them back when it is closed.
+func nicBuffers(nic *vipl.NIC, size int) ([][]byte, error) {
+	bufs := make([][]byte, outstanding(size))
+	mem, _, err := nic.AllocMem(max(len(bufs)*size, 1), nil)
+	if err != nil {
+		return nil, err
+	}
+	occupy(mem)
+	for i := range bufs {
+		bufs[i] = mem[i*size:][:size:size]
+	}
+	return bufs, nil
 }
 
 // occupy writes to all of b, because the kernel lets memory that nobody has

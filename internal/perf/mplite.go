@@ -55,8 +55,11 @@ func (mpliteStack) Open(ctx context.Context, h *Half, c Case) (Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	m := &mpliteConn{nic: nic, bufs: newCursor(c.Size).bufs}
-	if m.comm, err = joinJob(ctx, h, nic); err != nil {
+	m := &mpliteConn{nic: nic}
+	if m.bufs, err = nicBuffers(nic, c.Size); err == nil {
+		m.comm, err = joinJob(ctx, h, nic)
+	}
+	if err != nil {
 		nic.Close()
 		return nil, err
 	}
