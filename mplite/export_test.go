@@ -167,3 +167,12 @@ func SpillKept(c *Comm) (kept, believed int) {
 	}
 	return kept, c.w.spill.kept
 }
+
+// Hello returns what a rank says when it asks another one for a connection.
+func Hello(job string, rank, size int) []byte {
+	w := &world{job: job, rank: rank, size: size}
+	b := make([]byte, helloSize)
+	mine := w.hello()
+	mine.put(b)
+	return b
+}

@@ -115,10 +115,15 @@ func (w *world) admit(ctx context.Context, l *vipl.Listener) error {
 		req.Reject(fmt.Sprintf("there is already a rank %d in job %q", m.rank, w.job))
 		return nil
 	}
-	if err := p.init(); err != nil {
-		return fmt.Errorf("mplite: init: %w", err)
+	if p.vi == nil {
+		if err := p.init(); err != nil {
+			return fmt.Errorf("mplite: init: %w", err)
+		}
 	}
-	if err := req.Accept(ctx, p.vi); err != nil {
+	switch err := req.Accept(ctx, p.vi); {
+	case errors.Is(err, vipl.ErrDisconnected) || errors.Is(err, vipl.ErrTimeout) && ctx.Err() == nil:
+		return nil // the rank has tired of waiting, and asks again
+	case err != nil:
 		return fmt.Errorf("mplite: init: rank %d at %v: %w", p.rank, req.Remote(), err)
 	}
 	p.greet()
