@@ -32,7 +32,7 @@ func TestDemoOwnPicture(t *testing.T) {
 	info := exec.CommandContext(t.Context(), program, "info")
 	info.SysProcAttr = own
 	if out, _ := info.CombinedOutput(); !strings.Contains(string(out), "\nlabs           allowed\n") {
-		t.Skipf("the system forbids labs to a user without rights:\n%s", out)
+		t.Skipf("needs unprivileged user namespaces, or root:\n%s", out)
 	}
 
 	ctx, cancel := context.WithTimeout(t.Context(), servingPatience)
