@@ -30,9 +30,9 @@ func (ep *Endpoint) acceptRequest(h *header, payload []byte, medium int) Reason 
 	}
 	switch h.kind {
 	case kindShort:
-		return noData(h, payload)
+		return noData(payload)
 	case kindMedium:
-		return mediumData(h, payload, medium)
+		return mediumData(payload, medium)
 	case kindBulk:
 		if len(payload) != int(h.length) || len(payload) > medium {
 			return ReasonBadLength
@@ -60,9 +60,9 @@ func (ep *Endpoint) acceptReply(h *header, payload []byte, call bool) Reason {
 	}
 	switch h.kind {
 	case kindReply:
-		return noData(h, payload)
+		return noData(payload)
 	case kindReplyMedium:
-		return mediumData(h, payload, MaxMediumLimit)
+		return mediumData(payload, MaxMediumLimit)
 	case kindReplyBulk:
 		if len(payload) != int(h.length) {
 			return ReasonBadLength
@@ -89,15 +89,15 @@ func (ep *Endpoint) acceptData(h *header, call bool) Reason {
 	return 0
 }
 
-func noData(h *header, payload []byte) Reason {
-	if len(payload) != 0 || h.length != 0 || h.offset != 0 {
+func noData(payload []byte) Reason {
+	if len(payload) != 0 {
 		return ReasonBadLength
 	}
 	return 0
 }
 
-func mediumData(h *header, payload []byte, medium int) Reason {
-	if len(payload) > medium || h.length != 0 || h.offset != 0 {
+func mediumData(payload []byte, medium int) Reason {
+	if len(payload) > medium {
 		return ReasonBadLength
 	}
 	return 0

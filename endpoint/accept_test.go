@@ -26,8 +26,6 @@ func TestAcceptanceOrder(t *testing.T) {
 		{"nothing at the end of the segment", header{tag: 7, handler: used, kind: kindBulk, offset: 20}, nil, 20, 0},
 		{"nothing, no segment", header{tag: 7, handler: used, kind: kindBulk}, nil, 0, 0},
 		{"short with data", header{tag: 7, handler: used, kind: kindShort}, data, 20, ReasonBadLength},
-		{"short with an offset", header{tag: 7, handler: used, kind: kindShort, offset: 1}, nil, 20, ReasonBadLength},
-		{"medium with an offset", header{tag: 7, handler: used, kind: kindMedium, offset: 1}, data, 20, ReasonBadLength},
 		{"medium too long", header{tag: 7, handler: used, kind: kindMedium}, make([]byte, 101), 20, ReasonBadLength},
 		{"bulk too long for its kind", header{tag: 7, handler: used, kind: kindBulk, length: 101}, make([]byte, 101), 200, ReasonBadLength},
 		{"announced with data", header{tag: 7, handler: used, kind: kindAnnounce, length: 10}, data, 20, ReasonBadLength},

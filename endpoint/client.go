@@ -42,18 +42,14 @@ func (c *client) received(p *packet) {
 	if c.closed {
 		return
 	}
-	var h header
-	payload, ok := h.parse(p.data)
-	var s *slot
-	if ok {
-		s = c.find(&h)
-	}
+	h := p.head
+	s := c.find(&h)
 	switch {
 	case s == nil:
 		c.stray(p)
 	case h.kind == kindClear && s.state == slotWaiting && s.data != nil && !s.cleared:
 		var w window
-		if !w.parse(payload) {
+		if !w.parse(h.payload(p.body)) {
 			c.stray(p)
 			return
 		}
@@ -199,7 +195,7 @@ func (c *client) serve() (served bool) {
 	case p == nil && c.reason != 0:
 		served = c.giveBack()
 	case p == nil:
-	case p.data == nil:
+	case p.body == nil:
 		c.bulkReplied(p.slot)
 	default:
 		c.answered(p)
@@ -283,12 +279,13 @@ func (c *client) returnRequest(i int, reason Reason, err error) {
 	s := &c.slots[i]
 	b := c.ch.buffer(i)[:s.n]
 	var h header
-	payload, _ := h.parse(b)
+	body, _ := h.parse(b, nil)
+	payload := h.payload(body)
 	if h.kind == kindGet || h.kind == kindAnnounce { // the data is, or was to be, elsewhere
 		payload = nil
 	}
 	r := Returned{Endpoint: c.ep, Reason: reason, Op: s.op, Dest: c.index, To: c.to, Handler: h.handler,
-		Args: getArgs(b, h.args, &c.args), Data: payload, Offset: h.offset, Length: int(h.length), Err: err}
+		Args: h.arguments(body, &c.args), Data: payload, Offset: h.offset, Length: int(h.length), Err: err}
 	if s.data != nil {
 		r.Data = s.data
 	}
@@ -297,8 +294,7 @@ func (c *client) returnRequest(i int, reason Reason, err error) {
 
 // answered handles a reply or the return of a request.
 func (c *client) answered(p *packet) {
-	var h header
-	payload, _ := h.parse(p.data)
+	h, payload := p.head, p.head.payload(p.body)
 	i := int(h.slot)
 	s := &c.slots[i]
 	if s.use != h.use || s.state != slotWaiting {
@@ -326,7 +322,7 @@ func (c *client) answered(p *packet) {
 		copy(data, payload)
 	}
 	c.begin(i, p)
-	c.run(h.handler, getArgs(p.data, h.args, &c.args), data)
+	c.run(h.handler, h.arguments(p.body, &c.args), data)
 }
 
 // run gives a reply to the call that waits for it, or to its handler.
@@ -344,8 +340,7 @@ func (c *client) control(i int, h *header, w *window) {
 	h.slot, h.use = uint16(i), c.slots[i].use
 	at := len(c.slots) + i
 	b := c.ch.buffer(at)
-	h.put(b)
-	n := headerSize
+	n := h.put(b)
 	if w != nil {
 		w.put(b[n:])
 		n += windowSize
@@ -373,7 +368,7 @@ func (c *client) refuse(i int, reason Reason) {
 func (c *client) grant(i int, h *header, p *packet) {
 	s := &c.slots[i]
 	s.reply = *h
-	getArgs(p.data, h.args, &s.args)
+	h.arguments(p.body, &s.args)
 	c.ch.release(p)
 	mem := c.ep.segment[h.offset:][:h.length:h.length]
 	w, err := c.ch.grant(i, mem)

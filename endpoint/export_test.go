@@ -10,19 +10,17 @@ func HelloFor(from, to Name, slots int) []byte {
 }
 
 // Message returns a message as it goes over a connection.
-func Message(kind, handler uint8, slot uint16, use uint32, tag, replyTag Tag, offset uint64, length uint32, args []uint32, payload []byte) []byte {
+func Message(k, handler uint8, slot uint16, use uint32, tag, replyTag Tag, offset uint64, length uint32, args []uint32, payload []byte) []byte {
 	b := make([]byte, smallSize+len(payload))
-	h := header{kind: kindEnd - 1, args: uint8(len(args)), handler: handler, slot: slot, use: use, tag: tag, replyTag: replyTag, offset: offset, length: length}
-	h.put(b)
-	b[0] = kind
-	n := putArgs(b, args)
+	h := header{kind: kind(k), args: uint8(len(args)), handler: handler, slot: slot, use: use, tag: tag, replyTag: replyTag, offset: offset, length: length}
+	n := putArgs(b, h.put(b), args)
 	return b[:n+copy(b[n:], payload)]
 }
 
 // Kinds is how many kinds of messages there are, and MessageSize the longest.
 const (
 	Kinds       = int(kindEnd)
-	HeaderSize  = headerSize
+	BaseSize    = baseSize
 	MessageSize = smallSize + DefaultMaxMedium
 )
 

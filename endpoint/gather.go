@@ -1,6 +1,9 @@
 package endpoint
 
-import "encoding/binary"
+import (
+	"bytes"
+	"encoding/binary"
+)
 
 // Messages wait for company and share one VI message, up to gatherMax bytes of
 // them: each message of a VI takes a frame's share, a receive, and two
@@ -19,7 +22,6 @@ import "encoding/binary"
 const (
 	gatherMax    = 4000 // bytes of messages in an envelope
 	gatherMost   = 64   // messages in an envelope
-	gatherBelow  = 2
 	gatherLook   = 4      // at so many messages the clock is read
 	gatherTime   = 50_000 // ns that a message may wait for others to be sent
 	numEnvelopes = 4      // of a channel; when all are under way messages go one by one
@@ -30,8 +32,8 @@ const (
 const lengthAt = 6
 
 // rounded is the room that a message of n bytes takes before another, so that
-// each begins at a multiple of 8 bytes.
-func rounded(n int) int { return (n + 7) &^ 7 }
+// each begins at a multiple of 4 bytes.
+func rounded(n int) int { return (n + 3) &^ 3 }
 
 // gathering holds what a channel has gathered.
 type gathering struct {
@@ -55,7 +57,7 @@ func (ch *viChannel) post(i, n, company int) {
 	if g.bytes+room > ch.room || len(g.waiting) == gatherMost {
 		ch.flush()
 	}
-	if len(g.waiting) == 0 && (company < 2 || room > ch.room/2 || ch.side == asking && g.flying < gatherBelow) {
+	if len(g.waiting) == 0 && (company < 2 || room > ch.room/2 || ch.side == asking && g.flying == 0) {
 		ch.launch(x)
 		return
 	}
@@ -120,19 +122,36 @@ func (ch *viChannel) envelope() *viSend {
 func (ch *viChannel) fill(e *viSend) {
 	g := &ch.gathered
 	at, last := 0, 0
+	var tags []byte // of the last message that carried some
 	for _, i := range g.waiting {
 		x := &ch.sends[i]
 		last = at
-		copy(e.mem[at:], x.mem[:x.n])
-		binary.LittleEndian.PutUint16(e.mem[at+lengthAt:], uint16(x.n))
-		e.n = at + x.n
-		at += rounded(x.n)
+		n := join(e.mem[at:], x.mem[:x.n], &tags)
+		binary.LittleEndian.PutUint16(e.mem[at+lengthAt:], uint16(n))
+		e.n = at + n
+		at += rounded(n)
 	}
 	binary.LittleEndian.PutUint16(e.mem[last+lengthAt:], 0)
 	e.busy = true
 	e.members, g.waiting = g.waiting, e.members[:0]
 	g.bytes = 0
 	ch.launch(e)
+}
+
+// join copies a message behind others and returns its length there. Its tags stay
+// away if they are those that came last.
+func join(dst, m []byte, last *[]byte) int {
+	if !kind(m[0]).tagged() {
+		return copy(dst, m)
+	}
+	tags := m[baseSize:][:tagsSize]
+	if !bytes.Equal(tags, *last) {
+		*last = tags
+		return copy(dst, m)
+	}
+	n := copy(dst, m[:baseSize])
+	dst[0] |= sameTags
+	return n + copy(dst[n:], m[baseSize+tagsSize:])
 }
 
 // launch posts a send.
@@ -177,6 +196,7 @@ func (w *viWay) flush(side side) {
 // arrived hands on the messages of a VI message. x stays held meanwhile.
 func (ch *viChannel) arrived(x *viReceive) {
 	x.held = 1
+	var last lastTags
 	b := x.mem[:x.desc.Length]
 	for n := 1; n <= gatherMost && len(b) > 0; n++ {
 		m, rest, ok := splitNext(b)
@@ -185,7 +205,13 @@ func (ch *viChannel) arrived(x *viReceive) {
 		}
 		b = rest
 		p := ch.way.packet()
-		p.data, p.home = m, x
+		body, ok := p.head.parse(m, &last)
+		if !ok {
+			ch.way.spare.push(p)
+			ch.way.node.stats.Strays++
+			continue
+		}
+		p.body, p.home = body, x
 		x.held++
 		if ch.up.received(p); ch.closed || ch.broken {
 			return
@@ -200,14 +226,14 @@ func (ch *viChannel) arrived(x *viReceive) {
 // splitNext cuts the first message off the messages b. It reports false for what
 // no version of this package sends.
 func splitNext(b []byte) (m, rest []byte, ok bool) {
-	if len(b) < headerSize {
+	if len(b) < baseSize {
 		return nil, nil, false
 	}
 	n := int(binary.LittleEndian.Uint16(b[lengthAt:]))
 	switch {
 	case n == 0:
 		return b, nil, true
-	case n < headerSize || rounded(n) > len(b)-headerSize:
+	case n < baseSize || rounded(n) > len(b)-baseSize:
 		return nil, nil, false
 	}
 	return b[:n:n], b[rounded(n):], true
@@ -216,7 +242,7 @@ func splitNext(b []byte) (m, rest []byte, ok bool) {
 // release is channel's.
 func (ch *viChannel) release(p *packet) {
 	x := p.home.(*viReceive)
-	p.data, p.home = nil, nil // the connection may end before p is used again
+	p.body, p.home = nil, nil // the connection may end before p is used again
 	ch.way.spare.push(p)
 	ch.unhold(x)
 }

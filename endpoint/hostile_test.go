@@ -243,7 +243,7 @@ func TestHelloLimits(t *testing.T) {
 			with []byte
 			ok   bool
 		}{
-			{0, nil, true}, {0, []byte{2}, false}, // the version
+			{0, nil, true}, {0, []byte{1}, false}, // the version
 			{28, []byte{0, 0}, false}, {28, []byte{1, 0}, true}, {28, []byte{0, 4}, true}, {28, []byte{1, 4}, false}, // slots
 			{30, []byte{4, 0}, true}, {30, []byte{5, 0}, false}, // small ones of 4
 			{32, []byte{0, 0, 0, 0}, false}, {32, []byte{0, 0, 1, 0}, true}, {32, []byte{1, 0, 1, 0}, false}, {32, []byte{0, 0, 0, 128}, false},

@@ -85,12 +85,12 @@ func (x *intruder) hear() bool {
 			return false
 		}
 		x.heard++
-		if b := d.Segs[0].Data[:d.Length]; len(b) >= endpoint.HeaderSize {
+		if b := d.Segs[0].Data[:d.Length]; len(b) >= endpoint.BaseSize {
 			if slot := binary.LittleEndian.Uint16(b[4:]); int(slot) < len(x.uses) {
 				x.uses[slot] = binary.LittleEndian.Uint32(b[8:])
 			}
 			if b[0] == endpoint.KindClear {
-				copy(x.window[:], b[endpoint.HeaderSize:])
+				copy(x.window[:], b[endpoint.BaseSize:])
 			}
 		}
 		if x.vi.PostRecv(d) != nil {

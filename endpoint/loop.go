@@ -35,6 +35,12 @@ type loopChannel struct {
 	closed  bool
 }
 
+// loopPacket is a receive buffer.
+type loopPacket struct {
+	packet
+	mem []byte
+}
+
 func newLoopChannel(s shape, at side, up half) *loopChannel {
 	ch := &loopChannel{up: up, sends: make([][]byte, s.numSends()), windows: make([][]byte, s.slots)}
 	mem := make([]byte, s.memory(at))
@@ -47,7 +53,9 @@ func newLoopChannel(s shape, at side, up half) *loopChannel {
 		ch.sends[i] = cut(s.sends(i, at))
 	}
 	for range s.receives() {
-		ch.free.push(&packet{data: cut(s.full())})
+		p := &loopPacket{mem: cut(s.full())}
+		p.home = p
+		ch.free.push(&p.packet)
 	}
 	return ch
 }
@@ -70,8 +78,8 @@ func (ch *loopChannel) post(i, n, _ int) {
 		return
 	}
 	p := ch.peer.free.pop()
-	p.data = p.data[:n]
-	copy(p.data, ch.sends[i])
+	mem := p.home.(*loopPacket).mem
+	p.body, _ = p.head.parse(mem[:copy(mem, ch.sends[i][:n])], nil)
 	ch.peer.up.received(p)
 }
 
@@ -91,7 +99,6 @@ func (ch *loopChannel) write(slot int, data []byte, _ window) {
 }
 
 func (ch *loopChannel) release(p *packet) {
-	p.data = p.data[:cap(p.data)]
 	ch.free.push(p)
 }
 

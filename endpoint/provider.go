@@ -109,10 +109,11 @@ type half interface {
 	broken(reason Reason, err error)
 }
 
-// packet is a received message, in the provider's memory.
+// packet is a received message. The provider parses it, and drops what is none.
 type packet struct {
-	data []byte
-	slot int     // if placed: data is nil and bulk data for the slot has come
+	head header
+	body []byte  // arguments and payload, in the provider's memory; not nil
+	slot int     // if placed: body is nil and bulk data for the slot has come
 	next *packet // in the queue of its half
 	home any     // the provider's own
 }

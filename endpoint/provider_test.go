@@ -113,9 +113,7 @@ func TestServersOfProviders(t *testing.T) {
 		ch := newLoopChannel(h.shape, serving, up)
 		n.attach(up, frailChannel{ch})
 		p := ch.free.pop()
-		request := header{kind: kindShort, handler: 1}
-		request.put(p.data)
-		p.data = p.data[:headerSize]
+		p.head, p.body = header{kind: kindShort, handler: 1}, []byte{}
 		way.batch = func() { up.received(p) }
 		way.wake()
 		if _, err := ep.bundle.WaitPoll(ctx); err != nil {

@@ -161,8 +161,7 @@ func (c *client) send(i int, m *message, args []uint32, data []byte, call *call)
 		}
 	}
 	b := c.ch.buffer(i)
-	h.put(b)
-	n := putArgs(b, args)
+	n := putArgs(b, h.put(b), args)
 	if m.op == OpGet {
 		binary.LittleEndian.PutUint64(b[n:], m.to)
 		n += getSize
@@ -171,7 +170,7 @@ func (c *client) send(i int, m *message, args []uint32, data []byte, call *call)
 	c.ep.node.stats.Sent++
 	c.ep.node.sent(s)
 	company := gatherMost
-	if c.used < gatherBelow {
+	if c.used == 1 {
 		company = 0
 	}
 	c.ch.post(i, s.n, company)

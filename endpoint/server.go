@@ -77,9 +77,8 @@ func (s *server) received(p *packet) {
 	if s.closed || s.reason != 0 {
 		return
 	}
-	var h header
-	payload, ok := h.parse(p.data)
-	if !ok || int(h.slot) >= len(s.slots) {
+	h := p.head
+	if int(h.slot) >= len(s.slots) {
 		s.stray(p)
 		return
 	}
@@ -96,7 +95,7 @@ func (s *server) received(p *packet) {
 		s.ready()
 	case h.kind == kindClear && h.use == slot.use && slot.state == serverAnnounced:
 		var w window
-		if !w.parse(payload) {
+		if !w.parse(h.payload(p.body)) {
 			s.stray(p)
 			return
 		}
@@ -187,7 +186,7 @@ func (s *server) serve() (served bool) {
 	case p == nil && s.reason != 0:
 		served = s.giveBack()
 	case p == nil:
-	case p.data == nil:
+	case p.body == nil:
 		s.bulkPlaced(p.slot)
 	default:
 		s.handle(p)
@@ -242,9 +241,9 @@ func (s *server) comeBack(i int, reason Reason, err error) {
 	slot := &s.slots[i]
 	b := s.ch.buffer(s.last(i))[:slot.n]
 	var h header
-	payload, _ := h.parse(b)
+	body, _ := h.parse(b, nil)
 	r := Returned{Endpoint: s.ep, Reason: reason, Op: slot.answer, Dest: -1, To: s.from, Handler: h.handler,
-		Args: getArgs(b, h.args, &s.args), Data: payload, Offset: h.offset, Length: int(h.length), Err: err}
+		Args: h.arguments(body, &s.args), Data: h.payload(body), Offset: h.offset, Length: int(h.length), Err: err}
 	if slot.source != nil {
 		r.Data = slot.source
 	}
@@ -259,8 +258,7 @@ func (s *server) comeBack(i int, reason Reason, err error) {
 
 // handle handles a request, or a reply that was refused.
 func (s *server) handle(p *packet) {
-	var h header
-	payload, _ := h.parse(p.data)
+	h, payload := p.head, p.head.payload(p.body)
 	i := int(h.slot)
 	slot := &s.slots[i]
 	if h.kind == kindRefuse {
@@ -279,12 +277,12 @@ func (s *server) handle(p *packet) {
 	}
 	switch h.kind {
 	case kindAnnounce:
-		getArgs(p.data, h.args, &slot.args)
+		h.arguments(p.body, &slot.args)
 		s.ch.release(p)
 		s.grant(i)
 		return
 	case kindGet:
-		getArgs(p.data, h.args, &slot.args)
+		h.arguments(p.body, &slot.args)
 		to := binary.LittleEndian.Uint64(payload)
 		s.ch.release(p)
 		s.get(i, to)
@@ -295,7 +293,7 @@ func (s *server) handle(p *packet) {
 		payload = data
 	}
 	s.begin(i, p)
-	s.run(getArgs(p.data, h.args, &s.args), payload)
+	s.run(h.arguments(p.body, &s.args), payload)
 }
 
 // run runs a request handler.
@@ -366,8 +364,7 @@ func (s *server) say(i int, h *header, w *window) {
 		s.violated()
 		return
 	}
-	h.put(b)
-	n := headerSize
+	n := h.put(b)
 	if w != nil {
 		w.put(b[n:])
 		n += windowSize

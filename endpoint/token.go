@@ -140,8 +140,7 @@ func (s *server) answer(op Op, handler uint8, args []uint32, data []byte, offset
 			data = nil
 		}
 	}
-	h.put(b)
-	n := putArgs(b, args)
+	n := putArgs(b, h.put(b), args)
 	n += copy(b[n:], data)
 	s.post(i, n, op)
 }

@@ -31,13 +31,23 @@ const (
 // request reports whether messages of the kind take a slot.
 func (k kind) request() bool { return k >= kindShort && k <= kindGet }
 
+// tagged reports whether messages of the kind carry tags: requests and replies.
+func (k kind) tagged() bool { return k.request() || k >= kindReply && k <= kindReplyAnnounce }
+
+// located reports whether messages of the kind concern a part of a segment.
+func (k kind) located() bool {
+	return k >= kindBulk && k <= kindGet || k == kindReplyBulk || k == kindReplyAnnounce
+}
+
 // header begins every message; its arguments and then its payload follow.
 //
-//	0 kind   1 args   2 handler   3 reason, or under way   4 slot (2)
-//	6 length (2, gather.go)
-//	8 use (4)   12 length (4)   16 tag (8)   24 reply tag (8)   32 offset (8)
+//	0 kind, and sameTags   1 args   2 handler   3 reason, or under way
+//	4 slot (2)   6 length (2, gather.go)   8 use (4)
+//	tagged, without sameTags:   tag (8)   reply tag (8)
+//	located:                    length (4)   offset (8)
 //
-// All numbers are little-endian.
+// All numbers are little-endian. sameTags means those of the message before it
+// in the same VI message.
 type header struct {
 	kind     kind
 	args     uint8 // how many
@@ -53,68 +63,109 @@ type header struct {
 }
 
 const (
-	headerSize = 40
+	baseSize   = 12
+	tagsSize   = 16
+	placeSize  = 12
+	headerSize = baseSize + tagsSize + placeSize // at most
 	argSize    = 4
 	windowSize = 12
-	smallSize  = headerSize + MaxShort*argSize // of a message without payload
+	smallSize  = headerSize + MaxShort*argSize // of a message without payload, at most
+
+	sameTags = 0x80
 )
 
-func (h *header) put(b []byte) {
+// lastTags are the tags of the last message that carried some.
+type lastTags struct {
+	tag, replyTag Tag
+	known         bool
+}
+
+// put writes the header, tags included, and returns where it ends.
+func (h *header) put(b []byte) int {
 	_ = b[headerSize-1]
 	b[0], b[1], b[2], b[3] = byte(h.kind), h.args, h.handler, byte(h.reason)|h.underway
 	binary.LittleEndian.PutUint16(b[4:], h.slot)
 	binary.LittleEndian.PutUint16(b[6:], 0)
 	binary.LittleEndian.PutUint32(b[8:], h.use)
-	binary.LittleEndian.PutUint32(b[12:], h.length)
-	binary.LittleEndian.PutUint64(b[16:], uint64(h.tag))
-	binary.LittleEndian.PutUint64(b[24:], uint64(h.replyTag))
-	binary.LittleEndian.PutUint64(b[32:], h.offset)
+	at := baseSize
+	if h.kind.tagged() {
+		binary.LittleEndian.PutUint64(b[at:], uint64(h.tag))
+		binary.LittleEndian.PutUint64(b[at+8:], uint64(h.replyTag))
+		at += tagsSize
+	}
+	if h.kind.located() {
+		binary.LittleEndian.PutUint32(b[at:], h.length)
+		binary.LittleEndian.PutUint64(b[at+4:], h.offset)
+		at += placeSize
+	}
+	return at
 }
 
-// parse reads a header and returns what follows the arguments. It reports
-// false for bytes that no version of this package sends.
-func (h *header) parse(b []byte) (payload []byte, ok bool) {
-	if len(b) < headerSize {
+// parse reads a header and returns the arguments and the payload that follow. It
+// reports false for bytes that no version of this package sends. last holds the
+// tags of the messages before it in the same VI message, and then its own; it may
+// be nil.
+func (h *header) parse(b []byte, last *lastTags) (body []byte, ok bool) {
+	if len(b) < baseSize {
 		return nil, false
 	}
-	h.kind, h.args, h.handler = kind(b[0]), b[1], b[2]
-	h.reason, h.underway = Reason(b[3]), 0
+	*h = header{kind: kind(b[0] &^ sameTags), args: b[1], handler: b[2], reason: Reason(b[3]),
+		slot: binary.LittleEndian.Uint16(b[4:]), use: binary.LittleEndian.Uint32(b[8:])}
 	if h.kind.request() {
 		h.reason, h.underway = 0, b[3]
 	}
-	h.slot = binary.LittleEndian.Uint16(b[4:])
-	h.use = binary.LittleEndian.Uint32(b[8:])
-	h.length = binary.LittleEndian.Uint32(b[12:])
-	h.tag = Tag(binary.LittleEndian.Uint64(b[16:]))
-	h.replyTag = Tag(binary.LittleEndian.Uint64(b[24:]))
-	h.offset = binary.LittleEndian.Uint64(b[32:])
-	end := headerSize + int(h.args)*argSize
+	if h.kind == kindInvalid || h.kind >= kindEnd || h.args > MaxShort || h.reason >= reasonEnd {
+		return nil, false
+	}
 	if (h.kind == kindReturn || h.kind == kindRefuse) && h.reason == 0 {
 		return nil, false
 	}
-	if h.kind == kindInvalid || h.kind >= kindEnd || h.args > MaxShort || h.reason >= reasonEnd || len(b) < end {
+	same := b[0]&sameTags != 0
+	b = b[baseSize:]
+	switch {
+	case same && (last == nil || !last.known || !h.kind.tagged()):
 		return nil, false
+	case same:
+		h.tag, h.replyTag = last.tag, last.replyTag
+	case h.kind.tagged():
+		if len(b) < tagsSize {
+			return nil, false
+		}
+		h.tag, h.replyTag = Tag(binary.LittleEndian.Uint64(b)), Tag(binary.LittleEndian.Uint64(b[8:]))
+		b = b[tagsSize:]
+		if last != nil {
+			*last = lastTags{h.tag, h.replyTag, true}
+		}
 	}
-	return b[end:], true
+	if h.kind.located() {
+		if len(b) < placeSize {
+			return nil, false
+		}
+		h.length, h.offset = binary.LittleEndian.Uint32(b), binary.LittleEndian.Uint64(b[4:])
+		b = b[placeSize:]
+	}
+	return b, len(b) >= int(h.args)*argSize
 }
 
-// putArgs writes the arguments behind the header and returns where they end.
-func putArgs(b []byte, args []uint32) int {
-	at := headerSize
+// payload returns what follows the arguments in the body of a message.
+func (h *header) payload(body []byte) []byte { return body[int(h.args)*argSize:] }
+
+// arguments reads those of a message from its body into args, which it returns
+// cut to length.
+func (h *header) arguments(body []byte, args *[MaxShort]uint32) []uint32 {
+	for i := range args[:h.args] {
+		args[i] = binary.LittleEndian.Uint32(body[i*argSize:])
+	}
+	return args[:h.args:h.args]
+}
+
+// putArgs writes arguments to b from at on and returns where they end.
+func putArgs(b []byte, at int, args []uint32) int {
 	for _, a := range args {
 		binary.LittleEndian.PutUint32(b[at:], a)
 		at += argSize
 	}
 	return at
-}
-
-// getArgs reads n arguments of the message b into args, which it returns cut
-// to length.
-func getArgs(b []byte, n uint8, args *[MaxShort]uint32) []uint32 {
-	for i := range args[:n] {
-		args[i] = binary.LittleEndian.Uint32(b[headerSize+i*argSize:])
-	}
-	return args[:n:n]
 }
 
 // window is where a peer may write bulk data once: an address and what gives
@@ -150,7 +201,7 @@ type hello struct {
 }
 
 const (
-	wireVersion = 0x414d0201 // "AM", 2, and the version of this format
+	wireVersion = 0x414d0202 // "AM", 2, and the version of this format
 	helloSize   = 36
 )
 
