@@ -20,8 +20,8 @@ import (
 // a message that has not been handled, but for the one whose handler is running,
 // and the reasoning of slot.go holds as if each had a buffer to itself.
 const (
-	gatherMax    = 4000 // bytes of messages in an envelope
-	gatherMost   = 64   // messages in an envelope
+	gatherMax    = 4000   // bytes of messages in an envelope
+	gatherMost   = 64     // messages in an envelope
 	gatherLook   = 4      // at so many messages the clock is read
 	gatherTime   = 50_000 // ns that a message may wait for others to be sent
 	numEnvelopes = 4      // of a channel; when all are under way messages go one by one
