@@ -2,12 +2,15 @@ package vipl
 
 import (
 	"errors"
+	"fmt"
+	"time"
 
 	"github.com/bobnet-go/bobnet/ethertype"
 	"github.com/bobnet-go/bobnet/reliability"
 	"github.com/bobnet-go/bobnet/transport"
 	"github.com/bobnet-go/bobnet/transport/host"
 	"github.com/bobnet-go/bobnet/transport/shm"
+	"golang.org/x/sys/unix"
 )
 
 // local is what differs for connections between stations of one host, which
@@ -18,20 +21,34 @@ type local struct {
 	rel  reliability.Config // with a window that fits the link's queue
 }
 
+// A station that has just ended may hold the name of its ports within the host a
+// little longer than the ports themselves. join waits for it so often and so long.
+const (
+	joinTries = 100
+	joinPause = 10 * time.Millisecond
+)
+
 // join adds the way to other stations of this host to a link that has none. If
-// that is not possible the NIC does without and says so.
-func join(link transport.Link, cfg *Config) transport.Link {
+// the host has none the NIC does without and says so. If somebody else has the
+// link's ports there it fails: what is meant for the NIC would go to him.
+func join(link transport.Link, cfg *Config) (transport.Link, error) {
 	if _, has := link.(transport.Local); has || cfg.WireOnly || link.Info().SameHost {
-		return link
+		return link, nil
 	}
 	joined, err := host.Join(link, nil)
-	if err == nil {
-		return joined
+	for try := 1; errors.Is(err, unix.EADDRINUSE) && try < joinTries; try++ {
+		time.Sleep(joinPause)
+		joined, err = host.Join(link, nil)
 	}
-	if cfg.Logger != nil {
+	switch {
+	case err == nil:
+		return joined, nil
+	case errors.Is(err, unix.EADDRINUSE):
+		return link, fmt.Errorf("vipl: open NIC: the way to other programs on this host: %w; Config.WireOnly does without it", err)
+	case cfg.Logger != nil:
 		cfg.Logger.Warn("no way to other programs on this host", "interface", link.Info().Interface, "err", err)
 	}
-	return link
+	return link, nil
 }
 
 func (l *local) init(n *NIC) {
@@ -63,8 +80,9 @@ func (n *NIC) relTo(mac ethertype.MAC) *reliability.Config {
 }
 
 // departed ends the connections to ports of this host whose station is gone:
-// there is nothing to wait for. The link calls it from within Recv, so n.mu is
-// held.
+// there is nothing to wait for. A request that has not been answered goes on,
+// because it is repeated and another station may have taken the ports. The link
+// calls it from within Recv, so n.mu is held.
 func (n *NIC) departed(ports transport.PortRange, why error) {
 	for _, v := range n.vis {
 		if v == nil || v.remote.MAC != n.info.MAC || !ports.Contains(v.remote.Port) {
@@ -74,11 +92,11 @@ func (n *NIC) departed(ports transport.PortRange, why error) {
 		if errors.Is(why, shm.ErrBroken) {
 			cause, reason = ErrProtocol, reasonProtocol
 		}
-		switch v.state {
-		case StateConnected:
+		switch {
+		case v.state == StateConnected:
 			v.enterError(cause, why.Error(), reason)
 			n.stats.Failures++
-		case StateConnectPending:
+		case v.state == StateConnectPending && v.hs.phase != phaseRequest:
 			v.hs.finish(v, &ConnError{Local: v.Local(), Remote: v.remote, Err: cause, Detail: why.Error()})
 		}
 	}

@@ -140,7 +140,11 @@ func Open(cfg *Config) (*NIC, error) {
 			return nil, fmt.Errorf("vipl: open NIC: %w", err)
 		}
 	}
-	link = join(link, cfg)
+	link, err := join(link, cfg)
+	if err != nil {
+		link.Close()
+		return nil, err
+	}
 	n := &NIC{link: link, info: link.Info(), log: cfg.Logger, listeners: map[uint16]*Listener{}}
 	if n.log == nil {
 		n.log = slog.New(slog.DiscardHandler)

@@ -28,7 +28,9 @@ func (l *Link) answer(own int) {
 // waits until nobody answers any more, but not for ever: a caller can send what
 // takes as long as he likes to close, for instance a file of his own file
 // system. The kernel closes it with the socket if it lies there unread, or
-// answer does. By then the ports are free.
+// answer does. By then the ports are free, unless the processors are so busy
+// that the goroutines have not run: hence the long time, which only such a
+// caller makes last.
 func (l *Link) hangUp() {
 	var sockets sync.WaitGroup
 	for _, conn := range l.sockets {
@@ -47,7 +49,7 @@ func (l *Link) hangUp() {
 }
 
 // hangUpTime is how long hangUp waits at most.
-const hangUpTime = 100 * time.Millisecond
+const hangUpTime = 2 * time.Second
 
 // accept makes a peer of a caller from block b, and returns what is left of
 // fds. What cannot be believed is refused: the caller's stream ends.

@@ -179,7 +179,9 @@ func (l *Link) sweep() (gone []departure) {
 		if p.at.peer == p {
 			p.at.peer = nil
 		}
-		gone = append(gone, departure{p.ports, p.failure})
+		if q := p.at.peer; q == nil || q.instance == p.instance { // else its ports have passed on to another link
+			gone = append(gone, departure{p.ports, p.failure})
+		}
 		defer l.discard(p) // when nobody finds it any more
 	}
 	l.peers.Store(&keep)
