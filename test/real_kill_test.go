@@ -4,23 +4,36 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
+	"os/signal"
+	"slices"
+	"strconv"
 	"testing"
 	"time"
 
 	"github.com/bobnet-go/bobnet/internal/lab"
 	"github.com/bobnet-go/bobnet/mplite"
+	"github.com/bobnet-go/bobnet/transport"
+	"github.com/bobnet-go/bobnet/vipl"
 	"golang.org/x/sys/unix"
 )
 
-// killed is the rank that gets SIGKILL, and killedTag what it waits for.
+// killed is the rank of killRanks that gets SIGKILL, and killedTag what it waits
+// for.
 const (
+	killRanks = 4
 	killed    = 2
 	killedTag = 7
 )
 
-// doingEnv names what ranks do when one of them is killed.
-const doingEnv = "BOBNET_TEST_DOING"
+// What the ranks of a killJob find in their environment.
+const (
+	doingEnv   = "BOBNET_TEST_DOING"   // what they do when one of them is killed
+	driverEnv  = "BOBNET_TEST_DRIVER"  // of their NIC
+	firstEnv   = "BOBNET_TEST_FIRST"   // the first of the ranks that were started with this one
+	timeoutEnv = "BOBNET_TEST_TIMEOUT" // mplite.Config.PeerTimeout
+)
 
 // doings are what ranks do: each calls ready when it is in the middle of it
 // and ends with the error that ends it.
@@ -32,49 +45,115 @@ var doings = map[string]func(ctx context.Context, c *mplite.Comm, ready func()) 
 	"Barrier":    doBarrier,
 }
 
+// killWay is how the ranks of a job reach each other, and what they do in turn
+// on it.
+type killWay struct {
+	name, driver string
+	hosts        int           // rank r is on host r % hosts
+	timeout      time.Duration // after which a silent rank is dead
+	doings       []string
+}
+
+// silent is for ranks on different hosts, who learn of a death by hearing
+// nothing. Those on the same host hear of it, and tell the others: an hour is
+// so long that nobody else does.
+const silent, told = 2 * time.Second, time.Hour
+
+var killWays = []killWay{
+	{"ring", "ring", killRanks, silent, slices.Sorted(maps.Keys(doings))},
+	{"packet", "packet", killRanks, silent, []string{"Exchange"}},
+	{"udp", "udp", killRanks, silent, []string{"Exchange"}},
+	{"shm", "shm", 1, told, []string{"Exchange", "Receive", "Rendezvous"}},
+	{"ring and shm", "ring", 2, told, []string{"Exchange", "Receive", "Rendezvous"}},
+}
+
 // TestKilledRank: after kill -9 of one rank of four, the operations of each
-// other one end with an error that names it, whatever they were doing.
-func TestKilledRank(t *testing.T) {
+// other one end with an error that names it, whatever they were doing, on every
+// link. Its ports are free, nobody keeps the memory that was shared with it, and
+// in the end nothing is left of the job.
+func TestKilledRank(t *testing.T) { killEach(t, "kill", killWays) }
+
+// killEach kills a rank of each job of a role.
+func killEach(t *testing.T, role string, ways []killWay) {
 	needLab(t)
-	jobs := map[string][]*player{}
-	for name := range doings { // all first, because the survivors take a time-out to notice
-		jobs[name] = playKill(t, name)
+	var jobs []*killJob
+	for _, way := range ways { // all first, because the survivors take a time-out to notice
+		for _, doing := range way.doings {
+			jobs = append(jobs, playKill(t, role, way, doing))
+		}
 	}
-	for name, ranks := range jobs {
-		t.Run(name, func(t *testing.T) {
-			for _, p := range ranks {
-				if p.Rank() == killed {
+	var namespaces []string
+	for _, j := range jobs {
+		t.Run(j.way.name+"/"+j.doing, func(t *testing.T) {
+			for rank, p := range j.ranks {
+				if rank == killed {
 					continue
 				}
 				if line, want := p.line(t), fmt.Sprintf("rank %d failed", killed); line != want {
+					p.Signal(unix.SIGUSR1)
 					<-p.Done()
-					t.Errorf("rank %d says %q, want %q; in full: %s", p.Rank(), line, want, &p.stderr)
+					t.Errorf("rank %d says %q, want %q; in full: %s", rank, line, want, &p.stderr)
 				}
-				p.end(t)
 			}
+			j.forgotten(t)
+			j.end(t)
+			namespaces = append(namespaces, j.closed(t)...)
 		})
 	}
+	vanish(t, namespaces)
 }
 
-// playKill starts four ranks and kills one when all are at it.
-func playKill(t *testing.T, doing string) []*player {
+// killJob is ranks of which one has been killed.
+type killJob struct {
+	way    killWay
+	doing  string
+	lab    *lab.Lab
+	ranks  []*player
+	ports  transport.PortRange // the killed one's
+	shared []string            // the memory that it shared, see sharedMemory
+}
+
+// playKill starts the ranks and kills one when all are at it.
+func playKill(t *testing.T, role string, way killWay, doing string) *killJob {
 	t.Helper()
-	ranks := play(t, newLab(t, lab.Config{N: 4}), "kill", doingEnv+"="+doing)
-	for _, p := range ranks {
-		if line := p.line(t); line != "ready" {
-			t.Fatalf("%s: rank %d says %q", doing, p.Rank(), line)
+	j := &killJob{way: way, doing: doing, lab: newLab(t, lab.Config{N: way.hosts})}
+	for first := 0; first < killRanks; first += way.hosts {
+		j.ranks = append(j.ranks, play(t, j.lab, role, doingEnv+"="+doing, driverEnv+"="+way.driver,
+			fmt.Sprintf("%s=%d", firstEnv, first), fmt.Sprintf("%s=%v", timeoutEnv, way.timeout))...)
+	}
+	for rank, p := range j.ranks {
+		var ports transport.PortRange
+		line := p.line(t)
+		if _, err := fmt.Sscan(line, &ports.Lo, &ports.Hi); err != nil {
+			t.Fatalf("%s, %s: rank %d says %q: %v", way.name, doing, rank, line, err)
+		}
+		if rank == killed {
+			j.ports = ports
 		}
 	}
-	if err := ranks[killed].Signal(unix.SIGKILL); err != nil {
+	victim := j.ranks[killed]
+	j.shared = sharedMemory(victim)
+	for rank, p := range j.ranks {
+		if together := rank != killed && rank%way.hosts == killed%way.hosts; together && len(j.kept(p)) == 0 {
+			t.Fatalf("%s, %s: rank %d shares no memory with rank %d, which is on its host", way.name, doing, rank, killed)
+		}
+	}
+	if err := victim.Signal(unix.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
-	return ranks
+	<-victim.Done()
+	return j
 }
 
 // killRole is a rank of TestKilledRank.
 func killRole(ctx context.Context) error {
-	cfg := config()
-	cfg.PeerTimeout = 2 * time.Second
+	goOn, stop := signal.NotifyContext(ctx, unix.SIGUSR1)
+	defer stop()
+	cfg, err := killConfig()
+	if err != nil {
+		return err
+	}
+	defer cfg.NIC.Close()
 	comm, err := mplite.Init(cfg)
 	if err != nil {
 		return err
@@ -82,17 +161,49 @@ func killRole(ctx context.Context) error {
 	if err := comm.Barrier(ctx); err != nil {
 		return err
 	}
-	err = doings[os.Getenv(doingEnv)](ctx, comm, func() { fmt.Println("ready") })
+	err = doings[os.Getenv(doingEnv)](ctx, comm, func() { sayReady(cfg.NIC) })
 	var dead *mplite.RankError
 	if !errors.As(err, &dead) {
 		return fmt.Errorf("ended with %v, which names no rank", err)
 	}
-	fmt.Printf("rank %d failed\n", dead.Rank)
 	fmt.Fprintln(os.Stderr, err)
+	ended := dead.Rank
 	if err := comm.Finalize(ctx); !errors.As(err, &dead) || dead.Rank != killed {
 		return fmt.Errorf("Finalize returned %v, want that rank %d failed", err, killed)
 	}
+	fmt.Printf("rank %d failed\n", ended)
+	<-goOn.Done() // with the NIC open
 	return nil
+}
+
+// sayReady tells the test that the rank is in the middle of it, and its ports.
+func sayReady(nic *vipl.NIC) {
+	ports := nic.Query().Ports
+	fmt.Println(ports.Lo, ports.Hi)
+}
+
+// killConfig is that of a rank of TestKilledRank, with its NIC.
+func killConfig() (*mplite.Config, error) {
+	first, err := strconv.Atoi(os.Getenv(firstEnv))
+	if err != nil {
+		return nil, err
+	}
+	cfg := config()
+	cfg.Rank, cfg.Size = cfg.Rank+first, killRanks
+	if cfg.PeerTimeout, err = time.ParseDuration(os.Getenv(timeoutEnv)); err != nil {
+		return nil, err
+	}
+	cfg.NIC, err = vipl.Open(killNIC(os.Getenv(driverEnv)))
+	return cfg, err
+}
+
+// killNIC describes a NIC in a lab.
+func killNIC(driver string) *vipl.Config {
+	cfg := &vipl.Config{Driver: driver}
+	if driver != "shm" {
+		cfg.Interface = lab.Interface
+	}
+	return cfg
 }
 
 // doExchange is the traffic of a simulation: edges, small and large, to the

@@ -1,0 +1,159 @@
+package test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/bobnet-go/bobnet/vipl"
+	"golang.org/x/sys/unix"
+)
+
+// What a killed rank, and its job, must not leave.
+
+// forgotten wants that the killed rank's ports can be had again, and that nobody
+// keeps memory that it shared, while the others live.
+func (j *killJob) forgotten(t *testing.T) {
+	t.Helper()
+	eventually(t, "memory shared with the killed rank", func() (left []string) {
+		for rank, p := range j.ranks {
+			if kept := j.kept(p); rank != killed && len(kept) > 0 {
+				left = append(left, fmt.Sprintf("rank %d maps %v", rank, kept))
+			}
+		}
+		return left
+	})
+	err := j.lab.Exec(killed%j.way.hosts, func() error {
+		cfg := killNIC(j.way.driver)
+		cfg.Ports = j.ports
+		nic, err := vipl.Open(cfg)
+		if err != nil {
+			return err
+		}
+		return nic.Close()
+	})
+	if err != nil {
+		t.Errorf("another NIC with the ports of the killed rank: %v", err)
+	}
+}
+
+// end lets the survivors go, which must succeed, and wants that they leave no
+// socket.
+func (j *killJob) end(t *testing.T) {
+	t.Helper()
+	for rank, p := range j.ranks {
+		if rank != killed {
+			p.Signal(unix.SIGUSR1)
+		}
+	}
+	for rank, p := range j.ranks {
+		if rank != killed {
+			p.end(t)
+		}
+	}
+	for host := range j.way.hosts {
+		eventually(t, "sockets", func() (left []string) {
+			if err := j.lab.Exec(host, func() error {
+				left = sockets()
+				return nil
+			}); err != nil {
+				t.Fatal(err)
+			}
+			return left
+		})
+	}
+}
+
+// sockets returns those of the calling thread's network namespace that Bobnet's
+// links are made of.
+func sockets() (list []string) {
+	for _, kind := range []string{"packet", "udp", "unix"} {
+		text, err := os.ReadFile("/proc/thread-self/net/" + kind)
+		if err != nil {
+			list = append(list, err.Error())
+			continue
+		}
+		lines := strings.Split(strings.TrimSpace(string(text)), "\n")
+		for _, line := range lines[1:] { // the first is the head
+			list = append(list, kind+": "+line)
+		}
+	}
+	return list
+}
+
+// closed closes the lab and returns what its network namespaces were.
+func (j *killJob) closed(t *testing.T) (namespaces []string) {
+	t.Helper()
+	for host := range j.way.hosts {
+		if err := j.lab.Exec(host, func() error {
+			name, err := os.Readlink("/proc/thread-self/ns/net")
+			namespaces = append(namespaces, name)
+			return err
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := j.lab.Close(); err != nil {
+		t.Error(err)
+	}
+	return namespaces
+}
+
+// vanish waits until no process lives in one of the network namespaces, and none
+// has a descriptor of it.
+func vanish(t *testing.T, namespaces []string) {
+	t.Helper()
+	eventually(t, "network namespaces", func() (left []string) {
+		for _, pattern := range []string{"/proc/[0-9]*/task/[0-9]*/ns/net", "/proc/[0-9]*/fd/[0-9]*"} {
+			paths, _ := filepath.Glob(pattern)
+			for _, path := range paths {
+				if name, err := os.Readlink(path); err == nil && slices.Contains(namespaces, name) {
+					left = append(left, path+" -> "+name)
+				}
+			}
+		}
+		return left
+	})
+}
+
+// kept returns what p maps of the memory that the killed rank shared.
+func (j *killJob) kept(p *player) []string {
+	return slices.DeleteFunc(sharedMemory(p), func(inode string) bool { return !slices.Contains(j.shared, inode) })
+}
+
+// sharedMemory returns what p maps of the memory that links share, by inode:
+// nothing when it has ended.
+func sharedMemory(p *player) (inodes []string) {
+	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/maps", p.Pid()))
+	for line := range strings.Lines(string(text)) {
+		if f := strings.Fields(line); len(f) > 5 && strings.HasPrefix(f[5], "/memfd:bobnet") {
+			inodes = append(inodes, f[4])
+		}
+	}
+	return slices.Compact(inodes)
+}
+
+// eventually waits until nothing is left.
+func eventually(t *testing.T, what string, left func() []string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	tick := time.NewTicker(2 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		list := left()
+		if len(list) == 0 {
+			return
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			t.Fatalf("%s left:\n%s", what, strings.Join(list, "\n"))
+		}
+	}
+}
