@@ -85,30 +85,42 @@ func (x *intruder) hear() bool {
 			return false
 		}
 		x.heard++
-		if b := d.Segs[0].Data[:d.Length]; len(b) >= endpoint.BaseSize {
-			if slot := binary.LittleEndian.Uint16(b[4:]); int(slot) < len(x.uses) {
-				x.uses[slot] = binary.LittleEndian.Uint32(b[8:])
-			}
-			if b[0] == endpoint.KindClear {
-				copy(x.window[:], b[endpoint.BaseSize:])
-			}
-		}
+		x.learn(d.Segs[0].Data[:d.Length])
 		if x.vi.PostRecv(d) != nil {
 			return false
 		}
 	}
 }
 
+func (x *intruder) learn(b []byte) {
+	if len(b) < endpoint.BaseSize {
+		return
+	}
+	if slot := binary.LittleEndian.Uint16(b[4:]); int(slot) < len(x.uses) {
+		x.uses[slot] = binary.LittleEndian.Uint32(b[8:])
+	}
+	if b[0] == endpoint.KindClear {
+		copy(x.window[:], b[endpoint.BaseSize:])
+	}
+}
+
 // write writes to the memory that was opened last, or near it, and says for some
 // slot that its data is there.
 func (x *intruder) write() bool {
-	r := x.rng
-	at := binary.LittleEndian.Uint64(x.window[:]) + uint64(r.IntN(3)*r.IntN(300)) - uint64(r.IntN(3)*r.IntN(300))
-	data := x.mem[:r.IntN(400)]
-	x.segs[intruderReceives] = [1]vipl.Segment{{Data: data, Handle: x.h}}
-	x.send = vipl.Descriptor{Op: vipl.OpRDMAWrite, Segs: x.segs[intruderReceives][:], HasImmediate: true, Immediate: uint32(r.IntN(6)),
-		Remote: vipl.RemoteSegment{Addr: at, Handle: vipl.MemHandle(binary.LittleEndian.Uint32(x.window[8:]))}}
+	to, slot, size := x.target()
+	x.segs[intruderReceives] = [1]vipl.Segment{{Data: x.mem[:size], Handle: x.h}}
+	x.send = vipl.Descriptor{Op: vipl.OpRDMAWrite, Segs: x.segs[intruderReceives][:], HasImmediate: true, Immediate: slot, Remote: to}
 	return x.post() && x.hear()
+}
+
+// target returns the window that was opened last, or a place near it, the number
+// of some slot, and how much to write.
+func (x *intruder) target() (to vipl.RemoteSegment, slot uint32, size int) {
+	r := x.rng
+	to.Addr = binary.LittleEndian.Uint64(x.window[:]) + uint64(r.IntN(3)*r.IntN(300)) - uint64(r.IntN(3)*r.IntN(300))
+	to.Handle = vipl.MemHandle(binary.LittleEndian.Uint32(x.window[8:]))
+	size = r.IntN(400)
+	return to, uint32(r.IntN(6)), size
 }
 
 // mutant returns a message that is right, or nearly right, most of the time.
