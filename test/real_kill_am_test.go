@@ -27,8 +27,6 @@ var messageWays = []killWay{
 // its sender, once and as it was, and those between the others go on.
 func TestKilledNode(t *testing.T) { killEach(t, "messages", messageWays) }
 
-func init() { roles["messages"] = messagesRole }
-
 // The handlers, and how many messages each other rank has answered when one is in
 // the middle of it.
 const (

@@ -15,6 +15,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -29,8 +30,9 @@ func scrapedRole(ctx context.Context) error {
 	})
 }
 
-// TestPrometheus lets a real Prometheus server find and scrape two ranks under
-// bobnet lab --metrics while one sends to the other, and asks it: counters and
+// TestPrometheus lets a real Prometheus server find and scrape the ranks of two
+// labs under bobnet lab --metrics while in each of them one sends to the other, by
+// MPLite and VIs here and by active messages there, and asks it: counters and
 // rates are what was sent, and every query of the dashboard has an answer.
 func TestPrometheus(t *testing.T) {
 	if testing.Short() {
@@ -42,26 +44,36 @@ func TestPrometheus(t *testing.T) {
 			need.Skip(t, "%s: apt-get install prometheus", program)
 		}
 	}
-	run := serveLab(t, "scraped")
+	run, am := serveLab(t, "scraped"), serveLab(t, "am")
 	run.hear(t, run.serves)
-	p := startPrometheus(t, run.server)
-	for rank := range 2 { // both are known, and have sent nothing
+	am.hear(t, am.serves)
+	p := startPrometheus(t, run.server, am.server)
+	for rank := range 2 { // all are known, and have sent nothing
 		p.await(t, fmt.Sprintf(`count_over_time(bobnet_mplite_sent_bytes_total{rank="%d"}[5m]) >= 2`, rank))
+		p.await(t, fmt.Sprintf(`count_over_time(bobnet_am_requests_sent_total{rank="%d"}[5m]) >= 2`, rank))
 	}
-	if _, err := run.stdin.Write([]byte{1}); err != nil {
-		t.Fatal(err)
+	for _, r := range []*labRun{run, am} {
+		if _, err := r.stdin.Write([]byte{1}); err != nil {
+			t.Fatal(err)
+		}
+		r.hear(t, r.finished)
 	}
-	run.hear(t, run.finished)
 	done := time.Now()
 	for _, a := range run.ranks {
-		p.checkRank(t, a, done)
+		p.checkRank(t, instance(run), a, done)
+		p.checkNode(t, instance(am), a.Rank, done)
 	}
 	p.checkDashboard(t)
-	for rank := range 2 {
-		checkMetrics(t, fmt.Sprintf("%s/rank/%d/metrics", run.server, rank))
+	for _, r := range []*labRun{run, am} {
+		for rank := range 2 {
+			checkMetrics(t, fmt.Sprintf("%s/rank/%d/metrics", r.server, rank))
+		}
+		r.end(t)
 	}
-	run.end(t)
 }
+
+// instance is the label that Prometheus gives to what it scrapes from a lab.
+func instance(r *labRun) string { return strings.TrimPrefix(r.server, "http://") }
 
 // checkMetrics runs promtool's linter over a scrape.
 func checkMetrics(t *testing.T, url string) {
@@ -85,19 +97,22 @@ global:
   scrape_timeout: %[1]v
 scrape_configs:
 - job_name: bobnet
-  http_sd_configs:
-  - url: %[2]s/targets
+  http_sd_configs:%[2]s
 `
 
 var listening = regexp.MustCompile(`msg="Listening on" address=(\S+)`)
 
-// startPrometheus starts a server that scrapes the targets of a lab. It ends
-// with the test.
-func startPrometheus(t *testing.T, lab string) *prometheus {
+// startPrometheus starts a server that scrapes the targets of labs. It ends with
+// the test.
+func startPrometheus(t *testing.T, labs ...string) *prometheus {
 	t.Helper()
 	dir := t.TempDir()
 	config := filepath.Join(dir, "prometheus.yml")
-	if err := os.WriteFile(config, fmt.Appendf(nil, prometheusConfig, scrapeEvery, lab), 0o600); err != nil {
+	var urls string
+	for _, lab := range labs {
+		urls += "\n  - url: " + lab + "/targets"
+	}
+	if err := os.WriteFile(config, fmt.Appendf(nil, prometheusConfig, scrapeEvery, urls), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	if out, err := exec.CommandContext(t.Context(), "promtool", "check", "config", config).CombinedOutput(); err != nil {
@@ -206,15 +221,15 @@ const samplesMin = 24
 
 // checkRank compares counters and rates of one rank, as they are after done,
 // with what it has sent.
-func (p *prometheus) checkRank(t *testing.T, a announcement, done time.Time) {
+func (p *prometheus) checkRank(t *testing.T, instance string, a announcement, done time.Time) {
 	t.Helper()
 	sent, received := 1., 0. // times each of the messages
 	if a.Rank == 1 {
 		sent, received = 0, 1
 	}
 	const bytes = eagerCount*eagerSize + largeCount*largeSize
-	rank := fmt.Sprintf(`rank="%d"`, a.Rank)
-	vi := fmt.Sprintf(`rank="%d",interface="bob0",port="%d",vi="%d"`, a.Rank, a.Port, a.VI)
+	rank := fmt.Sprintf(`instance="%s",rank="%d"`, instance, a.Rank)
+	vi := rank + fmt.Sprintf(`,interface="bob0",port="%d",vi="%d"`, a.Port, a.VI)
 	for _, m := range []struct {
 		name, labels string
 		want         float64
@@ -228,12 +243,18 @@ func (p *prometheus) checkRank(t *testing.T, a announcement, done time.Time) {
 		{"bobnet_vi_transmit_bytes_total", vi, sent * viCount * viSize},
 		{"bobnet_vi_receive_bytes_total", vi, received * viCount * viSize},
 	} {
-		expr := fmt.Sprintf("%s{%s}", m.name, m.labels)
-		p.await(t, fmt.Sprintf("timestamp(%s) > %.3f", expr, float64(done.UnixMilli())/1000))
-		seen := p.await(t, fmt.Sprintf("count_over_time(%s[5m]) >= %d", expr, samplesMin))
-		if err := p.checkRate(t.Context(), expr, seen.Value.at, m.want); err != nil {
-			t.Error(err)
-		}
+		p.checkCounter(t, fmt.Sprintf("%s{%s}", m.name, m.labels), m.want, done)
+	}
+}
+
+// checkCounter compares a counter and its rate, as they are after done, with what
+// they should be.
+func (p *prometheus) checkCounter(t *testing.T, expr string, want float64, done time.Time) {
+	t.Helper()
+	p.await(t, fmt.Sprintf("timestamp(%s) > %.3f", expr, float64(done.UnixMilli())/1000))
+	seen := p.await(t, fmt.Sprintf("count_over_time(%s[5m]) >= %d", expr, samplesMin))
+	if err := p.checkRate(t.Context(), expr, seen.Value.at, want); err != nil {
+		t.Error(err)
 	}
 }
 
@@ -312,6 +333,7 @@ func samples(values string) string {
 }
 
 // checkDashboard asks every query of docs/grafana.json, for all that there is.
+// Those of what active messages have moved show more than zeros.
 func (p *prometheus) checkDashboard(t *testing.T) {
 	t.Helper()
 	var d struct {
@@ -324,7 +346,7 @@ func (p *prometheus) checkDashboard(t *testing.T) {
 		t.Fatal(err)
 	}
 	variables := strings.NewReplacer("$instance", ".*", "$interface", ".*", "$vi", ".*", "$__rate_interval", "5m")
-	asked := 0
+	asked, moved := 0, 0
 	for _, panel := range d.Panels {
 		for _, target := range panel.Targets {
 			asked++
@@ -332,12 +354,18 @@ func (p *prometheus) checkDashboard(t *testing.T) {
 			if err == nil && len(result) == 0 {
 				err = errors.New("nothing")
 			}
+			if err == nil && moves(target.Expr) {
+				moved++
+				if !slices.ContainsFunc(result, func(s series) bool { return s.Value.value > 0 }) {
+					err = errors.New("only zeros")
+				}
+			}
 			if err != nil {
 				t.Errorf("panel %q: %s gives %v", panel.Title, target.Expr, err)
 			}
 		}
 	}
-	if asked < 20 {
-		t.Errorf("the dashboard has %d queries", asked)
+	if asked < 20 || moved != len(amMoved) {
+		t.Errorf("the dashboard has %d queries, %d of them for what active messages have moved, which is %d metrics", asked, moved, len(amMoved))
 	}
 }

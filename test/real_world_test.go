@@ -33,6 +33,7 @@ const roleEnv = "BOBNET_TEST_ROLE"
 var roles = map[string]func(context.Context) error{
 	"contention": contentionRole,
 	"kill":       killRole,
+	"messages":   messagesRole,
 	"fault":      faultRole,
 	"metrics":    metricsRole,
 	"scraped":    scrapedRole,
