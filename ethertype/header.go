@@ -65,8 +65,8 @@ const (
 	KindReject          // its refusal, with a reason
 	KindProbe           // full-size frame that proves the MTU towards the server
 	KindProbeAck        // full-size answer that proves it towards the client
-	KindDisconnect      // the peer left
-	KindReset           // answer to a frame for a connection that does not exist
+	KindDisconnect      // the connection is over; payload: why; Msg: the message at fault
+	KindReset           // answer to a frame for a connection that does not exist, or no longer
 	KindQuery           // name service: who has this name?
 	KindAnswer          // name service: I have it
 	KindEcho            // bobnet ping

@@ -76,7 +76,9 @@ func TestLint(t *testing.T) {
 
 func TestValues(t *testing.T) {
 	c := metrics.NewCollector(&metrics.Config{Labels: prometheus.Labels{"rank": "2"}})
-	c.WatchNIC(nicWith(1))
+	nic := nicWith(1)
+	nic.VIs = append(nic.VIs, vipl.VISnapshot{Local: ethertype.Addr{Port: 1026}, Level: reliability.ReliableDelivery})
+	c.WatchNIC(nic)
 	c.WatchComm(&fakeComm{EagerSent: 5})
 	node := &fakeNode{Sent: 8, Strays: 2}
 	node.Refused[endpoint.ReasonBadTag], node.Returned[endpoint.ReasonUnreachable] = 3, 4
@@ -86,6 +88,7 @@ func TestValues(t *testing.T) {
 		"bobnet_vi_sends_total":                   `{interface="bob0",port="1024",rank="2",vi="1025"} 10`,
 		"bobnet_vi_oldest_unacknowledged_seconds": `{interface="bob0",port="1024",rank="2",vi="1025"} 1`,
 		"bobnet_vi_slow_start_threshold_frames":   `{interface="bob0",port="1024",rank="2",vi="1025"} 32`,
+		"bobnet_vi_info":                          `{interface="bob0",level="delivery",port="1024",rank="2",remote="",state="idle",vi="1026"} 1`,
 		"bobnet_vi_retransmissions_total":         `{cause="timeout",interface="bob0",port="1024",rank="2",vi="1025"} 2`,
 		"bobnet_nic_info":                         `{driver="",incarnation="0000000000000000",interface="bob0",mac="00:00:00:00:00:00",port="1024",rank="2"} 1`,
 		"bobnet_nic_sends_completed_total":        `{interface="bob0",port="1024",rank="2"} 109`,
@@ -176,18 +179,12 @@ func TestAlike(t *testing.T) {
 		`bobnet_am_requests_sent_total{node="02:00:00:00:00:01/7#2"} 2`)
 	forget()
 	has(other)
-	c.WatchNIC(nicWith(1))
+	third := nicWith(1)
+	third.Attributes.Name = "bob1"
+	c.WatchNIC(third)
+	has(`bobnet_nic_transmit_frames_total{interface="bob1",port="1024"} 42`, other)
+	third.Attributes.Name = "bob0" // renamed
 	has(`bobnet_nic_transmit_frames_total{interface="bob0",port="1024"} 42`, other)
-}
-
-func TestForget(t *testing.T) {
-	c := metrics.NewCollector(nil)
-	forget := c.WatchNIC(nicWith(1))
-	if n := testutil.CollectAndCount(c); n == 0 {
-		t.Fatal("a watched NIC exports nothing")
-	}
-	forget()
-	if n := testutil.CollectAndCount(c); n != 0 {
-		t.Errorf("a forgotten NIC still exports %d metrics", n)
-	}
+	second.Attributes.Name = "bob1"
+	has(strings.Replace(other, `bob0",port="1024#2"`, `bob1",port="1024"`, 1))
 }

@@ -25,7 +25,7 @@ var nodeFields = []field[endpoint.Stats]{
 	{"bobnet_am_credit_stalls_total", "Looks for a credit that found none.", false, func(s *endpoint.Stats) float64 { return float64(s.Stalls) }},
 	{"bobnet_am_refusals_heard_total", "Messages that peers have refused.", false, func(s *endpoint.Stats) float64 { return float64(s.Returns) }},
 	{"bobnet_am_broken_connections_total", "Connections of endpoints that broke.", false, func(s *endpoint.Stats) float64 { return float64(s.Broken) }},
-	{"bobnet_am_stray_messages_total", "Messages dropped because they belong to nothing.", false, func(s *endpoint.Stats) float64 { return float64(s.Strays) }},
+	{"bobnet_am_stray_messages_total", "Messages dropped, and requests for connections refused, because they belong to nothing or make no sense.", false, func(s *endpoint.Stats) float64 { return float64(s.Strays) }},
 	{"bobnet_am_violations_total", "Connections ended because the client does not keep to the protocol.", false, func(s *endpoint.Stats) float64 { return float64(s.Violations) }},
 	{"bobnet_am_handler_panics_total", "Handlers that have panicked.", false, func(s *endpoint.Stats) float64 { return float64(s.Panics) }},
 }

@@ -81,7 +81,7 @@ func FuzzReceiver(f *testing.F) {
 					delete(taken, next)
 				}
 			case Duplicate:
-				r.Duplicate(now)
+				r.Duplicate()
 			}
 			checkAcks(t, &r, next, taken)
 			if want != Ahead && r.Deadline() == never {

@@ -113,9 +113,8 @@ func (r *Receiver) acceptBeyond(seq ethertype.Seq) {
 }
 
 // Duplicate records that a frame arrived of which Check said Duplicate. The
-// peer seems to have missed an acknowledgement, so one is due at once, whatever
-// the time.
-func (r *Receiver) Duplicate(_ int64) {
+// peer seems to have missed an acknowledgement, so one is due at once.
+func (r *Receiver) Duplicate() {
 	r.stats.Duplicates++
 	r.urgent = true
 }

@@ -2,6 +2,7 @@ package reliability
 
 import (
 	"fmt"
+	"reflect"
 	"strconv"
 	"strings"
 	"testing"
@@ -18,6 +19,7 @@ import (
 //	10us ack 5 sack 7-9    an acknowledgement arrives: 5 expected, 7 to 9 are in
 //	10us frame 4 [now]     a frame arrives [that asks for an acknowledgement]
 //	10us show              print the state of the Sender
+//	10us count             print what both have counted, leaving out zeros
 //	10us wait              let time pass until then
 //	    10us send 1 2 3!   frames go; "!" asks for an acknowledgement
 //	    10us again 2       a frame goes again
@@ -75,6 +77,8 @@ func (s *script) play(t *testing.T, line string) {
 		st := s.Sender.Stats()
 		s.say("window %.2f, %d in flight, %d lost, rtt %s, rto %s", st.Window, st.InFlight, st.Queued,
 			showTime(int64(st.RTT)), showTime(int64(st.RTO)))
+	case "count":
+		s.say("%s", strings.Join(append(counted(s.Sender.Stats().SenderCounters), counted(s.Receiver.Stats())...), ", "))
 	case "wait":
 	default:
 		t.Fatalf("what is %q?", line)
@@ -129,7 +133,7 @@ func (s *script) frame(seq ethertype.Seq, ackNow bool) {
 		s.Accept(s.now, seq, ackNow)
 	case Duplicate:
 		s.say("%v", verdict)
-		s.Receiver.Duplicate(s.now)
+		s.Receiver.Duplicate()
 	case Ahead:
 		s.say("%v", verdict)
 	}
@@ -137,6 +141,16 @@ func (s *script) frame(seq ethertype.Seq, ackNow bool) {
 
 func (s *script) say(format string, args ...any) {
 	fmt.Fprintf(&s.out, "    %s %s\n", showTime(s.now-scriptStart), fmt.Sprintf(format, args...))
+}
+
+// counted names the counters of a struct of counters that are not zero.
+func counted(counters any) (names []string) {
+	for field, n := range reflect.ValueOf(counters).Fields() {
+		if !n.IsZero() {
+			names = append(names, fmt.Sprintf("%s %d", strings.ToLower(field.Name), n.Uint()))
+		}
+	}
+	return names
 }
 
 func showSack(ack int, sack uint64) string {

@@ -89,7 +89,7 @@ func (s *Sender) Push(now int64, f Sent) (seq ethertype.Seq, ackNow bool) {
 	slot.Sent, slot.waited, slot.resent = f, 0, false
 	s.send(now, seq, slot)
 	s.stats.Sent++
-	return seq, s.askNow(seq)
+	return seq, s.askNow()
 }
 
 // Stamp corrects the time of the frame that Push recorded last, which must be
@@ -127,9 +127,9 @@ func (s *Sender) interval() int64 {
 	return min(s.cc.interval(s.rtt.smoothed), s.cfg.MinRTO)
 }
 
-// askNow decides whether the frame seq asks for an acknowledgement: when it
+// askNow decides whether the frame pushed last asks for an acknowledgement: when it
 // fills the window, and when half of a window has gone without being asked for.
-func (s *Sender) askNow(seq ethertype.Seq) bool {
+func (s *Sender) askNow() bool {
 	if s.asked.Less(s.una) {
 		s.asked = s.una
 	}

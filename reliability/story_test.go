@@ -53,6 +53,8 @@ func TestStoryGapDuplicateAhead(t *testing.T) {
 		    5us ahead
 		6us frame 1026
 		    6us bare 3
+		7us count
+		    7us accepted 5, reordered 3, duplicates 1
 		`)
 }
 
@@ -72,6 +74,8 @@ func TestStoryFastRetransmit(t *testing.T) {
 		151us ack 10
 		160us show
 		    160us window 9.80, 0 in flight, 0 lost, rtt 20us, rto 10ms
+		160us count
+		    160us sent 10, fast 2, cuts 1
 		`)
 }
 
@@ -111,6 +115,8 @@ func TestStoryTailProbe(t *testing.T) {
 		512us ack 8
 		520us show
 		    520us window 7.00, 0 in flight, 0 lost, rtt 20us, rto 10ms
+		520us count
+		    520us sent 8, fast 2, probes 1, cuts 1
 		`)
 }
 
@@ -240,6 +246,8 @@ func TestStoryBlackhole(t *testing.T) {
 		5281660us ack 12
 		5281660us show
 		    5281660us window 8.12, 0 in flight, 0 lost, rtt 20us, rto 10ms
+		5281660us count
+		    5281660us sent 12, fast 7, probes 8, timeouts 11
 		`)
 }
 
@@ -294,6 +302,8 @@ func TestStoryPeerSlept(t *testing.T) {
 		25ms show
 		    25ms window 14.00, 4 in flight, 0 lost, rtt 37500ns, rto 10ms
 		25100us ack 12
+		25100us count
+		    25100us sent 12, probes 8, timeouts 1, undone 1
 		`)
 }
 
@@ -337,6 +347,8 @@ func TestStoryReorderBySixtyFour(t *testing.T) {
 		139us ack 140
 		140us show
 		    140us window 150.00, 0 in flight, 0 lost, rtt 24453ns, rto 10ms
+		140us count
+		    140us sent 140, fast 1, needless 1, cuts 1, undone 1
 		200us push 70
 		    200us send 140 141 142 143 144 145 146 147 148 149 150 151 152 153 154 155 156 157 158 159 160 161 162 163 164 165 166 167 168 169 170 171 172 173 174 175 176 177 178 179 180 181 182 183 184 185 186 187 188 189 190 191 192 193 194 195 196 197 198 199 200 201 202 203 204 205 206 207 208 209
 		220us ack 140 sack 141-143

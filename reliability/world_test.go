@@ -167,7 +167,7 @@ func (p *peer) arrive(pkt *packet) {
 	}
 	switch p.Check(pkt.seq) {
 	case Duplicate:
-		p.Receiver.Duplicate(w.now)
+		p.Receiver.Duplicate()
 	case Accept:
 		p.Accept(w.now, pkt.seq, pkt.ackNow)
 		if p.got[pkt.id]++; p.got[pkt.id] > 1 {

@@ -24,7 +24,7 @@ const (
 	CodeRDMARProt                      // a peer's RDMA read from where it may not (VIP_ERROR_RDMAR_PROT)
 	CodeCompProt                       // a descriptor was altered while it was posted, found at its completion (VIP_ERROR_COMP_PROT)
 	CodeRDMATransport                  // a connection ended with an RDMA operation of this side under way (VIP_ERROR_RDMA_TRANSPORT)
-	CodeCatastrophic                   // the link was closed under the NIC, which is of no more use (VIP_ERROR_CATASTROPHIC)
+	CodeCatastrophic                   // the link was closed under the NIC, or its MAC changed: the NIC is of no more use (VIP_ERROR_CATASTROPHIC)
 	codeEnd
 )
 
@@ -121,7 +121,7 @@ var (
 	errCQOverrun = fmt.Errorf("%w: the completion queue is full and an entry is lost; its descriptor stays on the work queue", ErrResource)
 	errDamaged   = errors.New("vipl: an RDMA write arrived damaged and was dropped")
 	errAborted   = errors.New("vipl: an RDMA write arrived in part: frames of it were lost")
-	errAltered   = fmt.Errorf("%w: the descriptor's segments were altered while it was posted", ErrInvalidParameter)
+	errAltered   = fmt.Errorf("%w: a descriptor's segments were altered while it was posted", ErrInvalidParameter)
 )
 
 // SetErrorHandler installs the handler of asynchronous errors

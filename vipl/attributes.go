@@ -1,6 +1,7 @@
 package vipl
 
 import (
+	"math"
 	"time"
 
 	"github.com/bobnet-go/bobnet/ethertype"
@@ -18,6 +19,9 @@ const (
 	MaxReadDepth          = 256
 	MaxVIs                = 1 << 14
 	MaxRegions            = 1 << 20
+	MaxRegisterBytes      = math.MaxInt // of all regions of a NIC together, and so of one
+	MaxPtags              = MaxVIs      // of one NIC, beside tag 0
+	MaxCQs                = 2 * MaxVIs  // of one NIC: one for each queue
 	MaxCQEntries          = 1 << 20
 )
 
@@ -53,6 +57,9 @@ type Attributes struct {
 	// PeerTimeout bounds how long a silent peer is believed to be alive, on
 	// the reliable levels; 0 means DefaultPeerTimeout.
 	PeerTimeout time.Duration
+	// ConnectTimeout bounds how long an attempt to connect takes, on either side,
+	// unless it has a context with a deadline; 0 means DefaultConnectTimeout.
+	ConnectTimeout time.Duration
 }
 
 // DefaultAttributes returns what CreateVI uses for nil: reliable delivery,
@@ -77,6 +84,9 @@ func (a Attributes) withDefaults() Attributes {
 	if a.PeerTimeout == 0 {
 		a.PeerTimeout = DefaultPeerTimeout
 	}
+	if a.ConnectTimeout == 0 {
+		a.ConnectTimeout = DefaultConnectTimeout
+	}
 	return a
 }
 
@@ -92,6 +102,8 @@ func (a *Attributes) validate(op string) error {
 		return opError(op, ErrInvalidParameter, "ReadDepth %d is not in 1..%d", a.ReadDepth, MaxReadDepth)
 	case a.PeerTimeout < 0:
 		return opError(op, ErrInvalidParameter, "PeerTimeout %v is negative", a.PeerTimeout)
+	case a.ConnectTimeout < 0:
+		return opError(op, ErrInvalidParameter, "ConnectTimeout %v is negative", a.ConnectTimeout)
 	}
 	return nil
 }
@@ -100,14 +112,21 @@ func (a *Attributes) validate(op string) error {
 type NICAttributes struct {
 	Name                   string // the interface
 	Driver                 string // the link's driver
+	HardwareVersion        string // the kernel's driver for the interface and a card's firmware, as `ethtool -i` has them; "" where there is none
+	ProviderVersion        int    // of the frames' format; NICs of another version are not heard
 	Addr                   ethertype.Addr
 	Ports                  transport.PortRange
 	NativeMTU              int // largest frame without the Ethernet header
 	MaxTransferSize        uint32
+	MaxDiscriminatorLen    int // of ConnectPeer
 	MaxVI                  int
 	MaxDescriptorsPerQueue int
 	MaxSegmentsPerDesc     int
 	MaxRegisterRegions     int
+	MaxRegisterBytes       int // of all regions together
+	MaxRegisterBlockBytes  int // of one region
+	MaxPtags               int // beside tag 0
+	MaxCQ                  int
 	MaxCQEntries           int
 	ReliabilityLevels      reliability.Level // bits
 	RDMAReadSupport        bool

@@ -19,6 +19,7 @@ const (
 	reasonSilent                  // the other side had not answered for too long
 	reasonLink                    // its network interface was changed
 	reasonRead                    // an RDMA read was outside a region or without the right
+	reasonAltered                 // its program has shortened a send or a read that was posted
 	reasonEnd
 )
 
@@ -37,13 +38,22 @@ func (r reason) cause() error {
 		return ErrUnreachable
 	case reasonLink:
 		return ErrLink
+	case reasonAltered:
+		return errAltered
 	}
 	return ErrDisconnected
 }
 
+// ofMessage reports whether r is the fault of a message, whose number the farewell
+// says. It may share a frame with others, which are not to blame.
+func (r reason) ofMessage() bool { return r == reasonNoReceive || r == reasonTooLong }
+
 // fail ends a connection because of what a frame of the peer asks: this side
 // enters Error, the peer is told why.
 func (v *VI) fail(why reason) {
+	if why.ofMessage() {
+		v.fault = v.rq.done - v.msgIn.base
+	}
 	v.sendDisconnect(why)
 	v.blameReceive(why)
 	v.nic.catchUp()
@@ -76,7 +86,7 @@ func (v *VI) enterError(cause error, detail string, why reason) {
 	n.catchUp()
 	v.err = &ConnError{Local: v.Local(), Remote: v.remote, Err: cause, Detail: detail}
 	v.state = StateError
-	v.farewell = why
+	v.farewell, v.told = why, why == reasonSilent // whom nothing reaches
 	n.raise(CodeConnLost, v, nil, 0, v.err)
 	if v.sq.done != v.sq.tail {
 		n.tx.flush(n)
@@ -100,7 +110,7 @@ func (v *VI) blame(why reason) Status {
 	switch {
 	case why == reasonRDMA || why == reasonRead:
 		return StatusRDMAProtError
-	case why == reasonLeft:
+	case why == reasonLeft || why == reasonAltered:
 		return 0
 	case v.attr.Reliability == reliability.ReliableReception && why != reasonSilent && why != reasonLink:
 		return StatusRemoteDescError
@@ -109,8 +119,8 @@ func (v *VI) blame(why reason) Status {
 }
 
 // culprit returns the number of the send for which the peer has ended the
-// connection: the oldest of which it has not acknowledged all, or the oldest
-// read that it has not answered. Only reads keep acknowledged sends from
+// connection: the oldest of which it has not acknowledged all and that comes not
+// before the one it names, or the oldest read that it has not answered. Only reads keep acknowledged sends from
 // completing.
 func (v *VI) culprit(why reason) ethertype.Seq {
 	if why == reasonSilent || !v.reliable {
@@ -119,7 +129,7 @@ func (v *VI) culprit(why reason) ethertype.Seq {
 	una := v.tx.Una()
 	for i := v.sq.done; i != v.cursor.next; i++ {
 		d := v.sq.at(i)
-		if why == reasonRead && v.unanswered(d) || why != reasonRead && !d.last.Less(una) {
+		if why == reasonRead && v.unanswered(d) || why != reasonRead && !d.last.Less(una) && !(why.ofMessage() && v.reached(d)) {
 			return i
 		}
 	}
@@ -127,6 +137,19 @@ func (v *VI) culprit(why reason) ethertype.Seq {
 		return v.sq.done
 	}
 	return v.cursor.next
+}
+
+// completeReached completes the sends before the one at fault that the peer has
+// received, although it has not acknowledged the frame that they share with it.
+func (v *VI) completeReached() {
+	for v.sq.done != v.cursor.next && v.reached(v.sq.at(v.sq.done)) {
+		v.finishSend()
+	}
+}
+
+// reached reports whether d is a message before the one at fault.
+func (v *VI) reached(d *Descriptor) bool {
+	return (d.Op == OpSend || d.Op == OpRDMAWrite && d.HasImmediate) && d.msg.Less(v.fault)
 }
 
 // blameRDMA tells that an RDMA operation was under way when the connection
@@ -147,19 +170,22 @@ func (v *VI) sendDisconnect(why reason) {
 	}
 	h := v.header(ethertype.KindDisconnect)
 	h.Flags |= ethertype.FlagWholeCRC
-	h.Size = 1
+	h.Msg, h.Size = v.fault, 1
 	h.Put(slot)
 	slot[ethertype.HeaderSize] = byte(why)
 	n.tx.add(slot[:ethertype.HeaderSize+1], nil)
 }
 
 // sendFarewell answers a frame that reaches a VI in the Error state: the peer
-// has not heard yet.
+// has not heard yet, or has found an end of its own.
 func (v *VI) sendFarewell(h *ethertype.Header) {
 	v.nic.stats.drop(DropStale)
-	if h.Kind != ethertype.KindDisconnect {
-		v.sendDisconnect(v.farewell)
+	if h.Kind == ethertype.KindDisconnect {
+		v.told = true
+		v.nic.sendReset(h)
+		return
 	}
+	v.sendDisconnect(v.farewell)
 }
 
 func (v *VI) receiveDisconnect(h *ethertype.Header, payload []byte) {
@@ -175,8 +201,14 @@ func (v *VI) receiveDisconnect(h *ethertype.Header, payload []byte) {
 		if progress, _ := v.tx.OnAck(v.nic.now, h.Ack, h.Sack, nil); progress {
 			v.completeAcked()
 		}
+		if why.ofMessage() {
+			v.fault = h.Msg
+			v.completeReached()
+		}
 	}
 	v.enterError(why.cause(), "the peer says so", why)
+	v.told = true
+	v.nic.sendReset(h) // so that the peer need not say it again
 }
 
 // resetSize is the payload of a KindReset frame: the tag of the frame that it
@@ -188,17 +220,36 @@ func putReset(b []byte, tag uint32, incarnation uint64) {
 	binary.BigEndian.PutUint64(b[4:], incarnation)
 }
 
+// sendReset answers h: there is no such connection here, or no longer.
+func (n *NIC) sendReset(h *ethertype.Header) {
+	var body [resetSize]byte
+	putReset(body[:], h.Tag, n.incarnation)
+	n.sendControl(ethertype.Header{
+		Dst: h.Src, Kind: ethertype.KindReset, DstPort: h.SrcPort, SrcPort: h.DstPort,
+	}, body[:])
+}
+
 // receiveReset handles the answer to a frame for a connection that the peer
-// does not have. It counts only if it proves to be about this one.
+// does not have, or has no longer. It counts only if it proves to be about this
+// one, or about one that this side has left.
 func (n *NIC) receiveReset(h *ethertype.Header, payload []byte) {
-	v := n.viAt(h.DstPort)
-	if len(payload) < resetSize || v == nil || h.Src != v.remote.MAC || h.SrcPort != v.remote.Port ||
-		binary.BigEndian.Uint32(payload) != v.remoteTag {
+	if len(payload) < resetSize {
 		n.stats.drop(DropStale)
+		return
+	}
+	v, tag := n.viAt(h.DstPort), binary.BigEndian.Uint32(payload)
+	if v == nil || h.Src != v.remote.MAC || h.SrcPort != v.remote.Port || tag != v.remoteTag {
+		if !n.ghosts.confirm(n, h, tag) {
+			n.stats.drop(DropStale)
+		}
 		return
 	}
 	if v.state == StateConnectPending && v.hs.awaits() {
 		v.hs.finish(v, &ConnError{Local: v.Local(), Remote: v.remote, Err: ErrDisconnected, Detail: "it gave up in the middle of the handshake"})
+		return
+	}
+	if v.state == StateError {
+		v.told = true
 		return
 	}
 	if v.state != StateConnected {
@@ -210,39 +261,4 @@ func (n *NIC) receiveReset(h *ethertype.Header, payload []byte) {
 		return
 	}
 	v.enterError(ErrDisconnected, "it no longer has this connection", reasonLeft)
-}
-
-// ghosts are connections that this side has just left: their last
-// acknowledgement and why it ended answer frames of a peer that has not heard of
-// the end, so that what it sent in time counts as delivered, and that the rest
-// failed for the right cause.
-type ghostTable struct {
-	ring [64]ghost
-	next int
-}
-
-type ghost struct {
-	h   ethertype.Header // the farewell
-	why reason           // that it gives
-	// localTag and port are how the peer's frames name the connection.
-	localTag uint32
-	port     uint16
-}
-
-func (t *ghostTable) remember(v *VI, why reason) {
-	h := v.header(ethertype.KindDisconnect)
-	t.ring[t.next%len(t.ring)] = ghost{h: *h, why: why, localTag: v.localTag, port: v.port}
-	t.next++
-}
-
-// answer sends the farewell again if h belongs to a connection just left.
-func (t *ghostTable) answer(n *NIC, h *ethertype.Header) bool {
-	for i := range t.ring {
-		g := &t.ring[i]
-		if g.localTag == h.Tag && h.Tag != 0 && g.port == h.DstPort && g.h.Dst == h.Src && g.h.DstPort == h.SrcPort {
-			n.sendControl(g.h, []byte{byte(g.why)})
-			return true
-		}
-	}
-	return false
 }

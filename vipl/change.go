@@ -15,7 +15,8 @@ import (
 // it comes up before PeerTimeout is over. With a smaller MTU the connections
 // end whose frames it does not carry, and new ones use smaller frames. With
 // another MAC nothing arrives any more: the NIC is dead and must be opened
-// again. Peers are told in either case.
+// again. Peers are told in either case. The NIC looks a few times a second, also
+// when nothing is connected, and before it connects anything.
 
 // MinMTU is the smallest MTU in bytes of an interface that Open takes: the
 // frames of the connection handshake fit it.
@@ -42,8 +43,21 @@ func (n *NIC) checkLink() {
 		n.shrink(change)
 	case n.dead == nil && !n.closed:
 		n.dead = err
+		n.raise(CodeCatastrophic, nil, nil, 0, linkCause(err))
 		n.endAll(err, func(*VI) bool { return true })
 	}
+}
+
+// lookAtLink looks at the interface before something is begun that a change of it
+// would spoil, and returns an error if the NIC is of no use any more.
+func (n *NIC) lookAtLink() error {
+	if n.checks && n.dead == nil {
+		n.checkLink()
+	}
+	if n.dead != nil {
+		return linkCause(n.dead)
+	}
+	return nil
 }
 
 // linkCause is what ends connections when err befalls the link.

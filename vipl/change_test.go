@@ -20,7 +20,13 @@ import (
 func openOn(t *testing.T, p *vethtest.Pair, side int, driver string) (n *vipl.NIC) {
 	t.Helper()
 	err := p.In(side, func() (err error) {
-		n, err = vipl.Open(&vipl.Config{Interface: interfaceOf(driver), Driver: driver, Reliability: &reliability.Config{MaxTries: 1000}})
+		cfg := &vipl.Config{Interface: interfaceOf(driver), Driver: driver, Reliability: &reliability.Config{MaxTries: 1000}}
+		if driver == bulkName {
+			if cfg.Link, err = openBulk(); err != nil {
+				return err
+			}
+		}
+		n, err = vipl.Open(cfg)
 		return err
 	})
 	if err != nil {
@@ -86,10 +92,12 @@ func (s *stream) ends(t *testing.T, side int, words ...string) {
 	}
 }
 
-// onChange runs a test for each driver on a fresh veth with NICs on both ends.
+// onChange runs a test for each driver, and for a ring with a socket for bulk
+// frames besides, on a fresh veth with NICs on both ends.
 func onChange(t *testing.T, mtu int, run func(t *testing.T, p *vethtest.Pair, nics [2]*vipl.NIC, driver string)) {
-	for _, driver := range drivers {
+	for _, driver := range append([]string{bulkName}, drivers...) {
 		t.Run(driver, func(t *testing.T) {
+			t.Parallel()
 			p := vethtest.New(t, mtu)
 			addIPs(t, p)
 			run(t, p, [2]*vipl.NIC{openOn(t, p, 0, driver), openOn(t, p, 1, driver)}, driver)
@@ -101,15 +109,20 @@ func onChange(t *testing.T, mtu int, run func(t *testing.T, p *vethtest.Pair, ni
 var patient = &vipl.Attributes{PeerTimeout: time.Hour}
 
 // TestInterfaceDownUp switches each interface off and on again under traffic,
-// which goes on.
+// which goes on, with bulk frames where there were some.
 func TestInterfaceDownUp(t *testing.T) {
-	onChange(t, 1500, func(t *testing.T, p *vethtest.Pair, nics [2]*vipl.NIC, _ string) {
+	onChange(t, 1500, func(t *testing.T, p *vethtest.Pair, nics [2]*vipl.NIC, driver string) {
 		s := startStream(t, nics, patient)
+		hits := func() uint64 { return nics[1].Snapshot().Engine.BulkHits }
 		for side := range nics {
 			if err := errors.Join(p.SetUp(side, false), p.SetUp(side, true)); err != nil {
 				t.Fatal(err)
 			}
+			before := hits()
 			s.flows(t)
+			if driver == bulkName && hits() == before {
+				t.Error("no frame was received where it belongs")
+			}
 		}
 	})
 }
@@ -159,6 +172,58 @@ func TestMTULoweredEnough(t *testing.T) {
 	for end := nics[0].Now() + int64(200*time.Millisecond); nics[0].Now() < end; {
 		s.flows(t)
 	}
+}
+
+// TestHostChanged switches an interface off and on and changes its MTU under
+// traffic between two NICs on it, which goes on, whatever the interface could
+// carry. Another MAC is another segment: the connection ends and says why.
+func TestHostChanged(t *testing.T) {
+	for _, driver := range drivers {
+		t.Run(driver, func(t *testing.T) {
+			t.Parallel()
+			p := vethtest.New(t, 1500)
+			addIPs(t, p)
+			nics := [2]*vipl.NIC{openOn(t, p, 0, driver), openOn(t, p, 0, driver)}
+			s := startStream(t, nics, &vipl.Attributes{PeerTimeout: 1600 * time.Millisecond}) // looks every 100 ms
+			for _, change := range []func() error{
+				func() error { return p.SetUp(0, false) },
+				func() error { return p.SetUp(0, true) },
+				func() error { return p.SetMTU(0, 9000) },
+				func() error { return p.SetMTU(0, 1000) },
+			} {
+				if err := change(); err != nil {
+					t.Fatal(err)
+				}
+				for end := nics[0].Now() + int64(250*time.Millisecond); nics[0].Now() < end; {
+					s.flows(t)
+				}
+			}
+			if err := p.SetMAC(0, otherMAC); err != nil {
+				t.Fatal(err)
+			}
+			if driver == "udp" { // whose stations are at IP addresses
+				s.flows(t)
+				return
+			}
+			within(t, "the end", func() error { return errors.Join(notEnded(<-s.sent), notEnded(<-s.received)) })
+			for i, v := range []*vipl.VI{s.a, s.b} {
+				if err := v.Err(); !errors.Is(err, vipl.ErrLink) {
+					t.Errorf("side %d ended with: %v", i, err)
+				}
+			}
+			if a, b := s.a.Err(), s.b.Err(); !errors.Is(a, transport.ErrChanged) && !errors.Is(b, transport.ErrChanged) {
+				t.Errorf("neither side names the change: %v; %v", a, b)
+			}
+		})
+	}
+}
+
+// notEnded returns an error unless err is how a call ends with its connection.
+func notEnded(err error) error {
+	if errors.Is(err, vipl.ErrDescriptor) {
+		return nil
+	}
+	return fmt.Errorf("ended with %w", err)
 }
 
 // otherMAC is what interfaces are changed to.

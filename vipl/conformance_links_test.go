@@ -1,6 +1,8 @@
 package vipl_test
 
 import (
+	"net/netip"
+	"sync"
 	"testing"
 
 	"github.com/bobnet-go/bobnet/ethertype"
@@ -13,23 +15,27 @@ import (
 	"github.com/bobnet-go/bobnet/transport/sim"
 	"github.com/bobnet-go/bobnet/transport/udp"
 	"github.com/bobnet-go/bobnet/vipl/conformance"
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
 )
 
 // conformanceLinks are the ways to join two NICs that the suite runs over. The
-// first two run under -short, too. To open and close packet sockets takes long:
-// the links that do share the levels out, so that each rule meets each of its
-// levels with each kind of wait on one of ring, bulk9000 and packet.
+// first two run under -short, too. ring and xdp send in one way only, bulk9000
+// and host in the one that is measured to be faster, which may be either.
 var conformanceLinks = []conformance.Link{
 	{Name: "sim", Setup: simEnds},
-	{Name: "ring", Setup: overVeth(1500, [2]int{0, 1}, openRing), Share: 1},
-	{Name: "bulk9000", Setup: overVeth(9000, [2]int{0, 1}, openBulk), Share: 2},
-	{Name: "packet", Setup: overVeth(9000, [2]int{0, 1}, openPacket), Share: 3},
+	{Name: "ring", Setup: overRing(ring.Off)},
+	{Name: "xdp", Setup: overRing(ring.On)},
+	{Name: bulkName, Setup: overVeth(9000, [2]int{0, 1}, openBulk)},
+	{Name: "packet", Setup: overVeth(9000, [2]int{0, 1}, openPacket)},
 	{Name: "udp", Setup: udpEnds},
+	{Name: "udp6", Setup: udp6Ends},
 	{Name: "shm", Setup: overVeth(1500, [2]int{0, 0}, openShm)},
-	{Name: "host", Setup: overVeth(1500, [2]int{0, 0}, openHost), Share: 1},
+	{Name: "host", Setup: overVeth(1500, [2]int{0, 0}, openHost)},
 }
 
-func openRing() (transport.Link, error) { return ring.Open(&ring.Config{Interface: vethtest.Name}) }
+// bulkName is the link that receives bulk frames apart.
+const bulkName = "bulk9000"
 
 // openBulk opens a ring that receives bulk frames apart at any MTU.
 func openBulk() (transport.Link, error) {
@@ -44,7 +50,7 @@ func openShm() (transport.Link, error) { return shm.Open(nil) }
 
 // openHost opens an interface twice: the way between the two is shared memory.
 func openHost() (transport.Link, error) {
-	outer, err := openRing()
+	outer, err := ring.Open(&ring.Config{Interface: vethtest.Name})
 	if err != nil {
 		return nil, err
 	}
@@ -65,15 +71,50 @@ func simEnds(testing.TB) func() (conformance.Ends, error) {
 // overVeth opens a link at each of two ends of a veth, or two at one end.
 func overVeth(mtu int, sides [2]int, open func() (transport.Link, error)) func(testing.TB) func() (conformance.Ends, error) {
 	return func(t testing.TB) func() (conformance.Ends, error) {
-		p := vethtest.New(t, mtu)
-		return func() (e conformance.Ends, err error) {
-			for i, side := range sides {
-				if err := p.In(side, func() (err error) { e.Links[i], err = open(); return err }); err != nil {
-					return e, err
+		return onPair(vethtest.New(t, mtu), sides, func(int) (transport.Link, error) { return open() })
+	}
+}
+
+// onPair opens a link, given its index, on each of two sides of a veth.
+func onPair(p *vethtest.Pair, sides [2]int, open func(i int) (transport.Link, error)) func() (conformance.Ends, error) {
+	return func() (e conformance.Ends, err error) {
+		for i, side := range sides {
+			if err := p.In(side, func() (err error) { e.Links[i], err = open(i); return err }); err != nil {
+				for _, l := range e.Links[:i] {
+					l.Close()
+				}
+				return e, err
+			}
+		}
+		return e, nil
+	}
+}
+
+// overRing joins the ends of a veth by rings that send through AF_XDP always or
+// never, and sees to it that they have. Each AF_XDP socket has a queue for itself.
+func overRing(xdp ring.Choice) func(testing.TB) func() (conformance.Ends, error) {
+	return func(t testing.TB) func() (conformance.Ends, error) {
+		var mu sync.Mutex
+		var opened []transport.Link
+		p := vethtest.NewWithQueues(t, 1500, 4)
+		t.Cleanup(func() {
+			for _, l := range opened {
+				s := l.Stats()
+				if on := xdp == ring.On; s.TxFrames > 0 && s.TxXDP > 0 != on {
+					t.Errorf("%d of %d frames went through AF_XDP; it was on: %t", s.TxXDP, s.TxFrames, on)
 				}
 			}
-			return e, nil
-		}
+		})
+		return onPair(p, [2]int{0, 1}, func(int) (transport.Link, error) {
+			l, err := ring.Open(&ring.Config{Interface: vethtest.Name, XDP: xdp})
+			if err != nil {
+				return nil, err
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			opened = append(opened, l)
+			return l, nil
+		})
 	}
 }
 
@@ -88,4 +129,30 @@ func udpEnds(testing.TB) func() (conformance.Ends, error) {
 		}
 		return e, nil
 	}
+}
+
+// udp6Ends opens links at IPv6 addresses of the two ends of a veth.
+func udp6Ends(t testing.TB) func() (conformance.Ends, error) {
+	p := vethtest.New(t, 1500)
+	ips := [2]netip.Prefix{netip.MustParsePrefix("fd00:b0b::1/64"), netip.MustParsePrefix("fd00:b0b::2/64")}
+	for side, ip := range ips {
+		err := p.In(side, func() error {
+			link, err := netlink.LinkByName(vethtest.Name)
+			if err != nil {
+				return err
+			}
+			addr, err := netlink.ParseAddr(ip.String())
+			if err != nil {
+				return err
+			}
+			addr.Flags = unix.IFA_F_NODAD // at once, without asking whether somebody has it
+			return netlink.AddrAdd(link, addr)
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	return onPair(p, [2]int{0, 1}, func(i int) (transport.Link, error) {
+		return udp.Open(&udp.Config{Interface: ips[i].Addr().String()})
+	})
 }

@@ -2,7 +2,6 @@ package vipl
 
 import (
 	"context"
-	"time"
 
 	"github.com/bobnet-go/bobnet/ethertype"
 )
@@ -10,26 +9,27 @@ import (
 // Connect connects an idle VI to whoever listens at remote and waits until
 // both sides are connected (VipConnectRequest). data, at most MaxConnData
 // bytes, goes with the request. Without a deadline in ctx it gives up after
-// DefaultConnectTimeout.
+// Attributes.ConnectTimeout.
 //
 // It returns ErrNoMatch at once when nobody listens there, ErrReject with the
-// server's words when it refuses, ErrTimeout when nobody answers, and
+// server's words when it refuses, ErrTimeout when nobody answers,
 // ErrInvalidMTU, naming both sides, when the path does not carry full-size
-// frames; all as *ConnError.
+// frames, and ErrLink at once when the NIC is of no use any more; all as
+// *ConnError.
 func (v *VI) Connect(ctx context.Context, remote ethertype.Addr, data []byte) error {
-	if err := v.connectStart(remote, data, v.nic.timeLeft(ctx, DefaultConnectTimeout)); err != nil {
+	if err := v.connectStart(ctx, remote, data); err != nil {
 		return err
 	}
 	return v.awaitConnect(ctx)
 }
 
 // ConnectStart begins what Connect does and returns at once; ConnectDone tells
-// how it went. It gives up after DefaultConnectTimeout.
+// how it went. It gives up after Attributes.ConnectTimeout.
 func (v *VI) ConnectStart(remote ethertype.Addr, data []byte) error {
-	return v.connectStart(remote, data, DefaultConnectTimeout)
+	return v.connectStart(context.Background(), remote, data)
 }
 
-func (v *VI) connectStart(remote ethertype.Addr, data []byte, timeout time.Duration) error {
+func (v *VI) connectStart(ctx context.Context, remote ethertype.Addr, data []byte) error {
 	n := v.nic
 	n.mu.Lock()
 	defer n.unlock()
@@ -41,7 +41,7 @@ func (v *VI) connectStart(remote ethertype.Addr, data []byte, timeout time.Durat
 	}
 	n.now = n.link.Now()
 	v.remote = remote
-	v.begin(phaseRequest, int64(timeout), append([]byte(nil), data...))
+	v.begin(phaseRequest, int64(n.timeLeft(ctx, v.attr.ConnectTimeout)), append([]byte(nil), data...))
 	v.hs.step(v)
 	n.tx.flush(n)
 	return nil
@@ -60,6 +60,9 @@ func (v *VI) admitConnect(op string, remote ethertype.Addr) error {
 		return opError(op, ErrInvalidParameter, "%v is not the address of one endpoint", remote)
 	case remote.MAC == n.info.MAC && n.host.link == nil && !n.info.SameHost:
 		return opError(op, ErrInvalidParameter, "%v is on this host, and this NIC has no way there: open it without Config.WireOnly", remote)
+	}
+	if err := n.lookAtLink(); err != nil {
+		return &ConnError{Local: v.Local(), Remote: remote, Err: err}
 	}
 	return nil
 }

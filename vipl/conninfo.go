@@ -1,7 +1,9 @@
 package vipl
 
 import (
+	"cmp"
 	"encoding/binary"
+	"fmt"
 
 	"github.com/bobnet-go/bobnet/ethertype"
 	"github.com/bobnet-go/bobnet/reliability"
@@ -18,7 +20,8 @@ import (
 //	    20     4  MaxTransferSize
 //	    24     4  QoS
 //	    28     1  reliability level
-//	    29     1  bit 0: wants the CRC to cover whole frames; bit 1: peer to peer
+//	    29     1  bit 0: wants the CRC to cover whole frames; bit 1: peer to peer;
+//	              bits 2 and 3: lets the other side write and read by RDMA
 //	    30     2  length of the private data at the end
 //	    32     2  RDMA reads that this side serves at a time
 type connInfo struct {
@@ -26,19 +29,17 @@ type connInfo struct {
 	tag         uint32
 	seq         ethertype.Seq
 	mtu         uint32
-	maxTransfer uint32
-	qos         uint32
-	level       reliability.Level
-	wholeCRC    bool
+	attr        Attributes // of the VI; those above travel, the others are zero at the peer
 	peer        bool
-	reads       uint16
 	data        []byte
 }
 
-// What a side asks of the other.
+// The bits of the byte at offset 29.
 const (
 	wishCRC byte = 1 << iota
 	wishPeer
+	allowWrite
+	allowRead
 )
 
 const infoSize = 34
@@ -52,18 +53,17 @@ func (c *connInfo) append(b []byte) []byte {
 	b = be.AppendUint32(b, c.tag)
 	b = be.AppendUint32(b, uint32(c.seq))
 	b = be.AppendUint32(b, c.mtu)
-	b = be.AppendUint32(b, c.maxTransfer)
-	b = be.AppendUint32(b, c.qos)
-	wishes := byte(0)
-	if c.wholeCRC {
-		wishes |= wishCRC
+	b = be.AppendUint32(b, c.attr.MaxTransferSize)
+	b = be.AppendUint32(b, c.attr.QoS)
+	bits := byte(0)
+	for i, set := range [...]bool{c.attr.WholeCRC, c.peer, c.attr.EnableRDMAWrite, c.attr.EnableRDMARead} { // in the order of the bits
+		if set {
+			bits |= 1 << i
+		}
 	}
-	if c.peer {
-		wishes |= wishPeer
-	}
-	b = append(b, byte(c.level), wishes)
+	b = append(b, byte(c.attr.Reliability), bits)
 	b = be.AppendUint16(b, uint16(len(c.data)))
-	b = be.AppendUint16(b, c.reads)
+	b = be.AppendUint16(b, uint16(c.attr.ReadDepth))
 	return append(b, c.data...)
 }
 
@@ -76,14 +76,16 @@ func parseInfo(b []byte) (c connInfo, ok bool) {
 	be := binary.BigEndian
 	c = connInfo{
 		incarnation: be.Uint64(b), tag: be.Uint32(b[8:]), seq: ethertype.Seq(be.Uint32(b[12:])),
-		mtu: be.Uint32(b[16:]), maxTransfer: be.Uint32(b[20:]), qos: be.Uint32(b[24:]),
-		level: reliability.Level(b[28]), wholeCRC: b[29]&wishCRC != 0,
-		peer:  b[29]&wishPeer != 0,
-		reads: be.Uint16(b[32:]),
+		mtu: be.Uint32(b[16:]), peer: b[29]&wishPeer != 0,
+		attr: Attributes{
+			MaxTransferSize: be.Uint32(b[20:]), QoS: be.Uint32(b[24:]),
+			Reliability: reliability.Level(b[28]), ReadDepth: int(be.Uint16(b[32:])), WholeCRC: b[29]&wishCRC != 0,
+			EnableRDMAWrite: b[29]&allowWrite != 0, EnableRDMARead: b[29]&allowRead != 0,
+		},
 	}
 	size := int(be.Uint16(b[30:]))
-	if size > MaxConnData || len(b)-infoSize < size || c.tag == 0 || !c.level.Valid() ||
-		c.mtu < minMTU || c.mtu > ethertype.MaxMTU || c.reads == 0 || c.reads > MaxReadDepth {
+	if size > MaxConnData || len(b)-infoSize < size || c.tag == 0 || !c.attr.Reliability.Valid() ||
+		c.mtu < minMTU || c.mtu > ethertype.MaxMTU || c.attr.ReadDepth == 0 || c.attr.ReadDepth > MaxReadDepth {
 		return connInfo{}, false
 	}
 	if size > 0 {
@@ -96,23 +98,52 @@ func parseInfo(b []byte) (c connInfo, ok bool) {
 func (v *VI) info() connInfo {
 	return connInfo{
 		incarnation: v.nic.incarnation, tag: v.localTag, seq: v.hs.localSeq, mtu: uint32(v.nic.mtuTo(v.remote.MAC)),
-		maxTransfer: v.attr.MaxTransferSize, qos: v.attr.QoS, level: v.attr.Reliability, wholeCRC: v.attr.WholeCRC,
-		reads: uint16(v.attr.ReadDepth), data: v.hs.data,
+		attr: v.attr, data: v.hs.data,
 		peer: v.hs.peer != nil && v.hs.phase == phaseRequest,
 	}
 }
 
-// match compares the attributes that both sides must agree on.
-func (v *VI) match(c *connInfo) error {
-	switch {
-	case c.level != v.attr.Reliability:
-		return opError("accept", ErrInvalidReliability, "the VI has %v, the request from the peer asks for %v", v.attr.Reliability, c.level)
-	case c.maxTransfer != v.attr.MaxTransferSize:
-		return opError("accept", ErrInvalidMTU, "MaxTransferSize of the VI is %d, of the peer's %d", v.attr.MaxTransferSize, c.maxTransfer)
-	case c.qos != v.attr.QoS:
-		return opError("accept", ErrInvalidQoS, "QoS of the VI is %d, of the peer's %d", v.attr.QoS, c.qos)
+// agreed are the attributes that must be equal on both sides, in the order of
+// the codes from rejectReliability on.
+var agreed = [...]struct {
+	name  string
+	err   error // when they are not
+	value func(a *Attributes) any
+}{
+	{"Reliability", ErrInvalidReliability, func(a *Attributes) any { return a.Reliability }},
+	{"MaxTransferSize", ErrInvalidMTU, func(a *Attributes) any { return a.MaxTransferSize }},
+	{"QoS", ErrInvalidQoS, func(a *Attributes) any { return a.QoS }},
+}
+
+// match compares what both sides must agree on. For an attribute that differs it
+// returns the code that tells remote so, and the error for this side.
+func (v *VI) match(remote ethertype.Addr, c *connInfo) (code byte, err error) {
+	for i := range agreed {
+		code = rejectReliability + byte(i)
+		if there := agreed[i].value(&c.attr); there != agreed[i].value(&v.attr) {
+			return code, v.mismatch(remote, code, fmt.Sprint(there))
+		}
 	}
-	return nil
+	return 0, nil
+}
+
+// mismatch names both sides, and what each has, of the attribute that code is of.
+func (v *VI) mismatch(remote ethertype.Addr, code byte, there string) error {
+	a := &agreed[code-rejectReliability]
+	return &ConnError{Local: v.Local(), Remote: remote, Err: a.err, Detail: fmt.Sprintf(
+		"%s is %v here and %s there: give both VIs the same", a.name, a.value(&v.attr), cmp.Or(there, "another"))}
+}
+
+// RemoteAttributes returns the attributes of the peer's VI, as they were when
+// the peer connected (RemoteViAttribs of VipConnectRequest, VipConnectPeerDone
+// and VipConnectPeerWait): Reliability, MaxTransferSize, QoS, EnableRDMAWrite,
+// EnableRDMARead, ReadDepth and WholeCRC. The others concern nobody else and are
+// zero, as all are before the peer has answered. They stay known when the
+// connection has ended, until the next attempt.
+func (v *VI) RemoteAttributes() Attributes {
+	v.nic.mu.Lock()
+	defer v.nic.unlock()
+	return v.remoteAttr
 }
 
 // adopt takes over what the peer said.
@@ -122,10 +153,11 @@ func (v *VI) adopt(remote ethertype.Addr, c *connInfo) {
 	v.incarnation = c.incarnation
 	v.hs.remoteSeq = c.seq
 	v.hs.remoteMTU = int(c.mtu)
-	v.hs.reads = int(c.reads)
+	v.remoteAttr = c.attr
+	v.hs.reads = c.attr.ReadDepth
 	v.maxData = min(v.nic.mtuTo(remote.MAC), int(c.mtu)) - ethertype.BaseSize
 	v.flags = 0
-	if v.attr.WholeCRC || c.wholeCRC || v.nic.info.Unprotected {
+	if v.attr.WholeCRC || c.attr.WholeCRC || v.nic.info.Unprotected {
 		v.flags = ethertype.FlagWholeCRC
 	}
 	v.bulk = false

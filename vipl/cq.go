@@ -36,16 +36,21 @@ type cqEntry struct {
 	recv     bool
 }
 
-// CreateCQ makes a completion queue (VipCreateCQ) of at least one entry.
+// CreateCQ makes a completion queue (VipCreateCQ) of at least one entry. A NIC
+// has at most MaxCQs.
 func (n *NIC) CreateCQ(entries int) (*CQ, error) {
 	if entries < 1 || entries > MaxCQEntries {
 		return nil, opError("create completion queue", ErrInvalidParameter, "%d entries are not in 1..%d", entries, MaxCQEntries)
 	}
 	n.mu.Lock()
 	defer n.unlock()
-	if n.closed {
+	switch {
+	case n.closed:
 		return nil, ErrClosed
+	case n.numCQs >= MaxCQs:
+		return nil, opError("create completion queue", ErrResource, "all %d completion queues are in use; close some", MaxCQs)
 	}
+	n.numCQs++
 	return &CQ{nic: n, entries: make([]cqEntry, entries), size: entries}, nil
 }
 
@@ -169,6 +174,9 @@ func (q *CQ) Close() error {
 	if q.users+q.listeners > 0 && !n.closed {
 		return opError("destroy completion queue", ErrResource,
 			"%d work queues and %d listeners are still bound to it; close the VIs and the listeners first", q.users, q.listeners)
+	}
+	if !q.closed {
+		n.numCQs--
 	}
 	q.closed = true
 	q.handlers.clear()

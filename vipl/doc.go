@@ -70,20 +70,20 @@
 //	VIPL call                     Go name               rule                                                                      source
 //	VipOpenNic                    Open                  opens a NIC by the name of its interface                                  2.1 V
 //	VipCloseNic                   NIC.Close             regions, descriptors and handlers go with it; peers are told              2.1 V
-//	VipQueryNic                   NIC.Query             limits and abilities of the NIC                                           11 V
+//	VipQueryNic                   NIC.Query             versions, limits and abilities of the NIC                                 11 V
 //	VipCreateVi                   NIC.CreateVI          an idle VI; each queue may be bound to a CQ                               2.2 V
 //	VipDestroyVi                  VI.Close              in any state: what is posted is flushed and forgotten                     2.2 M
 //	VipQueryVi                    VI.Query              state, attributes, whether the queues are empty                           2.2 V
 //	VipSetViAttributes            VI.SetAttributes      changes attributes, the tag too                                           11 V
-//	VipConnectWait                Listener.Wait         the next request for the listener's address, whoever asks                 8 V
+//	VipConnectWait                Listener.Wait         the next request for the listener's address, with the asker's attributes  8 V
 //	VipConnectAccept              Request.Accept        wants an idle VI and equal attributes; if not, the requester is not told  8 V
 //	VipConnectReject              Request.Reject        the requester gets ErrReject                                              8 V
-//	VipConnectRequest             VI.Connect            ErrNoMatch at once, ErrReject, ErrTimeout                                 8 V
+//	VipConnectRequest             VI.Connect            ErrNoMatch at once, ErrReject, ErrTimeout; then VI.RemoteAttributes       8 V
 //	VipDisconnect                 VI.Disconnect         from any state back to Idle; the peer gets CodeConnLost                   8 V
-//	VipConnectPeerRequest         VI.ConnectPeerStart   both sides ask; addresses and discriminator must match                    2.4 M
-//	VipConnectPeerDone            VI.ConnectPeerDone    ErrNotDone while it is pending                                            2.4 M
-//	VipConnectPeerWait            VI.ConnectPeerWait    blocks until there is an outcome                                          2.4 M
-//	VipCreatePtag                 NIC.CreatePtag        VI and region need equal tags for every access                            11 V
+//	VipConnectPeerRequest         VI.ConnectPeerStart   addresses and discriminator must match, within Attributes.ConnectTimeout  2.4 M
+//	VipConnectPeerDone            VI.ConnectPeerDone    ErrNotDone while it is pending; then VI.RemoteAttributes                  2.4 M
+//	VipConnectPeerWait            VI.ConnectPeerWait    blocks until there is an outcome; then VI.RemoteAttributes                2.4 M
+//	VipCreatePtag                 NIC.CreatePtag        VI and region need equal tags for every access; at most MaxPtags          11 V
 //	VipDestroyPtag                NIC.DestroyPtag       not while a VI or a region carries it                                     11 M
 //	VipRegisterMem                NIC.RegisterMem       makes a region known; AllocMem allocates it too                           2.5 V
 //	VipDeregisterMem              NIC.DeregisterMem     not while posted descriptors refer to it                                  2.5 M
@@ -97,7 +97,7 @@
 //	VipRecvWait                   VI.RecvWait           the same                                                                  2.6 M
 //	VipSendNotify                 VI.SendNotify         one-shot, in order; not on a queue bound to a CQ (M)                      9 V
 //	VipRecvNotify                 VI.RecvNotify         the same                                                                  9 V
-//	VipCreateCQ                   NIC.CreateCQ          a fixed number of entries                                                 2.7 V
+//	VipCreateCQ                   NIC.CreateCQ          a fixed number of entries; at most MaxCQs of them                         2.7 V
 //	VipDestroyCQ                  CQ.Close              cancels handlers; not while VIs are bound to it                           2.7 V
 //	VipResizeCQ                   CQ.Resize             entries stay, or ErrResource                                              2.7 V
 //	VipCQDone                     CQ.Done               names VI and queue; the descriptor is taken from the queue                9 V

@@ -186,6 +186,7 @@ func (n *NIC) receiveConn(h *ethertype.Header, payload, placed []byte) {
 	case StateConnectPending:
 		if h.Kind == ethertype.KindDisconnect {
 			v.hs.finish(v, &ConnError{Local: v.Local(), Remote: v.remote, Err: ErrDisconnected, Detail: "it gave up in the middle of the handshake"})
+			n.sendReset(h)
 			return
 		}
 		n.stats.drop(DropEarly) // overtook the end of the handshake; it will come again
@@ -214,20 +215,16 @@ func (n *NIC) viAt(port uint16) *VI {
 }
 
 // stray answers a frame for a connection that is not there, so that its
-// sender learns at once and not by timeout. Resets are never answered.
+// sender learns at once and not by timeout, or need not say farewell again.
+// Resets are never answered.
 func (n *NIC) stray(h *ethertype.Header) {
 	n.stats.drop(DropStale)
-	if h.Dst.IsGroup() || h.Src.IsGroup() || h.Kind == ethertype.KindDisconnect {
+	if h.Dst.IsGroup() || h.Src.IsGroup() {
 		return
 	}
-	if n.ghosts.answer(n, h) {
-		return
+	if !n.ghosts.answer(n, h) {
+		n.sendReset(h)
 	}
-	var body [resetSize]byte
-	putReset(body[:], h.Tag, n.incarnation)
-	n.sendControl(ethertype.Header{
-		Dst: h.Src, Kind: ethertype.KindReset, DstPort: h.SrcPort, SrcPort: h.DstPort,
-	}, body[:])
 }
 
 // sendControl sends a frame that is not part of a connection's sequence. The
@@ -253,9 +250,11 @@ func (n *NIC) sendControl(h ethertype.Header, parts ...[]byte) {
 // or gone breaks nothing by itself: it may come back, and the connections'
 // own timeouts judge. It is said once.
 func (n *NIC) linkError(err error) {
-	if n.failed == nil && !n.closed {
+	if n.failed == nil {
 		n.failed = err
-		n.log.Warn("link error", "interface", n.info.Interface, "err", err)
+		if !n.closed {
+			n.log.Warn("link error", "interface", n.info.Interface, "err", err)
+		}
 	}
 	if n.dead == nil && !n.closed && errors.Is(err, transport.ErrClosed) {
 		n.dead = err

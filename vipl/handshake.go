@@ -1,7 +1,6 @@
 package vipl
 
 import (
-	"errors"
 	"fmt"
 
 	"github.com/bobnet-go/bobnet/ethertype"
@@ -60,6 +59,7 @@ func (v *VI) begin(p phase, timeout int64, data []byte) {
 	n := v.nic
 	v.state = StateConnectPending
 	v.err, v.lastErr = nil, nil
+	v.remoteAttr = Attributes{}
 	v.localTag = n.tag()
 	v.hs = &handshake{phase: p, localSeq: ethertype.Seq(n.rng.Uint32()), data: data,
 		deadline: n.now + timeout, next: n.now, interval: firstRetry}
@@ -221,11 +221,12 @@ func (v *VI) receiveAccept(h *ethertype.Header, payload []byte) {
 		n.stats.drop(DropStale) // or a repetition: the probe's own timer answers it
 		return
 	}
-	if err := v.match(&c); err != nil { // the server has compared them; a peer that differs is broken
+	remote := ethertype.Addr{MAC: h.Src, Port: h.SrcPort}
+	if _, err := v.match(remote, &c); err != nil { // the server has compared them; a peer that differs is broken
 		n.stats.drop(DropFormat)
 		return
 	}
-	v.adopt(ethertype.Addr{MAC: h.Src, Port: h.SrcPort}, &c)
+	v.adopt(remote, &c)
 	v.hs.phase = phaseProbe
 	v.hs.next, v.hs.interval = n.now, firstRetry
 	v.hs.step(v)
@@ -262,7 +263,9 @@ func (v *VI) receiveProbeAck(h *ethertype.Header) {
 	}
 }
 
-// The codes of KindReject, its first payload byte; text for people may follow.
+// The codes of KindReject, its first payload byte. Text for people may follow:
+// behind rejectRefused the server's words, behind those of attributes the value
+// that the refusing side has.
 const (
 	rejectNoListener byte = iota
 	rejectRefused
@@ -272,35 +275,21 @@ const (
 	rejectQoS
 )
 
-// mismatches are what the codes from rejectReliability on mean.
-var mismatches = [...]error{ErrInvalidReliability, ErrInvalidMTU, ErrInvalidQoS}
-
-// mismatchCode returns the code for an error of VI.match.
-func mismatchCode(err error) byte {
-	code := rejectReliability
-	for !errors.Is(err, mismatches[code-rejectReliability]) {
-		code++
-	}
-	return code
-}
-
 func (v *VI) receiveReject(h *ethertype.Header, payload []byte) {
 	if len(payload) < 1 || v.state != StateConnectPending || v.hs.phase != phaseRequest || h.SrcPort != v.remote.Port {
 		v.nic.stats.drop(DropStale)
 		return
 	}
-	err := &ConnError{Local: v.Local(), Remote: v.remote, Err: ErrReject, Detail: printable(payload[1:])}
+	text := printable(payload[1:])
 	switch code := payload[0]; code { // read once: the peer may still write to it
 	case rejectNoListener:
-		err.Err = ErrNoMatch
-		err.Detail = "start the server first, or try again"
-	case rejectBacklog:
-		return // try again by and by
+		v.hs.finish(v, &ConnError{Local: v.Local(), Remote: v.remote, Err: ErrNoMatch, Detail: "start the server first, or try again"})
+	case rejectBacklog: // try again by and by
 	case rejectReliability, rejectTransfer, rejectQoS:
-		err.Err = mismatches[code-rejectReliability]
-		err.Detail = "the peer's VI has another value: give both sides the same attributes"
+		v.hs.finish(v, v.mismatch(v.remote, code, text))
+	default:
+		v.hs.finish(v, &ConnError{Local: v.Local(), Remote: v.remote, Err: ErrReject, Detail: text})
 	}
-	v.hs.finish(v, err)
 }
 
 // printable makes text from the wire safe to show.

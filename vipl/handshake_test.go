@@ -84,8 +84,8 @@ func lingerFor(n *vipl.NIC, d time.Duration) {
 	}
 }
 
-// TestHandshake wants of every handshake under faults that it succeeds or
-// fails with a typed error, and that both sides agree in the end.
+// TestHandshake wants every handshake under faults to succeed; where most
+// frames are lost it may fail as well, with a typed error.
 func TestHandshake(t *testing.T) {
 	for _, c := range []struct {
 		name string
@@ -97,28 +97,24 @@ func TestHandshake(t *testing.T) {
 		{"Corruption30", sim.Options{Corrupt: 0.3}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			failed := 0
+			mild := c.opts.Loss < 0.5
 			seeds(t, manySeeds, func(seed uint64) error {
 				opts := c.opts
 				opts.Seed = seed
 				opts.MTU = []int{1500, 9000}[seed%2]
 				o, err := shake(opts, reliableLevels[seed%2])
 				switch {
-				case err != nil && c.opts.Loss < 0.5:
+				case err != nil && mild:
 					return err
+				case mild && (o.client != nil || o.server != nil):
+					return fmt.Errorf("seed %d: the handshake failed; client: %v, server: %v", seed, o.client, o.server)
 				case !typed(o.client) || !typed(o.server):
 					return fmt.Errorf("seed %d: client: %v, server: %v", seed, o.client, o.server)
-				case (o.clientEnd == vipl.StateConnected) != (o.serverEnd == vipl.StateConnected) && c.opts.Loss < 0.5:
+				case (o.clientEnd == vipl.StateConnected) != (o.serverEnd == vipl.StateConnected) && mild:
 					return fmt.Errorf("seed %d: client %v (%v), server %v (%v)", seed, o.clientEnd, o.client, o.serverEnd, o.server)
-				}
-				if o.client != nil {
-					failed++
 				}
 				return nil
 			})
-			if c.opts.Loss < 0.5 && failed > manySeeds/100 {
-				t.Errorf("%d handshakes failed", failed)
-			}
 		})
 	}
 }
@@ -314,25 +310,41 @@ func TestAcceptedAndGone(t *testing.T) {
 	}
 }
 
-// TestAttributesMismatch wants VIPL's codes at the server, no word to the
-// client, and that another VI can take the request.
+// namesBoth wants err to be of the kind want and to name both sides and what
+// each of them has.
+func namesBoth(err, want error, local, remote ethertype.Addr, attribute string, here, there any) error {
+	var conn *vipl.ConnError
+	detail := fmt.Sprintf("%s is %v here and %v there", attribute, here, there)
+	if !errors.Is(err, want) || !errors.As(err, &conn) || conn.Local != local || conn.Remote != remote || !strings.Contains(conn.Detail, detail) {
+		return fmt.Errorf("%v, want %v from %v to %v: %s", err, want, local, remote, detail)
+	}
+	return nil
+}
+
+// TestAttributesMismatch wants VIPL's codes at the server, with both sides and
+// values named, no word to the client, and that another VI can take the request.
 func TestAttributesMismatch(t *testing.T) {
 	err := serveOne(sim.Options{Seed: 1}, &vipl.Attributes{QoS: 7, MaxTransferSize: 1000},
 		func(n *vipl.NIC, r *vipl.Request) error {
 			for _, c := range []struct {
-				attr vipl.Attributes
-				want error
+				attr        vipl.Attributes
+				want        error
+				name        string
+				here, there any
 			}{
-				{vipl.Attributes{QoS: 7, MaxTransferSize: 1000, Reliability: reliability.ReliableReception}, vipl.ErrInvalidReliability},
-				{vipl.Attributes{QoS: 7, MaxTransferSize: 1001}, vipl.ErrInvalidMTU},
-				{vipl.Attributes{QoS: 8, MaxTransferSize: 1000}, vipl.ErrInvalidQoS},
+				{vipl.Attributes{QoS: 7, MaxTransferSize: 1000, Reliability: reliability.ReliableReception}, vipl.ErrInvalidReliability, "Reliability", "reception", "delivery"},
+				{vipl.Attributes{QoS: 7, MaxTransferSize: 1001}, vipl.ErrInvalidMTU, "MaxTransferSize", 1001, 1000},
+				{vipl.Attributes{QoS: 8, MaxTransferSize: 1000}, vipl.ErrInvalidQoS, "QoS", 8, 7},
 			} {
 				v, err := n.CreateVI(&c.attr, nil, nil)
 				if err != nil {
 					return err
 				}
-				if err := r.Accept(bg, v); !errors.Is(err, c.want) || v.State() != vipl.StateIdle {
-					return fmt.Errorf("accept: %v and %v, want %v", err, v.State(), c.want)
+				if err := namesBoth(r.Accept(bg, v), c.want, v.Local(), r.Remote(), c.name, c.here, c.there); err != nil {
+					return err
+				}
+				if v.State() != vipl.StateIdle {
+					return fmt.Errorf("%v after %v", v.State(), c.want)
 				}
 			}
 			a := r.Attributes()

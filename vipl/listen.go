@@ -2,7 +2,6 @@ package vipl
 
 import (
 	"context"
-	"time"
 
 	"github.com/bobnet-go/bobnet/ethertype"
 )
@@ -78,7 +77,7 @@ func (l *Listener) Addr() ethertype.Addr { return ethertype.Addr{MAC: l.nic.info
 
 // Wait returns the next request, blocking until there is one (VipConnectWait)
 // or ctx ends, which returns an error that is both ErrTimeout and the
-// context's.
+// context's. It returns ErrLink when the NIC is of no use any more.
 func (l *Listener) Wait(ctx context.Context) (*Request, error) {
 	n := l.nic
 	n.mu.Lock()
@@ -209,30 +208,30 @@ func (r *Request) Remote() ethertype.Addr { return r.key.from }
 // Data returns the private data that came with the request.
 func (r *Request) Data() []byte { return r.info.data }
 
-// Attributes returns the attributes of the requester's VI that both sides must
-// agree on: Reliability, MaxTransferSize and QoS.
-func (r *Request) Attributes() Attributes {
-	return Attributes{Reliability: r.info.level, MaxTransferSize: r.info.maxTransfer, QoS: r.info.qos, WholeCRC: r.info.wholeCRC}
-}
+// Attributes returns the attributes of the requester's VI (RemoteViAttribs of
+// VipConnectWait): Reliability, MaxTransferSize and QoS, which both sides must
+// agree on, and EnableRDMAWrite, EnableRDMARead, ReadDepth and WholeCRC. The
+// others concern nobody else and are zero.
+func (r *Request) Attributes() Attributes { return r.info.attr }
 
 // Accept binds an idle VI to the request and waits until both sides are
 // connected (VipConnectAccept). If attributes do not match it returns
-// ErrInvalidReliability, ErrInvalidMTU or ErrInvalidQoS and the requester is
-// not told: try another VI, or Reject. A requester that has given up meanwhile
-// is ErrDisconnected. Without a deadline in ctx it gives up after
-// DefaultConnectTimeout.
+// ErrInvalidReliability, ErrInvalidMTU or ErrInvalidQoS as a *ConnError, which
+// names both sides and what each has, and the requester is not told: try another
+// VI, or Reject. A requester that has given up meanwhile is ErrDisconnected.
+// Without a deadline in ctx it gives up after Attributes.ConnectTimeout of the VI.
 func (r *Request) Accept(ctx context.Context, v *VI) error {
-	if err := r.acceptStart(v, v.nic.timeLeft(ctx, DefaultConnectTimeout)); err != nil {
+	if err := r.acceptStart(ctx, v); err != nil {
 		return err
 	}
 	return v.awaitConnect(ctx)
 }
 
 // AcceptStart begins what Accept does and returns at once; VI.ConnectDone
-// tells how it went.
-func (r *Request) AcceptStart(v *VI) error { return r.acceptStart(v, DefaultConnectTimeout) }
+// tells how it went. It gives up after Attributes.ConnectTimeout of the VI.
+func (r *Request) AcceptStart(v *VI) error { return r.acceptStart(context.Background(), v) }
 
-func (r *Request) acceptStart(v *VI, timeout time.Duration) error {
+func (r *Request) acceptStart(ctx context.Context, v *VI) error {
 	n := r.listener.nic
 	n.mu.Lock()
 	defer n.unlock()
@@ -246,12 +245,15 @@ func (r *Request) acceptStart(v *VI, timeout time.Duration) error {
 	case v.state != StateIdle:
 		return opError("accept", ErrInvalidState, "the VI is %v, want idle", v.state)
 	}
-	if err := v.match(&r.info); err != nil {
+	if err := n.lookAtLink(); err != nil {
+		return &ConnError{Local: v.Local(), Remote: r.key.from, Err: err}
+	}
+	if _, err := v.match(r.key.from, &r.info); err != nil {
 		return err
 	}
 	n.now = n.link.Now()
 	r.decided, r.at = true, n.now
-	v.begin(phaseAccept, int64(timeout), nil)
+	v.begin(phaseAccept, int64(n.timeLeft(ctx, v.attr.ConnectTimeout)), nil)
 	v.adopt(r.key.from, &r.info)
 	v.hs.step(v)
 	n.tx.flush(n)

@@ -90,13 +90,12 @@ func (v *VI) looseFragment(h *ethertype.Header, data []byte, imm uint32, hasImm 
 	case h.Length != d.length || d.oneSide:
 		v.nic.stats.drop(DropRange)
 		return
-	case h.Length > d.total:
+	case h.Length > d.total || !scatter(d.Segs, h.Offset, data):
 		v.loose.open = false
 		v.stats.Receives++
 		v.rq.complete(v, StatusOpReceive|StatusLengthError, 0)
 		return
 	}
-	scatter(d.Segs, h.Offset, data)
 	d.Immediate, d.HasImmediate = imm, hasImm
 	v.looseClose(d, len(data))
 }

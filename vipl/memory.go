@@ -64,7 +64,7 @@ func (t *memTable) lookup(h MemHandle) *region {
 	return r
 }
 
-// checkPtag reports whether the tag exists.
+// hasPtag reports whether the tag exists.
 func (t *memTable) hasPtag(p Ptag) bool {
 	_, ok := t.ptags[p]
 	return ok || p == 0
@@ -107,12 +107,13 @@ func (t *memTable) explain(op string, i int, s *Segment, r *region, p Ptag) erro
 		i, len(s.Data), addressOf(s.Data), s.Handle, len(r.buf), r.addr)
 }
 
-// release takes back what check noted. It reports false when the segments are
-// not those that check has seen.
-func (t *memTable) release(segs []Segment) bool {
-	ok := true
+// release takes back what check noted. It returns how many bytes the segments
+// hold, and false when they are not those that check has seen.
+func (t *memTable) release(segs []Segment) (total uint64, ok bool) {
+	ok = true
 	for i := range segs {
 		if s := &segs[i]; len(s.Data) > 0 {
+			total += uint64(len(s.Data))
 			if r := t.lookup(s.Handle); r != nil && r.posted > 0 {
 				r.posted--
 			} else {
@@ -120,7 +121,7 @@ func (t *memTable) release(segs []Segment) bool {
 			}
 		}
 	}
-	return ok
+	return total, ok
 }
 
 // target returns the n bytes at addr that a peer wants to write through a VI
@@ -161,16 +162,22 @@ func (h MemHandle) String() string {
 	return strconv.Itoa(int(uint32(h)&slotMask)) + "." + strconv.Itoa(int(uint32(h)>>slotBits))
 }
 
-// CreatePtag makes a new protection tag (VipCreatePtag).
+// CreatePtag makes a new protection tag (VipCreatePtag). A NIC has at most
+// MaxPtags.
 func (n *NIC) CreatePtag() (Ptag, error) {
 	n.mu.Lock()
 	defer n.unlock()
-	if n.closed {
+	t := &n.mem
+	switch {
+	case n.closed:
 		return 0, ErrClosed
+	case len(t.ptags) >= MaxPtags:
+		return 0, opError("create protection tag", ErrResource, "all %d tags are in use; destroy some", MaxPtags)
 	}
-	n.mem.lastPtag++
-	n.mem.ptags[n.mem.lastPtag] = 0
-	return n.mem.lastPtag, nil
+	for t.lastPtag++; t.hasPtag(t.lastPtag); t.lastPtag++ { // after 2^32 of them
+	}
+	t.ptags[t.lastPtag] = 0
+	return t.lastPtag, nil
 }
 
 // DestroyPtag drops a tag (VipDestroyPtag). It fails with ErrResource while a
@@ -193,7 +200,8 @@ func (n *NIC) DestroyPtag(p Ptag) error {
 // (VipRegisterMem). Nil attributes mean the default tag and no rights for
 // peers. The NIC keeps buf alive and in place (Go does not move heap memory)
 // until DeregisterMem or Close. Regions may overlap. It does not lock the
-// pages: nothing below writes to them behind the kernel's back.
+// pages: nothing below writes to them behind the kernel's back. A NIC has at most
+// MaxRegions, of MaxRegisterBytes together.
 func (n *NIC) RegisterMem(buf []byte, attr *MemAttributes) (MemHandle, error) {
 	return n.register(buf, attr, false, false)
 }
@@ -214,6 +222,9 @@ func (n *NIC) register(buf []byte, attr *MemAttributes, mapped, locked bool) (Me
 		return 0, ErrClosed
 	case !t.hasPtag(a.Ptag):
 		return 0, opError("register memory", ErrInvalidPtag, "tag %d does not exist on this NIC", a.Ptag)
+	case len(buf) > MaxRegisterBytes-n.stats.RegionBytes:
+		return 0, opError("register memory", ErrResource, "%d bytes on top of %d are more than %d; deregister some",
+			len(buf), n.stats.RegionBytes, MaxRegisterBytes)
 	}
 	var slot uint32
 	if last := len(t.free) - 1; last >= 0 {
@@ -280,7 +291,8 @@ func (n *NIC) drop(r *region) {
 // AllocMem returns size bytes of new registered memory, rounded up to whole
 // pages, outside the Go heap and locked where the limit allows it (QueryMem
 // tells). Regions of 2 MiB and more get huge pages if the kernel has some, and
-// carry long messages faster for it. The slice is valid until DeregisterMem or NIC.Close.
+// carry long messages faster for it. The slice is valid until DeregisterMem;
+// NIC.Close makes it zeros.
 func (n *NIC) AllocMem(size int, attr *MemAttributes) ([]byte, MemHandle, error) {
 	if size <= 0 {
 		return nil, 0, opError("allocate memory", ErrInvalidParameter, "%d bytes", size)

@@ -41,6 +41,15 @@ func mapPages(size int) (buf []byte, locked bool, err error) {
 
 func roundUp(n, to int) int { return (n + to - 1) / to * to }
 
+// retire puts zero pages, which take no space until written, in place of buf:
+// a goroutine that is just looking at it reads zeros where unmap would end the
+// process with SIGSEGV. The addresses stay taken.
+func retire(buf []byte) {
+	_, err := unix.MmapPtr(-1, 0, unsafe.Pointer(unsafe.SliceData(buf)), uintptr(cap(buf)), unix.PROT_READ|unix.PROT_WRITE,
+		unix.MAP_PRIVATE|unix.MAP_ANONYMOUS|unix.MAP_FIXED|unix.MAP_NORESERVE)
+	_ = err // the memory then stays as it is, which is as safe
+}
+
 func unmap(buf []byte) {
 	if err := unix.Munmap(buf[:cap(buf)]); err != nil {
 		panic("vipl: munmap of the library's own pages: " + err.Error())

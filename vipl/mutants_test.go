@@ -33,7 +33,7 @@ func TestMillionMutatedFrames(t *testing.T) {
 			}
 			o.disconnect()
 		}
-		if hits := o.na.Snapshot().Engine.BulkHits; name == "bulk9000" && hits == 0 {
+		if hits := o.na.Snapshot().Engine.BulkHits; name == bulkName && hits == 0 {
 			t.Error("no frame was received where it belongs")
 		}
 	})

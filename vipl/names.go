@@ -2,6 +2,7 @@ package vipl
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"github.com/bobnet-go/bobnet/ethertype"
@@ -59,8 +60,8 @@ func (n *NIC) Withdraw(name string) {
 
 // Lookup asks the segment for a name (VipNSGetHostByName) and returns the
 // first answer. It asks again and again until ctx ends, or for
-// DefaultConnectTimeout without a deadline; then the error is ErrNameService. On
-// a link that is of no use any more it is ErrLink, at once.
+// DefaultConnectTimeout without a deadline; then the error is ErrNameService, and
+// context.Canceled too if ctx was cancelled. On a link that is of no use any more it is ErrLink, at once.
 func (n *NIC) Lookup(ctx context.Context, name string) (ethertype.Addr, error) {
 	if name == "" || len(name) > MaxName {
 		return ethertype.Addr{}, opError("look up", ErrInvalidParameter, "a name has 1..%d bytes, this one has %d", MaxName, len(name))
@@ -115,6 +116,9 @@ func (n *NIC) ask(ctx context.Context, name string, l *lookup) (ethertype.Addr, 
 			return ethertype.Addr{}, n.namesUp("look up")
 		case n.dead != nil: // wait neither waits nor gives up the lock then
 			return ethertype.Addr{}, opError("look up", linkCause(n.dead), "open the NIC again to ask for %q", name)
+		case n.ended(ctx) == context.Canceled:
+			err = fmt.Errorf("%w: %w", ErrNameService, context.Canceled)
+			return ethertype.Addr{}, opError("look up", err, "the question for %q was given up: %v", name, context.Cause(ctx))
 		case n.ended(ctx) != nil || total.deadline != 0 && n.now >= total.deadline:
 			return ethertype.Addr{}, opError("look up", ErrNameService, "nobody on the segment of %s answers to %q: is its owner running?", n.info.Interface, name)
 		}

@@ -37,6 +37,13 @@ type Config struct {
 	// as udp's peers behind routers, have the links that a program opens itself
 	// and passes as Link.
 	Driver string
+	// XDP says whether driver ring sends through AF_XDP, where queueing
+	// disciplines such as netem, and tcpdump on this host, do not see the frames.
+	// Auto does where Open measures it to be faster. Bulk says whether the driver
+	// receives bulk frames by a second socket, straight into posted buffers; Auto
+	// does not. ring.Config tells more. The other drivers have neither: On is an
+	// error there.
+	XDP, Bulk ring.Choice
 	// Link is used instead of opening Interface, for example a simulated one
 	// or one with a fault or trace wrapper around it. The NIC closes it.
 	Link transport.Link
@@ -81,6 +88,7 @@ type NIC struct {
 	host local          // the way to stations of this host
 	addr ethertype.Addr // of the NIC itself: the lowest port of its range
 	max  int            // data bytes that fit a frame behind the header
+	hw   string         // see NICAttributes.HardwareVersion
 
 	mu          sync.Mutex // the engine's lock, guards everything below
 	calls       callQueue  // beside the lock: looked at whenever that is given up
@@ -95,6 +103,7 @@ type NIC struct {
 	vis         []*VI // by port - info.Ports.Lo
 	listeners   map[uint16]*Listener
 	numVIs      int
+	numCQs      int
 	nextPort    uint16
 	now         int64 // the link's clock when the engine last read it
 	fresh       bool  // now was read a microsecond or two ago: good enough for the next poll
@@ -168,9 +177,13 @@ func openLink(cfg *Config) (transport.Link, error) {
 	if et == 0 {
 		et = ethertype.Default
 	}
+	if cfg.Driver != "" && cfg.Driver != "ring" && (cfg.XDP == ring.On || cfg.Bulk == ring.On) {
+		return nil, opError("choose driver", ErrInvalidParameter, "XDP is %v and Bulk is %v, which driver ring alone can; Driver is %q",
+			cfg.XDP, cfg.Bulk, cfg.Driver)
+	}
 	switch cfg.Driver {
 	case "", "ring":
-		return ring.Open(&ring.Config{Interface: cfg.Interface, EtherType: et, Ports: cfg.Ports})
+		return ring.Open(&ring.Config{Interface: cfg.Interface, EtherType: et, Ports: cfg.Ports, XDP: cfg.XDP, Bulk: cfg.Bulk})
 	case "packet":
 		return packet.Open(&packet.Config{Interface: cfg.Interface, EtherType: et, Ports: cfg.Ports})
 	case "udp":
@@ -207,9 +220,12 @@ func (n *NIC) init(cfg *Config) error {
 	n.mtu = n.info.MTU
 	_, n.checks = n.link.(transport.Checker)
 	n.checks = n.checks && !n.info.Virtual
+	if !n.info.Virtual {
+		n.hw = hardwareOf(n.info.Interface)
+	}
 	n.now = n.link.Now()
 	n.tx.init(n.mtuTo(n.info.MAC) - ethertype.BaseSize)
-	n.timers.init(n.now)
+	n.timers.init(n)
 	n.spin.init(cfg.Spin, n.info.Virtual)
 	n.bulk.init(n)
 	n.names.init()
@@ -260,9 +276,12 @@ func (n *NIC) Link() transport.Link { return n.link }
 func (n *NIC) Query() NICAttributes {
 	return NICAttributes{
 		Name: n.info.Interface, Driver: n.info.Driver, Addr: n.addr, Ports: n.info.Ports,
-		NativeMTU: n.info.MTU, MaxTransferSize: MaxTransferSize, MaxVI: min(MaxVIs, n.info.Ports.Len()-1),
+		HardwareVersion: n.hw, ProviderVersion: ethertype.Version,
+		NativeMTU: n.info.MTU, MaxTransferSize: MaxTransferSize, MaxDiscriminatorLen: MaxDiscriminator,
+		MaxVI:                  min(MaxVIs, n.info.Ports.Len()-1),
 		MaxDescriptorsPerQueue: MaxQueueDepth, MaxSegmentsPerDesc: MaxSegments,
-		MaxRegisterRegions: MaxRegions, MaxCQEntries: MaxCQEntries,
+		MaxRegisterRegions: MaxRegions, MaxRegisterBytes: MaxRegisterBytes, MaxRegisterBlockBytes: MaxRegisterBytes,
+		MaxPtags: MaxPtags, MaxCQ: MaxCQs, MaxCQEntries: MaxCQEntries,
 		ReliabilityLevels: reliability.Unreliable | reliability.ReliableDelivery | reliability.ReliableReception,
 		RDMAReadSupport:   true,
 		ThreadSafe:        true, Incarnation: n.incarnation,
@@ -270,9 +289,15 @@ func (n *NIC) Query() NICAttributes {
 }
 
 // Close closes the NIC (VipCloseNic). Connected peers are told, waiters return
-// ErrClosed, posted descriptors complete flushed and can still be taken, memory
-// from AllocMem is unmapped, handlers that wait are cancelled. It may be called
+// ErrClosed, posted descriptors complete flushed and can still be taken, handlers
+// that wait are cancelled. Memory from AllocMem is given back and reads as zeros;
+// its addresses stay taken, unless DeregisterMem has been called before. It may be called
 // in any state, during traffic, from a handler and more than once.
+//
+// The word that a connection is over, which says besides what has arrived, may be
+// lost. So Close repeats it until each peer has answered, as a rule after one round
+// trip, and for a quarter of a second at the most. That goes for connections that
+// were closed before, too. It takes no time when all peers know.
 func (n *NIC) Close() error {
 	n.mu.Lock()
 	if n.closed {
@@ -290,7 +315,10 @@ func (n *NIC) Close() error {
 	for _, l := range n.listeners {
 		l.shut()
 	}
+	clear(n.listeners)
+	clear(n.names.own)
 	n.lead.openAll(n)
+	n.linger()
 	inCall := n.calls.byService // perhaps ourselves: not to be waited for
 	n.mu.Unlock()
 
@@ -302,6 +330,10 @@ func (n *NIC) Close() error {
 	defer n.unlock()
 	for i := range n.mem.regions {
 		if r := &n.mem.regions[i]; r.buf != nil {
+			if r.mapped { // somebody may be about to look at it, see Close
+				retire(r.buf)
+				r.mapped = false
+			}
 			n.drop(r)
 		}
 	}

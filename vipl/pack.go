@@ -151,11 +151,13 @@ func (v *VI) beginFrame(d *Descriptor, inline int) (w packing) {
 }
 
 // fillPacked adds a frame of several messages. What does not lie in the slot
-// divides it: its pieces and the messages take turns.
-func (v *VI) fillPacked(slot []byte, f *reliability.Sent) {
+// divides it: its pieces and the messages take turns. It reports false when data
+// are not there any more.
+func (v *VI) fillPacked(slot []byte, f *reliability.Sent) bool {
 	n := v.nic
 	body := n.tx.body()
 	var head []byte
+	var ok bool
 	var p packing
 	piece, at := 0, ethertype.HeaderSize
 	for i := range ethertype.Seq(f.Count) {
@@ -166,14 +168,19 @@ func (v *VI) fillPacked(slot []byte, f *reliability.Sent) {
 		w := p.weigh(d, n.tx.inline())
 		p.add(&w)
 		if w.parts == 0 {
-			at += copyOut(slot[at:], d.Segs, 0, d.total)
+			if !copyOut(slot[at:], d.Segs, 0, d.total) {
+				return v.altered()
+			}
+			at += int(d.total)
 		} else {
 			if head == nil {
 				head = slot[:at]
 			} else {
 				body = append(body, slot[piece:at])
 			}
-			body = appendParts(body, d.Segs, 0, d.total)
+			if body, ok = appendParts(body, d.Segs, 0, d.total); !ok {
+				return v.altered()
+			}
 			piece = at
 		}
 		clear(slot[at : at+padding])
@@ -186,4 +193,5 @@ func (v *VI) fillPacked(slot []byte, f *reliability.Sent) {
 		body = append(body, slot[piece:at])
 	}
 	n.tx.add(head, body)
+	return true
 }

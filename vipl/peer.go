@@ -5,7 +5,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/binary"
-	"time"
+	"fmt"
 
 	"github.com/bobnet-go/bobnet/ethertype"
 )
@@ -59,13 +59,14 @@ func (t *peerTable) init() { t.pending = map[peerKey]*VI{} }
 // (VipConnectPeerRequest, VipConnectPeerWait). remote is the address of the
 // other's NIC, NIC.Addr; both sides give the same discriminator, at most
 // MaxDiscriminator bytes, which tells the connections between two NICs apart.
-// Without a deadline in ctx it gives up after DefaultConnectTimeout.
+// Without a deadline in ctx it gives up after Attributes.ConnectTimeout.
 //
 // It returns ErrTimeout when the other side has not asked in time, and
 // ErrInvalidReliability, ErrInvalidMTU or ErrInvalidQoS, on both sides, when
-// the attributes of the VIs differ.
+// the attributes of the VIs differ; all as *ConnError, which names both sides
+// and what each has.
 func (v *VI) ConnectPeer(ctx context.Context, remote ethertype.Addr, discriminator []byte) error {
-	if err := v.connectPeer(remote, discriminator, v.nic.timeLeft(ctx, DefaultConnectTimeout)); err != nil {
+	if err := v.connectPeer(ctx, remote, discriminator); err != nil {
 		return err
 	}
 	return v.awaitConnect(ctx)
@@ -73,9 +74,9 @@ func (v *VI) ConnectPeer(ctx context.Context, remote ethertype.Addr, discriminat
 
 // ConnectPeerStart begins what ConnectPeer does and returns at once
 // (VipConnectPeerRequest); ConnectPeerDone and ConnectPeerWait tell how it
-// went. It gives up after DefaultConnectTimeout.
+// went. It gives up after Attributes.ConnectTimeout.
 func (v *VI) ConnectPeerStart(remote ethertype.Addr, discriminator []byte) error {
-	return v.connectPeer(remote, discriminator, DefaultConnectTimeout)
+	return v.connectPeer(context.Background(), remote, discriminator)
 }
 
 // ConnectPeerDone reports how the attempt went (VipConnectPeerDone): nil when
@@ -87,7 +88,7 @@ func (v *VI) ConnectPeerDone() error { return v.ConnectDone() }
 // When ctx ends first the attempt is abandoned.
 func (v *VI) ConnectPeerWait(ctx context.Context) error { return v.awaitConnect(ctx) }
 
-func (v *VI) connectPeer(remote ethertype.Addr, discriminator []byte, timeout time.Duration) error {
+func (v *VI) connectPeer(ctx context.Context, remote ethertype.Addr, discriminator []byte) error {
 	const op = "connect to peer"
 	n := v.nic
 	n.mu.Lock()
@@ -109,7 +110,7 @@ func (v *VI) connectPeer(remote ethertype.Addr, discriminator []byte, timeout ti
 	data = binary.BigEndian.AppendUint32(data, n.peers.attempts)
 	n.now = n.link.Now()
 	v.remote = remote
-	v.begin(phaseRequest, int64(timeout), append(data, discriminator...))
+	v.begin(phaseRequest, int64(n.timeLeft(ctx, v.attr.ConnectTimeout)), append(data, discriminator...))
 	v.hs.peer = &key
 	n.peers.pending[key] = v
 	v.hs.step(v)
@@ -133,8 +134,9 @@ func (n *NIC) receivePeer(h *ethertype.Header, c *connInfo) {
 		n.stats.drop(DropNoListener) // it asks again, and we may ask by then
 		return
 	}
-	if err := v.match(c); err != nil {
-		n.peers.refuse(n, requestKey{from, c.tag}, mismatchCode(err))
+	if code, err := v.match(remote, c); err != nil {
+		value := agreed[code-rejectReliability].value(&v.attr)
+		n.peers.refuse(n, requestKey{from, c.tag}, fmt.Append([]byte{code}, value))
 		v.hs.finish(v, err)
 		return
 	}
@@ -168,10 +170,10 @@ func compareAddr(a, b ethertype.Addr) int {
 
 // refuse tells the other side that the attributes do not match, now and
 // whenever it asks again.
-func (t *peerTable) refuse(n *NIC, key requestKey, code byte) {
+func (t *peerTable) refuse(n *NIC, key requestKey, body []byte) {
 	r := &t.refused[t.next%len(t.refused)]
 	t.next++
-	*r = refusal{key, []byte{code}}
+	*r = refusal{key, body}
 	n.sendReject(key.from.MAC, key.from.Port, n.addr.Port, key.tag, r.body)
 }
 

@@ -104,26 +104,33 @@ func TestPeerMany(t *testing.T) {
 	})
 }
 
-// TestPeerMismatch: both sides learn that their attributes differ, also when
-// frames are lost, and can connect with others afterwards.
+// TestPeerMismatch: both sides learn that their attributes differ, and what each
+// has, also when frames are lost, and can connect with others afterwards.
 func TestPeerMismatch(t *testing.T) {
 	for _, c := range []struct {
-		attr vipl.Attributes
-		want error
+		attr   vipl.Attributes
+		want   error
+		name   string
+		values [2]any // of default attributes and of attr
 	}{
-		{vipl.Attributes{Reliability: reliability.ReliableReception}, vipl.ErrInvalidReliability},
-		{vipl.Attributes{MaxTransferSize: 1000}, vipl.ErrInvalidMTU},
-		{vipl.Attributes{QoS: 7}, vipl.ErrInvalidQoS},
+		{vipl.Attributes{Reliability: reliability.ReliableReception}, vipl.ErrInvalidReliability, "Reliability", [2]any{"delivery", "reception"}},
+		{vipl.Attributes{MaxTransferSize: 1000}, vipl.ErrInvalidMTU, "MaxTransferSize", [2]any{vipl.MaxTransferSize, 1000}},
+		{vipl.Attributes{QoS: 7}, vipl.ErrInvalidQoS, "QoS", [2]any{0, 7}},
 	} {
 		seeds(t, 30, func(seed uint64) error {
 			_, err := peers(sim.Options{Seed: seed, Loss: 0.3}, func(i int, n *vipl.NIC, other ethertype.Addr) error {
 				attrs := [2]vipl.Attributes{{}, c.attr}
-				v, err := n.CreateVI(&attrs[(uint64(i)+seed)%2], nil, nil)
+				which := (uint64(i) + seed) % 2
+				v, err := n.CreateVI(&attrs[which], nil, nil)
+				if err == nil {
+					err = v.ConnectPeer(bg, other, nil)
+					err = namesBoth(err, c.want, v.Local(), other, c.name, c.values[which], c.values[1-which])
+				}
+				if err == nil && v.State() != vipl.StateIdle {
+					err = fmt.Errorf("%v after %v", v.State(), c.want)
+				}
 				if err != nil {
 					return err
-				}
-				if err := v.ConnectPeer(bg, other, nil); !errors.Is(err, c.want) || v.State() != vipl.StateIdle {
-					return fmt.Errorf("%v and %v, want %v", err, v.State(), c.want)
 				}
 				if v, err = n.CreateVI(nil, nil, nil); err == nil {
 					err = v.ConnectPeer(bg, other, []byte("once more"))

@@ -35,7 +35,7 @@ func (v *VI) postSend(d *Descriptor) error {
 	if d.total > v.attr.MaxTransferSize {
 		return v.refuse(d, StatusLengthError, opError("post send", ErrInvalidParameter, "%d bytes are over the VI's MaxTransferSize of %d", d.total, v.attr.MaxTransferSize))
 	}
-	if _, ok := v.sq.push(d); !ok {
+	if !v.sq.push(d) {
 		return v.refuse(d, 0, ErrSendQueueFull)
 	}
 	d.vi = v
@@ -71,7 +71,7 @@ func (v *VI) postRecv(d *Descriptor) error {
 		return err
 	}
 	d.rxState = rxState{}
-	if _, ok := v.rq.push(d); !ok {
+	if !v.rq.push(d) {
 		return v.refuse(d, 0, ErrRecvQueueFull)
 	}
 	d.vi = v

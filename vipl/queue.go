@@ -28,18 +28,17 @@ func (q *queue) len() int { return q.tail.Sub(q.head) }
 // posted reports whether number n is posted and not yet completed.
 func (q *queue) posted(n ethertype.Seq) bool { return q.done.LessEq(n) && n.Less(q.tail) }
 
-// push appends d and returns its number, or false when the queue is full.
-func (q *queue) push(d *Descriptor) (ethertype.Seq, bool) {
+// push appends d, and returns false when the queue is full.
+func (q *queue) push(d *Descriptor) bool {
 	if q.len() >= q.depth {
-		return 0, false
+		return false
 	}
 	if q.len() == len(q.ring) {
 		q.grow()
 	}
-	n := q.tail
-	q.ring[uint32(n)&uint32(len(q.ring)-1)] = d
+	q.ring[uint32(q.tail)&uint32(len(q.ring)-1)] = d
 	q.tail++
-	return n, true
+	return true
 }
 
 func (q *queue) grow() {
@@ -70,7 +69,7 @@ func (q *queue) complete(v *VI, status Status, length uint32) {
 	q.done++
 	d.Status = status | StatusDone
 	d.Length = length
-	if !v.nic.mem.release(d.Segs) {
+	if total, ok := v.nic.mem.release(d.Segs); !ok || total != uint64(d.total) {
 		d.Status |= StatusProtectionError
 		v.nic.raise(CodeCompProt, v, d, status, errAltered)
 	}

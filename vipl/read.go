@@ -75,7 +75,9 @@ func (v *VI) placeRead(h *ethertype.Header, payload, there []byte) (outcome, rea
 	if d == nil || !d.last.Less(v.tx.Una()) || h.Length != d.total || size > int(d.total-d.got) {
 		return fatal, reasonProtocol
 	}
-	scatter(d.Segs, h.Offset, payload)
+	if !scatter(d.Segs, h.Offset, payload) {
+		return fatal, reasonAltered
+	}
 	d.note(h, size)
 	return placed, 0
 }

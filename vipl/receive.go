@@ -41,7 +41,7 @@ func (v *VI) receiveData(h *ethertype.Header, payload, there []byte) {
 	switch v.rx.Check(h.Seq) {
 	case reliability.Duplicate:
 		n.stats.drop(DropDuplicate)
-		v.rx.Duplicate(n.now)
+		v.rx.Duplicate()
 	case reliability.Ahead:
 		n.stats.drop(DropAhead)
 	case reliability.Accept:
@@ -153,10 +153,11 @@ func (v *VI) place(h *ethertype.Header, payload, there []byte) (outcome, reason)
 	if h.Length != d.length || d.oneSide {
 		return fatal, reasonProtocol
 	}
-	if there == nil {
-		scatter(d.Segs, h.Offset, payload)
-	} else {
+	switch {
+	case there != nil:
 		payload = there
+	case !scatter(d.Segs, h.Offset, payload): // altered since it was posted
+		return fatal, reasonTooLong
 	}
 	d.note(h, len(payload))
 	return placed, 0
@@ -189,10 +190,13 @@ func (d *Descriptor) note(h *ethertype.Header, size int) {
 	}
 }
 
-// scatter copies data to offset in the concatenation of segs, which the caller
-// has found long enough.
-func scatter(segs []Segment, offset uint32, data []byte) {
+// scatter copies data to offset in the concatenation of segs. It reports whether
+// there is room; they were long enough when they were posted.
+func scatter(segs []Segment, offset uint32, data []byte) bool {
 	for i := 0; len(data) > 0; i++ {
+		if i == len(segs) {
+			return false
+		}
 		part := segs[i].Data
 		if uint32(len(part)) <= offset {
 			offset -= uint32(len(part))
@@ -201,6 +205,7 @@ func scatter(segs []Segment, offset uint32, data []byte) {
 		data = data[copy(part[offset:], data):]
 		offset = 0
 	}
+	return true
 }
 
 // placePacked places the messages of a packed frame. Placing one twice, after
@@ -224,10 +229,11 @@ func (v *VI) placePacked(h *ethertype.Header, payload []byte) (outcome, reason) 
 			return v.partly(h, m), reasonTooLong
 		case d.begun && d.final != h.Seq:
 			return fatal, reasonProtocol
+		case !scatter(d.Segs, 0, data): // altered since it was posted
+			return v.partly(h, m), reasonTooLong
 		}
 		d.rxState = rxState{length: uint32(len(data)), got: uint32(len(data)), final: h.Seq, begun: true, ended: true}
 		d.Immediate, d.HasImmediate = r.Immediate, r.HasImm
-		scatter(d.Segs, 0, data)
 	}
 	return placed, 0
 }

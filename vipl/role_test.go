@@ -15,8 +15,9 @@ const roleEnv = "BOBNET_TEST_VIPL_ROLE"
 // roles run until they have ended, are killed or their input ends. What they
 // print is for the test.
 var roles = map[string]func() error{
-	"hold": holdRole,
-	"lock": lockRole,
+	"hold":   holdRole,
+	"lock":   lockRole,
+	"nobody": nobodyRole,
 }
 
 func TestMain(m *testing.M) {

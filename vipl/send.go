@@ -196,7 +196,7 @@ func (d *Descriptor) opStatus() Status {
 }
 
 // build makes the frame that f describes and adds it to the batch. It reports
-// false when the link takes no more now.
+// false when the link takes no more now, or the connection has ended.
 func (v *VI) build(f *reliability.Sent, seq ethertype.Seq, flags ethertype.Flags) bool {
 	if f.Flags&sentAnswer != 0 {
 		return v.buildAnswer(f, seq, flags)
@@ -214,8 +214,7 @@ func (v *VI) build(f *reliability.Sent, seq ethertype.Seq, flags ethertype.Flags
 		h.Flags |= ethertype.FlagPacked
 		h.Size = uint16(f.Size)
 		h.Put(slot)
-		v.fillPacked(slot, f)
-		return true
+		return v.fillPacked(slot, f)
 	}
 	at := ethertype.HeaderSize
 	switch {
@@ -239,25 +238,43 @@ func (v *VI) build(f *reliability.Sent, seq ethertype.Seq, flags ethertype.Flags
 	h.Offset, h.Length = f.Offset, d.total
 	h.Size = uint16(at - ethertype.HeaderSize + int(f.Size))
 	h.Put(slot)
-	v.fill(slot, at, d, f)
-	return true
+	return v.fill(slot, at, d, f)
 }
 
 // fill adds the frame's data: copied behind what the slot holds when short,
-// else by reference.
-func (v *VI) fill(slot []byte, at int, d *Descriptor, f *reliability.Sent) {
+// else by reference. It reports false when they are not there any more.
+func (v *VI) fill(slot []byte, at int, d *Descriptor, f *reliability.Sent) bool {
 	n := v.nic
 	if f.Size <= copyMax && int(f.Size) <= len(slot)-at {
-		n.tx.add(slot[:at+copyOut(slot[at:], d.Segs, f.Offset, f.Size)], nil)
-		return
+		if !copyOut(slot[at:], d.Segs, f.Offset, f.Size) {
+			return v.altered()
+		}
+		n.tx.add(slot[:at+int(f.Size)], nil)
+		return true
 	}
-	n.tx.add(slot[:at], appendParts(n.tx.body(), d.Segs, f.Offset, f.Size))
+	body, ok := appendParts(n.tx.body(), d.Segs, f.Offset, f.Size)
+	if !ok {
+		return v.altered()
+	}
+	n.tx.add(slot[:at], body)
+	return true
+}
+
+// altered ends the connection because the segments of a send hold less than when
+// it was posted. The send's status says so when it is flushed. It returns false,
+// for callers that have made no frame.
+func (v *VI) altered() bool {
+	v.nic.catchUp() // which may come back here
+	if v.state == StateConnected {
+		v.fail(reasonAltered)
+	}
+	return false
 }
 
 // appendParts appends to body what lies in size bytes from offset on of the
-// concatenated segments.
-func appendParts(body [][]byte, segs []Segment, offset, size uint32) [][]byte {
-	for i := 0; size > 0; i++ {
+// concatenated segments. It reports whether that is there.
+func appendParts(body [][]byte, segs []Segment, offset, size uint32) (parts [][]byte, ok bool) {
+	for i := 0; size > 0 && i < len(segs); i++ {
 		part := segs[i].Data
 		if uint32(len(part)) <= offset {
 			offset -= uint32(len(part))
@@ -269,13 +286,14 @@ func appendParts(body [][]byte, segs []Segment, offset, size uint32) [][]byte {
 		size -= uint32(len(part))
 		offset = 0
 	}
-	return body
+	return body, size == 0
 }
 
-// copyOut copies size bytes from offset on of the concatenated segments.
-func copyOut(dst []byte, segs []Segment, offset, size uint32) int {
+// copyOut copies size bytes from offset on of the concatenated segments. It
+// reports whether they are there.
+func copyOut(dst []byte, segs []Segment, offset, size uint32) bool {
 	done := 0
-	for i := 0; uint32(done) < size; i++ {
+	for i := 0; uint32(done) < size && i < len(segs); i++ {
 		part := segs[i].Data
 		if uint32(len(part)) <= offset {
 			offset -= uint32(len(part))
@@ -284,7 +302,7 @@ func copyOut(dst []byte, segs []Segment, offset, size uint32) int {
 		done += copy(dst[done:size], part[offset:])
 		offset = 0
 	}
-	return done
+	return uint32(done) == size
 }
 
 // header returns a header to the peer with everything filled in that all

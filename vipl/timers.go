@@ -8,7 +8,8 @@ import (
 )
 
 // timerSet finds the next thing that is due. It holds the VIs that have a
-// timer running, a few at any time, and the keepalive sweep over all.
+// timer running, a few at any time, and the sweep over all: keepalive, and a look
+// at the interface, also when there is no connection.
 type timerSet struct {
 	next  int64 // nothing is due before; may be early, never late
 	sweep int64
@@ -17,7 +18,7 @@ type timerSet struct {
 }
 
 const (
-	sweepMax = 250_000_000 // ns between keepalive sweeps, at the most
+	sweepMax = 250_000_000 // ns between sweeps, at the most
 	sweepMin = 2_000_000
 	// probesMin is how many keepalive probes must have stayed without answer
 	// before a peer is given up, so that a process which itself was stopped
@@ -28,8 +29,12 @@ const (
 	triesInvain = 4
 )
 
-func (t *timerSet) init(now int64) {
+func (t *timerSet) init(n *NIC) {
 	t.next, t.sweep, t.every = forever, forever, sweepMax
+	if n.checks {
+		t.sweep = n.now + sweepMax
+		t.next = t.sweep
+	}
 }
 
 // watch adds v to the VIs with a timer and starts the sweep.
@@ -157,24 +162,22 @@ func (v *VI) giveUp(detail string) {
 	v.nic.stats.Failures++
 }
 
-// swept reports whether v wants the sweep: for its peer, or for the interface.
-func (v *VI) swept() bool {
-	return v.state == StateConnected && (v.reliable || v.nic.checks)
-}
+// swept reports whether v wants the sweep for its peer.
+func (v *VI) swept() bool { return v.state == StateConnected && v.reliable }
 
 // sweep looks at the interface, asks silent peers whether they live, and gives
 // up those that have been silent for PeerTimeout. Any frame from a peer counts
 // as an answer.
 func (n *NIC) sweep() {
 	n.checkLink()
+	if n.checks && n.dead == nil { // who waits for a request, or is about to make one, has no other way to know
+		n.timers.sweep = n.now + sweepMax
+	}
 	for _, v := range n.vis {
 		if v == nil || !v.swept() {
 			continue
 		}
 		n.timers.sweep = n.now + n.timers.every
-		if !v.reliable {
-			continue
-		}
 		silent, limit := n.now-v.heard, int64(v.attr.PeerTimeout)
 		switch {
 		case silent > limit && v.probes >= probesMin:

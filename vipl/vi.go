@@ -22,15 +22,18 @@ type VI struct {
 	timed    bool // is in nic.timers
 	txQueued bool // is in nic.tx.unsent
 	err      *ConnError
-	farewell reason // why, in the Error state
-	lastErr  error  // outcome of the last connection attempt that failed
+	farewell reason        // why, in the Error state
+	fault    ethertype.Seq // message for which the connection ended; see reason.ofMessage
+	told     bool          // the peer knows that, or nothing reaches it
+	lastErr  error         // outcome of the last connection attempt that failed
 
 	// The connection, valid from Connect Pending on.
 	remote      ethertype.Addr
 	localTag    uint32 // frames to us carry it
 	remoteTag   uint32 // frames from us carry it
 	incarnation uint64 // the peer NIC's
-	maxData     int    // data bytes per frame: the smaller MTU of both sides
+	remoteAttr  Attributes
+	maxData     int // data bytes per frame: the smaller MTU of both sides
 	flags       ethertype.Flags
 	bulk        bool             // the peer takes marked frames
 	bulkEnd     ethertype.Seq    // one past the last bulk frame sent
@@ -181,10 +184,10 @@ func (v *VI) leave() {
 	switch v.state {
 	case StateConnected:
 		v.sendDisconnect(reasonLeft)
-		n.ghosts.remember(v, reasonLeft)
+		n.ghosts.remember(v, reasonLeft, false)
 	case StateError:
 		if v.farewell != reasonLeft { // a peer that has left sends nothing more
-			n.ghosts.remember(v, v.farewell)
+			n.ghosts.remember(v, v.farewell, v.told)
 		}
 	case StateConnectPending:
 		v.hs.abandon(v)
@@ -233,7 +236,7 @@ func (v *VI) start() {
 	hs := v.hs
 	v.state = StateConnected
 	v.endHandshake()
-	v.heard, v.probes = v.nic.now, 0
+	v.heard, v.probes, v.fault = v.nic.now, 0, 0
 	v.tx.Init(v.nic.relTo(v.remote.MAC), hs.localSeq)
 	v.rx.Init(v.nic.relTo(v.remote.MAC), hs.remoteSeq)
 	v.loose = looseRx{next: hs.localSeq}

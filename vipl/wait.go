@@ -189,7 +189,7 @@ func (n *NIC) sleep(w *waiter, g *gate) {
 	l := &n.lead
 	n.findTimer() // timers.next may be early, and would wake us for nothing
 	l.sleeping, l.sleepGate = true, g
-	l.until = min(n.timers.next, w.until(n))
+	l.until = min(n.timers.next, w.until())
 	if w.slept || !w.cancellable(n) {
 		w.watch(n)
 	} else {
@@ -226,7 +226,7 @@ func (n *NIC) wakeAll() {
 }
 
 // until returns when w's own time is up, in the link's time.
-func (w *waiter) until(n *NIC) int64 {
+func (w *waiter) until() int64 {
 	if w.deadline != 0 {
 		return w.deadline
 	}
@@ -246,7 +246,7 @@ func (n *NIC) follow(w *waiter, g *gate) error {
 	b.next, g.blocked = g.blocked, b
 	l.followers = append(l.followers, b)
 	w.watch(n)
-	b.until = w.until(n)
+	b.until = w.until()
 	n.timers.arm(n, b.until)
 	n.mu.Unlock()
 	<-b.ch

@@ -34,6 +34,12 @@ type Pair struct {
 // skips the test only if the process may not make namespaces.
 func New(t testing.TB, mtu int) *Pair {
 	t.Helper()
+	return NewWithQueues(t, mtu, 1)
+}
+
+// NewWithQueues makes a pair whose interfaces have so many queues each way.
+func NewWithQueues(t testing.TB, mtu, queues int) *Pair {
+	t.Helper()
 	p := new(Pair)
 	for i := range p.ns {
 		if err := p.namespace(i); errors.Is(err, unix.EPERM) {
@@ -46,7 +52,7 @@ func New(t testing.TB, mtu int) *Pair {
 			p.ns[i].Close()
 		})
 	}
-	if err := p.join(mtu); err != nil {
+	if err := p.join(mtu, queues); err != nil {
 		t.Fatalf("vethtest: %v", err)
 	}
 	return p
@@ -68,14 +74,17 @@ func (p *Pair) namespace(i int) error {
 }
 
 // join makes the veth, switches both ends on and waits for the carrier.
-func (p *Pair) join(mtu int) error {
+func (p *Pair) join(mtu, queues int) error {
 	attrs := netlink.NewLinkAttrs()
 	attrs.Name, attrs.MTU, attrs.HardwareAddr = Name, mtu, MACs[0].HardwareAddr()
+	attrs.NumTxQueues, attrs.NumRxQueues = queues, queues
 	veth := &netlink.Veth{
 		LinkAttrs:        attrs,
 		PeerName:         Name,
 		PeerHardwareAddr: MACs[1].HardwareAddr(),
 		PeerMTU:          uint32(mtu),
+		PeerNumTxQueues:  uint32(queues),
+		PeerNumRxQueues:  uint32(queues),
 		PeerNamespace:    netlink.NsFd(p.ns[1]),
 	}
 	if err := p.nl[0].LinkAdd(veth); err != nil {

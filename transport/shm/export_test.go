@@ -31,6 +31,25 @@ func (l *Link) Peers() (n int) {
 	return n
 }
 
+// Ended returns how many of the peers are known to be gone.
+func (l *Link) Ended() (n int) {
+	for _, p := range *l.peers.Load() {
+		if p.ended.Load() {
+			n++
+		}
+	}
+	return n
+}
+
+// FreedLines is after how many lines the reader of a ring says that they are free.
+func FreedLines(ring int) int { return ring / freeEvery / line }
+
+// Bounds of what waits for an answer.
+const (
+	KeptFrames = keptFrames
+	KeptBytes  = keptBytes
+)
+
 // InWait runs f, with now called in each Wait when it has begun and before it
 // sleeps, as on a kernel that cannot wait for several words.
 func InWait(now, f func()) {

@@ -102,18 +102,21 @@ func scribble(rng *rand.Rand, mem []byte) {
 	copy(mem[at:], b[:1+rng.IntN(8)])
 }
 
+// strangeCall is a call with something wrong about it.
+type strangeCall struct {
+	length, ring int64
+	seals, files int
+	text, from   string
+	ports        uint32
+	stream       int
+}
+
 // TestCallers: calls with a file that cannot be trusted, without one, with
 // nonsense, or in the name of others are refused; honest ones go on working.
 func TestCallers(t *testing.T) {
 	a, b := open(t, shm.Config{}), open(t, shm.Config{})
-	to := a.Address(fmt.Sprint(a.Info().Ports.Lo / 1024))
 	const size, all = 1 << 20, unix.F_SEAL_SHRINK | unix.F_SEAL_GROW | unix.F_SEAL_SEAL
-	for what, c := range map[string]struct {
-		length, ring int64
-		seals, files int
-		text, from   string
-		ports        uint32
-	}{
+	for what, c := range map[string]strangeCall{
 		"unsealed":       {length: 65536 + 2*size, ring: size, files: 2},
 		"may shrink":     {length: 65536 + 2*size, ring: size, files: 2, seals: unix.F_SEAL_GROW | unix.F_SEAL_SEAL},
 		"short":          {length: 65536, ring: size, files: 2, seals: all},
@@ -127,49 +130,59 @@ func TestCallers(t *testing.T) {
 		"shortened":      {length: 65536 + 2*size, ring: size, files: 2, seals: all, text: "bob"},
 		"not the stream": {length: 65536 + 2*size, ring: size, files: -2, seals: all},
 		"other ports":    {length: 65536 + 2*size, ring: size, files: 2, seals: all, ports: 1024<<16 | 2047},
+		"from port 0":    {length: 65536 + 2*size, ring: size, files: 2, seals: all, ports: 62000},
+		"no ports":       {length: 65536 + 2*size, ring: size, files: 2, seals: all, ports: 62000<<16 | 61440},
+		"other stream":   {length: 65536 + 2*size, ring: size, files: 2, seals: all, stream: unix.SOCK_SEQPACKET},
 		"60 as 060":      {length: 65536 + 2*size, ring: size, files: 2, seals: all, from: "060"},
 		"60 as +60":      {length: 65536 + 2*size, ring: size, files: 2, seals: all, from: "+60"},
 	} {
-		c.from, c.ports = cmp.Or(c.from, "60"), cmp.Or(c.ports, 61440<<16|62000)
-		caller, err := net.ListenUnixgram("unixgram", a.Address(c.from))
-		if err != nil {
-			t.Fatal(what, err)
-		}
-		hello := helloOf(c.ports, uint32(c.ring))
-		if c.text != "" {
-			hello = append([]byte(c.text), hello[8:]...)
-		}
-		fd, err := unix.MemfdCreate("hostile", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
-		if err != nil {
-			t.Fatal(err)
-		}
-		pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := errors.Join(unix.Ftruncate(fd, c.length), setSeals(fd, c.seals)); err != nil {
-			t.Fatal(what, err)
-		}
-		files := []int{pair[1], fd, pair[1]}
-		if c.files < 0 {
-			files[0] = fd
-		}
-		if _, _, err := caller.WriteMsgUnix(hello, unix.UnixRights(files[:max(c.files, -c.files)]...), to); err != nil {
-			t.Fatal(what, err)
-		}
-		for _, f := range []int{pair[1], fd} {
-			unix.Close(f)
-		}
-		if n, err := unix.Read(pair[0], make([]byte, 64)); n > 0 {
-			t.Errorf("%s: the call was answered: %d, %v", what, n, err)
-		}
-		unix.Close(pair[0])
-		caller.Close()
+		c.make(t, a, what)
 	}
 	pump(t, b, a, 1, frame(b, a, "honest"))
 	if a.Peers() != 1 {
 		t.Errorf("%d peers, want the honest one", a.Peers())
 	}
+}
+
+// make calls a, and wants no answer.
+func (c strangeCall) make(t *testing.T, a *shm.Link, what string) {
+	t.Helper()
+	to := a.Address(fmt.Sprint(a.Info().Ports.Lo / 1024))
+	c.from, c.ports = cmp.Or(c.from, "60"), cmp.Or(c.ports, 61440<<16|62000)
+	caller, err := net.ListenUnixgram("unixgram", a.Address(c.from))
+	if err != nil {
+		t.Fatal(what, err)
+	}
+	hello := helloOf(c.ports, uint32(c.ring))
+	if c.text != "" {
+		hello = append([]byte(c.text), hello[8:]...)
+	}
+	fd, err := unix.MemfdCreate("hostile", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pair, err := unix.Socketpair(unix.AF_UNIX, cmp.Or(c.stream, unix.SOCK_STREAM)|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(unix.Ftruncate(fd, c.length), setSeals(fd, c.seals)); err != nil {
+		t.Fatal(what, err)
+	}
+	files := []int{pair[1], fd, pair[1]}
+	if c.files < 0 {
+		files[0] = fd
+	}
+	if _, _, err := caller.WriteMsgUnix(hello, unix.UnixRights(files[:max(c.files, -c.files)]...), to); err != nil {
+		t.Fatal(what, err)
+	}
+	for _, f := range []int{pair[1], fd} {
+		unix.Close(f)
+	}
+	if n, err := unix.Read(pair[0], make([]byte, 64)); n > 0 {
+		t.Errorf("%s: the call was answered: %d, %v", what, n, err)
+	}
+	unix.Close(pair[0])
+	caller.Close()
 }
 
 // helloOf returns a hello from ports, the lower one in the upper half.
@@ -282,18 +295,23 @@ func TestLies(t *testing.T) {
 	for what, lie := range map[string]struct {
 		at   int
 		word []byte
+		laps int // of the ring before
 	}{
-		"freed what is not written": {0, u64(1 << 40)},
-		"freed a part of a line":    {0, u64(7)},
-		"a frame over the limit":    {control + 2*size, u64(0xffff_ffff_ffff_ffff)},
-		"a frame for nobody":        {control + 2*size, u64(0x0001_0001_0001_0001)},
+		"freed what is not written": {at: 0, word: u64(1 << 40)},
+		"freed a part of a line":    {at: 0, word: u64(7)},
+		"freed less than before":    {at: 0, word: u64(0), laps: 2},
+		"a frame over the limit":    {at: control + 2*size, word: u64(0xffff_ffff_ffff_ffff)},
+		"a frame for nobody":        {at: control + 2*size, word: u64(0x0001_0001_0001_0001)},
 	} {
 		a, b := open(t, shm.Config{Ring: size}), open(t, shm.Config{})
 		pump(t, a, b, 1, frame(a, b, "hello"))
 		var why error
 		a.OnDeparture(func(_ transport.PortRange, err error) { why = err })
-		copy(b.Shared()[lie.at:], lie.word)
 		long := frame(a, b, strings.Repeat("z", 60_000))
+		for range lie.laps * size / 60_000 {
+			pump(t, a, b, 1, long)
+		}
+		copy(b.Shared()[lie.at:], lie.word)
 		for i := 0; i < 100 && why == nil; i++ { // until the ring is full
 			a.Send([]transport.Frame{long})
 			a.Recv(make([][]byte, 1))

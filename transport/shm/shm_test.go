@@ -227,8 +227,11 @@ func TestBlocks(t *testing.T) {
 	to.MAC = ethertype.Broadcast
 	from.Ports.Lo = from.Ports.Hi
 	all := linktest.NewFrame(from, to, ethertype.PortAll, []byte("all"))
-	last := frame(a, b, "last")
-	if got := pump(t, a, b, 2, transport.Frame{Head: all}, last); string(got[0]) != string(all) && string(got[1]) != string(all) {
+	last, before := frame(a, b, "last"), a.Stats().TxFrames
+	if a.Send([]transport.Frame{{Head: all}}); a.Stats().TxFrames != before+1 {
+		t.Errorf("a frame to all has gone %d times to the one station that there is", a.Stats().TxFrames-before)
+	}
+	if got := pump(t, a, b, 2, last); string(got[0]) != string(all) && string(got[1]) != string(all) {
 		t.Errorf("got %x", got)
 	}
 	if f := linktest.NewFrame(to, b.Info(), to.Ports.Lo, nil); a.Stats().TxDrops == 0 {

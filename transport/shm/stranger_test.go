@@ -177,9 +177,7 @@ func TestCallerBlocks(t *testing.T) {
 	if err := unix.Send(c.mine, []byte{1}, unix.MSG_OOB); err != nil {
 		t.Skipf("no urgent data on Unix sockets: %v", err)
 	}
-	for end := a.Now() + int64(50*time.Millisecond); a.Now() < end; { // a reader would read by now
-		a.Wait(end)
-	}
+	until(t, "the look at the stream", func() bool { return a.Ended() == 1 })
 	var why error
 	a.OnDeparture(func(_ transport.PortRange, err error) { why = err })
 	soon(t, "Recv", func() { departure(t, a, &why) })

@@ -39,12 +39,6 @@ var acceptRules = []rule{
 		a, b := c.pairOf(nil, &vipl.Attributes{Reliability: c.level, QueueDepth: 3, PeerTimeout: time.Minute})
 		c.works(a, b)
 	}},
-	{"VipConnectAccept", "WholeCRCOfOne_Works", "doc", allLevels, func(c *Case) {
-		attr := c.attr()
-		attr.WholeCRC = true
-		a, b := c.pairOf(attr, nil)
-		c.works(a, b)
-	}},
 	differs("OtherLevel_InvalidReliability", vipl.ErrInvalidReliability, func(a *vipl.Attributes) {
 		if a.Reliability = a.Reliability << 1; a.Reliability > 4 {
 			a.Reliability = 1

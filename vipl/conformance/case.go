@@ -2,6 +2,7 @@ package conformance
 
 import (
 	"context"
+	"io"
 	"sync"
 	"testing"
 	"time"
@@ -29,19 +30,20 @@ type ends struct {
 	nics [2]*vipl.NIC
 }
 
-// close closes both NICs, at the same time because the kernel takes some 20 ms
-// to close a packet socket.
+// close closes both NICs, or links without one, at the same time because the
+// kernel takes some 20 ms to close a packet socket.
 func (e *ends) close() {
 	var all sync.WaitGroup
-	for _, n := range e.nics {
+	for side, n := range e.nics {
+		var c io.Closer = n
 		if n == nil {
-			continue
+			c = e.Links[side]
 		}
 		if e.World != nil {
-			n.Close()
+			c.Close()
 			continue
 		}
-		all.Go(func() { n.Close() })
+		all.Go(func() { c.Close() })
 	}
 	all.Wait()
 }
@@ -63,7 +65,9 @@ func (s *segment) start(wrap func(side int, l transport.Link) transport.Link, tu
 		if wrap != nil {
 			l = KeepLocal(l, wrap(side, l))
 		}
-		cfg := &vipl.Config{Link: l, NoService: s.wait == Spin, Reliability: tuning}
+		// A link to this host has the way there itself: WireOnly keeps NICs from adding
+		// one, which would be common to links of many namespaces.
+		cfg := &vipl.Config{Link: l, WireOnly: true, NoService: s.wait == Spin, Reliability: tuning}
 		if links.World != nil {
 			cfg.Seed = uint64(side) + 1
 		}

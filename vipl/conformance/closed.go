@@ -20,7 +20,7 @@ type remains struct {
 	to ethertype.Addr // of the other NIC
 }
 
-// afterCloses are calls on what is closed: all return ErrClosed, which is an
+// afterlife is a call on what is closed: all of them return ErrClosed, which is an
 // ErrInvalidState, or do what closing has done already.
 type afterlife struct {
 	call, name string

@@ -141,12 +141,11 @@ func Duplicates() (names []string) {
 	return names
 }
 
-// Run runs every rule over a link, as subtests <wait>/<level>/<call>/<rule>.
-// Links run at the same time as others, because most of the time the kernel
-// closes sockets.
+// Run runs every rule over a link on each of its levels, as subtests
+// <link>/<wait>/<level>/<call>/<rule>. Goroutines may run links at the same time,
+// which saves most of the time where it is the kernel's that closes sockets.
 func Run(t *testing.T, l Link, waits ...Wait) {
 	t.Run(l.Name, func(t *testing.T) {
-		t.Parallel()
 		open := l.Setup(t)
 		all := rules()
 		for _, wait := range waits {
@@ -154,7 +153,7 @@ func Run(t *testing.T, l Link, waits ...Wait) {
 				s := &segment{open: open, wait: wait}
 				defer s.close()
 				for _, level := range []reliability.Level{anyLevel, unreliable, delivery, reception} {
-					rs := l.at(level, wait, all)
+					rs := at(level, all)
 					t.Run(levelName(level), func(t *testing.T) { s.runAll(t, rs, level) })
 				}
 			})
@@ -162,15 +161,10 @@ func Run(t *testing.T, l Link, waits ...Wait) {
 	})
 }
 
-// at returns the rules that run on a level over the link.
-func (l *Link) at(level reliability.Level, wait Wait, all []rule) (rs []rule) {
-	for i, r := range all {
-		ls := r.levelsOf()
-		if l.Share > 0 {
-			turn := (i + int(wait) + l.Share) % len(ls)
-			ls = ls[turn : turn+1]
-		}
-		if slices.Contains(ls, level) {
+// at returns the rules that run on a level.
+func at(level reliability.Level, all []rule) (rs []rule) {
+	for _, r := range all {
+		if slices.Contains(r.levelsOf(), level) {
 			rs = append(rs, r)
 		}
 	}

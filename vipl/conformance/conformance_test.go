@@ -1,34 +1,23 @@
 package conformance
 
 import (
+	"slices"
+	"strings"
 	"testing"
 
-	"github.com/bobnet-go/bobnet/reliability"
+	"github.com/bobnet-go/bobnet/vipl"
 )
 
-// TestShares wants links of all shares together to run each rule on each of its
-// levels with each kind of wait, and each of them to run each rule once.
-func TestShares(t *testing.T) {
+// TestErrorCodes wants a rule for each code of asynchronous errors: one of the
+// name <code>_<condition> that waits for it.
+func TestErrorCodes(t *testing.T) {
 	all := rules()
-	for _, wait := range []Wait{Spin, Block} {
-		met := map[string]reliability.Level{}
-		for share := 1; share <= 3; share++ {
-			l := Link{Share: share}
-			count := 0
-			for _, level := range []reliability.Level{anyLevel, unreliable, delivery, reception} {
-				for _, r := range l.at(level, wait, all) {
-					met[r.call+"/"+r.name] |= level
-					count++
-				}
-			}
-			if count != len(all) {
-				t.Errorf("share %d, %v: %d rules run, want %d", share, wait, count, len(all))
-			}
-		}
-		for _, r := range all {
-			if got := met[r.call+"/"+r.name]; got != r.levels {
-				t.Errorf("%v: %s/%s runs on %v, want %v", wait, r.call, r.name, got, r.levels)
-			}
+	for _, code := range vipl.ErrorCodes() {
+		prefix := strings.ToUpper(code.String()) + "_"
+		if !slices.ContainsFunc(all, func(r rule) bool {
+			return r.call == "VipErrorCallback" && strings.HasPrefix(r.name, prefix)
+		}) {
+			t.Errorf("no rule for %s", prefix)
 		}
 	}
 }

@@ -67,6 +67,24 @@ var cqRules = []rule{
 	createsCQ("OverMaxEntries_InvalidParameter", vipl.MaxCQEntries+1, vipl.ErrInvalidParameter),
 	createsCQ("NoEntries_InvalidParameter", 0, vipl.ErrInvalidParameter),
 	createsCQ("NegativeEntries_InvalidParameter", -1, vipl.ErrInvalidParameter),
+	{"VipCreateCQ", "MaxCQ_Resource", "3 V, 11 V", anyLevel, func(c *Case) {
+		q := c.cq(c.A, 1)
+		c.is(q.Close(), nil)
+		c.is(q.Close(), nil) // counts once
+		var all []*vipl.CQ
+		q, err := c.A.CreateCQ(1)
+		for ; err == nil && len(all) <= vipl.MaxCQs; q, err = c.A.CreateCQ(1) {
+			all = append(all, q)
+		}
+		c.is(err, vipl.ErrResource)
+		if len(all) != c.A.Query().MaxCQ {
+			c.Errorf("%d completion queues were made, want %d", len(all), c.A.Query().MaxCQ)
+		}
+		for _, q := range all {
+			c.is(q.Close(), nil)
+		}
+		c.cq(c.A, 1)
+	}},
 	{"VipDestroyCQ", "Unused_Success", "2.7 V", anyLevel, func(c *Case) { c.is(c.cq(c.A, 1).Close(), nil) }},
 	{"VipDestroyCQ", "Twice_Success", "doc", anyLevel, func(c *Case) {
 		q := c.cq(c.A, 1)

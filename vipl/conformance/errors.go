@@ -216,8 +216,8 @@ var errorRules = []rule{
 	}},
 }
 
-// lossyWrites are rules about RDMA writes of the unreliable level that arrive
-// damaged: the second of three frames is lost.
+// lossyWrites are rules about RDMA writes of the unreliable level that arrive in
+// part: the second of three frames is lost.
 var lossyWrites = []rule{
 	{"VipErrorCallback", "RDMAW_ABORT_PartLost", "7 V", unreliable, func(c *Case) {
 		c.reopen(func(side int, l transport.Link) transport.Link { return &holeLink{Link: l} })

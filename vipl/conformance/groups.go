@@ -15,6 +15,6 @@ var groups = []func() []rule{
 	group(nameRules), group(stationRules),
 	readRules, readsUnderFaults,
 	attributeRules,
-	notifyRules, postDescRules, group(lossyWrites),
+	notifyRules, postDescRules, group(lossyWrites), group(damageRules),
 	group(peerRules),
 }

@@ -86,10 +86,8 @@ var listenRules = []rule{
 		}
 	}},
 	{"VipConnectWait", "RemoteAttributes_AreTheRequesters", "2.3 V", allLevels, func(c *Case) {
-		v := c.vi(c.A, &vipl.Attributes{Reliability: c.level, MaxTransferSize: 777, QoS: 9})
-		a := c.request(v, c.listen(c.B), nil).Attributes()
-		if a.Reliability != c.level || a.MaxTransferSize != 777 || a.QoS != 9 {
-			c.Errorf("%+v", a)
+		for _, a := range c.unlikes() {
+			c.remoteIs(c.request(c.vi(c.A, a), c.listen(c.B), nil).Attributes(), a)
 		}
 	}},
 	{"VipConnectWait", "OnlyRemoteAddressMatches", "8 V", anyLevel, func(c *Case) {

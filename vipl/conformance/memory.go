@@ -221,6 +221,21 @@ var ptagRules = []rule{
 		a, b := c.pairOf(attr, nil)
 		c.works(a, b)
 	}},
+	rule{"VipCreatePtag", "MaxPtags_Resource", "3 V, 11 V", anyLevel, func(c *Case) {
+		var all []vipl.Ptag
+		p, err := c.A.CreatePtag()
+		for ; err == nil && len(all) <= vipl.MaxPtags; p, err = c.A.CreatePtag() {
+			all = append(all, p)
+		}
+		c.is(err, vipl.ErrResource)
+		if len(all) != c.A.Query().MaxPtags {
+			c.Errorf("%d tags were made, want %d", len(all), c.A.Query().MaxPtags)
+		}
+		for _, p := range all {
+			c.is(c.A.DestroyPtag(p), nil)
+		}
+		c.ptag(c.A)
+	}}.own(),
 	{"VipDestroyPtag", "Unused_Success", "2.5 V", anyLevel, func(c *Case) { c.is(c.A.DestroyPtag(c.ptag(c.A)), nil) }},
 	{"VipDestroyPtag", "Twice_InvalidPtag", "3 V", anyLevel, func(c *Case) {
 		p := c.ptag(c.A)

@@ -3,6 +3,7 @@ package conformance
 import (
 	"errors"
 
+	"github.com/bobnet-go/bobnet/ethertype"
 	"github.com/bobnet-go/bobnet/reliability"
 	"github.com/bobnet-go/bobnet/transport"
 	"github.com/bobnet-go/bobnet/vipl"
@@ -28,7 +29,7 @@ func (c *Case) opens(mtu int) error {
 		c.Fatal(err)
 	}
 	defer links.Links[1].Close()
-	n, err := vipl.Open(&vipl.Config{Link: shortLink{links.Links[0], mtu}, NoService: true})
+	n, err := vipl.Open(&vipl.Config{Link: shortLink{links.Links[0], mtu}, WireOnly: true, NoService: true})
 	if err == nil {
 		err = n.Close()
 	}
@@ -53,7 +54,7 @@ var nicRules = []rule{
 		links, err := c.open()
 		c.is(err, nil)
 		defer links.Links[1].Close()
-		_, err = vipl.Open(&vipl.Config{Link: links.Links[0], Reliability: &reliability.Config{Window: -1}})
+		_, err = vipl.Open(&vipl.Config{Link: links.Links[0], WireOnly: true, Reliability: &reliability.Config{Window: -1}})
 		c.is(err, vipl.ErrInvalidParameter)
 	}},
 	{"VipOpenNic", "MTUTooSmall_InvalidMTU", "3 V", anyLevel, func(c *Case) { c.is(c.opens(300), vipl.ErrInvalidMTU) }},
@@ -137,8 +138,13 @@ func nicQueryRules() (rs []rule) {
 			return q.Addr.MAC == i.MAC && q.Addr.Port == i.Ports.Lo
 		}},
 		{"Ports", func(q *vipl.NICAttributes, i *transport.Info) bool { return q.Ports == i.Ports }},
+		{"HardwareVersion", func(q *vipl.NICAttributes, i *transport.Info) bool { return q.HardwareVersion == "" || !i.Virtual }},
+		{"ProviderVersion", func(q *vipl.NICAttributes, i *transport.Info) bool { return q.ProviderVersion == ethertype.Version }},
 		{"NativeMTU", func(q *vipl.NICAttributes, i *transport.Info) bool { return q.NativeMTU == i.MTU }},
 		{"MaxTransferSize", func(q *vipl.NICAttributes, i *transport.Info) bool { return q.MaxTransferSize == vipl.MaxTransferSize }},
+		{"MaxDiscriminatorLen", func(q *vipl.NICAttributes, i *transport.Info) bool {
+			return q.MaxDiscriminatorLen == vipl.MaxDiscriminator
+		}},
 		{"MaxVI", func(q *vipl.NICAttributes, i *transport.Info) bool {
 			return q.MaxVI == min(vipl.MaxVIs, int(i.Ports.Hi)-int(i.Ports.Lo))
 		}},
@@ -147,6 +153,14 @@ func nicQueryRules() (rs []rule) {
 		}},
 		{"MaxSegmentsPerDesc", func(q *vipl.NICAttributes, i *transport.Info) bool { return q.MaxSegmentsPerDesc == vipl.MaxSegments }},
 		{"MaxRegisterRegions", func(q *vipl.NICAttributes, i *transport.Info) bool { return q.MaxRegisterRegions == vipl.MaxRegions }},
+		{"MaxRegisterBytes", func(q *vipl.NICAttributes, i *transport.Info) bool {
+			return q.MaxRegisterBytes == vipl.MaxRegisterBytes
+		}},
+		{"MaxRegisterBlockBytes", func(q *vipl.NICAttributes, i *transport.Info) bool {
+			return q.MaxRegisterBlockBytes == vipl.MaxRegisterBytes
+		}},
+		{"MaxPtags", func(q *vipl.NICAttributes, i *transport.Info) bool { return q.MaxPtags == vipl.MaxPtags }},
+		{"MaxCQ", func(q *vipl.NICAttributes, i *transport.Info) bool { return q.MaxCQ == vipl.MaxCQs }},
 		{"MaxCQEntries", func(q *vipl.NICAttributes, i *transport.Info) bool { return q.MaxCQEntries == vipl.MaxCQEntries }},
 		{"ReliabilityLevelSupport", func(q *vipl.NICAttributes, i *transport.Info) bool { return q.ReliabilityLevels == allLevels }},
 		{"ThreadSafe", func(q *vipl.NICAttributes, i *transport.Info) bool { return q.ThreadSafe }},

@@ -44,6 +44,19 @@ func unlike(name string, want error, change func(a *vipl.Attributes)) rule {
 	}}
 }
 
+// knows has peers learn each other's attributes.
+func knows(call string, meet func(c *Case, a, b *vipl.VI, disc []byte) (errA, errB error)) rule {
+	return rule{call, "RemoteAttributes_AreThePeers", "2.4 M", allLevels, func(c *Case) {
+		x, y := c.unlikes()[0], c.unlikes()[1]
+		a, b := c.vi(c.A, x), c.vi(c.B, y)
+		errA, errB := meet(c, a, b, []byte("x"))
+		c.is(errA, nil)
+		c.is(errB, nil)
+		c.remoteIs(a.RemoteAttributes(), y)
+		c.remoteIs(b.RemoteAttributes(), x)
+	}}
+}
+
 var peerRules = []rule{
 	{"VipConnectPeerRequest", "BothAsk_BothConnected", "2.4 M", allLevels, func(c *Case) {
 		a, b := c.vi(c.A, nil), c.vi(c.B, nil)
@@ -167,6 +180,13 @@ var peerRules = []rule{
 		c.is(errB, nil)
 		c.works(a, b)
 	}},
+	knows("VipConnectPeerDone", (*Case).meet),
+	knows("VipConnectPeerWait", func(c *Case, a, b *vipl.VI, disc []byte) (errA, errB error) {
+		c.is(a.ConnectPeerStart(c.B.Addr(), disc), nil)
+		c.is(b.ConnectPeerStart(c.A.Addr(), disc), nil)
+		ctx := c.ctx()
+		return c.both(c.A, func() error { return a.ConnectPeerWait(ctx) }, func() error { return b.ConnectPeerWait(ctx) })
+	}),
 	{"VipConnectPeerWait", "NeverAsked_InvalidState", "3 V", anyLevel, func(c *Case) {
 		c.is(c.vi(c.A, nil).ConnectPeerWait(c.ctx()), vipl.ErrInvalidState)
 	}},

@@ -111,6 +111,32 @@ var requestRules = []rule{
 		c.works(a, b)
 		c.works(p, q)
 	}},
+	{"VipConnectRequest", "RemoteAttributes_AreOfTheAcceptingVI", "2.4 V", allLevels, func(c *Case) {
+		mine, other := c.unlikes()[0], c.unlikes()[1]
+		a, b := c.vi(c.A, mine), c.vi(c.B, other)
+		c.remoteIs(a.RemoteAttributes(), &vipl.Attributes{})
+		c.join(a, b)
+		c.remoteIs(a.RemoteAttributes(), other)
+		c.remoteIs(b.RemoteAttributes(), mine)
+	}},
+}
+
+// unlikes returns attributes that can be connected and differ in what may differ.
+func (c *Case) unlikes() [2]*vipl.Attributes {
+	return [2]*vipl.Attributes{
+		{Reliability: c.level, MaxTransferSize: 777, QoS: 9, EnableRDMAWrite: true, ReadDepth: 3, QueueDepth: 7},
+		{Reliability: c.level, MaxTransferSize: 777, QoS: 9, EnableRDMARead: true, ReadDepth: 4, WholeCRC: true, PeerTimeout: time.Minute},
+	}
+}
+
+// remoteIs wants what a peer is known by to be a, without what concerns only itself.
+func (c *Case) remoteIs(got vipl.Attributes, a *vipl.Attributes) {
+	c.Helper()
+	want := *a
+	want.QueueDepth, want.PeerTimeout = 0, 0
+	if got != want {
+		c.Errorf("the peer has %+v, want %+v", got, want)
+	}
 }
 
 // nobody connects to a station that does not exist.

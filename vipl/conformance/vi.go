@@ -114,7 +114,7 @@ var viRules = []rule{
 	}},
 	{"VipQueryVi", "Attributes_AsGiven", "2.2 V", anyLevel, func(c *Case) {
 		want := vipl.Attributes{Reliability: unreliable, MaxTransferSize: 12345, QoS: 7, Ptag: c.ptag(c.A), EnableRDMAWrite: true,
-			ReadDepth: 5, QueueDepth: 33, WholeCRC: true, PeerTimeout: 4 * time.Second}
+			ReadDepth: 5, QueueDepth: 33, WholeCRC: true, PeerTimeout: 4 * time.Second, ConnectTimeout: 3 * time.Second}
 		if got := attributes(c.vi(c.A, &want)); got != want {
 			c.Errorf("%+v, want %+v", got, want)
 		}

@@ -1,9 +1,11 @@
 package afpacket
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
+	"strings"
 
 	"github.com/bobnet-go/bobnet/transport"
 	"golang.org/x/sys/unix"
@@ -16,11 +18,8 @@ func (s *Station) OpenError(op string, err error) error {
 		return nil
 	case errors.Is(err, unix.EPERM), errors.Is(err, unix.EACCES):
 		prog, _ := os.Executable()
-		if prog == "" {
-			prog = "./prog"
-		}
-		return fmt.Errorf("%w: %s on %s: %w: run as root, or: sudo setcap cap_net_raw=ep %s, or run it inside `bobnet lab`",
-			transport.ErrPermission, op, s.Name, err, prog)
+		return fmt.Errorf("%w: %s on %s: %w: run as root, or: %s, or run it inside `bobnet lab`",
+			transport.ErrPermission, op, s.Name, err, grant(prog))
 	case errors.Is(err, unix.EAFNOSUPPORT):
 		return fmt.Errorf("transport: %s: %w: the kernel has no packet sockets; try: modprobe af_packet", op, err)
 	case errors.Is(err, unix.ENXIO), errors.Is(err, unix.ENODEV), errors.Is(err, unix.ENETDOWN):
@@ -29,4 +28,14 @@ func (s *Station) OpenError(op string, err error) error {
 		return fmt.Errorf("transport: %s on %s: %w: the kernel has no memory for the receive queue; ask for fewer slots", op, s.Name, err)
 	}
 	return fmt.Errorf("transport: %s on %s: %w", op, s.Name, err)
+}
+
+// grant returns the command that lets the program whose file is prog open packet
+// sockets. What go run has built is no file to give rights to.
+func grant(prog string) string {
+	build := ""
+	if strings.Contains(prog, "/go-build") {
+		build, prog = "go build -o prog PACKAGE (go run removes its program) && ", ""
+	}
+	return build + "sudo setcap cap_net_raw=ep " + cmp.Or(prog, "./prog")
 }

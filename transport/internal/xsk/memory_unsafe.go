@@ -147,7 +147,7 @@ func bind(fd, index, queue int) unix.Errno {
 }
 
 // kick has the kernel send what is in the TX ring. The call cannot block, and
-// is made without telling Go's scheduler (see longBytes in package ring).
+// is made without telling Go's scheduler (see driver.LongBytes).
 func kick(fd int) unix.Errno {
 	_, _, errno := unix.RawSyscall6(unix.SYS_SENDTO, uintptr(fd), 0, 0, unix.MSG_DONTWAIT, 0, 0)
 	return errno

@@ -1,0 +1,164 @@
+package vipl_test
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/bobnet-go/bobnet/internal/vethtest"
+	"github.com/bobnet-go/bobnet/transport/shm"
+	"github.com/bobnet-go/bobnet/vipl"
+	"golang.org/x/sys/unix"
+)
+
+// TestScribble writes nonsense into the memory that two NICs on one host share,
+// under traffic both ways. The connection ends on both sides; who gives the
+// memory up says that the peer has broken the rules. Either NIC goes on serving
+// others.
+func TestScribble(t *testing.T) {
+	for _, driver := range []string{"shm", "ring"} {
+		broken := 0
+		p := vethtest.New(t, 1500)
+		for seed := range uint64(3) {
+			t.Run(fmt.Sprint(driver, "/", seed), func(t *testing.T) {
+				nics := [2]*vipl.NIC{openOn(t, p, 0, driver), openOn(t, p, 0, driver)}
+				broken += scribbled(t, nics, rand.New(rand.NewPCG(seed, 0)))
+				third := openOn(t, p, 0, driver)
+				for _, n := range nics {
+					startStream(t, [2]*vipl.NIC{n, third}, nil)
+				}
+			})
+		}
+		if broken == 0 {
+			t.Errorf("%s: no shared memory was given up", driver)
+		}
+	}
+}
+
+// scribbled connects NICs and spoils what they share, until both connections
+// have ended. It returns how many of them did because the memory was given up.
+func scribbled(t *testing.T, nics [2]*vipl.NIC, rng *rand.Rand) (broken int) {
+	known := map[string]bool{}
+	for _, f := range sharedFiles(t) {
+		known[f.inode] = true
+	}
+	peers := exchanging(t, nics)
+	mem, err := os.OpenFile("/proc/self/mem", os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer mem.Close()
+	var files []sharedFile
+	for _, f := range sharedFiles(t) {
+		if !known[f.inode] {
+			files = append(files, f.again(t))
+		}
+	}
+	if len(files) == 0 {
+		t.Fatal("the NICs share no memory")
+	}
+	for peers[0].vi.State() == vipl.StateConnected && peers[1].vi.State() == vipl.StateConnected {
+		scribble(t, rng, mem, files[rng.IntN(len(files))])
+	}
+	for _, x := range peers {
+		within(t, "the end", func() error {
+			if err := <-x.ended; !errors.Is(err, vipl.ErrDescriptor) {
+				return fmt.Errorf("ended with %w", err)
+			}
+			return nil
+		})
+		var why *vipl.ConnError
+		switch err := x.vi.Err(); {
+		case !errors.As(err, &why):
+			t.Errorf("ended with %v", err)
+		case why.Detail == shm.ErrBroken.Error():
+			if broken++; why.Err != vipl.ErrProtocol {
+				t.Errorf("the memory was given up with %v, want %v", err, vipl.ErrProtocol)
+			}
+		}
+	}
+	return broken
+}
+
+// exchanging connects NICs and has both exchange messages with the other,
+// whatever is in them. It returns when some have arrived.
+func exchanging(t *testing.T, nics [2]*vipl.NIC) (peers [2]*peer) {
+	t.Helper()
+	a, b := join(t, nics, nil)
+	for i, v := range []*vipl.VI{a, b} {
+		peers[i] = &peer{vi: v, ended: make(chan error, 1)}
+		in, err := newBuffers(v.NIC(), 2*peerAhead, peerSize)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range in.descs {
+			if err := v.PostRecv(&in.descs[i]); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	for _, x := range peers {
+		go func() { x.ended <- x.exchange() }()
+	}
+	for _, x := range peers {
+		x.moves(t)
+	}
+	return peers
+}
+
+// sharedFile is a mapping of a file that NICs share.
+type sharedFile struct {
+	inode      string
+	addr, size uintptr
+	start      uint64 // in the file
+}
+
+// sharedFiles returns what the NICs of this process share.
+func sharedFiles(t *testing.T) (list []sharedFile) {
+	t.Helper()
+	text, err := os.ReadFile("/proc/self/maps")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(text)) {
+		var f sharedFile
+		var end uintptr
+		var perms, dev, path string
+		fmt.Sscanf(line, "%x-%x %s %x %s %s %s", &f.addr, &end, &perms, &f.start, &dev, &f.inode, &path)
+		if f.size = end - f.addr; path == "/memfd:bobnet" {
+			list = append(list, f)
+		}
+	}
+	return list
+}
+
+// again maps the same once more, to stay when the NICs have done with it.
+func (f sharedFile) again(t *testing.T) sharedFile {
+	t.Helper()
+	addr, _, errno := unix.Syscall6(unix.SYS_MREMAP, f.addr, 0, f.size, unix.MREMAP_MAYMOVE, 0, 0)
+	if errno != 0 {
+		t.Fatal("mremap:", errno)
+	}
+	t.Cleanup(func() { unix.Syscall(unix.SYS_MUNMAP, addr, f.size, 0) })
+	f.addr = addr
+	return f
+}
+
+// scribble changes up to eight bytes, often where they hurt.
+func scribble(t *testing.T, rng *rand.Rand, mem *os.File, f sharedFile) {
+	at := rng.Int64N(int64(f.size) - 8)
+	switch {
+	case rng.IntN(2) == 0:
+		at &^= 63 // the start of a record
+	case f.start == 0:
+		at = rng.Int64N(2) * 1024 // what the reader has freed
+	}
+	b := binary.NativeEndian.AppendUint64(nil, rng.Uint64())
+	if _, err := mem.WriteAt(b[:1+rng.IntN(8)], int64(f.addr)+at); err != nil {
+		t.Fatal(err)
+	}
+}

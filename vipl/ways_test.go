@@ -1,0 +1,71 @@
+package vipl_test
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/bobnet-go/bobnet/internal/vethtest"
+	"github.com/bobnet-go/bobnet/transport"
+	"github.com/bobnet-go/bobnet/transport/ring"
+	"github.com/bobnet-go/bobnet/vipl"
+	"golang.org/x/sys/unix"
+)
+
+// TestWays opens NICs with AF_XDP sends and bulk reception on and off: the links
+// do as they are told, and a message arrives either way.
+func TestWays(t *testing.T) {
+	for _, c := range []struct {
+		name      string
+		xdp, bulk ring.Choice
+	}{
+		{"XDP", ring.On, ring.Off},
+		{"Bulk", ring.Off, ring.On},
+		{"Neither", ring.Off, ring.Auto},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			p := vethtest.New(t, 1500)
+			var nics [2]*vipl.NIC
+			for side := range nics {
+				cfg := &vipl.Config{Interface: vethtest.Name, XDP: c.xdp, Bulk: c.bulk}
+				err := p.In(side, func() (err error) { nics[side], err = vipl.Open(cfg); return err })
+				if errors.Is(err, unix.EAFNOSUPPORT) {
+					t.Skip("needs a kernel with AF_XDP (CONFIG_XDP_SOCKETS)")
+				} else if err != nil {
+					t.Fatal(err)
+				}
+				t.Cleanup(func() { nics[side].Close() })
+			}
+			a, b := join(t, nics, nil)
+			f := newFlow(t, a, b, 50, 20_000, 1)
+			within(t, "an exchange", func() error { return all(f.send, f.receive) })
+			for _, n := range nics {
+				s := n.Link().Stats()
+				if got, want := s.TxXDP > 0, c.xdp == ring.On; got != want {
+					t.Errorf("%d of %d frames went through AF_XDP, want some: %t", s.TxXDP, s.TxFrames, want)
+				}
+				r, ok := n.Link().(transport.BulkReceiver)
+				if got, want := ok && r.Bulk(), c.bulk == ring.On; got != want {
+					t.Errorf("bulk frames are received apart: %t, want %t", got, want)
+				}
+			}
+		})
+	}
+}
+
+// TestWaysOfOtherDrivers wants what they do not have to be refused and to be left
+// off without a word.
+func TestWaysOfOtherDrivers(t *testing.T) {
+	for _, driver := range []string{"packet", "udp", "shm"} {
+		for _, cfg := range []vipl.Config{{XDP: ring.On}, {Bulk: ring.On}} {
+			cfg.Driver = driver
+			if _, err := vipl.Open(&cfg); !errors.Is(err, vipl.ErrInvalidParameter) {
+				t.Errorf("%s, XDP %v, Bulk %v: %v, want ErrInvalidParameter", driver, cfg.XDP, cfg.Bulk, err)
+			}
+		}
+	}
+	n, err := vipl.Open(&vipl.Config{Driver: "shm", XDP: ring.Off, Bulk: ring.Off})
+	if err != nil {
+		t.Fatal(err)
+	}
+	n.Close()
+}
