@@ -81,10 +81,10 @@ func pow(b, k int) int {
 }
 
 // CartCreate lays out the ranks of c as a grid (MPI_Cart_create). It is
-// collective. Ranks beyond the grid get nil. With reorder, ranks may be
-// numbered anew; on one segment every rank is equally far from every other, so
-// that there is nothing to gain and the numbers stay.
-func (c *Comm) CartCreate(ctx context.Context, dims []int, periodic []bool, reorder bool) (*Cart, error) {
+// collective. Ranks beyond the grid get nil. The others keep their order: on
+// one segment every rank is equally far from every other, so that MPI's right
+// to number them anew has nothing to gain.
+func (c *Comm) CartCreate(ctx context.Context, dims []int, periodic []bool) (*Cart, error) {
 	n := 1
 	for _, d := range dims {
 		if d < 1 || n > len(c.group) {

@@ -47,7 +47,7 @@ func TestDimsCreate(t *testing.T) {
 func TestCart(t *testing.T) {
 	const rows, cols = 2, 3
 	err := runJob(rows*cols+1, sim.Options{}, small, func(c *mplite.Comm) error {
-		g, err := c.CartCreate(bg, []int{rows, cols}, []bool{false, true}, true)
+		g, err := c.CartCreate(bg, []int{rows, cols}, []bool{false, true})
 		if err != nil {
 			return err
 		}

@@ -72,7 +72,7 @@ func (c *Comm) begin(ctx context.Context, kind Collective, unit uint8) (coll, er
 	w.stats.Collectives[kind]++
 	return coll{
 		c: c, ctx: ctx, kind: kind, rank: c.rank, size: len(c.group), tag: int(c.turn),
-		s: spec{context: c.context | 1, unit: unit, flags: hostBig},
+		s: spec{context: c.context | 1, unit: unit, flags: w.order},
 	}, nil
 }
 

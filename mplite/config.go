@@ -22,7 +22,7 @@ const (
 // Defaults of Config, and its limits.
 const (
 	DefaultTimeout     = 30 * time.Second
-	DefaultPeerTimeout = 5 * time.Second
+	DefaultPeerTimeout = vipl.DefaultPeerTimeout
 	DefaultSpillLimit  = 64 << 20
 	MaxRanks           = 4096
 	MaxEagerSize       = 1 << 20
@@ -45,10 +45,12 @@ type Config struct {
 	// NIC is used instead of opening Interface. It stays the caller's and is
 	// not closed by Finalize.
 	NIC *vipl.NIC
-	// Timeout bounds Init, and the farewells in Finalize; 0 means DefaultTimeout.
+	// Timeout bounds Init, besides its context, and the farewells in Finalize;
+	// 0 means DefaultTimeout.
 	Timeout time.Duration
 	// PeerTimeout bounds how long a rank that does not answer is believed to
-	// be alive; 0 means DefaultPeerTimeout.
+	// be alive; 0 means DefaultPeerTimeout, which outlasts a network that is
+	// gone for some seconds.
 	PeerTimeout time.Duration
 	// EagerSize is the longest message, in bytes, that this rank takes without
 	// a rendezvous; 0 means 16 KiB, and 32 KiB where the MTU is 4000 or more.

@@ -263,7 +263,7 @@ func TestMissingRank(t *testing.T) {
 				return
 			}
 			defer nic.Close()
-			_, err = mplite.Init(&mplite.Config{Job: "j", Rank: rank, Size: 3, NIC: nic, Timeout: 2 * time.Second})
+			_, err = mplite.Init(bg, &mplite.Config{Job: "j", Rank: rank, Size: 3, NIC: nic, Timeout: 2 * time.Second})
 			if want := `rank 0 of job "j" did not appear within 2s`; !errors.Is(err, mplite.ErrInit) || !contains(err, want) {
 				t.Errorf("rank %d: %v, want %q in it", rank, err, want)
 			}

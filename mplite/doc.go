@@ -4,7 +4,7 @@
 // A job is a number of processes, the ranks, each of which calls Init, gets a
 // communicator of all of them, talks through it, and calls Finalize:
 //
-//	c, err := mplite.Init(nil) // rank, size and job name from the environment
+//	c, err := mplite.Init(ctx, nil) // rank, size and job name from the environment
 //	if err != nil { ... }
 //	next, prev := (c.Rank()+1)%c.Size(), (c.Rank()+c.Size()-1)%c.Size()
 //	_, err = mplite.Sendrecv(ctx, c, right, next, 0, left, prev, 0)

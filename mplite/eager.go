@@ -123,7 +123,7 @@ func (w *world) repostEmptied() {
 // deliver ends a receive with an eager payload.
 func (w *world) deliver(r *Request, tag, src int32, payload []byte, flags, unit uint8) {
 	n := copy(r.buf, payload)
-	if r.unit > 1 && swapped(flags, unit) {
+	if r.unit > 1 && w.swapped(flags, unit) {
 		swap(r.buf[:n], unit)
 	}
 	w.stats.BytesReceived += uint64(n)

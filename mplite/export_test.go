@@ -147,13 +147,24 @@ func (x *coll) crossing(part func(int) []byte) (send, want []byte) {
 // SetMaxWrite makes rendezvous take several writes already from n bytes on.
 func SetMaxWrite(c *Comm, n int) { c.w.maxWrite = n }
 
-// SendForged sends as a host of the other byte order would: buf, already in
-// that order, with the flag that says so.
-func SendForged[T Number](ctx context.Context, c *Comm, buf []T, dst, tag int) error {
-	unit := unitOf[T]()
-	b := append([]byte(nil), asBytes(buf)...)
-	swap(b, unit)
-	return c.send(ctx, b, dst, tag, spec{context: c.context, unit: unit, flags: hostBig ^ flagBig})
+// SetForeign makes the rank one whose host has the other byte order, or not. The
+// numbers in the memory of its program are as Foreign makes them.
+func SetForeign(c *Comm, on bool) {
+	c.w.order = hostBig
+	if on {
+		c.w.order ^= flagBig
+	}
+}
+
+// Bytes returns the memory of buf.
+func Bytes[T Number](buf []T) []byte { return asBytes(buf) }
+
+// Foreign returns the numbers as the other byte order has them in memory, or
+// makes what has them so numbers again.
+func Foreign[T Number](buf []T) []T {
+	out := append([]T(nil), buf...)
+	swap(asBytes(out), unitOf[T]())
+	return out
 }
 
 // SpillKept returns the bytes that messages wait in and that are kept for others,

@@ -1,7 +1,6 @@
 package mplite_test
 
 import (
-	"fmt"
 	"testing"
 	"time"
 
@@ -14,23 +13,9 @@ import (
 // has given up asks again, and the other takes that.
 func TestInitAfterGoneRequest(t *testing.T) {
 	j := newJob(2, sim.Options{}, small)
-	on := func(name string, fn func(nic *vipl.NIC) error) {
-		station := j.Station(name)
-		j.Go(name, func() {
-			nic, err := vipl.Open(&vipl.Config{Link: station, Seed: uint64(len(j.stations)) + 1})
-			if err == nil {
-				err = fn(nic)
-				nic.Close()
-			}
-			if err != nil {
-				j.errs = append(j.errs, fmt.Errorf("%s: %w", name, err))
-			}
-		})
-		j.stations = append(j.stations, station)
-	}
 	meet := func(c *mplite.Comm) error { return c.Barrier(bg) }
-	on("rank 0", func(nic *vipl.NIC) error { return j.rank(nic, 0, meet) })
-	on("first try", func(nic *vipl.NIC) error {
+	j.host("rank 0", func(nic *vipl.NIC) error { return j.rank(nic, 0, meet) })
+	j.host("first try", func(nic *vipl.NIC) error {
 		addr, err := nic.Lookup(bg, "job/test/0")
 		if err != nil {
 			return err
@@ -41,7 +26,7 @@ func TestInitAfterGoneRequest(t *testing.T) {
 		}
 		return vi.ConnectStart(addr, mplite.Hello("test", 1, 2))
 	})
-	on("rank 1", func(nic *vipl.NIC) error {
+	j.host("rank 1", func(nic *vipl.NIC) error {
 		j.Sleep(time.Second)
 		return j.rank(nic, 1, meet)
 	})

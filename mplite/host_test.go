@@ -38,7 +38,7 @@ func TestRanksOnOneHost(t *testing.T) {
 }
 
 func hostRank(cfg *mplite.Config) error {
-	c, err := mplite.Init(cfg)
+	c, err := mplite.Init(bg, cfg)
 	if err != nil {
 		return err
 	}

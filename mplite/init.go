@@ -9,11 +9,13 @@ import (
 
 // Init joins the job that cfg describes and returns the communicator of all
 // its ranks (MPI_Init, MP_Init). It returns when this rank is connected with
-// every other one, which blocks until they have called Init too, or fails
-// after cfg.Timeout with an error that names the ranks which are missing. A
+// every other one, which blocks until they have called Init too. After
+// cfg.Timeout it fails with an error that names ranks which are missing, and to
+// ask for those takes it about a fifth of a second more. It fails at once, with
+// ctx's error, when ctx ends, which means nothing to the communicator later. A
 // nil cfg is read from the environment. End with Finalize: a process that
 // ends without is dead to the others.
-func Init(cfg *Config) (*Comm, error) {
+func Init(ctx context.Context, cfg *Config) (*Comm, error) {
 	if cfg == nil {
 		var err error
 		if cfg, err = fromEnvironment(); err != nil {
@@ -24,12 +26,12 @@ func Init(cfg *Config) (*Comm, error) {
 	if err != nil {
 		return nil, err
 	}
-	w := &world{cfg: first, job: first.Job, rank: first.Rank, size: first.Size, maxWrite: maxWrite}
+	w := &world{cfg: first, job: first.Job, rank: first.Rank, size: first.Size, maxWrite: maxWrite, order: hostBig}
 	w.peers = make([]*peer, w.size)
 	w.match.init(w.size)
 	w.spill.limit = max(first.SpillLimit, 0)
 	if w.size > 1 {
-		if err := w.join(cfg); err != nil {
+		if err := w.join(ctx, cfg); err != nil {
 			w.close()
 			return nil, err
 		}
@@ -43,7 +45,7 @@ func Init(cfg *Config) (*Comm, error) {
 }
 
 // join opens the NIC, unless one is given, and connects with the other ranks.
-func (w *world) join(cfg *Config) error {
+func (w *world) join(ctx context.Context, cfg *Config) error {
 	var err error
 	if w.nic = cfg.NIC; w.nic == nil {
 		if w.nic, err = vipl.Open(&vipl.Config{Interface: cfg.Interface, Logger: cfg.Logger}); err != nil {
@@ -66,7 +68,7 @@ func (w *world) join(cfg *Config) error {
 	if err := w.bell.init(w.nic, w.cq); err != nil {
 		return fmt.Errorf("mplite: init: %w", err)
 	}
-	return w.mesh()
+	return w.mesh(ctx)
 }
 
 // Finalize ends the job for this rank (MPI_Finalize). It waits until all ranks
@@ -149,13 +151,12 @@ func (w *world) close() {
 	}
 }
 
-// bounded limits ctx by Config.Timeout. The clock of a simulation is not the
-// host's, so there the context stays as it is: the simulation has its own limit.
+// bounded limits ctx by Config.Timeout, on the clock of the NIC if there is one.
 func (w *world) bounded(ctx context.Context) (context.Context, context.CancelFunc) {
-	if w.nic != nil && w.nic.Link().Info().Virtual {
-		return context.WithCancel(ctx)
+	if w.nic == nil {
+		return context.WithTimeout(ctx, w.cfg.Timeout)
 	}
-	return context.WithTimeout(ctx, w.cfg.Timeout)
+	return w.nic.WithTimeout(ctx, w.cfg.Timeout)
 }
 
 // Abort ends the whole job (MPI_Abort): it tells every rank, whose pending and

@@ -55,7 +55,7 @@ func TestSpillLimit(t *testing.T) {
 	const limit, eager = 1 << 20, 32 << 10
 	ctx, cancel := context.WithTimeout(bg, time.Minute)
 	defer cancel()
-	c, err := mplite.Init(&mplite.Config{EagerSize: eager, SpillLimit: limit})
+	c, err := mplite.Init(bg, &mplite.Config{EagerSize: eager, SpillLimit: limit})
 	check(t, err)
 	for n := 64; n <= eager; n *= 2 {
 		buf := make([]byte, n)

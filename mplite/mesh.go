@@ -19,8 +19,9 @@ import (
 // before it can be found, so nobody meets a closed door; requests wait in the
 // listener meanwhile.
 
-// mesh connects this rank with all others.
-func (w *world) mesh() error {
+// mesh connects this rank with all others, within Config.Timeout and until
+// parent ends.
+func (w *world) mesh(parent context.Context) error {
 	listener, err := w.nic.Listen(0)
 	if err != nil {
 		return fmt.Errorf("mplite: init: %w", err)
@@ -29,9 +30,21 @@ func (w *world) mesh() error {
 	if err := w.nic.Advertise(w.name(w.rank), listener.Addr()); err != nil {
 		return fmt.Errorf("mplite: init: %w", err)
 	}
-	w.deadline = w.nic.Now() + int64(w.cfg.Timeout)
-	ctx, cancel := w.bounded(context.Background())
+	ctx, cancel := w.bounded(parent)
 	defer cancel()
+	began := w.nic.Now()
+	switch err := w.meet(ctx, listener); {
+	case err != nil && parent.Err() != nil:
+		return fmt.Errorf("mplite: init: %w: %w before %s of job %q had connected", ErrInit, parent.Err(), naming(w.unconnected()), w.job)
+	case err != nil && timeIsUp(err):
+		return w.missing(time.Duration(w.nic.Now()-began).Round(time.Millisecond), err)
+	default:
+		return err
+	}
+}
+
+// meet is the order of it that the comment above describes.
+func (w *world) meet(ctx context.Context, listener *vipl.Listener) error {
 	for _, p := range w.peers[:w.rank] {
 		if err := p.dial(ctx); err != nil {
 			return err
@@ -46,7 +59,7 @@ func (w *world) mesh() error {
 	defer w.mu.Unlock()
 	for w.anyPeer((*peer).silent) {
 		if err := w.step(ctx); err != nil {
-			return w.missing(err)
+			return err
 		}
 	}
 	if len(w.dead) > 0 {
@@ -72,11 +85,8 @@ func (w *world) hello() hello {
 func (p *peer) dial(ctx context.Context) error {
 	w := p.w
 	addr, err := w.nic.Lookup(ctx, w.name(p.rank))
-	for errors.Is(err, vipl.ErrNameService) && ctx.Err() == nil && !w.late() {
-		addr, err = w.nic.Lookup(ctx, w.name(p.rank))
-	}
 	if err != nil {
-		return w.missing(err)
+		return fmt.Errorf("mplite: init: rank %d: %w", p.rank, err)
 	}
 	if err := p.init(); err != nil {
 		return fmt.Errorf("mplite: init: %w", err)
@@ -84,11 +94,7 @@ func (p *peer) dial(ctx context.Context) error {
 	var data [helloSize]byte
 	mine := w.hello()
 	mine.put(data[:])
-	err = p.vi.Connect(ctx, addr, data[:])
-	for errors.Is(err, vipl.ErrTimeout) && ctx.Err() == nil && !w.late() { // it waits for another rank itself
-		err = p.vi.Connect(ctx, addr, data[:])
-	}
-	if err != nil {
+	if err := p.vi.Connect(ctx, addr, data[:]); err != nil { // as long as ctx lets it: the rank may wait for others itself
 		return fmt.Errorf("mplite: init: rank %d at %v: %w", p.rank, addr, err)
 	}
 	p.greet()
@@ -99,7 +105,7 @@ func (p *peer) dial(ctx context.Context) error {
 func (w *world) admit(ctx context.Context, l *vipl.Listener) error {
 	req, err := l.Wait(ctx)
 	if err != nil {
-		return w.missing(err)
+		return fmt.Errorf("mplite: init: %w", err)
 	}
 	var m hello
 	version := m.parse(req.Data())
@@ -120,7 +126,9 @@ func (w *world) admit(ctx context.Context, l *vipl.Listener) error {
 			return fmt.Errorf("mplite: init: %w", err)
 		}
 	}
-	switch err := req.Accept(ctx, p.vi); {
+	accepting, cancel := w.nic.WithTimeout(ctx, vipl.DefaultConnectTimeout) // who has asked is there, or has gone
+	defer cancel()
+	switch err := req.Accept(accepting, p.vi); {
 	case errors.Is(err, vipl.ErrDisconnected) || errors.Is(err, vipl.ErrTimeout) && ctx.Err() == nil:
 		return nil // the rank has tired of waiting, and asks again
 	case err != nil:
@@ -182,27 +190,62 @@ func (p *peer) greeted(body []byte) {
 	}
 }
 
-// late reports whether the time for Init is over, in a simulation too.
-func (w *world) late() bool { return w.nic.Now() > w.deadline }
+// timeIsUp tells the end of the time for Init from what is worth an error of
+// its own. A rank that does not answer a request to connect is that.
+func timeIsUp(err error) bool {
+	var refused *vipl.ConnError
+	return !errors.As(err, &refused) && (errors.Is(err, vipl.ErrNameService) || errors.Is(err, vipl.ErrTimeout) || errors.Is(err, context.DeadlineExceeded))
+}
+
+// How long Init looks, when time is up, for the ranks that it is not connected
+// with, and for one of them: it asks for the first few only.
+const (
+	lookForAll = 200 * time.Millisecond
+	lookForOne = 50 * time.Millisecond
+)
 
 // missing returns Init's error when time is up. It asks the segment once more,
 // to tell the ranks that are not there from those that wait themselves.
-func (w *world) missing(cause error) error {
-	var ranks []string
-	for _, p := range w.peers {
-		if p == nil || p.state == peerLive {
-			continue
+func (w *world) missing(took time.Duration, cause error) error {
+	var silent []int
+	rest := w.unconnected()
+	for end := w.nic.Now() + int64(lookForAll); len(rest) > 0 && w.nic.Now() < end; rest = rest[1:] {
+		ctx, cancel := w.nic.WithTimeout(context.Background(), lookForOne)
+		if _, err := w.nic.Lookup(ctx, w.name(rest[0])); err != nil {
+			silent = append(silent, rest[0])
 		}
-		ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
-		_, err := w.nic.Lookup(ctx, w.name(p.rank))
 		cancel()
-		if err != nil {
-			ranks = append(ranks, fmt.Sprint(p.rank))
+	}
+	if len(silent) == 0 {
+		return opError("init", ErrInit, "%s of job %q did not connect within %v: %v", naming(w.unconnected()), w.job, took, cause)
+	}
+	more := ""
+	if len(rest) > 0 {
+		more = fmt.Sprintf("; %d more have not connected", len(rest))
+	}
+	return opError("init", ErrInit, "%s of job %q did not appear within %v: check that it runs, on this segment, with the same %s%s (%v)",
+		naming(silent), w.job, took, EnvJob, more, cause)
+}
+
+// unconnected returns the ranks that this one does not talk with yet.
+func (w *world) unconnected() (ranks []int) {
+	for _, p := range w.peers {
+		if p != nil && p.state != peerLive {
+			ranks = append(ranks, p.rank)
 		}
 	}
-	if len(ranks) == 0 {
-		return opError("init", ErrInit, "not all %d ranks of job %q connected within %v: %v", w.size, w.job, w.cfg.Timeout, cause)
+	return ranks
+}
+
+// naming writes ranks for people, the first few by number.
+func naming(ranks []int) string {
+	const few = 8
+	var text []string
+	for _, rank := range ranks[:min(few, len(ranks))] {
+		text = append(text, fmt.Sprint(rank))
 	}
-	return opError("init", ErrInit, "rank %s of job %q did not appear within %v: check that it runs, on this segment, with the same %s (%v)",
-		strings.Join(ranks, ", "), w.job, w.cfg.Timeout, EnvJob, cause)
+	if n := len(ranks) - few; n > 0 {
+		text = append(text, fmt.Sprintf("and %d more", n))
+	}
+	return "rank " + strings.Join(text, ", ")
 }

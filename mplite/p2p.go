@@ -3,7 +3,7 @@ package mplite
 import "context"
 
 // user is the spec of a call by the user with elements of the given unit.
-func (c *Comm) user(unit uint8) spec { return spec{context: c.context, unit: unit, flags: hostBig} }
+func (c *Comm) user(unit uint8) spec { return spec{context: c.context, unit: unit, flags: c.w.order} }
 
 // Send sends buf to rank dst (MPI_Send, MP_Send). It returns when buf may be
 // used again: at once for messages up to the eager size while the receiver has

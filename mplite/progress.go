@@ -22,7 +22,7 @@ type world struct {
 	rank     int
 	size     int
 	maxWrite int
-	deadline int64 // of Init, in terms of nic.Now
+	order    uint8 // flagBig if programs here have big-endian numbers
 
 	bell bell
 

@@ -156,7 +156,7 @@ func (p *peer) writtenTo(id uint32) {
 		return
 	}
 	w := p.w
-	if unit := uint8(r.remoteID); r.unit > 1 && swapped(r.flags, unit) {
+	if unit := uint8(r.remoteID); r.unit > 1 && w.swapped(r.flags, unit) {
 		swap(r.buf[:r.accepted], unit)
 	}
 	w.stats.BytesReceived += uint64(r.accepted)

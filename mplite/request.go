@@ -169,6 +169,14 @@ func (w *world) finish(ctx context.Context, r *Request) (Status, error) {
 	return st, err
 }
 
+// reported reports whether the caller has been told before how r ended, and has
+// no right to it any more.
+func (r *Request) reported() bool { return r.state == stateFree || r.gone }
+
+func (r *Request) stale(op string) error {
+	return opError(op, ErrRequest, "its completion has been reported before")
+}
+
 // Wait blocks until the operation has completed (MPI_Wait), or ctx ends: then
 // the request stays in use and may be waited for again.
 func (r *Request) Wait(ctx context.Context) (Status, error) {
@@ -181,9 +189,9 @@ func (r *Request) wait(ctx context.Context) (st Status, ended bool, err error) {
 	w := r.w
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for r.state != stateDone {
-		if r.state == stateFree || r.gone {
-			return Status{}, true, opError("wait", ErrRequest, "its completion has been reported before")
+	for r.state != stateDone || r.gone {
+		if r.reported() {
+			return Status{}, true, r.stale("wait")
 		}
 		r.waited = true
 		if err := w.step(ctx); err != nil && r.state != stateDone {
@@ -200,8 +208,8 @@ func (r *Request) Test() (st Status, done bool, err error) {
 	w := r.w
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if r.state == stateFree || r.gone {
-		return Status{}, true, opError("test", ErrRequest, "its completion has been reported before")
+	if r.reported() {
+		return Status{}, true, r.stale("test")
 	}
 	if r.state != stateDone {
 		w.poll()
@@ -255,12 +263,16 @@ func Waitany(ctx context.Context, reqs []*Request) (int, Status, error) {
 	defer w.mu.Unlock()
 	for {
 		for i, r := range reqs {
-			if r != nil && r.state == stateDone {
+			switch {
+			case r == nil:
+			case r.reported():
+				reqs[i] = nil
+				return i, Status{}, r.stale("wait")
+			case r.state == stateDone:
 				reqs[i] = nil
 				st, err := w.finish(ctx, r)
 				return i, st, err
-			}
-			if r != nil {
+			default:
 				r.waited = true
 			}
 		}
@@ -293,7 +305,7 @@ func firstPending(reqs []*Request) *Request {
 			continue
 		}
 		r.w.mu.Lock()
-		done := r.state == stateDone
+		done := r.state == stateDone || r.reported() // which Waitall tells
 		r.w.mu.Unlock()
 		if !done {
 			return r

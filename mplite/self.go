@@ -8,7 +8,7 @@ package mplite
 func (w *world) sendSelf(r *Request) {
 	w.stats.SelfMessages++
 	if recv := w.match.arrive(&r.env); recv != nil {
-		w.deliver(recv, r.env.tag, r.env.src, r.buf, hostBig, r.unit)
+		w.deliver(recv, r.env.tag, r.env.src, r.buf, w.order, r.unit)
 		w.complete(r, nil)
 		return
 	}
@@ -23,14 +23,14 @@ func (w *world) sendSelf(r *Request) {
 		in.self, r.self = r, in
 		r.state = sendSelf
 	}
-	in.env, in.kind, in.flags, in.unit, in.size = r.env, kindEager, hostBig, r.unit, uint64(len(r.buf))
+	in.env, in.kind, in.flags, in.unit, in.size = r.env, kindEager, w.order, r.unit, uint64(len(r.buf))
 	w.keepMessage(in)
 }
 
 // takeSelf gives a waiting send to the receive r.
 func (w *world) takeSelf(r *Request, in *inbound) {
 	send := in.self
-	w.deliver(r, in.env.tag, in.env.src, send.buf, hostBig, send.unit)
+	w.deliver(r, in.env.tag, in.env.src, send.buf, w.order, send.unit)
 	w.spill.put(in)
 	w.complete(send, nil)
 }

@@ -294,7 +294,7 @@ func TestCommunicatorsDoNotMix(t *testing.T) {
 
 // TestSelf: a rank alone needs no network and can send to itself.
 func TestSelf(t *testing.T) {
-	c, err := mplite.Init(&mplite.Config{})
+	c, err := mplite.Init(bg, &mplite.Config{})
 	check(t, err)
 	for _, n := range sizes {
 		in := make([]byte, n)
@@ -336,7 +336,7 @@ func canceled() context.Context {
 
 // TestGoroutines: two goroutines of one rank wake each other.
 func TestGoroutines(t *testing.T) {
-	c, err := mplite.Init(&mplite.Config{})
+	c, err := mplite.Init(bg, &mplite.Config{})
 	check(t, err)
 	done := make(chan error)
 	go func() {
@@ -402,7 +402,7 @@ func TestSizesDiffer(t *testing.T) {
 				return
 			}
 			defer nic.Close()
-			_, err = mplite.Init(&mplite.Config{Job: "j", Rank: rank, Size: 2 + rank, NIC: nic, Timeout: 2 * time.Second})
+			_, err = mplite.Init(bg, &mplite.Config{Job: "j", Rank: rank, Size: 2 + rank, NIC: nic, Timeout: 2 * time.Second})
 			if want := "has 3 ranks according to rank 1 and 2 according to rank 0"; !contains(err, want) {
 				t.Errorf("rank %d: %v, want %q in it", rank, err, want)
 			}
@@ -414,19 +414,19 @@ func TestSizesDiffer(t *testing.T) {
 // TestInitFromEnvironment: no variables mean a job of one; bad ones are named.
 func TestInitFromEnvironment(t *testing.T) {
 	t.Setenv(mplite.EnvSize, "")
-	c, err := mplite.Init(nil)
+	c, err := mplite.Init(bg, nil)
 	check(t, err)
 	if c.Rank() != 0 || c.Size() != 1 {
 		t.Errorf("%v", c)
 	}
 	t.Setenv(mplite.EnvSize, "many")
-	if _, err := mplite.Init(nil); !contains(err, `BOBNET_SIZE is "many"`) {
+	if _, err := mplite.Init(bg, nil); !contains(err, `BOBNET_SIZE is "many"`) {
 		t.Error(err)
 	}
 	t.Setenv(mplite.EnvSize, "2")
 	t.Setenv(mplite.EnvRank, "2")
 	t.Setenv(mplite.EnvJob, "j")
-	if _, err := mplite.Init(nil); !contains(err, "rank 2 is not in 0..1") {
+	if _, err := mplite.Init(bg, nil); !contains(err, "rank 2 is not in 0..1") {
 		t.Error(err)
 	}
 }

@@ -15,7 +15,7 @@ var hostBig = func() uint8 {
 
 // swapped reports whether the payload of a message with these flags has to
 // change byte order here.
-func swapped(flags, unit uint8) bool { return unit > 1 && flags&flagBig != hostBig }
+func (w *world) swapped(flags, unit uint8) bool { return unit > 1 && flags&flagBig != w.order }
 
 // swap reverses the bytes of each whole unit of b in place. Receiver makes
 // right: it is called on what came from a host of the other byte order.

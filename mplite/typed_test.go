@@ -15,8 +15,8 @@ import (
 
 type celsius float32
 
-// TestEveryType sends each numeric type as it is, and as a host of the other
-// byte order would.
+// TestEveryType sends each numeric type through each typed form, between like
+// and unlike byte orders.
 func TestEveryType(t *testing.T) {
 	err := runJob(2, sim.Options{}, small, func(c *mplite.Comm) error {
 		return errors.Join(
@@ -36,25 +36,84 @@ func echo[T mplite.Number](c *mplite.Comm, v T) error {
 			want[i] = w
 			w++
 		}
-		if c.Rank() == 0 {
-			if err := mplite.Send(bg, c, want, 1, 1); err != nil {
-				return err
+		for _, foreign := range []bool{false, true} { // is rank 0
+			send, recv, got := senders[T](c), receivers[T](c), want
+			if c.Rank() == 0 {
+				mplite.SetForeign(c, foreign)
+				if foreign {
+					got = mplite.Foreign(want)
+				}
 			}
-			if err := mplite.SendForged(bg, c, want, 1, 1); err != nil {
-				return err
+			for form := range max(len(send), len(recv)) {
+				var err error
+				if c.Rank() == 0 {
+					err = send[form%len(send)](got)
+				} else {
+					err = recv[form%len(recv)](want)
+				}
+				if err != nil {
+					return fmt.Errorf("%d elements of %T, rank 0 foreign: %v, form %d: %w", n, v, foreign, form, err)
+				}
 			}
-			continue
 		}
-		for _, order := range []string{"own", "other"} {
-			got := make([]T, n+1)
-			st, err := mplite.Recv(bg, c, got, 0, 1)
-			if err != nil {
-				return err
-			}
-			if mplite.Elements[T](st) != n || !slices.Equal(got[:n], want) {
-				return fmt.Errorf("%d elements of %T in the %s byte order arrived wrong", n, v, order)
-			}
+	}
+	return nil
+}
+
+// senders are the ways to send to rank 1; the last one takes the same back.
+func senders[T mplite.Number](c *mplite.Comm) []func([]T) error {
+	waited := func(r *mplite.Request, err error) error {
+		if err == nil {
+			_, err = r.Wait(bg)
 		}
+		return err
+	}
+	return []func([]T) error{
+		func(v []T) error { return mplite.Send(bg, c, v, 1, 1) },
+		func(v []T) error { return mplite.Ssend(bg, c, v, 1, 1) },
+		func(v []T) error { return waited(mplite.Isend(c, v, 1, 1)) },
+		func(v []T) error { return waited(mplite.Issend(c, v, 1, 1)) },
+		func(v []T) error {
+			got := make([]T, len(v))
+			st, err := mplite.Sendrecv(bg, c, v, 1, 1, got, 1, 1)
+			return came(got, st, err, v)
+		},
+	}
+}
+
+// receivers are the ways to receive from rank 0, each way to send twice, so
+// that each meets each; the last one sends the same back.
+func receivers[T mplite.Number](c *mplite.Comm) []func([]T) error {
+	recv := func(want []T) error {
+		got := make([]T, len(want)+1)
+		st, err := mplite.Recv(bg, c, got, 0, 1)
+		return came(got[:len(want)], st, err, want)
+	}
+	irecv := func(want []T) error {
+		got := make([]T, len(want)+1)
+		r, err := mplite.Irecv(c, got, 0, 1)
+		if err != nil {
+			return err
+		}
+		st, err := r.Wait(bg)
+		return came(got[:len(want)], st, err, want)
+	}
+	both := func(want []T) error {
+		got := make([]T, len(want))
+		st, err := mplite.Sendrecv(bg, c, want, 0, 1, got, 0, 1)
+		return came(got, st, err, want)
+	}
+	return []func([]T) error{recv, recv, recv, recv, both, irecv, irecv, irecv, irecv, both}
+}
+
+// came checks what was received. The bytes are compared: in a foreign memory
+// numbers may be NaN.
+func came[T mplite.Number](got []T, st mplite.Status, err error, want []T) error {
+	switch {
+	case err != nil:
+		return err
+	case mplite.Elements[T](st) != len(want) || !slices.Equal(mplite.Bytes(got), mplite.Bytes(want)):
+		return fmt.Errorf("arrived wrong, as %v", got)
 	}
 	return nil
 }
@@ -65,7 +124,8 @@ func TestSwapWhenUnexpected(t *testing.T) {
 	check(t, runJob(2, sim.Options{}, small, func(c *mplite.Comm) error {
 		want := []uint32{1, 2, 3}
 		if c.Rank() == 0 {
-			return mplite.SendForged(bg, c, want, 1, 1)
+			mplite.SetForeign(c, true)
+			return mplite.Send(bg, c, mplite.Foreign(want), 1, 1)
 		}
 		if _, err := c.Probe(bg, 0, 1); err != nil {
 			return err
@@ -165,7 +225,7 @@ func TestReductionsRepeat(t *testing.T) {
 // TestContextEndsAWait: what cannot have begun yet is withdrawn and leaves no
 // trace; a request survives the end of one wait for it.
 func TestContextEndsAWait(t *testing.T) {
-	c, err := mplite.Init(&mplite.Config{EagerSize: 64})
+	c, err := mplite.Init(bg, &mplite.Config{EagerSize: 64})
 	check(t, err)
 	ended := canceled()
 	if _, err := c.Recv(ended, make([]byte, 4), 0, 1); !errors.Is(err, context.Canceled) {

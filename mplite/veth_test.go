@@ -40,7 +40,7 @@ func vethJob(t testing.TB, mtu int, cfg mplite.Config) (ranks [2]*mplite.Comm) {
 		c := cfg
 		c.Job, c.Rank, c.Size, c.NIC = t.Name(), rank, 2, nics[rank]
 		var err error
-		ranks[rank], err = mplite.Init(&c)
+		ranks[rank], err = mplite.Init(bg, &c)
 		return err
 	})
 	t.Cleanup(func() { both(t, func(rank int) error { return ranks[rank].Finalize(bg) }) })
@@ -126,7 +126,7 @@ func volley(c *mplite.Comm, tag int) error {
 func TestInitTimesOut(t *testing.T) {
 	nics := vethNICs(t, 1500)
 	for rank, nic := range nics {
-		_, err := mplite.Init(&mplite.Config{Job: "lonely", Rank: rank, Size: 2, NIC: nic, Timeout: 100 * time.Millisecond})
+		_, err := mplite.Init(bg, &mplite.Config{Job: "lonely", Rank: rank, Size: 2, NIC: nic, Timeout: 100 * time.Millisecond})
 		if want := fmt.Sprintf("rank %d of job", 1-rank); !errors.Is(err, mplite.ErrInit) || !contains(err, want) {
 			t.Errorf("rank %d: %v, want %q in it", rank, err, want)
 		}

@@ -61,26 +61,31 @@ func newJob(size int, opts sim.Options, cfg mplite.Config) *job {
 // finalizes if fn returns nil.
 func (j *job) start(fn func(c *mplite.Comm) error) {
 	for rank := range j.size {
-		name := fmt.Sprintf("rank %d", rank)
-		station := j.Station(name)
-		j.stations = append(j.stations, station)
-		j.Go(name, func() {
-			nic, err := vipl.Open(&vipl.Config{Link: station, Seed: uint64(rank) + 1})
-			if err == nil {
-				err = j.rank(nic, rank, fn)
-				nic.Close()
-			}
-			if err != nil {
-				j.errs = append(j.errs, fmt.Errorf("%s at %v: %w", name, time.Duration(j.Now()-sim.Start), err))
-			}
-		})
+		j.host(fmt.Sprintf("rank %d", rank), func(nic *vipl.NIC) error { return j.rank(nic, rank, fn) })
 	}
+}
+
+// host adds a process that runs fn with a NIC of its own.
+func (j *job) host(name string, fn func(nic *vipl.NIC) error) {
+	station := j.Station(name)
+	j.stations = append(j.stations, station)
+	seed := uint64(len(j.stations))
+	j.Go(name, func() {
+		nic, err := vipl.Open(&vipl.Config{Link: station, Seed: seed})
+		if err == nil {
+			err = fn(nic)
+			nic.Close()
+		}
+		if err != nil {
+			j.errs = append(j.errs, fmt.Errorf("%s at %v: %w", name, time.Duration(j.Now()-sim.Start), err))
+		}
+	})
 }
 
 func (j *job) rank(nic *vipl.NIC, rank int, fn func(c *mplite.Comm) error) error {
 	cfg := j.cfg
 	cfg.NIC, cfg.Rank = nic, rank
-	c, err := mplite.Init(&cfg)
+	c, err := mplite.Init(bg, &cfg)
 	if err != nil {
 		return err
 	}

@@ -72,7 +72,7 @@ func median(list []float64) float64 {
 
 // allreduceRole is a rank of the benchmark.
 func allreduceRole(ctx context.Context) error {
-	comm, err := mplite.Init(nil)
+	comm, err := mplite.Init(ctx, nil)
 	if err != nil {
 		return err
 	}

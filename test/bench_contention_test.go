@@ -155,7 +155,7 @@ func TestContention(t *testing.T) {
 
 // contentionRole is a rank. MPLite, on a NIC of its own, tells all when to begin.
 func contentionRole(ctx context.Context) error {
-	comm, err := mplite.Init(nil)
+	comm, err := mplite.Init(ctx, nil)
 	if err != nil {
 		return err
 	}

@@ -26,7 +26,7 @@ func TestExamples(t *testing.T) {
 		prepare func(t *testing.T, dir string)
 		check   func(t *testing.T, dir, out string)
 	}{
-		{"barrier", nil, nothing, checkBarrier},
+		{"barrier", []string{"-n", "1000"}, nothing, checkBarrier},
 		{"heat", []string{"-steps", "300"}, nothing, checkHeat},
 		{"kv", nil, nothing, checkStore},
 		{"notify", nil, nothing, checkNotify},
@@ -52,6 +52,32 @@ func TestExamples(t *testing.T) {
 				}
 				tt.check(t, dir, string(out))
 			})
+		}
+	}
+}
+
+// TestExampleArguments: what an example cannot do is refused, before anything is
+// opened.
+func TestExampleArguments(t *testing.T) {
+	for _, tt := range []struct{ example, args, want string }{
+		{"barrier", "-n 0", "-n 0: want at least one round"},
+		{"barrier", "-n -1", "-n -1: want at least one round"},
+		{"kv", "-n -1", "-n -1: want at least one key"},
+		{"notify", "-n -1", "-n -1: want at least one number"},
+		{"pingpong", "-n 0", "-n 0: want sizes in 1.."},
+		{"barrier", "x", `["x"]: want flags only`},
+		{"kv", "x", `["x"]: want flags only`},
+		{"notify", "x", `["x"]: want flags only`},
+		{"pingpong", "x", `["x"]: want flags only`},
+		{"rdma", "x", `["x"]: want flags only`},
+	} {
+		ctx, cancel := context.WithTimeout(t.Context(), patience)
+		defer cancel()
+		cmd := exec.CommandContext(ctx, filepath.Join(commands(t), tt.example), strings.Fields(tt.args)...)
+		cmd.Env = append(os.Environ(), "BOBNET_RANK=0", "BOBNET_SIZE=1", "BOBNET_IFACE=nothing0")
+		out, err := cmd.CombinedOutput()
+		if err == nil || !strings.Contains(string(out), tt.want) {
+			t.Errorf("%s %s: %v, want an error that says %q:\n%s", tt.example, tt.args, err, tt.want, out)
 		}
 	}
 }
@@ -105,7 +131,7 @@ func checkHeat(t *testing.T, dir, out string) {
 
 // checkBarrier: each rank has compared every sum with what it must be.
 func checkBarrier(t *testing.T, _, out string) {
-	if !strings.Contains(out, "4 ranks: 10000 sums, all right, ") {
+	if !strings.Contains(out, "4 ranks: 1000 sums, all right, ") {
 		t.Errorf("rank 0 does not say that all sums are right:\n%s", out)
 	}
 }

@@ -91,7 +91,7 @@ func faultRole(ctx context.Context) error {
 		return err
 	}
 	defer cfg.NIC.Close()
-	comm, err := mplite.Init(cfg)
+	comm, err := mplite.Init(ctx, cfg)
 	if err != nil {
 		return err
 	}

@@ -154,7 +154,7 @@ func killRole(ctx context.Context) error {
 		return err
 	}
 	defer cfg.NIC.Close()
-	comm, err := mplite.Init(cfg)
+	comm, err := mplite.Init(ctx, cfg)
 	if err != nil {
 		return err
 	}
@@ -209,7 +209,7 @@ func killNIC(driver string) *vipl.Config {
 // doExchange is the traffic of a simulation: edges, small and large, to the
 // neighbours in a grid, and a sum over all ranks.
 func doExchange(ctx context.Context, c *mplite.Comm, ready func()) error {
-	grid, err := c.CartCreate(ctx, []int{2, 2}, []bool{true, true}, false)
+	grid, err := c.CartCreate(ctx, []int{2, 2}, []bool{true, true})
 	if err != nil {
 		return err
 	}

@@ -205,7 +205,7 @@ func serveAndSend(ctx context.Context, ready func() error) error {
 		return err
 	}
 	defer cfg.NIC.Close()
-	comm, err := mplite.Init(cfg)
+	comm, err := mplite.Init(ctx, cfg)
 	if err != nil {
 		return err
 	}

@@ -3,6 +3,7 @@ package test
 import (
 	"go/ast"
 	"path"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -57,6 +58,61 @@ func mayImport(room, inside string, allowed []string, test bool) bool {
 		}
 	}
 	return false
+}
+
+// linterRule is a rule of depguard in .golangci.yml.
+type linterRule struct {
+	files string   // patterns of files, as they are written
+	deny  []string // prefixes of import paths
+}
+
+// linterRules reads them line by line: a rule is a name of its own depth.
+func linterRules(t *testing.T) (rules []linterRule) {
+	_, text, _ := strings.Cut(readRoot(t, ".golangci.yml"), "\n    depguard:\n      rules:\n")
+	for line := range strings.Lines(text) {
+		line = strings.TrimRight(line, "\n")
+		word := strings.TrimSpace(line)
+		switch depth := len(line) - len(strings.TrimLeft(line, " ")); {
+		case depth < 8:
+			return rules
+		case depth == 8:
+			rules = append(rules, linterRule{})
+		case strings.HasPrefix(word, "files: "):
+			rules[len(rules)-1].files = word
+		case strings.HasPrefix(word, "- pkg: "):
+			rules[len(rules)-1].deny = append(rules[len(rules)-1].deny, strings.TrimPrefix(word, "- pkg: "))
+		}
+	}
+	return rules
+}
+
+// denies reports whether the rule keeps the code of a room from importing another.
+// The pattern room/**/*.go would leave out what lies in the room itself.
+func (r linterRule) denies(room, other string) bool {
+	about := strings.Contains(r.files, `"**/`+room+`/**"`) || strings.Contains(r.files, `"**/*.go"`)
+	for _, but := range []string{`"!**/` + room + `/**"`, `"!**/` + room + `/*.go"`} {
+		about = about && !strings.Contains(r.files, but)
+	}
+	return about && slices.ContainsFunc(r.deny, func(p string) bool {
+		return p == modulePath || p == modulePath+"/"+other
+	})
+}
+
+// TestLinterWalls: the linter's walls are these, neither more nor fewer. Of cmd and
+// test it need say nothing, because nothing can import a program or a test.
+func TestLinterWalls(t *testing.T) {
+	rules := linterRules(t)
+	for room, allowed := range walls {
+		for other := range walls {
+			if other == room || other == "cmd" || other == "test" {
+				continue
+			}
+			denied := slices.ContainsFunc(rules, func(r linterRule) bool { return r.denies(room, other) })
+			if may := slices.Contains(allowed, other); may == denied {
+				t.Errorf("room %s may import %s: %v; .golangci.yml denies it: %v", room, other, may, denied)
+			}
+		}
+	}
 }
 
 // pure rooms get time, randomness and bytes as arguments.

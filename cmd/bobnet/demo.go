@@ -12,6 +12,7 @@ import (
 	"github.com/bobnet-go/bobnet/ethertype"
 	"github.com/bobnet-go/bobnet/internal/lab"
 	"github.com/bobnet-go/bobnet/internal/perf"
+	"github.com/bobnet-go/bobnet/vipl"
 	"github.com/spf13/cobra"
 )
 
@@ -78,12 +79,17 @@ func (c *demoCall) check() error {
 		return fmt.Errorf("demo: %d steps: want at least 1", c.steps)
 	case c.time < 1:
 		return fmt.Errorf("demo: measuring for %v: want more than 0", c.time)
+	case c.mtu < vipl.MinMTU || c.mtu > ethertype.MaxMTU:
+		return fmt.Errorf("demo: MTU %d: want %d to %d", c.mtu, vipl.MinMTU, ethertype.MaxMTU)
 	}
-	return perf.Plan{MTUs: []int{c.mtu}}.Validate()
+	return nil
 }
 
 func (c *demoCall) run(ctx context.Context, out, errOut io.Writer) error {
 	if err := lab.ReexecIfNeeded(); err != nil {
+		return err
+	}
+	if _, err := readPlate(c.picture); err != nil { // rather than when rank 0 does
 		return err
 	}
 	if err := os.MkdirAll(c.out, 0o755); err != nil {

@@ -87,7 +87,7 @@ func newDemoRankCmd() *cobra.Command {
 
 // demoRank takes part in the run; rank 0 also reads, writes and checks.
 func demoRank(ctx context.Context, cfg heat.Config, picture, out string) (err error) {
-	comm, err := mplite.Init(nil)
+	comm, err := mplite.Init(ctx, nil)
 	if err != nil {
 		return err
 	}
@@ -123,12 +123,11 @@ func readPlate(name string) (*heat.Grid, error) {
 	if name == "" {
 		return heat.Default()
 	}
-	f, err := os.Open(name)
+	plate, err := heat.ReadFile(name)
 	if err != nil {
 		return nil, fmt.Errorf("demo: %w", err)
 	}
-	defer f.Close()
-	return heat.Decode(f)
+	return plate, nil
 }
 
 // checkPlate computes the result once more, alone.

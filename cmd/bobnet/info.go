@@ -9,6 +9,7 @@ import (
 	"text/tabwriter"
 
 	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/internal/doctor"
 	"github.com/bobnet-go/bobnet/internal/lab"
 	"github.com/bobnet-go/bobnet/transport/iface"
 	"github.com/bobnet-go/bobnet/vipl"
@@ -76,7 +77,7 @@ func rawSockets() string {
 		unix.Close(fd)
 		return "allowed"
 	case errors.Is(err, unix.EPERM):
-		return "not allowed: run as root, or: sudo setcap cap_net_raw=ep PROGRAM, or inside: bobnet lab"
+		return "not allowed: run as root, or inside bobnet lab, or:\n" + doctor.Setcap()
 	}
 	return fmt.Sprintf("not available: %v", err)
 }

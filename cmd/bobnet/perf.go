@@ -172,6 +172,11 @@ func (c *perfCall) check(cmd *cobra.Command) error {
 			return fmt.Errorf("--%s has no meaning with %s", name, c.mode())
 		}
 	}
+	for name, zero := range map[string]bool{"rounds": c.plan.Rounds == 0, "sample": c.plan.Sample == 0} {
+		if zero { // which is the default to a Plan, and nobody means that
+			return fmt.Errorf("perf: --%s %v: want more than 0", name, cmd.Flag(name).Value)
+		}
+	}
 	if c.plot != "" && !slices.ContainsFunc(c.plan.Tests, drawn) && len(c.plan.Tests) > 0 {
 		return fmt.Errorf("--plot draws the tests %s, and none of them is asked for", strings.Join(drawnTests, ", "))
 	}

@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/bobnet-go/bobnet/internal/perf"
 	"github.com/bobnet-go/bobnet/transport/sim"
@@ -26,26 +25,6 @@ func TestPerfScripts(t *testing.T) {
 			return false, fmt.Errorf("unknown condition %q", cond)
 		},
 	})
-}
-
-func TestPingStats(t *testing.T) {
-	var s pingStats
-	if got := s.String(); got != "0 sent, 0 answered" {
-		t.Errorf("no echo: %q", got)
-	}
-	s.cut = true
-	if got := s.String(); got != "0 sent, 0 answered, and one under way when interrupted" {
-		t.Errorf("the first echo was interrupted: %q", got)
-	}
-	s.cut = false
-	for _, us := range []int{10, 20, 30} {
-		s.add(time.Duration(us)*time.Microsecond, true)
-	}
-	s.add(time.Second, false)
-	want := "4 sent, 3 answered, 25% lost\nround trip min/avg/max/mdev = 10.0/20.0/30.0/8.2 us"
-	if got := s.String(); got != want {
-		t.Errorf("%q, want %q", got, want)
-	}
 }
 
 func TestHeatScreen(t *testing.T) {

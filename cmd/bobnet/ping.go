@@ -27,6 +27,12 @@ const pingExample = `  bobnet ping --listen             # on one machine, and on
   bobnet ping -c 5 ping/HOSTNAME
   bobnet lab -n 2 -- sh -c 'if [ $BOBNET_RANK = 0 ]; then timeout 5 bobnet ping --listen; else bobnet ping -c 3 02:62:6f:62:00:01; fi'`
 
+// minEcho is the shortest payload of an echo in bytes: a number to know it by.
+const minEcho = 8
+
+// surelyFits is a payload in bytes that no Ethernet in use is too small for.
+const surelyFits = 1400
+
 // pingCall is a call of `bobnet ping`.
 type pingCall struct {
 	count    int
@@ -82,7 +88,7 @@ func newPingCmd() *cobra.Command {
 	f.IntVarP(&call.count, "count", "c", 0, "stop after `N` echoes; 0 goes on until interrupted")
 	f.DurationVar(&call.interval, "interval", time.Second, "time from one echo to the next")
 	f.DurationVarP(&call.timeout, "timeout", "W", time.Second, "how long to wait for an answer")
-	f.IntVarP(&call.size, "size", "s", 56, "payload in `bytes`, at least 8")
+	f.IntVarP(&call.size, "size", "s", 56, fmt.Sprintf("payload in `bytes`, at least %d", minEcho))
 	ifaceFlag(cmd, &call.iface)
 	f.BoolVar(&call.listen, "listen", false, "answer instead of asking")
 	f.StringVar(&call.pcap, "pcap", "", "write the frames to `FILE`, which Wireshark opens")
@@ -92,8 +98,11 @@ func newPingCmd() *cobra.Command {
 
 // check refuses values that cannot be, and flags of the other way to use ping.
 func (c *pingCall) check(cmd *cobra.Command) error {
-	if c.count < 0 || c.interval < 0 || c.timeout <= 0 || c.size < 0 {
-		return errors.New("ping: --count, --interval and --size cannot be negative, and --timeout must be more than 0")
+	if c.count < 0 || c.interval < 0 || c.timeout <= 0 {
+		return errors.New("ping: --count and --interval cannot be negative, and --timeout must be more than 0")
+	}
+	if c.size < minEcho {
+		return fmt.Errorf("ping: --size %d: want at least %d", c.size, minEcho)
 	}
 	way, without := "an address", []string{"name"}
 	if c.listen {
@@ -131,7 +140,7 @@ func (c *pingCall) ping(ctx context.Context, nic *vipl.NIC, target string, out i
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(out, "PING %s (%v) from %v on %s: %d bytes\n", target, to, nic.Addr(), nic.Query().Name, max(c.size, 8))
+	fmt.Fprintf(out, "PING %s (%v) from %v on %s: %d bytes\n", target, to, nic.Addr(), nic.Query().Name, c.size)
 	var stats pingStats
 	for seq := 1; c.count == 0 || seq <= c.count; seq++ {
 		next := time.Now().Add(c.interval)
@@ -147,7 +156,7 @@ func (c *pingCall) ping(ctx context.Context, nic *vipl.NIC, target string, out i
 		if err != nil {
 			fmt.Fprintf(out, "seq=%d no answer within %v\n", seq, c.timeout)
 		} else {
-			fmt.Fprintf(out, "%d bytes from %v: seq=%d time=%s us\n", max(c.size, 8), to, seq, micros(float64(rtt)))
+			fmt.Fprintf(out, "%d bytes from %v: seq=%d time=%s us\n", c.size, to, seq, micros(float64(rtt)))
 		}
 		if seq != c.count && !waitUntil(ctx, next) {
 			break
@@ -155,9 +164,18 @@ func (c *pingCall) ping(ctx context.Context, nic *vipl.NIC, target string, out i
 	}
 	fmt.Fprintf(out, "--- %s ---\n%v\n", target, &stats)
 	if stats.answered == 0 {
-		return fmt.Errorf("ping: no answer from %v: is a Bobnet program running there, on this segment, with the same EtherType?", to)
+		return c.unanswered(to)
 	}
 	return nil
+}
+
+// unanswered says what may be wrong.
+func (c *pingCall) unanswered(to ethertype.Addr) error {
+	hint := ""
+	if c.size > surelyFits {
+		hint = " Or is its MTU, or a switch's, too small for that? Try without -s."
+	}
+	return fmt.Errorf("ping: no answer from %v: is a Bobnet program running there, on this segment, with the same EtherType?%s", to, hint)
 }
 
 func (c *pingCall) echo(ctx context.Context, nic *vipl.NIC, to ethertype.Addr) (time.Duration, error) {
@@ -168,13 +186,10 @@ func (c *pingCall) echo(ctx context.Context, nic *vipl.NIC, to ethertype.Addr) (
 
 // pingTarget turns what the user typed into an address.
 func pingTarget(ctx context.Context, nic *vipl.NIC, text string) (ethertype.Addr, error) {
-	if addr, err := ethertype.ParseAddr(text); err == nil {
-		return addr, nil
-	}
 	if mac, err := ethertype.ParseMAC(text); err == nil {
 		return ethertype.Addr{MAC: mac, Port: ethertype.PortAll}, nil
 	}
-	return nic.Lookup(ctx, text)
+	return perf.Resolve(ctx, nic, text)
 }
 
 // waitUntil waits for t and reports whether ctx let it.

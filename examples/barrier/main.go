@@ -37,7 +37,12 @@ var (
 func main() {
 	log.SetFlags(0)
 	log.SetPrefix("barrier: ")
-	flag.Parse()
+	switch flag.Parse(); {
+	case flag.NArg() > 0:
+		log.Fatalf("%q: want flags only; see -help", flag.Args())
+	case *count < 1:
+		log.Fatalf("-n %d: want at least one round", *count)
+	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
 	if err := run(ctx); err != nil {

@@ -22,6 +22,7 @@ import (
 	"time"
 
 	"github.com/bobnet-go/bobnet/examples/heat/heat"
+	"github.com/bobnet-go/bobnet/examples/internal/outfile"
 	"github.com/bobnet-go/bobnet/metrics"
 	"github.com/bobnet-go/bobnet/mplite"
 )
@@ -35,18 +36,24 @@ var (
 )
 
 func main() {
-	flag.Parse()
 	log.SetFlags(0)
 	log.SetPrefix("heat: ")
+	switch flag.Parse(); {
+	case flag.NArg() > 0:
+		log.Fatalf("%q: want flags only; see -help", flag.Args())
+	case *steps < 1:
+		log.Fatalf("-steps %d: want at least one step", *steps)
+	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
+	context.AfterFunc(ctx, stop) // a second Ctrl-C ends what does not look at ctx
 	if err := run(ctx); err != nil {
 		log.Fatal(err)
 	}
 }
 
 func run(ctx context.Context) error {
-	comm, err := mplite.Init(nil)
+	comm, err := mplite.Init(ctx, nil)
 	if err != nil {
 		return err
 	}
@@ -62,6 +69,9 @@ func run(ctx context.Context) error {
 	}
 	cfg := heat.Config{Steps: *steps, Progress: show}
 	if comm.Rank() == 0 {
+		if err := outfile.Check(*out); err != nil {
+			return err
+		}
 		if cfg.Initial, err = load(*in); err != nil {
 			return err
 		}
@@ -73,6 +83,7 @@ func run(ctx context.Context) error {
 	if err := comm.Finalize(ctx); err != nil {
 		return err
 	}
+	signal.Reset(os.Interrupt) // no rank waits for this one any more: it may just end
 	if res.Grid == nil {
 		return nil // not rank 0
 	}
@@ -110,12 +121,7 @@ func load(name string) (*heat.Grid, error) {
 	if name == "" {
 		return heat.Default()
 	}
-	f, err := os.Open(name)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	return heat.Decode(f)
+	return heat.ReadFile(name)
 }
 
 func show(p heat.Progress) {

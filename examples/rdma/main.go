@@ -37,7 +37,9 @@ var (
 func main() {
 	log.SetFlags(0)
 	log.SetPrefix("rdma: ")
-	flag.Parse()
+	if flag.Parse(); flag.NArg() > 0 {
+		log.Fatalf("%q: want flags only; see -help", flag.Args())
+	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
 	if err := run(ctx); err != nil {

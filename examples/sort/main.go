@@ -25,6 +25,7 @@ import (
 	"os/signal"
 	"time"
 
+	"github.com/bobnet-go/bobnet/examples/internal/outfile"
 	"github.com/bobnet-go/bobnet/metrics"
 	"github.com/bobnet-go/bobnet/mplite"
 )
@@ -38,18 +39,21 @@ var (
 )
 
 func main() {
-	flag.Parse()
 	log.SetFlags(0)
 	log.SetPrefix("sort: ")
+	if flag.Parse(); flag.NArg() > 0 {
+		log.Fatalf("%q: want flags only; see -help", flag.Args())
+	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
+	context.AfterFunc(ctx, stop) // a second Ctrl-C ends what does not look at ctx
 	if err := run(ctx); err != nil {
 		log.Fatal(err)
 	}
 }
 
 func run(ctx context.Context) error {
-	comm, err := mplite.Init(nil)
+	comm, err := mplite.Init(ctx, nil)
 	if err != nil {
 		return err
 	}
@@ -65,6 +69,9 @@ func run(ctx context.Context) error {
 	}
 	var data []int64
 	if comm.Rank() == 0 {
+		if err := outfile.Check(*out); err != nil {
+			return err
+		}
 		if data, err = input(*in, *gen, *seed); err != nil {
 			return err
 		}

@@ -45,7 +45,14 @@ func judgeRaw(f *Facts) Finding {
 	return found
 }
 
-// setcap is the command that lets this program open packet sockets.
+// Setcap returns the commands, a line each, that let this program open packet
+// sockets.
+func Setcap() string {
+	f := new(Facts)
+	f.Program, f.Temporary = program()
+	return setcap(f)
+}
+
 func setcap(f *Facts) string {
 	if f.Temporary {
 		return "go build -o bobnet ./cmd/bobnet   # go run removes its program\nsudo setcap cap_net_raw=ep ./bobnet"

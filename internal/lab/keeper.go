@@ -29,7 +29,7 @@ func init() {
 type keeper struct {
 	cmd  *exec.Cmd
 	life *os.File // the write end of its standard input, close-on-exec
-	ns   *os.File // the process namespace
+	pid  *os.File // the process, by descriptor: /proc may have other numbers
 }
 
 // startKeeper runs this program again as a keeper.
@@ -39,6 +39,7 @@ func startKeeper() (*keeper, error) {
 		return nil, err
 	}
 	defer r.Close()
+	pidfd := -1
 	k := &keeper{life: life, cmd: &exec.Cmd{
 		Path:   "/proc/self/exe",
 		Args:   []string{keeperName},
@@ -46,23 +47,24 @@ func startKeeper() (*keeper, error) {
 		Stdin:  r,
 		Stderr: os.Stderr,
 		// A session of its own keeps the terminal's signals away.
-		SysProcAttr: &syscall.SysProcAttr{Cloneflags: unix.CLONE_NEWPID, Setsid: true},
+		SysProcAttr: &syscall.SysProcAttr{Cloneflags: unix.CLONE_NEWPID, Setsid: true, PidFD: &pidfd},
 	}}
 	if err := k.cmd.Start(); err != nil {
 		life.Close()
 		return nil, fmt.Errorf("starting a process namespace: %w", err)
 	}
-	if k.ns, err = os.Open(fmt.Sprintf("/proc/%d/ns/pid", k.cmd.Process.Pid)); err != nil {
+	if pidfd < 0 {
 		k.release()
 		k.wait()
-		return nil, err
+		return nil, errors.New("the kernel has no descriptors of processes: Linux 5.8 has")
 	}
+	k.pid = os.NewFile(uintptr(pidfd), keeperName)
 	return k, nil
 }
 
 // enter makes children of the calling thread members of the namespace.
 func (k *keeper) enter() error {
-	if err := unix.Setns(int(k.ns.Fd()), unix.CLONE_NEWPID); err != nil {
+	if err := unix.Setns(int(k.pid.Fd()), unix.CLONE_NEWPID); err != nil {
 		return fmt.Errorf("setns to the keeper's process namespace: %w", err)
 	}
 	return nil
@@ -75,8 +77,8 @@ func (k *keeper) release() { k.life.Close() }
 // namespace has ended and has been waited for.
 func (k *keeper) wait() {
 	k.cmd.Wait()
-	if k.ns != nil {
-		k.ns.Close()
+	if k.pid != nil {
+		k.pid.Close()
 	}
 }
 

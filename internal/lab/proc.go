@@ -70,8 +70,9 @@ func (l *Lab) start(rank int, cmd *exec.Cmd, job string) (*Proc, error) {
 		}
 		return cmd.Start()
 	})
-	if errors.Is(err, unix.ENOMEM) {
-		// What fork says in a process namespace whose first process is dead.
+	if errors.Is(err, unix.ENOMEM) || errors.Is(err, unix.ESRCH) {
+		// What fork says in a process namespace whose first process is dead, and
+		// what setns says of that process.
 		err = fmt.Errorf("%w: its keeper was killed", ErrClosed)
 	}
 	if err != nil {

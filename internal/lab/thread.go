@@ -44,7 +44,9 @@ func inside(ns netns.NsHandle, fn func() error) error {
 }
 
 // newNamespace makes a network namespace, calls setup in it and returns a
-// descriptor, which is all that keeps it.
+// descriptor, which is all that keeps it. The thread is found in /proc by
+// thread-self: in a lab within a lab /proc does not have the numbers that this
+// process knows.
 func newNamespace(setup func() error) (netns.NsHandle, error) {
 	ns := netns.None()
 	err := onThread(func() error {
@@ -52,7 +54,7 @@ func newNamespace(setup func() error) (netns.NsHandle, error) {
 			return fmt.Errorf("unshare network namespace: %w", err)
 		}
 		var err error
-		if ns, err = netns.Get(); err != nil {
+		if ns, err = netns.GetFromPath("/proc/thread-self/ns/net"); err != nil {
 			return err
 		}
 		return setup()

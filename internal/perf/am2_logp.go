@@ -19,9 +19,7 @@ func (a *amConn) Bursts(ctx context.Context, all []burst, note func(b burst, sen
 	return a.finish(ctx)
 }
 
-// burst sends n requests with pauses. Who computes between two requests polls
-// before the next: AM-II's requests do so by themselves, while endpoint's look
-// only now and then, to let those that come one upon the other share a frame.
+// burst sends n requests with pauses.
 func (a *amConn) burst(ctx context.Context, n int, ns int64) (sent, answered int64, err error) {
 	nic := a.node.NIC()
 	a.pongs = 0
@@ -34,9 +32,6 @@ func (a *amConn) burst(ctx context.Context, n int, ns int64) (sent, answered int
 			continue
 		}
 		over += a.pause(ns) - ns
-		if _, err := a.bundle.Poll(); err != nil {
-			return 0, 0, err
-		}
 	}
 	sent = nic.Now() - start - over
 	err = a.until(ctx, n)

@@ -78,7 +78,7 @@ func joinJob(ctx context.Context, h *Half, nic *vipl.NIC) (*mplite.Comm, error) 
 	if h.server {
 		rank, addr = 1, nic.Addr().String()
 	}
-	return mplite.Init(&mplite.Config{Job: "perf-" + addr, Rank: rank, Size: 2, NIC: nic, Timeout: sampleTimeout})
+	return mplite.Init(ctx, &mplite.Config{Job: "perf-" + addr, Rank: rank, Size: 2, NIC: nic, Timeout: sampleTimeout})
 }
 
 // buffer returns the buffers in turn.

@@ -7,6 +7,7 @@ import (
 
 	"github.com/bobnet-go/bobnet/endpoint"
 	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/vipl"
 )
 
 // What a plan may name, in the order of the output.
@@ -122,15 +123,27 @@ func (p Plan) validateNumbers() error {
 			return fmt.Errorf("perf: %d credits %w: want 1..%d", n, ErrPlan, endpoint.MaxCredits)
 		}
 	}
+	lowest := p.minMTU()
 	for _, n := range p.MTUs {
-		if n < ethertype.MinMTU || n > ethertype.MaxMTU {
-			return fmt.Errorf("perf: MTU %d %w: want %d..%d", n, ErrPlan, ethertype.MinMTU, ethertype.MaxMTU)
+		if n < lowest || n > ethertype.MaxMTU {
+			return fmt.Errorf("perf: MTU %d %w by the stacks %v: want %d..%d", n, ErrPlan, p.Stacks, lowest, ethertype.MaxMTU)
 		}
 	}
 	if p.Count < 0 || p.Rounds < 0 || p.Sample < 0 || p.Limit < 0 {
 		return fmt.Errorf("perf: count %d, %d rounds of %v %w: none may be negative", p.Count, p.Rounds, p.Sample, ErrPlan)
 	}
 	return nil
+}
+
+// minMTU is the smallest MTU in bytes that all stacks of a plan with defaults can
+// be measured with. Those on a NIC need vipl's, unless their link has an MTU of
+// its own.
+func (p Plan) minMTU() int {
+	onNIC := func(stack string) bool { return stack == "vipl" || stack == "mplite" || stack == "am2" }
+	if p.together() || !slices.ContainsFunc(p.Stacks, onNIC) {
+		return ethertype.MinMTU
+	}
+	return vipl.MinMTU
 }
 
 // runs divides a plan with defaults into what one pair of halves can measure:

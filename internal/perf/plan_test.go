@@ -9,6 +9,7 @@ import (
 
 	"github.com/bobnet-go/bobnet/endpoint"
 	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/vipl"
 )
 
 func TestPlanRefuses(t *testing.T) {
@@ -24,6 +25,11 @@ func TestPlanRefuses(t *testing.T) {
 		{Plan{Sizes: []int{0}}, "size 0"},
 		{Plan{Sizes: []int{MaxSize + 1}}, "size"},
 		{Plan{MTUs: []int{67}}, "MTU 67"},
+		{Plan{Stacks: []string{"raw"}, MTUs: []int{67}}, "want 68..65535"},
+		{Plan{MTUs: []int{vipl.MinMTU - 1}}, "want 338..65535"},
+		{Plan{Stacks: []string{"tcp", "vipl"}, MTUs: []int{1500, 100}}, "MTU 100 cannot be measured by the stacks [tcp vipl]: want 338..65535"},
+		{Plan{Stacks: []string{"mplite"}, MTUs: []int{100}}, "want 338..65535"},
+		{Plan{Stacks: []string{"am2"}, MTUs: []int{100}}, "want 338..65535"},
 		{Plan{Count: -1}, "count -1"},
 		{Plan{Credits: []int{64, 0}}, "0 credits"},
 		{Plan{Credits: []int{endpoint.MaxCredits + 1}}, "1..1024"},
@@ -33,8 +39,15 @@ func TestPlanRefuses(t *testing.T) {
 			t.Errorf("%+v: %v, want an ErrPlan that names %s", tt.plan, err, tt.name)
 		}
 	}
-	if err := (Plan{}).Validate(); err != nil {
-		t.Errorf("the default plan: %v", err)
+	for _, plan := range []Plan{
+		{},
+		{Stacks: []string{"raw", "tcp"}, MTUs: []int{ethertype.MinMTU}},
+		{Stacks: []string{"vipl"}, MTUs: []int{vipl.MinMTU}},
+		{Stacks: []string{"vipl"}, MTUs: []int{ethertype.MinMTU}, Links: []string{linkShm}}, // which has its own
+	} {
+		if err := plan.Validate(); err != nil {
+			t.Errorf("%+v: %v", plan, err)
+		}
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/netip"
 	"os"
+	"strings"
 
 	"github.com/bobnet-go/bobnet/ethertype"
 	"github.com/bobnet-go/bobnet/transport"
@@ -174,7 +175,7 @@ func Dial(ctx context.Context, at Station, to string, plan Plan, progress Progre
 	if err := plan.withDefaults().checkCases(named, cases); err != nil {
 		return nil, err
 	}
-	addr, err := resolve(ctx, nic, to)
+	addr, err := Resolve(ctx, nic, to)
 	if err != nil {
 		return nil, err
 	}
@@ -189,10 +190,16 @@ func Dial(ctx context.Context, at Station, to string, plan Plan, progress Progre
 	return at.half(nic, s).Measure(ctx, plan, cases, progress)
 }
 
-// resolve returns the address that text is or names.
-func resolve(ctx context.Context, nic *vipl.NIC, text string) (ethertype.Addr, error) {
-	if addr, err := ethertype.ParseAddr(text); err == nil {
+// Resolve returns the address that text is or names. When nobody has that name and
+// it looks like an address, the error says too why it is none.
+func Resolve(ctx context.Context, nic *vipl.NIC, text string) (ethertype.Addr, error) {
+	addr, malformed := ethertype.ParseAddr(text)
+	if malformed == nil {
 		return addr, nil
 	}
-	return nic.Lookup(ctx, text)
+	addr, err := nic.Lookup(ctx, text)
+	if err != nil && strings.Contains(text, ":") {
+		err = fmt.Errorf("%w; and as an address: %w", err, malformed)
+	}
+	return addr, err
 }

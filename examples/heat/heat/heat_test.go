@@ -6,6 +6,9 @@ import (
 	"image"
 	"image/color"
 	"math"
+	"os"
+	"path/filepath"
+	"strings"
 	"testing"
 )
 
@@ -91,6 +94,24 @@ func TestPictureRoundTrip(t *testing.T) {
 	}
 	if _, err := Decode(bytes.NewReader([]byte("not a PNG"))); err == nil {
 		t.Error("nonsense was accepted as a picture")
+	}
+}
+
+// TestFileErrorsNameTheFile: also where the error is about what is in it.
+func TestFileErrorsNameTheFile(t *testing.T) {
+	dir := t.TempDir()
+	bad := filepath.Join(dir, "bad.png")
+	if err := os.WriteFile(bad, []byte("not a PNG"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{bad, filepath.Join(dir, "none.png")} {
+		if _, err := ReadFile(name); err == nil || !strings.Contains(err.Error(), name) {
+			t.Errorf("reading %s: %v", name, err)
+		}
+	}
+	empty := filepath.Join(dir, "empty.png") // PNG knows no picture without pixels
+	if err := WriteFile(empty, image.NewGray(image.Rectangle{})); err == nil || !strings.Contains(err.Error(), empty) {
+		t.Errorf("writing an empty picture: %v", err)
 	}
 }
 

@@ -52,6 +52,20 @@ func Decode(r io.ReadSeeker) (*Grid, error) {
 	return FromImage(m), nil
 }
 
+// ReadFile reads a PNG file as a plate.
+func ReadFile(name string) (*Grid, error) {
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	g, err := Decode(f)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	return g, nil
+}
+
 // Encode writes a picture as a PNG.
 func Encode(w io.Writer, m image.Image) error {
 	if err := png.Encode(w, m); err != nil {
@@ -66,7 +80,10 @@ func WriteFile(name string, m image.Image) error {
 	if err != nil {
 		return err
 	}
-	return errors.Join(Encode(f, m), f.Close())
+	if err := errors.Join(Encode(f, m), f.Close()); err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	return nil
 }
 
 // plate returns the plate to start from.

@@ -109,7 +109,7 @@ func newSolver(ctx context.Context, comm *mplite.Comm, j job) (*solver, error) {
 	if j.height < j.width { // the first of dims is the greater; cut the longer side oftener
 		dims[0], dims[1] = dims[1], dims[0]
 	}
-	cart, err := comm.CartCreate(ctx, dims, []bool{false, false}, false)
+	cart, err := comm.CartCreate(ctx, dims, []bool{false, false})
 	if err != nil {
 		return nil, err
 	}

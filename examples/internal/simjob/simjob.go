@@ -26,7 +26,7 @@ func Run(t *testing.T, opts sim.Options, ranks int, body func(ctx context.Contex
 				return
 			}
 			defer nic.Close()
-			comm, err := mplite.Init(&mplite.Config{Job: t.Name(), Rank: rank, Size: ranks, NIC: nic})
+			comm, err := mplite.Init(t.Context(), &mplite.Config{Job: t.Name(), Rank: rank, Size: ranks, NIC: nic})
 			if err != nil {
 				t.Errorf("rank %d: %v", rank, err)
 				return
