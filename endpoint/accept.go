@@ -10,7 +10,8 @@ package endpoint
 //  3. The handler is unused: ReasonBadHandler. So is number 0, which AMUDP lets
 //     through: it belongs to returned messages, whose handler has another type.
 //  4. A short message with data, a medium or bulk one of more than was agreed,
-//     a bulk one whose data and length differ: ReasonBadLength.
+//     a bulk one whose data and length differ, or of more than MaxBulk:
+//     ReasonBadLength.
 //  5. Bulk data and no segment: ReasonBadOffset. Offset and length beyond the
 //     segment: ReasonBadLength, also when the length is 0.
 //
@@ -108,9 +109,11 @@ func mediumData(payload []byte, medium int) Reason {
 func (ep *Endpoint) inSegment(h *header) Reason {
 	size := uint64(len(ep.segment))
 	switch {
+	case h.length > MaxBulk:
+		return ReasonBadLength
 	case size == 0 && (h.length > 0 || h.offset > 0):
 		return ReasonBadOffset
-	case h.length > MaxBulk || h.offset > size || uint64(h.length) > size-h.offset:
+	case h.offset > size || uint64(h.length) > size-h.offset:
 		return ReasonBadLength
 	}
 	return 0

@@ -31,6 +31,8 @@ func TestAcceptanceOrder(t *testing.T) {
 		{"announced with data", header{tag: 7, handler: used, kind: kindAnnounce, length: 10}, data, 20, ReasonBadLength},
 		{"announced nothing", header{tag: 7, handler: used, kind: kindAnnounce}, nil, 20, ReasonBadLength},
 		{"announced, no segment", header{tag: 7, handler: used, kind: kindAnnounce, length: 10}, nil, 0, ReasonBadOffset},
+		{"announced, longer than any, no segment", header{tag: 7, handler: used, kind: kindAnnounce, length: MaxBulk + 1}, nil, 0, ReasonBadLength},
+		{"get, longer than any, no segment", header{tag: 7, kind: kindGet, length: MaxBulk + 1}, data[:8], 0, ReasonBadLength},
 		{"get without a place", header{tag: 7, handler: unused, kind: kindGet, length: 10}, data[:7], 20, ReasonBadLength},
 		{"get, handler there unused", header{tag: 7, handler: unused, kind: kindGet, length: 10}, data[:8], 20, 0},
 		{"get, wrong tag", header{tag: 8, kind: kindGet, length: 10}, data[:8], 0, ReasonBadTag},

@@ -2,6 +2,7 @@ package endpoint
 
 import (
 	"context"
+	"runtime"
 )
 
 // BundleType says who may use a bundle.
@@ -44,7 +45,6 @@ type Bundle struct {
 	mask      EventMask
 	posted    bool // the semaphore
 	running   int  // handlers
-	requested int  // requests since one has polled
 	following int  // goroutines that wait for bell
 	bell      chan struct{}
 	freed     bool
@@ -90,7 +90,7 @@ func (b *Bundle) free() {
 // enter begins every call that polls or sends.
 func (b *Bundle) enter() error {
 	switch {
-	case b.freed:
+	case b.freed || b.node.closed: // Close lets others in before it frees the bundles
 		return ErrClosed
 	case b.running > 0 && (b.kind == Sequential || inHandler()):
 		return ErrInHandler
@@ -101,33 +101,31 @@ func (b *Bundle) enter() error {
 // Poll takes in what has arrived and runs the handlers of at most some tens of
 // messages (AM_Poll). It returns how many it has handled, and does not block.
 func (b *Bundle) Poll() (int, error) {
-	n := b.node
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if err := b.enter(); err != nil {
-		return 0, err
+	served, crowded, err := b.poll()
+	if crowded { // somebody may be about to send what the next poll would find
+		runtime.Gosched()
 	}
-	if err := n.poll(); err != nil {
-		return 0, err
-	}
-	served := b.serve(pollBatch)
-	n.flush()
-	n.stamp()
-	return served, nil
+	return served, err
 }
 
-// glanceEvery is how many requests there are at most between polls that requests
-// make. A poll also sends what was gathered, so one for each request would send
-// each in a frame of its own; who runs out of credits polls anyway.
-const glanceEvery = 64
-
-// glance is the poll that a request begins with.
-func (b *Bundle) glance() error {
-	if b.requested++; b.requested < glanceEvery {
-		return nil
+// poll is Poll. It also reports whether to make way for others.
+func (b *Bundle) poll() (served int, crowded bool, err error) {
+	n := b.node
+	n.lock()
+	defer n.mu.Unlock()
+	if err := b.enter(); err != nil {
+		return 0, false, err
 	}
-	b.requested = 0
-	return b.node.poll()
+	if err := n.poll(); err != nil {
+		return 0, false, err
+	}
+	served = b.serve(pollBatch)
+	n.flush()
+	n.stamp()
+	if crowded = served == 0 && n.crowded > 0; crowded {
+		n.crowded--
+	}
+	return served, crowded, nil
 }
 
 // serve handles up to limit messages, answers first: they end what others wait
@@ -140,6 +138,9 @@ func (b *Bundle) serve(limit int) (served int) {
 	defer b.sendAnswers() // also if a handler ends the goroutine
 	for more := true; more && served < limit; more = b.linger() {
 		served += b.handle(limit - served)
+	}
+	if b.replies.n+b.requests.n > 0 { // what is left over is an event, as if it came now
+		b.event()
 	}
 	return served
 }

@@ -71,6 +71,43 @@ func TestEventMask(t *testing.T) {
 	})
 }
 
+// TestEventOfTheRest: what a poll leaves over, because it handles some tens of
+// messages at most, is an event.
+func TestEventOfTheRest(t *testing.T) {
+	const senders = 200
+	oneNode(t, endpoint.Config{}, func(n *endpoint.Node) error {
+		s, err := newParty(n)
+		if err != nil {
+			return err
+		}
+		ran := 0
+		s.ep.SetHandler(hEcho, func(t endpoint.Token, _ []uint32, _ []byte) { ran++; t.Reply(hReply) })
+		for range senders {
+			c, err := newParty(n)
+			if err != nil {
+				return err
+			}
+			c.ep.Map(0, s.ep.Name(), 5)
+			if err := c.ep.Request(bg, 0, hEcho); err != nil {
+				return err
+			}
+		}
+		s.b.SetEventMask(endpoint.NotEmpty)
+		for ran < senders {
+			ctx, cancel := n.NIC().WithTimeout(bg, time.Second)
+			err := s.b.Wait(ctx)
+			cancel()
+			if err != nil {
+				return fmt.Errorf("%d of %d requests are handled, and no event tells of the rest: %w", ran, senders, err)
+			}
+			if _, err := s.b.Poll(); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
 // TestFreeWhileWaiting: whoever waits in a bundle that is freed, for a message,
 // an event, a credit or an answer, hears of it.
 func TestFreeWhileWaiting(t *testing.T) {

@@ -113,10 +113,14 @@ func (ep *Endpoint) awaitCall(ctx context.Context, c *call) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	for !c.done {
-		if ep.bundle.serve(pollBatch) > 0 || c.done {
-			continue
+		if n.closed { // since the request was sent, and no handler may run
+			return ErrClosed
 		}
-		if err := ep.bundle.step(ctx); err != nil && !c.done {
+		served := ep.bundle.serve(pollBatch)
+		if c.done {
+			break
+		}
+		if err := ep.bundle.pause(ctx, served); err != nil && !c.done {
 			return err
 		}
 	}

@@ -313,6 +313,7 @@ func (c *client) answered(p *packet) {
 		return
 	}
 	data := payload
+	s.reply.tag = h.tag
 	switch h.kind {
 	case kindReplyAnnounce:
 		c.grant(i, &h, p)

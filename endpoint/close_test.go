@@ -1,9 +1,11 @@
 package endpoint_test
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"runtime"
+	"slices"
 	"testing"
 	"time"
 
@@ -89,6 +91,84 @@ func TestCloseWhileWaiting(t *testing.T) {
 		}
 		if err := <-ended; !errors.Is(err, endpoint.ErrClosed) {
 			t.Fatalf("the wait ended with %v", err)
+		}
+	}
+}
+
+// TestNICCloses: a program that closes its NIC before its node gets back what it
+// had sent, as it was, and then hears that the node is closed.
+func TestNICCloses(t *testing.T) {
+	err := pair(sim.Options{}, endpoint.Config{}, func(s *party) {
+		s.ep.SetHandler(hMute, func(endpoint.Token, []uint32, []byte) {})
+	}, func(n *endpoint.Node, c *party) error {
+		if err := c.ep.RequestMedium(bg, 0, 99, payload, 1, 2, 3); err != nil {
+			return err
+		}
+		n.NIC().Close()
+		var err error
+		for err == nil {
+			_, err = c.b.WaitPoll(bg)
+		}
+		if !errors.Is(err, endpoint.ErrClosed) || len(c.returned) != 1 {
+			return fmt.Errorf("%d came back, and then: %w", len(c.returned), err)
+		}
+		if r := &c.returned[0]; r.Handler != 99 || !slices.Equal(r.Args, []uint32{1, 2, 3}) || !bytes.Equal(r.Data, payload) {
+			return fmt.Errorf("it came back as %+v", r)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestNICClosesInTraffic: nothing happens but that the calls end when the NICs are
+// closed under nodes that are busy.
+func TestNICClosesInTraffic(t *testing.T) {
+	for range 20 {
+		nics := linkNICs(t, "udp", func(_ int, l transport.Link) transport.Link { return l })
+		var parties [2]*party
+		for i := range parties {
+			n, err := endpoint.Open(&endpoint.Config{NIC: nics[i], Logger: quiet})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if parties[i], err = newParty(n); err != nil {
+				t.Fatal(err)
+			}
+		}
+		s, c := parties[0], parties[1]
+		busy, ended := make(chan struct{}), make(chan error, 2)
+		served := 0
+		s.ep.SetHandler(hEcho, func(t endpoint.Token, _ []uint32, _ []byte) {
+			if t.Reply(hReply); served == 200 {
+				close(busy)
+			}
+			served++
+		})
+		c.ep.SetHandler(hReply, func(endpoint.Token, []uint32, []byte) {})
+		c.ep.Map(0, s.ep.Name(), 7)
+		go func() {
+			var err error
+			for err == nil {
+				_, err = s.b.WaitPoll(bg)
+			}
+			ended <- err
+		}()
+		go func() {
+			var err error
+			for err == nil {
+				err = c.ep.Request(bg, 0, hEcho)
+			}
+			ended <- err
+		}()
+		<-busy
+		nics[0].Close()
+		nics[1].Close()
+		for range 2 {
+			if err := <-ended; !errors.Is(err, endpoint.ErrClosed) {
+				t.Errorf("a call ended with %v", err)
+			}
 		}
 	}
 }

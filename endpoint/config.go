@@ -20,6 +20,10 @@ const (
 	MaxTranslations       = 1 << 20
 	MaxCredits            = 1024 // requests under way to one destination
 	DefaultMaxConnections = 1024 // senders to one endpoint
+
+	// leastConnectionMemory is what Config.MaxConnectionMemory is at least if
+	// nobody says anything: room for one connection of the largest shape.
+	leastConnectionMemory = 256 << 20
 )
 
 // Credits bound the requests under way to one destination: sent, and neither
@@ -58,6 +62,12 @@ type Config struct {
 	// MaxConnections is how many senders one endpoint serves; further ones get
 	// their messages back for congestion. 0 means DefaultMaxConnections.
 	MaxConnections int
+	// MaxConnectionMemory is how many bytes of buffers the node's endpoints
+	// together give those that connect to them, who say how many credits and how
+	// long messages they want; further ones get their messages back for congestion.
+	// 0 means what MaxConnections senders of this node's Credits and MaxMedium take,
+	// and 256 MiB at least.
+	MaxConnectionMemory int
 	// PeerTimeout bounds how long a silent peer is believed to be alive; 0 means
 	// vipl.DefaultPeerTimeout.
 	PeerTimeout time.Duration
@@ -88,12 +98,31 @@ func (c *Config) withDefaults() (Config, error) {
 	if d.Logger == nil {
 		d.Logger = slog.Default()
 	}
-	k := d.Credits
-	if k.Short < 1 || !k.shared() && (k.Medium < 1 || k.Bulk < 1) || k.total() > MaxCredits {
-		return d, opError("open", ErrBadArg, "credits %+v: want at least 1 of each size, or Short alone, and at most %d in all", k, MaxCredits)
+	if err := d.check(); err != nil {
+		return d, err
 	}
-	if d.MaxMedium < 1 || d.MaxMedium > MaxMediumLimit {
-		return d, opError("open", ErrBadArg, "MaxMedium of %d bytes is not in 1..%d", d.MaxMedium, MaxMediumLimit)
+	if d.MaxConnectionMemory == 0 {
+		each := d.Credits.shape(d.MaxMedium).memory(serving)
+		d.MaxConnectionMemory = max(leastConnectionMemory, each*min(d.MaxConnections, 1<<20))
 	}
 	return d, nil
+}
+
+func (d *Config) check() error {
+	k := d.Credits
+	if k.Short < 1 || !k.shared() && (k.Medium < 1 || k.Bulk < 1) || k.total() > MaxCredits {
+		return opError("open", ErrBadArg, "credits %+v: want at least 1 of each size, or Short alone, and at most %d in all", k, MaxCredits)
+	}
+	if d.MaxMedium < 1 || d.MaxMedium > MaxMediumLimit {
+		return opError("open", ErrBadArg, "MaxMedium of %d bytes is not in 1..%d", d.MaxMedium, MaxMediumLimit)
+	}
+	switch {
+	case d.MaxConnections < 0:
+		return opError("open", ErrBadArg, "MaxConnections of %d is negative", d.MaxConnections)
+	case d.MaxConnectionMemory < 0:
+		return opError("open", ErrBadArg, "MaxConnectionMemory of %d bytes is negative", d.MaxConnectionMemory)
+	case d.PeerTimeout < 0:
+		return opError("open", ErrBadArg, "PeerTimeout %v is negative", d.PeerTimeout)
+	}
+	return nil
 }

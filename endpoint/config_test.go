@@ -35,6 +35,10 @@ func TestConfig(t *testing.T) {
 		{endpoint.Config{MaxMedium: endpoint.MaxMediumLimit}, true},
 		{endpoint.Config{MaxMedium: endpoint.MaxMediumLimit + 1}, false},
 		{endpoint.Config{MaxMedium: -1}, false},
+		{endpoint.Config{MaxConnections: 1, MaxConnectionMemory: 1, PeerTimeout: 1}, true},
+		{endpoint.Config{MaxConnections: -1}, false},
+		{endpoint.Config{MaxConnectionMemory: -1}, false},
+		{endpoint.Config{PeerTimeout: -1}, false},
 	} {
 		c.cfg.NIC = nic
 		n, err := endpoint.Open(&c.cfg)

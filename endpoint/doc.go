@@ -36,7 +36,10 @@
 // # Progress
 //
 // Handlers run on the goroutine that polls, and nowhere else: in Poll and
-// WaitPoll, and in requests and calls, which poll too. Replies never wait
+// WaitPoll, and in requests and calls. Every request handles what has been taken
+// in. It takes in more if there is no credit; else those of a stream do so now
+// and then, and those that come microseconds apart each do, but for the first few.
+// AM-II's requests poll each time, and none could share a frame with another. Replies never wait
 // (slot.go says why, and why nothing can deadlock), and never poll: their
 // handler is run by one that does (AM2 reference, section 8). A request handler
 // must not block, and may do nothing but reply.
@@ -84,22 +87,30 @@
 //	AM_UnMap                   Endpoint.Unmap             requests under way end as usual                          8 V
 //	AM_GetTranslationName ...  Endpoint.Translation       name, tag, and whether it is in use                      3 V
 //	AM_SetNumTranslations      Endpoint.SetNumTranslations  never cuts off an entry in use                         8 V
+//	AM_GetNumTranslations      Endpoint.NumTranslations   DefaultTranslations at least                             8 V
+//	AM_MaxNumTranslations      MaxTranslations
+//	AM_MaxShort                MaxShort                   arguments                                                2 V
+//	AM_MaxMedium               Config.MaxMedium           MaxMediumLimit at most                                   2 V
+//	AM_MaxLong                 MaxBulk                                                                             2 V
 //	AM_SetHandler              Endpoint.SetHandler        1..255                                                   5 V
+//	AM_MaxNumHandlers          NumHandlers                also AM_GetNumHandlers; the table does not grow, because
+//	AM_SetNumHandlers          -                          a message names its handler by 8 bits
 //	AM_SetHandlerAny           Endpoint.AddHandler        the first unused, never 0                                5 V
 //	AM_SetHandler(0)           Endpoint.SetReturnHandler  the default ends the process                             5 V
 //	AM_SetExpectedResources    Config                     the same for all endpoints of a node; needed for nothing 8 V
 //	AM_SetEventMask            Bundle.SetEventMask        NoEvents, NotEmpty                                       8 V
+//	AM_GetEventMask            Bundle.EventMask                                                                    8 V
 //	AM_WaitSema                Bundle.Wait                ErrNoEvents when it would never return                   8 V
 //	AM_Poll                    Bundle.Poll                all endpoints of the bundle                              8 V
 //	AM_RequestM                Endpoint.Request           waits for a credit                                       9 V
 //	AM_RequestIM               Endpoint.RequestMedium     the same                                                 9 V
 //	AM_RequestXferM            Endpoint.RequestBulk       returns when the data may be changed                     9 V
-//	AM_RequestXferAsyncM       Endpoint.RequestBulkAsync  ErrInUse without a credit                                9 V
+//	AM_RequestXferAsyncM       Endpoint.RequestBulkAsync  ErrInUse without a credit, after a poll                  9 V
 //	AM_GetXferM                Endpoint.Get               the handler runs at the caller                           3 M
 //	AM_ReplyM, IM, XferM       Token.Reply and so on      at most one, from the request's handler                  9 V
 //	AM_GetSourceEndpoint       Token.Source               as the sender says                                       3 V
 //	AM_GetDestEndpoint         Token.Endpoint                                                                      3 V
-//	AM_GetMsgTag               Token.Tag                                                                           3 V
+//	AM_GetMsgTag               Token.Tag                  of replies too                                           3 V
 //
 // # Providers
 //

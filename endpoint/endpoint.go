@@ -35,6 +35,7 @@ func (b *Bundle) NewEndpoint() (*Endpoint, error) {
 		clients: map[*client]struct{}{}, servers: map[*server]struct{}{}}
 	b.endpoints[ep] = struct{}{}
 	n.endpoints[ep.id] = ep
+	n.way.opened(ep.id)
 	return ep, nil
 }
 
@@ -79,6 +80,7 @@ func (ep *Endpoint) free() {
 	delete(ep.bundle.endpoints, ep)
 	delete(ep.node.endpoints, ep.id)
 	ep.withdraw()
+	ep.node.way.ended(ep.id)
 	ep.bundle.changed()
 }
 

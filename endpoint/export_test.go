@@ -65,3 +65,12 @@ var (
 	ClientKinds = []uint8{uint8(kindShort), KindMedium, KindBulk, KindAnnounce, KindGet, uint8(kindRefuse), KindClear}
 	ServerKinds = []uint8{uint8(kindReply), KindReplyMedium, KindReplyBulk, KindReplyAnnounce, uint8(kindReturn), KindDone, KindClear}
 )
+
+// ShapeMemory returns what a connection from a node of these credits takes.
+func ShapeMemory(c Credits, medium int) int { return c.shape(medium).memory(serving) }
+
+// ConnectionMemory returns the limit that c stands for.
+func (c *Config) ConnectionMemory() (int, error) {
+	d, err := c.withDefaults()
+	return d.MaxConnectionMemory, err
+}

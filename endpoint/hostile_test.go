@@ -266,12 +266,13 @@ func TestHelloLimits(t *testing.T) {
 	}
 }
 
-// TestHostileHello: a request for a connection that makes no sense is refused,
-// and counted or told to be of another version.
+// TestHostileHello: a request for a connection that makes no sense is refused and
+// counted.
 func TestHostileHello(t *testing.T) {
 	w := newWorld(sim.Options{})
 	refused, accepted := 0, 0
-	w.pair(endpoint.Config{}, func(*party) {}, func(n *endpoint.Node, c *party) error {
+	var server *party
+	w.pair(endpoint.Config{}, func(s *party) { server = s }, func(n *endpoint.Node, c *party) error {
 		to, _, _ := c.ep.Translation(0)
 		rng := rand.New(rand.NewPCG(5, 5))
 		for range 2000 {
@@ -293,6 +294,9 @@ func TestHostileHello(t *testing.T) {
 				return err
 			}
 			vi.Close()
+		}
+		if s := serverNode(server).Stats(); taken(&s) != uint64(refused) || s.Strays == 0 {
+			return fmt.Errorf("%d were refused, and counted are %+v", refused, s)
 		}
 		return c.ep.Request(bg, 0, 1)
 	})

@@ -57,3 +57,46 @@ func TestParallelInHandler(t *testing.T) {
 		t.Fatal(err)
 	}
 }
+
+// TestParallelAllocations: nothing is allocated by polls and requests in a parallel
+// bundle, nor by answers, while one of its handlers is running.
+func TestParallelAllocations(t *testing.T) {
+	nodes := hostNodes(t, endpoint.Config{})
+	b, err := nodes[0].NewBundle(endpoint.Parallel)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var eps [2]*endpoint.Endpoint
+	for i := range eps {
+		if eps[i], err = b.NewEndpoint(); err != nil {
+			t.Fatal(err)
+		}
+		eps[i].SetTag(endpoint.TagAll)
+	}
+	busy, ep := eps[0], eps[1]
+	entered, leave, left := make(chan bool), make(chan bool), make(chan bool)
+	busy.SetHandler(hMute, func(endpoint.Token, []uint32, []byte) { close(entered); <-leave })
+	ep.SetHandler(hEcho, func(t endpoint.Token, args []uint32, _ []byte) { t.Reply(hReply, args...) })
+	ep.SetHandler(hReply, func(endpoint.Token, []uint32, []byte) {})
+	ep.Map(0, busy.Name(), 5)
+	ep.Map(1, ep.Name(), 5)
+	if err := ep.Request(bg, 0, hMute); err != nil {
+		t.Fatal(err)
+	}
+	go func() { defer close(left); b.Poll() }()
+	<-entered
+	round := func() {
+		if err := ep.Request(bg, 1, hEcho, 1, 2, 3); err != nil {
+			t.Error(err)
+		}
+		b.Poll()
+	}
+	for range 10 {
+		round()
+	}
+	if n := testing.AllocsPerRun(200, round); n != 0 {
+		t.Errorf("%v allocations for a request, a reply and a poll", n)
+	}
+	close(leave)
+	<-left
+}

@@ -16,7 +16,7 @@ import (
 	"github.com/bobnet-go/bobnet/vipl"
 )
 
-// realLinks are the ways over a wire, or what passes for one.
+// realLinks are the ways to another program.
 var realLinks = []struct {
 	name   string
 	driver string
@@ -25,12 +25,13 @@ var realLinks = []struct {
 	{"ring", "ring", 0},
 	{"packet", "packet", 0},
 	{"udp", "udp", 0},
+	{"shm", "shm", 0},
 	{"faults", "ring", 0.02},
 }
 
 // TestLinks: messages of all kinds there and back, messages that are returned,
-// and a peer that dies, on every kind of link between hosts, and on one on which
-// frames are lost, doubled, overtaken and damaged.
+// and a peer that dies, on every kind of link, and on one on which frames are
+// lost, doubled, overtaken and damaged.
 func TestLinks(t *testing.T) {
 	for _, l := range realLinks {
 		t.Run(l.name, func(t *testing.T) {
@@ -61,18 +62,23 @@ func TestLinks(t *testing.T) {
 	}
 }
 
-// linkNICs opens two NICs on the ends of a wire: a veth, or for udp the loopback.
+// linkNICs opens two NICs on the ends of a wire: a veth, for udp the loopback, and
+// for shm this host's memory.
 func linkNICs(t *testing.T, driver string, wrap func(side int, l transport.Link) transport.Link) (nics [2]*vipl.NIC) {
 	t.Helper()
 	in := func(_ int, f func() error) error { return f() }
 	names := [2]string{"127.0.0.51", "127.0.0.52"}
-	if driver != "udp" {
+	switch driver {
+	case "udp":
+	case "shm":
+		names = [2]string{}
+	default:
 		in = vethtest.New(t, 1500).In
 		names = [2]string{vethtest.Name, vethtest.Name}
 	}
 	for side := range nics {
 		if err := in(side, func() (err error) {
-			nics[side], err = vipl.Open(&vipl.Config{Interface: names[side], Driver: driver, WireOnly: true,
+			nics[side], err = vipl.Open(&vipl.Config{Interface: names[side], Driver: driver, WireOnly: driver != "shm",
 				Wrap: func(l transport.Link) transport.Link { return wrap(side, l) }})
 			return err
 		}); err != nil {

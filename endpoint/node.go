@@ -29,10 +29,13 @@ type Node struct {
 	leader    *Bundle // for which a goroutine waits on way
 	following int     // goroutines that wait for the leader
 	running   int     // handlers
+	taken     int     // of Config.MaxConnectionMemory
 	closed    bool
+	virtual   bool // time is
 	stats     Stats
-	now       func() int64 // the NIC's clock
 	fresh     fresh
+	glances   glances
+	crowded   int // empty polls that will make way, see lock
 }
 
 // Open opens a node (AM_Init). Close it in the end.
@@ -52,7 +55,7 @@ func Open(cfg *Config) (*Node, error) {
 	if c.Seed != 0 {
 		n.incarnation = rand.New(rand.NewPCG(c.Seed, uint64(n.nic.Now()))).Uint32() | 1
 	}
-	n.loop.node, n.now = n, n.nic.Now
+	n.loop.node, n.virtual = n, n.nic.Link().Info().Virtual
 	if n.way, err = openVIs(n); err != nil {
 		if n.own {
 			n.nic.Close()
@@ -86,7 +89,7 @@ func (n *Node) Close() error {
 	}
 	n.closed = true
 	if n.alone() {
-		n.way.drain()
+		n.way.drain(n.owes)
 	}
 	for b := range n.bundles {
 		b.free()
@@ -103,7 +106,7 @@ func (n *Node) Close() error {
 func (n *Node) alone() bool {
 	for n.leader != nil {
 		n.way.wake()
-		if n.nic.Link().Info().Virtual {
+		if n.virtual {
 			return false
 		}
 		n.mu.Unlock()
@@ -111,6 +114,18 @@ func (n *Node) alone() bool {
 		n.mu.Lock()
 	}
 	return true
+}
+
+// owes reports whether a peer of the node waits for the rest of an answer.
+func (n *Node) owes() bool {
+	for _, ep := range n.endpoints {
+		for s := range ep.servers {
+			if _, local := s.ch.(*loopChannel); !local && s.owes() {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // run runs a handler of bundle b without the mutex. The half that it belongs to
@@ -156,7 +171,7 @@ func (n *Node) admit(h *hello) (half, Reason) {
 	switch {
 	case h.incarnation != n.incarnation && h.incarnation != 0 || ep == nil:
 		return nil, ReasonBadEndpoint
-	case len(ep.servers) >= n.cfg.MaxConnections:
+	case len(ep.servers) >= n.cfg.MaxConnections, h.shape.memory(serving) > n.cfg.MaxConnectionMemory-n.taken:
 		return nil, ReasonCongestion
 	}
 	return &server{ep: ep, from: h.from, shape: h.shape, slots: make([]serverSlot, h.shape.slots)}, 0
@@ -167,4 +182,5 @@ func (n *Node) attach(up half, ch channel) {
 	s := up.(*server)
 	s.ch = ch
 	s.ep.servers[s] = struct{}{}
+	n.taken += s.shape.memory(serving)
 }

@@ -154,6 +154,8 @@ func (o *oracle) answered(e *modelEndpoint, t endpoint.Token, args []uint32, dat
 		o.wrong("endpoint %d got a reply to %v", e.serial, m)
 	case s.tag != endpoint.TagAll && s.tag != m.replyTag || !s.handlers[hReply]:
 		o.wrong("endpoint %d did not refuse the reply to %v", e.serial, m)
+	case t.Source() != m.by.to.Name() || t.Tag() != m.replyTag || t.Endpoint() != e.Endpoint:
+		o.wrong("source %v, tag %v of the reply to %v", t.Source(), t.Tag(), m)
 	case m.op == endpoint.OpGet:
 		if !bytes.Equal(data, still(m.by.to, m.offset, m.length)) {
 			o.wrong("the data is wrong of %v", m)

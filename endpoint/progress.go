@@ -10,8 +10,26 @@ import "context"
 // something concerns their bundle, or the leader leaves. While there is a leader
 // it alone takes things in, or two goroutines would do so out of order.
 
+// crowdPolls is for how many polls that handle nothing a node counts as crowded.
+// It is counted anew whenever somebody has to wait for the mutex.
+const crowdPolls = 1 << 16
+
+// lock locks the mutex, and notes when another goroutine had it: goroutines that
+// poll in a loop would keep each other from it for milliseconds, so while there
+// are several they make way. Under virtual time there is but one at a time.
+func (n *Node) lock() {
+	if n.mu.TryLock() {
+		return
+	}
+	n.mu.Lock()
+	if !n.virtual {
+		n.crowded = crowdPolls
+	}
+}
+
 // poll takes in what has arrived, without blocking.
 func (n *Node) poll() error {
+	n.glances.looked()
 	if n.leader != nil {
 		return nil
 	}
@@ -37,7 +55,8 @@ func (b *Bundle) step(ctx context.Context) error {
 	n.leader = b
 	n.mu.Unlock()
 	err := n.way.wait(ctx)
-	n.mu.Lock()
+	n.lock()
+	n.glances.looked()
 	n.leader = nil
 	if n.closed {
 		n.wakeAll()
@@ -46,6 +65,29 @@ func (b *Bundle) step(ctx context.Context) error {
 	n.way.deliver()
 	if n.following > 0 {
 		n.wakeAll()
+	}
+	if err == nil && b.replies.n+b.requests.n == 0 { // what has come is for others
+		err = n.over(ctx)
+	}
+	return err
+}
+
+// pause is step for a goroutine that has handled so many messages, and not got
+// what it waits for: it lets time pass only if there were none, but ctx ends the
+// wait also while messages keep coming.
+func (b *Bundle) pause(ctx context.Context, served int) error {
+	if served == 0 {
+		return b.step(ctx)
+	}
+	return b.node.over(ctx)
+}
+
+// over returns ctx's error if it has ended on the node's clock. Under virtual time
+// the host's clock does not count.
+func (n *Node) over(ctx context.Context) error {
+	err := ctx.Err()
+	if n.virtual && err != context.Canceled {
+		return nil
 	}
 	return err
 }

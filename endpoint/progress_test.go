@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"runtime"
+	"slices"
 	"testing"
 	"time"
 
@@ -14,8 +15,16 @@ import (
 // idleWay is a provider to which nothing comes but what the test delivers.
 type idleWay struct {
 	bell  chan struct{}
-	batch func() // runs in the next deliver, as messages that have come do
+	batch func()   // runs in the next deliver, as messages that have come do
+	has   []uint32 // endpoints
 }
+
+func (w *idleWay) opened(id uint32) { w.has = append(w.has, id) }
+func (w *idleWay) ended(id uint32) {
+	w.has = slices.DeleteFunc(w.has, func(x uint32) bool { return x == id })
+}
+
+func (w *idleWay) lookup(context.Context, string) (ethertype.Addr, error) { return w.addr(), nil }
 
 func (w *idleWay) dial(Name, hello, half) (channel, error) { return nil, ErrResource }
 func (w *idleWay) addr() ethertype.Addr                    { return ethertype.Addr{Port: 1} }
@@ -23,7 +32,10 @@ func (w *idleWay) poll() error                             { return nil }
 func (w *idleWay) flush(side)                              {}
 func (w *idleWay) gathers(side) bool                       { return false }
 func (w *idleWay) catchUp()                                {}
-func (w *idleWay) drain()                                  {}
+func (w *idleWay) drain(func() bool)                       {}
+func (w *idleWay) now() int64                              { return 1 }
+func (w *idleWay) advertise(string) error                  { return nil }
+func (w *idleWay) withdraw(string)                         {}
 func (w *idleWay) close()                                  {}
 
 func (w *idleWay) wait(ctx context.Context) error {
@@ -51,8 +63,8 @@ func (w *idleWay) wake() {
 
 // bareNode makes a node without a NIC.
 func bareNode(way provider) *Node {
-	n := &Node{incarnation: 1, cfg: Config{Credits: DefaultCredits, MaxMedium: 64, MaxConnections: 8, Logger: slog.Default()}, way: way,
-		endpoints: map[uint32]*Endpoint{}, services: map[uint32]*Endpoint{}, bundles: map[*Bundle]struct{}{}, now: func() int64 { return 1 }}
+	n := &Node{incarnation: 1, cfg: Config{Credits: DefaultCredits, MaxMedium: 64, MaxConnections: 8, MaxConnectionMemory: 1 << 20, Logger: slog.Default()}, way: way,
+		endpoints: map[uint32]*Endpoint{}, services: map[uint32]*Endpoint{}, bundles: map[*Bundle]struct{}{}}
 	n.loop.node = n
 	return n
 }

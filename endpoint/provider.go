@@ -25,11 +25,7 @@ import (
 //     the provider's limit for a silent peer. It also says what that means for
 //     messages: nothing above knows the errors of a provider.
 //
-// A provider hears of an endpoint when it is to dial for it, or asks Node.admit.
-// One whose card holds the endpoints has to hear of their beginning and end too,
-// from Bundle.NewEndpoint and Endpoint.free; these two need nothing then.
-//
-// All methods but wait are called with the node's mutex held, and call a half
+// All methods but wait, now and lookup are called with the node's mutex held, and call a half
 // back only from within poll, deliver, or their own call.
 
 // dialer makes channels.
@@ -45,6 +41,15 @@ type dialer interface {
 type provider interface {
 	dialer
 	addr() ethertype.Addr // of the node, for names
+	now() int64           // the time, in nanoseconds
+	// opened and ended tell of the endpoints that the node has. A provider whose
+	// card does not hold them need not listen.
+	opened(id uint32)
+	ended(id uint32)
+	// advertise lets others look up addr by a name, until withdraw.
+	advertise(name string) error
+	withdraw(name string)
+	lookup(ctx context.Context, name string) (ethertype.Addr, error)
 	// poll takes in what has arrived, without blocking.
 	poll() error
 	// catchUp does what was put off until nobody waits for an answer. It comes
@@ -62,8 +67,8 @@ type provider interface {
 	// wake ends the present wait.
 	wake()
 	// drain flushes, and waits until the peers' interfaces have what was sent and
-	// what the node owes, for lingerTime at most. Nobody waits meanwhile.
-	drain()
+	// the node owes nothing, for lingerTime at most. Nobody else waits meanwhile.
+	drain(owes func() bool)
 	close()
 }
 

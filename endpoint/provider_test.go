@@ -3,6 +3,7 @@ package endpoint
 import (
 	"context"
 	"errors"
+	"go/ast"
 	"go/parser"
 	"go/token"
 	"path/filepath"
@@ -12,19 +13,21 @@ import (
 	"time"
 )
 
-// TestProviderWall: what stands above the providers knows none of them. The
-// node opens one, on a NIC that the program may name.
+// TestProviderWall: what stands above the providers knows none of them, nor asks
+// the NIC for anything beside them. The node opens one, on a NIC that the program
+// may name.
 func TestProviderWall(t *testing.T) {
 	files, err := filepath.Glob("*.go")
 	if err != nil {
 		t.Fatal(err)
 	}
+	provider := []string{"node.go", "vi.go", "vichannel.go"}
 	var got []string
 	for _, file := range files {
 		if strings.HasSuffix(file, "_test.go") {
 			continue
 		}
-		f, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.ImportsOnly)
+		f, err := parser.ParseFile(token.NewFileSet(), file, nil, 0)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -33,9 +36,40 @@ func TestProviderWall(t *testing.T) {
 				got = append(got, file)
 			}
 		}
+		ast.Inspect(f, func(n ast.Node) bool {
+			if s, ok := n.(*ast.SelectorExpr); ok && s.Sel.Name == "nic" && !slices.Contains(append(provider, "gather.go"), file) {
+				t.Errorf("%s uses the NIC behind the provider's back", file)
+			}
+			return true
+		})
 	}
-	if want := []string{"config.go", "node.go", "vi.go", "vichannel.go"}; !slices.Equal(got, want) {
+	if want := append([]string{"config.go"}, provider...); !slices.Equal(got, want) {
 		t.Errorf("%v import vipl, want %v", got, want)
+	}
+}
+
+// TestEndpointsOfProviders: a provider hears of the beginning and the end of each
+// endpoint, however it ends.
+func TestEndpointsOfProviders(t *testing.T) {
+	way := &idleWay{bell: make(chan struct{}, 1)}
+	n := bareNode(way)
+	var all [6]*waiting
+	for i := range all {
+		all[i] = newWaiting(t, n)
+		if len(way.has) != i+1 || way.has[i] != all[i].ep.id {
+			t.Fatalf("the provider knows of %v", way.has)
+		}
+	}
+	for _, err := range []error{all[2].bundle.Free(), all[3].ep.Free(), all[3].bundle.Free()} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if want := []uint32{all[0].ep.id, all[1].ep.id, all[4].ep.id, all[5].ep.id}; !slices.Equal(way.has, want) {
+		t.Errorf("the provider knows of %v, want %v", way.has, want)
+	}
+	if n.Close(); len(way.has) != 0 {
+		t.Errorf("the node is closed, and the provider knows of %v", way.has)
 	}
 }
 

@@ -32,7 +32,7 @@ func (ep *Endpoint) Publish(word string) error {
 	case n.services[id] != nil:
 		return opError("publish", ErrInUse, "%q, or a word of the same number, is published on this node", word)
 	}
-	if err := n.nic.Advertise(serviceName(word), n.way.addr()); err != nil {
+	if err := n.way.advertise(serviceName(word)); err != nil {
 		return err
 	}
 	n.services[id] = ep
@@ -44,7 +44,7 @@ func (ep *Endpoint) Publish(word string) error {
 func (ep *Endpoint) withdraw() {
 	for _, word := range ep.published {
 		delete(ep.node.services, serviceID(word))
-		ep.node.nic.Withdraw(serviceName(word))
+		ep.node.way.withdraw(serviceName(word))
 	}
 	ep.published = nil
 }
@@ -54,7 +54,7 @@ func (ep *Endpoint) withdraw() {
 // no incarnation, and differs from what that endpoint's Name returns. It waits
 // until ctx ends or, without a deadline, as long as vipl.NIC.Lookup does.
 func (n *Node) Find(ctx context.Context, word string) (Name, error) {
-	addr, err := n.nic.Lookup(ctx, serviceName(word))
+	addr, err := n.way.lookup(ctx, serviceName(word))
 	if err != nil {
 		return Name{}, err
 	}

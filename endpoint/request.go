@@ -7,8 +7,9 @@ import (
 
 // Request sends a short request of at most MaxShort arguments to the endpoint
 // that index dest of the translation table stands for (AM_Request). It runs
-// handlers as Poll does, though it takes in what has arrived only now and then;
-// while there is no credit it waits, polling on, until ctx ends. Nil means that
+// handlers as Poll does, though of a stream not each takes in what has arrived;
+// while there is no credit it waits, polling on, until ctx
+// ends. Nil means that
 // the message is on its way: it will run the handler there, or come back to the
 // ReturnHandler. args may be changed afterwards, as may data in the calls below.
 //
@@ -36,7 +37,7 @@ func (ep *Endpoint) RequestBulk(ctx context.Context, dest int, handler uint8, da
 }
 
 // RequestBulkAsync is RequestBulk without waiting (AM_RequestXferAsync). When
-// there is no credit it fails with ErrInUse at once. data must stay as it is
+// there is no credit, nor after a poll, it fails with ErrInUse. data must stay as it is
 // until the request has been answered or has come back.
 func (ep *Endpoint) RequestBulkAsync(dest int, handler uint8, data []byte, offset uint64, args ...uint32) error {
 	return ep.request(context.Background(), dest, &message{op: OpRequestBulk, handler: handler, offset: offset}, args, data, nil)
@@ -66,15 +67,15 @@ type message struct {
 // request sends m.
 func (ep *Endpoint) request(ctx context.Context, dest int, m *message, args []uint32, data []byte, call *call) error {
 	n := ep.node
-	n.mu.Lock()
+	n.lock()
 	defer n.mu.Unlock()
 	if err := ep.bundle.enter(); err != nil {
 		return err
 	}
-	if err := ep.bundle.glance(); err != nil {
+	if err := n.glance(); err != nil {
 		return err
 	}
-	for {
+	for polled := false; ; {
 		served := ep.bundle.serve(pollBatch)
 		if ep.freed {
 			return ErrClosed
@@ -100,14 +101,21 @@ func (ep *Endpoint) request(ctx context.Context, dest int, m *message, args []ui
 			}
 			return nil
 		}
-		n.stats.Stalls++
-		if !m.wait {
-			return opError(m.op.String(), ErrInUse, "all credits of index %d are in use", dest)
-		}
-		if served > 0 {
+		switch {
+		case m.wait:
+			n.stats.Stalls++
+			if served > 0 {
+				err = n.poll()
+			}
+			if err == nil {
+				err = ep.bundle.pause(ctx, served)
+			}
+		case polled:
+			n.stats.Stalls++
+			err = opError(m.op.String(), ErrInUse, "all credits of index %d are in use", dest)
+		default: // the answer may be there
+			polled = true
 			err = n.poll()
-		} else {
-			err = ep.bundle.step(ctx)
 		}
 		if err != nil {
 			return err
@@ -182,10 +190,11 @@ func (ep *Endpoint) await(ctx context.Context, c *client, i int) {
 	use := s.use
 	pending := func() bool { return s.use == use && s.state != slotFree && s.data != nil && !c.closed }
 	for pending() {
-		if ep.bundle.serve(pollBatch) > 0 || !pending() { // the end of a connection is nothing served
-			continue
+		served := ep.bundle.serve(pollBatch)
+		if !pending() {
+			return
 		}
-		if err := ep.bundle.step(ctx); err != nil {
+		if err := ep.bundle.pause(ctx, served); err != nil {
 			if s.use == use && s.data != nil && !s.cleared {
 				s.data = append([]byte(nil), s.data...)
 				return

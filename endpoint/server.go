@@ -169,6 +169,7 @@ func (s *server) destroy() {
 	}
 	s.queue = packets{}
 	delete(s.ep.servers, s)
+	s.ep.node.taken -= s.shape.memory(serving)
 	s.ch.close()
 }
 

@@ -83,7 +83,7 @@ func (n *Node) Snapshot() Snapshot {
 		return s
 	}
 	n.stamp()
-	now := n.now()
+	now := n.way.now()
 	for b := range n.bundles {
 		s.Bundles = append(s.Bundles, b.snapshot(now))
 	}
@@ -231,7 +231,8 @@ func (n *Node) stamp() {
 	if n.fresh.n == 0 {
 		return
 	}
-	now := n.now()
+	now := n.way.now()
+	n.glances.polled = now // who calls this polls or waits, or the next poll may be a little late
 	for i := range n.fresh.slots[:n.fresh.n] {
 		n.fresh.slots[i].sent = now
 		n.fresh.slots[i] = nil

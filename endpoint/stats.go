@@ -8,7 +8,7 @@ type Stats struct {
 	Stalls     uint64 // looks for a credit that found none
 	Returns    uint64 // refusals heard from peers
 	Broken     uint64 // connections that broke
-	Strays     uint64 // messages dropped: they belong to nothing
+	Strays     uint64 // messages dropped, and requests for connections refused: they belong to nothing or make no sense
 	Violations uint64 // connections ended: the client does not keep to the protocol
 	Panics     uint64 // of handlers
 	// Refused counts the messages that were refused here, Returned those that

@@ -41,11 +41,11 @@ func (t Token) Source() Name {
 	return t.s.from
 }
 
-// Tag returns the tag that the message carried (AM_GetMsgTag); TagNone for a
-// reply, which carries the one that its request was sent with.
+// Tag returns the tag that the message carried (AM_GetMsgTag). A reply carries
+// the one that this endpoint had when it sent the request.
 func (t Token) Tag() Tag {
-	if t.s == nil {
-		return TagNone
+	if t.c != nil {
+		return t.c.slots[t.c.current].reply.tag
 	}
 	return t.s.slots[t.s.current].head.tag
 }

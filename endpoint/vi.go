@@ -68,30 +68,31 @@ func openVIs(n *Node) (*viWay, error) {
 
 func (w *viWay) addr() ethertype.Addr { return w.listener.Addr() }
 
+func (w *viWay) now() int64 { return w.nic.Now() }
+
+// It learns of endpoints when they are asked for.
+func (w *viWay) opened(uint32) {}
+func (w *viWay) ended(uint32)  {}
+
+func (w *viWay) advertise(name string) error { return w.nic.Advertise(name, w.addr()) }
+func (w *viWay) withdraw(name string)        { w.nic.Withdraw(name) }
+
+func (w *viWay) lookup(ctx context.Context, name string) (ethertype.Addr, error) {
+	return w.nic.Lookup(ctx, name)
+}
+
 // lingerTime is long enough to send what was lost again a few times.
 const lingerTime = time.Second
 
 // drain is provider's.
-func (w *viWay) drain() {
+func (w *viWay) drain(owes func() bool) {
 	w.flush(asking)
 	w.flush(serving)
 	ctx, cancel := w.nic.WithTimeout(context.Background(), lingerTime)
 	defer cancel()
-	for (w.flying > 0 || w.owes()) && w.wait(ctx) == nil {
+	for (w.flying > 0 || owes()) && w.wait(ctx) == nil {
 		w.deliver()
 	}
-}
-
-// owes reports whether a peer of the node waits for the rest of an answer.
-func (w *viWay) owes() bool {
-	for _, ep := range w.node.endpoints {
-		for s := range ep.servers {
-			if _, ok := s.ch.(*viChannel); ok && s.owes() {
-				return true
-			}
-		}
-	}
-	return false
 }
 
 func (w *viWay) close() {
@@ -227,6 +228,7 @@ func (w *viWay) settle() {
 func (w *viWay) accept(r *vipl.Request) {
 	var h hello
 	if !h.parse(r.Data()) {
+		w.node.stats.Strays++
 		r.Reject("this node speaks another version of AM-II's protocol: build all programs from one source")
 		return
 	}
@@ -258,7 +260,7 @@ func (w *viWay) dial(to Name, greeting hello, up half) (channel, error) {
 	}
 	if err := ch.vi.ConnectStart(to.Addr, greeting.append(make([]byte, 0, helloSize))); err != nil {
 		ch.close()
-		return nil, opError("connect", ErrBadArg, "to %v: %v", to, err)
+		return nil, opError("connect", orClosed(err, ErrBadArg), "to %v: %v", to, err)
 	}
 	return ch, nil
 }

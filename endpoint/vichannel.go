@@ -61,9 +61,17 @@ func (w *viWay) channel(s shape, at side, up half) (*viChannel, error) {
 		writes: make([]viWrite, s.slots), windows: make([]vipl.MemHandle, s.slots), room: min(gatherMax, s.full(), s.slots*smallSize)}
 	if err := ch.open(s); err != nil {
 		ch.close()
-		return nil, opError("connect", ErrResource, "%v", err)
+		return nil, opError("connect", orClosed(err, ErrResource), "%v", err)
 	}
 	return ch, nil
+}
+
+// orClosed returns ErrClosed if err says that of the NIC, and else code.
+func orClosed(err, code error) error {
+	if errors.Is(err, vipl.ErrClosed) {
+		return ErrClosed
+	}
+	return code
 }
 
 func (ch *viChannel) open(s shape) (err error) {
@@ -84,7 +92,10 @@ func (ch *viChannel) open(s shape) (err error) {
 		return err
 	}
 	ch.vi.Context = ch
-	mem, slab, err := w.nic.AllocMem(s.memory(ch.side)+s.full()+numEnvelopes*ch.room, &vipl.MemAttributes{Ptag: ch.ptag})
+	// Memory of Go's, because the NIC may be closed before the node: what has not
+	// been delivered then comes back from here.
+	mem := make([]byte, s.memory(ch.side)+s.full()+numEnvelopes*ch.room)
+	slab, err := w.nic.RegisterMem(mem, &vipl.MemAttributes{Ptag: ch.ptag})
 	if err != nil {
 		return err
 	}
