@@ -36,7 +36,7 @@ func TestLinks(t *testing.T) {
 	for _, l := range realLinks {
 		t.Run(l.name, func(t *testing.T) {
 			t.Parallel() // they spend most of their time waiting for the peer that has died
-			seed := max(*seedFlag, 1)
+			seed := seeding.First()
 			t.Logf("replay with -endpoint.seed=%d", seed)
 			nics := linkNICs(t, l.driver, func(side int, link transport.Link) transport.Link {
 				return fault.New(link, fault.Options{Seed: seed + uint64(side), Drop: l.rate, Dup: l.rate, Reorder: l.rate, Corrupt: l.rate})

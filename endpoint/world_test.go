@@ -3,47 +3,25 @@ package endpoint_test
 import (
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"log/slog"
-	"testing"
 	"time"
 
 	"github.com/bobnet-go/bobnet/endpoint"
+	"github.com/bobnet-go/bobnet/internal/seedtest"
 	"github.com/bobnet-go/bobnet/transport/sim"
 	"github.com/bobnet-go/bobnet/vipl"
 )
 
-var (
-	seedFlag  = flag.Uint64("endpoint.seed", 0, "run the simulated tests under this seed only")
-	seedsFlag = flag.Int("endpoint.seeds", 0, "run the simulated tests under this many seeds")
-)
+var seeding = seedtest.Flags("endpoint", 20)
+
+var seeds = seeding.Each
 
 var bg = context.Background()
 
 // quiet discards what nodes log.
 var quiet = slog.New(slog.NewTextHandler(io.Discard, nil))
-
-// seeds calls run with one seed after another: def of them, fewer under
-// -short, or what the flags say.
-func seeds(t *testing.T, def int, run func(seed uint64) error) {
-	t.Helper()
-	first, n := uint64(1), def
-	switch {
-	case *seedFlag != 0:
-		first, n = *seedFlag, 1
-	case *seedsFlag != 0:
-		n = *seedsFlag
-	case testing.Short():
-		n = max(def/20, 1)
-	}
-	for seed := first; seed < first+uint64(n); seed++ {
-		if err := run(seed); err != nil {
-			t.Fatalf("%v\nreplay: go test ./endpoint -run '%s$' -endpoint.seed=%d", err, t.Name(), seed)
-		}
-	}
-}
 
 // world is a simulated segment with a node on each station. Names are told
 // through a board that all processes see.

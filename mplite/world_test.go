@@ -4,43 +4,20 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"math/rand/v2"
 	"testing"
 	"time"
 
+	"github.com/bobnet-go/bobnet/internal/seedtest"
 	"github.com/bobnet-go/bobnet/mplite"
 	"github.com/bobnet-go/bobnet/transport/sim"
 	"github.com/bobnet-go/bobnet/vipl"
 )
 
-var (
-	seedFlag  = flag.Uint64("mplite.seed", 0, "run the simulated tests under this seed only")
-	seedsFlag = flag.Int("mplite.seeds", 0, "run the simulated tests under this many seeds")
-)
+var seeds = seedtest.Flags("mplite", 4).Each
 
 var bg = context.Background()
-
-// seeds calls run with one seed after another: def of them, fewer under
-// -short, or what the flags say.
-func seeds(t *testing.T, def int, run func(seed uint64) error) {
-	t.Helper()
-	first, n := uint64(1), def
-	switch {
-	case *seedFlag != 0:
-		first, n = *seedFlag, 1
-	case *seedsFlag != 0:
-		n = *seedsFlag
-	case testing.Short():
-		n = max(def/4, 1)
-	}
-	for seed := first; seed < first+uint64(n); seed++ {
-		if err := run(seed); err != nil {
-			t.Fatalf("%v\nreplay: go test ./mplite -run '%s$' -mplite.seed=%d", err, t.Name(), seed)
-		}
-	}
-}
 
 // job is a simulated segment with one station, NIC and process for each rank.
 type job struct {

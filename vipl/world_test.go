@@ -5,48 +5,24 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
-	"flag"
 	"fmt"
 	"math/rand/v2"
-	"testing"
 	"time"
 
 	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/internal/seedtest"
 	"github.com/bobnet-go/bobnet/reliability"
 	"github.com/bobnet-go/bobnet/transport"
 	"github.com/bobnet-go/bobnet/transport/sim"
 	"github.com/bobnet-go/bobnet/vipl"
 )
 
-var (
-	seedFlag  = flag.Uint64("vipl.seed", 0, "run the simulated tests under this seed only")
-	seedsFlag = flag.Int("vipl.seeds", 0, "run the simulated survival tests under this many seeds")
-)
+var seeds = seedtest.Flags("vipl", 20).Each
 
 // levels are the three reliability levels, by name.
 var levels = []reliability.Level{reliability.Unreliable, reliability.ReliableDelivery, reliability.ReliableReception}
 
 var reliableLevels = levels[1:]
-
-// seeds calls run with one seed after another: def of them, fewer under
-// -short, or what the flags say.
-func seeds(t *testing.T, def int, run func(seed uint64) error) {
-	t.Helper()
-	first, n := uint64(1), def
-	switch {
-	case *seedFlag != 0:
-		first, n = *seedFlag, 1
-	case *seedsFlag != 0:
-		n = *seedsFlag
-	case testing.Short():
-		n = max(def/20, 1)
-	}
-	for seed := first; seed < first+uint64(n); seed++ {
-		if err := run(seed); err != nil {
-			t.Fatalf("%v\nreplay: go test ./vipl -run '%s$' -vipl.seed=%d", err, t.Name(), seed)
-		}
-	}
-}
 
 // world is a simulated segment with NICs on it. Errors of its processes end up
 // in errs; the first one fails the test.
