@@ -32,7 +32,7 @@ func TestMillionMutatedFrames(t *testing.T) {
 			if testing.Short() {
 				l.frames /= 20
 			}
-			seed := max(*seedFlag, 1)
+			seed := seeding.First()
 			t.Logf("replay with -endpoint.seed=%d", seed)
 			newOnslaught(t, l.driver, seed).run(l.frames)
 		})
