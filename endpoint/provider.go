@@ -25,8 +25,8 @@ import (
 //     the provider's limit for a silent peer. It also says what that means for
 //     messages: nothing above knows the errors of a provider.
 //
-// All methods but wait, now and lookup are called with the node's mutex held, and call a half
-// back only from within poll, deliver, or their own call.
+// All methods but wait, now and lookup are called with the node's mutex held, and
+// call a half back only from within poll, deliver, or their own call.
 
 // dialer makes channels.
 type dialer interface {

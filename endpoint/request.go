@@ -8,8 +8,7 @@ import (
 // Request sends a short request of at most MaxShort arguments to the endpoint
 // that index dest of the translation table stands for (AM_Request). It runs
 // handlers as Poll does, though of a stream not each takes in what has arrived;
-// while there is no credit it waits, polling on, until ctx
-// ends. Nil means that
+// while there is no credit it waits, polling on, until ctx ends. Nil means that
 // the message is on its way: it will run the handler there, or come back to the
 // ReturnHandler. args may be changed afterwards, as may data in the calls below.
 //
@@ -37,8 +36,8 @@ func (ep *Endpoint) RequestBulk(ctx context.Context, dest int, handler uint8, da
 }
 
 // RequestBulkAsync is RequestBulk without waiting (AM_RequestXferAsync). When
-// there is no credit, nor after a poll, it fails with ErrInUse. data must stay as it is
-// until the request has been answered or has come back.
+// there is no credit, nor after a poll, it fails with ErrInUse. data must stay as
+// it is until the request has been answered or has come back.
 func (ep *Endpoint) RequestBulkAsync(dest int, handler uint8, data []byte, offset uint64, args ...uint32) error {
 	return ep.request(context.Background(), dest, &message{op: OpRequestBulk, handler: handler, offset: offset}, args, data, nil)
 }
