@@ -35,10 +35,14 @@ func (l *Link) check() error {
 	if mtu := now.frameMTU(s.ip); mtu < l.info.MTU {
 		return &transport.ChangeError{Interface: i.Name, What: "MTU", Old: strconv.Itoa(s.mtu), New: strconv.Itoa(now.mtu), MTU: mtu}
 	}
-	if err := i.Down(); err != nil {
+	down := i.Down()
+	if down != nil && !i.On() {
+		return down
+	}
+	if err := l.checkAddress(i.Name); err != nil { // which does not come back with the carrier
 		return err
 	}
-	return l.checkAddress(i.Name)
+	return down
 }
 
 // checkAddress asks whether the host has the station's address, by binding a

@@ -330,6 +330,25 @@ func TestAddressGone(t *testing.T) {
 	}
 }
 
+// TestAddressGoneWithCarrier: of an interface that has neither carrier nor address
+// it says the latter, which does not come back by itself.
+func TestAddressGoneWithCarrier(t *testing.T) {
+	p := vethtest.New(t, 1500)
+	give(t, p, 0, four[0])
+	a := openIn(t, p, 0, udp.Config{})
+	if err := p.SetUp(1, false); err != nil {
+		t.Fatal(err)
+	}
+	says := func(what string) bool { err := a.Check(); return err != nil && strings.Contains(err.Error(), what) }
+	for end := a.Now() + int64(10*time.Second); !says("no carrier") && a.Now() < end; {
+		runtime.Gosched()
+	}
+	take(t, p, 0, four[0])
+	if !says("has lost the address") {
+		t.Errorf("Check = %v", a.Check())
+	}
+}
+
 // routed makes two subnets with a router between them:
 //
 //	p, side 0 ---- p, side 1 = router = "far" ---- q, side 1

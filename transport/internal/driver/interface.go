@@ -38,11 +38,14 @@ func Look(socket, index int, name string) (i Interface, err error) {
 	return i, nil
 }
 
+// On reports whether the interface is switched on, with a carrier or without.
+func (i Interface) On() bool { return i.flags&unix.IFF_UP != 0 }
+
 // Down returns an error that wraps transport.ErrLinkDown if nothing can be sent
 // or received.
 func (i Interface) Down() error {
 	switch {
-	case i.flags&unix.IFF_UP == 0:
+	case !i.On():
 		return fmt.Errorf("%w: %s is down: ip link set %s up", transport.ErrLinkDown, i.Name, i.Name)
 	case i.flags&unix.IFF_RUNNING == 0:
 		return fmt.Errorf("%w: %s has no carrier: is its cable plugged in, is the other end up?", transport.ErrLinkDown, i.Name)
