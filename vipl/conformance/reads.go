@@ -228,10 +228,11 @@ var rdmaReadRules = []rule{
 		s.Fence = true
 		c.is(a.PostSend(s), nil)
 		c.await("the message", func() bool {
-			if r.Status.Done() && !d.Status.Done() {
+			arrived := b.Snapshot().Receives == 1
+			if arrived && a.Snapshot().SendsDone == 0 {
 				c.Fatal("a fenced message has overtaken the read")
 			}
-			return b.Snapshot().Receives == 1
+			return arrived
 		})
 		c.hasRead(a, d, 60_000, 1)
 		c.sent(a, s, vipl.StatusOpSend)
