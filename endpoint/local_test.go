@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -428,17 +429,20 @@ func TestNoAllocations(t *testing.T) {
 		t.ReplyMedium(hReply, data, args...)
 	})
 	server.ep.SetHandler(hMute, func(t endpoint.Token, args []uint32, data []byte) { t.Reply(hReply, args...) })
-	ctx, stop := context.WithCancel(bg)
 	var serving sync.WaitGroup
 	serving.Go(func() {
-		for {
-			if _, err := server.b.WaitPoll(ctx); err != nil {
+		for { // by a context without end, because to watch over another one allocates when a wait has become long
+			if _, err := server.b.WaitPoll(bg); err != nil {
 				return
 			}
 		}
 	})
 	defer serving.Wait()
-	defer stop()
+	defer func() {
+		for server.b.Free() != nil { // while a handler has not returned
+			runtime.Gosched()
+		}
+	}()
 	client, err := newParty(nodes[1])
 	if err != nil {
 		t.Fatal(err)

@@ -3,6 +3,7 @@ package endpoint_test
 import (
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/bobnet-go/bobnet/endpoint"
 	"github.com/bobnet-go/bobnet/ethertype"
@@ -43,7 +44,9 @@ func (y *spy) ready() error {
 	if err := y.newVI(); err != nil {
 		return err
 	}
-	if err := y.vi.Connect(bg, y.to.Addr, endpoint.HelloFor(y.from, y.to, 4)); err != nil {
+	ctx, cancel := y.nic.WithTimeout(bg, time.Minute)
+	defer cancel()
+	if err := y.vi.Connect(ctx, y.to.Addr, endpoint.HelloFor(y.from, y.to, 4)); err != nil {
 		return err
 	}
 	y.link.take(lastHeard)

@@ -207,13 +207,14 @@ func (w *viWay) complete(c *vipl.Completion) {
 	}
 }
 
-// settle forgets the handshakes that are over, and ends what failed.
+// settle forgets the handshakes that are over, and ends what failed. It looks once
+// at each: others may drive the NIC, and a handshake end between two looks.
 func (w *viWay) settle() {
 	kept := w.accepting[:0]
 	for _, ch := range w.accepting {
-		switch {
-		case ch.closed || ch.broken || ch.vi.State() == vipl.StateConnected:
-		case ch.vi.State() == vipl.StateConnectPending:
+		switch state := ch.vi.State(); {
+		case ch.closed || ch.broken || state == vipl.StateConnected:
+		case state == vipl.StateConnectPending:
 			kept = append(kept, ch)
 		default:
 			ch.fail()

@@ -15,3 +15,6 @@ func (n *NIC) Waiting() (led bool, followers int) {
 
 // OpenLoadavg opens what crowded keeps open for the life of the process.
 func OpenLoadavg() { loadavg() }
+
+// Crowded asks the system as a NIC that spins does.
+func (n *NIC) Crowded() bool { return n.spin.load.crowded() }

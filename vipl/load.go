@@ -18,21 +18,24 @@ var loadavg = sync.OnceValue(func() *os.File {
 	return f
 })
 
+// loadText is room for a line as /proc/loadavg has it, "0.20 0.18 0.12 1/80 11206":
+// of 80 threads 1 is runnable.
+type loadText [64]byte
+
 // crowded reports whether more threads want to run on this machine than it
-// has processors for us. It takes a few microseconds. If the system does not
-// tell, it says yes.
-func crowded() bool {
+// has processors for us. It takes a few microseconds, and allocates nothing: it
+// is asked while messages go. If the system does not tell, it says yes.
+func (b *loadText) crowded() bool {
 	f := loadavg()
 	if f == nil {
 		return true
 	}
-	var b [64]byte
-	n, _ := f.ReadAt(b[:], 0) // "0.20 0.18 0.12 1/80 11206": 1 of 80 threads is runnable
-	fields := bytes.Fields(b[:n])
-	if len(fields) < 4 {
-		return true
+	n, _ := f.ReadAt(b[:], 0)
+	rest := b[:n]
+	for range 3 {
+		_, rest, _ = bytes.Cut(rest, []byte(" "))
 	}
-	runnable, _, _ := bytes.Cut(fields[3], []byte("/"))
+	runnable, _, told := bytes.Cut(rest, []byte("/"))
 	count, err := strconv.Atoi(string(runnable))
-	return err != nil || count > runtime.NumCPU()
+	return !told || err != nil || count > runtime.NumCPU()
 }

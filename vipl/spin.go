@@ -24,6 +24,7 @@ type spinner struct {
 	lost    int64 // ns of it that went to other threads
 	pause   int64 // how long the next pause of spinning is
 	until   int64 // no spinning before
+	load    loadText
 }
 
 const (
@@ -85,7 +86,7 @@ func (s *spinner) yielded(now, ns int64) {
 	// another one is idle. The kernel parts them if they go on running; to
 	// block would bring them together again, because a thread is woken where
 	// its frame was sent.
-	if s.lost*lostPer > span && crowded() {
+	if s.lost*lostPer > span && s.load.crowded() {
 		s.until = now + s.pause
 		s.pause = min(2*s.pause, pauseMax)
 	} else {
