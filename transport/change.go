@@ -31,7 +31,8 @@ func (e *ChangeError) Error() string {
 func (e *ChangeError) Unwrap() error { return ErrChanged }
 
 // Checker is implemented by links on a network interface, which somebody may
-// change under them; wrappers pass it on.
+// change under them, and by shm, which looks whether its rings are sound; wrappers
+// pass it on. Who drives a link calls it a few times a second.
 type Checker interface {
 	Link
 

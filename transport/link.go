@@ -124,6 +124,7 @@ type Info struct {
 	Driver    string // "ring", "packet", "sim", ...; wrappers put their name before it: "fault+ring"
 	Interface string // name of the network interface, for people
 	MAC       ethertype.MAC
+	Hardware  ethertype.MAC // the interface's own, where stations have another, as of the last Check; 0 elsewhere
 	EtherType ethernet.EtherType
 	Ports     PortRange
 	BasePort  uint16 // of udp, whose links with another one are not of this segment; 0 elsewhere

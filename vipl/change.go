@@ -17,6 +17,10 @@ import (
 // another MAC nothing arrives any more: the NIC is dead and must be opened
 // again. Peers are told in either case. The NIC looks a few times a second, also
 // when nothing is connected, and before it connects anything.
+//
+// A station of udp outlives the MAC. But its peers' kernels ask for the new one
+// only when they have doubted the old one for seconds, or when the station sends
+// something. So it does, to each.
 
 // MinMTU is the smallest MTU in bytes of an interface that Open takes: the
 // frames of the connection handshake fit it.
@@ -31,6 +35,7 @@ func (n *NIC) checkLink() {
 			n.log.Info("link is well again", "interface", n.info.Interface)
 		}
 		n.mtu, n.failed = n.info.MTU, nil
+		n.lookAtHardware()
 		return
 	}
 	if n.linkError(err); n.failed != nil {
@@ -41,11 +46,40 @@ func (n *NIC) checkLink() {
 	case !errors.As(err, &change):
 	case change.MTU >= minMTU:
 		n.shrink(change)
+		n.lookAtHardware()
 	case n.dead == nil && !n.closed:
 		n.dead = err
 		n.raise(CodeCatastrophic, nil, nil, 0, linkCause(err))
 		n.endAll(err, func(*VI) bool { return true })
 	}
+}
+
+// lookAtHardware has the peers learn the MAC of an interface whose stations have
+// another, if it has changed. The interface can send.
+func (n *NIC) lookAtHardware() {
+	now := n.link.Info().Hardware
+	if now == n.info.Hardware {
+		return
+	}
+	n.info.Hardware = now
+	n.log.Info("interface has another MAC", "interface", n.info.Interface, "mac", now)
+	for _, v := range n.vis {
+		if v != nil && v.state == StateConnected && v.remote.MAC != n.info.MAC {
+			v.appear()
+		}
+	}
+}
+
+// appear sends a frame to the peer's host. What matters is that the kernel asks
+// for the way there, and says its own MAC with that.
+func (v *VI) appear() {
+	if v.reliable {
+		v.sendAck(ethertype.FlagAckNow)
+		return
+	}
+	// The level has no keepalive. An inquiry to a port that is no NIC's own is for
+	// nobody.
+	v.nic.sendControl(ethertype.Header{Dst: v.remote.MAC, DstPort: v.remote.Port, Kind: ethertype.KindQuery, SrcPort: v.port, Tag: v.remoteTag})
 }
 
 // lookAtLink looks at the interface before something is begun that a change of it

@@ -7,6 +7,8 @@
 package fault
 
 import (
+	"cmp"
+	"errors"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -33,6 +35,8 @@ type Link struct {
 	txNext, rxNext atomic.Int64 // when a held frame comes out; for Wait and Ready
 	faults         atomic.Uint64
 	full           atomic.Uint64 // times that too many frames were held
+	refused        atomic.Uint64 // frames that the inner link does not take
+	lost           atomic.Uint64 // frames that have come while too many were held
 	closed         atomic.Bool
 
 	waits atomic.Bool   // a goroutine is in Wait
@@ -71,11 +75,15 @@ func (l *Link) Info() transport.Info {
 func (l *Link) Now() int64 { return l.inner.Now() }
 
 // Stats implements transport.Link: the counters of the wrapped link, and
-// Faults. A frame that is lost here is in Faults and in no other counter.
+// Faults. A frame that is made lost here is in Faults and in no other counter. What
+// the wrapped link refuses when it comes out is in TxDrops, and what comes while
+// too many frames wait for their time in RxDrops.
 func (l *Link) Stats() transport.Stats {
 	st := l.inner.Stats()
 	st.Faults += l.faults.Load()
 	st.TxFull += l.full.Load()
+	st.TxDrops += l.refused.Load()
+	st.RxDrops += l.lost.Load()
 	st.Wakes -= min(st.Wakes, l.own.Load())
 	return st
 }
@@ -130,21 +138,25 @@ func (l *Link) Send(frames []transport.Frame) (n int, err error) {
 	return n, err
 }
 
-// flush sends what is due. mu is held.
+// flush sends what is due. Frames that the inner link refuses as too long, because
+// the path has turned out to carry less than Info says, are dropped; who sent them
+// may have gone on. mu is held.
 func (l *Link) flush(now int64) (err error) {
 	l.tx.release(now)
-	for len(l.tx.ready) > 0 && err == nil {
+	for more := true; more && len(l.tx.ready) > 0; {
 		k := min(len(l.tx.ready), len(l.batch))
 		for i := range k {
 			l.batch[i].Head = l.tx.ready[i].data
 		}
-		var n int
-		n, err = l.inner.Send(l.batch[:k])
+		n, sendErr := l.inner.Send(l.batch[:k])
 		clear(l.batch[:k])
 		l.tx.take(n)
-		if n < k {
-			break
+		if more = n == k && sendErr == nil; n < k && errors.Is(sendErr, transport.ErrFrameSize) {
+			l.tx.take(1)
+			l.refused.Add(1)
+			more = true
 		}
+		err = cmp.Or(err, sendErr)
 	}
 	next := l.tx.next(0)
 	if next <= now {
@@ -196,13 +208,20 @@ func (l *Link) Recv(views [][]byte) (n int, err error) {
 	return n, nil
 }
 
-// pull admits what has arrived, one call's worth. mu is held.
+// pull admits what has arrived, one call's worth, unless there is more than enough
+// for the caller. When all that is held has to wait and there is no room, frames
+// are lost: if they stayed where they are, no Wait would last. mu is held.
 func (l *Link) pull(now int64) error {
-	if l.rx.held()+2*len(l.views) > maxHeld {
+	l.rx.release(now)
+	if l.rx.held()+2*len(l.views) > maxHeld && len(l.rx.ready) > 0 {
 		return nil
 	}
 	k, err := l.inner.Recv(l.views[:])
 	for i := range k {
+		if l.rx.full() {
+			l.lost.Add(uint64(k - i))
+			break
+		}
 		l.rx.admit(&transport.Frame{Head: l.views[i]}, now)
 	}
 	return err

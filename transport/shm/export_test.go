@@ -21,6 +21,9 @@ func (l *Link) Address(block string) *net.UnixAddr {
 	return &net.UnixAddr{Net: "unixgram", Name: l.segment.prefix() + block}
 }
 
+// Instance returns what tells the link from others.
+func (l *Link) Instance() uint64 { return l.instance }
+
 // Peers returns how many peers the link has, besides itself.
 func (l *Link) Peers() (n int) {
 	for _, p := range *l.peers.Load() {
@@ -61,6 +64,20 @@ func InWait(now, f func()) {
 	}
 	f()
 }
+
+// BeforeSleep runs f, with now called in each Wait when it has chosen how to sleep.
+func BeforeSleep(now, f func()) {
+	old := futexesWork
+	defer func() { futexesWork = old }()
+	futexesWork = func() bool {
+		now()
+		return old()
+	}
+	f()
+}
+
+// FutexPeers is how many peers a link can have that sleeps on futexes.
+const FutexPeers = futexWaitMax - 1
 
 // WithoutFutexes runs f as on a kernel that cannot wait for several words.
 func WithoutFutexes(f func()) {

@@ -24,7 +24,9 @@ const (
 	controlSize   = 64 << 10 // a multiple of every page size
 	controlStride = 1024
 	offFreed      = 0   // of a control: how far the receiver has freed the ring
-	offSleep      = 256 // whether the receiver sleeps; far enough for any processor's prefetcher
+	offTaken      = 8   // how far it had taken frames at its last check
+	offSleep      = 256 // whether it sleeps; far enough for any processor's prefetcher
+	offWritten    = 512 // how far the sender had written at its last check
 )
 
 // Bounds of a ring's size in bytes, a power of two. The lower one leaves room
@@ -114,9 +116,9 @@ func (m *memory) retire() { driver.Retire(m.base, m.span()) }
 // ring returns where ring i starts.
 func (m *memory) ring(i int) unsafe.Pointer { return unsafe.Add(m.base, controlSize+2*i*m.size) }
 
-// freed returns the word in which ring i's receiver says how far it is free.
-func (m *memory) freed(i int) *atomic.Uint64 {
-	return (*atomic.Uint64)(unsafe.Add(m.base, i*controlStride+offFreed))
+// word returns the word of ring i's control at an offset.
+func (m *memory) word(i, offset int) *atomic.Uint64 {
+	return (*atomic.Uint64)(unsafe.Add(m.base, i*controlStride+offset))
 }
 
 // sleep returns the word in which ring i's receiver says that it sleeps.

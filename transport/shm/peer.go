@@ -11,7 +11,8 @@ import (
 // peer is another station, seen through one pair of rings; or the link itself,
 // through one ring.
 type peer struct {
-	instance uint64              // of its link
+	instance uint64              // of its link, which says so
+	claimed  transport.PortRange // by its link, which says so
 	own      int                 // the block of our ports that it called, or was called from
 	block    int                 // the block of its ports
 	at       *place              // of the two
@@ -60,6 +61,7 @@ func (p *peer) share(m *memory, ours, theirs int) {
 
 // introduce makes p what it says of itself in its hello.
 func (l *Link) introduce(p *peer, h hello) {
+	p.claimed = h.ports
 	p.instance, p.ports, p.bell = h.instance, blockPorts(p.block, h.ports), l.segment.bell(h.instance)
 }
 

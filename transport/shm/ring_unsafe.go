@@ -67,17 +67,20 @@ const (
 
 // writer is the sending end of a ring.
 type writer struct {
-	mem   *memory
-	base  unsafe.Pointer
-	freed *atomic.Uint64
-	size  uint64
-	next  uint64 // where the next record starts, ever rising
-	known uint64 // what freed said when we looked last
-	clear uint64 // before it, from next on, each line's first word is 0
+	mem     *memory
+	base    unsafe.Pointer
+	freed   *atomic.Uint64
+	size    uint64
+	next    uint64 // where the next record starts, ever rising
+	known   uint64 // what freed said when we looked last
+	clear   uint64 // before it, from next on, each line's first word is 0
+	taken   *atomic.Uint64
+	written *atomic.Uint64
 }
 
 func newWriter(m *memory, i int) writer {
-	return writer{mem: m, base: m.ring(i), freed: m.freed(i), size: uint64(m.size)}
+	return writer{mem: m, base: m.ring(i), size: uint64(m.size),
+		freed: m.word(i, offFreed), taken: m.word(i, offTaken), written: m.word(i, offWritten)}
 }
 
 // put writes f, of n bytes, into the ring. f.Head holds at least the headers.
@@ -115,16 +118,25 @@ func (w *writer) clearLine() {
 	w.clear += line
 }
 
-// look finds out whether there is room for size bytes now. The reader's word
-// must lie between what it said before and what has been written.
+// look finds out whether there is room for size bytes now.
 func (w *writer) look(size uint64) result {
+	if w.refresh() == broken {
+		return broken
+	}
+	if w.next+size+line-w.known > w.size {
+		return none
+	}
+	return done
+}
+
+// refresh finds out how far the ring is free now. The reader's word must lie
+// between what it said before and what has been written.
+func (w *writer) refresh() result {
 	freed := w.freed.Load()
 	if freed < w.known || freed > w.next || freed%line != 0 {
 		return broken
 	}
-	if w.known = freed; w.next+size+line-freed > w.size {
-		return none
-	}
+	w.known = freed
 	return done
 }
 
@@ -136,10 +148,14 @@ type reader struct {
 	size  uint64
 	next  atomic.Uint64 // where the next record starts; Ready reads it at any time
 	told  uint64        // what freed says
+
+	taken   *atomic.Uint64
+	written *atomic.Uint64
 }
 
 func (r *reader) init(m *memory, i int) {
-	r.mem, r.base, r.freed, r.size = m, m.ring(i), m.freed(i), uint64(m.size)
+	r.mem, r.base, r.size = m, m.ring(i), uint64(m.size)
+	r.freed, r.taken, r.written = m.word(i, offFreed), m.word(i, offTaken), m.word(i, offWritten)
 }
 
 // ready reports whether there is a record.

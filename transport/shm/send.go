@@ -115,8 +115,10 @@ func (l *Link) rouse(p *peer) {
 		l.interrupt()
 	case mode == onFutex:
 		wakeFutex(p.outSleep, true)
-	default:
+	case mode == onBell:
 		l.bell.strikeAt(p.bell)
+	default:
+		l.fail(p)
 	}
 }
 
@@ -125,6 +127,7 @@ func (l *Link) fail(p *peer) {
 	if p.failure == nil {
 		p.failure = ErrBroken
 		l.events.Store(true)
+		l.notify()
 	}
 }
 
@@ -165,10 +168,11 @@ func (l *Link) flood(own int, f *transport.Frame, size int) {
 }
 
 // among reports whether one of peers is the same link, met at the same block of
-// ours.
+// ours. Who says that it is another link does not say at the same time that it has
+// the same ports, for those include the one that the kernel vouches for.
 func (p *peer) among(peers []*peer) bool {
 	for _, q := range peers {
-		if q.instance == p.instance && q.own == p.own {
+		if q.instance == p.instance && q.claimed == p.claimed && q.own == p.own {
 			return true
 		}
 	}

@@ -26,6 +26,10 @@
 // neither room nor wake-ups from those of other blocks; at worst it delays
 // their first call.
 //
+// Nonsense in a ring may look like sense and part its two ends, so that one waits
+// for ever for what the other has sent. Check finds that out, if both sides call
+// it now and then.
+//
 // A frame that finds its ring full is dropped and counted, so that one peer
 // that does not receive holds up nobody else.
 package shm
@@ -125,6 +129,7 @@ type Link struct {
 	turn   int                    // the peer that Recv begins with
 	places [blocks]*[blocks]place // by a block of our ports and one of others'; nil for what is not ours
 	self   *peer
+	last   []*peer // when the link was closed: views may lie in their memory
 	stats  transport.Stats
 	gone   func(transport.PortRange, error)
 	done   chan struct{} // closed when Close has finished
@@ -218,7 +223,8 @@ func (l *Link) release() {
 
 // Close implements transport.Link. It waits for calls under way, of which only
 // Wait can take time and is woken. Views that are read after Close show zeros;
-// they do not fault. The other stations learn of it at once.
+// they do not fault as long as the link is in use anywhere. The other stations
+// learn of it at once.
 func (l *Link) Close() error {
 	if !l.gate.Shut(l.wake) {
 		<-l.done
@@ -233,7 +239,8 @@ func (l *Link) Close() error {
 			}
 		}
 	}
-	for _, p := range *l.peers.Swap(new([]*peer)) {
+	l.last = *l.peers.Swap(new([]*peer))
+	for _, p := range l.last {
 		l.discard(p)
 	}
 	l.mu.Unlock()

@@ -25,8 +25,9 @@ const strangerRing = 1 << 20
 // stranger is a program that calls from a block of ports that it has claimed.
 type stranger struct {
 	*testing.T
-	conn  *net.UnixConn
-	ports transport.PortRange
+	conn     *net.UnixConn
+	ports    transport.PortRange
+	instance uint64 // that it says, if not 0
 }
 
 // newStranger claims a block of ports of a's segment.
@@ -37,7 +38,7 @@ func newStranger(t *testing.T, a *shm.Link, block int) *stranger {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { conn.Close() })
-	return &stranger{t, conn, transport.PortRange{Lo: uint16(block) << 10, Hi: uint16(block)<<10 + 1023}}
+	return &stranger{T: t, conn: conn, ports: transport.PortRange{Lo: uint16(block) << 10, Hi: uint16(block)<<10 + 1023}}
 }
 
 // line is what a stranger has of one call.
@@ -55,6 +56,9 @@ func (s *stranger) call(a *shm.Link, file int) (c line) {
 		s.Fatal(err)
 	}
 	hello := helloOf(uint32(s.ports.Lo)<<16|uint32(s.ports.Hi), strangerRing)
+	if s.instance != 0 {
+		binary.BigEndian.PutUint64(hello[8:], s.instance)
+	}
 	to := a.Address(fmt.Sprint(a.Info().Ports.Lo / 1024))
 	if _, _, err := s.conn.WriteMsgUnix(hello, unix.UnixRights(pair[1], file), to); err != nil {
 		s.Fatal(err)
@@ -319,5 +323,25 @@ func TestSources(t *testing.T) {
 	}
 	if st := a.Stats(); st.RxFiltered != 3 || st.RxFrames != 1 || why != nil {
 		t.Errorf("counted %+v, departure %v", st, why)
+	}
+}
+
+// TestImpostor: a caller that says that it is another link does not get what goes
+// to all in place of that one.
+func TestImpostor(t *testing.T) {
+	a, b := open(t, shm.Config{}), open(t, shm.Config{})
+	s := newStranger(t, a, 60)
+	s.instance = b.Instance()
+	c := s.call(a, s.file())
+	if s.answer(&c); !c.answered {
+		t.Fatal("the call was not answered")
+	}
+	until(t, "the call", func() bool { return a.Peers() == 1 })
+	pump(t, b, a, 1, frame(b, a, "hello"))
+	to := b.Info()
+	to.MAC = ethertype.Broadcast
+	all := transport.Frame{Head: linktest.NewFrame(a.Info(), to, ethertype.PortAll, []byte("all"))}
+	if got := pump(t, a, b, 1, all); string(got[0]) != string(all.Head) {
+		t.Errorf("got %x, want %x", got[0], all.Head)
 	}
 }

@@ -134,7 +134,7 @@ func (l *Link) openOr(err error) error {
 // sleep blocks in futex_waitv on the sleep words of all rings.
 func (l *Link) sleep(peers []*peer, until int64) error {
 	// Close shuts the gate before it wakes, so one of the two is seen here.
-	if l.Ready() || !l.gate.Open() {
+	if l.Ready() || !l.gate.Open() || len(peers) >= futexWaitMax { // one has come since Wait looked
 		return nil
 	}
 	l.waits.Add(1)

@@ -14,8 +14,8 @@ import (
 var _ transport.Checker = (*Link)(nil)
 
 // Check implements transport.Checker. A station is its IP address: another MAC
-// of the interface changes nothing, but without the address nothing is sent or
-// received until the interface has it again.
+// of the interface is no error but becomes Info.Hardware. Without the address
+// nothing is sent or received until the interface has it again.
 func (l *Link) Check() error {
 	if !l.gate.Enter() {
 		return transport.ErrClosed
@@ -29,6 +29,9 @@ func (l *Link) check() error {
 	i, err := driver.Look(l.socks[0], s.index, s.name)
 	if err != nil {
 		return err
+	}
+	if mac, err := hardware(l.socks[0], i.Name); err == nil && mac != *l.hardware.Load() {
+		l.hardware.Store(&mac)
 	}
 	now := s.candidate
 	now.mtu = i.MTU

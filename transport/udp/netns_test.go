@@ -461,3 +461,22 @@ func TestLearned(t *testing.T) {
 		t.Errorf("a bystander hears what goes to a station that is known: %+v", st)
 	}
 }
+
+// TestHardware: another MAC of the interface changes nothing for the link, which
+// tells the new one.
+func TestHardware(t *testing.T) {
+	p := vethtest.New(t, 1500)
+	give(t, p, 0, four[0])
+	a := openIn(t, p, 0, udp.Config{})
+	for _, mac := range []ethertype.MAC{vethtest.MACs[0], {2, 0, 0, 0, 0, 0x77}, vethtest.MACs[0]} {
+		if err := p.SetMAC(0, mac); err != nil {
+			t.Fatal(err)
+		}
+		if err := a.Check(); err != nil {
+			t.Errorf("Check = %v", err)
+		}
+		if i := a.Info(); i.Hardware != mac || i.MAC != udp.MAC(a.Addr()) {
+			t.Errorf("the interface's MAC is %v, want %v; the station's %v, want %v", i.Hardware, mac, i.MAC, udp.MAC(a.Addr()))
+		}
+	}
+}

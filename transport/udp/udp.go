@@ -66,14 +66,15 @@ type Link struct {
 	cnt   driver.Counters
 	extra struct{ filtered atomic.Uint64 }
 
-	station *station
-	where   *stations
-	base    int   // first UDP port
-	lo      int   // first block that is ours
-	socks   []int // one for each of our blocks, from lo on
-	group   int   // hears broadcasts; -1 if the interface has no multicast
-	probe   int   // see checkAddress
-	have    int   // bytes that each receive buffer holds, in the kernel's accounting
+	station  *station
+	hardware atomic.Pointer[ethertype.MAC] // see Info
+	where    *stations
+	base     int   // first UDP port
+	lo       int   // first block that is ours
+	socks    []int // one for each of our blocks, from lo on
+	group    int   // hears broadcasts; -1 if the interface has no multicast
+	probe    int   // see checkAddress
+	have     int   // bytes that each receive buffer holds, in the kernel's accounting
 
 	statsMu sync.Mutex // guards lost
 	lost    []uint32   // what the kernel last said that each socket dropped
@@ -150,6 +151,9 @@ func (l *Link) open(c *Config) error {
 	if c.MTU > 0 {
 		l.info.MTU = min(l.info.MTU, c.MTU)
 	}
+	var mac ethertype.MAC
+	copy(mac[:], l.station.candidate.mac) // nothing, or longer, on what is no Ethernet
+	l.hardware.Store(&mac)
 	if err := l.claim(c.Ports); err != nil {
 		return err
 	}
@@ -200,7 +204,11 @@ func (l *Link) Close() error {
 
 // Info implements transport.Link. Slots is an estimate for full frames: the
 // queue counts bytes.
-func (l *Link) Info() transport.Info { return l.info }
+func (l *Link) Info() transport.Info {
+	info := l.info
+	info.Hardware = *l.hardware.Load()
+	return info
+}
 
 // Addr returns the IP address that the link's station is.
 func (l *Link) Addr() netip.Addr { return l.station.ip }
