@@ -14,8 +14,10 @@ type control struct {
 }
 
 // controlQueue is a queue of control messages that grows as needed and keeps
-// its memory. It is bounded by the requests there are: each has at most one
-// message in it, besides one for each rank that fails.
+// its memory. In it are at most a write for each request, word of each rank that
+// has failed, a withdrawal for each send that the program here has given up, and
+// answers: as many as a congested peer has messages here, in receive buffers or
+// spilled.
 type controlQueue struct {
 	ring []control
 	head int

@@ -20,10 +20,12 @@ import (
 // had arrived from the dead rank can still be received.
 
 var (
-	errGarbled  = errors.New("it sent a message that is not one")
-	errReported = errors.New("it is reported dead")
-	errLeft     = errors.New("it has finalized")
-	errDead     = errors.New("it is dead")
+	errGarbled   = errors.New("it sent a message that is not one")
+	errOverspent = errors.New("it sent more messages than it was given credits for")
+	errMissing   = errors.New("it did not come in time")
+	errReported  = errors.New("it is reported dead")
+	errLeft      = errors.New("it has finalized")
+	errDead      = errors.New("it is dead")
 )
 
 // fail marks p dead, because of err.
@@ -42,7 +44,9 @@ func (p *peer) fail(err error) {
 	w.dead = append(w.dead, p)
 	w.stats.RanksFailed++
 	w.cfg.Logger.Warn("rank failed", "rank", p.rank, "err", err)
-	p.vi.Disconnect()
+	if p.vi != nil { // else Init has yet to meet it
+		p.vi.Disconnect()
+	}
 	p.endOwn(dead)
 	p.endOthers(dead)
 	for _, q := range w.peers {
@@ -98,13 +102,13 @@ func (p *peer) endOwn(err error) {
 			p.end(r, err)
 		}
 	}
-	for in := w.match.arrived[p.rank].head; in != nil; {
-		next := in.nextSrc
+	for n := w.match.arrived[p.rank].head; n != nil; {
+		in := n.of
+		n = n.next
 		if in.kind == kindReady {
 			w.match.removeMessage(in)
 			w.drop(in)
 		}
-		in = next
 	}
 }
 

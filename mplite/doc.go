@@ -42,8 +42,9 @@
 // they move to a pool of Config.SpillLimit bytes, so that a message with
 // another tag still gets through; when that is full, credits stay away and the
 // sender waits. Memory is bounded whatever peers do, and messages that make
-// the protocol itself go round have credits of their own (see peer.go), so
-// that a flood cannot block a rendezvous.
+// the protocol itself go round have credits of their own (see credits.go), so
+// that a flood cannot block a rendezvous. Buffers are cleared for one rank:
+// another one that knows where they are cannot write there.
 //
 // # Progress
 //
@@ -94,8 +95,8 @@
 //
 // # Failure
 //
-// A rank that ends without Finalize, or does not answer for
-// Config.PeerTimeout, is dead. The first to notice tells all others. Every
+// A rank that ends without Finalize, does not answer for Config.PeerTimeout, or
+// sends what no rank may, is dead. The first to notice tells all others. Every
 // operation with it, every pending receive or probe from AnySource on a
 // communicator it is in, and every collective there ends with a RankError that
 // names it; the living can go on talking, and use communicators that it was not

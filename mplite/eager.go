@@ -56,7 +56,7 @@ func (w *world) start(c *Comm, p *peer, buf []byte, tag int, s spec) *Request {
 		w.complete(r, c.casualty())
 	case p.queue.head != nil || p.credits == 0 || p.txBusy == len(p.tx) || p.state != peerLive:
 		w.stats.CreditStalls++
-		p.queue.push(r)
+		p.queue.push(&r.place, r)
 	default:
 		p.launch(r)
 	}
@@ -159,6 +159,10 @@ func (p *peer) keep(h *header, env envelope, payload []byte, rx *rxBuf) {
 		}
 	}
 	if in == &rx.in {
+		if p.full() {
+			p.fail(errOverspent)
+			return
+		}
 		p.held++
 		in.data = payload
 	}
@@ -211,7 +215,7 @@ func (w *world) drop(in *inbound) {
 // powers of two from 64 bytes. What is free counts against the limit too, and is
 // given up when another class needs the room.
 type spillPool struct {
-	free  [48]*inbound // by class, linked by nextAll
+	free  [48][]*inbound // by class
 	used  int
 	kept  int // used and free
 	limit int
@@ -228,10 +232,9 @@ func (s *spillPool) get(payload []byte) *inbound {
 	if s.used+cost > s.limit {
 		return nil
 	}
-	in := s.free[class]
-	if in != nil {
-		s.free[class] = in.nextAll
-		in.nextAll = nil
+	var in *inbound
+	if last := len(s.free[class]) - 1; last >= 0 {
+		in, s.free[class] = s.free[class][last], s.free[class][:last]
 	} else {
 		if s.kept+cost > s.limit {
 			clear(s.free[:])
@@ -261,6 +264,6 @@ func (s *spillPool) put(in *inbound) {
 	data := in.data[:cap(in.data)]
 	class := spillClass(len(data))
 	s.used -= 64<<class + spillOverhead
-	*in = inbound{data: data, nextAll: s.free[class]}
-	s.free[class] = in
+	*in = inbound{data: data}
+	s.free[class] = append(s.free[class], in)
 }

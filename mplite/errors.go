@@ -32,7 +32,8 @@ var (
 )
 
 // RankError says that an operation ended because a rank died: its process
-// ended without Finalize, it stopped answering, or the connection to it broke.
+// ended without Finalize, it stopped answering, the connection to it broke, or
+// it sent what no rank may. From Init, it may also be one that never came.
 type RankError struct {
 	Rank int // in the job's first communicator
 	Err  error

@@ -1,6 +1,10 @@
 package mplite
 
-import "context"
+import (
+	"context"
+
+	"github.com/bobnet-go/bobnet/vipl"
+)
 
 // Algorithms runs every algorithm of every reduction, whatever the sizes, on a
 // copy of send, and hands the result to got with what it is of: the reduction
@@ -171,8 +175,8 @@ func Foreign[T Number](buf []T) []T {
 // and what the pool believes them to be.
 func SpillKept(c *Comm) (kept, believed int) {
 	kept = c.w.spill.used
-	for _, in := range c.w.spill.free {
-		for ; in != nil; in = in.nextAll {
+	for _, class := range c.w.spill.free {
+		for _, in := range class {
 			kept += cap(in.data) + spillOverhead
 		}
 	}
@@ -187,3 +191,11 @@ func Hello(job string, rank, size int) []byte {
 	mine.put(b)
 	return b
 }
+
+// ClearedTo returns where a peer writes the message that r receives.
+func ClearedTo(r *Request) vipl.RemoteSegment {
+	return vipl.RemoteSegment{Addr: vipl.VirtualAddress(r.buf), Handle: r.mem}
+}
+
+// Unsaid returns how many control messages for a rank wait for credits.
+func Unsaid(c *Comm, rank int) int { return c.w.peers[rank].pending.n }

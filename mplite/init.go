@@ -11,8 +11,10 @@ import (
 // its ranks (MPI_Init, MP_Init). It returns when this rank is connected with
 // every other one, which blocks until they have called Init too. After
 // cfg.Timeout it fails with an error that names ranks which are missing, and to
-// ask for those takes it about a fifth of a second more. It fails at once, with
-// ctx's error, when ctx ends, which means nothing to the communicator later. A
+// ask for those takes it about a fifth of a second more. It fails at once with a
+// RankError when a rank that it is connected with dies, or has missed one that
+// long, and with ctx's error when ctx ends, which means nothing to the
+// communicator later. A
 // nil cfg is read from the environment. End with Finalize: a process that
 // ends without is dead to the others.
 func Init(ctx context.Context, cfg *Config) (*Comm, error) {
@@ -135,9 +137,8 @@ func (w *world) close() {
 	}
 	w.nic.Withdraw(w.name(w.rank))
 	for _, p := range w.peers {
-		if p != nil && p.vi != nil {
-			p.vi.Close()
-			w.nic.DeregisterMem(p.slab)
+		if p != nil {
+			p.close()
 		}
 	}
 	if w.bell.vi != nil {

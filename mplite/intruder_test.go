@@ -40,7 +40,12 @@ var greeting = mplite.Greeting("test", victim, 3, small.EagerSize, 8)
 // besieged runs a job whose last rank is an intruder that says hello to rank 0.
 // Rank 0 runs fn, rank 1 meanwhile runs neighbour.
 func besieged(hello []byte, fn func(x *intruder, c *mplite.Comm) error, neighbour func(x *intruder, c *mplite.Comm) error) error {
-	j := newJob(3, sim.Options{}, small)
+	return besiegedWith(small, hello, fn, neighbour)
+}
+
+// besiegedWith does so in a job of another configuration.
+func besiegedWith(cfg mplite.Config, hello []byte, fn func(x *intruder, c *mplite.Comm) error, neighbour func(x *intruder, c *mplite.Comm) error) error {
+	j := newJob(3, sim.Options{}, cfg)
 	x := &intruder{job: j}
 	for rank, run := range []func(*intruder, *mplite.Comm) error{fn, neighbour} {
 		j.host(fmt.Sprintf("rank %d", rank), func(nic *vipl.NIC) error {

@@ -5,9 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"hash/fnv"
-	"strings"
 	"time"
 
+	"github.com/bobnet-go/bobnet/ethertype"
 	"github.com/bobnet-go/bobnet/vipl"
 )
 
@@ -16,8 +16,19 @@ import (
 // ascending order, and then accepts the higher ones. Rank 0 accepts at once,
 // so the rest follow one after the other, each a handshake behind its
 // predecessor, and no cycle of ranks can wait for each other. A rank listens
-// before it can be found, so nobody meets a closed door; requests wait in the
-// listener meanwhile.
+// before it can be found, so nobody meets a closed door; requests wait
+// meanwhile.
+//
+// Whatever a rank waits for, it hears those that it is connected with: when one
+// dies, or says that another has, Init ends and names that one. Who runs out of
+// time says so to the others, with the rank that it has missed.
+
+// meeting is a rank's part in that.
+type meeting struct {
+	*world
+	ctx context.Context // ends when time is up
+	end int64           // the same, on the NIC's clock
+}
 
 // mesh connects this rank with all others, within Config.Timeout and until
 // parent ends.
@@ -27,13 +38,24 @@ func (w *world) mesh(parent context.Context) error {
 		return fmt.Errorf("mplite: init: %w", err)
 	}
 	defer listener.Close()
+	if err := listener.Bind(w.cq); err != nil {
+		return fmt.Errorf("mplite: init: %w", err)
+	}
 	if err := w.nic.Advertise(w.name(w.rank), listener.Addr()); err != nil {
 		return fmt.Errorf("mplite: init: %w", err)
 	}
 	ctx, cancel := w.bounded(parent)
 	defer cancel()
 	began := w.nic.Now()
-	switch err := w.meet(ctx, listener); {
+	m := &meeting{w, ctx, began + int64(w.cfg.Timeout)}
+	defer m.turnAway()
+	err = m.meet()
+	w.mu.Lock()
+	why := w.hopeless()
+	w.mu.Unlock()
+	switch {
+	case why != nil:
+		return why
 	case err != nil && parent.Err() != nil:
 		return fmt.Errorf("mplite: init: %w: %w before %s of job %q had connected", ErrInit, parent.Err(), naming(w.unconnected()), w.job)
 	case err != nil && timeIsUp(err):
@@ -44,28 +66,67 @@ func (w *world) mesh(parent context.Context) error {
 }
 
 // meet is the order of it that the comment above describes.
-func (w *world) meet(ctx context.Context, listener *vipl.Listener) error {
-	for _, p := range w.peers[:w.rank] {
-		if err := p.dial(ctx); err != nil {
+func (m *meeting) meet() error {
+	for _, p := range m.peers[:m.rank] {
+		if err := m.dial(p); err != nil {
 			return err
 		}
 	}
-	for w.anyPeer((*peer).absent) {
-		if err := w.admit(ctx, listener); err != nil {
+	for m.anyPeer((*peer).absent) {
+		if err := m.attend(m.ctx, func() bool { return len(m.asked) > 0 }); err != nil {
+			return err
+		}
+		req := m.asked[0]
+		m.asked = m.asked[1:]
+		if err := m.admit(req); err != nil {
 			return err
 		}
 	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	for w.anyPeer((*peer).silent) {
-		if err := w.step(ctx); err != nil {
+	return m.attend(m.ctx, func() bool { return !m.anyPeer((*peer).silent) })
+}
+
+// attend handles what comes until done. It fails when ctx ends, or when the job
+// cannot come together any more.
+func (m *meeting) attend(ctx context.Context, done func() bool) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for {
+		if err := m.hopeless(); err != nil || done() {
+			return err
+		}
+		if err := m.step(ctx); err != nil {
 			return err
 		}
 	}
+}
+
+// attendFor is attend for a while at the most, whose end is no failure.
+func (m *meeting) attendFor(while time.Duration, done func() bool) error {
+	ctx, cancel := m.nic.WithTimeout(m.ctx, while)
+	defer cancel()
+	if err := m.attend(ctx, done); err != nil && (!timeIsUp(err) || m.over()) {
+		return err
+	}
+	return nil
+}
+
+// hopeless returns what makes waiting for the rest of the job useless, or nil.
+func (w *world) hopeless() error {
 	if len(w.dead) > 0 {
 		return w.dead[0].err
 	}
 	return w.fatal
+}
+
+// over reports whether time is up.
+func (m *meeting) over() bool { return m.ctx.Err() != nil || m.nic.Now() >= m.end }
+
+// turnAway refuses those who have asked and were not needed.
+func (m *meeting) turnAway() {
+	for _, req := range m.asked {
+		req.Reject(fmt.Sprintf("rank %d of job %q takes nobody any more", m.rank, m.job))
+	}
+	m.asked = nil
 }
 
 func (p *peer) absent() bool { return p.state == peerAbsent }
@@ -82,54 +143,96 @@ func (w *world) hello() hello {
 }
 
 // dial connects to a lower rank.
-func (p *peer) dial(ctx context.Context) error {
-	w := p.w
-	addr, err := w.nic.Lookup(ctx, w.name(p.rank))
+func (m *meeting) dial(p *peer) error {
+	addr, err := m.find(p.rank)
 	if err != nil {
 		return fmt.Errorf("mplite: init: rank %d: %w", p.rank, err)
 	}
-	if err := p.init(); err != nil {
+	if err := p.init(time.Duration(m.end - m.nic.Now())); err != nil { // the rank may wait for others itself
 		return fmt.Errorf("mplite: init: %w", err)
 	}
 	var data [helloSize]byte
-	mine := w.hello()
+	mine := m.hello()
 	mine.put(data[:])
-	if err := p.vi.Connect(ctx, addr, data[:]); err != nil { // as long as ctx lets it: the rank may wait for others itself
+	err = p.vi.ConnectStart(addr, data[:])
+	if err == nil {
+		err = m.connected(p)
+	}
+	if err != nil {
 		return fmt.Errorf("mplite: init: rank %d at %v: %w", p.rank, addr, err)
 	}
 	p.greet()
 	return nil
 }
 
-// admit accepts one higher rank, or refuses who does not belong here.
-func (w *world) admit(ctx context.Context, l *vipl.Listener) error {
-	req, err := l.Wait(ctx)
-	if err != nil {
-		return fmt.Errorf("mplite: init: %w", err)
+// How long Init asks for a rank, and then how long it hears the others, before
+// it asks again: each time twice as long.
+const (
+	askFirst = 50 * time.Millisecond
+	askMost  = 400 * time.Millisecond
+)
+
+// find returns the address of a rank as soon as that has one.
+func (m *meeting) find(rank int) (addr ethertype.Addr, err error) {
+	for ask := askFirst; ; ask = min(2*ask, askMost) {
+		ctx, cancel := m.nic.WithTimeout(m.ctx, ask)
+		addr, err = m.nic.Lookup(ctx, m.name(rank))
+		cancel()
+		if err == nil || !timeIsUp(err) || m.over() {
+			return addr, err
+		}
+		if err := m.attendFor(ask, func() bool { return false }); err != nil {
+			return addr, err
+		}
 	}
-	var m hello
-	version := m.parse(req.Data())
-	if err := w.examine(&m, version); err != nil {
+}
+
+// lookAgain is when a rank looks whether it is connected, if it does not hear
+// the other one's first message before: a refusal brings none.
+const lookAgain = 20 * time.Millisecond
+
+// connected waits until the attempt to connect with p has an end.
+func (m *meeting) connected(p *peer) error {
+	end := vipl.ErrNotDone
+	for {
+		err := m.attendFor(lookAgain, func() bool {
+			end = p.vi.ConnectDone()
+			return !errors.Is(end, vipl.ErrNotDone)
+		})
+		if err != nil {
+			return err
+		}
+		if !errors.Is(end, vipl.ErrNotDone) {
+			return end
+		}
+	}
+}
+
+// admit accepts one higher rank, or refuses who does not belong here.
+func (m *meeting) admit(req *vipl.Request) error {
+	var h hello
+	version := h.parse(req.Data())
+	if err := m.examine(&h, version); err != nil {
 		req.Reject(err.Error())
 		if errors.Is(err, errStranger) {
 			return nil
 		}
 		return err
 	}
-	p := w.peers[m.rank]
+	p := m.peers[h.rank]
 	if p.state != peerAbsent {
-		req.Reject(fmt.Sprintf("there is already a rank %d in job %q", m.rank, w.job))
+		req.Reject(fmt.Sprintf("there is already a rank %d in job %q", h.rank, m.job))
 		return nil
 	}
 	if p.vi == nil {
-		if err := p.init(); err != nil {
+		if err := p.init(vipl.DefaultConnectTimeout); err != nil {
 			return fmt.Errorf("mplite: init: %w", err)
 		}
 	}
-	accepting, cancel := w.nic.WithTimeout(ctx, vipl.DefaultConnectTimeout) // who has asked is there, or has gone
+	accepting, cancel := m.nic.WithTimeout(m.ctx, vipl.DefaultConnectTimeout) // who has asked is there, or has gone
 	defer cancel()
 	switch err := req.Accept(accepting, p.vi); {
-	case errors.Is(err, vipl.ErrDisconnected) || errors.Is(err, vipl.ErrTimeout) && ctx.Err() == nil:
+	case errors.Is(err, vipl.ErrDisconnected) || errors.Is(err, vipl.ErrTimeout) && !m.over():
 		return nil // the rank has tired of waiting, and asks again
 	case err != nil:
 		return fmt.Errorf("mplite: init: rank %d at %v: %w", p.rank, req.Remote(), err)
@@ -188,64 +291,4 @@ func (p *peer) greeted(body []byte) {
 	if p.state == peerGreeting {
 		p.state = peerLive
 	}
-}
-
-// timeIsUp tells the end of the time for Init from what is worth an error of
-// its own. A rank that does not answer a request to connect is that.
-func timeIsUp(err error) bool {
-	var refused *vipl.ConnError
-	return !errors.As(err, &refused) && (errors.Is(err, vipl.ErrNameService) || errors.Is(err, vipl.ErrTimeout) || errors.Is(err, context.DeadlineExceeded))
-}
-
-// How long Init looks, when time is up, for the ranks that it is not connected
-// with, and for one of them: it asks for the first few only.
-const (
-	lookForAll = 200 * time.Millisecond
-	lookForOne = 50 * time.Millisecond
-)
-
-// missing returns Init's error when time is up. It asks the segment once more,
-// to tell the ranks that are not there from those that wait themselves.
-func (w *world) missing(took time.Duration, cause error) error {
-	var silent []int
-	rest := w.unconnected()
-	for end := w.nic.Now() + int64(lookForAll); len(rest) > 0 && w.nic.Now() < end; rest = rest[1:] {
-		ctx, cancel := w.nic.WithTimeout(context.Background(), lookForOne)
-		if _, err := w.nic.Lookup(ctx, w.name(rest[0])); err != nil {
-			silent = append(silent, rest[0])
-		}
-		cancel()
-	}
-	if len(silent) == 0 {
-		return opError("init", ErrInit, "%s of job %q did not connect within %v: %v", naming(w.unconnected()), w.job, took, cause)
-	}
-	more := ""
-	if len(rest) > 0 {
-		more = fmt.Sprintf("; %d more have not connected", len(rest))
-	}
-	return opError("init", ErrInit, "%s of job %q did not appear within %v: check that it runs, on this segment, with the same %s%s (%v)",
-		naming(silent), w.job, took, EnvJob, more, cause)
-}
-
-// unconnected returns the ranks that this one does not talk with yet.
-func (w *world) unconnected() (ranks []int) {
-	for _, p := range w.peers {
-		if p != nil && p.state != peerLive {
-			ranks = append(ranks, p.rank)
-		}
-	}
-	return ranks
-}
-
-// naming writes ranks for people, the first few by number.
-func naming(ranks []int) string {
-	const few = 8
-	var text []string
-	for _, rank := range ranks[:min(few, len(ranks))] {
-		text = append(text, fmt.Sprint(rank))
-	}
-	if n := len(ranks) - few; n > 0 {
-		text = append(text, fmt.Sprintf("and %d more", n))
-	}
-	return "rank " + strings.Join(text, ", ")
 }

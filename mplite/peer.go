@@ -1,26 +1,9 @@
 package mplite
 
 import (
-	"github.com/bobnet-go/bobnet/vipl"
-)
+	"time"
 
-// Credits. Every message fills one receive buffer that its receiver has
-// posted, and a message without one would end the connection, so a sender
-// spends a credit for each and the receiver returns it, on the back of any
-// message, when the buffer is posted again.
-//
-// There are two purses. Data messages (eager, ready) may stay in their buffer
-// until a receive matches, so their credits may stay away for long: that is
-// the push-back on a flood of unexpected messages. Control messages are
-// consumed on arrival and have controlCredits of their own, so that they flow
-// even when no data may. A message that only returns credits is control too.
-// The last control credit is for such a message alone, and only for one that
-// returns at least half of the peer's control credits: both sides can then
-// never be out of them at the same time.
-const (
-	controlCredits = 8
-	controlDue     = controlCredits / 2
-	maxWrites      = 8 // RDMA writes under way to one peer
+	"github.com/bobnet-go/bobnet/vipl"
 )
 
 // peerState says what is known of another rank.
@@ -48,10 +31,10 @@ type peer struct {
 	eagerMax int // payload bytes that its receive buffers take
 	writes   int // RDMA writes under way
 	tx       []txBuf
-	txNext   int          // next bounce buffer to use
-	txBusy   int          // bounce buffers in use, the ones before txNext
-	queue    requestQueue // sends that wait for credits, oldest first
-	pending  controlQueue // control messages that wait
+	txNext   int           // next bounce buffer to use
+	txBusy   int           // bounce buffers in use, the ones before txNext
+	queue    list[Request] // sends that wait for credits
+	pending  controlQueue  // control messages that wait
 
 	owed        int // data credits to return
 	owedControl int
@@ -59,8 +42,10 @@ type peer struct {
 	hungry      bool // the peer is out of data credits
 	held        int  // receive buffers that hold unexpected messages
 	rx          []rxBuf
+	withheld    []*rxBuf // free, but not posted until fewer answers wait
 
 	slab vipl.MemHandle
+	ptag vipl.Ptag // of the VI and of all memory that goes through it
 }
 
 // txBuf is a bounce buffer: header and payload of one message being sent.
@@ -78,16 +63,21 @@ type rxBuf struct {
 	in   inbound // the message in it, while that is unexpected
 }
 
-// init makes p's VI and buffers and posts the receives.
-func (p *peer) init() error {
+// init makes p's VI and buffers and posts the receives. The VI has a protection
+// tag of its own, so that no other rank can write to what p is cleared to write to.
+// An attempt to connect takes as long as connect.
+func (p *peer) init(connect time.Duration) (err error) {
 	w := p.w
 	cfg := &w.cfg
-	numRx := cfg.Credits + controlCredits
-	numTx := cfg.Credits
+	if p.ptag, err = w.nic.CreatePtag(); err != nil {
+		return err
+	}
 	vi, err := w.nic.CreateVI(&vipl.Attributes{
+		Ptag:            p.ptag,
 		EnableRDMAWrite: true,
-		QueueDepth:      numRx + maxWrites,
+		QueueDepth:      cfg.Credits + controlCredits + maxWrites,
 		PeerTimeout:     cfg.PeerTimeout,
+		ConnectTimeout:  max(connect, 1),
 	}, w.cq, w.cq)
 	if err != nil {
 		return err
@@ -96,8 +86,15 @@ func (p *peer) init() error {
 	p.vi = vi
 	p.control = controlCredits
 	p.due = max(1, cfg.Credits/2)
+	return p.allocate()
+}
+
+// allocate makes p's buffers and posts the receives.
+func (p *peer) allocate() error {
+	cfg := &p.w.cfg
+	numRx, numTx := cfg.Credits+controlCredits, cfg.Credits
 	size := headerSize + (cfg.EagerSize+7)&^7
-	slab, handle, err := w.nic.AllocMem(size*(numRx+numTx), nil)
+	slab, handle, err := p.w.nic.AllocMem(size*(numRx+numTx), &vipl.MemAttributes{Ptag: p.ptag})
 	if err != nil {
 		return err
 	}
@@ -109,7 +106,7 @@ func (p *peer) init() error {
 		rx.segs[0] = vipl.Segment{Data: rx.mem, Handle: handle}
 		rx.desc = vipl.Descriptor{Segs: rx.segs[:], Context: rx}
 		rx.in.rx = rx
-		if err := vi.PostRecv(&rx.desc); err != nil {
+		if err := p.vi.PostRecv(&rx.desc); err != nil {
 			return err
 		}
 	}
@@ -121,6 +118,20 @@ func (p *peer) init() error {
 		tx.desc.Segs = tx.segs[:]
 	}
 	return nil
+}
+
+// close gives back what init took.
+func (p *peer) close() {
+	nic := p.w.nic
+	if p.vi != nil {
+		p.vi.Close()
+	}
+	if p.slab != 0 {
+		nic.DeregisterMem(p.slab)
+	}
+	if p.ptag != 0 {
+		nic.DestroyPtag(p.ptag)
+	}
 }
 
 // clearToSend reports whether an eager message of n bytes could go now.
@@ -161,44 +172,6 @@ func (p *peer) sent(d *vipl.Descriptor) {
 		return
 	}
 	p.pump()
-}
-
-// pump sends what had to wait and can go now.
-func (p *peer) pump() {
-	for p.pending.n > 0 && p.control > 1 && p.txBusy < len(p.tx) && p.state < peerDead {
-		c := p.pending.front()
-		if c.kind == kindInvalid && p.writes == maxWrites {
-			break
-		}
-		p.control--
-		p.pending.pop()
-		if c.kind == kindInvalid {
-			p.write(c.req)
-			continue
-		}
-		p.sendControl(c)
-	}
-	for p.queue.head != nil && p.credits > 0 && p.txBusy < len(p.tx) && p.state == peerLive {
-		r := p.queue.head
-		p.queue.remove(r)
-		p.launch(r)
-	}
-	p.returnCredits()
-}
-
-// returnCredits sends a credit message if enough is owed, or anything to a
-// hungry peer.
-func (p *peer) returnCredits() {
-	forced := p.owedControl >= controlDue
-	if p.owed < p.due && !forced && (!p.hungry || p.owed == 0) {
-		return
-	}
-	if p.control < 1 || p.control == 1 && !forced || p.txBusy == len(p.tx) || p.state >= peerDead {
-		return
-	}
-	p.control--
-	p.w.stats.CreditMessages++
-	p.post(&header{kind: kindCredit}, nil)
 }
 
 // received handles a message. It is the one place that knows all kinds.
@@ -250,29 +223,4 @@ func (p *peer) received(d *vipl.Descriptor) {
 		p.w.shutdown(&AbortError{Rank: p.rank, Code: int(h.tag)})
 	}
 	p.repostControl(rx)
-}
-
-// repost gives a receive buffer back and owes the peer a data credit.
-func (p *peer) repost(rx *rxBuf) {
-	if p.state >= peerDead {
-		return
-	}
-	if err := p.vi.PostRecv(&rx.desc); err != nil {
-		p.fail(err)
-		return
-	}
-	p.owed++
-}
-
-// repostControl does so for a control message, and sends what its credits allow.
-func (p *peer) repostControl(rx *rxBuf) {
-	if p.state >= peerDead {
-		return
-	}
-	if err := p.vi.PostRecv(&rx.desc); err != nil {
-		p.fail(err)
-		return
-	}
-	p.owedControl++
-	p.pump()
 }

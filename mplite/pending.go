@@ -76,7 +76,8 @@ func (c *Comm) Pending() Pending {
 	defer w.mu.Unlock()
 	s := Pending{Job: w.job, Rank: w.rank, Size: w.size, NumUnexpected: w.match.waiting, Leading: w.leading, Following: w.following}
 	w.pendingOperations(&s)
-	for in := w.match.all.head; in != nil && len(s.Unexpected) < PendingMax; in = in.nextAll {
+	for n := w.match.all.head; n != nil && len(s.Unexpected) < PendingMax; n = n.next {
+		in := n.of
 		s.Unexpected = append(s.Unexpected, Message{
 			Rank: int(in.env.src), Tag: int(in.env.tag), Communicator: int(in.env.context / 2), Collective: in.env.context&1 != 0,
 			Size: int(in.size), Announced: in.kind == kindReady,
@@ -147,7 +148,7 @@ func (p *peer) describe() Peer {
 	if p.vi != nil {
 		s.VI = p.vi.Local().Port
 	}
-	for r := p.queue.head; r != nil; r = r.next {
+	for n := p.queue.head; n != nil; n = n.next {
 		s.Queued++
 	}
 	if p.err != nil {

@@ -30,13 +30,14 @@ type world struct {
 	peers     []*peer // by rank, nil for this rank
 	match     matcher
 	requests  []*Request // every one there is, by id
-	free      *Request
+	free      []*Request
 	spill     spillPool
 	emptied   *rxBuf // the last one that was, not posted again yet
 	context   uint32 // next unused communicator number
 	dead      []*peer
-	fatal     error // ends everything: abort, or the NIC failed
-	leaving   bool  // the barrier in Finalize is over
+	asked     []*vipl.Request // to connect, in Init, not decided yet
+	fatal     error           // ends everything: abort, or the NIC failed
+	leaving   bool            // the barrier in Finalize is over
 	finalized bool
 	reaped    [reapBatch]vipl.Completion // of the leader, or of poll
 	leading   bool                       // a goroutine waits on cq
@@ -139,6 +140,10 @@ func (w *world) poll() {
 func (w *world) handle(done []vipl.Completion) {
 	for i := range done {
 		c := &done[i]
+		if c.Request != nil {
+			w.asked = append(w.asked, c.Request)
+			continue
+		}
 		switch p, ok := c.VI.Context.(*peer); {
 		case !ok:
 			w.bell.ringing = false

@@ -8,8 +8,9 @@ import (
 )
 
 // Rendezvous. A message beyond the receiver's eager size is announced (ready).
-// When a receive matches, the receiver registers its buffer for RDMA and says
-// where it is (clear); the sender writes there straight from its own memory.
+// When a receive matches, the receiver registers its buffer for RDMA by this
+// sender and says where it is (clear); the sender writes there straight from its
+// own memory.
 // The write's immediate data names the receive and ends it. Nothing is copied
 // but by the network itself, and a receive that was posted early costs one
 // round trip before the data flows.
@@ -21,9 +22,6 @@ import (
 //	  | RDMA write ...............> |
 //	  | ... immediate = recvID ...> |  done
 //	done, when acknowledged
-
-// writable are the rights of a buffer that a peer writes to.
-var writable = vipl.MemAttributes{EnableRDMAWrite: true}
 
 // maxWrite is the longest single RDMA write; longer messages take several.
 const maxWrite = vipl.MaxTransferSize
@@ -51,7 +49,7 @@ func (p *peer) accept(r *Request, tag int32, size uint64, sendID uint32, flags, 
 	w.stats.RendezvousReceived++
 	c := control{kind: kindClear, sendID: sendID, recvID: r.id}
 	if n > 0 {
-		mem, err := w.nic.RegisterMem(r.buf[:n], &writable)
+		mem, err := p.register(r.buf[:n], true)
 		if err != nil {
 			r.err = fmt.Errorf("mplite: receive of %d bytes: %w", n, err)
 			n = 0
@@ -67,6 +65,11 @@ func (p *peer) accept(r *Request, tag int32, size uint64, sendID uint32, flags, 
 		w.complete(r, nil)
 	}
 	p.say(c)
+}
+
+// register makes buf known for transfers with p, and with nobody else.
+func (p *peer) register(buf []byte, writable bool) (vipl.MemHandle, error) {
+	return p.w.nic.RegisterMem(buf, &vipl.MemAttributes{Ptag: p.ptag, EnableRDMAWrite: writable})
 }
 
 // find returns the request that a peer's message names, if that waits for such
@@ -105,7 +108,7 @@ func (p *peer) cleared(h *header, body []byte) {
 		w.complete(r, nil)
 		return
 	}
-	mem, err := w.nic.RegisterMem(r.buf[:h.size], nil)
+	mem, err := p.register(r.buf[:h.size], false)
 	if err != nil {
 		w.complete(r, fmt.Errorf("mplite: send of %d bytes: %w", h.size, err))
 		p.say(control{kind: kindNack, recvID: h.recvID})

@@ -51,10 +51,10 @@ type Request struct {
 	written  int            // bytes that have been written
 	self     *inbound       // what a send to this rank waits as
 
-	number     uint64 // order of posting
-	next, prev *Request
-	desc       vipl.Descriptor
-	segs       [1]vipl.Segment
+	number uint64        // order of posting
+	place  node[Request] // among the posted receives, or the sends that wait for credits
+	desc   vipl.Descriptor
+	segs   [1]vipl.Segment
 }
 
 // Status describes a message that was received or probed (MPI_Status). After a
@@ -67,15 +67,14 @@ type Status struct {
 
 // request takes a free request, or makes one.
 func (w *world) request(c *Comm, buf []byte, s spec) *Request {
-	r := w.free
-	if r == nil {
+	var r *Request
+	if last := len(w.free) - 1; last >= 0 {
+		r, w.free = w.free[last], w.free[:last]
+	} else {
 		r = &Request{w: w, id: uint32(len(w.requests))}
 		r.desc.Segs = r.segs[:]
 		r.desc.Context = r
 		w.requests = append(w.requests, r)
-	} else {
-		w.free = r.next
-		r.next = nil
 	}
 	r.c, r.buf, r.unit, r.flags = c, buf, s.unit, s.flags
 	r.coll = s.context&1 != 0
@@ -96,8 +95,7 @@ func (w *world) release(r *Request) {
 func (w *world) recycle(r *Request) {
 	r.state = stateFree
 	r.peer, r.c, r.err = nil, nil, nil
-	r.next, r.prev = w.free, nil
-	w.free = r
+	w.free = append(w.free, r)
 }
 
 // bury ends a zombie whose answer has come, or never will.
@@ -131,7 +129,7 @@ func (w *world) cancel(r *Request, err error) bool {
 	switch r.state {
 	case stateDone:
 	case sendQueued:
-		r.peer.queue.remove(r)
+		r.peer.queue.remove(&r.place)
 		w.complete(r, err)
 	case sendSync, sendReady:
 		w.complete(r, err)

@@ -1,0 +1,83 @@
+package mplite
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/bobnet-go/bobnet/vipl"
+)
+
+// timeIsUp tells the end of the time for Init from what is worth an error of
+// its own. A rank that does not answer a request to connect is that, and one
+// that has died.
+func timeIsUp(err error) bool {
+	var refused *vipl.ConnError
+	return !errors.As(err, &refused) && !errors.Is(err, ErrRankFailed) && (errors.Is(err, vipl.ErrNameService) || errors.Is(err, vipl.ErrTimeout) || errors.Is(err, context.DeadlineExceeded))
+}
+
+// How long Init looks, when time is up, for the ranks that it is not connected
+// with, and for one of them: it asks for the first few only.
+const (
+	lookForAll = 200 * time.Millisecond
+	lookForOne = 50 * time.Millisecond
+)
+
+// missing returns Init's error when time is up. It asks the segment once more,
+// to tell the ranks that are not there from those that wait themselves.
+func (w *world) missing(took time.Duration, cause error) error {
+	var silent []int
+	rest := w.unconnected()
+	for end := w.nic.Now() + int64(lookForAll); len(rest) > 0 && w.nic.Now() < end; rest = rest[1:] {
+		ctx, cancel := w.nic.WithTimeout(context.Background(), lookForOne)
+		if _, err := w.nic.Lookup(ctx, w.name(rest[0])); err != nil {
+			silent = append(silent, rest[0])
+		}
+		cancel()
+	}
+	w.blame(append(silent, w.unconnected()...))
+	if len(silent) == 0 {
+		return opError("init", ErrInit, "%s of job %q did not connect within %v: %v", naming(w.unconnected()), w.job, took, cause)
+	}
+	more := ""
+	if len(rest) > 0 {
+		more = fmt.Sprintf("; %d more have not connected", len(rest))
+	}
+	return opError("init", ErrInit, "%s of job %q did not appear within %v: check that it runs, on this segment, with the same %s%s (%v)",
+		naming(silent), w.job, took, EnvJob, more, cause)
+}
+
+// blame tells the others of the first of ranks, because of which this one leaves:
+// they would name this one else.
+func (w *world) blame(ranks []int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if len(ranks) > 0 {
+		w.peers[ranks[0]].fail(errMissing)
+	}
+}
+
+// unconnected returns the ranks that this one does not talk with yet.
+func (w *world) unconnected() (ranks []int) {
+	for _, p := range w.peers {
+		if p != nil && p.state != peerLive {
+			ranks = append(ranks, p.rank)
+		}
+	}
+	return ranks
+}
+
+// naming writes ranks for people, the first few by number.
+func naming(ranks []int) string {
+	const few = 8
+	var text []string
+	for _, rank := range ranks[:min(few, len(ranks))] {
+		text = append(text, fmt.Sprint(rank))
+	}
+	if n := len(ranks) - few; n > 0 {
+		text = append(text, fmt.Sprintf("and %d more", n))
+	}
+	return "rank " + strings.Join(text, ", ")
+}
