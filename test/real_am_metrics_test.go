@@ -31,8 +31,6 @@ const (
 	hMetricsNone
 )
 
-func init() { roles["am"] = messagesMetricsRole }
-
 // checkNode compares counters and rates of a node of active messages, as they are
 // after done, with what was sent: rank 0 is the client.
 func (p *prometheus) checkNode(t *testing.T, instance string, rank int, done time.Time) {

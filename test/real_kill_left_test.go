@@ -1,15 +1,13 @@
 package test
 
 import (
-	"context"
 	"fmt"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
+	"github.com/bobnet-go/bobnet/internal/leaktest"
 	"github.com/bobnet-go/bobnet/vipl"
 	"golang.org/x/sys/unix"
 )
@@ -20,7 +18,7 @@ import (
 // keeps memory that it shared, while the others live.
 func (j *killJob) forgotten(t *testing.T) {
 	t.Helper()
-	eventually(t, "memory shared with the killed rank", func() (left []string) {
+	leaktest.None(t, "memory shared with the killed rank", func() (left []string) {
 		for rank, p := range j.ranks {
 			if kept := j.kept(p); rank != killed && len(kept) > 0 {
 				left = append(left, fmt.Sprintf("rank %d maps %v", rank, kept))
@@ -57,7 +55,7 @@ func (j *killJob) end(t *testing.T) {
 		}
 	}
 	for host := range j.way.hosts {
-		eventually(t, "sockets", func() (left []string) {
+		leaktest.None(t, "sockets", func() (left []string) {
 			if err := j.lab.Exec(host, func() error {
 				left = sockets()
 				return nil
@@ -104,23 +102,6 @@ func (j *killJob) closed(t *testing.T) (namespaces []string) {
 	return namespaces
 }
 
-// vanish waits until no process lives in one of the network namespaces, and none
-// has a descriptor of it.
-func vanish(t *testing.T, namespaces []string) {
-	t.Helper()
-	eventually(t, "network namespaces", func() (left []string) {
-		for _, pattern := range []string{"/proc/[0-9]*/task/[0-9]*/ns/net", "/proc/[0-9]*/fd/[0-9]*"} {
-			paths, _ := filepath.Glob(pattern)
-			for _, path := range paths {
-				if name, err := os.Readlink(path); err == nil && slices.Contains(namespaces, name) {
-					left = append(left, path+" -> "+name)
-				}
-			}
-		}
-		return left
-	})
-}
-
 // kept returns what p maps of the memory that the killed rank shared.
 func (j *killJob) kept(p *player) []string {
 	return slices.DeleteFunc(sharedMemory(p), func(inode string) bool { return !slices.Contains(j.shared, inode) })
@@ -136,24 +117,4 @@ func sharedMemory(p *player) (inodes []string) {
 		}
 	}
 	return slices.Compact(inodes)
-}
-
-// eventually waits until nothing is left.
-func eventually(t *testing.T, what string, left func() []string) {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
-	defer cancel()
-	tick := time.NewTicker(2 * time.Millisecond)
-	defer tick.Stop()
-	for {
-		list := left()
-		if len(list) == 0 {
-			return
-		}
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			t.Fatalf("%s left:\n%s", what, strings.Join(list, "\n"))
-		}
-	}
 }

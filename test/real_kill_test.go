@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/bobnet-go/bobnet/internal/lab"
+	"github.com/bobnet-go/bobnet/internal/leaktest"
 	"github.com/bobnet-go/bobnet/mplite"
 	"github.com/bobnet-go/bobnet/transport"
 	"github.com/bobnet-go/bobnet/vipl"
@@ -100,7 +101,7 @@ func killEach(t *testing.T, role string, ways []killWay) {
 			namespaces = append(namespaces, j.closed(t)...)
 		})
 	}
-	vanish(t, namespaces)
+	leaktest.None(t, "network namespaces", func() []string { return leaktest.Namespaces(namespaces) })
 }
 
 // killJob is ranks of which one has been killed.

@@ -36,8 +36,19 @@ var roles = map[string]func(context.Context) error{
 	"messages":   messagesRole,
 	"fault":      faultRole,
 	"metrics":    metricsRole,
-	"scraped":    scrapedRole,
+	"scraped":    lasting(scrapedRole),
 	"allreduce":  allreduceRole,
+	"am":         lasting(messagesMetricsRole),
+}
+
+// lasting gives a role the time of a test that waits for many things in turn,
+// each as long as patience lets it.
+func lasting(role func(context.Context) error) func(context.Context) error {
+	return func(context.Context) error {
+		ctx, cancel := context.WithTimeout(context.Background(), 5*patience)
+		defer cancel()
+		return role(ctx)
+	}
 }
 
 // patience is how long anything here may take before the test calls it hung.

@@ -12,6 +12,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/bobnet-go/bobnet/internal/need"
 )
 
 // nobody is a user without rights.
@@ -32,7 +34,7 @@ func TestDemoOwnPicture(t *testing.T) {
 	info := exec.CommandContext(t.Context(), program, "info")
 	info.SysProcAttr = own
 	if out, _ := info.CombinedOutput(); !strings.Contains(string(out), "\nlabs           allowed\n") {
-		t.Skipf("needs unprivileged user namespaces, or root:\n%s", out)
+		need.Skip(t, "unprivileged user namespaces:\n%s", out)
 	}
 
 	ctx, cancel := context.WithTimeout(t.Context(), servingPatience)

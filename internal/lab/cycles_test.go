@@ -23,5 +23,5 @@ func TestCycles(t *testing.T) {
 		err = l.Run(t.Context(), []string{"true"}, RunOptions{Stdout: io.Discard, Stderr: io.Discard})
 		return errors.Join(err, l.Close())
 	})
-	eventually(t, func() []string { return references(made) })
+	leaktest.None(t, "namespaces", func() []string { return leaktest.Namespaces(made) })
 }

@@ -17,6 +17,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/bobnet-go/bobnet/internal/leaktest"
+	"github.com/bobnet-go/bobnet/internal/need"
 	"golang.org/x/sys/unix"
 )
 
@@ -102,12 +104,12 @@ func startVictim(t *testing.T, attr *syscall.SysProcAttr) *victim {
 // gone waits until nothing of the victim is left.
 func (v *victim) gone(t *testing.T) {
 	t.Helper()
-	eventually(t, func() []string {
+	leaktest.None(t, "processes and namespaces", func() []string {
 		for _, pid := range v.pids {
 			n, _ := strconv.Atoi(pid)
 			unix.Wait4(n, nil, unix.WNOHANG, nil) // those that have become ours
 		}
-		return append(marked(v.mark), references(v.namespaces)...)
+		return append(marked(v.mark), leaktest.Namespaces(v.namespaces)...)
 	})
 }
 
@@ -215,7 +217,7 @@ func role(name string, attr *syscall.SysProcAttr) *exec.Cmd {
 func nobody(t *testing.T) *syscall.SysProcAttr {
 	t.Helper()
 	if os.Getuid() != 0 || reexecuted {
-		t.Skip("needs root, to become another user: every other test here has just run without root")
+		need.Skip(t, "root, to become another user: every other test here has just run without root")
 	}
 	const id = 65534
 	attr := &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: id, Gid: id}}
@@ -227,7 +229,7 @@ func nobody(t *testing.T) *syscall.SysProcAttr {
 	if exitCode(check.ProcessState) != skipCode {
 		t.Fatalf("%v: %s", err, out)
 	}
-	t.Skipf("needs unprivileged user namespaces: %s", out)
+	need.Skip(t, "unprivileged user namespaces: %s", out)
 	return nil
 }
 

@@ -1,7 +1,6 @@
 package lab
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -10,7 +9,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/bobnet-go/bobnet/internal/need"
 	"golang.org/x/sys/unix"
@@ -67,26 +65,6 @@ func newLab(t *testing.T, cfg Config) *Lab {
 	return l
 }
 
-// eventually waits until what returns nothing.
-func eventually(t *testing.T, what func() []string) {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
-	defer cancel()
-	tick := time.NewTicker(2 * time.Millisecond)
-	defer tick.Stop()
-	for {
-		left := what()
-		if len(left) == 0 {
-			return
-		}
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			t.Fatalf("still there:\n%s", strings.Join(left, "\n"))
-		}
-	}
-}
-
 // namespaces returns the network namespaces of the lab's ranks and its
 // process namespace as links under /proc show them: "net:[4026532000]".
 func (l *Lab) namespaces(t *testing.T) []string {
@@ -107,32 +85,6 @@ func (l *Lab) namespaces(t *testing.T) []string {
 		}
 	}
 	return list
-}
-
-// references returns everything under /proc that holds one of the namespaces:
-// threads that live in it and descriptors and mounts of it.
-func references(namespaces []string) []string {
-	var refs []string
-	for _, pattern := range []string{
-		"/proc/[0-9]*/task/[0-9]*/ns/net", "/proc/[0-9]*/ns/pid", "/proc/[0-9]*/fd/[0-9]*",
-	} {
-		paths, _ := filepath.Glob(pattern)
-		for _, path := range paths {
-			if link, err := os.Readlink(path); err == nil && slices.Contains(namespaces, link) {
-				refs = append(refs, path+" -> "+link)
-			}
-		}
-	}
-	mounts, _ := filepath.Glob("/proc/[0-9]*/mountinfo")
-	for _, path := range mounts {
-		text, _ := os.ReadFile(path)
-		for _, ns := range namespaces {
-			if strings.Contains(string(text), ns) {
-				refs = append(refs, path+" mounts "+ns)
-			}
-		}
-	}
-	return refs
 }
 
 // marked returns the numbers of the processes whose environment contains mark.

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/bobnet-go/bobnet/internal/leaktest"
 	"golang.org/x/sys/unix"
 )
 
@@ -76,7 +77,7 @@ func TestDeafRanks(t *testing.T) {
 	if !errors.As(err, &exit) || exit.Rank != 1 || exit.Code != 7 {
 		t.Errorf("Run returned %v, want code 7 of rank 1", err)
 	}
-	eventually(t, func() []string { return marked(mark) })
+	leaktest.None(t, "processes", func() []string { return marked(mark) })
 }
 
 // TestCancel: a cancelled context ends the ranks, and its cause is reported.
@@ -206,7 +207,7 @@ func TestLeftovers(t *testing.T) {
 	if _, err := script(t.Context(), t, l, `sleep 1000 &`, opts); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, func() []string { return marked(mark) })
+	leaktest.None(t, "processes", func() []string { return marked(mark) })
 
 	fifo := filepath.Join(t.TempDir(), "fifo")
 	if err := unix.Mkfifo(fifo, 0o600); err != nil {
@@ -232,7 +233,7 @@ func TestOrphans(t *testing.T) {
 	if _, err := script(t.Context(), t, l, `for i in 1 2 3; do (setsid true &); done`, RunOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, func() []string {
+	leaktest.None(t, "orphans", func() []string {
 		keeper := fmt.Sprint(l.keeper.cmd.Process.Pid)
 		var zombies []string
 		stats, _ := filepath.Glob("/proc/[0-9]*/stat")

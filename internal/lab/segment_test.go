@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/internal/leaktest"
 	"golang.org/x/sys/unix"
 )
 
@@ -150,13 +151,13 @@ func TestNothingLeft(t *testing.T) {
 			t.Errorf("a lab changed the interfaces outside from %v to %v", before, now)
 		}
 		namespaces := l.namespaces(t)
-		if len(references(namespaces)) == 0 {
+		if len(leaktest.Namespaces(namespaces)) == 0 {
 			t.Fatal("the check for references finds none in a living lab")
 		}
 		if err := l.Close(); err != nil {
 			t.Fatal(err)
 		}
-		eventually(t, func() []string { return references(namespaces) })
+		leaktest.None(t, "namespaces", func() []string { return leaktest.Namespaces(namespaces) })
 		if err := l.Exec(0, func() error { return nil }); !errors.Is(err, ErrClosed) {
 			t.Errorf("Exec after Close: %v, want ErrClosed", err)
 		}
@@ -187,7 +188,7 @@ func TestExecThreads(t *testing.T) {
 			t.Errorf("Exec took rank %d of 2", rank)
 		}
 	}
-	eventually(t, func() []string { return strays(outside) })
+	leaktest.None(t, "threads in ranks", func() []string { return strays(outside) })
 }
 
 // strays returns this process's threads that are in a network namespace other

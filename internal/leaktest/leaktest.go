@@ -1,5 +1,6 @@
 // Package leaktest finds what tests leave behind: descriptors, goroutines,
-// mappings and child processes.
+// mappings and child processes; and on the host, what processes leave that they
+// start.
 package leaktest
 
 import (
