@@ -38,6 +38,7 @@ local flags = {
   { 0x20, "retry" },
   { 0x40, "takes-bulk" },
   { 0x80, "bulk" },
+  { 0x100, "takes-long" },
 }
 -- end flags
 
@@ -114,7 +115,11 @@ local function records(tvb, tree, size)
   end
 end
 
+-- A long frame has a shim between the Ethernet header and ours.
+local shim = 40
+
 function bobnet.dissector(tvb, pinfo, root)
+  if tvb:len() >= shim + header and tvb(0, 1):uint() == 0x45 then tvb = tvb(shim):tvb() end
   if tvb:len() < header then return 0 end
   pinfo.cols.protocol = "Bobnet"
   local size = math.min(tvb(40, 2):uint(), tvb:len() - header)

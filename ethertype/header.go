@@ -94,6 +94,7 @@ const (
 	FlagRetry                       // this sequence number was sent before
 	FlagTakesBulk                   // the sender of the frame receives bulk frames apart
 	FlagBulk                        // the receiver's link may place the payload before the frame is parsed: sequenced, without FlagWholeCRC
+	FlagTakesLong                   // the path of the connection carries long frames, both ways
 	flagEnd
 )
 
@@ -136,11 +137,17 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 // ErrCRC h is what the frame says, true or not; on other errors it is
 // undefined. Put of what Parse has accepted yields the same bytes, up to the
 // CRC.
-func (h *Header) Parse(frame []byte) (payload []byte, err error) {
+func (h *Header) Parse(frame []byte) (payload []byte, err error) { return h.ParseBegin(frame, 0) }
+
+// ParseBegin is Parse of a frame of which rest bytes at the end are not at hand.
+// The payload is what is there of it. A frame of which bytes are missing that the
+// CRC covers is ErrShort.
+func (h *Header) ParseBegin(frame []byte, rest int) (payload []byte, err error) {
 	if len(frame) < HeaderSize {
 		return nil, ErrShort
 	}
 	h.get(frame)
+	have := len(frame) - HeaderSize
 	switch {
 	case frame[fieldVersion] != Version:
 		return nil, ErrVersion
@@ -148,10 +155,10 @@ func (h *Header) Parse(frame []byte) (payload []byte, err error) {
 		return nil, ErrKind
 	case h.Flags >= flagEnd:
 		return nil, ErrFlags
-	case len(frame)-HeaderSize < int(h.Size):
+	case have < int(h.Size) && (have+rest < int(h.Size) || h.Flags&FlagWholeCRC != 0):
 		return nil, ErrShort
 	}
-	payload = frame[HeaderSize : HeaderSize+int(h.Size)]
+	payload = frame[HeaderSize : HeaderSize+min(have, int(h.Size))]
 	if binary.BigEndian.Uint32(frame[fieldCRC:]) != checksum(frame[:fieldCRC], payload, h.Flags) {
 		return nil, ErrCRC
 	}

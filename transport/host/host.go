@@ -35,6 +35,7 @@ type Config struct {
 type Link struct {
 	outer   transport.Link
 	bulk    transport.BulkReceiver // outer, or nil
+	long    transport.LongLink     // outer, or nil
 	near    *shm.Link
 	mac     ethertype.MAC
 	virtual bool
@@ -50,6 +51,7 @@ type Link struct {
 var (
 	_ transport.Local        = (*Link)(nil)
 	_ transport.BulkReceiver = (*Link)(nil)
+	_ transport.LongLink     = (*Link)(nil)
 	_ transport.Checker      = (*Link)(nil)
 )
 
@@ -71,6 +73,9 @@ func Join(outer transport.Link, cfg *Config) (*Link, error) {
 	}
 	if b, ok := outer.(transport.BulkReceiver); ok && b.Bulk() {
 		l.bulk = b
+	}
+	if long, ok := outer.(transport.LongLink); ok {
+		l.long = long
 	}
 	if info.Virtual {
 		return l, nil

@@ -82,7 +82,7 @@ func (l *Link) Recv(views [][]byte) (n int, err error) {
 		}
 	}
 	k, err := l.outer.Recv(views[n:])
-	if n += k; err != nil || n == len(views) || l.turn {
+	if n += k; err != nil || n == len(views) || l.turn || l.Rest() > 0 {
 		return n, err
 	}
 	k, err = l.near.Recv(views[n:])
@@ -107,6 +107,23 @@ func (l *Link) RecvBulk(slots []transport.BulkSlot) (n int, err error) {
 		return 0, nil
 	}
 	return l.bulk.RecvBulk(slots)
+}
+
+// StartLong implements transport.LongLink: what outer says. Only frames to other
+// hosts are long; those to stations of this one may be as long as LocalMTU says.
+func (l *Link) StartLong() bool { return l.long != nil && l.long.StartLong() }
+
+// Rest implements transport.LongLink.
+func (l *Link) Rest() int {
+	if l.long == nil {
+		return 0
+	}
+	return l.long.Rest()
+}
+
+// Fetch implements transport.LongLink.
+func (l *Link) Fetch(from int, parts [][]byte) bool {
+	return l.long != nil && l.long.Fetch(from, parts)
 }
 
 // Wake implements transport.Link.

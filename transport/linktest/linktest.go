@@ -63,6 +63,10 @@ func Run(t *testing.T, open func(t *testing.T) Pair) {
 		{"Counters", (*suite).counters, false},
 		{"Overflow", (*suite).overflow, false},
 		{"Allocations", (*suite).allocations, false},
+		{"LongFrames", (*suite).longFrames, false},
+		{"LongDropped", (*suite).longDropped, false},
+		{"LongLimits", (*suite).longLimits, false},
+		{"LongAllocations", (*suite).longAllocations, false},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {

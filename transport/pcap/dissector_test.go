@@ -73,6 +73,8 @@ func TestDissector(t *testing.T) {
 		fmt.Sprintf(`get("ethertype"):add(%#x,`, uint16(ethertype.Default)),
 		fmt.Sprintf("base_port = %d ", udp.DefaultBasePort),
 		fmt.Sprintf("header = %d\n", ethertype.BaseSize),
+		fmt.Sprintf("shim = %d\n", ethertype.ShimSize),
+		fmt.Sprintf("tvb(0, 1):uint() == %#x ", ethertype.ShimVersion),
 	} {
 		if !strings.Contains(lua, want) {
 			t.Errorf("%s lacks %q", dissector, want)

@@ -10,13 +10,24 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// bulkBuffer is what the queue of the bulk socket may hold in the kernel's
-// accounting, which counts twice what was asked for; with bulkLeast it still
-// holds a window of every size of frame.
-const (
-	bulkBuffer = 8 << 20
-	bulkLeast  = 8 << 20
-)
+// keepBytes is what the kernel may keep of frames for which no slot of the ring is
+// long enough, by its own accounting: a window of every size of frame. It counts
+// twice what was asked for.
+const keepBytes = 8 << 20
+
+// growBuffer gives a socket room for keepBytes. The error says for what it is
+// needed, and how to do without.
+func growBuffer(fd int, what, without string) error {
+	if unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUFFORCE, keepBytes) != nil {
+		_ = unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUF, keepBytes)
+	}
+	size, err := unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUF)
+	if err == nil && size < keepBytes {
+		err = fmt.Errorf("%w: %s need a buffer of %d bytes, the limit allows %d: sysctl -w net.core.rmem_max=%d, or choose %s",
+			unix.ENOBUFS, what, keepBytes, size, keepBytes/2, without)
+	}
+	return err
+}
 
 // bulk is the second receiving socket: it gets the frames with
 // ethertype.FlagBulk, and has no ring. A frame waits in the kernel as the
@@ -37,15 +48,8 @@ func (b *bulk) open(s *afpacket.Station) (err error) {
 		b.fd = -1
 		return s.OpenError("open packet socket", err)
 	}
-	if unix.SetsockoptInt(b.fd, unix.SOL_SOCKET, unix.SO_RCVBUFFORCE, bulkBuffer) != nil {
-		_ = unix.SetsockoptInt(b.fd, unix.SOL_SOCKET, unix.SO_RCVBUF, bulkBuffer)
-	}
-	if size, err := unix.GetsockoptInt(b.fd, unix.SOL_SOCKET, unix.SO_RCVBUF); err != nil || size < bulkLeast {
+	if err := growBuffer(b.fd, "bulk frames", "Bulk off"); err != nil {
 		b.close()
-		if err == nil {
-			err = fmt.Errorf("%w: bulk frames need a buffer of %d bytes, the limit allows %d: sysctl -w net.core.rmem_max=%d, or choose Bulk off",
-				unix.ENOBUFS, bulkLeast, size, bulkLeast/2)
-		}
 		return err
 	}
 	if err := attach(b.fd, s, afpacket.OnlyBulk); err != nil {

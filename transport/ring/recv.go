@@ -25,7 +25,7 @@ type receiver struct {
 	// be counted.
 	lent, stale int
 
-	frames, octets, truncated int // received and not yet counted
+	frames, octets, truncated, overrun int // received and not yet counted
 }
 
 // staleMax is how many slots may wait to be handed back. To hand one back takes
@@ -109,7 +109,10 @@ func (l *Link) Recv(views [][]byte) (n int, err error) {
 	r := &l.rx
 	r.stale += r.lent
 	r.lent = 0
-	n = r.take(views[:min(len(views), transport.MaxBatch)])
+	if l.long.kept {
+		l.dropLong()
+	}
+	n = r.take(views[:min(len(views), transport.MaxBatch)], &l.long)
 	if r.lent == 0 || r.stale >= staleMax {
 		l.settle()
 	}
@@ -117,17 +120,27 @@ func (l *Link) Recv(views [][]byte) (n int, err error) {
 	return n, nil
 }
 
-// take fills views from the slots that the kernel has filled.
-func (r *receiver) take(views [][]byte) (n int) {
+// take fills views from the slots that the kernel has filled, up to a long frame.
+func (r *receiver) take(views [][]byte, long *long) (n int) {
 	next := r.next.Load()
 	for n < len(views) && r.lent+r.stale < len(r.offsets) { // round the ring once: what follows is lent
 		off := int(r.offsets[next])
 		if r.mapped.status(off)&unix.TP_STATUS_USER == 0 {
 			break
 		}
-		// A frame longer than its slot comes cut: the peer's MTU is larger.
+		// A frame longer than its slot comes cut: it is a long one, or the peer's MTU
+		// is larger.
 		if hdr := r.mapped.header(off); hdr.Snaplen < hdr.Len {
-			r.truncated++
+			switch slot := r.mapped.bytes(off+int(hdr.Mac), int(hdr.Snaplen)); long.keep(hdr, slot) {
+			case longKept:
+				views[n] = long.view
+				r.octets += len(long.view) + long.rest
+				n++
+			case longLost:
+				r.overrun++
+			default:
+				r.truncated++
+			}
 		} else {
 			views[n] = r.mapped.bytes(off+int(hdr.Mac), int(hdr.Snaplen))
 			r.octets += int(hdr.Snaplen)
@@ -136,6 +149,9 @@ func (r *receiver) take(views [][]byte) (n int) {
 		r.lent++
 		if next++; int(next) == len(r.offsets) {
 			next = 0
+		}
+		if long.kept {
+			break
 		}
 	}
 	if r.lent > 0 {
@@ -159,11 +175,12 @@ func (l *Link) settle() {
 			slot = 0
 		}
 	}
-	if r.frames+r.truncated > 0 {
+	if r.frames+r.truncated+r.overrun > 0 {
 		l.cnt.RxCalls.Add(1)
 		l.cnt.RxFrames.Add(uint64(r.frames))
 		l.cnt.RxBytes.Add(uint64(r.octets))
 		driver.Add(&l.cnt.RxTruncated, r.truncated)
-		r.frames, r.octets, r.truncated = 0, 0, 0
+		driver.Add(&l.cnt.RxDrops, r.overrun)
+		r.frames, r.octets, r.truncated, r.overrun = 0, 0, 0, 0
 	}
 }

@@ -75,6 +75,17 @@ type Config struct {
 	// On uses AF_XDP for every frame that fits, and implies QdiscBypass for the
 	// others, so that none waits in a queue while later ones pass by.
 	XDP Choice
+	// Long says whether the link carries frames of up to ethertype.LongMTU bytes
+	// besides (transport.LongLink), to stations that nothing but virtual interfaces
+	// lies between. Both links must. Such a frame costs hardly more than one of the
+	// interface's MTU, and the receiver copies it once; with small MTUs that is a
+	// multiple of the bandwidth, as TCP has it there by the same offload (TSO).
+	//
+	// The ends of a veth pair carry long frames, a bridge between such pairs does
+	// not. Auto has them on a veth interface, where the buffer can be had
+	// (net.core.rmem_max, or CAP_NET_ADMIN), unless the MTU or Bulk makes them
+	// useless; Open fails with On where Auto does without.
+	Long Choice
 }
 
 // Link is a transport.Link on a mapped receive ring. Goroutines may share it
@@ -83,6 +94,7 @@ type Link struct {
 	rx   receiver
 	tx   sender
 	bulk bulk
+	long long
 	wait sleep.Waiter
 	gate *driver.Gate
 	info transport.Info
@@ -108,7 +120,7 @@ func Open(cfg *Config) (*Link, error) {
 	}
 	l := &Link{station: station, gate: driver.NewGate(), closed: make(chan struct{})}
 	l.info = station.Info("ring")
-	l.rx.fd, l.tx.fd, l.bulk.fd = -1, -1, -1
+	l.rx.fd, l.tx.fd, l.bulk.fd, l.long.fd = -1, -1, -1, -1
 	if err := l.open(cfg); err != nil {
 		l.release()
 		return nil, err
@@ -134,13 +146,16 @@ func (l *Link) open(cfg *Config) error {
 	if err := l.rx.open(l.station, geo); err != nil {
 		return err
 	}
+	if err := l.openLong(cfg, geo.capacity()); err != nil {
+		return err
+	}
 	return l.station.OpenError("eventfd", l.wait.Open(l.gate, &l.cnt, l.rx.fd, -1))
 }
 
 // release closes the sockets and lets go of the ring. Nobody is using them.
 func (l *Link) release() {
 	l.tx.express.close() // first: the kernel takes longest to free its queue
-	for _, fd := range []int{l.rx.fd, l.tx.fd, l.bulk.fd} {
+	for _, fd := range []int{l.rx.fd, l.tx.fd, l.bulk.fd, l.long.fd} {
 		if fd >= 0 {
 			unix.Close(fd)
 		}

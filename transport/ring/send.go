@@ -25,25 +25,35 @@ type sender struct {
 // frame's.
 const maxVecs = 4 * (1 + transport.MaxBody)
 
-// open makes the sending socket, bound to the interface so that calls need no
-// address, and to protocol 0 so that it receives nothing.
+// open makes the sending socket.
 func (t *sender) open(s *afpacket.Station, bypass bool) (err error) {
-	t.fd, err = unix.Socket(unix.AF_PACKET, unix.SOCK_RAW|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
+	t.fd, err = sendingSocket(s, bypass)
+	return err
+}
+
+// sendingSocket returns a socket that is bound to the interface so that calls need
+// no address, and to protocol 0 so that it receives nothing.
+func sendingSocket(s *afpacket.Station, bypass bool) (fd int, err error) {
+	fd, err = unix.Socket(unix.AF_PACKET, unix.SOCK_RAW|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
 	if err != nil {
-		t.fd = -1
-		return s.OpenError("open packet socket", err)
+		return -1, s.OpenError("open packet socket", err)
 	}
 	// With CAP_NET_ADMIN the buffer may pass net.core.wmem_max; without, a
 	// smaller one fills sooner, which Send reports.
-	if unix.SetsockoptInt(t.fd, unix.SOL_SOCKET, unix.SO_SNDBUFFORCE, sendBuffer) != nil {
-		_ = unix.SetsockoptInt(t.fd, unix.SOL_SOCKET, unix.SO_SNDBUF, sendBuffer)
+	if unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_SNDBUFFORCE, sendBuffer) != nil {
+		_ = unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_SNDBUF, sendBuffer)
 	}
 	if bypass {
-		if err := unix.SetsockoptInt(t.fd, unix.SOL_PACKET, unix.PACKET_QDISC_BYPASS, 1); err != nil {
-			return s.OpenError("PACKET_QDISC_BYPASS", err)
-		}
+		err = s.OpenError("PACKET_QDISC_BYPASS", unix.SetsockoptInt(fd, unix.SOL_PACKET, unix.PACKET_QDISC_BYPASS, 1))
 	}
-	return s.OpenError("bind", bind(t.fd, s.Index, 0))
+	if err == nil {
+		err = s.OpenError("bind", bind(fd, s.Index, 0))
+	}
+	if err != nil {
+		unix.Close(fd)
+		return -1, err
+	}
+	return fd, nil
 }
 
 // Send implements transport.Link: one system call for a batch as long as its
@@ -70,6 +80,9 @@ func (l *Link) Send(frames []transport.Frame) (n int, err error) {
 func (l *Link) sendSome(frames []transport.Frame) (took int, more bool, err error) {
 	limit := l.info.MTU + ethertype.EthernetSize
 	if err := driver.CheckFrame(&frames[0], limit); err != nil {
+		if l.long.on {
+			return l.sendLong(frames, limit)
+		}
 		return 0, false, err
 	}
 	if took := l.sendXDP(frames, limit); took > 0 {
@@ -83,6 +96,11 @@ func (l *Link) sendSome(frames []transport.Frame) (took int, more bool, err erro
 	default:
 		took, octets, errno = l.tx.gather(frames, limit)
 	}
+	return l.sent(took, octets, errno)
+}
+
+// sent counts what a system call has sent and judges its error.
+func (l *Link) sent(took, octets int, errno unix.Errno) (n int, more bool, err error) {
 	driver.Add(&l.cnt.TxCalls, 1)
 	driver.Add(&l.cnt.TxFrames, took)
 	driver.Add(&l.cnt.TxBytes, octets)

@@ -52,21 +52,21 @@ func (t *sender) gather(frames []transport.Frame, limit int) (took, octets int, 
 
 // put enters the parts of f at vecs[at:] and returns how many there are.
 func (t *sender) put(f *transport.Frame, at int) int {
-	n := at
-	t.vec(n, f.Head)
-	n++
+	n := vec(t.vecs[:], at, f.Head)
 	for _, part := range f.Body {
-		if len(part) > 0 {
-			t.vec(n, part)
-			n++
-		}
+		n = vec(t.vecs[:], n, part)
 	}
 	return n - at
 }
 
-func (t *sender) vec(i int, b []byte) {
-	t.vecs[i].Base = unsafe.SliceData(b)
-	t.vecs[i].SetLen(len(b))
+// vec enters a part, unless it is empty, and returns where the next one goes.
+func vec(vecs []unix.Iovec, at int, part []byte) int {
+	if len(part) == 0 {
+		return at
+	}
+	vecs[at].Base = unsafe.SliceData(part)
+	vecs[at].SetLen(len(part))
+	return at + 1
 }
 
 // sendmsg sends the frame in msgs[0], of total bytes.

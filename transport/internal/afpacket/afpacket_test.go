@@ -89,6 +89,39 @@ func TestFilter(t *testing.T) {
 	}
 }
 
+// TestFilterLong: with WithLong the shim of a long frame is looked over, and else
+// such frames are refused. All others are judged as before.
+func TestFilterLong(t *testing.T) {
+	ports := transport.PortRange{Lo: 1024, Hi: 2047}
+	all, long := filterVM(t, ports, AllFrames), filterVM(t, ports, WithLong)
+	for port := range uint16(4096) {
+		h := ethertype.Header{Type: ethertype.Default, Kind: ethertype.KindAck, DstPort: port}
+		plain := make([]byte, ethertype.HeaderSize)
+		h.Put(plain)
+		shimmed := append(make([]byte, ethertype.ShimSize), plain...)
+		copy(shimmed, plain[:ethertype.EthernetSize])
+		ethertype.PutShim(shimmed[ethertype.EthernetSize:])
+		other := append([]byte(nil), shimmed...)
+		other[ethertype.EthernetSize+ethertype.ShimSize]++ // another version
+		ours := port == ethertype.PortAll || ports.Contains(port)
+		for i, want := range []bool{ours, false, false, ours, ours, false} {
+			vm, f := []*bpf.VM{all, long}[i/3], [][]byte{plain, shimmed, other}[i%3]
+			if n, err := vm.Run(f); err != nil || (n > 0) != want {
+				t.Fatalf("case %d, port %d: %d, %v, want %v", i, port, n, err, want)
+			}
+		}
+	}
+	for n := range ethertype.EthernetSize + ethertype.ShimSize + 8 { // too short to have a port
+		f := make([]byte, n)
+		if n > ethertype.EthernetSize {
+			f[12], f[13], f[14] = 0x88, 0xb5, ethertype.ShimVersion
+		}
+		if got, err := long.Run(f); got != 0 || err != nil {
+			t.Errorf("frame of %d bytes: %d, %v", n, got, err)
+		}
+	}
+}
+
 // TestClaim needs no rights: abstract sockets are open to all. The interface
 // index is one that no machine has.
 func TestClaim(t *testing.T) {

@@ -26,10 +26,11 @@ const wholeFrame = 1 << 18
 // Which frames a filter accepts, of those that are for the link.
 type Which uint8
 
-// The kinds of filter. NoBulk and OnlyBulk share the frames out between two
-// sockets by ethertype.FlagBulk.
+// The kinds of filter. WithLong accepts long frames besides. NoBulk and OnlyBulk
+// share the frames out between two sockets by ethertype.FlagBulk.
 const (
 	AllFrames Which = iota
+	WithLong
 	NoBulk
 	OnlyBulk
 )
@@ -40,8 +41,14 @@ const (
 // promiscuous, what goes to other stations. Attach it before the socket is
 // bound: then no other frame can slip in.
 func Filter(typ ethernet.EtherType, ports transport.PortRange, which Which) ([]bpf.RawInstruction, error) {
-	var flags []bpf.Instruction
+	var shim, flags []bpf.Instruction // X is 0, or what the shim of a long frame takes
 	switch which {
+	case WithLong:
+		shim = []bpf.Instruction{
+			bpf.LoadAbsolute{Off: offVersion, Size: 1},
+			bpf.JumpIf{Cond: bpf.JumpNotEqual, Val: ethertype.ShimVersion, SkipTrue: 1},
+			bpf.LoadConstant{Dst: bpf.RegX, Val: ethertype.ShimSize},
+		}
 	case NoBulk:
 		flags = []bpf.Instruction{
 			bpf.LoadAbsolute{Off: offFlags, Size: 2},
@@ -54,19 +61,24 @@ func Filter(typ ethernet.EtherType, ports transport.PortRange, which Which) ([]b
 		}
 	}
 	more := uint8(len(flags))
+	long := uint8(len(shim))
 	prog := []bpf.Instruction{
 		bpf.LoadExtension{Num: bpf.ExtType},
-		bpf.JumpIf{Cond: bpf.JumpEqual, Val: unix.PACKET_OUTGOING, SkipTrue: 10 + more},
-		bpf.JumpIf{Cond: bpf.JumpEqual, Val: unix.PACKET_OTHERHOST, SkipTrue: 9 + more},
+		bpf.JumpIf{Cond: bpf.JumpEqual, Val: unix.PACKET_OUTGOING, SkipTrue: 11 + long + more},
+		bpf.JumpIf{Cond: bpf.JumpEqual, Val: unix.PACKET_OTHERHOST, SkipTrue: 10 + long + more},
 		bpf.LoadAbsolute{Off: offType, Size: 2},
-		bpf.JumpIf{Cond: bpf.JumpNotEqual, Val: uint32(typ), SkipTrue: 7 + more},
-		bpf.LoadAbsolute{Off: offVersion, Size: 1},
+		bpf.JumpIf{Cond: bpf.JumpNotEqual, Val: uint32(typ), SkipTrue: 8 + long + more},
+		bpf.LoadConstant{Dst: bpf.RegX, Val: 0},
+	}
+	prog = append(prog, shim...)
+	prog = append(prog,
+		bpf.LoadIndirect{Off: offVersion, Size: 1},
 		bpf.JumpIf{Cond: bpf.JumpNotEqual, Val: ethertype.Version, SkipTrue: 5 + more},
-		bpf.LoadAbsolute{Off: offDstPort, Size: 2},
+		bpf.LoadIndirect{Off: offDstPort, Size: 2},
 		bpf.JumpIf{Cond: bpf.JumpEqual, Val: uint32(ethertype.PortAll), SkipTrue: 2},
 		bpf.JumpIf{Cond: bpf.JumpLessThan, Val: uint32(ports.Lo), SkipTrue: 2 + more},
 		bpf.JumpIf{Cond: bpf.JumpGreaterThan, Val: uint32(ports.Hi), SkipTrue: 1 + more},
-	}
+	)
 	prog = append(prog, flags...)
 	return bpf.Assemble(append(prog, bpf.RetConstant{Val: wholeFrame}, bpf.RetConstant{Val: 0}))
 }

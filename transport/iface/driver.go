@@ -1,0 +1,19 @@
+package iface
+
+import "golang.org/x/sys/unix"
+
+// Driver returns the name of the kernel's driver for an interface of this network
+// namespace, such as "veth", and the version of the firmware of its card. They
+// are empty for what is no interface.
+func Driver(name string) (driver, firmware string) {
+	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return "", ""
+	}
+	defer unix.Close(fd)
+	info, err := unix.IoctlGetEthtoolDrvinfo(fd, name)
+	if err != nil {
+		return "", ""
+	}
+	return unix.ByteSliceToString(info.Driver[:]), unix.ByteSliceToString(info.Fw_version[:])
+}
