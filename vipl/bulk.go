@@ -192,7 +192,7 @@ func (a *aim) extension() int {
 // aimed returns the memory where the fragment a belongs, or nil if there is
 // none in one piece.
 func (v *VI) aimed(a *aim) []byte {
-	size := fragment(a.length-a.offset, v.maxData-a.extension())
+	size := fragment(a.length-a.offset, v.pathData-a.extension())
 	d := v.receiveFor(a.msg)
 	if a.kind == ethertype.KindReadData {
 		d = v.readFor(a.msg)

@@ -104,7 +104,7 @@ func (n *NIC) shrink(change *transport.ChangeError) {
 	}
 	n.mtu = change.MTU
 	n.endAll(change, func(v *VI) bool {
-		return v.maxData+ethertype.BaseSize > n.mtu && v.remote.MAC != n.info.MAC
+		return v.pathData+ethertype.BaseSize > n.mtu && v.remote.MAC != n.info.MAC
 	})
 }
 

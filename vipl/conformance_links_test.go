@@ -20,7 +20,8 @@ import (
 )
 
 // conformanceLinks are the ways to join two NICs that the suite runs over. The
-// first two run under -short, too. ring and xdp send in one way only, bulk9000
+// first two run under -short, too. ring and xdp send in one way only, and long
+// frames are carried by the former and not by the latter. bulk9000
 // and host in the one that is measured to be faster, which may be either.
 var conformanceLinks = []conformance.Link{
 	{Name: "sim", Setup: simEnds},
@@ -92,6 +93,14 @@ func onPair(p *vethtest.Pair, sides [2]int, open func(i int) (transport.Link, er
 
 // overRing joins the ends of a veth by rings that send through AF_XDP always or
 // never, and sees to it that they have. Each AF_XDP socket has a queue for itself.
+// otherThan returns On for Off and Off for On.
+func otherThan(c ring.Choice) ring.Choice {
+	if c == ring.On {
+		return ring.Off
+	}
+	return ring.On
+}
+
 func overRing(xdp ring.Choice) func(testing.TB) func() (conformance.Ends, error) {
 	return func(t testing.TB) func() (conformance.Ends, error) {
 		var mu sync.Mutex
@@ -106,7 +115,7 @@ func overRing(xdp ring.Choice) func(testing.TB) func() (conformance.Ends, error)
 			}
 		})
 		return onPair(p, [2]int{0, 1}, func(int) (transport.Link, error) {
-			l, err := ring.Open(&ring.Config{Interface: vethtest.Name, XDP: xdp})
+			l, err := ring.Open(&ring.Config{Interface: vethtest.Name, XDP: xdp, Long: otherThan(xdp)})
 			if err != nil {
 				return nil, err
 			}

@@ -21,7 +21,8 @@ import (
 //	    24     4  QoS
 //	    28     1  reliability level
 //	    29     1  bit 0: wants the CRC to cover whole frames; bit 1: peer to peer;
-//	              bits 2 and 3: lets the other side write and read by RDMA
+//	              bits 2 and 3: lets the other side write and read by RDMA;
+//	              bit 4: takes long frames, if the path does
 //	    30     2  length of the private data at the end
 //	    32     2  RDMA reads that this side serves at a time
 type connInfo struct {
@@ -31,6 +32,7 @@ type connInfo struct {
 	mtu         uint32
 	attr        Attributes // of the VI; those above travel, the others are zero at the peer
 	peer        bool
+	long        bool
 	data        []byte
 }
 
@@ -40,6 +42,7 @@ const (
 	wishPeer
 	allowWrite
 	allowRead
+	takesLong
 )
 
 const infoSize = 34
@@ -56,7 +59,7 @@ func (c *connInfo) append(b []byte) []byte {
 	b = be.AppendUint32(b, c.attr.MaxTransferSize)
 	b = be.AppendUint32(b, c.attr.QoS)
 	bits := byte(0)
-	for i, set := range [...]bool{c.attr.WholeCRC, c.peer, c.attr.EnableRDMAWrite, c.attr.EnableRDMARead} { // in the order of the bits
+	for i, set := range [...]bool{c.attr.WholeCRC, c.peer, c.attr.EnableRDMAWrite, c.attr.EnableRDMARead, c.long} { // in the order of the bits
 		if set {
 			bits |= 1 << i
 		}
@@ -76,7 +79,7 @@ func parseInfo(b []byte) (c connInfo, ok bool) {
 	be := binary.BigEndian
 	c = connInfo{
 		incarnation: be.Uint64(b), tag: be.Uint32(b[8:]), seq: ethertype.Seq(be.Uint32(b[12:])),
-		mtu: be.Uint32(b[16:]), peer: b[29]&wishPeer != 0,
+		mtu: be.Uint32(b[16:]), peer: b[29]&wishPeer != 0, long: b[29]&takesLong != 0,
 		attr: Attributes{
 			MaxTransferSize: be.Uint32(b[20:]), QoS: be.Uint32(b[24:]),
 			Reliability: reliability.Level(b[28]), ReadDepth: int(be.Uint16(b[32:])), WholeCRC: b[29]&wishCRC != 0,
@@ -98,7 +101,7 @@ func parseInfo(b []byte) (c connInfo, ok bool) {
 func (v *VI) info() connInfo {
 	return connInfo{
 		incarnation: v.nic.incarnation, tag: v.localTag, seq: v.hs.localSeq, mtu: uint32(v.nic.mtuTo(v.remote.MAC)),
-		attr: v.attr, data: v.hs.data,
+		attr: v.attr, data: v.hs.data, long: v.takesLong(),
 		peer: v.hs.peer != nil && v.hs.phase == phaseRequest,
 	}
 }
@@ -155,7 +158,9 @@ func (v *VI) adopt(remote ethertype.Addr, c *connInfo) {
 	v.hs.remoteMTU = int(c.mtu)
 	v.remoteAttr = c.attr
 	v.hs.reads = c.attr.ReadDepth
-	v.maxData = min(v.nic.mtuTo(remote.MAC), int(c.mtu)) - ethertype.BaseSize
+	v.pathData = min(v.nic.mtuTo(remote.MAC), int(c.mtu)) - ethertype.BaseSize
+	v.maxData = v.pathData
+	v.long, v.proven = c.long && v.takesLong(), false
 	v.flags = 0
 	if v.attr.WholeCRC || c.attr.WholeCRC || v.nic.info.Unprotected {
 		v.flags = ethertype.FlagWholeCRC

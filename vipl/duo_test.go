@@ -12,12 +12,14 @@ import (
 // duo is two NICs on a wire in memory, one VI of each connected to the other,
 // all driven by the test's goroutine.
 type duo struct {
-	t      testing.TB
-	links  [2]*memLink
-	na, nb *vipl.NIC
-	a, b   *vipl.VI
-	bulk   bool      // a's link receives bulk frames apart
-	apart  *bulkLink // that link
+	t        testing.TB
+	links    [2]*memLink
+	na, nb   *vipl.NIC
+	a, b     *vipl.VI
+	bulk     bool         // a's link receives bulk frames apart
+	apart    *bulkLink    // that link
+	long     [2]*longLink // if not nil, the links
+	patience int          // times that run goes on, beyond once
 }
 
 // newDuo connects VIs with the given attributes; nil means the default.
@@ -52,12 +54,18 @@ func (d *duo) open(side int) *vipl.NIC {
 		d.apart = &bulkLink{Link: link}
 		link = d.apart
 	}
+	if d.long[side] != nil {
+		d.long[side].Link, link = link, d.long[side]
+	}
 	n, err := vipl.Open(&vipl.Config{Link: link, Seed: uint64(side) + 1})
 	if err != nil {
 		d.t.Fatal(err)
 	}
 	if d.bulk {
 		n.BulkFrom(1000)
+	}
+	if d.long[side] != nil {
+		n.LongFrames(longMTU)
 	}
 	d.t.Cleanup(func() { n.Close() })
 	return n
@@ -91,7 +99,7 @@ func (d *duo) connect() {
 // clock moves only as it is read, so that acknowledgements which wait for
 // their delay need many polls.
 func (d *duo) run() {
-	for range 4 {
+	for range 4 + d.patience {
 		for range 8 {
 			d.nb.Poll()
 			d.na.Poll()

@@ -24,8 +24,17 @@ func (n *NIC) poll() bool {
 		n.linkError(err)
 	}
 	n.lone = k == 1 && !n.bulk.hot()
-	for _, frame := range n.views[:k] {
+	views, rest := n.views[:k], 0
+	if n.long.link != nil && k > 0 {
+		if rest = n.long.link.Rest(); rest > 0 {
+			views, n.lone = views[:k-1], false
+		}
+	}
+	for _, frame := range views {
 		n.receive(frame)
+	}
+	if rest > 0 {
+		n.receiveLong(n.views[k-1], rest)
 	}
 	if n.bulk.due() {
 		k += n.pollBulk()
@@ -196,6 +205,9 @@ func (n *NIC) receiveConn(h *ethertype.Header, payload, placed []byte) {
 		v.heard, v.probes = n.now, 0
 		n.touch(v)
 		v.stats.RxFrames++
+		if h.Flags&ethertype.FlagTakesLong != 0 && v.long && !v.wide() {
+			v.widen()
+		}
 		switch h.Kind {
 		case ethertype.KindAck:
 			v.receiveAck(h, payload)

@@ -1,10 +1,21 @@
 package vipl
 
+import "github.com/bobnet-go/bobnet/ethertype"
+
 // BulkFrom has messages of size bytes and more sent as bulk.
 func (n *NIC) BulkFrom(size uint32) { n.bulk.from = size }
 
 // BulkHits returns how many frames have been received where they belong.
 func (n *NIC) BulkHits() uint64 { return n.bulk.hits }
+
+// LongFrames has long frames be those of an MTU.
+func (n *NIC) LongFrames(mtu int) { n.long.size = mtu - ethertype.BaseSize }
+
+// Fetched returns how many long frames went straight to where they belong.
+func (n *NIC) Fetched() uint64 { return n.long.fetched }
+
+// Wide reports whether v sends long frames.
+func (v *VI) Wide() bool { return v.wide() }
 
 // Waiting reports whether a caller leads, and how many follow it.
 func (n *NIC) Waiting() (led bool, followers int) {

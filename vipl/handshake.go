@@ -18,7 +18,8 @@ import (
 //
 // The Probe and its answer are as long as the smaller of the two MTUs allows,
 // so that a path that does not carry such frames is found now and not in the
-// middle of a message. Between full-size probes the client sends short ones:
+// middle of a message. If both sides have long frames the client sends a Probe of that
+// size, too, right before the first ones; see long.go. Between full-size probes the client sends short ones:
 // if those are answered and the long ones never, it is the MTU.
 //
 // An Accept or a Probe for an attempt that was given up is answered by a Reset,
@@ -43,8 +44,9 @@ type handshake struct {
 	deadline  int64         // when to give up
 	next      int64         // when to send again
 	interval  int64
-	fullTries int // full-size probes sent
-	shortAcks int // short probes answered
+	fullTries int  // full-size probes sent
+	shortAcks int  // short probes answered
+	longAck   bool // a probe as long as a long frame was answered
 }
 
 const (
@@ -52,6 +54,7 @@ const (
 	maxRetry     = 100_000_000 // ns
 	mtuTries     = 24          // full-size probes without answer that mean the MTU, if short ones pass
 	mtuShortAcks = 3
+	longTries    = 2
 )
 
 // begin enters Connect Pending.
@@ -89,7 +92,10 @@ func (hs *handshake) step(v *VI) {
 			return
 		}
 		hs.fullTries++
-		v.sendProbe(ethertype.KindProbe, v.maxData)
+		if v.long && hs.fullTries <= longTries {
+			v.sendProbe(ethertype.KindProbe, n.long.size)
+		}
+		v.sendProbe(ethertype.KindProbe, v.pathData)
 		if hs.fullTries > 1 {
 			v.sendProbe(ethertype.KindProbe, 0)
 		}
@@ -112,7 +118,7 @@ func (hs *handshake) timeout(v *VI) {
 
 // mtuError names both sides of a path that does not carry full-size frames.
 func (v *VI) mtuError() error {
-	n, size := v.nic, v.maxData+ethertype.BaseSize
+	n, size := v.nic, v.pathData+ethertype.BaseSize
 	return &ConnError{Local: v.Local(), Remote: v.remote, Err: ErrInvalidMTU, Detail: fmt.Sprintf(
 		"frames of MTU %d do not pass although short ones do: interface %s here (%v) has MTU %d, the peer's (%v) has %d, something between them less; "+
 			"lower both: ip link set dev %s mtu 1500",
@@ -178,7 +184,7 @@ func (v *VI) sendProbe(kind ethertype.Kind, size int) {
 	h := v.header(kind)
 	h.Flags |= ethertype.FlagWholeCRC
 	h.Ack, h.Sack = 0, 0
-	h.Size, h.Length = uint16(size), uint32(v.maxData)
+	h.Size, h.Length = uint16(size), uint32(v.pathData)
 	h.Put(slot)
 	n.tx.add(slot[:ethertype.HeaderSize], append(n.tx.body(), padding[:size]))
 }
@@ -240,11 +246,12 @@ func (v *VI) receiveProbe(h *ethertype.Header) {
 		v.nic.stats.drop(DropStale)
 		return
 	}
-	if int(h.Size) != v.maxData && h.Size != 0 {
+	wide := v.long && int(h.Size) == v.nic.long.size
+	if int(h.Size) != v.pathData && h.Size != 0 && !wide {
 		v.nic.stats.drop(DropFormat)
 		return
 	}
-	if pending && h.Size > 0 {
+	if pending && int(h.Size) == v.pathData {
 		v.hs.finish(v, nil)
 	}
 	v.sendProbe(ethertype.KindProbeAck, int(h.Size))
@@ -256,8 +263,13 @@ func (v *VI) receiveProbeAck(h *ethertype.Header) {
 		v.nic.stats.drop(DropStale)
 	case h.Size == 0:
 		v.hs.shortAcks++
-	case int(h.Size) == v.maxData:
-		v.hs.finish(v, nil)
+	case int(h.Size) == v.pathData:
+		wide := v.hs.longAck
+		if v.hs.finish(v, nil); wide {
+			v.widen()
+		}
+	case v.long && int(h.Size) == v.nic.long.size:
+		v.hs.longAck = true
 	default:
 		v.nic.stats.drop(DropFormat)
 	}

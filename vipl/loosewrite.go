@@ -43,9 +43,13 @@ func (w *looseWrite) abandon(v *VI, seq ethertype.Seq) {
 }
 
 // writeSize is how many bytes of a long RDMA write the peer puts into a frame,
-// as cut does.
+// as cut does, at the most.
 func (v *VI) writeSize() uint32 {
-	return fragment(MaxTransferSize, v.maxData-ethertype.RDMASize)
+	room := v.pathData
+	if v.long {
+		room = v.nic.long.size
+	}
+	return fragment(MaxTransferSize, room-ethertype.RDMASize)
 }
 
 // looseForbidden drops a write that is not allowed. If it carries immediate

@@ -6,12 +6,14 @@ import (
 	"fmt"
 	"log/slog"
 	mrand "math/rand/v2"
+	"strings"
 	"sync"
 	"time"
 
 	"github.com/bobnet-go/bobnet/ethertype"
 	"github.com/bobnet-go/bobnet/reliability"
 	"github.com/bobnet-go/bobnet/transport"
+	"github.com/bobnet-go/bobnet/transport/iface"
 	"github.com/bobnet-go/bobnet/transport/packet"
 	"github.com/bobnet-go/bobnet/transport/ring"
 	"github.com/bobnet-go/bobnet/transport/shm"
@@ -42,8 +44,10 @@ type Config struct {
 	// Auto does where Open measures it to be faster. Bulk says whether the driver
 	// receives bulk frames by a second socket, straight into posted buffers; Auto
 	// does not. ring.Config tells more. The other drivers have neither: On is an
-	// error there.
-	XDP, Bulk ring.Choice
+	// error there. Long says whether it carries frames that are longer than the
+	// MTU, where the ends of a veth pair are all that lies between two stations;
+	// Auto does.
+	XDP, Bulk, Long ring.Choice
 	// Link is used instead of opening Interface, for example a simulated one
 	// or one with a fault or trace wrapper around it. The NIC closes it.
 	Link transport.Link
@@ -111,8 +115,10 @@ type NIC struct {
 	rxh         ethertype.Header
 	views       [][]byte // as many as one poll takes
 	bulk        bulkRx
-	touched     []*VI // received something in this poll
-	lone        bool  // the frame of this poll is the only one
+	long        longRx
+	region      [1]Segment // scratch: the memory that an RDMA write goes to
+	touched     []*VI      // received something in this poll
+	lone        bool       // the frame of this poll is the only one
 	late        lateAck
 	held        []*VI // hold gathered messages
 	timers      timerSet
@@ -177,13 +183,13 @@ func openLink(cfg *Config) (transport.Link, error) {
 	if et == 0 {
 		et = ethertype.Default
 	}
-	if cfg.Driver != "" && cfg.Driver != "ring" && (cfg.XDP == ring.On || cfg.Bulk == ring.On) {
-		return nil, opError("choose driver", ErrInvalidParameter, "XDP is %v and Bulk is %v, which driver ring alone can; Driver is %q",
-			cfg.XDP, cfg.Bulk, cfg.Driver)
+	if cfg.Driver != "" && cfg.Driver != "ring" && (cfg.XDP == ring.On || cfg.Bulk == ring.On || cfg.Long == ring.On) {
+		return nil, opError("choose driver", ErrInvalidParameter, "XDP is %v, Bulk is %v and Long is %v, which driver ring alone can; Driver is %q",
+			cfg.XDP, cfg.Bulk, cfg.Long, cfg.Driver)
 	}
 	switch cfg.Driver {
 	case "", "ring":
-		return ring.Open(&ring.Config{Interface: cfg.Interface, EtherType: et, Ports: cfg.Ports, XDP: cfg.XDP, Bulk: cfg.Bulk})
+		return ring.Open(&ring.Config{Interface: cfg.Interface, EtherType: et, Ports: cfg.Ports, XDP: cfg.XDP, Bulk: cfg.Bulk, Long: cfg.Long})
 	case "packet":
 		return packet.Open(&packet.Config{Interface: cfg.Interface, EtherType: et, Ports: cfg.Ports})
 	case "udp":
@@ -221,10 +227,12 @@ func (n *NIC) init(cfg *Config) error {
 	_, n.checks = n.link.(transport.Checker)
 	n.checks = n.checks && !n.info.Virtual
 	if !n.info.Virtual {
-		n.hw = hardwareOf(n.info.Interface)
+		driver, firmware := iface.Driver(n.info.Interface)
+		n.hw = strings.TrimSpace(driver + " " + firmware)
 	}
 	n.now = n.link.Now()
-	n.tx.init(n.mtuTo(n.info.MAC) - ethertype.BaseSize)
+	n.long.init(n)
+	n.tx.init(max(n.mtuTo(n.info.MAC)-ethertype.BaseSize, n.long.size))
 	n.timers.init(n)
 	n.spin.init(cfg.Spin, n.info.Virtual)
 	n.bulk.init(n)

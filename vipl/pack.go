@@ -53,19 +53,29 @@ func (v *VI) pack() (p packing) {
 	if v.cursor.next+1 == v.sq.tail {
 		return p
 	}
-	inline := v.nic.tx.inline()
+	inline, room := v.nic.tx.inline(), v.shared(v.sq.at(v.cursor.next))
 	for i := v.cursor.next; i != v.sq.tail; i++ {
 		d := v.sq.at(i)
 		if d.Op != OpSend || d.Fence && v.reads.open() {
 			break
 		}
 		w := p.weigh(d, inline)
-		if !p.fits(&w, v.maxData, inline) {
+		if !p.fits(&w, room, inline) {
 			break
 		}
 		p.add(&w)
 	}
 	return p
+}
+
+// shared returns how many bytes a frame holds that d shares with messages behind
+// it. Short ones do not fill long frames: to collect so many takes longer than
+// frames save.
+func (v *VI) shared(d *Descriptor) int {
+	if d.total <= packCopy {
+		return v.pathData
+	}
+	return v.maxData
 }
 
 // cutPacked takes the messages of p off the send queue.
@@ -107,42 +117,42 @@ func (v *VI) part() bool {
 	if g.from != c.next || g.to.Less(c.next) {
 		*g = gathered{from: c.next, to: c.next}
 	}
-	inline := v.nic.tx.inline()
+	inline, room := v.nic.tx.inline(), v.shared(v.sq.at(c.next))
 	for ; g.to != v.sq.tail; g.to++ {
 		d := v.sq.at(g.to)
 		if d.Op != OpSend {
 			return false
 		}
 		w := g.weigh(d, inline)
-		if !g.fits(&w, v.maxData, inline) {
-			if w = v.beginFrame(d, inline); w.count == 0 {
+		if !g.fits(&w, room, inline) {
+			if w = v.beginFrame(d, room, inline); w.count == 0 {
 				return false
 			}
 		}
 		g.add(&w)
 	}
-	if v.another() {
+	if v.another(room) {
 		return true
 	}
 	w := g.weigh(v.sq.at(g.to-1), inline)
-	return g.fits(&w, v.maxData, inline)
+	return g.fits(&w, room, inline)
 }
 
-// another reports whether one more frame may wait.
-func (v *VI) another() bool {
+// another reports whether one more frame of room bytes may wait.
+func (v *VI) another(room int) bool {
 	g := &v.gathered
-	return g.frames+1 < gatherFrames && (g.frames+2)*v.maxData <= gatherBytes
+	return g.frames+1 < gatherFrames && (g.frames+2)*room <= gatherBytes
 }
 
 // beginFrame begins another frame for d and returns what d adds to it: nothing
 // if no more frames may wait, or d does not fit one.
-func (v *VI) beginFrame(d *Descriptor, inline int) (w packing) {
+func (v *VI) beginFrame(d *Descriptor, room, inline int) (w packing) {
 	g := &v.gathered
-	if !v.another() {
+	if !v.another(room) {
 		return w
 	}
 	var fresh packing
-	if w = fresh.weigh(d, inline); !fresh.fits(&w, v.maxData, inline) {
+	if w = fresh.weigh(d, inline); !fresh.fits(&w, room, inline) {
 		return packing{}
 	}
 	g.frames++

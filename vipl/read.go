@@ -75,8 +75,10 @@ func (v *VI) placeRead(h *ethertype.Header, payload, there []byte) (outcome, rea
 	if d == nil || !d.last.Less(v.tx.Una()) || h.Length != d.total || size > int(d.total-d.got) {
 		return fatal, reasonProtocol
 	}
-	if !scatter(d.Segs, h.Offset, payload) {
-		return fatal, reasonAltered
+	if there == nil {
+		if o := v.nic.put(d.Segs, h.Offset, payload); o != placed {
+			return o, reasonAltered
+		}
 	}
 	d.note(h, size)
 	return placed, 0

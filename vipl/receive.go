@@ -153,11 +153,10 @@ func (v *VI) place(h *ethertype.Header, payload, there []byte) (outcome, reason)
 	if h.Length != d.length || d.oneSide {
 		return fatal, reasonProtocol
 	}
-	switch {
-	case there != nil:
+	if there != nil {
 		payload = there
-	case !scatter(d.Segs, h.Offset, payload): // altered since it was posted
-		return fatal, reasonTooLong
+	} else if o := v.nic.put(d.Segs, h.Offset, payload); o != placed { // if fatal, altered since it was posted
+		return o, reasonTooLong
 	}
 	d.note(h, len(payload))
 	return placed, 0
@@ -278,7 +277,10 @@ func (v *VI) placeRDMA(h *ethertype.Header, payload, there []byte) (outcome, rea
 			return fatal, reasonRDMA
 		}
 		if there == nil {
-			copy(dst[h.Offset:], data)
+			v.nic.region[0].Data = dst
+			if v.nic.put(v.nic.region[:], h.Offset, data) != placed {
+				return deferred, 0
+			}
 		}
 		v.stats.RDMABytes += uint64(len(data))
 	}
@@ -294,7 +296,11 @@ func (v *VI) placeRDMA(h *ethertype.Header, payload, there []byte) (outcome, rea
 // of earlier messages. It waits for them: one of them might be a write to the
 // same memory, which would then be done in the wrong order.
 func (v *VI) overtakes(h *ethertype.Header) bool {
-	index := h.Offset / v.writeSize()
+	size := v.writeSize()
+	if v.long && h.Flags&ethertype.FlagLast == 0 { // the last may be shorter; to take it for longer than it is does no harm
+		size = max(uint32(h.Size), ethertype.RDMASize+1) - ethertype.RDMASize
+	}
+	index := h.Offset / size
 	return v.rx.Next().Less(h.Seq - ethertype.Seq(index))
 }
 

@@ -47,13 +47,16 @@ func (v *VI) pump() {
 			v.holdOn()
 			return
 		}
+		if v.enough() {
+			return
+		}
 		f, ok := v.nextFrame()
 		if !ok {
 			return
 		}
 		seq, ackNow := v.tx.Push(n.now, f)
 		flags := v.marks(&f)
-		if ackNow {
+		if ackNow || int(f.Size) > v.pathData && seq%longAsk == 0 {
 			flags |= ethertype.FlagAckNow
 		}
 		v.build(&f, seq, flags)
@@ -110,7 +113,7 @@ func (v *VI) hold() bool {
 	if v.tx.InFlight() < gatherBelow || !v.reliable {
 		return false
 	}
-	if v.nic.catchUp(); v.tx.InFlight() < gatherBelow {
+	if v.nic.catchUp(); v.tx.InFlight() < gatherBelow || v.cursor.next == v.sq.tail { // it may have sent all
 		return false
 	}
 	if !v.part() {
@@ -133,6 +136,9 @@ func (v *VI) cut() reliability.Sent {
 	c := &v.cursor
 	d := v.sq.at(c.next)
 	if c.offset == 0 {
+		if v.proven {
+			v.widen()
+		}
 		if p := v.pack(); p.count > 1 {
 			return v.cutPacked(&p)
 		}

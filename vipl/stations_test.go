@@ -22,6 +22,7 @@ import (
 // the others drive their NICs until it has returned.
 func hosts(opts sim.Options, names []string, ask func(n *vipl.NIC, all []ethertype.Addr) error) error {
 	w := newWorld(opts)
+	w.long = false // every station has an MTU of its own here
 	var all []ethertype.Addr
 	asked := false
 	for i, name := range names {

@@ -24,6 +24,7 @@ type txBatch struct {
 	limit  int // frames in a batch, at most batchMax
 	first  int // frames before it have been taken by the link
 	n      int // frames in the batch
+	bytes  int // in them
 	unsent []*VI
 }
 
@@ -38,16 +39,20 @@ func (b *txBatch) inline() int { return b.stride - ethertype.HeaderSize }
 // slot returns the next free slot, flushing the batch when it is full; nil
 // when the link takes no more now. The slot is only occupied by add.
 func (b *txBatch) slot(n *NIC) []byte {
-	if b.n == b.limit {
-		if b.flush(n); b.n == b.limit {
-			return nil
-		}
+	if b.full(n) {
+		return nil
 	}
 	return b.slots[b.n*b.stride : (b.n+1)*b.stride : (b.n+1)*b.stride]
 }
 
-// full reports whether slot would return nil.
-func (b *txBatch) full(n *NIC) bool { return b.n == b.limit && b.slot(n) == nil }
+// full reports whether slot would return nil, after a flush if it has to be.
+func (b *txBatch) full(n *NIC) bool {
+	if b.n < b.limit && b.bytes < burstBytes {
+		return false
+	}
+	b.flush(n)
+	return b.n == b.limit
+}
 
 // body returns the scratch array for the next frame's body.
 func (b *txBatch) body() [][]byte { return b.bodies[b.n][:0] }
@@ -57,6 +62,9 @@ func (b *txBatch) add(head []byte, body [][]byte) {
 	ethertype.Seal(head, body...)
 	b.frames[b.n] = transport.Frame{Head: head, Body: body}
 	b.n++
+	for _, part := range body {
+		b.bytes += len(part)
+	}
 }
 
 // flush offers the batch to the link. What the link does not take stays for
@@ -81,7 +89,7 @@ func (b *txBatch) flush(n *NIC) {
 		}
 	}
 	clear(b.frames[:min(b.n, batchMax)])
-	b.first, b.n = 0, 0
+	b.first, b.n, b.bytes = 0, 0, 0
 	for i, v := range b.unsent {
 		b.unsent[i] = nil
 		v.txQueued = false

@@ -23,7 +23,7 @@ func vethNICs(t testing.TB, mtu int, cfg vipl.Config, wrap func(side int, l tran
 	p := vethtest.New(t, mtu)
 	for side := range nics {
 		err := p.In(side, func() error {
-			link, err := ring.Open(&ring.Config{Interface: vethtest.Name, EtherType: ethertype.Default})
+			link, err := ring.Open(&ring.Config{Interface: vethtest.Name, EtherType: ethertype.Default, Long: cfg.Long})
 			if err != nil {
 				return err
 			}

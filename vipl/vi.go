@@ -33,7 +33,10 @@ type VI struct {
 	remoteTag   uint32 // frames from us carry it
 	incarnation uint64 // the peer NIC's
 	remoteAttr  Attributes
-	maxData     int // data bytes per frame: the smaller MTU of both sides
+	pathData    int  // data bytes that a frame holds by the smaller MTU of both sides
+	maxData     int  // data bytes per frame: pathData, or those of long frames
+	long        bool // both sides have long frames; whether the path has is seen from maxData
+	proven      bool // it has, and they are sent from the next message on
 	flags       ethertype.Flags
 	bulk        bool             // the peer takes marked frames
 	bulkEnd     ethertype.Seq    // one past the last bulk frame sent

@@ -29,10 +29,13 @@ var reliableLevels = levels[1:]
 type world struct {
 	*sim.World
 	seed uint64
+	long bool // some NICs have long frames
 	errs []error
 }
 
-func newWorld(opts sim.Options) *world { return &world{World: sim.New(opts), seed: opts.Seed} }
+func newWorld(opts sim.Options) *world {
+	return &world{World: sim.New(opts), seed: opts.Seed, long: opts.MTU == 0}
+}
 
 // node runs fn as a process with a NIC of its own.
 func (w *world) node(name string, cfg *vipl.Config, fn func(n *vipl.NIC) error) *sim.Station {
@@ -50,13 +53,22 @@ func (w *world) nodeOn(station transport.Link, name string, cfg *vipl.Config, fn
 		c.Seed = w.seed*1000 + uint64(len(name)) + uint64(name[0])
 	}
 	c.Link = station
-	if (w.seed/2+uint64(name[0]))%2 == 1 { // half of all NICs receive bulk frames apart
+	long := false
+	switch (w.seed/2 + uint64(name[0])) % 4 {
+	case 1, 3: // half of all NICs receive bulk frames apart
 		c.Link = &bulkLink{Link: station}
+	case 0:
+		if long = w.long && w.seed%3 != 0; long {
+			c.Link = newLongLink(station)
+		}
 	}
 	w.Go(name, func() {
 		n, err := vipl.Open(&c)
 		if err == nil {
 			n.BulkFrom(500)
+			if long {
+				n.LongFrames(longMTU)
+			}
 			err = fn(n)
 			n.Close()
 		}

@@ -1,0 +1,204 @@
+package vipl_test
+
+import (
+	"bytes"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/bobnet-go/bobnet/reliability"
+	"github.com/bobnet-go/bobnet/transport/ring"
+	"github.com/bobnet-go/bobnet/vipl"
+)
+
+// newLongDuo is a duo whose links carry long frames, unless they are opaque.
+func newLongDuo(t *testing.T, opaque [2]bool, attr *vipl.Attributes) *duo {
+	d := &duo{t: t}
+	for i := range d.long {
+		d.long[i] = newLongLink(nil)
+		d.long[i].opaque = opaque[i]
+	}
+	return d.set(attr, attr)
+}
+
+// exchange has b send a message of every kind and length to a and read one from
+// it, and checks them.
+func (d *duo) exchange(sizes ...int) {
+	d.t.Helper()
+	const room = 20_000
+	allow := &vipl.MemAttributes{EnableRDMAWrite: true, EnableRDMARead: true}
+	in, inH := d.buffer(d.na, room, allow)
+	out, outH := d.buffer(d.nb, room, nil)
+	for i, size := range sizes {
+		content(uint64(i), size, out)
+		clear(in)
+		cut := size / 3
+		r := &vipl.Descriptor{Segs: []vipl.Segment{{Data: in[:cut], Handle: inH}, {Data: in[cut:], Handle: inH}}}
+		s := &vipl.Descriptor{Segs: []vipl.Segment{{Data: out[:size], Handle: outH}}, HasImmediate: i%2 == 0, Immediate: uint32(i)}
+		if i%3 > 0 {
+			s.Op, s.HasImmediate = vipl.OpRDMAWrite, true
+			s.Remote = vipl.RemoteSegment{Addr: vipl.VirtualAddress(in), Handle: inH}
+		}
+		if err := d.a.PostRecv(r); err != nil {
+			d.t.Fatal(err)
+		}
+		if err := d.b.PostSend(s); err != nil {
+			d.t.Fatal(err)
+		}
+		d.run()
+		if got, err := d.a.RecvDone(); got != r || err != nil || !bytes.Equal(in[:size], out[:size]) || len(bytes.Trim(in[size:], "\x00")) > 0 {
+			d.t.Fatalf("%d bytes, op %v: %v, %v, intact %v", size, s.Op, got, err, bytes.Equal(in[:size], out[:size]))
+		}
+		if got, err := d.b.SendDone(); got != s || err != nil {
+			d.t.Fatal(got, err)
+		}
+		clear(out)
+		read := &vipl.Descriptor{Op: vipl.OpRDMARead, Segs: s.Segs, Remote: vipl.RemoteSegment{Addr: vipl.VirtualAddress(in), Handle: inH}}
+		if err := d.b.PostSend(read); err != nil {
+			d.t.Fatal(err)
+		}
+		d.run()
+		if got, err := d.b.SendDone(); got != read || err != nil || !bytes.Equal(in[:size], out[:size]) {
+			d.t.Fatalf("read of %d bytes: %v, %v", size, got, err)
+		}
+	}
+}
+
+// openTo are attributes that allow everything.
+func openTo(level reliability.Level) *vipl.Attributes {
+	return &vipl.Attributes{Reliability: level, EnableRDMAWrite: true, EnableRDMARead: true}
+}
+
+var longSizes = []int{0, 1, 500, 552, 553, 1000, 1451, 1452, 1453, 3000, 20_000, 7, 20_000}
+
+// TestLongFrames: where the path carries long frames, both sides send them from
+// the first message on, and their data go straight to where they belong.
+func TestLongFrames(t *testing.T) {
+	for _, level := range reliableLevels {
+		t.Run(level.String(), func(t *testing.T) {
+			d := newLongDuo(t, [2]bool{}, openTo(level))
+			if !d.b.Wide() || d.a.Wide() {
+				t.Error("the client knows that the path carries long frames, and the server not yet:", d.b.Wide(), d.a.Wide())
+			}
+			d.exchange(longSizes...)
+			if !d.a.Wide() || !d.b.Wide() {
+				t.Error("afterwards:", d.a.Wide(), d.b.Wide())
+			}
+			for i, n := range []*vipl.NIC{d.na, d.nb} {
+				if n.Fetched() < 10 {
+					t.Errorf("side %d: %d frames went straight to where they belong", i, n.Fetched())
+				}
+			}
+		})
+	}
+}
+
+// TestLongNot: where one direction does not carry long frames, or one side has none,
+// or the level is the unreliable one, nobody sends any, and connecting takes no
+// longer than it does otherwise.
+func TestLongNot(t *testing.T) {
+	for _, test := range []struct {
+		name   string
+		opaque [2]bool
+		have   [2]bool
+		level  reliability.Level
+	}{
+		{"Opaque", [2]bool{true, true}, [2]bool{true, true}, reliability.ReliableDelivery},
+		{"OpaqueToServer", [2]bool{false, true}, [2]bool{true, true}, reliability.ReliableDelivery},
+		{"OpaqueToClient", [2]bool{true, false}, [2]bool{true, true}, reliability.ReliableDelivery},
+		{"NoneAtServer", [2]bool{}, [2]bool{false, true}, reliability.ReliableDelivery},
+		{"NoneAtClient", [2]bool{}, [2]bool{true, false}, reliability.ReliableDelivery},
+		{"Unreliable", [2]bool{}, [2]bool{true, true}, reliability.Unreliable},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			d := &duo{t: t}
+			for i := range d.long {
+				if test.have[i] {
+					d.long[i] = newLongLink(nil)
+					d.long[i].opaque = test.opaque[i]
+				}
+			}
+			d.set(openTo(test.level), openTo(test.level))
+			start := *d.links[0].clock
+			if d.connectAgain(); *d.links[0].clock-start > int64(2*time.Millisecond) {
+				t.Errorf("connecting took %v", time.Duration(*d.links[0].clock-start))
+			}
+			if test.level.Reliable() {
+				d.exchange(longSizes...)
+			}
+			if d.a.Wide() || d.b.Wide() {
+				t.Error("long frames are sent:", d.a.Wide(), d.b.Wide())
+			}
+		})
+	}
+}
+
+// connectAgain ends the connection and makes another.
+func (d *duo) connectAgain() {
+	d.t.Helper()
+	for _, v := range []*vipl.VI{d.a, d.b} {
+		if err := v.Disconnect(); err != nil {
+			d.t.Fatal(err)
+		}
+		d.run()
+	}
+	d.connect()
+}
+
+// TestLongReconnect: what a path carries is found out anew for each connection.
+func TestLongReconnect(t *testing.T) {
+	d := newLongDuo(t, [2]bool{}, openTo(reliability.ReliableDelivery))
+	d.exchange(3000)
+	for i := range 4 {
+		opaque := i%2 == 0
+		d.long[0].opaque, d.long[1].opaque = opaque, opaque
+		d.connectAgain()
+		if d.exchange(3000); d.a.Wide() == opaque || d.b.Wide() == opaque {
+			t.Fatalf("round %d, opaque %v: %v %v", i, opaque, d.a.Wide(), d.b.Wide())
+		}
+	}
+}
+
+// TestLongLost loses frames at the moment that they are fetched: they are sent
+// again, and what had been written in vain does not show.
+func TestLongLost(t *testing.T) {
+	d := newLongDuo(t, [2]bool{}, openTo(reliability.ReliableReception))
+	for i := range d.long {
+		d.long[i].clumsy = 5
+	}
+	sizes := longSizes
+	for range 5 {
+		sizes = append(sizes, longSizes...)
+	}
+	d.patience = 40
+	d.exchange(sizes...)
+	if d.long[0].fetched < 100 || !d.a.Wide() {
+		t.Error(d.long[0].fetched, "frames fetched")
+	}
+}
+
+// TestLongVeth: on the ends of a veth pair long frames are the default. Messages
+// arrive intact, packed ones as well, in far fewer frames than the MTU takes.
+func TestLongVeth(t *testing.T) {
+	for _, choice := range []ring.Choice{ring.Auto, ring.Off} {
+		t.Run(fmt.Sprint(choice), func(t *testing.T) {
+			nics := vethNICs(t, 1500, vipl.Config{Long: choice}, nil)
+			for _, level := range reliableLevels {
+				a, b := join(t, nics, openTo(level))
+				before := nics[0].Snapshot().RxFrames + nics[1].Snapshot().RxFrames
+				const long, short = 30, 2000
+				flows := []*flow{newFlow(t, a, b, long, 1<<20, 1), newFlow(t, b, a, long, 1<<20, 2)}
+				within(t, "long messages", func() error {
+					return all(flows[0].send, flows[0].receive, flows[1].send, flows[1].receive)
+				})
+				frames := nics[0].Snapshot().RxFrames + nics[1].Snapshot().RxFrames - before
+				if least := uint64(2 * long << 20 / 65536); (frames < 5*least) != (choice == ring.Auto) {
+					t.Errorf("%v: %d frames for %d MiB", level, frames, 2*long)
+				}
+				c, e := join(t, nics, openTo(level))
+				packed := newFlow(t, c, e, short, 3000, 3)
+				within(t, "packed messages", func() error { return all(packed.send, packed.receive) })
+			}
+		})
+	}
+}
