@@ -36,6 +36,7 @@ func printNIC(w io.Writer, want string) error {
 		{"frames", fmt.Sprintf("up to %d bytes of data, as the MTU of %d allows", info.MTU-ethertype.BaseSize, info.MTU)},
 		{"receive queue", fmt.Sprintf("%d frames", info.Slots)},
 		{"bulk data", bulk(nic.Link())},
+		{"long frames", long(nic.Link())},
 		{"this host", thisHost(nic.Link())},
 	} {
 		fmt.Fprintf(table, "%s\t%s\n", row[0], row[1])
@@ -70,6 +71,13 @@ func bulk(link transport.Link) string {
 		return "goes straight into posted buffers"
 	}
 	return "is copied from the receive queue"
+}
+
+func long(link transport.Link) string {
+	if l, ok := link.(transport.LongLink); ok && l.StartLong() {
+		return fmt.Sprintf("up to an MTU of %d, to stations that only veth lies between", ethertype.LongMTU)
+	}
+	return "none"
 }
 
 func thisHost(link transport.Link) string {

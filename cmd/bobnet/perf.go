@@ -135,6 +135,7 @@ func (c *perfCall) addFlags(cmd *cobra.Command) {
 	list(&c.plan.Waits, "wait", perf.Waits, "how raw, vipl, mplite and am2 wait")
 	f.StringSliceVar(&c.plan.Links, "link", nil, "drivers of raw, vipl, mplite and am2: "+strings.Join(perf.Links, ",")+" (default ring)")
 	f.StringSliceVar(&c.plan.XDP, "xdp", nil, "whether the ring driver sends through AF_XDP: some of "+strings.Join(perf.Choices, ",")+" (default auto: what it measures to be faster)")
+	f.StringSliceVar(&c.plan.Long, "long", nil, "whether the ring driver carries frames beyond the MTU: some of "+strings.Join(perf.Choices, ",")+" (default auto: on veth)")
 	f.StringSliceVar(&c.plan.Bulk, "bulk", nil, "whether the ring driver receives bulk frames apart, straight into posted buffers: some of "+strings.Join(perf.Choices, ",")+" (default auto: off, see ring.Config)")
 	f.IntSliceVar(&c.plan.Credits, "credits", nil, "how many requests am2 has under way at most: its rate is measured with each `number`, all else with the first (default 64,4)")
 	f.IntVar(&c.plan.Count, "count", 0, "messages in each measurement (default as many as fit its samples' time)")
@@ -165,7 +166,7 @@ func (c *perfCall) check(cmd *cobra.Command) error {
 	if c.local {
 		without = []string{"iface", "ip"}
 	} else if c.listen {
-		without = append(without, "stacks", "tests", "sizes", "reliability", "wait", "link", "xdp", "bulk", "credits", "count", "rounds", "sample", "json", "plot")
+		without = append(without, "stacks", "tests", "sizes", "reliability", "wait", "link", "xdp", "bulk", "long", "credits", "count", "rounds", "sample", "json", "plot")
 	}
 	for _, name := range without {
 		if cmd.Flags().Changed(name) {
