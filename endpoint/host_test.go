@@ -8,6 +8,7 @@ import (
 
 	"github.com/bobnet-go/bobnet/endpoint"
 	"github.com/bobnet-go/bobnet/internal/vethtest"
+	"github.com/bobnet-go/bobnet/transport/ring"
 	"github.com/bobnet-go/bobnet/vipl"
 )
 
@@ -16,7 +17,7 @@ func onVeth(t *testing.T, p *vethtest.Pair, side int) *endpoint.Node {
 	t.Helper()
 	var nic *vipl.NIC
 	if err := p.In(side, func() (err error) {
-		nic, err = vipl.Open(&vipl.Config{Interface: vethtest.Name})
+		nic, err = vipl.Open(&vipl.Config{Interface: vethtest.Name, Long: ring.Off})
 		return err
 	}); err != nil {
 		t.Fatal(err)

@@ -14,7 +14,7 @@ import (
 // line.
 func lossyGoodput(seed uint64, loss float64, size int) (goodput float64, err error) {
 	const line = 10e9
-	opts := sim.Options{Seed: seed, Bandwidth: line, Jitter: 2 * time.Microsecond, Loss: loss}
+	opts := sim.Options{Seed: seed, MTU: 1500, Bandwidth: line, Jitter: 2 * time.Microsecond, Loss: loss}
 	in := &inbox{count: 1, size: size, seed: seed}
 	var begin, end int64
 	err = pair(opts, nil, func(v *vipl.VI) error {
