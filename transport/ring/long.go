@@ -186,7 +186,7 @@ func (t *long) keep(hdr *unix.Tpacket2Hdr, slot []byte) longVerdict {
 // Rest implements transport.LongLink.
 func (l *Link) Rest() int { return l.long.rest }
 
-// Fetch implements transport.LongLink: one system call.
+// Fetch implements transport.LongLink: one system call, as a rule.
 func (l *Link) Fetch(from int, parts [][]byte) bool {
 	t := &l.long
 	if t.rest == 0 || from < ethertype.HeaderSize || from > len(t.view) || len(parts) > maxFetch || !l.gate.Enter() {
@@ -198,14 +198,27 @@ func (l *Link) Fetch(from int, parts [][]byte) bool {
 	for _, part := range parts {
 		want += len(part)
 	}
-	got := t.fetch(l.rx.fd, skipped, parts)
 	view := t.view
 	t.kept, t.rest, t.view = false, 0, nil
-	// What the kernel keeps comes in the order of the slots. Nothing may lie where a
-	// frame belongs that is not the one whose header was judged.
-	const mac = 2 * 6
-	return got == want && bytes.Equal(skipped[:mac], view[:mac]) &&
-		bytes.Equal(skipped[ethertype.ShimSize+ethertype.EthernetSize:], view[ethertype.EthernetSize:from])
+	for {
+		got := t.fetch(l.rx.fd, skipped, parts)
+		if got == 0 {
+			return false
+		}
+		if got >= len(skipped) && sameFrame(skipped, view[:from]) {
+			return got == want
+		}
+	}
+}
+
+// sameFrame reports whether the beginning of a frame that the kernel has kept, with
+// its shim, is that of which view is. What the kernel keeps comes in the order of the
+// slots; but nothing may lie where a frame belongs that is not the one whose header
+// was judged, and one that was left by mistake must not keep back those behind it.
+func sameFrame(kept, view []byte) bool {
+	const macs = 2 * 6
+	return bytes.Equal(kept[:macs], view[:macs]) &&
+		bytes.Equal(kept[ethertype.ShimSize+ethertype.EthernetSize:], view[ethertype.EthernetSize:])
 }
 
 // dropLong drops the frame that nobody has fetched.

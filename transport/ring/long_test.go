@@ -102,3 +102,35 @@ func TestLongOverrun(t *testing.T) {
 		t.Error("the last frame is not there")
 	}
 }
+
+// TestLongDown takes the interface down between a long frame's arrival and its
+// fetching: the socket's error concerns neither that frame nor those behind it.
+func TestLongDown(t *testing.T) {
+	p := vethtest.New(t, 1500)
+	a, b := open(t, p, 0, ring.Config{}), open(t, p, 1, ring.Config{})
+	if !a.StartLong() || !b.StartLong() {
+		t.Fatal("no long frames on veth")
+	}
+	payload := make([]byte, 40_000)
+	var frames []transport.Frame
+	for i := range 3 {
+		head := linktest.NewFrame(a.Info(), b.Info(), b.Info().Ports.Lo, nil)
+		head[ethertype.FieldFlags] = byte(i)
+		frames = append(frames, transport.Frame{Head: head, Body: [][]byte{payload}})
+	}
+	if n, err := a.Send(frames); n != len(frames) || err != nil {
+		t.Fatalf("Send = %d, %v", n, err)
+	}
+	if err := p.SetUp(1, false); err != nil {
+		t.Fatal(err)
+	}
+	views, room := make([][]byte, 1), [][]byte{make([]byte, len(payload))}
+	for i := range frames {
+		if n, err := b.Recv(views); n != 1 || err != nil || b.Rest() == 0 {
+			t.Fatalf("frame %d: %d, %v", i, n, err)
+		}
+		if !b.Fetch(ethertype.HeaderSize, room) {
+			t.Errorf("frame %d is not there", i)
+		}
+	}
+}

@@ -41,9 +41,13 @@ func (t *long) send(frames []transport.Frame, whole bool, vecs []unix.Iovec) (to
 	return took, octets - took*(vnetSize+ethertype.ShimSize), errno
 }
 
+// maxErrors is how often a frame is asked for: an error of the socket, such as that
+// the interface has gone down, is reported once, and frames are there all the same.
+const maxErrors = 4
+
 // fetch takes the oldest frame that the kernel keeps for socket fd: its beginning
-// into skipped, what follows into parts. It returns how many bytes they got. The
-// scheduler is not told, as of sends.
+// into skipped, what follows into parts. It returns how many bytes they got, 0 if
+// there is none. The scheduler is not told, as of sends.
 func (t *long) fetch(fd int, skipped []byte, parts [][]byte) int {
 	used := vec(t.vecs[:], 0, skipped)
 	for _, part := range parts {
@@ -51,7 +55,10 @@ func (t *long) fetch(fd int, skipped []byte, parts [][]byte) int {
 	}
 	hdr := unix.Msghdr{Iov: &t.vecs[0]}
 	hdr.SetIovlen(used)
-	n, _, errno := unix.RawSyscall(unix.SYS_RECVMSG, uintptr(fd), uintptr(unsafe.Pointer(&hdr)), unix.MSG_DONTWAIT)
+	n, errno := uintptr(0), unix.Errno(unix.EINTR)
+	for tries := 0; errno != 0 && errno != unix.EAGAIN && tries < maxErrors; tries++ {
+		n, _, errno = unix.RawSyscall(unix.SYS_RECVMSG, uintptr(fd), uintptr(unsafe.Pointer(&hdr)), unix.MSG_DONTWAIT)
+	}
 	clear(t.vecs[:used])
 	if errno != 0 {
 		return 0
