@@ -145,6 +145,7 @@ var viFields = []field[vipl.VISnapshot]{
 	{"bobnet_vi_receive_queue_untaken_descriptors", "Received messages that the program has not taken.", true, func(s *vipl.VISnapshot) float64 { return float64(s.RecvUntaken) }},
 	{"bobnet_vi_oldest_unacknowledged_seconds", "Time since the oldest unacknowledged frame was sent first; 0 if there is none.", true, func(s *vipl.VISnapshot) float64 { return s.OldestUnacknowledged().Seconds() }},
 	{"bobnet_vi_frames_in_flight", "Frames sent and not yet acknowledged.", true, func(s *vipl.VISnapshot) float64 { return float64(s.Sender.InFlight) }},
+	{"bobnet_vi_frame_data_bytes", "Bytes of messages that a frame to the peer holds: more than the MTU where the path carries long frames.", true, func(s *vipl.VISnapshot) float64 { return float64(s.FrameData) }},
 	{"bobnet_vi_congestion_window_frames", "Congestion window.", true, func(s *vipl.VISnapshot) float64 { return s.Sender.Window }},
 	{"bobnet_vi_slow_start_threshold_frames", "Congestion window at which slow start ends.", true, func(s *vipl.VISnapshot) float64 { return s.Sender.Threshold }},
 	{"bobnet_vi_round_trip_seconds", "Smoothed round-trip time.", true, func(s *vipl.VISnapshot) float64 { return s.Sender.RTT.Seconds() }},

@@ -100,7 +100,7 @@ func (s *Snapshot) writeVIs(b *bytes.Buffer) {
 			continue
 		}
 		if busy++; busy == 1 {
-			fmt.Fprintln(t, "  VI\tSTATE\tPEER\tLEVEL\tHEARD\tSENDQ\tRECVQ\tUNTAKEN\tOLDEST\tFLIGHT\tWINDOW\tSSTHRESH\tRTT\tTRIES\tAGAIN\tARRIVING\tRDMA")
+			fmt.Fprintln(t, "  VI\tSTATE\tPEER\tLEVEL\tFRAME\tHEARD\tSENDQ\tRECVQ\tUNTAKEN\tOLDEST\tFLIGHT\tWINDOW\tSSTHRESH\tRTT\tTRIES\tAGAIN\tARRIVING\tRDMA")
 		}
 		v.writeLine(t)
 	}
@@ -112,10 +112,10 @@ func (s *Snapshot) writeVIs(b *bytes.Buffer) {
 }
 
 func (v *VISnapshot) writeLine(w io.Writer) {
-	heard, oldest, arriving, flight, window, threshold, rtt, tries := "-", "-", "-", "-", "-", "-", "-", "-"
+	frame, heard, oldest, arriving, flight, window, threshold, rtt, tries := "-", "-", "-", "-", "-", "-", "-", "-", "-"
 	switch v.State {
 	case StateConnected:
-		heard = span(time.Duration(v.LastHeard))
+		frame, heard = strconv.Itoa(v.FrameData)+" B", span(time.Duration(v.LastHeard))
 		if v.Probes > 0 {
 			heard += " (" + plural(v.Probes, "probe") + ")"
 		}
@@ -133,8 +133,8 @@ func (v *VISnapshot) writeLine(w io.Writer) {
 		window, threshold = frames(tx.Window), frames(tx.Threshold)
 		rtt = span(tx.RTT)
 	}
-	fmt.Fprintf(w, "  %d\t%v\t%v\t%v\t%s\t%d\t%d\t%d/%d\t%s\t%s\t%s\t%s\t%s\t%s\t%d\t%s\t%s\n",
-		v.Local.Port, v.State, v.Remote, v.Level, heard, v.SendQueue-v.SendUntaken, v.RecvQueue-v.RecvUntaken, v.SendUntaken, v.RecvUntaken,
+	fmt.Fprintf(w, "  %d\t%v\t%v\t%v\t%s\t%s\t%d\t%d\t%d/%d\t%s\t%s\t%s\t%s\t%s\t%s\t%d\t%s\t%s\n",
+		v.Local.Port, v.State, v.Remote, v.Level, frame, heard, v.SendQueue-v.SendUntaken, v.RecvQueue-v.RecvUntaken, v.SendUntaken, v.RecvUntaken,
 		oldest, flight, window, threshold, rtt, tries, v.Retransmits, arriving, amount(v.RDMABytes))
 }
 

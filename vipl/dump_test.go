@@ -176,7 +176,7 @@ func snapshotForText() vipl.Snapshot {
 	s.Errors[vipl.CodeConnLost] = 1
 	s.Failures, s.Regions, s.RegionBytes = 1, 3, 65536
 	v := vipl.VISnapshot{Local: addr(1, 1025), Remote: addr(2, 1030), State: vipl.StateConnected, Level: reliability.ReliableDelivery,
-		SendQueue: 40, SendUntaken: 6, RecvQueue: 64, LastHeard: int64(2 * time.Second), Probes: 1, Arriving: &vipl.Arriving{Size: 100_000, Got: 2800}}
+		SendQueue: 40, SendUntaken: 6, RecvQueue: 64, LastHeard: int64(2 * time.Second), FrameData: 65433, Probes: 1, Arriving: &vipl.Arriving{Size: 100_000, Got: 2800}}
 	v.Sender = reliability.SenderStats{InFlight: 12, Window: 0.5, Threshold: 16, RTT: 45_678, Tries: 4}
 	v.Retransmits, v.RDMABytes = 17, 4096
 	v.Pending = []vipl.PendingSend{
@@ -217,9 +217,9 @@ func TestDumpText(t *testing.T) {
   names             "job/0"
 
   3 VIs, 1 of them idle
-  VI    STATE      PEER                    LEVEL       HEARD         SENDQ  RECVQ  UNTAKEN  OLDEST  FLIGHT  WINDOW  SSTHRESH  RTT     TRIES  AGAIN  ARRIVING          RDMA
-  1025  connected  02:00:00:00:00:02/1030  delivery    2s (1 probe)  34     64     6/0      1.23s   12      0.5     16        45.7µs  4      17     2800 of 100000 B  4.1 kB
-  1026  error      02:00:00:00:00:03/1030  unreliable  -             0      0      0/0      -       -       -       -         -       -      0      -                 0 B
+  VI    STATE      PEER                    LEVEL       FRAME    HEARD         SENDQ  RECVQ  UNTAKEN  OLDEST  FLIGHT  WINDOW  SSTHRESH  RTT     TRIES  AGAIN  ARRIVING          RDMA
+  1025  connected  02:00:00:00:00:02/1030  delivery    65433 B  2s (1 probe)  34     64     6/0      1.23s   12      0.5     16        45.7µs  4      17     2800 of 100000 B  4.1 kB
+  1026  error      02:00:00:00:00:03/1030  unreliable  -        -             0      0      0/0      -       -       -       -         -       -      0      -                 0 B
   VI 1026 failed: peer disconnected
 
   UNACKNOWLEDGED  MESSAGE  OPERATION   BYTES    SENT   AGE    SENT LAST

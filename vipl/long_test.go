@@ -192,6 +192,11 @@ func TestLongVeth(t *testing.T) {
 					return all(flows[0].send, flows[0].receive, flows[1].send, flows[1].receive)
 				})
 				frames := nics[0].Snapshot().RxFrames + nics[1].Snapshot().RxFrames - before
+				for _, n := range nics {
+					if wide := n.Snapshot().VIs[0].FrameData > 1500; wide != (choice == ring.Auto) {
+						t.Errorf("%v: the snapshot shows frames of %d bytes", level, n.Snapshot().VIs[0].FrameData)
+					}
+				}
 				if least := uint64(2 * long << 20 / 65536); (frames < 5*least) != (choice == ring.Auto) {
 					t.Errorf("%v: %d frames for %d MiB", level, frames, 2*long)
 				}

@@ -22,6 +22,7 @@ type VISnapshot struct {
 	RecvUntaken   int   // the same of the receive queue
 	LastHeard     int64 // ns since the peer was last heard; 0 if not connected
 	Probes        int   // keepalive probes since then
+	FrameData     int   // bytes of messages that a frame to the peer holds, more than the MTU where the path carries long frames; 0 if not connected
 	Sender        reliability.SenderStats
 	// Pending are the oldest send descriptors that have not completed, at
 	// most PendingMax; the first is the oldest. SendQueue-SendUntaken is
@@ -206,7 +207,7 @@ func (v *VI) snapshot(now int64) VISnapshot {
 		SendQueue: v.sq.len(), RecvQueue: v.rq.len(), SendUntaken: v.sq.done.Sub(v.sq.head), RecvUntaken: v.rq.done.Sub(v.rq.head)}
 	switch v.state {
 	case StateConnected:
-		s.LastHeard, s.Probes = max(now-v.heard, 0), v.probes
+		s.LastHeard, s.Probes, s.FrameData = max(now-v.heard, 0), v.probes, v.maxData
 		if v.reliable {
 			s.Sender = v.tx.Stats()
 		}
