@@ -26,13 +26,29 @@ type siege struct {
 	ended     int // connections that ended
 }
 
-func newSiege(t testing.TB, level reliability.Level, seed uint64, bulk bool) *siege {
+// way is what a's link can do besides.
+type way int
+
+const (
+	plainWay way = iota
+	bulkWay      // receive bulk frames apart
+	longWay      // carry long frames, as b's does
+)
+
+var wayNames = [...]string{"", "Bulk", "Long"}
+
+func newSiege(t testing.TB, level reliability.Level, seed uint64, way way) *siege {
 	attr := &vipl.Attributes{Reliability: level, EnableRDMAWrite: true, EnableRDMARead: true}
-	d := newDuo
-	if bulk {
-		d = newBulkDuo
+	var d *duo
+	switch way {
+	case bulkWay:
+		d = newBulkDuo(t, attr, attr)
+	case longWay:
+		d = newLongDuo(t, [2]bool{}, attr)
+	default:
+		d = newDuo(t, attr, attr)
 	}
-	s := &siege{duo: d(t, attr, attr), mutator: newMutator(seed, 1500), level: level}
+	s := &siege{duo: d, mutator: newMutator(seed, 1500), level: level}
 	s.private, _ = s.buffer(s.na, 8192, nil)
 	s.untouched = bytes.Clone(s.private)
 	s.open, s.openH = s.buffer(s.na, 8192, &vipl.MemAttributes{EnableRDMAWrite: true, EnableRDMARead: true})
@@ -112,7 +128,7 @@ func (s *siege) repost() {
 
 // inject puts a frame into a's receive queue and lets a take it.
 func (s *siege) inject(frame []byte) {
-	for s.links[0].Ready() { // what b has answered
+	for s.links[0].Ready() || s.long[0] != nil && s.long[0].Ready() { // what b has answered
 		s.na.Poll()
 	}
 	s.before = s.na.Snapshot()
@@ -120,6 +136,9 @@ func (s *siege) inject(frame []byte) {
 		s.t.Fatal("the wire is full")
 	}
 	s.na.Poll()
+	for s.long[0] != nil && s.long[0].Ready() {
+		s.na.Poll()
+	}
 	for s.apart != nil && len(s.apart.bulk) > 0 { // the engine does not look for bulk frames in each poll
 		s.na.Poll()
 	}
@@ -182,7 +201,7 @@ func (s *siege) revive() {
 // TestEachDropReason throws one frame for each reason and wants just that one
 // counted, and nothing broken.
 func TestEachDropReason(t *testing.T) {
-	s := newSiege(t, reliability.ReliableDelivery, 4, false)
+	s := newSiege(t, reliability.ReliableDelivery, 4, plainWay)
 	for _, c := range []struct {
 		why    vipl.Drop
 		change func(f []byte, h *ethertype.Header) []byte // nil: h is put back and sealed
@@ -256,8 +275,8 @@ func siegeFrames() int {
 // a connection, the CRC and the tag, at a NIC under traffic. Nothing but what
 // was sent may arrive, and the connection must hold.
 func TestMillionBadFrames(t *testing.T) {
-	sieges(t, func(t *testing.T, level reliability.Level, frames int, bulk bool) {
-		s := newSiege(t, level, 1, bulk)
+	sieges(t, func(t *testing.T, level reliability.Level, frames int, way way) {
+		s := newSiege(t, level, 1, way)
 		for s.injected < frames {
 			s.inject(s.wrong())
 			if s.injected%200 == 0 {
@@ -270,14 +289,15 @@ func TestMillionBadFrames(t *testing.T) {
 	})
 }
 
-// sieges runs a siege on each level, with and without a link that receives bulk
-// frames apart.
-func sieges(t *testing.T, run func(t *testing.T, level reliability.Level, frames int, bulk bool)) {
-	each := siegeFrames() / (len(levels) + len(reliableLevels))
+// sieges runs a siege on each level, on the reliable ones with each way.
+func sieges(t *testing.T, run func(t *testing.T, level reliability.Level, frames int, way way)) {
+	each := siegeFrames() / (1 + len(reliableLevels)*len(wayNames))
 	for _, level := range levels {
-		t.Run(level.String(), func(t *testing.T) { run(t, level, each, false) })
-		if level.Reliable() {
-			t.Run(level.String()+"Bulk", func(t *testing.T) { run(t, level, each, true) })
+		for i, name := range wayNames {
+			way := way(i)
+			if way == 0 || level.Reliable() {
+				t.Run(level.String()+name, func(t *testing.T) { run(t, level, each, way) })
+			}
 		}
 	}
 }
@@ -317,8 +337,8 @@ func (s *siege) deliver(i uint64) {
 // and a right CRC, as a broken or hostile peer would send. The connection may
 // end, with an error; nothing is written beyond what is posted or open.
 func TestMillionForgedFrames(t *testing.T) {
-	sieges(t, func(t *testing.T, level reliability.Level, frames int, bulk bool) {
-		s := newSiege(t, level, 2, bulk)
+	sieges(t, func(t *testing.T, level reliability.Level, frames int, way way) {
+		s := newSiege(t, level, 2, way)
 		for s.injected < frames {
 			f := s.mutate()
 			reseal(f)
@@ -330,6 +350,9 @@ func TestMillionForgedFrames(t *testing.T) {
 			}
 		}
 		t.Logf("%d connections ended", s.ended)
+		if way == longWay && s.na.Fetched() < 100 {
+			t.Errorf("%d frames went straight to memory: the test tests nothing", s.na.Fetched())
+		}
 		if level != reliability.Unreliable && s.ended == 0 {
 			t.Error("no forged frame has got through: the test tests nothing")
 		}
@@ -347,7 +370,11 @@ func FuzzNIC(f *testing.F) {
 		if len(program) > 0 {
 			level = levels[int(program[0])%len(levels)]
 		}
-		s := newSiege(t, level, 3, len(program) > 1 && program[1]&32 != 0)
+		ways := plainWay
+		if len(program) > 1 {
+			ways = []way{plainWay, bulkWay, longWay, longWay}[program[1]>>5&3]
+		}
+		s := newSiege(t, level, 3, ways)
 		for len(program) >= 4 {
 			frame := bytes.Clone(s.captured[int(program[0])%len(s.captured)])
 			changes := int(program[1] & 7)

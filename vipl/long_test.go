@@ -6,13 +6,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/bobnet-go/bobnet/ethertype"
 	"github.com/bobnet-go/bobnet/reliability"
 	"github.com/bobnet-go/bobnet/transport/ring"
 	"github.com/bobnet-go/bobnet/vipl"
 )
 
 // newLongDuo is a duo whose links carry long frames, unless they are opaque.
-func newLongDuo(t *testing.T, opaque [2]bool, attr *vipl.Attributes) *duo {
+func newLongDuo(t testing.TB, opaque [2]bool, attr *vipl.Attributes) *duo {
 	d := &duo{t: t}
 	for i := range d.long {
 		d.long[i] = newLongLink(nil)
@@ -205,5 +206,68 @@ func TestLongVeth(t *testing.T) {
 				within(t, "packed messages", func() error { return all(packed.send, packed.receive) })
 			}
 		})
+	}
+}
+
+// TestLongLoose: a long frame to a VI of the unreliable level, which no peer of ours
+// sends, is received as any other.
+func TestLongLoose(t *testing.T) {
+	f := &forger{duo: newLongDuo(t, [2]bool{}, openTo(reliability.Unreliable))}
+	l := f.links[0]
+	f.send(f.b, 8)
+	if _, err := f.like.Parse(l.slots[(l.tail-1)%memSlots][:l.lens[(l.tail-1)%memSlots]]); err != nil {
+		t.Fatal(err)
+	}
+	f.run()
+	for i := range 3 {
+		in, out := f.post(f.a, 1000), make([]byte, 1000)
+		content(uint64(i), 0, out)
+		f.forge(ethertype.Header{Kind: ethertype.KindData, Flags: ethertype.FlagLast, Msg: f.like.Msg + 1, Length: 1000}, out)
+		f.like.Msg++
+		if d, err := f.a.RecvDone(); d != in || err != nil || !bytes.Equal(in.Segs[0].Data, out) {
+			t.Fatalf("message %d: %v, %v", i, d, err)
+		}
+	}
+}
+
+// TestLongWriteBegun: a side that learns in the middle of an RDMA write that the path
+// carries long frames sends the rest as it has begun, because the peer tells by the
+// length of a fragment which one it is.
+func TestLongWriteBegun(t *testing.T) {
+	d := newLongDuo(t, [2]bool{}, openTo(reliability.ReliableDelivery))
+	region, at := d.source(d.nb, 1, 20_000)
+	out, h := d.buffer(d.na, len(region), nil)
+	content(2, 2, out)
+	l := d.links[1]
+	from := l.tail
+	s := &vipl.Descriptor{Op: vipl.OpRDMAWrite, Remote: at, Segs: []vipl.Segment{{Data: out, Handle: h}}}
+	if err := d.a.PostSend(s); err != nil {
+		t.Fatal(err)
+	}
+	if d.a.Wide() {
+		t.Fatal("the server knows already")
+	}
+	d.run()
+	if got, err := d.a.SendDone(); got != s || err != nil || !bytes.Equal(region, out) {
+		t.Fatalf("%v, %v", got, err)
+	}
+	first, frames := 0, 0
+	for i := from; i < l.tail; i++ {
+		var f ethertype.Header
+		if _, err := f.Parse(l.slots[i%memSlots][:l.lens[i%memSlots]]); err != nil || f.Kind != ethertype.KindRDMAWrite {
+			continue
+		}
+		if frames++; f.Offset == 0 {
+			first = int(f.Size)
+		} else if int(f.Size) != first && f.Flags&ethertype.FlagLast == 0 {
+			t.Errorf("a fragment of %d bytes behind one of %d", f.Size, first)
+		}
+	}
+	if frames < 20_000/shortMTU {
+		t.Errorf("%d fragments", frames)
+	}
+	d.exchange(3000)
+	if !d.a.Wide() {
+		t.Error("the next message does not go in long frames")
 	}
 }
