@@ -129,10 +129,12 @@ func (n *NIC) put(segs []Segment, offset uint32, data []byte) outcome {
 		return placed
 	}
 	parts, ok := appendParts(l.parts[:0], segs, offset, uint32(len(data)))
-	switch {
-	case !ok:
+	if !ok {
 		return fatal
-	case !l.link.Fetch(ethertype.HeaderSize+int(n.rxh.Size)-len(data), parts):
+	}
+	ok = l.link.Fetch(ethertype.HeaderSize+int(n.rxh.Size)-len(data), parts)
+	clear(parts) // keep none of the caller's memory alive
+	if !ok {
 		return deferred
 	}
 	l.fetched++

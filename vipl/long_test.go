@@ -2,6 +2,7 @@ package vipl_test
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"testing"
 	"time"
@@ -269,5 +270,52 @@ func TestLongWriteBegun(t *testing.T) {
 	d.exchange(3000)
 	if !d.a.Wide() {
 		t.Error("the next message does not go in long frames")
+	}
+}
+
+// TestLongNoAllocations sends messages in long frames, of each way that they can be
+// received, without allocating.
+func TestLongNoAllocations(t *testing.T) {
+	nics := vethNICs(t, 1500, vipl.Config{NoService: true}, nil)
+	a, b := join(t, nics, openTo(reliability.ReliableDelivery))
+	const count = 4 // sent at once, so that those that fit share a frame
+	for _, size := range []int{100_000, 3000} {
+		in, err := newBuffers(nics[1], count, size)
+		if err != nil {
+			t.Fatal(err)
+		}
+		out, err := newBuffers(nics[0], count, size)
+		if err != nil {
+			t.Fatal(err)
+		}
+		round := func() {
+			for i := range count {
+				if err := errors.Join(b.PostRecv(&in.descs[i]), a.PostSend(&out.descs[i])); err != nil {
+					t.Fatal(err)
+				}
+			}
+			end := nics[0].Now() + int64(10*time.Second)
+			for got, sent := 0, 0; got+sent < 2*count; {
+				if nics[0].Now() > end {
+					t.Fatalf("%d of %d messages have arrived", got, count)
+				}
+				nics[0].Poll()
+				nics[1].Poll()
+				if d, _ := b.RecvDone(); d != nil {
+					got++
+				}
+				if d, _ := a.SendDone(); d != nil {
+					sent++
+				}
+			}
+		}
+		round() // after which both sides know the path
+		before := nics[1].Snapshot().RxFrames
+		if n := testing.AllocsPerRun(100, round); n != 0 {
+			t.Errorf("%v allocations for %d messages of %d bytes", n, count, size)
+		}
+		if frames := nics[1].Snapshot().RxFrames - before; frames > 100*uint64(count*size/1500) {
+			t.Errorf("%d frames: the messages did not go in long ones", frames)
+		}
 	}
 }
