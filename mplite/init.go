@@ -14,9 +14,8 @@ import (
 // ask for those takes it about a fifth of a second more. It fails at once with a
 // RankError when a rank that it is connected with dies, or has missed one that
 // long, and with ctx's error when ctx ends, which means nothing to the
-// communicator later. A
-// nil cfg is read from the environment. End with Finalize: a process that
-// ends without is dead to the others.
+// communicator later. A nil cfg is read from the environment. End with Finalize:
+// a process that ends without is dead to the others.
 func Init(ctx context.Context, cfg *Config) (*Comm, error) {
 	if cfg == nil {
 		var err error
