@@ -1,6 +1,7 @@
 package ethertype
 
 import (
+	"encoding/binary"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -26,6 +27,11 @@ func (m MAC) append(b []byte) []byte {
 		b = hex.AppendEncode(b, []byte{octet})
 	}
 	return b
+}
+
+// bits returns m as a number.
+func (m *MAC) bits() uint64 {
+	return uint64(binary.BigEndian.Uint32(m[:]))<<16 | uint64(binary.BigEndian.Uint16(m[4:]))
 }
 
 // IsGroup reports whether m is a multicast or the broadcast address.

@@ -55,6 +55,7 @@ func checkParse(t *testing.T, frame []byte) {
 	if h.Kind == KindRDMAWrite || h.Kind == KindRDMARead {
 		ParseRDMA(payload)
 	}
+	checkPrefix(t, &h, frame, payload)
 	if h.Flags&FlagPacked != 0 {
 		for ok := true; ok; {
 			_, _, payload, ok = NextRecord(payload)

@@ -159,13 +159,21 @@ func (h *Header) ParseBegin(frame []byte, rest int) (payload []byte, err error) 
 		return nil, ErrShort
 	}
 	payload = frame[HeaderSize : HeaderSize+min(have, int(h.Size))]
-	if binary.BigEndian.Uint32(frame[fieldCRC:]) != checksum(frame[:fieldCRC], payload, h.Flags) {
+	if binary.BigEndian.Uint32(frame[fieldCRC:]) != checksum((*[fieldCRC]byte)(frame), payload, h.Flags) {
 		return nil, ErrCRC
 	}
 	if err := h.check(); err != nil {
 		return nil, err
 	}
 	return payload, nil
+}
+
+// DstPort returns the port that a frame is for, 0 if it is too short for one.
+func DstPort(frame []byte) uint16 {
+	if len(frame) < FieldDstPort+2 {
+		return 0
+	}
+	return binary.BigEndian.Uint16(frame[FieldDstPort:])
 }
 
 // get decodes the HeaderSize bytes at the start of b as they are.
@@ -226,31 +234,33 @@ func (h *Header) Extension() int {
 // without the CRC: call Seal when the payload is in place.
 func (h *Header) Put(b []byte) {
 	b = b[:HeaderSize:HeaderSize]
-	be := binary.BigEndian
-	*(*MAC)(b[fieldDst:]) = h.Dst
-	*(*MAC)(b[fieldSrc:]) = h.Src
-	be.PutUint16(b[fieldType:], uint16(h.Type))
-	b[fieldVersion] = Version
-	b[fieldKind] = byte(h.Kind)
-	be.PutUint16(b[FieldFlags:], uint16(h.Flags))
-	be.PutUint16(b[FieldDstPort:], h.DstPort)
-	be.PutUint16(b[fieldSrcPort:], h.SrcPort)
-	be.PutUint32(b[fieldTag:], h.Tag)
-	be.PutUint32(b[fieldSeq:], uint32(h.Seq))
-	be.PutUint32(b[fieldAck:], uint32(h.Ack))
-	be.PutUint32(b[fieldMsg:], uint32(h.Msg))
-	be.PutUint64(b[fieldSack:], h.Sack)
-	be.PutUint32(b[fieldOffset:], h.Offset)
-	be.PutUint32(b[fieldLength:], h.Length)
-	be.PutUint16(b[fieldSize:], h.Size)
+	be, w := binary.BigEndian, h.words()
+	be.PutUint64(b, w[0])
+	be.PutUint64(b[8:], w[1])
+	be.PutUint64(b[16:], w[2])
+	// Words again, as Seal reads them: a processor has to wait where it reads what
+	// was just written in smaller pieces.
+	be.PutUint64(b[fieldTag+2:], uint64(h.Tag)<<48|uint64(h.Seq)<<16|uint64(h.Ack)>>16)
+	be.PutUint64(b[fieldAck+2:], uint64(h.Ack)<<48|uint64(h.Msg)<<16|h.Sack>>48)
+	be.PutUint64(b[fieldSack+2:], h.Sack<<16|uint64(h.Offset)>>16)
+	be.PutUint64(b[fieldOffset+2:], uint64(h.Offset)<<48|uint64(h.Length)<<16|uint64(h.Size))
 	be.PutUint16(b[fieldCount:], h.Count)
+}
+
+// words returns the first 24 bytes of the header.
+func (h *Header) words() (w [3]uint64) {
+	dst, src := h.Dst.bits(), h.Src.bits()
+	w[0] = dst<<16 | src>>32
+	w[1] = src<<32 | uint64(h.Type)<<16 | Version<<8 | uint64(h.Kind)
+	w[2] = uint64(h.Flags)<<48 | uint64(h.DstPort)<<32 | uint64(h.SrcPort)<<16 | uint64(h.Tag)>>16
+	return w
 }
 
 // Seal writes the CRC into head, which Put has filled. rest is what follows
 // the header on the wire, in order; it is read only when FlagWholeCRC is set.
 // head may itself be longer than HeaderSize: what it holds beyond is payload.
 func Seal(head []byte, rest ...[]byte) {
-	sum := crc32.Update(0, castagnoli, head[:fieldCRC])
+	sum := sumHeader((*[fieldCRC]byte)(head))
 	if Flags(binary.BigEndian.Uint16(head[FieldFlags:]))&FlagWholeCRC != 0 {
 		sum = crc32.Update(sum, castagnoli, head[HeaderSize:])
 		for _, part := range rest {
@@ -260,10 +270,13 @@ func Seal(head []byte, rest ...[]byte) {
 	binary.BigEndian.PutUint32(head[fieldCRC:], sum)
 }
 
-func checksum(head, payload []byte, flags Flags) uint32 {
-	sum := crc32.Update(0, castagnoli, head)
+func checksum(head *[fieldCRC]byte, payload []byte, flags Flags) uint32 {
+	sum := sumHeader(head)
 	if flags&FlagWholeCRC != 0 {
 		sum = crc32.Update(sum, castagnoli, payload)
 	}
 	return sum
 }
+
+// sumTable is sumHeader by the standard library.
+func sumTable(head *[fieldCRC]byte) uint32 { return crc32.Update(0, castagnoli, head[:]) }

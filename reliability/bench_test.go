@@ -37,7 +37,7 @@ func half(now int64, tx *Sender, txr *Receiver, rxs *Sender, rx *Receiver) {
 	if tx.Room(now) == 0 {
 		panic("no room")
 	}
-	seq, ackNow := tx.Push(now, Sent{Size: 64, Count: 1})
+	seq, ackNow := tx.Push(now, Sent{Size: 64, Count: 1}, false)
 	ack, sack := txr.Ack()
 	txr.AckSent()
 	rxs.OnAck(now+2000, ack, sack, nil)
@@ -56,7 +56,7 @@ func stream(tx *Sender, rx *Receiver, now int64, lossy bool) int64 {
 	missing, hole := 0, ethertype.Seq(0)
 	for sent := 0; sent < frames || tx.InFlight() > 0; {
 		for ; sent < frames && tx.Room(now) > 0; sent++ {
-			seq, ackNow := tx.Push(now, Sent{})
+			seq, ackNow := tx.Push(now, Sent{}, false)
 			if lossy && sent == frames/2 {
 				missing, hole = 1, seq
 				continue

@@ -170,7 +170,7 @@ func (s *senderOracle) step(in *tape) {
 	switch op := in.byte(); op & 7 {
 	case 0, 1:
 		for n := int(op >> 3); n >= 0 && s.Room(s.now) > 0; n-- {
-			seq, _ := s.Push(s.now, Sent{First: s.nxt, Offset: uint32(s.nxt - s.first)})
+			seq, _ := s.Push(s.now, Sent{First: s.nxt, Offset: uint32(s.nxt - s.first)}, false)
 			if seq != s.nxt {
 				s.Fatalf("pushed as %d, want %d", seq, s.nxt)
 			}

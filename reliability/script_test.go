@@ -111,7 +111,7 @@ func (s *script) turn() {
 	var sent []string
 	for s.backlog > 0 && s.Room(s.now) > 0 {
 		s.backlog--
-		seq, ask := s.Push(s.now, Sent{})
+		seq, ask := s.Push(s.now, Sent{}, false)
 		sent = append(sent, strconv.Itoa(seq.Sub(s.first)))
 		if ask {
 			sent[len(sent)-1] += "!"

@@ -75,7 +75,13 @@ func (s *Sender) mayPace(now int64) bool {
 
 // Push records a new frame, which Room has allowed, as sent at now. The caller
 // sends it under the number seq, with FlagAckNow when ackNow is set.
-func (s *Sender) Push(now int64, f Sent) (seq ethertype.Seq, ackNow bool) {
+//
+// lone says that no other follows, and that it is alone under way when the caller
+// has passed on what has arrived: like each frame of a ping-pong, which its answer
+// acknowledges. It asks for an acknowledgement only if the window is one frame. By
+// the rule for others it would also ask where losses have left a window of two, half
+// of which it is, and each would cost a bare acknowledgement.
+func (s *Sender) Push(now int64, f Sent, lone bool) (seq ethertype.Seq, ackNow bool) {
 	seq = s.nxt
 	inFlight := seq.Sub(s.una)
 	if inFlight == len(s.ring.slots) {
@@ -89,7 +95,7 @@ func (s *Sender) Push(now int64, f Sent) (seq ethertype.Seq, ackNow bool) {
 	slot.Sent, slot.waited, slot.resent = f, 0, false
 	s.send(now, seq, slot)
 	s.stats.Sent++
-	return seq, s.askNow()
+	return seq, s.askNow() && (!lone || s.window() == 1)
 }
 
 // Stamp corrects the time of the frame that Push recorded last, which must be
@@ -133,13 +139,16 @@ func (s *Sender) askNow() bool {
 	if s.asked.Less(s.una) {
 		s.asked = s.una
 	}
-	window := min(s.cfg.Window, s.cc.frames())
+	window := s.window()
 	if int(s.out.n) < window && s.nxt.Sub(s.una) < s.cfg.Window && 2*s.nxt.Sub(s.asked) < window {
 		return false
 	}
 	s.asked = s.nxt
 	return true
 }
+
+// window returns how many frames may be under way, losses and the Config considered.
+func (s *Sender) window() int { return min(s.cfg.Window, s.cc.frames()) }
 
 // OnAck takes what a valid frame from the peer acknowledges: the cumulative
 // ack, the bitmap sack behind it, and the payload more of a bare

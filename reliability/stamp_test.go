@@ -14,7 +14,7 @@ func TestStamp(t *testing.T) {
 	const stale, sent, rtt = int64(1), int64(time.Second), int64(20 * time.Microsecond)
 	var s reliability.Sender
 	s.Init(nil, 7)
-	s.Push(stale, reliability.Sent{Count: 1})
+	s.Push(stale, reliability.Sent{Count: 1}, false)
 	s.Stamp(sent)
 	if at := s.Deadline(); at <= sent {
 		t.Errorf("the timer is due at %v, before the frame was sent", time.Duration(at))
@@ -31,8 +31,8 @@ func TestStamp(t *testing.T) {
 func TestStampNotAlone(t *testing.T) {
 	var s reliability.Sender
 	s.Init(nil, 7)
-	s.Push(1000, reliability.Sent{Count: 1})
-	s.Push(1000, reliability.Sent{Count: 1})
+	s.Push(1000, reliability.Sent{Count: 1}, false)
+	s.Push(1000, reliability.Sent{Count: 1}, false)
 	before := s.Deadline()
 	s.Stamp(int64(time.Second))
 	if s.Deadline() != before {
@@ -44,8 +44,8 @@ func TestStampNotAlone(t *testing.T) {
 func TestCovers(t *testing.T) {
 	var s reliability.Sender
 	s.Init(nil, 7)
-	s.Push(1000, reliability.Sent{Count: 1})
-	s.Push(1000, reliability.Sent{Count: 1})
+	s.Push(1000, reliability.Sent{Count: 1}, false)
+	s.Push(1000, reliability.Sent{Count: 1}, false)
 	s.OnAck(2000, 8, 0, nil)
 	for ack, want := range map[uint32]bool{7: false, 8: true, 9: true, 10: false} {
 		if got := s.Covers(ethertype.Seq(ack)); got != want {

@@ -13,8 +13,8 @@ func TestOldestSentFirst(t *testing.T) {
 	const pushedAt = int64(time.Second)
 	var s Sender
 	s.Init(&Config{MaxTries: 100}, 7)
-	s.Push(pushedAt, Sent{})
-	s.Push(pushedAt+1000, Sent{})
+	s.Push(pushedAt, Sent{}, false)
+	s.Push(pushedAt+1000, Sent{}, false)
 	now, again := pushedAt, 0
 	for again < 20 {
 		now = s.Deadline()
@@ -36,7 +36,7 @@ func TestOldestSentFirst(t *testing.T) {
 	if _, valid := s.OnAck(now+1, ethertype.Seq(9), 0, nil); !valid {
 		t.Fatal("the acknowledgement of both is refused")
 	}
-	s.Push(now+2, Sent{})
+	s.Push(now+2, Sent{}, false)
 	if st := s.Stats(); st.FirstAt != now+2 || st.OldestAt != now+2 {
 		t.Errorf("a new frame in the same slot was sent at %d and %d, want %d", st.FirstAt, st.OldestAt, now+2)
 	}

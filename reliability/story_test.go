@@ -154,7 +154,7 @@ func TestStoryBackOffAndGiveUp(t *testing.T) {
 		20s wait
 		`)
 	s.Sender.Init(nil, 0)
-	s.Push(1, Sent{})
+	s.Push(1, Sent{}, false)
 	var err error
 	for err == nil && s.Sender.Deadline() != math.MaxInt64 {
 		s.now = s.Sender.Deadline()

@@ -195,7 +195,7 @@ func (p *peer) step() {
 	}
 	for p.backlog > 0 && p.Room(w.now) > 0 {
 		id := uint32(len(p.remote.got) - p.backlog)
-		seq, ackNow := p.Push(w.now, Sent{Offset: id})
+		seq, ackNow := p.Push(w.now, Sent{Offset: id}, false)
 		p.send(id, seq, ackNow)
 		p.backlog--
 	}

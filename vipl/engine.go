@@ -25,10 +25,13 @@ func (n *NIC) poll() bool {
 	}
 	n.lone = k == 1 && !n.bulk.hot()
 	views, rest := n.views[:k], 0
-	if n.long.link != nil && k > 0 {
+	if n.long.link != nil && k > 0 && len(views[k-1]) >= transport.LongBegin {
 		if rest = n.long.link.Rest(); rest > 0 {
 			views, n.lone = views[:k-1], false
 		}
+	}
+	if n.lone && n.receiveShort(views[0]) {
+		views = nil
 	}
 	for _, frame := range views {
 		n.receive(frame)
@@ -68,11 +71,16 @@ type lateAck struct {
 // defers notes h's acknowledgement for later if nothing depends on it now.
 func (v *VI) defers(h *ethertype.Header) bool {
 	n := v.nic
-	if !n.lone || h.Kind == ethertype.KindRDMARead || h.Kind == ethertype.KindReadData || h.Sack != 0 || v.cursor.next != v.sq.tail || !v.tx.Covers(h.Ack) || v.rx.AckDue(n.now) {
+	if !n.lone || h.Kind == ethertype.KindRDMARead || h.Kind == ethertype.KindReadData || h.Sack != 0 || !v.mayDefer(h.Ack) {
 		return false
 	}
 	n.late = lateAck{vi: v, ack: h.Ack, at: n.now}
 	return true
+}
+
+// mayDefer reports whether nothing depends now on ack.
+func (v *VI) mayDefer(ack ethertype.Seq) bool {
+	return v.cursor.next == v.sq.tail && v.tx.Covers(ack) && !v.rx.AckDue(v.nic.now)
 }
 
 // catchUp does what defers left.

@@ -14,6 +14,9 @@ func (n *NIC) LongFrames(mtu int) { n.long.size = mtu - ethertype.BaseSize }
 // Fetched returns how many long frames went straight to where they belong.
 func (n *NIC) Fetched() uint64 { return n.long.fetched }
 
+// Short returns how many messages have gone the short way, out or in.
+func (n *NIC) Short() uint64 { return n.short }
+
 // Wide reports whether v sends long frames.
 func (v *VI) Wide() bool { return v.wide() }
 

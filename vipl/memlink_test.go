@@ -93,6 +93,10 @@ func (l *memLink) Info() transport.Info {
 // memVIs returns two connected VIs over a memLink.
 func memVIs(t testing.TB, mtu int, level reliability.Level) (a, b *vipl.VI) {
 	la, lb := memPair(mtu)
+	return memVIsOver(t, la, lb, level)
+}
+
+func memVIsOver(t testing.TB, la, lb *memLink, level reliability.Level) (a, b *vipl.VI) {
 	na, err := vipl.Open(&vipl.Config{Link: la, Seed: 1})
 	if err != nil {
 		t.Fatal(err)

@@ -120,7 +120,8 @@ type NIC struct {
 	touched     []*VI      // received something in this poll
 	lone        bool       // the frame of this poll is the only one
 	late        lateAck
-	held        []*VI // hold gathered messages
+	short       uint64 // messages that have gone the short way
+	held        []*VI  // hold gathered messages
 	timers      timerSet
 	lead        leadership
 	spin        spinner

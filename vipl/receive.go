@@ -55,8 +55,11 @@ func (v *VI) receiveData(h *ethertype.Header, payload, there []byte) {
 				}
 				v.completeReceived()
 			}
-			if late && v.rx.AckDue(n.now) {
-				n.catchUp()
+			if late {
+				v.remember(h)
+				if v.rx.AckDue(n.now) {
+					n.catchUp()
+				}
 			}
 		case inOrder && result == fatal:
 			v.completeReceived()

@@ -19,7 +19,10 @@ const gatherBelow = 2
 
 // pump sends what the window allows: first what must be sent again, then new
 // frames. The caller has read the clock, and flushes the batch.
-func (v *VI) pump() {
+func (v *VI) pump() { v.transmit(false) }
+
+// transmit is pump, or does the same for one frame that is lone.
+func (v *VI) transmit(lone bool) {
 	if !v.unsent() && v.tx.InFlight() == 0 {
 		return
 	}
@@ -54,7 +57,7 @@ func (v *VI) pump() {
 		if !ok {
 			return
 		}
-		seq, ackNow := v.tx.Push(n.now, f)
+		seq, ackNow := v.tx.Push(n.now, f, lone)
 		flags := v.marks(&f)
 		if ackNow || int(f.Size) > v.pathData && seq%longAsk == 0 {
 			flags |= ethertype.FlagAckNow
@@ -83,7 +86,9 @@ func (v *VI) push() {
 		}
 		n.now = n.link.Now()
 	}
-	v.pump()
+	if !lone || !v.pushShort() {
+		v.transmit(lone)
+	}
 	if n.tx.n > 0 {
 		n.tx.flush(n)
 		n.catchUp()

@@ -95,14 +95,14 @@ func (s *spinner) yielded(now, ns int64) {
 	s.since, s.lost = now, 0
 }
 
-// spinOnce looks at the ring for about a microsecond, without the engine's lock.
-func (n *NIC) spinOnce(w *waiter) {
+// spinOnce looks at the ring for about a microsecond, without the engine's lock,
+// and reports whether it has found something.
+func (n *NIC) spinOnce(w *waiter) (found bool) {
 	looks := spinRound
 	if n.bulk.hot() {
 		looks = spinBulk
 	}
 	n.mu.Unlock()
-	found := false
 	for i := 0; i < looks && !found; i++ {
 		found = n.link.Ready()
 	}
@@ -120,4 +120,5 @@ func (n *NIC) spinOnce(w *waiter) {
 	if took > 0 {
 		n.spin.yielded(n.now, took)
 	}
+	return found
 }

@@ -52,6 +52,7 @@ type VI struct {
 	gathered gathered
 	msgIn    rxCursor
 	next     aim
+	usual    ethertype.Prefix // of the frames that may go the short way
 	reads    readTable
 	serves   serveTable
 	loose    looseRx // the unreliable level's
@@ -238,6 +239,7 @@ func (v *VI) flushSends() {
 func (v *VI) start() {
 	hs := v.hs
 	v.state = StateConnected
+	v.usual = ethertype.Prefix{}
 	v.endHandshake()
 	v.heard, v.probes, v.fault = v.nic.now, 0, 0
 	v.tx.Init(v.nic.relTo(v.remote.MAC), hs.localSeq)

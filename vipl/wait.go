@@ -140,7 +140,9 @@ func (n *NIC) wait(w *waiter, g *gate) error {
 	}
 	l.taken, w.leading = true, true
 	if n.now-w.started < n.spin.budget(n.now) {
-		n.spinOnce(w)
+		if n.spinOnce(w) {
+			n.poll()
+		}
 		return nil
 	}
 	if l.sleeping { // the service has been asked to leave, and signals when it has

@@ -57,5 +57,11 @@ func (m *mapping) status(off int) uint32 {
 	return s
 }
 
+// prefetch gets what take and its caller will read of the slot at offset off.
+func (m *mapping) prefetch(off int) {
+	prefetch(unsafe.Pointer(m.header(off)))
+	runtime.KeepAlive(m)
+}
+
 // handBack gives the slot at offset off to the kernel.
 func (m *mapping) handBack(off int) { atomic.StoreUint32(&m.header(off).Status, unix.TP_STATUS_KERNEL) }

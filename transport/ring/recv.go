@@ -96,7 +96,12 @@ func checkType(fd int, s *afpacket.Station) error {
 // Ready implements transport.Link: one atomic load from the ring.
 func (l *Link) Ready() bool {
 	r := &l.rx
-	return r.mapped.status(int(r.offsets[r.next.Load()]))&unix.TP_STATUS_USER != 0
+	off := int(r.offsets[r.next.Load()])
+	if r.mapped.status(off)&unix.TP_STATUS_USER == 0 {
+		return false
+	}
+	r.mapped.prefetch(off)
+	return true
 }
 
 // Recv implements transport.Link. It makes no system call. The slots of earlier
@@ -175,6 +180,7 @@ func (l *Link) settle() {
 			slot = 0
 		}
 	}
+	r.foresee()
 	if r.frames+r.truncated+r.overrun > 0 {
 		l.cnt.RxCalls.Add(1)
 		l.cnt.RxFrames.Add(uint64(r.frames))
@@ -183,4 +189,15 @@ func (l *Link) settle() {
 		driver.Add(&l.cnt.RxDrops, r.overrun)
 		r.frames, r.octets, r.truncated, r.overrun = 0, 0, 0, 0
 	}
+}
+
+// foresee has the status word at hand of the slot behind the next, which take looks
+// at when the next has been filled, to find out that there is no more. It has not
+// been used for as long as it takes to go round the ring.
+func (r *receiver) foresee() {
+	after := int(r.next.Load()) + 1
+	if after == len(r.offsets) {
+		after = 0
+	}
+	_ = r.mapped.status(int(r.offsets[after]))
 }
