@@ -57,9 +57,11 @@ func (m *mapping) status(off int) uint32 {
 	return s
 }
 
-// prefetch gets what take and its caller will read of the slot at offset off.
+// prefetch gets what take's caller will read of the slot at offset off: the frame's
+// headers, and as much data as a short message has.
 func (m *mapping) prefetch(off int) {
-	prefetch(unsafe.Pointer(m.header(off)))
+	driver.Prefetch(unsafe.Add(m.base, off+64))
+	driver.Prefetch(unsafe.Add(m.base, off+128))
 	runtime.KeepAlive(m)
 }
 

@@ -8,14 +8,22 @@ import (
 	"github.com/bobnet-go/bobnet/transport"
 )
 
-// Ready implements transport.Link: one atomic load for each peer.
+// Ready implements transport.Link: one atomic load for each peer, and a few.
 func (l *Link) Ready() bool {
+	return len(*l.peers.Load()) > 0 && l.look() // to be inlined: most have no peers
+}
+
+// look reports whether a peer has sent something, or is to be removed.
+func (l *Link) look() bool {
 	for _, p := range *l.peers.Load() {
 		found := p.in.ready()
 		runtime.KeepAlive(p.mem)
 		if found {
 			return true
 		}
+	}
+	if !l.idle.Load() {
+		l.idle.Store(true)
 	}
 	return l.events.Load()
 }
@@ -35,7 +43,13 @@ func (l *Link) Recv(views [][]byte) (n int, err error) {
 	if l.closed {
 		return 0, transport.ErrClosed
 	}
+	// What has come since somebody looked in vain is one frame, as a rule. To look
+	// whether it is more would take the line where the next will be from its writer.
 	views = views[:min(len(views), transport.MaxBatch)]
+	if l.idle.Load() {
+		l.idle.Store(false)
+		views = views[:min(len(views), 1)]
+	}
 	peers := *l.peers.Load()
 	for _, p := range peers {
 		p.in.free()

@@ -7,6 +7,7 @@ import (
 
 	"github.com/bobnet-go/bobnet/ethertype"
 	"github.com/bobnet-go/bobnet/transport"
+	"github.com/bobnet-go/bobnet/transport/internal/driver"
 )
 
 // A ring carries records one way, one writer, one reader. A record starts at a
@@ -160,7 +161,12 @@ func (r *reader) init(m *memory, i int) {
 
 // ready reports whether there is a record.
 func (r *reader) ready() bool {
-	return atomic.LoadUint64((*uint64)(unsafe.Add(r.base, r.next.Load()&(r.size-1)))) != 0
+	at := unsafe.Add(r.base, r.next.Load()&(r.size-1))
+	if atomic.LoadUint64((*uint64)(at)) == 0 {
+		return false
+	}
+	driver.Prefetch(unsafe.Add(at, line)) // the payload
+	return true
 }
 
 // take returns the next frame. It reads the record's word once; whatever it

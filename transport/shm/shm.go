@@ -121,6 +121,7 @@ type Link struct {
 	wakes   atomic.Uint64
 
 	peers  atomic.Pointer[[]*peer] // all there are; replaced when one comes or goes
+	idle   atomic.Bool             // Ready has found nothing since the last Recv
 	events atomic.Bool             // a peer is to be removed
 	known  atomic.Bool             // somebody has the bell
 
