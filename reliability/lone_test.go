@@ -9,12 +9,12 @@ func TestLoneAsks(t *testing.T) {
 		var s Sender
 		s.Init(&Config{Window: window, InitialWindow: window}, 1)
 		asked := 0
-		for now := int64(1); now <= 20; now++ {
-			seq, ask := s.Push(now, Sent{}, true)
+		for at := int64(1); at <= 20; at++ {
+			seq, ask := s.Push(at, Sent{}, true)
 			if ask {
 				asked++
 			}
-			if progress, valid := s.OnAck(now, seq+1, 0, nil); !progress || !valid {
+			if progress, valid := s.OnAck(at, seq+1, 0, nil); !progress || !valid {
 				t.Fatal("no progress by an acknowledgement of all")
 			}
 		}
