@@ -21,8 +21,8 @@ import (
 func (v *VI) pushShort() bool {
 	n, c := v.nic, &v.cursor
 	d := v.sq.at(c.next)
-	if len(d.Segs) != 1 || len(d.Segs[0].Data) != int(d.total) || int(d.total) > min(copyMax, v.pathData) || d.Op != OpSend || d.HasImmediate ||
-		n.tx.n > 0 || v.proven || v.reads.open() || v.tx.Room(n.now) == 0 {
+	if len(d.Segs) != 1 || len(d.Segs[0].Data) != int(d.total) || d.Op != OpSend || d.HasImmediate ||
+		int(d.total) > min(copyMax, v.pathData, n.tx.inline()) || n.tx.n > 0 || v.proven || v.reads.open() || v.tx.Room(n.now) == 0 {
 		return false
 	}
 	seq, ackNow := v.tx.Push(n.now, reliability.Sent{First: c.next, Size: d.total, Count: 1}, true)
