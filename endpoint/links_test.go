@@ -14,6 +14,7 @@ import (
 	"github.com/bobnet-go/bobnet/transport"
 	"github.com/bobnet-go/bobnet/transport/fault"
 	"github.com/bobnet-go/bobnet/vipl"
+	"github.com/mdlayher/ethernet"
 )
 
 // realLinks are the ways to another program.
@@ -68,17 +69,19 @@ func linkNICs(t *testing.T, driver string, wrap func(side int, l transport.Link)
 	t.Helper()
 	in := func(_ int, f func() error) error { return f() }
 	names := [2]string{"127.0.0.51", "127.0.0.52"}
+	var frames ethernet.EtherType
 	switch driver {
 	case "udp":
 	case "shm":
 		names = [2]string{}
+		frames = 0x88B6 // of our own: on this host others would take the ports of who has died, and answer
 	default:
 		in = vethtest.New(t, 1500).In
 		names = [2]string{vethtest.Name, vethtest.Name}
 	}
 	for side := range nics {
 		if err := in(side, func() (err error) {
-			nics[side], err = vipl.Open(&vipl.Config{Interface: names[side], Driver: driver, WireOnly: driver != "shm",
+			nics[side], err = vipl.Open(&vipl.Config{Interface: names[side], Driver: driver, EtherType: frames, WireOnly: driver != "shm",
 				Wrap: func(l transport.Link) transport.Link { return wrap(side, l) }})
 			return err
 		}); err != nil {
