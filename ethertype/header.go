@@ -188,6 +188,13 @@ func (h *Header) get(b []byte) {
 	h.DstPort = be.Uint16(b[FieldDstPort:])
 	h.SrcPort = be.Uint16(b[fieldSrcPort:])
 	h.Tag = be.Uint32(b[fieldTag:])
+	h.getRest(b)
+}
+
+// getRest is get of what a Prefix does not hold.
+func (h *Header) getRest(b []byte) {
+	b = b[:HeaderSize:HeaderSize]
+	be := binary.BigEndian
 	h.Seq = Seq(be.Uint32(b[fieldSeq:]))
 	h.Ack = Seq(be.Uint32(b[fieldAck:]))
 	h.Msg = Seq(be.Uint32(b[fieldMsg:]))

@@ -30,14 +30,7 @@ func (p *Prefix) Parse(h *Header, frame []byte) (payload []byte, ok bool) {
 	if differs != 0 || be.Uint16(b[24:]) != p.end {
 		return nil, false
 	}
-	h.Seq = Seq(be.Uint32(b[fieldSeq:]))
-	h.Ack = Seq(be.Uint32(b[fieldAck:]))
-	h.Msg = Seq(be.Uint32(b[fieldMsg:]))
-	h.Sack = be.Uint64(b[fieldSack:])
-	h.Offset = be.Uint32(b[fieldOffset:])
-	h.Length = be.Uint32(b[fieldLength:])
-	h.Size = be.Uint16(b[fieldSize:])
-	h.Count = be.Uint16(b[fieldCount:])
+	h.getRest(b)
 	if h.Offset != 0 || h.Length != uint32(h.Size) || int(h.Size) > len(frame)-HeaderSize {
 		return nil, false
 	}
