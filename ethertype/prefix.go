@@ -17,10 +17,13 @@ func (h *Header) Prefix() Prefix {
 	return Prefix{words: [3]uint64(w[:]), end: uint16(h.Tag)}
 }
 
-// Parse is Header.Parse of a frame which p is the prefix of, and which holds all
-// bytes of a whole message without extension. It leaves alone the fields of h that
-// the prefix holds. It reports false for any other frame, and for one with a wrong
-// CRC; then h is undefined.
+// Kind returns the kind of the frames that have the prefix.
+func (p *Prefix) Kind() Kind { return Kind(p.words[1]) }
+
+// Parse is Header.Parse of a frame which p is the prefix of. It leaves alone the
+// fields of h that the prefix holds, and does not look whether offset, length and
+// size agree. It reports false for any other frame, and for one that is too short or
+// has a wrong CRC; then h is undefined.
 func (p *Prefix) Parse(h *Header, frame []byte) (payload []byte, ok bool) {
 	if len(frame) < HeaderSize || p.words[1] == 0 {
 		return nil, false
@@ -31,7 +34,7 @@ func (p *Prefix) Parse(h *Header, frame []byte) (payload []byte, ok bool) {
 		return nil, false
 	}
 	h.getRest(b)
-	if h.Offset != 0 || h.Length != uint32(h.Size) || int(h.Size) > len(frame)-HeaderSize {
+	if int(h.Size) > len(frame)-HeaderSize {
 		return nil, false
 	}
 	payload = frame[HeaderSize:][:h.Size]

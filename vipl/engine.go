@@ -32,6 +32,10 @@ func (n *NIC) poll() bool {
 	}
 	if n.lone && n.receiveShort(views[0]) {
 		views = nil
+		if n.tx.n > 0 { // an answer, after which there is time
+			n.tx.flush(n)
+			n.catchUp()
+		}
 	}
 	for _, frame := range views {
 		n.receive(frame)

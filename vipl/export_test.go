@@ -17,6 +17,12 @@ func (n *NIC) Fetched() uint64 { return n.long.fetched }
 // Short returns how many messages have gone the short way, out or in.
 func (n *NIC) Short() uint64 { return n.short }
 
+// ForgetUsual keeps the frame that comes next from the short way.
+func (v *VI) ForgetUsual() { v.usual = ethertype.Prefix{} }
+
+// FindTimer makes the time of the next timer exact.
+func (n *NIC) FindTimer() { n.findTimer() }
+
 // Wide reports whether v sends long frames.
 func (v *VI) Wide() bool { return v.wide() }
 

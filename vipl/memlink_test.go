@@ -105,7 +105,7 @@ func memVIsOver(t testing.TB, la, lb *memLink, level reliability.Level) (a, b *v
 	if err != nil {
 		t.Fatal(err)
 	}
-	attr := &vipl.Attributes{Reliability: level, EnableRDMAWrite: true}
+	attr := &vipl.Attributes{Reliability: level, EnableRDMAWrite: true, EnableRDMARead: true}
 	l, err := na.Listen(service)
 	if err != nil {
 		t.Fatal(err)

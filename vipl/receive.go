@@ -54,12 +54,12 @@ func (v *VI) receiveData(h *ethertype.Header, payload, there []byte) {
 					v.expect(h)
 				}
 				v.completeReceived()
-			}
-			if late {
-				v.remember(h)
-				if v.rx.AckDue(n.now) {
-					n.catchUp()
+				if n.lone {
+					v.remember(h)
 				}
+			}
+			if late && v.rx.AckDue(n.now) {
+				n.catchUp()
 			}
 		case inOrder && result == fatal:
 			v.completeReceived()

@@ -102,6 +102,7 @@ func (s *service) turn() turn {
 	}
 	last := l.lastPoll
 	n.poll()
+	n.catchUp() // no caller is back for it
 	n.idlePoll()
 	l.lastPoll = last
 	if n.calls.due() {

@@ -9,7 +9,8 @@ import (
 //
 // What a program waits for one message at a time, as in a ping-pong, is mostly the
 // same: a short message alone in the frame that comes next, and its answer, alone
-// under way. For these two there are a function each that does what the engine's
+// under way; or a short RDMA read (see read_short.go). For each of these there is a
+// function that does what the engine's
 // general way does for them, and leaves all others to that. It is a second way to do
 // a thing because it takes three quarters of the first one's time between a frame and
 // its answer: not for what it computes, which is little either way, but because the
@@ -21,8 +22,13 @@ import (
 func (v *VI) pushShort() bool {
 	n, c := v.nic, &v.cursor
 	d := v.sq.at(c.next)
-	if len(d.Segs) != 1 || len(d.Segs[0].Data) != int(d.total) || d.Op != OpSend || d.HasImmediate ||
-		int(d.total) > min(copyMax, v.pathData, n.tx.inline()) || n.tx.n > 0 || v.proven || v.reads.open() || v.tx.Room(n.now) == 0 {
+	if n.tx.n > 0 || d.HasImmediate || v.proven || v.reads.open() || v.tx.Room(n.now) == 0 {
+		return false
+	}
+	if d.Op != OpSend {
+		return d.Op == OpRDMARead && v.askShort(d)
+	}
+	if len(d.Segs) != 1 || len(d.Segs[0].Data) != int(d.total) || int(d.total) > v.shortMax() {
 		return false
 	}
 	seq, ackNow := v.tx.Push(n.now, reliability.Sent{First: c.next, Size: d.total, Count: 1}, true)
@@ -34,19 +40,27 @@ func (v *VI) pushShort() bool {
 	if ackNow {
 		h.Flags |= ethertype.FlagAckNow
 	}
-	h.Seq, h.Msg, h.Count = seq, d.msg, 1
-	h.Length, h.Size = d.total, uint16(d.total)
-	head := n.tx.slots[:ethertype.HeaderSize+int(d.total)]
-	h.Put(head)
-	copy(head[ethertype.HeaderSize:], d.Segs[0].Data)
-	n.tx.add(head, nil)
-	n.short++
+	h.Seq, h.Msg, h.Length = seq, d.msg, d.total
+	v.addShort(h, d.Segs[0].Data)
 	return true
 }
 
+// shortMax returns how many bytes may be copied to a frame that is sent the short way.
+func (v *VI) shortMax() int { return min(copyMax, v.pathData, v.nic.tx.inline()) }
+
+// addShort adds the first frame of a batch, which holds data.
+func (v *VI) addShort(h *ethertype.Header, data []byte) {
+	b := &v.nic.tx
+	h.Count, h.Size = 1, uint16(len(data))
+	head := b.slots[:ethertype.HeaderSize+len(data)]
+	h.Put(head)
+	copy(head[ethertype.HeaderSize:], data)
+	b.add(head, nil)
+	v.nic.short++
+}
+
 // receiveShort takes in the frame of a poll that found no other, if it is the one
-// that its VI expects, and reports whether it has. Its acknowledgement is noted as
-// defers has it.
+// that its VI expects, and reports whether it has.
 func (n *NIC) receiveShort(frame []byte) bool {
 	v := n.viAt(ethertype.DstPort(frame))
 	if v == nil || v.state != StateConnected {
@@ -54,11 +68,36 @@ func (n *NIC) receiveShort(frame []byte) bool {
 	}
 	h := &n.rxh
 	payload, ok := v.usual.Parse(h, frame)
-	if !ok || h.Seq != v.rx.Next() || v.rx.Gap() || h.Sack != 0 || !v.mayDefer(h.Ack) || v.reads.open() {
+	if !ok || h.Seq != v.rx.Next() || v.rx.Gap() || h.Sack != 0 || !v.mayDefer(h.Ack) {
 		return false
 	}
-	i := v.msgIn.base + h.Msg
-	if i != v.rq.done || i == v.rq.tail || h.Length >= n.bulk.from {
+	switch v.usual.Kind() {
+	case ethertype.KindData:
+		ok = v.takeShort(h, payload)
+	case ethertype.KindRDMARead:
+		ok = v.answerShort(h, payload)
+	default:
+		ok = v.readShort(h, payload)
+	}
+	if !ok {
+		return false
+	}
+	n.stats.RxFrames++
+	n.stats.RxBytes += uint64(len(frame))
+	v.stats.RxFrames++
+	v.heard, v.probes = n.now, 0
+	n.touch(v)
+	n.short++
+	if n.late.vi != nil && v.rx.AckDue(n.now) {
+		n.catchUp()
+	}
+	return true
+}
+
+// takeShort takes in a message. Its acknowledgement is noted as defers has it.
+func (v *VI) takeShort(h *ethertype.Header, payload []byte) bool {
+	n, i := v.nic, v.msgIn.base+h.Msg
+	if i != v.rq.done || i == v.rq.tail || h.Offset != 0 || h.Length != uint32(len(payload)) || h.Length >= n.bulk.from || v.reads.open() {
 		return false
 	}
 	d := v.rq.at(i)
@@ -66,19 +105,10 @@ func (n *NIC) receiveShort(frame []byte) bool {
 		return false
 	}
 	copy(d.Segs[0].Data, payload)
-	n.stats.RxFrames++
-	n.stats.RxBytes += uint64(len(frame))
-	v.stats.RxFrames++
-	v.heard, v.probes = n.now, 0
-	n.touch(v)
 	n.late = lateAck{vi: v, ack: h.Ack, at: n.now}
 	v.rx.Accept(n.now, h.Seq, false)
 	d.length, d.HasImmediate = h.Length, false
 	v.finishReceive(d)
-	n.short++
-	if v.rx.AckDue(n.now) {
-		n.catchUp()
-	}
 	return true
 }
 
@@ -86,7 +116,14 @@ func (n *NIC) receiveShort(frame []byte) bool {
 // may go the short way: they differ behind the prefix only.
 func (v *VI) remember(h *ethertype.Header) {
 	const either = ethertype.FlagTakesBulk | ethertype.FlagTakesLong | ethertype.FlagWholeCRC
-	if h.Kind == ethertype.KindData && h.Flags&^either == ethertype.FlagLast {
+	want := ethertype.FlagLast
+	switch h.Kind {
+	case ethertype.KindRDMARead:
+		want = 0
+	case ethertype.KindRDMAWrite:
+		return
+	}
+	if h.Flags&^either == want {
 		v.usual = h.Prefix()
 	}
 }

@@ -13,9 +13,9 @@ import (
 )
 
 // TestShortWay has two pairs of VIs do the same, and get the same frames from a
-// hostile neighbour. The memory of one is in one piece, so that it takes the short
-// way where there is one; that of the other in two, which keeps it from it. All that
-// can be seen of them, the frames on the wire before all, must be the same.
+// hostile neighbour. One takes the short way where there is one. The other is kept from
+// it: its memory is in two pieces, and it is made to forget what frames are usual. All
+// that can be seen of them, the frames on the wire before all, must be the same.
 func TestShortWay(t *testing.T) {
 	var took uint64
 	seeds(t, 200, func(seed uint64) error {
@@ -54,6 +54,8 @@ type shortEnd struct {
 	link    *memLink
 	last    []byte // frame to it
 	pieces  int    // of each buffer
+	lent    []byte // for the peer to read
+	where   vipl.RemoteSegment
 	out     *buffers
 	next    int // of out
 	sending int // of these
@@ -75,10 +77,16 @@ func newShortWorld(t *testing.T, level reliability.Level, pieces int) *shortWorl
 		w.ends[i] = e
 		e.pieces = pieces
 		e.link.onSend = func(frame []byte) {
-			w.ends[1-i].last = bytes.Clone(frame)
-			fmt.Fprintf(&w.seen, "%d sends %x\n", i, frame)
+			peer := w.ends[1-i]
+			peer.last = move(bytes.Clone(frame), -peer.where.Addr)
+			fmt.Fprintf(&w.seen, "%d sends %x\n", i, peer.last)
 		}
-		var err error
+		e.lent = make([]byte, 2*shortSize)
+		h, err := e.vi.NIC().RegisterMem(e.lent, &vipl.MemAttributes{EnableRDMARead: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		e.where = vipl.RemoteSegment{Addr: vipl.VirtualAddress(e.lent), Handle: h}
 		if e.out, err = newBuffers(e.vi.NIC(), shortDepth, shortSize+8); err != nil {
 			t.Fatal(err)
 		}
@@ -93,6 +101,22 @@ func newShortWorld(t *testing.T, level reliability.Level, pieces int) *shortWorl
 	return w
 }
 
+// move changes the address of a frame that asks to read: the memory that is lent lies
+// elsewhere in each world, so that frames are shown, and forged, relative to it.
+func move(frame []byte, by uint64) []byte {
+	var h ethertype.Header
+	payload, err := h.Parse(frame)
+	if err != nil || h.Kind != ethertype.KindRDMARead {
+		return frame
+	}
+	frame = bytes.Clone(frame)
+	r, _ := ethertype.ParseRDMA(payload)
+	r.Addr += by
+	r.Put(frame[ethertype.HeaderSize:])
+	ethertype.Seal(frame)
+	return frame
+}
+
 // segments names n bytes of buffer i.
 func (e *shortEnd) segments(b *buffers, i, n int) []vipl.Segment {
 	data := b.data(i)[:n]
@@ -104,12 +128,15 @@ func (e *shortEnd) segments(b *buffers, i, n int) []vipl.Segment {
 
 // shortOp is something to be done in both worlds.
 type shortOp struct {
-	what  string
-	end   int
-	size  int
-	imm   bool
-	look  bool // at the counters afterwards, which has what is late done
-	frame []byte
+	what string
+	end  int
+	size int
+	imm  bool
+	bad  bool // a read of what is not lent
+	// The reads before it, each of which has time for its answer.
+	rounds int
+	look   bool // at the counters afterwards, which has what is late done
+	frame  []byte
 }
 
 // pickShortOp picks what to do next. Frames are forged after those that have gone
@@ -130,15 +157,18 @@ func pickShortOp(rng *rand.Rand, w *shortWorld) shortOp {
 		} else if w.ends[1-op.end].room == 0 && rng.IntN(100) > 0 {
 			op.what, op.end = "post", 1-op.end
 		}
-	case k < 80:
+	case k < 60:
+		op.what, op.size, op.bad = "read", rng.IntN(rng.IntN(shortSize)+1), rng.IntN(200) == 0
+		op.rounds = rng.IntN(6)
+	case k < 84:
 		op.what = "receive"
-	case k < 90:
+	case k < 92:
 		op.what = "post"
-	case k < 96:
+	case k < 94:
 		op.what, op.size = "sleep", rng.IntN(1<<rng.IntN(22))
 	default:
 		if last := w.ends[op.end].last; last != nil {
-			op.what, op.size, op.frame = "forge", rng.IntN(3), forgeShort(rng, last)
+			op.what, op.size, op.frame = "forge", rng.IntN(3), forgeShort(rng, last, w.ends[1-op.end].last)
 			break
 		}
 		op.what = "receive"
@@ -147,7 +177,8 @@ func pickShortOp(rng *rand.Rand, w *shortWorld) shortOp {
 }
 
 // forgeShort makes the frame that follows one, mostly, with one or two mistakes.
-func forgeShort(rng *rand.Rand, frame []byte) []byte {
+// Often it acknowledges what the receiver has sent last.
+func forgeShort(rng *rand.Rand, frame, sent []byte) []byte {
 	var h ethertype.Header
 	payload, err := h.Parse(frame)
 	if err != nil {
@@ -156,6 +187,10 @@ func forgeShort(rng *rand.Rand, frame []byte) []byte {
 	if rng.IntN(12) > 0 {
 		h.Seq++
 		h.Msg++
+	}
+	var back ethertype.Header
+	if _, err := back.Parse(sent); err == nil && back.Kind.Sequenced() && rng.IntN(2) == 0 {
+		h.Ack = back.Seq + 1
 	}
 	for range rng.IntN(3) {
 		spoil(rng, &h)
@@ -189,7 +224,7 @@ func following(frame []byte) []byte {
 // spoil changes a field.
 func spoil(rng *rand.Rand, h *ethertype.Header) {
 	little := func() uint32 { return uint32(rng.IntN(4)) - 1 }
-	switch rng.IntN(12) {
+	switch rng.IntN(13) {
 	case 0:
 		h.Flags ^= 1 << rng.IntN(9)
 	case 1:
@@ -213,6 +248,8 @@ func spoil(rng *rand.Rand, h *ethertype.Header) {
 	case 10:
 		h.Src[rng.IntN(6)] ^= 1
 	case 11:
+		h.Msg += ethertype.Seq(little())
+	case 12:
 		h.Seq += ethertype.Seq(little())
 		h.Msg += ethertype.Seq(little())
 	}
@@ -222,8 +259,21 @@ func spoil(rng *rand.Rand, h *ethertype.Header) {
 func (w *shortWorld) do(op shortOp) string {
 	w.seen.Reset()
 	e := w.ends[op.end]
+	w.forget(e)
 	switch op.what {
 	case "send":
+		w.send(e, &op)
+	case "read":
+		for range op.rounds {
+			before := op
+			before.bad = false
+			w.send(e, &before)
+			for _, turn := range []*shortEnd{w.ends[1-op.end], e} {
+				w.forget(turn)
+				turn.vi.NIC().Poll()
+			}
+		}
+		w.forget(e)
 		w.send(e, &op)
 	case "receive":
 		d, err := e.vi.RecvDone()
@@ -242,7 +292,8 @@ func (w *shortWorld) do(op shortOp) string {
 		e.vi.NIC().Poll()
 	case "forge":
 		for range op.size + 1 { // like the one before, and the next
-			e.link.peer.Send([]transport.Frame{{Head: op.frame}})
+			e.link.peer.Send([]transport.Frame{{Head: move(op.frame, e.where.Addr)}})
+			w.forget(e)
 			e.vi.NIC().Poll()
 			op.frame = following(op.frame)
 		}
@@ -253,25 +304,45 @@ func (w *shortWorld) do(op shortOp) string {
 	return w.seen.String()
 }
 
-// send sends a message if there is a descriptor for it.
+// forget keeps the general world from the short way.
+func (w *shortWorld) forget(e *shortEnd) {
+	if e.pieces > 1 {
+		e.vi.ForgetUsual()
+	}
+}
+
+// send sends a message, or reads, if there is a descriptor for it.
 func (w *shortWorld) send(e *shortEnd, op *shortOp) {
 	if d, err := e.vi.SendDone(); d != nil {
 		fmt.Fprintln(&w.seen, d.Status, d.Length, err)
+		if d.Op == vipl.OpRDMARead {
+			fmt.Fprintf(&w.seen, "%x\n", e.out.data(d.Context.(int))[:d.Length])
+		}
 		e.sending--
 	}
 	if e.sending == shortDepth {
 		return
 	}
-	d := &e.out.descs[e.next]
-	content(uint64(op.size), op.end, e.out.data(e.next))
-	d.Segs, d.HasImmediate, d.Immediate = e.segments(e.out, e.next, op.size), op.imm, 7
+	d, peer := &e.out.descs[e.next], w.ends[1-op.end]
+	d.Segs = e.segments(e.out, e.next, op.size)
+	if op.what == "read" {
+		d.Op, d.Remote, d.HasImmediate = vipl.OpRDMARead, peer.where, false
+		content(uint64(e.next), op.end, peer.lent)
+		if d.Remote.Addr += uint64(op.size % 5); op.bad {
+			d.Remote.Handle++
+		}
+	} else {
+		content(uint64(op.size), op.end, e.out.data(e.next))
+		d.Op, d.HasImmediate, d.Immediate = vipl.OpSend, op.imm, 7
+		peer.room--
+	}
 	e.next = (e.next + 1) % shortDepth
 	e.sending++
-	w.ends[1-op.end].room--
 	fmt.Fprintln(&w.seen, e.vi.PostSend(d))
 }
 
 func (w *shortWorld) look(e *shortEnd) {
+	e.vi.NIC().FindTimer()
 	s := e.vi.NIC().Snapshot()
 	s.Attributes = vipl.NICAttributes{}
 	for i := range s.VIs {
