@@ -182,7 +182,7 @@ func (r *reader) take() ([]byte, result) {
 	if n == 0 || n > ethertype.MaxFrame {
 		return nil, broken
 	}
-	r.next.Store(next + record(n))
+	driver.Release(&r.next, next+record(n))
 	return unsafe.Slice((*byte)(unsafe.Add(r.base, start+lengthSize)), n), done
 }
 

@@ -125,7 +125,7 @@ type Link struct {
 	events atomic.Bool             // a peer is to be removed
 	known  atomic.Bool             // somebody has the bell
 
-	mu     sync.Mutex // guards what follows, and the rings' ends but for Ready
+	mu     driver.Latch // guards what follows, and the rings' ends but for Ready; never held for long
 	closed bool
 	turn   int                    // the peer that Recv begins with
 	places [blocks]*[blocks]place // by a block of our ports and one of others'; nil for what is not ours

@@ -1,0 +1,72 @@
+package driver
+
+import (
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"unsafe"
+)
+
+// TestLatch has goroutines count under a latch, one of them while it is taken off the
+// processor.
+func TestLatch(t *testing.T) {
+	const goroutines, each = 8, 2000
+	var l Latch
+	var all sync.WaitGroup
+	count := 0
+	for g := range goroutines {
+		all.Go(func() {
+			for i := range each {
+				l.Lock()
+				seen := count
+				if g == 0 && i%100 == 0 {
+					runtime.Gosched()
+				}
+				count = seen + 1
+				l.Unlock()
+			}
+		})
+	}
+	all.Wait()
+	if count != goroutines*each {
+		t.Errorf("counted %d, want %d", count, goroutines*each)
+	}
+}
+
+// TestRelease wants of the plain stores what those of sync/atomic do.
+func TestRelease(t *testing.T) {
+	var u atomic.Uint64
+	if Release(&u, 1<<63+5); u.Load() != 1<<63+5 {
+		t.Errorf("stored %#x", u.Load())
+	}
+	var around struct {
+		before, is, after atomic.Bool
+	}
+	if ReleaseBool(&around.is, true); !around.is.Load() || around.before.Load() || around.after.Load() {
+		t.Errorf("true: %v", &around)
+	}
+	if ReleaseBool(&around.is, false); around.is.Load() {
+		t.Error("false is not stored")
+	}
+	if n := unsafe.Sizeof(around.is); n != 4 {
+		t.Errorf("a Bool has %d bytes; ReleaseBool writes 4", n)
+	}
+}
+
+func BenchmarkLatch(b *testing.B) {
+	b.Run("latch", func(b *testing.B) {
+		var l Latch
+		for b.Loop() {
+			l.Lock()
+			l.Unlock()
+		}
+	})
+	b.Run("mutex", func(b *testing.B) {
+		var l sync.Mutex
+		for b.Loop() {
+			l.Lock()
+			l.Unlock()
+		}
+	})
+}

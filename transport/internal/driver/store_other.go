@@ -1,0 +1,14 @@
+//go:build !amd64 || race
+
+package driver
+
+import "sync/atomic"
+
+// Release stores v where one goroutine stores and others load: what was stored before
+// is seen before.
+func Release(p *atomic.Uint64, v uint64) { p.Store(v) }
+
+// ReleaseBool is Release of a Bool.
+func ReleaseBool(p *atomic.Bool, v bool) { p.Store(v) }
+
+func release(p *atomic.Uint32, v uint32) { p.Store(v) }
