@@ -8,26 +8,29 @@ package endpoint
 const (
 	glanceEvery   = 64    // requests between polls at most
 	glanceLook    = 4     // at so many of a stream, twice, and so on, the clock is read
-	glanceSpacing = 4_000 // ns between requests that come one by one
+	glanceSpacing = 4_000 // ns between requests that come one by one,
+	glancePerByte = 1     // and for each byte that they have brought
 	glanceMost    = 12    // requests so far apart are as long as there may be none
 )
 
 // glances says when requests poll.
 type glances struct {
 	asked    int   // requests since the last poll
+	bytes    int64 // that they carried
 	oneByOne bool  // as far as one has looked
 	polled   int64 // when the last poll was, or before
 }
 
-// glance is the poll that a request begins with, if it is due.
-func (n *Node) glance() error {
+// glance is the poll that a request of size bytes begins with, if it is due.
+func (n *Node) glance(size int) error {
 	g := &n.glances
 	g.asked++
+	g.bytes += int64(size)
 	if !g.oneByOne && (g.asked < glanceLook || g.asked&(g.asked-1) != 0) {
 		return nil
 	}
 	now := n.way.now()
-	g.oneByOne = now-g.polled >= int64(min(g.asked, glanceMost))*glanceSpacing
+	g.oneByOne = now-g.polled >= int64(min(g.asked, glanceMost))*glanceSpacing + g.bytes*glancePerByte
 	if !g.oneByOne && g.asked < glanceEvery {
 		return nil
 	}
@@ -38,4 +41,4 @@ func (n *Node) glance() error {
 }
 
 // looked notes a poll, after which requests may come as a stream.
-func (g *glances) looked() { g.asked, g.oneByOne = 0, false }
+func (g *glances) looked() { g.asked, g.bytes, g.oneByOne = 0, 0, false }

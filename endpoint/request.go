@@ -71,7 +71,7 @@ func (ep *Endpoint) request(ctx context.Context, dest int, m *message, args []ui
 	if err := ep.bundle.enter(); err != nil {
 		return err
 	}
-	if err := n.glance(); err != nil {
+	if err := n.glance(len(data)); err != nil {
 		return err
 	}
 	for polled := false; ; {
