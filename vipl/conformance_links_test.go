@@ -91,8 +91,6 @@ func onPair(p *vethtest.Pair, sides [2]int, open func(i int) (transport.Link, er
 	}
 }
 
-// overRing joins the ends of a veth by rings that send through AF_XDP always or
-// never, and sees to it that they have. Each AF_XDP socket has a queue for itself.
 // otherThan returns On for Off and Off for On.
 func otherThan(c ring.Choice) ring.Choice {
 	if c == ring.On {
@@ -101,6 +99,8 @@ func otherThan(c ring.Choice) ring.Choice {
 	return ring.On
 }
 
+// overRing joins the ends of a veth by rings that send through AF_XDP always or
+// never, and sees to it that they have. Each AF_XDP socket has a queue for itself.
 func overRing(xdp ring.Choice) func(testing.TB) func() (conformance.Ends, error) {
 	return func(t testing.TB) func() (conformance.Ends, error) {
 		var mu sync.Mutex

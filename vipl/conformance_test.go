@@ -1,6 +1,9 @@
 package vipl_test
 
 import (
+	"bytes"
+	"fmt"
+	"os"
 	"strings"
 	"sync"
 	"testing"
@@ -40,6 +43,10 @@ func TestConformanceCount(t *testing.T) {
 	t.Logf("%d rules, %d with their levels, on %d calls", distinct, byLevel, len(calls))
 	if distinct < 250 {
 		t.Errorf("%d rules, want at least 250", distinct)
+	}
+	readme, err := os.ReadFile("../README.md")
+	if said := fmt.Sprintf("%d named rules", distinct); err != nil || !bytes.Contains(readme, []byte(said)) {
+		t.Errorf("README.md does not say %q (%v)", said, err)
 	}
 	for _, call := range strings.Fields(vipCalls) {
 		if t.Logf("%-30s %d", call, calls["Vip"+call]); calls["Vip"+call] == 0 {

@@ -24,13 +24,8 @@ import (
 // Link is a way to join two NICs, by name. Setup prepares what lasts for the
 // whole suite, such as network namespaces, and returns how to open two links
 // at two stations of one segment, as often as a rule needs fresh ones.
-//
-// Share 0 runs each rule on all its levels. Any other one runs it with each kind
-// of wait on one of them only: links with the shares 1, 2 and 3 together run each
-// rule on each of its levels, with each kind of wait.
 type Link struct {
 	Name  string
-	Share int
 	Setup func(t testing.TB) func() (Ends, error)
 }
 
