@@ -122,7 +122,7 @@ func (s *Sender) reorderLimit(ns int64) int64 {
 // progress draws the conclusions from an acknowledgement of something new.
 func (s *Sender) progress(now int64, t *tally) {
 	if t.fresh.ok {
-		s.rtt.sample(now, t.fresh.rtt, s.cfg)
+		s.rtt.sample(now, s.roundTrip(t), s.cfg)
 		s.rec.backoff, s.rec.doubt = 0, 0
 	} else if s.rec.probes > 0 {
 		s.rec.doubt = min(s.rec.doubt+1, maxDoubt)
@@ -139,6 +139,17 @@ func (s *Sender) progress(now int64, t *tally) {
 	} else {
 		s.arm(now)
 	}
+}
+
+// roundTrip returns the round trip that an acknowledgement shows of a frame sent
+// once. The first one ever, if there were time-outs meanwhile, may show how long
+// acknowledgements were swallowed instead, and the pace would follow it. So it is no
+// longer than the first time-out: one that is too short the next ones put right.
+func (s *Sender) roundTrip(t *tally) int64 {
+	if s.rtt.smoothed == 0 && s.rec.tries > 0 {
+		return min(t.fresh.rtt, s.cfg.MinRTO)
+	}
+	return t.fresh.rtt
 }
 
 // judge decides whether what was sent again was needed.

@@ -445,3 +445,34 @@ func TestStoryInvalidAcks(t *testing.T) {
 		}
 	}
 }
+
+// A wire that swallows acknowledgements from the first one on leaves frames that were
+// sent once, long before they are acknowledged. How long is not taken for the round
+// trip, which the pace would follow.
+func TestStoryBlackoutFirst(t *testing.T) {
+	story(t, nil, 0, `
+		0us push 5
+		    0ns send 0 1 2 3 4!
+		    350us again 4
+		    700us again 4
+		    1400us again 4
+		    2100us again 4
+		    3500us again 4
+		    4900us again 4
+		    7700us again 4
+		    10500us again 4
+		    20500us again 0
+		    40500us again 0
+		    80500us again 0
+		    160500us again 0
+		    320500us again 0
+		    640500us again 0
+		    1280500us again 0
+		    2280500us again 0
+		    3280500us again 0
+		    4280500us again 0
+		5000000us ack 5
+		5000000us show
+		    5s window 15.00, 0 in flight, 0 lost, rtt 10ms, rto 30050us
+		`)
+}
