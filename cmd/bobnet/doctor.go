@@ -16,7 +16,8 @@ network card does, processors, and the Bobnet programs that answer on the
 segment, with the time of short frames and of full ones to each and back.
 
 Each finding has a level (ok, note, warn, fail), and where it is not ok says what
-it means and which command changes it. The exit code is 1 when something fails.`
+it means and gives the command that changes it, or shows more. The exit code is 1
+when something fails.`
 
 // errUnwell is what doctor ends with when something does not work.
 var errUnwell = errors.New("doctor: something does not work: see the lines with fail")

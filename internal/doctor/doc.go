@@ -3,6 +3,6 @@
 //
 // Gather collects Facts; Judge turns them into Findings and does nothing else,
 // so that every judgement can be tested without the machine that it is about.
-// A finding says what was found, what it means, and by which command it is
-// changed.
+// A finding says what was found and what it means, and, where it is not ok, gives
+// the command that changes it or, where that depends, shows more.
 package doctor

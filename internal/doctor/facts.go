@@ -79,6 +79,7 @@ type NIC struct {
 type Segment struct {
 	Err   error // why nobody could be asked
 	Peers []Peer
+	Local int // NICs that other programs have on the same interface
 }
 
 // Peer is a NIC that has answered.

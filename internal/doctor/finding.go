@@ -31,7 +31,7 @@ type Finding struct {
 	Check string `json:"check"`           // what was looked at, a word or two
 	Found string `json:"found"`           // how it is
 	Means string `json:"means,omitempty"` // what follows from it
-	Fix   string `json:"fix,omitempty"`   // a command that changes it; several are one per line
+	Fix   string `json:"fix,omitempty"`   // what changes it, or shows more: a command, or several, one per line
 }
 
 // Worst returns the worst level among findings, OK if there are none.
@@ -44,7 +44,7 @@ func Worst(findings []Finding) Level {
 }
 
 // Write prints findings for people: a line for each, and below it what it
-// means and how to change it.
+// means and the commands of its fix.
 func Write(w io.Writer, findings []Finding) error {
 	width := 0
 	for _, f := range findings {

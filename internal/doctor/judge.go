@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/bobnet-go/bobnet/transport"
+	"github.com/bobnet-go/bobnet/vipl"
 	"golang.org/x/sys/unix"
 )
 
@@ -36,13 +37,22 @@ func judgeRaw(f *Facts) Finding {
 		found.Means, found.Fix = "the kernel has no packet sockets", "sudo modprobe af_packet"
 	case f.Rights.NetRaw:
 		found.Means = "CAP_NET_RAW is effective, so something else forbids it, a seccomp profile for example; only the driver udp works"
-		found.Fix = "docker run --security-opt seccomp=unconfined --cap-add NET_RAW ..."
+		found.Fix = allow(f)
 	default:
 		found.Means = "CAP_NET_RAW is missing: a program needs it for the drivers ring and packet; the driver udp works without"
-		found.Fix = setcap(f)
+		found.Fix = allow(f)
 	}
 	found.Level, found.Found = Fail, fmt.Sprintf("refused: %v", err)
 	return found
+}
+
+// allow returns the command against EPERM: the capability, or, where that is
+// effective and refused all the same, a container that lets it be used.
+func allow(f *Facts) string {
+	if f.Rights.NetRaw {
+		return "docker run --security-opt seccomp=unconfined --cap-add NET_RAW ..."
+	}
+	return setcap(f)
 }
 
 // Setcap returns the commands, a line each, that let this program open packet
@@ -66,10 +76,10 @@ func judgeXDP(f *Facts) Finding {
 	if err == nil {
 		return found
 	}
-	found.Level, found.Found = Note, fmt.Sprintf("refused: %v", err)
+	found.Found = fmt.Sprintf("refused: %v", err)
 	found.Means = "frames leave by packet sockets, which takes a little longer"
-	if errors.Is(err, unix.EPERM) {
-		found.Fix = setcap(f)
+	if errors.Is(err, unix.EPERM) { // else the kernel has none, and that is all right
+		found.Level, found.Fix = Note, allow(f)
 	}
 	return found
 }
@@ -118,12 +128,16 @@ func judgeNIC(f *Facts) Finding {
 	switch {
 	case err == nil:
 		return found
+	case f.FaultsErr != nil:
+		found.Fix = "unset BOBNET_FAULT"
 	case errors.Is(err, transport.ErrPermission):
-		found.Fix = setcap(f)
+		found.Fix = allow(f)
+	case errors.Is(err, vipl.ErrInvalidMTU):
+		found.Fix = setMTU(f.Interfaces.Chosen.Name, etherMTU)
 	case errors.Is(err, unix.ENOMEM), errors.Is(err, unix.ENOBUFS):
 		found.Fix = "sudo sysctl -w vm.compact_memory=1"
 	default:
-		found.Fix = "ip link show dev " + f.Interfaces.Chosen.Name
+		found.Fix = lookAt(f.Interfaces.Chosen.Name)
 	}
 	found.Level, found.Found, found.Means = Fail, err.Error(), "no program can use the interface like this"
 	return found

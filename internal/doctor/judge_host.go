@@ -61,7 +61,7 @@ func judgeBuffers(f *Facts) Finding {
 	case h.RmemMax == 0:
 		found.Level, found.Found = Note, "the limits cannot be seen from here"
 		found.Means = smallBuffers
-		found.Fix = "sysctl net.core.rmem_max net.core.wmem_max   # outside of the container"
+		found.Fix = "sysctl net.core.rmem_max net.core.wmem_max   # shows them, outside of the container"
 	case h.RmemMax < enoughRmem || h.WmemMax < enoughRmem:
 		found.Level = Note
 		found.Means = smallBuffers
@@ -70,8 +70,9 @@ func judgeBuffers(f *Facts) Finding {
 	return found
 }
 
-// judgeCPU compares processors with what spins on them. A program that waits
-// spins on one, and on one machine its peer on another.
+// judgeCPU compares processors with what spins on them: a wait on a NIC does,
+// the NIC that a program is about to open included. NICs of this host that are
+// behind other interfaces cannot be told from those of other hosts.
 func judgeCPU(f *Facts) []Finding {
 	h := &f.Host
 	cores := float64(h.Affinity)
@@ -80,6 +81,11 @@ func judgeCPU(f *Facts) []Finding {
 		found.Found += fmt.Sprintf(", for %.1f processors' time", h.Quota)
 		cores = min(cores, h.Quota)
 	}
+	spinners := 1 + f.Segment.Local
+	if spinners > 1 {
+		found.Found += fmt.Sprintf("; %d NICs on %s may spin: %d of other programs, and the next program's", spinners, f.Interfaces.Chosen.Name, f.Segment.Local)
+	}
+	all := fmt.Sprintf("taskset -c 0-%d PROGRAM", h.CPUs-1)
 	switch {
 	case h.Quota > 0 && h.Quota < float64(h.Affinity):
 		found.Level = Warn
@@ -88,7 +94,15 @@ func judgeCPU(f *Facts) []Finding {
 	case cores < 2:
 		found.Level = Warn
 		found.Means = "what waits and what works share a processor: waits do not spin, and each message pays for a switch"
-		found.Fix = fmt.Sprintf("taskset -c 0-%d PROGRAM", max(h.CPUs-1, 1))
+		if found.Fix = all; h.CPUs < 2 {
+			found.Fix = "lscpu --all --extended   # shows those that are offline\nsudo chcpu --enable CPU   # if there is one"
+		}
+	case float64(spinners) > cores:
+		found.Level = Warn
+		found.Means = "they cannot all spin: waits yield to each other, then block, and messages take tens of microseconds instead of a few"
+		if found.Fix = all; h.Affinity >= h.CPUs {
+			found.Fix = "sudo ss --packet --processes   # shows whose they are: stop one, or have it block, by vipl.Config{Spin: -1}"
+		}
 	case h.GOMAXPROCS < 2:
 		found.Level = Warn
 		found.Means = "the service goroutine and a spinning one take turns"
@@ -98,7 +112,7 @@ func judgeCPU(f *Facts) []Finding {
 	if h.Load > cores+0.5 {
 		load.Level = Warn
 		load.Means = "waits yield to the others instead of spinning: messages take tens of microseconds instead of a few"
-		load.Fix = "top -H"
+		load.Fix = "top -H   # shows which"
 	}
 	return []Finding{found, load}
 }

@@ -31,7 +31,7 @@ func judgeInterface(f *Facts) []Finding {
 	if in.Chosen.State != iface.Up {
 		all = append(all, Finding{Level: Fail, Check: "carrier", Found: fmt.Sprintf("%s: %s", in.Chosen.Name, in.Chosen.State),
 			Means: "nothing answers at the other end of the wire: the cable, the switch's port, or, of a veth, the other end is off",
-			Fix:   fmt.Sprintf("ip link set dev %s down && ip link set dev %s up", in.Chosen.Name, in.Chosen.Name)})
+			Fix:   fmt.Sprintf("sudo ip link set dev %s down && sudo ip link set dev %s up", in.Chosen.Name, in.Chosen.Name)})
 	}
 	all = append(all, judgeMTU(f))
 	all = append(all, judgeFaults(f)...)
@@ -66,7 +66,12 @@ func chooseFix(f *Facts) string {
 	case len(list) > 0:
 		return fmt.Sprintf("sudo ip link set dev %s up", list[0].Name)
 	}
-	return "ip link"
+	return "ip link   # shows interfaces of every kind\n" + f.Program + " lab -n 1 -- " + f.Program + " doctor   # in a namespace with an Ethernet interface of its own"
+}
+
+// lookAt returns the command for what no command is known to change.
+func lookAt(name string) string {
+	return "ip -s link show dev " + name + "   # shows its state and what it has lost"
 }
 
 // mtuOr returns the command that makes i usable if its MTU is what is wrong.
@@ -117,7 +122,7 @@ func judgeCard(f *Facts) []Finding {
 	}
 	name := f.Interfaces.Chosen.Name
 	if d.Err != nil {
-		return []Finding{{Level: Note, Check: "offloads", Found: fmt.Sprintf("the driver does not say: %v", d.Err),
+		return []Finding{{Check: "offloads", Found: fmt.Sprintf("the driver does not say: %v", d.Err),
 			Means: "segmentation and merging do not touch Bobnet's frames anyway"}}
 	}
 	offloads := Finding{Check: "offloads", Found: fmt.Sprintf("%s: GRO %s, UDP segmentation %s", d.Name, onOff(d.GRO), onOff(d.UDPSegments)),

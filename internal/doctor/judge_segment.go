@@ -12,7 +12,7 @@ func judgeSegment(f *Facts) []Finding {
 	}
 	if f.Segment.Err != nil {
 		return []Finding{{Level: Fail, Check: "segment", Found: f.Segment.Err.Error(),
-			Means: "nobody could be asked", Fix: "ip -s link show dev " + f.Interfaces.Chosen.Name}}
+			Means: "nobody could be asked", Fix: lookAt(f.Interfaces.Chosen.Name)}}
 	}
 	if len(f.Segment.Peers) == 0 {
 		return []Finding{{Level: Note, Check: "segment", Found: "no other Bobnet program answers",
@@ -33,7 +33,8 @@ func judgePeer(f *Facts, p *Peer) Finding {
 	case p.SmallErr != nil:
 		found.Level, found.Found = Fail, fmt.Sprintf("%v %s: %v", p.Addr, p.Host, p.SmallErr)
 		found.Means = "it answers broadcasts and not what is sent to it alone: a switch or a filter knows its MAC elsewhere, or two stations have the same"
-		found.Fix = fmt.Sprintf("bridge fdb show | grep -i %v", p.Addr.MAC)
+		found.Fix = fmt.Sprintf("bridge fdb show | grep -i %v   # where the bridge is: shows behind which PORT it takes it to be", p.Addr.MAC) +
+			fmt.Sprintf("\nsudo bridge fdb del %v dev PORT master   # if that is wrong", p.Addr.MAC)
 	case p.FullErr != nil:
 		found.Level = Fail
 		found.Found = fmt.Sprintf("%v %s, MTU %d: short frames %v, full ones (%d bytes) do not come back", p.Addr, p.Host, p.MTU, micros(p.Small), p.FullBytes)

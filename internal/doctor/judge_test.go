@@ -11,6 +11,7 @@ import (
 	"github.com/bobnet-go/bobnet/ethertype"
 	"github.com/bobnet-go/bobnet/transport"
 	"github.com/bobnet-go/bobnet/transport/iface"
+	"github.com/bobnet-go/bobnet/vipl"
 	"golang.org/x/sys/unix"
 )
 
@@ -28,7 +29,7 @@ func healthy() *Facts {
 			Driver: Driver{Name: "mlx5_core", GRO: true, UDPSegments: true, Coalesces: true, CoalesceMicros: 3, RxRing: 1024, RxRingMax: 8192}},
 		Host: Host{CPUs: 8, Affinity: 8, GOMAXPROCS: 8, Load: 1, Memlock: Unlimited, RmemMax: 8 << 20, WmemMax: 8 << 20},
 		NIC:  NIC{Tried: true, Addr: ethertype.Addr{MAC: eth0.MAC, Port: 1024}, Driver: "ring", MTU: 9000, Slots: 230},
-		Segment: Segment{Peers: []Peer{{Addr: ethertype.Addr{MAC: ethertype.MAC{2, 0, 0, 0, 0, 9}, Port: 1024}, Host: "beta", MTU: 9000,
+		Segment: Segment{Local: 7, Peers: []Peer{{Addr: ethertype.Addr{MAC: ethertype.MAC{2, 0, 0, 0, 0, 9}, Port: 1024}, Host: "beta", MTU: 9000,
 			Small: 9 * time.Microsecond, Full: 20 * time.Microsecond, FullBytes: 8900}}},
 	}
 }
@@ -44,13 +45,13 @@ func TestHealthy(t *testing.T) {
 
 var refused = fmt.Errorf("%w: open packet socket on eth0: %w", transport.ErrPermission, unix.EPERM)
 
-// judgements change one fact each and name the finding that must follow.
+// judgements change one fact, or a few, and name the finding that must follow.
 var judgements = []struct {
 	name   string
 	change func(f *Facts)
 	level  Level
 	check  string
-	words  string // of the fix
+	words  string // of the fix, or, where all is well, of what it means
 }{
 	{"no right", func(f *Facts) { f.Rights.NetRaw, f.Rights.RawSocket = false, unix.EPERM }, Fail, "raw sockets", "setcap cap_net_raw=ep bobnet"},
 	{"no right under go run", func(f *Facts) {
@@ -58,8 +59,9 @@ var judgements = []struct {
 	}, Fail, "raw sockets", "go build -o bobnet ./cmd/bobnet   # go run removes its program\nsudo setcap cap_net_raw=ep ./bobnet"},
 	{"right, but forbidden", func(f *Facts) { f.Rights.RawSocket = unix.EPERM }, Fail, "raw sockets", "seccomp"},
 	{"no packet sockets", func(f *Facts) { f.Rights.RawSocket = unix.EAFNOSUPPORT }, Fail, "raw sockets", "modprobe af_packet"},
-	{"no AF_XDP", func(f *Facts) { f.Rights.XDPSocket = unix.EAFNOSUPPORT }, Note, "AF_XDP", ""},
-	{"no right to AF_XDP", func(f *Facts) { f.Rights.XDPSocket = unix.EPERM }, Note, "AF_XDP", "setcap"},
+	{"no AF_XDP", func(f *Facts) { f.Rights.XDPSocket = unix.EAFNOSUPPORT }, OK, "AF_XDP", "packet sockets"},
+	{"no right to AF_XDP", func(f *Facts) { f.Rights.NetRaw, f.Rights.XDPSocket = false, unix.EPERM }, Note, "AF_XDP", "setcap"},
+	{"right to AF_XDP, but forbidden", func(f *Facts) { f.Rights.XDPSocket = unix.EPERM }, Note, "AF_XDP", "seccomp"},
 	{"no namespaces", func(f *Facts) {
 		f.Rights.Lab = errors.New("lab: forbidden\nAppArmor withholds: sudo sysctl -w kernel.apparmor_restrict_unprivileged_userns=0")
 	}, Note, "namespaces", "sudo sysctl -w kernel.apparmor_restrict_unprivileged_userns=0"},
@@ -87,7 +89,8 @@ var judgements = []struct {
 	{"small MTU", func(f *Facts) { f.Interfaces.Chosen.MTU = 1400 }, Warn, "MTU", "mtu 1500"},
 	{"no jumbo frames", func(f *Facts) { f.Interfaces.Chosen.MTU = 1500 }, Note, "MTU", "mtu 9000"},
 	{"veth", func(f *Facts) { f.Interfaces.Driver.Name = "veth" }, Note, "MTU", "mtu 65535"},
-	{"NIC refused", func(f *Facts) { f.NIC = NIC{Tried: true, Err: refused} }, Fail, "NIC", "setcap"},
+	{"NIC refused", func(f *Facts) { f.Rights.NetRaw, f.NIC = false, NIC{Tried: true, Err: refused} }, Fail, "NIC", "setcap"},
+	{"NIC refuses the MTU", func(f *Facts) { f.NIC = NIC{Tried: true, Err: vipl.ErrInvalidMTU} }, Fail, "NIC", "mtu 1500"},
 	{"no memory for the ring", func(f *Facts) { f.NIC = NIC{Tried: true, Err: unix.ENOMEM} }, Fail, "NIC", "vm.compact_memory"},
 	{"faults", func(f *Facts) { f.Faults = "loss=0.1" }, Warn, "faults", "unset BOBNET_FAULT"},
 	{"bad faults", func(f *Facts) { f.FaultsErr = errors.New("loss=x") }, Fail, "faults", "unset BOBNET_FAULT"},
@@ -95,13 +98,16 @@ var judgements = []struct {
 	{"small ring", func(f *Facts) { f.NIC.Slots = 16 }, Warn, "receive queue", "mtu 9000"},
 	{"small buffers", func(f *Facts) { f.Host.RmemMax = 212992 }, Note, "socket buffers", "net.core.rmem_max="},
 	{"hidden buffers", func(f *Facts) { f.Host.RmemMax = 0 }, Note, "socket buffers", "sysctl"},
-	{"silent driver", func(f *Facts) { f.Interfaces.Driver = Driver{Err: unix.EOPNOTSUPP} }, Note, "offloads", ""},
+	{"silent driver", func(f *Facts) { f.Interfaces.Driver = Driver{Err: unix.EOPNOTSUPP} }, OK, "offloads", "do not touch"},
 	{"GRO off", func(f *Facts) { f.Interfaces.Driver.GRO = false }, Note, "offloads", "gro on"},
 	{"late interrupts", func(f *Facts) { f.Interfaces.Driver.CoalesceMicros = 50 }, Note, "interrupts", "rx-usecs 0"},
 	{"adaptive interrupts", func(f *Facts) { f.Interfaces.Driver.AdaptiveRx = true }, Note, "interrupts", "adaptive-rx off"},
 	{"short queue of the card", func(f *Facts) { f.Interfaces.Driver.RxRing = 256 }, Note, "card's queue", "rx 4096"},
 	{"quota", func(f *Facts) { f.Host.Quota = 1.5 }, Warn, "processors", "CPUQuota"},
 	{"one core", func(f *Facts) { f.Host.Affinity = 1 }, Warn, "processors", "taskset -c 0-7"},
+	{"one processor", func(f *Facts) { f.Host.CPUs, f.Host.Affinity, f.Host.GOMAXPROCS = 1, 1, 1 }, Warn, "processors", "lscpu"},
+	{"more NICs than processors", func(f *Facts) { f.Segment.Local = 8 }, Warn, "processors", "ss --packet"},
+	{"more NICs than cores of ours", func(f *Facts) { f.Host.Affinity = 4 }, Warn, "processors", "taskset -c 0-7"},
 	{"one P", func(f *Facts) { f.Host.GOMAXPROCS = 1 }, Warn, "processors", "GOMAXPROCS=8"},
 	{"busy", func(f *Facts) { f.Host.Load = 9 }, Warn, "load", "top"},
 	{"nobody there", func(f *Facts) { f.Segment.Peers = nil }, Note, "segment", "bobnet ping --listen"},
@@ -120,9 +126,16 @@ func TestJudge(t *testing.T) {
 			tt.change(facts)
 			found := false
 			for _, f := range Judge(facts) {
+				if (f.Level > OK) != (f.Fix != "") {
+					t.Errorf("not ok without a fix, or the other way round: %+v", f)
+				}
 				if f.Check == tt.check {
 					found = true
-					if f.Level != tt.level || !strings.Contains(f.Fix, tt.words) || f.Means == "" {
+					text := f.Fix
+					if f.Level == OK {
+						text = f.Means
+					}
+					if f.Level != tt.level || tt.words == "" || !strings.Contains(text, tt.words) || f.Means == "" {
 						t.Errorf("%+v", f)
 					}
 				} else if f.Level > OK {

@@ -35,6 +35,11 @@ func (f *Facts) gatherSegment(ctx context.Context) {
 		f.Segment.Err = err
 		return
 	}
+	for _, s := range stations {
+		if s.Addr.MAC == f.NIC.Addr.MAC {
+			f.Segment.Local++
+		}
+	}
 	for _, s := range stations[:min(len(stations), maxPeers)] {
 		p := Peer{Addr: s.Addr, Host: s.HostName, MTU: s.MTU, FullBytes: min(info.MTU, s.MTU) - ethertype.BaseSize}
 		if p.Small, p.SmallErr = roundTrip(ctx, nic, s.Addr, 0); p.SmallErr == nil {

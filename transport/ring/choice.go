@@ -10,8 +10,9 @@ import (
 // interfaces.
 type Choice uint8
 
-// The choices. Auto takes the way where it has been measured to be faster; On
-// takes it wherever it can be had, and Open fails where it cannot.
+// The choices. Auto leaves it to the link, by what Config says of each way: a
+// measurement, the type of the interface, or never. On takes the way, and Open
+// fails where it cannot be had.
 const (
 	Auto Choice = iota
 	Off
