@@ -17,7 +17,8 @@ import (
 // TestMillionMutatedFrames has an honest peer's link throw a million mutated
 // frames at a live NIC over each link, a third on each level. They are right as
 // far as the kernel's filters look. Each is counted, nothing but the messages
-// between arrives, nothing is written, and the connections hold.
+// between arrives, nothing is written, and the connections hold. Where the link has
+// long frames, every fourth mutant is one.
 func TestMillionMutatedFrames(t *testing.T) {
 	eachLink(t, func(t *testing.T, name string, open opener) {
 		t.Parallel()
@@ -36,27 +37,46 @@ func TestMillionMutatedFrames(t *testing.T) {
 		if hits := o.na.Snapshot().Engine.BulkHits; name == bulkName && hits == 0 {
 			t.Error("no frame was received where it belongs")
 		}
+		if name == longName {
+			o.longSeen()
+		}
 	})
+}
+
+// longName is the link that carries long frames.
+const longName = "ring"
+
+// longSeen wants many long frames to have gone through the link, both mutants and
+// frames of messages.
+func (o *onslaught) longSeen() {
+	if !o.out.long || o.stretched < o.thrown/5 {
+		o.t.Errorf("%d of %d mutants were long frames", o.stretched, o.thrown)
+	}
+	if n := o.na.Fetched(); n < o.messages/20 {
+		o.t.Errorf("of %d messages %d frames went straight to where they belong", o.messages, n)
+	}
 }
 
 // onslaught is a live connection over a real link that the test's goroutine
 // drives at both ends, and what the link of b has sent to a.
 type onslaught struct {
 	mutator
-	t       *testing.T
-	na, nb  *vipl.NIC
-	out     *recorder
-	a, b    *vipl.VI
-	in, msg *buffers // of a, to receive, and of b, to send
-	near    region   // at a
-	far     region   // at b
+	t      *testing.T
+	na, nb *vipl.NIC
+	out    *recorder
+	a, b   *vipl.VI
+	in     fenced   // of a, to receive
+	msg    *buffers // of b, to send
+	near   region   // at a
+	far    region   // at b
 
-	batch    [32]transport.Frame
-	long     int             // bytes of the longest messages
-	thrown   int             // mutants
-	valid    uint64          // of them, those that are frames of Bobnet
-	refused  vipl.DropCounts // the others, and why
-	messages uint64          // delivered
+	batch     [32]transport.Frame
+	long      int             // bytes of the longest messages
+	thrown    int             // mutants
+	stretched int             // of them, long frames
+	valid     uint64          // of them, those that are frames of Bobnet
+	refused   vipl.DropCounts // the others, and why
+	messages  uint64          // delivered
 }
 
 // region is memory that peers may read and write.
@@ -69,12 +89,31 @@ type region struct {
 // link can.
 const bulkMutant = 1000
 
-// recorder counts the frames that a link takes, and keeps a copy of some.
+// recorder counts the frames that a link takes, and keeps a copy of some. It is a
+// transport.LongLink where the link is one.
 type recorder struct {
 	transport.Link
 	taken uint64
 	keep  bool
 	kept  [][]byte
+	long  bool // the link carries long frames
+}
+
+func (r *recorder) StartLong() bool {
+	l, ok := r.Link.(transport.LongLink)
+	r.long = ok && l.StartLong()
+	return r.long
+}
+
+func (r *recorder) Rest() int {
+	if !r.long {
+		return 0
+	}
+	return r.Link.(transport.LongLink).Rest()
+}
+
+func (r *recorder) Fetch(from int, parts [][]byte) bool {
+	return r.Link.(transport.LongLink).Fetch(from, parts)
 }
 
 func (r *recorder) Send(frames []transport.Frame) (int, error) {
@@ -103,6 +142,9 @@ func newOnslaught(t *testing.T, open opener) *onslaught {
 		o.long = 3 * r.Info().MTU // its frames are guessed from the first one on
 	}
 	o.mutator = newMutator(1, min(o.out.Info().MTU, 9000))
+	if o.out.long {
+		o.mutator = newMutator(1, ethertype.LongMTU)
+	}
 	for _, n := range nics {
 		n.BulkFrom(bulkMutant)
 	}
@@ -130,7 +172,7 @@ func (o *onslaught) connect(level reliability.Level) {
 	o.a, o.b = join(t, [2]*vipl.NIC{o.na, o.nb}, attr)
 	both := &vipl.MemAttributes{EnableRDMAWrite: true, EnableRDMARead: true}
 	var errs [4]error
-	o.in, errs[0] = newBuffers(o.na, 16, o.long)
+	o.in, errs[0] = newFenced(o.na, 16, o.long)
 	o.msg, errs[1] = newBuffers(o.nb, 1, o.long)
 	o.near = region{mem: make([]byte, 4096)}
 	o.far = region{mem: make([]byte, 4096)}
@@ -159,7 +201,7 @@ func (o *onslaught) capture(level reliability.Level) {
 	o.post(o.b, vipl.OpRDMAWrite, o.msg, 3000, o.near)
 	if level.Reliable() {
 		o.post(o.b, vipl.OpRDMARead, o.msg, 3000, o.near)
-		o.post(o.a, vipl.OpRDMARead, o.in, 3000, o.far) // answered in frames of b
+		o.post(o.a, vipl.OpRDMARead, o.in.buffers, 3000, o.far) // answered in frames of b
 		reads++
 	}
 	o.until("an honest exchange", func() bool {
@@ -203,6 +245,9 @@ func (o *onslaught) throw() {
 		for ethertype.Flags(binary.BigEndian.Uint16(f[ethertype.FieldFlags:]))&never == never {
 			f = o.fit(o.wrong())
 		}
+		if o.out.long && i%4 == 0 {
+			f = o.stretch(f)
+		}
 		switch _, err := o.parsed.Parse(f); err {
 		case nil:
 			o.valid++
@@ -214,6 +259,9 @@ func (o *onslaught) throw() {
 			o.refused[vipl.DropCRC]++
 		default:
 			o.refused[vipl.DropFormat]++
+		}
+		if len(f) > o.out.Info().MTU+ethertype.EthernetSize {
+			o.stretched++
 		}
 		o.batch[i].Head = append(o.batch[i].Head[:0], f...)
 	}
@@ -242,6 +290,25 @@ func (o *onslaught) fit(f []byte) []byte {
 	*block = *block&3 | right[ethertype.FieldDstPort+2]&^3
 	return f
 }
+
+// stretch makes a mutant so long that only a long frame can hold it, a few as long
+// as one can be. What is added lies behind the payload of most; of a frame that was
+// cut short it takes the place of what is missing, or of some of it.
+func (o *onslaught) stretch(f []byte) []byte {
+	least := o.out.Info().MTU + ethertype.EthernetSize + 1
+	size := least + o.rng.IntN(2000)
+	if o.rng.IntN(100) == 0 {
+		size = least + o.rng.IntN(o.longest-least+1)
+	}
+	for len(f) < size {
+		f = append(f, noise[:min(len(noise), size-len(f))]...)
+	}
+	o.scratch = f[:0]
+	return f
+}
+
+// noise is what mutants are stretched by.
+var noise = bytes.Repeat([]byte("\xff\x00\xa5\x01"), 1024)
 
 // counted reports whether all that the link of b has taken is in a's counters,
 // under the right reason. Frames that are right may be dropped afterwards for
@@ -302,6 +369,9 @@ func (o *onslaught) disconnect() {
 	}
 	if !bytes.Equal(o.near.mem, bytes.Repeat([]byte{0xA5}, len(o.near.mem))) {
 		o.t.Fatal("a region was written to")
+	}
+	if err := o.in.intact(); err != nil {
+		o.t.Fatal(err)
 	}
 	if err := errors.Join(o.a.Close(), o.b.Close()); err != nil {
 		o.t.Fatal(err)

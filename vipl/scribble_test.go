@@ -1,6 +1,7 @@
 package vipl_test
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -10,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/bobnet-go/bobnet/internal/vethtest"
+	"github.com/bobnet-go/bobnet/reliability"
 	"github.com/bobnet-go/bobnet/transport/shm"
 	"github.com/bobnet-go/bobnet/vipl"
 	"golang.org/x/sys/unix"
@@ -18,12 +20,16 @@ import (
 // TestScribble writes nonsense into the memory that two NICs on one host share,
 // under traffic both ways. The connection ends on both sides; who gives the
 // memory up says that the peer has broken the rules. Either NIC goes on serving
-// others, and the other one.
+// others, and the other one. Nothing is written but what is posted.
 func TestScribble(t *testing.T) {
+	seeds := uint64(8)
+	if testing.Short() {
+		seeds = 3
+	}
 	for _, driver := range []string{"shm", "ring"} {
 		broken := 0
 		p := vethtest.New(t, 1500)
-		for seed := range uint64(3) {
+		for seed := range seeds {
 			t.Run(fmt.Sprint(driver, "/", seed), func(t *testing.T) {
 				nics := [2]*vipl.NIC{openOn(t, p, 0, driver), openOn(t, p, 0, driver)}
 				rng := rand.New(rand.NewPCG(seed, 0))
@@ -78,7 +84,8 @@ func spoiled(t *testing.T, nics [2]*vipl.NIC, spoil func(mem *os.File, files []s
 	for _, f := range sharedFiles(t) {
 		known[f.inode] = true
 	}
-	peers := exchanging(t, nics)
+	peers, in := exchanging(t, nics)
+	private := [2][]byte{newPrivate(t, nics[0]), newPrivate(t, nics[1])}
 	mem, err := os.OpenFile("/proc/self/mem", os.O_RDWR, 0)
 	if err != nil {
 		t.Fatal(err)
@@ -113,22 +120,43 @@ func spoiled(t *testing.T, nics [2]*vipl.NIC, spoil func(mem *os.File, files []s
 			}
 		}
 	}
+	for side := range nics {
+		if err := in[side].intact(); err != nil {
+			t.Errorf("side %d: %v", side, err)
+		}
+		if !bytes.Equal(private[side], privatePattern) {
+			t.Errorf("side %d: memory that no peer may write to was written to", side)
+		}
+	}
 	return broken
 }
 
-// exchanging connects NICs and has both exchange messages with the other,
-// whatever is in them. It returns when some have arrived.
-func exchanging(t *testing.T, nics [2]*vipl.NIC) (peers [2]*peer) {
+// privatePattern fills memory that is registered and open to no peer.
+var privatePattern = bytes.Repeat([]byte{0x5B}, 1<<20)
+
+func newPrivate(t *testing.T, n *vipl.NIC) []byte {
 	t.Helper()
-	a, b := join(t, nics, nil)
+	mem := bytes.Clone(privatePattern)
+	if _, err := n.RegisterMem(mem, nil); err != nil {
+		t.Fatal(err)
+	}
+	return mem
+}
+
+// exchanging connects NICs and has both exchange messages with the other,
+// whatever is in them. It returns when some have arrived, with the buffers for them.
+// Peers may write where a region lets them.
+func exchanging(t *testing.T, nics [2]*vipl.NIC) (peers [2]*peer, in [2]fenced) {
+	t.Helper()
+	a, b := join(t, nics, openTo(reliability.ReliableDelivery))
 	for i, v := range []*vipl.VI{a, b} {
 		peers[i] = &peer{vi: v, ended: make(chan error, 1)}
-		in, err := newBuffers(v.NIC(), 2*peerAhead, peerSize)
-		if err != nil {
+		var err error
+		if in[i], err = newFenced(v.NIC(), 2*peerAhead, peerSize); err != nil {
 			t.Fatal(err)
 		}
-		for i := range in.descs {
-			if err := v.PostRecv(&in.descs[i]); err != nil {
+		for k := range in[i].descs {
+			if err := v.PostRecv(&in[i].descs[k]); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -139,7 +167,7 @@ func exchanging(t *testing.T, nics [2]*vipl.NIC) (peers [2]*peer) {
 	for _, x := range peers {
 		x.moves(t)
 	}
-	return peers
+	return peers, in
 }
 
 // sharedFile is a mapping of a file that NICs share.

@@ -74,7 +74,7 @@ func bulk(link transport.Link) string {
 }
 
 func long(link transport.Link) string {
-	if l, ok := link.(transport.LongLink); ok && l.StartLong() {
+	if l, ok := link.(transport.LongLink); ok && !l.Info().Unprotected && l.StartLong() {
 		return fmt.Sprintf("up to an MTU of %d, to stations that only veth lies between", ethertype.LongMTU)
 	}
 	return "none"

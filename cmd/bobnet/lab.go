@@ -34,7 +34,8 @@ Go program prints its goroutines' stacks, and ends.
 With --loss, --dup, --reorder, --corrupt, --delay and --jitter every Bobnet
 program in the lab treats the frames that it sends so, each direction for
 itself. BOBNET_FAULT in its environment says so; what is printed at the start
-names the seed.`,
+names the seed. With --corrupt no frame is longer than the MTU, as others may be
+in a pair, because the CRC then covers whole frames.`,
 		Example: "  bobnet lab -n 4 -- ip -brief address\n  bobnet lab -n 2 --mtu 9000 -- ./pingpong\n" +
 			"  bobnet lab --loss 2% --reorder 1% --delay 100us -- ./pingpong",
 		Args: usage(cobra.MinimumNArgs(1)),

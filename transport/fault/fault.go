@@ -3,7 +3,10 @@
 //
 // Frames are copied before anything is done to them, so the sender's memory
 // stays as it is, and corruption hits the finished bytes, checksum included. A
-// frame that is held back comes out in a later call of Send, Recv or Wait.
+// frame that is held back comes out in a later call of Send, Recv or Wait. Long
+// frames (transport.LongLink) pass through as all others do, where the wrapped
+// link has them; who needs a CRC over whole frames, because some are corrupted,
+// sends none.
 package fault
 
 import (
@@ -13,7 +16,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/bobnet-go/bobnet/ethertype"
 	"github.com/bobnet-go/bobnet/transport"
 )
 
@@ -31,6 +33,7 @@ type Link struct {
 	batch  [transport.MaxBatch]transport.Frame
 	views  [transport.MaxBatch][]byte
 	lent   int // frames of rx.ready whose views the caller has
+	long   long
 
 	txNext, rxNext atomic.Int64 // when a held frame comes out; for Wait and Ready
 	faults         atomic.Uint64
@@ -45,7 +48,10 @@ type Link struct {
 	own   atomic.Uint64 // inner wake-ups that were nudges
 }
 
-var _ transport.Link = (*Link)(nil)
+var (
+	_ transport.LongLink = (*Link)(nil)
+	_ transport.Checker  = (*Link)(nil)
+)
 
 // New returns a link that does what opts say to the frames of link, which the
 // caller uses no more; Close closes it too.
@@ -57,6 +63,7 @@ func New(link transport.Link, opts Options) *Link {
 	if l.opts.covers(Rx) {
 		l.rx = newShaper(&l.opts, Rx)
 	}
+	l.long.link, _ = link.(transport.LongLink)
 	l.txNext.Store(transport.Forever)
 	l.rxNext.Store(transport.Forever)
 	return l
@@ -112,7 +119,7 @@ func (l *Link) Send(frames []transport.Frame) (n int, err error) {
 	if l.closed.Load() {
 		return 0, transport.ErrClosed
 	}
-	limit := l.inner.Info().MTU + ethertype.EthernetSize
+	limit := l.limit()
 	now := l.inner.Now()
 	for i := range frames[:min(len(frames), transport.MaxBatch)] {
 		f := &frames[i]
@@ -193,15 +200,12 @@ func (l *Link) Recv(views [][]byte) (n int, err error) {
 		return l.inner.Recv(views)
 	}
 	l.rx.take(l.lent)
-	l.lent = 0
+	l.lent, l.long.lent = 0, nil
 	if err := l.pull(now); err != nil {
 		return 0, err
 	}
 	l.rx.release(now)
-	n = min(len(views), transport.MaxBatch, len(l.rx.ready))
-	for i := range n {
-		views[i] = l.rx.ready[i].data
-	}
+	n = l.lend(views)
 	l.lent = n
 	l.rxNext.Store(l.rx.next(n))
 	l.countFaults()
@@ -222,7 +226,15 @@ func (l *Link) pull(now int64) error {
 			l.lost.Add(uint64(k - i))
 			break
 		}
-		l.rx.admit(&transport.Frame{Head: l.views[i]}, now)
+		frame := l.views[i]
+		if i == k-1 {
+			frame = l.long.whole(frame)
+		}
+		if frame == nil {
+			l.lost.Add(1)
+			continue
+		}
+		l.rx.admit(&transport.Frame{Head: frame}, now)
 	}
 	return err
 }

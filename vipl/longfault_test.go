@@ -1,0 +1,63 @@
+package vipl_test
+
+import (
+	"testing"
+
+	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/transport"
+	"github.com/bobnet-go/bobnet/transport/fault"
+	"github.com/bobnet-go/bobnet/vipl"
+)
+
+// TestFaultyLong sends 100 MB each way at the same time in long frames, the default
+// on veth, while 2 % of the frames are lost, doubled and reordered each, between
+// NICs of which one has the faults on its way in.
+func TestFaultyLong(t *testing.T) {
+	const size = 1 << 20
+	count := 96
+	if testing.Short() {
+		count = 8
+	}
+	for _, level := range reliableLevels {
+		t.Run(level.String(), func(t *testing.T) {
+			o := fault.Options{Drop: 0.02, Dup: 0.02, Reorder: 0.02}
+			nics := vethNICs(t, 1500, vipl.Config{}, func(side int, l transport.Link) transport.Link {
+				o := o
+				o.Seed = uint64(side) + 1
+				if side == 1 {
+					o.Dir = fault.Both
+				}
+				return fault.New(l, o)
+			})
+			a, b := join(t, nics, &vipl.Attributes{Reliability: level})
+			there, back := newFlow(t, a, b, count, size, 1), newFlow(t, b, a, count, size, 2)
+			within(t, "the transfer", func() error { return all(there.send, there.receive, back.send, back.receive) })
+			if t.Failed() {
+				return
+			}
+			least := uint64(count * size / ethertype.LongMTU / 2)
+			for side, v := range []*vipl.VI{a, b} {
+				if n := nics[side].Fetched(); !v.Wide() || n < least {
+					t.Errorf("side %d: %d frames went straight to where they belong, want %d; long frames: %t", side, n, least, v.Wide())
+				}
+				if v.Snapshot().Retransmits == 0 || nics[side].Snapshot().Link.Faults == 0 {
+					t.Errorf("side %d has sent nothing again: there were no faults", side)
+				}
+			}
+		})
+	}
+}
+
+// TestCorruptLong: a link that corrupts frames, though it has long ones, gives the NIC
+// none: their CRC leaves the data out.
+func TestCorruptLong(t *testing.T) {
+	nics := vethNICs(t, 1500, vipl.Config{}, func(_ int, l transport.Link) transport.Link {
+		return fault.New(l, fault.Options{Seed: 1, Corrupt: 0.02})
+	})
+	a, b := join(t, nics, nil)
+	there := newFlow(t, a, b, 4, 1<<20, 1)
+	within(t, "the transfer", func() error { return all(there.send, there.receive) })
+	if a.Wide() || b.Wide() || nics[1].Fetched() > 0 {
+		t.Error("long frames are sent:", a.Wide(), b.Wide())
+	}
+}
