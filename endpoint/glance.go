@@ -30,7 +30,7 @@ func (n *Node) glance(size int) error {
 		return nil
 	}
 	now := n.way.now()
-	g.oneByOne = now-g.polled >= int64(min(g.asked, glanceMost))*glanceSpacing + g.bytes*glancePerByte
+	g.oneByOne = now-g.polled >= int64(min(g.asked, glanceMost))*glanceSpacing+g.bytes*glancePerByte
 	if !g.oneByOne && g.asked < glanceEvery {
 		return nil
 	}

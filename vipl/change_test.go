@@ -9,10 +9,14 @@ import (
 	"time"
 
 	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/internal/need"
 	"github.com/bobnet-go/bobnet/internal/vethtest"
 	"github.com/bobnet-go/bobnet/reliability"
 	"github.com/bobnet-go/bobnet/transport"
+	"github.com/bobnet-go/bobnet/transport/ring"
 	"github.com/bobnet-go/bobnet/vipl"
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
 )
 
 // openOn opens a NIC on one side of a veth. It goes on trying to reach a peer
@@ -21,15 +25,20 @@ func openOn(t *testing.T, p *vethtest.Pair, side int, driver string) (n *vipl.NI
 	t.Helper()
 	err := p.In(side, func() (err error) {
 		cfg := &vipl.Config{Interface: interfaceOf(driver), Driver: driver, Reliability: &reliability.Config{MaxTries: 1000}}
-		if driver == bulkName {
-			if cfg.Link, err = openBulk(); err != nil {
-				return err
-			}
+		switch driver {
+		case bulkName:
+			cfg.Driver, cfg.Bulk = "ring", ring.On
+		case xdpName:
+			cfg.Driver, cfg.XDP, cfg.Long = "ring", ring.On, ring.Off
+		case udp6Name:
+			cfg.Driver, cfg.Interface = "udp", ipOf(six[side])
 		}
 		n, err = vipl.Open(cfg)
 		return err
 	})
-	if err != nil {
+	if errors.Is(err, unix.EAFNOSUPPORT) {
+		need.Skip(t, "a kernel with AF_XDP (CONFIG_XDP_SOCKETS)")
+	} else if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { n.Close() })
@@ -66,6 +75,17 @@ func (s *stream) flows(t *testing.T) {
 	}
 }
 
+// looksTime is longer than NICs take to look at their interfaces.
+const looksTime = 300 * time.Millisecond
+
+// flowsFor wants messages to arrive for some time.
+func (s *stream) flowsFor(t *testing.T, d time.Duration) {
+	t.Helper()
+	for end := s.a.NIC().Now() + int64(d); s.a.NIC().Now() < end; {
+		s.flows(t)
+	}
+}
+
 // ends wants both sides to end, the one on side with the error change, which
 // names all words, the other one because its peer says so.
 func (s *stream) ends(t *testing.T, side int, words ...string) {
@@ -92,36 +112,58 @@ func (s *stream) ends(t *testing.T, side int, words ...string) {
 	}
 }
 
-// onChange runs a test for each driver, and for a ring with a socket for bulk
-// frames besides, on a fresh veth with NICs on both ends.
+// onChange runs a test for each driver, for udp with either family, and for a
+// ring with a socket for bulk frames besides and one that sends through AF_XDP,
+// on a fresh veth with NICs on both ends.
 func onChange(t *testing.T, mtu int, run func(t *testing.T, p *vethtest.Pair, nics [2]*vipl.NIC, driver string)) {
-	for _, driver := range append([]string{bulkName}, drivers...) {
+	for _, driver := range append([]string{bulkName, xdpName, udp6Name}, drivers...) {
 		t.Run(driver, func(t *testing.T) {
 			t.Parallel()
 			p := vethtest.New(t, mtu)
 			addIPs(t, p)
+			addIPv6s(t, p)
 			run(t, p, [2]*vipl.NIC{openOn(t, p, 0, driver), openOn(t, p, 1, driver)}, driver)
 		})
 	}
 }
 
+// switchOn switches an interface on, and gives it the address back that Linux
+// took from it when it went down.
+func switchOn(t *testing.T, p *vethtest.Pair, side int, driver string) {
+	t.Helper()
+	if err := p.SetUp(side, true); err != nil {
+		t.Fatal(err)
+	}
+	if driver == udp6Name {
+		change6(t, p, side, six[side], netlink.AddrAdd)
+	}
+}
+
+// isUDP reports whether the stations of a driver are at IP addresses.
+func isUDP(driver string) bool { return driver == "udp" || driver == udp6Name }
+
 // patient gives peers more time than a test may take.
 var patient = &vipl.Attributes{PeerTimeout: time.Hour}
 
 // TestInterfaceDownUp switches each interface off and on again under traffic,
-// which goes on, with bulk frames where there were some.
+// which goes on, in the way that frames took before.
 func TestInterfaceDownUp(t *testing.T) {
 	onChange(t, 1500, func(t *testing.T, p *vethtest.Pair, nics [2]*vipl.NIC, driver string) {
 		s := startStream(t, nics, patient)
 		hits := func() uint64 { return nics[1].Snapshot().Engine.BulkHits }
+		express := func() uint64 { return nics[0].Link().Stats().TxXDP }
 		for side := range nics {
-			if err := errors.Join(p.SetUp(side, false), p.SetUp(side, true)); err != nil {
+			if err := p.SetUp(side, false); err != nil {
 				t.Fatal(err)
 			}
-			before := hits()
+			switchOn(t, p, side, driver)
+			hit, sent := hits(), express()
 			s.flows(t)
-			if driver == bulkName && hits() == before {
+			if driver == bulkName && hits() == hit {
 				t.Error("no frame was received where it belongs")
+			}
+			if driver == xdpName && express() == sent {
+				t.Error("no frame was sent through AF_XDP")
 			}
 		}
 	})
@@ -137,6 +179,7 @@ func TestMTURaised(t *testing.T) {
 			}
 			s.flows(t)
 		}
+		s.flowsFor(t, looksTime)
 	})
 }
 
@@ -169,9 +212,7 @@ func TestMTULoweredEnough(t *testing.T) {
 	if err := p.SetMTU(0, 1500); err != nil {
 		t.Fatal(err)
 	}
-	for end := nics[0].Now() + int64(200*time.Millisecond); nics[0].Now() < end; {
-		s.flows(t)
-	}
+	s.flowsFor(t, 200*time.Millisecond)
 }
 
 // TestHostChanged switches an interface off and on and changes its MTU under
@@ -194,9 +235,7 @@ func TestHostChanged(t *testing.T) {
 				if err := change(); err != nil {
 					t.Fatal(err)
 				}
-				for end := nics[0].Now() + int64(250*time.Millisecond); nics[0].Now() < end; {
-					s.flows(t)
-				}
+				s.flowsFor(t, 250*time.Millisecond)
 			}
 			if err := p.SetMAC(0, otherMAC); err != nil {
 				t.Fatal(err)
@@ -232,13 +271,13 @@ var otherMAC = ethertype.MAC{2, 0, 0, 0, 0, 0x77}
 // TestMACChanged gives either side another MAC under traffic, at each kind of
 // level. The connection ends and says why, long before its peer would be given
 // up; the NIC is dead, and one opened anew works. With udp, whose stations are
-// at IP addresses, traffic goes on.
+// at IP addresses of either family, traffic goes on.
 func TestMACChanged(t *testing.T) {
 	for side := range 2 {
 		for _, level := range levels {
 			t.Run(fmt.Sprint("side", side, level), func(t *testing.T) {
 				onChange(t, 1500, func(t *testing.T, p *vethtest.Pair, nics [2]*vipl.NIC, driver string) {
-					if driver != "udp" {
+					if !isUDP(driver) {
 						changeMAC(t, p, nics, side, level, driver)
 						return
 					}
@@ -249,7 +288,7 @@ func TestMACChanged(t *testing.T) {
 					if err := p.SetMAC(side, otherMAC); err != nil {
 						t.Fatal(err)
 					}
-					s.flows(t)
+					s.flowsFor(t, looksTime)
 				})
 			})
 		}

@@ -26,17 +26,21 @@ import (
 var conformanceLinks = []conformance.Link{
 	{Name: "sim", Setup: simEnds},
 	{Name: "ring", Setup: overRing(ring.Off)},
-	{Name: "xdp", Setup: overRing(ring.On)},
+	{Name: xdpName, Setup: overRing(ring.On)},
 	{Name: bulkName, Setup: overVeth(9000, [2]int{0, 1}, openBulk)},
 	{Name: "packet", Setup: overVeth(9000, [2]int{0, 1}, openPacket)},
 	{Name: "udp", Setup: udpEnds},
-	{Name: "udp6", Setup: udp6Ends},
+	{Name: udp6Name, Setup: udp6Ends},
 	{Name: "shm", Setup: overVeth(1500, [2]int{0, 0}, openShm)},
 	{Name: "host", Setup: overVeth(1500, [2]int{0, 0}, openHost)},
 }
 
-// bulkName is the link that receives bulk frames apart.
-const bulkName = "bulk9000"
+// Links that are more than a driver's name.
+const (
+	bulkName = "bulk9000" // receives bulk frames apart
+	xdpName  = "xdp"      // sends through AF_XDP
+	udp6Name = "udp6"     // has IPv6 addresses
+)
 
 // openBulk opens a ring that receives bulk frames apart at any MTU.
 func openBulk() (transport.Link, error) {

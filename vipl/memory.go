@@ -50,6 +50,7 @@ type memTable struct {
 	free     []uint32
 	ptags    map[Ptag]int // regions and VIs that carry the tag
 	lastPtag Ptag
+	retired  map[MemHandle][]byte // of a closed NIC: memory from AllocMem
 }
 
 func (t *memTable) lookup(h MemHandle) *region {
@@ -249,13 +250,17 @@ func (n *NIC) register(buf []byte, attr *MemAttributes, mapped, locked bool) (Me
 // while posted descriptors refer to the region. A peer's RDMA write or read that
 // arrives later is refused; a read that is being served ends the connection with
 // ErrRDMA, unless its answer has arrived.
+//
+// Once the NIC has been closed it fails with ErrClosed, except for memory from
+// AllocMem, whose addresses Close leaves taken: it gives them back.
 func (n *NIC) DeregisterMem(h MemHandle) error {
 	n.mu.Lock()
 	defer n.unlock()
+	if n.closed {
+		return n.mem.giveBack(h)
+	}
 	r := n.mem.lookup(h)
 	switch {
-	case n.closed:
-		return ErrClosed
 	case r == nil:
 		return opError("deregister memory", ErrInvalidParameter, "handle %v names no registered region", h)
 	case r.posted > 0:
@@ -264,6 +269,28 @@ func (n *NIC) DeregisterMem(h MemHandle) error {
 	n.letGo()
 	n.drop(r)
 	n.mem.free = append(n.mem.free, uint32(h)&slotMask)
+	return nil
+}
+
+// retire keeps the addresses of a region of the library's own memory, whose NIC is
+// being closed, until giveBack.
+func (t *memTable) retire(h MemHandle, r *region) {
+	retire(r.buf)
+	r.mapped = false
+	if t.retired == nil {
+		t.retired = map[MemHandle][]byte{}
+	}
+	t.retired[h] = r.buf
+}
+
+// giveBack unmaps a region that retire has kept.
+func (t *memTable) giveBack(h MemHandle) error {
+	buf, ok := t.retired[h]
+	if !ok {
+		return ErrClosed
+	}
+	delete(t.retired, h)
+	unmap(buf)
 	return nil
 }
 

@@ -43,7 +43,7 @@ func roundUp(n, to int) int { return (n + to - 1) / to * to }
 
 // retire puts zero pages, which take no space until written, in place of buf:
 // a goroutine that is just looking at it reads zeros where unmap would end the
-// process with SIGSEGV. The addresses stay taken.
+// process with SIGSEGV. The addresses stay taken until unmap.
 func retire(buf []byte) {
 	_, err := unix.MmapPtr(-1, 0, unsafe.Pointer(unsafe.SliceData(buf)), uintptr(cap(buf)), unix.PROT_READ|unix.PROT_WRITE,
 		unix.MAP_PRIVATE|unix.MAP_ANONYMOUS|unix.MAP_FIXED|unix.MAP_NORESERVE)

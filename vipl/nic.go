@@ -340,8 +340,7 @@ func (n *NIC) Close() error {
 	for i := range n.mem.regions {
 		if r := &n.mem.regions[i]; r.buf != nil {
 			if r.mapped { // somebody may be about to look at it, see Close
-				retire(r.buf)
-				r.mapped = false
+				n.mem.retire(MemHandle(r.gen<<slotBits|uint32(i)), r)
 			}
 			n.drop(r)
 		}

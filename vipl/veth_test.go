@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -216,41 +217,22 @@ func faulty(name string, o fault.Options) func(side int, l transport.Link) trans
 }
 
 // TestInterfaceDown switches an interface off in the midst of traffic: the
-// connection ends in time. Switched on again, it serves the next one.
+// connection ends in time, and each side says what it knows of the reason.
+// Switched on again, the interface serves the next one.
 func TestInterfaceDown(t *testing.T) {
-	p := vethtest.New(t, 1500)
-	var nics [2]*vipl.NIC
-	for side := range nics {
-		err := p.In(side, func() (err error) {
-			nics[side], err = vipl.Open(&vipl.Config{Interface: vethtest.Name})
-			return err
-		})
-		if err != nil {
+	onChange(t, 1500, func(t *testing.T, p *vethtest.Pair, nics [2]*vipl.NIC, driver string) {
+		s := startStream(t, nics, &vipl.Attributes{PeerTimeout: 500 * time.Millisecond})
+		if err := p.SetUp(0, false); err != nil {
 			t.Fatal(err)
 		}
-		t.Cleanup(func() { nics[side].Close() })
-	}
-	a, b := join(t, nics, &vipl.Attributes{PeerTimeout: 300 * time.Millisecond})
-	f := newFlow(t, a, b, 1<<30, 1000, 1)
-	go f.receive()
-	sent := make(chan error, 1)
-	go func() { sent <- f.send() }()
-	for b.Snapshot().Receives < 20 {
-		runtime.Gosched()
-	}
-	if err := p.SetUp(0, false); err != nil {
-		t.Fatal(err)
-	}
-	within(t, "the sender", func() error {
-		if err := <-sent; !errors.Is(err, vipl.ErrDescriptor) || !errors.Is(a.Err(), vipl.ErrUnreachable) {
-			return fmt.Errorf("%v, VI: %w", err, a.Err())
+		within(t, "the end", func() error { return errors.Join(notEnded(<-s.sent), notEnded(<-s.received)) })
+		// The peer's kernel may take its time to notice that there is no carrier.
+		for v, words := range map[*vipl.VI]string{s.a: "bob0 is down: ip link set bob0 up", s.b: "is its interface up?"} {
+			if err := v.Err(); !errors.Is(err, vipl.ErrUnreachable) || !strings.Contains(err.Error(), words) {
+				t.Errorf("ended with %v: want that the peer is unreachable, and %q", err, words)
+			}
 		}
-		return nil
+		switchOn(t, p, 0, driver)
+		startStream(t, nics, patient)
 	})
-	if err := p.SetUp(0, true); err != nil {
-		t.Fatal(err)
-	}
-	c, d := join(t, nics, nil)
-	g := newFlow(t, c, d, 20, 1000, 2)
-	within(t, "the second connection", func() error { return all(g.send, g.receive) })
 }
