@@ -44,6 +44,7 @@ type Collector struct {
 	drops       *prometheus.Desc
 	errors      *prometheus.Desc
 	lost        *prometheus.Desc
+	unused      *prometheus.Desc
 	again       *prometheus.Desc
 	collectives *prometheus.Desc
 	refused     *prometheus.Desc
@@ -75,6 +76,7 @@ func NewCollector(cfg *Config) *Collector {
 	c.nicInfo, c.viInfo = nicInfo.describe(cfg.Labels), viInfo.describe(cfg.Labels)
 	c.drops, c.lost = drops.describe(cfg.Labels), lost.describe(cfg.Labels)
 	c.errors = errors.describe(cfg.Labels)
+	c.unused = unused.describe(cfg.Labels)
 	c.again, c.collectives = again.describe(cfg.Labels), collectives.describe(cfg.Labels)
 	return c
 }
@@ -121,7 +123,7 @@ func (c *Collector) WatchRank(m *mplite.Comm) (forget func()) {
 
 // Describe implements prometheus.Collector.
 func (c *Collector) Describe(ch chan<- *prometheus.Desc) {
-	for _, descs := range [][]*prometheus.Desc{c.nic, c.vi, c.rank, c.node, {c.nicInfo, c.viInfo, c.drops, c.errors, c.lost, c.again, c.collectives, c.refused, c.returned}} {
+	for _, descs := range [][]*prometheus.Desc{c.nic, c.vi, c.rank, c.node, {c.nicInfo, c.viInfo, c.drops, c.errors, c.lost, c.unused, c.again, c.collectives, c.refused, c.returned}} {
 		for _, d := range descs {
 			ch <- d
 		}
@@ -195,5 +197,10 @@ func (c *Collector) collectVI(ch chan<- prometheus.Metric, v *vipl.VISnapshot, n
 	emit(ch, c.vi, viFields, v, name, port, vi)
 	for i := range causes {
 		ch <- counter(c.again, causes[i].value(&v.Sender), name, port, vi, causes[i].name)
+	}
+	for why, n := range v.Dropped {
+		if n > 0 { // most never occur, and there may be many VIs
+			ch <- counter(c.unused, n, name, port, vi, vipl.Drop(why).String())
+		}
 	}
 }

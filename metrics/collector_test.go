@@ -53,6 +53,7 @@ func nicWith(vis int) *fakeNIC {
 		v := vipl.VISnapshot{Local: ethertype.Addr{Port: uint16(1025 + i)}, State: vipl.StateConnected, Level: reliability.ReliableDelivery}
 		v.Sends, v.SendsDone = 10, 9
 		v.Sender.Timeouts, v.Sender.Threshold, v.SendUntaken = 2, 32, 1
+		v.Dropped[vipl.DropDuplicate] = 6
 		v.Pending = []vipl.PendingSend{{Op: vipl.OpSend, Msg: 8, Size: 64, Sent: 64, Age: time.Duration(1+i) * time.Second, Again: time.Second}}
 		f.VIs = append(f.VIs, v)
 	}
@@ -101,6 +102,7 @@ func TestValues(t *testing.T) {
 		"bobnet_am_refused_messages_total":        `{node="02:00:00:00:00:01/7",rank="2",reason="bad_tag"} 3`,
 		"bobnet_am_returned_messages_total":       `{node="02:00:00:00:00:01/7",rank="2",reason="unreachable"} 4`,
 		"bobnet_link_dropped_frames_total":        `{interface="bob0",port="1024",rank="2",reason="receive_queue_full"} 7`,
+		"bobnet_vi_receive_dropped_frames_total":  `{interface="bob0",port="1024",rank="2",reason="duplicate",vi="1025"} 6` + "\n#",
 		"bobnet_nic_receive_dropped_frames_total": `{interface="bob0",port="1024",rank="2",reason="crc"} 3`,
 	} {
 		if got := gather(t, c); !strings.Contains(got, name+want) {
@@ -144,6 +146,7 @@ func TestBoundedVIs(t *testing.T) {
 	for _, want := range []string{
 		`bobnet_vi_sends_total{interface="bob0",port="1024",vi="other"} 49920`,
 		`bobnet_vi_retransmissions_total{cause="timeout",interface="bob0",port="1024",vi="other"} 9984`,
+		`bobnet_vi_receive_dropped_frames_total{interface="bob0",port="1024",reason="duplicate",vi="other"} 29952`,
 		`bobnet_vi_oldest_unacknowledged_seconds{interface="bob0",port="1024",vi="other"} 5000`,
 	} {
 		if got := gather(t, c); !strings.Contains(got, want) {

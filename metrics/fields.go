@@ -58,12 +58,13 @@ var (
 	drops       = family{"bobnet_nic_receive_dropped_frames_total", "Frames that arrived and were not used, by reason.", false, append(nicLabels[:2:2], "reason")}
 	errors      = family{"bobnet_nic_asynchronous_errors_total", "Asynchronous errors (VIPL), by code.", false, append(nicLabels[:2:2], "code")}
 	lost        = family{"bobnet_link_dropped_frames_total", "Frames that the link lost, by reason.", false, append(nicLabels[:2:2], "reason")}
+	unused      = family{"bobnet_vi_receive_dropped_frames_total", "Frames that came for the VI and were not used, by reason; only reasons that have occurred.", false, append(viLabels[:3:3], "reason")}
 	again       = family{"bobnet_vi_retransmissions_total", "Frames sent again since the VI was connected, by cause: fast when a later one had arrived, probe at the end of a flight, timeout as the last resort.", false, append(viLabels[:3:3], "cause")}
 	collectives = family{"bobnet_mplite_collectives_total", "Collective operations begun, by kind.", false, []string{"collective"}}
 )
 
 // families are all of them.
-var families = []*family{&nicInfo, &viInfo, &drops, &errors, &lost, &again, &collectives, &refused, &returned}
+var families = []*family{&nicInfo, &viInfo, &drops, &errors, &lost, &unused, &again, &collectives, &refused, &returned}
 
 var nicFields = []field[vipl.Snapshot]{
 	{"bobnet_nic_transmit_frames_total", "Frames handed to the link.", false, func(s *vipl.Snapshot) float64 { return float64(s.TxFrames) }},

@@ -100,7 +100,7 @@ func reference(t *testing.T) string {
 		}
 	}
 	link, cause := metrics.Reasons()
-	values(&b, "`reason` of `bobnet_nic_receive_dropped_frames_total`", reasonsOf(t, "../vipl/stats.go", "Drop", texts(vipl.Drops())))
+	values(&b, "`reason` of `bobnet_nic_receive_dropped_frames_total` and `bobnet_vi_receive_dropped_frames_total`", reasonsOf(t, "../vipl/stats.go", "Drop", texts(vipl.Drops())))
 	values(&b, "`reason` of `bobnet_link_dropped_frames_total`", link)
 	values(&b, "`code` of `bobnet_nic_asynchronous_errors_total`", reasonsOf(t, "../vipl/async.go", "Code", texts(vipl.ErrorCodes())))
 	values(&b, "`cause` of `bobnet_vi_retransmissions_total`", cause)

@@ -3,6 +3,7 @@ package test
 import (
 	"encoding/json"
 	"net/http"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -49,15 +50,37 @@ func TestDump(t *testing.T) {
 			t.Errorf("no %q in what the ranks said when they got SIGQUIT:\n%s", want, &run.said)
 		}
 	}
+	// A share of the messages has come, and more will.
 	if _, err := run.stdin.Write([]byte{1}); err != nil {
+		t.Fatal(err)
+	}
+	awaitMatch(t, run.server+"/rank/1/debug/bobnet", busyLine)
+	if _, err := run.stdin.Write(make([]byte, steps-1)); err != nil {
 		t.Fatal(err)
 	}
 	run.hear(t, run.finished)
 	run.end(t)
 }
 
+// busyLine is the line of a VI through which a large message has come: how long
+// its peer has been silent, its window and its round-trip time are filled in.
+var busyLine = func() *regexp.Regexp {
+	const span, number = `[1-9][\dhmnµ.]*s`, `(?:0\.0*)?[1-9][\d.e+-]*`
+	columns := []string{
+		`(?m)^ `, `\d+`, `connected`, `\S+`, `\w+`, number + ` B`, span + `(?: \(\d+ probes?\))?`, // HEARD
+		`\d+`, `\d+`, `\d+/\d+`, `\S+`, `\d+`, number /* WINDOW */, `\S+`, span /* RTT */, `\d+`, `\d+`, `.*`, `1\.0 MB`, `.*$`,
+	}
+	return regexp.MustCompile(strings.Join(columns, ` +`))
+}()
+
 // awaitText asks again and again until the answer has word in it.
 func awaitText(t *testing.T, url, word string) string {
+	t.Helper()
+	return awaitMatch(t, url, regexp.MustCompile(regexp.QuoteMeta(word)))
+}
+
+// awaitMatch is awaitText for what an expression matches.
+func awaitMatch(t *testing.T, url string, want *regexp.Regexp) string {
 	t.Helper()
 	deadline := time.After(patience)
 	again := time.NewTicker(20 * time.Millisecond)
@@ -67,12 +90,12 @@ func awaitText(t *testing.T, url, word string) string {
 		if resp, err := http.Get(url); err == nil {
 			text, status = body(t, resp), resp.StatusCode
 		}
-		if status == http.StatusOK && strings.Contains(text, word) {
+		if status == http.StatusOK && want.MatchString(text) {
 			return text
 		}
 		select {
 		case <-deadline:
-			t.Fatalf("no %q within %v; status %d:\n%s", word, patience, status, text)
+			t.Fatalf("no %q within %v; status %d:\n%s", want, patience, status, text)
 		case <-again.C:
 		}
 	}

@@ -27,6 +27,9 @@ const (
 	viCount, viSize       = 40, 300
 )
 
+// steps are the shares of equal size in which rank 0 sends.
+const steps = 5
+
 // announcement is what a rank prints when the messages have been sent.
 type announcement struct {
 	Rank     int
@@ -57,14 +60,15 @@ type labRun struct {
 	ended  chan error
 }
 
-func serveLab(t *testing.T, role string) *labRun {
+// serveLab starts a lab whose ranks play a role, with more flags if there are any.
+func serveLab(t *testing.T, role string, flags ...string) *labRun {
 	t.Helper()
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.CommandContext(t.Context(), filepath.Join(commands(t), "bobnet"),
-		"-v", "lab", "-n", "2", "--metrics", "127.0.0.1:0", "--", self)
+	args := append([]string{"-v", "lab", "-n", "2", "--metrics", "127.0.0.1:0"}, flags...)
+	cmd := exec.CommandContext(t.Context(), filepath.Join(commands(t), "bobnet"), append(args, "--", self)...)
 	cmd.Env = append(os.Environ(), roleEnv+"="+role)
 	r, w := io.Pipe()
 	cmd.Stdout, cmd.Stderr = w, w
@@ -197,7 +201,7 @@ func metricsRole(ctx context.Context) error {
 	return serveAndSend(ctx, func() error { return nil })
 }
 
-// serveAndSend is metricsRole, but rank 0 calls ready before it sends.
+// serveAndSend is metricsRole, but rank 0 calls ready before it sends a share.
 func serveAndSend(ctx context.Context, ready func() error) error {
 	cfg := config()
 	var err error
@@ -223,10 +227,7 @@ func serveAndSend(ctx context.Context, ready func() error) error {
 		return err
 	}
 	if cfg.Rank == 0 {
-		if err := ready(); err != nil {
-			return err
-		}
-		err = end.sender(ctx, comm)
+		err = end.sender(ctx, comm, ready)
 	} else {
 		err = end.receiver(ctx, comm)
 	}
@@ -266,17 +267,7 @@ func (e *end) announce(rank int) error {
 // serverName is the name of rank 1's listener.
 const serverName = "test/metrics"
 
-func (e *end) sender(ctx context.Context, comm *mplite.Comm) error {
-	for range eagerCount {
-		if err := comm.Send(ctx, make([]byte, eagerSize), 1, 0); err != nil {
-			return err
-		}
-	}
-	for range largeCount {
-		if err := comm.Send(ctx, make([]byte, largeSize), 1, 0); err != nil {
-			return err
-		}
-	}
+func (e *end) sender(ctx context.Context, comm *mplite.Comm, ready func() error) error {
 	addr, err := e.nic.Lookup(ctx, serverName)
 	if err != nil {
 		return err
@@ -284,11 +275,11 @@ func (e *end) sender(ctx context.Context, comm *mplite.Comm) error {
 	if err := e.vi.Connect(ctx, addr, nil); err != nil {
 		return err
 	}
-	for i := range e.desc {
-		if err := e.vi.PostSend(&e.desc[i]); err != nil {
+	for i := range steps {
+		if err := ready(); err != nil {
 			return err
 		}
-		if _, err := e.vi.SendWait(ctx); err != nil {
+		if err := e.share(ctx, comm, i); err != nil {
 			return err
 		}
 	}
@@ -302,13 +293,31 @@ func (e *end) sender(ctx context.Context, comm *mplite.Comm) error {
 	return comm.Send(ctx, nil, 1, 1)
 }
 
-func (e *end) receiver(ctx context.Context, comm *mplite.Comm) error {
-	buf := make([]byte, largeSize)
-	for range eagerCount + largeCount {
-		if _, err := comm.Recv(ctx, buf, 0, 0); err != nil {
+// share sends share i of the messages.
+func (e *end) share(ctx context.Context, comm *mplite.Comm, i int) error {
+	for range eagerCount / steps {
+		if err := comm.Send(ctx, make([]byte, eagerSize), 1, 0); err != nil {
 			return err
 		}
 	}
+	for range largeCount / steps {
+		if err := comm.Send(ctx, make([]byte, largeSize), 1, 0); err != nil {
+			return err
+		}
+	}
+	const count = viCount / steps
+	for k := range count {
+		if err := e.vi.PostSend(&e.desc[i*count+k]); err != nil {
+			return err
+		}
+		if _, err := e.vi.SendWait(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (e *end) receiver(ctx context.Context, comm *mplite.Comm) error {
 	for i := range e.desc {
 		if err := e.vi.PostRecv(&e.desc[i]); err != nil {
 			return err
@@ -317,9 +326,17 @@ func (e *end) receiver(ctx context.Context, comm *mplite.Comm) error {
 	if err := e.accept(ctx); err != nil {
 		return err
 	}
-	for range e.desc {
-		if _, err := e.vi.RecvWait(ctx); err != nil {
-			return err
+	buf := make([]byte, largeSize)
+	for range steps {
+		for range (eagerCount + largeCount) / steps {
+			if _, err := comm.Recv(ctx, buf, 0, 0); err != nil {
+				return err
+			}
+		}
+		for range viCount / steps {
+			if _, err := e.vi.RecvWait(ctx); err != nil {
+				return err
+			}
 		}
 	}
 	if err := e.announce(1); err != nil {

@@ -9,7 +9,6 @@ import (
 	"github.com/bobnet-go/bobnet/internal/need"
 	"io"
 	"net/http"
-	"net/http/httptest"
 	"net/url"
 	"os"
 	"os/exec"
@@ -22,7 +21,7 @@ import (
 	"time"
 )
 
-// scrapedRole is metricsRole, but rank 0 sends when it is told to.
+// scrapedRole is metricsRole, but rank 0 sends each share when it is told to.
 func scrapedRole(ctx context.Context) error {
 	return serveAndSend(ctx, func() error {
 		_, err := io.ReadFull(os.Stdin, make([]byte, 1))
@@ -33,7 +32,8 @@ func scrapedRole(ctx context.Context) error {
 // TestPrometheus lets a real Prometheus server find and scrape the ranks of two
 // labs under bobnet lab --metrics while in each of them one sends to the other, by
 // MPLite and VIs here and by active messages there, and asks it: counters and
-// rates are what was sent, and every query of the dashboard has an answer.
+// rates are what was sent, in the whole and in the midst of it, and every query of
+// the dashboard has an answer.
 func TestPrometheus(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes half a minute")
@@ -52,10 +52,11 @@ func TestPrometheus(t *testing.T) {
 		p.await(t, fmt.Sprintf(`count_over_time(bobnet_mplite_sent_bytes_total{rank="%d"}[5m]) >= 2`, rank))
 		p.await(t, fmt.Sprintf(`count_over_time(bobnet_am_requests_sent_total{rank="%d"}[5m]) >= 2`, rank))
 	}
+	p.pace(t, run)
+	if _, err := am.stdin.Write([]byte{1}); err != nil {
+		t.Fatal(err)
+	}
 	for _, r := range []*labRun{run, am} {
-		if _, err := r.stdin.Write([]byte{1}); err != nil {
-			t.Fatal(err)
-		}
 		r.hear(t, r.finished)
 	}
 	done := time.Now()
@@ -219,31 +220,69 @@ const window = 5 * time.Minute
 // up to 1.1 intervals of the samples on either side.
 const samplesMin = 24
 
+// amount is a counter and what it must be in the end.
+type amount struct {
+	expr string
+	want float64
+}
+
+// rankAmounts are the counters of one rank; vi are the labels of its VI, if they
+// are known.
+func rankAmounts(instance string, rank int, vi string) []amount {
+	sent, received := 1., 0. // times each of the messages
+	if rank == 1 {
+		sent, received = 0, 1
+	}
+	job := fmt.Sprintf(`{instance="%s",rank="%d"}`, instance, rank)
+	one := strings.TrimSuffix(job, "}") + vi + "}"
+	return []amount{
+		{"bobnet_mplite_eager_sent_total" + job, sent * eagerCount},
+		{"bobnet_mplite_eager_received_total" + job, received * eagerCount},
+		{"bobnet_mplite_sent_bytes_total" + job, sent * jobBytes},
+		{"bobnet_mplite_received_bytes_total" + job, received * jobBytes},
+		{"bobnet_vi_sends_completed_total" + one, sent * viCount},
+		{"bobnet_vi_receives_total" + one, received * viCount},
+		{"bobnet_vi_transmit_bytes_total" + one, sent * viCount * viSize},
+		{"bobnet_vi_receive_bytes_total" + one, received * viCount * viSize},
+	}
+}
+
+// jobBytes is the payload of the job's messages.
+const jobBytes = eagerCount*eagerSize + largeCount*largeSize
+
+// pace has rank 0 send share by share, each when scrapes have shown the one
+// before on both ranks, in the counters of bytes and so in those of messages,
+// which the same scrape shows, and in the bytes of the NIC, headers included.
+func (p *prometheus) pace(t *testing.T, run *labRun) {
+	t.Helper()
+	const payload = jobBytes + viCount*viSize
+	for step := 1.; step <= steps; step++ {
+		if _, err := run.stdin.Write([]byte{1}); err != nil {
+			t.Fatal(err)
+		}
+		for rank := range 2 {
+			for _, m := range rankAmounts(instance(run), rank, "") {
+				if m.want > 0 && strings.Contains(m.expr, "_bytes_") { // only the VI in question has so few
+					p.await(t, fmt.Sprintf("%s == %v", m.expr, m.want*step/steps))
+				}
+			}
+			counter := []string{"transmit", "receive"}[rank]
+			p.await(t, fmt.Sprintf(`bobnet_nic_%s_bytes_total{instance="%s",rank="%d"} >= %v`, counter, instance(run), rank, payload*step/steps))
+		}
+	}
+}
+
 // checkRank compares counters and rates of one rank, as they are after done,
 // with what it has sent.
 func (p *prometheus) checkRank(t *testing.T, instance string, a announcement, done time.Time) {
 	t.Helper()
-	sent, received := 1., 0. // times each of the messages
-	if a.Rank == 1 {
-		sent, received = 0, 1
-	}
-	const bytes = eagerCount*eagerSize + largeCount*largeSize
-	rank := fmt.Sprintf(`instance="%s",rank="%d"`, instance, a.Rank)
-	vi := rank + fmt.Sprintf(`,interface="bob0",port="%d",vi="%d"`, a.Port, a.VI)
-	for _, m := range []struct {
-		name, labels string
-		want         float64
-	}{
-		{"bobnet_mplite_eager_sent_total", rank, sent * eagerCount},
-		{"bobnet_mplite_eager_received_total", rank, received * eagerCount},
-		{"bobnet_mplite_sent_bytes_total", rank, sent * bytes},
-		{"bobnet_mplite_received_bytes_total", rank, received * bytes},
-		{"bobnet_vi_sends_completed_total", vi, sent * viCount},
-		{"bobnet_vi_receives_total", vi, received * viCount},
-		{"bobnet_vi_transmit_bytes_total", vi, sent * viCount * viSize},
-		{"bobnet_vi_receive_bytes_total", vi, received * viCount * viSize},
-	} {
-		p.checkCounter(t, fmt.Sprintf("%s{%s}", m.name, m.labels), m.want, done)
+	for _, m := range rankAmounts(instance, a.Rank, fmt.Sprintf(`,interface="bob0",port="%d",vi="%d"`, a.Port, a.VI)) {
+		p.checkCounter(t, m.expr, m.want, done)
+		if m.want > 0 {
+			if err := p.checkPace(t.Context(), m.expr, m.want); err != nil {
+				t.Error(err)
+			}
+		}
 	}
 }
 
@@ -256,80 +295,6 @@ func (p *prometheus) checkCounter(t *testing.T, expr string, want float64, done 
 	if err := p.checkRate(t.Context(), expr, seen.Value.at, want); err != nil {
 		t.Error(err)
 	}
-}
-
-// checkRate compares the rate over the time before at, which begins before
-// anything was sent and ends after it, with what was sent. What Prometheus
-// adds by extending the samples at both ends is bounded by their number.
-func (p *prometheus) checkRate(ctx context.Context, expr string, at, want float64) error {
-	raw, err := p.query(ctx, expr+"[5m]", at)
-	if err != nil {
-		return err
-	}
-	rate, err := p.query(ctx, fmt.Sprintf("rate(%s[5m])", expr), at)
-	if err != nil {
-		return err
-	}
-	if len(raw) != 1 || len(rate) != 1 {
-		return fmt.Errorf("%s: %d series, %d rates, want one each", expr, len(raw), len(rate))
-	}
-	all := raw[0].Values
-	if first, last := all[0].value, all[len(all)-1].value; first != 0 || last != want {
-		return fmt.Errorf("%s grew from %v to %v, want from 0 to %v", expr, first, last, want)
-	}
-	const float = 1e-9
-	got, most := rate[0].Value.value*window.Seconds(), want*(1+2.2/float64(len(all)-1))
-	if got < want*(1-float) || got > most*(1+float) {
-		return fmt.Errorf("rate(%s[5m]) makes %v in %v, want %v to %v", expr, got, window, want, most)
-	}
-	return nil
-}
-
-// TestCheckRate gives checkRate what a server might answer, right and wrong.
-func TestCheckRate(t *testing.T) {
-	const want = 300
-	right := "0,0,100,300,300,300,300,300,300,300,300" // of which Prometheus makes up to want*(1+2.2/10)
-	for _, c := range []struct {
-		name, values string
-		grown        float64 // what the rate makes in the window
-		ok           bool
-	}{
-		{"Right", right, want, true},
-		{"Extended", right, 365, true},
-		{"TooSlow", right, 299, false},
-		{"TooFast", right, 367, false},
-		{"TooLittle", "0,0,100,299,299,299,299,299,299,299,299", want, false},
-		{"TooMuch", "0,0,100,301,301,301,301,301,301,301,301", want, false},
-		{"SomethingBefore", "1,1,100,300,300,300,300,300,300,300,300", want, false},
-		{"NotThere", "", want, false},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-				answer := fmt.Sprintf(`{"metric":{},"value":[9,"%v"]}`, c.grown/window.Seconds())
-				if !strings.HasPrefix(r.FormValue("query"), "rate(") {
-					answer = `{"metric":{},"values":[` + samples(c.values) + `]}`
-				}
-				if c.values == "" {
-					answer = ""
-				}
-				fmt.Fprintf(w, `{"status":"success","data":{"result":[%s]}}`, answer)
-			}))
-			defer server.Close()
-			p := &prometheus{url: server.URL}
-			if err := p.checkRate(t.Context(), "counter", 9, want); (err == nil) != c.ok {
-				t.Error(err)
-			}
-		})
-	}
-}
-
-// samples writes values as Prometheus does, one a second.
-func samples(values string) string {
-	var list []string
-	for at, v := range strings.Split(values, ",") {
-		list = append(list, fmt.Sprintf(`[%d,"%s"]`, at, v))
-	}
-	return strings.Join(list, ",")
 }
 
 // checkDashboard asks every query of docs/grafana.json, for all that there is.

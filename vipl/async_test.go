@@ -168,6 +168,9 @@ func TestAsyncRDMAWriteDamaged(t *testing.T) {
 	frames[len(frames)-1][ethertype.HeaderSize+3] ^= 0x10
 	d.run()
 	b.want()
+	if n := d.b.Snapshot().Dropped[vipl.DropCRC]; n != 3 {
+		t.Errorf("the VI counted %d damaged frames, want 3", n)
+	}
 }
 
 func TestAsyncRDMAWriteAborted(t *testing.T) {

@@ -179,7 +179,7 @@ func (v *VI) sendDisconnect(why reason) {
 // sendFarewell answers a frame that reaches a VI in the Error state: the peer
 // has not heard yet, or has found an end of its own.
 func (v *VI) sendFarewell(h *ethertype.Header) {
-	v.nic.stats.drop(DropStale)
+	v.drop(DropStale)
 	if h.Kind == ethertype.KindDisconnect {
 		v.told = true
 		v.nic.sendReset(h)
@@ -194,7 +194,7 @@ func (v *VI) receiveDisconnect(h *ethertype.Header, payload []byte) {
 		why = reason(payload[0]) // once: the peer may still write to it
 	}
 	if why >= reasonEnd {
-		v.nic.stats.drop(DropFormat)
+		v.drop(DropFormat)
 		return
 	}
 	if v.reliable {
@@ -253,7 +253,7 @@ func (n *NIC) receiveReset(h *ethertype.Header, payload []byte) {
 		return
 	}
 	if v.state != StateConnected {
-		n.stats.drop(DropStale)
+		v.drop(DropStale)
 		return
 	}
 	if binary.BigEndian.Uint64(payload[4:]) != v.incarnation {

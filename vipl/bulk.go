@@ -220,7 +220,7 @@ func (n *NIC) judge(i int) bulkVerdict {
 	s, f := &n.bulk.slots[i], &n.bulk.frames[i]
 	size := min(s.Size, len(s.Frame))
 	if _, err := f.header.Parse(s.Frame[:size]); err != nil {
-		n.stats.drop(parseReason(err))
+		n.dropInvalid(&f.header, err)
 		return bulkBad
 	}
 	if f.header.Flags&ethertype.FlagBulk == 0 { // the link's filter is at fault; only sequenced frames may go on

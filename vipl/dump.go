@@ -43,11 +43,7 @@ func (s *Snapshot) writeFacts(b *bytes.Buffer) {
 		counted{"receive queue full", l.RxDrops}, counted{"refused", l.TxDrops}, counted{"truncated", l.RxTruncated},
 		counted{"injected faults", l.Faults}))...)
 	fact("passed over", orNone(some(counted{"not ours", l.RxFiltered}, counted{"times the send queue was full", l.TxFull}))...)
-	drops := make([]counted, 0, dropEnd)
-	for why, n := range s.Dropped {
-		drops = append(drops, counted{Drop(why).String(), n})
-	}
-	fact("dropped", orNone(some(drops...))...)
+	fact("dropped", orNone(s.Dropped.some())...)
 	wrong := some(counted{"connections ended by an error", s.Failures}, counted{"completion entries lost", s.CQOverruns},
 		counted{"frames not sent", s.TxDropped})
 	for code, n := range s.Errors {
@@ -100,7 +96,7 @@ func (s *Snapshot) writeVIs(b *bytes.Buffer) {
 			continue
 		}
 		if busy++; busy == 1 {
-			fmt.Fprintln(t, "  VI\tSTATE\tPEER\tLEVEL\tFRAME\tHEARD\tSENDQ\tRECVQ\tUNTAKEN\tOLDEST\tFLIGHT\tWINDOW\tSSTHRESH\tRTT\tTRIES\tAGAIN\tARRIVING\tRDMA")
+			fmt.Fprintln(t, "  VI\tSTATE\tPEER\tLEVEL\tFRAME\tHEARD\tSENDQ\tRECVQ\tUNTAKEN\tOLDEST\tFLIGHT\tWINDOW\tSSTHRESH\tRTT\tTRIES\tAGAIN\tARRIVING\tRDMA\tDROPPED")
 		}
 		v.writeLine(t)
 	}
@@ -133,9 +129,10 @@ func (v *VISnapshot) writeLine(w io.Writer) {
 		window, threshold = frames(tx.Window), frames(tx.Threshold)
 		rtt = span(tx.RTT)
 	}
-	fmt.Fprintf(w, "  %d\t%v\t%v\t%v\t%s\t%s\t%d\t%d\t%d/%d\t%s\t%s\t%s\t%s\t%s\t%s\t%d\t%s\t%s\n",
+	fmt.Fprintf(w, "  %d\t%v\t%v\t%v\t%s\t%s\t%d\t%d\t%d/%d\t%s\t%s\t%s\t%s\t%s\t%s\t%d\t%s\t%s\t%s\n",
 		v.Local.Port, v.State, v.Remote, v.Level, frame, heard, v.SendQueue-v.SendUntaken, v.RecvQueue-v.RecvUntaken, v.SendUntaken, v.RecvUntaken,
-		oldest, flight, window, threshold, rtt, tries, v.Retransmits, arriving, amount(v.RDMABytes))
+		oldest, flight, window, threshold, rtt, tries, v.Retransmits, arriving, amount(v.RDMABytes),
+		cmp.Or(strings.Join(v.Dropped.some(), ", "), "-"))
 }
 
 // writeLedger writes the sends that are not complete, the oldest of each VI first.

@@ -179,6 +179,7 @@ func snapshotForText() vipl.Snapshot {
 		SendQueue: 40, SendUntaken: 6, RecvQueue: 64, LastHeard: int64(2 * time.Second), FrameData: 65433, Probes: 1, Arriving: &vipl.Arriving{Size: 100_000, Got: 2800}}
 	v.Sender = reliability.SenderStats{InFlight: 12, Window: 0.5, Threshold: 16, RTT: 45_678, Tries: 4}
 	v.Retransmits, v.RDMABytes = 17, 4096
+	v.Dropped[vipl.DropDuplicate], v.Dropped[vipl.DropAhead] = 5, 1
 	v.Pending = []vipl.PendingSend{
 		{Op: vipl.OpRDMAWrite, Msg: 17, Size: 1 << 20, Sent: 12_000, Age: 1_234_567_890, Again: 200 * time.Millisecond},
 		{Op: vipl.OpSend, Size: 64},
@@ -217,9 +218,9 @@ func TestDumpText(t *testing.T) {
   names             "job/0"
 
   3 VIs, 1 of them idle
-  VI    STATE      PEER                    LEVEL       FRAME    HEARD         SENDQ  RECVQ  UNTAKEN  OLDEST  FLIGHT  WINDOW  SSTHRESH  RTT     TRIES  AGAIN  ARRIVING          RDMA
-  1025  connected  02:00:00:00:00:02/1030  delivery    65433 B  2s (1 probe)  34     64     6/0      1.23s   12      0.5     16        45.7µs  4      17     2800 of 100000 B  4.1 kB
-  1026  error      02:00:00:00:00:03/1030  unreliable  -        -             0      0      0/0      -       -       -       -         -       -      0      -                 0 B
+  VI    STATE      PEER                    LEVEL       FRAME    HEARD         SENDQ  RECVQ  UNTAKEN  OLDEST  FLIGHT  WINDOW  SSTHRESH  RTT     TRIES  AGAIN  ARRIVING          RDMA    DROPPED
+  1025  connected  02:00:00:00:00:02/1030  delivery    65433 B  2s (1 probe)  34     64     6/0      1.23s   12      0.5     16        45.7µs  4      17     2800 of 100000 B  4.1 kB  duplicate 5, ahead 1
+  1026  error      02:00:00:00:00:03/1030  unreliable  -        -             0      0      0/0      -       -       -       -         -       -      0      -                 0 B     -
   VI 1026 failed: peer disconnected
 
   UNACKNOWLEDGED  MESSAGE  OPERATION   BYTES    SENT   AGE    SENT LAST
@@ -263,7 +264,7 @@ func TestSnapshotJSON(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, want := range []string{
-		`"Dropped":{"crc":3,"stale":1}`, `"State":"connected"`, `"Level":"delivery"`, `"Op":"RDMA write"`, `"Remote":"02:00:00:00:00:02/1030"`,
+		`"Dropped":{"crc":3,"stale":1}`, `"Dropped":{"ahead":1,"duplicate":5}`, `"State":"connected"`, `"Level":"delivery"`, `"Op":"RDMA write"`, `"Remote":"02:00:00:00:00:02/1030"`,
 	} {
 		if !strings.Contains(string(text), want) {
 			t.Errorf("no %s in %s", want, text)

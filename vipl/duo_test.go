@@ -95,6 +95,20 @@ func (d *duo) connect() {
 	}
 }
 
+// another connects one more VI of each NIC.
+func (d *duo) another() {
+	d.t.Helper()
+	more := *d
+	var err error
+	if more.a, err = d.na.CreateVI(nil, nil, nil); err != nil {
+		d.t.Fatal(err)
+	}
+	if more.b, err = d.nb.CreateVI(nil, nil, nil); err != nil {
+		d.t.Fatal(err)
+	}
+	more.connect()
+}
+
 // run drives both sides until what is under way has arrived. The memory link's
 // clock moves only as it is read, so that acknowledgements which wait for
 // their delay need many polls.

@@ -151,10 +151,7 @@ func (n *NIC) receive(frame []byte) {
 	h := &n.rxh
 	payload, err := h.Parse(frame)
 	if err != nil {
-		n.stats.drop(parseReason(err))
-		if err == ethertype.ErrCRC {
-			n.receiveDamaged(h)
-		}
+		n.dropInvalid(h, err)
 		return
 	}
 	if n.info.Unprotected && h.Flags&ethertype.FlagWholeCRC == 0 {
@@ -175,6 +172,15 @@ func (n *NIC) receive(frame []byte) {
 		n.receiveName(h, payload)
 	case ethertype.KindEcho, ethertype.KindEchoReply:
 		n.receiveEcho(h, payload)
+	}
+}
+
+// dropInvalid counts a frame of which h could not be parsed. A wrong CRC leaves
+// h as the frame has it.
+func (n *NIC) dropInvalid(h *ethertype.Header, err error) {
+	n.stats.drop(parseReason(err))
+	if err == ethertype.ErrCRC {
+		n.receiveDamaged(h)
 	}
 }
 
@@ -200,7 +206,7 @@ func (n *NIC) receiveConn(h *ethertype.Header, payload, placed []byte) {
 		return
 	}
 	if h.Src != v.remote.MAC || h.SrcPort != v.remote.Port {
-		n.stats.drop(DropPeer)
+		v.drop(DropPeer)
 		return
 	}
 	switch v.state {
@@ -210,7 +216,7 @@ func (n *NIC) receiveConn(h *ethertype.Header, payload, placed []byte) {
 			n.sendReset(h)
 			return
 		}
-		n.stats.drop(DropEarly) // overtook the end of the handshake; it will come again
+		v.drop(DropEarly) // overtook the end of the handshake; it will come again
 	case StateError:
 		v.sendFarewell(h)
 	case StateConnected:

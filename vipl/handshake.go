@@ -224,12 +224,12 @@ func (v *VI) receiveAccept(h *ethertype.Header, payload []byte) {
 	n := v.nic
 	c, ok := parseInfo(payload)
 	if !ok || v.state != StateConnectPending || v.hs.phase != phaseRequest {
-		n.stats.drop(DropStale) // or a repetition: the probe's own timer answers it
+		v.drop(DropStale) // or a repetition: the probe's own timer answers it
 		return
 	}
 	remote := ethertype.Addr{MAC: h.Src, Port: h.SrcPort}
 	if _, err := v.match(remote, &c); err != nil { // the server has compared them; a peer that differs is broken
-		n.stats.drop(DropFormat)
+		v.drop(DropFormat)
 		return
 	}
 	v.adopt(remote, &c)
@@ -243,12 +243,12 @@ func (v *VI) receiveAccept(h *ethertype.Header, payload []byte) {
 func (v *VI) receiveProbe(h *ethertype.Header) {
 	pending := v.state == StateConnectPending && v.hs.phase == phaseAccept
 	if h.SrcPort != v.remote.Port || !pending && v.state != StateConnected {
-		v.nic.stats.drop(DropStale)
+		v.drop(DropStale)
 		return
 	}
 	wide := v.long && int(h.Size) == v.nic.long.size
 	if int(h.Size) != v.pathData && h.Size != 0 && !wide {
-		v.nic.stats.drop(DropFormat)
+		v.drop(DropFormat)
 		return
 	}
 	if pending && int(h.Size) == v.pathData {
@@ -260,7 +260,7 @@ func (v *VI) receiveProbe(h *ethertype.Header) {
 func (v *VI) receiveProbeAck(h *ethertype.Header) {
 	switch {
 	case v.state != StateConnectPending || v.hs.phase != phaseProbe || h.SrcPort != v.remote.Port:
-		v.nic.stats.drop(DropStale)
+		v.drop(DropStale)
 	case h.Size == 0:
 		v.hs.shortAcks++
 	case int(h.Size) == v.pathData:
@@ -271,7 +271,7 @@ func (v *VI) receiveProbeAck(h *ethertype.Header) {
 	case v.long && int(h.Size) == v.nic.long.size:
 		v.hs.longAck = true
 	default:
-		v.nic.stats.drop(DropFormat)
+		v.drop(DropFormat)
 	}
 }
 
@@ -289,7 +289,7 @@ const (
 
 func (v *VI) receiveReject(h *ethertype.Header, payload []byte) {
 	if len(payload) < 1 || v.state != StateConnectPending || v.hs.phase != phaseRequest || h.SrcPort != v.remote.Port {
-		v.nic.stats.drop(DropStale)
+		v.drop(DropStale)
 		return
 	}
 	text := printable(payload[1:])

@@ -3,6 +3,7 @@ package vipl_test
 import (
 	"bytes"
 	"fmt"
+	"slices"
 	"testing"
 
 	"github.com/bobnet-go/bobnet/ethertype"
@@ -199,9 +200,11 @@ func (s *siege) revive() {
 }
 
 // TestEachDropReason throws one frame for each reason and wants just that one
-// counted, and nothing broken.
+// counted, by the NIC and by the VI if the frame tells for which it was, and
+// nothing broken.
 func TestEachDropReason(t *testing.T) {
 	s := newSiege(t, reliability.ReliableDelivery, 4, plainWay)
+	s.another() // nothing is thrown at it
 	for _, c := range []struct {
 		why    vipl.Drop
 		change func(f []byte, h *ethertype.Header) []byte // nil: h is put back and sealed
@@ -237,18 +240,34 @@ func TestEachDropReason(t *testing.T) {
 			}
 			s.inject(f)
 			after := s.na.Snapshot()
-			for why, n := range after.Dropped {
-				want := s.before.Dropped[why]
-				if vipl.Drop(why) == c.why {
-					want++
+			wantDropped(t, "the NIC", &s.before.Dropped, &after.Dropped, c.why, 1)
+			for i := range after.VIs {
+				v, want := &after.VIs[i], uint64(0)
+				if v.Local == s.a.Local() && slices.Contains(ofVI, c.why) {
+					want = 1
 				}
-				if n != want {
-					t.Errorf("%v counted %d times, want %d", vipl.Drop(why), n-s.before.Dropped[why], want-s.before.Dropped[why])
-				}
+				wantDropped(t, fmt.Sprint("VI ", v.Local.Port), &s.before.VIs[i].Dropped, &v.Dropped, c.why, want)
 			}
 			s.run()
 			s.alive()
 		})
+	}
+}
+
+// ofVI are the reasons that a VI counts.
+var ofVI = []vipl.Drop{vipl.DropCRC, vipl.DropPeer, vipl.DropDuplicate, vipl.DropAhead, vipl.DropAck, vipl.DropNoReceive}
+
+// wantDropped wants so many frames more dropped for why, and none for anything else.
+func wantDropped(t *testing.T, who string, before, after *vipl.DropCounts, why vipl.Drop, want uint64) {
+	t.Helper()
+	for r, n := range after {
+		w := uint64(0)
+		if vipl.Drop(r) == why {
+			w = want
+		}
+		if n -= before[r]; n != w {
+			t.Errorf("%s counted %v %d times, want %d", who, vipl.Drop(r), n, w)
+		}
 	}
 }
 

@@ -20,13 +20,12 @@ type looseRx struct {
 // receiveLoose handles data on the unreliable level. Nothing breaks the
 // connection here: what cannot be placed is dropped and counted.
 func (v *VI) receiveLoose(h *ethertype.Header, payload []byte) {
-	n := v.nic
 	if h.Kind != ethertype.KindData && h.Kind != ethertype.KindRDMAWrite {
-		n.stats.drop(DropFormat)
+		v.drop(DropFormat)
 		return
 	}
 	if v.loose.filter.Check(h.Seq) != reliability.Accept {
-		n.stats.drop(DropDuplicate)
+		v.drop(DropDuplicate)
 		return
 	}
 	v.loose.filter.Accept(h.Seq)
@@ -38,7 +37,7 @@ func (v *VI) receiveLoose(h *ethertype.Header, payload []byte) {
 		for m := h.Msg; m != h.Msg+ethertype.Seq(h.Count); m++ {
 			r, data, rest, ok := ethertype.NextRecord(payload)
 			if !ok {
-				n.stats.drop(DropFormat)
+				v.drop(DropFormat)
 				return
 			}
 			payload = rest
@@ -62,16 +61,16 @@ func (v *VI) looseOpen(h *ethertype.Header) *Descriptor {
 		if l.open && l.msg == h.Msg {
 			return v.rq.at(v.rq.done)
 		}
-		v.nic.stats.drop(DropLate)
+		v.drop(DropLate)
 		return nil
 	}
 	if l.open {
-		v.nic.stats.drop(DropIncomplete)
+		v.drop(DropIncomplete)
 		v.rq.at(v.rq.done).rxState = rxState{}
 	}
 	l.begun, l.msg, l.open = true, h.Msg, false
 	if v.rq.done == v.rq.tail {
-		v.nic.stats.drop(DropNoReceive)
+		v.drop(DropNoReceive)
 		v.nic.raise(CodeRecvqEmpty, v, nil, StatusOpReceive, ErrRecvQueue)
 		return nil
 	}
@@ -88,7 +87,7 @@ func (v *VI) looseFragment(h *ethertype.Header, data []byte, imm uint32, hasImm 
 	}
 	switch {
 	case h.Length != d.length || d.oneSide:
-		v.nic.stats.drop(DropRange)
+		v.drop(DropRange)
 		return
 	case h.Length > d.total || !scatter(d.Segs, h.Offset, data):
 		v.loose.open = false
@@ -124,7 +123,7 @@ func (v *VI) looseRDMA(h *ethertype.Header, payload []byte) {
 	}
 	if d := v.looseOpen(h); d != nil {
 		if d.got > 0 && !d.oneSide || d.length != h.Length {
-			v.nic.stats.drop(DropRange)
+			v.drop(DropRange)
 			return
 		}
 		d.oneSide, d.Immediate, d.HasImmediate = true, r.Immediate, true

@@ -57,24 +57,27 @@ func (v *VI) writeSize() uint32 {
 func (v *VI) looseForbidden(h *ethertype.Header) {
 	n := v.nic
 	if h.Flags&ethertype.FlagImmediate == 0 {
-		n.stats.drop(DropRDMA)
+		v.drop(DropRDMA)
 		n.raise(CodeRDMAWProt, v, nil, StatusOpRemoteRDMAWrite, ErrRDMA)
 		return
 	}
 	if d := v.looseOpen(h); d != nil { // else it is counted as late, or without a receive
-		n.stats.drop(DropRDMA)
+		v.drop(DropRDMA)
 		v.loose.open = false
 		v.rq.complete(v, StatusOpRemoteRDMAWrite|StatusRDMAProtError, 0)
 	}
 }
 
-// receiveDamaged looks at what a frame with a wrong CRC says of itself. If it
-// is an RDMA write on the unreliable level, nobody will send it again.
+// receiveDamaged looks at what a frame with a wrong CRC says of itself: the VI
+// whose connection it names has lost it. If it is an RDMA write on the
+// unreliable level, nobody will send it again.
 func (n *NIC) receiveDamaged(h *ethertype.Header) {
 	v := n.viAt(h.DstPort)
-	if h.Kind != ethertype.KindRDMAWrite || v == nil || v.state != StateConnected || v.reliable ||
-		v.localTag != h.Tag || h.Src != v.remote.MAC || h.SrcPort != v.remote.Port {
+	if v == nil || v.state != StateConnected || v.localTag != h.Tag || h.Src != v.remote.MAC || h.SrcPort != v.remote.Port {
 		return
 	}
-	n.raise(CodeRDMAWData, v, nil, StatusOpRemoteRDMAWrite, errDamaged)
+	v.stats.Dropped[DropCRC]++ // the NIC has counted it
+	if h.Kind == ethertype.KindRDMAWrite && !v.reliable {
+		n.raise(CodeRDMAWData, v, nil, StatusOpRemoteRDMAWrite, errDamaged)
+	}
 }

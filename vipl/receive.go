@@ -40,10 +40,10 @@ func (v *VI) receiveData(h *ethertype.Header, payload, there []byte) {
 	}
 	switch v.rx.Check(h.Seq) {
 	case reliability.Duplicate:
-		n.stats.drop(DropDuplicate)
+		v.drop(DropDuplicate)
 		v.rx.Duplicate()
 	case reliability.Ahead:
-		n.stats.drop(DropAhead)
+		v.drop(DropAhead)
 	case reliability.Accept:
 		result, why := v.place(h, payload, there)
 		switch {
@@ -63,12 +63,12 @@ func (v *VI) receiveData(h *ethertype.Header, payload, there []byte) {
 			}
 		case inOrder && result == fatal:
 			v.completeReceived()
-			n.stats.drop(DropFatal)
+			v.drop(DropFatal)
 			v.fail(why)
 		case result == deferred:
-			n.stats.drop(DropAhead)
+			v.drop(DropAhead)
 		default:
-			n.stats.drop(DropNoReceive)
+			v.drop(DropNoReceive)
 		}
 	}
 }
@@ -79,7 +79,7 @@ func (v *VI) receiveData(h *ethertype.Header, payload, there []byte) {
 func (v *VI) takeAck(h *ethertype.Header, more []byte) bool {
 	progress, valid := v.tx.OnAck(v.nic.now, h.Ack, h.Sack, more)
 	if !valid {
-		v.nic.stats.drop(DropAck)
+		v.drop(DropAck)
 		return false
 	}
 	if progress {
@@ -92,7 +92,7 @@ func (v *VI) takeAck(h *ethertype.Header, more []byte) bool {
 // probe when it asks for one.
 func (v *VI) receiveAck(h *ethertype.Header, payload []byte) {
 	if !v.reliable {
-		v.nic.stats.drop(DropFormat)
+		v.drop(DropFormat)
 		return
 	}
 	// The payload may lie in memory that the peer can still write to, and is

@@ -54,6 +54,15 @@ func Drops() []Drop {
 // DropCounts counts dropped frames by reason.
 type DropCounts [dropEnd]uint64
 
+// some lists the reasons that have occurred.
+func (c *DropCounts) some() []string {
+	drops := make([]counted, 0, dropEnd)
+	for why, n := range c {
+		drops = append(drops, counted{Drop(why).String(), n})
+	}
+	return some(drops...)
+}
+
 // MarshalJSON returns an object with a member for each reason that has occurred.
 func (c DropCounts) MarshalJSON() ([]byte, error) {
 	by := map[string]uint64{}
@@ -82,6 +91,12 @@ type NICStats struct {
 
 func (s *NICStats) drop(why Drop) { s.Dropped[why]++ }
 
+// drop counts a frame that was for v.
+func (v *VI) drop(why Drop) {
+	v.nic.stats.drop(why)
+	v.stats.Dropped[why]++
+}
+
 // VIStats counts what a VI has done since it was created.
 type VIStats struct {
 	Sends, SendsDone   uint64 // descriptors posted and completed well
@@ -91,6 +106,9 @@ type VIStats struct {
 	TxFrames, RxFrames uint64
 	Retransmits        uint64 // frames sent again
 	BareAcks           uint64 // frames sent only to acknowledge
+	// Dropped are the frames that came for this VI and were not used; the NIC
+	// has counted them too.
+	Dropped DropCounts
 }
 
 func (s *VIStats) add(t *VIStats) {
@@ -104,4 +122,7 @@ func (s *VIStats) add(t *VIStats) {
 	s.RxFrames += t.RxFrames
 	s.Retransmits += t.Retransmits
 	s.BareAcks += t.BareAcks
+	for why, n := range t.Dropped {
+		s.Dropped[why] += n
+	}
 }
