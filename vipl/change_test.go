@@ -21,21 +21,31 @@ import (
 
 // openOn opens a NIC on one side of a veth. It goes on trying to reach a peer
 // for longer than a test takes: what ends a connection is the change.
-func openOn(t *testing.T, p *vethtest.Pair, side int, driver string) (n *vipl.NIC) {
+func openOn(t *testing.T, p *vethtest.Pair, side int, driver string) *vipl.NIC {
 	t.Helper()
-	err := p.In(side, func() (err error) {
-		cfg := &vipl.Config{Interface: interfaceOf(driver), Driver: driver, Reliability: &reliability.Config{MaxTries: 1000}}
-		switch driver {
-		case bulkName:
-			cfg.Driver, cfg.Bulk = "ring", ring.On
-		case xdpName:
-			cfg.Driver, cfg.XDP, cfg.Long = "ring", ring.On, ring.Off
-		case udp6Name:
-			cfg.Driver, cfg.Interface = "udp", ipOf(six[side])
-		}
-		n, err = vipl.Open(cfg)
-		return err
-	})
+	cfg := driverConfig(driver, side)
+	cfg.Reliability = &reliability.Config{MaxTries: 1000}
+	return openConfig(t, p, side, cfg)
+}
+
+// driverConfig returns how to open a NIC on one side of a veth by a driver, or by
+// one of the links that are more than that.
+func driverConfig(driver string, side int) *vipl.Config {
+	cfg := &vipl.Config{Interface: interfaceOf(driver), Driver: driver}
+	switch driver {
+	case bulkName:
+		cfg.Driver, cfg.Bulk = "ring", ring.On
+	case xdpName:
+		cfg.Driver, cfg.XDP, cfg.Long = "ring", ring.On, ring.Off
+	case udp6Name:
+		cfg.Driver, cfg.Interface = "udp", ipOf(six[side])
+	}
+	return cfg
+}
+
+func openConfig(t *testing.T, p *vethtest.Pair, side int, cfg *vipl.Config) (n *vipl.NIC) {
+	t.Helper()
+	err := p.In(side, func() (err error) { n, err = vipl.Open(cfg); return err })
 	if errors.Is(err, unix.EAFNOSUPPORT) {
 		need.Skip(t, "a kernel with AF_XDP (CONFIG_XDP_SOCKETS)")
 	} else if err != nil {

@@ -50,12 +50,13 @@ func TestHarshLinks(t *testing.T) {
 // that one's answer, long before it would give up a silent peer, and on one host
 // by the link; a new connection works.
 func TestReborn(t *testing.T) {
-	for _, driver := range append([]string{"shm"}, drivers...) {
+	for _, driver := range append([]string{"shm", xdpName, bulkName, udp6Name}, drivers...) {
 		for _, role := range []string{"sender", "receiver"} { // the survivor's
 			t.Run(driver+"/"+role, func(t *testing.T) {
 				t.Parallel()
-				p := vethtest.New(t, 1500)
+				p := vethtest.NewWithQueues(t, 1500, 4)
 				addIPs(t, p)
+				addIPv6s(t, p)
 				side, want := 1, vipl.ErrPeerReset
 				if driver == "shm" {
 					side, want = 0, vipl.ErrUnreachable

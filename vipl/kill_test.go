@@ -33,14 +33,18 @@ func TestKilledProcess(t *testing.T) {
 		sides  [3]int // of the peers; the process is on side 0
 	}{
 		{"ring", [3]int{0, 1, 1}},
+		{xdpName, [3]int{0, 1, 1}},
+		{bulkName, [3]int{0, 1, 1}},
+		{udp6Name, [3]int{0, 1, 1}},
 		{"packet", [3]int{0, 1, 1}},
 		{"udp", [3]int{0, 1, 1}},
 		{"shm", [3]int{0, 0, 0}},
 	} {
 		t.Run(c.driver, func(t *testing.T) {
 			t.Parallel()
-			p := vethtest.New(t, 1500)
+			p := vethtest.NewWithQueues(t, 1500, 4)
 			addIPs(t, p)
+			addIPv6s(t, p)
 			killed(t, p, c.driver, c.sides)
 		})
 	}
@@ -78,17 +82,11 @@ func killed(t *testing.T, p *vethtest.Pair, driver string, sides [3]int) {
 }
 
 // openAt opens a NIC on a side of a veth.
-func openAt(t *testing.T, p *vethtest.Pair, side int, driver string, ports transport.PortRange) (n *vipl.NIC) {
+func openAt(t *testing.T, p *vethtest.Pair, side int, driver string, ports transport.PortRange) *vipl.NIC {
 	t.Helper()
-	err := p.In(side, func() (err error) {
-		n, err = vipl.Open(&vipl.Config{Interface: interfaceOf(driver), Driver: driver, Ports: ports})
-		return err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { n.Close() })
-	return n
+	cfg := driverConfig(driver, side)
+	cfg.Ports = ports
+	return openConfig(t, p, side, cfg)
 }
 
 // peer exchanges messages with the role hold.
@@ -183,8 +181,9 @@ func (x *peer) told(t *testing.T, here bool) {
 // holdRole accepts connections and answers each message with another, until it
 // is killed.
 func holdRole() error {
-	driver := os.Getenv(driverEnv)
-	n, err := vipl.Open(&vipl.Config{Interface: interfaceOf(driver), Driver: driver, Ports: heldPorts})
+	cfg := driverConfig(os.Getenv(driverEnv), 0)
+	cfg.Ports = heldPorts
+	n, err := vipl.Open(cfg)
 	if err != nil {
 		return err
 	}
