@@ -55,7 +55,7 @@ var levelRules = []rule{
 		a, b := c.pair()
 		r := c.post(b, 20_000)
 		s := c.send(a, 20_000, 1)
-		c.await("the completion", func() bool { return s.Status.Done() })
+		c.sent(a, s, vipl.StatusOpSend)
 		if !same(r.Segs[0].Data, 1) {
 			c.Error("the send has completed, its data is not in the peer's memory")
 		}
@@ -64,7 +64,7 @@ var levelRules = []rule{
 		a, b := c.pair()
 		buf, h := c.mem(c.B, 30_020, open())
 		s := c.write(a, 30_000, vipl.VirtualAddress(buf)+7, h, false)
-		c.await("the completion", func() bool { return s.Status.Done() })
+		c.sent(a, s, vipl.StatusOpRDMAWrite)
 		c.written(buf, 30_000)
 		c.alive(b)
 	}},

@@ -259,7 +259,7 @@ var rdmaReadRules = []rule{
 		a, _ := c.pair()
 		_, addr, h := c.source(50_000, 1)
 		d := c.read(a, 50_000, addr, h)
-		c.await("the completion", func() bool { return d.Status.Done() })
+		c.sent(a, d, vipl.StatusOpRDMARead)
 		if !same(d.Segs[0].Data, 1) {
 			c.Error("the read has completed, its data is not in place")
 		}
