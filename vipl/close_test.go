@@ -88,15 +88,15 @@ func babble(v *vipl.VI, moved *atomic.Int64) error {
 	}
 	content(1, 1, out.data(0))
 	for i := 0; v.State() == vipl.StateConnected; i++ {
-		d := &out.descs[i%8]
-		d.Segs = []vipl.Segment{{Data: out.data(0), Handle: out.h}}
-		if i >= 8 {
+		if i >= 8 { // the oldest, which goes again
 			if _, err := v.SendWait(bg); over(err) {
 				break
 			} else if err != nil {
 				return fmt.Errorf("SendWait: %w", err)
 			}
 		}
+		d := &out.descs[i%8]
+		d.Segs = []vipl.Segment{{Data: out.data(0), Handle: out.h}}
 		if err := v.PostSend(d); err != nil {
 			return ignoreClosed(err)
 		}
