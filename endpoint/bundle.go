@@ -145,6 +145,11 @@ func (b *Bundle) serve(limit int) (served int) {
 	return served
 }
 
+// waits reports whether serve would find something to do.
+func (b *Bundle) waits() bool {
+	return b.replies.n+b.requests.n > 0 || b.node.way.gathers(serving)
+}
+
 // sendAnswers sends the answers that wait for company.
 func (b *Bundle) sendAnswers() {
 	if b.node.way.gathers(serving) {
@@ -175,9 +180,7 @@ func (b *Bundle) handle(limit int) (served int) {
 	for served < limit {
 		if c, ok := b.replies.pop(); ok {
 			c.queued = false
-			if c.serve() {
-				served++
-			}
+			served += c.serve(b, limit-served)
 			continue
 		}
 		s, ok := b.requests.pop()
@@ -185,9 +188,7 @@ func (b *Bundle) handle(limit int) (served int) {
 			break
 		}
 		s.queued = false
-		if s.serve() {
-			served++
-		}
+		served += s.serve(b, limit-served)
 	}
 	return served
 }

@@ -17,6 +17,7 @@ type client struct {
 	used    int     // slots not free
 	queue   packets // answers to be handled
 	turn
+	tag     Tag    // of the reply that is being handled
 	refused Reason // why the reply to slot current is refused; 0: it is not
 }
 
@@ -42,8 +43,8 @@ func (c *client) received(p *packet) {
 	if c.closed {
 		return
 	}
-	h := p.head
-	s := c.find(&h)
+	h := &p.head
+	s := c.find(h)
 	switch {
 	case s == nil:
 		c.stray(p)
@@ -53,8 +54,8 @@ func (c *client) received(p *packet) {
 			c.stray(p)
 			return
 		}
-		c.ch.release(p)
 		s.cleared = true
+		c.ch.release(p)
 		c.ch.write(int(h.slot), s.data, w)
 	case h.kind == kindDone && (s.state == slotWaiting || s.state == slotRefusing):
 		c.ch.release(p)
@@ -118,7 +119,8 @@ func (c *client) sent() {
 
 // take returns a free slot for op, or -1 when there is no credit.
 func (c *client) take(op Op) int {
-	p := &c.pools[c.credits.poolOf(op)]
+	from := c.credits.poolOf(op)
+	p := &c.pools[from]
 	if p.n == 0 {
 		return -1
 	}
@@ -128,7 +130,7 @@ func (c *client) take(op Op) int {
 	}
 	p.take()
 	s := &c.slots[i]
-	s.state, s.op, s.pool, s.cleared = slotWaiting, op, c.credits.poolOf(op), false
+	s.state, s.op, s.pool, s.cleared = slotWaiting, op, from, false
 	s.use++
 	c.used++
 	return i
@@ -181,26 +183,36 @@ func (c *client) destroy() {
 	c.ch.close()
 }
 
-// serve handles one answer, or returns one request of a broken connection. It
-// reports false when there was nothing.
-func (c *client) serve() (served bool) {
+// serve handles answers for bundle b, up to limit while no other connection has
+// some, or returns one request of a broken connection. It returns how many.
+func (c *client) serve(b *Bundle, limit int) (served int) {
 	if c.closed {
-		return false
+		return 0
 	}
 	c.running = true
 	defer c.rest()
-	p := c.queue.pop()
-	served = p != nil
-	switch {
-	case p == nil && c.reason != 0:
-		served = c.giveBack()
+	for more := true; more && c.serveOne(); more = served < limit && c.queue.head != nil && b.replies.n == 0 && c.ep.bundle == b {
+		served++
+		if c.handled {
+			c.over()
+		}
+	}
+	return served
+}
+
+// serveOne reports false when there was nothing.
+func (c *client) serveOne() bool {
+	switch p := c.queue.pop(); {
+	case c.closed:
+		return false
 	case p == nil:
+		return c.reason != 0 && c.giveBack()
 	case p.body == nil:
 		c.bulkReplied(p.slot)
 	default:
 		c.answered(p)
 	}
-	return served
+	return true
 }
 
 // rest is the end of serve, also when a handler has ended the goroutine.
@@ -294,7 +306,7 @@ func (c *client) returnRequest(i int, reason Reason, err error) {
 
 // answered handles a reply or the return of a request.
 func (c *client) answered(p *packet) {
-	h, payload := p.head, p.head.payload(p.body)
+	h, payload := &p.head, p.head.payload(p.body)
 	i := int(h.slot)
 	s := &c.slots[i]
 	if s.use != h.use || s.state != slotWaiting {
@@ -307,16 +319,16 @@ func (c *client) answered(p *packet) {
 		c.comeBack(i, h.reason, nil)
 		return
 	}
-	if reason := c.ep.acceptReply(&h, payload, s.call != nil); reason != 0 {
+	if reason := c.ep.acceptReply(h, payload, s.call != nil); reason != 0 {
 		c.ch.release(p)
 		c.refuse(i, reason)
 		return
 	}
 	data := payload
-	s.reply.tag = h.tag
+	c.tag = h.tag
 	switch h.kind {
 	case kindReplyAnnounce:
-		c.grant(i, &h, p)
+		c.grant(i, h, p)
 		return
 	case kindReplyBulk:
 		data = c.ep.segment[h.offset:][:len(payload):len(payload)]
@@ -368,7 +380,7 @@ func (c *client) refuse(i int, reason Reason) {
 // grant lets the server write the data of a bulk reply.
 func (c *client) grant(i int, h *header, p *packet) {
 	s := &c.slots[i]
-	s.reply = *h
+	s.reply.copy(h)
 	h.arguments(p.body, &s.args)
 	c.ch.release(p)
 	mem := c.ep.segment[h.offset:][:h.length:h.length]
@@ -392,6 +404,7 @@ func (c *client) bulkReplied(i int) {
 		return
 	}
 	c.begin(i, nil)
+	c.tag = h.tag
 	c.run(h.handler, append(c.args[:0], s.args[:h.args]...), c.ep.segment[h.offset:][:h.length:h.length])
 }
 

@@ -1,9 +1,6 @@
 package endpoint
 
-import (
-	"bytes"
-	"encoding/binary"
-)
+import "encoding/binary"
 
 // Messages wait for company and share one VI message, up to gatherMax bytes of
 // them: each message of a VI takes a frame's share, a receive, and two
@@ -22,7 +19,7 @@ import (
 const (
 	gatherMax    = 4000   // bytes of messages in an envelope
 	gatherMost   = 64     // messages in an envelope
-	gatherLook   = 4      // at so many messages the clock is read
+	gatherLook   = 4      // at so many messages, twice, and so on, the clock is read
 	gatherTime   = 50_000 // ns that a message may wait for others to be sent
 	numEnvelopes = 4      // of a channel; when all are under way messages go one by one
 )
@@ -81,15 +78,11 @@ func (ch *viChannel) post(i, n, company int) {
 // waited for long: whoever sends them does something else in between.
 func (ch *viChannel) overdue() bool {
 	g := &ch.gathered
-	switch len(g.waiting) % gatherLook {
-	case 1:
-		if len(g.waiting) == 1 {
-			g.since = ch.way.nic.Now()
-		}
-	case 0:
-		return ch.way.nic.Now()-g.since > gatherTime
+	n := len(g.waiting)
+	if n == 1 {
+		g.since = ch.way.nic.Now()
 	}
-	return false
+	return n >= gatherLook && n&(n-1) == 0 && ch.way.nic.Now()-g.since > gatherTime
 }
 
 // flush sends what was gathered.
@@ -122,7 +115,7 @@ func (ch *viChannel) envelope() *viSend {
 func (ch *viChannel) fill(e *viSend) {
 	g := &ch.gathered
 	at, last := 0, 0
-	var tags []byte // of the last message that carried some
+	var tags *[tagsSize]byte // of the last message that carried some
 	for _, i := range g.waiting {
 		x := &ch.sends[i]
 		last = at
@@ -140,12 +133,12 @@ func (ch *viChannel) fill(e *viSend) {
 
 // join copies a message behind others and returns its length there. Its tags stay
 // away if they are those that came last.
-func join(dst, m []byte, last *[]byte) int {
+func join(dst, m []byte, last **[tagsSize]byte) int {
 	if !kind(m[0]).tagged() {
 		return copy(dst, m)
 	}
-	tags := m[baseSize:][:tagsSize]
-	if !bytes.Equal(tags, *last) {
+	tags := (*[tagsSize]byte)(m[baseSize:])
+	if *last == nil || *tags != **last {
 		*last = tags
 		return copy(dst, m)
 	}

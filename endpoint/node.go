@@ -4,9 +4,9 @@ import (
 	"math/rand/v2"
 	"runtime"
 	"runtime/debug"
-	"sync"
 
 	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/transport/latch"
 	"github.com/bobnet-go/bobnet/vipl"
 )
 
@@ -19,7 +19,7 @@ type Node struct {
 	own         bool // we opened nic
 	incarnation uint32
 
-	mu        sync.Mutex
+	mu        latch.Latch
 	way       provider // to other nodes
 	loop      loop     // to endpoints of this node
 	endpoints map[uint32]*Endpoint

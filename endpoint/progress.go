@@ -18,9 +18,13 @@ const crowdPolls = 1 << 16
 // poll in a loop would keep each other from it for milliseconds, so while there
 // are several they make way. Under virtual time there is but one at a time.
 func (n *Node) lock() {
-	if n.mu.TryLock() {
-		return
+	if !n.mu.TryLock() {
+		n.crowd()
 	}
+}
+
+// crowd locks the mutex, which another goroutine has.
+func (n *Node) crowd() {
 	n.mu.Lock()
 	if !n.virtual {
 		n.crowded = crowdPolls

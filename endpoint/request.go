@@ -75,7 +75,10 @@ func (ep *Endpoint) request(ctx context.Context, dest int, m *message, args []ui
 		return err
 	}
 	for polled := false; ; {
-		served := ep.bundle.serve(pollBatch)
+		served := 0
+		if ep.bundle.waits() {
+			served = ep.bundle.serve(pollBatch)
+		}
 		if ep.freed {
 			return ErrClosed
 		}
@@ -150,8 +153,9 @@ func (ep *Endpoint) returnAtOnce(dest int, m *message, args []uint32, data []byt
 func (c *client) send(i int, m *message, args []uint32, data []byte, call *call) {
 	s := &c.slots[i]
 	s.call = call
-	h := header{handler: m.handler, args: uint8(len(args)), slot: uint16(i), use: s.use,
-		tag: c.tr.tag, replyTag: c.ep.tag, offset: m.offset, underway: uint8(min(c.used, 255))}
+	var h header
+	h.handler, h.args, h.slot, h.use = m.handler, uint8(len(args)), uint16(i), s.use
+	h.tag, h.replyTag, h.offset, h.underway = c.tr.tag, c.ep.tag, m.offset, uint8(min(c.used, 255))
 	switch m.op {
 	case OpRequest:
 		h.kind = kindShort

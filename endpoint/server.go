@@ -77,7 +77,7 @@ func (s *server) received(p *packet) {
 	if s.closed || s.reason != 0 {
 		return
 	}
-	h := p.head
+	h := &p.head
 	if int(h.slot) >= len(s.slots) {
 		s.stray(p)
 		return
@@ -173,26 +173,36 @@ func (s *server) destroy() {
 	s.ch.close()
 }
 
-// serve handles one request, or returns one reply of a broken connection. It
-// reports false when there was nothing.
-func (s *server) serve() (served bool) {
+// serve handles requests for bundle b, up to limit while nobody else has something
+// to handle, or returns one reply of a broken connection. It returns how many.
+func (s *server) serve(b *Bundle, limit int) (served int) {
 	if s.closed {
-		return false
+		return 0
 	}
 	s.running = true
 	defer s.rest()
-	p := s.queue.pop()
-	served = p != nil
-	switch {
-	case p == nil && s.reason != 0:
-		served = s.giveBack()
+	for more := true; more && s.serveOne(); more = served < limit && s.queue.head != nil && b.replies.n+b.requests.n == 0 && s.ep.bundle == b {
+		served++
+		if s.handled {
+			s.over()
+		}
+	}
+	return served
+}
+
+// serveOne reports false when there was nothing.
+func (s *server) serveOne() bool {
+	switch p := s.queue.pop(); {
+	case s.closed:
+		return false
 	case p == nil:
+		return s.reason != 0 && s.giveBack()
 	case p.body == nil:
 		s.bulkPlaced(p.slot)
 	default:
 		s.handle(p)
 	}
-	return served
+	return true
 }
 
 // rest is as client's.
@@ -259,7 +269,7 @@ func (s *server) comeBack(i int, reason Reason, err error) {
 
 // handle handles a request, or a reply that was refused.
 func (s *server) handle(p *packet) {
-	h, payload := p.head, p.head.payload(p.body)
+	h, payload := &p.head, p.head.payload(p.body)
 	i := int(h.slot)
 	slot := &s.slots[i]
 	if h.kind == kindRefuse {
@@ -270,8 +280,9 @@ func (s *server) handle(p *packet) {
 		s.comeBack(i, ReasonReplyRejected, errors.New(h.reason.String()))
 		return
 	}
-	slot.head, slot.answer, slot.source = h, 0, nil
-	if reason := s.ep.acceptRequest(&h, payload, s.shape.medium); reason != 0 {
+	slot.head.copy(h)
+	slot.answer, slot.source = 0, nil
+	if reason := s.ep.acceptRequest(h, payload, s.shape.medium); reason != 0 {
 		s.turnBack(i, reason)
 		s.ch.release(p)
 		return

@@ -61,7 +61,7 @@ type slot struct {
 	sent    int64  // when, by Node.stamp
 	data    []byte // bulk data that has not been written yet
 	call    *call
-	reply   header // of the bulk reply under way; of others the tag
+	reply   header // of the bulk reply under way
 	args    [MaxShort]uint32
 	placed  packet
 }

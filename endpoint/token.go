@@ -45,7 +45,7 @@ func (t Token) Source() Name {
 // the one that this endpoint had when it sent the request.
 func (t Token) Tag() Tag {
 	if t.c != nil {
-		return t.c.slots[t.c.current].reply.tag
+		return t.c.tag
 	}
 	return t.s.slots[t.s.current].head.tag
 }
@@ -124,7 +124,8 @@ func (s *server) answer(op Op, handler uint8, args []uint32, data []byte, offset
 		s.violated()
 		return
 	}
-	h := header{handler: handler, args: uint8(len(args)), slot: uint16(i), use: slot.use, tag: slot.head.replyTag}
+	var h header
+	h.handler, h.args, h.slot, h.use, h.tag = handler, uint8(len(args)), uint16(i), slot.use, slot.head.replyTag
 	slot.state = serverIdle
 	switch {
 	case op == OpReply:

@@ -201,6 +201,7 @@ func (w *viWay) complete(c *vipl.Completion) {
 		ch.landed(x)
 	case *viWrite:
 		x.busy = false
+		ch.writings--
 		w.flying--
 		w.nic.DeregisterMem(x.segs[0].Handle)
 		ch.up.wrote(x.slot)

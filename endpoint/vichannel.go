@@ -19,6 +19,7 @@ type viChannel struct {
 	receives []viReceive
 	late     *viReceive       // to be posted again
 	writes   []viWrite        // by slot
+	writings int              // of them, busy
 	windows  []vipl.MemHandle // by slot; 0: none is open
 	broken   bool
 	cause    error // of that, if the VI knows none
@@ -33,26 +34,26 @@ type viChannel struct {
 type viSend struct {
 	mem     []byte
 	n       int // bytes of it in use
-	desc    vipl.Descriptor
-	segs    [1]vipl.Segment
 	busy    bool
 	members []int // send buffers whose messages are in the envelope
+	desc    vipl.Descriptor
+	segs    [1]vipl.Segment
 }
 
 // viReceive is a receive buffer.
 type viReceive struct {
 	mem  []byte
+	held int // messages in it that have not been released
 	desc vipl.Descriptor
 	segs [1]vipl.Segment
-	held int // messages in it that have not been released
 }
 
 // viWrite is what a slot's bulk data is written with.
 type viWrite struct {
 	slot int
+	busy bool
 	desc vipl.Descriptor
 	segs [1]vipl.Segment
-	busy bool
 }
 
 // channel makes a VI with its buffers, and posts the receives.
@@ -147,7 +148,7 @@ func (w *viWay) grow(n int) error {
 
 func (ch *viChannel) buffer(i int) []byte   { return ch.sends[i].mem }
 func (ch *viChannel) idle(i int) bool       { return !ch.sends[i].busy }
-func (ch *viChannel) writing(slot int) bool { return ch.writes[slot].busy }
+func (ch *viChannel) writing(slot int) bool { return ch.writings > 0 && ch.writes[slot].busy }
 
 // posted arranges that the channel breaks when a post has failed: not now,
 // because whoever posts is in the midst of something, but when the provider
@@ -225,6 +226,7 @@ func (ch *viChannel) write(slot int, data []byte, to window) {
 	x.segs[0] = vipl.Segment{Data: data, Handle: h}
 	x.desc.Remote = vipl.RemoteSegment{Addr: to.addr, Handle: vipl.MemHandle(to.handle)}
 	x.busy = true
+	ch.writings++
 	ch.way.flying++
 	ch.posted(ch.vi.PostSend(&x.desc))
 }

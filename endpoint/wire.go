@@ -50,8 +50,8 @@ func (k kind) located() bool {
 // in the same VI message.
 type header struct {
 	kind     kind
-	args     uint8 // how many
 	handler  uint8
+	args     uint8 // how many
 	reason   Reason
 	underway uint8  // of a request: how many the client has under way, at most 255
 	slot     uint16 // the client's, which the request holds until its end
@@ -73,6 +73,13 @@ const (
 
 	sameTags = 0x80
 )
+
+// copy makes h what from is. Field by field, because the processor waits before it
+// reads what has just been written in other pieces; so does parse.
+func (h *header) copy(from *header) {
+	h.kind, h.args, h.handler, h.reason, h.underway = from.kind, from.args, from.handler, from.reason, from.underway
+	h.slot, h.use, h.length, h.tag, h.replyTag, h.offset = from.slot, from.use, from.length, from.tag, from.replyTag, from.offset
+}
 
 // lastTags are the tags of the last message that carried some.
 type lastTags struct {
@@ -109,8 +116,9 @@ func (h *header) parse(b []byte, last *lastTags) (body []byte, ok bool) {
 	if len(b) < baseSize {
 		return nil, false
 	}
-	*h = header{kind: kind(b[0] &^ sameTags), args: b[1], handler: b[2], reason: Reason(b[3]),
-		slot: binary.LittleEndian.Uint16(b[4:]), use: binary.LittleEndian.Uint32(b[8:])}
+	h.kind, h.args, h.handler, h.reason, h.underway = kind(b[0]&^sameTags), b[1], b[2], Reason(b[3]), 0
+	h.slot, h.use = binary.LittleEndian.Uint16(b[4:]), binary.LittleEndian.Uint32(b[8:])
+	h.tag, h.replyTag, h.length, h.offset = 0, 0, 0, 0
 	if h.kind.request() {
 		h.reason, h.underway = 0, b[3]
 	}

@@ -34,7 +34,7 @@ func TestMessagesJoined(t *testing.T) {
 		var heads []header
 		var bodies [][]byte
 		envelope := make([]byte, 40*200)
-		var tags []byte
+		var tags *[tagsSize]byte
 		at, end, alone := 0, 0, 0
 		for range rapid.IntRange(1, 40).Draw(t, "messages") {
 			h, body := drawMessage(t)
@@ -75,7 +75,7 @@ func TestTagsLeftAway(t *testing.T) {
 	h := header{kind: kindShort, tag: 7, replyTag: 9}
 	m, b := make([]byte, headerSize), make([]byte, headerSize)
 	m = m[:h.put(m)]
-	var tags []byte
+	var tags *[tagsSize]byte
 	if n := join(b, m, &tags); n != baseSize+tagsSize {
 		t.Errorf("the first message has %d bytes", n)
 	}

@@ -2,11 +2,11 @@ package shm
 
 import (
 	"encoding/binary"
+	"github.com/bobnet-go/bobnet/transport/latch"
 	"runtime"
 
 	"github.com/bobnet-go/bobnet/ethertype"
 	"github.com/bobnet-go/bobnet/transport"
-	"github.com/bobnet-go/bobnet/transport/internal/driver"
 )
 
 // Ready implements transport.Link: one atomic load for each peer, and a few.
@@ -24,7 +24,7 @@ func (l *Link) look() bool {
 		}
 	}
 	if !l.idle.Load() {
-		driver.ReleaseBool(&l.idle, true)
+		latch.ReleaseBool(&l.idle, true)
 	}
 	return l.events.Load()
 }
@@ -48,7 +48,7 @@ func (l *Link) Recv(views [][]byte) (n int, err error) {
 	// whether it is more would take the line where the next will be from its writer.
 	views = views[:min(len(views), transport.MaxBatch)]
 	if l.idle.Load() {
-		driver.ReleaseBool(&l.idle, false)
+		latch.ReleaseBool(&l.idle, false)
 		views = views[:min(len(views), 1)]
 	}
 	peers := *l.peers.Load()

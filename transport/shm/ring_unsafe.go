@@ -2,6 +2,7 @@ package shm
 
 import (
 	"encoding/binary"
+	"github.com/bobnet-go/bobnet/transport/latch"
 	"sync/atomic"
 	"unsafe"
 
@@ -182,7 +183,7 @@ func (r *reader) take() ([]byte, result) {
 	if n == 0 || n > ethertype.MaxFrame {
 		return nil, broken
 	}
-	driver.Release(&r.next, next+record(n))
+	latch.Release(&r.next, next+record(n))
 	return unsafe.Slice((*byte)(unsafe.Add(r.base, start+lengthSize)), n), done
 }
 

@@ -37,6 +37,7 @@ package shm
 import (
 	"errors"
 	"fmt"
+	"github.com/bobnet-go/bobnet/transport/latch"
 	"math/rand/v2"
 	"net"
 	"strconv"
@@ -125,7 +126,7 @@ type Link struct {
 	events atomic.Bool             // a peer is to be removed
 	known  atomic.Bool             // somebody has the bell
 
-	mu     driver.Latch // guards what follows, and the rings' ends but for Ready; never held for long
+	mu     latch.Latch // guards what follows, and the rings' ends but for Ready; never held for long
 	closed bool
 	turn   int                    // the peer that Recv begins with
 	places [blocks]*[blocks]place // by a block of our ports and one of others'; nil for what is not ours

@@ -1,4 +1,4 @@
-package driver
+package latch
 
 import (
 	"runtime"
@@ -31,6 +31,17 @@ func TestLatch(t *testing.T) {
 	all.Wait()
 	if count != goroutines*each {
 		t.Errorf("counted %d, want %d", count, goroutines*each)
+	}
+}
+
+// TestTryLock: a latch that is locked is not locked again.
+func TestTryLock(t *testing.T) {
+	var l Latch
+	if !l.TryLock() || l.TryLock() {
+		t.Error("want the first to lock, and the second to fail")
+	}
+	if l.Unlock(); !l.TryLock() {
+		t.Error("unlocked, and not to be locked")
 	}
 }
 

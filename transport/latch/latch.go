@@ -1,4 +1,6 @@
-package driver
+// Package latch has what takes less than the locks and atomic stores of the standard
+// library where one goroutine has a thing to itself nearly always.
+package latch
 
 import (
 	"runtime"
@@ -7,8 +9,9 @@ import (
 )
 
 // Latch is a mutex for short sections that one goroutine enters nearly always: a
-// link's Send and Recv, beside which calls, checks and Close are rare. It takes half
-// the time of a sync.Mutex, 10 ns of a frame's 250, because Unlock is a plain store: it wakes
+// link's Send and Recv, beside which calls, checks and Close are rare, or a node of
+// active messages that one goroutine polls. It takes half the time of a sync.Mutex,
+// 10 ns of a frame's 250, because Unlock is a plain store: it wakes
 // nobody. Who finds a Latch locked looks again and again.
 type Latch struct{ held atomic.Uint32 }
 
@@ -18,6 +21,9 @@ func (l *Latch) Lock() {
 		l.wait()
 	}
 }
+
+// TryLock locks the latch if it is not locked, and reports whether it has.
+func (l *Latch) TryLock() bool { return l.held.CompareAndSwap(0, 1) }
 
 // Unlock unlocks the latch, which is locked.
 func (l *Latch) Unlock() { release(&l.held, 0) }

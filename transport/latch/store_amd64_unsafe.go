@@ -1,6 +1,6 @@
 //go:build amd64 && !race
 
-package driver
+package latch
 
 import (
 	"sync/atomic"

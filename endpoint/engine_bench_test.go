@@ -1,0 +1,79 @@
+package endpoint_test
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/bobnet-go/bobnet/endpoint"
+	"github.com/bobnet-go/bobnet/vipl"
+	"golang.org/x/sys/unix"
+)
+
+// BenchmarkEngine measures what a short request and its reply cost both sides
+// together: one goroutine drives both, over shared memory, so that there is no
+// system call and no waiting. The number is how many are under way.
+func BenchmarkEngine(b *testing.B) {
+	for _, size := range []int{16, 4096} {
+		for _, window := range []int{1, 64} {
+			b.Run(fmt.Sprintf("%d/%d", size, window), func(b *testing.B) { benchmarkEngine(b, size, window) })
+		}
+	}
+}
+
+func benchmarkEngine(b *testing.B, size, window int) {
+	var bundles [2]*endpoint.Bundle
+	var eps [2]*endpoint.Endpoint
+	for i := range bundles {
+		nic, err := vipl.Open(&vipl.Config{Driver: "shm"})
+		if err != nil {
+			b.Fatal(err)
+		}
+		n, err := endpoint.Open(&endpoint.Config{NIC: nic, Credits: endpoint.Credits{Short: 64}})
+		if err != nil {
+			b.Fatal(err)
+		}
+		b.Cleanup(func() { n.Close(); nic.Close() })
+		bundles[i], _ = n.NewBundle(endpoint.Sequential)
+		eps[i], _ = bundles[i].NewEndpoint()
+		eps[i].SetTag(endpoint.TagAll)
+	}
+	replies := 0
+	eps[1].SetHandler(hEcho, func(t endpoint.Token, args []uint32, _ []byte) { t.Reply(hReply, args...) })
+	eps[0].SetHandler(hReply, func(endpoint.Token, []uint32, []byte) { replies++ })
+	eps[0].Map(0, eps[1].Name(), endpoint.TagAll)
+	args, data := make([]uint32, 4), make([]byte, size)
+	round := func(n int) {
+		for range n {
+			var err error
+			if size <= 4*len(args) {
+				err = eps[0].Request(bg, 0, hEcho, args...)
+			} else {
+				err = eps[0].RequestMedium(bg, 0, hEcho, data)
+			}
+			if err != nil {
+				b.Fatal(err)
+			}
+		}
+		for want := replies + n; replies < want; {
+			bundles[0].Poll()
+			bundles[1].Poll()
+			bundles[0].Poll()
+		}
+	}
+	round(1) // connects
+	round(window)
+	b.ReportAllocs()
+	start := userTime()
+	b.ResetTimer()
+	for done := 0; done < b.N; done += window {
+		round(window)
+	}
+	b.ReportMetric(float64(userTime()-start)/float64(b.N), "cpu-ns/request")
+}
+
+// userTime returns the processor time that the process has used, in nanoseconds.
+func userTime() int64 {
+	var u unix.Rusage
+	unix.Getrusage(unix.RUSAGE_SELF, &u)
+	return u.Utime.Nano() + u.Stime.Nano()
+}
