@@ -147,12 +147,12 @@ func (b *Bundle) serve(limit int) (served int) {
 
 // waits reports whether serve would find something to do.
 func (b *Bundle) waits() bool {
-	return b.replies.n+b.requests.n > 0 || b.node.way.gathers(serving)
+	return b.replies.n+b.requests.n > 0 || b.node.gathered[serving] > 0
 }
 
 // sendAnswers sends the answers that wait for company.
 func (b *Bundle) sendAnswers() {
-	if b.node.way.gathers(serving) {
+	if b.node.gathered[serving] > 0 {
 		b.node.way.flush(serving)
 	}
 }
@@ -164,7 +164,7 @@ const lingerPolls = 32
 // linger waits for something to handle while answers wait for company.
 func (b *Bundle) linger() bool {
 	n := b.node
-	for i := 0; i < lingerPolls && n.way.gathers(serving) && n.leader == nil; i++ {
+	for i := 0; i < lingerPolls && n.gathered[serving] > 0 && n.leader == nil; i++ {
 		if n.poll() != nil {
 			return false
 		}
@@ -250,7 +250,7 @@ func (b *Bundle) Wait(ctx context.Context) error {
 			}
 			continue
 		}
-		if err := b.step(ctx); err != nil {
+		if _, err := b.step(ctx, false); err != nil {
 			return err
 		}
 	}
@@ -266,14 +266,15 @@ func (b *Bundle) WaitPoll(ctx context.Context) (int, error) {
 		if err := b.enter(); err != nil {
 			return 0, err
 		}
-		if served := b.serve(pollBatch); served > 0 {
-			if n.way.gathers(asking) {
-				n.way.flush(asking)
-			}
-			return served, nil
+		served, err := b.serve(pollBatch), error(nil)
+		if served == 0 {
+			served, err = b.step(ctx, true)
 		}
-		if err := b.step(ctx); err != nil {
-			return 0, err
+		if served > 0 && n.gathered[asking] > 0 {
+			n.way.flush(asking)
+		}
+		if served > 0 || err != nil {
+			return served, err
 		}
 	}
 }

@@ -38,6 +38,12 @@ type turn struct {
 // begin comes before a handler for a slot, which may look at p.
 func (t *turn) begin(slot int, p *packet) { t.handled, t.current, t.held = true, slot, p }
 
+// idle reports whether the half, of an endpoint in bundle home, may handle a message
+// for bundle b before any other.
+func (t *turn) idle(home, b *Bundle) bool {
+	return home == b && b.replies.n+b.requests.n == 0 && !t.queued && !t.running && !t.closed && t.reason == 0
+}
+
 // received takes in a message. What needs no handler is seen to at once.
 func (c *client) received(p *packet) {
 	if c.closed {
@@ -69,6 +75,26 @@ func (c *client) received(p *packet) {
 	default:
 		c.stray(p)
 	}
+}
+
+// alone is half's. It does what received, serve and answered do of a reply that is
+// in order, short or with a payload, when nothing else waits to be handled.
+func (c *client) alone(p *packet, b *Bundle) bool {
+	h := &p.head
+	if !c.idle(c.ep.bundle, b) || c.queue.head != nil || h.kind != kindReply && h.kind != kindReplyMedium {
+		return false
+	}
+	s := c.find(h)
+	payload := h.payload(p.body)
+	if s == nil || s.state != slotWaiting || c.ep.acceptReply(h, payload, s.call != nil) != 0 {
+		return false
+	}
+	c.running = true
+	defer c.rest()
+	c.tag = h.tag
+	c.begin(int(h.slot), p)
+	c.run(h.handler, h.arguments(p.body, &c.args), payload)
+	return true
 }
 
 // find returns the slot that a message belongs to.
@@ -125,11 +151,11 @@ func (c *client) take(op Op) int {
 		return -1
 	}
 	i := int(p.slots[p.head])
-	if !c.ch.idle(i) || c.ch.writing(i) { // answered, but the provider does not know yet that it arrived
+	s := &c.slots[i]
+	if s.data != nil || !c.ch.idle(i) { // answered, but the provider does not know yet that it arrived
 		return -1
 	}
 	p.take()
-	s := &c.slots[i]
 	s.state, s.op, s.pool, s.cleared = slotWaiting, op, from, false
 	s.use++
 	c.used++
@@ -139,7 +165,10 @@ func (c *client) take(op Op) int {
 // free ends a request: its credit comes back.
 func (c *client) free(i int) {
 	s := &c.slots[i]
-	s.state, s.data, s.call = slotFree, nil, nil
+	s.state, s.call = slotFree, nil
+	if s.data != nil && !c.ch.writing(i) {
+		s.data = nil
+	}
 	c.pools[s.pool].put(i)
 	c.used--
 	c.ep.bundle.changed()

@@ -55,9 +55,12 @@ func benchmarkEngine(b *testing.B, size, window int) {
 			}
 		}
 		for want := replies + n; replies < want; {
-			bundles[0].Poll()
-			bundles[1].Poll()
-			bundles[0].Poll()
+			look := (*endpoint.Bundle).Poll
+			if n == 1 { // what one sends is all that the other waits for
+				look = func(b *endpoint.Bundle) (int, error) { return b.WaitPoll(bg) }
+			}
+			look(bundles[1])
+			look(bundles[0])
 		}
 	}
 	round(1) // connects

@@ -60,7 +60,7 @@ func (ch *viChannel) post(i, n, company int) {
 	}
 	g.waiting = append(g.waiting, i)
 	g.bytes += room
-	ch.way.waiting[ch.side]++
+	ch.way.node.gathered[ch.side]++
 	switch {
 	case len(g.waiting) >= company:
 		ch.flush()
@@ -88,7 +88,7 @@ func (ch *viChannel) overdue() bool {
 // flush sends what was gathered.
 func (ch *viChannel) flush() {
 	g := &ch.gathered
-	ch.way.waiting[ch.side] -= len(g.waiting)
+	ch.way.node.gathered[ch.side] -= len(g.waiting)
 	if len(g.waiting) > 1 {
 		if e := ch.envelope(); e != nil {
 			ch.fill(e)
@@ -173,8 +173,6 @@ func (ch *viChannel) landed(x *viSend) {
 	ch.up.sent()
 }
 
-func (w *viWay) gathers(side side) bool { return w.waiting[side] > 0 }
-
 // flush sends what the channels of one side have gathered.
 func (w *viWay) flush(side side) {
 	list := w.gathering[side]
@@ -184,6 +182,30 @@ func (w *viWay) flush(side side) {
 		ch.flush()
 	}
 	w.gathering[side] = list[:0]
+}
+
+// alone is arrived for a VI message that is all that has arrived. It returns how
+// many messages were handled at once.
+func (ch *viChannel) alone(x *viReceive, b *Bundle) int {
+	m := x.mem[:x.desc.Length]
+	if len(m) < baseSize || binary.LittleEndian.Uint16(m[lengthAt:]) != 0 {
+		ch.arrived(x)
+		return 0
+	}
+	p := ch.way.packet()
+	body, ok := p.head.parse(m, nil)
+	if !ok {
+		ch.way.spare.push(p)
+		ch.arrived(x) // which counts it
+		return 0
+	}
+	x.held = 1
+	p.body, p.home = body, x
+	if ch.up.alone(p, b) {
+		return 1
+	}
+	ch.up.received(p)
+	return 0
 }
 
 // arrived hands on the messages of a VI message. x stays held meanwhile.

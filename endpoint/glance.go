@@ -21,14 +21,17 @@ type glances struct {
 	polled   int64 // when the last poll was, or before
 }
 
-// glance is the poll that a request of size bytes begins with, if it is due.
-func (n *Node) glance(size int) error {
-	g := &n.glances
+// due notes a request of size bytes and reports whether to look if it begins with a
+// poll.
+func (g *glances) due(size int) bool {
 	g.asked++
 	g.bytes += int64(size)
-	if !g.oneByOne && (g.asked < glanceLook || g.asked&(g.asked-1) != 0) {
-		return nil
-	}
+	return g.oneByOne || g.asked >= glanceLook && g.asked&(g.asked-1) == 0
+}
+
+// glance is the poll that a request begins with, if it is due.
+func (n *Node) glance() error {
+	g := &n.glances
 	now := n.way.now()
 	g.oneByOne = now-g.polled >= int64(min(g.asked, glanceMost))*glanceSpacing+g.bytes*glancePerByte
 	if !g.oneByOne && g.asked < glanceEvery {

@@ -35,7 +35,8 @@ type Node struct {
 	stats     Stats
 	fresh     fresh
 	glances   glances
-	crowded   int // empty polls that will make way, see lock
+	gathered  [2]int // by side: messages that wait for company, as the provider counts
+	crowded   int    // empty polls that will make way, see lock
 }
 
 // Open opens a node (AM_Init). Close it in the end.

@@ -47,33 +47,40 @@ func (n *Node) flush() {
 }
 
 // step lets time pass for a goroutine that has found nothing to do for bundle b.
-// The mutex is held on entry and on return. It may return for no reason.
-func (b *Bundle) step(ctx context.Context) error {
+// The mutex is held on entry and on return. It may return for no reason. If atOnce, it
+// handles a message that comes alone, and returns how many it has.
+func (b *Bundle) step(ctx context.Context, atOnce bool) (handled int, err error) {
 	n := b.node
 	n.flush()
 	n.stamp() // its time passes while the answer is under way
 	if n.leader != nil {
-		return b.follow(ctx)
+		return 0, b.follow(ctx)
 	}
 	n.way.catchUp()
 	n.leader = b
 	n.mu.Unlock()
-	err := n.way.wait(ctx)
+	err = n.way.wait(ctx)
 	n.lock()
 	n.glances.looked()
 	n.leader = nil
 	if n.closed {
 		n.wakeAll()
-		return ErrClosed
+		return 0, ErrClosed
 	}
-	n.way.deliver()
 	if n.following > 0 {
 		n.wakeAll()
+	}
+	if atOnce && b.running == 0 {
+		if handled = n.way.deliver(b); handled > 0 {
+			return handled, nil
+		}
+	} else {
+		n.way.deliver(nil)
 	}
 	if err == nil && b.replies.n+b.requests.n == 0 { // what has come is for others
 		err = n.over(ctx)
 	}
-	return err
+	return 0, err
 }
 
 // pause is step for a goroutine that has handled so many messages, and not got
@@ -81,7 +88,8 @@ func (b *Bundle) step(ctx context.Context) error {
 // wait also while messages keep coming.
 func (b *Bundle) pause(ctx context.Context, served int) error {
 	if served == 0 {
-		return b.step(ctx)
+		_, err := b.step(ctx, false)
+		return err
 	}
 	return b.node.over(ctx)
 }

@@ -30,7 +30,6 @@ func (w *idleWay) dial(Name, hello, half) (channel, error) { return nil, ErrReso
 func (w *idleWay) addr() ethertype.Addr                    { return ethertype.Addr{Port: 1} }
 func (w *idleWay) poll() error                             { return nil }
 func (w *idleWay) flush(side)                              {}
-func (w *idleWay) gathers(side) bool                       { return false }
 func (w *idleWay) catchUp()                                {}
 func (w *idleWay) drain(func() bool)                       {}
 func (w *idleWay) now() int64                              { return 1 }
@@ -47,11 +46,12 @@ func (w *idleWay) wait(ctx context.Context) error {
 	}
 }
 
-func (w *idleWay) deliver() {
+func (w *idleWay) deliver(*Bundle) int {
 	if w.batch != nil {
 		w.batch()
 		w.batch = nil
 	}
+	return 0
 }
 
 func (w *idleWay) wake() {

@@ -155,7 +155,7 @@ func TestServersOfProviders(t *testing.T) {
 		}
 		way.breaks(up, reason, nil)
 		n.mu.Lock()
-		way.deliver()
+		way.deliver(nil)
 		n.mu.Unlock()
 		for range 2 {
 			ep.bundle.Poll()

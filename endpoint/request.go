@@ -71,8 +71,10 @@ func (ep *Endpoint) request(ctx context.Context, dest int, m *message, args []ui
 	if err := ep.bundle.enter(); err != nil {
 		return err
 	}
-	if err := n.glance(len(data)); err != nil {
-		return err
+	if n.glances.due(len(data)) {
+		if err := n.glance(); err != nil {
+			return err
+		}
 	}
 	for polled := false; ; {
 		served := 0

@@ -111,6 +111,29 @@ func (s *server) received(p *packet) {
 	}
 }
 
+// alone is half's. It does what received, serve and handle do of a request that is
+// in order, short or with a payload, when nothing else waits to be handled and the
+// answer need not wait for company.
+func (s *server) alone(p *packet, b *Bundle) bool {
+	h := &p.head
+	i := int(h.slot)
+	if !s.idle(s.ep.bundle, b) || s.queue.head != nil || h.kind != kindShort && h.kind != kindMedium || i >= len(s.slots) {
+		return false
+	}
+	slot, payload, company := &s.slots[i], h.payload(p.body), int(h.underway)/replyShare
+	if slot.state != serverIdle || company > 1 || s.ep.acceptRequest(h, payload, s.shape.medium) != 0 {
+		return false
+	}
+	slot.state, slot.use, s.company = serverQueued, h.use, company
+	slot.head.copy(h)
+	slot.answer, slot.source = 0, nil
+	s.running = true
+	defer s.rest()
+	s.begin(i, p)
+	s.run(h.arguments(p.body, &s.args), payload)
+	return true
+}
+
 func (s *server) stray(p *packet) {
 	s.ep.node.stats.Strays++
 	s.ch.release(p)

@@ -39,7 +39,6 @@ type viWay struct {
 	accepting []*viChannel    // whose handshakes are under way
 	failed    []*viChannel    // found broken by a post
 	gathering [2][]*viChannel // by side: those that may have gathered something
-	waiting   [2]int          // by side: messages gathered
 	flying    int             // VI messages and writes under way
 	spare     packets
 	late      []*viChannel // that have a receive to post
@@ -91,7 +90,7 @@ func (w *viWay) drain(owes func() bool) {
 	ctx, cancel := w.nic.WithTimeout(context.Background(), lingerTime)
 	defer cancel()
 	for (w.flying > 0 || owes()) && w.wait(ctx) == nil {
-		w.deliver()
+		w.deliver(nil)
 	}
 }
 
@@ -127,7 +126,7 @@ func (w *viWay) poll() error {
 		for i := range w.reaped[:n] {
 			more = more && w.reaped[i].Descriptor != nil && !w.reaped[i].Recv
 		}
-		w.deliver()
+		w.deliver(nil)
 	}
 	return nil
 }
@@ -157,12 +156,18 @@ func (w *viWay) wait(ctx context.Context) error {
 	return context.DeadlineExceeded
 }
 
-func (w *viWay) deliver() {
-	for i := range w.reaped[:w.n] {
-		w.complete(&w.reaped[i])
-		w.reaped[i] = vipl.Completion{}
+// deliver is provider's.
+func (w *viWay) deliver(b *Bundle) (handled int) {
+	if ch, x := w.lone(b); ch != nil {
+		w.reaped[0], w.n = vipl.Completion{}, 0
+		handled = ch.alone(x, b) // from here on another goroutine may be in wait
+	} else {
+		for i := range w.reaped[:w.n] {
+			w.complete(&w.reaped[i])
+			w.reaped[i] = vipl.Completion{}
+		}
+		w.n = 0
 	}
-	w.n = 0
 	for len(w.failed) > 0 {
 		ch := w.failed[0]
 		w.failed = w.failed[1:]
@@ -171,6 +176,22 @@ func (w *viWay) deliver() {
 	if len(w.accepting) > 0 {
 		w.settle()
 	}
+	return handled
+}
+
+// lone returns the only completion that there is, if it is of a receive that bundle
+// b may have been waiting for.
+func (w *viWay) lone(b *Bundle) (*viChannel, *viReceive) {
+	c := &w.reaped[0]
+	if w.n != 1 || b == nil || c.Err != nil || c.Descriptor == nil || c.Descriptor.Status != vipl.StatusDone|vipl.StatusOpReceive {
+		return nil, nil
+	}
+	ch, _ := c.VI.Context.(*viChannel)
+	x, _ := c.Descriptor.Context.(*viReceive)
+	if ch == nil || x == nil || ch.closed || ch.broken {
+		return nil, nil
+	}
+	return ch, x
 }
 
 // complete hands on one completion.

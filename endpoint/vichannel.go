@@ -249,7 +249,7 @@ func (ch *viChannel) close() {
 	if !ch.broken {
 		ch.abandon()
 	}
-	ch.way.waiting[ch.side] -= len(ch.gathered.waiting)
+	ch.way.node.gathered[ch.side] -= len(ch.gathered.waiting)
 	ch.gathered.waiting = nil
 	nic := ch.way.nic
 	if ch.vi != nil {

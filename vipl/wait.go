@@ -57,7 +57,12 @@ type waiter struct {
 
 // open wakes whoever waits at g. It is called with n.mu held.
 func (g *gate) open(n *NIC) {
-	g.opened++
+	if g.opened++; g.blocked != nil || n.lead.sleeping {
+		g.wake(n)
+	}
+}
+
+func (g *gate) wake(n *NIC) {
 	for b := g.blocked; b != nil; b = b.next {
 		b.wake()
 	}

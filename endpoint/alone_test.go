@@ -1,0 +1,229 @@
+package endpoint
+
+import (
+	"context"
+	"runtime"
+	"slices"
+	"testing"
+)
+
+// pairOf is a connection of an endpoint with itself, of which the test hands messages
+// to either half.
+type pairOf struct {
+	*waiting
+	n      *Node
+	c      *client
+	s      *server
+	ran    []uint8 // handlers
+	others *waiting
+}
+
+const pairTag = 9
+
+func newPair(t *testing.T) *pairOf {
+	n := bareNode(&idleWay{bell: make(chan struct{}, 1)})
+	p := &pairOf{waiting: newWaiting(t, n), n: n, others: newWaiting(t, n)}
+	p.ep.SetTag(pairTag)
+	p.ep.SetHandler(1, func(t Token, args []uint32, data []byte) { p.ran = append(p.ran, 1); t.Reply(2, args...) })
+	p.ep.SetHandler(2, func(Token, []uint32, []byte) { p.ran = append(p.ran, 2) })
+	p.ep.Map(0, p.ep.Name(), pairTag)
+	if err := p.ep.Request(t.Context(), 0, 1); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		p.bundle.Poll()
+	}
+	for p.s = range p.ep.servers {
+	}
+	for p.c = range p.ep.clients {
+	}
+	if !slices.Equal(p.ran, []uint8{1, 2}) || p.s == nil || p.c == nil {
+		t.Fatal("no connection:", p.ran)
+	}
+	p.ran = nil
+	return p
+}
+
+// packet makes a message for the half whose channel is ch.
+func (p *pairOf) packet(ch channel, h header) *packet {
+	l := ch.(*loopChannel)
+	m := l.free.pop()
+	mem := m.home.(*loopPacket).mem
+	m.body, _ = m.head.parse(mem[:h.put(mem)], nil)
+	return m
+}
+
+// TestAloneRequest: a request that comes alone is handled and answered at once if
+// that changes nothing else, and otherwise left as it is.
+func TestAloneRequest(t *testing.T) {
+	usual := header{kind: kindShort, handler: 1, slot: 1, use: 7, tag: pairTag}
+	with := func(change func(h *header)) header { h := usual; change(&h); return h }
+	for _, c := range []struct {
+		name string
+		head header
+		set  func(p *pairOf)
+	}{
+		{name: "beyond the credits", head: with(func(h *header) { h.slot = uint16(DefaultCredits.total()) })},
+		{name: "bulk", head: with(func(h *header) { h.kind = kindBulk })},
+		{name: "a tag that the endpoint does not admit", head: with(func(h *header) { h.tag++ })},
+		{name: "no such handler", head: with(func(h *header) { h.handler = 77 })},
+		{name: "many under way", head: with(func(h *header) { h.underway = 2 * replyShare })},
+		{name: "a busy slot", head: usual, set: func(p *pairOf) { p.s.slots[1].state = serverQueued }},
+		{name: "of another bundle", head: usual, set: func(p *pairOf) { p.bundle = p.others.bundle }},
+		{name: "behind a reply", head: usual, set: func(p *pairOf) { p.bundle.replies.push(p.c) }},
+		{name: "behind a request", head: usual, set: func(p *pairOf) { p.bundle.requests.push(p.s) }},
+		{name: "behind one of the connection", head: usual, set: func(p *pairOf) { p.s.queue.push(&packet{}) }},
+		{name: "served", head: usual, set: func(p *pairOf) { p.s.running = true }},
+		{name: "queued", head: usual, set: func(p *pairOf) { p.s.queued = true }},
+		{name: "closed", head: usual, set: func(p *pairOf) { p.s.closed = true }},
+		{name: "broken", head: usual, set: func(p *pairOf) { p.s.reason = ReasonUnreachable }},
+	} {
+		p := newPair(t)
+		if c.set != nil {
+			c.set(p)
+		}
+		before := p.s.slots[1]
+		p.n.mu.Lock()
+		if m := p.packet(p.s.ch, c.head); p.s.alone(m, p.bundle) || len(p.ran) > 0 || m.body == nil ||
+			p.s.slots[1].state != before.state || p.s.slots[1].use != before.use || p.s.slots[1].posts != before.posts {
+			t.Errorf("%s: handled at once; handlers %v have run", c.name, p.ran)
+		}
+		p.n.mu.Unlock()
+	}
+	p := newPair(t)
+	p.n.mu.Lock()
+	defer p.n.mu.Unlock()
+	p.c.slots[1].use, p.c.slots[1].state = 7, slotWaiting
+	if !p.s.alone(p.packet(p.s.ch, usual), p.bundle) || !slices.Equal(p.ran, []uint8{1}) || p.s.running || p.s.slots[1].state != serverIdle {
+		t.Errorf("the usual case: handlers %v have run, the slot is %v", p.ran, p.s.slots[1].state)
+	}
+	if p.c.queue.len() != 1 || p.c.queue.head.head.use != 7 {
+		t.Error("the usual case: no reply has come")
+	}
+}
+
+// TestAloneReply is TestAloneRequest for replies.
+func TestAloneReply(t *testing.T) {
+	usual := header{kind: kindReply, handler: 2, slot: 1, use: 7, tag: pairTag}
+	with := func(change func(h *header)) header { h := usual; change(&h); return h }
+	for _, c := range []struct {
+		name string
+		head header
+		set  func(p *pairOf)
+	}{
+		{name: "beyond the credits", head: with(func(h *header) { h.slot = uint16(DefaultCredits.total()) })},
+		{name: "of a request before", head: with(func(h *header) { h.use-- })},
+		{name: "bulk", head: with(func(h *header) { h.kind = kindReplyBulk })},
+		{name: "a return", head: with(func(h *header) { h.kind, h.reason = kindReturn, ReasonBadTag })},
+		{name: "a tag that the endpoint does not admit", head: with(func(h *header) { h.tag++ })},
+		{name: "no such handler", head: with(func(h *header) { h.handler = 77 })},
+		{name: "to nothing", head: usual, set: func(p *pairOf) { p.c.slots[1].state = slotFree }},
+		{name: "a second one", head: usual, set: func(p *pairOf) { p.c.slots[1].state = slotHandling }},
+		{name: "of another bundle", head: usual, set: func(p *pairOf) { p.bundle = p.others.bundle }},
+		{name: "behind a reply", head: usual, set: func(p *pairOf) { p.bundle.replies.push(p.c) }},
+		{name: "behind a request", head: usual, set: func(p *pairOf) { p.bundle.requests.push(p.s) }},
+		{name: "behind one of the connection", head: usual, set: func(p *pairOf) { p.c.queue.push(&packet{}) }},
+		{name: "served", head: usual, set: func(p *pairOf) { p.c.running = true }},
+		{name: "queued", head: usual, set: func(p *pairOf) { p.c.queued = true }},
+		{name: "closed", head: usual, set: func(p *pairOf) { p.c.closed = true }},
+		{name: "broken", head: usual, set: func(p *pairOf) { p.c.reason = ReasonUnreachable }},
+	} {
+		p := newPair(t)
+		p.n.mu.Lock()
+		p.waits(1)
+		if c.set != nil {
+			c.set(p)
+		}
+		before := p.c.slots[1].state
+		if m := p.packet(p.c.ch, c.head); p.c.alone(m, p.bundle) || len(p.ran) > 0 || m.body == nil || p.c.slots[1].state != before {
+			t.Errorf("%s: handled at once; handlers %v have run", c.name, p.ran)
+		}
+		p.n.mu.Unlock()
+	}
+	p := newPair(t)
+	p.n.mu.Lock()
+	defer p.n.mu.Unlock()
+	p.waits(1)
+	if !p.c.alone(p.packet(p.c.ch, usual), p.bundle) || !slices.Equal(p.ran, []uint8{2}) || p.c.running || p.c.slots[1].state != slotFree || p.c.used != 0 {
+		t.Errorf("the usual case: handlers %v have run, the slot is %v, %d are in use", p.ran, p.c.slots[1].state, p.c.used)
+	}
+}
+
+// waits makes slot i, which is free, one that waits for the answer to its use 7.
+func (p *pairOf) waits(i int) {
+	p.c.slots[i].use = 6
+	for p.c.take(OpRequest) != i {
+	}
+	for k := range p.c.slots {
+		if k != i && p.c.slots[k].state != slotFree {
+			p.c.free(k)
+		}
+	}
+}
+
+// loneWay delivers a message as one that came alone.
+type loneWay struct {
+	idleWay
+	up half
+	p  *packet
+}
+
+func (w *loneWay) deliver(b *Bundle) int {
+	if p := w.p; p != nil {
+		w.p = nil
+		if b != nil && w.up.alone(p, b) {
+			return 1
+		}
+		w.up.received(p)
+	}
+	return 0
+}
+
+// TestAloneEnds: the handler of a message that comes alone may panic, and may end its
+// goroutine; WaitPoll counts it, and who follows leads meanwhile.
+func TestAloneEnds(t *testing.T) {
+	for _, end := range []string{"returns", "panics", "exits"} {
+		p := newPair(t)
+		way := &loneWay{idleWay: idleWay{bell: make(chan struct{}, 1)}, up: p.s}
+		p.n.way = way
+		led := false
+		p.ep.SetHandler(1, func(Token, []uint32, []byte) {
+			led = reached(p.n, func() bool { return p.n.leader == p.others.bundle }) == nil
+			switch end {
+			case "panics":
+				panic("on purpose")
+			case "exits":
+				runtime.Goexit()
+			}
+		})
+		ctx, cancel := context.WithCancel(t.Context())
+		served, done := 0, make(chan struct{})
+		go func() {
+			defer close(done)
+			served, _ = p.bundle.WaitPoll(ctx)
+		}()
+		if err := reached(p.n, func() bool { return p.n.leader == p.bundle }); err != nil {
+			t.Fatal(err)
+		}
+		follower := make(chan struct{})
+		go func() { defer close(follower); p.others.bundle.WaitPoll(ctx) }()
+		if err := reached(p.n, func() bool { return p.n.following == 1 }); err != nil {
+			t.Fatal(err)
+		}
+		p.n.mu.Lock()
+		way.p = p.packet(p.s.ch, header{kind: kindShort, handler: 1, slot: 1, use: 7, tag: pairTag})
+		p.n.mu.Unlock()
+		way.wake()
+		<-done
+		if want := map[string]int{"returns": 1, "panics": 1}[end]; served != want || !led {
+			t.Errorf("a handler that %s: WaitPoll returned %d, want %d; another led meanwhile: %v", end, served, want, led)
+		}
+		p.n.mu.Lock()
+		if s := p.s; s.running || s.handled || s.slots[1].state != serverIdle || p.n.running != 0 {
+			t.Errorf("a handler that %s: its slot is %v, %d handlers run", end, s.slots[1].state, p.n.running)
+		}
+		p.n.mu.Unlock()
+		cancel()
+		<-follower
+	}
+}
