@@ -84,10 +84,10 @@ func (v *VI) defers(h *ethertype.Header) bool {
 
 // mayDefer reports whether nothing depends now on ack.
 func (v *VI) mayDefer(ack ethertype.Seq) bool {
-	return v.cursor.next == v.sq.tail && v.tx.Covers(ack) && !v.rx.AckDue(v.nic.now)
+	return !v.unsent() && v.tx.Covers(ack) && !v.rx.AckDue(v.nic.now)
 }
 
-// catchUp does what defers left.
+// catchUp does what defers left. What it sends goes with the next flush.
 func (n *NIC) catchUp() {
 	v := n.late.vi
 	if v == nil {

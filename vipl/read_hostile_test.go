@@ -86,6 +86,14 @@ func TestForgedReadData(t *testing.T) {
 			f.took(x, err, r, vipl.StatusOpRDMARead)
 			data(ethertype.Header{Length: 8}, 8)(f)
 		},
+		"SecondTooShort": func(f *forger) { // into one segment, by when such frames are usual
+			r := f.asking(9)
+			data(ethertype.Header{Flags: ethertype.FlagLast, Length: 9}, 9)(f)
+			x, err := f.a.SendDone()
+			f.took(x, err, r, vipl.StatusOpRDMARead)
+			f.asking(9)
+			data(ethertype.Header{Flags: ethertype.FlagLast, Msg: 1, Length: 8}, 8)(f)
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := newForger(t)

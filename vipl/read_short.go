@@ -70,7 +70,7 @@ func (v *VI) readShort(h *ethertype.Header, payload []byte) bool {
 		return false
 	}
 	d := v.sq.at(v.sq.done)
-	if d.Op != OpRDMARead || d.got > 0 || len(d.Segs) != 1 || len(d.Segs[0].Data) < len(payload) {
+	if d.Op != OpRDMARead || d.got > 0 || h.Length != d.total || len(d.Segs) != 1 || len(d.Segs[0].Data) < len(payload) {
 		return false
 	}
 	copy(d.Segs[0].Data, payload)

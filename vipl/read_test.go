@@ -396,3 +396,22 @@ func TestReadTakesTurns(t *testing.T) {
 		t.Errorf("%d frames with %d turns: %v", len(kinds), turns, kinds)
 	}
 }
+
+// TestReadGoesOn: a message that comes alone makes room for the rest of an answer at
+// once, though its receiver may make no call for long.
+func TestReadGoesOn(t *testing.T) {
+	d := readable(t, reliability.ReliableDelivery, 4)
+	_, at := d.source(d.na, 1, 1<<20)
+	in, l := d.post(d.a, 8), d.links[0]
+	d.read(d.b, 1<<20, at)
+	d.na.Poll() // answers with what the window allows
+	d.nb.Poll()
+	l.tail = l.head + l.lent // b's acknowledgements are lost
+	d.send(d.b, 8)
+	before := l.frames
+	x, err := d.a.RecvDone()
+	d.took(x, err, in, vipl.StatusOpReceive)
+	if l.frames == before {
+		t.Error("the answer stands still")
+	}
+}

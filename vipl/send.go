@@ -96,6 +96,9 @@ func (v *VI) push() {
 			n.now = n.link.Now()
 			v.tx.Stamp(n.now)
 		}
+		if n.tx.n > 0 { // what another VI owed
+			n.tx.flush(n)
+		}
 	}
 	v.arm() // also when the pace allows nothing now
 }

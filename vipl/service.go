@@ -104,6 +104,9 @@ func (s *service) turn() turn {
 	n.poll()
 	n.catchUp() // no caller is back for it
 	n.idlePoll()
+	if n.tx.n > 0 {
+		n.tx.flush(n)
+	}
 	l.lastPoll = last
 	if n.calls.due() {
 		return turnLed

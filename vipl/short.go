@@ -10,12 +10,11 @@ import (
 // What a program waits for one message at a time, as in a ping-pong, is mostly the
 // same: a short message alone in the frame that comes next, and its answer, alone
 // under way; or a short RDMA read (see read_short.go). For each of these there is a
-// function that does what the engine's
-// general way does for them, and leaves all others to that. It is a second way to do
-// a thing because it takes three quarters of the first one's time between a frame and
-// its answer: not for what it computes, which is little either way, but because the
-// kernel, which runs in between, leaves little of the engine's code in the processor's
-// caches, and this is a tenth of it.
+// function that does what the engine's general way does for them, and leaves all
+// others to that. It is a second way to do a thing because it takes three quarters of
+// the first one's time between a frame and its answer: not for what it computes, which
+// is little either way, but because the kernel, which runs in between, leaves little
+// of the engine's code in the processor's caches, and this is a tenth of it.
 
 // pushShort sends the one message that is unsent, which lone has seen, and reports
 // whether it has.

@@ -52,6 +52,7 @@ var acceptRules = []rule{
 	differs("OtherMaxTransferSize_InvalidMTU", vipl.ErrInvalidMTU, func(a *vipl.Attributes) { a.MaxTransferSize = vipl.MaxTransferSize - 1 }),
 	differs("OtherQoS_InvalidQoS", vipl.ErrInvalidQoS, func(a *vipl.Attributes) { a.QoS = 1 }),
 	{"VipConnectAccept", "OtherNICsVI_InvalidParameter", "3 V", anyLevel, func(c *Case) {
+		c.twoNICs("one refuses what is the other's")
 		r := c.request(c.vi(c.A, nil), c.listen(c.B), nil)
 		c.is(r.AcceptStart(c.vi(c.A, nil)), vipl.ErrInvalidParameter)
 	}},

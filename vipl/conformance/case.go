@@ -24,17 +24,23 @@ type segment struct {
 	gone *remains // of a closed NIC
 }
 
-// ends are two open NICs.
+// ends are two open NICs, or one that is both.
 type ends struct {
 	Ends
 	nics [2]*vipl.NIC
 }
+
+// self reports whether B is A.
+func (e *Ends) self() bool { return e.Links[0] == e.Links[1] }
 
 // close closes both NICs, or links without one, at the same time because the
 // kernel takes some 20 ms to close a packet socket.
 func (e *ends) close() {
 	var all sync.WaitGroup
 	for side, n := range e.nics {
+		if side == 1 && e.self() {
+			break
+		}
 		var c io.Closer = n
 		if n == nil {
 			c = e.Links[side]
@@ -62,6 +68,10 @@ func (s *segment) start(wrap func(side int, l transport.Link) transport.Link, tu
 	}
 	e := &ends{Ends: links}
 	for side, l := range links.Links {
+		if side == 1 && e.self() {
+			e.nics[1] = e.nics[0]
+			break
+		}
 		if wrap != nil {
 			l = KeepLocal(l, wrap(side, l))
 		}
@@ -98,6 +108,21 @@ func (s *segment) run(t *testing.T, r *rule, level reliability.Level) {
 	c.use(s.kept)
 	defer c.clean()
 	r.run(c)
+}
+
+// twoNICs skips a rule where B is A, and says why it needs two.
+func (c *Case) twoNICs(why string) {
+	if c.self() {
+		c.Skip("it needs two NICs: ", why)
+	}
+}
+
+// ofTwoNICs has rules that need two NICs say why.
+func ofTwoNICs(why string, rs []rule) func() []rule {
+	for i, r := range rs {
+		rs[i].run = func(c *Case) { c.twoNICs(why); r.run(c) }
+	}
+	return group(rs)
 }
 
 // Case is one run of a rule. Everything made through it is given back when the
@@ -146,7 +171,8 @@ func (c *Case) restart(wrap func(side int, l transport.Link) transport.Link, tun
 	c.use(e)
 }
 
-// clean gives everything back and wants NICs that stay open as empty as they were.
+// clean gives everything back and wants NICs that stay open as empty as they were:
+// what they were left with would fail the rules after this one, too.
 func (c *Case) clean() {
 	for i := len(c.cleanup) - 1; i >= 0; i-- {
 		c.cleanup[i]()
@@ -164,13 +190,16 @@ func (c *Case) clean() {
 		c.fresh.close()
 		return
 	}
+	tidy := true
 	for side, n := range c.nics {
 		if s := n.Snapshot(); len(s.VIs) > 0 || s.Regions > 0 {
 			c.Errorf("NIC %d is left with %d VIs and %d regions", side, len(s.VIs), s.Regions)
+			tidy = false
 		}
 	}
-	if c.World != nil {
+	if c.World != nil || !tidy {
 		c.ends.close()
+		c.kept = nil
 	}
 }
 

@@ -3,9 +3,10 @@
 // of wait and on each reliability level that the rule speaks of.
 //
 // A rule is a script in one goroutine that holds both ends: NICs A and B on one
-// segment. What waits in it goes through Case, so that the same script runs
-// over a simulated segment in virtual time and over real links, by loops of
-// Done calls (Spin) and by blocking Wait calls (Block).
+// segment, or one NIC that is both, whose VIs talk to each other. What waits in it
+// goes through Case, so that the same script runs over a simulated segment in
+// virtual time and over real links, by loops of Done calls (Spin) and by blocking
+// Wait calls (Block).
 //
 // Sources name a section of the VIPL reference, with V for what was verified
 // there and M for what it gives from memory; "doc" is a rule of this library's
@@ -29,7 +30,8 @@ type Link struct {
 	Setup func(t testing.TB) func() (Ends, error)
 }
 
-// Ends are the links of NICs A and B. World is the segment if it is simulated.
+// Ends are the links of NICs A and B: one and the same if B is to be A. World is
+// the segment if it is simulated.
 type Ends struct {
 	Links [2]transport.Link
 	World *sim.World

@@ -27,12 +27,23 @@ func (c *Case) watch(n *vipl.NIC) *alarms {
 	return a
 }
 
-// with returns the errors with a code so far.
-func (a *alarms) with(code vipl.ErrorCode) (list []vipl.AsyncError) {
+// watchBoth watches both NICs, or the one that is both.
+func (c *Case) watchBoth() (mine, theirs *alarms) {
+	c.Helper()
+	mine = c.watch(c.A)
+	if c.self() {
+		return mine, mine
+	}
+	return mine, c.watch(c.B)
+}
+
+// with returns the errors with a code so far: all of the NIC, or those of v where
+// the NIC has the other end, too.
+func (c *Case) with(a *alarms, code vipl.ErrorCode, v *vipl.VI) (list []vipl.AsyncError) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for _, e := range a.got {
-		if e.Code == code {
+		if e.Code == code && (e.VI == v || !c.self()) {
 			list = append(list, e)
 		}
 	}
@@ -42,8 +53,8 @@ func (a *alarms) with(code vipl.ErrorCode) (list []vipl.AsyncError) {
 // alarmed waits for an error with a code and wants what it is about.
 func (c *Case) alarmed(a *alarms, code vipl.ErrorCode, n *vipl.NIC, v *vipl.VI, about vipl.ResourceCode, op vipl.Status) vipl.AsyncError {
 	c.Helper()
-	c.await("asynchronous error "+code.String(), func() bool { return len(a.with(code)) > 0 })
-	e := a.with(code)[0]
+	c.await("asynchronous error "+code.String(), func() bool { return len(c.with(a, code, v)) > 0 })
+	e := c.with(a, code, v)[0]
 	if e.NIC != n || e.VI != v || e.Resource != about || e.Op != op || e.Err == nil {
 		c.Fatalf("%+v; want it about %v of VI %p with operation %#x", e, about, v, uint32(op))
 	}
@@ -51,10 +62,10 @@ func (c *Case) alarmed(a *alarms, code vipl.ErrorCode, n *vipl.NIC, v *vipl.VI, 
 }
 
 // quiet wants no error with a code once everything has arrived.
-func (c *Case) quiet(a *alarms, code vipl.ErrorCode) {
+func (c *Case) quiet(a *alarms, code vipl.ErrorCode, v *vipl.VI) {
 	c.Helper()
 	c.settle()
-	if list := a.with(code); len(list) > 0 {
+	if list := c.with(a, code, v); len(list) > 0 {
 		c.Fatalf("%v was raised: %v", code, list[0])
 	}
 }
@@ -86,35 +97,35 @@ func postDescRules() (rs []rule) {
 var errorRules = []rule{
 	{"VipErrorCallback", "CONN_LOST_PeerDisconnects", "7 V, 8 V", allLevels, func(c *Case) {
 		a, b := c.pair()
-		mine, theirs := c.watch(c.A), c.watch(c.B)
+		mine, theirs := c.watchBoth()
 		c.is(b.Disconnect(), nil)
 		c.is(c.alarmed(mine, vipl.CodeConnLost, c.A, a, vipl.ResourceVI, 0), vipl.ErrDisconnected)
 		c.state(a, vipl.StateError)
-		c.quiet(theirs, vipl.CodeConnLost)
-		if n := len(mine.with(vipl.CodeConnLost)); n != 1 {
+		c.quiet(theirs, vipl.CodeConnLost, b)
+		if n := len(c.with(mine, vipl.CodeConnLost, a)); n != 1 {
 			c.Error("it was told", n, "times")
 		}
 	}},
 	{"VipErrorCallback", "CONN_LOST_Break_BothTold", "7 V", reliable, func(c *Case) {
 		a, b := c.pair()
-		mine, theirs := c.watch(c.A), c.watch(c.B)
+		mine, theirs := c.watchBoth()
 		c.send(a, 8, 1)
 		c.is(c.alarmed(mine, vipl.CodeConnLost, c.A, a, vipl.ResourceVI, 0), vipl.ErrRecvQueue)
 		c.is(c.alarmed(theirs, vipl.CodeConnLost, c.B, b, vipl.ResourceVI, 0), vipl.ErrRecvQueue)
 	}},
 	{"VipErrorCallback", "RECVQ_EMPTY_NoReceive", "7 V", allLevels, func(c *Case) {
 		a, b := c.pair()
-		mine, theirs := c.watch(c.A), c.watch(c.B)
+		mine, theirs := c.watchBoth()
 		c.send(a, 8, 1)
 		c.alarmed(theirs, vipl.CodeRecvqEmpty, c.B, b, vipl.ResourceVI, vipl.StatusOpReceive)
-		c.quiet(mine, vipl.CodeRecvqEmpty)
+		c.quiet(mine, vipl.CodeRecvqEmpty, a)
 	}},
 	{"VipErrorCallback", "RECVQ_EMPTY_ReceivePosted_Silent", "7 V", allLevels, func(c *Case) {
 		a, b := c.pair()
 		theirs := c.watch(c.B)
 		c.post(b, 8)
 		c.send(a, 8, 1)
-		c.quiet(theirs, vipl.CodeRecvqEmpty)
+		c.quiet(theirs, vipl.CodeRecvqEmpty, b)
 	}},
 	{"VipErrorCallback", "VI_OVERRUN_CQFull", "7 V", anyLevel, func(c *Case) {
 		q, a := c.cq(c.A, 1), c.watch(c.A)
@@ -127,11 +138,11 @@ var errorRules = []rule{
 	}},
 	{"VipErrorCallback", "RDMAW_PROT_ForbiddenWrite", "7 V", allLevels, func(c *Case) {
 		a, b := c.pair()
-		mine, theirs := c.watch(c.A), c.watch(c.B)
+		mine, theirs := c.watchBoth()
 		buf, h := c.mem(c.B, 8, nil)
 		c.write(a, 8, vipl.VirtualAddress(buf), h, false)
 		c.is(c.alarmed(theirs, vipl.CodeRDMAWProt, c.B, b, vipl.ResourceVI, vipl.StatusOpRemoteRDMAWrite), vipl.ErrRDMA)
-		c.quiet(mine, vipl.CodeRDMAWProt)
+		c.quiet(mine, vipl.CodeRDMAWProt, a)
 	}},
 	{"VipErrorCallback", "RDMAW_PROT_WithImmediate_StatusInReceiveInstead", "7 V", allLevels, func(c *Case) {
 		a, b := c.pair()
@@ -140,15 +151,15 @@ var errorRules = []rule{
 		r := c.post(b, 0)
 		c.write(a, 8, vipl.VirtualAddress(buf), h, true)
 		c.got(b, r, vipl.StatusOpRemoteRDMAWrite|vipl.StatusRDMAProtError)
-		c.quiet(theirs, vipl.CodeRDMAWProt)
+		c.quiet(theirs, vipl.CodeRDMAWProt, b)
 	}},
 	{"VipErrorCallback", "RDMAR_PROT_ForbiddenRead", "7 M", reliable, func(c *Case) {
 		a, b := c.pair()
-		mine, theirs := c.watch(c.A), c.watch(c.B)
+		mine, theirs := c.watchBoth()
 		buf, h := c.mem(c.B, 8, nil)
 		c.read(a, 8, vipl.VirtualAddress(buf), h)
 		c.is(c.alarmed(theirs, vipl.CodeRDMARProt, c.B, b, vipl.ResourceVI, vipl.StatusOpRDMARead), vipl.ErrRDMA)
-		c.quiet(mine, vipl.CodeRDMARProt)
+		c.quiet(mine, vipl.CodeRDMARProt, a)
 	}},
 	{"VipErrorCallback", "COMP_PROT_SegmentsAltered", "7 M", allLevels, func(c *Case) {
 		c.reopen(nil) // because the region counts as posted for good
@@ -195,8 +206,8 @@ var errorRules = []rule{
 		c.alarmed(now, vipl.CodePostDesc, c.A, v, vipl.ResourceDescriptor, 0)
 		c.A.SetErrorHandler(nil)
 		v.PostSend(&vipl.Descriptor{Op: 99})
-		c.quiet(old, vipl.CodePostDesc)
-		if n := len(now.with(vipl.CodePostDesc)); n != 1 {
+		c.quiet(old, vipl.CodePostDesc, v)
+		if n := len(c.with(now, vipl.CodePostDesc, v)); n != 1 {
 			c.Error("told", n, "times, want once")
 		}
 	}},

@@ -16,5 +16,5 @@ var groups = []func() []rule{
 	readRules, readsUnderFaults,
 	attributeRules,
 	notifyRules, postDescRules, group(lossyWrites), group(damageRules),
-	group(peerRules),
+	group(peerRules), ofTwoNICs("a NIC is no peer of its own", peersRules),
 }

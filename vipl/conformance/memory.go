@@ -172,6 +172,7 @@ var memoryRules = []rule{
 		c.is(err, vipl.ErrInvalidParameter)
 	}},
 	{"VipQueryMem", "OtherNICsHandle_NotItsRegion", "3 V", anyLevel, func(c *Case) {
+		c.twoNICs("one refuses what is the other's")
 		for range 5 {
 			c.mem(c.B, 8, nil)
 		}

@@ -71,6 +71,7 @@ var nicRules = []rule{
 		c.is(c.A.Close(), nil)
 	}}.own(),
 	rule{"VipCloseNic", "Connected_PeerIsTold", "2.1 V", allLevels, func(c *Case) {
+		c.twoNICs("one closes, the other is told")
 		_, b := c.pair()
 		c.is(c.A.Close(), nil)
 		c.ended(vipl.ErrDisconnected, b)
@@ -119,6 +120,7 @@ var nicRules = []rule{
 		}
 	}}.own(),
 	{"VipOpenNic", "Incarnation_Differs", "doc", anyLevel, func(c *Case) {
+		c.twoNICs("it compares them")
 		before := c.A.Query().Incarnation
 		if before == c.B.Query().Incarnation || before == 0 {
 			c.Error("both NICs have incarnation", before)

@@ -69,6 +69,7 @@ var misuses = []misuse{
 		return []vipl.Segment{{Data: buf, Handle: h}}
 	}},
 	{"OtherNICsRegion_InvalidParameter", vipl.ErrInvalidParameter, vipl.StatusProtectionError, func(c *Case) []vipl.Segment {
+		c.twoNICs("one refuses what is the other's")
 		buf, h := c.mem(c.B, 8, nil)
 		return []vipl.Segment{{Data: buf, Handle: h}}
 	}},

@@ -67,10 +67,12 @@ var viRules = []rule{
 	{"VipCreateVi", "SendCQOnly_Success", "2.2 V", anyLevel, func(c *Case) { c.viOn(c.A, nil, c.cq(c.A, 1), nil) }},
 	{"VipCreateVi", "RecvCQOnly_Success", "2.2 V", anyLevel, func(c *Case) { c.viOn(c.A, nil, nil, c.cq(c.A, 1)) }},
 	{"VipCreateVi", "OtherNICsSendCQ_InvalidParameter", "3 V", anyLevel, func(c *Case) {
+		c.twoNICs("one refuses what is the other's")
 		_, err := c.A.CreateVI(nil, c.cq(c.B, 1), nil)
 		c.is(err, vipl.ErrInvalidParameter)
 	}},
 	{"VipCreateVi", "OtherNICsRecvCQ_InvalidParameter", "3 V", anyLevel, func(c *Case) {
+		c.twoNICs("one refuses what is the other's")
 		_, err := c.A.CreateVI(nil, nil, c.cq(c.B, 1))
 		c.is(err, vipl.ErrInvalidParameter)
 	}},
