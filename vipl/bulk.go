@@ -21,17 +21,25 @@ import (
 // nothing to look at, and tells that more will come by the other way, which
 // costs a system call. And since the other way costs every frame a little, the
 // link is asked for it, and peers are told (ethertype.FlagTakesBulk), only when
-// the first long message has begun to arrive.
+// the first long message has begun to arrive. If it is not known whether it is
+// faster here, that is found out then (bulkTrial); if it is not, the link is told
+// to stop, and peers hear of that by the next frame.
+//
+// What comes in long frames (longRx) is not bulk: it is copied once already.
 
 // bulkRx is the receiving side of bulk frames.
 type bulkRx struct {
 	link   transport.BulkReceiver // nil: all frames come one way
 	from   uint32                 // messages as long as this are bulk
 	used   bool                   // the link receives them apart now
-	idle   int                    // polls since one came
-	ask    int                    // slots to fill next: twice what came last, because a guess for each takes time
-	hits   uint64                 // frames that were received where they belong
-	vi     *VI                    // whose frame came last
+	late   int                    // polls in which what came before it did may still be found
+	trying bool                   // trial is not over
+	trial  bulkTrial
+	stream int    // bytes of long messages in this poll, while trying
+	idle   int    // polls since one came
+	ask    int    // slots to fill next: twice what came last, because a guess for each takes time
+	hits   uint64 // frames that were received where they belong
+	vi     *VI    // whose frame came last
 	slots  []transport.BulkSlot
 	frames []bulkFrame
 }
@@ -76,10 +84,16 @@ func (b *bulkRx) init(n *NIC) {
 	}
 	b.link = link
 	b.idle = bulkHot
+	if b.trying = link.BulkOnTrial(); b.trying {
+		b.trial.rules = &bulkRules
+	}
 }
 
 // allocate makes the slots, when the first is needed.
 func (b *bulkRx) allocate(n *NIC) {
+	if b.slots != nil {
+		return
+	}
 	b.slots = make([]transport.BulkSlot, len(n.views))
 	b.frames = make([]bulkFrame, len(n.views))
 	size := n.info.MTU + ethertype.EthernetSize
@@ -89,10 +103,17 @@ func (b *bulkRx) allocate(n *NIC) {
 	}
 }
 
-// due reports whether to look for bulk frames in this poll.
-func (b *bulkRx) due() bool {
+// due reports whether to look for bulk frames in this poll, in which k of at most
+// most others came.
+func (b *bulkRx) due(k, most int) bool {
 	if !b.used {
 		return false
+	}
+	if b.late > 0 { // those are older than bulk frames, which must not overtake them
+		if b.late--; k == most && b.late > 0 {
+			return false
+		}
+		b.late = 0
 	}
 	if b.idle < bulkHot {
 		return true
@@ -253,38 +274,33 @@ func (v *VI) expect(h *ethertype.Header) {
 	if b.link == nil || h.Length < b.from || h.Kind == ethertype.KindRDMARead || h.Kind == ethertype.KindRDMAWrite || h.Src == v.nic.info.MAC {
 		return // what comes from this host does not come as bulk
 	}
-	if v.flags&ethertype.FlagWholeCRC != 0 || !b.begin(v.nic) {
+	if v.flags&ethertype.FlagWholeCRC != 0 || h.Flags&ethertype.FlagTakesLong != 0 {
+		return
+	}
+	size := int(h.Size) - h.Extension()
+	if b.trying {
+		b.stream += size
+	} else if !b.begin(v.nic) {
 		return
 	}
 	v.flags |= ethertype.FlagTakesBulk // from now on every frame to the peer says so
+	if !b.used {
+		return // marked frames come as all others
+	}
 	a := &v.next
 	*a = aim{seq: h.Seq + 1, kind: h.Kind, flags: h.Flags & ethertype.FlagImmediate, msg: h.Msg,
-		offset: h.Offset + uint32(int(h.Size)-h.Extension()), length: h.Length}
+		offset: h.Offset + uint32(size), length: h.Length}
 	b.vi, b.idle = v, 0
-}
-
-// begin has the link receive bulk frames apart, and reports whether it does.
-func (b *bulkRx) begin(n *NIC) bool {
-	if b.used {
-		return true
-	}
-	if err := b.link.StartBulk(); err != nil {
-		n.linkError(err)
-		b.link = nil
-		return false
-	}
-	b.allocate(n)
-	b.used = true
-	return true
 }
 
 // marks returns the flag that marks f as bulk, if it is. The caller has told the
 // sender's machine of it. While bulk frames are under way all others are marked
 // as well, also those that are sent again: one that overtook them by the other
-// way would make them look lost.
+// way would make them look lost. When the peer takes none any more that is no longer
+// so, because then they come the same way as all others.
 func (v *VI) marks(f *reliability.Sent) ethertype.Flags {
 	switch {
-	case !v.bulk || v.flags&ethertype.FlagWholeCRC != 0 || v.tx.InFlight() <= 1:
+	case !v.bulk || v.wide() || v.flags&ethertype.FlagWholeCRC != 0 || v.tx.InFlight() <= 1:
 		return 0
 	case f.Count == 1 && f.Size > 0 && v.length(f) >= v.nic.bulk.from:
 		v.bulkEnd = v.tx.NextSeq()

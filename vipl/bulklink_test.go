@@ -16,12 +16,36 @@ type bulkLink struct {
 	views       [transport.MaxBatch][]byte
 	plain, bulk [][]byte
 	started     bool
+	trial       bool // leaves the choice to the engine
+	gone        bool // has been stopped for good
+	starts      int
+	apart       int // frames that came by RecvBulk
 }
 
 func (l *bulkLink) Bulk() bool { return true }
 
+func (l *bulkLink) BulkOnTrial() bool { return l.trial }
+
 func (l *bulkLink) StartBulk() error {
+	if l.gone || l.started {
+		panic("StartBulk of a link that has been started, or stopped for good")
+	}
+	for had := -1; had < len(l.plain); { // what has arrived is not sorted again
+		had = len(l.plain)
+		if err := l.pull(); err != nil {
+			return err
+		}
+	}
 	l.started = true
+	l.starts++
+	return nil
+}
+
+func (l *bulkLink) StopBulk(forGood bool) error {
+	if l.gone {
+		panic("StopBulk of a link that has been stopped for good")
+	}
+	l.started, l.gone = false, forGood
 	return nil
 }
 
@@ -40,6 +64,9 @@ func (l *bulkLink) pull() error {
 }
 
 func (l *bulkLink) Recv(views [][]byte) (int, error) {
+	if !l.started && len(l.bulk) > 0 {
+		panic("bulk frames that came before StopBulk have been left, and are overtaken")
+	}
 	err := l.pull()
 	n := copy(views[:min(len(views), transport.MaxBatch)], l.plain)
 	l.plain = l.plain[n:]
@@ -62,6 +89,7 @@ func (l *bulkLink) RecvBulk(slots []transport.BulkSlot) (int, error) {
 		}
 	}
 	l.bulk = l.bulk[n:]
+	l.apart += n
 	return n, err
 }
 

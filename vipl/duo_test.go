@@ -17,6 +17,7 @@ type duo struct {
 	na, nb   *vipl.NIC
 	a, b     *vipl.VI
 	bulk     bool         // a's link receives bulk frames apart
+	trial    bool         // or leaves that to the engine
 	apart    *bulkLink    // that link
 	long     [2]*longLink // if not nil, the links
 	patience int          // times that run goes on, beyond once
@@ -51,7 +52,7 @@ func (d *duo) set(attrA, attrB *vipl.Attributes) *duo {
 func (d *duo) open(side int) *vipl.NIC {
 	var link transport.Link = d.links[side]
 	if d.bulk && side == 0 {
-		d.apart = &bulkLink{Link: link}
+		d.apart = &bulkLink{Link: link, trial: d.trial}
 		link = d.apart
 	}
 	if d.long[side] != nil {

@@ -43,8 +43,11 @@ func (n *NIC) poll() bool {
 	if rest > 0 {
 		n.receiveLong(n.views[k-1], rest)
 	}
-	if n.bulk.due() {
+	if n.bulk.due(k, len(n.views)) {
 		k += n.pollBulk()
+	}
+	if n.bulk.tested() {
+		n.tryBulk()
 	}
 	if n.now >= n.timers.next {
 		n.runTimers()

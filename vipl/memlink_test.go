@@ -96,7 +96,7 @@ func memVIs(t testing.TB, mtu int, level reliability.Level) (a, b *vipl.VI) {
 	return memVIsOver(t, la, lb, level)
 }
 
-func memVIsOver(t testing.TB, la, lb *memLink, level reliability.Level) (a, b *vipl.VI) {
+func memVIsOver(t testing.TB, la, lb transport.Link, level reliability.Level) (a, b *vipl.VI) {
 	na, err := vipl.Open(&vipl.Config{Link: la, Seed: 1})
 	if err != nil {
 		t.Fatal(err)

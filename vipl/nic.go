@@ -43,10 +43,11 @@ type Config struct {
 	// disciplines such as netem, and tcpdump on this host, do not see the frames.
 	// Auto does where Open measures it to be faster. Bulk says whether the driver
 	// receives bulk frames by a second socket, straight into posted buffers; Auto
-	// does not. ring.Config tells more. The other drivers have neither: On is an
-	// error there. Long says whether it carries frames that are longer than the
-	// MTU, where the ends of a veth pair are all that lies between two stations;
-	// Auto does.
+	// does if that is faster in the first long messages that the NIC receives, a
+	// tenth of a second of them or more, and keeps to that (EngineSnapshot.Bulk).
+	// ring.Config tells more. The other drivers have neither: On is an error there.
+	// Long says whether it carries frames that are longer than the MTU, where the
+	// ends of a veth pair are all that lies between two stations; Auto does.
 	XDP, Bulk, Long ring.Choice
 	// Link is used instead of opening Interface, for example a simulated one
 	// or one with a fault or trace wrapper around it. The NIC closes it.

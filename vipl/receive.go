@@ -32,7 +32,7 @@ func (v *VI) receiveData(h *ethertype.Header, payload, there []byte) {
 		return
 	}
 	n := v.nic
-	v.bulk = v.bulk || h.Flags&ethertype.FlagTakesBulk != 0
+	v.heed(h)
 	inOrder := h.Seq == v.rx.Next()
 	late := inOrder && v.defers(h)
 	if !late && !v.takeAck(h, nil) {
@@ -73,6 +73,14 @@ func (v *VI) receiveData(h *ethertype.Header, payload, there []byte) {
 	}
 }
 
+// heed notes whether the peer takes marked frames. A frame that another has
+// overtaken, as its acknowledgement tells, is not asked.
+func (v *VI) heed(h *ethertype.Header) {
+	if !h.Ack.Less(v.tx.Una()) {
+		v.bulk = h.Flags&ethertype.FlagTakesBulk != 0
+	}
+}
+
 // takeAck hands the acknowledgement that every frame carries to the sender's
 // machine and completes what it covers. A frame for which it reports false is
 // not one of this connection and is dropped whole.
@@ -101,7 +109,7 @@ func (v *VI) receiveAck(h *ethertype.Header, payload []byte) {
 	if len(payload) <= len(more) {
 		payload = more[:copy(more[:], payload)]
 	}
-	v.bulk = v.bulk || h.Flags&ethertype.FlagTakesBulk != 0
+	v.heed(h)
 	if v.takeAck(h, payload) && h.Flags&ethertype.FlagAckNow != 0 {
 		v.sendAck(0)
 	}

@@ -133,6 +133,7 @@ type EngineSnapshot struct {
 	Spin      time.Duration // what a wait polls for at present before it blocks
 	Unsent    int           // frames that the link did not take yet
 	Holding   int           // VIs that hold messages back for a fuller frame
+	Bulk      string        // how bulk frames come, those beyond the MTU aside: apart ("on"), as all others ("off"), or "measuring"; see ring.Config
 	BulkHits  uint64        // bulk frames that were received right where they belong
 }
 
@@ -176,7 +177,8 @@ func (n *NIC) Snapshot() Snapshot {
 func (n *NIC) engineSnapshot(now int64) EngineSnapshot {
 	l := &n.lead
 	s := EngineSnapshot{Driver: "nobody", Waiting: len(l.followers), LastPoll: time.Duration(now - l.lastPoll),
-		Timers: len(n.timers.vis), Spin: time.Duration(n.spin.budget(now)), Unsent: n.tx.n - n.tx.first, Holding: len(n.held), BulkHits: n.bulk.hits}
+		Timers: len(n.timers.vis), Spin: time.Duration(n.spin.budget(now)), Unsent: n.tx.n - n.tx.first, Holding: len(n.held),
+		Bulk: n.bulk.way(), BulkHits: n.bulk.hits}
 	switch {
 	case n.closed:
 	case l.sleeping && l.byService:

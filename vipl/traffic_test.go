@@ -293,15 +293,18 @@ func talk(cq *vipl.CQ, talkers []*talker) error {
 
 // converse connects vis pairs of talkers on one segment and lets them talk.
 func converse(opts sim.Options, attr vipl.Attributes, vis, count, big int) error {
-	w := newWorld(opts)
+	return newWorld(opts).converse(attr, vis, count, big)
+}
+
+func (w *world) converse(attr vipl.Attributes, vis, count, big int) error {
 	var as, bs []*talker
 	for i := range vis {
-		a, b := newTalkers(opts.Seed*16+uint64(i), count, big)
+		a, b := newTalkers(w.seed*16+uint64(i), count, big)
 		as, bs = append(as, a), append(bs, b)
 	}
 	var server ethertype.MAC
 	attr.EnableRDMAWrite, attr.EnableRDMARead = true, true
-	attr.ReadDepth = 1 + int(opts.Seed)%5
+	attr.ReadDepth = 1 + int(w.seed)%5
 	server = w.node("server", nil, func(n *vipl.NIC) error {
 		l, err := n.Listen(service)
 		if err != nil {

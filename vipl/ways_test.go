@@ -5,7 +5,6 @@ import (
 	"testing"
 
 	"github.com/bobnet-go/bobnet/internal/vethtest"
-	"github.com/bobnet-go/bobnet/transport"
 	"github.com/bobnet-go/bobnet/transport/ring"
 	"github.com/bobnet-go/bobnet/vipl"
 	"golang.org/x/sys/unix"
@@ -20,7 +19,7 @@ func TestWays(t *testing.T) {
 	}{
 		{"XDP", ring.On, ring.Off},
 		{"Bulk", ring.Off, ring.On},
-		{"Neither", ring.Off, ring.Auto},
+		{"Auto", ring.Off, ring.Auto},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			p := vethtest.New(t, 1500)
@@ -43,9 +42,8 @@ func TestWays(t *testing.T) {
 				if got, want := s.TxXDP > 0, c.xdp == ring.On; got != want {
 					t.Errorf("%d of %d frames went through AF_XDP, want some: %t", s.TxXDP, s.TxFrames, want)
 				}
-				r, ok := n.Link().(transport.BulkReceiver)
-				if got, want := ok && r.Bulk(), c.bulk == ring.On; got != want {
-					t.Errorf("bulk frames are received apart: %t, want %t", got, want)
+				if got, want := n.Snapshot().Engine.Bulk, [...]string{ring.Auto: "measuring", ring.Off: "off", ring.On: "on"}[c.bulk]; got != want {
+					t.Errorf("bulk is %s, want %s", got, want)
 				}
 			}
 		})

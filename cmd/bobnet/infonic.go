@@ -67,10 +67,14 @@ func driver(name string) string {
 }
 
 func bulk(link transport.Link) string {
-	if b, ok := link.(transport.BulkReceiver); ok && b.Bulk() {
-		return "goes straight into posted buffers"
+	b, ok := link.(transport.BulkReceiver)
+	switch {
+	case !ok || !b.Bulk():
+		return "is copied from the receive queue"
+	case b.BulkOnTrial():
+		return "is copied from the receive queue, or goes straight into posted buffers, as the first stream is faster"
 	}
-	return "is copied from the receive queue"
+	return "goes straight into posted buffers"
 }
 
 func long(link transport.Link) string {

@@ -92,12 +92,23 @@ func (l *Link) Recv(views [][]byte) (n int, err error) {
 // Bulk implements transport.BulkReceiver: what outer says.
 func (l *Link) Bulk() bool { return l.bulk != nil }
 
+// BulkOnTrial implements transport.BulkReceiver: what outer says.
+func (l *Link) BulkOnTrial() bool { return l.bulk != nil && l.bulk.BulkOnTrial() }
+
 // StartBulk implements transport.BulkReceiver.
 func (l *Link) StartBulk() error {
 	if l.bulk == nil {
 		return nil
 	}
 	return l.bulk.StartBulk()
+}
+
+// StopBulk implements transport.BulkReceiver.
+func (l *Link) StopBulk(forGood bool) error {
+	if l.bulk == nil {
+		return nil
+	}
+	return l.bulk.StopBulk(forGood)
 }
 
 // RecvBulk implements transport.BulkReceiver, for frames of other hosts. Those

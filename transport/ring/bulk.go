@@ -2,6 +2,7 @@ package ring
 
 import (
 	"fmt"
+	"sync"
 	"sync/atomic"
 
 	"github.com/bobnet-go/bobnet/transport"
@@ -34,75 +35,126 @@ func growBuffer(fd int, what, without string) error {
 // sender's processor left it there and is copied by the receiver's, once, to
 // where it belongs. With the ring the sender's processor copies it twice.
 type bulk struct {
-	fd      int         // -1: frames with the flag come by the ring
-	started atomic.Bool // the socket is bound
-	msgs    []unix.Mmsghdr
-	vecs    [][3]unix.Iovec
+	can, trial bool
+	fd         int          // -1: there is none
+	bound      atomic.Int32 // one more than fd, from when frames may come by it; 0: they come by the ring
+	started    bool         // they do come by it
+	leaving    bool         // it is closed when it is empty
+	closing    sync.WaitGroup
+	msgs       []unix.Mmsghdr
+	vecs       [][3]unix.Iovec
 }
 
-// open makes the socket. Without the right to a buffer large enough that is an
-// error: a window of frames would overrun it.
-func (b *bulk) open(s *afpacket.Station) (err error) {
-	b.fd, err = unix.Socket(unix.AF_PACKET, unix.SOCK_RAW|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
+// open makes the socket, unless it is not wanted: now, because later the caller
+// may be in another network namespace. Until StartBulk binds it no frame knows of
+// it. Without the right to a buffer large enough it is of no use: a window of
+// frames would overrun it.
+func (b *bulk) open(s *afpacket.Station, choice Choice) (err error) {
+	if choice == Off {
+		return nil
+	}
+	if b.fd, err = unix.Socket(unix.AF_PACKET, unix.SOCK_RAW|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0); err != nil {
+		b.fd, err = -1, s.OpenError("open packet socket", err)
+	} else if err = growBuffer(b.fd, "bulk frames", "Bulk off"); err == nil {
+		err = attach(b.fd, s, afpacket.OnlyBulk)
+	}
 	if err != nil {
-		b.fd = -1
-		return s.OpenError("open packet socket", err)
-	}
-	if err := growBuffer(b.fd, "bulk frames", "Bulk off"); err != nil {
 		b.close()
+		if choice == Auto {
+			return nil //nolint:nilerr // nobody asked for it
+		}
 		return err
 	}
-	if err := attach(b.fd, s, afpacket.OnlyBulk); err != nil {
-		return err
-	}
+	b.can, b.trial = true, choice == Auto
 	b.msgs = make([]unix.Mmsghdr, transport.MaxBatch)
 	b.vecs = make([][3]unix.Iovec, transport.MaxBatch)
 	return nil
 }
 
-// pollable returns the descriptor to wait for; the kernel passes over -1.
-func (b *bulk) pollable() int32 {
-	if b.started.Load() {
-		return int32(b.fd)
+// close closes the socket beside the caller, because the kernel takes some ten
+// milliseconds for it; frames no longer know of it at once.
+func (b *bulk) close() {
+	if fd := b.fd; fd >= 0 {
+		b.fd = -1
+		b.closing.Go(func() { unix.Close(fd) })
 	}
-	return -1
 }
 
-func (b *bulk) close() {
-	if b.fd >= 0 {
-		unix.Close(b.fd)
-		b.fd = -1
-	}
-}
+// pollable returns the descriptor to wait for; the kernel passes over -1.
+func (b *bulk) pollable() int { return int(b.bound.Load()) - 1 }
 
 // Bulk implements transport.BulkReceiver.
-func (l *Link) Bulk() bool { return l.bulk.fd >= 0 }
+func (l *Link) Bulk() bool { return l.bulk.can }
+
+// BulkOnTrial implements transport.BulkReceiver.
+func (l *Link) BulkOnTrial() bool { return l.bulk.trial }
 
 // StartBulk implements transport.BulkReceiver. The kernel asks every socket of the
 // EtherType whether it wants a frame, so that the second one costs each frame
 // some 5 % of its time.
 func (l *Link) StartBulk() error {
-	if !l.Bulk() || l.bulk.started.Load() {
+	b, s := &l.bulk, l.station
+	if b.fd < 0 || b.started || b.leaving {
 		return nil
 	}
 	if !l.gate.Enter() {
 		return transport.ErrClosed
 	}
 	defer l.gate.Leave()
-	s := l.station
-	if err := bind(l.bulk.fd, s.Index, uint16(s.EtherType)); err != nil {
-		return s.OpenError("bind", err)
+	var err error
+	if b.bound.Load() == 0 {
+		err = s.OpenError("bind", bind(b.fd, s.Index, uint16(s.EtherType)))
+	} else {
+		err = attach(b.fd, s, afpacket.OnlyBulk)
 	}
-	if err := attach(l.rx.fd, s, afpacket.NoBulk); err != nil { // only now: better twice than not at all
+	if err == nil {
+		err = attach(l.rx.fd, s, l.frames()|afpacket.NoBulk) // only now: better twice than not at all
+	}
+	if err != nil {
+		l.leave()
 		return err
 	}
-	l.bulk.started.Store(true)
+	b.started = true
+	b.bound.Store(int32(b.fd) + 1)
+	l.wait.Wake() // who waits may not look at the socket
 	return nil
+}
+
+// StopBulk implements transport.BulkReceiver.
+func (l *Link) StopBulk(forGood bool) error {
+	b, s := &l.bulk, l.station
+	if !l.gate.Enter() {
+		return transport.ErrClosed
+	}
+	defer l.gate.Leave()
+	if b.bound.Load() == 0 {
+		if forGood {
+			l.leave()
+		}
+		return nil
+	}
+	if err := attach(l.rx.fd, s, l.frames()); err != nil {
+		return err
+	}
+	if err := attach(b.fd, s, afpacket.NoBulk|afpacket.OnlyBulk); err != nil { // only now, as above
+		return err
+	}
+	b.started, b.leaving = false, forGood
+	return nil
+}
+
+// leave gives the socket back.
+func (l *Link) leave() {
+	l.readDrops() // which go with it
+	l.statsMu.Lock()
+	l.bulk.bound.Store(0)
+	l.bulk.close()
+	l.statsMu.Unlock()
 }
 
 // RecvBulk implements transport.BulkReceiver: one system call.
 func (l *Link) RecvBulk(slots []transport.BulkSlot) (n int, err error) {
-	if !l.bulk.started.Load() {
+	if l.bulk.bound.Load() == 0 {
 		return 0, nil
 	}
 	if !l.gate.Enter() {
@@ -121,6 +173,8 @@ func (l *Link) RecvBulk(slots []transport.BulkSlot) (n int, err error) {
 		l.cnt.RxFrames.Add(uint64(n))
 		l.cnt.RxBytes.Add(uint64(octets))
 		driver.Add(&l.cnt.RxTruncated, cut)
+	} else if l.bulk.leaving {
+		l.leave()
 	}
 	l.gate.Leave()
 	return n, err

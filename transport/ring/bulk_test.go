@@ -2,6 +2,10 @@ package ring_test
 
 import (
 	"encoding/binary"
+	"errors"
+	"os"
+	"runtime"
+	"strings"
 	"testing"
 	"time"
 
@@ -126,7 +130,181 @@ func TestBulkNotStarted(t *testing.T) {
 			t.Errorf("RecvBulk = %d, %v", n, err)
 		}
 	}
-	if def := open(t, p, 1, ring.Config{}); def.Bulk() {
-		t.Error("the second socket is there without being asked for")
+}
+
+// TestBulkChoices: who drives the link is told what its Config leaves open.
+func TestBulkChoices(t *testing.T) {
+	p := vethtest.New(t, 1500)
+	for choice, want := range map[ring.Choice][2]bool{ring.Auto: {true, true}, ring.Off: {false, false}, ring.On: {true, false}} {
+		l := open(t, p, 0, ring.Config{Bulk: choice})
+		if got := [2]bool{l.Bulk(), l.BulkOnTrial()}; got != want {
+			t.Errorf("%v: can and is on trial: %v, want %v", choice, got, want)
+		}
+	}
+}
+
+// recv returns how many frames there are by the ring.
+func recv(t *testing.T, l *ring.Link) (got int) {
+	t.Helper()
+	views := make([][]byte, transport.MaxBatch)
+	for n := 1; n > 0; got += n {
+		var err error
+		if n, err = l.Recv(views); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return got
+}
+
+// boundSockets returns how many packet sockets of a side are bound, of whomever.
+func boundSockets(t *testing.T, p *vethtest.Pair, side int) (bound int) {
+	t.Helper()
+	err := p.In(side, func() error {
+		text, err := os.ReadFile("/proc/thread-self/net/packet")
+		for _, line := range strings.Split(string(text), "\n")[1:] {
+			if f := strings.Fields(line); len(f) > 5 && f[5] == "1" { // is told of frames
+				bound++
+			}
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return bound
+}
+
+// TestBulkStop stops and starts a link: frames with the flag come by the ring from
+// then on, those that came before are still to be had, and the socket is gone when
+// it is stopped for good. With and without long frames, which the ring takes besides.
+func TestBulkStop(t *testing.T) {
+	for _, long := range []ring.Choice{ring.Off, ring.On} {
+		t.Run("Long="+long.String(), func(t *testing.T) {
+			p := vethtest.New(t, 1500)
+			a, b := open(t, p, 0, ring.Config{}), open(t, p, 1, ring.Config{Long: long})
+			marked := bulkFrame(a.Info(), b.Info(), []byte("marked"))
+			plain := linktest.NewFrame(a.Info(), b.Info(), b.Info().Ports.Lo, []byte("not marked"))
+			send := func() {
+				t.Helper()
+				if n, err := a.Send([]transport.Frame{{Head: marked}, {Head: plain}, {Head: marked}}); n != 3 || err != nil {
+					t.Fatalf("Send = %d, %v", n, err)
+				}
+			}
+			wants := func(when string, wantRing, wantApart int) {
+				t.Helper()
+				slots := newSlots(8, 1500)
+				byRing := recv(t, b)
+				apart, err := b.RecvBulk(slots)
+				more, moreErr := b.RecvBulk(slots)
+				if byRing != wantRing || apart+more != wantApart || err != nil || moreErr != nil {
+					t.Fatalf("%s: %d by the ring, %d and %d apart (%v, %v), want %d and %d", when, byRing, apart, more, err, moreErr, wantRing, wantApart)
+				}
+			}
+			a.StartLong()
+			wantsLong := func(when string) {
+				t.Helper()
+				head := linktest.NewFrame(a.Info(), b.Info(), b.Info().Ports.Lo, nil)
+				if n, err := a.Send([]transport.Frame{{Head: head, Body: [][]byte{make([]byte, 20_000)}}}); n != 1 || err != nil {
+					t.Fatalf("Send = %d, %v", n, err)
+				}
+				if got := recv(t, b); (got == 1) != (long == ring.On) {
+					t.Fatalf("%s %d long frames of 1 come", when, got)
+				}
+			}
+			sockets := boundSockets(t, p, 1)
+			send()
+			wants("before the start", 3, 0)
+			wantsLong("before the start")
+			for range 3 {
+				if err := b.StartBulk(); err != nil {
+					t.Fatal(err)
+				}
+				send()
+				wants("after a start", 1, 2)
+				wantsLong("after a start")
+				send()
+				if err := b.StopBulk(false); err != nil {
+					t.Fatal(err)
+				}
+				send()
+				wants("after a stop", 4, 2)
+				wantsLong("after a stop")
+			}
+			if got := boundSockets(t, p, 1); got != sockets+1 {
+				t.Errorf("%d sockets are bound, want %d", got, sockets+1)
+			}
+			b.StartBulk()
+			send()
+			if err := b.StopBulk(true); err != nil {
+				t.Fatal(err)
+			}
+			send()
+			wants("after a stop for good", 4, 2)
+			for end := time.Now().Add(time.Minute); boundSockets(t, p, 1) != sockets; runtime.Gosched() {
+				if time.Now().After(end) {
+					t.Fatal("the second socket is still there")
+				}
+			}
+			if err := b.StartBulk(); err != nil {
+				t.Fatal(err)
+			}
+			send()
+			wants("after that", 3, 0)
+		})
+	}
+}
+
+// TestBulkStopUnderTraffic stops and starts a link while marked frames arrive: none
+// is lost.
+func TestBulkStopUnderTraffic(t *testing.T) {
+	const frames, ahead = 5000, 32
+	p := vethtest.New(t, 1500)
+	a, b := open(t, p, 0, ring.Config{}), open(t, p, 1, ring.Config{})
+	credits := make(chan struct{}, frames+ahead)
+	for range ahead {
+		credits <- struct{}{}
+	}
+	go func() {
+		for i := range uint32(frames) {
+			<-credits
+			f := bulkFrame(a.Info(), b.Info(), binary.BigEndian.AppendUint32(nil, i))
+			for n := 0; n == 0; {
+				n, _ = a.Send([]transport.Frame{{Head: f}})
+			}
+		}
+	}()
+	var came [frames]int
+	total := 0
+	note := func(f []byte) {
+		i := binary.BigEndian.Uint32(f[ethertype.HeaderSize:])
+		if came[i]++; came[i] == 1 {
+			total++
+			credits <- struct{}{}
+		}
+	}
+	views, slots := make([][]byte, transport.MaxBatch), newSlots(transport.MaxBatch, 1500)
+	end := time.Now().Add(time.Minute)
+	for round := 0; total < frames; round++ {
+		var err error
+		switch round % 20 {
+		case 5:
+			err = b.StartBulk()
+		case 15:
+			err = b.StopBulk(false)
+		}
+		n, recvErr := b.Recv(views)
+		for _, f := range views[:n] {
+			note(f)
+		}
+		k, bulkErr := b.RecvBulk(slots)
+		for i := range k {
+			note(slots[i].Frame)
+		}
+		if err := errors.Join(err, recvErr, bulkErr); err != nil {
+			t.Fatal(err)
+		}
+		if time.Now().After(end) {
+			t.Fatalf("%d of %d frames have come: %+v", total, frames, b.Stats())
+		}
 	}
 }

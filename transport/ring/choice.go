@@ -11,8 +11,8 @@ import (
 type Choice uint8
 
 // The choices. Auto leaves it to the link, by what Config says of each way: a
-// measurement, the type of the interface, or never. On takes the way, and Open
-// fails where it cannot be had.
+// measurement, at Open or in the first stream, or the type of the interface. On
+// takes the way, and Open fails where it cannot be had.
 const (
 	Auto Choice = iota
 	Off

@@ -72,7 +72,15 @@ func (l *Link) openLong(cfg *Config, capacity int) (err error) {
 	}
 	t.init(s)
 	t.skipped = make([]byte, capacity)
-	return attach(l.rx.fd, s, afpacket.WithLong)
+	return attach(l.rx.fd, s, l.frames())
+}
+
+// frames returns which frames the ring receives, but for those that are bulk.
+func (l *Link) frames() afpacket.Which {
+	if l.long.fd >= 0 {
+		return afpacket.WithLong
+	}
+	return afpacket.AllFrames
 }
 
 // longError says why long frames cannot be had.

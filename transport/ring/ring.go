@@ -48,9 +48,13 @@ type Config struct {
 	// memory. 0: as many as 2 MiB hold, at least 64.
 	Slots int
 	// Bulk says whether bulk frames are received by a second socket straight
-	// into the memory that they are for (transport.BulkReceiver). On needs a
-	// buffer for that socket (net.core.rmem_max, or CAP_NET_ADMIN). Auto is Off:
-	// see bulk.
+	// into the memory that they are for (transport.BulkReceiver). That saves a copy
+	// by the sender's processor, and the kernel's memory for the frame then goes from
+	// processor to processor instead: which costs more depends on the machine, and
+	// shows only in a stream to a peer. So Auto leaves it to who drives the link
+	// (BulkOnTrial): a vipl.NIC measures it in the first stream. The socket needs a
+	// buffer (net.core.rmem_max, or CAP_NET_ADMIN): without, Open fails with On, and
+	// Auto is Off.
 	Bulk Choice
 	// XDP says whether frames of up to 4096 bytes are sent through an AF_XDP
 	// socket instead of a packet socket.
@@ -83,8 +87,8 @@ type Config struct {
 	//
 	// The ends of a veth pair carry long frames, a bridge between such pairs does
 	// not. Auto has them on a veth interface, where the buffer can be had
-	// (net.core.rmem_max, or CAP_NET_ADMIN), unless the MTU or Bulk makes them
-	// useless; Open fails with On where Auto does without.
+	// (net.core.rmem_max, or CAP_NET_ADMIN), unless the MTU makes them useless or
+	// Bulk is on; Open fails with On where Auto does without.
 	Long Choice
 }
 
@@ -100,7 +104,7 @@ type Link struct {
 	info transport.Info
 	cnt  driver.Counters
 
-	statsMu sync.Mutex // serialises reads of the kernel's counter, which reset it
+	statsMu sync.Mutex // serialises reads of the kernel's counter, which reset it, and changes of bulk.fd
 	station *afpacket.Station
 	closed  chan struct{} // closed when Close has finished
 }
@@ -138,10 +142,8 @@ func (l *Link) open(cfg *Config) error {
 	}
 	geo := layout(l.info.MTU, cfg.Slots)
 	l.info.Slots = geo.slots()
-	if cfg.Bulk == On {
-		if err := l.bulk.open(l.station); err != nil {
-			return err
-		}
+	if err := l.bulk.open(l.station, cfg.Bulk); err != nil {
+		return err
 	}
 	if err := l.rx.open(l.station, geo); err != nil {
 		return err
@@ -154,12 +156,14 @@ func (l *Link) open(cfg *Config) error {
 
 // release closes the sockets and lets go of the ring. Nobody is using them.
 func (l *Link) release() {
-	l.tx.express.close() // first: the kernel takes longest to free its queue
-	for _, fd := range []int{l.rx.fd, l.tx.fd, l.bulk.fd, l.long.fd} {
+	l.bulk.close()
+	l.tx.express.close() // before the others: the kernel takes longest to free its queue
+	for _, fd := range []int{l.rx.fd, l.tx.fd, l.long.fd} {
 		if fd >= 0 {
 			unix.Close(fd)
 		}
 	}
+	l.bulk.closing.Wait()
 	l.wait.Close()
 	l.rx.mapped.retire()
 	l.station.Release()

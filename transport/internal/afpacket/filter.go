@@ -23,14 +23,15 @@ const (
 // wholeFrame is what an accepting filter returns: how many bytes to keep.
 const wholeFrame = 1 << 18
 
-// Which frames a filter accepts, of those that are for the link.
+// Which frames a filter accepts, of those that are for the link: a set.
 type Which uint8
 
-// The kinds of filter. WithLong accepts long frames besides. NoBulk and OnlyBulk
-// share the frames out between two sockets by ethertype.FlagBulk.
+// AllFrames is the empty set: all but long frames, which WithLong accepts besides.
+// NoBulk and OnlyBulk share the frames out between two sockets by
+// ethertype.FlagBulk; both together leave none.
 const (
-	AllFrames Which = iota
-	WithLong
+	AllFrames Which = 0
+	WithLong  Which = 1 << iota
 	NoBulk
 	OnlyBulk
 )
@@ -42,23 +43,26 @@ const (
 // bound: then no other frame can slip in.
 func Filter(typ ethernet.EtherType, ports transport.PortRange, which Which) ([]bpf.RawInstruction, error) {
 	var shim, flags []bpf.Instruction // X is 0, or what the shim of a long frame takes
-	switch which {
-	case WithLong:
+	if which&WithLong != 0 {
 		shim = []bpf.Instruction{
 			bpf.LoadAbsolute{Off: offVersion, Size: 1},
 			bpf.JumpIf{Cond: bpf.JumpNotEqual, Val: ethertype.ShimVersion, SkipTrue: 1},
 			bpf.LoadConstant{Dst: bpf.RegX, Val: ethertype.ShimSize},
 		}
+	}
+	switch which &^ WithLong {
 	case NoBulk:
 		flags = []bpf.Instruction{
-			bpf.LoadAbsolute{Off: offFlags, Size: 2},
+			bpf.LoadIndirect{Off: offFlags, Size: 2},
 			bpf.JumpIf{Cond: bpf.JumpBitsSet, Val: uint32(ethertype.FlagBulk), SkipTrue: 1},
 		}
 	case OnlyBulk:
 		flags = []bpf.Instruction{
-			bpf.LoadAbsolute{Off: offFlags, Size: 2},
+			bpf.LoadIndirect{Off: offFlags, Size: 2},
 			bpf.JumpIf{Cond: bpf.JumpBitsNotSet, Val: uint32(ethertype.FlagBulk), SkipTrue: 1},
 		}
+	case NoBulk | OnlyBulk:
+		return bpf.Assemble([]bpf.Instruction{bpf.RetConstant{Val: 0}})
 	}
 	more := uint8(len(flags))
 	long := uint8(len(shim))
