@@ -17,6 +17,9 @@ import (
 // until it completes. RDMA writes are left out: the memory that they go to holds
 // something all the time.
 //
+// The CRC of marked frames covers the header only, as that of most frames does: a
+// connection that wants it to cover all marks none.
+//
 // The first frame after a pause is not marked. It comes by the ring, which costs
 // nothing to look at, and tells that more will come by the other way, which
 // costs a system call. And since the other way costs every frame a little, the

@@ -99,9 +99,11 @@ func parseInfo(b []byte) (c connInfo, ok bool) {
 
 // info describes v to its peer.
 func (v *VI) info() connInfo {
+	attr := v.attr
+	attr.WholeCRC = attr.WholeCRC || v.nic.info.Unprotected // the peer's link may be another
 	return connInfo{
 		incarnation: v.nic.incarnation, tag: v.localTag, seq: v.hs.localSeq, mtu: uint32(v.nic.mtuTo(v.remote.MAC)),
-		attr: v.attr, data: v.hs.data, long: v.takesLong(),
+		attr: attr, data: v.hs.data, long: v.takesLong(),
 		peer: v.hs.peer != nil && v.hs.phase == phaseRequest,
 	}
 }
@@ -140,9 +142,10 @@ func (v *VI) mismatch(remote ethertype.Addr, code byte, there string) error {
 // RemoteAttributes returns the attributes of the peer's VI, as they were when
 // the peer connected (RemoteViAttribs of VipConnectRequest, VipConnectPeerDone
 // and VipConnectPeerWait): Reliability, MaxTransferSize, QoS, EnableRDMAWrite,
-// EnableRDMARead, ReadDepth and WholeCRC. The others concern nobody else and are
-// zero, as all are before the peer has answered. They stay known when the
-// connection has ended, until the next attempt.
+// EnableRDMARead, ReadDepth and WholeCRC, which is set, too, if nothing protects the
+// peer's link. The others concern nobody else and are zero, as all are before the
+// peer has answered. They stay known when the connection has ended, until the next
+// attempt.
 func (v *VI) RemoteAttributes() Attributes {
 	v.nic.mu.Lock()
 	defer v.nic.unlock()

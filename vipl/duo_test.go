@@ -20,6 +20,7 @@ type duo struct {
 	trial    bool         // or leaves that to the engine
 	apart    *bulkLink    // that link
 	long     [2]*longLink // if not nil, the links
+	bare     [2]bool      // nothing protects the link
 	patience int          // times that run goes on, beyond once
 }
 
@@ -57,6 +58,9 @@ func (d *duo) open(side int) *vipl.NIC {
 	}
 	if d.long[side] != nil {
 		d.long[side].Link, link = link, d.long[side]
+	}
+	if d.bare[side] {
+		link = bareLink{link}
 	}
 	n, err := vipl.Open(&vipl.Config{Link: link, Seed: uint64(side) + 1})
 	if err != nil {

@@ -89,24 +89,7 @@ func (s *siege) capture() {
 			break
 		}
 	}
-	s.captured = append(s.captured, s.control()...)
-}
-
-// control makes one frame of each other kind, with the connection's tag.
-func (s *siege) control() (frames [][]byte) {
-	var like ethertype.Header
-	if _, err := like.Parse(s.captured[0]); err != nil {
-		s.t.Fatal(err)
-	}
-	for k := ethertype.KindAck; k <= ethertype.KindEchoReply; k++ {
-		h := like
-		h.Kind, h.Flags, h.Size, h.Count, h.Length, h.Offset = k, ethertype.FlagWholeCRC, 64, 0, 0, 0
-		f := make([]byte, ethertype.HeaderSize+64)
-		h.Put(f)
-		ethertype.Seal(f)
-		frames = append(frames, f)
-	}
-	return frames
+	s.control()
 }
 
 // repost takes what a has received and posts the buffers again.

@@ -210,8 +210,9 @@ func (r *Request) Data() []byte { return r.info.data }
 
 // Attributes returns the attributes of the requester's VI (RemoteViAttribs of
 // VipConnectWait): Reliability, MaxTransferSize and QoS, which both sides must
-// agree on, and EnableRDMAWrite, EnableRDMARead, ReadDepth and WholeCRC. The
-// others concern nobody else and are zero.
+// agree on, and EnableRDMAWrite, EnableRDMARead, ReadDepth and WholeCRC, which is
+// set, too, if nothing protects the requester's link. The others concern nobody else
+// and are zero.
 func (r *Request) Attributes() Attributes { return r.info.attr }
 
 // Accept binds an idle VI to the request and waits until both sides are

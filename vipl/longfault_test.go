@@ -1,11 +1,14 @@
 package vipl_test
 
 import (
+	"io"
 	"testing"
 
 	"github.com/bobnet-go/bobnet/ethertype"
 	"github.com/bobnet-go/bobnet/transport"
 	"github.com/bobnet-go/bobnet/transport/fault"
+	"github.com/bobnet-go/bobnet/transport/pcap"
+	"github.com/bobnet-go/bobnet/transport/trace"
 	"github.com/bobnet-go/bobnet/vipl"
 )
 
@@ -59,5 +62,28 @@ func TestCorruptLong(t *testing.T) {
 	within(t, "the transfer", func() error { return all(there.send, there.receive) })
 	if a.Wide() || b.Wide() || nics[1].Fetched() > 0 {
 		t.Error("long frames are sent:", a.Wide(), b.Wide())
+	}
+}
+
+// TestCapturedLong: to write down what passes changes nothing of what is sent, long
+// frames included.
+func TestCapturedLong(t *testing.T) {
+	for name, wrap := range map[string]func(transport.Link) transport.Link{
+		"trace": func(l transport.Link) transport.Link { return trace.New(l, io.Discard) },
+		"pcap":  func(l transport.Link) transport.Link { return pcap.New(l, io.Discard) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			const count, size = 8, 1 << 20
+			nics := vethNICs(t, 1500, vipl.Config{}, func(_ int, l transport.Link) transport.Link { return wrap(l) })
+			a, b := join(t, nics, nil)
+			there, back := newFlow(t, a, b, count, size, 1), newFlow(t, b, a, count, size, 2)
+			within(t, "the transfer", func() error { return all(there.send, there.receive, back.send, back.receive) })
+			const least = count * size / ethertype.LongMTU / 2
+			for side, v := range []*vipl.VI{a, b} {
+				if n := nics[side].Fetched(); !v.Wide() || n < least {
+					t.Errorf("side %d: %d frames went straight to where they belong, want %d; long frames: %t", side, n, least, v.Wide())
+				}
+			}
+		})
 	}
 }

@@ -2,7 +2,6 @@ package vipl_test
 
 import (
 	"bytes"
-	"encoding/binary"
 	"errors"
 	"runtime"
 	"testing"
@@ -22,7 +21,7 @@ import (
 func TestMillionMutatedFrames(t *testing.T) {
 	eachLink(t, func(t *testing.T, name string, open opener) {
 		t.Parallel()
-		o := newOnslaught(t, open)
+		o := newOnslaught(t, open, nil)
 		total := siegeFrames()
 		for i, level := range levels {
 			o.connect(level)
@@ -71,6 +70,7 @@ type onslaught struct {
 	far    region   // at b
 
 	batch     [32]transport.Frame
+	patience  time.Duration   // of the connection
 	long      int             // bytes of the longest messages
 	thrown    int             // mutants
 	stretched int             // of them, long frames
@@ -79,10 +79,28 @@ type onslaught struct {
 	messages  uint64          // delivered
 }
 
-// region is memory that peers may read and write.
+// region is memory that peers may read and write, between fences.
 type region struct {
 	mem []byte
 	h   vipl.MemHandle
+	all []byte
+}
+
+func newRegion(n *vipl.NIC) (r region, err error) {
+	r.all = bytes.Repeat(fencePattern, 3)
+	r.mem = r.all[fence : 2*fence : 2*fence]
+	r.h, err = n.RegisterMem(r.mem, &vipl.MemAttributes{EnableRDMAWrite: true, EnableRDMARead: true})
+	return r, err
+}
+
+// fill makes the region what untouched wants.
+func (r region) fill() { copy(r.mem, bytes.Repeat([]byte{0xA5}, len(r.mem))) }
+
+func (r region) untouched() bool { return bytes.Equal(r.mem, bytes.Repeat([]byte{0xA5}, len(r.mem))) }
+
+// intact reports whether nothing beside the region was written to.
+func (r region) intact() bool {
+	return bytes.Equal(r.all[:fence], fencePattern) && bytes.Equal(r.all[2*fence:], fencePattern)
 }
 
 // bulkMutant is the length of messages from which on they come as bulk where the
@@ -127,9 +145,9 @@ func (r *recorder) Send(frames []transport.Frame) (int, error) {
 	return n, err
 }
 
-func newOnslaught(t *testing.T, open opener) *onslaught {
-	o := &onslaught{t: t, out: new(recorder)}
-	nics := open.nics(t, vipl.Config{Seed: 1, NoService: true}, func(side int, l transport.Link) transport.Link {
+func newOnslaught(t *testing.T, open opener, tuned *reliability.Config) *onslaught {
+	o := &onslaught{t: t, out: new(recorder), patience: time.Hour}
+	nics := open.nics(t, vipl.Config{Seed: 1, NoService: true, Reliability: tuned}, func(side int, l transport.Link) transport.Link {
 		if side == 0 {
 			return l
 		}
@@ -168,33 +186,38 @@ func (o *onslaught) until(what string, done func() bool) {
 // connect connects new VIs and captures some of everything that b can send.
 func (o *onslaught) connect(level reliability.Level) {
 	t := o.t
-	attr := &vipl.Attributes{Reliability: level, EnableRDMAWrite: true, EnableRDMARead: true, PeerTimeout: time.Hour}
+	attr := &vipl.Attributes{Reliability: level, EnableRDMAWrite: true, EnableRDMARead: true, PeerTimeout: o.patience}
 	o.a, o.b = join(t, [2]*vipl.NIC{o.na, o.nb}, attr)
-	both := &vipl.MemAttributes{EnableRDMAWrite: true, EnableRDMARead: true}
 	var errs [4]error
 	o.in, errs[0] = newFenced(o.na, 16, o.long)
 	o.msg, errs[1] = newBuffers(o.nb, 1, o.long)
-	o.near = region{mem: make([]byte, 4096)}
-	o.far = region{mem: make([]byte, 4096)}
-	o.near.h, errs[2] = o.na.RegisterMem(o.near.mem, both)
-	o.far.h, errs[3] = o.nb.RegisterMem(o.far.mem, both)
-	for i := range o.in.descs {
-		errs[0] = errors.Join(errs[0], o.a.PostRecv(&o.in.descs[i]))
-	}
+	o.near, errs[2] = newRegion(o.na)
+	o.far, errs[3] = newRegion(o.nb)
 	if err := errors.Join(errs[:]...); err != nil {
 		t.Fatal(err)
 	}
+	o.postAll()
 	for range 2 { // the first long message decides whether later ones come as bulk
 		o.capture(level)
 	}
-	copy(o.near.mem, bytes.Repeat([]byte{0xA5}, len(o.near.mem)))
+	o.near.fill()
 }
+
+// postAll posts all of a's receives.
+func (o *onslaught) postAll() {
+	for i := range o.in.descs {
+		o.repost(&o.in.descs[i])
+	}
+}
+
+// honest is how many messages capture sends.
+const honest = 9
 
 // capture has each side use the other and keeps the frames of b.
 func (o *onslaught) capture(level reliability.Level) {
 	o.out.keep, o.out.kept = true, nil
 	var reads, receives int
-	for _, size := range []int{10, 20, 20, 20, 20, 20, 3000, o.long, o.long} {
+	for _, size := range [honest]int{10, 20, 20, 20, 20, 20, 3000, o.long, o.long} {
 		o.post(o.b, vipl.OpSend, o.msg, size, region{})
 		receives++
 	}
@@ -237,36 +260,46 @@ func (o *onslaught) repost(d *vipl.Descriptor) {
 	}
 }
 
-// throw sends a batch of mutants and wants each counted as what it is.
+// throw sends a batch of mutants.
 func (o *onslaught) throw() {
 	const never = ethertype.FlagBulk | ethertype.FlagWholeCRC // in one frame: its CRC is told from its length where it comes as bulk
 	for i := range o.batch {
 		f := o.fit(o.wrong())
-		for ethertype.Flags(binary.BigEndian.Uint16(f[ethertype.FieldFlags:]))&never == never {
+		for frameFlags(f)&never == never {
 			f = o.fit(o.wrong())
 		}
 		if o.out.long && i%4 == 0 {
 			f = o.stretch(f)
 		}
-		switch _, err := o.parsed.Parse(f); err {
-		case nil:
-			o.valid++
-		case ethertype.ErrShort:
-			o.refused[vipl.DropShort]++
-		case ethertype.ErrRange:
-			o.refused[vipl.DropRange]++
-		case ethertype.ErrCRC:
-			o.refused[vipl.DropCRC]++
-		default:
-			o.refused[vipl.DropFormat]++
-		}
-		if len(f) > o.out.Info().MTU+ethertype.EthernetSize {
-			o.stretched++
-		}
-		o.batch[i].Head = append(o.batch[i].Head[:0], f...)
+		o.load(i, f)
 	}
-	o.thrown += len(o.batch)
-	for rest := o.batch[:]; len(rest) > 0; o.na.Poll() {
+	o.fire(o.batch[:])
+}
+
+// load makes a mutant frame i of the batch, and notes as what it is to be counted.
+func (o *onslaught) load(i int, f []byte) {
+	switch _, err := o.parsed.Parse(f); err {
+	case nil:
+		o.valid++
+	case ethertype.ErrShort:
+		o.refused[vipl.DropShort]++
+	case ethertype.ErrRange:
+		o.refused[vipl.DropRange]++
+	case ethertype.ErrCRC:
+		o.refused[vipl.DropCRC]++
+	default:
+		o.refused[vipl.DropFormat]++
+	}
+	if len(f) > o.out.Info().MTU+ethertype.EthernetSize {
+		o.stretched++
+	}
+	o.batch[i].Head = append(o.batch[i].Head[:0], f...)
+}
+
+// fire sends frames that have been loaded and wants each counted as what it is.
+func (o *onslaught) fire(batch []transport.Frame) {
+	o.thrown += len(batch)
+	for rest := batch; len(rest) > 0; o.na.Poll() {
 		n, err := o.out.Link.Send(rest)
 		if err != nil {
 			o.t.Fatal(err)
@@ -367,8 +400,11 @@ func (o *onslaught) disconnect() {
 	if r, err := o.a.RecvDone(); r != nil || o.a.State() != vipl.StateConnected || o.b.State() != vipl.StateConnected {
 		o.t.Fatalf("a receive is complete, or a connection did not hold: %v; %v, %v", err, o.a.Err(), o.b.Err())
 	}
-	if !bytes.Equal(o.near.mem, bytes.Repeat([]byte{0xA5}, len(o.near.mem))) {
+	if !o.near.untouched() {
 		o.t.Fatal("a region was written to")
+	}
+	if !o.near.intact() || !o.far.intact() {
+		o.t.Fatal("memory beside a region was written to")
 	}
 	if err := o.in.intact(); err != nil {
 		o.t.Fatal(err)

@@ -22,6 +22,22 @@ func newMutator(seed uint64, mtu int) mutator {
 	return mutator{rng: rand.New(rand.NewPCG(seed, 9)), longest: mtu + ethertype.EthernetSize}
 }
 
+// control adds to the captured frames, of which there are some of a connection, one of
+// each kind that has no sequence number, with the connection's tag.
+func (m *mutator) control() {
+	h := &m.parsed
+	if _, err := h.Parse(m.captured[0]); err != nil {
+		panic(err)
+	}
+	for k := ethertype.KindAck; k <= ethertype.KindEchoReply; k++ {
+		h.Kind, h.Flags, h.Size, h.Count, h.Length, h.Offset = k, ethertype.FlagWholeCRC, 64, 0, 0, 0
+		f := make([]byte, ethertype.HeaderSize+64)
+		h.Put(f)
+		ethertype.Seal(f)
+		m.captured = append(m.captured, f)
+	}
+}
+
 // mutate returns a captured frame, changed, or plain noise. It is valid until
 // the next call.
 func (m *mutator) mutate() []byte {
@@ -82,6 +98,14 @@ func (m *mutator) wrong() []byte {
 		return f
 	}
 }
+
+// frameFlags returns the flags of a frame that has a header.
+func frameFlags(frame []byte) ethertype.Flags {
+	return ethertype.Flags(binary.BigEndian.Uint16(frame[ethertype.FieldFlags:]))
+}
+
+// kindOf returns the kind of a frame that has a header.
+func kindOf(frame []byte) ethertype.Kind { return ethertype.Kind(frame[15]) }
 
 // reseal makes the CRC of a changed frame right.
 func reseal(f []byte) bool {

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/bobnet-go/bobnet/transport"
+	"github.com/bobnet-go/bobnet/transport/internal/whole"
 )
 
 // retry is when Wait offers frames again that the network had no room for.
@@ -28,12 +29,13 @@ type Link struct {
 	inner transport.Link
 	opts  Options
 
-	mu     sync.Mutex // around the inner Send and Recv, because Wait sends too
-	tx, rx *shaper    // nil: that direction is left alone
-	batch  [transport.MaxBatch]transport.Frame
-	views  [transport.MaxBatch][]byte
-	lent   int // frames of rx.ready whose views the caller has
-	long   long
+	mu        sync.Mutex // around the inner Send and Recv, because Wait sends too
+	tx, rx    *shaper    // nil: that direction is left alone
+	batch     [transport.MaxBatch]transport.Frame
+	views     [transport.MaxBatch][]byte
+	lent      int // frames of rx.ready whose views the caller has
+	long      whole.Frames
+	takesLong bool // Send takes long frames
 
 	txNext, rxNext atomic.Int64 // when a held frame comes out; for Wait and Ready
 	faults         atomic.Uint64
@@ -56,14 +58,13 @@ var (
 // New returns a link that does what opts say to the frames of link, which the
 // caller uses no more; Close closes it too.
 func New(link transport.Link, opts Options) *Link {
-	l := &Link{inner: link, opts: opts.withDefaults()}
+	l := &Link{inner: link, opts: opts.withDefaults(), long: whole.Of(link)}
 	if l.opts.covers(Tx) {
 		l.tx = newShaper(&l.opts, Tx)
 	}
 	if l.opts.covers(Rx) {
 		l.rx = newShaper(&l.opts, Rx)
 	}
-	l.long.link, _ = link.(transport.LongLink)
 	l.txNext.Store(transport.Forever)
 	l.rxNext.Store(transport.Forever)
 	return l
@@ -200,7 +201,8 @@ func (l *Link) Recv(views [][]byte) (n int, err error) {
 		return l.inner.Recv(views)
 	}
 	l.rx.take(l.lent)
-	l.lent, l.long.lent = 0, nil
+	l.lent = 0
+	l.long.Return()
 	if err := l.pull(now); err != nil {
 		return 0, err
 	}
@@ -228,7 +230,7 @@ func (l *Link) pull(now int64) error {
 		}
 		frame := l.views[i]
 		if i == k-1 {
-			frame = l.long.whole(frame)
+			frame = l.long.Take(frame)
 		}
 		if frame == nil {
 			l.lost.Add(1)

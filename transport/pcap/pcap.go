@@ -10,7 +10,8 @@
 // written as the caller of the link sees them: to see what really went over the
 // wire, wrap pcap in fault; to see what each side meant, wrap fault in pcap.
 //
-// What a link can do besides, such as receiving bulk frames in place or
+// Long frames (transport.LongLink) pass, and are written in one piece, as if they had
+// no shim. What else a link can do, such as receiving bulk frames in place or
 // reaching its own host by shared memory, does not show through the wrapper, so
 // that all frames pass it. A link of package host that is put around it sends
 // what stays within the host past it.
@@ -27,6 +28,7 @@ import (
 
 	"github.com/bobnet-go/bobnet/ethertype"
 	"github.com/bobnet-go/bobnet/transport"
+	"github.com/bobnet-go/bobnet/transport/internal/whole"
 	"github.com/gopacket/gopacket"
 	"github.com/gopacket/gopacket/layers"
 	"github.com/gopacket/gopacket/pcapgo"
@@ -163,10 +165,14 @@ type Link struct {
 	w       *Writer
 	id      int
 	start   time.Time // what the clock's zero is
-	scratch []byte    // a frame that is sent, in one piece
+	long    whole.Frames
+	scratch []byte // a frame that is sent, in one piece
 }
 
-var _ transport.Checker = (*Link)(nil)
+var (
+	_ transport.LongLink = (*Link)(nil)
+	_ transport.Checker  = (*Link)(nil)
+)
 
 // New returns a link that passes everything to link and writes it to w. The
 // caller uses link no more; Close closes it, but not w.
@@ -176,7 +182,7 @@ func New(link transport.Link, w io.Writer) *Link { return NewWriter(w).Wrap(link
 // caller uses link no more; Close closes it.
 func (w *Writer) Wrap(link transport.Link) *Link {
 	info := link.Info()
-	l := &Link{Link: link, w: w, id: w.enter(info), start: time.Unix(0, 0)}
+	l := &Link{Link: link, w: w, id: w.enter(info), start: time.Unix(0, 0), long: whole.Of(link)}
 	if !info.Virtual {
 		l.start = time.Now().Add(-time.Duration(link.Now()))
 	}
@@ -211,6 +217,7 @@ func (l *Link) Send(frames []transport.Frame) (n int, err error) {
 // Recv implements transport.Link.
 func (l *Link) Recv(views [][]byte) (n int, err error) {
 	n, err = l.Link.Recv(views)
+	last := l.long.See(views[:n])
 	if n == 0 {
 		return n, err
 	}
@@ -218,10 +225,23 @@ func (l *Link) Recv(views [][]byte) (n int, err error) {
 	l.w.mu.Lock()
 	defer l.w.mu.Unlock()
 	for i := 0; i < n && l.w.err == nil; i++ {
-		l.w.write(l.id, at, inbound, views[i])
+		frame := views[i]
+		if i == n-1 {
+			frame = last
+		}
+		l.w.write(l.id, at, inbound, frame)
 	}
 	return n, err
 }
+
+// StartLong implements transport.LongLink: what the wrapped link says.
+func (l *Link) StartLong() bool { return l.long.Start() }
+
+// Rest implements transport.LongLink.
+func (l *Link) Rest() int { return l.long.Rest() }
+
+// Fetch implements transport.LongLink.
+func (l *Link) Fetch(from int, parts [][]byte) bool { return l.long.Fetch(from, parts) }
 
 // Wait implements transport.Link. What has been written so far is in the file
 // while the link is idle.

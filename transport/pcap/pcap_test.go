@@ -10,9 +10,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/bobnet-go/bobnet/internal/vethtest"
 	"github.com/bobnet-go/bobnet/transport"
 	"github.com/bobnet-go/bobnet/transport/linktest"
 	"github.com/bobnet-go/bobnet/transport/pcap"
+	"github.com/bobnet-go/bobnet/transport/ring"
 	"github.com/bobnet-go/bobnet/transport/sim"
 	"github.com/bobnet-go/bobnet/transport/udp"
 	"github.com/gopacket/gopacket/layers"
@@ -38,6 +40,34 @@ func TestReal(t *testing.T) {
 			return file.Wrap(l)
 		}
 		return linktest.Pair{A: open("127.0.0.1"), B: open("127.0.0.2"), C: open("127.0.0.2"), Allocates: true}
+	})
+}
+
+// overVeth returns links at the two ends of p, and another one at the second, that
+// carry long frames, written to file.
+func overVeth(t *testing.T, p *vethtest.Pair, file *pcap.Writer) (links [3]transport.Link) {
+	for i, side := range []int{0, 1, 1} {
+		err := p.In(side, func() error {
+			l, err := ring.Open(&ring.Config{Interface: vethtest.Name, Slots: 64, Long: ring.On})
+			if err == nil {
+				t.Cleanup(func() { l.Close() })
+				links[i] = file.Wrap(l)
+			}
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	return links
+}
+
+// TestLong runs the suite over links that carry long frames.
+func TestLong(t *testing.T) {
+	p := vethtest.New(t, 1500)
+	linktest.Run(t, func(t *testing.T) linktest.Pair {
+		l := overVeth(t, p, pcap.NewWriter(io.Discard))
+		return linktest.Pair{A: l[0], B: l[1], C: l[2], Allocates: true}
 	})
 }
 

@@ -4,9 +4,9 @@
 //	0.000009 bob0 rx 02:00:00:00:00:0b/1024 > 02:00:00:00:00:0a/1024 ack ack 8
 //
 // The time is seconds of the link's clock since New; what follows the direction
-// is ethertype.Dump's. To see what really went
-// over the wire, wrap trace in fault; to see what each side meant, wrap fault
-// in trace.
+// is ethertype.Dump's. Long frames (transport.LongLink) pass as all others do. To see
+// what really went over the wire, wrap trace in fault; to see what each side meant,
+// wrap fault in trace.
 package trace
 
 import (
@@ -17,6 +17,7 @@ import (
 
 	"github.com/bobnet-go/bobnet/ethertype"
 	"github.com/bobnet-go/bobnet/transport"
+	"github.com/bobnet-go/bobnet/transport/internal/whole"
 )
 
 // Link is a transport.Link that writes down what passes. Goroutines may share
@@ -25,6 +26,7 @@ type Link struct {
 	transport.Link
 	name string
 	base int64
+	long whole.Frames
 
 	mu      sync.Mutex
 	w       io.Writer // nil after an error
@@ -32,14 +34,17 @@ type Link struct {
 	scratch []byte
 }
 
-var _ transport.Link = (*Link)(nil)
+var (
+	_ transport.LongLink = (*Link)(nil)
+	_ transport.Checker  = (*Link)(nil)
+)
 
 // New returns a link that passes everything to link and writes a line a frame
 // to w, each with one Write. w need not be safe for goroutines unless others
 // write to it too; an error of w ends the trace, not the link. The caller uses
 // link no more; Close closes it too.
 func New(link transport.Link, w io.Writer) *Link {
-	return &Link{Link: link, name: link.Info().Interface, base: link.Now(), w: w}
+	return &Link{Link: link, name: link.Info().Interface, base: link.Now(), long: whole.Of(link), w: w}
 }
 
 // Info implements transport.Link.
@@ -65,17 +70,28 @@ func (l *Link) Send(frames []transport.Frame) (n int, err error) {
 // Recv implements transport.Link.
 func (l *Link) Recv(views [][]byte) (n int, err error) {
 	n, err = l.Link.Recv(views)
+	last := l.long.See(views[:n])
 	if n == 0 {
 		return n, err
 	}
 	now := l.Now()
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for _, v := range views[:n] {
+	for _, v := range views[:n-1] {
 		l.write(now, "rx", v)
 	}
+	l.write(now, "rx", last)
 	return n, err
 }
+
+// StartLong implements transport.LongLink: what the wrapped link says.
+func (l *Link) StartLong() bool { return l.long.Start() }
+
+// Rest implements transport.LongLink.
+func (l *Link) Rest() int { return l.long.Rest() }
+
+// Fetch implements transport.LongLink.
+func (l *Link) Fetch(from int, parts [][]byte) bool { return l.long.Fetch(from, parts) }
 
 // write writes the line of one frame. mu is held.
 func (l *Link) write(now int64, dir string, frame []byte) {
