@@ -14,11 +14,6 @@ import (
 	"github.com/bobnet-go/bobnet/vipl"
 )
 
-// flagsOf returns a frame's flags.
-func flagsOf(f []byte) ethertype.Flags {
-	return ethertype.Flags(binary.BigEndian.Uint16(f[ethertype.FieldFlags:]))
-}
-
 // newTrialDuo is newBulkDuo with a link that leaves it to the engine whether bulk
 // frames come apart. Bulk must save gain in a thousand.
 func newTrialDuo(t testing.TB, gain int64) *duo {
@@ -56,12 +51,12 @@ func TestBulkVerdictOff(t *testing.T) {
 	d := newTrialDuo(t, never)
 	marked, told := 0, 0
 	d.links[1].onSend = func(f []byte) {
-		if flagsOf(f)&ethertype.FlagBulk != 0 {
+		if frameFlags(f)&ethertype.FlagBulk != 0 {
 			marked++
 		}
 	}
 	d.links[0].onSend = func(f []byte) {
-		if flagsOf(f)&ethertype.FlagTakesBulk != 0 {
+		if frameFlags(f)&ethertype.FlagTakesBulk != 0 {
 			told++
 		}
 	}
@@ -83,13 +78,13 @@ func TestBulkTakenBack(t *testing.T) {
 	d := newBulkDuo(t, nil, nil)
 	var old []byte // a frame of a that does not yet say that it takes marked ones
 	d.links[0].onSend = func(f []byte) {
-		if old == nil && flagsOf(f)&ethertype.FlagTakesBulk == 0 {
+		if old == nil && frameFlags(f)&ethertype.FlagTakesBulk == 0 {
 			old = append(old, f...)
 		}
 	}
 	marked := 0
 	d.links[1].onSend = func(f []byte) {
-		if flagsOf(f)&ethertype.FlagBulk != 0 {
+		if frameFlags(f)&ethertype.FlagBulk != 0 {
 			marked++
 		}
 	}
@@ -117,12 +112,12 @@ func TestBulkNotLong(t *testing.T) {
 		n.BulkFrom(1000)
 	}
 	d.links[0].onSend = func(f []byte) {
-		binary.BigEndian.PutUint16(f[ethertype.FieldFlags:], uint16(flagsOf(f)|ethertype.FlagTakesBulk))
+		binary.BigEndian.PutUint16(f[ethertype.FieldFlags:], uint16(frameFlags(f)|ethertype.FlagTakesBulk))
 		ethertype.Seal(f)
 	}
 	marked, long := 0, 0
 	d.links[1].onSend = func(f []byte) {
-		if flagsOf(f)&ethertype.FlagBulk != 0 {
+		if frameFlags(f)&ethertype.FlagBulk != 0 {
 			marked++
 		}
 		if len(f) > shortMTU+ethertype.EthernetSize {
