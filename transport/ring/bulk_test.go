@@ -174,6 +174,61 @@ func boundSockets(t *testing.T, p *vethtest.Pair, side int) (bound int) {
 	return bound
 }
 
+// stopTest is what TestBulkStop sends over, from a to b.
+type stopTest struct {
+	*testing.T
+	a, b          *ring.Link
+	long          bool // b receives long frames
+	marked, plain []byte
+}
+
+// send sends two frames with the flag, and one without between them.
+func (t *stopTest) send() {
+	t.Helper()
+	if n, err := t.a.Send([]transport.Frame{{Head: t.marked}, {Head: t.plain}, {Head: t.marked}}); n != 3 || err != nil {
+		t.Fatalf("Send = %d, %v", n, err)
+	}
+}
+
+// wants looks how what was sent comes.
+func (t *stopTest) wants(when string, wantRing, wantApart int) {
+	t.Helper()
+	slots := newSlots(8, 1500)
+	byRing := recv(t.T, t.b)
+	apart, err := t.b.RecvBulk(slots)
+	more, moreErr := t.b.RecvBulk(slots)
+	if byRing != wantRing || apart+more != wantApart || err != nil || moreErr != nil {
+		t.Fatalf("%s: %d by the ring, %d and %d apart (%v, %v), want %d and %d", when, byRing, apart, more, err, moreErr, wantRing, wantApart)
+	}
+}
+
+// wantsLong sends a long frame, which comes if b receives such.
+func (t *stopTest) wantsLong(when string) {
+	t.Helper()
+	head := linktest.NewFrame(t.a.Info(), t.b.Info(), t.b.Info().Ports.Lo, nil)
+	if n, err := t.a.Send([]transport.Frame{{Head: head, Body: [][]byte{make([]byte, 20_000)}}}); n != 1 || err != nil {
+		t.Fatalf("Send = %d, %v", n, err)
+	}
+	if got := recv(t.T, t.b); (got == 1) != t.long {
+		t.Fatalf("%s %d long frames of 1 come", when, got)
+	}
+}
+
+// start and stop have b receive frames with the flag apart, and no more.
+func (t *stopTest) start() {
+	t.Helper()
+	if err := t.b.StartBulk(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (t *stopTest) stop(forGood bool) {
+	t.Helper()
+	if err := t.b.StopBulk(forGood); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // TestBulkStop stops and starts a link: frames with the flag come by the ring from
 // then on, those that came before are still to be had, and the socket is gone when
 // it is stopped for good. With and without long frames, which the ring takes besides.
@@ -182,74 +237,40 @@ func TestBulkStop(t *testing.T) {
 		t.Run("Long="+long.String(), func(t *testing.T) {
 			p := vethtest.New(t, 1500)
 			a, b := open(t, p, 0, ring.Config{}), open(t, p, 1, ring.Config{Long: long})
-			marked := bulkFrame(a.Info(), b.Info(), []byte("marked"))
-			plain := linktest.NewFrame(a.Info(), b.Info(), b.Info().Ports.Lo, []byte("not marked"))
-			send := func() {
-				t.Helper()
-				if n, err := a.Send([]transport.Frame{{Head: marked}, {Head: plain}, {Head: marked}}); n != 3 || err != nil {
-					t.Fatalf("Send = %d, %v", n, err)
-				}
-			}
-			wants := func(when string, wantRing, wantApart int) {
-				t.Helper()
-				slots := newSlots(8, 1500)
-				byRing := recv(t, b)
-				apart, err := b.RecvBulk(slots)
-				more, moreErr := b.RecvBulk(slots)
-				if byRing != wantRing || apart+more != wantApart || err != nil || moreErr != nil {
-					t.Fatalf("%s: %d by the ring, %d and %d apart (%v, %v), want %d and %d", when, byRing, apart, more, err, moreErr, wantRing, wantApart)
-				}
-			}
+			s := &stopTest{T: t, a: a, b: b, long: long == ring.On, marked: bulkFrame(a.Info(), b.Info(), []byte("marked")),
+				plain: linktest.NewFrame(a.Info(), b.Info(), b.Info().Ports.Lo, []byte("not marked"))}
 			a.StartLong()
-			wantsLong := func(when string) {
-				t.Helper()
-				head := linktest.NewFrame(a.Info(), b.Info(), b.Info().Ports.Lo, nil)
-				if n, err := a.Send([]transport.Frame{{Head: head, Body: [][]byte{make([]byte, 20_000)}}}); n != 1 || err != nil {
-					t.Fatalf("Send = %d, %v", n, err)
-				}
-				if got := recv(t, b); (got == 1) != (long == ring.On) {
-					t.Fatalf("%s %d long frames of 1 come", when, got)
-				}
-			}
 			sockets := boundSockets(t, p, 1)
-			send()
-			wants("before the start", 3, 0)
-			wantsLong("before the start")
+			s.send()
+			s.wants("before the start", 3, 0)
+			s.wantsLong("before the start")
 			for range 3 {
-				if err := b.StartBulk(); err != nil {
-					t.Fatal(err)
-				}
-				send()
-				wants("after a start", 1, 2)
-				wantsLong("after a start")
-				send()
-				if err := b.StopBulk(false); err != nil {
-					t.Fatal(err)
-				}
-				send()
-				wants("after a stop", 4, 2)
-				wantsLong("after a stop")
+				s.start()
+				s.send()
+				s.wants("after a start", 1, 2)
+				s.wantsLong("after a start")
+				s.send()
+				s.stop(false)
+				s.send()
+				s.wants("after a stop", 4, 2)
+				s.wantsLong("after a stop")
 			}
 			if got := boundSockets(t, p, 1); got != sockets+1 {
 				t.Errorf("%d sockets are bound, want %d", got, sockets+1)
 			}
-			b.StartBulk()
-			send()
-			if err := b.StopBulk(true); err != nil {
-				t.Fatal(err)
-			}
-			send()
-			wants("after a stop for good", 4, 2)
+			s.start()
+			s.send()
+			s.stop(true)
+			s.send()
+			s.wants("after a stop for good", 4, 2)
 			for end := time.Now().Add(time.Minute); boundSockets(t, p, 1) != sockets; runtime.Gosched() {
 				if time.Now().After(end) {
 					t.Fatal("the second socket is still there")
 				}
 			}
-			if err := b.StartBulk(); err != nil {
-				t.Fatal(err)
-			}
-			send()
-			wants("after that", 3, 0)
+			s.start()
+			s.send()
+			s.wants("after that", 3, 0)
 		})
 	}
 }
