@@ -76,15 +76,15 @@ func TestBulkTrial(t *testing.T) {
 		least, most int // pairs
 	}{
 		{"a third less", trialStream{ways: [2]int64{300_000, 200_000}}, true, true, 3, 3},
-		{"a third more", trialStream{ways: [2]int64{200_000, 300_000}}, false, true, 2, 2},
-		{"the same", trialStream{ways: [2]int64{200_000, 200_000}}, false, true, 2, 2},
-		{"not more than the socket costs", trialStream{ways: [2]int64{200_000, 187_000}}, false, true, 2, 2},
+		{"a third more", trialStream{ways: [2]int64{200_000, 300_000}}, false, true, 1, 1},
+		{"the same", trialStream{ways: [2]int64{200_000, 200_000}}, false, true, 1, 1},
+		{"not more than the socket costs", trialStream{ways: [2]int64{200_000, 187_000}}, false, true, 1, 1},
 		{"a little more than that", trialStream{ways: [2]int64{200_000, 170_000}}, true, true, 3, 3},
 		{"slow, in small polls", trialStream{ways: [2]int64{100 * ms, 50 * ms}, poll: 9000}, true, true, 3, 3},
 		{"noise and a third less", trialStream{ways: [2]int64{300_000, 200_000}, noise: 0.1}, true, true, 3, 7},
 		{"a pause in each share", trialStream{ways: [2]int64{300_000, 200_000}, pause: every(3<<20, 20*ms)}, false, false, 0, 0},
-		{"a shorter one", trialStream{ways: [2]int64{300_000, 200_000}, pause: every(20<<20, 5*ms)}, false, false, 0, 0},
-		{"short ones in plenty", trialStream{ways: [2]int64{300_000, 200_000}, pause: every(3<<20, ms)}, true, true, 3, 8},
+		{"a shorter one", trialStream{ways: [2]int64{300_000, 200_000}, pause: every(15<<20, 5*ms)}, false, false, 0, 0},
+		{"short ones in plenty", trialStream{ways: [2]int64{300_000, 200_000}, pause: every(3<<20, ms/4)}, true, true, 3, 8},
 		{"a pause now and then", trialStream{ways: [2]int64{300_000, 200_000}, pause: every(400<<20, 20*ms)}, true, true, 3, 8},
 		{"pauses everywhere, which are all alike", trialStream{ways: [2]int64{300_000, 200_000}, pause: every(300<<10, ms/100)}, true, true, 3, 3},
 		{"a pause in each share by bulk", trialStream{ways: [2]int64{300_000, 200_000}, pause: func(b *trialStream) int64 {
@@ -99,7 +99,7 @@ func TestBulkTrial(t *testing.T) {
 			}
 			return 0
 		}}, false, true, trialMost + 1, trialMost + 1},
-		{"a long pause in the trial", trialStream{ways: [2]int64{300_000, 200_000}, pause: every(100<<20, 1001*ms)}, false, true, 1, 1},
+		{"a long pause in the trial", trialStream{ways: [2]int64{300_000, 200_000}, pause: every(30<<20, 1001*ms)}, false, true, 1, 1},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s := c.stream
@@ -128,7 +128,7 @@ func TestBulkTrialNoise(t *testing.T) {
 		for seed := range uint64(streams) {
 			s := trialStream{ways: [2]int64{200_000, c.bulk}, noise: 0.1, rng: rand.New(rand.NewPCG(seed, 3))}
 			s.run(8 << 30)
-			if !s.over || s.pairs > trialMost {
+			if !s.over || s.pairs > trialMost+1 {
 				t.Fatalf("seed %d: over %v after %d pairs", seed, s.over, s.pairs)
 			}
 			if s.apart {
@@ -147,7 +147,7 @@ func TestBulkTrialLeft(t *testing.T) {
 	for _, c := range []struct {
 		bytes int
 		over  bool
-	}{{4 << 20, false}, {100 << 20, true}, {200 << 20, true}} {
+	}{{4 << 20, false}, {25 << 20, true}, {40 << 20, true}} {
 		s := trialStream{ways: [2]int64{300_000, 200_000}, rng: rand.New(rand.NewPCG(1, 2))}
 		s.run(c.bytes)
 		s.note(s.now+s.rules.end, 0)

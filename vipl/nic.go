@@ -43,8 +43,8 @@ type Config struct {
 	// disciplines such as netem, and tcpdump on this host, do not see the frames.
 	// Auto does where Open measures it to be faster. Bulk says whether the driver
 	// receives bulk frames by a second socket, straight into posted buffers; Auto
-	// does if that is faster in the first long messages that the NIC receives, a
-	// tenth of a second of them or more, and keeps to that (EngineSnapshot.Bulk).
+	// does if that is faster in the first long messages that the NIC receives, ten
+	// milliseconds of them or more, and keeps to that (EngineSnapshot.Bulk).
 	// ring.Config tells more. The other drivers have neither: On is an error there.
 	// Long says whether it carries frames that are longer than the MTU, where the
 	// ends of a veth pair are all that lies between two stations; Auto does.
