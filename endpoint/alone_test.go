@@ -53,31 +53,45 @@ func (p *pairOf) packet(ch channel, h header) *packet {
 	return m
 }
 
+// aloneCase is a message that is not handled at once, because of what it is or of
+// what set makes of the pair.
+type aloneCase struct {
+	name string
+	head header
+	set  func(p *pairOf)
+}
+
+// notFirst returns why even a usual message has to wait for its turn. of returns what
+// the half that gets it has.
+func notFirst(usual header, of func(p *pairOf) (*turn, *packets)) []aloneCase {
+	half := func(set func(t *turn, q *packets)) func(p *pairOf) {
+		return func(p *pairOf) { set(of(p)) }
+	}
+	return []aloneCase{
+		{"of another bundle", usual, func(p *pairOf) { p.bundle = p.others.bundle }},
+		{"behind a reply", usual, func(p *pairOf) { p.bundle.replies.push(p.c) }},
+		{"behind a request", usual, func(p *pairOf) { p.bundle.requests.push(p.s) }},
+		{"behind one of the connection", usual, half(func(_ *turn, q *packets) { q.push(&packet{}) })},
+		{"served", usual, half(func(t *turn, _ *packets) { t.running = true })},
+		{"queued", usual, half(func(t *turn, _ *packets) { t.queued = true })},
+		{"closed", usual, half(func(t *turn, _ *packets) { t.closed = true })},
+		{"broken", usual, half(func(t *turn, _ *packets) { t.reason = ReasonUnreachable })},
+	}
+}
+
 // TestAloneRequest: a request that comes alone is handled and answered at once if
 // that changes nothing else, and otherwise left as it is.
 func TestAloneRequest(t *testing.T) {
 	usual := header{kind: kindShort, handler: 1, slot: 1, use: 7, tag: pairTag}
 	with := func(change func(h *header)) header { h := usual; change(&h); return h }
-	for _, c := range []struct {
-		name string
-		head header
-		set  func(p *pairOf)
-	}{
+	for _, c := range append(notFirst(usual, func(p *pairOf) (*turn, *packets) { return &p.s.turn, &p.s.queue }), []aloneCase{
 		{name: "beyond the credits", head: with(func(h *header) { h.slot = uint16(DefaultCredits.total()) })},
 		{name: "bulk", head: with(func(h *header) { h.kind = kindBulk })},
 		{name: "a tag that the endpoint does not admit", head: with(func(h *header) { h.tag++ })},
 		{name: "no such handler", head: with(func(h *header) { h.handler = 77 })},
 		{name: "many under way", head: with(func(h *header) { h.underway = 2 * replyShare })},
 		{name: "a busy slot", head: usual, set: func(p *pairOf) { p.s.slots[1].state = serverQueued }},
-		{name: "of another bundle", head: usual, set: func(p *pairOf) { p.bundle = p.others.bundle }},
-		{name: "behind a reply", head: usual, set: func(p *pairOf) { p.bundle.replies.push(p.c) }},
-		{name: "behind a request", head: usual, set: func(p *pairOf) { p.bundle.requests.push(p.s) }},
-		{name: "behind one of the connection", head: usual, set: func(p *pairOf) { p.s.queue.push(&packet{}) }},
-		{name: "served", head: usual, set: func(p *pairOf) { p.s.running = true }},
-		{name: "queued", head: usual, set: func(p *pairOf) { p.s.queued = true }},
-		{name: "closed", head: usual, set: func(p *pairOf) { p.s.closed = true }},
-		{name: "broken", head: usual, set: func(p *pairOf) { p.s.reason = ReasonUnreachable }},
-	} {
+	}...) {
 		p := newPair(t)
 		if c.set != nil {
 			c.set(p)
@@ -106,11 +120,7 @@ func TestAloneRequest(t *testing.T) {
 func TestAloneReply(t *testing.T) {
 	usual := header{kind: kindReply, handler: 2, slot: 1, use: 7, tag: pairTag}
 	with := func(change func(h *header)) header { h := usual; change(&h); return h }
-	for _, c := range []struct {
-		name string
-		head header
-		set  func(p *pairOf)
-	}{
+	for _, c := range append(notFirst(usual, func(p *pairOf) (*turn, *packets) { return &p.c.turn, &p.c.queue }), []aloneCase{
 		{name: "beyond the credits", head: with(func(h *header) { h.slot = uint16(DefaultCredits.total()) })},
 		{name: "of a request before", head: with(func(h *header) { h.use-- })},
 		{name: "bulk", head: with(func(h *header) { h.kind = kindReplyBulk })},
@@ -119,15 +129,7 @@ func TestAloneReply(t *testing.T) {
 		{name: "no such handler", head: with(func(h *header) { h.handler = 77 })},
 		{name: "to nothing", head: usual, set: func(p *pairOf) { p.c.slots[1].state = slotFree }},
 		{name: "a second one", head: usual, set: func(p *pairOf) { p.c.slots[1].state = slotHandling }},
-		{name: "of another bundle", head: usual, set: func(p *pairOf) { p.bundle = p.others.bundle }},
-		{name: "behind a reply", head: usual, set: func(p *pairOf) { p.bundle.replies.push(p.c) }},
-		{name: "behind a request", head: usual, set: func(p *pairOf) { p.bundle.requests.push(p.s) }},
-		{name: "behind one of the connection", head: usual, set: func(p *pairOf) { p.c.queue.push(&packet{}) }},
-		{name: "served", head: usual, set: func(p *pairOf) { p.c.running = true }},
-		{name: "queued", head: usual, set: func(p *pairOf) { p.c.queued = true }},
-		{name: "closed", head: usual, set: func(p *pairOf) { p.c.closed = true }},
-		{name: "broken", head: usual, set: func(p *pairOf) { p.c.reason = ReasonUnreachable }},
-	} {
+	}...) {
 		p := newPair(t)
 		p.n.mu.Lock()
 		p.waits(1)

@@ -59,8 +59,11 @@ func benchmarkEngine(b *testing.B, size, window int) {
 			if n == 1 { // what one sends is all that the other waits for
 				look = func(b *endpoint.Bundle) (int, error) { return b.WaitPoll(bg) }
 			}
-			look(bundles[1])
-			look(bundles[0])
+			for i := range bundles {
+				if _, err := look(bundles[1-i]); err != nil {
+					b.Fatal(err)
+				}
+			}
 		}
 	}
 	round(1) // connects

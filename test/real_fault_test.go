@@ -39,7 +39,7 @@ type damage struct {
 // overtaken and 2 % corrupted.
 func TestFaultyVeth(t *testing.T) {
 	if testing.Short() {
-		t.Skip("takes a few seconds")
+		t.Skip("left out by -short: it takes a few seconds")
 	}
 	seed := *faultSeed
 	if seed == 0 {

@@ -36,7 +36,7 @@ func scrapedRole(ctx context.Context) error {
 // the dashboard has an answer.
 func TestPrometheus(t *testing.T) {
 	if testing.Short() {
-		t.Skip("takes half a minute")
+		t.Skip("left out by -short: it takes half a minute")
 	}
 	needLab(t)
 	for _, program := range []string{"prometheus", "promtool"} {

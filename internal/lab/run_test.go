@@ -67,7 +67,7 @@ func TestWorstCode(t *testing.T) {
 // TestDeafRanks: ranks that ignore SIGTERM are killed after the grace.
 func TestDeafRanks(t *testing.T) {
 	if testing.Short() {
-		t.Skip("takes the two seconds of grace")
+		t.Skip("left out by -short: it takes the two seconds of grace")
 	}
 	l := newLab(t, Config{N: 2})
 	mark := "LAB_TEST_MARK=" + newJob()
@@ -199,7 +199,7 @@ func TestKilledRank(t *testing.T) {
 // lives until Close.
 func TestLeftovers(t *testing.T) {
 	if testing.Short() {
-		t.Skip("takes the two seconds that the output of a daemon is waited for")
+		t.Skip("left out by -short: it takes the two seconds that the output of a daemon is waited for")
 	}
 	l := newLab(t, Config{N: 1})
 	mark := "LAB_TEST_MARK=" + newJob()

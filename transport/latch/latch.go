@@ -29,18 +29,22 @@ func (l *Latch) TryLock() bool { return l.held.CompareAndSwap(0, 1) }
 func (l *Latch) Unlock() { release(&l.held, 0) }
 
 // A latch is looked at latchTries times, others running in between, and then after
-// sleeps of latchNap.
+// sleeps of latchNap, twice that and so on, up to latchLong: a node that is closed
+// keeps its latch until its last answers have arrived.
 const (
 	latchTries = 64
 	latchNap   = 20 * time.Microsecond
+	latchLong  = time.Millisecond
 )
 
 func (l *Latch) wait() {
+	nap := latchNap
 	for n := 1; l.held.Load() != 0 || !l.held.CompareAndSwap(0, 1); n++ {
 		if n < latchTries {
 			runtime.Gosched()
 		} else {
-			time.Sleep(latchNap) // its holder has been taken off the processor
+			time.Sleep(nap) // its holder has been taken off the processor, or takes long
+			nap = min(2*nap, latchLong)
 		}
 	}
 }
