@@ -8,9 +8,9 @@ import "encoding/binary"
 // many others, is for the halves to say: the requests of a client that has others
 // under way, and the answers to those. So gathering costs those nothing that
 // come alone. What was gathered goes when it is that many, when it fills its
-// envelope, when it has waited for long and another comes, a client's when all it
-// had sent before has been acknowledged, and else by flush: when a batch of
-// handlers has run, and when the caller polls or waits.
+// envelope, when it has waited for long and another comes, and else by flush: when
+// a batch of handlers has run, when the caller polls or waits, and when its
+// requests come so slowly that each is sent with a look at what has arrived.
 //
 // The receiver hands the messages on one by one. Its buffer is posted again when
 // the last of them has been released. So every buffer that is not posted holds
@@ -54,17 +54,20 @@ func (ch *viChannel) post(i, n, company int) {
 	if g.bytes+room > ch.room || len(g.waiting) == gatherMost {
 		ch.flush()
 	}
-	if len(g.waiting) == 0 && (company < 2 || room > ch.room/2 || ch.side == asking && g.flying == 0) {
+	if len(g.waiting) == 0 && (company < 2 || room > ch.room/2) {
 		ch.launch(x)
+		if company == hurry {
+			ch.vi.Flush()
+		}
 		return
 	}
 	g.waiting = append(g.waiting, i)
 	g.bytes += room
 	ch.way.node.gathered[ch.side]++
 	switch {
-	case len(g.waiting) >= company:
+	case company != hurry && len(g.waiting) >= company:
 		ch.flush()
-	case ch.overdue():
+	case company == hurry || ch.overdue():
 		ch.flush()
 		ch.vi.Flush()
 	case !g.dirty:
@@ -165,11 +168,8 @@ func (ch *viChannel) landed(x *viSend) {
 		ch.sends[i].busy = false
 	}
 	x.members = x.members[:0]
-	g := &ch.gathered
 	ch.way.flying--
-	if g.flying--; g.flying == 0 && ch.side == asking {
-		ch.flush()
-	}
+	ch.gathered.flying--
 	ch.up.sent()
 }
 

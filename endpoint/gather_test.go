@@ -189,3 +189,42 @@ func TestGatheredLeave(t *testing.T) {
 		})
 	}
 }
+
+// TestGatheredSlowly: requests that come one by one do not wait for each other,
+// though many are under way.
+func TestGatheredSlowly(t *testing.T) {
+	const requests, apart, delay = 50, 100 * time.Microsecond, time.Millisecond
+	w := newWorld(sim.Options{Delay: delay})
+	var sent, ran []int64
+	w.pair(endpoint.Config{Credits: endpoint.Credits{Short: requests}}, func(s *party) {
+		s.ep.SetHandler(hEcho, func(t endpoint.Token, _ []uint32, _ []byte) {
+			ran = append(ran, w.Now())
+			t.Reply(hReply)
+		})
+	}, func(n *endpoint.Node, c *party) error {
+		answers := 0
+		c.ep.SetHandler(hReply, func(endpoint.Token, []uint32, []byte) { answers++ })
+		if err := c.ep.Request(bg, 0, hEcho); err != nil {
+			return err
+		}
+		if err := c.until(n, "the connection", func() bool { return answers == 1 }); err != nil {
+			return err
+		}
+		for ran = nil; len(sent) < requests; {
+			w.Sleep(apart)
+			sent = append(sent, w.Now())
+			if err := c.ep.Request(bg, 0, hEcho); err != nil {
+				return err
+			}
+		}
+		return c.until(n, "the answers", func() bool { return answers == requests+1 })
+	})
+	if err := w.run(); err != nil {
+		t.Fatal(err)
+	}
+	for i := requests / 2; i < requests; i++ { // by then it is clear how they come, and the window is open
+		if took := time.Duration(ran[i] - sent[i]); took > delay+apart/4 {
+			t.Errorf("request %d ran its handler after %v, over a wire of %v", i, took, delay)
+		}
+	}
+}

@@ -87,7 +87,7 @@ type channel interface {
 	// buffer returns send buffer i, into which a message is built.
 	buffer(i int) []byte
 	// post sends the first n bytes of buffer i, which must be idle. It may wait
-	// for flush, or until it goes with so many others.
+	// for flush, or until it goes with so many others; company may be hurry.
 	post(i, n, company int)
 	// idle reports whether send buffer i may be changed.
 	idle(i int) bool
@@ -104,6 +104,10 @@ type channel interface {
 	// close ends the connection at once. Nothing is called back afterwards.
 	close()
 }
+
+// hurry stands for the company of a message that nobody will come after soon: it
+// goes at once, with what waits.
+const hurry = -1
 
 // half is what a channel calls back: client or server.
 type half interface {

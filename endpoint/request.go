@@ -183,8 +183,11 @@ func (c *client) send(i int, m *message, args []uint32, data []byte, call *call)
 	c.ep.node.stats.Sent++
 	c.ep.node.sent(s)
 	company := gatherMost
-	if c.used == 1 {
+	switch {
+	case c.used == 1:
 		company = 0
+	case c.ep.node.glances.oneByOne:
+		company = hurry
 	}
 	c.ch.post(i, s.n, company)
 }
