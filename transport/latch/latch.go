@@ -3,7 +3,7 @@
 package latch
 
 import (
-	"runtime"
+	"sync"
 	"sync/atomic"
 	"time"
 )
@@ -11,14 +11,19 @@ import (
 // Latch is a mutex for short sections that one goroutine enters nearly always: a
 // link's Send and Recv, beside which calls, checks and Close are rare, or a node of
 // active messages that one goroutine polls. It takes half the time of a sync.Mutex,
-// 10 ns of a frame's 250, because Unlock is a plain store: it wakes
-// nobody. Who finds a Latch locked looks again and again.
-type Latch struct{ held atomic.Uint32 }
+// 10 ns of a frame's 250, because Unlock is a plain store and a plain load, where
+// that has an exchange. It is not fair: who unlocks it may lock it again before those
+// that wait, and they wait again.
+type Latch struct {
+	held    atomic.Uint32
+	waiting atomic.Int32
+	bell    atomic.Pointer[chan struct{}] // of capacity 1, once somebody has waited
+}
 
 // Lock locks the latch.
 func (l *Latch) Lock() {
 	if !l.held.CompareAndSwap(0, 1) {
-		l.wait()
+		l.wait(latchNap)
 	}
 }
 
@@ -26,25 +31,53 @@ func (l *Latch) Lock() {
 func (l *Latch) TryLock() bool { return l.held.CompareAndSwap(0, 1) }
 
 // Unlock unlocks the latch, which is locked.
-func (l *Latch) Unlock() { release(&l.held, 0) }
+func (l *Latch) Unlock() {
+	release(&l.held, 0)
+	if l.waiting.Load() != 0 {
+		l.wake()
+	}
+}
 
-// A latch is looked at latchTries times, others running in between, and then after
-// sleeps of latchNap, twice that and so on, up to latchLong: a node that is closed
-// keeps its latch until its last answers have arrived.
+//go:noinline
+func (l *Latch) wake() {
+	select {
+	case *l.bell.Load() <- struct{}{}:
+	default: // it has been rung, and not been heard yet
+	}
+}
+
+// A latch is looked at latchTries times, for what its holder takes if that is at work
+// on another processor. Then those that wait sleep until it is unlocked. Unlock may
+// miss who has just begun to wait, because a plain store is no fence: the processor
+// may load what comes after before others see the store. So nobody sleeps for longer
+// than a nap.
 const (
-	latchTries = 64
-	latchNap   = 20 * time.Microsecond
-	latchLong  = time.Millisecond
+	latchTries = 200
+	latchNap   = time.Millisecond
 )
 
-func (l *Latch) wait() {
-	nap := latchNap
-	for n := 1; l.held.Load() != 0 || !l.held.CompareAndSwap(0, 1); n++ {
-		if n < latchTries {
-			runtime.Gosched()
-		} else {
-			time.Sleep(nap) // its holder has been taken off the processor, or takes long
-			nap = min(2*nap, latchLong)
+var timers = sync.Pool{New: func() any { return time.NewTimer(time.Hour) }}
+
+func (l *Latch) wait(nap time.Duration) {
+	for range latchTries {
+		if l.held.Load() == 0 && l.TryLock() {
+			return
 		}
 	}
+	if l.bell.Load() == nil {
+		bell := make(chan struct{}, 1)
+		l.bell.CompareAndSwap(nil, &bell)
+	}
+	bell, timer := *l.bell.Load(), timers.Get().(*time.Timer)
+	l.waiting.Add(1)
+	for !l.TryLock() {
+		timer.Reset(nap)
+		select {
+		case <-bell:
+		case <-timer.C:
+		}
+	}
+	l.waiting.Add(-1)
+	timer.Stop()
+	timers.Put(timer)
 }

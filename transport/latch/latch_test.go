@@ -5,6 +5,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 	"unsafe"
 )
 
@@ -31,6 +32,36 @@ func TestLatch(t *testing.T) {
 	all.Wait()
 	if count != goroutines*each {
 		t.Errorf("counted %d, want %d", count, goroutines*each)
+	}
+}
+
+// TestWake: those that wait for a latch get it one after the other, without their naps
+// coming to an end.
+func TestWake(t *testing.T) {
+	const goroutines = 4
+	var l Latch
+	l.Lock()
+	got := make(chan int, goroutines)
+	for g := range goroutines {
+		go func() {
+			l.wait(time.Hour)
+			l.Unlock()
+			got <- g
+		}()
+	}
+	for l.waiting.Load() < goroutines {
+		runtime.Gosched()
+	}
+	l.Unlock()
+	for range goroutines {
+		select {
+		case <-got:
+		case <-time.After(time.Minute):
+			t.Fatal("somebody waits for a latch that nobody has")
+		}
+	}
+	if !l.TryLock() || l.waiting.Load() != 0 {
+		t.Errorf("it is locked, or %d wait", l.waiting.Load())
 	}
 }
 
