@@ -209,7 +209,7 @@ func TestAloneEnds(t *testing.T) {
 		}
 		follower := make(chan struct{})
 		go func() { defer close(follower); p.others.bundle.WaitPoll(ctx) }()
-		if err := reached(p.n, func() bool { return p.n.following == 1 }); err != nil {
+		if err := reached(p.n, func() bool { return len(p.n.followers.list) == 1 }); err != nil {
 			t.Fatal(err)
 		}
 		p.n.mu.Lock()

@@ -45,8 +45,7 @@ type Bundle struct {
 	mask      EventMask
 	posted    bool // the semaphore
 	running   int  // handlers
-	following int  // goroutines that wait for bell
-	bell      chan struct{}
+	following int  // goroutines that wait for the leader
 	freed     bool
 }
 
@@ -231,7 +230,7 @@ func (b *Bundle) SetEventMask(mask EventMask) error {
 func (b *Bundle) Wait(ctx context.Context) error {
 	n := b.node
 	n.mu.Lock()
-	defer n.mu.Unlock()
+	defer n.leave()
 	for first := true; ; first = false {
 		if err := b.enter(); err != nil {
 			return err
@@ -261,7 +260,7 @@ func (b *Bundle) Wait(ctx context.Context) error {
 func (b *Bundle) WaitPoll(ctx context.Context) (int, error) {
 	n := b.node
 	n.mu.Lock()
-	defer n.mu.Unlock()
+	defer n.leave()
 	for {
 		if err := b.enter(); err != nil {
 			return 0, err

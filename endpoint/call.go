@@ -111,7 +111,7 @@ func Call[Request, Result any](ctx context.Context, ep *Endpoint, dest int, i ui
 func (ep *Endpoint) awaitCall(ctx context.Context, c *call) error {
 	n := ep.node
 	n.mu.Lock()
-	defer n.mu.Unlock()
+	defer n.leave()
 	for !c.done {
 		if n.closed { // since the request was sent, and no handler may run
 			return ErrClosed

@@ -27,9 +27,9 @@ type Node struct {
 	lastID    uint32
 	bundles   map[*Bundle]struct{}
 	leader    *Bundle // for which a goroutine waits on way
-	following int     // goroutines that wait for the leader
-	running   int     // handlers
-	taken     int     // of Config.MaxConnectionMemory
+	followers followers
+	running   int // handlers
+	taken     int // of Config.MaxConnectionMemory
 	closed    bool
 	virtual   bool // time is
 	stats     Stats
@@ -134,7 +134,7 @@ func (n *Node) owes() bool {
 func (n *Node) run(b *Bundle, h Handler, t Token, args []uint32, data []byte) {
 	b.running++
 	n.running++
-	n.mu.Unlock()
+	n.leave()
 	defer n.ended(b)
 	h(t, args, data)
 }
@@ -143,7 +143,7 @@ func (n *Node) run(b *Bundle, h Handler, t Token, args []uint32, data []byte) {
 func (n *Node) runReturn(b *Bundle, h ReturnHandler, r *Returned) {
 	b.running++
 	n.running++
-	n.mu.Unlock()
+	n.leave()
 	defer n.ended(b)
 	h(r)
 }

@@ -1,14 +1,38 @@
 package endpoint
 
-import "context"
+import (
+	"context"
+	"runtime"
+	"slices"
+)
 
 // Who makes progress
 //
 // Whoever polls takes in what has arrived for all bundles of the node, and then
 // handles what concerns his own. Of those that wait one, the leader, waits for
 // the provider with the mutex released; the others, followers, sleep until
-// something concerns their bundle, or the leader leaves. While there is a leader
-// it alone takes things in, or two goroutines would do so out of order.
+// something concerns their bundle, or it is their turn to lead. While there is a
+// leader it alone takes things in, or two goroutines would do so out of order.
+//
+// A leader that has got something for others only wakes those, lets them run, and
+// leads on. Whoever leaves, or runs a handler, while others follow and nobody leads
+// makes one of them the heir, which leads if it has nothing else to do, and else
+// passes that on. So each message wakes whom it is for, and nobody else.
+
+// follower is a goroutine that waits for the leader.
+type follower struct {
+	bundle *Bundle
+	bell   chan struct{} // of capacity 1
+	heir   bool
+}
+
+// followers are a node's.
+type followers struct {
+	list  []*follower
+	spare []*follower
+	heirs int  // goroutines that are about to run, and then lead or pass it on
+	rung  bool // one has been woken since the leader last looked
+}
 
 // crowdPolls is for how many polls that handle nothing a node counts as crowded.
 // It is counted anew whenever somebody has to wait for the mutex.
@@ -53,7 +77,7 @@ func (b *Bundle) step(ctx context.Context, atOnce bool) (handled int, err error)
 	n := b.node
 	n.flush()
 	n.stamp() // its time passes while the answer is under way
-	if n.leader != nil {
+	if n.leader != nil || n.followers.heirs > 0 {
 		return 0, b.follow(ctx)
 	}
 	n.way.catchUp()
@@ -64,12 +88,9 @@ func (b *Bundle) step(ctx context.Context, atOnce bool) (handled int, err error)
 	n.glances.looked()
 	n.leader = nil
 	if n.closed {
-		n.wakeAll()
 		return 0, ErrClosed
 	}
-	if n.following > 0 {
-		n.wakeAll()
-	}
+	n.followers.rung = false
 	if atOnce && b.running == 0 {
 		if handled = n.way.deliver(b); handled > 0 {
 			return handled, nil
@@ -77,10 +98,25 @@ func (b *Bundle) step(ctx context.Context, atOnce bool) (handled int, err error)
 	} else {
 		n.way.deliver(nil)
 	}
-	if err == nil && b.replies.n+b.requests.n == 0 { // what has come is for others
-		err = n.over(ctx)
+	if b.replies.n+b.requests.n == 0 { // what has come is for others
+		if n.followers.rung && !n.virtual {
+			n.makeWay()
+		}
+		if err == nil {
+			err = n.over(ctx)
+		}
 	}
 	return 0, err
+}
+
+// makeWay lets those run that the leader has woken. They would have to find
+// another thread if it slept at once.
+func (n *Node) makeWay() {
+	n.followers.heirs++
+	n.mu.Unlock()
+	runtime.Gosched()
+	n.lock()
+	n.followers.heirs--
 }
 
 // pause is step for a goroutine that has handled so many messages, and not got
@@ -104,25 +140,19 @@ func (n *Node) over(ctx context.Context) error {
 	return err
 }
 
-// follow waits until something changes for b.
+// follow waits until something changes for b, or it is the caller's turn to lead.
 func (b *Bundle) follow(ctx context.Context) error {
 	n := b.node
-	if b.bell == nil {
-		b.bell = make(chan struct{})
-	}
-	bell := b.bell
-	b.following++
-	n.following++
+	f := n.followers.add(b)
 	n.mu.Unlock()
 	var err error
 	select {
-	case <-bell:
+	case <-f.bell:
 	case <-ctx.Done():
 		err = ctx.Err()
 	}
 	n.mu.Lock()
-	b.following--
-	n.following--
+	n.followers.remove(f)
 	if err == nil && n.closed {
 		err = ErrClosed
 	}
@@ -131,20 +161,67 @@ func (b *Bundle) follow(ctx context.Context) error {
 
 // changed wakes those that wait for bundle b.
 func (b *Bundle) changed() {
-	if b.bell != nil {
-		close(b.bell)
-		b.bell = nil
+	if b.following > 0 {
+		b.node.followers.wake(b)
 	}
 	if b.node.leader == b {
 		b.node.way.wake()
 	}
 }
 
-// wakeAll wakes all followers, when there is no leader. One of them leads if it
-// has nothing else to do; to wake just one would not do, because it may have
-// got what it was waiting for, and leave.
-func (n *Node) wakeAll() {
-	for b := range n.bundles {
-		b.changed()
+// leave is the end of calls that may have led: it unlocks the mutex.
+func (n *Node) leave() {
+	if l := &n.followers; len(l.list) > 0 && l.heirs == 0 && n.leader == nil {
+		l.makeHeir()
+	}
+	n.mu.Unlock()
+}
+
+func (l *followers) makeHeir() {
+	f := l.list[len(l.list)-1]
+	f.heir = true
+	l.heirs++
+	f.ring()
+}
+
+func (f *follower) ring() {
+	select {
+	case f.bell <- struct{}{}:
+	default: // it has been rung
+	}
+}
+
+func (l *followers) add(b *Bundle) (f *follower) {
+	if last := len(l.spare) - 1; last >= 0 {
+		f, l.spare = l.spare[last], l.spare[:last]
+	} else {
+		f = &follower{bell: make(chan struct{}, 1)}
+	}
+	f.bundle = b
+	b.following++
+	l.list = append(l.list, f)
+	return f
+}
+
+func (l *followers) remove(f *follower) {
+	i := slices.Index(l.list, f)
+	last := len(l.list) - 1
+	l.list[i], l.list[last] = l.list[last], nil
+	l.list = l.list[:last]
+	f.bundle.following--
+	if f.heir {
+		l.heirs--
+	}
+	f.bundle, f.heir = nil, false
+	l.spare = append(l.spare, f)
+}
+
+// wake wakes those that wait for bundle b.
+func (l *followers) wake(b *Bundle) {
+	for _, f := range l.list {
+		if f.bundle == b {
+			f.ring()
+			l.rung = true
+		}
 	}
 }

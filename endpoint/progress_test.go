@@ -2,10 +2,12 @@ package endpoint
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"runtime"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -95,7 +97,7 @@ func newWaiting(t *testing.T, n *Node) *waiting {
 func reached(n *Node, state func() bool) error {
 	for end := time.Now().Add(10 * time.Second); ; runtime.Gosched() {
 		n.mu.Lock()
-		ok, leader, following := state(), n.leader, n.following
+		ok, leader, following := state(), n.leader, len(n.followers.list)
 		n.mu.Unlock()
 		if ok {
 			return nil
@@ -106,42 +108,167 @@ func reached(n *Node, state func() bool) error {
 	}
 }
 
+// gather has three goroutines wait, the first of which leads. waits counts how often
+// each has begun to.
+func (w *idleWay) gather(t *testing.T, ctx context.Context) (n *Node, sender *waiting, all [3]*waiting, waits [3]*atomic.Int64) {
+	n = bareNode(w)
+	sender = newWaiting(t, n)
+	for i := range all {
+		x := newWaiting(t, n)
+		all[i], waits[i] = x, new(atomic.Int64)
+		if err := sender.ep.Map(i, x.ep.Name(), 1); err != nil {
+			t.Fatal(err)
+		}
+		go func() {
+			defer close(x.ended)
+			x.bundle.WaitPoll(watched{ctx, waits[i]})
+		}()
+		if err := reached(n, func() bool { return n.leader == all[0].bundle && len(n.followers.list) == i }); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return n, sender, all, waits
+}
+
+// watched counts who waits for its end.
+type watched struct {
+	context.Context
+	waits *atomic.Int64
+}
+
+func (c watched) Done() <-chan struct{} {
+	c.waits.Add(1)
+	return c.Context.Done()
+}
+
+// come has messages for some arrive at once.
+func (w *idleWay) come(t *testing.T, sender *waiting, to ...*waiting) {
+	w.batch = func() { // as if they had come from elsewhere
+		for _, x := range to {
+			x.ep.inject(t, sender.ep)
+		}
+	}
+	w.wake()
+}
+
 // TestSuccession: when messages come for the leader and for one of those that
 // follow it, both leave, and a third that goes on waiting leads. Nobody else
 // would take in what comes for it.
 func TestSuccession(t *testing.T) {
-	for range 20 { // whom the leader wakes is chosen at random
+	for i := range 20 {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		way := &idleWay{bell: make(chan struct{}, 1)}
-		n := bareNode(way)
-		sender := newWaiting(t, n)
-		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-		var w [3]*waiting
-		for i := range w {
-			w[i] = newWaiting(t, n)
-			if err := sender.ep.Map(i, w[i].ep.Name(), 1); err != nil {
-				t.Fatal(err)
-			}
-			go func() {
-				defer close(w[i].ended)
-				w[i].bundle.WaitPoll(ctx)
-			}()
-			if err := reached(n, func() bool { return n.leader == w[0].bundle && n.following == i }); err != nil {
-				t.Fatal(err)
-			}
-		}
-		way.batch = func() { // as if they had come from elsewhere, at once
-			for _, x := range w[:2] {
-				x.ep.inject(t, sender.ep)
-			}
-		}
-		way.wake()
+		n, sender, w, _ := way.gather(t, ctx)
+		leaves, stays := w[1+i%2], w[2-i%2]
+		way.come(t, sender, w[0], leaves)
 		<-w[0].ended
-		<-w[1].ended
-		if err := reached(n, func() bool { return n.leader == w[2].bundle && n.following == 0 }); err != nil {
+		<-leaves.ended
+		if err := reached(n, func() bool { return n.leader == stays.bundle && len(n.followers.list) == 0 }); err != nil {
 			t.Fatal(err)
 		}
 		cancel()
-		<-w[2].ended
+		<-stays.ended
+	}
+}
+
+// TestWakeOne: a message wakes whom it is for, and nobody else, and the leader
+// leads on.
+func TestWakeOne(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	way := &idleWay{bell: make(chan struct{}, 1)}
+	n, sender, w, waits := way.gather(t, ctx)
+	before := waits[2].Load()
+	way.come(t, sender, w[1])
+	<-w[1].ended
+	if err := reached(n, func() bool { return n.leader == w[0].bundle && len(n.followers.list) == 1 }); err != nil {
+		t.Fatal(err)
+	}
+	if again := waits[2].Load() - before; again != 0 {
+		t.Errorf("another has been woken %d times", again)
+	}
+	cancel()
+	<-w[0].ended
+	<-w[2].ended
+}
+
+// TestLeaderEnds: whichever call a goroutine led in, another leads when its context
+// has ended.
+func TestLeaderEnds(t *testing.T) {
+	calls := map[string]func(ctx context.Context, w *waiting) error{
+		"WaitPoll": func(ctx context.Context, w *waiting) error { _, err := w.bundle.WaitPoll(ctx); return err },
+		"Wait": func(ctx context.Context, w *waiting) error {
+			w.bundle.SetEventMask(NotEmpty)
+			return w.bundle.Wait(ctx)
+		},
+		"Request": func(ctx context.Context, w *waiting) (err error) {
+			for err == nil { // until there is no credit
+				err = w.ep.Request(ctx, 0, 1)
+			}
+			return err
+		},
+		"Call": func(ctx context.Context, w *waiting) error {
+			_, err := Call[int32, int32](ctx, w.ep, 0, 1, 5)
+			return err
+		},
+	}
+	for name, call := range calls {
+		n := bareNode(&idleWay{bell: make(chan struct{}, 1)})
+		first, second, silent := newWaiting(t, n), newWaiting(t, n), newWaiting(t, n)
+		first.ep.Map(0, silent.ep.Name(), 1)
+		ctx, cancel := context.WithCancel(t.Context())
+		var err error
+		go func() { defer close(first.ended); err = call(ctx, first) }()
+		if err := reached(n, func() bool { return n.leader == first.bundle }); err != nil {
+			t.Fatal(name, err)
+		}
+		all, end := context.WithCancel(t.Context())
+		go func() { defer close(second.ended); second.bundle.WaitPoll(all) }()
+		if err := reached(n, func() bool { return len(n.followers.list) == 1 }); err != nil {
+			t.Fatal(name, err)
+		}
+		cancel()
+		if <-first.ended; !errors.Is(err, context.Canceled) {
+			t.Errorf("%s: %v", name, err)
+		}
+		if err := reached(n, func() bool { return n.leader == second.bundle }); err != nil {
+			t.Error(name, err)
+		}
+		end()
+		<-second.ended
+	}
+}
+
+// TestHeirFirst: nobody leads before one who is about to, and who may have been woken
+// together with many.
+func TestHeirFirst(t *testing.T) {
+	n := bareNode(&idleWay{bell: make(chan struct{}, 1)})
+	w := newWaiting(t, n)
+	n.followers.heirs = 1
+	ctx, cancel := context.WithCancel(t.Context())
+	go func() { defer close(w.ended); w.bundle.WaitPoll(ctx) }()
+	if err := reached(n, func() bool { return n.leader == nil && len(n.followers.list) == 1 }); err != nil {
+		t.Error(err)
+	}
+	cancel()
+	<-w.ended
+}
+
+// TestLeadMeanwhile: while a handler runs, another leads.
+func TestLeadMeanwhile(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	way := &idleWay{bell: make(chan struct{}, 1)}
+	n, sender, w, _ := way.gather(t, ctx)
+	led := make(chan error, 1)
+	w[0].ep.SetHandler(1, func(Token, []uint32, []byte) {
+		led <- reached(n, func() bool { return n.leader != nil && n.leader != w[0].bundle })
+	})
+	way.come(t, sender, w[0])
+	if err := <-led; err != nil {
+		t.Error(err)
+	}
+	cancel()
+	for _, x := range w {
+		<-x.ended
 	}
 }
 

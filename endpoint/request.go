@@ -67,7 +67,7 @@ type message struct {
 func (ep *Endpoint) request(ctx context.Context, dest int, m *message, args []uint32, data []byte, call *call) error {
 	n := ep.node
 	n.lock()
-	defer n.mu.Unlock()
+	defer n.leave()
 	if err := ep.bundle.enter(); err != nil {
 		return err
 	}

@@ -78,7 +78,7 @@ type SenderSnapshot struct {
 func (n *Node) Snapshot() Snapshot {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	s := Snapshot{Addr: n.way.addr(), Incarnation: n.incarnation, Closed: n.closed, Leading: n.leader != nil, Following: n.following, Stats: n.stats}
+	s := Snapshot{Addr: n.way.addr(), Incarnation: n.incarnation, Closed: n.closed, Leading: n.leader != nil, Following: len(n.followers.list), Stats: n.stats}
 	if n.closed {
 		return s
 	}
