@@ -13,11 +13,16 @@ type service struct {
 	nic  *NIC
 	quit chan struct{}
 	done sync.WaitGroup
+	// refused is how often in succession it has found the lock taken, which callers in
+	// the midst of a stream have most of the time: to wait for it would take it away
+	// from them, and a thread to wake for each.
+	refused int
 }
 
 const (
 	serviceTick    = 2 * time.Millisecond // between looks while callers poll
 	serviceTickMax = 16 * time.Millisecond
+	serviceRefused = 8         // looks in vain, after which it waits for the lock
 	serviceQuiet   = 1_000_000 // ns without a caller's poll before the service takes over
 )
 
@@ -35,6 +40,25 @@ func (s *service) stop(wait bool) {
 	if wait {
 		s.done.Wait()
 	}
+}
+
+// lock takes the engine's lock. It reports false if callers have it, unless they have
+// had it each of the last times.
+func (s *service) lock() bool {
+	if !s.nic.mu.TryLock() {
+		if s.refuse() {
+			return false
+		}
+		s.nic.mu.Lock()
+	}
+	s.refused = 0
+	return true
+}
+
+// refuse notes that callers have the lock, and reports whether to come back later.
+func (s *service) refuse() bool {
+	s.refused++
+	return s.refused < serviceRefused
 }
 
 // unlock gives up the engine's lock as NIC.unlock does.
@@ -86,7 +110,9 @@ const (
 // turn drives the engine once, blocking on the link, unless callers do.
 func (s *service) turn() turn {
 	n := s.nic
-	n.mu.Lock()
+	if !s.lock() {
+		return turnBusy
+	}
 	defer s.unlock()
 	l := &n.lead
 	switch {

@@ -4,6 +4,7 @@ import (
 	"runtime"
 	"time"
 
+	"github.com/bobnet-go/bobnet/transport/shift"
 	"golang.org/x/sys/unix"
 )
 
@@ -24,22 +25,19 @@ type spinner struct {
 	lost    int64 // ns of it that went to other threads
 	pause   int64 // how long the next pause of spinning is
 	until   int64 // no spinning before
+	shift   shift.Shift
 	load    loadText
 }
 
 const (
-	spinRound  = 400 // looks at the ring between looks at the clock
-	spinBulk   = 40  // the same while bulk frames are likely, which the looks do not see
-	yieldEvery = 4   // rounds between yields to the kernel
-	// Rounds between yields to other goroutines. They are rare because each
-	// wakes another thread of the process, which takes the processor from the
-	// peer whose answer we wait for.
-	goschedEvery = 512
-	yieldLong    = 3_000      // ns; a yield that takes longer has let another thread run
-	window       = 2_000_000  // ns of observation
-	lostPer      = 3          // one part in so many lost to others means a crowd
-	pauseMin     = 4_000_000  // ns
-	pauseMax     = 64_000_000 // ns
+	spinRound  = 400        // looks at the ring between looks at the clock
+	spinBulk   = 40         // the same while bulk frames are likely, which the looks do not see
+	yieldEvery = 4          // rounds between yields to the kernel
+	yieldLong  = 3_000      // ns; a yield that takes longer has let another thread run
+	window     = 2_000_000  // ns of observation
+	lostPer    = 3          // one part in so many lost to others means a crowd
+	pauseMin   = 4_000_000  // ns
+	pauseMax   = 64_000_000 // ns
 )
 
 func (s *spinner) init(spin time.Duration, virtual bool) {
@@ -102,16 +100,17 @@ func (n *NIC) spinOnce(w *waiter) (found bool) {
 	if n.bulk.hot() {
 		looks = spinBulk
 	}
+	over := n.spin.shift.Over(n.now)
 	n.mu.Unlock()
+	if over {
+		runtime.Gosched()
+	}
 	for i := 0; i < looks && !found; i++ {
 		found = n.link.Ready()
 	}
 	var took int64
 	if w.rounds++; !found && w.rounds%yieldEvery == 0 {
 		t := n.link.Now()
-		if w.rounds%goschedEvery == 0 {
-			runtime.Gosched()
-		}
 		unix.RawSyscall(unix.SYS_SCHED_YIELD, 0, 0, 0)
 		took = n.link.Now() - t
 	}

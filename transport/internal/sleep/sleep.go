@@ -4,11 +4,11 @@
 package sleep
 
 import (
-	"runtime"
 	"sync/atomic"
 	"time"
 
 	"github.com/bobnet-go/bobnet/transport"
+	"github.com/bobnet-go/bobnet/transport/shift"
 	"golang.org/x/sys/unix"
 )
 
@@ -27,24 +27,7 @@ type Sleeper struct {
 	other atomic.Int32  // one more than a descriptor to watch besides; 0: none
 	fds   []unix.PollFd // arguments of ppoll: those of Open, the eventfd, and other
 	limit unix.Timespec
-	shown int64 // when the goroutine last went through Go's scheduler
-}
-
-// A goroutine that does nothing but sleep here and work in between never goes
-// through Go's scheduler, and to its monitor looks as if it had run for all that
-// time. From 10 ms on (forcePreemptNS) the monitor takes the processor (P) away
-// from every system call that it finds such a goroutine in, hands it to another
-// thread, which looks for work, and comes back 20 us later to do the same: some
-// thousand thread switches a second, which are felt where processors are scarce. So
-// the goroutine shows itself in time. That wakes a thread too, hence not often.
-const showEvery = int64(8 * time.Millisecond)
-
-// show yields to other goroutines now and then.
-func (s *Sleeper) show(now int64, yield func()) {
-	if now-s.shown >= showEvery {
-		s.shown = now
-		yield()
-	}
+	shift shift.Shift
 }
 
 // Open prepares a Sleeper that waits for input on fds. The kernel passes over
@@ -103,7 +86,7 @@ func (s *Sleeper) end() { s.state.Store(idle) }
 // Poll blocks until a descriptor has input or an error, Wake is called, or now
 // reaches until. Events then says what was found.
 func (s *Sleeper) Poll(until int64, now func() int64) error {
-	s.show(now(), runtime.Gosched)
+	s.shift.Pass(now())
 	s.fds[len(s.fds)-1].Fd = s.other.Load() - 1
 	for i := range s.fds {
 		s.fds[i].Revents = 0

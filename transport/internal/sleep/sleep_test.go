@@ -71,22 +71,6 @@ func TestSleeper(t *testing.T) {
 	poll(t, &s, now()+1000)
 }
 
-// TestShow: a goroutine that sleeps often goes through Go's scheduler before ten
-// milliseconds have passed, and not much more often.
-func TestShow(t *testing.T) {
-	var s Sleeper
-	last, yields := int64(0), 0
-	for at := int64(0); at < int64(time.Second); at += int64(700 * time.Microsecond) {
-		s.show(at, func() { last = at; yields++ })
-		if at-last > int64(9*time.Millisecond) {
-			t.Fatalf("at %v the last yield was %v ago", time.Duration(at), time.Duration(at-last))
-		}
-	}
-	if yields > 130 {
-		t.Errorf("%d yields in a second", yields)
-	}
-}
-
 // TestWakeDuring wakes a goroutine that is in ppoll, or about to be.
 func TestWakeDuring(t *testing.T) {
 	var s Sleeper
