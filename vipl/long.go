@@ -73,7 +73,7 @@ func (v *VI) enough() bool {
 		return true
 	}
 	d := v.sq.at(v.cursor.next)
-	if d.total <= packCopy {
+	if d.total < packLong {
 		return false
 	}
 	ready := uint64(v.sq.tail.Sub(v.cursor.next)) * uint64(d.total) // about, if the others are like it

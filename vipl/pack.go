@@ -16,6 +16,11 @@ import (
 // copyMax always are.
 const packCopy = 1024
 
+// packLong is the shortest message that shares long frames with others, where the
+// path carries those: shorter ones would have to be so many that to collect them takes
+// longer than frames save.
+const packLong = 256
+
 // packing is how much of a frame some messages take.
 type packing struct {
 	count  int // messages
@@ -69,10 +74,9 @@ func (v *VI) pack() (p packing) {
 }
 
 // shared returns how many bytes a frame holds that d shares with messages behind
-// it. Short ones do not fill long frames: to collect so many takes longer than
-// frames save.
+// it.
 func (v *VI) shared(d *Descriptor) int {
-	if d.total <= packCopy {
+	if d.total < packLong {
 		return v.pathData
 	}
 	return v.maxData
