@@ -96,7 +96,7 @@ func (p *Pair) join(mtu, queues int) error {
 		}
 	}
 	for side := range p.nl {
-		if err := p.carrier(side); err != nil {
+		if err := Carrier(p.nl[side], Name); err != nil {
 			return err
 		}
 	}
@@ -142,11 +142,11 @@ func (p *Pair) Delete() error {
 	return p.nl[0].LinkDel(link)
 }
 
-// carrier asks until the kernel has noticed that both ends are on, which it
-// does in the background.
-func (p *Pair) carrier(side int) error {
+// Carrier asks until the kernel has noticed that both ends of a link are on, which it
+// does in the background. Before, the link carries nothing.
+func Carrier(h *netlink.Handle, name string) error {
 	for end := time.Now().Add(10 * time.Second); time.Now().Before(end); runtime.Gosched() {
-		link, err := p.nl[side].LinkByName(Name)
+		link, err := h.LinkByName(name)
 		if err != nil {
 			return err
 		}
@@ -154,7 +154,7 @@ func (p *Pair) carrier(side int) error {
 			return nil
 		}
 	}
-	return fmt.Errorf("side %d has no carrier after 10 s", side)
+	return fmt.Errorf("%s has no carrier after 10 s", name)
 }
 
 // In runs f on a thread in the namespace of side, so that sockets that f opens

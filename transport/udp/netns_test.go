@@ -377,7 +377,7 @@ func routed(t *testing.T, family, farMTU int) (p, q *vethtest.Pair, ips [2]netip
 		if err != nil {
 			return err
 		}
-		return errors.Join(h.LinkSetUp(other), os.WriteFile(forwarding, []byte("1"), 0),
+		return errors.Join(h.LinkSetUp(other), vethtest.Carrier(h, far), os.WriteFile(forwarding, []byte("1"), 0),
 			addAddrs(h, link, []string{fmt.Sprintf(router, 1)}), addAddrs(h, other, []string{fmt.Sprintf(router, 2)}))
 	})
 	for i, pair := range []*vethtest.Pair{p, q} {
@@ -385,7 +385,7 @@ func routed(t *testing.T, family, farMTU int) (p, q *vethtest.Pair, ips [2]netip
 			prefix := netip.MustParsePrefix(fmt.Sprintf(host, i+1))
 			ips[i] = prefix.Addr()
 			gateway := netip.MustParsePrefix(fmt.Sprintf(router, i+1)).Addr()
-			if err := addAddrs(h, link, []string{prefix.String()}); err != nil {
+			if err := errors.Join(vethtest.Carrier(h, vethtest.Name), addAddrs(h, link, []string{prefix.String()})); err != nil {
 				return err
 			}
 			return h.RouteAdd(&netlink.Route{LinkIndex: link.Attrs().Index, Gw: gateway.AsSlice()})
