@@ -168,7 +168,7 @@ func (m *model) node(rt *rapid.T) *modelNode {
 
 func (m *model) newEndpoint(rt *rapid.T) {
 	if len(m.eps) == 6 {
-		rt.Skip()
+		rt.Skip("no call: six endpoints are enough")
 	}
 	e := &modelEndpoint{oracle: &m.oracle, serial: m.born, home: m.node(rt),
 		bundle: rapid.IntRange(0, 1).Draw(rt, "bundle"), maps: map[int]*modelMap{}}
