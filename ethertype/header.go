@@ -67,8 +67,8 @@ const (
 	KindProbeAck        // full-size answer that proves it towards the client
 	KindDisconnect      // the connection is over; payload: why; Msg: the message at fault
 	KindReset           // answer to a frame for a connection that does not exist, or no longer
-	KindQuery           // name service: who has this name?
-	KindAnswer          // name service: I have it
+	KindQuery           // name service: who has this name? Msg numbers the question
+	KindAnswer          // name service: I have it; Msg: to which question
 	KindEcho            // bobnet ping
 	KindEchoReply       // its answer
 	KindRDMARead        // request of a one-sided read of Length bytes; payload: an RDMA extension; Msg numbers the reads

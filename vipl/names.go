@@ -13,22 +13,28 @@ const MaxName = 200
 
 // The name service has no server: whoever advertises a name answers for it.
 // A KindQuery frame is broadcast with the name as its payload; a KindAnswer
-// comes back with the port, two bytes, and the name.
+// comes back with the port, two bytes, and the name. Msg numbers the question, so
+// that an answer that comes late, to one that was asked again, does not answer the
+// next one about that name: its owner may have withdrawn it meanwhile.
 type nameTable struct {
 	own     map[string]uint16 // name to port
 	pending map[string]*lookup
+	asked   ethertype.Seq // the number of the last question
 }
 
 // lookup is a question under way; several callers may share it.
 type lookup struct {
+	number ethertype.Seq
 	answer ethertype.Addr
 	known  bool
 	users  int
 	gate   gate
 }
 
-func (t *nameTable) init() {
+// init makes the table of a NIC whose questions are numbered from first on.
+func (t *nameTable) init(first uint64) {
 	t.own, t.pending = map[string]uint16{}, map[string]*lookup{}
+	t.asked = ethertype.Seq(first)
 }
 
 // Advertise lets others on the segment find addr, an address of this NIC, by
@@ -76,7 +82,8 @@ func (n *NIC) Lookup(ctx context.Context, name string) (ethertype.Addr, error) {
 	}
 	l := n.names.pending[name]
 	if l == nil {
-		l = &lookup{}
+		n.names.asked++
+		l = &lookup{number: n.names.asked}
 		n.names.pending[name] = l
 	}
 	l.users++
@@ -97,7 +104,7 @@ const (
 func (n *NIC) ask(ctx context.Context, name string, l *lookup) (ethertype.Addr, error) {
 	total := withTimeout(ctx, n, DefaultConnectTimeout)
 	for interval := askFirst; ; interval = min(2*interval, askMax) {
-		n.sendControl(ethertype.Header{Dst: ethertype.Broadcast, Kind: ethertype.KindQuery, SrcPort: n.addr.Port}, []byte(name))
+		n.sendControl(ethertype.Header{Dst: ethertype.Broadcast, Kind: ethertype.KindQuery, SrcPort: n.addr.Port, Msg: l.number}, []byte(name))
 		n.tx.flush(n)
 		w := n.waiter(ctx)
 		w.deadline, w.byContext = n.link.Now()+interval, false
@@ -136,13 +143,13 @@ func (n *NIC) receiveName(h *ethertype.Header, payload []byte) {
 	}
 	if h.Kind == ethertype.KindQuery {
 		if port, ok := n.names.own[string(payload)]; ok && !h.Src.IsGroup() {
-			n.sendControl(ethertype.Header{Dst: h.Src, Kind: ethertype.KindAnswer, DstPort: h.SrcPort, SrcPort: n.addr.Port},
+			n.sendControl(ethertype.Header{Dst: h.Src, Kind: ethertype.KindAnswer, DstPort: h.SrcPort, SrcPort: n.addr.Port, Msg: h.Msg},
 				[]byte{byte(port >> 8), byte(port)}, payload)
 		}
 		return
 	}
 	if len(payload) > 2 {
-		if l := n.names.pending[string(payload[2:])]; l != nil {
+		if l := n.names.pending[string(payload[2:])]; l != nil && l.number == h.Msg {
 			l.answer = ethertype.Addr{MAC: h.Src, Port: uint16(payload[0])<<8 | uint16(payload[1])}
 			l.known = true
 			l.gate.open(n)

@@ -118,3 +118,38 @@ func TestEchoUnderLoss(t *testing.T) {
 		return w.run()
 	})
 }
+
+// TestLateAnswer: an answer to a question that was asked again is none to the next
+// question about that name, whose owner has withdrawn it in between.
+func TestLateAnswer(t *testing.T) {
+	w := newWorld(sim.Options{Seed: 1, Delay: 8 * time.Millisecond}) // there and back takes longer than the first question waits
+	w.node("owner", nil, func(n *vipl.NIC) error {
+		if err := n.Advertise("me", n.Addr()); err != nil {
+			return err
+		}
+		for n.Snapshot().TxFrames < 2 {
+			lingerFor(n, time.Millisecond)
+		}
+		n.Withdraw("me")
+		lingerFor(n, time.Second)
+		return nil
+	})
+	w.node("seeker", nil, func(n *vipl.NIC) error {
+		if _, err := n.Lookup(bg, "me"); err != nil {
+			return err
+		}
+		dropped := n.Snapshot().Dropped
+		ctx, cancel := n.WithTimeout(bg, 500*time.Millisecond)
+		defer cancel()
+		if at, err := n.Lookup(ctx, "me"); !errors.Is(err, vipl.ErrNameService) {
+			return fmt.Errorf("a name that was withdrawn: %v, %w", at, err)
+		}
+		if now := n.Snapshot().Dropped; now[vipl.DropUnknown] == dropped[vipl.DropUnknown] {
+			return errors.New("there was no late answer")
+		}
+		return nil
+	})
+	if err := w.run(); err != nil {
+		t.Fatal(err)
+	}
+}

@@ -238,7 +238,7 @@ func (n *NIC) init(cfg *Config) error {
 	n.timers.init(n)
 	n.spin.init(cfg.Spin, n.info.Virtual)
 	n.bulk.init(n)
-	n.names.init()
+	n.names.init(n.incarnation)
 	n.peers.init()
 	n.inquiries.init()
 	n.echoes.init()
