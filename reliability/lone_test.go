@@ -23,3 +23,25 @@ func TestLoneAsks(t *testing.T) {
 		}
 	}
 }
+
+// TestAskEach: one frame in six asks, counted from those that have been acknowledged
+// or asked for.
+func TestAskEach(t *testing.T) {
+	for _, c := range []struct{ acked, want int }{{0, 5}, {2, 0}, {5, 0}, {6, 5}, {7, 4}} { // acked: so many frames at a time
+		var s Sender
+		s.Init(&Config{Window: 256, InitialWindow: 256}, 1)
+		asked := 0
+		for at := int64(1); at <= 30; at++ {
+			seq, ask := s.Push(at, Sent{}, false)
+			if ask || s.AskEach(6) {
+				asked++
+			}
+			if c.acked > 0 && at%int64(c.acked) == 0 {
+				s.OnAck(at, seq+1, 0, nil)
+			}
+		}
+		if asked != c.want {
+			t.Errorf("acknowledged by %d: %d of 30 frames ask, want %d", c.acked, asked, c.want)
+		}
+	}
+}

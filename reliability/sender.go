@@ -147,6 +147,17 @@ func (s *Sender) askNow() bool {
 	return true
 }
 
+// AskEach reports whether the frame pushed last should ask for an acknowledgement,
+// for that one in n does of those that none has covered yet: where acknowledgements
+// come with the peer's own frames, few need be asked for.
+func (s *Sender) AskEach(n int) bool {
+	if s.nxt.Sub(s.asked) < n {
+		return false
+	}
+	s.asked = s.nxt
+	return true
+}
+
 // window returns how many frames may be under way, losses and the Config considered.
 func (s *Sender) window() int { return min(s.cfg.Window, s.cc.frames()) }
 

@@ -32,10 +32,10 @@ type longRx struct {
 const maxParts = MaxSegments
 
 // longFlight bounds what a connection has under way of long frames, which is best
-// kept in a cache. Every longAsk-th asks for an acknowledgement.
+// kept in a cache. One in longAsk of those that are not acknowledged asks for it.
 const (
 	longFlight = 12 // frames
-	longAsk    = 4
+	longAsk    = 6
 )
 
 func (l *longRx) init(n *NIC) {

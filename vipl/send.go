@@ -59,7 +59,7 @@ func (v *VI) transmit(lone bool) {
 		}
 		seq, ackNow := v.tx.Push(n.now, f, lone)
 		flags := v.marks(&f)
-		if ackNow || int(f.Size) > v.pathData && seq%longAsk == 0 {
+		if ackNow || int(f.Size) > v.pathData && v.tx.AskEach(longAsk) {
 			flags |= ethertype.FlagAckNow
 		}
 		v.build(&f, seq, flags)

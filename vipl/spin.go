@@ -17,7 +17,9 @@ import (
 //   - Every few microseconds the spinning thread yields to the kernel. If
 //     others want the processor they get it, and the yield takes long. Where a
 //     third of the time goes so there are more runnable threads than
-//     processors: the budget is zero for a while, longer each time.
+//     processors: the budget is zero for a while, longer each time. If there
+//     are not, the thread shares a processor while another one is idle, and goes
+//     there; see stepAside.
 type spinner struct {
 	limit   int64 // configured maximum, ns; 0 means never spin
 	current int64
@@ -25,6 +27,8 @@ type spinner struct {
 	lost    int64 // ns of it that went to other threads
 	pause   int64 // how long the next pause of spinning is
 	until   int64 // no spinning before
+	squeeze int   // yields in succession in which another thread has run
+	aside   int64 // no step aside before
 	shift   shift.Shift
 	load    loadText
 }
@@ -34,6 +38,8 @@ const (
 	spinBulk   = 40         // the same while bulk frames are likely, which the looks do not see
 	yieldEvery = 4          // rounds between yields to the kernel
 	yieldLong  = 3_000      // ns; a yield that takes longer has let another thread run
+	squeezed   = 2          // such yields in succession: that thread has come to stay
+	asideEvery = 500_000    // ns between steps aside at least
 	window     = 2_000_000  // ns of observation
 	lostPer    = 3          // one part in so many lost to others means a crowd
 	pauseMin   = 4_000_000  // ns
@@ -71,19 +77,22 @@ func (s *spinner) slept(ns int64) {
 }
 
 // yielded takes note of a yield that took ns, and judges the window when it is
-// full.
-func (s *spinner) yielded(now, ns int64) {
+// full. It reports whether the thread should step aside, if that helps.
+func (s *spinner) yielded(now, ns int64) (share bool) {
 	if ns >= yieldLong {
 		s.lost += ns
+		s.squeeze++
+	} else {
+		s.squeeze = 0
+	}
+	if s.squeeze >= squeezed && now >= s.aside {
+		s.squeeze, s.aside = 0, now+asideEvery
+		share = true
 	}
 	span := now - s.since
 	if span < window {
-		return
+		return share
 	}
-	// Both ends of a connection may sit on one processor for a moment while
-	// another one is idle. The kernel parts them if they go on running; to
-	// block would bring them together again, because a thread is woken where
-	// its frame was sent.
 	if s.lost*lostPer > span && s.load.crowded() {
 		s.until = now + s.pause
 		s.pause = min(2*s.pause, pauseMax)
@@ -91,6 +100,7 @@ func (s *spinner) yielded(now, ns int64) {
 		s.pause = pauseMin
 	}
 	s.since, s.lost = now, 0
+	return share
 }
 
 // spinOnce looks at the ring for about a microsecond, without the engine's lock,
@@ -116,8 +126,10 @@ func (n *NIC) spinOnce(w *waiter) (found bool) {
 	}
 	n.mu.Lock()
 	n.fresh = found // reading the clock again would only delay the frame
-	if took > 0 {
-		n.spin.yielded(n.now, took)
+	if took > 0 && n.spin.yielded(n.now, took) && !n.spin.load.crowded() {
+		n.mu.Unlock()
+		stepAside()
+		n.mu.Lock()
 	}
 	return found
 }
