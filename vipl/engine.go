@@ -23,6 +23,10 @@ func (n *NIC) poll() bool {
 	if err != nil {
 		n.linkError(err)
 	}
+	deaf := n.deaf()
+	if deaf {
+		k = 0
+	}
 	n.lone = k == 1 && !n.bulk.hot()
 	views, rest := n.views[:k], 0
 	if n.long.link != nil && k > 0 && len(views[k-1]) >= transport.LongBegin {
@@ -43,7 +47,7 @@ func (n *NIC) poll() bool {
 	if rest > 0 {
 		n.receiveLong(n.views[k-1], rest)
 	}
-	if n.bulk.due(k, len(n.views)) {
+	if !deaf && n.bulk.due(k, len(n.views)) {
 		k += n.pollBulk()
 	}
 	if n.bulk.tested() {
@@ -63,6 +67,11 @@ func (n *NIC) poll() bool {
 	}
 	return k > 0
 }
+
+// deaf reports whether somebody has closed the link under the NIC. It may carry frames
+// for a moment yet, but to answer them would tell peers that they are silent, before
+// whoever answers in this NIC's place can tell them what has happened.
+func (n *NIC) deaf() bool { return n.dead != nil && errors.Is(n.dead, transport.ErrClosed) }
 
 // lateAck is the acknowledgement of a frame that came alone, in order and with
 // nothing else to do than to hand its message to a caller who waits for it.

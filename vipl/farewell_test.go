@@ -100,3 +100,23 @@ func (d *duo) idle(n *vipl.NIC) *vipl.VI {
 	}
 	return v
 }
+
+// TestClosedSaysNothing: over a link that somebody has closed under the NIC, but that
+// carries frames still, as while it closes, the NIC tells nobody that the peer is
+// silent: the peer is not, and will learn from who answers in its place.
+func TestClosedSaysNothing(t *testing.T) {
+	d := newDuo(t, nil, nil)
+	d.links[0].dead = true
+	d.na.Poll()
+	if d.a.State() != vipl.StateError || !errors.Is(d.a.Err(), vipl.ErrLink) {
+		t.Fatalf("%v, %v: want it to end with the link", d.a.State(), d.a.Err())
+	}
+	d.links[0].dead = false
+	d.send(d.b, 100)
+	said := d.links[0].frames
+	d.na.Poll()
+	d.nb.Poll()
+	if d.b.State() != vipl.StateConnected || d.links[0].frames != said {
+		t.Errorf("the peer is %v (%v), after %d frames", d.b.State(), d.b.Err(), d.links[0].frames-said)
+	}
+}
