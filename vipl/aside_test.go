@@ -4,6 +4,7 @@ import (
 	"runtime"
 	"testing"
 
+	"github.com/bobnet-go/bobnet/internal/need"
 	"golang.org/x/sys/unix"
 )
 
@@ -46,7 +47,7 @@ func TestStepAside(t *testing.T) {
 		t.Fatal(err)
 	}
 	if before.Count() < 2 {
-		t.Skip("this process may run on one processor only")
+		need.Skip(t, "two processors that this process may run on")
 	}
 	moved := false
 	for range 1000 { // the kernel may take the thread back at any time
