@@ -39,6 +39,7 @@ type handshake struct {
 	remoteMTU int
 	reads     int // RDMA reads that the peer serves at a time
 	data      []byte
+	request   *Request      // that has been accepted; nil for the other kinds
 	peer      *peerKey      // of the peer-to-peer kind
 	attempt   ethertype.Seq // the peer's, then
 	deadline  int64         // when to give up
@@ -131,9 +132,7 @@ func (hs *handshake) finish(v *VI, err error) {
 		v.start()
 		return
 	}
-	if hs.phase != phaseRequest {
-		v.sendDisconnect(reasonLeft)
-	}
+	hs.giveUp(v)
 	v.lastErr = err
 	v.flushSends()
 	v.state = StateIdle
@@ -157,11 +156,20 @@ func (v *VI) endHandshake() {
 	v.hs = nil
 }
 
-// abandon tells the peer of an attempt that this side gives up.
-func (hs *handshake) abandon(v *VI) {
+// giveUp tells the peer that this side gives up, and tells it again when it repeats
+// its request, because it has not heard that that was accepted.
+func (hs *handshake) giveUp(v *VI) {
 	if hs.phase != phaseRequest {
 		v.sendDisconnect(reasonLeft)
 	}
+	if hs.request != nil {
+		hs.request.refusal = []byte{rejectNoListener}
+	}
+}
+
+// abandon ends an attempt that the caller does not want any more.
+func (hs *handshake) abandon(v *VI) {
+	hs.giveUp(v)
 	v.lastErr = &ConnError{Local: v.Local(), Remote: v.remote, Err: ErrDisconnected, Detail: "the attempt was abandoned here"}
 }
 

@@ -3,6 +3,7 @@ package vipl_test
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -273,14 +274,26 @@ func TestNobodyListens(t *testing.T) {
 }
 
 // TestAcceptedAndGone: the server accepts and leaves, and its word that it did is
-// lost. The client, which still proves the MTU, learns it at once all the same.
+// lost. The client, which still proves the MTU, learns it at once all the same; and
+// when it repeats its request, if it has not heard that it was accepted either.
 func TestAcceptedAndGone(t *testing.T) {
+	t.Run("farewell lost", func(t *testing.T) {
+		acceptedAndGone(t, vipl.ErrDisconnected, time.Millisecond, ethertype.KindDisconnect)
+	})
+	t.Run("both lost", func(t *testing.T) {
+		acceptedAndGone(t, vipl.ErrNoMatch, 10*time.Millisecond, ethertype.KindDisconnect, ethertype.KindAccept)
+	})
+}
+
+// acceptedAndGone wants the client's error, and within limit, when frames of some
+// kinds are lost.
+func acceptedAndGone(t *testing.T, want error, limit time.Duration, lost ...ethertype.Kind) {
 	w := newWorld(sim.Options{Seed: 1})
 	client := w.Station("client")
 	w.Script(func(_ int64, _, to *sim.Station, frame []byte) sim.Action {
 		var h ethertype.Header
 		_, err := h.Parse(frame)
-		return sim.Action{Drop: err == nil && to == client && h.Kind == ethertype.KindDisconnect}
+		return sim.Action{Drop: err == nil && to == client && slices.Contains(lost, h.Kind)}
 	})
 	err := w.serveOne(w.Station("server"), client, nil,
 		func(n *vipl.NIC, r *vipl.Request) error {
@@ -297,11 +310,11 @@ func TestAcceptedAndGone(t *testing.T) {
 		},
 		func(v *vipl.VI, server ethertype.Addr) error {
 			began := v.NIC().Now()
-			if err := v.Connect(bg, server, nil); !errors.Is(err, vipl.ErrDisconnected) {
-				return fmt.Errorf("connect: %v, want ErrDisconnected", err)
+			if err := v.Connect(bg, server, nil); !errors.Is(err, want) {
+				return fmt.Errorf("connect: %v, want %w", err, want)
 			}
-			if took := time.Duration(v.NIC().Now() - began); took > time.Millisecond {
-				return fmt.Errorf("ErrDisconnected took %v, want it at once", took)
+			if took := time.Duration(v.NIC().Now() - began); took > limit {
+				return fmt.Errorf("%w took %v", want, took)
 			}
 			return nil
 		})

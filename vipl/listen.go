@@ -42,7 +42,7 @@ type Request struct {
 	key      requestKey
 	info     connInfo
 	decided  bool
-	refusal  []byte // payload of the rejection, once rejected
+	refusal  []byte // payload of the rejection, once rejected, or accepted and given up
 	at       int64
 }
 
@@ -255,6 +255,7 @@ func (r *Request) acceptStart(ctx context.Context, v *VI) error {
 	n.now = n.link.Now()
 	r.decided, r.at = true, n.now
 	v.begin(phaseAccept, int64(n.timeLeft(ctx, v.attr.ConnectTimeout)), nil)
+	v.hs.request = r
 	v.adopt(r.key.from, &r.info)
 	v.hs.step(v)
 	n.tx.flush(n)
