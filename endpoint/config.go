@@ -65,6 +65,7 @@ type Config struct {
 	// MaxConnectionMemory is how many bytes of buffers the node's endpoints
 	// together give those that connect to them, who say how many credits and how
 	// long messages they want; further ones get their messages back for congestion.
+	// Of what is left, those that send streams of payloads get 600 KB at most each.
 	// 0 means what MaxConnections senders of this node's Credits and MaxMedium take,
 	// and 256 MiB at least.
 	MaxConnectionMemory int
@@ -102,7 +103,8 @@ func (c *Config) withDefaults() (Config, error) {
 		return d, err
 	}
 	if d.MaxConnectionMemory == 0 {
-		each := d.Credits.shape(d.MaxMedium).memory(serving)
+		s := d.Credits.shape(d.MaxMedium)
+		each := s.memory(serving) + s.windowMemory()
 		d.MaxConnectionMemory = max(leastConnectionMemory, each*min(d.MaxConnections, 1<<20))
 	}
 	return d, nil

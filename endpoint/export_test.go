@@ -21,6 +21,7 @@ func Message(k, handler uint8, slot uint16, use uint32, tag, replyTag Tag, offse
 const (
 	Kinds       = int(kindEnd)
 	BaseSize    = baseSize
+	Spaced      = uint8(spaced)
 	MessageSize = smallSize + DefaultMaxMedium
 )
 
@@ -28,7 +29,7 @@ const (
 // what is left and is none.
 func Parts(msg []byte) (parts [][]byte, rest []byte) {
 	for len(msg) > 0 && len(parts) < gatherMost {
-		m, next, ok := splitNext(msg)
+		m, next, ok := splitNext(msg, MessageSize)
 		if !ok {
 			break
 		}
@@ -58,19 +59,45 @@ const (
 	KindClear         = uint8(kindClear)
 	KindReturn        = uint8(kindReturn)
 	KindRefuse        = uint8(kindRefuse)
+	KindAsk           = uint8(kindAsk)
+	KindWindows       = uint8(kindWindows)
 )
+
+// BatchSize is the length of a window for batches.
+const BatchSize = batchSize
 
 // What each half of a connection sends.
 var (
-	ClientKinds = []uint8{uint8(kindShort), KindMedium, KindBulk, KindAnnounce, KindGet, uint8(kindRefuse), KindClear}
-	ServerKinds = []uint8{uint8(kindReply), KindReplyMedium, KindReplyBulk, KindReplyAnnounce, uint8(kindReturn), KindDone, KindClear}
+	ClientKinds = []uint8{uint8(kindShort), KindMedium, KindBulk, KindAnnounce, KindGet, uint8(kindRefuse), KindClear, KindAsk}
+	ServerKinds = []uint8{uint8(kindReply), KindReplyMedium, KindReplyBulk, KindReplyAnnounce, uint8(kindReturn), KindDone, KindClear, KindWindows}
 )
 
-// ShapeMemory returns what a connection from a node of these credits takes.
-func ShapeMemory(c Credits, medium int) int { return c.shape(medium).memory(serving) }
+// ShapeMemory returns what a connection from a node of these credits takes, with
+// windows for batches.
+func ShapeMemory(c Credits, medium int) int {
+	s := c.shape(medium)
+	return s.memory(serving) + s.windowMemory()
+}
 
 // ConnectionMemory returns the limit that c stands for.
 func (c *Config) ConnectionMemory() (int, error) {
 	d, err := c.withDefaults()
 	return d.MaxConnectionMemory, err
+}
+
+// Batches returns how many batches a client of these credits may have unanswered.
+func Batches(c Credits, medium int) int { return c.shape(medium).batches() }
+
+// Taken returns how much of Config.MaxConnectionMemory is in use.
+func Taken(n *Node) int {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.taken
+}
+
+// Gathered returns how many messages wait for company.
+func Gathered(n *Node) int {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.gathered[asking] + n.gathered[serving]
 }

@@ -98,9 +98,7 @@ func (f *flooder) run(w *world, n *endpoint.Node, name, other string, finished *
 	if err := f.until(n, "all answers", func() bool { return f.ended == f.asked }); err != nil {
 		return fmt.Errorf("%d of %d requests answered, %d of the other's handled: %w", f.ended, f.asked, f.handled, err)
 	}
-	for n.Snapshot().Bundles[0].Endpoints[0].Translations[0].UnderWay > 0 { // what is not answered ends silently
-		f.rest(n)
-	}
+	f.drain(n)
 	*finished++
 	for *finished < 2 {
 		f.rest(n)
@@ -109,13 +107,6 @@ func (f *flooder) run(w *world, n *endpoint.Node, name, other string, finished *
 		return fmt.Errorf("%v came back for %v: %v", f.returned[0].Op, f.returned[0].Reason, f.returned[0].Err)
 	}
 	return nil
-}
-
-// rest serves the other side for a while.
-func (f *flooder) rest(n *endpoint.Node) {
-	ctx, cancel := n.NIC().WithTimeout(bg, 10*time.Millisecond)
-	defer cancel()
-	f.b.WaitPoll(ctx)
 }
 
 func (f *flooder) send(what int, id uint32, big []byte) error {

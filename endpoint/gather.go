@@ -2,15 +2,16 @@ package endpoint
 
 import "encoding/binary"
 
-// Messages wait for company and share one VI message, up to gatherMax bytes of
-// them: each message of a VI takes a frame's share, a receive, and two
-// completions, more than a short message takes else. Which may wait, and for how
-// many others, is for the halves to say: the requests of a client that has others
-// under way, and the answers to those. So gathering costs those nothing that
-// come alone. What was gathered goes when it is that many, when it fills its
-// envelope, when it has waited for long and another comes, and else by flush: when
-// a batch of handlers has run, when the caller polls or waits, and when its
-// requests come so slowly that each is sent with a look at what has arrived.
+// Messages wait for company and share one VI message, an envelope of up to
+// gatherMax bytes, or a batch (batch.go): each message of a VI takes a frame's
+// share, a receive, and two completions, more than a short message takes else.
+// Which may wait, and for how many others, is for the halves to say: the requests
+// of a client that has others under way, and the answers to those. So gathering
+// costs those nothing that come alone. What was gathered goes when it is that many,
+// when it fills its envelope or batch, when it has waited for long and another
+// comes, and else by flush: when some handlers have run, when the caller polls or
+// waits, and when its requests come so slowly that each is sent with a look at what
+// has arrived.
 //
 // The receiver hands the messages on one by one. Its buffer is posted again when
 // the last of them has been released. So every buffer that is not posted holds
@@ -35,10 +36,57 @@ func rounded(n int) int { return (n + 3) &^ 3 }
 // gathering holds what a channel has gathered.
 type gathering struct {
 	waiting []int // send buffers, in the order of posting
-	bytes   int   // that they take
+	load    load  // that they make, unless stuck
 	since   int64 // when the first of them was posted
 	flying  int   // VI messages under way
 	dirty   bool  // the channel is in viWay.gathering
+	stuck   bool  // they wait for a window
+}
+
+// load is what some messages make of the VI message that they share.
+type load struct {
+	count, bytes int
+	copied       int // bytes of those that are copied, before tags are left out
+	pieces       int // segments
+	last         int // the last send buffer that stays in place, and all behind it are copied
+	copying      bool
+	inPlace      bool // some stay in place, which takes a batch
+}
+
+// add adds the message in send buffer i. It reports false if there is no room for
+// it.
+func (ch *viChannel) add(l *load, i int) bool {
+	n := rounded(ch.sends[i].n)
+	copying := ch.copies(l.copied, n)
+	pieces := l.pieces + 1
+	switch {
+	case copying && l.copying: // to the same piece
+		pieces--
+	case copying:
+	case !ch.batching.open() || n <= ch.room/2 && !l.inPlace:
+		return false // what is short goes with the next envelope
+	case l.inPlace && !l.copying && ch.adjoins(l.last, i):
+		pieces--
+		n += len(ch.sends[l.last].mem) - rounded(ch.sends[l.last].n)
+	}
+	if l.count == gatherMost || l.bytes+n > batchSize || pieces > piecesMost {
+		return false
+	}
+	if copying {
+		l.copied += n
+	} else {
+		l.inPlace, l.last = true, i
+	}
+	l.count++
+	l.bytes += n
+	l.pieces, l.copying = pieces, copying
+	return true
+}
+
+// copies reports whether a message that takes n bytes is copied behind so many that
+// have been.
+func (ch *viChannel) copies(copied, n int) bool {
+	return copied+n <= ch.room && (n <= ch.room/2 || !ch.batching.open())
 }
 
 // post is channel's. A message is sent from its buffer, or copied to an envelope
@@ -50,11 +98,10 @@ func (ch *viChannel) post(i, n, company int) {
 	x := &ch.sends[i]
 	x.n, x.busy = n, true
 	g := &ch.gathered
-	room := rounded(n)
-	if g.bytes+room > ch.room || len(g.waiting) == gatherMost {
+	if !g.stuck && len(g.waiting) > 0 && !ch.add(&g.load, i) {
 		ch.flush()
 	}
-	if len(g.waiting) == 0 && (company < 2 || room > ch.room/2) {
+	if len(g.waiting) == 0 && !ch.begin(i, company) {
 		ch.launch(x)
 		if company == hurry {
 			ch.vi.Flush()
@@ -62,15 +109,40 @@ func (ch *viChannel) post(i, n, company int) {
 		return
 	}
 	g.waiting = append(g.waiting, i)
-	g.bytes += room
 	ch.way.node.gathered[ch.side]++
 	switch {
+	case g.stuck:
 	case company != hurry && len(g.waiting) >= company:
 		ch.flush()
 	case company == hurry || ch.overdue():
 		ch.flush()
 		ch.vi.Flush()
-	case !g.dirty:
+	default:
+		ch.remember()
+	}
+}
+
+// begin reports whether the message in send buffer i, before which nothing waits,
+// waits for so many others.
+func (ch *viChannel) begin(i, company int) bool {
+	g := &ch.gathered
+	most := ch.room
+	if ch.batching.open() {
+		most = batchSize
+	}
+	if g.load = (load{}); company < 2 {
+		return false
+	}
+	if rounded(ch.sends[i].n) > most/2 {
+		ch.ask()
+		return false
+	}
+	return ch.add(&g.load, i)
+}
+
+// remember has the provider flush the channel.
+func (ch *viChannel) remember() {
+	if g := &ch.gathered; !g.dirty {
 		g.dirty = true
 		list := &ch.way.gathering[ch.side]
 		*list = append(*list, ch)
@@ -88,20 +160,66 @@ func (ch *viChannel) overdue() bool {
 	return n >= gatherLook && n&(n-1) == 0 && ch.way.nic.Now()-g.since > gatherTime
 }
 
-// flush sends what was gathered.
+// flush sends what was gathered, unless it has to wait for a window.
 func (ch *viChannel) flush() {
+	if g := &ch.gathered; len(g.waiting) > 0 && !g.stuck {
+		ch.send(&g.load)
+	}
+}
+
+// resume goes on with what is stuck, when a window may have become free: with what
+// fills VI messages. The rest waits for company again.
+func (ch *viChannel) resume() {
 	g := &ch.gathered
-	ch.way.node.gathered[ch.side] -= len(g.waiting)
-	if len(g.waiting) > 1 {
-		if e := ch.envelope(); e != nil {
-			ch.fill(e)
+	for g.stuck {
+		g.load = load{}
+		for g.load.count < len(g.waiting) && ch.add(&g.load, g.waiting[g.load.count]) {
+		}
+		if g.load.count == len(g.waiting) && ch.mayBatch() {
+			g.stuck = false
+			ch.remember()
 			return
 		}
+		g.load.count = max(g.load.count, 1) // one that is longer than a batch
+		if ch.send(&g.load); g.stuck {
+			return
+		}
+		g.stuck = len(g.waiting) > 0
 	}
-	for _, i := range g.waiting {
+}
+
+// send sends the messages of l, the first that wait. If they have to wait for a
+// window, they are stuck, and so are all behind them.
+func (ch *viChannel) send(l *load) {
+	g := &ch.gathered
+	if g.stuck = !ch.sendFirst(l); g.stuck {
+		return
+	}
+	ch.way.node.gathered[ch.side] -= l.count
+	g.waiting = g.waiting[:copy(g.waiting, g.waiting[l.count:])]
+}
+
+// sendFirst is send. It reports false if they have to wait for a window, as all do
+// while there is none.
+func (ch *viChannel) sendFirst(l *load) bool {
+	if !ch.mayBatch() {
+		return false
+	}
+	first := ch.gathered.waiting[:l.count]
+	if l.count > 1 {
+		if l.inPlace {
+			ch.batch(l.count)
+			return true
+		}
+		if e := ch.envelope(); e != nil {
+			ch.fill(e, first)
+			return true
+		}
+	}
+	for _, i := range first {
 		ch.launch(&ch.sends[i])
 	}
-	g.waiting, g.bytes = g.waiting[:0], 0
+	return true
 }
 
 // envelope returns one that is idle, or nil.
@@ -114,24 +232,28 @@ func (ch *viChannel) envelope() *viSend {
 	return nil
 }
 
-// fill puts what was gathered into an envelope and sends that.
-func (ch *viChannel) fill(e *viSend) {
-	g := &ch.gathered
-	at, last := 0, 0
+// fill puts messages into an envelope and sends that.
+func (ch *viChannel) fill(e *viSend, messages []int) {
 	var tags *[tagsSize]byte // of the last message that carried some
-	for _, i := range g.waiting {
-		x := &ch.sends[i]
-		last = at
-		n := join(e.mem[at:], x.mem[:x.n], &tags)
-		binary.LittleEndian.PutUint16(e.mem[at+lengthAt:], uint16(n))
-		e.n = at + n
-		at += rounded(n)
+	e.n = 0
+	e.members = append(e.members[:0], messages...)
+	for left := len(messages) - 1; left >= 0; left-- {
+		x := &ch.sends[messages[len(messages)-1-left]]
+		e.n += follow(e.mem[e.n:], join(e.mem[e.n:], x.mem[:x.n], &tags), left)
 	}
-	binary.LittleEndian.PutUint16(e.mem[last+lengthAt:], 0)
 	e.busy = true
-	e.members, g.waiting = g.waiting, e.members[:0]
-	g.bytes = 0
 	ch.launch(e)
+}
+
+// follow says in the header of a message of n bytes that it is followed by others in
+// the same VI message, if it is. It returns how many bytes it takes there.
+func follow(m []byte, n, others int) int {
+	if others == 0 {
+		return n
+	}
+	binary.LittleEndian.PutUint16(m[lengthAt:], uint16(n))
+	clear(m[n:rounded(n)])
+	return rounded(n)
 }
 
 // join copies a message behind others and returns its length there. Its tags stay
@@ -156,6 +278,11 @@ func (ch *viChannel) launch(x *viSend) {
 		return
 	}
 	x.segs[0].Data = x.mem[:x.n]
+	ch.start(x)
+}
+
+// start posts a send whose segments are set.
+func (ch *viChannel) start(x *viSend) {
 	ch.gathered.flying++
 	ch.way.flying++
 	ch.posted(ch.vi.PostSend(&x.desc))
@@ -171,6 +298,7 @@ func (ch *viChannel) landed(x *viSend) {
 	ch.way.flying--
 	ch.gathered.flying--
 	ch.up.sent()
+	ch.resume()
 }
 
 // flush sends what the channels of one side have gathered.
@@ -189,18 +317,19 @@ func (w *viWay) flush(side side) {
 func (ch *viChannel) alone(x *viReceive, b *Bundle) int {
 	m := x.mem[:x.desc.Length]
 	if len(m) < baseSize || binary.LittleEndian.Uint16(m[lengthAt:]) != 0 {
-		ch.arrived(x)
+		ch.arrived(x, len(m))
 		return 0
 	}
 	p := ch.way.packet()
 	body, ok := p.head.parse(m, nil)
-	if !ok {
+	if !ok || p.head.kind.own() {
 		ch.way.spare.push(p)
-		ch.arrived(x) // which counts it
+		ch.arrived(x, len(m)) // which counts it
 		return 0
 	}
 	x.held = 1
 	p.body, p.home = body, x
+	ch.heard(int(p.head.slot))
 	if ch.up.alone(p, b) {
 		return 1
 	}
@@ -208,26 +337,28 @@ func (ch *viChannel) alone(x *viReceive, b *Bundle) int {
 	return 0
 }
 
-// arrived hands on the messages of a VI message. x stays held meanwhile.
-func (ch *viChannel) arrived(x *viReceive) {
+// arrived hands on the messages of a VI message of so many bytes. x stays held
+// meanwhile.
+func (ch *viChannel) arrived(x *viReceive, length int) {
 	x.held = 1
 	var last lastTags
-	b := x.mem[:x.desc.Length]
+	b := x.mem[:length]
 	for n := 1; n <= gatherMost && len(b) > 0; n++ {
-		m, rest, ok := splitNext(b)
+		m, rest, ok := splitNext(b, ch.full)
 		if !ok {
 			break
 		}
 		b = rest
 		p := ch.way.packet()
 		body, ok := p.head.parse(m, &last)
-		if !ok {
+		if !ok || p.head.kind.own() {
 			ch.way.spare.push(p)
-			ch.way.node.stats.Strays++
+			ch.noted(ok, &p.head, body)
 			continue
 		}
 		p.body, p.home = body, x
 		x.held++
+		ch.heard(int(p.head.slot))
 		if ch.up.received(p); ch.closed || ch.broken {
 			return
 		}
@@ -238,20 +369,36 @@ func (ch *viChannel) arrived(x *viReceive) {
 	ch.unhold(x)
 }
 
-// splitNext cuts the first message off the messages b. It reports false for what
-// no version of this package sends.
-func splitNext(b []byte) (m, rest []byte, ok bool) {
+// noted takes a message that is the channel's own, or none at all.
+func (ch *viChannel) noted(ok bool, h *header, body []byte) {
+	switch {
+	case !ok:
+		ch.way.node.stats.Strays++
+	case h.kind == kindAsk:
+		ch.asked()
+	default:
+		ch.opened(h.payload(body))
+	}
+}
+
+// splitNext cuts the first message off the messages b, of which none is longer than
+// full. It reports false for what no version of this package sends.
+func splitNext(b []byte, full int) (m, rest []byte, ok bool) {
 	if len(b) < baseSize {
 		return nil, nil, false
 	}
 	n := int(binary.LittleEndian.Uint16(b[lengthAt:]))
+	next := rounded(n)
+	if b[0]&spaced != 0 {
+		next = full
+	}
 	switch {
 	case n == 0:
 		return b, nil, true
-	case n < baseSize || rounded(n) > len(b)-baseSize:
+	case n < baseSize || n > next || next > len(b)-baseSize:
 		return nil, nil, false
 	}
-	return b[:n:n], b[rounded(n):], true
+	return b[:n:n], b[next:], true
 }
 
 // release is channel's.
@@ -268,6 +415,10 @@ func (ch *viChannel) release(p *packet) {
 // says.
 func (ch *viChannel) unhold(x *viReceive) {
 	if x.held--; x.held > 0 {
+		return
+	}
+	if x.window != 0 {
+		ch.reopen(x)
 		return
 	}
 	if ch.late == nil {

@@ -35,6 +35,9 @@ func TestGatheredAndGone(t *testing.T) {
 				if err := end(c); err != nil {
 					return err
 				}
+				if waiting := endpoint.Gathered(n); waiting > 0 && name != "unmapped" {
+					return fmt.Errorf("%d messages still count as waiting", waiting)
+				}
 				for range 100 {
 					if _, err := other.b.Poll(); err != nil {
 						return err

@@ -38,7 +38,7 @@ func account(w *world, n *endpoint.Node, before uint64, sent []byte, silent func
 		most, least = most+1, least+1
 	}
 	for _, p := range parts {
-		if silent(p[0]) {
+		if silent(p[0] &^ endpoint.Spaced) {
 			least--
 		}
 	}

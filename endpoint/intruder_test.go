@@ -13,17 +13,18 @@ import (
 // intruder is a program that speaks to a node by bare VIs, and sends what it
 // likes.
 type intruder struct {
-	nic    *vipl.NIC
-	vi     *vipl.VI
-	mem    []byte
-	h      vipl.MemHandle
-	send   vipl.Descriptor
-	recvs  [intruderReceives]vipl.Descriptor
-	segs   [intruderReceives + 1][1]vipl.Segment
-	rng    *rand.Rand
-	heard  int               // messages
-	uses   [5]uint32         // that the other side has named last, by slot
-	window [windowKnown]byte // that the other side has opened last
+	nic     *vipl.NIC
+	vi      *vipl.VI
+	mem     []byte
+	h       vipl.MemHandle
+	send    vipl.Descriptor
+	recvs   [intruderReceives]vipl.Descriptor
+	segs    [intruderReceives + 1][1]vipl.Segment
+	rng     *rand.Rand
+	heard   int               // messages
+	uses    [5]uint32         // that the other side has named last, by slot
+	window  [windowKnown]byte // that the other side has opened last
+	windows []byte            // that it has opened for batches
 }
 
 const (
@@ -85,7 +86,9 @@ func (x *intruder) hear() bool {
 			return false
 		}
 		x.heard++
-		x.learn(d.Segs[0].Data[:d.Length])
+		if d.Status&vipl.StatusOpMask == vipl.StatusOpReceive {
+			x.learn(d.Segs[0].Data[:d.Length])
+		}
 		if x.vi.PostRecv(d) != nil {
 			return false
 		}
@@ -99,8 +102,11 @@ func (x *intruder) learn(b []byte) {
 	if slot := binary.LittleEndian.Uint16(b[4:]); int(slot) < len(x.uses) {
 		x.uses[slot] = binary.LittleEndian.Uint32(b[8:])
 	}
-	if b[0] == endpoint.KindClear {
+	switch b[0] {
+	case endpoint.KindClear:
 		copy(x.window[:], b[endpoint.BaseSize:])
+	case endpoint.KindWindows:
+		x.windows = bytes.Clone(b[endpoint.BaseSize:])
 	}
 }
 

@@ -28,6 +28,8 @@ package endpoint
 // returned, while its reply may already have let the client send another
 // request. That is what the extra receive is for (AMVIA, section 4.2). One is
 // enough, because the handlers of one connection run one at a time.
+// Batches (batch.go) need no more: what they carry lies in windows, and each takes
+// one receive for at least one request.
 // Because every buffer takes every size, a reply need not be of its request's
 // size, as AMVIA demands.
 //

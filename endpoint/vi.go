@@ -89,8 +89,9 @@ func (w *viWay) drain(owes func() bool) {
 	w.flush(serving)
 	ctx, cancel := w.nic.WithTimeout(context.Background(), lingerTime)
 	defer cancel()
-	for (w.flying > 0 || owes()) && w.wait(ctx) == nil {
+	for (w.flying > 0 || w.node.gathered[asking] > 0 || owes()) && w.wait(ctx) == nil {
 		w.deliver(nil)
+		w.flush(asking)
 	}
 }
 
@@ -217,7 +218,7 @@ func (w *viWay) complete(c *vipl.Completion) {
 			ch.written(x)
 			return
 		}
-		ch.arrived(x)
+		ch.arrived(x, int(c.Descriptor.Length))
 	case *viSend:
 		ch.landed(x)
 	case *viWrite:

@@ -26,8 +26,10 @@ type viChannel struct {
 	closed   bool
 
 	envelopes [numEnvelopes]viSend
+	full      int // bytes of the longest message
 	room      int // bytes of an envelope
 	gathered  gathering
+	batching  batching
 }
 
 // viSend is a send buffer, or an envelope.
@@ -40,12 +42,13 @@ type viSend struct {
 	segs    [1]vipl.Segment
 }
 
-// viReceive is a receive buffer.
+// viReceive is a receive buffer, or a window for batches.
 type viReceive struct {
-	mem  []byte
-	held int // messages in it that have not been released
-	desc vipl.Descriptor
-	segs [1]vipl.Segment
+	mem    []byte
+	held   int            // messages in it that have not been released
+	window vipl.MemHandle // of a window; 0: it is a receive
+	desc   vipl.Descriptor
+	segs   [1]vipl.Segment
 }
 
 // viWrite is what a slot's bulk data is written with.
@@ -58,8 +61,9 @@ type viWrite struct {
 
 // channel makes a VI with its buffers, and posts the receives.
 func (w *viWay) channel(s shape, at side, up half) (*viChannel, error) {
-	ch := &viChannel{way: w, up: up, side: at, sends: make([]viSend, s.numSends()), receives: make([]viReceive, s.receives()+1),
-		writes: make([]viWrite, s.slots), windows: make([]vipl.MemHandle, s.slots), room: min(gatherMax, s.full(), s.slots*smallSize)}
+	ch := &viChannel{way: w, up: up, side: at, sends: make([]viSend, s.numSends()), receives: make([]viReceive, s.receives()+1+s.notes()),
+		writes: make([]viWrite, s.slots), windows: make([]vipl.MemHandle, s.slots), full: s.full(), room: min(gatherMax, s.full(), s.slots*smallSize)}
+	ch.batching.most = s.batches()
 	if err := ch.open(s); err != nil {
 		ch.close()
 		return nil, opError("connect", orClosed(err, ErrResource), "%v", err)
@@ -80,7 +84,7 @@ func (ch *viChannel) open(s shape) (err error) {
 	if ch.ptag, err = w.nic.CreatePtag(); err != nil {
 		return err
 	}
-	posts := s.numSends() + numEnvelopes + s.slots
+	posts := s.numSends() + numEnvelopes + s.slots + s.notes()*(1+batchesMost+1)
 	ch.entries = posts + len(ch.receives)
 	if err := w.grow(ch.entries); err != nil {
 		return err
@@ -95,7 +99,7 @@ func (ch *viChannel) open(s shape) (err error) {
 	ch.vi.Context = ch
 	// Memory of Go's, because the NIC may be closed before the node: what has not
 	// been delivered then comes back from here.
-	mem := make([]byte, s.memory(ch.side)+s.full()+numEnvelopes*ch.room)
+	mem := make([]byte, s.memory(ch.side)+(1+s.notes())*s.full()+numEnvelopes*ch.room+s.notes()*noteSize)
 	slab, err := w.nic.RegisterMem(mem, &vipl.MemAttributes{Ptag: ch.ptag})
 	if err != nil {
 		return err
@@ -107,10 +111,15 @@ func (ch *viChannel) open(s shape) (err error) {
 		return b
 	}
 	for i := range ch.sends {
-		ch.sends[i].init(take(s.sends(i, ch.side)), slab)
+		n := s.sends(i, ch.side)
+		ch.sends[i].init(mem[:n], slab) // which can be made longer, by those behind it
+		mem = mem[n:]
 	}
 	for i := range ch.envelopes {
 		ch.envelopes[i].init(take(ch.room), slab)
+	}
+	if ch.batching.most > 0 {
+		ch.batching.note.init(take(noteSize), slab)
 	}
 	for i := range ch.writes {
 		x := &ch.writes[i]
@@ -201,9 +210,13 @@ func (ch *viChannel) grant(slot int, mem []byte) (w window, err error) {
 
 // written hears that the peer says to have written to a window.
 func (ch *viChannel) written(x *viReceive) {
-	slot := x.desc.Immediate
+	slot, length := int64(x.desc.Immediate), int(x.desc.Length)
 	ch.posted(ch.vi.PostRecv(&x.desc))
-	if int64(slot) >= int64(len(ch.windows)) || ch.windows[slot] == 0 {
+	if i := slot - int64(len(ch.windows)); i >= 0 {
+		ch.batched(i, length)
+		return
+	}
+	if ch.windows[slot] == 0 {
 		ch.way.node.stats.Strays++
 		return
 	}
@@ -231,9 +244,12 @@ func (ch *viChannel) write(slot int, data []byte, to window) {
 	ch.posted(ch.vi.PostSend(&x.desc))
 }
 
-// abandon takes what is under way out of the node's count.
+// abandon takes what waits and what is under way out of the node's counts.
 func (ch *viChannel) abandon() {
-	ch.way.flying -= ch.gathered.flying
+	g := &ch.gathered
+	ch.way.node.gathered[ch.side] -= len(g.waiting)
+	g.waiting = nil
+	ch.way.flying -= g.flying
 	for i := range ch.writes {
 		if ch.writes[i].busy {
 			ch.way.flying--
@@ -249,8 +265,6 @@ func (ch *viChannel) close() {
 	if !ch.broken {
 		ch.abandon()
 	}
-	ch.way.node.gathered[ch.side] -= len(ch.gathered.waiting)
-	ch.gathered.waiting = nil
 	nic := ch.way.nic
 	if ch.vi != nil {
 		ch.vi.Close()
@@ -267,5 +281,6 @@ func (ch *viChannel) close() {
 			nic.DeregisterMem(ch.writes[i].segs[0].Handle)
 		}
 	}
+	ch.batching.close(ch.way)
 	nic.DestroyPtag(ch.ptag)
 }

@@ -25,6 +25,9 @@ const (
 	kindDone   // the end of a request without a (further) reply
 	// Both ways.
 	kindClear // the announced data may be written to the window that follows
+	// The channel's own (batch.go).
+	kindAsk     // from client to server: for windows for batches
+	kindWindows // from server to client: they follow
 	kindEnd
 )
 
@@ -34,6 +37,9 @@ func (k kind) request() bool { return k >= kindShort && k <= kindGet }
 // tagged reports whether messages of the kind carry tags: requests and replies.
 func (k kind) tagged() bool { return k.request() || k >= kindReply && k <= kindReplyAnnounce }
 
+// own reports whether messages of the kind are the channel's, and not its half's.
+func (k kind) own() bool { return k == kindAsk || k == kindWindows }
+
 // located reports whether messages of the kind concern a part of a segment.
 func (k kind) located() bool {
 	return k >= kindBulk && k <= kindGet || k == kindReplyBulk || k == kindReplyAnnounce
@@ -41,13 +47,14 @@ func (k kind) located() bool {
 
 // header begins every message; its arguments and then its payload follow.
 //
-//	0 kind, and sameTags   1 args   2 handler   3 reason, or under way
+//	0 kind, and flags   1 args   2 handler   3 reason, or under way
 //	4 slot (2)   6 length (2, gather.go)   8 use (4)
 //	tagged, without sameTags:   tag (8)   reply tag (8)
 //	located:                    length (4)   offset (8)
 //
-// All numbers are little-endian. sameTags means those of the message before it
-// in the same VI message.
+// All numbers are little-endian. The flags are about the VI message that it is
+// part of: sameTags means those of the message before it, and spaced that the next
+// one begins where it would if this one were of full length.
 type header struct {
 	kind     kind
 	handler  uint8
@@ -72,6 +79,8 @@ const (
 	smallSize  = headerSize + MaxShort*argSize // of a message without payload, at most
 
 	sameTags = 0x80
+	spaced   = 0x40
+	flags    = sameTags | spaced
 )
 
 // copy makes h what from is. Field by field, because the processor waits before it
@@ -116,7 +125,7 @@ func (h *header) parse(b []byte, last *lastTags) (body []byte, ok bool) {
 	if len(b) < baseSize {
 		return nil, false
 	}
-	h.kind, h.args, h.handler, h.reason, h.underway = kind(b[0]&^sameTags), b[1], b[2], Reason(b[3]), 0
+	h.kind, h.args, h.handler, h.reason, h.underway = kind(b[0]&^flags), b[1], b[2], Reason(b[3]), 0
 	h.slot, h.use = binary.LittleEndian.Uint16(b[4:]), binary.LittleEndian.Uint32(b[8:])
 	h.tag, h.replyTag, h.length, h.offset = 0, 0, 0, 0
 	if h.kind.request() {
@@ -209,7 +218,7 @@ type hello struct {
 }
 
 const (
-	wireVersion = 0x414d0202 // "AM", 2, and the version of this format
+	wireVersion = 0x414d0203 // "AM", 2, and the version of this format
 	helloSize   = 36
 )
 

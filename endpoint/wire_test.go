@@ -52,7 +52,7 @@ func TestMessagesJoined(t *testing.T) {
 		var last lastTags
 		rest := envelope[:end]
 		for i, want := range heads {
-			m, next, ok := splitNext(rest)
+			m, next, ok := splitNext(rest, 1000)
 			var h header
 			if !ok {
 				t.Fatalf("message %d of %d is not found", i, len(heads))
@@ -101,10 +101,15 @@ func FuzzMessages(f *testing.F) {
 	m := make([]byte, headerSize)
 	m = m[:putArgs(m, h.put(m), []uint32{5})]
 	f.Add(Join(bytes.Clone(m), m))
+	apart := make([]byte, 300, 400)
+	copy(apart, m)
+	binary.LittleEndian.PutUint16(apart[lengthAt:], uint16(len(m)))
+	apart[0] |= spaced
+	f.Add(append(apart, m...))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		var last lastTags
 		for len(b) > 0 {
-			m, rest, ok := splitNext(b)
+			m, rest, ok := splitNext(b, 300)
 			if !ok {
 				return
 			}
