@@ -138,6 +138,7 @@ func (ch *viChannel) opened(list []byte) {
 	if err != nil {
 		return
 	}
+	ch.flush() // what comes from now on is counted otherwise
 	b.slab, b.credit, b.ends = slab, count-1, make([]bool, len(ch.windows))
 	b.out = make([]viBatch, count)
 	for i := range b.out {

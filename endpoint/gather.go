@@ -45,31 +45,49 @@ type gathering struct {
 
 // load is what some messages make of the VI message that they share.
 type load struct {
-	count, bytes int
-	copied       int // bytes of those that are copied, before tags are left out
-	pieces       int // segments
-	last         int // the last send buffer that stays in place, and all behind it are copied
-	copying      bool
-	inPlace      bool // some stay in place, which takes a batch
+	count  int
+	copied int // bytes of those that are copied, before tags are left out
+
+	// Where there may be batches:
+	bytes   int
+	pieces  int  // segments
+	copying bool // the last message is copied
+	inPlace bool // some stay in place, which takes a batch
+	last    int  // send buffer that does
 }
 
 // add adds the message in send buffer i. It reports false if there is no room for
 // it.
 func (ch *viChannel) add(l *load, i int) bool {
 	n := rounded(ch.sends[i].n)
+	switch {
+	case l.count == gatherMost:
+		return false
+	case ch.batching.open():
+		return ch.addToBatch(l, i, n)
+	case l.copied+n > ch.room:
+		return false
+	}
+	l.count++
+	l.copied += n
+	return true
+}
+
+// addToBatch is add where there may be batches.
+func (ch *viChannel) addToBatch(l *load, i, n int) bool {
 	copying := ch.copies(l.copied, n)
 	pieces := l.pieces + 1
 	switch {
 	case copying && l.copying: // to the same piece
 		pieces--
 	case copying:
-	case !ch.batching.open() || n <= ch.room/2 && !l.inPlace:
+	case n <= ch.room/2 && !l.inPlace:
 		return false // what is short goes with the next envelope
 	case l.inPlace && !l.copying && ch.adjoins(l.last, i):
 		pieces--
 		n += len(ch.sends[l.last].mem) - rounded(ch.sends[l.last].n)
 	}
-	if l.count == gatherMost || l.bytes+n > batchSize || pieces > piecesMost {
+	if l.bytes+n > batchSize || pieces > piecesMost {
 		return false
 	}
 	if copying {
@@ -83,11 +101,9 @@ func (ch *viChannel) add(l *load, i int) bool {
 	return true
 }
 
-// copies reports whether a message that takes n bytes is copied behind so many that
-// have been.
-func (ch *viChannel) copies(copied, n int) bool {
-	return copied+n <= ch.room && (n <= ch.room/2 || !ch.batching.open())
-}
+// copies reports whether a message that takes n bytes is copied to a batch behind so
+// many that have been.
+func (ch *viChannel) copies(copied, n int) bool { return n <= ch.room/2 && copied+n <= ch.room }
 
 // post is channel's. A message is sent from its buffer, or copied to an envelope
 // with others; either way the buffer is idle when the peer's interface has it.
@@ -342,7 +358,7 @@ func (ch *viChannel) alone(x *viReceive, b *Bundle) int {
 func (ch *viChannel) arrived(x *viReceive, length int) {
 	x.held = 1
 	var last lastTags
-	b := x.mem[:length]
+	b, waits := x.mem[:length], ch.batching.open()
 	for n := 1; n <= gatherMost && len(b) > 0; n++ {
 		m, rest, ok := splitNext(b, ch.full)
 		if !ok {
@@ -358,7 +374,9 @@ func (ch *viChannel) arrived(x *viReceive, length int) {
 		}
 		p.body, p.home = body, x
 		x.held++
-		ch.heard(int(p.head.slot))
+		if waits {
+			ch.heard(int(p.head.slot))
+		}
 		if ch.up.received(p); ch.closed || ch.broken {
 			return
 		}

@@ -38,7 +38,7 @@ func (k kind) request() bool { return k >= kindShort && k <= kindGet }
 func (k kind) tagged() bool { return k.request() || k >= kindReply && k <= kindReplyAnnounce }
 
 // own reports whether messages of the kind are the channel's, and not its half's.
-func (k kind) own() bool { return k == kindAsk || k == kindWindows }
+func (k kind) own() bool { return k >= kindAsk }
 
 // located reports whether messages of the kind concern a part of a segment.
 func (k kind) located() bool {
