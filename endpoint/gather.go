@@ -20,7 +20,7 @@ import "encoding/binary"
 const (
 	gatherMax    = 4000   // bytes of messages in an envelope
 	gatherMost   = 64     // messages in an envelope
-	gatherLook   = 4      // at so many messages, twice, and so on, the clock is read
+	gatherLook   = 4      // at so many messages, four times as many, and so on, the clock is read
 	gatherTime   = 50_000 // ns that a message may wait for others to be sent
 	numEnvelopes = 4      // of a channel; when all are under way messages go one by one
 )
@@ -38,6 +38,7 @@ type gathering struct {
 	waiting []int // send buffers, in the order of posting
 	load    load  // that they make, unless stuck
 	since   int64 // when the first of them was posted
+	look    int   // how many there are when the clock is read next
 	flying  int   // VI messages under way
 	dirty   bool  // the channel is in viWay.gathering
 	stuck   bool  // they wait for a window
@@ -169,11 +170,14 @@ func (ch *viChannel) remember() {
 // waited for long: whoever sends them does something else in between.
 func (ch *viChannel) overdue() bool {
 	g := &ch.gathered
-	n := len(g.waiting)
-	if n == 1 {
-		g.since = ch.way.nic.Now()
+	switch n := len(g.waiting); {
+	case n == 1:
+		g.since, g.look = ch.way.nic.Now(), gatherLook
+	case n >= g.look:
+		g.look *= gatherLook
+		return ch.way.nic.Now()-g.since > gatherTime
 	}
-	return n >= gatherLook && n&(n-1) == 0 && ch.way.nic.Now()-g.since > gatherTime
+	return false
 }
 
 // flush sends what was gathered, unless it has to wait for a window.
