@@ -32,12 +32,13 @@ const (
 // Sizes that a test uses when the plan names none, in bytes.
 var defaultSizes = map[string][]int{Latency: {64}, Bandwidth: {1 << 20}, Rate: {64}, Read: {64}, Write: {1 << 20}, LogP: {16}}
 
-// defaultCredits are the requests that am2 has under way: what it is compared
-// with, and the virtual-network paper's number, whose rate is measured too.
-var defaultCredits = []int{usualCredits, endpoint.DefaultCredits.Short}
+// defaultCredits are the requests that am2 has under way: what it is compared with,
+// half of that, and the virtual-network paper's number, whose rates are measured too.
+var defaultCredits = []int{usualCredits, usualCredits / 2, endpoint.DefaultCredits.Short}
 
-// usualCredits need not be named in tables.
-const usualCredits = 64
+// usualCredits need not be named in tables. Of 4 KiB they make eight long frames, so
+// that the sender has not to wait for answers; other stacks have 4 MiB under way.
+const usualCredits = 128
 
 // MaxSize is the largest message that is measured, in bytes.
 const MaxSize = 64 << 20
@@ -48,7 +49,7 @@ type Plan struct {
 	Stacks, Tests, Levels, Waits, Links, XDP, Bulk, Long []string
 
 	Sizes   []int         // bytes; nil: 64 for latency, rate and read, 1 MiB for bandwidth and write, 16 for logp
-	Credits []int         // of am2: its rate is measured with each, the rest with the first; nil: 64 and 4
+	Credits []int         // of am2: its rate is measured with each, the rest with the first; nil: 128, 64 and 4
 	MTUs    []int         // of the links that Local makes; nil: DefaultMTU
 	Count   int           // messages in a measurement; 0: as many as fit Sample
 	Rounds  int           // samples of each case; 0: DefaultRounds

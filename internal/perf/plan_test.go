@@ -79,9 +79,10 @@ func TestPlanOfActiveMessages(t *testing.T) {
 	}
 	if got, want := cases(p), []string{
 		"vipl rate 64 B, delivery, spin, ring, MTU 1500",
+		"am2 rate 64 B, short, delivery, spin, ring, 128 credits, MTU 1500",
 		"am2 rate 64 B, short, delivery, spin, ring, 64 credits, MTU 1500",
 		"am2 rate 64 B, short, delivery, spin, ring, 4 credits, MTU 1500",
-		"am2 logp 16 B, short, delivery, spin, ring, 64 credits, MTU 1500",
+		"am2 logp 16 B, short, delivery, spin, ring, 128 credits, MTU 1500",
 	}; !slices.Equal(got, want) {
 		t.Errorf("cases\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 	}
@@ -117,7 +118,7 @@ func TestPlanMissing(t *testing.T) {
 		{Plan{Stacks: []string{"line"}, Links: []string{linkShm}, Waits: []string{Block}}, "line latency 64 B, spin, shm, MTU 65535"},
 		{Plan{Stacks: []string{"raw"}, Tests: []string{Read}}, "raw latency 64 B, spin, ring, MTU 1500"},
 		{Plan{Stacks: []string{"raw"}, MTUs: []int{ethertype.MinMTU, 9000}}, ""},
-		{Plan{Stacks: []string{"am2"}, Tests: []string{LogP}, Sizes: []int{1 << 16}}, "am2 logp 16 B, short, delivery, spin, ring, 64 credits, MTU 1500"},
+		{Plan{Stacks: []string{"am2"}, Tests: []string{LogP}, Sizes: []int{1 << 16}}, "am2 logp 16 B, short, delivery, spin, ring, 128 credits, MTU 1500"},
 		{Plan{Stacks: []string{"vipl"}, Tests: []string{Read}, Levels: []string{"unreliable"}}, "vipl read 64 B, delivery, spin, ring, MTU 1500"},
 		{Plan{Tests: []string{LogP}, Sizes: []int{1 << 16}}, "in sizes of [65536] bytes"},
 		{Plan{Tests: []string{Read}}, ""}, // of the others nobody has said that they are wanted
