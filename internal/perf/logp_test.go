@@ -239,7 +239,7 @@ const wantLogPTable = `logp, 16 B messages, MTU 1500
 `
 
 func TestLogPTable(t *testing.T) {
-	am := Case{Stack: "am2", Test: LogP, Reliability: "delivery", Wait: Spin, Link: "ring", Kind: kindShort, Credits: 64, MTU: 1500, Size: 16}
+	am := Case{Stack: "am2", Test: LogP, Reliability: "delivery", Wait: Spin, Link: "ring", Kind: kindShort, Credits: usualCredits, MTU: 1500, Size: 16}
 	udp := am
 	udp.Link, udp.Wait = "udp", Block
 	records := []Record{
