@@ -21,51 +21,7 @@ func BenchmarkEngine(b *testing.B) {
 }
 
 func benchmarkEngine(b *testing.B, size, window int) {
-	var bundles [2]*endpoint.Bundle
-	var eps [2]*endpoint.Endpoint
-	for i := range bundles {
-		nic, err := vipl.Open(&vipl.Config{Driver: "shm"})
-		if err != nil {
-			b.Fatal(err)
-		}
-		n, err := endpoint.Open(&endpoint.Config{NIC: nic, Credits: endpoint.Credits{Short: 64}})
-		if err != nil {
-			b.Fatal(err)
-		}
-		b.Cleanup(func() { n.Close(); nic.Close() })
-		bundles[i], _ = n.NewBundle(endpoint.Sequential)
-		eps[i], _ = bundles[i].NewEndpoint()
-		eps[i].SetTag(endpoint.TagAll)
-	}
-	replies := 0
-	eps[1].SetHandler(hEcho, func(t endpoint.Token, args []uint32, _ []byte) { t.Reply(hReply, args...) })
-	eps[0].SetHandler(hReply, func(endpoint.Token, []uint32, []byte) { replies++ })
-	eps[0].Map(0, eps[1].Name(), endpoint.TagAll)
-	args, data := make([]uint32, 4), make([]byte, size)
-	round := func(n int) {
-		for range n {
-			var err error
-			if size <= 4*len(args) {
-				err = eps[0].Request(bg, 0, hEcho, args...)
-			} else {
-				err = eps[0].RequestMedium(bg, 0, hEcho, data)
-			}
-			if err != nil {
-				b.Fatal(err)
-			}
-		}
-		for want := replies + n; replies < want; {
-			look := (*endpoint.Bundle).Poll
-			if n == 1 { // what one sends is all that the other waits for
-				look = func(b *endpoint.Bundle) (int, error) { return b.WaitPoll(bg) }
-			}
-			for i := range bundles {
-				if _, err := look(bundles[1-i]); err != nil {
-					b.Fatal(err)
-				}
-			}
-		}
-	}
+	round := newEngine(b, size)
 	round(1) // connects
 	round(window)
 	b.ReportAllocs()
@@ -75,6 +31,70 @@ func benchmarkEngine(b *testing.B, size, window int) {
 		round(window)
 	}
 	b.ReportMetric(float64(userTime()-start)/float64(b.N), "cpu-ns/request")
+}
+
+// newEngine returns what sends so many requests of a size, and has them answered.
+func newEngine(t testing.TB, size int) (round func(n int)) {
+	var bundles [2]*endpoint.Bundle
+	var eps [2]*endpoint.Endpoint
+	for i := range bundles {
+		nic, err := vipl.Open(&vipl.Config{Driver: "shm"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		n, err := endpoint.Open(&endpoint.Config{NIC: nic, Credits: endpoint.Credits{Short: 64}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { n.Close(); nic.Close() })
+		bundles[i], _ = n.NewBundle(endpoint.Sequential)
+		eps[i], _ = bundles[i].NewEndpoint()
+		eps[i].SetTag(endpoint.TagAll)
+	}
+	replies := 0
+	eps[1].SetHandler(hEcho, func(t endpoint.Token, args []uint32, _ []byte) { t.Reply(hReply, args...) })
+	eps[0].SetHandler(hReply, func(endpoint.Token, []uint32, []byte) { replies++ })
+	eps[0].Map(0, eps[1].Name(), endpoint.TagAll)
+	args, data := make([]uint32, 4), make([]byte, size)
+	send := func() error {
+		if size <= 4*len(args) {
+			return eps[0].Request(bg, 0, hEcho, args...)
+		}
+		return eps[0].RequestMedium(bg, 0, hEcho, data)
+	}
+	return func(n int) {
+		for range n {
+			if err := send(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for want := replies + n; replies < want; {
+			look := (*endpoint.Bundle).Poll
+			if n == 1 { // what one sends is all that the other waits for
+				look = func(b *endpoint.Bundle) (int, error) { return b.WaitPoll(bg) }
+			}
+			for i := range bundles {
+				if _, err := look(bundles[1-i]); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+	}
+}
+
+// TestStreamAllocations: requests of a stream allocate nothing, whether they share
+// envelopes or batches, nor do their replies and handlers.
+func TestStreamAllocations(t *testing.T) {
+	for _, size := range []int{16, 1000, 4096} {
+		round := newEngine(t, size)
+		round(1)
+		for range 100 {
+			round(64)
+		}
+		if allocs := testing.AllocsPerRun(100, func() { round(64) }); allocs != 0 {
+			t.Errorf("%d B: %v allocations for 64 requests, want 0", size, allocs)
+		}
+	}
 }
 
 // userTime returns the processor time that the process has used, in nanoseconds.
