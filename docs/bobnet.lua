@@ -39,6 +39,7 @@ local flags = {
   { 0x40, "takes-bulk" },
   { 0x80, "bulk" },
   { 0x100, "takes-long" },
+  { 0x200, "unordered" },
 }
 -- end flags
 

@@ -147,6 +147,7 @@ func (ch *viChannel) opened(list []byte) {
 		w.parse(list[i*windowSize:])
 		x.mem = mem[i*ch.room:][:ch.room:ch.room]
 		x.desc.Op, x.desc.HasImmediate, x.desc.Immediate = vipl.OpRDMAWrite, true, uint32(len(ch.windows)+i)
+		x.desc.Unordered = true // until it has been answered, nothing else goes to its window
 		x.desc.Remote = vipl.RemoteSegment{Addr: w.addr, Handle: vipl.MemHandle(w.handle)}
 		x.desc.Context = &x.viSend
 	}

@@ -21,9 +21,9 @@ const batchCredits = 64
 // windows of their own in the order of sending, none has its data changed while a
 // handler looks at it, and every credit comes back.
 func TestBatchFlood(t *testing.T) {
-	seeds(t, 100, func(seed uint64) error {
+	seeds(t, 500, func(seed uint64) error {
 		rng := rand.New(rand.NewPCG(seed, 1))
-		opts := sim.Options{Seed: seed, Loss: 0.1 * rng.Float64() * rng.Float64(), Dup: 0.01, Reorder: 0.02}
+		opts := sim.Options{Seed: seed, Loss: 0.3 * rng.Float64() * rng.Float64(), Dup: 0.02, Reorder: 0.05, Corrupt: 0.01}
 		credits := []endpoint.Credits{{Short: batchCredits}, {Short: 40}, {Short: 200}, {Short: 16, Medium: 48, Bulk: 2}}
 		cfg := endpoint.Config{Credits: credits[seed%uint64(len(credits))], PeerTimeout: time.Minute}
 		sizes := batchSizes
@@ -172,6 +172,35 @@ func (b *batcher) echo(t endpoint.Token, args []uint32, data []byte) {
 	if id%23 == 0 && len(data) != longSize && id%7 > 0 { // in place, and not in the segment
 		b.Sleep(time.Duration(id) * 5 * time.Microsecond)
 		check("after")
+	}
+}
+
+// TestBatchLossy: a lost frame costs a stream of batches little more than itself.
+func TestBatchLossy(t *testing.T) {
+	stream := func(loss float64) (took int64) {
+		const count = 1000
+		w := newWorld(sim.Options{Seed: 1, Loss: loss, Delay: 5 * time.Microsecond, Bandwidth: 10_000_000_000})
+		answered := 0
+		w.pair(endpoint.Config{Credits: endpoint.Credits{Short: batchCredits}}, func(s *party) {
+			s.ep.SetHandler(hEcho, func(t endpoint.Token, _ []uint32, _ []byte) { t.Reply(hReply) })
+		}, func(n *endpoint.Node, c *party) error {
+			c.ep.SetHandler(hReply, func(endpoint.Token, []uint32, []byte) { answered++ })
+			data, began := make([]byte, 4096), w.Now()
+			for range count {
+				if err := c.ep.RequestMedium(bg, 0, hEcho, data); err != nil {
+					return err
+				}
+			}
+			defer func() { took = w.Now() - began }()
+			return c.until(n, "the answers", func() bool { return answered == count })
+		})
+		if err := w.run(); err != nil {
+			t.Fatal(err)
+		}
+		return took
+	}
+	if without, with := stream(0), stream(0.01); with > without*3/2 {
+		t.Errorf("with one frame of a hundred lost it takes %v, without loss %v", time.Duration(with), time.Duration(without))
 	}
 }
 

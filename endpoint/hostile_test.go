@@ -164,9 +164,18 @@ func (x *intruder) attack(w *world, server *endpoint.Node, from, to endpoint.Nam
 			if err := x.newVI(); err != nil {
 				return err
 			}
-			if err := x.vi.Connect(bg, to.Addr, endpoint.HelloFor(from, to, 4)); err != nil {
+			slots := 4
+			if i%2 == 0 { // enough for batches
+				slots = batchCredits
+			}
+			if err := x.vi.Connect(bg, to.Addr, endpoint.HelloFor(from, to, slots)); err != nil {
 				return err
 			}
+		}
+		if len(x.windows) > 0 && x.rng.IntN(4) == 0 {
+			connected = x.writeBatch(tag)
+			w.Sleep(20 * time.Microsecond)
+			continue
 		}
 		if knows && x.rng.IntN(50) == 0 {
 			connected = x.write()
@@ -183,7 +192,7 @@ func (x *intruder) attack(w *world, server *endpoint.Node, from, to endpoint.Nam
 			continue
 		}
 		if err := account(w, server, taken(&stats), msg, func(kind uint8) bool {
-			return knows && (kind == endpoint.KindAnnounce || kind == endpoint.KindGet || kind == endpoint.KindClear)
+			return kind == endpoint.KindAsk || knows && (kind == endpoint.KindAnnounce || kind == endpoint.KindGet || kind == endpoint.KindClear)
 		}); err != nil {
 			return err
 		}

@@ -43,7 +43,7 @@ func (x *intruder) newVI() (err error) {
 	if x.vi != nil {
 		x.vi.Close()
 	}
-	x.send = vipl.Descriptor{}
+	x.send, x.windows = vipl.Descriptor{}, nil
 	if x.vi, err = x.nic.CreateVI(nil, nil, nil); err != nil {
 		return err
 	}
@@ -116,6 +116,23 @@ func (x *intruder) write() bool {
 	to, slot, size := x.target()
 	x.segs[intruderReceives] = [1]vipl.Segment{{Data: x.mem[:size], Handle: x.h}}
 	x.send = vipl.Descriptor{Op: vipl.OpRDMAWrite, Segs: x.segs[intruderReceives][:], HasImmediate: true, Immediate: slot, Remote: to}
+	return x.post() && x.hear()
+}
+
+// writeBatch writes mutants to a window for batches, or near it, and says for some
+// window that they are there.
+func (x *intruder) writeBatch(tag endpoint.Tag) bool {
+	r := x.rng
+	msg := x.mutant(tag, endpoint.ClientKinds)
+	for more := r.IntN(4); more > 0 && len(msg) >= endpoint.BaseSize; more-- {
+		msg = endpoint.Join(msg, x.mutant(tag, endpoint.ClientKinds))
+	}
+	n := copy(x.mem[:endpoint.MessageSize], msg)
+	count := len(x.windows) / windowKnown
+	known := x.windows[r.IntN(count)*windowKnown:]
+	x.segs[intruderReceives] = [1]vipl.Segment{{Data: x.mem[:n], Handle: x.h}}
+	x.send = vipl.Descriptor{Op: vipl.OpRDMAWrite, Segs: x.segs[intruderReceives][:], HasImmediate: r.IntN(8) > 0, Immediate: uint32(batchCredits + r.IntN(count+1)),
+		Remote: vipl.RemoteSegment{Addr: binary.LittleEndian.Uint64(known) + uint64(r.IntN(3)*r.IntN(2)), Handle: vipl.MemHandle(binary.LittleEndian.Uint32(known[8:]))}}
 	return x.post() && x.hear()
 }
 

@@ -125,6 +125,7 @@ func (ch *viChannel) open(s shape) (err error) {
 		x := &ch.writes[i]
 		x.slot = i
 		x.desc.Op, x.desc.HasImmediate, x.desc.Immediate = vipl.OpRDMAWrite, true, uint32(i)
+		x.desc.Unordered = true // nothing else writes to what the peer has granted
 		x.desc.Segs, x.desc.Context = x.segs[:], x
 	}
 	for i := range ch.receives {

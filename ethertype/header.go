@@ -95,6 +95,7 @@ const (
 	FlagTakesBulk                   // the sender of the frame receives bulk frames apart
 	FlagBulk                        // the receiver's link may place the payload before the frame is parsed: sequenced, without FlagWholeCRC
 	FlagTakesLong                   // the path of the connection carries long frames, both ways
+	FlagUnordered                   // of KindRDMAWrite only: need not wait for the messages before it
 	flagEnd
 )
 
@@ -211,7 +212,7 @@ func (h *Header) check() error {
 	switch {
 	case h.Flags&FlagBulk != 0 && (!h.Kind.Sequenced() || h.Flags&FlagWholeCRC != 0):
 		return ErrFlags
-	case packed && h.Kind != KindData:
+	case packed && h.Kind != KindData || h.Flags&FlagUnordered != 0 && h.Kind != KindRDMAWrite:
 		return ErrFlags
 	case packed || !h.Kind.Sequenced():
 		return nil

@@ -116,6 +116,9 @@ func drawHeader(t *rapid.T) (Header, []byte) {
 	if !h.Kind.Sequenced() || h.Flags&FlagWholeCRC != 0 {
 		h.Flags &^= FlagBulk
 	}
+	if h.Kind != KindRDMAWrite {
+		h.Flags &^= FlagUnordered
+	}
 	h.DstPort = rapid.Uint16().Draw(t, "dstport")
 	h.SrcPort = rapid.Uint16().Draw(t, "srcport")
 	h.Tag = rapid.Uint32().Draw(t, "tag")
@@ -217,6 +220,9 @@ func TestParseRefuses(t *testing.T) {
 		{"read data", data(func(h *Header) { h.Kind, h.Flags = KindReadData, FlagImmediate }), nil},
 		{"packed read data", data(func(h *Header) { h.Kind, h.Flags = KindReadData, FlagPacked }), ErrFlags},
 		{"packed write", data(func(h *Header) { h.Kind, h.Flags = KindRDMAWrite, FlagPacked }), ErrFlags},
+		{"unordered write", encode(Header{Kind: KindRDMAWrite, Flags: FlagUnordered}, make([]byte, RDMASize)), nil},
+		{"unordered data", data(func(h *Header) { h.Flags = FlagUnordered }), ErrFlags},
+		{"unordered read", encode(Header{Kind: KindRDMARead, Flags: FlagUnordered}, make([]byte, RDMASize)), ErrFlags},
 		{"packed ack", data(func(h *Header) { h.Kind, h.Flags = KindAck, FlagPacked }), ErrFlags},
 		{"good", data(func(h *Header) { h.Offset = h.Length - 3 }), nil},
 		{"packed data", data(func(h *Header) { h.Flags, h.Offset = FlagPacked, math.MaxUint32 }), nil},

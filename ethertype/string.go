@@ -35,7 +35,7 @@ func (k Kind) String() string {
 }
 
 // flagNames are in the order of the bits.
-var flagNames = [...]string{"last", "immediate", "packed", "ack-now", "whole-crc", "retry", "takes-bulk", "bulk", "takes-long"}
+var flagNames = [...]string{"last", "immediate", "packed", "ack-now", "whole-crc", "retry", "takes-bulk", "bulk", "takes-long", "unordered"}
 
 // String returns the names of the flags, as in "last|retry", or "none". Bits
 // that are no flag are shown in hexadecimal.

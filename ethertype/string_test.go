@@ -37,7 +37,7 @@ func TestHeaderString(t *testing.T) {
 		{Header{Kind: KindAck, Sack: 5}, "ack ack 0 sack 0x5"},
 		{Header{Kind: KindProbe, Size: 1438}, "probe size 1438"},
 		{Header{Kind: KindEcho, Length: 3, Count: 1}, "echo offset 0 length 3 count 1"},
-		{Header{Kind: 77, Flags: flagEnd | FlagRetry}, "kind-77 retry|0x200"},
+		{Header{Kind: 77, Flags: flagEnd | FlagRetry}, "kind-77 retry|0x400"},
 	} {
 		h := from(test.h)
 		if got := h.String(); got != between+test.want {

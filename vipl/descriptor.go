@@ -51,6 +51,11 @@ type Descriptor struct {
 	// before all earlier RDMA reads of the VI have completed
 	// (VIP_CONTROL_QFENCE). Without it sends and writes may overtake them.
 	Fence bool
+	// Unordered says of an RDMA write that nothing else which is under way writes
+	// where it does, so that its data need not wait for the messages before it: on a
+	// path that loses frames it is not sent again for those. The peer hears of it in
+	// its turn all the same. VIA has no such thing.
+	Unordered bool
 	// HasImmediate says that Immediate goes with the message, which must
 	// not be an RDMA read. On completion of
 	// a receive it says that immediate data came.

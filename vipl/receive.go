@@ -276,7 +276,7 @@ func (v *VI) placeRDMA(h *ethertype.Header, payload, there []byte) (outcome, rea
 			return fatal, reasonProtocol
 		}
 	}
-	if v.overtakes(h) {
+	if h.Flags&ethertype.FlagUnordered == 0 && v.overtakes(h) {
 		return deferred, 0
 	}
 	if len(data) > 0 {

@@ -236,6 +236,8 @@ func (v *VI) build(f *reliability.Sent, seq ethertype.Seq, flags ethertype.Flags
 		h.Kind = ethertype.KindRDMAWrite
 		if d.Op == OpRDMARead {
 			h.Kind = ethertype.KindRDMARead
+		} else if d.Unordered {
+			h.Flags |= ethertype.FlagUnordered
 		}
 		ethertype.RDMA{Addr: d.Remote.Addr, Handle: uint32(d.Remote.Handle), Immediate: d.Immediate}.Put(slot[at:])
 		at += ethertype.RDMASize
