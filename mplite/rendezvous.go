@@ -127,6 +127,7 @@ func (p *peer) write(r *Request) {
 	r.segs[0] = vipl.Segment{Data: r.buf[r.written : r.written+n], Handle: r.mem}
 	d := &r.desc
 	d.Op = vipl.OpRDMAWrite
+	d.Unordered = true // the memory is this message's until it has been received
 	d.Remote = vipl.RemoteSegment{Addr: r.remote.addr + uint64(r.written), Handle: vipl.MemHandle(r.remote.handle)}
 	d.HasImmediate = r.written+n == r.accepted
 	d.Immediate = r.remoteID
