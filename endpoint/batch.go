@@ -136,7 +136,7 @@ func (ch *viChannel) opened(list []byte) {
 	mem := make([]byte, count*ch.room)
 	slab, err := ch.way.nic.RegisterMem(mem, &vipl.MemAttributes{Ptag: ch.ptag})
 	if err != nil {
-		return
+		return // it goes without
 	}
 	ch.flush() // what comes from now on is counted otherwise
 	b.slab, b.credit, b.ends = slab, count-1, make([]bool, len(ch.windows))

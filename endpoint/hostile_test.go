@@ -212,15 +212,8 @@ func TestImpatientClient(t *testing.T) {
 		s.ep.SetHandler(hEcho, func(t endpoint.Token, _ []uint32, _ []byte) { ran++; t.ReplyMedium(hReply, make([]byte, 4000)) })
 		endpoint.Serve(s.ep, 1, func(_ endpoint.Token, r int32) (int32, error) { return r + 1, nil })
 	}, func(n *endpoint.Node, c *party) error {
-		to, _, _ := c.ep.Translation(0)
-		x, err := newIntruder(n.NIC(), 1)
+		x, err := c.intrude(n, 4)
 		if err != nil {
-			return err
-		}
-		if err := x.newVI(); err != nil {
-			return err
-		}
-		if err := x.vi.Connect(bg, to.Addr, endpoint.HelloFor(c.ep.Name(), to, 4)); err != nil {
 			return err
 		}
 		msg := x.mem[:copy(x.mem, endpoint.Message(endpoint.ClientKinds[0], hEcho, 0, 1, 0, 0, 0, 0, nil, nil))]

@@ -84,15 +84,8 @@ func batchStory(t *testing.T, cfg endpoint.Config, act func(w *world, server *en
 			}
 		})
 	}, func(n *endpoint.Node, c *party) error {
-		to, _, _ := c.ep.Translation(0)
-		x, err := newIntruder(n.NIC(), 1)
+		x, err := c.intrude(n, batchCredits)
 		if err != nil {
-			return err
-		}
-		if err := x.newVI(); err != nil {
-			return err
-		}
-		if err := x.vi.Connect(bg, to.Addr, endpoint.HelloFor(c.ep.Name(), to, batchCredits)); err != nil {
 			return err
 		}
 		return act(w, serverNode(server), x, &ran)

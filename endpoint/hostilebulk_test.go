@@ -99,15 +99,8 @@ func TestRefuseUnanswered(t *testing.T) {
 		s.ep.SetHandler(hMute, func(endpoint.Token, []uint32, []byte) {})
 		s.ep.SetHandler(hEcho, func(t endpoint.Token, _ []uint32, _ []byte) { t.Reply(hReply) })
 	}, func(n *endpoint.Node, c *party) error {
-		to, _, _ := c.ep.Translation(0)
-		x, err := newIntruder(n.NIC(), 1)
+		x, err := c.intrude(n, 4)
 		if err != nil {
-			return err
-		}
-		if err := x.newVI(); err != nil {
-			return err
-		}
-		if err := x.vi.Connect(bg, to.Addr, endpoint.HelloFor(c.ep.Name(), to, 4)); err != nil {
 			return err
 		}
 		refuse := func(slot uint16) {

@@ -39,6 +39,20 @@ func newIntruder(nic *vipl.NIC, seed uint64) (*intruder, error) {
 	return x, err
 }
 
+// intrude makes an intruder that is connected to what c has mapped first, as a client
+// with so many slots.
+func (c *party) intrude(n *endpoint.Node, slots int) (*intruder, error) {
+	to, _, _ := c.ep.Translation(0)
+	x, err := newIntruder(n.NIC(), 1)
+	if err == nil {
+		err = x.newVI()
+	}
+	if err == nil {
+		err = x.vi.Connect(bg, to.Addr, endpoint.HelloFor(c.ep.Name(), to, slots))
+	}
+	return x, err
+}
+
 func (x *intruder) newVI() (err error) {
 	if x.vi != nil {
 		x.vi.Close()

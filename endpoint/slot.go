@@ -29,7 +29,8 @@ package endpoint
 // request. That is what the extra receive is for (AMVIA, section 4.2). One is
 // enough, because the handlers of one connection run one at a time.
 // Batches (batch.go) need no more: what they carry lies in windows, and each takes
-// one receive for at least one request.
+// one receive for at least one request; but where there are some, each side gets one
+// message about windows, for which it has one receive more.
 // Because every buffer takes every size, a reply need not be of its request's
 // size, as AMVIA demands.
 //

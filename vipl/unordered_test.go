@@ -54,3 +54,26 @@ func TestUnorderedWrite(t *testing.T) {
 		})
 	}
 }
+
+// TestUnorderedLevels: an unordered write arrives as any other does, on every level.
+func TestUnorderedLevels(t *testing.T) {
+	eachLevel(t, levels, func(t *testing.T, d *duo, _ reliability.Level) {
+		buf, h := d.buffer(d.nb, 5000, &vipl.MemAttributes{EnableRDMAWrite: true})
+		r := d.post(d.b, 0)
+		data, lh := d.buffer(d.na, len(buf), nil)
+		for i := range data {
+			data[i] = byte(i * 7)
+		}
+		w := &vipl.Descriptor{Op: vipl.OpRDMAWrite, Unordered: true, HasImmediate: true, Segs: []vipl.Segment{{Data: data, Handle: lh}},
+			Remote: vipl.RemoteSegment{Addr: vipl.VirtualAddress(buf), Handle: h}}
+		if err := d.a.PostSend(w); err != nil {
+			t.Fatal(err)
+		}
+		d.run()
+		got, err := d.b.RecvDone()
+		d.took(got, err, r, vipl.StatusOpRemoteRDMAWrite|vipl.StatusImmediate)
+		if !bytes.Equal(buf, data) {
+			t.Error("other data arrived")
+		}
+	})
+}
