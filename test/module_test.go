@@ -8,8 +8,10 @@ import (
 	"go/token"
 	"io/fs"
 	"os"
+	"os/exec"
 	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -102,9 +104,28 @@ var module = sync.OnceValues(func() ([]*source, error) {
 	return all, err
 })
 
+// tracked returns the names of the files that git knows, relative to the module, or
+// nil where git does not tell: in a source archive, say.
+var tracked = sync.OnceValue(func() map[string]bool { return trackedIn(root) })
+
+func trackedIn(dir string) map[string]bool {
+	out, err := exec.Command("git", "-C", dir, "ls-files", "-z").Output()
+	if err != nil || len(out) == 0 {
+		return nil
+	}
+	names := map[string]bool{}
+	for name := range strings.SplitSeq(strings.TrimSuffix(string(out), "\x00"), "\x00") {
+		names[name] = true
+	}
+	return names
+}
+
 // walk calls visit with every file of the module that is kept under version
-// control, by name relative to it.
-func walk(visit func(name string) error) error {
+// control, by name relative to it: what a newcomer tries out in a folder beside
+// the rooms is no part of the house.
+func walk(visit func(name string) error) error { return walkIn(root, tracked(), visit) }
+
+func walkIn(root string, known map[string]bool, visit func(name string) error) error {
 	skip := map[string]bool{".git": true, "out": true, "testdata": true}
 	return filepath.WalkDir(root, func(p string, d fs.DirEntry, err error) error {
 		if err != nil {
@@ -118,10 +139,41 @@ func walk(visit func(name string) error) error {
 			if err != nil {
 				return err
 			}
-			return visit(filepath.ToSlash(name))
+			if name = filepath.ToSlash(name); known == nil || known[name] {
+				return visit(name)
+			}
 		}
 		return nil
 	})
+}
+
+// TestWalkVisitsTracked: a program in a folder of its own is not looked at, one that
+// git knows is; without git all are.
+func TestWalkVisitsTracked(t *testing.T) {
+	dir := t.TempDir()
+	for _, name := range []string{"known.go", "prog/main.go"} {
+		p := filepath.Join(dir, name)
+		if err := errors.Join(os.MkdirAll(filepath.Dir(p), 0o755), os.WriteFile(p, []byte("package main\n"), 0o644)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	visited := func() (names []string) {
+		if err := walkIn(dir, trackedIn(dir), func(name string) error { names = append(names, name); return nil }); err != nil {
+			t.Fatal(err)
+		}
+		return names
+	}
+	if got, want := visited(), []string{"known.go", "prog/main.go"}; !slices.Equal(got, want) {
+		t.Errorf("without git it visits %q, want %q", got, want)
+	}
+	for _, args := range [][]string{{"init", "-q"}, {"add", "known.go"}} {
+		if out, err := exec.Command("git", append([]string{"-C", dir}, args...)...).CombinedOutput(); err != nil {
+			t.Fatalf("git %v: %v: %s", args, err, out)
+		}
+	}
+	if got, want := visited(), []string{"known.go"}; !slices.Equal(got, want) {
+		t.Errorf("it visits %q, want %q", got, want)
+	}
 }
 
 func sources(t *testing.T) []*source {
