@@ -25,6 +25,7 @@ type message struct {
 	Warm     int      `json:"warm,omitempty"`
 	Count    int      `json:"count,omitempty"`
 	Text     string   `json:"text,omitempty"`
+	Lost     bool     `json:"lost,omitempty"` // of opFail: the error is errLost
 	Counters Counters `json:"counters,omitzero"`
 }
 
@@ -63,12 +64,21 @@ func (c *control) recv() (m message, err error) {
 // sendResult tells the other half how something ended.
 func (c *control) sendResult(err error, counters Counters) error {
 	if err != nil {
-		return c.send(message{Op: opFail, Text: err.Error()})
+		return c.send(message{Op: opFail, Text: err.Error(), Lost: errors.Is(err, errLost)})
 	}
 	return c.send(message{Op: opDone, Counters: counters})
 }
 
 // peerError is what the other half failed with.
-type peerError struct{ text string }
+type peerError struct {
+	text string
+	lost bool
+}
+
+// failure returns what m, an opFail, says.
+func (m *message) failure() *peerError { return &peerError{text: m.Text, lost: m.Lost} }
 
 func (e *peerError) Error() string { return "perf: the other half: " + e.text }
+
+// Is makes a loss that the other half has noticed errLost here as well.
+func (e *peerError) Is(target error) bool { return e.lost && target == errLost }

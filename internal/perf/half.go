@@ -32,6 +32,7 @@ type Half struct {
 	// returns.
 	Wrap func(transport.Link) transport.Link
 
+	line   func() float64 // LineTime
 	server bool
 	ctl    *control
 	failed *peerError // what the other half sent instead of an answer
@@ -59,7 +60,7 @@ func (h *Half) watch(o Opened) (forget func()) {
 // NewHalf returns the half that talks to the other one over rw. Both halves
 // may write at the same time, so rw must hold a few lines that nobody reads yet.
 func NewHalf(iface string, ip netip.Addr, rw io.ReadWriter) *Half {
-	return &Half{Interface: iface, IP: ip, ctl: newControl(rw)}
+	return &Half{Interface: iface, IP: ip, line: LineTime, ctl: newControl(rw)}
 }
 
 // Exchange gives text to the other half and returns the other's. Stacks use it
@@ -76,7 +77,7 @@ func (h *Half) Exchange(text string) (string, error) {
 	case opText:
 		return m.Text, nil
 	case opFail:
-		h.failed = &peerError{m.Text}
+		h.failed = m.failure()
 		return "", h.failed
 	}
 	return "", unexpected(m)
@@ -123,7 +124,7 @@ func (h *Half) result() (Counters, error) {
 		case m.Op == opDone:
 			return m.Counters, nil
 		case m.Op == opFail:
-			return Counters{}, &peerError{m.Text}
+			return Counters{}, m.failure()
 		case m.Op != opText:
 			return Counters{}, unexpected(m)
 		}

@@ -18,7 +18,8 @@ import (
 type fakeStack struct {
 	openErr [2]error // of the client, of the server
 	runErr  [2]error
-	opened  *atomic.Int32 // connections that have not been closed
+	lossy   [2]*atomic.Int32 // how many of the next connections lose a frame, which this side notices
+	opened  *atomic.Int32    // connections that have not been closed
 	wrap    func(*fakeConn) Conn
 }
 
@@ -41,7 +42,11 @@ func (s fakeStack) Open(_ context.Context, h *Half, c Case) (Conn, error) {
 		return nil, fmt.Errorf("the other half is %q", text)
 	}
 	s.opened.Add(1)
-	conn := &fakeConn{runErr: s.runErr[i], opened: s.opened, counters: Counters{Retransmits: 1, Drops: uint64(i)}}
+	runErr := s.runErr[i]
+	if l := s.lossy[i]; l != nil && l.Add(-1) >= 0 {
+		runErr = errLost
+	}
+	conn := &fakeConn{runErr: runErr, opened: s.opened, counters: Counters{Retransmits: 1, Drops: uint64(i)}}
 	if s.wrap != nil {
 		return s.wrap(conn), nil
 	}
@@ -124,7 +129,9 @@ func measureCases(t *testing.T, plan Plan, cases []Case) (records []Record, clie
 		served <- NewHalf("", netip.Addr{}, b).Serve(t.Context())
 		b.Close()
 	}()
-	records, clientErr = NewHalf("", netip.Addr{}, a).Measure(t.Context(), plan, cases, nil)
+	client := NewHalf("", netip.Addr{}, a)
+	client.line = func() float64 { return 55 } // whatever else the machine does
+	records, clientErr = client.Measure(t.Context(), plan, cases, nil)
 	a.Close()
 	return records, clientErr, <-served
 }
@@ -198,6 +205,37 @@ func TestMeasureSurvivesFailures(t *testing.T) {
 				t.Errorf("the server ended with %v", serverErr)
 			}
 		})
+	}
+}
+
+// TestMeasureRepeatsLost: a lost frame costs its sample a repetition and nothing else,
+// whichever side notices.
+func TestMeasureRepeatsLost(t *testing.T) {
+	for name, side := range map[string]int{"client": 0, "server": 1} {
+		t.Run(name, func(t *testing.T) {
+			fake := fakeStack{}
+			fake.lossy[side] = new(atomic.Int32)
+			fake.lossy[side].Store(maxTries + 1)
+			useStack(t, fake)
+			records, err, serverErr := measure(t, quick)
+			if err != nil || serverErr != nil {
+				t.Fatal(err, serverErr)
+			}
+			for _, r := range records {
+				if samples := r.Retransmits / 2; samples != uint64(quick.Rounds) {
+					t.Errorf("%s: %d samples, want %d", r.Test, samples, quick.Rounds)
+				}
+			}
+		})
+	}
+}
+
+// TestMeasureOnlyLosses: a wire on which no sample passes is given up.
+func TestMeasureOnlyLosses(t *testing.T) {
+	useStack(t, fakeStack{runErr: [2]error{nil, errLost}})
+	records, err, serverErr := measure(t, quick)
+	if len(records) != 0 || serverErr != nil || err == nil || !strings.Contains(err.Error(), errLost.Error()) {
+		t.Errorf("records %v, errors %v and %v", records, err, serverErr)
 	}
 }
 

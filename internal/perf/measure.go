@@ -12,6 +12,7 @@ import (
 const (
 	maxRTT      = int64(10 * time.Second) // longest that a histogram holds
 	maxTries    = 3                       // failed samples of a case in a row before it is given up
+	maxLost     = 20                      // repetitions of a sample in which a frame was lost
 	lastRounds  = 8                       // for cases without a sample
 	maxGrowth   = 16                      // of a sample's length when learning from a disturbed one
 	minMessages = 4                       // in a sample
@@ -115,9 +116,27 @@ func (c *coordinator) wanting(round int) (ms []*measurement) {
 	return ms
 }
 
-// take adds a sample to m unless the machine's state changed during it. An
-// error of the sample is m's; one of the control channel ends everything.
+// take adds a sample to m unless the machine's state changed during it. A sample in
+// which an unprotected frame was lost is repeated: that is the wire's accident and
+// says nothing of the stack. Any other error is m's; one of the control channel ends
+// everything.
 func (c *coordinator) take(ctx context.Context, m *measurement) error {
+	for range maxLost {
+		err := c.attempt(ctx, m)
+		if !errors.Is(err, errLost) {
+			return err
+		}
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+	}
+	m.failed++
+	m.err = fmt.Errorf("%d samples in succession failed: %w", maxLost, errLost)
+	return nil
+}
+
+// attempt is one try of take. It returns errLost, and errors of the control channel.
+func (c *coordinator) attempt(ctx context.Context, m *measurement) error {
 	ctx, cancel := context.WithTimeout(ctx, sampleTimeout)
 	defer cancel()
 	if err := c.ctl.send(message{Op: opOpen, Case: &m.Case}); err != nil {
@@ -140,8 +159,11 @@ func (c *coordinator) take(ctx context.Context, m *measurement) error {
 }
 
 // fail notes what went wrong with m and returns it if it is the control
-// channel's.
+// channel's, or a lost frame.
 func (c *coordinator) fail(m *measurement, err error) error {
+	if errors.Is(err, errLost) && !errors.Is(err, errControl) {
+		return errLost
+	}
 	m.failed++
 	m.err = err
 	if errors.Is(err, errControl) {
@@ -169,12 +191,12 @@ func (c *coordinator) sampleOn(ctx context.Context, conn Conn, m *measurement) (
 			return sample{}, err
 		}
 	}
-	before := LineTime()
+	before := c.line()
 	s, err := c.run(ctx, conn, m, c.messages(m))
 	if err != nil {
 		return s, err
 	}
-	s.line = lineAround(before, LineTime())
+	s.line = lineAround(before, c.line())
 	return s, nil
 }
 

@@ -27,6 +27,7 @@ const (
 	rawInline = 256       // up to here the payload is copied behind the header
 	rawSpins  = 1 << 12   // looks at the ring, some 20 us, before the core is offered to others
 	rawPause  = 20 * time.Microsecond
+	rawQuiet  = 500 * time.Millisecond // without a frame: one was lost
 )
 
 // rawStack is the floor that the other stacks are compared with: frames on the

@@ -110,27 +110,39 @@ func (r *rawConn) recvMessages(n int) error {
 	return nil
 }
 
-// progress waits for frames, in the way of the case, and takes them.
+// progress waits for frames, in the way of the case, and takes them. When none comes
+// for rawQuiet, one has been lost. A spinning wait reads the clock only when it has
+// taken long already, so that the floor does not pay for it.
 func (r *rawConn) progress() error {
-	for spins := 1; r.spin && !r.link.Ready(); spins++ {
+	if r.link.Ready() {
+		return r.receive()
+	}
+	if !r.spin {
+		end := r.patience()
+		if err := r.link.Wait(end); err != nil {
+			return fmt.Errorf("perf: raw wait: %w", err)
+		}
+		if r.link.Now() >= end {
+			return errLost
+		}
+		return r.receive()
+	}
+	for spins, end := 1, int64(0); !r.link.Ready(); spins++ {
 		if spins%rawSpins != 0 {
 			continue
 		}
-		if r.link.Now() >= r.deadline {
+		if end == 0 {
+			end = r.patience()
+		} else if r.link.Now() >= end {
 			return errLost
 		}
 		schedYield() // the other half may want this core
 	}
-	if !r.spin && !r.link.Ready() {
-		if err := r.link.Wait(r.deadline); err != nil {
-			return fmt.Errorf("perf: raw wait: %w", err)
-		}
-		if r.link.Now() >= r.deadline {
-			return errLost
-		}
-	}
 	return r.receive()
 }
+
+// patience returns until when a wait that begins now lasts.
+func (r *rawConn) patience() int64 { return min(r.deadline, r.link.Now()+int64(rawQuiet)) }
 
 // schedYield lets other threads have the core, if there are any.
 func schedYield() { unix.RawSyscall(unix.SYS_SCHED_YIELD, 0, 0, 0) }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"testing"
+	"time"
 
 	"github.com/bobnet-go/bobnet/ethertype"
 	"github.com/bobnet-go/bobnet/transport/sim"
@@ -83,6 +84,30 @@ func TestRawNoticesLoss(t *testing.T) {
 				t.Errorf("sink: %v, want errLost", errs[1])
 			}
 		})
+	}
+}
+
+// TestRawNoticesQuiet: of a ping-pong whose frame is lost neither side waits for the
+// sample's time-out.
+func TestRawNoticesQuiet(t *testing.T) {
+	w, client, server := rawPair(sim.Options{Seed: 7, Loss: 1}, 64)
+	var errs [2]error
+	var ended [2]int64
+	w.Go("client", func() {
+		errs[0] = client.PingPong(context.Background(), make([]int64, 1))
+		ended[0] = client.link.Now()
+	})
+	w.Go("server", func() {
+		errs[1] = server.Echo(context.Background(), 1)
+		ended[1] = server.link.Now()
+	})
+	if err := w.Run(); err != nil {
+		t.Fatal(err)
+	}
+	for i := range errs {
+		if !errors.Is(errs[i], errLost) || ended[i] >= int64(sampleTimeout) {
+			t.Errorf("side %d ends with %v after %v", i, errs[i], time.Duration(ended[i]))
+		}
 	}
 }
 
