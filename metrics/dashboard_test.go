@@ -113,6 +113,11 @@ func TestDashboardForm(t *testing.T) {
 			continue
 		}
 		p.check(t, d.Panels[:i])
+		for _, target := range p.Targets { // a lab's ranks have one instance, its server's
+			if strings.Contains(target.Expr, "{") && !strings.Contains(target.Expr, `rank=~"$rank"`) {
+				t.Errorf("panel %q does not look at the variable rank: %s", p.Title, target.Expr)
+			}
+		}
 	}
 	if want := []string{"Segment", "NICs", "VIs", "Active messages", "Errors", "Latency"}; !slices.Equal(rows, want) {
 		t.Errorf("the rows are %q, want %q", rows, want)

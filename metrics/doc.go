@@ -12,6 +12,8 @@
 //
 //	srv, err := metrics.Serve(":9464", c)
 //
+// which serves this host alone; see Serve.
+//
 // # Labels
 //
 // Metrics of a NIC carry interface and port (the lowest port of its range; with

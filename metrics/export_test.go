@@ -1,6 +1,9 @@
 package metrics
 
-import "time"
+import (
+	"testing"
+	"time"
+)
 
 // SetPatience changes how long dumps wait, until restore is called.
 func SetPatience(d time.Duration) (restore func()) {
@@ -64,4 +67,11 @@ func reasons[S any](all []reason[S]) [][2]string {
 		list[i] = [2]string{all[i].name, all[i].help}
 	}
 	return list
+}
+
+// ShortTimeouts makes all time-outs of servers that start in t this short.
+func ShortTimeouts(t *testing.T, d time.Duration) {
+	saved := timeouts
+	timeouts.header, timeouts.read, timeouts.write, timeouts.idle = d, d, d, d
+	t.Cleanup(func() { timeouts = saved })
 }

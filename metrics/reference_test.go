@@ -28,7 +28,11 @@ Generated from the code by ` + "`go generate ./metrics`" + `; do not edit.
 
 Programs serve these at ` + "`/metrics`" + ` with ` + "`metrics.Serve`" + `; ` + "`bobnet perf`" + `, ` + "`bobnet lab`" + ` and
 the examples do so with ` + "`--metrics ADDR`" + `. Beside it, ` + "`/debug/bobnet`" + ` shows what every
-channel waits for, as text or with ` + "`?format=json`" + `; SIGQUIT prints the same.
+channel waits for, as text or with ` + "`?format=json`" + `; SIGQUIT prints the same, and ` + "`/`" + ` says
+what is there. An address without a host, as in ` + "`:9464`" + `, is localhost's; ` + "`0.0.0.0:9464`" + ` lets
+other hosts in. ` + "`bobnet lab`" + ` and ` + "`bobnet perf --local`" + ` serve every rank at one address: ` + "`/`" + ` and
+` + "`/metrics`" + ` are an index of the ranks, ` + "`/rank/0/metrics`" + ` is what the first says, and ` + "`/targets`" + ` lists
+all of them for Prometheus's ` + "`http_sd_configs`" + `, with a label ` + "`rank`" + `.
 [grafana.json](grafana.json) is a dashboard of them.
 
 Metrics that end in ` + "`_total`" + ` only grow: ask for their rate, for example

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -11,15 +12,29 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
-// Server serves /metrics and /debug/bobnet over HTTP until it is closed.
+// timeouts cut off clients that are slower. A variable for the test of it.
+var timeouts = struct{ header, read, write, idle time.Duration }{
+	header: 5 * time.Second,
+	read:   10 * time.Second,
+	write:  30 * time.Second, // a dump waits for stuck NICs, dumpPatience each
+	idle:   2 * time.Minute,  // more than the usual interval between scrapes
+}
+
+const maxHeader = 16 << 10 // bytes of a request's header
+
+// Server serves over HTTP until it is closed.
 type Server struct {
 	http     http.Server
 	listener net.Listener
 }
 
-// Serve starts to serve what c collects, and the Go runtime's own metrics, at
-// addr ("host:port", ":port"; port 0 picks one): /metrics for Prometheus and
-// /debug/bobnet, as Collector.DumpHandler has it, for people.
+// Serve starts to serve what c collects, and the Go runtime's own metrics, at addr:
+// /metrics for Prometheus, /debug/bobnet, as Collector.DumpHandler has it, for people,
+// and / with links to both.
+//
+// An addr without a host, ":9464", is localhost's: whoever may read the dump learns who
+// talks to whom. "0.0.0.0:9464", or the address of one interface, lets others in. Port
+// 0 picks a free one.
 func Serve(addr string, c *Collector) (*Server, error) {
 	registry := prometheus.NewRegistry()
 	for _, each := range []prometheus.Collector{c, collectors.NewGoCollector()} {
@@ -27,14 +42,28 @@ func Serve(addr string, c *Collector) (*Server, error) {
 			return nil, fmt.Errorf("metrics: register: %w", err)
 		}
 	}
-	listener, err := net.Listen("tcp", addr)
-	if err != nil {
-		return nil, fmt.Errorf("metrics: serve at %q: %w: choose another port", addr, err)
-	}
 	mux := http.NewServeMux()
 	mux.Handle("/metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{}))
 	mux.Handle("/debug/bobnet", c.DumpHandler())
-	s := &Server{http: http.Server{Handler: mux, ReadHeaderTimeout: 5 * time.Second}, listener: listener}
+	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) {
+		fmt.Fprint(w, "Bobnet\n\n/metrics       for Prometheus\n/debug/bobnet  what every channel waits for; ?format=json\n")
+	})
+	return ServeHandler(addr, mux)
+}
+
+// ServeHandler serves h with the address rule and the time-outs of Serve.
+func ServeHandler(addr string, h http.Handler) (*Server, error) {
+	if strings.HasPrefix(addr, ":") {
+		addr = "localhost" + addr
+	}
+	listener, err := net.Listen("tcp", addr)
+	if err != nil {
+		return nil, fmt.Errorf("metrics: serve at %q: %w: choose another port, or an address of this host", addr, err)
+	}
+	s := &Server{listener: listener, http: http.Server{
+		Handler: h, ReadHeaderTimeout: timeouts.header, ReadTimeout: timeouts.read,
+		WriteTimeout: timeouts.write, IdleTimeout: timeouts.idle, MaxHeaderBytes: maxHeader,
+	}}
 	go s.http.Serve(listener)
 	return s, nil
 }

@@ -57,7 +57,7 @@ in a pair, because the CRC then covers whole frames.`,
 	flags.IntVarP(&cfg.N, "ranks", "n", 2, "number of ranks")
 	flags.IntVar(&cfg.MTU, "mtu", 0, "MTU of every bob0 in bytes; 0 is the largest, 65535")
 	flags.StringVar(&topology, "topology", "auto", "how ranks are joined: pair, bridge, or auto: a pair if they are two")
-	flags.StringVar(&metrics, "metrics", "", "serve the ranks' metrics on this `address`: /rank/0/metrics, ..., and /targets for Prometheus")
+	flags.StringVar(&metrics, "metrics", "", "serve the ranks' metrics on this `address` (:port is localhost's): an index at /, /rank/0/metrics, ..., and /targets for Prometheus")
 	faultFlags(cmd, &faults)
 	return cmd
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"html/template"
 	"log/slog"
 	"math"
 	"net"
@@ -13,6 +14,7 @@ import (
 	"strconv"
 
 	"github.com/bobnet-go/bobnet/internal/lab"
+	"github.com/bobnet-go/bobnet/metrics"
 )
 
 // envMetrics tells a rank at which address to serve its metrics.
@@ -21,29 +23,32 @@ const envMetrics = "BOBNET_METRICS"
 // place is where a process of a lab serves its metrics: a port inside the
 // namespace of a rank.
 type place struct {
-	rank int
+	Rank int
 	port uint16
 }
 
 // env is the place as the process gets it.
-func (p place) env() string { return fmt.Sprintf("%s=:%d", envMetrics, p.port) }
+func (p place) env() string { return fmt.Sprintf("%s=127.0.0.1:%d", envMetrics, p.port) }
 
 // serveMetrics makes the metrics of processes in a lab, given by the ranks whose
 // namespaces they are in, readable from outside on addr:
 //
+//	/                 an index of them, with links
+//	/metrics          the same as comments, for who scrapes the lab as a program
 //	/rank/0/metrics   what the first of them says
+//	/rank/0/          its own index
 //	/targets          all of them, for Prometheus's http_sd_configs
 //
 // It returns where each is to serve them, and the server to close.
-func serveMetrics(l *lab.Lab, addr string, ranks []int) ([]place, *http.Server, error) {
-	listener, err := net.Listen("tcp", addr)
+func serveMetrics(l *lab.Lab, addr string, ranks []int) ([]place, *metrics.Server, error) {
+	tree := http.NewServeMux()
+	server, err := metrics.ServeHandler(addr, tree)
 	if err != nil {
 		return nil, nil, fmt.Errorf("--metrics: %w", err)
 	}
-	places := placesOf(ranks, listener.Addr().(*net.TCPAddr).Port)
-	server := &http.Server{Handler: metricsHandler(l, places)}
-	go server.Serve(listener)
-	slog.Info("serving metrics", "targets", fmt.Sprintf("http://%s/targets", listener.Addr()))
+	places := placesOf(ranks, server.Addr().(*net.TCPAddr).Port)
+	addMetrics(tree, l, places)
+	slog.Info("serving metrics", "targets", fmt.Sprintf("http://%s/targets", server.Addr()))
 	return places, server, nil
 }
 
@@ -59,26 +64,45 @@ func placesOf(ranks []int, port int) []place {
 	return places
 }
 
-// metricsHandler returns the tree that serveMetrics documents.
-func metricsHandler(l *lab.Lab, places []place) http.Handler {
-	mux := http.NewServeMux()
+// addMetrics adds to mux the tree that serveMetrics documents.
+func addMetrics(mux *http.ServeMux, l *lab.Lab, places []place) {
+	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/html; charset=utf-8")
+		indexPage.Execute(w, places) // if it fails the client is gone
+	})
+	mux.HandleFunc("GET /metrics", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
+		for i, p := range places {
+			fmt.Fprintf(w, "# rank %d: /rank/%d/metrics\n", p.Rank, i)
+		}
+		fmt.Fprint(w, "# all of them, for http_sd_configs: /targets\n")
+	})
 	mux.HandleFunc("GET /targets", func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
 		json.NewEncoder(w).Encode(targets(len(places), r.Host))
 	})
 	for i, p := range places {
 		base := "/rank/" + strconv.Itoa(i)
-		proxy := httputil.NewSingleHostReverseProxy(&url.URL{Scheme: "http", Host: fmt.Sprintf("%s:%d", l.Addr(p.rank), p.port)})
+		proxy := httputil.NewSingleHostReverseProxy(&url.URL{Scheme: "http", Host: fmt.Sprintf("%s:%d", l.Addr(p.Rank), p.port)})
 		proxy.Transport = &http.Transport{
 			DisableKeepAlives: true, // an open socket would outlive the lab's namespace
 			DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-				return l.Dial(ctx, p.rank, p.port)
+				return l.Dial(ctx, p.Rank, p.port)
 			},
 		}
 		mux.Handle("GET "+base+"/", http.StripPrefix(base, proxy))
 	}
-	return mux
 }
+
+// indexPage lists the processes of a lab.
+var indexPage = template.Must(template.New("index").Parse(`<!DOCTYPE html>
+<title>Bobnet lab</title>
+<h1>Bobnet lab</h1>
+<ul>
+{{range $i, $p := .}}<li>rank {{$p.Rank}}: <a href="/rank/{{$i}}/metrics">metrics</a>, <a href="/rank/{{$i}}/debug/bobnet">what it waits for</a></li>
+{{end}}</ul>
+<p><a href="/targets">targets</a> for Prometheus</p>
+`))
 
 // target is one entry of Prometheus's HTTP service discovery.
 type target struct {

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"reflect"
+	"strings"
 	"testing"
 
 	"github.com/bobnet-go/bobnet/internal/lab"
@@ -28,7 +29,9 @@ func TestLabMetrics(t *testing.T) {
 	for i, p := range places {
 		serveProcess(t, l, i, p)
 	}
-	outside := httptest.NewServer(metricsHandler(l, places))
+	tree := http.NewServeMux()
+	addMetrics(tree, l, places)
+	outside := httptest.NewServer(tree)
 	defer outside.Close()
 
 	for i := range places {
@@ -44,14 +47,26 @@ func TestLabMetrics(t *testing.T) {
 	if want := targets(3, outside.Listener.Addr().String()); !reflect.DeepEqual(got, want) {
 		t.Errorf("targets are %v, want %v", got, want)
 	}
+	if page := get(t, outside.URL+"/"); !strings.Contains(page, `rank 1: <a href="/rank/1/metrics">`) || !strings.Contains(page, "/rank/2/debug/bobnet") {
+		t.Errorf("the index does not link to the processes:\n%s", page)
+	}
+	index := get(t, outside.URL+"/metrics")
+	if !strings.Contains(index, "# rank 0: /rank/2/metrics\n") {
+		t.Errorf("no line for the third process in\n%s", index)
+	}
+	for line := range strings.Lines(index) {
+		if !strings.HasPrefix(line, "# ") {
+			t.Errorf("%q is no comment of Prometheus's text format", line)
+		}
+	}
 }
 
 // serveProcess starts a server at a place, as process i would.
 func serveProcess(t *testing.T, l *lab.Lab, i int, at place) {
 	t.Helper()
 	var listener net.Listener
-	err := l.Exec(at.rank, func() (err error) {
-		listener, err = net.Listen("tcp", fmt.Sprintf(":%d", at.port))
+	err := l.Exec(at.Rank, func() (err error) {
+		listener, err = net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", at.port))
 		return err
 	})
 	if err != nil {

@@ -235,12 +235,12 @@ func (l *Lab) Close() error {
 	return nil
 }
 
-// Dial connects to a TCP port of rank's bob0 from within its namespace.
+// Dial connects to a TCP port of rank's loopback address from within its namespace.
 func (l *Lab) Dial(ctx context.Context, rank int, port uint16) (net.Conn, error) {
 	var conn net.Conn
 	err := l.Exec(rank, func() (err error) {
 		var dialer net.Dialer
-		conn, err = dialer.DialContext(ctx, "tcp4", netip.AddrPortFrom(l.Addr(rank), port).String())
+		conn, err = dialer.DialContext(ctx, "tcp4", netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 0, 0, 1}), port).String())
 		return err
 	})
 	return conn, err
