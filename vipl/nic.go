@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	mrand "math/rand/v2"
+	"net/netip"
 	"strings"
 	"sync"
 	"time"
@@ -24,8 +25,9 @@ import (
 // Config says how to open a NIC. Nil, and every zero field, mean the default.
 // The environment variable EnvFault adds faults to the links that Open opens.
 type Config struct {
-	// Interface is a network interface's name or MAC address. Empty means the
-	// only one that can be used; if there are several, Open names them.
+	// Interface is a network interface's name or MAC address. Empty means what
+	// EnvInterface says, or else the only one that can be used; if there are
+	// several, Open names them.
 	Interface string
 	// EtherType marks Bobnet's frames; 0 means ethertype.Default. All
 	// programs that talk to each other use the same.
@@ -33,12 +35,17 @@ type Config struct {
 	// Ports are the ports that VIs and listeners of this NIC use. Zero means
 	// the first block of 1024 that no other process on the interface has.
 	Ports transport.PortRange
-	// Driver is "ring" (the default), "packet", "udp", which needs no
-	// privilege and takes an IP address for Interface too, or "shm", which
-	// reaches this host only and needs no Interface. More options, such
-	// as udp's peers behind routers, have the links that a program opens itself
-	// and passes as Link.
+	// Driver is "ring", "packet", "udp", which needs no privilege and takes an
+	// IP address for Interface too, or "shm", which reaches this host only and
+	// needs no Interface. Empty means what EnvDriver says, or else ring. More
+	// options have the links that a program opens itself and passes as Link.
 	Driver string
+	// Peers are the IP addresses of stations that driver udp tells one by one
+	// what it tells all, because no multicast gets there: behind a router, or in
+	// a cloud. The station's own among them does no harm, so that all stations
+	// can have the same list. Nil means what EnvPeers says. Other drivers refuse
+	// them.
+	Peers []netip.Addr
 	// XDP says whether driver ring sends through AF_XDP, where queueing
 	// disciplines such as netem, and tcpdump on this host, do not see the frames.
 	// Auto does where Open measures it to be faster. Bulk says whether the driver
@@ -180,7 +187,11 @@ func Open(cfg *Config) (*NIC, error) {
 	return n, nil
 }
 
-func openLink(cfg *Config) (transport.Link, error) {
+func openLink(given *Config) (transport.Link, error) {
+	cfg, err := given.FromEnvironment()
+	if err != nil {
+		return nil, err
+	}
 	et := cfg.EtherType
 	if et == 0 {
 		et = ethertype.Default
@@ -189,17 +200,20 @@ func openLink(cfg *Config) (transport.Link, error) {
 		return nil, opError("choose driver", ErrInvalidParameter, "XDP is %v, Bulk is %v and Long is %v, which driver ring alone can; Driver is %q",
 			cfg.XDP, cfg.Bulk, cfg.Long, cfg.Driver)
 	}
+	if cfg.Driver != "udp" && len(cfg.Peers) > 0 {
+		return nil, opError("choose driver", ErrInvalidParameter, "Peers are %v, which only driver udp has a use for; Driver is %q", cfg.Peers, cfg.Driver)
+	}
 	switch cfg.Driver {
 	case "", "ring":
 		return ring.Open(&ring.Config{Interface: cfg.Interface, EtherType: et, Ports: cfg.Ports, XDP: cfg.XDP, Bulk: cfg.Bulk, Long: cfg.Long})
 	case "packet":
 		return packet.Open(&packet.Config{Interface: cfg.Interface, EtherType: et, Ports: cfg.Ports})
 	case "udp":
-		return udp.Open(&udp.Config{Interface: cfg.Interface, EtherType: et, Ports: cfg.Ports, Logger: cfg.Logger})
+		return udp.Open(&udp.Config{Interface: cfg.Interface, EtherType: et, Ports: cfg.Ports, Peers: cfg.Peers, Logger: cfg.Logger})
 	case "shm":
 		return shm.Open(&shm.Config{Interface: cfg.Interface, EtherType: et, Ports: cfg.Ports})
 	}
-	return nil, opError("choose driver", ErrInvalidParameter, "%q is none of ring, packet, udp, shm", cfg.Driver)
+	return nil, opError("choose driver", ErrInvalidParameter, "%q is none of %s", cfg.Driver, strings.Join(Drivers(), ", "))
 }
 
 func (n *NIC) init(cfg *Config) error {

@@ -7,6 +7,7 @@ import (
 	"io"
 
 	"github.com/bobnet-go/bobnet/internal/doctor"
+	"github.com/bobnet-go/bobnet/vipl"
 	"github.com/spf13/cobra"
 )
 
@@ -24,17 +25,21 @@ var errUnwell = errors.New("doctor: something does not work: see the lines with 
 
 func newDoctorCmd() *cobra.Command {
 	var (
-		want   string
+		given  vipl.Config
 		asJSON bool
 	)
 	cmd := &cobra.Command{
-		Use:     "doctor [-i IFACE] [--json]",
+		Use:     "doctor [-i IFACE] [--driver DRIVER] [--json]",
 		Short:   "Find what keeps Bobnet from working well here, and how to change it",
 		Long:    doctorLong,
 		Example: "  bobnet doctor\n  bobnet doctor -i eth0 --json\n  bobnet lab -n 1 -- bobnet doctor",
 		Args:    usage(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			facts := doctor.Gather(cmd.Context(), want)
+			cfg, err := given.FromEnvironment()
+			if err != nil {
+				return err
+			}
+			facts := doctor.Gather(cmd.Context(), &cfg)
 			if cmd.Context().Err() != nil { // what it has not asked is no finding
 				return context.Cause(cmd.Context())
 			}
@@ -49,7 +54,7 @@ func newDoctorCmd() *cobra.Command {
 		},
 	}
 	f := cmd.Flags()
-	ifaceFlag(cmd, &want)
+	nicFlags(cmd, &given)
 	f.BoolVar(&asJSON, "json", false, "print one JSON object per finding")
 	return cmd
 }

@@ -18,7 +18,7 @@ import (
 )
 
 func newInfoCmd() *cobra.Command {
-	var want string
+	var given vipl.Config
 	cmd := &cobra.Command{
 		Use:   "info",
 		Short: "Show what Bobnet finds on this machine and which interface it would use",
@@ -30,13 +30,18 @@ there and show what it has picked: driver, ports, ways and why.`,
 			if err := printSystem(cmd.OutOrStdout()); err != nil {
 				return err
 			}
-			if err := printInterfaces(cmd.OutOrStdout(), want); err != nil {
+			cfg, err := given.FromEnvironment()
+			if err != nil {
 				return err
 			}
-			return printNIC(cmd.OutOrStdout(), want)
+			found, err := printInterfaces(cmd.OutOrStdout(), &cfg)
+			if err != nil || !found {
+				return err
+			}
+			return printNIC(cmd.OutOrStdout(), cfg)
 		},
 	}
-	ifaceFlag(cmd, &want)
+	nicFlags(cmd, &given)
 	return cmd
 }
 
@@ -77,7 +82,7 @@ func rawSockets() string {
 		unix.Close(fd)
 		return "allowed"
 	case errors.Is(err, unix.EPERM):
-		return "not allowed: run as root, or inside bobnet lab, or:\n" + doctor.Setcap()
+		return "not allowed: run as root, inside bobnet lab, or with the driver udp, or:\n" + doctor.Setcap()
 	}
 	return fmt.Sprintf("not available: %v", err)
 }
@@ -114,13 +119,14 @@ func faults() string {
 	return "none"
 }
 
-// printInterfaces prints the interfaces and the choice between them.
-func printInterfaces(w io.Writer, want string) error {
+// printInterfaces prints the interfaces and the choice between them, and reports
+// whether there is one to open a NIC with.
+func printInterfaces(w io.Writer, cfg *vipl.Config) (found bool, err error) {
 	list, err := iface.List()
 	if err != nil {
-		return err
+		return false, err
 	}
-	chosen, choiceErr := iface.Find(want)
+	chosen, why, choiceErr := doctor.Choose(cfg)
 	fmt.Fprintln(w)
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(table, "INTERFACE\tSTATE\tMAC\tMTU\tUSED")
@@ -132,18 +138,18 @@ func printInterfaces(w io.Writer, want string) error {
 		fmt.Fprintf(table, "%s\t%s\t%v\t%d\t%s\n", i.Name, i.State, i.MAC, i.MTU, used)
 	}
 	if err := table.Flush(); err != nil {
-		return err
+		return false, err
 	}
 	fmt.Fprintln(w)
 	switch {
-	case choiceErr != nil && want != "":
-		return choiceErr
+	case choiceErr != nil && cfg.Interface != "":
+		return false, choiceErr
 	case choiceErr != nil:
 		fmt.Fprintln(w, "would use none:", choiceErr)
-	case want != "":
-		fmt.Fprintf(w, "would use %s: %q names it\n", chosen.Name, want)
+	case chosen == (iface.Interface{}):
+		fmt.Fprintf(w, "would use none: %s\n", why)
 	default:
-		fmt.Fprintf(w, "would use %s: no other is up\n", chosen.Name)
+		fmt.Fprintf(w, "would use %s: %s\n", chosen.Name, why)
 	}
-	return nil
+	return choiceErr == nil, nil
 }

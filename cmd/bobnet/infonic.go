@@ -9,20 +9,16 @@ import (
 
 	"github.com/bobnet-go/bobnet/ethertype"
 	"github.com/bobnet-go/bobnet/transport"
-	"github.com/bobnet-go/bobnet/transport/iface"
 	"github.com/bobnet-go/bobnet/vipl"
 )
 
 // printNIC opens a NIC on the interface that Bobnet would use and prints what
 // it has picked, and why. That it cannot be opened is a finding like others.
-func printNIC(w io.Writer, want string) error {
-	chosen, err := iface.Find(want)
+func printNIC(w io.Writer, cfg vipl.Config) error {
+	cfg.NoService = true
+	nic, err := vipl.Open(&cfg)
 	if err != nil {
-		return nil //nolint:nilerr // printInterfaces has said so
-	}
-	nic, err := vipl.Open(&vipl.Config{Interface: chosen.Name, NoService: true})
-	if err != nil {
-		fmt.Fprintf(w, "no NIC can be opened on %s: %v\n", chosen.Name, err)
+		fmt.Fprintf(w, "no NIC can be opened: %v\n", err)
 		return nil
 	}
 	defer nic.Close()
@@ -32,7 +28,7 @@ func printNIC(w io.Writer, want string) error {
 	for _, row := range [][2]string{
 		{"NIC", nic.Addr().String()},
 		{"driver", driver(info.Driver)},
-		{"ports", fmt.Sprintf("%d to %d: the first block that no process on %s has", info.Ports.Lo, info.Ports.Hi, chosen.Name)},
+		{"ports", fmt.Sprintf("%d to %d: the first block that no process on %s has", info.Ports.Lo, info.Ports.Hi, info.Interface)},
 		{"frames", fmt.Sprintf("up to %d bytes of data, as the MTU of %d allows", info.MTU-ethertype.BaseSize, info.MTU)},
 		{"receive queue", fmt.Sprintf("%d frames", info.Slots)},
 		{"bulk data", bulk(nic.Link())},
@@ -59,6 +55,15 @@ func driver(name string) string {
 		} else {
 			why = append(why, "no AF_XDP: not to be had, or measured not to be faster just now")
 		}
+	}
+	if has("udp") {
+		why = append(why, "UDP datagrams, without any privilege and through routers")
+	}
+	if has("packet") {
+		why = append(why, "a plain packet socket, a system call a frame")
+	}
+	if has("shm") {
+		why = append(why, "shared memory, this host only")
 	}
 	if has("host") {
 		why = append(why, "other programs of this host are reached beside the interface")

@@ -87,12 +87,6 @@ func newRootCmd() *cobra.Command {
 	return root
 }
 
-// ifaceFlag adds the flag by which every verb is told its interface.
-func ifaceFlag(cmd *cobra.Command, name *string) {
-	cmd.Flags().StringVarP(name, "iface", "i", os.Getenv(lab.EnvInterface),
-		"`name` or MAC of the interface to use; by default $"+lab.EnvInterface+", or the only one that is up")
-}
-
 // version returns the module's version, or the commit it was built from.
 func version() string {
 	info, ok := debug.ReadBuildInfo()

@@ -78,14 +78,15 @@ func TestHelp(t *testing.T) {
 	}
 }
 
-// TestInterfaceFlag: every verb that opens a NIC is told its interface alike.
+// TestInterfaceFlag: every verb that opens a NIC is told its interface and driver
+// alike.
 func TestInterfaceFlag(t *testing.T) {
 	for _, cmd := range newRootCmd().Commands() {
 		flag := cmd.Flags().Lookup("iface")
 		switch name := cmd.Name(); {
 		case name == "info" || name == "doctor" || name == "perf" || name == "ping":
-			if flag == nil || flag.Shorthand != "i" {
-				t.Errorf("%s has the flag %+v", name, flag)
+			if driver := cmd.Flags().Lookup("driver"); flag == nil || flag.Shorthand != "i" || driver == nil {
+				t.Errorf("%s has the flags %+v and %+v", name, flag, driver)
 			}
 		case flag != nil:
 			t.Errorf("%s has the flag --iface", name)

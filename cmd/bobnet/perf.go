@@ -14,6 +14,7 @@ import (
 	"github.com/bobnet-go/bobnet/ethertype"
 	"github.com/bobnet-go/bobnet/internal/lab"
 	"github.com/bobnet-go/bobnet/internal/perf"
+	"github.com/bobnet-go/bobnet/vipl"
 	"github.com/spf13/cobra"
 )
 
@@ -73,7 +74,7 @@ type perfCall struct {
 	local    bool
 	listen   bool
 	to       string
-	iface    string
+	nic      vipl.Config
 	ip       string
 	json     bool
 	plot     string
@@ -133,7 +134,7 @@ func (c *perfCall) addFlags(cmd *cobra.Command) {
 	f.IntSliceVar(&c.plan.MTUs, "mtu", nil, "MTUs of the links that --local makes (default 1500)")
 	list(&c.plan.Levels, "reliability", perf.Levels, "reliability levels of vipl")
 	list(&c.plan.Waits, "wait", perf.Waits, "how raw, vipl, mplite and am2 wait")
-	f.StringSliceVar(&c.plan.Links, "link", nil, "drivers of raw, vipl, mplite and am2: "+strings.Join(perf.Links, ",")+" (default ring)")
+	f.StringSliceVar(&c.plan.Links, "link", nil, "drivers of raw, vipl, mplite and am2: "+strings.Join(perf.Links, ",")+" (default that of --driver)")
 	f.StringSliceVar(&c.plan.XDP, "xdp", nil, "whether the ring driver sends through AF_XDP: some of "+strings.Join(perf.Choices, ",")+" (default auto: what it measures to be faster)")
 	f.StringSliceVar(&c.plan.Long, "long", nil, "whether the ring driver carries frames beyond the MTU: some of "+strings.Join(perf.Choices, ",")+" (default auto: on veth)")
 	f.StringSliceVar(&c.plan.Bulk, "bulk", nil, "whether the ring driver receives bulk frames apart, straight into posted buffers: some of "+strings.Join(perf.Choices, ",")+" (default auto: if it is faster in the first stream of long messages)")
@@ -143,8 +144,8 @@ func (c *perfCall) addFlags(cmd *cobra.Command) {
 	f.DurationVar(&c.plan.Sample, "sample", perf.DefaultSample, "length of a sample")
 	f.BoolVar(&c.json, "json", false, "print one JSON object per measurement")
 	f.StringVar(&c.plot, "plot", "", "draw latency and bandwidth over size, and the signatures of logp, to the PNG `FILE`")
-	ifaceFlag(cmd, &c.iface)
-	f.StringVar(&c.ip, "ip", "", "IP `address` of that interface, to measure tcp and udp as well")
+	nicFlags(cmd, &c.nic)
+	f.StringVar(&c.ip, "ip", "", "IP `address` of that interface, to measure tcp and udp by default as well, or by another address than its first")
 	f.StringVar(&c.metrics, "metrics", "", "`address` where to serve Prometheus metrics while measuring; with --local the client's as rank 0's and the server's as rank 1's, as lab --metrics does")
 	f.StringVar(&c.pcap, "pcap", "", "write the frames measured to `FILE` for Wireshark, --local's server's to FILE-server; takes time")
 	f.StringVar(&c.profiles.CPU, "cpuprofile", "", "write a CPU profile of --local's client to `FILE`, of its server to FILE-server")
@@ -198,6 +199,12 @@ func (c *perfCall) run(ctx context.Context, out, errOut io.Writer) (err error) {
 	if err := c.checkPlot(); err != nil {
 		return err
 	}
+	if c.nic, err = c.nic.FromEnvironment(); err != nil {
+		return err
+	}
+	if len(c.plan.Links) == 0 && c.nic.Driver != "" {
+		c.plan.Links = []string{c.nic.Driver}
+	}
 	if c.local {
 		return c.runLocal(ctx, out, errOut)
 	}
@@ -215,7 +222,7 @@ func (c *perfCall) run(ctx context.Context, out, errOut io.Writer) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, file.Close()) }()
-	at := perf.Station{Interface: c.iface, IP: ip, Watch: watch, Wrap: wrap}
+	at := perf.Station{NIC: c.nic, IP: ip, Watch: watch, Wrap: wrap}
 	if c.listen {
 		return perf.Listen(ctx, at, func(addr ethertype.Addr, name string) {
 			fmt.Fprintf(out, "listening at %v; on another machine of the segment: bobnet perf --to %s\n", addr, name)

@@ -39,7 +39,7 @@ type pingCall struct {
 	interval time.Duration
 	timeout  time.Duration
 	size     int
-	iface    string
+	nic      vipl.Config
 	listen   bool
 	name     string
 	pcap     string
@@ -67,7 +67,8 @@ func newPingCmd() *cobra.Command {
 				return err
 			}
 			defer func() { err = errors.Join(err, file.Close()) }()
-			nic, err := vipl.Open(&vipl.Config{Interface: call.iface, Wrap: wrap})
+			call.nic.Wrap = wrap
+			nic, err := vipl.Open(&call.nic)
 			if err != nil {
 				return err
 			}
@@ -89,7 +90,7 @@ func newPingCmd() *cobra.Command {
 	f.DurationVar(&call.interval, "interval", time.Second, "time from one echo to the next")
 	f.DurationVarP(&call.timeout, "timeout", "W", time.Second, "how long to wait for an answer")
 	f.IntVarP(&call.size, "size", "s", 56, fmt.Sprintf("payload in `bytes`, at least %d", minEcho))
-	ifaceFlag(cmd, &call.iface)
+	nicFlags(cmd, &call.nic)
 	f.BoolVar(&call.listen, "listen", false, "answer instead of asking")
 	f.StringVar(&call.pcap, "pcap", "", "write the frames to `FILE`, which Wireshark opens")
 	f.StringVar(&call.name, "name", "", "the name under which --listen can be found (default ping/ and the host's name)")

@@ -9,6 +9,7 @@ import (
 
 // Facts are what Gather has found and Judge judges.
 type Facts struct {
+	Driver     string // of the NIC, as vipl.Config has it
 	Program    string // this program's file, for advice
 	Temporary  bool   // it was built by go run, and is gone when this program ends
 	Rights     Rights
@@ -32,7 +33,8 @@ type Rights struct {
 type Interfaces struct {
 	Want   string // what the user named; "" for the only one that is up
 	List   []iface.Interface
-	Chosen iface.Interface // valid if Err is nil
+	Chosen iface.Interface // valid if Err is nil; the zero one if the driver does without
+	Why    string          // that one
 	Err    error           // why none was chosen
 	Driver Driver          // of the chosen one
 }

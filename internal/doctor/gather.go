@@ -13,20 +13,20 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Gather looks at the machine, at the interface that want names (its name or
-// MAC; "" for the only one that is up) and, through a NIC that it opens for a
-// second, at the segment. What cannot be found out is part of the facts.
-func Gather(ctx context.Context, want string) *Facts {
-	f := &Facts{Rights: gatherRights()}
+// Gather looks at the machine, at the interface that cfg chooses and, through a
+// NIC that it opens with cfg for a second, at the segment. What the environment
+// says is filled in in cfg already. What cannot be found out is part of the facts.
+func Gather(ctx context.Context, cfg *vipl.Config) *Facts {
+	f := &Facts{Driver: cfg.Driver, Rights: gatherRights()}
 	f.Program, f.Temporary = program()
-	f.Interfaces = gatherInterfaces(want)
+	f.Interfaces = gatherInterfaces(cfg)
 	f.Host = gatherHost(files{os.DirFS("/")})
 	faults, err := vipl.FaultsWanted()
 	if faults.Active() {
 		f.Faults = faults.String()
 	}
 	if f.FaultsErr = err; f.Interfaces.Err == nil {
-		f.gatherSegment(ctx)
+		f.gatherSegment(ctx, cfg)
 	}
 	return f
 }
@@ -72,12 +72,12 @@ func trySocket(family int) error {
 	return err
 }
 
-func gatherInterfaces(want string) Interfaces {
-	in := Interfaces{Want: want}
+func gatherInterfaces(cfg *vipl.Config) Interfaces {
+	in := Interfaces{Want: cfg.Interface}
 	if in.List, in.Err = iface.List(); in.Err != nil {
 		return in
 	}
-	if in.Chosen, in.Err = iface.Find(want); in.Err == nil {
+	if in.Chosen, in.Why, in.Err = Choose(cfg); in.Err == nil && in.Chosen != (iface.Interface{}) {
 		in.Driver = askDriver(in.Chosen.Name)
 	}
 	return in

@@ -21,7 +21,11 @@ func Judge(f *Facts) []Finding {
 }
 
 func judgeRights(f *Facts) []Finding {
-	return []Finding{judgeRaw(f), judgeXDP(f), judgeLab(f)}
+	all := []Finding{judgeRaw(f)}
+	if raw(f.Driver) {
+		all = append(all, judgeXDP(f))
+	}
+	return append(all, judgeLab(f))
 }
 
 func judgeRaw(f *Facts) Finding {
@@ -36,13 +40,16 @@ func judgeRaw(f *Facts) Finding {
 	case errors.Is(err, unix.EAFNOSUPPORT):
 		found.Means, found.Fix = "the kernel has no packet sockets", "sudo modprobe af_packet"
 	case f.Rights.NetRaw:
-		found.Means = "CAP_NET_RAW is effective, so something else forbids it, a seccomp profile for example; only the driver udp works"
+		found.Means = "CAP_NET_RAW is effective, so something else forbids it, a seccomp profile for example; only the driver udp works: BOBNET_DRIVER=udp"
 		found.Fix = allow(f)
 	default:
-		found.Means = "CAP_NET_RAW is missing: a program needs it for the drivers ring and packet; the driver udp works without"
+		found.Means = "CAP_NET_RAW is missing: a program needs it for the drivers ring and packet; the driver udp works without: BOBNET_DRIVER=udp"
 		found.Fix = allow(f)
 	}
 	found.Level, found.Found = Fail, fmt.Sprintf("refused: %v", err)
+	if !raw(f.Driver) {
+		found.Level = Note
+	}
 	return found
 }
 

@@ -17,11 +17,11 @@ func judgeInterface(f *Facts) []Finding {
 		choice.Means = "no NIC can be opened without saying more, or at all"
 		return append([]Finding{choice}, judgeFaults(f)...)
 	}
-	why := "no other is up"
-	if in.Want != "" {
-		why = fmt.Sprintf("%q names it", in.Want)
+	if in.Chosen == (iface.Interface{}) {
+		choice.Found, choice.Means = "none: "+in.Why, "only programs of this host are reached"
+		return append(append([]Finding{choice}, judgeFaults(f)...), judgeNIC(f))
 	}
-	choice.Found = fmt.Sprintf("%v: %s", in.Chosen, why)
+	choice.Found = fmt.Sprintf("%v: %s", in.Chosen, in.Why)
 	for _, other := range in.List {
 		if other.Index != in.Chosen.Index {
 			choice.Found += fmt.Sprintf("\nnot %v", other)
@@ -71,6 +71,9 @@ func chooseFix(f *Facts) string {
 
 // lookAt returns the command for what no command is known to change.
 func lookAt(name string) string {
+	if name == "" {
+		return "ss --listening --unix --processes   # shows who has the names of driver shm"
+	}
 	return "ip -s link show dev " + name + "   # shows its state and what it has lost"
 }
 
@@ -117,7 +120,7 @@ func judgeMTU(f *Facts) Finding {
 // pass by them as they are, whatever their state.
 func judgeCard(f *Facts) []Finding {
 	d := &f.Interfaces.Driver
-	if f.Interfaces.Err != nil {
+	if f.Interfaces.Err != nil || f.Interfaces.Chosen == (iface.Interface{}) {
 		return nil
 	}
 	name := f.Interfaces.Chosen.Name

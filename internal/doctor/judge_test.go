@@ -25,7 +25,7 @@ func healthy() *Facts {
 	return &Facts{
 		Program: "bobnet",
 		Rights:  Rights{NetRaw: true},
-		Interfaces: Interfaces{List: []iface.Interface{eth0, eth1}, Chosen: eth0,
+		Interfaces: Interfaces{List: []iface.Interface{eth0, eth1}, Chosen: eth0, Why: "no other is up",
 			Driver: Driver{Name: "mlx5_core", GRO: true, UDPSegments: true, Coalesces: true, CoalesceMicros: 3, RxRing: 1024, RxRingMax: 8192}},
 		Host: Host{CPUs: 8, Affinity: 8, GOMAXPROCS: 8, Load: 1, Memlock: Unlimited, RmemMax: 8 << 20, WmemMax: 8 << 20},
 		NIC:  NIC{Tried: true, Addr: ethertype.Addr{MAC: eth0.MAC, Port: 1024}, Driver: "ring", MTU: 9000, Slots: 230},
@@ -57,6 +57,12 @@ var judgements = []struct {
 	{"no right under go run", func(f *Facts) {
 		f.Rights.NetRaw, f.Rights.RawSocket, f.Program, f.Temporary = false, unix.EPERM, "/tmp/go-build1/b001/exe/bobnet", true
 	}, Fail, "raw sockets", "go build -o bobnet ./cmd/bobnet   # go run removes its program\nsudo setcap cap_net_raw=ep ./bobnet"},
+	{"no right, and no need of it", func(f *Facts) {
+		f.Driver, f.Rights.NetRaw, f.Rights.RawSocket, f.Rights.XDPSocket = "udp", false, unix.EPERM, unix.EPERM
+	}, Note, "raw sockets", "setcap"},
+	{"no interface, and no need of one", func(f *Facts) {
+		f.Driver, f.Interfaces = "shm", Interfaces{List: []iface.Interface{eth0, eth1}, Why: "driver shm needs none"}
+	}, OK, "interface", "this host"},
 	{"right, but forbidden", func(f *Facts) { f.Rights.RawSocket = unix.EPERM }, Fail, "raw sockets", "seccomp"},
 	{"no packet sockets", func(f *Facts) { f.Rights.RawSocket = unix.EAFNOSUPPORT }, Fail, "raw sockets", "modprobe af_packet"},
 	{"no AF_XDP", func(f *Facts) { f.Rights.XDPSocket = unix.EAFNOSUPPORT }, OK, "AF_XDP", "packet sockets"},

@@ -17,10 +17,10 @@ const (
 	maxPeers     = 64 // that are asked one by one
 )
 
-// gatherSegment opens a NIC on the chosen interface and asks who is there.
-func (f *Facts) gatherSegment(ctx context.Context) {
+// gatherSegment opens a NIC with cfg and asks who is there.
+func (f *Facts) gatherSegment(ctx context.Context, cfg *vipl.Config) {
 	f.NIC.Tried = true
-	nic, err := vipl.Open(&vipl.Config{Interface: f.Interfaces.Want})
+	nic, err := vipl.Open(cfg)
 	if err != nil {
 		f.NIC.Err = err
 		return

@@ -50,11 +50,14 @@ type Opened struct {
 type Watcher func(Opened) (forget func())
 
 // watch calls h.Watch, if there is one.
-func (h *Half) watch(o Opened) (forget func()) {
-	if h.Watch == nil {
+func (h *Half) watch(o Opened) (forget func()) { return watch(h.Watch, o) }
+
+// watch calls w, if there is one.
+func watch(w Watcher, o Opened) (forget func()) {
+	if w == nil {
 		return func() {}
 	}
-	return h.Watch(o)
+	return w(o)
 }
 
 // NewHalf returns the half that talks to the other one over rw. Both halves

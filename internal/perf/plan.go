@@ -15,7 +15,7 @@ var (
 	Tests  = []string{Latency, Bandwidth, Rate, Read, Write, LogP}
 	Levels = []string{"delivery", "reception", "unreliable"}
 	Waits  = []string{Spin, Block}
-	Links  = []string{"ring", "packet", "udp", linkShm}
+	Links  = vipl.Drivers()
 )
 
 // linkShm joins processes of one host: Local runs both halves in one namespace

@@ -1,6 +1,7 @@
 package perf
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/bobnet-go/bobnet/ethertype"
 	"github.com/bobnet-go/bobnet/transport"
+	"github.com/bobnet-go/bobnet/transport/udp"
 	"github.com/bobnet-go/bobnet/vipl"
 )
 
@@ -94,15 +96,32 @@ func (s *viStream) Write(p []byte) (n int, err error) {
 
 // Station says where Listen and Dial measure from.
 type Station struct {
-	Interface string     // name or MAC address; "" is the only one that can be used
-	IP        netip.Addr // its address; without one tcp and udp cannot be measured
-	Watch     Watcher    // may be nil
-	Wrap      func(transport.Link) transport.Link
+	NIC   vipl.Config // the interface, and how what is measured is agreed on
+	IP    netip.Addr  // for tcp and udp; the zero one means the interface's own
+	Watch Watcher     // may be nil
+	Wrap  func(transport.Link) transport.Link
+}
+
+// open opens the NIC over which the halves talk, and has it watched until done
+// is called, which closes it.
+func (s *Station) open() (nic *vipl.NIC, done func(), err error) {
+	if nic, err = vipl.Open(&s.NIC); err != nil {
+		return nil, nil, err
+	}
+	forget := watch(s.Watch, Opened{NIC: nic})
+	return nic, func() {
+		forget()
+		nic.Close()
+	}, nil
 }
 
 // half returns the half that talks over rw.
 func (s *Station) half(nic *vipl.NIC, rw io.ReadWriter) *Half {
-	h := NewHalf(nic.Query().Name, s.IP, rw)
+	at := s.NIC.Interface // which may be one of several IP addresses
+	if info := nic.Link().Info(); at == "" && !info.SameHost {
+		at = info.Interface
+	}
+	h := NewHalf(at, cmp.Or(s.IP, ownIP(at)), rw)
 	h.Watch, h.Wrap = s.Watch, s.Wrap
 	return h
 }
@@ -110,11 +129,11 @@ func (s *Station) half(nic *vipl.NIC, rw io.ReadWriter) *Half {
 // Listen waits for one client after another and serves each, until ctx is
 // done. announce is called once with the address and the name that Dial takes.
 func Listen(ctx context.Context, at Station, announce func(ethertype.Addr, string)) error {
-	nic, err := vipl.Open(&vipl.Config{Interface: at.Interface})
+	nic, done, err := at.open()
 	if err != nil {
 		return err
 	}
-	defer nic.Close()
+	defer done()
 	l, err := nic.Listen(0)
 	if err != nil {
 		return err
@@ -155,18 +174,28 @@ func serveOne(ctx context.Context, at Station, nic *vipl.NIC, l *vipl.Listener) 
 	return at.half(nic, s).Serve(ctx)
 }
 
+// ownIP returns an address of an interface, by which it may be named; the zero one
+// if it has none that serves without a zone.
+func ownIP(name string) netip.Addr {
+	_, ip, err := udp.Find(&udp.Config{Interface: name})
+	if err != nil || ip.IsLinkLocalUnicast() {
+		return netip.Addr{}
+	}
+	return ip
+}
+
 // Dial measures plan against the Listen at to: an address or a name. A plan that
-// names no stacks is of those that need no IP address, if there is none. MTUs of
+// names no stacks is of those that need no IP address, unless at has one. MTUs of
 // the plan do not count: the interface has the one it has.
 func Dial(ctx context.Context, at Station, to string, plan Plan, progress Progress) ([]Record, error) {
 	if err := plan.Validate(); err != nil {
 		return nil, err
 	}
-	nic, err := vipl.Open(&vipl.Config{Interface: at.Interface})
+	nic, done, err := at.open()
 	if err != nil {
 		return nil, err
 	}
-	defer nic.Close()
+	defer done()
 	named := plan.Stacks
 	if len(named) == 0 && !at.IP.IsValid() {
 		plan.Stacks = ownStacks()

@@ -79,7 +79,7 @@ func openTCP(ctx context.Context, h *Half) (*net.TCPConn, error) {
 }
 
 // errNoIP is why TCP and UDP cannot be measured on an interface.
-var errNoIP = fmt.Errorf("the interface has no IP address: give it one and name it by --ip, or leave tcp and udp out of --stacks: %w", ErrPlan)
+var errNoIP = fmt.Errorf("the interface has no IP address: give it one, or leave tcp and udp out of --stacks: %w", ErrPlan)
 
 func deadlineOf(ctx context.Context) time.Time {
 	t, _ := ctx.Deadline()

@@ -81,6 +81,26 @@ func list() ([]candidate, error) {
 	return found, nil
 }
 
+// Find returns the interface, with its MAC address if it has one of Ethernet's,
+// and the IP address that Open would take with cfg; nil means defaults. Only the
+// calling thread's network namespace is looked at. The errors are those of Open.
+func Find(cfg *Config) (iface.Interface, netip.Addr, error) {
+	if cfg == nil {
+		cfg = new(Config)
+	}
+	all, err := list()
+	if err != nil {
+		return iface.Interface{}, netip.Addr{}, err
+	}
+	s, err := choose(all, cfg)
+	if err != nil {
+		return iface.Interface{}, netip.Addr{}, err
+	}
+	found := iface.Interface{Index: s.index, Name: s.name, MTU: s.mtu, State: s.state}
+	copy(found.MAC[:], s.candidate.mac)
+	return found, s.ip, nil
+}
+
 // choose returns the station that cfg names among all: by the interface's
 // name, its MAC or an IP address of it; or, when it names nothing, the only one
 // that is up, the loopback left out.

@@ -1,0 +1,78 @@
+package vipl
+
+import (
+	"net/netip"
+	"os"
+	"slices"
+	"strings"
+	"time"
+)
+
+// The environment variables that say how a program reaches the others, without
+// a word in its code. Open reads the first three for the fields of Config that
+// are left zero; TimeoutWanted reads the last.
+//
+//	BOBNET_IFACE=10.0.0.7 BOBNET_DRIVER=udp BOBNET_PEERS=10.0.0.7,10.0.1.8 BOBNET_TIMEOUT=2m
+const (
+	EnvInterface = "BOBNET_IFACE"   // Config.Interface
+	EnvDriver    = "BOBNET_DRIVER"  // Config.Driver
+	EnvPeers     = "BOBNET_PEERS"   // Config.Peers, with commas between them; for driver udp
+	EnvTimeout   = "BOBNET_TIMEOUT" // how long to wait for the others to appear, such as 90s: mplite.Config.Timeout
+)
+
+// Drivers returns the names that Config.Driver may have, the default first.
+func Drivers() []string { return []string{"ring", "packet", "udp", "shm"} }
+
+// FromEnvironment returns c with what the environment says in the fields
+// Interface, Driver and Peers that are left zero, as Open does by itself. What
+// is not used is not read: the peers without driver udp, anything with
+// Config.Link. The error names the variable that cannot be understood.
+func (c Config) FromEnvironment() (Config, error) {
+	if c.Link != nil {
+		return c, nil
+	}
+	if c.Interface == "" {
+		c.Interface = os.Getenv(EnvInterface)
+	}
+	if c.Driver == "" {
+		c.Driver = os.Getenv(EnvDriver)
+		if c.Driver != "" && !slices.Contains(Drivers(), c.Driver) {
+			return c, opError("read "+EnvDriver, ErrInvalidParameter, "%q is none of %s", c.Driver, strings.Join(Drivers(), ", "))
+		}
+	}
+	if c.Driver != "udp" || len(c.Peers) > 0 {
+		return c, nil
+	}
+	var err error
+	c.Peers, err = parsePeers(os.Getenv(EnvPeers))
+	return c, err
+}
+
+// parsePeers reads IP addresses with commas between them.
+func parsePeers(list string) (peers []netip.Addr, err error) {
+	for text := range strings.SplitSeq(list, ",") {
+		if text = strings.TrimSpace(text); text == "" {
+			continue
+		}
+		ip, err := netip.ParseAddr(text)
+		if err != nil {
+			return nil, opError("read "+EnvPeers, ErrInvalidParameter, "%q is no IP address; want some with commas between them", text)
+		}
+		peers = append(peers, ip)
+	}
+	return peers, nil
+}
+
+// TimeoutWanted returns what EnvTimeout asks for, 0 if it is not set. The error
+// says why it cannot be understood.
+func TimeoutWanted() (time.Duration, error) {
+	text := os.Getenv(EnvTimeout)
+	if text == "" {
+		return 0, nil
+	}
+	d, err := time.ParseDuration(text)
+	if err != nil || d <= 0 {
+		return 0, opError("read "+EnvTimeout, ErrInvalidParameter, "%q is no time; want more than 0 with its unit, such as 90s or 2m", text)
+	}
+	return d, nil
+}
