@@ -109,7 +109,7 @@ var linkDrops = []reason[transport.Stats]{
 	{"transmit_refused", "the network refused them", func(s *transport.Stats) uint64 { return s.TxDrops }},
 	{"receive_queue_full", "they came faster than anybody took them", func(s *transport.Stats) uint64 { return s.RxDrops }},
 	{"truncated", "longer than a slot of the receive queue", func(s *transport.Stats) uint64 { return s.RxTruncated }},
-	{"filtered", "not ours: EtherType, destination or port", func(s *transport.Stats) uint64 { return s.RxFiltered }},
+	{"filtered", "not ours: EtherType, destination, port or source", func(s *transport.Stats) uint64 { return s.RxFiltered }},
 	{"fault", "a fault wrapper dropped, copied, delayed or changed them", func(s *transport.Stats) uint64 { return s.Faults }},
 }
 

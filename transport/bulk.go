@@ -7,7 +7,7 @@ type BulkSlot struct {
 	Frame []byte
 	At    int
 	Body  []byte
-	Size  int // set by RecvBulk: the frame's length, Body's part included
+	Size  int // set by RecvBulk: the frame's length, Body's part included; 0: the link has dropped the frame and counted it
 }
 
 // BulkReceiver is implemented by links that can receive the frames that carry

@@ -166,7 +166,7 @@ type Stats struct {
 	TxDrops           uint64 // frames the network refused
 	RxDrops           uint64 // frames lost because the receive queue was full
 	RxTruncated       uint64 // frames longer than a receive slot
-	RxFiltered        uint64 // frames that were not ours: EtherType, destination or port
+	RxFiltered        uint64 // frames that were not ours: EtherType, destination, port or source
 	Faults            uint64 // frames that a fault wrapper dropped, copied, delayed or changed
 }
 

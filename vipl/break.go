@@ -233,6 +233,9 @@ func (n *NIC) sendReset(h *ethertype.Header) {
 // does not have, or has no longer. It counts only if it proves to be about this
 // one, or about one that this side has left.
 func (n *NIC) receiveReset(h *ethertype.Header, payload []byte) {
+	if !n.alone(h) {
+		return
+	}
 	if len(payload) < resetSize {
 		n.stats.drop(DropStale)
 		return

@@ -242,6 +242,9 @@ func (v *VI) aimed(a *aim) []byte {
 // together in the slot's own memory.
 func (n *NIC) judge(i int) bulkVerdict {
 	s, f := &n.bulk.slots[i], &n.bulk.frames[i]
+	if s.Size == 0 { // the link has dropped it
+		return bulkBad
+	}
 	size := min(s.Size, len(s.Frame))
 	if _, err := f.header.Parse(s.Frame[:size]); err != nil {
 		n.dropInvalid(&f.header, err)

@@ -58,7 +58,7 @@ func (v *VI) admitConnect(op string, remote ethertype.Addr) error {
 		return opError(op, ErrInvalidState, "the VI is %v, want idle: call Disconnect first", v.state)
 	case remote.MAC.IsGroup() || remote.IsZero():
 		return opError(op, ErrInvalidParameter, "%v is not the address of one endpoint", remote)
-	case remote.MAC == n.info.MAC && n.host.link == nil && !n.info.SameHost:
+	case n.cannotReach(remote.MAC):
 		return opError(op, ErrInvalidParameter, "%v is on this host, and this NIC has no way there: open it without Config.WireOnly", remote)
 	}
 	if err := n.lookAtLink(); err != nil {

@@ -212,6 +212,9 @@ func parseReason(err error) Drop {
 // the data of a frame lie where they belong already, placed is that place and
 // payload holds only what precedes them.
 func (n *NIC) receiveConn(h *ethertype.Header, payload, placed []byte) {
+	if !n.alone(h) {
+		return
+	}
 	v := n.viAt(h.DstPort)
 	if v == nil || v.localTag != h.Tag || v.state == StateIdle {
 		n.stray(h)
@@ -249,6 +252,17 @@ func (n *NIC) receiveConn(h *ethertype.Header, payload, placed []byte) {
 	}
 }
 
+// alone reports whether a frame was sent to this NIC and nobody else, as all frames
+// of connections are, and drops it if not: else one frame to all could reach into
+// connections of many hosts.
+func (n *NIC) alone(h *ethertype.Header) bool {
+	if h.Dst == n.info.MAC {
+		return true
+	}
+	n.stats.drop(DropDestination)
+	return false
+}
+
 func (n *NIC) viAt(port uint16) *VI {
 	if i := int(port) - int(n.info.Ports.Lo); i >= 0 && i < len(n.vis) {
 		return n.vis[i]
@@ -261,7 +275,7 @@ func (n *NIC) viAt(port uint16) *VI {
 // Resets are never answered.
 func (n *NIC) stray(h *ethertype.Header) {
 	n.stats.drop(DropStale)
-	if h.Dst.IsGroup() || h.Src.IsGroup() {
+	if h.Src.IsGroup() {
 		return
 	}
 	if !n.ghosts.answer(n, h) {

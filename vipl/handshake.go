@@ -199,6 +199,9 @@ func (v *VI) sendProbe(kind ethertype.Kind, size int) {
 
 // receiveHandshake takes the frames of the handshake apart.
 func (n *NIC) receiveHandshake(h *ethertype.Header, payload []byte) {
+	if !n.alone(h) {
+		return
+	}
 	if h.Flags&ethertype.FlagWholeCRC == 0 {
 		n.stats.drop(DropFormat)
 		return

@@ -208,6 +208,7 @@ func TestEachDropReason(t *testing.T) {
 			h.Kind, h.Flags = ethertype.KindAnswer, ethertype.FlagWholeCRC
 			return nil
 		}},
+		{vipl.DropDestination, func(f []byte, h *ethertype.Header) []byte { h.Dst = ethertype.Broadcast; return nil }},
 	} {
 		t.Run(c.why.String(), func(t *testing.T) {
 			f := bytes.Clone(s.captured[0])
@@ -235,6 +236,37 @@ func TestEachDropReason(t *testing.T) {
 			s.alive()
 		})
 	}
+}
+
+// TestToAllIsNoConnection: a frame of any kind that belongs to a connection reaches
+// nothing when it was sent to all, whatever else is right about it.
+func TestToAllIsNoConnection(t *testing.T) {
+	s := newSiege(t, reliability.ReliableDelivery, 4, plainWay)
+	s.control()
+	kinds := map[ethertype.Kind]bool{}
+	for _, f := range s.captured {
+		var h ethertype.Header
+		if _, err := h.Parse(f); err != nil {
+			t.Fatal(err)
+		}
+		switch h.Kind {
+		case ethertype.KindQuery, ethertype.KindAnswer, ethertype.KindEcho, ethertype.KindEchoReply:
+			continue
+		}
+		kinds[h.Kind] = true
+		h.Dst = ethertype.Broadcast
+		f = bytes.Clone(f)
+		h.Put(f)
+		reseal(f)
+		s.inject(f)
+		after := s.na.Snapshot()
+		wantDropped(t, h.Kind.String(), &s.before.Dropped, &after.Dropped, vipl.DropDestination, 1)
+	}
+	if len(kinds) < 10 {
+		t.Errorf("only frames of %d kinds were thrown: %v", len(kinds), kinds)
+	}
+	s.run()
+	s.alive()
 }
 
 // ofVI are the reasons that a VI counts.

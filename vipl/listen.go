@@ -146,8 +146,12 @@ func (l *Listener) shut() {
 // receiveRequest handles KindRequest.
 func (n *NIC) receiveRequest(h *ethertype.Header, payload []byte) {
 	c, ok := parseInfo(payload)
-	if !ok || h.Dst != n.info.MAC || h.Src.IsGroup() {
+	if !ok || h.Src.IsGroup() {
 		n.stats.drop(DropFormat)
+		return
+	}
+	if n.cannotReach(h.Src) {
+		n.stats.drop(DropPeer)
 		return
 	}
 	if c.peer {

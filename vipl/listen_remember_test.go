@@ -22,11 +22,14 @@ type asked struct {
 	request []byte   // as a client sends it
 }
 
-func newAsked(t *testing.T) *asked {
+func newAsked(t *testing.T) *asked { return newAskedWith(t, vipl.Config{}) }
+
+func newAskedWith(t *testing.T, cfg vipl.Config) *asked {
 	here, wire := memPair(1500)
 	x := &asked{t: t, wire: wire}
 	var err error
-	if x.n, err = vipl.Open(&vipl.Config{Link: here, Seed: 1}); err != nil {
+	cfg.Link, cfg.Seed = here, 1
+	if x.n, err = vipl.Open(&cfg); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { x.n.Close() })
@@ -146,14 +149,31 @@ func TestRequestRepeated(t *testing.T) {
 // TestRequestToGroup: a request is for one NIC, and from one.
 func TestRequestToGroup(t *testing.T) {
 	x := newAsked(t)
-	for name, change := range map[string]func(h *ethertype.Header){
-		"to":   func(h *ethertype.Header) { h.Dst = ethertype.Broadcast },
-		"from": func(h *ethertype.Header) { h.Dst, h.Src = x.l.Addr().MAC, ethertype.Broadcast },
+	for _, c := range []struct {
+		name   string
+		change func(h *ethertype.Header)
+		why    vipl.Drop
+	}{
+		{"to", func(h *ethertype.Header) { h.Dst = ethertype.Broadcast }, vipl.DropDestination},
+		{"from", func(h *ethertype.Header) { h.Dst, h.Src = x.l.Addr().MAC, ethertype.Broadcast }, vipl.DropFormat},
 	} {
-		before := x.n.Snapshot().Dropped[vipl.DropFormat]
-		if x.ask(1, change) != nil || x.refusals() != 0 || x.n.Snapshot().Dropped[vipl.DropFormat] != before+1 {
-			t.Errorf("a request %s a group is answered", name)
+		before := x.n.Snapshot().Dropped[c.why]
+		if x.ask(1, c.change) != nil || x.refusals() != 0 || x.n.Snapshot().Dropped[c.why] != before+1 {
+			t.Errorf("a request %s a group is answered", c.name)
 		}
+	}
+}
+
+// TestRequestFromItself: a NIC without a way to its own host takes no request from
+// there, which somebody else must have sent, and answers none.
+func TestRequestFromItself(t *testing.T) {
+	x := newAskedWith(t, vipl.Config{WireOnly: true})
+	if x.ask(1, nil) == nil {
+		t.Error("a request from another station is not taken")
+	}
+	own := func(h *ethertype.Header) { h.Src = x.l.Addr().MAC }
+	if x.ask(1, own) != nil || x.n.Snapshot().Dropped[vipl.DropPeer] != 1 {
+		t.Errorf("a request from the NIC's own address is taken: %v", x.n.Snapshot().Dropped)
 	}
 }
 

@@ -63,6 +63,11 @@ func (l *local) init(n *NIC) {
 	link.OnDeparture(n.departed)
 }
 
+// cannotReach reports whether a station is of this host and the NIC has no way there.
+func (n *NIC) cannotReach(mac ethertype.MAC) bool {
+	return mac == n.info.MAC && n.host.link == nil && !n.info.SameHost
+}
+
 // mtuTo returns the MTU towards a station.
 func (n *NIC) mtuTo(mac ethertype.MAC) int {
 	if mac == n.info.MAC && n.host.link != nil {

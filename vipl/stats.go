@@ -8,30 +8,31 @@ type Drop uint8
 
 // The reasons.
 const (
-	DropShort      Drop = iota // shorter than its header or its own size field says
-	DropFormat                 // version, kind, flags or content that no Bobnet peer sends
-	DropRange                  // a fragment outside its message
-	DropCRC                    // the CRC does not match, or is missing where it is required
-	DropStale                  // for a connection that does not exist (any more)
-	DropPeer                   // right connection, wrong sender
-	DropEarly                  // data before the handshake was complete
-	DropDuplicate              // a sequence number that had come before
-	DropAhead                  // too far ahead of what is expected
-	DropNoReceive              // no receive was posted for the message
-	DropAck                    // acknowledges what was never sent
-	DropLate                   // unreliable: belongs to a message that was given up
-	DropIncomplete             // unreliable: a message was given up because parts of it were lost; counts messages
-	DropRDMA                   // unreliable: an RDMA write that is not allowed
-	DropFatal                  // reliable: no receive, too long, RDMA not allowed or contradictory; it ended the connection
-	DropNoListener             // a connection request nobody listens for
-	DropBacklog                // a connection request for which there was no room
-	DropUnknown                // a name or echo frame that answers nothing
+	DropShort       Drop = iota // shorter than its header or its own size field says
+	DropFormat                  // version, kind, flags or content that no Bobnet peer sends
+	DropRange                   // a fragment outside its message
+	DropCRC                     // the CRC does not match, or is missing where it is required
+	DropStale                   // for a connection that does not exist (any more)
+	DropPeer                    // right connection, wrong sender
+	DropEarly                   // data before the handshake was complete
+	DropDuplicate               // a sequence number that had come before
+	DropAhead                   // too far ahead of what is expected
+	DropNoReceive               // no receive was posted for the message
+	DropAck                     // acknowledges what was never sent
+	DropLate                    // unreliable: belongs to a message that was given up
+	DropIncomplete              // unreliable: a message was given up because parts of it were lost; counts messages
+	DropRDMA                    // unreliable: an RDMA write that is not allowed
+	DropFatal                   // reliable: no receive, too long, RDMA not allowed or contradictory; it ended the connection
+	DropNoListener              // a connection request nobody listens for
+	DropBacklog                 // a connection request for which there was no room
+	DropUnknown                 // a name or echo frame that answers nothing
+	DropDestination             // a frame of a connection that was sent to others besides this NIC
 	dropEnd
 )
 
 var dropNames = [dropEnd]string{
 	"short", "format", "range", "crc", "stale", "peer", "early", "duplicate", "ahead", "no_receive",
-	"ack", "late", "incomplete", "rdma", "fatal", "no_listener", "backlog", "unknown",
+	"ack", "late", "incomplete", "rdma", "fatal", "no_listener", "backlog", "unknown", "destination",
 }
 
 // String returns the reason as it appears in metrics.

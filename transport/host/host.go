@@ -2,7 +2,9 @@
 // never hands a frame back, so frames between them take another way. Those to
 // the link's own ports come back within the process, those to other ports of
 // its MAC address go through shared memory to the process that has claimed
-// them (package shm), and those to all go both ways.
+// them (package shm), and those to all go both ways. So a frame that comes by the
+// link and has the host's own address as its source is forged, or has come back,
+// and is dropped: connections within the host would take it for their peer's.
 //
 // Any link can be joined. A virtual one gets only the way back to its own
 // ports, because there is nothing but the simulation at its address.
@@ -40,6 +42,8 @@ type Link struct {
 	mac     ethertype.MAC
 	virtual bool
 	turn    bool // Recv looks at near first
+	cut     bool // the last frame of outer's last Recv was dropped
+	refused refused
 
 	gate    *driver.Gate  // of Wait, unless the link is virtual
 	closed  chan struct{} // closed when Close has finished
@@ -181,8 +185,18 @@ func (l *Link) Check() error {
 // Now implements transport.Link.
 func (l *Link) Now() int64 { return l.outer.Now() }
 
+// refused counts the frames of outer that were dropped because they seem to come
+// from this host.
+type refused struct{ frames, octets atomic.Uint64 }
+
+func (r *refused) count(size int) {
+	r.frames.Add(1)
+	r.octets.Add(uint64(size))
+}
+
 // Stats implements transport.Link: the sums over both ways. A frame to all
-// counts for the wire and for each station of the host that it goes to.
+// counts for the wire and for each station of the host that it goes to. Frames of
+// outer whose source is this host's own address count as RxFiltered.
 func (l *Link) Stats() transport.Stats {
 	s, near := l.outer.Stats(), l.near.Stats()
 	s.TxFrames += near.TxFrames
@@ -192,7 +206,10 @@ func (l *Link) Stats() transport.Stats {
 	s.RxFrames += near.RxFrames
 	s.RxBytes += near.RxBytes
 	s.RxCalls += near.RxCalls
-	s.RxFiltered += near.RxFiltered
+	frames, octets := l.refused.frames.Load(), l.refused.octets.Load()
+	s.RxFrames -= min(s.RxFrames, frames) // outer may not have counted them yet
+	s.RxBytes -= min(s.RxBytes, octets)
+	s.RxFiltered += near.RxFiltered + frames
 	s.Wakes -= min(s.Wakes, l.nudges.Load())
 	return s
 }

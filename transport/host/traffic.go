@@ -73,7 +73,7 @@ func (l *Link) Ready() bool { return l.outer.Ready() || l.near.Ready() }
 // Recv implements transport.Link. The two ways take turns at being first.
 func (l *Link) Recv(views [][]byte) (n int, err error) {
 	if !l.near.Ready() {
-		return l.outer.Recv(views)
+		return l.recvOuter(views)
 	}
 	views = views[:min(len(views), transport.MaxBatch)]
 	if l.turn = !l.turn; l.turn {
@@ -81,13 +81,39 @@ func (l *Link) Recv(views [][]byte) (n int, err error) {
 			return 0, err
 		}
 	}
-	k, err := l.outer.Recv(views[n:])
+	k, err := l.recvOuter(views[n:])
 	if n += k; err != nil || n == len(views) || l.turn || l.Rest() > 0 {
 		return n, err
 	}
 	k, err = l.near.Recv(views[n:])
 	return n + k, err
 }
+
+// recvOuter is Recv of outer, without forged frames.
+func (l *Link) recvOuter(views [][]byte) (n int, err error) {
+	k, err := l.outer.Recv(views)
+	l.cut = false
+	for i, view := range views[:k] {
+		if l.forged(view) {
+			l.cut = i == k-1 // then Rest is of a frame that nobody gets
+			l.refused.count(len(view))
+			continue
+		}
+		views[n] = view
+		n++
+	}
+	return n, err
+}
+
+// forged reports whether a frame from outer says that it is from this host, which
+// reaches its own stations within: somebody else has sent it, or a loop or an
+// interface of the same address elsewhere has it come back.
+func (l *Link) forged(frame []byte) bool {
+	return len(frame) >= ethertype.EthernetSize && ethertype.MAC(frame[offSrc:]) == l.mac
+}
+
+// offSrc is where the source address of a frame lies.
+const offSrc = 6
 
 // Bulk implements transport.BulkReceiver: what outer says.
 func (l *Link) Bulk() bool { return l.bulk != nil }
@@ -117,7 +143,14 @@ func (l *Link) RecvBulk(slots []transport.BulkSlot) (n int, err error) {
 	if l.bulk == nil {
 		return 0, nil
 	}
-	return l.bulk.RecvBulk(slots)
+	n, err = l.bulk.RecvBulk(slots)
+	for i := range slots[:n] {
+		if s := &slots[i]; l.forged(s.Frame[:min(s.Size, len(s.Frame))]) {
+			l.refused.count(s.Size)
+			s.Size = 0
+		}
+	}
+	return n, err
 }
 
 // StartLong implements transport.LongLink: what outer says. Only frames to other
@@ -126,7 +159,7 @@ func (l *Link) StartLong() bool { return l.long != nil && l.long.StartLong() }
 
 // Rest implements transport.LongLink.
 func (l *Link) Rest() int {
-	if l.long == nil {
+	if l.long == nil || l.cut {
 		return 0
 	}
 	return l.long.Rest()
@@ -134,7 +167,7 @@ func (l *Link) Rest() int {
 
 // Fetch implements transport.LongLink.
 func (l *Link) Fetch(from int, parts [][]byte) bool {
-	return l.long != nil && l.long.Fetch(from, parts)
+	return l.long != nil && !l.cut && l.long.Fetch(from, parts)
 }
 
 // Wake implements transport.Link.
