@@ -12,19 +12,19 @@ type Number interface {
 }
 
 // asBytes returns the memory of s.
-func asBytes[T Number](s []T) []byte {
+func asBytes[T any](s []T) []byte {
 	var t T
 	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(s))), len(s)*int(unsafe.Sizeof(t)))
 }
 
 // asNumbers returns words as elements of another type, as many as fit.
-func asNumbers[T Number](words []uint64) []T {
+func asNumbers[T any](words []uint64) []T {
 	var t T
 	return unsafe.Slice((*T)(unsafe.Pointer(unsafe.SliceData(words))), len(words)*8/int(unsafe.Sizeof(t)))
 }
 
 // sizeOf returns the size of an element in bytes.
-func sizeOf[T Number]() int {
+func sizeOf[T any]() int {
 	var t T
 	return int(unsafe.Sizeof(t))
 }

@@ -55,8 +55,11 @@ type coll struct {
 	s    spec
 }
 
-// begin starts a collective call.
-func (c *Comm) begin(ctx context.Context, kind Collective, unit uint8) (coll, error) {
+// begin starts a collective call with elements of the given type.
+func (c *Comm) begin(ctx context.Context, kind Collective, typ *element) (coll, error) {
+	if typ.err != nil {
+		return coll{}, typ.err
+	}
 	w := c.w
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -72,7 +75,7 @@ func (c *Comm) begin(ctx context.Context, kind Collective, unit uint8) (coll, er
 	w.stats.Collectives[kind]++
 	return coll{
 		c: c, ctx: ctx, kind: kind, rank: c.rank, size: len(c.group), tag: int(c.turn),
-		s: spec{context: c.context | 1, unit: unit, flags: w.order},
+		s: spec{context: c.context | 1, flags: w.order, typ: typ},
 	}, nil
 }
 

@@ -6,7 +6,7 @@ import "context"
 // rank order on every rank (MPI_Allgather, MP_Gather). recv is Size times as
 // long. A nil send means that this rank's part is in place in recv.
 func Allgather[T Number](ctx context.Context, c *Comm, send, recv []T) error {
-	x, err := c.begin(ctx, CollAllgather, unitOf[T]())
+	x, err := c.begin(ctx, CollAllgather, elementOf[T]())
 	if err != nil {
 		return err
 	}
@@ -31,7 +31,7 @@ func Allgather[T Number](ctx context.Context, c *Comm, send, recv []T) error {
 // (MPI_Allgatherv): counts[r] elements from rank r, the same counts on all
 // ranks. A nil send means that this rank's part is in place in recv.
 func Allgatherv[T Number](ctx context.Context, c *Comm, send, recv []T, counts []int) error {
-	x, err := c.begin(ctx, CollAllgather, unitOf[T]())
+	x, err := c.begin(ctx, CollAllgather, elementOf[T]())
 	if err != nil {
 		return err
 	}

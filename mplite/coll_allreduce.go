@@ -7,7 +7,7 @@ import "context"
 // MP_Max). All vectors have one length. A nil send means that recv holds this
 // rank's vector.
 func Allreduce[T Number](ctx context.Context, c *Comm, send, recv []T, op Op[T]) error {
-	x, err := c.begin(ctx, CollAllreduce, unitOf[T]())
+	x, err := c.begin(ctx, CollAllreduce, elementOf[T]())
 	if err != nil {
 		return err
 	}

@@ -6,7 +6,7 @@ import "context"
 // as part r of recv (MPI_Alltoall). All parts have one length; both buffers
 // are Size times as long.
 func Alltoall[T Number](ctx context.Context, c *Comm, send, recv []T) error {
-	x, err := c.begin(ctx, CollAlltoall, unitOf[T]())
+	x, err := c.begin(ctx, CollAlltoall, elementOf[T]())
 	if err != nil {
 		return err
 	}
@@ -27,7 +27,7 @@ func Alltoall[T Number](ctx context.Context, c *Comm, send, recv []T) error {
 // Alltoallv sends sendCounts[r] elements to rank r and receives recvCounts[r]
 // from it, both packed in rank order (MPI_Alltoallv).
 func Alltoallv[T Number](ctx context.Context, c *Comm, send []T, sendCounts []int, recv []T, recvCounts []int) error {
-	x, err := c.begin(ctx, CollAlltoall, unitOf[T]())
+	x, err := c.begin(ctx, CollAlltoall, elementOf[T]())
 	if err != nil {
 		return err
 	}

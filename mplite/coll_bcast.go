@@ -4,7 +4,7 @@ import "context"
 
 // Barrier waits until all ranks of c have called it (MPI_Barrier, MP_Sync).
 func (c *Comm) Barrier(ctx context.Context) error {
-	x, err := c.begin(ctx, CollBarrier, 1)
+	x, err := c.begin(ctx, CollBarrier, rawBytes)
 	if err != nil {
 		return err
 	}
@@ -31,7 +31,7 @@ func (c *Comm) Bcast(ctx context.Context, buf []byte, root int) error {
 // Bcast sends buf from root to all ranks of c (MPI_Bcast, MP_Bcast). All give
 // buffers of one length.
 func Bcast[T Number](ctx context.Context, c *Comm, buf []T, root int) error {
-	x, err := c.begin(ctx, CollBcast, unitOf[T]())
+	x, err := c.begin(ctx, CollBcast, elementOf[T]())
 	if err != nil {
 		return err
 	}

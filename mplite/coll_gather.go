@@ -6,7 +6,7 @@ import "context"
 // (MPI_Gather). There recv gets them in rank order and is Size times as long;
 // on the other ranks recv is not looked at.
 func Gather[T Number](ctx context.Context, c *Comm, send, recv []T, root int) error {
-	x, err := c.begin(ctx, CollGather, unitOf[T]())
+	x, err := c.begin(ctx, CollGather, elementOf[T]())
 	if err != nil {
 		return err
 	}
@@ -29,7 +29,7 @@ func Gather[T Number](ctx context.Context, c *Comm, send, recv []T, root int) er
 // is the number of elements from rank r, and recv gets them packed in rank
 // order; on the other ranks recv and counts are not looked at.
 func Gatherv[T Number](ctx context.Context, c *Comm, send, recv []T, counts []int, root int) error {
-	x, err := c.begin(ctx, CollGather, unitOf[T]())
+	x, err := c.begin(ctx, CollGather, elementOf[T]())
 	if err != nil {
 		return err
 	}
@@ -117,7 +117,7 @@ func (x *coll) gatherTree(send, recv []byte, root int) error {
 // order. All parts recv have one length, and send is Size times as long; on
 // ranks other than root it is not looked at.
 func Scatter[T Number](ctx context.Context, c *Comm, send, recv []T, root int) error {
-	x, err := c.begin(ctx, CollScatter, unitOf[T]())
+	x, err := c.begin(ctx, CollScatter, elementOf[T]())
 	if err != nil {
 		return err
 	}
@@ -140,7 +140,7 @@ func Scatter[T Number](ctx context.Context, c *Comm, send, recv []T, root int) e
 // elements to rank r, packed in rank order. On ranks other than root send and
 // counts are not looked at.
 func Scatterv[T Number](ctx context.Context, c *Comm, send []T, counts []int, recv []T, root int) error {
-	x, err := c.begin(ctx, CollScatter, unitOf[T]())
+	x, err := c.begin(ctx, CollScatter, elementOf[T]())
 	if err != nil {
 		return err
 	}

@@ -6,7 +6,7 @@ import "context"
 // at root (MPI_Reduce). All vectors have one length; recv is not looked at on
 // the other ranks. At root, a nil send means that recv holds its vector.
 func Reduce[T Number](ctx context.Context, c *Comm, send, recv []T, op Op[T], root int) error {
-	x, err := c.begin(ctx, CollReduce, unitOf[T]())
+	x, err := c.begin(ctx, CollReduce, elementOf[T]())
 	if err != nil {
 		return err
 	}
@@ -119,7 +119,7 @@ func partAfterHalving(i, n, ranks int) span {
 // gives each rank its part of the result: counts[r] elements to rank r, in
 // rank order (MPI_Reduce_scatter). counts is the same on all ranks.
 func ReduceScatter[T Number](ctx context.Context, c *Comm, send, recv []T, counts []int, op Op[T]) error {
-	x, err := c.begin(ctx, CollReduceScatter, unitOf[T]())
+	x, err := c.begin(ctx, CollReduceScatter, elementOf[T]())
 	if err != nil {
 		return err
 	}

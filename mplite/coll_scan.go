@@ -5,7 +5,7 @@ import "context"
 // Scan sets recv on each rank to the reduction of the vectors send of the
 // ranks up to and including it (MPI_Scan). All vectors have one length.
 func Scan[T Number](ctx context.Context, c *Comm, send, recv []T, op Op[T]) error {
-	x, err := c.begin(ctx, CollScan, unitOf[T]())
+	x, err := c.begin(ctx, CollScan, elementOf[T]())
 	if err != nil {
 		return err
 	}
@@ -22,7 +22,7 @@ func Scan[T Number](ctx context.Context, c *Comm, send, recv []T, op Op[T]) erro
 // Exscan sets recv on each rank to the reduction of the vectors send of the
 // ranks before it (MPI_Exscan). On rank 0 recv stays as it is.
 func Exscan[T Number](ctx context.Context, c *Comm, send, recv []T, op Op[T]) error {
-	x, err := c.begin(ctx, CollExscan, unitOf[T]())
+	x, err := c.begin(ctx, CollExscan, elementOf[T]())
 	if err != nil {
 		return err
 	}

@@ -11,8 +11,8 @@
 //	err = mplite.Allreduce(ctx, c, nil, residual, mplite.Max[float64]())
 //	err = c.Finalize(ctx)
 //
-// Methods of Comm move bytes; functions of the same names move elements of any
-// numeric type and make byte orders right at the receiver. Every blocking call
+// Methods of Comm move bytes; functions of the same names move elements of a
+// type and make byte orders right at the receiver (see Elements). Every blocking call
 // takes a context, which ends it, with one exception (see Progress). Ranks find
 // each other on the segment by the job's name; nobody types addresses.
 //
@@ -25,6 +25,28 @@
 // the buffer and gives a TruncateError, which disturbs no later message.
 // Messages of different communicators never match each other, and those of
 // collectives have a context that no user tag reaches.
+//
+// # Elements
+//
+// An element is a number, a boolean, or an array or struct of elements: nothing
+// in it points anywhere. Each message says what its elements are, and a receive of
+// others is refused with ErrType: its buffer stays as it was, the message is
+// gone, the sender does not notice. The rules are:
+//
+//   - Numbers match when their kind (signed, unsigned, floating-point, complex,
+//     boolean) and size agree. int is an int64 where words have 64 bits.
+//   - Bytes, which the methods of Comm and a []uint8 are, match everything and
+//     arrive unchanged, as MPI_BYTE and MPI_PACKED do.
+//   - An array or struct that is nothing but numbers of one kind, without padding,
+//     counts as that many of them: a struct of three float64 matches float64.
+//   - Any other struct matches one with the same numbers at the same offsets and
+//     of the same size. It travels as it lies in memory, padding included. Padding,
+//     and fields named _, mean nothing: it is undefined what they hold at the
+//     receiver. Where compilers place fields differently, as on machines whose
+//     words differ, the structs do not match.
+//
+// A message without elements matches everything. One need not hold whole
+// elements; Elements counts the whole ones.
 //
 // # Eager and rendezvous
 //

@@ -7,15 +7,15 @@ import (
 // spec is what a call adds to buffer, rank and tag.
 type spec struct {
 	context uint32
-	unit    uint8 // bytes that change places together between byte orders
 	flags   uint8 // flagBig, flagSync
+	typ     *element
 }
 
 // sendEager sends buf at once; clearToSend has said yes.
 func (p *peer) sendEager(buf []byte, tag int, s spec, id uint32) {
 	h := header{
-		kind: kindEager, flags: s.flags, unit: s.unit, context: s.context,
-		tag: int32(tag), size: uint64(len(buf)), sendID: id,
+		kind: kindEager, flags: s.flags, context: s.context,
+		tag: int32(tag), size: uint64(len(buf)), sendID: id, recvID: s.typ.sig,
 	}
 	p.spend(&h)
 	st := &p.w.stats
@@ -68,7 +68,7 @@ func (w *world) start(c *Comm, p *peer, buf []byte, tag int, s spec) *Request {
 // announcement.
 func (p *peer) launch(r *Request) {
 	w := p.w
-	s := spec{context: r.env.context, unit: r.unit, flags: r.flags}
+	s := spec{context: r.env.context, flags: r.flags, typ: r.typ}
 	if len(r.buf) > p.eagerMax {
 		p.announce(r)
 		return
@@ -92,9 +92,9 @@ func (p *peer) arrived(h *header, payload []byte, rx *rxBuf) {
 		return
 	}
 	if h.kind == kindReady {
-		p.accept(r, h.tag, h.size, h.sendID, h.flags, h.unit)
+		p.accept(r, h.tag, h.size, h.sendID, h.flags, h.recvID)
 	} else {
-		w.deliver(r, h.tag, int32(p.rank), payload, h.flags, h.unit)
+		w.deliver(r, h.tag, int32(p.rank), payload, h.flags, h.recvID)
 		if h.flags&flagSync != 0 {
 			p.say(control{kind: kindDone, sendID: h.sendID})
 		}
@@ -121,28 +121,30 @@ func (w *world) repostEmptied() {
 }
 
 // deliver ends a receive with an eager payload.
-func (w *world) deliver(r *Request, tag, src int32, payload []byte, flags, unit uint8) {
-	n := copy(r.buf, payload)
-	if r.unit > 1 && w.swapped(flags, unit) {
-		swap(r.buf[:n], unit)
-	}
+func (w *world) deliver(r *Request, tag, src int32, payload []byte, flags uint8, sig uint32) {
+	n := r.settle(tag, src, uint64(len(payload)), sig)
+	copy(r.buf[:n], payload)
+	w.putRight(r.buf[:n], r.typ, flags, sig)
 	w.stats.BytesReceived += uint64(n)
 	w.stats.EagerReceived++
-	w.settle(r, tag, src, uint64(len(payload)), n, unit)
 	w.complete(r, nil)
 }
 
-// settle fills in the status of a receive that took room bytes of a message
-// of size bytes, and the errors that the message itself is the cause of.
-func (w *world) settle(r *Request, tag, src int32, size uint64, room int, unit uint8) {
-	r.status = Status{Source: int(r.c.index[src]), Tag: int(tag), Count: room}
+// settle fills in the status of a receive of a message of size bytes, and the
+// errors that the message itself is the cause of. It returns how many bytes of
+// the message the receive takes.
+func (r *Request) settle(tag, src int32, size uint64, sig uint32) int {
+	n := int(min(size, uint64(len(r.buf))))
+	r.status = Status{Source: int(r.c.index[src]), Tag: int(tag), Count: n}
 	switch {
-	case size > uint64(room):
-		r.err = &TruncateError{Source: r.status.Source, Tag: int(tag), Size: int(size), Room: room}
-	case r.unit > 1 && unit > 1 && unit != r.unit:
-		r.err = opError("receive", ErrType, "rank %d sent elements of %d-byte units with tag %d, the receive wants %d-byte units",
-			r.status.Source, unit, tag, r.unit)
+	case !r.typ.matches(sig) && size > 0:
+		n, r.status.Count = 0, 0
+		r.err = opError("receive", ErrType, "rank %d sent %s with tag %d, the receive wants %s",
+			r.status.Source, sigName(sig), tag, sigName(r.typ.sig))
+	case uint64(n) < size:
+		r.err = &TruncateError{Source: r.status.Source, Tag: int(tag), Size: int(size), Room: n}
 	}
+	return n
 }
 
 // keep stores a message that no receive takes yet. It stays in its receive
@@ -166,7 +168,7 @@ func (p *peer) keep(h *header, env envelope, payload []byte, rx *rxBuf) {
 		p.held++
 		in.data = payload
 	}
-	in.env, in.kind, in.flags, in.unit, in.size, in.sendID, in.from = env, h.kind, h.flags, h.unit, h.size, h.sendID, p
+	in.env, in.kind, in.flags, in.sig, in.size, in.sendID, in.from = env, h.kind, h.flags, h.recvID, h.size, h.sendID, p
 	w.keepMessage(in)
 }
 
@@ -186,9 +188,9 @@ func (w *world) take(r *Request, in *inbound) {
 		w.takeSelf(r, in)
 		return
 	case in.kind == kindReady:
-		p.accept(r, in.env.tag, in.size, in.sendID, in.flags, in.unit)
+		p.accept(r, in.env.tag, in.size, in.sendID, in.flags, in.sig)
 	default:
-		w.deliver(r, in.env.tag, in.env.src, in.data, in.flags, in.unit)
+		w.deliver(r, in.env.tag, in.env.src, in.data, in.flags, in.sig)
 		if p != nil && in.flags&flagSync != 0 {
 			p.say(control{kind: kindDone, sendID: in.sendID})
 		}

@@ -17,8 +17,9 @@ var (
 	ErrTag = errors.New("invalid tag")
 	// ErrArgument says that an argument of another kind is wrong.
 	ErrArgument = errors.New("invalid argument")
-	// ErrType says that sender and receiver differ in the size of an element.
-	ErrType = errors.New("element sizes of sender and receiver differ")
+	// ErrType says that sender and receiver differ in what an element is, or that
+	// a type cannot be one.
+	ErrType = errors.New("wrong type of elements")
 	// ErrCanceled says that the sender gave up while its message was under way.
 	ErrCanceled = errors.New("sender gave up")
 	// ErrRequest says that a request has been waited for already.

@@ -41,7 +41,7 @@ func Algorithms(ctx context.Context, c *Comm, send []uint64, op Op[uint64], root
 		}{"allreduceRing", all(allreduceRing[uint64])})
 	}
 	for _, a := range algorithms {
-		x, err := c.begin(ctx, CollAllreduce, 8)
+		x, err := c.begin(ctx, CollAllreduce, elementOf[uint64]())
 		if err != nil {
 			return err
 		}
@@ -109,7 +109,7 @@ func Movers(ctx context.Context, c *Comm, n, root int, part func(rank int) []byt
 			return recv, want, x.alltoallBruck(send, recv, n)
 		}},
 	} {
-		x, err := c.begin(ctx, CollBcast, 1)
+		x, err := c.begin(ctx, CollBcast, rawBytes)
 		if err != nil {
 			return err
 		}
@@ -161,13 +161,13 @@ func SetForeign(c *Comm, on bool) {
 }
 
 // Bytes returns the memory of buf.
-func Bytes[T Number](buf []T) []byte { return asBytes(buf) }
+func Bytes[T any](buf []T) []byte { return asBytes(buf) }
 
 // Foreign returns the numbers as the other byte order has them in memory, or
 // makes what has them so numbers again.
-func Foreign[T Number](buf []T) []T {
+func Foreign[T any](buf []T) []T {
 	out := append([]T(nil), buf...)
-	swap(asBytes(out), unitOf[T]())
+	elementOf[T]().swap(asBytes(out))
 	return out
 }
 

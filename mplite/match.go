@@ -126,7 +126,7 @@ type inbound struct {
 	env    envelope
 	kind   kind
 	flags  uint8
-	unit   uint8
+	sig    uint32 // of its elements
 	size   uint64
 	sendID uint32
 	data   []byte   // payload of an eager message

@@ -2,32 +2,32 @@ package mplite
 
 import "context"
 
-// user is the spec of a call by the user with elements of the given unit.
-func (c *Comm) user(unit uint8) spec { return spec{context: c.context, unit: unit, flags: c.w.order} }
+// user is the spec of a call by the user with elements of the given type.
+func (c *Comm) user(typ *element) spec { return spec{context: c.context, flags: c.w.order, typ: typ} }
 
 // Send sends buf to rank dst (MPI_Send, MP_Send). It returns when buf may be
 // used again: at once for messages up to the eager size while the receiver has
 // room, else when the receiver has taken the message. Only the receiver's
 // copying of the message, or its death, ends it then, besides ctx.
 func (c *Comm) Send(ctx context.Context, buf []byte, dst, tag int) error {
-	return c.send(ctx, buf, dst, tag, c.user(1))
+	return c.send(ctx, buf, dst, tag, c.user(rawBytes))
 }
 
 // Ssend is a Send that returns only when a receive has matched (MPI_Ssend,
 // MP_SSend).
 func (c *Comm) Ssend(ctx context.Context, buf []byte, dst, tag int) error {
-	return c.send(ctx, buf, dst, tag, c.user(1).sync())
+	return c.send(ctx, buf, dst, tag, c.user(rawBytes).sync())
 }
 
 // Isend starts a Send (MPI_Isend, MP_ASend). buf must be left alone until the
 // request has completed.
 func (c *Comm) Isend(buf []byte, dst, tag int) (*Request, error) {
-	return c.isend(buf, dst, tag, c.user(1))
+	return c.isend(buf, dst, tag, c.user(rawBytes))
 }
 
 // Issend starts an Ssend (MPI_Issend).
 func (c *Comm) Issend(buf []byte, dst, tag int) (*Request, error) {
-	return c.isend(buf, dst, tag, c.user(1).sync())
+	return c.isend(buf, dst, tag, c.user(rawBytes).sync())
 }
 
 // Recv receives the oldest message from src, or AnySource, with tag, or AnyTag
@@ -36,13 +36,13 @@ func (c *Comm) Issend(buf []byte, dst, tag int) (*Request, error) {
 // message beyond the eager size has been matched: see Progress in the package
 // comment.
 func (c *Comm) Recv(ctx context.Context, buf []byte, src, tag int) (Status, error) {
-	return c.recv(ctx, buf, src, tag, c.user(1))
+	return c.recv(ctx, buf, src, tag, c.user(rawBytes))
 }
 
 // Irecv starts a Recv (MPI_Irecv, MP_ARecv). buf must be left alone until the
 // request has completed.
 func (c *Comm) Irecv(buf []byte, src, tag int) (*Request, error) {
-	return c.irecv(buf, src, tag, c.user(1))
+	return c.irecv(buf, src, tag, c.user(rawBytes))
 }
 
 // Sendrecv sends and receives at the same time (MPI_Sendrecv, MP_SShift), so
@@ -50,7 +50,7 @@ func (c *Comm) Irecv(buf []byte, src, tag int) (*Request, error) {
 // both have ended, also if one of them fails, and returns the receive's error
 // if both do.
 func (c *Comm) Sendrecv(ctx context.Context, sendbuf []byte, dst, sendtag int, recvbuf []byte, src, recvtag int) (Status, error) {
-	return c.exchange(ctx, sendbuf, dst, sendtag, recvbuf, src, recvtag, c.user(1))
+	return c.exchange(ctx, sendbuf, dst, sendtag, recvbuf, src, recvtag, c.user(rawBytes))
 }
 
 // Probe waits for a message that Recv would take and describes it, without

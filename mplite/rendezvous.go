@@ -29,8 +29,8 @@ const maxWrite = vipl.MaxTransferSize
 // announce says that r's message waits here.
 func (p *peer) announce(r *Request) {
 	h := header{
-		kind: kindReady, flags: r.flags &^ flagSync, unit: r.unit, context: r.env.context,
-		tag: r.env.tag, size: uint64(len(r.buf)), sendID: r.id,
+		kind: kindReady, flags: r.flags &^ flagSync, context: r.env.context,
+		tag: r.env.tag, size: uint64(len(r.buf)), sendID: r.id, recvID: r.typ.sig,
 	}
 	p.spend(&h)
 	r.state = sendReady
@@ -42,10 +42,9 @@ func (p *peer) announce(r *Request) {
 
 // accept answers an announcement that r has been matched with. A receive that
 // is too short takes what fits, so that the sender is released as usual.
-func (p *peer) accept(r *Request, tag int32, size uint64, sendID uint32, flags, unit uint8) {
+func (p *peer) accept(r *Request, tag int32, size uint64, sendID uint32, flags uint8, sig uint32) {
 	w := p.w
-	n := int(min(size, uint64(len(r.buf))))
-	w.settle(r, tag, int32(p.rank), size, n, unit)
+	n := r.settle(tag, int32(p.rank), size, sig)
 	w.stats.RendezvousReceived++
 	c := control{kind: kindClear, sendID: sendID, recvID: r.id}
 	if n > 0 {
@@ -58,7 +57,7 @@ func (p *peer) accept(r *Request, tag int32, size uint64, sendID uint32, flags, 
 	}
 	if n > 0 {
 		r.state, r.peer, r.accepted = recvClear, p, n
-		r.flags, r.remoteID = flags, uint32(unit)
+		r.flags, r.remoteSig = flags, sig
 		c.size = uint64(n)
 		c.target = target{addr: vipl.VirtualAddress(r.buf), handle: uint32(r.mem)}
 	} else {
@@ -160,9 +159,7 @@ func (p *peer) writtenTo(id uint32) {
 		return
 	}
 	w := p.w
-	if unit := uint8(r.remoteID); r.unit > 1 && w.swapped(r.flags, unit) {
-		swap(r.buf[:r.accepted], unit)
-	}
+	w.putRight(r.buf[:r.accepted], r.typ, r.flags, r.remoteSig)
 	w.stats.BytesReceived += uint64(r.accepted)
 	w.complete(r, nil)
 }

@@ -32,7 +32,6 @@ type Request struct {
 	c      *Comm
 	id     uint32 // its index in w.requests, for ever
 	state  state
-	unit   uint8
 	flags  uint8
 	coll   bool // part of a collective
 	zombie bool // ended here while the peer may still answer
@@ -41,15 +40,17 @@ type Request struct {
 	env    envelope
 	peer   *peer // the other rank, nil for this rank itself or not yet known
 	buf    []byte
+	typ    *element
 	status Status
 	err    error
 
-	mem      vipl.MemHandle // buf's, in a rendezvous
-	remote   target         // where a send's payload goes
-	remoteID uint32         // the receiver's request
-	accepted int            // bytes that the receiver takes
-	written  int            // bytes that have been written
-	self     *inbound       // what a send to this rank waits as
+	mem       vipl.MemHandle // buf's, in a rendezvous
+	remote    target         // where a send's payload goes
+	remoteID  uint32         // the receiver's request
+	remoteSig uint32         // what the sender says of its elements
+	accepted  int            // bytes that the receiver takes
+	written   int            // bytes that have been written
+	self      *inbound       // what a send to this rank waits as
 
 	number uint64        // order of posting
 	place  node[Request] // among the posted receives, or the sends that wait for credits
@@ -76,7 +77,7 @@ func (w *world) request(c *Comm, buf []byte, s spec) *Request {
 		r.desc.Context = r
 		w.requests = append(w.requests, r)
 	}
-	r.c, r.buf, r.unit, r.flags = c, buf, s.unit, s.flags
+	r.c, r.buf, r.typ, r.flags = c, buf, s.typ, s.flags
 	r.coll = s.context&1 != 0
 	r.zombie, r.gone, r.waited = false, false, false
 	r.status, r.err = Status{}, nil

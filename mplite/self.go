@@ -8,7 +8,7 @@ package mplite
 func (w *world) sendSelf(r *Request) {
 	w.stats.SelfMessages++
 	if recv := w.match.arrive(&r.env); recv != nil {
-		w.deliver(recv, r.env.tag, r.env.src, r.buf, w.order, r.unit)
+		w.deliver(recv, r.env.tag, r.env.src, r.buf, w.order, r.typ.sig)
 		w.complete(r, nil)
 		return
 	}
@@ -23,14 +23,14 @@ func (w *world) sendSelf(r *Request) {
 		in.self, r.self = r, in
 		r.state = sendSelf
 	}
-	in.env, in.kind, in.flags, in.unit, in.size = r.env, kindEager, w.order, r.unit, uint64(len(r.buf))
+	in.env, in.kind, in.flags, in.sig, in.size = r.env, kindEager, w.order, r.typ.sig, uint64(len(r.buf))
 	w.keepMessage(in)
 }
 
 // takeSelf gives a waiting send to the receive r.
 func (w *world) takeSelf(r *Request, in *inbound) {
 	send := in.self
-	w.deliver(r, in.env.tag, in.env.src, send.buf, w.order, send.unit)
+	w.deliver(r, in.env.tag, in.env.src, send.buf, w.order, send.typ.sig)
 	w.spill.put(in)
 	w.complete(send, nil)
 }

@@ -13,13 +13,17 @@ var hostBig = func() uint8 {
 	return 0
 }()
 
-// swapped reports whether the payload of a message with these flags has to
-// change byte order here.
-func (w *world) swapped(flags, unit uint8) bool { return unit > 1 && flags&flagBig != w.order }
+// putRight makes the payload b, of a message with these flags and this
+// signature, right for a receive of elements e. Raw bytes stay as they are.
+func (w *world) putRight(b []byte, e *element, flags uint8, sig uint32) {
+	if flags&flagBig != w.order && sig != sigRaw && e.sig != sigRaw {
+		e.swap(b)
+	}
+}
 
 // swap reverses the bytes of each whole unit of b in place. Receiver makes
 // right: it is called on what came from a host of the other byte order.
-func swap(b []byte, unit uint8) {
+func swap(b []byte, unit int) {
 	ne := binary.NativeEndian
 	switch unit {
 	case 2:

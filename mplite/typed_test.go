@@ -61,7 +61,7 @@ func echo[T mplite.Number](c *mplite.Comm, v T) error {
 }
 
 // senders are the ways to send to rank 1; the last one takes the same back.
-func senders[T mplite.Number](c *mplite.Comm) []func([]T) error {
+func senders[T any](c *mplite.Comm) []func([]T) error {
 	waited := func(r *mplite.Request, err error) error {
 		if err == nil {
 			_, err = r.Wait(bg)
@@ -83,7 +83,7 @@ func senders[T mplite.Number](c *mplite.Comm) []func([]T) error {
 
 // receivers are the ways to receive from rank 0, each way to send twice, so
 // that each meets each; the last one sends the same back.
-func receivers[T mplite.Number](c *mplite.Comm) []func([]T) error {
+func receivers[T any](c *mplite.Comm) []func([]T) error {
 	recv := func(want []T) error {
 		got := make([]T, len(want)+1)
 		st, err := mplite.Recv(bg, c, got, 0, 1)
@@ -108,7 +108,7 @@ func receivers[T mplite.Number](c *mplite.Comm) []func([]T) error {
 
 // came checks what was received. The bytes are compared: in a foreign memory
 // numbers may be NaN.
-func came[T mplite.Number](got []T, st mplite.Status, err error, want []T) error {
+func came[T any](got []T, st mplite.Status, err error, want []T) error {
 	switch {
 	case err != nil:
 		return err

@@ -1,9 +1,6 @@
 package mplite
 
-import (
-	"encoding/binary"
-	"math/bits"
-)
+import "encoding/binary"
 
 // headerSize is the size in bytes of what precedes the payload of every message.
 const headerSize = 32
@@ -13,7 +10,7 @@ const headerSize = 32
 const (
 	fieldKind    = 0  // kind
 	fieldFlags   = 1  // flags
-	fieldUnit    = 2  // bytes that change places together between byte orders
+	fieldPad     = 2  // must be zero
 	fieldControl = 3  // control credits that the sender returns
 	fieldData    = 4  // data credits that the sender returns
 	fieldZero    = 6  // must be zero
@@ -21,7 +18,7 @@ const (
 	fieldTag     = 12 // tag, or the argument of fail and abort
 	fieldSize    = 16 // bytes of the whole message
 	fieldSendID  = 24 // the sender's request
-	fieldRecvID  = 28 // the receiver's request
+	fieldRecvID  = 28 // the receiver's request; in a data message the signature of its elements
 )
 
 // kind says what a message is for.
@@ -55,21 +52,20 @@ const (
 type header struct {
 	kind    kind
 	flags   uint8
-	unit    uint8
 	control uint8
 	data    uint16
 	context uint32
 	tag     int32
 	size    uint64
 	sendID  uint32
-	recvID  uint32
+	recvID  uint32 // in a data message the signature of its elements
 }
 
 // put encodes h into the first headerSize bytes of b.
 func (h *header) put(b []byte) {
 	b = b[:headerSize:headerSize]
 	le := binary.LittleEndian
-	le.PutUint32(b[fieldKind:], uint32(h.kind)|uint32(h.flags)<<8|uint32(h.unit)<<16|uint32(h.control)<<24)
+	le.PutUint32(b[fieldKind:], uint32(h.kind)|uint32(h.flags)<<8|uint32(h.control)<<24)
 	le.PutUint32(b[fieldData:], uint32(h.data))
 	le.PutUint32(b[fieldContext:], h.context)
 	le.PutUint32(b[fieldTag:], uint32(h.tag))
@@ -87,22 +83,22 @@ func (h *header) parse(b []byte) (payload []byte, ok bool) {
 	payload = b[headerSize:]
 	b = b[:headerSize:headerSize]
 	le := binary.LittleEndian
-	h.kind, h.flags, h.unit, h.control = kind(b[fieldKind]), b[fieldFlags], b[fieldUnit], b[fieldControl]
+	h.kind, h.flags, h.control = kind(b[fieldKind]), b[fieldFlags], b[fieldControl]
 	h.data = le.Uint16(b[fieldData:])
 	h.context = le.Uint32(b[fieldContext:])
 	h.tag = int32(le.Uint32(b[fieldTag:]))
 	h.size = le.Uint64(b[fieldSize:])
 	h.sendID = le.Uint32(b[fieldSendID:])
 	h.recvID = le.Uint32(b[fieldRecvID:])
-	return payload, h.valid(len(payload)) && le.Uint16(b[fieldZero:]) == 0
+	return payload, h.valid(len(payload)) && b[fieldPad] == 0 && le.Uint16(b[fieldZero:]) == 0
 }
 
 func (h *header) valid(payload int) bool {
 	switch h.kind {
 	case kindEager:
-		return h.flags < flagEnd && validUnit(h.unit) && h.tag >= 0 && h.size == uint64(payload)
+		return h.flags < flagEnd && h.tag >= 0 && h.size == uint64(payload)
 	case kindReady:
-		return h.flags < flagEnd && validUnit(h.unit) && h.tag >= 0 && h.size <= maxMessage && payload == 0
+		return h.flags < flagEnd && h.tag >= 0 && h.size <= maxMessage && payload == 0
 	case kindClear:
 		return h.size <= maxMessage && payload == targetSize
 	case kindHello:
@@ -116,8 +112,6 @@ func (h *header) valid(payload int) bool {
 // maxMessage is the longest message in bytes. It bounds what a hostile header
 // can claim; memory ends earlier.
 const maxMessage = 1 << 46
-
-func validUnit(u uint8) bool { return u <= 8 && bits.OnesCount8(u) == 1 }
 
 // target is the body of a clear message: where the payload goes.
 type target struct {
@@ -150,7 +144,7 @@ type hello struct {
 const helloSize = 28
 
 // wireVersion changes whenever the format of this file does.
-const wireVersion = 1
+const wireVersion = 2
 
 func (m *hello) put(b []byte) {
 	le := binary.LittleEndian

@@ -18,7 +18,7 @@ type Word struct {
 // Bytes returns w as it goes over a connection.
 func (w Word) Bytes() []byte {
 	b := make([]byte, headerSize+targetSize)
-	h := header{kind: kind(w.Kind), flags: w.Flags, unit: 1, tag: w.Tag, size: w.Size, sendID: w.SendID, recvID: w.RecvID}
+	h := header{kind: kind(w.Kind), flags: w.Flags, tag: w.Tag, size: w.Size, sendID: w.SendID, recvID: w.RecvID}
 	h.put(b)
 	if h.kind != kindClear {
 		return append(b[:headerSize], w.Body...)

@@ -11,7 +11,7 @@ func TestHeaderRoundTrip(t *testing.T) {
 	payload := []byte{1, 2, 3}
 	for range 1000 {
 		want := header{
-			kind: kindEager, flags: uint8(rng.IntN(flagEnd)), unit: 1 << rng.IntN(4), control: uint8(rng.Uint32()), data: uint16(rng.Uint32()),
+			kind: kindEager, flags: uint8(rng.IntN(flagEnd)), control: uint8(rng.Uint32()), data: uint16(rng.Uint32()),
 			context: rng.Uint32(), tag: rng.Int32(), size: uint64(len(payload)), sendID: rng.Uint32(), recvID: rng.Uint32(),
 		}
 		b := make([]byte, headerSize+len(payload))
@@ -30,7 +30,7 @@ func TestHeaderRoundTrip(t *testing.T) {
 func FuzzHeader(f *testing.F) {
 	for k := range kindEnd {
 		b := make([]byte, headerSize+targetSize)
-		(&header{kind: k, unit: 1}).put(b)
+		(&header{kind: k}).put(b)
 		f.Add(b)
 		f.Add(b[:headerSize])
 	}
@@ -47,7 +47,7 @@ func FuzzHeader(f *testing.F) {
 			h.kind == kindReady && (h.size > maxMessage || len(payload) != 0),
 			h.kind == kindClear && len(payload) < targetSize:
 			t.Fatalf("%+v with %d bytes of payload accepted", h, len(payload))
-		case (h.kind == kindEager || h.kind == kindReady) && (h.tag < 0 || !validUnit(h.unit)):
+		case (h.kind == kindEager || h.kind == kindReady) && h.tag < 0:
 			t.Fatalf("%+v accepted", h)
 		}
 		var m hello
@@ -56,12 +56,12 @@ func FuzzHeader(f *testing.F) {
 }
 
 func TestSwap(t *testing.T) {
-	for _, unit := range []uint8{1, 2, 4, 8} {
+	for _, unit := range []int{1, 2, 4, 8} {
 		b := []byte{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16}
 		swap(b, unit)
 		for i := range 16 {
-			group, at := i/int(unit)*int(unit), i%int(unit)
-			if want := byte(group + int(unit) - 1 - at); b[i] != want {
+			group, at := i/unit*unit, i%unit
+			if want := byte(group + unit - 1 - at); b[i] != want {
 				t.Errorf("unit %d: byte %d is %d, want %d", unit, i, b[i], want)
 			}
 		}
