@@ -78,7 +78,7 @@ func (ep *Endpoint) acceptReply(h *header, payload []byte, call bool) Reason {
 
 // acceptData decides once more when the data of a long bulk message has come,
 // because the tag and the handler may have changed since it was granted. The
-// segment has not: see Endpoint.SetSegment. What is refused here has been
+// segment has not: see segment.go. What is refused here has been
 // written, but nobody is told that it has.
 func (ep *Endpoint) acceptData(h *header, call bool) Reason {
 	switch {
@@ -88,6 +88,14 @@ func (ep *Endpoint) acceptData(h *header, call bool) Reason {
 		return ReasonBadHandler
 	}
 	return 0
+}
+
+// acceptFetch decides once more when the data of a long get are to go.
+func (ep *Endpoint) acceptFetch(h *header) Reason {
+	if !ep.tag.admits(h.tag) {
+		return ReasonBadTag
+	}
+	return ep.inSegment(h)
 }
 
 func noData(payload []byte) Reason {

@@ -33,10 +33,19 @@ type turn struct {
 	handled bool // there was one, or what takes its place
 	current int  // its slot
 	held    *packet
+	granted bool // it looks at the segment, which is counted in Endpoint.grants
 }
 
 // begin comes before a handler for a slot, which may look at p.
 func (t *turn) begin(slot int, p *packet) { t.handled, t.current, t.held = true, slot, p }
+
+// ended comes after a handler, for endpoint ep.
+func (t *turn) ended(ep *Endpoint) {
+	if t.granted {
+		ep.grants--
+	}
+	t.handled, t.held, t.granted = false, nil, false
+}
 
 // idle reports whether the half, of an endpoint in bundle home, may handle a message
 // for bundle b before any other.
@@ -69,6 +78,11 @@ func (c *client) received(p *packet) {
 			s.call.finish(ErrNoReply)
 		}
 		c.free(int(h.slot))
+	case h.kind == kindReturn && s.state == slotGranting && s.op == OpGet: // its data do not come after all
+		c.ch.revoke(int(h.slot))
+		c.ep.grants--
+		s.state = slotWaiting
+		fallthrough
 	case h.kind >= kindReply && h.kind <= kindReturn && s.state == slotWaiting:
 		c.queue.push(p)
 		c.ready()
@@ -125,6 +139,7 @@ func (c *client) ready() {
 // placed hears that the data of a bulk reply is there.
 func (c *client) placed(i int) {
 	if s := &c.slots[i]; s.state == slotGranting {
+		s.state = slotPlaced
 		s.placed = packet{slot: i}
 		c.queue.push(&s.placed)
 		c.ready()
@@ -207,6 +222,12 @@ func (c *client) destroy() {
 	if c.running {
 		return
 	}
+	for i := range c.slots {
+		if s := &c.slots[i]; s.granting() {
+			c.ep.grants--
+			s.state = slotFree
+		}
+	}
 	c.queue = packets{}
 	delete(c.ep.clients, c)
 	c.ch.close()
@@ -262,7 +283,8 @@ func (c *client) rest() {
 // or has the server end it.
 func (c *client) over() {
 	i, p, refused := c.current, c.held, c.refused
-	c.handled, c.held, c.refused = false, nil, 0
+	c.ended(c.ep)
+	c.refused = 0
 	if c.closed {
 		return
 	}
@@ -304,7 +326,7 @@ func (c *client) begin(i int, p *packet) {
 // comeBack returns the request in slot i to the endpoint and ends it.
 func (c *client) comeBack(i int, reason Reason, err error) {
 	s := &c.slots[i]
-	if s.state == slotGranting {
+	if s.granting() {
 		c.ep.grants--
 	}
 	c.begin(i, nil)
@@ -360,8 +382,10 @@ func (c *client) answered(p *packet) {
 		c.grant(i, h, p)
 		return
 	case kindReplyBulk:
-		data = c.ep.segment[h.offset:][:len(payload):len(payload)]
+		data = c.ep.part(h)
 		copy(data, payload)
+		c.ep.grants++
+		c.granted = true
 	}
 	c.begin(i, p)
 	c.run(h.handler, h.arguments(p.body, &c.args), data)
@@ -412,8 +436,7 @@ func (c *client) grant(i int, h *header, p *packet) {
 	s.reply.copy(h)
 	h.arguments(p.body, &s.args)
 	c.ch.release(p)
-	mem := c.ep.segment[h.offset:][:h.length:h.length]
-	w, err := c.ch.grant(i, mem)
+	w, err := c.ch.grant(i, c.ep.part(h))
 	if err != nil {
 		c.refuse(i, ReasonCongestion)
 		return
@@ -426,15 +449,16 @@ func (c *client) grant(i int, h *header, p *packet) {
 // bulkReplied runs the handler of a bulk reply whose data has come.
 func (c *client) bulkReplied(i int) {
 	s := &c.slots[i]
-	c.ep.grants--
 	h := &s.reply
 	if reason := c.ep.acceptData(h, s.call != nil); reason != 0 {
+		c.ep.grants--
 		c.refuse(i, reason)
 		return
 	}
+	c.granted = true
 	c.begin(i, nil)
 	c.tag = h.tag
-	c.run(h.handler, append(c.args[:0], s.args[:h.args]...), c.ep.segment[h.offset:][:h.length:h.length])
+	c.run(h.handler, append(c.args[:0], s.args[:h.args]...), c.ep.part(h))
 }
 
 // abandonCalls ends the calls that wait for c's requests.

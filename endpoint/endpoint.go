@@ -11,7 +11,7 @@ type Endpoint struct {
 	id           uint32
 	tag          Tag
 	segment      []byte
-	grants       int // windows of the segment that are open
+	grants       int // of the segment, see segment.go
 	handlers     [NumHandlers]Handler
 	returned     ReturnHandler
 	translations []*translation
@@ -129,26 +129,6 @@ func (ep *Endpoint) SetTag(t Tag) {
 	ep.node.mu.Lock()
 	defer ep.node.mu.Unlock()
 	ep.tag = t
-}
-
-// Segment returns the endpoint's segment (AM_GetSeg).
-func (ep *Endpoint) Segment() []byte {
-	ep.node.mu.Lock()
-	defer ep.node.mu.Unlock()
-	return ep.segment
-}
-
-// SetSegment sets the memory that bulk messages are placed in and gets read
-// from (AM_SetSeg), of any length. The endpoint keeps it. It fails with ErrInUse while
-// a peer has been told that it may write to the old one.
-func (ep *Endpoint) SetSegment(mem []byte) error {
-	ep.node.mu.Lock()
-	defer ep.node.mu.Unlock()
-	if ep.grants > 0 {
-		return opError("set segment", ErrInUse, "%d bulk messages are on their way into the present one", ep.grants)
-	}
-	ep.segment = mem
-	return nil
 }
 
 // SetHandler sets handler i, of 1..255 (AM_SetHandler). Nil makes it unused.

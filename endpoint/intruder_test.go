@@ -160,6 +160,8 @@ func (x *intruder) target() (to vipl.RemoteSegment, slot uint32, size int) {
 	return to, uint32(r.IntN(6)), size
 }
 
+func (x *intruder) windowAddr() uint64 { return binary.LittleEndian.Uint64(x.window[:]) }
+
 // mutant returns a message that is right, or nearly right, most of the time.
 func (x *intruder) mutant(tag endpoint.Tag, kinds []uint8) []byte {
 	r := x.rng

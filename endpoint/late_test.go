@@ -250,7 +250,7 @@ func TestGetRefusedHere(t *testing.T) {
 					if len(p.returned) != 1 || p.returned[0].Op != endpoint.OpGet || p.returned[0].Reason != c.reason {
 						return fmt.Errorf("came back here: %+v, want a get for %v", p.returned, c.reason)
 					}
-					return nil
+					return server.ep.SetSegment(nil) // nobody fetches from it any more
 				})
 				if err != nil {
 					t.Fatal(err)

@@ -88,6 +88,8 @@ func (ch *loopChannel) grant(slot int, mem []byte) (window, error) {
 	return window{}, nil
 }
 
+func (ch *loopChannel) revoke(slot int) { ch.windows[slot] = nil }
+
 func (ch *loopChannel) write(slot int, data []byte, _ window) {
 	if ch.gone() {
 		return

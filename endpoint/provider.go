@@ -94,6 +94,8 @@ type channel interface {
 	// grant lets the peer write to mem on behalf of a slot, until it has done so
 	// (placed).
 	grant(slot int, mem []byte) (window, error)
+	// revoke takes back what grant has let the peer do, who has not done it.
+	revoke(slot int)
 	// write places data in the peer's window; wrote is called when data may be
 	// changed again. No other write for the slot may be under way.
 	write(slot int, data []byte, to window)

@@ -39,16 +39,18 @@ const (
 
 // serverSlot is what the server knows of one of the client's slots.
 type serverSlot struct {
-	state  serverState
-	posts  uint8  // messages sent; the send buffers of the slot are used in turn
-	answer Op     // what the last one was, 0 if no reply
-	n      int    // its length
-	use    uint32 // the client's
-	head   header // of the request
-	args   [MaxShort]uint32
-	source []byte // of the bulk reply
-	bounce []byte // memory for the next one
-	placed packet
+	state    serverState
+	posts    uint8  // messages sent; the send buffers of the slot are used in turn
+	answer   Op     // what the last one was, 0 if no reply
+	n        int    // its length
+	use      uint32 // the client's
+	head     header // of the request
+	args     [MaxShort]uint32
+	source   []byte // of the bulk reply, unless it is a get's
+	reads    int    // gets that refer to the segment
+	fetching bool   // the write that is under way is one of these
+	bounce   []byte // memory for the next one
+	placed   packet
 }
 
 // last returns the number of the slot's send buffer that was used last.
@@ -90,6 +92,9 @@ func (s *server) received(p *packet) {
 		s.queue.push(p)
 		s.ready()
 	case h.kind == kindRefuse && h.use == slot.use && (slot.state == serverIdle || slot.state == serverAnnounced) && slot.answer != 0:
+		if slot.state == serverAnnounced && slot.head.kind == kindGet {
+			s.letGo(slot)
+		}
 		slot.state = serverQueued
 		s.queue.push(p)
 		s.ready()
@@ -100,12 +105,7 @@ func (s *server) received(p *packet) {
 			return
 		}
 		s.ch.release(p)
-		slot.state = serverIdle
-		if s.ch.writing(int(h.slot)) { // the slot's reply before this one
-			s.violated()
-			return
-		}
-		s.ch.write(int(h.slot), slot.source, w)
+		s.cleared(int(h.slot), w)
 	default:
 		s.stray(p)
 	}
@@ -158,8 +158,7 @@ func (s *server) placed(i int) {
 	}
 }
 
-func (s *server) wrote(int) {}
-func (s *server) sent()     {}
+func (s *server) sent() {}
 
 // broken hears that the connection is gone. Requests that have not been handled
 // go with it: their sender gets them back. Replies come back here, unless the
@@ -189,6 +188,7 @@ func (s *server) destroy() {
 		if state := s.slots[i].state; state == serverGranted || state == serverPlaced {
 			s.ep.grants--
 		}
+		s.ep.grants -= s.slots[i].reads
 	}
 	s.queue = packets{}
 	delete(s.ep.servers, s)
@@ -246,7 +246,7 @@ func (s *server) rest() {
 // does.
 func (s *server) over() {
 	p := s.held
-	s.handled, s.held = false, nil
+	s.ended(s.ep)
 	s.use++
 	if !s.replied {
 		s.finish(s.current)
@@ -323,9 +323,11 @@ func (s *server) handle(p *packet) {
 		s.get(i, to)
 		return
 	case kindBulk:
-		data := s.ep.segment[h.offset:][:len(payload):len(payload)]
+		data := s.ep.part(h)
 		copy(data, payload)
 		payload = data
+		s.ep.grants++
+		s.granted = true
 	}
 	s.begin(i, p)
 	s.run(h.arguments(p.body, &s.args), payload)
@@ -344,7 +346,7 @@ func (s *server) run(args []uint32, data []byte) {
 func (s *server) grant(i int) {
 	slot := &s.slots[i]
 	h := &slot.head
-	w, err := s.ch.grant(i, s.ep.segment[h.offset:][:h.length:h.length])
+	w, err := s.ch.grant(i, s.ep.part(h))
 	if err != nil {
 		s.turnBack(i, ReasonCongestion)
 		return
@@ -358,7 +360,7 @@ func (s *server) grant(i int) {
 func (s *server) get(i int, to uint64) {
 	h := &s.slots[i].head
 	s.current, s.replied = i, false
-	s.answer(OpReplyBulk, h.handler, s.slots[i].args[:h.args], s.ep.segment[h.offset:][:h.length:h.length], to)
+	s.answer(OpReplyBulk, h.handler, s.slots[i].args[:h.args], s.ep.part(h), to)
 }
 
 // bulkPlaced runs the handler of a bulk request whose data has come.
@@ -366,13 +368,14 @@ func (s *server) bulkPlaced(i int) {
 	slot := &s.slots[i]
 	h := &slot.head
 	slot.state = serverQueued
-	s.ep.grants--
 	if reason := s.ep.acceptData(h, false); reason != 0 {
+		s.ep.grants--
 		s.turnBack(i, reason)
 		return
 	}
+	s.granted = true
 	s.begin(i, nil)
-	s.run(append(s.args[:0], slot.args[:h.args]...), s.ep.segment[h.offset:][:h.length:h.length])
+	s.run(append(s.args[:0], slot.args[:h.args]...), s.ep.part(h))
 }
 
 // finish ends a request that has no reply, or had one that was refused.

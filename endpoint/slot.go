@@ -17,6 +17,7 @@ package endpoint
 //	  | <-------------------------- announce reply |
 //	  | clear -----------------------------------> |
 //	  | <................................... write |  handler at the client
+//	  | <- return, if it was a get that is refused |  instead
 //
 //	  | refuse (the reply) ----------------------> |  returned-message handler
 //	  | <--------------------------------- done    |
@@ -49,6 +50,7 @@ const (
 	slotFree     slotState = iota
 	slotWaiting            // for an answer
 	slotGranting           // for the data of a bulk reply
+	slotPlaced             // these have come; for their handler
 	slotHandling           // for the end of the handler of its reply or return
 	slotRefusing           // the reply has been refused; for the end
 )
@@ -68,6 +70,9 @@ type slot struct {
 	args    [MaxShort]uint32
 	placed  packet
 }
+
+// granting reports whether the request holds a grant of the segment.
+func (s *slot) granting() bool { return s.state == slotGranting || s.state == slotPlaced }
 
 // pool holds the free slots of a size, in the order in which they became free,
 // so that the next one has been free for longest.

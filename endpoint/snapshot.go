@@ -42,7 +42,7 @@ type EndpointSnapshot struct {
 	Accepts      string // "nothing", "all", or "its tag", which is nobody else's affair
 	Published    []string
 	Segment      int                   // bytes
-	Grants       int                   // bulk messages that are on their way into it
+	Grants       int                   // bulk messages and long gets that use it, because of which it cannot be set
 	Mapped       int                   // translations in use
 	Table        int                   // and in all
 	Translations []TranslationSnapshot // of those mapped, and of unmapped ones whose requests are under way
@@ -178,7 +178,7 @@ func (c *client) waits(i int) string {
 		return "to come back at the next poll"
 	case c.queue.head != nil:
 		return "for this program to poll"
-	case s.state == slotGranting:
+	case s.granting():
 		return "for the data of its reply"
 	case s.state == slotRefusing:
 		return "for the end of a refused reply"

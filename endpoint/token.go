@@ -146,12 +146,13 @@ func (s *server) answer(op Op, handler uint8, args []uint32, data []byte, offset
 	s.post(i, n, op)
 }
 
-// hold returns a copy of the data of a bulk reply, or the data itself if it is
-// the endpoint's own, as that of a get. The memory of a slot is used again when
-// the last reply has left it.
+// hold returns a copy of the data of a bulk reply. Those of a get stay in the
+// segment, and nil stands for them. The memory of a slot is used again when the last
+// reply has left it.
 func (s *server) hold(slot *serverSlot, data []byte) []byte {
 	if slot.head.kind == kindGet {
-		return data
+		s.keep(slot)
+		return nil
 	}
 	if cap(slot.bounce) < len(data) || s.ch.writing(s.current) {
 		slot.bounce = make([]byte, len(data))

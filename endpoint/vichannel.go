@@ -221,9 +221,13 @@ func (ch *viChannel) written(x *viReceive) {
 		ch.way.node.stats.Strays++
 		return
 	}
+	ch.revoke(int(slot))
+	ch.up.placed(int(slot))
+}
+
+func (ch *viChannel) revoke(slot int) {
 	ch.way.nic.DeregisterMem(ch.windows[slot])
 	ch.windows[slot] = 0
-	ch.up.placed(int(slot))
 }
 
 func (ch *viChannel) write(slot int, data []byte, to window) {

@@ -218,7 +218,7 @@ type hello struct {
 }
 
 const (
-	wireVersion = 0x414d0203 // "AM", 2, and the version of this format
+	wireVersion = 0x414d0204 // "AM", 2, and the version of this format
 	helloSize   = 36
 )
 

@@ -1,0 +1,80 @@
+package endpoint
+
+// The segment is the program's memory, which bulk messages are placed in and gets
+// are read from. What refers to it beyond one call under the node's mutex is
+// counted in Endpoint.grants, so that SetSegment does not succeed meanwhile:
+// whoever has replaced a segment may unmap it.
+//
+//   - A window that a peer may write to, from the answer that names it until the
+//     handler of the message has returned, or the message is refused.
+//   - A long get, from its announcement until its data have left.
+//   - A short bulk message, while its handler runs.
+
+// Segment returns the endpoint's segment (AM_GetSeg).
+func (ep *Endpoint) Segment() []byte {
+	ep.node.mu.Lock()
+	defer ep.node.mu.Unlock()
+	return ep.segment
+}
+
+// SetSegment sets the memory that bulk messages are placed in and gets read
+// from (AM_SetSeg), of any length. The endpoint keeps it; nothing refers to the old
+// one when it has returned nil. It fails with ErrInUse while a peer has been told that
+// it may write to the old one, while the data of a long get are on their way from
+// there, and while the handler of a bulk message runs.
+func (ep *Endpoint) SetSegment(mem []byte) error {
+	ep.node.mu.Lock()
+	defer ep.node.mu.Unlock()
+	if ep.grants > 0 {
+		return opError("set segment", ErrInUse, "%d bulk messages or gets use the present one: poll until they have ended", ep.grants)
+	}
+	ep.segment = mem
+	return nil
+}
+
+// part returns the part of the segment that a header names, which inSegment has
+// accepted.
+func (ep *Endpoint) part(h *header) []byte {
+	return ep.segment[h.offset:][:h.length:h.length]
+}
+
+// keep notes that a get of the slot reads the segment, until letGo. There are two
+// at most: one is announced, and the data of the one before are on their way.
+func (s *server) keep(slot *serverSlot) {
+	slot.reads++
+	s.ep.grants++
+}
+
+func (s *server) letGo(slot *serverSlot) {
+	slot.reads--
+	s.ep.grants--
+}
+
+// cleared sends the data of a bulk reply to where the client wants them. A get is
+// judged once more, because the tag may have changed since it was announced.
+func (s *server) cleared(i int, to window) {
+	slot := &s.slots[i]
+	slot.state = serverIdle
+	if s.ch.writing(i) { // the slot's reply before this one
+		s.violated()
+		return
+	}
+	data := slot.source
+	if slot.head.kind == kindGet {
+		if reason := s.ep.acceptFetch(&slot.head); reason != 0 {
+			s.letGo(slot)
+			s.turnBack(i, reason)
+			return
+		}
+		data, slot.fetching = s.ep.part(&slot.head), true
+	}
+	s.ch.write(i, data, to)
+}
+
+// wrote hears that the data of a bulk reply have arrived.
+func (s *server) wrote(i int) {
+	if slot := &s.slots[i]; slot.fetching {
+		slot.fetching = false
+		s.letGo(slot)
+	}
+}
