@@ -2,6 +2,7 @@ package mplite
 
 import (
 	"context"
+	"math"
 	"slices"
 )
 
@@ -19,8 +20,8 @@ type Cart struct {
 }
 
 // DimsCreate completes dims for n ranks (MPI_Dims_create): every 0 is replaced
-// so that the product is n and the factors are as close to each other as
-// possible, larger ones first. Non-zero entries stay.
+// so that the product is n and the largest of them exceeds the smallest by as
+// little as possible, larger ones first. Non-zero entries stay.
 func DimsCreate(n int, dims []int) error {
 	fixed, open := 1, 0
 	for _, d := range dims {
@@ -29,6 +30,8 @@ func DimsCreate(n int, dims []int) error {
 			return opError("create dimensions", ErrArgument, "dimension %d is negative", d)
 		case d == 0:
 			open++
+		case d > n/fixed:
+			return opError("create dimensions", ErrArgument, "%d ranks cannot be laid out as %v", n, dims)
 		default:
 			fixed *= d
 		}
@@ -48,34 +51,77 @@ func DimsCreate(n int, dims []int) error {
 	return nil
 }
 
-// balanced returns n as a product of k factors, the largest as small as
-// possible, then the second largest, and so on.
+// balanced returns n as a product of k factors, none larger than the one before
+// it: those whose largest and smallest differ least, and of several such those
+// with the smallest first factor, then the smallest second, and so on.
 func balanced(n, k int) []int {
-	if k == 1 {
-		return []int{n}
-	}
-	var best []int
-	for first := 1; first <= n; first++ {
-		if n%first != 0 || pow(first, k) < n { // the largest is at least the k-th root
-			continue
-		}
-		rest := balanced(n/first, k-1)
-		if rest[0] <= first {
-			best = append([]int{first}, rest...)
-			break
+	b := balance{spread: n}
+	for d := 1; d <= n/d; d++ {
+		if n%d == 0 {
+			b.divisors = append(b.divisors, d, n/d)
 		}
 	}
-	return best
+	slices.Sort(b.divisors)
+	b.divisors = slices.Compact(b.divisors)
+	b.choose(n, k, n)
+	return b.best
 }
 
-// pow returns b to the power of k, or a large number when that is larger.
+// balance is the search of balanced.
+type balance struct {
+	divisors []int // of the whole product, in rising order
+	chosen   []int // the factors so far
+	best     []int
+	spread   int // of best; what none reaches before the first is found
+}
+
+// choose adds k factors up to most, whose product is n, in all ways that may be
+// better than the best so far.
+func (b *balance) choose(n, k, most int) {
+	for _, f := range b.divisors {
+		if f > most {
+			return
+		}
+		first := f
+		if len(b.chosen) > 0 {
+			first = b.chosen[0]
+		}
+		switch {
+		case n%f != 0 || pow(f, k) < n: // the largest of k factors is at least their root
+		case k == 1:
+			if first-f < b.spread {
+				b.best, b.spread = append(slices.Clone(b.chosen), f), first-f
+			}
+		case first-floorRoot(n/f, k-1) >= b.spread: // the smallest is at most that root
+			return // and for larger f even less
+		default:
+			b.chosen = append(b.chosen, f)
+			b.choose(n/f, k-1, f)
+			b.chosen = b.chosen[:len(b.chosen)-1]
+		}
+	}
+}
+
+// floorRoot returns the largest r with r to the power of k not above n.
+func floorRoot(n, k int) int {
+	r := int(math.Pow(float64(n), 1/float64(k)))
+	for pow(r+1, k) <= n {
+		r++
+	}
+	for pow(r, k) > n {
+		r--
+	}
+	return r
+}
+
+// pow returns b to the power of k, or the largest int if that is larger.
 func pow(b, k int) int {
-	const large = 1 << 31
 	p := 1
 	for range k {
-		if p *= b; p > large {
-			return large
+		if p > math.MaxInt/b {
+			return math.MaxInt
 		}
+		p *= b
 	}
 	return p
 }
@@ -105,6 +151,16 @@ func (c *Comm) CartCreate(ctx context.Context, dims []int, periodic []bool) (*Ca
 		return nil, err
 	}
 	return &Cart{Comm: sub, dims: slices.Clone(dims), periodic: slices.Clone(periodic)}, nil
+}
+
+// Dup makes a grid of the same ranks and the same shape whose messages never mix
+// with those of g (MPI_Comm_dup). It is collective.
+func (g *Cart) Dup(ctx context.Context) (*Cart, error) {
+	sub, err := g.Comm.Dup(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return &Cart{Comm: sub, dims: g.dims, periodic: g.periodic}, nil
 }
 
 // Dims returns the extent and the periodicity of each dimension (MPI_Cart_get).

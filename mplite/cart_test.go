@@ -3,6 +3,7 @@ package mplite_test
 import (
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"testing"
 
@@ -28,6 +29,11 @@ func TestDimsCreate(t *testing.T) {
 		{6, []int{3, 2}, []int{3, 2}},
 		{997, []int{0, 0}, []int{997, 1}},
 		{4096, []int{0, 0, 0}, []int{16, 16, 16}},
+		{7488, []int{0, 0, 0}, []int{26, 18, 16}},
+		{7488, []int{0, 16, 0}, []int{26, 16, 18}},
+		{1<<31 - 1, []int{0, 0}, []int{1<<31 - 1, 1}},
+		{720720, []int{0, 0, 0, 0, 0, 0}, []int{13, 11, 10, 9, 8, 7}},
+		{6, []int{0, 1 << 62, 1 << 62}, nil},
 		{6, []int{3, 3}, nil},
 		{6, []int{4, 0}, nil},
 		{6, []int{-1, 0}, nil},
@@ -42,6 +48,79 @@ func TestDimsCreate(t *testing.T) {
 			t.Errorf("%d ranks as %v: %v, %v, want %v", tc.n, tc.dims, got, err, tc.want)
 		}
 	}
+}
+
+// TestDimsCreateSpread compares with every way to lay out few ranks.
+func TestDimsCreateSpread(t *testing.T) {
+	for n := 1; n <= 400; n++ {
+		for k := 1; k <= 4; k++ {
+			got := make([]int, k)
+			if err := mplite.DimsCreate(n, got); err != nil {
+				t.Fatal(err)
+			}
+			product := 1
+			for i, d := range got {
+				product *= d
+				if i > 0 && d > got[i-1] {
+					t.Errorf("%d ranks: %v is not in falling order", n, got)
+				}
+			}
+			if want := leastSpread(n, k, 0, 0); product != n || got[0]-got[k-1] != want {
+				t.Errorf("%d ranks: %v, want a spread of %d", n, got, want)
+			}
+		}
+	}
+}
+
+// leastSpread is the least difference between the largest and the smallest of k
+// factors of n and those two, if they are not 0.
+func leastSpread(n, k, largest, smallest int) int {
+	if k == 0 {
+		if n == 1 {
+			return largest - smallest
+		}
+		return math.MaxInt
+	}
+	least := math.MaxInt
+	for f := 1; f <= n; f++ {
+		if n%f == 0 {
+			low := f
+			if smallest != 0 {
+				low = min(f, smallest)
+			}
+			least = min(least, leastSpread(n/f, k-1, max(largest, f), low))
+		}
+	}
+	return least
+}
+
+// TestCartDup: a copy of a grid is a grid, with messages of its own.
+func TestCartDup(t *testing.T) {
+	check(t, runJob(6, sim.Options{}, small, func(c *mplite.Comm) error {
+		g, err := c.CartCreate(bg, []int{2, 3}, []bool{false, true})
+		if err != nil {
+			return err
+		}
+		d, err := g.Dup(bg)
+		if err != nil {
+			return err
+		}
+		dims, periodic := d.Dims()
+		if !slices.Equal(dims, []int{2, 3}) || !slices.Equal(periodic, []bool{false, true}) || !slices.Equal(d.Neighbours(), g.Neighbours()) {
+			return fmt.Errorf("the copy has dimensions %v, periods %v, neighbours %v", dims, periodic, d.Neighbours())
+		}
+		if how := mplite.Compare(g.Comm, d.Comm); how != mplite.Congruent {
+			return fmt.Errorf("grid and copy are %v", how)
+		}
+		row, err := d.Sub(bg, []bool{false, true})
+		if err != nil {
+			return err
+		}
+		if got := row.Size(); got != 3 {
+			return fmt.Errorf("a row of the copy has %d ranks", got)
+		}
+		return d.Barrier(bg)
+	}))
 }
 
 func TestCart(t *testing.T) {

@@ -34,6 +34,7 @@ type world struct {
 	spill     spillPool
 	emptied   *rxBuf // the last one that was, not posted again yet
 	context   uint32 // next unused communicator number
+	self      *Comm  // this rank alone, once somebody has asked for it
 	dead      []*peer
 	asked     []*vipl.Request // to connect, in Init, not decided yet
 	fatal     error           // ends everything: abort, or the NIC failed

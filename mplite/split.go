@@ -3,6 +3,8 @@ package mplite
 import (
 	"cmp"
 	"context"
+	"encoding/binary"
+	"hash/fnv"
 	"slices"
 )
 
@@ -49,6 +51,88 @@ func (c *Comm) Dup(ctx context.Context) (*Comm, error) {
 	return newComm(c.w, c.group, context), nil
 }
 
+// CommCreate makes a communicator of the ranks of g, in the order of g
+// (MPI_Comm_create). It is collective over c. Every rank of g gives the same
+// group; ranks that are not in the group they give, which may be empty, get nil.
+// So several communicators of different ranks can be made by one call.
+func (c *Comm) CommCreate(ctx context.Context, g Group) (*Comm, error) {
+	mine, flat := c.claim(g), make([]int64, c.Size()*len(claim{}))
+	if err := Allgather(ctx, c, mine[:], flat); err != nil {
+		return nil, err
+	}
+	all := make([]claim, c.Size())
+	for i := range all {
+		all[i] = claim(flat[i*len(claim{}):])
+	}
+	if err := claimed(all); err != nil {
+		return nil, err
+	}
+	context, err := c.newContext(ctx)
+	if err != nil || mine[claimMember] == 0 {
+		return nil, err
+	}
+	return newComm(c.w, g.members, context), nil
+}
+
+// claim is what a rank tells the others of the group that it has given to
+// CommCreate. Equal hashes mean equal groups.
+type claim [3]int64
+
+const (
+	claimHash   = iota
+	claimSize   // -1 if a rank of it is not in the communicator
+	claimMember // 1 if the rank is in it
+)
+
+func (c *Comm) claim(g Group) claim {
+	h := fnv.New64a()
+	mine := claim{claimSize: int64(g.Size())}
+	for _, m := range g.members {
+		var b [4]byte
+		binary.LittleEndian.PutUint32(b[:], uint32(m))
+		h.Write(b[:])
+		if !c.contains(int(m)) {
+			mine[claimSize] = -1
+		}
+		if int(m) == c.w.rank {
+			mine[claimMember] = 1
+		}
+	}
+	mine[claimHash] = int64(h.Sum64())
+	return mine
+}
+
+// claimed returns an error, the same on every rank, unless all ranks of every
+// group have given this group.
+func claimed(all []claim) error {
+	members := map[int64]int64{}
+	for _, c := range all {
+		members[c[claimHash]] += c[claimMember]
+	}
+	for rank, c := range all {
+		switch {
+		case c[claimSize] < 0:
+			return opError("create communicator", ErrArgument, "rank %d gave a group with ranks that are not in the communicator", rank)
+		case c[claimSize] != members[c[claimHash]]:
+			return opError("create communicator", ErrArgument, "rank %d gave a group of %d ranks, of which %d gave the same: all have to",
+				rank, c[claimSize], members[c[claimHash]])
+		}
+	}
+	return nil
+}
+
+// Self returns the communicator of this rank alone (MPI_COMM_SELF), the same at
+// every call. Its messages go from the rank to itself; Finalize releases it.
+func (c *Comm) Self() *Comm {
+	w := c.w
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.self == nil {
+		w.self = newComm(w, []int32{int32(w.rank)}, maxContext)
+	}
+	return w.self
+}
+
 // newContext agrees on a context that no rank of c uses: the largest that any
 // of them would take next. If a rank has given it away meanwhile, for another
 // communicator in another goroutine, they try again.
@@ -80,4 +164,6 @@ func (c *Comm) newContext(ctx context.Context) (uint32, error) {
 	}
 }
 
+// maxContext is beyond every communicator number that ranks agree on: it is that
+// of Self, whose messages no other rank sees.
 const maxContext = 1 << 31
