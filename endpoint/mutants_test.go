@@ -102,7 +102,7 @@ func (r *recorder) Send(frames []transport.Frame) (int, error) {
 	defer r.mu.Unlock()
 	for i := range frames[:n] {
 		head := frames[i].Head
-		port := uint16(head[ethertype.FieldDstPort])<<8 | uint16(head[ethertype.FieldDstPort+1])
+		port := uint16(head[ethertype.OffsetDstPort])<<8 | uint16(head[ethertype.OffsetDstPort+1])
 		r.to[station{ethertype.MAC(head[:6]), port / 1024}]++
 		switch {
 		case len(r.latest) < r.most:

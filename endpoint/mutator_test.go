@@ -100,7 +100,7 @@ func fit(f, right []byte) []byte {
 		f = append(f, zeros[len(f):]...)
 	}
 	copy(f[:ethertype.EthernetSize+1], right)
-	block(f[ethertype.FieldDstPort:], right[ethertype.FieldDstPort:])
+	block(f[ethertype.OffsetDstPort:], right[ethertype.OffsetDstPort:])
 	block(f[atSrcPort:], right[atSrcPort:])
 	return f
 }

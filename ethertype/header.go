@@ -27,17 +27,18 @@ const (
 	PortAll      = uint16(0)               // frames to this port go to every NIC on the interface
 )
 
-// The field table: where each field of the frame starts.
+// The field table: where each field of the frame starts, first those of the outer
+// layout.
 const (
-	fieldDst     = 0
-	fieldSrc     = 6
-	fieldType    = 12
-	fieldVersion = 14
-	fieldKind    = 15
-	FieldFlags   = 16 // exported for the kernel's filter
-	FieldDstPort = 18 // as well
-	fieldSrcPort = 20
-	fieldTag     = 22
+	fieldDst     = OffsetDst
+	fieldSrc     = OffsetSrc
+	fieldType    = OffsetType
+	fieldVersion = OffsetVersion
+	fieldKind    = OffsetKind
+	fieldFlags   = OffsetFlags
+	fieldDstPort = OffsetDstPort
+	fieldSrcPort = OffsetSrcPort
+	fieldTag     = OuterSize
 	fieldSeq     = 26
 	fieldAck     = 30
 	fieldMsg     = 34
@@ -171,10 +172,10 @@ func (h *Header) ParseBegin(frame []byte, rest int) (payload []byte, err error) 
 
 // DstPort returns the port that a frame is for, 0 if it is too short for one.
 func DstPort(frame []byte) uint16 {
-	if len(frame) < FieldDstPort+2 {
+	if len(frame) < fieldDstPort+2 {
 		return 0
 	}
-	return binary.BigEndian.Uint16(frame[FieldDstPort:])
+	return binary.BigEndian.Uint16(frame[fieldDstPort:])
 }
 
 // get decodes the HeaderSize bytes at the start of b as they are.
@@ -185,8 +186,8 @@ func (h *Header) get(b []byte) {
 	h.Src = MAC(b[fieldSrc:])
 	h.Type = ethernet.EtherType(be.Uint16(b[fieldType:]))
 	h.Kind = Kind(b[fieldKind])
-	h.Flags = Flags(be.Uint16(b[FieldFlags:]))
-	h.DstPort = be.Uint16(b[FieldDstPort:])
+	h.Flags = Flags(be.Uint16(b[fieldFlags:]))
+	h.DstPort = be.Uint16(b[fieldDstPort:])
 	h.SrcPort = be.Uint16(b[fieldSrcPort:])
 	h.Tag = be.Uint32(b[fieldTag:])
 	h.getRest(b)
@@ -269,7 +270,7 @@ func (h *Header) words() (w [3]uint64) {
 // head may itself be longer than HeaderSize: what it holds beyond is payload.
 func Seal(head []byte, rest ...[]byte) {
 	sum := sumHeader((*[fieldCRC]byte)(head))
-	if Flags(binary.BigEndian.Uint16(head[FieldFlags:]))&FlagWholeCRC != 0 {
+	if Flags(binary.BigEndian.Uint16(head[fieldFlags:]))&FlagWholeCRC != 0 {
 		sum = crc32.Update(sum, castagnoli, head[HeaderSize:])
 		for _, part := range rest {
 			sum = crc32.Update(sum, castagnoli, part)

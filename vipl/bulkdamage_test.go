@@ -60,9 +60,9 @@ func damageHeader(rng *rand.Rand, f []byte) bool {
 		return false
 	}
 	if rng.IntN(10) == 0 {
-		flip(rng, f[ethertype.EthernetSize+1:ethertype.FieldDstPort])
+		flip(rng, f[ethertype.EthernetSize+1:ethertype.OffsetDstPort])
 	} else {
-		flip(rng, f[ethertype.FieldDstPort+2:ethertype.HeaderSize])
+		flip(rng, f[ethertype.OffsetSrcPort:ethertype.HeaderSize])
 	}
 	return true
 }

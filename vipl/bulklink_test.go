@@ -54,7 +54,7 @@ func (l *bulkLink) pull() error {
 	n, err := l.Link.Recv(l.views[:])
 	for _, f := range l.views[:n] {
 		f = bytes.Clone(f)
-		if l.started && len(f) >= ethertype.HeaderSize && ethertype.Flags(binary.BigEndian.Uint16(f[ethertype.FieldFlags:]))&ethertype.FlagBulk != 0 {
+		if l.started && len(f) >= ethertype.HeaderSize && ethertype.Flags(binary.BigEndian.Uint16(f[ethertype.OffsetFlags:]))&ethertype.FlagBulk != 0 {
 			l.bulk = append(l.bulk, f)
 		} else {
 			l.plain = append(l.plain, f)

@@ -112,7 +112,7 @@ func TestBulkNotLong(t *testing.T) {
 		n.BulkFrom(1000)
 	}
 	d.links[0].onSend = func(f []byte) {
-		binary.BigEndian.PutUint16(f[ethertype.FieldFlags:], uint16(frameFlags(f)|ethertype.FlagTakesBulk))
+		binary.BigEndian.PutUint16(f[ethertype.OffsetFlags:], uint16(frameFlags(f)|ethertype.FlagTakesBulk))
 		ethertype.Seal(f)
 	}
 	marked, long := 0, 0

@@ -220,7 +220,7 @@ func (f *forgery) train() int {
 	for i, frame := range f.fragments {
 		frame = append(f.scratch[:0], frame...)
 		if f.scratch = frame; i > 0 {
-			binary.BigEndian.PutUint16(frame[ethertype.FieldFlags:], uint16(frameFlags(frame)|ethertype.FlagBulk))
+			binary.BigEndian.PutUint16(frame[ethertype.OffsetFlags:], uint16(frameFlags(frame)|ethertype.FlagBulk))
 		}
 		if f.rng.IntN(8) == 0 {
 			flip(f.rng, frame[26:58])

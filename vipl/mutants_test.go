@@ -318,9 +318,9 @@ func (o *onslaught) fit(f []byte) []byte {
 		f = append(f, zeros[len(f):]...)
 	}
 	copy(f[:ethertype.EthernetSize+1], right)
-	copy(f[ethertype.FieldDstPort:][:2], right[ethertype.FieldDstPort:])
-	block := &f[ethertype.FieldDstPort+2]
-	*block = *block&3 | right[ethertype.FieldDstPort+2]&^3
+	copy(f[ethertype.OffsetDstPort:][:2], right[ethertype.OffsetDstPort:])
+	block := &f[ethertype.OffsetSrcPort]
+	*block = *block&3 | right[ethertype.OffsetSrcPort]&^3
 	return f
 }
 

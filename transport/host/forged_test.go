@@ -127,8 +127,8 @@ func TestForgedBulk(t *testing.T) {
 	stranger := open(t, p, 1, "Ring")
 	frames := forgeries(stranger.Info(), a, make([]byte, 700))
 	for _, f := range frames {
-		flags := ethertype.Flags(binary.BigEndian.Uint16(f.Head[ethertype.FieldFlags:])) | ethertype.FlagBulk
-		binary.BigEndian.PutUint16(f.Head[ethertype.FieldFlags:], uint16(flags))
+		flags := ethertype.Flags(binary.BigEndian.Uint16(f.Head[ethertype.OffsetFlags:])) | ethertype.FlagBulk
+		binary.BigEndian.PutUint16(f.Head[ethertype.OffsetFlags:], uint16(flags))
 		ethertype.Seal(f.Head)
 	}
 	if n, err := stranger.Send(frames); n != len(frames) || err != nil {

@@ -50,6 +50,7 @@ func Run(t *testing.T, open func(t *testing.T) Pair) {
 		{"Ports", (*suite).ports, false},
 		{"PortAll", (*suite).portAll, false},
 		{"Foreign", (*suite).foreign, false},
+		{"OuterLayout", (*suite).outerLayout, false},
 		{"WaitDeadline", (*suite).waitDeadline, false},
 		{"WaitFrame", (*suite).waitFrame, false},
 		{"WakeBefore", (*suite).wakeBefore, false},

@@ -19,8 +19,8 @@ import (
 // bulkFrame returns a frame with ethertype.FlagBulk.
 func bulkFrame(from, to transport.Info, payload []byte) []byte {
 	f := linktest.NewFrame(from, to, to.Ports.Lo, payload)
-	flags := ethertype.Flags(binary.BigEndian.Uint16(f[ethertype.FieldFlags:])) | ethertype.FlagBulk
-	binary.BigEndian.PutUint16(f[ethertype.FieldFlags:], uint16(flags))
+	flags := ethertype.Flags(binary.BigEndian.Uint16(f[ethertype.OffsetFlags:])) | ethertype.FlagBulk
+	binary.BigEndian.PutUint16(f[ethertype.OffsetFlags:], uint16(flags))
 	return f
 }
 

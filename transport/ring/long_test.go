@@ -115,7 +115,7 @@ func TestLongDown(t *testing.T) {
 	var frames []transport.Frame
 	for i := range 3 {
 		head := linktest.NewFrame(a.Info(), b.Info(), b.Info().Ports.Lo, nil)
-		head[ethertype.FieldFlags] = byte(i)
+		head[ethertype.OffsetFlags] = byte(i)
 		frames = append(frames, transport.Frame{Head: head, Body: [][]byte{payload}})
 	}
 	if n, err := a.Send(frames); n != len(frames) || err != nil {

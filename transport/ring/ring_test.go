@@ -54,6 +54,16 @@ func TestLink(t *testing.T) {
 	}
 }
 
+// TestOtherEtherType: frames of another EtherType of the house pass as those of
+// the first.
+func TestOtherEtherType(t *testing.T) {
+	p := vethtest.New(t, 1500)
+	cfg := ring.Config{EtherType: 0x88b6}
+	linktest.Run(t, func(t *testing.T) linktest.Pair {
+		return linktest.Pair{A: open(t, p, 0, cfg), B: open(t, p, 1, cfg), C: open(t, p, 1, cfg)}
+	})
+}
+
 // TestRingWraps goes round a small ring many times, with batches that do not
 // divide it.
 func TestRingWraps(t *testing.T) {

@@ -107,8 +107,8 @@ func (l *Link) receive(p *peer, views [][]byte, n int) int {
 // kernel vouches for: whoever writes to p's ring can write any source.
 func (l *Link) from(p *peer, frame []byte) bool {
 	frame = frame[:ethertype.HeaderSize]
-	return binary.BigEndian.Uint64(frame[offSrc:]) == l.origin &&
-		p.ports.Contains(binary.BigEndian.Uint16(frame[offSrcPort:]))
+	return binary.BigEndian.Uint64(frame[ethertype.OffsetSrc:]) == l.origin &&
+		p.ports.Contains(binary.BigEndian.Uint16(frame[ethertype.OffsetSrcPort:]))
 }
 
 // seeOff removes the peers that are gone and tells OnDeparture's function,

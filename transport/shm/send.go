@@ -6,15 +6,6 @@ import (
 	"github.com/bobnet-go/bobnet/ethertype"
 	"github.com/bobnet-go/bobnet/transport"
 	"github.com/bobnet-go/bobnet/transport/internal/driver"
-	"github.com/mdlayher/ethernet"
-)
-
-// Where the fields lie that the link reads.
-const (
-	offSrc     = 6
-	offType    = 12
-	offVersion = ethertype.EthernetSize
-	offSrcPort = ethertype.FieldDstPort + 2
 )
 
 // Send implements transport.Link. It takes every frame: one that finds a full
@@ -46,7 +37,7 @@ func (l *Link) Send(frames []transport.Frame) (n int, err error) {
 // forward sends one frame of size bytes to where it belongs.
 func (l *Link) forward(f *transport.Frame, size int) {
 	port, ok := l.concerns(f.Head)
-	own := driver.Block(binary.BigEndian.Uint16(f.Head[offSrcPort:]))
+	own := driver.Block(binary.BigEndian.Uint16(f.Head[ethertype.OffsetSrcPort:]))
 	places := l.places[own]
 	switch {
 	case !ok:
@@ -73,13 +64,7 @@ func (l *Link) forward(f *transport.Frame, size int) {
 // port. Frames to a group are for every station, whatever their port, as on an
 // Ethernet.
 func (l *Link) concerns(head []byte) (port uint16, ok bool) {
-	head = head[:ethertype.HeaderSize]
-	port = binary.BigEndian.Uint16(head[ethertype.FieldDstPort:])
-	if ethernet.EtherType(binary.BigEndian.Uint16(head[offType:])) != l.info.EtherType || head[offVersion] != ethertype.Version {
-		return 0, false
-	}
-	dst := ethertype.MAC(head)
-	return port, dst == l.info.MAC || dst.IsGroup()
+	return ethertype.Concerns(head, l.info.EtherType, l.info.MAC)
 }
 
 // reaches reports whether block b may be another station's.

@@ -104,7 +104,7 @@ type Config struct {
 type Link struct {
 	info      transport.Info
 	segment   segment
-	origin    uint64 // what the frames of its stations have from offSrc on
+	origin    uint64 // what the frames of its stations have from OffsetSrc on
 	instance  uint64 // tells this link from an earlier one with its ports
 	ring      int
 	interrupt func()

@@ -29,7 +29,7 @@ func open(t testing.TB, cfg shm.Config) *shm.Link {
 }
 
 func TestLink(t *testing.T) {
-	for name, cfg := range map[string]shm.Config{"Default": {}, "Small": {Ring: 512 << 10}} {
+	for name, cfg := range map[string]shm.Config{"Default": {}, "Small": {Ring: 512 << 10}, "OtherEtherType": {EtherType: 0x88b6}} {
 		t.Run(name, func(t *testing.T) {
 			linktest.Run(t, func(t *testing.T) linktest.Pair {
 				return linktest.Pair{A: open(t, cfg), B: open(t, cfg), C: open(t, cfg), SameHost: true}

@@ -1,8 +1,6 @@
 package sim
 
 import (
-	"encoding/binary"
-
 	"github.com/bobnet-go/bobnet/ethertype"
 )
 
@@ -105,14 +103,11 @@ func (w *World) deliver(p passage) {
 // wants reports whether a link with the station's configuration receives the
 // frame.
 func (s *Station) wants(f []byte) bool {
-	if len(f) < ethertype.FieldDstPort+2 {
+	if len(f) < ethertype.OuterSize {
 		return false
 	}
-	dst := ethertype.MAC(f)
-	kind := binary.BigEndian.Uint16(f[12:])
-	port := binary.BigEndian.Uint16(f[ethertype.FieldDstPort:])
-	return (dst == s.mac || dst.IsGroup()) && kind == uint16(s.opts.EtherType) && f[14] == ethertype.Version &&
-		(port == ethertype.PortAll || s.opts.Ports.Contains(port))
+	port, ok := ethertype.Concerns(f, s.opts.EtherType, s.mac)
+	return ok && (port == ethertype.PortAll || s.opts.Ports.Contains(port))
 }
 
 // drop ends a passage, counts why and logs it.

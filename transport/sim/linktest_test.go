@@ -21,4 +21,10 @@ func TestLink(t *testing.T) {
 			})
 		})
 	}
+	t.Run("another EtherType", func(t *testing.T) {
+		linktest.Run(t, func(t *testing.T) linktest.Pair {
+			w := sim.New(sim.Options{})
+			return linktest.Pair{A: w.StationWith(sim.StationOptions{EtherType: 0x88b6}), B: w.StationWith(sim.StationOptions{EtherType: 0x88b6})}
+		})
+	})
 }

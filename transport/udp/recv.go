@@ -197,29 +197,19 @@ func (l *Link) accepts(frame []byte) bool {
 	}
 	be := binary.BigEndian
 	src := &l.rx.src
-	dst, port := ethertype.MAC(frame), be.Uint16(frame[ethertype.FieldDstPort:])
+	port, ok := ethertype.Concerns(frame, l.info.EtherType, l.info.MAC)
 	switch {
-	case be.Uint16(frame[offType:]) != uint16(l.info.EtherType), frame[offVersion] != ethertype.Version:
-		return false
-	case dst != l.info.MAC && !dst.IsGroup():
+	case !ok:
 		return false
 	case port != ethertype.PortAll && !l.info.Ports.Contains(port):
 		return false
-	case ethertype.MAC(frame[offSrc:]) != src.mac:
+	case ethertype.MAC(frame[ethertype.OffsetSrc:]) != src.mac:
 		return false
-	case driver.Block(be.Uint16(frame[offSrcPort:])) != src.port-l.base:
+	case driver.Block(be.Uint16(frame[ethertype.OffsetSrcPort:])) != src.port-l.base:
 		return false
 	}
 	return l.where.learn(src.mac, src.ip)
 }
-
-// Where the fields that links look at start.
-const (
-	offSrc     = 6
-	offType    = 12
-	offVersion = ethertype.EthernetSize
-	offSrcPort = ethertype.FieldDstPort + 2
-)
 
 // count publishes what take has counted.
 func (l *Link) count() {

@@ -69,8 +69,8 @@ func (l *Link) wayOf(f *transport.Frame) *way {
 	t := &l.tx
 	h := f.Head
 	be := binary.BigEndian
-	dstPort := be.Uint16(h[ethertype.FieldDstPort:])
-	key := wayKey{h[0], h[1], h[2], h[3], h[4], h[5], byte(driver.Block(dstPort)), byte(driver.Block(be.Uint16(h[offSrcPort:]))), 1}
+	dstPort := be.Uint16(h[ethertype.OffsetDstPort:])
+	key := wayKey{h[0], h[1], h[2], h[3], h[4], h[5], byte(driver.Block(dstPort)), byte(driver.Block(be.Uint16(h[ethertype.OffsetSrcPort:]))), 1}
 	if dstPort == ethertype.PortAll {
 		key[9] = 1
 	}

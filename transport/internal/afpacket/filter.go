@@ -11,15 +11,6 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Where the fields that the filter reads start, seen from the Ethernet header
-// on as a SOCK_RAW socket's filter sees a frame.
-const (
-	offType    = 12
-	offVersion = ethertype.EthernetSize
-	offFlags   = ethertype.FieldFlags
-	offDstPort = ethertype.FieldDstPort
-)
-
 // wholeFrame is what an accepting filter returns: how many bytes to keep.
 const wholeFrame = 1 << 18
 
@@ -45,7 +36,7 @@ func Filter(typ ethernet.EtherType, ports transport.PortRange, which Which) ([]b
 	var shim, flags []bpf.Instruction // X is 0, or what the shim of a long frame takes
 	if which&WithLong != 0 {
 		shim = []bpf.Instruction{
-			bpf.LoadAbsolute{Off: offVersion, Size: 1},
+			bpf.LoadAbsolute{Off: ethertype.OffsetVersion, Size: 1},
 			bpf.JumpIf{Cond: bpf.JumpNotEqual, Val: ethertype.ShimVersion, SkipTrue: 1},
 			bpf.LoadConstant{Dst: bpf.RegX, Val: ethertype.ShimSize},
 		}
@@ -53,12 +44,12 @@ func Filter(typ ethernet.EtherType, ports transport.PortRange, which Which) ([]b
 	switch which &^ WithLong {
 	case NoBulk:
 		flags = []bpf.Instruction{
-			bpf.LoadIndirect{Off: offFlags, Size: 2},
+			bpf.LoadIndirect{Off: ethertype.OffsetFlags, Size: 2},
 			bpf.JumpIf{Cond: bpf.JumpBitsSet, Val: uint32(ethertype.FlagBulk), SkipTrue: 1},
 		}
 	case OnlyBulk:
 		flags = []bpf.Instruction{
-			bpf.LoadIndirect{Off: offFlags, Size: 2},
+			bpf.LoadIndirect{Off: ethertype.OffsetFlags, Size: 2},
 			bpf.JumpIf{Cond: bpf.JumpBitsNotSet, Val: uint32(ethertype.FlagBulk), SkipTrue: 1},
 		}
 	case NoBulk | OnlyBulk:
@@ -70,15 +61,15 @@ func Filter(typ ethernet.EtherType, ports transport.PortRange, which Which) ([]b
 		bpf.LoadExtension{Num: bpf.ExtType},
 		bpf.JumpIf{Cond: bpf.JumpEqual, Val: unix.PACKET_OUTGOING, SkipTrue: 11 + long + more},
 		bpf.JumpIf{Cond: bpf.JumpEqual, Val: unix.PACKET_OTHERHOST, SkipTrue: 10 + long + more},
-		bpf.LoadAbsolute{Off: offType, Size: 2},
+		bpf.LoadAbsolute{Off: ethertype.OffsetType, Size: 2},
 		bpf.JumpIf{Cond: bpf.JumpNotEqual, Val: uint32(typ), SkipTrue: 8 + long + more},
 		bpf.LoadConstant{Dst: bpf.RegX, Val: 0},
 	}
 	prog = append(prog, shim...)
 	prog = append(prog,
-		bpf.LoadIndirect{Off: offVersion, Size: 1},
+		bpf.LoadIndirect{Off: ethertype.OffsetVersion, Size: 1},
 		bpf.JumpIf{Cond: bpf.JumpNotEqual, Val: ethertype.Version, SkipTrue: 5 + more},
-		bpf.LoadIndirect{Off: offDstPort, Size: 2},
+		bpf.LoadIndirect{Off: ethertype.OffsetDstPort, Size: 2},
 		bpf.JumpIf{Cond: bpf.JumpEqual, Val: uint32(ethertype.PortAll), SkipTrue: 2},
 		bpf.JumpIf{Cond: bpf.JumpLessThan, Val: uint32(ports.Lo), SkipTrue: 2 + more},
 		bpf.JumpIf{Cond: bpf.JumpGreaterThan, Val: uint32(ports.Hi), SkipTrue: 1 + more},

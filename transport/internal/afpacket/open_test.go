@@ -99,7 +99,7 @@ func firstFrames(t *testing.T, l transport.Link) {
 			t.Fatal(err)
 		}
 		for _, v := range views[:n] {
-			if port := binary.BigEndian.Uint16(v[ethertype.FieldDstPort:]); !ours.Contains(port) {
+			if port := binary.BigEndian.Uint16(v[ethertype.OffsetDstPort:]); !ours.Contains(port) {
 				t.Fatalf("a frame to port %d has come, after %d to the ports %v", port, got, ours)
 			}
 			got++

@@ -1,0 +1,74 @@
+package ethertype
+
+import (
+	"encoding/binary"
+
+	"github.com/mdlayher/ethernet"
+)
+
+// The outer layout: where the fields start that links and the kernel's filter look
+// at. Every EtherType of this module's has its frames begin so, whatever follows, and
+// so passes the same links: Default and its Header, and that of the emulated fabric.
+const (
+	OffsetDst     = 0
+	OffsetSrc     = 6
+	OffsetType    = 12
+	OffsetVersion = 14
+	OffsetKind    = 15
+	OffsetFlags   = 16
+	OffsetDstPort = 18
+	OffsetSrcPort = 20
+	OuterSize     = 22 // bytes up to here
+)
+
+// Outer holds the fields of the outer layout. Kind and Flags mean what the EtherType
+// says; a set FlagBulk only tells a link that receives such frames apart.
+type Outer struct {
+	Dst, Src         MAC
+	Type             ethernet.EtherType
+	Kind             uint8
+	Flags            Flags
+	DstPort, SrcPort uint16
+}
+
+// Put writes o, with the version, to the first OuterSize bytes of b.
+func (o *Outer) Put(b []byte) {
+	b = b[:OuterSize:OuterSize]
+	be := binary.BigEndian
+	copy(b[OffsetDst:], o.Dst[:])
+	copy(b[OffsetSrc:], o.Src[:])
+	be.PutUint16(b[OffsetType:], uint16(o.Type))
+	b[OffsetVersion] = Version
+	b[OffsetKind] = o.Kind
+	be.PutUint16(b[OffsetFlags:], uint16(o.Flags))
+	be.PutUint16(b[OffsetDstPort:], o.DstPort)
+	be.PutUint16(b[OffsetSrcPort:], o.SrcPort)
+}
+
+// ParseOuter reads the outer layout at the start of frame. It reports false for a
+// frame that is too short or has another version.
+func ParseOuter(frame []byte) (o Outer, ok bool) {
+	if len(frame) < OuterSize || frame[OffsetVersion] != Version {
+		return Outer{}, false
+	}
+	b := frame[:OuterSize:OuterSize]
+	be := binary.BigEndian
+	return Outer{
+		Dst: MAC(b[OffsetDst:]), Src: MAC(b[OffsetSrc:]), Type: ethernet.EtherType(be.Uint16(b[OffsetType:])),
+		Kind: b[OffsetKind], Flags: Flags(be.Uint16(b[OffsetFlags:])),
+		DstPort: be.Uint16(b[OffsetDstPort:]), SrcPort: be.Uint16(b[OffsetSrcPort:]),
+	}, true
+}
+
+// Concerns reports whether frame, of OuterSize bytes at least, is of the given
+// EtherType and of this version, and goes to the station or to a group; and to which
+// of its ports.
+func Concerns(frame []byte, typ ethernet.EtherType, station MAC) (port uint16, ok bool) {
+	b := frame[:OuterSize:OuterSize]
+	be := binary.BigEndian
+	if be.Uint16(b[OffsetType:]) != uint16(typ) || b[OffsetVersion] != Version {
+		return 0, false
+	}
+	dst := MAC(b)
+	return be.Uint16(b[OffsetDstPort:]), dst == station || dst.IsGroup()
+}
