@@ -1,0 +1,154 @@
+// # MPI-1
+//
+// Every call of MPI 1.3 and what stands for it here, or why nothing does. Where
+// two Go names stand in a row, the method moves bytes and the function elements
+// of any type. Calls return errors, a context ends those that wait, and what MPI
+// calls erroneous is an error.
+//
+// Point to point:
+//
+//	MPI_Send                   Comm.Send, Send
+//	MPI_Recv                   Comm.Recv, Recv
+//	MPI_Get_count              Status.Count, Elements     bytes; whole elements
+//	MPI_Bsend                  -                          Send up to the eager size; beyond, Isend of a copy
+//	MPI_Ssend                  Comm.Ssend, Ssend
+//	MPI_Rsend                  Comm.Send, Send            as MPI allows: no faster protocol is left out
+//	MPI_Buffer_attach          -                          no buffered mode: see MPI_Bsend
+//	MPI_Buffer_detach          -                          no buffered mode
+//	MPI_Isend                  Comm.Isend, Isend
+//	MPI_Ibsend                 -                          see MPI_Bsend
+//	MPI_Issend                 Comm.Issend, Issend
+//	MPI_Irsend                 Comm.Isend, Isend
+//	MPI_Irecv                  Comm.Irecv, Irecv
+//	MPI_Wait                   Request.Wait
+//	MPI_Test                   Request.Test
+//	MPI_Request_free           -                          wait for it: a request that nobody waits for keeps its place
+//	MPI_Waitany                Waitany
+//	MPI_Testany                -                          Test each
+//	MPI_Waitall                Waitall
+//	MPI_Testall                Testall
+//	MPI_Waitsome               -                          Waitany, then Test the others
+//	MPI_Testsome               -                          Test each
+//	MPI_Iprobe                 Comm.Iprobe
+//	MPI_Probe                  Comm.Probe
+//	MPI_Cancel                 -                          a context ends a Recv
+//	MPI_Test_cancelled         -                          see MPI_Cancel
+//	MPI_Send_init              -                          Isend
+//	MPI_Bsend_init             -                          Isend
+//	MPI_Ssend_init             -                          Issend
+//	MPI_Rsend_init             -                          Isend
+//	MPI_Recv_init              -                          Irecv
+//	MPI_Start                  -                          Isend and Irecv start at once
+//	MPI_Startall               -                          Isend and Irecv start at once
+//	MPI_Sendrecv               Comm.Sendrecv, Sendrecv
+//	MPI_Sendrecv_replace       -                          Sendrecv with two buffers
+//
+// Datatypes:
+//
+//	MPI_Type_contiguous        -                          a slice, or an array as element
+//	MPI_Type_vector            -                          copy to a slice
+//	MPI_Type_hvector           -                          copy to a slice
+//	MPI_Type_indexed           -                          copy to a slice
+//	MPI_Type_hindexed          -                          copy to a slice
+//	MPI_Type_struct            Send, Recv                 a Go struct is an element: see Elements
+//	MPI_Address                -                          Go's types say where fields are
+//	MPI_Type_extent            -                          unsafe.Sizeof
+//	MPI_Type_size              -                          unsafe.Sizeof; padding travels
+//	MPI_Type_lb                -                          0
+//	MPI_Type_ub                -                          unsafe.Sizeof
+//	MPI_Type_commit            -                          types need no preparation
+//	MPI_Type_free              -                          nothing to free
+//	MPI_Get_elements           Elements                   of the element's own numbers: the same call with their type
+//	MPI_Pack                   -                          encoding/binary; bytes match everything
+//	MPI_Unpack                 -                          encoding/binary
+//	MPI_Pack_size              -                          binary.Size
+//
+// Collectives:
+//
+//	MPI_Barrier                Comm.Barrier
+//	MPI_Bcast                  Comm.Bcast, Bcast
+//	MPI_Gather                 Gather
+//	MPI_Gatherv                Gatherv
+//	MPI_Scatter                Scatter
+//	MPI_Scatterv               Scatterv
+//	MPI_Allgather              Allgather
+//	MPI_Allgatherv             Allgatherv
+//	MPI_Alltoall               Alltoall
+//	MPI_Alltoallv              Alltoallv
+//	MPI_Reduce                 Reduce
+//	MPI_Op_create              NewOp
+//	MPI_Op_free                -                          nothing to free
+//	MPI_Allreduce              Allreduce
+//	MPI_Reduce_scatter         ReduceScatter
+//	MPI_Scan                   Scan
+//
+// Groups, contexts and communicators:
+//
+//	MPI_Group_size             -                          no groups: Split
+//	MPI_Group_rank             -                          no groups
+//	MPI_Group_translate_ranks  Comm.JobRank               to the job's first communicator
+//	MPI_Group_compare          -                          no groups
+//	MPI_Comm_group             -                          no groups
+//	MPI_Group_union            -                          no groups
+//	MPI_Group_intersection     -                          no groups
+//	MPI_Group_difference       -                          no groups
+//	MPI_Group_incl             -                          no groups: Split
+//	MPI_Group_excl             -                          no groups: Split
+//	MPI_Group_range_incl       -                          no groups: Split
+//	MPI_Group_range_excl       -                          no groups: Split
+//	MPI_Group_free             -                          no groups
+//	MPI_Comm_size              Comm.Size
+//	MPI_Comm_rank              Comm.Rank
+//	MPI_Comm_compare           -                          compare sizes and JobRanks
+//	MPI_Comm_dup               Comm.Dup
+//	MPI_Comm_create            -                          Split
+//	MPI_Comm_split             Comm.Split                 Undefined gives nil
+//	MPI_Comm_free              Comm.Free
+//	MPI_Comm_test_inter        -                          no intercommunicators
+//	MPI_Comm_remote_size       -                          no intercommunicators
+//	MPI_Comm_remote_group      -                          no intercommunicators
+//	MPI_Intercomm_create       -                          one job is one world, whose ranks all reach each other
+//	MPI_Intercomm_merge        -                          no intercommunicators
+//	MPI_Keyval_create          -                          no attributes: a map, or a struct that has the Comm in it
+//	MPI_Keyval_free            -                          no attributes
+//	MPI_Attr_put               -                          no attributes
+//	MPI_Attr_get               MaxTag                     for MPI_TAG_UB; others are no attributes
+//	MPI_Attr_delete            -                          no attributes
+//
+// Topologies:
+//
+//	MPI_Cart_create            Comm.CartCreate            ranks keep their order
+//	MPI_Dims_create            DimsCreate
+//	MPI_Graph_create           -                          no graphs: on one segment every rank is as near as any other
+//	MPI_Topo_test              -                          the type says it: Comm or Cart
+//	MPI_Graphdims_get          -                          no graphs
+//	MPI_Graph_get              -                          no graphs
+//	MPI_Cartdim_get            Cart.Dims                  its length
+//	MPI_Cart_get               Cart.Dims, Cart.Coords
+//	MPI_Cart_rank              Cart.RankAt
+//	MPI_Cart_coords            Cart.Coords
+//	MPI_Graph_neighbors_count  -                          no graphs
+//	MPI_Graph_neighbors        -                          no graphs; Cart.Neighbours of a grid
+//	MPI_Cart_shift             Cart.Shift
+//	MPI_Cart_sub               Cart.Sub
+//	MPI_Cart_map               -                          ranks keep their order
+//	MPI_Graph_map              -                          no graphs
+//
+// Environment and profiling:
+//
+//	MPI_Init                   Init                       job, rank and size from the environment or a Config
+//	MPI_Finalize               Comm.Finalize
+//	MPI_Initialized            -                          who has a Comm has called Init
+//	MPI_Abort                  Comm.Abort                 does not end the process: operations end with AbortError
+//	MPI_Get_processor_name     -                          os.Hostname
+//	MPI_Get_version            -                          no version of MPI is claimed
+//	MPI_Errhandler_create      -                          errors are returned
+//	MPI_Errhandler_set         -                          errors are returned, as by MPI_ERRORS_RETURN
+//	MPI_Errhandler_get         -                          errors are returned
+//	MPI_Errhandler_free        -                          errors are returned
+//	MPI_Error_string           -                          error.Error
+//	MPI_Error_class            -                          errors.Is, with the Err variables
+//	MPI_Wtime                  Comm.Wtime
+//	MPI_Wtick                  -                          Wtime resolves nanoseconds
+//	MPI_Pcontrol               -                          runtime/pprof; counters by Comm.Snapshot
+package mplite
