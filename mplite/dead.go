@@ -69,21 +69,39 @@ func (p *peer) told(rank int) {
 	}
 }
 
-// left marks p as gone in order. It has passed the barrier in Finalize, so
-// nothing but operations with p itself can be waiting for it. If a rank is
-// dead that barrier has failed: p has left because of it, having told us
-// first, and it is the dead rank that is to be named.
+// left marks p as gone in order, as soon as no write between it and this rank is
+// under way. It has passed the barrier in Finalize, so nothing but operations with
+// p itself can be waiting for it. If a rank is dead that barrier has failed: p has
+// left because of it, having told us first, and it is the dead rank that is to be
+// named.
 func (p *peer) left() {
 	if p.state >= peerDead {
 		return
 	}
-	p.state = peerLeft
-	gone := &RankError{Rank: p.rank, Err: errLeft}
-	if dead := p.w.dead; len(dead) > 0 {
-		gone = &RankError{Rank: dead[0].rank, Err: fmt.Errorf("%w, and rank %d has left because of it", errDead, p.rank)}
+	if p.leaving = p.writing(); p.leaving {
+		return // and look again when something has completed
 	}
-	p.err = gone
+	p.state = peerLeft
+	switch dead := p.w.dead; {
+	case len(dead) > 0:
+		p.err = &RankError{Rank: dead[0].rank, Err: fmt.Errorf("%w, and rank %d has left because of it", errDead, p.rank)}
+	case p.w.ending:
+		p.err = ErrFinalized
+	default:
+		p.err = &RankError{Rank: p.rank, Err: errLeft}
+	}
 	p.endOwn(p.err)
+}
+
+// writing reports whether a long message that has met its receive is under way
+// between p and this rank.
+func (p *peer) writing() bool {
+	for _, r := range p.w.requests {
+		if r.peer == p && (r.state == sendWriting || r.state == recvClear) {
+			return true
+		}
+	}
+	return false
 }
 
 // endOwn ends with err the operations with p. Writes that have been posted end

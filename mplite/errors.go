@@ -1,6 +1,7 @@
 package mplite
 
 import (
+	"context"
 	"errors"
 	"fmt"
 )
@@ -24,8 +25,11 @@ var (
 	ErrCanceled = errors.New("sender gave up")
 	// ErrRequest says that a request has been waited for already.
 	ErrRequest = errors.New("request is not in use")
-	// ErrFinalized is returned by every call after Finalize or Free.
-	ErrFinalized = errors.New("communicator has been freed")
+	// ErrClosed is the class of ErrFinalized.
+	ErrClosed = errors.New("communicator is closed")
+	// ErrFinalized is returned by every call after Finalize or Free, and ends
+	// what other goroutines wait for when their rank finalizes.
+	ErrFinalized = fmt.Errorf("%w: it has been freed, or its job finalized", ErrClosed)
 	// ErrAborted is the class of every AbortError.
 	ErrAborted = errors.New("job was aborted")
 	// ErrInit is wrapped by what Init returns when the job does not come together.
@@ -75,6 +79,17 @@ func (e *AbortError) Error() string {
 
 // Unwrap returns ErrAborted.
 func (e *AbortError) Unwrap() error { return ErrAborted }
+
+// checkContext says what is wrong with a caller's context.
+func checkContext(ctx context.Context) error {
+	if ctx == nil {
+		return errNilContext
+	}
+	return nil
+}
+
+// errNilContext is one value, because the path of a message must not allocate.
+var errNilContext = fmt.Errorf("mplite: %w: the context is nil: pass context.Background() to wait without a limit", ErrArgument)
 
 // opError is the package's one funnel: what was asked, the class, what was found.
 func opError(op string, class error, format string, args ...any) error {

@@ -2,6 +2,7 @@ package mplite
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/bobnet-go/bobnet/vipl"
@@ -73,14 +74,22 @@ func (w *world) join(ctx context.Context, cfg *Config) error {
 }
 
 // Finalize ends the job for this rank (MPI_Finalize). It waits until all ranks
-// have called it, as a barrier does, and until what this rank has sent has
-// been taken; then the connections are closed. Call it once, on the job's
-// first communicator, when no operation is under way. It returns the error of
-// a rank that has failed, and releases everything in any case.
+// have called it, as a barrier does, for as long as ctx lets it; then, for
+// Config.Timeout at the most, until what this rank has sent has been taken and
+// long messages that have met their receive are there. Then the connections are
+// closed. What other goroutines of the rank still wait for, in a receive, a probe
+// or a collective, ends with ErrClosed before Finalize returns. Call it once, on
+// the job's first communicator. It returns the error of a rank that has failed,
+// and ctx's when that ends, which leaves this rank dead to the others. It releases
+// everything in any case.
 func (c *Comm) Finalize(ctx context.Context) error {
+	if err := checkContext(ctx); err != nil {
+		return err
+	}
 	w := c.w
-	ctx, cancel := w.bounded(ctx)
-	defer cancel()
+	w.mu.Lock()
+	w.ending = true
+	w.mu.Unlock()
 	err := c.Barrier(ctx)
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -88,20 +97,24 @@ func (c *Comm) Finalize(ctx context.Context) error {
 		return ErrFinalized
 	}
 	w.finalized = true
-	if w.cq != nil && w.fatal == nil {
+	if w.cq != nil && w.fatal == nil && (err == nil || errors.Is(err, ErrRankFailed)) { // else it is dead to the others
 		w.leaving = err == nil
 		w.farewell(ctx)
 	}
 	w.shutdown(ErrFinalized)
+	w.evict()
 	c.peers = nil
 	w.close()
 	return err
 }
 
-// farewell tells every rank that this one leaves, and waits until all have
-// done so and everything sent has been acknowledged. Ranks that fail now are
-// not waited for.
+// farewell tells every rank that this one leaves, and waits, for Config.Timeout
+// at the most, until all have done so, writes under way in either direction have
+// ended and everything sent has been acknowledged. Ranks that fail now are not
+// waited for.
 func (w *world) farewell(ctx context.Context) {
+	ctx, cancel := w.bounded(ctx)
+	defer cancel()
 	for _, p := range w.peers {
 		if p != nil {
 			p.say(control{kind: kindBye})
@@ -146,6 +159,7 @@ func (w *world) close() {
 	if w.cq != nil {
 		w.cq.Close()
 	}
+	w.cq = nil
 	if w.own {
 		w.nic.Close()
 	}

@@ -26,6 +26,8 @@ type peer struct {
 	err   error // of every operation with it, when dead or left
 	said  bool  // hello received
 
+	leaving bool // it has finalized, and a write is under way still
+
 	credits  int // data messages that may be sent now
 	control  int // control messages that may be sent now
 	eagerMax int // payload bytes that its receive buffers take

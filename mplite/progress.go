@@ -38,7 +38,9 @@ type world struct {
 	dead      []*peer
 	asked     []*vipl.Request // to connect, in Init, not decided yet
 	fatal     error           // ends everything: abort, or the NIC failed
+	ending    bool            // Finalize has been called
 	leaving   bool            // the barrier in Finalize is over
+	evicting  bool            // everything has ended, and Finalize waits for other goroutines to go
 	finalized bool
 	reaped    [reapBatch]vipl.Completion // of the leader, or of poll
 	leading   bool                       // a goroutine waits on cq
@@ -52,6 +54,9 @@ type world struct {
 // on entry and on return. Its error is that of ctx; everything else ends
 // requests.
 func (w *world) step(ctx context.Context) error {
+	if err := checkContext(ctx); err != nil {
+		return err
+	}
 	if w.leading || w.cq == nil {
 		return w.follow(ctx)
 	}
@@ -101,7 +106,20 @@ func (w *world) follow(ctx context.Context) error {
 	}
 	w.mu.Lock()
 	w.following--
+	if w.evicting {
+		w.tellFollowers()
+	}
 	return err
+}
+
+// evict waits until no other goroutine waits here, all of whose operations have
+// ended. One that leads may hold completions of memory that is about to go.
+func (w *world) evict() {
+	w.evicting = true
+	for w.leading || w.following > 0 {
+		w.notify()
+		w.follow(context.Background())
+	}
 }
 
 func (w *world) tellFollowers() {
@@ -145,13 +163,18 @@ func (w *world) handle(done []vipl.Completion) {
 			w.asked = append(w.asked, c.Request)
 			continue
 		}
-		switch p, ok := c.VI.Context.(*peer); {
+		p, ok := c.VI.Context.(*peer)
+		switch {
 		case !ok:
 			w.bell.ringing = false
+			continue
 		case c.Recv:
 			p.received(c.Descriptor)
 		default:
 			p.sent(c.Descriptor)
+		}
+		if p.leaving {
+			p.left()
 		}
 	}
 	clear(done)
