@@ -60,6 +60,9 @@ func (c *Comm) begin(ctx context.Context, kind Collective, typ *element) (coll, 
 	if typ.err != nil {
 		return coll{}, typ.err
 	}
+	if err := checkContext(ctx); err != nil {
+		return coll{}, err
+	}
 	w := c.w
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -11,6 +11,9 @@ func Allreduce[T Number](ctx context.Context, c *Comm, send, recv []T, op Op[T])
 	if err != nil {
 		return err
 	}
+	if err := checkOp(CollAllreduce, op); err != nil {
+		return err
+	}
 	if send != nil {
 		if err := checkLen(CollAllreduce, "send", len(send), len(recv)); err != nil {
 			return err

@@ -10,6 +10,9 @@ func Reduce[T Number](ctx context.Context, c *Comm, send, recv []T, op Op[T], ro
 	if err != nil {
 		return err
 	}
+	if err := checkOp(CollReduce, op); err != nil {
+		return err
+	}
 	if err := c.checkRoot(CollReduce, root); err != nil {
 		return err
 	}
@@ -121,6 +124,9 @@ func partAfterHalving(i, n, ranks int) span {
 func ReduceScatter[T Number](ctx context.Context, c *Comm, send, recv []T, counts []int, op Op[T]) error {
 	x, err := c.begin(ctx, CollReduceScatter, elementOf[T]())
 	if err != nil {
+		return err
+	}
+	if err := checkOp(CollReduceScatter, op); err != nil {
 		return err
 	}
 	parts, err := c.partsOf(CollReduceScatter, "send", counts, 1, len(send))

@@ -9,6 +9,9 @@ func Scan[T Number](ctx context.Context, c *Comm, send, recv []T, op Op[T]) erro
 	if err != nil {
 		return err
 	}
+	if err := checkOp(CollScan, op); err != nil {
+		return err
+	}
 	if err := checkLen(CollScan, "recv", len(recv), len(send)); err != nil {
 		return err
 	}
@@ -24,6 +27,9 @@ func Scan[T Number](ctx context.Context, c *Comm, send, recv []T, op Op[T]) erro
 func Exscan[T Number](ctx context.Context, c *Comm, send, recv []T, op Op[T]) error {
 	x, err := c.begin(ctx, CollExscan, elementOf[T]())
 	if err != nil {
+		return err
+	}
+	if err := checkOp(CollExscan, op); err != nil {
 		return err
 	}
 	if err := checkLen(CollExscan, "recv", len(recv), len(send)); err != nil {

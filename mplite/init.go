@@ -18,6 +18,9 @@ import (
 // communicator later. A nil cfg is read from the environment. End with Finalize:
 // a process that ends without is dead to the others.
 func Init(ctx context.Context, cfg *Config) (*Comm, error) {
+	if err := checkContext(ctx); err != nil {
+		return nil, err
+	}
 	if cfg == nil {
 		var err error
 		if cfg, err = fromEnvironment(); err != nil {

@@ -16,6 +16,14 @@ type Op[T Number] struct {
 	commutative bool
 }
 
+// checkOp says what is wrong with the operation of a reduction.
+func checkOp[T Number](kind Collective, op Op[T]) error {
+	if op.apply == nil {
+		return opError(kind.String(), ErrArgument, "the zero Op is no operation: take Sum, Min or another of this package, or make one with NewOp")
+	}
+	return nil
+}
+
 // NewOp makes an operation from a function (MPI_Op_create). If commutative is
 // false, only algorithms that keep the ranks in order are used.
 func NewOp[T Number](commutative bool, f func(left, right T) T) Op[T] {

@@ -57,6 +57,9 @@ func (c *Comm) Sendrecv(ctx context.Context, sendbuf []byte, dst, sendtag int, r
 // taking it (MPI_Probe, MP_Probe). Like a Recv from AnySource, such a Probe ends
 // when a rank of the communicator dies meanwhile.
 func (c *Comm) Probe(ctx context.Context, src, tag int) (Status, error) {
+	if err := checkContext(ctx); err != nil {
+		return Status{}, err
+	}
 	w := c.w
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -117,6 +120,9 @@ func (s spec) sync() spec {
 
 // send is every blocking send. The first branch is the fast path.
 func (c *Comm) send(ctx context.Context, buf []byte, dst, tag int, s spec) error {
+	if err := checkContext(ctx); err != nil {
+		return err
+	}
 	w := c.w
 	w.mu.Lock()
 	if uint(dst) >= uint(len(c.peers)) || uint(tag) > MaxTag {
@@ -145,6 +151,9 @@ func (c *Comm) isend(buf []byte, dst, tag int, s spec) (*Request, error) {
 }
 
 func (c *Comm) recv(ctx context.Context, buf []byte, src, tag int, s spec) (Status, error) {
+	if err := checkContext(ctx); err != nil {
+		return Status{}, err
+	}
 	w := c.w
 	w.mu.Lock()
 	r, err := c.postRecv(buf, src, tag, s)
@@ -164,6 +173,9 @@ func (c *Comm) irecv(buf []byte, src, tag int, s spec) (*Request, error) {
 }
 
 func (c *Comm) exchange(ctx context.Context, sendbuf []byte, dst, sendtag int, recvbuf []byte, src, recvtag int, s spec) (Status, error) {
+	if err := checkContext(ctx); err != nil {
+		return Status{}, err
+	}
 	w := c.w
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -185,6 +185,9 @@ func (r *Request) Wait(ctx context.Context) (Status, error) {
 
 // wait is Wait and tells the end of r from that of ctx.
 func (r *Request) wait(ctx context.Context) (st Status, ended bool, err error) {
+	if err := checkContext(ctx); err != nil {
+		return Status{}, false, err
+	}
 	w := r.w
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -225,6 +228,9 @@ func (r *Request) Test() (st Status, done bool, err error) {
 // must be as long as reqs. It waits for the others when one fails and returns
 // the first error. When ctx ends, what is left of reqs is not nil.
 func Waitall(ctx context.Context, reqs []*Request, statuses []Status) error {
+	if err := checkContext(ctx); err != nil {
+		return err
+	}
 	var first error
 	for i, r := range reqs {
 		if r == nil {
@@ -249,6 +255,9 @@ func Waitall(ctx context.Context, reqs []*Request, statuses []Status) error {
 // reqs to nil and returns its index; -1 if all elements are nil. When several
 // have completed it takes the first in reqs.
 func Waitany(ctx context.Context, reqs []*Request) (int, Status, error) {
+	if err := checkContext(ctx); err != nil {
+		return -1, Status{}, err
+	}
 	var w *world
 	for _, r := range reqs {
 		if r != nil {
