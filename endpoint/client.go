@@ -14,8 +14,11 @@ type client struct {
 	medium  int
 	slots   []slot
 	pools   [3]pool
-	used    int     // slots not free
-	queue   packets // answers to be handled
+	used    int      // slots not free
+	sends   uint64   // requests sent
+	tickets uint64   // requests that have waited for a credit
+	stalled []uint64 // tickets of those that do
+	queue   packets  // answers to be handled
 	turn
 	tag     Tag    // of the reply that is being handled
 	refused Reason // why the reply to slot current is refused; 0: it is not
@@ -200,7 +203,7 @@ func (c *client) broken(reason Reason, err error) {
 	}
 	c.reason, c.lost = reason, err
 	if c.tr != nil {
-		c.tr.client = nil
+		c.tr.client, c.tr.last = nil, c
 		c.tr = nil
 	}
 	c.ep.node.stats.Broken++
@@ -299,22 +302,25 @@ func (c *client) over() {
 	c.control(i, &header{kind: kindRefuse, reason: refused}, nil)
 }
 
-// giveBack returns the next request that a broken connection leaves.
+// giveBack returns the request that was sent first of those that a broken connection
+// leaves.
 func (c *client) giveBack() bool {
+	first := -1
 	for i := range c.slots {
-		s := &c.slots[i]
-		switch s.state {
-		case slotFree:
-			continue
-		case slotRefusing: // it has been handled and answered
+		switch s := &c.slots[i]; {
+		case s.state == slotFree:
+		case s.state == slotRefusing: // it has been handled and answered
 			c.free(i)
-			continue
+		case first < 0 || s.order < c.slots[first].order:
+			first = i
 		}
-		c.comeBack(i, c.reason, c.lost)
-		return true
 	}
-	c.destroy()
-	return false
+	if first < 0 {
+		c.destroy()
+		return false
+	}
+	c.comeBack(first, c.reason, c.lost)
+	return true
 }
 
 // begin comes before a handler, which may look at p.

@@ -69,6 +69,11 @@ type Config struct {
 	// 0 means what MaxConnections senders of this node's Credits and MaxMedium take,
 	// and 256 MiB at least.
 	MaxConnectionMemory int
+	// FailWithoutCredit has requests and calls that find no credit, after a poll, fail
+	// with ErrInUse, as RequestBulkAsync does. Otherwise they wait for one, for as long
+	// as PeerTimeout if their destination is silent, and then come back behind those
+	// that are under way.
+	FailWithoutCredit bool
 	// PeerTimeout bounds how long a silent peer is believed to be alive; 0 means
 	// vipl.DefaultPeerTimeout.
 	PeerTimeout time.Duration

@@ -9,12 +9,15 @@ import (
 // that index dest of the translation table stands for (AM_Request). It runs
 // handlers as Poll does, though of a stream not each takes in what has arrived;
 // while there is no credit it waits, polling on, until ctx ends. Nil means that
-// the message is on its way: it will run the handler there, or come back to the
-// ReturnHandler. args may be changed afterwards, as may data in the calls below.
+// the message is on its way, and will run the handler there or come back to the
+// ReturnHandler, or that it has come back: if the connection breaks while it waits, it
+// does so like what was sent before, and after that. args may be changed afterwards,
+// as may data in the calls below.
 //
 // The error is a *ReturnedError when dest is not bound or the arguments are
 // bad; then the ReturnHandler has run already. It is ErrInHandler in a handler,
-// and that of ctx when no credit came back in time.
+// that of ctx when no credit came back in time, and ErrInUse when there is none with
+// Config.FailWithoutCredit.
 func (ep *Endpoint) Request(ctx context.Context, dest int, handler uint8, args ...uint32) error {
 	return ep.request(ctx, dest, &message{op: OpRequest, handler: handler, wait: true}, args, nil, nil)
 }
@@ -66,8 +69,10 @@ type message struct {
 // request sends m.
 func (ep *Endpoint) request(ctx context.Context, dest int, m *message, args []uint32, data []byte, call *call) error {
 	n := ep.node
+	var at stall
 	n.lock()
 	defer n.leave()
+	defer at.leave()
 	if err := ep.bundle.enter(); err != nil {
 		return err
 	}
@@ -76,55 +81,77 @@ func (ep *Endpoint) request(ctx context.Context, dest int, m *message, args []ui
 			return err
 		}
 	}
-	for polled := false; ; {
+	for polled := false; ; polled = true {
 		served := 0
 		if ep.bundle.waits() {
 			served = ep.bundle.serve(pollBatch)
 		}
-		if ep.freed {
-			return ErrClosed
-		}
-		reason, detail := ep.examine(dest, m, args, data)
-		if reason != 0 {
-			if call == nil {
-				ep.returnAtOnce(dest, m, args, data, reason)
-			}
-			return &ReturnedError{Op: m.op, Reason: reason, Detail: detail}
-		}
-		c, err := ep.connect(dest, ep.translations[dest])
-		if err != nil {
-			return err
-		}
-		if i := c.take(m.op); i >= 0 {
-			c.send(i, m, args, data, call)
-			if n.leader != nil { // another goroutine waits for what arrives
-				n.way.flush(asking)
-			}
-			if m.sync && c.slots[i].data != nil {
-				ep.await(ctx, c, i)
-			}
-			return nil
-		}
 		switch {
-		case m.wait:
-			n.stats.Stalls++
-			if served > 0 {
-				err = n.poll()
+		case ep.freed:
+			return ErrClosed
+		case at.broken() && at.due():
+			return at.comeBack(dest, m, args, data, call)
+		case !at.broken():
+			if sent, err := ep.send(ctx, dest, m, args, data, call, &at); sent || err != nil {
+				return err
 			}
-			if err == nil {
-				err = ep.bundle.pause(ctx, served)
-			}
-		case polled:
-			n.stats.Stalls++
-			err = opError(m.op.String(), ErrInUse, "all credits of index %d are in use", dest)
-		default: // the answer may be there
-			polled = true
-			err = n.poll()
 		}
-		if err != nil {
+		if err := ep.stall(ctx, dest, m, served, polled); err != nil {
 			return err
 		}
 	}
+}
+
+// send sends m if there is a credit, and else has it join those that wait for one.
+func (ep *Endpoint) send(ctx context.Context, dest int, m *message, args []uint32, data []byte, call *call, at *stall) (sent bool, err error) {
+	if reason, detail := ep.examine(dest, m, args, data); reason != 0 {
+		if call == nil {
+			ep.returnAtOnce(dest, m, args, data, reason)
+		}
+		return false, &ReturnedError{Op: m.op, Reason: reason, Detail: detail}
+	}
+	t := ep.translations[dest]
+	if t.last != nil && t.returning() {
+		return false, nil
+	}
+	c, err := ep.connect(dest, t)
+	if err != nil {
+		return false, err
+	}
+	i := c.take(m.op)
+	if i < 0 {
+		at.join(c)
+		return false, nil
+	}
+	c.send(i, m, args, data, call)
+	if n := ep.node; n.leader != nil { // another goroutine waits for what arrives
+		n.way.flush(asking)
+	}
+	if m.sync && c.slots[i].data != nil {
+		ep.await(ctx, c, i)
+	}
+	return true, nil
+}
+
+// stall follows a look for a credit that has found none, after so many messages were
+// handled. It returns when there may be one.
+func (ep *Endpoint) stall(ctx context.Context, dest int, m *message, served int, polled bool) error {
+	n := ep.node
+	wait := m.wait && !n.cfg.FailWithoutCredit
+	if wait || polled {
+		n.stats.Stalls++
+	}
+	switch {
+	case !wait && polled:
+		return opError(m.op.String(), ErrInUse, "all credits of index %d are in use, or requests have yet to come back", dest)
+	case !wait: // the answer may be there
+		return n.poll()
+	case served > 0:
+		if err := n.poll(); err != nil {
+			return err
+		}
+	}
+	return ep.bundle.pause(ctx, served)
 }
 
 // examine says what is wrong with a request, as far as this side can tell.
@@ -143,18 +170,25 @@ func (ep *Endpoint) examine(dest int, m *message, args []uint32, data []byte) (R
 
 // returnAtOnce returns a request that cannot be sent.
 func (ep *Endpoint) returnAtOnce(dest int, m *message, args []uint32, data []byte, reason Reason) {
-	r := Returned{Endpoint: ep, Reason: reason, Op: m.op, Dest: dest, Handler: m.handler,
-		Args: append([]uint32(nil), args...), Data: data, Offset: m.offset, Length: max(len(data), m.length)}
+	var to Name
 	if reason != ReasonBadEntry {
-		r.To = ep.translations[dest].to
+		to = ep.translations[dest].to
 	}
-	ep.giveBack(&r)
+	ep.returnUnsent(dest, to, m, args, data, reason, nil)
+}
+
+// returnUnsent returns a request that was not sent.
+func (ep *Endpoint) returnUnsent(dest int, to Name, m *message, args []uint32, data []byte, reason Reason, err error) {
+	ep.giveBack(&Returned{Endpoint: ep, Reason: reason, Op: m.op, Dest: dest, To: to, Handler: m.handler,
+		Args: append([]uint32(nil), args...), Data: data, Offset: m.offset, Length: max(len(data), m.length), Err: err})
 }
 
 // send builds the message in slot i and posts it.
 func (c *client) send(i int, m *message, args []uint32, data []byte, call *call) {
 	s := &c.slots[i]
 	s.call = call
+	c.sends++
+	s.order = c.sends
 	var h header
 	h.handler, h.args, h.slot, h.use = m.handler, uint8(len(args)), uint16(i), s.use
 	h.tag, h.replyTag, h.offset, h.underway = c.tr.tag, c.ep.tag, m.offset, uint8(min(c.used, 255))

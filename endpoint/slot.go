@@ -62,6 +62,7 @@ type slot struct {
 	pool    uint8
 	cleared bool // the server has named the window
 	use     uint32
+	order   uint64 // among the connection's requests
 	n       int    // bytes of the request, in the send buffer of the slot's number
 	sent    int64  // when, by Node.stamp
 	data    []byte // bulk data that has not been written yet

@@ -5,6 +5,7 @@ type translation struct {
 	to     Name
 	tag    Tag
 	client *client // nil until the first message, and when its connection broke
+	last   *client // of the connection that broke, see stall.go
 }
 
 // Map makes index i of the translation table stand for an endpoint, and tag the

@@ -43,7 +43,11 @@ func newWorld(opts sim.Options) *world {
 // node runs fn as a process with a node of its own. Errors that errors.Is
 // finds errDead in are not reported.
 func (w *world) node(name string, cfg endpoint.Config, fn func(n *endpoint.Node) error) {
-	station := w.Station(name)
+	w.nodeOn(w.Station(name), name, cfg, fn)
+}
+
+// nodeOn is node on a station that there is already.
+func (w *world) nodeOn(station *sim.Station, name string, cfg endpoint.Config, fn func(n *endpoint.Node) error) {
 	w.stations[name] = station
 	w.left++
 	w.Go(name, func() {
