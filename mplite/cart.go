@@ -6,10 +6,6 @@ import (
 	"slices"
 )
 
-// None is the rank beyond the edge of a topology (MPI_PROC_NULL), as Shift
-// returns it. It is not a rank to send to or receive from: leave those out.
-const None = -2
-
 // Cart is a communicator whose ranks are laid out as a grid (MPI_Cart). The
 // last coordinate varies fastest. Its fields and methods may be used by any
 // goroutine; for the communicator see Comm.
@@ -202,7 +198,8 @@ func (g *Cart) RankAt(coords ...int) (int, error) {
 }
 
 // Shift returns the rank that a shift by disp along dimension dim receives
-// from, and the one that it sends to (MPI_Cart_shift); None beyond an edge.
+// from, and the one that it sends to (MPI_Cart_shift); None beyond an edge, which
+// sends and receives take as it is.
 func (g *Cart) Shift(dim, disp int) (src, dst int, err error) {
 	if dim < 0 || dim >= len(g.dims) {
 		return None, None, opError("shift", ErrArgument, "dimension %d is not in 0..%d", dim, len(g.dims)-1)

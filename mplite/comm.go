@@ -14,6 +14,12 @@ const (
 	AnyTag    = -1
 )
 
+// None is the null process (MPI_PROC_NULL), the rank beyond the edge of a grid.
+// A send to it ends at once and a receive from it too, with the Status that has
+// Source None, Tag AnyTag and Count 0; its buffer stays as it is. A probe finds
+// that message always.
+const None = -2
+
 // MaxTag is the largest tag.
 const MaxTag = math.MaxInt32
 
@@ -103,12 +109,15 @@ func (c *Comm) usable() error {
 	return nil
 }
 
-// badPeer says what is wrong with a rank or tag.
+// badPeer says what is wrong with a rank or tag: with None nothing is.
 func (c *Comm) badPeer(op string, rank, tag int) error {
 	if err := c.usable(); err != nil {
 		return err
 	}
-	if rank < 0 || rank >= len(c.group) {
+	if rank == None && uint(tag) <= MaxTag {
+		return nil
+	}
+	if rank != None && (rank < 0 || rank >= len(c.group)) {
 		return opError(op, ErrRank, "rank %d is not in 0..%d", rank, len(c.group)-1)
 	}
 	return opError(op, ErrTag, "tag %d is not in 0..%d", tag, MaxTag)

@@ -67,6 +67,9 @@ func (c *Comm) Probe(ctx context.Context, src, tag int) (Status, error) {
 	if err != nil {
 		return Status{}, err
 	}
+	if src == None {
+		return fromNone, nil
+	}
 	w.probing++
 	defer func() { w.probing-- }()
 	known := len(w.dead)
@@ -97,6 +100,9 @@ func (c *Comm) Iprobe(src, tag int) (st Status, found bool, err error) {
 	env, err := c.envelope("probe", src, tag, c.context)
 	if err != nil {
 		return Status{}, false, err
+	}
+	if src == None {
+		return fromNone, true, nil
 	}
 	in := w.match.peek(env)
 	if in == nil {
@@ -145,10 +151,24 @@ func (c *Comm) isend(buf []byte, dst, tag int, s spec) (*Request, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if uint(dst) >= uint(len(c.peers)) || uint(tag) > MaxTag {
-		return nil, c.badPeer("send", dst, tag)
+		if err := c.badPeer("send", dst, tag); err != nil {
+			return nil, err
+		}
+		return c.nothing(s, Status{}), nil
 	}
 	return w.start(c, c.peers[dst], buf, tag, s), nil
 }
+
+// nothing returns an operation with None, which has ended.
+func (c *Comm) nothing(s spec, st Status) *Request {
+	r := c.w.request(c, nil, s)
+	r.status = st
+	c.w.complete(r, nil)
+	return r
+}
+
+// fromNone is the status of a message from None.
+var fromNone = Status{Source: None, Tag: AnyTag}
 
 func (c *Comm) recv(ctx context.Context, buf []byte, src, tag int, s spec) (Status, error) {
 	if err := checkContext(ctx); err != nil {
@@ -180,11 +200,16 @@ func (c *Comm) exchange(ctx context.Context, sendbuf []byte, dst, sendtag int, r
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if uint(dst) >= uint(len(c.peers)) || uint(sendtag) > MaxTag {
-		return Status{}, c.badPeer("send", dst, sendtag)
+		if err := c.badPeer("send", dst, sendtag); err != nil {
+			return Status{}, err
+		}
 	}
 	recv, err := c.postRecv(recvbuf, src, recvtag, s)
 	if err != nil {
 		return Status{}, err
+	}
+	if dst == None {
+		return w.finish(ctx, recv)
 	}
 	if p := c.peers[dst]; p != nil && p.clearToSend(len(sendbuf)) {
 		p.sendEager(sendbuf, sendtag, s, 0)
@@ -206,16 +231,20 @@ func isTruncate(err error) bool {
 	return ok
 }
 
-// envelope checks and translates what a receive or probe asks for.
+// envelope checks and translates what a receive or probe asks for. The source
+// None stays that.
 func (c *Comm) envelope(op string, src, tag int, context uint32) (envelope, error) {
 	env := envelope{context: context, src: AnySource, tag: int32(tag)}
 	if len(c.peers) == 0 || c.w.fatal != nil {
 		return env, c.usable()
 	}
-	if src != AnySource {
-		if uint(src) >= uint(len(c.peers)) {
-			return env, c.badPeer(op, src, tag)
-		}
+	switch {
+	case src == AnySource:
+	case src == None:
+		env.src = None
+	case uint(src) >= uint(len(c.peers)):
+		return env, c.badPeer(op, src, tag)
+	default:
 		env.src = c.group[src]
 	}
 	if uint(tag) > MaxTag && tag != AnyTag {
@@ -230,6 +259,9 @@ func (c *Comm) postRecv(buf []byte, src, tag int, s spec) (*Request, error) {
 	env, err := c.envelope("receive", src, tag, s.context)
 	if err != nil {
 		return nil, err
+	}
+	if src == None {
+		return c.nothing(s, fromNone), nil
 	}
 	r := w.request(c, buf, s)
 	r.env = env
