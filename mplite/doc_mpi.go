@@ -24,11 +24,11 @@
 //	MPI_Test                   Request.Test
 //	MPI_Request_free           -                          wait for it: a request that nobody waits for keeps its place
 //	MPI_Waitany                Waitany
-//	MPI_Testany                -                          Test each
+//	MPI_Testany                Testany
 //	MPI_Waitall                Waitall
 //	MPI_Testall                Testall
-//	MPI_Waitsome               -                          Waitany, then Test the others
-//	MPI_Testsome               -                          Test each
+//	MPI_Waitsome               Waitsome
+//	MPI_Testsome               Testsome
 //	MPI_Iprobe                 Comm.Iprobe
 //	MPI_Probe                  Comm.Probe
 //	MPI_Cancel                 -                          a context ends a Recv

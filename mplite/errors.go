@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 )
 
 // What callers may want to tell apart; the errors of this package wrap these.
@@ -23,8 +24,11 @@ var (
 	ErrType = errors.New("wrong type of elements")
 	// ErrCanceled says that the sender gave up while its message was under way.
 	ErrCanceled = errors.New("sender gave up")
-	// ErrRequest says that a request has been waited for already.
+	// ErrRequest says that a request has been waited for already, or freed, or that
+	// it is not one that can be started.
 	ErrRequest = errors.New("request is not in use")
+	// ErrInStatus is the class of every RequestsError.
+	ErrInStatus = errors.New("requests failed")
 	// ErrClosed is the class of ErrFinalized.
 	ErrClosed = errors.New("communicator is closed")
 	// ErrFinalized is returned by every call after Finalize or Free, and ends
@@ -66,6 +70,55 @@ func (e *TruncateError) Error() string {
 
 // Unwrap returns ErrTruncate.
 func (e *TruncateError) Unwrap() error { return ErrTruncate }
+
+// RequestsError says that of several requests that a call has ended some have
+// failed (MPI_ERR_IN_STATUS).
+type RequestsError struct {
+	// Errs has the error of each request by its index, nil for those that did
+	// well. Where a context ended a Waitall, it has the context's error for those
+	// that had not ended.
+	Errs []error
+}
+
+func (e *RequestsError) Error() string {
+	var b strings.Builder
+	n := 0
+	for i, err := range e.Errs {
+		if err != nil {
+			n++
+			fmt.Fprintf(&b, "; request %d: %v", i, err)
+		}
+	}
+	return fmt.Sprintf("mplite: %d of %d %v%s", n, len(e.Errs), ErrInStatus, b.String())
+}
+
+// Unwrap returns ErrInStatus and the errors of the requests.
+func (e *RequestsError) Unwrap() []error {
+	all := []error{ErrInStatus}
+	for _, err := range e.Errs {
+		if err != nil {
+			all = append(all, err)
+		}
+	}
+	return all
+}
+
+// with returns e, or a new one for n requests, with the error of request i.
+func (e *RequestsError) with(n, i int, err error) *RequestsError {
+	if e == nil {
+		e = &RequestsError{Errs: make([]error, n)}
+	}
+	e.Errs[i] = err
+	return e
+}
+
+// orNil returns e as an error, nil if no request has failed.
+func (e *RequestsError) orNil() error {
+	if e == nil {
+		return nil
+	}
+	return e
+}
 
 // AbortError says that a rank called Abort.
 type AbortError struct {

@@ -21,12 +21,17 @@ const (
 	stateDone         // result is in status and err
 )
 
-// Request is a send or receive that has been started and not yet waited for
+// Request is an operation that has been started and not yet waited for
 // (MPI_Request). Wait, Test and the functions over several requests end it;
 // after the call that reports its completion it must not be used again, since
-// the object may by then serve another operation. The buffer belongs to the
-// library until then. A Request may be handed from one goroutine to another,
-// but only one at a time may wait for it.
+// the object may by then serve another operation; a persistent one (SendInit)
+// can be started again. The buffer belongs to the library until then. A Request
+// may be handed from one goroutine to another, but only one at a time may wait
+// for it.
+//
+// A nil Request and a zero one are the null request (MPI_REQUEST_NULL): every wait
+// and test returns at once with an empty Status, which has Source AnySource, Tag
+// AnyTag and Count 0.
 type Request struct {
 	w      *world
 	c      *Comm
@@ -65,6 +70,9 @@ type Status struct {
 	Tag    int
 	Count  int // bytes; see Elements
 }
+
+// empty is the status of what has not been started.
+var empty = Status{Source: AnySource, Tag: AnyTag}
 
 // request takes a free request, or makes one.
 func (w *world) request(c *Comm, buf []byte, s spec) *Request {
@@ -172,152 +180,6 @@ func (w *world) finish(ctx context.Context, r *Request) (Status, error) {
 // no right to it any more.
 func (r *Request) reported() bool { return r.state == stateFree || r.gone }
 
-func (r *Request) stale(op string) error {
-	return opError(op, ErrRequest, "its completion has been reported before")
-}
-
-// Wait blocks until the operation has completed (MPI_Wait), or ctx ends: then
-// the request stays in use and may be waited for again.
-func (r *Request) Wait(ctx context.Context) (Status, error) {
-	st, _, err := r.wait(ctx)
-	return st, err
-}
-
-// wait is Wait and tells the end of r from that of ctx.
-func (r *Request) wait(ctx context.Context) (st Status, ended bool, err error) {
-	if err := checkContext(ctx); err != nil {
-		return Status{}, false, err
-	}
-	w := r.w
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	for r.state != stateDone || r.gone {
-		if r.reported() {
-			return Status{}, true, r.stale("wait")
-		}
-		r.waited = true
-		if err := w.step(ctx); err != nil && r.state != stateDone {
-			return Status{}, false, err
-		}
-	}
-	st, err = w.finish(ctx, r)
-	return st, true, err
-}
-
-// Test reports whether the operation has completed, without blocking
-// (MPI_Test). The status and the error are valid when done is true.
-func (r *Request) Test() (st Status, done bool, err error) {
-	w := r.w
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if r.reported() {
-		return Status{}, true, r.stale("test")
-	}
-	if r.state != stateDone {
-		w.poll()
-	}
-	if r.state != stateDone {
-		return Status{}, false, nil
-	}
-	st, err = w.finish(context.Background(), r)
-	return st, true, err
-}
-
-// Waitall waits for all requests (MPI_Waitall) and sets each element of reqs
-// to nil as it completes; nil elements are passed over. Statuses, if not nil,
-// must be as long as reqs. It waits for the others when one fails and returns
-// the first error. When ctx ends, what is left of reqs is not nil.
-func Waitall(ctx context.Context, reqs []*Request, statuses []Status) error {
-	if err := checkContext(ctx); err != nil {
-		return err
-	}
-	var first error
-	for i, r := range reqs {
-		if r == nil {
-			continue
-		}
-		st, ended, err := r.wait(ctx)
-		if !ended {
-			return err
-		}
-		reqs[i] = nil
-		if statuses != nil {
-			statuses[i] = st
-		}
-		if first == nil {
-			first = err
-		}
-	}
-	return first
-}
-
-// Waitany waits for one of the requests (MPI_Waitany), sets its element of
-// reqs to nil and returns its index; -1 if all elements are nil. When several
-// have completed it takes the first in reqs.
-func Waitany(ctx context.Context, reqs []*Request) (int, Status, error) {
-	if err := checkContext(ctx); err != nil {
-		return -1, Status{}, err
-	}
-	var w *world
-	for _, r := range reqs {
-		if r != nil {
-			w = r.w
-		}
-	}
-	if w == nil {
-		return -1, Status{}, nil
-	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	for {
-		for i, r := range reqs {
-			switch {
-			case r == nil:
-			case r.reported():
-				reqs[i] = nil
-				return i, Status{}, r.stale("wait")
-			case r.state == stateDone:
-				reqs[i] = nil
-				st, err := w.finish(ctx, r)
-				return i, st, err
-			default:
-				r.waited = true
-			}
-		}
-		if err := w.step(ctx); err != nil {
-			return -1, Status{}, err
-		}
-	}
-}
-
-// Testall reports whether all requests have completed (MPI_Testall). If so it
-// ends them all, sets the elements of reqs to nil and returns the first error;
-// if not, it ends none. Statuses is as for Waitall.
-func Testall(reqs []*Request, statuses []Status) (done bool, err error) {
-	for polled := false; ; polled = true {
-		if pending := firstPending(reqs); pending == nil {
-			return true, Waitall(context.Background(), reqs, statuses)
-		} else if polled {
-			return false, nil
-		} else {
-			pending.w.mu.Lock()
-			pending.w.poll()
-			pending.w.mu.Unlock()
-		}
-	}
-}
-
-func firstPending(reqs []*Request) *Request {
-	for _, r := range reqs {
-		if r == nil {
-			continue
-		}
-		r.w.mu.Lock()
-		done := r.state == stateDone || r.reported() // which Waitall tells
-		r.w.mu.Unlock()
-		if !done {
-			return r
-		}
-	}
-	return nil
+func stale(op string) error {
+	return opError(op, ErrRequest, "its completion has been reported before, or it has been freed")
 }

@@ -50,7 +50,7 @@ func TestTestall(t *testing.T) {
 		if !errors.As(err, &short) || short.Tag != 2 {
 			return fmt.Errorf("the first error is %v, want that of tag 2", err)
 		}
-		if want := []mplite.Status{{}, {Source: 1, Tag: 1, Count: 2000}, {Source: 1, Tag: 2, Count: 4}, {}}; !slices.Equal(statuses, want) {
+		if want := []mplite.Status{empty, {Source: 1, Tag: 1, Count: 2000}, {Source: 1, Tag: 2, Count: 4}, empty}; !slices.Equal(statuses, want) {
 			return fmt.Errorf("statuses %v, want %v", statuses, want)
 		}
 		if !slices.Equal(reqs, make([]*mplite.Request, len(reqs))) {

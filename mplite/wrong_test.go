@@ -33,6 +33,7 @@ func TestNilContext(t *testing.T) {
 			"wait":           second(done.Wait(none)),
 			"waitall":        mplite.Waitall(none, reqs, nil),
 			"waitany":        waitany(none, reqs),
+			"waitsome":       failure(mplite.Waitsome(none, reqs, make([]int, 1), nil)),
 			"barrier":        c.Barrier(none),
 			"bcast":          c.Bcast(none, buf, 0),
 			"reduce":         mplite.Reduce(none, c, buf, buf, sum, 0),

@@ -1,0 +1,202 @@
+package mplite
+
+import "context"
+
+// The calls over several requests. Null elements of reqs are passed over, and
+// the element of a request whose completion is reported becomes nil. Where some
+// of the requests that a call reports have failed, its error is a RequestsError.
+
+// Waitall waits for all requests (MPI_Waitall). Statuses, if not nil, must be as
+// long as reqs; an element whose request is null gets the empty Status. It waits
+// for the others when one fails. When ctx ends, what is left of reqs is not nil.
+func Waitall(ctx context.Context, reqs []*Request, statuses []Status) error {
+	if err := checkContext(ctx); err != nil {
+		return err
+	}
+	var failed *RequestsError
+	for i, r := range reqs {
+		st, ended, err := r.wait(ctx)
+		if !ended && failed == nil {
+			return err
+		}
+		if err != nil {
+			failed = failed.with(len(reqs), i, err)
+		}
+		if !ended {
+			continue
+		}
+		reqs[i] = nil
+		if statuses != nil {
+			statuses[i] = st
+		}
+	}
+	return failed.orNil()
+}
+
+// Testall reports whether all requests have completed (MPI_Testall). If so it
+// ends them all as Waitall does; if not, it ends none.
+func Testall(reqs []*Request, statuses []Status) (done bool, err error) {
+	for polled := false; ; polled = true {
+		if pending := firstPending(reqs); pending == nil {
+			return true, Waitall(context.Background(), reqs, statuses)
+		} else if polled {
+			return false, nil
+		} else {
+			pending.w.mu.Lock()
+			pending.w.poll()
+			pending.w.mu.Unlock()
+		}
+	}
+}
+
+func firstPending(reqs []*Request) *Request {
+	for _, r := range reqs {
+		if r.null() {
+			continue
+		}
+		r.w.mu.Lock()
+		done := r.state == stateDone || r.reported() // which Waitall tells
+		r.w.mu.Unlock()
+		if !done {
+			return r
+		}
+	}
+	return nil
+}
+
+// Waitany waits for one of the requests (MPI_Waitany) and returns its index,
+// status and error; the index is Undefined, with the empty Status, if all are
+// null. When several have completed it takes the first in reqs.
+func Waitany(ctx context.Context, reqs []*Request) (int, Status, error) {
+	if err := checkContext(ctx); err != nil {
+		return Undefined, Status{}, err
+	}
+	w := worldOf(reqs)
+	if w == nil {
+		return Undefined, empty, nil
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for {
+		if i := firstEnded(reqs); i >= 0 {
+			st, err := w.endOf(reqs, i)
+			return i, st, err
+		}
+		if err := w.step(ctx); err != nil {
+			return Undefined, Status{}, err
+		}
+	}
+}
+
+// Testany reports whether one of the requests has completed, without blocking
+// (MPI_Testany), and if so returns what Waitany does. It is done, with the index
+// Undefined, if all are null.
+func Testany(reqs []*Request) (index int, st Status, done bool, err error) {
+	w := worldOf(reqs)
+	if w == nil {
+		return Undefined, empty, true, nil
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	i := firstEnded(reqs)
+	if i < 0 {
+		w.poll()
+		i = firstEnded(reqs)
+	}
+	if i < 0 {
+		return Undefined, Status{}, false, nil
+	}
+	st, err = w.endOf(reqs, i)
+	return i, st, true, err
+}
+
+// Waitsome waits until at least one of the requests has completed and reports
+// all that have (MPI_Waitsome): their number n, and in indices[:n] their places in
+// reqs, in ascending order. Indices must be as long as reqs, and so must statuses,
+// if not nil: statuses[k] is that of request indices[k]. If all are null, n is
+// Undefined.
+func Waitsome(ctx context.Context, reqs []*Request, indices []int, statuses []Status) (n int, err error) {
+	if err := checkContext(ctx); err != nil {
+		return 0, err
+	}
+	w := worldOf(reqs)
+	if w == nil {
+		return Undefined, nil
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for firstEnded(reqs) < 0 {
+		if err := w.step(ctx); err != nil {
+			return 0, err
+		}
+	}
+	return w.endAll(reqs, indices, statuses)
+}
+
+// Testsome is Waitsome without blocking (MPI_Testsome): n is 0 if no request has
+// completed.
+func Testsome(reqs []*Request, indices []int, statuses []Status) (n int, err error) {
+	w := worldOf(reqs)
+	if w == nil {
+		return Undefined, nil
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.poll()
+	return w.endAll(reqs, indices, statuses)
+}
+
+// worldOf returns the world of the requests, or nil if all are null.
+func worldOf(reqs []*Request) *world {
+	for _, r := range reqs {
+		if !r.null() {
+			return r.w
+		}
+	}
+	return nil
+}
+
+// firstEnded returns the index of the first request that has ended, or -1: then
+// all are waited for.
+func firstEnded(reqs []*Request) int {
+	for i, r := range reqs {
+		switch {
+		case r.null():
+		case r.state == stateDone || r.reported():
+			return i
+		default:
+			r.waited = true
+		}
+	}
+	return -1
+}
+
+// endOf reports the end of the request i.
+func (w *world) endOf(reqs []*Request, i int) (Status, error) {
+	r := reqs[i]
+	reqs[i] = nil
+	if r.reported() {
+		return Status{}, stale("wait")
+	}
+	return w.finish(context.Background(), r)
+}
+
+// endAll reports the end of all requests that have ended.
+func (w *world) endAll(reqs []*Request, indices []int, statuses []Status) (n int, err error) {
+	var failed *RequestsError
+	for i, r := range reqs {
+		if r.null() || r.state != stateDone && !r.reported() {
+			continue
+		}
+		st, err := w.endOf(reqs, i)
+		if err != nil {
+			failed = failed.with(len(reqs), i, err)
+		}
+		indices[n] = i
+		if statuses != nil {
+			statuses[n] = st
+		}
+		n++
+	}
+	return n, failed.orNil()
+}
