@@ -23,6 +23,12 @@ func asNumbers[T any](words []uint64) []T {
 	return unsafe.Slice((*T)(unsafe.Pointer(unsafe.SliceData(words))), len(words)*8/int(unsafe.Sizeof(t)))
 }
 
+// asElements returns bytes, which are those of Ts, as Ts.
+func asElements[T any](b []byte) []T {
+	var t T
+	return unsafe.Slice((*T)(unsafe.Pointer(unsafe.SliceData(b))), len(b)/int(unsafe.Sizeof(t)))
+}
+
 // sizeOf returns the size of an element in bytes.
 func sizeOf[T any]() int {
 	var t T

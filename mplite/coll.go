@@ -5,33 +5,6 @@ import (
 	"math/bits"
 )
 
-// Collective names a collective operation in Stats.
-type Collective uint8
-
-// The collectives, indices of Stats.Collectives.
-const (
-	CollBarrier Collective = iota
-	CollBcast
-	CollReduce
-	CollAllreduce
-	CollGather
-	CollScatter
-	CollAllgather
-	CollAlltoall
-	CollReduceScatter
-	CollScan
-	CollExscan
-	numCollectives
-)
-
-var collectiveNames = [numCollectives]string{
-	"barrier", "bcast", "reduce", "allreduce", "gather", "scatter",
-	"allgather", "alltoall", "reduce_scatter", "scan", "exscan",
-}
-
-// String returns the name as metrics use it.
-func (k Collective) String() string { return collectiveNames[k] }
-
 // Where algorithms change, in bytes. See the table in the package comment.
 const (
 	bcastLong      = 128 << 10 // message
@@ -42,24 +15,26 @@ const (
 	alltoallShort  = 256       // part
 )
 
-// coll is one call of a Collective. Its messages have a context of their own
+// coll is one call of a collective. Its messages have a context of their own
 // (no user's tag can reach it) and the number of the call as their tag, so
 // that a rank which runs ahead into the next call cannot be misunderstood.
+//
+// One function for each collective serves both forms of the call. In a blocking
+// one its sends, receives, copies and reductions happen as it runs. In a
+// nonblocking one they are written down, in sched.
 type coll struct {
-	c    *Comm
-	ctx  context.Context
-	kind Collective
-	rank int
-	size int
-	tag  int
-	s    spec
+	c     *Comm
+	ctx   context.Context
+	call  call
+	rank  int
+	size  int
+	tag   int
+	s     spec
+	sched *schedule
 }
 
-// begin starts a collective call with elements of the given type.
-func (c *Comm) begin(ctx context.Context, kind Collective, typ *element) (coll, error) {
-	if typ.err != nil {
-		return coll{}, typ.err
-	}
+// begin starts a blocking call.
+func (c *Comm) begin(ctx context.Context, sig signature) (coll, error) {
 	if err := checkContext(ctx); err != nil {
 		return coll{}, err
 	}
@@ -74,25 +49,65 @@ func (c *Comm) begin(ctx context.Context, kind Collective, typ *element) (coll, 
 			return coll{}, err
 		}
 	}
+	if sig.typ.err != nil {
+		return coll{}, sig.typ.err
+	}
 	c.turn = (c.turn + 1) & MaxTag
-	w.stats.Collectives[kind]++
+	w.stats.Collectives[sig.call.collective()]++
 	return coll{
-		c: c, ctx: ctx, kind: kind, rank: c.rank, size: len(c.group), tag: int(c.turn),
-		s: spec{context: c.context | 1, flags: w.order, typ: typ},
+		c: c, ctx: ctx, call: sig.call, rank: c.rank, size: len(c.group), tag: int(c.turn),
+		s: spec{context: c.context | 1, flags: w.order, typ: sig.typ},
 	}, nil
 }
 
-func (x *coll) send(buf []byte, dst int) error { return x.c.send(x.ctx, buf, dst, x.tag, x.s) }
+// send returns when buf may be used again.
+func (x *coll) send(buf []byte, dst int) error {
+	if x.sched != nil {
+		x.sched.send(buf, dst)
+		x.sched.wait()
+		return nil
+	}
+	return x.c.send(x.ctx, buf, dst, x.tag, x.s)
+}
 
 func (x *coll) recv(buf []byte, src int) error {
+	if x.sched != nil {
+		x.sched.recv(buf, src)
+		x.sched.wait()
+		return nil
+	}
 	st, err := x.c.recv(x.ctx, buf, src, x.tag, x.s)
 	return x.checked(st, err, len(buf))
 }
 
 // swap sends and receives at the same time.
 func (x *coll) swap(sendbuf []byte, dst int, recvbuf []byte, src int) error {
+	if x.sched != nil {
+		x.sched.recv(recvbuf, src)
+		x.sched.send(sendbuf, dst)
+		x.sched.wait()
+		return nil
+	}
 	st, err := x.c.exchange(x.ctx, sendbuf, dst, x.tag, recvbuf, src, x.tag, x.s)
 	return x.checked(st, err, len(recvbuf))
+}
+
+// copy is the built-in copy.
+func (x *coll) copy(dst, src []byte) int {
+	if x.sched != nil {
+		x.sched.copy(dst, src)
+		return min(len(dst), len(src))
+	}
+	return copy(dst, src)
+}
+
+// apply sets dst to left op right.
+func apply[T any](x *coll, op Op[T], dst, left, right []T) {
+	if x.sched == nil {
+		op.apply(dst, left, right)
+	} else {
+		x.sched.reduce(asBytes(dst), asBytes(left), asBytes(right))
+	}
 }
 
 // checked turns a message of another size than expected into an error: the
@@ -103,24 +118,24 @@ func (x *coll) checked(st Status, err error, want int) error {
 		if e, ok := err.(*TruncateError); ok {
 			got = e.Size
 		}
-		return opError(x.kind.String(), ErrArgument, "rank %d sent %d bytes where rank %d expects %d: all ranks must call it with matching counts",
+		return opError(x.call.String(), ErrArgument, "rank %d sent %d bytes where rank %d expects %d: all ranks must call it with matching counts",
 			st.Source, got, x.rank, want)
 	}
 	return err
 }
 
 // checkRoot says what is wrong with the root that a caller gives.
-func (c *Comm) checkRoot(kind Collective, root int) error {
-	if root < 0 || root >= len(c.group) {
-		return opError(kind.String(), ErrRank, "root %d is not in 0..%d", root, len(c.group)-1)
+func (x *coll) checkRoot(root int) error {
+	if root < 0 || root >= x.size {
+		return opError(x.call.String(), ErrRank, "root %d is not in 0..%d", root, x.size-1)
 	}
 	return nil
 }
 
 // checkLen says that a buffer does not have the length that the call implies.
-func checkLen(kind Collective, what string, got, want int) error {
+func (x *coll) checkLen(what string, got, want int) error {
 	if got != want {
-		return opError(kind.String(), ErrArgument, "%s has %d elements, want %d", what, got, want)
+		return opError(x.call.String(), ErrArgument, "%s has %d elements, want %d", what, got, want)
 	}
 	return nil
 }
@@ -128,58 +143,80 @@ func checkLen(kind Collective, what string, got, want int) error {
 // scratchKept is the most scratch memory, in bytes, that a communicator keeps.
 const scratchKept = 4 << 20
 
-// words returns scratch memory of at least n bytes. It is the same memory at
-// every call: one collective runs at a time.
-func (c *Comm) words(n int) []uint64 {
+// words returns scratch memory of at least n bytes. For blocking calls, of which
+// one runs at a time, it is the same memory at every call.
+func (x *coll) words(n int) []uint64 {
 	need := (n + 7) / 8
-	if need <= len(c.scratch) {
-		return c.scratch
+	if x.sched == nil && need <= len(x.c.scratch) {
+		return x.c.scratch
 	}
 	s := make([]uint64, max(need, 64))
-	if n <= scratchKept {
-		c.scratch = s
+	if x.sched == nil && n <= scratchKept {
+		x.c.scratch = s
 	}
 	return s
 }
 
 // scratch returns scratch memory for n elements.
-func scratch[T Number](c *Comm, n int) []T { return asNumbers[T](c.words(n * sizeOf[T]()))[:n] }
+func scratch[T any](x *coll, n int) []T { return asNumbers[T](x.words(n * sizeOf[T]()))[:n] }
 
-func (c *Comm) scratchBytes(n int) []byte { return scratch[byte](c, n) }
+func (x *coll) scratchBytes(n int) []byte { return scratch[byte](x, n) }
 
-// layout says where each rank's part lies in a buffer: packed, in rank order.
+// layout says where each rank's part lies in a buffer.
 type layout struct {
-	block int   // bytes of every part, if ends is nil
-	ends  []int // where each part ends
+	block  int   // bytes of every part, one behind the other, if ends is nil
+	starts []int // where each part begins
+	ends   []int // where each part ends
 }
 
 func (l layout) part(buf []byte, i int) []byte {
 	if l.ends == nil {
 		return buf[i*l.block : (i+1)*l.block : (i+1)*l.block]
 	}
-	start := 0
-	if i > 0 {
-		start = l.ends[i-1]
-	}
-	return buf[start:l.ends[i]:l.ends[i]]
+	return buf[l.starts[i]:l.ends[i]:l.ends[i]]
 }
 
-// partsOf makes the layout of parts with counts elements of size bytes each,
-// in memory that it takes over, and checks it against a buffer's length.
-func (c *Comm) partsOf(kind Collective, what string, counts []int, size, length int) (layout, error) {
-	if len(counts) != len(c.group) {
-		return layout{}, opError(kind.String(), ErrArgument, "%s has %d counts for %d ranks", what, len(counts), len(c.group))
+// partsOf makes the layout of parts with counts elements of size bytes each, and
+// checks it against a buffer's length. Without displacements, the number of the
+// element at which each part begins, they lie one behind the other and fill the
+// buffer.
+func (x *coll) partsOf(what string, counts, displs []int, size, length int) (layout, error) {
+	bad := func(format string, args ...any) (layout, error) {
+		return layout{}, opError(x.call.String(), ErrArgument, format, args...)
 	}
-	l := layout{ends: make([]int, len(counts))}
-	sum := 0
+	if len(counts) != x.size || displs != nil && len(displs) != x.size {
+		return bad("%s has %d counts and %d displacements for %d ranks", what, len(counts), len(displs), x.size)
+	}
+	l := layout{starts: make([]int, x.size), ends: make([]int, x.size)}
+	at := 0
 	for i, n := range counts {
 		if n < 0 || n > maxMessage {
-			return layout{}, opError(kind.String(), ErrArgument, "%s: count %d of rank %d is out of range", what, n, i)
+			return bad("%s: count %d of rank %d is out of range", what, n, i)
 		}
-		sum += n
-		l.ends[i] = sum * size
+		if displs != nil {
+			if at = displs[i]; at < 0 || at > length-n {
+				return bad("%s: %d elements from element %d on, of rank %d, are not in a buffer of %d", what, n, at, i, length)
+			}
+		}
+		l.starts[i], l.ends[i] = at*size, (at+n)*size
+		at += n
 	}
-	return l, checkLen(kind, what, length, sum)
+	if displs != nil {
+		return l, nil
+	}
+	return l, x.checkLen(what, length, at)
+}
+
+// optional returns the i-th of the n displacements that a caller has given, or
+// nil if there are none: he gives all or none.
+func (x *coll) optional(displs [][]int, i, n int) ([]int, error) {
+	if len(displs) == 0 {
+		return nil, nil
+	}
+	if len(displs) != n {
+		return nil, opError(x.call.String(), ErrArgument, "%d slices of displacements, want none or %d", len(displs), n)
+	}
+	return displs[i], nil
 }
 
 // floorPow2 returns the largest power of two up to n.

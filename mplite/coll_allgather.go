@@ -4,47 +4,92 @@ import "context"
 
 // Allgather collects the parts send of all ranks, which have one length, in
 // rank order on every rank (MPI_Allgather, MP_Gather). recv is Size times as
-// long. A nil send means that this rank's part is in place in recv.
-func Allgather[T Number](ctx context.Context, c *Comm, send, recv []T) error {
-	x, err := c.begin(ctx, CollAllgather, elementOf[T]())
+// long. A nil send means that this rank's part is in place in recv
+// (MPI_IN_PLACE).
+func Allgather[T any](ctx context.Context, c *Comm, send, recv []T) error {
+	x, err := c.begin(ctx, sign[T](callAllgather, 0, opNone, partLen(c, send, recv)))
 	if err != nil {
 		return err
 	}
-	n := len(send)
-	if send == nil {
-		n = len(recv) / x.size
+	return allgather(&x, send, recv)
+}
+
+// Iallgather starts an Allgather (MPI_Iallgather).
+func Iallgather[T any](c *Comm, send, recv []T) (*Request, error) {
+	x, err := c.plan(sign[T](callAllgather, 0, opNone, partLen(c, send, recv)), nil)
+	if err != nil {
+		return nil, err
 	}
-	if err := checkLen(CollAllgather, "recv", len(recv), x.size*n); err != nil {
+	return x.launch(allgather(x, send, recv))
+}
+
+// partLen returns the length of one rank's part, when that may be in place in
+// the buffer of all parts.
+func partLen[T any](c *Comm, part, all []T) int {
+	if part == nil {
+		return len(all) / len(c.group)
+	}
+	return len(part)
+}
+
+func allgather[T any](x *coll, send, recv []T) error {
+	n := partLen(x.c, send, recv)
+	if err := x.checkLen("recv", len(recv), x.size*n); err != nil {
 		return err
 	}
-	if send != nil {
-		copy(recv[x.rank*n:], send)
-	}
 	b := asBytes(recv)
+	x.copy(b[x.rank*n*sizeOf[T]():], asBytes(send))
 	if len(b) <= allgatherShort && x.size > 2 {
 		return x.allgatherBruck(b)
 	}
 	return x.allgatherRing(b, layout{block: len(b) / x.size})
 }
 
-// Allgatherv collects parts of any length on every rank, packed in rank order
-// (MPI_Allgatherv): counts[r] elements from rank r, the same counts on all
-// ranks. A nil send means that this rank's part is in place in recv.
-func Allgatherv[T Number](ctx context.Context, c *Comm, send, recv []T, counts []int) error {
-	x, err := c.begin(ctx, CollAllgather, elementOf[T]())
+// Allgatherv collects parts of any length on every rank (MPI_Allgatherv):
+// counts[r] elements from rank r, the same counts on all ranks. In recv they are
+// packed in rank order; if displs is given, one slice of it, the part of rank r
+// begins at element displs[0][r]. A nil send means that this rank's part is in
+// place in recv (MPI_IN_PLACE).
+func Allgatherv[T any](ctx context.Context, c *Comm, send, recv []T, counts []int, displs ...[]int) error {
+	x, err := c.begin(ctx, sign[T](callAllgatherv, 0, opNone, total(counts)))
 	if err != nil {
 		return err
 	}
-	parts, err := c.partsOf(CollAllgather, "recv", counts, sizeOf[T](), len(recv))
+	return allgatherv(&x, send, recv, counts, displs)
+}
+
+// Iallgatherv starts an Allgatherv (MPI_Iallgatherv).
+func Iallgatherv[T any](c *Comm, send, recv []T, counts []int, displs ...[]int) (*Request, error) {
+	x, err := c.plan(sign[T](callAllgatherv, 0, opNone, total(counts)), nil)
+	if err != nil {
+		return nil, err
+	}
+	return x.launch(allgatherv(x, send, recv, counts, displs))
+}
+
+// total adds up counts.
+func total(counts []int) (sum int) {
+	for _, n := range counts {
+		sum += n
+	}
+	return sum
+}
+
+func allgatherv[T any](x *coll, send, recv []T, counts []int, displs [][]int) error {
+	at, err := x.optional(displs, 0, 1)
+	if err != nil {
+		return err
+	}
+	parts, err := x.partsOf("recv", counts, at, sizeOf[T](), len(recv))
 	if err != nil {
 		return err
 	}
 	b := asBytes(recv)
 	if send != nil {
-		if err := checkLen(CollAllgather, "send", len(send), counts[x.rank]); err != nil {
+		if err := x.checkLen("send", len(send), counts[x.rank]); err != nil {
 			return err
 		}
-		copy(parts.part(b, x.rank), asBytes(send))
+		x.copy(parts.part(b, x.rank), asBytes(send))
 	}
 	return x.allgatherRing(b, parts)
 }
@@ -66,8 +111,8 @@ func (x *coll) allgatherRing(b []byte, parts layout) error {
 // from the rank 2^k further on.
 func (x *coll) allgatherBruck(b []byte) error {
 	block := len(b) / x.size
-	tmp := x.c.scratchBytes(len(b))
-	copy(tmp, b[block*x.rank:block*(x.rank+1)])
+	tmp := x.scratchBytes(len(b))
+	x.copy(tmp, b[block*x.rank:block*(x.rank+1)])
 	for k := 1; k < x.size; k <<= 1 {
 		n := min(k, x.size-k)
 		dst, src := around(x.rank-k, x.size), around(x.rank+k, x.size)
@@ -75,7 +120,7 @@ func (x *coll) allgatherBruck(b []byte) error {
 			return err
 		}
 	}
-	n := copy(b[block*x.rank:], tmp)
-	copy(b, tmp[n:])
+	n := x.copy(b[block*x.rank:], tmp)
+	x.copy(b, tmp[n:])
 	return nil
 }

@@ -5,25 +5,38 @@ import "context"
 // Allreduce reduces the vectors send of all ranks, element by element, into
 // recv on every rank (MPI_Allreduce; with Sum, Min, Max: MP_Sum, MP_Min,
 // MP_Max). All vectors have one length. A nil send means that recv holds this
-// rank's vector.
-func Allreduce[T Number](ctx context.Context, c *Comm, send, recv []T, op Op[T]) error {
-	x, err := c.begin(ctx, CollAllreduce, elementOf[T]())
+// rank's vector (MPI_IN_PLACE).
+func Allreduce[T any](ctx context.Context, c *Comm, send, recv []T, op Op[T]) error {
+	x, err := c.begin(ctx, sign[T](callAllreduce, 0, op.code, len(recv)))
 	if err != nil {
 		return err
 	}
-	if err := checkOp(CollAllreduce, op); err != nil {
+	return allreduceInto(&x, send, recv, op)
+}
+
+// Iallreduce starts an Allreduce (MPI_Iallreduce).
+func Iallreduce[T any](c *Comm, send, recv []T, op Op[T]) (*Request, error) {
+	x, err := c.plan(sign[T](callAllreduce, 0, op.code, len(recv)), erased(op))
+	if err != nil {
+		return nil, err
+	}
+	return x.launch(allreduceInto(x, send, recv, op))
+}
+
+func allreduceInto[T any](x *coll, send, recv []T, op Op[T]) error {
+	if err := x.checkOp(op.code); err != nil {
 		return err
 	}
 	if send != nil {
-		if err := checkLen(CollAllreduce, "send", len(send), len(recv)); err != nil {
+		if err := x.checkLen("send", len(send), len(recv)); err != nil {
 			return err
 		}
-		copy(recv, send)
+		x.copy(asBytes(recv), asBytes(send))
 	}
-	return allreduce(&x, recv, op)
+	return allreduce(x, recv, op)
 }
 
-func allreduce[T Number](x *coll, v []T, op Op[T]) error {
+func allreduce[T any](x *coll, v []T, op Op[T]) error {
 	size, pow2 := len(v)*sizeOf[T](), floorPow2(x.size)
 	switch {
 	case size < reduceLong || len(v) < pow2:
@@ -37,7 +50,7 @@ func allreduce[T Number](x *coll, v []T, op Op[T]) error {
 // fold brings the number of ranks down to a power of two: of the first pairs
 // of neighbours, the even rank gives its vector to the odd one and stands by.
 // It returns the rank among those that remain, -1 if standing by.
-func fold[T Number](x *coll, v, tmp []T, op Op[T]) (int, error) {
+func fold[T any](x *coll, v, tmp []T, op Op[T]) (int, error) {
 	extra := x.size - floorPow2(x.size)
 	switch {
 	case x.rank >= 2*extra:
@@ -48,12 +61,12 @@ func fold[T Number](x *coll, v, tmp []T, op Op[T]) (int, error) {
 	if err := x.recv(asBytes(tmp), x.rank-1); err != nil {
 		return 0, err
 	}
-	op.apply(v, tmp, v)
+	apply(x, op, v, tmp, v)
 	return x.rank / 2, nil
 }
 
 // unfold gives the result to those that stood by.
-func unfold[T Number](x *coll, v []T) error {
+func unfold[T any](x *coll, v []T) error {
 	extra := x.size - floorPow2(x.size)
 	switch {
 	case x.rank >= 2*extra:
@@ -74,17 +87,17 @@ func (x *coll) unfolded(i int) int {
 
 // merge sets v to the reduction of v and what another block of ranks has,
 // lower ranks on the left.
-func merge[T Number](op Op[T], v, other []T, otherLower bool) {
+func merge[T any](x *coll, op Op[T], v, other []T, otherLower bool) {
 	if otherLower {
-		op.apply(v, other, v)
+		apply(x, op, v, other, v)
 	} else {
-		op.apply(v, v, other)
+		apply(x, op, v, v, other)
 	}
 }
 
 // allreduceDoubling is recursive doubling: log2 rounds, the whole vector each.
-func allreduceDoubling[T Number](x *coll, v []T, op Op[T]) error {
-	tmp := scratch[T](x.c, len(v))
+func allreduceDoubling[T any](x *coll, v []T, op Op[T]) error {
+	tmp := scratch[T](x, len(v))
 	me, err := fold(x, v, tmp, op)
 	if err != nil {
 		return err
@@ -94,7 +107,7 @@ func allreduceDoubling[T Number](x *coll, v []T, op Op[T]) error {
 		if err := x.swap(asBytes(v), peer, asBytes(tmp), peer); err != nil {
 			return err
 		}
-		merge(op, v, tmp, me&k != 0)
+		merge(x, op, v, tmp, me&k != 0)
 	}
 	return unfold(x, v)
 }
@@ -111,7 +124,7 @@ func (s span) halves() (lower, upper span) {
 // that fold left: in each round, partners twice as far apart as before split
 // the part they share. Near partners first keeps blocks of ranks contiguous,
 // and so the order of operands. path gets the part before each round.
-func halve[T Number](x *coll, v, tmp []T, op Op[T], me int, path []span) (mine span, rounds int, err error) {
+func halve[T any](x *coll, v, tmp []T, op Op[T], me int, path []span) (mine span, rounds int, err error) {
 	mine = span{0, len(v)}
 	for k := 1; k < floorPow2(x.size); k <<= 1 {
 		path[rounds] = mine
@@ -125,7 +138,7 @@ func halve[T Number](x *coll, v, tmp []T, op Op[T], me int, path []span) (mine s
 		if err := x.swap(asBytes(v[give.lo:give.hi]), peer, asBytes(in), peer); err != nil {
 			return mine, 0, err
 		}
-		merge(op, v[keep.lo:keep.hi], in, me&k != 0)
+		merge(x, op, v[keep.lo:keep.hi], in, me&k != 0)
 		mine = keep
 	}
 	return mine, rounds, nil
@@ -133,8 +146,8 @@ func halve[T Number](x *coll, v, tmp []T, op Op[T], me int, path []span) (mine s
 
 // allreduceHalving is Rabenseifner's algorithm: halve, then the same way back
 // as an allgather. Each rank sends about twice the vector in all.
-func allreduceHalving[T Number](x *coll, v []T, op Op[T]) error {
-	tmp := scratch[T](x.c, len(v))
+func allreduceHalving[T any](x *coll, v []T, op Op[T]) error {
+	tmp := scratch[T](x, len(v))
 	me, err := fold(x, v, tmp, op)
 	if err != nil {
 		return err
@@ -164,20 +177,20 @@ func allreduceHalving[T Number](x *coll, v []T, op Op[T]) error {
 // allreduceRing is a ring reduce-scatter and a ring allgather: as few bytes as
 // halving for any number of ranks, but the order of operands starts at another
 // rank in every part, so the operation must be commutative.
-func allreduceRing[T Number](x *coll, v []T, op Op[T]) error {
+func allreduceRing[T any](x *coll, v []T, op Op[T]) error {
 	part := func(i int) []T {
 		i = around(i, x.size)
 		return v[len(v)*i/x.size : len(v)*(i+1)/x.size]
 	}
 	next, prev := around(x.rank+1, x.size), around(x.rank-1, x.size)
-	tmp := scratch[T](x.c, len(v)/x.size+1)
+	tmp := scratch[T](x, len(v)/x.size+1)
 	for k := range x.size - 1 {
 		give, keep := part(x.rank-k), part(x.rank-k-1)
 		in := tmp[:len(keep)]
 		if err := x.swap(asBytes(give), next, asBytes(in), prev); err != nil {
 			return err
 		}
-		op.apply(keep, in, keep)
+		apply(x, op, keep, in, keep)
 	}
 	for k := range x.size - 1 {
 		give, get := part(x.rank-k+1), part(x.rank-k)

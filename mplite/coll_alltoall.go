@@ -4,51 +4,109 @@ import "context"
 
 // Alltoall sends part r of send to rank r and receives its part for this rank
 // as part r of recv (MPI_Alltoall). All parts have one length; both buffers
-// are Size times as long.
-func Alltoall[T Number](ctx context.Context, c *Comm, send, recv []T) error {
-	x, err := c.begin(ctx, CollAlltoall, elementOf[T]())
+// are Size times as long. A nil send means that what is to be sent is in recv
+// (MPI_IN_PLACE).
+func Alltoall[T any](ctx context.Context, c *Comm, send, recv []T) error {
+	x, err := c.begin(ctx, sign[T](callAlltoall, 0, opNone, len(recv)))
 	if err != nil {
 		return err
 	}
-	if len(send)%x.size != 0 {
-		return opError(CollAlltoall.String(), ErrArgument, "send has %d elements, which %d ranks cannot share equally", len(send), x.size)
+	return alltoall(&x, send, recv)
+}
+
+// Ialltoall starts an Alltoall (MPI_Ialltoall).
+func Ialltoall[T any](c *Comm, send, recv []T) (*Request, error) {
+	x, err := c.plan(sign[T](callAlltoall, 0, opNone, len(recv)), nil)
+	if err != nil {
+		return nil, err
 	}
-	if err := checkLen(CollAlltoall, "recv", len(recv), len(send)); err != nil {
-		return err
+	return x.launch(alltoall(x, send, recv))
+}
+
+func alltoall[T any](x *coll, send, recv []T) error {
+	if len(recv)%x.size != 0 {
+		return opError(x.call.String(), ErrArgument, "recv has %d elements, which %d ranks cannot share equally", len(recv), x.size)
+	}
+	if send != nil {
+		if err := x.checkLen("send", len(send), len(recv)); err != nil {
+			return err
+		}
 	}
 	from, to := asBytes(send), asBytes(recv)
-	block := len(from) / x.size
+	block := len(to) / x.size
 	if block <= alltoallShort && x.size >= 8 {
+		if send == nil {
+			from = to // which is not written to before all of it has been read
+		}
 		return x.alltoallBruck(from, to, block)
+	}
+	if send == nil {
+		from = x.inPlace(to)
 	}
 	return x.alltoallPairs(from, to, layout{block: block}, layout{block: block})
 }
 
+// inPlace returns a copy of what is to be sent from a buffer that is received
+// into as well.
+func (x *coll) inPlace(b []byte) []byte {
+	tmp := x.scratchBytes(len(b))
+	x.copy(tmp, b)
+	return tmp
+}
+
 // Alltoallv sends sendCounts[r] elements to rank r and receives recvCounts[r]
-// from it, both packed in rank order (MPI_Alltoallv).
-func Alltoallv[T Number](ctx context.Context, c *Comm, send []T, sendCounts []int, recv []T, recvCounts []int) error {
-	x, err := c.begin(ctx, CollAlltoall, elementOf[T]())
+// from it (MPI_Alltoallv). Both are packed in rank order; if displs is given, two
+// slices of it, the part for rank r begins at element displs[0][r] of send, and
+// that from rank r at element displs[1][r] of recv. If send and sendCounts are nil,
+// what is to be sent is where the parts of recv are (MPI_IN_PLACE), and displs[0] is
+// not looked at.
+func Alltoallv[T any](ctx context.Context, c *Comm, send []T, sendCounts []int, recv []T, recvCounts []int, displs ...[]int) error {
+	x, err := c.begin(ctx, sign[T](callAlltoallv, 0, opNone, 0))
 	if err != nil {
 		return err
 	}
-	out, err := c.partsOf(CollAlltoall, "send", sendCounts, sizeOf[T](), len(send))
+	return alltoallv(&x, send, sendCounts, recv, recvCounts, displs)
+}
+
+// Ialltoallv starts an Alltoallv (MPI_Ialltoallv).
+func Ialltoallv[T any](c *Comm, send []T, sendCounts []int, recv []T, recvCounts []int, displs ...[]int) (*Request, error) {
+	x, err := c.plan(sign[T](callAlltoallv, 0, opNone, 0), nil)
+	if err != nil {
+		return nil, err
+	}
+	return x.launch(alltoallv(x, send, sendCounts, recv, recvCounts, displs))
+}
+
+func alltoallv[T any](x *coll, send []T, sendCounts []int, recv []T, recvCounts []int, displs [][]int) error {
+	at, err := x.optional(displs, 1, 2)
 	if err != nil {
 		return err
 	}
-	in, err := c.partsOf(CollAlltoall, "recv", recvCounts, sizeOf[T](), len(recv))
+	in, err := x.partsOf("recv", recvCounts, at, sizeOf[T](), len(recv))
 	if err != nil {
 		return err
 	}
-	if err := checkLen(CollAlltoall, "own part", recvCounts[x.rank], sendCounts[x.rank]); err != nil {
+	to := asBytes(recv)
+	if send == nil && sendCounts == nil {
+		return x.alltoallPairs(x.inPlace(to), to, in, in)
+	}
+	if at, err = x.optional(displs, 0, 2); err != nil {
 		return err
 	}
-	return x.alltoallPairs(asBytes(send), asBytes(recv), out, in)
+	out, err := x.partsOf("send", sendCounts, at, sizeOf[T](), len(send))
+	if err != nil {
+		return err
+	}
+	if err := x.checkLen("own part", recvCounts[x.rank], sendCounts[x.rank]); err != nil {
+		return err
+	}
+	return x.alltoallPairs(asBytes(send), to, out, in)
 }
 
 // alltoallPairs exchanges with every rank in turn, each rank with another one
 // at any time.
 func (x *coll) alltoallPairs(send, recv []byte, out, in layout) error {
-	copy(in.part(recv, x.rank), out.part(send, x.rank))
+	x.copy(in.part(recv, x.rank), out.part(send, x.rank))
 	for k := 1; k < x.size; k++ {
 		dst, src := around(x.rank+k, x.size), around(x.rank-k, x.size)
 		if err := x.swap(out.part(send, dst), dst, in.part(recv, src), src); err != nil {
@@ -63,17 +121,17 @@ func (x *coll) alltoallPairs(send, recv []byte, out, in layout) error {
 // one message. Each byte is sent about log2/2 times.
 func (x *coll) alltoallBruck(send, recv []byte, block int) error {
 	n := x.size
-	tmp := x.c.scratchBytes(3 * n * block)
+	tmp := x.scratchBytes(3 * n * block)
 	slots, pack, in := tmp[:n*block], tmp[n*block:2*n*block], tmp[2*n*block:]
 	at := func(b []byte, i int) []byte { return b[i*block : (i+1)*block] }
 	for i := range n { // slot i goes i ranks on
-		copy(at(slots, i), at(send, around(x.rank+i, n)))
+		x.copy(at(slots, i), at(send, around(x.rank+i, n)))
 	}
 	for k := 1; k < n; k <<= 1 {
 		m := 0
 		for i := k; i < n; i++ {
 			if i&k != 0 {
-				copy(at(pack, m), at(slots, i))
+				x.copy(at(pack, m), at(slots, i))
 				m++
 			}
 		}
@@ -83,13 +141,13 @@ func (x *coll) alltoallBruck(send, recv []byte, block int) error {
 		m = 0
 		for i := k; i < n; i++ {
 			if i&k != 0 {
-				copy(at(slots, i), at(in, m))
+				x.copy(at(slots, i), at(in, m))
 				m++
 			}
 		}
 	}
 	for i := range n { // slot i came from i ranks before
-		copy(at(recv, around(x.rank-i, n)), at(slots, i))
+		x.copy(at(recv, around(x.rank-i, n)), at(slots, i))
 	}
 	return nil
 }

@@ -2,13 +2,26 @@ package mplite
 
 import "context"
 
+// barrierCall is the same for all barriers.
+var barrierCall = signature{call: callBarrier, typ: rawBytes}
+
 // Barrier waits until all ranks of c have called it (MPI_Barrier, MP_Sync).
 func (c *Comm) Barrier(ctx context.Context) error {
-	x, err := c.begin(ctx, CollBarrier, rawBytes)
+	x, err := c.begin(ctx, barrierCall)
 	if err != nil {
 		return err
 	}
 	return x.barrier()
+}
+
+// Ibarrier starts a Barrier (MPI_Ibarrier): its request completes when all ranks
+// of c have started theirs.
+func (c *Comm) Ibarrier() (*Request, error) {
+	x, err := c.plan(barrierCall, nil)
+	if err != nil {
+		return nil, err
+	}
+	return x.launch(x.barrier())
 }
 
 // barrier is the dissemination algorithm: in round k every rank tells the one
@@ -30,17 +43,30 @@ func (c *Comm) Bcast(ctx context.Context, buf []byte, root int) error {
 
 // Bcast sends buf from root to all ranks of c (MPI_Bcast, MP_Bcast). All give
 // buffers of one length.
-func Bcast[T Number](ctx context.Context, c *Comm, buf []T, root int) error {
-	x, err := c.begin(ctx, CollBcast, elementOf[T]())
+func Bcast[T any](ctx context.Context, c *Comm, buf []T, root int) error {
+	x, err := c.begin(ctx, sign[T](callBcast, root, opNone, len(buf)))
 	if err != nil {
 		return err
 	}
-	if err := c.checkRoot(CollBcast, root); err != nil {
+	return x.bcast(asBytes(buf), root, sizeOf[T]())
+}
+
+// Ibcast starts a Bcast (MPI_Ibcast).
+func Ibcast[T any](c *Comm, buf []T, root int) (*Request, error) {
+	x, err := c.plan(sign[T](callBcast, root, opNone, len(buf)), nil)
+	if err != nil {
+		return nil, err
+	}
+	return x.launch(x.bcast(asBytes(buf), root, sizeOf[T]()))
+}
+
+// bcast chooses the algorithm for elements of elem bytes.
+func (x *coll) bcast(b []byte, root, elem int) error {
+	if err := x.checkRoot(root); err != nil {
 		return err
 	}
-	b := asBytes(buf)
 	if len(b) >= bcastLong && x.size >= 4 {
-		return x.bcastScatter(b, root, sizeOf[T]())
+		return x.bcastScatter(b, root, elem)
 	}
 	return x.bcastTree(b, root)
 }

@@ -4,18 +4,44 @@ import "context"
 
 // Gather collects the parts send of all ranks, which have one length, at root
 // (MPI_Gather). There recv gets them in rank order and is Size times as long;
-// on the other ranks recv is not looked at.
-func Gather[T Number](ctx context.Context, c *Comm, send, recv []T, root int) error {
-	x, err := c.begin(ctx, CollGather, elementOf[T]())
+// on the other ranks recv is not looked at. At root, a nil send means that its
+// part is in place in recv (MPI_IN_PLACE).
+func Gather[T any](ctx context.Context, c *Comm, send, recv []T, root int) error {
+	x, err := c.begin(ctx, sign[T](callGather, root, opNone, rootLen(c, send, recv, root)))
 	if err != nil {
 		return err
 	}
-	if err := c.checkRoot(CollGather, root); err != nil {
+	return gather(&x, send, recv, root)
+}
+
+// Igather starts a Gather (MPI_Igather).
+func Igather[T any](c *Comm, send, recv []T, root int) (*Request, error) {
+	x, err := c.plan(sign[T](callGather, root, opNone, rootLen(c, send, recv, root)), nil)
+	if err != nil {
+		return nil, err
+	}
+	return x.launch(gather(x, send, recv, root))
+}
+
+// rootLen is partLen for a buffer of all parts that only root has.
+func rootLen[T any](c *Comm, part, all []T, root int) int {
+	if c.rank == root {
+		return partLen(c, part, all)
+	}
+	return len(part)
+}
+
+func gather[T any](x *coll, send, recv []T, root int) error {
+	if err := x.checkRoot(root); err != nil {
 		return err
 	}
 	if x.rank == root {
-		if err := checkLen(CollGather, "recv", len(recv), x.size*len(send)); err != nil {
+		n := partLen(x.c, send, recv)
+		if err := x.checkLen("recv", len(recv), x.size*n); err != nil {
 			return err
+		}
+		if send == nil {
+			send = recv[n*root : n*(root+1)]
 		}
 	}
 	b := asBytes(send)
@@ -25,27 +51,58 @@ func Gather[T Number](ctx context.Context, c *Comm, send, recv []T, root int) er
 	return x.gatherDirect(b, asBytes(recv), layout{block: len(b)}, root)
 }
 
-// Gatherv collects parts of any length at root (MPI_Gatherv). There counts[r]
-// is the number of elements from rank r, and recv gets them packed in rank
-// order; on the other ranks recv and counts are not looked at.
-func Gatherv[T Number](ctx context.Context, c *Comm, send, recv []T, counts []int, root int) error {
-	x, err := c.begin(ctx, CollGather, elementOf[T]())
+// Gatherv collects parts of any length at root (MPI_Gatherv). There counts[r] is
+// the number of elements from rank r. In recv they are packed in rank order; if
+// displs is given, one slice of it, the part of rank r begins at element
+// displs[0][r]. On the other ranks recv, counts and displs are not looked at. At
+// root, a nil send means that its part is in place in recv (MPI_IN_PLACE).
+func Gatherv[T any](ctx context.Context, c *Comm, send, recv []T, counts []int, root int, displs ...[]int) error {
+	x, err := c.begin(ctx, sign[T](callGatherv, root, opNone, 0))
 	if err != nil {
 		return err
 	}
-	if err := c.checkRoot(CollGather, root); err != nil {
+	return gatherv(&x, send, recv, counts, root, displs)
+}
+
+// Igatherv starts a Gatherv (MPI_Igatherv).
+func Igatherv[T any](c *Comm, send, recv []T, counts []int, root int, displs ...[]int) (*Request, error) {
+	x, err := c.plan(sign[T](callGatherv, root, opNone, 0), nil)
+	if err != nil {
+		return nil, err
+	}
+	return x.launch(gatherv(x, send, recv, counts, root, displs))
+}
+
+func gatherv[T any](x *coll, send, recv []T, counts []int, root int, displs [][]int) error {
+	if err := x.checkRoot(root); err != nil {
 		return err
 	}
-	var parts layout
-	if x.rank == root {
-		if parts, err = c.partsOf(CollGather, "recv", counts, sizeOf[T](), len(recv)); err != nil {
-			return err
-		}
-		if err := checkLen(CollGather, "send", len(send), counts[root]); err != nil {
-			return err
-		}
+	if x.rank != root {
+		return x.send(asBytes(send), root)
 	}
-	return x.gatherDirect(asBytes(send), asBytes(recv), parts, root)
+	parts, mine, err := rootParts(x, "recv", "send", recv, send, counts, displs)
+	if err != nil {
+		return err
+	}
+	return x.gatherDirect(mine, asBytes(recv), parts, root)
+}
+
+// rootParts checks what the root of Gatherv or Scatterv gives. It returns the
+// layout of the buffer of all parts, and the root's own part: that in this
+// buffer if the caller gives no other one.
+func rootParts[T any](x *coll, nameAll, namePart string, all, part []T, counts []int, displs [][]int) (layout, []byte, error) {
+	at, err := x.optional(displs, 0, 1)
+	if err != nil {
+		return layout{}, nil, err
+	}
+	parts, err := x.partsOf(nameAll, counts, at, sizeOf[T](), len(all))
+	if err != nil {
+		return layout{}, nil, err
+	}
+	if part == nil {
+		return parts, parts.part(asBytes(all), x.rank), nil
+	}
+	return parts, asBytes(part), x.checkLen(namePart, len(part), counts[x.rank])
 }
 
 // gatherDirect receives from each rank straight to where its part belongs.
@@ -53,24 +110,29 @@ func (x *coll) gatherDirect(send, recv []byte, parts layout, root int) error {
 	if x.rank != root {
 		return x.send(send, root)
 	}
-	copy(parts.part(recv, root), send)
+	x.copy(parts.part(recv, root), send)
 	return x.fromAll(recv, parts)
 }
 
 // fromAll receives every other rank's part, all at the same time.
 func (x *coll) fromAll(recv []byte, parts layout) error {
+	if x.sched != nil {
+		for i := range x.size {
+			if i != x.rank {
+				x.sched.recv(parts.part(recv, i), i)
+			}
+		}
+		x.sched.wait()
+		return nil
+	}
 	reqs := make([]*Request, x.size)
+	var first error
 	for i := range reqs {
-		if i == x.rank {
+		if i == x.rank || first != nil {
 			continue
 		}
-		r, err := x.c.irecv(parts.part(recv, i), i, x.tag, x.s)
-		if err != nil {
-			return err
-		}
-		reqs[i] = r
+		reqs[i], first = x.c.irecv(parts.part(recv, i), i, x.tag, x.s)
 	}
-	var first error
 	for i, r := range reqs {
 		if r == nil {
 			continue
@@ -95,8 +157,8 @@ func (r *Request) end(ctx context.Context) (Status, error) {
 func (x *coll) gatherTree(send, recv []byte, root int) error {
 	block := len(send)
 	me := around(x.rank-root, x.size)
-	tmp := x.c.scratchBytes(block * min(floorPow2(x.size)*2, x.size))
-	copy(tmp, send)
+	tmp := x.scratchBytes(block * min(floorPow2(x.size)*2, x.size))
+	x.copy(tmp, send)
 	for k := 1; k < x.size; k <<= 1 {
 		if me&k != 0 {
 			return x.send(tmp[:block*min(k, x.size-me)], around(me-k+root, x.size))
@@ -108,107 +170,7 @@ func (x *coll) gatherTree(send, recv []byte, root int) error {
 			}
 		}
 	}
-	n := copy(recv[block*root:], tmp[:block*(x.size-root)])
-	copy(recv, tmp[n:block*x.size])
-	return nil
-}
-
-// Scatter gives each rank its part of send at root (MPI_Scatter), in rank
-// order. All parts recv have one length, and send is Size times as long; on
-// ranks other than root it is not looked at.
-func Scatter[T Number](ctx context.Context, c *Comm, send, recv []T, root int) error {
-	x, err := c.begin(ctx, CollScatter, elementOf[T]())
-	if err != nil {
-		return err
-	}
-	if err := c.checkRoot(CollScatter, root); err != nil {
-		return err
-	}
-	if x.rank == root {
-		if err := checkLen(CollScatter, "send", len(send), x.size*len(recv)); err != nil {
-			return err
-		}
-	}
-	b := asBytes(recv)
-	if len(b) <= gatherShort && x.size > 2 {
-		return x.scatterTree(asBytes(send), b, root)
-	}
-	return x.scatterDirect(asBytes(send), b, layout{block: len(b)}, root)
-}
-
-// Scatterv gives each rank its part of send at root (MPI_Scatterv): counts[r]
-// elements to rank r, packed in rank order. On ranks other than root send and
-// counts are not looked at.
-func Scatterv[T Number](ctx context.Context, c *Comm, send []T, counts []int, recv []T, root int) error {
-	x, err := c.begin(ctx, CollScatter, elementOf[T]())
-	if err != nil {
-		return err
-	}
-	if err := c.checkRoot(CollScatter, root); err != nil {
-		return err
-	}
-	var parts layout
-	if x.rank == root {
-		if parts, err = c.partsOf(CollScatter, "send", counts, sizeOf[T](), len(send)); err != nil {
-			return err
-		}
-		if err := checkLen(CollScatter, "recv", len(recv), counts[root]); err != nil {
-			return err
-		}
-	}
-	return x.scatterDirect(asBytes(send), asBytes(recv), parts, root)
-}
-
-// scatterDirect sends each rank its part, all at the same time.
-func (x *coll) scatterDirect(send, recv []byte, parts layout, root int) error {
-	if x.rank != root {
-		return x.recv(recv, root)
-	}
-	copy(recv, parts.part(send, root))
-	reqs := make([]*Request, x.size)
-	var first error
-	for k := 1; k < x.size; k++ {
-		dst := around(root+k, x.size)
-		r, err := x.c.isend(parts.part(send, dst), dst, x.tag, x.s)
-		if first == nil {
-			first = err
-		}
-		reqs[dst] = r
-	}
-	for _, r := range reqs {
-		if r == nil {
-			continue
-		}
-		if _, err := r.end(x.ctx); first == nil {
-			first = err
-		}
-	}
-	return first
-}
-
-// scatterTree is gatherTree the other way round.
-func (x *coll) scatterTree(send, recv []byte, root int) error {
-	block := len(recv)
-	me := around(x.rank-root, x.size)
-	tmp := x.c.scratchBytes(block * x.size)
-	k := ceilPow2(x.size)
-	if me == 0 {
-		n := copy(tmp, send[block*root:])
-		copy(tmp[n:], send[:block*root])
-	} else {
-		k = me & -me
-		if err := x.recv(tmp[:block*min(k, x.size-me)], around(me-k+root, x.size)); err != nil {
-			return err
-		}
-	}
-	for k >>= 1; k > 0; k >>= 1 {
-		if me+k < x.size {
-			theirs := min(k, x.size-me-k)
-			if err := x.send(tmp[block*k:block*(k+theirs)], around(me+k+root, x.size)); err != nil {
-				return err
-			}
-		}
-	}
-	copy(recv, tmp)
+	n := x.copy(recv[block*root:], tmp[:block*(x.size-root)])
+	x.copy(recv, tmp[n:block*x.size])
 	return nil
 }

@@ -3,56 +3,94 @@ package mplite
 import "context"
 
 // Scan sets recv on each rank to the reduction of the vectors send of the
-// ranks up to and including it (MPI_Scan). All vectors have one length.
-func Scan[T Number](ctx context.Context, c *Comm, send, recv []T, op Op[T]) error {
-	x, err := c.begin(ctx, CollScan, elementOf[T]())
+// ranks up to and including it (MPI_Scan). All vectors have one length. A nil
+// send means that recv holds this rank's vector (MPI_IN_PLACE).
+func Scan[T any](ctx context.Context, c *Comm, send, recv []T, op Op[T]) error {
+	x, err := c.begin(ctx, sign[T](callScan, 0, op.code, len(recv)))
 	if err != nil {
 		return err
 	}
-	if err := checkOp(CollScan, op); err != nil {
+	return scan(&x, send, recv, op)
+}
+
+// Iscan starts a Scan (MPI_Iscan).
+func Iscan[T any](c *Comm, send, recv []T, op Op[T]) (*Request, error) {
+	x, err := c.plan(sign[T](callScan, 0, op.code, len(recv)), erased(op))
+	if err != nil {
+		return nil, err
+	}
+	return x.launch(scan(x, send, recv, op))
+}
+
+func scan[T any](x *coll, send, recv []T, op Op[T]) error {
+	partial, in, err := prefixBuffers(x, send, recv, op)
+	if err != nil {
 		return err
 	}
-	if err := checkLen(CollScan, "recv", len(recv), len(send)); err != nil {
-		return err
+	if send != nil {
+		x.copy(asBytes(recv), asBytes(send))
 	}
-	partial := scratch[T](c, 2*len(send))
-	partial, in := partial[:len(send)], partial[len(send):]
-	copy(partial, send)
-	copy(recv, send)
-	return prefixes(&x, partial, in, op, func([]T) { op.apply(recv, in, recv) })
+	return prefixes(x, partial, in, op, func([]T) { apply(x, op, recv, in, recv) })
 }
 
 // Exscan sets recv on each rank to the reduction of the vectors send of the
-// ranks before it (MPI_Exscan). On rank 0 recv stays as it is.
-func Exscan[T Number](ctx context.Context, c *Comm, send, recv []T, op Op[T]) error {
-	x, err := c.begin(ctx, CollExscan, elementOf[T]())
+// ranks before it (MPI_Exscan). On rank 0 recv stays as it is. A nil send means
+// that recv holds this rank's vector (MPI_IN_PLACE).
+func Exscan[T any](ctx context.Context, c *Comm, send, recv []T, op Op[T]) error {
+	x, err := c.begin(ctx, sign[T](callExscan, 0, op.code, len(recv)))
 	if err != nil {
 		return err
 	}
-	if err := checkOp(CollExscan, op); err != nil {
+	return exscan(&x, send, recv, op)
+}
+
+// Iexscan starts an Exscan (MPI_Iexscan).
+func Iexscan[T any](c *Comm, send, recv []T, op Op[T]) (*Request, error) {
+	x, err := c.plan(sign[T](callExscan, 0, op.code, len(recv)), erased(op))
+	if err != nil {
+		return nil, err
+	}
+	return x.launch(exscan(x, send, recv, op))
+}
+
+func exscan[T any](x *coll, send, recv []T, op Op[T]) error {
+	partial, in, err := prefixBuffers(x, send, recv, op)
+	if err != nil {
 		return err
 	}
-	if err := checkLen(CollExscan, "recv", len(recv), len(send)); err != nil {
-		return err
-	}
-	partial := scratch[T](c, 2*len(send))
-	partial, in := partial[:len(send)], partial[len(send):]
-	copy(partial, send)
 	first := true
-	return prefixes(&x, partial, in, op, func([]T) {
+	return prefixes(x, partial, in, op, func([]T) {
 		if first {
-			copy(recv, in)
+			x.copy(asBytes(recv), asBytes(in))
 			first = false
 			return
 		}
-		op.apply(recv, in, recv)
+		apply(x, op, recv, in, recv)
 	})
+}
+
+// prefixBuffers checks the arguments of a Scan or Exscan and returns the vector
+// that this rank contributes, which may be reduced into, and room for another.
+func prefixBuffers[T any](x *coll, send, recv []T, op Op[T]) (partial, in []T, err error) {
+	if err := x.checkOp(op.code); err != nil {
+		return nil, nil, err
+	}
+	if send == nil {
+		send = recv
+	}
+	if err := x.checkLen("send", len(send), len(recv)); err != nil {
+		return nil, nil, err
+	}
+	tmp := scratch[T](x, 2*len(send))
+	partial, in = tmp[:len(send)], tmp[len(send):]
+	x.copy(asBytes(partial), asBytes(send))
+	return partial, in, nil
 }
 
 // prefixes is recursive doubling: in round k, ranks that differ in bit k
 // exchange the reduction of their block of 2^k ranks; lower calls with in when
 // that is a block of lower ranks.
-func prefixes[T Number](x *coll, partial, in []T, op Op[T], lower func(in []T)) error {
+func prefixes[T any](x *coll, partial, in []T, op Op[T], lower func(in []T)) error {
 	for k := 1; k < x.size; k <<= 1 {
 		peer := x.rank ^ k
 		if peer >= x.size {
@@ -64,7 +102,7 @@ func prefixes[T Number](x *coll, partial, in []T, op Op[T], lower func(in []T)) 
 		if peer < x.rank {
 			lower(in)
 		}
-		merge(op, partial, in, peer < x.rank)
+		merge(x, op, partial, in, peer < x.rank)
 	}
 	return nil
 }

@@ -111,8 +111,20 @@
 //	                else                 allreduce, own part kept
 //	Scan, Exscan    recursive doubling
 //
-// All ranks of a communicator call its collectives in the same order, one at a
-// time. A collective that ends in an error leaves the buffers undefined; when
+// Each has a nonblocking form, by the name with an I before it, whose Request is
+// waited for like that of a send or receive, beside these if need be. It runs
+// the same algorithm, carried out step by step by whoever makes progress: a call
+// of this package, for whatever purpose. Any number may be under way on a
+// communicator, beside blocking ones, and end in any order. To start one
+// allocates; the buffers belong to the library until it has completed. A rank
+// may meet the nonblocking form of others with the blocking one. No context ends
+// what has been started: that of Wait ends the waiting.
+//
+// Where MPI has MPI_IN_PLACE, a nil slice stands for it: the rank's part is where
+// the result goes. Where MPI has displacements, they are optional last arguments.
+//
+// All ranks of a communicator call its collectives, of both forms, in the same
+// order, and one goroutine at a time calls them. A collective that ends in an error leaves the buffers undefined; when
 // that was the end of a context, so is the communicator's further use.
 //
 // # Failure

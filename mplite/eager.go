@@ -35,7 +35,7 @@ func (p *peer) spend(h *header) {
 func (w *world) start(c *Comm, p *peer, buf []byte, tag int, s spec) *Request {
 	// Before the request exists: what is heard now may end all requests there are.
 	if p != nil && p.queue.head == nil && (p.credits == 0 || p.txBusy == len(p.tx)) {
-		w.poll()
+		w.reap()
 	}
 	r := w.request(c, buf, s)
 	r.env = envelope{context: s.context, src: int32(w.rank), tag: int32(tag)}

@@ -41,7 +41,7 @@ func Algorithms(ctx context.Context, c *Comm, send []uint64, op Op[uint64], root
 		}{"allreduceRing", all(allreduceRing[uint64])})
 	}
 	for _, a := range algorithms {
-		x, err := c.begin(ctx, CollAllreduce, elementOf[uint64]())
+		x, err := c.begin(ctx, sign[uint64](callAllreduce, 0, op.code, len(send)))
 		if err != nil {
 			return err
 		}
@@ -109,7 +109,7 @@ func Movers(ctx context.Context, c *Comm, n, root int, part func(rank int) []byt
 			return recv, want, x.alltoallBruck(send, recv, n)
 		}},
 	} {
-		x, err := c.begin(ctx, CollBcast, rawBytes)
+		x, err := c.begin(ctx, sign[byte](callBcast, 0, opNone, n))
 		if err != nil {
 			return err
 		}

@@ -107,7 +107,7 @@ func (g Group) expand(op string, ranges []Range) ([]int, error) {
 		if r.First < 0 || r.First >= len(g.members) || steps > len(g.members) {
 			return nil, opError(op, ErrRank, "range %+v is not in a group of %d ranks", r, len(g.members))
 		}
-		if (r.Last-r.First)*sign(stride) < 0 { // no rank
+		if stride > 0 && r.Last < r.First || stride < 0 && r.Last > r.First { // no rank
 			continue
 		}
 		for i := range steps + 1 {
@@ -115,13 +115,6 @@ func (g Group) expand(op string, ranges []Range) ([]int, error) {
 		}
 	}
 	return ranks, nil
-}
-
-func sign(n int) int {
-	if n < 0 {
-		return -1
-	}
-	return 1
 }
 
 // IncludeRanges is Include of the ranks of all ranges (MPI_Group_range_incl).

@@ -10,24 +10,51 @@ import "cmp"
 // reductions are the same in every run, and on every rank, to the last bit. An
 // operation that is not commutative always has the operand of lower ranks on
 // the left; one that is may have it on the right.
-type Op[T Number] struct {
+type Op[T any] struct {
 	// apply sets dst[i] to left[i] op right[i]; dst may be left or right.
 	apply       func(dst, left, right []T)
 	commutative bool
+	code        opCode
 }
 
-// checkOp says what is wrong with the operation of a reduction.
-func checkOp[T Number](kind Collective, op Op[T]) error {
-	if op.apply == nil {
-		return opError(kind.String(), ErrArgument, "the zero Op is no operation: take Sum, Min or another of this package, or make one with NewOp")
-	}
-	return nil
+// opCode names an operation to other ranks.
+type opCode uint8
+
+const (
+	opNone opCode = iota // that of the zero Op
+	opSum
+	opProd
+	opMin
+	opMax
+	opLogicalAnd
+	opLogicalOr
+	opLogicalXor
+	opBitAnd
+	opBitOr
+	opBitXor
+	opMinLoc
+	opMaxLoc
+	opOrdered // the user's, not commutative
+	opOwn     // the user's, commutative
+	numOps
+)
+
+var opNames = [numOps]string{
+	"no operation", "sum", "prod", "min", "max", "logical and", "logical or", "logical xor", "bit and", "bit or", "bit xor",
+	"minloc", "maxloc", "an operation of the program that is not commutative", "a commutative operation of the program",
 }
+
+func (o opCode) String() string { return opNames[o] }
 
 // NewOp makes an operation from a function (MPI_Op_create). If commutative is
 // false, only algorithms that keep the ranks in order are used.
-func NewOp[T Number](commutative bool, f func(left, right T) T) Op[T] {
+func NewOp[T any](commutative bool, f func(left, right T) T) Op[T] {
+	code := opOrdered
+	if commutative {
+		code = opOwn
+	}
 	return Op[T]{
+		code:        code,
 		commutative: commutative,
 		apply: func(dst, left, right []T) {
 			for i := range dst {
@@ -48,35 +75,83 @@ type Real interface {
 	Integer | ~float32 | ~float64
 }
 
+// builtin returns an operation of this package; they all are commutative.
+func builtin[T any](code opCode, apply func(dst, left, right []T)) Op[T] {
+	return Op[T]{code: code, apply: apply, commutative: true}
+}
+
 // Sum adds (MPI_SUM).
-func Sum[T Number]() Op[T] { return Op[T]{apply: sum[T], commutative: true} }
+func Sum[T Number]() Op[T] { return builtin(opSum, sum[T]) }
 
 // Prod multiplies (MPI_PROD).
-func Prod[T Number]() Op[T] { return Op[T]{apply: prod[T], commutative: true} }
+func Prod[T Number]() Op[T] { return builtin(opProd, prod[T]) }
 
 // Min takes the smaller (MPI_MIN). A NaN is smaller than everything.
-func Min[T Real]() Op[T] { return Op[T]{apply: minimum[T], commutative: true} }
+func Min[T Real]() Op[T] { return builtin(opMin, minimum[T]) }
 
 // Max takes the larger (MPI_MAX). A NaN is smaller than everything.
-func Max[T Real]() Op[T] { return Op[T]{apply: maximum[T], commutative: true} }
+func Max[T Real]() Op[T] { return builtin(opMax, maximum[T]) }
 
 // LogicalAnd is 1 where both elements are not 0, else 0 (MPI_LAND).
-func LogicalAnd[T Number]() Op[T] { return Op[T]{apply: logicalAnd[T], commutative: true} }
+func LogicalAnd[T Number]() Op[T] { return builtin(opLogicalAnd, logicalAnd[T]) }
 
 // LogicalOr is 1 where an element is not 0, else 0 (MPI_LOR).
-func LogicalOr[T Number]() Op[T] { return Op[T]{apply: logicalOr[T], commutative: true} }
+func LogicalOr[T Number]() Op[T] { return builtin(opLogicalOr, logicalOr[T]) }
 
 // LogicalXor is 1 where exactly one element is not 0, else 0 (MPI_LXOR).
-func LogicalXor[T Number]() Op[T] { return Op[T]{apply: logicalXor[T], commutative: true} }
+func LogicalXor[T Number]() Op[T] { return builtin(opLogicalXor, logicalXor[T]) }
 
 // BitAnd is the bits that both elements have (MPI_BAND).
-func BitAnd[T Integer]() Op[T] { return Op[T]{apply: bitAnd[T], commutative: true} }
+func BitAnd[T Integer]() Op[T] { return builtin(opBitAnd, bitAnd[T]) }
 
 // BitOr is the bits that either element has (MPI_BOR).
-func BitOr[T Integer]() Op[T] { return Op[T]{apply: bitOr[T], commutative: true} }
+func BitOr[T Integer]() Op[T] { return builtin(opBitOr, bitOr[T]) }
 
 // BitXor is the bits that exactly one element has (MPI_BXOR).
-func BitXor[T Integer]() Op[T] { return Op[T]{apply: bitXor[T], commutative: true} }
+func BitXor[T Integer]() Op[T] { return builtin(opBitXor, bitXor[T]) }
+
+// Loc is a value and where it was found: the element of MinLoc and MaxLoc
+// (MPI_DOUBLE_INT and the like). Index may be the rank, or whatever says more.
+type Loc[T Real] struct {
+	Value T
+	Index int
+}
+
+// MinLoc takes the smaller value with its index, and of equal values the smaller
+// index (MPI_MINLOC). A NaN is smaller than everything.
+func MinLoc[T Real]() Op[Loc[T]] { return builtin(opMinLoc, minLoc[T]) }
+
+// MaxLoc takes the larger value with its index, and of equal values the smaller
+// index (MPI_MAXLOC). A NaN is smaller than everything.
+func MaxLoc[T Real]() Op[Loc[T]] { return builtin(opMaxLoc, maxLoc[T]) }
+
+// checkOp says that a call was given no operation.
+func (x *coll) checkOp(code opCode) error {
+	if code == opNone {
+		return opError(x.call.String(), ErrArgument, "the operation is the zero Op: use Sum or another of this package, or NewOp")
+	}
+	return nil
+}
+
+func minLoc[T Real](dst, left, right []Loc[T]) {
+	for i := range dst {
+		l, r := left[i], right[i]
+		if c := cmp.Compare(r.Value, l.Value); c < 0 || c == 0 && r.Index < l.Index {
+			l = r
+		}
+		dst[i] = l
+	}
+}
+
+func maxLoc[T Real](dst, left, right []Loc[T]) {
+	for i := range dst {
+		l, r := left[i], right[i]
+		if c := cmp.Compare(r.Value, l.Value); c > 0 || c == 0 && r.Index < l.Index {
+			l = r
+		}
+		dst[i] = l
+	}
+}
 
 func sum[T Number](dst, left, right []T) {
 	left, right = left[:len(dst)], right[:len(dst)]

@@ -98,7 +98,7 @@ func (w *world) pendingOperations(s *Pending) {
 	var posted []*Request
 	for _, r := range w.requests {
 		switch r.state {
-		case stateFree, stateDone:
+		case stateFree, stateDone, collRunning: // whose parts are listed
 		case recvPosted, recvClear:
 			posted = append(posted, r)
 		default:

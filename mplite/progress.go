@@ -43,6 +43,7 @@ type world struct {
 	evicting  bool            // everything has ended, and Finalize waits for other goroutines to go
 	finalized bool
 	reaped    [reapBatch]vipl.Completion // of the leader, or of poll
+	due       []*schedule                // nonblocking collectives that can go on
 	leading   bool                       // a goroutine waits on cq
 	probing   int                        // goroutines that wait for a message to probe
 	following int                        // goroutines that wait for changed
@@ -57,6 +58,10 @@ func (w *world) step(ctx context.Context) error {
 	if err := checkContext(ctx); err != nil {
 		return err
 	}
+	if len(w.due) > 0 {
+		w.advance()
+		return nil
+	}
 	if w.leading || w.cq == nil {
 		return w.follow(ctx)
 	}
@@ -67,6 +72,7 @@ func (w *world) step(ctx context.Context) error {
 	w.mu.Lock()
 	w.leading = false
 	w.handle(w.reaped[:n])
+	w.advance()
 	if w.following > 0 {
 		w.tellFollowers()
 	}
@@ -142,8 +148,15 @@ func (w *world) notify() {
 // reapBatch is the most completions that one step or poll handles.
 const reapBatch = 32
 
-// poll handles what has completed, without waiting.
+// poll handles what has completed, without waiting. It may release the mutex
+// meanwhile.
 func (w *world) poll() {
+	w.reap()
+	w.advance()
+}
+
+// reap is poll without what is due then.
+func (w *world) reap() {
 	if w.leading || w.cq == nil {
 		return
 	}
@@ -192,7 +205,7 @@ func (w *world) shutdown(err error) {
 		}
 	}
 	for _, r := range w.requests {
-		if r.state != stateFree && r.state != stateDone && !w.cancel(r, err) {
+		if r.state != stateFree && r.state != stateDone && r.state != collRunning && !w.cancel(r, err) {
 			w.complete(r, err)
 		}
 	}

@@ -18,6 +18,7 @@ const (
 	sendSelf          // to this rank itself, waits for the receive
 	recvPosted        // waits for a message
 	recvClear         // matched and cleared: the peer writes into buf
+	collRunning       // a nonblocking collective: its schedule is being carried out
 	stateDone         // result is in status and err
 )
 
@@ -56,6 +57,8 @@ type Request struct {
 	accepted  int            // bytes that the receiver takes
 	written   int            // bytes that have been written
 	self      *inbound       // what a send to this rank waits as
+
+	sched *schedule // that it is part of
 
 	number uint64        // order of posting
 	place  node[Request] // among the posted receives, or the sends that wait for credits
@@ -125,6 +128,9 @@ func (w *world) complete(r *Request, err error) {
 		r.err = err
 	}
 	r.state = stateDone
+	if r.sched != nil {
+		r.sched.ended(r)
+	}
 	if r.waited {
 		w.notify()
 	}

@@ -1,0 +1,142 @@
+package mplite
+
+import "context"
+
+// Scatter gives each rank its part of send at root (MPI_Scatter), in rank
+// order. All parts recv have one length, and send is Size times as long; on
+// ranks other than root it is not looked at. At root, a nil recv means that its
+// part stays in place in send (MPI_IN_PLACE).
+func Scatter[T any](ctx context.Context, c *Comm, send, recv []T, root int) error {
+	x, err := c.begin(ctx, sign[T](callScatter, root, opNone, rootLen(c, recv, send, root)))
+	if err != nil {
+		return err
+	}
+	return scatter(&x, send, recv, root)
+}
+
+// Iscatter starts a Scatter (MPI_Iscatter).
+func Iscatter[T any](c *Comm, send, recv []T, root int) (*Request, error) {
+	x, err := c.plan(sign[T](callScatter, root, opNone, rootLen(c, recv, send, root)), nil)
+	if err != nil {
+		return nil, err
+	}
+	return x.launch(scatter(x, send, recv, root))
+}
+
+func scatter[T any](x *coll, send, recv []T, root int) error {
+	if err := x.checkRoot(root); err != nil {
+		return err
+	}
+	if x.rank == root {
+		n := partLen(x.c, recv, send)
+		if err := x.checkLen("send", len(send), x.size*n); err != nil {
+			return err
+		}
+		if recv == nil {
+			recv = send[n*root : n*(root+1)]
+		}
+	}
+	b := asBytes(recv)
+	if len(b) <= gatherShort && x.size > 2 {
+		return x.scatterTree(asBytes(send), b, root)
+	}
+	return x.scatterDirect(asBytes(send), b, layout{block: len(b)}, root)
+}
+
+// Scatterv gives each rank its part of send at root (MPI_Scatterv): counts[r]
+// elements to rank r. In send they are packed in rank order; if displs is given,
+// one slice of it, the part of rank r begins at element displs[0][r]. On ranks
+// other than root send, counts and displs are not looked at. At root, a nil recv
+// means that its part stays in place in send (MPI_IN_PLACE).
+func Scatterv[T any](ctx context.Context, c *Comm, send []T, counts []int, recv []T, root int, displs ...[]int) error {
+	x, err := c.begin(ctx, sign[T](callScatterv, root, opNone, 0))
+	if err != nil {
+		return err
+	}
+	return scatterv(&x, send, counts, recv, root, displs)
+}
+
+// Iscatterv starts a Scatterv (MPI_Iscatterv).
+func Iscatterv[T any](c *Comm, send []T, counts []int, recv []T, root int, displs ...[]int) (*Request, error) {
+	x, err := c.plan(sign[T](callScatterv, root, opNone, 0), nil)
+	if err != nil {
+		return nil, err
+	}
+	return x.launch(scatterv(x, send, counts, recv, root, displs))
+}
+
+func scatterv[T any](x *coll, send []T, counts []int, recv []T, root int, displs [][]int) error {
+	if err := x.checkRoot(root); err != nil {
+		return err
+	}
+	if x.rank != root {
+		return x.recv(asBytes(recv), root)
+	}
+	parts, mine, err := rootParts(x, "send", "recv", send, recv, counts, displs)
+	if err != nil {
+		return err
+	}
+	return x.scatterDirect(asBytes(send), mine, parts, root)
+}
+
+// scatterDirect sends each rank its part, all at the same time.
+func (x *coll) scatterDirect(send, recv []byte, parts layout, root int) error {
+	if x.rank != root {
+		return x.recv(recv, root)
+	}
+	x.copy(recv, parts.part(send, root))
+	if x.sched != nil {
+		for k := 1; k < x.size; k++ {
+			dst := around(root+k, x.size)
+			x.sched.send(parts.part(send, dst), dst)
+		}
+		x.sched.wait()
+		return nil
+	}
+	reqs := make([]*Request, x.size)
+	var first error
+	for k := 1; k < x.size; k++ {
+		dst := around(root+k, x.size)
+		r, err := x.c.isend(parts.part(send, dst), dst, x.tag, x.s)
+		if first == nil {
+			first = err
+		}
+		reqs[dst] = r
+	}
+	for _, r := range reqs {
+		if r == nil {
+			continue
+		}
+		if _, err := r.end(x.ctx); first == nil {
+			first = err
+		}
+	}
+	return first
+}
+
+// scatterTree is gatherTree the other way round.
+func (x *coll) scatterTree(send, recv []byte, root int) error {
+	block := len(recv)
+	me := around(x.rank-root, x.size)
+	tmp := x.scratchBytes(block * x.size)
+	k := ceilPow2(x.size)
+	if me == 0 {
+		n := x.copy(tmp, send[block*root:])
+		x.copy(tmp[n:], send[:block*root])
+	} else {
+		k = me & -me
+		if err := x.recv(tmp[:block*min(k, x.size-me)], around(me-k+root, x.size)); err != nil {
+			return err
+		}
+	}
+	for k >>= 1; k > 0; k >>= 1 {
+		if me+k < x.size {
+			theirs := min(k, x.size-me-k)
+			if err := x.send(tmp[block*k:block*(k+theirs)], around(me+k+root, x.size)); err != nil {
+				return err
+			}
+		}
+	}
+	x.copy(recv, tmp)
+	return nil
+}

@@ -1,0 +1,208 @@
+package mplite
+
+import "context"
+
+// Nonblocking collectives. No algorithm looks at the data: who sends what to whom
+// depends on ranks, lengths and roots only. So the function that is a blocking
+// call runs through at once in a nonblocking one and writes down what it would do:
+// the schedule. Whoever makes progress carries that out: when the sends and
+// receives under way have ended, the next step is due. No goroutine belongs to
+// it, several schedules proceed side by side, and one algorithm serves both
+// forms.
+
+// schedule is a nonblocking collective under way.
+type schedule struct {
+	x       *coll
+	req     *Request // the user's
+	apply   func(dst, left, right []byte)
+	steps   []step
+	next    int        // the step that is due
+	parts   []*Request // sends and receives that it has begun and not looked at again
+	open    int        // how many of these have not ended
+	err     error      // the first
+	queued  bool       // in world.due
+	running bool
+}
+
+// step is a send or receive that begins, a copy, a reduction, or the end of all
+// that has begun.
+type step struct {
+	kind stepKind
+	peer int
+	buf  []byte // to send, to receive into, to copy or to reduce into
+	from []byte // to copy, or what is on the left of the operation
+	with []byte // what is on its right
+}
+
+type stepKind uint8
+
+const (
+	stepSend stepKind = iota
+	stepRecv
+	stepCopy
+	stepReduce
+	stepWait
+)
+
+func (s *schedule) add(st step)              { s.steps = append(s.steps, st) }
+func (s *schedule) send(buf []byte, dst int) { s.add(step{kind: stepSend, buf: buf, peer: dst}) }
+func (s *schedule) recv(buf []byte, src int) { s.add(step{kind: stepRecv, buf: buf, peer: src}) }
+func (s *schedule) copy(dst, src []byte)     { s.add(step{kind: stepCopy, buf: dst, from: src}) }
+func (s *schedule) wait()                    { s.add(step{kind: stepWait}) }
+func (s *schedule) reduce(dst, left, right []byte) {
+	s.add(step{kind: stepReduce, buf: dst, from: left, with: right})
+}
+
+// erased returns what op does to elements that are given as bytes; In the path of the blocking calls, op must not get to where it escapes.
+func erased[T any](op Op[T]) func(dst, left, right []byte) {
+	return func(dst, left, right []byte) { op.apply(asElements[T](dst), asElements[T](left), asElements[T](right)) }
+}
+
+// plan starts a nonblocking call: what it would do is written down. Reductions
+// use apply.
+func (c *Comm) plan(sig signature, apply func(dst, left, right []byte)) (*coll, error) {
+	x, err := c.begin(context.Background(), sig)
+	if err != nil {
+		return nil, err
+	}
+	own := *c // Free takes the communicator from the caller, not from calls under way
+	x.c = &own
+	x.sched = &schedule{x: &x, apply: apply}
+	return &x, nil
+}
+
+// launch begins to carry out what has been written down, unless that failed. The
+// request completes when all steps have been taken.
+func (x *coll) launch(err error) (*Request, error) {
+	if err != nil {
+		return nil, err
+	}
+	w, s := x.c.w, x.sched
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	s.req = w.request(x.c, nil, spec{typ: rawBytes})
+	s.req.state = collRunning
+	s.run()
+	return s.req, nil
+}
+
+// advance carries out the schedules of which a step is due. It may release the
+// mutex meanwhile.
+func (w *world) advance() {
+	for len(w.due) > 0 {
+		s := w.due[0]
+		w.due = w.due[:copy(w.due, w.due[1:])]
+		s.queued = false
+		s.run()
+	}
+}
+
+// run takes steps until one has to wait. The user's operations run without the
+// mutex: they may take long, and may call this package.
+func (s *schedule) run() {
+	w := s.x.c.w
+	s.running = true
+	s.look()
+	for s.err == nil && s.next < len(s.steps) {
+		st := &s.steps[s.next]
+		if st.kind == stepWait {
+			if s.look(); s.open > 0 {
+				break
+			}
+		}
+		s.next++
+		switch st.kind {
+		case stepSend:
+			s.beginSend(st)
+		case stepRecv:
+			s.beginRecv(st)
+		case stepCopy:
+			copy(st.buf, st.from)
+		case stepReduce:
+			w.mu.Unlock()
+			s.apply(st.buf, st.from, st.with)
+			w.mu.Lock()
+		}
+	}
+	if s.err != nil {
+		s.abandon()
+	}
+	s.running = false
+	if s.open == 0 && (s.err != nil || s.next == len(s.steps)) {
+		s.steps = nil
+		w.complete(s.req, s.err)
+	}
+}
+
+func (s *schedule) beginSend(st *step) {
+	x := s.x
+	p := x.c.peers[st.peer]
+	if p.clearToSend(len(st.buf)) {
+		p.sendEager(st.buf, x.tag, x.s, 0)
+		return
+	}
+	s.adopt(x.c.w.start(x.c, p, st.buf, x.tag, x.s))
+}
+
+func (s *schedule) beginRecv(st *step) {
+	x := s.x
+	r, err := x.c.postRecv(st.buf, st.peer, x.tag, x.s)
+	if err != nil {
+		s.err = err
+		return
+	}
+	s.adopt(r)
+}
+
+// adopt makes r, which has begun, one of the parts.
+func (s *schedule) adopt(r *Request) {
+	s.parts = append(s.parts, r)
+	if r.state != stateDone {
+		r.sched = s
+		s.open++
+	}
+}
+
+// ended notes that a part has ended.
+func (s *schedule) ended(r *Request) {
+	w := s.x.c.w
+	r.sched = nil
+	s.open--
+	if (s.open == 0 || r.err != nil) && !s.running && !s.queued {
+		s.queued = true
+		w.due = append(w.due, s)
+		w.notify()
+	}
+}
+
+// look takes the results of the parts that have ended.
+func (s *schedule) look() {
+	w := s.x.c.w
+	left := s.parts[:0]
+	for _, r := range s.parts {
+		if r.state != stateDone {
+			left = append(left, r)
+			continue
+		}
+		err := r.err
+		if r.env.src != int32(w.rank) { // a receive; sends are this rank's own
+			err = s.x.checked(r.status, err, len(r.buf))
+		}
+		if s.err == nil {
+			s.err = err
+		}
+		w.release(r)
+	}
+	clear(s.parts[len(left):])
+	s.parts = left
+}
+
+// abandon ends what has begun, as far as that can be ended: see cancel. The rest
+// ends by itself.
+func (s *schedule) abandon() {
+	w := s.x.c.w
+	for _, r := range s.parts {
+		w.cancel(r, s.err)
+	}
+	s.look()
+}

@@ -1,0 +1,89 @@
+package mplite
+
+// Collective names a collective operation in Stats.
+type Collective uint8
+
+// The collectives, indices of Stats.Collectives.
+const (
+	CollBarrier Collective = iota
+	CollBcast
+	CollReduce
+	CollAllreduce
+	CollGather
+	CollScatter
+	CollAllgather
+	CollAlltoall
+	CollReduceScatter
+	CollScan
+	CollExscan
+	numCollectives
+)
+
+var collectiveNames = [numCollectives]string{
+	"barrier", "bcast", "reduce", "allreduce", "gather", "scatter",
+	"allgather", "alltoall", "reduce_scatter", "scan", "exscan",
+}
+
+// String returns the name as metrics use it.
+func (k Collective) String() string { return collectiveNames[k] }
+
+// call is a collective function. Those with counts for each rank are functions of
+// their own, since their ranks cannot talk with those of the plain ones.
+type call uint8
+
+const (
+	callBarrier call = iota + 1
+	callBcast
+	callReduce
+	callAllreduce
+	callGather
+	callGatherv
+	callScatter
+	callScatterv
+	callAllgather
+	callAllgatherv
+	callAlltoall
+	callAlltoallv
+	callReduceScatter
+	callScan
+	callExscan
+	numCalls
+)
+
+var calls = [numCalls]struct {
+	name       string
+	collective Collective
+}{
+	callBarrier:       {"barrier", CollBarrier},
+	callBcast:         {"bcast", CollBcast},
+	callReduce:        {"reduce", CollReduce},
+	callAllreduce:     {"allreduce", CollAllreduce},
+	callGather:        {"gather", CollGather},
+	callGatherv:       {"gatherv", CollGather},
+	callScatter:       {"scatter", CollScatter},
+	callScatterv:      {"scatterv", CollScatter},
+	callAllgather:     {"allgather", CollAllgather},
+	callAllgatherv:    {"allgatherv", CollAllgather},
+	callAlltoall:      {"alltoall", CollAlltoall},
+	callAlltoallv:     {"alltoallv", CollAlltoall},
+	callReduceScatter: {"reduce_scatter", CollReduceScatter},
+	callScan:          {"scan", CollScan},
+	callExscan:        {"exscan", CollExscan},
+}
+
+func (k call) String() string         { return calls[k].name }
+func (k call) collective() Collective { return calls[k].collective }
+
+// signature is what has to be equal at all ranks of a collective call.
+type signature struct {
+	call call
+	op   opCode
+	root int
+	size int // bytes; 0 where ranks may differ in it
+	typ  *element
+}
+
+// sign returns the signature of a call with n elements of T.
+func sign[T any](k call, root int, op opCode, n int) signature {
+	return signature{call: k, op: op, root: root, size: n * sizeOf[T](), typ: elementOf[T]()}
+}
