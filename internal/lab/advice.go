@@ -21,11 +21,18 @@ var obstacles = []struct{ path, forbids, allows, why string }{
 	{"user/max_mnt_namespaces", "0", "15000", "no mount namespaces are allowed"},
 }
 
+// readOnlyProc is the advice against EROFS: nothing else that a lab does writes
+// to a file.
+const readOnlyProc = "/proc is mounted read-only, so that the users of a new namespace cannot be written there; " +
+	"run it as root, which needs none, or allow it: sudo mount -o remount,rw /proc"
+
 // explain turns err, met while doing what, into an error that says what to do
 // about it where this package knows.
 func explain(what string, err error) error {
 	found := fmt.Sprintf("%s: %v", what, err)
 	switch {
+	case errors.Is(err, unix.EROFS):
+		return fmt.Errorf("%w: %s\n%s", ErrForbidden, found, readOnlyProc)
 	case errors.Is(err, unix.EPERM), errors.Is(err, unix.EACCES), errors.Is(err, unix.ENOSPC), errors.Is(err, unix.EUSERS):
 		return forbidden(found)
 	case errors.Is(err, unix.EOPNOTSUPP):

@@ -39,7 +39,7 @@ func TestExplain(t *testing.T) {
 		err       error
 		forbidden bool
 	}{
-		{unix.EPERM, true}, {unix.ENOSPC, true}, {unix.EOPNOTSUPP, false}, {unix.EINVAL, false},
+		{unix.EPERM, true}, {unix.ENOSPC, true}, {unix.EROFS, true}, {unix.EOPNOTSUPP, false}, {unix.EINVAL, false},
 	} {
 		err := explain("asking", tt.err)
 		if errors.Is(err, ErrForbidden) != tt.forbidden || !strings.Contains(err.Error(), tt.err.Error()) {

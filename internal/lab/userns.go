@@ -96,7 +96,14 @@ func Check() error {
 
 // userNamespace makes attr start a process as root of a new user namespace
 // that stands for the caller's user and group outside.
+//
+// The kernel gives the files in /proc of a program with file capabilities
+// (setcap) to root, and those of what it forks, so that the user could not write
+// the map of the namespace. They are the user's own again when the process is
+// dumpable, which any process may make itself; the new program has the
+// capabilities of its namespace, and none from its file.
 func userNamespace(attr *syscall.SysProcAttr) {
+	unix.Prctl(unix.PR_SET_DUMPABLE, 1, 0, 0, 0) // without it the start says what is missing
 	attr.Cloneflags |= unix.CLONE_NEWUSER
 	attr.UidMappings = []syscall.SysProcIDMap{{HostID: os.Geteuid(), Size: 1}}
 	attr.GidMappings = []syscall.SysProcIDMap{{HostID: os.Getegid(), Size: 1}}
