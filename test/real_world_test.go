@@ -32,6 +32,7 @@ const roleEnv = "BOBNET_TEST_ROLE"
 // roles are the programs that it plays.
 var roles = map[string]func(context.Context) error{
 	"contention": contentionRole,
+	"cut":        cutRole,
 	"kill":       killRole,
 	"messages":   messagesRole,
 	"fault":      faultRole,

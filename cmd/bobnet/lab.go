@@ -35,9 +35,12 @@ With --loss, --dup, --reorder, --corrupt, --delay and --jitter every Bobnet
 program in the lab treats the frames that it sends so, each direction for
 itself. BOBNET_FAULT in its environment says so; what is printed at the start
 names the seed. With --corrupt no frame is longer than the MTU, as others may be
-in a pair, because the CRC then covers whole frames.`,
+in a pair, because the CRC then covers whole frames.
+
+` + labCuts,
 		Example: "  bobnet lab -n 4 -- ip -brief address\n  bobnet lab -n 2 --mtu 9000 -- ./pingpong\n" +
-			"  bobnet lab --loss 2% --reorder 1% --delay 100us -- ./pingpong",
+			"  bobnet lab --loss 2% --reorder 1% --delay 100us -- ./pingpong\n" +
+			"  bobnet lab -n 4 --partition 0,1/2,3@3s+5s --flap 1@10s+500ms -- ./heat",
 		Args: usage(cobra.MinimumNArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) (err error) {
 			if cfg.Topology, err = lab.ParseTopology(topology); err != nil {
@@ -56,9 +59,10 @@ in a pair, because the CRC then covers whole frames.`,
 	flags.SetInterspersed(false) // CMD's own flags are not ours
 	flags.IntVarP(&cfg.N, "ranks", "n", 2, "number of ranks")
 	flags.IntVar(&cfg.MTU, "mtu", 0, "MTU of every bob0 in bytes; 0 is the largest, 65535")
-	flags.StringVar(&topology, "topology", "auto", "how ranks are joined: pair, bridge, or auto: a pair if they are two")
+	flags.StringVar(&topology, "topology", "auto", "how ranks are joined: pair, bridge, or auto: a pair if they are two and no link fails")
 	flags.StringVar(&metrics, "metrics", "", "serve the ranks' metrics on this `address` (:port is localhost's): an index at /, /rank/0/metrics, ..., and /targets for Prometheus")
 	faultFlags(cmd, &faults)
+	cutFlags(cmd, &cfg.Cuts)
 	return cmd
 }
 
@@ -73,7 +77,7 @@ func runLab(ctx context.Context, cfg lab.Config, faults fault.Options, metrics s
 	}
 	defer l.Close()
 	defer passQuit(l)()
-	opts := lab.RunOptions{Env: faultEnv(faults, os.Stderr), Stdin: os.Stdin, Prefix: true}
+	opts := lab.RunOptions{Env: faultEnv(faults, os.Stderr), Stdin: os.Stdin, Prefix: true, OnCut: sayCut(os.Stderr)}
 	if metrics != "" {
 		ranks := make([]int, l.Size())
 		for rank := range ranks {

@@ -26,6 +26,7 @@ import (
 	"log/slog"
 	"net"
 	"net/netip"
+	"slices"
 	"sync"
 
 	"github.com/bobnet-go/bobnet/ethertype"
@@ -44,9 +45,9 @@ type Topology int
 // The topologies. The zero value joins two ranks by a pair and others by a
 // bridge.
 const (
-	Auto   Topology = iota
-	Pair            // one veth pair; two ranks only
-	Bridge          // a bridge in a namespace of its own, one veth pair per rank
+	Auto   Topology = iota // a pair for two ranks, unless their links are cut
+	Pair                   // one veth pair; two ranks only
+	Bridge                 // a bridge in a namespace of its own, one veth pair per rank
 )
 
 // ParseTopology parses "auto", "pair" or "bridge".
@@ -75,6 +76,8 @@ type Config struct {
 	N        int          // ranks, 1..MaxRanks
 	MTU      int          // of bob0, in bytes; 0 = ethertype.MaxMTU, the largest that veth takes
 	Topology Topology     // how the ranks are joined
+	Cuts     []Cut        // what happens to the links during every Run; auto is a bridge then
+	Narrow   bool         // links that Cut can give an MTUDrop; so with one among Cuts
 	Log      *slog.Logger // nil = slog.Default()
 }
 
@@ -88,6 +91,13 @@ func (c Config) Validate() error {
 		return fmt.Errorf("lab: MTU %d: want %d to %d", c.MTU, ethertype.MinMTU, ethertype.MaxMTU)
 	case c.Topology == Pair && c.N != 2:
 		return fmt.Errorf("lab: a pair joins 2 ranks, not %d: use topology bridge", c.N)
+	case c.Topology == Pair && len(c.Cuts) > 0:
+		return fmt.Errorf("lab: %v %v: the links of a pair cannot be cut: use topology bridge", c.Cuts[0].Kind, c.Cuts[0])
+	}
+	for _, cut := range c.Cuts {
+		if err := cut.check(c.N, c.MTU); err != nil {
+			return err
+		}
 	}
 	return nil
 }
@@ -98,13 +108,14 @@ func (c Config) withDefaults() Config {
 	}
 	if c.Topology == Auto {
 		c.Topology = Bridge
-		if c.N == 2 {
+		if c.N == 2 && len(c.Cuts) == 0 {
 			c.Topology = Pair
 		}
 	}
 	if c.Log == nil {
 		c.Log = slog.Default()
 	}
+	c.Narrow = c.Narrow || slices.ContainsFunc(c.Cuts, func(cut Cut) bool { return cut.Kind == MTUDrop })
 	return c
 }
 
@@ -131,6 +142,9 @@ type Lab struct {
 	closed bool
 	procs  sync.WaitGroup
 
+	wiring sync.Mutex // guards wires, and who changes them
+	wires  wires
+
 	liveMu sync.Mutex
 	live   map[*Proc]bool // that have been started and not reaped
 }
@@ -145,7 +159,7 @@ func New(ctx context.Context, cfg Config) (*Lab, error) {
 	if !privileged() {
 		return nil, forbidden("this process lacks CAP_SYS_ADMIN or CAP_NET_ADMIN")
 	}
-	l := &Lab{cfg: cfg, job: newJob(), hub: netns.None(), live: map[*Proc]bool{}}
+	l := &Lab{cfg: cfg, job: newJob(), hub: netns.None(), wires: newWires(cfg), live: map[*Proc]bool{}}
 	var err error
 	if l.keeper, err = startKeeper(); err == nil {
 		err = l.build(ctx)

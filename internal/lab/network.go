@@ -48,8 +48,14 @@ func (l *Lab) awaitAll(ctx context.Context) error {
 	}
 	return inside(l.hub, func() error {
 		for rank := range l.ranks {
-			if err := awaitUp(ctx, portName(rank)); err != nil {
-				return err
+			names := []string{portName(rank)}
+			if l.cfg.Narrow {
+				names = append(names, wayName(rank), l.cfg.hubPort(rank))
+			}
+			for _, name := range names {
+				if err := awaitUp(ctx, name); err != nil {
+					return err
+				}
 			}
 		}
 		return nil
@@ -88,15 +94,20 @@ func (l *Lab) join() error {
 // addBridge makes the bridge in the calling thread's namespace, with a port
 // for each rank.
 func (l *Lab) addBridge() error {
-	snooping := false
-	bridge := &netlink.Bridge{LinkAttrs: l.attrs(bridgeName), MulticastSnooping: &snooping}
-	if err := netlink.LinkAdd(bridge); err != nil {
-		return fmt.Errorf("adding a bridge with MTU %d: %w", l.cfg.MTU, err)
-	}
-	if err := netlink.LinkSetUp(bridge); err != nil {
-		return fmt.Errorf("bridge up: %w", err)
+	hub, err := l.newBridge(bridgeName)
+	if err != nil {
+		return err
 	}
 	for rank := range l.ranks {
+		bridge := hub
+		if l.cfg.Narrow {
+			if bridge, err = l.newBridge(edgeName(rank)); err != nil {
+				return err
+			}
+			if err := l.addNarrow(rank, bridge, hub); err != nil {
+				return err
+			}
+		}
 		attrs := l.attrs(portName(rank))
 		attrs.MasterIndex = bridge.Index
 		if err := l.addVeth(attrs, rank); err != nil {
@@ -111,6 +122,19 @@ func (l *Lab) addBridge() error {
 		}
 	}
 	return nil
+}
+
+// newBridge makes a bridge in the calling thread's namespace.
+func (l *Lab) newBridge(name string) (*netlink.Bridge, error) {
+	snooping := false
+	bridge := &netlink.Bridge{LinkAttrs: l.attrs(name), MulticastSnooping: &snooping}
+	if err := netlink.LinkAdd(bridge); err != nil {
+		return nil, fmt.Errorf("adding a bridge with MTU %d: %w", l.cfg.MTU, err)
+	}
+	if err := netlink.LinkSetUp(bridge); err != nil {
+		return nil, fmt.Errorf("bridge up: %w", err)
+	}
+	return bridge, nil
 }
 
 // addVeth makes a veth pair between the calling thread's namespace and bob0

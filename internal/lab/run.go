@@ -23,6 +23,8 @@ type RunOptions struct {
 	// or without it lines are never mixed, unless the writers are files and
 	// there is no prefix: then the ranks get the files themselves.
 	Prefix bool
+	// OnCut, if not nil, is called when one of Config.Cuts has begun or ended.
+	OnCut func(c Cut, begun bool)
 }
 
 // ExitError reports that a job failed.
@@ -81,8 +83,13 @@ func (j *job) run(ctx context.Context) error {
 			break
 		}
 	}
+	var failed <-chan error
 	if stopped != nil {
 		j.signal(unix.SIGTERM)
+	} else {
+		var stop func()
+		failed, stop = j.lab.cutLinks(j.opts.OnCut)
+		defer stop()
 	}
 	cancelled, kill := ctx.Done(), newGrace(stopped != nil)
 	for left := len(j.procs); left > 0; {
@@ -100,6 +107,11 @@ func (j *job) run(ctx context.Context) error {
 				continue
 			}
 			stopped = fmt.Errorf("lab: job interrupted: %w", context.Cause(ctx))
+		case err := <-failed:
+			if stopped != nil {
+				continue
+			}
+			stopped = err
 		case <-kill:
 			j.signal(unix.SIGKILL)
 			continue

@@ -1,0 +1,147 @@
+package lab
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/bobnet-go/bobnet/ethertype"
+)
+
+// Kind says what a Cut does to links.
+type Kind int
+
+// The kinds of cuts.
+const (
+	Flap      Kind = iota // the links of some ranks lose their carrier
+	Partition             // groups of ranks do not reach each other; carriers stay
+	MTUDrop               // frames beyond an MTU are lost on the way, without a word
+)
+
+var kindNames = [...]string{"flap", "partition", "mtu-drop"}
+
+// String returns the kind's name, which is the flag's of `bobnet lab`.
+func (k Kind) String() string { return kindNames[k] }
+
+// Cut is something that happens to the links of a lab while a job runs, and
+// passes. Its zero times mean from the job's start, and until its end.
+type Cut struct {
+	Kind   Kind
+	Groups [][]int       // of Partition: ranks that stay together; all others are one more group. Of Flap: one group, the ranks it is about
+	MTU    int           // of MTUDrop: the longest frame that still passes, in bytes without the Ethernet header
+	After  time.Duration // from the start of the job
+	For    time.Duration // how long; 0: until the job has ended
+}
+
+// String returns the text that ParseCut reads.
+func (c Cut) String() string {
+	text := strconv.Itoa(c.MTU)
+	if c.Kind != MTUDrop {
+		groups := make([]string, len(c.Groups))
+		for i, g := range c.Groups {
+			groups[i] = strings.Trim(strings.ReplaceAll(fmt.Sprint(g), " ", ","), "[]")
+		}
+		text = strings.Join(groups, "/")
+	}
+	if c.After > 0 {
+		text += "@" + c.After.String()
+	}
+	if c.For > 0 {
+		text += "+" + c.For.String()
+	}
+	return text
+}
+
+// ParseCut parses what a cut is about and, if it does not last for the whole job,
+// when: "WHAT@START+DURATION", either of which may be left out. WHAT is an MTU for
+// MTUDrop, a list of ranks such as "0,2-4" for Flap, and such lists with slashes
+// between them for Partition.
+func ParseCut(kind Kind, text string) (Cut, error) {
+	c := Cut{Kind: kind}
+	what, lasts, hasLength := strings.Cut(text, "+")
+	what, start, hasStart := strings.Cut(what, "@")
+	var err error
+	if c.MTU, err = strconv.Atoi(what); kind != MTUDrop {
+		c.MTU, err = 0, nil
+		for list := range strings.SplitSeq(what, "/") {
+			group, listErr := parseRanks(list)
+			c.Groups, err = append(c.Groups, group), errors.Join(err, listErr)
+		}
+	}
+	if err == nil && hasStart {
+		c.After, err = time.ParseDuration(start)
+	}
+	if err == nil && hasLength {
+		if c.For, err = time.ParseDuration(lasts); err == nil && c.For <= 0 {
+			err = errors.New("it must last longer than 0")
+		}
+	}
+	if err != nil {
+		return c, fmt.Errorf("lab: %v %q: %w; want something like %s", kind, text, err, cutExamples[kind])
+	}
+	return c, nil
+}
+
+var cutExamples = [...]string{"1@3s+500ms", "0,1/2,3@3s+5s", "1500@3s+5s"}
+
+// parseRanks reads a list such as "0,2-4".
+func parseRanks(list string) (ranks []int, err error) {
+	for part := range strings.SplitSeq(list, ",") {
+		from, to, isRange := strings.Cut(part, "-")
+		first, err := strconv.Atoi(from)
+		last := first
+		if err == nil && isRange {
+			last, err = strconv.Atoi(to)
+		}
+		if err != nil || first < 0 || last < first || last >= MaxRanks {
+			return nil, fmt.Errorf("%q is no rank or range of ranks", part)
+		}
+		for rank := first; rank <= last; rank++ {
+			ranks = append(ranks, rank)
+		}
+	}
+	return ranks, nil
+}
+
+// check says what is wrong with c in a lab of n ranks and an MTU.
+func (c Cut) check(n, mtu int) error {
+	bad := func(format string, args ...any) error {
+		return fmt.Errorf("lab: %v %v: %s", c.Kind, c, fmt.Sprintf(format, args...))
+	}
+	if c.After < 0 || c.For < 0 {
+		return bad("neither its start nor its length may be negative")
+	}
+	if c.Kind == MTUDrop {
+		if c.MTU < ethertype.MinMTU || c.MTU >= mtu {
+			return bad("want an MTU of %d and more, and less than that of the lab, %d", ethertype.MinMTU, mtu)
+		}
+		return nil
+	}
+	all := slices.Concat(c.Groups...)
+	for i, rank := range all {
+		if rank < 0 || rank >= n {
+			return bad("rank %d: have 0 to %d", rank, n-1)
+		}
+		if slices.Contains(all[:i], rank) {
+			return bad("rank %d is named twice", rank)
+		}
+	}
+	if c.Kind == Partition && len(c.Groups) == 1 && len(all) == n {
+		return bad("all ranks are in one group, and nothing is parted")
+	}
+	return nil
+}
+
+// group returns in which of c's groups a rank is; those that are in none are in
+// one more.
+func (c Cut) group(rank int) int {
+	for i, g := range c.Groups {
+		if slices.Contains(g, rank) {
+			return i
+		}
+	}
+	return len(c.Groups)
+}
