@@ -4,6 +4,7 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/bobnet-go/bobnet/transport"
 	"github.com/bobnet-go/bobnet/vipl"
 )
 
@@ -51,6 +52,11 @@ type Config struct {
 	// the node's own, on Interface.
 	NIC       *vipl.NIC
 	Interface string
+	// Ports are the ports of the node's own NIC: each connection to another node takes
+	// one. Zero means 9216, which is enough for 64 endpoints and 64 of another node
+	// that all talk to each other, or, if three programs on the interface have so
+	// many, what zero means in vipl.Config.Ports. A NIC that is given has its own.
+	Ports transport.PortRange
 	// Credits are those of every translation; the zero value means
 	// DefaultCredits.
 	Credits Credits
@@ -124,6 +130,8 @@ func (d *Config) check() error {
 		return opError("open", ErrBadArg, "MaxMedium of %d bytes is not in 1..%d", d.MaxMedium, MaxMediumLimit)
 	}
 	switch {
+	case d.NIC != nil && d.Ports != (transport.PortRange{}):
+		return opError("open", ErrBadArg, "Ports %d..%d are for a NIC that the node opens, and NIC has its own", d.Ports.Lo, d.Ports.Hi)
 	case d.MaxConnections < 0:
 		return opError("open", ErrBadArg, "MaxConnections of %d is negative", d.MaxConnections)
 	case d.MaxConnectionMemory < 0:

@@ -47,7 +47,7 @@ func Open(cfg *Config) (*Node, error) {
 	}
 	n := &Node{cfg: c, nic: c.NIC, endpoints: map[uint32]*Endpoint{}, services: map[uint32]*Endpoint{}, bundles: map[*Bundle]struct{}{}}
 	if n.nic == nil {
-		if n.nic, err = vipl.Open(&vipl.Config{Interface: c.Interface}); err != nil {
+		if n.nic, err = openNIC(&c); err != nil {
 			return nil, err
 		}
 		n.own = true
