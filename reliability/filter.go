@@ -3,18 +3,32 @@ package reliability
 import "github.com/bobnet-go/bobnet/ethertype"
 
 // filterWindow is how far, in frames, a frame may be overtaken on the
-// unreliable level and still be taken.
+// unreliable level and still be taken, and how many may be missing before one that
+// is taken at once.
 const filterWindow = filterWords * 64
 
 const filterWords = 4
 
+// filterRun is how many frames outside the window have to follow each other until
+// they are believed.
+const filterRun = 4
+
 // Filter takes each frame at most once on the unreliable level, where nothing
-// is sent again and gaps stay. Its window slides with the newest frame; what
-// arrives from before the window counts as a duplicate, since nobody can tell.
+// is sent again and gaps stay. Its window slides with the newest frame.
+//
+// A frame from outside the window is refused, because one with a wrong number would
+// have all good ones that follow refused. When several come one after another, each a
+// little ahead of the one before, and none from within the window, then it is the
+// window that is wrong, after a long gap for example, and moves there (the reasoning of
+// RFC 3550, appendix A.1). A network that repeats several old frames in a row while
+// nothing new comes would have them taken again; Ethernet does not.
+//
 // The zero Filter needs Init. It must not be used by two goroutines at a time.
 type Filter struct {
 	top  ethertype.Seq // one past the newest taken
 	seen [filterWords]uint64
+	run  int           // frames outside the window that have followed each other
+	last ethertype.Seq // the last of them
 }
 
 // Init makes f ready for a connection whose first frame from the peer has the
@@ -26,26 +40,53 @@ func (f *Filter) Init(first ethertype.Seq) {
 	}
 }
 
-// Check says whether the frame seq is to be taken: Accept or Duplicate. It
+// Check says whether the frame seq is to be taken: Accept, Duplicate, which is also
+// what is said of frames from before the window, since nobody can tell, or Ahead. It
 // changes nothing.
 func (f *Filter) Check(seq ethertype.Seq) Verdict {
-	d := f.top.Sub(seq)
-	if d > filterWindow || d > 0 && f.seen[seq/64%filterWords]>>(seq%64)&1 != 0 {
+	d := seq.Sub(f.top)
+	switch {
+	case d >= filterWindow:
+		return Ahead
+	case d < -filterWindow || d < 0 && f.taken(seq):
 		return Duplicate
 	}
 	return Accept
 }
 
+func (f *Filter) taken(seq ethertype.Seq) bool {
+	return f.seen[seq/64%filterWords]>>(seq%64)&1 != 0
+}
+
 // Accept records that the frame seq, of which Check said Accept at last, has
 // been taken.
 func (f *Filter) Accept(seq ethertype.Seq) {
-	if skip := seq.Sub(f.top); skip >= filterWindow {
-		f.seen = [filterWords]uint64{}
-		f.top = seq + 1
-	}
+	f.run = 0
 	for !seq.Less(f.top) {
 		f.seen[f.top/64%filterWords] &^= 1 << (f.top % 64)
 		f.top++
 	}
 	f.seen[seq/64%filterWords] |= 1 << (seq % 64)
+}
+
+// Refuse records that the frame seq has come, of which Check said something else than
+// Accept at last. It reports whether that frame is the last of so many outside the
+// window that the window has moved there: then it has been taken as the first of a
+// connection is, and nothing is known of those before it.
+func (f *Filter) Refuse(seq ethertype.Seq) (moved bool) {
+	if d := seq.Sub(f.top); -filterWindow <= d && d < filterWindow {
+		f.run = 0
+		return false
+	}
+	if ahead := seq.Sub(f.last); f.run == 0 || ahead <= 0 || ahead > filterWindow {
+		f.run = 0
+	}
+	f.run++
+	f.last = seq
+	if f.run < filterRun {
+		return false
+	}
+	f.Init(seq)
+	f.Accept(seq)
+	return true
 }

@@ -277,28 +277,118 @@ func TestFilter(t *testing.T) {
 		var f Filter
 		f.Init(first)
 		top, taken := first, map[ethertype.Seq]bool{}
+		last, run, moves := ethertype.Seq(0), 0, 0
 		for range 5000 {
 			seq := top + ethertype.Seq(rng.IntN(600)-400)
-			if rng.IntN(100) == 0 {
+			switch rng.IntN(20) {
+			case 0:
 				seq = top + ethertype.Seq(rng.IntN(1<<30))
+			case 1, 2, 3, 4, 5:
+				seq = last + ethertype.Seq(rng.IntN(3))
 			}
-			want := Accept
-			if taken[seq] || seq.Less(first) || seq.Less(top-filterWindow) {
+			d := seq.Sub(top)
+			want, far := Accept, d < -filterWindow || d >= filterWindow
+			switch {
+			case d >= filterWindow:
+				want = Ahead
+			case far || taken[seq] || seq.Less(first):
 				want = Duplicate
 			}
 			if got := f.Check(seq); got != want {
-				t.Fatalf("frame top%+d: %v, want %v", seq.Sub(top), got, want)
+				t.Fatalf("frame top%+d: %v, want %v", d, got, want)
 			}
-			if want == Accept {
+			move := false
+			switch {
+			case !far:
+				run = 0
+			case run > 0 && last.Less(seq) && seq.Sub(last) <= filterWindow:
+				run++
+				move = run == filterRun
+			default:
+				run = 1
+			}
+			if far {
+				last = seq
+			}
+			if want != Accept {
+				if got := f.Refuse(seq); got != move {
+					t.Fatalf("frame top%+d, number %d outside the window: moved %v", d, run, got)
+				}
+			} else {
 				f.Accept(seq)
+			}
+			if move {
+				top, first, run, taken = seq, seq, 0, map[ethertype.Seq]bool{}
+				moves++
+			}
+			if move || want == Accept {
 				taken[seq] = true
 				if !seq.Less(top) {
 					top = seq + 1
 				}
-				if first.Less(top - 2*filterWindow) {
-					first = top - 2*filterWindow
-				}
+			}
+			if first.Less(top - 2*filterWindow) {
+				first = top - 2*filterWindow
 			}
 		}
+		if moves == 0 {
+			t.Error("the window has never moved: the test tests little")
+		}
 	})
+}
+
+// TestFilterRecovers: one frame with a wrong number has none of the good ones that
+// follow refused, and several lose only a few.
+func TestFilterRecovers(t *testing.T) {
+	for forged := range 3 * filterRun {
+		var f Filter
+		f.Init(100)
+		take := func(seq ethertype.Seq) bool {
+			if f.Check(seq) != Accept {
+				return f.Refuse(seq)
+			}
+			f.Accept(seq)
+			return true
+		}
+		for seq := ethertype.Seq(100); seq < 110; seq++ {
+			if !take(seq) {
+				t.Fatalf("frame %d is refused", seq)
+			}
+		}
+		for i := range forged {
+			take(110 + 1<<30 + ethertype.Seq(i))
+		}
+		refused := 0
+		for seq := ethertype.Seq(110); seq < 200; seq++ {
+			if !take(seq) {
+				refused++
+			}
+		}
+		if forged < filterRun && refused > 0 || refused >= filterRun {
+			t.Errorf("after %d forged frames %d good ones are refused", forged, refused)
+		}
+	}
+}
+
+// TestWindows: the numbers that belong to a connection.
+func TestWindows(t *testing.T) {
+	const next = ethertype.Seq(1 << 31)
+	var r Receiver
+	r.Init(nil, next)
+	for d, want := range map[int]bool{-MaxWindow - 1: false, -MaxWindow: true, 0: true, MaxWindow: true, MaxWindow + 1: false, 1 << 30: false, -1 << 31: false} {
+		if got := r.InWindow(next + ethertype.Seq(d)); got != want {
+			t.Errorf("frame next%+d is in the window: %v", d, got)
+		}
+	}
+	var s Sender
+	s.Init(nil, next)
+	s.Push(1, Sent{Count: 1}, false)
+	for d, want := range map[int]bool{-MaxWindow - 1: false, -MaxWindow: true, 0: true, 1: true, 2: false, 1 << 30: false, -1 << 31: false} {
+		if got := s.InWindow(next + ethertype.Seq(d)); got != want {
+			t.Errorf("acknowledgement una%+d is in the window: %v", d, got)
+		}
+		if _, valid := s.OnAck(1, next+ethertype.Seq(d), 0, nil); valid != want && d <= 0 {
+			t.Errorf("acknowledgement una%+d is valid: %v", d, valid)
+		}
+	}
 }

@@ -122,6 +122,15 @@ func (r *Receiver) Duplicate() {
 // Next returns the next sequence number expected: all before are in.
 func (r *Receiver) Next() ethertype.Seq { return r.next }
 
+// InWindow reports whether seq may be the number of a frame of the peer's, of one
+// that occupies it or of one that only says what its next number is: at most a largest
+// window ahead of what is expected or behind. Others are of an earlier connection, or
+// guesses (RFC 5961).
+func (r *Receiver) InWindow(seq ethertype.Seq) bool {
+	d := seq.Sub(r.next)
+	return -MaxWindow <= d && d <= MaxWindow
+}
+
 // Gap reports whether frames are in beyond the next expected.
 func (r *Receiver) Gap() bool { return r.ahead > 0 }
 

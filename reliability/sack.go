@@ -14,9 +14,9 @@ func window64(ring []uint64, first ethertype.Seq) uint64 {
 	return ring[i]>>shift | ring[(i+1)&(len(ring)-1)]<<(64-shift)
 }
 
-// ackHistory is how far an acknowledgement may lie behind. An older one did
-// not belong to this connection.
-const ackHistory = 1 << 30
+// ackHistory is how far an acknowledgement may lie behind (RFC 5961, section 5).
+// An older one is of another connection, a guess, or worth nothing.
+const ackHistory = MaxWindow
 
 // validSack reports whether the bits behind ack stand for frames that have
 // been sent, and more is what Receiver.AppendSack makes.

@@ -168,7 +168,7 @@ func (s *Sender) window() int { return min(s.cfg.Window, s.cc.frames()) }
 // Receiver would have made, is counted and otherwise ignored: valid is false.
 func (s *Sender) OnAck(now int64, ack ethertype.Seq, sack uint64, more []byte) (progress, valid bool) {
 	n := ack.Sub(s.una)
-	if n > s.nxt.Sub(s.una) || n < -ackHistory || sack|uint64(len(more)) != 0 && !s.validSack(ack, sack, more) {
+	if !s.InWindow(ack) || sack|uint64(len(more)) != 0 && !s.validSack(ack, sack, more) {
 		s.stats.Invalid++
 		return false, false
 	}
@@ -236,6 +236,14 @@ func (s *Sender) Una() ethertype.Seq { return s.una }
 // something sent, and of no less than what is acknowledged already.
 func (s *Sender) Covers(ack ethertype.Seq) bool {
 	return s.una.LessEq(ack) && ack.LessEq(s.nxt)
+}
+
+// InWindow reports whether ack may be what the peer says: no more than was sent, and
+// not further behind than a frame can be overtaken. Who has never seen a frame of the
+// connection hits it with at most one guess in two million.
+func (s *Sender) InWindow(ack ethertype.Seq) bool {
+	n := ack.Sub(s.una)
+	return -ackHistory <= n && n <= s.nxt.Sub(s.una)
 }
 
 // InFlight returns how many numbers lie from Una to NextSeq: frames of which
