@@ -25,6 +25,13 @@
 //	                        FlagWholeCRC is set
 //	    62        payload
 //
+// Every frame of a connection carries seq and ack: one that occupies no sequence number
+// has that of the sender's next frame that will. A Reset has those of the frame that it
+// answers, crosswise. So who has not seen the connection's frames has to guess both, and
+// the tag. Before a connection is made, an answer carries the first sequence number of
+// who asked in ack. On the unreliable level ack stays the first number of the peer.
+// Request and Retry have an address token in sack, a Query for a name and its Answer a nonce.
+//
 // All fields are in network byte order. The payload starts on a 16-byte
 // boundary in a TPACKET ring, whose network header is so aligned.
 //

@@ -68,12 +68,13 @@ const (
 	KindProbeAck        // full-size answer that proves it towards the client
 	KindDisconnect      // the connection is over; payload: why; Msg: the message at fault
 	KindReset           // answer to a frame for a connection that does not exist, or no longer
-	KindQuery           // name service: who has this name? Msg numbers the question
-	KindAnswer          // name service: I have it; Msg: to which question
+	KindQuery           // name service: who has this name? Sack is a nonce
+	KindAnswer          // name service: I have it; Sack: the nonce of the question
 	KindEcho            // bobnet ping
 	KindEchoReply       // its answer
 	KindRDMARead        // request of a one-sided read of Length bytes; payload: an RDMA extension; Msg numbers the reads
 	KindReadData        // fragment of the answer to read Msg
+	KindRetry           // answer to a Request: ask again with the token in Sack, which proves your address
 	kindEnd
 )
 

@@ -23,6 +23,7 @@ var kindNames = [kindEnd]string{
 	KindEchoReply:  "echo-reply",
 	KindRDMARead:   "rdma-read",
 	KindReadData:   "read-data",
+	KindRetry:      "retry",
 }
 
 // String returns the kind's name, as in "rdma-write"; "kind-77" for a kind

@@ -180,12 +180,18 @@ func (v *VI) sendDisconnect(why reason) {
 // has not heard yet, or has found an end of its own.
 func (v *VI) sendFarewell(h *ethertype.Header) {
 	v.drop(DropStale)
-	if h.Kind == ethertype.KindDisconnect {
-		v.told = true
-		v.nic.sendReset(h)
+	if !v.plausible(h) {
 		return
 	}
-	v.sendDisconnect(v.farewell)
+	over := h.Kind == ethertype.KindDisconnect
+	v.told = v.told || over
+	switch {
+	case !v.nic.mayAnswer(answerReset):
+	case over:
+		v.nic.sendReset(h)
+	default:
+		v.sendDisconnect(v.farewell)
+	}
 }
 
 func (v *VI) receiveDisconnect(h *ethertype.Header, payload []byte) {
@@ -220,12 +226,14 @@ func putReset(b []byte, tag uint32, incarnation uint64) {
 	binary.BigEndian.PutUint64(b[4:], incarnation)
 }
 
-// sendReset answers h: there is no such connection here, or no longer.
+// sendReset answers h: there is no such connection here, or no longer. It says what h
+// said, crosswise, as if it were a frame of the connection: who has sent h can tell that
+// this is the answer.
 func (n *NIC) sendReset(h *ethertype.Header) {
 	var body [resetSize]byte
 	putReset(body[:], h.Tag, n.incarnation)
 	n.sendControl(ethertype.Header{
-		Dst: h.Src, Kind: ethertype.KindReset, DstPort: h.SrcPort, SrcPort: h.DstPort,
+		Dst: h.Src, Kind: ethertype.KindReset, DstPort: h.SrcPort, SrcPort: h.DstPort, Seq: h.Ack, Ack: h.Seq,
 	}, body[:])
 }
 
@@ -245,6 +253,10 @@ func (n *NIC) receiveReset(h *ethertype.Header, payload []byte) {
 		if !n.ghosts.confirm(n, h, tag) {
 			n.stats.drop(DropStale)
 		}
+		return
+	}
+	if !v.answered(h) {
+		v.drop(DropAck)
 		return
 	}
 	if v.state == StateConnectPending && v.hs.awaits() {

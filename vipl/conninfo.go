@@ -171,6 +171,8 @@ func (v *VI) adopt(remote ethertype.Addr, c *connInfo) {
 	v.bulk = false
 	v.out = ethertype.Header{
 		Dst: remote.MAC, Src: v.nic.info.MAC, Type: v.nic.info.EtherType,
-		DstPort: remote.Port, SrcPort: v.port, Tag: c.tag,
+		DstPort: remote.Port, SrcPort: v.port, Tag: c.tag, Ack: c.seq,
 	}
+	v.tx.Init(v.nic.relTo(remote.MAC), v.hs.localSeq)
+	v.rx.Init(v.nic.relTo(remote.MAC), c.seq)
 }

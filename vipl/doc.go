@@ -69,6 +69,15 @@
 // the ethers file and by asking the segment (NIC.HostByName, NIC.HostByAddr),
 // and NIC.Discover finds every NIC there is.
 //
+// # Strangers
+//
+// Whoever can send to the segment can send in the name of others. Who does not hear a
+// connection's frames as well has to guess at least 52 bits for any effect on it. A NIC
+// answers such frames at a bounded rate, by at most three times their bytes, and a
+// listener keeps little of requests whose sender has not proven its address. Who hears
+// the frames, on the path between two hosts for example, can do everything: nothing is
+// encrypted.
+//
 // # VIPL
 //
 // The calls of VIPL 1.0 and, below them, what Giganet added. The source of a

@@ -10,7 +10,6 @@ import (
 
 // echoTable holds the echoes that wait for their answer.
 type echoTable struct {
-	last    uint64
 	pending map[uint64]*echo
 }
 
@@ -39,8 +38,7 @@ func (n *NIC) Echo(ctx context.Context, to ethertype.Addr, size int) (time.Durat
 	if n.closed {
 		return 0, ErrClosed
 	}
-	n.echoes.last++
-	id, e := n.echoes.last^n.incarnation, &echo{from: to}
+	id, e := n.random.uint64(), &echo{from: to}
 	n.echoes.pending[id] = e
 	defer delete(n.echoes.pending, id)
 
@@ -79,7 +77,7 @@ func (n *NIC) receiveEcho(h *ethertype.Header, payload []byte) {
 		return
 	}
 	if h.Kind == ethertype.KindEcho {
-		if len(payload) <= n.max {
+		if len(payload) <= n.max && n.mayAnswer(answerEcho) {
 			n.sendEcho(ethertype.KindEchoReply, h.Src, h.SrcPort, payload[:echoSize], len(payload))
 		}
 		return

@@ -178,7 +178,7 @@ func (n *NIC) receive(frame []byte) {
 		n.receiveConn(h, payload, nil)
 	case ethertype.KindReset:
 		n.receiveReset(h, payload)
-	case ethertype.KindRequest, ethertype.KindAccept, ethertype.KindReject, ethertype.KindProbe, ethertype.KindProbeAck:
+	case ethertype.KindRequest, ethertype.KindRetry, ethertype.KindAccept, ethertype.KindReject, ethertype.KindProbe, ethertype.KindProbeAck:
 		n.receiveHandshake(h, payload)
 	case ethertype.KindQuery, ethertype.KindAnswer:
 		n.receiveName(h, payload)
@@ -226,7 +226,7 @@ func (n *NIC) receiveConn(h *ethertype.Header, payload, placed []byte) {
 	}
 	switch v.state {
 	case StateConnectPending:
-		if h.Kind == ethertype.KindDisconnect {
+		if h.Kind == ethertype.KindDisconnect && h.Ack == v.hs.localSeq {
 			v.hs.finish(v, &ConnError{Local: v.Local(), Remote: v.remote, Err: ErrDisconnected, Detail: "it gave up in the middle of the handshake"})
 			n.sendReset(h)
 			return
@@ -235,9 +235,13 @@ func (n *NIC) receiveConn(h *ethertype.Header, payload, placed []byte) {
 	case StateError:
 		v.sendFarewell(h)
 	case StateConnected:
-		v.heard, v.probes = n.now, 0
 		n.touch(v)
 		v.stats.RxFrames++
+		if !v.genuine(h) && !(h.Kind == ethertype.KindDisconnect && v.plausible(h)) {
+			v.drop(v.forgery(h))
+			return
+		}
+		v.heard, v.probes = n.now, 0
 		if h.Flags&ethertype.FlagTakesLong != 0 && v.long && !v.wide() {
 			v.widen()
 		}
@@ -278,7 +282,7 @@ func (n *NIC) stray(h *ethertype.Header) {
 	if h.Src.IsGroup() {
 		return
 	}
-	if !n.ghosts.answer(n, h) {
+	if !n.ghosts.answer(n, h) && n.mayAnswer(answerReset) {
 		n.sendReset(h)
 	}
 }

@@ -27,6 +27,7 @@ type ghost struct {
 	port     uint16
 	left     int64 // when
 	heard    bool  // the peer knows that the connection is over
+	loose    bool  // it was unreliable: how far the peer's numbers went is not known
 }
 
 const (
@@ -54,7 +55,7 @@ func (t *ghostTable) remember(v *VI, why reason, told bool) {
 		t.displace(at)
 	}
 	g := &t.ring[at]
-	*g = ghost{h: *v.header(ethertype.KindDisconnect), why: why, localTag: v.localTag, port: v.port, left: v.nic.now, heard: told}
+	*g = ghost{h: *v.header(ethertype.KindDisconnect), why: why, localTag: v.localTag, port: v.port, left: v.nic.now, heard: told, loose: !v.reliable}
 	g.h.Msg = v.fault
 	t.local[g.localTag], t.remote[g.h.Tag] = at, at
 	if !told {
@@ -84,11 +85,16 @@ func (t *ghostTable) answer(n *NIC, h *ethertype.Header) bool {
 		return false
 	}
 	g := &t.ring[at]
+	if !g.genuine(h) {
+		return true
+	}
 	if h.Kind == ethertype.KindDisconnect {
 		t.hear(n, g)
 		return false
 	}
-	n.sendControl(g.h, []byte{byte(g.why)})
+	if n.mayAnswer(answerReset) {
+		n.sendControl(g.h, []byte{byte(g.why)})
+	}
 	return true
 }
 
@@ -96,7 +102,7 @@ func (t *ghostTable) answer(n *NIC, h *ethertype.Header) bool {
 // answer to a frame with the given tag.
 func (t *ghostTable) confirm(n *NIC, h *ethertype.Header, tag uint32) bool {
 	at, ok := t.remote[tag]
-	if !ok || !t.ring[at].between(h) {
+	if !ok || !t.ring[at].between(h) || !t.ring[at].genuine(h) {
 		return false
 	}
 	t.hear(n, &t.ring[at])

@@ -11,6 +11,8 @@ import (
 //
 //	client                                   server
 //	  | -- Request (attributes, tag, MTU) -->  |  queued at the listener
+//	  | <-- Retry (token) -------------------  |
+//	  | -- Request (the same, token) ------->  |  proves the client's address
 //	  | <-- Accept (attributes, tag, MTU) ---  |  Accept was called
 //	  | -- Probe (of full size) ------------>  |  Connected
 //	  | <-- ProbeAck (of full size) ---------  |
@@ -22,8 +24,15 @@ import (
 // size, too, right before the first ones; see long.go. Between full-size probes the client sends short ones:
 // if those are answered and the long ones never, it is the MTU.
 //
+// The Retry has the client prove that it is where it says it is; see token.go. The
+// Accept waits for that only when many ask.
+//
 // An Accept or a Probe for an attempt that was given up is answered by a Reset,
 // so that the other side need not wait for its time-out.
+//
+// What answers a Request carries, in Ack, the client's first sequence number, besides
+// its tag: 64 bits that nobody can guess. Whatever follows the Accept is numbered as
+// the frames of the connection are, and judged like them; see genuine.
 type phase uint8
 
 const (
@@ -39,7 +48,9 @@ type handshake struct {
 	remoteMTU int
 	reads     int // RDMA reads that the peer serves at a time
 	data      []byte
+	token     uint64        // that the server has asked for; 0 before
 	request   *Request      // that has been accepted; nil for the other kinds
+	serial    bool          // somebody waits for that one alone
 	peer      *peerKey      // of the peer-to-peer kind
 	attempt   ethertype.Seq // the peer's, then
 	deadline  int64         // when to give up
@@ -64,8 +75,8 @@ func (v *VI) begin(p phase, timeout int64, data []byte) {
 	v.state = StateConnectPending
 	v.err, v.lastErr = nil, nil
 	v.remoteAttr = Attributes{}
-	v.localTag = n.tag()
-	v.hs = &handshake{phase: p, localSeq: ethertype.Seq(n.rng.Uint32()), data: data,
+	v.localTag = n.random.tag()
+	v.hs = &handshake{phase: p, localSeq: ethertype.Seq(n.random.uint64()), data: data,
 		deadline: n.now + timeout, next: n.now, interval: firstRetry}
 	n.timers.watch(v)
 }
@@ -80,13 +91,20 @@ func (hs *handshake) step(v *VI) {
 	if n.now < hs.next {
 		return
 	}
+	if hs.serial && hs.request.holdsUp() {
+		hs.passOver(v)
+		return
+	}
 	hs.next = n.now + hs.interval
 	hs.interval = min(2*hs.interval, maxRetry)
 	switch hs.phase {
 	case phaseRequest:
-		v.sendInfo(ethertype.KindRequest, 0)
+		v.sendInfo(&ethertype.Header{Kind: ethertype.KindRequest, Sack: hs.token})
 	case phaseAccept:
-		v.sendInfo(ethertype.KindAccept, v.remoteTag)
+		if hs.request != nil && !hs.request.affords(infoSize) {
+			return
+		}
+		v.sendInfo(&ethertype.Header{Kind: ethertype.KindAccept, Tag: v.remoteTag, Seq: hs.localSeq, Ack: hs.remoteSeq})
 	case phaseProbe:
 		if hs.fullTries >= mtuTries && hs.shortAcks >= mtuShortAcks {
 			hs.finish(v, v.mtuError())
@@ -150,6 +168,9 @@ func (hs *handshake) awaits() bool {
 
 // endHandshake forgets the handshake, whatever came of it.
 func (v *VI) endHandshake() {
+	if v.hs != nil && v.hs.request != nil {
+		v.hs.request.settle()
+	}
 	if v.hs != nil && v.hs.peer != nil {
 		delete(v.nic.peers.pending, *v.hs.peer)
 	}
@@ -159,7 +180,7 @@ func (v *VI) endHandshake() {
 // giveUp tells the peer that this side gives up, and tells it again when it repeats
 // its request, because it has not heard that that was accepted.
 func (hs *handshake) giveUp(v *VI) {
-	if hs.phase != phaseRequest {
+	if hs.phase != phaseRequest && (hs.request == nil || hs.request.affords(1)) {
 		v.sendDisconnect(reasonLeft)
 	}
 	if hs.request != nil {
@@ -173,11 +194,20 @@ func (hs *handshake) abandon(v *VI) {
 	v.lastErr = &ConnError{Local: v.Local(), Remote: v.remote, Err: ErrDisconnected, Detail: "the attempt was abandoned here"}
 }
 
-func (v *VI) sendInfo(kind ethertype.Kind, tag uint32) {
+// passOver gives up a requester that does not answer, and forgets its request: if it is
+// there after all, it asks anew.
+func (hs *handshake) passOver(v *VI) {
+	hs.request.forget()
+	hs.request = nil
+	hs.finish(v, &ConnError{Local: v.Local(), Remote: v.remote, Err: ErrTimeout,
+		Detail: "the requester does not answer, and others wait to be accepted"})
+}
+
+// sendInfo sends h, a Request or an Accept, with what v says of itself.
+func (v *VI) sendInfo(h *ethertype.Header) {
 	c := v.info()
-	v.nic.sendControl(ethertype.Header{
-		Dst: v.remote.MAC, Kind: kind, DstPort: v.remote.Port, SrcPort: v.port, Tag: tag,
-	}, c.append(make([]byte, 0, infoSize+MaxConnData)))
+	h.Dst, h.DstPort, h.SrcPort = v.remote.MAC, v.remote.Port, v.port
+	v.nic.sendControl(*h, c.append(make([]byte, 0, infoSize+MaxConnData)))
 }
 
 // padding is what full-size probes are filled with.
@@ -191,7 +221,6 @@ func (v *VI) sendProbe(kind ethertype.Kind, size int) {
 	}
 	h := v.header(kind)
 	h.Flags |= ethertype.FlagWholeCRC
-	h.Ack, h.Sack = 0, 0
 	h.Size, h.Length = uint16(size), uint32(v.pathData)
 	h.Put(slot)
 	n.tx.add(slot[:ethertype.HeaderSize], append(n.tx.body(), padding[:size]))
@@ -219,16 +248,33 @@ func (n *NIC) receiveHandshake(h *ethertype.Header, payload []byte) {
 		n.stats.drop(DropStale)
 		return
 	}
+	if !v.addressed(h) {
+		v.drop(DropAck)
+		return
+	}
 	switch h.Kind {
 	case ethertype.KindAccept:
 		v.receiveAccept(h, payload)
 	case ethertype.KindReject:
 		v.receiveReject(h, payload)
+	case ethertype.KindRetry:
+		v.receiveRetry(h)
 	case ethertype.KindProbe:
 		v.receiveProbe(h)
 	case ethertype.KindProbeAck:
 		v.receiveProbeAck(h)
 	}
+}
+
+// receiveRetry asks again, with the token.
+func (v *VI) receiveRetry(h *ethertype.Header) {
+	if v.state != StateConnectPending || v.hs.phase != phaseRequest || h.SrcPort != v.remote.Port || h.Sack == v.hs.token {
+		v.drop(DropStale)
+		return
+	}
+	v.hs.token = h.Sack
+	v.hs.next, v.hs.interval = v.nic.now, firstRetry
+	v.hs.step(v)
 }
 
 func (v *VI) receiveAccept(h *ethertype.Header, payload []byte) {

@@ -2,6 +2,7 @@ package vipl
 
 import (
 	"context"
+	"slices"
 
 	"github.com/bobnet-go/bobnet/ethertype"
 )
@@ -10,13 +11,14 @@ import (
 // goroutines. Requests that nobody has taken yet wait in it, backlogMax at the
 // most; a requester that finds it full tries again by itself.
 type Listener struct {
-	nic     *NIC
-	port    uint16
-	queue   []*Request
-	pending map[requestKey]*Request // taken or not, until decided and a while after
-	since   int                     // requests since forget has looked
-	closed  bool
-	gate    gate
+	nic      *NIC
+	port     uint16
+	queue    []*Request
+	pending  map[requestKey]*Request // taken or not, until decided and a while after
+	decided  []*Request              // of them, in the order of their decisions
+	closed   bool
+	doubtful int // requests that are, see Request
+	gate     gate
 
 	cq     *CQ  // that announces requests, or nil
 	listed bool // has an entry there
@@ -25,9 +27,8 @@ type Listener struct {
 
 const (
 	backlogMax  = 256
-	decidedMax  = MaxVIs         // requests that are remembered
-	decidedLife = 10 * 1000e6    // ns
-	forgetEvery = decidedMax / 8 // requests between looks for those to forget
+	decidedMax  = MaxVIs      // requests that are remembered
+	decidedLife = 10 * 1000e6 // ns
 )
 
 // requestKey tells repetitions of one request from a new one.
@@ -43,7 +44,11 @@ type Request struct {
 	info     connInfo
 	decided  bool
 	refusal  []byte // payload of the rejection, once rejected, or accepted and given up
-	at       int64
+	at       int64  // when it was decided
+	heard    int64  // when it has come last
+	proven   bool   // the requester is where it says it is
+	credit   int    // bytes that may be sent there before
+	doubtful bool   // it is not proven yet, nor rejected, nor has its handshake ended
 }
 
 // Listen starts to take requests for a port of the NIC's range; 0 picks a free
@@ -112,8 +117,12 @@ func (l *Listener) take() (*Request, error) {
 	case len(l.queue) == 0:
 		return nil, ErrNotDone
 	}
-	r := l.queue[0]
-	l.queue = l.queue[1:]
+	i := slices.IndexFunc(l.queue, func(r *Request) bool { return !r.silent() && !r.doubtful })
+	if i < 0 {
+		i = max(slices.IndexFunc(l.queue, func(r *Request) bool { return !r.silent() }), 0)
+	}
+	r := l.queue[i]
+	l.queue = slices.Delete(l.queue, i, i+1)
 	l.untold = min(l.untold, len(l.queue))
 	return r, nil
 }
@@ -161,23 +170,33 @@ func (n *NIC) receiveRequest(h *ethertype.Header, payload []byte) {
 	l := n.listeners[h.DstPort]
 	if l == nil {
 		n.stats.drop(DropNoListener)
-		n.sendReject(h.Src, h.SrcPort, h.DstPort, c.tag, []byte{rejectNoListener})
+		n.sendReject(h, &c, []byte{rejectNoListener})
 		return
+	}
+	proven := n.proven(h, &c)
+	if !proven {
+		n.sendRetry(h, &c)
 	}
 	key := requestKey{ethertype.Addr{MAC: h.Src, Port: h.SrcPort}, c.tag}
 	if r := l.pending[key]; r != nil {
+		r.again(len(payload), proven)
 		if r.refusal != nil { // it did not hear
-			n.sendReject(h.Src, h.SrcPort, h.DstPort, c.tag, r.refusal)
+			r.reject()
 		}
 		return
 	}
-	l.forget()
-	if len(l.queue) >= backlogMax || len(l.pending) >= decidedMax {
+	if !proven && l.doubtful >= doubtfulMax {
 		n.stats.drop(DropBacklog)
-		n.sendReject(h.Src, h.SrcPort, h.DstPort, c.tag, []byte{rejectBacklog})
 		return
 	}
-	r := &Request{listener: l, key: key, info: c, at: n.now}
+	if !l.room() {
+		n.stats.drop(DropBacklog)
+		n.sendReject(h, &c, []byte{rejectBacklog})
+		return
+	}
+	r := &Request{listener: l, key: key, info: c, doubtful: true}
+	l.doubtful++
+	r.again(len(payload), proven)
 	l.pending[key] = r
 	l.queue = append(l.queue, r)
 	if l.cq != nil {
@@ -186,21 +205,11 @@ func (n *NIC) receiveRequest(h *ethertype.Header, payload []byte) {
 	l.gate.open(n)
 }
 
-// forget drops decided requests that nobody can repeat any more.
-func (l *Listener) forget() {
-	if l.since++; len(l.pending) < decidedMax/2 || l.since < forgetEvery {
-		return
+// sendReject refuses the request that h and c are.
+func (n *NIC) sendReject(h *ethertype.Header, c *connInfo, body []byte) {
+	if n.mayAnswer(answerReject) {
+		n.sendControl(ethertype.Header{Dst: h.Src, Kind: ethertype.KindReject, DstPort: h.SrcPort, SrcPort: h.DstPort, Tag: c.tag, Ack: c.seq}, body)
 	}
-	l.since = 0
-	for k, r := range l.pending {
-		if r.decided && l.nic.now-r.at > decidedLife {
-			delete(l.pending, k)
-		}
-	}
-}
-
-func (n *NIC) sendReject(to ethertype.MAC, port, from uint16, tag uint32, body []byte) {
-	n.sendControl(ethertype.Header{Dst: to, Kind: ethertype.KindReject, DstPort: port, SrcPort: from, Tag: tag}, body)
 }
 
 // Listener returns the listener that the request came to.
@@ -224,9 +233,11 @@ func (r *Request) Attributes() Attributes { return r.info.attr }
 // ErrInvalidReliability, ErrInvalidMTU or ErrInvalidQoS as a *ConnError, which
 // names both sides and what each has, and the requester is not told: try another
 // VI, or Reject. A requester that has given up meanwhile is ErrDisconnected.
-// Without a deadline in ctx it gives up after Attributes.ConnectTimeout of the VI.
+// Without a deadline in ctx it gives up after Attributes.ConnectTimeout of the VI; and
+// after a second without a sign of the requester if others wait at the listener, so
+// that who does not answer keeps nobody from a server that accepts one after another.
 func (r *Request) Accept(ctx context.Context, v *VI) error {
-	if err := r.acceptStart(ctx, v); err != nil {
+	if err := r.acceptStart(ctx, v, true); err != nil {
 		return err
 	}
 	return v.awaitConnect(ctx)
@@ -234,9 +245,9 @@ func (r *Request) Accept(ctx context.Context, v *VI) error {
 
 // AcceptStart begins what Accept does and returns at once; VI.ConnectDone
 // tells how it went. It gives up after Attributes.ConnectTimeout of the VI.
-func (r *Request) AcceptStart(v *VI) error { return r.acceptStart(context.Background(), v) }
+func (r *Request) AcceptStart(v *VI) error { return r.acceptStart(context.Background(), v, false) }
 
-func (r *Request) acceptStart(ctx context.Context, v *VI) error {
+func (r *Request) acceptStart(ctx context.Context, v *VI, serial bool) error {
 	n := r.listener.nic
 	n.mu.Lock()
 	defer n.unlock()
@@ -257,9 +268,9 @@ func (r *Request) acceptStart(ctx context.Context, v *VI) error {
 		return err
 	}
 	n.now = n.link.Now()
-	r.decided, r.at = true, n.now
+	r.decide()
 	v.begin(phaseAccept, int64(n.timeLeft(ctx, v.attr.ConnectTimeout)), nil)
-	v.hs.request = r
+	v.hs.request, v.hs.serial = r, serial
 	v.adopt(r.key.from, &r.info)
 	v.hs.step(v)
 	n.tx.flush(n)
@@ -284,8 +295,17 @@ func (r *Request) Reject(text string) error {
 }
 
 func (r *Request) refuse(code byte, text string) {
-	n := r.listener.nic
-	r.decided, r.at = true, n.now
+	r.decide()
+	r.settle()
 	r.refusal = append([]byte{code}, text[:min(len(text), MaxConnData)]...)
-	n.sendReject(r.key.from.MAC, r.key.from.Port, r.listener.port, r.key.tag, r.refusal)
+	r.reject()
+}
+
+// reject tells the requester that it is refused, if that is not too much for one that
+// is not proven; then it asks again.
+func (r *Request) reject() {
+	if r.affords(len(r.refusal)) {
+		h := ethertype.Header{Src: r.key.from.MAC, SrcPort: r.key.from.Port, DstPort: r.listener.port}
+		r.listener.nic.sendReject(&h, &r.info, r.refusal)
+	}
 }

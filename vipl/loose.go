@@ -12,6 +12,7 @@ type looseRx struct {
 	filter reliability.Filter
 	next   ethertype.Seq // of our own frames: the level has no Sender
 	msg    ethertype.Seq // the message being assembled, or the last one judged
+	at     ethertype.Seq // the frame that said so
 	open   bool          // msg is being assembled into the oldest posted receive
 	begun  bool          // any message has been seen
 	write  looseWrite    // the RDMA write under way
@@ -24,11 +25,9 @@ func (v *VI) receiveLoose(h *ethertype.Header, payload []byte) {
 		v.drop(DropFormat)
 		return
 	}
-	if v.loose.filter.Check(h.Seq) != reliability.Accept {
-		v.drop(DropDuplicate)
+	if !v.loose.admit(v, h) {
 		return
 	}
-	v.loose.filter.Accept(h.Seq)
 	v.loose.write.note(v, h)
 	switch {
 	case h.Kind == ethertype.KindRDMAWrite:
@@ -53,22 +52,51 @@ func (v *VI) receiveLoose(h *ethertype.Header, payload []byte) {
 	}
 }
 
+// admit reports whether the filter takes a frame. If it has moved far, what is known
+// of messages and writes was before a long gap, or wrong.
+func (l *looseRx) admit(v *VI, h *ethertype.Header) bool {
+	switch verdict := l.filter.Check(h.Seq); {
+	case verdict == reliability.Accept:
+		l.filter.Accept(h.Seq)
+	case l.filter.Refuse(h.Seq):
+		v.looseAbandon()
+		l.begun = false
+		l.write.abandon(v, l.write.first+1)
+		l.write = looseWrite{}
+	case verdict == reliability.Ahead:
+		v.drop(DropAhead)
+		return false
+	default:
+		v.drop(DropDuplicate)
+		return false
+	}
+	return true
+}
+
+// looseAbandon gives up the message that is being assembled.
+func (v *VI) looseAbandon() {
+	if v.loose.open {
+		v.drop(DropIncomplete)
+		v.rq.at(v.rq.done).rxState = rxState{}
+	}
+	v.loose.open = false
+}
+
 // looseOpen makes message h.Msg the one being assembled and returns its
-// receive, or nil when the frame is to be dropped.
+// receive, or nil when the frame is to be dropped. That the number of a message is
+// lower in a later frame no honest peer says: then the one before was wrong, and must
+// not make all later ones late.
 func (v *VI) looseOpen(h *ethertype.Header) *Descriptor {
 	l := &v.loose
-	if l.begun && !l.msg.Less(h.Msg) {
+	if l.begun && !l.msg.Less(h.Msg) && (l.msg == h.Msg || !l.at.Less(h.Seq)) {
 		if l.open && l.msg == h.Msg {
 			return v.rq.at(v.rq.done)
 		}
 		v.drop(DropLate)
 		return nil
 	}
-	if l.open {
-		v.drop(DropIncomplete)
-		v.rq.at(v.rq.done).rxState = rxState{}
-	}
-	l.begun, l.msg, l.open = true, h.Msg, false
+	v.looseAbandon()
+	l.begun, l.msg, l.at = true, h.Msg, h.Seq
 	if v.rq.done == v.rq.tail {
 		v.drop(DropNoReceive)
 		v.nic.raise(CodeRecvqEmpty, v, nil, StatusOpReceive, ErrRecvQueue)

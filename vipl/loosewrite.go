@@ -73,7 +73,7 @@ func (v *VI) looseForbidden(h *ethertype.Header) {
 // unreliable level, nobody will send it again.
 func (n *NIC) receiveDamaged(h *ethertype.Header) {
 	v := n.viAt(h.DstPort)
-	if v == nil || v.state != StateConnected || v.localTag != h.Tag || h.Src != v.remote.MAC || h.SrcPort != v.remote.Port {
+	if v == nil || v.state != StateConnected || v.localTag != h.Tag || h.Src != v.remote.MAC || h.SrcPort != v.remote.Port || !v.genuine(h) {
 		return
 	}
 	v.stats.Dropped[DropCRC]++ // the NIC has counted it

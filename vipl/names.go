@@ -13,29 +13,25 @@ const MaxName = 200
 
 // The name service has no server: whoever advertises a name answers for it.
 // A KindQuery frame is broadcast with the name as its payload; a KindAnswer
-// comes back with the port, two bytes, and the name. Msg numbers the question, so
+// comes back with the port, two bytes, and the name. Both carry a random number, so
 // that an answer that comes late, to one that was asked again, does not answer the
-// next one about that name: its owner may have withdrawn it meanwhile.
+// next one about that name: its owner may have withdrawn it meanwhile. And who has not
+// heard the question cannot answer it.
 type nameTable struct {
 	own     map[string]uint16 // name to port
 	pending map[string]*lookup
-	asked   ethertype.Seq // the number of the last question
 }
 
 // lookup is a question under way; several callers may share it.
 type lookup struct {
-	number ethertype.Seq
+	nonce  uint64
 	answer ethertype.Addr
 	known  bool
 	users  int
 	gate   gate
 }
 
-// init makes the table of a NIC whose questions are numbered from first on.
-func (t *nameTable) init(first uint64) {
-	t.own, t.pending = map[string]uint16{}, map[string]*lookup{}
-	t.asked = ethertype.Seq(first)
-}
+func (t *nameTable) init() { t.own, t.pending = map[string]uint16{}, map[string]*lookup{} }
 
 // Advertise lets others on the segment find addr, an address of this NIC, by
 // name until Withdraw or Close. The name must be new on this NIC; that it is
@@ -82,8 +78,7 @@ func (n *NIC) Lookup(ctx context.Context, name string) (ethertype.Addr, error) {
 	}
 	l := n.names.pending[name]
 	if l == nil {
-		n.names.asked++
-		l = &lookup{number: n.names.asked}
+		l = &lookup{nonce: n.random.uint64()}
 		n.names.pending[name] = l
 	}
 	l.users++
@@ -104,7 +99,7 @@ const (
 func (n *NIC) ask(ctx context.Context, name string, l *lookup) (ethertype.Addr, error) {
 	total := withTimeout(ctx, n, DefaultConnectTimeout)
 	for interval := askFirst; ; interval = min(2*interval, askMax) {
-		n.sendControl(ethertype.Header{Dst: ethertype.Broadcast, Kind: ethertype.KindQuery, SrcPort: n.addr.Port, Msg: l.number}, []byte(name))
+		n.sendControl(ethertype.Header{Dst: ethertype.Broadcast, Kind: ethertype.KindQuery, SrcPort: n.addr.Port, Sack: l.nonce}, []byte(name))
 		n.tx.flush(n)
 		w := n.waiter(ctx)
 		w.deadline, w.byContext = n.link.Now()+interval, false
@@ -142,14 +137,14 @@ func (n *NIC) receiveName(h *ethertype.Header, payload []byte) {
 		return
 	}
 	if h.Kind == ethertype.KindQuery {
-		if port, ok := n.names.own[string(payload)]; ok && !h.Src.IsGroup() {
-			n.sendControl(ethertype.Header{Dst: h.Src, Kind: ethertype.KindAnswer, DstPort: h.SrcPort, SrcPort: n.addr.Port, Msg: h.Msg},
+		if port, ok := n.names.own[string(payload)]; ok && !h.Src.IsGroup() && n.mayAnswer(answerQuery) {
+			n.sendControl(ethertype.Header{Dst: h.Src, Kind: ethertype.KindAnswer, DstPort: h.SrcPort, SrcPort: n.addr.Port, Sack: h.Sack},
 				[]byte{byte(port >> 8), byte(port)}, payload)
 		}
 		return
 	}
 	if len(payload) > 2 {
-		if l := n.names.pending[string(payload[2:])]; l != nil && l.number == h.Msg {
+		if l := n.names.pending[string(payload[2:])]; l != nil && l.nonce == h.Sack {
 			l.answer = ethertype.Addr{MAC: h.Src, Port: uint16(payload[0])<<8 | uint16(payload[1])}
 			l.known = true
 			l.gate.open(n)

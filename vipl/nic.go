@@ -1,11 +1,8 @@
 package vipl
 
 import (
-	"crypto/rand"
-	"encoding/binary"
 	"fmt"
 	"log/slog"
-	mrand "math/rand/v2"
 	"net/netip"
 	"strings"
 	"sync"
@@ -77,8 +74,10 @@ type Config struct {
 	NoService bool
 	// Reliability tunes the reliable levels; nil means the defaults.
 	Reliability *reliability.Config
-	// Seed makes tags, sequence numbers and the incarnation reproducible;
-	// 0 means random.
+	// Seed makes tags, sequence numbers and all else that is random reproducible over
+	// a link in virtual time, the simulator's. Over any other it has no effect: there
+	// all comes from the system's random source, because whoever could guess it could
+	// break into connections.
 	Seed uint64
 	// Names configures the name service; nil means the defaults.
 	Names *NameConfig
@@ -104,7 +103,9 @@ type NIC struct {
 
 	mu          sync.Mutex // the engine's lock, guards everything below
 	calls       callQueue  // beside the lock: looked at whenever that is given up
-	rng         *mrand.Rand
+	random      random
+	tokens      tokenMint
+	answers     answerBudget
 	incarnation uint64
 	closed      bool
 	checks      bool  // somebody may change the interface under the link
@@ -227,14 +228,9 @@ func (n *NIC) init(cfg *Config) error {
 	n.rel = *cfg.Reliability.Resolve()
 	n.limitFlight()
 	n.host.init(n)
-	seed := cfg.Seed
-	if seed == 0 {
-		var b [8]byte
-		rand.Read(b[:]) // never fails
-		seed = binary.NativeEndian.Uint64(b[:])
-	}
-	n.rng = mrand.New(mrand.NewPCG(seed, 0x626f626e6574))
-	n.incarnation = n.rng.Uint64()
+	n.random.init(cfg.Seed, n.info.Virtual)
+	n.tokens.init(&n.random)
+	n.incarnation = n.random.uint64()
 	n.mem.ptags = map[Ptag]int{}
 	n.vis = make([]*VI, n.info.Ports.Len())
 	n.addr = ethertype.Addr{MAC: n.info.MAC, Port: n.info.Ports.Lo}
@@ -252,7 +248,7 @@ func (n *NIC) init(cfg *Config) error {
 	n.timers.init(n)
 	n.spin.init(cfg.Spin, n.info.Virtual)
 	n.bulk.init(n)
-	n.names.init(n.incarnation)
+	n.names.init()
 	n.peers.init()
 	n.inquiries.init()
 	n.echoes.init()
@@ -383,14 +379,5 @@ func (n *NIC) sayUnlocked(size int) {
 	if !said {
 		n.log.Warn("registered memory is not locked and may be paged out; everything works all the same",
 			"bytes", size, "remedy", "raise the limit: ulimit -l unlimited, or LimitMEMLOCK=infinity in a systemd unit")
-	}
-}
-
-// tag returns a new connection tag, which is never 0.
-func (n *NIC) tag() uint32 {
-	for {
-		if t := n.rng.Uint32(); t != 0 {
-			return t
-		}
 	}
 }

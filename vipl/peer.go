@@ -14,7 +14,8 @@ import (
 // other NIC itself and match when each side has named the other's NIC and both
 // the same discriminator. The two requests cross; the NIC with the higher
 // address answers, the other one's request is only a sign of life. From there
-// on it is the handshake of client and server.
+// on it is the handshake of client and server. Here too a request counts only with
+// the token that a Retry has brought, which the drawing leaves out.
 //
 //	lower address                              higher address
 //	  | -- Request (discriminator) ---------->  |  may come before it has asked: dropped
@@ -125,18 +126,23 @@ func (n *NIC) receivePeer(h *ethertype.Header, c *connInfo) {
 		return
 	}
 	from := ethertype.Addr{MAC: h.Src, Port: h.SrcPort}
-	if n.peers.repeat(n, requestKey{from, c.tag}) {
-		return
-	}
 	remote := ethertype.Addr{MAC: h.Src, Port: binary.BigEndian.Uint16(c.data)}
+	refusal := n.peers.refusal(requestKey{from, c.tag})
 	v := n.peers.pending[peerKey{remote, string(c.data[peerSize:])}]
-	if v == nil {
+	switch {
+	case v == nil && refusal == nil:
 		n.stats.drop(DropNoListener) // it asks again, and we may ask by then
+		return
+	case !n.proven(h, c):
+		n.sendRetry(h, c)
+		return
+	case refusal != nil:
+		n.sendReject(h, c, refusal)
 		return
 	}
 	if code, err := v.match(remote, c); err != nil {
 		value := agreed[code-rejectReliability].value(&v.attr)
-		n.peers.refuse(n, requestKey{from, c.tag}, fmt.Append([]byte{code}, value))
+		n.sendReject(h, c, n.peers.refuse(requestKey{from, c.tag}, fmt.Append([]byte{code}, value)))
 		v.hs.finish(v, err)
 		return
 	}
@@ -168,21 +174,20 @@ func compareAddr(a, b ethertype.Addr) int {
 	return cmp.Or(bytes.Compare(a.MAC[:], b.MAC[:]), cmp.Compare(a.Port, b.Port))
 }
 
-// refuse tells the other side that the attributes do not match, now and
-// whenever it asks again.
-func (t *peerTable) refuse(n *NIC, key requestKey, body []byte) {
-	r := &t.refused[t.next%len(t.refused)]
+// refuse notes that a request is refused, because the attributes do not match, and
+// how the other side is told, now and whenever it asks again.
+func (t *peerTable) refuse(key requestKey, body []byte) []byte {
+	t.refused[t.next%len(t.refused)] = refusal{key, body}
 	t.next++
-	*r = refusal{key, body}
-	n.sendReject(key.from.MAC, key.from.Port, n.addr.Port, key.tag, r.body)
+	return body
 }
 
-func (t *peerTable) repeat(n *NIC, key requestKey) bool {
+// refusal returns what is told of a request that was refused before, else nil.
+func (t *peerTable) refusal(key requestKey) []byte {
 	for i := range t.refused {
 		if r := &t.refused[i]; r.body != nil && r.key == key {
-			n.sendReject(key.from.MAC, key.from.Port, n.addr.Port, key.tag, r.body)
-			return true
+			return r.body
 		}
 	}
-	return false
+	return nil
 }

@@ -322,12 +322,13 @@ func copyOut(dst []byte, segs []Segment, offset, size uint32) bool {
 }
 
 // header returns a header to the peer with everything filled in that all
-// frames of the connection share, acknowledgement included. It is the VI's
-// own, kept so that most fields need not be written again for each frame.
+// frames of the connection share, acknowledgement included, and the number of the
+// next frame that occupies one. It is the VI's own, kept so that most fields need not
+// be written again for each frame.
 func (v *VI) header(kind ethertype.Kind) *ethertype.Header {
 	h := &v.out
 	h.Kind, h.Flags = kind, v.flags
-	h.Seq, h.Msg, h.Offset, h.Length, h.Size, h.Count = 0, 0, 0, 0, 0, 0
+	h.Seq, h.Msg, h.Offset, h.Length, h.Size, h.Count = v.tx.NextSeq(), 0, 0, 0, 0, 0
 	if v.reliable {
 		h.Ack, h.Sack = v.rx.Ack()
 		v.rx.AckSent()

@@ -53,9 +53,10 @@ func (n *NIC) Discover(ctx context.Context) ([]Station, error) {
 //	    18        both names
 const stationSize = 18
 
-// Longest names in an answer, in bytes.
+// Longest names in an answer, in bytes: with both it is less than three times as long
+// as the inquiry, so that one who gives another's address as his gains little.
 const (
-	maxDriver   = 64
+	maxDriver   = 40
 	MaxHostName = 64 // bytes of a host name, Linux's own limit
 )
 
@@ -119,7 +120,7 @@ func (n *NIC) inquire(ctx context.Context, q inquiry) ([]Station, error) {
 	if n.closed {
 		return nil, ErrClosed
 	}
-	tag := n.tag()
+	tag := n.random.tag()
 	q.found = map[ethertype.Addr]Station{}
 	n.inquiries.pending[tag] = &q
 	defer delete(n.inquiries.pending, tag)
@@ -174,6 +175,9 @@ func (n *NIC) listenFor(ctx context.Context, q *inquiry, until int64) error {
 func (n *NIC) receiveInquiry(h *ethertype.Header, payload []byte) {
 	named := len(payload) > 0
 	if h.Src.IsGroup() || named && (n.hosts.shut || string(payload) != n.hosts.name) || h.DstPort != ethertype.PortAll && h.DstPort != n.addr.Port {
+		return
+	}
+	if !n.mayAnswer(answerQuery) {
 		return
 	}
 	n.sendControl(ethertype.Header{Dst: h.Src, Kind: ethertype.KindAnswer, DstPort: h.SrcPort, SrcPort: n.addr.Port, Tag: h.Tag},

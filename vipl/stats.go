@@ -80,6 +80,7 @@ type NICStats struct {
 	TxFrames, TxBytes uint64 // handed to the link, headers included
 	RxFrames, RxBytes uint64 // valid frames from the link, headers included
 	TxDropped         uint64 // frames that could not be handed to the link
+	Unanswered        uint64 // frames of strangers that were not answered, because so many had been
 	Dropped           DropCounts
 	CQOverruns        uint64      // completion queue entries lost
 	Errors            ErrorCounts // asynchronous errors, told or not

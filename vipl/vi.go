@@ -242,8 +242,6 @@ func (v *VI) start() {
 	v.usual = ethertype.Prefix{}
 	v.endHandshake()
 	v.heard, v.probes, v.fault = v.nic.now, 0, 0
-	v.tx.Init(v.nic.relTo(v.remote.MAC), hs.localSeq)
-	v.rx.Init(v.nic.relTo(v.remote.MAC), hs.remoteSeq)
 	v.loose = looseRx{next: hs.localSeq}
 	v.loose.filter.Init(hs.remoteSeq)
 	v.cursor = txCursor{next: v.sq.done} // sends posted during the handshake go first
