@@ -1,6 +1,6 @@
 // # MPI-1
 //
-// Every call of MPI 1.3 and what stands for it here, or why nothing does. Where
+// Every call of MPI 1.3, and what stands for it here, or why nothing does. Where
 // two Go names stand in a row, the method moves bytes and the function elements
 // of any type. Calls return errors, a context ends those that wait, and what MPI
 // calls erroneous is an error.
@@ -29,8 +29,8 @@
 //	MPI_Testall                Testall
 //	MPI_Waitsome               Waitsome
 //	MPI_Testsome               Testsome
-//	MPI_Iprobe                 Comm.Iprobe
-//	MPI_Probe                  Comm.Probe
+//	MPI_Iprobe                 Comm.Iprobe                the same, with Comm.Improbe
+//	MPI_Probe                  Comm.Probe                 Comm.Mprobe where several goroutines receive
 //	MPI_Cancel                 -                          a context ends a Recv
 //	MPI_Test_cancelled         -                          see MPI_Cancel
 //	MPI_Send_init              -                          Isend
@@ -151,4 +151,12 @@
 //	MPI_Wtime                  Comm.Wtime
 //	MPI_Wtick                  -                          Wtime resolves nanoseconds
 //	MPI_Pcontrol               -                          runtime/pprof; counters by Comm.Snapshot
+//
+// What there is of later versions:
+//
+//	MPI_Mprobe                 Comm.Mprobe
+//	MPI_Improbe                Comm.Improbe
+//	MPI_Mrecv                  Matched.Mrecv, Mrecv
+//	MPI_Imrecv                 Matched.Imrecv, Imrecv
+//	MPI_Exscan                 Exscan
 package mplite

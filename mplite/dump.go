@@ -62,6 +62,9 @@ func (s *Pending) writeMessages(t *tabwriter.Writer) {
 		if m.Announced {
 			kind = "announcement"
 		}
+		if m.Matched {
+			kind += ", matched"
+		}
 		fmt.Fprintf(t, "  %s\t%d\t%d\t%s\t%d\n", kind, m.Rank, m.Tag, place(m.Communicator, m.Collective), m.Size)
 	}
 	more(t, s.NumUnexpected-len(s.Unexpected))

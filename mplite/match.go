@@ -17,6 +17,8 @@ type matcher struct {
 	wild    list[Request]   // from any source
 	arrived []list[inbound] // by source
 	all     list[inbound]   // in order of arrival
+	claimed list[inbound]   // taken by matched probes, not received yet
+	claims  uint64          // how many ever were
 	next    uint64          // number of the next posted receive
 	waiting int             // messages in all
 	waitMax int             // its maximum so far
@@ -111,6 +113,21 @@ func (m *matcher) removeMessage(in *inbound) {
 	m.waiting--
 }
 
+// claim takes a held message out for the one who has the ticket that it returns.
+func (m *matcher) claim(in *inbound) uint64 {
+	m.removeMessage(in)
+	m.claimed.push(&in.inOrder, in)
+	m.claims++
+	in.ticket = m.claims
+	return in.ticket
+}
+
+// unclaim ends that: the message is about to be received.
+func (m *matcher) unclaim(in *inbound) {
+	m.claimed.remove(&in.inOrder)
+	in.ticket = 0
+}
+
 // removeRecv takes a posted receive out.
 func (m *matcher) removeRecv(r *Request) { m.queueOf(r).remove(&r.place) }
 
@@ -133,6 +150,9 @@ type inbound struct {
 	from   *peer    // nil if from this rank itself
 	rx     *rxBuf   // receive buffer that data lies in, nil if it was moved out
 	self   *Request // a send of this rank to itself that is not buffered
+
+	ticket    uint64 // of the matched probe that has it, or 0
+	withdrawn bool   // self was, while a matched probe had it
 
 	bySource node[inbound] // places in the matcher's lists
 	inOrder  node[inbound]

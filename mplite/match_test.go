@@ -22,12 +22,17 @@ type oracle struct {
 // post returns the id of the message that a receive takes, or -1.
 func (o *oracle) post(e envelope, id int) int {
 	if i := o.peek(e); i >= 0 {
-		got := o.msgID[i]
-		o.msgs, o.msgID = slices.Delete(o.msgs, i, i+1), slices.Delete(o.msgID, i, i+1)
-		return got
+		return o.take(i)
 	}
 	o.recvs, o.ids = append(o.recvs, e), append(o.ids, id)
 	return -1
+}
+
+// take removes message i and returns its id.
+func (o *oracle) take(i int) int {
+	got := o.msgID[i]
+	o.msgs, o.msgID = slices.Delete(o.msgs, i, i+1), slices.Delete(o.msgID, i, i+1)
+	return got
 }
 
 func (o *oracle) peek(e envelope) int {
@@ -64,6 +69,7 @@ func compare(ops []byte) error {
 	o := &oracle{}
 	recvs, msgs := map[int]*Request{}, map[*inbound]int{}
 	posted := map[*Request]int{}
+	var claimed []*inbound
 	for id := 0; len(ops) >= 2; id, ops = id+1, ops[2:] {
 		what, arg := ops[0]%8, int(ops[1])
 		e := envelope{context: uint32(arg & 1), src: int32(arg >> 1 % numRanks), tag: int32(arg >> 3 & 3)}
@@ -98,13 +104,28 @@ func compare(ops []byte) error {
 			o.cancel(victim)
 			m.removeRecv(recvs[victim])
 			delete(recvs, victim)
-		default: // a probe
-			if in := m.peek(e); in != nil {
+		default: // a probe, matched or not
+			in := m.peek(e)
+			if in != nil {
 				got = msgs[in]
 			}
 			if i := o.peek(e); i >= 0 {
 				want = o.msgID[i]
+				if arg>>7 == 1 {
+					o.take(i)
+				}
 			}
+			if in != nil && arg>>7 == 1 {
+				m.claim(in)
+				claimed = append(claimed, in)
+			}
+		}
+		if last := len(claimed) - 1; last >= 0 && arg>>5&3 == 3 {
+			m.unclaim(claimed[last])
+			claimed = claimed[:last]
+		}
+		if (m.claimed.head == nil) != (len(claimed) == 0) {
+			return fmt.Errorf("operation %d: %d messages are claimed, and the list of them is wrong", id, len(claimed))
 		}
 		if got != want {
 			return fmt.Errorf("operation %d (%d, %+v): matched %d, want %d", id, what, e, got, want)

@@ -42,6 +42,7 @@ type Message struct {
 	Collective   bool
 	Size         int
 	Announced    bool // it is still at its sender, which waits
+	Matched      bool // a matched probe has it
 }
 
 // Peer is another rank as this rank sees it.
@@ -77,11 +78,12 @@ func (c *Comm) Pending() Pending {
 	s := Pending{Job: w.job, Rank: w.rank, Size: w.size, NumUnexpected: w.match.waiting, Leading: w.leading, Following: w.following}
 	w.pendingOperations(&s)
 	for n := w.match.all.head; n != nil && len(s.Unexpected) < PendingMax; n = n.next {
-		in := n.of
-		s.Unexpected = append(s.Unexpected, Message{
-			Rank: int(in.env.src), Tag: int(in.env.tag), Communicator: int(in.env.context / 2), Collective: in.env.context&1 != 0,
-			Size: int(in.size), Announced: in.kind == kindReady,
-		})
+		s.Unexpected = append(s.Unexpected, n.of.describe())
+	}
+	for n := w.match.claimed.head; n != nil; n = n.next {
+		if s.NumUnexpected++; len(s.Unexpected) < PendingMax {
+			s.Unexpected = append(s.Unexpected, n.of.describe())
+		}
 	}
 	for _, p := range w.peers {
 		if p != nil && !p.quiet() {
@@ -136,6 +138,13 @@ func (r *Request) describe() Operation {
 		o.Moved = r.written
 	}
 	return o
+}
+
+func (in *inbound) describe() Message {
+	return Message{
+		Rank: int(in.env.src), Tag: int(in.env.tag), Communicator: int(in.env.context / 2), Collective: in.env.context&1 != 0,
+		Size: int(in.size), Announced: in.kind == kindReady, Matched: in.ticket != 0,
+	}
 }
 
 // quiet reports whether there is nothing to say of p.

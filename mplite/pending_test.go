@@ -111,7 +111,7 @@ func TestPendingText(t *testing.T) {
 				{Rank: mplite.AnySource, Tag: mplite.AnyTag, Communicator: 2, Collective: true, Size: 8, State: "for a message"},
 			},
 			Sends:      []mplite.Operation{{Rank: 3, Tag: 5, Size: 1 << 20, Moved: 4096, State: "to be written"}},
-			Unexpected: []mplite.Message{{Rank: 2, Tag: 3, Size: 50}, {Rank: 3, Tag: 9, Size: 1 << 20, Announced: true}},
+			Unexpected: []mplite.Message{{Rank: 2, Tag: 3, Size: 50}, {Rank: 3, Tag: 9, Size: 1 << 20, Announced: true, Matched: true}},
 			Peers:      []mplite.Peer{{Rank: 2, State: "live", VI: 1025, Control: 8, Queued: 3, Busy: 1, Writes: 2, Held: 4}, {Rank: 3, State: "dead", VI: 1026, Err: "silent for 5s"}},
 		}, `rank 1 of 4 in job "heat"  waits for the network, 0 more goroutines with it
   2 receives and 1 sends not finished, 300 messages that no receive has taken
@@ -121,9 +121,9 @@ func TestPendingText(t *testing.T) {
   receive    any   any  2 collective  8        0      for a message
   send       3     5    0             1048576  4096   to be written
 
-  UNEXPECTED    RANK  TAG  COMMUNICATOR  BYTES
-  message       2     3    0             50
-  announcement  3     9    0             1048576
+  UNEXPECTED             RANK  TAG  COMMUNICATOR  BYTES
+  message                2     3    0             50
+  announcement, matched  3     9    0             1048576
   and 298 more
 
   WITH RANK  STATE  VI    CREDITS  CONTROL  QUEUED  BUSY  WRITES  HELD  WHY

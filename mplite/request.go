@@ -156,8 +156,12 @@ func (w *world) cancel(r *Request, err error) bool {
 		}
 		w.complete(r, err)
 	case sendSelf:
-		w.match.removeMessage(r.self)
-		w.spill.put(r.self)
+		if in := r.self; in.ticket != 0 {
+			in.self, in.withdrawn = nil, true
+		} else {
+			w.match.removeMessage(in)
+			w.spill.put(in)
+		}
 		w.complete(r, err)
 	case recvPosted:
 		w.match.removeRecv(r)

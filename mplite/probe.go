@@ -1,0 +1,221 @@
+package mplite
+
+import "context"
+
+// Probe waits for a message that Recv would take and describes it, without
+// taking it (MPI_Probe, MP_Probe). Where several goroutines receive, another one
+// may take it before this one has called Recv: use Mprobe. Like a Recv from
+// AnySource, such a Probe ends when a rank of the communicator dies meanwhile.
+func (c *Comm) Probe(ctx context.Context, src, tag int) (Status, error) {
+	if err := checkContext(ctx); err != nil {
+		return Status{}, err
+	}
+	c.w.mu.Lock()
+	defer c.w.mu.Unlock()
+	in, err := c.await(ctx, src, tag)
+	if err != nil {
+		return Status{}, err
+	}
+	return in.status(c), nil
+}
+
+// Iprobe reports whether a message that Recv would take is there, without
+// blocking (MPI_Iprobe, MP_AProbe).
+func (c *Comm) Iprobe(src, tag int) (st Status, found bool, err error) {
+	c.w.mu.Lock()
+	defer c.w.mu.Unlock()
+	in, err := c.look(src, tag)
+	if err != nil || in == nil {
+		return Status{}, false, err
+	}
+	return in.status(c), true, nil
+}
+
+// Mprobe is a Probe that takes the message out of the reach of all other
+// receives and probes (MPI_Mprobe): only Mrecv and Imrecv of what it returns
+// receive it. The message keeps its receive buffer until then.
+func (c *Comm) Mprobe(ctx context.Context, src, tag int) (Matched, error) {
+	if err := checkContext(ctx); err != nil {
+		return Matched{}, err
+	}
+	c.w.mu.Lock()
+	defer c.w.mu.Unlock()
+	in, err := c.await(ctx, src, tag)
+	if err != nil {
+		return Matched{}, err
+	}
+	return c.matched(in), nil
+}
+
+// Improbe is Mprobe without blocking (MPI_Improbe).
+func (c *Comm) Improbe(src, tag int) (m Matched, found bool, err error) {
+	c.w.mu.Lock()
+	defer c.w.mu.Unlock()
+	in, err := c.look(src, tag)
+	if err != nil || in == nil {
+		return Matched{}, false, err
+	}
+	return c.matched(in), true, nil
+}
+
+// noMessage is the message from None.
+var noMessage = &inbound{}
+
+// await waits for a message that a receive would take.
+func (c *Comm) await(ctx context.Context, src, tag int) (*inbound, error) {
+	w := c.w
+	env, err := c.envelope("probe", src, tag, c.context)
+	if err != nil {
+		return nil, err
+	}
+	if src == None {
+		return noMessage, nil
+	}
+	w.probing++
+	defer func() { w.probing-- }()
+	known := len(w.dead)
+	for {
+		if in := w.match.peek(env); in != nil {
+			return in, nil
+		}
+		if err := c.unreachable(env); err != nil {
+			return nil, err
+		}
+		for ; env.src == AnySource && known < len(w.dead); known++ {
+			if p := w.dead[known]; c.contains(p.rank) {
+				return nil, p.err
+			}
+		}
+		if err := w.step(ctx); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// look returns a message that a receive would take now, or nil.
+func (c *Comm) look(src, tag int) (*inbound, error) {
+	w := c.w
+	env, err := c.envelope("probe", src, tag, c.context)
+	if err != nil {
+		return nil, err
+	}
+	if src == None {
+		return noMessage, nil
+	}
+	in := w.match.peek(env)
+	if in == nil {
+		w.poll()
+		in = w.match.peek(env)
+	}
+	if in == nil {
+		return nil, c.unreachable(env)
+	}
+	return in, nil
+}
+
+func (in *inbound) status(c *Comm) Status {
+	if in == noMessage {
+		return fromNone
+	}
+	return Status{Source: int(c.index[in.env.src]), Tag: int(in.env.tag), Count: int(in.size)}
+}
+
+// Matched is a message that Mprobe or Improbe has found (MPI_Message). It has to
+// be received once, by any goroutine: until then it takes the room of its sender's
+// messages. The zero Matched is none, nor is one that has been received: ErrRequest.
+type Matched struct {
+	c      *Comm
+	in     *inbound
+	ticket uint64 // in's, while this is the message in it
+	st     Status
+}
+
+// Status describes the message.
+func (m Matched) Status() Status { return m.st }
+
+// matched takes a message out of the matcher.
+func (c *Comm) matched(in *inbound) Matched {
+	m := Matched{c: c, in: in, st: in.status(c)}
+	if in != noMessage {
+		m.ticket = c.w.match.claim(in)
+	}
+	return m
+}
+
+// Mrecv receives the message (MPI_Mrecv). Buf and errors are as for Recv; the
+// message is gone also when it is truncated or refused. When its sender has died
+// or given up before it was received, the error says so.
+func (m Matched) Mrecv(ctx context.Context, buf []byte) (Status, error) {
+	return m.recv(ctx, buf, rawBytes)
+}
+
+// Imrecv starts to receive the message (MPI_Imrecv). Buf must be left alone until
+// the request has completed.
+func (m Matched) Imrecv(buf []byte) (*Request, error) { return m.irecv(buf, rawBytes) }
+
+// Mrecv is Matched.Mrecv for elements of T.
+func Mrecv[T any](ctx context.Context, m Matched, buf []T) (Status, error) {
+	typ := elementOf[T]()
+	if typ.err != nil {
+		return Status{}, typ.err
+	}
+	return m.recv(ctx, asBytes(buf), typ)
+}
+
+// Imrecv is Matched.Imrecv for elements of T.
+func Imrecv[T any](m Matched, buf []T) (*Request, error) {
+	typ := elementOf[T]()
+	if typ.err != nil {
+		return nil, typ.err
+	}
+	return m.irecv(asBytes(buf), typ)
+}
+
+func (m Matched) recv(ctx context.Context, buf []byte, typ *element) (Status, error) {
+	if err := checkContext(ctx); err != nil {
+		return Status{}, err
+	}
+	r, err := m.irecv(buf, typ)
+	if err != nil {
+		return Status{}, err
+	}
+	w := m.c.w
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.finish(ctx, r)
+}
+
+func (m Matched) irecv(buf []byte, typ *element) (*Request, error) {
+	if m.in == nil {
+		return nil, opError("receive", ErrRequest, "no message has been matched")
+	}
+	w := m.c.w
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if err := m.c.usable(); err != nil {
+		return nil, err
+	}
+	in, s := m.in, m.c.user(typ)
+	if in == noMessage {
+		return m.c.nothing(s, fromNone), nil
+	}
+	if in.ticket != m.ticket {
+		return nil, opError("receive", ErrRequest, "the matched message has been received before")
+	}
+	w.match.unclaim(in)
+	r := w.request(m.c, buf, s)
+	r.env = in.env
+	r.state = recvPosted
+	switch {
+	case in.withdrawn:
+		w.spill.put(in)
+		w.complete(r, opError("receive", ErrCanceled, "this rank has withdrawn its message of %d bytes with tag %d to itself", m.st.Count, m.st.Tag))
+	case in.kind == kindReady && in.from.state >= peerDead:
+		err := in.from.err
+		w.drop(in)
+		w.complete(r, err)
+	default:
+		w.take(r, in)
+	}
+	return r, nil
+}
