@@ -22,7 +22,7 @@
 //	MPI_Irecv                  Comm.Irecv, Irecv
 //	MPI_Wait                   Request.Wait
 //	MPI_Test                   Request.Test
-//	MPI_Request_free           -                          wait for it: a request that nobody waits for keeps its place
+//	MPI_Request_free           Request.Free
 //	MPI_Waitany                Waitany
 //	MPI_Testany                Testany
 //	MPI_Waitall                Waitall
@@ -31,15 +31,15 @@
 //	MPI_Testsome               Testsome
 //	MPI_Iprobe                 Comm.Iprobe                the same, with Comm.Improbe
 //	MPI_Probe                  Comm.Probe                 Comm.Mprobe where several goroutines receive
-//	MPI_Cancel                 -                          a context ends a Recv
-//	MPI_Test_cancelled         -                          see MPI_Cancel
-//	MPI_Send_init              -                          Isend
-//	MPI_Bsend_init             -                          Isend
-//	MPI_Ssend_init             -                          Issend
-//	MPI_Rsend_init             -                          Isend
-//	MPI_Recv_init              -                          Irecv
-//	MPI_Start                  -                          Isend and Irecv start at once
-//	MPI_Startall               -                          Isend and Irecv start at once
+//	MPI_Cancel                 Request.Cancel
+//	MPI_Test_cancelled         Status.Canceled
+//	MPI_Send_init              Comm.SendInit, SendInit
+//	MPI_Bsend_init             -                          see MPI_Bsend
+//	MPI_Ssend_init             Comm.SsendInit, SsendInit
+//	MPI_Rsend_init             Comm.SendInit, SendInit
+//	MPI_Recv_init              Comm.RecvInit, RecvInit
+//	MPI_Start                  Request.Start
+//	MPI_Startall               Startall
 //	MPI_Sendrecv               Comm.Sendrecv, Sendrecv
 //	MPI_Sendrecv_replace       -                          Sendrecv with two buffers
 //

@@ -81,9 +81,14 @@ func (c *Comm) send(ctx context.Context, buf []byte, dst, tag int, s spec) error
 }
 
 func (c *Comm) isend(buf []byte, dst, tag int, s spec) (*Request, error) {
+	c.w.mu.Lock()
+	defer c.w.mu.Unlock()
+	return c.startSend(buf, dst, tag, s)
+}
+
+// startSend starts a send.
+func (c *Comm) startSend(buf []byte, dst, tag int, s spec) (*Request, error) {
 	w := c.w
-	w.mu.Lock()
-	defer w.mu.Unlock()
 	if uint(dst) >= uint(len(c.peers)) || uint(tag) > MaxTag {
 		if err := c.badPeer("send", dst, tag); err != nil {
 			return nil, err

@@ -31,6 +31,7 @@ type world struct {
 	match     matcher
 	requests  []*Request // every one there is, by id
 	free      []*Request
+	detached  []*Request // freed by their users before they ended
 	spill     spillPool
 	emptied   *rxBuf // the last one that was, not posted again yet
 	context   uint32 // next unused communicator number

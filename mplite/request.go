@@ -59,6 +59,7 @@ type Request struct {
 	self      *inbound       // what a send to this rank waits as
 
 	sched *schedule // that it is part of
+	plan  *plan     // of a persistent request, which only stands for what it starts
 
 	number uint64        // order of posting
 	place  node[Request] // among the posted receives, or the sends that wait for credits
@@ -72,6 +73,9 @@ type Status struct {
 	Source int // rank in the communicator
 	Tag    int
 	Count  int // bytes; see Elements
+
+	// Canceled says that Cancel has ended the operation (MPI_Test_cancelled).
+	Canceled bool
 }
 
 // empty is the status of what has not been started.
@@ -79,6 +83,9 @@ var empty = Status{Source: AnySource, Tag: AnyTag}
 
 // request takes a free request, or makes one.
 func (w *world) request(c *Comm, buf []byte, s spec) *Request {
+	if len(w.detached) > 0 {
+		w.sweep()
+	}
 	var r *Request
 	if last := len(w.free) - 1; last >= 0 {
 		r, w.free = w.free[last], w.free[:last]

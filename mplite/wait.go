@@ -23,16 +23,20 @@ func (r *Request) wait(ctx context.Context) (st Status, ended bool, err error) {
 	w := r.w
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for r.state != stateDone || r.gone {
-		if r.reported() {
+	o := r.current()
+	if o == nil {
+		return empty, true, nil
+	}
+	for o.state != stateDone || o.gone {
+		if o.reported() {
 			return Status{}, true, stale("wait")
 		}
-		r.waited = true
-		if err := w.step(ctx); err != nil && r.state != stateDone {
+		o.waited = true
+		if err := w.step(ctx); err != nil && o.state != stateDone {
 			return Status{}, false, err
 		}
 	}
-	st, err = w.finish(ctx, r)
+	st, err = w.end(r)
 	return st, true, err
 }
 
@@ -45,15 +49,19 @@ func (r *Request) Test() (st Status, done bool, err error) {
 	w := r.w
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if r.reported() {
+	o := r.current()
+	if o == nil {
+		return empty, true, nil
+	}
+	if o.reported() {
 		return Status{}, true, stale("test")
 	}
-	if r.state != stateDone {
+	if o.state != stateDone {
 		w.poll()
 	}
-	if r.state != stateDone {
+	if o.state != stateDone {
 		return Status{}, false, nil
 	}
-	st, err = w.finish(context.Background(), r)
+	st, err = w.end(r)
 	return st, true, err
 }

@@ -2,8 +2,9 @@ package mplite
 
 import "context"
 
-// The calls over several requests. Null elements of reqs are passed over, and
-// the element of a request whose completion is reported becomes nil. Where some
+// The calls over several requests. Null and inactive elements of reqs are passed
+// over, and the element of a request whose completion is reported becomes nil,
+// unless it is persistent: then the request becomes inactive. Where some
 // of the requests that a call reports have failed, its error is a RequestsError.
 
 // Waitall waits for all requests (MPI_Waitall). Statuses, if not nil, must be as
@@ -25,7 +26,7 @@ func Waitall(ctx context.Context, reqs []*Request, statuses []Status) error {
 		if !ended {
 			continue
 		}
-		reqs[i] = nil
+		forget(reqs, i)
 		if statuses != nil {
 			statuses[i] = st
 		}
@@ -55,7 +56,8 @@ func firstPending(reqs []*Request) *Request {
 			continue
 		}
 		r.w.mu.Lock()
-		done := r.state == stateDone || r.reported() // which Waitall tells
+		o := r.current()
+		done := o == nil || o.state == stateDone || o.reported() // which Waitall tells
 		r.w.mu.Unlock()
 		if !done {
 			return r
@@ -78,9 +80,13 @@ func Waitany(ctx context.Context, reqs []*Request) (int, Status, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for {
-		if i := firstEnded(reqs); i >= 0 {
+		i, active := firstEnded(reqs)
+		switch {
+		case i >= 0:
 			st, err := w.endOf(reqs, i)
 			return i, st, err
+		case !active:
+			return Undefined, empty, nil
 		}
 		if err := w.step(ctx); err != nil {
 			return Undefined, Status{}, err
@@ -98,13 +104,16 @@ func Testany(reqs []*Request) (index int, st Status, done bool, err error) {
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	i := firstEnded(reqs)
-	if i < 0 {
+	i, active := firstEnded(reqs)
+	if i < 0 && active {
 		w.poll()
-		i = firstEnded(reqs)
+		i, active = firstEnded(reqs)
 	}
-	if i < 0 {
+	switch {
+	case i < 0 && active:
 		return Undefined, Status{}, false, nil
+	case i < 0:
+		return Undefined, empty, true, nil
 	}
 	st, err = w.endOf(reqs, i)
 	return i, st, true, err
@@ -125,12 +134,15 @@ func Waitsome(ctx context.Context, reqs []*Request, indices []int, statuses []St
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for firstEnded(reqs) < 0 {
+	for {
+		i, active := firstEnded(reqs)
+		if i >= 0 || !active {
+			return w.endAll(reqs, indices, statuses)
+		}
 		if err := w.step(ctx); err != nil {
 			return 0, err
 		}
 	}
-	return w.endAll(reqs, indices, statuses)
 }
 
 // Testsome is Waitsome without blocking (MPI_Testsome): n is 0 if no request has
@@ -156,36 +168,58 @@ func worldOf(reqs []*Request) *world {
 	return nil
 }
 
+// operation returns what a request of reqs stands for, nil if that is nothing.
+func (r *Request) operation() *Request {
+	if r.null() {
+		return nil
+	}
+	return r.current()
+}
+
 // firstEnded returns the index of the first request that has ended, or -1: then
-// all are waited for.
-func firstEnded(reqs []*Request) int {
+// all are waited for. Active says whether there is one that is neither null nor
+// inactive.
+func firstEnded(reqs []*Request) (index int, active bool) {
 	for i, r := range reqs {
+		o := r.operation()
 		switch {
-		case r.null():
-		case r.state == stateDone || r.reported():
-			return i
+		case o == nil:
+		case o.state == stateDone || o.reported():
+			return i, true
 		default:
-			r.waited = true
+			o.waited = true
+			active = true
 		}
 	}
-	return -1
+	return -1, active
+}
+
+// forget takes the request i out of reqs, unless it can be started again.
+func forget(reqs []*Request, i int) {
+	if reqs[i] != nil && reqs[i].plan == nil {
+		reqs[i] = nil
+	}
 }
 
 // endOf reports the end of the request i.
 func (w *world) endOf(reqs []*Request, i int) (Status, error) {
 	r := reqs[i]
-	reqs[i] = nil
-	if r.reported() {
+	forget(reqs, i)
+	if r.current().reported() {
 		return Status{}, stale("wait")
 	}
-	return w.finish(context.Background(), r)
+	return w.end(r)
 }
 
-// endAll reports the end of all requests that have ended.
+// endAll reports the end of all requests that have ended: Undefined if none is
+// left that could.
 func (w *world) endAll(reqs []*Request, indices []int, statuses []Status) (n int, err error) {
 	var failed *RequestsError
+	active := false
 	for i, r := range reqs {
-		if r.null() || r.state != stateDone && !r.reported() {
+		o := r.operation()
+		active = active || o != nil
+		if o == nil || o.state != stateDone && !o.reported() {
 			continue
 		}
 		st, err := w.endOf(reqs, i)
@@ -197,6 +231,9 @@ func (w *world) endAll(reqs []*Request, indices []int, statuses []Status) (n int
 			statuses[n] = st
 		}
 		n++
+	}
+	if !active {
+		return Undefined, nil
 	}
 	return n, failed.orNil()
 }

@@ -1,0 +1,193 @@
+package mplite
+
+import "slices"
+
+// plan is what a persistent request starts again and again.
+type plan struct {
+	recv      bool
+	buf       []byte
+	peer, tag int
+	spec      spec
+	active    *Request // what it has started and nobody has waited for yet
+}
+
+// SendInit makes a persistent Send (MPI_Send_init): a request that is inactive,
+// like a null one, until Start sends what is in buf then. When a wait or test has
+// reported the send's end the request is inactive again; it stays in the slices
+// of the calls over several requests. Buf belongs to the library only between
+// the two.
+func (c *Comm) SendInit(buf []byte, dst, tag int) (*Request, error) {
+	return c.sendInit(buf, dst, tag, c.user(rawBytes))
+}
+
+// SsendInit makes a persistent Ssend (MPI_Ssend_init).
+func (c *Comm) SsendInit(buf []byte, dst, tag int) (*Request, error) {
+	return c.sendInit(buf, dst, tag, c.user(rawBytes).sync())
+}
+
+// RecvInit makes a persistent Recv (MPI_Recv_init).
+func (c *Comm) RecvInit(buf []byte, src, tag int) (*Request, error) {
+	return c.recvInit(buf, src, tag, c.user(rawBytes))
+}
+
+// SendInit is Comm.SendInit for elements of T.
+func SendInit[T any](c *Comm, buf []T, dst, tag int) (*Request, error) {
+	return c.sendInit(asBytes(buf), dst, tag, c.user(elementOf[T]()))
+}
+
+// SsendInit is Comm.SsendInit for elements of T.
+func SsendInit[T any](c *Comm, buf []T, dst, tag int) (*Request, error) {
+	return c.sendInit(asBytes(buf), dst, tag, c.user(elementOf[T]()).sync())
+}
+
+// RecvInit is Comm.RecvInit for elements of T.
+func RecvInit[T any](c *Comm, buf []T, src, tag int) (*Request, error) {
+	return c.recvInit(asBytes(buf), src, tag, c.user(elementOf[T]()))
+}
+
+func (c *Comm) sendInit(buf []byte, dst, tag int, s spec) (*Request, error) {
+	return c.persistent(plan{buf: buf, peer: dst, tag: tag, spec: s})
+}
+
+func (c *Comm) recvInit(buf []byte, src, tag int, s spec) (*Request, error) {
+	return c.persistent(plan{recv: true, buf: buf, peer: src, tag: tag, spec: s})
+}
+
+// persistent makes an inactive request, if its arguments are right.
+func (c *Comm) persistent(p plan) (*Request, error) {
+	if p.spec.typ.err != nil {
+		return nil, p.spec.typ.err
+	}
+	c.w.mu.Lock()
+	defer c.w.mu.Unlock()
+	var err error
+	if p.recv {
+		_, err = c.envelope("receive", p.peer, p.tag, c.context)
+	} else if uint(p.peer) >= uint(len(c.peers)) || uint(p.tag) > MaxTag {
+		err = c.badPeer("send", p.peer, p.tag)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return &Request{w: c.w, c: c, plan: &p}, nil
+}
+
+// Start starts a persistent request (MPI_Start). ErrRequest says that it is not
+// one, or that it has been started and not waited for.
+func (r *Request) Start() error {
+	if r.null() {
+		return opError("start", ErrRequest, "it is null")
+	}
+	r.w.mu.Lock()
+	defer r.w.mu.Unlock()
+	p := r.plan
+	switch {
+	case p == nil && r.gone:
+		return stale("start")
+	case p == nil:
+		return opError("start", ErrRequest, "it is not persistent: SendInit and RecvInit make those that are")
+	case p.active != nil:
+		return opError("start", ErrRequest, "it has been started and not waited for")
+	}
+	var err error
+	if p.recv {
+		p.active, err = r.c.postRecv(p.buf, p.peer, p.tag, p.spec)
+	} else {
+		p.active, err = r.c.startSend(p.buf, p.peer, p.tag, p.spec)
+	}
+	return err
+}
+
+// Startall starts all of the requests (MPI_Startall), also when one cannot be
+// started: a RequestsError tells which.
+func Startall(reqs []*Request) error {
+	var failed *RequestsError
+	for i, r := range reqs {
+		if err := r.Start(); err != nil {
+			failed = failed.with(len(reqs), i, err)
+		}
+	}
+	return failed.orNil()
+}
+
+// current returns the operation that r stands for: itself, or what it has
+// started; nil if it is inactive.
+func (r *Request) current() *Request {
+	if r.plan != nil {
+		return r.plan.active
+	}
+	return r
+}
+
+// end reports the end of what r stands for, which is done, and gives that back.
+func (w *world) end(r *Request) (Status, error) {
+	o := r.current()
+	if r.plan != nil {
+		r.plan.active = nil
+	}
+	st, err := o.status, o.err
+	w.release(o)
+	return st, err
+}
+
+// Free releases a request (MPI_Request_free). What it has started goes on, its
+// buffer in use, and nobody is told when it ends; a persistent request cannot be
+// started again.
+func (r *Request) Free() error {
+	if r.null() {
+		return opError("free", ErrRequest, "it is null")
+	}
+	w := r.w
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	o := r.current()
+	if o != nil && o.reported() {
+		return stale("free")
+	}
+	if r.plan != nil {
+		r.plan, r.gone = nil, true
+	}
+	if o != nil {
+		o.gone = true
+		w.detached = append(w.detached, o)
+	}
+	return nil
+}
+
+// sweep gives back the requests of which nobody is told, when they have ended.
+func (w *world) sweep() {
+	w.detached = slices.DeleteFunc(w.detached, func(r *Request) bool {
+		if r.state != stateDone {
+			return false
+		}
+		w.release(r)
+		return true
+	})
+}
+
+// Cancel ends an operation that has not met its other side (MPI_Cancel): a
+// receive that no message has come for, or a send of which nothing has left. Its
+// wait then returns a Status with Canceled set and no error. Otherwise nothing
+// happens. Cancel does not replace the wait or test.
+func (r *Request) Cancel() {
+	if r.null() {
+		return
+	}
+	r.w.mu.Lock()
+	defer r.w.mu.Unlock()
+	o := r.current()
+	if o == nil || o.reported() {
+		return
+	}
+	switch o.state {
+	case recvPosted, sendQueued:
+	case sendSelf:
+		if o.self.ticket != 0 { // a matched probe has met it
+			return
+		}
+	default:
+		return
+	}
+	o.status = Status{Source: AnySource, Tag: AnyTag, Canceled: true}
+	r.w.cancel(o, nil)
+}
