@@ -56,6 +56,23 @@ func (o *oracle) cancel(id int) {
 	o.recvs, o.ids = slices.Delete(o.recvs, i, i+1), slices.Delete(o.ids, i, i+1)
 }
 
+// probe returns the message that the matcher has for a probe, and the id of the
+// one that it should have, or -1. A matched probe takes both.
+func (o *oracle) probe(m *matcher, e envelope, matched bool) (in *inbound, want int) {
+	in = m.peek(e)
+	if in != nil && matched {
+		m.claim(in)
+	}
+	i := o.peek(e)
+	switch {
+	case i < 0:
+		return in, -1
+	case matched:
+		return in, o.take(i)
+	}
+	return in, o.msgID[i]
+}
+
 func fits(e, m envelope) bool {
 	return e.context == m.context && (e.src == AnySource || e.src == m.src) && (e.tag == AnyTag || e.tag == m.tag)
 }
@@ -105,19 +122,12 @@ func compare(ops []byte) error {
 			m.removeRecv(recvs[victim])
 			delete(recvs, victim)
 		default: // a probe, matched or not
-			in := m.peek(e)
-			if in != nil {
+			var in *inbound
+			if in, want = o.probe(&m, e, arg>>7 == 1); in != nil {
 				got = msgs[in]
-			}
-			if i := o.peek(e); i >= 0 {
-				want = o.msgID[i]
 				if arg>>7 == 1 {
-					o.take(i)
+					claimed = append(claimed, in)
 				}
-			}
-			if in != nil && arg>>7 == 1 {
-				m.claim(in)
-				claimed = append(claimed, in)
 			}
 		}
 		if last := len(claimed) - 1; last >= 0 && arg>>5&3 == 3 {
