@@ -230,21 +230,26 @@ func (w *viWay) complete(c *vipl.Completion) {
 	}
 }
 
-// settle forgets the handshakes that are over, and ends what failed. It looks once
-// at each: others may drive the NIC, and a handshake end between two looks.
+// settleEach is how many handshakes settle looks at.
+const settleEach = 64
+
+// settle forgets the handshakes that are over, and ends what failed. It looks at the
+// oldest ones, and puts those that are not over behind the others, so that thousands do
+// not hold up the messages of those that are. It looks once at each: others may drive
+// the NIC, and a handshake end between two looks.
 func (w *viWay) settle() {
-	kept := w.accepting[:0]
-	for _, ch := range w.accepting {
+	for range min(settleEach, len(w.accepting)) {
+		ch := w.accepting[0]
+		w.accepting[0] = nil
+		w.accepting = w.accepting[1:]
 		switch state := ch.vi.State(); {
 		case ch.closed || ch.broken || state == vipl.StateConnected:
 		case state == vipl.StateConnectPending:
-			kept = append(kept, ch)
+			w.accepting = append(w.accepting, ch)
 		default:
 			ch.fail()
 		}
 	}
-	clear(w.accepting[len(kept):])
-	w.accepting = kept
 }
 
 // accept accepts or refuses one request. The requester learns the reason by its

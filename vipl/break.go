@@ -20,6 +20,7 @@ const (
 	reasonLink                    // its network interface was changed
 	reasonRead                    // an RDMA read was outside a region or without the right
 	reasonAltered                 // its program has shortened a send or a read that was posted
+	reasonMTU                     // the path does not carry full-size frames any more
 	reasonEnd
 )
 
@@ -40,6 +41,8 @@ func (r reason) cause() error {
 		return ErrLink
 	case reasonAltered:
 		return errAltered
+	case reasonMTU:
+		return ErrInvalidMTU
 	}
 	return ErrDisconnected
 }
@@ -112,7 +115,7 @@ func (v *VI) blame(why reason) Status {
 		return StatusRDMAProtError
 	case why == reasonLeft || why == reasonAltered:
 		return 0
-	case v.attr.Reliability == reliability.ReliableReception && why != reasonSilent && why != reasonLink:
+	case v.attr.Reliability == reliability.ReliableReception && why != reasonSilent && why != reasonLink && why != reasonMTU:
 		return StatusRemoteDescError
 	}
 	return StatusTransportError

@@ -158,7 +158,7 @@ func (v *VI) adopt(remote ethertype.Addr, c *connInfo) {
 	v.remoteTag = c.tag
 	v.incarnation = c.incarnation
 	v.hs.remoteSeq = c.seq
-	v.hs.remoteMTU = int(c.mtu)
+	v.remoteMTU = int(c.mtu)
 	v.remoteAttr = c.attr
 	v.hs.reads = c.attr.ReadDepth
 	v.pathData = min(v.nic.mtuTo(remote.MAC), int(c.mtu)) - ethertype.BaseSize

@@ -45,7 +45,8 @@ func (s *Snapshot) writeFacts(b *bytes.Buffer) {
 	fact("passed over", orNone(some(counted{"not ours", l.RxFiltered}, counted{"times the send queue was full", l.TxFull}))...)
 	fact("dropped", orNone(s.Dropped.some())...)
 	wrong := some(counted{"connections ended by an error", s.Failures}, counted{"completion entries lost", s.CQOverruns},
-		counted{"frames not sent", s.TxDropped}, counted{"frames of strangers not answered", s.Unanswered})
+		counted{"frames not sent", s.TxDropped}, counted{"frames of strangers not answered", s.Unanswered},
+		counted{"frames too long for the link", s.TxTooLong})
 	for code, n := range s.Errors {
 		wrong = append(wrong, some(counted{ErrorCode(code).String(), n})...)
 	}

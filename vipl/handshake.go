@@ -21,8 +21,9 @@ import (
 // The Probe and its answer are as long as the smaller of the two MTUs allows,
 // so that a path that does not carry such frames is found now and not in the
 // middle of a message. If both sides have long frames the client sends a Probe of that
-// size, too, right before the first ones; see long.go. Between full-size probes the client sends short ones:
-// if those are answered and the long ones never, it is the MTU.
+// size, too, right before the first ones; see long.go. With full-size probes the client
+// sends short ones: if those are answered and the long ones never, it is the MTU; see
+// pathtest.go.
 //
 // The Retry has the client prove that it is where it says it is; see token.go. The
 // Accept waits for that only when many ask.
@@ -45,7 +46,6 @@ type handshake struct {
 	phase     phase
 	localSeq  ethertype.Seq
 	remoteSeq ethertype.Seq
-	remoteMTU int
 	reads     int // RDMA reads that the peer serves at a time
 	data      []byte
 	token     uint64        // that the server has asked for; 0 before
@@ -56,17 +56,17 @@ type handshake struct {
 	deadline  int64         // when to give up
 	next      int64         // when to send again
 	interval  int64
-	fullTries int  // full-size probes sent
-	shortAcks int  // short probes answered
-	longAck   bool // a probe as long as a long frame was answered
+	tries     int      // times that probes were sent
+	left      int64    // of the time that it has, before its first turn
+	turn      standing // see attemptTable
+	sent      int      // times that it has, in its turn
+	longAck   bool     // a probe as long as a long frame was answered
 }
 
 const (
-	firstRetry   = 5_000_000   // ns
-	maxRetry     = 100_000_000 // ns
-	mtuTries     = 24          // full-size probes without answer that mean the MTU, if short ones pass
-	mtuShortAcks = 3
-	longTries    = 2
+	firstRetry = 5_000_000   // ns
+	maxRetry   = 100_000_000 // ns
+	longTries  = 2
 )
 
 // begin enters Connect Pending.
@@ -88,7 +88,7 @@ func (hs *handshake) step(v *VI) {
 		hs.timeout(v)
 		return
 	}
-	if n.now < hs.next {
+	if n.now < hs.next || !n.attempts.admit(v) {
 		return
 	}
 	if hs.serial && hs.request.holdsUp() {
@@ -106,17 +106,17 @@ func (hs *handshake) step(v *VI) {
 		}
 		v.sendInfo(&ethertype.Header{Kind: ethertype.KindAccept, Tag: v.remoteTag, Seq: hs.localSeq, Ack: hs.remoteSeq})
 	case phaseProbe:
-		if hs.fullTries >= mtuTries && hs.shortAcks >= mtuShortAcks {
+		if v.path.narrow(pathCertain) {
 			hs.finish(v, v.mtuError())
 			return
 		}
-		hs.fullTries++
-		if v.long && hs.fullTries <= longTries {
+		if hs.tries++; v.long && hs.tries <= longTries {
 			v.sendProbe(ethertype.KindProbe, n.long.size)
 		}
-		v.sendProbe(ethertype.KindProbe, v.pathData)
-		if hs.fullTries > 1 {
-			v.sendProbe(ethertype.KindProbe, 0)
+		if hs.tries == 1 { // nearly always answered
+			v.sendProbe(ethertype.KindProbe, v.pathData)
+		} else {
+			v.sendPair(&v.path)
 		}
 	}
 }
@@ -124,9 +124,11 @@ func (hs *handshake) step(v *VI) {
 func (hs *handshake) timeout(v *VI) {
 	detail := "no answer: is the peer running, is its interface up and on this segment?"
 	switch {
-	case hs.phase == phaseProbe && hs.shortAcks > 0:
+	case hs.phase == phaseProbe && v.path.narrow(pathLikely):
 		hs.finish(v, v.mtuError())
 		return
+	case hs.phase == phaseProbe && v.path.short > 0:
+		detail = fmt.Sprintf("the path loses most frames: %d of %d short probes were answered, and none of full size", v.path.short, v.path.pairs)
 	case hs.phase == phaseRequest && hs.peer != nil:
 		detail = fmt.Sprintf("the peer did not ask for %v with the same discriminator: is its program running, and does it name this NIC?", v.nic.addr)
 	case hs.phase != phaseRequest:
@@ -135,13 +137,9 @@ func (hs *handshake) timeout(v *VI) {
 	hs.finish(v, &ConnError{Local: v.Local(), Remote: v.remote, Err: ErrTimeout, Detail: detail})
 }
 
-// mtuError names both sides of a path that does not carry full-size frames.
+// mtuError is what ends an attempt over a path that does not carry full-size frames.
 func (v *VI) mtuError() error {
-	n, size := v.nic, v.pathData+ethertype.BaseSize
-	return &ConnError{Local: v.Local(), Remote: v.remote, Err: ErrInvalidMTU, Detail: fmt.Sprintf(
-		"frames of MTU %d do not pass although short ones do: interface %s here (%v) has MTU %d, the peer's (%v) has %d, something between them less; "+
-			"lower both: ip link set dev %s mtu 1500",
-		size, n.info.Interface, n.info.MAC, n.mtu, v.remote.MAC, v.hs.remoteMTU, n.info.Interface)}
+	return &ConnError{Local: v.Local(), Remote: v.remote, Err: ErrInvalidMTU, Detail: v.mtuDetail()}
 }
 
 // finish ends the handshake: nil enters Connected, an error returns to Idle.
@@ -168,13 +166,17 @@ func (hs *handshake) awaits() bool {
 
 // endHandshake forgets the handshake, whatever came of it.
 func (v *VI) endHandshake() {
-	if v.hs != nil && v.hs.request != nil {
-		v.hs.request.settle()
+	hs := v.hs
+	if hs != nil && hs.request != nil {
+		hs.request.settle()
 	}
-	if v.hs != nil && v.hs.peer != nil {
-		delete(v.nic.peers.pending, *v.hs.peer)
+	if hs != nil && hs.peer != nil {
+		delete(v.nic.peers.pending, *hs.peer)
 	}
 	v.hs = nil
+	if hs != nil {
+		v.nic.attempts.end(v.nic, hs)
+	}
 }
 
 // giveUp tells the peer that this side gives up, and tells it again when it repeats
@@ -274,6 +276,7 @@ func (v *VI) receiveRetry(h *ethertype.Header) {
 	}
 	v.hs.token = h.Sack
 	v.hs.next, v.hs.interval = v.nic.now, firstRetry
+	v.nic.attempts.resume(v)
 	v.hs.step(v)
 }
 
@@ -290,8 +293,9 @@ func (v *VI) receiveAccept(h *ethertype.Header, payload []byte) {
 		return
 	}
 	v.adopt(remote, &c)
-	v.hs.phase = phaseProbe
+	v.hs.phase, v.path = phaseProbe, pathTest{}
 	v.hs.next, v.hs.interval = n.now, firstRetry
+	n.attempts.resume(v)
 	v.hs.step(v)
 }
 
@@ -315,11 +319,15 @@ func (v *VI) receiveProbe(h *ethertype.Header) {
 }
 
 func (v *VI) receiveProbeAck(h *ethertype.Header) {
+	if v.state == StateConnected && h.SrcPort == v.remote.Port { // see doubtPath
+		v.path.answered(int(h.Size) == v.pathData)
+		return
+	}
 	switch {
 	case v.state != StateConnectPending || v.hs.phase != phaseProbe || h.SrcPort != v.remote.Port:
 		v.drop(DropStale)
 	case h.Size == 0:
-		v.hs.shortAcks++
+		v.path.answered(false)
 	case int(h.Size) == v.pathData:
 		wide := v.hs.longAck
 		if v.hs.finish(v, nil); wide {

@@ -132,6 +132,7 @@ type NIC struct {
 	short       uint64 // messages that have gone the short way
 	held        []*VI  // hold gathered messages
 	timers      timerSet
+	attempts    attemptTable
 	lead        leadership
 	spin        spinner
 	names       nameTable
@@ -247,6 +248,7 @@ func (n *NIC) init(cfg *Config) error {
 	n.tx.init(max(n.mtuTo(n.info.MAC)-ethertype.BaseSize, n.long.size))
 	n.timers.init(n)
 	n.spin.init(cfg.Spin, n.info.Virtual)
+	n.attempts.init(n.info.Slots)
 	n.bulk.init(n)
 	n.names.init()
 	n.peers.init()

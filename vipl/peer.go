@@ -156,6 +156,7 @@ func (v *VI) meetPeer(from, remote ethertype.Addr, c *connInfo) {
 	if compareAddr(n.addr, remote) < 0 { // it waits for our request, which may have come too early
 		if hs.phase == phaseRequest {
 			hs.next = n.now
+			n.attempts.resume(v)
 			hs.step(v)
 		}
 		return

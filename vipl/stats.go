@@ -81,6 +81,7 @@ type NICStats struct {
 	RxFrames, RxBytes uint64 // valid frames from the link, headers included
 	TxDropped         uint64 // frames that could not be handed to the link
 	Unanswered        uint64 // frames of strangers that were not answered, because so many had been
+	TxTooLong         uint64 // frames that the link refused again and again while others passed, or for 50 ms
 	Dropped           DropCounts
 	CQOverruns        uint64      // completion queue entries lost
 	Errors            ErrorCounts // asynchronous errors, told or not

@@ -82,7 +82,7 @@ func (v *VI) due() int64 {
 	case v.state == StateConnected && v.reliable:
 		at := min(v.tx.Deadline(), v.rx.Deadline())
 		if v.nic.tx.n == v.nic.tx.limit { // the link takes nothing now
-			at = max(at, v.nic.now+txRetry)
+			at = max(at, v.nic.tx.retryAt(v.nic.now))
 		}
 		return at
 	}
@@ -124,7 +124,7 @@ func (n *NIC) findTimer() {
 	t.vis = keep
 	t.next = min(t.next, t.sweep, n.lead.wakeLate(n.now))
 	if n.tx.n > 0 {
-		t.next = min(t.next, n.now+txRetry)
+		t.next = min(t.next, n.tx.retryAt(n.now))
 	}
 }
 
@@ -140,7 +140,10 @@ func (v *VI) runTimer() {
 			return
 		}
 		v.pump()
-		if v.tx.Stats().Tries > triesInvain { // the path loses much: perhaps it was the answers
+		if tries := v.tx.Stats().Tries; tries > triesInvain { // the path loses much: perhaps it was the answers
+			if !v.doubtPath(tries) {
+				return
+			}
 			v.sendAck(ethertype.FlagAckNow)
 			v.sendAck(ethertype.FlagAckNow)
 		}

@@ -26,6 +26,7 @@ type txBatch struct {
 	n      int // frames in the batch
 	bytes  int // in them
 	unsent []*VI
+	stall
 }
 
 func (b *txBatch) init(maxData int) {
@@ -70,21 +71,20 @@ func (b *txBatch) add(head []byte, body [][]byte) {
 // flush offers the batch to the link. What the link does not take stays for
 // the next flush.
 func (b *txBatch) flush(n *NIC) {
+	if b.stuck && n.now < b.again {
+		return
+	}
 	for b.first < b.n {
 		k, err := n.link.Send(b.frames[b.first:b.n])
-		for i := range k {
-			n.stats.TxBytes += uint64(b.frames[b.first+i].Len())
-		}
-		n.stats.TxFrames += uint64(k)
-		b.first += k
+		b.took(n, k)
 		if err != nil {
 			n.linkError(err)
 			n.stats.TxDropped++ // the frame at fault; the rest goes on
 			b.first++
 			continue
 		}
-		if k == 0 {
-			n.timers.arm(n, n.now+txRetry)
+		if k == 0 && !b.refused(n) {
+			n.timers.arm(n, b.retryAt(n.now))
 			return
 		}
 	}
@@ -98,12 +98,21 @@ func (b *txBatch) flush(n *NIC) {
 	b.unsent = b.unsent[:0]
 }
 
+// took counts the first k frames, which the link has taken.
+func (b *txBatch) took(n *NIC, k int) {
+	for i := range k {
+		n.stats.TxBytes += uint64(b.frames[b.first+i].Len())
+	}
+	n.stats.TxFrames += uint64(k)
+	if b.stuck && k > 0 {
+		b.passes(b.frames[b.first : b.first+k])
+	}
+	b.first += k
+}
+
 // discard forgets the frames that refer to memory about to be given back.
 func (b *txBatch) discard(n *NIC) {
 	n.stats.TxDropped += uint64(b.n - b.first)
-	b.first = b.n
+	b.first, b.again = b.n, 0
 	b.flush(n)
 }
-
-// txRetry is how soon a full link is tried again, in nanoseconds.
-const txRetry = 20_000

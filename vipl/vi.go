@@ -44,6 +44,8 @@ type VI struct {
 	hs          *handshake       // while Connect Pending
 	heard       int64            // when a valid frame last came
 	probes      int              // keepalive probes since then
+	remoteMTU   int
+	path        pathTest // while Connect Pending, and when frames are sent in vain
 
 	sq, rq   queue
 	tx       reliability.Sender

@@ -28,6 +28,9 @@ var MACs = [2]ethertype.MAC{{2, 0, 0, 0, 0, 0xa}, {2, 0, 0, 0, 0, 0xb}}
 type Pair struct {
 	ns [2]netns.NsHandle
 	nl [2]*netlink.Handle
+	// Of a bridged pair, the bridge's namespace.
+	hub     netns.NsHandle
+	hubLink *netlink.Handle
 }
 
 // New makes a pair with the given MTU and removes it when the test ends. It
@@ -41,32 +44,46 @@ func New(t testing.TB, mtu int) *Pair {
 func NewWithQueues(t testing.TB, mtu, queues int) *Pair {
 	t.Helper()
 	p := new(Pair)
-	for i := range p.ns {
-		if err := p.namespace(i); errors.Is(err, unix.EPERM) {
-			need.Skip(t, "CAP_SYS_ADMIN and CAP_NET_ADMIN to make network namespaces; run as root or under: unshare --map-root-user --net")
-		} else if err != nil {
-			t.Fatalf("vethtest: namespace %d: %v", i, err)
-		}
-		t.Cleanup(func() {
-			p.nl[i].Close()
-			p.ns[i].Close()
-		})
-	}
+	p.namespaces(t)
 	if err := p.join(mtu, queues); err != nil {
 		t.Fatalf("vethtest: %v", err)
 	}
 	return p
 }
 
-// namespace makes namespace i. The thread that enters it is never used again:
+// namespaces makes a namespace for each side.
+func (p *Pair) namespaces(t testing.TB) {
+	t.Helper()
+	for i := range p.ns {
+		namespace(t, &p.ns[i], &p.nl[i])
+	}
+}
+
+// namespace makes a namespace and a handle to its interfaces, which are closed when
+// the test ends.
+func namespace(t testing.TB, ns *netns.NsHandle, nl **netlink.Handle) {
+	t.Helper()
+	err := makeNamespace(ns, nl)
+	if errors.Is(err, unix.EPERM) {
+		need.Skip(t, "CAP_SYS_ADMIN and CAP_NET_ADMIN to make network namespaces; run as root or under: unshare --map-root-user --net")
+	} else if err != nil {
+		t.Fatalf("vethtest: namespace: %v", err)
+	}
+	t.Cleanup(func() {
+		(*nl).Close()
+		ns.Close()
+	})
+}
+
+// makeNamespace makes a namespace. The thread that enters it is never used again:
 // threads started from it would be in the namespace too.
-func (p *Pair) namespace(i int) error {
+func makeNamespace(ns *netns.NsHandle, nl **netlink.Handle) error {
 	done := make(chan error)
 	go func() {
 		runtime.LockOSThread()
 		var err error
-		if p.ns[i], err = netns.New(); err == nil {
-			p.nl[i], err = netlink.NewHandleAt(p.ns[i])
+		if *ns, err = netns.New(); err == nil {
+			*nl, err = netlink.NewHandleAt(*ns)
 		}
 		done <- err
 	}()

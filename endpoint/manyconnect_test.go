@@ -1,0 +1,96 @@
+package endpoint_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/bobnet-go/bobnet/endpoint"
+	"github.com/bobnet-go/bobnet/internal/vethtest"
+	"github.com/bobnet-go/bobnet/transport"
+	"github.com/bobnet-go/bobnet/vipl"
+)
+
+// TestAllToAllConnect has each of many endpoints of a node send its first request to
+// each of as many of another node at once, over interfaces whose frames are so long
+// that the receive ring holds a few dozen: every connection comes about.
+func TestAllToAllConnect(t *testing.T) {
+	each := 64
+	if testing.Short() {
+		each = 24
+	}
+	p := vethtest.New(t, 65535)
+	var nodes [2]*endpoint.Node
+	var sides [2][]*party
+	for side := range nodes {
+		var nic *vipl.NIC
+		if err := p.In(side, func() (err error) {
+			nic, err = vipl.Open(&vipl.Config{Interface: vethtest.Name, Ports: transport.PortRange{Lo: 1024, Hi: 8191}})
+			return err
+		}); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { nic.Close() })
+		var err error
+		if nodes[side], err = endpoint.Open(&endpoint.Config{NIC: nic, Logger: quiet, MaxMedium: 512}); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { nodes[side].Close() })
+		for range each {
+			e, err := newParty(nodes[side])
+			if err != nil {
+				t.Fatal(err)
+			}
+			sides[side] = append(sides[side], e)
+		}
+	}
+	replies, returned := 0, 0
+	for _, s := range sides[0] {
+		s.ep.SetHandler(hEcho, func(t endpoint.Token, args []uint32, _ []byte) { t.Reply(hReply, args...) })
+	}
+	for _, c := range sides[1] {
+		c.ep.SetHandler(hReply, func(endpoint.Token, []uint32, []byte) { replies++ })
+		for i, s := range sides[0] {
+			if err := c.ep.Map(i, s.ep.Name(), endpoint.TagAll); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	served := make(chan struct{})
+	stop := make(chan struct{})
+	go func() {
+		defer close(served)
+		for {
+			select {
+			case <-stop:
+				return
+			default:
+			}
+			for _, s := range sides[0] {
+				s.b.Poll()
+			}
+		}
+	}()
+	defer func() { close(stop); <-served }()
+	for i := range each {
+		for _, c := range sides[1] {
+			if err := c.ep.Request(bg, i, hEcho, 1); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	for end := time.Now().Add(time.Minute); replies+returned < each*each && time.Now().Before(end); {
+		returned = 0
+		for _, c := range sides[1] {
+			c.b.Poll()
+			returned += len(c.returned)
+		}
+	}
+	if replies != each*each {
+		for _, c := range sides[1] {
+			for _, r := range c.returned {
+				t.Fatalf("%d replies and %d messages returned, of %d; one for %+v", replies, returned, each*each, r)
+			}
+		}
+		t.Fatalf("%d replies and %d messages returned, of %d", replies, returned, each*each)
+	}
+}
