@@ -103,7 +103,7 @@ func (v *VI) info() connInfo {
 	attr.WholeCRC = attr.WholeCRC || v.nic.info.Unprotected // the peer's link may be another
 	return connInfo{
 		incarnation: v.nic.incarnation, tag: v.localTag, seq: v.hs.localSeq, mtu: uint32(v.nic.mtuTo(v.remote.MAC)),
-		attr: attr, data: v.hs.data, long: v.takesLong(),
+		attr: attr, data: v.hs.data, long: v.hs.phase == phaseRequest && v.takesLong() || v.hs.phase == phaseAccept && v.long,
 		peer: v.hs.peer != nil && v.hs.phase == phaseRequest,
 	}
 }
@@ -163,7 +163,7 @@ func (v *VI) adopt(remote ethertype.Addr, c *connInfo) {
 	v.hs.reads = c.attr.ReadDepth
 	v.pathData = min(v.nic.mtuTo(remote.MAC), int(c.mtu)) - ethertype.BaseSize
 	v.maxData = v.pathData
-	v.long, v.proven = c.long && v.takesLong(), false
+	v.long, v.proven = c.long && v.takesLong() && v.pathData+ethertype.BaseSize >= v.nic.info.MTU, false
 	v.flags = 0
 	if v.attr.WholeCRC || c.attr.WholeCRC || v.nic.info.Unprotected {
 		v.flags = ethertype.FlagWholeCRC

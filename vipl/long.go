@@ -44,7 +44,11 @@ func (l *longRx) init(n *NIC) {
 	}
 }
 
-// takesLong reports whether v would use long frames if its peer and the path did.
+// takesLong reports whether v would use long frames if its peer and the path did. They
+// are the frames that the interface's MTU does not allow. Where that is larger than
+// the peer's, or has been made smaller since the link was opened, there are lengths
+// between both that the link takes for those of common frames, and that do not pass:
+// see adopt.
 func (v *VI) takesLong() bool {
 	return v.nic.long.link != nil && v.reliable && v.remote.MAC != v.nic.info.MAC
 }
