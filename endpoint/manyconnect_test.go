@@ -10,18 +10,11 @@ import (
 	"github.com/bobnet-go/bobnet/vipl"
 )
 
-// TestAllToAllConnect has each of many endpoints of a node send its first request to
-// each of as many of another node at once, over interfaces whose frames are so long
-// that the receive ring holds a few dozen: every connection comes about.
-func TestAllToAllConnect(t *testing.T) {
-	each := 64
-	if testing.Short() {
-		each = 24
-	}
+// partiesOnVeth opens two nodes with so many parties each.
+func partiesOnVeth(t *testing.T, each int) (sides [2][]*party) {
+	t.Helper()
 	p := vethtest.New(t, 65535)
-	var nodes [2]*endpoint.Node
-	var sides [2][]*party
-	for side := range nodes {
+	for side := range sides {
 		var nic *vipl.NIC
 		if err := p.In(side, func() (err error) {
 			nic, err = vipl.Open(&vipl.Config{Interface: vethtest.Name, Ports: transport.PortRange{Lo: 1024, Hi: 8191}})
@@ -30,19 +23,31 @@ func TestAllToAllConnect(t *testing.T) {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { nic.Close() })
-		var err error
-		if nodes[side], err = endpoint.Open(&endpoint.Config{NIC: nic, Logger: quiet, MaxMedium: 512}); err != nil {
+		node, err := endpoint.Open(&endpoint.Config{NIC: nic, Logger: quiet, MaxMedium: 512})
+		if err != nil {
 			t.Fatal(err)
 		}
-		t.Cleanup(func() { nodes[side].Close() })
+		t.Cleanup(func() { node.Close() })
 		for range each {
-			e, err := newParty(nodes[side])
+			e, err := newParty(node)
 			if err != nil {
 				t.Fatal(err)
 			}
 			sides[side] = append(sides[side], e)
 		}
 	}
+	return sides
+}
+
+// TestAllToAllConnect has each of many endpoints of a node send its first request to
+// each of as many of another node at once, over interfaces whose frames are so long
+// that the receive ring holds a few dozen: every connection comes about.
+func TestAllToAllConnect(t *testing.T) {
+	each := 64
+	if testing.Short() {
+		each = 24
+	}
+	sides := partiesOnVeth(t, each)
 	replies, returned := 0, 0
 	for _, s := range sides[0] {
 		s.ep.SetHandler(hEcho, func(t endpoint.Token, args []uint32, _ []byte) { t.Reply(hReply, args...) })
