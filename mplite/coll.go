@@ -1,7 +1,10 @@
 package mplite
 
 import (
+	"cmp"
 	"context"
+	"errors"
+	"fmt"
 	"math/bits"
 )
 
@@ -31,13 +34,11 @@ type coll struct {
 	tag   int
 	s     spec
 	sched *schedule
+	over  error // not nil if the call has failed at another rank already
 }
 
 // begin starts a blocking call.
 func (c *Comm) begin(ctx context.Context, sig signature) (coll, error) {
-	if err := checkContext(ctx); err != nil {
-		return coll{}, err
-	}
 	w := c.w
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -49,19 +50,27 @@ func (c *Comm) begin(ctx context.Context, sig signature) (coll, error) {
 			return coll{}, err
 		}
 	}
-	if sig.typ.err != nil {
-		return coll{}, sig.typ.err
+	mine := sig.pack()
+	over, err := c.enter(mine)
+	if err != nil {
+		return coll{}, err
 	}
-	c.turn = (c.turn + 1) & MaxTag
+	if err := cmp.Or(checkContext(ctx), sig.typ.err); err != nil {
+		c.wrong(c.log.turn, mine, err.Error())
+		return coll{}, err
+	}
 	w.stats.Collectives[sig.call.collective()]++
 	return coll{
-		c: c, ctx: ctx, call: sig.call, rank: c.rank, size: len(c.group), tag: int(c.turn),
-		s: spec{context: c.context | 1, flags: w.order, typ: sig.typ},
+		c: c, ctx: ctx, call: sig.call, rank: c.rank, size: len(c.group), tag: int(c.log.turn),
+		s: spec{context: c.context | 1, flags: w.order, typ: sig.typ, call: mine.call}, over: over,
 	}, nil
 }
 
 // send returns when buf may be used again.
 func (x *coll) send(buf []byte, dst int) error {
+	if x.over != nil {
+		return x.over
+	}
 	if x.sched != nil {
 		x.sched.send(buf, dst)
 		x.sched.wait()
@@ -71,6 +80,9 @@ func (x *coll) send(buf []byte, dst int) error {
 }
 
 func (x *coll) recv(buf []byte, src int) error {
+	if x.over != nil {
+		return x.over
+	}
 	if x.sched != nil {
 		x.sched.recv(buf, src)
 		x.sched.wait()
@@ -82,6 +94,9 @@ func (x *coll) recv(buf []byte, src int) error {
 
 // swap sends and receives at the same time.
 func (x *coll) swap(sendbuf []byte, dst int, recvbuf []byte, src int) error {
+	if x.over != nil {
+		return x.over
+	}
 	if x.sched != nil {
 		x.sched.recv(recvbuf, src)
 		x.sched.send(sendbuf, dst)
@@ -110,24 +125,50 @@ func apply[T any](x *coll, op Op[T], dst, left, right []T) {
 	}
 }
 
-// checked turns a message of another size than expected into an error: the
-// ranks have called the collective with different arguments.
+// checked turns a message of another size, or of other elements, than expected
+// into an error: the ranks have called the collective with different arguments.
 func (x *coll) checked(st Status, err error, want int) error {
-	if isTruncate(err) || err == nil && st.Count != want {
-		got := st.Count
-		if e, ok := err.(*TruncateError); ok {
-			got = e.Size
-		}
-		return opError(x.call.String(), ErrArgument, "rank %d sent %d bytes where rank %d expects %d: all ranks must call it with matching counts",
-			st.Source, got, x.rank, want)
+	if err == nil && st.Count == want {
+		return nil
 	}
-	return err
+	x.c.w.mu.Lock()
+	defer x.c.w.mu.Unlock()
+	return x.judged(st, err, want)
+}
+
+// judged is checked with the mutex held.
+func (x *coll) judged(st Status, err error, want int) error {
+	got := st.Count
+	if e, ok := err.(*TruncateError); ok {
+		got = e.Size
+	} else if err != nil && !errors.Is(err, ErrType) || err == nil && got == want {
+		return err
+	}
+	reason := fmt.Sprintf("rank %d sent %d bytes where rank %d expects %d", st.Source, got, x.rank, want)
+	if errors.Is(err, ErrType) {
+		reason = fmt.Sprintf("rank %d sent other elements than rank %d expects", st.Source, x.rank)
+	}
+	theirs := callSig{x.s.call, elemUnknown}
+	return x.c.differ(int32(x.tag), x.mine(), theirs, int32(st.Source), reason, nil)
+}
+
+func (x *coll) mine() callSig { return callSig{x.s.call, x.s.typ.sig} }
+
+// invalid says what is wrong with the caller's arguments, to him and to the other
+// ranks.
+func (x *coll) invalid(class error, format string, args ...any) error {
+	w := x.c.w
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	reason := fmt.Sprintf(format, args...)
+	x.c.wrong(int32(x.tag), x.mine(), reason)
+	return opError(x.call.String(), class, "%s", reason)
 }
 
 // checkRoot says what is wrong with the root that a caller gives.
 func (x *coll) checkRoot(root int) error {
 	if root < 0 || root >= x.size {
-		return opError(x.call.String(), ErrRank, "root %d is not in 0..%d", root, x.size-1)
+		return x.invalid(ErrRank, "root %d is not in 0..%d", root, x.size-1)
 	}
 	return nil
 }
@@ -135,7 +176,7 @@ func (x *coll) checkRoot(root int) error {
 // checkLen says that a buffer does not have the length that the call implies.
 func (x *coll) checkLen(what string, got, want int) error {
 	if got != want {
-		return opError(x.call.String(), ErrArgument, "%s has %d elements, want %d", what, got, want)
+		return x.invalid(ErrArgument, "%s has %d elements, want %d", what, got, want)
 	}
 	return nil
 }
@@ -182,7 +223,7 @@ func (l layout) part(buf []byte, i int) []byte {
 // buffer.
 func (x *coll) partsOf(what string, counts, displs []int, size, length int) (layout, error) {
 	bad := func(format string, args ...any) (layout, error) {
-		return layout{}, opError(x.call.String(), ErrArgument, format, args...)
+		return layout{}, x.invalid(ErrArgument, format, args...)
 	}
 	if len(counts) != x.size || displs != nil && len(displs) != x.size {
 		return bad("%s has %d counts and %d displacements for %d ranks", what, len(counts), len(displs), x.size)
@@ -214,7 +255,7 @@ func (x *coll) optional(displs [][]int, i, n int) ([]int, error) {
 		return nil, nil
 	}
 	if len(displs) != n {
-		return nil, opError(x.call.String(), ErrArgument, "%d slices of displacements, want none or %d", len(displs), n)
+		return nil, x.invalid(ErrArgument, "%d slices of displacements, want none or %d", len(displs), n)
 	}
 	return displs[i], nil
 }

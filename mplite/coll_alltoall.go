@@ -25,7 +25,7 @@ func Ialltoall[T any](c *Comm, send, recv []T) (*Request, error) {
 
 func alltoall[T any](x *coll, send, recv []T) error {
 	if len(recv)%x.size != 0 {
-		return opError(x.call.String(), ErrArgument, "recv has %d elements, which %d ranks cannot share equally", len(recv), x.size)
+		return x.invalid(ErrArgument, "recv has %d elements, which %d ranks cannot share equally", len(recv), x.size)
 	}
 	if send != nil {
 		if err := x.checkLen("send", len(send), len(recv)); err != nil {

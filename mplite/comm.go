@@ -3,6 +3,7 @@ package mplite
 import (
 	"fmt"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/bobnet-go/bobnet/vipl"
@@ -34,12 +35,13 @@ type Comm struct {
 	index   []int32 // rank here, by rank in the first communicator; -1 if not in it
 	peers   []*peer // by rank here, nil for this rank; empty once freed
 	context uint32  // even; odd is the same communicator's collectives
-	turn    int32   // collectives so far
+	log     *callLog
 	scratch []uint64
 }
 
+// newComm makes a communicator. The mutex is held.
 func newComm(w *world, group []int32, context uint32) *Comm {
-	c := &Comm{w: w, group: group, context: context, index: make([]int32, w.size), peers: make([]*peer, len(group))}
+	c := &Comm{w: w, group: group, context: context, index: make([]int32, w.size), peers: make([]*peer, len(group)), log: &callLog{}}
 	for i := range c.index {
 		c.index[i] = -1
 	}
@@ -48,7 +50,29 @@ func newComm(w *world, group []int32, context uint32) *Comm {
 		c.peers[i] = w.peers[g]
 	}
 	c.rank = int(c.index[w.rank])
+	if w.comms == nil {
+		w.comms = make(map[uint32]*Comm)
+	}
+	w.comms[context] = c
+	c.hear()
 	return c
+}
+
+// hear takes note of what has come for c before it was made.
+func (c *Comm) hear() {
+	w := c.w
+	for n := w.match.all.head; n != nil; n = n.next {
+		if in := n.of; in.env.context == c.context|1 && in.ahead == nil {
+			c.log.ahead.push(&in.inLog, in)
+			in.ahead = &c.log.ahead
+		}
+	}
+	w.told = slices.DeleteFunc(w.told, func(t toldOf) bool {
+		if t.context == c.context {
+			c.apply(t.v)
+		}
+		return t.context == c.context
+	})
 }
 
 // Rank returns the caller's rank in c (MPI_Comm_rank).
@@ -90,6 +114,7 @@ func (c *Comm) Free() error {
 		return ErrFinalized
 	}
 	c.peers = nil
+	delete(w.comms, c.context)
 	return nil
 }
 

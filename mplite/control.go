@@ -11,10 +11,14 @@ type control struct {
 	size   uint64
 	target target
 	req    *Request
+
+	context uint32
+	body    []byte // of messages about collectives
 }
 
 // controlQueue is a queue of control messages that grows as needed and keeps
 // its memory. In it are at most a write for each request, word of each rank that
+// has failed, an inquiry for each operation of a collective, word of each call that
 // has failed, a withdrawal for each send that the program here has given up, and
 // answers: as many as a congested peer has messages here, in receive buffers or
 // spilled.
@@ -67,7 +71,7 @@ func (p *peer) say(c control) {
 
 // sendControl sends c, whose credit has been spent.
 func (p *peer) sendControl(c control) {
-	h := header{kind: c.kind, tag: c.tag, sendID: c.sendID, recvID: c.recvID, size: c.size}
+	h := header{kind: c.kind, tag: c.tag, sendID: c.sendID, recvID: c.recvID, size: c.size, context: c.context}
 	var body [helloSize]byte
 	switch c.kind {
 	case kindClear:
@@ -78,6 +82,6 @@ func (p *peer) sendControl(c control) {
 		mine.put(body[:])
 		p.post(&h, body[:])
 	default:
-		p.post(&h, nil)
+		p.post(&h, c.body[:min(len(c.body), p.eagerMax, p.w.cfg.EagerSize)])
 	}
 }

@@ -124,8 +124,21 @@
 // the result goes. Where MPI has displacements, they are optional last arguments.
 //
 // All ranks of a communicator call its collectives, of both forms, in the same
-// order, and one goroutine at a time calls them. A collective that ends in an error leaves the buffers undefined; when
-// that was the end of a context, so is the communicator's further use.
+// order, and one goroutine at a time calls them. A collective that ends in an error
+// leaves the buffers undefined; when that was the end of a context, so is the
+// communicator's further use.
+//
+// # Calls that do not fit
+//
+// The messages of a collective carry the signature of the call: its number on the
+// communicator, function, root, operation, type of elements, and the length where
+// that has to be the same everywhere. When those of two ranks differ, or a part
+// has another length than its receiver expects, all ranks get a MismatchError that
+// names both calls, by the call of this number or, if they have left that, by the
+// next; the communicator is of no use for collectives from then on. Ranks that all
+// wait for each other find it out too: who waits for 100 ms asks. Arguments that
+// are invalid by themselves end the call at the other ranks likewise; if none of
+// them has left it by then, the communicator can still be used.
 //
 // # Failure
 //

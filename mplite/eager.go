@@ -9,13 +9,14 @@ type spec struct {
 	context uint32
 	flags   uint8 // flagBig, flagSync
 	typ     *element
+	call    uint64 // of a collective: see callSig
 }
 
 // sendEager sends buf at once; clearToSend has said yes.
 func (p *peer) sendEager(buf []byte, tag int, s spec, id uint32) {
 	h := header{
 		kind: kindEager, flags: s.flags, context: s.context,
-		tag: int32(tag), size: uint64(len(buf)), sendID: id, recvID: s.typ.sig,
+		tag: int32(tag), size: uint64(len(buf)), sendID: id, recvID: s.typ.sig, call: s.call,
 	}
 	p.spend(&h)
 	st := &p.w.stats
@@ -54,6 +55,8 @@ func (w *world) start(c *Comm, p *peer, buf []byte, tag int, s spec) *Request {
 		w.complete(r, p.err)
 	case r.coll && c.casualty() != nil:
 		w.complete(r, c.casualty())
+	case r.coll && c.log.overruled(int32(tag)) != nil:
+		w.complete(r, c.log.overruled(int32(tag)))
 	case p.queue.head != nil || p.credits == 0 || p.txBusy == len(p.tx) || p.state != peerLive:
 		w.stats.CreditStalls++
 		p.queue.push(&r.place, r)
@@ -68,7 +71,7 @@ func (w *world) start(c *Comm, p *peer, buf []byte, tag int, s spec) *Request {
 // announcement.
 func (p *peer) launch(r *Request) {
 	w := p.w
-	s := spec{context: r.env.context, flags: r.flags, typ: r.typ}
+	s := spec{context: r.env.context, flags: r.flags, typ: r.typ, call: r.call}
 	if len(r.buf) > p.eagerMax {
 		p.announce(r)
 		return
@@ -91,9 +94,11 @@ func (p *peer) arrived(h *header, payload []byte, rx *rxBuf) {
 		p.keep(h, env, payload, rx)
 		return
 	}
-	if h.kind == kindReady {
+	switch {
+	case r.coll && w.conflict(r, p, h):
+	case h.kind == kindReady:
 		p.accept(r, h.tag, h.size, h.sendID, h.flags, h.recvID)
-	} else {
+	default:
 		w.deliver(r, h.tag, int32(p.rank), payload, h.flags, h.recvID)
 		if h.flags&flagSync != 0 {
 			p.say(control{kind: kindDone, sendID: h.sendID})
@@ -169,12 +174,16 @@ func (p *peer) keep(h *header, env envelope, payload []byte, rx *rxBuf) {
 		in.data = payload
 	}
 	in.env, in.kind, in.flags, in.sig, in.size, in.sendID, in.from = env, h.kind, h.flags, h.recvID, h.size, h.sendID, p
+	in.call = h.call
 	w.keepMessage(in)
 }
 
 // keepMessage puts a message where receives look for it.
 func (w *world) keepMessage(in *inbound) {
 	w.match.hold(in)
+	if in.env.context&1 != 0 {
+		w.inspect(in)
+	}
 	if w.probing > 0 {
 		w.notify()
 	}
@@ -187,6 +196,7 @@ func (w *world) take(r *Request, in *inbound) {
 	case in.self != nil:
 		w.takeSelf(r, in)
 		return
+	case r.coll && w.conflict(r, p, &header{kind: in.kind, tag: in.env.tag, recvID: in.sig, call: in.call, sendID: in.sendID}):
 	case in.kind == kindReady:
 		p.accept(r, in.env.tag, in.size, in.sendID, in.flags, in.sig)
 	default:

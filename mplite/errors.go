@@ -19,6 +19,8 @@ var (
 	ErrTag = errors.New("invalid tag")
 	// ErrArgument says that an argument of another kind is wrong.
 	ErrArgument = errors.New("invalid argument")
+	// ErrMismatch is the class of every MismatchError.
+	ErrMismatch = errors.New("collective calls do not fit each other")
 	// ErrType says that sender and receiver differ in what an element is, or that
 	// a type cannot be one.
 	ErrType = errors.New("wrong type of elements")
@@ -119,6 +121,43 @@ func (e *RequestsError) orNil() error {
 	}
 	return e
 }
+
+// MismatchError says that ranks of a communicator made calls of collectives under
+// one number that do not fit each other: another function, root, operation, length
+// or type of elements. Every rank of the communicator gets it, by the call of this
+// number or, where that has been left, by the next one, and from then on by every
+// collective on the communicator, which cannot be used for them any more.
+//
+// When one rank gave arguments that are invalid by themselves, the other ranks
+// get it too, by the call of this number alone if they have not left that.
+type MismatchError struct {
+	Call   int       // number of the call on the communicator; the first is 1
+	Ranks  [2]int    // in the communicator: who found it, and with whom; None if with nobody
+	Calls  [2]string // what they called
+	Reason string    // what is wrong, if the calls do not show it
+
+	turn  int32 // the same as numbers
+	ranks [2]int32
+	sigs  [2]callSig
+	only  bool // ends this call alone
+	said  bool // the program here has been told
+}
+
+func (e *MismatchError) Error() string {
+	if e.ranks[1] == noRank {
+		return fmt.Sprintf("mplite: call %d of a collective on the communicator: rank %d called %s with invalid arguments: %s",
+			e.Call, e.Ranks[0], e.Calls[0], e.Reason)
+	}
+	text := fmt.Sprintf("mplite: call %d of a collective on the communicator: rank %d called %s, rank %d called %s",
+		e.Call, e.Ranks[0], e.Calls[0], e.Ranks[1], e.Calls[1])
+	if e.Reason != "" {
+		text += ", and " + e.Reason
+	}
+	return text + "; collectives on it have ended: all ranks must call the same with matching arguments, in the same order"
+}
+
+// Unwrap returns ErrMismatch and ErrArgument.
+func (e *MismatchError) Unwrap() []error { return []error{ErrMismatch, ErrArgument} }
 
 // AbortError says that a rank called Abort.
 type AbortError struct {

@@ -110,6 +110,10 @@ func (m *matcher) hold(in *inbound) {
 func (m *matcher) removeMessage(in *inbound) {
 	m.arrived[in.env.src].remove(&in.bySource)
 	m.all.remove(&in.inOrder)
+	if in.ahead != nil {
+		in.ahead.remove(&in.inLog)
+		in.ahead = nil
+	}
 	m.waiting--
 }
 
@@ -144,6 +148,7 @@ type inbound struct {
 	kind   kind
 	flags  uint8
 	sig    uint32 // of its elements
+	call   uint64 // of a collective: see callSig
 	size   uint64
 	sendID uint32
 	data   []byte   // payload of an eager message
@@ -156,4 +161,6 @@ type inbound struct {
 
 	bySource node[inbound] // places in the matcher's lists
 	inOrder  node[inbound]
+	inLog    node[inbound]  // and in that of the messages for calls to come,
+	ahead    *list[inbound] // if it is in one
 }

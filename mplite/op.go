@@ -128,7 +128,7 @@ func MaxLoc[T Real]() Op[Loc[T]] { return builtin(opMaxLoc, maxLoc[T]) }
 // checkOp says that a call was given no operation.
 func (x *coll) checkOp(code opCode) error {
 	if code == opNone {
-		return opError(x.call.String(), ErrArgument, "the operation is the zero Op: use Sum or another of this package, or NewOp")
+		return x.invalid(ErrArgument, "the operation is the zero Op: use Sum or another of this package, or NewOp")
 	}
 	return nil
 }

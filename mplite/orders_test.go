@@ -93,10 +93,10 @@ func (h *host[T]) sum(end int) []T {
 
 // add is the sum as this host computes it.
 func (h *host[T]) add() mplite.Op[T] {
-	if !h.foreign {
-		return mplite.Sum[T]()
-	}
 	return mplite.NewOp(true, func(a, b T) T {
+		if !h.foreign {
+			return a + b
+		}
 		return h.mem([]T{h.mem([]T{a})[0] + h.mem([]T{b})[0]})[0]
 	})
 }

@@ -218,6 +218,11 @@ func (c *Comm) postRecv(buf []byte, src, tag int, s spec) (*Request, error) {
 			w.cancel(r, err)
 		}
 	}
+	if r.coll {
+		if err := c.log.overruled(env.tag); err != nil {
+			w.cancel(r, err)
+		}
+	}
 	return r, nil
 }
 

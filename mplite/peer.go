@@ -95,7 +95,7 @@ func (p *peer) init(connect time.Duration) (err error) {
 func (p *peer) allocate() error {
 	cfg := &p.w.cfg
 	numRx, numTx := cfg.Credits+controlCredits, cfg.Credits
-	size := headerSize + (cfg.EagerSize+7)&^7
+	size := headerSize + callSize + (cfg.EagerSize+7)&^7
 	slab, handle, err := p.w.nic.AllocMem(size*(numRx+numTx), &vipl.MemAttributes{Ptag: p.ptag})
 	if err != nil {
 		return err
@@ -152,8 +152,8 @@ func (p *peer) post(h *header, payload []byte) {
 	h.data, h.control = uint16(p.owed), uint8(p.owedControl)
 	p.hungry = p.hungry && p.owed == 0 // until something is returned
 	p.owed, p.owedControl = 0, 0
-	h.put(tx.mem)
-	n := headerSize + copy(tx.mem[headerSize:], payload)
+	n := h.put(tx.mem)
+	n += copy(tx.mem[n:], payload)
 	tx.segs[0].Data = tx.mem[:n]
 	if err := p.vi.PostSend(&tx.desc); err != nil {
 		p.txBusy--
@@ -223,6 +223,10 @@ func (p *peer) received(d *vipl.Descriptor) {
 		p.told(int(h.tag))
 	case kindAbort:
 		p.w.shutdown(&AbortError{Rank: p.rank, Code: int(h.tag)})
+	case kindAsk:
+		p.inquired(&h, payload)
+	case kindDiffer:
+		p.differed(&h, payload)
 	}
 	p.repostControl(rx)
 }

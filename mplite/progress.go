@@ -44,6 +44,11 @@ type world struct {
 	evicting  bool            // everything has ended, and Finalize waits for other goroutines to go
 	finalized bool
 	reaped    [reapBatch]vipl.Completion // of the leader, or of poll
+	comms     map[uint32]*Comm           // by context
+	told      []toldOf                   // of communicators not made yet
+	questions []question                 // about calls not made yet
+	unasked   int                        // operations of collectives about which others have not been asked
+	steps     int                        // since there are any, or since others were asked
 	due       []*schedule                // nonblocking collectives that can go on
 	leading   bool                       // a goroutine waits on cq
 	probing   int                        // goroutines that wait for a message to probe
@@ -69,10 +74,11 @@ func (w *world) step(ctx context.Context) error {
 	w.repostEmptied()
 	w.leading = true
 	w.mu.Unlock()
-	n, err := w.cq.ReapWait(ctx, w.reaped[:])
+	n, err := w.cq.ReapWaitFor(ctx, w.patience(), w.reaped[:])
 	w.mu.Lock()
 	w.leading = false
 	w.handle(w.reaped[:n])
+	w.stepped(n == 0 && err == nil)
 	w.advance()
 	if w.following > 0 {
 		w.tellFollowers()

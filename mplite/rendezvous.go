@@ -30,7 +30,7 @@ const maxWrite = vipl.MaxTransferSize
 func (p *peer) announce(r *Request) {
 	h := header{
 		kind: kindReady, flags: r.flags &^ flagSync, context: r.env.context,
-		tag: r.env.tag, size: uint64(len(r.buf)), sendID: r.id, recvID: r.typ.sig,
+		tag: r.env.tag, size: uint64(len(r.buf)), sendID: r.id, recvID: r.typ.sig, call: r.call,
 	}
 	p.spend(&h)
 	r.state = sendReady
@@ -187,7 +187,7 @@ func (p *peer) refused(h *header) {
 	err := opError("receive", ErrCanceled, "rank %d announced a message of %d bytes with tag %d and withdrew it",
 		r.status.Source, r.status.Count, r.status.Tag)
 	if r.coll {
-		err = cmp.Or(r.c.casualty(), err)
+		err = cmp.Or(r.c.casualty(), r.c.log.overruled(r.env.tag), err)
 	}
 	p.w.complete(r, err)
 }

@@ -43,10 +43,12 @@ type Request struct {
 	zombie bool // ended here while the peer may still answer
 	gone   bool // released by its user
 	waited bool // somebody waits for it
+	asked  bool // part of a collective, and nothing is to be asked about it any more
 	env    envelope
 	peer   *peer // the other rank, nil for this rank itself or not yet known
 	buf    []byte
 	typ    *element
+	call   uint64 // of a collective: see callSig
 	status Status
 	err    error
 
@@ -96,7 +98,11 @@ func (w *world) request(c *Comm, buf []byte, s spec) *Request {
 		w.requests = append(w.requests, r)
 	}
 	r.c, r.buf, r.typ, r.flags = c, buf, s.typ, s.flags
-	r.coll = s.context&1 != 0
+	r.call = s.call
+	if r.coll = s.context&1 != 0; r.coll {
+		r.asked = false
+		w.unasked++
+	}
 	r.zombie, r.gone, r.waited = false, false, false
 	r.status, r.err = Status{}, nil
 	return r
@@ -135,6 +141,7 @@ func (w *world) complete(r *Request, err error) {
 		r.err = err
 	}
 	r.state = stateDone
+	w.settled(r)
 	if r.sched != nil {
 		r.sched.ended(r)
 	}
@@ -158,6 +165,9 @@ func (w *world) cancel(r *Request, err error) bool {
 		r.zombie = true
 		r.remoteID = 0
 	case sendWriting:
+		if isMismatch(err) { // of which the receiver may not know yet
+			return false
+		}
 		if !r.peer.pending.withdraw(r) {
 			return false
 		}

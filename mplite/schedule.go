@@ -1,6 +1,9 @@
 package mplite
 
-import "context"
+import (
+	"cmp"
+	"context"
+)
 
 // Nonblocking collectives. No algorithm looks at the data: who sends what to whom
 // depends on ranks, lengths and roots only. So the function that is a blocking
@@ -74,7 +77,7 @@ func (c *Comm) plan(sig signature, apply func(dst, left, right []byte)) (*coll, 
 // launch begins to carry out what has been written down, unless that failed. The
 // request completes when all steps have been taken.
 func (x *coll) launch(err error) (*Request, error) {
-	if err != nil {
+	if err = cmp.Or(err, x.over); err != nil {
 		return nil, err
 	}
 	w, s := x.c.w, x.sched
@@ -186,7 +189,7 @@ func (s *schedule) look() {
 		}
 		err := r.err
 		if r.env.src != int32(w.rank) { // a receive; sends are this rank's own
-			err = s.x.checked(r.status, err, len(r.buf))
+			err = s.x.judged(r.status, err, len(r.buf))
 		}
 		if s.err == nil {
 			s.err = err

@@ -38,7 +38,7 @@ func (c *Comm) Split(ctx context.Context, color, key int) (*Comm, error) {
 	for i, m := range members {
 		group[i] = c.group[m]
 	}
-	return newComm(c.w, group, context), nil
+	return c.w.register(group, context), nil
 }
 
 // Dup makes a communicator of the same ranks whose messages never mix with
@@ -48,7 +48,7 @@ func (c *Comm) Dup(ctx context.Context) (*Comm, error) {
 	if err != nil {
 		return nil, err
 	}
-	return newComm(c.w, c.group, context), nil
+	return c.w.register(c.group, context), nil
 }
 
 // CommCreate makes a communicator of the ranks of g, in the order of g
@@ -71,7 +71,7 @@ func (c *Comm) CommCreate(ctx context.Context, g Group) (*Comm, error) {
 	if err != nil || mine[claimMember] == 0 {
 		return nil, err
 	}
-	return newComm(c.w, g.members, context), nil
+	return c.w.register(g.members, context), nil
 }
 
 // claim is what a rank tells the others of the group that it has given to
@@ -131,6 +131,13 @@ func (c *Comm) Self() *Comm {
 		w.self = newComm(w, []int32{int32(w.rank)}, maxContext)
 	}
 	return w.self
+}
+
+// register is newComm without the mutex.
+func (w *world) register(group []int32, context uint32) *Comm {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return newComm(w, group, context)
 }
 
 // newContext agrees on a context that no rank of c uses: the largest that any

@@ -38,6 +38,8 @@ const (
 	kindBye    // the last message: I have finalized
 	kindFail   // the rank in the tag field has died
 	kindAbort  // abort the job with the code in the tag field
+	kindAsk    // the sender waits in this collective: does it fit the receiver's?
+	kindDiffer // collectives that do not fit, or wrong arguments of one
 	kindEnd
 )
 
@@ -59,12 +61,26 @@ type header struct {
 	size    uint64
 	sendID  uint32
 	recvID  uint32 // in a data message the signature of its elements
+	call    uint64 // in a data message of a collective: see callSig
 }
 
-// put encodes h into the first headerSize bytes of b.
-func (h *header) put(b []byte) {
-	b = b[:headerSize:headerSize]
+// callSize is the size of what follows the header in a data message of a
+// collective: the signature of the call.
+const callSize = 8
+
+// collective reports whether h is of a collective, as data messages with an odd
+// context are; others have none or an even one.
+func (h *header) collective() bool { return h.context&1 != 0 }
+
+// put encodes h into the first bytes of b and returns how many that takes.
+func (h *header) put(b []byte) int {
+	n := headerSize
 	le := binary.LittleEndian
+	if h.collective() {
+		le.PutUint64(b[n:], h.call)
+		n += callSize
+	}
+	b = b[:headerSize:headerSize]
 	le.PutUint32(b[fieldKind:], uint32(h.kind)|uint32(h.flags)<<8|uint32(h.control)<<24)
 	le.PutUint32(b[fieldData:], uint32(h.data))
 	le.PutUint32(b[fieldContext:], h.context)
@@ -72,6 +88,7 @@ func (h *header) put(b []byte) {
 	le.PutUint64(b[fieldSize:], h.size)
 	le.PutUint32(b[fieldSendID:], h.sendID)
 	le.PutUint32(b[fieldRecvID:], h.recvID)
+	return n
 }
 
 // parse decodes b and reports whether it is a message that a peer may send.
@@ -90,6 +107,13 @@ func (h *header) parse(b []byte) (payload []byte, ok bool) {
 	h.size = le.Uint64(b[fieldSize:])
 	h.sendID = le.Uint32(b[fieldSendID:])
 	h.recvID = le.Uint32(b[fieldRecvID:])
+	if h.collective() {
+		if len(payload) < callSize {
+			return nil, false
+		}
+		h.call = le.Uint64(payload)
+		payload = payload[callSize:]
+	}
 	return payload, h.valid(len(payload)) && b[fieldPad] == 0 && le.Uint16(b[fieldZero:]) == 0
 }
 
@@ -103,6 +127,10 @@ func (h *header) valid(payload int) bool {
 		return h.size <= maxMessage && payload == targetSize
 	case kindHello:
 		return payload == helloSize
+	case kindAsk:
+		return h.tag >= 0 && payload == askSize
+	case kindDiffer:
+		return h.tag >= 0 && payload >= differSize
 	case kindInvalid:
 		return false
 	}
@@ -144,7 +172,7 @@ type hello struct {
 const helloSize = 28
 
 // wireVersion changes whenever the format of this file does.
-const wireVersion = 2
+const wireVersion = 3
 
 func (m *hello) put(b []byte) {
 	le := binary.LittleEndian

@@ -14,9 +14,12 @@ func TestHeaderRoundTrip(t *testing.T) {
 			kind: kindEager, flags: uint8(rng.IntN(flagEnd)), control: uint8(rng.Uint32()), data: uint16(rng.Uint32()),
 			context: rng.Uint32(), tag: rng.Int32(), size: uint64(len(payload)), sendID: rng.Uint32(), recvID: rng.Uint32(),
 		}
-		b := make([]byte, headerSize+len(payload))
-		want.put(b)
-		copy(b[headerSize:], payload)
+		if want.collective() {
+			want.call = rng.Uint64()
+		}
+		b := make([]byte, headerSize+callSize+len(payload))
+		n := want.put(b)
+		b = b[:n+copy(b[n:], payload)]
 		var got header
 		rest, ok := got.parse(b)
 		if !ok || got != want || !bytes.Equal(rest, payload) {
@@ -45,7 +48,8 @@ func FuzzHeader(f *testing.F) {
 			t.Fatalf("kind %d accepted", h.kind)
 		case h.kind == kindEager && h.size != uint64(len(payload)),
 			h.kind == kindReady && (h.size > maxMessage || len(payload) != 0),
-			h.kind == kindClear && len(payload) < targetSize:
+			h.kind == kindClear && len(payload) < targetSize,
+			h.kind == kindAsk && len(payload) != askSize, h.kind == kindDiffer && len(payload) < differSize:
 			t.Fatalf("%+v with %d bytes of payload accepted", h, len(payload))
 		case (h.kind == kindEager || h.kind == kindReady) && h.tag < 0:
 			t.Fatalf("%+v accepted", h)

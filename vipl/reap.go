@@ -1,6 +1,10 @@
 package vipl
 
-import "context"
+import (
+	"context"
+	"errors"
+	"time"
+)
 
 // Completion is an entry of a completion queue together with the descriptor
 // that it stands for. Err is ErrDescriptor when the descriptor completed in
@@ -21,11 +25,19 @@ type Completion struct {
 // VIPL takes an entry by one call and its descriptor by another; for a server
 // of many VIs this takes a batch of both by one.
 func (q *CQ) ReapWait(ctx context.Context, out []Completion) (int, error) {
+	return q.ReapWaitFor(ctx, 0, out)
+}
+
+// ReapWaitFor is ReapWait that waits for d at the most, unless d is 0. When that
+// has passed, it returns 0 and no error. It does not allocate, as a context with
+// a deadline would.
+func (q *CQ) ReapWaitFor(ctx context.Context, d time.Duration, out []Completion) (int, error) {
 	n := q.nic
 	n.mu.Lock()
 	defer n.unlock()
 	w := n.waiter(ctx)
 	defer n.endWait(&w)
+	limited := false
 	for {
 		if k := q.reap(out); k > 0 || len(out) == 0 {
 			return k, nil
@@ -33,7 +45,16 @@ func (q *CQ) ReapWait(ctx context.Context, out []Completion) (int, error) {
 		if q.closed || n.closed {
 			return 0, ErrClosed
 		}
+		if d > 0 && !limited {
+			if at := n.link.Now() + int64(d); w.deadline == 0 || at < w.deadline {
+				w.deadline, w.byContext, limited = at, false, true
+			}
+			d = 0
+		}
 		if err := n.wait(&w, &q.gate); err != nil {
+			if limited && errors.Is(err, ErrTimeout) && n.ended(ctx) == nil {
+				err = nil
+			}
 			return 0, err
 		}
 	}

@@ -1,0 +1,112 @@
+package mplite
+
+import (
+	"encoding/binary"
+	"slices"
+	"time"
+)
+
+// A rank that waits in a collective for longer than askAfter asks the rank that
+// it waits for which call that has made, or makes, under this number: it sends
+// its own signature. If they agree, nothing follows. Two ranks that each take the
+// other for the root of a broadcast would otherwise wait for ever, since neither
+// sends anything.
+
+const (
+	askAfter = 100 * time.Millisecond
+	askSteps = 4096 // events for others that count as much
+	maxAsked = 1024
+)
+
+// question is one that came before this rank made the call.
+type question struct {
+	context uint32
+	turn    int32
+	src     int32 // in the job's first communicator
+	sig     callSig
+}
+
+// patience returns how long a step may wait before it is time to ask; 0 if there
+// is nothing to ask.
+func (w *world) patience() time.Duration {
+	if w.unasked == 0 {
+		return 0
+	}
+	return askAfter
+}
+
+// stepped counts a step, and asks if it is time.
+func (w *world) stepped(late bool) {
+	if w.unasked == 0 {
+		w.steps = 0
+		return
+	}
+	if w.steps++; !late && w.steps < askSteps {
+		return
+	}
+	w.steps = 0
+	for _, r := range w.requests {
+		if !r.coll || r.asked || r.state == stateFree || r.state == stateDone {
+			continue
+		}
+		w.settled(r)
+		p := r.peer
+		if r.state == recvPosted {
+			p = w.peers[r.env.src]
+		}
+		body := make([]byte, askSize)
+		binary.LittleEndian.PutUint64(body, r.call)
+		p.say(control{kind: kindAsk, context: r.c.context, tag: r.env.tag, recvID: r.typ.sig, body: body})
+	}
+}
+
+const askSize = 8
+
+// settled notes that nothing is to be asked about r any more.
+func (w *world) settled(r *Request) {
+	if r.coll && !r.asked {
+		r.asked = true
+		w.unasked--
+	}
+}
+
+// inquired compares another rank's call with this one's, now or when that is
+// made.
+func (p *peer) inquired(h *header, body []byte) {
+	w := p.w
+	q := question{h.context, h.tag, int32(p.rank), callSig{binary.LittleEndian.Uint64(body), h.recvID}}
+	c := w.comms[h.context]
+	if c == nil || before(c.log.turn, q.turn) {
+		if len(w.questions) < maxAsked {
+			w.questions = append(w.questions, q)
+		} else {
+			w.stats.Strays++
+		}
+		return
+	}
+	if mine, ok := c.log.at(q.turn); ok && c.contains(p.rank) && mine.differs(q.sig) {
+		c.differ(q.turn, mine, q.sig, c.index[p.rank], "", nil)
+	}
+}
+
+// compareAsked compares the latest call of c with what has been asked about it.
+func (w *world) compareAsked(c *Comm, mine callSig) error {
+	if len(w.questions) == 0 {
+		return nil
+	}
+	var odd *question
+	turn := c.log.turn
+	w.questions = slices.DeleteFunc(w.questions, func(q question) bool {
+		if q.context != c.context || before(turn, q.turn) {
+			return false
+		}
+		if q.turn == turn && c.contains(int(q.src)) && mine.differs(q.sig) {
+			odd = &q
+		}
+		return true
+	})
+	if odd == nil {
+		return nil
+	}
+	return c.differ(turn, mine, odd.sig, c.index[odd.src], "", nil)
+}

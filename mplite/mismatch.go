@@ -1,0 +1,384 @@
+package mplite
+
+import (
+	"encoding/binary"
+	"fmt"
+)
+
+// Collectives that do not fit each other. Each message of a collective carries
+// its sender's signature of the call. A rank compares it when it matches the
+// message, when the message comes and no receive takes it, and when it makes the
+// call that the message is ahead for. A rank that waits for long asks whom it
+// waits for the same, so that ranks which all wait find the difference too. Who
+// finds one tells all ranks of the communicator, as does a rank that has given
+// wrong arguments and takes no part in the call therefore.
+
+// callSig is a signature as messages carry it: function, operation, root and
+// size in one word, and what the elements are.
+type callSig struct {
+	call uint64
+	elem uint32
+}
+
+const (
+	sigOpAt   = 5
+	sigRootAt = 10
+	sigSizeAt = 22
+
+	elemUnknown = 0xffffffff // elements of which nothing is known
+)
+
+func (s signature) pack() callSig {
+	return callSig{uint64(s.call) | uint64(s.op)<<sigOpAt | uint64(s.root)&(MaxRanks-1)<<sigRootAt | uint64(s.size)<<sigSizeAt, s.typ.sig}
+}
+
+// differs reports whether ranks with these signatures cannot take part in one
+// call. Where sizes may differ, elements are compared with each message.
+func (s callSig) differs(t callSig) bool {
+	return s.call != t.call || s.call>>sigSizeAt != 0 && s.elem != t.elem && s.elem != sigRaw && t.elem != sigRaw
+}
+
+// String describes the call for people.
+func (s callSig) String() string {
+	k, op := call(s.call&(1<<sigOpAt-1)), opCode(s.call>>sigOpAt&(1<<(sigRootAt-sigOpAt)-1))
+	if k == 0 || k >= numCalls || op >= numOps {
+		return "an unknown collective"
+	}
+	text := k.String()
+	if op != opNone {
+		text += fmt.Sprintf(" (%v)", op)
+	}
+	if size := s.call >> sigSizeAt; size > 0 {
+		text += " of " + elementsName(size, s.elem)
+	}
+	switch root := s.call >> sigRootAt & (MaxRanks - 1); k {
+	case callBcast, callScatter, callScatterv:
+		text += fmt.Sprintf(" from root %d", root)
+	case callReduce, callGather, callGatherv:
+		text += fmt.Sprintf(" to root %d", root)
+	}
+	return text
+}
+
+func elementsName(size uint64, elem uint32) string {
+	switch {
+	case elem == sigRaw:
+		return fmt.Sprintf("%d bytes", size)
+	case elem == elemUnknown:
+		return fmt.Sprintf("%d bytes of elements", size)
+	case elem&sigStruct != 0 || numberSize(elem) == 0:
+		return fmt.Sprintf("%d bytes of %s", size, sigName(elem))
+	}
+	return fmt.Sprintf("%d %s", size/uint64(numberSize(elem)), sigName(elem))
+}
+
+// callLog is what a communicator knows of its calls.
+type callLog struct {
+	turn   int32                // number of the latest call, 0 before the first
+	recent [recentCalls]callSig // of the latest calls, by number
+	ahead  list[inbound]        // messages for calls that this rank has not made
+	broken *MismatchError       // ends its call and all later ones
+	failed []*MismatchError     // end one call each
+}
+
+const recentCalls = 64
+
+// before reports whether call number a comes before b. Numbers wrap around.
+func before(a, b int32) bool {
+	d := (b - a) & MaxTag
+	return d != 0 && d < 1<<30
+}
+
+// at returns the signature of a call that this rank has made, if it is known.
+func (l *callLog) at(turn int32) (callSig, bool) {
+	if (l.turn-turn)&MaxTag >= recentCalls {
+		return callSig{}, false
+	}
+	s := l.recent[turn%recentCalls]
+	return s, s.call != 0
+}
+
+// verdict returns what ends a call, or nil.
+func (l *callLog) verdict(turn int32) *MismatchError {
+	if l.broken != nil && !before(turn, l.broken.turn) {
+		return l.broken
+	}
+	for _, v := range l.failed {
+		if v.turn == turn {
+			return v
+		}
+	}
+	return nil
+}
+
+// overruled returns what ends a call that is about to begin something, which is
+// how this rank's program hears of it.
+func (l *callLog) overruled(turn int32) error {
+	if l.broken == nil && len(l.failed) == 0 {
+		return nil
+	}
+	if v := l.verdict(turn); v != nil {
+		v.said = true
+		return v
+	}
+	return nil
+}
+
+// enter counts a call and compares it with what other ranks have said of theirs.
+// It returns the error that the call ends with; over, if it ends because another
+// rank's arguments are invalid: the caller's may be as well, and then he is told
+// of these.
+func (c *Comm) enter(mine callSig) (over, err error) {
+	w, l := c.w, c.log
+	l.turn = (l.turn + 1) & MaxTag
+	l.recent[l.turn%recentCalls] = mine
+	if len(l.failed) > 0 {
+		c.reviewFailed()
+	}
+	if err := l.overruled(l.turn); err != nil {
+		if l.broken == nil {
+			return err, nil
+		}
+		return nil, err
+	}
+	for n := l.ahead.head; n != nil; {
+		in := n.of
+		n = n.next
+		if before(l.turn, in.env.tag) {
+			continue
+		}
+		l.ahead.remove(&in.inLog)
+		in.ahead = nil
+		if theirs := (callSig{in.call, in.sig}); in.env.tag == l.turn && mine.differs(theirs) {
+			return nil, c.differ(l.turn, mine, theirs, c.index[in.env.src], "", nil)
+		}
+	}
+	return nil, w.compareAsked(c, mine)
+}
+
+// reviewFailed looks at the calls that have failed at other ranks. One that this
+// rank has left as if nothing had happened ends the communicator: ranks would
+// not agree on what has been done.
+func (c *Comm) reviewFailed() {
+	l := c.log
+	left := l.failed[:0]
+	for _, v := range l.failed {
+		switch {
+		case !before(v.turn, l.turn):
+		case !v.said:
+			c.extend(v)
+		case (l.turn-v.turn)&MaxTag >= recentCalls:
+			continue
+		}
+		left = append(left, v)
+	}
+	clear(l.failed[len(left):])
+	l.failed = left
+}
+
+// extend makes what has ended one call, which this rank has left, end the latest
+// and all later ones.
+func (c *Comm) extend(v *MismatchError) {
+	v.said = true
+	if c.log.broken != nil {
+		return
+	}
+	all := *v
+	all.turn, all.only = c.log.turn, false
+	c.apply(&all)
+	c.tell(&all)
+}
+
+// differ tells all ranks that this one's call and another rank's do not fit. The
+// receive r, if any, has met the other's message.
+func (c *Comm) differ(turn int32, mine, theirs callSig, src int32, reason string, r *Request) error {
+	v := c.log.verdict(turn)
+	found := v == nil
+	if found {
+		v = newMismatch(turn, [2]int32{int32(c.rank), src}, [2]callSig{mine, theirs}, reason)
+	}
+	v.said = true
+	if r != nil {
+		c.w.complete(r, v)
+	}
+	if found {
+		c.apply(v)
+		c.tell(v)
+	}
+	return v
+}
+
+// conflict ends r, which has met a message of another call than its own. It
+// returns false if the calls fit.
+func (w *world) conflict(r *Request, p *peer, h *header) bool {
+	mine, theirs := callSig{r.call, r.typ.sig}, callSig{h.call, h.recvID}
+	if !mine.differs(theirs) {
+		return false
+	}
+	if h.kind == kindReady {
+		p.say(control{kind: kindClear, sendID: h.sendID})
+	}
+	r.c.differ(r.env.tag, mine, theirs, r.c.index[p.rank], "", r)
+	return true
+}
+
+// wrong tells all other ranks that this one takes no part in a call, because of
+// its arguments.
+func (c *Comm) wrong(turn int32, mine callSig, reason string) {
+	if len(c.group) == 1 || c.log.verdict(turn) != nil {
+		return
+	}
+	v := newMismatch(turn, [2]int32{int32(c.rank), noRank}, [2]callSig{mine, {}}, reason)
+	v.only, v.said = true, true
+	c.apply(v)
+	c.tell(v)
+}
+
+// apply ends the calls that v concerns, and drops their messages.
+func (c *Comm) apply(v *MismatchError) {
+	w, l := c.w, c.log
+	switch {
+	case !v.only && (l.broken == nil || before(v.turn, l.broken.turn)):
+		l.broken = v
+	case v.only && l.verdict(v.turn) == nil && len(l.failed) < maxFailed:
+		l.failed = append(l.failed, v)
+	default:
+		return
+	}
+	for _, r := range w.requests {
+		if r.coll && r.state != stateFree && r.state != stateDone && r.c.log == l && l.verdict(r.env.tag) == v {
+			if r.state == sendReady {
+				r.peer.say(v.word(c)) // before the receiver hears that the message has been withdrawn
+			}
+			v.said = w.cancel(r, v) || v.said
+		}
+	}
+	for in := c.overruledMessage(); in != nil; in = c.overruledMessage() {
+		w.discard(in)
+	}
+	if v.only && !v.said && before(v.turn, l.turn) {
+		c.extend(v)
+	}
+	w.notify()
+}
+
+const maxFailed = 2 * recentCalls
+
+// overruledMessage returns a message for a call that has ended so, or nil.
+func (c *Comm) overruledMessage() *inbound {
+	for n := c.w.match.all.head; n != nil; n = n.next {
+		if in := n.of; in.env.context == c.context|1 && c.log.verdict(in.env.tag) != nil {
+			return in
+		}
+	}
+	return nil
+}
+
+// discard drops a held message of a collective, and lets its sender go on.
+func (w *world) discard(in *inbound) {
+	w.match.removeMessage(in)
+	if in.kind == kindReady {
+		in.from.say(control{kind: kindClear, sendID: in.sendID})
+	}
+	w.drop(in)
+}
+
+// inspect looks at a held message of a collective that no receive has taken.
+func (w *world) inspect(in *inbound) {
+	c := w.comms[in.env.context&^1]
+	if c == nil { // not made here yet
+		return
+	}
+	l, turn := c.log, in.env.tag
+	switch {
+	case l.verdict(turn) != nil:
+		w.discard(in)
+	case before(l.turn, turn):
+		l.ahead.push(&in.inLog, in)
+		in.ahead = &l.ahead
+	default:
+		theirs := callSig{in.call, in.sig}
+		if mine, ok := l.at(turn); ok && mine.differs(theirs) && c.contains(int(in.env.src)) {
+			c.differ(turn, mine, theirs, c.index[in.env.src], "", nil)
+		}
+	}
+}
+
+// newMismatch makes the error that all ranks get. The second rank may be noRank.
+func newMismatch(turn int32, ranks [2]int32, sigs [2]callSig, reason string) *MismatchError {
+	v := &MismatchError{Call: int(turn), Reason: reason, turn: turn, ranks: ranks, sigs: sigs}
+	for i, s := range sigs {
+		v.Ranks[i] = int(ranks[i])
+		v.Calls[i] = s.String()
+	}
+	if ranks[1] == noRank {
+		v.Ranks[1], v.Calls[1] = None, ""
+	}
+	return v
+}
+
+const noRank = -1
+
+// The body of a differ message: two signatures, then words.
+const (
+	differSize = 24
+	differText = 160
+)
+
+func isMismatch(err error) bool {
+	_, ok := err.(*MismatchError)
+	return ok
+}
+
+// tell sends v to all other ranks of c.
+func (c *Comm) tell(v *MismatchError) {
+	m := v.word(c)
+	for _, g := range c.group {
+		if p := c.w.peers[g]; p != nil {
+			p.say(m)
+		}
+	}
+}
+
+// word returns the message that tells v.
+func (v *MismatchError) word(c *Comm) control {
+	body := make([]byte, differSize, differSize+differText)
+	for i, s := range v.sigs {
+		binary.LittleEndian.PutUint64(body[12*i:], s.call)
+		binary.LittleEndian.PutUint32(body[12*i+8:], s.elem)
+	}
+	body = append(body, v.Reason[:min(len(v.Reason), differText)]...)
+	m := control{kind: kindDiffer, context: c.context, tag: v.turn, sendID: uint32(v.ranks[0]), recvID: uint32(v.ranks[1]), body: body}
+	if v.only {
+		m.size = 1
+	}
+	return m
+}
+
+// differed takes in what another rank tells.
+func (p *peer) differed(h *header, body []byte) {
+	w := p.w
+	var sigs [2]callSig
+	for i := range sigs {
+		sigs[i] = callSig{binary.LittleEndian.Uint64(body[12*i:]), binary.LittleEndian.Uint32(body[12*i+8:])}
+	}
+	v := newMismatch(h.tag, [2]int32{int32(h.sendID), int32(h.recvID)}, sigs, string(body[differSize:]))
+	v.only = h.size == 1
+	c := w.comms[h.context]
+	switch {
+	case c == nil && len(w.told) < maxTold: // it may not be made here yet
+		w.told = append(w.told, toldOf{h.context, v})
+	case c == nil || !c.contains(p.rank) || v.only && (c.log.turn-v.turn)&MaxTag >= recentCalls && before(v.turn, c.log.turn):
+		w.stats.Strays++
+	default:
+		c.apply(v)
+	}
+}
+
+// toldOf is what has been told of a communicator that this rank has not made.
+type toldOf struct {
+	context uint32
+	v       *MismatchError
+}
+
+const maxTold = 64
