@@ -25,6 +25,8 @@ local kinds = {
   [14] = "echo-reply",
   [15] = "rdma-read",
   [16] = "read-data",
+  [17] = "retry",
+  [18] = "trial",
 }
 -- end kinds
 

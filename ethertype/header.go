@@ -75,6 +75,7 @@ const (
 	KindRDMARead        // request of a one-sided read of Length bytes; payload: an RDMA extension; Msg numbers the reads
 	KindReadData        // fragment of the answer to read Msg
 	KindRetry           // answer to a Request: ask again with the token in Sack, which proves your address
+	KindTrial           // to the sender's own address: how its link measures ways of sending; Parse refuses it, for nobody takes it
 	kindEnd
 )
 
@@ -154,7 +155,7 @@ func (h *Header) ParseBegin(frame []byte, rest int) (payload []byte, err error) 
 	switch {
 	case frame[fieldVersion] != Version:
 		return nil, ErrVersion
-	case h.Kind == KindInvalid || h.Kind >= kindEnd:
+	case h.Kind == KindInvalid || h.Kind >= KindTrial:
 		return nil, ErrKind
 	case h.Flags >= flagEnd:
 		return nil, ErrFlags

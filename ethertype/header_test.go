@@ -108,7 +108,7 @@ func drawHeader(t *rapid.T) (Header, []byte) {
 	copy(h.Dst[:], rapid.SliceOfN(rapid.Byte(), 6, 6).Draw(t, "dst"))
 	copy(h.Src[:], rapid.SliceOfN(rapid.Byte(), 6, 6).Draw(t, "src"))
 	h.Type = ethernet.EtherType(rapid.Uint16Range(0x88b0, 0x88ff).Draw(t, "type"))
-	h.Kind = Kind(rapid.IntRange(int(KindInvalid)+1, int(kindEnd)-1).Draw(t, "kind"))
+	h.Kind = Kind(rapid.IntRange(int(KindInvalid)+1, int(KindTrial)-1).Draw(t, "kind"))
 	h.Flags = Flags(rapid.Uint16Range(0, uint16(flagEnd-1)).Draw(t, "flags"))
 	if h.Kind != KindData {
 		h.Flags &^= FlagPacked
@@ -202,6 +202,7 @@ func TestParseRefuses(t *testing.T) {
 		{"version 0", unsealed(fieldVersion, 0), ErrVersion},
 		{"version 2", unsealed(fieldVersion, 2), ErrVersion},
 		{"kind 0", data(func(h *Header) { h.Kind = KindInvalid }), ErrKind},
+		{"a link's trial", data(func(h *Header) { h.Kind = KindTrial }), ErrKind},
 		{"kind too large", data(func(h *Header) { h.Kind = kindEnd }), ErrKind},
 		{"flag", data(func(h *Header) { h.Flags = flagEnd }), ErrFlags},
 		{"highest flag", data(func(h *Header) { h.Flags = 1 << 15 }), ErrFlags},

@@ -24,6 +24,7 @@ var kindNames = [kindEnd]string{
 	KindRDMARead:   "rdma-read",
 	KindReadData:   "read-data",
 	KindRetry:      "retry",
+	KindTrial:      "trial",
 }
 
 // String returns the kind's name, as in "rdma-write"; "kind-77" for a kind

@@ -50,9 +50,8 @@ func (t *sender) choose(sock *xsk.Socket, info transport.Info, limit int) expres
 // limit.
 func newTrials(info transport.Info, limit int) []trial {
 	buf := make([]byte, limit)
-	head := ethertype.Header{Dst: info.MAC, Src: info.MAC, Type: info.EtherType, DstPort: info.Ports.Lo, SrcPort: info.Ports.Lo}
+	head := ethertype.Header{Dst: info.MAC, Src: info.MAC, Type: info.EtherType, Kind: ethertype.KindTrial, DstPort: info.Ports.Lo, SrcPort: info.Ports.Lo}
 	head.Put(buf[:ethertype.HeaderSize])
-	buf[ethertype.EthernetSize] = ethertype.Version + 1 // should it come back: nobody's
 	trials := []trial{newTrial(buf[:min(trialSmall, limit)], 1)}
 	for _, size := range []int{trialSmall, 1500 + ethertype.EthernetSize, xsk.MaxFrame} {
 		trials = append(trials, newTrial(buf[:min(size, limit)], trialBatch))

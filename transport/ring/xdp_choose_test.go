@@ -74,3 +74,15 @@ func TestFit(t *testing.T) {
 		}
 	}
 }
+
+// TestTrialFrames: who sees a trial on the wire knows what it is, and nobody takes
+// it.
+func TestTrialFrames(t *testing.T) {
+	for _, k := range newTrials(transport.Info{EtherType: ethertype.Default}, 1514) {
+		frame := k.frames[0].Head
+		var h ethertype.Header
+		if _, err := h.Parse(frame); err != ethertype.ErrKind || h.Kind != ethertype.KindTrial || frame[ethertype.EthernetSize] != ethertype.Version {
+			t.Errorf("%v, %v, version %d", h.Kind, err, frame[ethertype.EthernetSize])
+		}
+	}
+}
