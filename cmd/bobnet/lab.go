@@ -41,7 +41,7 @@ in a pair, because the CRC then covers whole frames.
 		Example: "  bobnet lab -n 4 -- ip -brief address\n  bobnet lab -n 2 --mtu 9000 -- ./pingpong\n" +
 			"  bobnet lab --loss 2% --reorder 1% --delay 100us -- ./pingpong\n" +
 			"  bobnet lab -n 4 --partition 0,1/2,3@3s+5s --flap 1@10s+500ms -- ./heat",
-		Args: usage(cobra.MinimumNArgs(1)),
+		Args: usage(wants("a command to run")),
 		RunE: func(cmd *cobra.Command, args []string) (err error) {
 			if cfg.Topology, err = lab.ParseTopology(topology); err != nil {
 				return usageError{err}

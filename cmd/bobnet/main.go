@@ -113,11 +113,21 @@ type usageError struct{ error }
 
 func (e usageError) Unwrap() error { return e.error }
 
-// usage makes the errors of check usage errors.
+// usage makes the errors of check usage errors, which show how it is done.
 func usage(check cobra.PositionalArgs) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if err := check(cmd, args); err != nil {
-			return usageError{fmt.Errorf("%w; see: %s --help", err, cmd.CommandPath())}
+			return usageError{fmt.Errorf("%w\nusage: %s\nmore:  %s --help", err, cmd.UseLine(), cmd.CommandPath())}
+		}
+		return nil
+	}
+}
+
+// wants refuses a call without arguments, and says what is missing.
+func wants(what string) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if len(args) == 0 {
+			return fmt.Errorf("%s wants %s", cmd.Name(), what)
 		}
 		return nil
 	}

@@ -56,7 +56,7 @@ func newPingCmd() *cobra.Command {
 			if call.listen {
 				return cobra.NoArgs(cmd, args)
 			}
-			return cobra.ExactArgs(1)(cmd, args)
+			return cobra.MatchAll(wants("the address or name to ask, or --listen"), cobra.MaximumNArgs(1))(cmd, args)
 		}),
 		RunE: func(cmd *cobra.Command, args []string) (err error) {
 			if err := call.check(cmd); err != nil {

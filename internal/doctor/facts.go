@@ -93,5 +93,6 @@ type Peer struct {
 	SmallErr  error
 	Full      time.Duration // of one as long as both MTUs allow
 	FullErr   error
-	FullBytes int // of its payload
+	FullBytes int  // of its payload
+	Gone      bool // it did not answer, and was no longer there afterwards
 }

@@ -30,6 +30,10 @@ func judgePeer(f *Facts, p *Peer) Finding {
 	name, here := f.Interfaces.Chosen.Name, f.NIC.MTU
 	found := Finding{Check: "peer", Found: fmt.Sprintf("%v %s, MTU %d: %v", p.Addr, p.Host, p.MTU, micros(p.Small))}
 	switch {
+	case p.Gone:
+		found.Level, found.Found = Note, fmt.Sprintf("%v %s: is gone", p.Addr, p.Host)
+		found.Means = "it answered at first, and then neither alone nor with all others: its program has ended meanwhile"
+		found.Fix = f.Program + " doctor   # looks again"
 	case p.SmallErr != nil:
 		found.Level, found.Found = Fail, fmt.Sprintf("%v %s: %v", p.Addr, p.Host, p.SmallErr)
 		found.Means = "it answers broadcasts and not what is sent to it alone: a switch or a filter knows its MAC elsewhere, or two stations have the same"

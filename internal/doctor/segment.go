@@ -2,6 +2,7 @@ package doctor
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/bobnet-go/bobnet/ethertype"
@@ -28,9 +29,7 @@ func (f *Facts) gatherSegment(ctx context.Context, cfg *vipl.Config) {
 	defer nic.Close()
 	info := nic.Link().Info()
 	f.NIC.Addr, f.NIC.Driver, f.NIC.MTU, f.NIC.Slots = nic.Addr(), info.Driver, info.MTU, info.Slots
-	searching, cancel := context.WithTimeout(ctx, discoverTime)
-	defer cancel()
-	stations, err := nic.Discover(searching)
+	stations, err := discover(ctx, nic)
 	if err != nil {
 		f.Segment.Err = err
 		return
@@ -40,13 +39,38 @@ func (f *Facts) gatherSegment(ctx context.Context, cfg *vipl.Config) {
 			f.Segment.Local++
 		}
 	}
-	for _, s := range stations[:min(len(stations), maxPeers)] {
-		p := Peer{Addr: s.Addr, Host: s.HostName, MTU: s.MTU, FullBytes: min(info.MTU, s.MTU) - ethertype.BaseSize}
+	f.Segment.Peers = askPeers(ctx, nic, stations[:min(len(stations), maxPeers)])
+}
+
+// discover asks for some time who is there.
+func discover(ctx context.Context, nic *vipl.NIC) ([]vipl.Station, error) {
+	ctx, cancel := nic.WithTimeout(ctx, discoverTime)
+	defer cancel()
+	return nic.Discover(ctx)
+}
+
+// askPeers asks each station for itself. Those that do not answer may have ended
+// since they were found, so that in the end it is asked once more who is there.
+func askPeers(ctx context.Context, nic *vipl.NIC, stations []vipl.Station) (all []Peer) {
+	silent := false
+	for _, s := range stations {
+		p := Peer{Addr: s.Addr, Host: s.HostName, MTU: s.MTU, FullBytes: min(nic.Query().NativeMTU, s.MTU) - ethertype.BaseSize}
 		if p.Small, p.SmallErr = roundTrip(ctx, nic, s.Addr, 0); p.SmallErr == nil {
 			p.Full, p.FullErr = roundTrip(ctx, nic, s.Addr, p.FullBytes)
 		}
-		f.Segment.Peers = append(f.Segment.Peers, p)
+		silent = silent || p.SmallErr != nil || p.FullErr != nil
+		all = append(all, p)
 	}
+	if !silent {
+		return all
+	}
+	there, err := discover(ctx, nic)
+	for i := range all {
+		p := &all[i]
+		here := func(s vipl.Station) bool { return s.Addr == p.Addr }
+		p.Gone = err == nil && (p.SmallErr != nil || p.FullErr != nil) && !slices.ContainsFunc(there, here)
+	}
+	return all
 }
 
 // roundTrip returns the best of a few echoes with size bytes of payload, or the
@@ -54,7 +78,7 @@ func (f *Facts) gatherSegment(ctx context.Context, cfg *vipl.Config) {
 func roundTrip(ctx context.Context, nic *vipl.NIC, to ethertype.Addr, size int) (best time.Duration, err error) {
 	var last error
 	for range echoTries {
-		ctx, cancel := context.WithTimeout(ctx, echoTime)
+		ctx, cancel := nic.WithTimeout(ctx, echoTime)
 		rtt, err := nic.Echo(ctx, to, size)
 		cancel()
 		switch {
