@@ -26,8 +26,8 @@ func writeSignatures(w io.Writer, group []Record) error {
 // lies highest, first.
 func signaturePanel(r Record) plot.Panel {
 	p := plot.Panel{
-		Title: fmt.Sprintf("LogP signature of %s, %s: time of a request", name(r), waitWords[r.Wait]),
-		X:     "burst, requests", Y: "µs", Beside: true,
+		Title: fmt.Sprintf("LogP signature of %s, %s: time of a request\n%s", name(r), waitWords[r.Wait], overWhat([]Record{r})),
+		X:     "burst, requests", Y: "µs",
 	}
 	for _, curve := range slices.Backward(curves(r.LogP.Points)) {
 		s := plot.Series{Name: fmt.Sprintf("%g µs apart", curve[0].Delay)}

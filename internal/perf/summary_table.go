@@ -3,6 +3,8 @@ package perf
 import (
 	"fmt"
 	"io"
+	"slices"
+	"strings"
 	"text/tabwriter"
 
 	"github.com/bobnet-go/bobnet/internal/plot"
@@ -75,14 +77,14 @@ func find(records []Record, like Record) *Record {
 }
 
 // WritePlot draws as a PNG picture, side by side, what the records have of:
-// latency and bandwidth over size, a line for each stack, level, way to wait and
-// link, and the signatures of the test logp. It returns plot.ErrEmpty if they
+// latency and bandwidth over size, a line for each stack, level, way to wait, link
+// and MTU, and the signatures of the test logp. It returns plot.ErrEmpty if they
 // have none of these.
 func WritePlot(w io.Writer, records []Record) error {
 	var panels []plot.Panel
 	for _, p := range []plot.Panel{
-		{Title: "One-way time, median", Y: "µs", Series: series(records, Latency)},
-		{Title: "Bandwidth of payload", Y: "Mbit/s", Series: series(records, Bandwidth)},
+		{Title: "One-way time, median\n" + overWhat(only(records, Latency)), Y: "µs", Series: series(records, Latency)},
+		{Title: "Bandwidth of payload\n" + overWhat(only(records, Bandwidth)), Y: "Mbit/s", Series: series(records, Bandwidth)},
 	} {
 		if len(p.Series) > 0 {
 			panels = append(panels, p)
@@ -96,29 +98,68 @@ func WritePlot(w io.Writer, records []Record) error {
 	return plot.WritePNG(w, panels...)
 }
 
-// series makes lines of the records of a test, which are in order of size.
+// only returns the records of a test that have a value.
+func only(records []Record, test string) (some []Record) {
+	for _, r := range records {
+		if r.Test == test && value(r) > 0 {
+			some = append(some, r)
+		}
+	}
+	return some
+}
+
+// overWhat says over which MTUs and links records were measured.
+func overWhat(records []Record) string {
+	mtus, links := mtusOf(records), []string{}
+	for _, r := range records {
+		if r.Link != "" && !slices.Contains(links, r.Link) {
+			links = append(links, r.Link)
+		}
+	}
+	text := "MTU " + strings.Trim(strings.ReplaceAll(fmt.Sprint(mtus), " ", ", "), "[]")
+	if len(links) > 0 {
+		text += ", link " + strings.Join(links, ", ")
+	}
+	return text
+}
+
+// mtusOf returns the MTUs of records, each once, in their order.
+func mtusOf(records []Record) (mtus []int) {
+	for _, r := range records {
+		if !slices.Contains(mtus, r.MTU) {
+			mtus = append(mtus, r.MTU)
+		}
+	}
+	return mtus
+}
+
+// series makes lines of the records of a test, which are in order of size for
+// each MTU.
 func series(records []Record, test string) []plot.Series {
 	var heads []Record
 	var lines []plot.Series
+	records = only(records, test)
+	several := len(mtusOf(records)) > 1
 	for _, r := range records {
-		if r.Test != test || value(r) <= 0 {
-			continue
-		}
 		i := 0
-		for i < len(heads) && find(heads[i:i+1], r) == nil {
+		for i < len(heads) && (heads[i].MTU != r.MTU || find(heads[i:i+1], r) == nil) {
 			i++
 		}
 		if i == len(heads) {
 			heads = append(heads, r)
-			lines = append(lines, plot.Series{Name: seriesName(r)})
+			lines = append(lines, plot.Series{Name: seriesName(r, several)})
 		}
 		lines[i].Points = append(lines[i].Points, plot.Point{X: float64(r.Size), Value: value(r)})
 	}
 	return lines
 }
 
-func seriesName(r Record) string {
+// seriesName names a line, with its MTU where there are several.
+func seriesName(r Record, several bool) string {
 	text := name(r)
+	if several {
+		text += fmt.Sprintf(", MTU %d", r.MTU)
+	}
 	if r.Reliability != "" && r.Reliability != Levels[0] {
 		text += ", " + r.Reliability
 	}

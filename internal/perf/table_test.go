@@ -131,6 +131,34 @@ func TestWritePlot(t *testing.T) {
 	}
 }
 
+// TestPlotSaysOverWhat: title and names tell of which MTU and link a line is, and
+// measurements of two MTUs are two lines.
+func TestPlotSaysOverWhat(t *testing.T) {
+	both := slices.Clone(tableRecords[:4])
+	for _, r := range tableRecords[:4] {
+		r.MTU = 9000
+		both = append(both, r)
+	}
+	lines := series(both, Latency)
+	if len(lines) != 8 || lines[1].Name != "vipl, MTU 1500, spinning" || lines[6].Name != "vipl/packet, MTU 9000, blocking" {
+		t.Errorf("lines %+v", lines)
+	}
+	for want, records := range map[string][]Record{
+		"MTU 1500, link ring, packet":       tableRecords[:4],
+		"MTU 1500, 9000, link ring, packet": both,
+		"MTU 1500, link ring":               tableRecords[:2],
+		"MTU 1500":                          tableRecords[5:],
+	} {
+		if got := overWhat(records); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+	signature := Record{Case: Case{Stack: "am2", Test: LogP, Wait: Spin, MTU: 9000, Link: "ring"}, LogP: &Signature{}}
+	if p := signaturePanel(signature); !strings.HasSuffix(p.Title, "\nMTU 9000, link ring") {
+		t.Errorf("title %q", p.Title)
+	}
+}
+
 func TestByteCount(t *testing.T) {
 	for n, want := range map[int]string{1: "1 B", 64: "64 B", 1000: "1000 B", 1024: "1 KiB", 1536: "1536 B", 1 << 20: "1 MiB", 3 << 20: "3 MiB"} {
 		if got := byteCount(n); got != want {

@@ -34,7 +34,6 @@ type Panel struct {
 	X      string // what the horizontal axis counts; "" means bytes of message size
 	Y      string // unit of the vertical axis; gonum leaves too much room for long ones
 	Series []Series
-	Beside bool // the names of the lines stand beside the plot, where lines leave no room in it
 }
 
 // ErrEmpty is what WritePNG returns when there is nothing to draw.
@@ -48,7 +47,8 @@ const (
 	resolution = 144           // dots an inch
 )
 
-// WritePNG draws the panels side by side and writes the picture to w.
+// WritePNG draws the panels side by side and writes the picture to w. The names
+// of the lines stand beside each plot, where they cover none.
 func WritePNG(w io.Writer, panels ...Panel) error {
 	var plots []*plot.Plot
 	for _, p := range panels {
@@ -69,10 +69,7 @@ func WritePNG(w io.Writer, panels ...Panel) error {
 		PadTop: 14, PadBottom: 12, PadLeft: 16, PadRight: 20,
 	}
 	for i, c := range plot.Align([][]*plot.Plot{plots}, tiles, canvas)[0] {
-		if panels[i].Beside {
-			c = namesBeside(plots[i], c)
-		}
-		plots[i].Draw(c)
+		plots[i].Draw(namesBeside(plots[i], c))
 	}
 	if _, err := (vgimg.PngCanvas{Canvas: img}).WriteTo(w); err != nil {
 		return fmt.Errorf("plot: writing PNG: %w", err)
@@ -119,7 +116,7 @@ func (p Panel) draw() (*plot.Plot, error) {
 	if hi == 0 {
 		return nil, fmt.Errorf("%w in %q", ErrEmpty, p.Title)
 	}
-	// A little air, so that no line runs along the frame, and a name at the top.
+	// A little air, so that no line runs along the frame, and a number at the top.
 	out.Y.Min = math.Pow(10, math.Floor(math.Log10(lo*0.9)))
 	out.Y.Max = roundUp(hi * 1.4)
 	return out, nil
@@ -186,7 +183,6 @@ func style(out *plot.Plot) {
 	grid := plotter.NewGrid()
 	grid.Vertical.Color, grid.Horizontal.Color = faint, faint
 	out.Add(grid)
-	out.Legend.XOffs, out.Legend.YOffs = -12, 12 // bottom right, which rising lines leave free
 	out.Legend.TextStyle.Font = sans(11)
 	out.Legend.TextStyle.Color = ink
 	out.Legend.ThumbnailWidth = 28

@@ -52,11 +52,12 @@ func TestWritePNG(t *testing.T) {
 	}
 }
 
-// TestNamesBeside: a line ends before its name's sample begins, and behind the
-// name there is a margin.
+// TestNamesBeside: a line ends before its name's sample begins, wherever it runs,
+// and behind the name there is a margin.
 func TestNamesBeside(t *testing.T) {
-	p := Panel{Title: "Signature", X: "burst, requests", Y: "µs", Beside: true,
-		Series: []Series{line("grey as ink", 1, 0), line("one of two", 10, 0), line("another", 100, 0)}}
+	p := Panel{Title: "Signature", X: "burst, requests", Y: "µs",
+		Series: []Series{line("grey as ink", 2000, 0), line("flat, on top", 1000, 0),
+			{Name: "bottom right", Points: []Point{{64, 500}, {1 << 20, 1}}}}}
 	var out bytes.Buffer
 	if err := WritePNG(&out, p); err != nil {
 		t.Fatal(err)

@@ -7,14 +7,14 @@ import (
 	"gonum.org/v1/plot"
 )
 
-// powerTicks marks powers of two, about seven of them with the name of their
+// powerTicks marks powers of two, about six of them with the name of their
 // exponent.
 type powerTicks struct{ name func(i int) string }
 
 // Ticks is part of plot.Ticker.
 func (p powerTicks) Ticks(lo, hi float64) []plot.Tick {
 	first, last := int(math.Ceil(math.Log2(lo))), int(math.Floor(math.Log2(hi)))
-	every := max((last-first)/7, 1)
+	every := max((last-first+5)/6, 1)
 	var ticks []plot.Tick
 	for i := first; i <= last; i++ {
 		t := plot.Tick{Value: math.Exp2(float64(i))}
