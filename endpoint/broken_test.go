@@ -147,6 +147,7 @@ func dieInHandshake(w *world, server **party, over *bool) error {
 	n := serverNode(*server)
 	vis := func() int { return len(n.NIC().Snapshot().VIs) }
 	for vis() == 1 { // the node's own
+		nic.Poll() // the server asks for a proof of the address first
 		w.Sleep(time.Microsecond)
 	}
 	w.Kill(station)

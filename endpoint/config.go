@@ -71,8 +71,8 @@ type Config struct {
 	// MaxConnectionMemory is how many bytes of buffers the node's endpoints
 	// together give those that connect to them, who say how many credits and how
 	// long messages they want; further ones get their messages back for congestion.
-	// Of what is left, those that send streams of payloads get 600 KB at most each.
-	// 0 means what MaxConnections senders of this node's Credits and MaxMedium take,
+	// They have it only when they have proven that they are where they say they are.
+	// Of what is left, those that send streams of payloads get 600 KB at most each. 0 means what MaxConnections senders of this node's Credits and MaxMedium take,
 	// and 256 MiB at least.
 	MaxConnectionMemory int
 	// FailWithoutCredit has requests and calls that find no credit, after a poll, fail

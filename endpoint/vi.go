@@ -56,6 +56,7 @@ func openVIs(n *Node) (*viWay, error) {
 		w.listener, err = w.nic.Listen(0)
 	}
 	if err == nil {
+		w.listener.RequireProof() // a connection takes memory, as much as who asks for it says
 		err = w.listener.Bind(w.cq)
 	}
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 //     proves by its repetition with the token that its sender is reached where it says
 //     it is; see token.go. It need not wait for that: the first few, doubtfulMax, are
 //     queued as they come, so that connecting takes no round trip more. Of the others
-//     nothing is kept. Those that are proven are taken first.
+//     nothing is kept, nor of any with RequireProof. Those that are proven are taken first.
 //   - To a requester that is not proven go at most three times the bytes that have come
 //     in its name (as in RFC 9000, section 8.1).
 //   - A client repeats its request until it is accepted. One that does not has gone: others

@@ -17,7 +17,8 @@ type Listener struct {
 	pending  map[requestKey]*Request // taken or not, until decided and a while after
 	decided  []*Request              // of them, in the order of their decisions
 	closed   bool
-	doubtful int // requests that are, see Request
+	doubtful int  // requests that are, see Request
+	strict   bool // takes none that is
 	gate     gate
 
 	cq     *CQ  // that announces requests, or nil
@@ -79,6 +80,16 @@ func (n *NIC) Listen(port uint16) (*Listener, error) {
 
 // Addr returns the address to connect to.
 func (l *Listener) Addr() ethertype.Addr { return ethertype.Addr{MAC: l.nic.info.MAC, Port: l.port} }
+
+// RequireProof has the listener take only requests whose senders have proven that
+// they are where they say: they have asked again with a token that was sent there.
+// Nothing is kept of the others. Connecting then takes a round trip more, so it is for
+// servers that give much to whoever asks, buffers for example. VIPL has no such thing.
+func (l *Listener) RequireProof() {
+	l.nic.mu.Lock()
+	defer l.nic.unlock()
+	l.strict = true
+}
 
 // Wait returns the next request, blocking until there is one (VipConnectWait)
 // or ctx ends, which returns an error that is both ErrTimeout and the
@@ -185,7 +196,11 @@ func (n *NIC) receiveRequest(h *ethertype.Header, payload []byte) {
 		}
 		return
 	}
-	if !proven && l.doubtful >= doubtfulMax {
+	switch {
+	case proven:
+	case l.strict: // it has its answer
+		return
+	case l.doubtful >= doubtfulMax:
 		n.stats.drop(DropBacklog)
 		return
 	}
