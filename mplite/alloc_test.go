@@ -21,6 +21,18 @@ func TestNoAllocations(t *testing.T) {
 		{"rendezvous 64 KiB", pingPong(64 << 10)},
 		{"nonblocking", exchangeAll},
 		{"unexpected", unexpected},
+		{"persistent 64 B", persistent(64)},
+		{"persistent 64 KiB", persistent(64 << 10)},
+		{"column of 800 B", column(100, 64)},
+		{"column of 64 KiB", column(8<<10, 3)},
+		{"columns of 64 KiB, nonblocking", columns(8<<10, 3)},
+		{"columns, persistent", persistentColumns(100, 64)},
+		{"structs", structs},
+		{"sendrecv-replace", func(c *mplite.Comm, buf []byte, _ []*mplite.Request) error {
+			_, err := c.SendrecvReplace(bg, buf[:2000], 1-c.Rank(), 1, 1-c.Rank(), 1)
+			return err
+		}},
+		{"matched probes", matchedProbes},
 		{"allreduce", func(c *mplite.Comm, buf []byte, _ []*mplite.Request) error {
 			return mplite.Allreduce(bg, c, nil, buf[:8], mplite.Sum[byte]())
 		}},
@@ -102,4 +114,103 @@ func unexpected(c *mplite.Comm, buf []byte, _ []*mplite.Request) error {
 		}
 	}
 	return c.Send(bg, buf[:1], 0, 0)
+}
+
+// persistent exchanges n bytes by requests that are made once.
+func persistent(n int) func(c *mplite.Comm, buf []byte, reqs []*mplite.Request) error {
+	return started(func(c *mplite.Comm, buf []byte) (recv, send *mplite.Request, err error) {
+		if recv, err = c.RecvInit(buf[:n], 1-c.Rank(), 1); err == nil {
+			send, err = c.SendInit(make([]byte, n), 1-c.Rank(), 1)
+		}
+		return recv, send, err
+	})
+}
+
+// started starts and waits for the requests that init makes at the first round.
+func started(init func(c *mplite.Comm, buf []byte) (recv, send *mplite.Request, err error)) func(c *mplite.Comm, buf []byte, reqs []*mplite.Request) error {
+	return func(c *mplite.Comm, buf []byte, reqs []*mplite.Request) error {
+		if reqs[0] == nil {
+			var err error
+			if reqs[0], reqs[1], err = init(c, buf); err != nil {
+				return err
+			}
+		}
+		if err := mplite.Startall(reqs); err != nil {
+			return err
+		}
+		return mplite.Waitall(bg, reqs, nil)
+	}
+}
+
+var matrix [2][1 << 16]float64 // by rank
+
+func columnOf(c *mplite.Comm, rows, width, at int) mplite.Vector[float64] {
+	v, err := mplite.NewVector(matrix[c.Rank()][at:], rows, 1, width)
+	if err != nil {
+		panic(err)
+	}
+	return v
+}
+
+// column sends and receives columns of a matrix.
+func column(rows, width int) func(c *mplite.Comm, _ []byte, _ []*mplite.Request) error {
+	return func(c *mplite.Comm, _ []byte, _ []*mplite.Request) error {
+		out, in := columnOf(c, rows, width, 1), columnOf(c, rows, width, 0)
+		if _, err := out.Sendrecv(bg, c, 1-c.Rank(), 1, in, 1-c.Rank(), 1); err != nil {
+			return err
+		}
+		if c.Rank() == 0 {
+			if err := out.Send(bg, c, 1, 1); err != nil {
+				return err
+			}
+			_, err := in.Recv(bg, c, 1, 1)
+			return err
+		}
+		if _, err := in.Recv(bg, c, 0, 1); err != nil {
+			return err
+		}
+		return out.Send(bg, c, 0, 1)
+	}
+}
+
+func columns(rows, width int) func(c *mplite.Comm, _ []byte, reqs []*mplite.Request) error {
+	return func(c *mplite.Comm, _ []byte, reqs []*mplite.Request) error {
+		var err error
+		if reqs[0], err = columnOf(c, rows, width, 0).Irecv(c, 1-c.Rank(), 1); err != nil {
+			return err
+		}
+		if reqs[1], err = columnOf(c, rows, width, 1).Isend(c, 1-c.Rank(), 1); err != nil {
+			return err
+		}
+		return mplite.Waitall(bg, reqs, nil)
+	}
+}
+
+func persistentColumns(rows, width int) func(c *mplite.Comm, buf []byte, reqs []*mplite.Request) error {
+	return started(func(c *mplite.Comm, _ []byte) (recv, send *mplite.Request, err error) {
+		if recv, err = columnOf(c, rows, width, 0).RecvInit(c, 1-c.Rank(), 1); err == nil {
+			send, err = columnOf(c, rows, width, 1).SendInit(c, 1-c.Rank(), 1)
+		}
+		return recv, send, err
+	})
+}
+
+var cells [2][100]cell // by rank
+
+func structs(c *mplite.Comm, _ []byte, _ []*mplite.Request) error {
+	mine := cells[c.Rank()][:]
+	_, err := mplite.Sendrecv(bg, c, mine[:50], 1-c.Rank(), 1, mine[50:], 1-c.Rank(), 1)
+	return err
+}
+
+func matchedProbes(c *mplite.Comm, buf []byte, _ []*mplite.Request) error {
+	if err := c.Send(bg, buf[:100], 1-c.Rank(), 1); err != nil {
+		return err
+	}
+	m, err := c.Mprobe(bg, mplite.AnySource, 1)
+	if err != nil {
+		return err
+	}
+	_, err = m.Mrecv(bg, buf[:m.Status().Count])
+	return err
 }

@@ -45,6 +45,8 @@
 //     receiver. Where compilers place fields differently, as on machines whose
 //     words differ, the structs do not match.
 //
+// Elements that do not lie in a row, as a column of a matrix, are a Vector.
+//
 // A message without elements matches everything. One need not hold whole
 // elements; Elements counts the whole ones.
 //

@@ -41,15 +41,15 @@
 //	MPI_Start                  Request.Start
 //	MPI_Startall               Startall
 //	MPI_Sendrecv               Comm.Sendrecv, Sendrecv
-//	MPI_Sendrecv_replace       -                          Sendrecv with two buffers
+//	MPI_Sendrecv_replace       Comm.SendrecvReplace, SendrecvReplace
 //
 // Datatypes:
 //
 //	MPI_Type_contiguous        -                          a slice, or an array as element
-//	MPI_Type_vector            -                          copy to a slice
-//	MPI_Type_hvector           -                          copy to a slice
+//	MPI_Type_vector            NewVector, Vector          its methods are the calls
+//	MPI_Type_hvector           NewVector                  strides are in elements
 //	MPI_Type_indexed           -                          copy to a slice
-//	MPI_Type_hindexed          -                          copy to a slice
+//	MPI_Type_hindexed          -                          the same
 //	MPI_Type_struct            Send, Recv                 a Go struct is an element: see Elements
 //	MPI_Address                -                          Go's types say where fields are
 //	MPI_Type_extent            -                          unsafe.Sizeof
@@ -59,9 +59,9 @@
 //	MPI_Type_commit            -                          types need no preparation
 //	MPI_Type_free              -                          nothing to free
 //	MPI_Get_elements           Elements                   of the element's own numbers: the same call with their type
-//	MPI_Pack                   -                          encoding/binary; bytes match everything
-//	MPI_Unpack                 -                          encoding/binary
-//	MPI_Pack_size              -                          binary.Size
+//	MPI_Pack                   Vector.Pack                of bytes: encoding/binary; bytes match everything
+//	MPI_Unpack                 Vector.Unpack
+//	MPI_Pack_size              Vector.Len                 elements
 //
 // Collectives:
 //

@@ -202,3 +202,6 @@ func Unsaid(c *Comm, rank int) int { return c.w.peers[rank].pending.n }
 
 // Requests returns how many requests the rank has ever needed at the same time.
 func Requests(c *Comm) int { return len(c.w.requests) }
+
+// Staged returns the bytes of staging memory that the rank keeps.
+func Staged(c *Comm) int { return c.w.stages.kept }

@@ -6,6 +6,7 @@ import "slices"
 type plan struct {
 	recv      bool
 	buf       []byte
+	shape     strided // what is sent or received instead of buf, unless it is zero
 	peer, tag int
 	spec      spec
 	active    *Request // what it has started and nobody has waited for yet
@@ -90,11 +91,7 @@ func (r *Request) Start() error {
 		return opError("start", ErrRequest, "it has been started and not waited for")
 	}
 	var err error
-	if p.recv {
-		p.active, err = r.c.postRecv(p.buf, p.peer, p.tag, p.spec)
-	} else {
-		p.active, err = r.c.startSend(p.buf, p.peer, p.tag, p.spec)
-	}
+	p.active, err = r.c.carryOut(p)
 	return err
 }
 

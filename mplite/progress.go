@@ -33,6 +33,7 @@ type world struct {
 	free      []*Request
 	detached  []*Request // freed by their users before they ended
 	spill     spillPool
+	stages    stagePool
 	emptied   *rxBuf // the last one that was, not posted again yet
 	context   uint32 // next unused communicator number
 	self      *Comm  // this rank alone, once somebody has asked for it

@@ -61,6 +61,8 @@ type Request struct {
 	self      *inbound       // what a send to this rank waits as
 
 	sched *schedule // that it is part of
+	stage []byte    // staging memory that buf is, or nil
+	shape strided   // where the receive's elements go from there
 	plan  *plan     // of a persistent request, which only stands for what it starts
 
 	number uint64        // order of posting
@@ -142,6 +144,9 @@ func (w *world) complete(r *Request, err error) {
 	}
 	r.state = stateDone
 	w.settled(r)
+	if r.stage != nil {
+		r.w.unstage(r)
+	}
 	if r.sched != nil {
 		r.sched.ended(r)
 	}
