@@ -84,24 +84,24 @@
 //
 // Groups, contexts and communicators:
 //
-//	MPI_Group_size             -                          no groups: Split
-//	MPI_Group_rank             -                          no groups
-//	MPI_Group_translate_ranks  Comm.JobRank               to the job's first communicator
-//	MPI_Group_compare          -                          no groups
-//	MPI_Comm_group             -                          no groups
-//	MPI_Group_union            -                          no groups
-//	MPI_Group_intersection     -                          no groups
-//	MPI_Group_difference       -                          no groups
-//	MPI_Group_incl             -                          no groups: Split
-//	MPI_Group_excl             -                          no groups: Split
-//	MPI_Group_range_incl       -                          no groups: Split
-//	MPI_Group_range_excl       -                          no groups: Split
-//	MPI_Group_free             -                          no groups
+//	MPI_Group_size             Group.Size
+//	MPI_Group_rank             Group.Rank                 Undefined outside the group
+//	MPI_Group_translate_ranks  Group.TranslateRanks       Comm.JobRank to the job's first communicator
+//	MPI_Group_compare          Group.Compare
+//	MPI_Comm_group             Comm.Group
+//	MPI_Group_union            Group.Union
+//	MPI_Group_intersection     Group.Intersection
+//	MPI_Group_difference       Group.Difference
+//	MPI_Group_incl             Group.Include
+//	MPI_Group_excl             Group.Exclude
+//	MPI_Group_range_incl       Group.IncludeRanges
+//	MPI_Group_range_excl       Group.ExcludeRanges
+//	MPI_Group_free             -                          nothing to free
 //	MPI_Comm_size              Comm.Size
 //	MPI_Comm_rank              Comm.Rank
-//	MPI_Comm_compare           -                          compare sizes and JobRanks
-//	MPI_Comm_dup               Comm.Dup
-//	MPI_Comm_create            -                          Split
+//	MPI_Comm_compare           Compare
+//	MPI_Comm_dup               Comm.Dup, Cart.Dup         a grid's copy is a grid
+//	MPI_Comm_create            Comm.CommCreate
 //	MPI_Comm_split             Comm.Split                 Undefined gives nil
 //	MPI_Comm_free              Comm.Free
 //	MPI_Comm_test_inter        -                          no intercommunicators
@@ -152,6 +152,32 @@
 //	MPI_Wtick                  -                          Wtime resolves nanoseconds
 //	MPI_Pcontrol               -                          runtime/pprof; counters by Comm.Snapshot
 //
+// Constants and operations:
+//
+//	MPI_COMM_WORLD             Init                       what it returns
+//	MPI_COMM_SELF              Comm.Self
+//	MPI_PROC_NULL              None
+//	MPI_ANY_SOURCE             AnySource
+//	MPI_ANY_TAG                AnyTag
+//	MPI_UNDEFINED              Undefined
+//	MPI_REQUEST_NULL           Request                    nil, or a zero one
+//	MPI_ERR_IN_STATUS          RequestsError, ErrInStatus
+//	MPI_BYTE                   -                          the []byte methods; see Elements
+//	MPI_PACKED                 -                          the same
+//	MPI_BOTTOM                 -                          a slice says where memory is
+//	MPI_SUM                    Sum
+//	MPI_PROD                   Prod
+//	MPI_MAX                    Max
+//	MPI_MIN                    Min
+//	MPI_LAND                   LogicalAnd
+//	MPI_LOR                    LogicalOr
+//	MPI_LXOR                   LogicalXor
+//	MPI_BAND                   BitAnd
+//	MPI_BOR                    BitOr
+//	MPI_BXOR                   BitXor
+//	MPI_MAXLOC                 MaxLoc, Loc
+//	MPI_MINLOC                 MinLoc, Loc
+//
 // What there is of later versions:
 //
 //	MPI_Mprobe                 Comm.Mprobe
@@ -159,4 +185,19 @@
 //	MPI_Mrecv                  Matched.Mrecv, Mrecv
 //	MPI_Imrecv                 Matched.Imrecv, Imrecv
 //	MPI_Exscan                 Exscan
+//	MPI_Ibarrier               Comm.Ibarrier
+//	MPI_Ibcast                 Ibcast
+//	MPI_Igather                Igather
+//	MPI_Igatherv               Igatherv
+//	MPI_Iscatter               Iscatter
+//	MPI_Iscatterv              Iscatterv
+//	MPI_Iallgather             Iallgather
+//	MPI_Iallgatherv            Iallgatherv
+//	MPI_Ialltoall              Ialltoall
+//	MPI_Ialltoallv             Ialltoallv
+//	MPI_Ireduce                Ireduce
+//	MPI_Iallreduce             Iallreduce
+//	MPI_Ireduce_scatter        IreduceScatter
+//	MPI_Iscan                  Iscan
+//	MPI_Iexscan                Iexscan
 package mplite

@@ -32,13 +32,20 @@ Get_processor_name Get_version Errhandler_create Errhandler_set Errhandler_get E
 Init Finalize Initialized Abort Pcontrol`
 
 // TestTableOfCalls: the table has one row for each call of MPI-1, each row a
-// Go name that exists, or a reason why there is none.
+// Go name that exists, or a reason why there is none; and what the comment of a
+// function says that it stands for is in the table, too.
 func TestTableOfCalls(t *testing.T) {
 	text, err := os.ReadFile("doc_mpi.go")
 	check(t, err)
 	row := regexp.MustCompile(`(?m)^//\t(MPI_\w+)( +)(-|[A-Z][\w.]*(?:, [A-Z][\w.]*)*)(?: +(\S.*))?$`)
 	rows := map[string]bool{}
 	names := exported(t)
+	docs := map[string]bool{} // "call name" of each call that the comment of a function names
+	for name, doc := range names {
+		for _, call := range regexp.MustCompile(`MPI_[A-Z][a-z]\w*`).FindAllString(doc, -1) {
+			docs[call+" "+name] = true
+		}
+	}
 	for _, r := range row.FindAllStringSubmatch(string(text), -1) {
 		call, name, note := r[1], r[3], r[4]
 		if rows[call] {
@@ -52,10 +59,15 @@ func TestTableOfCalls(t *testing.T) {
 			continue
 		}
 		for one := range strings.SplitSeq(name, ", ") {
-			if !names[one] {
+			if _, ok := names[one]; !ok {
 				t.Errorf("%s: there is no %s in the package", call, one)
 			}
+			delete(docs, call+" "+one)
 		}
+	}
+	for said := range docs {
+		call, name, _ := strings.Cut(said, " ")
+		t.Errorf("the comment of %s says that it is %s, the row of that does not", name, call)
 	}
 	for call := range strings.FieldsSeq(mpi1) {
 		if !rows["MPI_"+call] {
@@ -68,21 +80,23 @@ func TestTableOfCalls(t *testing.T) {
 }
 
 // exported returns the names that the package exports: X, and T.X for a method or
-// a field X of T.
-func exported(t *testing.T) map[string]bool {
-	names := map[string]bool{}
+// a field X of T; with the comments of functions and methods.
+func exported(t *testing.T) map[string]string {
+	names := map[string]string{}
 	files, err := os.ReadDir(".")
 	check(t, err)
 	for _, f := range files {
 		if !strings.HasSuffix(f.Name(), ".go") || strings.HasSuffix(f.Name(), "_test.go") {
 			continue
 		}
-		file, err := parser.ParseFile(token.NewFileSet(), f.Name(), nil, 0)
+		file, err := parser.ParseFile(token.NewFileSet(), f.Name(), nil, parser.ParseComments)
 		check(t, err)
 		for _, d := range file.Decls {
 			switch d := d.(type) {
 			case *ast.FuncDecl:
-				names[receiver(d)+d.Name.Name] = true
+				if d.Name.IsExported() {
+					names[receiver(d)+d.Name.Name] = d.Doc.Text()
+				}
 			case *ast.GenDecl:
 				for _, s := range d.Specs {
 					declared(s, names)
@@ -113,18 +127,18 @@ func receiver(d *ast.FuncDecl) string {
 	}
 }
 
-func declared(s ast.Spec, names map[string]bool) {
+func declared(s ast.Spec, names map[string]string) {
 	switch s := s.(type) {
 	case *ast.ValueSpec:
 		for _, id := range s.Names {
-			names[id.Name] = true
+			names[id.Name] = ""
 		}
 	case *ast.TypeSpec:
-		names[s.Name.Name] = true
+		names[s.Name.Name] = ""
 		if typ, ok := s.Type.(*ast.StructType); ok {
 			for _, f := range typ.Fields.List {
 				for _, id := range f.Names {
-					names[s.Name.Name+"."+id.Name] = true
+					names[s.Name.Name+"."+id.Name] = ""
 				}
 			}
 		}
