@@ -12,8 +12,8 @@ import (
 // collective learns it too. It then ends
 //
 //   - every operation with the dead rank,
-//   - every pending receive or probe from any source on a communicator that it is in
-//     (later ones wait for the living again),
+//   - every pending receive or probe from any source on a communicator that it is in,
+//     and later ones until AckFailed,
 //   - every collective on such a communicator, now and later,
 //
 // with a RankError. Operations between living ranks go on. Whole messages that

@@ -3,6 +3,7 @@ package mplite_test
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -235,30 +236,58 @@ func TestDeathLeavesASend(t *testing.T) {
 	}))
 }
 
-// TestDeathEndsAProbe: one that waits for any source, like such a receive; the
-// next one waits for the living again.
+// TestDeathEndsAProbe: one that waits for any source, like such a receive; so does
+// every later one, of either kind, until the death is acknowledged on that very
+// communicator. Then they wait for the living again.
 func TestDeathEndsAProbe(t *testing.T) {
-	ended := false
+	acked := false
 	check(t, lateJob(small, func(j *job, c *mplite.Comm) error {
 		switch c.Rank() {
 		case 0:
 			_, err := c.Probe(bg, mplite.AnySource, 1)
-			ended = true
 			if err := blames("probe", err); err != nil {
 				return err
 			}
-			st, err := c.Probe(bg, mplite.AnySource, 1)
-			if err != nil || st.Source != 1 {
-				return fmt.Errorf("the next probe found %+v, %v", st, err)
-			}
-		case 1:
-			if err := j.computes(c, func() bool { return ended }); err != nil {
+			if err := unacknowledged(c); err != nil {
 				return err
 			}
-			return c.Send(bg, nil, 0, 1)
+			if failed := c.AckFailed(); !slices.Equal(failed, []int{victim}) {
+				return fmt.Errorf("ranks %v have failed, want %d", failed, victim)
+			}
+			r, err := c.Irecv(nil, mplite.AnySource, 2)
+			if err != nil {
+				return err
+			}
+			acked = true
+			st, err := c.Probe(bg, mplite.AnySource, 1)
+			if err != nil || st.Source != 1 {
+				return fmt.Errorf("the probe after that found %+v, %v", st, err)
+			}
+			if st, err := r.Wait(bg); err != nil || st.Source != 1 {
+				return fmt.Errorf("the receive after that got %+v, %v", st, err)
+			}
+		case 1:
+			if err := j.computes(c, func() bool { return acked }); err != nil {
+				return err
+			}
+			return errors.Join(c.Send(bg, nil, 0, 1), c.Send(bg, nil, 0, 2))
 		}
 		return nil
 	}))
+}
+
+// unacknowledged tries all that waits for any source.
+func unacknowledged(c *mplite.Comm) error {
+	_, _, polled := c.Iprobe(mplite.AnySource, 1)
+	posted, err := c.Irecv(nil, mplite.AnySource, 1)
+	if err != nil {
+		return err
+	}
+	return errors.Join(
+		blames("the next probe", second(c.Probe(bg, mplite.AnySource, 1))),
+		blames("a probe that does not wait", polled),
+		blames("the next receive", second(c.Recv(bg, nil, mplite.AnySource, 1))),
+		blames("a posted receive", second(posted.Wait(bg))))
 }
 
 // TestAnnouncementOfTheDead: ranks 1 and 2 lose each other, so that rank 0 hears

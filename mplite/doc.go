@@ -146,10 +146,11 @@
 //
 // A rank that ends without Finalize, does not answer for Config.PeerTimeout, or
 // sends what no rank may, is dead. The first to notice tells all others. Every
-// operation with it, every pending receive or probe from AnySource on a
-// communicator it is in, and every collective there ends with a RankError that
-// names it; the living can go on talking, and use communicators that it was not
-// in. Abort ends all ranks' operations with an AbortError.
+// operation with it, every receive or probe from AnySource on a communicator it is
+// in that has no message yet, and every collective there ends with a RankError that
+// names it. The living can go on talking, from AnySource after Comm.AckFailed, and
+// use communicators that it was not in. Abort ends all ranks' operations with an
+// AbortError.
 //
 // # Decisions
 //

@@ -227,7 +227,8 @@ func (c *Comm) postRecv(buf []byte, src, tag int, s spec) (*Request, error) {
 }
 
 // unreachable returns an error if no message can come from where a receive
-// wants it: the source is dead, or everybody is.
+// wants it: the source is dead, or everybody is, or somebody of whom the program
+// has not said that it knows.
 func (c *Comm) unreachable(env envelope) error {
 	w := c.w
 	if w.fatal != nil {
@@ -239,7 +240,10 @@ func (c *Comm) unreachable(env envelope) error {
 		}
 		return nil
 	}
-	var last error
+	last := c.unacknowledged()
+	if last != nil {
+		return last
+	}
 	for _, p := range c.peers {
 		if p != nil && p.state < peerDead {
 			return nil

@@ -5,7 +5,7 @@ import "context"
 // Probe waits for a message that Recv would take and describes it, without
 // taking it (MPI_Probe, MP_Probe). Where several goroutines receive, another one
 // may take it before this one has called Recv: use Mprobe. Like a Recv from
-// AnySource, such a Probe ends when a rank of the communicator dies meanwhile.
+// AnySource, such a Probe ends when a rank of the communicator dies: see AckFailed.
 func (c *Comm) Probe(ctx context.Context, src, tag int) (Status, error) {
 	if err := checkContext(ctx); err != nil {
 		return Status{}, err
@@ -73,18 +73,12 @@ func (c *Comm) await(ctx context.Context, src, tag int) (*inbound, error) {
 	}
 	w.probing++
 	defer func() { w.probing-- }()
-	known := len(w.dead)
 	for {
 		if in := w.match.peek(env); in != nil {
 			return in, nil
 		}
 		if err := c.unreachable(env); err != nil {
 			return nil, err
-		}
-		for ; env.src == AnySource && known < len(w.dead); known++ {
-			if p := w.dead[known]; c.contains(p.rank) {
-				return nil, p.err
-			}
 		}
 		if err := w.step(ctx); err != nil {
 			return nil, err
