@@ -4,19 +4,9 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
-	"strconv"
 	"time"
 
 	"github.com/bobnet-go/bobnet/vipl"
-)
-
-// The environment that Init reads when it is given no Config. Whoever starts
-// the ranks sets it; bobnet lab does.
-const (
-	EnvJob       = "BOBNET_JOB"   // name of the job, one of its own for every run
-	EnvRank      = "BOBNET_RANK"  // this process's rank
-	EnvSize      = "BOBNET_SIZE"  // number of ranks
-	EnvInterface = "BOBNET_IFACE" // network interface; may be left out if there is only one
 )
 
 // Defaults of Config, and its limits.
@@ -30,23 +20,25 @@ const (
 	maxJobName         = 128
 )
 
-// Config describes a rank. Nil means: from the environment. A zero field means
-// its default.
+// Config describes a rank. A field left zero is read from the environment where
+// there is a variable for it (see EnvJob), and means its default else. Nil leaves all
+// fields zero.
 type Config struct {
 	// Job is the job's name, by which its ranks find each other on the
 	// segment. Ranks of different jobs never meet.
 	Job string
-	// Rank is this process's rank, Size the number of ranks. Size 0 means 1:
-	// a job of one rank needs no network.
+	// Rank is this process's rank, Size the number of ranks. Where Size is given,
+	// Rank is not read from the environment. Size 0 means 1 if EnvSize is not set,
+	// either: a job of one rank needs no network.
 	Rank, Size int
 	// Interface is the network interface, by name or MAC address; empty means
-	// the only candidate.
+	// what EnvInterface says, or else the only candidate.
 	Interface string
 	// NIC is used instead of opening Interface. It stays the caller's and is
 	// not closed by Finalize.
 	NIC *vipl.NIC
 	// Timeout bounds Init, besides its context, and the farewells in Finalize;
-	// 0 means DefaultTimeout.
+	// 0 means what vipl.EnvTimeout says, or else DefaultTimeout.
 	Timeout time.Duration
 	// PeerTimeout bounds how long a rank that does not answer is believed to
 	// be alive; 0 means DefaultPeerTimeout, which outlasts a network that is
@@ -66,32 +58,6 @@ type Config struct {
 	Exit func(code int)
 	// Logger receives what a person may want to know; nil means none.
 	Logger *slog.Logger
-}
-
-// fromEnvironment reads the variables above. Without EnvSize the process is a
-// job of its own.
-func fromEnvironment() (*Config, error) {
-	cfg := &Config{Job: os.Getenv(EnvJob), Interface: os.Getenv(EnvInterface)}
-	if os.Getenv(EnvSize) == "" {
-		return cfg, nil
-	}
-	var err error
-	if cfg.Size, err = envInt(EnvSize); err != nil {
-		return nil, err
-	}
-	if cfg.Rank, err = envInt(EnvRank); err != nil {
-		return nil, err
-	}
-	return cfg, nil
-}
-
-func envInt(name string) (int, error) {
-	s := os.Getenv(name)
-	n, err := strconv.Atoi(s)
-	if err != nil {
-		return 0, opError("init", ErrArgument, "environment variable %s is %q, want a number", name, s)
-	}
-	return n, nil
 }
 
 // withDefaults returns c completed and checked.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 
 	"github.com/bobnet-go/bobnet/vipl"
 )
@@ -15,19 +16,23 @@ import (
 // ask for those takes it about a fifth of a second more. It fails at once with a
 // RankError when a rank that it is connected with dies, or has missed one that
 // long, and with ctx's error when ctx ends, which means nothing to the
-// communicator later. A nil cfg is read from the environment. End with Finalize:
-// a process that ends without is dead to the others.
+// communicator later. What cfg leaves zero is read from the environment. End with
+// Finalize: a process that ends without is dead to the others.
 func Init(ctx context.Context, cfg *Config) (*Comm, error) {
 	if err := checkContext(ctx); err != nil {
 		return nil, err
 	}
 	if cfg == nil {
-		var err error
-		if cfg, err = fromEnvironment(); err != nil {
-			return nil, err
+		cfg = &Config{}
+		if os.Getenv(EnvSize) == "" {
+			sayAlone()
 		}
 	}
-	first, err := cfg.withDefaults(0)
+	asked, err := cfg.fromEnvironment()
+	if err != nil {
+		return nil, err
+	}
+	first, err := asked.withDefaults(0)
 	if err != nil {
 		return nil, err
 	}
@@ -36,7 +41,7 @@ func Init(ctx context.Context, cfg *Config) (*Comm, error) {
 	w.match.init(w.size)
 	w.spill.limit = max(first.SpillLimit, 0)
 	if w.size > 1 {
-		if err := w.join(ctx, cfg); err != nil {
+		if err := w.join(ctx, &asked); err != nil {
 			w.close()
 			return nil, err
 		}

@@ -410,23 +410,3 @@ func TestSizesDiffer(t *testing.T) {
 	}
 	check(t, w.Run())
 }
-
-// TestInitFromEnvironment: no variables mean a job of one; bad ones are named.
-func TestInitFromEnvironment(t *testing.T) {
-	t.Setenv(mplite.EnvSize, "")
-	c, err := mplite.Init(bg, nil)
-	check(t, err)
-	if c.Rank() != 0 || c.Size() != 1 {
-		t.Errorf("%v", c)
-	}
-	t.Setenv(mplite.EnvSize, "many")
-	if _, err := mplite.Init(bg, nil); !contains(err, `BOBNET_SIZE is "many"`) {
-		t.Error(err)
-	}
-	t.Setenv(mplite.EnvSize, "2")
-	t.Setenv(mplite.EnvRank, "2")
-	t.Setenv(mplite.EnvJob, "j")
-	if _, err := mplite.Init(bg, nil); !contains(err, "rank 2 is not in 0..1") {
-		t.Error(err)
-	}
-}
