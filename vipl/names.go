@@ -20,6 +20,7 @@ const MaxName = 200
 type nameTable struct {
 	own     map[string]uint16 // name to port
 	pending map[string]*lookup
+	surveys map[uint64]*survey // by nonce
 }
 
 // lookup is a question under way; several callers may share it.
@@ -31,7 +32,9 @@ type lookup struct {
 	gate   gate
 }
 
-func (t *nameTable) init() { t.own, t.pending = map[string]uint16{}, map[string]*lookup{} }
+func (t *nameTable) init() {
+	t.own, t.pending, t.surveys = map[string]uint16{}, map[string]*lookup{}, map[uint64]*survey{}
+}
 
 // Advertise lets others on the segment find addr, an address of this NIC, by
 // name until Withdraw or Close. The name must be new on this NIC; that it is
@@ -144,8 +147,12 @@ func (n *NIC) receiveName(h *ethertype.Header, payload []byte) {
 		return
 	}
 	if len(payload) > 2 {
+		addr := ethertype.Addr{MAC: h.Src, Port: uint16(payload[0])<<8 | uint16(payload[1])}
+		if n.names.answered(h.Sack, string(payload[2:]), addr, n) {
+			return
+		}
 		if l := n.names.pending[string(payload[2:])]; l != nil && l.nonce == h.Sack {
-			l.answer = ethertype.Addr{MAC: h.Src, Port: uint16(payload[0])<<8 | uint16(payload[1])}
+			l.answer = addr
 			l.known = true
 			l.gate.open(n)
 			return

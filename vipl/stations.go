@@ -129,7 +129,7 @@ func (n *NIC) inquire(ctx context.Context, q inquiry) ([]Station, error) {
 	for interval := askFirst; err == nil && !q.over(n, end) && n.ended(ctx) == nil; interval = min(2*interval, askEvery) {
 		n.sendControl(ethertype.Header{Dst: q.to.MAC, DstPort: q.to.Port, Kind: ethertype.KindQuery, SrcPort: n.addr.Port, Tag: tag}, []byte(q.host))
 		n.tx.flush(n)
-		err = n.listenFor(ctx, &q, min(n.link.Now()+interval, end))
+		err = n.collect(ctx, &q.gate, min(n.link.Now()+interval, end))
 	}
 	list := make([]Station, 0, len(q.found))
 	for _, s := range q.found {
@@ -149,9 +149,9 @@ func (q *inquiry) over(n *NIC, end int64) bool {
 	return now >= end || q.settle != 0 && q.first != 0 && now-q.first >= int64(q.settle)
 }
 
-// listenFor lets answers come in until the given time. The error is the end of
-// ctx, if that is not by its deadline.
-func (n *NIC) listenFor(ctx context.Context, q *inquiry, until int64) error {
+// collect lets answers come in, each of which opens the gate, until the given time.
+// The error is the end of ctx, if that is not by its deadline.
+func (n *NIC) collect(ctx context.Context, g *gate, until int64) error {
 	w := n.waiter(ctx)
 	w.deadline = until
 	defer n.endWait(&w)
@@ -159,7 +159,7 @@ func (n *NIC) listenFor(ctx context.Context, q *inquiry, until int64) error {
 		if n.closed {
 			return ErrClosed
 		}
-		err := n.wait(&w, &q.gate)
+		err := n.wait(&w, g)
 		switch {
 		case n.ended(ctx) == context.Canceled:
 			return err
