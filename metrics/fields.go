@@ -181,5 +181,6 @@ var rankFields = []field[rankState]{
 	{"bobnet_mplite_pending_sends", "Sends that have begun and not ended.", true, func(s *rankState) float64 { return float64(s.Pending.NumSends) }},
 	{"bobnet_mplite_credit_messages_total", "Messages that only returned credits.", false, func(s *rankState) float64 { return float64(s.CreditMessages) }},
 	{"bobnet_mplite_stray_messages_total", "Control messages that named no operation of this rank.", false, func(s *rankState) float64 { return float64(s.Strays) }},
+	{"bobnet_mplite_refused_requests_total", "Requests for a connection from who does not belong to the job.", false, func(s *rankState) float64 { return float64(s.Refused) }},
 	{"bobnet_mplite_failed_ranks_total", "Ranks found dead.", false, func(s *rankState) float64 { return float64(s.RanksFailed) }},
 }

@@ -56,7 +56,8 @@ type Config struct {
 	SpillLimit int
 	// Exit is what Abort ends the process with; nil means os.Exit.
 	Exit func(code int)
-	// Logger receives what a person may want to know; nil means none.
+	// Logger receives what a person may want to know; nil means none, except that
+	// Init says on stderr for whom it waits when that takes long.
 	Logger *slog.Logger
 }
 

@@ -13,7 +13,7 @@ type control struct {
 	req    *Request
 
 	context uint32
-	body    []byte // of messages about collectives
+	body    []byte // of messages about collectives, and of a rank's failure
 }
 
 // controlQueue is a queue of control messages that grows as needed and keeps
@@ -81,6 +81,8 @@ func (p *peer) sendControl(c control) {
 		mine := p.w.hello()
 		mine.put(body[:])
 		p.post(&h, body[:])
+	case kindFail:
+		p.post(&h, c.body)
 	default:
 		p.post(&h, c.body[:min(len(c.body), p.eagerMax, p.w.cfg.EagerSize)])
 	}

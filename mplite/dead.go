@@ -23,6 +23,7 @@ var (
 	errGarbled   = errors.New("it sent a message that is not one")
 	errOverspent = errors.New("it sent more messages than it was given credits for")
 	errMissing   = errors.New("it did not come in time")
+	errEnded     = errors.New("the connection with it has ended")
 	errReported  = errors.New("it is reported dead")
 	errLeft      = errors.New("it has finalized")
 	errDead      = errors.New("it is dead")
@@ -38,6 +39,9 @@ func (p *peer) fail(err error) {
 		p.left()
 		return
 	}
+	if err == nil {
+		err = errEnded
+	}
 	p.state = peerDead
 	dead := &RankError{Rank: p.rank, Err: err}
 	p.err = dead
@@ -49,24 +53,22 @@ func (p *peer) fail(err error) {
 	}
 	p.endOwn(dead)
 	p.endOthers(dead)
-	for _, q := range w.peers {
-		if q != nil && q != p {
-			q.say(control{kind: kindFail, tag: int32(p.rank)})
-		}
-	}
+	w.sayAll(w.reportOf(dead))
 	w.notify()
 }
 
-// told handles another rank's word that rank is dead.
-func (p *peer) told(rank int) {
+// told handles another rank's word that rank is dead, and why.
+func (p *peer) told(rank int, why []byte) {
 	w := p.w
-	if rank < 0 || rank >= w.size || rank == w.rank {
+	r, ok := parseReport(string(why), w.size)
+	switch {
+	case rank < 0 || rank >= w.size:
 		w.stats.Strays++
 		return
+	case !ok || r.rank != rank:
+		r = report{rank: rank, why: "nobody knows why"}
 	}
-	if q := w.peers[rank]; q != nil {
-		q.fail(fmt.Errorf("%w by rank %d", errReported, p.rank))
-	}
+	w.hear(r, p.rank)
 }
 
 // left marks p as gone in order, as soon as no write between it and this rank is

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+
+	"github.com/bobnet-go/bobnet/ethertype"
 )
 
 // What callers may want to tell apart; the errors of this package wrap these.
@@ -56,6 +58,23 @@ func (e *RankError) Error() string {
 
 // Unwrap returns ErrRankFailed and the cause.
 func (e *RankError) Unwrap() []error { return []error{ErrRankFailed, e.Err} }
+
+// DuplicateError says that two processes claim one rank of a job: it was started
+// twice, or two jobs of one name run on the segment. All ranks that Init has not
+// brought together yet end with it.
+type DuplicateError struct {
+	Job           string
+	Rank          int
+	First, Second ethertype.Addr // where they listen, or ask from
+}
+
+func (e *DuplicateError) Error() string {
+	return fmt.Sprintf("mplite: init: %v: two processes claim rank %d of job %q, at %v and at %v: give every run a name of its own by %s, and start each rank once",
+		ErrInit, e.Rank, e.Job, e.First, e.Second, EnvJob)
+}
+
+// Unwrap returns ErrInit.
+func (e *DuplicateError) Unwrap() error { return ErrInit }
 
 // TruncateError says that a message was longer than the receive that it
 // matched. The receive got the message's first Room bytes; later messages are

@@ -13,11 +13,18 @@ import (
 // its ranks (MPI_Init, MP_Init). It returns when this rank is connected with
 // every other one, which blocks until they have called Init too. After
 // cfg.Timeout it fails with an error that names ranks which are missing, and to
-// ask for those takes it about a fifth of a second more. It fails at once with a
-// RankError when a rank that it is connected with dies, or has missed one that
-// long, and with ctx's error when ctx ends, which means nothing to the
-// communicator later. What cfg leaves zero is read from the environment. End with
-// Finalize: a process that ends without is dead to the others.
+// ask for those takes it about a fifth of a second more. After three seconds it
+// says for whom it waits and why, by cfg.Logger, or on stderr if that is nil.
+//
+// It fails at once with a RankError, which has the reason, when another rank dies or
+// leaves Init, or has missed one for that long; with a DuplicateError when two
+// processes claim one rank of the job; and with ctx's error when ctx ends, which
+// means nothing to the communicator later. A rank that fails tells the others why,
+// for which it stays half a second at the most. Requests of strangers are refused
+// and counted.
+//
+// What cfg leaves zero is read from the environment. End with Finalize: a process
+// that ends without is dead to the others.
 func Init(ctx context.Context, cfg *Config) (*Comm, error) {
 	if err := checkContext(ctx); err != nil {
 		return nil, err
@@ -36,7 +43,7 @@ func Init(ctx context.Context, cfg *Config) (*Comm, error) {
 	if err != nil {
 		return nil, err
 	}
-	w := &world{cfg: first, job: first.Job, rank: first.Rank, size: first.Size, maxWrite: maxWrite, order: hostBig}
+	w := &world{cfg: first, logs: asked.Logger != nil, job: first.Job, rank: first.Rank, size: first.Size, maxWrite: maxWrite, order: hostBig}
 	w.peers = make([]*peer, w.size)
 	w.match.init(w.size)
 	w.spill.limit = max(first.SpillLimit, 0)
@@ -156,6 +163,9 @@ func (w *world) close() {
 		return
 	}
 	w.nic.Withdraw(w.name(w.rank))
+	if w.listener != nil {
+		w.listener.Close()
+	}
 	for _, p := range w.peers {
 		if p != nil {
 			p.close()

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/bobnet-go/bobnet/mplite"
+	"github.com/bobnet-go/bobnet/reliability"
 	"github.com/bobnet-go/bobnet/transport/sim"
 	"github.com/bobnet-go/bobnet/vipl"
 )
@@ -94,22 +95,33 @@ func sumOfJob(c *mplite.Comm, name string) error {
 }
 
 // TestStrangers: who asks a rank for a connection and does not belong to the
-// job is refused in words, and the job comes together all the same.
+// job, or has another VI than its ranks have, is refused in words and counted, and
+// the job comes together all the same.
 func TestStrangers(t *testing.T) {
 	otherVersion := mplite.Hello("test", 1, 2)
 	otherVersion[0]++
 	strangers := []struct {
 		hello []byte
 		words string
+		attr  vipl.Attributes
 	}{
-		{mplite.Hello("another", 1, 2), `that of job "test"`},
-		{otherVersion, "build all ranks from one source"},
-		{nil, "MPLite wire version 0"},
-		{mplite.Hello("test", 2, 2), "rank 2 of 2 asks rank 0"},
-		{mplite.Hello("test", 0, 2), "rank 0 of 2 asks rank 0"},
+		{hello: mplite.Hello("another", 1, 2), words: `that of job "test"`},
+		{hello: otherVersion, words: "build all ranks from one source"},
+		{hello: nil, words: "MPLite wire version 0"},
+		{hello: mplite.Hello("test", 1, 3), words: "has 3 ranks according to rank 1 and 2 according to rank 0"},
+		{hello: mplite.Hello("test", 2, 2), words: "rank 2 of 2 asks rank 0"},
+		{hello: mplite.Hello("test", 0, 2), words: `rank 0 of job "test" is there already`},
+		{hello: mplite.Hello("test", 1, 2), words: "qualities of service do not match", attr: vipl.Attributes{QoS: 1}},
+		{hello: mplite.Hello("test", 1, 2), words: "maximum transfer sizes", attr: vipl.Attributes{MaxTransferSize: 4096}},
+		{hello: mplite.Hello("test", 1, 2), words: "reliability levels", attr: vipl.Attributes{Reliability: reliability.ReliableReception}},
 	}
 	j := newJob(2, sim.Options{}, small)
-	meet := func(c *mplite.Comm) error { return c.Barrier(bg) }
+	meet := func(c *mplite.Comm) error {
+		if got := c.Snapshot().Refused; c.Rank() == 0 && got != uint64(len(strangers)) {
+			return fmt.Errorf("%d requests were refused, want %d", got, len(strangers))
+		}
+		return c.Barrier(bg)
+	}
 	j.host("rank 0", func(nic *vipl.NIC) error { return j.rank(nic, 0, meet) })
 	j.host("rank 1", func(nic *vipl.NIC) error {
 		addr, err := nic.Lookup(bg, "job/test/0")
@@ -117,7 +129,7 @@ func TestStrangers(t *testing.T) {
 			return err
 		}
 		for _, s := range strangers {
-			vi, err := nic.CreateVI(nil, nil, nil)
+			vi, err := nic.CreateVI(&s.attr, nil, nil)
 			if err != nil {
 				return err
 			}

@@ -74,6 +74,7 @@ func (x *intruder) join(nic *vipl.NIC, hello []byte) (err error) {
 	if x.h, err = nic.RegisterMem(x.mem, &vipl.MemAttributes{EnableRDMAWrite: true}); err != nil {
 		return err
 	}
+	var nonce uint64
 	for rank := range x.vis {
 		vi, err := nic.CreateVI(&vipl.Attributes{EnableRDMAWrite: true}, nil, nil)
 		if err != nil {
@@ -92,16 +93,34 @@ func (x *intruder) join(nic *vipl.NIC, hello []byte) (err error) {
 		if err != nil {
 			return err
 		}
-		if err := vi.Connect(bg, addr, mplite.Hello("test", victim, 3)); err != nil {
+		if err := vi.Connect(bg, addr, mplite.OfRun(mplite.Hello("test", victim, 3), nonce)); err != nil {
 			return err
 		}
+		if rank == 0 {
+			if nonce, err = x.learn(); err != nil {
+				return err
+			}
+		}
 	}
-	for rank, body := range [][]byte{hello, greeting} {
+	for rank, body := range [][]byte{hello, mplite.OfRun(greeting, nonce)} {
 		if err := x.post(x.vis[rank], mplite.Word{Kind: mplite.KindHello, Body: body}.Bytes()); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// learn hears from rank 0 which run of the job this is.
+func (x *intruder) learn() (nonce uint64, err error) {
+	d, err := x.vis[0].RecvWait(bg)
+	if err != nil {
+		return 0, err
+	}
+	w, ok := mplite.Hear(d.Segs[0].Data[:d.Length])
+	if !ok || w.Kind != mplite.KindHello {
+		return 0, fmt.Errorf("rank 0 began with %+v", w)
+	}
+	return mplite.RunOf(d.Segs[0].Data[:d.Length]), x.vis[0].PostRecv(d)
 }
 
 // part returns the memory of a receive, or of what is sent.

@@ -2,9 +2,10 @@ package mplite
 
 import (
 	"context"
+	"crypto/rand"
+	"encoding/binary"
 	"errors"
 	"fmt"
-	"hash/fnv"
 	"time"
 
 	"github.com/bobnet-go/bobnet/ethertype"
@@ -19,74 +20,99 @@ import (
 // before it can be found, so nobody meets a closed door; requests wait
 // meanwhile.
 //
+// Rank 0 draws a nonce and tells it to each rank in its first message, before
+// that one connects to others or accepts them: what belongs to another run of a
+// job of the same name is refused. See admit.go and twice.go.
+//
 // Whatever a rank waits for, it hears those that it is connected with: when one
-// dies, or says that another has, Init ends and names that one. Who runs out of
-// time says so to the others, with the rank that it has missed.
+// dies, or says that another has, Init ends and names that one. Who ends for a
+// reason of its own says it to the others; see lastwords.go.
 
 // meeting is a rank's part in that.
 type meeting struct {
 	*world
 	ctx context.Context // ends when time is up
 	end int64           // the same, on the NIC's clock
+
+	postponed []*vipl.Request  // of ranks that are being accepted
+	accepting []*peer          // whose requests have been accepted, and who are not connected yet
+	pace      time.Duration    // after which to look at those again
+	checked   map[uint32]int64 // when the segment was asked who claims a rank
+	refusal   string           // of the last request that was refused
+	waits     wait
 }
 
 // mesh connects this rank with all others, within Config.Timeout and until
 // parent ends.
 func (w *world) mesh(parent context.Context) error {
-	listener, err := w.nic.Listen(0)
-	if err != nil {
-		return fmt.Errorf("mplite: init: %w", err)
-	}
-	defer listener.Close()
-	if err := listener.Bind(w.cq); err != nil {
-		return fmt.Errorf("mplite: init: %w", err)
-	}
-	if err := w.nic.Advertise(w.name(w.rank), listener.Addr()); err != nil {
+	if err := w.open(); err != nil {
 		return fmt.Errorf("mplite: init: %w", err)
 	}
 	ctx, cancel := w.bounded(parent)
 	defer cancel()
 	began := w.nic.Now()
-	m := &meeting{w, ctx, began + int64(w.cfg.Timeout)}
-	defer m.turnAway()
-	err = m.meet()
+	m := &meeting{world: w, ctx: ctx, end: began + int64(w.cfg.Timeout), checked: map[uint32]int64{}}
+	m.waits.sayAt = began + int64(sayAfter)
+	err := m.meet()
 	w.mu.Lock()
 	why := w.hopeless()
 	w.mu.Unlock()
 	switch {
+	case err == nil && why == nil:
+		m.adjourn()
+		return nil
 	case why != nil:
-		return why
-	case err != nil && parent.Err() != nil:
-		return fmt.Errorf("mplite: init: %w: %w before %s of job %q had connected", ErrInit, parent.Err(), naming(w.unconnected()), w.job)
-	case err != nil && timeIsUp(err):
-		return w.missing(time.Duration(w.nic.Now()-began).Round(time.Millisecond), err)
-	default:
+		err = why
+	case parent.Err() != nil:
+		err = fmt.Errorf("mplite: init: %w: %w before %s of job %q had connected", ErrInit, parent.Err(), naming(w.unconnected()), w.job)
+	case timeIsUp(err):
+		err = m.missing(time.Duration(w.nic.Now()-began).Round(time.Millisecond), err)
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		m.settle()
 		return err
 	}
+	m.leave(err, parent.Err() == nil)
+	return err
+}
+
+// open listens, and lets others find where.
+func (w *world) open() (err error) {
+	if w.listener, err = w.nic.Listen(0); err != nil {
+		return err
+	}
+	if err := w.listener.Bind(w.cq); err != nil {
+		return err
+	}
+	if w.rank == 0 {
+		var b [8]byte
+		rand.Read(b[:])
+		w.nonce = binary.LittleEndian.Uint64(b[:]) | 1 // 0 is none
+	}
+	return w.nic.Advertise(w.name(w.rank), w.listener.Addr())
 }
 
 // meet is the order of it that the comment above describes.
 func (m *meeting) meet() error {
+	if m.rank == 0 {
+		if err := m.findRival(); err != nil {
+			return err
+		}
+	}
 	for _, p := range m.peers[:m.rank] {
 		if err := m.dial(p); err != nil {
 			return err
 		}
 	}
-	for m.anyPeer((*peer).absent) {
-		if err := m.attend(m.ctx, func() bool { return len(m.asked) > 0 }); err != nil {
-			return err
-		}
-		req := m.asked[0]
-		m.asked = m.asked[1:]
-		if err := m.admit(req); err != nil {
-			return err
-		}
+	m.waits.at(waitAsked, 0, ethertype.Addr{})
+	if err := m.welcome(); err != nil {
+		return err
 	}
 	return m.attend(m.ctx, func() bool { return !m.anyPeer((*peer).silent) })
 }
 
 // attend handles what comes until done. It fails when ctx ends, or when the job
-// cannot come together any more.
+// cannot come together any more. It says whom it waits for when that takes long.
 func (m *meeting) attend(ctx context.Context, done func() bool) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -94,7 +120,20 @@ func (m *meeting) attend(ctx context.Context, done func() bool) error {
 		if err := m.hopeless(); err != nil || done() {
 			return err
 		}
-		if err := m.step(ctx); err != nil {
+		if m.waits.said {
+			if err := m.step(ctx); err != nil {
+				return err
+			}
+			continue
+		}
+		patient, cancel := m.nic.WithTimeout(ctx, time.Duration(m.waits.sayAt-m.nic.Now()))
+		err := m.step(patient)
+		cancel()
+		if m.nic.Now() >= m.waits.sayAt {
+			m.mu.Unlock()
+			m.sayAwaited()
+			m.mu.Lock()
+		} else if err != nil {
 			return err
 		}
 	}
@@ -121,48 +160,63 @@ func (w *world) hopeless() error {
 // over reports whether time is up.
 func (m *meeting) over() bool { return m.ctx.Err() != nil || m.nic.Now() >= m.end }
 
-// turnAway refuses those who have asked and were not needed.
-func (m *meeting) turnAway() {
-	for _, req := range m.asked {
-		req.Reject(fmt.Sprintf("rank %d of job %q takes nobody any more", m.rank, m.job))
-	}
-	m.asked = nil
-}
-
 func (p *peer) absent() bool { return p.state == peerAbsent }
 func (p *peer) silent() bool { return p.state == peerGreeting }
 
-// hello returns what this rank says of itself.
-func (w *world) hello() hello {
-	h := fnv.New64a()
-	h.Write([]byte(w.job))
-	return hello{
-		job: h.Sum64(), rank: uint32(w.rank), size: uint32(w.size),
-		eager: uint32(w.cfg.EagerSize), credits: uint32(w.cfg.Credits),
-	}
-}
-
-// dial connects to a lower rank.
+// dial connects to a lower rank. Rank 0 has then told which run this is.
 func (m *meeting) dial(p *peer) error {
-	addr, err := m.find(p.rank)
-	if err != nil {
-		return fmt.Errorf("mplite: init: rank %d: %w", p.rank, err)
-	}
 	if err := p.init(time.Duration(m.end - m.nic.Now())); err != nil { // the rank may wait for others itself
 		return fmt.Errorf("mplite: init: %w", err)
 	}
-	var data [helloSize]byte
-	mine := m.hello()
-	mine.put(data[:])
-	err = p.vi.ConnectStart(addr, data[:])
-	if err == nil {
-		err = m.connected(p)
+	for {
+		addr, err := m.find(p)
+		if err != nil {
+			return fmt.Errorf("mplite: init: rank %d: %w", p.rank, err)
+		}
+		m.waits.at(waitAnswer, p.rank, addr)
+		var data [helloSize]byte
+		mine := m.hello()
+		mine.put(data[:])
+		if err = p.vi.ConnectStart(addr, data[:]); err == nil {
+			err = m.connected(p)
+		}
+		switch {
+		case err == nil:
+			p.greet()
+			return m.attend(m.ctx, func() bool { return p.rank != 0 || !p.silent() })
+		case !m.again(err):
+			return m.turnedAway(p, addr, err)
+		}
+		if err := m.attendFor(lookAgain, func() bool { return false }); err != nil {
+			return err
+		}
 	}
-	if err != nil {
-		return fmt.Errorf("mplite: init: rank %d at %v: %w", p.rank, addr, err)
+}
+
+// busy is what a rank says to whom it cannot listen now.
+const busy = "too many ask at once: ask again"
+
+// again reports whether an attempt to connect that has failed is worth another
+// one: the rank has lost it, or had no room for it.
+func (m *meeting) again(err error) bool {
+	var refused *vipl.ConnError
+	return errors.Is(err, vipl.ErrNoMatch) || errors.As(err, &refused) && refused.Detail == busy
+}
+
+// turnedAway returns why the rank p at addr cannot be reached. If it says that the
+// job cannot come together, that is why.
+func (m *meeting) turnedAway(p *peer, addr ethertype.Addr, err error) error {
+	var refused *vipl.ConnError
+	if errors.As(err, &refused) && errors.Is(err, vipl.ErrReject) {
+		if r, ok := parseReport(refused.Detail, m.size); ok {
+			m.mu.Lock()
+			defer m.mu.Unlock()
+			if heard := m.hear(r, p.rank); heard != nil {
+				return heard
+			}
+		}
 	}
-	p.greet()
-	return nil
+	return fmt.Errorf("mplite: init: rank %d at %v: %w", p.rank, addr, err)
 }
 
 // How long Init asks for a rank, and then how long it hears the others, before
@@ -173,10 +227,11 @@ const (
 )
 
 // find returns the address of a rank as soon as that has one.
-func (m *meeting) find(rank int) (addr ethertype.Addr, err error) {
+func (m *meeting) find(p *peer) (addr ethertype.Addr, err error) {
+	m.waits.at(waitName, p.rank, ethertype.Addr{})
 	for ask := askFirst; ; ask = min(2*ask, askMost) {
 		ctx, cancel := m.nic.WithTimeout(m.ctx, ask)
-		addr, err = m.nic.Lookup(ctx, m.name(rank))
+		addr, err = m.nic.Lookup(ctx, m.name(p.rank))
 		cancel()
 		if err == nil || !timeIsUp(err) || m.over() {
 			return addr, err
@@ -208,64 +263,14 @@ func (m *meeting) connected(p *peer) error {
 	}
 }
 
-// admit accepts one higher rank, or refuses who does not belong here.
-func (m *meeting) admit(req *vipl.Request) error {
-	var h hello
-	version := h.parse(req.Data())
-	if err := m.examine(&h, version); err != nil {
-		req.Reject(err.Error())
-		if errors.Is(err, errStranger) {
-			return nil
-		}
-		return err
-	}
-	p := m.peers[h.rank]
-	if p.state != peerAbsent {
-		req.Reject(fmt.Sprintf("there is already a rank %d in job %q", h.rank, m.job))
-		return nil
-	}
-	if p.vi == nil {
-		if err := p.init(vipl.DefaultConnectTimeout); err != nil {
-			return fmt.Errorf("mplite: init: %w", err)
-		}
-	}
-	accepting, cancel := m.nic.WithTimeout(m.ctx, vipl.DefaultConnectTimeout) // who has asked is there, or has gone
-	defer cancel()
-	switch err := req.Accept(accepting, p.vi); {
-	case errors.Is(err, vipl.ErrDisconnected) || errors.Is(err, vipl.ErrTimeout) && !m.over():
-		return nil // the rank has tired of waiting, and asks again
-	case err != nil:
-		return fmt.Errorf("mplite: init: rank %d at %v: %w", p.rank, req.Remote(), err)
-	}
-	p.greet()
-	return nil
-}
-
-// errStranger is the class of what is no fault of this job.
-var errStranger = errors.New("not of this job")
-
-// examine says what is wrong with a requester.
-func (w *world) examine(m *hello, version uint32) error {
-	mine := w.hello()
-	switch {
-	case version != wireVersion:
-		return fmt.Errorf("%w: MPLite wire version %d, this is %d: build all ranks from one source", errStranger, version, wireVersion)
-	case m.job != mine.job:
-		return fmt.Errorf("%w: its name hashes to %x, that of job %q to %x", errStranger, m.job, w.job, mine.job)
-	case m.size != mine.size:
-		return opError("init", ErrInit, "job %q has %d ranks according to rank %d and %d according to rank %d: start all ranks with the same %s",
-			w.job, m.size, m.rank, w.size, w.rank, EnvSize)
-	case m.rank >= m.size || int(m.rank) == w.rank:
-		return fmt.Errorf("%w: rank %d of %d asks rank %d", errStranger, m.rank, m.size, w.rank)
-	}
-	return nil
-}
-
 // greet sends the first message over a new connection.
 func (p *peer) greet() {
 	w := p.w
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	if p.state != peerAbsent {
+		return // its first message has ended it already
+	}
 	p.state = peerGreeting
 	p.say(control{kind: kindHello})
 	if p.said {
@@ -275,10 +280,14 @@ func (p *peer) greet() {
 
 // greeted handles the peer's first message.
 func (p *peer) greeted(body []byte) {
+	w := p.w
 	var m hello
 	version := m.parse(body)
-	err := p.w.examine(&m, version)
-	if err == nil && (p.said || int(m.rank) != p.rank || m.credits < 2 || m.eager < 64) {
+	if p.rank == 0 && w.nonce == 0 {
+		w.nonce = m.nonce
+	}
+	err := w.examine(&m, version)
+	if err == nil && (p.said || int(m.rank) != p.rank || m.credits < 2 || m.eager < 64 || w.nonce == 0) {
 		err = errGarbled
 	}
 	if err != nil {
@@ -287,7 +296,7 @@ func (p *peer) greeted(body []byte) {
 	}
 	p.said = true
 	p.credits = int(m.credits)
-	p.eagerMax = min(int(m.eager), p.w.cfg.EagerSize)
+	p.eagerMax = min(int(m.eager), w.cfg.EagerSize)
 	if p.state == peerGreeting {
 		p.state = peerLive
 	}

@@ -27,35 +27,39 @@ const (
 
 // missing returns Init's error when time is up. It asks the segment once more,
 // to tell the ranks that are not there from those that wait themselves.
-func (w *world) missing(took time.Duration, cause error) error {
+func (m *meeting) missing(took time.Duration, cause error) error {
 	var silent []int
-	rest := w.unconnected()
-	for end := w.nic.Now() + int64(lookForAll); len(rest) > 0 && w.nic.Now() < end; rest = rest[1:] {
-		ctx, cancel := w.nic.WithTimeout(context.Background(), lookForOne)
-		if _, err := w.nic.Lookup(ctx, w.name(rest[0])); err != nil {
+	rest := m.unconnected()
+	for end := m.nic.Now() + int64(lookForAll); len(rest) > 0 && m.nic.Now() < end; rest = rest[1:] {
+		ctx, cancel := m.nic.WithTimeout(context.Background(), lookForOne)
+		if _, err := m.nic.Lookup(ctx, m.name(rest[0])); err != nil {
 			silent = append(silent, rest[0])
 		}
 		cancel()
 	}
-	w.blame(append(silent, w.unconnected()...))
-	if len(silent) == 0 {
-		return opError("init", ErrInit, "%s of job %q did not connect within %v: %v", naming(w.unconnected()), w.job, took, cause)
+	refused := ""
+	if m.refusal != "" {
+		refused = "; " + m.refusal
 	}
-	more := ""
+	m.blame(append(silent, m.unconnected()...), fmt.Errorf("%w%s", errMissing, refused))
+	if len(silent) == 0 {
+		return opError("init", ErrInit, "%s of job %q did not connect within %v%s: %v", naming(m.unconnected()), m.job, took, refused, cause)
+	}
+	more := refused
 	if len(rest) > 0 {
-		more = fmt.Sprintf("; %d more have not connected", len(rest))
+		more += fmt.Sprintf("; %d more have not connected", len(rest))
 	}
 	return opError("init", ErrInit, "%s of job %q did not appear within %v: check that it runs, on this segment, with the same %s%s (%v)",
-		naming(silent), w.job, took, EnvJob, more, cause)
+		naming(silent), m.job, took, EnvJob, more, cause)
 }
 
 // blame tells the others of the first of ranks, because of which this one leaves:
 // they would name this one else.
-func (w *world) blame(ranks []int) {
+func (w *world) blame(ranks []int, why error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if len(ranks) > 0 {
-		w.peers[ranks[0]].fail(errMissing)
+		w.peers[ranks[0]].fail(why)
 	}
 }
 

@@ -95,7 +95,7 @@ func (p *peer) init(connect time.Duration) (err error) {
 func (p *peer) allocate() error {
 	cfg := &p.w.cfg
 	numRx, numTx := cfg.Credits+controlCredits, cfg.Credits
-	size := headerSize + callSize + (cfg.EagerSize+7)&^7
+	size := headerSize + callSize + (max(cfg.EagerSize, reportMax)+7)&^7
 	slab, handle, err := p.w.nic.AllocMem(size*(numRx+numTx), &vipl.MemAttributes{Ptag: p.ptag})
 	if err != nil {
 		return err
@@ -220,7 +220,7 @@ func (p *peer) received(d *vipl.Descriptor) {
 	case kindBye:
 		p.left()
 	case kindFail:
-		p.told(int(h.tag))
+		p.told(int(h.tag), payload)
 	case kindAbort:
 		p.w.shutdown(&AbortError{Rank: p.rank, Code: int(h.tag)})
 	case kindAsk:

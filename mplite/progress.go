@@ -17,6 +17,7 @@ type world struct {
 	cfg      Config
 	nic      *vipl.NIC
 	own      bool // we opened nic
+	logs     bool // the program here has given a logger
 	cq       *vipl.CQ
 	job      string
 	rank     int
@@ -38,6 +39,9 @@ type world struct {
 	context   uint32 // next unused communicator number
 	self      *Comm  // this rank alone, once somebody has asked for it
 	dead      []*peer
+	nonce     uint64 // of this run of the job; 0 until rank 0 has told it
+	joined    bool   // Init has brought the job together
+	listener  *vipl.Listener
 	asked     []*vipl.Request // to connect, in Init, not decided yet
 	fatal     error           // ends everything: abort, or the NIC failed
 	ending    bool            // Finalize has been called
@@ -97,6 +101,8 @@ func (w *world) waitFailed(ctx context.Context, err error) error {
 	}
 	switch {
 	case errors.Is(err, vipl.ErrTimeout), errors.Is(err, context.DeadlineExceeded):
+		return err
+	case w.fatal != nil: // it fails again
 		return err
 	default:
 		w.shutdown(fmt.Errorf("mplite: %w", err))
@@ -181,7 +187,7 @@ func (w *world) handle(done []vipl.Completion) {
 	for i := range done {
 		c := &done[i]
 		if c.Request != nil {
-			w.asked = append(w.asked, c.Request)
+			w.requested(c.Request)
 			continue
 		}
 		p, ok := c.VI.Context.(*peer)

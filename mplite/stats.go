@@ -12,6 +12,7 @@ type Stats struct {
 	CreditMessages                     uint64 // messages that only returned credits
 	Strays                             uint64 // control messages that named no operation of ours
 	RanksFailed                        uint64 // ranks found dead
+	Refused                            uint64 // requests for a connection from who does not belong to the job
 	Requests                           int    // operation records allocated; they are reused
 	Collectives                        [numCollectives]uint64
 }

@@ -36,7 +36,7 @@ const (
 	kindCredit // returns credits, nothing else
 	kindHello  // the first message: who I am and what I have room for
 	kindBye    // the last message: I have finalized
-	kindFail   // the rank in the tag field has died
+	kindFail   // the rank in the tag field has died, or is there twice: a report follows
 	kindAbort  // abort the job with the code in the tag field
 	kindAsk    // the sender waits in this collective: does it fit the receiver's?
 	kindDiffer // collectives that do not fit, or wrong arguments of one
@@ -127,6 +127,8 @@ func (h *header) valid(payload int) bool {
 		return h.size <= maxMessage && payload == targetSize
 	case kindHello:
 		return payload == helloSize
+	case kindFail:
+		return payload <= reportMax
 	case kindAsk:
 		return h.tag >= 0 && payload == askSize
 	case kindDiffer:
@@ -157,44 +159,4 @@ func (t *target) put(b []byte) {
 func (t *target) parse(b []byte) {
 	t.addr = binary.LittleEndian.Uint64(b)
 	t.handle = binary.LittleEndian.Uint32(b[8:])
-}
-
-// hello is the body of the first message, and the private data of the
-// connection request.
-type hello struct {
-	job     uint64 // hash of the job's name
-	rank    uint32
-	size    uint32 // ranks in the job
-	eager   uint32 // payload bytes that my receive buffers take
-	credits uint32 // receive buffers that the peer may fill with data messages
-}
-
-const helloSize = 28
-
-// wireVersion changes whenever the format of this file does.
-const wireVersion = 3
-
-func (m *hello) put(b []byte) {
-	le := binary.LittleEndian
-	le.PutUint32(b, wireVersion)
-	le.PutUint64(b[4:], m.job)
-	le.PutUint32(b[12:], m.rank)
-	le.PutUint32(b[16:], m.size)
-	le.PutUint32(b[20:], m.eager)
-	le.PutUint32(b[24:], m.credits)
-}
-
-// parse decodes b, which may be any bytes, and returns the sender's version of
-// the format; the rest is valid only if that is wireVersion.
-func (m *hello) parse(b []byte) (version uint32) {
-	if len(b) < helloSize {
-		return 0
-	}
-	le := binary.LittleEndian
-	m.job = le.Uint64(b[4:])
-	m.rank = le.Uint32(b[12:])
-	m.size = le.Uint32(b[16:])
-	m.eager = le.Uint32(b[20:])
-	m.credits = le.Uint32(b[24:])
-	return le.Uint32(b)
 }

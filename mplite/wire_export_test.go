@@ -67,3 +67,13 @@ func Greeting(job string, rank, size, eager, credits int) []byte {
 	binary.LittleEndian.PutUint32(b[24:], uint32(credits))
 	return b
 }
+
+// OfRun is a Hello or Greeting of a rank that knows the run of its job.
+func OfRun(hello []byte, nonce uint64) []byte {
+	b := append([]byte(nil), hello...)
+	binary.LittleEndian.PutUint64(b[28:], nonce)
+	return b
+}
+
+// RunOf returns the run of the job that a first message tells.
+func RunOf(message []byte) uint64 { return binary.LittleEndian.Uint64(message[headerSize+28:]) }

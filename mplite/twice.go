@@ -1,0 +1,96 @@
+package mplite
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/vipl"
+)
+
+// Ranks that are there twice, because one was started twice or two jobs have one
+// name. All ranks come by rank 0, which finds those that claim one rank; and a rank
+// 0 looks for another one before it takes anybody, so that of two the later finds the
+// earlier, and tells it. A request alone proves nothing, anybody can forge it: that a
+// rank is there twice is believed when two answer to its name.
+
+const (
+	lookForRival = 20 * time.Millisecond  // how long to listen for answers to a name
+	tellRival    = 200 * time.Millisecond // how long to try to tell another rank 0
+	checkAgain   = int64(time.Second)     // no rank is looked for more often, ns
+)
+
+// claimants returns who else answers to the name of a rank.
+func (m *meeting) claimants(rank int) ([]ethertype.Addr, error) {
+	ctx, cancel := m.nic.WithTimeout(m.ctx, lookForRival)
+	defer cancel()
+	found, err := m.nic.LookupAll(ctx, m.name(rank))
+	if err != nil && !m.over() {
+		return nil, err
+	}
+	return found, nil
+}
+
+// findRival ends a rank 0 that finds another one, and tells that one.
+func (m *meeting) findRival() error {
+	found, err := m.claimants(0)
+	if err != nil || len(found) == 0 {
+		return err
+	}
+	m.challenge(found[0])
+	return m.isTwice(0, found[0], m.listener.Addr())
+}
+
+// isTwice ends Init.
+func (m *meeting) isTwice(rank int, first, second ethertype.Addr) error {
+	err := &DuplicateError{Job: m.job, Rank: rank, First: first, Second: second}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.duplicate(err)
+	return err
+}
+
+// challenge asks a rank 0 for a connection as rank 0, which will not be made, but
+// has that one look around.
+func (m *meeting) challenge(rival ethertype.Addr) {
+	vi, err := m.nic.CreateVI(&vipl.Attributes{ConnectTimeout: tellRival}, nil, nil)
+	if err != nil {
+		return
+	}
+	defer vi.Close()
+	var data [helloSize]byte
+	mine := m.hello()
+	mine.put(data[:])
+	if vi.ConnectStart(rival, data[:]) == nil {
+		m.connected(&peer{w: m.world, vi: vi})
+	}
+}
+
+// taken is what one is told who claims a rank that is there, and whom nobody else
+// knows.
+func (m *meeting) taken(rank uint32) string {
+	return fmt.Sprintf("rank %d of job %q is there already", rank, m.job)
+}
+
+// contested handles the request of one who claims a rank that is there.
+func (m *meeting) contested(req *vipl.Request, rank uint32) error {
+	now := m.nic.Now()
+	if last, ok := m.checked[rank]; ok && now-last < checkAgain {
+		m.refuse(req, m.taken(rank))
+		return nil
+	}
+	m.checked[rank] = now
+	found, err := m.claimants(int(rank))
+	if err != nil {
+		return err
+	}
+	if int(rank) == m.rank {
+		found = append([]ethertype.Addr{m.listener.Addr()}, found...)
+	}
+	if len(found) < 2 {
+		m.refuse(req, m.taken(rank))
+		return nil
+	}
+	req.Reject(report{rank: int(rank), first: found[0], second: found[1]}.String())
+	return m.isTwice(int(rank), found[0], found[1])
+}

@@ -1,0 +1,59 @@
+package mplite
+
+import (
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/bobnet-go/bobnet/ethertype"
+)
+
+// sayAfter is how long Init waits for other ranks before it says so.
+const sayAfter = 3 * time.Second
+
+// wait says what Init waits for, to tell a person when that takes long.
+type wait struct {
+	sayAt int64 // on the NIC's clock
+	said  bool
+	kind  waitKind
+	rank  int            // that is looked for, or asked
+	addr  ethertype.Addr // where it is
+}
+
+type waitKind uint8
+
+const (
+	waitAsked  waitKind = iota // for higher ranks to ask for a connection
+	waitName                   // for a rank to answer to its name
+	waitAnswer                 // for one that has been found to take this rank in
+)
+
+func (s *wait) at(kind waitKind, rank int, addr ethertype.Addr) {
+	s.kind, s.rank, s.addr = kind, rank, addr
+}
+
+// why says what has not happened yet.
+func (s *wait) why() string {
+	switch s.kind {
+	case waitName:
+		return fmt.Sprintf("nobody on the segment answers to the name of rank %d: is it running, on this segment, with the same %s?", s.rank, EnvJob)
+	case waitAnswer:
+		return fmt.Sprintf("rank %d is there, at %v, and has not taken this rank in: it may wait for others itself", s.rank, s.addr)
+	}
+	return fmt.Sprintf("no request for a connection has come from there: is it running, on this segment, with the same %s?", EnvJob)
+}
+
+// sayAwaited tells a person, once, whom Init waits for and why: by Config.Logger,
+// or on stderr if there is none. The mutex is not held.
+func (m *meeting) sayAwaited() {
+	m.waits.said = true
+	ranks, why := naming(m.unconnected()), m.waits.why()
+	if m.refusal != "" {
+		why += "; " + m.refusal
+	}
+	if m.logs {
+		m.cfg.Logger.Warn("Init waits for other ranks", "job", m.job, "rank", m.rank, "missing", ranks, "why", why)
+		return
+	}
+	fmt.Fprintf(os.Stderr, "mplite: rank %d of job %q has waited %v for %s: %s\n", m.rank, m.job, sayAfter, ranks, why)
+}
