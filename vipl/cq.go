@@ -16,11 +16,12 @@ import "context"
 // connection requests: see Listener.Bind.
 type CQ struct {
 	nic       *NIC
-	entries   []cqEntry // a place for each completion, and for each bound listener
+	entries   []cqEntry // a place for each completion, and for each bound listener; see dead
 	size      int       // how many are for completions
 	head      int
 	n         int
 	notices   int // of n, entries of listeners
+	dead      int // of n, entries of VIs that are closed: fewer than there are places
 	users     int // work queues bound to it
 	listeners int // bound to it
 	closed    bool
@@ -62,17 +63,25 @@ func (q *CQ) push(v *VI, recv bool) {
 		q.tell(v, recv)
 		return
 	}
-	if q.n-q.notices == q.size {
+	if q.used() == q.size {
 		q.nic.stats.CQOverruns++
 		q.nic.raiseCQ(q, v)
 		return
 	}
+	v.queue(recv).listed++
 	q.add(cqEntry{vi: v, recv: recv})
 	q.gate.open(q.nic)
 }
 
-// add puts an entry behind the others; there is room.
+// used returns how many completions the queue holds.
+func (q *CQ) used() int { return q.n - q.notices - q.dead }
+
+// add puts an entry behind the others; there is room, but for what is taken by dead
+// ones.
 func (q *CQ) add(e cqEntry) {
+	if q.n == len(q.entries) {
+		q.move(2 * (q.size + q.listeners))
+	}
 	i := q.head + q.n
 	if i >= len(q.entries) {
 		i -= len(q.entries)
@@ -92,11 +101,20 @@ func (q *CQ) pop() cqEntry {
 	return e
 }
 
-// next takes the oldest entry. Those of listeners whose requests have been
-// taken meanwhile are passed over.
+// next takes the oldest entry. Those of closed VIs, and of listeners whose requests
+// have been taken meanwhile, are passed over.
 func (q *CQ) next() (e cqEntry, ok bool) {
 	for q.n > 0 {
-		if e = q.pop(); e.listener == nil || q.taken(e.listener) {
+		e = q.pop()
+		switch {
+		case e.listener != nil:
+			if q.taken(e.listener) {
+				return e, true
+			}
+		case e.vi.closed:
+			q.dead--
+		default:
+			e.vi.queue(e.recv).listed--
 			return e, true
 		}
 	}
@@ -109,8 +127,28 @@ func (q *CQ) take() (v *VI, recv bool, ok bool) {
 	return e.vi, e.recv, ok
 }
 
-// drop removes the entries of v, which is being closed.
-func (q *CQ) drop(v *VI) { q.remove(func(e *cqEntry) bool { return e.vi == v }) }
+// unlist gives up the entries of v, which is closed. They stay in their ring until
+// their turn comes or half of what is there is of that kind. So the time that it takes
+// to close VIs is in proportion to their entries, however many others there are.
+func (v *VI) unlist() {
+	for _, from := range []*queue{&v.sq, &v.rq} {
+		if from.cq != nil {
+			from.cq.dead += from.listed
+			from.listed = 0
+		}
+	}
+	for _, q := range []*CQ{v.sq.cq, v.rq.cq} {
+		if q != nil && q.dead > 0 && 2*q.dead >= q.n {
+			q.bury()
+		}
+	}
+}
+
+// bury removes the entries of closed VIs.
+func (q *CQ) bury() {
+	q.remove(func(e *cqEntry) bool { return e.listener == nil && e.vi.closed })
+	q.dead = 0
+}
 
 func (q *CQ) remove(gone func(e *cqEntry) bool) {
 	for range q.n {

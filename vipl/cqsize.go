@@ -13,7 +13,7 @@ type CQAttributes struct {
 func (q *CQ) Query() CQAttributes {
 	q.nic.mu.Lock()
 	defer q.nic.unlock()
-	return CQAttributes{Entries: q.size, Used: q.n - q.notices, WorkQueues: q.users, Listeners: q.listeners, Handlers: q.handlers.size()}
+	return CQAttributes{Entries: q.size, Used: q.used(), WorkQueues: q.users, Listeners: q.listeners, Handlers: q.handlers.size()}
 }
 
 // Resize changes how many entries the queue holds (VipResizeCQ). Entries that
@@ -29,8 +29,8 @@ func (q *CQ) Resize(entries int) error {
 		return ErrClosed
 	case entries < 1 || entries > MaxCQEntries:
 		return opError(op, ErrInvalidParameter, "%d entries are not in 1..%d", entries, MaxCQEntries)
-	case entries < q.n-q.notices:
-		return opError(op, ErrResource, "it holds %d entries now, which do not fit in %d: take them first", q.n-q.notices, entries)
+	case entries < q.used():
+		return opError(op, ErrResource, "it holds %d entries now, which do not fit in %d: take them first", q.used(), entries)
 	}
 	q.size = entries
 	q.reshape()
@@ -39,7 +39,13 @@ func (q *CQ) Resize(entries int) error {
 
 // reshape makes the places that size and listeners ask for.
 func (q *CQ) reshape() {
-	ring := make([]cqEntry, q.size+q.listeners)
+	q.bury()
+	q.move(q.size + q.listeners)
+}
+
+// move has the entries go into a ring of so many places.
+func (q *CQ) move(places int) {
+	ring := make([]cqEntry, places)
 	k := copy(ring[:q.n], q.entries[q.head:])
 	copy(ring[k:q.n], q.entries)
 	q.entries, q.head = ring, 0

@@ -50,3 +50,6 @@ func OpenLoadavg() { loadavg() }
 
 // Crowded asks the system as a NIC that spins does.
 func (n *NIC) Crowded() bool { return n.spin.load.crowded() }
+
+// InRing returns how many entries the queue keeps, those of closed VIs included.
+func (q *CQ) InRing() int { return q.n }

@@ -16,9 +16,18 @@ type queue struct {
 	head, done, tail ethertype.Seq
 	depth            int
 	cq               *CQ
+	listed           int // entries that cq has
 	recv             bool
 	gate             gate
 	handlers         handlers
+}
+
+// queue returns v's receive queue, or its send queue.
+func (v *VI) queue(recv bool) *queue {
+	if recv {
+		return &v.rq
+	}
+	return &v.sq
 }
 
 func (q *queue) at(n ethertype.Seq) *Descriptor { return q.ring[uint32(n)&uint32(len(q.ring)-1)] }

@@ -96,11 +96,7 @@ func (q *CQ) reap(out []Completion) (k int) {
 			continue
 		}
 		v, recv := e.vi, e.recv
-		from := &v.sq
-		if recv {
-			from = &v.rq
-		}
-		d := from.take()
+		d := v.queue(recv).take()
 		if d == nil {
 			continue
 		}

@@ -144,6 +144,7 @@ func (v *VI) Close() error {
 	if v.closed || n.closed {
 		v.closed = true
 		v.forget() // what NIC.Close has left to be taken
+		v.unlist()
 		return nil
 	}
 	v.closed = true
@@ -153,9 +154,9 @@ func (v *VI) Close() error {
 	v.leave()
 	v.forget()
 	n.tx.flush(n)
+	v.unlist()
 	for _, q := range []*CQ{v.sq.cq, v.rq.cq} {
 		if q != nil {
-			q.drop(v)
 			q.users--
 		}
 	}
