@@ -17,14 +17,14 @@ const (
 	reasonRDMA                    // an RDMA write was outside a region or without the right
 	reasonProtocol                // frames contradicted each other
 	reasonSilent                  // the other side had not answered for too long
-	reasonLink                    // its network interface was changed
+	reasonLink                    // its sender's network interface was changed
 	reasonRead                    // an RDMA read was outside a region or without the right
 	reasonAltered                 // its program has shortened a send or a read that was posted
 	reasonMTU                     // the path does not carry full-size frames any more
 	reasonEnd
 )
 
-// cause returns the error that r means to both sides.
+// cause returns the error that r means to both sides, or to the one that is told.
 func (r reason) cause() error {
 	switch r {
 	case reasonNoReceive:
@@ -38,7 +38,7 @@ func (r reason) cause() error {
 	case reasonSilent:
 		return ErrUnreachable
 	case reasonLink:
-		return ErrLink
+		return ErrPeerLink
 	case reasonAltered:
 		return errAltered
 	case reasonMTU:

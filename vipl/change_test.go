@@ -111,7 +111,8 @@ func (s *stream) ends(t *testing.T, side int, words ...string) {
 	})
 	errs := [2]error{s.a.Err(), s.b.Err()}
 	for i, err := range errs {
-		if !errors.Is(err, vipl.ErrLink) || errors.Is(err, transport.ErrChanged) != (i == side) {
+		own := i == side
+		if errors.Is(err, vipl.ErrLink) != own || errors.Is(err, vipl.ErrPeerLink) == own || errors.Is(err, transport.ErrChanged) != own {
 			t.Errorf("side %d ended with: %v", i, err)
 		}
 	}
@@ -256,7 +257,7 @@ func TestHostChanged(t *testing.T) {
 			}
 			within(t, "the end", func() error { return errors.Join(notEnded(<-s.sent), notEnded(<-s.received)) })
 			for i, v := range []*vipl.VI{s.a, s.b} {
-				if err := v.Err(); !errors.Is(err, vipl.ErrLink) {
+				if err := v.Err(); !errors.Is(err, vipl.ErrLink) && !errors.Is(err, vipl.ErrPeerLink) {
 					t.Errorf("side %d ended with: %v", i, err)
 				}
 			}

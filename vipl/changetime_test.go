@@ -91,7 +91,12 @@ func noticed(t *testing.T, level reliability.Level, limit time.Duration, busy bo
 		d.na.Poll()
 		d.nb.Poll()
 	}
-	d.ended(vipl.ErrLink)
+	if err := d.a.Err(); !errors.Is(err, vipl.ErrLink) || errors.Is(err, vipl.ErrPeerLink) {
+		t.Errorf("a: %v, want the end of its own link", err)
+	}
+	if err := d.b.Err(); errors.Is(err, vipl.ErrLink) || !errors.Is(err, vipl.ErrPeerLink) {
+		t.Errorf("b: %v, want the end of its peer's link, not of its own", err)
+	}
 	if !errors.Is(d.a.Err(), transport.ErrChanged) || errors.Is(d.b.Err(), transport.ErrChanged) {
 		t.Errorf("a: %v, b: %v; the change was a's", d.a.Err(), d.b.Err())
 	}

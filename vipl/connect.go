@@ -51,9 +51,10 @@ func (v *VI) connectStart(ctx context.Context, remote ethertype.Addr, data []byt
 // address.
 func (v *VI) admitConnect(op string, remote ethertype.Addr) error {
 	n := v.nic
+	if err := v.isClosed(); err != nil {
+		return err
+	}
 	switch {
-	case v.closed || n.closed:
-		return ErrClosed
 	case v.state != StateIdle:
 		return opError(op, ErrInvalidState, "the VI is %v, want idle: call Disconnect first", v.state)
 	case remote.MAC.IsGroup() || remote.IsZero():
@@ -81,9 +82,10 @@ func (v *VI) ConnectDone() error {
 }
 
 func (v *VI) connectOutcome() error {
+	if err := v.isClosed(); err != nil {
+		return err
+	}
 	switch {
-	case v.closed || v.nic.closed:
-		return ErrClosed
 	case v.state == StateConnected:
 		return nil
 	case v.state == StateConnectPending:
@@ -92,6 +94,8 @@ func (v *VI) connectOutcome() error {
 		return v.err
 	case v.lastErr != nil:
 		return v.lastErr
+	case v.left:
+		return opError("connect", ErrInvalidState, "Disconnect was called on the VI and no attempt was made since")
 	}
 	return opError("connect", ErrInvalidState, "no attempt was made")
 }

@@ -169,8 +169,8 @@ func (q *CQ) Done() (vi *VI, recv bool, err error) {
 		if v, recv, ok := q.take(); ok {
 			return v, recv, nil
 		}
-		if q.closed || n.closed {
-			return nil, false, ErrClosed
+		if err := q.isClosed(); err != nil {
+			return nil, false, err
 		}
 		if polled {
 			n.idlePoll()
@@ -193,8 +193,8 @@ func (q *CQ) Wait(ctx context.Context) (vi *VI, recv bool, err error) {
 		if v, recv, ok := q.take(); ok {
 			return v, recv, nil
 		}
-		if q.closed || n.closed {
-			return nil, false, ErrClosed
+		if err := q.isClosed(); err != nil {
+			return nil, false, err
 		}
 		if err := n.wait(&w, &q.gate); err != nil {
 			return nil, false, err

@@ -18,9 +18,10 @@ func (l *Listener) Bind(q *CQ) error {
 	n := l.nic
 	n.mu.Lock()
 	defer n.unlock()
+	if err := l.isClosed(); err != nil {
+		return err
+	}
 	switch {
-	case l.closed || n.closed:
-		return ErrClosed
 	case q != nil && (q.nic != n || q.closed):
 		return opError(op, ErrInvalidParameter, "the completion queue is closed or belongs to another NIC")
 	}

@@ -24,9 +24,10 @@ func (q *CQ) Resize(entries int) error {
 	n := q.nic
 	n.mu.Lock()
 	defer n.unlock()
+	if err := q.isClosed(); err != nil {
+		return err
+	}
 	switch {
-	case q.closed || n.closed:
-		return ErrClosed
 	case entries < 1 || entries > MaxCQEntries:
 		return opError(op, ErrInvalidParameter, "%d entries are not in 1..%d", entries, MaxCQEntries)
 	case entries < q.used():

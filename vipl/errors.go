@@ -30,8 +30,62 @@ var (
 // nothing is posted on the queue. It is an ErrDescriptor (VI-GM 1.3).
 var ErrQueueEmpty = fmt.Errorf("%w: the queue is empty", ErrDescriptor)
 
-// ErrClosed is returned by every call on a NIC that has been closed.
+// ErrClosed is returned by every call on a NIC that has been closed. What calls on a
+// closed VI, completion queue or listener return is an ErrClosed, too, and says which
+// of them is closed.
 var ErrClosed = fmt.Errorf("%w: the NIC is closed", ErrInvalidState)
+
+// closedError is ErrClosed of what it names.
+type closedError string
+
+const (
+	errVIClosed       = closedError("VI")
+	errCQClosed       = closedError("completion queue")
+	errListenerClosed = closedError("listener")
+)
+
+func (e closedError) Error() string {
+	return ErrInvalidState.Error() + ": the " + string(e) + " is closed"
+}
+func (e closedError) Is(target error) bool { return target == ErrClosed }
+func (e closedError) Unwrap() error        { return ErrInvalidState }
+
+// isClosed returns an error if v or its NIC is closed.
+func (v *VI) isClosed() error {
+	switch {
+	case v.closed:
+		return errVIClosed
+	case v.nic.closed:
+		return ErrClosed
+	}
+	return nil
+}
+
+// isClosed returns an error if q or its NIC is closed.
+func (q *CQ) isClosed() error {
+	switch {
+	case q.closed:
+		return errCQClosed
+	case q.nic.closed:
+		return ErrClosed
+	}
+	return nil
+}
+
+// isClosed returns an error if l or its NIC is closed. A NIC that closes closes its
+// listeners.
+func (l *Listener) isClosed() error {
+	switch {
+	case l.nic.closed:
+		return ErrClosed
+	case l.closed:
+		return errListenerClosed
+	}
+	return nil
+}
+
+// errLeft is ErrQueueEmpty for who waits on a VI on which Disconnect was called.
+var errLeft = fmt.Errorf("%w, and the VI is not connected: Disconnect was called on it", ErrQueueEmpty)
 
 // What breaks a connection; a ConnError wraps one of these.
 var (
@@ -43,6 +97,7 @@ var (
 	ErrRDMA         = errors.New("RDMA outside a region or without the right")
 	ErrProtocol     = errors.New("peer violated the protocol")
 	ErrLink         = errors.New("network interface failed")
+	ErrPeerLink     = errors.New("peer's network interface failed or was changed")
 )
 
 // ConnError says why a connection was not made or ended. It is what

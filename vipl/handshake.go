@@ -73,7 +73,7 @@ const (
 func (v *VI) begin(p phase, timeout int64, data []byte) {
 	n := v.nic
 	v.state = StateConnectPending
-	v.err, v.lastErr = nil, nil
+	v.err, v.lastErr, v.left = nil, nil, false
 	v.remoteAttr = Attributes{}
 	v.localTag = n.random.tag()
 	v.hs = &handshake{phase: p, localSeq: ethertype.Seq(n.random.uint64()), data: data,

@@ -122,10 +122,10 @@ func (l *Listener) Poll() (*Request, error) {
 }
 
 func (l *Listener) take() (*Request, error) {
-	switch {
-	case l.closed || l.nic.closed:
-		return nil, ErrClosed
-	case len(l.queue) == 0:
+	if err := l.isClosed(); err != nil {
+		return nil, err
+	}
+	if len(l.queue) == 0 {
 		return nil, ErrNotDone
 	}
 	i := slices.IndexFunc(l.queue, func(r *Request) bool { return !r.silent() && !r.doubtful })
@@ -266,9 +266,13 @@ func (r *Request) acceptStart(ctx context.Context, v *VI, serial bool) error {
 	n := r.listener.nic
 	n.mu.Lock()
 	defer n.unlock()
-	switch {
-	case n.closed || v.closed:
+	if n.closed {
 		return ErrClosed
+	}
+	if err := v.isClosed(); err != nil {
+		return err
+	}
+	switch {
 	case v.nic != n:
 		return opError("accept", ErrInvalidParameter, "the VI belongs to another NIC")
 	case r.decided:

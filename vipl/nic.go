@@ -145,6 +145,7 @@ type NIC struct {
 	onError     func(AsyncError)
 	saidMlock   bool
 	service     *service
+	done        chan struct{} // closed when Close has finished
 }
 
 // Open opens a NIC (VipOpenNic). The error names the candidates when the
@@ -171,7 +172,7 @@ func Open(cfg *Config) (*NIC, error) {
 		link.Close()
 		return nil, err
 	}
-	n := &NIC{link: link, info: link.Info(), log: cfg.Logger, listeners: map[uint16]*Listener{}}
+	n := &NIC{link: link, info: link.Info(), log: cfg.Logger, listeners: map[uint16]*Listener{}, done: make(chan struct{})}
 	if n.log == nil {
 		n.log = slog.New(slog.DiscardHandler)
 	}
@@ -314,7 +315,8 @@ func (n *NIC) Query() NICAttributes {
 // ErrClosed, posted descriptors complete flushed and can still be taken, handlers
 // that wait are cancelled. Memory from AllocMem is given back and reads as zeros;
 // its addresses stay taken, unless DeregisterMem has been called before. It may be called
-// in any state, during traffic, from a handler and more than once.
+// in any state, during traffic, from a handler and more than once: the first call does
+// the work, and others return when it has, with nil.
 //
 // The word that a connection is over, which says besides what has arrived, may be
 // lost. So Close repeats it until each peer has answered, as a rule after one round
@@ -324,6 +326,9 @@ func (n *NIC) Close() error {
 	n.mu.Lock()
 	if n.closed {
 		n.unlock()
+		if !n.info.Virtual { // there the first call goes on when this one has returned
+			<-n.done
+		}
 		return nil
 	}
 	n.shutCalls()
@@ -350,6 +355,7 @@ func (n *NIC) Close() error {
 	}
 	n.mu.Lock()
 	defer n.unlock()
+	defer close(n.done)
 	for i := range n.mem.regions {
 		if r := &n.mem.regions[i]; r.buf != nil {
 			if r.mapped { // somebody may be about to look at it, see Close

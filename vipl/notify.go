@@ -43,9 +43,10 @@ func (v *VI) notify(op string, q *queue, f func(v *VI, d *Descriptor, err error)
 	n := v.nic
 	n.mu.Lock()
 	defer n.unlock()
+	if err := v.isClosed(); err != nil {
+		return err
+	}
 	switch {
-	case v.closed || n.closed:
-		return ErrClosed
 	case f == nil:
 		return opError(op, ErrInvalidParameter, "the handler is nil")
 	case q.cq != nil:
@@ -80,9 +81,10 @@ func (q *CQ) Notify(f func(v *VI, recv bool)) error {
 	n := q.nic
 	n.mu.Lock()
 	defer n.unlock()
+	if err := q.isClosed(); err != nil {
+		return err
+	}
 	switch {
-	case q.closed || n.closed:
-		return ErrClosed
 	case f == nil:
 		return opError(op, ErrInvalidParameter, "the handler is nil")
 	case q.handlers.size() >= q.size:

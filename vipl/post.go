@@ -1,6 +1,10 @@
 package vipl
 
-import "context"
+import (
+	"context"
+	"errors"
+	"fmt"
+)
 
 // PostSend queues a send, an RDMA write or an RDMA read (VipPostSend). It copies
 // nothing: the memory that d names must stay unchanged until d completes; that
@@ -97,7 +101,7 @@ func (e *queueFullError) Unwrap() error { return ErrResource }
 func (v *VI) admit(op string, d *Descriptor) error {
 	switch {
 	case v.closed || v.nic.closed:
-		return ErrClosed
+		return v.isClosed()
 	case d.vi != nil:
 		return opError(op, ErrInvalidParameter, "the descriptor is already posted, or was not taken with Done or Wait since")
 	case len(d.Segs) > MaxSegments:
@@ -120,7 +124,7 @@ func (v *VI) admit(op string, d *Descriptor) error {
 // turnDown tells asynchronously too, as VIPL does, that d was not taken.
 func (v *VI) turnDown(d *Descriptor, op Status, err error) error {
 	switch {
-	case err == ErrClosed:
+	case errors.Is(err, ErrClosed):
 	case err == ErrSendQueueFull || err == ErrRecvQueueFull:
 		v.nic.raise(CodeVIOverrun, v, d, op, err)
 	default:
@@ -147,7 +151,8 @@ func (v *VI) RecvDone() (*Descriptor, error) { return v.doneOf(&v.rq) }
 
 // SendWait takes the oldest send, blocking until it has completed
 // (VipSendWait) or ctx ends, which returns an error that is both ErrTimeout
-// and the context's. Other errors are as for SendDone.
+// and the context's. Other errors are as for SendDone; on a VI on which Disconnect was
+// called they say so.
 func (v *VI) SendWait(ctx context.Context) (*Descriptor, error) { return v.waitOf(ctx, &v.sq) }
 
 // RecvWait takes the oldest receive, blocking until it has completed
@@ -177,10 +182,16 @@ func (v *VI) waitOf(ctx context.Context, q *queue) (*Descriptor, error) {
 	defer n.endWait(&w)
 	for {
 		d, err := v.takeFrom(q)
+		if err == ErrQueueEmpty && v.left {
+			return nil, errLeft
+		}
 		if err != ErrNotDone {
 			return d, err
 		}
 		if err := n.wait(&w, &q.gate); err != nil {
+			if v.left && errors.Is(err, ErrTimeout) {
+				err = fmt.Errorf("%w: the VI is not connected: Disconnect was called on it", err)
+			}
 			return nil, err
 		}
 	}
@@ -195,7 +206,7 @@ func (v *VI) takeFrom(q *queue) (*Descriptor, error) {
 	}
 	switch {
 	case v.closed || v.nic.closed:
-		return nil, ErrClosed
+		return nil, v.isClosed()
 	case q.head == q.tail:
 		return nil, ErrQueueEmpty
 	}

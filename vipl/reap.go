@@ -42,8 +42,8 @@ func (q *CQ) ReapWaitFor(ctx context.Context, d time.Duration, out []Completion)
 		if k := q.reap(out); k > 0 || len(out) == 0 {
 			return k, nil
 		}
-		if q.closed || n.closed {
-			return 0, ErrClosed
+		if err := q.isClosed(); err != nil {
+			return 0, err
 		}
 		if d > 0 && !limited {
 			if at := n.link.Now() + int64(d); w.deadline == 0 || at < w.deadline {
@@ -70,8 +70,8 @@ func (q *CQ) ReapDone(out []Completion) (int, error) {
 		if k := q.reap(out); k > 0 {
 			return k, nil
 		}
-		if q.closed || n.closed {
-			return 0, ErrClosed
+		if err := q.isClosed(); err != nil {
+			return 0, err
 		}
 		if polled {
 			n.idlePoll()

@@ -39,8 +39,8 @@ func (v *VI) SetAttributes(attr *Attributes) error {
 	n := v.nic
 	n.mu.Lock()
 	defer n.unlock()
-	if v.closed || n.closed {
-		return ErrClosed
+	if err := v.isClosed(); err != nil {
+		return err
 	}
 	if err := v.mayChange(op, &a); err != nil {
 		return err

@@ -16,6 +16,7 @@ type VI struct {
 	port     uint16
 	state    State
 	closed   bool
+	left     bool // Disconnect has ended the last connection
 	reliable bool
 	touched  bool // is in nic.touched
 	held     bool // is in nic.held
@@ -176,8 +177,8 @@ func (v *VI) Disconnect() error {
 	n := v.nic
 	n.mu.Lock()
 	defer n.unlock()
-	if v.closed || n.closed {
-		return ErrClosed
+	if err := v.isClosed(); err != nil {
+		return err
 	}
 	v.leave()
 	n.tx.flush(n)
@@ -190,9 +191,11 @@ func (v *VI) leave() {
 	n.catchUp()
 	switch v.state {
 	case StateConnected:
+		v.left = true
 		v.sendDisconnect(reasonLeft)
 		n.ghosts.remember(v, reasonLeft, false)
 	case StateError:
+		v.left = true
 		if v.farewell != reasonLeft { // a peer that has left sends nothing more
 			n.ghosts.remember(v, v.farewell, v.told)
 		}
