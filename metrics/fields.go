@@ -94,6 +94,7 @@ var nicFields = []field[vipl.Snapshot]{
 	{"bobnet_link_transmit_calls_total", "System calls, or what stands for them, that sent frames.", false, func(s *vipl.Snapshot) float64 { return float64(s.Link.TxCalls) }},
 	{"bobnet_link_receive_calls_total", "System calls, or what stands for them, that received frames.", false, func(s *vipl.Snapshot) float64 { return float64(s.Link.RxCalls) }},
 	{"bobnet_link_transmit_full_total", "Times the network's queue was full.", false, func(s *vipl.Snapshot) float64 { return float64(s.Link.TxFull) }},
+	{"bobnet_link_refused_users_total", "Times a program of another user of this host was refused shared memory.", false, func(s *vipl.Snapshot) float64 { return float64(s.Link.Refused) }},
 	{"bobnet_link_waits_total", "Times a thread slept on the link.", false, func(s *vipl.Snapshot) float64 { return float64(s.Link.Waits) }},
 }
 

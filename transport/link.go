@@ -167,6 +167,7 @@ type Stats struct {
 	RxDrops           uint64 // frames lost because the receive queue was full
 	RxTruncated       uint64 // frames longer than a receive slot
 	RxFiltered        uint64 // frames that were not ours: EtherType, destination, port or source
+	Refused           uint64 // programs of other users of this host that wanted to share memory, each time they did; not frames
 	Faults            uint64 // frames that a fault wrapper dropped, copied, delayed or changed
 }
 

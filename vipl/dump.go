@@ -42,7 +42,8 @@ func (s *Snapshot) writeFacts(b *bytes.Buffer) {
 	fact("lost by the link", orNone(some(
 		counted{"receive queue full", l.RxDrops}, counted{"refused", l.TxDrops}, counted{"truncated", l.RxTruncated},
 		counted{"injected faults", l.Faults}))...)
-	fact("passed over", orNone(some(counted{"not ours", l.RxFiltered}, counted{"times the send queue was full", l.TxFull}))...)
+	fact("passed over", orNone(some(counted{"not ours", l.RxFiltered}, counted{"times the send queue was full", l.TxFull},
+		counted{"times another user was refused", l.Refused}))...)
 	fact("dropped", orNone(s.Dropped.some())...)
 	wrong := some(counted{"connections ended by an error", s.Failures}, counted{"completion entries lost", s.CQOverruns},
 		counted{"frames not sent", s.TxDropped}, counted{"frames of strangers not answered", s.Unanswered},

@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"os"
 
-	"github.com/bobnet-go/bobnet/ethertype"
-	"github.com/bobnet-go/bobnet/transport"
 	"github.com/bobnet-go/bobnet/transport/fault"
 )
 
@@ -27,19 +25,4 @@ func FaultsWanted() (fault.Options, error) {
 		err = fmt.Errorf("vipl: environment variable %s: %w", EnvFault, err)
 	}
 	return opts, err
-}
-
-// withFaults wraps link as EnvFault says. It closes the link when that cannot
-// be read.
-func withFaults(link transport.Link) (transport.Link, error) {
-	opts, err := FaultsWanted()
-	if err != nil {
-		link.Close()
-		return nil, err
-	}
-	if !opts.Active() {
-		return link, nil
-	}
-	info := link.Info()
-	return fault.New(link, opts.For(ethertype.Addr{MAC: info.MAC, Port: info.Ports.Lo})), nil
 }

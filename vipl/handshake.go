@@ -131,6 +131,8 @@ func (hs *handshake) timeout(v *VI) {
 		detail = fmt.Sprintf("the path loses most frames: %d of %d short probes were answered, and none of full size", v.path.short, v.path.pairs)
 	case hs.phase == phaseRequest && hs.peer != nil:
 		detail = fmt.Sprintf("the peer did not ask for %v with the same discriminator: is its program running, and does it name this NIC?", v.nic.addr)
+	case hs.phase == phaseRequest && v.remote.MAC == v.nic.info.MAC:
+		detail = "no answer on this host: is the peer running? If it is another user's, both sides need Config.AnyUser"
 	case hs.phase != phaseRequest:
 		detail = "the peer stopped answering in the middle of the handshake"
 	}

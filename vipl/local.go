@@ -30,25 +30,30 @@ const (
 
 // join adds the way to other stations of this host to a link that has none. If
 // the host has none the NIC does without and says so. If somebody else has the
-// link's ports there it fails: what is meant for the NIC would go to him.
-func join(link transport.Link, cfg *Config) (transport.Link, error) {
-	if _, has := link.(transport.Local); has || cfg.WireOnly || link.Info().SameHost {
-		return link, nil
+// link's ports there it fails after so many tries, and leaves link as it was: what is
+// meant for the NIC would go to him. The link is wrapped if wrap is not nil.
+func join(link transport.Link, cfg *Config, wrap func(transport.Link) transport.Link, tries int) (transport.Link, error) {
+	if wrap == nil {
+		wrap = func(l transport.Link) transport.Link { return l }
 	}
-	joined, err := host.Join(link, nil)
-	for try := 1; errors.Is(err, unix.EADDRINUSE) && try < joinTries; try++ {
+	if _, has := link.(transport.Local); has || cfg.WireOnly || link.Info().SameHost {
+		return wrap(link), nil
+	}
+	within := host.Config{AnyUser: cfg.AnyUser, Wrap: wrap}
+	joined, err := host.Join(link, &within)
+	for try := 1; errors.Is(err, unix.EADDRINUSE) && try < tries; try++ {
 		time.Sleep(joinPause)
-		joined, err = host.Join(link, nil)
+		joined, err = host.Join(link, &within)
 	}
 	switch {
 	case err == nil:
 		return joined, nil
 	case errors.Is(err, unix.EADDRINUSE):
-		return link, fmt.Errorf("vipl: open NIC: the way to other programs on this host: %w; Config.WireOnly does without it", err)
+		return nil, fmt.Errorf("vipl: open NIC: the way to other programs on this host: %w; Config.WireOnly does without it", err)
 	case cfg.Logger != nil:
 		cfg.Logger.Warn("no way to other programs on this host", "interface", link.Info().Interface, "err", err)
 	}
-	return link, nil
+	return wrap(link), nil
 }
 
 func (l *local) init(n *NIC) {

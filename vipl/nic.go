@@ -1,7 +1,6 @@
 package vipl
 
 import (
-	"fmt"
 	"log/slog"
 	"net/netip"
 	"strings"
@@ -30,7 +29,8 @@ type Config struct {
 	// programs that talk to each other use the same.
 	EtherType ethernet.EtherType
 	// Ports are the ports that VIs and listeners of this NIC use. Zero means
-	// the first block of 1024 that no other process on the interface has.
+	// the first block of 1024 that no other process on the interface has. If another
+	// has some of those that are asked for, the error wraps EADDRINUSE and names it.
 	Ports transport.PortRange
 	// Driver is "ring", "packet", "udp", which needs no privilege and takes an
 	// IP address for Interface too, or "shm", which reaches this host only and
@@ -60,6 +60,11 @@ type Config struct {
 	// Ethernet interface does not have: package host. Open is called in the
 	// network namespace of Link.
 	WireOnly bool
+	// AnyUser lets in programs of every user of this host. By default the NIC shares
+	// memory, which is how it reaches others on its host, with those of root and of its
+	// own user only: nobody else can ask for connections, or have those regions read
+	// and written whose tag is the default one. Both sides must let each other in.
+	AnyUser bool
 	// Wrap, if not nil, is called with the link that Open has opened, and what
 	// it returns is used in its place: one that writes down what passes, such
 	// as those of packages trace and pcap. It is not called with Link.
@@ -154,22 +159,8 @@ func Open(cfg *Config) (*NIC, error) {
 	if cfg == nil {
 		cfg = &Config{}
 	}
-	link := cfg.Link
-	if link == nil {
-		var err error
-		if link, err = openLink(cfg); err == nil {
-			if cfg.Wrap != nil {
-				link = cfg.Wrap(link)
-			}
-			link, err = withFaults(link)
-		}
-		if err != nil {
-			return nil, fmt.Errorf("vipl: open NIC: %w", err)
-		}
-	}
-	link, err := join(link, cfg)
+	link, err := openAll(cfg)
 	if err != nil {
-		link.Close()
 		return nil, err
 	}
 	n := &NIC{link: link, info: link.Info(), log: cfg.Logger, listeners: map[uint16]*Listener{}, done: make(chan struct{})}
@@ -214,7 +205,7 @@ func openLink(given *Config) (transport.Link, error) {
 	case "udp":
 		return udp.Open(&udp.Config{Interface: cfg.Interface, EtherType: et, Ports: cfg.Ports, Peers: cfg.Peers, Logger: cfg.Logger})
 	case "shm":
-		return shm.Open(&shm.Config{Interface: cfg.Interface, EtherType: et, Ports: cfg.Ports})
+		return shm.Open(&shm.Config{Interface: cfg.Interface, EtherType: et, Ports: cfg.Ports, AnyUser: cfg.AnyUser})
 	}
 	return nil, opError("choose driver", ErrInvalidParameter, "%q is none of %s", cfg.Driver, strings.Join(Drivers(), ", "))
 }

@@ -18,6 +18,8 @@ var roles = map[string]func() error{
 	"hold":   holdRole,
 	"lock":   lockRole,
 	"nobody": nobodyRole,
+	"squat":  squatRole,
+	"visit":  visitRole,
 }
 
 func TestMain(m *testing.M) {

@@ -30,6 +30,12 @@ import (
 type Config struct {
 	// Ring is shm.Config.Ring.
 	Ring int
+	// AnyUser is shm.Config.AnyUser: it lets in programs of other users than root and
+	// one's own.
+	AnyUser bool
+	// Wrap, if not nil, is called with the other link as soon as the way within the
+	// host is there, and what it returns takes that link's place.
+	Wrap func(transport.Link) transport.Link
 }
 
 // Link is a transport.Local made of another link and shared memory. Goroutines
@@ -71,9 +77,13 @@ func Join(outer transport.Link, cfg *Config) (*Link, error) {
 	l := &Link{outer: outer, mac: info.MAC, virtual: info.Virtual, gate: driver.NewGate(), closed: make(chan struct{})}
 	var err error
 	l.near, err = shm.Open(&shm.Config{Address: info.MAC, Segment: segment(info), EtherType: info.EtherType,
-		Ports: info.Ports, Ring: cfg.Ring, Alone: info.Virtual, Interrupt: l.interrupt})
+		Ports: info.Ports, Ring: cfg.Ring, AnyUser: cfg.AnyUser, Alone: info.Virtual, Interrupt: l.interrupt})
 	if err != nil {
 		return nil, err
+	}
+	if cfg.Wrap != nil {
+		outer = cfg.Wrap(outer)
+		l.outer = outer
 	}
 	if b, ok := outer.(transport.BulkReceiver); ok && b.Bulk() {
 		l.bulk = b
@@ -210,6 +220,7 @@ func (l *Link) Stats() transport.Stats {
 	s.RxFrames -= min(s.RxFrames, frames) // outer may not have counted them yet
 	s.RxBytes -= min(s.RxBytes, octets)
 	s.RxFiltered += near.RxFiltered + frames
+	s.Refused = near.Refused
 	s.Wakes -= min(s.Wakes, l.nudges.Load())
 	return s
 }

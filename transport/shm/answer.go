@@ -12,15 +12,15 @@ import (
 // answer takes the calls that come to block own of the link's ports.
 func (l *Link) answer(own int) {
 	for {
-		h, fds, from, err := receiveHello(l.socket(own))
+		a, err := receiveHello(l.socket(own))
 		if errors.Is(err, net.ErrClosed) {
 			return
 		}
-		b, ok := l.segment.blockAt(from)
-		if err == nil && ok && len(fds) == helloRights && h.instance != l.instance && h.holds(b) {
-			fds = l.accept(h, own, b, fds)
+		b, ok := l.segment.blockAt(a.from)
+		if err == nil && ok && len(a.fds) == helloRights && a.instance != l.instance && a.holds(b) && l.admits(a.who) {
+			a.fds = l.accept(a.hello, own, b, a.fds)
 		}
-		closeAll(fds)
+		closeAll(a.fds)
 	}
 }
 
@@ -86,15 +86,7 @@ func (l *Link) accept(h hello, own, b int, fds []int) []int {
 
 // greet answers over a caller's stream, into an empty buffer.
 func (l *Link) greet(conn *net.UnixConn) error {
-	raw, err := conn.SyscallConn()
-	if err != nil {
-		return err
-	}
-	var sent error
-	if err := raw.Control(func(fd uintptr) {
-		sent = unix.Sendmsg(int(fd), l.hello().append(nil), nil, nil, unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL)
-	}); err != nil {
-		return err
-	}
-	return sent
+	return control(conn, func(fd int) error {
+		return unix.Sendmsg(fd, l.hello().append(nil), ourselves(), nil, unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL)
+	})
 }

@@ -120,18 +120,18 @@ func (l *Link) offer(p *peer, theirs int, end time.Time) error {
 		return err
 	}
 	p.share(m, 0, 1)
-	return l.post(p, l.hello().append(nil), unix.UnixRights(theirs, fd), end)
+	return l.post(p, l.hello().append(nil), append(ourselves(), unix.UnixRights(theirs, fd)...), end)
 }
 
 // await waits for the answer to offer.
 func (l *Link) await(p *peer, end time.Time) error {
 	_ = p.conn.SetReadDeadline(end)
-	h, fds, _, err := receiveHello(p.conn)
+	a, err := receiveHello(p.conn)
 	_ = p.conn.SetReadDeadline(time.Time{})
-	if p.litter = fds; err != nil || len(fds) > 0 || !h.holds(p.block) {
+	if p.litter = a.fds; err != nil || len(a.fds) > 0 || !a.holds(p.block) || !l.admits(a.who) {
 		return fmt.Errorf("%w: no answer from the ports %v (%v)", ErrGone, blockPorts(p.block, transport.AllPorts), err)
 	}
-	l.introduce(p, h)
+	l.introduce(p, a.hello)
 	return nil
 }
 
@@ -141,6 +141,10 @@ func streamPair() (mine *net.UnixConn, theirs int, err error) {
 	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
 	if err != nil {
 		return nil, -1, os.NewSyscallError("socketpair", err)
+	}
+	if err = askWho(fds[0]); err != nil {
+		closeAll(fds[:])
+		return nil, -1, os.NewSyscallError("SO_PASSCRED", err)
 	}
 	if mine, err = stream(fds[0]); err != nil {
 		unix.Close(fds[1])

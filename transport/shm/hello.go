@@ -21,7 +21,8 @@ import (
 //	    18     2  highest port
 //	    20     4  size of a ring in bytes
 //
-// With a caller's come two descriptors: one end of the stream, and the memfd.
+// With a caller's come two descriptors: one end of the stream, and the memfd; with
+// either's the user whose it is.
 // The instance is in the name of the link's bell.
 type hello struct {
 	instance uint64
@@ -64,22 +65,33 @@ func (h *hello) parse(b []byte) error {
 	return nil
 }
 
-// receiveHello reads a hello and what descriptors come with it, which the
-// caller closes, whatever the error.
-func receiveHello(conn *net.UnixConn) (h hello, fds []int, from *net.UnixAddr, err error) {
+// arrival is a hello that has arrived, and what the kernel says of it.
+type arrival struct {
+	hello
+	fds  []int         // that came with it; who receives it closes them
+	from *net.UnixAddr // of a caller
+	who  *unix.Ucred   // nil if the kernel has not said
+}
+
+// receiveHello reads a hello. The descriptors are those that came, whatever the error.
+func receiveHello(conn *net.UnixConn) (a arrival, err error) {
 	text := make([]byte, helloSize+1)
-	rights := make([]byte, unix.CmsgSpace(4*helloRights)) // further ones the kernel closes
+	rights := make([]byte, unix.CmsgSpace(unix.SizeofUcred)+unix.CmsgSpace(4*helloRights)) // further descriptors the kernel closes
 	n, k, _, from, err := conn.ReadMsgUnix(text, rights)
 	if err != nil {
-		return h, nil, nil, err
+		return a, err
 	}
+	a.from = from
 	if msgs, err := unix.ParseSocketControlMessage(rights[:k]); err == nil {
 		for i := range msgs {
 			got, _ := unix.ParseUnixRights(&msgs[i])
-			fds = append(fds, got...)
+			a.fds = append(a.fds, got...)
+			if who, err := unix.ParseUnixCredentials(&msgs[i]); err == nil {
+				a.who = who
+			}
 		}
 	}
-	return h, fds, from, h.parse(text[:n])
+	return a, a.parse(text[:n])
 }
 
 func closeAll(fds []int) {
@@ -91,18 +103,11 @@ func closeAll(fds []int) {
 // post sends text and descriptors to p's block. While the queue there is full it
 // tries again, until end.
 func (l *Link) post(p *peer, text, rights []byte, end time.Time) error {
-	raw, err := l.socket(p.own).SyscallConn()
-	if err != nil {
-		return err
-	}
 	to := &unix.SockaddrUnix{Name: l.segment.address(p.block).Name}
 	for pause := time.Millisecond; ; pause *= 2 {
-		var sent error
-		if err := raw.Control(func(fd uintptr) {
-			sent = unix.Sendmsg(int(fd), text, rights, to, unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL)
-		}); err != nil {
-			return err
-		}
+		sent := control(l.socket(p.own), func(fd int) error {
+			return unix.Sendmsg(fd, text, rights, to, unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL)
+		})
 		if !errors.Is(sent, unix.EAGAIN) || time.Now().After(end) {
 			return sent
 		}

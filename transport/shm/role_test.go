@@ -27,6 +27,7 @@ var roles = map[string]func(l *shm.Link){
 	"Wait": func(l *shm.Link) { serve(l, true, true) },
 	"Line": func(*shm.Link) { lineRole() },
 	"Copy": func(*shm.Link) { copyRole() },
+	"Ask":  ask,
 }
 
 func TestMain(m *testing.M) {
@@ -34,7 +35,12 @@ func TestMain(m *testing.M) {
 	if name == "" {
 		os.Exit(m.Run())
 	}
-	l, err := shm.Open(&shm.Config{EtherType: etherType})
+	cfg, err := childConfig()
+	if err != nil {
+		fmt.Println(err)
+		os.Exit(1)
+	}
+	l, err := shm.Open(cfg)
 	if err != nil {
 		fmt.Println(err)
 		os.Exit(1)
@@ -51,6 +57,7 @@ func TestMain(m *testing.M) {
 type child struct {
 	*exec.Cmd
 	stdin io.Closer
+	out   *bufio.Reader
 	info  transport.Info // of its link, as far as it matters
 }
 
@@ -58,12 +65,18 @@ type child struct {
 // with the test.
 func start(t testing.TB, role string, files ...*os.File) *child {
 	t.Helper()
+	return startWith(t, role, nil, files...)
+}
+
+// startWith is start with more variables in the environment.
+func startWith(t testing.TB, role string, env []string, files ...*os.File) *child {
+	t.Helper()
 	exe, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
 	c := &child{Cmd: exec.Command(exe)}
-	c.Env = append(os.Environ(), roleEnv+"="+role)
+	c.Env = append(append(os.Environ(), roleEnv+"="+role), env...)
 	c.Stderr, c.ExtraFiles = os.Stderr, files
 	c.stdin, err = c.StdinPipe()
 	if err != nil {
@@ -80,7 +93,8 @@ func start(t testing.TB, role string, files ...*os.File) *child {
 		c.stdin.Close()
 		c.Wait()
 	})
-	line, err := bufio.NewReader(out).ReadString('\n')
+	c.out = bufio.NewReader(out)
+	line, err := c.out.ReadString('\n')
 	if err != nil {
 		t.Fatalf("child: %v", err)
 	}

@@ -1,11 +1,14 @@
 package shm
 
 import (
+	"context"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"net"
 	"strconv"
 	"strings"
+	"syscall"
 
 	"github.com/bobnet-go/bobnet/ethertype"
 	"github.com/bobnet-go/bobnet/transport"
@@ -71,10 +74,14 @@ func (l *Link) settle() error {
 	claimed, b, err := driver.ClaimBlocks(l.info.Ports, l.bind)
 	switch {
 	case b == blocks && err != nil:
-		return fmt.Errorf("shm: every block of ports at %v is in use: %w: close a program that uses EtherType %#04x there",
-			l.info.MAC, err, uint16(l.info.EtherType))
+		return fmt.Errorf("shm: every block of ports at %v is in use, the first by %s: %w: close a program that uses EtherType %#04x there",
+			l.info.MAC, driver.Holder(l.segment.address(1).Name), err, uint16(l.info.EtherType))
+	case errors.Is(err, unix.EADDRINUSE):
+		held := driver.BlockPorts(b)
+		return fmt.Errorf("shm: ports %d..%d at %v overlap ports %d..%d, which %s has claimed: %w: choose other ports, or none to get a free block",
+			claimed.Lo, claimed.Hi, l.info.MAC, held.Lo, held.Hi, driver.Holder(l.segment.address(b).Name), err)
 	case err != nil:
-		return fmt.Errorf("shm: cannot claim ports %d..%d at %v: %w: choose other ports, or none to get a free block",
+		return fmt.Errorf("shm: cannot claim ports %d..%d at %v: %w",
 			claimed.Lo, claimed.Hi, l.info.MAC, err)
 	}
 	l.info.Ports = claimed
@@ -86,11 +93,17 @@ func (l *Link) socket(own int) *net.UnixConn { return l.sockets[own-driver.Block
 
 // bind claims block b.
 func (l *Link) bind(b int) error {
-	conn, err := net.ListenUnixgram("unixgram", l.segment.address(b))
+	asking := net.ListenConfig{Control: func(_, _ string, raw syscall.RawConn) (err error) {
+		if gone := raw.Control(func(fd uintptr) { err = askWho(int(fd)) }); gone != nil {
+			return gone
+		}
+		return err
+	}}
+	conn, err := asking.ListenPacket(context.Background(), "unixgram", l.segment.address(b).Name)
 	if err != nil {
 		return err
 	}
-	l.sockets = append(l.sockets, conn)
+	l.sockets = append(l.sockets, conn.(*net.UnixConn))
 	l.places[b] = new([blocks]place)
 	return nil
 }

@@ -17,7 +17,8 @@
 // # What is believed
 //
 // Any process of the network namespace can claim ports and call, whoever its
-// user is. A peer can write anything into the rings at any time. Every word that
+// user is. Only root and the link's own user get rings, unless Config.AnyUser lets
+// in all. A peer can write anything into the rings at any time. Every word that
 // says where something lies is read once and checked; a ring that says what
 // cannot be is torn down. The bytes of frames may change while they are looked
 // at. A frame's source must be the segment's address and a port of the block
@@ -94,6 +95,11 @@ type Config struct {
 	// Alone leaves out the other stations: only frames to Ports pass, and no
 	// socket is made.
 	Alone bool
+	// AnyUser lets in processes of every user. By default only those of root and of
+	// the link's own user share memory with it; what others send is not received, and
+	// what is sent to them is dropped. Both sides of a ring decide, each by its own
+	// AnyUser.
+	AnyUser bool
 	// Interrupt is called by another goroutine, or not at all, to end a sleep
 	// that Doze has begun. Nil: the link sleeps in Wait.
 	Interrupt func()
@@ -109,6 +115,7 @@ type Link struct {
 	ring      int
 	interrupt func()
 	alone     bool
+	anyUser   bool
 
 	claim   *afpacket.Claim // of the interface's ports, or nil
 	sockets []*net.UnixConn // one for each block of ports
@@ -146,7 +153,7 @@ func Open(cfg *Config) (*Link, error) {
 	if cfg == nil {
 		cfg = new(Config)
 	}
-	l := &Link{ring: cfg.Ring, interrupt: cfg.Interrupt, alone: cfg.Alone, gate: driver.NewGate(),
+	l := &Link{ring: cfg.Ring, interrupt: cfg.Interrupt, alone: cfg.Alone, anyUser: cfg.AnyUser, gate: driver.NewGate(),
 		instance: rand.Uint64() | 1, done: make(chan struct{})}
 	if l.ring == 0 {
 		l.ring = DefaultRing

@@ -76,31 +76,10 @@ func refusal(index int, name string, typ ethernet.EtherType, ports transport.Por
 	case !errors.Is(err, unix.EADDRINUSE):
 		return fmt.Errorf("transport: cannot claim ports %d..%d on %s: %w", ports.Lo, ports.Hi, name, err)
 	case b == driver.Blocks:
-		return fmt.Errorf("transport: every block of ports on %s is in use: %w: close a program that uses EtherType %#04x there",
-			name, err, uint16(typ))
+		return fmt.Errorf("transport: every block of ports on %s is in use, the first by %s: %w: close a program that uses EtherType %#04x there",
+			name, driver.Holder(claimAddr(index, typ, 1).Name), err, uint16(typ))
 	}
 	held := driver.BlockPorts(b)
 	return fmt.Errorf("transport: ports %d..%d on %s overlap ports %d..%d, which %s has claimed: %w: choose other ports, or none to get a free block",
-		ports.Lo, ports.Hi, name, held.Lo, held.Hi, owner(index, typ, b), err)
-}
-
-// owner names the process that holds block b, if it can be told.
-func owner(index int, typ ethernet.EtherType, b int) string {
-	const unknown = "another link"
-	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
-	if err != nil {
-		return unknown
-	}
-	defer unix.Close(fd)
-	if err := unix.Connect(fd, claimAddr(index, typ, b)); err != nil {
-		return unknown
-	}
-	cred, err := unix.GetsockoptUcred(fd, unix.SOL_SOCKET, unix.SO_PEERCRED)
-	switch {
-	case err != nil || cred.Pid == 0: // 0: a process of another pid namespace
-		return unknown
-	case int(cred.Pid) == unix.Getpid():
-		return "this process"
-	}
-	return fmt.Sprintf("process %d", cred.Pid)
+		ports.Lo, ports.Hi, name, held.Lo, held.Hi, driver.Holder(claimAddr(index, typ, b).Name), err)
 }

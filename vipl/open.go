@@ -1,0 +1,76 @@
+package vipl
+
+import (
+	"errors"
+	"fmt"
+	"math"
+
+	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/transport"
+	"github.com/bobnet-go/bobnet/transport/fault"
+	"golang.org/x/sys/unix"
+)
+
+// openAll opens the link that cfg names, wrapped as cfg and EnvFault say, with the way
+// to other stations of this host.
+//
+// Ports are claimed twice: at the interface and within the host, by names that any
+// program may take. If somebody has the second and not the first, a NIC whose ports
+// nobody has chosen takes the next block.
+func openAll(cfg *Config) (transport.Link, error) {
+	if cfg.Link != nil {
+		link, err := join(cfg.Link, cfg, nil, joinTries)
+		if err != nil {
+			cfg.Link.Close()
+		}
+		return link, err
+	}
+	faults, err := FaultsWanted()
+	if err != nil {
+		return nil, fmt.Errorf("vipl: open NIC: %w", err)
+	}
+	wrap := func(link transport.Link) transport.Link {
+		if cfg.Wrap != nil {
+			link = cfg.Wrap(link)
+		}
+		return withFaults(link, faults)
+	}
+	try := *cfg
+	link, err := openJoined(&try, wrap, joinTries)
+	for first := err; errors.Is(err, unix.EADDRINUSE) && cfg.Ports == (transport.PortRange{}); link, err = openJoined(&try, wrap, 1) {
+		if try.Ports.Hi == math.MaxUint16 {
+			return nil, first
+		}
+		try.Ports = transport.PortRange{Lo: max(try.Ports.Hi+1, portBlock), Hi: max(try.Ports.Hi, portBlock-1) + portBlock}
+	}
+	return link, err
+}
+
+// portBlock is how many ports a NIC has for which nobody has chosen any.
+const portBlock = 1024
+
+// openJoined is openAll for the ports of cfg. It tries so often to get their names
+// within the host.
+func openJoined(cfg *Config, wrap func(transport.Link) transport.Link, tries int) (transport.Link, error) {
+	link, err := openLink(cfg)
+	if err != nil {
+		return nil, fmt.Errorf("vipl: open NIC: %w", err)
+	}
+	if cfg.Ports == (transport.PortRange{}) {
+		cfg.Ports = link.Info().Ports
+	}
+	joined, err := join(link, cfg, wrap, tries)
+	if err != nil {
+		link.Close()
+	}
+	return joined, err
+}
+
+// withFaults wraps link if there are faults wanted.
+func withFaults(link transport.Link, wanted fault.Options) transport.Link {
+	if !wanted.Active() {
+		return link
+	}
+	info := link.Info()
+	return fault.New(link, wanted.For(ethertype.Addr{MAC: info.MAC, Port: info.Ports.Lo}))
+}
