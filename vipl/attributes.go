@@ -42,7 +42,8 @@ type Attributes struct {
 	// region allows it too.
 	EnableRDMAWrite bool
 	// EnableRDMARead lets the peer read from this side's memory, where the
-	// region allows it too. The unreliable level has no reads.
+	// region allows it too. The unreliable level has no reads: there it must be false,
+	// else CreateVI and SetAttributes return ErrInvalidRDMARead.
 	EnableRDMARead bool
 	// ReadDepth is how many of the peer's RDMA reads this side serves at a
 	// time, at most MaxReadDepth; 0 means DefaultReadDepth. The peer is told
@@ -63,7 +64,8 @@ type Attributes struct {
 }
 
 // DefaultAttributes returns what CreateVI uses for nil: reliable delivery,
-// messages up to 1 GiB, RDMA writes and reads allowed.
+// messages up to 1 GiB, RDMA writes and reads allowed. Who makes them those of the
+// unreliable level clears EnableRDMARead.
 func DefaultAttributes() *Attributes {
 	return &Attributes{Reliability: reliability.ReliableDelivery, EnableRDMAWrite: true, EnableRDMARead: true}
 }
@@ -94,6 +96,8 @@ func (a *Attributes) validate(op string) error {
 	switch {
 	case !a.Reliability.Valid():
 		return opError(op, ErrInvalidReliability, "level %d is none of 1, 2 and 4", a.Reliability)
+	case a.EnableRDMARead && a.Reliability == reliability.Unreliable:
+		return opError(op, ErrInvalidRDMARead, "the level %v has no RDMA reads: leave EnableRDMARead false", a.Reliability)
 	case a.MaxTransferSize > MaxTransferSize:
 		return opError(op, ErrInvalidMTU, "MaxTransferSize %d is over the limit of %d", a.MaxTransferSize, MaxTransferSize)
 	case a.QueueDepth < 1 || a.QueueDepth > MaxQueueDepth:
@@ -118,7 +122,7 @@ type NICAttributes struct {
 	Ports                  transport.PortRange
 	NativeMTU              int // largest frame without the Ethernet header
 	MaxTransferSize        uint32
-	MaxDiscriminatorLen    int // of ConnectPeer
+	MaxDiscriminatorLen    int
 	MaxVI                  int
 	MaxDescriptorsPerQueue int
 	MaxSegmentsPerDesc     int

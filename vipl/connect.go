@@ -17,7 +17,7 @@ import (
 // frames, and ErrLink at once when the NIC is of no use any more; all as
 // *ConnError.
 func (v *VI) Connect(ctx context.Context, remote ethertype.Addr, data []byte) error {
-	if err := v.connectStart(ctx, remote, data); err != nil {
+	if err := v.connectStart(ctx, remote, data, false); err != nil {
 		return err
 	}
 	return v.awaitConnect(ctx)
@@ -26,10 +26,12 @@ func (v *VI) Connect(ctx context.Context, remote ethertype.Addr, data []byte) er
 // ConnectStart begins what Connect does and returns at once; ConnectDone tells
 // how it went. It gives up after Attributes.ConnectTimeout.
 func (v *VI) ConnectStart(remote ethertype.Addr, data []byte) error {
-	return v.connectStart(context.Background(), remote, data)
+	return v.connectStart(context.Background(), remote, data, false)
 }
 
-func (v *VI) connectStart(ctx context.Context, remote ethertype.Addr, data []byte) error {
+// connectStart sends the first request. named says that data begins with a
+// discriminator.
+func (v *VI) connectStart(ctx context.Context, remote ethertype.Addr, data []byte, named bool) error {
 	n := v.nic
 	n.mu.Lock()
 	defer n.unlock()
@@ -42,6 +44,7 @@ func (v *VI) connectStart(ctx context.Context, remote ethertype.Addr, data []byt
 	n.now = n.link.Now()
 	v.remote = remote
 	v.begin(phaseRequest, int64(n.timeLeft(ctx, v.attr.ConnectTimeout)), append([]byte(nil), data...))
+	v.hs.named = named
 	v.hs.step(v)
 	n.tx.flush(n)
 	return nil

@@ -22,7 +22,8 @@ import (
 //	    28     1  reliability level
 //	    29     1  bit 0: wants the CRC to cover whole frames; bit 1: peer to peer;
 //	              bits 2 and 3: lets the other side write and read by RDMA;
-//	              bit 4: takes long frames, if the path does
+//	              bit 4: takes long frames, if the path does; bit 5: a
+//	              discriminator precedes the private data
 //	    30     2  length of the private data at the end
 //	    32     2  RDMA reads that this side serves at a time
 type connInfo struct {
@@ -33,6 +34,7 @@ type connInfo struct {
 	attr        Attributes // of the VI; those above travel, the others are zero at the peer
 	peer        bool
 	long        bool
+	named       bool
 	data        []byte
 }
 
@@ -43,6 +45,7 @@ const (
 	allowWrite
 	allowRead
 	takesLong
+	namesListener
 )
 
 const infoSize = 34
@@ -59,7 +62,7 @@ func (c *connInfo) append(b []byte) []byte {
 	b = be.AppendUint32(b, c.attr.MaxTransferSize)
 	b = be.AppendUint32(b, c.attr.QoS)
 	bits := byte(0)
-	for i, set := range [...]bool{c.attr.WholeCRC, c.peer, c.attr.EnableRDMAWrite, c.attr.EnableRDMARead, c.long} { // in the order of the bits
+	for i, set := range [...]bool{c.attr.WholeCRC, c.peer, c.attr.EnableRDMAWrite, c.attr.EnableRDMARead, c.long, c.named} { // in the order of the bits
 		if set {
 			bits |= 1 << i
 		}
@@ -79,7 +82,7 @@ func parseInfo(b []byte) (c connInfo, ok bool) {
 	be := binary.BigEndian
 	c = connInfo{
 		incarnation: be.Uint64(b), tag: be.Uint32(b[8:]), seq: ethertype.Seq(be.Uint32(b[12:])),
-		mtu: be.Uint32(b[16:]), peer: b[29]&wishPeer != 0, long: b[29]&takesLong != 0,
+		mtu: be.Uint32(b[16:]), peer: b[29]&wishPeer != 0, long: b[29]&takesLong != 0, named: b[29]&namesListener != 0,
 		attr: Attributes{
 			MaxTransferSize: be.Uint32(b[20:]), QoS: be.Uint32(b[24:]),
 			Reliability: reliability.Level(b[28]), ReadDepth: int(be.Uint16(b[32:])), WholeCRC: b[29]&wishCRC != 0,
@@ -104,7 +107,8 @@ func (v *VI) info() connInfo {
 	return connInfo{
 		incarnation: v.nic.incarnation, tag: v.localTag, seq: v.hs.localSeq, mtu: uint32(v.nic.mtuTo(v.remote.MAC)),
 		attr: attr, data: v.hs.data, long: v.hs.phase == phaseRequest && v.takesLong() || v.hs.phase == phaseAccept && v.long,
-		peer: v.hs.peer != nil && v.hs.phase == phaseRequest,
+		peer:  v.hs.peer != nil && v.hs.phase == phaseRequest,
+		named: v.hs.named && v.hs.phase == phaseRequest,
 	}
 }
 

@@ -92,13 +92,13 @@
 //	VipCloseNic                   NIC.Close             regions, descriptors and handlers go with it; peers are told              2.1 V
 //	VipQueryNic                   NIC.Query             versions, limits and abilities of the NIC                                 11 V
 //	VipCreateVi                   NIC.CreateVI          an idle VI; each queue may be bound to a CQ                               2.2 V
-//	VipDestroyVi                  VI.Close              in any state: what is posted is flushed and forgotten                     2.2 M
+//	VipDestroyVi                  VI.Close              in any state: what is posted is flushed and forgotten (see below)         2.2 M
 //	VipQueryVi                    VI.Query              state, attributes, whether the queues are empty                           2.2 V
 //	VipSetViAttributes            VI.SetAttributes      changes attributes, the tag too                                           11 V
-//	VipConnectWait                Listener.Wait         the next request for the listener's address, with the asker's attributes  8 V
+//	VipConnectWait                Listener.Wait         the next request for the listener's port, or its discriminator            8 V
 //	VipConnectAccept              Request.Accept        wants an idle VI and equal attributes; if not, the requester is not told  8 V
 //	VipConnectReject              Request.Reject        the requester gets ErrReject                                              8 V
-//	VipConnectRequest             VI.Connect            ErrNoMatch at once, ErrReject, ErrTimeout; then VI.RemoteAttributes       8 V
+//	VipConnectRequest             VI.ConnectFor         by discriminator; VI.Connect by port: ErrNoMatch, ErrReject, ErrTimeout   8 V
 //	VipDisconnect                 VI.Disconnect         from any state back to Idle; the peer gets CodeConnLost                   8 V
 //	VipConnectPeerRequest         VI.ConnectPeerStart   addresses and discriminator must match, within Attributes.ConnectTimeout  2.4 M
 //	VipConnectPeerDone            VI.ConnectPeerDone    ErrNotDone while it is pending; then VI.RemoteAttributes                  2.4 M
@@ -135,7 +135,59 @@
 //	VipRemoveTagCQ                VI.Context            the same                                                                  2.8 M
 //	VipPostDeferredSends          VI.Flush              sends what was gathered for a fuller frame                                2.8 M
 //
-// What VIPL does not have: CQ.ReapWait and CQ.ReapDone take completions with
-// their descriptors, and Listener.Bind has requests for connections announced by
-// a completion queue.
+// # Where this departs from VIPL 1.0
+//
+// Names and values:
+//   - Success is nil and every other code a sentinel error; the codes have no numbers.
+//     A call on an object that was closed returns ErrClosed, an ErrInvalidState.
+//   - Time limits are contexts, not milliseconds. Where VIPL refuses a limit of 0
+//     (VipConnectRequest), a context that has ended is ErrTimeout. Connecting without a
+//     deadline takes Attributes.ConnectTimeout at the most.
+//   - Open takes the name or the MAC of an interface, or nothing if only one will do.
+//     It starts the name service, too.
+//   - A zero Attributes field means the default. QueueDepth is of each VI.
+//     ReadDepth, WholeCRC, PeerTimeout and ConnectTimeout are added.
+//   - Tag 0 exists without CreatePtag.
+//
+// Closing:
+//   - VI.Close works in every state and with descriptors posted, where VipDestroyVi
+//     wants an idle VI with empty queues: it disconnects, and the descriptors complete
+//     flushed and go back to the caller without a Done call.
+//   - NIC.Close closes all that belongs to the NIC, and takes up to a quarter of a
+//     second until peers know.
+//
+// Connecting:
+//   - A VI and a listener have a port of their own each, which no call gives a local
+//     address for. Listen and Connect go by port, which VIPL has not; ListenFor and
+//     ConnectFor go by VIPL's address: that of a NIC and a discriminator.
+//   - A listener has a backlog: up to 256 requests wait for Listener.Wait, and further
+//     ones are repeated by their VIs. In VIPL a request that meets no VipConnectWait is
+//     VIP_NO_MATCH; here that means that there is no listener.
+//   - A request carries private data, and a rejection text.
+//   - Connecting as peers is for two NICs: of two VIs of one NIC, one listens.
+//   - A connection is made when frames of full size have passed; if they do not pass,
+//     connecting fails with ErrInvalidMTU.
+//   - A NIC has as many VIs and listeners as ports: 1023 by default, MaxVIs at the most
+//     and only with a wider Config.Ports (NICAttributes.MaxVI).
+//   - Programs of other users of the same host are not let in without Config.AnyUser.
+//
+// Descriptors and completions:
+//   - Descriptors are Go values: not linked, not aligned, without a memory handle of
+//     their own. What PostSend and PostRecv refuse they return as an error, besides
+//     telling it asynchronously.
+//   - A Done call on an empty queue returns ErrQueueEmpty, an ErrDescriptor (as VI-GM
+//     does). After a Disconnect the Wait calls say so.
+//   - A completion queue that is full loses the entry, not the descriptor, and tells
+//     CodeVIOverrun, because VIPL has no code of its own for that.
+//   - RDMA writes may be Descriptor.Unordered. RDMA reads carry no immediate data.
+//
+// Management:
+//   - Discover and the look-ups of hosts and names ask the segment and take time; they
+//     have contexts. Numbers of hops are not told, because there are none.
+//   - VI.Context stands for Giganet's calls on user data and tags.
+//
+// Added: CQ.ReapWait and CQ.ReapDone take completions with their descriptors,
+// Listener.Bind has requests for connections announced by a completion queue,
+// NIC.Advertise and NIC.Lookup are names of services, the Start calls begin what others
+// wait for, and AllocMem gives memory that is registered.
 package vipl

@@ -49,6 +49,7 @@ type handshake struct {
 	reads     int // RDMA reads that the peer serves at a time
 	data      []byte
 	token     uint64        // that the server has asked for; 0 before
+	named     bool          // a discriminator precedes data
 	request   *Request      // that has been accepted; nil for the other kinds
 	serial    bool          // somebody waits for that one alone
 	peer      *peerKey      // of the peer-to-peer kind

@@ -39,7 +39,7 @@ const (
 var wayNames = [...]string{"", "Bulk", "Long"}
 
 func newSiege(t testing.TB, level reliability.Level, seed uint64, way way) *siege {
-	attr := &vipl.Attributes{Reliability: level, EnableRDMAWrite: true, EnableRDMARead: true}
+	attr := &vipl.Attributes{Reliability: level, EnableRDMAWrite: true, EnableRDMARead: level.Reliable()}
 	var d *duo
 	switch way {
 	case bulkWay:

@@ -24,6 +24,8 @@ type Listener struct {
 	cq     *CQ  // that announces requests, or nil
 	listed bool // has an entry there
 	untold int  // requests in queue that an entry is still to tell of
+
+	discriminator string // that requests name instead of the port, or ""
 }
 
 const (
@@ -57,6 +59,10 @@ type Request struct {
 func (n *NIC) Listen(port uint16) (*Listener, error) {
 	n.mu.Lock()
 	defer n.unlock()
+	return n.listen(port)
+}
+
+func (n *NIC) listen(port uint16) (*Listener, error) {
 	if n.closed {
 		return nil, ErrClosed
 	}
@@ -159,6 +165,9 @@ func (l *Listener) Close() error {
 func (l *Listener) shut() {
 	l.closed = true
 	l.queue = nil
+	if l.discriminator != "" {
+		delete(l.nic.discriminators, l.discriminator)
+	}
 	l.unbind()
 	l.gate.open(l.nic)
 }
@@ -178,7 +187,7 @@ func (n *NIC) receiveRequest(h *ethertype.Header, payload []byte) {
 		n.receivePeer(h, &c)
 		return
 	}
-	l := n.listeners[h.DstPort]
+	l := n.listenerFor(h, &c)
 	if l == nil {
 		n.stats.drop(DropNoListener)
 		n.sendReject(h, &c, []byte{rejectNoListener})
@@ -324,7 +333,7 @@ func (r *Request) refuse(code byte, text string) {
 // is not proven; then it asks again.
 func (r *Request) reject() {
 	if r.affords(len(r.refusal)) {
-		h := ethertype.Header{Src: r.key.from.MAC, SrcPort: r.key.from.Port, DstPort: r.listener.port}
+		h := ethertype.Header{Src: r.key.from.MAC, SrcPort: r.key.from.Port, DstPort: r.askedAt()}
 		r.listener.nic.sendReject(&h, &r.info, r.refusal)
 	}
 }

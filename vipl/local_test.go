@@ -43,7 +43,7 @@ func TestOneHost(t *testing.T) {
 		for name, nics := range map[string][2]*vipl.NIC{"Two": {a, b}, "Self": {a, a}} {
 			for _, level := range levels {
 				attr := vipl.DefaultAttributes()
-				attr.Reliability = level
+				attr.Reliability, attr.EnableRDMARead = level, level.Reliable()
 				va, vb := join(t, nics, attr)
 				if v := va.Remote(); v.MAC != a.Addr().MAC {
 					t.Fatalf("%s: connected with %v", name, v)

@@ -68,7 +68,7 @@ func (d *duo) exchange(sizes ...int) {
 
 // openTo are attributes that allow everything.
 func openTo(level reliability.Level) *vipl.Attributes {
-	return &vipl.Attributes{Reliability: level, EnableRDMAWrite: true, EnableRDMARead: true}
+	return &vipl.Attributes{Reliability: level, EnableRDMAWrite: true, EnableRDMARead: level.Reliable()}
 }
 
 var longSizes = []int{0, 1, 500, 552, 553, 1000, 1451, 1452, 1453, 3000, 20_000, 7, 20_000}

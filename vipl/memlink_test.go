@@ -105,7 +105,7 @@ func memVIsOver(t testing.TB, la, lb transport.Link, level reliability.Level) (a
 	if err != nil {
 		t.Fatal(err)
 	}
-	attr := &vipl.Attributes{Reliability: level, EnableRDMAWrite: true, EnableRDMARead: true}
+	attr := &vipl.Attributes{Reliability: level, EnableRDMAWrite: true, EnableRDMARead: level.Reliable()}
 	l, err := na.Listen(service)
 	if err != nil {
 		t.Fatal(err)

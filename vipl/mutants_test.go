@@ -186,7 +186,7 @@ func (o *onslaught) until(what string, done func() bool) {
 // connect connects new VIs and captures some of everything that b can send.
 func (o *onslaught) connect(level reliability.Level) {
 	t := o.t
-	attr := &vipl.Attributes{Reliability: level, EnableRDMAWrite: true, EnableRDMARead: true, PeerTimeout: o.patience}
+	attr := &vipl.Attributes{Reliability: level, EnableRDMAWrite: true, EnableRDMARead: level.Reliable(), PeerTimeout: o.patience}
 	o.a, o.b = join(t, [2]*vipl.NIC{o.na, o.nb}, attr)
 	var errs [4]error
 	o.in, errs[0] = newFenced(o.na, 16, o.long)

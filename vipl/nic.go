@@ -106,55 +106,57 @@ type NIC struct {
 	max  int            // data bytes that fit a frame behind the header
 	hw   string         // see NICAttributes.HardwareVersion
 
-	mu          sync.Mutex // the engine's lock, guards everything below
-	calls       callQueue  // beside the lock: looked at whenever that is given up
-	random      random
-	tokens      tokenMint
-	answers     answerBudget
-	incarnation uint64
-	closed      bool
-	checks      bool  // somebody may change the interface under the link
-	mtu         int   // of the interface now; at most info.MTU
-	failed      error // the link's, until it has recovered
-	dead        error // why the link is of no use any more
-	mem         memTable
-	vis         []*VI // by port - info.Ports.Lo
-	listeners   map[uint16]*Listener
-	numVIs      int
-	numCQs      int
-	nextPort    uint16
-	now         int64 // the link's clock when the engine last read it
-	fresh       bool  // now was read a microsecond or two ago: good enough for the next poll
-	tx          txBatch
-	rxh         ethertype.Header
-	views       [][]byte // as many as one poll takes
-	bulk        bulkRx
-	long        longRx
-	region      [1]Segment // scratch: the memory that an RDMA write goes to
-	touched     []*VI      // received something in this poll
-	lone        bool       // the frame of this poll is the only one
-	late        lateAck
-	short       uint64 // messages that have gone the short way
-	held        []*VI  // hold gathered messages
-	timers      timerSet
-	attempts    attemptTable
-	lead        leadership
-	spin        spinner
-	names       nameTable
-	peers       peerTable
-	inquiries   inquiryTable
-	hosts       hostTable
-	ghosts      ghostTable
-	echoes      echoTable
-	stats       NICStats
-	onError     func(AsyncError)
-	saidMlock   bool
-	service     *service
-	done        chan struct{} // closed when Close has finished
+	mu             sync.Mutex // the engine's lock, guards everything below
+	calls          callQueue  // beside the lock: looked at whenever that is given up
+	random         random
+	tokens         tokenMint
+	answers        answerBudget
+	incarnation    uint64
+	closed         bool
+	checks         bool  // somebody may change the interface under the link
+	mtu            int   // of the interface now; at most info.MTU
+	failed         error // the link's, until it has recovered
+	dead           error // why the link is of no use any more
+	mem            memTable
+	vis            []*VI // by port - info.Ports.Lo
+	listeners      map[uint16]*Listener
+	discriminators map[string]*Listener // those of ListenFor
+	numVIs         int
+	numCQs         int
+	nextPort       uint16
+	now            int64 // the link's clock when the engine last read it
+	fresh          bool  // now was read a microsecond or two ago: good enough for the next poll
+	tx             txBatch
+	rxh            ethertype.Header
+	views          [][]byte // as many as one poll takes
+	bulk           bulkRx
+	long           longRx
+	region         [1]Segment // scratch: the memory that an RDMA write goes to
+	touched        []*VI      // received something in this poll
+	lone           bool       // the frame of this poll is the only one
+	late           lateAck
+	short          uint64 // messages that have gone the short way
+	held           []*VI  // hold gathered messages
+	timers         timerSet
+	attempts       attemptTable
+	lead           leadership
+	spin           spinner
+	names          nameTable
+	peers          peerTable
+	inquiries      inquiryTable
+	hosts          hostTable
+	ghosts         ghostTable
+	echoes         echoTable
+	stats          NICStats
+	onError        func(AsyncError)
+	saidMlock      bool
+	service        *service
+	done           chan struct{} // closed when Close has finished
 }
 
-// Open opens a NIC (VipOpenNic). The error names the candidates when the
-// interface is wrong, missing or down, and the remedy when a right is missing.
+// Open opens a NIC (VipOpenNic). The error wraps ErrInvalidParameter and names the
+// candidates when the interface is wrong, missing or down; it names the remedy when a
+// right is missing.
 func Open(cfg *Config) (*NIC, error) {
 	if cfg == nil {
 		cfg = &Config{}

@@ -53,7 +53,10 @@ const portBlock = 1024
 // within the host.
 func openJoined(cfg *Config, wrap func(transport.Link) transport.Link, tries int) (transport.Link, error) {
 	link, err := openLink(cfg)
-	if err != nil {
+	switch {
+	case errors.Is(err, transport.ErrInterface):
+		return nil, fmt.Errorf("vipl: open NIC: %w: %w", ErrInvalidParameter, err)
+	case err != nil:
 		return nil, fmt.Errorf("vipl: open NIC: %w", err)
 	}
 	if cfg.Ports == (transport.PortRange{}) {

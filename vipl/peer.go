@@ -30,9 +30,6 @@ import (
 //	     2     4  number of the attempt, which grows with each of that NIC
 const peerSize = 6
 
-// MaxDiscriminator is the longest discriminator, in bytes, of ConnectPeer.
-const MaxDiscriminator = MaxConnData - peerSize
-
 // peerKey is what the requests of both sides must have in common, as one side
 // sees it.
 type peerKey struct {

@@ -13,7 +13,7 @@ import (
 
 // readable is a duo in which a may read from b.
 func readable(t testing.TB, level reliability.Level, depth int) *duo {
-	attr := vipl.Attributes{Reliability: level, EnableRDMAWrite: true, EnableRDMARead: true, ReadDepth: depth}
+	attr := vipl.Attributes{Reliability: level, EnableRDMAWrite: true, EnableRDMARead: level.Reliable(), ReadDepth: depth}
 	return newDuo(t, &attr, &attr)
 }
 

@@ -94,7 +94,8 @@ func (h *Half) openNIC(c Case) (*vipl.NIC, error) {
 }
 
 func (v *viplConn) connect(ctx context.Context, h *Half, c Case) (err error) {
-	if v.vi, err = v.nic.CreateVI(&vipl.Attributes{Reliability: levels[c.Reliability], EnableRDMAWrite: true, EnableRDMARead: true}, nil, nil); err != nil {
+	level := levels[c.Reliability]
+	if v.vi, err = v.nic.CreateVI(&vipl.Attributes{Reliability: level, EnableRDMAWrite: true, EnableRDMARead: level != reliability.Unreliable}, nil, nil); err != nil {
 		return err
 	}
 	if err := v.allocate(c); err != nil {

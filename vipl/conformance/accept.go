@@ -39,16 +39,8 @@ var acceptRules = []rule{
 		a, b := c.pairOf(nil, &vipl.Attributes{Reliability: c.level, QueueDepth: 3, PeerTimeout: time.Minute})
 		c.works(a, b)
 	}},
-	differs("OtherLevel_InvalidReliability", vipl.ErrInvalidReliability, func(a *vipl.Attributes) {
-		if a.Reliability = a.Reliability << 1; a.Reliability > 4 {
-			a.Reliability = 1
-		}
-	}),
-	differs("AnotherLevel_InvalidReliability", vipl.ErrInvalidReliability, func(a *vipl.Attributes) {
-		if a.Reliability = a.Reliability >> 1; a.Reliability == 0 {
-			a.Reliability = 4
-		}
-	}),
+	differs("OtherLevel_InvalidReliability", vipl.ErrInvalidReliability, otherLevel),
+	differs("AnotherLevel_InvalidReliability", vipl.ErrInvalidReliability, func(a *vipl.Attributes) { otherLevel(a); otherLevel(a) }),
 	differs("OtherMaxTransferSize_InvalidMTU", vipl.ErrInvalidMTU, func(a *vipl.Attributes) { a.MaxTransferSize = vipl.MaxTransferSize - 1 }),
 	differs("OtherQoS_InvalidQoS", vipl.ErrInvalidQoS, func(a *vipl.Attributes) { a.QoS = 1 }),
 	{"VipConnectAccept", "OtherNICsVI_InvalidParameter", "3 V", anyLevel, func(c *Case) {

@@ -212,10 +212,10 @@ func (c *Case) dropped(n *vipl.NIC, why vipl.Drop) int {
 	return int(n.Snapshot().Dropped[why] - c.before[side].Dropped[why])
 }
 
-// attr returns attributes of the rule's level, with every right.
+// attr returns attributes of the rule's level, with every right that it has.
 func (c *Case) attr() *vipl.Attributes {
 	a := vipl.DefaultAttributes()
-	a.Reliability = c.level
+	a.Reliability, a.EnableRDMARead = c.level, c.level != unreliable
 	return a
 }
 
@@ -248,6 +248,16 @@ func (c *Case) cq(n *vipl.NIC, entries int) *vipl.CQ {
 func (c *Case) listen(n *vipl.NIC) *vipl.Listener {
 	c.Helper()
 	l, err := n.Listen(0)
+	if err != nil {
+		c.Fatal(err)
+	}
+	c.cleanup = append(c.cleanup, func() { l.Close() })
+	return l
+}
+
+func (c *Case) listenFor(n *vipl.NIC, discriminator string) *vipl.Listener {
+	c.Helper()
+	l, err := n.ListenFor([]byte(discriminator))
 	if err != nil {
 		c.Fatal(err)
 	}

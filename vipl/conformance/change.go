@@ -22,11 +22,12 @@ func sets(name string, s vipl.State, want error, change func(c *Case, a *vipl.At
 	}}
 }
 
-// otherLevel is a level that the rule's is not.
+// otherLevel sets a level that the rule's is not; twice sets the third.
 func otherLevel(a *vipl.Attributes) {
 	if a.Reliability = a.Reliability << 1; a.Reliability > 4 {
 		a.Reliability = 1
 	}
+	a.EnableRDMARead = a.Reliability != unreliable
 }
 
 func attributeRules() (rs []rule) {

@@ -47,6 +47,37 @@ var listenRules = []rule{
 		c.is(err, nil)
 		c.is(m.Close(), nil)
 	}},
+	{"VipConnectWait", "Discriminator_TellsListenersApart", "1 V", anyLevel, func(c *Case) {
+		one, two := c.listenFor(c.B, "one"), c.listenFor(c.B, "two")
+		a, b := c.vi(c.A, nil), c.vi(c.B, nil)
+		c.is(a.ConnectForStart(c.B.Addr(), []byte("two"), []byte("hello")), nil)
+		r := c.next(two)
+		if string(r.Data()) != "hello" {
+			c.Errorf("private data %q", r.Data())
+		}
+		c.is(r.AcceptStart(b), nil)
+		c.is(c.outcome(a), nil)
+		c.is(c.outcome(b), nil)
+		c.works(a, b)
+		_, err := one.Poll()
+		c.is(err, vipl.ErrNotDone)
+	}},
+	{"VipConnectWait", "DiscriminatorOfListener_Resource", "doc", anyLevel, func(c *Case) {
+		c.listenFor(c.A, "one")
+		_, err := c.A.ListenFor([]byte("one"))
+		c.is(err, vipl.ErrResource)
+	}},
+	{"VipConnectWait", "DiscriminatorTooLong_InvalidParameter", "11 V", anyLevel, func(c *Case) {
+		_, err := c.A.ListenFor(make([]byte, c.A.Query().MaxDiscriminatorLen+1))
+		c.is(err, vipl.ErrInvalidParameter)
+	}},
+	{"VipConnectRequest", "UnknownDiscriminator_NoMatch", "8 M", anyLevel, func(c *Case) {
+		c.listenFor(c.B, "one")
+		a := c.vi(c.A, nil)
+		c.is(a.ConnectForStart(c.B.Addr(), []byte("two"), nil), nil)
+		c.is(c.outcome(a), vipl.ErrNoMatch)
+		c.state(a, vipl.StateIdle)
+	}},
 	{"VipConnectWait", "NoRequest_NotDone", "3 V", anyLevel, func(c *Case) {
 		_, err := c.listen(c.A).Poll()
 		c.is(err, vipl.ErrNotDone)

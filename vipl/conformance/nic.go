@@ -1,8 +1,6 @@
 package conformance
 
 import (
-	"errors"
-
 	"github.com/bobnet-go/bobnet/ethertype"
 	"github.com/bobnet-go/bobnet/reliability"
 	"github.com/bobnet-go/bobnet/transport"
@@ -37,14 +35,13 @@ func (c *Case) opens(mtu int) error {
 }
 
 var nicRules = []rule{
-	{"VipOpenNic", "UnknownDevice_Interface", "2.1 V", anyLevel, func(c *Case) {
+	{"VipOpenNic", "UnknownDevice_InvalidParameter", "3 V", anyLevel, func(c *Case) {
 		n, err := vipl.Open(&vipl.Config{Interface: "no-such-dev0"})
 		if n != nil || err == nil {
 			c.Fatal("an interface that does not exist was opened")
 		}
-		if !errors.Is(err, transport.ErrInterface) && !errors.Is(err, transport.ErrPermission) {
-			c.Fatal(err)
-		}
+		c.is(err, vipl.ErrInvalidParameter)
+		c.is(err, transport.ErrInterface)
 	}},
 	{"VipOpenNic", "UnknownDriver_InvalidParameter", "doc", anyLevel, func(c *Case) {
 		_, err := vipl.Open(&vipl.Config{Driver: "carrier pigeon"})

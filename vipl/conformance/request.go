@@ -125,7 +125,7 @@ var requestRules = []rule{
 func (c *Case) unlikes() [2]*vipl.Attributes {
 	return [2]*vipl.Attributes{
 		{Reliability: c.level, MaxTransferSize: 777, QoS: 9, EnableRDMAWrite: true, ReadDepth: 3, QueueDepth: 7},
-		{Reliability: c.level, MaxTransferSize: 777, QoS: 9, EnableRDMARead: true, ReadDepth: 4, WholeCRC: true, PeerTimeout: time.Minute},
+		{Reliability: c.level, MaxTransferSize: 777, QoS: 9, EnableRDMARead: c.level != unreliable, ReadDepth: 4, WholeCRC: true, PeerTimeout: time.Minute},
 	}
 }
 

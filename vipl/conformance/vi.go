@@ -26,7 +26,10 @@ func creates(name, source string, want error, change func(c *Case, a *vipl.Attri
 }
 
 var viRules = []rule{
-	creates("Level1_Success", "10 V", nil, func(c *Case, a *vipl.Attributes) { a.Reliability = 1 }),
+	creates("Level1_Success", "10 V", nil, func(c *Case, a *vipl.Attributes) { a.Reliability, a.EnableRDMARead = 1, false }),
+	creates("Level1WithRDMARead_InvalidRDMARead", "10 V", vipl.ErrInvalidRDMARead, func(c *Case, a *vipl.Attributes) {
+		a.Reliability, a.EnableRDMARead = 1, true
+	}),
 	creates("Level2_Success", "10 V", nil, func(c *Case, a *vipl.Attributes) { a.Reliability = 2 }),
 	creates("Level4_Success", "10 V", nil, func(c *Case, a *vipl.Attributes) { a.Reliability = 4 }),
 	creates("LevelZero_Default", "doc", nil, func(c *Case, a *vipl.Attributes) { a.Reliability = 0 }),
