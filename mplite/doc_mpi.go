@@ -68,7 +68,7 @@
 //	MPI_Barrier                Comm.Barrier
 //	MPI_Bcast                  Comm.Bcast, Bcast
 //	MPI_Gather                 Gather
-//	MPI_Gatherv                Gatherv
+//	MPI_Gatherv                Gatherv                    displacements are optional, and a nil slice is MPI_IN_PLACE
 //	MPI_Scatter                Scatter
 //	MPI_Scatterv               Scatterv
 //	MPI_Allgather              Allgather
@@ -76,7 +76,7 @@
 //	MPI_Alltoall               Alltoall
 //	MPI_Alltoallv              Alltoallv
 //	MPI_Reduce                 Reduce
-//	MPI_Op_create              NewOp
+//	MPI_Op_create              NewOp                      MPI_MAXLOC and MPI_MINLOC are MaxLoc and MinLoc, of elements Loc
 //	MPI_Op_free                -                          nothing to free
 //	MPI_Allreduce              Allreduce
 //	MPI_Reduce_scatter         ReduceScatter
@@ -100,8 +100,8 @@
 //	MPI_Comm_size              Comm.Size
 //	MPI_Comm_rank              Comm.Rank
 //	MPI_Comm_compare           Compare
-//	MPI_Comm_dup               Comm.Dup, Cart.Dup         a grid's copy is a grid
-//	MPI_Comm_create            Comm.CommCreate
+//	MPI_Comm_dup               Comm.Dup, Cart.Dup         MPI_COMM_SELF is Comm.Self
+//	MPI_Comm_create            Comm.CommCreate            of several groups at once, if they share no rank
 //	MPI_Comm_split             Comm.Split                 Undefined gives nil
 //	MPI_Comm_free              Comm.Free
 //	MPI_Comm_test_inter        -                          no intercommunicators

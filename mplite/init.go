@@ -112,8 +112,11 @@ func (c *Comm) Finalize(ctx context.Context) error {
 		return ErrFinalized
 	}
 	w.finalized = true
-	if w.cq != nil && w.fatal == nil && (err == nil || errors.Is(err, ErrRankFailed)) { // else it is dead to the others
+	if w.cq != nil && w.fatal == nil && (err == nil || errors.Is(err, ErrRankFailed) || errors.Is(err, ErrMismatch)) { // else it is dead to the others
 		w.leaving = err == nil
+		if m, ok := err.(*MismatchError); ok { // others may hear of this rank's leaving first
+			c.tell(m)
+		}
 		w.farewell(ctx)
 	}
 	w.shutdown(ErrFinalized)

@@ -370,3 +370,29 @@ func TestMismatchUnderLoss(t *testing.T) {
 		})
 	})
 }
+
+// TestMismatchEndsInOrder: when the job's first communicator is the one, every rank
+// hears why, over a bad network as well, although the others finalize at once.
+func TestMismatchEndsInOrder(t *testing.T) {
+	seeds(t, 20, func(seed uint64) error {
+		opts := sim.Options{Seed: seed, Loss: 0.2}
+		j := newJob(4, opts, small)
+		j.start(func(c *mplite.Comm) error {
+			odd := ways(3, 0)[seed%15]
+			if c.Rank() == int(seed%4) {
+				odd = ways(3, 1)[(seed+1+seed/15)%15]
+			}
+			err := odd.call(c)
+			began := j.Now()
+			left := c.Finalize(bg)
+			if took := time.Duration(j.Now() - began); took > 5*time.Second {
+				return fmt.Errorf("Finalize took %v", took)
+			}
+			if !errors.Is(left, mplite.ErrMismatch) || err != nil && !errors.Is(err, mplite.ErrMismatch) {
+				return fmt.Errorf("%s: %w; Finalize: %w", odd.name, err, left)
+			}
+			return errKilled
+		})
+		return j.runKilled()
+	})
+}
