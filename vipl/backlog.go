@@ -54,9 +54,15 @@ func (r *Request) again(size int, proven bool) {
 	r.heard = r.listener.nic.now
 	r.credit += amplification*(ethertype.HeaderSize+size) - ethertype.HeaderSize // of a Retry
 	if proven {
-		r.proven = true
-		r.settle()
+		r.proves()
 	}
+}
+
+// proves notes that something has come from the requester that only who hears what is
+// sent there can know.
+func (r *Request) proves() {
+	r.heard, r.proven = r.listener.nic.now, true
+	r.settle()
 }
 
 // settle has the request not be counted as a doubtful one any more.

@@ -24,7 +24,11 @@ type packets struct {
 }
 
 func newPackets(w *world, name string) *packets {
-	return &packets{Station: w.StationWith(sim.StationOptions{Name: name}), views: make([][]byte, transport.MaxBatch), kinds: map[ethertype.Kind]int{}}
+	return packetsOn(w.StationWith(sim.StationOptions{Name: name}))
+}
+
+func packetsOn(s *sim.Station) *packets {
+	return &packets{Station: s, views: make([][]byte, transport.MaxBatch), kinds: map[ethertype.Kind]int{}}
 }
 
 // take takes in what has come.
@@ -113,6 +117,18 @@ func serial(over *bool, accepted *int) func(n *vipl.NIC) error {
 	}
 }
 
+// asksPeer is asks for a peer-to-peer connection, by a VI of MaxTransferSize 5, which
+// matches nobody's.
+func asksPeer(to, from ethertype.Addr, discriminator string) transport.Frame {
+	info := append(asks(to, from, 7, 0).Head[ethertype.HeaderSize:], byte(from.Port>>8), byte(from.Port), 0, 0, 0, 1)
+	info = append(info, discriminator...)
+	be := binary.BigEndian
+	be.PutUint32(info[20:], 5)
+	be.PutUint16(info[30:], uint16(len(info)-34))
+	info[29] = 2
+	return control(ethertype.Header{Dst: to.MAC, Src: from.MAC, Kind: ethertype.KindRequest, DstPort: to.Port, SrcPort: from.Port}, info)
+}
+
 // besieged runs a server that accepts one client after another, beside it what a stranger
 // does, and some clients afterwards, each of which is to be connected soon.
 func besieged(t *testing.T, soon time.Duration, attack func(p *packets, server ethertype.Addr)) {
@@ -179,6 +195,60 @@ func TestHalfOpen(t *testing.T) {
 	})
 }
 
+// TestSilentOnly: a client that is heard, however long its handshake takes, is not passed
+// over for others who wait: here one whose long frames do not pass.
+func TestSilentOnly(t *testing.T) {
+	w := newWorld(sim.Options{Seed: 1})
+	var narrow *sim.Station
+	w.Script(func(_ int64, from, _ *sim.Station, frame []byte) sim.Action {
+		return sim.Action{Drop: from == narrow && len(frame) > 500}
+	})
+	listening := false
+	station := w.node("server", nil, func(n *vipl.NIC) error {
+		l, err := n.Listen(service)
+		if err != nil {
+			return err
+		}
+		listening = true
+		for _, want := range []error{vipl.ErrDisconnected, nil} {
+			r, err := l.Wait(bg)
+			if err != nil {
+				return err
+			}
+			v, err := n.CreateVI(nil, nil, nil)
+			if err != nil {
+				return err
+			}
+			if err := r.Accept(bg, v); !errors.Is(err, want) {
+				return fmt.Errorf("accept: %w, want %v", err, want)
+			}
+		}
+		lingerFor(n, time.Second)
+		return nil
+	})
+	client := func(after time.Duration, want error) func(n *vipl.NIC) error {
+		return func(n *vipl.NIC) error {
+			for !listening {
+				lingerFor(n, time.Millisecond)
+			}
+			lingerFor(n, after)
+			v, err := n.CreateVI(nil, nil, nil)
+			if err == nil {
+				err = v.Connect(bg, ethertype.Addr{MAC: station.MAC(), Port: service}, nil)
+			}
+			if !errors.Is(err, want) {
+				return fmt.Errorf("connect: %w, want %v", err, want)
+			}
+			return nil
+		}
+	}
+	narrow = w.node("narrow", nil, client(0, vipl.ErrInvalidMTU))
+	w.node("client", nil, client(10*time.Millisecond, nil))
+	if err := w.run(); err != nil {
+		t.Error(err)
+	}
+}
+
 // TestAmplification: who is named as the sender of one request, and does not answer, gets
 // at most three times its bytes, whatever the server does.
 func TestAmplification(t *testing.T) {
@@ -229,6 +299,42 @@ func TestAmplification(t *testing.T) {
 			}
 			if limit := 3 * len(request.Head); victim.took == 0 || victim.took > limit {
 				t.Errorf("%d bytes for %d: %v", victim.took, len(request.Head), victim.kinds)
+			}
+		})
+	}
+}
+
+// TestPeerInName: a peer-to-peer request in the peer's name, whose attributes do not
+// match, does not end the attempt, and has little sent to the peer.
+func TestPeerInName(t *testing.T) {
+	for name, mac := range map[string]byte{"Lower": 0, "Higher": 9} { // of the two sides only one waits for the other
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(sim.Options{Seed: 1})
+			p := packetsOn(w.StationWith(sim.StationOptions{Name: "peer", MAC: ethertype.MAC{2, mac, 0, 0, 0, 0}}))
+			from := ethertype.Addr{MAC: p.MAC(), Port: 1024}
+			station := w.node("victim", nil, func(n *vipl.NIC) error {
+				v, err := n.CreateVI(nil, nil, nil)
+				if err == nil {
+					err = v.ConnectPeer(bg, from, []byte("both"))
+				}
+				if !errors.Is(err, vipl.ErrTimeout) {
+					return fmt.Errorf("connect to a peer that never asks: %w", err)
+				}
+				return nil
+			})
+			w.Go("peer", func() {
+				p.pause(2 * time.Millisecond) // its first request, and not yet the second
+				p.took = 0
+				request := asksPeer(ethertype.Addr{MAC: station.MAC(), Port: 1024}, from, "both")
+				p.throw(request)
+				p.pause(time.Millisecond)
+				if p.took == 0 || p.took > 3*len(request.Head) {
+					t.Errorf("%d bytes for %d: %v", p.took, len(request.Head), p.kinds)
+				}
+				p.pause(10 * time.Second)
+			})
+			if err := w.run(); err != nil {
+				t.Error(err)
 			}
 		})
 	}

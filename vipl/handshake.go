@@ -315,6 +315,9 @@ func (v *VI) receiveProbe(h *ethertype.Header) {
 		v.drop(DropFormat)
 		return
 	}
+	if pending && v.hs.request != nil {
+		v.hs.request.proves()
+	}
 	if pending && int(h.Size) == v.pathData {
 		v.hs.finish(v, nil)
 	}
