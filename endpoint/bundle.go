@@ -54,7 +54,7 @@ func (n *Node) NewBundle(t BundleType) (*Bundle, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.closed {
-		return nil, ErrClosed
+		return nil, errNodeClosed
 	}
 	if t > Parallel {
 		return nil, opError("new bundle", ErrBadArg, "there is no type %d", t)
@@ -89,8 +89,8 @@ func (b *Bundle) free() {
 // enter begins every call that polls or sends.
 func (b *Bundle) enter() error {
 	switch {
-	case b.freed || b.node.closed: // Close lets others in before it frees the bundles
-		return ErrClosed
+	case b.freed || b.node.closed:
+		return b.gone()
 	case b.running > 0 && (b.kind == Sequential || inHandler()):
 		return ErrInHandler
 	}

@@ -114,7 +114,7 @@ func (ep *Endpoint) awaitCall(ctx context.Context, c *call) error {
 	defer n.leave()
 	for !c.done {
 		if n.closed { // since the request was sent, and no handler may run
-			return ErrClosed
+			return errNodeClosed
 		}
 		served := ep.bundle.serve(pollBatch)
 		if c.done {

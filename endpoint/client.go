@@ -471,7 +471,7 @@ func (c *client) bulkReplied(i int) {
 func (c *client) abandonCalls() {
 	for i := range c.slots {
 		if call := c.slots[i].call; call != nil {
-			call.finish(ErrClosed)
+			call.finish(c.ep.gone())
 		}
 	}
 }

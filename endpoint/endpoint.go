@@ -27,8 +27,8 @@ func (b *Bundle) NewEndpoint() (*Endpoint, error) {
 	n := b.node
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if n.closed || b.freed {
-		return nil, ErrClosed
+	if err := b.gone(); err != nil {
+		return nil, err
 	}
 	n.lastID++
 	ep := &Endpoint{node: n, bundle: b, id: n.lastID, translations: make([]*translation, DefaultTranslations),
@@ -94,8 +94,10 @@ func (ep *Endpoint) Move(to *Bundle) error {
 	defer n.mu.Unlock()
 	from := ep.bundle
 	switch {
-	case ep.freed || to.freed:
-		return ErrClosed
+	case ep.freed:
+		return ep.gone()
+	case to.freed:
+		return to.gone()
 	case to.node != n:
 		return opError("move endpoint", ErrResource, "the bundle belongs to another node")
 	case from.running > 0:

@@ -31,6 +31,32 @@ var (
 	ErrNoReply = errors.New("endpoint: the handler ended without a reply")
 )
 
+// What ErrClosed is about.
+var (
+	errNodeClosed    = fmt.Errorf("%w: the node has been closed", ErrClosed)
+	errBundleFreed   = fmt.Errorf("%w: the bundle has been freed", ErrClosed)
+	errEndpointFreed = fmt.Errorf("%w: the endpoint has been freed", ErrClosed)
+)
+
+// gone returns why the bundle cannot be used any more, or nil.
+func (b *Bundle) gone() error {
+	switch {
+	case b.node.closed: // lets others in before it frees the bundles
+		return errNodeClosed
+	case b.freed:
+		return errBundleFreed
+	}
+	return nil
+}
+
+// gone returns why the endpoint cannot be used any more, or nil.
+func (ep *Endpoint) gone() error {
+	if err := ep.bundle.gone(); err != nil || !ep.freed {
+		return err
+	}
+	return errEndpointFreed
+}
+
 func opError(op string, code error, format string, args ...any) error {
 	return fmt.Errorf("%w: %s: %s", code, op, fmt.Sprintf(format, args...))
 }

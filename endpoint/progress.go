@@ -88,7 +88,7 @@ func (b *Bundle) step(ctx context.Context, atOnce bool) (handled int, err error)
 	n.glances.looked()
 	n.leader = nil
 	if n.closed {
-		return 0, ErrClosed
+		return 0, errNodeClosed
 	}
 	n.followers.rung = false
 	if atOnce && b.running == 0 {
@@ -154,7 +154,7 @@ func (b *Bundle) follow(ctx context.Context) error {
 	n.mu.Lock()
 	n.followers.remove(f)
 	if err == nil && n.closed {
-		err = ErrClosed
+		err = errNodeClosed
 	}
 	return err
 }

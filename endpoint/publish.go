@@ -28,7 +28,7 @@ func (ep *Endpoint) Publish(word string) error {
 	id := serviceID(word)
 	switch {
 	case ep.freed:
-		return ErrClosed
+		return ep.gone()
 	case n.services[id] != nil:
 		return opError("publish", ErrInUse, "%q, or a word of the same number, is published on this node", word)
 	}

@@ -88,7 +88,7 @@ func (ep *Endpoint) request(ctx context.Context, dest int, m *message, args []ui
 		}
 		switch {
 		case ep.freed:
-			return ErrClosed
+			return ep.gone()
 		case at.broken() && at.due():
 			return at.comeBack(dest, m, args, data, call)
 		case !at.broken():

@@ -17,7 +17,7 @@ func (ep *Endpoint) Map(i int, to Name, tag Tag) error {
 	defer ep.node.mu.Unlock()
 	switch {
 	case ep.freed:
-		return ErrClosed
+		return ep.gone()
 	case i < 0 || i >= len(ep.translations):
 		return opError("map", ErrBadArg, "index %d is not in 0..%d: SetNumTranslations makes the table larger", i, len(ep.translations)-1)
 	case ep.translations[i] != nil:
@@ -33,7 +33,7 @@ func (ep *Endpoint) MapAny(to Name, tag Tag) (int, error) {
 	ep.node.mu.Lock()
 	defer ep.node.mu.Unlock()
 	if ep.freed {
-		return 0, ErrClosed
+		return 0, ep.gone()
 	}
 	for i, t := range ep.translations {
 		if t == nil {

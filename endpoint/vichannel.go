@@ -71,7 +71,7 @@ func (w *viWay) channel(s shape, at side, up half) (*viChannel, error) {
 	return ch, nil
 }
 
-// orClosed returns ErrClosed if err says that of the NIC, and else code.
+// orClosed returns ErrClosed if err says that the NIC is closed, and else code.
 func orClosed(err, code error) error {
 	if errors.Is(err, vipl.ErrClosed) {
 		return ErrClosed
