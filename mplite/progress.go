@@ -78,8 +78,9 @@ func (w *world) step(ctx context.Context) error {
 	}
 	w.repostEmptied()
 	w.leading = true
+	patience := w.patience()
 	w.mu.Unlock()
-	n, err := w.cq.ReapWaitFor(ctx, w.patience(), w.reaped[:])
+	n, err := w.cq.ReapWaitFor(ctx, patience, w.reaped[:])
 	w.mu.Lock()
 	w.leading = false
 	w.handle(w.reaped[:n])
