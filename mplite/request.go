@@ -32,7 +32,12 @@ const (
 //
 // A nil Request and a zero one are the null request (MPI_REQUEST_NULL): every wait
 // and test returns at once with an empty Status, which has Source AnySource, Tag
-// AnyTag and Count 0.
+// AnyTag and Count 0. So it does for a persistent request that has not been
+// started.
+//
+// The calls over several requests (Waitall and so on) pass over null and inactive
+// ones. They set the element of each request whose end they report to nil, unless
+// it is persistent, and where some have failed return a RequestsError.
 type Request struct {
 	w      *world
 	c      *Comm

@@ -2,14 +2,11 @@ package mplite
 
 import "context"
 
-// The calls over several requests. Null and inactive elements of reqs are passed
-// over, and the element of a request whose completion is reported becomes nil,
-// unless it is persistent: then the request becomes inactive. Where some
-// of the requests that a call reports have failed, its error is a RequestsError.
+// The calls over several requests. What they have in common is said at Request.
 
 // Waitall waits for all requests (MPI_Waitall). Statuses, if not nil, must be as
-// long as reqs; an element whose request is null gets the empty Status. It waits
-// for the others when one fails. When ctx ends, what is left of reqs is not nil.
+// long as reqs; a null or inactive request gives the empty Status. It waits for the
+// others when one fails. When ctx ends, those that are left may be waited for again.
 func Waitall(ctx context.Context, reqs []*Request, statuses []Status) error {
 	if err := checkContext(ctx); err != nil {
 		return err
@@ -67,8 +64,8 @@ func firstPending(reqs []*Request) *Request {
 }
 
 // Waitany waits for one of the requests (MPI_Waitany) and returns its index,
-// status and error; the index is Undefined, with the empty Status, if all are
-// null. When several have completed it takes the first in reqs.
+// status and own error; the index is Undefined, with the empty Status, if all are
+// null or inactive. When several have completed it takes the first in reqs.
 func Waitany(ctx context.Context, reqs []*Request) (int, Status, error) {
 	if err := checkContext(ctx); err != nil {
 		return Undefined, Status{}, err
@@ -96,7 +93,7 @@ func Waitany(ctx context.Context, reqs []*Request) (int, Status, error) {
 
 // Testany reports whether one of the requests has completed, without blocking
 // (MPI_Testany), and if so returns what Waitany does. It is done, with the index
-// Undefined, if all are null.
+// Undefined, if all are null or inactive.
 func Testany(reqs []*Request) (index int, st Status, done bool, err error) {
 	w := worldOf(reqs)
 	if w == nil {
@@ -122,8 +119,8 @@ func Testany(reqs []*Request) (index int, st Status, done bool, err error) {
 // Waitsome waits until at least one of the requests has completed and reports
 // all that have (MPI_Waitsome): their number n, and in indices[:n] their places in
 // reqs, in ascending order. Indices must be as long as reqs, and so must statuses,
-// if not nil: statuses[k] is that of request indices[k]. If all are null, n is
-// Undefined.
+// if not nil: statuses[k] is that of request indices[k]. If all are null or
+// inactive, n is Undefined.
 func Waitsome(ctx context.Context, reqs []*Request, indices []int, statuses []Status) (n int, err error) {
 	if err := checkContext(ctx); err != nil {
 		return 0, err
