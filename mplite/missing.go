@@ -37,15 +37,12 @@ func (m *meeting) missing(took time.Duration, cause error) error {
 		}
 		cancel()
 	}
-	refused := ""
-	if m.refusal != "" {
-		refused = "; " + m.refusal
-	}
-	m.blame(append(silent, m.unconnected()...), fmt.Errorf("%w%s", errMissing, refused))
+	clues := m.clues()
+	m.blame(append(silent, m.unconnected()...), fmt.Errorf("%w%s", errMissing, clues))
 	if len(silent) == 0 {
-		return opError("init", ErrInit, "%s of job %q did not connect within %v%s: %v", naming(m.unconnected()), m.job, took, refused, cause)
+		return opError("init", ErrInit, "%s of job %q did not connect within %v%s: %v", naming(m.unconnected()), m.job, took, clues, cause)
 	}
-	more := refused
+	more := clues
 	if len(rest) > 0 {
 		more += fmt.Sprintf("; %d more have not connected", len(rest))
 	}

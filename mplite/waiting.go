@@ -47,13 +47,21 @@ func (s *wait) why() string {
 // or on stderr if there is none. The mutex is not held.
 func (m *meeting) sayAwaited() {
 	m.waits.said = true
-	ranks, why := naming(m.unconnected()), m.waits.why()
-	if m.refusal != "" {
-		why += "; " + m.refusal
-	}
+	ranks, why := naming(m.unconnected()), m.waits.why()+m.clues()
 	if m.logs {
 		m.cfg.Logger.Warn("Init waits for other ranks", "job", m.job, "rank", m.rank, "missing", ranks, "why", why)
 		return
 	}
 	fmt.Fprintf(os.Stderr, "mplite: rank %d of job %q has waited %v for %s: %s\n", m.rank, m.job, sayAfter, ranks, why)
+}
+
+// clues is what else may be behind it that ranks do not come: who was refused, and
+// what keeps the interface from others. It goes on after other words.
+func (m *meeting) clues() (text string) {
+	for _, clue := range []string{m.refusal, m.nic.Obstacle()} {
+		if clue != "" {
+			text += "; " + clue
+		}
+	}
+	return text
 }

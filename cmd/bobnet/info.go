@@ -134,6 +134,8 @@ func printInterfaces(w io.Writer, cfg *vipl.Config) (found bool, err error) {
 		used := ""
 		if choiceErr == nil && i.Index == chosen.Index {
 			used = "yes"
+		} else if i.Bridge != "" {
+			used = "no: port of bridge " + i.Bridge
 		}
 		fmt.Fprintf(table, "%s\t%s\t%v\t%d\t%s\n", i.Name, i.State, i.MAC, i.MTU, used)
 	}
@@ -150,6 +152,9 @@ func printInterfaces(w io.Writer, cfg *vipl.Config) (found bool, err error) {
 		fmt.Fprintf(w, "would use none: %s\n", why)
 	default:
 		fmt.Fprintf(w, "would use %s: %s\n", chosen.Name, why)
+		if chosen.State != iface.Up || chosen.Macvlan != "" {
+			fmt.Fprintln(w, "but", iface.Obstacle(chosen.Name))
+		}
 	}
 	return choiceErr == nil, nil
 }

@@ -2,6 +2,7 @@ package doctor
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/bobnet-go/bobnet/transport/iface"
 	"github.com/bobnet-go/bobnet/transport/udp"
@@ -25,6 +26,10 @@ func Choose(cfg *vipl.Config) (chosen iface.Interface, why string, err error) {
 	default:
 		if chosen, err = iface.Find(cfg.Interface); err != nil {
 			return chosen, "", err
+		}
+		list, _ := iface.List() // Find has just done so
+		if slices.ContainsFunc(list, func(i iface.Interface) bool { return i.Bridge != "" }) {
+			only += " but ports of bridges"
 		}
 	}
 	if cfg.Interface != "" {

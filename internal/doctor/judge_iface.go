@@ -33,6 +33,10 @@ func judgeInterface(f *Facts) []Finding {
 			Means: "nothing answers at the other end of the wire: the cable, the switch's port, or, of a veth, the other end is off",
 			Fix:   fmt.Sprintf("sudo ip link set dev %s down && sudo ip link set dev %s up", in.Chosen.Name, in.Chosen.Name)})
 	}
+	if in.Chosen.Macvlan != "" {
+		all = append(all, Finding{Level: Note, Check: "macvlan", Found: in.Chosen.Name, Means: in.Chosen.Macvlan,
+			Fix: "ip -details link show type macvlan   # shows which there are"})
+	}
 	all = append(all, judgeMTU(f))
 	all = append(all, judgeFaults(f)...)
 	if f.NIC.Tried {
@@ -47,7 +51,7 @@ func chooseFix(f *Facts) string {
 	var up, named []iface.Interface
 	mac, macErr := ethertype.ParseMAC(f.Interfaces.Want)
 	for _, i := range list {
-		if i.State == iface.Up {
+		if i.State == iface.Up && i.Bridge == "" {
 			up = append(up, i)
 		}
 		if i.Name == f.Interfaces.Want || macErr == nil && i.MAC == mac {
@@ -57,6 +61,8 @@ func chooseFix(f *Facts) string {
 	switch {
 	case len(named) == 1 && named[0].State == iface.Down:
 		return fmt.Sprintf("sudo ip link set dev %s up", named[0].Name)
+	case len(named) == 1 && named[0].Bridge != "":
+		return f.Program + " doctor -i " + named[0].Bridge
 	case len(named) == 1:
 		return setMTU(named[0].Name, min(max(named[0].MTU, etherMTU), ethertype.MaxMTU))
 	case len(up) == 1:

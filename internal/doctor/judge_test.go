@@ -91,6 +91,12 @@ var judgements = []struct {
 		f.Interfaces = Interfaces{Want: "eth0", List: []iface.Interface{tiny}, Err: transport.ErrInterface}
 	}, Fail, "interface", "ip link set dev eth0 mtu 1500"},
 	{"no carrier", func(f *Facts) { f.Interfaces.Chosen.State = iface.NoCarrier }, Fail, "carrier", "ip link set dev eth0"},
+	{"port of a bridge", func(f *Facts) {
+		port := eth0
+		port.Bridge = "br0"
+		f.Interfaces = Interfaces{Want: "eth0", List: []iface.Interface{port, eth1}, Err: transport.ErrInterface}
+	}, Fail, "interface", "doctor -i br0"},
+	{"macvlan", func(f *Facts) { f.Interfaces.Chosen.Macvlan = "eth0 is a macvlan on eth1" }, Note, "macvlan", "type macvlan"},
 	{"MTU too small for a NIC", func(f *Facts) { f.Interfaces.Chosen.MTU = 200 }, Fail, "MTU", "mtu 1500"},
 	{"small MTU", func(f *Facts) { f.Interfaces.Chosen.MTU = 1400 }, Warn, "MTU", "mtu 1500"},
 	{"no jumbo frames", func(f *Facts) { f.Interfaces.Chosen.MTU = 1500 }, Note, "MTU", "mtu 9000"},

@@ -8,6 +8,7 @@ package iface
 import (
 	"fmt"
 	"net"
+	"slices"
 	"strings"
 
 	"github.com/bobnet-go/bobnet/ethertype"
@@ -32,11 +33,21 @@ type Interface struct {
 	MAC   ethertype.MAC
 	MTU   int // bytes, without the Ethernet header
 	State State
+	// Bridge is the name of the bridge that it is a port of, which takes the frames
+	// that come; "" if none.
+	Bridge string
+	// Macvlan says of which stations of this host it is cut off because it is a
+	// macvlan, or has one on it; "" if none.
+	Macvlan string
 }
 
-// String returns one line for people: name, state, MAC and MTU.
+// String returns one line for people: name, state, MAC, MTU and its bridge.
 func (i Interface) String() string {
-	return fmt.Sprintf("%s (%s, MAC %v, MTU %d)", i.Name, i.State, i.MAC, i.MTU)
+	port := ""
+	if i.Bridge != "" {
+		port = ", port of " + i.Bridge
+	}
+	return fmt.Sprintf("%s (%s, MAC %v, MTU %d%s)", i.Name, i.State, i.MAC, i.MTU, port)
 }
 
 // List returns the Ethernet interfaces of the network namespace, the loopback
@@ -46,6 +57,7 @@ func List() ([]Interface, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: cannot list them: %w", transport.ErrInterface, err)
 	}
+	kin := relations()
 	var list []Interface
 	for _, ifi := range all {
 		if ifi.Flags&net.FlagLoopback != 0 || len(ifi.HardwareAddr) != len(ethertype.MAC{}) {
@@ -57,6 +69,9 @@ func List() ([]Interface, error) {
 			MAC:   ethertype.MAC(ifi.HardwareAddr),
 			MTU:   ifi.MTU,
 			State: state(ifi.Flags),
+
+			Bridge:  kin[ifi.Index].bridge(kin),
+			Macvlan: macvlan(ifi.Index, kin),
 		})
 	}
 	return list, nil
@@ -73,8 +88,8 @@ func state(f net.Flags) State {
 }
 
 // Find returns the interface that want names: by its name, by its MAC, or,
-// when want is empty, the only one that is up. An interface without carrier
-// serves when it is named. Errors wrap transport.ErrInterface, list what there
+// when want is empty, the only one that is up and no port of a bridge. An
+// interface without carrier serves when it is named. Errors wrap transport.ErrInterface, list what there
 // is and say what to do.
 func Find(want string) (Interface, error) {
 	list, err := List()
@@ -96,6 +111,9 @@ func choose(list []Interface, want string) (Interface, error) {
 			found = append(found, i)
 		}
 	}
+	if len(found) > 1 { // a bridge has the MAC of one of its ports
+		found = slices.DeleteFunc(found, func(i Interface) bool { return i.Bridge != "" })
+	}
 	switch {
 	case len(found) == 0:
 		return Interface{}, refuse(list, fmt.Sprintf("there is no Ethernet interface %q", want))
@@ -105,11 +123,12 @@ func choose(list []Interface, want string) (Interface, error) {
 	return usable(list, found[0])
 }
 
-// only returns the one interface of list that is up.
+// only returns the one interface of list that is up. The bridge receives what
+// comes to its ports, and has their segment.
 func only(list []Interface) (Interface, error) {
 	var up []Interface
 	for _, i := range list {
-		if i.State == Up {
+		if i.State == Up && i.Bridge == "" {
 			up = append(up, i)
 		}
 	}
@@ -129,8 +148,8 @@ func only(list []Interface) (Interface, error) {
 // usable returns i unless it cannot carry a Bobnet frame.
 func usable(list []Interface, i Interface) (Interface, error) {
 	switch {
-	case i.State == Down:
-		return Interface{}, refuse(list, fmt.Sprintf("%s is down; switch it on: ip link set %s up", i.Name, i.Name))
+	case i.State == Down, i.Bridge != "":
+		return Interface{}, refuse(list, i.obstacle())
 	case i.MTU < ethertype.MinMTU:
 		return Interface{}, refuse(list, fmt.Sprintf("the MTU of %s is %d, Bobnet needs at least %d: ip link set %s mtu 1500",
 			i.Name, i.MTU, ethertype.MinMTU, i.Name))

@@ -17,6 +17,8 @@ var (
 	eth2   = Interface{Index: 5, Name: "eth2", MAC: ethertype.MAC{2, 0, 0, 0, 0, 5}, MTU: 1500, State: Up}
 	vlan   = Interface{Index: 6, Name: "eth0.7", MAC: eth0.MAC, MTU: 1500, State: Up}
 	tiny   = Interface{Index: 7, Name: "tiny", MAC: ethertype.MAC{2, 0, 0, 0, 0, 7}, MTU: 60, State: Up}
+	port   = Interface{Index: 9, Name: "eth3", MAC: ethertype.MAC{2, 0, 0, 0, 0, 9}, MTU: 1500, State: Up, Bridge: "br0"}
+	br0    = Interface{Index: 10, Name: "br0", MAC: ethertype.MAC{2, 0, 0, 0, 0, 9}, MTU: 1500, State: Up}
 	huge   = Interface{Index: 8, Name: "huge", MAC: ethertype.MAC{2, 0, 0, 0, 0, 8}, MTU: 70000, State: Up}
 )
 
@@ -33,6 +35,9 @@ func TestChoose(t *testing.T) {
 		{"by MAC", []Interface{eth0, eth2}, "02:00:00:00:00:05", eth2, nil},
 		{"by MAC in another form", []Interface{eth0, eth2}, "0200.0000.0005", eth2, nil},
 		{"no carrier, but named", []Interface{eth0, docker}, "docker0", docker, nil},
+		{"a bridge and its port", []Interface{port, br0}, "", br0, nil},
+		{"a bridge and its port, by MAC", []Interface{port, br0}, "02:00:00:00:00:09", br0, nil},
+		{"a port of a bridge", []Interface{port, br0}, "eth3", Interface{}, []string{"eth3 is a port of the bridge br0", "use br0 instead", "MTU 1500, port of br0)"}},
 		{"two up", []Interface{eth0, eth1, eth2}, "", Interface{}, []string{"2 interfaces are up", "name the one",
 			"eth0 (up, MAC 02:00:00:00:00:02, MTU 1500)", "eth2 (up"}},
 		{"none up", []Interface{eth1, docker}, "", Interface{}, []string{"ip link set eth1 up", "eth1 (down", "docker0 (no carrier"}},
