@@ -57,7 +57,8 @@
 // and without that the process ends, as AM-II has it. Where Call sends, it
 // returns an error instead. A request that has come back for ReasonUnreachable
 // or ReasonBadEndpoint may have been handled, if the connection broke before its
-// answer came. The functions return the codes of AM-II as sentinel errors.
+// answer came. What waits for a credit when the connection breaks comes back behind
+// what is under way, in the order of sending. The functions return the codes of AM-II as sentinel errors.
 //
 // # Virtual networks
 //
@@ -79,7 +80,7 @@
 //	AM_AllocateEndpoint        Bundle.NewEndpoint         tag TagNone, no handlers                                 5 V
 //	AM_FreeEndpoint            Endpoint.Free              senders get back what was not answered                   3 V
 //	AM_MoveEndpoint            Endpoint.Move              name, connections and waiting messages go with it        8 V
-//	AM_SetSeg, AM_GetSeg       Endpoint.SetSegment        ErrInUse while a bulk message is on its way              3 V
+//	AM_SetSeg, AM_GetSeg       Endpoint.SetSegment        ErrInUse while a bulk message or long get uses it        3 V
 //	AM_MaxSegLength            -                          no limit
 //	AM_SetTag, AM_GetTag       Endpoint.SetTag            decides about all messages that were not handled         8 V
 //	AM_Map                     Endpoint.Map               connects when the first message is sent                  8 V
@@ -102,7 +103,7 @@
 //	AM_GetEventMask            Bundle.EventMask                                                                    8 V
 //	AM_WaitSema                Bundle.Wait                ErrNoEvents when it would never return                   8 V
 //	AM_Poll                    Bundle.Poll                all endpoints of the bundle                              8 V
-//	AM_RequestM                Endpoint.Request           waits for a credit                                       9 V
+//	AM_RequestM                Endpoint.Request           waits for a credit, unless Config.FailWithoutCredit      9 V
 //	AM_RequestIM               Endpoint.RequestMedium     the same                                                 9 V
 //	AM_RequestXferM            Endpoint.RequestBulk       returns when the data may be changed                     9 V
 //	AM_RequestXferAsyncM       Endpoint.RequestBulkAsync  ErrInUse without a credit, after a poll                  9 V
