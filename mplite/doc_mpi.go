@@ -100,7 +100,7 @@
 //	MPI_Comm_size              Comm.Size
 //	MPI_Comm_rank              Comm.Rank
 //	MPI_Comm_compare           Compare
-//	MPI_Comm_dup               Comm.Dup, Cart.Dup         MPI_COMM_SELF is Comm.Self
+//	MPI_Comm_dup               Comm.Dup, Cart.Dup         a grid's copy is a grid
 //	MPI_Comm_create            Comm.CommCreate            of several groups at once, if they share no rank
 //	MPI_Comm_split             Comm.Split                 Undefined gives nil
 //	MPI_Comm_free              Comm.Free
