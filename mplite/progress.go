@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"time"
 
 	"github.com/bobnet-go/bobnet/vipl"
 )
@@ -117,16 +118,28 @@ func (w *world) follow(ctx context.Context) error {
 		w.changed = make(chan struct{})
 	}
 	ch := w.changed
+	var late <-chan time.Time // the leader may have begun to wait before there was anything to ask
+	if d := w.patience(); d > 0 {
+		timer := time.NewTimer(d)
+		defer timer.Stop()
+		late = timer.C
+	}
 	w.following++
 	w.mu.Unlock()
 	var err error
+	overdue := false
 	select {
 	case <-ch:
+	case <-late:
+		overdue = true
 	case <-ctx.Done():
 		err = ctx.Err()
 	}
 	w.mu.Lock()
 	w.following--
+	if overdue {
+		w.stepped(true)
+	}
 	if w.evicting {
 		w.tellFollowers()
 	}

@@ -3,6 +3,7 @@ package mplite_test
 import (
 	"errors"
 	"fmt"
+	"runtime"
 	"sync"
 	"testing"
 
@@ -127,4 +128,56 @@ func endBy(round int, reqs []*mplite.Request) error {
 		return err
 	}
 	return mplite.Waitall(bg, reqs, nil)
+}
+
+// TestMismatchBesideALeader: a rank whose goroutines wait for messages, one of them
+// as the leader, finds out that its collective and that of the other rank, which
+// waits too, do not fit.
+func TestMismatchBesideALeader(t *testing.T) {
+	errs := make([]error, 2)
+	var ranks sync.WaitGroup
+	for rank := range errs {
+		ranks.Go(func() {
+			nic, err := vipl.Open(&vipl.Config{Interface: fmt.Sprintf("127.0.0.%d", 61+rank), Driver: "udp"})
+			if err != nil {
+				errs[rank] = err
+				return
+			}
+			defer nic.Close()
+			errs[rank] = besideALeader(&mplite.Config{Job: t.Name(), Rank: rank, Size: len(errs), NIC: nic})
+		})
+	}
+	ranks.Wait()
+	if err := errors.Join(errs...); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func besideALeader(cfg *mplite.Config) error {
+	c, err := mplite.Init(bg, cfg)
+	if err != nil {
+		return err
+	}
+	d, err := c.Dup(bg)
+	if err != nil {
+		return err
+	}
+	received := make(chan error)
+	go func() {
+		_, err := c.Recv(bg, nil, 1-c.Rank(), 0)
+		received <- err
+	}()
+	for !c.Pending().Leading {
+		runtime.Gosched()
+	}
+	if err := d.Bcast(bg, make([]byte, 8), 1-c.Rank()); !errors.Is(err, mplite.ErrMismatch) {
+		return fmt.Errorf("two roots: %w", err)
+	}
+	if err := c.Send(bg, nil, 1-c.Rank(), 0); err != nil {
+		return err
+	}
+	if err := <-received; err != nil {
+		return err
+	}
+	return c.Finalize(bg)
 }
