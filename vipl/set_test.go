@@ -19,7 +19,7 @@ func TestSetAttributes(t *testing.T) {
 		posted    error // idle, with a receive posted
 	}{
 		{"Nothing", func(d *duo, a *vipl.Attributes) {}, nil, nil},
-		{"Reliability", func(d *duo, a *vipl.Attributes) { a.Reliability = reliability.Unreliable }, vipl.ErrInvalidState, nil},
+		{"Reliability", func(d *duo, a *vipl.Attributes) { a.Reliability, a.EnableRDMARead = reliability.Unreliable, false }, vipl.ErrInvalidState, nil},
 		{"MaxTransferSize", func(d *duo, a *vipl.Attributes) { a.MaxTransferSize = 5000 }, vipl.ErrInvalidState, nil},
 		{"QoS", func(d *duo, a *vipl.Attributes) { a.QoS = 3 }, vipl.ErrInvalidState, nil},
 		{"ReadDepth", func(d *duo, a *vipl.Attributes) { a.ReadDepth = 3 }, vipl.ErrInvalidState, nil},

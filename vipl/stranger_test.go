@@ -23,7 +23,7 @@ type stranger struct {
 }
 
 func newStranger(t *testing.T, level reliability.Level) *stranger {
-	attr := &vipl.Attributes{Reliability: level, EnableRDMAWrite: true, EnableRDMARead: true}
+	attr := &vipl.Attributes{Reliability: level, EnableRDMAWrite: true, EnableRDMARead: level.Reliable()}
 	s := &stranger{duo: newDuo(t, attr, attr), rng: rand.New(rand.NewPCG(1, uint64(level)))}
 	s.post(s.a, 8)
 	s.post(s.b, 8)
