@@ -32,6 +32,7 @@ func (w *world) requested(req *vipl.Request) {
 	case w.joined:
 		w.refuseLate(req)
 	case len(w.asked) >= w.size+askedMost:
+		w.stats.Refused++
 		req.Reject(busy)
 	default:
 		w.asked = append(w.asked, req)
@@ -149,8 +150,8 @@ func (m *meeting) adjourn() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.joined = true
-	for _, req := range m.asked {
+	for _, req := range append(m.asked, m.postponed...) {
 		m.refuseLate(req)
 	}
-	m.asked = nil
+	m.asked, m.postponed = nil, nil
 }

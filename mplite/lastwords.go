@@ -38,6 +38,7 @@ func (m *meeting) leave(err error, patient bool) {
 	if m.rank == 0 && patient {
 		m.linger(r)
 	}
+	m.turnAway(r, func(hello) {})
 }
 
 // settle waits until what the others were told has been heard.
@@ -46,6 +47,18 @@ func (m *meeting) settle() {
 	defer cancel()
 	for m.anyPeer((*peer).unheard) && m.step(ctx) == nil {
 	}
+}
+
+// turnAway tells those who have asked for a connection why there will be none.
+func (m *meeting) turnAway(r report, told func(hello)) {
+	for _, req := range append(m.asked, m.postponed...) {
+		var h hello
+		if h.parse(req.Data()); h.job == m.world.hello().job {
+			told(h)
+		}
+		req.Reject(r.String())
+	}
+	m.asked, m.postponed = nil, nil
 }
 
 // unheard reports whether p has not acknowledged what it was told.
@@ -75,14 +88,7 @@ func (m *meeting) linger(r report) {
 		}
 	}
 	for {
-		for _, req := range m.asked {
-			var h hello
-			if h.parse(req.Data()); h.job == m.world.hello().job {
-				delete(untold, int(h.rank))
-			}
-			req.Reject(r.String())
-		}
-		m.asked = nil
+		m.turnAway(r, func(h hello) { delete(untold, int(h.rank)) })
 		if len(untold) == 0 || m.step(ctx) != nil {
 			return
 		}

@@ -1,6 +1,7 @@
 package mplite
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/binary"
@@ -70,6 +71,7 @@ func (w *world) mesh(parent context.Context) error {
 		m.mu.Lock()
 		defer m.mu.Unlock()
 		m.settle()
+		m.turnAway(m.reportOf(cmp.Or(w.hopeless(), err)), func(hello) {})
 		return err
 	}
 	m.leave(err, parent.Err() == nil)
