@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/bobnet-go/bobnet/transport"
+	"github.com/bobnet-go/bobnet/transport/logqueue"
 	"github.com/bobnet-go/bobnet/vipl"
 )
 
@@ -87,7 +88,8 @@ type Config struct {
 	// no ReturnHandler, as AM-II has it; nil means os.Exit.
 	Exit func(code int)
 	// Logger is told about messages without a ReturnHandler and handlers that
-	// panic; nil means slog.Default.
+	// panic; nil means slog.Default. Its handler is called as vipl.Config.Logger says,
+	// and may block.
 	Logger *slog.Logger
 	// Seed makes incarnations reproducible; 0 means random.
 	Seed uint64
@@ -110,6 +112,7 @@ func (c *Config) withDefaults() (Config, error) {
 	if d.Logger == nil {
 		d.Logger = slog.Default()
 	}
+	d.Logger = logqueue.New(d.Logger).Logger()
 	if err := d.check(); err != nil {
 		return d, err
 	}

@@ -183,6 +183,7 @@ func (ep *Endpoint) giveBack(r *Returned) {
 func (ep *Endpoint) abort(r *Returned) {
 	ep.node.cfg.Logger.Error("endpoint: a message came back and there is no ReturnHandler", "endpoint", ep.Name(),
 		"reason", r.Reason, "operation", r.Op, "dest", r.Dest, "to", r.To, "handler", r.Handler, "err", r.Err)
+	ep.node.flushLog()
 	exit := ep.node.cfg.Exit
 	if exit == nil {
 		exit = os.Exit

@@ -4,9 +4,11 @@ import (
 	"math/rand/v2"
 	"runtime"
 	"runtime/debug"
+	"time"
 
 	"github.com/bobnet-go/bobnet/ethertype"
 	"github.com/bobnet-go/bobnet/transport/latch"
+	"github.com/bobnet-go/bobnet/transport/logqueue"
 	"github.com/bobnet-go/bobnet/vipl"
 )
 
@@ -80,6 +82,17 @@ func (n *Node) Addr() ethertype.Addr { return n.way.addr() }
 // arrive. It fails with ErrInUse while a handler is running. Closing twice does
 // nothing.
 func (n *Node) Close() error {
+	err := n.close()
+	n.flushLog()
+	return err
+}
+
+// flushLog waits a moment for the last lines of the log to be handled.
+func (n *Node) flushLog() { logqueue.New(n.cfg.Logger).Flush(logFlush) }
+
+const logFlush = 100 * time.Millisecond
+
+func (n *Node) close() error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	switch {

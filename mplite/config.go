@@ -6,6 +6,7 @@ import (
 	"os"
 	"time"
 
+	"github.com/bobnet-go/bobnet/transport/logqueue"
 	"github.com/bobnet-go/bobnet/vipl"
 )
 
@@ -57,7 +58,8 @@ type Config struct {
 	// Exit is what Abort ends the process with; nil means os.Exit.
 	Exit func(code int)
 	// Logger receives what a person may want to know; nil means none, except that
-	// Init says on stderr for whom it waits when that takes long.
+	// Init says on stderr for whom it waits when that takes long. Its handler is
+	// called as vipl.Config.Logger says, and may block.
 	Logger *slog.Logger
 }
 
@@ -69,9 +71,7 @@ func (c Config) withDefaults(mtu int) (Config, error) {
 	setDefault(&c.SpillLimit, DefaultSpillLimit)
 	setDefault(&c.EagerSize, defaultEager(mtu))
 	setDefault(&c.Credits, min(128, max(8, 1024/c.Size)))
-	if c.Logger == nil {
-		c.Logger = slog.New(slog.DiscardHandler)
-	}
+	c.Logger = logqueue.New(c.Logger).Logger()
 	if c.Exit == nil {
 		c.Exit = os.Exit
 	}

@@ -31,7 +31,7 @@ func TestSqueezed(t *testing.T) {
 		{1000, long, true},
 	} {
 		now += c.after
-		if share := s.yielded(now, c.took); share != c.share {
+		if share, _ := s.yielded(now, c.took); share != c.share {
 			t.Fatalf("yield %d, of %d ns at %d: step aside is %v, want %v", i, c.took, now, share, c.share)
 		}
 	}

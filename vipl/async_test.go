@@ -274,6 +274,7 @@ func TestAsyncDefault(t *testing.T) {
 	for range 20 {
 		v.PostSend(bad)
 	}
+	n.FlushLog()
 	if got := strings.Count(log.String(), "code=post_desc"); got != 5 { // 1, 2, 4, 8, 16
 		t.Errorf("20 errors gave %d lines, want 5:\n%s", got, log.String())
 	}
@@ -282,6 +283,7 @@ func TestAsyncDefault(t *testing.T) {
 	for range 12 {
 		v.PostSend(bad)
 	}
+	n.FlushLog()
 	if len(a.got) != 12 || log.Len() > 0 {
 		t.Errorf("%d errors told, want 12; logged: %s", len(a.got), log.String())
 	}
@@ -289,6 +291,7 @@ func TestAsyncDefault(t *testing.T) {
 	for range 32 {
 		v.PostSend(bad)
 	}
+	n.FlushLog()
 	if len(a.got) != 12 || strings.Count(log.String(), "code=post_desc") != 1 {
 		t.Errorf("after nil: %d errors told, logged: %s", len(a.got), log.String())
 	}

@@ -47,7 +47,7 @@ func (s *Snapshot) writeFacts(b *bytes.Buffer) {
 	fact("dropped", orNone(s.Dropped.some())...)
 	wrong := some(counted{"connections ended by an error", s.Failures}, counted{"completion entries lost", s.CQOverruns},
 		counted{"frames not sent", s.TxDropped}, counted{"frames of strangers not answered", s.Unanswered},
-		counted{"frames too long for the link", s.TxTooLong})
+		counted{"frames too long for the link", s.TxTooLong}, counted{"log lines lost", s.LogsLost})
 	for code, n := range s.Errors {
 		wrong = append(wrong, some(counted{ErrorCode(code).String(), n})...)
 	}

@@ -1,6 +1,10 @@
 package vipl
 
-import "github.com/bobnet-go/bobnet/ethertype"
+import (
+	"time"
+
+	"github.com/bobnet-go/bobnet/ethertype"
+)
 
 // BulkFrom has messages of size bytes and more sent as bulk.
 func (n *NIC) BulkFrom(size uint32) { n.bulk.from = size }
@@ -45,6 +49,9 @@ func (n *NIC) Waiting() (led bool, followers int) {
 	return n.lead.taken, len(n.lead.followers)
 }
 
+// FlushLog waits until what has been logged has been handled.
+func (n *NIC) FlushLog() { n.logs.Flush(time.Minute) }
+
 // OpenLoadavg opens what crowded keeps open for the life of the process.
 func OpenLoadavg() { loadavg() }
 
@@ -53,3 +60,12 @@ func (n *NIC) Crowded() bool { return n.spin.load.crowded() }
 
 // InRing returns how many entries the queue keeps, those of closed VIs included.
 func (q *CQ) InRing() int { return q.n }
+
+// LookAround does what a spinner does whose processor others want, with a look at the
+// machine that first calls f.
+func (n *NIC) LookAround(f func()) {
+	n.mu.Lock()
+	defer n.unlock()
+	n.spin.busy = func() bool { f(); return true }
+	n.lookAround(true, true)
+}

@@ -77,6 +77,7 @@ func lockRole() error {
 	}
 	_, rest, _ := strings.Cut(string(status), "VmLck:")
 	line, _, _ := strings.Cut(rest, "\n")
+	n.FlushLog() // which goes to stdout, too
 	fmt.Printf("VmLck:%s\nmessages: 2\n", line)
 	return nil
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/bobnet-go/bobnet/reliability"
 	"github.com/bobnet-go/bobnet/transport"
 	"github.com/bobnet-go/bobnet/transport/iface"
+	"github.com/bobnet-go/bobnet/transport/logqueue"
 	"github.com/bobnet-go/bobnet/transport/packet"
 	"github.com/bobnet-go/bobnet/transport/ring"
 	"github.com/bobnet-go/bobnet/transport/shm"
@@ -87,7 +88,10 @@ type Config struct {
 	// Names configures the name service; nil means the defaults.
 	Names *NameConfig
 	// Logger receives what a person may want to know, a few lines in a NIC's
-	// life; nil means none.
+	// life; nil means none. Its handler is called on a goroutine of the logger's own,
+	// one line at a time, in the order in which things happened. It may call any method,
+	// and block: 256 lines wait for it, what comes then is lost and counted in
+	// NICStats.LogsLost, and Close waits for it for a tenth of a second at most.
 	Logger *slog.Logger
 }
 
@@ -99,7 +103,8 @@ const DefaultSpin = 50 * time.Microsecond
 type NIC struct {
 	link transport.Link
 	info transport.Info
-	log  *slog.Logger
+	log  *slog.Logger // that of logs
+	logs *logqueue.Queue
 	rel  reliability.Config
 	host local          // the way to stations of this host
 	addr ethertype.Addr // of the NIC itself: the lowest port of its range
@@ -161,14 +166,14 @@ func Open(cfg *Config) (*NIC, error) {
 	if cfg == nil {
 		cfg = &Config{}
 	}
+	logs, with := logqueue.New(cfg.Logger), *cfg
+	with.Logger = logs.Logger() // that of the link, too
+	cfg = &with
 	link, err := openAll(cfg)
 	if err != nil {
 		return nil, err
 	}
-	n := &NIC{link: link, info: link.Info(), log: cfg.Logger, listeners: map[uint16]*Listener{}, done: make(chan struct{})}
-	if n.log == nil {
-		n.log = slog.New(slog.DiscardHandler)
-	}
+	n := &NIC{link: link, info: link.Info(), log: with.Logger, logs: logs, listeners: map[uint16]*Listener{}, done: make(chan struct{})}
 	if err := n.init(cfg); err != nil {
 		link.Close()
 		return nil, err
@@ -316,6 +321,15 @@ func (n *NIC) Query() NICAttributes {
 // trip, and for a quarter of a second at the most. That goes for connections that
 // were closed before, too. It takes no time when all peers know.
 func (n *NIC) Close() error {
+	err := n.close()
+	n.logs.Flush(closeFlush)
+	return err
+}
+
+// closeFlush is how long Close waits for the last lines of the log to be handled.
+const closeFlush = 100 * time.Millisecond
+
+func (n *NIC) close() error {
 	n.mu.Lock()
 	if n.closed {
 		n.unlock()

@@ -31,6 +31,7 @@ type spinner struct {
 	aside   int64 // no step aside before
 	shift   shift.Shift
 	load    loadText
+	busy    func() bool // instead of load, for tests
 }
 
 const (
@@ -76,9 +77,10 @@ func (s *spinner) slept(ns int64) {
 	}
 }
 
-// yielded takes note of a yield that took ns, and judges the window when it is
-// full. It reports whether the thread should step aside, if that helps.
-func (s *spinner) yielded(now, ns int64) (share bool) {
+// yielded takes note of a yield that took ns. It reports whether the thread should step
+// aside, if that helps, and whether, now that the window is full, others have had so much
+// of it that the caller has to say whether the machine is crowded; see judge.
+func (s *spinner) yielded(now, ns int64) (share, doubt bool) {
 	if ns >= yieldLong {
 		s.lost += ns
 		s.squeeze++
@@ -91,16 +93,23 @@ func (s *spinner) yielded(now, ns int64) (share bool) {
 	}
 	span := now - s.since
 	if span < window {
-		return share
+		return share, false
 	}
-	if s.lost*lostPer > span && s.load.crowded() {
-		s.until = now + s.pause
-		s.pause = min(2*s.pause, pauseMax)
-	} else {
+	if doubt = s.lost*lostPer > span; !doubt {
 		s.pause = pauseMin
 	}
 	s.since, s.lost = now, 0
-	return share
+	return share, doubt
+}
+
+// judge pauses spinning if the machine is crowded.
+func (s *spinner) judge(now int64, crowded bool) {
+	if !crowded {
+		s.pause = pauseMin
+		return
+	}
+	s.until = now + s.pause
+	s.pause = min(2*s.pause, pauseMax)
 }
 
 // spinOnce looks at the ring for about a microsecond, without the engine's lock,
@@ -126,10 +135,32 @@ func (n *NIC) spinOnce(w *waiter) (found bool) {
 	}
 	n.mu.Lock()
 	n.fresh = found // reading the clock again would only delay the frame
-	if took > 0 && n.spin.yielded(n.now, took) && !n.spin.load.crowded() {
-		n.mu.Unlock()
-		stepAside()
-		n.mu.Lock()
+	if took > 0 {
+		if share, doubt := n.spin.yielded(n.now, took); share || doubt {
+			n.lookAround(share, doubt)
+		}
 	}
 	return found
+}
+
+// lookAround finds out how busy the machine is, which takes a system call, and so without
+// the engine's lock. The caller leads, so that nobody else is here. If it should share its
+// processor with nobody, and another one is idle, it goes there.
+func (n *NIC) lookAround(share, doubt bool) {
+	n.mu.Unlock()
+	crowded := n.spin.crowded()
+	if share && !crowded {
+		stepAside()
+	}
+	n.mu.Lock()
+	if doubt {
+		n.spin.judge(n.now, crowded)
+	}
+}
+
+func (s *spinner) crowded() bool {
+	if s.busy != nil {
+		return s.busy()
+	}
+	return s.load.crowded()
 }

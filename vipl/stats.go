@@ -86,6 +86,7 @@ type NICStats struct {
 	CQOverruns        uint64      // completion queue entries lost
 	Errors            ErrorCounts // asynchronous errors, told or not
 	ErrorsLost        uint64      // of them for which the handler was too slow
+	LogsLost          uint64      // log lines, because the logger's handler was blocked; also those of others that share the logger
 	Failures          uint64      // connections that this side ended because of an error
 	Regions           int         // registered regions
 	RegionBytes       int         // in them

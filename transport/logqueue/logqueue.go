@@ -1,0 +1,165 @@
+// Package logqueue hands log lines to a slog.Handler on a goroutine of its own, so that
+// code which holds locks can log whatever the handler does: one that calls back finds
+// nothing locked, and one that blocks, because nobody reads stderr, stops nothing else.
+package logqueue
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"time"
+)
+
+// linesMax is how many lines wait for a handler that is busy or blocked.
+const linesMax = 256
+
+// Queue holds the lines that wait for a logger's handler. They are handled one at a
+// time, in the order in which they were logged. More than 256 are not kept: those that
+// come then are lost and counted, and a line says how many when the handler is back.
+// The goroutine that handles them lives while there are some. A Queue may be shared
+// between goroutines.
+type Queue struct {
+	logger *slog.Logger
+
+	mu      sync.Mutex
+	lines   []line // a ring, made for the first line
+	head, n int
+	lost    uint64
+	told    uint64        // of the lost ones
+	idle    chan struct{} // closed when all have been handled; nil: nothing is under way
+}
+
+// line is one line and whose it is.
+type line struct {
+	to     slog.Handler
+	record slog.Record
+}
+
+// New returns the queue before the handler of l; nil means one that drops everything.
+// A logger that has a queue before its handler already keeps it.
+func New(l *slog.Logger) *Queue {
+	if l == nil {
+		return &Queue{logger: slog.New(slog.DiscardHandler)}
+	}
+	if h, ok := l.Handler().(*handler); ok {
+		return h.q
+	}
+	q := new(Queue)
+	q.logger = slog.New(&handler{q, l.Handler()})
+	return q
+}
+
+// Logger returns the logger whose lines go through the queue. Its calls never block
+// and never run code of the handler's, which judges levels, too, on its goroutine.
+func (q *Queue) Logger() *slog.Logger { return q.logger }
+
+// Lost returns how many lines have been lost because the handler was blocked.
+func (q *Queue) Lost() uint64 {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.lost
+}
+
+// Flush waits until all lines so far have been handled, for no longer than atMost.
+func (q *Queue) Flush(atMost time.Duration) {
+	q.mu.Lock()
+	idle := q.idle
+	q.mu.Unlock()
+	if idle == nil {
+		return
+	}
+	timer := time.NewTimer(atMost)
+	defer timer.Stop()
+	select {
+	case <-idle:
+	case <-timer.C:
+	}
+}
+
+func (q *Queue) push(l line) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.n == linesMax {
+		q.lost++
+		return
+	}
+	if q.lines == nil {
+		q.lines = make([]line, linesMax)
+	}
+	q.lines[(q.head+q.n)%linesMax] = l
+	q.n++
+	if q.idle == nil {
+		q.idle = make(chan struct{})
+		go q.run(l.to)
+	}
+}
+
+// run hands out the lines. A handler that ends the goroutine ends its own line only.
+func (q *Queue) run(last slog.Handler) {
+	over := false
+	defer func() {
+		if !over {
+			go q.run(last)
+		}
+	}()
+	for {
+		l, ok := q.pop(last)
+		if !ok {
+			over = true
+			return
+		}
+		last = l.to
+		if ctx := context.Background(); last.Enabled(ctx, l.record.Level) {
+			_ = last.Handle(ctx, l.record) // there is nobody to tell
+		}
+	}
+}
+
+// pop takes the oldest line, or one that says what has been lost, to the handler of the
+// last one. It reports false when there is none.
+func (q *Queue) pop(last slog.Handler) (l line, ok bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	switch {
+	case q.n > 0:
+		l = q.lines[q.head]
+		q.lines[q.head] = line{}
+		q.head = (q.head + 1) % linesMax
+		q.n--
+	case q.lost > q.told:
+		l = line{last, slog.NewRecord(time.Now(), slog.LevelWarn, "log lines were lost: the handler was blocked", 0)}
+		l.record.Add("lines", q.lost-q.told)
+		q.told = q.lost
+	default:
+		close(q.idle)
+		q.idle = nil
+		return line{}, false
+	}
+	return l, true
+}
+
+// handler puts lines for another handler into a queue.
+type handler struct {
+	q  *Queue
+	to slog.Handler
+}
+
+// Enabled implements slog.Handler. The other handler is asked when the line's turn
+// comes.
+func (h *handler) Enabled(context.Context, slog.Level) bool { return true }
+
+// Handle implements slog.Handler.
+func (h *handler) Handle(_ context.Context, r slog.Record) error {
+	h.q.push(line{h.to, r.Clone()})
+	return nil
+}
+
+// WithAttrs implements slog.Handler.
+func (h *handler) WithAttrs(attrs []slog.Attr) slog.Handler {
+	return &handler{h.q, h.to.WithAttrs(attrs)}
+}
+
+// WithGroup implements slog.Handler.
+func (h *handler) WithGroup(name string) slog.Handler {
+	return &handler{h.q, h.to.WithGroup(name)}
+}
