@@ -75,6 +75,7 @@ const (
 	KindRDMARead        // request of a one-sided read of Length bytes; payload: an RDMA extension; Msg numbers the reads
 	KindReadData        // fragment of the answer to read Msg
 	KindRetry           // answer to a Request: ask again with the token in Sack, which proves your address
+	KindPiece           // piece Count of a long frame whose number is Msg; payload: that frame's bytes from Offset on, of Length
 	KindTrial           // to the sender's own address: how its link measures ways of sending; Parse refuses it, for nobody takes it
 	kindEnd
 )

@@ -24,6 +24,7 @@ var kindNames = [kindEnd]string{
 	KindRDMARead:   "rdma-read",
 	KindReadData:   "read-data",
 	KindRetry:      "retry",
+	KindPiece:      "piece",
 	KindTrial:      "trial",
 }
 

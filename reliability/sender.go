@@ -269,3 +269,17 @@ func (s *Sender) Acked(first, last ethertype.Seq) bool {
 	}
 	return true
 }
+
+// Mark returns a moment in the order of transmissions, for LongerAcked.
+func (s *Sender) Mark() uint32 { return s.order }
+
+// LongerAcked reports whether a frame of more than size bytes that was sent since mark
+// is acknowledged selectively. It looks at all frames in flight.
+func (s *Sender) LongerAcked(mark, size uint32) bool {
+	for seq := s.una; seq != s.nxt; seq++ {
+		if f := s.ring.at(seq); f.state == stateAcked && f.Size > size && int32(f.order-mark) > 0 {
+			return true
+		}
+	}
+	return false
+}

@@ -174,7 +174,7 @@ func (n *NIC) receive(frame []byte) {
 	n.stats.RxBytes += uint64(len(frame))
 	switch h.Kind {
 	case ethertype.KindData, ethertype.KindRDMAWrite, ethertype.KindRDMARead, ethertype.KindReadData,
-		ethertype.KindAck, ethertype.KindDisconnect:
+		ethertype.KindAck, ethertype.KindDisconnect, ethertype.KindPiece:
 		n.receiveConn(h, payload, nil)
 	case ethertype.KindReset:
 		n.receiveReset(h, payload)
@@ -250,6 +250,8 @@ func (n *NIC) receiveConn(h *ethertype.Header, payload, placed []byte) {
 			v.receiveAck(h, payload)
 		case ethertype.KindDisconnect:
 			v.receiveDisconnect(h, payload)
+		case ethertype.KindPiece:
+			v.receivePiece(h, payload)
 		default:
 			v.receiveData(h, payload, placed)
 		}

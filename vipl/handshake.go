@@ -326,7 +326,12 @@ func (v *VI) receiveProbe(h *ethertype.Header) {
 
 func (v *VI) receiveProbeAck(h *ethertype.Header) {
 	if v.state == StateConnected && h.SrcPort == v.remote.Port { // see doubtPath
-		v.path.answered(int(h.Size) == v.pathData)
+		switch {
+		case v.long && int(h.Size) == v.nic.long.size:
+			v.rise()
+		default:
+			v.path.answered(int(h.Size) == v.pathData)
+		}
 		return
 	}
 	switch {

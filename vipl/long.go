@@ -25,6 +25,7 @@ type longRx struct {
 	room    []byte             // for a frame that is put together; made for the first one
 	promise bool               // of the payload that is being received, what follows the extension is not in room yet
 	parts   [maxParts][]byte
+	out     []byte // for a frame that goes in pieces; made for the first one
 	fetched uint64 // frames that went straight to where they belong
 }
 
@@ -57,11 +58,23 @@ func (v *VI) takesLong() bool {
 // once, or behind the RDMA write that is being sent, whose fragments are of one size;
 // see overtakes.
 func (v *VI) widen() {
+	if v.hole.fallen {
+		return
+	}
 	if v.proven = v.cursor.offset > 0 && v.sq.at(v.cursor.next).Op == OpRDMAWrite; v.proven {
 		return
 	}
 	v.flags |= ethertype.FlagTakesLong
 	v.maxData = v.nic.long.size
+}
+
+// turn does at the beginning of a message what widen, or fall, has put off.
+func (v *VI) turn() {
+	if v.proven = false; v.hole.fallen {
+		v.maxData = v.pathData
+		return
+	}
+	v.widen()
 }
 
 // wide reports whether v sends long frames.

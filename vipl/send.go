@@ -41,7 +41,12 @@ func (v *VI) transmit(lone bool) {
 			break
 		}
 		v.stats.Retransmits++
-		if !v.build(f, seq, ethertype.FlagRetry|ethertype.FlagAckNow|v.marks(f)) {
+		flags := ethertype.FlagRetry | ethertype.FlagAckNow | v.marks(f)
+		if int(f.Size) > v.pathData {
+			if f := *f; !v.resendLong(&f, seq, flags) {
+				return
+			}
+		} else if !v.build(f, seq, flags) {
 			return
 		}
 	}
@@ -58,11 +63,15 @@ func (v *VI) transmit(lone bool) {
 			return
 		}
 		seq, ackNow := v.tx.Push(n.now, f, lone)
-		flags := v.marks(&f)
-		if ackNow || int(f.Size) > v.pathData && v.tx.AskEach(longAsk) {
+		flags, long := v.marks(&f), int(f.Size) > v.pathData
+		if ackNow || long && v.tx.AskEach(longAsk) {
 			flags |= ethertype.FlagAckNow
 		}
-		v.build(&f, seq, flags)
+		if long && v.hole.fallen { // of a write that was begun in such frames
+			v.sendPieces(&f, seq, flags)
+		} else {
+			v.build(&f, seq, flags)
+		}
 	}
 }
 
@@ -145,7 +154,7 @@ func (v *VI) cut() reliability.Sent {
 	d := v.sq.at(c.next)
 	if c.offset == 0 {
 		if v.proven {
-			v.widen()
+			v.turn()
 		}
 		if p := v.pack(); p.count > 1 {
 			return v.cutPacked(&p)

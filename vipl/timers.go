@@ -181,6 +181,7 @@ func (n *NIC) sweep() {
 			continue
 		}
 		n.timers.sweep = n.now + n.timers.every
+		v.askLong()
 		silent, limit := n.now-v.heard, int64(v.attr.PeerTimeout)
 		switch {
 		case silent > limit && v.probes >= probesMin:

@@ -37,7 +37,7 @@ type VI struct {
 	pathData    int  // data bytes that a frame holds by the smaller MTU of both sides
 	maxData     int  // data bytes per frame: pathData, or those of long frames
 	long        bool // both sides have long frames; whether the path has is seen from maxData
-	proven      bool // it has, and they are sent from the next message on
+	proven      bool // that changes with the next message
 	flags       ethertype.Flags
 	bulk        bool             // the peer takes marked frames
 	bulkEnd     ethertype.Seq    // one past the last bulk frame sent
@@ -45,8 +45,6 @@ type VI struct {
 	hs          *handshake       // while Connect Pending
 	heard       int64            // when a valid frame last came
 	probes      int              // keepalive probes since then
-	remoteMTU   int
-	path        pathTest // while Connect Pending, and when frames are sent in vain
 
 	sq, rq   queue
 	tx       reliability.Sender
@@ -62,6 +60,12 @@ type VI struct {
 
 	stats VIStats
 	gate  gate // connection events
+
+	// Of the connection, what is seldom looked at.
+	remoteMTU int
+	path      pathTest // while Connect Pending, and when frames are sent in vain
+	hole      longPath
+	pieces    *pieces // of a frame that comes in pieces; made for the first one
 }
 
 // txState is what the send side keeps in a descriptor.
@@ -253,6 +257,10 @@ func (v *VI) start() {
 	v.cursor = txCursor{next: v.sq.done} // sends posted during the handshake go first
 	v.msgIn = rxCursor{base: v.rq.done}
 	v.next = aim{}
+	v.hole = longPath{}
+	if v.pieces != nil {
+		v.pieces.begun = false
+	}
 	v.bulkEnd = hs.localSeq
 	v.startReads(hs.reads)
 	v.nic.touch(v)

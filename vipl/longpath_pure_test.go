@@ -1,0 +1,50 @@
+package vipl
+
+import "testing"
+
+// TestLongPath: four times in vain, between which the peer is heard, are a black hole; a
+// silent peer, or a frame that gets through, is none. The path is asked ever more rarely.
+func TestLongPath(t *testing.T) {
+	var p longPath
+	for i := range 10 {
+		if p.lose(5, 5, 100, 1, false) {
+			t.Fatalf("a hole after %d losses, and nothing heard", i+1)
+		}
+	}
+	for i := range holeLosses - 2 {
+		if p.lose(5, 5, int64(101+i), 1, false) {
+			t.Fatalf("a hole after %d losses", i+2)
+		}
+	}
+	through := p
+	if through.lose(6, 6, 200, 1, false) || through.lost != 1 {
+		t.Error("the first one lost has been acknowledged")
+	}
+	through = p
+	if through.lose(5, 5, 200, 1, true) || through.lost != 1 {
+		t.Error("another one has been acknowledged")
+	}
+	if !p.lose(5, 5, 200, 1, false) {
+		t.Fatal("no hole")
+	}
+	p.fall(1000)
+	at := int64(1000 + holeAgain)
+	if !p.fallen || p.ask(at-1) || !p.ask(at) || p.ask(at+2*holeAgain-1) || !p.ask(at+2*holeAgain) {
+		t.Errorf("%+v", p)
+	}
+	p.fallen, p.risen = false, at+2*holeAgain
+	if p.fall(p.risen + 1); p.interval != 4*holeAgain {
+		t.Errorf("fallen again at once, it waits for %d ns", p.interval)
+	}
+	p.fallen, p.risen = false, 0
+	if p.fall(1 << 50); p.interval != holeAgain {
+		t.Errorf("fallen again after a long time, it waits for %d ns", p.interval)
+	}
+	for range 30 {
+		p.ask(1 << 60)
+		p.next = 0
+	}
+	if p.interval != holeMax {
+		t.Errorf("it waits for %d ns", p.interval)
+	}
+}
