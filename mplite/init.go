@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"time"
 
+	"github.com/bobnet-go/bobnet/transport/logqueue"
 	"github.com/bobnet-go/bobnet/vipl"
 )
 
@@ -184,7 +186,11 @@ func (w *world) close() {
 	if w.own {
 		w.nic.Close()
 	}
+	logqueue.New(w.cfg.Logger).Flush(logFlush)
 }
+
+// logFlush is how long the last lines of the log are waited for.
+const logFlush = 100 * time.Millisecond
 
 // bounded limits ctx by Config.Timeout, on the clock of the NIC if there is one.
 func (w *world) bounded(ctx context.Context) (context.Context, context.CancelFunc) {
