@@ -26,7 +26,8 @@ local kinds = {
   [15] = "rdma-read",
   [16] = "read-data",
   [17] = "retry",
-  [18] = "trial",
+  [18] = "piece",
+  [19] = "trial",
 }
 -- end kinds
 
