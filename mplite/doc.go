@@ -26,6 +26,10 @@
 // Messages of different communicators never match each other, and those of
 // collectives have a context that no user tag reaches.
 //
+// Sends to None and receives from it end at once, so that a program need not ask
+// where the edge of its grid is. Where several goroutines receive what they have
+// probed, Mprobe keeps them apart.
+//
 // # Elements
 //
 // An element is a number, a boolean, or an array or struct of elements: nothing
