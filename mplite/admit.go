@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/bobnet-go/bobnet/job"
 	"github.com/bobnet-go/bobnet/vipl"
 )
 
@@ -86,21 +87,19 @@ func (m *meeting) anyAccepted() bool {
 
 // admit begins to connect with a higher rank, or refuses who does not belong here.
 func (m *meeting) admit(req *vipl.Request) error {
-	var h hello
-	version := h.parse(req.Data())
-	claim := version == wireVersion && h.rank < h.size && h.job == m.world.hello().job && int(h.size) == m.size
-	if claim && (int(h.rank) == m.rank || m.peers[h.rank].state != peerAbsent) {
-		return m.contested(req, h.rank)
+	h := m.id.ParseHello(req.Data())
+	if m.id.Claims(&h) && (int(h.Rank) == m.rank || m.peers[h.Rank].state != peerAbsent) {
+		return m.contested(req, h.Rank)
 	}
-	err := m.examine(&h, version)
-	if err == nil && int(h.rank) < m.rank {
-		err = fmt.Errorf("rank %d does not ask rank %d: the higher one asks", h.rank, m.rank)
+	err := m.id.Check(&h)
+	if err == nil && int(h.Rank) < m.rank {
+		err = fmt.Errorf("rank %d does not ask rank %d: the higher one asks", h.Rank, m.rank)
 	}
 	if err != nil {
 		m.refuse(req, err.Error())
 		return nil
 	}
-	p := m.peers[h.rank]
+	p := m.peers[h.Rank]
 	if slices.Contains(m.accepting, p) {
 		m.postponed = append(m.postponed, req)
 		return nil
@@ -131,18 +130,16 @@ func (m *meeting) refuse(req *vipl.Request, why string) {
 // of it learns where that is.
 func (w *world) refuseLate(req *vipl.Request) {
 	w.stats.Refused++
-	var h hello
-	version := h.parse(req.Data())
-	mine := w.hello()
-	if version != wireVersion || h.job != mine.job || h.size != mine.size || h.rank >= h.size {
-		req.Reject(fmt.Sprintf("job %q has come together and takes nobody any more", w.job))
+	h := w.id.ParseHello(req.Data())
+	if !w.id.Claims(&h) {
+		req.Reject(fmt.Sprintf("job %q has come together and takes nobody any more", w.id.Name))
 		return
 	}
 	first := w.listener.Addr()
-	if p := w.peers[h.rank]; p != nil {
+	if p := w.peers[h.Rank]; p != nil {
 		first = p.vi.Remote()
 	}
-	req.Reject(report{rank: int(h.rank), first: first, second: req.Remote()}.String())
+	req.Reject(job.Report{Rank: int(h.Rank), First: first, Second: req.Remote()}.String())
 }
 
 // adjourn ends the meeting of a job that has come together.

@@ -1,24 +1,23 @@
 package mplite
 
 import (
-	"fmt"
 	"log/slog"
 	"os"
 	"time"
 
+	"github.com/bobnet-go/bobnet/job"
 	"github.com/bobnet-go/bobnet/transport/logqueue"
 	"github.com/bobnet-go/bobnet/vipl"
 )
 
 // Defaults of Config, and its limits.
 const (
-	DefaultTimeout     = 30 * time.Second
+	DefaultTimeout     = job.DefaultTimeout
 	DefaultPeerTimeout = vipl.DefaultPeerTimeout
 	DefaultSpillLimit  = 64 << 20
-	MaxRanks           = 4096
+	MaxRanks           = job.MaxRanks
 	MaxEagerSize       = 1 << 20
 	MaxCredits         = 4096
-	maxJobName         = 128
 )
 
 // Config describes a rank. A field left zero is read from the environment where
@@ -65,8 +64,6 @@ type Config struct {
 
 // withDefaults returns c completed and checked.
 func (c Config) withDefaults(mtu int) (Config, error) {
-	setDefault(&c.Size, 1)
-	setDefault(&c.Timeout, DefaultTimeout)
 	setDefault(&c.PeerTimeout, DefaultPeerTimeout)
 	setDefault(&c.SpillLimit, DefaultSpillLimit)
 	setDefault(&c.EagerSize, defaultEager(mtu))
@@ -81,20 +78,12 @@ func (c Config) withDefaults(mtu int) (Config, error) {
 func (c *Config) check() error {
 	bad := func(format string, args ...any) error { return opError("init", ErrArgument, format, args...) }
 	switch {
-	case c.Size < 1 || c.Size > MaxRanks:
-		return bad("a job of %d ranks is not in 1..%d", c.Size, MaxRanks)
-	case c.Rank < 0 || c.Rank >= c.Size:
-		return bad("rank %d is not in 0..%d", c.Rank, c.Size-1)
-	case c.Size > 1 && c.Job == "":
-		return bad("a job of several ranks needs a name: set Config.Job or %s, the same for all its ranks", EnvJob)
-	case len(c.Job) > maxJobName:
-		return bad("the job's name has %d bytes, at most %d are allowed", len(c.Job), maxJobName)
 	case c.EagerSize < 64 || c.EagerSize > MaxEagerSize:
 		return bad("EagerSize %d is not in 64..%d", c.EagerSize, MaxEagerSize)
 	case c.Credits < 2 || c.Credits > MaxCredits:
 		return bad("Credits %d is not in 2..%d", c.Credits, MaxCredits)
-	case c.Timeout < 0 || c.PeerTimeout < 0:
-		return bad("Timeout %v or PeerTimeout %v is negative", c.Timeout, c.PeerTimeout)
+	case c.PeerTimeout < 0:
+		return bad("PeerTimeout %v is negative", c.PeerTimeout)
 	}
 	return nil
 }
@@ -115,6 +104,3 @@ func setDefault[T comparable](p *T, value T) {
 		*p = value
 	}
 }
-
-// name is the name under which a rank is advertised on the segment.
-func (w *world) name(rank int) string { return fmt.Sprintf("job/%s/%d", w.job, rank) }

@@ -72,15 +72,14 @@ func (p *peer) say(c control) {
 // sendControl sends c, whose credit has been spent.
 func (p *peer) sendControl(c control) {
 	h := header{kind: c.kind, tag: c.tag, sendID: c.sendID, recvID: c.recvID, size: c.size, context: c.context}
-	var body [helloSize]byte
 	switch c.kind {
 	case kindClear:
+		var body [targetSize]byte
 		c.target.put(body[:])
-		p.post(&h, body[:targetSize])
+		p.post(&h, body[:])
 	case kindHello:
 		mine := p.w.hello()
-		mine.put(body[:])
-		p.post(&h, body[:])
+		p.post(&h, mine[:])
 	case kindFail:
 		p.post(&h, c.body)
 	default:

@@ -3,6 +3,8 @@ package mplite
 import (
 	"errors"
 	"fmt"
+
+	"github.com/bobnet-go/bobnet/job"
 )
 
 // Dead ranks. A rank is dead for this one when the connection to it breaks
@@ -24,7 +26,6 @@ var (
 	errOverspent = errors.New("it sent more messages than it was given credits for")
 	errMissing   = errors.New("it did not come in time")
 	errEnded     = errors.New("the connection with it has ended")
-	errReported  = errors.New("it is reported dead")
 	errLeft      = errors.New("it has finalized")
 	errDead      = errors.New("it is dead")
 )
@@ -53,20 +54,20 @@ func (p *peer) fail(err error) {
 	}
 	p.endOwn(dead)
 	p.endOthers(dead)
-	w.sayAll(w.reportOf(dead))
+	w.sayAll(w.id.ReportOf(dead))
 	w.notify()
 }
 
 // told handles another rank's word that rank is dead, and why.
 func (p *peer) told(rank int, why []byte) {
 	w := p.w
-	r, ok := parseReport(string(why), w.size)
+	r, ok := job.ParseReport(string(why), w.size)
 	switch {
 	case rank < 0 || rank >= w.size:
 		w.stats.Strays++
 		return
-	case !ok || r.rank != rank:
-		r = report{rank: rank, why: "nobody knows why"}
+	case !ok || r.Rank != rank:
+		r = job.Report{Rank: rank, Why: "nobody knows why"}
 	}
 	w.hear(r, p.rank)
 }

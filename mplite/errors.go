@@ -6,13 +6,13 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/job"
 )
 
 // What callers may want to tell apart; the errors of this package wrap these.
 var (
 	// ErrRankFailed is the class of every RankError.
-	ErrRankFailed = errors.New("rank failed")
+	ErrRankFailed = job.ErrRankFailed
 	// ErrTruncate is the class of every TruncateError.
 	ErrTruncate = errors.New("message is longer than the receive buffer")
 	// ErrRank says that a rank is not one of the communicator's.
@@ -41,40 +41,19 @@ var (
 	// ErrAborted is the class of every AbortError.
 	ErrAborted = errors.New("job was aborted")
 	// ErrInit is wrapped by what Init returns when the job does not come together.
-	ErrInit = errors.New("job did not come together")
+	ErrInit = job.ErrInit
 )
 
 // RankError says that an operation ended because a rank died: its process
 // ended without Finalize, it stopped answering, the connection to it broke, or
-// it sent what no rank may. From Init, it may also be one that never came.
-type RankError struct {
-	Rank int // in the job's first communicator
-	Err  error
-}
-
-func (e *RankError) Error() string {
-	return fmt.Sprintf("mplite: rank %d failed: %v", e.Rank, e.Err)
-}
-
-// Unwrap returns ErrRankFailed and the cause.
-func (e *RankError) Unwrap() []error { return []error{ErrRankFailed, e.Err} }
+// it sent what no rank may. From Init, it may also be one that never came. Its Rank
+// is that in the job's first communicator.
+type RankError = job.RankError
 
 // DuplicateError says that two processes claim one rank of a job: it was started
 // twice, or two jobs of one name run on the segment. All ranks that Init has not
 // brought together yet end with it.
-type DuplicateError struct {
-	Job           string
-	Rank          int
-	First, Second ethertype.Addr // where they listen, or ask from
-}
-
-func (e *DuplicateError) Error() string {
-	return fmt.Sprintf("mplite: init: %v: two processes claim rank %d of job %q, at %v and at %v: give every run a name of its own by %s, and start each rank once",
-		ErrInit, e.Rank, e.Job, e.First, e.Second, EnvJob)
-}
-
-// Unwrap returns ErrInit.
-func (e *DuplicateError) Unwrap() error { return ErrInit }
+type DuplicateError = job.DuplicateError
 
 // TruncateError says that a message was longer than the receive that it
 // matched. The receive got the message's first Room bytes; later messages are

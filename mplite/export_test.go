@@ -185,11 +185,9 @@ func SpillKept(c *Comm) (kept, believed int) {
 
 // Hello returns what a rank says when it asks another one for a connection.
 func Hello(job string, rank, size int) []byte {
-	w := &world{job: job, rank: rank, size: size}
-	b := make([]byte, helloSize)
-	mine := w.hello()
-	mine.put(b)
-	return b
+	w := &world{id: identity(job, rank, size)}
+	b := w.hello()
+	return b[:]
 }
 
 // ClearedTo returns where a peer writes the message that r receives.

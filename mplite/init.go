@@ -4,9 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"time"
 
+	"github.com/bobnet-go/bobnet/job"
 	"github.com/bobnet-go/bobnet/transport/logqueue"
 	"github.com/bobnet-go/bobnet/vipl"
 )
@@ -33,9 +33,7 @@ func Init(ctx context.Context, cfg *Config) (*Comm, error) {
 	}
 	if cfg == nil {
 		cfg = &Config{}
-		if os.Getenv(EnvSize) == "" {
-			sayAlone()
-		}
+		job.SayAlone("mplite")
 	}
 	asked, err := cfg.fromEnvironment()
 	if err != nil {
@@ -45,7 +43,7 @@ func Init(ctx context.Context, cfg *Config) (*Comm, error) {
 	if err != nil {
 		return nil, err
 	}
-	w := &world{cfg: first, logs: asked.Logger != nil, job: first.Job, rank: first.Rank, size: first.Size, maxWrite: maxWrite, order: hostBig}
+	w := &world{cfg: first, logs: asked.Logger != nil, id: identity(first.Job, first.Rank, first.Size), rank: first.Rank, size: first.Size, maxWrite: maxWrite, order: hostBig}
 	w.peers = make([]*peer, w.size)
 	w.match.init(w.size)
 	w.spill.limit = max(first.SpillLimit, 0)
@@ -66,11 +64,9 @@ func Init(ctx context.Context, cfg *Config) (*Comm, error) {
 // join opens the NIC, unless one is given, and connects with the other ranks.
 func (w *world) join(ctx context.Context, cfg *Config) error {
 	var err error
-	if w.nic = cfg.NIC; w.nic == nil {
-		if w.nic, err = vipl.Open(&vipl.Config{Interface: cfg.Interface, Logger: cfg.Logger}); err != nil {
-			return fmt.Errorf("mplite: init: %w", err)
-		}
-		w.own = true
+	member := cfg.member()
+	if w.nic, w.own, err = member.OpenNIC(); err != nil {
+		return fmt.Errorf("mplite: init: %w", err)
 	}
 	if w.cfg, err = cfg.withDefaults(w.nic.Query().NativeMTU); err != nil {
 		return err
@@ -167,7 +163,7 @@ func (w *world) close() {
 	if w.nic == nil {
 		return
 	}
-	w.nic.Withdraw(w.name(w.rank))
+	w.nic.Withdraw(w.id.Address(w.rank))
 	if w.listener != nil {
 		w.listener.Close()
 	}

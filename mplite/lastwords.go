@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/bobnet-go/bobnet/job"
 	"github.com/bobnet-go/bobnet/vipl"
 )
 
@@ -24,8 +25,8 @@ func (m *meeting) leave(err error, patient bool) {
 	defer cancel()
 	last := &meeting{world: m.world, ctx: ctx, end: m.nic.Now() + int64(tellFor)}
 	last.waits.said = true
-	r := m.reportOf(err)
-	own := r.rank == m.rank && !r.twice() // else all that can be told have been
+	r := m.id.ReportOf(err)
+	own := r.Rank == m.rank && !r.Twice() // else all that can be told have been
 	if own && m.rank > 0 && m.peers[0].absent() && !errors.Is(err, vipl.ErrReject) {
 		last.introduce()
 	}
@@ -38,7 +39,7 @@ func (m *meeting) leave(err error, patient bool) {
 	if m.rank == 0 && patient {
 		m.linger(r)
 	}
-	m.turnAway(r, func(hello) {})
+	m.turnAway(r, func(*job.Hello) {})
 }
 
 // settle waits until what the others were told has been heard.
@@ -50,11 +51,10 @@ func (m *meeting) settle() {
 }
 
 // turnAway tells those who have asked for a connection why there will be none.
-func (m *meeting) turnAway(r report, told func(hello)) {
+func (m *meeting) turnAway(r job.Report, told func(*job.Hello)) {
 	for _, req := range append(m.asked, m.postponed...) {
-		var h hello
-		if h.parse(req.Data()); h.job == m.world.hello().job {
-			told(h)
+		if h := m.id.ParseHello(req.Data()); m.id.Named(&h) {
+			told(&h)
 		}
 		req.Reject(r.String())
 	}
@@ -78,7 +78,7 @@ func (m *meeting) introduce() {
 
 // linger tells who asks now why the job does not come together, until all ranks
 // have been told.
-func (m *meeting) linger(r report) {
+func (m *meeting) linger(r job.Report) {
 	ctx, cancel := m.nic.WithTimeout(context.Background(), lingerFor)
 	defer cancel()
 	untold := map[int]bool{}
@@ -88,7 +88,7 @@ func (m *meeting) linger(r report) {
 		}
 	}
 	for {
-		m.turnAway(r, func(h hello) { delete(untold, int(h.rank)) })
+		m.turnAway(r, func(h *job.Hello) { delete(untold, int(h.Rank)) })
 		if len(untold) == 0 || m.step(ctx) != nil {
 			return
 		}

@@ -3,13 +3,12 @@ package mplite
 import (
 	"cmp"
 	"context"
-	"crypto/rand"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"time"
 
 	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/job"
 	"github.com/bobnet-go/bobnet/vipl"
 )
 
@@ -65,13 +64,13 @@ func (w *world) mesh(parent context.Context) error {
 	case why != nil:
 		err = why
 	case parent.Err() != nil:
-		err = fmt.Errorf("mplite: init: %w: %w before %s of job %q had connected", ErrInit, parent.Err(), naming(w.unconnected()), w.job)
+		err = fmt.Errorf("mplite: init: %w: %w before %s of job %q had connected", ErrInit, parent.Err(), job.Ranks(w.unconnected()), w.id.Name)
 	case timeIsUp(err):
 		err = m.missing(time.Duration(w.nic.Now()-began).Round(time.Millisecond), err)
 		m.mu.Lock()
 		defer m.mu.Unlock()
 		m.settle()
-		m.turnAway(m.reportOf(cmp.Or(w.hopeless(), err)), func(hello) {})
+		m.turnAway(m.id.ReportOf(cmp.Or(w.hopeless(), err)), func(*job.Hello) {})
 		return err
 	}
 	m.leave(err, parent.Err() == nil)
@@ -87,11 +86,9 @@ func (w *world) open() (err error) {
 		return err
 	}
 	if w.rank == 0 {
-		var b [8]byte
-		rand.Read(b[:])
-		w.nonce = binary.LittleEndian.Uint64(b[:]) | 1 // 0 is none
+		w.id.Nonce = job.NewNonce()
 	}
-	return w.nic.Advertise(w.name(w.rank), w.listener.Addr())
+	return w.nic.Advertise(w.id.Address(w.rank), w.listener.Addr())
 }
 
 // meet is the order of it that the comment above describes.
@@ -176,9 +173,7 @@ func (m *meeting) dial(p *peer) error {
 			return fmt.Errorf("mplite: init: rank %d: %w", p.rank, err)
 		}
 		m.waits.at(waitAnswer, p.rank, addr)
-		var data [helloSize]byte
-		mine := m.hello()
-		mine.put(data[:])
+		data := m.hello()
 		if err = p.vi.ConnectStart(addr, data[:]); err == nil {
 			err = m.connected(p)
 		}
@@ -210,7 +205,7 @@ func (m *meeting) again(err error) bool {
 func (m *meeting) turnedAway(p *peer, addr ethertype.Addr, err error) error {
 	var refused *vipl.ConnError
 	if errors.As(err, &refused) && errors.Is(err, vipl.ErrReject) {
-		if r, ok := parseReport(refused.Detail, m.size); ok {
+		if r, ok := job.ParseReport(refused.Detail, m.size); ok {
 			m.mu.Lock()
 			defer m.mu.Unlock()
 			if heard := m.hear(r, p.rank); heard != nil {
@@ -233,7 +228,7 @@ func (m *meeting) find(p *peer) (addr ethertype.Addr, err error) {
 	m.waits.at(waitName, p.rank, ethertype.Addr{})
 	for ask := askFirst; ; ask = min(2*ask, askMost) {
 		ctx, cancel := m.nic.WithTimeout(m.ctx, ask)
-		addr, err = m.nic.Lookup(ctx, m.name(p.rank))
+		addr, err = m.nic.Lookup(ctx, m.id.Address(p.rank))
 		cancel()
 		if err == nil || !timeIsUp(err) || m.over() {
 			return addr, err
@@ -283,13 +278,13 @@ func (p *peer) greet() {
 // greeted handles the peer's first message.
 func (p *peer) greeted(body []byte) {
 	w := p.w
-	var m hello
-	version := m.parse(body)
-	if p.rank == 0 && w.nonce == 0 {
-		w.nonce = m.nonce
+	m := w.id.ParseHello(body)
+	if p.rank == 0 && w.id.Nonce == 0 {
+		w.id.Nonce = m.Nonce
 	}
-	err := w.examine(&m, version)
-	if err == nil && (p.said || int(m.rank) != p.rank || m.credits < 2 || m.eager < 64 || w.nonce == 0) {
+	err := w.id.Check(&m)
+	eager, credits := m.Params[0], m.Params[1]
+	if err == nil && (p.said || int(m.Rank) != p.rank || credits < 2 || eager < 64 || w.id.Nonce == 0) {
 		err = errGarbled
 	}
 	if err != nil {
@@ -297,8 +292,8 @@ func (p *peer) greeted(body []byte) {
 		return
 	}
 	p.said = true
-	p.credits = int(m.credits)
-	p.eagerMax = min(int(m.eager), w.cfg.EagerSize)
+	p.credits = int(credits)
+	p.eagerMax = min(int(eager), w.cfg.EagerSize)
 	if p.state == peerGreeting {
 		p.state = peerLive
 	}

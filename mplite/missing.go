@@ -4,9 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
+	"github.com/bobnet-go/bobnet/job"
 	"github.com/bobnet-go/bobnet/vipl"
 )
 
@@ -32,7 +32,7 @@ func (m *meeting) missing(took time.Duration, cause error) error {
 	rest := m.unconnected()
 	for end := m.nic.Now() + int64(lookForAll); len(rest) > 0 && m.nic.Now() < end; rest = rest[1:] {
 		ctx, cancel := m.nic.WithTimeout(context.Background(), lookForOne)
-		if _, err := m.nic.Lookup(ctx, m.name(rest[0])); err != nil {
+		if _, err := m.nic.Lookup(ctx, m.id.Address(rest[0])); err != nil {
 			silent = append(silent, rest[0])
 		}
 		cancel()
@@ -40,14 +40,14 @@ func (m *meeting) missing(took time.Duration, cause error) error {
 	clues := m.clues()
 	m.blame(append(silent, m.unconnected()...), fmt.Errorf("%w%s", errMissing, clues))
 	if len(silent) == 0 {
-		return opError("init", ErrInit, "%s of job %q did not connect within %v%s: %v", naming(m.unconnected()), m.job, took, clues, cause)
+		return opError("init", ErrInit, "%s of job %q did not connect within %v%s: %v", job.Ranks(m.unconnected()), m.id.Name, took, clues, cause)
 	}
 	more := clues
 	if len(rest) > 0 {
 		more += fmt.Sprintf("; %d more have not connected", len(rest))
 	}
 	return opError("init", ErrInit, "%s of job %q did not appear within %v: check that it runs, on this segment, with the same %s%s (%v)",
-		naming(silent), m.job, took, EnvJob, more, cause)
+		job.Ranks(silent), m.id.Name, took, EnvJob, more, cause)
 }
 
 // blame tells the others of the first of ranks, because of which this one leaves:
@@ -68,17 +68,4 @@ func (w *world) unconnected() (ranks []int) {
 		}
 	}
 	return ranks
-}
-
-// naming writes ranks for people, the first few by number.
-func naming(ranks []int) string {
-	const few = 8
-	var text []string
-	for _, rank := range ranks[:min(few, len(ranks))] {
-		text = append(text, fmt.Sprint(rank))
-	}
-	if n := len(ranks) - few; n > 0 {
-		text = append(text, fmt.Sprintf("and %d more", n))
-	}
-	return "rank " + strings.Join(text, ", ")
 }

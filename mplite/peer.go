@@ -3,6 +3,7 @@ package mplite
 import (
 	"time"
 
+	"github.com/bobnet-go/bobnet/job"
 	"github.com/bobnet-go/bobnet/vipl"
 )
 
@@ -95,7 +96,7 @@ func (p *peer) init(connect time.Duration) (err error) {
 func (p *peer) allocate() error {
 	cfg := &p.w.cfg
 	numRx, numTx := cfg.Credits+controlCredits, cfg.Credits
-	size := headerSize + callSize + (max(cfg.EagerSize, reportMax)+7)&^7
+	size := headerSize + callSize + (max(cfg.EagerSize, job.ReportMax)+7)&^7
 	slab, handle, err := p.w.nic.AllocMem(size*(numRx+numTx), &vipl.MemAttributes{Ptag: p.ptag})
 	if err != nil {
 		return err

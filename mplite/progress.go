@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/bobnet-go/bobnet/job"
 	"github.com/bobnet-go/bobnet/vipl"
 )
 
@@ -20,8 +21,8 @@ type world struct {
 	own      bool // we opened nic
 	logs     bool // the program here has given a logger
 	cq       *vipl.CQ
-	job      string
-	rank     int
+	id       job.Identity // the nonce is 0 until rank 0 has told it
+	rank     int          // as in id
 	size     int
 	maxWrite int
 	order    uint8 // flagBig if programs here have big-endian numbers
@@ -40,8 +41,7 @@ type world struct {
 	context   uint32 // next unused communicator number
 	self      *Comm  // this rank alone, once somebody has asked for it
 	dead      []*peer
-	nonce     uint64 // of this run of the job; 0 until rank 0 has told it
-	joined    bool   // Init has brought the job together
+	joined    bool // Init has brought the job together
 	listener  *vipl.Listener
 	asked     []*vipl.Request // to connect, in Init, not decided yet
 	fatal     error           // ends everything: abort, or the NIC failed

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/job"
 	"github.com/bobnet-go/bobnet/vipl"
 )
 
@@ -24,7 +25,7 @@ const (
 func (m *meeting) claimants(rank int) ([]ethertype.Addr, error) {
 	ctx, cancel := m.nic.WithTimeout(m.ctx, lookForRival)
 	defer cancel()
-	found, err := m.nic.LookupAll(ctx, m.name(rank))
+	found, err := m.nic.LookupAll(ctx, m.id.Address(rank))
 	if err != nil && !m.over() {
 		return nil, err
 	}
@@ -43,7 +44,7 @@ func (m *meeting) findRival() error {
 
 // isTwice ends Init.
 func (m *meeting) isTwice(rank int, first, second ethertype.Addr) error {
-	err := &DuplicateError{Job: m.job, Rank: rank, First: first, Second: second}
+	err := &DuplicateError{Job: m.id.Name, Rank: rank, First: first, Second: second}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.duplicate(err)
@@ -58,9 +59,7 @@ func (m *meeting) challenge(rival ethertype.Addr) {
 		return
 	}
 	defer vi.Close()
-	var data [helloSize]byte
-	mine := m.hello()
-	mine.put(data[:])
+	data := m.hello()
 	if vi.ConnectStart(rival, data[:]) == nil {
 		m.connected(&peer{w: m.world, vi: vi})
 	}
@@ -69,7 +68,7 @@ func (m *meeting) challenge(rival ethertype.Addr) {
 // taken is what one is told who claims a rank that is there, and whom nobody else
 // knows.
 func (m *meeting) taken(rank uint32) string {
-	return fmt.Sprintf("rank %d of job %q is there already", rank, m.job)
+	return fmt.Sprintf("rank %d of job %q is there already", rank, m.id.Name)
 }
 
 // contested handles the request of one who claims a rank that is there.
@@ -91,6 +90,6 @@ func (m *meeting) contested(req *vipl.Request, rank uint32) error {
 		m.refuse(req, m.taken(rank))
 		return nil
 	}
-	req.Reject(report{rank: int(rank), first: found[0], second: found[1]}.String())
+	req.Reject(job.Report{Rank: int(rank), First: found[0], Second: found[1]}.String())
 	return m.isTwice(int(rank), found[0], found[1])
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/job"
 )
 
 // sayAfter is how long Init waits for other ranks before it says so.
@@ -47,12 +48,12 @@ func (s *wait) why() string {
 // or on stderr if there is none. The mutex is not held.
 func (m *meeting) sayAwaited() {
 	m.waits.said = true
-	ranks, why := naming(m.unconnected()), m.waits.why()+m.clues()
+	ranks, why := job.Ranks(m.unconnected()), m.waits.why()+m.clues()
 	if m.logs {
-		m.cfg.Logger.Warn("Init waits for other ranks", "job", m.job, "rank", m.rank, "missing", ranks, "why", why)
+		m.cfg.Logger.Warn("Init waits for other ranks", "job", m.id.Name, "rank", m.rank, "missing", ranks, "why", why)
 		return
 	}
-	fmt.Fprintf(os.Stderr, "mplite: rank %d of job %q has waited %v for %s: %s\n", m.rank, m.job, sayAfter, ranks, why)
+	fmt.Fprintf(os.Stderr, "mplite: rank %d of job %q has waited %v for %s: %s\n", m.rank, m.id.Name, sayAfter, ranks, why)
 }
 
 // clues is what else may be behind it that ranks do not come: who was refused, and

@@ -1,5 +1,7 @@
 package mplite
 
+import "github.com/bobnet-go/bobnet/job"
+
 import "encoding/binary"
 
 // headerSize is the size in bytes of what precedes the payload of every message.
@@ -126,9 +128,9 @@ func (h *header) valid(payload int) bool {
 	case kindClear:
 		return h.size <= maxMessage && payload == targetSize
 	case kindHello:
-		return payload == helloSize
+		return payload == job.HelloSize
 	case kindFail:
-		return payload <= reportMax
+		return payload <= job.ReportMax
 	case kindAsk:
 		return h.tag >= 0 && payload == askSize
 	case kindDiffer:

@@ -37,9 +37,6 @@ func FuzzHeader(f *testing.F) {
 		f.Add(b)
 		f.Add(b[:headerSize])
 	}
-	for _, text := range []string{"fail 3 why", "fail 8 why", "fail", "twice 1 02:00:00:00:00:01/7 02:00:00:00:00:02/7", "twice 1 02:00:00:00:00:01/7 x"} {
-		f.Add([]byte(text))
-	}
 	f.Fuzz(func(t *testing.T, b []byte) {
 		var h header
 		payload, ok := h.parse(b)
@@ -56,13 +53,6 @@ func FuzzHeader(f *testing.F) {
 			t.Fatalf("%+v with %d bytes of payload accepted", h, len(payload))
 		case (h.kind == kindEager || h.kind == kindReady) && h.tag < 0:
 			t.Fatalf("%+v accepted", h)
-		}
-		var m hello
-		m.parse(b)
-		if r, ok := parseReport(string(b), 8); ok {
-			if again, ok := parseReport(r.String(), 8); !ok || again != r {
-				t.Fatalf("report %+v reads back as %+v, %v", r, again, ok)
-			}
 		}
 	})
 }

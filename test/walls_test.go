@@ -16,13 +16,14 @@ var walls = map[string][]string{
 	"reliability": {"ethertype"},
 	"transport":   {"ethertype"},
 	"vipl":        {"ethertype", "reliability", "transport"},
-	"mplite":      {"ethertype", "reliability", "transport", "vipl"},
-	"endpoint":    {"ethertype", "reliability", "transport", "vipl"},
-	"metrics":     {"ethertype", "reliability", "transport", "vipl", "mplite", "endpoint"},
-	"internal":    {"ethertype", "reliability", "transport", "vipl", "mplite", "endpoint"},
-	"examples":    {"ethertype", "reliability", "transport", "vipl", "mplite", "endpoint", "metrics"},
-	"cmd":         {"ethertype", "reliability", "transport", "vipl", "mplite", "endpoint", "metrics", "internal", "examples"},
-	"test":        {"ethertype", "reliability", "transport", "vipl", "mplite", "endpoint", "metrics", "internal", "examples", "cmd"},
+	"job":         {"ethertype", "reliability", "transport", "vipl"},
+	"mplite":      {"ethertype", "reliability", "transport", "vipl", "job"},
+	"endpoint":    {"ethertype", "reliability", "transport", "vipl", "job"},
+	"metrics":     {"ethertype", "reliability", "transport", "vipl", "job", "mplite", "endpoint"},
+	"internal":    {"ethertype", "reliability", "transport", "vipl", "job", "mplite", "endpoint"},
+	"examples":    {"ethertype", "reliability", "transport", "vipl", "job", "mplite", "endpoint", "metrics"},
+	"cmd":         {"ethertype", "reliability", "transport", "vipl", "job", "mplite", "endpoint", "metrics", "internal", "examples"},
+	"test":        {"ethertype", "reliability", "transport", "vipl", "job", "mplite", "endpoint", "metrics", "internal", "examples", "cmd"},
 }
 
 // testHelpers may be imported by the tests of every room.

@@ -1,0 +1,90 @@
+package job
+
+import (
+	"cmp"
+	"fmt"
+	"log/slog"
+	"os"
+	"time"
+
+	"github.com/bobnet-go/bobnet/vipl"
+)
+
+// Defaults of Config, and its limits.
+const (
+	DefaultTimeout = 30 * time.Second
+	MaxRanks       = 4096
+	MaxName        = 128 // bytes
+)
+
+// Config describes one rank of a job. The zero value leaves everything to the
+// environment.
+type Config struct {
+	// Name is the job's name, by which its ranks find each other on the segment.
+	// Ranks of different jobs never meet.
+	Name string
+	// Rank is this process's rank, Size the number of ranks. Where Size is given,
+	// Rank is not read from the environment. Size 0 means 1 if EnvSize is not set,
+	// either: a job of one rank needs no network.
+	Rank, Size int
+	// Interface is the network interface, by name or MAC address; empty means
+	// what EnvInterface says, or else the only candidate.
+	Interface string
+	// NIC is used instead of opening Interface. It stays the caller's.
+	NIC *vipl.NIC
+	// Timeout bounds how long ranks wait for each other; 0 means what
+	// vipl.EnvTimeout says, or else DefaultTimeout.
+	Timeout time.Duration
+	// Logger is handed to the NIC that OpenNIC opens; nil means none.
+	Logger *slog.Logger
+}
+
+// FromEnvironment returns c with what the environment says in the fields Name,
+// Rank, Size and Timeout where they are zero; vipl.Open reads the interface. Rank
+// belongs to Size: where Size is given, so is Rank. It fails where a variable that
+// it needs holds no number or no time, and names that.
+func (c Config) FromEnvironment() (Config, error) {
+	c.Name = cmp.Or(c.Name, os.Getenv(EnvJob))
+	var err error
+	if c.Timeout == 0 {
+		if c.Timeout, err = vipl.TimeoutWanted(); err != nil {
+			return c, err
+		}
+	}
+	if c.Size != 0 || os.Getenv(EnvSize) == "" {
+		return c, nil
+	}
+	if c.Size, err = envInt(EnvSize); err == nil && c.Rank == 0 {
+		c.Rank, err = envInt(EnvRank)
+	}
+	return c, err
+}
+
+// Check completes c by the defaults and says what is wrong with it.
+func (c *Config) Check() error {
+	c.Size = cmp.Or(c.Size, 1)
+	c.Timeout = cmp.Or(c.Timeout, DefaultTimeout)
+	switch {
+	case c.Size < 1 || c.Size > MaxRanks:
+		return fmt.Errorf("a job of %d ranks is not in 1..%d", c.Size, MaxRanks)
+	case c.Rank < 0 || c.Rank >= c.Size:
+		return fmt.Errorf("rank %d is not in 0..%d", c.Rank, c.Size-1)
+	case c.Size > 1 && c.Name == "":
+		return fmt.Errorf("a job of several ranks needs a name: give it one by the configuration or by %s, the same for all its ranks", EnvJob)
+	case len(c.Name) > MaxName:
+		return fmt.Errorf("the job's name has %d bytes, at most %d are allowed", len(c.Name), MaxName)
+	case c.Timeout < 0:
+		return fmt.Errorf("Timeout %v is negative", c.Timeout)
+	}
+	return nil
+}
+
+// OpenNIC returns the NIC to use. If it has opened that itself, own is true, and
+// whoever called it closes the NIC.
+func (c *Config) OpenNIC() (nic *vipl.NIC, own bool, err error) {
+	if c.NIC != nil {
+		return c.NIC, false, nil
+	}
+	nic, err = vipl.Open(&vipl.Config{Interface: c.Interface, Logger: c.Logger})
+	return nic, err == nil, err
+}

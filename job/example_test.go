@@ -1,0 +1,38 @@
+package job_test
+
+import (
+	"fmt"
+	"os"
+
+	"github.com/bobnet-go/bobnet/job"
+)
+
+// Two ranks of a job judge each other by what they say of themselves.
+func Example() {
+	os.Setenv(job.EnvJob, "halo")
+	os.Setenv(job.EnvSize, "2")
+	os.Setenv(job.EnvRank, "1")
+	cfg, err := job.Config{}.FromEnvironment()
+	if err == nil {
+		err = cfg.Check()
+	}
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	me := job.Identity{Name: cfg.Name, Rank: cfg.Rank, Size: cfg.Size, Program: "Halo", Version: 1}
+	var request [job.HelloSize]byte
+	hello := me.Hello([2]uint32{})
+	hello.Put(request[:]) // the private data of a request for a connection
+
+	root := job.Identity{Name: "halo", Rank: 0, Size: 2, Nonce: job.NewNonce(), Program: "Halo", Version: 1}
+	heard := root.ParseHello(request[:])
+	fmt.Println("looks for", me.Address(0))
+	fmt.Println("rank", heard.Rank, "is of the job:", root.Check(&heard) == nil)
+	heard.Size = 3
+	fmt.Println(root.Check(&heard))
+	// Output:
+	// looks for job/halo/0
+	// rank 1 is of the job: true
+	// job "halo" has 3 ranks according to rank 1 and 2 according to rank 0: start all ranks with the same BOBNET_SIZE
+}

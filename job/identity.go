@@ -1,0 +1,122 @@
+package job
+
+import (
+	"crypto/rand"
+	"encoding/binary"
+	"fmt"
+	"hash/fnv"
+)
+
+// Identity says who a process is within its job. The zero Nonce means that the
+// rank does not know yet which run of the job this is.
+type Identity struct {
+	Name       string // of the job
+	Rank, Size int
+	Nonce      uint64 // of this run of the job
+	// Program names what the ranks run on top, for error texts, and Version the
+	// format of its messages, which must be equal at all ranks.
+	Program string
+	Version uint32
+}
+
+// Address returns the name under which a rank of the job is advertised on the
+// segment (vipl.NIC.Advertise).
+func (id *Identity) Address(rank int) string { return fmt.Sprintf("job/%s/%d", id.Name, rank) }
+
+// NewNonce draws the nonce of a run, which is never 0. Rank 0 does so.
+func NewNonce() uint64 {
+	var b [8]byte
+	rand.Read(b[:])
+	return binary.LittleEndian.Uint64(b[:]) | 1
+}
+
+// Hello is what a rank says of itself: as the private data of its requests for
+// connections, and first over each connection.
+type Hello struct {
+	Version uint32 // of the program's format
+	Job     uint64 // hash of the job's name
+	Rank    uint32
+	Size    uint32    // ranks in the job
+	Params  [2]uint32 // what the program has to tell besides
+	Nonce   uint64    // of this run of the job; 0 while the rank does not know it
+}
+
+// HelloSize is the length of a Hello, in bytes.
+const HelloSize = 36
+
+// Hello returns what this rank says of itself, with two numbers of the program's.
+func (id *Identity) Hello(params [2]uint32) Hello {
+	return Hello{Version: id.Version, Job: hash(id.Name), Rank: uint32(id.Rank), Size: uint32(id.Size), Params: params, Nonce: id.Nonce}
+}
+
+func hash(name string) uint64 {
+	h := fnv.New64a()
+	h.Write([]byte(name))
+	return h.Sum64()
+}
+
+// Put encodes m into b, which has room for HelloSize bytes.
+func (m *Hello) Put(b []byte) {
+	le := binary.LittleEndian
+	le.PutUint32(b, m.Version)
+	le.PutUint64(b[4:], m.Job)
+	le.PutUint32(b[12:], m.Rank)
+	le.PutUint32(b[16:], m.Size)
+	le.PutUint32(b[20:], m.Params[0])
+	le.PutUint32(b[24:], m.Params[1])
+	le.PutUint64(b[28:], m.Nonce)
+}
+
+// ParseHello decodes b, which may be any bytes. Where b is of another version of the
+// format, that is all it returns; where b is too short for any, the version is 0.
+func (id *Identity) ParseHello(b []byte) (m Hello) {
+	if len(b) < 4 {
+		return m
+	}
+	le := binary.LittleEndian
+	version := le.Uint32(b)
+	switch {
+	case version != id.Version:
+		return Hello{Version: version}
+	case len(b) < HelloSize:
+		return m
+	}
+	return Hello{
+		Version: version,
+		Job:     le.Uint64(b[4:]),
+		Rank:    le.Uint32(b[12:]),
+		Size:    le.Uint32(b[16:]),
+		Params:  [2]uint32{le.Uint32(b[20:]), le.Uint32(b[24:])},
+		Nonce:   le.Uint64(b[28:]),
+	}
+}
+
+// Claims reports whether m is of a rank of this job, of whichever run: its format,
+// its name and its size agree, and there is such a rank.
+func (id *Identity) Claims(m *Hello) bool {
+	return m.Version == id.Version && m.Job == hash(id.Name) && int(m.Size) == id.Size && m.Rank < m.Size
+}
+
+// Named reports whether m names this job, whatever else it says.
+func (id *Identity) Named(m *Hello) bool { return m.Job == hash(id.Name) }
+
+// Check says what is wrong with one who says that it is of this job. The ranks of a
+// run know it by the nonce that rank 0 has drawn: another run of a job of the same
+// name has another one. Only to rank 0 may a rank come without.
+func (id *Identity) Check(m *Hello) error {
+	newcomer := m.Nonce == 0 && id.Rank == 0
+	switch {
+	case m.Version != id.Version:
+		return fmt.Errorf("%s wire version %d, this is %d: build all ranks from one source", id.Program, m.Version, id.Version)
+	case m.Job != hash(id.Name):
+		return fmt.Errorf("not of this job: its name hashes to %x, that of job %q to %x", m.Job, id.Name, hash(id.Name))
+	case int(m.Size) != id.Size:
+		return fmt.Errorf("job %q has %d ranks according to rank %d and %d according to rank %d: start all ranks with the same %s",
+			id.Name, m.Size, m.Rank, id.Size, id.Rank, EnvSize)
+	case m.Rank >= m.Size:
+		return fmt.Errorf("rank %d of %d asks rank %d: there is no such rank", m.Rank, m.Size, id.Rank)
+	case int(m.Rank) != id.Rank && m.Nonce != id.Nonce && !newcomer:
+		return fmt.Errorf("rank %d belongs to another run of job %q than rank %d: give every run a name of its own by %s", m.Rank, id.Name, id.Rank, EnvJob)
+	}
+	return nil
+}

@@ -1,0 +1,104 @@
+package job
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/bobnet-go/bobnet/ethertype"
+)
+
+// Report is what ranks tell each other of why a job ends: in a message over a
+// connection, and in the refusal of one. It travels as printable text:
+//
+//	fail RANK WHY
+//	twice RANK ADDRESS ADDRESS
+type Report struct {
+	Rank          int
+	Why           string         // of a rank that has failed
+	First, Second ethertype.Addr // of two processes that both claim Rank, else zero
+}
+
+// ReportMax is the longest Report, in bytes.
+const ReportMax = 224
+
+// Twice reports whether r is of two processes that claim one rank.
+func (r Report) Twice() bool { return r.Second != ethertype.Addr{} }
+
+// String returns r as it travels, cut to ReportMax bytes.
+func (r Report) String() string {
+	if r.Twice() {
+		return fmt.Sprintf("twice %d %v %v", r.Rank, r.First, r.Second)
+	}
+	text := fmt.Sprintf("fail %d %s", r.Rank, r.Why)
+	return text[:min(len(text), ReportMax)]
+}
+
+// ParseReport reads what a rank of a job of size ranks says, which may be
+// anything. What it returns is safe to show.
+func ParseReport(text string, size int) (r Report, ok bool) {
+	kind, rest, _ := strings.Cut(text, " ")
+	number, rest, _ := strings.Cut(rest, " ")
+	rank, err := strconv.Atoi(number)
+	if err != nil || rank < 0 || rank >= size || len(text) > ReportMax {
+		return Report{}, false
+	}
+	r.Rank = rank
+	switch kind {
+	case "fail":
+		r.Why = printable(rest)
+		return r, true
+	case "twice":
+		first, second, _ := strings.Cut(rest, " ")
+		var err1, err2 error
+		r.First, err1 = ethertype.ParseAddr(first)
+		r.Second, err2 = ethertype.ParseAddr(second)
+		return r, err1 == nil && err2 == nil && r.Twice()
+	}
+	return Report{}, false
+}
+
+// printable makes text from another rank safe to show.
+func printable(text string) string {
+	return strings.Map(func(c rune) rune {
+		if c < ' ' || c > '~' {
+			return '?'
+		}
+		return c
+	}, text)
+}
+
+// ReportOf returns what this rank tells the others of err, because of which it
+// ends. What it has been told itself is passed on in the words of who saw it.
+func (id *Identity) ReportOf(err error) Report {
+	var twice *DuplicateError
+	var failed *RankError
+	var told *hearsay
+	switch {
+	case errors.As(err, &twice):
+		return Report{Rank: twice.Rank, First: twice.First, Second: twice.Second}
+	case errors.As(err, &told) && errors.As(err, &failed):
+		return Report{Rank: failed.Rank, Why: told.why}
+	case errors.As(err, &failed):
+		return Report{Rank: failed.Rank, Why: failed.Err.Error()}
+	}
+	return Report{Rank: id.Rank, Why: "it gave up: " + strings.TrimPrefix(err.Error(), strings.ToLower(id.Program)+": ")}
+}
+
+// Cause returns why the rank that r names has failed, as rank by has told it.
+func (r Report) Cause(by int) error {
+	if by == r.Rank {
+		return errors.New(r.Why)
+	}
+	return &hearsay{by: by, why: r.Why}
+}
+
+// Err returns r, as rank by of a job has told it, as an error: a DuplicateError or a
+// RankError.
+func (r Report) Err(job string, by int) error {
+	if r.Twice() {
+		return &DuplicateError{Job: job, Rank: r.Rank, First: r.First, Second: r.Second}
+	}
+	return &RankError{Rank: r.Rank, Err: r.Cause(by)}
+}
