@@ -1,7 +1,6 @@
 // Package job says which parallel job a process belongs to and which rank it is,
-// and what the ranks of a job tell each other of who they are and why they end. The
-// packages that pass messages between ranks start by it: mplite.Init is its first
-// user.
+// finds the other ranks, and tells them why this one ends. The packages that pass
+// messages between ranks start by it: mplite.Init is its first user.
 //
 // A job is a number of processes, its ranks 0 to Size-1, on one network segment.
 // Config names one rank of it. What a program leaves zero there comes from the
@@ -23,7 +22,9 @@
 //		defer nic.Close()
 //	}
 //	id := job.Identity{Name: cfg.Name, Rank: cfg.Rank, Size: cfg.Size, Program: "Halo", Version: 1}
-//	err = nic.Advertise(id.Address(id.Rank), listener.Addr())
+//	j := job.New(id, links, cfg.Timeout)
+//	defer j.Close()
+//	err = j.Meet(ctx, nic, cq, cfg.Logger) // all ranks are connected, or err says why not
 //
 // # Identity
 //
@@ -36,6 +37,20 @@
 // talks with a rank that has another nonce. This keeps out mistakes, not attackers:
 // whoever hears the segment learns the nonce.
 //
+// # Coming together
+//
+// A Job is the membership of one rank. Job.Meet finds the others, who may start in any
+// order, proves that they are of this run, and returns when all are connected. The
+// connections are the program's, which Links describes: their VIs have the buffers,
+// reliability and depth that the program needs, and remain after Meet what carries its
+// messages. Meet decides when each is made and with whom. It asks every lower rank
+// and takes the requests of every higher one; strangers are refused in words and
+// counted (Job.Refused).
+//
+// Meet says after three seconds for whom it waits and why. When its time is up, its
+// error tells ranks that are not on the segment from those that are and wait
+// themselves.
+//
 // # Ends
 //
 // A rank that fails, or that finds another one dead or a rank claimed twice, tells
@@ -46,6 +61,6 @@
 //
 // # Concurrency
 //
-// Nothing here has state or starts goroutines, with the exception of SayAlone, which
-// prints once in a process. Values may be read by several goroutines at a time.
+// Nothing here starts goroutines. A Job has no lock of its own: it uses that of its
+// Links, and each method says whether the caller holds it.
 package job

@@ -87,7 +87,7 @@ func (c *Comm) Size() int { return len(c.group) }
 func (c *Comm) JobRank(rank int) int { return int(c.group[rank]) }
 
 // Job returns the job's name.
-func (c *Comm) Job() string { return c.w.id.Name }
+func (c *Comm) Job() string { return c.w.job.Name }
 
 // NIC returns the NIC that the rank's messages go through, for its counters;
 // nil for a job of one rank that needs none.
@@ -121,7 +121,7 @@ func (c *Comm) Free() error {
 
 // String describes c for people.
 func (c *Comm) String() string {
-	return fmt.Sprintf("rank %d of %d in job %q", c.rank, len(c.group), c.w.id.Name)
+	return fmt.Sprintf("rank %d of %d in job %q", c.rank, len(c.group), c.w.job.Name)
 }
 
 // usable returns why nothing can be done with c, or nil.

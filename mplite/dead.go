@@ -24,7 +24,6 @@ import (
 var (
 	errGarbled   = errors.New("it sent a message that is not one")
 	errOverspent = errors.New("it sent more messages than it was given credits for")
-	errMissing   = errors.New("it did not come in time")
 	errEnded     = errors.New("the connection with it has ended")
 	errLeft      = errors.New("it has finalized")
 	errDead      = errors.New("it is dead")
@@ -54,7 +53,7 @@ func (p *peer) fail(err error) {
 	}
 	p.endOwn(dead)
 	p.endOthers(dead)
-	w.sayAll(w.id.ReportOf(dead))
+	w.sayAll(w.job.ReportOf(dead))
 	w.notify()
 }
 
@@ -69,7 +68,11 @@ func (p *peer) told(rank int, why []byte) {
 	case !ok || r.Rank != rank:
 		r = job.Report{Rank: rank, Why: "nobody knows why"}
 	}
-	w.hear(r, p.rank)
+	if !r.Twice() && r.Rank == w.rank {
+		w.stats.Strays++
+		return
+	}
+	w.job.Hear(r, p.rank)
 }
 
 // left marks p as gone in order, as soon as no write between it and this rank is

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"time"
 
 	"github.com/bobnet-go/bobnet/job"
@@ -43,7 +44,8 @@ func Init(ctx context.Context, cfg *Config) (*Comm, error) {
 	if err != nil {
 		return nil, err
 	}
-	w := &world{cfg: first, logs: asked.Logger != nil, id: identity(first.Job, first.Rank, first.Size), rank: first.Rank, size: first.Size, maxWrite: maxWrite, order: hostBig}
+	w := &world{cfg: first, rank: first.Rank, size: first.Size, maxWrite: maxWrite, order: hostBig}
+	w.job = newJob(w, first.Job)
 	w.peers = make([]*peer, w.size)
 	w.match.init(w.size)
 	w.spill.limit = max(first.SpillLimit, 0)
@@ -83,7 +85,11 @@ func (w *world) join(ctx context.Context, cfg *Config) error {
 	if err := w.bell.init(w.nic, w.cq); err != nil {
 		return fmt.Errorf("mplite: init: %w", err)
 	}
-	return w.mesh(ctx)
+	var log *slog.Logger // nil is stderr
+	if cfg.Logger != nil {
+		log = w.cfg.Logger
+	}
+	return w.job.Meet(ctx, w.nic, w.cq, log)
 }
 
 // Finalize ends the job for this rank (MPI_Finalize). It waits until all ranks
@@ -163,10 +169,7 @@ func (w *world) close() {
 	if w.nic == nil {
 		return
 	}
-	w.nic.Withdraw(w.id.Address(w.rank))
-	if w.listener != nil {
-		w.listener.Close()
-	}
+	w.job.Close()
 	for _, p := range w.peers {
 		if p != nil {
 			p.close()

@@ -11,11 +11,11 @@ import (
 type peerState uint8
 
 const (
-	peerAbsent   peerState = iota // not connected
-	peerGreeting                  // connected, no hello from it yet
-	peerLive
-	peerDead // err says why
-	peerLeft // it has finalized
+	peerAbsent   = peerState(job.Absent)   // not connected
+	peerGreeting = peerState(job.Greeting) // connected, no hello from it yet
+	peerLive     = peerState(job.Live)
+	peerDead     = peerState(job.Dead) // err says why
+	peerLeft     = peerState(job.Left) // it has finalized
 )
 
 // peer is another rank, as this rank sees it.
@@ -25,7 +25,6 @@ type peer struct {
 	vi    *vipl.VI
 	state peerState
 	err   error // of every operation with it, when dead or left
-	said  bool  // hello received
 
 	leaving bool // it has finalized, and a write is under way still
 

@@ -19,10 +19,9 @@ type world struct {
 	cfg      Config
 	nic      *vipl.NIC
 	own      bool // we opened nic
-	logs     bool // the program here has given a logger
 	cq       *vipl.CQ
-	id       job.Identity // the nonce is 0 until rank 0 has told it
-	rank     int          // as in id
+	job      *job.Job // finds the other ranks
+	rank     int      // as in job
 	size     int
 	maxWrite int
 	order    uint8 // flagBig if programs here have big-endian numbers
@@ -41,13 +40,10 @@ type world struct {
 	context   uint32 // next unused communicator number
 	self      *Comm  // this rank alone, once somebody has asked for it
 	dead      []*peer
-	joined    bool // Init has brought the job together
-	listener  *vipl.Listener
-	asked     []*vipl.Request // to connect, in Init, not decided yet
-	fatal     error           // ends everything: abort, or the NIC failed
-	ending    bool            // Finalize has been called
-	leaving   bool            // the barrier in Finalize is over
-	evicting  bool            // everything has ended, and Finalize waits for other goroutines to go
+	fatal     error // ends everything: abort, or the NIC failed
+	ending    bool  // Finalize has been called
+	leaving   bool  // the barrier in Finalize is over
+	evicting  bool  // everything has ended, and Finalize waits for other goroutines to go
 	finalized bool
 	reaped    [reapBatch]vipl.Completion // of the leader, or of poll
 	comms     map[uint32]*Comm           // by context
@@ -201,7 +197,7 @@ func (w *world) handle(done []vipl.Completion) {
 	for i := range done {
 		c := &done[i]
 		if c.Request != nil {
-			w.requested(c.Request)
+			w.job.Requested(c.Request)
 			continue
 		}
 		p, ok := c.VI.Context.(*peer)

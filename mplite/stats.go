@@ -25,6 +25,7 @@ func (c *Comm) Snapshot() Stats {
 	s := w.stats
 	s.Unexpected, s.UnexpectedMax = w.match.waiting, w.match.waitMax
 	s.SpillBytes = w.spill.used
+	s.Refused = w.job.Refused()
 	s.Requests = len(w.requests)
 	return s
 }

@@ -1,11 +1,10 @@
-package mplite
+package job
 
 import (
 	"fmt"
 	"time"
 
 	"github.com/bobnet-go/bobnet/ethertype"
-	"github.com/bobnet-go/bobnet/job"
 	"github.com/bobnet-go/bobnet/vipl"
 )
 
@@ -25,7 +24,7 @@ const (
 func (m *meeting) claimants(rank int) ([]ethertype.Addr, error) {
 	ctx, cancel := m.nic.WithTimeout(m.ctx, lookForRival)
 	defer cancel()
-	found, err := m.nic.LookupAll(ctx, m.id.Address(rank))
+	found, err := m.nic.LookupAll(ctx, m.Address(rank))
 	if err != nil && !m.over() {
 		return nil, err
 	}
@@ -42,13 +41,11 @@ func (m *meeting) findRival() error {
 	return m.isTwice(0, found[0], m.listener.Addr())
 }
 
-// isTwice ends Init.
+// isTwice ends Meet.
 func (m *meeting) isTwice(rank int, first, second ethertype.Addr) error {
-	err := &DuplicateError{Job: m.id.Name, Rank: rank, First: first, Second: second}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.duplicate(err)
-	return err
+	m.links.Lock()
+	defer m.links.Unlock()
+	return m.duplicate(&DuplicateError{Job: m.Name, Rank: rank, First: first, Second: second})
 }
 
 // challenge asks a rank 0 for a connection as rank 0, which will not be made, but
@@ -59,16 +56,15 @@ func (m *meeting) challenge(rival ethertype.Addr) {
 		return
 	}
 	defer vi.Close()
-	data := m.hello()
-	if vi.ConnectStart(rival, data[:]) == nil {
-		m.connected(&peer{w: m.world, vi: vi})
+	if vi.ConnectStart(rival, m.hello()) == nil {
+		m.connected(vi)
 	}
 }
 
 // taken is what one is told who claims a rank that is there, and whom nobody else
 // knows.
 func (m *meeting) taken(rank uint32) string {
-	return fmt.Sprintf("rank %d of job %q is there already", rank, m.id.Name)
+	return fmt.Sprintf("rank %d of job %q is there already", rank, m.Name)
 }
 
 // contested handles the request of one who claims a rank that is there.
@@ -83,13 +79,13 @@ func (m *meeting) contested(req *vipl.Request, rank uint32) error {
 	if err != nil {
 		return err
 	}
-	if int(rank) == m.rank {
+	if int(rank) == m.Rank {
 		found = append([]ethertype.Addr{m.listener.Addr()}, found...)
 	}
 	if len(found) < 2 {
 		m.refuse(req, m.taken(rank))
 		return nil
 	}
-	req.Reject(job.Report{Rank: int(rank), First: found[0], Second: found[1]}.String())
+	req.Reject(Report{Rank: int(rank), First: found[0], Second: found[1]}.String())
 	return m.isTwice(int(rank), found[0], found[1])
 }

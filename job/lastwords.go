@@ -1,15 +1,14 @@
-package mplite
+package job
 
 import (
 	"context"
 	"errors"
 	"time"
 
-	"github.com/bobnet-go/bobnet/job"
 	"github.com/bobnet-go/bobnet/vipl"
 )
 
-// What a rank says that leaves Init without the others, so that they need not wait
+// What a rank says that leaves Meet without the others, so that they need not wait
 // for it until their time is up, nor guess why it has gone.
 
 const (
@@ -23,37 +22,37 @@ const (
 func (m *meeting) leave(err error, patient bool) {
 	ctx, cancel := m.nic.WithTimeout(context.Background(), tellFor)
 	defer cancel()
-	last := &meeting{world: m.world, ctx: ctx, end: m.nic.Now() + int64(tellFor)}
+	last := &meeting{Job: m.Job, ctx: ctx, end: m.nic.Now() + int64(tellFor)}
 	last.waits.said = true
-	r := m.id.ReportOf(err)
-	own := r.Rank == m.rank && !r.Twice() // else all that can be told have been
-	if own && m.rank > 0 && m.peers[0].absent() && !errors.Is(err, vipl.ErrReject) {
+	r := m.ReportOf(err)
+	own := r.Rank == m.Rank && !r.Twice() // else all that can be told have been
+	if own && m.Rank > 0 && m.links.State(0) == Absent && !errors.Is(err, vipl.ErrReject) {
 		last.introduce()
 	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
+	m.links.Lock()
+	defer m.links.Unlock()
 	if own {
-		m.sayAll(r)
+		m.links.Tell(r)
 	}
 	m.settle()
-	if m.rank == 0 && patient {
+	if m.Rank == 0 && patient {
 		m.linger(r)
 	}
-	m.turnAway(r, func(*job.Hello) {})
+	m.turnAway(r, func(*Hello) {})
 }
 
 // settle waits until what the others were told has been heard.
 func (m *meeting) settle() {
 	ctx, cancel := m.nic.WithTimeout(context.Background(), tellFor)
 	defer cancel()
-	for m.anyPeer((*peer).unheard) && m.step(ctx) == nil {
+	for m.links.Unheard() && m.links.Step(ctx) == nil {
 	}
 }
 
 // turnAway tells those who have asked for a connection why there will be none.
-func (m *meeting) turnAway(r job.Report, told func(*job.Hello)) {
+func (m *meeting) turnAway(r Report, told func(*Hello)) {
 	for _, req := range append(m.asked, m.postponed...) {
-		if h := m.id.ParseHello(req.Data()); m.id.Named(&h) {
+		if h := m.ParseHello(req.Data()); m.Named(&h) {
 			told(&h)
 		}
 		req.Reject(r.String())
@@ -61,35 +60,28 @@ func (m *meeting) turnAway(r job.Report, told func(*job.Hello)) {
 	m.asked, m.postponed = nil, nil
 }
 
-// unheard reports whether p has not acknowledged what it was told.
-func (p *peer) unheard() bool {
-	return p.vi != nil && p.vi.State() == vipl.StateConnected && (p.txBusy > 0 || p.pending.n > 0 && p.state < peerDead)
-}
-
 // introduce connects with rank 0 for no other end than to tell it why this rank
 // does not come. It may be for want of memory, so it takes little.
 func (m *meeting) introduce() {
-	p := m.peers[0]
-	p.close()
-	*p = peer{w: m.world, rank: 0}
-	m.cfg.Credits, m.cfg.EagerSize = 2, 64
-	m.dial(p)
+	m.links.Reset(0)
+	m.vis[0] = nil
+	m.dial(0)
 }
 
 // linger tells who asks now why the job does not come together, until all ranks
 // have been told.
-func (m *meeting) linger(r job.Report) {
+func (m *meeting) linger(r Report) {
 	ctx, cancel := m.nic.WithTimeout(context.Background(), lingerFor)
 	defer cancel()
 	untold := map[int]bool{}
-	for _, p := range m.peers {
-		if p != nil && !p.said {
-			untold[p.rank] = true
+	for rank := range m.Size {
+		if rank != m.Rank && !m.said[rank] {
+			untold[rank] = true
 		}
 	}
 	for {
-		m.turnAway(r, func(h *job.Hello) { delete(untold, int(h.Rank)) })
-		if len(untold) == 0 || m.step(ctx) != nil {
+		m.turnAway(r, func(h *Hello) { delete(untold, int(h.Rank)) })
+		if len(untold) == 0 || m.links.Step(ctx) != nil {
 			return
 		}
 	}

@@ -1,4 +1,4 @@
-package mplite
+package job
 
 import (
 	"errors"
@@ -6,7 +6,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/bobnet-go/bobnet/job"
 	"github.com/bobnet-go/bobnet/vipl"
 )
 
@@ -27,16 +26,17 @@ const acceptFirst = 50 * time.Microsecond
 // one for each rank.
 const askedMost = 64
 
-// requested takes in a request.
-func (w *world) requested(req *vipl.Request) {
+// Requested takes in a request for a connection, or turns it away. The lock of Links
+// is held.
+func (j *Job) Requested(req *vipl.Request) {
 	switch {
-	case w.joined:
-		w.refuseLate(req)
-	case len(w.asked) >= w.size+askedMost:
-		w.stats.Refused++
+	case j.joined:
+		j.refuseLate(req)
+	case len(j.asked) >= j.Size+askedMost:
+		j.refused++
 		req.Reject(busy)
 	default:
-		w.asked = append(w.asked, req)
+		j.asked = append(j.asked, req)
 	}
 }
 
@@ -50,7 +50,7 @@ func (m *meeting) welcome() error {
 				return err
 			}
 		}
-		if !m.anyPeer((*peer).absent) {
+		if !m.any(Absent) {
 			return nil
 		}
 		while := time.Duration(m.end - m.nic.Now())
@@ -66,13 +66,13 @@ func (m *meeting) welcome() error {
 
 // takeIn greets the ranks whose handshake is over.
 func (m *meeting) takeIn() {
-	m.accepting = slices.DeleteFunc(m.accepting, func(p *peer) bool {
-		err := p.vi.ConnectDone()
+	m.accepting = slices.DeleteFunc(m.accepting, func(rank int) bool {
+		err := m.vis[rank].ConnectDone()
 		if errors.Is(err, vipl.ErrNotDone) {
 			return false
 		}
 		if err == nil { // else it has tired of waiting, and asks again
-			p.greet()
+			m.greet(rank)
 		}
 		m.asked = append(m.asked, m.postponed...) // some may be of the same rank
 		m.postponed = nil
@@ -82,38 +82,37 @@ func (m *meeting) takeIn() {
 
 // anyAccepted reports whether a handshake is over.
 func (m *meeting) anyAccepted() bool {
-	return slices.ContainsFunc(m.accepting, func(p *peer) bool { return !errors.Is(p.vi.ConnectDone(), vipl.ErrNotDone) })
+	return slices.ContainsFunc(m.accepting, func(rank int) bool { return !errors.Is(m.vis[rank].ConnectDone(), vipl.ErrNotDone) })
 }
 
 // admit begins to connect with a higher rank, or refuses who does not belong here.
 func (m *meeting) admit(req *vipl.Request) error {
-	h := m.id.ParseHello(req.Data())
-	if m.id.Claims(&h) && (int(h.Rank) == m.rank || m.peers[h.Rank].state != peerAbsent) {
+	h := m.ParseHello(req.Data())
+	if m.Claims(&h) && (int(h.Rank) == m.Rank || m.links.State(int(h.Rank)) != Absent) {
 		return m.contested(req, h.Rank)
 	}
-	err := m.id.Check(&h)
-	if err == nil && int(h.Rank) < m.rank {
-		err = fmt.Errorf("rank %d does not ask rank %d: the higher one asks", h.Rank, m.rank)
+	err := m.Check(&h)
+	if err == nil && int(h.Rank) < m.Rank {
+		err = fmt.Errorf("rank %d does not ask rank %d: the higher one asks", h.Rank, m.Rank)
 	}
 	if err != nil {
 		m.refuse(req, err.Error())
 		return nil
 	}
-	p := m.peers[h.Rank]
-	if slices.Contains(m.accepting, p) {
+	rank := int(h.Rank)
+	if slices.Contains(m.accepting, rank) {
 		m.postponed = append(m.postponed, req)
 		return nil
 	}
-	if p.vi == nil {
-		if err := p.init(acceptFor); err != nil {
-			return fmt.Errorf("mplite: init: %w", err)
-		}
+	vi, err := m.connector(rank, acceptFor)
+	if err != nil {
+		return m.errorf("%w", err)
 	}
-	if err := req.AcceptStart(p.vi); err != nil {
+	if err := req.AcceptStart(vi); err != nil {
 		m.refuse(req, err.Error())
 		return nil
 	}
-	m.accepting, m.pace = append(m.accepting, p), acceptFirst
+	m.accepting, m.pace = append(m.accepting, rank), acceptFirst
 	return nil
 }
 
@@ -121,31 +120,31 @@ func (m *meeting) admit(req *vipl.Request) error {
 func (m *meeting) refuse(req *vipl.Request, why string) {
 	req.Reject(why)
 	m.refusal = fmt.Sprintf("%v was refused: %s", req.Remote(), why)
-	m.mu.Lock()
-	m.stats.Refused++
-	m.mu.Unlock()
+	m.links.Lock()
+	m.refused++
+	m.links.Unlock()
 }
 
 // refuseLate turns away who asks when the job has come together. Who claims a rank
 // of it learns where that is.
-func (w *world) refuseLate(req *vipl.Request) {
-	w.stats.Refused++
-	h := w.id.ParseHello(req.Data())
-	if !w.id.Claims(&h) {
-		req.Reject(fmt.Sprintf("job %q has come together and takes nobody any more", w.id.Name))
+func (j *Job) refuseLate(req *vipl.Request) {
+	j.refused++
+	h := j.ParseHello(req.Data())
+	if !j.Claims(&h) {
+		req.Reject(fmt.Sprintf("job %q has come together and takes nobody any more", j.Name))
 		return
 	}
-	first := w.listener.Addr()
-	if p := w.peers[h.Rank]; p != nil {
-		first = p.vi.Remote()
+	first := j.listener.Addr()
+	if vi := j.vis[h.Rank]; vi != nil {
+		first = vi.Remote()
 	}
-	req.Reject(job.Report{Rank: int(h.Rank), First: first, Second: req.Remote()}.String())
+	req.Reject(Report{Rank: int(h.Rank), First: first, Second: req.Remote()}.String())
 }
 
 // adjourn ends the meeting of a job that has come together.
 func (m *meeting) adjourn() {
-	m.mu.Lock()
-	defer m.mu.Unlock()
+	m.links.Lock()
+	defer m.links.Unlock()
 	m.joined = true
 	for _, req := range append(m.asked, m.postponed...) {
 		m.refuseLate(req)

@@ -1,4 +1,4 @@
-package mplite
+package job
 
 import (
 	"fmt"
@@ -6,13 +6,12 @@ import (
 	"time"
 
 	"github.com/bobnet-go/bobnet/ethertype"
-	"github.com/bobnet-go/bobnet/job"
 )
 
-// sayAfter is how long Init waits for other ranks before it says so.
+// sayAfter is how long Meet waits for other ranks before it says so.
 const sayAfter = 3 * time.Second
 
-// wait says what Init waits for, to tell a person when that takes long.
+// wait says what Meet waits for, to tell a person when that takes long.
 type wait struct {
 	sayAt int64 // on the NIC's clock
 	said  bool
@@ -44,16 +43,16 @@ func (s *wait) why() string {
 	return fmt.Sprintf("no request for a connection has come from there: is it running, on this segment, with the same %s?", EnvJob)
 }
 
-// sayAwaited tells a person, once, whom Init waits for and why: by Config.Logger,
-// or on stderr if there is none. The mutex is not held.
+// sayAwaited tells a person, once, whom Meet waits for and why: by the log,
+// or on stderr if there is none. The lock is not held.
 func (m *meeting) sayAwaited() {
 	m.waits.said = true
-	ranks, why := job.Ranks(m.unconnected()), m.waits.why()+m.clues()
-	if m.logs {
-		m.cfg.Logger.Warn("Init waits for other ranks", "job", m.id.Name, "rank", m.rank, "missing", ranks, "why", why)
+	ranks, why := Ranks(m.unconnected()), m.waits.why()+m.clues()
+	if m.log != nil {
+		m.log.Warn("Init waits for other ranks", "job", m.Name, "rank", m.Rank, "missing", ranks, "why", why)
 		return
 	}
-	fmt.Fprintf(os.Stderr, "mplite: rank %d of job %q has waited %v for %s: %s\n", m.rank, m.id.Name, sayAfter, ranks, why)
+	fmt.Fprintf(os.Stderr, "%s: rank %d of job %q has waited %v for %s: %s\n", m.prefix(), m.Rank, m.Name, sayAfter, ranks, why)
 }
 
 // clues is what else may be behind it that ranks do not come: who was refused, and

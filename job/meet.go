@@ -1,0 +1,273 @@
+package job
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"log/slog"
+	"time"
+
+	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/vipl"
+)
+
+// How the ranks find and connect each other: each listens, advertises the
+// listener's address as job/<name>/<rank>, connects to every lower rank in
+// ascending order, and then accepts the higher ones. Rank 0 accepts at once,
+// so the rest follow one after the other, each a handshake behind its
+// predecessor, and no cycle of ranks can wait for each other. A rank listens
+// before it can be found, so nobody meets a closed door; requests wait
+// meanwhile.
+//
+// Rank 0 draws a nonce and tells it to each rank in its first message, before
+// that one connects to others or accepts them: what belongs to another run of a
+// job of the same name is refused. See admit.go and twice.go.
+//
+// Whatever a rank waits for, it hears those that it is connected with: when one
+// dies, or says that another has, Meet ends and names that one. Who ends for a
+// reason of its own says it to the others; see lastwords.go.
+
+// meeting is a rank's part in that.
+type meeting struct {
+	*Job
+	ctx context.Context // ends when time is up
+	end int64           // the same, on the NIC's clock
+
+	postponed []*vipl.Request  // of ranks that are being accepted
+	accepting []int            // whose requests have been accepted, and who are not connected yet
+	pace      time.Duration    // after which to look at those again
+	checked   map[uint32]int64 // when the segment was asked who claims a rank
+	refusal   string           // of the last request that was refused
+	waits     wait
+}
+
+// Meet connects this rank with all others through nic. Requests for connections go to
+// cq, whence Links.Step brings them to Requested. After three seconds it says for whom
+// it waits and why: by log, or on stderr if that is nil. Call it once, without the
+// lock of Links.
+//
+// It fails when its time is up, with an error that names ranks which are missing; to
+// ask for those takes it about a fifth of a second more. It fails at once with parent's
+// error when that ends; with a RankError, which has the reason, when another rank dies
+// or leaves; and with a DuplicateError when two processes claim one rank. A rank that
+// fails tells the others why, for which it stays half a second at the most.
+func (j *Job) Meet(parent context.Context, nic *vipl.NIC, cq *vipl.CQ, log *slog.Logger) error {
+	j.nic, j.log = nic, log
+	if err := j.open(cq); err != nil {
+		return j.errorf("%w", err)
+	}
+	ctx, cancel := j.nic.WithTimeout(parent, j.timeout)
+	defer cancel()
+	began := j.nic.Now()
+	m := &meeting{Job: j, ctx: ctx, end: began + int64(j.timeout), checked: map[uint32]int64{}}
+	m.waits.sayAt = began + int64(sayAfter)
+	err := m.meet()
+	m.links.Lock()
+	why := m.links.Err()
+	m.links.Unlock()
+	switch {
+	case err == nil && why == nil:
+		m.adjourn()
+		return nil
+	case why != nil:
+		err = why
+	case parent.Err() != nil:
+		err = m.errorf("%w: %w before %s of job %q had connected", ErrInit, parent.Err(), Ranks(m.unconnected()), m.Name)
+	case timeIsUp(err):
+		err = m.missing(time.Duration(m.nic.Now()-began).Round(time.Millisecond), err)
+		m.links.Lock()
+		defer m.links.Unlock()
+		m.settle()
+		m.turnAway(m.ReportOf(cmp.Or(m.links.Err(), err)), func(*Hello) {})
+		return err
+	}
+	m.leave(err, parent.Err() == nil)
+	return err
+}
+
+// open listens, and lets others find where.
+func (j *Job) open(cq *vipl.CQ) (err error) {
+	if j.listener, err = j.nic.Listen(0); err != nil {
+		return err
+	}
+	if err := j.listener.Bind(cq); err != nil {
+		return err
+	}
+	if j.Rank == 0 {
+		j.Nonce = NewNonce()
+	}
+	return j.nic.Advertise(j.Address(j.Rank), j.listener.Addr())
+}
+
+// meet is the order of it that the comment above describes.
+func (m *meeting) meet() error {
+	if m.Rank == 0 {
+		if err := m.findRival(); err != nil {
+			return err
+		}
+	}
+	for rank := range m.Rank {
+		if err := m.dial(rank); err != nil {
+			return err
+		}
+	}
+	m.waits.at(waitAsked, 0, ethertype.Addr{})
+	if err := m.welcome(); err != nil {
+		return err
+	}
+	return m.attend(m.ctx, func() bool { return !m.any(Greeting) })
+}
+
+// attend handles what comes until done. It fails when ctx ends, or when the job
+// cannot come together any more. It says whom it waits for when that takes long.
+func (m *meeting) attend(ctx context.Context, done func() bool) error {
+	m.links.Lock()
+	defer m.links.Unlock()
+	for {
+		if err := m.links.Err(); err != nil || done() {
+			return err
+		}
+		if m.waits.said {
+			if err := m.links.Step(ctx); err != nil {
+				return err
+			}
+			continue
+		}
+		patient, cancel := m.nic.WithTimeout(ctx, time.Duration(m.waits.sayAt-m.nic.Now()))
+		err := m.links.Step(patient)
+		cancel()
+		if m.nic.Now() >= m.waits.sayAt {
+			m.links.Unlock()
+			m.sayAwaited()
+			m.links.Lock()
+		} else if err != nil {
+			return err
+		}
+	}
+}
+
+// attendFor is attend for a while at the most, whose end is no failure.
+func (m *meeting) attendFor(while time.Duration, done func() bool) error {
+	ctx, cancel := m.nic.WithTimeout(m.ctx, while)
+	defer cancel()
+	if err := m.attend(ctx, done); err != nil && (!timeIsUp(err) || m.over()) {
+		return err
+	}
+	return nil
+}
+
+// over reports whether time is up.
+func (m *meeting) over() bool { return m.ctx.Err() != nil || m.nic.Now() >= m.end }
+
+// dial connects to a lower rank. Rank 0 has then told which run this is.
+func (m *meeting) dial(rank int) error {
+	vi, err := m.connector(rank, time.Duration(m.end-m.nic.Now())) // the rank may wait for others itself
+	if err != nil {
+		return m.errorf("%w", err)
+	}
+	for {
+		addr, err := m.find(rank)
+		if err != nil {
+			return m.errorf("rank %d: %w", rank, err)
+		}
+		m.waits.at(waitAnswer, rank, addr)
+		if err = vi.ConnectStart(addr, m.hello()); err == nil {
+			err = m.connected(vi)
+		}
+		switch {
+		case err == nil:
+			m.greet(rank)
+			return m.attend(m.ctx, func() bool { return rank != 0 || m.links.State(0) != Greeting })
+		case !m.again(err):
+			return m.turnedAway(rank, addr, err)
+		}
+		if err := m.attendFor(lookAgain, func() bool { return false }); err != nil {
+			return err
+		}
+	}
+}
+
+// connector returns the VI to connect with a rank, which is made once.
+func (m *meeting) connector(rank int, connect time.Duration) (vi *vipl.VI, err error) {
+	if m.vis[rank] == nil {
+		m.vis[rank], err = m.links.Open(rank, connect)
+	}
+	return m.vis[rank], err
+}
+
+// greet begins to talk with a rank that is connected now.
+func (m *meeting) greet(rank int) {
+	m.links.Lock()
+	defer m.links.Unlock()
+	m.links.Greet(rank)
+}
+
+// busy is what a rank says to whom it cannot listen now.
+const busy = "too many ask at once: ask again"
+
+// again reports whether an attempt to connect that has failed is worth another
+// one: the rank has lost it, or had no room for it.
+func (m *meeting) again(err error) bool {
+	var refused *vipl.ConnError
+	return errors.Is(err, vipl.ErrNoMatch) || errors.As(err, &refused) && refused.Detail == busy
+}
+
+// turnedAway returns why the rank at addr cannot be reached. If it says that the
+// job cannot come together, that is why.
+func (m *meeting) turnedAway(rank int, addr ethertype.Addr, err error) error {
+	var refused *vipl.ConnError
+	if errors.As(err, &refused) && errors.Is(err, vipl.ErrReject) {
+		if r, ok := ParseReport(refused.Detail, m.Size); ok {
+			m.links.Lock()
+			defer m.links.Unlock()
+			if heard := m.Hear(r, rank); heard != nil {
+				return heard
+			}
+		}
+	}
+	return m.errorf("rank %d at %v: %w", rank, addr, err)
+}
+
+// How long Meet asks for a rank, and then how long it hears the others, before
+// it asks again: each time twice as long.
+const (
+	askFirst = 50 * time.Millisecond
+	askMost  = 400 * time.Millisecond
+)
+
+// find returns the address of a rank as soon as that has one.
+func (m *meeting) find(rank int) (addr ethertype.Addr, err error) {
+	m.waits.at(waitName, rank, ethertype.Addr{})
+	for ask := askFirst; ; ask = min(2*ask, askMost) {
+		ctx, cancel := m.nic.WithTimeout(m.ctx, ask)
+		addr, err = m.nic.Lookup(ctx, m.Address(rank))
+		cancel()
+		if err == nil || !timeIsUp(err) || m.over() {
+			return addr, err
+		}
+		if err := m.attendFor(ask, func() bool { return false }); err != nil {
+			return addr, err
+		}
+	}
+}
+
+// lookAgain is when a rank looks whether it is connected, if it does not hear
+// the other one's first message before: a refusal brings none.
+const lookAgain = 20 * time.Millisecond
+
+// connected waits until the attempt to connect vi has an end.
+func (m *meeting) connected(vi *vipl.VI) error {
+	end := vipl.ErrNotDone
+	for {
+		err := m.attendFor(lookAgain, func() bool {
+			end = vi.ConnectDone()
+			return !errors.Is(end, vipl.ErrNotDone)
+		})
+		if err != nil {
+			return err
+		}
+		if !errors.Is(end, vipl.ErrNotDone) {
+			return end
+		}
+	}
+}
