@@ -19,11 +19,12 @@ var walls = map[string][]string{
 	"job":         {"ethertype", "reliability", "transport", "vipl"},
 	"mplite":      {"ethertype", "reliability", "transport", "vipl", "job"},
 	"endpoint":    {"ethertype", "reliability", "transport", "vipl", "job"},
-	"metrics":     {"ethertype", "reliability", "transport", "vipl", "job", "mplite", "endpoint"},
-	"internal":    {"ethertype", "reliability", "transport", "vipl", "job", "mplite", "endpoint"},
-	"examples":    {"ethertype", "reliability", "transport", "vipl", "job", "mplite", "endpoint", "metrics"},
-	"cmd":         {"ethertype", "reliability", "transport", "vipl", "job", "mplite", "endpoint", "metrics", "internal", "examples"},
-	"test":        {"ethertype", "reliability", "transport", "vipl", "job", "mplite", "endpoint", "metrics", "internal", "examples", "cmd"},
+	"vmmc":        {"ethertype", "reliability", "transport", "vipl", "job"},
+	"metrics":     {"ethertype", "reliability", "transport", "vipl", "job", "mplite", "endpoint", "vmmc"},
+	"internal":    {"ethertype", "reliability", "transport", "vipl", "job", "mplite", "endpoint", "vmmc"},
+	"examples":    {"ethertype", "reliability", "transport", "vipl", "job", "mplite", "endpoint", "vmmc", "metrics"},
+	"cmd":         {"ethertype", "reliability", "transport", "vipl", "job", "mplite", "endpoint", "vmmc", "metrics", "internal", "examples"},
+	"test":        {"ethertype", "reliability", "transport", "vipl", "job", "mplite", "endpoint", "vmmc", "metrics", "internal", "examples", "cmd"},
 }
 
 // testHelpers may be imported by the tests of every room.

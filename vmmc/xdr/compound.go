@@ -1,0 +1,98 @@
+package xdr
+
+// EncodeFixedArray encodes the elements of an array of the declared length len(v), in
+// order (section 4.12).
+func EncodeFixedArray[T any](e *Encoder, v []T, elem func(*T, *Encoder)) {
+	for i := range v {
+		if e.err != nil {
+			return
+		}
+		elem(&v[i], e)
+	}
+}
+
+// DecodeFixedArray decodes the elements of an array of the declared length len(v) into v
+// (section 4.12).
+func DecodeFixedArray[T any](d *Decoder, v []T, elem func(*T, *Decoder)) {
+	for i := range v {
+		if d.err != nil {
+			return
+		}
+		elem(&v[i], d)
+	}
+}
+
+// EncodeArray encodes the length of v and its elements (section 4.13). More than max
+// elements are ErrTooLong.
+func EncodeArray[T any](e *Encoder, v []T, max uint32, elem func(*T, *Encoder)) {
+	if uint64(len(v)) > uint64(max) {
+		e.fail(ErrTooLong, "array", int64(len(v)), int64(max))
+	}
+	if !e.enter("array") {
+		return
+	}
+	e.word(uint32(len(v)), "array")
+	EncodeFixedArray(e, v, elem)
+	e.leave()
+}
+
+// DecodeArray decodes an array of up to max elements (section 4.13), each of which
+// occupies size octets or more: the sum over the members of its type, 4 for what is counted,
+// optional or a union. The elements of the result are in dst's memory if its capacity
+// suffices, else in new memory; what is in them already is for elem to reuse or replace.
+//
+// The array is refused as ErrShort, before memory is taken, if the message cannot hold
+// that many elements. A size below 1 counts as 1, so that no message of a few octets can
+// keep the decoder busy with elements of none.
+func DecodeArray[T any](d *Decoder, dst []T, max uint32, size int, elem func(*T, *Decoder)) []T {
+	if !d.enter("array") {
+		return dst[:0]
+	}
+	least := int64(size)
+	if least < 1 {
+		least = 1
+	}
+	n := d.count(max, least)
+	if n > cap(dst) {
+		dst = make([]T, n)
+	}
+	dst = dst[:n]
+	for i := range dst {
+		if d.err != nil {
+			break
+		}
+		d.owed -= least
+		elem(&dst[i], d)
+	}
+	d.leave()
+	return dst
+}
+
+// EncodeOptional encodes whether p points to a value, and the value (section 4.19).
+func EncodeOptional[T any](e *Encoder, p *T, elem func(*T, *Encoder)) {
+	if !e.enter("optional data") {
+		return
+	}
+	e.Bool(p != nil)
+	if p != nil && e.err == nil {
+		elem(p, e)
+	}
+	e.leave()
+}
+
+// DecodeOptional decodes optional data (section 4.19). It returns nil if they are absent,
+// else p, into which they were decoded, or a new value if p is nil.
+func DecodeOptional[T any](d *Decoder, p *T, elem func(*T, *Decoder)) *T {
+	if !d.enter("optional data") {
+		return nil
+	}
+	defer d.leave()
+	if !d.Bool() {
+		return nil
+	}
+	if p == nil {
+		p = new(T)
+	}
+	elem(p, d)
+	return p
+}

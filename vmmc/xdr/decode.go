@@ -1,0 +1,239 @@
+package xdr
+
+import (
+	"encoding/binary"
+	"math"
+)
+
+// Decoder takes items from a message.
+type Decoder struct {
+	// InPlace makes Opaque return views into the message instead of copies.
+	InPlace bool
+	// MaxDepth is how deeply optional data and variable-length arrays may be nested, 0 for
+	// DefaultMaxDepth.
+	MaxDepth int
+
+	msg   []byte
+	off   int
+	owed  int64 // octets that the elements to come of the arrays around need at least
+	depth int
+	err   error
+}
+
+// Reset makes d decode msg from its start, and forgets the error. d only reads msg, which
+// must not change before the last item and the last view have been used. InPlace and
+// MaxDepth stay.
+func (d *Decoder) Reset(msg []byte) {
+	d.msg, d.off, d.owed, d.depth, d.err = msg, 0, 0, 0, nil
+}
+
+// Offset returns how many octets have been taken from the message.
+func (d *Decoder) Offset() int { return d.off }
+
+// Rest returns the octets that have not been taken, in the message's own memory.
+func (d *Decoder) Rest() []byte { return d.msg[d.off:len(d.msg):len(d.msg)] }
+
+// Err returns the first error since Reset, an *Error, or nil.
+func (d *Decoder) Err() error { return d.err }
+
+// End returns Err, or ErrTrailing if octets are left after the last item.
+func (d *Decoder) End() error {
+	if left := len(d.msg) - d.off; left > 0 {
+		d.fail(ErrTrailing, "end of the message", d.off, int64(left), 0)
+	}
+	return d.err
+}
+
+func (d *Decoder) fail(kind error, what string, offset int, got, limit int64) {
+	if d.err == nil {
+		d.err = &Error{Kind: kind, What: what, Offset: offset, Got: got, Limit: limit}
+	}
+}
+
+func (d *Decoder) left() int64 { return int64(len(d.msg) - d.off) }
+
+// take returns the next n octets of the message, or false.
+func (d *Decoder) take(n int64, what string) ([]byte, bool) {
+	if d.err != nil {
+		return nil, false
+	}
+	if n > d.left() {
+		d.fail(ErrShort, what, d.off, n, d.left())
+		return nil, false
+	}
+	end := d.off + int(n)
+	p := d.msg[d.off:end:end]
+	d.off = end
+	return p, true
+}
+
+func (d *Decoder) word(what string) uint32 {
+	if p, ok := d.take(4, what); ok {
+		return binary.BigEndian.Uint32(p)
+	}
+	return 0
+}
+
+func (d *Decoder) double(what string) uint64 {
+	if p, ok := d.take(8, what); ok {
+		return binary.BigEndian.Uint64(p)
+	}
+	return 0
+}
+
+// Int decodes an int (section 4.1).
+func (d *Decoder) Int() int32 { return int32(d.word("int")) }
+
+// Uint decodes an unsigned int (section 4.2).
+func (d *Decoder) Uint() uint32 { return d.word("unsigned int") }
+
+// Enum decodes a value of the enumeration that what names (section 4.3). A value of which
+// valid says false is ErrValue; where valid is nil every value is accepted.
+func (d *Decoder) Enum(what string, valid func(int32) bool) int32 {
+	v := int32(d.word(what))
+	if valid != nil && d.err == nil && !valid(v) {
+		d.refuse(what, int64(v))
+		return 0
+	}
+	return v
+}
+
+// Bool decodes a bool (section 4.4). A number that is neither 0 nor 1 is ErrValue.
+func (d *Decoder) Bool() bool {
+	v := d.word("bool")
+	if v > 1 {
+		d.refuse("bool", int64(v))
+	}
+	return v == 1
+}
+
+// refuse gives back the word just taken, which was no value of the item.
+func (d *Decoder) refuse(what string, v int64) {
+	d.off -= 4
+	d.fail(ErrValue, what, d.off, v, 0)
+}
+
+// Hyper decodes a hyper (section 4.5).
+func (d *Decoder) Hyper() int64 { return int64(d.double("hyper")) }
+
+// Uhyper decodes an unsigned hyper (section 4.5).
+func (d *Decoder) Uhyper() uint64 { return d.double("unsigned hyper") }
+
+// Float decodes a float (section 4.6).
+func (d *Decoder) Float() float32 { return math.Float32frombits(d.word("float")) }
+
+// Double decodes a double (section 4.7).
+func (d *Decoder) Double() float64 { return math.Float64frombits(d.double("double")) }
+
+// Quadruple decodes a quadruple (section 4.8).
+func (d *Decoder) Quadruple() (v Quadruple) {
+	if p, ok := d.take(int64(len(v)), "quadruple"); ok {
+		copy(v[:], p)
+	}
+	return v
+}
+
+// FixedOpaque decodes opaque data of the declared length len(dst) into dst (section 4.9).
+func (d *Decoder) FixedOpaque(dst []byte) { copy(dst, d.FixedOpaqueView(len(dst))) }
+
+// FixedOpaqueView decodes opaque data of the declared length n, which is not negative
+// (section 4.9). The result lies in the message; it is nil after an error.
+func (d *Decoder) FixedOpaqueView(n int) []byte { return d.octets("opaque", d.off, uint64(n)) }
+
+// Opaque decodes opaque data of up to max octets (section 4.10). The result is a copy in
+// dst's memory if its capacity suffices, else in new memory, unless InPlace is set.
+func (d *Decoder) Opaque(dst []byte, max uint32) []byte {
+	p := d.OpaqueView(max)
+	if d.InPlace {
+		return p
+	}
+	return append(dst[:0], p...)
+}
+
+// OpaqueView decodes opaque data of up to max octets (section 4.10). The result lies in
+// the message; it is nil after an error.
+func (d *Decoder) OpaqueView(max uint32) []byte { return d.counted("opaque", max) }
+
+// String decodes a string of up to max octets (section 4.11).
+func (d *Decoder) String(max uint32) string { return string(d.StringView(max)) }
+
+// StringView decodes a string of up to max octets (section 4.11). The result lies in the
+// message; it is nil after an error.
+func (d *Decoder) StringView(max uint32) []byte { return d.counted("string", max) }
+
+// NoArm records that the discriminant v, which was decoded last, selects no arm of the
+// union that what names, which has no default (section 4.15): ErrValue.
+func (d *Decoder) NoArm(what string, v int64) {
+	if d.err == nil {
+		d.refuse(what, v)
+	}
+}
+
+// counted takes a length and as many octets.
+func (d *Decoder) counted(what string, max uint32) []byte {
+	start := d.off
+	n := d.word(what)
+	if d.err == nil && n > max {
+		d.off = start
+		d.fail(ErrTooLong, what, start, int64(n), int64(max))
+	}
+	return d.octets(what, start, uint64(n))
+}
+
+// octets takes n octets and their padding, of the item that begins at start, where it
+// stays if they are not there.
+func (d *Decoder) octets(what string, start int, n uint64) []byte {
+	p, ok := d.take(padded(n), what)
+	if !ok {
+		d.off = start
+		return nil
+	}
+	for i, octet := range p[n:] {
+		if octet != 0 {
+			d.fail(ErrPadding, what, d.off-len(p)+int(n)+i, int64(octet), 0)
+			d.off = start
+			return nil
+		}
+	}
+	return p[:n:n]
+}
+
+// count takes the length of an array whose elements occupy at least size octets each. It
+// owes those to them, so that no array within an element can be longer than what is left.
+func (d *Decoder) count(max uint32, size int64) int {
+	start := d.off
+	n := d.word("array")
+	if d.err != nil {
+		return 0
+	}
+	// The product fits: n has 32 bits, and a size beyond 31 bits is no XDR type.
+	need, free := int64(n)*size, d.left()-d.owed
+	if free < 0 {
+		free = 0
+	}
+	switch {
+	case n > max:
+		d.off = start
+		d.fail(ErrTooLong, "array", start, int64(n), int64(max))
+		return 0
+	case need > free:
+		d.off = start
+		d.fail(ErrShort, "array", start, need, free)
+		return 0
+	}
+	d.owed += need
+	return int(n)
+}
+
+func (d *Decoder) enter(what string) bool {
+	if limit := maxDepth(d.MaxDepth); d.depth >= limit {
+		d.fail(ErrDepth, what, d.off, int64(d.depth)+1, int64(limit))
+	}
+	if d.err != nil {
+		return false
+	}
+	d.depth++
+	return true
+}
+
+func (d *Decoder) leave() { d.depth-- }

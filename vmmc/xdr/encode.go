@@ -1,0 +1,189 @@
+package xdr
+
+import (
+	"encoding/binary"
+	"math"
+)
+
+const (
+	// Unbounded is the bound of an opaque, string or array that is declared without one.
+	Unbounded = math.MaxUint32
+	// DefaultMaxDepth is the limit of nesting where MaxDepth is 0.
+	DefaultMaxDepth = 1024
+)
+
+// Encoder appends the encodings of items to a slice. An item that cannot be encoded
+// appends nothing.
+type Encoder struct {
+	// MaxSize is how many octets may be encoded between Reset and Bytes, 0 for any number.
+	// Where the slice has that capacity, the Encoder never leaves its memory.
+	MaxSize int
+	// MaxDepth is how deeply optional data and variable-length arrays may be nested, 0 for
+	// DefaultMaxDepth.
+	MaxDepth int
+
+	buf   []byte
+	base  int // length of buf at Reset
+	depth int
+	err   error
+}
+
+// Reset makes e append to buf, which belongs to e until Bytes is called, and forgets the
+// error. MaxSize and MaxDepth stay.
+func (e *Encoder) Reset(buf []byte) {
+	e.buf, e.base, e.depth, e.err = buf, len(buf), 0, nil
+}
+
+// Bytes returns the slice given to Reset, or the larger one that has taken its place,
+// with all that was encoded since. It holds whole items, also after an error.
+func (e *Encoder) Bytes() []byte { return e.buf }
+
+// Len returns how many octets have been encoded since Reset, a multiple of four.
+func (e *Encoder) Len() int { return len(e.buf) - e.base }
+
+// Err returns the first error since Reset, an *Error, or nil.
+func (e *Encoder) Err() error { return e.err }
+
+func (e *Encoder) fail(kind error, what string, got, limit int64) {
+	if e.err == nil {
+		e.err = &Error{Kind: kind, What: what, Offset: e.Len(), Got: got, Limit: limit}
+	}
+}
+
+// room reports whether n octets more may be appended.
+func (e *Encoder) room(n int64, what string) bool {
+	if e.err != nil {
+		return false
+	}
+	if size := int64(e.Len()) + n; e.MaxSize > 0 && size > int64(e.MaxSize) {
+		e.fail(ErrFull, what, size, int64(e.MaxSize))
+		return false
+	}
+	return true
+}
+
+func (e *Encoder) word(v uint32, what string) {
+	if e.room(4, what) {
+		e.buf = binary.BigEndian.AppendUint32(e.buf, v)
+	}
+}
+
+func (e *Encoder) double(v uint64, what string) {
+	if e.room(8, what) {
+		e.buf = binary.BigEndian.AppendUint64(e.buf, v)
+	}
+}
+
+// Int encodes an int (section 4.1).
+func (e *Encoder) Int(v int32) { e.word(uint32(v), "int") }
+
+// Uint encodes an unsigned int (section 4.2).
+func (e *Encoder) Uint(v uint32) { e.word(v, "unsigned int") }
+
+// Enum encodes a value of the enumeration that what names (section 4.3). A value of which
+// valid says false is ErrValue; where valid is nil every value is encoded.
+func (e *Encoder) Enum(what string, v int32, valid func(int32) bool) {
+	if valid != nil && !valid(v) {
+		e.fail(ErrValue, what, int64(v), 0)
+		return
+	}
+	e.word(uint32(v), what)
+}
+
+// Bool encodes a bool (section 4.4).
+func (e *Encoder) Bool(v bool) {
+	var n uint32
+	if v {
+		n = 1
+	}
+	e.word(n, "bool")
+}
+
+// Hyper encodes a hyper (section 4.5).
+func (e *Encoder) Hyper(v int64) { e.double(uint64(v), "hyper") }
+
+// Uhyper encodes an unsigned hyper (section 4.5).
+func (e *Encoder) Uhyper(v uint64) { e.double(v, "unsigned hyper") }
+
+// Float encodes a float (section 4.6).
+func (e *Encoder) Float(v float32) { e.word(math.Float32bits(v), "float") }
+
+// Double encodes a double (section 4.7).
+func (e *Encoder) Double(v float64) { e.double(math.Float64bits(v), "double") }
+
+// Quadruple encodes a quadruple (section 4.8).
+func (e *Encoder) Quadruple(v Quadruple) {
+	if e.room(int64(len(v)), "quadruple") {
+		e.buf = append(e.buf, v[:]...)
+	}
+}
+
+// FixedOpaque encodes opaque data of the declared length len(p) (section 4.9).
+func (e *Encoder) FixedOpaque(p []byte) {
+	if e.room(padded(uint64(len(p))), "opaque") {
+		e.buf = append(e.buf, p...)
+		e.pad(len(p))
+	}
+}
+
+// Opaque encodes opaque data of up to max octets (section 4.10), which it copies.
+func (e *Encoder) Opaque(p []byte, max uint32) {
+	if e.length("opaque", len(p), max) {
+		e.buf = append(e.buf, p...)
+		e.pad(len(p))
+	}
+}
+
+// String encodes a string of up to max octets (section 4.11).
+func (e *Encoder) String(s string, max uint32) {
+	if e.length("string", len(s), max) {
+		e.buf = append(e.buf, s...)
+		e.pad(len(s))
+	}
+}
+
+// NoArm records that the discriminant v selects no arm of the union that what names,
+// which has no default (section 4.15): ErrValue.
+func (e *Encoder) NoArm(what string, v int64) { e.fail(ErrValue, what, v, 0) }
+
+// length encodes the length of n octets and reports whether they may follow.
+func (e *Encoder) length(what string, n int, max uint32) bool {
+	if uint64(n) > uint64(max) {
+		e.fail(ErrTooLong, what, int64(n), int64(max))
+		return false
+	}
+	if !e.room(4+padded(uint64(n)), what) {
+		return false
+	}
+	e.buf = binary.BigEndian.AppendUint32(e.buf, uint32(n))
+	return true
+}
+
+// pad fills up n octets to a multiple of four.
+func (e *Encoder) pad(n int) {
+	var zero [4]byte
+	e.buf = append(e.buf, zero[:-n&3]...)
+}
+
+// padded returns how many octets n octets occupy.
+func padded(n uint64) int64 { return int64(n+3) &^ 3 }
+
+func (e *Encoder) enter(what string) bool {
+	if limit := maxDepth(e.MaxDepth); e.depth >= limit {
+		e.fail(ErrDepth, what, int64(e.depth)+1, int64(limit))
+	}
+	if e.err != nil {
+		return false
+	}
+	e.depth++
+	return true
+}
+
+func (e *Encoder) leave() { e.depth-- }
+
+func maxDepth(set int) int {
+	if set > 0 {
+		return set
+	}
+	return DefaultMaxDepth
+}

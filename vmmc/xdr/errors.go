@@ -1,0 +1,57 @@
+package xdr
+
+import (
+	"errors"
+	"fmt"
+)
+
+// The kinds of Error, for errors.Is.
+var (
+	// ErrShort: the message ends before the item does.
+	ErrShort = errors.New("xdr: message too short")
+	// ErrTooLong: an opaque, string or array is longer than its declaration allows.
+	ErrTooLong = errors.New("xdr: longer than declared")
+	// ErrValue: a number that is no bool, not in the enum, or selects no arm of the union.
+	ErrValue = errors.New("xdr: value not declared")
+	// ErrPadding: the octets that fill up the last four of an item are not zero.
+	ErrPadding = errors.New("xdr: padding not zero")
+	// ErrDepth: optional data and arrays are nested more deeply than MaxDepth.
+	ErrDepth = errors.New("xdr: nested too deeply")
+	// ErrTrailing: octets are left after the last item.
+	ErrTrailing = errors.New("xdr: octets after the last item")
+	// ErrFull: the encoding is longer than Encoder.MaxSize.
+	ErrFull = errors.New("xdr: encoding too long")
+)
+
+// Error is why an item could not be encoded or decoded.
+type Error struct {
+	Kind   error  // one of the errors of this package
+	What   string // the item, as its declaration calls it: "string", "enum color"
+	Offset int    // octets of the message before the item, or before its padding if that is at fault
+	Got    int64  // the length, value, octets or depth found
+	Limit  int64  // octets that are left or allowed, the declared bound, the greatest depth; else 0
+}
+
+// Unwrap returns the kind.
+func (e *Error) Unwrap() error { return e.Kind }
+
+func (e *Error) Error() string {
+	at := fmt.Sprintf("xdr: %s at octet %d: ", e.What, e.Offset)
+	switch e.Kind {
+	case ErrShort:
+		return at + fmt.Sprintf("needs %d octets, has %d: the message is cut off, or a length in it is wrong", e.Got, e.Limit)
+	case ErrTooLong:
+		return at + fmt.Sprintf("length %d, but the declaration allows %d", e.Got, e.Limit)
+	case ErrValue:
+		return at + fmt.Sprintf("the declaration has no value %d", e.Got)
+	case ErrPadding:
+		return at + fmt.Sprintf("the padding is %#x, but must be zero (RFC 4506 section 4.9)", e.Got)
+	case ErrDepth:
+		return at + fmt.Sprintf("nested %d levels deep, %d are allowed: raise MaxDepth if the data are meant so", e.Got, e.Limit)
+	case ErrTrailing:
+		return at + fmt.Sprintf("%d octets are left: the peer may encode another type", e.Got)
+	case ErrFull:
+		return at + fmt.Sprintf("makes the encoding %d octets long, %d are allowed: raise MaxSize or send less", e.Got, e.Limit)
+	}
+	return at + e.Kind.Error()
+}
