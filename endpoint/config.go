@@ -4,8 +4,8 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/bobnet-go/bobnet/progress/logqueue"
 	"github.com/bobnet-go/bobnet/transport"
-	"github.com/bobnet-go/bobnet/transport/logqueue"
 	"github.com/bobnet-go/bobnet/vipl"
 )
 

@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/progress/logqueue"
 	"github.com/bobnet-go/bobnet/transport/latch"
-	"github.com/bobnet-go/bobnet/transport/logqueue"
 	"github.com/bobnet-go/bobnet/vipl"
 )
 

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/bobnet-go/bobnet/job"
-	"github.com/bobnet-go/bobnet/transport/logqueue"
+	"github.com/bobnet-go/bobnet/progress/logqueue"
 	"github.com/bobnet-go/bobnet/vipl"
 )
 

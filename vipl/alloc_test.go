@@ -52,15 +52,6 @@ func TestNoAllocations(t *testing.T) {
 	}
 }
 
-// TestLoadNoAllocations: where other threads take the processor from waits, a NIC
-// looks how many want to run, and allocates nothing for it.
-func TestLoadNoAllocations(t *testing.T) {
-	n := newDuo(t, nil, nil).na
-	if allocs := testing.AllocsPerRun(100, func() { n.Crowded() }); allocs != 0 {
-		t.Errorf("%v allocations a look", allocs)
-	}
-}
-
 // TestIdleVIMemory connects a thousand VIs and wants the library to keep at
 // most 4 KiB for each.
 func TestIdleVIMemory(t *testing.T) {

@@ -130,8 +130,8 @@ var (
 // said at VI.SendNotify. Errors of the past are not told again; all are
 // counted in NICStats.Errors.
 func (n *NIC) SetErrorHandler(f func(e AsyncError)) {
-	n.mu.Lock()
-	defer n.unlock()
+	n.eng.Lock()
+	defer n.eng.Unlock()
 	n.onError = f
 }
 
@@ -158,11 +158,11 @@ func (n *NIC) tell(e *AsyncError) {
 	switch {
 	case n.onError == nil:
 		n.logError(e)
-	case n.calls.errors >= errorsMax:
+	case n.errorsOwed.Load() >= errorsMax:
 		n.stats.ErrorsLost++
-	case !n.calls.shut:
-		n.calls.errors++
-		n.owe(call{fail: n.onError, async: *e})
+	case !n.closed:
+		n.errorsOwed.Add(1)
+		n.calls.Owe(call{fail: n.onError, async: *e})
 	}
 }
 

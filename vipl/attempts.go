@@ -1,5 +1,7 @@
 package vipl
 
+import "github.com/bobnet-go/bobnet/progress"
+
 // attemptTable lets as many of a NIC's attempts to connect send at a time as the peer's
 // receive ring has room for, and the others wait for their turn. When thousands begin at
 // once, they would else overflow the ring, which at the largest MTU holds a few dozen
@@ -12,7 +14,7 @@ package vipl
 type attemptTable struct {
 	limit   int // attempts that have the turn
 	active  int
-	waiting fifo[attempt]
+	waiting progress.FIFO[attempt]
 }
 
 // attempt is an attempt that waits for its turn. It is over if v has another handshake.
@@ -54,7 +56,7 @@ func (t *attemptTable) admit(v *VI) bool {
 	switch {
 	case hs.phase == phaseAccept: // it answers who has the turn
 		return true
-	case hs.turn == turnHas && (!hs.spent() || t.waiting.size() == 0):
+	case hs.turn == turnHas && (!hs.spent() || t.waiting.Len() == 0):
 	case hs.turn == turnHas:
 		t.active--
 		t.wait(v)
@@ -63,7 +65,7 @@ func (t *attemptTable) admit(v *VI) bool {
 	case hs.turn == turnWaits:
 		hs.next = forever
 		return false
-	case t.active >= t.limit || t.waiting.size() > 0:
+	case t.active >= t.limit || t.waiting.Len() > 0:
 		hs.left, hs.deadline = hs.deadline-v.nic.now, forever
 		t.wait(v)
 		return false
@@ -84,7 +86,7 @@ func (hs *handshake) spent() bool {
 
 func (t *attemptTable) wait(v *VI) {
 	v.hs.turn, v.hs.next = turnWaits, forever
-	t.waiting.push(attempt{v, v.hs})
+	t.waiting.Push(attempt{v, v.hs})
 }
 
 // resume gives v's handshake, which has got on, the turn.
@@ -110,8 +112,8 @@ func (t *attemptTable) end(n *NIC, hs *handshake) {
 
 // next gives the turn to those that have waited longest.
 func (t *attemptTable) next(n *NIC) {
-	for t.active < t.limit && t.waiting.size() > 0 {
-		a := t.waiting.pop()
+	for t.active < t.limit && t.waiting.Len() > 0 {
+		a := t.waiting.Pop()
 		if a.v.hs != a.hs || a.hs.turn != turnWaits {
 			continue
 		}

@@ -103,7 +103,7 @@ func (v *VI) enterError(cause error, detail string, why reason) {
 		}
 	}
 	v.flushAll()
-	v.gate.open(n)
+	v.gate.Open(&n.eng)
 	n.log.Debug("connection ended", "local", v.Local(), "remote", v.remote, "cause", cause)
 }
 

@@ -33,8 +33,8 @@ func (v *VI) ConnectStart(remote ethertype.Addr, data []byte) error {
 // discriminator.
 func (v *VI) connectStart(ctx context.Context, remote ethertype.Addr, data []byte, named bool) error {
 	n := v.nic
-	n.mu.Lock()
-	defer n.unlock()
+	n.eng.Lock()
+	defer n.eng.Unlock()
 	if err := v.admitConnect("connect", remote); err != nil {
 		return err
 	}
@@ -43,7 +43,7 @@ func (v *VI) connectStart(ctx context.Context, remote ethertype.Addr, data []byt
 	}
 	n.now = n.link.Now()
 	v.remote = remote
-	v.begin(phaseRequest, int64(n.timeLeft(ctx, v.attr.ConnectTimeout)), append([]byte(nil), data...))
+	v.begin(phaseRequest, int64(n.eng.Left(ctx, v.attr.ConnectTimeout)), append([]byte(nil), data...))
 	v.hs.named = named
 	v.hs.step(v)
 	n.tx.flush(n)
@@ -76,10 +76,10 @@ func (v *VI) admitConnect(op string, remote ethertype.Addr) error {
 // polls the NIC once if need be.
 func (v *VI) ConnectDone() error {
 	n := v.nic
-	n.mu.Lock()
-	defer n.unlock()
+	n.eng.Lock()
+	defer n.eng.Unlock()
 	if v.state == StateConnectPending && !n.closed {
-		n.poll()
+		n.eng.Poll()
 	}
 	return v.connectOutcome()
 }
@@ -107,10 +107,10 @@ func (v *VI) connectOutcome() error {
 // the attempt is abandoned.
 func (v *VI) awaitConnect(ctx context.Context) error {
 	n := v.nic
-	n.mu.Lock()
-	defer n.unlock()
-	w := n.waiter(ctx)
-	defer n.endWait(&w)
+	n.eng.Lock()
+	defer n.eng.Unlock()
+	w := n.eng.Begin(ctx)
+	defer n.eng.End(&w)
 	for {
 		if err := v.connectOutcome(); err != ErrNotDone {
 			return err

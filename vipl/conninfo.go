@@ -151,8 +151,8 @@ func (v *VI) mismatch(remote ethertype.Addr, code byte, there string) error {
 // peer has answered. They stay known when the connection has ended, until the next
 // attempt.
 func (v *VI) RemoteAttributes() Attributes {
-	v.nic.mu.Lock()
-	defer v.nic.unlock()
+	v.nic.eng.Lock()
+	defer v.nic.eng.Unlock()
 	return v.remoteAttr
 }
 

@@ -1,6 +1,10 @@
 package vipl
 
-import "context"
+import (
+	"context"
+
+	"github.com/bobnet-go/bobnet/progress"
+)
 
 // CQ is a completion queue: it collects the completions of many work queues,
 // so that one caller can serve many VIs. It may be shared between goroutines.
@@ -25,7 +29,7 @@ type CQ struct {
 	users     int // work queues bound to it
 	listeners int // bound to it
 	closed    bool
-	gate      gate
+	gate      progress.Gate
 
 	handlers entryHandlers
 }
@@ -43,8 +47,8 @@ func (n *NIC) CreateCQ(entries int) (*CQ, error) {
 	if entries < 1 || entries > MaxCQEntries {
 		return nil, opError("create completion queue", ErrInvalidParameter, "%d entries are not in 1..%d", entries, MaxCQEntries)
 	}
-	n.mu.Lock()
-	defer n.unlock()
+	n.eng.Lock()
+	defer n.eng.Unlock()
 	switch {
 	case n.closed:
 		return nil, ErrClosed
@@ -59,7 +63,7 @@ func (q *CQ) push(v *VI, recv bool) {
 	if v.closed { // its entries are being dropped
 		return
 	}
-	if q.handlers.size() > 0 {
+	if q.handlers.Len() > 0 {
 		q.tell(v, recv)
 		return
 	}
@@ -70,7 +74,7 @@ func (q *CQ) push(v *VI, recv bool) {
 	}
 	v.queue(recv).listed++
 	q.add(cqEntry{vi: v, recv: recv})
-	q.gate.open(q.nic)
+	q.gate.Open(&q.nic.eng)
 }
 
 // used returns how many completions the queue holds.
@@ -163,8 +167,8 @@ func (q *CQ) remove(gone func(e *cqEntry) bool) {
 // VI is of a listener that is bound to the queue.
 func (q *CQ) Done() (vi *VI, recv bool, err error) {
 	n := q.nic
-	n.mu.Lock()
-	defer n.unlock()
+	n.eng.Lock()
+	defer n.eng.Unlock()
 	for polled := false; ; polled = true {
 		if v, recv, ok := q.take(); ok {
 			return v, recv, nil
@@ -176,7 +180,7 @@ func (q *CQ) Done() (vi *VI, recv bool, err error) {
 			n.idlePoll()
 			return nil, false, ErrNotDone
 		}
-		n.poll()
+		n.eng.Poll()
 	}
 }
 
@@ -185,10 +189,10 @@ func (q *CQ) Done() (vi *VI, recv bool, err error) {
 // entry without a VI is of a listener that is bound to the queue.
 func (q *CQ) Wait(ctx context.Context) (vi *VI, recv bool, err error) {
 	n := q.nic
-	n.mu.Lock()
-	defer n.unlock()
-	w := n.waiter(ctx)
-	defer n.endWait(&w)
+	n.eng.Lock()
+	defer n.eng.Unlock()
+	w := n.eng.Begin(ctx)
+	defer n.eng.End(&w)
 	for {
 		if v, recv, ok := q.take(); ok {
 			return v, recv, nil
@@ -207,8 +211,8 @@ func (q *CQ) Wait(ctx context.Context) (vi *VI, recv bool, err error) {
 // bound to the queue. Closing twice does nothing.
 func (q *CQ) Close() error {
 	n := q.nic
-	n.mu.Lock()
-	defer n.unlock()
+	n.eng.Lock()
+	defer n.eng.Unlock()
 	if q.users+q.listeners > 0 && !n.closed {
 		return opError("destroy completion queue", ErrResource,
 			"%d work queues and %d listeners are still bound to it; close the VIs and the listeners first", q.users, q.listeners)
@@ -217,8 +221,8 @@ func (q *CQ) Close() error {
 		n.numCQs--
 	}
 	q.closed = true
-	q.handlers.clear()
+	q.handlers.Clear()
 	n.cancelCalls(nil, q)
-	q.gate.open(n)
+	q.gate.Open(&n.eng)
 	return nil
 }

@@ -16,8 +16,8 @@ package vipl
 func (l *Listener) Bind(q *CQ) error {
 	const op = "bind listener"
 	n := l.nic
-	n.mu.Lock()
-	defer n.unlock()
+	n.eng.Lock()
+	defer n.eng.Unlock()
 	if err := l.isClosed(); err != nil {
 		return err
 	}
@@ -54,14 +54,14 @@ func (l *Listener) unbind() {
 
 // announce tells of a request that has come to l.
 func (q *CQ) announce(l *Listener) {
-	if q.handlers.size() > 0 {
+	if q.handlers.Len() > 0 {
 		q.tell(nil, false)
 		return
 	}
 	if l.untold++; !l.listed {
 		q.list(l)
 	}
-	q.gate.open(q.nic)
+	q.gate.Open(&q.nic.eng)
 }
 
 // list puts l into its place in the ring.

@@ -11,9 +11,9 @@ type CQAttributes struct {
 
 // Query returns the queue's attributes.
 func (q *CQ) Query() CQAttributes {
-	q.nic.mu.Lock()
-	defer q.nic.unlock()
-	return CQAttributes{Entries: q.size, Used: q.used(), WorkQueues: q.users, Listeners: q.listeners, Handlers: q.handlers.size()}
+	q.nic.eng.Lock()
+	defer q.nic.eng.Unlock()
+	return CQAttributes{Entries: q.size, Used: q.used(), WorkQueues: q.users, Listeners: q.listeners, Handlers: q.handlers.Len()}
 }
 
 // Resize changes how many entries the queue holds (VipResizeCQ). Entries that
@@ -22,8 +22,8 @@ func (q *CQ) Query() CQAttributes {
 func (q *CQ) Resize(entries int) error {
 	const op = "resize completion queue"
 	n := q.nic
-	n.mu.Lock()
-	defer n.unlock()
+	n.eng.Lock()
+	defer n.eng.Unlock()
 	if err := q.isClosed(); err != nil {
 		return err
 	}

@@ -20,7 +20,6 @@ const cycleWorkers = 24
 // queues, sends a message through memory of either kind and closes it all, again
 // and again: nothing is left behind. Every other cycle leaves to NIC.Close what it can.
 func TestCycles(t *testing.T) {
-	vipl.OpenLoadavg()
 	express := vipl.Config{Driver: "ring", XDP: ring.On, Bulk: ring.Off, Long: ring.Off}
 	bulk := vipl.Config{Driver: "ring", XDP: ring.Off, Bulk: ring.On, Long: ring.Off}
 	for _, c := range []struct {

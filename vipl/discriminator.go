@@ -28,8 +28,8 @@ func (n *NIC) ListenFor(discriminator []byte) (*Listener, error) {
 	if err := checkDiscriminator(op, discriminator, 0); err != nil {
 		return nil, err
 	}
-	n.mu.Lock()
-	defer n.unlock()
+	n.eng.Lock()
+	defer n.eng.Unlock()
 	if n.discriminators[string(discriminator)] != nil {
 		return nil, opError(op, ErrResource, "another listener of this NIC has %q", discriminator)
 	}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/progress"
 )
 
 // echoTable holds the echoes that wait for their answer.
@@ -16,7 +17,7 @@ type echoTable struct {
 type echo struct {
 	from  ethertype.Addr
 	at    int64 // when the answer came
-	gate  gate
+	gate  progress.Gate
 	known bool
 }
 
@@ -33,8 +34,8 @@ func (n *NIC) Echo(ctx context.Context, to ethertype.Addr, size int) (time.Durat
 	if size > n.max {
 		return 0, opError("echo", ErrInvalidMTU, "%d bytes do not fit a frame: interface %s with MTU %d carries %d", size, n.info.Interface, n.info.MTU, n.max)
 	}
-	n.mu.Lock()
-	defer n.unlock()
+	n.eng.Lock()
+	defer n.eng.Unlock()
 	if n.closed {
 		return 0, ErrClosed
 	}
@@ -45,8 +46,8 @@ func (n *NIC) Echo(ctx context.Context, to ethertype.Addr, size int) (time.Durat
 	sent := n.link.Now()
 	n.sendEcho(ethertype.KindEcho, to.MAC, to.Port, binary.BigEndian.AppendUint64(nil, id), size)
 	n.tx.flush(n)
-	w := withTimeout(ctx, n, time.Second)
-	defer n.endWait(&w)
+	w := n.eng.BeginFor(ctx, time.Second)
+	defer n.eng.End(&w)
 	for !e.known {
 		if n.closed {
 			return 0, ErrClosed
@@ -88,5 +89,5 @@ func (n *NIC) receiveEcho(h *ethertype.Header, payload []byte) {
 		return
 	}
 	e.known, e.at = true, n.now
-	e.gate.open(n)
+	e.gate.Open(&n.eng)
 }

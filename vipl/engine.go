@@ -10,14 +10,9 @@ import (
 
 // This file is the engine's one step. Everything in it runs with n.mu held.
 
-// poll takes in the frames that have arrived, runs due timers, and sends what
+// poll is the engine's step at n.now: it takes in the frames that have arrived, runs due timers, and sends what
 // became possible. It reports whether any frame arrived.
 func (n *NIC) poll() bool {
-	if !n.fresh {
-		n.now = n.link.Now()
-	}
-	n.fresh = false
-	n.lead.polled(n)
 	n.catchUp()
 	k, err := n.link.Recv(n.views)
 	if err != nil {
@@ -335,8 +330,5 @@ func (n *NIC) bury() {
 			v.hs.finish(v, &ConnError{Local: v.Local(), Remote: v.remote, Err: linkCause(n.dead)})
 		}
 	}
-	n.lead.openAll(n)
+	n.eng.WakeAll()
 }
-
-// forever is the deadline of a timer that is not set.
-const forever = transport.Forever

@@ -1,6 +1,7 @@
 package vipl
 
 import (
+	"strings"
 	"time"
 
 	"github.com/bobnet-go/bobnet/ethertype"
@@ -44,28 +45,14 @@ func (v *VI) Wide() bool { return v.wide() }
 
 // Waiting reports whether a caller leads, and how many follow it.
 func (n *NIC) Waiting() (led bool, followers int) {
-	n.mu.Lock()
-	defer n.unlock()
-	return n.lead.taken, len(n.lead.followers)
+	n.eng.Lock()
+	defer n.eng.Unlock()
+	s := n.eng.State(n.now)
+	return strings.HasPrefix(s.Driver, "caller"), s.Followers
 }
 
 // FlushLog waits until what has been logged has been handled.
 func (n *NIC) FlushLog() { n.logs.Flush(time.Minute) }
 
-// OpenLoadavg opens what crowded keeps open for the life of the process.
-func OpenLoadavg() { loadavg() }
-
-// Crowded asks the system as a NIC that spins does.
-func (n *NIC) Crowded() bool { return n.spin.load.crowded() }
-
 // InRing returns how many entries the queue keeps, those of closed VIs included.
 func (q *CQ) InRing() int { return q.n }
-
-// LookAround does what a spinner does whose processor others want, with a look at the
-// machine that first calls f.
-func (n *NIC) LookAround(f func()) {
-	n.mu.Lock()
-	defer n.unlock()
-	n.spin.busy = func() bool { f(); return true }
-	n.lookAround(true, true)
-}

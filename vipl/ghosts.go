@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/progress"
 )
 
 // Ghosts are connections that this side has just left: their last
@@ -16,7 +17,7 @@ type ghostTable struct {
 	local   map[uint32]int // places in ring, by the tag of the peer's frames
 	remote  map[uint32]int // and by the tag of ours
 	unheard int            // how many of whose peers may not have heard
-	gate    gate           // opens when all have
+	gate    progress.Gate  // opens when all have
 }
 
 type ghost struct {
@@ -120,7 +121,7 @@ func (t *ghostTable) hear(n *NIC, g *ghost) {
 	}
 	g.heard = true
 	if t.unheard--; t.unheard == 0 {
-		t.gate.open(n)
+		t.gate.Open(&n.eng)
 	}
 }
 
@@ -129,22 +130,23 @@ func (t *ghostTable) hear(n *NIC, g *ghost) {
 // peer whose farewell is lost would wait for its PeerTimeout, because nobody is
 // left to answer it, and take its last messages for lost.
 func (n *NIC) linger() {
-	t, l := &n.ghosts, &n.lead
+	t := &n.ghosts
 	n.now = n.link.Now()
 	for i := range t.ring {
 		if g := &t.ring[i]; n.now-g.left > lingerAge {
 			t.hear(n, g)
 		}
 	}
-	if n.info.Virtual && (l.taken || l.sleeping) {
+	if n.info.Virtual && n.eng.Led() {
 		return // another process waits on the station, and would have to run first
 	}
-	w := n.waiter(context.Background())
-	defer n.endWait(&w)
+	w := n.eng.Begin(context.Background())
+	defer n.eng.End(&w)
 	end := n.now + lingerMax
 	for each := int64(lingerFirst); t.unheard > 0 && n.failed == nil && n.now < end; each = min(2*each, lingerEach) {
-		w.deadline = min(n.now+each, end)
-		for t.unheard > 0 && n.failed == nil && n.now < w.deadline && n.wait(&w, &t.gate) == nil {
+		until := min(n.now+each, end)
+		w.Until(until)
+		for t.unheard > 0 && n.failed == nil && n.now < until && n.wait(&w, &t.gate) == nil {
 		}
 		t.repeat(n)
 	}

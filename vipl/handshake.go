@@ -157,7 +157,7 @@ func (hs *handshake) finish(v *VI, err error) {
 	v.state = StateIdle
 	v.endHandshake()
 	v.localTag = 0
-	v.gate.open(v.nic)
+	v.gate.Open(&v.nic.eng)
 }
 
 // awaits reports whether the handshake is over when the peer gives up: its attempt

@@ -44,8 +44,8 @@ func (n *NIC) StartNames(cfg *NameConfig) error {
 		name, _ = os.Hostname() // without one, nobody finds it by name
 	}
 	list, err := readEthers(cfg.Ethers)
-	n.mu.Lock()
-	defer n.unlock()
+	n.eng.Lock()
+	defer n.eng.Unlock()
 	if n.closed {
 		return ErrClosed
 	}
@@ -58,12 +58,12 @@ func (n *NIC) StartNames(cfg *NameConfig) error {
 // Lookup, HostByName and HostByAddr return ErrNameService until StartNames.
 // Discover goes on, both ways.
 func (n *NIC) StopNames() {
-	n.mu.Lock()
-	defer n.unlock()
+	n.eng.Lock()
+	defer n.eng.Unlock()
 	n.hosts.shut = true
 	clear(n.names.own)
 	for _, l := range n.names.pending {
-		l.gate.open(n)
+		l.gate.Open(&n.eng)
 	}
 }
 
@@ -98,8 +98,8 @@ func (n *NIC) HostByName(ctx context.Context, name string, index int) (ethertype
 	if name == "" || len(name) > MaxHostName || index < 0 {
 		return ethertype.Addr{}, opError(op, ErrInvalidParameter, "want a name of 1..%d bytes and an index from 0 on, got %d bytes and %d", MaxHostName, len(name), index)
 	}
-	n.mu.Lock()
-	defer n.unlock()
+	n.eng.Lock()
+	defer n.eng.Unlock()
 	if err := n.namesUp(op); err != nil {
 		return ethertype.Addr{}, err
 	}
@@ -148,8 +148,8 @@ func (n *NIC) HostByAddr(ctx context.Context, addr ethertype.Addr) (string, erro
 	if addr.MAC.IsGroup() || addr.MAC == (ethertype.MAC{}) {
 		return "", opError(op, ErrInvalidParameter, "%v is not the address of one host", addr)
 	}
-	n.mu.Lock()
-	defer n.unlock()
+	n.eng.Lock()
+	defer n.eng.Unlock()
 	if err := n.namesUp(op); err != nil {
 		return "", err
 	}

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/progress"
 )
 
 // Listener takes connection requests for one port. It may be shared between
@@ -19,7 +20,7 @@ type Listener struct {
 	closed   bool
 	doubtful int  // requests that are, see Request
 	strict   bool // takes none that is
-	gate     gate
+	gate     progress.Gate
 
 	cq     *CQ  // that announces requests, or nil
 	listed bool // has an entry there
@@ -57,8 +58,8 @@ type Request struct {
 // Listen starts to take requests for a port of the NIC's range; 0 picks a free
 // one. Close the listener to stop.
 func (n *NIC) Listen(port uint16) (*Listener, error) {
-	n.mu.Lock()
-	defer n.unlock()
+	n.eng.Lock()
+	defer n.eng.Unlock()
 	return n.listen(port)
 }
 
@@ -92,8 +93,8 @@ func (l *Listener) Addr() ethertype.Addr { return ethertype.Addr{MAC: l.nic.info
 // Nothing is kept of the others. Connecting then takes a round trip more, so it is for
 // servers that give much to whoever asks, buffers for example. VIPL has no such thing.
 func (l *Listener) RequireProof() {
-	l.nic.mu.Lock()
-	defer l.nic.unlock()
+	l.nic.eng.Lock()
+	defer l.nic.eng.Unlock()
 	l.strict = true
 }
 
@@ -102,10 +103,10 @@ func (l *Listener) RequireProof() {
 // context's. It returns ErrLink when the NIC is of no use any more.
 func (l *Listener) Wait(ctx context.Context) (*Request, error) {
 	n := l.nic
-	n.mu.Lock()
-	defer n.unlock()
-	w := n.waiter(ctx)
-	defer n.endWait(&w)
+	n.eng.Lock()
+	defer n.eng.Unlock()
+	w := n.eng.Begin(ctx)
+	defer n.eng.End(&w)
 	for {
 		if r, err := l.take(); err != ErrNotDone {
 			return r, err
@@ -119,10 +120,10 @@ func (l *Listener) Wait(ctx context.Context) (*Request, error) {
 // Poll returns the next request, or ErrNotDone. It polls the NIC once if need be.
 func (l *Listener) Poll() (*Request, error) {
 	n := l.nic
-	n.mu.Lock()
-	defer n.unlock()
+	n.eng.Lock()
+	defer n.eng.Unlock()
 	if len(l.queue) == 0 && !n.closed {
-		n.poll()
+		n.eng.Poll()
 	}
 	return l.take()
 }
@@ -148,8 +149,8 @@ func (l *Listener) take() (*Request, error) {
 // return ErrClosed. Closing twice does nothing.
 func (l *Listener) Close() error {
 	n := l.nic
-	n.mu.Lock()
-	defer n.unlock()
+	n.eng.Lock()
+	defer n.eng.Unlock()
 	if l.closed || n.closed {
 		return nil
 	}
@@ -169,7 +170,7 @@ func (l *Listener) shut() {
 		delete(l.nic.discriminators, l.discriminator)
 	}
 	l.unbind()
-	l.gate.open(l.nic)
+	l.gate.Open(&l.nic.eng)
 }
 
 // receiveRequest handles KindRequest.
@@ -226,7 +227,7 @@ func (n *NIC) receiveRequest(h *ethertype.Header, payload []byte) {
 	if l.cq != nil {
 		l.cq.announce(l)
 	}
-	l.gate.open(n)
+	l.gate.Open(&n.eng)
 }
 
 // sendReject refuses the request that h and c are.
@@ -273,8 +274,8 @@ func (r *Request) AcceptStart(v *VI) error { return r.acceptStart(context.Backgr
 
 func (r *Request) acceptStart(ctx context.Context, v *VI, serial bool) error {
 	n := r.listener.nic
-	n.mu.Lock()
-	defer n.unlock()
+	n.eng.Lock()
+	defer n.eng.Unlock()
 	if n.closed {
 		return ErrClosed
 	}
@@ -297,7 +298,7 @@ func (r *Request) acceptStart(ctx context.Context, v *VI, serial bool) error {
 	}
 	n.now = n.link.Now()
 	r.decide()
-	v.begin(phaseAccept, int64(n.timeLeft(ctx, v.attr.ConnectTimeout)), nil)
+	v.begin(phaseAccept, int64(n.eng.Left(ctx, v.attr.ConnectTimeout)), nil)
 	v.hs.request, v.hs.serial = r, serial
 	v.adopt(r.key.from, &r.info)
 	v.hs.step(v)
@@ -309,8 +310,8 @@ func (r *Request) acceptStart(ctx context.Context, v *VI, serial bool) error {
 // is cut at MaxConnData bytes (VipConnectReject).
 func (r *Request) Reject(text string) error {
 	n := r.listener.nic
-	n.mu.Lock()
-	defer n.unlock()
+	n.eng.Lock()
+	defer n.eng.Unlock()
 	switch {
 	case n.closed:
 		return ErrClosed

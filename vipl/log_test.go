@@ -129,24 +129,3 @@ func meetVIs(v, w *vipl.VI) error {
 		return r.Accept(bg, v)
 	}, func() error { return w.Connect(bg, l.Addr(), nil) })
 }
-
-// TestNoLoadUnderLock: a look at how busy the machine is, which may take long, does not
-// keep the engine from others.
-func TestNoLoadUnderLock(t *testing.T) {
-	links := [2]*memLink{}
-	links[0], links[1] = memPair(1500)
-	n, err := vipl.Open(&vipl.Config{Link: links[0], Seed: 1})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer n.Close()
-	began, goOn, done := make(chan struct{}), make(chan struct{}), make(chan struct{})
-	go func() {
-		n.LookAround(func() { close(began); <-goOn })
-		close(done)
-	}()
-	<-began
-	within(t, "a look at the NIC", func() error { n.Snapshot(); return nil })
-	close(goOn)
-	<-done
-}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/progress"
 )
 
 // LookupAllTime is how long LookupAll listens without a deadline.
@@ -18,7 +19,7 @@ const MaxAnswers = 16
 type survey struct {
 	name  string
 	found []ethertype.Addr
-	gate  gate
+	gate  progress.Gate
 }
 
 // LookupAll asks the segment for a name, as Lookup does, and returns the addresses
@@ -33,17 +34,17 @@ func (n *NIC) LookupAll(ctx context.Context, name string) ([]ethertype.Addr, err
 	if name == "" || len(name) > MaxName {
 		return nil, opError("look up", ErrInvalidParameter, "a name has 1..%d bytes, this one has %d", MaxName, len(name))
 	}
-	n.mu.Lock()
-	defer n.unlock()
+	n.eng.Lock()
+	defer n.eng.Unlock()
 	if err := n.namesUp("look up"); err != nil {
 		return nil, err
 	}
 	nonce, s := n.random.uint64(), &survey{name: name}
 	n.names.surveys[nonce] = s
 	defer delete(n.names.surveys, nonce)
-	end := n.link.Now() + int64(n.timeLeft(ctx, LookupAllTime))
+	end := n.link.Now() + int64(n.eng.Left(ctx, LookupAllTime))
 	var err error
-	for interval := askFirst; err == nil && n.link.Now() < end && n.ended(ctx) == nil; interval = min(2*interval, askMax) {
+	for interval := askFirst; err == nil && n.link.Now() < end && n.eng.Ended(ctx) == nil; interval = min(2*interval, askMax) {
 		n.sendControl(ethertype.Header{Dst: ethertype.Broadcast, Kind: ethertype.KindQuery, SrcPort: n.addr.Port, Sack: nonce}, []byte(name))
 		n.tx.flush(n)
 		err = n.collect(ctx, &s.gate, min(n.link.Now()+interval, end))
@@ -61,6 +62,6 @@ func (t *nameTable) answered(nonce uint64, name string, addr ethertype.Addr, n *
 	if !slices.Contains(s.found, addr) && len(s.found) < MaxAnswers {
 		s.found = append(s.found, addr)
 	}
-	s.gate.open(n)
+	s.gate.Open(&n.eng)
 	return true
 }

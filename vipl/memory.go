@@ -166,8 +166,8 @@ func (h MemHandle) String() string {
 // CreatePtag makes a new protection tag (VipCreatePtag). A NIC has at most
 // MaxPtags.
 func (n *NIC) CreatePtag() (Ptag, error) {
-	n.mu.Lock()
-	defer n.unlock()
+	n.eng.Lock()
+	defer n.eng.Unlock()
 	t := &n.mem
 	switch {
 	case n.closed:
@@ -184,8 +184,8 @@ func (n *NIC) CreatePtag() (Ptag, error) {
 // DestroyPtag drops a tag (VipDestroyPtag). It fails with ErrResource while a
 // region or a VI carries it.
 func (n *NIC) DestroyPtag(p Ptag) error {
-	n.mu.Lock()
-	defer n.unlock()
+	n.eng.Lock()
+	defer n.eng.Unlock()
 	users, ok := n.mem.ptags[p]
 	switch {
 	case !ok:
@@ -215,8 +215,8 @@ func (n *NIC) register(buf []byte, attr *MemAttributes, mapped, locked bool) (Me
 	if attr != nil {
 		a = *attr
 	}
-	n.mu.Lock()
-	defer n.unlock()
+	n.eng.Lock()
+	defer n.eng.Unlock()
 	t := &n.mem
 	switch {
 	case n.closed:
@@ -254,8 +254,8 @@ func (n *NIC) register(buf []byte, attr *MemAttributes, mapped, locked bool) (Me
 // Once the NIC has been closed it fails with ErrClosed, except for memory from
 // AllocMem, whose addresses Close leaves taken: it gives them back.
 func (n *NIC) DeregisterMem(h MemHandle) error {
-	n.mu.Lock()
-	defer n.unlock()
+	n.eng.Lock()
+	defer n.eng.Unlock()
 	if n.closed {
 		return n.mem.giveBack(h)
 	}
@@ -341,8 +341,8 @@ func (n *NIC) AllocMem(size int, attr *MemAttributes) ([]byte, MemHandle, error)
 
 // QueryMem returns a region's attributes and place (VipQueryMem).
 func (n *NIC) QueryMem(h MemHandle) (MemInfo, error) {
-	n.mu.Lock()
-	defer n.unlock()
+	n.eng.Lock()
+	defer n.eng.Unlock()
 	if n.closed {
 		return MemInfo{}, ErrClosed
 	}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/progress"
 )
 
 // MaxName is the longest name, in bytes, that the name service carries.
@@ -29,7 +30,7 @@ type lookup struct {
 	answer ethertype.Addr
 	known  bool
 	users  int
-	gate   gate
+	gate   progress.Gate
 }
 
 func (t *nameTable) init() {
@@ -40,8 +41,8 @@ func (t *nameTable) init() {
 // name until Withdraw or Close. The name must be new on this NIC; that it is
 // unique on the segment is the callers' affair.
 func (n *NIC) Advertise(name string, addr ethertype.Addr) error {
-	n.mu.Lock()
-	defer n.unlock()
+	n.eng.Lock()
+	defer n.eng.Unlock()
 	switch _, dup := n.names.own[name]; {
 	case n.namesUp("advertise") != nil:
 		return n.namesUp("advertise")
@@ -58,8 +59,8 @@ func (n *NIC) Advertise(name string, addr ethertype.Addr) error {
 
 // Withdraw undoes Advertise; an unknown name does nothing.
 func (n *NIC) Withdraw(name string) {
-	n.mu.Lock()
-	defer n.unlock()
+	n.eng.Lock()
+	defer n.eng.Unlock()
 	delete(n.names.own, name)
 }
 
@@ -71,8 +72,8 @@ func (n *NIC) Lookup(ctx context.Context, name string) (ethertype.Addr, error) {
 	if name == "" || len(name) > MaxName {
 		return ethertype.Addr{}, opError("look up", ErrInvalidParameter, "a name has 1..%d bytes, this one has %d", MaxName, len(name))
 	}
-	n.mu.Lock()
-	defer n.unlock()
+	n.eng.Lock()
+	defer n.eng.Unlock()
 	if err := n.namesUp("look up"); err != nil {
 		return ethertype.Addr{}, err
 	}
@@ -100,20 +101,17 @@ const (
 
 // ask broadcasts the question with growing intervals until it is answered.
 func (n *NIC) ask(ctx context.Context, name string, l *lookup) (ethertype.Addr, error) {
-	total := withTimeout(ctx, n, DefaultConnectTimeout)
+	end := n.link.Now() + int64(n.eng.Left(ctx, DefaultConnectTimeout))
 	for interval := askFirst; ; interval = min(2*interval, askMax) {
 		n.sendControl(ethertype.Header{Dst: ethertype.Broadcast, Kind: ethertype.KindQuery, SrcPort: n.addr.Port, Sack: l.nonce}, []byte(name))
 		n.tx.flush(n)
-		w := n.waiter(ctx)
-		w.deadline, w.byContext = n.link.Now()+interval, false
-		if total.deadline != 0 {
-			w.deadline = min(w.deadline, total.deadline)
-		}
+		w := n.eng.Begin(ctx)
+		w.Until(min(n.link.Now()+interval, end))
 		var err error
 		for !l.known && err == nil && n.namesUp("look up") == nil {
 			err = n.wait(&w, &l.gate)
 		}
-		n.endWait(&w)
+		n.eng.End(&w)
 		switch {
 		case l.known:
 			return l.answer, nil
@@ -121,10 +119,10 @@ func (n *NIC) ask(ctx context.Context, name string, l *lookup) (ethertype.Addr, 
 			return ethertype.Addr{}, n.namesUp("look up")
 		case n.dead != nil: // wait neither waits nor gives up the lock then
 			return ethertype.Addr{}, opError("look up", linkCause(n.dead), "open the NIC again to ask for %q", name)
-		case n.ended(ctx) == context.Canceled:
+		case n.eng.Ended(ctx) == context.Canceled:
 			err = fmt.Errorf("%w: %w", ErrNameService, context.Canceled)
 			return ethertype.Addr{}, opError("look up", err, "the question for %q was given up: %v", name, context.Cause(ctx))
-		case n.ended(ctx) != nil || total.deadline != 0 && n.now >= total.deadline:
+		case n.eng.Ended(ctx) != nil || n.now >= end:
 			return ethertype.Addr{}, opError("look up", ErrNameService, "nobody on the segment of %s answers to %q: is its owner running?", n.info.Interface, name)
 		}
 	}
@@ -154,7 +152,7 @@ func (n *NIC) receiveName(h *ethertype.Header, payload []byte) {
 		if l := n.names.pending[string(payload[2:])]; l != nil && l.nonce == h.Sack {
 			l.answer = addr
 			l.known = true
-			l.gate.open(n)
+			l.gate.Open(&n.eng)
 			return
 		}
 	}

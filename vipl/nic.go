@@ -4,14 +4,15 @@ import (
 	"log/slog"
 	"net/netip"
 	"strings"
-	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/progress"
+	"github.com/bobnet-go/bobnet/progress/logqueue"
 	"github.com/bobnet-go/bobnet/reliability"
 	"github.com/bobnet-go/bobnet/transport"
 	"github.com/bobnet-go/bobnet/transport/iface"
-	"github.com/bobnet-go/bobnet/transport/logqueue"
 	"github.com/bobnet-go/bobnet/transport/packet"
 	"github.com/bobnet-go/bobnet/transport/ring"
 	"github.com/bobnet-go/bobnet/transport/shm"
@@ -96,7 +97,7 @@ type Config struct {
 }
 
 // DefaultSpin is the default of Config.Spin.
-const DefaultSpin = 50 * time.Microsecond
+const DefaultSpin = progress.DefaultSpin
 
 // NIC is an open network interface (VIP_NIC_HANDLE) and the protocol engine on
 // it. It may be shared between goroutines.
@@ -111,8 +112,9 @@ type NIC struct {
 	max  int            // data bytes that fit a frame behind the header
 	hw   string         // see NICAttributes.HardwareVersion
 
-	mu             sync.Mutex // the engine's lock, guards everything below
-	calls          callQueue  // beside the lock: looked at whenever that is given up
+	eng            progress.Engine // whose lock guards everything below
+	calls          progress.Calls[call]
+	errorsOwed     atomic.Int32 // of the calls
 	random         random
 	tokens         tokenMint
 	answers        answerBudget
@@ -129,8 +131,7 @@ type NIC struct {
 	numVIs         int
 	numCQs         int
 	nextPort       uint16
-	now            int64 // the link's clock when the engine last read it
-	fresh          bool  // now was read a microsecond or two ago: good enough for the next poll
+	now            int64 // the link's clock when it was last read
 	tx             txBatch
 	rxh            ethertype.Header
 	views          [][]byte // as many as one poll takes
@@ -144,8 +145,6 @@ type NIC struct {
 	held           []*VI  // hold gathered messages
 	timers         timerSet
 	attempts       attemptTable
-	lead           leadership
-	spin           spinner
 	names          nameTable
 	peers          peerTable
 	inquiries      inquiryTable
@@ -155,7 +154,6 @@ type NIC struct {
 	stats          NICStats
 	onError        func(AsyncError)
 	saidMlock      bool
-	service        *service
 	done           chan struct{} // closed when Close has finished
 }
 
@@ -181,9 +179,7 @@ func Open(cfg *Config) (*NIC, error) {
 	if err := n.StartNames(cfg.Names); err != nil {
 		n.log.Warn("not all host names are known", "err", err)
 	}
-	if !cfg.NoService && !n.info.Virtual {
-		n.service = startService(n)
-	}
+	n.eng.Start()
 	n.log.Info("NIC open", "interface", n.info.Interface, "driver", n.info.Driver, "addr", n.addr, "mtu", n.info.MTU)
 	return n, nil
 }
@@ -246,7 +242,8 @@ func (n *NIC) init(cfg *Config) error {
 	n.long.init(n)
 	n.tx.init(max(n.mtuTo(n.info.MAC)-ethertype.BaseSize, n.long.size))
 	n.timers.init(n)
-	n.spin.init(cfg.Spin, n.info.Virtual)
+	n.eng.Init(n.link, (*machine)(n), &progress.Config{Spin: cfg.Spin, NoService: cfg.NoService, Hidden: n.bulk.hot})
+	n.calls.Init(&n.eng, (*call).run)
 	n.attempts.init(n.info.Slots)
 	n.bulk.init(n)
 	n.names.init()
@@ -330,15 +327,15 @@ func (n *NIC) Close() error {
 const closeFlush = 100 * time.Millisecond
 
 func (n *NIC) close() error {
-	n.mu.Lock()
+	n.eng.Lock()
 	if n.closed {
-		n.unlock()
+		n.eng.Unlock()
 		if !n.info.Virtual { // there the first call goes on when this one has returned
 			<-n.done
 		}
 		return nil
 	}
-	n.shutCalls()
+	n.calls.Shut()
 	for _, v := range n.vis {
 		if v != nil {
 			v.leave()
@@ -346,22 +343,20 @@ func (n *NIC) close() error {
 	}
 	n.tx.flush(n)
 	n.closed = true
+	n.eng.Shut()
 	for _, l := range n.listeners {
 		l.shut()
 	}
 	clear(n.listeners)
 	clear(n.names.own)
-	n.lead.openAll(n)
+	n.eng.WakeAll()
 	n.linger()
-	inCall := n.calls.byService // perhaps ourselves: not to be waited for
-	n.mu.Unlock()
+	n.eng.Unlock()
 
 	err := n.link.Close() // returns when nobody is inside Wait any more
-	if n.service != nil {
-		n.service.stop(!inCall)
-	}
-	n.mu.Lock()
-	defer n.unlock()
+	n.eng.Stop()
+	n.eng.Lock()
+	defer n.eng.Unlock()
 	defer close(n.done)
 	for i := range n.mem.regions {
 		if r := &n.mem.regions[i]; r.buf != nil {
@@ -378,19 +373,19 @@ func (n *NIC) close() error {
 // Poll drives the protocol once: it takes in what has arrived, runs due timers
 // and sends what may be sent. It never blocks.
 func (n *NIC) Poll() {
-	n.mu.Lock()
-	defer n.unlock()
-	if !n.closed && !n.poll() {
+	n.eng.Lock()
+	defer n.eng.Unlock()
+	if !n.closed && !n.eng.Poll() {
 		n.idlePoll()
 	}
 }
 
 // sayUnlocked tells once that memory could not be locked, and the remedy.
 func (n *NIC) sayUnlocked(size int) {
-	n.mu.Lock()
+	n.eng.Lock()
 	said := n.saidMlock
 	n.saidMlock = true
-	n.unlock()
+	n.eng.Unlock()
 	if !said {
 		n.log.Warn("registered memory is not locked and may be paged out; everything works all the same",
 			"bytes", size, "remedy", "raise the limit: ulimit -l unlimited, or LimitMEMLOCK=infinity in a systemd unit")

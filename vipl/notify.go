@@ -1,5 +1,7 @@
 package vipl
 
+import "github.com/bobnet-go/bobnet/progress"
+
 // Notification
 //
 // A handler is called once. It gets the next completion of its queue, or of
@@ -9,8 +11,8 @@ package vipl
 
 // handlers wait for the completions of one work queue, or entries of one CQ.
 type (
-	handlers      = fifo[func(v *VI, d *Descriptor, err error)]
-	entryHandlers = fifo[func(v *VI, recv bool)]
+	handlers      = progress.FIFO[func(v *VI, d *Descriptor, err error)]
+	entryHandlers = progress.FIFO[func(v *VI, recv bool)]
 )
 
 // SendNotify has f called once, with the next send that completes
@@ -41,8 +43,8 @@ func (v *VI) RecvNotify(f func(v *VI, d *Descriptor, err error)) error {
 
 func (v *VI) notify(op string, q *queue, f func(v *VI, d *Descriptor, err error)) error {
 	n := v.nic
-	n.mu.Lock()
-	defer n.unlock()
+	n.eng.Lock()
+	defer n.eng.Unlock()
 	if err := v.isClosed(); err != nil {
 		return err
 	}
@@ -51,11 +53,11 @@ func (v *VI) notify(op string, q *queue, f func(v *VI, d *Descriptor, err error)
 		return opError(op, ErrInvalidParameter, "the handler is nil")
 	case q.cq != nil:
 		return opError(op, ErrInvalidParameter, "the queue is bound to a completion queue: use CQ.Notify")
-	case q.handlers.size() >= q.depth:
-		return opError(op, ErrResource, "%d handlers wait already, as many as the queue is deep", q.handlers.size())
+	case q.handlers.Len() >= q.depth:
+		return opError(op, ErrResource, "%d handlers wait already, as many as the queue is deep", q.handlers.Len())
 	}
 	n.catchUp()
-	q.handlers.push(f)
+	q.handlers.Push(f)
 	if q.head != q.done {
 		q.tell(v)
 	}
@@ -65,9 +67,9 @@ func (v *VI) notify(op string, q *queue, f func(v *VI, d *Descriptor, err error)
 // tell gives the oldest completed descriptor to the handler that has waited
 // longest. There are both.
 func (q *queue) tell(v *VI) {
-	f := q.handlers.pop()
+	f := q.handlers.Pop()
 	d, err := v.takeFrom(q)
-	v.nic.owe(call{done: f, v: v, d: d, err: err})
+	v.nic.calls.Owe(call{done: f, v: v, d: d, err: err})
 }
 
 // Notify has f called once, with the next entry of the completion queue
@@ -79,19 +81,19 @@ func (q *queue) tell(v *VI) {
 func (q *CQ) Notify(f func(v *VI, recv bool)) error {
 	const op = "notify of completion queue entries"
 	n := q.nic
-	n.mu.Lock()
-	defer n.unlock()
+	n.eng.Lock()
+	defer n.eng.Unlock()
 	if err := q.isClosed(); err != nil {
 		return err
 	}
 	switch {
 	case f == nil:
 		return opError(op, ErrInvalidParameter, "the handler is nil")
-	case q.handlers.size() >= q.size:
-		return opError(op, ErrResource, "%d handlers wait already, as many as the queue has entries", q.handlers.size())
+	case q.handlers.Len() >= q.size:
+		return opError(op, ErrResource, "%d handlers wait already, as many as the queue has entries", q.handlers.Len())
 	}
 	n.catchUp()
-	q.handlers.push(f)
+	q.handlers.Push(f)
 	if v, recv, ok := q.take(); ok {
 		q.tell(v, recv)
 	}
@@ -100,5 +102,5 @@ func (q *CQ) Notify(f func(v *VI, recv bool)) error {
 
 // tell gives an entry to the handler that has waited longest; there is one.
 func (q *CQ) tell(v *VI, recv bool) {
-	q.nic.owe(call{entry: q.handlers.pop(), v: v, q: q, recv: recv})
+	q.nic.calls.Owe(call{entry: q.handlers.Pop(), v: v, q: q, recv: recv})
 }

@@ -89,8 +89,8 @@ func (v *VI) ConnectPeerWait(ctx context.Context) error { return v.awaitConnect(
 func (v *VI) connectPeer(ctx context.Context, remote ethertype.Addr, discriminator []byte) error {
 	const op = "connect to peer"
 	n := v.nic
-	n.mu.Lock()
-	defer n.unlock()
+	n.eng.Lock()
+	defer n.eng.Unlock()
 	key := peerKey{remote, string(discriminator)}
 	if err := v.admitConnect(op, remote); err != nil {
 		return err
@@ -108,7 +108,7 @@ func (v *VI) connectPeer(ctx context.Context, remote ethertype.Addr, discriminat
 	data = binary.BigEndian.AppendUint32(data, n.peers.attempts)
 	n.now = n.link.Now()
 	v.remote = remote
-	v.begin(phaseRequest, int64(n.timeLeft(ctx, v.attr.ConnectTimeout)), append(data, discriminator...))
+	v.begin(phaseRequest, int64(n.eng.Left(ctx, v.attr.ConnectTimeout)), append(data, discriminator...))
 	v.hs.peer = &key
 	n.peers.pending[key] = v
 	v.hs.step(v)

@@ -16,8 +16,8 @@ import (
 // unreliable level. A descriptor posted in the Idle or
 // Error state is queued and completes flushed at once, as VIA has it.
 func (v *VI) PostSend(d *Descriptor) error {
-	v.nic.mu.Lock()
-	defer v.nic.unlock()
+	v.nic.eng.Lock()
+	defer v.nic.eng.Unlock()
 	if err := v.postSend(d); err != nil {
 		return v.turnDown(d, d.opStatus(), err)
 	}
@@ -62,8 +62,8 @@ func (v *VI) postSend(d *Descriptor) error {
 // Errors are as for PostSend. Receives may be posted in any state; in the
 // Error state they complete flushed at once.
 func (v *VI) PostRecv(d *Descriptor) error {
-	v.nic.mu.Lock()
-	defer v.nic.unlock()
+	v.nic.eng.Lock()
+	defer v.nic.eng.Unlock()
 	if err := v.postRecv(d); err != nil {
 		return v.turnDown(d, StatusOpReceive, err)
 	}
@@ -162,10 +162,10 @@ func (v *VI) RecvWait(ctx context.Context) (*Descriptor, error) { return v.waitO
 
 func (v *VI) doneOf(q *queue) (*Descriptor, error) {
 	n := v.nic
-	n.mu.Lock()
-	defer n.unlock()
+	n.eng.Lock()
+	defer n.eng.Unlock()
 	if q.head == q.done && q.head != q.tail && !n.closed {
-		n.poll()
+		n.eng.Poll()
 	}
 	d, err := v.takeFrom(q)
 	if err == ErrNotDone {
@@ -176,10 +176,10 @@ func (v *VI) doneOf(q *queue) (*Descriptor, error) {
 
 func (v *VI) waitOf(ctx context.Context, q *queue) (*Descriptor, error) {
 	n := v.nic
-	n.mu.Lock()
-	defer n.unlock()
-	w := n.waiter(ctx)
-	defer n.endWait(&w)
+	n.eng.Lock()
+	defer n.eng.Unlock()
+	w := n.eng.Begin(ctx)
+	defer n.eng.End(&w)
 	for {
 		d, err := v.takeFrom(q)
 		if err == ErrQueueEmpty && v.left {
@@ -216,8 +216,8 @@ func (v *VI) takeFrom(q *queue) (*Descriptor, error) {
 // Flush sends what was gathered for a fuller frame. Polling and waiting do so
 // too; it is for callers that compute for long after a post.
 func (v *VI) Flush() {
-	v.nic.mu.Lock()
-	defer v.nic.unlock()
+	v.nic.eng.Lock()
+	defer v.nic.eng.Unlock()
 	if !v.nic.closed {
 		v.nic.idlePoll()
 	}

@@ -1,6 +1,9 @@
 package vipl
 
-import "github.com/bobnet-go/bobnet/ethertype"
+import (
+	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/progress"
+)
 
 // queue is one work queue of a VI. Descriptors are numbered in the order they
 // are posted; the numbers run on for the life of a connection and wrap.
@@ -18,7 +21,7 @@ type queue struct {
 	cq               *CQ
 	listed           int // entries that cq has
 	recv             bool
-	gate             gate
+	gate             progress.Gate
 	handlers         handlers
 }
 
@@ -85,8 +88,8 @@ func (q *queue) complete(v *VI, status Status, length uint32) {
 	if q.cq != nil {
 		q.cq.push(v, q.recv)
 	}
-	if q.handlers.size() > 0 {
+	if q.handlers.Len() > 0 {
 		q.tell(v)
 	}
-	q.gate.open(v.nic)
+	q.gate.Open(&v.nic.eng)
 }

@@ -33,10 +33,10 @@ func (q *CQ) ReapWait(ctx context.Context, out []Completion) (int, error) {
 // a deadline would.
 func (q *CQ) ReapWaitFor(ctx context.Context, d time.Duration, out []Completion) (int, error) {
 	n := q.nic
-	n.mu.Lock()
-	defer n.unlock()
-	w := n.waiter(ctx)
-	defer n.endWait(&w)
+	n.eng.Lock()
+	defer n.eng.Unlock()
+	w := n.eng.Begin(ctx)
+	defer n.eng.End(&w)
 	limited := false
 	for {
 		if k := q.reap(out); k > 0 || len(out) == 0 {
@@ -46,13 +46,11 @@ func (q *CQ) ReapWaitFor(ctx context.Context, d time.Duration, out []Completion)
 			return 0, err
 		}
 		if d > 0 && !limited {
-			if at := n.link.Now() + int64(d); w.deadline == 0 || at < w.deadline {
-				w.deadline, w.byContext, limited = at, false, true
-			}
+			limited = n.eng.Limit(&w, d)
 			d = 0
 		}
 		if err := n.wait(&w, &q.gate); err != nil {
-			if limited && errors.Is(err, ErrTimeout) && n.ended(ctx) == nil {
+			if limited && errors.Is(err, ErrTimeout) && n.eng.Ended(ctx) == nil {
 				err = nil
 			}
 			return 0, err
@@ -64,8 +62,8 @@ func (q *CQ) ReapWaitFor(ctx context.Context, d time.Duration, out []Completion)
 // returns ErrNotDone when there is nothing.
 func (q *CQ) ReapDone(out []Completion) (int, error) {
 	n := q.nic
-	n.mu.Lock()
-	defer n.unlock()
+	n.eng.Lock()
+	defer n.eng.Unlock()
 	for polled := false; ; polled = true {
 		if k := q.reap(out); k > 0 {
 			return k, nil
@@ -77,7 +75,7 @@ func (q *CQ) ReapDone(out []Completion) (int, error) {
 			n.idlePoll()
 			return 0, ErrNotDone
 		}
-		n.poll()
+		n.eng.Poll()
 	}
 }
 

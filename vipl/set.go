@@ -11,8 +11,8 @@ type VIInfo struct {
 // Query returns the VI's state and attributes, and whether its queues are empty
 // (VipQueryVi).
 func (v *VI) Query() VIInfo {
-	v.nic.mu.Lock()
-	defer v.nic.unlock()
+	v.nic.eng.Lock()
+	defer v.nic.eng.Unlock()
 	return VIInfo{State: v.state, Attributes: v.attr, SendEmpty: v.sq.len() == 0, RecvEmpty: v.rq.len() == 0}
 }
 
@@ -37,8 +37,8 @@ func (v *VI) SetAttributes(attr *Attributes) error {
 		return err
 	}
 	n := v.nic
-	n.mu.Lock()
-	defer n.unlock()
+	n.eng.Lock()
+	defer n.eng.Unlock()
 	if err := v.isClosed(); err != nil {
 		return err
 	}
@@ -86,8 +86,8 @@ func (n *NIC) SetMemAttributes(h MemHandle, attr *MemAttributes) error {
 	if attr != nil {
 		a = *attr
 	}
-	n.mu.Lock()
-	defer n.unlock()
+	n.eng.Lock()
+	defer n.eng.Unlock()
 	r := n.mem.lookup(h)
 	switch {
 	case n.closed:

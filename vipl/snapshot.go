@@ -146,8 +146,8 @@ type ListenerSnapshot struct {
 // Snapshot returns a copy of every counter of the NIC, its link and its VIs.
 func (n *NIC) Snapshot() Snapshot {
 	s := Snapshot{Attributes: n.Query(), Link: n.link.Stats()}
-	n.mu.Lock()
-	defer n.unlock()
+	n.eng.Lock()
+	defer n.eng.Unlock()
 	n.catchUp()
 	now := n.link.Now()
 	s.NICStats = n.stats
@@ -176,21 +176,10 @@ func (n *NIC) Snapshot() Snapshot {
 }
 
 func (n *NIC) engineSnapshot(now int64) EngineSnapshot {
-	l := &n.lead
-	s := EngineSnapshot{Driver: "nobody", Waiting: len(l.followers), LastPoll: time.Duration(now - l.lastPoll),
-		Timers: len(n.timers.vis), Spin: time.Duration(n.spin.budget(now)), Unsent: n.tx.n - n.tx.first, Holding: len(n.held),
+	e := n.eng.State(now)
+	s := EngineSnapshot{Driver: e.Driver, Waiting: e.Followers, LastPoll: e.LastPoll,
+		Timers: len(n.timers.vis), Spin: e.Spin, Unsent: n.tx.n - n.tx.first, Holding: len(n.held),
 		Bulk: n.bulk.way(), BulkHits: n.bulk.hits}
-	switch {
-	case n.closed:
-	case l.sleeping && l.byService:
-		s.Driver = "service asleep"
-	case l.sleeping:
-		s.Driver = "caller asleep"
-	case l.taken:
-		s.Driver = "caller spins"
-	case n.service != nil:
-		s.Driver = "service looks in"
-	}
 	if n.timers.next != forever {
 		s.NextTimer = time.Duration(n.timers.next - now)
 	}
@@ -199,8 +188,8 @@ func (n *NIC) engineSnapshot(now int64) EngineSnapshot {
 
 // Snapshot returns a copy of the VI's counters and state.
 func (v *VI) Snapshot() VISnapshot {
-	v.nic.mu.Lock()
-	defer v.nic.unlock()
+	v.nic.eng.Lock()
+	defer v.nic.eng.Unlock()
 	v.nic.catchUp()
 	return v.snapshot(v.nic.link.Now())
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/progress"
 	"github.com/bobnet-go/bobnet/transport"
 )
 
@@ -35,8 +36,8 @@ const MaxStations = 4096
 // The error is ErrTimeout and the context's when ctx was cancelled; the stations
 // found until then are returned with it.
 func (n *NIC) Discover(ctx context.Context) ([]Station, error) {
-	n.mu.Lock()
-	defer n.unlock()
+	n.eng.Lock()
+	defer n.eng.Unlock()
 	return n.inquire(ctx, inquiry{to: ethertype.Addr{MAC: ethertype.Broadcast}, listen: DiscoverTime})
 }
 
@@ -101,7 +102,7 @@ type inquiry struct {
 
 	found map[ethertype.Addr]Station
 	first int64 // when the first answer came
-	gate  gate
+	gate  progress.Gate
 }
 
 // inquiryTable holds the inquiries under way by their tag.
@@ -124,9 +125,9 @@ func (n *NIC) inquire(ctx context.Context, q inquiry) ([]Station, error) {
 	q.found = map[ethertype.Addr]Station{}
 	n.inquiries.pending[tag] = &q
 	defer delete(n.inquiries.pending, tag)
-	end := n.link.Now() + int64(n.timeLeft(ctx, q.listen))
+	end := n.link.Now() + int64(n.eng.Left(ctx, q.listen))
 	var err error
-	for interval := askFirst; err == nil && !q.over(n, end) && n.ended(ctx) == nil; interval = min(2*interval, askEvery) {
+	for interval := askFirst; err == nil && !q.over(n, end) && n.eng.Ended(ctx) == nil; interval = min(2*interval, askEvery) {
 		n.sendControl(ethertype.Header{Dst: q.to.MAC, DstPort: q.to.Port, Kind: ethertype.KindQuery, SrcPort: n.addr.Port, Tag: tag}, []byte(q.host))
 		n.tx.flush(n)
 		err = n.collect(ctx, &q.gate, min(n.link.Now()+interval, end))
@@ -151,17 +152,17 @@ func (q *inquiry) over(n *NIC, end int64) bool {
 
 // collect lets answers come in, each of which opens the gate, until the given time.
 // The error is the end of ctx, if that is not by its deadline.
-func (n *NIC) collect(ctx context.Context, g *gate, until int64) error {
-	w := n.waiter(ctx)
-	w.deadline = until
-	defer n.endWait(&w)
+func (n *NIC) collect(ctx context.Context, g *progress.Gate, until int64) error {
+	w := n.eng.Begin(ctx)
+	w.Until(until)
+	defer n.eng.End(&w)
 	for {
 		if n.closed {
 			return ErrClosed
 		}
 		err := n.wait(&w, g)
 		switch {
-		case n.ended(ctx) == context.Canceled:
+		case n.eng.Ended(ctx) == context.Canceled:
 			return err
 		case err != nil && n.dead != nil:
 			return err
@@ -200,5 +201,5 @@ func (n *NIC) receiveStation(h *ethertype.Header, payload []byte) {
 	if q.first == 0 {
 		q.first = n.now
 	}
-	q.gate.open(n)
+	q.gate.Open(&n.eng)
 }

@@ -58,7 +58,7 @@ func (t *timerSet) watch(v *VI) {
 func (t *timerSet) arm(n *NIC, at int64) {
 	if at < t.next {
 		t.next = at
-		n.lead.wakeBefore(n, at)
+		n.eng.WakeBefore(at)
 	}
 }
 
@@ -122,7 +122,7 @@ func (n *NIC) findTimer() {
 	}
 	clear(t.vis[len(keep):])
 	t.vis = keep
-	t.next = min(t.next, t.sweep, n.lead.wakeLate(n.now))
+	t.next = min(t.next, t.sweep)
 	if n.tx.n > 0 {
 		t.next = min(t.next, n.tx.retryAt(n.now))
 	}

@@ -2,6 +2,7 @@ package vipl
 
 import (
 	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/progress"
 	"github.com/bobnet-go/bobnet/reliability"
 )
 
@@ -59,7 +60,7 @@ type VI struct {
 	loose    looseRx // the unreliable level's
 
 	stats VIStats
-	gate  gate // connection events
+	gate  progress.Gate // connection events
 
 	// Of the connection, what is seldom looked at.
 	remoteMTU int
@@ -95,8 +96,8 @@ func (n *NIC) CreateVI(attr *Attributes, sendCQ, recvCQ *CQ) (*VI, error) {
 	if err := a.validate("create VI"); err != nil {
 		return nil, err
 	}
-	n.mu.Lock()
-	defer n.unlock()
+	n.eng.Lock()
+	defer n.eng.Unlock()
 	switch {
 	case n.closed:
 		return nil, ErrClosed
@@ -144,8 +145,8 @@ func (n *NIC) freePort() (uint16, bool) {
 // Closing twice does nothing.
 func (v *VI) Close() error {
 	n := v.nic
-	n.mu.Lock()
-	defer n.unlock()
+	n.eng.Lock()
+	defer n.eng.Unlock()
 	if v.closed || n.closed {
 		v.closed = true
 		v.forget() // what NIC.Close has left to be taken
@@ -153,8 +154,8 @@ func (v *VI) Close() error {
 		return nil
 	}
 	v.closed = true
-	v.sq.handlers.clear()
-	v.rq.handlers.clear()
+	v.sq.handlers.Clear()
+	v.rq.handlers.Clear()
 	n.cancelCalls(v, nil)
 	v.leave()
 	v.forget()
@@ -169,7 +170,7 @@ func (v *VI) Close() error {
 	n.numVIs--
 	n.mem.refPtag(v.attr.Ptag, -1)
 	n.stats.Closed.add(&v.stats)
-	v.gate.open(n)
+	v.gate.Open(&n.eng)
 	return nil
 }
 
@@ -179,8 +180,8 @@ func (v *VI) Close() error {
 // waited for first.
 func (v *VI) Disconnect() error {
 	n := v.nic
-	n.mu.Lock()
-	defer n.unlock()
+	n.eng.Lock()
+	defer n.eng.Unlock()
 	if err := v.isClosed(); err != nil {
 		return err
 	}
@@ -211,7 +212,7 @@ func (v *VI) leave() {
 	v.err = nil
 	v.localTag, v.remoteTag = 0, 0
 	v.endHandshake()
-	v.gate.open(n)
+	v.gate.Open(&n.eng)
 }
 
 // forget gives the descriptors that nobody has taken back to the caller. They
@@ -264,22 +265,22 @@ func (v *VI) start() {
 	v.bulkEnd = hs.localSeq
 	v.startReads(hs.reads)
 	v.nic.touch(v)
-	v.gate.open(v.nic)
+	v.gate.Open(&v.nic.eng)
 	v.nic.timers.watch(v)
 	v.nic.log.Debug("connected", "local", v.Local(), "remote", v.remote, "level", v.attr.Reliability, "data", v.maxData)
 }
 
 // State returns the VI's state alone of what Query returns.
 func (v *VI) State() State {
-	v.nic.mu.Lock()
-	defer v.nic.unlock()
+	v.nic.eng.Lock()
+	defer v.nic.eng.Unlock()
 	return v.state
 }
 
 // Err returns why the VI is in StateError, a *ConnError, and nil otherwise.
 func (v *VI) Err() error {
-	v.nic.mu.Lock()
-	defer v.nic.unlock()
+	v.nic.eng.Lock()
+	defer v.nic.eng.Unlock()
 	if v.err == nil {
 		return nil
 	}
@@ -294,7 +295,7 @@ func (v *VI) Local() ethertype.Addr { return ethertype.Addr{MAC: v.nic.info.MAC,
 
 // Remote returns the peer's address; zero when there is none.
 func (v *VI) Remote() ethertype.Addr {
-	v.nic.mu.Lock()
-	defer v.nic.unlock()
+	v.nic.eng.Lock()
+	defer v.nic.eng.Unlock()
 	return v.remote
 }

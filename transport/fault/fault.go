@@ -53,6 +53,7 @@ type Link struct {
 var (
 	_ transport.LongLink = (*Link)(nil)
 	_ transport.Checker  = (*Link)(nil)
+	_ transport.Parking  = (*Link)(nil)
 )
 
 // New returns a link that does what opts say to the frames of link, which the
@@ -240,6 +241,9 @@ func (l *Link) pull(now int64) error {
 	}
 	return err
 }
+
+// Place implements transport.Parking if the wrapped link does.
+func (l *Link) Place() transport.Place { return transport.PlaceOf(l.inner) }
 
 // Check implements transport.Checker if the wrapped link does.
 func (l *Link) Check() error { return transport.Check(l.inner) }

@@ -63,6 +63,7 @@ var (
 	_ transport.BulkReceiver = (*Link)(nil)
 	_ transport.LongLink     = (*Link)(nil)
 	_ transport.Checker      = (*Link)(nil)
+	_ transport.Parking      = (*Link)(nil)
 )
 
 // Join returns a link that sends frames for other hosts through outer, which
@@ -184,6 +185,9 @@ func (l *Link) LocalSlots() int { return l.near.LocalSlots() }
 
 // OnDeparture implements transport.Local.
 func (l *Link) OnDeparture(f func(ports transport.PortRange, why error)) { l.near.OnDeparture(f) }
+
+// Place implements transport.Parking if the wrapped link does.
+func (l *Link) Place() transport.Place { return transport.PlaceOf(l.outer) }
 
 // Check implements transport.Checker if the outer link does. What is broken of
 // the way within the host Recv tells.

@@ -172,6 +172,7 @@ type Link struct {
 var (
 	_ transport.LongLink = (*Link)(nil)
 	_ transport.Checker  = (*Link)(nil)
+	_ transport.Parking  = (*Link)(nil)
 )
 
 // New returns a link that passes everything to link and writes it to w. The
@@ -249,6 +250,9 @@ func (l *Link) Wait(until int64) error {
 	_ = l.w.Flush() // Close and Err say
 	return l.Link.Wait(until)
 }
+
+// Place implements transport.Parking if the wrapped link does.
+func (l *Link) Place() transport.Place { return transport.PlaceOf(l.Link) }
 
 // Check implements transport.Checker if the wrapped link does.
 func (l *Link) Check() error { return transport.Check(l.Link) }

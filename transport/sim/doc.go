@@ -25,7 +25,7 @@
 // # Processes
 //
 // A process is a coroutine. Exactly one runs at a time, until it blocks in
-// Station.Wait or World.Sleep; those that are ready run in the order in which
+// Station.Wait, World.Sleep or at a Place of its station; those that are ready run in the order in which
 // they became so. When none is ready, the clock jumps to the next event. A test
 // may end itself (testing.T.FailNow) from within a process.
 //

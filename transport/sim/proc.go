@@ -25,7 +25,7 @@ type proc struct {
 
 // Go starts a process, which runs fn. It may be called before Run and by a
 // process; the new process runs when those that are ready before it have
-// blocked. A process may block only in Station.Wait and World.Sleep: a mutex
+// blocked. A process may block only in Station.Wait, at a Place and in World.Sleep: a mutex
 // or channel that another process holds would block the world with it.
 func (w *World) Go(name string, fn func()) {
 	if name == "" {

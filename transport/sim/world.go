@@ -161,4 +161,4 @@ func (w *World) stuck(cause error) error {
 	return fmt.Errorf("%w, after %s (seed %d):%s", cause, elapsed(w.now), w.opts.Seed, b.String())
 }
 
-var _ transport.Link = (*Station)(nil)
+var _ transport.Parking = (*Station)(nil)

@@ -37,6 +37,7 @@ type Link struct {
 var (
 	_ transport.LongLink = (*Link)(nil)
 	_ transport.Checker  = (*Link)(nil)
+	_ transport.Parking  = (*Link)(nil)
 )
 
 // New returns a link that passes everything to link and writes a line a frame
@@ -104,6 +105,9 @@ func (l *Link) write(now int64, dir string, frame []byte) {
 		l.w = nil
 	}
 }
+
+// Place implements transport.Parking if the wrapped link does.
+func (l *Link) Place() transport.Place { return transport.PlaceOf(l.Link) }
 
 // Check implements transport.Checker if the wrapped link does.
 func (l *Link) Check() error { return transport.Check(l.Link) }

@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/bobnet-go/bobnet/transport/logqueue"
+	"github.com/bobnet-go/bobnet/progress/logqueue"
 )
 
 // gated is a handler that blocks at each line until it may go on, or for good.

@@ -1,4 +1,4 @@
-package vipl
+package progress
 
 import (
 	"sync"
@@ -10,9 +10,9 @@ import (
 // computes. While callers poll, it only looks in from time to time: a second
 // thread on the socket would slow every frame down.
 type service struct {
-	nic  *NIC
-	quit chan struct{}
-	done sync.WaitGroup
+	engine *Engine
+	quit   chan struct{}
+	done   sync.WaitGroup
 	// refused is how often in succession it has found the lock taken, which callers in
 	// the midst of a stream have most of the time: to wait for it would take it away
 	// from them, and a thread to wake for each.
@@ -26,15 +26,8 @@ const (
 	serviceQuiet   = 1_000_000 // ns without a caller's poll before the service takes over
 )
 
-func startService(n *NIC) *service {
-	s := &service{nic: n, quit: make(chan struct{})}
-	s.done.Add(1)
-	go s.run()
-	return s
-}
-
 // stop ends the goroutine. The link is closed by then. Without wait, because
-// the goroutine is inside a handler, it ends when that returns.
+// the goroutine is inside a call, it ends when that returns.
 func (s *service) stop(wait bool) {
 	close(s.quit)
 	if wait {
@@ -45,30 +38,24 @@ func (s *service) stop(wait bool) {
 // lock takes the engine's lock. It reports false if callers have it, unless they have
 // had it each of the last times.
 func (s *service) lock() bool {
-	if !s.nic.mu.TryLock() {
-		if s.refuse() {
+	if !s.engine.mu.TryLock() {
+		if s.refused++; s.refused < serviceRefused {
 			return false
 		}
-		s.nic.mu.Lock()
+		s.engine.mu.Lock()
 	}
 	s.refused = 0
 	return true
 }
 
-// refuse notes that callers have the lock, and reports whether to come back later.
-func (s *service) refuse() bool {
-	s.refused++
-	return s.refused < serviceRefused
-}
-
-// unlock gives up the engine's lock as NIC.unlock does.
+// unlock gives up the engine's lock as Engine.Unlock does.
 func (s *service) unlock() {
-	n := s.nic
-	defer n.mu.Unlock()
-	if n.calls.due() {
-		n.calls.byService = true
-		n.runCalls()
-		n.calls.byService = false
+	e := s.engine
+	defer e.mu.Unlock()
+	if e.calls.due() {
+		e.calls.byService = true
+		defer func() { e.calls.byService = false }()
+		e.runCalls()
 	}
 }
 
@@ -79,7 +66,7 @@ func (s *service) run() {
 	defer timer.Stop()
 	for {
 		switch s.turn() {
-		case turnClosed:
+		case turnEnded:
 			return
 		case turnLed:
 			tick = serviceTick
@@ -101,7 +88,7 @@ func (s *service) run() {
 type turn uint8
 
 const (
-	turnClosed turn = iota
+	turnEnded  turn = iota
 	turnLed         // the service drove the engine
 	turnBusy        // callers poll
 	turnAsleep      // a caller is blocked on the link
@@ -109,51 +96,38 @@ const (
 
 // turn drives the engine once, blocking on the link, unless callers do.
 func (s *service) turn() turn {
-	n := s.nic
+	e := s.engine
 	if !s.lock() {
 		return turnBusy
 	}
 	defer s.unlock()
-	l := &n.lead
+	l := &e.lead
 	switch {
-	case n.closed:
-		return turnClosed
-	case n.dead != nil:
-		n.bury()
-		return turnClosed
+	case e.shut:
+		return turnEnded
 	case l.sleeping:
 		return turnAsleep
-	case l.taken || n.link.Now()-l.lastPoll < serviceQuiet:
+	case l.taken || e.link.Now()-l.lastPoll < serviceQuiet:
 		return turnBusy
 	}
 	last := l.lastPoll
-	n.poll()
-	n.catchUp() // no caller is back for it
-	n.idlePoll()
-	if n.tx.n > 0 {
-		n.tx.flush(n)
-	}
+	e.Poll()
+	e.machine.Idle()
 	l.lastPoll = last
-	if n.calls.due() {
+	if e.machine.Failed() != nil {
+		return turnEnded
+	}
+	if e.calls.due() {
 		return turnLed
 	}
-	n.findTimer()
-	l.sleeping, l.byService, l.kicked = true, true, false
-	l.until = n.timers.next
-	until := l.until
-	n.mu.Unlock()
-	err := n.link.Wait(until)
-	n.mu.Lock()
-	l.sleeping, l.byService = false, false
-	n.bulk.wake()
-	if err != nil {
-		n.linkError(err)
+	l.byService, l.kicked = true, false
+	e.sleepAt(nil, min(e.machine.NextTimer(), l.due))
+	l.byService = false
+	for _, p := range l.followers { // the leader may be one of them, waiting for the link
+		p.wake()
 	}
-	for _, f := range l.followers { // the leader may be one of them, waiting for the link
-		f.wake()
-	}
-	if n.closed {
-		return turnClosed
+	if e.shut {
+		return turnEnded
 	}
 	return turnLed
 }

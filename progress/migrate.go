@@ -1,4 +1,4 @@
-package vipl
+package progress
 
 import (
 	"fmt"
@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// stepAside takes the calling thread to another processor than the one it is on.
+// migrate takes the calling thread to another processor than the one it is on.
 //
 // The kernel wakes a thread where its frame was sent, and Go moves goroutines to
 // threads that it wakes. So both ends of a connection may come to share a processor
@@ -22,7 +22,7 @@ import (
 // to allow it again. Of the processors of a large machine, those of the same package
 // come into question: further away its memory would be far. A thread that may run on
 // one only stays, as does everybody where the system forbids the calls.
-func stepAside() {
+func migrate() {
 	runtime.LockOSThread() // until it may run anywhere again
 	defer runtime.UnlockOSThread()
 	var mine unix.CPUSet

@@ -1,4 +1,4 @@
-package vipl
+package progress
 
 import (
 	"runtime"
@@ -14,7 +14,7 @@ func TestSqueezed(t *testing.T) {
 	const long, short = yieldLong, yieldLong - 1
 	var s spinner
 	s.init(0, false)
-	now := int64(asideEvery)
+	now := int64(stayFor)
 	for i, c := range []struct {
 		after, took int64
 		share       bool
@@ -24,22 +24,22 @@ func TestSqueezed(t *testing.T) {
 		{1000, long, false}, // not in succession
 		{1000, long, true},
 		{1000, long, false},
-		{1000, long, false}, // it has only just been aside
-		{asideEvery, long, true},
-		{asideEvery, short, false},
+		{1000, long, false}, // it has only just migrated
+		{stayFor, long, true},
+		{stayFor, short, false},
 		{1000, long, false},
 		{1000, long, true},
 	} {
 		now += c.after
 		if share, _ := s.yielded(now, c.took); share != c.share {
-			t.Fatalf("yield %d, of %d ns at %d: step aside is %v, want %v", i, c.took, now, share, c.share)
+			t.Fatalf("yield %d, of %d ns at %d: migrate is %v, want %v", i, c.took, now, share, c.share)
 		}
 	}
 }
 
-// TestStepAside: the thread is on another processor then, and may run on all those on
+// TestMigrate: the thread is on another processor then, and may run on all those on
 // which it might before.
-func TestStepAside(t *testing.T) {
+func TestMigrate(t *testing.T) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	var before, after unix.CPUSet
@@ -55,14 +55,14 @@ func TestStepAside(t *testing.T) {
 		if !ok {
 			t.Fatal("the system does not tell on which processor a thread is")
 		}
-		stepAside()
+		migrate()
 		if there, _ := processor(); there != here {
 			moved = true
 			break
 		}
 	}
 	if !moved {
-		t.Error("a thousand steps aside have led nowhere")
+		t.Error("a thousand migrations have led nowhere")
 	}
 	if err := unix.SchedGetaffinity(0, &after); err != nil {
 		t.Fatal(err)
@@ -72,8 +72,8 @@ func TestStepAside(t *testing.T) {
 	}
 }
 
-// TestStepAsidePinned: a thread that may run on one processor only stays there.
-func TestStepAsidePinned(t *testing.T) {
+// TestMigratePinned: a thread that may run on one processor only stays there.
+func TestMigratePinned(t *testing.T) {
 	runtime.LockOSThread() // and the thread ends with the goroutine
 	var one, after unix.CPUSet
 	here, _ := processor()
@@ -81,7 +81,7 @@ func TestStepAsidePinned(t *testing.T) {
 	if err := unix.SchedSetaffinity(0, &one); err != nil {
 		t.Fatal(err)
 	}
-	stepAside()
+	migrate()
 	if err := unix.SchedGetaffinity(0, &after); err != nil {
 		t.Fatal(err)
 	}

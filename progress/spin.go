@@ -1,4 +1,4 @@
-package vipl
+package progress
 
 import (
 	"runtime"
@@ -19,7 +19,7 @@ import (
 //     third of the time goes so there are more runnable threads than
 //     processors: the budget is zero for a while, longer each time. If there
 //     are not, the thread shares a processor while another one is idle, and goes
-//     there; see stepAside.
+//     there; see migrate.
 type spinner struct {
 	limit   int64 // configured maximum, ns; 0 means never spin
 	current int64
@@ -28,7 +28,7 @@ type spinner struct {
 	pause   int64 // how long the next pause of spinning is
 	until   int64 // no spinning before
 	squeeze int   // yields in succession in which another thread has run
-	aside   int64 // no step aside before
+	stay    int64 // no migration before
 	shift   shift.Shift
 	load    loadText
 	busy    func() bool // instead of load, for tests
@@ -36,11 +36,11 @@ type spinner struct {
 
 const (
 	spinRound  = 400        // looks at the ring between looks at the clock
-	spinBulk   = 40         // the same while bulk frames are likely, which the looks do not see
+	spinHidden = 40         // the same while arrivals are likely that the looks do not see
 	yieldEvery = 4          // rounds between yields to the kernel
 	yieldLong  = 3_000      // ns; a yield that takes longer has let another thread run
 	squeezed   = 2          // such yields in succession: that thread has come to stay
-	asideEvery = 500_000    // ns between steps aside at least
+	stayFor    = 500_000    // ns between migrations at least
 	window     = 2_000_000  // ns of observation
 	lostPer    = 3          // one part in so many lost to others means a crowd
 	pauseMin   = 4_000_000  // ns
@@ -77,9 +77,9 @@ func (s *spinner) slept(ns int64) {
 	}
 }
 
-// yielded takes note of a yield that took ns. It reports whether the thread should step
-// aside, if that helps, and whether, now that the window is full, others have had so much
-// of it that the caller has to say whether the machine is crowded; see judge.
+// yielded takes note of a yield that took ns. It reports whether the thread should
+// migrate, if that helps, and whether, now that the window is full, others have had so
+// much of it that the caller has to say whether the machine is crowded; see judge.
 func (s *spinner) yielded(now, ns int64) (share, doubt bool) {
 	if ns >= yieldLong {
 		s.lost += ns
@@ -87,8 +87,8 @@ func (s *spinner) yielded(now, ns int64) (share, doubt bool) {
 	} else {
 		s.squeeze = 0
 	}
-	if s.squeeze >= squeezed && now >= s.aside {
-		s.squeeze, s.aside = 0, now+asideEvery
+	if s.squeeze >= squeezed && now >= s.stay {
+		s.squeeze, s.stay = 0, now+stayFor
 		share = true
 	}
 	span := now - s.since
@@ -112,32 +112,39 @@ func (s *spinner) judge(now int64, crowded bool) {
 	s.pause = min(2*s.pause, pauseMax)
 }
 
-// spinOnce looks at the ring for about a microsecond, without the engine's lock,
-// and reports whether it has found something.
-func (n *NIC) spinOnce(w *waiter) (found bool) {
-	looks := spinRound
-	if n.bulk.hot() {
-		looks = spinBulk
+func (s *spinner) crowded() bool {
+	if s.busy != nil {
+		return s.busy()
 	}
-	over := n.spin.shift.Over(n.now)
-	n.mu.Unlock()
+	return s.load.crowded()
+}
+
+// spinOnce looks at the link for about a microsecond, without the engine's lock, and
+// reports whether it has found something.
+func (e *Engine) spinOnce(w *Waiter) (found bool) {
+	looks := spinRound
+	if e.hidden != nil && e.hidden() {
+		looks = spinHidden
+	}
+	over := e.spin.shift.Over(e.now)
+	e.mu.Unlock()
 	if over {
 		runtime.Gosched()
 	}
 	for i := 0; i < looks && !found; i++ {
-		found = n.link.Ready()
+		found = e.link.Ready()
 	}
 	var took int64
 	if w.rounds++; !found && w.rounds%yieldEvery == 0 {
-		t := n.link.Now()
+		t := e.link.Now()
 		unix.RawSyscall(unix.SYS_SCHED_YIELD, 0, 0, 0)
-		took = n.link.Now() - t
+		took = e.link.Now() - t
 	}
-	n.mu.Lock()
-	n.fresh = found // reading the clock again would only delay the frame
+	e.mu.Lock()
+	e.fresh = found // reading the clock again would only delay the frame
 	if took > 0 {
-		if share, doubt := n.spin.yielded(n.now, took); share || doubt {
-			n.lookAround(share, doubt)
+		if share, doubt := e.spin.yielded(e.now, took); share || doubt {
+			e.lookAround(share, doubt)
 		}
 	}
 	return found
@@ -146,21 +153,14 @@ func (n *NIC) spinOnce(w *waiter) (found bool) {
 // lookAround finds out how busy the machine is, which takes a system call, and so without
 // the engine's lock. The caller leads, so that nobody else is here. If it should share its
 // processor with nobody, and another one is idle, it goes there.
-func (n *NIC) lookAround(share, doubt bool) {
-	n.mu.Unlock()
-	crowded := n.spin.crowded()
+func (e *Engine) lookAround(share, doubt bool) {
+	e.mu.Unlock()
+	crowded := e.spin.crowded()
 	if share && !crowded {
-		stepAside()
+		migrate()
 	}
-	n.mu.Lock()
+	e.mu.Lock()
 	if doubt {
-		n.spin.judge(n.now, crowded)
+		e.spin.judge(e.now, crowded)
 	}
-}
-
-func (s *spinner) crowded() bool {
-	if s.busy != nil {
-		return s.busy()
-	}
-	return s.load.crowded()
 }

@@ -1,4 +1,4 @@
-package vipl
+package progress
 
 import (
 	"bytes"

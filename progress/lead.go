@@ -1,0 +1,188 @@
+package progress
+
+import (
+	"time"
+
+	"github.com/bobnet-go/bobnet/transport"
+)
+
+// leadership says who drives the engine: at most one goroutine, the leader, polls the
+// link, and when its spin budget is spent sleeps on it. Followers sleep each at a place
+// of their own.
+type leadership struct {
+	taken     bool
+	sleeping  bool  // somebody is inside link.Wait
+	sleepsAt  *Gate // what the sleeper waits for
+	until     int64 // when the sleeper wakes by itself
+	byService bool  // the sleeper is the service goroutine
+	kicked    bool  // and has been asked to leave
+	lastPoll  int64 // when a caller, not the service, polled last
+	followers []*place
+	due       int64  // when the first of them wants to be woken, or before
+	free      *place // a list
+}
+
+// place is where a follower sleeps. The engine keeps places for reuse.
+type place struct {
+	ch      chan struct{}   // of capacity 1; nil under virtual time
+	virtual transport.Place // there
+	next    *place          // at the same gate, or in the free list
+	until   int64
+}
+
+func (p *place) wake() {
+	if p.virtual != nil {
+		p.virtual.Wake()
+		return
+	}
+	select {
+	case p.ch <- struct{}{}:
+	default: // it has been woken and does not run yet
+	}
+}
+
+func (p *place) sleep() {
+	if p.virtual != nil {
+		p.virtual.Wait(p.until)
+		return
+	}
+	<-p.ch
+}
+
+// WakeAll has everybody who waits look again, because the machine closes, say. The
+// lock is held.
+func (e *Engine) WakeAll() {
+	for _, p := range e.lead.followers {
+		p.wake()
+	}
+	e.link.Wake()
+}
+
+// WakeBefore wakes the sleeper if it would sleep past at, when a timer is due now. The
+// lock is held.
+func (e *Engine) WakeBefore(at int64) {
+	if l := &e.lead; l.sleeping && at < l.until {
+		l.until = at
+		e.link.Wake()
+	}
+}
+
+// Led reports whether somebody drives the engine now, or sleeps on the link. The lock
+// is held.
+func (e *Engine) Led() bool { return e.lead.taken || e.lead.sleeping }
+
+// polled notes that a caller drives the engine, and gets the service out of link.Wait.
+func (l *leadership) polled(e *Engine) {
+	l.lastPoll = e.now
+	if l.byService && !l.kicked {
+		l.kicked = true
+		e.link.Wake()
+	}
+}
+
+// wakeDue wakes the followers whose time is up and notes when the next one's is.
+func (l *leadership) wakeDue(now int64) {
+	l.due = transport.Forever
+	for _, p := range l.followers {
+		if p.until <= now {
+			p.wake()
+		} else {
+			l.due = min(l.due, p.until)
+		}
+	}
+}
+
+// next wakes the next leader, if nobody leads.
+func (l *leadership) next() {
+	if !l.taken && len(l.followers) > 0 {
+		l.followers[0].wake()
+	}
+}
+
+// follow blocks at the gate until it opens, leadership falls vacant, or the wait's
+// time is up.
+func (e *Engine) follow(w *Waiter, g *Gate) {
+	l := &e.lead
+	p := l.free
+	if p != nil {
+		l.free = p.next
+	} else {
+		p = e.newPlace()
+	}
+	p.next, g.blocked = g.blocked, p
+	l.followers = append(l.followers, p)
+	w.watch(e)
+	p.until = w.until()
+	if p.until < l.due {
+		l.due = p.until
+		e.WakeBefore(p.until)
+	}
+	e.mu.Unlock()
+	p.sleep()
+	e.mu.Lock()
+	g.remove(p)
+	l.remove(p)
+	p.next, l.free = l.free, p
+}
+
+func (e *Engine) newPlace() *place {
+	if e.virtual {
+		if v := transport.PlaceOf(e.link); v != nil {
+			return &place{virtual: v}
+		}
+	}
+	return &place{ch: make(chan struct{}, 1)}
+}
+
+func (g *Gate) remove(p *place) {
+	for at := &g.blocked; *at != nil; at = &(*at).next {
+		if *at == p {
+			*at = p.next
+			return
+		}
+	}
+}
+
+func (l *leadership) remove(p *place) {
+	for i, f := range l.followers {
+		if f == p {
+			last := len(l.followers) - 1
+			l.followers[i] = l.followers[last]
+			l.followers[last] = nil
+			l.followers = l.followers[:last]
+			break
+		}
+	}
+	if p.ch != nil {
+		select {
+		case <-p.ch: // woken twice
+		default:
+		}
+	}
+}
+
+// State is who drives an engine at a moment.
+type State struct {
+	Driver    string        // "nobody", "caller spins", "caller asleep", "service asleep", "service looks in"
+	Followers int           // goroutines that wait beside the one that leads
+	LastPoll  time.Duration // since a caller, not the service, polled last
+	Spin      time.Duration // for which a wait polls at present before it blocks
+}
+
+// State returns who drives the engine at now, by the link's clock. The lock is held.
+func (e *Engine) State(now int64) State {
+	l := &e.lead
+	s := State{Driver: "nobody", Followers: len(l.followers), LastPoll: time.Duration(now - l.lastPoll), Spin: time.Duration(e.spin.budget(now))}
+	switch {
+	case e.shut:
+	case l.sleeping && l.byService:
+		s.Driver = "service asleep"
+	case l.sleeping:
+		s.Driver = "caller asleep"
+	case l.taken:
+		s.Driver = "caller spins"
+	case e.service != nil:
+		s.Driver = "service looks in"
+	}
+	return s
+}
