@@ -310,7 +310,7 @@ func (p *prometheus) checkDashboard(t *testing.T) {
 	if err := json.Unmarshal([]byte(readRoot(t, "docs/grafana.json")), &d); err != nil {
 		t.Fatal(err)
 	}
-	variables := strings.NewReplacer("$instance", ".*", "$interface", ".*", "$vi", ".*", "$__rate_interval", "5m")
+	variables := strings.NewReplacer("$instance", ".*", "$rank", ".*", "$interface", ".*", "$vi", ".*", "$__rate_interval", "5m")
 	asked, moved := 0, 0
 	for _, panel := range d.Panels {
 		for _, target := range panel.Targets {
