@@ -35,6 +35,9 @@ type Config struct {
 	// Timeout bounds how long ranks wait for each other; 0 means what
 	// vipl.EnvTimeout says, or else DefaultTimeout.
 	Timeout time.Duration
+	// PeerTimeout bounds how long a rank that does not answer is believed to be
+	// alive; 0 means vipl.DefaultPeerTimeout.
+	PeerTimeout time.Duration
 	// Logger is handed to the NIC that OpenNIC opens; nil means none.
 	Logger *slog.Logger
 }
@@ -73,8 +76,8 @@ func (c *Config) Check() error {
 		return fmt.Errorf("a job of several ranks needs a name: give it one by the configuration or by %s, the same for all its ranks", EnvJob)
 	case len(c.Name) > MaxName:
 		return fmt.Errorf("the job's name has %d bytes, at most %d are allowed", len(c.Name), MaxName)
-	case c.Timeout < 0:
-		return fmt.Errorf("Timeout %v is negative", c.Timeout)
+	case c.Timeout < 0 || c.PeerTimeout < 0:
+		return fmt.Errorf("Timeout %v or PeerTimeout %v is negative", c.Timeout, c.PeerTimeout)
 	}
 	return nil
 }

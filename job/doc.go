@@ -2,6 +2,32 @@
 // finds the other ranks, and tells them why this one ends. The packages that pass
 // messages between ranks start by it: mplite.Init is its first user.
 //
+// There are two ways in. Join is for programs that make their connections later, or
+// one for each pair of ranks that talks: it returns a Member, which knows where the
+// other ranks are and hears that one has failed. New and Job.Meet are for programs
+// whose connections are there from the beginning, and carry what Join would need
+// connections of its own for.
+//
+//	m, err := job.Join(ctx, nil, job.Program{Name: "Halo", Version: 1, Params: [2]uint32{port}})
+//	if err != nil {
+//		return err // says which ranks are missing, or which failed and why
+//	}
+//	me := m.Identity()
+//	for rank := range me.Size {
+//		if rank != me.Rank {
+//			peers[rank] = ethertype.Addr{MAC: m.Addr(rank).MAC, Port: uint16(m.Params(rank)[0])}
+//		}
+//	}
+//	for work() {
+//		if err := m.Err(); err != nil { // a rank has failed
+//			m.Fail(err)
+//			return err
+//		}
+//	}
+//	return m.Leave(ctx)
+//
+// # Configuration
+//
 // A job is a number of processes, its ranks 0 to Size-1, on one network segment.
 // Config names one rank of it. What a program leaves zero there comes from the
 // environment (EnvJob, EnvRank, EnvSize, EnvInterface, and vipl.EnvTimeout), which
@@ -62,5 +88,6 @@
 // # Concurrency
 //
 // Nothing here starts goroutines. A Job has no lock of its own: it uses that of its
-// Links, and each method says whether the caller holds it.
+// Links, and each method says whether the caller holds it. A Member is for one
+// goroutine at a time. Several packages may share its NIC.
 package job

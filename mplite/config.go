@@ -82,8 +82,6 @@ func (c *Config) check() error {
 		return bad("EagerSize %d is not in 64..%d", c.EagerSize, MaxEagerSize)
 	case c.Credits < 2 || c.Credits > MaxCredits:
 		return bad("Credits %d is not in 2..%d", c.Credits, MaxCredits)
-	case c.PeerTimeout < 0:
-		return bad("PeerTimeout %v is negative", c.PeerTimeout)
 	}
 	return nil
 }

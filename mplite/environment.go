@@ -19,7 +19,7 @@ const (
 
 // member returns what of c says which rank of which job this is.
 func (c *Config) member() job.Config {
-	return job.Config{Name: c.Job, Rank: c.Rank, Size: c.Size, Interface: c.Interface, NIC: c.NIC, Timeout: c.Timeout, Logger: c.Logger}
+	return job.Config{Name: c.Job, Rank: c.Rank, Size: c.Size, Interface: c.Interface, NIC: c.NIC, Timeout: c.Timeout, PeerTimeout: c.PeerTimeout, Logger: c.Logger}
 }
 
 // fromEnvironment returns c with what the environment says in the fields that are

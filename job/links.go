@@ -1,0 +1,221 @@
+package job
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/bobnet-go/bobnet/vipl"
+)
+
+// links are the Links of a Member: a VI to each other rank. A rank sends three
+// messages at the most over each, so that receives posted once are enough: its
+// Hello, one Report, and its word that it leaves.
+type links struct {
+	mu     sync.Mutex
+	job    *Job
+	cfg    Config
+	params [2]uint32
+	nic    *vipl.NIC
+	own    bool // we opened nic
+	cq     *vipl.CQ
+	peers  []*link // by rank, nil for this rank
+	err    error   // the first failure
+	reaped [16]vipl.Completion
+}
+
+// link is the connection with another rank.
+type link struct {
+	rank   int
+	vi     *vipl.VI
+	state  State
+	err    error // of a dead rank
+	params [2]uint32
+	told   bool // a Report has been sent
+	busy   int  // sends that are not acknowledged
+	handle vipl.MemHandle
+	send   [maxSends]message
+	sent   int // of send
+	recv   [maxSends]message
+}
+
+// message is the memory of a message and its descriptor.
+type message struct {
+	mem  []byte
+	desc vipl.Descriptor
+	segs [1]vipl.Segment
+}
+
+const (
+	maxSends    = 3
+	messageSize = 1 + ReportMax
+)
+
+// What the first byte of a message says is behind it.
+const (
+	sayHello  = 'h' // a Hello
+	sayReport = 'r' // a Report
+	sayBye    = 'b' // nothing: the rank leaves in order
+)
+
+func (l *links) Lock()                { l.mu.Lock() }
+func (l *links) Unlock()              { l.mu.Unlock() }
+func (l *links) Params() [2]uint32    { return l.params }
+func (l *links) State(rank int) State { return l.peers[rank].state }
+func (l *links) Err() error           { return l.err }
+
+// Open implements Links.
+func (l *links) Open(rank int, connect time.Duration) (*vipl.VI, error) {
+	p := l.peers[rank]
+	vi, err := l.nic.CreateVI(&vipl.Attributes{PeerTimeout: l.cfg.PeerTimeout, ConnectTimeout: max(connect, 1)}, l.cq, l.cq)
+	if err != nil {
+		return nil, err
+	}
+	vi.Context = p
+	p.vi = vi
+	slab := make([]byte, 2*maxSends*messageSize)
+	if p.handle, err = l.nic.RegisterMem(slab, nil); err != nil {
+		return nil, err
+	}
+	for i := range maxSends {
+		p.send[i].init(slab[2*i*messageSize:][:messageSize], p.handle)
+		r := &p.recv[i]
+		r.init(slab[(2*i+1)*messageSize:][:messageSize], p.handle)
+		if err := vi.PostRecv(&r.desc); err != nil {
+			return nil, err
+		}
+	}
+	return vi, nil
+}
+
+func (m *message) init(mem []byte, handle vipl.MemHandle) {
+	m.mem = mem
+	m.segs[0] = vipl.Segment{Data: mem, Handle: handle}
+	m.desc = vipl.Descriptor{Segs: m.segs[:], Context: m}
+}
+
+// Reset implements Links.
+func (l *links) Reset(rank int) {
+	l.drop(l.peers[rank])
+	l.peers[rank] = &link{rank: rank}
+}
+
+// drop gives back what Open took.
+func (l *links) drop(p *link) {
+	if p.vi != nil {
+		p.vi.Close()
+	}
+	if p.handle != 0 {
+		l.nic.DeregisterMem(p.handle)
+	}
+}
+
+// say sends a message to p, if p is connected.
+func (l *links) say(p *link, kind byte, body []byte) {
+	if p.state == Absent || p.state == Dead || p.sent == maxSends {
+		return
+	}
+	m := &p.send[p.sent]
+	p.sent++
+	m.mem[0] = kind
+	m.segs[0].Data = m.mem[:1+copy(m.mem[1:], body)]
+	if err := p.vi.PostSend(&m.desc); err != nil {
+		l.Fail(p.rank, err)
+		return
+	}
+	p.busy++
+}
+
+// Greet implements Links.
+func (l *links) Greet(rank int) {
+	p := l.peers[rank]
+	if p.state != Absent {
+		return // its first message has ended it already
+	}
+	p.state = Greeting
+	if l.job.Said(rank) {
+		p.state = Live
+	}
+	l.say(p, sayHello, l.job.hello())
+}
+
+// Tell implements Links. Each rank is told the first thing only.
+func (l *links) Tell(r Report) {
+	for _, p := range l.peers {
+		if p != nil && p.state != Absent && !p.told && (p.rank != r.Rank || r.Twice()) {
+			p.told = true
+			l.say(p, sayReport, []byte(r.String()))
+		}
+	}
+}
+
+// Fail implements Links.
+func (l *links) Fail(rank int, cause error) error {
+	p := l.peers[rank]
+	if p.state >= Dead {
+		return p.err
+	}
+	p.state = Dead
+	p.err = &RankError{Rank: rank, Err: cause}
+	if l.err == nil {
+		l.err = p.err
+	}
+	if p.vi != nil {
+		p.vi.Disconnect()
+	}
+	l.Tell(l.job.ReportOf(p.err))
+	return p.err
+}
+
+// End implements Links.
+func (l *links) End(err *DuplicateError) {
+	if l.err == nil {
+		l.err = err
+	}
+	l.Tell(l.job.ReportOf(err))
+}
+
+// Unheard implements Links.
+func (l *links) Unheard() bool {
+	for _, p := range l.peers {
+		if p != nil && p.busy > 0 && p.vi.State() == vipl.StateConnected {
+			return true
+		}
+	}
+	return false
+}
+
+// Step implements Links.
+func (l *links) Step(ctx context.Context) error {
+	l.mu.Unlock()
+	n, err := l.cq.ReapWait(ctx, l.reaped[:])
+	l.mu.Lock()
+	l.handle(l.reaped[:n])
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	return err
+}
+
+// handle sees to what has completed.
+func (l *links) handle(done []vipl.Completion) {
+	for i := range done {
+		c := &done[i]
+		if c.Request != nil {
+			l.job.Requested(c.Request)
+			continue
+		}
+		p := c.VI.Context.(*link)
+		if !c.Recv {
+			p.busy--
+		}
+		switch {
+		case c.Descriptor.Status.Failed():
+			l.Fail(p.rank, p.vi.Err())
+		case c.Recv:
+			m := c.Descriptor.Context.(*message)
+			l.heard(p, m.mem[:c.Descriptor.Length])
+		}
+	}
+	clear(done)
+}

@@ -1,0 +1,200 @@
+package job
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/vipl"
+)
+
+// Member is a rank of a job that has come together: what a program starts from whose
+// connections between ranks are made later, or not at all. It keeps a small VI to
+// every other rank, by which it hears that one has failed, and why. The job fails as
+// a whole: after the first failure all that is left is Fail or Leave.
+//
+// One goroutine at a time uses a Member. Others may use its NIC.
+type Member struct{ l *links }
+
+// Program says what a rank runs, for Join.
+type Program struct {
+	Name    string    // for error texts
+	Version uint32    // of the format of its messages, equal at all ranks
+	Params  [2]uint32 // what every other rank learns by Member.Params, such as a port
+}
+
+// Join makes the process a member of the job that cfg and the environment describe
+// (nil leaves all to the environment), and returns when all its ranks have come. It
+// fails as Job.Meet does. End with Leave: a process that ends without is dead to the
+// others.
+func Join(ctx context.Context, cfg *Config, program Program) (*Member, error) {
+	if cfg == nil {
+		cfg = &Config{}
+		SayAlone(program.Name)
+	}
+	full, err := cfg.FromEnvironment()
+	if err == nil {
+		err = full.Check()
+	}
+	if err != nil {
+		return nil, fmt.Errorf("job: join: %w", err)
+	}
+	id := Identity{Name: full.Name, Rank: full.Rank, Size: full.Size, Program: program.Name, Version: program.Version}
+	l := &links{cfg: full, params: program.Params, peers: make([]*link, full.Size)}
+	l.job = New(id, l, full.Timeout)
+	if l.nic = full.NIC; full.Size == 1 {
+		return &Member{l}, nil
+	}
+	if l.nic, l.own, err = full.OpenNIC(); err != nil {
+		return nil, l.job.errorf("%w", err)
+	}
+	if err := l.join(ctx); err != nil {
+		l.close()
+		return nil, err
+	}
+	return &Member{l}, nil
+}
+
+// join connects with the other ranks.
+func (l *links) join(ctx context.Context) (err error) {
+	for rank := range l.peers {
+		if rank != l.job.Rank {
+			l.peers[rank] = &link{rank: rank}
+		}
+	}
+	if l.cq, err = l.nic.CreateCQ(2*maxSends*len(l.peers) + 1); err != nil {
+		return l.job.errorf("%w", err)
+	}
+	return l.job.Meet(ctx, l.nic, l.cq, l.cfg.Logger)
+}
+
+// close gives back what Join took.
+func (l *links) close() {
+	l.job.Close()
+	for _, p := range l.peers {
+		if p != nil {
+			l.drop(p)
+		}
+	}
+	if l.cq != nil {
+		l.cq.Close()
+	}
+	if l.own {
+		l.nic.Close()
+	}
+}
+
+// heard handles a message.
+func (l *links) heard(p *link, b []byte) {
+	if len(b) == 0 || p.state >= Dead {
+		return
+	}
+	switch kind, body := b[0], b[1:]; kind {
+	case sayHello:
+		m, err := l.job.Greeted(p.rank, body)
+		if err != nil {
+			l.Fail(p.rank, err)
+			return
+		}
+		p.params = m.Params
+		if p.state == Greeting {
+			p.state = Live
+		}
+	case sayReport:
+		r, ok := ParseReport(string(body), l.job.Size)
+		switch {
+		case !ok:
+			l.Fail(p.rank, errNotHello)
+		case r.Rank == l.job.Rank && !r.Twice():
+			l.Fail(p.rank, fmt.Errorf("it takes rank %d for dead: %s", r.Rank, r.Why))
+		default:
+			l.job.Hear(r, p.rank)
+		}
+	case sayBye:
+		p.state = Left
+	default:
+		l.Fail(p.rank, errNotHello)
+	}
+}
+
+// Identity returns which rank of which job this is, with the nonce of the run.
+func (m *Member) Identity() Identity { return m.l.job.Identity }
+
+// NIC returns the NIC of the member, which several packages may share. In a job of
+// one rank it is Config.NIC, which may be nil.
+func (m *Member) NIC() *vipl.NIC { return m.l.nic }
+
+// Addr returns where another rank is: the station, and a port of its NIC.
+func (m *Member) Addr(rank int) ethertype.Addr { return m.l.peers[rank].vi.Remote() }
+
+// Params returns what the program of another rank has told of itself.
+func (m *Member) Params(rank int) [2]uint32 { return m.l.peers[rank].params }
+
+// Refused returns how many requests for connections were turned away, because they
+// did not belong to the job.
+func (m *Member) Refused() uint64 {
+	m.l.mu.Lock()
+	defer m.l.mu.Unlock()
+	return m.l.job.Refused()
+}
+
+// Err takes in what has come, without waiting, and returns the first failure: a
+// RankError with its reason, or nil as long as nobody is known to have failed. A
+// program calls it where it waits for another rank, and when an operation has failed.
+func (m *Member) Err() error {
+	l := m.l
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.cq == nil {
+		return nil
+	}
+	n, err := l.cq.ReapDone(l.reaped[:])
+	l.handle(l.reaped[:n])
+	if l.err == nil && err != nil && !errors.Is(err, vipl.ErrNotDone) {
+		return l.job.errorf("%w", err)
+	}
+	return l.err
+}
+
+// Fail ends the membership because of err, which it tells the others, for a quarter
+// of a second at the most. It releases everything.
+func (m *Member) Fail(err error) {
+	l := m.l
+	l.mu.Lock()
+	l.Tell(l.job.ReportOf(err))
+	if l.cq != nil {
+		(&meeting{Job: l.job}).settle()
+	}
+	l.mu.Unlock()
+	l.close()
+}
+
+// Leave ends the membership in order. It waits, for Config.Timeout at the most and as
+// long as ctx lets it, until all ranks leave, and fails with the RankError of one that
+// has failed. It releases everything in any case.
+func (m *Member) Leave(ctx context.Context) error {
+	l := m.l
+	defer l.close()
+	if l.cq == nil {
+		return nil
+	}
+	ctx, cancel := l.nic.WithTimeout(ctx, l.cfg.Timeout)
+	defer cancel()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, p := range l.peers {
+		if p != nil {
+			l.say(p, sayBye, nil)
+		}
+	}
+	for l.err == nil && (l.job.any(Live) || l.Unheard()) {
+		if err := l.Step(ctx); err != nil {
+			return fmt.Errorf(l.job.prefix()+": leave: %w", err)
+		}
+	}
+	if l.err != nil { // others may have to hear it from this rank
+		(&meeting{Job: l.job}).settle()
+	}
+	return l.err
+}
