@@ -87,7 +87,11 @@ func (l *links) close() {
 
 // heard handles a message.
 func (l *links) heard(p *link, b []byte) {
-	if len(b) == 0 || p.state >= Dead {
+	if p.state >= Dead {
+		return
+	}
+	if len(b) == 0 {
+		l.Fail(p.rank, errNotHello)
 		return
 	}
 	switch kind, body := b[0], b[1:]; kind {
