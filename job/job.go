@@ -111,8 +111,8 @@ func (j *Job) hello() []byte {
 	return b[:]
 }
 
-// errNotHello is why a rank fails that begins with something else.
-var errNotHello = errors.New("it sent a message that is not one")
+// errGarbled is why a rank fails that sends what no rank does.
+var errGarbled = errors.New("it sent a message that is not one")
 
 // Greeted takes the first message over the connection with a rank and returns what
 // it says, or what is wrong with it, for which the program fails the rank. Rank 0
@@ -126,7 +126,7 @@ func (j *Job) Greeted(rank int, body []byte) (Hello, error) {
 		return m, err
 	}
 	if j.said[rank] || int(m.Rank) != rank || j.Nonce == 0 {
-		return m, errNotHello
+		return m, errGarbled
 	}
 	j.said[rank] = true
 	return m, nil

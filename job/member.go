@@ -91,7 +91,7 @@ func (l *links) heard(p *link, b []byte) {
 		return
 	}
 	if len(b) == 0 {
-		l.Fail(p.rank, errNotHello)
+		l.Fail(p.rank, errGarbled)
 		return
 	}
 	switch kind, body := b[0], b[1:]; kind {
@@ -109,7 +109,7 @@ func (l *links) heard(p *link, b []byte) {
 		r, ok := ParseReport(string(body), l.job.Size)
 		switch {
 		case !ok:
-			l.Fail(p.rank, errNotHello)
+			l.Fail(p.rank, errGarbled)
 		case r.Rank == l.job.Rank && !r.Twice():
 			l.Fail(p.rank, fmt.Errorf("it takes rank %d for dead: %s", r.Rank, r.Why))
 		default:
@@ -118,7 +118,7 @@ func (l *links) heard(p *link, b []byte) {
 	case sayBye:
 		p.state = Left
 	default:
-		l.Fail(p.rank, errNotHello)
+		l.Fail(p.rank, errGarbled)
 	}
 }
 
