@@ -81,9 +81,10 @@
 //
 // A rank that fails, or that finds another one dead or a rank claimed twice, tells
 // the others by a Report, which is a line of text: in a message over a connection,
-// or in the refusal of one. ReportOf makes one of an error, and Report.Err makes an
-// error of one, a RankError or a DuplicateError. A rank passes on what it was told
-// in the words of the rank that saw it.
+// or in the refusal of one. Identity.ReportOf makes one of an error, and Job.Hear takes
+// one: it fails the rank that is named, with a RankError, or ends the job with a
+// DuplicateError. A rank passes on what it was told in the words of the rank that saw
+// it.
 //
 // # Concurrency
 //

@@ -117,7 +117,7 @@ func TestReports(t *testing.T) {
 		t.Errorf("%+v, want %+v", own, want)
 	}
 	var failed *job.RankError
-	told := own.Err("test", 2) // rank 2 has told of rank 1
+	told := error(&job.RankError{Rank: 1, Err: own.Cause(2)}) // rank 2 has told of rank 1
 	if !errors.As(told, &failed) || failed.Rank != 1 || !errors.Is(told, job.ErrRankFailed) || !errors.Is(told, job.ErrReported) ||
 		!strings.Contains(told.Error(), "by rank 2: it gave up") {
 		t.Errorf("%v", told)
@@ -126,11 +126,11 @@ func TestReports(t *testing.T) {
 	if again := third.ReportOf(told); again != own {
 		t.Errorf("%+v was passed on as %+v", own, again)
 	}
-	if direct := own.Err("test", 1); errors.Is(direct, job.ErrReported) {
+	if direct := own.Cause(1); errors.Is(direct, job.ErrReported) {
 		t.Errorf("%v is hearsay, although the rank has said it itself", direct)
 	}
 	twice := job.Report{Rank: 2, First: first, Second: second}
-	err := twice.Err("test", 0)
+	err := error(&job.DuplicateError{Job: "test", Rank: 2, First: first, Second: second})
 	if !errors.Is(err, job.ErrInit) || me.ReportOf(fmt.Errorf("wrapped: %w", err)) != twice {
 		t.Errorf("%+v was passed on as %+v", twice, me.ReportOf(err))
 	}

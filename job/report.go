@@ -93,12 +93,3 @@ func (r Report) Cause(by int) error {
 	}
 	return &hearsay{by: by, why: r.Why}
 }
-
-// Err returns r, as rank by of a job has told it, as an error: a DuplicateError or a
-// RankError.
-func (r Report) Err(job string, by int) error {
-	if r.Twice() {
-		return &DuplicateError{Job: job, Rank: r.Rank, First: r.First, Second: r.Second}
-	}
-	return &RankError{Rank: r.Rank, Err: r.Cause(by)}
-}
