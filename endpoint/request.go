@@ -3,6 +3,7 @@ package endpoint
 import (
 	"context"
 	"encoding/binary"
+	"errors"
 )
 
 // Request sends a short request of at most MaxShort arguments to the endpoint
@@ -69,10 +70,8 @@ type message struct {
 // request sends m.
 func (ep *Endpoint) request(ctx context.Context, dest int, m *message, args []uint32, data []byte, call *call) error {
 	n := ep.node
-	var at stall
 	n.lock()
 	defer n.leave()
-	defer at.leave()
 	if err := ep.bundle.enter(); err != nil {
 		return err
 	}
@@ -81,8 +80,33 @@ func (ep *Endpoint) request(ctx context.Context, dest int, m *message, args []ui
 			return err
 		}
 	}
+	served := 0
+	if ep.bundle.waits() {
+		served = ep.bundle.serve(pollBatch)
+	}
+	if ep.freed {
+		return ep.gone()
+	}
+	c, err := ep.send(ctx, dest, m, args, data, call)
+	if err != errNoCredit {
+		return err
+	}
+	return ep.requestLater(ctx, dest, m, args, data, call, c, served)
+}
+
+// requestLater goes on with a request for which connection c, nil if there is none yet,
+// had no credit, after so many messages were handled.
+func (ep *Endpoint) requestLater(ctx context.Context, dest int, m *message, args []uint32, data []byte, call *call, c *client, served int) error {
+	var at stall
+	defer at.leave()
 	for polled := false; ; polled = true {
-		served := 0
+		if c != nil {
+			at.join(c)
+		}
+		if err := ep.stall(ctx, dest, m, served, polled); err != nil {
+			return err
+		}
+		served = 0
 		if ep.bundle.waits() {
 			served = ep.bundle.serve(pollBatch)
 		}
@@ -92,36 +116,37 @@ func (ep *Endpoint) request(ctx context.Context, dest int, m *message, args []ui
 		case at.broken() && at.due():
 			return at.comeBack(dest, m, args, data, call)
 		case !at.broken():
-			if sent, err := ep.send(ctx, dest, m, args, data, call, &at); sent || err != nil {
+			var err error
+			if c, err = ep.send(ctx, dest, m, args, data, call); err != errNoCredit {
 				return err
 			}
-		}
-		if err := ep.stall(ctx, dest, m, served, polled); err != nil {
-			return err
 		}
 	}
 }
 
-// send sends m if there is a credit, and else has it join those that wait for one.
-func (ep *Endpoint) send(ctx context.Context, dest int, m *message, args []uint32, data []byte, call *call, at *stall) (sent bool, err error) {
+// errNoCredit is send's word that a request has to wait.
+var errNoCredit = errors.New("endpoint: no credit")
+
+// send sends m if there is a credit. If not it returns errNoCredit, and the connection
+// that has none, or nil while requests of the last one have yet to come back.
+func (ep *Endpoint) send(ctx context.Context, dest int, m *message, args []uint32, data []byte, call *call) (*client, error) {
 	if reason, detail := ep.examine(dest, m, args, data); reason != 0 {
 		if call == nil {
 			ep.returnAtOnce(dest, m, args, data, reason)
 		}
-		return false, &ReturnedError{Op: m.op, Reason: reason, Detail: detail}
+		return nil, &ReturnedError{Op: m.op, Reason: reason, Detail: detail}
 	}
 	t := ep.translations[dest]
 	if t.last != nil && t.returning() {
-		return false, nil
+		return nil, errNoCredit
 	}
 	c, err := ep.connect(dest, t)
 	if err != nil {
-		return false, err
+		return nil, err
 	}
 	i := c.take(m.op)
 	if i < 0 {
-		at.join(c)
-		return false, nil
+		return c, errNoCredit
 	}
 	c.send(i, m, args, data, call)
 	if n := ep.node; n.leader != nil { // another goroutine waits for what arrives
@@ -130,7 +155,7 @@ func (ep *Endpoint) send(ctx context.Context, dest int, m *message, args []uint3
 	if m.sync && c.slots[i].data != nil {
 		ep.await(ctx, c, i)
 	}
-	return true, nil
+	return nil, nil
 }
 
 // stall follows a look for a credit that has found none, after so many messages were
