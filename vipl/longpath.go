@@ -19,6 +19,7 @@ type longPath struct {
 	lost     int           // times that long frames have gone again while none was acknowledged, and the peer was heard
 	seq      ethertype.Seq // the first of them
 	mark     uint32        // just before that, in the order of transmissions
+	since    int64         // when the first went again
 	heard    int64         // when the peer had been heard, the last time
 	fallen   bool          // no long frames
 	risen    int64         // when that was over the last time
@@ -27,23 +28,24 @@ type longPath struct {
 }
 
 const (
-	holeLosses = 4               // times that mean a black hole
+	holeLosses = 4               // times that mean a black hole,
+	holeTime   = 200_000_000     // ns, if it has lasted so long: a ring that runs over loses long frames, too, and not short ones
 	holeAgain  = 500_000_000     // ns until the path is asked again first
 	holeMax    = 300_000_000_000 // and at the most
 )
 
-// lose takes note that a long frame goes again, of which seq is the number, una the
+// lose takes note that a long frame goes again at now, of which seq is the number, una the
 // oldest that is not acknowledged, and heard when the peer was heard last; mark is just before it went. passed says
 // whether a long one that was sent since p.mark has been acknowledged. It reports whether
 // the path does not carry them any more.
-func (p *longPath) lose(seq, una ethertype.Seq, heard int64, mark uint32, passed bool) bool {
+func (p *longPath) lose(now int64, seq, una ethertype.Seq, heard int64, mark uint32, passed bool) bool {
 	switch {
 	case p.lost == 0 || p.seq.Less(una) || passed:
-		p.lost, p.seq, p.mark, p.heard = 1, seq, mark, heard
+		p.lost, p.seq, p.mark, p.since, p.heard = 1, seq, mark, now, heard
 	case p.heard != heard:
 		p.lost, p.heard = p.lost+1, heard
 	}
-	return p.lost >= holeLosses
+	return p.lost >= holeLosses && now-p.since >= holeTime
 }
 
 // fall notes that there are no long frames any more. A path on which they came and went
@@ -70,7 +72,7 @@ func (p *longPath) ask(now int64) bool {
 func (v *VI) resendLong(f *reliability.Sent, seq ethertype.Seq, flags ethertype.Flags) bool {
 	n, p := v.nic, &v.hole
 	if !p.fallen {
-		if !p.lose(seq, v.tx.Una(), v.heard, v.tx.Mark()-1, v.tx.LongerAcked(p.mark, uint32(v.pathData))) {
+		if !p.lose(n.now, seq, v.tx.Una(), v.heard, v.tx.Mark()-1, v.tx.LongerAcked(p.mark, uint32(v.pathData))) {
 			took := v.build(f, seq, flags)
 			v.sendAck(ethertype.FlagAckNow) // which is short: does the peer hear us?
 			return took

@@ -7,24 +7,30 @@ import "testing"
 func TestLongPath(t *testing.T) {
 	var p longPath
 	for i := range 10 {
-		if p.lose(5, 5, 100, 1, false) {
+		if p.lose(int64(i)*holeTime, 5, 5, 100, 1, false) {
 			t.Fatalf("a hole after %d losses, and nothing heard", i+1)
 		}
 	}
 	for i := range holeLosses - 2 {
-		if p.lose(5, 5, int64(101+i), 1, false) {
+		if p.lose(20*holeTime, 5, 5, int64(101+i), 1, false) {
 			t.Fatalf("a hole after %d losses", i+2)
 		}
 	}
 	through := p
-	if through.lose(6, 6, 200, 1, false) || through.lost != 1 {
+	if through.lose(20*holeTime, 6, 6, 200, 1, false) || through.lost != 1 {
 		t.Error("the first one lost has been acknowledged")
 	}
 	through = p
-	if through.lose(5, 5, 200, 1, true) || through.lost != 1 {
+	if through.lose(20*holeTime, 5, 5, 200, 1, true) || through.lost != 1 {
 		t.Error("another one has been acknowledged")
 	}
-	if !p.lose(5, 5, 200, 1, false) {
+	through = longPath{}
+	for i := range 2 * holeLosses {
+		if through.lose(int64(i), 5, 5, int64(i), 1, false) {
+			t.Fatal("a hole that has lasted some nanoseconds")
+		}
+	}
+	if !p.lose(20*holeTime, 5, 5, 200, 1, false) {
 		t.Fatal("no hole")
 	}
 	p.fall(1000)

@@ -35,7 +35,7 @@ func TestLongBlackHole(t *testing.T) {
 					if sender := map[bool]*vipl.VI{false: d.b, true: d.a}[kind == "Read"]; sender.Wide() {
 						t.Errorf("round %d: long frames are sent into a black hole", round)
 					}
-					d.patience = 200
+					d.patience = 6000 // times 100 us
 					d.exchange(3000, 20_000)
 					d.patience = 0
 					d.long[0].opaque, d.long[1].opaque = false, false
