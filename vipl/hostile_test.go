@@ -141,6 +141,11 @@ func (s *siege) account(frame []byte) {
 		}
 	}
 	valid := int(after.RxFrames - s.before.RxFrames)
+	filtered := int(after.Link.RxFiltered - s.before.Link.RxFiltered)
+	own := len(frame) >= ethertype.OuterSize && ethertype.MAC(frame[ethertype.OffsetSrc:]) == s.na.Addr().MAC
+	if own && filtered == 1 { // what claims to be from this host does not come by the wire: package host
+		valid, err = valid+1, nil
+	}
 	if err != nil && (valid != 0 || drops != 1) || err == nil && (valid != 1 || drops > 1) {
 		s.t.Fatalf("frame %s (%v): %d times valid, %d times dropped: %v", ethertype.Dump(frame), err, valid, drops, after.Dropped)
 	}
