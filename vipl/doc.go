@@ -186,7 +186,8 @@
 //     have contexts. Numbers of hops are not told, because there are none.
 //   - VI.Context stands for Giganet's calls on user data and tags.
 //
-// Added: CQ.ReapWait and CQ.ReapDone take completions with their descriptors,
+// Added: CQ.ReapWait and CQ.ReapDone take completions with their descriptors, CQ.Reap,
+// CQ.WaitSince and CQ.Wake are for goroutines that share what these change,
 // Listener.Bind has requests for connections announced by a completion queue,
 // NIC.Advertise and NIC.Lookup are names of services, the Start calls begin what others
 // wait for, and AllocMem gives memory that is registered.

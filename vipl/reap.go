@@ -58,6 +58,66 @@ func (q *CQ) ReapWaitFor(ctx context.Context, d time.Duration, out []Completion)
 	}
 }
 
+// Goroutines that share what completions change, under a lock of their own, wait by
+// these three, so that any of them may take the completions, in order, and all look
+// again afterwards:
+//
+//	mu.Lock()
+//	for !done() {
+//		looked := seen
+//		mu.Unlock()
+//		err := q.WaitSince(ctx, 0, looked)
+//		mu.Lock()
+//		n, seen = q.Reap(out)
+//		handle(out[:n])
+//	}
+//
+// with seen and out guarded by mu. Whoever else makes done true calls Wake.
+
+// Reap takes what there is, as ReapDone does, without polling the NIC. Seen is for
+// WaitSince.
+func (q *CQ) Reap(out []Completion) (n int, seen uint32) {
+	q.nic.eng.Lock()
+	defer q.nic.eng.Unlock()
+	return q.reap(out), q.gate.Opened()
+}
+
+// WaitSince blocks while there is no entry and none has come, and nobody has called
+// Wake, since the Reap that returned seen. It may return for no reason. It returns
+// ErrNotDone when d has passed, unless d is 0, and when ctx ends an error that is both
+// ErrTimeout and the context's. It does not allocate, as a context with a deadline
+// would.
+func (q *CQ) WaitSince(ctx context.Context, d time.Duration, seen uint32) error {
+	n := q.nic
+	n.eng.Lock()
+	defer n.eng.Unlock()
+	w := n.eng.Begin(ctx)
+	defer n.eng.End(&w)
+	limited := false
+	for q.n == q.dead && q.gate.Opened() == seen {
+		if err := q.isClosed(); err != nil {
+			return err
+		}
+		if d > 0 {
+			limited, d = n.eng.Limit(&w, d), 0
+		}
+		if err := n.wait(&w, &q.gate); err != nil {
+			if limited && errors.Is(err, ErrTimeout) && n.eng.Ended(ctx) == nil {
+				err = ErrNotDone
+			}
+			return err
+		}
+	}
+	return nil
+}
+
+// Wake has all that wait at the queue look again.
+func (q *CQ) Wake() {
+	q.nic.eng.Lock()
+	defer q.nic.eng.Unlock()
+	q.gate.Open(&q.nic.eng)
+}
+
 // ReapDone is ReapWait without blocking: it polls the NIC once if need be and
 // returns ErrNotDone when there is nothing.
 func (q *CQ) ReapDone(out []Completion) (int, error) {
