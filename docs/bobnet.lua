@@ -1,9 +1,10 @@
--- Wireshark dissector for Bobnet frames, by EtherType 0x88b5 and in the UDP
--- datagrams of package transport/udp:
+-- Wireshark dissector for Bobnet frames, by EtherType 0x88b5, for those of the
+-- emulated fabric, 0x88b6, and for both in the UDP datagrams of package
+-- transport/udp:
 --
 --   wireshark -X lua_script:docs/bobnet.lua FILE
 --
--- The header is described in package ethertype. The two tables are checked
+-- The headers are described in package ethertype. The tables are checked
 -- against it by a test: go test ./transport/pcap -run Dissector.
 
 -- begin kinds
@@ -45,6 +46,15 @@ local flags = {
   { 0x200, "unordered" },
 }
 -- end flags
+
+-- begin fabric kinds
+local fabric_kinds = {
+  [128] = "packet",
+  [129] = "credit",
+  [130] = "break",
+  [131] = "hello",
+}
+-- end fabric kinds
 
 local bobnet = Proto("bobnet", "Bobnet")
 local f = {
@@ -152,7 +162,73 @@ function bobnet.dissector(tvb, pinfo, root)
   return header + size
 end
 
+-- The fabric's frames: a header of the same length, and a part of a packet, of which
+-- the first has the route, an octet a switch, and the type.
+local fabric = Proto("bobnet_fabric", "Bobnet fabric")
+local g = {
+  version = ProtoField.uint8("bobnet_fabric.version", "Version"),
+  kind = ProtoField.uint8("bobnet_fabric.kind", "Kind", base.DEC, fabric_kinds),
+  dstport = ProtoField.uint16("bobnet_fabric.dstport", "Destination end"),
+  srcport = ProtoField.uint16("bobnet_fabric.srcport", "Source end"),
+  tag = ProtoField.uint32("bobnet_fabric.tag", "Incarnation", base.HEX),
+  seq = ProtoField.uint32("bobnet_fabric.seq", "Frame number"),
+  credit = ProtoField.uint32("bobnet_fabric.credit", "Credit up to"),
+  packet = ProtoField.uint32("bobnet_fabric.packet", "Packet number"),
+  offset = ProtoField.uint32("bobnet_fabric.offset", "Offset in packet"),
+  length = ProtoField.uint32("bobnet_fabric.length", "Packet length"),
+  size = ProtoField.uint16("bobnet_fabric.size", "Bytes in frame"),
+  crc = ProtoField.uint32("bobnet_fabric.crc", "CRC32C", base.HEX),
+  turn = ProtoField.int8("bobnet_fabric.turn", "Turn"),
+  type = ProtoField.uint16("bobnet_fabric.type", "Packet type"),
+  part = ProtoField.bytes("bobnet_fabric.part", "Part of packet"),
+}
+fabric.fields = g
+
+local fabric_layout = {
+  { g.version, 0, 1 }, { g.kind, 1, 1 }, { g.dstport, 4, 2 }, { g.srcport, 6, 2 }, { g.tag, 8, 4 }, { g.seq, 12, 4 },
+  { g.credit, 16, 4 }, { g.packet, 20, 4 }, { g.offset, 24, 4 }, { g.length, 28, 4 }, { g.size, 32, 2 }, { g.crc, 44, 4 },
+}
+
+-- beginning adds route and type of a packet and returns the text of the route, and how
+-- many bytes both have.
+local function beginning(tvb, tree, size)
+  local at, text = 0, ""
+  while at < size and tvb(header + at, 1):uint() >= 0x80 do
+    local turn = tvb(header + at, 1):uint() % 64
+    if turn >= 32 then turn = turn - 64 end
+    tree:add(g.turn, tvb(header + at, 1), turn)
+    text = text .. string.format(" %+d", turn)
+    at = at + 1
+  end
+  if at + 2 > size then return text, at end
+  tree:add(g.type, tvb(header + at, 2))
+  return text .. " type " .. tvb(header + at, 2):uint(), at + 2
+end
+
+function fabric.dissector(tvb, pinfo, root)
+  if tvb:len() < header then return 0 end
+  pinfo.cols.protocol = "Bobnet fabric"
+  local size = math.min(tvb(32, 2):uint(), tvb:len() - header)
+  local tree = root:add(fabric, tvb(0, header + size))
+  for _, field in ipairs(fabric_layout) do tree:add(field[1], tvb(field[2], field[3])) end
+  local number = tvb(1, 1):uint()
+  local kind = fabric_kinds[number] or ("kind-" .. number)
+  local text = string.format("%d > %d %s %d bytes %d of %d credit %d", tvb(6, 2):uint(), tvb(4, 2):uint(), kind,
+    tvb(20, 4):uint(), size, tvb(28, 4):uint(), tvb(16, 4):uint())
+  local skip = 0
+  if kind == "packet" and tvb(24, 4):uint() == 0 then
+    local route
+    route, skip = beginning(tvb, tree, size)
+    text = text .. " route" .. route
+  end
+  if size > skip then tree:add(g.part, tvb(header + skip, size - skip)) end
+  pinfo.cols.info = text
+  tree:append_text(", " .. text)
+  return header + size
+end
+
 DissectorTable.get("ethertype"):add(0x88b5, bobnet)
+DissectorTable.get("ethertype"):add(0x88b6, fabric)
 
 -- A datagram of transport/udp is a whole frame, Ethernet header first.
 local udp = Proto("bobnet_udp", "Bobnet in UDP")

@@ -120,8 +120,11 @@ func (h *Header) extent() string {
 
 // Dump describes any frame in one line: as Header.String does, with what
 // precedes the messages' data; or, when Parse refuses it, why and what can be
-// read nevertheless.
+// read nevertheless. Of a frame of the fabric it describes the packet, too.
 func Dump(frame []byte) string {
+	if IsFabric(frame) {
+		return dumpFabric(frame)
+	}
 	var h Header
 	payload, err := h.Parse(frame)
 	if err == nil {

@@ -43,6 +43,15 @@ func flagTable() string {
 	return b.String() + "}\n"
 }
 
+func fabricTable() string {
+	var b strings.Builder
+	b.WriteString("local fabric_kinds = {\n")
+	for k := ethertype.FabricPacket; k.String() != fmt.Sprintf("kind-%d", uint8(k)); k++ {
+		fmt.Fprintf(&b, "  [%d] = %q,\n", k, k)
+	}
+	return b.String() + "}\n"
+}
+
 // TestDissector compares the Lua dissector's tables with the program's. With
 // -update it writes them.
 func TestDissector(t *testing.T) {
@@ -51,7 +60,7 @@ func TestDissector(t *testing.T) {
 		t.Fatal(err)
 	}
 	lua := string(text)
-	for name, want := range map[string]string{"kinds": kindTable(), "flags": flagTable()} {
+	for name, want := range map[string]string{"kinds": kindTable(), "flags": flagTable(), "fabric kinds": fabricTable()} {
 		begin, end := "-- begin "+name+"\n", "-- end "+name+"\n"
 		_, rest, ok := strings.Cut(lua, begin)
 		have, _, ok2 := strings.Cut(rest, end)
@@ -71,6 +80,7 @@ func TestDissector(t *testing.T) {
 	}
 	for _, want := range []string{
 		fmt.Sprintf(`get("ethertype"):add(%#x,`, uint16(ethertype.Default)),
+		fmt.Sprintf(`get("ethertype"):add(%#x,`, uint16(ethertype.Fabric)),
 		fmt.Sprintf("base_port = %d ", udp.DefaultBasePort),
 		fmt.Sprintf("header = %d\n", ethertype.BaseSize),
 		fmt.Sprintf("shim = %d\n", ethertype.ShimSize),
@@ -81,6 +91,7 @@ func TestDissector(t *testing.T) {
 		}
 	}
 	checkLayout(t, lua)
+	checkFabricLayout(t, lua)
 }
 
 // tshark runs tshark with the dissector over a file and returns the fields of
@@ -185,5 +196,29 @@ func checkLayout(t *testing.T, lua string) {
 	}
 	if seen != len(want) {
 		t.Errorf("%s lays out %d of %d fields", dissector, seen, len(want))
+	}
+}
+
+// checkFabricLayout is checkLayout of the fabric's header.
+func checkFabricLayout(t *testing.T, lua string) {
+	h := ethertype.FabricHeader{Kind: ethertype.FabricPacket, DstPort: 4, SrcPort: 5, Tag: 6, Seq: 7, Credit: 8, Packet: 9,
+		Offset: 10, Length: 11, Size: 12}
+	want := map[string]byte{"version": 1, "kind": byte(h.Kind), "dstport": 4, "srcport": 5, "tag": 6, "seq": 7, "credit": 8,
+		"packet": 9, "offset": 10, "length": 11, "size": 12}
+	b := make([]byte, ethertype.HeaderSize)
+	h.Put(b)
+	seen := 0
+	for _, m := range regexp.MustCompile(`\{ g\.(\w+), (\d+), (\d+) \}`).FindAllStringSubmatch(lua, -1) {
+		var at, size int
+		fmt.Sscan(m[2]+" "+m[3], &at, &size)
+		if value, ok := want[m[1]]; ok {
+			seen++
+			if got := b[ethertype.EthernetSize+at+size-1]; got != value {
+				t.Errorf("%s: field %s of the fabric has %d at %d", dissector, m[1], got, at)
+			}
+		}
+	}
+	if seen != len(want) {
+		t.Errorf("%s lays out %d of %d fields of the fabric", dissector, seen, len(want))
 	}
 }

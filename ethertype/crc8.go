@@ -1,0 +1,55 @@
+package ethertype
+
+// The check octet of a packet of the emulated fabric is CRC-8 with the polynomial
+// x^8 + x^2 + x + 1, begun at 0, most significant bit first, as the links of Myrinet
+// have it. It stands behind the packet, and the CRC of a packet with it is 0.
+
+// crc8Poly is the polynomial without x^8.
+const crc8Poly = 0x07
+
+// crc8Order is after how many steps of a bit a register comes round again: x^127 is 1
+// modulo the polynomial.
+const crc8Order = 127
+
+// crc8Table has the CRC of each octet; crc8Powers the powers of x.
+var crc8Table, crc8Powers = crc8Tables()
+
+func crc8Tables() (table [256]uint8, powers [crc8Order]uint8) {
+	for i := range table {
+		table[i] = crc8Times(uint8(i), 8)
+	}
+	for i := range powers {
+		powers[i] = crc8Times(1, i)
+	}
+	return table, powers
+}
+
+// crc8Times returns r times x^n modulo the polynomial, bit by bit.
+func crc8Times(r uint8, n int) uint8 {
+	for range n {
+		carry := r >> 7
+		r = r<<1 ^ carry*crc8Poly
+	}
+	return r
+}
+
+// UpdateCRC8 returns the CRC-8 of what crc is that of, followed by data. That of nothing
+// is 0.
+func UpdateCRC8(crc uint8, data []byte) uint8 {
+	for _, b := range data {
+		crc = crc8Table[crc^b]
+	}
+	return crc
+}
+
+// StripCRC8 returns the CRC-8 of a packet without its first octet, which rest octets
+// follow that the CRC covers, from that of the packet with it. It looks at nothing else
+// of the packet: a CRC that was wrong is wrong afterwards, by the same bits.
+func StripCRC8(crc, first uint8, rest int) uint8 {
+	power := crc8Powers[(8*(rest%crc8Order)+8)%crc8Order]
+	var product uint8
+	for bit := 7; bit >= 0; bit-- {
+		product = crc8Times(product, 1) ^ power&-(first>>bit&1)
+	}
+	return crc ^ product
+}
