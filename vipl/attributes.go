@@ -7,6 +7,7 @@ import (
 	"github.com/bobnet-go/bobnet/ethertype"
 	"github.com/bobnet-go/bobnet/reliability"
 	"github.com/bobnet-go/bobnet/transport"
+	"github.com/bobnet-go/bobnet/vipl/internal/memory"
 )
 
 // Defaults of Attributes and of calls whose context has no deadline.
@@ -18,7 +19,7 @@ const (
 	MaxQueueDepth         = 1 << 16
 	MaxReadDepth          = 256
 	MaxVIs                = 1 << 14
-	MaxRegions            = 1 << 20
+	MaxRegions            = memory.MaxRegions
 	MaxRegisterBytes      = math.MaxInt // of all regions of a NIC together, and so of one
 	MaxPtags              = MaxVIs      // of one NIC, beside tag 0
 	MaxCQs                = 2 * MaxVIs  // of one NIC: one for each queue

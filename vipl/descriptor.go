@@ -1,6 +1,10 @@
 package vipl
 
-import "strconv"
+import (
+	"strconv"
+
+	"github.com/bobnet-go/bobnet/vipl/internal/memory"
+)
 
 // Op is what a send descriptor asks for (VIP_CONTROL_OP_…).
 type Op uint8
@@ -20,11 +24,8 @@ const MaxSegments = 16
 const MaxTransferSize = 1 << 30
 
 // Segment is a data segment (VIP_DATA_SEGMENT): Data must lie within the
-// registered region that Handle names.
-type Segment struct {
-	Data   []byte
-	Handle MemHandle
-}
+// registered region that Handle, a MemHandle, names. Both are its only fields.
+type Segment = memory.Segment
 
 // RemoteSegment is the address segment of an RDMA descriptor
 // (VIP_ADDRESS_SEGMENT): a virtual address at the peer and the peer's handle

@@ -5,25 +5,26 @@ import (
 	"fmt"
 
 	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/vipl/internal/code"
 )
 
 // The VIPL 1.0 return codes (VIPL reference, section 3). Errors returned by
 // this package wrap these, except ErrNotDone, which Done calls return bare.
 var (
-	ErrNotDone            = errors.New("vipl: not done")                                    // VIP_NOT_DONE
-	ErrInvalidParameter   = errors.New("vipl: invalid parameter")                           // VIP_INVALID_PARAMETER
-	ErrResource           = errors.New("vipl: out of a resource")                           // VIP_ERROR_RESOURCE
-	ErrTimeout            = errors.New("vipl: timed out")                                   // VIP_TIMEOUT
-	ErrReject             = errors.New("vipl: connection request was rejected")             // VIP_REJECT
-	ErrInvalidReliability = errors.New("vipl: reliability levels do not match")             // VIP_INVALID_RELIABILITY_LEVEL
-	ErrInvalidMTU         = errors.New("vipl: maximum transfer sizes or MTUs do not match") // VIP_INVALID_MTU
-	ErrInvalidQoS         = errors.New("vipl: qualities of service do not match")           // VIP_INVALID_QOS
-	ErrInvalidPtag        = errors.New("vipl: invalid protection tag")                      // VIP_INVALID_PTAG
-	ErrInvalidRDMARead    = errors.New("vipl: RDMA read is not supported")                  // VIP_INVALID_RDMAREAD
-	ErrDescriptor         = errors.New("vipl: descriptor completed in error")               // VIP_DESCRIPTOR_ERROR
-	ErrInvalidState       = errors.New("vipl: not possible in this state")                  // VIP_INVALID_STATE
-	ErrNameService        = errors.New("vipl: name not found on the segment")               // VIP_ERROR_NAMESERVICE
-	ErrNoMatch            = errors.New("vipl: nobody listens at the remote address")        // VIP_NO_MATCH
+	ErrNotDone            = code.ErrNotDone            // VIP_NOT_DONE
+	ErrInvalidParameter   = code.ErrInvalidParameter   // VIP_INVALID_PARAMETER
+	ErrResource           = code.ErrResource           // VIP_ERROR_RESOURCE
+	ErrTimeout            = code.ErrTimeout            // VIP_TIMEOUT
+	ErrReject             = code.ErrReject             // VIP_REJECT
+	ErrInvalidReliability = code.ErrInvalidReliability // VIP_INVALID_RELIABILITY_LEVEL
+	ErrInvalidMTU         = code.ErrInvalidMTU         // VIP_INVALID_MTU
+	ErrInvalidQoS         = code.ErrInvalidQoS         // VIP_INVALID_QOS
+	ErrInvalidPtag        = code.ErrInvalidPtag        // VIP_INVALID_PTAG
+	ErrInvalidRDMARead    = code.ErrInvalidRDMARead    // VIP_INVALID_RDMAREAD
+	ErrDescriptor         = code.ErrDescriptor         // VIP_DESCRIPTOR_ERROR
+	ErrInvalidState       = code.ErrInvalidState       // VIP_INVALID_STATE
+	ErrNameService        = code.ErrNameService        // VIP_ERROR_NAMESERVICE
+	ErrNoMatch            = code.ErrNoMatch            // VIP_NO_MATCH
 )
 
 // ErrQueueEmpty is what the Done calls return, with a nil descriptor, when
@@ -33,7 +34,7 @@ var ErrQueueEmpty = fmt.Errorf("%w: the queue is empty", ErrDescriptor)
 // ErrClosed is returned by every call on a NIC that has been closed. What calls on a
 // closed VI, completion queue or listener return is an ErrClosed, too, and says which
 // of them is closed.
-var ErrClosed = fmt.Errorf("%w: the NIC is closed", ErrInvalidState)
+var ErrClosed = code.ErrClosed
 
 // closedError is ErrClosed of what it names.
 type closedError string
@@ -119,7 +120,7 @@ func (e *ConnError) Error() string {
 // Unwrap returns the cause.
 func (e *ConnError) Unwrap() error { return e.Err }
 
-// opError is the package's one funnel: what was asked, the code, what was found.
-func opError(op string, code error, format string, args ...any) error {
-	return fmt.Errorf("vipl: %s: %w: %s", op, code, fmt.Sprintf(format, args...))
+// opError says what was asked, the code and what was found.
+func opError(op string, why error, format string, args ...any) error {
+	return code.Error(op, why, format, args...)
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/bobnet-go/bobnet/transport/ring"
 	"github.com/bobnet-go/bobnet/transport/shm"
 	"github.com/bobnet-go/bobnet/transport/udp"
+	"github.com/bobnet-go/bobnet/vipl/internal/memory"
 	"github.com/mdlayher/ethernet"
 )
 
@@ -124,7 +125,7 @@ type NIC struct {
 	mtu            int   // of the interface now; at most info.MTU
 	failed         error // the link's, until it has recovered
 	dead           error // why the link is of no use any more
-	mem            memTable
+	mem            memory.Table
 	vis            []*VI // by port - info.Ports.Lo
 	listeners      map[uint16]*Listener
 	discriminators map[string]*Listener // those of ListenFor
@@ -227,7 +228,6 @@ func (n *NIC) init(cfg *Config) error {
 	n.random.init(cfg.Seed, n.info.Virtual)
 	n.tokens.init(&n.random)
 	n.incarnation = n.random.uint64()
-	n.mem.ptags = map[Ptag]int{}
 	n.vis = make([]*VI, n.info.Ports.Len())
 	n.addr = ethertype.Addr{MAC: n.info.MAC, Port: n.info.Ports.Lo}
 	n.max = n.info.MTU - ethertype.BaseSize
@@ -358,14 +358,7 @@ func (n *NIC) close() error {
 	n.eng.Lock()
 	defer n.eng.Unlock()
 	defer close(n.done)
-	for i := range n.mem.regions {
-		if r := &n.mem.regions[i]; r.buf != nil {
-			if r.mapped { // somebody may be about to look at it, see Close
-				n.mem.retire(MemHandle(r.gen<<slotBits|uint32(i)), r)
-			}
-			n.drop(r)
-		}
-	}
+	n.mem.Close()
 	n.log.Info("NIC closed", "interface", n.info.Interface, "addr", n.addr)
 	return err
 }
@@ -377,17 +370,5 @@ func (n *NIC) Poll() {
 	defer n.eng.Unlock()
 	if !n.closed && !n.eng.Poll() {
 		n.idlePoll()
-	}
-}
-
-// sayUnlocked tells once that memory could not be locked, and the remedy.
-func (n *NIC) sayUnlocked(size int) {
-	n.eng.Lock()
-	said := n.saidMlock
-	n.saidMlock = true
-	n.eng.Unlock()
-	if !said {
-		n.log.Warn("registered memory is not locked and may be paged out; everything works all the same",
-			"bytes", size, "remedy", "raise the limit: ulimit -l unlimited, or LimitMEMLOCK=infinity in a systemd unit")
 	}
 }

@@ -109,7 +109,7 @@ func (v *VI) admit(op string, d *Descriptor) error {
 		return opError(op, ErrInvalidParameter, "%d segments are over the limit of %d", len(d.Segs), MaxSegments)
 	}
 	d.Status, d.Length = 0, 0
-	total, err := v.nic.mem.check(op, d, v.attr.Ptag)
+	total, err := v.nic.mem.Check(op, d.Segs, v.attr.Ptag)
 	if err != nil {
 		d.Status = StatusProtectionError
 		return err
@@ -135,7 +135,7 @@ func (v *VI) turnDown(d *Descriptor, op Status, err error) error {
 
 // refuse undoes admit.
 func (v *VI) refuse(d *Descriptor, status Status, err error) error {
-	v.nic.mem.release(d.Segs)
+	v.nic.mem.Release(d.Segs)
 	d.Status = status
 	return err
 }

@@ -81,7 +81,7 @@ func (q *queue) complete(v *VI, status Status, length uint32) {
 	q.done++
 	d.Status = status | StatusDone
 	d.Length = length
-	if total, ok := v.nic.mem.release(d.Segs); !ok || total != uint64(d.total) {
+	if total, ok := v.nic.mem.Release(d.Segs); !ok || total != uint64(d.total) {
 		d.Status |= StatusProtectionError
 		v.nic.raise(CodeCompProt, v, d, status, errAltered)
 	}

@@ -321,7 +321,7 @@ func (v *VI) target(r ethertype.RDMA, size uint32) []byte {
 	if !v.attr.EnableRDMAWrite {
 		return nil
 	}
-	return v.nic.mem.target(r.Addr, size, MemHandle(r.Handle), v.attr.Ptag)
+	return v.nic.mem.Target(r.Addr, size, MemHandle(r.Handle), v.attr.Ptag)
 }
 
 // completeReceived completes the receives whose messages are whole: all of a

@@ -94,7 +94,7 @@ func (v *VI) source(s *serving) []byte {
 	if !v.attr.EnableRDMARead {
 		return nil
 	}
-	return v.nic.mem.source(s.from.Addr, s.length, MemHandle(s.from.Handle), v.attr.Ptag)
+	return v.nic.mem.Source(s.from.Addr, s.length, MemHandle(s.from.Handle), v.attr.Ptag)
 }
 
 // deny ends the connection because of a read that is not allowed.

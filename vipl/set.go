@@ -45,8 +45,8 @@ func (v *VI) SetAttributes(attr *Attributes) error {
 	if err := v.mayChange(op, &a); err != nil {
 		return err
 	}
-	n.mem.refPtag(v.attr.Ptag, -1)
-	n.mem.refPtag(a.Ptag, 1)
+	n.mem.UseTag(v.attr.Ptag, -1)
+	n.mem.UseTag(a.Ptag, 1)
 	v.attr = a
 	v.reliable = a.Reliability.Reliable()
 	v.sq.depth, v.rq.depth = a.QueueDepth, a.QueueDepth
@@ -64,44 +64,12 @@ func (v *VI) mayChange(op string, a *Attributes) error {
 	switch {
 	case agreed && v.state != StateIdle:
 		return opError(op, ErrInvalidState, "the VI is %v: Reliability, MaxTransferSize, QoS, ReadDepth and WholeCRC change only while it is idle", v.state)
-	case !v.nic.mem.hasPtag(a.Ptag):
+	case !v.nic.mem.HasTag(a.Ptag):
 		return opError(op, ErrInvalidPtag, "tag %d does not exist on this NIC", a.Ptag)
 	case a.Ptag != now.Ptag && posted > 0:
 		return opError(op, ErrInvalidState, "%d descriptors are posted with memory of tag %d", posted, now.Ptag)
 	case a.QueueDepth < max(v.sq.len(), v.rq.len()):
 		return opError(op, ErrResource, "the queues hold %d and %d descriptors, QueueDepth is to be %d", v.sq.len(), v.rq.len(), a.QueueDepth)
 	}
-	return nil
-}
-
-// SetMemAttributes changes a region's attributes (VipSetMemAttributes). Nil
-// attributes mean the default tag and no rights for peers. It fails with
-// ErrInvalidState while posted descriptors refer to the region, because they
-// have been checked against its tag. What the peer does from now on is judged
-// by the new attributes; as after DeregisterMem, a read that is being served
-// may end the connection.
-func (n *NIC) SetMemAttributes(h MemHandle, attr *MemAttributes) error {
-	const op = "set memory attributes"
-	var a MemAttributes
-	if attr != nil {
-		a = *attr
-	}
-	n.eng.Lock()
-	defer n.eng.Unlock()
-	r := n.mem.lookup(h)
-	switch {
-	case n.closed:
-		return ErrClosed
-	case r == nil:
-		return opError(op, ErrInvalidParameter, "handle %v names no registered region", h)
-	case !n.mem.hasPtag(a.Ptag):
-		return opError(op, ErrInvalidPtag, "tag %d does not exist on this NIC", a.Ptag)
-	case r.posted > 0:
-		return opError(op, ErrInvalidState, "%d posted descriptors refer to region %v", r.posted, h)
-	}
-	n.mem.refPtag(r.attr.Ptag, -1)
-	n.mem.refPtag(a.Ptag, 1)
-	r.attr = a
-	n.letGo()
 	return nil
 }

@@ -151,6 +151,7 @@ func (n *NIC) Snapshot() Snapshot {
 	n.catchUp()
 	now := n.link.Now()
 	s.NICStats = n.stats
+	s.Regions, s.RegionBytes = n.mem.Size()
 	s.LogsLost = n.logs.Lost()
 	s.Engine = n.engineSnapshot(now)
 	for _, v := range n.vis {

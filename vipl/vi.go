@@ -101,7 +101,7 @@ func (n *NIC) CreateVI(attr *Attributes, sendCQ, recvCQ *CQ) (*VI, error) {
 	switch {
 	case n.closed:
 		return nil, ErrClosed
-	case !n.mem.hasPtag(a.Ptag):
+	case !n.mem.HasTag(a.Ptag):
 		return nil, opError("create VI", ErrInvalidPtag, "tag %d does not exist on this NIC", a.Ptag)
 	case sendCQ != nil && (sendCQ.nic != n || sendCQ.closed), recvCQ != nil && (recvCQ.nic != n || recvCQ.closed):
 		return nil, opError("create VI", ErrInvalidParameter, "the completion queue is closed or belongs to another NIC")
@@ -116,7 +116,7 @@ func (n *NIC) CreateVI(attr *Attributes, sendCQ, recvCQ *CQ) (*VI, error) {
 	v.rq = queue{depth: a.QueueDepth, cq: recvCQ, recv: true}
 	n.vis[port-n.info.Ports.Lo] = v
 	n.numVIs++
-	n.mem.refPtag(a.Ptag, 1)
+	n.mem.UseTag(a.Ptag, 1)
 	for _, q := range []*CQ{sendCQ, recvCQ} {
 		if q != nil {
 			q.users++
@@ -168,7 +168,7 @@ func (v *VI) Close() error {
 	}
 	n.vis[v.port-n.info.Ports.Lo] = nil
 	n.numVIs--
-	n.mem.refPtag(v.attr.Ptag, -1)
+	n.mem.UseTag(v.attr.Ptag, -1)
 	n.stats.Closed.add(&v.stats)
 	v.gate.Open(&n.eng)
 	return nil

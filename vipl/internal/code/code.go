@@ -1,0 +1,36 @@
+// Package code has the return codes of VIPL 1.0 (VIPL reference, section 3) as sentinel
+// errors, and the one form in which the packages of vipl return them: what was asked,
+// the code, what was found. Package vipl exports the codes under the same names.
+package code
+
+import (
+	"errors"
+	"fmt"
+)
+
+// The codes.
+var (
+	ErrNotDone            = errors.New("vipl: not done")                                    // VIP_NOT_DONE
+	ErrInvalidParameter   = errors.New("vipl: invalid parameter")                           // VIP_INVALID_PARAMETER
+	ErrResource           = errors.New("vipl: out of a resource")                           // VIP_ERROR_RESOURCE
+	ErrTimeout            = errors.New("vipl: timed out")                                   // VIP_TIMEOUT
+	ErrReject             = errors.New("vipl: connection request was rejected")             // VIP_REJECT
+	ErrInvalidReliability = errors.New("vipl: reliability levels do not match")             // VIP_INVALID_RELIABILITY_LEVEL
+	ErrInvalidMTU         = errors.New("vipl: maximum transfer sizes or MTUs do not match") // VIP_INVALID_MTU
+	ErrInvalidQoS         = errors.New("vipl: qualities of service do not match")           // VIP_INVALID_QOS
+	ErrInvalidPtag        = errors.New("vipl: invalid protection tag")                      // VIP_INVALID_PTAG
+	ErrInvalidRDMARead    = errors.New("vipl: RDMA read is not supported")                  // VIP_INVALID_RDMAREAD
+	ErrDescriptor         = errors.New("vipl: descriptor completed in error")               // VIP_DESCRIPTOR_ERROR
+	ErrInvalidState       = errors.New("vipl: not possible in this state")                  // VIP_INVALID_STATE
+	ErrNameService        = errors.New("vipl: name not found on the segment")               // VIP_ERROR_NAMESERVICE
+	ErrNoMatch            = errors.New("vipl: nobody listens at the remote address")        // VIP_NO_MATCH
+)
+
+// ErrClosed says that the NIC is closed. It is an ErrInvalidState.
+var ErrClosed = fmt.Errorf("%w: the NIC is closed", ErrInvalidState)
+
+// Error returns an error that says what was asked, wraps the code and says what was
+// found.
+func Error(op string, code error, format string, args ...any) error {
+	return fmt.Errorf("vipl: %s: %w: %s", op, code, fmt.Sprintf(format, args...))
+}
