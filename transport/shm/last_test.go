@@ -116,3 +116,50 @@ func TestFullToTheLine(t *testing.T) {
 	}
 	pump(t, a, b, sent)
 }
+
+// TestRingsGivenUp: two stations that have called each other at the same time
+// share two pairs of rings. When one gives a pair up, the other goes on with the
+// second pair, and is not told that the station is gone.
+func TestRingsGivenUp(t *testing.T) {
+	var a, b *shm.Link
+	until(t, "two calls at the same time", func() bool {
+		a, b = open(t, shm.Config{Ring: 512 << 10}), open(t, shm.Config{Ring: 512 << 10})
+		there, back := frame(a, b, "there"), frame(b, a, "back")
+		a.Send([]transport.Frame{there})
+		b.Send([]transport.Frame{back})
+		pump(t, a, b, 1)
+		pump(t, b, a, 1)
+		if a.Peers() == 2 && b.Peers() == 2 {
+			return true
+		}
+		a.Close()
+		b.Close()
+		return false
+	})
+	var atA, atB error
+	a.OnDeparture(func(_ transport.PortRange, err error) { atA = err })
+	b.OnDeparture(func(_ transport.PortRange, err error) { atB = err })
+	ring := a.Shared()[64<<10:]
+	for at := 0; at < len(ring); at += 64 { // whatever is read next
+		copy(ring[at:], []byte{1, 0, 0xff, 0xff})
+	}
+	if departure(t, a, &atA); !errors.Is(atA, shm.ErrBroken) {
+		t.Fatalf("departure of who wrote nonsense: %v", atA)
+	}
+	until(t, "the end of the rings given up", func() bool { return b.Ended() == 1 || b.Peers() == 1 })
+	f := frame(a, b, "by the second rings")
+	if got := pump(t, a, b, 1, f); string(got[0]) != string(f.Head) {
+		t.Errorf("got %x, want %x", got[0], f.Head)
+	}
+	f = frame(b, a, "and back")
+	if got := pump(t, b, a, 1, f); string(got[0]) != string(f.Head) {
+		t.Errorf("got %x, want %x", got[0], f.Head)
+	}
+	until(t, "the removal of the rings given up", func() bool {
+		b.Recv(make([][]byte, 1))
+		return b.Peers() == 1
+	})
+	if atB != nil || a.Peers() != 1 {
+		t.Errorf("departure told to the other: %v; %d peers; want none, 1", atB, a.Peers())
+	}
+}

@@ -94,6 +94,9 @@ func (l *Link) discard(p *peer) {
 	if p.mem != nil {
 		p.mem.retire()
 	}
+	if p.conn != nil { // the peer sees the end before anything that is sent from now on
+		_ = p.conn.CloseWrite()
+	}
 	go func() {
 		if p.conn != nil {
 			p.conn.Close()
@@ -112,6 +115,9 @@ func (l *Link) admit(p *peer) bool {
 		return false
 	}
 	old := *l.peers.Load()
+	if r := p.at.peer; r != nil && r.hasEnded() {
+		r.ended.Store(true)
+	}
 	if r := p.at.peer; r == nil || r.instance != p.instance || r.ended.Load() {
 		for _, q := range old { // the ports have passed on to another link
 			if q.block == p.block && q.conn != nil && q.instance != p.instance && q.failure == nil {
@@ -132,23 +138,36 @@ func (l *Link) admit(p *peer) bool {
 	return true
 }
 
-// watch waits for the end of p's stream, or for anything else there: nothing is
-// ever sent. It asks and does not read, because a caller, who has made both
-// ends, can have reads block whatever we have set.
-func (l *Link) watch(p *peer) {
+// hasEnded reports whether p's stream has ended, or has anything else to say:
+// nothing is ever sent there. It asks and does not read, because a caller, who
+// has made both ends, can have reads block whatever we have set.
+func (p *peer) hasEnded() (yes bool) {
 	raw, err := p.conn.SyscallConn()
-	if err == nil {
-		fds := make([]unix.PollFd, 1)
-		_ = raw.Read(func(fd uintptr) bool {
-			fds[0] = unix.PollFd{Fd: int32(fd), Events: unix.POLLIN | unix.POLLRDHUP}
-			n, _ := unix.Poll(fds, 0)
-			return n != 0
-		})
+	if err != nil {
+		return true
+	}
+	err = raw.Control(func(fd uintptr) { yes = streamEnded(fd) })
+	return yes || err != nil
+}
+
+func streamEnded(fd uintptr) bool {
+	fds := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN | unix.POLLRDHUP}}
+	n, _ := unix.Poll(fds, 0)
+	return n != 0
+}
+
+// watch waits for the end of p's stream.
+func (l *Link) watch(p *peer) {
+	if raw, err := p.conn.SyscallConn(); err == nil {
+		_ = raw.Read(streamEnded)
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if !l.closed && p.failure == nil {
 		p.ended.Store(true)
+		if other := l.otherRings(p); other != nil && p.at.peer == p {
+			p.at.peer = other
+		}
 		l.events.Store(true)
 		l.notify()
 	}
@@ -178,14 +197,30 @@ func (l *Link) sweep() (gone []departure) {
 		case p.failure == nil:
 			p.failure = ErrGone
 		}
+		other := l.otherRings(p)
 		if p.at.peer == p {
-			p.at.peer = nil
+			p.at.peer = other
 		}
-		if q := p.at.peer; q == nil || q.instance == p.instance { // else its ports have passed on to another link
+		switch q := p.at.peer; {
+		case q != nil && q.instance != p.instance: // its ports have passed on to another link
+		case other != nil && p.ended.Load(): // the peer has given these rings up, and goes on
+		default:
 			gone = append(gone, departure{p.ports, p.failure})
 		}
 		defer l.discard(p) // when nobody finds it any more
 	}
 	l.peers.Store(&keep)
 	return gone
+}
+
+// otherRings returns the rings that p's station shares with the link besides p
+// and that are in order, or nil: there are two when both stations have called,
+// at the same time or when one has given the first up. mu is held.
+func (l *Link) otherRings(p *peer) *peer {
+	for _, q := range *l.peers.Load() {
+		if q != p && q.conn != nil && q.at == p.at && q.instance == p.instance && q.failure == nil && !q.ended.Load() {
+			return q
+		}
+	}
+	return nil
 }
