@@ -78,11 +78,8 @@ func (w *world) join(ctx context.Context, cfg *Config) error {
 			w.peers[i] = &peer{w: w, rank: i}
 		}
 	}
-	w.cq, err = w.nic.CreateCQ((w.size-1)*(2*w.cfg.Credits+controlCredits+maxWrites) + 1)
+	w.cq, err = w.nic.CreateCQ((w.size - 1) * (2*w.cfg.Credits + controlCredits + maxWrites))
 	if err != nil {
-		return fmt.Errorf("mplite: init: %w", err)
-	}
-	if err := w.bell.init(w.nic, w.cq); err != nil {
 		return fmt.Errorf("mplite: init: %w", err)
 	}
 	var log *slog.Logger // nil is stderr
@@ -97,10 +94,9 @@ func (w *world) join(ctx context.Context, cfg *Config) error {
 // Config.Timeout at the most, until what this rank has sent has been taken and
 // long messages that have met their receive are there. Then the connections are
 // closed. What other goroutines of the rank still wait for, in a receive, a probe
-// or a collective, ends with ErrClosed before Finalize returns. Call it once, on
-// the job's first communicator. It returns the error of a rank that has failed,
-// and ctx's when that ends, which leaves this rank dead to the others. It releases
-// everything in any case.
+// or a collective, ends with ErrClosed. Call it once, on the job's first
+// communicator. It returns the error of a rank that has failed, and ctx's when that
+// ends, which leaves this rank dead to the others. It releases everything in any case.
 func (c *Comm) Finalize(ctx context.Context) error {
 	if err := checkContext(ctx); err != nil {
 		return err
@@ -124,7 +120,6 @@ func (c *Comm) Finalize(ctx context.Context) error {
 		w.farewell(ctx)
 	}
 	w.shutdown(ErrFinalized)
-	w.evict()
 	c.peers = nil
 	w.close()
 	return err
@@ -174,9 +169,6 @@ func (w *world) close() {
 		if p != nil {
 			p.close()
 		}
-	}
-	if w.bell.vi != nil {
-		w.bell.vi.Close()
 	}
 	if w.cq != nil {
 		w.cq.Close()

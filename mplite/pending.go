@@ -75,7 +75,10 @@ func (c *Comm) Pending() Pending {
 	w := c.w
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	s := Pending{Job: w.job.Name, Rank: w.rank, Size: w.size, NumUnexpected: w.match.waiting, Leading: w.leading, Following: w.following}
+	s := Pending{Job: w.job.Name, Rank: w.rank, Size: w.size, NumUnexpected: w.match.waiting, Following: w.waiting}
+	if w.cq != nil && w.waiting > 0 {
+		s.Leading, s.Following = true, w.waiting-1
+	}
 	w.pendingOperations(&s)
 	for n := w.match.all.head; n != nil && len(s.Unexpected) < PendingMax; n = n.next {
 		s.Unexpected = append(s.Unexpected, n.of.describe())

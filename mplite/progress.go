@@ -5,16 +5,15 @@ import (
 	"errors"
 	"fmt"
 	"sync"
-	"time"
 
 	"github.com/bobnet-go/bobnet/job"
 	"github.com/bobnet-go/bobnet/vipl"
 )
 
 // world is one rank's end of a job: everything that its communicators share.
-// One mutex guards it all. Whoever waits drives it: one goroutine at a time,
-// the leader, waits on the completion queue with the mutex released, others
-// wait until the leader tells them that something changed.
+// One mutex guards it all. Goroutines that wait do so at the completion queue, with
+// the mutex released; whoever comes back takes what has completed, under the mutex and
+// therefore in order, and each looks then whether it has what it waits for.
 type world struct {
 	cfg      Config
 	nic      *vipl.NIC
@@ -25,8 +24,6 @@ type world struct {
 	size     int
 	maxWrite int
 	order    uint8 // flagBig if programs here have big-endian numbers
-
-	bell bell
 
 	mu        sync.Mutex
 	peers     []*peer // by rank, nil for this rank
@@ -43,25 +40,24 @@ type world struct {
 	fatal     error // ends everything: abort, or the NIC failed
 	ending    bool  // Finalize has been called
 	leaving   bool  // the barrier in Finalize is over
-	evicting  bool  // everything has ended, and Finalize waits for other goroutines to go
 	finalized bool
-	reaped    [reapBatch]vipl.Completion // of the leader, or of poll
+	reaped    [reapBatch]vipl.Completion // while they are handled
+	seen      uint32                     // of cq, when something was last taken from it
 	comms     map[uint32]*Comm           // by context
 	told      []toldOf                   // of communicators not made yet
 	questions []question                 // about calls not made yet
 	unasked   int                        // operations of collectives about which others have not been asked
 	steps     int                        // since there are any, or since others were asked
 	due       []*schedule                // nonblocking collectives that can go on
-	leading   bool                       // a goroutine waits on cq
+	waiting   int                        // goroutines that wait for something to happen
 	probing   int                        // goroutines that wait for a message to probe
-	following int                        // goroutines that wait for changed
-	changed   chan struct{}              // closed when something has changed
+	changed   chan struct{}              // without a cq: closed when something has changed
 	stats     Stats
 }
 
 // step waits until something has happened and handles it. The mutex is held
-// on entry and on return. Its error is that of ctx; everything else ends
-// requests.
+// on entry and on return. Its error is that of ctx, or what has ended everything
+// before; all else ends requests.
 func (w *world) step(ctx context.Context) error {
 	if err := checkContext(ctx); err != nil {
 		return err
@@ -70,103 +66,85 @@ func (w *world) step(ctx context.Context) error {
 		w.advance()
 		return nil
 	}
-	if w.leading || w.cq == nil {
-		return w.follow(ctx)
+	over := w.fatal
+	err := w.wait(ctx)
+	late := errors.Is(err, vipl.ErrNotDone)
+	if late {
+		err = nil
 	}
-	w.repostEmptied()
-	w.leading = true
-	patience := w.patience()
-	w.mu.Unlock()
-	n, err := w.cq.ReapWaitFor(ctx, patience, w.reaped[:])
-	w.mu.Lock()
-	w.leading = false
-	w.handle(w.reaped[:n])
-	w.stepped(n == 0 && err == nil)
+	n := 0
+	if w.cq != nil {
+		n, w.seen = w.cq.Reap(w.reaped[:])
+		w.handle(w.reaped[:n])
+	}
+	w.stepped(late && n == 0)
 	w.advance()
-	if w.following > 0 {
-		w.tellFollowers()
-	}
 	if err != nil {
-		return w.waitFailed(ctx, err)
+		return w.waitFailed(ctx, err, over)
 	}
 	return nil
 }
 
-// waitFailed tells the end of a context from that of the completion queue.
-func (w *world) waitFailed(ctx context.Context, err error) error {
+// wait releases the mutex until something may have happened. The error is
+// vipl.ErrNotDone when it is time to ask; see patience.
+func (w *world) wait(ctx context.Context) error {
+	w.waiting++
+	defer func() { w.waiting-- }()
+	cq, seen, patience := w.cq, w.seen, w.patience()
+	if cq == nil {
+		return w.waitAlone(ctx)
+	}
+	w.repostEmptied()
+	w.mu.Unlock()
+	defer w.mu.Lock()
+	return cq.WaitSince(ctx, patience, seen)
+}
+
+// waitAlone is wait in a job of one rank, which needs no network.
+func (w *world) waitAlone(ctx context.Context) error {
+	if w.changed == nil {
+		w.changed = make(chan struct{})
+	}
+	changed := w.changed
+	w.mu.Unlock()
+	defer w.mu.Lock()
+	select {
+	case <-changed:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// waitFailed tells the end of a context from that of the completion queue. Over is
+// what had ended everything when the wait began.
+func (w *world) waitFailed(ctx context.Context, err, over error) error {
 	if ctxErr := ctx.Err(); ctxErr != nil {
 		return ctxErr
 	}
 	switch {
 	case errors.Is(err, vipl.ErrTimeout), errors.Is(err, context.DeadlineExceeded):
 		return err
-	case w.fatal != nil: // it fails again
-		return err
+	case over != nil: // it fails again
+		return over
 	default:
 		w.shutdown(fmt.Errorf("mplite: %w", err))
 	}
 	return nil
 }
 
-// follow waits while another goroutine leads.
-func (w *world) follow(ctx context.Context) error {
-	if w.changed == nil {
-		w.changed = make(chan struct{})
-	}
-	ch := w.changed
-	var late <-chan time.Time // the leader may have begun to wait before there was anything to ask
-	if d := w.patience(); d > 0 {
-		timer := time.NewTimer(d)
-		defer timer.Stop()
-		late = timer.C
-	}
-	w.following++
-	w.mu.Unlock()
-	var err error
-	overdue := false
-	select {
-	case <-ch:
-	case <-late:
-		overdue = true
-	case <-ctx.Done():
-		err = ctx.Err()
-	}
-	w.mu.Lock()
-	w.following--
-	if overdue {
-		w.stepped(true)
-	}
-	if w.evicting {
-		w.tellFollowers()
-	}
-	return err
-}
-
-// evict waits until no other goroutine waits here, all of whose operations have
-// ended. One that leads may hold completions of memory that is about to go.
-func (w *world) evict() {
-	w.evicting = true
-	for w.leading || w.following > 0 {
-		w.notify()
-		w.follow(context.Background())
-	}
-}
-
-func (w *world) tellFollowers() {
-	if w.changed != nil {
+// notify has all goroutines that wait look again, because this one has ended
+// something that another waits for. When one goroutine of the rank waits at a time,
+// there is nobody to wake.
+func (w *world) notify() {
+	switch {
+	case w.waiting == 0:
+	case w.cq != nil:
+		w.cq.Wake()
+	case w.changed != nil:
 		close(w.changed)
 		w.changed = nil
 	}
-}
-
-// notify wakes every goroutine that waits, because this one has ended
-// something that another waits for. On the usual path, one goroutine a rank,
-// there is nobody to wake.
-func (w *world) notify() {
-	if w.leading {
-		w.bell.ring()
-	}
-	w.tellFollowers()
 }
 
 // reapBatch is the most completions that one step or poll handles.
@@ -181,7 +159,7 @@ func (w *world) poll() {
 
 // reap is poll without what is due then.
 func (w *world) reap() {
-	if w.leading || w.cq == nil {
+	if w.cq == nil {
 		return
 	}
 	w.repostEmptied()
@@ -200,14 +178,10 @@ func (w *world) handle(done []vipl.Completion) {
 			w.job.Requested(c.Request)
 			continue
 		}
-		p, ok := c.VI.Context.(*peer)
-		switch {
-		case !ok:
-			w.bell.ringing = false
-			continue
-		case c.Recv:
+		p := c.VI.Context.(*peer)
+		if c.Recv {
 			p.received(c.Descriptor)
-		default:
+		} else {
 			p.sent(c.Descriptor)
 		}
 		if p.leaving {
@@ -233,4 +207,5 @@ func (w *world) shutdown(err error) {
 			w.complete(r, err)
 		}
 	}
+	w.notify()
 }

@@ -10,7 +10,6 @@ func (w *world) duplicate(err *DuplicateError) {
 		w.sayAll(w.job.ReportOf(err))
 	}
 	w.shutdown(err)
-	w.notify()
 }
 
 // sayAll tells every rank that this one is connected with.

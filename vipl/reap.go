@@ -25,19 +25,11 @@ type Completion struct {
 // VIPL takes an entry by one call and its descriptor by another; for a server
 // of many VIs this takes a batch of both by one.
 func (q *CQ) ReapWait(ctx context.Context, out []Completion) (int, error) {
-	return q.ReapWaitFor(ctx, 0, out)
-}
-
-// ReapWaitFor is ReapWait that waits for d at the most, unless d is 0. When that
-// has passed, it returns 0 and no error. It does not allocate, as a context with
-// a deadline would.
-func (q *CQ) ReapWaitFor(ctx context.Context, d time.Duration, out []Completion) (int, error) {
 	n := q.nic
 	n.eng.Lock()
 	defer n.eng.Unlock()
 	w := n.eng.Begin(ctx)
 	defer n.eng.End(&w)
-	limited := false
 	for {
 		if k := q.reap(out); k > 0 || len(out) == 0 {
 			return k, nil
@@ -45,14 +37,7 @@ func (q *CQ) ReapWaitFor(ctx context.Context, d time.Duration, out []Completion)
 		if err := q.isClosed(); err != nil {
 			return 0, err
 		}
-		if d > 0 && !limited {
-			limited = n.eng.Limit(&w, d)
-			d = 0
-		}
 		if err := n.wait(&w, &q.gate); err != nil {
-			if limited && errors.Is(err, ErrTimeout) && n.eng.Ended(ctx) == nil {
-				err = nil
-			}
 			return 0, err
 		}
 	}
