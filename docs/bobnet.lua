@@ -40,8 +40,6 @@ local flags = {
   { 0x8, "ack-now" },
   { 0x10, "whole-crc" },
   { 0x20, "retry" },
-  { 0x40, "takes-bulk" },
-  { 0x80, "bulk" },
   { 0x100, "takes-long" },
   { 0x200, "unordered" },
 }

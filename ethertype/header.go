@@ -96,11 +96,15 @@ const (
 	FlagAckNow                      // acknowledge without delay
 	FlagWholeCRC                    // the CRC covers the payload too
 	FlagRetry                       // this sequence number was sent before
-	FlagTakesBulk                   // the sender of the frame receives bulk frames apart
-	FlagBulk                        // the receiver's link may place the payload before the frame is parsed: sequenced, without FlagWholeCRC
+	_                               // reserved
+	_                               // reserved
 	FlagTakesLong                   // the path of the connection carries long frames, both ways
 	FlagUnordered                   // of KindRDMAWrite only: need not wait for the messages before it
 	flagEnd
+
+	// flagsReserved are the bits that are no flag. Parse refuses a frame that has one
+	// of them set.
+	flagsReserved = 0x40 | 0x80 | ^(flagEnd - 1)
 )
 
 // Header is a decoded frame header. Parse and Put convert; neither allocates.
@@ -158,7 +162,7 @@ func (h *Header) ParseBegin(frame []byte, rest int) (payload []byte, err error) 
 		return nil, ErrVersion
 	case h.Kind == KindInvalid || h.Kind >= KindTrial:
 		return nil, ErrKind
-	case h.Flags >= flagEnd:
+	case h.Flags&flagsReserved != 0:
 		return nil, ErrFlags
 	case have < int(h.Size) && (have+rest < int(h.Size) || h.Flags&FlagWholeCRC != 0):
 		return nil, ErrShort
@@ -214,8 +218,6 @@ func (h *Header) getRest(b []byte) {
 func (h *Header) check() error {
 	packed := h.Flags&FlagPacked != 0
 	switch {
-	case h.Flags&FlagBulk != 0 && (!h.Kind.Sequenced() || h.Flags&FlagWholeCRC != 0):
-		return ErrFlags
 	case packed && h.Kind != KindData || h.Flags&FlagUnordered != 0 && h.Kind != KindRDMAWrite:
 		return ErrFlags
 	case packed || !h.Kind.Sequenced():

@@ -109,12 +109,9 @@ func drawHeader(t *rapid.T) (Header, []byte) {
 	copy(h.Src[:], rapid.SliceOfN(rapid.Byte(), 6, 6).Draw(t, "src"))
 	h.Type = ethernet.EtherType(rapid.Uint16Range(0x88b0, 0x88ff).Draw(t, "type"))
 	h.Kind = Kind(rapid.IntRange(int(KindInvalid)+1, int(KindTrial)-1).Draw(t, "kind"))
-	h.Flags = Flags(rapid.Uint16Range(0, uint16(flagEnd-1)).Draw(t, "flags"))
+	h.Flags = Flags(rapid.Uint16().Draw(t, "flags")) &^ flagsReserved
 	if h.Kind != KindData {
 		h.Flags &^= FlagPacked
-	}
-	if !h.Kind.Sequenced() || h.Flags&FlagWholeCRC != 0 {
-		h.Flags &^= FlagBulk
 	}
 	if h.Kind != KindRDMAWrite {
 		h.Flags &^= FlagUnordered
@@ -205,6 +202,8 @@ func TestParseRefuses(t *testing.T) {
 		{"a link's trial", data(func(h *Header) { h.Kind = KindTrial }), ErrKind},
 		{"kind too large", data(func(h *Header) { h.Kind = kindEnd }), ErrKind},
 		{"flag", data(func(h *Header) { h.Flags = flagEnd }), ErrFlags},
+		{"reserved flag 0x40", data(func(h *Header) { h.Flags = 0x40 }), ErrFlags},
+		{"reserved flag 0x80", data(func(h *Header) { h.Flags = FlagLast | 0x80 }), ErrFlags},
 		{"highest flag", data(func(h *Header) { h.Flags = 1 << 15 }), ErrFlags},
 		{"CRC", unsealed(fieldCRC, 0), ErrCRC},
 		{"CRC before range", unsealed(fieldOffset, 0xff), ErrCRC},

@@ -22,7 +22,7 @@ const (
 )
 
 // Outer holds the fields of the outer layout. Kind and Flags mean what the EtherType
-// says; a set FlagBulk only tells a link that receives such frames apart.
+// says.
 type Outer struct {
 	Dst, Src         MAC
 	Type             ethernet.EtherType

@@ -37,8 +37,8 @@ func (k Kind) String() string {
 	return kindNames[k]
 }
 
-// flagNames are in the order of the bits.
-var flagNames = [...]string{"last", "immediate", "packed", "ack-now", "whole-crc", "retry", "takes-bulk", "bulk", "takes-long", "unordered"}
+// flagNames are in the order of the bits. Reserved bits have none.
+var flagNames = [...]string{"last", "immediate", "packed", "ack-now", "whole-crc", "retry", "", "", "takes-long", "unordered"}
 
 // String returns the names of the flags, as in "last|retry", or "none". Bits
 // that are no flag are shown in hexadecimal.
@@ -48,11 +48,11 @@ func (f Flags) String() string {
 	}
 	var names []string
 	for i, name := range flagNames {
-		if f&(1<<i) != 0 {
+		if f&(1<<i)&^flagsReserved != 0 {
 			names = append(names, name)
 		}
 	}
-	if rest := f &^ (flagEnd - 1); rest != 0 {
+	if rest := f & flagsReserved; rest != 0 {
 		names = append(names, fmt.Sprintf("%#x", uint16(rest)))
 	}
 	return strings.Join(names, "|")

@@ -87,7 +87,6 @@ var nicFields = []field[vipl.Snapshot]{
 	{"bobnet_nic_receive_payload_bytes_total", "Payload of received messages, closed VIs included.", false, func(s *vipl.Snapshot) float64 { return sum(s, func(v *vipl.VIStats) uint64 { return v.RxBytes }) }},
 	{"bobnet_nic_retransmitted_frames_total", "Frames sent again, closed VIs included.", false, func(s *vipl.Snapshot) float64 { return sum(s, func(v *vipl.VIStats) uint64 { return v.Retransmits }) }},
 	{"bobnet_nic_waiting_goroutines", "Goroutines that wait for something, the one that drives the engine not among them.", true, func(s *vipl.Snapshot) float64 { return float64(s.Engine.Waiting) }},
-	{"bobnet_nic_receive_bulk_frames_total", "Frames that the kernel has put straight into posted buffers.", false, func(s *vipl.Snapshot) float64 { return float64(s.Engine.BulkHits) }},
 	{"bobnet_nic_spin_seconds", "What a wait polls for at present before it blocks.", true, func(s *vipl.Snapshot) float64 { return s.Engine.Spin.Seconds() }},
 	{"bobnet_link_transmit_frames_total", "Frames that the link has sent.", false, func(s *vipl.Snapshot) float64 { return float64(s.Link.TxFrames) }},
 	{"bobnet_link_transmit_xdp_frames_total", "Of the frames that the link has sent, those through an AF_XDP socket.", false, func(s *vipl.Snapshot) float64 { return float64(s.Link.TxXDP) }},

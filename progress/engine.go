@@ -41,10 +41,6 @@ type Config struct {
 	// NoService leaves out the service goroutine. The machine then stands still
 	// while nobody waits or polls. A virtual link never has one.
 	NoService bool
-	// Hidden, if not nil, reports whether arrivals are likely that Link.Ready does not
-	// see. The engine then polls more often while it spins. It is called with the lock
-	// held.
-	Hidden func() bool
 }
 
 // DefaultSpin is the default of Config.Spin.
@@ -57,7 +53,6 @@ type Engine struct {
 	link    transport.Link
 	machine Machine
 	virtual bool
-	hidden  func() bool // Config's
 
 	shut  bool  // no service any more
 	now   int64 // the link's clock when it was last read
@@ -76,7 +71,7 @@ func (e *Engine) Init(link transport.Link, m Machine, cfg *Config) {
 		cfg = &Config{}
 	}
 	e.link, e.machine, e.virtual = link, m, link.Info().Virtual
-	e.now, e.hidden = link.Now(), cfg.Hidden
+	e.now = link.Now()
 	e.lead.due = transport.Forever
 	e.spin.init(cfg.Spin, e.virtual)
 	if !cfg.NoService && !e.virtual {

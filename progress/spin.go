@@ -36,7 +36,6 @@ type spinner struct {
 
 const (
 	spinRound  = 400        // looks at the ring between looks at the clock
-	spinHidden = 40         // the same while arrivals are likely that the looks do not see
 	yieldEvery = 4          // rounds between yields to the kernel
 	yieldLong  = 3_000      // ns; a yield that takes longer has let another thread run
 	squeezed   = 2          // such yields in succession: that thread has come to stay
@@ -122,16 +121,12 @@ func (s *spinner) crowded() bool {
 // spinOnce looks at the link for about a microsecond, without the engine's lock, and
 // reports whether it has found something.
 func (e *Engine) spinOnce(w *Waiter) (found bool) {
-	looks := spinRound
-	if e.hidden != nil && e.hidden() {
-		looks = spinHidden
-	}
 	over := e.spin.shift.Over(e.now)
 	e.mu.Unlock()
 	if over {
 		runtime.Gosched()
 	}
-	for i := 0; i < looks && !found; i++ {
+	for i := 0; i < spinRound && !found; i++ {
 		found = e.link.Ready()
 	}
 	var took int64

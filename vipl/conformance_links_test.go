@@ -21,13 +21,12 @@ import (
 
 // conformanceLinks are the ways to join two NICs that the suite runs over. The
 // first two run under -short, too. ring and xdp send in one way only, and long
-// frames are carried by the former and not by the latter. bulk9000
-// and host in the one that is measured to be faster, which may be either.
+// frames are carried by the former and not by the latter. host sends in the way that
+// is measured to be faster, which may be either.
 var conformanceLinks = []conformance.Link{
 	{Name: "sim", Setup: simEnds},
 	{Name: "ring", Setup: overRing(ring.Off)},
 	{Name: xdpName, Setup: overRing(ring.On)},
-	{Name: bulkName, Setup: overVeth(9000, [2]int{0, 1}, openBulk)},
 	{Name: "packet", Setup: overVeth(9000, [2]int{0, 1}, openPacket)},
 	{Name: "udp", Setup: udpEnds},
 	{Name: udp6Name, Setup: udp6Ends},
@@ -41,15 +40,9 @@ var selfLink = conformance.Link{Name: "self", Setup: selfEnds}
 
 // Links that are more than a driver's name.
 const (
-	bulkName = "bulk9000" // receives bulk frames apart
-	xdpName  = "xdp"      // sends through AF_XDP
-	udp6Name = "udp6"     // has IPv6 addresses
+	xdpName  = "xdp"  // sends through AF_XDP
+	udp6Name = "udp6" // has IPv6 addresses
 )
-
-// openBulk opens a ring that receives bulk frames apart at any MTU.
-func openBulk() (transport.Link, error) {
-	return ring.Open(&ring.Config{Interface: vethtest.Name, Bulk: ring.On})
-}
 
 func openPacket() (transport.Link, error) {
 	return packet.Open(&packet.Config{Interface: vethtest.Name})

@@ -172,7 +172,6 @@ func (v *VI) adopt(remote ethertype.Addr, c *connInfo) {
 	if v.attr.WholeCRC || c.attr.WholeCRC || v.nic.info.Unprotected {
 		v.flags = ethertype.FlagWholeCRC
 	}
-	v.bulk = false
 	v.out = ethertype.Header{
 		Dst: remote.MAC, Src: v.nic.info.MAC, Type: v.nic.info.EtherType,
 		DstPort: remote.Port, SrcPort: v.port, Tag: c.tag, Ack: c.seq,

@@ -20,15 +20,15 @@ const cycleWorkers = 24
 // queues, sends a message through memory of either kind and closes it all, again
 // and again: nothing is left behind. Every other cycle leaves to NIC.Close what it can.
 func TestCycles(t *testing.T) {
-	express := vipl.Config{Driver: "ring", XDP: ring.On, Bulk: ring.Off, Long: ring.Off}
-	bulk := vipl.Config{Driver: "ring", XDP: ring.Off, Bulk: ring.On, Long: ring.Off}
+	express := vipl.Config{Driver: "ring", XDP: ring.On, Long: ring.Off}
+	plain := vipl.Config{Driver: "ring", XDP: ring.Off, Long: ring.Off}
 	for _, c := range []struct {
 		name  string
 		cfgs  []vipl.Config // in turns
 		sides [2]int
 	}{
 		{"ring", []vipl.Config{{Driver: "ring"}}, [2]int{0, 1}},
-		{"ways", []vipl.Config{express, bulk}, [2]int{0, 1}},
+		{"ways", []vipl.Config{express, plain}, [2]int{0, 1}},
 		{"packet", []vipl.Config{{Driver: "packet"}}, [2]int{0, 1}},
 		{"udp", []vipl.Config{{Driver: "udp"}}, [2]int{0, 1}},
 		{udp6Name, []vipl.Config{{Driver: "udp"}}, [2]int{0, 1}},

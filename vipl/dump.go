@@ -58,7 +58,6 @@ func (s *Snapshot) writeFacts(b *bytes.Buffer) {
 	e := &s.Engine
 	fact("engine", e.Driver, "polled "+span(e.LastPoll)+" ago", e.timer(), plural(e.Waiting, "goroutine")+" waiting")
 	fact("held back", orNone(some(counted{"frames that the link did not take", uint64(e.Unsent)}, counted{"VIs that wait for a fuller frame", uint64(e.Holding)}))...)
-	fact("bulk apart", cmp.Or(e.Bulk, "off"), plural(e.BulkHits, "frame")+" in place")
 	fact("memory", plural(s.Regions, "region"), amount(uint64(s.RegionBytes)))
 	var ports []string
 	for _, l := range s.Listeners {

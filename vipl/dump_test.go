@@ -166,7 +166,7 @@ func snapshotForText() vipl.Snapshot {
 		Attributes: vipl.NICAttributes{Name: "bob0", Driver: "ring", Addr: addr(1, 1024), NativeMTU: 9000,
 			Ports: transport.PortRange{Lo: 1024, Hi: 2047}, Incarnation: 0x1234},
 		Link: transport.Stats{TxFrames: 1000, TxBytes: 1_234_567, TxCalls: 400, RxFrames: 1, RxBytes: 60, RxCalls: 1, Waits: 1, RxDrops: 7},
-		Engine: vipl.EngineSnapshot{Bulk: "measuring", BulkHits: 9, Driver: "caller asleep", Waiting: 1, LastPoll: 1_500_000, NextTimer: 250_000,
+		Engine: vipl.EngineSnapshot{Driver: "caller asleep", Waiting: 1, LastPoll: 1_500_000, NextTimer: 250_000,
 			Holding: 1},
 		Listeners: []vipl.ListenerSnapshot{{Port: 1101, Backlog: 2}},
 		Names:     []string{"job/0"},
@@ -213,7 +213,6 @@ func TestDumpText(t *testing.T) {
   errors            connections ended by an error 1, conn_lost 1, link: network interface is down
   engine            caller asleep, polled 1.5ms ago, next timer in 250µs, 1 goroutine waiting
   held back         VIs that wait for a fuller frame 1
-  bulk apart        measuring, 9 frames in place
   memory            3 regions, 65.5 kB
   listening         1101 (2 requests waiting)
   names             "job/0"
@@ -245,7 +244,6 @@ func TestDumpEmpty(t *testing.T) {
   errors            none
   engine            , polled 0s ago, no timer, 0 goroutines waiting
   held back         none
-  bulk apart        off, 0 frames in place
   memory            0 regions, 0 B
   listening         none
   names             none

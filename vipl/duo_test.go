@@ -16,9 +16,6 @@ type duo struct {
 	links    [2]*memLink
 	na, nb   *vipl.NIC
 	a, b     *vipl.VI
-	bulk     bool         // a's link receives bulk frames apart
-	trial    bool         // or leaves that to the engine
-	apart    *bulkLink    // that link
 	long     [2]*longLink // if not nil, the links
 	bare     [2]bool      // nothing protects the link
 	patience int          // times that run goes on, beyond once
@@ -27,12 +24,6 @@ type duo struct {
 // newDuo connects VIs with the given attributes; nil means the default.
 func newDuo(t testing.TB, attrA, attrB *vipl.Attributes) *duo {
 	return (&duo{t: t}).set(attrA, attrB)
-}
-
-// newBulkDuo is newDuo with a link at a's side that receives the frames of
-// messages of 1000 bytes and more where the engine guesses them.
-func newBulkDuo(t testing.TB, attrA, attrB *vipl.Attributes) *duo {
-	return (&duo{t: t, bulk: true}).set(attrA, attrB)
 }
 
 func (d *duo) set(attrA, attrB *vipl.Attributes) *duo {
@@ -52,10 +43,6 @@ func (d *duo) set(attrA, attrB *vipl.Attributes) *duo {
 
 func (d *duo) open(side int) *vipl.NIC {
 	var link transport.Link = d.links[side]
-	if d.bulk && side == 0 {
-		d.apart = &bulkLink{Link: link, trial: d.trial}
-		link = d.apart
-	}
 	if d.long[side] != nil {
 		d.long[side].Link, link = link, d.long[side]
 	}
@@ -65,9 +52,6 @@ func (d *duo) open(side int) *vipl.NIC {
 	n, err := vipl.Open(&vipl.Config{Link: link, Seed: uint64(side) + 1})
 	if err != nil {
 		d.t.Fatal(err)
-	}
-	if d.bulk {
-		n.BulkFrom(1000)
 	}
 	if d.long[side] != nil {
 		n.LongFrames(longMTU)

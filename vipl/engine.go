@@ -18,11 +18,10 @@ func (n *NIC) poll() bool {
 	if err != nil {
 		n.linkError(err)
 	}
-	deaf := n.deaf()
-	if deaf {
+	if n.deaf() {
 		k = 0
 	}
-	n.lone = k == 1 && !n.bulk.hot()
+	n.lone = k == 1
 	views, rest := n.views[:k], 0
 	if n.long.link != nil && k > 0 && len(views[k-1]) >= transport.LongBegin {
 		if rest = n.long.link.Rest(); rest > 0 {
@@ -41,12 +40,6 @@ func (n *NIC) poll() bool {
 	}
 	if rest > 0 {
 		n.receiveLong(n.views[k-1], rest)
-	}
-	if !deaf && n.bulk.due(k, len(n.views)) {
-		k += n.pollBulk()
-	}
-	if n.bulk.tested() {
-		n.tryBulk()
 	}
 	if n.now >= n.timers.next {
 		n.runTimers()
@@ -170,7 +163,7 @@ func (n *NIC) receive(frame []byte) {
 	switch h.Kind {
 	case ethertype.KindData, ethertype.KindRDMAWrite, ethertype.KindRDMARead, ethertype.KindReadData,
 		ethertype.KindAck, ethertype.KindDisconnect, ethertype.KindPiece:
-		n.receiveConn(h, payload, nil)
+		n.receiveConn(h, payload)
 	case ethertype.KindReset:
 		n.receiveReset(h, payload)
 	case ethertype.KindRequest, ethertype.KindRetry, ethertype.KindAccept, ethertype.KindReject, ethertype.KindProbe, ethertype.KindProbeAck:
@@ -203,10 +196,8 @@ func parseReason(err error) Drop {
 	return DropFormat
 }
 
-// receiveConn handles the frames of connections: those that carry a tag. If
-// the data of a frame lie where they belong already, placed is that place and
-// payload holds only what precedes them.
-func (n *NIC) receiveConn(h *ethertype.Header, payload, placed []byte) {
+// receiveConn handles the frames of connections: those that carry a tag.
+func (n *NIC) receiveConn(h *ethertype.Header, payload []byte) {
 	if !n.alone(h) {
 		return
 	}
@@ -248,7 +239,7 @@ func (n *NIC) receiveConn(h *ethertype.Header, payload, placed []byte) {
 		case ethertype.KindPiece:
 			v.receivePiece(h, payload)
 		default:
-			v.receiveData(h, payload, placed)
+			v.receiveData(h, payload)
 		}
 	}
 }

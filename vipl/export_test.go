@@ -7,24 +7,6 @@ import (
 	"github.com/bobnet-go/bobnet/ethertype"
 )
 
-// BulkFrom has messages of size bytes and more sent as bulk.
-func (n *NIC) BulkFrom(size uint32) { n.bulk.from = size }
-
-// BulkHits returns how many frames have been received where they belong.
-func (n *NIC) BulkHits() uint64 { return n.bulk.hits }
-
-// BulkTrial has a trial of bulk frames go by shares of so many bytes, which no pause
-// makes void or ends, and be won by a pair that saves gain in a thousand.
-func (n *NIC) BulkTrial(head, size int, gain int64) {
-	n.bulk.trial.rules = &trialRules{head: head, size: size, gain: gain, pause: forever, end: forever}
-}
-
-// BulkWay says how bulk frames come.
-func (n *NIC) BulkWay() string { return n.bulk.way() }
-
-// Reordered returns how many frames were taken out of turn.
-func (v *VI) Reordered() uint64 { return v.rx.Stats().Reordered }
-
 // LongFrames has long frames be those of an MTU.
 func (n *NIC) LongFrames(mtu int) { n.long.size = mtu - ethertype.BaseSize }
 

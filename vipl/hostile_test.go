@@ -32,18 +32,15 @@ type way int
 
 const (
 	plainWay way = iota
-	bulkWay      // receive bulk frames apart
 	longWay      // carry long frames, as b's does
 )
 
-var wayNames = [...]string{"", "Bulk", "Long"}
+var wayNames = [...]string{"", "Long"}
 
 func newSiege(t testing.TB, level reliability.Level, seed uint64, way way) *siege {
 	attr := &vipl.Attributes{Reliability: level, EnableRDMAWrite: true, EnableRDMARead: level.Reliable()}
 	var d *duo
 	switch way {
-	case bulkWay:
-		d = newBulkDuo(t, attr, attr)
 	case longWay:
 		d = newLongDuo(t, [2]bool{}, attr)
 	default:
@@ -121,9 +118,6 @@ func (s *siege) inject(frame []byte) {
 	}
 	s.na.Poll()
 	for s.long[0] != nil && s.long[0].Ready() {
-		s.na.Poll()
-	}
-	for s.apart != nil && len(s.apart.bulk) > 0 { // the engine does not look for bulk frames in each poll
 		s.na.Poll()
 	}
 	s.injected++
@@ -411,7 +405,7 @@ func FuzzNIC(f *testing.F) {
 		}
 		ways := plainWay
 		if len(program) > 1 {
-			ways = []way{plainWay, bulkWay, longWay, longWay}[program[1]>>5&3]
+			ways = []way{plainWay, longWay}[program[1]>>5&1]
 		}
 		s := newSiege(t, level, 3, ways)
 		for len(program) >= 4 {

@@ -34,7 +34,6 @@ func TestKilledProcess(t *testing.T) {
 	}{
 		{"ring", [3]int{0, 1, 1}},
 		{xdpName, [3]int{0, 1, 1}},
-		{bulkName, [3]int{0, 1, 1}},
 		{udp6Name, [3]int{0, 1, 1}},
 		{"packet", [3]int{0, 1, 1}},
 		{"udp", [3]int{0, 1, 1}},

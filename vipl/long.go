@@ -114,7 +114,7 @@ func (n *NIC) receiveLong(begin []byte, rest int) {
 		l.promise = true
 		n.stats.RxFrames++
 		n.stats.RxBytes += uint64(len(frame))
-		n.receiveConn(h, frame[ethertype.HeaderSize:][:h.Size], nil)
+		n.receiveConn(h, frame[ethertype.HeaderSize:][:h.Size])
 		l.promise = false
 		return
 	}

@@ -48,14 +48,11 @@ type Config struct {
 	Peers []netip.Addr
 	// XDP says whether driver ring sends through AF_XDP, where queueing
 	// disciplines such as netem, and tcpdump on this host, do not see the frames.
-	// Auto does where Open measures it to be faster. Bulk says whether the driver
-	// receives bulk frames by a second socket, straight into posted buffers; Auto
-	// does if that is faster in the first long messages that the NIC receives, ten
-	// milliseconds of them or more, and keeps to that (EngineSnapshot.Bulk).
-	// ring.Config tells more. The other drivers have neither: On is an error there.
+	// Auto does where Open measures it to be faster. ring.Config tells more. The
+	// other drivers do not have it: On is an error there.
 	// Long says whether it carries frames that are longer than the MTU, where the
 	// ends of a veth pair are all that lies between two stations; Auto does.
-	XDP, Bulk, Long ring.Choice
+	XDP, Long ring.Choice
 	// Link is used instead of opening Interface, for example a simulated one
 	// or one with a fault or trace wrapper around it. The NIC closes it.
 	Link transport.Link
@@ -136,7 +133,6 @@ type NIC struct {
 	tx             txBatch
 	rxh            ethertype.Header
 	views          [][]byte // as many as one poll takes
-	bulk           bulkRx
 	long           longRx
 	region         [1]Segment // scratch: the memory that an RDMA write goes to
 	touched        []*VI      // received something in this poll
@@ -194,16 +190,16 @@ func openLink(given *Config) (transport.Link, error) {
 	if et == 0 {
 		et = ethertype.Default
 	}
-	if cfg.Driver != "" && cfg.Driver != "ring" && (cfg.XDP == ring.On || cfg.Bulk == ring.On || cfg.Long == ring.On) {
-		return nil, opError("choose driver", ErrInvalidParameter, "XDP is %v, Bulk is %v and Long is %v, which driver ring alone can; Driver is %q",
-			cfg.XDP, cfg.Bulk, cfg.Long, cfg.Driver)
+	if cfg.Driver != "" && cfg.Driver != "ring" && (cfg.XDP == ring.On || cfg.Long == ring.On) {
+		return nil, opError("choose driver", ErrInvalidParameter, "XDP is %v and Long is %v, which driver ring alone can; Driver is %q",
+			cfg.XDP, cfg.Long, cfg.Driver)
 	}
 	if cfg.Driver != "udp" && len(cfg.Peers) > 0 {
 		return nil, opError("choose driver", ErrInvalidParameter, "Peers are %v, which only driver udp has a use for; Driver is %q", cfg.Peers, cfg.Driver)
 	}
 	switch cfg.Driver {
 	case "", "ring":
-		return ring.Open(&ring.Config{Interface: cfg.Interface, EtherType: et, Ports: cfg.Ports, XDP: cfg.XDP, Bulk: cfg.Bulk, Long: cfg.Long})
+		return ring.Open(&ring.Config{Interface: cfg.Interface, EtherType: et, Ports: cfg.Ports, XDP: cfg.XDP, Long: cfg.Long})
 	case "packet":
 		return packet.Open(&packet.Config{Interface: cfg.Interface, EtherType: et, Ports: cfg.Ports})
 	case "udp":
@@ -242,10 +238,9 @@ func (n *NIC) init(cfg *Config) error {
 	n.long.init(n)
 	n.tx.init(max(n.mtuTo(n.info.MAC)-ethertype.BaseSize, n.long.size))
 	n.timers.init(n)
-	n.eng.Init(n.link, (*machine)(n), &progress.Config{Spin: cfg.Spin, NoService: cfg.NoService, Hidden: n.bulk.hot})
+	n.eng.Init(n.link, (*machine)(n), &progress.Config{Spin: cfg.Spin, NoService: cfg.NoService})
 	n.calls.Init(&n.eng, (*call).run)
 	n.attempts.init(n.info.Slots)
-	n.bulk.init(n)
 	n.names.init()
 	n.peers.init()
 	n.inquiries.init()

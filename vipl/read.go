@@ -67,20 +67,17 @@ func (v *VI) readFor(m ethertype.Seq) *Descriptor {
 }
 
 // placeRead copies a fragment of an answer to the descriptor that asked for
-// it, unless it is there. What is no answer, or one to a request that the peer
+// it. What is no answer, or one to a request that the peer
 // cannot have had, is refused.
-func (v *VI) placeRead(h *ethertype.Header, payload, there []byte) (outcome, reason) {
-	size := len(payload) + len(there) // one of them is empty
+func (v *VI) placeRead(h *ethertype.Header, payload []byte) (outcome, reason) {
 	d := v.readFor(h.Msg)
-	if d == nil || !d.last.Less(v.tx.Una()) || h.Length != d.total || size > int(d.total-d.got) {
+	if d == nil || !d.last.Less(v.tx.Una()) || h.Length != d.total || len(payload) > int(d.total-d.got) {
 		return fatal, reasonProtocol
 	}
-	if there == nil {
-		if o := v.nic.put(d.Segs, h.Offset, payload); o != placed {
-			return o, reasonAltered
-		}
+	if o := v.nic.put(d.Segs, h.Offset, payload); o != placed {
+		return o, reasonAltered
 	}
-	d.note(h, size)
+	d.note(h, len(payload))
 	return placed, 0
 }
 

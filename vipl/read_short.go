@@ -65,7 +65,7 @@ func (v *VI) answerShort(h *ethertype.Header, payload []byte) bool {
 // posted, and completes it.
 func (v *VI) readShort(h *ethertype.Header, payload []byte) bool {
 	n, t := v.nic, &v.reads
-	if h.Offset != 0 || h.Length != uint32(len(payload)) || h.Length >= n.bulk.from ||
+	if h.Offset != 0 || h.Length != uint32(len(payload)) ||
 		t.sent != t.done+1 || h.Msg != t.done || h.Ack != v.tx.NextSeq() || v.sq.tail != v.sq.done+1 || v.serves.base != v.serves.next {
 		return false
 	}

@@ -26,13 +26,12 @@ const (
 // On the reliable levels a frame that arrives ahead of others and cannot be
 // placed is dropped as if it had been lost: whether it really is an error is
 // only judged when its turn comes, so that errors hit in the order of sending.
-func (v *VI) receiveData(h *ethertype.Header, payload, there []byte) {
+func (v *VI) receiveData(h *ethertype.Header, payload []byte) {
 	if !v.reliable {
 		v.receiveLoose(h, payload)
 		return
 	}
 	n := v.nic
-	v.heed(h)
 	inOrder := h.Seq == v.rx.Next()
 	late := inOrder && v.defers(h)
 	if !late && !v.takeAck(h, nil) {
@@ -45,14 +44,11 @@ func (v *VI) receiveData(h *ethertype.Header, payload, there []byte) {
 	case reliability.Ahead:
 		v.drop(DropAhead)
 	case reliability.Accept:
-		result, why := v.place(h, payload, there)
+		result, why := v.place(h, payload)
 		switch {
 		case result == placed:
 			v.rx.Accept(n.now, h.Seq, h.Flags&ethertype.FlagAckNow != 0)
 			if inOrder {
-				if h.Flags&ethertype.FlagPacked == 0 {
-					v.expect(h)
-				}
 				v.completeReceived()
 				if n.lone {
 					v.remember(h)
@@ -70,14 +66,6 @@ func (v *VI) receiveData(h *ethertype.Header, payload, there []byte) {
 		default:
 			v.drop(DropNoReceive)
 		}
-	}
-}
-
-// heed notes whether the peer takes marked frames. A frame that another has
-// overtaken, as its acknowledgement tells, is not asked.
-func (v *VI) heed(h *ethertype.Header) {
-	if !h.Ack.Less(v.tx.Una()) {
-		v.bulk = h.Flags&ethertype.FlagTakesBulk != 0
 	}
 }
 
@@ -109,7 +97,6 @@ func (v *VI) receiveAck(h *ethertype.Header, payload []byte) {
 	if len(payload) <= len(more) {
 		payload = more[:copy(more[:], payload)]
 	}
-	v.heed(h)
 	if v.takeAck(h, payload) && h.Flags&ethertype.FlagAckNow != 0 {
 		v.sendAck(0)
 	}
@@ -137,11 +124,11 @@ func (v *VI) ackIfDue() {
 	}
 }
 
-// place copies the frame's data to where it belongs, unless they are there.
-func (v *VI) place(h *ethertype.Header, payload, there []byte) (outcome, reason) {
+// place copies the frame's data to where they belong.
+func (v *VI) place(h *ethertype.Header, payload []byte) (outcome, reason) {
 	switch {
 	case h.Kind != ethertype.KindData:
-		return v.placeOneSided(h, payload, there)
+		return v.placeOneSided(h, payload)
 	case h.Flags&ethertype.FlagPacked != 0:
 		return v.placePacked(h, payload)
 	}
@@ -164,23 +151,21 @@ func (v *VI) place(h *ethertype.Header, payload, there []byte) (outcome, reason)
 	if h.Length != d.length || d.oneSide {
 		return fatal, reasonProtocol
 	}
-	if there != nil {
-		payload = there
-	} else if o := v.nic.put(d.Segs, h.Offset, payload); o != placed { // if fatal, altered since it was posted
+	if o := v.nic.put(d.Segs, h.Offset, payload); o != placed { // if fatal, altered since it was posted
 		return o, reasonTooLong
 	}
 	d.note(h, len(payload))
 	return placed, 0
 }
 
-func (v *VI) placeOneSided(h *ethertype.Header, payload, there []byte) (outcome, reason) {
+func (v *VI) placeOneSided(h *ethertype.Header, payload []byte) (outcome, reason) {
 	switch h.Kind {
 	case ethertype.KindRDMARead:
 		return v.placeRequest(h, payload)
 	case ethertype.KindReadData:
-		return v.placeRead(h, payload, there)
+		return v.placeRead(h, payload)
 	}
-	return v.placeRDMA(h, payload, there)
+	return v.placeRDMA(h, payload)
 }
 
 // receiveFor returns the posted receive that message m goes to.
@@ -262,11 +247,8 @@ func (v *VI) partly(h *ethertype.Header, m ethertype.Seq) outcome {
 
 // placeRDMA writes a fragment to the region that it names, after checking
 // everything the peer says: region, bounds, tag and rights.
-func (v *VI) placeRDMA(h *ethertype.Header, payload, there []byte) (outcome, reason) {
+func (v *VI) placeRDMA(h *ethertype.Header, payload []byte) (outcome, reason) {
 	r, data := ethertype.ParseRDMA(payload)
-	if there != nil {
-		data = there
-	}
 	var d *Descriptor
 	if h.Flags&ethertype.FlagImmediate != 0 {
 		if d = v.receiveFor(h.Msg); d == nil {
@@ -287,11 +269,9 @@ func (v *VI) placeRDMA(h *ethertype.Header, payload, there []byte) (outcome, rea
 			}
 			return fatal, reasonRDMA
 		}
-		if there == nil {
-			v.nic.region[0].Data = dst
-			if v.nic.put(v.nic.region[:], h.Offset, data) != placed {
-				return deferred, 0
-			}
+		v.nic.region[0].Data = dst
+		if v.nic.put(v.nic.region[:], h.Offset, data) != placed {
+			return deferred, 0
 		}
 		v.stats.RDMABytes += uint64(len(data))
 	}

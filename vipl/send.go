@@ -41,7 +41,7 @@ func (v *VI) transmit(lone bool) {
 			break
 		}
 		v.stats.Retransmits++
-		flags := ethertype.FlagRetry | ethertype.FlagAckNow | v.marks(f)
+		flags := ethertype.FlagRetry | ethertype.FlagAckNow
 		if int(f.Size) > v.pathData {
 			if f := *f; !v.resendLong(&f, seq, flags) {
 				return
@@ -63,7 +63,8 @@ func (v *VI) transmit(lone bool) {
 			return
 		}
 		seq, ackNow := v.tx.Push(n.now, f, lone)
-		flags, long := v.marks(&f), int(f.Size) > v.pathData
+		var flags ethertype.Flags
+		long := int(f.Size) > v.pathData
 		if ackNow || long && v.tx.AskEach(longAsk) {
 			flags |= ethertype.FlagAckNow
 		}

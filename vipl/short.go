@@ -96,7 +96,7 @@ func (n *NIC) receiveShort(frame []byte) bool {
 // takeShort takes in a message. Its acknowledgement is noted as defers has it.
 func (v *VI) takeShort(h *ethertype.Header, payload []byte) bool {
 	n, i := v.nic, v.msgIn.base+h.Msg
-	if i != v.rq.done || i == v.rq.tail || h.Offset != 0 || h.Length != uint32(len(payload)) || h.Length >= n.bulk.from || v.reads.open() {
+	if i != v.rq.done || i == v.rq.tail || h.Offset != 0 || h.Length != uint32(len(payload)) || v.reads.open() {
 		return false
 	}
 	d := v.rq.at(i)
@@ -114,7 +114,7 @@ func (v *VI) takeShort(h *ethertype.Header, payload []byte) bool {
 // remember notes a frame that was alone, in its turn and taken, if others like it
 // may go the short way: they differ behind the prefix only.
 func (v *VI) remember(h *ethertype.Header) {
-	const either = ethertype.FlagTakesBulk | ethertype.FlagTakesLong | ethertype.FlagWholeCRC
+	const either = ethertype.FlagTakesLong | ethertype.FlagWholeCRC
 	want := ethertype.FlagLast
 	switch h.Kind {
 	case ethertype.KindRDMARead:

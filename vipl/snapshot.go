@@ -133,8 +133,6 @@ type EngineSnapshot struct {
 	Spin      time.Duration // what a wait polls for at present before it blocks
 	Unsent    int           // frames that the link did not take yet
 	Holding   int           // VIs that hold messages back for a fuller frame
-	Bulk      string        // how bulk frames come, those beyond the MTU aside: apart ("on"), as all others ("off"), or "measuring"; see ring.Config
-	BulkHits  uint64        // bulk frames that were received right where they belong
 }
 
 // ListenerSnapshot is the state of a Listener.
@@ -179,8 +177,7 @@ func (n *NIC) Snapshot() Snapshot {
 func (n *NIC) engineSnapshot(now int64) EngineSnapshot {
 	e := n.eng.State(now)
 	s := EngineSnapshot{Driver: e.Driver, Waiting: e.Followers, LastPoll: e.LastPoll,
-		Timers: len(n.timers.vis), Spin: e.Spin, Unsent: n.tx.n - n.tx.first, Holding: len(n.held),
-		Bulk: n.bulk.way(), BulkHits: n.bulk.hits}
+		Timers: len(n.timers.vis), Spin: e.Spin, Unsent: n.tx.n - n.tx.first, Holding: len(n.held)}
 	if n.timers.next != forever {
 		s.NextTimer = time.Duration(n.timers.next - now)
 	}

@@ -40,8 +40,6 @@ type VI struct {
 	long        bool // both sides have long frames; whether the path has is seen from maxData
 	proven      bool // that changes with the next message
 	flags       ethertype.Flags
-	bulk        bool             // the peer takes marked frames
-	bulkEnd     ethertype.Seq    // one past the last bulk frame sent
 	out         ethertype.Header // of the frame being built
 	hs          *handshake       // while Connect Pending
 	heard       int64            // when a valid frame last came
@@ -53,7 +51,6 @@ type VI struct {
 	cursor   txCursor
 	gathered gathered
 	msgIn    rxCursor
-	next     aim
 	usual    ethertype.Prefix // of the frames that may go the short way
 	reads    readTable
 	serves   serveTable
@@ -257,12 +254,10 @@ func (v *VI) start() {
 	v.loose.filter.Init(hs.remoteSeq)
 	v.cursor = txCursor{next: v.sq.done} // sends posted during the handshake go first
 	v.msgIn = rxCursor{base: v.rq.done}
-	v.next = aim{}
 	v.hole = longPath{}
 	if v.pieces != nil {
 		v.pieces.begun = false
 	}
-	v.bulkEnd = hs.localSeq
 	v.startReads(hs.reads)
 	v.nic.touch(v)
 	v.gate.Open(&v.nic.eng)

@@ -42,10 +42,8 @@ func (m *machine) NextTimer() int64 {
 
 // Woke implements progress.Machine.
 func (m *machine) Woke(err error) {
-	n := (*NIC)(m)
-	n.bulk.wake()
 	if err != nil {
-		n.linkError(err)
+		(*NIC)(m).linkError(err)
 	}
 }
 

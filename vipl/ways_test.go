@@ -10,22 +10,21 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestWays opens NICs with AF_XDP sends and bulk reception on and off: the links
-// do as they are told, and a message arrives either way.
+// TestWays opens NICs with AF_XDP sends on and off: the links do as they are told,
+// and a message arrives either way.
 func TestWays(t *testing.T) {
 	for _, c := range []struct {
-		name      string
-		xdp, bulk ring.Choice
+		name string
+		xdp  ring.Choice
 	}{
-		{"XDP", ring.On, ring.Off},
-		{"Bulk", ring.Off, ring.On},
-		{"Auto", ring.Off, ring.Auto},
+		{"XDP", ring.On},
+		{"Plain", ring.Off},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			p := vethtest.New(t, 1500)
 			var nics [2]*vipl.NIC
 			for side := range nics {
-				cfg := &vipl.Config{Interface: vethtest.Name, XDP: c.xdp, Bulk: c.bulk}
+				cfg := &vipl.Config{Interface: vethtest.Name, XDP: c.xdp}
 				err := p.In(side, func() (err error) { nics[side], err = vipl.Open(cfg); return err })
 				if errors.Is(err, unix.EAFNOSUPPORT) {
 					t.Skip("needs a kernel with AF_XDP (CONFIG_XDP_SOCKETS)")
@@ -42,9 +41,6 @@ func TestWays(t *testing.T) {
 				if got, want := s.TxXDP > 0, c.xdp == ring.On; got != want {
 					t.Errorf("%d of %d frames went through AF_XDP, want some: %t", s.TxXDP, s.TxFrames, want)
 				}
-				if got, want := n.Snapshot().Engine.Bulk, [...]string{ring.Auto: "measuring", ring.Off: "off", ring.On: "on"}[c.bulk]; got != want {
-					t.Errorf("bulk is %s, want %s", got, want)
-				}
 			}
 		})
 	}
@@ -54,14 +50,14 @@ func TestWays(t *testing.T) {
 // off without a word.
 func TestWaysOfOtherDrivers(t *testing.T) {
 	for _, driver := range []string{"packet", "udp", "shm"} {
-		for _, cfg := range []vipl.Config{{XDP: ring.On}, {Bulk: ring.On}} {
+		for _, cfg := range []vipl.Config{{XDP: ring.On}, {Long: ring.On}} {
 			cfg.Driver = driver
 			if _, err := vipl.Open(&cfg); !errors.Is(err, vipl.ErrInvalidParameter) {
-				t.Errorf("%s, XDP %v, Bulk %v: %v, want ErrInvalidParameter", driver, cfg.XDP, cfg.Bulk, err)
+				t.Errorf("%s, XDP %v, Long %v: %v, want ErrInvalidParameter", driver, cfg.XDP, cfg.Long, err)
 			}
 		}
 	}
-	n, err := vipl.Open(&vipl.Config{Driver: "shm", XDP: ring.Off, Bulk: ring.Off})
+	n, err := vipl.Open(&vipl.Config{Driver: "shm", XDP: ring.Off, Long: ring.Off})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -30,7 +30,6 @@ type world struct {
 	*sim.World
 	seed uint64
 	long bool // some NICs have long frames
-	try  bool // all NICs find out whether bulk frames are worth it
 	errs []error
 	nics []*vipl.NIC
 }
@@ -55,21 +54,14 @@ func (w *world) nodeOn(station transport.Link, name string, cfg *vipl.Config, fn
 		c.Seed = w.seed*1000 + uint64(len(name)) + uint64(name[0])
 	}
 	c.Link = station
-	long := false
-	switch kind := (w.seed/2 + uint64(name[0])) % 4; {
-	case w.try, kind == 1, kind == 3: // half of all NICs receive bulk frames apart, or find out whether to
-		c.Link = &bulkLink{Link: station, trial: w.try || kind == 3}
-	case kind == 0:
-		if long = w.long && w.seed%3 != 0; long {
-			c.Link = newLongLink(station)
-		}
+	long := w.long && w.seed%3 != 0 && (w.seed/2+uint64(name[0]))%4 == 0
+	if long {
+		c.Link = newLongLink(station)
 	}
 	w.Go(name, func() {
 		n, err := vipl.Open(&c)
 		if err == nil {
 			w.nics = append(w.nics, n)
-			n.BulkFrom(500)
-			n.BulkTrial(1000, 3000, gains[(w.seed+uint64(name[0]))%3])
 			if long {
 				n.LongFrames(longMTU)
 			}
@@ -81,10 +73,6 @@ func (w *world) nodeOn(station transport.Link, name string, cfg *vipl.Config, fn
 		}
 	})
 }
-
-// gains are what bulk must save to win a pair of its trial: nothing, more than all,
-// and what makes the verdict one of chance.
-var gains = [...]int64{-1 << 30, 1001, 0}
 
 func (w *world) run() error {
 	if err := w.Run(); err != nil {

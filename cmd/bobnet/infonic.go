@@ -31,7 +31,6 @@ func printNIC(w io.Writer, cfg vipl.Config) error {
 		{"ports", fmt.Sprintf("%d to %d: the first block that no process on %s has", info.Ports.Lo, info.Ports.Hi, info.Interface)},
 		{"frames", fmt.Sprintf("up to %d bytes of data, as the MTU of %d allows", info.MTU-ethertype.BaseSize, info.MTU)},
 		{"receive queue", fmt.Sprintf("%d frames", info.Slots)},
-		{"bulk data", bulk(nic.Link())},
 		{"long frames", long(nic.Link())},
 		{"this host", thisHost(nic.Link())},
 	} {
@@ -69,17 +68,6 @@ func driver(name string) string {
 		why = append(why, "other programs of this host are reached beside the interface")
 	}
 	return name + ": " + strings.Join(why, "; ")
-}
-
-func bulk(link transport.Link) string {
-	b, ok := link.(transport.BulkReceiver)
-	switch {
-	case !ok || !b.Bulk():
-		return "is copied from the receive queue"
-	case b.BulkOnTrial():
-		return "is copied from the receive queue, or goes straight into posted buffers, as the first stream is faster"
-	}
-	return "goes straight into posted buffers"
 }
 
 func long(link transport.Link) string {

@@ -137,7 +137,6 @@ func (c *perfCall) addFlags(cmd *cobra.Command) {
 	f.StringSliceVar(&c.plan.Links, "link", nil, "drivers of raw, vipl, mplite and am2: "+strings.Join(perf.Links, ",")+" (default that of --driver)")
 	f.StringSliceVar(&c.plan.XDP, "xdp", nil, "whether the ring driver sends through AF_XDP: some of "+strings.Join(perf.Choices, ",")+" (default auto: what it measures to be faster)")
 	f.StringSliceVar(&c.plan.Long, "long", nil, "whether the ring driver carries frames beyond the MTU: some of "+strings.Join(perf.Choices, ",")+" (default auto: on veth)")
-	f.StringSliceVar(&c.plan.Bulk, "bulk", nil, "whether the ring driver receives bulk frames apart, straight into posted buffers: some of "+strings.Join(perf.Choices, ",")+" (default auto: if it is faster in the first stream of long messages)")
 	f.IntSliceVar(&c.plan.Credits, "credits", nil, "how many requests am2 has under way at most: its rate is measured with each `number`, all else with the first (default 128,64,4)")
 	f.IntVar(&c.plan.Count, "count", 0, "messages in each measurement (default as many as fit its samples' time)")
 	f.IntVar(&c.plan.Rounds, "rounds", perf.DefaultRounds, "samples of each measurement")
@@ -167,7 +166,7 @@ func (c *perfCall) check(cmd *cobra.Command) error {
 	if c.local {
 		without = []string{"iface", "ip"}
 	} else if c.listen {
-		without = append(without, "stacks", "tests", "sizes", "reliability", "wait", "link", "xdp", "bulk", "long", "credits", "count", "rounds", "sample", "json", "plot")
+		without = append(without, "stacks", "tests", "sizes", "reliability", "wait", "link", "xdp", "long", "credits", "count", "rounds", "sample", "json", "plot")
 	}
 	for _, name := range without {
 		if cmd.Flags().Changed(name) {

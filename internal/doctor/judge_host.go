@@ -48,7 +48,7 @@ func judgeRing(f *Facts) Finding {
 
 // smallBuffers says who needs large ones: the default driver, ring, receives
 // into memory of its own.
-var smallBuffers = fmt.Sprintf("below %s the drivers udp and packet lose bursts, and ring may not open with Config.Bulk on; nothing else needs them", size(enoughRmem))
+var smallBuffers = fmt.Sprintf("below %s the drivers udp and packet lose bursts, and ring carries no frames beyond the MTU; nothing else needs them", size(enoughRmem))
 
 func judgeBuffers(f *Facts) Finding {
 	h := &f.Host

@@ -46,7 +46,7 @@ const MaxSize = 64 << 20
 // Plan says what to measure. Empty fields mean the defaults that
 // `bobnet perf` documents. It may be read by several goroutines.
 type Plan struct {
-	Stacks, Tests, Levels, Waits, Links, XDP, Bulk, Long []string
+	Stacks, Tests, Levels, Waits, Links, XDP, Long []string
 
 	Sizes   []int         // bytes; nil: 64 for latency, rate and read, 1 MiB for bandwidth and write, 16 for logp
 	Credits []int         // of am2: its rate is measured with each, the rest with the first; nil: 128, 64 and 4
@@ -65,7 +65,6 @@ func (p Plan) withDefaults() Plan {
 	fill(&p.Waits, Waits)
 	fill(&p.Links, Links[:1])
 	fill(&p.XDP, Choices[:1])
-	fill(&p.Bulk, Choices[:1])
 	fill(&p.Long, Choices[:1])
 	fill(&p.Credits, defaultCredits)
 	fill(&p.MTUs, []int{DefaultMTU})
@@ -102,7 +101,6 @@ func (p Plan) Validate() error {
 		{"wait", p.Waits, Waits},
 		{"link", p.Links, Links},
 		{"XDP", p.XDP, Choices},
-		{"bulk", p.Bulk, Choices},
 		{"long", p.Long, Choices},
 	}
 	for _, c := range checks {

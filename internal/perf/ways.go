@@ -11,16 +11,15 @@ import (
 // "off", or "" for what the link itself chooses, which plans call "auto".
 type Ways struct {
 	XDP  string `json:"xdp,omitempty"`  // sends through AF_XDP
-	Bulk string `json:"bulk,omitempty"` // takes bulk frames apart, straight into posted buffers
 	Long string `json:"long,omitempty"` // carries frames beyond the MTU
 }
 
 // Choices of the ways; see ring.Choice.
 var Choices = []string{ring.Auto.String(), ring.On.String(), ring.Off.String()}
 
-// String names the ways that are not the link's own choice: "xdp=on/bulk=off".
+// String names the ways that are not the link's own choice: "xdp=on/long=off".
 func (w Ways) String() (text string) {
-	for _, way := range []struct{ name, choice string }{{"xdp", w.XDP}, {"bulk", w.Bulk}, {"long", w.Long}} {
+	for _, way := range []struct{ name, choice string }{{"xdp", w.XDP}, {"long", w.Long}} {
 		if way.choice == "" {
 			continue
 		}
@@ -33,7 +32,7 @@ func (w Ways) String() (text string) {
 }
 
 // withWays makes a case of each choice of the plan's out of every case on the
-// link "ring". The stack raw has no way to take frames apart, and no long ones.
+// link "ring". The stack raw has no long frames.
 func (p *Plan) withWays(cases []Case) []Case {
 	var all []Case
 	for _, c := range cases {
@@ -46,10 +45,8 @@ func (p *Plan) withWays(cases []Case) []Case {
 				all = append(all, c)
 				continue
 			}
-			for _, c.Bulk = range chosen(p.Bulk) {
-				for _, c.Long = range chosen(p.Long) {
-					all = append(all, c)
-				}
+			for _, c.Long = range chosen(p.Long) {
+				all = append(all, c)
 			}
 		}
 	}
@@ -77,12 +74,12 @@ func chosen(plan []string) (ways []string) {
 func (c Case) ringConfig(iface string) (*ring.Config, error) {
 	cfg := &ring.Config{Interface: iface}
 	if c.Stack == "raw" {
-		cfg.Bulk, cfg.XDP, cfg.Long = ring.Off, ring.Off, ring.Off
+		cfg.XDP, cfg.Long = ring.Off, ring.Off
 	}
 	for _, way := range []struct {
 		choice string
 		option *ring.Choice
-	}{{c.XDP, &cfg.XDP}, {c.Bulk, &cfg.Bulk}, {c.Long, &cfg.Long}} {
+	}{{c.XDP, &cfg.XDP}, {c.Long, &cfg.Long}} {
 		if way.choice == "" {
 			continue
 		}

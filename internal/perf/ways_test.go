@@ -20,16 +20,16 @@ func choice(way string) ring.Choice {
 
 func TestWays(t *testing.T) {
 	p := Plan{Stacks: []string{"raw", "vipl", "tcp"}, Tests: []string{Rate}, Waits: []string{Spin}, Levels: Levels[:1], Links: []string{"ring", "packet"},
-		XDP: []string{"off", "auto"}, Bulk: []string{"on", "auto"}, Long: []string{"auto", "off"}}
+		XDP: []string{"off", "auto"}, Long: []string{"auto", "off"}}
 	var got []string
 	for _, c := range p.Cases(1500) {
 		got = append(got, strings.TrimSpace(c.Stack+" "+c.Link+" "+c.Ways.String()))
 		if c.Link != "ring" {
 			continue
 		}
-		want := ring.Config{Interface: "eth0", XDP: choice(c.XDP), Bulk: choice(c.Bulk), Long: choice(c.Long)}
+		want := ring.Config{Interface: "eth0", XDP: choice(c.XDP), Long: choice(c.Long)}
 		if c.Stack == "raw" { // by default the plain way
-			want.XDP, want.Bulk, want.Long = ring.Off, ring.Off, ring.Off
+			want.XDP, want.Long = ring.Off, ring.Off
 		}
 		cfg, err := c.ringConfig("eth0")
 		if err != nil || *cfg != want {
@@ -37,8 +37,7 @@ func TestWays(t *testing.T) {
 		}
 	}
 	want := []string{"raw ring", "raw ring xdp=off", "raw packet",
-		"vipl ring", "vipl ring long=off", "vipl ring bulk=on", "vipl ring bulk=on/long=off",
-		"vipl ring xdp=off", "vipl ring xdp=off/long=off", "vipl ring xdp=off/bulk=on", "vipl ring xdp=off/bulk=on/long=off", "vipl packet", "tcp"}
+		"vipl ring", "vipl ring long=off", "vipl ring xdp=off", "vipl ring xdp=off/long=off", "vipl packet", "tcp"}
 	if !slices.Equal(got, want) {
 		t.Errorf("cases\n%q, want\n%q", got, want)
 	}
@@ -54,7 +53,7 @@ func TestWaysByDefault(t *testing.T) {
 			t.Errorf("%v takes a way by default", c)
 		}
 	}
-	for _, p := range []Plan{{XDP: []string{"sometimes"}}, {Bulk: []string{"sometimes"}}, {Long: []string{"sometimes"}}} {
+	for _, p := range []Plan{{XDP: []string{"sometimes"}}, {Long: []string{"sometimes"}}} {
 		if err := p.Validate(); !errors.Is(err, ErrPlan) {
 			t.Errorf("Validate of %+v = %v", p, err)
 		}

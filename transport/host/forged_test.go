@@ -1,7 +1,6 @@
 package host_test
 
 import (
-	"encoding/binary"
 	"net"
 	"testing"
 	"time"
@@ -11,7 +10,6 @@ import (
 	"github.com/bobnet-go/bobnet/transport"
 	"github.com/bobnet-go/bobnet/transport/host"
 	"github.com/bobnet-go/bobnet/transport/linktest"
-	"github.com/bobnet-go/bobnet/transport/ring"
 	"github.com/bobnet-go/bobnet/transport/sim"
 	"github.com/bobnet-go/bobnet/transport/udp"
 )
@@ -102,67 +100,6 @@ func TestForgedLong(t *testing.T) {
 		a.Wait(end)
 	}
 	wantHonest(t, a, frames[1:])
-}
-
-// TestForgedBulk: bulk frames, which lie where the receiver guessed before anybody
-// has looked at them.
-func TestForgedBulk(t *testing.T) {
-	p := vethtest.New(t, 1500)
-	var a *host.Link
-	err := p.In(0, func() error {
-		outer, err := ring.Open(&ring.Config{Interface: vethtest.Name, Slots: 64, Bulk: ring.On})
-		if err != nil {
-			return err
-		}
-		a, err = host.Join(outer, nil)
-		return err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { a.Close() })
-	if err := a.StartBulk(); err != nil {
-		t.Fatal(err)
-	}
-	stranger := open(t, p, 1, "Ring")
-	frames := forgeries(stranger.Info(), a, make([]byte, 700))
-	for _, f := range frames {
-		flags := ethertype.Flags(binary.BigEndian.Uint16(f.Head[ethertype.OffsetFlags:])) | ethertype.FlagBulk
-		binary.BigEndian.PutUint16(f.Head[ethertype.OffsetFlags:], uint16(flags))
-		ethertype.Seal(f.Head)
-	}
-	if n, err := stranger.Send(frames); n != len(frames) || err != nil {
-		t.Fatalf("Send = %d, %v", n, err)
-	}
-	slots := make([]transport.BulkSlot, 3)
-	for i := range slots {
-		slots[i] = transport.BulkSlot{Frame: make([]byte, 1514), At: ethertype.HeaderSize, Body: make([]byte, 600)}
-	}
-	sizes := []int{}
-	for end := a.Now() + int64(10*time.Second); len(sizes) < len(frames) && a.Now() < end; {
-		n, err := a.RecvBulk(slots)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for i := range n {
-			sizes = append(sizes, slots[i].Size)
-		}
-		if n == 0 {
-			a.Wait(end)
-		}
-	}
-	for i, size := range sizes {
-		want := 0
-		if i == len(frames)-1 {
-			want = len(frames[i].Head)
-		}
-		if size != want {
-			t.Errorf("bulk frame %d has %d bytes, want %d", i, size, want)
-		}
-	}
-	if st := a.Stats(); st.RxFiltered != 3 || st.RxFrames != 1 {
-		t.Errorf("counted %+v", st)
-	}
 }
 
 // TestForgedDatagram: a program of the same host, and perhaps of another user, sends

@@ -42,8 +42,7 @@ type Config struct {
 // may share it as transport.Link says.
 type Link struct {
 	outer   transport.Link
-	bulk    transport.BulkReceiver // outer, or nil
-	long    transport.LongLink     // outer, or nil
+	long    transport.LongLink // outer, or nil
 	near    *shm.Link
 	mac     ethertype.MAC
 	virtual bool
@@ -59,11 +58,10 @@ type Link struct {
 }
 
 var (
-	_ transport.Local        = (*Link)(nil)
-	_ transport.BulkReceiver = (*Link)(nil)
-	_ transport.LongLink     = (*Link)(nil)
-	_ transport.Checker      = (*Link)(nil)
-	_ transport.Parking      = (*Link)(nil)
+	_ transport.Local    = (*Link)(nil)
+	_ transport.LongLink = (*Link)(nil)
+	_ transport.Checker  = (*Link)(nil)
+	_ transport.Parking  = (*Link)(nil)
 )
 
 // Join returns a link that sends frames for other hosts through outer, which
@@ -85,9 +83,6 @@ func Join(outer transport.Link, cfg *Config) (*Link, error) {
 	if cfg.Wrap != nil {
 		outer = cfg.Wrap(outer)
 		l.outer = outer
-	}
-	if b, ok := outer.(transport.BulkReceiver); ok && b.Bulk() {
-		l.bulk = b
 	}
 	if long, ok := outer.(transport.LongLink); ok {
 		l.long = long

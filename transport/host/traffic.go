@@ -115,44 +115,6 @@ func (l *Link) forged(frame []byte) bool {
 // offSrc is where the source address of a frame lies.
 const offSrc = 6
 
-// Bulk implements transport.BulkReceiver: what outer says.
-func (l *Link) Bulk() bool { return l.bulk != nil }
-
-// BulkOnTrial implements transport.BulkReceiver: what outer says.
-func (l *Link) BulkOnTrial() bool { return l.bulk != nil && l.bulk.BulkOnTrial() }
-
-// StartBulk implements transport.BulkReceiver.
-func (l *Link) StartBulk() error {
-	if l.bulk == nil {
-		return nil
-	}
-	return l.bulk.StartBulk()
-}
-
-// StopBulk implements transport.BulkReceiver.
-func (l *Link) StopBulk(forGood bool) error {
-	if l.bulk == nil {
-		return nil
-	}
-	return l.bulk.StopBulk(forGood)
-}
-
-// RecvBulk implements transport.BulkReceiver, for frames of other hosts. Those
-// of this one come by Recv, whatever their flags.
-func (l *Link) RecvBulk(slots []transport.BulkSlot) (n int, err error) {
-	if l.bulk == nil {
-		return 0, nil
-	}
-	n, err = l.bulk.RecvBulk(slots)
-	for i := range slots[:n] {
-		if s := &slots[i]; l.forged(s.Frame[:min(s.Size, len(s.Frame))]) {
-			l.refused.count(s.Size)
-			s.Size = 0
-		}
-	}
-	return n, err
-}
-
 // StartLong implements transport.LongLink: what outer says. Only frames to other
 // hosts are long; those to stations of this one may be as long as LocalMTU says.
 func (l *Link) StartLong() bool { return l.long != nil && l.long.StartLong() }

@@ -37,8 +37,10 @@ func kindTable() string {
 func flagTable() string {
 	var b strings.Builder
 	b.WriteString("local flags = {\n")
-	for f := ethertype.Flags(1); f != 0 && !strings.HasPrefix(f.String(), "0x"); f <<= 1 {
-		fmt.Fprintf(&b, "  { %#x, %q },\n", uint16(f), f)
+	for f := ethertype.Flags(1); f != 0; f <<= 1 {
+		if name := f.String(); !strings.HasPrefix(name, "0x") { // not reserved
+			fmt.Fprintf(&b, "  { %#x, %q },\n", uint16(f), name)
+		}
 	}
 	return b.String() + "}\n"
 }

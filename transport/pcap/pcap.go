@@ -11,9 +11,8 @@
 // wire, wrap pcap in fault; to see what each side meant, wrap fault in pcap.
 //
 // Long frames (transport.LongLink) pass, and are written in one piece, as if they had
-// no shim. What else a link can do, such as receiving bulk frames in place or
-// reaching its own host by shared memory, does not show through the wrapper, so
-// that all frames pass it. A link of package host that is put around it sends
+// no shim. What else a link can do, such as reaching its own host by shared memory,
+// does not show through the wrapper, so that all frames pass it. A link of package host that is put around it sends
 // what stays within the host past it.
 package pcap
 

@@ -72,15 +72,7 @@ func (l *Link) openLong(cfg *Config, capacity int) (err error) {
 	}
 	t.init(s)
 	t.skipped = make([]byte, capacity)
-	return attach(l.rx.fd, s, l.frames())
-}
-
-// frames returns which frames the ring receives, but for those that are bulk.
-func (l *Link) frames() afpacket.Which {
-	if l.long.fd >= 0 {
-		return afpacket.WithLong
-	}
-	return afpacket.AllFrames
+	return attach(l.rx.fd, s, afpacket.WithLong)
 }
 
 // longError says why long frames cannot be had.
@@ -88,8 +80,6 @@ func (l *Link) longError(cfg *Config, capacity int) error {
 	s := l.station
 	driver, _ := iface.Driver(s.Name)
 	switch {
-	case cfg.Bulk == On:
-		return fmt.Errorf("%w: %w: Bulk is on, and a frame cannot come both ways; choose Long off", ErrNoLong, unix.EINVAL)
 	case s.MTU >= ethertype.LongMTU:
 		return fmt.Errorf("%w: the MTU of %s is %d, and no frame is longer than %d; choose Long auto", ErrNoLong, s.Name, s.MTU, ethertype.LongMTU)
 	case capacity < ethertype.ShimSize+transport.LongBegin:
@@ -97,7 +87,7 @@ func (l *Link) longError(cfg *Config, capacity int) error {
 	case driver != "veth":
 		return fmt.Errorf("%w: %s is no veth interface, which alone carries them; choose Long auto", ErrNoLong, s.Name)
 	}
-	return growBuffer(l.rx.fd, "long frames", "Long auto")
+	return growBuffer(l.rx.fd)
 }
 
 // init fills in what is the same in all frames.

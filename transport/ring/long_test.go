@@ -23,7 +23,6 @@ func TestLongChoice(t *testing.T) {
 		words string
 	}{
 		{1500, ring.Config{Long: ring.On}, ""},
-		{1500, ring.Config{Long: ring.On, Bulk: ring.On}, "Bulk is on"},
 		{65535, ring.Config{Long: ring.On}, "the MTU of"},
 		{68, ring.Config{Long: ring.On}, "mtu 1500"},
 	} {

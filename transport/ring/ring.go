@@ -47,15 +47,6 @@ type Config struct {
 	// it is rounded up to whole blocks, raised to 64 and cut to 64 MiB of
 	// memory. 0: as many as 2 MiB hold, at least 64.
 	Slots int
-	// Bulk says whether bulk frames are received by a second socket straight
-	// into the memory that they are for (transport.BulkReceiver). That saves a copy
-	// by the sender's processor, and the kernel's memory for the frame then goes from
-	// processor to processor instead: which costs more depends on the machine, and
-	// shows only in a stream to a peer. So Auto leaves it to who drives the link
-	// (BulkOnTrial): a vipl.NIC measures it in the first stream. The socket needs a
-	// buffer (net.core.rmem_max, or CAP_NET_ADMIN): without, Open fails with On, and
-	// Auto is Off.
-	Bulk Choice
 	// XDP says whether frames of up to 4096 bytes are sent through an AF_XDP
 	// socket instead of a packet socket.
 	//
@@ -87,8 +78,8 @@ type Config struct {
 	//
 	// The ends of a veth pair carry long frames, a bridge between such pairs does
 	// not. Auto has them on a veth interface, where the buffer can be had
-	// (net.core.rmem_max, or CAP_NET_ADMIN), unless the MTU makes them useless or
-	// Bulk is on; Open fails with On where Auto does without.
+	// (net.core.rmem_max, or CAP_NET_ADMIN), unless the MTU makes them useless; Open
+	// fails with On where Auto does without.
 	Long Choice
 }
 
@@ -97,19 +88,16 @@ type Config struct {
 type Link struct {
 	rx   receiver
 	tx   sender
-	bulk bulk
 	long long
 	wait sleep.Waiter
 	gate *driver.Gate
 	info transport.Info
 	cnt  driver.Counters
 
-	statsMu sync.Mutex // serialises reads of the kernel's counter, which reset it, and changes of bulk.fd
+	statsMu sync.Mutex // serialises reads of the kernel's counter, which reset it
 	station *afpacket.Station
 	closed  chan struct{} // closed when Close has finished
 }
-
-var _ transport.BulkReceiver = (*Link)(nil)
 
 // Open opens a link. A nil cfg means defaults. The errors wrap
 // transport.ErrInterface, transport.ErrPermission, transport.ErrLinkDown, or
@@ -124,7 +112,7 @@ func Open(cfg *Config) (*Link, error) {
 	}
 	l := &Link{station: station, gate: driver.NewGate(), closed: make(chan struct{})}
 	l.info = station.Info("ring")
-	l.rx.fd, l.tx.fd, l.bulk.fd, l.long.fd = -1, -1, -1, -1
+	l.rx.fd, l.tx.fd, l.long.fd = -1, -1, -1
 	if err := l.open(cfg); err != nil {
 		l.release()
 		return nil, err
@@ -142,28 +130,23 @@ func (l *Link) open(cfg *Config) error {
 	}
 	geo := layout(l.info.MTU, cfg.Slots)
 	l.info.Slots = geo.slots()
-	if err := l.bulk.open(l.station, cfg.Bulk); err != nil {
-		return err
-	}
 	if err := l.rx.open(l.station, geo); err != nil {
 		return err
 	}
 	if err := l.openLong(cfg, geo.capacity()); err != nil {
 		return err
 	}
-	return l.station.OpenError("eventfd", l.wait.Open(l.gate, &l.cnt, l.rx.fd, -1))
+	return l.station.OpenError("eventfd", l.wait.Open(l.gate, &l.cnt, l.rx.fd))
 }
 
 // release closes the sockets and lets go of the ring. Nobody is using them.
 func (l *Link) release() {
-	l.bulk.close()
 	l.tx.express.close() // before the others: the kernel takes longest to free its queue
 	for _, fd := range []int{l.rx.fd, l.tx.fd, l.long.fd} {
 		if fd >= 0 {
 			unix.Close(fd)
 		}
 	}
-	l.bulk.closing.Wait()
 	l.wait.Close()
 	l.rx.mapped.retire()
 	l.station.Release()
@@ -205,9 +188,7 @@ func (l *Link) Stats() transport.Stats {
 func (l *Link) readDrops() {
 	l.statsMu.Lock()
 	defer l.statsMu.Unlock()
-	for _, fd := range []int{l.rx.fd, l.bulk.fd} {
-		if st, err := unix.GetsockoptTpacketStats(fd, unix.SOL_PACKET, unix.PACKET_STATISTICS); err == nil {
-			l.cnt.RxDrops.Add(uint64(st.Drops))
-		}
+	if st, err := unix.GetsockoptTpacketStats(l.rx.fd, unix.SOL_PACKET, unix.PACKET_STATISTICS); err == nil {
+		l.cnt.RxDrops.Add(uint64(st.Drops))
 	}
 }

@@ -18,7 +18,6 @@ func (l *Link) Wait(until int64) error { return l.wait.Wait(until, l.Ready, l.po
 
 // poll blocks until a frame, a wake-up or the time until.
 func (l *Link) poll(until int64) error {
-	l.wait.Set(1, l.bulk.pollable())
 	err := l.wait.Poll(until, driver.Now)
 	if err == nil && l.wait.Events(0)&unix.POLLERR != 0 {
 		return l.socketError()

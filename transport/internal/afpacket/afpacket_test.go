@@ -36,40 +36,6 @@ func filterVM(t *testing.T, ports transport.PortRange, which Which) *bpf.VM {
 	return vm
 }
 
-// TestFilterBulk: two filters share the frames out, and agree on ports.
-func TestFilterBulk(t *testing.T) {
-	ports := transport.PortRange{Lo: 1024, Hi: 2047}
-	ring, bulk := filterVM(t, ports, NoBulk), filterVM(t, ports, OnlyBulk)
-	long := filterVM(t, ports, NoBulk|WithLong)
-	for _, port := range []uint16{0, 1, 1023, 1024, 2047, 2048} {
-		for _, flags := range []ethertype.Flags{0, ethertype.FlagBulk, ethertype.FlagBulk | ethertype.FlagLast, ^ethertype.FlagBulk} {
-			h := ethertype.Header{Type: ethertype.Default, Kind: ethertype.KindData, DstPort: port, Flags: flags}
-			f := make([]byte, ethertype.HeaderSize)
-			h.Put(f)
-			ours := port == ethertype.PortAll || ports.Contains(port)
-			marked := flags&ethertype.FlagBulk != 0
-			shimmed := append(make([]byte, ethertype.ShimSize), f...)
-			copy(shimmed, f[:ethertype.EthernetSize])
-			ethertype.PutShim(shimmed[ethertype.EthernetSize:])
-			for i, want := range []bool{ours && !marked, false, ours && marked, false, ours && !marked, ours && !marked} {
-				vm, f := []*bpf.VM{ring, bulk, long}[i/2], [][]byte{f, shimmed}[i%2]
-				if n, err := vm.Run(f); err != nil || (n > 0) != want {
-					t.Errorf("case %d, port %d, flags %v: %d, %v, want %v", i, port, flags, n, err, want)
-				}
-			}
-		}
-	}
-}
-
-// TestFilterNone: who takes neither kind of frame takes none.
-func TestFilterNone(t *testing.T) {
-	raw, err := Filter(ethertype.Default, transport.AllPorts, NoBulk|OnlyBulk)
-	ret, _ := bpf.RetConstant{Val: 0}.Assemble()
-	if err != nil || len(raw) != 1 || raw[0] != ret {
-		t.Errorf("%v, %v", raw, err)
-	}
-}
-
 func TestFilter(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	for _, r := range []transport.PortRange{{Lo: 1, Hi: 1}, {Lo: 1024, Hi: 2047}, {Lo: 65535, Hi: 65535}, transport.AllPorts} {

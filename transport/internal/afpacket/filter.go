@@ -14,17 +14,12 @@ import (
 // wholeFrame is what an accepting filter returns: how many bytes to keep.
 const wholeFrame = 1 << 18
 
-// Which frames a filter accepts, of those that are for the link: a set.
+// Which says which frames a filter accepts, of those that are for the link.
 type Which uint8
 
-// AllFrames is the empty set: all but long frames, which WithLong accepts besides.
-// NoBulk and OnlyBulk share the frames out between two sockets by
-// ethertype.FlagBulk; both together leave none.
 const (
-	AllFrames Which = 0
-	WithLong  Which = 1 << iota
-	NoBulk
-	OnlyBulk
+	AllFrames Which = iota // all but long frames
+	WithLong               // long frames, too
 )
 
 // Filter returns the classic BPF program that accepts the frames of typ and
@@ -33,47 +28,33 @@ const (
 // promiscuous, what goes to other stations. Attach it before the socket is
 // bound: then no other frame can slip in.
 func Filter(typ ethernet.EtherType, ports transport.PortRange, which Which) ([]bpf.RawInstruction, error) {
-	var shim, flags []bpf.Instruction // X is 0, or what the shim of a long frame takes
-	if which&WithLong != 0 {
+	var shim []bpf.Instruction // X is 0, or what the shim of a long frame takes
+	if which == WithLong {
 		shim = []bpf.Instruction{
 			bpf.LoadAbsolute{Off: ethertype.OffsetVersion, Size: 1},
 			bpf.JumpIf{Cond: bpf.JumpNotEqual, Val: ethertype.ShimVersion, SkipTrue: 1},
 			bpf.LoadConstant{Dst: bpf.RegX, Val: ethertype.ShimSize},
 		}
 	}
-	switch which &^ WithLong {
-	case NoBulk:
-		flags = []bpf.Instruction{
-			bpf.LoadIndirect{Off: ethertype.OffsetFlags, Size: 2},
-			bpf.JumpIf{Cond: bpf.JumpBitsSet, Val: uint32(ethertype.FlagBulk), SkipTrue: 1},
-		}
-	case OnlyBulk:
-		flags = []bpf.Instruction{
-			bpf.LoadIndirect{Off: ethertype.OffsetFlags, Size: 2},
-			bpf.JumpIf{Cond: bpf.JumpBitsNotSet, Val: uint32(ethertype.FlagBulk), SkipTrue: 1},
-		}
-	case NoBulk | OnlyBulk:
-		return bpf.Assemble([]bpf.Instruction{bpf.RetConstant{Val: 0}})
-	}
-	more := uint8(len(flags))
 	long := uint8(len(shim))
 	prog := []bpf.Instruction{
 		bpf.LoadExtension{Num: bpf.ExtType},
-		bpf.JumpIf{Cond: bpf.JumpEqual, Val: unix.PACKET_OUTGOING, SkipTrue: 11 + long + more},
-		bpf.JumpIf{Cond: bpf.JumpEqual, Val: unix.PACKET_OTHERHOST, SkipTrue: 10 + long + more},
+		bpf.JumpIf{Cond: bpf.JumpEqual, Val: unix.PACKET_OUTGOING, SkipTrue: 11 + long},
+		bpf.JumpIf{Cond: bpf.JumpEqual, Val: unix.PACKET_OTHERHOST, SkipTrue: 10 + long},
 		bpf.LoadAbsolute{Off: ethertype.OffsetType, Size: 2},
-		bpf.JumpIf{Cond: bpf.JumpNotEqual, Val: uint32(typ), SkipTrue: 8 + long + more},
+		bpf.JumpIf{Cond: bpf.JumpNotEqual, Val: uint32(typ), SkipTrue: 8 + long},
 		bpf.LoadConstant{Dst: bpf.RegX, Val: 0},
 	}
 	prog = append(prog, shim...)
 	prog = append(prog,
 		bpf.LoadIndirect{Off: ethertype.OffsetVersion, Size: 1},
-		bpf.JumpIf{Cond: bpf.JumpNotEqual, Val: ethertype.Version, SkipTrue: 5 + more},
+		bpf.JumpIf{Cond: bpf.JumpNotEqual, Val: ethertype.Version, SkipTrue: 5},
 		bpf.LoadIndirect{Off: ethertype.OffsetDstPort, Size: 2},
 		bpf.JumpIf{Cond: bpf.JumpEqual, Val: uint32(ethertype.PortAll), SkipTrue: 2},
-		bpf.JumpIf{Cond: bpf.JumpLessThan, Val: uint32(ports.Lo), SkipTrue: 2 + more},
-		bpf.JumpIf{Cond: bpf.JumpGreaterThan, Val: uint32(ports.Hi), SkipTrue: 1 + more},
+		bpf.JumpIf{Cond: bpf.JumpLessThan, Val: uint32(ports.Lo), SkipTrue: 2},
+		bpf.JumpIf{Cond: bpf.JumpGreaterThan, Val: uint32(ports.Hi), SkipTrue: 1},
+		bpf.RetConstant{Val: wholeFrame},
+		bpf.RetConstant{Val: 0},
 	)
-	prog = append(prog, flags...)
-	return bpf.Assemble(append(prog, bpf.RetConstant{Val: wholeFrame}, bpf.RetConstant{Val: 0}))
+	return bpf.Assemble(prog)
 }

@@ -42,9 +42,6 @@ func (s *Sleeper) Open(fds ...int) (err error) {
 	return nil
 }
 
-// Set replaces descriptor i of Open's. It is for the goroutine that waits.
-func (s *Sleeper) Set(i, fd int) { s.fds[i].Fd = int32(fd) }
-
 // Watch has polls end, from the next wait on, when fd can be read too. A
 // negative fd ends the watch.
 func (s *Sleeper) Watch(fd int) { s.other.Store(int32(max(fd, -1)) + 1) }
