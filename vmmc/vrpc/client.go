@@ -1,0 +1,196 @@
+package vrpc
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/bobnet-go/bobnet/vmmc/xdr"
+)
+
+// DefaultTimeout is how long a call waits for its reply where ClientConfig does not say.
+const DefaultTimeout = 25 * time.Second
+
+// ClientConfig is how a client calls. The zero value is for most of them.
+type ClientConfig struct {
+	// Auth says who calls; nil is AUTH_NONE.
+	Auth Auth
+	// Timeout is how long a call may take with all its retransmissions, besides what its
+	// context says; 0 for DefaultTimeout, negative for no limit.
+	Timeout time.Duration
+	// Retry is when a call over UDP is repeated first, 0 for 500 ms; the time doubles with each
+	// repetition, up to MaxRetry, 0 for 8 s.
+	Retry, MaxRetry time.Duration
+	// DialTimeout is how long the making of a connection may take, 0 for 10 s.
+	DialTimeout time.Duration
+	// MaxMessage is how many octets a call or a reply over a stream may have, 0 for
+	// DefaultMaxMessage.
+	MaxMessage int
+	// MaxFragment is how long the fragments of a call over a stream are at most, 0 for
+	// calls in one fragment.
+	MaxFragment int
+}
+
+// Client calls the procedures of one version of a program at one server. Goroutines may
+// share it: their calls are under way at the same time.
+type Client struct {
+	transport  Transport
+	prog, vers uint32
+	auth       Auth
+	timeout    time.Duration
+}
+
+// NewClient returns a client over a transport. To close it closes the transport.
+func NewClient(t Transport, prog, vers uint32, cfg *ClientConfig) *Client {
+	if cfg == nil {
+		cfg = &ClientConfig{}
+	}
+	c := &Client{transport: t, prog: prog, vers: vers, auth: cfg.Auth, timeout: cfg.Timeout}
+	if c.auth == nil {
+		c.auth = authNone{}
+	}
+	if c.timeout == 0 {
+		c.timeout = DefaultTimeout
+	}
+	return c
+}
+
+// Program returns a client for another program or version at the same server, which shares
+// the transport and the authentication. To close either closes both.
+func (c *Client) Program(prog, vers uint32) *Client {
+	other := *c
+	other.prog, other.vers = prog, vers
+	return &other
+}
+
+// Close ends all calls of the transport with ErrClosed.
+func (c *Client) Close() error { return c.transport.Close() }
+
+// Call calls a procedure and waits for its results, which it decodes into res. It returns
+//
+//   - an *RPCError, if the server did not carry out the call; errors.Is finds why
+//     (ProgUnavail, GarbageArgs, AuthTooWeak and so on)
+//   - an error of xdr, if args cannot be encoded
+//   - ErrBadReply, if the results are not as declared, with the error of xdr
+//   - the context's error, ErrTimeout, ErrClosed, ErrTooLarge or a *TransportError
+//
+// The args are only read, until Call returns. What is in res after an error is unspecified;
+// after the end of the context it is unchanged. The memory that res refers to is decoded
+// into again, as the methods of package xdr do it.
+func (c *Client) Call(ctx context.Context, proc uint32, args xdr.Marshaler, res xdr.Unmarshaler) error {
+	x := exchanges.Get().(*Exchange)
+	err := c.call(ctx, x, proc, args, res, false)
+	if err == nil {
+		c.transport.Release(x)
+	}
+	exchanges.Put(x)
+	return err
+}
+
+// Ping calls procedure 0, which every program has: nil says that the server has this version
+// of the program.
+func (c *Client) Ping(ctx context.Context) error { return c.Call(ctx, 0, xdr.Void{}, &xdr.Void{}) }
+
+// Reply is the memory of results that were left in place.
+type Reply struct {
+	x *Exchange
+	t Transport
+}
+
+// Release gives the memory back to the transport. It is called once.
+func (r Reply) Release() {
+	r.t.Release(r.x)
+	exchanges.Put(r.x)
+}
+
+// CallInPlace is Call, but leaves opaque results in the memory that they arrived in instead
+// of copying them. They are valid until the Reply is released; over VMMC this must be
+// soon, because the server's next replies need the memory. If there is an error there is
+// nothing to release.
+func (c *Client) CallInPlace(ctx context.Context, proc uint32, args xdr.Marshaler, res xdr.Unmarshaler) (Reply, error) {
+	x := exchanges.Get().(*Exchange)
+	if err := c.call(ctx, x, proc, args, res, true); err != nil {
+		exchanges.Put(x)
+		return Reply{}, err
+	}
+	return Reply{x, c.transport}, nil
+}
+
+// Batch sends a call for whose reply nobody waits, to a procedure that sends none
+// (ErrNoReply). The next Call over the same transport pushes out what has been batched, and
+// its reply says that the server has seen it all, if the transport is a stream.
+func (c *Client) Batch(ctx context.Context, proc uint32, args xdr.Marshaler) error {
+	x := exchanges.Get().(*Exchange)
+	defer exchanges.Put(x)
+	cred, verf := c.auth.Authenticate()
+	if err := c.encode(x, proc, args, cred, verf); err != nil {
+		return err
+	}
+	return c.transport.Send(ctx, x)
+}
+
+// call makes the call, once more if the server refuses the credential and there is a better
+// one. If it returns nil the reply is still the exchange's.
+func (c *Client) call(ctx context.Context, x *Exchange, proc uint32, args xdr.Marshaler, res xdr.Unmarshaler, inPlace bool) error {
+	for first := true; ; first = false {
+		cred, verf := c.auth.Authenticate()
+		if err := c.encode(x, proc, args, cred, verf); err != nil {
+			return err
+		}
+		if err := c.transport.RoundTrip(ctx, x); err != nil {
+			return err
+		}
+		err := c.decode(x, proc, cred, res, inPlace)
+		if err == nil {
+			return nil
+		}
+		c.transport.Release(x)
+		rpc, ok := err.(*RPCError)
+		if !ok || !first {
+			return err
+		}
+		if stat, ok := rpc.Stat.(AuthStat); !ok || !c.auth.Refresh(cred, stat) {
+			return err
+		}
+	}
+}
+
+// encode makes the call message, with a transaction id of its own.
+func (c *Client) encode(x *Exchange, proc uint32, args xdr.Marshaler, cred, verf OpaqueAuth) error {
+	x.XID = lastXID.Add(1)
+	x.Deadline = time.Time{}
+	if c.timeout > 0 {
+		x.Deadline = time.Now().Add(c.timeout)
+	}
+	e := &x.enc
+	e.Reset(x.room[:headroom])
+	encodeCall(e, x.XID, c.prog, c.vers, proc)
+	cred.encode(e)
+	verf.encode(e)
+	args.MarshalXDR(e)
+	x.room = e.Bytes()
+	x.Message = x.room[headroom:]
+	return e.Err()
+}
+
+// decode decodes the reply.
+func (c *Client) decode(x *Exchange, proc uint32, cred OpaqueAuth, res xdr.Unmarshaler, inPlace bool) error {
+	d := &x.dec
+	d.InPlace = inPlace
+	d.Reset(x.Reply)
+	var h replyHeader
+	if !h.decode(d) || d.Err() != nil {
+		return fmt.Errorf("%w: %d octets that begin with the transaction id, but are no reply of RFC 5531", ErrBadReply, len(x.Reply))
+	}
+	if h.stat != nil {
+		return &RPCError{Program: c.prog, Version: c.vers, Procedure: proc, Stat: h.stat, Low: h.low, High: h.high}
+	}
+	if err := c.auth.Verify(cred, h.verf); err != nil {
+		return fmt.Errorf("%w: %w", &RPCError{Program: c.prog, Version: c.vers, Procedure: proc, Stat: AuthInvalidResp}, err)
+	}
+	res.UnmarshalXDR(d)
+	if err := d.End(); err != nil {
+		return fmt.Errorf("%w: results of program %d version %d procedure %d: %w", ErrBadReply, c.prog, c.vers, proc, err)
+	}
+	return nil
+}

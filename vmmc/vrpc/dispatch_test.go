@@ -1,0 +1,193 @@
+package vrpc_test
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"slices"
+	"testing"
+
+	"github.com/bobnet-go/bobnet/vmmc/vrpc"
+	"github.com/bobnet-go/bobnet/vmmc/xdr"
+)
+
+func TestDirectCall(t *testing.T) {
+	c := newDirect(t, newServer(t, vrpc.ServerConfig{}), nil)
+	var sum number
+	if err := c.Call(t.Context(), procAdd, &pair{40, 2}, &sum); err != nil || sum.n != 42 {
+		t.Errorf("%d, %v", sum.n, err)
+	}
+	if err := c.Ping(t.Context()); err != nil {
+		t.Errorf("procedure 0, which nobody has registered: %v", err)
+	}
+	data := bytes.Repeat([]byte("x"), 100001)
+	var back blob
+	if err := c.Call(t.Context(), procEcho, &blob{data}, &back); err != nil || !bytes.Equal(back.data, data) {
+		t.Errorf("%d octets, %v", len(back.data), err)
+	}
+}
+
+// A procedure's error is what the client's call returns.
+func TestStatusOfProcedure(t *testing.T) {
+	s := newServer(t, vrpc.ServerConfig{})
+	c := newDirect(t, s, nil)
+	want := []error{nil, vrpc.ProcUnavail, vrpc.GarbageArgs, vrpc.SystemErr, vrpc.AuthTooWeak, vrpc.SystemErr,
+		vrpc.SystemErr, vrpc.ProgMismatch, nil}
+	for i, want := range want {
+		err := c.Call(t.Context(), procFail, &number{int32(i)}, &xdr.Void{})
+		if !errors.Is(err, want) || (want == nil) != (err == nil) {
+			t.Errorf("procedure returns %v: %v, want %v", failures[i], err, want)
+		}
+	}
+	if err := c.Call(t.Context(), procFail, &number{failPanic}, &xdr.Void{}); !errors.Is(err, vrpc.SystemErr) {
+		t.Errorf("panic: %v", err)
+	}
+	if n := s.Snapshot(); n.Panics != 1 || n.Programs[0].Accepted[vrpc.SystemErr] != 4 || n.Programs[0].Denied != 1 {
+		t.Errorf("counted %+v", n)
+	}
+}
+
+// What the server finds wrong with a call that it does not dispatch.
+func TestStatusOfDispatch(t *testing.T) {
+	s := newServer(t, vrpc.ServerConfig{})
+	for _, version := range []uint32{5, 9} {
+		if err := s.Register(&vrpc.Program{Number: testProg, Version: version}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c := newDirect(t, s, nil)
+	var rpc *vrpc.RPCError
+	err := c.Program(testProg, 4).Ping(t.Context())
+	if !errors.Is(err, vrpc.ProgMismatch) || !errors.As(err, &rpc) || rpc.Low != testVers || rpc.High != 9 {
+		t.Errorf("other version: %v", err)
+	}
+	if err := c.Program(testProg+1, 1).Ping(t.Context()); !errors.Is(err, vrpc.ProgUnavail) {
+		t.Errorf("other program: %v", err)
+	}
+	if err := c.Call(t.Context(), 77, &xdr.Void{}, &xdr.Void{}); !errors.Is(err, vrpc.ProcUnavail) {
+		t.Errorf("other procedure: %v", err)
+	}
+	for _, args := range []xdr.Marshaler{&number{1}, &blob{make([]byte, 16)}} { // too few, too many
+		if err := c.Call(t.Context(), procAdd, args, &number{}); !errors.Is(err, vrpc.GarbageArgs) {
+			t.Errorf("arguments %v: %v", args, err)
+		}
+	}
+	if !s.Unregister(testProg, 5) || s.Unregister(testProg, 5) {
+		t.Error("Unregister does not report what was there")
+	}
+	if err := c.Program(testProg, 5).Ping(t.Context()); !errors.Is(err, vrpc.ProgMismatch) {
+		t.Errorf("unregistered version: %v", err)
+	}
+}
+
+func TestRegisterRefuses(t *testing.T) {
+	s := newServer(t, vrpc.ServerConfig{})
+	if err := s.Register(testProgram()); err == nil {
+		t.Error("a version was registered twice")
+	}
+	run := func(*vrpc.Call) error { return nil }
+	for _, procs := range [][]vrpc.Procedure{{{Number: 1}}, {{Number: 1, Run: run}, {Number: 1, Run: run}}} {
+		if err := s.Register(&vrpc.Program{Number: 1, Procedures: procs}); err == nil {
+			t.Errorf("registered %v", procs)
+		}
+	}
+}
+
+// words returns 32-bit numbers in their encoding.
+func words(list ...uint32) (p []byte) {
+	for _, w := range list {
+		p = binary.BigEndian.AppendUint32(p, w)
+	}
+	return p
+}
+
+// Messages octet for octet, as RFC 5531 section 9 writes them.
+func TestWire(t *testing.T) {
+	s := newServer(t, vrpc.ServerConfig{})
+	call := func(rest ...uint32) []byte { return words(append([]uint32{7, 0, 2, testProg, testVers}, rest...)...) }
+	accepted := func(rest ...uint32) []byte { return words(append([]uint32{7, 1, 0, 0, 0}, rest...)...) }
+	denied := func(rest ...uint32) []byte { return words(append([]uint32{7, 1, 1}, rest...)...) }
+	for _, c := range []struct {
+		name       string
+		msg, reply []byte
+	}{
+		{"success", call(procAdd, 0, 0, 0, 0, 1, 2), accepted(0, 3)},
+		{"null procedure", call(0, 0, 0, 0, 0), accepted(0)},
+		{"null procedure with an argument", call(0, 0, 0, 0, 0, 99), accepted(0)},
+		{"verifier that nobody wants", call(0, 0, 0, 0, 4, 1), accepted(0)},
+		{"RPC version 3", words(7, 0, 3, testProg, testVers, 0, 0, 0, 0, 0), denied(0, 2, 2)},
+		{"RPC version 3 and no more", words(7, 0, 3), denied(0, 2, 2)},
+		{"no program", words(7, 0, 2, 1, testVers, 0, 0, 0, 0, 0), accepted(1)},
+		{"version", words(7, 0, 2, testProg, 1, 0, 0, 0, 0, 0), accepted(2, 3, 3)},
+		{"no procedure", call(77, 0, 0, 0, 0), accepted(3)},
+		{"garbage", call(procAdd, 0, 0, 0, 0, 1), accepted(4)},
+		{"system", call(procFail, 0, 0, 0, 0, failPanic), accepted(5)},
+		{"no credential", call(0), denied(1, 1)},
+		{"credential of 401 octets", append(call(0, 0, 401), make([]byte, 500)...), denied(1, 1)},
+		{"credential longer than the call", call(0, 0, 100, 0), denied(1, 1)},
+		{"no verifier", call(0, 0, 0), denied(1, 3)},
+		{"verifier of 2^32-1 octets", call(0, 0, 0, 0, 0xffffffff), denied(1, 3)},
+		{"AUTH_SYS of half a credential", call(0, 1, 8, 1, 0, 0, 0), denied(1, 1)},
+		{"AUTH_SYS with a verifier", call(0, 1, 20, 1, 0, 5, 6, 0, 1, 0), denied(1, 3)},
+		{"AUTH_SYS with 17 groups", append(append(call(0, 1, 88, 1, 0, 5, 6, 17), make([]byte, 68)...), words(0, 0)...), denied(1, 1)},
+		{"AUTH_SHORT of nobody", call(0, 2, 16, 1, 2, 3, 4, 0, 0), denied(1, 2)},
+		{"AUTH_DH", call(0, 3, 0, 0, 0), denied(1, 2)},
+		{"too weak", call(procWho, 0, 0, 0, 0), denied(1, 5)},
+		{"no reply", call(procSilent, 0, 0, 0, 0), nil},
+	} {
+		ss := s.NewSession(t.Context(), vrpc.Peer{}, 1000)
+		before := []byte("before")
+		reply, err := ss.Answer(c.msg, slices.Clone(before))
+		if err != nil || !bytes.Equal(reply, append(before, c.reply...)) {
+			t.Errorf("%s: %x, %v, want %x", c.name, reply, err, c.reply)
+		}
+	}
+	for _, msg := range [][]byte{nil, words(7), words(7, 1), words(7, 1, 0, 0, 0, 0), words(7, 0), words(7, 0, 2, testProg), {0, 0, 0, 7, 0, 0}} {
+		if reply, err := s.NewSession(t.Context(), vrpc.Peer{}, 1000).Answer(msg, nil); err == nil || len(reply) > 0 {
+			t.Errorf("%x is no call, but was answered with %x", msg, reply)
+		}
+	}
+}
+
+// A reply that does not fit is SystemErr, and its results are not sent.
+func TestReplyTooLarge(t *testing.T) {
+	s := newServer(t, vrpc.ServerConfig{})
+	ss := s.NewSession(t.Context(), vrpc.Peer{}, 100)
+	msg, _ := xdr.Append(words(7, 0, 2, testProg, testVers, procEcho, 0, 0, 0, 0), &blob{make([]byte, 100)})
+	reply, err := ss.Answer(msg, nil)
+	if want := words(7, 1, 0, 0, 0, 5); err != nil || !bytes.Equal(reply, want) {
+		t.Errorf("%x, %v", reply, err)
+	}
+}
+
+func TestAuthorize(t *testing.T) {
+	s := vrpc.NewServer(&vrpc.ServerConfig{Logger: quiet()})
+	defer s.Close()
+	p := testProgram()
+	p.Authorize = func(c *vrpc.Call) vrpc.AuthStat {
+		switch c.Procedure() {
+		case procAdd:
+			return vrpc.AuthRejectedVerf
+		case procEcho:
+			panic("as told")
+		}
+		return vrpc.AuthOK
+	}
+	if err := s.Register(p); err != nil {
+		t.Fatal(err)
+	}
+	c := newDirect(t, s, nil)
+	err := c.Call(t.Context(), procAdd, &pair{}, &number{})
+	if !errors.Is(err, vrpc.AuthRejectedVerf) || !errors.Is(err, vrpc.AuthError) || errors.Is(err, vrpc.AuthTooWeak) {
+		t.Errorf("refused by Authorize: %v", err)
+	}
+	if err := c.Call(t.Context(), procEcho, &blob{}, &blob{}); !errors.Is(err, vrpc.AuthFailed) {
+		t.Errorf("Authorize panics: %v", err)
+	}
+	if err := c.Ping(t.Context()); err != nil {
+		t.Errorf("procedure 0: %v", err)
+	}
+	if err := c.Call(t.Context(), procCount, &xdr.Void{}, &number{}); err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,195 @@
+package vrpc
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// What holds where ServerConfig does not say.
+const (
+	DefaultMaxMessage       = 4 << 20
+	DefaultMaxConns         = 1024
+	DefaultIdleTimeout      = 10 * time.Minute
+	DefaultRecordTimeout    = 30 * time.Second
+	DefaultDatagramWorkers  = 8
+	DefaultDuplicateEntries = 1024
+	DefaultDuplicateBytes   = 8 << 20
+	DefaultDuplicateAge     = 2 * time.Minute
+)
+
+// closePatience is how long Close waits for procedures that do not heed their context.
+const closePatience = 5 * time.Second
+
+// ServerConfig bounds what a server does for its clients. The zero value is for most of them.
+type ServerConfig struct {
+	// MaxMessage is how many octets a call or a reply over a stream may have, 0 for
+	// DefaultMaxMessage. A longer call ends its connection, a longer reply is SystemErr.
+	MaxMessage int
+	// MaxFragment is how long the fragments of a reply over a stream are at most, 0 for
+	// replies in one fragment.
+	MaxFragment int
+	// MaxConns is how many connections may be open, 0 for DefaultMaxConns. Further ones are
+	// closed at once.
+	MaxConns int
+	// IdleTimeout is how long a connection may be silent between calls, 0 for
+	// DefaultIdleTimeout, negative for ever.
+	IdleTimeout time.Duration
+	// RecordTimeout is how long one call may take to arrive from its first octet to its last,
+	// and a reply to be taken, 0 for DefaultRecordTimeout.
+	RecordTimeout time.Duration
+	// Parallel is how many calls of one connection are carried out at once, 0 for 1: then
+	// they are carried out, and answered, in the order in which they were sent.
+	Parallel int
+	// DatagramWorkers is how many calls of one UDP socket are carried out at once, 0 for
+	// DefaultDatagramWorkers.
+	DatagramWorkers int
+	// DuplicateEntries, DuplicateBytes and DuplicateAge bound the duplicate request cache of
+	// each UDP socket: how many replies it keeps, of how many octets together, for how
+	// long; 0 for the defaults.
+	DuplicateEntries int
+	DuplicateBytes   int
+	DuplicateAge     time.Duration
+	// Shorthands is how many AUTH_SYS credentials the server gives an AUTH_SHORT name to
+	// and remembers; 0 for none.
+	Shorthands int
+	// Logger gets what clients are only told as SystemErr, and panics; nil for slog.Default.
+	Logger *slog.Logger
+}
+
+func (c *ServerConfig) setDefaults() {
+	setDefault(&c.MaxMessage, DefaultMaxMessage)
+	setDefault(&c.MaxConns, DefaultMaxConns)
+	setDefault(&c.IdleTimeout, DefaultIdleTimeout)
+	setDefault(&c.RecordTimeout, DefaultRecordTimeout)
+	setDefault(&c.Parallel, 1)
+	setDefault(&c.DatagramWorkers, DefaultDatagramWorkers)
+	setDefault(&c.DuplicateEntries, DefaultDuplicateEntries)
+	setDefault(&c.DuplicateBytes, DefaultDuplicateBytes)
+	setDefault(&c.DuplicateAge, DefaultDuplicateAge)
+	if c.Logger == nil {
+		c.Logger = slog.Default()
+	}
+}
+
+func setDefault[T int | time.Duration](v *T, to T) {
+	if *v == 0 {
+		*v = to
+	}
+}
+
+// Server answers the calls of clients that come by any number of transports, on one
+// dispatch table. Goroutines may share it.
+type Server struct {
+	cfg        ServerConfig
+	shorthands *shorthands // nil for none
+	table      atomic.Pointer[table]
+	stats      serverStats
+	ctx        context.Context // of procedures; ends with Close
+	cancel     context.CancelFunc
+
+	mu      sync.Mutex
+	closed  bool
+	open    map[io.Closer]struct{} // listeners, sockets and connections
+	onClose []func()
+	tasks   sync.WaitGroup
+}
+
+// NewServer returns a server with no program and no transport.
+func NewServer(cfg *ServerConfig) *Server {
+	s := &Server{open: make(map[io.Closer]struct{})}
+	if cfg != nil {
+		s.cfg = *cfg
+	}
+	s.cfg.setDefaults()
+	s.table.Store(&table{})
+	s.ctx, s.cancel = context.WithCancel(context.Background())
+	if s.cfg.Shorthands > 0 {
+		s.shorthands = newShorthands(s.cfg.Shorthands)
+	}
+	return s
+}
+
+// Start runs task on a goroutine that Close waits for, and closes c, which makes task
+// end, when the server closes. Transports begin with it. When task returns c is closed, too.
+// The error is ErrClosed; c is closed then.
+func (s *Server) Start(c io.Closer, task func(ctx context.Context)) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		c.Close()
+		return ErrClosed
+	}
+	s.open[c] = struct{}{}
+	s.tasks.Go(func() {
+		defer s.forget(c)
+		task(s.ctx)
+	})
+	return nil
+}
+
+func (s *Server) forget(c io.Closer) {
+	c.Close()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.open, c)
+}
+
+// OnClose has fn called at the beginning of Close, when the server still answers: what the
+// server was announced to is told then.
+func (s *Server) OnClose(fn func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.onClose = append(s.onClose, fn)
+}
+
+// Close ends the server: no call is accepted any more, connections are closed, contexts of
+// procedures end, and Close waits until they have returned. Procedures that do not return
+// within 5 seconds are an error; they go on. A second Close returns ErrClosed at once.
+func (s *Server) Close() error {
+	s.mu.Lock()
+	hooks := s.onClose
+	s.onClose = nil
+	s.mu.Unlock()
+	for _, fn := range hooks {
+		fn()
+	}
+	s.mu.Lock()
+	if s.closed {
+		s.mu.Unlock()
+		return ErrClosed
+	}
+	s.closed = true
+	for c := range s.open {
+		c.Close()
+	}
+	s.mu.Unlock()
+	s.cancel()
+	return s.wait()
+}
+
+func (s *Server) wait() error {
+	done := make(chan struct{})
+	go func() {
+		s.tasks.Wait()
+		close(done)
+	}()
+	timer := time.NewTimer(closePatience)
+	defer timer.Stop()
+	select {
+	case <-done:
+		return nil
+	case <-timer.C:
+		return errors.New("vrpc: the server is closed, but procedures are running: they must return when their context ends")
+	}
+}
+
+// logFailure logs what the client is told as SystemErr.
+func (s *Server) logFailure(c *Call, err error) {
+	s.cfg.Logger.Error("vrpc: procedure failed", "program", c.header.prog, "version", c.header.vers,
+		"procedure", c.header.proc, "peer", c.session.Peer.String(), "err", err)
+}

@@ -1,0 +1,213 @@
+package vrpc
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime/debug"
+)
+
+// Session answers calls, one at a time: it is what a transport has for each connection, or
+// for each goroutine that receives. Its memory is used again for each call.
+type Session struct {
+	// Peer is where the next call comes from. The transport sets it.
+	Peer Peer
+
+	server   *Server
+	ctx      context.Context
+	maxReply int
+	call     Call
+}
+
+// NewSession returns a Session for a transport whose replies have up to maxReply octets.
+// The procedures' context is ctx.
+func (s *Server) NewSession(ctx context.Context, peer Peer, maxReply int) *Session {
+	ss := &Session{Peer: peer, server: s, ctx: ctx, maxReply: maxReply}
+	ss.call.session = ss
+	return ss
+}
+
+// errNoCall: a message is no call, and nobody knows whom to tell.
+var errNoCall = errors.New("vrpc: not a call message")
+
+// Answer carries out the call that msg is and appends the reply to reply, whose capacity it
+// uses. If it appends nothing there is none to send. The message must stay as it is
+// until Answer returns. It is an error if msg is no call: on a stream whatever follows is
+// not worth reading.
+func (ss *Session) Answer(msg, reply []byte) ([]byte, error) {
+	c, base := &ss.call, len(reply)
+	c.sys, c.verf = nil, OpaqueAuth{}
+	c.enc.MaxSize = ss.maxReply
+	c.enc.Reset(reply)
+	c.dec.InPlace = false
+	c.dec.Reset(msg)
+	switch c.header.decode(&c.dec) {
+	case headerNoCall:
+		ss.server.stats.noCall.Add(1)
+		return reply, errNoCall
+	case headerVersion:
+		ss.server.stats.rpcMismatch.Add(1)
+		encodeMismatch(&c.enc, c.header.xid)
+		return c.enc.Bytes(), nil
+	case headerCred:
+		return ss.deny(AuthBadCred), nil
+	case headerVerf:
+		return ss.deny(AuthBadVerf), nil
+	}
+	if stat := ss.authenticate(c); stat != AuthOK {
+		return ss.deny(stat), nil
+	}
+	err := ss.dispatch(c)
+	if err == nil {
+		return c.enc.Bytes(), nil
+	}
+	return ss.fail(c.enc.Bytes()[:base], err), nil
+}
+
+// authenticate says whether the server believes the caller.
+func (ss *Session) authenticate(c *Call) AuthStat {
+	switch cred := &c.header.cred; cred.Flavor {
+	case FlavorNone:
+		return AuthOK
+	case FlavorSys:
+		return ss.authenticateSys(c)
+	case FlavorShort:
+		if table := ss.server.shorthands; table != nil {
+			if s := table.find(ss.Peer.host(), cred.Body); s != nil {
+				c.sys = &s.cred
+				return AuthOK
+			}
+		}
+	}
+	return AuthRejectedCred
+}
+
+func (ss *Session) authenticateSys(c *Call) AuthStat {
+	body := c.header.cred.Body
+	c.dec.Reset(body) // and back to the arguments afterwards
+	c.ownSys.UnmarshalXDR(&c.dec)
+	err := c.dec.End()
+	c.dec.Reset(c.header.args)
+	if err != nil {
+		return AuthBadCred
+	}
+	if c.header.verf.Flavor != FlavorNone {
+		return AuthBadVerf
+	}
+	c.sys = &c.ownSys
+	if table := ss.server.shorthands; table != nil {
+		c.verf = table.hand(ss.Peer.host(), body, c.sys).verf
+	}
+	return AuthOK
+}
+
+// dispatch finds the procedure and runs it. The reply's header has been encoded then, as
+// that of a success.
+func (ss *Session) dispatch(c *Call) error {
+	prog, err := ss.server.find(c)
+	if err != nil {
+		return err
+	}
+	c.dec.InPlace = prog.inPlace
+	proc := prog.procedures[c.header.proc]
+	switch {
+	case proc == nil && c.header.proc != 0:
+		err = ProcUnavail
+	case prog.authorize != nil && c.header.proc != 0:
+		if stat := ss.authorize(prog, c); stat != AuthOK {
+			err = stat
+		}
+	}
+	if err == nil {
+		encodeAccepted(&c.enc, c.header.xid, &c.verf, Success)
+		if proc != nil {
+			err = ss.run(proc, c)
+		}
+		if err == nil {
+			err = c.enc.Err()
+		}
+	}
+	prog.stats.count(status(err))
+	return err
+}
+
+// authorize asks the program whether the caller may call it.
+func (ss *Session) authorize(prog *program, c *Call) (stat AuthStat) {
+	defer func() {
+		if p := recover(); p != nil {
+			ss.server.logFailure(c, ss.panicked(p))
+			stat = AuthFailed
+		}
+	}()
+	return prog.authorize(c)
+}
+
+// run runs a procedure and turns a panic into an error.
+func (ss *Session) run(proc *Procedure, c *Call) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = ss.panicked(p)
+		}
+	}()
+	if err = proc.Run(c); err == error(Success) {
+		err = nil
+	}
+	return err
+}
+
+func (ss *Session) panicked(value any) error {
+	ss.server.stats.panics.Add(1)
+	return fmt.Errorf("panic: %v\n%s", value, debug.Stack())
+}
+
+// fail encodes the reply to a call that was not carried out.
+func (ss *Session) fail(reply []byte, err error) []byte {
+	c := &ss.call
+	c.enc.MaxSize = 0 // it is short
+	c.enc.Reset(reply)
+	switch stat := status(err).(type) {
+	case nil: // ErrNoReply
+		return reply
+	case AuthStat:
+		return ss.deny(stat)
+	case AcceptStat:
+		encodeAccepted(&c.enc, c.header.xid, &c.verf, stat)
+		if stat == ProgMismatch {
+			low, high := ss.server.versions(c.header.prog)
+			c.enc.Uint(low)
+			c.enc.Uint(high)
+		}
+		if stat == SystemErr && err != error(SystemErr) {
+			ss.server.logFailure(c, err)
+		}
+	}
+	return c.enc.Bytes()
+}
+
+func (ss *Session) deny(stat AuthStat) []byte {
+	ss.server.stats.countAuth(stat)
+	encodeAuthError(&ss.call.enc, ss.call.header.xid, stat)
+	return ss.call.enc.Bytes()
+}
+
+// status returns what the reply to a call says whose procedure returned err: Success, another
+// AcceptStat, an AuthStat, or nil for no reply. What another server answered to the
+// procedure says nothing about this call.
+func status(err error) error {
+	var rpc *RPCError
+	var accept AcceptStat
+	var auth AuthStat
+	switch {
+	case err == nil:
+		return Success
+	case errors.Is(err, ErrNoReply):
+		return nil
+	case errors.As(err, &rpc):
+		return SystemErr
+	case errors.As(err, &accept) && accept <= SystemErr:
+		return accept
+	case errors.As(err, &auth) && auth != AuthOK:
+		return auth
+	}
+	return SystemErr
+}

@@ -1,0 +1,66 @@
+package vrpc
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"crypto/rand"
+	"encoding/binary"
+
+	"github.com/bobnet-go/bobnet/vmmc/xdr"
+)
+
+// Transport brings the calls of clients to one server, and its replies back. Clients of
+// several programs may share one (Client.Program), and goroutines call it at once.
+//
+// The transports of this package are made by Dial. Another one carries whole messages
+// and needs to know of them only that a call and its reply begin with the same four octets.
+type Transport interface {
+	// RoundTrip sends x.Message and sets x.Reply to the reply that begins with the same
+	// transaction id. It ends when the reply is there, with ctx, at x.Deadline (ErrTimeout),
+	// or with an error that is or wraps a *TransportError, ErrTooLarge or ErrClosed.
+	RoundTrip(ctx context.Context, x *Exchange) error
+	// Release says that x.Reply is not used any more. It is called once for each RoundTrip
+	// that succeeded.
+	Release(x *Exchange)
+	// Send sends x.Message, to which no reply is expected. It returns when the message is
+	// the transport's; a later RoundTrip pushes out what the transport keeps back.
+	Send(ctx context.Context, x *Exchange) error
+	// Close ends all calls with ErrClosed.
+	Close() error
+}
+
+// headroom is how many octets before a message are the transport's: the record mark.
+const headroom = 4
+
+// Exchange is one call on its way through a Transport.
+type Exchange struct {
+	XID      uint32
+	Message  []byte    // the call, unchanged until RoundTrip or Send returns
+	Deadline time.Time // zero for none
+	Reply    []byte    // valid until Release; its capacity may be used for the reply
+
+	room  []byte // headroom, and Message behind it
+	done  chan error
+	timer *time.Timer
+	enc   xdr.Encoder
+	dec   xdr.Decoder
+}
+
+var exchanges = sync.Pool{New: func() any {
+	x := &Exchange{done: make(chan error, 1), timer: time.NewTimer(time.Hour), room: make([]byte, headroom, 512)}
+	x.timer.Stop()
+	return x
+}}
+
+// lastXID is the transaction id drawn last by this process. It begins at random, so that
+// a server does not take the calls of a restarted client for those before.
+var lastXID = func() *atomic.Uint32 {
+	var seed [4]byte
+	rand.Read(seed[:])
+	n := new(atomic.Uint32)
+	n.Store(binary.BigEndian.Uint32(seed[:]))
+	return n
+}()
