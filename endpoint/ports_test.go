@@ -15,8 +15,8 @@ import (
 )
 
 // manyPorts is what two nodes of 64 endpoints need that all talk to each other, beside
-// those of the NIC, the node, and its bell.
-const manyPorts = 2*64*64 + 3
+// those of the NIC and the node.
+const manyPorts = 2*64*64 + 2
 
 // TestPorts: the first nodes on an interface have ports for many endpoints, later ones
 // as many as any NIC, and who asks for some gets these.

@@ -10,8 +10,8 @@ import (
 //
 // Whoever polls takes in what has arrived for all bundles of the node, and then
 // handles what concerns his own. Of those that wait one, the leader, waits for
-// the provider with the mutex released; the others, followers, sleep until
-// something concerns their bundle, or it is their turn to lead. While there is a
+// the provider with the mutex released; the others, followers, wait at gates of the
+// provider until something concerns their bundle, or it is their turn to lead. While there is a
 // leader it alone takes things in, or two goroutines would do so out of order.
 //
 // A leader that has got something for others only wakes those, lets them run, and
@@ -22,7 +22,7 @@ import (
 // follower is a goroutine that waits for the leader.
 type follower struct {
 	bundle *Bundle
-	bell   chan struct{} // of capacity 1
+	gate   gate
 	heir   bool
 }
 
@@ -145,12 +145,7 @@ func (b *Bundle) follow(ctx context.Context) error {
 	n := b.node
 	f := n.followers.add(b)
 	n.mu.Unlock()
-	var err error
-	select {
-	case <-f.bell:
-	case <-ctx.Done():
-		err = ctx.Err()
-	}
+	err := f.gate.wait(ctx)
 	n.mu.Lock()
 	n.followers.remove(f)
 	if err == nil && n.closed {
@@ -181,21 +176,14 @@ func (l *followers) makeHeir() {
 	f := l.list[len(l.list)-1]
 	f.heir = true
 	l.heirs++
-	f.ring()
-}
-
-func (f *follower) ring() {
-	select {
-	case f.bell <- struct{}{}:
-	default: // it has been rung
-	}
+	f.gate.open()
 }
 
 func (l *followers) add(b *Bundle) (f *follower) {
 	if last := len(l.spare) - 1; last >= 0 {
 		f, l.spare = l.spare[last], l.spare[:last]
 	} else {
-		f = &follower{bell: make(chan struct{}, 1)}
+		f = &follower{gate: b.node.way.gate()}
 	}
 	f.bundle = b
 	b.following++
@@ -220,7 +208,7 @@ func (l *followers) remove(f *follower) {
 func (l *followers) wake(b *Bundle) {
 	for _, f := range l.list {
 		if f.bundle == b {
-			f.ring()
+			f.gate.open()
 			l.rung = true
 		}
 	}

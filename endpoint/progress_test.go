@@ -38,6 +38,26 @@ func (w *idleWay) now() int64                              { return 1 }
 func (w *idleWay) advertise(string) error                  { return nil }
 func (w *idleWay) withdraw(string)                         {}
 func (w *idleWay) close()                                  {}
+func (w *idleWay) gate() gate                              { return make(idleGate, 1) }
+
+// idleGate is a gate in real time.
+type idleGate chan struct{}
+
+func (g idleGate) open() {
+	select {
+	case g <- struct{}{}:
+	default: // it is open
+	}
+}
+
+func (g idleGate) wait(ctx context.Context) error {
+	select {
+	case <-g:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
 
 func (w *idleWay) wait(ctx context.Context) error {
 	select {

@@ -25,7 +25,7 @@ import (
 //     the provider's limit for a silent peer. It also says what that means for
 //     messages: nothing above knows the errors of a provider.
 //
-// All methods but wait, now and lookup are called with the node's mutex held, and
+// All methods but wait, gate.wait, now and lookup are called with the node's mutex held, and
 // call a half back only from within poll, deliver, or their own call.
 
 // dialer makes channels.
@@ -66,12 +66,23 @@ type provider interface {
 	// flush sends what waits for company on one side's channels. How many messages
 	// do is counted in Node.gathered.
 	flush(side)
-	// wake ends the present wait.
+	// wake ends the present wait, or else the next one.
 	wake()
+	// gate returns a new place to wait at beside the goroutine in wait.
+	gate() gate
 	// drain flushes, and waits until the peers' interfaces have what was sent and
 	// the node owes nothing, for lingerTime at most. Nobody else waits meanwhile.
 	drain(owes func() bool)
 	close()
+}
+
+// gate is where a goroutine waits for the one that takes in messages for all.
+type gate interface {
+	// wait blocks until open has been called since it last returned, or ctx ends, whose
+	// error it returns. It may return for no reason. It is called without the node's
+	// mutex, by one goroutine at a time.
+	wait(ctx context.Context) error
+	open()
 }
 
 // side says which half a channel belongs to.

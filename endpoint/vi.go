@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"time"
 
 	"github.com/bobnet-go/bobnet/ethertype"
@@ -33,9 +32,6 @@ type viWay struct {
 	cq        *vipl.CQ
 	entries   int // that the completion queue should have
 	listener  *vipl.Listener
-	bell      *vipl.VI
-	ring      vipl.Descriptor
-	ringing   bool
 	accepting []*viChannel    // whose handshakes are under way
 	failed    []*viChannel    // found broken by a post
 	gathering [2][]*viChannel // by side: those that may have gathered something
@@ -43,7 +39,8 @@ type viWay struct {
 	spare     packets
 	late      []*viChannel // that have a receive to post
 	reaped    [64]vipl.Completion
-	n         int // of reaped, by wait
+	n         int    // of reaped
+	seen      uint32 // of the completion queue, at the last look
 }
 
 func openVIs(n *Node) (*viWay, error) {
@@ -52,10 +49,7 @@ func openVIs(n *Node) (*viWay, error) {
 	if w.cq, err = w.nic.CreateCQ(w.entries); err != nil {
 		return nil, err
 	}
-	if w.bell, err = w.nic.CreateVI(nil, w.cq, nil); err == nil {
-		w.listener, err = w.nic.Listen(0)
-	}
-	if err == nil {
+	if w.listener, err = w.nic.Listen(0); err == nil {
 		w.listener.RequireProof() // a connection takes memory, as much as who asks for it says
 		err = w.listener.Bind(w.cq)
 	}
@@ -100,18 +94,7 @@ func (w *viWay) close() {
 	if w.listener != nil {
 		w.listener.Close()
 	}
-	if w.bell != nil {
-		w.bell.Close()
-	}
 	w.cq.Close()
-}
-
-// wake rings the bell: what is posted on a VI that is never connected completes
-// at once, as VIA has it.
-func (w *viWay) wake() {
-	if !w.ringing {
-		w.ringing = w.bell.PostSend(&w.ring) == nil
-	}
 }
 
 // poll is provider's. Completions of sends that wait in the queue would keep it
@@ -128,7 +111,7 @@ func (w *viWay) poll() error {
 		for i := range w.reaped[:n] {
 			more = more && w.reaped[i].Descriptor != nil && !w.reaped[i].Recv
 		}
-		w.deliver(nil)
+		w.handOn(nil)
 	}
 	return nil
 }
@@ -136,30 +119,33 @@ func (w *viWay) poll() error {
 // wait is provider's. No completion tells of a handshake that has failed, so
 // while some are under way it returns when they are over, for deliver to see.
 func (w *viWay) wait(ctx context.Context) error {
-	over := int64(math.MaxInt64)
+	over := time.Duration(0) // never
 	if len(w.accepting) > 0 {
-		over = w.nic.Now() + int64(vipl.DefaultConnectTimeout)
-		limited, cancel := w.nic.WithTimeout(ctx, vipl.DefaultConnectTimeout)
-		defer cancel()
-		ctx = limited
+		over = vipl.DefaultConnectTimeout
 	}
-	n, err := w.cq.ReapWait(ctx, w.reaped[:])
-	w.n = n
-	switch {
-	case err == nil:
+	switch err := w.cq.WaitSince(ctx, over, w.seen); {
+	case err == nil, errors.Is(err, vipl.ErrNotDone):
 		return nil
 	case !errors.Is(err, vipl.ErrTimeout):
 		return fmt.Errorf("%w: %w", ErrClosed, err)
 	case errors.Is(err, context.Canceled):
 		return context.Canceled
-	case w.nic.Now() >= over:
-		return nil
 	}
 	return context.DeadlineExceeded
 }
 
+// wake is provider's.
+func (w *viWay) wake() { w.cq.Wake() }
+
 // deliver is provider's.
 func (w *viWay) deliver(b *Bundle) (handled int) {
+	w.n, w.seen = w.cq.Reap(w.reaped[:])
+	return w.handOn(b)
+}
+
+// handOn hands on what has been reaped. A message that is all of it may be handled at
+// once, on behalf of bundle b.
+func (w *viWay) handOn(b *Bundle) (handled int) {
 	if ch, x := w.lone(b); ch != nil {
 		w.reaped[0], w.n = vipl.Completion{}, 0
 		handled = ch.alone(x, b) // from here on another goroutine may be in wait
@@ -204,10 +190,7 @@ func (w *viWay) complete(c *vipl.Completion) {
 	}
 	ch, ok := c.VI.Context.(*viChannel)
 	switch {
-	case !ok:
-		w.ringing = false
-		return
-	case ch.closed || ch.broken:
+	case !ok || ch.closed || ch.broken:
 		return
 	case c.Err != nil:
 		ch.fail()

@@ -28,6 +28,7 @@ type place struct {
 	virtual transport.Place // there
 	next    *place          // at the same gate, or in the free list
 	until   int64
+	parked  bool // by Park: it is never the next leader
 }
 
 func (p *place) wake() {
@@ -41,12 +42,20 @@ func (p *place) wake() {
 	}
 }
 
-func (p *place) sleep() {
-	if p.virtual != nil {
+// sleep returns when the place is woken, or the context that end is of has ended; nil
+// stands for one that does not.
+func (p *place) sleep(end <-chan struct{}) {
+	switch {
+	case p.virtual != nil:
 		p.virtual.Wait(p.until)
-		return
+	case end == nil:
+		<-p.ch
+	default:
+		select {
+		case <-p.ch:
+		case <-end:
+		}
 	}
-	<-p.ch
 }
 
 // WakeAll has everybody who waits look again, because the machine closes, say. The
@@ -94,14 +103,41 @@ func (l *leadership) wakeDue(now int64) {
 
 // next wakes the next leader, if nobody leads.
 func (l *leadership) next() {
-	if !l.taken && len(l.followers) > 0 {
-		l.followers[0].wake()
+	if l.taken {
+		return
+	}
+	for _, p := range l.followers {
+		if !p.parked {
+			p.wake()
+			return
+		}
 	}
 }
 
-// follow blocks at the gate until it opens, leadership falls vacant, or the wait's
-// time is up.
-func (e *Engine) follow(w *Waiter, g *Gate) {
+// Park is WaitSince for a goroutine that never drives the engine, and polls nothing. A
+// package whose goroutines wait for different things of one queue has one of them wait
+// for that, who wakes the others by their gates when there is something for them, and
+// the next one before it leaves.
+func (e *Engine) Park(w *Waiter, g *Gate, opened uint32) error {
+	for look := 0; g.opened == opened; look++ {
+		e.now = e.link.Now()
+		if w.started == 0 {
+			w.started = e.now
+		}
+		if err := e.machine.Failed(); err != nil {
+			return &EndError{Failed: err, After: time.Duration(e.now - w.started)}
+		}
+		if err := w.expired(e); err != nil || look > 0 {
+			return err
+		}
+		e.follow(w, g, true)
+	}
+	return nil
+}
+
+// follow blocks at the gate until it opens, leadership falls vacant unless parked, or
+// the wait's time is up.
+func (e *Engine) follow(w *Waiter, g *Gate, parked bool) {
 	l := &e.lead
 	p := l.free
 	if p != nil {
@@ -111,14 +147,17 @@ func (e *Engine) follow(w *Waiter, g *Gate) {
 	}
 	p.next, g.blocked = g.blocked, p
 	l.followers = append(l.followers, p)
-	w.watch(e)
-	p.until = w.until()
+	var end <-chan struct{}
+	if w.cancellable(e) {
+		end = w.ctx.Done()
+	}
+	w.slept, p.parked, p.until = true, parked, w.until()
 	if p.until < l.due {
 		l.due = p.until
 		e.WakeBefore(p.until)
 	}
 	e.mu.Unlock()
-	p.sleep()
+	p.sleep(end)
 	e.mu.Lock()
 	g.remove(p)
 	l.remove(p)

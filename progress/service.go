@@ -124,7 +124,9 @@ func (s *service) turn() turn {
 	e.sleepAt(nil, min(e.machine.NextTimer(), l.due))
 	l.byService = false
 	for _, p := range l.followers { // the leader may be one of them, waiting for the link
-		p.wake()
+		if !p.parked {
+			p.wake()
+		}
 	}
 	if e.shut {
 		return turnEnded

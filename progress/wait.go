@@ -97,7 +97,7 @@ func (e *Engine) WaitSince(w *Waiter, g *Gate, opened uint32) error {
 	}
 	l := &e.lead
 	if !w.leading && l.taken {
-		e.follow(w, g)
+		e.follow(w, g, false)
 		return nil
 	}
 	l.taken, w.leading = true, true
@@ -108,7 +108,7 @@ func (e *Engine) WaitSince(w *Waiter, g *Gate, opened uint32) error {
 		return nil
 	}
 	if l.sleeping { // the service has been asked to leave, and wakes followers when it has
-		e.follow(w, g)
+		e.follow(w, g, false)
 		return nil
 	}
 	e.sleep(w, g)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"slices"
 	"testing"
 	"time"
@@ -175,6 +176,72 @@ func TestOpenedBefore(t *testing.T) {
 	})
 	if err := w.Run(); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// TestPark: who is parked is woken by its gate, its time and the end of the machine, and
+// by nothing else: it never leads, though nobody does.
+func TestPark(t *testing.T) {
+	w, c, peer := pair(t)
+	park := func(name string, box int, d time.Duration, want error, takes time.Duration) {
+		w.Go(name, func() {
+			c.e.Lock()
+			defer c.e.Unlock()
+			wait := c.e.BeginFor(context.Background(), d)
+			defer c.e.End(&wait)
+			start, seen := w.Now(), c.boxes[box].gate.Opened()
+			err := c.e.Park(&wait, &c.boxes[box].gate, seen)
+			if took := time.Duration(w.Now() - start); !errors.Is(err, want) || took != takes {
+				t.Errorf("%s: %v after %v, want %v after %v", name, err, took, want, takes)
+			}
+			if c.e.Park(&wait, &c.boxes[box].gate, seen-1) != nil {
+				t.Errorf("%s: parked at a gate that had been opened", name)
+			}
+		})
+	}
+	park("woken", 0, time.Minute, nil, 5*time.Millisecond)
+	park("timed", 1, 3*time.Millisecond, ErrTimeout, 3*time.Millisecond)
+	w.Go("peer", func() {
+		w.Sleep(time.Millisecond)
+		c.post(t, peer, 0)
+		w.Sleep(3 * time.Millisecond)
+		if c.polls > 0 {
+			t.Error("one that is parked has polled")
+		}
+	})
+	w.Go("poller", func() {
+		w.Sleep(5 * time.Millisecond)
+		c.e.Lock()
+		defer c.e.Unlock()
+		if s := c.e.State(w.Now()); s.Followers != 1 || s.Driver != "nobody" {
+			t.Errorf("the engine is %+v", s)
+		}
+		c.e.Poll()
+	})
+	if err := w.Run(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestParkedCancel: the end of its context ends the wait of one that is parked, in real
+// time too, and of one who follows a leader.
+func TestParkedCancel(t *testing.T) {
+	ctx, cancel := context.WithCancel(context.Background())
+	end := make(chan struct{})
+	woken := make(chan bool)
+	p := &place{ch: make(chan struct{}, 1)}
+	go func() { p.sleep(ctx.Done()); woken <- true }()
+	cancel()
+	<-woken
+	go func() { p.sleep(end); p.sleep(nil); woken <- true }()
+	p.wake()
+	for ended := false; !ended; {
+		select {
+		case ended = <-woken:
+		default:
+			p.wake()
+			runtime.Gosched()
+		}
 	}
 }
 

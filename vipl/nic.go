@@ -282,6 +282,11 @@ func (n *NIC) Addr() ethertype.Addr { return n.addr }
 // monotonic clock, or the simulator's.
 func (n *NIC) Now() int64 { return n.link.Now() }
 
+// Engine returns what drives the NIC, for packages on top whose goroutines wait at gates
+// of their own. Its lock is the NIC's: it is held for a moment, and never while a method
+// of this package is called.
+func (n *NIC) Engine() *progress.Engine { return &n.eng }
+
 // Link returns the link that the NIC drives, for its Info and Stats.
 func (n *NIC) Link() transport.Link { return n.link }
 
