@@ -1,6 +1,8 @@
 package ethertype
 
 import (
+	"bytes"
+	"cmp"
 	"encoding/binary"
 	"encoding/hex"
 	"errors"
@@ -82,6 +84,11 @@ func (a *Addr) UnmarshalText(text []byte) (err error) {
 
 // IsZero reports whether a is the zero Addr.
 func (a Addr) IsZero() bool { return a == Addr{} }
+
+// Compare orders addresses by their bytes, as cmp.Compare does numbers.
+func (a Addr) Compare(b Addr) int {
+	return cmp.Or(bytes.Compare(a.MAC[:], b.MAC[:]), cmp.Compare(a.Port, b.Port))
+}
 
 // ParseAddr parses "MAC/port".
 func ParseAddr(s string) (Addr, error) {

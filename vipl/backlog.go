@@ -12,7 +12,7 @@ import (
 //
 //   - Anybody can send a request in another's name. Each is answered by a Retry, and
 //     proves by its repetition with the token that its sender is reached where it says
-//     it is; see token.go. It need not wait for that: the first few, doubtfulMax, are
+//     it is; see package guard. It need not wait for that: the first few, doubtfulMax, are
 //     queued as they come, so that connecting takes no round trip more. Of the others
 //     nothing is kept, nor of any with RequireProof. Those that are proven are taken first.
 //   - To a requester that is not proven go at most three times the bytes that have come

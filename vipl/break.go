@@ -5,6 +5,7 @@ import (
 
 	"github.com/bobnet-go/bobnet/ethertype"
 	"github.com/bobnet-go/bobnet/reliability"
+	"github.com/bobnet-go/bobnet/vipl/internal/guard"
 )
 
 // reason says in a KindDisconnect frame why its sender ended the connection.
@@ -189,7 +190,7 @@ func (v *VI) sendFarewell(h *ethertype.Header) {
 	over := h.Kind == ethertype.KindDisconnect
 	v.told = v.told || over
 	switch {
-	case !v.nic.mayAnswer(answerReset):
+	case !v.nic.answers.Take(guard.Reset, v.nic.now):
 	case over:
 		v.nic.sendReset(h)
 	default:

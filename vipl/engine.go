@@ -6,6 +6,7 @@ import (
 
 	"github.com/bobnet-go/bobnet/ethertype"
 	"github.com/bobnet-go/bobnet/transport"
+	"github.com/bobnet-go/bobnet/vipl/internal/guard"
 )
 
 // This file is the engine's one step. Everything in it runs with n.mu held.
@@ -168,10 +169,8 @@ func (n *NIC) receive(frame []byte) {
 		n.receiveReset(h, payload)
 	case ethertype.KindRequest, ethertype.KindRetry, ethertype.KindAccept, ethertype.KindReject, ethertype.KindProbe, ethertype.KindProbeAck:
 		n.receiveHandshake(h, payload)
-	case ethertype.KindQuery, ethertype.KindAnswer:
-		n.receiveName(h, payload)
-	case ethertype.KindEcho, ethertype.KindEchoReply:
-		n.receiveEcho(h, payload)
+	case ethertype.KindQuery, ethertype.KindAnswer, ethertype.KindEcho, ethertype.KindEchoReply:
+		n.dir.Receive(h, payload)
 	}
 }
 
@@ -270,7 +269,7 @@ func (n *NIC) stray(h *ethertype.Header) {
 	if h.Src.IsGroup() {
 		return
 	}
-	if !n.ghosts.answer(n, h) && n.mayAnswer(answerReset) {
+	if !n.ghosts.answer(n, h) && n.answers.Take(guard.Reset, n.now) {
 		n.sendReset(h)
 	}
 }

@@ -5,6 +5,7 @@ import (
 
 	"github.com/bobnet-go/bobnet/ethertype"
 	"github.com/bobnet-go/bobnet/progress"
+	"github.com/bobnet-go/bobnet/vipl/internal/guard"
 )
 
 // Ghosts are connections that this side has just left: their last
@@ -93,7 +94,7 @@ func (t *ghostTable) answer(n *NIC, h *ethertype.Header) bool {
 		t.hear(n, g)
 		return false
 	}
-	if n.mayAnswer(answerReset) {
+	if n.answers.Take(guard.Reset, n.now) {
 		n.sendControl(g.h, []byte{byte(g.why)})
 	}
 	return true

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/vipl/internal/guard"
 )
 
 // The connection handshake. The client drives it; every step is repeated until
@@ -25,7 +26,7 @@ import (
 // sends short ones: if those are answered and the long ones never, it is the MTU; see
 // pathtest.go.
 //
-// The Retry has the client prove that it is where it says it is; see token.go. The
+// The Retry has the client prove that it is where it says it is; see package guard. The
 // Accept waits for that only when many ask.
 //
 // An Accept or a Probe for an attempt that was given up is answered by a Reset,
@@ -76,8 +77,8 @@ func (v *VI) begin(p phase, timeout int64, data []byte) {
 	v.state = StateConnectPending
 	v.err, v.lastErr, v.left = nil, nil, false
 	v.remoteAttr = Attributes{}
-	v.localTag = n.random.tag()
-	v.hs = &handshake{phase: p, localSeq: ethertype.Seq(n.random.uint64()), data: data,
+	v.localTag = n.random.Tag()
+	v.hs = &handshake{phase: p, localSeq: ethertype.Seq(n.random.Uint64()), data: data,
 		deadline: n.now + timeout, next: n.now, interval: firstRetry}
 	n.timers.watch(v)
 }
@@ -368,7 +369,7 @@ func (v *VI) receiveReject(h *ethertype.Header, payload []byte) {
 		v.drop(DropStale)
 		return
 	}
-	text := printable(payload[1:])
+	text := guard.Printable(payload[1:min(len(payload), 1+MaxConnData)])
 	switch code := payload[0]; code { // read once: the peer may still write to it
 	case rejectNoListener:
 		v.hs.finish(v, &ConnError{Local: v.Local(), Remote: v.remote, Err: ErrNoMatch, Detail: "start the server first, or try again"})
@@ -378,16 +379,4 @@ func (v *VI) receiveReject(h *ethertype.Header, payload []byte) {
 	default:
 		v.hs.finish(v, &ConnError{Local: v.Local(), Remote: v.remote, Err: ErrReject, Detail: text})
 	}
-}
-
-// printable makes text from the wire safe to show.
-func printable(b []byte) string {
-	out := make([]byte, 0, len(b))
-	for _, c := range b[:min(len(b), MaxConnData)] {
-		if c < ' ' || c > '~' {
-			c = '?'
-		}
-		out = append(out, c)
-	}
-	return string(out)
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/bobnet-go/bobnet/ethertype"
 	"github.com/bobnet-go/bobnet/progress"
+	"github.com/bobnet-go/bobnet/vipl/internal/guard"
 )
 
 // Listener takes connection requests for one port. It may be shared between
@@ -230,9 +231,20 @@ func (n *NIC) receiveRequest(h *ethertype.Header, payload []byte) {
 	l.gate.Open(&n.eng)
 }
 
+// proven reports whether a request carries a token of this NIC's.
+func (n *NIC) proven(h *ethertype.Header, c *connInfo) bool {
+	return n.tokens.Proven(h, guard.Identity{Tag: c.tag, Seq: c.seq}, n.now)
+}
+
+// sendRetry has who sent a request ask again with a token.
+func (n *NIC) sendRetry(h *ethertype.Header, c *connInfo) {
+	token := n.tokens.Token(h, guard.Identity{Tag: c.tag, Seq: c.seq}, n.now)
+	n.sendControl(ethertype.Header{Dst: h.Src, Kind: ethertype.KindRetry, DstPort: h.SrcPort, SrcPort: h.DstPort, Tag: c.tag, Ack: c.seq, Sack: token})
+}
+
 // sendReject refuses the request that h and c are.
 func (n *NIC) sendReject(h *ethertype.Header, c *connInfo, body []byte) {
-	if n.mayAnswer(answerReject) {
+	if n.answers.Take(guard.Reject, n.now) {
 		n.sendControl(ethertype.Header{Dst: h.Src, Kind: ethertype.KindReject, DstPort: h.SrcPort, SrcPort: h.DstPort, Tag: c.tag, Ack: c.seq}, body)
 	}
 }

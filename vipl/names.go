@@ -2,39 +2,64 @@ package vipl
 
 import (
 	"context"
-	"fmt"
+	"errors"
 	"time"
 
 	"github.com/bobnet-go/bobnet/ethertype"
 	"github.com/bobnet-go/bobnet/progress"
+	"github.com/bobnet-go/bobnet/transport"
+	"github.com/bobnet-go/bobnet/vipl/internal/directory"
+	"github.com/bobnet-go/bobnet/vipl/internal/guard"
 )
 
-// MaxName is the longest name, in bytes, that the name service carries.
-const MaxName = 200
+// What the directory, that is the name service and the questions for stations, goes by.
+const (
+	MaxName       = directory.MaxName       // bytes of the longest name that the name service carries
+	MaxHostName   = directory.MaxHostName   // bytes of the longest host name, Linux's own limit
+	MaxStations   = directory.MaxStations   // stations that Discover returns at the most
+	MaxAnswers    = directory.MaxAnswers    // addresses that LookupAll returns at the most
+	DiscoverTime  = directory.DiscoverTime  // how long Discover listens without a deadline
+	LookupAllTime = directory.LookupAllTime // how long LookupAll listens without a deadline
+	DefaultEthers = directory.DefaultEthers // where the system keeps the names of Ethernet addresses
+)
 
-// The name service has no server: whoever advertises a name answers for it.
-// A KindQuery frame is broadcast with the name as its payload; a KindAnswer
-// comes back with the port, two bytes, and the name. Both carry a random number, so
-// that an answer that comes late, to one that was asked again, does not answer the
-// next one about that name: its owner may have withdrawn it meanwhile. And who has not
-// heard the question cannot answer it.
-type nameTable struct {
-	own     map[string]uint16 // name to port
-	pending map[string]*lookup
-	surveys map[uint64]*survey // by nonce
+// NameConfig says how the name service knows hosts. Nil, and every zero field,
+// mean the default.
+type NameConfig struct {
+	// HostName is what this NIC answers to; empty means the system's own. It is
+	// cut at MaxHostName bytes.
+	HostName string
+	// Ethers is the path of a file in the format of ethers(5); empty means
+	// DefaultEthers. A missing file is an empty one.
+	Ethers string
 }
 
-// lookup is a question under way; several callers may share it.
-type lookup struct {
-	nonce  uint64
-	answer ethertype.Addr
-	known  bool
-	users  int
-	gate   progress.Gate
+// StartNames starts the name service, or starts it again with another
+// configuration and the ethers file as it is now (VipNSInit). Open has done so
+// with Config.Names. The error says what is wrong with the file; the service
+// runs all the same, with the lines that can be understood.
+func (n *NIC) StartNames(cfg *NameConfig) error {
+	if cfg == nil {
+		cfg = &NameConfig{}
+	}
+	hosts, err := directory.ReadHosts(cfg.HostName, cfg.Ethers)
+	n.eng.Lock()
+	defer n.eng.Unlock()
+	if n.closed {
+		return ErrClosed
+	}
+	n.dir.Start(hosts)
+	return err
 }
 
-func (t *nameTable) init() {
-	t.own, t.pending, t.surveys = map[string]uint16{}, map[string]*lookup{}, map[uint64]*survey{}
+// StopNames stops the name service (VipNSShutdown): the names that this NIC
+// advertises are withdrawn, questions for names are not answered, and Advertise,
+// Lookup, HostByName and HostByAddr return ErrNameService until StartNames.
+// Discover goes on, both ways.
+func (n *NIC) StopNames() {
+	n.eng.Lock()
+	defer n.eng.Unlock()
+	n.dir.Stop()
 }
 
 // Advertise lets others on the segment find addr, an address of this NIC, by
@@ -43,25 +68,14 @@ func (t *nameTable) init() {
 func (n *NIC) Advertise(name string, addr ethertype.Addr) error {
 	n.eng.Lock()
 	defer n.eng.Unlock()
-	switch _, dup := n.names.own[name]; {
-	case n.namesUp("advertise") != nil:
-		return n.namesUp("advertise")
-	case name == "" || len(name) > MaxName:
-		return opError("advertise", ErrInvalidParameter, "a name has 1..%d bytes, this one has %d", MaxName, len(name))
-	case addr.MAC != n.info.MAC:
-		return opError("advertise", ErrInvalidParameter, "%v is not an address of this NIC (%v)", addr, n.info.MAC)
-	case dup:
-		return opError("advertise", ErrNameService, "%q is already advertised here", name)
-	}
-	n.names.own[name] = addr.Port
-	return nil
+	return n.dir.Advertise(name, addr)
 }
 
 // Withdraw undoes Advertise; an unknown name does nothing.
 func (n *NIC) Withdraw(name string) {
 	n.eng.Lock()
 	defer n.eng.Unlock()
-	delete(n.names.own, name)
+	n.dir.Withdraw(name)
 }
 
 // Lookup asks the segment for a name (VipNSGetHostByName) and returns the
@@ -69,92 +83,132 @@ func (n *NIC) Withdraw(name string) {
 // DefaultConnectTimeout without a deadline; then the error is ErrNameService, and
 // context.Canceled too if ctx was cancelled. On a link that is of no use any more it is ErrLink, at once.
 func (n *NIC) Lookup(ctx context.Context, name string) (ethertype.Addr, error) {
-	if name == "" || len(name) > MaxName {
-		return ethertype.Addr{}, opError("look up", ErrInvalidParameter, "a name has 1..%d bytes, this one has %d", MaxName, len(name))
-	}
 	n.eng.Lock()
 	defer n.eng.Unlock()
-	if err := n.namesUp("look up"); err != nil {
-		return ethertype.Addr{}, err
-	}
-	if port, ok := n.names.own[name]; ok {
-		return ethertype.Addr{MAC: n.info.MAC, Port: port}, nil
-	}
-	l := n.names.pending[name]
-	if l == nil {
-		l = &lookup{nonce: n.random.uint64()}
-		n.names.pending[name] = l
-	}
-	l.users++
-	defer func() {
-		if l.users--; l.users == 0 {
-			delete(n.names.pending, name)
-		}
-	}()
-	return n.ask(ctx, name, l)
+	return n.dir.Lookup(ctx, name, DefaultConnectTimeout)
 }
 
-const (
-	askFirst = int64(10 * time.Millisecond)
-	askMax   = int64(400 * time.Millisecond)
-)
-
-// ask broadcasts the question with growing intervals until it is answered.
-func (n *NIC) ask(ctx context.Context, name string, l *lookup) (ethertype.Addr, error) {
-	end := n.link.Now() + int64(n.eng.Left(ctx, DefaultConnectTimeout))
-	for interval := askFirst; ; interval = min(2*interval, askMax) {
-		n.sendControl(ethertype.Header{Dst: ethertype.Broadcast, Kind: ethertype.KindQuery, SrcPort: n.addr.Port, Sack: l.nonce}, []byte(name))
-		n.tx.flush(n)
-		w := n.eng.Begin(ctx)
-		w.Until(min(n.link.Now()+interval, end))
-		var err error
-		for !l.known && err == nil && n.namesUp("look up") == nil {
-			err = n.wait(&w, &l.gate)
-		}
-		n.eng.End(&w)
-		switch {
-		case l.known:
-			return l.answer, nil
-		case n.namesUp("look up") != nil:
-			return ethertype.Addr{}, n.namesUp("look up")
-		case n.dead != nil: // wait neither waits nor gives up the lock then
-			return ethertype.Addr{}, opError("look up", linkCause(n.dead), "open the NIC again to ask for %q", name)
-		case n.eng.Ended(ctx) == context.Canceled:
-			err = fmt.Errorf("%w: %w", ErrNameService, context.Canceled)
-			return ethertype.Addr{}, opError("look up", err, "the question for %q was given up: %v", name, context.Cause(ctx))
-		case n.eng.Ended(ctx) != nil || n.now >= end:
-			return ethertype.Addr{}, opError("look up", ErrNameService, "nobody on the segment of %s answers to %q: is its owner running?", n.info.Interface, name)
-		}
-	}
+// LookupAll asks the segment for a name, as Lookup does, and returns the addresses
+// of all other NICs that answer to it, in order, MaxAnswers at the most: names are
+// to be unique there, and this finds out whether one is. It asks several times,
+// because frames are lost, until ctx ends or for LookupAllTime without a deadline.
+// No answer is no error. What this NIC advertises itself is not among the answers.
+//
+// The error is ErrTimeout and the context's when ctx was cancelled; what was found
+// until then is returned with it.
+func (n *NIC) LookupAll(ctx context.Context, name string) ([]ethertype.Addr, error) {
+	n.eng.Lock()
+	defer n.eng.Unlock()
+	return n.dir.LookupAll(ctx, name)
 }
 
-func (n *NIC) receiveName(h *ethertype.Header, payload []byte) {
-	if h.Tag != 0 {
-		if h.Kind == ethertype.KindQuery {
-			n.receiveInquiry(h, payload)
-		} else {
-			n.receiveStation(h, payload)
-		}
+// HostByName returns the address of the host called name
+// (VipNSGetHostByName). If several have that name, index picks one, from 0 on:
+// first those in the ethers file, in its order, then those that answer on the
+// segment, in the order of their addresses. From the file only the MAC address is
+// known and the port is 0, which Echo takes for any NIC there; from the segment
+// it is the NIC's own address, as ConnectPeer wants it. A VI or a listener there
+// has the same MAC address and its own port.
+//
+// A name in the file takes no time. Otherwise it asks until an answer comes, ctx
+// ends or, without a deadline, a second has passed. The error is ErrNameService
+// when there is no such host or index.
+func (n *NIC) HostByName(ctx context.Context, name string, index int) (ethertype.Addr, error) {
+	n.eng.Lock()
+	defer n.eng.Unlock()
+	return n.dir.HostByName(ctx, name, index)
+}
+
+// HostByAddr returns the name of the host with the given address
+// (VipNSGetHostByAddr). It is looked for in the ethers file by MAC address; the
+// port does not matter there. Otherwise the NIC with that address is asked, any
+// NIC of the interface if the port is 0, until it answers, ctx ends or, without a
+// deadline, a second has passed. The error is ErrNameService when nobody knows.
+func (n *NIC) HostByAddr(ctx context.Context, addr ethertype.Addr) (string, error) {
+	n.eng.Lock()
+	defer n.eng.Unlock()
+	return n.dir.HostByAddr(ctx, addr)
+}
+
+// Station is a NIC on the segment as it describes itself.
+type Station struct {
+	Addr        ethertype.Addr      // NIC.Addr
+	Ports       transport.PortRange // of its VIs and listeners
+	HostName    string
+	Driver      string // of its link
+	MTU         int    // of its interface
+	Incarnation uint64 // random, new with every Open
+}
+
+// Discover finds the NICs on the segment (VipQuerySystemManagementInfo with
+// VIP_SMI_AUTODISCOVERY): it asks all several times, because frames are lost,
+// until ctx ends or for DiscoverTime without a deadline, and returns who has
+// answered, in the order of their addresses. This NIC is not among them. At most
+// MaxStations are returned; answers beyond are counted as DropUnknown.
+//
+// The error is ErrTimeout and the context's when ctx was cancelled; the stations
+// found until then are returned with it.
+func (n *NIC) Discover(ctx context.Context) ([]Station, error) {
+	n.eng.Lock()
+	defer n.eng.Unlock()
+	found, err := n.dir.Discover(ctx)
+	if found == nil {
+		return nil, err
+	}
+	list := make([]Station, len(found))
+	for i, s := range found {
+		list[i] = Station(s)
+	}
+	return list, err
+}
+
+// Echo sends one frame with size bytes of payload, at least 8, to a NIC and
+// waits for it to come back: is it there, and how far away? The port of to
+// may be 0 for any NIC of that interface. It returns the round-trip time. The
+// frame is sent once; ctx or else a second bounds the wait.
+func (n *NIC) Echo(ctx context.Context, to ethertype.Addr, size int) (time.Duration, error) {
+	n.eng.Lock()
+	defer n.eng.Unlock()
+	took, err := n.dir.Echo(ctx, to, size)
+	if errors.Is(err, ErrTimeout) {
+		return 0, &ConnError{Local: n.addr, Remote: to, Err: ErrTimeout, Detail: "no answer to an echo: is a Bobnet program running there, on this segment?"}
+	}
+	return took, err
+}
+
+// segment is the NIC as its directory sees it.
+type segment NIC
+
+var _ directory.NIC = (*segment)(nil)
+
+func (s *segment) Now() int64                                      { return s.link.Now() }
+func (s *segment) Send(h ethertype.Header, parts ...[]byte)        { (*NIC)(s).sendControl(h, parts...) }
+func (s *segment) Flush()                                          { s.tx.flush((*NIC)(s)) }
+func (s *segment) MayAnswer(kind guard.Answer) bool                { return s.answers.Take(kind, s.now) }
+func (s *segment) Unknown()                                        { s.stats.drop(DropUnknown) }
+func (s *segment) Wait(w *progress.Waiter, g *progress.Gate) error { return (*NIC)(s).wait(w, g) }
+func (s *segment) Closed() bool                                    { return s.closed }
+
+// Dead implements directory.NIC.
+func (s *segment) Dead() error {
+	if s.dead == nil {
+		return nil
+	}
+	return linkCause(s.dead)
+}
+
+// SendPadded implements directory.NIC.
+func (s *segment) SendPadded(h ethertype.Header, id []byte, size int) {
+	n := (*NIC)(s)
+	slot := n.tx.slot(n)
+	if slot == nil {
+		n.stats.TxDropped++
 		return
 	}
-	if h.Kind == ethertype.KindQuery {
-		if port, ok := n.names.own[string(payload)]; ok && !h.Src.IsGroup() && n.mayAnswer(answerQuery) {
-			n.sendControl(ethertype.Header{Dst: h.Src, Kind: ethertype.KindAnswer, DstPort: h.SrcPort, SrcPort: n.addr.Port, Sack: h.Sack},
-				[]byte{byte(port >> 8), byte(port)}, payload)
-		}
-		return
-	}
-	if len(payload) > 2 {
-		addr := ethertype.Addr{MAC: h.Src, Port: uint16(payload[0])<<8 | uint16(payload[1])}
-		if n.names.answered(h.Sack, string(payload[2:]), addr, n) {
-			return
-		}
-		if l := n.names.pending[string(payload[2:])]; l != nil && l.nonce == h.Sack {
-			l.answer = addr
-			l.known = true
-			l.gate.Open(&n.eng)
-			return
-		}
-	}
-	n.stats.drop(DropUnknown)
+	h.Src, h.Type = n.info.MAC, n.info.EtherType
+	h.Flags |= ethertype.FlagWholeCRC
+	h.Size = uint16(size)
+	h.Put(slot)
+	k := copy(slot[ethertype.HeaderSize:], id)
+	n.tx.add(slot[:ethertype.HeaderSize+k], append(n.tx.body(), padding[:size-k]))
 }

@@ -17,6 +17,8 @@ import (
 	"github.com/bobnet-go/bobnet/transport/ring"
 	"github.com/bobnet-go/bobnet/transport/shm"
 	"github.com/bobnet-go/bobnet/transport/udp"
+	"github.com/bobnet-go/bobnet/vipl/internal/directory"
+	"github.com/bobnet-go/bobnet/vipl/internal/guard"
 	"github.com/bobnet-go/bobnet/vipl/internal/memory"
 	"github.com/mdlayher/ethernet"
 )
@@ -113,9 +115,10 @@ type NIC struct {
 	eng            progress.Engine // whose lock guards everything below
 	calls          progress.Calls[call]
 	errorsOwed     atomic.Int32 // of the calls
-	random         random
-	tokens         tokenMint
-	answers        answerBudget
+	random         guard.Random
+	tokens         guard.Mint
+	answers        guard.Budget
+	dir            directory.Directory
 	incarnation    uint64
 	closed         bool
 	checks         bool  // somebody may change the interface under the link
@@ -142,12 +145,8 @@ type NIC struct {
 	held           []*VI  // hold gathered messages
 	timers         timerSet
 	attempts       attemptTable
-	names          nameTable
 	peers          peerTable
-	inquiries      inquiryTable
-	hosts          hostTable
 	ghosts         ghostTable
-	echoes         echoTable
 	stats          NICStats
 	onError        func(AsyncError)
 	saidMlock      bool
@@ -221,9 +220,10 @@ func (n *NIC) init(cfg *Config) error {
 	n.rel = *cfg.Reliability.Resolve()
 	n.limitFlight()
 	n.host.init(n)
-	n.random.init(cfg.Seed, n.info.Virtual)
-	n.tokens.init(&n.random)
-	n.incarnation = n.random.uint64()
+	n.random.Init(cfg.Seed, n.info.Virtual)
+	n.tokens.Init(&n.random)
+	n.answers.AtOnce = MaxVIs // each VI of another NIC may ask for one
+	n.incarnation = n.random.Uint64()
 	n.vis = make([]*VI, n.info.Ports.Len())
 	n.addr = ethertype.Addr{MAC: n.info.MAC, Port: n.info.Ports.Lo}
 	n.max = n.info.MTU - ethertype.BaseSize
@@ -241,10 +241,11 @@ func (n *NIC) init(cfg *Config) error {
 	n.eng.Init(n.link, (*machine)(n), &progress.Config{Spin: cfg.Spin, NoService: cfg.NoService})
 	n.calls.Init(&n.eng, (*call).run)
 	n.attempts.init(n.info.Slots)
-	n.names.init()
 	n.peers.init()
-	n.inquiries.init()
-	n.echoes.init()
+	n.dir.Init((*segment)(n), &n.eng, &n.random, directory.Self{
+		Addr: n.addr, Ports: n.info.Ports, Interface: n.info.Interface, Driver: n.info.Driver, MTU: n.info.MTU, MinMTU: minMTU,
+		MaxData: n.max, Incarnation: n.incarnation,
+	})
 	return nil
 }
 
@@ -348,7 +349,7 @@ func (n *NIC) close() error {
 		l.shut()
 	}
 	clear(n.listeners)
-	clear(n.names.own)
+	n.dir.WithdrawAll()
 	n.eng.WakeAll()
 	n.linger()
 	n.eng.Unlock()

@@ -1,8 +1,6 @@
 package vipl
 
 import (
-	"bytes"
-	"cmp"
 	"context"
 	"encoding/binary"
 	"fmt"
@@ -150,7 +148,7 @@ func (n *NIC) receivePeer(h *ethertype.Header, c *connInfo) {
 func (v *VI) meetPeer(from, remote ethertype.Addr, c *connInfo) {
 	n, hs := v.nic, v.hs
 	attempt := ethertype.Seq(binary.BigEndian.Uint32(c.data[2:]))
-	if compareAddr(n.addr, remote) < 0 { // it waits for our request, which may have come too early
+	if n.addr.Compare(remote) < 0 { // it waits for our request, which may have come too early
 		if hs.phase == phaseRequest {
 			hs.next = n.now
 			n.attempts.resume(v)
@@ -165,11 +163,6 @@ func (v *VI) meetPeer(from, remote ethertype.Addr, c *connInfo) {
 	v.adopt(from, c)
 	hs.next, hs.interval = n.now, firstRetry
 	hs.step(v)
-}
-
-// compareAddr orders addresses by their bytes.
-func compareAddr(a, b ethertype.Addr) int {
-	return cmp.Or(bytes.Compare(a.MAC[:], b.MAC[:]), cmp.Compare(a.Port, b.Port))
 }
 
 // refuse notes that a request is refused, because the attributes do not match, and

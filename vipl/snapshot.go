@@ -150,7 +150,7 @@ func (n *NIC) Snapshot() Snapshot {
 	now := n.link.Now()
 	s.NICStats = n.stats
 	s.Regions, s.RegionBytes = n.mem.Size()
-	s.LogsLost = n.logs.Lost()
+	s.LogsLost, s.Unanswered = n.logs.Lost(), n.answers.Refused
 	s.Engine = n.engineSnapshot(now)
 	for _, v := range n.vis {
 		if v != nil {
@@ -161,10 +161,7 @@ func (n *NIC) Snapshot() Snapshot {
 		s.Listeners = append(s.Listeners, ListenerSnapshot{Port: port, Backlog: len(l.queue)})
 	}
 	slices.SortFunc(s.Listeners, func(a, b ListenerSnapshot) int { return int(a.Port) - int(b.Port) })
-	for name := range n.names.own {
-		s.Names = append(s.Names, name)
-	}
-	slices.Sort(s.Names)
+	s.Names = n.dir.Names()
 	switch {
 	case n.dead != nil:
 		s.LinkErr = n.dead.Error()

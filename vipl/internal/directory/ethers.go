@@ -1,4 +1,4 @@
-package vipl
+package directory
 
 import (
 	"bufio"
@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/vipl/internal/code"
 )
 
 // DefaultEthers is where the system keeps the names of Ethernet addresses.
@@ -34,12 +35,12 @@ func readEthers(path string) ([]ether, error) {
 		return nil, nil
 	}
 	if err != nil {
-		return nil, opError("read ethers file", ErrNameService, "%v", err)
+		return nil, code.Error("read ethers file", code.ErrNameService, "%v", err)
 	}
 	defer f.Close()
 	list, err := parseEthers(f)
 	if err != nil {
-		err = opError("read ethers file", ErrNameService, "%s: %v", path, err)
+		err = code.Error("read ethers file", code.ErrNameService, "%s: %v", path, err)
 	}
 	return list, err
 }

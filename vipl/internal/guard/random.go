@@ -1,4 +1,4 @@
-package vipl
+package guard
 
 import (
 	crand "crypto/rand"
@@ -7,18 +7,18 @@ import (
 	"math/rand/v2"
 )
 
-// random makes the numbers by which a NIC and its peers know what is meant for them:
+// Random makes the numbers by which a NIC and its peers know what is meant for them:
 // tags, first sequence numbers, nonces, the NIC's incarnation. Some of them are told to
 // anybody, so none may tell another.
-type random struct {
+type Random struct {
 	from io.Reader // never fails
 	room [256]byte
 	left []byte // of room, not given out yet
 }
 
-// init takes them from the system, or in virtual time from a generator, whose seed
+// Init takes them from the system, or in virtual time from a generator, whose seed
 // makes them reproducible; 0 is a random seed.
-func (r *random) init(seed uint64, virtual bool) {
+func (r *Random) Init(seed uint64, virtual bool) {
 	r.from, r.left = crand.Reader, nil
 	if virtual && seed != 0 {
 		var key [32]byte
@@ -27,7 +27,8 @@ func (r *random) init(seed uint64, virtual bool) {
 	}
 }
 
-func (r *random) uint64() uint64 {
+// Uint64 returns a new number.
+func (r *Random) Uint64() uint64 {
 	if len(r.left) < 8 {
 		r.left = r.room[:]
 		io.ReadFull(r.from, r.left)
@@ -38,10 +39,10 @@ func (r *random) uint64() uint64 {
 	return x
 }
 
-// tag returns a new connection tag, which is never 0.
-func (r *random) tag() uint32 {
+// Tag returns a new connection tag, which is never 0.
+func (r *Random) Tag() uint32 {
 	for {
-		if t := uint32(r.uint64()); t != 0 {
+		if t := uint32(r.Uint64()); t != 0 {
 			return t
 		}
 	}

@@ -1,0 +1,132 @@
+package directory
+
+import (
+	"context"
+	"os"
+	"time"
+
+	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/vipl/internal/code"
+)
+
+// The name service has two halves. Services have names that their programs give
+// them: Advertise, Withdraw and Lookup, in names.go. Hosts have names that their
+// administrator gives them: HostByName and HostByAddr look into the ethers file
+// and then ask the segment, where every NIC answers for its host.
+
+// hostTable is what the NIC knows of hosts.
+type hostTable struct {
+	Hosts
+	shut bool
+}
+
+// Hosts is what Start begins the name service with: the name that the NIC answers to, and
+// the lines of the ethers file.
+type Hosts struct {
+	name   string
+	ethers []ether
+}
+
+// ReadHosts reads the ethers file at a path, DefaultEthers if that is empty. An empty name
+// means the system's own. The error says what is wrong with the file; the rest is known all
+// the same. It takes no lock.
+func ReadHosts(name, path string) (Hosts, error) {
+	if name == "" {
+		name, _ = os.Hostname() // without one, nobody finds it by name
+	}
+	list, err := readEthers(path)
+	return Hosts{name: name[:min(len(name), MaxHostName)], ethers: list}, err
+}
+
+// Start starts the name service, or starts it again.
+func (d *Directory) Start(h Hosts) { d.hosts = hostTable{Hosts: h} }
+
+// Stop stops the name service: the names that the NIC advertises are withdrawn, questions
+// for names are not answered, and look-ups return ErrNameService until Start.
+func (d *Directory) Stop() {
+	d.hosts.shut = true
+	clear(d.names.own)
+	for _, l := range d.names.pending {
+		l.gate.Open(d.eng)
+	}
+}
+
+// hostSettle is how long HostByName listens after the first answer, so that the
+// order of several is the same each time.
+const hostSettle = 100 * time.Millisecond
+
+// HostByName returns the address of the host called name. If several have that name,
+// index picks one, from 0 on: first those in the ethers file, then those that answer on
+// the segment, in the order of their addresses.
+func (d *Directory) HostByName(ctx context.Context, name string, index int) (ethertype.Addr, error) {
+	const op = "look up host name"
+	if name == "" || len(name) > MaxHostName || index < 0 {
+		return ethertype.Addr{}, code.Error(op, code.ErrInvalidParameter, "want a name of 1..%d bytes and an index from 0 on, got %d bytes and %d", MaxHostName, len(name), index)
+	}
+	if err := d.up(op); err != nil {
+		return ethertype.Addr{}, err
+	}
+	known := map[ethertype.MAC]bool{}
+	for _, e := range d.hosts.ethers {
+		if e.name != name {
+			continue
+		}
+		if index == 0 {
+			return ethertype.Addr{MAC: e.mac}, nil
+		}
+		index--
+		known[e.mac] = true
+	}
+	q := inquiry{to: ethertype.Addr{MAC: ethertype.Broadcast}, host: name, listen: DiscoverTime, settle: hostSettle}
+	if name == d.hosts.name {
+		q.first = d.nic.Now() // we have answered
+	}
+	list, err := d.inquire(ctx, q)
+	if err != nil {
+		return ethertype.Addr{}, err
+	}
+	if name == d.hosts.name {
+		list = append(list, Station{Addr: d.self.Addr})
+		sortStations(list)
+	}
+	for _, s := range list {
+		if known[s.Addr.MAC] {
+			continue
+		}
+		if index == 0 {
+			return s.Addr, nil
+		}
+		index--
+	}
+	return ethertype.Addr{}, code.Error(op, code.ErrNameService, "the ethers file and the segment of %s know no (further) host %q: is a Bobnet program running there?", d.self.Interface, name)
+}
+
+// HostByAddr returns the name of the host with the given address: that in the ethers file,
+// else what the NIC with that address answers, any NIC of the interface if the port is 0.
+func (d *Directory) HostByAddr(ctx context.Context, addr ethertype.Addr) (string, error) {
+	const op = "look up host address"
+	if addr.MAC.IsGroup() || addr.MAC == (ethertype.MAC{}) {
+		return "", code.Error(op, code.ErrInvalidParameter, "%v is not the address of one host", addr)
+	}
+	if err := d.up(op); err != nil {
+		return "", err
+	}
+	for _, e := range d.hosts.ethers {
+		if e.mac == addr.MAC {
+			return e.name, nil
+		}
+	}
+	if addr.MAC == d.self.Addr.MAC {
+		return d.hosts.name, nil
+	}
+	list, err := d.inquire(ctx, inquiry{to: addr, listen: DiscoverTime, settle: 1})
+	if err != nil {
+		return "", err
+	}
+	for _, s := range list {
+		if s.Addr.MAC == addr.MAC && s.HostName != "" {
+			return s.HostName, nil
+		}
+	}
+	return "", code.Error(op, code.ErrNameService, "the ethers file has no line for %v, and it does not answer on %s: is a Bobnet program running there?", addr.MAC, d.self.Interface)
+}
