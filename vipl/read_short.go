@@ -23,7 +23,7 @@ func (v *VI) askShort(d *Descriptor) bool {
 	h.Seq, h.Msg, h.Length = seq, d.msg, d.total
 	var where [ethertype.RDMASize]byte
 	ethertype.RDMA{Addr: d.Remote.Addr, Handle: uint32(d.Remote.Handle), Immediate: d.Immediate}.Put(where[:])
-	v.addShort(h, where[:])
+	v.addShort(h, where[:], nil)
 	return true
 }
 
@@ -57,7 +57,7 @@ func (v *VI) answerShort(h *ethertype.Header, payload []byte) bool {
 	out.Seq, out.Msg, out.Length = seq, t.next, h.Length
 	t.next++
 	t.turn = true
-	v.addShort(out, data)
+	v.addShort(out, nil, data)
 	return true
 }
 

@@ -9,7 +9,7 @@ import (
 //
 // What a program waits for one message at a time, as in a ping-pong, is mostly the
 // same: a short message alone in the frame that comes next, and its answer, alone
-// under way; or a short RDMA read (see read_short.go). For each of these there is a
+// under way; or a short RDMA read or write (see read_short.go and write_short.go). For each of these there is a
 // function that does what the engine's general way does for them, and leaves all
 // others to that. It is a second way to do a thing because it takes three quarters of
 // the first one's time between a frame and its answer: not for what it computes, which
@@ -24,8 +24,11 @@ func (v *VI) pushShort() bool {
 	if n.tx.n > 0 || d.HasImmediate || v.proven || v.reads.open() || v.tx.Room(n.now) == 0 {
 		return false
 	}
-	if d.Op != OpSend {
-		return d.Op == OpRDMARead && v.askShort(d)
+	switch d.Op {
+	case OpRDMARead:
+		return v.askShort(d)
+	case OpRDMAWrite:
+		return v.writeShort(d)
 	}
 	if len(d.Segs) != 1 || len(d.Segs[0].Data) != int(d.total) || int(d.total) > v.shortMax() {
 		return false
@@ -40,20 +43,21 @@ func (v *VI) pushShort() bool {
 		h.Flags |= ethertype.FlagAckNow
 	}
 	h.Seq, h.Msg, h.Length = seq, d.msg, d.total
-	v.addShort(h, d.Segs[0].Data)
+	v.addShort(h, nil, d.Segs[0].Data)
 	return true
 }
 
 // shortMax returns how many bytes may be copied to a frame that is sent the short way.
 func (v *VI) shortMax() int { return min(copyMax, v.pathData, v.nic.tx.inline()) }
 
-// addShort adds the first frame of a batch, which holds data.
-func (v *VI) addShort(h *ethertype.Header, data []byte) {
+// addShort adds the first frame of a batch, which holds data behind an extension.
+func (v *VI) addShort(h *ethertype.Header, extension, data []byte) {
 	b := &v.nic.tx
-	h.Count, h.Size = 1, uint16(len(data))
-	head := b.slots[:ethertype.HeaderSize+len(data)]
+	h.Count, h.Size = 1, uint16(len(extension)+len(data))
+	head := b.slots[:ethertype.HeaderSize+len(extension)+len(data)]
 	h.Put(head)
-	copy(head[ethertype.HeaderSize:], data)
+	copy(head[ethertype.HeaderSize:], extension)
+	copy(head[ethertype.HeaderSize+len(extension):], data)
 	b.add(head, nil)
 	v.nic.short++
 }
@@ -73,6 +77,8 @@ func (n *NIC) receiveShort(frame []byte) bool {
 	switch v.usual.Kind() {
 	case ethertype.KindData:
 		ok = v.takeShort(h, payload)
+	case ethertype.KindRDMAWrite:
+		ok = v.placeShort(h, payload)
 	case ethertype.KindRDMARead:
 		ok = v.answerShort(h, payload)
 	default:
@@ -116,11 +122,8 @@ func (v *VI) takeShort(h *ethertype.Header, payload []byte) bool {
 func (v *VI) remember(h *ethertype.Header) {
 	const either = ethertype.FlagTakesLong | ethertype.FlagWholeCRC
 	want := ethertype.FlagLast
-	switch h.Kind {
-	case ethertype.KindRDMARead:
+	if h.Kind == ethertype.KindRDMARead {
 		want = 0
-	case ethertype.KindRDMAWrite:
-		return
 	}
 	if h.Flags&^either == want {
 		v.usual = h.Prefix()

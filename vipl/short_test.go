@@ -3,6 +3,7 @@ package vipl_test
 import (
 	"bytes"
 	"fmt"
+	"hash/crc32"
 	"math/rand/v2"
 	"testing"
 
@@ -54,7 +55,7 @@ type shortEnd struct {
 	link    *memLink
 	last    []byte // frame to it
 	pieces  int    // of each buffer
-	lent    []byte // for the peer to read
+	lent    []byte // for the peer to read and to write
 	where   vipl.RemoteSegment
 	out     *buffers
 	next    int // of out
@@ -82,7 +83,7 @@ func newShortWorld(t *testing.T, level reliability.Level, pieces int) *shortWorl
 			fmt.Fprintf(&w.seen, "%d sends %x\n", i, peer.last)
 		}
 		e.lent = make([]byte, 2*shortSize)
-		h, err := e.vi.NIC().RegisterMem(e.lent, &vipl.MemAttributes{EnableRDMARead: true})
+		h, err := e.vi.NIC().RegisterMem(e.lent, &vipl.MemAttributes{EnableRDMARead: true, EnableRDMAWrite: true})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -101,12 +102,12 @@ func newShortWorld(t *testing.T, level reliability.Level, pieces int) *shortWorl
 	return w
 }
 
-// move changes the address of a frame that asks to read: the memory that is lent lies
+// move changes the address of a frame that reads or writes: the memory that is lent lies
 // elsewhere in each world, so that frames are shown, and forged, relative to it.
 func move(frame []byte, by uint64) []byte {
 	var h ethertype.Header
 	payload, err := h.Parse(frame)
-	if err != nil || h.Kind != ethertype.KindRDMARead {
+	if err != nil || h.Kind != ethertype.KindRDMARead && h.Kind != ethertype.KindRDMAWrite {
 		return frame
 	}
 	frame = bytes.Clone(frame)
@@ -132,8 +133,8 @@ type shortOp struct {
 	end  int
 	size int
 	imm  bool
-	bad  bool // a read of what is not lent
-	// The reads before it, each of which has time for its answer.
+	bad  bool // a read or a write of what is not lent
+	// The reads or writes before it, each of which has time for its answer.
 	rounds int
 	look   bool // at the counters afterwards, which has what is late done
 	frame  []byte
@@ -158,7 +159,7 @@ func pickShortOp(rng *rand.Rand, w *shortWorld) shortOp {
 			op.what, op.end = "post", 1-op.end
 		}
 	case k < 60:
-		op.what, op.size, op.bad = "read", rng.IntN(rng.IntN(shortSize)+1), rng.IntN(200) == 0
+		op.what, op.size, op.bad = []string{"read", "write"}[rng.IntN(2)], rng.IntN(rng.IntN(shortSize)+1), rng.IntN(200) == 0
 		op.rounds = rng.IntN(6)
 	case k < 84:
 		op.what = "receive"
@@ -263,7 +264,7 @@ func (w *shortWorld) do(op shortOp) string {
 	switch op.what {
 	case "send":
 		w.send(e, &op)
-	case "read":
+	case "read", "write":
 		for range op.rounds {
 			before := op
 			before.bad = false
@@ -301,6 +302,9 @@ func (w *shortWorld) do(op shortOp) string {
 	if op.look {
 		w.look(e)
 	}
+	for _, e := range w.ends {
+		fmt.Fprintf(&w.seen, "%08x\n", crc32.ChecksumIEEE(e.lent))
+	}
 	return w.seen.String()
 }
 
@@ -311,7 +315,7 @@ func (w *shortWorld) forget(e *shortEnd) {
 	}
 }
 
-// send sends a message, or reads, if there is a descriptor for it.
+// send sends a message, or reads or writes, if there is a descriptor for it.
 func (w *shortWorld) send(e *shortEnd, op *shortOp) {
 	if d, err := e.vi.SendDone(); d != nil {
 		fmt.Fprintln(&w.seen, d.Status, d.Length, err)
@@ -328,6 +332,12 @@ func (w *shortWorld) send(e *shortEnd, op *shortOp) {
 	if op.what == "read" {
 		d.Op, d.Remote, d.HasImmediate = vipl.OpRDMARead, peer.where, false
 		content(uint64(e.next), op.end, peer.lent)
+		if d.Remote.Addr += uint64(op.size % 5); op.bad {
+			d.Remote.Handle++
+		}
+	} else if op.what == "write" {
+		d.Op, d.Remote, d.HasImmediate = vipl.OpRDMAWrite, peer.where, false
+		content(uint64(e.next), op.end, e.out.data(e.next))
 		if d.Remote.Addr += uint64(op.size % 5); op.bad {
 			d.Remote.Handle++
 		}
