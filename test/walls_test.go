@@ -147,7 +147,7 @@ func TestPureRooms(t *testing.T) {
 // source of randomness must not reach them.
 func clockless(dir string) bool {
 	room, _, _ := strings.Cut(dir, "/")
-	return pure[room] || dir == "transport/sim" || dir == "transport/fault"
+	return pure[room] || dir == "transport/sim" || dir == "transport/fault" || dir == "transport/myrinet"
 }
 
 func TestNoClock(t *testing.T) {

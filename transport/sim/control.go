@@ -9,7 +9,8 @@ import (
 )
 
 // At lets fn happen at the given time of the world's clock, or at once if that
-// is past. fn may do anything but wait.
+// is past. fn may do anything but wait. Nothing is allocated for an fn that the caller
+// keeps and passes again.
 func (w *World) At(at int64, fn func()) { w.schedule(at, timed(fn)) }
 
 // Partition cuts the segment between a and b, in both directions, or mends it.

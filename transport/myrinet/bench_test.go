@@ -1,0 +1,142 @@
+package myrinet
+
+import (
+	"fmt"
+	"testing"
+	"time"
+)
+
+// shortest returns a shortest route from one host to another, without regard to deadlock.
+func shortest(t *Topology, from, to int) Route {
+	type step struct {
+		at  Plug // where the head comes in
+		way Route
+	}
+	next := t.Neighbors()
+	var first Plug
+	for _, c := range t.Cables {
+		if c.A == AtHost(from) {
+			first = c.B
+		} else if c.B == AtHost(from) {
+			first = c.A
+		}
+	}
+	seen := map[int]bool{first.Node: true}
+	queue := []step{{at: first}}
+	for ; len(queue) > 0; queue = queue[1:] {
+		s := queue[0]
+		for port, n := range next[s.at.Node] {
+			way := append(s.way[:len(s.way):len(s.way)], int8(port-s.at.Port))
+			switch {
+			case n == AtHost(to):
+				return way
+			case !n.Host && n.Node >= 0 && !seen[n.Node]:
+				seen[n.Node] = true
+				queue = append(queue, step{n, way})
+			}
+		}
+	}
+	return nil
+}
+
+// traffic is hosts each of which sends one packet after another to the next host.
+type traffic struct {
+	*rig
+	cards   []*loop
+	packets uint64
+}
+
+// loop is a card that sends the same packet again and again.
+type loop struct {
+	port   *Port
+	packet []byte
+	left   int
+	got    int
+}
+
+func (l *loop) Room(int) bool        { return true }
+func (l *loop) Arrived([]byte, bool) { l.got++ }
+func (l *loop) Sent() {
+	if l.left > 0 {
+		l.left--
+		l.port.Send(l.packet)
+	}
+}
+
+func newTraffic(t testing.TB, top *Topology, size int) *traffic {
+	tr := &traffic{rig: newRig(t, Options{})}
+	b, err := tr.Build(top, func(int) Host {
+		tr.cards = append(tr.cards, &loop{})
+		return tr.cards[len(tr.cards)-1]
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, c := range tr.cards {
+		c.port = b.Hosts[i]
+		c.packet = AppendPacket(nil, shortest(top, i, (i+1)%len(tr.cards)), 1, payload(size))
+	}
+	return tr
+}
+
+// send has each card send n packets and waits until they have come.
+func (tr *traffic) send(n int) {
+	for _, c := range tr.cards {
+		c.left = n
+		c.Sent()
+	}
+	for tr.Fabric.stats.UnderWay > 0 {
+		if err := tr.w.Sleep(time.Millisecond); err != nil {
+			panic(err)
+		}
+	}
+}
+
+// TestNoAllocations: a packet costs no allocation, however many links it passes.
+func TestNoAllocations(t *testing.T) {
+	tr := newTraffic(t, Line(8, 4, 5), 1000)
+	tr.send(100)
+	if n := testing.AllocsPerRun(5, func() { tr.send(10) }); n > 2 {
+		t.Errorf("%v allocations for %d packets", n, 10*len(tr.cards))
+	}
+}
+
+// BenchmarkHops prints what a packet costs for each link that it passes.
+func BenchmarkHops(b *testing.B) {
+	for _, top := range []*Topology{Line(8, 2, 5), Line(8, 6, 5), NOW()} {
+		for _, size := range []int{64, 1000} {
+			b.Run(fmt.Sprintf("hosts=%d/size=%d", len(top.Hosts), size), func(b *testing.B) {
+				tr := newTraffic(b, top, size)
+				tr.send(10)
+				before := tr.Fabric.Stats().Hops
+				b.ReportAllocs()
+				b.ResetTimer()
+				tr.send(b.N/len(top.Hosts) + 1)
+				hops := float64(tr.Fabric.Stats().Hops - before)
+				b.ReportMetric(float64(b.Elapsed().Nanoseconds())/hops, "ns/hop")
+				b.ReportMetric(hops/float64(b.N), "hops/op")
+			})
+		}
+	}
+}
+
+// TestManyToOne: 92 hosts send packets of 1 KB to one for 20 ms. Its link is full, and
+// each gets its share.
+func TestManyToOne(t *testing.T) {
+	top := NOW()
+	tr := newTraffic(t, top, 1000)
+	for i, c := range tr.cards[1:93] {
+		c.packet = AppendPacket(nil, shortest(top, i+1, 0), 1, payload(1000))
+		c.left = 1 << 30
+		c.Sent()
+	}
+	tr.run(20 * time.Millisecond)
+	want := 20e6 / (1003 * 6.25)
+	if got := float64(tr.cards[0].got); got < 0.98*want || got > want {
+		t.Errorf("%v packets came, want %v", got, want)
+	}
+	st := tr.Fabric.Stats()
+	if st.Ports.Dropped() != 0 || st.DeliveredTruncated != 0 {
+		t.Errorf("packets were lost: %+v", st)
+	}
+}

@@ -1,0 +1,61 @@
+// Package myrinet is a Myrinet in software: anonymous crossbar switches, full-duplex
+// cables, cards with memory and a processor of their own, and a mapper that finds out
+// what is plugged in where. It moves packets, unreliably, and knows no endpoint. The
+// papers are Chun, Mainwaring, Culler, "Virtual Network Transport Protocols for Myrinet"
+// (1997), here VNT, and Dubnicki et al., "Design and Implementation of Virtual
+// Memory-Mapped Communication on Myrinet" (1997), here VMMC.
+//
+// # Packets
+//
+// A packet is a source route, a type, a payload and a CRC-8 (package ethertype has the
+// octets). Each octet of the route is a turn: a switch takes it off, and the packet leaves
+// by the port that lies so many beyond the one by which it came; 0 leads back. So a
+// switch needs no address and no table, and who looks at it from outside never learns
+// the numbers of its ports, only how far they lie apart. It puts the CRC-8 right for
+// what is left, in a way that keeps an error one; the card that gets the packet judges.
+//
+// # The fabric (VNT, 3.4)
+//
+// A switch is a crossbar of 8 ports, a link carries 160 MB/s each way. Packets cut
+// through: the head goes on as soon as its output is free, while the tail still comes.
+// An output serves those that wait for it round robin. Links push back: what is blocked
+// stops where it stands and blocks what follows, and nothing is lost in normal work. A
+// packet that is blocked for longer than a time-out is broken: what lies behind the
+// buffer that its head is in is thrown away, the links are free, and the rest arrives
+// truncated. Links and switches fail and return; bits flip. What is lost is counted
+// under a name, at the port where it was (PortStats).
+//
+// Without others in the way, a packet of z octets behind its route passes n switches in
+//
+//	(n+1)*Cable + n*CutThrough + z/Bandwidth
+//
+// from the departure of its head to the arrival of its tail: 2 octets of type, the
+// payload, and the CRC-8 count; the octets of the route are gone before they are seen.
+//
+// # Two carriers
+//
+// What decides is one code, which knows neither time nor how octets move: the crossbar
+// (which input's packet leaves by which output, who is next), the turns and how they are
+// stripped off, the counters, the packets' octets. A carrier moves them, and tells it
+// three things: the head of a packet stands at an input (crossbar.turn, crossbar.ask);
+// the tail has passed an output (crossbar.release, which names the next input to serve);
+// a wait is given up (crossbar.cancel).
+//
+// The virtual carrier is Fabric. Head and tail are events of a World (sim.World is one);
+// switches and cards are no processes, so that a fabric of a hundred hosts costs what its
+// packets cost: two events for each link that a packet passes, and no allocation,
+// whatever its length. A buffer ahead that is free is what lets octets come.
+//
+// For the live carrier, head and tail are frames: the one with offset 0 is the head, the
+// one that ends with the packet's length is the tail (ethertype.FabricHeader). A frame
+// that has come may go on at once, one octet earlier in its packet. Each frame tells up
+// to which number the other end may send, so that the credit that is left takes the place
+// of the free buffer; a FabricBreak ends a packet that was broken. A packet that fits the
+// MTU is one frame a link.
+//
+// # Who may call what
+//
+// There are no goroutines and no clocks here. A Fabric and all that belongs to it is for
+// whoever drives its World. Times are nanoseconds of the World; lengths are octets;
+// seeds are arguments, and a run with the same seed is the same.
+package myrinet

@@ -1,0 +1,171 @@
+package myrinet
+
+import (
+	"fmt"
+	"math/rand/v2"
+)
+
+// World is virtual time. *sim.World is one.
+type World interface {
+	Now() int64             // nanoseconds
+	At(at int64, fn func()) // has fn happen then, or at once if that is past
+}
+
+// Host is what a card does with packets. The fabric calls it from events of the world;
+// its methods may call those of the Port, and must not wait.
+type Host interface {
+	// Room reports whether the card can take a packet of n octets, the head of which
+	// stands before it. If not, the packet blocks until Port.Resume, or is broken.
+	Room(n int) bool
+	// Arrived hands over a packet: type, payload, CRC-8, and what was left of its route.
+	// The bytes are the fabric's after the call. The CRC-8 may be wrong; a packet that
+	// is not whole has none.
+	Arrived(packet []byte, whole bool)
+	// Sent says that the last octet of the packet that was sent has left the card.
+	Sent()
+}
+
+// Fabric is switches and cables in virtual time. It and all that belongs to it are for
+// one goroutine: whoever drives its World.
+type Fabric struct {
+	opts     Options
+	world    World
+	rng      *rand.Rand
+	switches []*Switch
+	ports    []*Port // all, for counting
+	cables   []*Cable
+	free     []*worm
+	stats    Stats
+}
+
+// New returns a fabric without switches. Its error says which option makes no sense.
+func New(w World, opts Options) (*Fabric, error) {
+	opts, err := opts.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	return &Fabric{opts: opts, world: w, rng: rand.New(rand.NewPCG(opts.Seed, 0x6d7972696e6574))}, nil
+}
+
+// Switch is a crossbar. It has no address and answers nothing; its name is for people.
+type Switch struct {
+	f    *Fabric
+	name string
+	up   bool
+	x    crossbar
+	port []*Port
+}
+
+// Switch adds a switch.
+func (f *Fabric) Switch(name string) *Switch {
+	s := &Switch{f: f, name: name, up: true, x: newCrossbar(f.opts.Ports)}
+	for i := range f.opts.Ports {
+		p := f.newPort(fmt.Sprintf("%s:%d", name, i))
+		p.sw, p.index = s, i
+		s.port = append(s.port, p)
+	}
+	f.switches = append(f.switches, s)
+	return s
+}
+
+// Port returns a port of the switch, 0 to the number of its ports less one.
+func (s *Switch) Port(i int) *Port { return s.port[i] }
+
+// String returns the switch's name.
+func (s *Switch) String() string { return s.name }
+
+// Port is where a cable is plugged in: at a switch, or at a card.
+type Port struct {
+	f     *Fabric
+	name  string
+	sw    *Switch // nil at a card
+	index int
+	host  Host // at a card
+	cable *Cable
+	peer  *Port // at the other end of the cable
+	stats PortStats
+
+	timeout int64 // after which a packet that came in here is broken
+
+	// Of the direction that leaves here: who has it, and until when.
+	busy    *worm
+	freeAt  int64 // when freed is to happen, 0 if nobody knows
+	freed   func()
+	sending bool // at a card: its packet has not left
+
+	// Of the direction that comes in here: the packet whose head is in the buffer or
+	// farther on, and the one that stands before it.
+	current, next *worm
+	doneAt        int64 // when done is to happen
+	done          func()
+}
+
+func (f *Fabric) newPort(name string) *Port {
+	timeout := int64(f.opts.Timeout)
+	p := &Port{f: f, name: name, timeout: timeout + f.rng.Int64N(timeout/4+1)}
+	p.freed, p.done = p.onFreed, p.onDone
+	f.ports = append(f.ports, p)
+	return p
+}
+
+// Host adds a card's port. The name is for people.
+func (f *Fabric) Host(name string, h Host) *Port {
+	p := f.newPort(name)
+	p.host = h
+	return p
+}
+
+// String returns the port's name.
+func (p *Port) String() string { return p.name }
+
+// Stats returns a snapshot of the port's counters.
+func (p *Port) Stats() PortStats { return p.stats }
+
+// Cable joins two ports, both ways.
+type Cable struct {
+	a, b *Port
+	cut  bool
+}
+
+// Join plugs a cable into two free ports.
+func (f *Fabric) Join(a, b *Port) (*Cable, error) {
+	switch {
+	case a == b:
+		return nil, fmt.Errorf("myrinet: a cable from port %v to itself: plug its other end in elsewhere", a)
+	case a.cable != nil || b.cable != nil:
+		taken := a
+		if a.cable == nil {
+			taken = b
+		}
+		return nil, fmt.Errorf("myrinet: a cable from %v to %v: %v has one to %v: choose a free port", a, b, taken, taken.peer)
+	}
+	c := &Cable{a: a, b: b}
+	a.cable, b.cable = c, c
+	a.peer, b.peer = b, a
+	f.cables = append(f.cables, c)
+	return c, nil
+}
+
+// Unplug takes the cable out of both its ports. What is on it is lost, as when it is
+// cut.
+func (c *Cable) Unplug() {
+	c.Cut()
+	c.a.cable, c.b.cable, c.a.peer, c.b.peer = nil, nil, nil, nil
+}
+
+// alive reports whether packets pass from the port.
+func (p *Port) alive() bool {
+	return p.cable != nil && !p.cable.cut && (p.sw == nil || p.sw.up) && (p.peer.sw == nil || p.peer.sw.up)
+}
+
+// Stats returns a snapshot of the counters.
+func (f *Fabric) Stats() Stats {
+	s := f.stats
+	for _, p := range f.ports {
+		s.Ports.add(&p.stats)
+	}
+	return s
+}
+
+// MaxPacket returns the most octets that a packet may have, route and CRC-8 included.
+func (f *Fabric) MaxPacket() int { return f.opts.MaxPacket }

@@ -1,0 +1,77 @@
+package myrinet
+
+import (
+	"fmt"
+	"time"
+)
+
+// Options describes a fabric in virtual time. The zero value is the paper's: 8 ports,
+// 160 MB/s, no errors.
+type Options struct {
+	Seed uint64 // of everything random
+
+	Ports      int           // of each switch, 2..MaxPorts; 0 means 8
+	Bandwidth  int64         // of a link in one direction, octets per second; 0 means 160,000,000
+	CutThrough time.Duration // from a head's arrival at a switch to its leaving by a free port; 0 means 300 ns
+	Cable      time.Duration // that a signal takes along a cable; 0 means 25 ns, some 5 m
+	Slack      int           // octets that the buffer of an input holds, of one packet at a time; 0 means 128
+	Timeout    time.Duration // after which a blocked packet is broken, up to a quarter more, as no two ports' clocks agree; 0 means 50 ms
+	MaxPacket  int           // longest packet with route and CRC-8, octets; 0 means 65,536
+	BitErrors  float64       // probability that a bit flips on a link
+}
+
+const (
+	defaultPorts      = 8
+	defaultBandwidth  = 160_000_000
+	defaultCutThrough = 300 * time.Nanosecond
+	defaultCable      = 25 * time.Nanosecond
+	defaultSlack      = 128
+	defaultTimeout    = 50 * time.Millisecond
+	defaultMaxPacket  = 1 << 16
+)
+
+func (o Options) withDefaults() (Options, error) {
+	setDefault(&o.Ports, defaultPorts)
+	setDefault(&o.Bandwidth, defaultBandwidth)
+	setDefault(&o.CutThrough, defaultCutThrough)
+	setDefault(&o.Cable, defaultCable)
+	setDefault(&o.Slack, defaultSlack)
+	setDefault(&o.Timeout, defaultTimeout)
+	setDefault(&o.MaxPacket, defaultMaxPacket)
+	for _, c := range []struct {
+		what      string
+		v, lo, hi float64
+	}{
+		{"Ports", float64(o.Ports), 2, MaxPorts},
+		{"Bandwidth", float64(o.Bandwidth), 1, 1e12},
+		{"CutThrough", float64(o.CutThrough), 0, float64(time.Second)},
+		{"Cable", float64(o.Cable), 0, float64(time.Second)},
+		{"Slack", float64(o.Slack), 1, 1 << 20},
+		{"Timeout", float64(o.Timeout), 1, float64(time.Hour)},
+		{"MaxPacket", float64(o.MaxPacket), 16, 1 << 24},
+		{"BitErrors", o.BitErrors, 0, 1},
+	} {
+		if !(c.v >= c.lo && c.v <= c.hi) {
+			return o, fmt.Errorf("myrinet: option %s is %v, it can be %v to %v", c.what, c.v, c.lo, c.hi)
+		}
+	}
+	return o, nil
+}
+
+func setDefault[T comparable](p *T, value T) {
+	var zero T
+	if *p == zero {
+		*p = value
+	}
+}
+
+// wire returns how long n octets take to pass a point of a link, in nanoseconds.
+func (o *Options) wire(n int) int64 {
+	if n <= 0 {
+		return 0
+	}
+	return (int64(n)*int64(time.Second) + o.Bandwidth - 1) / o.Bandwidth
+}
+
+// wire cannot overflow: the longest packet times 1e9 is 1.7e16.
+const _ = int64(1<<24) * int64(time.Second)
