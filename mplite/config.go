@@ -42,7 +42,7 @@ type Config struct {
 	Timeout time.Duration
 	// PeerTimeout bounds how long a rank that does not answer is believed to
 	// be alive; 0 means DefaultPeerTimeout, which outlasts a network that is
-	// gone for some seconds.
+	// gone for some seconds. A longer one outlasts a longer outage.
 	PeerTimeout time.Duration
 	// EagerSize is the longest message, in bytes, that this rank takes without
 	// a rendezvous; 0 means 16 KiB, and 32 KiB where the MTU is 4000 or more.

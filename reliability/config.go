@@ -45,7 +45,7 @@ type Config struct {
 	// MaxTries is how many retransmission time-outs in a row without any word
 	// from the peer end the connection; default 16, which with the other
 	// defaults takes 10 to 13 s. Four times as many end it when the peer is
-	// heard but acknowledges nothing.
+	// heard but acknowledges nothing. Sender.SetUserTimeout may put that off.
 	MaxTries int
 }
 

@@ -1,6 +1,7 @@
 package reliability
 
 import (
+	"math"
 	"time"
 
 	"github.com/bobnet-go/bobnet/ethertype"
@@ -56,6 +57,7 @@ type recovery struct {
 	backoff   uint8        // the time-out is doubled that often
 	tries     uint16       // time-outs since anything was acknowledged
 	silent    uint16       // time-outs since the peer was heard
+	triesFrom int64        // when the first of tries was
 	due       cause        // send dueSeq again whatever the window says
 	dueSeq    ethertype.Seq
 }
@@ -272,9 +274,12 @@ func (s *Sender) expire(now int64) error {
 		r.probes++
 		r.due, r.dueSeq = causeProbe, s.full(s.out.tail)
 	default:
-		r.tries++
-		r.silent++
-		if int(r.silent) >= s.cfg.MaxTries || int(r.tries) >= stalledTries*s.cfg.MaxTries {
+		if r.tries == 0 {
+			r.triesFrom = now
+		}
+		r.tries = min(r.tries, math.MaxUint16-1) + 1
+		r.silent = min(r.silent, math.MaxUint16-1) + 1
+		if s.unreachable(now) {
 			r.timeoutAt = never
 			return &UnreachableError{Tries: int(r.tries), Silent: time.Duration(now - s.heardAt)}
 		}
@@ -286,6 +291,14 @@ func (s *Sender) expire(now int64) error {
 	}
 	s.arm(now)
 	return nil
+}
+
+// unreachable reports whether there have been as many time-outs as Config.MaxTries
+// allows, for as long as the user timeout wants.
+func (s *Sender) unreachable(now int64) bool {
+	r := &s.rec
+	return int(r.silent) >= s.cfg.MaxTries && now-s.heardAt >= s.timeout ||
+		int(r.tries) >= stalledTries*s.cfg.MaxTries && now-r.triesFrom >= s.timeout
 }
 
 // Deadline returns when to call OnTimer, math.MaxInt64 if never.

@@ -28,6 +28,7 @@ type Sender struct {
 	order    uint32 // transmissions so far
 	waiting  bool   // a frame waits for the pace: nextSend is a deadline
 	heardAt  int64  // when the peer was last heard; before that, when the flight began
+	timeout  int64  // see SetUserTimeout
 	stats    SenderCounters
 }
 
@@ -43,6 +44,12 @@ func (s *Sender) Init(cfg *Config, first ethertype.Seq) {
 	s.cc.init(cfg)
 	s.rec.init()
 }
+
+// SetUserTimeout has the connection not end by time-outs before the peer has been
+// silent, or has been heard and acknowledged nothing, for ns nanoseconds (the user
+// timeout of TCP, RFC 5482). After Init it is 0: Config.MaxTries alone decides. It may
+// be called at any time.
+func (s *Sender) SetUserTimeout(ns int64) { s.timeout = ns }
 
 func mustBeValid(cfg *Config) {
 	if err := cfg.Validate(); err != nil {

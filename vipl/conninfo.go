@@ -177,5 +177,6 @@ func (v *VI) adopt(remote ethertype.Addr, c *connInfo) {
 		DstPort: remote.Port, SrcPort: v.port, Tag: c.tag, Ack: c.seq,
 	}
 	v.tx.Init(v.nic.relTo(remote.MAC), v.hs.localSeq)
+	v.tx.SetUserTimeout(int64(v.attr.PeerTimeout))
 	v.rx.Init(v.nic.relTo(remote.MAC), c.seq)
 }

@@ -50,7 +50,7 @@ func TestBlackhole(t *testing.T) {
 // transfer, and on an idle connection, where keepalives must find out.
 func TestPeerTimeout(t *testing.T) {
 	for _, idle := range []bool{false, true} {
-		for _, limit := range []time.Duration{500 * time.Millisecond, 3 * time.Second, 0} {
+		for _, limit := range []time.Duration{500 * time.Millisecond, 3 * time.Second, 0, time.Minute} {
 			t.Run(fmt.Sprintf("idle=%v/%v", idle, limit), func(t *testing.T) {
 				if err := silence(idle, limit); err != nil {
 					t.Fatal(err)

@@ -79,7 +79,8 @@ type Config struct {
 	// NoService leaves out the service goroutine. The protocol then stands
 	// still while nobody calls Done, Wait or Poll.
 	NoService bool
-	// Reliability tunes the reliable levels; nil means the defaults.
+	// Reliability tunes the reliable levels; nil means the defaults. Its MaxTries end no
+	// connection before the VI's PeerTimeout is over.
 	Reliability *reliability.Config
 	// Seed makes tags, sequence numbers and all else that is random reproducible over
 	// a link in virtual time, the simulator's. Over any other it has no effect: there

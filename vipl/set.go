@@ -50,6 +50,7 @@ func (v *VI) SetAttributes(attr *Attributes) error {
 	v.attr = a
 	v.reliable = a.Reliability.Reliable()
 	v.sq.depth, v.rq.depth = a.QueueDepth, a.QueueDepth
+	v.tx.SetUserTimeout(int64(a.PeerTimeout))
 	n.timers.watch(v) // PeerTimeout may be shorter
 	n.letGo()
 	return nil
