@@ -142,7 +142,7 @@ func (c *Comm) CartCreate(ctx context.Context, dims []int, periodic []bool) (*Ca
 	if c.rank >= n {
 		color = Undefined
 	}
-	sub, err := c.Split(ctx, color, c.rank)
+	sub, err := c.within(callCartCreate).Split(ctx, color, c.rank)
 	if err != nil || sub == nil {
 		return nil, err
 	}
@@ -250,7 +250,7 @@ func (g *Cart) Sub(ctx context.Context, keep []bool) (*Cart, error) {
 			color = color*d + at[i]
 		}
 	}
-	sub.Comm, err = g.Split(ctx, color, key)
+	sub.Comm, err = g.within(callCartSub).Split(ctx, color, key)
 	if err != nil {
 		return nil, err
 	}

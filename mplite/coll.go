@@ -50,7 +50,7 @@ func (c *Comm) begin(ctx context.Context, sig signature) (coll, error) {
 			return coll{}, err
 		}
 	}
-	mine := sig.pack()
+	mine := sig.pack(cmp.Or(c.outer, sig.call))
 	over, err := c.enter(mine)
 	if err != nil {
 		return coll{}, err

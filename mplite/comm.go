@@ -36,7 +36,8 @@ type Comm struct {
 	peers   []*peer // by rank here, nil for this rank; empty once freed
 	context uint32  // even; odd is the same communicator's collectives
 	log     *callLog
-	acked   int // deaths, of all in the job, that the program has acknowledged here
+	outer   call // what the collectives called are part of, or 0
+	acked   int  // deaths, of all in the job, that the program has acknowledged here
 	scratch []uint64
 }
 

@@ -3,7 +3,7 @@ package mplite
 import "github.com/bobnet-go/bobnet/job"
 
 // wireVersion changes whenever the format of a hello or a message does.
-const wireVersion = 4
+const wireVersion = 5
 
 // newJob returns w's membership in the job of a name. Rank 0 draws its nonce, and
 // tells it to the others.

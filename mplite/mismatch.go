@@ -28,8 +28,10 @@ const (
 	elemUnknown = 0xffffffff // elements of which nothing is known
 )
 
-func (s signature) pack() callSig {
-	return callSig{uint64(s.call) | uint64(s.op)<<sigOpAt | uint64(s.root)&(MaxRanks-1)<<sigRootAt | uint64(s.size)<<sigSizeAt, s.typ.sig}
+// pack returns the signature under the name of call k, which the collective is or is
+// part of.
+func (s signature) pack(k call) callSig {
+	return callSig{uint64(k) | uint64(s.op)<<sigOpAt | uint64(s.root)&(MaxRanks-1)<<sigRootAt | uint64(s.size)<<sigSizeAt, s.typ.sig}
 }
 
 // differs reports whether ranks with these signatures cannot take part in one
@@ -45,6 +47,9 @@ func (s callSig) String() string {
 		return "an unknown collective"
 	}
 	text := k.String()
+	if k.composed() {
+		return text
+	}
 	if op != opNone {
 		text += fmt.Sprintf(" (%v)", op)
 	}

@@ -388,7 +388,7 @@ func TestErrorsSpeak(t *testing.T) {
 	check(t, err)
 }
 
-func second(_ mplite.Status, err error) error { return err }
+func second[T any](_ T, err error) error { return err }
 
 // TestSizesDiffer: ranks that disagree about the size of the job say so.
 func TestSizesDiffer(t *testing.T) {

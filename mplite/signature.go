@@ -28,7 +28,8 @@ var collectiveNames = [numCollectives]string{
 func (k Collective) String() string { return collectiveNames[k] }
 
 // call is a collective function. Those with counts for each rank are functions of
-// their own, since their ranks cannot talk with those of the plain ones.
+// their own, since their ranks cannot talk with those of the plain ones. So are those
+// that make communicators, by several collectives each; see Comm.within.
 type call uint8
 
 const (
@@ -47,6 +48,11 @@ const (
 	callReduceScatter
 	callScan
 	callExscan
+	callSplit
+	callDup
+	callCommCreate
+	callCartCreate
+	callCartSub
 	numCalls
 )
 
@@ -69,10 +75,19 @@ var calls = [numCalls]struct {
 	callReduceScatter: {"reduce_scatter", CollReduceScatter},
 	callScan:          {"scan", CollScan},
 	callExscan:        {"exscan", CollExscan},
+	callSplit:         {name: "split"}, // counted as what it is made of, and so are those below
+	callDup:           {name: "dup"},
+	callCommCreate:    {name: "comm_create"},
+	callCartCreate:    {name: "cart_create"},
+	callCartSub:       {name: "cart_sub"},
 }
 
 func (k call) String() string         { return calls[k].name }
 func (k call) collective() Collective { return calls[k].collective }
+
+// composed reports whether the call is made of several collectives, whose elements
+// and operations are not the user's.
+func (k call) composed() bool { return k >= callSplit }
 
 // signature is what has to be equal at all ranks of a collective call.
 type signature struct {
@@ -81,6 +96,17 @@ type signature struct {
 	root int
 	size int // bytes; 0 where ranks may differ in it
 	typ  *element
+}
+
+// within returns c for the collectives that a call is made of: other ranks, and errors,
+// hear of the call that the user has made.
+func (c *Comm) within(k call) *Comm {
+	if c.outer != 0 { // itself within another one
+		return c
+	}
+	inner := *c
+	inner.outer = k
+	return &inner
 }
 
 // sign returns the signature of a call with n elements of T.

@@ -19,6 +19,7 @@ func (c *Comm) Split(ctx context.Context, color, key int) (*Comm, error) {
 	if color < Undefined {
 		return nil, opError("split", ErrArgument, "color %d is negative", color)
 	}
+	c = c.within(callSplit)
 	all := make([]int64, 2*c.Size())
 	if err := Allgather(ctx, c, []int64{int64(color), int64(key)}, all); err != nil {
 		return nil, err
@@ -44,7 +45,7 @@ func (c *Comm) Split(ctx context.Context, color, key int) (*Comm, error) {
 // Dup makes a communicator of the same ranks whose messages never mix with
 // those of c (MPI_Comm_dup). It is collective.
 func (c *Comm) Dup(ctx context.Context) (*Comm, error) {
-	context, err := c.newContext(ctx)
+	context, err := c.within(callDup).newContext(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -56,6 +57,7 @@ func (c *Comm) Dup(ctx context.Context) (*Comm, error) {
 // group; ranks that are not in the group they give, which may be empty, get nil.
 // So several communicators of different ranks can be made by one call.
 func (c *Comm) CommCreate(ctx context.Context, g Group) (*Comm, error) {
+	c = c.within(callCommCreate)
 	mine, flat := c.claim(g), make([]int64, c.Size()*len(claim{}))
 	if err := Allgather(ctx, c, mine[:], flat); err != nil {
 		return nil, err
