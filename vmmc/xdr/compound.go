@@ -80,14 +80,16 @@ func EncodeOptional[T any](e *Encoder, p *T, elem func(*T, *Encoder)) {
 	e.leave()
 }
 
-// DecodeOptional decodes optional data (section 4.19). It returns nil if they are absent,
-// else p, into which they were decoded, or a new value if p is nil.
-func DecodeOptional[T any](d *Decoder, p *T, elem func(*T, *Decoder)) *T {
+// DecodeOptional decodes optional data, which occupy size octets or more where they are
+// there (section 4.19). It returns nil if they are absent, else p, into which they were
+// decoded, or a new value if p is nil. If the message cannot hold them they are refused as
+// ErrShort, before memory is taken.
+func DecodeOptional[T any](d *Decoder, p *T, size int, elem func(*T, *Decoder)) *T {
 	if !d.enter("optional data") {
 		return nil
 	}
 	defer d.leave()
-	if !d.Bool() {
+	if !d.Bool() || !d.Need("optional data", size) {
 		return nil
 	}
 	if p == nil {

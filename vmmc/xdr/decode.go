@@ -225,6 +225,16 @@ func (d *Decoder) count(max uint32, size int64) int {
 	return int(n)
 }
 
+// Need reports whether so many octets can follow of the item that what names, besides those that
+// the elements of the arrays around need; ErrShort if not. It is for a union whose arm is in
+// memory of its own: a message that cannot hold the arm should not cause that to be taken.
+func (d *Decoder) Need(what string, octets int) bool {
+	if free := max(d.left()-d.owed, 0); d.err == nil && int64(octets) > free {
+		d.fail(ErrShort, what, d.off, int64(octets), free)
+	}
+	return d.err == nil
+}
+
 func (d *Decoder) enter(what string) bool {
 	if limit := maxDepth(d.MaxDepth); d.depth >= limit {
 		d.fail(ErrDepth, what, d.off, int64(d.depth)+1, int64(limit))

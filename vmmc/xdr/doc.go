@@ -25,6 +25,7 @@
 //	union                        4.15  its discriminant, then the arm; NoArm if there is none
 //	void                         4.16  nothing; the type Void where a value is called for
 //	T *x                         4.19  EncodeOptional      DecodeOptional       *T
+//	a linked list                4.19  EncodeList          DecodeList           *T
 //
 // A type that knows how to do this for itself has the methods of Marshaler and
 // Unmarshaler. The functions for arrays and optional data take such a method as a
@@ -36,7 +37,7 @@
 // returns zero values and takes nothing more, so a caller looks at Err once, at the
 // end. It is an *Error, which says what was encoded or decoded, at which octet, what
 // was found and what the limit is. errors.Is finds its kind: ErrShort, ErrTooLong,
-// ErrValue, ErrPadding, ErrDepth, ErrTrailing, ErrFull. What was decoded into after an
+// ErrValue, ErrPadding, ErrDepth, ErrTrailing, ErrNil, ErrCycle, ErrFull. What was decoded into after an
 // error is unspecified.
 //
 // # Bounds
@@ -54,8 +55,9 @@
 // Recursive types pass through optional data or variable-length arrays. Each of these
 // counts one level of depth while its content is encoded or decoded; more than MaxDepth
 // levels, or DefaultMaxDepth where that is 0, are ErrDepth. It also ends the encoding of
-// a Go structure that contains itself. A linked list takes a level for each element; it
-// can be decoded in a loop instead, because the mark before optional data is a bool:
+// a Go structure that contains itself. A linked list would take a level for each element;
+// EncodeList and DecodeList go along it in a loop instead. A program can decode it into a
+// slice, too, because the mark before optional data is a bool:
 //
 //	for d.Bool() {
 //		var entry Entry

@@ -146,6 +146,9 @@ func (e *Encoder) String(s string, max uint32) {
 // which has no default (section 4.15): ErrValue.
 func (e *Encoder) NoArm(what string, v int64) { e.fail(ErrValue, what, v, 0) }
 
+// Nil records that the value that what names is nil, which is not optional: ErrNil.
+func (e *Encoder) Nil(what string) { e.fail(ErrNil, what, 0, 0) }
+
 // length encodes the length of n octets and reports whether they may follow.
 func (e *Encoder) length(what string, n int, max uint32) bool {
 	if uint64(n) > uint64(max) {

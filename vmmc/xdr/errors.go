@@ -19,6 +19,10 @@ var (
 	ErrDepth = errors.New("xdr: nested too deeply")
 	// ErrTrailing: octets are left after the last item.
 	ErrTrailing = errors.New("xdr: octets after the last item")
+	// ErrNil: there is no value where the declaration calls for one.
+	ErrNil = errors.New("xdr: nil value")
+	// ErrCycle: a linked list comes back to an element of itself.
+	ErrCycle = errors.New("xdr: endless list")
 	// ErrFull: the encoding is longer than Encoder.MaxSize.
 	ErrFull = errors.New("xdr: encoding too long")
 )
@@ -48,6 +52,10 @@ func (e *Error) Error() string {
 		return at + fmt.Sprintf("the padding is %#x, but must be zero (RFC 4506 section 4.9)", e.Got)
 	case ErrDepth:
 		return at + fmt.Sprintf("nested %d levels deep, %d are allowed: raise MaxDepth if the data are meant so", e.Got, e.Limit)
+	case ErrNil:
+		return at + "the pointer to it is nil, but this value is not optional"
+	case ErrCycle:
+		return at + "it comes back to an element of itself, so that its encoding would have no end"
 	case ErrTrailing:
 		return at + fmt.Sprintf("%d octets are left: the peer may encode another type", e.Got)
 	case ErrFull:

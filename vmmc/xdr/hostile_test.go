@@ -116,7 +116,7 @@ func TestDepthIsGivenBack(t *testing.T) {
 	}
 	d.Reset(e.Bytes())
 	for range 5 {
-		p := xdr.DecodeOptional(&d, nil, (*point).UnmarshalXDR)
+		p := xdr.DecodeOptional(&d, nil, 8, (*point).UnmarshalXDR)
 		q := xdr.DecodeArray(&d, nil, 1, 8, (*point).UnmarshalXDR)
 		if p == nil || len(q) != 1 || *p != (point{1, 2}) || q[0] != (point{3, 4}) {
 			t.Fatalf("decoded %v %v, %v and %v", p, q, e.Err(), d.Err())

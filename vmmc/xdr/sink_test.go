@@ -118,7 +118,7 @@ func (s *sink) UnmarshalXDR(d *xdr.Decoder) {
 	xdr.DecodeFixedArray(d, s.Pair[:], (*point).UnmarshalXDR)
 	s.List = xdr.DecodeArray(d, s.List, 3, 8, (*point).UnmarshalXDR)
 	s.C.UnmarshalXDR(d)
-	s.Next = xdr.DecodeOptional(d, s.Next, (*sink).UnmarshalXDR)
+	s.Next = xdr.DecodeOptional(d, s.Next, 96, (*sink).UnmarshalXDR)
 }
 
 // tree is struct tree { tree kids<>; };
@@ -145,5 +145,5 @@ func (l *list) MarshalXDR(e *xdr.Encoder) {
 
 func (l *list) UnmarshalXDR(d *xdr.Decoder) {
 	l.Value = d.Int()
-	l.Next = xdr.DecodeOptional(d, l.Next, (*list).UnmarshalXDR)
+	l.Next = xdr.DecodeOptional(d, l.Next, 8, (*list).UnmarshalXDR)
 }
