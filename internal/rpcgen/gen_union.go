@@ -1,0 +1,158 @@
+package rpcgen
+
+import (
+	"fmt"
+	"go/constant"
+	"strings"
+)
+
+// union writes a discriminated union: a struct of its discriminant and its arms, of which
+// it has one.
+func (g *generator) union(def *definition) {
+	g.head(def)
+	u := def.union
+	disc := u.disc
+	g.printf("type %s struct {\n%s%s %s // selects one of:\n", def.goName, comment("\t", "", disc.doc), disc.goName, disc.goType())
+	for _, a := range u.all() {
+		if a.decl != nil {
+			g.printf("%s%s %s // %s\n", comment("\t", "", a.decl.doc), a.decl.goName, a.goType(), a.label())
+		}
+	}
+	g.printf("}\n\n")
+	g.marshal(def.goName)
+	g.printf("%s", g.encode(disc, "v."+disc.goName, false))
+	g.arms(def, "e", func(a *arm) { g.encodeArm(def, a) })
+	g.printf("}\n\n")
+	g.unmarshal(def.goName)
+	if u.reuses() {
+		g.printf("old := *v\n")
+	}
+	g.printf("*v = %s{}\n%s", def.goName, g.decode(disc, "v."+disc.goName, "", ""))
+	g.arms(def, "d", func(a *arm) { g.decodeArm(def, a) })
+	g.printf("}\n\n")
+}
+
+// goType returns the type of the field for an arm.
+func (a *arm) goType() string {
+	if a.decl.large() {
+		return "*" + a.decl.goType()
+	}
+	return a.decl.goType()
+}
+
+// label says when the arm is there.
+func (a *arm) label() string {
+	if a.cases == nil {
+		return "default"
+	}
+	var list []string
+	for _, v := range a.cases {
+		list = append(list, v.text)
+	}
+	return "case " + strings.Join(list, ", ")
+}
+
+// reuses reports whether some arm can be decoded into the memory of its last value.
+func (u *unionBody) reuses() bool {
+	for _, a := range u.all() {
+		if a.decl != nil && (a.decl.large() || a.decl.reuses()) {
+			return true
+		}
+	}
+	return false
+}
+
+// reuses reports whether decode uses its argument old.
+func (d *declaration) reuses() bool {
+	return d.typ.kind != kindString && (d.shape == counted || d.shape == optional)
+}
+
+// arms writes the choice between the arms; coder is e or d, which gets to know that there
+// is none.
+func (g *generator) arms(def *definition, coder string, write func(*arm)) {
+	u := def.union
+	kind, of := u.disc.typ.base()
+	missing, exhaustive := 0, kind == kindBool && of == nil
+	g.printf("switch v.%s {\n", u.disc.goName)
+	seen := map[int64]bool{}
+	for _, a := range u.arms {
+		g.printf("case ")
+		for i, v := range a.cases {
+			if i > 0 {
+				g.printf(", ")
+			}
+			n, _ := constant.Int64Val(v.known)
+			seen[n] = true
+			g.printf("%s", caseExpr(v, kind, of))
+		}
+		g.printf(":\n")
+		write(a)
+	}
+	if exhaustive && seen[0] {
+		missing = 1
+	}
+	what := fmt.Sprintf("%q", "union "+def.name)
+	switch {
+	case exhaustive && len(seen) == 2:
+	case u.fallback != nil:
+		g.printf("default:\n")
+		write(u.fallback)
+	case exhaustive:
+		g.printf("default:\n%s.NoArm(%s, %d)\n", coder, what, missing)
+	default:
+		g.printf("default:\n%s.NoArm(%s, int64(v.%s))\n", coder, what, u.disc.goName)
+	}
+	g.printf("}\n")
+}
+
+// caseExpr returns the Go expression for the value of a case.
+func caseExpr(v *value, k kind, of *definition) string {
+	if of != nil && of.kind == defEnum {
+		return of.member(v.known).goName
+	}
+	if k == kindBool {
+		return fmt.Sprint(constant.Sign(v.known) != 0)
+	}
+	return v.expr()
+}
+
+// label names an arm in errors.
+func (def *definition) label(a *arm) string { return "union " + def.name + ", " + a.decl.name }
+
+func (g *generator) encodeArm(def *definition, a *arm) {
+	if a.decl == nil {
+		return
+	}
+	expr := "v." + a.decl.goName
+	if !a.decl.large() {
+		g.printf("%s", g.encode(a.decl, expr, false))
+		return
+	}
+	g.printf("if %s == nil {\ne.Nil(%q)\nreturn\n}\n", expr, def.label(a))
+	g.printf("%s", g.encode(a.decl, a.deref(expr), false))
+}
+
+// deref returns the expression of what the field of a large arm points to.
+func (a *arm) deref(expr string) string {
+	if a.decl.shape == plain && a.decl.typ.kind == kindNamed {
+		return expr // a method call finds it
+	}
+	if a.decl.shape == fixed {
+		return expr // and so does a slice expression
+	}
+	return "*" + expr
+}
+
+func (g *generator) decodeArm(def *definition, a *arm) {
+	if a.decl == nil {
+		return
+	}
+	expr, old := "v."+a.decl.goName, "old."+a.decl.goName
+	if !a.decl.large() {
+		g.printf("%s", g.decode(a.decl, expr, old, ""))
+		return
+	}
+	g.printf("if !d.Need(%q, %d) {\nreturn\n}\n", def.label(a), (&checker{}).declSize(a.decl))
+	g.printf("if %s = %s; %s == nil {\n%s = new(%s)\n}\n", expr, old, expr, expr, a.decl.goType())
+	g.printf("%s", g.decode(a.decl, a.deref(expr), "", ""))
+}

@@ -1,0 +1,6 @@
+//go:build race
+
+package roundtrip
+
+// raceEnabled says that the test runs under the race detector.
+const raceEnabled = true

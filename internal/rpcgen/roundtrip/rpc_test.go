@@ -1,0 +1,245 @@
+package roundtrip
+
+import (
+	"context"
+	"errors"
+	"reflect"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/bobnet-go/bobnet/internal/rpcgen/testdata/rfc"
+	"github.com/bobnet-go/bobnet/vmmc/vrpc"
+	"github.com/bobnet-go/bobnet/vmmc/xdr"
+)
+
+// server carries out the programs of rfc.x.
+type server struct {
+	mu     sync.Mutex
+	matrix rfc.Matrix
+	calls  []string
+}
+
+func (s *server) note(name string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.calls = append(s.calls, name)
+}
+
+func (s *server) Null(*vrpc.Call) error { s.note("NULL"); return nil }
+
+func (s *server) Add(_ *vrpc.Call, a, b int32) (int32, error) { return a + b, nil }
+
+func (s *server) Swap(_ *vrpc.Call, arg, res *rfc.Outer) error {
+	*res = *arg
+	res.Inner.A, res.Inner.B.Deep = int32(arg.Inner.B.Deep), int64(arg.Inner.A)
+	return nil
+}
+
+func (s *server) Upper(_ *vrpc.Call, text string) (string, error) {
+	if text == "" {
+		return "", errors.New("nothing to do")
+	}
+	return strings.ToUpper(text), nil
+}
+
+func (s *server) Split(_ *vrpc.Call, text string, sep int8) (rfc.StringList, error) {
+	var list rfc.StringList
+	for _, part := range strings.Split(text, string(rune(sep))) {
+		list = append(list, rfc.StringListElem{S: part})
+	}
+	return list, nil
+}
+
+func (s *server) Reverse(_ *vrpc.Call, arg *rfc.Linked) (*rfc.Linked, error) {
+	var list *rfc.Linked
+	for ; arg != nil; arg = arg.Next {
+		list = &rfc.Linked{N: arg.N, Next: list}
+	}
+	return list, nil
+}
+
+func (s *server) Set(_ *vrpc.Call, m *rfc.Matrix, _ rfc.TypeName, _ rfc.OtherName) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.matrix = *m
+	return nil
+}
+
+func (s *server) Read(*vrpc.Call) (rfc.Celsius, error) { return 36.5, nil }
+
+func (s *server) Precise(_ *vrpc.Call, q *xdr.Quadruple, negate bool, res *xdr.Quadruple) error {
+	*res = *q
+	if negate {
+		res[0] ^= 0x80
+	}
+	return nil
+}
+
+func (s *server) Get(_ *vrpc.Call, res *rfc.Matrix) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	*res = s.matrix
+	return nil
+}
+
+func (s *server) Client_(_ *vrpc.Call, arg *rfc.Outer, _ *rfc.Precise) error {
+	s.note(string(arg.MarshalXDR_))
+	return nil
+}
+
+func (s *server) Last(_ *vrpc.Call, list rfc.LinkedPtr) (rfc.LinkedPtr, error) {
+	for list != nil && list.Next != nil {
+		list = list.Next
+	}
+	return list, nil
+}
+
+func (s *server) Exact(_ *vrpc.Call, arg, res *rfc.Precise) error { *res = *arg; return nil }
+
+// second carries out version 2.
+type second struct{}
+
+func (second) Null(*vrpc.Call) error                       { return nil }
+func (second) Add(_ *vrpc.Call, a, b int64) (int64, error) { return a + b, nil }
+
+// start returns a transport to a server of both versions.
+func start(t *testing.T, s *server) vrpc.Transport {
+	t.Helper()
+	srv := vrpc.NewServer(nil)
+	t.Cleanup(func() { srv.Close() })
+	for _, p := range []*vrpc.Program{rfc.RfcV1Program(s), rfc.RfcV2Program(second{})} {
+		if err := srv.Register(p); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return vrpc.Direct(t.Context(), srv)
+}
+
+func outer() *rfc.Outer {
+	return &rfc.Outer{
+		Inner: rfc.OuterInner{A: 1, B: rfc.OuterInnerB{Deep: 2}}, Kind: rfc.OuterB, MarshalXDR_: []byte("abc"),
+		Body:  rfc.OuterBody{Func: 4, Several: &[2]xdr.Quadruple{{1}, {2}}},
+		Small: []int16{-3, 4}, Tiny: new(uint8), Flags: []bool{true, false}, Maybe: &rfc.OuterMaybe{S: "maybe"},
+		Strings: rfc.StringList{{S: "one"}},
+		R:       rfc.Recursive{More: true, Item: &rfc.RecursiveItem{N: 5, Next: &rfc.Recursive{}}},
+	}
+}
+
+// TestProcedures: each kind of argument and result comes through, from the client's method
+// to the server's and back.
+func TestProcedures(t *testing.T) {
+	s := &server{}
+	transport := start(t, s)
+	c := rfc.NewRfcV1Client_(transport, nil)
+	ctx := t.Context()
+	check := func(name string, got, want any, err error) {
+		t.Helper()
+		if err != nil || !reflect.DeepEqual(got, want) {
+			t.Errorf("%s: %+v (%v), want %+v", name, got, err, want)
+		}
+	}
+	check("NULL", nil, nil, c.Null(ctx))
+	sum, err := c.Add(ctx, 3, -5)
+	check("ADD", sum, int32(-2), err)
+	want := outer()
+	want.Inner.A, want.Inner.B.Deep = 2, 1
+	var res rfc.Outer
+	err = c.Swap(ctx, outer(), &res)
+	check("SWAP", &res, want, err)
+	text, err := c.Upper(ctx, "bobnet")
+	check("UPPER", text, "BOBNET", err)
+	list, err := c.Split(ctx, "a,b", ',')
+	check("SPLIT", list, rfc.StringList{{S: "a"}, {S: "b"}}, err)
+	reversed, err := c.Reverse(ctx, &rfc.Linked{N: 1, Next: &rfc.Linked{N: 2}})
+	check("REVERSE", reversed, &rfc.Linked{N: 2, Next: &rfc.Linked{N: 1}}, err)
+	reversed, err = c.Reverse(ctx, nil)
+	check("REVERSE of nothing", reversed, (*rfc.Linked)(nil), err)
+	m := rfc.Matrix{{1, 2, 3}, {4, 5, 6}}
+	check("SET", nil, nil, c.Set(ctx, &m, rfc.TypeName_, nil))
+	var got rfc.Matrix
+	err = c.Get(ctx, &got)
+	check("GET", got, m, err)
+	degrees, err := c.Read(ctx)
+	check("READ", degrees, rfc.Celsius(36.5), err)
+	var q xdr.Quadruple
+	err = c.Precise(ctx, &xdr.Quadruple{0x40}, true, &q)
+	check("PRECISE", q, xdr.Quadruple{0xc0}, err)
+	check("CLIENT", nil, nil, c.Client_(ctx, outer(), &rfc.Precise{}))
+	last, err := c.Last(ctx, &rfc.Linked{N: 1, Next: &rfc.Linked{N: 2}})
+	check("LAST", last, &rfc.Linked{N: 2}, err)
+	var p rfc.Precise
+	err = c.Exact(ctx, &rfc.Precise{7}, &p)
+	check("EXACT", p, rfc.Precise{7}, err)
+	long, err := rfc.NewRfcV2Client(transport, nil).Add(ctx, 1<<40, 1)
+	check("ADD of version 2", long, int64(1<<40+1), err)
+	if !slices.Equal(s.calls, []string{"NULL", "abc"}) {
+		t.Errorf("the server has seen %q", s.calls)
+	}
+}
+
+// TestProcedureErrors: what is wrong is told, and leaves nothing behind for the next call.
+func TestProcedureErrors(t *testing.T) {
+	c := rfc.NewRfcV1Client_(start(t, &server{}), nil)
+	ctx := t.Context()
+	if text, err := c.Upper(ctx, ""); !errors.Is(err, vrpc.SystemErr) || text != "" {
+		t.Errorf("an error of the server: %q, %v", text, err)
+	}
+	bad := outer()
+	bad.Body.Several = nil
+	if err := c.Swap(ctx, bad, new(rfc.Outer)); !errors.Is(err, xdr.ErrNil) || !strings.Contains(err.Error(), "union outer.body, several") {
+		t.Errorf("an arm that is nil: %v", err)
+	}
+	bad = outer()
+	bad.Kind = 3
+	if err := c.Swap(ctx, bad, new(rfc.Outer)); !errors.Is(err, xdr.ErrValue) {
+		t.Errorf("a value that the enumeration has not: %v", err)
+	}
+	if _, err := c.Split(ctx, strings.Repeat("x", 21), 'y'); !errors.Is(err, xdr.ErrTooLong) {
+		t.Errorf("a text beyond its bound: %v", err)
+	}
+	if _, err := c.Split(ctx, "a,b,c,d", ','); !errors.Is(err, vrpc.SystemErr) {
+		t.Errorf("a result beyond its bound: %v", err)
+	}
+	loop := &rfc.Linked{}
+	loop.Next = loop
+	if _, err := c.Reverse(ctx, loop); !errors.Is(err, xdr.ErrCycle) {
+		t.Errorf("an endless list: %v", err)
+	}
+	gone, cancel := context.WithCancel(ctx)
+	cancel()
+	if sum, err := c.Add(gone, 1, 2); !errors.Is(err, context.Canceled) || sum != 0 {
+		t.Errorf("a cancelled call: %d, %v", sum, err)
+	}
+	if sum, err := c.Add(ctx, 1, 2); err != nil || sum != 3 {
+		t.Errorf("a call afterwards: %d, %v", sum, err)
+	}
+}
+
+// TestCallsAllocateNothing: where arguments and results are no slices or strings, generated code
+// takes no memory beside what package vrpc takes for a call of nothing.
+func TestCallsAllocateNothing(t *testing.T) {
+	if raceEnabled {
+		return // the race detector makes pools drop what is put into them
+	}
+	c := rfc.NewRfcV1Client_(start(t, &server{}), nil)
+	ctx := t.Context()
+	var q xdr.Quadruple
+	var m rfc.Matrix
+	ping := testing.AllocsPerRun(1000, func() { c.Client.Ping(ctx) })
+	for name, call := range map[string]func() error{
+		"ADD":     func() error { _, err := c.Add(ctx, 1, 2); return err },
+		"PRECISE": func() error { return c.Precise(ctx, &q, true, &q) },
+		"GET":     func() error { return c.Get(ctx, &m) },
+	} {
+		n := testing.AllocsPerRun(1000, func() {
+			if err := call(); err != nil {
+				t.Fatal(err)
+			}
+		})
+		if n > ping {
+			t.Errorf("%s: %v allocations, a call of nothing has %v", name, n, ping)
+		}
+	}
+}
