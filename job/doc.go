@@ -26,6 +26,15 @@
 //	}
 //	return m.Leave(ctx)
 //
+// A process that uses several packages with ranks joins once and gives each of them its
+// Member, whose New is the second way in for packages:
+//
+//	m, err := job.Join(ctx, nil, job.Program{Name: "Halo", Version: 1})
+//	c, err := mplite.Init(ctx, &mplite.Config{Member: m})
+//
+// They are then one rank of one run of the job, on one NIC, and wait for nobody of whom
+// one of them knows that it has failed.
+//
 // # Configuration
 //
 // A job is a number of processes, its ranks 0 to Size-1, on one network segment.

@@ -17,11 +17,15 @@ type Identity struct {
 	// format of its messages, which must be equal at all ranks.
 	Program string
 	Version uint32
+
+	under string // of one of several programs of a rank: what its names end in
 }
 
 // Address returns the name under which a rank of the job is advertised on the
 // segment (vipl.NIC.Advertise).
-func (id *Identity) Address(rank int) string { return fmt.Sprintf("job/%s/%d", id.Name, rank) }
+func (id *Identity) Address(rank int) string {
+	return fmt.Sprintf("job/%s/%d%s", id.Name, rank, id.under)
+}
 
 // NewNonce draws the nonce of a run, which is never 0. Rank 0 does so.
 func NewNonce() uint64 {

@@ -66,6 +66,7 @@ type Links interface {
 type Job struct {
 	Identity
 	links   Links
+	member  *Member // whose run it is, or nil
 	timeout time.Duration
 	nic     *vipl.NIC    // nil before Meet
 	log     *slog.Logger // nil: say it on stderr
@@ -87,6 +88,9 @@ func New(id Identity, links Links, timeout time.Duration) *Job {
 // Close lets nobody find this rank any more. It closes no VI. It may be called twice,
 // and without Meet.
 func (j *Job) Close() {
+	if j.member != nil {
+		j.member.forget(j.Program)
+	}
 	if j.nic == nil {
 		return
 	}

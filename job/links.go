@@ -22,6 +22,8 @@ type links struct {
 	peers  []*link // by rank, nil for this rank
 	err    error   // the first failure
 	reaped [16]vipl.Completion
+
+	programs map[string]bool // that use the Member now
 }
 
 // link is the connection with another rank.

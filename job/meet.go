@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"math"
 	"time"
 
 	"github.com/bobnet-go/bobnet/ethertype"
@@ -93,7 +94,7 @@ func (j *Job) open(cq *vipl.CQ) (err error) {
 	if err := j.listener.Bind(cq); err != nil {
 		return err
 	}
-	if j.Rank == 0 {
+	if j.Rank == 0 && j.Nonce == 0 {
 		j.Nonce = NewNonce()
 	}
 	return j.nic.Advertise(j.Address(j.Rank), j.listener.Addr())
@@ -101,7 +102,7 @@ func (j *Job) open(cq *vipl.CQ) (err error) {
 
 // meet is the order of it that the comment above describes.
 func (m *meeting) meet() error {
-	if m.Rank == 0 {
+	if m.Rank == 0 && m.member == nil { // a member's rank is there once
 		if err := m.findRival(); err != nil {
 			return err
 		}
@@ -124,26 +125,56 @@ func (m *meeting) attend(ctx context.Context, done func() bool) error {
 	m.links.Lock()
 	defer m.links.Unlock()
 	for {
-		if err := m.links.Err(); err != nil || done() {
+		if err := m.failure(); err != nil || done() {
 			return err
 		}
-		if m.waits.said {
+		look := m.lookAt()
+		if look == never {
 			if err := m.links.Step(ctx); err != nil {
 				return err
 			}
 			continue
 		}
-		patient, cancel := m.nic.WithTimeout(ctx, time.Duration(m.waits.sayAt-m.nic.Now()))
+		patient, cancel := m.nic.WithTimeout(ctx, time.Duration(look-m.nic.Now()))
 		err := m.links.Step(patient)
 		cancel()
-		if m.nic.Now() >= m.waits.sayAt {
+		switch now := m.nic.Now(); {
+		case !m.waits.said && now >= m.waits.sayAt:
 			m.links.Unlock()
 			m.sayAwaited()
 			m.links.Lock()
-		} else if err != nil {
+		case err != nil && now < look:
 			return err
 		}
 	}
+}
+
+const never = math.MaxInt64
+
+// lookAt returns when attend has something to do although nothing has come.
+func (m *meeting) lookAt() (at int64) {
+	at = never
+	if !m.waits.said {
+		at = m.waits.sayAt
+	}
+	if m.member != nil {
+		at = min(at, m.nic.Now()+int64(memberLook))
+	}
+	return at
+}
+
+// failure returns why the job cannot come together any more, or nil. The others hear of
+// what the member knows before this rank's end looks to them like the cause.
+func (m *meeting) failure() error {
+	if err := m.links.Err(); err != nil || m.member == nil {
+		return err
+	}
+	err := m.member.Err()
+	var failed *RankError
+	if errors.As(err, &failed) {
+		return m.links.Fail(failed.Rank, failed.Err)
+	}
+	return err
 }
 
 // attendFor is attend for a while at the most, whose end is no failure.

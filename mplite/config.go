@@ -37,6 +37,10 @@ type Config struct {
 	// NIC is used instead of opening Interface. It stays the caller's and is
 	// not closed by Finalize.
 	NIC *vipl.NIC
+	// Member, if not nil, is the process's membership in the job, which several packages
+	// share (job.Join). Job, Rank, Size, Interface and NIC are then the member's and must
+	// be left zero. It stays the caller's, who ends it after Finalize.
+	Member *job.Member
 	// Timeout bounds Init, besides its context, and the farewells in Finalize;
 	// 0 means what vipl.EnvTimeout says, or else DefaultTimeout.
 	Timeout time.Duration

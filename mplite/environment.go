@@ -17,21 +17,28 @@ const (
 	EnvInterface = job.EnvInterface
 )
 
-// member returns what of c says which rank of which job this is.
-func (c *Config) member() job.Config {
+// ofJob returns what of c says which rank of which job this is.
+func (c *Config) ofJob() job.Config {
 	return job.Config{Name: c.Job, Rank: c.Rank, Size: c.Size, Interface: c.Interface, NIC: c.NIC, Timeout: c.Timeout, PeerTimeout: c.PeerTimeout, Logger: c.Logger}
 }
 
 // fromEnvironment returns c with what the environment says in the fields that are
-// left zero, and with the defaults of a job.
+// left zero, or what the member is, and with the defaults of a job.
 func (c Config) fromEnvironment() (Config, error) {
-	member, err := c.member().FromEnvironment()
+	if m := c.Member; m != nil {
+		if c.Job != "" || c.Rank != 0 || c.Size != 0 || c.Interface != "" || c.NIC != nil {
+			return c, opError("init", ErrArgument, "Job, Rank, Size, Interface and NIC are those of Member: leave them zero")
+		}
+		id := m.Identity()
+		c.Job, c.Rank, c.Size, c.NIC = id.Name, id.Rank, id.Size, m.NIC()
+	}
+	rank, err := c.ofJob().FromEnvironment()
 	if err == nil {
-		err = member.Check()
+		err = rank.Check()
 	}
 	if err != nil {
 		return c, fmt.Errorf("mplite: init: %w: %w", ErrArgument, err)
 	}
-	c.Job, c.Rank, c.Size, c.Timeout = member.Name, member.Rank, member.Size, member.Timeout
+	c.Job, c.Rank, c.Size, c.Timeout = rank.Name, rank.Rank, rank.Size, rank.Timeout
 	return c, nil
 }

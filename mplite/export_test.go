@@ -186,7 +186,7 @@ func SpillKept(c *Comm) (kept, believed int) {
 // Hello returns what a rank says when it asks another one for a connection.
 func Hello(job string, rank, size int) []byte {
 	w := &world{rank: rank, size: size}
-	w.job = newJob(w, job)
+	w.job, _ = newJob(w, job)
 	b := w.hello()
 	return b[:]
 }

@@ -5,11 +5,17 @@ import "github.com/bobnet-go/bobnet/job"
 // wireVersion changes whenever the format of a hello or a message does.
 const wireVersion = 5
 
-// newJob returns w's membership in the job of a name. Rank 0 draws its nonce, and
-// tells it to the others.
-func newJob(w *world, name string) *job.Job {
-	id := job.Identity{Name: name, Rank: w.rank, Size: w.size, Program: "MPLite", Version: wireVersion}
-	return job.New(id, links{w}, w.cfg.Timeout)
+// program is what job's errors and names call this package.
+const program = "MPLite"
+
+// newJob returns w's membership in the job of a name, or in the run of the process's
+// member. Without one rank 0 draws the run's nonce, and tells it to the others.
+func newJob(w *world, name string) (*job.Job, error) {
+	if m := w.cfg.Member; m != nil {
+		return m.New(program, wireVersion, links{w}, w.cfg.Timeout)
+	}
+	id := job.Identity{Name: name, Rank: w.rank, Size: w.size, Program: program, Version: wireVersion}
+	return job.New(id, links{w}, w.cfg.Timeout), nil
 }
 
 // hello returns what this rank says of itself: the payload bytes that its receive

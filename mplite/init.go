@@ -26,7 +26,9 @@ import (
 // for which it stays half a second at the most. Requests of strangers are refused
 // and counted.
 //
-// What cfg leaves zero is read from the environment. End with Finalize: a process
+// What cfg leaves zero is read from the environment. A process that uses other packages
+// with ranks, too, joins its job once and gives each of them the member (Config.Member):
+// two that join on their own would take each other for a rank that is there twice. End with Finalize: a process
 // that ends without is dead to the others.
 func Init(ctx context.Context, cfg *Config) (*Comm, error) {
 	if err := checkContext(ctx); err != nil {
@@ -45,7 +47,9 @@ func Init(ctx context.Context, cfg *Config) (*Comm, error) {
 		return nil, err
 	}
 	w := &world{cfg: first, rank: first.Rank, size: first.Size, maxWrite: maxWrite, order: hostBig}
-	w.job = newJob(w, first.Job)
+	if w.job, err = newJob(w, first.Job); err != nil {
+		return nil, fmt.Errorf("mplite: init: %w", err)
+	}
 	w.peers = make([]*peer, w.size)
 	w.match.init(w.size)
 	w.spill.limit = max(first.SpillLimit, 0)
@@ -66,8 +70,8 @@ func Init(ctx context.Context, cfg *Config) (*Comm, error) {
 // join opens the NIC, unless one is given, and connects with the other ranks.
 func (w *world) join(ctx context.Context, cfg *Config) error {
 	var err error
-	member := cfg.member()
-	if w.nic, w.own, err = member.OpenNIC(); err != nil {
+	rank := cfg.ofJob()
+	if w.nic, w.own, err = rank.OpenNIC(); err != nil {
 		return fmt.Errorf("mplite: init: %w", err)
 	}
 	if w.cfg, err = cfg.withDefaults(w.nic.Query().NativeMTU); err != nil {
@@ -161,10 +165,10 @@ func (w *world) anyPeer(is func(*peer) bool) bool {
 
 // close gives back what join took.
 func (w *world) close() {
+	w.job.Close()
 	if w.nic == nil {
 		return
 	}
-	w.job.Close()
 	for _, p := range w.peers {
 		if p != nil {
 			p.close()

@@ -1,0 +1,54 @@
+package job
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/bobnet-go/bobnet/vipl"
+)
+
+// Several programs under one membership. The packages that a process uses side by side,
+// such as one for messages and one for remote memory, are of one rank of one job. Each
+// on its own would look for its ranks under the same names, and the first would take
+// the second for another process that claims its rank. So the process joins once, and
+// each package gets the Member: its ranks meet under names of their own, on the member's
+// NIC, and are of the member's run.
+
+// memberLook is how often Meet looks whether the member has heard of a failure, whose
+// word wakes nobody who waits for a program's own connections.
+const memberLook = 50 * time.Millisecond
+
+// New returns the membership of one more program, whose format of messages is version,
+// in the run of the job that m is of. Its Meet, through m's NIC, takes timeout at the
+// most, and fails as soon as m has heard that a rank has failed. All ranks do the same.
+// A program is there once at a time: its name is free again after Close.
+//
+// Close it before m's Leave or Fail.
+func (m *Member) New(program string, version uint32, links Links, timeout time.Duration) (*Job, error) {
+	id := m.Identity()
+	id.Program, id.Version, id.under = program, version, "/"+strings.ToLower(program)
+	if n := len(id.Address(id.Size - 1)); n > vipl.MaxName {
+		return nil, fmt.Errorf("job: the ranks of program %q of job %q would be found by names of %d bytes: at most %d are allowed", program, id.Name, n, vipl.MaxName)
+	}
+	l := m.l
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.programs[program] {
+		return nil, fmt.Errorf("job: %s uses this member already: a program has one connection with each rank at a time", program)
+	}
+	if l.programs == nil {
+		l.programs = map[string]bool{}
+	}
+	l.programs[program] = true
+	j := New(id, links, timeout)
+	j.member = m
+	return j, nil
+}
+
+// forget lets a program of the name begin again.
+func (m *Member) forget(program string) {
+	m.l.mu.Lock()
+	defer m.l.mu.Unlock()
+	delete(m.l.programs, program)
+}
