@@ -7,88 +7,76 @@ import "context"
 // may take it before this one has called Recv: use Mprobe. Like a Recv from
 // AnySource, such a Probe ends when a rank of the communicator dies: see AckFailed.
 func (c *Comm) Probe(ctx context.Context, src, tag int) (Status, error) {
-	if err := checkContext(ctx); err != nil {
-		return Status{}, err
-	}
-	c.w.mu.Lock()
-	defer c.w.mu.Unlock()
-	in, err := c.await(ctx, src, tag)
-	if err != nil {
-		return Status{}, err
-	}
-	return in.status(c), nil
+	m, err := c.probe(ctx, src, tag, false)
+	return m.st, err
 }
 
 // Iprobe reports whether a message that Recv would take is there, without
 // blocking (MPI_Iprobe, MP_AProbe).
 func (c *Comm) Iprobe(src, tag int) (st Status, found bool, err error) {
-	c.w.mu.Lock()
-	defer c.w.mu.Unlock()
-	in, err := c.look(src, tag)
-	if err != nil || in == nil {
-		return Status{}, false, err
-	}
-	return in.status(c), true, nil
+	m, found, err := c.iprobe(src, tag, false)
+	return m.st, found, err
 }
 
 // Mprobe is a Probe that takes the message out of the reach of all other
 // receives and probes (MPI_Mprobe): only Mrecv and Imrecv of what it returns
 // receive it. The message keeps its receive buffer until then.
 func (c *Comm) Mprobe(ctx context.Context, src, tag int) (Matched, error) {
-	if err := checkContext(ctx); err != nil {
-		return Matched{}, err
-	}
-	c.w.mu.Lock()
-	defer c.w.mu.Unlock()
-	in, err := c.await(ctx, src, tag)
-	if err != nil {
-		return Matched{}, err
-	}
-	return c.matched(in), nil
+	return c.probe(ctx, src, tag, true)
 }
 
 // Improbe is Mprobe without blocking (MPI_Improbe).
 func (c *Comm) Improbe(src, tag int) (m Matched, found bool, err error) {
-	c.w.mu.Lock()
-	defer c.w.mu.Unlock()
-	in, err := c.look(src, tag)
-	if err != nil || in == nil {
-		return Matched{}, false, err
-	}
-	return c.matched(in), true, nil
+	return c.iprobe(src, tag, true)
 }
 
 // noMessage is the message from None.
 var noMessage = &inbound{}
 
-// await waits for a message that a receive would take.
-func (c *Comm) await(ctx context.Context, src, tag int) (*inbound, error) {
+// probe waits for a message that a receive would take, and takes it if take says so.
+// What it returns describes the message.
+func (c *Comm) probe(ctx context.Context, src, tag int, take bool) (Matched, error) {
+	if err := checkContext(ctx); err != nil {
+		return Matched{}, err
+	}
 	w := c.w
-	env, err := c.envelope("probe", src, tag, c.context)
-	if err != nil {
-		return nil, err
-	}
-	if src == None {
-		return noMessage, nil
-	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	w.probing++
 	defer func() { w.probing-- }()
 	for {
-		if in := w.match.peek(env); in != nil {
-			return in, nil
+		in, err := c.find(src, tag)
+		if err != nil {
+			return Matched{}, err
 		}
-		if err := c.unreachable(env); err != nil {
-			return nil, err
+		if in != nil {
+			return c.matched(in, take), nil
 		}
 		if err := w.step(ctx); err != nil {
-			return nil, err
+			return Matched{}, err
 		}
 	}
 }
 
-// look returns a message that a receive would take now, or nil.
-func (c *Comm) look(src, tag int) (*inbound, error) {
+// iprobe is probe without blocking: it polls once if need be.
+func (c *Comm) iprobe(src, tag int, take bool) (m Matched, found bool, err error) {
 	w := c.w
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	in, err := c.find(src, tag)
+	if in == nil {
+		w.poll()
+		in, err = c.find(src, tag)
+	}
+	if err != nil || in == nil {
+		return Matched{}, false, err
+	}
+	return c.matched(in, take), true, nil
+}
+
+// find returns the message that a receive would take now, or nil, or why there will be
+// none.
+func (c *Comm) find(src, tag int) (*inbound, error) {
 	env, err := c.envelope("probe", src, tag, c.context)
 	if err != nil {
 		return nil, err
@@ -96,15 +84,10 @@ func (c *Comm) look(src, tag int) (*inbound, error) {
 	if src == None {
 		return noMessage, nil
 	}
-	in := w.match.peek(env)
-	if in == nil {
-		w.poll()
-		in = w.match.peek(env)
+	if in := c.w.match.peek(env); in != nil {
+		return in, nil
 	}
-	if in == nil {
-		return nil, c.unreachable(env)
-	}
-	return in, nil
+	return nil, c.unreachable(env)
 }
 
 func (in *inbound) status(c *Comm) Status {
@@ -127,10 +110,10 @@ type Matched struct {
 // Status describes the message.
 func (m Matched) Status() Status { return m.st }
 
-// matched takes a message out of the matcher.
-func (c *Comm) matched(in *inbound) Matched {
+// matched describes a message, and takes it out of the matcher if take says so.
+func (c *Comm) matched(in *inbound, take bool) Matched {
 	m := Matched{c: c, in: in, st: in.status(c)}
-	if in != noMessage {
+	if take && in != noMessage {
 		m.ticket = c.w.match.claim(in)
 	}
 	return m
