@@ -1,5 +1,7 @@
 package mplite
 
+import "github.com/bobnet-go/bobnet/transport/fifo"
+
 // control is a control message that waits for a credit. Kind 0 stands for the
 // RDMA write of req, which spends a control credit because its immediate data
 // fills a receive.
@@ -16,43 +18,18 @@ type control struct {
 	body    []byte // of messages about collectives, and of a rank's failure
 }
 
-// controlQueue is a queue of control messages that grows as needed and keeps
-// its memory. In it are at most a write for each request, word of each rank that
-// has failed, an inquiry for each operation of a collective, word of each call that
-// has failed, a withdrawal for each send that the program here has given up, and
-// answers: as many as a congested peer has messages here, in receive buffers or
-// spilled.
-type controlQueue struct {
-	ring []control
-	head int
-	n    int
-}
-
-func (q *controlQueue) push(c control) {
-	if q.n == len(q.ring) {
-		ring := make([]control, max(8, 2*q.n))
-		for i := range q.n {
-			ring[i] = q.ring[(q.head+i)%len(q.ring)]
-		}
-		q.ring, q.head = ring, 0
-	}
-	q.ring[(q.head+q.n)%len(q.ring)] = c
-	q.n++
-}
-
-func (q *controlQueue) front() control { return q.ring[q.head] }
-
-func (q *controlQueue) pop() {
-	q.ring[q.head] = control{}
-	q.head = (q.head + 1) % len(q.ring)
-	q.n--
-}
+// controlQueue is what a peer is to be told as soon as there are credits. In it are at
+// most a write for each request, word of each rank that has failed, an inquiry for each
+// operation of a collective, word of each call that has failed, a withdrawal for each
+// send that the program here has given up, and answers: as many as a congested peer has
+// messages here, in receive buffers or spilled.
+type controlQueue struct{ fifo.Queue[control] }
 
 // withdraw puts word to the receiver that it will not be written to in the place
 // of r's write, and reports whether that was still waiting.
 func (q *controlQueue) withdraw(r *Request) bool {
-	for i := range q.n {
-		if c := &q.ring[(q.head+i)%len(q.ring)]; c.req == r {
+	for i := range q.Len() {
+		if c := q.At(i); c.req == r {
 			*c = control{kind: kindNack, recvID: r.remoteID}
 			return true
 		}
@@ -65,7 +42,7 @@ func (p *peer) say(c control) {
 	if p.state >= peerDead {
 		return
 	}
-	p.pending.push(c)
+	p.pending.Push(c)
 	p.pump()
 }
 

@@ -24,13 +24,12 @@ const (
 
 // pump sends what had to wait and can go now.
 func (p *peer) pump() {
-	for p.pending.n > 0 && p.control > 1 && p.txBusy < len(p.tx) && p.state < peerDead {
-		c := p.pending.front()
-		if c.kind == kindInvalid && p.writes == maxWrites {
+	for p.pending.Len() > 0 && p.control > 1 && p.txBusy < len(p.tx) && p.state < peerDead {
+		if p.pending.At(0).kind == kindInvalid && p.writes == maxWrites {
 			break
 		}
 		p.control--
-		p.pending.pop()
+		c := p.pending.Pop()
 		if c.kind == kindInvalid {
 			p.write(c.req)
 			continue
@@ -67,7 +66,7 @@ func (p *peer) returnCredits() {
 
 // congested reports whether so many control messages wait for p that it gets no
 // data credits until some have gone.
-func (p *peer) congested() bool { return p.pending.n >= p.w.cfg.Credits }
+func (p *peer) congested() bool { return p.pending.Len() >= p.w.cfg.Credits }
 
 // withhold keeps a free receive buffer until p is not congested.
 func (p *peer) withhold(rx *rxBuf) {

@@ -114,10 +114,8 @@ func (p *peer) writing() bool {
 // when their descriptors come back.
 func (p *peer) endOwn(err error) {
 	w := p.w
-	for c := (control{}); p.pending.n > 0; {
-		c = p.pending.front()
-		p.pending.pop()
-		if c.req != nil {
+	for p.pending.Len() > 0 {
+		if c := p.pending.Pop(); c.req != nil {
 			w.complete(c.req, err)
 		}
 	}

@@ -197,7 +197,7 @@ func ClearedTo(r *Request) vipl.RemoteSegment {
 }
 
 // Unsaid returns how many control messages for a rank wait for credits.
-func Unsaid(c *Comm, rank int) int { return c.w.peers[rank].pending.n }
+func Unsaid(c *Comm, rank int) int { return c.w.peers[rank].pending.Len() }
 
 // Requests returns how many requests the rank has ever needed at the same time.
 func Requests(c *Comm) int { return len(c.w.requests) }

@@ -151,7 +151,7 @@ func (w *world) farewell(ctx context.Context) {
 // unfinished reports whether p has not taken leave, or not yet acknowledged
 // what it was sent.
 func (p *peer) unfinished() bool {
-	return p.state == peerLive || p.state == peerLeft && p.vi.State() == vipl.StateConnected && (p.txBusy > 0 || p.pending.n > 0)
+	return p.state == peerLive || p.state == peerLeft && p.vi.State() == vipl.StateConnected && (p.txBusy > 0 || p.pending.Len() > 0)
 }
 
 func (w *world) anyPeer(is func(*peer) bool) bool {

@@ -54,7 +54,7 @@ func (l links) Err() error {
 
 // unheard reports whether p has not acknowledged what it was told.
 func (p *peer) unheard() bool {
-	return p.vi != nil && p.vi.State() == vipl.StateConnected && (p.txBusy > 0 || p.pending.n > 0 && p.state < peerDead)
+	return p.vi != nil && p.vi.State() == vipl.StateConnected && (p.txBusy > 0 || p.pending.Len() > 0 && p.state < peerDead)
 }
 
 // greet sends the first message over a new connection.

@@ -205,7 +205,7 @@ func (p *peer) received(d *vipl.Descriptor) {
 		if h.flags&flagHungry != 0 {
 			p.hungry = true
 		}
-		if p.pending.n > 0 || p.queue.head != nil || p.owed >= p.due || p.hungry {
+		if p.pending.Len() > 0 || p.queue.head != nil || p.owed >= p.due || p.hungry {
 			p.pump()
 		}
 		return

@@ -152,7 +152,7 @@ func (in *inbound) describe() Message {
 
 // quiet reports whether there is nothing to say of p.
 func (p *peer) quiet() bool {
-	return p.state == peerLive && p.credits > 0 && p.control > 1 && p.queue.head == nil && p.pending.n == 0 && p.txBusy == 0 && p.writes == 0 && p.held == 0
+	return p.state == peerLive && p.credits > 0 && p.control > 1 && p.queue.head == nil && p.pending.Len() == 0 && p.txBusy == 0 && p.writes == 0 && p.held == 0
 }
 
 func (p *peer) describe() Peer {

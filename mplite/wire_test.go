@@ -79,19 +79,19 @@ func TestControlQueueKeepsOrder(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 4))
 	var pushed, popped uint32
 	for range 10_000 {
-		if rng.IntN(5) < 2 && q.n > 0 {
-			if got := q.front().sendID; got != popped {
+		if rng.IntN(5) < 2 && q.Len() > 0 {
+			if got := q.At(0).sendID; got != popped {
 				t.Fatalf("front is %d, want %d", got, popped)
 			}
-			q.pop()
+			q.Pop()
 			popped++
 			continue
 		}
-		q.push(control{sendID: pushed})
+		q.Push(control{sendID: pushed})
 		pushed++
 	}
-	if q.n != int(pushed-popped) {
-		t.Fatalf("%d in the queue, want %d", q.n, pushed-popped)
+	if q.Len() != int(pushed-popped) {
+		t.Fatalf("%d in the queue, want %d", q.Len(), pushed-popped)
 	}
 }
 

@@ -1,5 +1,7 @@
 package progress
 
+import "github.com/bobnet-go/bobnet/transport/fifo"
+
 // Calls
 //
 // A machine never calls the program while it holds the engine's lock. It queues the
@@ -25,7 +27,7 @@ func (q *callQueue) due() bool { return q.owed > 0 }
 type Calls[T any] struct {
 	engine  *Engine
 	run     func(*T)
-	queue   FIFO[T]
+	queue   fifo.Queue[T]
 	current T    // the one that runs
 	running bool // somebody is running them
 	shut    bool // no more begin

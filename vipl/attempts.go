@@ -1,6 +1,6 @@
 package vipl
 
-import "github.com/bobnet-go/bobnet/progress"
+import "github.com/bobnet-go/bobnet/transport/fifo"
 
 // attemptTable lets as many of a NIC's attempts to connect send at a time as the peer's
 // receive ring has room for, and the others wait for their turn. When thousands begin at
@@ -14,7 +14,7 @@ import "github.com/bobnet-go/bobnet/progress"
 type attemptTable struct {
 	limit   int // attempts that have the turn
 	active  int
-	waiting progress.FIFO[attempt]
+	waiting fifo.Queue[attempt]
 }
 
 // attempt is an attempt that waits for its turn. It is over if v has another handshake.

@@ -1,6 +1,6 @@
 package vipl
 
-import "github.com/bobnet-go/bobnet/progress"
+import "github.com/bobnet-go/bobnet/transport/fifo"
 
 // Notification
 //
@@ -11,8 +11,8 @@ import "github.com/bobnet-go/bobnet/progress"
 
 // handlers wait for the completions of one work queue, or entries of one CQ.
 type (
-	handlers      = progress.FIFO[func(v *VI, d *Descriptor, err error)]
-	entryHandlers = progress.FIFO[func(v *VI, recv bool)]
+	handlers      = fifo.Queue[func(v *VI, d *Descriptor, err error)]
+	entryHandlers = fifo.Queue[func(v *VI, recv bool)]
 )
 
 // SendNotify has f called once, with the next send that completes

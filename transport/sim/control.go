@@ -64,8 +64,8 @@ func (s *Station) remove(why error) {
 	w := s.world
 	s.gone = why
 	s.releaseViews()
-	for s.rx.len() > 0 {
-		w.pool.release(s.rx.pop())
+	for s.rx.Len() > 0 {
+		w.pool.release(s.rx.Pop())
 	}
 	w.stations = slices.DeleteFunc(w.stations, func(t *Station) bool { return t == s })
 	if w.byMAC[key(s.mac)] == s {

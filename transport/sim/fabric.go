@@ -88,14 +88,14 @@ func (w *World) deliver(p passage) {
 	case !s.wants(p.frame.data):
 		s.stats.RxFiltered++
 		w.drop(p, &w.stats.Filtered, "filtered")
-	case s.rx.len() >= s.opts.RxSlots:
+	case s.rx.Len() >= s.opts.RxSlots:
 		s.stats.RxDrops++
 		w.drop(p, &w.stats.RxFull, "receive queue full")
 	default:
 		w.stats.Delivered++
 		w.mix(p)
 		w.log(p, "delivered")
-		s.rx.push(p.frame)
+		s.rx.Push(p.frame)
 		s.wake()
 	}
 }

@@ -34,7 +34,7 @@ func (w *World) Go(name string, fn func()) {
 	p := &proc{name: name, start: fn}
 	w.procs = append(w.procs, p)
 	w.live++
-	w.ready.push(p)
+	w.ready.Push(p)
 }
 
 // resume hands the baton to p until it blocks or returns.
@@ -119,7 +119,7 @@ func (w *World) driveUntilReady(p *proc) error {
 func (w *World) unblock(p *proc) {
 	if p.blocked {
 		w.forget(p)
-		w.ready.push(p)
+		w.ready.Push(p)
 	}
 }
 

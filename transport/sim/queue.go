@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/transport/fifo"
 )
 
 // What a frame takes on the wire besides its own bytes: preamble, check
@@ -32,7 +33,7 @@ type line struct {
 	bandwidth int64 // bits per second, 0 is infinite
 	limit     int   // most frames that wait or are being sent
 	free      int64 // when the last frame will have left
-	leaves    fifo[int64]
+	leaves    fifo.Queue[int64]
 }
 
 // admit queues a frame of n bytes and returns when its last bit will have
@@ -41,50 +42,13 @@ func (l *line) admit(now int64, n int) (leaves int64, ok bool) {
 	if l.bandwidth == 0 {
 		return now, true
 	}
-	for l.leaves.len() > 0 && l.leaves.front() <= now {
-		l.leaves.pop()
+	for l.leaves.Len() > 0 && *l.leaves.At(0) <= now {
+		l.leaves.Pop()
 	}
-	if l.leaves.len() >= l.limit {
+	if l.leaves.Len() >= l.limit {
 		return 0, false
 	}
 	l.free = max(l.free, now) + wireTime(n, l.bandwidth)
-	l.leaves.push(l.free)
+	l.leaves.Push(l.free)
 	return l.free, true
-}
-
-// fifo is a queue in a ring that grows by doubling.
-type fifo[T any] struct {
-	ring []T // length is a power of two, or 0
-	head int
-	n    int
-}
-
-func (q *fifo[T]) len() int { return q.n }
-
-func (q *fifo[T]) front() T { return q.ring[q.head] }
-
-func (q *fifo[T]) back() T { return q.ring[(q.head+q.n-1)&(len(q.ring)-1)] }
-
-func (q *fifo[T]) push(v T) {
-	if q.n == len(q.ring) {
-		q.grow()
-	}
-	q.ring[(q.head+q.n)&(len(q.ring)-1)] = v
-	q.n++
-}
-
-func (q *fifo[T]) pop() T {
-	var zero T
-	v := q.ring[q.head]
-	q.ring[q.head] = zero
-	q.head = (q.head + 1) & (len(q.ring) - 1)
-	q.n--
-	return v
-}
-
-func (q *fifo[T]) grow() {
-	ring := make([]T, max(8, 2*len(q.ring)))
-	n := copy(ring, q.ring[q.head:])
-	copy(ring[n:], q.ring[:q.head])
-	q.ring, q.head = ring, 0
 }

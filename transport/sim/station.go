@@ -5,6 +5,7 @@ import (
 
 	"github.com/bobnet-go/bobnet/ethertype"
 	"github.com/bobnet-go/bobnet/transport"
+	"github.com/bobnet-go/bobnet/transport/fifo"
 )
 
 // Station is a host's interface on the segment. It is a transport.Link with
@@ -23,7 +24,7 @@ type Station struct {
 
 	uplink line
 	inward track // to the switch
-	rx     fifo[*frame]
+	rx     fifo.Queue[*frame]
 	viewed []*frame // what the last Recv handed out
 
 	output  line  // of the switch, towards this station
@@ -115,9 +116,9 @@ func (s *Station) Recv(views [][]byte) (int, error) {
 	if s.gone != nil {
 		return 0, s.gone
 	}
-	n := min(len(views), s.rx.len(), transport.MaxBatch)
+	n := min(len(views), s.rx.Len(), transport.MaxBatch)
 	for i := range n {
-		f := s.rx.pop()
+		f := s.rx.Pop()
 		s.viewed = append(s.viewed, f)
 		views[i] = f.data
 		s.stats.RxBytes += uint64(len(f.data))
@@ -138,7 +139,7 @@ func (s *Station) releaseViews() {
 }
 
 // Ready reports whether the receive queue holds a frame.
-func (s *Station) Ready() bool { return s.rx.len() > 0 }
+func (s *Station) Ready() bool { return s.rx.Len() > 0 }
 
 // Wait hands the world's baton on until a frame arrives, Wake is called or the
 // world's clock reaches until. When no frame is there and until is past, it
@@ -148,7 +149,7 @@ func (s *Station) Wait(until int64) error {
 	if s.gone != nil {
 		return s.gone
 	}
-	if s.rx.len() == 0 && !s.woken {
+	if s.rx.Len() == 0 && !s.woken {
 		s.stats.Waits++
 		if err := s.world.block(s, until); err != nil {
 			return err

@@ -1,5 +1,7 @@
 package sim
 
+import "github.com/bobnet-go/bobnet/transport/fifo"
+
 // passage is a frame on its way from a station to the switch, or to one of
 // its receivers. It holds one reference to the frame.
 type passage struct {
@@ -11,7 +13,7 @@ type passage struct {
 // arrival. Only the first of them is in the world's heap of events, which so
 // stays small however many frames are under way.
 type track struct {
-	queue fifo[flight]
+	queue fifo.Queue[flight]
 	land  func(p passage) // called when one has arrived
 }
 
@@ -26,20 +28,20 @@ type flight struct {
 // the one that was launched last.
 func (w *World) launch(t *track, at int64, p passage) {
 	w.seq++
-	if t.queue.len() == 0 {
+	if t.queue.Len() == 0 {
 		w.events.push(event{at, w.seq, t})
 	} else {
-		at = max(at, t.queue.back().at)
+		at = max(at, t.queue.At(t.queue.Len()-1).at)
 	}
-	t.queue.push(flight{at, w.seq, p})
+	t.queue.Push(flight{at, w.seq, p})
 }
 
 // fire lands the first passage. Unlike other actions it takes its event off
 // the heap itself, because mostly the next one's takes its place.
 func (t *track) fire(w *World) {
-	p := t.queue.pop().passage
-	if t.queue.len() > 0 {
-		next := t.queue.front()
+	p := t.queue.Pop().passage
+	if t.queue.Len() > 0 {
+		next := t.queue.At(0)
 		w.events.replace(event{next.at, next.seq, t})
 	} else {
 		w.events.pop()

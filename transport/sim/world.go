@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/bobnet-go/bobnet/transport"
+	"github.com/bobnet-go/bobnet/transport/fifo"
 )
 
 // Start is what the clock of every world shows first: not 0, because
@@ -56,7 +57,7 @@ type World struct {
 
 	procs        []*proc
 	live         int
-	ready        fifo[*proc]
+	ready        fifo.Queue[*proc]
 	turns        int  // taken at this instant
 	driving      bool // somebody is in step
 	outsideReady bool
@@ -103,8 +104,8 @@ func (w *World) Run() error {
 // step lets one ready process take its turn or, when there is none, lets all
 // events of the next instant happen.
 func (w *World) step() error {
-	if w.ready.len() > 0 {
-		p := w.ready.pop()
+	if w.ready.Len() > 0 {
+		p := w.ready.Pop()
 		if w.turns++; w.turns > maxTurns {
 			return w.stuck(ErrStanding)
 		}

@@ -341,24 +341,3 @@ func TestEventsHappenInOrder(t *testing.T) {
 		}
 	}
 }
-
-// TestFIFO compares the ring with a slice.
-func TestFIFO(t *testing.T) {
-	rng := rand.New(rand.NewPCG(seed(t), 3))
-	var q fifo[int]
-	var want []int
-	for i := range 10_000 {
-		if rng.IntN(100) < 49+i/5000 || len(want) == 0 {
-			q.push(i)
-			want = append(want, i)
-		} else {
-			if got := q.pop(); got != want[0] {
-				t.Fatalf("popped %d, want %d", got, want[0])
-			}
-			want = want[1:]
-		}
-		if q.len() != len(want) || q.len() > 0 && (q.front() != want[0] || q.back() != want[len(want)-1]) {
-			t.Fatalf("after %d steps: %d elements, want %d", i, q.len(), len(want))
-		}
-	}
-}
