@@ -100,7 +100,7 @@
 // A version FILE_V1 of program FILE_PROG with a procedure READ becomes
 //
 //	const FileProg, FileV1, FileV1Read   the numbers
-//	type FileV1Server interface          a method for each procedure
+//	type FileV1Server interface          a method for each procedure, but for void NULL(void) = 0
 //	func FileV1Program(s FileV1Server)   the entry for vrpc.Server.Register
 //	type FileV1Client struct             a method for each procedure, over a vrpc.Client
 //	func NewFileV1Client(t, cfg)         a client over a transport
@@ -114,7 +114,8 @@
 //	int ADD(int a, int b) = 2;         Add(ctx, a int32, b int32) (int32, error)
 //	string NAME(void) = 3;             Name(ctx) (string, error)
 //
-// A call takes no memory beside what strings and counted arrays need.
+// Procedure 0 is no matter of the program if it takes and returns nothing: package vrpc
+// answers it, as the C rpcgen's servers do. A call takes no memory beside what strings and counted arrays need.
 //
 // # Errors
 //

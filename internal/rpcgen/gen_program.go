@@ -2,6 +2,7 @@ package rpcgen
 
 import (
 	"fmt"
+	"go/constant"
 	"strings"
 )
 
@@ -113,6 +114,12 @@ func paramType(d *declaration) string {
 	return d.goType()
 }
 
+// null reports whether the procedure is the one that does nothing, which servers answer by
+// themselves.
+func (c *call) null() bool {
+	return constant.Sign(c.number.known) == 0 && len(c.args.decls) == 0 && len(c.result.decls) == 0
+}
+
 // place returns the expression for what is carried in a variable: its address if it is
 // large.
 func (k *carrier) place(variable string, d *declaration) string {
@@ -135,6 +142,9 @@ func (g *generator) server(p *program, v *version, calls []*call) {
 	g.printf("// until the procedure returns; where there is a res, it is a zero value to be filled in.\n")
 	g.printf("type %s interface {\n", name)
 	for _, c := range calls {
+		if c.null() {
+			continue
+		}
 		said := fmt.Sprintf("%s is procedure %s.", c.goName, c.name)
 		g.printf("%s%s%s\n", comment("\t", said, c.doc), c.goName, c.signature("c *vrpc.Call"))
 	}
@@ -143,7 +153,9 @@ func (g *generator) server(p *program, v *version, calls []*call) {
 	g.printf("// %s returns version %s of program %s, carried out by s, for vrpc.Server.Register.\n", fn, v.name, p.name)
 	g.printf("func %s(s %s) *vrpc.Program {\nreturn &vrpc.Program{\nNumber: %s, Version: %s, Name: %q,\nProcedures: []vrpc.Procedure{\n", fn, name, p.goName, v.goName, p.name)
 	for _, c := range calls {
-		g.entry(c)
+		if !c.null() {
+			g.entry(c)
+		}
 	}
 	g.printf("},\n}\n}\n\n")
 }

@@ -619,8 +619,6 @@ const (
 // several goroutines at once; vrpc.Procedure says what their errors mean. Arguments are valid
 // until the procedure returns; where there is a res, it is a zero value to be filled in.
 type AllV1Server interface {
-	// AllNull is procedure ALL_NULL.
-	AllNull(c *vrpc.Call) error
 	// Echo is procedure ECHO.
 	//
 	// Gives back what it gets.
@@ -632,9 +630,6 @@ func AllV1Program(s AllV1Server) *vrpc.Program {
 	return &vrpc.Program{
 		Number: AllProg, Version: AllV1, Name: "ALL_PROG",
 		Procedures: []vrpc.Procedure{
-			vrpc.Proc(AllV1AllNull, "ALL_NULL", func(c *vrpc.Call, _ *xdr.Void, _ *xdr.Void) error {
-				return s.AllNull(c)
-			}),
 			vrpc.Proc(AllV1Echo, "ECHO", s.Echo),
 		},
 	}

@@ -835,8 +835,6 @@ func (v *rfcV1LastResult) UnmarshalXDR(d *xdr.Decoder) {
 // several goroutines at once; vrpc.Procedure says what their errors mean. Arguments are valid
 // until the procedure returns; where there is a res, it is a zero value to be filled in.
 type RfcV1Server interface {
-	// Null is procedure NULL.
-	Null(c *vrpc.Call) error
 	// Add is procedure ADD.
 	Add(c *vrpc.Call, arg1 int32, arg2 int32) (int32, error)
 	// Swap is procedure SWAP.
@@ -868,9 +866,6 @@ func RfcV1Program(s RfcV1Server) *vrpc.Program {
 	return &vrpc.Program{
 		Number: RfcProg, Version: RfcV1, Name: "RFC_PROG",
 		Procedures: []vrpc.Procedure{
-			vrpc.Proc(RfcV1Null, "NULL", func(c *vrpc.Call, _ *xdr.Void, _ *xdr.Void) error {
-				return s.Null(c)
-			}),
 			vrpc.Proc(RfcV1Add, "ADD", func(c *vrpc.Call, arg *rfcV1AddArgs, res *rfcV1AddResult) (err error) {
 				res.Value, err = s.Add(c, arg.Arg1, arg.Arg2)
 				return err
@@ -1166,8 +1161,6 @@ func (v *rfcV2AddResult) UnmarshalXDR(d *xdr.Decoder) {
 // several goroutines at once; vrpc.Procedure says what their errors mean. Arguments are valid
 // until the procedure returns; where there is a res, it is a zero value to be filled in.
 type RfcV2Server interface {
-	// Null is procedure NULL.
-	Null(c *vrpc.Call) error
 	// Add is procedure ADD.
 	Add(c *vrpc.Call, arg1 int64, arg2 int64) (int64, error)
 }
@@ -1177,9 +1170,6 @@ func RfcV2Program(s RfcV2Server) *vrpc.Program {
 	return &vrpc.Program{
 		Number: RfcProg, Version: RfcV2, Name: "RFC_PROG",
 		Procedures: []vrpc.Procedure{
-			vrpc.Proc(RfcV2Null, "NULL", func(c *vrpc.Call, _ *xdr.Void, _ *xdr.Void) error {
-				return s.Null(c)
-			}),
 			vrpc.Proc(RfcV2Add, "ADD", func(c *vrpc.Call, arg *rfcV2AddArgs, res *rfcV2AddResult) (err error) {
 				res.Value, err = s.Add(c, arg.Arg1, arg.Arg2)
 				return err
