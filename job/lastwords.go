@@ -12,8 +12,8 @@ import (
 // for it until their time is up, nor guess why it has gone.
 
 const (
-	tellFor   = 250 * time.Millisecond // how long a rank tries to be heard
-	lingerFor = 300 * time.Millisecond // how long rank 0 stays to tell those who have not asked yet
+	tellFor     = 250 * time.Millisecond // how long a rank tries to be heard
+	tellLateFor = 300 * time.Millisecond // how long rank 0 stays to tell those who have not asked yet
 )
 
 // leave tells the others why this rank ends: those that it is connected with, and
@@ -34,15 +34,15 @@ func (m *meeting) leave(err error, patient bool) {
 	if own {
 		m.links.Tell(r)
 	}
-	m.settle()
+	m.drain()
 	if m.Rank == 0 && patient {
-		m.linger(r)
+		m.tellLate(r)
 	}
 	m.turnAway(r, func(*Hello) {})
 }
 
-// settle waits until what the others were told has been heard.
-func (m *meeting) settle() {
+// drain waits until what the others were told has been heard.
+func (m *meeting) drain() {
 	ctx, cancel := m.nic.WithTimeout(context.Background(), tellFor)
 	defer cancel()
 	for m.links.Unheard() && m.links.Step(ctx) == nil {
@@ -68,10 +68,10 @@ func (m *meeting) introduce() {
 	m.dial(0)
 }
 
-// linger tells who asks now why the job does not come together, until all ranks
+// tellLate tells who asks now why the job does not come together, until all ranks
 // have been told.
-func (m *meeting) linger(r Report) {
-	ctx, cancel := m.nic.WithTimeout(context.Background(), lingerFor)
+func (m *meeting) tellLate(r Report) {
+	ctx, cancel := m.nic.WithTimeout(context.Background(), tellLateFor)
 	defer cancel()
 	untold := map[int]bool{}
 	for rank := range m.Size {

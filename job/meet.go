@@ -78,7 +78,7 @@ func (j *Job) Meet(parent context.Context, nic *vipl.NIC, cq *vipl.CQ, log *slog
 		err = m.missing(time.Duration(m.nic.Now()-began).Round(time.Millisecond), err)
 		m.links.Lock()
 		defer m.links.Unlock()
-		m.settle()
+		m.drain()
 		m.turnAway(m.ReportOf(cmp.Or(m.links.Err(), err)), func(*Hello) {})
 		return err
 	}

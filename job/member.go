@@ -168,7 +168,7 @@ func (m *Member) Fail(err error) {
 	l.mu.Lock()
 	l.Tell(l.job.ReportOf(err))
 	if l.cq != nil {
-		(&meeting{Job: l.job}).settle()
+		(&meeting{Job: l.job}).drain()
 	}
 	l.mu.Unlock()
 	l.close()
@@ -198,7 +198,7 @@ func (m *Member) Leave(ctx context.Context) error {
 		}
 	}
 	if l.err != nil { // others may have to hear it from this rank
-		(&meeting{Job: l.job}).settle()
+		(&meeting{Job: l.job}).drain()
 	}
 	return l.err
 }

@@ -41,8 +41,8 @@ type Config struct {
 	// share (job.Join). Job, Rank, Size, Interface and NIC are then the member's and must
 	// be left zero. It stays the caller's, who ends it after Finalize.
 	Member *job.Member
-	// Timeout bounds Init, besides its context, and the farewells in Finalize;
-	// 0 means what vipl.EnvTimeout says, or else DefaultTimeout.
+	// Timeout bounds Init, besides its context, and how long Finalize waits for ranks
+	// to leave after its barrier; 0 means what vipl.EnvTimeout says, or else DefaultTimeout.
 	Timeout time.Duration
 	// PeerTimeout bounds how long a rank that does not answer is believed to
 	// be alive; 0 means DefaultPeerTimeout, which outlasts a network that is

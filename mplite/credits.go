@@ -5,7 +5,7 @@ package mplite
 // spends a credit for each and the receiver returns it, on the back of any
 // message, when the buffer is posted again.
 //
-// There are two purses. Data messages (eager, ready) may stay in their buffer
+// There are two pools of credits. Data messages (eager, ready) may stay in their buffer
 // until a receive matches, so their credits may stay away for long: that is
 // the push-back on a flood of unexpected messages. Control messages are
 // consumed on arrival and have controlCredits of their own, so that they flow
@@ -81,7 +81,7 @@ func (p *peer) withhold(rx *rxBuf) {
 // messages as p has ever had data credits for. Who sends one more has broken the
 // rules, and is found here while receives are posted still: when the last is
 // gone, nothing is left that would tell of the end of the connection.
-func (p *peer) full() bool { return p.held+len(p.withheld) >= p.w.cfg.Credits }
+func (p *peer) full() bool { return p.unexpected+len(p.withheld) >= p.w.cfg.Credits }
 
 // repost gives a receive buffer back and owes the peer a data credit.
 func (p *peer) repost(rx *rxBuf) {

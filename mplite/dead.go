@@ -149,12 +149,12 @@ func (p *peer) endOthers(err error) {
 func (p *peer) end(r *Request, err error) {
 	w := p.w
 	switch {
-	case r.zombie:
-		w.bury(r)
+	case r.timeWait:
+		w.endTimeWait(r)
 	case r.state == recvClear: // nothing can be written any more
 		w.complete(r, err)
-	case w.cancel(r, err) && r.zombie:
-		r.zombie = false
+	case w.cancel(r, err) && r.timeWait:
+		r.timeWait = false
 	}
 }
 

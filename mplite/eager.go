@@ -127,7 +127,7 @@ func (w *world) repostEmptied() {
 
 // deliver ends a receive with an eager payload.
 func (w *world) deliver(r *Request, tag, src int32, payload []byte, flags uint8, sig uint32) {
-	n := r.settle(tag, src, uint64(len(payload)), sig)
+	n := r.setStatus(tag, src, uint64(len(payload)), sig)
 	copy(r.buf[:n], payload)
 	w.putRight(r.buf[:n], r.typ, flags, sig)
 	w.stats.BytesReceived += uint64(n)
@@ -135,10 +135,10 @@ func (w *world) deliver(r *Request, tag, src int32, payload []byte, flags uint8,
 	w.complete(r, nil)
 }
 
-// settle fills in the status of a receive of a message of size bytes, and the
+// setStatus fills in the status of a receive of a message of size bytes, and the
 // errors that the message itself is the cause of. It returns how many bytes of
 // the message the receive takes.
-func (r *Request) settle(tag, src int32, size uint64, sig uint32) int {
+func (r *Request) setStatus(tag, src int32, size uint64, sig uint32) int {
 	n := int(min(size, uint64(len(r.buf))))
 	r.status = Status{Source: int(r.c.index[src]), Tag: int(tag), Count: n}
 	switch {
@@ -159,7 +159,7 @@ func (r *Request) settle(tag, src int32, size uint64, sig uint32) int {
 func (p *peer) keep(h *header, env envelope, payload []byte, rx *rxBuf) {
 	w := p.w
 	in := &rx.in
-	if p.held >= w.cfg.Credits/2 {
+	if p.unexpected >= w.cfg.Credits/2 {
 		if moved := w.spill.get(payload); moved != nil {
 			in = moved
 			p.repost(rx)
@@ -170,7 +170,7 @@ func (p *peer) keep(h *header, env envelope, payload []byte, rx *rxBuf) {
 			p.fail(errOverspent)
 			return
 		}
-		p.held++
+		p.unexpected++
 		in.data = payload
 	}
 	in.env, in.kind, in.flags, in.sig, in.size, in.sendID, in.from = env, h.kind, h.flags, h.recvID, h.size, h.sendID, p
@@ -180,7 +180,7 @@ func (p *peer) keep(h *header, env envelope, payload []byte, rx *rxBuf) {
 
 // keepMessage puts a message where receives look for it.
 func (w *world) keepMessage(in *inbound) {
-	w.match.hold(in)
+	w.match.enqueue(in)
 	if in.env.context&1 != 0 {
 		w.inspect(in)
 	}
@@ -189,7 +189,7 @@ func (w *world) keepMessage(in *inbound) {
 	}
 }
 
-// take gives a held message to the receive r that it has been matched with.
+// take gives an unexpected message to the receive r that it has been matched with.
 func (w *world) take(r *Request, in *inbound) {
 	p := in.from
 	switch {
@@ -216,7 +216,7 @@ func (w *world) drop(in *inbound) {
 	}
 	p, rx := in.from, in.rx
 	in.data = nil
-	p.held--
+	p.unexpected--
 	p.repost(rx)
 	if p.owed >= p.due || p.hungry {
 		p.pump()

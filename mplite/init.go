@@ -28,8 +28,9 @@ import (
 //
 // What cfg leaves zero is read from the environment. A process that uses other packages
 // with ranks, too, joins its job once and gives each of them the member (Config.Member):
-// two that join on their own would take each other for a rank that is there twice. End with Finalize: a process
-// that ends without is dead to the others.
+// two that join on their own would take each other for a rank that is there twice.
+//
+// End with Finalize: a process that ends without is dead to the others.
 func Init(ctx context.Context, cfg *Config) (*Comm, error) {
 	if err := checkContext(ctx); err != nil {
 		return nil, err
@@ -121,7 +122,7 @@ func (c *Comm) Finalize(ctx context.Context) error {
 		if m, ok := err.(*MismatchError); ok { // others may hear of this rank's leaving first
 			c.tell(m)
 		}
-		w.farewell(ctx)
+		w.leave(ctx)
 	}
 	w.shutdown(ErrFinalized)
 	c.peers = nil
@@ -129,11 +130,11 @@ func (c *Comm) Finalize(ctx context.Context) error {
 	return err
 }
 
-// farewell tells every rank that this one leaves, and waits, for Config.Timeout
+// leave tells every rank that this one leaves, and waits, for Config.Timeout
 // at the most, until all have done so, writes under way in either direction have
 // ended and everything sent has been acknowledged. Ranks that fail now are not
 // waited for.
-func (w *world) farewell(ctx context.Context) {
+func (w *world) leave(ctx context.Context) {
 	ctx, cancel := w.bounded(ctx)
 	defer cancel()
 	for _, p := range w.peers {

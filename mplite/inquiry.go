@@ -49,7 +49,7 @@ func (w *world) stepped(late bool) {
 		if !r.coll || r.asked || r.state == stateFree || r.state == stateDone {
 			continue
 		}
-		w.settled(r)
+		w.stopAsking(r)
 		p := r.peer
 		if r.state == recvPosted {
 			p = w.peers[r.env.src]
@@ -62,8 +62,8 @@ func (w *world) stepped(late bool) {
 
 const askSize = 8
 
-// settled notes that nothing is to be asked about r any more.
-func (w *world) settled(r *Request) {
+// stopAsking notes that nothing is to be asked about r any more.
+func (w *world) stopAsking(r *Request) {
 	if r.coll && !r.asked {
 		r.asked = true
 		w.unasked--

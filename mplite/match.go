@@ -73,7 +73,7 @@ func firstOf(l *list[inbound], e envelope) *inbound {
 }
 
 // arrive returns the oldest receive that takes a message of envelope e and
-// removes it, or returns nil: then the caller keeps the message with hold.
+// removes it, or returns nil: then the caller queues the message with enqueue.
 func (m *matcher) arrive(e *envelope) *Request {
 	r := firstTaking(&m.posted[e.src], e)
 	if m.wild.head != nil {
@@ -98,15 +98,15 @@ func firstTaking(l *list[Request], e *envelope) *Request {
 	return nil
 }
 
-// hold queues a message that no receive took.
-func (m *matcher) hold(in *inbound) {
+// enqueue queues an unexpected message, which no receive has taken.
+func (m *matcher) enqueue(in *inbound) {
 	m.arrived[in.env.src].push(&in.bySource, in)
 	m.all.push(&in.inOrder, in)
 	m.waiting++
 	m.waitMax = max(m.waitMax, m.waiting)
 }
 
-// removeMessage takes a held message out.
+// removeMessage takes an unexpected message out.
 func (m *matcher) removeMessage(in *inbound) {
 	m.arrived[in.env.src].remove(&in.bySource)
 	m.all.remove(&in.inOrder)
@@ -117,7 +117,7 @@ func (m *matcher) removeMessage(in *inbound) {
 	m.waiting--
 }
 
-// claim takes a held message out for the one who has the ticket that it returns.
+// claim takes an unexpected message out for the one who has the ticket that it returns.
 func (m *matcher) claim(in *inbound) uint64 {
 	m.removeMessage(in)
 	m.claimed.push(&in.inOrder, in)

@@ -114,7 +114,7 @@ func compare(ops []byte) error {
 			} else {
 				in := &inbound{env: e}
 				msgs[in] = id
-				m.hold(in)
+				m.enqueue(in)
 			}
 		case what == 6 && len(o.ids) > 0: // a receive is cancelled
 			victim := o.ids[arg%len(o.ids)]

@@ -279,7 +279,7 @@ func (c *Comm) overruledMessage() *inbound {
 	return nil
 }
 
-// discard drops a held message of a collective, and lets its sender go on.
+// discard drops an unexpected message of a collective, and lets its sender go on.
 func (w *world) discard(in *inbound) {
 	w.match.removeMessage(in)
 	if in.kind == kindReady {
@@ -288,7 +288,7 @@ func (w *world) discard(in *inbound) {
 	w.drop(in)
 }
 
-// inspect looks at a held message of a collective that no receive has taken.
+// inspect looks at an unexpected message of a collective that no receive has taken.
 func (w *world) inspect(in *inbound) {
 	c := w.comms[in.env.context&^1]
 	if c == nil { // not made here yet

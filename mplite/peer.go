@@ -42,7 +42,7 @@ type peer struct {
 	owedControl int
 	due         int  // owed at which a credit message goes out
 	hungry      bool // the peer is out of data credits
-	held        int  // receive buffers that hold unexpected messages
+	unexpected  int  // receive buffers that hold unexpected messages
 	rx          []rxBuf
 	withheld    []*rxBuf // free, but not posted until fewer answers wait
 

@@ -44,7 +44,7 @@ func (p *peer) announce(r *Request) {
 // is too short takes what fits, so that the sender is released as usual.
 func (p *peer) accept(r *Request, tag int32, size uint64, sendID uint32, flags uint8, sig uint32) {
 	w := p.w
-	n := r.settle(tag, int32(p.rank), size, sig)
+	n := r.setStatus(tag, int32(p.rank), size, sig)
 	w.stats.RendezvousReceived++
 	c := control{kind: kindClear, sendID: sendID, recvID: r.id}
 	if n > 0 {
@@ -79,7 +79,7 @@ func (p *peer) find(id uint32, states ...state) *Request {
 		r := w.requests[id]
 		if r.peer == p {
 			for _, s := range states {
-				if r.state == s || r.zombie && r.state == stateDone && s != recvClear {
+				if r.state == s || r.timeWait && r.state == stateDone && s != recvClear {
 					return r
 				}
 			}
@@ -96,11 +96,11 @@ func (p *peer) cleared(h *header, body []byte) {
 	if r == nil {
 		return
 	}
-	if r.zombie {
+	if r.timeWait {
 		if h.size > 0 {
 			p.say(control{kind: kindNack, recvID: h.recvID})
 		}
-		w.bury(r)
+		w.endTimeWait(r)
 		return
 	}
 	if h.size == 0 || h.size > uint64(len(r.buf)) {
@@ -169,8 +169,8 @@ func (p *peer) acknowledged(h *header) {
 	r := p.find(h.sendID, sendSync)
 	switch {
 	case r == nil:
-	case r.zombie:
-		p.w.bury(r)
+	case r.timeWait:
+		p.w.endTimeWait(r)
 	default:
 		p.w.complete(r, nil)
 	}

@@ -39,23 +39,23 @@ const (
 // ones. They set the element of each request whose end they report to nil, unless
 // it is persistent, and where some have failed return a RequestsError.
 type Request struct {
-	w      *world
-	c      *Comm
-	id     uint32 // its index in w.requests, for ever
-	state  state
-	flags  uint8
-	coll   bool // part of a collective
-	zombie bool // ended here while the peer may still answer
-	gone   bool // released by its user
-	waited bool // somebody waits for it
-	asked  bool // part of a collective, and nothing is to be asked about it any more
-	env    envelope
-	peer   *peer // the other rank, nil for this rank itself or not yet known
-	buf    []byte
-	typ    *element
-	call   uint64 // of a collective: see callSig
-	status Status
-	err    error
+	w        *world
+	c        *Comm
+	id       uint32 // its index in w.requests, for ever
+	state    state
+	flags    uint8
+	coll     bool // part of a collective
+	timeWait bool // ended here while the peer may still answer
+	gone     bool // released by its user
+	waited   bool // somebody waits for it
+	asked    bool // part of a collective, and nothing is to be asked about it any more
+	env      envelope
+	peer     *peer // the other rank, nil for this rank itself or not yet known
+	buf      []byte
+	typ      *element
+	call     uint64 // of a collective: see callSig
+	status   Status
+	err      error
 
 	mem       vipl.MemHandle // buf's, in a rendezvous
 	remote    target         // where a send's payload goes
@@ -110,7 +110,7 @@ func (w *world) request(c *Comm, buf []byte, s spec) *Request {
 		r.asked = false
 		w.unasked++
 	}
-	r.zombie, r.gone, r.waited = false, false, false
+	r.timeWait, r.gone, r.waited = false, false, false
 	r.status, r.err = Status{}, nil
 	return r
 }
@@ -119,7 +119,7 @@ func (w *world) request(c *Comm, buf []byte, s spec) *Request {
 func (w *world) release(r *Request) {
 	r.gone = true
 	r.buf = nil
-	if !r.zombie {
+	if !r.timeWait {
 		w.recycle(r)
 	}
 }
@@ -130,9 +130,9 @@ func (w *world) recycle(r *Request) {
 	w.free = append(w.free, r)
 }
 
-// bury ends a zombie whose answer has come, or never will.
-func (w *world) bury(r *Request) {
-	r.zombie = false
+// endTimeWait gives up what is kept of a request whose answer has come, or never will.
+func (w *world) endTimeWait(r *Request) {
+	r.timeWait = false
 	if r.gone {
 		w.recycle(r)
 	}
@@ -148,7 +148,7 @@ func (w *world) complete(r *Request, err error) {
 		r.err = err
 	}
 	r.state = stateDone
-	w.settled(r)
+	w.stopAsking(r)
 	if r.stage != nil {
 		r.w.unstage(r)
 	}
@@ -172,7 +172,7 @@ func (w *world) cancel(r *Request, err error) bool {
 		w.complete(r, err)
 	case sendSync, sendReady:
 		w.complete(r, err)
-		r.zombie = true
+		r.timeWait = true
 		r.remoteID = 0
 	case sendWriting:
 		if isMismatch(err) { // of which the receiver may not know yet
