@@ -93,10 +93,10 @@ func (g *generator) arms(def *definition, coder string, write func(*arm)) {
 	}
 	what := fmt.Sprintf("%q", "union "+def.name)
 	switch {
-	case exhaustive && len(seen) == 2:
 	case u.fallback != nil:
 		g.printf("default:\n")
 		write(u.fallback)
+	case exhaustive && len(seen) == 2:
 	case exhaustive:
 		g.printf("default:\n%s.NoArm(%s, %d)\n", coder, what, missing)
 	default:

@@ -573,6 +573,34 @@ func (v *TypedefStruct) UnmarshalXDR(d *xdr.Decoder) {
 	v.Only = d.Int()
 }
 
+// NeverDefault is union never_default.
+type NeverDefault struct {
+	Known bool   // selects one of:
+	Data  []byte // default
+}
+
+// MarshalXDR encodes v.
+func (v *NeverDefault) MarshalXDR(e *xdr.Encoder) {
+	e.Bool(v.Known)
+	switch v.Known {
+	case true, false:
+	default:
+		e.Opaque(v.Data, 4)
+	}
+}
+
+// UnmarshalXDR decodes v.
+func (v *NeverDefault) UnmarshalXDR(d *xdr.Decoder) {
+	old := *v
+	*v = NeverDefault{}
+	v.Known = d.Bool()
+	switch v.Known {
+	case true, false:
+	default:
+		v.Data = d.Opaque(old.Data, 4)
+	}
+}
+
 // TypeName is enum type_name.
 type TypeName int32
 
