@@ -68,7 +68,7 @@ func loopbackPair(t *testing.T) (ranks [2]*mplite.Comm) {
 			return err
 		}
 		t.Cleanup(func() { nic.Close() })
-		ranks[rank], err = mplite.Init(bg, &mplite.Config{Job: t.Name(), Rank: rank, Size: 2, NIC: nic})
+		ranks[rank], err = mplite.Init(bg, &mplite.Config{Job: runOf(t), Rank: rank, Size: 2, NIC: nic})
 		return err
 	})
 	return ranks

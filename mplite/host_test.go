@@ -28,7 +28,7 @@ func TestRanksOnOneHost(t *testing.T) {
 		}
 		t.Cleanup(func() { nic.Close() })
 		ranks.Go(func() {
-			errs[rank] = hostRank(&mplite.Config{Job: t.Name(), Rank: rank, Size: size, NIC: nic})
+			errs[rank] = hostRank(&mplite.Config{Job: runOf(t), Rank: rank, Size: size, NIC: nic})
 		})
 	}
 	ranks.Wait()

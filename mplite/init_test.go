@@ -23,8 +23,8 @@ func TestInitEndsWithContext(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		defer time.AfterFunc(20*time.Millisecond, cancel).Stop()
 		began := time.Now()
-		_, err = mplite.Init(ctx, &mplite.Config{Job: t.Name(), Rank: rank, Size: 2, NIC: nic, Timeout: patience})
-		want := fmt.Sprintf(`before rank %d of job "%s" had connected`, 1-rank, t.Name())
+		_, err = mplite.Init(ctx, &mplite.Config{Job: runOf(t), Rank: rank, Size: 2, NIC: nic, Timeout: patience})
+		want := fmt.Sprintf(`before rank %d of job "%s" had connected`, 1-rank, runOf(t))
 		if !errors.Is(err, context.Canceled) || !errors.Is(err, mplite.ErrInit) || !contains(err, want) {
 			t.Errorf("rank %d: %v, want that it was cancelled and %q", rank, err, want)
 		}

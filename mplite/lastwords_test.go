@@ -8,6 +8,7 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -66,12 +67,18 @@ func TestReasonIsToldInTime(t *testing.T) {
 		check(t, err)
 		t.Cleanup(func() { nic.Close() })
 		ctx, cancel := context.WithCancel(t.Context())
-		if rank == 1 {
-			defer time.AfterFunc(300*time.Millisecond, cancel).Stop()
-		}
 		defer cancel()
+		if rank == 1 {
+			ranks.Go(func() {
+				for !saysHello(nic) && ctx.Err() == nil {
+					time.Sleep(time.Millisecond)
+				}
+				cancel()
+			})
+		}
 		ranks.Go(func() {
-			_, err := mplite.Init(ctx, &mplite.Config{Job: t.Name(), Rank: rank, Size: 3, NIC: nic, Timeout: patience})
+			defer cancel()
+			_, err := mplite.Init(ctx, &mplite.Config{Job: runOf(t), Rank: rank, Size: 3, NIC: nic, Timeout: patience})
 			if rank == 1 && !errors.Is(err, context.Canceled) {
 				t.Errorf("rank 1: %v", err)
 			}
@@ -83,6 +90,13 @@ func TestReasonIsToldInTime(t *testing.T) {
 		})
 	}
 	ranks.Wait()
+}
+
+// saysHello reports whether a rank is connected with another one and talks with it.
+func saysHello(nic *vipl.NIC) bool {
+	return slices.ContainsFunc(nic.Snapshot().VIs, func(v vipl.VISnapshot) bool {
+		return v.State == vipl.StateConnected && v.Sends > 0
+	})
 }
 
 // TestTimeIsToldWithRefusals: the rank whose time is up first names the missing one,

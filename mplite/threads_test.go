@@ -27,7 +27,7 @@ func TestNonblockingGoroutines(t *testing.T) {
 			}
 			defer nic.Close()
 			cfg := small
-			cfg.Job, cfg.Rank, cfg.Size, cfg.NIC = t.Name(), rank, size, nic
+			cfg.Job, cfg.Rank, cfg.Size, cfg.NIC = runOf(t), rank, size, nic
 			errs[rank] = threadedRank(&cfg, workers)
 		})
 	}
@@ -144,7 +144,7 @@ func TestMismatchBesideALeader(t *testing.T) {
 				return
 			}
 			defer nic.Close()
-			errs[rank] = besideALeader(&mplite.Config{Job: t.Name(), Rank: rank, Size: len(errs), NIC: nic})
+			errs[rank] = besideALeader(&mplite.Config{Job: runOf(t), Rank: rank, Size: len(errs), NIC: nic})
 		})
 	}
 	ranks.Wait()

@@ -32,7 +32,7 @@ func udpRank(t *testing.T, rank, size int) error {
 		return err
 	}
 	defer nic.Close()
-	c, err := mplite.Init(t.Context(), &mplite.Config{Job: "udp", Rank: rank, Size: size, NIC: nic})
+	c, err := mplite.Init(t.Context(), &mplite.Config{Job: runOf(t), Rank: rank, Size: size, NIC: nic})
 	if err != nil {
 		return err
 	}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"os"
 	"testing"
 	"time"
 
@@ -128,6 +129,10 @@ func runJob(size int, opts sim.Options, cfg mplite.Config, fn func(c *mplite.Com
 	j.start(fn)
 	return j.run()
 }
+
+// runOf returns a name for a job on a real network, on which the same test may run in
+// another process at the same time.
+func runOf(t testing.TB) string { return fmt.Sprintf("%s/%d", t.Name(), os.Getpid()) }
 
 // content returns n bytes that differ from message to message.
 func content(n int, id uint64) []byte {
