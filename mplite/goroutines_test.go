@@ -127,3 +127,34 @@ func sortedNames[V any](calls map[string]V) (names []string) {
 	slices.Sort(names)
 	return names
 }
+
+// TestManyGoroutinesUnderVirtualTime: several goroutines of each rank send, receive and
+// reduce at a time, over a network that loses and reorders frames; nobody waits for ever
+// because another one has taken what is for it.
+func TestManyGoroutinesUnderVirtualTime(t *testing.T) {
+	const workers = 3
+	seeds(t, 8, func(seed uint64) error {
+		j := newJob(3, sim.Options{Seed: seed, Loss: 0.02, Reorder: 0.1}, small)
+		j.start(func(c *mplite.Comm) error {
+			ended := 0
+			run := func(name string, fn func() error) {
+				j.Go(name, func() {
+					if err := fn(); err != nil {
+						j.errs = append(j.errs, fmt.Errorf("rank %d, %s: %w", c.Rank(), name, err))
+					}
+					ended++
+				})
+			}
+			run("ring", func() error { return ringOf(c, 40) })
+			for i := range workers {
+				d, err := c.Dup(bg)
+				if err != nil {
+					return err
+				}
+				run(fmt.Sprint("reduce ", i), func() error { return reduceOften(d, 6) })
+			}
+			return j.computes(c, func() bool { return ended == workers+1 })
+		})
+		return j.run()
+	})
+}
