@@ -64,11 +64,15 @@ func (q *CQ) ReapWait(ctx context.Context, out []Completion) (int, error) {
 func (q *CQ) Reap(out []Completion) (n int, seen uint32) {
 	q.nic.eng.Lock()
 	defer q.nic.eng.Unlock()
-	return q.reap(out), q.gate.Opened()
+	n = q.reap(out)
+	if seen = q.gate.Opened(); q.n > q.dead { // what is left has not been seen, even if somebody else takes it
+		seen--
+	}
+	return n, seen
 }
 
-// WaitSince blocks while there is no entry and none has come, and nobody has called
-// Wake, since the Reap that returned seen. It may return for no reason. It returns
+// WaitSince blocks until an entry has come that the Reap which returned seen did not take,
+// or somebody has called Wake since. It may return for no reason. It returns
 // ErrNotDone when d has passed, unless d is 0, and when ctx ends an error that is both
 // ErrTimeout and the context's. It does not allocate, as a context with a deadline
 // would.
@@ -79,7 +83,7 @@ func (q *CQ) WaitSince(ctx context.Context, d time.Duration, seen uint32) error 
 	w := n.eng.Begin(ctx)
 	defer n.eng.End(&w)
 	limited := false
-	for q.n == q.dead && q.gate.Opened() == seen {
+	for q.gate.Opened() == seen {
 		if err := q.isClosed(); err != nil {
 			return err
 		}

@@ -95,6 +95,16 @@ func TestWaitSinceLooks(t *testing.T) {
 		if err := cq.WaitSince(bg, 0, seen); err != nil {
 			t.Errorf("wait after Wake: %v", err)
 		}
+		for i := range descs {
+			if err := vi.PostSend(&descs[i]); err != nil {
+				t.Error(err)
+			}
+		}
+		_, seen = cq.Reap(out)
+		cq.Reap(make([]vipl.Completion, len(descs))) // by another goroutine
+		if err := cq.WaitSince(bg, 0, seen); err != nil {
+			t.Errorf("wait after entries that were left: %v", err)
+		}
 		vi.Close()
 		_, seen = cq.Reap(out)
 		if err := cq.Close(); err != nil {
