@@ -7,6 +7,7 @@ import (
 	gotoken "go/token"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -156,7 +157,8 @@ func (g *generator) constants(spec *specification) {
 // expr returns the Go expression for what a constant is declared as.
 func (c *constantDef) expr() string {
 	if c.str != "" {
-		return c.str
+		text, _ := strconv.Unquote(c.str) // the checker has done this
+		return strconv.Quote(text)
 	}
 	return c.text.expr()
 }
