@@ -13,7 +13,7 @@ import (
 var update = flag.Bool("update", false, "rewrite the golden files")
 
 // golden are the specifications in testdata, each with the package that is made of it.
-var golden = []string{"all", "rfc"}
+var golden = []string{"all", "example", "rfc"}
 
 func generateFile(t testing.TB, path, pkg string) []byte {
 	t.Helper()
