@@ -6,8 +6,9 @@ type call struct {
 	done  func(v *VI, d *Descriptor, err error)
 	entry func(v *VI, recv bool)
 	fail  func(e AsyncError)
+	ring  func()
 	v     *VI
-	q     *CQ // that the entry comes from
+	q     *CQ // that the entry comes from, or that rings
 	d     *Descriptor
 	err   error
 	recv  bool
@@ -20,6 +21,8 @@ func (c *call) run() {
 		c.done(c.v, c.d, c.err)
 	case c.entry != nil:
 		c.entry(c.v, c.recv)
+	case c.ring != nil:
+		c.ring()
 	default:
 		c.async.NIC.errorsOwed.Add(-1)
 		c.fail(c.async)

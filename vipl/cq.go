@@ -32,6 +32,7 @@ type CQ struct {
 	gate      progress.Gate
 
 	handlers entryHandlers
+	bell     bell
 }
 
 // cqEntry is of a work queue or of a listener; the other is nil.
@@ -74,6 +75,7 @@ func (q *CQ) push(v *VI, recv bool) {
 	}
 	v.queue(recv).listed++
 	q.add(cqEntry{vi: v, recv: recv})
+	q.ring()
 	q.gate.Open(&q.nic.eng)
 }
 
@@ -220,7 +222,7 @@ func (q *CQ) Close() error {
 	if !q.closed {
 		n.numCQs--
 	}
-	q.closed = true
+	q.closed, q.bell = true, bell{}
 	q.handlers.Clear()
 	n.cancelCalls(nil, q)
 	q.gate.Open(&n.eng)

@@ -69,6 +69,7 @@ func (q *CQ) list(l *Listener) {
 	l.listed = true
 	q.notices++
 	q.add(cqEntry{listener: l})
+	q.ring()
 }
 
 // taken is called with the listener of an entry that has been taken off. It

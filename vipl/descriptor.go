@@ -57,6 +57,10 @@ type Descriptor struct {
 	// path that loses frames it is not sent again for those. The peer hears of it in
 	// its turn all the same. VIA has no such thing.
 	Unordered bool
+	// Later has PostSend leave a send to the engine's next turn: whoever polls, waits or
+	// flushes next sends it, or the NIC's own goroutine, and the caller goes on at once,
+	// however long the message is. It goes with what is posted behind it.
+	Later bool
 	// HasImmediate says that Immediate goes with the message, which must
 	// not be an RDMA read. On completion of
 	// a receive it says that immediate data came.

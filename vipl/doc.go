@@ -186,8 +186,14 @@
 //     have contexts. Numbers of hops are not told, because there are none.
 //   - VI.Context stands for Giganet's calls on user data and tags.
 //
+// Order within a write is added, too: of the data of one frame no aligned word of 4 or 8
+// bytes is seen half written, and the last one changes last. So a program may look at
+// memory for what is written there, by atomic loads.
+//
 // Added: CQ.ReapWait and CQ.ReapDone take completions with their descriptors, CQ.Reap,
-// CQ.WaitSince and CQ.Wake are for goroutines that share what these change,
+// CQ.WaitSince and CQ.Wake are for goroutines that share what these change, CQ.Attend is
+// for packages that see to them while the program computes, Descriptor.Later posts
+// without sending,
 // Listener.Bind has requests for connections announced by a completion queue,
 // NIC.Advertise and NIC.Lookup are names of services, the Start calls begin what others
 // wait for, and AllocMem gives memory that is registered.

@@ -25,8 +25,9 @@ type longRx struct {
 	room    []byte             // for a frame that is put together; made for the first one
 	promise bool               // of the payload that is being received, what follows the extension is not in room yet
 	parts   [maxParts][]byte
-	out     []byte // for a frame that goes in pieces; made for the first one
-	fetched uint64 // frames that went straight to where they belong
+	last    [wordSize]byte // of the data of an RDMA write
+	out     []byte         // for a frame that goes in pieces; made for the first one
+	fetched uint64         // frames that went straight to where they belong
 }
 
 // maxParts is of how many pieces the memory is to which a frame goes.

@@ -49,7 +49,7 @@ func (v *VI) writeSize() uint32 {
 	if v.long {
 		room = v.nic.long.size
 	}
-	return fragment(MaxTransferSize, room-ethertype.RDMASize)
+	return fragment(MaxTransferSize, room-ethertype.RDMASize, true)
 }
 
 // looseForbidden drops a write that is not allowed. If it carries immediate

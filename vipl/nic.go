@@ -138,9 +138,8 @@ type NIC struct {
 	rxh            ethertype.Header
 	views          [][]byte // as many as one poll takes
 	long           longRx
-	region         [1]Segment // scratch: the memory that an RDMA write goes to
-	touched        []*VI      // received something in this poll
-	lone           bool       // the frame of this poll is the only one
+	touched        []*VI // received something in this poll
+	lone           bool  // the frame of this poll is the only one
 	late           lateAck
 	short          uint64 // messages that have gone the short way
 	held           []*VI  // hold gathered messages

@@ -48,6 +48,11 @@ func (v *VI) postSend(d *Descriptor) error {
 		v.stats.Sends++
 	case StateConnected:
 		v.stats.Sends++
+		if d.Later {
+			v.holdOn()
+			v.nic.eng.WakeBefore(v.nic.now) // who sleeps on the link looks after it
+			return nil
+		}
 		v.push()
 	case StateIdle, StateError:
 		v.cursor.next = v.sq.tail

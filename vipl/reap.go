@@ -130,6 +130,7 @@ func (q *CQ) ReapDone(out []Completion) (int, error) {
 
 // reap passes over entries whose descriptors somebody has taken by a Done call.
 func (q *CQ) reap(out []Completion) (k int) {
+	q.bell.rung = false
 	for k < len(out) {
 		e, ok := q.next()
 		if !ok {
@@ -152,6 +153,9 @@ func (q *CQ) reap(out []Completion) (k int) {
 			out[k].Err = ErrDescriptor
 		}
 		k++
+	}
+	if q.n > q.dead {
+		q.ring()
 	}
 	return k
 }

@@ -269,9 +269,11 @@ func (v *VI) placeRDMA(h *ethertype.Header, payload []byte) (outcome, reason) {
 			}
 			return fatal, reasonRDMA
 		}
-		v.nic.region[0].Data = dst
-		if v.nic.put(v.nic.region[:], h.Offset, data) != placed {
+		if !v.nic.putWords(dst[h.Offset:][:len(data)], data) {
 			return deferred, 0
+		}
+		if q := v.rq.cq; q != nil && q.bell.ring != nil { // goroutines may wait there for memory to change
+			q.gate.Open(&v.nic.eng)
 		}
 		v.stats.RDMABytes += uint64(len(data))
 	}

@@ -168,7 +168,7 @@ func (v *VI) cut() reliability.Sent {
 			c.msg++
 		}
 	}
-	size := fragment(d.total-c.offset, v.maxData-d.extension())
+	size := fragment(d.total-c.offset, v.maxData-d.extension(), d.Op == OpRDMAWrite)
 	f := reliability.Sent{First: c.next, Offset: c.offset, Size: size, Count: 1}
 	c.offset += size
 	if c.offset == d.total {
@@ -179,14 +179,18 @@ func (v *VI) cut() reliability.Sent {
 	return f
 }
 
-// fragment returns how many of left bytes go into a frame that has room bytes.
-func fragment(left uint32, room int) uint32 {
+// fragment returns how many of left bytes go into a frame that has room bytes. Those of
+// an RDMA write end at words, so that no word is in two frames.
+func fragment(left uint32, room int, write bool) uint32 {
 	size := uint32(room)
 	if left <= size {
 		return left
 	}
-	if size >= alignFrom {
+	switch {
+	case size >= alignFrom:
 		size &^= alignTo - 1
+	case write:
+		size &^= wordSize - 1
 	}
 	return size
 }

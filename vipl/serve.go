@@ -128,7 +128,7 @@ func (v *VI) nextFrame() (f reliability.Sent, ok bool) {
 func (v *VI) cutAnswer() reliability.Sent {
 	t := &v.serves
 	s := t.slot(t.next)
-	size := fragment(s.length-t.offset, v.maxData)
+	size := fragment(s.length-t.offset, v.maxData, false)
 	f := reliability.Sent{First: t.next, Offset: t.offset, Size: size, Count: 1, Flags: sentAnswer}
 	t.offset += size
 	if t.offset == s.length {
