@@ -18,6 +18,10 @@ type MemAttributes struct {
 	Ptag            Ptag
 	EnableRDMAWrite bool // peers may write to the region
 	EnableRDMARead  bool // peers may read from the region
+	// Once says that the region's handle names nothing else as long as the NIC is open:
+	// who keeps it when the region is gone reaches no other. A NIC has MaxRegions times
+	// 4095 such handles. Other handles are used again after 4095 registrations or more.
+	Once bool
 }
 
 // MemInfo is what QueryMem returns.

@@ -18,6 +18,7 @@ type Handle uint32
 const (
 	slotBits = 20
 	slotMask = 1<<slotBits - 1
+	maxGen   = 1<<(32-slotBits) - 1
 )
 
 // MaxRegions is how many regions a table holds at the most.
@@ -32,6 +33,7 @@ type Attributes struct {
 	Ptag            Tag
 	EnableRDMAWrite bool // peers may write to the region
 	EnableRDMARead  bool // peers may read from the region
+	Once            bool // the region's handle is never used again, as long as there is the table
 }
 
 // Segment is a data segment of a descriptor: Data lies within the region that Handle
@@ -50,14 +52,16 @@ type region struct {
 	posted int32  // posted descriptors that refer to it
 	mapped bool   // pages that Map has returned
 	locked bool
+	once   bool // the slot is for regions whose handles are not used again
 }
 
 // Table holds the regions and protection tags of a NIC. The zero Table is empty.
 type Table struct {
 	regions []region
 	free    []uint32
-	inUse   int // regions
-	bytes   int // in them
+	once    []uint32 // the free slots of regions whose handles are not used again
+	inUse   int      // regions
+	bytes   int      // in them
 	tags    tags
 	retired map[Handle][]byte // of a closed NIC: pages that Map has returned
 }

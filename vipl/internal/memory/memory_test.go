@@ -87,3 +87,29 @@ func TestClose(t *testing.T) {
 		t.Errorf("given back twice: %v", err)
 	}
 }
+
+// TestOnce: handles that are not to be used again are not, however often memory is
+// registered, and take nothing from the others.
+func TestOnce(t *testing.T) {
+	var m Table
+	buf := make([]byte, 8)
+	seen := map[Handle]bool{}
+	for i := range 10000 {
+		h, err := m.Register(buf, Attributes{Once: true}, false, false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if seen[h] {
+			t.Fatalf("registration %d: the handle %v was used before", i, h)
+		}
+		seen[h] = true
+		m.Deregister(h)
+		if h, err = m.Register(buf, Attributes{}, false, false); err != nil || seen[h] {
+			t.Fatalf("registration %d without: %v, %v", i, h, err)
+		}
+		m.Deregister(h)
+	}
+	if slots := len(m.regions); slots > 4 {
+		t.Errorf("%d slots were used", slots)
+	}
+}

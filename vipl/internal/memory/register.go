@@ -16,9 +16,13 @@ func (t *Table) Register(buf []byte, a Attributes, mapped, locked bool) (Handle,
 	case len(buf) > math.MaxInt-t.bytes:
 		return 0, code.Error(op, code.ErrResource, "%d bytes on top of %d are more than %d; deregister some", len(buf), t.bytes, math.MaxInt)
 	}
+	free := &t.free
+	if a.Once {
+		free = &t.once
+	}
 	var slot uint32
-	if last := len(t.free) - 1; last >= 0 {
-		slot, t.free = t.free[last], t.free[:last]
+	if last := len(*free) - 1; last >= 0 {
+		slot, *free = (*free)[last], (*free)[:last]
 	} else if len(t.regions) < MaxRegions {
 		slot = uint32(len(t.regions))
 		t.regions = append(t.regions, region{})
@@ -26,8 +30,8 @@ func (t *Table) Register(buf []byte, a Attributes, mapped, locked bool) (Handle,
 		return 0, code.Error(op, code.ErrResource, "all %d regions are in use; deregister some", MaxRegions)
 	}
 	r := &t.regions[slot]
-	gen := r.gen%(1<<(32-slotBits)-1) + 1
-	*r = region{buf: buf, addr: addressOf(buf), attr: a, gen: gen, mapped: mapped, locked: locked}
+	gen := r.gen%maxGen + 1
+	*r = region{buf: buf, addr: addressOf(buf), attr: a, gen: gen, mapped: mapped, locked: locked, once: a.Once}
 	t.UseTag(a.Ptag, 1)
 	t.inUse++
 	t.bytes += len(buf)
@@ -50,8 +54,14 @@ func (t *Table) MayDeregister(h Handle) error {
 // Deregister forgets a region for which MayDeregister has returned nil. Pages that Map has
 // returned are unmapped.
 func (t *Table) Deregister(h Handle) {
-	t.drop(t.lookup(h))
-	t.free = append(t.free, uint32(h)&slotMask)
+	r, slot := t.lookup(h), uint32(h)&slotMask
+	t.drop(r)
+	switch {
+	case !r.once:
+		t.free = append(t.free, slot)
+	case r.gen < maxGen: // else the slot has had all its handles
+		t.once = append(t.once, slot)
+	}
 }
 
 // drop empties a slot, which keeps its generation.
@@ -62,7 +72,7 @@ func (t *Table) drop(r *region) {
 	if r.mapped {
 		Unmap(r.buf)
 	}
-	*r = region{gen: r.gen}
+	*r = region{gen: r.gen, once: r.once}
 }
 
 // Close forgets all regions. Pages that Map has returned read as zeros from now on; their
