@@ -35,3 +35,10 @@ func (q *CQ) ring() {
 		q.nic.calls.Owe(call{ring: b.ring, q: q})
 	}
 }
+
+// wrote has those look again who wait for memory to change, which the peer of v has.
+func (v *VI) wrote() {
+	if q := v.rq.cq; q != nil && q.bell.ring != nil {
+		q.gate.Open(&v.nic.eng)
+	}
+}

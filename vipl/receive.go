@@ -272,9 +272,7 @@ func (v *VI) placeRDMA(h *ethertype.Header, payload []byte) (outcome, reason) {
 		if !v.nic.putWords(dst[h.Offset:][:len(data)], data) {
 			return deferred, 0
 		}
-		if q := v.rq.cq; q != nil && q.bell.ring != nil { // goroutines may wait there for memory to change
-			q.gate.Open(&v.nic.eng)
-		}
+		v.wrote()
 		v.stats.RDMABytes += uint64(len(data))
 	}
 	if d != nil {

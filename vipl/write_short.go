@@ -43,7 +43,8 @@ func (v *VI) placeShort(h *ethertype.Header, payload []byte) bool {
 	if dst == nil {
 		return false
 	}
-	copy(dst, data)
+	storeWords(dst, data)
+	v.wrote()
 	n := v.nic
 	n.late = lateAck{vi: v, ack: h.Ack, at: n.now}
 	v.rx.Accept(n.now, h.Seq, false)

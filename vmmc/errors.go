@@ -1,0 +1,40 @@
+package vmmc
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/bobnet-go/bobnet/vmmc/internal/provider"
+)
+
+// What calls fail with. Errors say more, and wrap these.
+var (
+	ErrArgument       = errors.New("vmmc: an argument is not allowed")
+	ErrExists         = errors.New("vmmc: the process has such an export already")
+	ErrOverlap        = errors.New("vmmc: the buffer overlaps an exported one")
+	ErrProxy          = errors.New("vmmc: not an address of an import")
+	ErrDenied         = errors.New("vmmc: the exporter refuses the import")
+	ErrUnexported     = errors.New("vmmc: the buffer is no longer exported")
+	ErrUnimported     = errors.New("vmmc: the import was given up")
+	ErrPeer           = errors.New("vmmc: the other process has ended or does not answer")
+	ErrFull           = errors.New("vmmc: too many sends are under way")
+	ErrBusy           = errors.New("vmmc: the send is under way")
+	ErrNotInHandler   = errors.New("vmmc: a handler cannot undo the block that it runs under") // SBL_ENotInHandler
+	ErrNotBlocked     = errors.New("vmmc: notifications are not blocked")
+	ErrPending        = errors.New("vmmc: the import is not made yet")
+	ErrProcessClosed  = errors.New("vmmc: the process is closed")
+	ErrNoConnectivity = errors.New("vmmc: the exporter was not found")
+)
+
+// typed returns an error of the provider as one of this package.
+func typed(err error) error {
+	for _, x := range []struct{ from, to error }{
+		{provider.ErrRevoked, ErrUnexported}, {provider.ErrReleased, ErrUnimported}, {provider.ErrPeer, ErrPeer},
+		{provider.ErrFull, ErrFull}, {provider.ErrClosed, ErrProcessClosed},
+	} {
+		if errors.Is(err, x.from) {
+			return fmt.Errorf("%w (%w)", x.to, err)
+		}
+	}
+	return err
+}

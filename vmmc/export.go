@@ -1,0 +1,220 @@
+package vmmc
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/vipl"
+	"github.com/bobnet-go/bobnet/vmmc/internal/provider"
+)
+
+// Address is where a process takes requests.
+type Address = ethertype.Addr
+
+// Export is memory that other processes may write to.
+type Export struct {
+	p       *Process
+	id      uint32
+	buf     []byte // the program's own
+	to      []byte // where writes go: buf, or what Redirect has named
+	policy  Policy
+	handler Handler
+	words   []string
+	grants  map[*provider.Grant]struct{}
+	moving  map[*provider.Grant]struct{} // of those, which have not heard of the last Redirect
+	late    int                          // messages that came too late for it
+	gone    bool
+}
+
+// Export makes buf a receive buffer (SBL_ExportRecvBuf), named by the process and id, for
+// those whom the policy allows. Nothing is allocated or copied: what importers send lies
+// in buf at once, and the program may look at it and change it at any time (Word, Spin and
+// WaitWord say how to look). buf must stay as it is until Unexport, and lie in no other
+// export. handler may be nil; notifications then have no effect.
+func (p *Process) Export(buf []byte, id uint32, policy Policy, handler Handler) (*Export, error) {
+	e := &Export{p: p, id: id, buf: buf, to: buf, policy: policy.copied(), handler: handler, grants: map[*provider.Grant]struct{}{}}
+	p.mu.Lock()
+	err := p.enter(e)
+	p.unlock()
+	if err != nil {
+		return nil, err
+	}
+	if err := p.dir.Export(id, ""); err != nil {
+		e.Unexport(context.Background())
+		return nil, err
+	}
+	return e, nil
+}
+
+func (p *Process) enter(e *Export) error {
+	if p.closed {
+		return ErrProcessClosed
+	}
+	if p.exports[e.id] != nil {
+		return fmt.Errorf("%w: %d", ErrExists, e.id)
+	}
+	if err := p.overlaps(e.buf, nil); err != nil {
+		return err
+	}
+	p.exports[e.id] = e
+	p.askAgain()
+	return nil
+}
+
+// askAgain looks again at the requests that wait for exports. Those that still have none
+// go back to where they were.
+func (p *Process) askAgain() {
+	asked := p.asked
+	p.asked = nil
+	for _, r := range asked {
+		(*up)(p).Asked(r)
+	}
+}
+
+// overlaps returns an error if buf overlaps the memory of an export, but for one.
+func (p *Process) overlaps(buf []byte, but *Export) error {
+	lo := addressOf(buf)
+	for _, e := range p.exports {
+		for i, other := range [][]byte{e.buf, e.to} {
+			at := addressOf(other)
+			if (e != but || i == 0) && lo < at+uintptr(len(other)) && at < lo+uintptr(len(buf)) {
+				return fmt.Errorf("%w: %d bytes at %#x, and export %d has %d at %#x", ErrOverlap, len(buf), lo, e.id, len(other), at)
+			}
+		}
+	}
+	return nil
+}
+
+// ID returns the export's number, Bytes its memory.
+func (e *Export) ID() uint32 { return e.id }
+
+// Bytes returns the memory that was exported.
+func (e *Export) Bytes() []byte { return e.buf }
+
+// Advertise gives the export a word as another name, for ImportWord.
+func (e *Export) Advertise(word string) error {
+	p := e.p
+	if word == "" || len(word) > provider.MaxWord {
+		return fmt.Errorf("%w: a word has 1..%d bytes, this one has %d", ErrArgument, provider.MaxWord, len(word))
+	}
+	p.mu.Lock()
+	switch {
+	case e.gone || p.closed:
+		p.unlock()
+		return ErrUnexported
+	case p.words[word] != nil:
+		p.unlock()
+		return fmt.Errorf("%w: it is advertised as %q", ErrExists, word)
+	}
+	p.words[word] = e
+	e.words = append(e.words, word)
+	p.askAgain()
+	p.unlock()
+	return p.dir.Export(e.id, word)
+}
+
+// Importers returns who has imported the buffer (SBL_Importers).
+func (e *Export) Importers() []Peer {
+	p := e.p
+	p.mu.Lock()
+	defer p.unlock()
+	peers := make([]Peer, 0, len(e.grants))
+	for g := range e.grants {
+		peers = append(peers, peerOf(g.To))
+	}
+	return peers
+}
+
+// Unexport takes the buffer back. When it returns, nothing that anybody sends lands there
+// any more; sends under way are done, or fail with ErrUnexported at their senders. It
+// waits until all importers have heard of it, for Config.PeerTimeout at the most and as
+// long as ctx lets it; those that have not by then lose their connection with this process
+// when they write. It may be called from a handler. Notifications that have not been
+// handled are dropped. A second call does nothing.
+func (e *Export) Unexport(ctx context.Context) error {
+	p := e.p
+	p.mu.Lock()
+	if e.gone || p.closed {
+		p.unlock()
+		return nil
+	}
+	e.gone = true
+	delete(p.exports, e.id)
+	words := e.words
+	for _, w := range words {
+		delete(p.words, w)
+	}
+	for g := range e.grants {
+		p.via.Revoke(g, false)
+	}
+	limited, cancel := p.via.WithTimeout(ctx, orDefault(p.cfg.PeerTimeout, vipl.DefaultPeerTimeout))
+	err := p.await(limited, func() bool { return len(e.grants) == 0 })
+	cancel()
+	if err != nil && !p.closed {
+		p.stats.Forced += uint64(len(e.grants))
+		for g := range e.grants {
+			p.via.Revoke(g, true)
+		}
+	}
+	p.notes.drop(func(n note) bool {
+		if n.export == e && !p.closed {
+			p.via.Handled(n.grant)
+		}
+		return n.export == e
+	})
+	p.unlock()
+	p.dir.Unexport(e.id, "")
+	for _, w := range words {
+		p.dir.Unexport(e.id, w)
+	}
+	return nil
+}
+
+func orDefault(d, def time.Duration) time.Duration {
+	if d == 0 {
+		return def
+	}
+	return d
+}
+
+// Redirect has what importers send from now on land in buf, which is as long as the
+// exported buffer, instead of there; nil means the exported buffer again (transfer
+// redirection, VMMC-2). It returns when all importers know. Messages that were sent to the
+// exported buffer before, and after it was last redirected, have come too late for that:
+// what they have written is copied to buf, and late is their number.
+//
+// One call at a time; the memory that was named before is the caller's again.
+func (e *Export) Redirect(ctx context.Context, buf []byte) (late int, err error) {
+	p := e.p
+	p.mu.Lock()
+	defer p.unlock()
+	if buf == nil {
+		buf = e.buf
+	}
+	switch {
+	case e.gone || p.closed:
+		return 0, ErrUnexported
+	case e.moving != nil:
+		return 0, fmt.Errorf("%w: another Redirect of export %d is under way", ErrBusy, e.id)
+	case len(buf) != len(e.buf):
+		return 0, fmt.Errorf("%w: export %d has %d bytes, what it is redirected to has %d", ErrArgument, e.id, len(e.buf), len(buf))
+	}
+	if addressOf(buf) != addressOf(e.buf) {
+		if err := p.overlaps(buf, e); err != nil {
+			return 0, err
+		}
+	}
+	e.to, e.late, e.moving = buf, 0, map[*provider.Grant]struct{}{}
+	for g := range e.grants {
+		if err := p.via.Redirect(g, buf); err != nil {
+			e.moving = nil
+			return 0, typed(err)
+		}
+		e.moving[g] = struct{}{}
+	}
+	err = p.await(ctx, func() bool { return len(e.moving) == 0 || e.gone })
+	e.moving = nil
+	return e.late, err
+}

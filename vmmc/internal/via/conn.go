@@ -1,0 +1,316 @@
+package via
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+
+	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/vipl"
+	"github.com/bobnet-go/bobnet/vmmc/internal/provider"
+)
+
+// How two processes come to one connection
+//
+// Whoever wants an import first asks for a connection at the other's listener. When both
+// ask at the same time, the request of the one whose address is lower counts: the other
+// one gives its own up and accepts. The lower one keeps the request that it has got until
+// its own has been decided, and accepts it if that has failed. A process has two ends with
+// itself.
+
+type state uint8
+
+const (
+	dialing   state = iota
+	accepting       // until the first message
+	live
+	dead
+)
+
+func (s state) String() string {
+	return [...]string{"dialing", "accepting", "live", "dead"}[s]
+}
+
+// Credits that each side has in the beginning: of notifications and of messages. Credits
+// themselves come in messages that need none, of which few are under way at a time.
+const (
+	maxNotes = 32
+	maxTalk  = 16
+	receives = maxNotes + maxTalk + 8
+)
+
+// conn is one end of the connection with another process.
+type conn struct {
+	p     *Provider
+	at    ethertype.Addr // the peer's listener
+	peer  provider.Identity
+	known bool // peer is what it says of itself
+	state state
+	vi    *vipl.VI
+	tag   vipl.Ptag
+	held  *vipl.Request // of the peer, while our own is undecided
+	mem   vipl.MemHandle
+	recv  [receives]receive
+
+	spare  []*send
+	slabs  []vipl.MemHandle
+	flying []*send // posted on the VI or to be, in order
+	posted int     // of them, on the VI
+	busy   int     // writes under way
+
+	talk    [][]byte // messages that wait for credit
+	mayTalk int
+	mayNote int
+	notes   []uint32 // slots whose notifications wait for credit
+	oweTalk int      // credits to be returned
+	oweNote int
+
+	asks     map[uint32]*provider.Ask
+	lastAsk  uint32
+	requests map[uint32]*provider.Request
+	regions  map[uint32]*provider.Region
+	grants   []*provider.Grant
+}
+
+// receive is a posted receive with its memory.
+type receive struct {
+	mem  []byte
+	segs [1]vipl.Segment
+	desc vipl.Descriptor
+}
+
+// newConn makes an end, with its VI.
+func (p *Provider) newConn(at ethertype.Addr) (*conn, error) {
+	if len(p.conns) >= p.cfg.Connections {
+		return nil, fmt.Errorf("vmmc: connect to %v: %d connections are as many as Config.MaxConnections allows", at, len(p.conns))
+	}
+	k := &conn{p: p, at: at, peer: provider.Identity{Addr: at}, mayTalk: maxTalk, mayNote: maxNotes,
+		asks: map[uint32]*provider.Ask{}, requests: map[uint32]*provider.Request{}, regions: map[uint32]*provider.Region{}}
+	var err error
+	if k.tag, err = p.nic.CreatePtag(); err != nil {
+		return nil, err
+	}
+	slab := make([]byte, receives*messageSize)
+	if k.mem, err = p.nic.RegisterMem(slab, &vipl.MemAttributes{Ptag: k.tag}); err == nil {
+		for i := range k.recv {
+			r := &k.recv[i]
+			r.mem = slab[i*messageSize:][:messageSize:messageSize]
+			r.segs[0] = vipl.Segment{Data: r.mem, Handle: k.mem}
+		}
+		if err = p.reserve(p.cfg.Sends + receives); err == nil {
+			if err = k.open(); err != nil {
+				_ = p.reserve(-p.cfg.Sends - receives)
+			}
+		}
+	}
+	if err != nil {
+		k.drop()
+		return nil, err
+	}
+	return k, nil
+}
+
+// open makes the VI and posts its receives.
+func (k *conn) open() (err error) {
+	k.vi, err = k.p.nic.CreateVI(&vipl.Attributes{Ptag: k.tag, EnableRDMAWrite: true, QueueDepth: max(k.p.cfg.Sends, receives),
+		PeerTimeout: k.p.cfg.PeerTimeout}, k.p.cq, k.p.cq)
+	if err != nil {
+		return err
+	}
+	k.vi.Context = k
+	for i := range k.recv {
+		r := &k.recv[i]
+		r.desc = vipl.Descriptor{Segs: r.segs[:], Context: r}
+		if err := k.vi.PostRecv(&r.desc); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// dial returns the connection with the process at an address, and begins it if there is
+// none.
+func (p *Provider) dial(at ethertype.Addr) (*conn, error) {
+	if p.closed {
+		return nil, provider.ErrClosed
+	}
+	if k := p.conns[at]; k != nil {
+		return k, nil
+	}
+	k, err := p.newConn(at)
+	if err != nil {
+		return nil, err
+	}
+	p.conns[at] = k
+	if err := k.vi.ConnectStart(at, putHello(nil, p.self)); err != nil {
+		k.fail(err)
+		return nil, err
+	}
+	return k, nil
+}
+
+// accept decides about a request for a connection.
+func (p *Provider) accept(r *vipl.Request) {
+	id, ok := parseHello(r.Data(), r.Remote().MAC)
+	if !ok {
+		p.count.Strangers++
+		r.Reject("this is VMMC, of another version or none: build all programs from one source")
+		return
+	}
+	k := p.conns[id.Addr]
+	if id.Addr == p.self.Addr {
+		k = p.itself
+	}
+	if k != nil {
+		switch {
+		case k.state != dialing:
+			k.fail(provider.ErrPeer) // it was started again, or takes the connection for broken
+		case before(p.self.Addr, id.Addr):
+			if k.held != nil {
+				k.held.Reject("asked again")
+			}
+			k.held = r
+			return
+		default:
+			k.yield(r, id)
+			return
+		}
+	}
+	k, err := p.newConn(id.Addr)
+	if err != nil {
+		p.count.Strangers++
+		r.Reject(err.Error())
+		return
+	}
+	if id.Addr == p.self.Addr {
+		p.itself = k
+	} else {
+		p.conns[id.Addr] = k
+	}
+	k.take(r, id)
+}
+
+func before(a, b ethertype.Addr) bool {
+	if c := bytes.Compare(a.MAC[:], b.MAC[:]); c != 0 {
+		return c < 0
+	}
+	return a.Port < b.Port
+}
+
+// take accepts r on the VI of k. Its own hello is the first message.
+func (k *conn) take(r *vipl.Request, id provider.Identity) {
+	k.state, k.peer, k.known = accepting, id, true
+	if err := r.AcceptStart(k.vi); err != nil {
+		r.Reject(err.Error())
+		k.fail(err)
+		return
+	}
+	k.say(putHello(message(sayHello), k.p.self))
+}
+
+// yield gives up the own attempt and accepts the peer's. A connection that is not made has
+// asks only, which are asked again.
+func (k *conn) yield(r *vipl.Request, id provider.Identity) {
+	k.vi.Close()
+	for _, s := range k.flying {
+		k.recycle(s)
+	}
+	k.held, k.flying, k.posted = nil, nil, 0
+	k.talk, k.mayTalk, k.mayNote, k.oweTalk, k.oweNote = nil, maxTalk, maxNotes, 0, 0
+	if err := k.open(); err != nil {
+		r.Reject(err.Error())
+		k.fail(err)
+		return
+	}
+	k.take(r, id)
+	for _, a := range k.sortedAsks() {
+		k.sayAsk(a)
+	}
+}
+
+func (k *conn) sortedAsks() (asks []*provider.Ask) {
+	for _, a := range k.asks {
+		asks = append(asks, a)
+	}
+	slices.SortFunc(asks, func(a, b *provider.Ask) int { return int(a.Seq) - int(b.Seq) })
+	return asks
+}
+
+// why says how the connection has ended.
+func (k *conn) why() error {
+	if err := k.vi.Err(); err != nil {
+		return fmt.Errorf("%w: %w", provider.ErrPeer, err)
+	}
+	if err := k.vi.ConnectDone(); err != nil {
+		return fmt.Errorf("%w: %w", provider.ErrPeer, err)
+	}
+	return provider.ErrPeer
+}
+
+// fail ends the connection, and all that hangs on it.
+func (k *conn) fail(why error) {
+	if k.state == dead {
+		return
+	}
+	p, held := k.p, k.held
+	if k.state == dialing && held != nil && !p.closed {
+		if id, ok := parseHello(held.Data(), held.Remote().MAC); ok {
+			k.yield(held, id)
+			return
+		}
+	}
+	k.state = dead
+	if p.itself == k {
+		p.itself = nil
+	} else {
+		delete(p.conns, k.at)
+	}
+	p.count.Broken++
+	k.vi.Close()
+	_ = p.reserve(-p.cfg.Sends - receives)
+	flying := k.flying
+	k.flying = nil
+	for _, s := range flying {
+		k.end(s, why)
+	}
+	k.drop()
+	for _, a := range k.sortedAsks() {
+		a.Err = why
+		p.up.Answered(a)
+	}
+	for _, r := range k.requests {
+		r.Gone = true
+		p.up.Withdrawn(r)
+	}
+	for _, r := range k.regions {
+		k.lose(r, why)
+	}
+	for _, g := range k.grants {
+		if g != nil {
+			p.up.Released(g)
+		}
+	}
+}
+
+// drop gives back what newConn took, but for the VI. Nothing lands in any memory any more.
+func (k *conn) drop() {
+	n := k.p.nic
+	for _, g := range k.grants {
+		if g != nil {
+			forget(n, g)
+		}
+	}
+	for _, s := range k.slabs {
+		n.DeregisterMem(s)
+	}
+	if k.mem != 0 {
+		n.DeregisterMem(k.mem)
+	}
+	n.DestroyPtag(k.tag)
+}
+
+// violated ends the connection because the peer breaks the protocol.
+func (k *conn) violated() {
+	k.p.count.Violations++
+	k.fail(fmt.Errorf("%w: it breaks the protocol", provider.ErrPeer))
+}

@@ -1,0 +1,295 @@
+package via
+
+import (
+	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/vipl"
+	"github.com/bobnet-go/bobnet/vmmc/internal/provider"
+)
+
+// granted takes in an import. One that nobody wants any more is given up at once.
+func (k *conn) granted(r *reader) {
+	seq := r.u32()
+	g := &provider.Region{Owner: k.peer, Link: k, Slot: r.u32(), Addr: r.u64(), Key: r.u32(), Size: r.u64()}
+	if r.bad || k.regions[g.Slot] != nil {
+		r.bad = true
+		return
+	}
+	a := k.asks[seq]
+	if a == nil {
+		k.say(message(sayReleased, g.Slot))
+		return
+	}
+	delete(k.asks, seq)
+	k.regions[g.Slot] = g
+	g.Ask, g.ID, g.Lo = a, a.ID, g.Size
+	a.Region = g
+	k.p.up.Answered(a)
+}
+
+// lose ends a region for the process.
+func (k *conn) lose(r *provider.Region, why error) {
+	if r.Err == nil {
+		r.Err = why
+		k.p.up.Lost(r)
+	}
+}
+
+// revoked: what has been posted goes before the answer, since both go the same way in
+// order.
+func (k *conn) revoked(r *provider.Region) {
+	k.lose(r, provider.ErrRevoked)
+	k.leave(r)
+}
+
+// leave says that no more comes, behind what was posted before.
+func (k *conn) leave(r *provider.Region) {
+	if k.regions[r.Slot] != r {
+		return
+	}
+	delete(k.regions, r.Slot)
+	for i, slot := range k.notes { // they would meet another import's slot
+		if slot == r.Slot {
+			k.notes[i] = noSlot
+		}
+	}
+	k.say(message(sayReleased, r.Slot))
+}
+
+// noSlot is in no table: the receiver of such a notification drops it.
+const noSlot = ^uint32(0)
+
+// Release implements provider.Provider.
+func (p *Provider) Release(r *provider.Region) {
+	k := r.Link.(*conn)
+	if r.Err == nil {
+		r.Err = provider.ErrReleased
+	}
+	if k.state != dead {
+		k.leave(r)
+	}
+}
+
+// redirect has the writes from now on go elsewhere.
+func (k *conn) redirect(m *reader) {
+	slot, at, key := m.u32(), m.u64(), m.u32()
+	r := k.regions[slot]
+	if r == nil {
+		return // it has been released
+	}
+	r.Addr, r.Key = at, key
+	b := put64(put64(message(sayRedirected, slot), r.Lo), r.Hi)
+	k.say(append32(b, r.Count))
+	r.Lo, r.Hi, r.Count = r.Size, 0, 0
+}
+
+// Frame implements provider.Provider: a frame's data at the least, whatever the path.
+func (p *Provider) Frame(*provider.Region) int {
+	return p.nic.Link().Info().MTU - ethertype.BaseSize - ethertype.RDMASize - 8
+}
+
+// send is one descriptor with its memory.
+type send struct {
+	mem    []byte
+	handle vipl.MemHandle // of mem
+	desc   vipl.Descriptor
+	segs   [vipl.MaxSegments]vipl.Segment
+	pinned int // segments of the program's memory
+	region *provider.Region
+	token  any
+}
+
+const (
+	inline = 256 // bytes of a record's own memory, at least a message
+	slab   = 32  // records made at a time
+)
+
+// record returns a record.
+func (k *conn) record() (*send, error) {
+	if len(k.spare) == 0 {
+		mem := make([]byte, slab*inline)
+		h, err := k.p.nic.RegisterMem(mem, &vipl.MemAttributes{Ptag: k.tag})
+		if err != nil {
+			return nil, err
+		}
+		k.slabs = append(k.slabs, h)
+		records := make([]send, slab)
+		for i := range records {
+			records[i].mem, records[i].handle = mem[i*inline:][:inline:inline], h
+			k.spare = append(k.spare, &records[i])
+		}
+	}
+	last := len(k.spare) - 1
+	s := k.spare[last]
+	k.spare[last], k.spare = nil, k.spare[:last]
+	return s, nil
+}
+
+// copied has s send a copy of b.
+func (s *send) copied(b []byte) {
+	s.segs[0] = vipl.Segment{Data: s.mem[:copy(s.mem, b)], Handle: s.handle}
+	s.desc = vipl.Descriptor{Segs: s.segs[:1], Context: s}
+}
+
+// recycle gives back a record that is not posted.
+func (k *conn) recycle(s *send) {
+	for i := range s.pinned {
+		k.p.nic.DeregisterMem(s.segs[i].Handle)
+		s.segs[i] = vipl.Segment{}
+	}
+	s.pinned, s.region, s.token = 0, nil, nil
+	k.spare = append(k.spare, s)
+}
+
+// end tells how a send went.
+func (k *conn) end(s *send, err error) {
+	token := s.token
+	if s.region != nil {
+		s.region.Busy--
+		k.busy--
+	}
+	k.recycle(s)
+	if token != nil {
+		k.p.up.Done(token, err)
+	}
+}
+
+// post posts s behind the others, at once if the VI's queue has room.
+func (k *conn) post(s *send) {
+	k.flying = append(k.flying, s)
+	k.push()
+}
+
+// push posts what the VI's queue has room for.
+func (k *conn) push() {
+	for k.posted < len(k.flying) && k.posted < k.p.cfg.Sends {
+		if err := k.vi.PostSend(&k.flying[k.posted].desc); err != nil {
+			k.fail(err)
+			return
+		}
+		k.posted++
+	}
+}
+
+// sent is told of the oldest send: they complete in order.
+func (k *conn) sent(s *send) {
+	k.posted--
+	copy(k.flying, k.flying[1:])
+	k.flying[len(k.flying)-1] = nil
+	k.flying = k.flying[:len(k.flying)-1]
+	k.end(s, nil)
+	if k.state != dead {
+		k.push()
+	}
+}
+
+// Post implements provider.Provider.
+func (p *Provider) Post(w *provider.Write) error {
+	r := w.Region
+	k := r.Link.(*conn)
+	switch {
+	case r.Err != nil:
+		return r.Err
+	case k.busy >= p.cfg.Sends || len(k.notes) >= p.cfg.Sends:
+		return provider.ErrFull
+	}
+	s, err := k.record()
+	if err != nil {
+		return err
+	}
+	if w.Copy {
+		s.segs[0] = vipl.Segment{Data: s.mem[:gather(s.mem[:w.Size], w.Data, w.Skip)], Handle: s.handle}
+		s.desc = vipl.Descriptor{Segs: s.segs[:1], Context: s}
+		p.count.Copied++
+	} else if err := k.pin(s, w); err != nil {
+		k.recycle(s)
+		return err
+	}
+	s.desc.Op, s.desc.Later = vipl.OpRDMAWrite, w.Later
+	s.desc.Remote = vipl.RemoteSegment{Addr: r.Addr + w.Offset, Handle: vipl.MemHandle(r.Key)}
+	if w.Notify {
+		k.notify(s, r)
+	}
+	if w.Size > 0 {
+		r.Lo, r.Hi = min(r.Lo, w.Offset), max(r.Hi, w.Offset+uint64(w.Size))
+		r.Count++
+	} else if !s.desc.HasImmediate { // a notification that waits
+		k.recycle(s)
+		if w.Token != nil {
+			p.up.Done(w.Token, nil)
+		}
+		return nil
+	}
+	s.region, s.token = r, w.Token
+	r.Busy++
+	k.busy++
+	p.count.Writes++
+	p.count.Bytes += uint64(w.Size)
+	k.post(s) // if that ends the connection, Up.Done has been told
+	return nil
+}
+
+// notify has s carry a notification if there is credit, else notes that one is to follow.
+func (k *conn) notify(s *send, r *provider.Region) {
+	if k.mayNote > 0 && len(k.notes) == 0 {
+		k.mayNote--
+		k.p.count.Notes++
+		s.desc.HasImmediate, s.desc.Immediate = true, r.Slot
+		return
+	}
+	k.p.count.NotesWaited++
+	k.notes = append(k.notes, r.Slot)
+}
+
+// note sends a notification alone.
+func (k *conn) note(slot uint32) {
+	if slot == noSlot {
+		return
+	}
+	s, err := k.record()
+	if err != nil {
+		k.fail(err)
+		return
+	}
+	k.mayNote--
+	k.p.count.Notes++
+	s.desc = vipl.Descriptor{Op: vipl.OpRDMAWrite, HasImmediate: true, Immediate: slot, Context: s}
+	k.post(s)
+}
+
+// gather copies data to dst, from skip on, and returns how much.
+func gather(dst []byte, data [][]byte, skip int) (n int) {
+	for _, b := range data {
+		if skip >= len(b) {
+			skip -= len(b)
+			continue
+		}
+		n += copy(dst[n:], b[skip:])
+		skip = 0
+	}
+	return n
+}
+
+// pin has s send w's data from where it lies.
+func (k *conn) pin(s *send, w *provider.Write) error {
+	skip, left := w.Skip, w.Size
+	for _, b := range w.Data {
+		if skip >= len(b) {
+			skip -= len(b)
+			continue
+		}
+		if left == 0 || s.pinned == len(s.segs) {
+			break
+		}
+		b = b[skip:]
+		b = b[:min(len(b), left)]
+		skip, left = 0, left-len(b)
+		h, err := k.p.nic.RegisterMem(b, &vipl.MemAttributes{Ptag: k.tag})
+		if err != nil {
+			return err
+		}
+		s.segs[s.pinned] = vipl.Segment{Data: b, Handle: h}
+		s.pinned++
+	}
+	s.desc = vipl.Descriptor{Segs: s.segs[:s.pinned], Context: s}
+	return nil
+}

@@ -1,0 +1,197 @@
+// Package via is the provider over virtual interfaces: one connection, with a protection
+// tag of its own, for each pair of processes. An import is a registration of the
+// exporter's buffer with that tag and the right to write, under a handle that is never
+// used again, so that to revoke it is one DeregisterMem, and who knows a handle and has
+// another connection reaches nothing by it.
+package via
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/vipl"
+	"github.com/bobnet-go/bobnet/vmmc/internal/provider"
+)
+
+// Config says how to open a provider.
+type Config struct {
+	NIC         *vipl.NIC
+	Process     uint32
+	PeerTimeout time.Duration
+	Connections int    // at the most
+	Sends       int    // that may be under way on a connection
+	Kick        func() // see package provider
+}
+
+// Provider implements provider.Provider.
+type Provider struct {
+	up       provider.Up
+	nic      *vipl.NIC
+	cfg      Config
+	self     provider.Identity
+	cq       *vipl.CQ
+	entries  int
+	seen     uint32
+	listener *vipl.Listener
+	conns    map[ethertype.Addr]*conn
+	itself   *conn // the accepting end of the connection with itself
+	reaped   [32]vipl.Completion
+	count    provider.Counters
+	closed   bool
+}
+
+var _ provider.Provider = (*Provider)(nil)
+
+// Open starts to take requests. up is called from the first Turn on.
+func Open(cfg Config, up provider.Up) (*Provider, error) {
+	p := &Provider{up: up, nic: cfg.NIC, cfg: cfg, conns: map[ethertype.Addr]*conn{}, entries: 64}
+	var err error
+	if p.cq, err = p.nic.CreateCQ(p.entries); err != nil {
+		return nil, err
+	}
+	if p.listener, err = p.nic.Listen(0); err == nil {
+		p.listener.RequireProof() // of a request's sender, whose node policies go by
+		if err = p.listener.Bind(p.cq); err == nil {
+			err = p.cq.Attend(cfg.Kick)
+		}
+	}
+	if err != nil {
+		p.Close()
+		return nil, err
+	}
+	addr := p.listener.Addr()
+	p.self = provider.Identity{Addr: addr, Process: cfg.Process, Incarnation: p.nic.Query().Incarnation ^ uint64(addr.Port)<<48}
+	return p, nil
+}
+
+// Self implements provider.Provider.
+func (p *Provider) Self() provider.Identity { return p.self }
+
+// Now implements provider.Provider.
+func (p *Provider) Now() int64 { return p.nic.Now() }
+
+// Virtual implements provider.Provider.
+func (p *Provider) Virtual() bool { return p.nic.Link().Info().Virtual }
+
+// WithTimeout implements provider.Provider.
+func (p *Provider) WithTimeout(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc) {
+	return p.nic.WithTimeout(ctx, d)
+}
+
+// Poll implements provider.Provider.
+func (p *Provider) Poll() { p.nic.Poll() }
+
+// Seen implements provider.Provider.
+func (p *Provider) Seen() uint32 { return p.seen }
+
+// Ring implements provider.Provider.
+func (p *Provider) Ring() { p.cq.Wake() }
+
+// Wait implements provider.Provider.
+func (p *Provider) Wait(ctx context.Context, d time.Duration, seen uint32) error {
+	err := p.cq.WaitSince(ctx, d, seen)
+	switch {
+	case err == nil, errors.Is(err, vipl.ErrNotDone):
+		return nil
+	case errors.Is(err, context.Canceled):
+		return context.Canceled
+	case errors.Is(err, vipl.ErrTimeout):
+		return context.DeadlineExceeded
+	}
+	return provider.ErrClosed
+}
+
+// Turn implements provider.Provider.
+func (p *Provider) Turn() {
+	for !p.closed {
+		n, seen := p.cq.Reap(p.reaped[:])
+		p.seen = seen
+		for i := range n {
+			c := p.reaped[i]
+			p.reaped[i] = vipl.Completion{}
+			p.complete(&c)
+		}
+		if n < len(p.reaped) {
+			return
+		}
+	}
+}
+
+// complete sees to one completion.
+func (p *Provider) complete(c *vipl.Completion) {
+	if c.Request != nil {
+		p.accept(c.Request)
+		return
+	}
+	k, _ := c.VI.Context.(*conn)
+	switch {
+	case k == nil || k.vi != c.VI || k.state == dead:
+	case c.Err != nil:
+		k.fail(k.why())
+	default:
+		switch x := c.Descriptor.Context.(type) {
+		case *receive:
+			k.arrived(x)
+		case *send:
+			k.sent(x)
+		}
+	}
+}
+
+// reserve makes room in the completion queue for one connection more, or less.
+func (p *Provider) reserve(by int) error {
+	p.entries += by
+	return p.cq.Resize(p.entries)
+}
+
+// Close implements provider.Provider.
+func (p *Provider) Close() {
+	if p.closed {
+		return
+	}
+	p.closed = true
+	for _, k := range p.all() {
+		k.fail(provider.ErrClosed)
+	}
+	if p.listener != nil {
+		p.listener.Close()
+	}
+	p.cq.Close()
+}
+
+// Dead implements provider.Provider.
+func (p *Provider) Dead(addr ethertype.Addr, incarnation uint64) {
+	if k := p.conns[addr]; k != nil && (!k.known || k.peer.Incarnation == incarnation) {
+		k.fail(provider.ErrPeer)
+	}
+}
+
+func (p *Provider) all() (all []*conn) {
+	for _, k := range p.conns {
+		all = append(all, k)
+	}
+	if p.itself != nil {
+		all = append(all, p.itself)
+	}
+	return all
+}
+
+// Peers implements provider.Provider.
+func (p *Provider) Peers() (peers []provider.Peer) {
+	for _, k := range p.all() {
+		s := provider.Peer{Identity: k.peer, State: k.state.String(), Asks: len(k.asks), Regions: len(k.regions),
+			UnderWay: k.busy, Waiting: len(k.talk) + len(k.notes), Credits: k.mayNote}
+		for _, g := range k.grants {
+			if g != nil {
+				s.Grants++
+			}
+		}
+		peers = append(peers, s)
+	}
+	return peers
+}
+
+// Counters implements provider.Provider.
+func (p *Provider) Counters() provider.Counters { return p.count }

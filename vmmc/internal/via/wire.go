@@ -1,0 +1,85 @@
+package via
+
+import (
+	"encoding/binary"
+
+	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/vmmc/internal/provider"
+)
+
+// Messages between the two ends of a connection. Integers are big endian.
+//
+//	offset  size  field
+//	     0     1  kind
+//	     1     1  notifications that the receiver of this message may send more
+//	     2     1  messages that it may send more
+//	     3        body
+//
+// A hello, which is the private data of a request for a connection and the first message
+// of the other side, has in its body the magic number, process, port and incarnation. A
+// notification is no message but an RDMA write with immediate data, the slot.
+const (
+	sayHello      = 1 + iota
+	sayAsk        // seq, export, ticket, word: an import, please
+	sayForget     // seq: no answer is wanted any more
+	sayGrant      // seq, slot, address, handle, size
+	sayDeny       // seq, reason
+	sayRevoke     // slot: do not write any more
+	sayReleased   // slot: nothing more comes, asked for or not
+	sayRedirect   // slot, address, handle: write there
+	sayRedirected // slot, lo, hi, count
+	sayCredit     // nothing; it needs no credit itself
+)
+
+const (
+	magic       = 0x564D4331 // VMC1
+	headSize    = 3
+	helloSize   = 4 + 4 + 2 + 8
+	messageSize = 176 // at least that of the longest, an ask
+)
+
+func putHello(b []byte, id provider.Identity) []byte {
+	b = binary.BigEndian.AppendUint32(b, magic)
+	b = binary.BigEndian.AppendUint32(b, id.Process)
+	b = binary.BigEndian.AppendUint16(b, id.Addr.Port)
+	return binary.BigEndian.AppendUint64(b, id.Incarnation)
+}
+
+// parseHello takes what the process at a station says of itself.
+func parseHello(b []byte, mac ethertype.MAC) (id provider.Identity, ok bool) {
+	if len(b) != helloSize || binary.BigEndian.Uint32(b) != magic {
+		return id, false
+	}
+	id.Process = binary.BigEndian.Uint32(b[4:])
+	id.Addr = ethertype.Addr{MAC: mac, Port: binary.BigEndian.Uint16(b[8:])}
+	id.Incarnation = binary.BigEndian.Uint64(b[10:])
+	return id, true
+}
+
+// message begins a message. The credits are filled in when it is sent.
+func message(kind byte, numbers ...uint32) []byte {
+	b := append(make([]byte, 0, messageSize), kind, 0, 0)
+	for _, n := range numbers {
+		b = binary.BigEndian.AppendUint32(b, n)
+	}
+	return b
+}
+
+// reader takes a body apart. What is not there reads as zero, and bad says so.
+type reader struct {
+	b   []byte
+	bad bool
+}
+
+func (r *reader) take(n int) []byte {
+	if len(r.b) < n {
+		r.bad, r.b = true, nil
+		return make([]byte, n)
+	}
+	b := r.b[:n]
+	r.b = r.b[n:]
+	return b
+}
+
+func (r *reader) u32() uint32 { return binary.BigEndian.Uint32(r.take(4)) }
+func (r *reader) u64() uint64 { return binary.BigEndian.Uint64(r.take(8)) }

@@ -1,0 +1,337 @@
+package vmmc
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"os"
+	"runtime/debug"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/bobnet-go/bobnet/job"
+	"github.com/bobnet-go/bobnet/vipl"
+	"github.com/bobnet-go/bobnet/vmmc/internal/directory"
+	"github.com/bobnet-go/bobnet/vmmc/internal/provider"
+	"github.com/bobnet-go/bobnet/vmmc/internal/via"
+)
+
+// Defaults and limits of Config.
+const (
+	DefaultShort          = 128 // bytes, the paper's
+	MaxShort              = provider.CopyMax
+	DefaultMaxConnections = 256
+	DefaultMaxSends       = 1024
+)
+
+// Config says how to open a process. The zero Config opens process 0 on the only usable
+// interface.
+type Config struct {
+	// Interface is the network interface, by name or MAC address; see vipl.Config.
+	Interface string
+	// NIC is used instead of opening Interface, and stays the caller's.
+	NIC *vipl.NIC
+	// Member is the process's membership in a job: its NIC is used, its rank is the number
+	// of the process, and Scope is the job's name. It stays the caller's.
+	Member *job.Member
+	// Process is the number by which others name the process (SBL's squid), unique on its
+	// node; in a job of ranks, in the job.
+	Process uint32
+	// Scope separates groups of processes: those of equal Scope find each other.
+	Scope string
+	// Short is the most bytes of a message that is copied into the request; 0 means
+	// DefaultShort, negative none. At most MaxShort.
+	Short int
+	// MaxConnections is how many other processes this one is connected with at the most;
+	// MaxSends how many writes may be under way to one of them. 0 means the defaults.
+	MaxConnections, MaxSends int
+	// PeerTimeout bounds how long a process that does not answer is believed to be alive;
+	// 0 means vipl.DefaultPeerTimeout.
+	PeerTimeout time.Duration
+	// Logger is told what a person may want to know; nil means stderr.
+	Logger *slog.Logger
+}
+
+// Process is one process's exports, imports and sends. It may be shared between
+// goroutines.
+type Process struct {
+	cfg     Config
+	nic     *vipl.NIC
+	own     bool // nic is closed with the process
+	dir     directory.Directory
+	virtual bool
+
+	mu       sync.Mutex
+	owed     atomic.Bool // Turn is to be called
+	via      provider.Provider
+	closed   bool
+	exports  map[uint32]*Export
+	words    map[string]*Export
+	asked    []*provider.Request // wait for an export
+	proxies  proxySpace
+	notes    noteQueue[note]
+	handled  uint64
+	waiters  int // goroutines that run handlers when they are woken
+	notifier bool
+	stats    Stats
+
+	// Of sends, for reuse.
+	scratch provider.Write
+	one     [1][]byte
+	spare   *Send
+}
+
+type note struct {
+	export *Export
+	grant  *provider.Grant
+}
+
+// Open opens a process. Close it.
+func Open(cfg *Config) (*Process, error) {
+	if cfg == nil {
+		cfg = &Config{}
+	}
+	c := *cfg
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.NewTextHandler(os.Stderr, nil))
+	}
+	if err := c.complete(); err != nil {
+		return nil, err
+	}
+	p := &Process{cfg: c, nic: c.NIC, exports: map[uint32]*Export{}, words: map[string]*Export{}}
+	if p.nic == nil {
+		var err error
+		if p.nic, err = vipl.Open(&vipl.Config{Interface: c.Interface, Logger: c.Logger}); err != nil {
+			return nil, err
+		}
+		p.own = true
+	}
+	p.virtual = p.nic.Link().Info().Virtual
+	err := p.start()
+	if err != nil {
+		if p.own {
+			p.nic.Close()
+		}
+		return nil, err
+	}
+	return p, nil
+}
+
+func (p *Process) start() error {
+	v, err := p.openProvider()
+	if err != nil {
+		return err
+	}
+	self := v.Self()
+	p.proxies = newProxySpace(self.Incarnation)
+	p.dir = directory.NewSegment(p.nic, p.cfg.Scope)
+	p.dir.OnDeath(func(addr Address, incarnation uint64) {
+		p.mu.Lock()
+		defer p.unlock()
+		p.via.Dead(addr, incarnation)
+	})
+	if err := p.dir.Enter(self); err != nil {
+		p.dir.Close()
+		v.Close()
+		return fmt.Errorf("vmmc: open process %d: %w", p.cfg.Process, err)
+	}
+	return nil
+}
+
+func (p *Process) openProvider() (provider.Provider, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	v, err := via.Open(via.Config{NIC: p.nic, Process: p.cfg.Process, PeerTimeout: p.cfg.PeerTimeout,
+		Connections: p.cfg.MaxConnections, Sends: p.cfg.MaxSends, Kick: p.kick}, (*up)(p))
+	if err == nil {
+		p.via = v
+	}
+	return v, err
+}
+
+// complete fills in the defaults and says what is wrong.
+func (c *Config) complete() error {
+	if c.Member != nil {
+		id := c.Member.Identity()
+		c.NIC, c.Process, c.Scope = c.Member.NIC(), uint32(id.Rank), id.Name
+	}
+	set := func(p *int, value int) {
+		if *p == 0 {
+			*p = value
+		}
+	}
+	set(&c.Short, DefaultShort)
+	set(&c.MaxConnections, DefaultMaxConnections)
+	set(&c.MaxSends, DefaultMaxSends)
+	switch {
+	case c.Short > MaxShort:
+		return fmt.Errorf("%w: Short %d is over %d", ErrArgument, c.Short, MaxShort)
+	case c.MaxConnections < 1 || c.MaxSends < 1 || c.MaxSends > vipl.MaxQueueDepth:
+		return fmt.Errorf("%w: MaxConnections %d or MaxSends %d is not in 1..%d", ErrArgument, c.MaxConnections, c.MaxSends, vipl.MaxQueueDepth)
+	case c.PeerTimeout < 0:
+		return fmt.Errorf("%w: PeerTimeout %v is negative", ErrArgument, c.PeerTimeout)
+	}
+	return nil
+}
+
+// Close ends the process: its importers' sends fail, its imports are gone, waits return
+// ErrProcessClosed. It does not wait for a handler that runs. It may be called in any
+// state, from a handler, and more than once.
+func (p *Process) Close() error {
+	p.mu.Lock()
+	if p.closed {
+		p.unlock()
+		return nil
+	}
+	p.closed = true
+	p.via.Close()
+	p.unlock()
+	p.dir.Close()
+	if p.own {
+		return p.nic.Close()
+	}
+	return nil
+}
+
+// Self returns how others name the process.
+func (p *Process) Self() Peer { return Peer{p.nic.Addr().MAC, p.cfg.Process} }
+
+// NIC returns the NIC that the process uses.
+func (p *Process) NIC() *vipl.NIC { return p.nic }
+
+// Hosts returns the nodes of the job by rank (SBL_Hosts); of a process without a Member,
+// its own alone.
+func (p *Process) Hosts() []Node {
+	m := p.cfg.Member
+	if m == nil {
+		return []Node{p.nic.Addr().MAC}
+	}
+	id := m.Identity()
+	hosts := make([]Node, id.Size)
+	for rank := range hosts {
+		hosts[rank] = p.nic.Addr().MAC
+		if rank != id.Rank {
+			hosts[rank] = m.Addr(rank).MAC
+		}
+	}
+	return hosts
+}
+
+// The lock
+//
+// What the provider has to see to, it announces by kick, from any goroutine: also from one
+// that has the lock and is in a call of the NIC's. So kick does not wait for the lock;
+// whoever has it sees to the work when he gives it up.
+
+func (p *Process) kick() {
+	p.owed.Store(true)
+	p.relay()
+}
+
+func (p *Process) relay() {
+	for p.owed.Load() && p.mu.TryLock() {
+		p.turn()
+		p.mu.Unlock()
+	}
+}
+
+// turn sees to what is owed. The lock is held.
+func (p *Process) turn() {
+	if p.owed.Swap(false); !p.closed && p.via != nil {
+		p.via.Turn()
+	}
+}
+
+// unlock gives up the lock.
+func (p *Process) unlock() {
+	if p.owed.Load() {
+		p.turn()
+	}
+	start := !p.notifier && !p.virtual && p.waiters == 0 && p.notes.ready()
+	if start {
+		p.notifier = true
+	}
+	p.mu.Unlock()
+	if start {
+		go p.notify()
+	}
+	p.relay()
+}
+
+// await blocks until done, which is called with the lock held, as is await. Handlers run
+// meanwhile, unless the caller is one.
+func (p *Process) await(ctx context.Context, done func() bool) error {
+	for {
+		p.turn()
+		for !done() && !p.closed && p.notes.ready() {
+			p.runHandler()
+			p.turn()
+		}
+		switch {
+		case done():
+			return nil
+		case p.closed:
+			return ErrProcessClosed
+		}
+		seen := p.via.Seen()
+		p.waiters++
+		p.mu.Unlock()
+		err := p.via.Wait(ctx, 0, seen)
+		p.mu.Lock()
+		p.waiters--
+		if err != nil {
+			if done() {
+				return nil
+			}
+			if p.closed {
+				return ErrProcessClosed
+			}
+			return err
+		}
+	}
+}
+
+// runHandler runs the handler of the next notification. The lock is held on entry and on
+// return, and not meanwhile.
+func (p *Process) runHandler() {
+	n := p.notes.begin()
+	p.mu.Unlock()
+	p.relay()
+	defer p.handlerEnded(n)
+	n.export.handler(Notification{Export: n.export, From: peerOf(n.grant.To)})
+}
+
+// handlerEnded is deferred, so that neither a panic nor the end of the goroutine in a
+// handler stops the notifications.
+func (p *Process) handlerEnded(n note) {
+	cause := recover()
+	if cause != nil {
+		p.cfg.Logger.Error("vmmc: a handler has panicked", "export", n.export.id, "cause", cause, "stack", string(debug.Stack()))
+	}
+	p.mu.Lock()
+	if cause != nil {
+		p.stats.Panics++
+	}
+	p.notes.end()
+	p.handled++
+	p.stats.Handled++
+	if !p.closed {
+		p.via.Handled(n.grant)
+	}
+	p.via.Ring()
+}
+
+// notify runs handlers while nobody waits, on a goroutine of its own.
+func (p *Process) notify() {
+	p.mu.Lock()
+	defer func() {
+		p.notifier = false
+		p.unlock()
+	}()
+	for !p.closed && p.notes.ready() {
+		p.runHandler()
+	}
+}
+
+func peerOf(id provider.Identity) Peer { return Peer{id.Addr.MAC, id.Process} }

@@ -1,0 +1,78 @@
+package vmmc
+
+import (
+	"fmt"
+	"sort"
+)
+
+// PageSize is the size of a proxy page, WordSize that of SBL's words, in bytes.
+const (
+	PageSize = 4096
+	WordSize = 4
+)
+
+// ProxyAddr is an address in the destination proxy space of one process: a page's number
+// and an offset within it. It stands for a byte of an imported buffer, and is used by
+// nothing but sends. Addresses within an import are counted on from Import.Addr. No
+// address is ever used again for another import, and other processes have others.
+type ProxyAddr uint64
+
+// Page returns the number of the page, Offset what is within it.
+func (a ProxyAddr) Page() uint64 { return uint64(a) / PageSize }
+
+// Offset returns the offset within the page.
+func (a ProxyAddr) Offset() int { return int(a % PageSize) }
+
+// String prints both.
+func (a ProxyAddr) String() string { return fmt.Sprintf("proxy %#x+%d", a.Page(), a.Offset()) }
+
+// proxySpace finds the import that an address lies in. Pages are given out upwards, with
+// a guard page between imports, and never again.
+type proxySpace struct {
+	next uint64 // page
+	used []proxyRange
+}
+
+type proxyRange struct {
+	start, end ProxyAddr // of its bytes
+	imp        *Import
+}
+
+// newProxySpace returns a space whose first page is drawn from a seed, so that addresses
+// of other processes are not found in it.
+func newProxySpace(seed uint64) proxySpace {
+	seed = (seed ^ seed>>31) * 0x9E3779B97F4A7C15
+	return proxySpace{next: seed>>44<<31 | 1}
+}
+
+// add makes room for an import of so many bytes and returns its address.
+func (s *proxySpace) add(size uint64, imp *Import) ProxyAddr {
+	at := ProxyAddr(s.next * PageSize)
+	s.next += max((size+PageSize-1)/PageSize, 1) + 1
+	s.used = append(s.used, proxyRange{at, at + ProxyAddr(size), imp})
+	return at
+}
+
+// find returns the index of the range that begins at or before a, -1 if there is none.
+func (s *proxySpace) find(a ProxyAddr) int {
+	return sort.Search(len(s.used), func(i int) bool { return s.used[i].start > a }) - 1
+}
+
+// remove takes an import's range away.
+func (s *proxySpace) remove(a ProxyAddr) {
+	if i := s.find(a); i >= 0 && s.used[i].start == a {
+		s.used = append(s.used[:i], s.used[i+1:]...)
+	}
+}
+
+// resolve returns the import that all n bytes from a on lie in, and the offset there.
+func (s *proxySpace) resolve(a ProxyAddr, n int) (*Import, uint64, error) {
+	i := s.find(a)
+	switch {
+	case i < 0 || a > s.used[i].end:
+		return nil, 0, fmt.Errorf("%w: %v lies in no import of this process: it was given up, or is another's", ErrProxy, a)
+	case uint64(n) > uint64(s.used[i].end-a):
+		return nil, 0, fmt.Errorf("%w: %d bytes at %v, and the import ends behind %d of them", ErrProxy, n, a, s.used[i].end-a)
+	}
+	return s.used[i].imp, uint64(a - s.used[i].start), nil
+}

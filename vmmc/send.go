@@ -1,0 +1,289 @@
+package vmmc
+
+import (
+	"context"
+	"fmt"
+	"sync/atomic"
+
+	"github.com/bobnet-go/bobnet/vmmc/internal/provider"
+)
+
+// Status is how a Send stands. It is also what its completion word gets.
+type Status uint32
+
+// The states of a Send.
+const (
+	StatusIdle    Status = iota // never posted
+	StatusPending               // Src and what it names belong to the process
+	StatusDone                  // the data is in the exporter's memory
+	StatusFailed                // Err says why
+)
+
+// Send is an asynchronous send. The caller fills the first group and posts it; until it is
+// done it belongs to the process, with the memory that it names. Then it may be posted
+// again. The zero Send is ready.
+type Send struct {
+	// Src is what is sent; Gather, if it is not nil, is sent instead, piece by piece.
+	Src    []byte
+	Gather [][]byte
+	// Dst is where it goes. All of it must lie in one import.
+	Dst ProxyAddr
+	// Notify has the exporter's handler run when the data is there. With nothing to send,
+	// only that happens.
+	Notify bool
+	// Word, if not nil, is set to the Status when the send has ended, by an atomic store,
+	// so that a program can wait for it as for any word of its memory.
+	Word *uint32
+
+	status atomic.Uint32
+	left   int // writes; guarded by the process's lock
+	err    error
+	one    [1][]byte
+}
+
+// Status returns how the send stands. It drives nothing: Process.Poll does.
+func (s *Send) Status() Status { return Status(s.status.Load()) }
+
+// Err returns why the send has failed; it may be called when Status is StatusFailed.
+func (s *Send) Err() error { return s.err }
+
+// finish ends the send. The lock is held.
+func (s *Send) finish() {
+	status := StatusDone
+	if s.err != nil {
+		status = StatusFailed
+	}
+	word := s.Word
+	s.status.Store(uint32(status))
+	if word != nil {
+		atomic.StoreUint32(word, uint32(status))
+	}
+}
+
+// SendMsg sends src to a proxy address: deliberate update. It returns when src may be used
+// again: at once for messages that are copied (Config.Short), else when the data is in the
+// exporter's memory. What has been copied and cannot be delivered any more is not
+// reported: the import's next send says what has happened. It waits, for room only, as long
+// as ctx lets it.
+func (p *Process) SendMsg(ctx context.Context, src []byte, dst ProxyAddr) error {
+	return p.sendMsg(ctx, src, dst, false)
+}
+
+// SendMsgWithNotify is SendMsg, after which the exporter's handler runs. With an empty src
+// nothing else happens.
+func (p *Process) SendMsgWithNotify(ctx context.Context, src []byte, dst ProxyAddr) error {
+	return p.sendMsg(ctx, src, dst, true)
+}
+
+func (p *Process) sendMsg(ctx context.Context, src []byte, dst ProxyAddr, notify bool) error {
+	if len(src) <= p.cfg.Short {
+		p.mu.Lock()
+		err := p.sendShort(src, dst, notify)
+		for err == errFull {
+			if err = p.await(ctx, p.room(dst)); err == nil {
+				err = p.sendShort(src, dst, notify)
+			}
+		}
+		p.unlock()
+		return err
+	}
+	return p.sendLong(ctx, src, nil, dst, notify)
+}
+
+// errFull says that a synchronous send has to wait.
+var errFull = fmt.Errorf("%w: wait for some", ErrFull)
+
+func (p *Process) sendShort(src []byte, dst ProxyAddr, notify bool) error {
+	if p.closed {
+		return ErrProcessClosed
+	}
+	i, at, err := p.proxies.resolve(dst, len(src))
+	if err != nil {
+		p.stats.Refused++
+		return err
+	}
+	p.one[0] = src
+	err = p.write(provider.Write{Region: i.region, Offset: at, Data: p.one[:], Size: len(src), Copy: true, Notify: notify})
+	p.one[0] = nil
+	return err
+}
+
+// write posts one write.
+func (p *Process) write(w provider.Write) error {
+	p.scratch = w // what an interface's method gets would be allocated
+	err := p.via.Post(&p.scratch)
+	p.scratch = provider.Write{}
+	switch err {
+	case nil:
+		p.stats.Sends++
+		return nil
+	case provider.ErrFull:
+		return errFull
+	}
+	return typed(err)
+}
+
+// room returns whether another send may be tried.
+func (p *Process) room(dst ProxyAddr) func() bool {
+	tried := false
+	return func() bool {
+		i, _, err := p.proxies.resolve(dst, 0)
+		if err != nil || i.region.Busy < p.cfg.MaxSends && tried {
+			return true
+		}
+		tried = true
+		return false
+	}
+}
+
+// SendGather is SendMsg of several pieces of memory as one message, with a notification or
+// without.
+func (p *Process) SendGather(ctx context.Context, src [][]byte, dst ProxyAddr, notify bool) error {
+	if src == nil {
+		src = [][]byte{}
+	}
+	return p.sendLong(ctx, nil, src, dst, notify)
+}
+
+// sendLong sends src, or what gather has, and waits until it is there.
+func (p *Process) sendLong(ctx context.Context, src []byte, pieces [][]byte, dst ProxyAddr, notify bool) error {
+	p.mu.Lock()
+	defer p.unlock()
+	s := p.spare
+	if s == nil {
+		s = new(Send)
+	}
+	p.spare = nil
+	s.Src, s.Gather, s.Dst, s.Notify = src, pieces, dst, notify
+	err := p.post(s, false)
+	for err == errFull {
+		if err = p.await(ctx, p.room(dst)); err == nil {
+			err = p.post(s, false)
+		}
+	}
+	if err != nil {
+		return err
+	}
+	if err := p.await(ctx, func() bool { return s.left == 0 }); err != nil {
+		return err
+	}
+	err = s.err
+	s.Src, s.Gather, s.one[0] = nil, nil, nil
+	p.spare = s
+	return err
+}
+
+// Post posts an asynchronous send. It never waits, and carries nothing out of a message
+// that is not copied: the engine does, when somebody waits or polls, or by itself. An
+// error means that s was not posted: ErrFull when too much is under way, ErrProxy, or why
+// the import is of no use.
+func (p *Process) Post(s *Send) error {
+	p.mu.Lock()
+	defer p.unlock()
+	return p.post(s, true)
+}
+
+func (p *Process) post(s *Send, later bool) error {
+	if p.closed {
+		return ErrProcessClosed
+	}
+	if s.Status() == StatusPending {
+		return ErrBusy
+	}
+	data := s.Gather
+	if data == nil {
+		s.one[0] = s.Src
+		data = s.one[:]
+	}
+	n := 0
+	for _, b := range data {
+		n += len(b)
+	}
+	i, at, err := p.proxies.resolve(s.Dst, n)
+	if err != nil {
+		p.stats.Refused++
+		return err
+	}
+	s.err = nil
+	s.status.Store(uint32(StatusPending))
+	if err := p.postParts(s, i.region, at, data, n, later); err != nil {
+		s.status.Store(uint32(StatusIdle))
+		return err
+	}
+	return nil
+}
+
+// postParts posts the parts of a message. An error means that none was.
+func (p *Process) postParts(s *Send, r *provider.Region, at uint64, data [][]byte, n int, later bool) error {
+	if n <= p.cfg.Short {
+		s.left = 1
+		return p.write(provider.Write{Region: r, Offset: at, Data: data, Size: n, Copy: true, Notify: s.Notify, Token: s})
+	}
+	parts, count := cut(r.Addr+at, n, p.via.Frame(r))
+	all := pieces(data, parts[:count])
+	s.left = all
+	k := 0
+	for _, part := range parts[:count] {
+		for done := 0; done < part.size; k++ {
+			size := extent(data, part.from+done, part.size-done)
+			err := p.write(provider.Write{Region: r, Offset: at + uint64(part.from+done), Data: data, Skip: part.from + done, Size: size,
+				Copy: size <= p.cfg.Short, Later: later, Notify: s.Notify && k == all-1, Token: s})
+			if err != nil {
+				if k == 0 {
+					return err
+				}
+				for range all - k { // it has begun, and ends as failed
+					(*up)(p).Done(s, err)
+				}
+				return nil
+			}
+			done += size
+		}
+	}
+	return nil
+}
+
+// maxPieces is how many pieces of memory one write gathers, maxWrite how many bytes it
+// has, at the most. More make several writes, in order.
+const (
+	maxPieces = 15
+	maxWrite  = 1 << 29
+)
+
+// extent returns how many of size bytes from skip on one write takes.
+func extent(data [][]byte, skip, size int) (n int) {
+	used := 0
+	for _, b := range data {
+		if skip >= len(b) {
+			skip -= len(b)
+			continue
+		}
+		if used == maxPieces || n == size {
+			break
+		}
+		n += min(len(b)-skip, size-n)
+		skip = 0
+		used++
+	}
+	return min(n, maxWrite)
+}
+
+// pieces returns how many writes the parts of a message take.
+func pieces(data [][]byte, parts []part) (count int) {
+	for _, part := range parts {
+		for done := 0; done < part.size; count++ {
+			done += extent(data, part.from+done, part.size-done)
+		}
+	}
+	return count
+}
+
+// WaitSend blocks until s has ended, and returns its Err; or until ctx ends.
+func (p *Process) WaitSend(ctx context.Context, s *Send) error {
+	p.mu.Lock()
+	defer p.unlock()
+	if err := p.await(ctx, func() bool { return s.Status() != StatusPending }); err != nil {
+		return err
+	}
+	return s.err
+}

@@ -1,0 +1,160 @@
+package vmmc
+
+import (
+	"fmt"
+
+	"github.com/bobnet-go/bobnet/vmmc/internal/provider"
+)
+
+// up is the process as its provider sees it. The lock is held in all of it.
+type up Process
+
+var _ provider.Up = (*up)(nil)
+
+// maxAsked bounds the requests that wait for an export.
+const maxAsked = 1 << 16
+
+// Asked implements provider.Up.
+func (u *up) Asked(r *provider.Request) {
+	p := (*Process)(u)
+	e := p.exports[r.ID]
+	if r.Word != "" {
+		e = p.words[r.Word]
+	}
+	switch {
+	case e == nil && len(p.asked) >= maxAsked:
+		p.via.Deny(r, provider.ReasonResource)
+	case e == nil:
+		p.asked = append(p.asked, r)
+	case e.policy.asksForUser(peerOf(r.From)):
+		p.prove(r, e)
+	default:
+		p.decide(r, e, 0, false)
+	}
+}
+
+// prove has the directory say whose the asker is, outside the lock.
+func (p *Process) prove(r *provider.Request, e *Export) {
+	ask := func() {
+		p.dir.Prove(r.Ticket, r.From, func(uid uint32, proven bool) {
+			p.mu.Lock()
+			if !p.closed {
+				p.decide(r, e, uid, proven)
+			}
+			p.unlock()
+		})
+	}
+	if p.virtual { // where other goroutines do not run
+		p.decide(r, e, 0, false)
+		return
+	}
+	go ask()
+}
+
+// decide answers a request.
+func (p *Process) decide(r *provider.Request, e *Export, uid uint32, proven bool) {
+	switch {
+	case r.Gone:
+	case e.gone:
+		p.via.Deny(r, provider.ReasonRevoked)
+	case !e.policy.allows(peerOf(r.From), uid, proven):
+		p.stats.Denied++
+		p.via.Deny(r, provider.ReasonPolicy)
+	default:
+		if g, err := p.via.Allow(r, e.to, e); err == nil {
+			e.grants[g] = struct{}{}
+			p.stats.Granted++
+		}
+	}
+}
+
+// Withdrawn implements provider.Up.
+func (u *up) Withdrawn(r *provider.Request) {
+	for i, a := range u.asked {
+		if a == r {
+			u.asked = append(u.asked[:i], u.asked[i+1:]...)
+			return
+		}
+	}
+}
+
+// Answered implements provider.Up.
+func (u *up) Answered(a *provider.Ask) {
+	p, i := (*Process)(u), a.Import.(*Import)
+	switch {
+	case i.err != nil: // given up
+		if a.Region != nil {
+			p.via.Release(a.Region)
+		}
+	case a.Err != nil:
+		i.fail(typed(a.Err))
+	case a.Region == nil:
+		i.fail(fmt.Errorf("%w: %s", denials[a.Why], i.what()))
+	default:
+		i.region = a.Region
+		i.addr = p.proxies.add(a.Region.Size, i)
+		p.stats.Imports++
+	}
+	p.via.Ring()
+}
+
+var denials = map[provider.Reason]error{
+	0: ErrDenied, provider.ReasonPolicy: ErrDenied, provider.ReasonRevoked: ErrUnexported,
+	provider.ReasonResource: fmt.Errorf("%w for want of room", ErrDenied), provider.ReasonUnknown: ErrDenied,
+}
+
+// Lost implements provider.Up.
+func (u *up) Lost(r *provider.Region) {
+	p := (*Process)(u)
+	if i := r.Ask.Import.(*Import); i.err == nil {
+		i.fail(typed(r.Err))
+	}
+	p.via.Ring()
+}
+
+// Released implements provider.Up.
+func (u *up) Released(g *provider.Grant) {
+	p, e := (*Process)(u), g.Export.(*Export)
+	delete(e.grants, g)
+	delete(e.moving, g)
+	p.via.Ring()
+}
+
+// Redirected implements provider.Up.
+func (u *up) Redirected(g *provider.Grant, lo, hi uint64, count uint32) {
+	p, e := (*Process)(u), g.Export.(*Export)
+	if e.moving == nil {
+		return
+	}
+	delete(e.moving, g)
+	if from := g.Before; count > 0 && addressOf(from) == addressOf(e.buf) && addressOf(e.to) != addressOf(e.buf) && lo < hi && hi <= uint64(len(e.buf)) {
+		copy(e.to[lo:hi], e.buf[lo:hi])
+		e.late += int(count)
+		p.stats.Late += uint64(count)
+	}
+	p.via.Ring()
+}
+
+// Done implements provider.Up.
+func (u *up) Done(token any, err error) {
+	s := token.(*Send)
+	if s.left--; err != nil && s.err == nil {
+		s.err = typed(err)
+	}
+	if s.left == 0 {
+		s.finish()
+		(*Process)(u).via.Ring()
+	}
+}
+
+// Notified implements provider.Up.
+func (u *up) Notified(g *provider.Grant) {
+	p, e := (*Process)(u), g.Export.(*Export)
+	p.stats.Notified++
+	if e.handler == nil || e.gone {
+		p.via.Handled(g)
+		return
+	}
+	p.notes.push(note{e, g})
+	p.via.Ring()
+}

@@ -1,0 +1,92 @@
+package vmmc
+
+import (
+	"context"
+	"sync/atomic"
+)
+
+// Poll drives the network once and runs the handlers that are due. It does not block.
+func (p *Process) Poll() {
+	p.via.Poll()
+	p.mu.Lock()
+	for !p.closed && p.notes.ready() {
+		p.runHandler()
+	}
+	p.unlock()
+}
+
+// spinLook is how many polls Spin makes between looks at its context and at handlers.
+const spinLook = 64
+
+// Spin looks at a word until it is not old any more, and returns what it is then. It drives
+// the network and never sleeps, so it answers soonest and takes a processor. The word is
+// one of an exported buffer (Word), or a completion word. What was sent before it, and the
+// rest of its message, is then there.
+func (p *Process) Spin(ctx context.Context, word *uint32, old uint32) (uint32, error) {
+	for i := 1; ; i++ {
+		if now := atomic.LoadUint32(word); now != old {
+			return now, nil
+		}
+		p.via.Poll()
+		if i%spinLook == 0 {
+			p.Poll()
+			if err := p.over(ctx); err != nil {
+				return old, err
+			}
+		}
+	}
+}
+
+// over returns why a loop has to end. Under virtual time nothing happens while a process
+// only polls.
+func (p *Process) over(ctx context.Context) error {
+	p.mu.Lock()
+	closed, seen := p.closed, p.via.Seen()
+	p.unlock()
+	switch {
+	case closed:
+		return ErrProcessClosed
+	case p.virtual:
+		return p.via.Wait(ctx, 0, seen)
+	}
+	return ctx.Err()
+}
+
+// WaitWord is Spin that sleeps when nothing comes for a while, and runs handlers.
+func (p *Process) WaitWord(ctx context.Context, word *uint32, old uint32) (uint32, error) {
+	if now := atomic.LoadUint32(word); now != old {
+		return now, nil
+	}
+	p.mu.Lock()
+	defer p.unlock()
+	err := p.await(ctx, func() bool { return atomic.LoadUint32(word) != old })
+	return atomic.LoadUint32(word), err
+}
+
+// WaitNotification blocks until a handler has run since the call, or ctx ends.
+func (p *Process) WaitNotification(ctx context.Context) error {
+	p.mu.Lock()
+	defer p.unlock()
+	before := p.handled
+	return p.await(ctx, func() bool { return p.handled != before })
+}
+
+// BlockNotifications keeps handlers from running until UnblockNotifications has been
+// called as often (SBL_BlockNotifications). What comes meanwhile is queued, and beyond what
+// there is room for waits at its senders.
+func (p *Process) BlockNotifications() {
+	p.mu.Lock()
+	p.notes.block()
+	p.unlock()
+}
+
+// UnblockNotifications takes back one call of BlockNotifications
+// (SBL_UnblockNotifications). In a handler, whose automatic block it cannot undo, it
+// returns ErrNotInHandler; where there is nothing to take back, ErrNotBlocked.
+func (p *Process) UnblockNotifications() error {
+	p.mu.Lock()
+	defer p.unlock()
+	err := p.notes.unblock()
+	p.via.Ring()
+	return err
+}
