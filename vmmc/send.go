@@ -215,7 +215,7 @@ func (p *Process) post(s *Send, later bool) error {
 
 // postParts posts the parts of a message. An error means that none was.
 func (p *Process) postParts(s *Send, r *provider.Region, at uint64, data [][]byte, n int, later bool) error {
-	if n <= p.cfg.Short {
+	if n <= max(p.cfg.Short, 0) {
 		s.left = 1
 		return p.write(provider.Write{Region: r, Offset: at, Data: data, Size: n, Copy: true, Notify: s.Notify, Token: s})
 	}

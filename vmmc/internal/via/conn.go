@@ -44,7 +44,8 @@ type conn struct {
 	p     *Provider
 	at    ethertype.Addr // the peer's listener
 	peer  provider.Identity
-	known bool // peer is what it says of itself
+	known bool   // peer is what it says of itself
+	dials uint32 // of the peer, when it said that
 	state state
 	vi    *vipl.VI
 	tag   vipl.Ptag
@@ -142,7 +143,8 @@ func (p *Provider) dial(at ethertype.Addr) (*conn, error) {
 		return nil, err
 	}
 	p.conns[at] = k
-	if err := k.vi.ConnectStart(at, putHello(nil, p.self)); err != nil {
+	p.dials++
+	if err := k.vi.ConnectStart(at, putHello(nil, p.self, p.dials)); err != nil {
 		k.fail(err)
 		return nil, err
 	}
@@ -151,7 +153,7 @@ func (p *Provider) dial(at ethertype.Addr) (*conn, error) {
 
 // accept decides about a request for a connection.
 func (p *Provider) accept(r *vipl.Request) {
-	id, ok := parseHello(r.Data(), r.Remote().MAC)
+	id, dials, ok := parseHello(r.Data(), r.Remote().MAC)
 	if !ok {
 		p.count.Strangers++
 		r.Reject("this is VMMC, of another version or none: build all programs from one source")
@@ -163,6 +165,9 @@ func (p *Provider) accept(r *vipl.Request) {
 	}
 	if k != nil {
 		switch {
+		case k.known && k.peer.Incarnation == id.Incarnation && dials <= k.dials:
+			r.Reject("there is a newer connection")
+			return
 		case k.state != dialing:
 			k.fail(provider.ErrPeer) // it was started again, or takes the connection for broken
 		case before(p.self.Addr, id.Addr):
@@ -172,7 +177,7 @@ func (p *Provider) accept(r *vipl.Request) {
 			k.held = r
 			return
 		default:
-			k.yield(r, id)
+			k.yield(r, id, dials)
 			return
 		}
 	}
@@ -187,7 +192,7 @@ func (p *Provider) accept(r *vipl.Request) {
 	} else {
 		p.conns[id.Addr] = k
 	}
-	k.take(r, id)
+	k.take(r, id, dials)
 }
 
 func before(a, b ethertype.Addr) bool {
@@ -198,19 +203,19 @@ func before(a, b ethertype.Addr) bool {
 }
 
 // take accepts r on the VI of k. Its own hello is the first message.
-func (k *conn) take(r *vipl.Request, id provider.Identity) {
-	k.state, k.peer, k.known = accepting, id, true
+func (k *conn) take(r *vipl.Request, id provider.Identity, dials uint32) {
+	k.state, k.peer, k.known, k.dials = accepting, id, true, dials
 	if err := r.AcceptStart(k.vi); err != nil {
 		r.Reject(err.Error())
 		k.fail(err)
 		return
 	}
-	k.say(putHello(message(sayHello), k.p.self))
+	k.say(putHello(message(sayHello), k.p.self, k.p.dials))
 }
 
 // yield gives up the own attempt and accepts the peer's. A connection that is not made has
 // asks only, which are asked again.
-func (k *conn) yield(r *vipl.Request, id provider.Identity) {
+func (k *conn) yield(r *vipl.Request, id provider.Identity, dials uint32) {
 	k.vi.Close()
 	for _, s := range k.flying {
 		k.recycle(s)
@@ -222,7 +227,7 @@ func (k *conn) yield(r *vipl.Request, id provider.Identity) {
 		k.fail(err)
 		return
 	}
-	k.take(r, id)
+	k.take(r, id, dials)
 	for _, a := range k.sortedAsks() {
 		k.sayAsk(a)
 	}
@@ -254,8 +259,8 @@ func (k *conn) fail(why error) {
 	}
 	p, held := k.p, k.held
 	if k.state == dialing && held != nil && !p.closed {
-		if id, ok := parseHello(held.Data(), held.Remote().MAC); ok {
-			k.yield(held, id)
+		if id, dials, ok := parseHello(held.Data(), held.Remote().MAC); ok {
+			k.yield(held, id, dials)
 			return
 		}
 	}

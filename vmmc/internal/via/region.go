@@ -1,7 +1,6 @@
 package via
 
 import (
-	"github.com/bobnet-go/bobnet/ethertype"
 	"github.com/bobnet-go/bobnet/vipl"
 	"github.com/bobnet-go/bobnet/vmmc/internal/provider"
 )
@@ -84,7 +83,7 @@ func (k *conn) redirect(m *reader) {
 
 // Frame implements provider.Provider: a frame's data at the least, whatever the path.
 func (p *Provider) Frame(*provider.Region) int {
-	return p.nic.Link().Info().MTU - ethertype.BaseSize - ethertype.RDMASize - 8
+	return p.frame
 }
 
 // send is one descriptor with its memory.

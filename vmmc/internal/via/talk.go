@@ -74,13 +74,9 @@ func (k *conn) arrived(x *receive) {
 	var room [messageSize]byte
 	b := room[:copy(room[:], x.mem[:d.Length])]
 	k.again(x)
-	if len(b) < headSize || k.state != live && b[0] != sayHello {
-		if k.state == accepting && len(b) >= headSize {
-			k.state = live
-		} else {
-			k.violated()
-			return
-		}
+	if len(b) < headSize || k.state == dialing && b[0] != sayHello {
+		k.violated()
+		return
 	}
 	if k.state == accepting {
 		k.state = live
@@ -138,12 +134,12 @@ func (k *conn) hear(kind byte, r *reader) {
 }
 
 func (k *conn) greeted(r *reader) {
-	id, ok := parseHello(r.take(helloSize), k.at.MAC)
+	id, dials, ok := parseHello(r.take(helloSize), k.at.MAC)
 	if !ok || k.state != dialing {
 		r.bad = true
 		return
 	}
-	k.state, k.peer, k.known = live, id, true
+	k.state, k.peer, k.known, k.dials = live, id, true, dials
 	if k.held != nil { // it has accepted ours
 		k.held.Reject("the connection is made already")
 		k.held = nil

@@ -39,6 +39,8 @@ type Provider struct {
 	itself   *conn // the accepting end of the connection with itself
 	reaped   [32]vipl.Completion
 	count    provider.Counters
+	dials    uint32 // connections that this process has asked for
+	frame    int    // see Frame
 	closed   bool
 }
 
@@ -47,6 +49,7 @@ var _ provider.Provider = (*Provider)(nil)
 // Open starts to take requests. up is called from the first Turn on.
 func Open(cfg Config, up provider.Up) (*Provider, error) {
 	p := &Provider{up: up, nic: cfg.NIC, cfg: cfg, conns: map[ethertype.Addr]*conn{}, entries: 64}
+	p.frame = p.nic.Link().Info().MTU - ethertype.BaseSize - ethertype.RDMASize - 8
 	var err error
 	if p.cq, err = p.nic.CreateCQ(p.entries); err != nil {
 		return nil, err

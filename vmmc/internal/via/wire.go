@@ -16,7 +16,9 @@ import (
 //	     3        body
 //
 // A hello, which is the private data of a request for a connection and the first message
-// of the other side, has in its body the magic number, process, port and incarnation. A
+// of the other side, has in its body the magic number, process, port and incarnation, and
+// how many connections the process has asked for: a request that comes late, when the
+// process has accepted the other side's instead, is told by it from a new one. A
 // notification is no message but an RDMA write with immediate data, the slot.
 const (
 	sayHello      = 1 + iota
@@ -34,26 +36,27 @@ const (
 const (
 	magic       = 0x564D4331 // VMC1
 	headSize    = 3
-	helloSize   = 4 + 4 + 2 + 8
+	helloSize   = 4 + 4 + 2 + 8 + 4
 	messageSize = 176 // at least that of the longest, an ask
 )
 
-func putHello(b []byte, id provider.Identity) []byte {
+func putHello(b []byte, id provider.Identity, dials uint32) []byte {
 	b = binary.BigEndian.AppendUint32(b, magic)
 	b = binary.BigEndian.AppendUint32(b, id.Process)
 	b = binary.BigEndian.AppendUint16(b, id.Addr.Port)
-	return binary.BigEndian.AppendUint64(b, id.Incarnation)
+	b = binary.BigEndian.AppendUint64(b, id.Incarnation)
+	return binary.BigEndian.AppendUint32(b, dials)
 }
 
 // parseHello takes what the process at a station says of itself.
-func parseHello(b []byte, mac ethertype.MAC) (id provider.Identity, ok bool) {
+func parseHello(b []byte, mac ethertype.MAC) (id provider.Identity, dials uint32, ok bool) {
 	if len(b) != helloSize || binary.BigEndian.Uint32(b) != magic {
-		return id, false
+		return id, 0, false
 	}
 	id.Process = binary.BigEndian.Uint32(b[4:])
 	id.Addr = ethertype.Addr{MAC: mac, Port: binary.BigEndian.Uint16(b[8:])}
 	id.Incarnation = binary.BigEndian.Uint64(b[10:])
-	return id, true
+	return id, binary.BigEndian.Uint32(b[18:]), true
 }
 
 // message begins a message. The credits are filled in when it is sent.

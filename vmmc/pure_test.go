@@ -1,0 +1,135 @@
+package vmmc
+
+import (
+	"errors"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+// TestCut: the parts of a message are all of it, in order; no word is in two of them; the
+// last one has the last whole word and fits a frame.
+func TestCut(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		at := rapid.Uint64Range(0, 64).Draw(t, "at")
+		frame := rapid.IntRange(64, 9000).Draw(t, "frame")
+		n := rapid.IntRange(0, 30000).Draw(t, "n")
+		parts, count := cut(at, n, frame)
+		end := 0
+		for i, p := range parts[:count] {
+			if p.from != end || i > 0 && (at+uint64(p.from))%8 != 0 {
+				t.Fatalf("part %d of %v", i, parts[:count])
+			}
+			end += p.size
+		}
+		last := parts[count-1]
+		if end != n || last.size > frame || count > 1 && last.size < 8 {
+			t.Fatalf("%v of %d bytes", parts[:count], n)
+		}
+	})
+}
+
+// TestProxySpace: an address is found if it lies in a range that was added and not removed,
+// with all the bytes behind it; no address is given twice, and none borders on another
+// range.
+func TestProxySpace(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		s := newProxySpace(rapid.Uint64().Draw(t, "seed"))
+		type held struct {
+			at   ProxyAddr
+			size uint64
+			imp  *Import
+		}
+		var all []held
+		var end ProxyAddr
+		for range rapid.IntRange(1, 30).Draw(t, "operations") {
+			if len(all) > 0 && rapid.Bool().Draw(t, "remove") {
+				i := rapid.IntRange(0, len(all)-1).Draw(t, "which")
+				s.remove(all[i].at)
+				if _, _, err := s.resolve(all[i].at, 0); !errors.Is(err, ErrProxy) {
+					t.Fatalf("a stale address: %v", err)
+				}
+				all = append(all[:i], all[i+1:]...)
+				continue
+			}
+			h := held{size: rapid.Uint64Range(0, 3*PageSize).Draw(t, "size"), imp: new(Import)}
+			if h.at = s.add(h.size, h.imp); h.at%PageSize != 0 || end != 0 && h.at < end+1 {
+				t.Fatalf("%v behind %v", h.at, end)
+			}
+			end = h.at + ProxyAddr(h.size)
+			all = append(all, h)
+		}
+		for _, h := range all {
+			off := rapid.Uint64Range(0, h.size).Draw(t, "offset")
+			imp, at, err := s.resolve(h.at+ProxyAddr(off), int(h.size-off))
+			if imp != h.imp || at != off || err != nil {
+				t.Fatalf("resolve: %v at %d: %v", imp, at, err)
+			}
+			for _, wrong := range []error{
+				second(s.resolve(h.at+ProxyAddr(off), int(h.size-off)+1)), second(s.resolve(h.at-1, 1)), second(s.resolve(h.at+ProxyAddr(h.size)+1, 0)),
+			} {
+				if !errors.Is(wrong, ErrProxy) {
+					t.Fatalf("an address outside: %v", wrong)
+				}
+			}
+		}
+	})
+}
+
+func second(_ *Import, _ uint64, err error) error { return err }
+
+// TestNoteQueue: SBL's rules of blocking.
+func TestNoteQueue(t *testing.T) {
+	var q noteQueue[int]
+	if err := q.unblock(); !errors.Is(err, ErrNotBlocked) {
+		t.Errorf("unblock of nothing: %v", err)
+	}
+	q.block()
+	q.block()
+	q.push(1)
+	q.push(2)
+	q.push(3)
+	if q.ready() || q.unblock() != nil || q.ready() {
+		t.Error("told while blocked")
+	}
+	if q.unblock() != nil || !q.ready() || q.begin() != 1 || q.ready() {
+		t.Error("the first is not told, or others while its handler runs")
+	}
+	if err := q.unblock(); !errors.Is(err, ErrNotInHandler) {
+		t.Errorf("unblock in a handler: %v", err)
+	}
+	q.block()
+	q.end()
+	if q.ready() || q.unblock() != nil || !q.ready() {
+		t.Error("a handler's own block is forgotten")
+	}
+	q.drop(func(n int) bool { return n == 2 })
+	if q.len() != 1 || q.begin() != 3 || q.len() != 0 {
+		t.Error("dropped others")
+	}
+}
+
+// TestPolicy: who is in a list may import.
+func TestPolicy(t *testing.T) {
+	a, b := Node{2, 1}, Node{2, 2}
+	for _, c := range []struct {
+		p      Policy
+		who    Peer
+		proven bool
+		want   bool
+	}{
+		{Policy{}, Peer{a, 1}, true, false},
+		{Everybody, Peer{a, 1}, false, true},
+		{Policy{Nodes: []Node{b}}, Peer{a, 1}, true, false},
+		{Policy{Nodes: []Node{b}}, Peer{b, 1}, false, true},
+		{Policy{Processes: []Peer{{a, 1}}}, Peer{b, 1}, false, false},
+		{Policy{Processes: []Peer{{Node{}, 1}}}, Peer{b, 1}, false, true},
+		{Policy{Users: []uint32{5}}, Peer{b, 1}, false, false},
+		{Policy{Users: []uint32{5}}, Peer{b, 1}, true, true},
+		{Policy{Users: []uint32{6}}, Peer{b, 1}, true, false},
+	} {
+		if got := c.p.allows(c.who, 5, c.proven); got != c.want {
+			t.Errorf("%+v allows %v, proven %v: %v", c.p, c.who, c.proven, got)
+		}
+	}
+}

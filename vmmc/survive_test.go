@@ -1,0 +1,217 @@
+package vmmc_test
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/transport/sim"
+	"github.com/bobnet-go/bobnet/vipl"
+	"github.com/bobnet-go/bobnet/vmmc"
+)
+
+// TestKilled: when the exporter is killed its importers' sends fail with a typed error, and
+// an import waits for the one that is started again; when an importer is killed, the lists
+// lose it.
+func TestKilled(t *testing.T) {
+	for name, victim := range map[string]uint32{"exporter": 1, "importer": 2} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(sim.Options{Seed: 5})
+			cfg := vmmc.Config{PeerTimeout: 300 * time.Millisecond}
+			w.process(1, cfg, func(p *vmmc.Process) error {
+				e, err := p.Export(make([]byte, 100000), 1, vmmc.Everybody, nil)
+				if err != nil {
+					return err
+				}
+				had := false
+				err = w.serve(p, func() bool {
+					n := len(e.Importers())
+					had = had || n == 1
+					return had && n == 0
+				})
+				if victim == 1 {
+					return errDead
+				}
+				return err
+			})
+			w.process(2, cfg, func(p *vmmc.Process) error {
+				i, err := p.Import(bg, vmmc.Name{Process: 1, ID: 1})
+				if err != nil {
+					return err
+				}
+				at := w.Now() + int64(100*time.Microsecond)
+				w.At(at, func() { w.Kill(w.stations[victim]) })
+				for err == nil {
+					err = p.SendMsg(bg, make([]byte, 50000), i.Addr())
+				}
+				if victim == 2 {
+					return errDead
+				}
+				if !errors.Is(err, vmmc.ErrPeer) || !errors.Is(i.Done(), vmmc.ErrPeer) {
+					return fmt.Errorf("a send to a process that was killed: %w", err)
+				}
+				if err := p.SendMsg(bg, nil, i.Addr()); !errors.Is(err, vmmc.ErrProxy) {
+					return fmt.Errorf("the next one: %w", err)
+				}
+				return nil
+			})
+			check(t, w.run())
+		})
+	}
+}
+
+// TestHostile: a program that speaks the wire without the library, with a connection of its
+// own, reaches nothing: what it says beside the protocol ends its connection and nobody
+// else's, and writes by forged handles change nothing.
+func TestHostile(t *testing.T) {
+	w := newWorld(sim.Options{Seed: 4})
+	attacks := 0
+	buf := make([]byte, 4096)
+	w.process(1, vmmc.Config{}, func(p *vmmc.Process) error {
+		e, err := p.Export(buf, 1, vmmc.Policy{Processes: []vmmc.Peer{{Process: 2}}}, nil)
+		if err != nil {
+			return err
+		}
+		if err := w.serve(p, func() bool { return attacks == 60 }); err != nil {
+			return err
+		}
+		for i, b := range buf[64:] {
+			if b != 0 {
+				return fmt.Errorf("byte %d was written", 64+i)
+			}
+		}
+		if n := len(e.Importers()); n != 1 {
+			return fmt.Errorf("%d importers are left, want the honest one", n)
+		}
+		if s := p.Snapshot().Stats; s.Violations+s.Broken == 0 {
+			return errors.New("nothing was counted")
+		}
+		return nil
+	})
+	w.process(2, vmmc.Config{}, func(p *vmmc.Process) error {
+		i, err := p.Import(bg, vmmc.Name{Process: 1, ID: 1})
+		for err == nil && attacks < 60 {
+			if err = p.SendMsg(bg, []byte{1, 2, 3, 4}, i.Addr()); err == nil {
+				p.Poll()
+				err = w.Sleep(time.Millisecond)
+			}
+		}
+		return err
+	})
+	station := w.Station("hostile")
+	w.Go("hostile", func() {
+		nic, err := vipl.Open(&vipl.Config{Link: station, Seed: 9})
+		if err != nil {
+			w.errs = append(w.errs, err)
+			return
+		}
+		defer nic.Close()
+		for k := range 60 {
+			if err := attack(nic, k, vipl.VirtualAddress(buf)); err != nil {
+				w.errs = append(w.errs, fmt.Errorf("attack %d: %w", k, err))
+			}
+			attacks++
+		}
+	})
+	check(t, w.run())
+}
+
+// attack makes one connection and misuses it.
+func attack(nic *vipl.NIC, k int, target uint64) error {
+	addr, err := nic.Lookup(bg, "vmmc//1")
+	if err != nil {
+		return err
+	}
+	vi, err := nic.CreateVI(vipl.DefaultAttributes(), nil, nil)
+	if err != nil {
+		return err
+	}
+	defer vi.Close()
+	mem, h, err := nic.AllocMem(4096, nil)
+	if err != nil {
+		return err
+	}
+	defer nic.DeregisterMem(h)
+	for i := range 8 {
+		if err := vi.PostRecv(&vipl.Descriptor{Segs: []vipl.Segment{{Data: mem[256*(i+1):][:256], Handle: h}}}); err != nil {
+			return err
+		}
+	}
+	hello := append([]byte("VMC1"), 0, 0, 0, 2, byte(k), 77, 0, 0, 0, 0, 0, 0, 0, byte(k), 0, 0, 0, 1)
+	if err := vi.Connect(bg, ethertype.Addr{MAC: addr.MAC, Port: addr.Port}, hello); err != nil {
+		return err
+	}
+	d := &vipl.Descriptor{Segs: []vipl.Segment{{Data: pattern(mem[:176], k)[:1+k*3%176], Handle: h}}}
+	switch k % 3 {
+	case 0:
+		d.Op, d.Remote = vipl.OpRDMAWrite, vipl.RemoteSegment{Addr: target + 64 + uint64(k), Handle: vipl.MemHandle(1<<20 | k)}
+	case 1:
+		d.Op, d.HasImmediate, d.Immediate, d.Segs = vipl.OpRDMAWrite, true, uint32(k), nil
+	default:
+		mem[0] = byte(k % 13)
+	}
+	if err := vi.PostSend(d); err != nil {
+		return err
+	}
+	ctx, cancel := nic.WithTimeout(bg, 50*time.Millisecond)
+	defer cancel()
+	_, _ = vi.SendWait(ctx)
+	return nil
+}
+
+// TestAllocations: a send, and a notification with its handler, allocate nothing.
+func TestAllocations(t *testing.T) {
+	w := newWorld(sim.Options{})
+	allocs := map[string]float64{}
+	w.process(1, vmmc.Config{}, func(p *vmmc.Process) error {
+		buf := make([]byte, 1<<16)
+		seen := 0
+		if _, err := p.Export(buf, 1, vmmc.Everybody, func(vmmc.Notification) { seen++ }); err != nil {
+			return err
+		}
+		i, err := p.Import(bg, vmmc.Name{Process: 1, ID: 1})
+		if err != nil {
+			return err
+		}
+		src := make([]byte, 4096)
+		s := &vmmc.Send{Src: src, Dst: i.Addr() + 32768}
+		var fails error
+		for name, op := range map[string]func() error{
+			"short": func() error { return p.SendMsg(bg, src[:64], i.Addr()+8192) },
+			"posted": func() error {
+				if err := p.Post(s); err != nil {
+					return err
+				}
+				return p.WaitSend(bg, s)
+			},
+			"notified": func() error {
+				before := seen
+				err := p.SendMsgWithNotify(bg, src[:8], i.Addr()+8192)
+				for err == nil && seen == before {
+					p.Poll()
+				}
+				return err
+			},
+		} {
+			run := func() {
+				if err := op(); err != nil {
+					fails = err
+				}
+				p.Poll()
+			}
+			for range 300 {
+				run()
+			}
+			allocs[name] = testing.AllocsPerRun(200, run)
+		}
+		return fails
+	})
+	check(t, w.run())
+	for name, n := range allocs {
+		if n >= 1 {
+			t.Errorf("%s: %v allocations", name, n)
+		}
+	}
+}
