@@ -170,7 +170,7 @@ func (ch *viChannel) batch(count int) {
 	}
 	b.credit--
 	x.busy = true
-	x.members = append(x.members[:0], ch.gathered.waiting[:count]...)
+	x.members = append(x.members[:0], ch.corking.waiting[:count]...)
 	for k := count - 1; ; k-- {
 		if i := x.members[k]; i < len(b.ends) { // else it is no request, and handled out of order
 			b.ends[i] = true
@@ -242,7 +242,7 @@ func (ch *viChannel) heard(slot int) {
 // batched hears that the client says to have written a batch.
 func (ch *viChannel) batched(i int64, length int) {
 	b := &ch.batching
-	if i >= int64(len(b.in)) || b.in[i].held > 0 || length > batchSize {
+	if i >= int64(len(b.in)) || b.in[i].refs > 0 || length > batchSize {
 		ch.way.node.stats.Strays++
 		return
 	}

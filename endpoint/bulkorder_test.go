@@ -10,7 +10,7 @@ import (
 	"github.com/bobnet-go/bobnet/transport/sim"
 )
 
-// TestBulkKeepsPlace: requests that wait for company go before bulk data that is
+// TestBulkKeepsPlace: requests that are corked go before bulk data that is
 // asked for after them, although it was announced before.
 func TestBulkKeepsPlace(t *testing.T) {
 	const bulk = 100

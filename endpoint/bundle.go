@@ -131,11 +131,11 @@ func (b *Bundle) poll() (served int, crowded bool, err error) {
 // for, and need nothing. Connections take turns, so that no sender has to wait
 // for another's flood.
 //
-// While answers wait for company it looks whether more requests arrive, so that
+// While answers are corked it looks whether more requests arrive, so that
 // a busy server answers in fewer VI messages; then they go.
 func (b *Bundle) serve(limit int) (served int) {
 	defer b.sendAnswers() // also if a handler ends the goroutine
-	for more := true; more && served < limit; more = b.linger() {
+	for more := true; more && served < limit; more = b.moreComes() {
 		served += b.handle(limit - served)
 	}
 	if b.replies.n+b.requests.n > 0 { // what is left over is an event, as if it came now
@@ -146,24 +146,24 @@ func (b *Bundle) serve(limit int) (served int) {
 
 // waits reports whether serve would find something to do.
 func (b *Bundle) waits() bool {
-	return b.replies.n+b.requests.n > 0 || b.node.gathered[serving] > 0
+	return b.replies.n+b.requests.n > 0 || b.node.corked[serving] > 0
 }
 
-// sendAnswers sends the answers that wait for company.
+// sendAnswers sends the answers that are corked.
 func (b *Bundle) sendAnswers() {
-	if b.node.gathered[serving] > 0 {
+	if b.node.corked[serving] > 0 {
 		b.node.way.flush(serving)
 	}
 }
 
-// lingerPolls is how often linger looks: for a few microseconds, in which
+// answerPolls is how often moreComes looks: for a few microseconds, in which
 // who sends a stream sends the next message.
-const lingerPolls = 32
+const answerPolls = 32
 
-// linger waits for something to handle while answers wait for company.
-func (b *Bundle) linger() bool {
+// moreComes waits for something to handle while answers are corked.
+func (b *Bundle) moreComes() bool {
 	n := b.node
-	for i := 0; i < lingerPolls && n.gathered[serving] > 0 && n.leader == nil; i++ {
+	for i := 0; i < answerPolls && n.corked[serving] > 0 && n.leader == nil; i++ {
 		if n.poll() != nil {
 			return false
 		}
@@ -269,7 +269,7 @@ func (b *Bundle) WaitPoll(ctx context.Context) (int, error) {
 		if served == 0 {
 			served, err = b.step(ctx, true)
 		}
-		if served > 0 && n.gathered[asking] > 0 {
+		if served > 0 && n.corked[asking] > 0 {
 			n.way.flush(asking)
 		}
 		if served > 0 || err != nil {

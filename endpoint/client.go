@@ -35,19 +35,19 @@ type turn struct {
 	// What serve leaves to rest, because a handler may end the goroutine.
 	handled bool // there was one, or what takes its place
 	current int  // its slot
-	held    *packet
+	inUse   *packet
 	granted bool // it looks at the segment, which is counted in Endpoint.grants
 }
 
 // begin comes before a handler for a slot, which may look at p.
-func (t *turn) begin(slot int, p *packet) { t.handled, t.current, t.held = true, slot, p }
+func (t *turn) begin(slot int, p *packet) { t.handled, t.current, t.inUse = true, slot, p }
 
 // ended comes after a handler, for endpoint ep.
 func (t *turn) ended(ep *Endpoint) {
 	if t.granted {
 		ep.grants--
 	}
-	t.handled, t.held, t.granted = false, nil, false
+	t.handled, t.inUse, t.granted = false, nil, false
 }
 
 // idle reports whether the half, of an endpoint in bundle home, may handle a message
@@ -94,9 +94,9 @@ func (c *client) received(p *packet) {
 	}
 }
 
-// alone is half's. It does what received, serve and answered do of a reply that is
+// handleNow is half's. It does what received, serve and answered do of a reply that is
 // in order, short or with a payload, when nothing else waits to be handled.
-func (c *client) alone(p *packet, b *Bundle) bool {
+func (c *client) handleNow(p *packet, b *Bundle) bool {
 	h := &p.head
 	if !c.idle(c.ep.bundle, b) || c.queue.head != nil || h.kind != kindReply && h.kind != kindReplyMedium {
 		return false
@@ -285,7 +285,7 @@ func (c *client) rest() {
 // over follows a handler, in which c may have been closed: it ends the request,
 // or has the server end it.
 func (c *client) over() {
-	i, p, refused := c.current, c.held, c.refused
+	i, p, refused := c.current, c.inUse, c.refused
 	c.ended(c.ep)
 	c.refused = 0
 	if c.closed {

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// doorWay is a provider whose wait goes on, after Close has rung, until another
+// doorWay is a provider whose wait goes on, after Close has woken, until another
 // goroutine has polled.
 type doorWay struct {
 	idleWay

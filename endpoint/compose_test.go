@@ -13,7 +13,7 @@ func TestCompose(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		const slots = 80
 		s := shape{slots: slots, medium: rapid.SampledFrom([]int{300, 1000, 4096, 20_000}).Draw(rt, "medium")}
-		ch := &viChannel{sends: make([]viSend, slots), full: s.full(), room: min(gatherMax, s.full())}
+		ch := &viChannel{sends: make([]viSend, slots), full: s.full(), room: min(envelopeSize, s.full())}
 		mem := bytes.Repeat([]byte{0xEE}, slots*s.full())
 		x := &viBatch{viSend: viSend{mem: make([]byte, ch.room)}}
 		ch.batching.out = make([]viBatch, 2)
@@ -57,7 +57,7 @@ func TestCompose(t *testing.T) {
 		if short < 0 {
 			rt.Fatalf("%d bytes are copied that are not of short messages", -short)
 		}
-		if len(x.desc.Segs) > l.pieces || l.pieces > piecesMost || len(sent) > batchSize || l.count != len(x.members) || l.count > gatherMost {
+		if len(x.desc.Segs) > l.pieces || l.pieces > piecesMost || len(sent) > batchSize || l.count != len(x.members) || l.count > coalesceMost {
 			rt.Fatalf("%d messages, %d bytes, in %d pieces: %+v", len(x.members), len(sent), len(x.desc.Segs), l)
 		}
 		var last lastTags
@@ -81,7 +81,7 @@ func TestComposeStream(t *testing.T) {
 	const slots = 16
 	s := shape{slots: slots, medium: DefaultMaxMedium}
 	mem := make([]byte, slots*s.full())
-	ch := &viChannel{sends: make([]viSend, slots), full: s.full(), room: gatherMax}
+	ch := &viChannel{sends: make([]viSend, slots), full: s.full(), room: envelopeSize}
 	ch.batching.out = make([]viBatch, 2)
 	x := &viBatch{}
 	var l load
@@ -133,13 +133,13 @@ func TestStuck(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			n := bareNode(&idleWay{})
-			ch := &viChannel{way: &viWay{node: n}, up: &server{}, sends: make([]viSend, 8), room: gatherMax}
+			ch := &viChannel{way: &viWay{node: n}, up: &server{}, sends: make([]viSend, 8), room: envelopeSize}
 			b := &ch.batching
 			b.out, b.ends = make([]viBatch, 2), make([]bool, 4)
 			x := &b.out[0].viSend
 			x.busy, x.members, b.ends[3] = true, []int{3}, true
 			ch.sends[1].n = 4000
-			g := &ch.gathered
+			g := &ch.corking
 			g.waiting, g.flying = []int{1}, 1
 			if ch.flush(); !g.stuck {
 				t.Fatal("it is sent without a window")
@@ -150,11 +150,11 @@ func TestStuck(t *testing.T) {
 			}
 		})
 	}
-	ch := &viChannel{way: &viWay{node: bareNode(&idleWay{})}, sends: make([]viSend, 8), room: gatherMax}
+	ch := &viChannel{way: &viWay{node: bareNode(&idleWay{})}, sends: make([]viSend, 8), room: envelopeSize}
 	ch.batching.out, ch.batching.ends, ch.batching.credit = make([]viBatch, 2), make([]bool, 4), 1
 	ch.batching.out[0].busy = true
-	ch.gathered.waiting, ch.gathered.stuck = []int{1}, true
-	if ch.resume(); !ch.gathered.stuck {
+	ch.corking.waiting, ch.corking.stuck = []int{1}, true
+	if ch.resume(); !ch.corking.stuck {
 		t.Error("it goes on although it is not known that what was written before has arrived")
 	}
 }

@@ -44,8 +44,8 @@
 // handler is run by one that does (AM2 reference, section 8). A request handler
 // must not block, and may do nothing but reply.
 //
-// A message that is alone under way goes at once. The requests of a stream wait
-// for company and share a message of the VI, until that is full, what went
+// A message goes at once if no other one is under way. The requests of a stream are
+// corked, and share a message of the VI, until that is full, what went
 // before has been acknowledged, or the caller polls or waits; the replies to
 // them wait until a poll has run its handlers. So a program that computes for
 // long after requests should Poll once before.

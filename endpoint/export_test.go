@@ -28,7 +28,7 @@ const (
 // Parts returns the messages that share msg, as its receiver finds them, and
 // what is left and is none.
 func Parts(msg []byte) (parts [][]byte, rest []byte) {
-	for len(msg) > 0 && len(parts) < gatherMost {
+	for len(msg) > 0 && len(parts) < coalesceMost {
 		m, next, ok := splitNext(msg, MessageSize)
 		if !ok {
 			break
@@ -95,9 +95,9 @@ func Taken(n *Node) int {
 	return n.taken
 }
 
-// Gathered returns how many messages wait for company.
-func Gathered(n *Node) int {
+// Corked returns how many messages are corked.
+func Corked(n *Node) int {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	return n.gathered[asking] + n.gathered[serving]
+	return n.corked[asking] + n.corked[serving]
 }

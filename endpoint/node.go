@@ -36,8 +36,8 @@ type Node struct {
 	virtual   bool // time is
 	stats     Stats
 	fresh     fresh
-	glances   glances
-	gathered  [2]int // by side: messages that wait for company, as the provider counts
+	pacing    pacing
+	corked    [2]int // by side: messages that are, as the provider counts
 	crowded   int    // empty polls that will make way, see lock
 }
 
@@ -102,7 +102,7 @@ func (n *Node) close() error {
 		return opError("close", ErrInUse, "%d handlers are running", n.running)
 	}
 	n.closed = true
-	if n.alone() {
+	if n.endLead() {
 		n.way.drain(n.owes)
 	}
 	for b := range n.bundles {
@@ -115,9 +115,9 @@ func (n *Node) close() error {
 	return nil
 }
 
-// alone gets the goroutine that waits, if any, out of the closed node's way. It
+// endLead gets the goroutine that waits, if any, out of the closed node's way. It
 // reports false where that one cannot run before the caller sleeps.
-func (n *Node) alone() bool {
+func (n *Node) endLead() bool {
 	for n.leader != nil {
 		n.way.wake()
 		if n.virtual {

@@ -16,22 +16,22 @@ import (
 //
 // A leader that has got something for others only wakes those, lets them run, and
 // leads on. Whoever leaves, or runs a handler, while others follow and nobody leads
-// makes one of them the heir, which leads if it has nothing else to do, and else
+// makes one of them the next leader, which leads if it has nothing else to do, and else
 // passes that on. So each message wakes whom it is for, and nobody else.
 
 // follower is a goroutine that waits for the leader.
 type follower struct {
 	bundle *Bundle
 	gate   gate
-	heir   bool
+	isNext bool
 }
 
 // followers are a node's.
 type followers struct {
-	list  []*follower
-	spare []*follower
-	heirs int  // goroutines that are about to run, and then lead or pass it on
-	rung  bool // one has been woken since the leader last looked
+	list        []*follower
+	spare       []*follower
+	nextLeaders int  // goroutines that are about to run, and then lead or pass it on
+	woken       bool // one has been woken since the leader last looked
 }
 
 // crowdPolls is for how many polls that handle nothing a node counts as crowded.
@@ -57,14 +57,14 @@ func (n *Node) crowd() {
 
 // poll takes in what has arrived, without blocking.
 func (n *Node) poll() error {
-	n.glances.looked()
+	n.pacing.looked()
 	if n.leader != nil {
 		return nil
 	}
 	return n.way.poll()
 }
 
-// flush sends everything that waits for company.
+// flush sends everything that is corked.
 func (n *Node) flush() {
 	n.way.flush(asking)
 	n.way.flush(serving)
@@ -72,12 +72,12 @@ func (n *Node) flush() {
 
 // step lets time pass for a goroutine that has found nothing to do for bundle b.
 // The mutex is held on entry and on return. It may return for no reason. If atOnce, it
-// handles a message that comes alone, and returns how many it has.
+// handles a message that is all that comes, and returns how many it has.
 func (b *Bundle) step(ctx context.Context, atOnce bool) (handled int, err error) {
 	n := b.node
 	n.flush()
 	n.stamp() // its time passes while the answer is under way
-	if n.leader != nil || n.followers.heirs > 0 {
+	if n.leader != nil || n.followers.nextLeaders > 0 {
 		return 0, b.follow(ctx)
 	}
 	n.way.catchUp()
@@ -85,12 +85,12 @@ func (b *Bundle) step(ctx context.Context, atOnce bool) (handled int, err error)
 	n.mu.Unlock()
 	err = n.way.wait(ctx)
 	n.lock()
-	n.glances.looked()
+	n.pacing.looked()
 	n.leader = nil
 	if n.closed {
 		return 0, errNodeClosed
 	}
-	n.followers.rung = false
+	n.followers.woken = false
 	if atOnce && b.running == 0 {
 		if handled = n.way.deliver(b); handled > 0 {
 			return handled, nil
@@ -99,7 +99,7 @@ func (b *Bundle) step(ctx context.Context, atOnce bool) (handled int, err error)
 		n.way.deliver(nil)
 	}
 	if b.replies.n+b.requests.n == 0 { // what has come is for others
-		if n.followers.rung && !n.virtual {
+		if n.followers.woken && !n.virtual {
 			n.makeWay()
 		}
 		if err == nil {
@@ -112,11 +112,11 @@ func (b *Bundle) step(ctx context.Context, atOnce bool) (handled int, err error)
 // makeWay lets those run that the leader has woken. They would have to find
 // another thread if it slept at once.
 func (n *Node) makeWay() {
-	n.followers.heirs++
+	n.followers.nextLeaders++
 	n.mu.Unlock()
 	runtime.Gosched()
 	n.lock()
-	n.followers.heirs--
+	n.followers.nextLeaders--
 }
 
 // pause is step for a goroutine that has handled so many messages, and not got
@@ -166,16 +166,16 @@ func (b *Bundle) changed() {
 
 // leave is the end of calls that may have led: it unlocks the mutex.
 func (n *Node) leave() {
-	if l := &n.followers; len(l.list) > 0 && l.heirs == 0 && n.leader == nil {
-		l.makeHeir()
+	if l := &n.followers; len(l.list) > 0 && l.nextLeaders == 0 && n.leader == nil {
+		l.makeNext()
 	}
 	n.mu.Unlock()
 }
 
-func (l *followers) makeHeir() {
+func (l *followers) makeNext() {
 	f := l.list[len(l.list)-1]
-	f.heir = true
-	l.heirs++
+	f.isNext = true
+	l.nextLeaders++
 	f.gate.open()
 }
 
@@ -197,10 +197,10 @@ func (l *followers) remove(f *follower) {
 	l.list[i], l.list[last] = l.list[last], nil
 	l.list = l.list[:last]
 	f.bundle.following--
-	if f.heir {
-		l.heirs--
+	if f.isNext {
+		l.nextLeaders--
 	}
-	f.bundle, f.heir = nil, false
+	f.bundle, f.isNext = nil, false
 	l.spare = append(l.spare, f)
 }
 
@@ -209,7 +209,7 @@ func (l *followers) wake(b *Bundle) {
 	for _, f := range l.list {
 		if f.bundle == b {
 			f.gate.open()
-			l.rung = true
+			l.woken = true
 		}
 	}
 }

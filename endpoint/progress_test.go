@@ -258,12 +258,12 @@ func TestLeaderEnds(t *testing.T) {
 	}
 }
 
-// TestHeirFirst: nobody leads before one who is about to, and who may have been woken
+// TestNextLeaderFirst: nobody leads before one who is about to, and who may have been woken
 // together with many.
-func TestHeirFirst(t *testing.T) {
+func TestNextLeaderFirst(t *testing.T) {
 	n := bareNode(&idleWay{bell: make(chan struct{}, 1)})
 	w := newWaiting(t, n)
-	n.followers.heirs = 1
+	n.followers.nextLeaders = 1
 	ctx, cancel := context.WithCancel(t.Context())
 	go func() { defer close(w.ended); w.bundle.WaitPoll(ctx) }()
 	if err := reached(n, func() bool { return n.leader == nil && len(n.followers.list) == 1 }); err != nil {

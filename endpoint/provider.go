@@ -59,19 +59,19 @@ type provider interface {
 	// ends, whose error it returns. It is called without the node's mutex, by one
 	// goroutine at a time, and followed by deliver.
 	wait(ctx context.Context) error
-	// deliver hands on what wait has found. A message that came alone may be
+	// deliver hands on what wait has found. A message that is all of it may be
 	// handled at once if it is for bundle b, which may be nil; it returns how many
 	// were.
 	deliver(b *Bundle) (handled int)
-	// flush sends what waits for company on one side's channels. How many messages
-	// do is counted in Node.gathered.
+	// flush sends what is corked on one side's channels. How many messages are is
+	// counted in Node.corked.
 	flush(side)
 	// wake ends the present wait, or else the next one.
 	wake()
 	// gate returns a new place to wait at beside the goroutine in wait.
 	gate() gate
 	// drain flushes, and waits until the peers' interfaces have what was sent and
-	// the node owes nothing, for lingerTime at most. Nobody else waits meanwhile.
+	// the node owes nothing, for drainTime at most. Nobody else waits meanwhile.
 	drain(owes func() bool)
 	close()
 }
@@ -97,9 +97,9 @@ const (
 type channel interface {
 	// buffer returns send buffer i, into which a message is built.
 	buffer(i int) []byte
-	// post sends the first n bytes of buffer i, which must be idle. It may wait
-	// for flush, or until it goes with so many others; company may be hurry.
-	post(i, n, company int)
+	// post sends the first n bytes of buffer i, which must be idle. The message may be
+	// corked until flush, or until so many go together; together may be uncork.
+	post(i, n, together int)
 	// idle reports whether send buffer i may be changed.
 	idle(i int) bool
 	// grant lets the peer write to mem on behalf of a slot, until it has done so
@@ -118,18 +118,18 @@ type channel interface {
 	close()
 }
 
-// hurry stands for the company of a message that nobody will come after soon: it
-// goes at once, with what waits.
-const hurry = -1
+// uncork, in place of how many messages may go together, is for one that no other one
+// will follow soon: it goes at once, with what is corked.
+const uncork = -1
 
 // half is what a channel calls back: client or server.
 type half interface {
 	received(p *packet)
-	// alone is received for a message that is all that has arrived. It may handle
+	// handleNow is received for a message that is all that has arrived. It may handle
 	// it at once on behalf of bundle b, and reports whether it has. It is a second
 	// way, for what a program that waits for one message at a time does all day: it
 	// takes a twentieth off the time of a ping-pong.
-	alone(p *packet, b *Bundle) bool
+	handleNow(p *packet, b *Bundle) bool
 	placed(slot int)
 	wrote(slot int)
 	sent() // some send buffer has become idle

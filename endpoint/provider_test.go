@@ -37,7 +37,7 @@ func TestProviderWall(t *testing.T) {
 			}
 		}
 		ast.Inspect(f, func(n ast.Node) bool {
-			if s, ok := n.(*ast.SelectorExpr); ok && s.Sel.Name == "nic" && !slices.Contains(append(provider, "gather.go", "vigate.go"), file) {
+			if s, ok := n.(*ast.SelectorExpr); ok && s.Sel.Name == "nic" && !slices.Contains(append(provider, "coalesce.go", "vigate.go"), file) {
 				t.Errorf("%s uses the NIC behind the provider's back", file)
 			}
 			return true
@@ -82,7 +82,7 @@ type frailWay struct {
 
 type frailChannel struct{ *loopChannel }
 
-func (frailChannel) post(i, n, company int) {}
+func (frailChannel) post(i, n, together int) {}
 
 func (w *frailWay) dial(_ Name, greeting hello, up half) (channel, error) {
 	w.up = up

@@ -75,8 +75,8 @@ func (ep *Endpoint) request(ctx context.Context, dest int, m *message, args []ui
 	if err := ep.bundle.enter(); err != nil {
 		return err
 	}
-	if n.glances.due(len(data)) {
-		if err := n.glance(); err != nil {
+	if n.pacing.due(len(data)) {
+		if err := n.pollIfDue(); err != nil {
 			return err
 		}
 	}
@@ -241,14 +241,14 @@ func (c *client) send(i int, m *message, args []uint32, data []byte, call *call)
 	s.n = n + copy(b[n:], data)
 	c.ep.node.stats.Sent++
 	c.ep.node.sent(s)
-	company := gatherMost
+	together := coalesceMost
 	switch {
 	case c.used == 1:
-		company = 0
-	case c.ep.node.glances.oneByOne:
-		company = hurry
+		together = 0
+	case c.ep.node.pacing.oneByOne:
+		together = uncork
 	}
-	c.ch.post(i, s.n, company)
+	c.ch.post(i, s.n, together)
 }
 
 // await waits until the data of the bulk request in slot i may be changed.

@@ -13,10 +13,10 @@ type server struct {
 	shape shape
 	slots []serverSlot
 	queue packets // requests, and replies that came back
-	// company is how many answers may go together: a share of what the client
+	// together is how many answers may be coalesced: a share of what the client
 	// has under way, so that it does not run out of credits meanwhile, and one if
 	// it waits for the only one.
-	company int
+	together int
 	turn
 	use     uint32 // of the token, counts handlers
 	replied bool   // the current one has
@@ -71,7 +71,7 @@ func (s *server) post(i, n int, answer Op) {
 	slot := &s.slots[i]
 	slot.posts++
 	slot.answer, slot.n = answer, n
-	s.ch.post(s.last(i), n, s.company)
+	s.ch.post(s.last(i), n, s.together)
 }
 
 // received takes in a message.
@@ -88,7 +88,7 @@ func (s *server) received(p *packet) {
 	switch {
 	case h.kind.request() && slot.state == serverIdle:
 		slot.state, slot.use = serverQueued, h.use
-		s.company = int(h.underway) / replyShare
+		s.together = int(h.underway) / replyShare
 		s.queue.push(p)
 		s.ready()
 	case h.kind == kindRefuse && h.use == slot.use && (slot.state == serverIdle || slot.state == serverAnnounced) && slot.answer != 0:
@@ -111,20 +111,20 @@ func (s *server) received(p *packet) {
 	}
 }
 
-// alone is half's. It does what received, serve and handle do of a request that is
+// handleNow is half's. It does what received, serve and handle do of a request that is
 // in order, short or with a payload, when nothing else waits to be handled and the
-// answer need not wait for company.
-func (s *server) alone(p *packet, b *Bundle) bool {
+// answer need not be corked.
+func (s *server) handleNow(p *packet, b *Bundle) bool {
 	h := &p.head
 	i := int(h.slot)
 	if !s.idle(s.ep.bundle, b) || s.queue.head != nil || h.kind != kindShort && h.kind != kindMedium || i >= len(s.slots) {
 		return false
 	}
-	slot, payload, company := &s.slots[i], h.payload(p.body), int(h.underway)/replyShare
-	if slot.state != serverIdle || company > 1 || s.ep.acceptRequest(h, payload, s.shape.medium) != 0 {
+	slot, payload, together := &s.slots[i], h.payload(p.body), int(h.underway)/replyShare
+	if slot.state != serverIdle || together > 1 || s.ep.acceptRequest(h, payload, s.shape.medium) != 0 {
 		return false
 	}
-	slot.state, slot.use, s.company = serverQueued, h.use, company
+	slot.state, slot.use, s.together = serverQueued, h.use, together
 	slot.head.copy(h)
 	slot.answer, slot.source = 0, nil
 	s.running = true
@@ -245,7 +245,7 @@ func (s *server) rest() {
 // over follows a handler: it ends the request, unless there was a reply that
 // does.
 func (s *server) over() {
-	p := s.held
+	p := s.inUse
 	s.ended(s.ep)
 	s.use++
 	if !s.replied {

@@ -214,7 +214,7 @@ func (q *packets) len() (n int) {
 // fresh holds the requests that have been sent since the node last read the
 // clock: to read it for each would be felt.
 type fresh struct {
-	slots [glanceEvery]*slot
+	slots [pollEvery]*slot
 	n     int
 }
 
@@ -232,7 +232,7 @@ func (n *Node) stamp() {
 		return
 	}
 	now := n.way.now()
-	n.glances.polled = now // who calls this polls or waits, or the next poll may be a little late
+	n.pacing.polled = now // who calls this polls or waits, or the next poll may be a little late
 	for i := range n.fresh.slots[:n.fresh.n] {
 		n.fresh.slots[i].sent = now
 		n.fresh.slots[i] = nil

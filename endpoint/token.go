@@ -137,7 +137,7 @@ func (s *server) answer(op Op, handler uint8, args []uint32, data []byte, offset
 		if len(data) > s.shape.medium {
 			h.kind = kindReplyAnnounce
 			slot.state = serverAnnounced
-			slot.source = s.hold(slot, data)
+			slot.source = s.stage(slot, data)
 			data = nil
 		}
 	}
@@ -146,10 +146,10 @@ func (s *server) answer(op Op, handler uint8, args []uint32, data []byte, offset
 	s.post(i, n, op)
 }
 
-// hold returns a copy of the data of a bulk reply. Those of a get stay in the
+// stage returns a copy of the data of a bulk reply. Those of a get stay in the
 // segment, and nil stands for them. The memory of a slot is used again when the last
 // reply has left it.
-func (s *server) hold(slot *serverSlot, data []byte) []byte {
+func (s *server) stage(slot *serverSlot, data []byte) []byte {
 	if slot.head.kind == kindGet {
 		s.keep(slot)
 		return nil

@@ -34,7 +34,7 @@ type viWay struct {
 	listener  *vipl.Listener
 	accepting []*viChannel    // whose handshakes are under way
 	failed    []*viChannel    // found broken by a post
-	gathering [2][]*viChannel // by side: those that may have gathered something
+	corked    [2][]*viChannel // by side: those that may have corked something
 	flying    int             // VI messages and writes under way
 	spare     packets
 	late      []*viChannel // that have a receive to post
@@ -75,16 +75,16 @@ func (w *viWay) lookup(ctx context.Context, name string) (ethertype.Addr, error)
 	return w.nic.Lookup(ctx, name)
 }
 
-// lingerTime is long enough to send what was lost again a few times.
-const lingerTime = time.Second
+// drainTime is long enough to send what was lost again a few times.
+const drainTime = time.Second
 
 // drain is provider's.
 func (w *viWay) drain(owes func() bool) {
 	w.flush(asking)
 	w.flush(serving)
-	ctx, cancel := w.nic.WithTimeout(context.Background(), lingerTime)
+	ctx, cancel := w.nic.WithTimeout(context.Background(), drainTime)
 	defer cancel()
-	for (w.flying > 0 || w.node.gathered[asking] > 0 || owes()) && w.wait(ctx) == nil {
+	for (w.flying > 0 || w.node.corked[asking] > 0 || owes()) && w.wait(ctx) == nil {
 		w.deliver(nil)
 		w.flush(asking)
 	}
@@ -148,7 +148,7 @@ func (w *viWay) deliver(b *Bundle) (handled int) {
 func (w *viWay) handOn(b *Bundle) (handled int) {
 	if ch, x := w.lone(b); ch != nil {
 		w.reaped[0], w.n = vipl.Completion{}, 0
-		handled = ch.alone(x, b) // from here on another goroutine may be in wait
+		handled = ch.arrivedAlone(x, b) // from here on another goroutine may be in wait
 	} else {
 		for i := range w.reaped[:w.n] {
 			w.complete(&w.reaped[i])
@@ -162,7 +162,7 @@ func (w *viWay) handOn(b *Bundle) (handled int) {
 		ch.fail()
 	}
 	if len(w.accepting) > 0 {
-		w.settle()
+		w.checkHandshakes()
 	}
 	return handled
 }
@@ -214,15 +214,15 @@ func (w *viWay) complete(c *vipl.Completion) {
 	}
 }
 
-// settleEach is how many handshakes settle looks at.
-const settleEach = 64
+// handshakesEach is how many handshakes checkHandshakes looks at.
+const handshakesEach = 64
 
-// settle forgets the handshakes that are over, and ends what failed. It looks at the
+// checkHandshakes forgets the handshakes that are over, and ends what failed. It looks at the
 // oldest ones, and puts those that are not over behind the others, so that thousands do
 // not hold up the messages of those that are. It looks once at each: others may drive
 // the NIC, and a handshake end between two looks.
-func (w *viWay) settle() {
-	for range min(settleEach, len(w.accepting)) {
+func (w *viWay) checkHandshakes() {
+	for range min(handshakesEach, len(w.accepting)) {
 		ch := w.accepting[0]
 		w.accepting[0] = nil
 		w.accepting = w.accepting[1:]

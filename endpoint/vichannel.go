@@ -28,7 +28,7 @@ type viChannel struct {
 	envelopes [numEnvelopes]viSend
 	full      int // bytes of the longest message
 	room      int // bytes of an envelope
-	gathered  gathering
+	corking   corking
 	batching  batching
 }
 
@@ -45,7 +45,7 @@ type viSend struct {
 // viReceive is a receive buffer, or a window for batches.
 type viReceive struct {
 	mem    []byte
-	held   int            // messages in it that have not been released
+	refs   int            // messages in it that have not been released
 	window vipl.MemHandle // of a window; 0: it is a receive
 	desc   vipl.Descriptor
 	segs   [1]vipl.Segment
@@ -62,7 +62,7 @@ type viWrite struct {
 // channel makes a VI with its buffers, and posts the receives.
 func (w *viWay) channel(s shape, at side, up half) (*viChannel, error) {
 	ch := &viChannel{way: w, up: up, side: at, sends: make([]viSend, s.numSends()), receives: make([]viReceive, s.receives()+1+s.notes()),
-		writes: make([]viWrite, s.slots), windows: make([]vipl.MemHandle, s.slots), full: s.full(), room: min(gatherMax, s.full(), s.slots*smallSize)}
+		writes: make([]viWrite, s.slots), windows: make([]vipl.MemHandle, s.slots), full: s.full(), room: min(envelopeSize, s.full(), s.slots*smallSize)}
 	ch.batching.most = s.batches()
 	if err := ch.open(s); err != nil {
 		ch.close()
@@ -251,8 +251,8 @@ func (ch *viChannel) write(slot int, data []byte, to window) {
 
 // abandon takes what waits and what is under way out of the node's counts.
 func (ch *viChannel) abandon() {
-	g := &ch.gathered
-	ch.way.node.gathered[ch.side] -= len(g.waiting)
+	g := &ch.corking
+	ch.way.node.corked[ch.side] -= len(g.waiting)
 	g.waiting = nil
 	ch.way.flying -= g.flying
 	for i := range ch.writes {

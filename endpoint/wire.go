@@ -48,7 +48,7 @@ func (k kind) located() bool {
 // header begins every message; its arguments and then its payload follow.
 //
 //	0 kind, and flags   1 args   2 handler   3 reason, or under way
-//	4 slot (2)   6 length (2, gather.go)   8 use (4)
+//	4 slot (2)   6 length (2, coalesce.go)   8 use (4)
 //	tagged, without sameTags:   tag (8)   reply tag (8)
 //	located:                    length (4)   offset (8)
 //

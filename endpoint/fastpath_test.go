@@ -53,9 +53,9 @@ func (p *pairOf) packet(ch channel, h header) *packet {
 	return m
 }
 
-// aloneCase is a message that is not handled at once, because of what it is or of
+// nowCase is a message that is not handled at once, because of what it is or of
 // what set makes of the pair.
-type aloneCase struct {
+type nowCase struct {
 	name string
 	head header
 	set  func(p *pairOf)
@@ -63,11 +63,11 @@ type aloneCase struct {
 
 // notFirst returns why even a usual message has to wait for its turn. of returns what
 // the half that gets it has.
-func notFirst(usual header, of func(p *pairOf) (*turn, *packets)) []aloneCase {
+func notFirst(usual header, of func(p *pairOf) (*turn, *packets)) []nowCase {
 	half := func(set func(t *turn, q *packets)) func(p *pairOf) {
 		return func(p *pairOf) { set(of(p)) }
 	}
-	return []aloneCase{
+	return []nowCase{
 		{"of another bundle", usual, func(p *pairOf) { p.bundle = p.others.bundle }},
 		{"behind a reply", usual, func(p *pairOf) { p.bundle.replies.push(p.c) }},
 		{"behind a request", usual, func(p *pairOf) { p.bundle.requests.push(p.s) }},
@@ -79,12 +79,12 @@ func notFirst(usual header, of func(p *pairOf) (*turn, *packets)) []aloneCase {
 	}
 }
 
-// TestAloneRequest: a request that comes alone is handled and answered at once if
+// TestHandleNowRequest: a request that comes alone is handled and answered at once if
 // that changes nothing else, and otherwise left as it is.
-func TestAloneRequest(t *testing.T) {
+func TestHandleNowRequest(t *testing.T) {
 	usual := header{kind: kindShort, handler: 1, slot: 1, use: 7, tag: pairTag}
 	with := func(change func(h *header)) header { h := usual; change(&h); return h }
-	for _, c := range append(notFirst(usual, func(p *pairOf) (*turn, *packets) { return &p.s.turn, &p.s.queue }), []aloneCase{
+	for _, c := range append(notFirst(usual, func(p *pairOf) (*turn, *packets) { return &p.s.turn, &p.s.queue }), []nowCase{
 		{name: "beyond the credits", head: with(func(h *header) { h.slot = uint16(DefaultCredits.total()) })},
 		{name: "bulk", head: with(func(h *header) { h.kind = kindBulk })},
 		{name: "a tag that the endpoint does not admit", head: with(func(h *header) { h.tag++ })},
@@ -98,7 +98,7 @@ func TestAloneRequest(t *testing.T) {
 		}
 		before := p.s.slots[1]
 		p.n.mu.Lock()
-		if m := p.packet(p.s.ch, c.head); p.s.alone(m, p.bundle) || len(p.ran) > 0 || m.body == nil ||
+		if m := p.packet(p.s.ch, c.head); p.s.handleNow(m, p.bundle) || len(p.ran) > 0 || m.body == nil ||
 			p.s.slots[1].state != before.state || p.s.slots[1].use != before.use || p.s.slots[1].posts != before.posts {
 			t.Errorf("%s: handled at once; handlers %v have run", c.name, p.ran)
 		}
@@ -108,7 +108,7 @@ func TestAloneRequest(t *testing.T) {
 	p.n.mu.Lock()
 	defer p.n.mu.Unlock()
 	p.c.slots[1].use, p.c.slots[1].state = 7, slotWaiting
-	if !p.s.alone(p.packet(p.s.ch, usual), p.bundle) || !slices.Equal(p.ran, []uint8{1}) || p.s.running || p.s.slots[1].state != serverIdle {
+	if !p.s.handleNow(p.packet(p.s.ch, usual), p.bundle) || !slices.Equal(p.ran, []uint8{1}) || p.s.running || p.s.slots[1].state != serverIdle {
 		t.Errorf("the usual case: handlers %v have run, the slot is %v", p.ran, p.s.slots[1].state)
 	}
 	if p.c.queue.len() != 1 || p.c.queue.head.head.use != 7 {
@@ -116,11 +116,11 @@ func TestAloneRequest(t *testing.T) {
 	}
 }
 
-// TestAloneReply is TestAloneRequest for replies.
-func TestAloneReply(t *testing.T) {
+// TestHandleNowReply is TestHandleNowRequest for replies.
+func TestHandleNowReply(t *testing.T) {
 	usual := header{kind: kindReply, handler: 2, slot: 1, use: 7, tag: pairTag}
 	with := func(change func(h *header)) header { h := usual; change(&h); return h }
-	for _, c := range append(notFirst(usual, func(p *pairOf) (*turn, *packets) { return &p.c.turn, &p.c.queue }), []aloneCase{
+	for _, c := range append(notFirst(usual, func(p *pairOf) (*turn, *packets) { return &p.c.turn, &p.c.queue }), []nowCase{
 		{name: "beyond the credits", head: with(func(h *header) { h.slot = uint16(DefaultCredits.total()) })},
 		{name: "of a request before", head: with(func(h *header) { h.use-- })},
 		{name: "bulk", head: with(func(h *header) { h.kind = kindReplyBulk })},
@@ -137,7 +137,7 @@ func TestAloneReply(t *testing.T) {
 			c.set(p)
 		}
 		before := p.c.slots[1].state
-		if m := p.packet(p.c.ch, c.head); p.c.alone(m, p.bundle) || len(p.ran) > 0 || m.body == nil || p.c.slots[1].state != before {
+		if m := p.packet(p.c.ch, c.head); p.c.handleNow(m, p.bundle) || len(p.ran) > 0 || m.body == nil || p.c.slots[1].state != before {
 			t.Errorf("%s: handled at once; handlers %v have run", c.name, p.ran)
 		}
 		p.n.mu.Unlock()
@@ -146,7 +146,7 @@ func TestAloneReply(t *testing.T) {
 	p.n.mu.Lock()
 	defer p.n.mu.Unlock()
 	p.waits(1)
-	if !p.c.alone(p.packet(p.c.ch, usual), p.bundle) || !slices.Equal(p.ran, []uint8{2}) || p.c.running || p.c.slots[1].state != slotFree || p.c.used != 0 {
+	if !p.c.handleNow(p.packet(p.c.ch, usual), p.bundle) || !slices.Equal(p.ran, []uint8{2}) || p.c.running || p.c.slots[1].state != slotFree || p.c.used != 0 {
 		t.Errorf("the usual case: handlers %v have run, the slot is %v, %d are in use", p.ran, p.c.slots[1].state, p.c.used)
 	}
 }
@@ -173,7 +173,7 @@ type loneWay struct {
 func (w *loneWay) deliver(b *Bundle) int {
 	if p := w.p; p != nil {
 		w.p = nil
-		if b != nil && w.up.alone(p, b) {
+		if b != nil && w.up.handleNow(p, b) {
 			return 1
 		}
 		w.up.received(p)
@@ -181,9 +181,9 @@ func (w *loneWay) deliver(b *Bundle) int {
 	return 0
 }
 
-// TestAloneEnds: the handler of a message that comes alone may panic, and may end its
+// TestHandleNowEnds: the handler of a message that comes alone may panic, and may end its
 // goroutine; WaitPoll counts it, and who follows leads meanwhile.
-func TestAloneEnds(t *testing.T) {
+func TestHandleNowEnds(t *testing.T) {
 	for _, end := range []string{"returns", "panics", "exits"} {
 		p := newPair(t)
 		way := &loneWay{idleWay: idleWay{bell: make(chan struct{}, 1)}, up: p.s}

@@ -10,9 +10,9 @@ import (
 	"github.com/bobnet-go/bobnet/transport/sim"
 )
 
-// TestGatheredAndGone: messages that wait for company when their connection ends,
+// TestCorkedAndGone: messages that are corked when their connection ends,
 // in any of the ways in which it can, are not looked at any more.
-func TestGatheredAndGone(t *testing.T) {
+func TestCorkedAndGone(t *testing.T) {
 	for name, end := range map[string]func(c *party) error{
 		"freed":        func(c *party) error { return c.ep.Free() },
 		"bundle freed": func(c *party) error { return c.b.Free() },
@@ -35,7 +35,7 @@ func TestGatheredAndGone(t *testing.T) {
 				if err := end(c); err != nil {
 					return err
 				}
-				if waiting := endpoint.Gathered(n); waiting > 0 && name != "unmapped" {
+				if waiting := endpoint.Corked(n); waiting > 0 && name != "unmapped" {
 					return fmt.Errorf("%d messages still count as waiting", waiting)
 				}
 				for range 100 {
@@ -59,10 +59,10 @@ func TestGatheredAndGone(t *testing.T) {
 	}
 }
 
-// TestGatheredOrder: messages of all sizes, some of which wait for company and
+// TestCorkedOrder: messages of all sizes, some of which are corked and
 // some of which do not, are handled in the order in which they were sent, each
 // with its own arguments and data.
-func TestGatheredOrder(t *testing.T) {
+func TestCorkedOrder(t *testing.T) {
 	seeds(t, 50, func(seed uint64) error {
 		var got []uint32
 		var wrong error
@@ -145,9 +145,9 @@ func TestGatheredNotForLong(t *testing.T) {
 	}
 }
 
-// TestGatheredLeave: who has waited need not poll: requests that waited for
-// company leave also when there was something at once to wait for.
-func TestGatheredLeave(t *testing.T) {
+// TestCorkedLeave: who has waited need not poll: requests that are
+// corked leave also when there was something at once to wait for.
+func TestCorkedLeave(t *testing.T) {
 	const requests = 8
 	for name, wait := range map[string]func(c *party) error{
 		"WaitPoll": func(c *party) error { _, err := c.b.WaitPoll(bg); return err },

@@ -2,26 +2,37 @@ package endpoint
 
 import "encoding/binary"
 
-// Messages wait for company and share one VI message, an envelope of up to
-// gatherMax bytes, or a batch (batch.go): each message of a VI takes a frame's
-// share, a receive, and two completions, more than a short message takes else.
-// Which may wait, and for how many others, is for the halves to say: the requests
-// of a client that has others under way, and the answers to those. So gathering
-// costs those nothing that come alone. What was gathered goes when it is that many,
-// when it fills its envelope or batch, when it has waited for long and another
-// comes, and else by flush: when some handlers have run, when the caller polls or
-// waits, and when its requests come so slowly that each is sent with a look at what
-// has arrived.
+// Which coalescing does what
+//
+// Messages are coalesced at three levels, each of which saves what the one below it
+// cannot:
+//
+//   - An envelope (this file) is one VI message of up to envelopeSize bytes, into which
+//     short messages are copied. It saves a message of the VI for each of them: a
+//     descriptor, a receive and two completions.
+//   - A batch (batch.go) is one RDMA write of up to a long frame, whose payloads go from
+//     where they lie into memory of the server, where they are handled. It saves the
+//     same for payloads, and their second copy.
+//   - Package vipl puts several VI messages into one frame (vipl/pack.go), whoever has
+//     posted them. It saves frames, and nothing of what a VI message costs.
+//
+// A message that may share an envelope or a batch is corked until there are enough. Which
+// may be, and with how many others, is for the halves to say: the requests of a client
+// that has others under way, and the answers to those. So corking costs those nothing
+// that come one by one. What is corked goes when it is that many, when it fills its
+// envelope or batch, when it has been corked for corkTime and another comes, and else by
+// flush: when some handlers have run, when the caller polls or waits, and when its
+// requests come so slowly that each is sent with a look at what has arrived.
 //
 // The receiver hands the messages on one by one. Its buffer is posted again when
 // the last of them has been released. So every buffer that is not posted holds
 // a message that has not been handled, but for the one whose handler is running,
 // and the reasoning of slot.go holds as if each had a buffer to itself.
 const (
-	gatherMax    = 4000   // bytes of messages in an envelope
-	gatherMost   = 64     // messages in an envelope
-	gatherLook   = 4      // at so many messages, four times as many, and so on, the clock is read
-	gatherTime   = 50_000 // ns that a message may wait for others to be sent
+	envelopeSize = 4000   // bytes of messages in an envelope
+	coalesceMost = 64     // messages in an envelope
+	corkLook     = 4      // at so many messages, four times as many, and so on, the clock is read
+	corkTime     = 50_000 // ns that a message may wait for others to be sent
 	numEnvelopes = 4      // of a channel; when all are under way messages go one by one
 )
 
@@ -33,14 +44,14 @@ const lengthAt = 6
 // each begins at a multiple of 4 bytes.
 func rounded(n int) int { return (n + 3) &^ 3 }
 
-// gathering holds what a channel has gathered.
-type gathering struct {
+// corking is what a channel knows of its corked messages.
+type corking struct {
 	waiting []int // send buffers, in the order of posting
 	load    load  // that they make, unless stuck
 	since   int64 // when the first of them was posted
 	look    int   // how many there are when the clock is read next
 	flying  int   // VI messages under way
-	dirty   bool  // the channel is in viWay.gathering
+	dirty   bool  // the channel is in viWay.corked
 	stuck   bool  // they wait for a window
 }
 
@@ -62,7 +73,7 @@ type load struct {
 func (ch *viChannel) add(l *load, i int) bool {
 	n := rounded(ch.sends[i].n)
 	switch {
-	case l.count == gatherMost:
+	case l.count == coalesceMost:
 		return false
 	case ch.batching.open():
 		return ch.addToBatch(l, i, n)
@@ -108,46 +119,46 @@ func (ch *viChannel) copies(copied, n int) bool { return n <= ch.room/2 && copie
 
 // post is channel's. A message is sent from its buffer, or copied to an envelope
 // with others; either way the buffer is idle when the peer's interface has it.
-func (ch *viChannel) post(i, n, company int) {
+func (ch *viChannel) post(i, n, together int) {
 	if ch.broken || ch.closed {
 		return
 	}
 	x := &ch.sends[i]
 	x.n, x.busy = n, true
-	g := &ch.gathered
+	g := &ch.corking
 	if !g.stuck && len(g.waiting) > 0 && !ch.add(&g.load, i) {
 		ch.flush()
 	}
-	if len(g.waiting) == 0 && !ch.begin(i, company) {
+	if len(g.waiting) == 0 && !ch.corks(i, together) {
 		ch.launch(x)
-		if company == hurry {
+		if together == uncork {
 			ch.vi.Flush()
 		}
 		return
 	}
 	g.waiting = append(g.waiting, i)
-	ch.way.node.gathered[ch.side]++
+	ch.way.node.corked[ch.side]++
 	switch {
 	case g.stuck:
-	case company != hurry && len(g.waiting) >= company:
+	case together != uncork && len(g.waiting) >= together:
 		ch.flush()
-	case company == hurry || ch.overdue():
+	case together == uncork || ch.overdue():
 		ch.flush()
 		ch.vi.Flush()
 	default:
-		ch.remember()
+		ch.flushLater()
 	}
 }
 
-// begin reports whether the message in send buffer i, before which nothing waits,
-// waits for so many others.
-func (ch *viChannel) begin(i, company int) bool {
-	g := &ch.gathered
+// corks reports whether the message in send buffer i, before which nothing waits, is
+// corked, as one of so many.
+func (ch *viChannel) corks(i, together int) bool {
+	g := &ch.corking
 	most := ch.room
 	if ch.batching.open() {
 		most = batchSize
 	}
-	if g.load = (load{}); company < 2 {
+	if g.load = (load{}); together < 2 {
 		return false
 	}
 	if rounded(ch.sends[i].n) > most/2 {
@@ -157,11 +168,11 @@ func (ch *viChannel) begin(i, company int) bool {
 	return ch.add(&g.load, i)
 }
 
-// remember has the provider flush the channel.
-func (ch *viChannel) remember() {
-	if g := &ch.gathered; !g.dirty {
+// flushLater has the provider flush the channel.
+func (ch *viChannel) flushLater() {
+	if g := &ch.corking; !g.dirty {
 		g.dirty = true
-		list := &ch.way.gathering[ch.side]
+		list := &ch.way.corked[ch.side]
 		*list = append(*list, ch)
 	}
 }
@@ -169,35 +180,35 @@ func (ch *viChannel) remember() {
 // overdue reports, at some messages, whether the first of those that wait has
 // waited for long: whoever sends them does something else in between.
 func (ch *viChannel) overdue() bool {
-	g := &ch.gathered
+	g := &ch.corking
 	switch n := len(g.waiting); {
 	case n == 1:
-		g.since, g.look = ch.way.nic.Now(), gatherLook
+		g.since, g.look = ch.way.nic.Now(), corkLook
 	case n >= g.look:
-		g.look *= gatherLook
-		return ch.way.nic.Now()-g.since > gatherTime
+		g.look *= corkLook
+		return ch.way.nic.Now()-g.since > corkTime
 	}
 	return false
 }
 
-// flush sends what was gathered, unless it has to wait for a window.
+// flush sends what is corked, unless it has to wait for a window.
 func (ch *viChannel) flush() {
-	if g := &ch.gathered; len(g.waiting) > 0 && !g.stuck {
+	if g := &ch.corking; len(g.waiting) > 0 && !g.stuck {
 		ch.send(&g.load)
 	}
 }
 
 // resume goes on with what is stuck, when a window may have become free: with what
-// fills VI messages. The rest waits for company again.
+// fills VI messages. The rest stays corked.
 func (ch *viChannel) resume() {
-	g := &ch.gathered
+	g := &ch.corking
 	for g.stuck {
 		g.load = load{}
 		for g.load.count < len(g.waiting) && ch.add(&g.load, g.waiting[g.load.count]) {
 		}
 		if g.load.count == len(g.waiting) && ch.mayBatch() {
 			g.stuck = false
-			ch.remember()
+			ch.flushLater()
 			return
 		}
 		g.load.count = max(g.load.count, 1) // one that is longer than a batch
@@ -211,11 +222,11 @@ func (ch *viChannel) resume() {
 // send sends the messages of l, the first that wait. If they have to wait for a
 // window, they are stuck, and so are all behind them.
 func (ch *viChannel) send(l *load) {
-	g := &ch.gathered
+	g := &ch.corking
 	if g.stuck = !ch.sendFirst(l); g.stuck {
 		return
 	}
-	ch.way.node.gathered[ch.side] -= l.count
+	ch.way.node.corked[ch.side] -= l.count
 	g.waiting = g.waiting[:copy(g.waiting, g.waiting[l.count:])]
 }
 
@@ -225,7 +236,7 @@ func (ch *viChannel) sendFirst(l *load) bool {
 	if !ch.mayBatch() {
 		return false
 	}
-	first := ch.gathered.waiting[:l.count]
+	first := ch.corking.waiting[:l.count]
 	if l.count > 1 {
 		if l.inPlace {
 			ch.batch(l.count)
@@ -303,7 +314,7 @@ func (ch *viChannel) launch(x *viSend) {
 
 // start posts a send whose segments are set.
 func (ch *viChannel) start(x *viSend) {
-	ch.gathered.flying++
+	ch.corking.flying++
 	ch.way.flying++
 	ch.posted(ch.vi.PostSend(&x.desc))
 }
@@ -316,25 +327,25 @@ func (ch *viChannel) landed(x *viSend) {
 	}
 	x.members = x.members[:0]
 	ch.way.flying--
-	ch.gathered.flying--
+	ch.corking.flying--
 	ch.up.sent()
 	ch.resume()
 }
 
-// flush sends what the channels of one side have gathered.
+// flush sends what is corked on the channels of one side.
 func (w *viWay) flush(side side) {
-	list := w.gathering[side]
+	list := w.corked[side]
 	for i, ch := range list {
 		list[i] = nil
-		ch.gathered.dirty = false
+		ch.corking.dirty = false
 		ch.flush()
 	}
-	w.gathering[side] = list[:0]
+	w.corked[side] = list[:0]
 }
 
-// alone is arrived for a VI message that is all that has arrived. It returns how
+// arrivedAlone is arrived for a VI message that is all that has come. It returns how
 // many messages were handled at once.
-func (ch *viChannel) alone(x *viReceive, b *Bundle) int {
+func (ch *viChannel) arrivedAlone(x *viReceive, b *Bundle) int {
 	m := x.mem[:x.desc.Length]
 	if len(m) < baseSize || binary.LittleEndian.Uint16(m[lengthAt:]) != 0 {
 		ch.arrived(x, len(m))
@@ -347,23 +358,23 @@ func (ch *viChannel) alone(x *viReceive, b *Bundle) int {
 		ch.arrived(x, len(m)) // which counts it
 		return 0
 	}
-	x.held = 1
+	x.refs = 1
 	p.body, p.home = body, x
 	ch.heard(int(p.head.slot))
-	if ch.up.alone(p, b) {
+	if ch.up.handleNow(p, b) {
 		return 1
 	}
 	ch.up.received(p)
 	return 0
 }
 
-// arrived hands on the messages of a VI message of so many bytes. x stays held
-// meanwhile.
+// arrived hands on the messages of a VI message of so many bytes. x stays in
+// use meanwhile.
 func (ch *viChannel) arrived(x *viReceive, length int) {
-	x.held = 1
+	x.refs = 1
 	var last lastTags
 	b, waits := x.mem[:length], ch.batching.open()
-	for n := 1; n <= gatherMost && len(b) > 0; n++ {
+	for n := 1; n <= coalesceMost && len(b) > 0; n++ {
 		m, rest, ok := splitNext(b, ch.full)
 		if !ok {
 			break
@@ -377,7 +388,7 @@ func (ch *viChannel) arrived(x *viReceive, length int) {
 			continue
 		}
 		p.body, p.home = body, x
-		x.held++
+		x.refs++
 		if waits {
 			ch.heard(int(p.head.slot))
 		}
@@ -388,7 +399,7 @@ func (ch *viChannel) arrived(x *viReceive, length int) {
 	if len(b) > 0 {
 		ch.way.node.stats.Strays++
 	}
-	ch.unhold(x)
+	ch.unuse(x)
 }
 
 // noted takes a message that is the channel's own, or none at all.
@@ -428,15 +439,15 @@ func (ch *viChannel) release(p *packet) {
 	x := p.home.(*viReceive)
 	p.body, p.home = nil, nil // the connection may end before p is used again
 	ch.way.spare.push(p)
-	ch.unhold(x)
+	ch.unuse(x)
 }
 
-// unhold posts a receive again that nobody needs any more: not at once, because
+// unuse posts a receive again that nobody needs any more: not at once, because
 // whoever has got a message is about to answer, but when the next one is
 // released, or by catchUp. That is why there is one receive more than receives
 // says.
-func (ch *viChannel) unhold(x *viReceive) {
-	if x.held--; x.held > 0 {
+func (ch *viChannel) unuse(x *viReceive) {
+	if x.refs--; x.refs > 0 {
 		return
 	}
 	if x.window != 0 {
