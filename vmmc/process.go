@@ -232,7 +232,20 @@ func (p *Process) kick() {
 func (p *Process) relay() {
 	for p.owed.Load() && p.mu.TryLock() {
 		p.turn()
-		p.mu.Unlock()
+		p.release()
+	}
+}
+
+// release unlocks, and has handlers that are due run on a goroutine of their own if no
+// other is there for it.
+func (p *Process) release() {
+	start := !p.notifier && !p.virtual && !p.closed && p.waiters == 0 && p.notes.ready()
+	if start {
+		p.notifier = true
+	}
+	p.mu.Unlock()
+	if start {
+		go p.notify()
 	}
 }
 
@@ -248,14 +261,7 @@ func (p *Process) unlock() {
 	if p.owed.Load() {
 		p.turn()
 	}
-	start := !p.notifier && !p.virtual && p.waiters == 0 && p.notes.ready()
-	if start {
-		p.notifier = true
-	}
-	p.mu.Unlock()
-	if start {
-		go p.notify()
-	}
+	p.release()
 	p.relay()
 }
 

@@ -12,7 +12,6 @@ type addr = ethertype.Addr
 const (
 	granted  uint8 = iota
 	revoking       // the importer has been told
-	redirecting
 )
 
 // register makes mem known to the peer alone. Nothing can be written to no memory, which

@@ -1,0 +1,49 @@
+package vmmc_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/bobnet-go/bobnet/vipl"
+	"github.com/bobnet-go/bobnet/vmmc"
+)
+
+// TestComputing: in real time, handlers run and imports are granted while the exporter's
+// program does nothing at all; unexport works beside a program that waits.
+func TestComputing(t *testing.T) {
+	ctx, cancel := context.WithTimeout(bg, time.Minute)
+	defer cancel()
+	var ps [2]*vmmc.Process
+	for i := range ps {
+		nic, err := vipl.Open(&vipl.Config{Driver: "shm"})
+		check(t, err)
+		defer nic.Close()
+		ps[i], err = vmmc.Open(&vmmc.Config{NIC: nic, Process: uint32(i), Scope: t.Name(), Logger: quiet})
+		check(t, err)
+		defer ps[i].Close()
+	}
+	told := make(chan byte, 100)
+	buf := make([]byte, 100000)
+	e, err := ps[0].Export(buf, 1, vmmc.Everybody, func(vmmc.Notification) { told <- buf[len(buf)-1] })
+	check(t, err)
+	i, err := ps[1].Import(ctx, vmmc.Name{Process: 0, ID: 1})
+	check(t, err)
+	src := make([]byte, len(buf))
+	for k := range byte(20) {
+		src[len(src)-1] = k + 1
+		check(t, ps[1].SendMsgWithNotify(ctx, src, i.Addr()))
+		select {
+		case got := <-told:
+			if got != k+1 {
+				t.Fatalf("notification %d finds %d", k, got)
+			}
+		case <-ctx.Done():
+			t.Fatal("no handler has run")
+		}
+	}
+	check(t, e.Unexport(ctx))
+	if err := ps[1].SendMsg(ctx, src[:8], i.Addr()); err == nil {
+		t.Error("a send to what is not exported any more")
+	}
+}
