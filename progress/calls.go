@@ -5,16 +5,16 @@ import "github.com/bobnet-go/bobnet/transport/fifo"
 // Calls
 //
 // A machine never calls the program while it holds the engine's lock. It queues the
-// call, and whoever gives up the lock next runs it: the goroutine that drives the
-// engine, or the service when nobody does. The calls of one queue run in order, one at
-// a time. A function that is called may therefore use everything, also what blocks;
-// the calls behind it wait meanwhile.
+// call, and the goroutine that releases the lock next runs it: one of the program's, or
+// the service. The calls of one queue run in order, one at a time. A function that is
+// called may therefore call anything of the room, also what blocks; the calls behind it in
+// the queue wait meanwhile.
 
-// callQueue is what the engine knows of all queues of calls together. The engine's lock
-// guards it.
+// callQueue is the engine's record of all its queues of calls. The engine's lock guards
+// it.
 type callQueue struct {
 	queues    []caller
-	owed      int  // calls in queues of which nobody runs one
+	owed      int  // calls in those queues whose runAll is not running
 	byService bool // the service goroutine runs calls
 }
 
@@ -29,11 +29,11 @@ type Calls[T any] struct {
 	run     func(*T)
 	queue   fifo.Queue[T]
 	current T    // the one that runs
-	running bool // somebody is running them
-	shut    bool // no more begin
+	running bool // runAll is running
+	shut    bool // no call is queued or run any more
 }
 
-// Init has e run the calls, each by run, which is called without the lock.
+// Init makes c a queue of e. For each call the engine calls run, without the lock.
 func (c *Calls[T]) Init(e *Engine, run func(*T)) {
 	c.engine, c.run = e, run
 	e.calls.queues = append(e.calls.queues, c)
@@ -53,7 +53,7 @@ func (c *Calls[T]) Owe(call T) {
 // Len returns how many calls are queued.
 func (c *Calls[T]) Len() int { return c.queue.Len() }
 
-// Keep takes back the calls for which keep is false.
+// Keep removes the queued calls for which keep returns false.
 func (c *Calls[T]) Keep(keep func(*T) bool) {
 	if c.queue.Len() == 0 {
 		return
@@ -63,7 +63,7 @@ func (c *Calls[T]) Keep(keep func(*T) bool) {
 	c.dropped(before - c.queue.Len())
 }
 
-// Shut takes back all calls, now and later.
+// Shut removes all queued calls, and makes Owe do nothing from now on.
 func (c *Calls[T]) Shut() {
 	c.shut = true
 	c.dropped(c.queue.Len())
@@ -76,8 +76,8 @@ func (c *Calls[T]) dropped(n int) {
 	}
 }
 
-// runAll runs what is queued. The lock is held on entry and on return, also when a call
-// panics; the calls behind that one are run by whoever unlocks next.
+// runAll runs the queued calls. The lock is held on entry and on return, also when a call
+// panics; the next Unlock then runs the calls behind that one.
 func (c *Calls[T]) runAll() {
 	if c.running || c.queue.Len() == 0 {
 		return
@@ -109,7 +109,7 @@ func (e *Engine) unlockAndCall() {
 	e.runCalls()
 }
 
-// runCalls runs what the machine owes. The lock is held on entry and on return.
+// runCalls runs the calls of all queues. The lock is held on entry and on return.
 func (e *Engine) runCalls() {
 	for _, q := range e.calls.queues {
 		q.runAll()

@@ -7,8 +7,8 @@ import (
 
 // A context's deadline is a time of the host's clock. A simulated link has a clock of
 // its own, on which that time means nothing: such a deadline would end a wait after a
-// different number of events in every run. So under virtual time only deadlines count
-// that WithTimeout has made.
+// different number of events in every run. So under virtual time only the deadlines that
+// WithTimeout has made count.
 
 type deadlineKey struct{}
 
@@ -62,12 +62,12 @@ func (e *Engine) BeginFor(ctx context.Context, d time.Duration) Waiter {
 	return w
 }
 
-// Until has the wait end at the given time of the link's clock, whatever its context
-// says.
+// Until sets the wait's deadline to the given time of the link's clock. It replaces the
+// context's.
 func (w *Waiter) Until(at int64) { w.deadline, w.byContext = at, false }
 
-// Limit has the wait end after d, too, and reports whether that is before its own
-// deadline. The error then has no Context.
+// Limit makes the wait end no later than after d, and reports whether that is earlier
+// than its deadline was. If it is, the error of a wait that ends by it has no Context.
 func (e *Engine) Limit(w *Waiter, d time.Duration) bool {
 	at := e.link.Now() + int64(d)
 	if w.deadline != 0 && w.deadline <= at {
@@ -77,7 +77,8 @@ func (e *Engine) Limit(w *Waiter, d time.Duration) bool {
 	return true
 }
 
-// Left returns how long an attempt may take: until ctx ends, or else d.
+// Left returns the time until the deadline of ctx on the link's clock, or d if ctx has
+// none.
 func (e *Engine) Left(ctx context.Context, d time.Duration) time.Duration {
 	if e.virtual {
 		if at := virtualDeadline(ctx); at != 0 {

@@ -1,15 +1,16 @@
-// Package progress has the engine that every room which waits is driven by: who polls a
-// link, who sleeps, for how long to spin, and what is called behind the lock.
+// Package progress holds the progress engine of all packages that wait for frames. It
+// decides which goroutine polls the link, which one sleeps on it, how long to spin before
+// sleeping, and which one runs the program's callbacks once the lock is released.
 //
-// An Engine drives one Machine, a protocol on a transport.Link, and has no thread of its
-// own that the fast path needs. Whoever waits drives it: a goroutine in Wait polls the
-// link itself, and when its spin budget is spent sleeps on it. At most one, the leader,
-// does so; the others, followers, sleep each at the Gate of what they wait for, and
-// whoever completes that opens the gate. A leader that leaves wakes the next one. So no
+// An Engine drives one Machine, a protocol on a transport.Link. It has no thread of its
+// own that the fast path needs, because the goroutines that wait drive it: one goroutine
+// in Wait, the leader, polls the link, and sleeps on it when its spin budget is spent.
+// The others are followers. Each sleeps at the Gate of what it waits for, and whoever
+// completes that opens the gate. A leader that leaves wakes the next leader. So no
 // thread sleeps on the socket while another one spins, which would make every frame pay
-// for waking it, and no message changes goroutines when only one waits. When nobody
-// waits, a service goroutine leads, so that the protocol goes on while the program
-// computes.
+// for waking it, and a message is handled by the goroutine that waits for it when there
+// is only one. When no goroutine waits, the service goroutine leads, so that the protocol
+// goes on while the program computes.
 //
 // A machine's own calls look like this:
 //
@@ -23,12 +24,12 @@
 //		}
 //	}
 //
-// and what completes it, within Poll, ends with gate.Open(e).
+// What completes the wait, within Poll, calls gate.Open(e).
 //
-// Calls are the program's functions that a machine owes: they run in order, without the
-// lock, by whoever gives it up next.
+// Calls are functions of the program that the machine has to call. They run in order and
+// without the lock, on the goroutine that releases the lock next.
 //
-// Time is the link's. Under virtual time nobody spins and there is no service; followers
-// wait where the simulated world sees them (transport.Parking), so several goroutines of
-// one node may wait there too.
+// All times are those of the link's clock. Under virtual time no goroutine spins and
+// there is no service goroutine. Followers then wait where the simulated world sees them
+// (transport.Parking), so that several goroutines of one node may wait there.
 package progress

@@ -16,19 +16,21 @@ type Machine interface {
 	// reports whether anything had arrived.
 	Poll(now int64) (arrived bool)
 
-	// Idle is called when a poll has found nothing and nobody is expected back soon:
-	// what was put off, to be done or sent together with more, is done and sent now.
+	// Idle is called when a poll has found nothing and no further call of the program is
+	// expected soon. The machine then does and sends what it has put off in order to do
+	// or send it together with more.
 	Idle()
 
 	// NextTimer returns when Poll has to be called next although nothing arrives, or
-	// transport.Forever. It is called before the engine sleeps, so it may take the time
-	// to be exact, and runs no timer.
+	// transport.Forever. The engine calls it before it sleeps and not on the fast path,
+	// so the answer may take time and should be exact. It runs no timer.
 	NextTimer() int64
 
 	// Woke is called after each sleep, with what transport.Link's Wait returned.
 	Woke(err error)
 
-	// Failed returns why nothing will ever arrive any more, or nil. Waits then end.
+	// Failed returns why nothing will arrive any more, or nil. Waits end when it returns
+	// an error.
 	Failed() error
 }
 
@@ -56,7 +58,7 @@ type Engine struct {
 
 	shut  bool  // no service any more
 	now   int64 // the link's clock when it was last read
-	fresh bool  // now was read a microsecond or two ago: good enough for the next poll
+	fresh bool  // now was read a microsecond or two ago, so the next poll need not read the clock
 
 	lead    leadership
 	spin    spinner
@@ -64,8 +66,8 @@ type Engine struct {
 	service *service
 }
 
-// Init sets an engine up, which the machine as a rule holds as a part of itself. The
-// machine is not called before Start.
+// Init makes e ready to drive m on link. The machine usually has the Engine as a field.
+// The engine does not call the machine before Start.
 func (e *Engine) Init(link transport.Link, m Machine, cfg *Config) {
 	if cfg == nil {
 		cfg = &Config{}
@@ -79,7 +81,8 @@ func (e *Engine) Init(link transport.Link, m Machine, cfg *Config) {
 	}
 }
 
-// Start starts the service goroutine, if there is to be one.
+// Start starts the service goroutine, unless Config.NoService or a virtual link rules it
+// out.
 func (e *Engine) Start() {
 	if e.service != nil {
 		e.service.done.Add(1)
@@ -87,18 +90,20 @@ func (e *Engine) Start() {
 	}
 }
 
-// Shut has the service goroutine end at its next turn. Waits go on. The lock is held.
+// Shut asks the service goroutine to end, which it does when it next has the lock. Waits
+// are not affected. The lock is held.
 func (e *Engine) Shut() { e.shut = true }
 
-// Stop ends the service goroutine and returns when it has ended, unless it is the
-// caller, within a call. The link has been closed before, or the goroutine would sleep
-// on. The lock is not held.
+// Stop ends the service goroutine and waits until it has ended. It does not wait while
+// that goroutine runs one of the program's calls, because Stop may be called from there.
+// The caller must have closed the link, or the goroutine may sleep in Link.Wait for ever.
+// The lock is not held.
 func (e *Engine) Stop() {
 	if e.service == nil {
 		return
 	}
 	e.mu.Lock()
-	within := e.calls.byService // perhaps ourselves: not to be waited for
+	within := e.calls.byService // Stop may run within this call, so it must not wait
 	e.mu.Unlock()
 	e.service.stop(!within)
 }
@@ -106,8 +111,8 @@ func (e *Engine) Stop() {
 // Lock takes the engine's lock.
 func (e *Engine) Lock() { e.mu.Lock() }
 
-// Unlock gives up the engine's lock, and runs the calls that are due. Every holder
-// leaves through it, so that no call is forgotten.
+// Unlock releases the engine's lock and runs the calls that are due. Every goroutine
+// that has the lock releases it by Unlock, so that no call is left over.
 func (e *Engine) Unlock() {
 	if e.calls.due() {
 		e.unlockAndCall()

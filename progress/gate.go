@@ -1,14 +1,14 @@
 package progress
 
-// Gate is what goroutines wait at: one for each queue, listener and so on. Opening it
-// has all of them look again. The zero Gate is ready. The engine's lock guards it, so
-// one Gate belongs to one Engine.
+// Gate is where goroutines wait for one thing: a queue, a listener and so on have one
+// each. To open it makes all of them look again. The zero Gate is ready to use. The
+// engine's lock guards it, so a Gate belongs to one Engine.
 type Gate struct {
 	blocked *place // a list
-	opened  uint32 // times, so that a wait notices what its own poll has done
+	opened  uint32 // how often, modulo 2^32, so that a wait notices that its own poll has opened the gate
 }
 
-// Open wakes whoever waits at g. The lock is held.
+// Open wakes all goroutines that wait at g. The lock is held.
 func (g *Gate) Open(e *Engine) {
 	if g.opened++; g.blocked != nil || e.lead.sleeping {
 		g.wake(e)
@@ -25,6 +25,6 @@ func (g *Gate) wake(e *Engine) {
 }
 
 // Opened returns how often g has been opened. A goroutine that looks for what it wants
-// under another lock than the engine's reads it before it looks, and gives it to
-// Engine.WaitSince. The lock is held.
+// under another lock than the engine's calls Opened before it looks and passes the result
+// to Engine.WaitSince. The lock is held.
 func (g *Gate) Opened() uint32 { return g.opened }

@@ -15,20 +15,20 @@ type leadership struct {
 	sleepsAt  *Gate // what the sleeper waits for
 	until     int64 // when the sleeper wakes by itself
 	byService bool  // the sleeper is the service goroutine
-	kicked    bool  // and has been asked to leave
+	kicked    bool  // the service goroutine has been asked to leave link.Wait
 	lastPoll  int64 // when a caller, not the service, polled last
 	followers []*place
-	due       int64  // when the first of them wants to be woken, or before
+	due       int64  // the earliest deadline of a follower, or an earlier time
 	free      *place // a list
 }
 
 // place is where a follower sleeps. The engine keeps places for reuse.
 type place struct {
 	ch      chan struct{}   // of capacity 1; nil under virtual time
-	virtual transport.Place // there
+	virtual transport.Place // under virtual time, else nil
 	next    *place          // at the same gate, or in the free list
 	until   int64
-	parked  bool // by Park: it is never the next leader
+	parked  bool // by Park: its goroutine is never the next leader
 }
 
 func (p *place) wake() {
@@ -38,12 +38,12 @@ func (p *place) wake() {
 	}
 	select {
 	case p.ch <- struct{}{}:
-	default: // it has been woken and does not run yet
+	default: // the follower has been woken already and has not run yet
 	}
 }
 
-// sleep returns when the place is woken, or the context that end is of has ended; nil
-// stands for one that does not.
+// sleep returns when the place is woken or end is closed, which is the Done channel of
+// the wait's context. end may be nil.
 func (p *place) sleep(end <-chan struct{}) {
 	switch {
 	case p.virtual != nil:
@@ -58,8 +58,8 @@ func (p *place) sleep(end <-chan struct{}) {
 	}
 }
 
-// WakeAll has everybody who waits look again, because the machine closes, say. The
-// lock is held.
+// WakeAll has every wait return, so that its caller looks again, for example because the
+// machine closes. The lock is held.
 func (e *Engine) WakeAll() {
 	for _, p := range e.lead.followers {
 		p.wake()
@@ -67,8 +67,8 @@ func (e *Engine) WakeAll() {
 	e.link.Wake()
 }
 
-// WakeBefore wakes the sleeper if it would sleep past at, when a timer is due now. The
-// lock is held.
+// WakeBefore wakes the goroutine that sleeps on the link if it would sleep past at. A
+// machine calls it when it sets a timer to an earlier time. The lock is held.
 func (e *Engine) WakeBefore(at int64) {
 	if l := &e.lead; l.sleeping && at < l.until {
 		l.until = at
@@ -76,8 +76,7 @@ func (e *Engine) WakeBefore(at int64) {
 	}
 }
 
-// Led reports whether somebody drives the engine now, or sleeps on the link. The lock
-// is held.
+// Led reports whether a goroutine leads, or sleeps on the link. The lock is held.
 func (e *Engine) Led() bool { return e.lead.taken || e.lead.sleeping }
 
 // polled notes that a caller drives the engine, and gets the service out of link.Wait.
@@ -89,7 +88,7 @@ func (l *leadership) polled(e *Engine) {
 	}
 }
 
-// wakeDue wakes the followers whose time is up and notes when the next one's is.
+// wakeDue wakes the followers whose deadline has passed and sets due to the next one.
 func (l *leadership) wakeDue(now int64) {
 	l.due = transport.Forever
 	for _, p := range l.followers {
@@ -114,10 +113,10 @@ func (l *leadership) next() {
 	}
 }
 
-// Park is WaitSince for a goroutine that never drives the engine, and polls nothing. A
-// package whose goroutines wait for different things of one queue has one of them wait
-// for that, who wakes the others by their gates when there is something for them, and
-// the next one before it leaves.
+// Park is WaitSince for a goroutine that never leads and never polls. A package whose
+// goroutines wait for different entries of one queue has one of them wait for the queue.
+// That one opens the gates of the others when there is something for them, and that of
+// the goroutine which takes its place before it leaves.
 func (e *Engine) Park(w *Waiter, g *Gate, opened uint32) error {
 	for look := 0; g.opened == opened; look++ {
 		e.now = e.link.Now()
@@ -135,8 +134,8 @@ func (e *Engine) Park(w *Waiter, g *Gate, opened uint32) error {
 	return nil
 }
 
-// follow blocks at the gate until it opens, leadership falls vacant unless parked, or
-// the wait's time is up.
+// follow blocks until the gate opens, the wait's deadline passes or, unless it is parked,
+// w's goroutine becomes the next leader.
 func (e *Engine) follow(w *Waiter, g *Gate, parked bool) {
 	l := &e.lead
 	p := l.free
@@ -200,12 +199,12 @@ func (l *leadership) remove(p *place) {
 	}
 }
 
-// State is who drives an engine at a moment.
+// State says who drives an engine, and how long waits spin.
 type State struct {
 	Driver    string        // "nobody", "caller spins", "caller asleep", "service asleep", "service looks in"
-	Followers int           // goroutines that wait beside the one that leads
-	LastPoll  time.Duration // since a caller, not the service, polled last
-	Spin      time.Duration // for which a wait polls at present before it blocks
+	Followers int           // goroutines that wait, the leader not among them
+	LastPoll  time.Duration // time since a goroutine of the program, not the service, polled last
+	Spin      time.Duration // how long a wait polls at present before it blocks
 }
 
 // State returns who drives the engine at now, by the link's clock. The lock is held.

@@ -22,9 +22,9 @@ var loadavg = sync.OnceValue(func() *os.File {
 // of 80 threads 1 is runnable.
 type loadText [64]byte
 
-// crowded reports whether more threads want to run on this machine than it
-// has processors for us. It takes a few microseconds, and allocates nothing: it
-// is asked while messages go. If the system does not tell, it says yes.
+// crowded reports whether more threads are runnable on this machine than the process has
+// processors. It is called while messages are under way, so it takes a few microseconds
+// only and allocates nothing. It reports true if the system does not tell.
 func (b *loadText) crowded() bool {
 	f := loadavg()
 	if f == nil {

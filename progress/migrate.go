@@ -11,17 +11,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// migrate takes the calling thread to another processor than the one it is on.
+// migrate moves the calling thread to another processor than the one it is on.
 //
 // The kernel wakes a thread where its frame was sent, and Go moves goroutines to
 // threads that it wakes. So both ends of a connection may come to share a processor
-// while another one is idle, and as each makes way for the other when it waits, the
-// kernel sees nothing wrong for 4 to 8 ms, in which a stream has a third of its rate.
+// while another one is idle. As each yields to the other when it waits, the kernel's
+// load balancing does not act for 4 to 8 ms, in which a stream has a third of its rate.
 //
-// The way there is to forbid the thread the processor, which moves it at once, and
-// to allow it again. Of the processors of a large machine, those of the same package
-// come into question: further away its memory would be far. A thread that may run on
-// one only stays, as does everybody where the system forbids the calls.
+// migrate removes the processor from the thread's affinity mask, which moves the thread
+// at once, and then restores the mask. On a large machine it chooses among the processors
+// of the same package, because memory of another package is slower. A thread that may run
+// on one processor only does not move, nor does any where the system refuses the calls.
 func migrate() {
 	runtime.LockOSThread() // until it may run anywhere again
 	defer runtime.UnlockOSThread()
@@ -43,8 +43,8 @@ func migrate() {
 	}
 }
 
-// nearby takes out of set what is not in the package of processor cpu, if the system
-// tells which those are.
+// nearby removes from set the processors of other packages than that of processor cpu,
+// if the system tells which those are.
 func nearby(cpu int, set *unix.CPUSet) {
 	list, err := os.ReadFile(fmt.Sprintf("/sys/devices/system/cpu/cpu%d/topology/package_cpus_list", cpu))
 	if err != nil {
@@ -74,7 +74,7 @@ func parseCPUs(list string) (set unix.CPUSet, ok bool) {
 			return set, false
 		}
 		for i := first; i <= last; i++ {
-			set.Set(i) // which passes over what it has no room for
+			set.Set(i) // ignores numbers beyond its size
 		}
 	}
 	return set, true

@@ -7,27 +7,27 @@ import (
 
 // service drives the engine while nobody waits, so that acknowledgements,
 // retransmissions, RDMA and connection requests go on while the application
-// computes. While callers poll, it only looks in from time to time: a second
-// thread on the socket would slow every frame down.
+// computes. While goroutines of the program poll, it only checks from time to time
+// whether they still do: a second thread on the socket would slow every frame down.
 type service struct {
 	engine *Engine
 	quit   chan struct{}
 	done   sync.WaitGroup
-	// refused is how often in succession it has found the lock taken, which callers in
-	// the midst of a stream have most of the time: to wait for it would take it away
-	// from them, and a thread to wake for each.
+	// refused is how often in succession it has found the lock taken. Goroutines that
+	// send a stream have the lock most of the time. To wait for it would make them hand
+	// it over and wake a thread each time.
 	refused int
 }
 
 const (
-	serviceTick    = 2 * time.Millisecond // between looks while callers poll
+	serviceTick    = 2 * time.Millisecond // between checks while callers poll
 	serviceTickMax = 16 * time.Millisecond
-	serviceRefused = 8         // looks in vain, after which it waits for the lock
+	serviceRefused = 8         // failed attempts in succession, after which it waits for the lock
 	serviceQuiet   = 1_000_000 // ns without a caller's poll before the service takes over
 )
 
-// stop ends the goroutine. The link is closed by then. Without wait, because
-// the goroutine is inside a call, it ends when that returns.
+// stop ends the goroutine. The link has been closed. If wait is false, because the
+// goroutine runs one of the program's calls, it ends when that call returns.
 func (s *service) stop(wait bool) {
 	close(s.quit)
 	if wait {
@@ -35,8 +35,8 @@ func (s *service) stop(wait bool) {
 	}
 }
 
-// lock takes the engine's lock. It reports false if callers have it, unless they have
-// had it each of the last times.
+// lock takes the engine's lock. It reports false if a caller has it. After serviceRefused
+// failed attempts in succession it waits for the lock.
 func (s *service) lock() bool {
 	if !s.engine.mu.TryLock() {
 		if s.refused++; s.refused < serviceRefused {
@@ -71,7 +71,7 @@ func (s *service) run() {
 		case turnLed:
 			tick = serviceTick
 			continue
-		case turnAsleep: // a caller sleeps on the socket and will see to everything
+		case turnAsleep: // a caller sleeps on the link and drives the engine when it wakes
 			tick = min(2*tick, serviceTickMax)
 		case turnBusy:
 			tick = serviceTick
@@ -123,7 +123,7 @@ func (s *service) turn() turn {
 	l.byService, l.kicked = true, false
 	e.sleepAt(nil, min(e.machine.NextTimer(), l.due))
 	l.byService = false
-	for _, p := range l.followers { // the leader may be one of them, waiting for the link
+	for _, p := range l.followers { // one of them may have become the leader while the service slept
 		if !p.parked {
 			p.wake()
 		}

@@ -15,11 +15,11 @@ import (
 //   - A wait that lasted longer than the configured maximum halves the budget;
 //     one that had to block and lasted less raises it again.
 //   - Every few microseconds the spinning thread yields to the kernel. If
-//     others want the processor they get it, and the yield takes long. Where a
-//     third of the time goes so there are more runnable threads than
-//     processors: the budget is zero for a while, longer each time. If there
-//     are not, the thread shares a processor while another one is idle, and goes
-//     there; see migrate.
+//     another thread wants the processor it runs then, and the yield takes long.
+//     If a third of the time is lost in this way and more threads are runnable
+//     than there are processors, the budget is zero for a while, longer each time.
+//     If no more are runnable, the thread shares a processor while another one is
+//     idle, and migrates there; see migrate.
 type spinner struct {
 	limit   int64 // configured maximum, ns; 0 means never spin
 	current int64
@@ -66,8 +66,8 @@ func (s *spinner) budget(now int64) int64 {
 	return s.current
 }
 
-// slept is called when a wait that blocked ends, after ns in all. If it was
-// short enough to have been spun through, spinning would have paid.
+// slept is called when a wait that blocked ends, after ns in all. If that is less than
+// the limit, spinning throughout would have paid, and the budget grows.
 func (s *spinner) slept(ns int64) {
 	if ns < s.limit {
 		s.current = min(s.limit, 2*max(s.current, ns))
@@ -76,9 +76,10 @@ func (s *spinner) slept(ns int64) {
 	}
 }
 
-// yielded takes note of a yield that took ns. It reports whether the thread should
-// migrate, if that helps, and whether, now that the window is full, others have had so
-// much of it that the caller has to say whether the machine is crowded; see judge.
+// yielded records a yield that took ns. share reports whether the thread shares its
+// processor, so that it should migrate unless the machine is crowded. doubt reports that
+// a window of observation is complete in which other threads had so much of the time that
+// the caller has to find out whether the machine is crowded, and call judge.
 func (s *spinner) yielded(now, ns int64) (share, doubt bool) {
 	if ns >= yieldLong {
 		s.lost += ns
@@ -145,9 +146,9 @@ func (e *Engine) spinOnce(w *Waiter) (found bool) {
 	return found
 }
 
-// lookAround finds out how busy the machine is, which takes a system call, and so without
-// the engine's lock. The caller leads, so that nobody else is here. If it should share its
-// processor with nobody, and another one is idle, it goes there.
+// lookAround finds out whether the machine is crowded, and migrates the thread if share
+// is set and it is not. It releases the engine's lock meanwhile, because that takes a
+// system call. The caller leads, so no other goroutine is here.
 func (e *Engine) lookAround(share, doubt bool) {
 	e.mu.Unlock()
 	crowded := e.spin.crowded()

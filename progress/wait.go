@@ -8,19 +8,19 @@ import (
 	"github.com/bobnet-go/bobnet/transport"
 )
 
-// ErrTimeout is what a wait returns whose time is up.
+// ErrTimeout says that a wait's deadline has passed.
 var ErrTimeout = errors.New("progress: the time is up")
 
-// EndError is why Engine.Wait has ended a wait: the time is up, the context has ended, or
-// the machine has failed. errors.Is finds ErrTimeout for the first two, the context's
-// error, and what Machine.Failed has returned.
+// EndError says why Engine.Wait has ended a wait: its deadline has passed, its context
+// has ended, or the machine has failed. errors.Is finds ErrTimeout in the first two
+// cases, and the context's error or what Machine.Failed has returned.
 type EndError struct {
 	Context error         // that of the context, if it has ended
 	Failed  error         // what Machine.Failed returned, or nil
 	After   time.Duration // how long the wait took, on the link's clock
 }
 
-// Error says which.
+// Error names the cause.
 func (e *EndError) Error() string {
 	switch {
 	case e.Failed != nil:
@@ -42,8 +42,9 @@ func (e *EndError) Unwrap() []error {
 	return []error{ErrTimeout}
 }
 
-// Waiter is one call's waiting. It lives on the caller's stack: Engine.Begin makes it,
-// Wait uses it as often as need be, End gives back what it has.
+// Waiter is the state of one wait of the program. It lives on the caller's stack:
+// Engine.Begin makes it, Engine.Wait may be called with it any number of times, and
+// Engine.End releases what it uses.
 type Waiter struct {
 	ctx       context.Context
 	deadline  int64 // in the link's time, 0 for none
@@ -51,21 +52,23 @@ type Waiter struct {
 	leading   bool
 	slept     bool        // has blocked
 	started   int64       // 0 until the first Wait
-	rounds    int         // of spinning
+	rounds    int         // calls of spinOnce
 	busy      int         // polls in which something had arrived
 	stop      func() bool // ends the watch over ctx
 }
 
-// busyLook is how many polls in which something arrives a wait makes between looks at
-// its deadline.
+// busyLook is how many polls that find something a wait makes before it checks its
+// deadline.
 const busyLook = 16
 
-// Wait lets time pass for a caller that has found nothing at g, and returns for it to
-// look again: when g was opened, or for no reason. The lock is held on entry and on
-// return, and released in between. The error, an *EndError, ends the wait.
+// Wait polls or blocks for a caller that has not found what it waits for. It returns nil
+// when the caller should look again: because g was opened, or spuriously. It returns an
+// *EndError when the wait is over. The lock is held on entry and on return, and released
+// in between.
 func (e *Engine) Wait(w *Waiter, g *Gate) error { return e.WaitSince(w, g, g.opened) }
 
-// WaitSince is Wait for a caller who has looked when g had been opened so many times.
+// WaitSince is Wait for a caller that read opened from Gate.Opened before it looked: it
+// returns at once if g has been opened since.
 func (e *Engine) WaitSince(w *Waiter, g *Gate, opened uint32) error {
 	arrived := e.Poll()
 	if g.opened == opened {
@@ -83,7 +86,7 @@ func (e *Engine) WaitSince(w *Waiter, g *Gate, opened uint32) error {
 		e.callOut(w)
 		arrived = false
 	}
-	if arrived { // for others, perhaps; so the time is looked at too
+	if arrived { // perhaps for other waits, so the deadline is checked now and then
 		if w.busy++; w.busy%busyLook != 0 {
 			return nil
 		}
@@ -107,7 +110,7 @@ func (e *Engine) WaitSince(w *Waiter, g *Gate, opened uint32) error {
 		}
 		return nil
 	}
-	if l.sleeping { // the service has been asked to leave, and wakes followers when it has
+	if l.sleeping { // the service was asked to leave; it wakes the followers when it has left
 		e.follow(w, g, false)
 		return nil
 	}
@@ -115,8 +118,8 @@ func (e *Engine) WaitSince(w *Waiter, g *Gate, opened uint32) error {
 	return nil
 }
 
-// callOut runs the calls that are due in the midst of a wait. The functions called may
-// wait themselves, so somebody else may lead meanwhile.
+// callOut runs the calls that are due during a wait. The functions called may wait
+// themselves, so the caller gives up the lead before.
 func (e *Engine) callOut(w *Waiter) {
 	if w.leading {
 		w.leading, e.lead.taken, e.fresh = false, false, false
@@ -126,9 +129,9 @@ func (e *Engine) callOut(w *Waiter) {
 	e.now = e.link.Now()
 }
 
-// nap is how long, in nanoseconds, a leader sleeps at most before it watches over its
-// context. The watch allocates and takes two locks; a wait that ends sooner, as waits
-// for messages do, goes without, and looks at the context when the nap is over.
+// nap is the longest first sleep of a leader, in nanoseconds. It watches its context only
+// from then on, because to watch a context allocates and takes two locks, which a wait
+// that ends sooner, as waits for messages usually do, need not pay for.
 const nap = 1_000_000
 
 // sleep blocks on the link, as the leader.
@@ -144,7 +147,8 @@ func (e *Engine) sleep(w *Waiter, g *Gate) {
 	e.sleepAt(g, until)
 }
 
-// sleepAt blocks on the link until the given time at most, on behalf of who waits at g.
+// sleepAt blocks on the link until the given time at most, for a wait at g. A nil g means
+// that the service goroutine sleeps.
 func (e *Engine) sleepAt(g *Gate, until int64) {
 	l := &e.lead
 	l.sleeping, l.sleepsAt, l.until = true, g, until
@@ -155,8 +159,8 @@ func (e *Engine) sleepAt(g *Gate, until int64) {
 	e.machine.Woke(err)
 }
 
-// End leaves the wait: a leader hands over to the next, if there is one. The lock is
-// held.
+// End ends the wait of w. If its goroutine was the leader, End wakes the next leader. The
+// lock is held.
 func (e *Engine) End(w *Waiter) {
 	if w.stop != nil {
 		w.stop()
@@ -167,10 +171,10 @@ func (e *Engine) End(w *Waiter) {
 			e.spin.slept(e.now - w.started)
 		}
 	}
-	e.lead.next() // also when a follower leaves that was meant to take over
+	e.lead.next() // also for a follower, which may have been woken to be the next leader
 }
 
-// expired returns an error when the wait has to end.
+// expired returns an error if the wait's context has ended or its deadline has passed.
 func (w *Waiter) expired(e *Engine) error {
 	if err := e.Ended(w.ctx); err != nil {
 		return &EndError{Context: err, After: time.Duration(e.now - w.started)}
@@ -185,7 +189,7 @@ func (w *Waiter) expired(e *Engine) error {
 	return end
 }
 
-// watch arranges that the end of the context wakes everybody.
+// watch has the end of the context wake all waits, which then check theirs.
 func (w *Waiter) watch(e *Engine) {
 	w.slept = true
 	if w.stop == nil && w.cancellable(e) {
@@ -200,7 +204,7 @@ func (w *Waiter) watch(e *Engine) {
 // cancellable reports whether the end of the context may end the wait.
 func (w *Waiter) cancellable(e *Engine) bool { return w.ctx.Done() != nil && !e.virtual }
 
-// until returns when w's own time is up, in the link's time.
+// until returns the wait's deadline on the link's clock, or transport.Forever.
 func (w *Waiter) until() int64 {
 	if w.deadline != 0 {
 		return w.deadline

@@ -1,6 +1,7 @@
-// Package logqueue hands log lines to a slog.Handler on a goroutine of its own, so that
-// code which holds locks can log whatever the handler does: one that calls back finds
-// nothing locked, and one that blocks, because nobody reads stderr, stops nothing else.
+// Package logqueue passes log lines to a slog.Handler on a goroutine of its own, so that
+// code which holds locks can log, whatever the handler does: a handler that calls back
+// finds nothing locked, and one that blocks, for example because nobody reads stderr,
+// stops nothing else.
 package logqueue
 
 import (
@@ -25,11 +26,11 @@ type Queue struct {
 	lines   []line // a ring, made for the first line
 	head, n int
 	lost    uint64
-	told    uint64        // of the lost ones
-	idle    chan struct{} // closed when all have been handled; nil: nothing is under way
+	told    uint64        // how many of the lost lines have been reported
+	idle    chan struct{} // closed when all lines have been handled; nil while the goroutine does not run
 }
 
-// line is one line and whose it is.
+// line is a log record and the handler that it is for.
 type line struct {
 	to     slog.Handler
 	record slog.Record
@@ -49,8 +50,8 @@ func New(l *slog.Logger) *Queue {
 	return q
 }
 
-// Logger returns the logger whose lines go through the queue. Its calls never block
-// and never run code of the handler's, which judges levels, too, on its goroutine.
+// Logger returns the logger whose lines go through the queue. Its methods never block and
+// never call the handler; the handler's Enabled, too, is called on the queue's goroutine.
 func (q *Queue) Logger() *slog.Logger { return q.logger }
 
 // Lost returns how many lines have been lost because the handler was blocked.
@@ -94,7 +95,8 @@ func (q *Queue) push(l line) {
 	}
 }
 
-// run hands out the lines. A handler that ends the goroutine ends its own line only.
+// run passes the lines to their handlers. If a handler ends the goroutine, by
+// runtime.Goexit, another goroutine handles the lines that follow.
 func (q *Queue) run(last slog.Handler) {
 	over := false
 	defer func() {
@@ -110,13 +112,14 @@ func (q *Queue) run(last slog.Handler) {
 		}
 		last = l.to
 		if ctx := context.Background(); last.Enabled(ctx, l.record.Level) {
-			_ = last.Handle(ctx, l.record) // there is nobody to tell
+			_ = last.Handle(ctx, l.record) // nobody could be told of an error
 		}
 	}
 }
 
-// pop takes the oldest line, or one that says what has been lost, to the handler of the
-// last one. It reports false when there is none.
+// pop removes and returns the oldest line. When there is none, it returns one for the
+// handler last that says how many lines have been lost since such a line was made; when
+// none have, it reports false.
 func (q *Queue) pop(last slog.Handler) (l line, ok bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
