@@ -22,13 +22,13 @@ type congestion struct {
 	threshold uint32 // where slow start ends
 	limit     uint32 // Config.Window << fracBits
 	cutAt     int64  // frames sent until then belong to the loss reacted to last
-	nextSend  int64  // below one frame: no frame before
+	nextSend  int64  // with a window below one frame: the earliest time of the next frame
 	lately    lossShare
 
-	// What to go back to when it turns out that no frame was lost.
+	// What undo restores when it turns out that no frame was lost.
 	oldWindow, oldThreshold uint32
 	oldCutAt                int64
-	unproven                int32 // frames sent again since the cut that may have been needless; negative: some were not
+	uncertain               int32 // frames sent again since the cut of which it is not known that they had been lost; negative: one had been
 }
 
 func (c *congestion) init(cfg *Config) {
@@ -56,9 +56,9 @@ func (c *congestion) interval(rtt int64) int64 {
 	return rtt * oneFrame / int64(c.window)
 }
 
-// grow takes note of acked frames that left a flight of flight frames, the
-// newest of them sent at sentAt. The window grows only while it is in use, and
-// faster below gentle when no queue stands: quiet.
+// grow records that acked frames, of flight that were under way, have been acknowledged,
+// the newest of them sent at sentAt. The window grows only while it is in use. Below
+// gentle it grows faster if quiet, when no queue shows on the path.
 func (c *congestion) grow(sentAt int64, acked, flight int, quiet bool) {
 	if c.window == c.limit || sentAt <= c.cutAt {
 		return
@@ -72,7 +72,7 @@ func (c *congestion) grow(sentAt int64, acked, flight int, quiet bool) {
 		window += frames
 	case flight < c.frames():
 		return
-	case c.window < gentle && quiet: // a quarter of a frame each round trip makes equals in the end, a share does not
+	case c.window < gentle && quiet: // a quarter of a frame each round trip makes streams equal in the end, a share does not
 		window += max(frames/16, frames*oneFrame/max(window, oneFrame)/4)
 	case c.window < gentle:
 		window += frames / 16
@@ -87,7 +87,7 @@ func (c *congestion) cut(now, sentAt int64) bool {
 	if sentAt <= c.cutAt {
 		return false
 	}
-	c.remember(now)
+	c.save(now)
 	c.window = c.reduced()
 	c.threshold = c.window
 	return true
@@ -104,46 +104,48 @@ func (c *congestion) reduced() uint32 {
 // collapse reacts at now to a retransmission time-out.
 func (c *congestion) collapse(now int64, first bool) {
 	if first {
-		c.remember(now)
+		c.save(now)
 		c.threshold = c.reduced()
 	}
 	c.cutAt = now - 1 // the frame that goes now is the first of the next round
 	c.window = max(min(c.window/2, oneFrame), minCwnd)
 }
 
-func (c *congestion) remember(now int64) {
+// save keeps the window for undo, before a reaction to loss at now.
+func (c *congestion) save(now int64) {
 	c.oldWindow, c.oldThreshold, c.oldCutAt = c.window, c.threshold, c.cutAt
-	c.cutAt, c.unproven = now, 0
+	c.cutAt, c.uncertain = now, 0
 }
 
-// again takes note of a lost frame that goes again.
-func (c *congestion) again() {
-	if c.unproven >= 0 {
-		c.unproven++
+// retransmitted records that a frame believed lost is sent again.
+func (c *congestion) retransmitted() {
+	if c.uncertain >= 0 {
+		c.uncertain++
 	}
 }
 
-// needed takes note that a frame sent again had been lost indeed.
-func (c *congestion) needed() { c.unproven = -1 }
+// needed records that a frame which was sent again had been lost indeed.
+func (c *congestion) needed() { c.uncertain = -1 }
 
-// needless takes note of n frames that were sent again without need. When
-// they are all since the last reaction, it is taken back.
+// needless records n frames that were sent again although they had not been lost. When
+// all frames sent again since the last reaction were of that kind, it undoes that
+// reaction and reports so.
 func (c *congestion) needless(n int) (undone bool) {
-	if c.unproven <= 0 {
+	if c.uncertain <= 0 {
 		return false
 	}
-	c.unproven = max(c.unproven-int32(n), 0)
-	if c.unproven == 0 {
+	c.uncertain = max(c.uncertain-int32(n), 0)
+	if c.uncertain == 0 {
 		c.undo()
 		return true
 	}
 	return false
 }
 
-// undo takes the last reaction back.
+// undo restores the window to what it was before the last reaction.
 func (c *congestion) undo() {
 	c.window = max(c.window, c.oldWindow)
 	c.threshold = max(c.threshold, c.oldThreshold)
 	c.cutAt = c.oldCutAt
-	c.unproven = -1
+	c.uncertain = -1
 }

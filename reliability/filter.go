@@ -10,7 +10,7 @@ const filterWindow = filterWords * 64
 const filterWords = 4
 
 // filterRun is how many frames outside the window have to follow each other until
-// they are believed.
+// the window moves to them.
 const filterRun = 4
 
 // Filter takes each frame at most once on the unreliable level, where nothing
@@ -28,7 +28,7 @@ type Filter struct {
 	top  ethertype.Seq // one past the newest taken
 	seen [filterWords]uint64
 	run  int           // frames outside the window that have followed each other
-	last ethertype.Seq // the last of them
+	last ethertype.Seq // the number of the last frame of the run
 }
 
 // Init makes f ready for a connection whose first frame from the peer has the
@@ -40,9 +40,8 @@ func (f *Filter) Init(first ethertype.Seq) {
 	}
 }
 
-// Check says whether the frame seq is to be taken: Accept, Duplicate, which is also
-// what is said of frames from before the window, since nobody can tell, or Ahead. It
-// changes nothing.
+// Check says whether the frame seq is to be taken: Accept, Duplicate or Ahead. Frames
+// from before the window count as Duplicate, because they may be. It changes nothing.
 func (f *Filter) Check(seq ethertype.Seq) Verdict {
 	d := seq.Sub(f.top)
 	switch {
@@ -58,8 +57,8 @@ func (f *Filter) taken(seq ethertype.Seq) bool {
 	return f.seen[seq/64%filterWords]>>(seq%64)&1 != 0
 }
 
-// Accept records that the frame seq, of which Check said Accept at last, has
-// been taken.
+// Accept records that the frame seq, for which the last Check returned Accept, has been
+// taken.
 func (f *Filter) Accept(seq ethertype.Seq) {
 	f.run = 0
 	for !seq.Less(f.top) {
@@ -69,10 +68,10 @@ func (f *Filter) Accept(seq ethertype.Seq) {
 	f.seen[seq/64%filterWords] |= 1 << (seq % 64)
 }
 
-// Refuse records that the frame seq has come, of which Check said something else than
-// Accept at last. It reports whether that frame is the last of so many outside the
-// window that the window has moved there: then it has been taken as the first of a
-// connection is, and nothing is known of those before it.
+// Refuse records that the frame seq has come, for which the last Check did not return
+// Accept. It reports whether the window has moved to it because filterRun frames outside
+// the window have followed each other. The frame has then been taken, as the first one of
+// a connection is, and nothing is known of those before it.
 func (f *Filter) Refuse(seq ethertype.Seq) (moved bool) {
 	if d := seq.Sub(f.top); -filterWindow <= d && d < filterWindow {
 		f.run = 0

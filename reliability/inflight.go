@@ -27,8 +27,8 @@ const (
 type frame struct {
 	Sent
 	order      uint32 // rank among all transmissions
-	prev, next uint16 // neighbours in its queue: sequence numbers, cut short
-	sentAt     int64  // last
+	prev, next uint16 // neighbours in its queue: sequence numbers modulo 2^16
+	sentAt     int64  // when it was sent last
 	waited     uint32 // from when it was sent first to sentAt, in units of waitUnit
 	state      uint8
 	resent     bool // sent more than once
@@ -37,7 +37,7 @@ type frame struct {
 // waitUnit, in nanoseconds, lets 32 bits reach over three days.
 const waitUnit = 1 << 16
 
-// wait takes note that the frame goes again at now.
+// wait records that the frame is sent again at now.
 func (f *frame) wait(now int64) {
 	f.waited = uint32(min(int64(f.waited)+(max(now-f.sentAt, 0)+waitUnit/2)/waitUnit, math.MaxUint32))
 }

@@ -18,35 +18,35 @@ const (
 )
 
 // lossShare is the share of frames lost lately, with fracBits binary digits
-// after the point: a mean that forgets.
+// after the point: an exponentially weighted mean.
 type lossShare int32
 
-// lost takes note of a lost frame.
+// lost records a lost frame.
 func (l *lossShare) lost() { *l += (oneFrame - *l) / lossSpan }
 
-// arrived takes note of n frames that arrived. What is left below lossSpan is
-// as good as nothing, and costs nothing.
+// arrived records n frames that arrived. A rest below lossSpan is dropped: it is
+// negligible, and a share of zero costs no time.
 func (l *lossShare) arrived(n int) {
 	if *l >= lossSpan {
 		*l -= *l * lossShare(min(n, lossSpan/2)) / lossSpan
 	}
 }
 
-// quiet reports whether no queue stood on the way of the frame that was
-// delivered last, the one that shows which of those before it are lost: a full
-// queue, which loses frames, delays those that it does not lose. Few frames
-// may be missing: should the smallest round trip have met a queue itself, or
-// the queue be too short for its delay to show, then the losses show it.
+// quiet reports whether the frame that was delivered last, by which earlier ones are
+// found to be lost, has met no queue on its way. A full queue, which loses frames, delays
+// those that it does not lose. quiet also wants few frames to be missing: if the smallest
+// round trip has met a queue itself, or the queue is too short for its delay to show, then
+// the losses show it.
 func (s *Sender) quiet() bool {
 	return s.cc.lately < lossLimit && s.rec.latest.rtt <= s.rtt.smallest+s.rtt.slack()
 }
 
 // slack returns by how much a round trip may exceed the smallest and still
-// have met no queue. Hosts delay frames too, each by another time. The mean
-// deviation measures that and hardly a queue, which delays one frame like the
-// next. It does not grow with the round trip itself: a newcomer to a queue that
-// stands takes its delay for the path's, and would push everybody else aside if
-// a somewhat fuller queue did not count.
+// have met no queue. Hosts delay frames too, each frame by another time. The mean
+// deviation measures that, and hardly measures a queue, which delays successive frames
+// alike. slack does not grow with the round trip itself: a new connection that meets a
+// standing queue takes its delay for that of the path, and would take the other
+// connections' share if a somewhat longer queue did not count.
 func (e *rttEstimator) slack() int64 {
 	return max(quietSlack, e.variation+e.variation/2)
 }

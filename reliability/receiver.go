@@ -14,7 +14,7 @@ const never int64 = math.MaxInt64
 const MaxSack = (MaxWindow - 64) / 8
 
 // aheadWords is the size of a Receiver's bitmap. It has one bit for each frame
-// that may be in beyond the next expected, in a ring indexed by sequence number.
+// that may be accepted beyond the next expected, in a ring indexed by sequence number.
 const aheadWords = MaxWindow / 64
 
 // Receiver decides what to do with the sequenced frames of one connection and
@@ -27,9 +27,9 @@ const aheadWords = MaxWindow / 64
 // and at Deadline, it sends an acknowledgement if AckDue says so.
 type Receiver struct {
 	cfg     *Config
-	next    ethertype.Seq // all before are in
-	top     ethertype.Seq // one past the highest that is in
-	ahead   int           // how many are in beyond next: bits set in beyond
+	next    ethertype.Seq // all frames before it have been accepted
+	top     ethertype.Seq // one past the highest that has been accepted
+	ahead   int           // how many beyond next have been accepted: bits set in beyond
 	beyond  *[aheadWords]uint64
 	ackAt   int64 // when a delayed acknowledgement is due, or never
 	pending int   // frames accepted since the last acknowledgement
@@ -88,7 +88,7 @@ func (r *Receiver) Accept(now int64, seq ethertype.Seq, ackNow bool) {
 	}
 }
 
-// acceptBeyond records a frame that makes a gap, lies behind one or fills one.
+// acceptBeyond records a frame that makes a gap, comes after one, or fills one.
 func (r *Receiver) acceptBeyond(seq ethertype.Seq) {
 	if r.beyond == nil {
 		r.beyond = new([aheadWords]uint64)
@@ -119,19 +119,20 @@ func (r *Receiver) Duplicate() {
 	r.urgent = true
 }
 
-// Next returns the next sequence number expected: all before are in.
+// Next returns the next sequence number expected: all frames before it have been
+// accepted.
 func (r *Receiver) Next() ethertype.Seq { return r.next }
 
-// InWindow reports whether seq may be the number of a frame of the peer's, of one
-// that occupies it or of one that only says what its next number is: at most a largest
-// window ahead of what is expected or behind. Others are of an earlier connection, or
+// InWindow reports whether seq may be in a frame of the peer's, as that frame's own
+// number or as the number that the peer will use next: it is at most MaxWindow ahead of
+// the number expected, or behind it. Other numbers are of an earlier connection, or
 // guesses (RFC 5961).
 func (r *Receiver) InWindow(seq ethertype.Seq) bool {
 	d := seq.Sub(r.next)
 	return -MaxWindow <= d && d <= MaxWindow
 }
 
-// Gap reports whether frames are in beyond the next expected.
+// Gap reports whether frames beyond the next expected have been accepted.
 func (r *Receiver) Gap() bool { return r.ahead > 0 }
 
 // Ack returns what every outgoing frame carries: the next sequence number

@@ -53,16 +53,16 @@ type recovery struct {
 	timeoutAt int64        // when a probe or a time-out is due, or never
 	timeout   bool         // it is a time-out
 	probes    uint8        // probes since anything was acknowledged
-	doubt     uint8        // the time to a probe is doubled that often
-	backoff   uint8        // the time-out is doubled that often
+	doubt     uint8        // how often the time to a probe is doubled
+	backoff   uint8        // how often the time-out is doubled
 	tries     uint16       // time-outs since anything was acknowledged
 	silent    uint16       // time-outs since the peer was heard
 	triesFrom int64        // when the first of tries was
-	due       cause        // send dueSeq again whatever the window says
+	due       cause        // why dueSeq is sent again whatever the window says
 	dueSeq    ethertype.Seq
 }
 
-// cause is why a frame goes again.
+// cause says why a frame is sent again.
 type cause uint8
 
 const (
@@ -76,11 +76,11 @@ func (r *recovery) init() {
 	*r = recovery{reorder: reorderMin, reorderAt: never, timeoutAt: never}
 }
 
-// tally is what one acknowledgement brings.
+// tally counts what one acknowledgement acknowledges.
 type tally struct {
 	acked    int           // frames
-	flight   int           // frames under way before
-	needless int           // frames that had been sent again without need
+	flight   int           // frames under way before it
+	needless int           // frames that had been sent again although they were not lost
 	high     ethertype.Seq // one past the highest acknowledged
 	fresh    transmission  // newest of the frames sent once
 	again    transmission  // newest of those sent again
@@ -101,15 +101,15 @@ func (s *Sender) deliver(now int64, seq ethertype.Seq, slot *frame, t *tally) {
 			s.overtaken(u.rtt - s.rec.latest.rtt)
 		}
 		t.fresh.newest(u)
-	case u.rtt < s.rtt.smallest-s.rtt.smallest/4: // too soon for this one: the first had arrived
+	case u.rtt < s.rtt.smallest-s.rtt.smallest/4: // too soon for an answer to this one: the first transmission had arrived
 		t.needless++
 	default:
 		t.again.newest(u)
 	}
 }
 
-// overtaken widens the reordering window for a frame that came later by late
-// than one sent after it.
+// overtaken enlarges the reordering window for a frame that came later by late, in
+// nanoseconds, than one sent after it.
 func (s *Sender) overtaken(late int64) {
 	s.rec.reorder = s.reorderLimit(max(s.rec.reorder, late+late/4))
 }
@@ -121,7 +121,7 @@ func (s *Sender) reorderLimit(ns int64) int64 {
 	return min(ns, max(4*s.rtt.smoothed, reorderMin))
 }
 
-// progress draws the conclusions from an acknowledgement of something new.
+// progress updates window, timers and losses for an acknowledgement of something new.
 func (s *Sender) progress(now int64, t *tally) {
 	if t.fresh.ok {
 		s.rtt.sample(now, s.roundTrip(t), s.cfg)
@@ -144,9 +144,9 @@ func (s *Sender) progress(now int64, t *tally) {
 }
 
 // roundTrip returns the round trip that an acknowledgement shows of a frame sent
-// once. The first one ever, if there were time-outs meanwhile, may show how long
-// acknowledgements were swallowed instead, and the pace would follow it. So it is no
-// longer than the first time-out: one that is too short the next ones put right.
+// once. The first sample of a connection, if there were time-outs meanwhile, may show how
+// long acknowledgements were lost instead, and the pace would follow it. So it is bounded
+// by the first time-out: later samples correct one that is too short.
 func (s *Sender) roundTrip(t *tally) int64 {
 	if s.rtt.smoothed == 0 && s.rec.tries > 0 {
 		return min(t.fresh.rtt, s.cfg.MinRTO)
@@ -215,12 +215,12 @@ func (s *Sender) detectLost(now int64) {
 	}
 }
 
-// full returns the sequence number in flight of which short is the lower half.
+// full returns the sequence number in flight whose low 16 bits are short.
 func (s *Sender) full(short uint16) ethertype.Seq {
 	return s.una + ethertype.Seq(short-uint16(s.una))
 }
 
-// heard takes note of a word from the peer, whatever it says.
+// heard records that a valid frame of the peer has come, whatever it says.
 func (s *Sender) heard(now int64) {
 	s.heardAt = now
 	if s.rec.silent == 0 {
@@ -269,7 +269,7 @@ func (s *Sender) OnTimer(now int64) error {
 func (s *Sender) expire(now int64) error {
 	r := &s.rec
 	switch {
-	case s.out.n == 0: // what is not under way cannot be answered
+	case s.out.n == 0: // no answer can come, because no frame is under way
 	case !r.timeout:
 		r.probes++
 		r.due, r.dueSeq = causeProbe, s.full(s.out.tail)
@@ -325,7 +325,7 @@ func (s *Sender) Retransmit(now int64) (f *Sent, seq ethertype.Seq, ok bool) {
 	case s.lost.n > 0 && int(s.out.n) < s.cc.frames() && s.mayPace(now):
 		s.stats.Fast++
 		seq = s.full(s.lost.head)
-		s.cc.again()
+		s.cc.retransmitted()
 		if s.out.n == 0 {
 			s.arm(now)
 		}

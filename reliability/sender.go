@@ -70,8 +70,8 @@ func (s *Sender) Room(now int64) int {
 	return max(min(room, s.cc.frames()-int(s.out.n)-int(s.lost.n)), 0)
 }
 
-// mayPace reports whether the pace allows a frame at now. When it does not,
-// somebody waits for it.
+// mayPace reports whether the pace allows a frame at now. When it does not, it notes
+// that a frame waits for nextSend.
 func (s *Sender) mayPace(now int64) bool {
 	if s.cc.paced() && now < s.cc.nextSend {
 		s.waiting = true
@@ -83,11 +83,12 @@ func (s *Sender) mayPace(now int64) bool {
 // Push records a new frame, which Room has allowed, as sent at now. The caller
 // sends it under the number seq, with FlagAckNow when ackNow is set.
 //
-// lone says that no other follows, and that it is alone under way when the caller
-// has passed on what has arrived: like each frame of a ping-pong, which its answer
-// acknowledges. It asks for an acknowledgement only if the window is one frame. By
-// the rule for others it would also ask where losses have left a window of two, half
-// of which it is, and each would cost a bare acknowledgement.
+// lone says that the caller has no further frame to send, and that this one is the only
+// one in flight once the caller has passed on what has arrived. Each frame of a ping-pong
+// is like that, and its answer acknowledges it. A lone frame asks for an acknowledgement
+// only if the window is one frame. By the rule for other frames it would also ask where
+// losses have left a window of two, because it is half of that window, and each
+// acknowledgement would be a bare one.
 func (s *Sender) Push(now int64, f Sent, lone bool) (seq ethertype.Seq, ackNow bool) {
 	seq = s.nxt
 	inFlight := seq.Sub(s.una)
@@ -95,7 +96,7 @@ func (s *Sender) Push(now int64, f Sent, lone bool) (seq ethertype.Seq, ackNow b
 		s.ring.grow(s.una)
 	}
 	if inFlight == 0 {
-		s.begin(now)
+		s.startTimer(now)
 	}
 	s.nxt++
 	slot := s.ring.at(seq)
@@ -115,8 +116,8 @@ func (s *Sender) Stamp(now int64) {
 	}
 }
 
-// begin starts the timer for the first frame in flight.
-func (s *Sender) begin(now int64) {
+// startTimer starts the timer for the first frame in flight.
+func (s *Sender) startTimer(now int64) {
 	if s.heardAt == 0 {
 		s.heardAt = now
 	}
@@ -134,8 +135,8 @@ func (s *Sender) send(now int64, seq ethertype.Seq, slot *frame) {
 	}
 }
 
-// interval returns the time between frames when they are paced. It is bounded,
-// so that no mistaken round-trip time brings the connection to rest.
+// interval returns the time between frames when they are paced. It is bounded, so that a
+// wrong round-trip time cannot stop the connection.
 func (s *Sender) interval() int64 {
 	return min(s.cc.interval(s.rtt.smoothed), s.cfg.MinRTO)
 }
@@ -154,9 +155,9 @@ func (s *Sender) askNow() bool {
 	return true
 }
 
-// AskEach reports whether the frame pushed last should ask for an acknowledgement,
-// for that one in n does of those that none has covered yet: where acknowledgements
-// come with the peer's own frames, few need be asked for.
+// AskEach reports whether the frame pushed last should ask for an acknowledgement so that
+// one in n of the frames that are not acknowledged yet does. Where acknowledgements come
+// with the peer's own frames, few frames need to ask.
 func (s *Sender) AskEach(n int) bool {
 	if s.nxt.Sub(s.asked) < n {
 		return false
@@ -165,7 +166,8 @@ func (s *Sender) AskEach(n int) bool {
 	return true
 }
 
-// window returns how many frames may be under way, losses and the Config considered.
+// window returns how many frames may be in flight: the smaller of the congestion window
+// and Config.Window.
 func (s *Sender) window() int { return min(s.cfg.Window, s.cc.frames()) }
 
 // OnAck takes what a valid frame from the peer acknowledges: the cumulative
@@ -179,7 +181,7 @@ func (s *Sender) OnAck(now int64, ack ethertype.Seq, sack uint64, more []byte) (
 		s.stats.Invalid++
 		return false, false
 	}
-	if n < 0 || n == 0 && sack == 0 && len(more) == 0 { // overtaken by one that said more, or nothing new
+	if n < 0 || n == 0 && sack == 0 && len(more) == 0 { // older than another that has come, or nothing new
 		s.heard(now)
 		return false, true
 	}
@@ -189,7 +191,7 @@ func (s *Sender) OnAck(now int64, ack ethertype.Seq, sack uint64, more []byte) (
 	for i := 0; i < len(more); i += 8 {
 		s.deliverSack(now, ack+65+ethertype.Seq(8*i), sackWord(more, i), &t)
 	}
-	for s.una != s.nxt && s.ring.at(s.una).state == stateAcked { // no Receiver says so, but a hostile peer may
+	for s.una != s.nxt && s.ring.at(s.una).state == stateAcked { // by a hostile peer; no Receiver acknowledges its next expected frame selectively
 		s.ring.clearAcked(s.una)
 		s.una++
 	}
@@ -246,8 +248,9 @@ func (s *Sender) Covers(ack ethertype.Seq) bool {
 }
 
 // InWindow reports whether ack may be what the peer says: no more than was sent, and
-// not further behind than a frame can be overtaken. Who has never seen a frame of the
-// connection hits it with at most one guess in two million.
+// not further behind than a frame can be overtaken. Of two million numbers chosen at
+// random at most one passes, so a station that has never seen a frame of the connection
+// is unlikely to guess one.
 func (s *Sender) InWindow(ack ethertype.Seq) bool {
 	n := ack.Sub(s.una)
 	return -ackHistory <= n && n <= s.nxt.Sub(s.una)
@@ -277,7 +280,7 @@ func (s *Sender) Acked(first, last ethertype.Seq) bool {
 	return true
 }
 
-// Mark returns a moment in the order of transmissions, for LongerAcked.
+// Mark returns how many transmissions there have been, for LongerAcked.
 func (s *Sender) Mark() uint32 { return s.order }
 
 // LongerAcked reports whether a frame of more than size bytes that was sent since mark
