@@ -2,9 +2,13 @@
 // never hands a frame back, so frames between them take another way. Those to
 // the link's own ports come back within the process, those to other ports of
 // its MAC address go through shared memory to the process that has claimed
-// them (package shm), and those to all go both ways. So a frame that comes by the
-// link and has the host's own address as its source is forged, or has come back,
-// and is dropped: connections within the host would take it for their peer's.
+// them (package shm), and those to all go both ways. Frames within the host may be
+// longer than the interface's MTU, and connections acknowledge them like all others: that
+// costs some speed, and saves those above a second engine.
+//
+// A frame that comes by the link and has the host's own address as its source is forged,
+// or has come back. It is dropped, because connections within the host would take it for
+// their peer's.
 //
 // Any link can be joined. A virtual one gets only the way back to its own
 // ports, because there is nothing but the simulation at its address.
