@@ -35,9 +35,9 @@ func (l *full) Wait(until int64) error {
 	return nil
 }
 
-// TestCrowdHeld delays more frames than are held: the others are lost and
+// TestCrowdDelayed delays more frames than fit: the others are lost and
 // counted, and who waits does not wait for ever at the same moment.
-func TestCrowdHeld(t *testing.T) {
+func TestCrowdDelayed(t *testing.T) {
 	const frames = 3000
 	inner := &full{left: frames, now: 1}
 	l := fault.New(inner, fault.Options{Dir: fault.Rx, Delay: time.Millisecond})

@@ -3,7 +3,7 @@
 //
 // Frames are copied before anything is done to them, so the sender's memory
 // stays as it is, and corruption hits the finished bytes, checksum included. A
-// frame that is held back comes out in a later call of Send, Recv or Wait. Long
+// frame that is delayed comes out in a later call of Send, Recv or Wait. Long
 // frames (transport.LongLink) pass through as all others do, where the wrapped
 // link has them; who needs a CRC over whole frames, because some are corrupted,
 // sends none.
@@ -37,11 +37,11 @@ type Link struct {
 	long      whole.Frames
 	takesLong bool // Send takes long frames
 
-	txNext, rxNext atomic.Int64 // when a held frame comes out; for Wait and Ready
+	txNext, rxNext atomic.Int64 // when a delayed frame comes out; for Wait and Ready
 	faults         atomic.Uint64
-	full           atomic.Uint64 // times that too many frames were held
+	full           atomic.Uint64 // times that the queue of delayed frames was full
 	refused        atomic.Uint64 // frames that the inner link does not take
-	lost           atomic.Uint64 // frames that have come while too many were held
+	lost           atomic.Uint64 // frames that have come while it was full
 	closed         atomic.Bool
 
 	waits atomic.Bool   // a goroutine is in Wait
@@ -97,7 +97,7 @@ func (l *Link) Stats() transport.Stats {
 	return st
 }
 
-// Close implements transport.Link. What Send has taken and holds back goes out
+// Close implements transport.Link. What Send has taken and delays goes out
 // now, as frames that are on the wire arrive although their sender has ended.
 func (l *Link) Close() error {
 	if l.closed.Swap(true) || l.tx == nil {
@@ -110,8 +110,8 @@ func (l *Link) Close() error {
 	return l.inner.Close()
 }
 
-// Send implements transport.Link. It takes frames while fewer than maxHeld are
-// held back.
+// Send implements transport.Link. It takes frames while fewer than maxQueued are
+// delayed.
 func (l *Link) Send(frames []transport.Frame) (n int, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -216,11 +216,11 @@ func (l *Link) Recv(views [][]byte) (n int, err error) {
 }
 
 // pull admits what has arrived, one call's worth, unless there is more than enough
-// for the caller. When all that is held has to wait and there is no room, frames
+// for the caller. When all that is delayed has to wait and there is no room, frames
 // are lost: if they stayed where they are, no Wait would last. mu is held.
 func (l *Link) pull(now int64) error {
 	l.rx.release(now)
-	if l.rx.held()+2*len(l.views) > maxHeld && len(l.rx.ready) > 0 {
+	if l.rx.inside()+2*len(l.views) > maxQueued && len(l.rx.ready) > 0 {
 		return nil
 	}
 	k, err := l.inner.Recv(l.views[:])

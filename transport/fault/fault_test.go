@@ -72,7 +72,7 @@ func TestRealLink(t *testing.T) {
 		i += n
 		recv()
 	}
-	// Wait alone brings out what is still held.
+	// Wait alone brings out what is still delayed.
 	if err := a.Wait(a.Now() + int64(5*time.Millisecond)); err != nil {
 		t.Fatal(err)
 	}
@@ -94,9 +94,9 @@ func TestRealLink(t *testing.T) {
 	}
 }
 
-// TestWaitSendsHeld has a goroutine in Wait when the first frame is held: it
+// TestWaitSendsDelayed has a goroutine in Wait when the first frame is delayed: it
 // must come out although nothing else is called.
-func TestWaitSendsHeld(t *testing.T) {
+func TestWaitSendsDelayed(t *testing.T) {
 	p := vethtest.New(t, 1500)
 	a, b := fault.New(open(t, p, 0, 0), fault.Options{Delay: time.Millisecond}), open(t, p, 1, 0)
 	before := a.Stats().Waits
@@ -138,9 +138,9 @@ func TestInfo(t *testing.T) {
 	}
 }
 
-// TestCloseSendsHeld closes a link while a frame is held: it arrives, as one
+// TestCloseSendsDelayed closes a link while a frame is delayed: it arrives, as one
 // would that is on the wire.
-func TestCloseSendsHeld(t *testing.T) {
+func TestCloseSendsDelayed(t *testing.T) {
 	p := vethtest.New(t, 1500)
 	a, b := fault.New(open(t, p, 0, 0), fault.Options{Delay: time.Hour, Reorder: 0.5}), open(t, p, 1, 0)
 	f := linktest.NewFrame(a.Info(), b.Info(), b.Info().Ports.Lo, nil)

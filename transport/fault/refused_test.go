@@ -36,7 +36,7 @@ func (l *narrow) Send(frames []transport.Frame) (n int, err error) {
 }
 
 // TestRefused: a frame that the wrapped link refuses does not hold up those behind
-// it, whether they go at once or are held; it is counted, and said.
+// it, whether they go at once or are delayed; it is counted, and said.
 func TestRefused(t *testing.T) {
 	for _, delay := range []time.Duration{0, time.Millisecond} {
 		inner := &narrow{limit: 100, now: 1}

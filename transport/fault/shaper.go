@@ -8,20 +8,21 @@ import (
 	"github.com/bobnet-go/bobnet/transport"
 )
 
-// maxHeld is the most frames that a shaper holds: the queue of a small switch.
-const maxHeld = 1024
+// maxQueued is the most frames that a shaper delays at a time, as many as the queue of a
+// small switch.
+const maxQueued = 1024
 
-// held is a copy of a frame on its way through a shaper.
-type held struct {
+// queued is a copy of a frame on its way through a shaper.
+type queued struct {
 	data  []byte
-	due   int64 // when it comes out
-	after uint64
+	due   int64  // when it comes out
+	after uint64 // a late frame is released when so many frames have passed
 }
 
-// shaper decides the fate of the frames of one direction. It is pure: time is
-// an argument, chance comes from the seed. A frame goes from admit to delayed,
-// by way of late if it is to be overtaken, and from there in order of due time
-// to ready.
+// shaper drops, copies, delays, reorders and corrupts the frames of one direction. It is
+// pure: time is an argument, and random numbers come from the seed. admit puts a frame
+// into delayed, or first into late if others are to overtake it. From delayed frames go
+// to ready, in the order of their due times.
 type shaper struct {
 	opts   *Options
 	dir    Direction
@@ -29,9 +30,9 @@ type shaper struct {
 	count  uint64 // frames admitted
 	passed uint64 // of them, those that were not made late
 
-	late    []held // wait until passed reaches after, or until due
-	delayed []held // sorted by due
-	ready   []held // to be taken in order
+	late    []queued // each waits until passed reaches its after, or until its due
+	delayed []queued // sorted by due
+	ready   []queued // to be taken in order
 	free    [][]byte
 	faults  uint64
 }
@@ -40,11 +41,11 @@ func newShaper(opts *Options, dir Direction) *shaper {
 	return &shaper{opts: opts, dir: dir, rng: rand.New(rand.NewPCG(opts.Seed, uint64(dir)))}
 }
 
-// held returns how many frames are inside.
-func (s *shaper) held() int { return len(s.late) + len(s.delayed) + len(s.ready) }
+// inside returns how many frames are inside.
+func (s *shaper) inside() int { return len(s.late) + len(s.delayed) + len(s.ready) }
 
 // full reports whether the shaper may have no room for one more frame.
-func (s *shaper) full() bool { return s.held()+2 > maxHeld }
+func (s *shaper) full() bool { return s.inside()+2 > maxQueued }
 
 // admit copies f and decides what becomes of it. The caller has seen that the
 // shaper is not full.
@@ -70,14 +71,14 @@ func (s *shaper) admit(f *transport.Frame, now int64) {
 		s.faults++
 	}
 	if action&Dup != 0 {
-		s.delay(held{data: append(s.buffer(), data...), due: due})
+		s.delay(queued{data: append(s.buffer(), data...), due: due})
 	}
 	if action&Reorder != 0 {
 		by := 1 + s.rng.Uint64N(uint64(s.opts.ReorderBy))
-		s.late = append(s.late, held{data: data, due: due + int64(s.opts.ReorderWait), after: s.passed + by})
+		s.late = append(s.late, queued{data: data, due: due + int64(s.opts.ReorderWait), after: s.passed + by})
 		return
 	}
-	s.delay(held{data: data, due: due})
+	s.delay(queued{data: data, due: due})
 	s.passed++
 	s.overtaken(due)
 }
@@ -115,24 +116,24 @@ func (s *shaper) corrupt(frame []byte) {
 	}
 }
 
-// delay enters h behind everything that is due no later.
-func (s *shaper) delay(h held) {
+// delay puts q behind all frames that are due no later.
+func (s *shaper) delay(q queued) {
 	at := len(s.delayed)
-	for at > 0 && s.delayed[at-1].due > h.due {
+	for at > 0 && s.delayed[at-1].due > q.due {
 		at--
 	}
-	s.delayed = slices.Insert(s.delayed, at, h)
+	s.delayed = slices.Insert(s.delayed, at, q)
 }
 
-// overtaken lets the late frames go that enough others have overtaken, behind
-// the one that is due at due.
+// overtaken releases the late frames that enough others have overtaken. They are due
+// behind the frame that is due at due.
 func (s *shaper) overtaken(due int64) {
-	s.late = slices.DeleteFunc(s.late, func(h held) bool {
-		if h.after > s.passed {
+	s.late = slices.DeleteFunc(s.late, func(q queued) bool {
+		if q.after > s.passed {
 			return false
 		}
-		h.due = due
-		s.delay(h)
+		q.due = due
+		s.delay(q)
 		return true
 	})
 }
@@ -140,11 +141,11 @@ func (s *shaper) overtaken(due int64) {
 // release moves what is due at now to ready.
 func (s *shaper) release(now int64) {
 	if len(s.late) > 0 {
-		s.late = slices.DeleteFunc(s.late, func(h held) bool {
-			if h.due > now {
+		s.late = slices.DeleteFunc(s.late, func(q queued) bool {
+			if q.due > now {
 				return false
 			}
-			s.delay(h)
+			s.delay(q)
 			return true
 		})
 	}

@@ -59,8 +59,8 @@ func TestPatterns(t *testing.T) {
 		if fmt.Sprint(got) != test.want || s.faults != test.faults {
 			t.Errorf("%q: %v with %d faults, want %s with %d", test.pattern, got, s.faults, test.want, test.faults)
 		}
-		if s.held() != 0 {
-			t.Errorf("%q: %d frames are still inside", test.pattern, s.held())
+		if s.inside() != 0 {
+			t.Errorf("%q: %d frames are still inside", test.pattern, s.inside())
 		}
 	}
 	if _, err := Pattern("..y"); err == nil || !strings.Contains(err.Error(), `'y' at 2`) {
@@ -178,12 +178,12 @@ func TestFull(t *testing.T) {
 	opts := Options{Delay: time.Hour, Dup: 1}.withDefaults()
 	s := newShaper(&opts, Tx)
 	for i := 0; !s.full(); i++ {
-		if i > maxHeld {
+		if i > maxQueued {
 			t.Fatal("never full")
 		}
 		s.admit(&transport.Frame{Head: make([]byte, 62)}, 1)
 	}
-	if s.held() > maxHeld {
-		t.Errorf("%d frames held, limit %d", s.held(), maxHeld)
+	if s.inside() > maxQueued {
+		t.Errorf("%d frames inside, limit %d", s.inside(), maxQueued)
 	}
 }

@@ -16,7 +16,7 @@ func (l *Link) Wake() {
 	l.inner.Wake()
 }
 
-// Wait implements transport.Link. It sends held frames when they are due.
+// Wait implements transport.Link. It sends delayed frames when they are due.
 func (l *Link) Wait(until int64) error {
 	l.waits.Store(true)
 	defer l.waits.Store(false)
@@ -41,7 +41,7 @@ func (l *Link) Wait(until int64) error {
 	}
 }
 
-// sendDue sends the held frames that are due.
+// sendDue sends the delayed frames that are due.
 func (l *Link) sendDue(now int64) {
 	if l.txNext.Load() > now {
 		return
