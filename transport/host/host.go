@@ -80,7 +80,7 @@ func Join(outer transport.Link, cfg *Config) (*Link, error) {
 	l := &Link{outer: outer, mac: info.MAC, virtual: info.Virtual, gate: driver.NewGate(), closed: make(chan struct{})}
 	var err error
 	l.near, err = shm.Open(&shm.Config{Address: info.MAC, Segment: segment(info), EtherType: info.EtherType,
-		Ports: info.Ports, Ring: cfg.Ring, AnyUser: cfg.AnyUser, Alone: info.Virtual, Interrupt: l.interrupt})
+		Ports: info.Ports, Ring: cfg.Ring, AnyUser: cfg.AnyUser, SelfOnly: info.Virtual, Interrupt: l.interrupt})
 	if err != nil {
 		return nil, err
 	}

@@ -147,12 +147,12 @@ func (l *Link) Wait(until int64) error {
 		return transport.ErrClosed
 	}
 	defer l.gate.Leave()
-	if l.near.Doze() {
-		l.near.Rise()
+	if l.near.BeginSleep() {
+		l.near.EndSleep()
 		return nil
 	}
 	err := l.outer.Wait(until)
-	l.near.Rise()
+	l.near.EndSleep()
 	if err == nil && !l.gate.Open() {
 		err = transport.ErrClosed
 	}

@@ -60,7 +60,7 @@ func (l *Link) accept(h hello, own, b int, fds []int) []int {
 	}
 	l.introduce(p, h)
 	l.mu.Lock()
-	room := p.at.hold()
+	room := p.at.reserve()
 	l.mu.Unlock()
 	if !room {
 		return fds

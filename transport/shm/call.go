@@ -45,7 +45,7 @@ func (c *call) hangUp() {
 // held.
 func (l *Link) keep(own, b int, f []byte) {
 	at := &l.places[own][b]
-	if at.call == nil && at.hold() {
+	if at.call == nil && at.reserve() {
 		p := &peer{own: own, block: b, at: at}
 		c := new(call)
 		at.call = c

@@ -30,26 +30,25 @@ type peer struct {
 	failure error       // the rings are not to be used any more, and why
 }
 
-// place is where a block of the link's ports and one of other ports meet. The
-// sockets of both vouch for what passes there.
+// place stands for a pair of blocks, one of the link's ports and one of other ports.
+// Their two sockets prove who is at either end.
 type place struct {
 	peer *peer // frames go to it
 	call *call // an attempt to get it
-	held int   // peers and attempts of which something is still open
+	open int   // peers and attempts of which something is still open
 }
 
-// heldMax bounds what is held at a place, so that one caller cannot take room
-// from others. A station has one pair of rings there, or two when both called
-// at the same time; with those of an earlier one that is about to be noticed
-// missing it is twice as many.
-const heldMax = 8
+// openMax bounds open at a place, so that one caller cannot take room from others. A
+// station has one pair of rings there, or two when both ends called at the same time. An
+// earlier station at these ports, which is not yet known to be gone, may have as many.
+const openMax = 8
 
-// hold takes room for one more peer, if there is any. mu is held.
-func (at *place) hold() bool {
-	if at.held == heldMax {
+// reserve takes room for one more peer, if there is any. mu is held.
+func (at *place) reserve() bool {
+	if at.open == openMax {
 		return false
 	}
-	at.held++
+	at.open++
 	return true
 }
 
@@ -76,7 +75,7 @@ func newSelf(size int, ports transport.PortRange) (*peer, error) {
 	return p, nil
 }
 
-// newMemory returns memory of this process alone.
+// newMemory returns memory of this process only.
 func newMemory(size int) (*memory, error) {
 	fd, err := newFile(size)
 	if err != nil {
@@ -86,10 +85,10 @@ func newMemory(size int) (*memory, error) {
 	return mapFile(fd, size)
 }
 
-// discard lets go of everything. Nobody uses views of the ring any more. To
-// close a descriptor that a stranger has sent, or has sent others to, can take
-// as long as he likes. So nobody waits for that, and the room at the place is
-// taken until it is done.
+// discard releases what p has. No views of the ring are in use any more. A stranger can
+// make the closing of a descriptor that it has sent, or has sent others over, take as long
+// as it likes. So a goroutine of its own closes them, and the room at the place stays taken
+// until it is done.
 func (l *Link) discard(p *peer) {
 	if p.mem != nil {
 		p.mem.retire()
@@ -103,7 +102,7 @@ func (l *Link) discard(p *peer) {
 		}
 		closeAll(p.litter)
 		l.mu.Lock()
-		p.at.held--
+		p.at.open--
 		l.mu.Unlock()
 	}()
 }

@@ -66,8 +66,8 @@ func (s segment) blockAt(a *net.UnixAddr) (b int, ok bool) {
 	return b, ok && err == nil && b >= 0 && b < blocks && a.Name == s.address(b).Name
 }
 
-// settle claims the link's ports, or the first free block.
-func (l *Link) settle() error {
+// claimPorts claims the link's ports, or the first free block.
+func (l *Link) claimPorts() error {
 	if err := driver.CheckPorts(l.info.Ports); err != nil {
 		return err
 	}

@@ -69,7 +69,7 @@ func (l *Link) concerns(head []byte) (port uint16, ok bool) {
 
 // reaches reports whether block b may be another station's.
 func (l *Link) reaches(b int) bool {
-	return !l.alone && (b < driver.Block(l.info.Ports.Lo) || b > driver.Block(l.info.Ports.Hi))
+	return !l.selfOnly && (b < driver.Block(l.info.Ports.Lo) || b > driver.Block(l.info.Ports.Hi))
 }
 
 // put writes f into the ring to p and wakes p if it sleeps.

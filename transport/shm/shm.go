@@ -92,16 +92,16 @@ type Config struct {
 	// Ring is the size of each ring in bytes, a power of two from 512 KiB to
 	// 16 MiB. 0: DefaultRing. The memory is used as frames need it.
 	Ring int
-	// Alone leaves out the other stations: only frames to Ports pass, and no
+	// SelfOnly leaves out the other stations: only frames to Ports pass, and no
 	// socket is made.
-	Alone bool
+	SelfOnly bool
 	// AnyUser lets in processes of every user. By default only those of root and of
 	// the link's own user share memory with it; what others send is not received, and
 	// what is sent to them is dropped. Both sides of a ring decide, each by its own
 	// AnyUser.
 	AnyUser bool
-	// Interrupt is called by another goroutine, or not at all, to end a sleep
-	// that Doze has begun. Nil: the link sleeps in Wait.
+	// Interrupt is called, by another goroutine, to end a sleep
+	// that BeginSleep has begun. Nil: the link sleeps in Wait.
 	Interrupt func()
 }
 
@@ -114,7 +114,7 @@ type Link struct {
 	instance  uint64 // tells this link from an earlier one with its ports
 	ring      int
 	interrupt func()
-	alone     bool
+	selfOnly  bool
 	anyUser   bool
 
 	claim   *afpacket.Claim // of the interface's ports, or nil
@@ -153,7 +153,7 @@ func Open(cfg *Config) (*Link, error) {
 	if cfg == nil {
 		cfg = new(Config)
 	}
-	l := &Link{ring: cfg.Ring, interrupt: cfg.Interrupt, alone: cfg.Alone, anyUser: cfg.AnyUser, gate: driver.NewGate(),
+	l := &Link{ring: cfg.Ring, interrupt: cfg.Interrupt, selfOnly: cfg.SelfOnly, anyUser: cfg.AnyUser, gate: driver.NewGate(),
 		instance: rand.Uint64() | 1, done: make(chan struct{})}
 	if l.ring == 0 {
 		l.ring = DefaultRing
@@ -205,7 +205,7 @@ func (l *Link) open(cfg *Config) error {
 	}
 	l.segment = segment{mac: l.info.MAC, typ: l.info.EtherType, at: at}
 	l.origin = origin(l.info.MAC, l.info.EtherType)
-	if l.alone {
+	if l.selfOnly {
 		return nil
 	}
 	var err error
@@ -216,7 +216,7 @@ func (l *Link) open(cfg *Config) error {
 	if err := l.bell.open(l.segment.bell(l.instance)); err != nil {
 		return fmt.Errorf("shm: bell: %w", err)
 	}
-	return l.settle()
+	return l.claimPorts()
 }
 
 // release gives the rest back. Nobody is using it.

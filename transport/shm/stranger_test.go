@@ -271,15 +271,15 @@ func TestBellsApart(t *testing.T) {
 	}
 	unix.Shutdown(c.mine, unix.SHUT_RDWR)
 	a.Recv(make([][]byte, 4))
-	for a.Doze() {
-		a.Rise()
+	for a.BeginSleep() {
+		a.EndSleep()
 		a.Recv(make([][]byte, 4))
 	}
 	b.Send([]transport.Frame{frame(b, a, "wake up")})
 	if n, err := unix.Poll([]unix.PollFd{{Fd: int32(a.Bell()), Events: unix.POLLIN}}, 10_000); n != 1 {
 		t.Errorf("an honest peer's frame has not rung the bell (%v)", err)
 	}
-	a.Rise()
+	a.EndSleep()
 }
 
 // TestCrowd: one caller cannot take the room of others, and who is refused is

@@ -25,36 +25,36 @@ const (
 // waiter blocks a goroutine outside Go's netpoller, which would round waits
 // below a millisecond up to one and add a thread switch to each.
 type waiter struct {
-	state  atomic.Uint32
-	dozing atomic.Bool // the rings say that we sleep
-	polls  atomic.Bool // a sleep is in ppoll, not on futexes
-	words  futexes     // of the one that waits, as what follows
-	fds    [1]unix.PollFd
-	limit  unix.Timespec
+	state    atomic.Uint32
+	sleeping atomic.Bool // the rings say that we sleep
+	polls    atomic.Bool // a sleep is in ppoll, not on futexes
+	words    futexes     // of the one that waits, as what follows
+	fds      [1]unix.PollFd
+	limit    unix.Timespec
 }
 
 // Bell returns a descriptor that can be read when a peer wakes the link from a
-// sleep that Doze has begun; -1 if there are no peers.
+// sleep that BeginSleep has begun; -1 if there are no peers.
 func (l *Link) Bell() int { return l.bell.hear }
 
-// Doze is for who sleeps elsewhere than in Wait: from now on peers ring the
-// bell, and Config.Interrupt is called for what happens in this process. It
-// reports whether there is a frame already. Rise ends it.
-func (l *Link) Doze() (ready bool) {
-	l.doze(onBell)
+// BeginSleep is for a caller that sleeps elsewhere than in Wait. From now on peers wake it
+// by the bell, and Config.Interrupt is called for what happens in this process, until
+// EndSleep is called. It reports whether there is a frame already.
+func (l *Link) BeginSleep() (ready bool) {
+	l.beginSleep(onBell)
 	return l.Ready()
 }
 
-// Rise ends what Doze began.
-func (l *Link) Rise() {
-	l.rise()
+// EndSleep ends a sleep that BeginSleep has begun.
+func (l *Link) EndSleep() {
+	l.endSleep()
 	if l.known.Load() {
 		l.bell.drain()
 	}
 }
 
-func (l *Link) doze(mode uint32) []*peer {
-	l.wait.dozing.Store(true)
+func (l *Link) beginSleep(mode uint32) []*peer {
+	l.wait.sleeping.Store(true)
 	peers := *l.peers.Load()
 	for _, p := range peers {
 		p.inSleep.Store(mode)
@@ -62,8 +62,8 @@ func (l *Link) doze(mode uint32) []*peer {
 	return peers
 }
 
-func (l *Link) rise() {
-	l.wait.dozing.Store(false)
+func (l *Link) endSleep() {
+	l.wait.sleeping.Store(false)
 	for _, p := range *l.peers.Load() {
 		p.inSleep.Store(awake)
 	}
@@ -71,7 +71,7 @@ func (l *Link) rise() {
 
 // notify gets the sleeper to look again, because the peers have changed.
 func (l *Link) notify() {
-	if l.wait.dozing.Load() {
+	if l.wait.sleeping.Load() {
 		l.interrupt()
 	}
 }
@@ -109,13 +109,13 @@ func (l *Link) Wait(until int64) error {
 	}
 	var err error
 	if len(*l.peers.Load()) < futexWaitMax && futexesWork() {
-		err = l.sleep(l.doze(onFutex), until)
-		l.rise()
+		err = l.sleep(l.beginSleep(onFutex), until)
+		l.endSleep()
 	} else {
 		w.polls.Store(true)
-		l.doze(onBell)
+		l.beginSleep(onBell)
 		err = l.poll(until)
-		l.rise()
+		l.endSleep()
 		l.bell.drain()
 		w.polls.Store(false)
 	}
