@@ -30,9 +30,9 @@ func (e *ChangeError) Error() string {
 // Unwrap returns ErrChanged.
 func (e *ChangeError) Unwrap() error { return ErrChanged }
 
-// Checker is implemented by links on a network interface, which somebody may
-// change under them, and by shm, which looks whether its rings are sound; wrappers
-// pass it on. Who drives a link calls it a few times a second.
+// Checker is implemented by links on a network interface, which may be changed while they
+// use it, and by shm, which checks whether its rings are sound. Wrappers pass it on. The
+// engine that drives a link calls Check a few times a second.
 type Checker interface {
 	Link
 

@@ -18,20 +18,20 @@ type Local interface {
 	// stations may be under way before some are dropped.
 	LocalSlots() int
 
-	// OnDeparture has f called whenever the link learns that a station of this
+	// OnDeparture makes the link call f when it learns that a station of this
 	// host is gone: its process has ended, its link was closed, or what it
-	// wrote to shared memory cannot be believed. f gets the station's ports and
+	// wrote to shared memory is not valid. f gets the station's ports and
 	// the reason, and runs within Recv. It is set once, before the first Recv.
 	OnDeparture(f func(ports PortRange, why error))
 }
 
-// Watcher is implemented by links whose Wait can end for a reason of somebody
-// else's, too.
+// Watcher is implemented by links whose Wait can end because of a descriptor of the
+// caller's, too.
 type Watcher interface {
 	Link
 
-	// Watch has Wait end, from its next call on, when fd can be read. Who
-	// calls Watch reads it then, or else every Wait ends at once. A negative
-	// fd ends the watch; Close does not close fd.
+	// Watch makes Wait end, from its next call on, when fd can be read. The caller
+	// then reads it, because otherwise every Wait ends at once. A negative fd ends the
+	// watch. Close does not close fd.
 	Watch(fd int)
 }

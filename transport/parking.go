@@ -1,8 +1,9 @@
 package transport
 
-// Parking is implemented by virtual links, wrappers pass it on. Of the goroutines that
-// use one such link, one may be in Wait; the others may block only at a place that the
-// link's world knows of, or its clock would stand still.
+// Parking is implemented by virtual links, and passed on by wrappers. Of the goroutines
+// that use such a link, one may be in Wait. The others may block only at a Place of the
+// link, because the simulated clock advances only when all goroutines that its world knows
+// are blocked.
 type Parking interface {
 	Link
 
@@ -11,7 +12,7 @@ type Parking interface {
 	Place() Place
 }
 
-// Place is where a goroutine waits beside the one in Link.Wait.
+// Place is where a goroutine waits while another one is in Link.Wait.
 type Place interface {
 	// Wait blocks until Wake is called or the link's clock reaches until. A Wake that
 	// came since the last Wait ends it at once.

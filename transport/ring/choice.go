@@ -6,13 +6,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Choice says whether a link takes a way that is faster for some frames, on some
-// interfaces.
+// Choice says whether a link uses a way of sending or receiving that is faster for some
+// frames, on some interfaces.
 type Choice uint8
 
-// The choices. Auto leaves it to the link, by what Config says of each way: a
-// measurement, at Open or in the first stream, or the type of the interface. On
-// takes the way, and Open fails where it cannot be had.
+// The choices. With Auto the link decides, as Config says for each way: by a measurement
+// at Open, or by the type of the interface. With On it uses the way, and Open fails where
+// that is not possible.
 const (
 	Auto Choice = iota
 	Off

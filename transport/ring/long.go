@@ -85,7 +85,7 @@ func (l *Link) longError(cfg *Config, capacity int) error {
 	case capacity < ethertype.ShimSize+transport.LongBegin:
 		return fmt.Errorf("%w: the MTU of %s is %d; choose Long auto, or: ip link set dev %s mtu 1500", ErrNoLong, s.Name, s.MTU, s.Name)
 	case driver != "veth":
-		return fmt.Errorf("%w: %s is no veth interface, which alone carries them; choose Long auto", ErrNoLong, s.Name)
+		return fmt.Errorf("%w: %s is no veth interface, and only those carry them; choose Long auto", ErrNoLong, s.Name)
 	}
 	return growBuffer(l.rx.fd)
 }
@@ -112,10 +112,10 @@ func (t *long) init(s *afpacket.Station) {
 	}
 }
 
-// begin fills in the beginning of message i, whose frame is f. What the kernel is
+// fillHead fills in the beginning of message i, whose frame is f. What the kernel is
 // told of the size of the headers decides which part of the frame it keeps in one
 // piece. To copy to one piece takes two thirds of the time.
-func (t *long) begin(i int, f *transport.Frame, whole bool) {
+func (t *long) fillHead(i int, f *transport.Frame, whole bool) {
 	h := &t.heads[i]
 	headers := ethertype.EthernetSize + ethertype.ShimSize
 	if whole {

@@ -25,7 +25,7 @@ func (t *long) send(frames []transport.Frame, whole bool, vecs []unix.Iovec) (to
 			frames = frames[:i]
 			break
 		}
-		t.begin(i, f, whole)
+		t.fillHead(i, f, whole)
 		first := used
 		used = vec(vecs, used, t.heads[i][:])
 		used = vec(vecs, used, f.Head[ethertype.EthernetSize:])

@@ -19,19 +19,18 @@ type receiver struct {
 	// next is the slot that the kernel fills next, as far as we know. Recv
 	// moves it; Ready, which may run at the same time, reads it.
 	next atomic.Uint32
-	// lent counts the slots before next whose views the caller has, and those
-	// of frames that were dropped between them. stale counts the slots before
-	// those, which are to be handed back to the kernel and whose frames are to
-	// be counted.
+	// lent counts the slots before next whose views the caller has, and the slots
+	// between them whose frames were dropped. stale counts the slots before those:
+	// they are to be returned to the kernel, and their frames are to be counted.
 	lent, stale int
 
 	frames, octets, truncated, overrun int // received and not yet counted
 }
 
-// staleMax is how many slots may wait to be handed back. To hand one back takes
-// the cache line away from the sender's processor, which costs as much as a
-// tenth of a frame's way; so it is done when the caller has nothing better to
-// do: when it has sent, when there is nothing to receive, or now and then.
+// staleMax is how many slots may wait to be returned to the kernel. To return one takes
+// its cache line from the sender's processor, which costs a tenth of the time that a frame
+// takes. So slots are returned when no frame waits for that: after a send, when there is
+// nothing to receive, or when staleMax wait.
 const staleMax = 32
 
 // open makes the receiving socket. The order matters: the ring and the filter
@@ -104,9 +103,9 @@ func (l *Link) Ready() bool {
 	return true
 }
 
-// Recv implements transport.Link. It makes no system call. The slots of earlier
-// calls go back to the kernel when it finds nothing, at the latest; so a caller
-// that waits before it has seen an empty Recv may be woken at once.
+// Recv implements transport.Link. It makes no system call. The slots of earlier calls are
+// returned to the kernel when it finds nothing, at the latest. A caller that waits before
+// a Recv has found nothing may therefore be woken at once.
 func (l *Link) Recv(views [][]byte) (n int, err error) {
 	if !l.gate.Enter() {
 		return 0, transport.ErrClosed
@@ -119,7 +118,7 @@ func (l *Link) Recv(views [][]byte) (n int, err error) {
 	}
 	n = r.take(views[:min(len(views), transport.MaxBatch)], &l.long)
 	if r.lent == 0 || r.stale >= staleMax {
-		l.settle()
+		l.returnSlots()
 	}
 	l.gate.Leave()
 	return n, nil
@@ -128,13 +127,13 @@ func (l *Link) Recv(views [][]byte) (n int, err error) {
 // take fills views from the slots that the kernel has filled, up to a long frame.
 func (r *receiver) take(views [][]byte, long *long) (n int) {
 	next := r.next.Load()
-	for n < len(views) && r.lent+r.stale < len(r.offsets) { // round the ring once: what follows is lent
+	for n < len(views) && r.lent+r.stale < len(r.offsets) { // once round the ring at most: the slots beyond are lent
 		off := int(r.offsets[next])
 		if r.mapped.status(off)&unix.TP_STATUS_USER == 0 {
 			break
 		}
-		// A frame longer than its slot comes cut: it is a long one, or the peer's MTU
-		// is larger.
+		// A frame that is longer than its slot is cut. It is a long frame, or the peer's
+		// MTU is larger.
 		if hdr := r.mapped.header(off); hdr.Snaplen < hdr.Len {
 			switch slot := r.mapped.bytes(off+int(hdr.Mac), int(hdr.Snaplen)); long.keep(hdr, slot) {
 			case longKept:
@@ -166,9 +165,9 @@ func (r *receiver) take(views [][]byte, long *long) (n int) {
 	return n
 }
 
-// settle hands the stale slots back to the kernel, oldest first, as it fills
-// them, and counts what was received.
-func (l *Link) settle() {
+// returnSlots returns the stale slots to the kernel, oldest first, which is the order in
+// which it fills them, and counts what was received.
+func (l *Link) returnSlots() {
 	r := &l.rx
 	slot := int(r.next.Load()) - r.lent - r.stale
 	if slot < 0 {
@@ -180,7 +179,7 @@ func (l *Link) settle() {
 			slot = 0
 		}
 	}
-	r.foresee()
+	r.prefetchStatus()
 	if r.frames+r.truncated+r.overrun > 0 {
 		l.cnt.RxCalls.Add(1)
 		l.cnt.RxFrames.Add(uint64(r.frames))
@@ -191,10 +190,10 @@ func (l *Link) settle() {
 	}
 }
 
-// foresee has the status word at hand of the slot behind the next, which take looks
-// at when the next has been filled, to find out that there is no more. It has not
-// been used for as long as it takes to go round the ring.
-func (r *receiver) foresee() {
+// prefetchStatus loads the status word of the slot behind the next one into the cache.
+// take looks at it after the next frame, to see whether there is another, and it was last
+// used a whole round of the ring ago.
+func (r *receiver) prefetchStatus() {
 	after := int(r.next.Load()) + 1
 	if after == len(r.offsets) {
 		after = 0

@@ -1,10 +1,10 @@
 // Package ring is the fast link: an AF_PACKET socket whose receive queue is
 // mapped into memory (TPACKET_V2), and batched sends.
 //
-// Receiving is a look at a status word in the mapped ring, without a system
-// call, and frames are read where the kernel put them. V2 and not V3, because
-// V3 hands over blocks of frames after a timer. Sending is one system call for
-// a batch, which gathers each frame from where its parts lie.
+// To receive, the link looks at a status word in the mapped ring, without a system call,
+// and the caller reads frames where the kernel put them. The ring is of version 2 and not
+// 3, because version 3 passes on blocks of frames when a timer expires. Sending is one
+// system call for a batch, which gathers each frame from where its parts lie.
 //
 // There are two sockets. The one that sends is bound to protocol 0 and
 // receives nothing: so the completion of a send, which the kernel signals to
@@ -139,7 +139,7 @@ func (l *Link) open(cfg *Config) error {
 	return l.station.OpenError("eventfd", l.wait.Open(l.gate, &l.cnt, l.rx.fd))
 }
 
-// release closes the sockets and lets go of the ring. Nobody is using them.
+// release closes the sockets and unmaps the ring. Nobody uses them.
 func (l *Link) release() {
 	l.tx.express.close() // before the others: the kernel takes longest to free its queue
 	for _, fd := range []int{l.rx.fd, l.tx.fd, l.long.fd} {

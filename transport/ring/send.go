@@ -69,7 +69,7 @@ func (l *Link) Send(frames []transport.Frame) (n int, err error) {
 		n += took
 	}
 	if l.rx.stale > 0 {
-		l.settle()
+		l.returnSlots()
 	}
 	l.gate.Leave()
 	return n, err

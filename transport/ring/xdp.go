@@ -12,18 +12,18 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// patienceXDP is how long On waits for a queue that was in use just now.
+// patienceXDP is how long Open waits with On for a queue that is in use, because the
+// kernel frees the queue of a closed socket late.
 const patienceXDP = 200 * time.Millisecond
 
-// express is the sender's AF_XDP socket, if it has one. Both ways of sending
-// have handed their frames to the driver when the system call returns, so a
-// link may change between them from one batch to the next and frames stay in
-// order.
+// express is the sender's AF_XDP socket, if it has one. With either socket the driver has
+// the frames when the system call returns. So a link may use one for a batch and the other
+// for the next, and frames stay in order.
 type express struct {
 	sock *xsk.Socket
 	// The longest frames that go this way, in bytes: in batches, or gathered
-	// from several parts; and alone and in one piece. 0: none.
-	batch, alone int
+	// from several parts; and as single frames in one piece. 0: none.
+	batch, single int
 }
 
 // openXDP decides whether frames go through AF_XDP, and which.
@@ -79,12 +79,12 @@ func (e *express) close() {
 }
 
 // fit returns how many of frames, from the first on, are to go through AF_XDP:
-// all that are valid, or none. A batch in which a frame is too long goes the
-// other way as a whole, in one system call.
+// all that are valid, or none. A batch with a frame that is too long goes through the
+// packet socket as a whole, in one system call.
 func (e *express) fit(frames []transport.Frame, limit int) (n int) {
 	longest := e.batch
 	if len(frames) == 1 && len(frames[0].Body) == 0 {
-		longest = e.alone
+		longest = e.single
 	}
 	for ; n < len(frames); n++ {
 		size := frames[n].Len()

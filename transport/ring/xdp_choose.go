@@ -12,9 +12,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// How Open measures the two ways of sending: each kind of batch on either, in
-// turns, of which the fastest counts; trialMost times, or as often as fits
-// trialTime, which on a busy machine may be little, but trialLeast times.
+// How Open measures the two ways of sending. It sends each kind of batch by either way in
+// turn, and the fastest time of each counts. It does so trialMost times, or as often as
+// fits trialTime, but at least trialLeast times.
 const (
 	trialMost  = 16
 	trialLeast = 4
@@ -38,7 +38,7 @@ func (k *trial) gain() bool { return k.xdp < k.packet-k.packet/20 }
 func (t *sender) choose(sock *xsk.Socket, info transport.Info, limit int) express {
 	trials := newTrials(info, limit)
 	t.race(sock, trials)
-	if e := verdict(trials); e.batch > 0 || e.alone > 0 {
+	if e := verdict(trials); e.batch > 0 || e.single > 0 {
 		e.sock = sock
 		return e
 	}
@@ -103,7 +103,7 @@ func (t *sender) offer(frames []transport.Frame) (took int) {
 // and for all shorter ones, there is a gain.
 func verdict(trials []trial) (e express) {
 	if k := &trials[0]; k.gain() {
-		e.alone = k.size
+		e.single = k.size
 	}
 	for i := range trials[1:] {
 		k := &trials[1+i]

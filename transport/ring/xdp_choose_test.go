@@ -12,9 +12,9 @@ func TestVerdict(t *testing.T) {
 	info := transport.Info{MAC: ethertype.MAC{2}, EtherType: ethertype.Default, Ports: transport.PortRange{Lo: 1024, Hi: 2047}}
 	const fast, slow, even = 700, 1300, 990 // against 1000
 	for _, test := range []struct {
-		limit        int
-		xdp          []int64
-		batch, alone int
+		limit         int
+		xdp           []int64
+		batch, single int
 	}{
 		{4096, []int64{slow, fast, fast, fast}, 4096, 0},
 		{4096, []int64{fast, fast, fast, slow}, 1514, 256},
@@ -33,8 +33,8 @@ func TestVerdict(t *testing.T) {
 		for i := range trials {
 			trials[i].packet, trials[i].xdp = 1000, test.xdp[i]
 		}
-		if e := verdict(trials); e.batch != test.batch || e.alone != test.alone {
-			t.Errorf("limit %d, times %v: batch %d, alone %d; want %d, %d", test.limit, test.xdp, e.batch, e.alone, test.batch, test.alone)
+		if e := verdict(trials); e.batch != test.batch || e.single != test.single {
+			t.Errorf("limit %d, times %v: batch %d, single %d; want %d, %d", test.limit, test.xdp, e.batch, e.single, test.batch, test.single)
 		}
 	}
 	for _, k := range newTrials(info, 4096) { // a way that failed has no times
@@ -52,7 +52,7 @@ func TestFit(t *testing.T) {
 	}
 	many := transport.Frame{Head: make([]byte, 60), Body: make([][]byte, transport.MaxBody+1)}
 	const mtu = 9014
-	e := express{batch: 1514, alone: 256}
+	e := express{batch: 1514, single: 256}
 	for name, test := range map[string]struct {
 		batch []transport.Frame
 		want  int

@@ -143,7 +143,7 @@ func (l *Link) take(views [][]byte) (n int) {
 	r := &l.rx
 	for n < len(views) && r.at < r.filled {
 		s := &r.slots[r.at]
-		if r.off == 0 && !l.begins(s) {
+		if r.off == 0 && !l.startMessage(s) {
 			r.at++
 			continue
 		}
@@ -168,9 +168,9 @@ func (l *Link) take(views [][]byte) (n int) {
 	return n
 }
 
-// begins looks at the message in s as a whole: it finds out where it came from,
+// startMessage looks at the message in s as a whole: it finds out where it came from,
 // and reports whether there may be frames for us in it.
-func (l *Link) begins(s *slot) bool {
+func (l *Link) startMessage(s *slot) bool {
 	r := &l.rx
 	switch {
 	case s.cut:

@@ -8,10 +8,10 @@ import (
 // Send copies frames, each of up to the limit given to Open, to the kernel,
 // has it send them in one call, and returns how many went, in order, and their
 // bytes. It takes Budget frames at most, and none until what a disturbance left
-// behind is settled. Why it sent fewer than it was given is not said: whoever
+// behind is reclaimed. Why it sent fewer than it was given is not said: whoever
 // offers the next one to a packet socket hears it there. It does not allocate.
 func (s *Socket) Send(frames []transport.Frame) (n, octets int) {
-	if !s.settled && !s.settle() {
+	if !s.reclaimed && !s.reclaim() {
 		return 0, 0
 	}
 	frames = frames[:min(len(frames), Budget, s.room())]
@@ -80,7 +80,7 @@ func (s *Socket) reap() {
 // far it has come only when it comes to the end. So what may be left is made
 // invalid and kicked again: the kernel skips that, and counts it.
 func (s *Socket) withdraw(first uint32, why unix.Errno) (n int) {
-	s.settled = false
+	s.reclaimed = false
 	left := s.sent - s.tx.consumed()
 	for i := range left {
 		*s.tx.desc(s.sent - 1 - i) = unix.XDPDesc{Addr: uint64(s.umem.size), Len: 1} // behind the end
@@ -109,13 +109,13 @@ func (s *Socket) drain() bool {
 	return err == nil && s.tx.consumed() == s.sent
 }
 
-// settle reports whether all chunks are ours again, the first time since
-// withdraw. From then on the n-th descriptor is again at chunk n.
-func (s *Socket) settle() bool {
+// reclaim reports whether all chunks are the socket's again after withdraw. From then on
+// the n-th descriptor is again at chunk n.
+func (s *Socket) reclaim() bool {
 	if s.gone || !s.drain() {
 		return false
 	}
 	s.reap()
-	s.settled = s.back == s.sent
-	return s.settled
+	s.reclaimed = s.back == s.sent
+	return s.reclaimed
 }

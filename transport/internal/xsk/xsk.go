@@ -55,8 +55,8 @@ type Socket struct {
 	back      uint32 // those whose chunk is ours again: completed and voided
 	reaped    uint32 // entries of the completion ring that were looked at
 
-	settled bool // nothing was taken out since all chunks were ours
-	gone    bool // the interface was removed, or its queue
+	reclaimed bool // no descriptor was withdrawn since all chunks were the socket's
+	gone      bool // the interface was removed, or its queue
 }
 
 // Open returns a socket that sends frames of up to limit bytes, at most
@@ -70,7 +70,7 @@ type Socket struct {
 // ENOBUFS when the limit on locked memory (ulimit -l) is below what Memory
 // says, ENOPROTOOPT before Linux 5.4.
 func Open(index, limit int, give time.Duration) (*Socket, error) {
-	s := &Socket{fd: -1, size: chunkSize(limit), settled: true}
+	s := &Socket{fd: -1, size: chunkSize(limit), reclaimed: true}
 	err := s.open()
 	if err == nil {
 		err = s.attach(index, give)

@@ -117,8 +117,8 @@ func (w *world) send(frames []transport.Frame, want int) {
 // leaves some, and expects those to be withdrawn.
 func (w *world) overfill(extra int) {
 	w.Helper()
-	if !w.settled && !w.settle() {
-		w.Fatal("the socket has not settled")
+	if !w.reclaimed && !w.reclaim() {
+		w.Fatal("the socket has not reclaimed its chunks")
 	}
 	w.reap()
 	frames := w.frames(Budget+extra, 100)
