@@ -39,7 +39,7 @@ func newDoctorCmd() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			facts := doctor.Gather(cmd.Context(), &cfg)
+			facts := doctor.Collect(cmd.Context(), &cfg)
 			if cmd.Context().Err() != nil { // what it has not asked is no finding
 				return context.Cause(cmd.Context())
 			}

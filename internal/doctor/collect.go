@@ -13,20 +13,20 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Gather looks at the machine, at the interface that cfg chooses and, through a
+// Collect looks at the machine, at the interface that cfg chooses and, through a
 // NIC that it opens with cfg for a second, at the segment. What the environment
 // says is filled in in cfg already. What cannot be found out is part of the facts.
-func Gather(ctx context.Context, cfg *vipl.Config) *Facts {
-	f := &Facts{Driver: cfg.Driver, Rights: gatherRights()}
+func Collect(ctx context.Context, cfg *vipl.Config) *Facts {
+	f := &Facts{Driver: cfg.Driver, Rights: collectRights()}
 	f.Program, f.Temporary = program()
-	f.Interfaces = gatherInterfaces(cfg)
-	f.Host = gatherHost(files{os.DirFS("/")})
+	f.Interfaces = collectInterfaces(cfg)
+	f.Host = collectHost(files{os.DirFS("/")})
 	faults, err := vipl.FaultsWanted()
 	if faults.Active() {
 		f.Faults = faults.String()
 	}
 	if f.FaultsErr = err; f.Interfaces.Err == nil {
-		f.gatherSegment(ctx, cfg)
+		f.collectSegment(ctx, cfg)
 	}
 	return f
 }
@@ -51,7 +51,7 @@ func capabilities() (bits uint64) {
 	return uint64(data[0].Effective) | uint64(data[1].Effective)<<32
 }
 
-func gatherRights() Rights {
+func collectRights() Rights {
 	bits := capabilities()
 	return Rights{
 		NetRaw:    bits&(1<<unix.CAP_NET_RAW) != 0,
@@ -72,7 +72,7 @@ func trySocket(family int) error {
 	return err
 }
 
-func gatherInterfaces(cfg *vipl.Config) Interfaces {
+func collectInterfaces(cfg *vipl.Config) Interfaces {
 	in := Interfaces{Want: cfg.Interface}
 	if in.List, in.Err = iface.List(); in.Err != nil {
 		return in
@@ -83,7 +83,7 @@ func gatherInterfaces(cfg *vipl.Config) Interfaces {
 	return in
 }
 
-func gatherHost(files files) Host {
+func collectHost(files files) Host {
 	h := Host{CPUs: runtime.NumCPU(), GOMAXPROCS: runtime.GOMAXPROCS(0), Memlock: Unlimited}
 	var set unix.CPUSet
 	if h.Affinity = h.CPUs; unix.SchedGetaffinity(0, &set) == nil {

@@ -7,7 +7,7 @@ import (
 	"github.com/bobnet-go/bobnet/transport/iface"
 )
 
-// Facts are what Gather has found and Judge judges.
+// Facts are what Collect has found and Judge judges.
 type Facts struct {
 	Driver     string // of the NIC, as vipl.Config has it
 	Program    string // this program's file, for advice

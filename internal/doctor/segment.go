@@ -18,8 +18,8 @@ const (
 	maxPeers     = 64 // that are asked one by one
 )
 
-// gatherSegment opens a NIC with cfg and asks who is there.
-func (f *Facts) gatherSegment(ctx context.Context, cfg *vipl.Config) {
+// collectSegment opens a NIC with cfg and asks who is there.
+func (f *Facts) collectSegment(ctx context.Context, cfg *vipl.Config) {
 	f.NIC.Tried = true
 	nic, err := vipl.Open(cfg)
 	if err != nil {

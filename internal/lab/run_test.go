@@ -64,8 +64,8 @@ func TestWorstCode(t *testing.T) {
 	}
 }
 
-// TestDeafRanks: ranks that ignore SIGTERM are killed after the grace.
-func TestDeafRanks(t *testing.T) {
+// TestRanksIgnoreSIGTERM: ranks that ignore SIGTERM are killed after the grace.
+func TestRanksIgnoreSIGTERM(t *testing.T) {
 	if testing.Short() {
 		t.Skip("left out by -short: it takes the two seconds of grace")
 	}

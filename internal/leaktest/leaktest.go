@@ -40,13 +40,13 @@ func Run(t *testing.T, workers int, cycle func(i int) error) {
 	t.Helper()
 	n := Cycles()
 	repeat(t, 2*workers, workers, cycle)
-	before := settle(t, func(holdings) bool { return false }, time.Second/4)
+	before := awaitEnd(t, func(holdings) bool { return false }, time.Second/4)
 	repeat(t, n, workers, cycle)
 	fine := func(h holdings) bool {
 		return h.descriptors <= before.descriptors && h.goroutines <= before.goroutines &&
 			h.children <= before.children && h.mappings <= before.mappings+mappingSlack
 	}
-	after := settle(t, fine, 20*time.Second)
+	after := awaitEnd(t, fine, 20*time.Second)
 	t.Logf("%d cycles: %+v before, %+v after", n, before, after)
 	if !fine(after) {
 		stacks := make([]byte, 1<<20)
@@ -74,9 +74,9 @@ func repeat(t *testing.T, n, workers int, cycle func(i int) error) {
 	}
 }
 
-// settle looks until what it finds is fine, or for the given time: what is
+// awaitEnd looks until what it finds is fine, or for the given time: what is
 // given back by a finalizer or another goroutine takes a moment.
-func settle(t *testing.T, fine func(holdings) bool, patience time.Duration) (h holdings) {
+func awaitEnd(t *testing.T, fine func(holdings) bool, patience time.Duration) (h holdings) {
 	t.Helper()
 	for end := time.Now().Add(patience); ; runtime.Gosched() {
 		runtime.GC()

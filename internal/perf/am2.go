@@ -230,7 +230,7 @@ func (a *amConn) Echo(ctx context.Context, n int) error { return a.serve(ctx, n)
 
 // serve runs handlers until n messages have come and the client has all its
 // answers: those of long messages want more than their handlers' run, and those
-// that wait for company leave when somebody polls.
+// that wait to be coalesced with others leave when somebody polls.
 func (a *amConn) serve(ctx context.Context, n int) error {
 	for (a.taken < n || a.over == 0) && a.back == nil {
 		if _, err := a.bundle.WaitPoll(ctx); err != nil {

@@ -103,7 +103,7 @@ func TestCredits(t *testing.T) {
 			_, err := a.Stream(t.Context(), streamed)
 			took := time.Duration(w.Now() - start)
 			// Round trips of at least two ways, and up to another for requests
-			// that wait for company.
+			// that wait to be coalesced with others.
 			trips := streamed / credits
 			if least := time.Duration(trips) * 2 * simWay; took < least || took > 2*least+2*simWay {
 				t.Errorf("%d requests took %v with %d credits, want %d round trips of %v", streamed, took, credits, trips, 2*simWay)

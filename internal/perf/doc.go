@@ -41,7 +41,7 @@
 //	udp     net.UDPConn, blocking, with a window of its own
 //
 // All stacks carry the size in payload and copy it from and to user memory.
-// TCP's rate test lets the kernel gather small writes (no TCP_NODELAY); its
+// TCP's rate test lets the kernel cork small writes (no TCP_NODELAY); its
 // other tests do not.
 //
 // # Placement

@@ -23,7 +23,7 @@ func (tcpStack) Cases(_ *Plan, test string, mtu, size int) []Case {
 // tcpConn is one end of a TCP connection.
 type tcpConn struct {
 	conn   *net.TCPConn
-	gather bool   // small writes wait for each other
+	corked bool   // small writes wait for each other
 	buf    []byte // a message
 	read   []byte // what Sink reads into
 	tx     cursor // what Stream writes
@@ -35,13 +35,13 @@ func (tcpStack) Open(ctx context.Context, h *Half, c Case) (Conn, error) {
 	if err != nil {
 		return nil, fmt.Errorf("perf: tcp: %w", err)
 	}
-	gather := c.Test == Rate
-	if err := conn.SetNoDelay(!gather); err != nil {
+	corked := c.Test == Rate
+	if err := conn.SetNoDelay(!corked); err != nil {
 		conn.Close()
 		return nil, fmt.Errorf("perf: tcp: %w", err)
 	}
 	return &tcpConn{
-		conn: conn, gather: gather,
+		conn: conn, corked: corked,
 		buf:  make([]byte, c.Size),
 		read: make([]byte, max(c.Size, tcpRead)),
 		tx:   newCursor(c.Size),
@@ -130,7 +130,7 @@ func (t *tcpConn) Stream(ctx context.Context, n int) (int, error) {
 		}
 		t.tx.advance(len(msg))
 	}
-	if t.gather { // the rest must not wait for an acknowledgement, which the peer delays
+	if t.corked { // the rest must not wait for an acknowledgement, which the peer delays
 		t.conn.SetNoDelay(true)
 		defer t.conn.SetNoDelay(false)
 	}
