@@ -1,6 +1,5 @@
-// Package fifo is the queue that grows, of which the rooms hold one each for frames,
-// handlers, calls and messages. It lies here, left of them all, because the simulator
-// uses it too.
+// Package fifo is the growing queue of all rooms, for frames, handlers, calls and messages.
+// It lies in this room because the simulator uses it, too.
 package fifo
 
 // Queue is a first-in-first-out queue in a ring that grows by doubling and keeps its
@@ -11,14 +10,14 @@ type Queue[T any] struct {
 	n    int
 }
 
-// Len returns how many are queued.
+// Len returns how many items are queued.
 func (q *Queue[T]) Len() int { return q.n }
 
-// At returns the i-th oldest, from 0 to Len()-1, which stays in the queue. The pointer is
-// good until the next Push.
+// At returns the i-th oldest item, from 0 to Len()-1, which stays in the queue. The pointer
+// is valid until the next Push.
 func (q *Queue[T]) At(i int) *T { return &q.ring[(q.head+i)&(len(q.ring)-1)] }
 
-// Push queues x.
+// Push appends x.
 func (q *Queue[T]) Push(x T) {
 	if q.n == len(q.ring) {
 		q.grow()
@@ -27,7 +26,7 @@ func (q *Queue[T]) Push(x T) {
 	q.n++
 }
 
-// Pop takes the oldest; there must be one.
+// Pop removes and returns the oldest item. The queue must not be empty.
 func (q *Queue[T]) Pop() T {
 	var zero T
 	at := &q.ring[q.head]
@@ -38,7 +37,7 @@ func (q *Queue[T]) Pop() T {
 	return x
 }
 
-// Keep drops all for which keep is false.
+// Keep removes the items for which keep returns false.
 func (q *Queue[T]) Keep(keep func(*T) bool) {
 	for range q.n {
 		stays := keep(q.At(0))
@@ -48,7 +47,7 @@ func (q *Queue[T]) Keep(keep func(*T) bool) {
 	}
 }
 
-// Clear drops all, and the memory.
+// Clear removes all items and releases the memory.
 func (q *Queue[T]) Clear() { *q = Queue[T]{} }
 
 func (q *Queue[T]) grow() {

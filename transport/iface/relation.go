@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// relation is how an interface hangs together with others.
+// relation says which other interfaces an interface is on, or is a port of.
 type relation struct {
 	name   string
 	kind   string // of the interface: "macvlan", "bridge"; "" for a card
@@ -18,8 +18,8 @@ type relation struct {
 	abroad bool   // the parent is in another namespace
 }
 
-// relations asks the kernel for those of every interface, by index. Where it does
-// not answer nothing is known, and nothing is said.
+// relations asks the kernel for the relation of every interface, by index. It returns none
+// where the kernel does not answer.
 func relations() map[int]relation {
 	all := map[int]relation{}
 	rib, err := syscall.NetlinkRIB(unix.RTM_GETLINK, unix.AF_UNSPEC)
@@ -84,8 +84,8 @@ func readKinds(b []byte) (kind, port string) {
 	return kind, port
 }
 
-// bridge returns the name of the bridge that r is a port of, "" if none. Other
-// masters, such as bonds, leave frames to who listens at their ports.
+// bridge returns the name of the bridge that r is a port of, "" if none. Other masters,
+// such as bonds, do not take the frames from sockets on their ports.
 func (r relation) bridge(all map[int]relation) string {
 	if r.port != "bridge" && r.port != "openvswitch" {
 		return ""

@@ -1,5 +1,5 @@
-// Package latch has what takes less than the locks and atomic stores of the standard
-// library where one goroutine has a thing to itself nearly always.
+// Package latch holds a mutex and stores that take less time than those of the standard
+// library where nearly always one goroutine uses what they guard.
 package latch
 
 import (
@@ -11,9 +11,9 @@ import (
 // Latch is a mutex for short sections that one goroutine enters nearly always: a
 // link's Send and Recv, beside which calls, checks and Close are rare, or a node of
 // active messages that one goroutine polls. It takes half the time of a sync.Mutex,
-// 10 ns of a frame's 250, because Unlock is a plain store and a plain load, where
-// that has an exchange. It is not fair: who unlocks it may lock it again before those
-// that wait, and they wait again.
+// 10 ns of a frame's 250, because Unlock is a plain store and a plain load, where that of
+// sync.Mutex has an exchange. It is not fair: the goroutine that unlocks it may lock it
+// again before those that wait, which then wait again.
 type Latch struct {
 	held    atomic.Uint32
 	waiting atomic.Int32
@@ -42,14 +42,14 @@ func (l *Latch) Unlock() {
 func (l *Latch) wake() {
 	select {
 	case *l.bell.Load() <- struct{}{}:
-	default: // it has been rung, and not been heard yet
+	default: // a token is in the channel already
 	}
 }
 
-// A latch is looked at latchTries times, for what its holder takes if that is at work
-// on another processor. Then those that wait sleep until it is unlocked. Unlock may
-// miss who has just begun to wait, because a plain store is no fence: the processor
-// may load what comes after before others see the store. So nobody sleeps for longer
+// Lock tries latchTries times, which takes as long as a goroutine on another processor
+// usually has the latch locked. Then it sleeps until the latch is unlocked. Unlock may not
+// see a goroutine that has just begun to wait, because a plain store is no fence: the
+// processor may do the load behind it before others see the store. So no sleep is longer
 // than a nap.
 const (
 	latchTries = 200

@@ -7,11 +7,11 @@ import (
 	"unsafe"
 )
 
-// Release, ReleaseBool and release store v where one goroutine stores and others load:
-// what was stored before is seen before. That is all that a store does on this
-// processor; the Store of sync/atomic is an exchange besides, which waits until all
-// has left the processor, for tens of cycles. They are no fence: a load that comes
-// after may be done before.
+// Release, ReleaseBool and release store v where one goroutine stores and others load. A
+// goroutine that loads v sees what was stored before it. A plain store does that on this
+// processor. The Store of sync/atomic is an exchange, which also waits, for tens of cycles,
+// until all stores have left the processor. These are no fence: the processor may do a
+// load that follows before the store.
 func Release(p *atomic.Uint64, v uint64) { *(*uint64)(unsafe.Pointer(p)) = v }
 
 // ReleaseBool is Release of a Bool.

@@ -4,8 +4,8 @@ package latch
 
 import "sync/atomic"
 
-// Release stores v where one goroutine stores and others load: what was stored before
-// is seen before.
+// Release stores v where one goroutine stores and others load. A goroutine that loads v
+// sees what was stored before it.
 func Release(p *atomic.Uint64, v uint64) { p.Store(v) }
 
 // ReleaseBool is Release of a Bool.

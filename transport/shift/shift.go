@@ -1,5 +1,5 @@
-// Package shift keeps goroutines that wait by themselves on good terms with Go's
-// scheduler.
+// Package shift makes goroutines that sleep in system calls, or spin, yield to Go's
+// scheduler now and then.
 package shift
 
 import (
@@ -8,19 +8,19 @@ import (
 )
 
 // Shift is for a goroutine that never waits for another: it sleeps in system calls, or
-// spins, and works in between. Such a one never goes through Go's scheduler, and to
-// its monitor looks as if it had run for all that time. From 10 ms on (forcePreemptNS)
-// the monitor takes the processor (P) away from every system call that it finds the
-// goroutine in, hands it to another thread, which looks for work, and comes back 20 us
-// later to do the same: some thousand thread switches a second, which are felt where
-// processors are scarce. So the goroutine yields in time. That wakes a thread too,
-// hence not often.
+// spins, and works in between. Such a goroutine never goes through Go's scheduler, and
+// looks to the scheduler's monitor as if it had run for all that time. From 10 ms on
+// (forcePreemptNS) the monitor takes the processor (P) away from every system call that it
+// finds the goroutine in, and passes it to another thread, which looks for work; 20 us
+// later it does so again. These are some thousand thread switches a second, which cost
+// much where processors are scarce. So the goroutine yields before. A yield wakes a thread
+// too, so it does so no more often than necessary.
 //
 // The zero Shift is ready. One goroutine uses it at a time.
 type Shift struct{ since int64 }
 
-// every is shorter than the monitor's patience by what a wait takes at most that is
-// worth the trouble.
+// every is the time between yields: less than the monitor's 10 ms, by the longest wait
+// that matters.
 const every = int64(8 * time.Millisecond)
 
 // Over reports, now and then, that the goroutine's shift is over: it has to call
@@ -33,7 +33,7 @@ func (s *Shift) Over(now int64) bool {
 	return true
 }
 
-// Pass lets others run if the shift is over.
+// Pass yields to the scheduler if the shift is over.
 func (s *Shift) Pass(now int64) {
 	if s.Over(now) {
 		runtime.Gosched()

@@ -42,8 +42,8 @@ func IP(mac ethertype.MAC) (ip netip.Addr, ok bool) {
 // learnedMax is how many IPv6 stations are remembered besides Config.Peers.
 const learnedMax = 4096
 
-// stations knows where MAC addresses are. It belongs to who holds the caller's
-// lock around Send and Recv.
+// stations maps MAC addresses to IP addresses. The lock that callers hold around Send and
+// Recv guards it.
 type stations struct {
 	six     bool
 	peers   []netip.Addr
@@ -74,8 +74,8 @@ func (s *stations) find(mac ethertype.MAC) (ip netip.Addr, ok bool) {
 }
 
 // learn notes that mac, which fits ip, is at ip. It reports whether frames from
-// there are to be taken: two addresses may have the same MAC, by chance or by
-// malice, and then the one that was there first keeps it.
+// there are to be taken: two addresses may have the same MAC, by chance or on purpose,
+// and then the one that was learned first keeps it.
 func (s *stations) learn(mac ethertype.MAC, ip netip.Addr) bool {
 	if !s.six {
 		return true

@@ -17,10 +17,9 @@
 // frame to an IPv6 station that is not known yet goes to all, as in a switch.
 //
 // The interface may get another MAC, and may go down and come up: traffic goes
-// on. But other hosts learn of the MAC by and by, or when something is sent to
-// them, as vipl does. It may lose the station's address, as Linux takes IPv6 addresses away from
-// an interface that goes down (see keep_addr_on_down in the kernel's
-// ip-sysctl). Check then fails with transport.ErrLinkDown and names the address;
+// on. But other hosts learn of the MAC after a while, or when something is sent to them,
+// as vipl does. It may lose the station's address, as Linux removes IPv6 addresses from an
+// interface that goes down (see keep_addr_on_down in the kernel's ip-sysctl). Check then fails with transport.ErrLinkDown and names the address;
 // so does Send, unless IPv6 has another way to the peer. When the interface has
 // the address again, traffic goes on.
 //

@@ -276,7 +276,7 @@ func (l *Link) sendAll(f *transport.Frame, w *way) (took int, errno unix.Errno) 
 		if !l.where.six {
 			w.ip = netip.AddrFrom4([4]byte(group[:4]))
 		}
-		took, errno = l.sendAlone(f, w)
+		took, errno = l.sendOne(f, w)
 	}
 	for _, w.ip = range l.where.peers {
 		var n int
@@ -284,7 +284,7 @@ func (l *Link) sendAll(f *transport.Frame, w *way) (took int, errno unix.Errno) 
 		if w.port = l.base + int(w.key[6]); w.key[9] == 1 {
 			n, err = l.sendPorts(f, w)
 		} else {
-			n, err = l.sendAlone(f, w)
+			n, err = l.sendOne(f, w)
 		}
 		if took += n; err != 0 {
 			errno = err
@@ -301,7 +301,7 @@ func (l *Link) sendPorts(f *transport.Frame, w *way) (took int, errno unix.Errno
 			continue
 		}
 		w.port = l.base + b
-		n, err := l.sendAlone(f, w)
+		n, err := l.sendOne(f, w)
 		if took += n; err != 0 {
 			errno = err
 		}
@@ -309,8 +309,8 @@ func (l *Link) sendPorts(f *transport.Frame, w *way) (took int, errno unix.Errno
 	return took, errno
 }
 
-// sendAlone sends f and nothing else.
-func (l *Link) sendAlone(f *transport.Frame, w *way) (took int, errno unix.Errno) {
+// sendOne sends f as a message of its own.
+func (l *Link) sendOne(f *transport.Frame, w *way) (took int, errno unix.Errno) {
 	t := &l.tx
 	t.reset()
 	l.start(w, f.Len())

@@ -5,12 +5,14 @@ import (
 	"sync/atomic"
 )
 
-// shut is the sign bit of Gate.state; the rest counts who is inside.
+// shut is the sign bit of Gate.state. The other bits count the goroutines between Enter and
+// Leave.
 const shut = math.MinInt32
 
-// Gate keeps Close from pulling a descriptor from under a call that uses it:
-// who is inside may use it, and Shut returns when nobody is or will be. It is
-// shared between goroutines and costs two atomic additions per passage.
+// Gate keeps Close from closing a descriptor that a call still uses. A goroutine may use
+// the descriptor between Enter and Leave, and Shut returns when no goroutine is there or
+// can come any more. A Gate is shared between goroutines, and each use costs two atomic
+// additions.
 type Gate struct {
 	state   atomic.Int32
 	drained chan struct{} // a token wakes Shut to look again
@@ -28,7 +30,7 @@ func (g *Gate) Enter() bool {
 	return false
 }
 
-// Leave ends what Enter began.
+// Leave ends the use that Enter has allowed.
 func (g *Gate) Leave() {
 	if g.state.Add(-1) == shut {
 		select {
@@ -41,7 +43,7 @@ func (g *Gate) Leave() {
 // Open reports whether the gate has not been shut.
 func (g *Gate) Open() bool { return g.state.Load() >= 0 }
 
-// Shut shuts the gate, calls evict to hurry those inside, and waits for them.
+// Shut shuts the gate, calls evict to make blocked calls return, and waits for them.
 // It returns false at once if the gate was shut before.
 func (g *Gate) Shut(evict func()) bool {
 	if g.state.Or(shut) < 0 {

@@ -46,7 +46,7 @@ func (s *Sleeper) Open(fds ...int) (err error) {
 // negative fd ends the watch.
 func (s *Sleeper) Watch(fd int) { s.other.Store(int32(max(fd, -1)) + 1) }
 
-// Close gives back what Open took, if it did. Nobody waits or wakes.
+// Close closes what Open has opened, if anything. No goroutine waits or calls Wake.
 func (s *Sleeper) Close() {
 	if s.fds != nil {
 		unix.Close(s.event)
@@ -64,9 +64,8 @@ func (s *Sleeper) Wake() {
 	}
 }
 
-// begin starts a wait; it reports false, and there is none, if Wake came
-// before. What can end a wait besides Poll's is looked at between begin and
-// Poll.
+// begin starts a wait. It reports false, and starts none, if Wake was called before. The
+// caller checks everything else that ends a wait between begin and Poll.
 func (s *Sleeper) begin() bool {
 	if s.state.CompareAndSwap(idle, waiting) {
 		return true
@@ -75,9 +74,9 @@ func (s *Sleeper) begin() bool {
 	return false
 }
 
-// end ends what begin began. It leaves the eventfd alone: Wake may have changed
-// the state and not have written yet. What it writes then ends the next Poll,
-// which takes it out.
+// end ends a wait that begin has started. It does not read the eventfd, because Wake may
+// have changed the state and not have written yet. What it writes ends the next Poll,
+// which reads it.
 func (s *Sleeper) end() { s.state.Store(idle) }
 
 // Poll blocks until a descriptor has input or an error, Wake is called, or now

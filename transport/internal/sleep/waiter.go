@@ -19,7 +19,7 @@ func (w *Waiter) Open(gate *driver.Gate, cnt *driver.Counters, fds ...int) error
 	return w.Sleeper.Open(fds...)
 }
 
-// Wake is the link's: it is counted, and does nothing when the link is closed.
+// Wake is the link's Wake. It is counted, and does nothing when the link is closed.
 func (w *Waiter) Wake() {
 	if !w.gate.Enter() {
 		return
@@ -29,8 +29,8 @@ func (w *Waiter) Wake() {
 	w.gate.Leave()
 }
 
-// Wait is the link's. It calls poll, which calls Poll, unless a wake-up has come
-// before or ready, the link's, says that there is a frame.
+// Wait is the link's Wait. It calls poll, which calls Poll, unless Wake was called before
+// or ready, the link's Ready, reports a frame.
 func (w *Waiter) Wait(until int64, ready func() bool, poll func(until int64) error) (err error) {
 	if !w.gate.Enter() {
 		return transport.ErrClosed
