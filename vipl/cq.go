@@ -35,13 +35,6 @@ type CQ struct {
 	bell     bell
 }
 
-// cqEntry is of a work queue or of a listener; the other is nil.
-type cqEntry struct {
-	vi       *VI
-	listener *Listener
-	recv     bool
-}
-
 // CreateCQ makes a completion queue (VipCreateCQ) of at least one entry. A NIC
 // has at most MaxCQs.
 func (n *NIC) CreateCQ(entries int) (*CQ, error) {
@@ -60,108 +53,10 @@ func (n *NIC) CreateCQ(entries int) (*CQ, error) {
 	return &CQ{nic: n, entries: make([]cqEntry, entries), size: entries}, nil
 }
 
-func (q *CQ) push(v *VI, recv bool) {
-	if v.closed { // its entries are being dropped
-		return
-	}
-	if q.handlers.Len() > 0 {
-		q.tell(v, recv)
-		return
-	}
-	if q.used() == q.size {
-		q.nic.stats.CQOverruns++
-		q.nic.raiseCQ(q, v)
-		return
-	}
-	v.queue(recv).listed++
-	q.add(cqEntry{vi: v, recv: recv})
-	q.ring()
-	q.gate.Open(&q.nic.eng)
-}
-
-// used returns how many completions the queue holds.
-func (q *CQ) used() int { return q.n - q.notices - q.dead }
-
-// add puts an entry behind the others; there is room, but for what is taken by dead
-// ones.
-func (q *CQ) add(e cqEntry) {
-	if q.n == len(q.entries) {
-		q.move(2 * (q.size + q.listeners))
-	}
-	i := q.head + q.n
-	if i >= len(q.entries) {
-		i -= len(q.entries)
-	}
-	q.entries[i] = e
-	q.n++
-}
-
-// pop takes off the oldest entry; there is one.
-func (q *CQ) pop() cqEntry {
-	e := q.entries[q.head]
-	q.entries[q.head] = cqEntry{}
-	q.n--
-	if q.head++; q.head == len(q.entries) {
-		q.head = 0
-	}
-	return e
-}
-
-// next takes the oldest entry. Those of closed VIs, and of listeners whose requests
-// have been taken meanwhile, are passed over.
-func (q *CQ) next() (e cqEntry, ok bool) {
-	for q.n > 0 {
-		e = q.pop()
-		switch {
-		case e.listener != nil:
-			if q.taken(e.listener) {
-				return e, true
-			}
-		case e.vi.closed:
-			q.dead--
-		default:
-			e.vi.queue(e.recv).listed--
-			return e, true
-		}
-	}
-	return cqEntry{}, false
-}
-
 // take is next for those who tell entries of listeners by a nil VI.
 func (q *CQ) take() (v *VI, recv bool, ok bool) {
 	e, ok := q.next()
 	return e.vi, e.recv, ok
-}
-
-// unlist gives up the entries of v, which is closed. They stay in their ring until
-// their turn comes or half of what is there is of that kind. So the time that it takes
-// to close VIs is in proportion to their entries, however many others there are.
-func (v *VI) unlist() {
-	for _, from := range []*queue{&v.sq, &v.rq} {
-		if from.cq != nil {
-			from.cq.dead += from.listed
-			from.listed = 0
-		}
-	}
-	for _, q := range []*CQ{v.sq.cq, v.rq.cq} {
-		if q != nil && q.dead > 0 && 2*q.dead >= q.n {
-			q.bury()
-		}
-	}
-}
-
-// bury removes the entries of closed VIs.
-func (q *CQ) bury() {
-	q.remove(func(e *cqEntry) bool { return e.listener == nil && e.vi.closed })
-	q.dead = 0
-}
-
-func (q *CQ) remove(gone func(e *cqEntry) bool) {
-	for range q.n {
-		if e := q.pop(); !gone(&e) {
-			q.add(e)
-		}
-	}
 }
 
 // Done takes the next entry (VipCQDone). It never blocks: it polls the NIC

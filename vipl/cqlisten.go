@@ -51,37 +51,3 @@ func (l *Listener) unbind() {
 	q.listeners--
 	l.cq, l.untold, l.listed = nil, 0, false
 }
-
-// announce tells of a request that has come to l.
-func (q *CQ) announce(l *Listener) {
-	if q.handlers.Len() > 0 {
-		q.tell(nil, false)
-		return
-	}
-	if l.untold++; !l.listed {
-		q.list(l)
-	}
-	q.gate.Open(&q.nic.eng)
-}
-
-// list puts l into its place in the ring.
-func (q *CQ) list(l *Listener) {
-	l.listed = true
-	q.notices++
-	q.add(cqEntry{listener: l})
-	q.ring()
-}
-
-// taken is called with the listener of an entry that has been taken off. It
-// reports whether that stands for a request, and lists l again for the next.
-func (q *CQ) taken(l *Listener) bool {
-	l.listed = false
-	q.notices--
-	if l.untold == 0 {
-		return false
-	}
-	if l.untold--; l.untold > 0 {
-		q.list(l)
-	}
-	return true
-}

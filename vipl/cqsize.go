@@ -37,17 +37,3 @@ func (q *CQ) Resize(entries int) error {
 	q.reshape()
 	return nil
 }
-
-// reshape makes the places that size and listeners ask for.
-func (q *CQ) reshape() {
-	q.bury()
-	q.move(q.size + q.listeners)
-}
-
-// move has the entries go into a ring of so many places.
-func (q *CQ) move(places int) {
-	ring := make([]cqEntry, places)
-	k := copy(ring[:q.n], q.entries[q.head:])
-	copy(ring[k:q.n], q.entries)
-	q.entries, q.head = ring, 0
-}

@@ -3,6 +3,7 @@ package vipl
 import (
 	"strconv"
 
+	"github.com/bobnet-go/bobnet/ethertype"
 	"github.com/bobnet-go/bobnet/vipl/internal/memory"
 )
 
@@ -77,6 +78,22 @@ type Descriptor struct {
 	vi    *VI    // the VI on whose queue it is, nil when it is the caller's
 	txState
 	rxState
+}
+
+// txState is what the send side keeps in a descriptor.
+type txState struct {
+	msg         ethertype.Seq // message number, if the peer spends a receive on it
+	first, last ethertype.Seq // sequence numbers of its frames
+}
+
+// rxState is what the receive side keeps in a descriptor.
+type rxState struct {
+	length  uint32 // of the message, once a fragment has come
+	got     uint32
+	final   ethertype.Seq // sequence number of its last fragment
+	begun   bool
+	ended   bool // the last fragment has come
+	oneSide bool // spent by an RDMA write with immediate data
 }
 
 // Status is a descriptor's completion status: StatusDone, perhaps an error,

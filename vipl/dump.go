@@ -44,7 +44,7 @@ func (s *Snapshot) writeFacts(b *bytes.Buffer) {
 		counted{"injected faults", l.Faults}))...)
 	fact("passed over", orNone(some(counted{"not ours", l.RxFiltered}, counted{"times the send queue was full", l.TxFull},
 		counted{"times another user was refused", l.Refused}))...)
-	fact("dropped", orNone(s.Dropped.some())...)
+	fact("dropped", orNone(someDrops(&s.Dropped))...)
 	wrong := some(counted{"connections ended by an error", s.Failures}, counted{"completion entries lost", s.CQOverruns},
 		counted{"frames not sent", s.TxDropped}, counted{"frames of strangers not answered", s.Unanswered},
 		counted{"frames too long for the link", s.TxTooLong}, counted{"log lines lost", s.LogsLost})
@@ -134,7 +134,7 @@ func (v *VISnapshot) writeLine(w io.Writer) {
 	fmt.Fprintf(w, "  %d\t%v\t%v\t%v\t%s\t%s\t%d\t%d\t%d/%d\t%s\t%s\t%s\t%s\t%s\t%s\t%d\t%s\t%s\t%s\n",
 		v.Local.Port, v.State, v.Remote, v.Level, frame, heard, v.SendQueue-v.SendUntaken, v.RecvQueue-v.RecvUntaken, v.SendUntaken, v.RecvUntaken,
 		oldest, flight, window, threshold, rtt, tries, v.Retransmits, arriving, amount(v.RDMABytes),
-		cmp.Or(strings.Join(v.Dropped.some(), ", "), "-"))
+		cmp.Or(strings.Join(someDrops(&v.Dropped), ", "), "-"))
 }
 
 // writeLedger writes the sends that are not complete, the oldest of each VI first.

@@ -1,9 +1,6 @@
 package vipl
 
-import (
-	"github.com/bobnet-go/bobnet/ethertype"
-	"github.com/bobnet-go/bobnet/reliability"
-)
+import "github.com/bobnet-go/bobnet/ethertype"
 
 // Anybody on the segment can send a frame in the name of a connection's peer. What he
 // cannot know, unless he hears the connection's frames, are its tags and its numbers.
@@ -52,31 +49,4 @@ func (v *VI) forgery(h *ethertype.Header) Drop {
 		return DropDuplicate
 	}
 	return DropAhead
-}
-
-// addressed reports whether a frame of the handshake, whose tag is right, is meant for
-// the attempt that v is making, or has made.
-func (v *VI) addressed(h *ethertype.Header) bool {
-	if v.state == StateConnectPending {
-		return h.Ack == v.hs.localSeq
-	}
-	return v.genuine(h)
-}
-
-// answered reports whether h, a Reset with the right tag, answers a frame of v's: it
-// says what that has said. On the unreliable level there is no telling how long ago a
-// frame of some number was sent.
-func (v *VI) answered(h *ethertype.Header) bool {
-	if !v.reliable {
-		return h.Seq == v.rx.Next()
-	}
-	return v.genuine(h)
-}
-
-// genuine is VI.genuine for a connection that is over: h says what the peer may have
-// received, and its number is near that which was expected of it.
-func (g *ghost) genuine(h *ethertype.Header) bool {
-	const w = reliability.MaxWindow
-	acked, ahead := h.Ack.Sub(g.h.Seq), h.Seq.Sub(g.h.Ack)
-	return -w <= acked && acked <= 0 && (-w <= ahead && ahead <= w || g.loose)
 }

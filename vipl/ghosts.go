@@ -5,6 +5,7 @@ import (
 
 	"github.com/bobnet-go/bobnet/ethertype"
 	"github.com/bobnet-go/bobnet/progress"
+	"github.com/bobnet-go/bobnet/reliability"
 	"github.com/bobnet-go/bobnet/vipl/internal/guard"
 )
 
@@ -114,6 +115,14 @@ func (t *ghostTable) confirm(n *NIC, h *ethertype.Header, tag uint32) bool {
 // between reports whether h came from the connection's peer to its port here.
 func (g *ghost) between(h *ethertype.Header) bool {
 	return g.port == h.DstPort && g.h.Dst == h.Src && g.h.DstPort == h.SrcPort
+}
+
+// genuine is VI.genuine for a connection that is over: h says what the peer may have
+// received, and its number is near that which was expected of it.
+func (g *ghost) genuine(h *ethertype.Header) bool {
+	const w = reliability.MaxWindow
+	acked, ahead := h.Ack.Sub(g.h.Seq), h.Seq.Sub(g.h.Ack)
+	return -w <= acked && acked <= 0 && (-w <= ahead && ahead <= w || g.loose)
 }
 
 func (t *ghostTable) hear(n *NIC, g *ghost) {

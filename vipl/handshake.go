@@ -216,29 +216,13 @@ func (v *VI) sendInfo(h *ethertype.Header) {
 	v.nic.sendControl(*h, c.append(make([]byte, 0, infoSize+MaxConnData)))
 }
 
-// padding is what full-size probes are filled with.
-var padding [ethertype.MaxSize]byte
-
-func (v *VI) sendProbe(kind ethertype.Kind, size int) {
-	n := v.nic
-	slot := n.tx.slot(n)
-	if slot == nil {
-		return
-	}
-	h := v.header(kind)
-	h.Flags |= ethertype.FlagWholeCRC
-	h.Size, h.Length = uint16(size), uint32(v.pathData)
-	h.Put(slot)
-	n.tx.add(slot[:ethertype.HeaderSize], append(n.tx.body(), padding[:size]))
-}
-
 // receiveHandshake takes the frames of the handshake apart.
 func (n *NIC) receiveHandshake(h *ethertype.Header, payload []byte) {
 	if !n.alone(h) {
 		return
 	}
 	if h.Flags&ethertype.FlagWholeCRC == 0 {
-		n.stats.drop(DropFormat)
+		n.drop(DropFormat)
 		return
 	}
 	if h.Kind == ethertype.KindRequest {
@@ -251,7 +235,7 @@ func (n *NIC) receiveHandshake(h *ethertype.Header, payload []byte) {
 			n.stray(h)
 			return
 		}
-		n.stats.drop(DropStale)
+		n.drop(DropStale)
 		return
 	}
 	if !v.addressed(h) {
@@ -270,6 +254,15 @@ func (n *NIC) receiveHandshake(h *ethertype.Header, payload []byte) {
 	case ethertype.KindProbeAck:
 		v.receiveProbeAck(h)
 	}
+}
+
+// addressed reports whether a frame of the handshake, whose tag is right, is meant for
+// the attempt that v is making, or has made.
+func (v *VI) addressed(h *ethertype.Header) bool {
+	if v.state == StateConnectPending {
+		return h.Ack == v.hs.localSeq
+	}
+	return v.genuine(h)
 }
 
 // receiveRetry asks again, with the token.

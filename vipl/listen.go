@@ -178,11 +178,11 @@ func (l *Listener) shut() {
 func (n *NIC) receiveRequest(h *ethertype.Header, payload []byte) {
 	c, ok := parseInfo(payload)
 	if !ok || h.Src.IsGroup() {
-		n.stats.drop(DropFormat)
+		n.drop(DropFormat)
 		return
 	}
 	if n.cannotReach(h.Src) {
-		n.stats.drop(DropPeer)
+		n.drop(DropPeer)
 		return
 	}
 	if c.peer {
@@ -191,7 +191,7 @@ func (n *NIC) receiveRequest(h *ethertype.Header, payload []byte) {
 	}
 	l := n.listenerFor(h, &c)
 	if l == nil {
-		n.stats.drop(DropNoListener)
+		n.drop(DropNoListener)
 		n.sendReject(h, &c, []byte{rejectNoListener})
 		return
 	}
@@ -212,11 +212,11 @@ func (n *NIC) receiveRequest(h *ethertype.Header, payload []byte) {
 	case l.strict: // it has its answer
 		return
 	case l.doubtful >= doubtfulMax:
-		n.stats.drop(DropBacklog)
+		n.drop(DropBacklog)
 		return
 	}
 	if !l.room() {
-		n.stats.drop(DropBacklog)
+		n.drop(DropBacklog)
 		n.sendReject(h, &c, []byte{rejectBacklog})
 		return
 	}

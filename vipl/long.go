@@ -105,7 +105,7 @@ func (n *NIC) receiveLong(begin []byte, rest int) {
 		l.room = make([]byte, ethertype.EthernetSize+ethertype.LongMTU)
 	}
 	if len(begin)+rest > len(l.room) {
-		n.stats.drop(DropFormat)
+		n.drop(DropFormat)
 		return
 	}
 	frame := l.room[:len(begin)+rest]
@@ -123,7 +123,7 @@ func (n *NIC) receiveLong(begin []byte, rest int) {
 	if l.parts[0] = frame[ethertype.HeaderSize:]; l.link.Fetch(ethertype.HeaderSize, l.parts[:1]) {
 		n.receive(frame)
 	} else {
-		n.stats.drop(DropShort)
+		n.drop(DropShort)
 	}
 }
 

@@ -67,17 +67,3 @@ func (v *VI) looseForbidden(h *ethertype.Header) {
 		v.rq.complete(v, StatusOpRemoteRDMAWrite|StatusRDMAProtError, 0)
 	}
 }
-
-// receiveDamaged looks at what a frame with a wrong CRC says of itself: the VI
-// whose connection it names has lost it. If it is an RDMA write on the
-// unreliable level, nobody will send it again.
-func (n *NIC) receiveDamaged(h *ethertype.Header) {
-	v := n.viAt(h.DstPort)
-	if v == nil || v.state != StateConnected || v.localTag != h.Tag || h.Src != v.remote.MAC || h.SrcPort != v.remote.Port || !v.genuine(h) {
-		return
-	}
-	v.stats.Dropped[DropCRC]++ // the NIC has counted it
-	if h.Kind == ethertype.KindRDMAWrite && !v.reliable {
-		n.raise(CodeRDMAWData, v, nil, StatusOpRemoteRDMAWrite, errDamaged)
-	}
-}

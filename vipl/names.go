@@ -185,7 +185,7 @@ func (s *segment) Now() int64                                      { return s.li
 func (s *segment) Send(h ethertype.Header, parts ...[]byte)        { (*NIC)(s).sendControl(h, parts...) }
 func (s *segment) Flush()                                          { s.tx.flush((*NIC)(s)) }
 func (s *segment) MayAnswer(kind guard.Answer) bool                { return s.answers.Take(kind, s.now) }
-func (s *segment) Unknown()                                        { s.stats.drop(DropUnknown) }
+func (s *segment) Unknown()                                        { (*NIC)(s).drop(DropUnknown) }
 func (s *segment) Wait(w *progress.Waiter, g *progress.Gate) error { return (*NIC)(s).wait(w, g) }
 func (s *segment) Closed() bool                                    { return s.closed }
 

@@ -117,7 +117,7 @@ func (v *VI) connectPeer(ctx context.Context, remote ethertype.Addr, discriminat
 // receivePeer handles a request of the peer-to-peer kind.
 func (n *NIC) receivePeer(h *ethertype.Header, c *connInfo) {
 	if len(c.data) < peerSize || h.DstPort != n.addr.Port {
-		n.stats.drop(DropFormat)
+		n.drop(DropFormat)
 		return
 	}
 	from := ethertype.Addr{MAC: h.Src, Port: h.SrcPort}
@@ -126,7 +126,7 @@ func (n *NIC) receivePeer(h *ethertype.Header, c *connInfo) {
 	v := n.peers.pending[peerKey{remote, string(c.data[peerSize:])}]
 	switch {
 	case v == nil && refusal == nil:
-		n.stats.drop(DropNoListener) // it asks again, and we may ask by then
+		n.drop(DropNoListener) // it asks again, and we may ask by then
 		return
 	case !n.proven(h, c):
 		n.sendRetry(h, c)

@@ -55,15 +55,6 @@ func Drops() []Drop {
 // DropCounts counts dropped frames by reason.
 type DropCounts [dropEnd]uint64
 
-// some lists the reasons that have occurred.
-func (c *DropCounts) some() []string {
-	drops := make([]counted, 0, dropEnd)
-	for why, n := range c {
-		drops = append(drops, counted{Drop(why).String(), n})
-	}
-	return some(drops...)
-}
-
 // MarshalJSON returns an object with a member for each reason that has occurred.
 func (c DropCounts) MarshalJSON() ([]byte, error) {
 	by := map[string]uint64{}
@@ -73,6 +64,15 @@ func (c DropCounts) MarshalJSON() ([]byte, error) {
 		}
 	}
 	return json.Marshal(by)
+}
+
+// drop counts a frame that was for no VI in particular.
+func (n *NIC) drop(why Drop) { n.stats.Dropped[why]++ }
+
+// drop counts a frame that was for v.
+func (v *VI) drop(why Drop) {
+	v.nic.drop(why)
+	v.stats.Dropped[why]++
 }
 
 // NICStats counts what a NIC has done since it was opened.
@@ -91,14 +91,6 @@ type NICStats struct {
 	Regions           int         // registered regions
 	RegionBytes       int         // in them
 	Closed            VIStats     // sum over VIs that have been closed
-}
-
-func (s *NICStats) drop(why Drop) { s.Dropped[why]++ }
-
-// drop counts a frame that was for v.
-func (v *VI) drop(why Drop) {
-	v.nic.stats.drop(why)
-	v.stats.Dropped[why]++
 }
 
 // VIStats counts what a VI has done since it was created.
@@ -129,4 +121,13 @@ func (s *VIStats) add(t *VIStats) {
 	for why, n := range t.Dropped {
 		s.Dropped[why] += n
 	}
+}
+
+// someDrops lists the reasons that have occurred.
+func someDrops(c *DropCounts) []string {
+	drops := make([]counted, 0, len(c))
+	for why, n := range c {
+		drops = append(drops, counted{Drop(why).String(), n})
+	}
+	return some(drops...)
 }

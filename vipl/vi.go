@@ -66,22 +66,6 @@ type VI struct {
 	pieces    *pieces // of a frame that comes in pieces; made for the first one
 }
 
-// txState is what the send side keeps in a descriptor.
-type txState struct {
-	msg         ethertype.Seq // message number, if the peer spends a receive on it
-	first, last ethertype.Seq // sequence numbers of its frames
-}
-
-// rxState is what the receive side keeps in a descriptor.
-type rxState struct {
-	length  uint32 // of the message, once a fragment has come
-	got     uint32
-	final   ethertype.Seq // sequence number of its last fragment
-	begun   bool
-	ended   bool // the last fragment has come
-	oneSide bool // spent by an RDMA write with immediate data
-}
-
 // CreateVI makes an idle VI (VipCreateVi). Nil attributes mean
 // DefaultAttributes. Each queue may be bound to a completion queue of the
 // same NIC, the same or different ones, or to none.
@@ -219,28 +203,6 @@ func (v *VI) forget() {
 		for q.take() != nil {
 		}
 	}
-}
-
-// flushAll completes everything that is posted with StatusFlushed, oldest
-// first, and makes sure that the link no longer refers to its memory.
-func (v *VI) flushAll() {
-	v.flushSends()
-	for v.rq.done != v.rq.tail {
-		v.rq.complete(v, StatusOpReceive|StatusFlushed, 0)
-	}
-}
-
-func (v *VI) flushSends() {
-	if v.sq.done != v.sq.tail {
-		v.nic.tx.flush(v.nic)
-		v.nic.tx.discard(v.nic)
-	}
-	for v.sq.done != v.sq.tail {
-		v.sq.complete(v, v.sq.at(v.sq.done).opStatus()|StatusFlushed, 0)
-	}
-	v.cursor = txCursor{next: v.sq.tail}
-	v.reads.done = v.reads.sent
-	v.serves.waiting = 0
 }
 
 // start enters Connected: both sides have agreed and the MTU is proven.
