@@ -48,6 +48,69 @@ func TestImportWalls(t *testing.T) {
 	}
 }
 
+// innerWalls says of each package below vipl which others of the house it may import.
+// None imports vipl, and memory and the directory do not know each other.
+var innerWalls = map[string][]string{
+	"vipl/internal/code":      {},
+	"vipl/internal/memory":    {"vipl/internal/code"},
+	"vipl/internal/guard":     {"ethertype"},
+	"vipl/internal/directory": {"ethertype", "transport", "progress", "vipl/internal/code", "vipl/internal/guard"},
+}
+
+func TestInnerWalls(t *testing.T) {
+	seen := map[string]bool{}
+	for _, s := range sources(t) {
+		if !strings.HasPrefix(s.dir, "vipl/internal/") {
+			continue
+		}
+		allowed, known := innerWalls[s.dir]
+		if !known {
+			t.Errorf("%s lies in %s, of which innerWalls says nothing", s.name, s.dir)
+			continue
+		}
+		seen[s.dir] = true
+		for _, imp := range s.imports() {
+			inside, ok := strings.CutPrefix(imp, modulePath+"/")
+			if ok && inside != s.dir && !slices.Contains(allowed, inside) && !s.test {
+				t.Errorf("%s must not import %s", s.name, inside)
+			}
+		}
+	}
+	for dir := range innerWalls {
+		if !seen[dir] {
+			t.Errorf("innerWalls names %s, which does not exist", dir)
+		}
+	}
+}
+
+// TestLinterInnerWalls: the linter holds the inner walls, too. Its rule for a package
+// denies the rooms and packages that innerWalls does not list.
+func TestLinterInnerWalls(t *testing.T) {
+	rules := linterRules(t)
+	for dir, allowed := range innerWalls {
+		others := []string{"vipl"}
+		for room := range walls {
+			if slices.Contains(walls["vipl"], room) {
+				others = append(others, room)
+			}
+		}
+		for other := range innerWalls {
+			others = append(others, other)
+		}
+		for _, other := range others {
+			if other == dir {
+				continue
+			}
+			denied := slices.ContainsFunc(rules, func(r linterRule) bool {
+				return strings.Contains(r.files, `"**/`+dir+`/**"`) && slices.Contains(r.deny, modulePath+"/"+other+"$")
+			})
+			if may := slices.Contains(allowed, other); may == denied {
+				t.Errorf("%s may import %s: %v; .golangci.yml denies it: %v", dir, other, may, denied)
+			}
+		}
+	}
+}
+
 func mayImport(room, inside string, allowed []string, test bool) bool {
 	to, _, _ := strings.Cut(inside, "/")
 	for _, a := range append([]string{room}, allowed...) {
