@@ -2,6 +2,8 @@ package vmmc_test
 
 import (
 	"context"
+	"encoding/binary"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -23,15 +25,17 @@ func TestComputing(t *testing.T) {
 		check(t, err)
 		defer ps[i].Close()
 	}
-	told := make(chan byte, 100)
+	told := make(chan uint32, 100)
 	buf := make([]byte, 100000)
-	e, err := ps[0].Export(buf, 1, vmmc.Everybody, func(vmmc.Notification) { told <- buf[len(buf)-1] })
+	e, err := ps[0].Export(buf, 1, vmmc.Everybody, func(vmmc.Notification) {
+		told <- atomic.LoadUint32(vmmc.Word(buf, len(buf)-vmmc.WordSize)) // the next message may be writing it
+	})
 	check(t, err)
 	i, err := ps[1].Import(ctx, vmmc.Name{Process: 0, ID: 1})
 	check(t, err)
 	src := make([]byte, len(buf))
-	for k := range byte(20) {
-		src[len(src)-1] = k + 1
+	for k := range uint32(20) {
+		binary.NativeEndian.PutUint32(src[len(src)-vmmc.WordSize:], k+1)
 		check(t, ps[1].SendMsgWithNotify(ctx, src, i.Addr()))
 		select {
 		case got := <-told:
