@@ -23,7 +23,7 @@ type table map[uint32]map[uint32]*program
 
 // Register enters a version of a program into the dispatch table. It is an error if that
 // is there already. Calls find it when Register returns, whatever transport they come by;
-// to make it known to rpcbind is another step (package rpcbind).
+// to make it known to rpcbind is another step.
 func (s *Server) Register(p *Program) error {
 	if err := p.check(); err != nil {
 		return err
