@@ -74,8 +74,8 @@ func (q *CQ) next() (e cqEntry, ok bool) {
 	return cqEntry{}, false
 }
 
-// bury removes the entries of closed VIs.
-func (q *CQ) bury() {
+// removeClosed removes the entries of closed VIs.
+func (q *CQ) removeClosed() {
 	q.remove(func(e *cqEntry) bool { return e.listener == nil && e.vi.closed })
 	q.dead = 0
 }
@@ -100,14 +100,14 @@ func (v *VI) unlist() {
 	}
 	for _, q := range []*CQ{v.sq.cq, v.rq.cq} {
 		if q != nil && q.dead > 0 && 2*q.dead >= q.n {
-			q.bury()
+			q.removeClosed()
 		}
 	}
 }
 
 // reshape makes the places that size and listeners ask for.
 func (q *CQ) reshape() {
-	q.bury()
+	q.removeClosed()
 	q.move(q.size + q.listeners)
 }
 

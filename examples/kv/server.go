@@ -22,8 +22,8 @@ const (
 // tag keeps apart those who mean this store from those who do not.
 const tag endpoint.Tag = 0x6b76
 
-// farewell is how long the server stays for its last answers to arrive.
-const farewell = 100 * time.Millisecond
+// drainTime is how long the server stays for its last answers to arrive.
+const drainTime = 100 * time.Millisecond
 
 // serve keeps the table until so many clients have finished, and returns how many
 // keys it has then.
@@ -64,7 +64,7 @@ func serve(ctx context.Context, node *endpoint.Node, word string, clients int) (
 			return 0, err
 		}
 	}
-	ctx, cancel := node.NIC().WithTimeout(ctx, farewell)
+	ctx, cancel := node.NIC().WithTimeout(ctx, drainTime)
 	defer cancel()
 	for err == nil {
 		_, err = bundle.WaitPoll(ctx)
