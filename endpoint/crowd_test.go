@@ -50,8 +50,12 @@ func TestPollMakesWay(t *testing.T) {
 		}
 		var ran atomic.Bool
 		go ran.Store(true)
-		if b.Poll(); !ran.Load() || n.crowded != before-1 {
-			t.Errorf("the poll has let another run: %v; empty polls that make way: %d, before %d", ran.Load(), n.crowded, before)
+		polls := 0
+		for ; !ran.Load() && polls < before; polls++ { // the scheduler may choose the one that made way again
+			b.Poll()
+		}
+		if !ran.Load() || polls > 100 || n.crowded != before-polls {
+			t.Errorf("another has run: %v, after %d empty polls; polls that still make way: %d, before %d", ran.Load(), polls, n.crowded, before)
 		}
 	}
 }
