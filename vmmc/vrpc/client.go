@@ -123,7 +123,7 @@ func (c *Client) Batch(ctx context.Context, proc uint32, args xdr.Marshaler) err
 	x := exchanges.Get().(*Exchange)
 	defer exchanges.Put(x)
 	cred, verf := c.auth.Authenticate()
-	if err := c.encode(x, proc, args, cred, verf); err != nil {
+	if err := c.encode(ctx, x, proc, args, cred, verf); err != nil {
 		return err
 	}
 	return c.transport.Send(ctx, x)
@@ -134,7 +134,7 @@ func (c *Client) Batch(ctx context.Context, proc uint32, args xdr.Marshaler) err
 func (c *Client) call(ctx context.Context, x *Exchange, proc uint32, args xdr.Marshaler, res xdr.Unmarshaler, inPlace bool) error {
 	for first := true; ; first = false {
 		cred, verf := c.auth.Authenticate()
-		if err := c.encode(x, proc, args, cred, verf); err != nil {
+		if err := c.encode(ctx, x, proc, args, cred, verf); err != nil {
 			return err
 		}
 		if err := c.transport.RoundTrip(ctx, x); err != nil {
@@ -155,10 +155,13 @@ func (c *Client) call(ctx context.Context, x *Exchange, proc uint32, args xdr.Ma
 	}
 }
 
-// encode makes the call message, with a transaction id of its own.
-func (c *Client) encode(x *Exchange, proc uint32, args xdr.Marshaler, cred, verf OpaqueAuth) error {
+// encode makes the call message, with a transaction id of its own, unless ctx has ended.
+func (c *Client) encode(ctx context.Context, x *Exchange, proc uint32, args xdr.Marshaler, cred, verf OpaqueAuth) error {
 	x.XID = lastXID.Add(1)
 	x.Deadline = time.Time{}
+	if err := ctx.Err(); err != nil {
+		return err
+	}
 	if c.timeout > 0 {
 		x.Deadline = time.Now().Add(c.timeout)
 	}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io"
 	"log/slog"
+	"sync/atomic"
 	"testing"
 
 	"github.com/bobnet-go/bobnet/vmmc/vrpc"
@@ -51,7 +52,7 @@ var failures = []error{
 const failPanic = 100
 
 func testProgram() *vrpc.Program {
-	var silent int32
+	var silent atomic.Int32
 	return &vrpc.Program{Number: testProg, Version: testVers, Name: "test", Procedures: []vrpc.Procedure{
 		vrpc.Proc(procAdd, "ADD", func(c *vrpc.Call, arg *pair, res *number) error {
 			res.n = arg.a + arg.b
@@ -77,11 +78,11 @@ func testProgram() *vrpc.Program {
 			return nil
 		}),
 		vrpc.Proc(procSilent, "SILENT", func(c *vrpc.Call, arg, res *xdr.Void) error {
-			silent++
+			silent.Add(1)
 			return vrpc.ErrNoReply
 		}),
 		vrpc.Proc(procCount, "COUNT", func(c *vrpc.Call, arg *xdr.Void, res *number) error {
-			res.n = silent
+			res.n = silent.Load()
 			return nil
 		}),
 	}}

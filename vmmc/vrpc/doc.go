@@ -31,8 +31,40 @@
 //
 // # Transports
 //
-// A transport at a server receives messages, has a Session answer each and sends what it
-// returns; Server.Start ties its goroutines to the server's life. A transport at a client
+// Server.Listen and Dial have three. Over TCP and sockets of Unix messages are records in
+// fragments (RFC 5531 section 11). A client has one connection, made at first by Dial. When it
+// breaks, the calls under way fail with a *TransportError whose Sent is true, because the
+// procedures may have run, and the next call makes another connection; no call is sent twice.
+// A connection that has brought nothing for the whole time of a call is taken for broken. A
+// server closes connections that are silent for too long, between calls or within one.
+//
+// By UDP a call is sent again after ClientConfig.Retry, twice that, and so on, until its
+// time is over. The server remembers its replies for a while (ServerConfig.DuplicateAge), so
+// that a repeated call runs its procedure once; a reply that left the cache early, because it
+// was full, is counted, as its call might run again. A call and its reply must fit into a
+// datagram. That nobody listens at the port ends the calls under way at once.
+//
+// Any other transport at a server receives messages, has a Session answer each and sends what
+// that returns; Server.Start ties its goroutines to the server's life. A transport at a client
 // has the methods of Transport. Neither knows programs, authentication or XDR, so another
 // transport changes nothing above it. Direct is the smallest.
+//
+// # Bounds
+//
+// Lengths are believed only so far as the octets have arrived. ServerConfig bounds the
+// connections, the octets of a message, the time that one may take, the calls that are
+// carried out at once and the tables of duplicates and shorthands. What exceeds a bound is
+// dropped or refused, and counted (Snapshot).
+//
+// # What there is of RFC 5531
+//
+//	section        what
+//	8              calls and replies; batching 8.4.1 (Client.Batch, ErrNoReply)
+//	8.2            opaque_auth; AUTH_NONE, AUTH_SYS, AUTH_SHORT; others are AUTH_REJECTEDCRED
+//	9              every accept_stat, reject_stat and auth_stat, as errors
+//	11             record marking, fragments in both directions
+//	12.1           procedure 0 of every program
+//	appendix A     authsys_parms; the server's shorthands
+//
+// Broadcast RPC (8.4.2), rpcbind (RFC 1833) and RPCSEC_GSS are not there.
 package vrpc

@@ -92,11 +92,12 @@ type Server struct {
 	ctx        context.Context // of procedures; ends with Close
 	cancel     context.CancelFunc
 
-	mu      sync.Mutex
-	closed  bool
-	open    map[io.Closer]struct{} // listeners, sockets and connections
-	onClose []func()
-	tasks   sync.WaitGroup
+	mu        sync.Mutex
+	closed    bool
+	open      map[io.Closer]struct{} // listeners, sockets and connections
+	endpoints []Endpoint
+	onClose   []func()
+	tasks     sync.WaitGroup
 }
 
 // NewServer returns a server with no program and no transport.

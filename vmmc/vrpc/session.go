@@ -194,12 +194,18 @@ func (ss *Session) deny(stat AuthStat) []byte {
 // AcceptStat, an AuthStat, or nil for no reply. What another server answered to the
 // procedure says nothing about this call.
 func status(err error) error {
+	if err == nil {
+		return Success
+	}
+	return failure(err)
+}
+
+// failure is status for errors. It is apart because its variables take memory.
+func failure(err error) error {
 	var rpc *RPCError
 	var accept AcceptStat
 	var auth AuthStat
 	switch {
-	case err == nil:
-		return Success
 	case errors.Is(err, ErrNoReply):
 		return nil
 	case errors.As(err, &rpc):

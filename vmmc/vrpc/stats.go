@@ -43,6 +43,31 @@ func (s *serverStats) countAuth(stat AuthStat) {
 	s.auth[stat].Add(1)
 }
 
+// clientStats counts what happens to a transport of a client.
+type clientStats struct{ connections, repeated, strays, notAReply atomic.Uint64 }
+
+// ClientSnapshot is what a client's transport has counted since it was made.
+type ClientSnapshot struct {
+	Connections uint64 // made
+	Repeated    uint64 // datagrams that repeated a call
+	Strays      uint64 // replies for which no call waited: late, second, forged, or to a batched call
+	NotAReply   uint64 // what came and was no reply
+}
+
+// Snapshot returns the counters.
+func (s *clientStats) Snapshot() ClientSnapshot {
+	return ClientSnapshot{s.connections.Load(), s.repeated.Load(), s.strays.Load(), s.notAReply.Load()}
+}
+
+// Snapshot returns the counters of the client's transport, which other clients may share;
+// zero where the transport has none.
+func (c *Client) Snapshot() ClientSnapshot {
+	if t, ok := c.transport.(interface{ Snapshot() ClientSnapshot }); ok {
+		return t.Snapshot()
+	}
+	return ClientSnapshot{}
+}
+
 // ProgramSnapshot is what became of the calls of one version of a program.
 type ProgramSnapshot struct {
 	Program, Version uint32

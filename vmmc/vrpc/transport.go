@@ -2,12 +2,11 @@ package vrpc
 
 import (
 	"context"
+	"crypto/rand"
+	"encoding/binary"
 	"sync"
 	"sync/atomic"
 	"time"
-
-	"crypto/rand"
-	"encoding/binary"
 
 	"github.com/bobnet-go/bobnet/vmmc/xdr"
 )
@@ -42,11 +41,12 @@ type Exchange struct {
 	Deadline time.Time // zero for none
 	Reply    []byte    // valid until Release; its capacity may be used for the reply
 
-	room  []byte // headroom, and Message behind it
-	done  chan error
-	timer *time.Timer
-	enc   xdr.Encoder
-	dec   xdr.Decoder
+	room   []byte // headroom, and Message behind it
+	record []byte // headroom, and Reply behind it, if it came by a stream
+	done   chan error
+	timer  *time.Timer
+	enc    xdr.Encoder
+	dec    xdr.Decoder
 }
 
 var exchanges = sync.Pool{New: func() any {

@@ -1,0 +1,165 @@
+package vrpc
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/netip"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+const (
+	// maxDatagram is the longest call or reply by UDP over IPv4, which has 16 bits for the
+	// length of a packet with its 28 octets of headers.
+	maxDatagram = 65535 - 28
+	// controlSize is room for what the kernel says about a datagram: where it came to.
+	controlSize = 64
+)
+
+// datagramServer answers the calls that come to one UDP socket.
+type datagramServer struct {
+	server *Server
+	conn   *net.UDPConn
+	ctx    context.Context
+	seen   *duplicates
+	group  sync.WaitGroup
+}
+
+// datagramWorker carries out one call at a time.
+type datagramWorker struct {
+	session *Session
+	msg     []byte
+	reply   []byte
+	control []byte // where the datagram came to: where the reply must come from
+	from    netip.AddrPort
+	key     duplicateKey
+	cached  bool // the cache waits to hear of key
+}
+
+// ServeUDP makes the server answer the calls that come to conn, in the background until
+// Close, which closes conn. The replies come from the address that the calls were sent to.
+// A call that is repeated runs its procedure once (ServerConfig.DuplicateAge).
+func (s *Server) ServeUDP(conn *net.UDPConn) error {
+	askDestination(conn)
+	err := s.Start(conn, func(ctx context.Context) {
+		d := &datagramServer{server: s, conn: conn, ctx: ctx, seen: newDuplicates(&s.cfg, &s.stats.duplicatesEvictedYoung)}
+		for range s.cfg.DatagramWorkers {
+			d.group.Go(d.work)
+		}
+		d.group.Wait()
+	})
+	if err == nil {
+		s.AddEndpoint(Endpoint{Netid(conn.LocalAddr()), conn.LocalAddr()})
+	}
+	return err
+}
+
+// askDestination asks the kernel to say with each datagram which address it was sent
+// to. Where it does not, replies come from the address that the route has.
+func askDestination(conn *net.UDPConn) {
+	raw, err := conn.SyscallConn()
+	if err != nil {
+		return
+	}
+	raw.Control(func(fd uintptr) {
+		unix.SetsockoptInt(int(fd), unix.IPPROTO_IP, unix.IP_PKTINFO, 1)
+		unix.SetsockoptInt(int(fd), unix.IPPROTO_IPV6, unix.IPV6_RECVPKTINFO, 1)
+	})
+}
+
+// work carries out calls until the socket is closed. A procedure that ends the goroutine
+// takes its call along; another worker takes this one's place.
+func (d *datagramServer) work() {
+	w := &datagramWorker{
+		session: d.server.NewSession(d.ctx, Peer{}, maxDatagram),
+		msg:     make([]byte, maxDatagram+1), control: make([]byte, controlSize),
+	}
+	done := false
+	defer func() {
+		if done {
+			return
+		}
+		if w.cached {
+			d.seen.forget(w.key)
+		}
+		d.group.Go(d.work)
+	}()
+	for d.one(w) {
+	}
+	done = true
+}
+
+// one receives a datagram and answers it. It reports whether there may be another one.
+func (d *datagramServer) one(w *datagramWorker) bool {
+	n, controls, flags, from, err := d.conn.ReadMsgUDPAddrPort(w.msg, w.control)
+	if err != nil {
+		return !errors.Is(err, net.ErrClosed) && pause(d.ctx)
+	}
+	stats := &d.server.stats
+	stats.datagrams.Add(1)
+	if flags&unix.MSG_TRUNC != 0 || n > maxDatagram {
+		stats.datagramsTruncated.Add(1)
+		return true
+	}
+	w.from = from
+	peer := unmap(from)
+	w.session.Peer = Peer{Netid: udpNetid(peer), Addr: peer}
+	w.reply = d.answer(w, peer, w.msg[:n])
+	if len(w.reply) > 0 {
+		d.send(w, w.control[:controls])
+	}
+	return true
+}
+
+// answer returns the reply to a call, from the cache if it is repeated; nothing if there
+// is none to send.
+func (d *datagramServer) answer(w *datagramWorker, peer netip.AddrPort, msg []byte) []byte {
+	stats := &d.server.stats
+	k, ok := keyOf(peer, msg)
+	if !ok {
+		reply, _ := w.session.Answer(msg, w.reply[:0]) // what is no call has no reply
+		return reply
+	}
+	reply, seen := d.seen.begin(k, time.Now(), w.reply[:0])
+	switch seen {
+	case repeatedCall:
+		stats.duplicates.Add(1)
+		return reply
+	case silentCall:
+		stats.duplicatesDropped.Add(1)
+		return reply
+	}
+	w.key, w.cached = k, true
+	reply, _ = w.session.Answer(msg, reply) // the key says that it is a call
+	w.cached = false
+	d.seen.finish(k, time.Now(), reply)
+	return reply
+}
+
+// send sends a reply from the address that the call came to, or, if that was a
+// broadcast's, from the one that the route has.
+func (d *datagramServer) send(w *datagramWorker, control []byte) {
+	_, _, err := d.conn.WriteMsgUDPAddrPort(w.reply, control, w.from)
+	if err != nil && len(control) > 0 {
+		_, err = d.conn.WriteToUDPAddrPort(w.reply, w.from)
+	}
+	if err != nil {
+		d.server.stats.datagramSendErrors.Add(1)
+	}
+}
+
+// unmap returns an address of IP version 4 as such, also where a socket of both versions
+// has it as one of version 6.
+func unmap(a netip.AddrPort) netip.AddrPort {
+	return netip.AddrPortFrom(a.Addr().Unmap(), a.Port())
+}
+
+func udpNetid(peer netip.AddrPort) string {
+	if peer.Addr().Is4() {
+		return "udp"
+	}
+	return "udp6"
+}

@@ -1,0 +1,164 @@
+package vrpc
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// errorPause is how long a server waits when the kernel gives it no connection or datagram,
+// for want of descriptors or memory as a rule.
+const errorPause = 50 * time.Millisecond
+
+// Listen makes the server answer at an address of a network: "tcp", "tcp4", "tcp6", "udp",
+// "udp4", "udp6" or "unix" (with record marking, as rpcbind has it for local clients). It
+// returns the address with the port that the kernel has chosen for ":0", and goes on in the
+// background until Close.
+func (s *Server) Listen(network, address string) (net.Addr, error) {
+	switch network {
+	case "udp", "udp4", "udp6":
+		addr, err := net.ResolveUDPAddr(network, address)
+		if err != nil {
+			return nil, err
+		}
+		conn, err := net.ListenUDP(network, addr)
+		if err != nil {
+			return nil, err
+		}
+		return conn.LocalAddr(), s.ServeUDP(conn)
+	case "tcp", "tcp4", "tcp6", "unix":
+		l, err := net.Listen(network, address)
+		if err != nil {
+			return nil, err
+		}
+		return l.Addr(), s.Serve(l)
+	}
+	return nil, fmt.Errorf("vrpc: network %q: it must be tcp, tcp4, tcp6, udp, udp4, udp6 or unix", network)
+}
+
+// Endpoint is where a server can be reached.
+type Endpoint struct {
+	Netid string // the transport, as RFC 5665 calls it; "vmmc"
+	Addr  net.Addr
+}
+
+// Endpoints returns where the server can be reached, in the order of the calls that began it.
+func (s *Server) Endpoints() []Endpoint {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return append([]Endpoint(nil), s.endpoints...)
+}
+
+// AddEndpoint adds what Endpoints returns. The transports of this package do it themselves.
+func (s *Server) AddEndpoint(e Endpoint) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.endpoints = append(s.endpoints, e)
+}
+
+// Netid returns what RFC 5665 calls a transport: "tcp", "tcp6", "udp", "udp6", "local" by the
+// address, which for a socket of both IP versions is that of version 6.
+func Netid(addr net.Addr) string {
+	name, ip := addr.Network(), net.IP(nil)
+	switch a := addr.(type) {
+	case *net.TCPAddr:
+		ip = a.IP
+	case *net.UDPAddr:
+		ip = a.IP
+	case *net.UnixAddr:
+		return "local"
+	}
+	if ip != nil && ip.To4() == nil {
+		return name + "6"
+	}
+	return name
+}
+
+// Serve makes the server answer the connections that l accepts, with record marking (RFC
+// 5531 section 11), in the background until Close, which closes l.
+func (s *Server) Serve(l net.Listener) error {
+	err := s.Start(l, func(ctx context.Context) { s.accept(ctx, l) })
+	if err == nil {
+		s.AddEndpoint(Endpoint{Netid(l.Addr()), l.Addr()})
+	}
+	return err
+}
+
+func (s *Server) accept(ctx context.Context, l net.Listener) {
+	for {
+		conn, err := l.Accept()
+		if err == nil {
+			s.admit(conn)
+			continue
+		}
+		if errors.Is(err, net.ErrClosed) {
+			return
+		}
+		s.cfg.Logger.Warn("vrpc: no connection accepted", "address", l.Addr(), "err", err)
+		if !pause(ctx) {
+			return
+		}
+	}
+}
+
+// pause waits a moment after an error that may pass, and reports whether to go on.
+func pause(ctx context.Context) bool {
+	select {
+	case <-ctx.Done():
+		return false
+	case <-time.After(errorPause):
+		return true
+	}
+}
+
+// admit begins a connection, if there are not too many.
+func (s *Server) admit(conn net.Conn) {
+	if s.stats.open.Add(1) > int64(s.cfg.MaxConns) {
+		s.stats.open.Add(-1)
+		s.stats.connsRefused.Add(1)
+		conn.Close()
+		return
+	}
+	s.stats.conns.Add(1)
+	err := s.Start(conn, func(ctx context.Context) {
+		defer s.stats.open.Add(-1)
+		s.serveStream(ctx, conn)
+	})
+	if err != nil {
+		s.stats.open.Add(-1)
+	}
+}
+
+// streamPeer returns who is at the other end of a connection.
+func streamPeer(conn net.Conn) Peer {
+	p := Peer{Netid: Netid(conn.RemoteAddr())}
+	switch c := conn.(type) {
+	case *net.TCPConn:
+		addr := c.RemoteAddr().(*net.TCPAddr).AddrPort()
+		p.Addr = unmap(addr)
+	case *net.UnixConn:
+		p.Name = "unnamed"
+		p.UID, p.Proven = peerUser(c)
+	default:
+		p.Name = conn.RemoteAddr().String()
+	}
+	return p
+}
+
+// peerUser returns the user of the process that made a local connection.
+func peerUser(c *net.UnixConn) (uid uint32, ok bool) {
+	raw, err := c.SyscallConn()
+	if err != nil {
+		return 0, false
+	}
+	raw.Control(func(fd uintptr) {
+		if cred, err := unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED); err == nil {
+			uid, ok = cred.Uid, true
+		}
+	})
+	return uid, ok
+}

@@ -1,0 +1,179 @@
+package vrpc
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"sync"
+	"time"
+)
+
+// streamClient is the Transport over connections with record marking, one at a time: when
+// it has broken, the next call makes another. No call is ever sent twice.
+type streamClient struct {
+	addr        string
+	dial        func(context.Context) (net.Conn, error)
+	dialTimeout time.Duration
+	max, limit  int // octets of a message, of a fragment
+	ctx         context.Context
+	cancel      context.CancelFunc
+
+	mu      sync.Mutex
+	closed  bool
+	conn    *streamConn // nil if there is none
+	dialing *dialing    // nil if nobody does
+	group   sync.WaitGroup
+	clientStats
+}
+
+// dialing is an attempt to connect, for which any number of calls wait.
+type dialing struct {
+	done chan struct{}
+	conn *streamConn
+	err  error
+}
+
+func newStreamClient(addr string, dial func(context.Context) (net.Conn, error), cfg *ClientConfig) *streamClient {
+	t := &streamClient{
+		addr: addr, dial: dial, dialTimeout: cmp.Or(cfg.DialTimeout, defaultDialTimeout),
+		max: cmp.Or(cfg.MaxMessage, DefaultMaxMessage), limit: fragmentLimit(cfg.MaxFragment),
+	}
+	t.ctx, t.cancel = context.WithCancel(context.Background())
+	return t
+}
+
+// connectFirst makes the connection before there is a call.
+func (t *streamClient) connectFirst(ctx context.Context) error {
+	_, err := t.connect(ctx, nil)
+	return err
+}
+
+// connect returns the connection, or makes it. It waits as long as x may, if that is not nil.
+func (t *streamClient) connect(ctx context.Context, x *Exchange) (*streamConn, error) {
+	t.mu.Lock()
+	if t.closed || t.conn != nil {
+		defer t.mu.Unlock()
+		if t.closed {
+			return nil, ErrClosed
+		}
+		return t.conn, nil
+	}
+	d := t.dialing
+	if d == nil {
+		d = &dialing{done: make(chan struct{})}
+		t.dialing = d
+		t.group.Go(func() { t.finish(d) })
+	}
+	t.mu.Unlock()
+	var expired <-chan time.Time
+	if x != nil && !x.Deadline.IsZero() {
+		timer := time.NewTimer(x.left())
+		defer timer.Stop()
+		expired = timer.C
+	}
+	select {
+	case <-d.done:
+		return d.conn, d.err
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	case <-expired:
+		return nil, fmt.Errorf("%w: no connection to %s; nothing was sent", ErrTimeout, t.addr)
+	}
+}
+
+// finish carries out an attempt to connect.
+func (t *streamClient) finish(d *dialing) {
+	ctx, cancel := context.WithTimeout(t.ctx, t.dialTimeout)
+	defer cancel()
+	conn, err := t.dial(ctx)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	defer close(d.done)
+	t.dialing = nil
+	switch {
+	case t.closed:
+		d.err = ErrClosed
+		if err == nil {
+			conn.Close()
+		}
+	case err != nil:
+		d.err = &TransportError{Addr: t.addr, Err: err}
+	default:
+		d.conn = newStreamConn(conn, t.addr, t.max, t.limit, &t.clientStats)
+		t.connections.Add(1)
+		t.conn = d.conn
+		t.group.Go(func() { t.read(d.conn) })
+	}
+}
+
+// read reads replies until the connection breaks, and then lets the next call make another.
+func (t *streamClient) read(c *streamConn) {
+	c.fail(c.read())
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.conn == c {
+		t.conn = nil
+	}
+}
+
+// RoundTrip sends the call and waits for the reply.
+func (t *streamClient) RoundTrip(ctx context.Context, x *Exchange) error {
+	c, err := t.prepare(ctx, x)
+	if err != nil {
+		return err
+	}
+	err = c.roundTrip(ctx, x)
+	if errors.Is(err, ErrTimeout) {
+		err = fmt.Errorf("%w from %s", ErrTimeout, t.addr)
+	}
+	return err
+}
+
+// Send keeps the call back until the next RoundTrip, or until many are kept.
+func (t *streamClient) Send(ctx context.Context, x *Exchange) error {
+	c, err := t.prepare(ctx, x)
+	if err != nil {
+		return err
+	}
+	return c.keepBack(ctx, x)
+}
+
+// prepare returns a connection for x that is not known to be broken.
+func (t *streamClient) prepare(ctx context.Context, x *Exchange) (*streamConn, error) {
+	if len(x.Message) > t.max {
+		return nil, fmt.Errorf("%w: a call of %d octets, %d are allowed: raise MaxMessage on both sides", ErrTooLarge, len(x.Message), t.max)
+	}
+	for {
+		c, err := t.connect(ctx, x)
+		if err != nil || c.alive() {
+			return c, err
+		}
+		t.mu.Lock()
+		if t.conn == c {
+			t.conn = nil
+		}
+		t.mu.Unlock()
+	}
+}
+
+// Release has nothing to do: the reply is in the exchange's own memory.
+func (t *streamClient) Release(*Exchange) {}
+
+// Close ends all calls.
+func (t *streamClient) Close() error {
+	t.mu.Lock()
+	if t.closed {
+		t.mu.Unlock()
+		return ErrClosed
+	}
+	t.closed = true
+	if t.conn != nil {
+		t.conn.fail(ErrClosed)
+	}
+	t.mu.Unlock()
+	t.cancel()
+	t.group.Wait()
+	return nil
+}
