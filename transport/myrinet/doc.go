@@ -53,9 +53,29 @@
 // of the free buffer; a FabricBreak ends a packet that was broken. A packet that fits the
 // MTU is one frame a link.
 //
+// # Cards (VMMC, 3; VNT, 3.4)
+//
+// A Card is the hardware of a network interface. Its SRAM, 256 KiB, holds all that its
+// control program needs, and is given out by an allocator that refuses what there is not.
+// One engine moves octets between the host's memory and SRAM (Card.DMA), one sends packets
+// out of SRAM (Card.Send), one puts those that come into buffers there (Card.Post,
+// Card.Receive); they work side by side. The processor of the card cannot reach the
+// host's memory otherwise. A process of the host has a Page of SRAM, which it reads and
+// writes by programmed I/O and whose doorbell it rings; it sees no other, so that what it
+// scribbles harms itself only. The card calls the host by an interrupt.
+//
+// A Program is a step function: it never waits, and is called when something has happened
+// or the time has come that it named. In virtual time, events of the World call it. Live,
+// whoever polls or waits on the link that the card carries calls Card.Poll.
+//
+// A Timing says what cycles of the processor, transfers, programmed I/O and interrupts
+// take in virtual time; a live card has none, because its time passes by itself. The
+// host's own time, for programmed I/O, is summed up (Card.TakeDebt): who drives the host
+// pays it by sleeping, when it holds no lock.
+//
 // # Who may call what
 //
 // There are no goroutines and no clocks here. A Fabric and all that belongs to it is for
-// whoever drives its World. Times are nanoseconds of the World; lengths are octets;
+// whoever drives its World. A live Card is for whoever holds the lock of its link. Times are nanoseconds of the World; lengths are octets;
 // seeds are arguments, and a run with the same seed is the same.
 package myrinet

@@ -81,6 +81,9 @@ func (p *Port) Send(packet []byte) bool {
 	return true
 }
 
+// MaxPacket returns the most octets that a packet may have.
+func (p *Port) MaxPacket() int { return p.f.opts.MaxPacket }
+
 // Sending reports whether the packet that was sent last has not left.
 func (p *Port) Sending() bool { return p.sending }
 

@@ -1,0 +1,50 @@
+package myrinet
+
+// dmaEngine moves octets between the host's memory and SRAM, one transfer at a time.
+type dmaEngine struct {
+	c        *Card
+	busy     bool
+	dst, src []byte
+	doneAt   int64
+	finish   func()
+}
+
+func (e *dmaEngine) init(c *Card) {
+	e.c = c
+	e.finish = e.onDone
+}
+
+// onDone is the event of a transfer's end. One that comes at another time than this
+// transfer's is that of a transfer which reset has ended.
+func (e *dmaEngine) onDone() {
+	if !e.busy || e.c.world != nil && e.c.world.Now() < e.doneAt {
+		return
+	}
+	copy(e.dst, e.src)
+	e.reset()
+	e.c.notify()
+}
+
+// reset ends a transfer that is under way. Nothing of it is moved.
+func (e *dmaEngine) reset() { e.dst, e.src, e.busy, e.doneAt = nil, nil, false, 0 }
+
+// DMA starts the engine that moves octets between the host's memory and SRAM, either way:
+// as many as dst and src both have. Both are the engine's until Transferring is false. It
+// reports false while it is busy. It takes Timing.DMASetup, and the octets' time on the
+// bus; the octets are moved at the end of it.
+func (c *Card) DMA(dst, src []byte) bool {
+	e := &c.dma
+	if e.busy {
+		return false
+	}
+	n := min(len(dst), len(src))
+	c.stats.DMAs++
+	c.stats.DMAOctets += uint64(n)
+	e.busy, e.dst, e.src = true, dst[:n], src[:n]
+	e.doneAt = c.Now() + c.timing.dma(n)
+	c.beginAt(e.doneAt, e.finish)
+	return true
+}
+
+// Transferring reports whether the DMA engine is busy.
+func (c *Card) Transferring() bool { return c.dma.busy }

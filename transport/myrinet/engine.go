@@ -1,0 +1,206 @@
+package myrinet
+
+import (
+	"github.com/bobnet-go/bobnet/ethertype"
+)
+
+// sendEngine moves one packet at a time from SRAM to the link.
+type sendEngine struct {
+	c        *Card
+	busy     bool
+	packet   []byte // that it has not launched
+	launchAt int64
+	launch   func()
+}
+
+func (e *sendEngine) init(c *Card) {
+	e.c = c
+	e.launch = e.onLaunch
+}
+
+// onLaunch is the event of a packet's departure. One that comes before its time is of a
+// program that was replaced.
+func (e *sendEngine) onLaunch() {
+	packet := e.packet
+	if packet == nil || e.c.world != nil && e.c.world.Now() < e.launchAt {
+		return
+	}
+	e.packet = nil
+	end := len(packet) - ethertype.FabricCRCSize
+	packet[end] = ethertype.UpdateCRC8(0, packet[:end])
+	if e.c.wire.Send(packet) {
+		e.c.stats.PacketsOut++
+		e.c.stats.OctetsOut += uint64(len(packet))
+		return
+	}
+	e.c.stats.Refused++
+	e.busy = false
+	e.c.notify()
+}
+
+// reset forgets a packet that is not on the wire.
+func (e *sendEngine) reset() {
+	if e.packet != nil {
+		e.packet, e.busy = nil, false
+	}
+}
+
+// Send starts the send engine: packet, which lies in SRAM, is a route, a type, a payload,
+// and an octet for the CRC-8, which the engine computes. It is the engine's until Sending
+// is false. Send reports false while the engine is busy with the packet before, and for
+// one that is too short for a packet. One that is too long for the link is counted as
+// CardStats.Refused.
+func (c *Card) Send(packet []byte) bool {
+	e := &c.out
+	if e.busy || len(packet) < ethertype.FabricLeast {
+		return false
+	}
+	e.busy, e.packet, e.launchAt = true, packet, c.Now()
+	c.beginAt(e.launchAt, e.launch)
+	return true
+}
+
+// Sending reports whether the send engine is busy.
+func (c *Card) Sending() bool { return c.out.busy }
+
+// Sent implements Host.
+func (c *Card) Sent() {
+	c.out.busy = false
+	c.notify()
+}
+
+// maxPosted is the most receive buffers that a card can have, posted and filled.
+const maxPosted = 256
+
+// recvEngine moves packets from the link to buffers in SRAM, in the order in which these
+// were posted.
+type recvEngine struct {
+	c       *Card
+	posted  queue[[]byte]
+	filled  queue[Received]
+	coming  bool // a packet comes for which a buffer was posted
+	blocked bool // one waits for a buffer
+	resume  func()
+}
+
+// Received is a packet that has come.
+type Received struct {
+	Type    uint16
+	Payload []byte // part of Buffer
+	Buffer  []byte // as it was posted
+}
+
+func (e *recvEngine) init(c *Card) {
+	e.c = c
+	e.posted, e.filled = newQueue[[]byte](maxPosted), newQueue[Received](maxPosted)
+	e.resume = func() { c.wire.Resume() }
+}
+
+// reset forgets all buffers. A packet that waits for one goes on waiting.
+func (e *recvEngine) reset() {
+	e.coming = false
+	for e.posted.n > 0 {
+		e.posted.pop()
+	}
+	for e.filled.n > 0 {
+		e.filled.pop()
+	}
+}
+
+// Post gives the receive engine a buffer in SRAM, for one packet with its type and CRC-8.
+// It is the engine's until Receive returns it. It reports false when the engine has as
+// many as it can.
+func (c *Card) Post(buffer []byte) bool {
+	e := &c.in
+	if e.posted.n+e.filled.n >= maxPosted || len(buffer) < ethertype.FabricLeast {
+		return false
+	}
+	e.posted.push(buffer)
+	if e.blocked {
+		e.blocked = false
+		c.beginAt(c.Now(), e.resume)
+	}
+	return true
+}
+
+// Receive returns the next packet that has come, intact. Its buffer is the program's, to
+// be posted again.
+func (c *Card) Receive() (r Received, ok bool) {
+	if c.in.filled.n == 0 {
+		return Received{}, false
+	}
+	return c.in.filled.pop(), true
+}
+
+// Room implements Host. Without a buffer the packet blocks, and what is behind it.
+func (c *Card) Room(int) bool {
+	if c.in.posted.n > 0 {
+		c.in.coming = true
+		return true
+	}
+	c.stats.NoBuffer++
+	c.in.blocked = true
+	return false
+}
+
+// Arrived implements Host. What is not intact is counted, and its buffer used again.
+func (c *Card) Arrived(packet []byte, whole bool) {
+	e := &c.in
+	if !e.coming {
+		c.stats.Reloaded++
+		return
+	}
+	e.coming = false
+	buffer := e.posted.front()
+	switch {
+	case !whole:
+		c.stats.Truncated++
+		return
+	case len(packet) > len(buffer):
+		c.stats.TooLong++
+		return
+	}
+	n := copy(buffer, packet)
+	typ, payload, err := ParsePacket(buffer[:n])
+	switch err {
+	case nil:
+	case ErrTruncated:
+		c.stats.Truncated++
+		return
+	case ErrRouted:
+		c.stats.Misrouted++
+		return
+	default:
+		c.stats.CRCErrors++
+		return
+	}
+	c.stats.PacketsIn++
+	c.stats.OctetsIn += uint64(n)
+	e.filled.push(Received{Type: typ, Payload: payload, Buffer: e.posted.pop()})
+	c.notify()
+}
+
+// queue is of bounded length and does not allocate.
+type queue[T any] struct {
+	buf  []T
+	head int
+	n    int
+}
+
+func newQueue[T any](size int) queue[T] { return queue[T]{buf: make([]T, size)} }
+
+func (q *queue[T]) push(v T) {
+	q.buf[(q.head+q.n)%len(q.buf)] = v
+	q.n++
+}
+
+func (q *queue[T]) front() T { return q.buf[q.head] }
+
+func (q *queue[T]) pop() T {
+	var zero T
+	v := q.buf[q.head]
+	q.buf[q.head] = zero
+	q.head = (q.head + 1) % len(q.buf)
+	q.n--
+	return v
+}
