@@ -53,7 +53,7 @@ const (
 	FabricPacket FabricKind = 0x80 + iota // a packet, or a part of one
 	FabricCredit                          // credit on its own
 	FabricBreak                           // the rest of packet Packet does not come: it ends, truncated, at Offset
-	FabricHello                           // the station of a cable's end is there; Tag is its own, Length the longest packet that it takes
+	FabricHello                           // the station of a cable's end is there, and may be found
 	fabricEnd
 )
 
@@ -80,12 +80,12 @@ type FabricHeader struct {
 	Kind     FabricKind
 	DstPort  uint16 // the end of the cable that the frame goes to
 	SrcPort  uint16 // and the one that it comes from
-	Tag      uint32 // which incarnation of the receiving end, as its Hello said
-	Seq      Seq    // of a FabricPacket or FabricBreak: number of the frame on this cable, in this direction
+	Tag      uint32 // which incarnation of the receiving end, and of the sending one, mixed; of a FabricHello the latter
+	Seq      Seq    // of a FabricPacket or FabricBreak: number of the frame on this cable, in this direction; of a FabricHello: of the next
 	Credit   Seq    // frames up to this one, exclusive, find room at the sender of this frame
-	Packet   Seq    // number of the packet on this cable, in this direction
-	Offset   uint32 // where in the packet Size octets of it belong
-	Length   uint32 // octets of the packet on this cable: route, type, payload, CRC-8
+	Packet   Seq    // number of the packet on this cable, in this direction; of a FabricHello: the receiving end's incarnation, 0 if not known
+	Offset   uint32 // where in the packet Size octets of it belong; of a FabricHello: most octets that a frame may carry to its sender
+	Length   uint32 // octets of the packet on this cable: route, type, payload, CRC-8; of a FabricHello: the most that its sender takes
 	Size     uint16 // octets behind the header (Ethernet may pad it)
 }
 

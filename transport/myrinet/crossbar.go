@@ -43,6 +43,19 @@ func (x *crossbar) turn(in int, octet byte) (out int, isTurn, ok bool) {
 	return out, isTurn, isTurn && out >= 0 && out < len(x.outs)
 }
 
+// way reads the turn of a packet that stands at input in. drop is the counter of st at
+// which a packet without way ends, nil for one that goes on by output out.
+func (x *crossbar) way(in int, octet byte, st *PortStats) (out int, drop *uint64) {
+	out, isTurn, ok := x.turn(in, octet)
+	switch {
+	case !isTurn:
+		return out, &st.NoRoute
+	case !ok:
+		return out, &st.BadTurn
+	}
+	return out, nil
+}
+
 // ask has the packet at input in use the output, or wait for it. It reports whether it
 // can leave now.
 func (x *crossbar) ask(in, out int) bool {

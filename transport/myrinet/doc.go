@@ -46,12 +46,23 @@
 // packets cost: two events for each link that a packet passes, and no allocation,
 // whatever its length. A buffer ahead that is free is what lets octets come.
 //
-// For the live carrier, head and tail are frames: the one with offset 0 is the head, the
-// one that ends with the packet's length is the tail (ethertype.FabricHeader). A frame
-// that has come may go on at once, one octet earlier in its packet. Each frame tells up
-// to which number the other end may send, so that the credit that is left takes the place
-// of the free buffer; a FabricBreak ends a packet that was broken. A packet that fits the
-// MTU is one frame a link.
+// The live carrier is LiveSwitch and End, over any transport.Link: a link is one end of a
+// cable, and what its segment joins to it is the other one. Head and tail are frames: the
+// one with offset 0 is the head, the one that ends with the packet's length is the tail
+// (ethertype.FabricHeader). A frame that has come goes on at once, one octet earlier in its
+// packet. Each frame tells up to which number the other end may send, so that the credit
+// that is left takes the place of the free buffer; a FabricBreak ends a packet that was
+// broken. A packet that fits the MTU is one frame a link.
+//
+// The ends of a live cable find each other without being told: there must be two on a
+// segment. A third one is counted (CableStats.Strangers) and gets no answer while the
+// other two hear each other. One that takes the address of an end can do what a cable can
+// that somebody holds in his hands: packets are lost, or come that nobody sent; what it
+// can not is end a session whose frames it does not hear, or have memory grow.
+//
+// Nothing is lost as long as the links below lose nothing. Frames that they copy or
+// reorder are put right; a frame that they lose costs its packet, and the credit for it
+// comes back with the next greeting.
 //
 // # Cards (VMMC, 3; VNT, 3.4)
 //
@@ -75,7 +86,9 @@
 //
 // # Who may call what
 //
-// There are no goroutines and no clocks here. A Fabric and all that belongs to it is for
-// whoever drives its World. A live Card is for whoever holds the lock of its link. Times are nanoseconds of the World; lengths are octets;
-// seeds are arguments, and a run with the same seed is the same.
+// There are no goroutines here. A Fabric and all that belongs to it is for whoever drives
+// its World, an End and a live Card for whoever holds the lock of the card's link. A
+// LiveSwitch may be shared, and is driven by a goroutine for each port. Times are
+// nanoseconds, of the World or of the link; lengths are octets; seeds are arguments, and a
+// run with the same seed is the same.
 package myrinet

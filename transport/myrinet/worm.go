@@ -176,16 +176,12 @@ func (w *worm) route() {
 	p := w.at
 	x := &p.sw.x
 	octet := w.data[w.head]
-	out, isTurn, ok := x.turn(p.index, octet)
-	switch {
-	case !isTurn:
-		w.drop(&p.stats.NoRoute)
-		return
-	case !ok:
-		w.drop(&p.stats.BadTurn)
-		return
-	case !p.sw.port[out].alive():
-		w.drop(&p.stats.NoCable)
+	out, drop := x.way(p.index, octet, &p.stats)
+	if drop == nil && !p.sw.port[out].alive() {
+		drop = &p.stats.NoCable
+	}
+	if drop != nil {
+		w.drop(drop)
 		return
 	}
 	w.strip(octet)

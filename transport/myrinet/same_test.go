@@ -1,0 +1,239 @@
+package myrinet
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/bobnet-go/bobnet/transport/sim"
+)
+
+// treeRoute returns the route between two hosts over a tree of the topology's cables, so
+// that no two packets can wait for each other in a circle; false if there is none.
+func treeRoute(top *Topology, from, to int) (Route, bool) {
+	near := top.Neighbors()
+	at := make([]Plug, len(top.Hosts)) // where each host is plugged in
+	for _, c := range top.Cables {
+		for _, j := range []Join{c, {c.B, c.A}} {
+			if j.A.Host {
+				at[j.A.Node] = j.B
+			}
+		}
+	}
+	type hop struct{ sw, in, out int } // to the root: from the switch by out, to the next by in
+	up := map[int]hop{}
+	for order := []int{0}; len(order) > 0; order = order[1:] {
+		for port, p := range near[order[0]] {
+			if p.Node <= 0 || p.Host || p.Node == order[0] {
+				continue
+			}
+			if _, seen := up[p.Node]; !seen {
+				up[p.Node] = hop{order[0], port, p.Port}
+				order = append(order, p.Node)
+			}
+		}
+	}
+	chain := func(sw int) (c []int) {
+		for ; sw != 0; sw = up[sw].sw {
+			c = append(c, sw)
+			if _, ok := up[sw]; !ok {
+				return nil
+			}
+		}
+		return append(c, 0)
+	}
+	if at[from].Host || at[to].Host {
+		return nil, false
+	}
+	a, b := chain(at[from].Node), chain(at[to].Node)
+	if a == nil || b == nil {
+		return nil, false
+	}
+	for len(a) > 1 && len(b) > 1 && a[len(a)-2] == b[len(b)-2] {
+		a, b = a[:len(a)-1], b[:len(b)-1]
+	}
+	var route Route
+	in := at[from].Port
+	for _, sw := range a[:len(a)-1] {
+		route = append(route, int8(up[sw].out-in))
+		in = up[sw].in
+	}
+	slices.Reverse(b)
+	for _, sw := range b[1:] {
+		route = append(route, int8(up[sw].in-in))
+		in = up[sw].out
+	}
+	return append(route, int8(at[to].Port-in)), true
+}
+
+// order is a packet of a scenario.
+type order struct {
+	from   int
+	packet []byte
+}
+
+// scenario is packets among the hosts of a topology: most have a good route, some one that
+// leads nowhere. Each says its number.
+func scenario(rng *rand.Rand, top *Topology, n int) (list []order) {
+	for i := range n {
+		from, to := rng.IntN(len(top.Hosts)), rng.IntN(len(top.Hosts))
+		route, ok := treeRoute(top, from, to)
+		if !ok {
+			continue
+		}
+		if rng.IntN(10) == 0 {
+			route[rng.IntN(len(route))] = int8(rng.IntN(15) - 7)
+			if len(route) > 1 {
+				continue // elsewhere it might go round in circles
+			}
+		}
+		size := rng.IntN(1 + rng.IntN(6000))
+		p := append([]byte{byte(i >> 8), byte(i)}, payload(size)...)
+		list = append(list, order{from, AppendPacket(nil, route, uint16(to), p)})
+	}
+	return list
+}
+
+// overVirtual runs a scenario over virtual cables and returns what each host got.
+func overVirtual(t testing.TB, top *Topology, list []order) (got [][]string) {
+	r := newRig(t, Options{Ports: top.Ports, Timeout: time.Hour})
+	var cards []*sink
+	b, err := r.Build(top, func(int) Host {
+		cards = append(cards, &sink{world: r.w})
+		return cards[len(cards)-1]
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, p := range b.Hosts {
+		cards[i].port = p
+	}
+	for _, o := range list {
+		cards[o.from].send(o.packet)
+	}
+	if err := r.w.Sleep(time.Second); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range cards {
+		got = append(got, sorted(c.got))
+	}
+	return got
+}
+
+func sorted(packets [][]byte) (list []string) {
+	for _, p := range packets {
+		list = append(list, string(p))
+	}
+	slices.Sort(list)
+	return list
+}
+
+// TestSame: a scenario over virtual cables and over live frames, which are copied and
+// reordered on the way, delivers the same packets.
+func TestSame(t *testing.T) {
+	seeds.Each(t, 20, func(seed uint64) error {
+		rng := rand.New(rand.NewPCG(seed, 2))
+		top := Random(seed, 8, 1+rng.IntN(5), 2+rng.IntN(10))
+		if len(top.Hosts) < 2 {
+			return nil
+		}
+		list := scenario(rng, top, 300)
+		want := overVirtual(t, top, list)
+		so := sim.Options{Seed: seed, MTU: []int{256, 1500, 9000}[rng.IntN(3)], Dup: 0.05, Reorder: 0.05, Jitter: 20 * time.Microsecond}
+		r := newLiveRig(t, so, LiveOptions{}, top)
+		r.run(time.Second)
+		for _, o := range list {
+			r.cards[o.from].send(o.packet)
+		}
+		r.run(20 * time.Second)
+		for i, c := range r.cards {
+			if got := sorted(c.got); !slices.Equal(got, want[i]) {
+				return fmt.Errorf("host %d got %d packets, over virtual cables %d", i, len(got), len(want[i]))
+			}
+		}
+		return r.account()
+	})
+}
+
+// TestLossy: over frames that are lost, copied, reordered and changed, what comes whole and
+// with the right CRC-8 is as it was sent, in order, and comes once; what does not come is
+// counted; and afterwards the fabric works as before.
+func TestLossy(t *testing.T) {
+	seeds.Each(t, 50, func(seed uint64) error {
+		rng := rand.New(rand.NewPCG(seed, 3))
+		top := Random(seed, 8, 1+rng.IntN(4), 2+rng.IntN(8))
+		if len(top.Hosts) < 2 {
+			return nil
+		}
+		so := sim.Options{
+			Seed: seed, MTU: []int{256, 1500, 9000}[rng.IntN(3)], Dup: 0.02, Reorder: 0.02, Loss: 0.02, Corrupt: 0.01,
+			Burst: sim.Burst{Enter: 0.001, Leave: 0.1},
+		}
+		r := newLiveRig(t, so, LiveOptions{Timeout: 20 * time.Millisecond}, top)
+		r.run(time.Second)
+		list := scenario(rng, top, 300)
+		for _, o := range list {
+			r.cards[o.from].send(o.packet)
+		}
+		r.run(time.Minute)
+		if err := r.judge(list); err != nil {
+			return err
+		}
+		return r.works(top)
+	})
+}
+
+// judge compares what came with what was sent.
+func (r *liveRig) judge(list []order) error {
+	missed := 0
+	for i, c := range r.cards {
+		seen := map[int]bool{}
+		for k, p := range c.got {
+			to, data, err := ParsePacket(p)
+			if err != nil || len(data) < 2 || !c.whole[k] {
+				continue
+			}
+			if !bytes.Equal(data[2:], payload(len(data)-2)) {
+				missed++ // the change of several bits was one that CRC-8 does not see
+				continue
+			}
+			n := int(data[0])<<8 | int(data[1])
+			if int(to) != i {
+				continue // its route was a wrong one
+			}
+			if seen[n] {
+				return fmt.Errorf("host %d: packet %d came twice", i, n)
+			}
+			seen[n] = true
+		}
+	}
+	if missed > 3 {
+		return fmt.Errorf("%d packets are changed and have a CRC-8 that matches", missed)
+	}
+	return r.account()
+}
+
+// works sends a packet from each host to the next one, with a try more for each that the
+// frames' faults may cost.
+func (r *liveRig) works(top *Topology) error {
+	for i, c := range r.cards {
+		to := (i + 1) % len(r.cards)
+		route, ok := treeRoute(top, i, to)
+		if !ok {
+			continue
+		}
+		before := len(r.cards[to].got)
+		for try := 0; len(r.cards[to].got) == before; try++ {
+			if try == 10 {
+				return errors.New("the fabric does not work afterwards")
+			}
+			c.send(AppendPacket(nil, route, 1, payload(10)))
+			r.run(time.Second)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,276 @@
+package myrinet
+
+import (
+	"math/bits"
+
+	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/transport"
+	"github.com/mdlayher/ethernet"
+)
+
+// cableEnd is one end of a live cable: it finds the other end, exchanges frames with it,
+// and puts those of packets in order. What is done with the packets says its taker.
+//
+// # Finding the neighbour
+//
+// An end greets everybody (FabricHello) until it has heard another one, and then that one
+// only. A greeting carries the incarnation of its sender in Tag, that of the neighbour as
+// the sender knows it in Packet (0 for none), the longest part that a frame to the sender
+// may carry in Offset, and the longest packet in Length. Seq is the number of the frame
+// that its sender sends next, and Credit what all frames say of credit: they put right
+// what lost frames have spoilt.
+//
+// An end sends packets once the neighbour has said its incarnation. Other frames carry in
+// Tag both incarnations, mixed, so that those of a session that is over are told apart.
+// Who ends a session by itself, because the neighbour is silent, begins with a new
+// incarnation; who learns of the neighbour's new one keeps its own. A neighbour that is
+// there is believed that it has a new incarnation only when it says ours with it: who
+// cannot hear our frames cannot end the session.
+type cableEnd struct {
+	link  transport.Link
+	opts  *LiveOptions
+	taker taker
+	self  ethertype.Addr
+	typ   ethernet.EtherType
+	views [transport.MaxBatch][]byte
+
+	tag     uint32 // this incarnation, never 0
+	rng     *tags
+	known   bool // peer and peerTag are set
+	up      bool // the neighbour knows our incarnation, too
+	peer    ethertype.Addr
+	peerTag uint32
+	heard   int64 // when the neighbour was heard last
+	longest int   // packet that the neighbour takes, octets
+
+	helloAt, helloed int64 // when the next greeting is due; when the last one went
+	starved          int64 // since when a frame has waited for credit, 0 for none does
+
+	in     inlet
+	out    outlet
+	pass   passage
+	stats  PortStats
+	frames CableStats
+}
+
+// taker is what a cable's end does with packets: a card, or a port of a switch.
+type taker interface {
+	// head is asked when the first frame of a packet is the next one, and again when
+	// something has changed. It says whether the packet goes on, waits, or is dropped,
+	// which it has counted then.
+	head(p *passage, part []byte) verdict
+	// body takes a frame of a packet that goes on, and reports false if it has to wait.
+	// It sees to it that the slot comes free. last says that the packet ends with it.
+	body(p *passage, s *slot, last bool) bool
+	// end says that a packet which went on has ended, and whether it is whole.
+	end(p *passage, whole bool)
+	// cancel says that a packet waits no longer.
+	cancel(p *passage)
+	// changed says that the cable has begun or ceased to carry packets out, or that there
+	// is credit again.
+	changed()
+	// lost says that a session has ended: what was to go out is gone.
+	lost()
+}
+
+type verdict uint8
+
+const (
+	waits verdict = iota
+	goes
+	drops
+)
+
+func (c *cableEnd) init(link transport.Link, opts *LiveOptions, t taker, rng *tags) {
+	info := link.Info()
+	c.link, c.opts, c.taker, c.rng, c.typ = link, opts, t, rng, info.EtherType
+	c.self = ethertype.Addr{MAC: info.MAC, Port: info.Ports.Lo}
+	part := min(info.MTU+ethertype.EthernetSize-ethertype.HeaderSize, opts.MaxPacket)
+	c.in, c.out.part = newInlet(part), part
+	c.pass.kept = make([]byte, 0, part)
+	c.tag = c.rng.next()
+}
+
+// pairTag is what frames carry from an incarnation to another one.
+func pairTag(to, from uint32) uint32 { return to ^ bits.RotateLeft32(from, 16) }
+
+// receive takes what has come, a batch at most, and reports whether it was a full one.
+func (c *cableEnd) receive(now int64) (more bool, err error) {
+	n, err := c.link.Recv(c.views[:])
+	for _, frame := range c.views[:n] {
+		c.frames.FramesIn++
+		if drop := c.frame(now, frame); drop != nil {
+			*drop++
+		}
+	}
+	return n == len(c.views), err
+}
+
+// frame takes a frame, and returns the counter of why it is dropped.
+func (c *cableEnd) frame(now int64, frame []byte) (drop *uint64) {
+	var h ethertype.FabricHeader
+	part, err := h.Parse(frame)
+	from := ethertype.Addr{MAC: h.Src, Port: h.SrcPort}
+	switch {
+	case err != nil || h.Src.IsGroup():
+		return &c.frames.Malformed
+	case from == c.self:
+		return &c.frames.Strangers
+	case h.Kind == ethertype.FabricHello:
+		return c.hello(now, &h, from)
+	case !c.known || from != c.peer:
+		return &c.frames.Strangers
+	case h.Tag != pairTag(c.tag, c.peerTag):
+		c.greet(now)
+		return &c.frames.Stale
+	}
+	c.heard = now
+	c.establish()
+	c.grant(h.Credit)
+	if h.Kind == ethertype.FabricCredit {
+		return nil
+	}
+	return c.in.put(&h, part, &c.frames)
+}
+
+// hello takes a greeting.
+func (c *cableEnd) hello(now int64, h *ethertype.FabricHeader, from ethertype.Addr) (drop *uint64) {
+	knows := uint32(h.Packet) == c.tag
+	switch {
+	case h.Tag == 0 || h.Length < ethertype.FabricLeast || h.Offset == 0:
+		return &c.frames.Malformed
+	case c.known && from == c.peer && h.Tag == c.peerTag:
+		c.heard = now
+		if !knows {
+			c.greet(now)
+			return nil
+		}
+		c.frames.Hellos++
+		c.establish()
+		c.grant(h.Credit)
+		c.in.heardOf(h.Seq)
+		c.in.tell = true
+		return nil
+	case c.up && from != c.peer, c.known && from != c.peer && !knows:
+		return &c.frames.Strangers
+	case c.up && !knows:
+		c.greet(now) // it may have restarted: now it learns our incarnation
+		return &c.frames.Stale
+	}
+	if c.known {
+		c.leave(false)
+	}
+	c.frames.Hellos++
+	c.known, c.peer, c.peerTag, c.heard = true, from, h.Tag, now
+	c.longest = int(min(h.Length, uint32(c.opts.MaxPacket)))
+	c.out.part = min(c.in.part, int(h.Offset))
+	c.greet(now)
+	if knows {
+		c.establish()
+		c.grant(h.Credit)
+	}
+	return nil
+}
+
+// establish notes that both ends know each other.
+func (c *cableEnd) establish() {
+	if !c.up {
+		c.up = true
+		c.frames.Sessions++
+		c.taker.changed()
+	}
+}
+
+func (c *cableEnd) grant(credit ethertype.Seq) {
+	if c.out.grant(credit) {
+		c.starved = 0
+		c.out.sayBreak()
+		c.taker.changed()
+	}
+}
+
+// leave ends the session. What has come of packets goes on, truncated; what was to go out
+// is lost. With forget, the neighbour is gone, and we are another incarnation.
+func (c *cableEnd) leave(forget bool) {
+	c.up, c.starved = false, 0
+	c.stop(&c.stats.Lost)
+	c.in.reset()
+	c.out.reset()
+	c.taker.lost()
+	if forget {
+		c.known, c.peer, c.peerTag, c.tag = false, ethertype.Addr{}, 0, c.rng.next()
+	}
+}
+
+// greet has a greeting go soon, but not more than one a millisecond, whoever asks for it.
+func (c *cableEnd) greet(now int64) { c.helloAt = min(c.helloAt, max(now, c.helloed+greetPause)) }
+
+// greetPause is the least time between two greetings, nanoseconds.
+const greetPause = int64(1e6)
+
+// speak queues the greeting and the credit that are due.
+func (c *cableEnd) speak(now int64) {
+	if now >= c.helloAt {
+		c.out.push(outFrame{h: ethertype.FabricHeader{
+			Kind: ethertype.FabricHello, Seq: c.out.seq, Offset: uint32(c.in.part), Length: uint32(c.opts.MaxPacket),
+		}})
+		c.helloed, c.helloAt = now, now+c.pause()
+	}
+}
+
+// credits queues what the neighbour is to know of credit, and of a packet that was broken.
+func (c *cableEnd) credits() {
+	c.out.sayBreak()
+	behind := c.in.credit().Sub(c.in.told) >= len(c.in.slots)/2
+	if c.up && (c.in.tell || behind) && c.out.push(outFrame{h: ethertype.FabricHeader{Kind: ethertype.FabricCredit}}) {
+		c.in.tell, c.in.told = false, c.in.credit()
+	}
+}
+
+// pause is the time from one greeting to the next, nanoseconds.
+func (c *cableEnd) pause() int64 {
+	switch {
+	case !c.up:
+		return int64(c.opts.Silence) / searchInSilence
+	case c.starved != 0:
+		return starvedPause
+	}
+	return int64(c.opts.Silence) / hellosInSilence
+}
+
+// starvedPause is the time between greetings while a frame waits for credit, nanoseconds.
+const starvedPause = int64(10e6)
+
+// room reports whether a frame of a packet can be queued. If the neighbour has no room,
+// greetings ask for credit, should its last word have been lost.
+func (c *cableEnd) room(now int64) bool {
+	if c.out.credit() > 0 {
+		return true
+	}
+	if c.out.limit != c.out.seq {
+		if !c.out.full {
+			_ = c.flush() // the next one meets the error, too
+		}
+		c.out.crowded = c.out.credit() == 0
+		return !c.out.crowded
+	}
+	if c.starved == 0 && c.out.limit.LessEq(c.out.seq) {
+		c.starved = now
+		c.frames.Starved++
+		c.helloAt = min(c.helloAt, max(now, c.helloed)+starvedPause)
+	}
+	return false
+}
+
+func (c *cableEnd) snapshot() LivePort {
+	info := c.link.Info()
+	p := LivePort{
+		Interface: info.Interface, Driver: info.Driver, Up: c.up, MaxPacket: c.opts.MaxPacket, Part: c.out.part,
+		Slots: len(c.in.slots), Buffered: c.in.buffered(), Credit: max(0, c.out.limit.Sub(c.out.seq)), BlockedAt: c.pass.since,
+		Packets: c.stats, Frames: c.frames,
+	}
+	if c.known {
+		p.Neighbor, p.MaxPacket = c.peer.String(), c.longest
+	}
+	return p
+}
