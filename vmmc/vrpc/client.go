@@ -3,6 +3,7 @@ package vrpc
 import (
 	"context"
 	"fmt"
+	"net"
 	"time"
 
 	"github.com/bobnet-go/bobnet/vmmc/xdr"
@@ -61,6 +62,15 @@ func (c *Client) Program(prog, vers uint32) *Client {
 	other := *c
 	other.prog, other.vers = prog, vers
 	return &other
+}
+
+// RemoteAddr returns where the server is, as far as the transport has such an address and
+// is connected; nil otherwise.
+func (c *Client) RemoteAddr() net.Addr {
+	if t, ok := c.transport.(interface{ RemoteAddr() net.Addr }); ok {
+		return t.RemoteAddr()
+	}
+	return nil
 }
 
 // Close ends all calls of the transport with ErrClosed.

@@ -52,7 +52,7 @@ func (s *Server) ServeUDP(conn *net.UDPConn) error {
 		d.group.Wait()
 	})
 	if err == nil {
-		s.AddEndpoint(Endpoint{Netid(conn.LocalAddr()), conn.LocalAddr()})
+		s.addEndpoints(conn, conn.LocalAddr())
 	}
 	return err
 }

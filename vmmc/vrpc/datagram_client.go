@@ -99,6 +99,9 @@ func (t *datagramClient) Send(_ context.Context, x *Exchange) error {
 // Release has nothing to do: the reply is in the exchange's own memory.
 func (t *datagramClient) Release(*Exchange) {}
 
+// RemoteAddr returns where the server is.
+func (t *datagramClient) RemoteAddr() net.Addr { return t.conn.RemoteAddr() }
+
 // Close ends all calls.
 func (t *datagramClient) Close() error {
 	t.calls.fail(ErrClosed, true)

@@ -60,11 +60,13 @@
 //
 //	section        what
 //	8              calls and replies; batching 8.4.1 (Client.Batch, ErrNoReply)
+//	8.4.2          broadcast RPC over UDP (Broadcast)
 //	8.2            opaque_auth; AUTH_NONE, AUTH_SYS, AUTH_SHORT; others are AUTH_REJECTEDCRED
 //	9              every accept_stat, reject_stat and auth_stat, as errors
 //	11             record marking, fragments in both directions
 //	12.1           procedure 0 of every program
 //	appendix A     authsys_parms; the server's shorthands
 //
-// Broadcast RPC (8.4.2), rpcbind (RFC 1833) and RPCSEC_GSS are not there.
+// Package rpcbind has RFC 1833: how servers tell where they listen, and clients find them.
+// RPCSEC_GSS is not there.
 package vrpc

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -83,9 +84,42 @@ func Netid(addr net.Addr) string {
 func (s *Server) Serve(l net.Listener) error {
 	err := s.Start(l, func(ctx context.Context) { s.accept(ctx, l) })
 	if err == nil {
-		s.AddEndpoint(Endpoint{Netid(l.Addr()), l.Addr()})
+		s.addEndpoints(l, l.Addr())
 	}
 	return err
+}
+
+// addEndpoints adds where a socket can be reached: at any address of IP version 6 as a rule
+// by version 4, too.
+func (s *Server) addEndpoints(socket any, addr net.Addr) {
+	s.AddEndpoint(Endpoint{Netid(addr), addr})
+	switch a := addr.(type) {
+	case *net.TCPAddr:
+		if bothVersions(socket, a.IP) {
+			s.AddEndpoint(Endpoint{"tcp", &net.TCPAddr{IP: net.IPv4zero, Port: a.Port}})
+		}
+	case *net.UDPAddr:
+		if bothVersions(socket, a.IP) {
+			s.AddEndpoint(Endpoint{"udp", &net.UDPAddr{IP: net.IPv4zero, Port: a.Port}})
+		}
+	}
+}
+
+// bothVersions reports whether a socket at an IP address is reached by version 4, too.
+func bothVersions(socket any, ip net.IP) (both bool) {
+	conn, ok := socket.(syscall.Conn)
+	if !ok || !ip.Equal(net.IPv6zero) {
+		return false
+	}
+	raw, err := conn.SyscallConn()
+	if err != nil {
+		return false
+	}
+	raw.Control(func(fd uintptr) {
+		only, err := unix.GetsockoptInt(int(fd), unix.IPPROTO_IPV6, unix.IPV6_V6ONLY)
+		both = err == nil && only == 0
+	})
+	return both
 }
 
 func (s *Server) accept(ctx context.Context, l net.Listener) {

@@ -161,6 +161,16 @@ func (t *streamClient) prepare(ctx context.Context, x *Exchange) (*streamConn, e
 // Release has nothing to do: the reply is in the exchange's own memory.
 func (t *streamClient) Release(*Exchange) {}
 
+// RemoteAddr returns where the server is, nil while there is no connection.
+func (t *streamClient) RemoteAddr() net.Addr {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.conn == nil {
+		return nil
+	}
+	return t.conn.conn.RemoteAddr()
+}
+
 // Close ends all calls.
 func (t *streamClient) Close() error {
 	t.mu.Lock()

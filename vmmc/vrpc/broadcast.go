@@ -1,0 +1,111 @@
+package vrpc
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"net"
+	"net/netip"
+	"time"
+
+	"github.com/bobnet-go/bobnet/vmmc/xdr"
+)
+
+// maxAnswers bounds how many servers' replies a broadcast tells apart.
+const maxAnswers = 1 << 16
+
+// Broadcast sends a call by UDP to several addresses, which may be broadcast addresses
+// (RFC 5531 section 8.4.2), and repeats it as a call is repeated. Of each server that
+// answers with success the results are decoded into res, and each is called with where they
+// come from. It ends when each returns false, which is no error; with the context's error,
+// which is how a broadcast ends as a rule; or if nothing can be sent. Package rpcbind has the
+// broadcast that finds programs whose ports are not known.
+func Broadcast(ctx context.Context, to []netip.AddrPort, prog, vers, proc uint32, args xdr.Marshaler, res xdr.Unmarshaler, each func(from netip.AddrPort) bool, cfg *ClientConfig) error {
+	conn, err := net.ListenUDP("udp", nil)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	b := &broadcast{conn: conn, to: to, client: NewClient(nil, prog, vers, cfg), proc: proc, answered: make(map[netip.AddrPort]struct{})}
+	if cfg == nil {
+		cfg = &ClientConfig{}
+	}
+	b.wait, b.maxWait = cmp.Or(cfg.Retry, defaultRetry), cmp.Or(cfg.MaxRetry, defaultMaxRetry)
+	b.x = &Exchange{room: make([]byte, headroom)}
+	b.cred, b.verf = b.client.auth.Authenticate()
+	if err := b.client.encode(ctx, b.x, proc, args, b.cred, b.verf); err != nil {
+		return err
+	}
+	stop := context.AfterFunc(ctx, func() { conn.SetReadDeadline(time.Unix(1, 0)) })
+	defer stop()
+	return b.run(ctx, res, each)
+}
+
+// broadcast is a call to many servers.
+type broadcast struct {
+	conn          *net.UDPConn
+	to            []netip.AddrPort
+	client        *Client
+	proc          uint32
+	cred, verf    OpaqueAuth
+	x             *Exchange
+	wait, maxWait time.Duration
+	answered      map[netip.AddrPort]struct{}
+}
+
+// run repeats the call, and takes replies in between.
+func (b *broadcast) run(ctx context.Context, res xdr.Unmarshaler, each func(netip.AddrPort) bool) error {
+	buf := make([]byte, maxDatagram+1)
+	for ; ; b.wait = nextRetry(b.wait, b.maxWait) {
+		if err := b.send(); err != nil {
+			return err
+		}
+		for until := time.Now().Add(b.wait); ; {
+			b.conn.SetReadDeadline(until)
+			if err := ctx.Err(); err != nil { // after the deadline was set, which its end sets, too
+				return err
+			}
+			n, from, err := b.conn.ReadFromUDPAddrPort(buf)
+			if err != nil {
+				if !time.Now().Before(until) {
+					break
+				}
+				if ctx.Err() == nil && !pause(ctx) {
+					return ctx.Err()
+				}
+				continue
+			}
+			if b.take(buf[:n], unmap(from), res) && !each(unmap(from)) {
+				return nil
+			}
+		}
+	}
+}
+
+// send sends the call to every address. It is an error if none can be reached.
+func (b *broadcast) send() error {
+	var errs []error
+	for _, to := range b.to {
+		if _, err := b.conn.WriteToUDPAddrPort(b.x.Message, to); err != nil {
+			errs = append(errs, err)
+		}
+	}
+	if len(errs) == len(b.to) {
+		return &TransportError{Addr: "broadcast", Err: errors.Join(append(errs, errors.New("no address to send to"))...)}
+	}
+	return nil
+}
+
+// take decodes a reply, if it is the first from there and a success.
+func (b *broadcast) take(msg []byte, from netip.AddrPort, res xdr.Unmarshaler) bool {
+	xid, ok := messageXID(msg, msgReply)
+	if _, again := b.answered[from]; !ok || again || xid != b.x.XID || len(b.answered) == maxAnswers {
+		return false
+	}
+	b.x.Reply = msg
+	if b.client.decode(b.x, b.proc, b.cred, res, false) != nil {
+		return false
+	}
+	b.answered[from] = struct{}{}
+	return true
+}

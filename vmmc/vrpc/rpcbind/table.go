@@ -1,0 +1,84 @@
+package rpcbind
+
+import (
+	"slices"
+	"strings"
+	"sync"
+)
+
+// maxEntries bounds what may be registered.
+const maxEntries = 4096
+
+// table is what is registered.
+type table struct {
+	mu      sync.Mutex
+	entries []Entry // in the order of registration
+}
+
+// set registers an entry and reports whether it is registered now.
+func (t *table) set(n Entry) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if old := t.index(n.Program, n.Version, n.Netid); old >= 0 {
+		return t.entries[old].Addr == n.Addr
+	}
+	if len(t.entries) == maxEntries {
+		return false
+	}
+	t.entries = append(t.entries, n)
+	return true
+}
+
+// unset removes what owner may remove, of all netids if netid is empty, and reports whether
+// that was anything.
+func (t *table) unset(prog, vers uint32, netid, owner string) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	before := len(t.entries)
+	t.entries = slices.DeleteFunc(t.entries, func(n Entry) bool {
+		return n.Program == prog && n.Version == vers && (netid == "" || n.Netid == netid) &&
+			(n.Owner == owner || owner == superuser)
+	})
+	return len(t.entries) < before
+}
+
+// find returns the address of a program for a netid: of the version, or, if there is none
+// and exact is not set, of another one. It is empty if there is none.
+func (t *table) find(prog, vers uint32, netid string, exact bool) string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if i := t.index(prog, vers, netid); i >= 0 {
+		return t.entries[i].Addr
+	}
+	for i := range t.entries {
+		if n := &t.entries[i]; !exact && n.Program == prog && n.Netid == netid {
+			return n.Addr
+		}
+	}
+	return ""
+}
+
+func (t *table) index(prog, vers uint32, netid string) int {
+	return slices.IndexFunc(t.entries, func(n Entry) bool {
+		return n.Program == prog && n.Version == vers && n.Netid == netid
+	})
+}
+
+// dump returns all entries.
+func (t *table) dump() []Entry {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return slices.Clone(t.entries)
+}
+
+// endpoint returns what an entry's netid means.
+func (n *Entry) endpoint() Endpoint {
+	e := Endpoint{Addr: n.Addr, Netid: n.Netid, Semantics: SemanticsOrderlyStream, Family: "loopback", Proto: "-"}
+	if proto := strings.TrimSuffix(n.Netid, "6"); proto == "tcp" || proto == "udp" {
+		e.Proto, e.Family = proto, "inet"+n.Netid[len(proto):]
+		if proto == "udp" {
+			e.Semantics = SemanticsDatagram
+		}
+	}
+	return e
+}
