@@ -9,6 +9,8 @@ import (
 	"github.com/bobnet-go/bobnet/internal/vethtest"
 	"github.com/bobnet-go/bobnet/transport"
 	"github.com/bobnet-go/bobnet/transport/host"
+	"github.com/bobnet-go/bobnet/transport/myrinet"
+	"github.com/bobnet-go/bobnet/transport/myrinet/plain"
 	"github.com/bobnet-go/bobnet/transport/packet"
 	"github.com/bobnet-go/bobnet/transport/ring"
 	"github.com/bobnet-go/bobnet/transport/shm"
@@ -37,6 +39,9 @@ var conformanceLinks = []conformance.Link{
 // selfLink gives both VIs of a rule to one NIC: what they send each other takes
 // the way within the process. Tests of two NICs leave it out.
 var selfLink = conformance.Link{Name: "self", Setup: selfEnds}
+
+// cardLink is two cards of a simulated Myrinet. Tests of real links leave it out.
+var cardLink = conformance.Link{Name: "myrinet-sim", Setup: cardEnds}
 
 // Links that are more than a driver's name.
 const (
@@ -94,6 +99,38 @@ func simEnds(testing.TB) func() (conformance.Ends, error) {
 		e.World = sim.New(sim.Options{Seed: 1})
 		for side, name := range []string{"a", "b"} {
 			e.Links[side] = e.World.StationWith(sim.StationOptions{Name: name, Ports: transport.PortRange{Lo: 1024, Hi: 2047}})
+		}
+		return e, nil
+	}
+}
+
+// cardEnds joins two cards of a simulated Myrinet by a switch.
+func cardEnds(testing.TB) func() (conformance.Ends, error) {
+	return func() (e conformance.Ends, err error) {
+		e.World = sim.New(sim.Options{Seed: 1})
+		fabric, err := myrinet.New(e.World, myrinet.Options{Seed: 1})
+		if err != nil {
+			return e, err
+		}
+		crossbar := fabric.Switch("switch")
+		virtual := plain.Virtual{World: e.World, Waiter: func() plain.Waiter { return e.World.Waiter() }}
+		for side, name := range []string{"a", "b"} {
+			other := ethertype.MAC{2, 0, 0, 0, 0, byte(1 - side)}
+			var port *myrinet.Port
+			e.Links[side], err = plain.NewVirtual(virtual, func(h myrinet.Host) *myrinet.Port {
+				port = fabric.Host(name, h)
+				return port
+			}, plain.Config{
+				MAC:    ethertype.MAC{2, 0, 0, 0, 0, byte(side)},
+				Routes: []plain.Route{{To: other, Turns: myrinet.Route{int8(1 - 2*side)}}},
+				Card:   myrinet.CardConfig{Name: name, Timing: myrinet.PCITiming()},
+			})
+			if err != nil {
+				return e, err
+			}
+			if _, err := fabric.Join(port, crossbar.Port(side)); err != nil {
+				return e, err
+			}
 		}
 		return e, nil
 	}

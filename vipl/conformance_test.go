@@ -16,7 +16,7 @@ import (
 // TestConformance/<link>/<wait>/<level>/<call>/<rule>. The links run at the same
 // time, because most of it the kernel takes to close packet sockets.
 func TestConformance(t *testing.T) {
-	links := append(conformanceLinks[:len(conformanceLinks):len(conformanceLinks)], selfLink)
+	links := append(conformanceLinks[:len(conformanceLinks):len(conformanceLinks)], cardLink, selfLink)
 	if testing.Short() {
 		links = links[:2]
 	}

@@ -4,30 +4,46 @@ import "github.com/bobnet-go/bobnet/transport"
 
 // Place implements transport.Parking: processes that use one station may wait beside
 // the one in Wait.
-func (s *Station) Place() transport.Place { return &place{station: s} }
+func (s *Station) Place() transport.Place { return &place{Waiter{world: s.world}} }
 
-// place is where one process waits.
-type place struct {
-	station *Station
-	p       *proc // who waits, or nil
-	woken   bool
-}
+// place is where one process waits. An error of the world, which only the goroutine
+// outside gets, it learns from its next call.
+type place struct{ waiter Waiter }
 
-// Wait implements transport.Place. It blocks the process, and lets the world go on.
-func (pl *place) Wait(until int64) {
-	w := pl.station.world
-	if !pl.woken {
-		pl.p = w.caller()
-		w.block(nil, until) // fails for the goroutine outside only, which learns it from its next call
-		pl.p = nil
-	}
-	pl.woken = false
-}
+// Wait implements transport.Place.
+func (p *place) Wait(until int64) { p.waiter.Wait(until) }
 
 // Wake implements transport.Place.
-func (pl *place) Wake() {
-	pl.woken = true
-	if pl.p != nil {
-		pl.station.world.unblock(pl.p)
+func (p *place) Wake() { p.waiter.Wake() }
+
+// Waiter is where a process waits that uses no station: a link in virtual time which is
+// made of events, such as a card of an emulated network.
+type Waiter struct {
+	world *World
+	p     *proc // who waits, or nil
+	woken bool
+}
+
+// Waiter returns a new place for one process at a time to wait at.
+func (w *World) Waiter() *Waiter { return &Waiter{world: w} }
+
+// Wait blocks the process, and lets the world go on, until Wake is called or the world's
+// clock reaches until. A Wake that came since the last Wait ends it at once. Called
+// without Run, its error may be that of Run; within a process it is always nil.
+func (x *Waiter) Wait(until int64) (err error) {
+	if !x.woken {
+		x.p = x.world.caller()
+		err = x.world.block(nil, until)
+		x.p = nil
+	}
+	x.woken = false
+	return err
+}
+
+// Wake ends the current or the next Wait.
+func (x *Waiter) Wake() {
+	x.woken = true
+	if x.p != nil {
+		x.world.unblock(x.p)
 	}
 }

@@ -360,13 +360,17 @@ func (c *Case) within(d time.Duration) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(context.Background(), d)
 }
 
-// station returns the simulated station of n.
-func (c *Case) station(n *vipl.NIC) *sim.Station {
+// vanish has n's link end its calls, as if its host had gone.
+func (c *Case) vanish(n *vipl.NIC) {
 	side := 0
 	if n == c.B {
 		side = 1
 	}
-	return c.Links[side].(*sim.Station)
+	if s, ok := c.Links[side].(*sim.Station); ok {
+		c.World.Kill(s)
+		return
+	}
+	c.Links[side].Close()
 }
 
 // other returns the NIC at the other end.

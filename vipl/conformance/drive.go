@@ -123,7 +123,7 @@ func (c *Case) drive(other, n *vipl.NIC, stop *bool) {
 			c.World.Sleep(time.Duration(step))
 		}
 		if c.late(began) {
-			c.World.Kill(c.station(n))
+			c.vanish(n)
 			return
 		}
 	}

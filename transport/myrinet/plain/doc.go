@@ -1,0 +1,37 @@
+// Package plain makes a transport.Link of a Myrinet card: a control program that moves
+// Ethernet frames between the host and the fabric, over source routes that a table gives,
+// and the host's side of it. It adds nothing to what the fabric promises, so that all that
+// runs over an Ethernet interface runs over it unchanged.
+//
+// # On the card
+//
+// SRAM holds the table of routes, buffers for packets that go out, and buffers for those
+// that come in: what is left, 64 at most. A packet is a route, the type TypeFrame, and the
+// frame with its Ethernet header. The frame's destination address is looked up in the
+// table; one to a group is sent along each route of it, one packet at a time. An entry
+// for the broadcast address is the way of frames to groups and to stations that the table
+// does not have: a direct cable is that entry alone, with a route of no turns.
+//
+// The program works in the steps of VMMC, section 4.5: it takes the frame from the host by
+// DMA, puts a route before it and has it sent, while the next frame comes by DMA and
+// others are received. Each packet out or in costs 41 cycles of the processor; VMMC, 5.2,
+// gives 2.5 us for both at 33 MHz.
+//
+// What comes is filtered as an Ethernet interface and the kernel filter it: by address,
+// EtherType, version and port. When the host's receive ring is full the card drops frames
+// and counts them (transport.Stats.RxDrops), so that a host which does not look keeps
+// nobody else's packets in the fabric.
+//
+// # Between card and host
+//
+// Frames pass through two rings in the host's memory, and numbers through the doorbell page:
+// the host writes how many frames it has put into the send ring, and rings; and how many
+// it has taken out of the receive ring. The card believes neither: a number that cannot be
+// is counted (Snapshot.BadDoorbells), and harms that host's own frames only.
+//
+// # Who drives it
+//
+// In virtual time events of the world do, and calls of the Link only write and ring. What
+// the host has spent on programmed I/O is paid in Wait, which holds no lock. Live, Send,
+// Recv and Wait of the Link drive cable and card.
+package plain

@@ -1,0 +1,46 @@
+package plain
+
+import (
+	"encoding/binary"
+	"sync/atomic"
+)
+
+// ring is frames in the host's memory between host and card, one after the other. The
+// numbers of frames run on; a number's slot is the number modulo the ring's length, which
+// is a power of two.
+type ring struct {
+	slots []slot
+	put   atomic.Uint32 // frames that were put in so far
+	taken atomic.Uint32 // and taken out
+}
+
+// slot holds a frame.
+type slot struct {
+	mem []byte
+	n   int // octets of it that the frame has
+}
+
+func (r *ring) init(slots, size int) {
+	n := 1
+	for n < slots {
+		n *= 2
+	}
+	mem := make([]byte, n*size)
+	r.slots = make([]slot, n)
+	for i := range r.slots {
+		r.slots[i].mem = mem[i*size:][:size:size]
+	}
+}
+
+func (r *ring) at(number uint32) *slot { return &r.slots[int(number)&(len(r.slots)-1)] }
+
+// The doorbell page: words of 32 bits, little-endian, as the processors of the papers'
+// hosts had them.
+const (
+	wordSent  = 0 // frames that the host has put into the send ring
+	wordTaken = 4 // frames that it has taken out of the receive ring
+	wordAsks  = 8 // not 0: it wants an interrupt for the next frame that comes
+	pageUsed  = 12
+)
+
+func word(page []byte, at int) uint32 { return binary.LittleEndian.Uint32(page[at:]) }
