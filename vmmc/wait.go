@@ -41,6 +41,7 @@ func (p *Process) Spin(ctx context.Context, word *uint32, old uint32) (uint32, e
 // only polls.
 func (p *Process) over(ctx context.Context) error {
 	p.mu.Lock()
+	p.turn() // or the wait would end at once for what has been written before
 	closed, seen := p.closed, p.via.Seen()
 	p.unlock()
 	switch {
