@@ -19,8 +19,8 @@ import (
 )
 
 const perfLong = `Measure one-way time, bandwidth and message rate of raw frames, VIs, MPLite,
-active messages (am2), TCP and UDP over one link, in turns, so that their ratios
-hold on a noisy machine.
+active messages (am2), writes into exported memory (vmmc), TCP and UDP over one
+link, in turns, so that their ratios hold on a noisy machine.
 
   --local    makes a pair of network namespaces joined by veth, for each --mtu,
              and runs both ends; as root, or in an unprivileged user namespace
@@ -44,6 +44,15 @@ answered: by a reply of its own size in the test latency, and by an empty reply
 in bandwidth and rate. All stacks use the same sizes by default; those of the
 virtual-network paper are --sizes 16,4096,1048576.
 
+With vmmc nobody receives: a half that spins looks at the last word of the
+message in its memory, one that blocks waits for a notification. The tests
+bidirectional and overhead, which only vmmc has, are the VMMC paper's. In the
+first both ends send at the same time, and wait for each other's message before
+they send again; what is printed is the total of both. Overhead is the time of
+the call that sends, to an end that is idle: a synchronous call returns when the
+source may be used again, an asynchronous one when the send is posted. --plot
+draws the paper's figures 2, 3 and 4 with the sizes of the example.
+
 The test logp, which only am2 has, for short and medium requests, finds the
 parameters of the LogP model by the method of "Assessing Fast Network Interfaces"
 (Culler, Liu, Martin, Yoshikawa): it sends bursts of 1 to 512 requests that are
@@ -64,6 +73,9 @@ const perfExample = `  bobnet perf --local
   bobnet perf --local --link shm --stacks line,handoff,vipl --wait spin
   bobnet perf --local --stacks raw,vipl,am2 --sizes 16 --tests latency,rate --wait spin
   bobnet perf --local --stacks am2 --tests logp --plot signature.png
+  bobnet perf --local --stacks vipl,vmmc --tests latency,bandwidth,bidirectional,overhead \
+    --sizes 4,8,16,32,64,128,256,1024,4096,16384,65536,262144,1048576 --wait spin \
+    --reliability delivery --mtu 9000 --plot vmmc.png
   bobnet perf --listen             # on one machine, and on the other:
   bobnet perf --to perf/HOSTNAME --stacks vipl,mplite`
 
@@ -130,11 +142,11 @@ func (c *perfCall) addFlags(cmd *cobra.Command) {
 	}
 	list(&c.plan.Stacks, "stacks", perf.Stacks(), "what to measure")
 	list(&c.plan.Tests, "tests", perf.Tests, "which tests")
-	f.IntSliceVar(&c.plan.Sizes, "sizes", nil, "message sizes in `bytes`, for every test (default 64 for latency, rate and read, 1048576 for bandwidth and write, 16 for logp)")
+	f.IntSliceVar(&c.plan.Sizes, "sizes", nil, "message sizes in `bytes`, for every test (default 64 for latency, rate and read, 1048576 for bandwidth, bidirectional and write, 64,4096,1048576 for overhead, 16 for logp)")
 	f.IntSliceVar(&c.plan.MTUs, "mtu", nil, "MTUs of the links that --local makes (default 1500)")
 	list(&c.plan.Levels, "reliability", perf.Levels, "reliability levels of vipl")
-	list(&c.plan.Waits, "wait", perf.Waits, "how raw, vipl, mplite and am2 wait")
-	f.StringSliceVar(&c.plan.Links, "link", nil, "drivers of raw, vipl, mplite and am2: "+strings.Join(perf.Links, ",")+" (default that of --driver)")
+	list(&c.plan.Waits, "wait", perf.Waits, "how raw, vipl, mplite, am2 and vmmc wait")
+	f.StringSliceVar(&c.plan.Links, "link", nil, "drivers of raw, vipl, mplite, am2 and vmmc: "+strings.Join(perf.Links, ",")+" (default that of --driver)")
 	f.StringSliceVar(&c.plan.XDP, "xdp", nil, "whether the ring driver sends through AF_XDP: some of "+strings.Join(perf.Choices, ",")+" (default auto: what it measures to be faster)")
 	f.StringSliceVar(&c.plan.Long, "long", nil, "whether the ring driver carries frames beyond the MTU: some of "+strings.Join(perf.Choices, ",")+" (default auto: on veth)")
 	f.IntSliceVar(&c.plan.Credits, "credits", nil, "how many requests am2 has under way at most: its rate is measured with each `number`, all else with the first (default 128,64,4)")
@@ -142,7 +154,7 @@ func (c *perfCall) addFlags(cmd *cobra.Command) {
 	f.IntVar(&c.plan.Rounds, "rounds", perf.DefaultRounds, "samples of each measurement")
 	f.DurationVar(&c.plan.Sample, "sample", perf.DefaultSample, "length of a sample")
 	f.BoolVar(&c.json, "json", false, "print one JSON object per measurement")
-	f.StringVar(&c.plot, "plot", "", "draw latency and bandwidth over size, and the signatures of logp, to the PNG `FILE`")
+	f.StringVar(&c.plot, "plot", "", "draw latency, bandwidth and overhead over size, and the signatures of logp, to the PNG `FILE`")
 	nicFlags(cmd, &c.nic)
 	f.StringVar(&c.ip, "ip", "", "IP `address` of that interface, to measure tcp and udp by default as well, or by another address than its first")
 	f.StringVar(&c.metrics, "metrics", "", "`address` where to serve Prometheus metrics while measuring; with --local the client's as rank 0's and the server's as rank 1's, as lab --metrics does")

@@ -13,26 +13,31 @@ const (
 	Read      = "read"      // RDMA reads, one after another: the time from asking to having
 	Write     = "write"     // RDMA writes, several outstanding
 	LogP      = "logp"      // bursts of requests: the parameters of the LogP model
+
+	Bidirectional = "bidirectional" // one message each way at the same time, again and again
+	Overhead      = "overhead"      // what the call takes that sends a message to an idle half
 )
 
 // oneSided reports whether a test is of RDMA, which only VIs have.
 func oneSided(test string) bool { return test == Read || test == Write }
 
 // measures reports whether a stack can have a test: LogP is of requests that
-// handlers answer.
+// handlers answer, Bidirectional and Overhead are of the VMMC paper.
 func measures(stack, test string) bool {
 	switch {
 	case oneSided(test):
 		return stack == "vipl"
 	case test == LogP:
 		return stack == "am2"
+	case test == Bidirectional || test == Overhead:
+		return stack == "vmmc"
 	}
 	return true
 }
 
 // timed reports whether a test measures the time of each message, and not how
 // many there are in a time.
-func timed(test string) bool { return test == Latency || test == Read }
+func timed(test string) bool { return test == Latency || test == Read || test == Overhead }
 
 // How a half waits.
 const (
@@ -50,6 +55,7 @@ type Case struct {
 	Ways               // of the link "ring"
 	Kind        string `json:"kind,omitempty"`    // of am2's messages: "short", "medium" or "bulk"
 	Credits     int    `json:"credits,omitempty"` // of am2: requests under way at most
+	Mode        string `json:"mode,omitempty"`    // of the test overhead: "sync" or "async"
 	MTU         int    `json:"mtu"`
 	Size        int    `json:"size"` // payload bytes of a message
 }
@@ -57,7 +63,7 @@ type Case struct {
 // String names the case for people: "vipl latency 64 B, delivery, spin, ring, MTU 1500".
 func (c Case) String() string {
 	parts := []string{fmt.Sprintf("%s %s %d B", c.Stack, c.Test, c.Size)}
-	for _, s := range []string{c.Kind, c.Reliability, c.Wait, c.Link} {
+	for _, s := range []string{c.Kind, c.Mode, c.Reliability, c.Wait, c.Link} {
 		if s != "" {
 			parts = append(parts, s)
 		}
@@ -76,7 +82,7 @@ func (c Case) String() string {
 type Record struct {
 	Case
 	Count       int     `json:"count"`       // messages or round trips measured
-	P50         float64 `json:"p50_us"`      // one way, microseconds
+	P50         float64 `json:"p50_us"`      // one way, or of the call, microseconds
 	P99         float64 `json:"p99_us"`      //
 	Min         float64 `json:"min_us"`      //
 	Mbits       float64 `json:"mbit_s"`      // payload, 1e6 bits a second

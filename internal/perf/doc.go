@@ -29,6 +29,10 @@
 // samples, and the parameters of the LogP model are found from these
 // (characterize). Pauses are timed, and what they last too long is taken off.
 //
+// The tests bidirectional and overhead are those of the VMMC paper: both halves send
+// at the same time, and wait for each other's message before they send again; and the
+// time of the call that sends, alone, while the network is idle.
+//
 // # Stacks
 //
 //	line    a bare cache line between the halves, link shm only
@@ -37,6 +41,7 @@
 //	vipl    virtual interfaces, at each reliability level
 //	mplite  ranks on top of vipl
 //	am2     active messages between two endpoints, each request answered
+//	vmmc    memory of either half, which the other writes to
 //	tcp     net.Conn, blocking, the kernel's offloads as they are
 //	udp     net.UDPConn, blocking, with a window of its own
 //

@@ -21,7 +21,7 @@ const (
 
 // sample is one short run of a case.
 type sample struct {
-	rtt       *hdrhistogram.Histogram // latency and logp only, nanoseconds
+	rtt       *hdrhistogram.Histogram // of timed tests and logp, nanoseconds
 	bursts    []float64               // logp only: microseconds for each request, as sweep has them
 	perSecond float64                 // messages, but for latency
 	count     int
@@ -265,9 +265,9 @@ func (c *coordinator) run(ctx context.Context, conn Conn, m *measurement, n int)
 
 // learn corrects how long a message takes, downwards. Where single round trips
 // are known a few slow ones, as on a busy machine, do not count; but a sample
-// must not grow without bounds if they come again.
+// must not grow without bounds if they come again. Of Overhead what is not timed counts, too.
 func (m *measurement) learn(each float64, rtt *hdrhistogram.Histogram) {
-	if rtt != nil {
+	if rtt != nil && m.Test != Overhead {
 		each = max(float64(rtt.ValueAtQuantile(50)), each/maxGrowth)
 	}
 	if m.each == 0 || each < m.each {

@@ -12,7 +12,7 @@ import (
 
 // What a plan may name, in the order of the output.
 var (
-	Tests  = []string{Latency, Bandwidth, Rate, Read, Write, LogP}
+	Tests  = []string{Latency, Bandwidth, Bidirectional, Rate, Read, Write, Overhead, LogP}
 	Levels = []string{"delivery", "reception", "unreliable"}
 	Waits  = []string{Spin, Block}
 	Links  = vipl.Drivers()
@@ -30,7 +30,8 @@ const (
 )
 
 // Sizes that a test uses when the plan names none, in bytes.
-var defaultSizes = map[string][]int{Latency: {64}, Bandwidth: {1 << 20}, Rate: {64}, Read: {64}, Write: {1 << 20}, LogP: {16}}
+var defaultSizes = map[string][]int{Latency: {64}, Bandwidth: {1 << 20}, Bidirectional: {1 << 20}, Rate: {64},
+	Read: {64}, Write: {1 << 20}, Overhead: {64, 4 << 10, 1 << 20}, LogP: {16}}
 
 // defaultCredits are the requests that am2 has under way: what it is compared with,
 // half of that, and the virtual-network paper's number, whose rates are measured too.
@@ -48,7 +49,7 @@ const MaxSize = 64 << 20
 type Plan struct {
 	Stacks, Tests, Levels, Waits, Links, XDP, Long []string
 
-	Sizes   []int         // bytes; nil: 64 for latency, rate and read, 1 MiB for bandwidth and write, 16 for logp
+	Sizes   []int         // bytes; nil: the test's own
 	Credits []int         // of am2: its rate is measured with each, the rest with the first; nil: 128, 64 and 4
 	MTUs    []int         // of the links that Local makes; nil: DefaultMTU
 	Count   int           // messages in a measurement; 0: as many as fit Sample
@@ -140,7 +141,7 @@ func (p Plan) validateNumbers() error {
 // be measured with. Those on a NIC need vipl's, unless their link has an MTU of
 // its own.
 func (p Plan) minMTU() int {
-	onNIC := func(stack string) bool { return stack == "vipl" || stack == "mplite" || stack == "am2" }
+	onNIC := func(stack string) bool { return slices.Contains([]string{"vipl", "mplite", "am2", "vmmc"}, stack) }
 	if p.together() || !slices.ContainsFunc(p.Stacks, onNIC) {
 		return ethertype.MinMTU
 	}

@@ -30,6 +30,7 @@ func TestPlanRefuses(t *testing.T) {
 		{Plan{Stacks: []string{"tcp", "vipl"}, MTUs: []int{1500, 100}}, "MTU 100 cannot be measured by the stacks [tcp vipl]: want 338..65535"},
 		{Plan{Stacks: []string{"mplite"}, MTUs: []int{100}}, "want 338..65535"},
 		{Plan{Stacks: []string{"am2"}, MTUs: []int{100}}, "want 338..65535"},
+		{Plan{Stacks: []string{"vmmc"}, MTUs: []int{100}}, "want 338..65535"},
 		{Plan{Count: -1}, "count -1"},
 		{Plan{Credits: []int{64, 0}}, "0 credits"},
 		{Plan{Credits: []int{endpoint.MaxCredits + 1}}, "1..1024"},
@@ -89,6 +90,23 @@ func TestPlanOfActiveMessages(t *testing.T) {
 	p.Stacks, p.Tests, p.Credits, p.Sizes = []string{"am2"}, []string{LogP}, []int{8, 2}, []int{4096, 4097}
 	if got, want := cases(p), []string{"am2 logp 4096 B, medium, delivery, spin, ring, 8 credits, MTU 1500"}; !slices.Equal(got, want) {
 		t.Errorf("cases %q, want %q", got, want)
+	}
+}
+
+// TestPlanOfVMMC: overhead is measured in two modes, and other stacks have neither it nor
+// bidirectional.
+func TestPlanOfVMMC(t *testing.T) {
+	p := Plan{Stacks: []string{"vipl", "vmmc"}, Tests: []string{Overhead, Bidirectional}, Waits: []string{Spin}, Sizes: []int{64}}
+	var got []string
+	for _, c := range p.Cases(1500) {
+		got = append(got, c.String())
+	}
+	if want := []string{
+		"vmmc bidirectional 64 B, delivery, spin, ring, MTU 1500",
+		"vmmc overhead 64 B, sync, delivery, spin, ring, MTU 1500",
+		"vmmc overhead 64 B, async, delivery, spin, ring, MTU 1500",
+	}; !slices.Equal(got, want) {
+		t.Errorf("cases\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 	}
 }
 

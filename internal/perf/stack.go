@@ -31,7 +31,7 @@ type Conn interface {
 	// Echo answers n messages.
 	Echo(ctx context.Context, n int) error
 	// Stream sends n messages, several outstanding, and returns when the other
-	// side has received the last, and how many did arrive.
+	// side has received the last, and how many did arrive, on both sides.
 	Stream(ctx context.Context, n int) (arrived int, err error)
 	// Sink receives what Stream sends.
 	Sink(ctx context.Context, n int) error
@@ -63,6 +63,7 @@ var stacks = []struct {
 	{"vipl", viplStack{}},
 	{"mplite", mpliteStack{}},
 	{"am2", amStack{}},
+	{"vmmc", vmmcStack{}},
 	{"tcp", tcpStack{}},
 	{"udp", udpStack{}},
 }

@@ -59,11 +59,11 @@ func record(c Case, samples []sample) (r Record, err error) {
 		r.P50 = oneWay(merged.ValueAtQuantile(50))
 		r.P99 = oneWay(merged.ValueAtQuantile(99))
 		r.Min = oneWay(merged.Min())
-	case Read:
+	case Read, Overhead:
 		r.P50 = 2 * oneWay(merged.ValueAtQuantile(50))
 		r.P99 = 2 * oneWay(merged.ValueAtQuantile(99))
 		r.Min = 2 * oneWay(merged.Min())
-	case Bandwidth, Write:
+	case Bandwidth, Bidirectional, Write:
 		r.Mbits = median(rates) * float64(c.Size) * 8 / 1e6
 	case Rate:
 		r.Rate = median(rates)

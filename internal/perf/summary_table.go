@@ -51,9 +51,11 @@ func WriteSummary(w io.Writer, records []Record) error {
 }
 
 var (
-	summaryTitle = map[string]string{Latency: "one way", Bandwidth: "bandwidth", Rate: "messages", Read: "RDMA read", Write: "RDMA write"}
-	summaryUnit  = map[string]string{Latency: "%.2f us", Bandwidth: "%.0f Mbit/s", Rate: "%.0f /s", Read: "%.2f us", Write: "%.0f Mbit/s"}
-	waitWords    = map[string]string{Spin: "spinning", Block: "blocking"}
+	summaryTitle = map[string]string{Latency: "one way", Bandwidth: "bandwidth", Bidirectional: "both ways", Rate: "messages",
+		Read: "RDMA read", Write: "RDMA write", Overhead: "overhead"}
+	summaryUnit = map[string]string{Latency: "%.2f us", Bandwidth: "%.0f Mbit/s", Bidirectional: "%.0f Mbit/s", Rate: "%.0f /s",
+		Read: "%.2f us", Write: "%.0f Mbit/s", Overhead: "%.2f us"}
+	waitWords = map[string]string{Spin: "spinning", Block: "blocking"}
 )
 
 func summaryCell(col []Record, row Record) string {
@@ -64,44 +66,66 @@ func summaryCell(col []Record, row Record) string {
 	return fmt.Sprintf(summaryUnit[r.Test]+"\t%s\t", value(*r), ratio(*r, baseline(col, "tcp", *r)))
 }
 
-// find returns the record of the same stack, level, wait, link and credits as
-// like.
+// find returns the record of the same stack, level, wait, link, credits and mode
+// as like.
 func find(records []Record, like Record) *Record {
 	for i, r := range records {
 		if r.Stack == like.Stack && r.Reliability == like.Reliability && r.Wait == like.Wait && r.Link == like.Link &&
-			r.Ways == like.Ways && r.Credits == like.Credits {
+			r.Ways == like.Ways && r.Credits == like.Credits && r.Mode == like.Mode {
 			return &records[i]
 		}
 	}
 	return nil
 }
 
-// WritePlot draws as a PNG picture, side by side, what the records have of:
-// latency and bandwidth over size, a line for each stack, level, way to wait, link
-// and MTU, and the signatures of the test logp. It returns plot.ErrEmpty if they
-// have none of these.
+// WritePlot draws as a PNG picture, side by side, what the records have of: latency, bandwidth
+// and the overhead of sending over size, a line for each stack, level, way to wait, link and
+// MTU, and the signatures of the test logp. It returns plot.ErrEmpty if they have none of
+// these. Where short messages are among longer ones, they get a plot of latency for themselves.
 func WritePlot(w io.Writer, records []Record) error {
-	var panels []plot.Panel
-	for _, p := range []plot.Panel{
+	all := []plot.Panel{
 		{Title: "One-way time, median\n" + overWhat(only(records, Latency)), Y: "µs", Series: series(records, Latency)},
-		{Title: "Bandwidth of payload\n" + overWhat(only(records, Bandwidth)), Y: "Mbit/s", Series: series(records, Bandwidth)},
-	} {
-		if len(p.Series) > 0 {
-			panels = append(panels, p)
-		}
+		{Title: "Bandwidth of payload\n" + overWhat(only(records, Bandwidth, Bidirectional)), Y: "Mbit/s",
+			Series: append(series(records, Bandwidth), series(records, Bidirectional)...)},
+		{Title: "Overhead of a send, median\n" + overWhat(only(records, Overhead)), Y: "µs", Series: series(records, Overhead)},
 	}
+	if short := shortAmongLong(only(records, Latency)); len(short) > 0 {
+		panel := plot.Panel{Title: "One-way time of short messages, median\n" + overWhat(short), Y: "µs", Series: series(short, Latency)}
+		all = append([]plot.Panel{panel}, all...)
+	}
+	all = slices.DeleteFunc(all, func(p plot.Panel) bool { return len(p.Series) == 0 })
 	for _, r := range records {
 		if r.LogP != nil {
-			panels = append(panels, signaturePanel(r))
+			all = append(all, signaturePanel(r))
 		}
 	}
-	return plot.WritePNG(w, panels...)
+	return plot.WritePNG(w, all...)
 }
 
-// only returns the records of a test that have a value.
-func only(records []Record, test string) (some []Record) {
+// shortMessage is the longest message, in bytes, that is drawn with the short ones, as in the
+// VMMC paper.
+const shortMessage = 256
+
+// shortAmongLong returns the records of short messages, if there are several sizes of these,
+// and longer ones.
+func shortAmongLong(records []Record) (short []Record) {
+	sizes := map[int]bool{}
 	for _, r := range records {
-		if r.Test == test && value(r) > 0 {
+		if r.Size <= shortMessage {
+			short = append(short, r)
+			sizes[r.Size] = true
+		}
+	}
+	if len(sizes) < 2 || len(short) == len(records) {
+		return nil
+	}
+	return short
+}
+
+// only returns the records of some tests that have a value and a size, which the axes need.
+func only(records []Record, tests ...string) (some []Record) {
+	for _, r := range records {
+		if slices.Contains(tests, r.Test) && value(r) > 0 && r.Size > 0 {
 			some = append(some, r)
 		}
 	}
@@ -162,6 +186,9 @@ func seriesName(r Record, several bool) string {
 	}
 	if r.Reliability != "" && r.Reliability != Levels[0] {
 		text += ", " + r.Reliability
+	}
+	if r.Test == Bidirectional {
+		text += ", both ways"
 	}
 	return text + ", " + waitWords[r.Wait]
 }

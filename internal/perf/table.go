@@ -46,9 +46,9 @@ func writeGroup(w io.Writer, group []Record) error {
 func writeFigures(w io.Writer, group []Record) error {
 	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
 	switch group[0].Test {
-	case Latency, Read:
+	case Latency, Read, Overhead:
 		fmt.Fprintln(tw, "stack\tlevel\twait\tp50 us\tp99 us\tmin us\tx raw\tx tcp\tline ns\t")
-	case Bandwidth, Write:
+	case Bandwidth, Bidirectional, Write:
 		fmt.Fprintln(tw, "stack\tlevel\twait\tMbit/s\tsent again\tdrops\tx raw\tx tcp\tline ns\t")
 	default:
 		fmt.Fprintln(tw, "stack\tlevel\twait\tmessages/s\tsent again\tdrops\tx raw\tx tcp\tline ns\t")
@@ -63,8 +63,8 @@ func writeFigures(w io.Writer, group []Record) error {
 // label is what a row is of: the stack, and the kind of its messages.
 func label(r Record) string { return strings.TrimSpace(name(r) + " " + r.Kind) }
 
-// name is the stack, with its link and credits where these are not the usual
-// ones.
+// name is the stack with its mode, and with its link and credits where these are
+// not the usual ones.
 func name(r Record) string {
 	text := r.Stack
 	switch {
@@ -72,6 +72,9 @@ func name(r Record) string {
 		text += "/" + r.Link
 	case r.Ways != (Ways{}):
 		text += "/" + r.Ways.String()
+	}
+	if r.Mode != "" {
+		text += "/" + r.Mode
 	}
 	if r.Credits != 0 && r.Credits != usualCredits {
 		text += fmt.Sprintf("/credits=%d", r.Credits)
@@ -81,9 +84,9 @@ func name(r Record) string {
 
 func figures(r Record) string {
 	switch r.Test {
-	case Latency, Read:
+	case Latency, Read, Overhead:
 		return fmt.Sprintf("%.2f\t%.2f\t%.2f", r.P50, r.P99, r.Min)
-	case Bandwidth, Write:
+	case Bandwidth, Bidirectional, Write:
 		return fmt.Sprintf("%.0f\t%d\t%d", r.Mbits, r.Retransmits, r.Drops)
 	}
 	return fmt.Sprintf("%.0f\t%d\t%d", r.Rate, r.Retransmits, r.Drops)
@@ -104,9 +107,9 @@ func baseline(group []Record, stack string, r Record) *Record {
 // value is what ratios are made of.
 func value(r Record) float64 {
 	switch r.Test {
-	case Latency, Read:
+	case Latency, Read, Overhead:
 		return r.P50
-	case Bandwidth, Write:
+	case Bandwidth, Bidirectional, Write:
 		return r.Mbits
 	}
 	return r.Rate

@@ -159,6 +159,49 @@ func TestPlotSaysOverWhat(t *testing.T) {
 	}
 }
 
+var vmmcRecords = []Record{
+	{Case: Case{Stack: "vmmc", Test: Latency, Wait: Spin, Link: "ring", MTU: 1500, Size: 4}, P50: 2, P99: 3, Min: 1},
+	{Case: Case{Stack: "vmmc", Test: Latency, Wait: Spin, Link: "ring", MTU: 1500, Size: 256}, P50: 3, P99: 4, Min: 2},
+	{Case: Case{Stack: "vmmc", Test: Latency, Wait: Spin, Link: "ring", MTU: 1500, Size: 4096}, P50: 9, P99: 9, Min: 8},
+	{Case: Case{Stack: "vmmc", Test: Bandwidth, Wait: Spin, Link: "ring", MTU: 1500, Size: 4096}, Mbits: 9000},
+	{Case: Case{Stack: "vmmc", Test: Bidirectional, Wait: Spin, Link: "ring", MTU: 1500, Size: 4096}, Mbits: 9500},
+	{Case: Case{Stack: "vmmc", Test: Overhead, Wait: Spin, Link: "ring", Mode: modeSync, MTU: 1500, Size: 4096}, P50: 9},
+	{Case: Case{Stack: "vmmc", Test: Overhead, Wait: Spin, Link: "ring", Mode: modeAsync, MTU: 1500, Size: 4096}, P50: 0.4},
+}
+
+const wantVMMCSummary = `       stack  waits by  one way, 4 B  x tcp  bandwidth, 4 KiB  x tcp  both ways, 4 KiB  x tcp  overhead, 4 KiB  x tcp
+        vmmc  spinning       2.00 us      -       9000 Mbit/s      -       9500 Mbit/s      -                -      -
+   vmmc/sync  spinning             -      -                 -      -                 -      -          9.00 us      -
+  vmmc/async  spinning             -      -                 -      -                 -      -          0.40 us      -
+
+`
+
+// TestModes: both modes of sending have rows and lines of their own; both directions are
+// drawn beside one; and short messages, which longer ones would squeeze, have a plot.
+func TestModes(t *testing.T) {
+	var summary strings.Builder
+	if err := WriteSummary(&summary, vmmcRecords); err != nil {
+		t.Fatal(err)
+	}
+	if summary.String() != wantVMMCSummary {
+		t.Errorf("summary is\n%s\nwant\n%s", summary.String(), wantVMMCSummary)
+	}
+	if lines := series(vmmcRecords, Overhead); len(lines) != 2 || lines[1].Name != "vmmc/async, spinning" {
+		t.Errorf("lines of overhead: %+v", lines)
+	}
+	if lines := series(vmmcRecords, Bidirectional); len(lines) != 1 || lines[0].Name != "vmmc, both ways, spinning" {
+		t.Errorf("lines of both ways: %+v", lines)
+	}
+	for panels, records := range map[int][]Record{4: vmmcRecords, 3: vmmcRecords[1:], 1: vmmcRecords[:2]} {
+		var out bytes.Buffer
+		err := WritePlot(&out, records)
+		img, decodeErr := png.DecodeConfig(&out)
+		if err = errors.Join(err, decodeErr); err != nil || img.Width != panels*1008 {
+			t.Errorf("a picture of %d dots, %v; want %d panels of 1008", img.Width, err, panels)
+		}
+	}
+}
+
 func TestByteCount(t *testing.T) {
 	for n, want := range map[int]string{1: "1 B", 64: "64 B", 1000: "1000 B", 1024: "1 KiB", 1536: "1536 B", 1 << 20: "1 MiB", 3 << 20: "3 MiB"} {
 		if got := byteCount(n); got != want {

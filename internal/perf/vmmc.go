@@ -1,0 +1,324 @@
+package perf
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"sync/atomic"
+
+	"github.com/bobnet-go/bobnet/vipl"
+	"github.com/bobnet-go/bobnet/vmmc"
+)
+
+// The modes of the test overhead: how vmmc sends.
+const (
+	modeSync  = "sync"  // a call ends when the source may be used again
+	modeAsync = "async" // a call posts the send
+)
+
+// vmmcBoard is the number under which each half exports its memory.
+const vmmcBoard = 1
+
+// vmmcAlign is what the ends of messages are aligned to, so that their last words are words of
+// memory.
+const vmmcAlign = 8
+
+// vmmcSends is how many messages a stream has posted at most. Each may take several writes, of
+// which there must not be more than vmmc.DefaultMaxSends.
+const vmmcSends = 256
+
+// vmmcStack is one process on each side, each of which imports the other's memory and writes
+// to it.
+type vmmcStack struct{}
+
+// Cases is part of Stack.
+func (vmmcStack) Cases(p *Plan, test string, mtu, size int) []Case {
+	modes := []string{""}
+	if test == Overhead {
+		modes = []string{modeSync, modeAsync}
+	}
+	var cases []Case
+	for _, link := range p.Links {
+		for _, wait := range p.Waits {
+			for _, mode := range modes {
+				cases = append(cases, Case{Stack: "vmmc", Test: test, Reliability: "delivery",
+					Wait: wait, Link: link, Mode: mode, MTU: mtu, Size: size})
+			}
+		}
+	}
+	return cases
+}
+
+// vmmcConn is one end. The board, to which the peer writes, has a slot for each of its buffers,
+// and a word behind them, of which the peer writes how many streams have ended. Messages that
+// are waited for one by one are numbered. Each ends with its number, and lies in one of two
+// slots in turn, because the peer may be one message ahead. A half that spins looks at the
+// message's last word; one that blocks waits for a notification, which comes with each.
+type vmmcConn struct {
+	p       *vmmc.Process
+	nicDone func() error
+	forget  func()
+	spin    bool
+	mode    string
+	size    int
+	stride  int // from slot to slot
+	short   bool
+	board   []byte
+	peer    vmmc.ProxyAddr // the peer's board
+	bufs    [][]byte
+	sends   []vmmc.Send
+	next    int // in bufs
+	posted  int // in sends
+	end     [vmmc.WordSize]byte
+	drained vmmc.Send
+
+	sent, taken   uint32 // numbered messages
+	ended, endsIn uint32 // streams: by this half, by the peer
+	told          uint32 // notifications that have come
+	heard         uint32 // those that were waited for
+}
+
+// Open is part of Stack.
+func (vmmcStack) Open(ctx context.Context, h *Half, c Case) (Conn, error) {
+	nic, err := h.openNIC(c)
+	if err != nil {
+		return nil, err
+	}
+	v, err := newVMMCConn(ctx, h, nic, c)
+	if err != nil {
+		return nil, errors.Join(err, nic.Close())
+	}
+	return v.as(c.Test), nil
+}
+
+// as returns the end as a test needs it.
+func (v *vmmcConn) as(test string) Conn {
+	switch test {
+	case Overhead:
+		return overheadConn{v}
+	case Bidirectional:
+		return bidirectionalConn{v}
+	}
+	return v
+}
+
+// newVMMCConn makes an end on a NIC, which is the connection's if there is no error.
+func newVMMCConn(ctx context.Context, h *Half, nic *vipl.NIC, c Case) (v *vmmcConn, err error) {
+	v = &vmmcConn{nicDone: nic.Close, spin: c.Wait == Spin, mode: c.Mode, size: c.Size, short: c.Size <= vmmc.DefaultShort}
+	v.stride = (c.Size + vmmcAlign - 1) / vmmcAlign * vmmcAlign
+	if v.p, err = openProcess(h, nic); err != nil {
+		return nil, err
+	}
+	if err = v.meet(ctx, h); err != nil {
+		return nil, errors.Join(err, v.p.Close())
+	}
+	v.forget = h.watch(Opened{NIC: nic})
+	return v, nil
+}
+
+// openProcess opens the process of a half, the server's as 1 and the client's as 0, in a
+// scope that the server's address makes unique.
+func openProcess(h *Half, nic *vipl.NIC) (*vmmc.Process, error) {
+	addr, err := h.Exchange(nic.Addr().String())
+	if err != nil {
+		return nil, err
+	}
+	number := uint32(0)
+	if h.server {
+		number, addr = 1, nic.Addr().String()
+	}
+	return vmmc.Open(&vmmc.Config{NIC: nic, Process: number, Scope: "perf-" + addr})
+}
+
+// meet makes the memory, exports it and imports the peer's.
+func (v *vmmcConn) meet(ctx context.Context, h *Half) error {
+	n := outstanding(v.size)
+	v.bufs, v.sends = make([][]byte, n), make([]vmmc.Send, min(n, vmmcSends))
+	mem, _, err := v.p.NIC().AllocMem(2*n*v.stride+vmmcAlign, nil)
+	if err != nil {
+		return err
+	}
+	occupy(mem[:n*v.stride])
+	for i := range v.bufs {
+		v.bufs[i] = mem[(i+1)*v.stride-v.size : (i+1)*v.stride]
+	}
+	v.board = mem[n*v.stride:]
+	if _, err := v.p.Export(v.board, vmmcBoard, vmmc.Everybody, func(vmmc.Notification) { atomic.AddUint32(&v.told, 1) }); err != nil {
+		return err
+	}
+	peer := uint32(1)
+	if h.server {
+		peer = 0
+	}
+	board, err := v.p.Import(ctx, vmmc.Name{Process: peer, ID: vmmcBoard})
+	if err != nil {
+		return err
+	}
+	v.peer = board.Addr()
+	return nil
+}
+
+// slot returns where the message in the i-th slot begins, on either board.
+func (v *vmmcConn) slot(i int) int { return (i+1)*v.stride - v.size }
+
+// endWord returns where the word lies that says how many streams have ended.
+func (v *vmmcConn) endWord() int { return len(v.bufs) * v.stride }
+
+// numberBytes is a message's number as its last bytes have it: all of it, or as much as there
+// is room for.
+func numberBytes(n uint32, size int) (b [vmmc.WordSize]byte) {
+	binary.LittleEndian.PutUint32(b[:], n)
+	if size < len(b) {
+		b = [vmmc.WordSize]byte{}
+		for i := range size {
+			b[len(b)-size+i] = byte(n >> (8 * i))
+		}
+	}
+	return b
+}
+
+// put sends the next numbered message.
+func (v *vmmcConn) put(ctx context.Context) error {
+	v.sent++
+	i := int(v.sent % 2)
+	b, buf := numberBytes(v.sent, v.size), v.bufs[i]
+	k := min(v.size, len(b))
+	copy(buf[v.size-k:], b[len(b)-k:])
+	return v.send(ctx, buf, v.slot(i))
+}
+
+// send sends synchronously to a place on the peer's board.
+func (v *vmmcConn) send(ctx context.Context, src []byte, at int) error {
+	dst := v.peer + vmmc.ProxyAddr(at)
+	if v.spin {
+		return v.p.SendMsg(ctx, src, dst)
+	}
+	return v.p.SendMsgWithNotify(ctx, src, dst)
+}
+
+// take waits for the peer's next numbered message.
+func (v *vmmcConn) take(ctx context.Context) error {
+	v.taken++
+	b := numberBytes(v.taken, v.size)
+	at := (int(v.taken%2)+1)*v.stride - vmmc.WordSize
+	return v.wait(ctx, at, binary.NativeEndian.Uint32(b[:]))
+}
+
+// wait waits for a word of the board to have a value, or, if it blocks, for a notification,
+// before which it has it.
+func (v *vmmcConn) wait(ctx context.Context, at int, value uint32) error {
+	word := vmmc.Word(v.board, at)
+	if !v.spin {
+		_, err := v.p.WaitWord(ctx, &v.told, v.heard)
+		v.heard++
+		return err
+	}
+	var err error
+	for now := atomic.LoadUint32(word); now != value && err == nil; {
+		now, err = v.p.Spin(ctx, word, now)
+	}
+	return err
+}
+
+// tellEnd tells the peer that a stream has ended: all that was sent before is there then.
+func (v *vmmcConn) tellEnd(ctx context.Context) error {
+	v.ended++
+	binary.NativeEndian.PutUint32(v.end[:], v.ended)
+	return v.send(ctx, v.end[:], v.endWord())
+}
+
+func (v *vmmcConn) takeEnd(ctx context.Context) error {
+	v.endsIn++
+	return v.wait(ctx, v.endWord(), v.endsIn)
+}
+
+// PingPong is part of Conn.
+func (v *vmmcConn) PingPong(ctx context.Context, rtt []int64) error {
+	nic := v.p.NIC()
+	last := nic.Now()
+	for i := range rtt {
+		if err := v.put(ctx); err != nil {
+			return err
+		}
+		if err := v.take(ctx); err != nil {
+			return err
+		}
+		now := nic.Now()
+		rtt[i] = now - last
+		last = now
+	}
+	return nil
+}
+
+// Echo is part of Conn.
+func (v *vmmcConn) Echo(ctx context.Context, n int) error {
+	for range n {
+		if err := v.take(ctx); err != nil {
+			return err
+		}
+		if err := v.put(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Stream is part of Conn. Nobody receives: the peer looks for the word behind the last
+// message. Long messages are posted, several at a time.
+func (v *vmmcConn) Stream(ctx context.Context, n int) (int, error) {
+	for range n {
+		if err := v.stream(ctx); err != nil {
+			return 0, err
+		}
+	}
+	if err := v.tellEnd(ctx); err != nil {
+		return 0, err
+	}
+	return n, v.takeEnd(ctx)
+}
+
+// stream sends from the next buffer.
+func (v *vmmcConn) stream(ctx context.Context) error {
+	i := v.next
+	if v.next++; v.next == len(v.bufs) {
+		v.next = 0
+	}
+	dst := v.peer + vmmc.ProxyAddr(v.slot(i))
+	if v.short {
+		return v.p.SendMsg(ctx, v.bufs[i], dst)
+	}
+	s := &v.sends[v.posted]
+	if v.posted++; v.posted == len(v.sends) {
+		v.posted = 0
+	}
+	if err := v.finish(ctx, s); err != nil {
+		return err
+	}
+	s.Src, s.Dst = v.bufs[i], dst
+	return v.p.Post(s)
+}
+
+// finish waits until a send may be posted.
+func (v *vmmcConn) finish(ctx context.Context, s *vmmc.Send) error {
+	if s.Status() == vmmc.StatusIdle {
+		return nil
+	}
+	return v.p.WaitSend(ctx, s)
+}
+
+// Sink is part of Conn.
+func (v *vmmcConn) Sink(ctx context.Context, _ int) error {
+	if err := v.takeEnd(ctx); err != nil {
+		return err
+	}
+	return v.tellEnd(ctx)
+}
+
+// Counters is part of Conn.
+func (v *vmmcConn) Counters() Counters { return nicCounters(v.p.NIC()) }
+
+// Close is part of Conn.
+func (v *vmmcConn) Close() error {
+	v.forget()
+	return errors.Join(v.p.Close(), v.nicDone())
+}
