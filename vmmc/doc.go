@@ -45,7 +45,8 @@
 // of that peer lands there any more, and sends under way have been done or fail with
 // ErrUnexported or ErrUnimported. When a process ends or does not answer for
 // Config.PeerTimeout, what was imported from it fails with ErrPeer, and lists of importers
-// lose it. A process that is started again under the same number is another one: old
+// lose it; a daemon tells of a dead process sooner. An import that waits for an export waits
+// on when its process ends, for the next one of that name. A process that is started again under the same number is another one: old
 // imports do not reach it.
 //
 // # Strangers
@@ -86,7 +87,12 @@
 //
 // Below stands a provider, which moves data and knows nothing of proxies, policies and
 // handlers: package vmmc/internal/provider says what it promises. Virtual interfaces are
-// one (vmmc/internal/via). Processes find each other by a directory
-// (vmmc/internal/directory), which is where a daemon of the node plugs in; without one,
-// processes answer for their names themselves, and no user is proven.
+// one (vmmc/internal/via).
+//
+// Processes find each other by the daemon of their node (vmmc/daemon; the command is
+// bobnet daemon), which also proves whose they are and tells at once who has died. It is
+// to run before them. Where none runs, processes answer for their names themselves, no
+// user is proven, and deaths are found out by Config.PeerTimeout; both kinds of nodes get
+// on with each other. A daemon that ends cuts no import; new imports wait for its
+// successor.
 package vmmc

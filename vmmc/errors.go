@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/bobnet-go/bobnet/vmmc/internal/directory"
 	"github.com/bobnet-go/bobnet/vmmc/internal/provider"
 )
 
@@ -23,6 +24,8 @@ var (
 	ErrNotBlocked     = errors.New("vmmc: notifications are not blocked")
 	ErrPending        = errors.New("vmmc: the import is not made yet")
 	ErrProcessClosed  = errors.New("vmmc: the process is closed")
+	ErrDaemon         = errors.New("vmmc: the daemon of the node cannot be used")
+	ErrTaken          = errors.New("vmmc: another process of the node has the number")
 	ErrNoConnectivity = errors.New("vmmc: the exporter was not found")
 )
 
@@ -31,6 +34,7 @@ func typed(err error) error {
 	for _, x := range []struct{ from, to error }{
 		{provider.ErrRevoked, ErrUnexported}, {provider.ErrReleased, ErrUnimported}, {provider.ErrPeer, ErrPeer},
 		{provider.ErrFull, ErrFull}, {provider.ErrClosed, ErrProcessClosed},
+		{directory.ErrNone, ErrDaemon}, {directory.ErrUser, ErrDaemon}, {directory.ErrVersion, ErrDaemon}, {directory.ErrTaken, ErrTaken},
 	} {
 		if errors.Is(err, x.from) {
 			return fmt.Errorf("%w (%w)", x.to, err)

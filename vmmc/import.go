@@ -2,7 +2,9 @@ package vmmc
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"time"
 
 	"github.com/bobnet-go/bobnet/vmmc/internal/directory"
 	"github.com/bobnet-go/bobnet/vmmc/internal/provider"
@@ -26,11 +28,16 @@ type Import struct {
 	region *provider.Region
 	addr   ProxyAddr
 	err    error // why it is of no use
+	lost   bool  // the process that was asked has ended without an answer: find the next one
+	tries  int   // how often that was so
+
+	ctx    context.Context // of ImportStart
 	cancel context.CancelFunc
 }
 
 // Import imports an export (SBL_ImportRecvBuf). It blocks until the process and the export
-// exist and the export's policy has been asked, or ctx ends.
+// exist and the export's policy has been asked, or ctx ends. When the process ends
+// meanwhile, it waits for the next one of the name.
 func (p *Process) Import(ctx context.Context, name Name) (*Import, error) {
 	i := &Import{p: p, name: name}
 	return i, i.obtain(ctx)
@@ -44,26 +51,24 @@ func (p *Process) ImportWord(ctx context.Context, word string) (*Import, error) 
 
 // ImportStart begins what Import does and returns at once (SBL_ImportRecvBufReq): Done
 // tells how it goes. Unimport gives it up. Under virtual time it looks for the process
-// within the call.
+// within the call, and for the next one within Wait.
 func (p *Process) ImportStart(name Name) *Import {
 	i := &Import{p: p, name: name}
-	ctx, cancel := context.WithCancel(context.Background())
-	i.cancel = cancel
+	i.ctx, i.cancel = context.WithCancel(p.life)
 	if p.virtual {
-		i.find(ctx)
+		i.find(i.ctx)
 	} else {
-		go i.find(ctx)
+		go i.find(i.ctx)
 	}
 	return i
 }
 
 // obtain finds the exporter, asks, and waits for the answer.
 func (i *Import) obtain(ctx context.Context) error {
-	p := i.p
 	i.find(ctx)
-	p.mu.Lock()
-	defer p.unlock()
-	err := p.await(ctx, i.over)
+	i.p.mu.Lock()
+	defer i.p.unlock()
+	err := i.seek(ctx)
 	if err == nil {
 		return i.err
 	}
@@ -71,7 +76,46 @@ func (i *Import) obtain(ctx context.Context) error {
 	return err
 }
 
+// seek waits until the import is over, and looks for the exporter again when the one that
+// was asked has ended. An error is that of the wait. The lock is held, and given up
+// meanwhile.
+func (i *Import) seek(ctx context.Context) error {
+	p := i.p
+	for {
+		err := p.await(ctx, func() bool { return i.over() || i.lost })
+		if err != nil || i.over() {
+			return err
+		}
+		limited, cancel := p.via.WithTimeout(ctx, i.pause())
+		err = p.await(limited, i.over)
+		cancel()
+		if err == nil || errors.Is(err, ErrProcessClosed) {
+			return err
+		}
+		p.unlock()
+		i.find(ctx)
+		p.mu.Lock()
+	}
+}
+
+// pause returns how long to wait before the exporter is looked for again.
+func (i *Import) pause() time.Duration {
+	i.tries++
+	return min(againMin<<min(i.tries-1, 16), againMax)
+}
+
+const againMin, againMax = 5 * time.Millisecond, 400 * time.Millisecond
+
 func (i *Import) over() bool { return i.region != nil || i.err != nil }
+
+// lose has the next exporter looked for: whoever waits for the import does, or for one that
+// nobody waits for a timer. The lock is held.
+func (i *Import) lose() {
+	i.lost, i.ask = true, nil
+	if i.ctx != nil && !i.p.virtual {
+		time.AfterFunc(i.pause(), func() { i.find(i.ctx) })
+	}
+}
 
 // forget gives up what has not been answered.
 func (i *Import) forget(why error) {
@@ -80,19 +124,33 @@ func (i *Import) forget(why error) {
 	}
 	if i.ask != nil && i.region == nil && !i.p.closed {
 		i.p.via.Forget(i.ask)
+		i.p.spent(i.ask.Ticket)
 	}
 }
 
 // find asks the directory where the exporter is, and then the exporter.
 func (i *Import) find(ctx context.Context) {
 	p := i.p
+	p.mu.Lock()
+	i.lost = false
+	over := i.over() || p.closed
+	p.unlock()
+	if over {
+		return
+	}
+	if !p.virtual {
+		limited, cancel := context.WithCancel(ctx)
+		defer cancel()
+		defer context.AfterFunc(p.life, cancel)()
+		ctx = limited
+	}
 	found, err := p.dir.Match(ctx, directory.Name{Node: i.name.Node, Process: i.name.Process, ID: i.name.ID, Word: i.word})
 	p.mu.Lock()
 	defer p.unlock()
 	switch {
-	case i.err != nil:
-	case p.closed:
-		i.err = ErrProcessClosed
+	case i.err != nil || p.closed:
+		p.spent(found.Ticket)
+		i.forget(ErrProcessClosed)
 	case err != nil:
 		i.err = fmt.Errorf("%w: %s: %w", ErrNoConnectivity, i.what(), err)
 	default:
@@ -100,6 +158,14 @@ func (i *Import) find(ctx context.Context) {
 		p.via.Ask(found.Addr, i.ask)
 	}
 	p.via.Ring()
+}
+
+// spent tells the directory that a ticket will not be shown any more, beside the caller,
+// who may have the lock.
+func (p *Process) spent(t provider.Ticket) {
+	if t != (provider.Ticket{}) {
+		go p.dir.Spent(t)
+	}
 }
 
 func (i *Import) what() string {
@@ -132,7 +198,11 @@ func (i *Import) Done() error {
 func (i *Import) Wait(ctx context.Context) error {
 	i.p.mu.Lock()
 	defer i.p.unlock()
-	if err := i.p.await(ctx, i.over); err != nil {
+	wait := i.seek
+	if i.ctx != nil && !i.p.virtual { // a timer seeks
+		wait = func(ctx context.Context) error { return i.p.await(ctx, i.over) }
+	}
+	if err := wait(ctx); err != nil {
 		return err
 	}
 	return i.err

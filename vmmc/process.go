@@ -2,6 +2,7 @@ package vmmc
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"os"
@@ -23,6 +24,7 @@ const (
 	MaxShort              = provider.CopyMax
 	DefaultMaxConnections = 256
 	DefaultMaxSends       = 1024
+	NoDaemon              = "none" // for Config.Daemon
 )
 
 // Config says how to open a process. The zero Config opens process 0 on the only usable
@@ -49,6 +51,11 @@ type Config struct {
 	// PeerTimeout bounds how long a process that does not answer is believed to be alive;
 	// 0 means vipl.DefaultPeerTimeout.
 	PeerTimeout time.Duration
+	// Daemon is the socket of the node's daemon (package vmmc/daemon). Empty means the one
+	// where daemons listen, if there is one, and else none: the process answers for its
+	// name itself, and no user is proven. NoDaemon means none in any case. A daemon that is
+	// named must be there.
+	Daemon string
 	// Logger is told what a person may want to know; nil means stderr.
 	Logger *slog.Logger
 }
@@ -61,6 +68,8 @@ type Process struct {
 	own     bool // nic is closed with the process
 	dir     directory.Directory
 	virtual bool
+	life    context.Context // ends with Close
+	end     context.CancelFunc
 
 	mu       sync.Mutex
 	owed     atomic.Bool // Turn is to be called
@@ -100,6 +109,7 @@ func Open(cfg *Config) (*Process, error) {
 		return nil, err
 	}
 	p := &Process{cfg: c, nic: c.NIC, exports: map[uint32]*Export{}, words: map[string]*Export{}}
+	p.life, p.end = context.WithCancel(context.Background())
 	if p.nic == nil {
 		var err error
 		if p.nic, err = vipl.Open(&vipl.Config{Interface: c.Interface, Logger: c.Logger}); err != nil {
@@ -110,6 +120,7 @@ func Open(cfg *Config) (*Process, error) {
 	p.virtual = p.nic.Link().Info().Virtual
 	err := p.start()
 	if err != nil {
+		p.end()
 		if p.own {
 			p.nic.Close()
 		}
@@ -125,7 +136,10 @@ func (p *Process) start() error {
 	}
 	self := v.Self()
 	p.proxies = newProxySpace(self.Incarnation)
-	p.dir = directory.NewSegment(p.nic, p.cfg.Scope)
+	if p.dir, err = p.openDirectory(); err != nil {
+		v.Close()
+		return err
+	}
 	p.dir.OnDeath(func(addr Address, incarnation uint64) {
 		p.mu.Lock()
 		defer p.unlock()
@@ -134,9 +148,28 @@ func (p *Process) start() error {
 	if err := p.dir.Enter(self); err != nil {
 		p.dir.Close()
 		v.Close()
-		return fmt.Errorf("vmmc: open process %d: %w", p.cfg.Process, err)
+		return fmt.Errorf("vmmc: open process %d: %w", p.cfg.Process, typed(err))
 	}
 	return nil
+}
+
+// openDirectory returns the daemon of the node, or what does without.
+func (p *Process) openDirectory() (directory.Directory, error) {
+	socket := p.cfg.Daemon
+	if socket == "" {
+		socket = directory.Socket(p.nic.Addr().MAC)
+	}
+	if p.virtual || socket == NoDaemon {
+		return directory.NewSegment(p.nic, p.cfg.Scope), nil
+	}
+	c, err := directory.Dial(socket, p.cfg.Scope, p.cfg.Logger)
+	switch {
+	case err == nil:
+		return c, nil
+	case p.cfg.Daemon == "" && errors.Is(err, directory.ErrNone):
+		return directory.NewSegment(p.nic, p.cfg.Scope), nil
+	}
+	return nil, typed(err)
 }
 
 func (p *Process) openProvider() (provider.Provider, error) {
@@ -187,6 +220,7 @@ func (p *Process) Close() error {
 	p.closed = true
 	p.via.Close()
 	p.unlock()
+	p.end()
 	p.dir.Close()
 	if p.own {
 		return p.nic.Close()

@@ -62,6 +62,56 @@ func TestKilled(t *testing.T) {
 	}
 }
 
+// TestNextExporter: an import that waits for an export waits on when the process ends, and
+// is made by the one that is started in its place.
+func TestNextExporter(t *testing.T) {
+	for _, end := range []string{"killed", "closed"} {
+		for _, start := range []bool{false, true} {
+			t.Run(fmt.Sprint(end, ", asynchronous ", start), func(t *testing.T) {
+				w := newWorld(sim.Options{Seed: 6, Loss: 0.1})
+				cfg := vmmc.Config{PeerTimeout: 300 * time.Millisecond}
+				ended := false
+				w.process(1, cfg, func(p *vmmc.Process) error {
+					if err := w.serve(p, func() bool { return p.Snapshot().Asked == 1 }); err != nil {
+						return err
+					}
+					if end == "killed" {
+						w.Kill(w.stations[1])
+					}
+					p.Close()
+					ended = true
+					return errDead
+				})
+				buf := make([]byte, 64)
+				w.processAt(w.Station("process 1 again"), 1, func() bool { return ended }, cfg, func(p *vmmc.Process) error {
+					if err := w.Sleep(2 * time.Second); err != nil {
+						return err
+					}
+					if _, err := p.Export(buf, 7, vmmc.Everybody, nil); err != nil {
+						return err
+					}
+					_, err := p.WaitWord(bg, vmmc.Word(buf, 0), 0)
+					return err
+				})
+				w.process(2, cfg, func(p *vmmc.Process) (err error) {
+					var i *vmmc.Import
+					if name := (vmmc.Name{Process: 1, ID: 7}); start {
+						i = p.ImportStart(name)
+						err = i.Wait(bg)
+					} else {
+						i, err = p.Import(bg, name)
+					}
+					if err != nil {
+						return err
+					}
+					return p.SendMsg(bg, []byte{1, 2, 3, 4}, i.Addr())
+				})
+				check(t, w.run())
+			})
+		}
+	}
+}
+
 // TestHostile: a program that speaks the wire without the library, with a connection of its
 // own, reaches nothing: what it says beside the protocol ends its connection and nobody
 // else's, and writes by forged handles change nothing.

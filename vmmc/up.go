@@ -1,6 +1,7 @@
 package vmmc
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/bobnet-go/bobnet/vmmc/internal/provider"
@@ -59,8 +60,13 @@ func (p *Process) decide(r *provider.Request, e *Export, uid uint32, proven bool
 		p.via.Deny(r, provider.ReasonRevoked)
 	case !e.policy.allows(peerOf(r.From), uid, proven):
 		p.stats.Denied++
-		p.via.Deny(r, provider.ReasonPolicy)
+		why := provider.ReasonPolicy
+		if len(e.policy.Users) > 0 && !proven {
+			why = provider.ReasonUnproven
+		}
+		p.via.Deny(r, why)
 	default:
+		p.dir.Met(r.From.Addr.MAC)
 		if g, err := p.via.Allow(r, e.to, e); err == nil {
 			e.grants[g] = struct{}{}
 			p.stats.Granted++
@@ -81,11 +87,14 @@ func (u *up) Withdrawn(r *provider.Request) {
 // Answered implements provider.Up.
 func (u *up) Answered(a *provider.Ask) {
 	p, i := (*Process)(u), a.Import.(*Import)
+	p.spent(a.Ticket)
 	switch {
 	case i.err != nil: // given up
 		if a.Region != nil {
 			p.via.Release(a.Region)
 		}
+	case errors.Is(a.Err, provider.ErrPeer) && !errors.Is(a.Err, provider.ErrRefused) && !p.closed:
+		i.lose()
 	case a.Err != nil:
 		i.fail(typed(a.Err))
 	case a.Region == nil:
@@ -101,6 +110,7 @@ func (u *up) Answered(a *provider.Ask) {
 var denials = map[provider.Reason]error{
 	0: ErrDenied, provider.ReasonPolicy: ErrDenied, provider.ReasonRevoked: ErrUnexported,
 	provider.ReasonResource: fmt.Errorf("%w for want of room", ErrDenied), provider.ReasonUnknown: ErrDenied,
+	provider.ReasonUnproven: fmt.Errorf("%w: it allows some users, and nobody proves whose this process is: run bobnet daemon at both nodes, before the processes", ErrDenied),
 }
 
 // Lost implements provider.Up.

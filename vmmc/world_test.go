@@ -42,10 +42,14 @@ var errDead = errors.New("killed")
 // process runs fn with a process of a number. When fn is over, the process goes on
 // serving until all have finished.
 func (w *world) process(number uint32, cfg vmmc.Config, fn func(p *vmmc.Process) error) {
-	station := w.Station(fmt.Sprint("process ", number))
-	w.stations[number] = station
+	w.stations[number] = w.Station(fmt.Sprint("process ", number))
+	w.processAt(w.stations[number], number, func() bool { return true }, cfg, fn)
+}
+
+// processAt is process at a station, opened when it may be.
+func (w *world) processAt(station *sim.Station, number uint32, may func() bool, cfg vmmc.Config, fn func(p *vmmc.Process) error) {
 	w.left++
-	w.Go(fmt.Sprint("process ", number), func() {
+	w.Go(station.String(), func() {
 		open := true
 		done := func() {
 			if open {
@@ -54,6 +58,12 @@ func (w *world) process(number uint32, cfg vmmc.Config, fn func(p *vmmc.Process)
 			}
 		}
 		defer done()
+		for !may() {
+			if err := w.Sleep(time.Millisecond); err != nil {
+				w.errs = append(w.errs, err)
+				return
+			}
+		}
 		nic, err := vipl.Open(&vipl.Config{Link: station, Seed: uint64(number) + 77})
 		if err != nil {
 			w.errs = append(w.errs, err)

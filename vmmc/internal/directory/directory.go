@@ -1,6 +1,6 @@
 // Package directory is where a process plugs into its node: who finds other processes, and
-// who says whose they are. The node daemon is one implementation; Segment, which works in
-// the process itself, is what there is where no daemon runs.
+// who says whose they are. Client asks the daemon of the node (vmmc/daemon); Segment, which
+// works in the process itself, is what there is where no daemon runs.
 //
 // What a daemon does and where:
 //
@@ -8,10 +8,9 @@
 //     told it what there is.
 //   - It proves users: Match returns a ticket that the importer shows the exporter, which
 //     has its own daemon say by Prove whose that is. The daemons talk to each other.
-//   - It notices dead processes: OnDeath.
-//   - It may be restarted: what a process has told it by Enter and Export the
-//     implementation tells the new one by itself. No import depends on it; no send passes
-//     it.
+//   - It notices dead processes, and tells the nodes that they had to do with: OnDeath, Met.
+//   - It may be restarted: what a process has told it the implementation tells the new one
+//     by itself. No import depends on it; no send passes it.
 //
 // The exporter judges policies and keeps its importers; a directory knows names only.
 package directory
@@ -37,8 +36,9 @@ type Found struct {
 	Ticket provider.Ticket // to show it
 }
 
-// Directory is what a process asks of its node. It is safe for use by several goroutines,
-// and is never called with the process's lock held, except for Prove's answer.
+// Directory is what a process asks of its node. It is safe for use by several goroutines.
+// Except for Met it is not called with the process's lock held, and it calls OnDeath's f
+// and Prove's answer without locks of its own.
 type Directory interface {
 	// Enter makes the process known under its number.
 	Enter(self provider.Identity) error
@@ -53,6 +53,11 @@ type Directory interface {
 	// Prove has answer called, at once or later and once, with the user whose ticket t is
 	// and whether that is proven. from is who has shown it.
 	Prove(t provider.Ticket, from provider.Identity, answer func(uid uint32, proven bool))
+	// Spent tells that a ticket of Match's will not be shown any more.
+	Spent(t provider.Ticket)
+	// Met tells that the process has to do with one of another node, which is to hear of
+	// its death. It does not block, and may be called with the process's lock held.
+	Met(node ethertype.MAC)
 	// OnDeath has f called when a process is found dead.
 	OnDeath(f func(addr ethertype.Addr, incarnation uint64))
 	// Close withdraws what Enter and Export have made known.

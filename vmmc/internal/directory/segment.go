@@ -29,26 +29,40 @@ func NewSegment(nic *vipl.NIC, scope string) *Segment {
 	return &Segment{nic: nic, scope: scope, names: map[string]bool{}}
 }
 
-// A process is known by its number alone, and by node and number.
-func (s *Segment) byNumber(process uint32) string {
-	return fmt.Sprintf("vmmc/%s/%d", s.scope, process)
+// What the names of a process are on the segment: it is known by its number alone, and by
+// node and number.
+
+// NumberKey returns the first of them, NodeKey the second.
+func NumberKey(scope string, process uint32) string { return fmt.Sprintf("vmmc/%s/%d", scope, process) }
+
+// NodeKey returns the name of a process at a node.
+func NodeKey(scope string, node ethertype.MAC, process uint32) string {
+	return fmt.Sprintf("vmmc/%s/%v/%d", scope, node, process)
 }
 
-func (s *Segment) byNode(node ethertype.MAC, process uint32) string {
-	return fmt.Sprintf("vmmc/%s/%v/%d", s.scope, node, process)
-}
+// WordKey returns the name of a word.
+func WordKey(scope, word string) string { return "vmmc/" + scope + "=" + word }
 
-func (s *Segment) byWord(word string) string { return "vmmc/" + s.scope + "=" + word }
+// Key returns by which name what n names is looked for.
+func (n Name) Key(scope string) string {
+	switch {
+	case n.Word != "":
+		return WordKey(scope, n.Word)
+	case n.Node != (ethertype.MAC{}):
+		return NodeKey(scope, n.Node, n.Process)
+	}
+	return NumberKey(scope, n.Process)
+}
 
 // Enter implements Directory.
 func (s *Segment) Enter(self provider.Identity) error {
 	s.mu.Lock()
 	s.self = self
 	s.mu.Unlock()
-	if err := s.advertise(s.byNode(self.Addr.MAC, self.Process)); err != nil {
+	if err := s.advertise(NodeKey(s.scope, self.Addr.MAC, self.Process)); err != nil {
 		return err
 	}
-	return s.advertise(s.byNumber(self.Process))
+	return s.advertise(NumberKey(s.scope, self.Process))
 }
 
 func (s *Segment) advertise(name string) error {
@@ -66,13 +80,13 @@ func (s *Segment) Export(_ uint32, word string) error {
 	if word == "" {
 		return nil
 	}
-	return s.advertise(s.byWord(word))
+	return s.advertise(WordKey(s.scope, word))
 }
 
 // Unexport implements Directory.
 func (s *Segment) Unexport(_ uint32, word string) {
 	if word != "" {
-		s.withdraw(s.byWord(word))
+		s.withdraw(WordKey(s.scope, word))
 	}
 }
 
@@ -85,22 +99,21 @@ func (s *Segment) withdraw(name string) {
 
 // Match implements Directory. It asks until somebody answers.
 func (s *Segment) Match(ctx context.Context, name Name) (Found, error) {
-	key := s.byNumber(name.Process)
-	switch {
-	case name.Word != "":
-		key = s.byWord(name.Word)
-	case name.Node != (ethertype.MAC{}):
-		key = s.byNode(name.Node, name.Process)
-	}
+	addr, err := Look(ctx, s.nic, name.Key(s.scope))
+	return Found{Addr: addr}, err
+}
+
+// Look asks the segment for a name until somebody answers, or ctx ends.
+func Look(ctx context.Context, nic *vipl.NIC, key string) (ethertype.Addr, error) {
 	for {
-		began := s.nic.Now()
-		addr, err := s.nic.Lookup(ctx, key)
+		began := nic.Now()
+		addr, err := nic.Lookup(ctx, key)
 		if err == nil {
-			return Found{Addr: addr}, nil
+			return addr, nil
 		}
 		// A look-up without a deadline gives up after a while, one with a deadline at that.
-		if waited := time.Duration(s.nic.Now() - began); waited < vipl.DefaultConnectTimeout || !errors.Is(err, vipl.ErrNameService) {
-			return Found{}, err
+		if waited := time.Duration(nic.Now() - began); waited < vipl.DefaultConnectTimeout || !errors.Is(err, vipl.ErrNameService) {
+			return addr, err
 		}
 	}
 }
@@ -109,6 +122,12 @@ func (s *Segment) Match(ctx context.Context, name Name) (Found, error) {
 func (s *Segment) Prove(_ provider.Ticket, _ provider.Identity, answer func(uid uint32, proven bool)) {
 	answer(0, false)
 }
+
+// Spent implements Directory.
+func (s *Segment) Spent(provider.Ticket) {}
+
+// Met implements Directory.
+func (s *Segment) Met(ethertype.MAC) {}
 
 // OnDeath implements Directory.
 func (s *Segment) OnDeath(func(addr ethertype.Addr, incarnation uint64)) {}

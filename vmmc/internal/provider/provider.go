@@ -38,6 +38,7 @@ import (
 // What operations end with. Errors wrap these.
 var (
 	ErrPeer     = errors.New("the other process has ended or does not answer")
+	ErrRefused  = errors.New("the connection was refused, here or there: asking again is of no use") // beside ErrPeer
 	ErrRevoked  = errors.New("the buffer is no longer exported")
 	ErrReleased = errors.New("the import has been given up")
 	ErrFull     = errors.New("too many sends are under way")
@@ -69,6 +70,7 @@ const (
 	ReasonPolicy   Reason = 1 + iota // the export's policy does not allow it
 	ReasonRevoked                    // it was unexported before the answer
 	ReasonResource                   // no room for another
+	ReasonUnproven                   // the policy allows users, and who the asker's is was not proven
 	ReasonUnknown                    // of a word that was withdrawn, or a request that makes no sense
 )
 

@@ -2,6 +2,7 @@ package via
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -243,13 +244,17 @@ func (k *conn) sortedAsks() (asks []*provider.Ask) {
 
 // why says how the connection has ended.
 func (k *conn) why() error {
-	if err := k.vi.Err(); err != nil {
-		return fmt.Errorf("%w: %w", provider.ErrPeer, err)
+	err := k.vi.Err()
+	if err == nil {
+		err = k.vi.ConnectDone()
 	}
-	if err := k.vi.ConnectDone(); err != nil {
-		return fmt.Errorf("%w: %w", provider.ErrPeer, err)
+	switch {
+	case err == nil:
+		return provider.ErrPeer
+	case errors.Is(err, vipl.ErrReject):
+		return fmt.Errorf("%w: %w: %w", provider.ErrPeer, provider.ErrRefused, err)
 	}
-	return provider.ErrPeer
+	return fmt.Errorf("%w: %w", provider.ErrPeer, err)
 }
 
 // fail ends the connection, and all that hangs on it.
@@ -317,5 +322,5 @@ func (k *conn) drop() {
 // violated ends the connection because the peer breaks the protocol.
 func (k *conn) violated() {
 	k.p.count.Violations++
-	k.fail(fmt.Errorf("%w: it breaks the protocol", provider.ErrPeer))
+	k.fail(fmt.Errorf("%w: %w: it breaks the protocol", provider.ErrPeer, provider.ErrRefused))
 }

@@ -1,0 +1,259 @@
+package daemon_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"os"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/bobnet-go/bobnet/internal/need"
+	"github.com/bobnet-go/bobnet/vipl"
+	"github.com/bobnet-go/bobnet/vmmc"
+	"github.com/bobnet-go/bobnet/vmmc/daemon"
+	"github.com/bobnet-go/bobnet/vmmc/internal/directory"
+	"golang.org/x/sys/unix"
+)
+
+var quiet = slog.New(slog.NewTextHandler(io.Discard, nil))
+
+// patience only keeps a test that hangs from hanging for ever.
+func patience(t *testing.T) context.Context {
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+func check(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// socket is a name that no other daemon has: those of the system's processes are found by
+// the tests of other packages, too.
+func socket(t *testing.T) string { return fmt.Sprintf("@bobnet/test/%d/%s", os.Getpid(), t.Name()) }
+
+func openNIC(t *testing.T) *vipl.NIC {
+	nic, err := vipl.Open(&vipl.Config{Driver: "shm", Logger: quiet})
+	check(t, err)
+	t.Cleanup(func() { nic.Close() })
+	return nic
+}
+
+// start starts a daemon, and returns what ends it.
+func start(t *testing.T) (stop func()) {
+	d, err := daemon.Open(&daemon.Config{NIC: openNIC(t), Socket: socket(t), Logger: quiet})
+	check(t, err)
+	ran := make(chan error, 1)
+	go func() { ran <- d.Run(context.Background()) }()
+	stop = func() {
+		if err := errors.Join(d.Close(), d.Close()); err != nil {
+			t.Error(err)
+		}
+	}
+	t.Cleanup(func() {
+		stop()
+		if err := <-ran; err != nil {
+			t.Error(err)
+		}
+	})
+	return stop
+}
+
+func open(t *testing.T, number uint32, socket string) *vmmc.Process {
+	p, err := vmmc.Open(&vmmc.Config{NIC: openNIC(t), Process: number, Scope: t.Name(), Daemon: socket, Logger: quiet})
+	check(t, err)
+	t.Cleanup(func() { p.Close() })
+	return p
+}
+
+// TestUsers: a policy by user lets in whose user the daemons prove, and refuses others and
+// those without a daemon, with a word about why.
+func TestUsers(t *testing.T) {
+	ctx := patience(t)
+	start(t)
+	uid := uint32(os.Geteuid())
+	p, q, alone := open(t, 1, socket(t)), open(t, 2, socket(t)), open(t, 3, vmmc.NoDaemon)
+	for id, user := range []uint32{uid, uid + 1} {
+		_, err := p.Export(make([]byte, 64), uint32(id), vmmc.Policy{Users: []uint32{user}}, nil)
+		check(t, err)
+	}
+	i, err := q.Import(ctx, vmmc.Name{Process: 1, ID: 0})
+	check(t, err)
+	check(t, q.SendMsg(ctx, []byte{1}, i.Addr()))
+	if _, err := q.Import(ctx, vmmc.Name{Process: 1, ID: 1}); !errors.Is(err, vmmc.ErrDenied) {
+		t.Errorf("an import for another user: %v", err)
+	}
+	// A process without a daemon is found by its own answer, and finds others by theirs:
+	// the daemon answers for its processes.
+	_, err = alone.Import(ctx, vmmc.Name{Process: 1, ID: 0})
+	if !errors.Is(err, vmmc.ErrDenied) || !strings.Contains(err.Error(), "bobnet daemon") {
+		t.Errorf("an import by a user whom nobody proves: %v", err)
+	}
+	_, err = alone.Export(make([]byte, 64), 7, vmmc.Everybody, nil)
+	check(t, err)
+	_, err = q.Import(ctx, vmmc.Name{Process: 3, ID: 7})
+	check(t, err)
+}
+
+// TestWords: an import waits until the process is there, and a word names an export.
+func TestWords(t *testing.T) {
+	ctx := patience(t)
+	start(t)
+	q := open(t, 2, socket(t))
+	made := make(chan error, 2)
+	for _, f := range []func() (*vmmc.Import, error){
+		func() (*vmmc.Import, error) { return q.ImportWord(ctx, "board") },
+		func() (*vmmc.Import, error) { return q.Import(ctx, vmmc.Name{Process: 1, ID: 5}) },
+	} {
+		go func() {
+			_, err := f()
+			made <- err
+		}()
+	}
+	p := open(t, 1, socket(t))
+	e, err := p.Export(make([]byte, 64), 5, vmmc.Everybody, nil)
+	check(t, err)
+	check(t, e.Advertise("board"))
+	check(t, <-made)
+	check(t, <-made)
+	if n := len(e.Importers()); n != 2 {
+		t.Errorf("%d importers", n)
+	}
+	check(t, e.Unexport(ctx))
+	short, cancel := context.WithTimeout(ctx, 50*time.Millisecond)
+	defer cancel()
+	if _, err := q.ImportWord(short, "board"); err == nil {
+		t.Error("a word that is not advertised any more names something")
+	}
+}
+
+// TestRestart: the daemon's end cuts no import, and a new one knows the processes, their
+// exports and whose they are. An import that waits meanwhile is made.
+func TestRestart(t *testing.T) {
+	ctx := patience(t)
+	stop := start(t)
+	uid := uint32(os.Geteuid())
+	p, q := open(t, 1, socket(t)), open(t, 2, socket(t))
+	buf := make([]byte, 64)
+	e, err := p.Export(buf, 1, vmmc.Policy{Users: []uint32{uid}}, nil)
+	check(t, err)
+	check(t, e.Advertise("board"))
+	i, err := q.Import(ctx, vmmc.Name{Process: 1, ID: 1})
+	check(t, err)
+	waiting := q.ImportStart(vmmc.Name{Process: 1, ID: 2}) // with a ticket of the first daemon, or a question to it
+	stop()
+	check(t, q.SendMsg(ctx, []byte{1, 0, 0, 0}, i.Addr()))
+	made := make(chan error, 1)
+	go func() {
+		_, err := q.ImportWord(ctx, "board")
+		made <- err
+	}()
+	start(t)
+	check(t, <-made)
+	_, err = p.Export(make([]byte, 64), 2, vmmc.Policy{Users: []uint32{uid}}, nil)
+	check(t, err)
+	check(t, waiting.Wait(ctx))
+	check(t, q.SendMsg(ctx, []byte{2, 0, 0, 0}, i.Addr()))
+	_, err = p.WaitWord(ctx, vmmc.Word(buf, 0), 1)
+	check(t, err)
+}
+
+// TestErrors: what keeps a process from its daemon is said.
+func TestErrors(t *testing.T) {
+	try := func(what string, want error, words ...string) {
+		t.Helper()
+		p, err := vmmc.Open(&vmmc.Config{NIC: openNIC(t), Process: 1, Scope: t.Name(), Daemon: socket(t), Logger: quiet})
+		if err == nil {
+			p.Close()
+		}
+		if !errors.Is(err, want) {
+			t.Errorf("%s: %v", what, err)
+			return
+		}
+		for _, word := range words {
+			if !strings.Contains(err.Error(), word) {
+				t.Errorf("%s: %v does not say %q", what, err, word)
+			}
+		}
+	}
+	try("no daemon", vmmc.ErrDaemon, "no daemon runs", "bobnet daemon")
+
+	l := listen(t, socket(t))
+	answer := func(version uint32) {
+		conn, err := l.AcceptUnix()
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		defer conn.Close()
+		var b [directory.MaxMessage]byte
+		_, _ = conn.Read(b[:])
+		_ = directory.WriteNow(conn, directory.AppendGreeting(nil, version))
+		_, _ = conn.Read(b[:])
+	}
+	go answer(directory.Version + 1)
+	try("another version", vmmc.ErrDaemon, "version", fmt.Sprint(directory.Version+1))
+	l.Close()
+
+	if os.Geteuid() == 0 {
+		l := listenAs(t, socket(t), 65534)
+		try("another user's", vmmc.ErrDaemon, "user 65534", "root")
+		l.Close()
+	} else {
+		need.Skip(t, "root, to be two users")
+	}
+}
+
+func listen(t *testing.T, name string) *net.UnixListener {
+	l, err := net.ListenUnix("unixpacket", &net.UnixAddr{Name: name, Net: "unixpacket"})
+	check(t, err)
+	t.Cleanup(func() { l.Close() })
+	return l
+}
+
+// listenAs is listen by a thread of another user, which ends then.
+func listenAs(t *testing.T, name string, uid uintptr) *net.UnixListener {
+	made := make(chan *net.UnixListener)
+	go func() {
+		runtime.LockOSThread() // and never unlock it: the thread is not to be used again
+		if _, _, errno := unix.RawSyscall(unix.SYS_SETRESUID, uid, uid, uid); errno != 0 {
+			t.Error(errno)
+		}
+		l, err := net.ListenUnix("unixpacket", &net.UnixAddr{Name: name, Net: "unixpacket"})
+		if err != nil {
+			t.Error(err)
+		}
+		made <- l
+	}()
+	l := <-made
+	if l == nil {
+		t.FailNow()
+	}
+	return l
+}
+
+// TestNumbers: a number is one process's, until it ends; a node has one daemon; a process
+// of another node is not let in.
+func TestNumbers(t *testing.T) {
+	start(t)
+	p := open(t, 1, socket(t))
+	_, err := vmmc.Open(&vmmc.Config{NIC: openNIC(t), Process: 1, Scope: t.Name(), Daemon: socket(t), Logger: quiet})
+	if !errors.Is(err, vmmc.ErrTaken) || !strings.Contains(err.Error(), fmt.Sprint(os.Getpid())) {
+		t.Errorf("a number that is taken: %v", err)
+	}
+	check(t, p.Close())
+	open(t, 1, socket(t))
+	_, err = daemon.Open(&daemon.Config{NIC: openNIC(t), Socket: socket(t), Logger: quiet})
+	if !errors.Is(err, unix.EADDRINUSE) || !strings.Contains(err.Error(), fmt.Sprintf("process %d", os.Getpid())) {
+		t.Errorf("a second daemon: %v", err)
+	}
+}

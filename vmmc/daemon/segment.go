@@ -1,0 +1,150 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/vipl"
+)
+
+// The half of a daemon that faces the segment: it asks other daemons, and answers them.
+// Each question has a connection of its own, so that nothing has to be kept, or to be
+// found out when a daemon is started again.
+
+// Delays of questions.
+const (
+	questionTime = 2 * time.Second // one attempt
+	askAgain     = 20 * time.Millisecond
+	askAgainMax  = 500 * time.Millisecond
+	askTime      = 5 * time.Second // all attempts
+)
+
+// daemonKey is the name by which the daemon of a node is found.
+func daemonKey(node ethertype.MAC) string { return "vmmc daemon/" + node.String() }
+
+// segment is a daemon's place on it.
+type segment struct {
+	nic      *vipl.NIC
+	listener *vipl.Listener
+	answer   func(asker ethertype.MAC, q *question) (uid uint32, known bool)
+	sleep    func(d time.Duration) error // by the NIC's clock; an error ends what is under way
+}
+
+func newSegment(nic *vipl.NIC) (*segment, error) {
+	l, err := nic.Listen(0)
+	if err != nil {
+		return nil, err
+	}
+	l.RequireProof() // of the asker's node, which answers go by
+	if err := nic.Advertise(daemonKey(nic.Addr().MAC), l.Addr()); err != nil {
+		l.Close()
+		return nil, err
+	}
+	return &segment{nic: nic, listener: l}, nil
+}
+
+func (s *segment) close() {
+	s.nic.Withdraw(daemonKey(s.nic.Addr().MAC))
+	s.listener.Close()
+}
+
+// end returns one end of a question's connection, whose one message is buf.
+func (s *segment) end(buf []byte) (vi *vipl.VI, d *vipl.Descriptor, release func(), err error) {
+	h, err := s.nic.RegisterMem(buf, nil)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	vi, err = s.nic.CreateVI(&vipl.Attributes{PeerTimeout: questionTime, ConnectTimeout: questionTime, QueueDepth: 1}, nil, nil)
+	if err != nil {
+		_ = s.nic.DeregisterMem(h)
+		return nil, nil, nil, err
+	}
+	return vi, &vipl.Descriptor{Segs: []vipl.Segment{{Data: buf, Handle: h}}}, func() {
+		vi.Close()
+		_ = s.nic.DeregisterMem(h)
+	}, nil
+}
+
+// ask asks the daemon of a node once.
+func (s *segment) ask(ctx context.Context, node ethertype.MAC, q *question) (uid uint32, known bool, err error) {
+	ctx, cancel := s.nic.WithTimeout(ctx, questionTime)
+	defer cancel()
+	addr, err := s.nic.Lookup(ctx, daemonKey(node))
+	if err == nil && addr.MAC != node {
+		err = fmt.Errorf("%v answers as the daemon of %v", addr, node)
+	}
+	if err != nil {
+		return 0, false, err
+	}
+	buf := make([]byte, answerSize)
+	vi, d, release, err := s.end(buf)
+	if err != nil {
+		return 0, false, err
+	}
+	defer release()
+	if err := vi.PostRecv(d); err != nil {
+		return 0, false, err
+	}
+	if err := vi.Connect(ctx, addr, q.bytes()); err != nil {
+		return 0, false, err
+	}
+	if d, err = vi.RecvWait(ctx); err != nil {
+		return 0, false, err
+	}
+	uid, known, ok := parseAnswer(buf[:d.Length])
+	if !ok {
+		err = fmt.Errorf("the daemon of %v answers with %d bytes that make no sense", node, d.Length)
+	}
+	return uid, known, err
+}
+
+// persist calls try until it reports success or the time for it is over.
+func (s *segment) persist(try func() bool) bool {
+	end := s.nic.Now() + int64(askTime)
+	for delay := askAgain; !try(); delay = min(2*delay, askAgainMax) {
+		if s.nic.Now() >= end || s.sleep(delay) != nil {
+			return false
+		}
+	}
+	return true
+}
+
+// serve answers one question after another until ctx ends or the segment is closed. spawn
+// runs a function beside it.
+func (s *segment) serve(ctx context.Context, spawn func(func())) error {
+	for {
+		r, err := s.listener.Wait(ctx)
+		if err != nil {
+			if ctx.Err() != nil || errors.Is(err, vipl.ErrClosed) {
+				return nil
+			}
+			return err
+		}
+		spawn(func() { s.reply(ctx, r) })
+	}
+}
+
+// reply answers one question.
+func (s *segment) reply(ctx context.Context, r *vipl.Request) {
+	asker := r.Remote().MAC
+	q, ok := parseQuestion(r.Data(), asker, s.nic.Addr().MAC)
+	if !ok {
+		_ = r.Reject("this is a VMMC daemon, which does not understand the question: build all programs from one source")
+		return
+	}
+	uid, known := s.answer(asker, &q)
+	vi, d, release, err := s.end(putAnswer(known, uid))
+	if err != nil {
+		_ = r.Reject(err.Error())
+		return
+	}
+	defer release()
+	ctx, cancel := s.nic.WithTimeout(ctx, questionTime)
+	defer cancel()
+	if r.Accept(ctx, vi) == nil && vi.PostSend(d) == nil {
+		_, _ = vi.SendWait(ctx) // the asker asks again if it has not come
+	}
+}

@@ -1,0 +1,425 @@
+package daemon
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/vmmc/internal/directory"
+	"github.com/bobnet-go/bobnet/vmmc/internal/provider"
+)
+
+// The table is what a daemon knows and decides, without sockets, clocks, locks and
+// goroutines: events come in by its methods, and what is to be done about them goes out by
+// world.
+
+// world is what a table has done. None of it blocks, or calls the table back before it
+// returns.
+type world interface {
+	// tell sends a process a message.
+	tell(c *client, m directory.Message)
+	// gone reports whether a process has ended although its client is still here.
+	gone(c *client) bool
+	// advertise has the segment find addr by a name, until withdraw.
+	advertise(name string, addr ethertype.Addr)
+	withdraw(name string)
+	// seek asks the segment for w.key, for table.found, until w.stop is called if it is set.
+	seek(w *want)
+	// ask finds out about a ticket at the node that it comes from, for table.answered.
+	ask(q *proof)
+	// report tells the daemon of a node of a death.
+	report(node ethertype.MAC, dead provider.Identity)
+}
+
+// Bounds of what one process may have open.
+const (
+	maxWants   = 1 << 16
+	maxTickets = 1 << 16
+	maxExports = 1 << 20
+	maxNodes   = 1 << 14
+)
+
+// client is a process.
+type client struct {
+	pid  int32
+	uid  uint32
+	conn any // the world's own
+
+	entered bool
+	left    bool // it is of no interest any more
+	self    provider.Identity
+	scope   string
+	exports map[uint32]struct{}
+	words   map[string]uint32
+	names   map[string]struct{} // by which it is to be found
+	wants   map[uint32]*want
+	tickets map[provider.Ticket]ethertype.Addr // whom they are for
+	met     map[ethertype.MAC]struct{}         // nodes that are to hear of its death
+	next    []func()                           // what waits for its end
+	behind  []directory.Message                // if not nil, it waits itself: what it has said
+}
+
+// want is a Match without an answer.
+type want struct {
+	c    *client
+	seq  uint32
+	key  string
+	stop func() // the world's own
+	done bool
+}
+
+// proof is a Prove without an answer.
+type proof struct {
+	c      *client
+	seq    uint32
+	ticket provider.Ticket
+	from   provider.Identity // who has shown it
+}
+
+type table struct {
+	node    ethertype.MAC
+	world   world
+	clients map[*client]struct{}
+	names   map[string][]*client // the first is the one that is found
+	waiting map[string]map[*want]struct{}
+	tickets map[provider.Ticket]*client
+	draw    func() provider.Ticket
+	stats   Stats
+}
+
+// Stats counts what a daemon has done since it was started.
+type Stats struct {
+	Matches  uint64 // exports found for imports
+	Proven   uint64 // tickets whose user was told
+	Unproven uint64 // tickets that nobody knows
+	Deaths   uint64 // processes of this node that have ended without a word
+	Told     uint64 // deaths of processes of other nodes
+	Refused  uint64 // processes that were not let in
+}
+
+func newTable(node ethertype.MAC, w world, draw func() provider.Ticket) *table {
+	return &table{node: node, world: w, draw: draw, clients: map[*client]struct{}{}, names: map[string][]*client{},
+		waiting: map[string]map[*want]struct{}{}, tickets: map[provider.Ticket]*client{}}
+}
+
+// connect makes a process known that has said nothing yet.
+func (t *table) connect(pid int32, uid uint32, conn any) *client {
+	c := &client{pid: pid, uid: uid, conn: conn, exports: map[uint32]struct{}{}, words: map[string]uint32{}, names: map[string]struct{}{},
+		wants: map[uint32]*want{}, tickets: map[provider.Ticket]ethertype.Addr{}, met: map[ethertype.MAC]struct{}{}}
+	t.clients[c] = struct{}{}
+	return c
+}
+
+// hear acts upon a message. It returns false if the process breaks the rules and is to be
+// left.
+func (t *table) hear(c *client, m *directory.Message) bool {
+	if c.left {
+		return false
+	}
+	if c.behind != nil && m.Kind != directory.Leave { // it is not in yet
+		c.behind = append(c.behind, *m)
+		return len(c.behind) < maxExports
+	}
+	if !c.entered && m.Kind != directory.Enter && m.Kind != directory.Leave {
+		return t.outside(c, m)
+	}
+	switch m.Kind {
+	case directory.Enter:
+		return t.enter(c, m)
+	case directory.Leave:
+		t.leave(c)
+		return false
+	case directory.Export:
+		return t.export(c, m.ID, m.Text)
+	case directory.Unexport:
+		t.unexport(c, m.ID, m.Text)
+	case directory.Match:
+		return t.match(c, m)
+	case directory.Forget:
+		if w := c.wants[m.Seq]; w != nil {
+			t.drop(w)
+		}
+	case directory.Spent:
+		t.spend(c, m.Ticket)
+	case directory.Shown:
+		return t.shown(c, m.Ticket, m.Addr)
+	case directory.Met:
+		return c.meet(m.Addr.MAC)
+	case directory.Prove:
+		t.world.ask(&proof{c, m.Seq, m.Ticket, m.Self})
+	default:
+		return false
+	}
+	return true
+}
+
+// outside answers a process that was not let in, or has not asked for it.
+func (t *table) outside(c *client, m *directory.Message) bool {
+	switch m.Kind {
+	case directory.Match:
+		t.world.tell(c, directory.Message{Kind: directory.Refused, Seq: m.Seq, Text: "the process was not let in under its number"})
+	case directory.Prove:
+		t.answered(&proof{c: c, seq: m.Seq}, 0, false)
+	}
+	return true
+}
+
+// enter lets a process in under its number.
+func (t *table) enter(c *client, m *directory.Message) bool {
+	if c.entered {
+		return false
+	}
+	refuse := func(format string, args ...any) bool {
+		t.stats.Refused++
+		t.world.tell(c, directory.Message{Kind: directory.Refused, Seq: m.Seq, Text: fmt.Sprintf(format, args...)})
+		return true
+	}
+	if m.Self.Addr.MAC != t.node {
+		return refuse("this is the daemon of %v, and the NIC of the process is %v: start one for that interface", t.node, m.Self.Addr.MAC)
+	}
+	if other := t.first(directory.NodeKey(m.Text, t.node, m.Self.Process)); other != nil {
+		if t.world.gone(other) { // what it has said last is to be heard first
+			c.behind = []directory.Message{*m}
+			other.next = append(other.next, func() { t.goOn(c) })
+			return true
+		}
+		return refuse("process %d of scope %q is there already: the system's process %d of user %d", m.Self.Process, m.Text, other.pid, other.uid)
+	}
+	c.entered, c.self, c.scope = true, m.Self, m.Text
+	t.world.tell(c, directory.Message{Kind: directory.Entered, Seq: m.Seq})
+	t.name(c, directory.NumberKey(c.scope, c.self.Process))
+	t.name(c, directory.NodeKey(c.scope, t.node, c.self.Process))
+	return true
+}
+
+// goOn hears what a process has said since it had to wait for another one's end.
+func (t *table) goOn(c *client) {
+	said := c.behind
+	c.behind = nil
+	for i := range said {
+		if !t.hear(c, &said[i]) {
+			t.leave(c)
+		}
+	}
+}
+
+// first returns who is found by a name here.
+func (t *table) first(key string) *client {
+	if all := t.names[key]; len(all) > 0 {
+		return all[0]
+	}
+	return nil
+}
+
+// name has c found by a name, unless another process was before it.
+func (t *table) name(c *client, key string) {
+	if _, has := c.names[key]; has {
+		return
+	}
+	c.names[key] = struct{}{}
+	t.names[key] = append(t.names[key], c)
+	if t.first(key) != c {
+		return
+	}
+	t.world.advertise(key, c.self.Addr)
+	for w := range t.waiting[key] {
+		t.found(w, c.self.Addr)
+	}
+}
+
+// unname takes a name from c. Who has it next is found by it then.
+func (t *table) unname(c *client, key string) {
+	if _, has := c.names[key]; !has {
+		return
+	}
+	delete(c.names, key)
+	was := t.first(key)
+	if rest := slices.DeleteFunc(t.names[key], func(x *client) bool { return x == c }); len(rest) == 0 {
+		delete(t.names, key)
+	} else {
+		t.names[key] = rest
+	}
+	if was != c {
+		return
+	}
+	t.world.withdraw(key)
+	if next := t.first(key); next != nil {
+		t.world.advertise(key, next.self.Addr)
+	}
+}
+
+func (t *table) export(c *client, id uint32, word string) bool {
+	if len(c.exports)+len(c.words) >= maxExports || len(word) > provider.MaxWord {
+		return false
+	}
+	if word == "" {
+		c.exports[id] = struct{}{}
+		return true
+	}
+	c.words[word] = id
+	t.name(c, directory.WordKey(c.scope, word))
+	return true
+}
+
+func (t *table) unexport(c *client, id uint32, word string) {
+	if word == "" {
+		delete(c.exports, id)
+		return
+	}
+	delete(c.words, word)
+	t.unname(c, directory.WordKey(c.scope, word))
+}
+
+// match answers at once if the exporter is of this node and known, and asks the segment
+// otherwise, until it is one or the other.
+func (t *table) match(c *client, m *directory.Message) bool {
+	if c.wants[m.Seq] != nil || len(c.wants) >= maxWants {
+		return false
+	}
+	name := directory.Name{Node: m.Addr.MAC, Process: m.Self.Process, ID: m.ID, Word: m.Text}
+	w := &want{c: c, seq: m.Seq, key: name.Key(c.scope)}
+	c.wants[w.seq] = w
+	if t.waiting[w.key] == nil {
+		t.waiting[w.key] = map[*want]struct{}{}
+	}
+	t.waiting[w.key][w] = struct{}{}
+	if local := t.first(w.key); local != nil {
+		t.found(w, local.self.Addr)
+		return true
+	}
+	t.world.seek(w)
+	return true
+}
+
+// drop forgets a want.
+func (t *table) drop(w *want) {
+	w.done = true
+	delete(w.c.wants, w.seq)
+	if delete(t.waiting[w.key], w); len(t.waiting[w.key]) == 0 {
+		delete(t.waiting, w.key)
+	}
+	if w.stop != nil {
+		w.stop()
+	}
+}
+
+// found answers a want, with a ticket for the exporter.
+func (t *table) found(w *want, addr ethertype.Addr) {
+	if w.done {
+		return
+	}
+	t.drop(w)
+	ticket := t.draw()
+	if !t.shown(w.c, ticket, addr) {
+		ticket = provider.Ticket{}
+	}
+	t.stats.Matches++
+	t.world.tell(w.c, directory.Message{Kind: directory.Matched, Seq: w.seq, Addr: addr, Ticket: ticket})
+}
+
+// fail answers a want whose exporter cannot be looked for.
+func (t *table) fail(w *want, why error) {
+	if w.done {
+		return
+	}
+	t.drop(w)
+	t.world.tell(w.c, directory.Message{Kind: directory.Refused, Seq: w.seq, Text: why.Error()})
+}
+
+// shown notes that c shows a ticket at an address, and nowhere else.
+func (t *table) shown(c *client, ticket provider.Ticket, at ethertype.Addr) bool {
+	if t.tickets[ticket] != nil || len(c.tickets) >= maxTickets || ticket == (provider.Ticket{}) || !c.meet(at.MAC) {
+		return false
+	}
+	t.tickets[ticket], c.tickets[ticket] = c, at
+	return true
+}
+
+func (t *table) spend(c *client, ticket provider.Ticket) {
+	if t.tickets[ticket] == c {
+		delete(t.tickets, ticket)
+		delete(c.tickets, ticket)
+	}
+}
+
+func (c *client) meet(node ethertype.MAC) bool {
+	c.met[node] = struct{}{}
+	return len(c.met) <= maxNodes
+}
+
+// whose returns the user of who has shown a ticket at an address. It is known if this
+// daemon has given the ticket to that process, to be shown there.
+func (t *table) whose(ticket provider.Ticket, from provider.Identity, at ethertype.Addr) (uid uint32, known bool) {
+	c := t.tickets[ticket]
+	if c == nil || c.self != from || c.tickets[ticket] != at {
+		return 0, false
+	}
+	return c.uid, true
+}
+
+// answered takes what is known of a ticket.
+func (t *table) answered(q *proof, uid uint32, proven bool) {
+	if q.c.left {
+		return
+	}
+	if proven {
+		t.stats.Proven++
+	} else {
+		t.stats.Unproven++
+	}
+	t.world.tell(q.c, directory.Message{Kind: directory.Proven, Seq: q.seq, UID: uid, Yes: proven})
+}
+
+// ended: a process has ended without saying so. Its own node and all nodes that it had to
+// do with are told.
+func (t *table) ended(c *client) {
+	if c.left {
+		return
+	}
+	if c.entered {
+		t.stats.Deaths++
+		t.tellDeath(c.self)
+		for _, node := range slices.SortedFunc(maps.Keys(c.met), func(a, b ethertype.MAC) int { return slices.Compare(a[:], b[:]) }) {
+			if node != t.node {
+				t.world.report(node, c.self)
+			}
+		}
+	}
+	t.leave(c)
+}
+
+// died: another daemon says that a process of its node has.
+func (t *table) died(dead provider.Identity) {
+	t.stats.Told++
+	t.tellDeath(dead)
+}
+
+func (t *table) tellDeath(dead provider.Identity) {
+	for c := range t.clients {
+		if c.entered {
+			t.world.tell(c, directory.Message{Kind: directory.Died, Self: dead})
+		}
+	}
+}
+
+// leave forgets a process.
+func (t *table) leave(c *client) {
+	if c.left {
+		return
+	}
+	c.left = true
+	delete(t.clients, c)
+	for _, w := range c.wants {
+		t.drop(w)
+	}
+	for ticket := range c.tickets {
+		delete(t.tickets, ticket)
+	}
+	for key := range c.names {
+		t.unname(c, key)
+	}
+	for _, f := range c.next {
+		f()
+	}
+}
