@@ -1,0 +1,195 @@
+package mapper
+
+import (
+	"math/rand/v2"
+
+	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/transport/myrinet"
+)
+
+// Agent is the mapper of one host: it answers probes, takes routes, and maps when it is
+// the leader. It has no clock and sends nothing by itself:
+//
+//   - Receive gets the payload of each packet of type PacketType that has come;
+//   - Packet returns the next packet to be sent, as long as there is one: call it when
+//     the card can send, after Receive and after Poll;
+//   - Poll is called when the time has come that Next returns.
+//
+// Times are nanoseconds of one clock that never goes back, and are never 0. An Agent is
+// for one goroutine at a time.
+type Agent struct {
+	opts Options
+	rng  *rand.Rand
+
+	election
+	follower
+	lead leading
+
+	outbox []outgoing // answers
+	packet []byte     // that Packet has returned
+	stats  Stats
+}
+
+type outgoing struct {
+	route myrinet.Route
+	message
+}
+
+// maxOutbox is the most answers that wait to be sent.
+const maxOutbox = 64
+
+// New returns the agent of a host. Its error says which option makes no sense.
+func New(now int64, opts Options) (*Agent, error) {
+	opts, err := opts.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	a := &Agent{opts: opts, rng: rand.New(rand.NewPCG(opts.Seed, 0x6d6170706572))}
+	a.lead.req = requests{tries: opts.Tries, least: int64(opts.Timeout), most: max(int64(longestTimeout), int64(opts.Timeout))}
+	a.election.distrusted = map[ethertype.MAC]int64{}
+	a.waitFor(now)
+	return a, nil
+}
+
+// Receive takes the payload of a packet of type PacketType. The bytes are the caller's
+// again when it returns.
+func (a *Agent) Receive(now int64, payload []byte) {
+	var m message
+	if m.parse(payload) != nil || m.mapper == (ethertype.MAC{}) {
+		a.stats.DropMalformed++
+		return
+	}
+	switch m.kind {
+	case echo, answer, ack:
+		a.reply(now, &m)
+	default:
+		a.order(now, &m)
+	}
+	a.work(now)
+}
+
+// reply is for what answers requests of this host.
+func (a *Agent) reply(now int64, m *message) {
+	switch {
+	case m.mapper != a.opts.ID:
+		a.stats.DropStray++
+		return
+	case !a.isLeading || m.token != a.lead.token || !a.lead.req.answered(now, m):
+		a.stats.DropLate++
+		return
+	}
+	if m.kind == answer {
+		a.heardOf(now, m)
+	}
+}
+
+// order is for what a mapper asks of this host.
+func (a *Agent) order(now int64, m *message) {
+	follows := a.hear(now, m)
+	switch m.kind {
+	case ask:
+		a.identify(now, m)
+	case install, clearAll:
+		switch {
+		case m.host != a.opts.ID:
+			a.stats.DropStray++
+		case !follows:
+			a.stats.DropRefused++
+		default:
+			a.obey(m)
+		}
+	case alive:
+		if !follows {
+			a.stats.DropRefused++
+		}
+	}
+}
+
+// Poll does what is due. It may be called at any time.
+func (a *Agent) Poll(now int64) {
+	if !a.isLeading && now >= a.takeover() {
+		a.takeOver(now)
+	}
+	if a.isLeading {
+		a.stats.TimedOut += a.lead.req.expire(now)
+		a.announce(now)
+	}
+	a.work(now)
+}
+
+// Next returns when Poll has something to do.
+func (a *Agent) Next() int64 {
+	if !a.isLeading {
+		return a.takeover()
+	}
+	at := a.lead.nextAlive
+	if a.lead.stage == resting {
+		at = min(at, a.lead.nextMap)
+	}
+	if t := a.lead.req.next(); t != 0 {
+		at = min(at, t)
+	}
+	return at
+}
+
+// Packet returns the next packet that is to be sent, or nil. It is valid until the next
+// call.
+func (a *Agent) Packet(now int64) []byte {
+	for {
+		if len(a.outbox) > 0 {
+			o := &a.outbox[0]
+			a.build(o.route, &o.message)
+			a.outbox = a.outbox[1:]
+			return a.packet
+		}
+		if !a.isLeading {
+			return nil
+		}
+		if a.aliveTo(now) {
+			return a.packet
+		}
+		a.work(now)
+		if q := a.lead.req.pop(now); q != nil {
+			route, m := q.packet(q.try)
+			m.mapper, m.token, m.request = a.opts.ID, a.lead.token, q.id
+			if m.kind == echo || m.kind == ask {
+				a.stats.Probes++
+			}
+			a.build(route, &m)
+			return a.packet
+		}
+		if !a.isLeading || !a.lead.req.idle() || a.lead.stage == resting {
+			return nil
+		}
+	}
+}
+
+// build makes a packet. A route that is too long stands for a request that nothing can
+// come back for.
+func (a *Agent) build(route myrinet.Route, m *message) {
+	if route.Check() != nil {
+		route = nil
+	}
+	a.packet = myrinet.AppendPacket(a.packet[:0], route, PacketType, m.append(nil))
+}
+
+// push has an answer wait to be sent.
+func (a *Agent) push(o outgoing) {
+	if len(a.outbox) >= maxOutbox {
+		a.stats.DropBusy++
+		return
+	}
+	a.outbox = append(a.outbox, o)
+}
+
+// Snapshot returns what the agent is. The map is not changed afterwards.
+func (a *Agent) Snapshot() Snapshot {
+	s := Snapshot{Stats: a.stats, Leading: a.isLeading, Leader: a.leader, Routes: len(a.table)}
+	if a.isLeading {
+		s.Leader, s.Map = a.opts.ID, a.lead.last
+	}
+	return s
+}
+
+// Routes returns the routes that the host's card has; not to be changed.
+func (a *Agent) Routes() []Entry { return a.table }

@@ -1,0 +1,177 @@
+package mapper
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/bobnet-go/bobnet/transport/myrinet"
+)
+
+// maxDifferences is the most differences that Compare says.
+const maxDifferences = 100
+
+// Compare says where a map differs from the truth, in sentences for people; nothing if
+// it does not. Hosts are recognised by their names, and switches by what is plugged into
+// them: names of switches do not count, and all ports of a switch may be shifted by one
+// number, because a mapper sees neither. A mapper sees what it has a path to, so of the
+// truth counts what the named host has a path to, or all of it if the name is empty.
+func Compare(found, truth *myrinet.Topology, from string) []string {
+	c := &comparison{found: found, truth: truth, match: map[int]shifted{}, back: map[int]int{}}
+	c.foundAt, c.truthAt = plugs(found), plugs(truth)
+	c.hosts(reach(truth, c.truthAt, from))
+	for len(c.queue) > 0 {
+		s := c.queue[0]
+		c.queue = c.queue[1:]
+		c.switches(s)
+	}
+	for i, name := range found.Switches {
+		if _, ok := c.back[i]; !ok && len(c.says) == 0 {
+			c.say("switch %s of the map has no place in the truth", name)
+		}
+	}
+	if n := len(c.says); n > maxDifferences {
+		c.says = append(c.says[:maxDifferences], fmt.Sprintf("and %d more", n-maxDifferences))
+	}
+	return c.says
+}
+
+// shifted is a switch of the map, and how much higher the numbers of its ports are there
+// than in the truth.
+type shifted struct{ sw, by int }
+
+type comparison struct {
+	found, truth     *myrinet.Topology
+	foundAt, truthAt map[myrinet.Plug]myrinet.Plug
+	match            map[int]shifted // by the truth's switch
+	back             map[int]int     // the truth's switch, by the map's
+	queue            []int           // the truth's switches whose ports are to be compared
+	says             []string
+}
+
+func (c *comparison) say(format string, args ...any) {
+	c.says = append(c.says, fmt.Sprintf(format, args...))
+}
+
+// plugs returns what is at the other end of each plug's cable.
+func plugs(t *myrinet.Topology) map[myrinet.Plug]myrinet.Plug {
+	m := map[myrinet.Plug]myrinet.Plug{}
+	for _, c := range t.Cables {
+		m[c.A], m[c.B] = c.B, c.A
+	}
+	return m
+}
+
+// reach returns the hosts that the named one has a path to, by their indices.
+func reach(t *myrinet.Topology, at map[myrinet.Plug]myrinet.Plug, from string) map[int]bool {
+	hosts := map[int]bool{}
+	start := slices.Index(t.Hosts, from)
+	if start < 0 {
+		for i := range t.Hosts {
+			hosts[i] = true
+		}
+		return hosts
+	}
+	hosts[start] = true
+	seen := map[int]bool{}
+	var queue []int
+	visit := func(p myrinet.Plug, ok bool) {
+		switch {
+		case !ok:
+		case p.Host:
+			hosts[p.Node] = true
+		case !seen[p.Node]:
+			seen[p.Node] = true
+			queue = append(queue, p.Node)
+		}
+	}
+	p, ok := at[myrinet.AtHost(start)]
+	visit(p, ok)
+	for ; len(queue) > 0; queue = queue[1:] {
+		for port := range t.Ports {
+			p, ok := at[myrinet.AtSwitch(queue[0], port)]
+			visit(p, ok)
+		}
+	}
+	return hosts
+}
+
+// hosts compares the hosts, and what they are plugged into.
+func (c *comparison) hosts(counts map[int]bool) {
+	for i, name := range c.truth.Hosts {
+		k := slices.Index(c.found.Hosts, name)
+		switch {
+		case !counts[i]:
+			if k >= 0 {
+				c.say("host %s is on the map; in the truth there is no path to it", name)
+			}
+		case k < 0:
+			c.say("host %s is not on the map", name)
+		default:
+			c.ends(myrinet.AtHost(i), c.truthAt, c.foundAt, k)
+		}
+	}
+	for _, name := range c.found.Hosts {
+		if !slices.Contains(c.truth.Hosts, name) {
+			c.say("host %s is on the map, but not in the truth", name)
+		}
+	}
+}
+
+func (c *comparison) ends(host myrinet.Plug, truthAt, foundAt map[myrinet.Plug]myrinet.Plug, k int) {
+	want, plugged := truthAt[host]
+	got, found := foundAt[myrinet.AtHost(k)]
+	if plugged || found {
+		c.same(host, want, plugged, got, found)
+	}
+}
+
+// same compares what is plugged in at a place of the truth with what the map has there.
+func (c *comparison) same(at, want myrinet.Plug, plugged bool, got myrinet.Plug, found bool) {
+	here := c.truth.Name(at)
+	switch {
+	case !found:
+		c.say("the cable from %s to %s is not on the map", here, c.truth.Name(want))
+	case !plugged:
+		c.say("the map has a cable from %s to %s; in the truth nothing is plugged in there", here, c.found.Name(got))
+	case want.Host && got.Host:
+		if c.truth.Hosts[want.Node] != c.found.Hosts[got.Node] {
+			c.say("the cable from %s leads to %s, on the map to %s", here, c.truth.Name(want), c.found.Name(got))
+		}
+	case want.Host != got.Host:
+		c.say("the cable from %s leads to %s, on the map to %s", here, c.truth.Name(want), c.found.Name(got))
+	default:
+		c.pair(here, want, got)
+	}
+}
+
+// pair notes that two ports are the same one, or says that they cannot be.
+func (c *comparison) pair(here string, want, got myrinet.Plug) {
+	m := shifted{got.Node, got.Port - want.Port}
+	old, known := c.match[want.Node]
+	other, taken := c.back[got.Node]
+	switch {
+	case known && old == m:
+	case known && old.sw == m.sw:
+		c.say("the cable from %s leads to %s, on the map to port %d of the same switch", here, c.truth.Name(want), got.Port-old.by)
+	case known:
+		c.say("the cable from %s leads to %s, which is switch %s of the map; there it leads to %s", here, c.truth.Name(want), c.found.Switches[old.sw], c.found.Name(got))
+	case taken:
+		c.say("the cable from %s leads to %s; on the map it leads to switch %s of the truth", here, c.truth.Name(want), c.truth.Switches[other])
+	default:
+		c.match[want.Node], c.back[got.Node] = m, want.Node
+		c.queue = append(c.queue, want.Node)
+	}
+}
+
+// switches compares what is plugged into a switch of the truth and its match.
+func (c *comparison) switches(s int) {
+	m := c.match[s]
+	for port := -c.truth.Ports; port < 2*c.truth.Ports; port++ {
+		at := myrinet.AtSwitch(s, port)
+		want, plugged := c.truthAt[at]
+		got, found := c.foundAt[myrinet.AtSwitch(m.sw, port+m.by)]
+		if plugged || found {
+			c.same(at, want, plugged, got, found)
+		}
+	}
+}

@@ -1,0 +1,124 @@
+package mapper
+
+import (
+	"github.com/bobnet-go/bobnet/ethertype"
+)
+
+// election decides which host maps. Each follows the leader that it hears of; who has
+// not heard of one for three periods and a random time takes over. Of two that map, the
+// one with the lower identity goes on: the other one yields when it hears of it, from
+// itself or from a host that follows it.
+type election struct {
+	isLeading bool
+	leader    ethertype.MAC // who is followed; 0 for nobody
+	heard     int64         // when it was heard of
+	patience  int64         // after which it counts as dead
+	hearsay   bool          // it was heard of from others only
+	warned    int64         // when the log was told last of another host with this one's identity
+
+	// Whom others have named a leader without its ever showing itself, and when that
+	// is forgotten: a host that lies must not keep all others from mapping.
+	distrusted map[ethertype.MAC]int64
+}
+
+// maxDistrusted is the most identities that are remembered.
+const maxDistrusted = 64
+
+// waitFor has a new leader have its time from now on.
+func (a *Agent) waitFor(heard int64) {
+	period := int64(a.opts.Period)
+	a.heard, a.patience = heard, 3*period+a.rng.Int64N(2*period)
+}
+
+// takeover is when the leader counts as dead.
+func (a *Agent) takeover() int64 { return a.heard + a.patience }
+
+// better reports whether of two mappers the first one goes on.
+func better(a, b ethertype.MAC) bool { return compareMAC(a, b) < 0 }
+
+// hear is told that a mapper has sent something. It reports whether this host follows
+// it.
+func (a *Agent) hear(now int64, m *message) bool {
+	mapper := m.mapper
+	switch {
+	case mapper == a.opts.ID:
+		return a.hearTwin(now, m.token)
+	case a.isLeading:
+		if !better(mapper, a.opts.ID) {
+			return false
+		}
+		a.yield(now, mapper, false)
+	case mapper == a.leader:
+		a.heard, a.hearsay = now, false
+	case a.leader == ethertype.MAC{} || better(mapper, a.leader) || now >= a.takeover():
+		a.leader, a.hearsay = mapper, false
+		a.waitFor(now)
+	default:
+		return false
+	}
+	delete(a.distrusted, mapper)
+	return true
+}
+
+// hearTwin is told that a mapper with this host's identity has sent something. It may be
+// this host, if a probe leads back to it. Of two that map, the one with the lower token
+// goes on.
+func (a *Agent) hearTwin(now int64, token uint64) bool {
+	if a.isLeading && token == a.lead.token {
+		return true
+	}
+	a.stats.Claimed++
+	if now >= a.warned+int64(a.opts.Period) {
+		a.warned = now
+		a.opts.Log.Warn("another host claims this one's identity", "id", a.opts.ID)
+	}
+	switch {
+	case !a.isLeading:
+		a.leader, a.heard, a.hearsay = a.opts.ID, now, false
+	case token < a.lead.token:
+		a.yield(now, a.opts.ID, false)
+	default:
+		return false
+	}
+	return true
+}
+
+// heardOf takes the word of a host about whom it follows.
+func (a *Agent) heardOf(now int64, m *message) {
+	age := int64(m.age) * 1e6
+	if m.leader == (ethertype.MAC{}) || !better(m.leader, a.opts.ID) || age > 3*int64(a.opts.Period) {
+		return
+	}
+	if until, ok := a.distrusted[m.leader]; ok && now < until {
+		return
+	}
+	a.yield(now-age, m.leader, true)
+}
+
+// yield leaves mapping to another host.
+func (a *Agent) yield(heard int64, to ethertype.MAC, hearsay bool) {
+	a.stats.Yields++
+	a.opts.Log.Info("another host maps", "id", to, "hearsay", hearsay)
+	a.isLeading = false
+	a.lead.stop()
+	a.leader, a.hearsay = to, hearsay
+	a.waitFor(heard)
+}
+
+// takeOver makes this host the leader.
+func (a *Agent) takeOver(now int64) {
+	if a.hearsay {
+		for id, until := range a.distrusted {
+			if now >= until {
+				delete(a.distrusted, id)
+			}
+		}
+		if len(a.distrusted) < maxDistrusted {
+			a.distrusted[a.leader] = now + 30*int64(a.opts.Period)
+		}
+	}
+	a.opts.Log.Info("this host maps", "id", a.opts.ID, "last", a.leader)
+	a.stats.Elections++
+	a.isLeading, a.leader, a.hearsay = true, a.opts.ID, false
+	a.lead.start(now, a.rng.Uint64(), a.opts.Period)
+}

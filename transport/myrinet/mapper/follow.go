@@ -1,0 +1,98 @@
+package mapper
+
+import (
+	"slices"
+
+	"github.com/bobnet-go/bobnet/ethertype"
+)
+
+// follower is what a host keeps of the routes that it is told.
+type follower struct {
+	table  []Entry
+	digest uint64
+
+	// Parts of routes that are not complete.
+	parts struct {
+		from   ethertype.MAC
+		token  uint64
+		digest uint64
+		got    [][]Entry
+		left   int // parts that have not come
+		hosts  int // entries that have
+	}
+}
+
+// identify answers a mapper's question who this host is.
+func (a *Agent) identify(now int64, m *message) {
+	a.stats.Answers++
+	reply := message{kind: answer, mapper: m.mapper, token: m.token, request: m.request,
+		host: a.opts.ID, leader: a.leader, digest: a.digest, name: a.opts.Name}
+	if !a.isLeading {
+		reply.age = uint32(min(max(now-a.heard, 0)/1e6, 1<<31))
+	}
+	a.push(outgoing{m.back, reply})
+}
+
+// obey does what the leader says about this host's routes, and confirms it.
+func (a *Agent) obey(m *message) {
+	if m.kind == clearAll {
+		a.stats.Cleared++
+		a.setRoutes(nil)
+	} else if m.digest != a.digest && !a.collect(m) {
+		a.stats.DropInvalid++
+		return
+	}
+	a.push(outgoing{m.back, message{kind: ack, mapper: m.mapper, token: m.token, request: m.request, host: a.opts.ID, digest: a.digest}})
+}
+
+// collect keeps a part of the routes, and uses them when all parts are there.
+func (a *Agent) collect(m *message) bool {
+	p := &a.parts
+	if p.from != m.mapper || p.token != m.token || p.digest != m.digest || len(p.got) != int(m.parts) {
+		p.from, p.token, p.digest, p.got, p.left = m.mapper, m.token, m.digest, make([][]Entry, m.parts), int(m.parts)
+		p.hosts = 0
+	}
+	if p.got[m.part] == nil {
+		if len(m.entries) == 0 || p.hosts+len(m.entries) > MaxHosts {
+			return false
+		}
+		p.left--
+		p.hosts += len(m.entries)
+		p.got[m.part] = m.entries
+	}
+	if p.left > 0 {
+		return true
+	}
+	table := slices.Concat(p.got...)
+	p.got, p.digest = nil, 0
+	if !a.fits(table, m.digest) {
+		return false
+	}
+	a.setRoutes(table)
+	a.digest = m.digest
+	return true
+}
+
+// fits reports whether routes are what the leader has meant: in the order of their
+// hosts, none twice.
+func (a *Agent) fits(table []Entry, want uint64) bool {
+	if digest(table) != want {
+		return false
+	}
+	for i := 1; i < len(table); i++ {
+		if !better(table[i-1].Host, table[i].Host) {
+			return false
+		}
+	}
+	return true
+}
+
+func (a *Agent) setRoutes(table []Entry) {
+	a.table, a.digest = table, digest(table)
+	if len(table) > 0 {
+		a.stats.Installed++
+	}
+	if a.opts.Card != nil {
+		a.opts.Card.SetRoutes(table)
+	}
+}

@@ -1,0 +1,177 @@
+package mapper
+
+import (
+	"slices"
+	"time"
+
+	"github.com/bobnet-go/bobnet/ethertype"
+)
+
+// leading is the work of a leader: it explores, withdraws routes where that must be,
+// writes routes, and rests.
+type leading struct {
+	stage    stage
+	token    uint64
+	req      requests
+	explore  *exploration
+	restarts int
+	began    int64
+	before   Stats // when the mapping began
+
+	doubted bool // the mapping before has missed something
+	last    *Map
+	tables  Tables
+	plan    plan
+	nextMap int64
+	period  int64
+
+	nextAlive int64
+	aliveHost int // next host to be told that the leader is there
+
+	given map[ethertype.MAC][][]Entry // what each host was told, the last of it first
+}
+
+type stage uint8
+
+const (
+	resting stage = iota
+	exploring
+	clearing
+	installing
+)
+
+// maxRestarts is how often a mapping is begun again.
+const maxRestarts = 2
+
+func (l *leading) start(now int64, token uint64, period time.Duration) {
+	req := l.req
+	req.cancel()
+	*l = leading{token: token, req: req, period: int64(period), nextMap: now, nextAlive: now + int64(period)/2, given: map[ethertype.MAC][][]Entry{}}
+}
+
+func (l *leading) stop() {
+	l.req.cancel()
+	l.stage, l.explore, l.last, l.tables, l.given = resting, nil, nil, nil, nil
+}
+
+// work does all that can be done without waiting.
+func (a *Agent) work(now int64) {
+	l := &a.lead
+	for a.isLeading {
+		before := l.stage
+		switch l.stage {
+		case resting:
+			if now < l.nextMap {
+				return
+			}
+			l.began, l.before, l.restarts = now, a.stats, 0
+			a.beginExploring()
+		case exploring:
+			if !l.explore.advance() {
+				return
+			}
+			a.explored(now)
+		case clearing:
+			if !l.req.idle() {
+				return
+			}
+			a.install(now)
+		case installing:
+			if !l.req.idle() {
+				return
+			}
+			a.rest(now)
+		}
+		if l.stage == before && l.stage != exploring {
+			return
+		}
+	}
+}
+
+// beginExploring begins a mapping. Probes go one at a time, because they turn where no
+// route does: several of them could deadlock, and none of them would come back.
+func (a *Agent) beginExploring() {
+	a.lead.stage, a.lead.req.window = exploring, 1
+	a.lead.explore = explore(&a.lead.req, identity{a.opts.ID, a.opts.Name}, a.opts.Ports, a.opts.MaxSwitches)
+}
+
+func (a *Agent) rest(now int64) {
+	a.lead.stage, a.lead.explore, a.lead.nextMap = resting, nil, now+a.lead.period
+}
+
+// explored is at the end of an exploration.
+func (a *Agent) explored(now int64) {
+	l := &a.lead
+	if l.explore.broken {
+		if l.restarts++; l.restarts <= maxRestarts {
+			a.stats.Restarts++
+			a.beginExploring()
+			return
+		}
+		a.stats.Abandoned++
+		a.opts.Log.Warn("the fabric changes too fast to be mapped")
+		a.rest(now)
+		return
+	}
+	m := l.explore.result()
+	if l.doubts(m) {
+		a.stats.Doubts++
+		a.rest(now)
+		l.nextMap = now + min(l.period, int64(doubtPause))
+		return
+	}
+	m.Probes, m.Lost = a.stats.Probes-l.before.Probes, a.stats.TimedOut-l.before.TimedOut
+	m.Duration = time.Duration(now - l.began)
+	a.stats.Maps++
+	a.stats.Twice += uint64(len(m.Twice))
+	a.stats.TooMany += uint64(m.TooMany)
+	for _, id := range m.Twice {
+		a.opts.Log.Warn("several hosts claim one identity", "id", id)
+	}
+	if l.last == nil || l.last.Topology.Text() != m.Topology.Text() {
+		a.stats.Changes++
+		a.opts.Log.Info("the map has changed", "hosts", len(m.IDs), "switches", len(m.Topology.Switches), "cables", len(m.Topology.Cables))
+	}
+	l.last, l.tables = m, Routes(&m.Topology)
+	l.aliveHost = len(m.IDs)
+	a.makePlan()
+	a.withdraw()
+}
+
+// doubtPause lets fabrics break packets that have deadlocked with probes.
+const doubtPause = 100 * time.Millisecond
+
+// doubts reports whether something that was there before is missing, and was not missing
+// the last time: probes get lost, too.
+func (l *leading) doubts(m *Map) bool {
+	missing := l.last != nil && (len(m.Topology.Cables) < len(l.last.Topology.Cables) || len(m.Topology.Switches) < len(l.last.Topology.Switches))
+	if l.last != nil {
+		for _, id := range l.last.IDs {
+			missing = missing || !slices.Contains(m.IDs, id)
+		}
+	}
+	l.doubted = missing && !l.doubted
+	return l.doubted
+}
+
+// announce begins to tell all hosts that their leader is there.
+func (a *Agent) announce(now int64) {
+	if l := &a.lead; now >= l.nextAlive {
+		l.nextAlive = now + l.period/2
+		l.aliveHost = 0
+	}
+}
+
+// aliveTo builds the packet that tells the next host.
+func (a *Agent) aliveTo(now int64) bool {
+	l := &a.lead
+	for l.last != nil && l.aliveHost < len(l.last.IDs) {
+		to := l.aliveHost
+		l.aliveHost++
+		if route := l.tables[l.last.Mapper][to]; route != nil {
+			a.build(route, &message{kind: alive, mapper: a.opts.ID, token: l.token})
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,143 @@
+package mapper
+
+import (
+	"bytes"
+	"cmp"
+	"fmt"
+	"hash/fnv"
+	"slices"
+	"time"
+
+	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/transport/myrinet"
+)
+
+// Map is what a mapper has found. Two mappers that see the same fabric have the same
+// Topology and IDs: hosts are in the order of their identities, switches in one that
+// follows from what is plugged into them, and the lowest port of a switch that is used
+// is 0.
+type Map struct {
+	Topology myrinet.Topology
+	IDs      []ethertype.MAC // of the hosts
+	Mapper   int             // whose map it is: index of the host
+
+	Probes   uint64        // sent
+	Lost     uint64        // probes that nothing came back for in time
+	Duration time.Duration // from the first probe to the last answer
+
+	Twice   []ethertype.MAC // identities that several hosts claim; the one nearest to the mapper has it
+	TooMany int             // hosts left out, because there are more than MaxHosts
+	Beyond  int             // links left out, because there are too many switches, or they are too far away
+}
+
+// result makes a map of what was found.
+func (x *exploration) result() *Map {
+	m := &Map{Twice: x.twice, TooMany: x.tooMany, Beyond: x.beyond}
+	slices.SortFunc(m.Twice, compareMAC)
+	m.Twice = slices.Compact(m.Twice)
+	m.Topology.Ports = x.ports
+	order := make([]int, len(x.hosts))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortFunc(order, func(a, b int) int { return compareMAC(x.hosts[a].id, x.hosts[b].id) })
+	names := map[string]bool{}
+	hostAt := make([]int, len(order))
+	for i, h := range order {
+		hostAt[h] = i
+		m.IDs = append(m.IDs, x.hosts[h].id)
+		m.Topology.Hosts = append(m.Topology.Hosts, uniqueName(names, hostName(x.hosts[h].identity)))
+	}
+	m.Mapper = hostAt[0]
+	if x.cable >= 0 {
+		m.Topology.Cables = []myrinet.Join{{A: myrinet.AtHost(0), B: myrinet.AtHost(1)}}
+	}
+	x.plug(m, hostAt, names)
+	return m
+}
+
+func compareMAC(a, b ethertype.MAC) int { return bytes.Compare(a[:], b[:]) }
+
+// hostName is what people call a host: its own word, if it is fit for a fabric file.
+func hostName(h identity) string {
+	if myrinet.ValidName(h.name) {
+		return h.name
+	}
+	return fmt.Sprintf("%02x-%02x-%02x-%02x-%02x-%02x", h.id[0], h.id[1], h.id[2], h.id[3], h.id[4], h.id[5])
+}
+
+func uniqueName(taken map[string]bool, name string) string {
+	base := name[:min(len(name), maxNameOctets-4)]
+	for i := 2; taken[name]; i++ {
+		name = fmt.Sprintf("%s-%d", base, i)
+	}
+	taken[name] = true
+	return name
+}
+
+// plug adds switches and cables to the map.
+func (x *exploration) plug(m *Map, hostAt []int, names map[string]bool) {
+	order := x.order()
+	place := make([]int, len(order))
+	for i, s := range order {
+		place[s] = i
+		m.Topology.Switches = append(m.Topology.Switches, uniqueName(names, fmt.Sprintf("s%d", i)))
+	}
+	for i, at := range order {
+		s := x.switches[at]
+		for offset := s.low; offset <= s.high; offset++ {
+			here := myrinet.AtSwitch(i, offset-s.low)
+			switch p := s.at(offset); {
+			case p.kind == aHost && p.host >= 0:
+				m.Topology.Cables = append(m.Topology.Cables, myrinet.Join{A: myrinet.AtHost(hostAt[p.host]), B: here})
+			case p.kind == aSwitch:
+				there := myrinet.AtSwitch(place[p.to.sw], p.to.offset-x.switches[p.to.sw].low)
+				if there.Node > i || there.Node == i && there.Port > here.Port {
+					m.Topology.Cables = append(m.Topology.Cables, myrinet.Join{A: here, B: there})
+				}
+			}
+		}
+	}
+}
+
+// order sorts the switches by labels that say nothing of who looks at them: a label is
+// what is plugged into a switch, and the labels of its neighbours, again and again until
+// no more switches can be told apart.
+func (x *exploration) order() []int {
+	labels := make([]uint64, len(x.switches))
+	for distinct := -1; ; {
+		seen := map[uint64]bool{}
+		for _, l := range labels {
+			seen[l] = true
+		}
+		if len(seen) == distinct {
+			break
+		}
+		distinct = len(seen)
+		next := make([]uint64, len(labels))
+		for i, s := range x.switches {
+			next[i] = x.label(s, labels[i], labels)
+		}
+		labels = next
+	}
+	order := make([]int, len(labels))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(labels[a], labels[b]) })
+	return order
+}
+
+func (x *exploration) label(s *foundSwitch, own uint64, labels []uint64) uint64 {
+	h := fnv.New64a()
+	fmt.Fprint(h, own)
+	for offset := s.low; offset <= s.high; offset++ {
+		switch p := s.at(offset); {
+		case p.kind == aHost && p.host >= 0:
+			fmt.Fprintf(h, " %d host %x", offset-s.low, x.hosts[p.host].id)
+		case p.kind == aSwitch:
+			fmt.Fprintf(h, " %d switch %d %d", offset-s.low, labels[p.to.sw], p.to.offset-x.switches[p.to.sw].low)
+		}
+	}
+	return h.Sum64()
+}

@@ -1,0 +1,192 @@
+package mapper
+
+import (
+	"encoding/binary"
+	"errors"
+	"hash/fnv"
+
+	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/transport/myrinet"
+)
+
+// PacketType is the type of all packets of mappers.
+const PacketType = 5
+
+// MaxHosts is the most cards of a fabric that get routes (VNT, section 2).
+const MaxHosts = 256
+
+// kind says what a message is for.
+type kind uint8
+
+const (
+	echo     kind = 1 + iota // a probe that comes back to the mapper: a loop
+	ask                      // a probe that a host answers
+	answer                   // who the host is
+	install                  // a part of a host's routes
+	clearAll                 // the host is to use no routes
+	ack                      // of install and clearAll
+	alive                    // the leader is there
+	kinds
+)
+
+const messageVersion = 1
+
+// message is the payload of a packet. Its octets are
+//
+//	1 version, 1 kind, 6 mapper, 8 token, 4 request
+//	ask:      route
+//	answer:   6 host, 6 leader, 4 age, 8 digest, 1 length of the name, the name
+//	install:  route, 6 host, 8 digest, 1 part, 1 parts, 2 number of entries, and for each 6 host and a route
+//	clearAll: route, 6 host
+//	ack:      6 host, 8 digest
+//
+// A route is one octet that says how many turns it has, and the turns as they stand in a
+// packet.
+type message struct {
+	kind    kind
+	mapper  ethertype.MAC // who maps and leads
+	token   uint64        // which only who has seen a message of this mapper knows
+	request uint32        // number of the request that is answered, or to be answered
+
+	back    myrinet.Route // that an answer takes
+	host    ethertype.MAC // who answers, or who is meant
+	leader  ethertype.MAC // whom the host follows
+	age     uint32        // milliseconds since the host has heard of that leader
+	digest  uint64        // of the host's routes
+	name    string        // of the host, for people
+	part    uint8         // number of this part of the routes
+	parts   uint8         // how many there are
+	entries []Entry
+}
+
+// Entry is a route to a host.
+type Entry struct {
+	Host  ethertype.MAC
+	Route myrinet.Route
+}
+
+const maxNameOctets = 32
+
+var errMessage = errors.New("mapper: no message")
+
+func appendRoute(b []byte, r myrinet.Route) []byte {
+	b = append(b, byte(len(r)))
+	for _, t := range r {
+		b = append(b, ethertype.PutTurn(int(t)))
+	}
+	return b
+}
+
+func appendEntry(b []byte, e Entry) []byte { return appendRoute(append(b, e.Host[:]...), e.Route) }
+
+// append appends the message's octets to b.
+func (m *message) append(b []byte) []byte {
+	be := binary.BigEndian
+	b = append(append(b, messageVersion, byte(m.kind)), m.mapper[:]...)
+	b = be.AppendUint32(be.AppendUint64(b, m.token), m.request)
+	switch m.kind {
+	case ask:
+		b = appendRoute(b, m.back)
+	case answer:
+		b = append(append(b, m.host[:]...), m.leader[:]...)
+		b = be.AppendUint64(be.AppendUint32(b, m.age), m.digest)
+		b = append(append(b, byte(len(m.name))), m.name...)
+	case install:
+		b = append(appendRoute(b, m.back), m.host[:]...)
+		b = append(be.AppendUint64(b, m.digest), m.part, m.parts)
+		b = be.AppendUint16(b, uint16(len(m.entries)))
+		for _, e := range m.entries {
+			b = appendEntry(b, e)
+		}
+	case clearAll:
+		b = append(appendRoute(b, m.back), m.host[:]...)
+	case ack:
+		b = be.AppendUint64(append(b, m.host[:]...), m.digest)
+	}
+	return b
+}
+
+// reader takes octets off the front. Once they do not suffice it is bad, and gives
+// zeros.
+type reader struct {
+	b   []byte
+	bad bool
+}
+
+var zeros [256]byte
+
+func (r *reader) take(n int) []byte {
+	if n > len(r.b) {
+		r.bad, r.b = true, nil
+		return zeros[:n]
+	}
+	taken := r.b[:n]
+	r.b = r.b[n:]
+	return taken
+}
+
+func (r *reader) octet() uint8       { return r.take(1)[0] }
+func (r *reader) mac() ethertype.MAC { return ethertype.MAC(r.take(6)) }
+func (r *reader) uint64() uint64     { return binary.BigEndian.Uint64(r.take(8)) }
+func (r *reader) uint32() uint32     { return binary.BigEndian.Uint32(r.take(4)) }
+
+func (r *reader) route() myrinet.Route {
+	octets := r.take(int(r.octet()))
+	if r.bad {
+		return nil
+	}
+	route := make(myrinet.Route, len(octets))
+	for i, o := range octets {
+		turn, ok := ethertype.Turn(o)
+		route[i] = int8(turn)
+		r.bad = r.bad || !ok || turn < -ethertype.MaxTurn
+	}
+	return route
+}
+
+// parse reads a payload. Nothing of it is referred to afterwards.
+func (m *message) parse(payload []byte) error {
+	r := reader{b: payload}
+	version := r.octet()
+	*m = message{kind: kind(r.octet()), mapper: r.mac(), token: r.uint64(), request: r.uint32()}
+	switch m.kind {
+	case echo, alive:
+	case ask:
+		m.back = r.route()
+	case answer:
+		m.host, m.leader, m.age, m.digest = r.mac(), r.mac(), r.uint32(), r.uint64()
+		m.name = string(r.take(int(r.octet())))
+		r.bad = r.bad || len(m.name) > maxNameOctets
+	case install:
+		m.back, m.host, m.digest, m.part, m.parts = r.route(), r.mac(), r.uint64(), r.octet(), r.octet()
+		n := int(binary.BigEndian.Uint16(r.take(2)))
+		r.bad = r.bad || n > MaxHosts || m.part >= m.parts
+		for i := 0; i < n && !r.bad; i++ {
+			m.entries = append(m.entries, Entry{r.mac(), r.route()})
+		}
+	case clearAll:
+		m.back, m.host = r.route(), r.mac()
+	case ack:
+		m.host, m.digest = r.mac(), r.uint64()
+	default:
+		return errMessage
+	}
+	if r.bad || len(r.b) != 0 || version != messageVersion {
+		return errMessage
+	}
+	return nil
+}
+
+// digest is by what a mapper recognises routes; 0 if there are none.
+func digest(entries []Entry) uint64 {
+	if len(entries) == 0 {
+		return 0
+	}
+	h := fnv.New64a()
+	var b []byte
+	for _, e := range entries {
+		b = appendEntry(b[:0], e)
+		h.Write(b)
+	}
+	return max(h.Sum64(), 1)
+}

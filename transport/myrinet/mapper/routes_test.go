@@ -1,0 +1,122 @@
+package mapper
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+
+	"github.com/bobnet-go/bobnet/transport/myrinet"
+)
+
+func topologies() map[string]*myrinet.Topology {
+	tops := map[string]*myrinet.Topology{
+		"one switch": myrinet.Line(8, 1, 8), "two switches": myrinet.Line(8, 2, 5), "a row": myrinet.Line(4, 12, 2),
+		"a host alone at a switch": myrinet.Line(8, 1, 1),
+		"a host alone":             {Ports: 8, Hosts: []string{"h"}},
+		"a cable":                  {Ports: 8, Hosts: []string{"a", "b"}, Cables: []myrinet.Join{{A: myrinet.AtHost(0), B: myrinet.AtHost(1)}}},
+		"a switch with a loop": {Ports: 4, Hosts: []string{"a", "b"}, Switches: []string{"s"}, Cables: []myrinet.Join{
+			{A: myrinet.AtHost(0), B: myrinet.AtSwitch(0, 2)}, {A: myrinet.AtSwitch(0, 0), B: myrinet.AtSwitch(0, 3)}, {A: myrinet.AtHost(1), B: myrinet.AtSwitch(0, 1)}}},
+		"figure 3": myrinet.NOW(),
+	}
+	n := uint64(30)
+	if testing.Short() {
+		n = 8
+	}
+	for seed := range n {
+		tops[fmt.Sprint("random ", seed)] = myrinet.Random(seed, 4+int(seed%5), 2+int(seed), 1+int(seed*3%29))
+	}
+	return tops
+}
+
+// TestRoutes: each pair that has a path has a route, which leads there, and packets on
+// all routes together cannot deadlock.
+func TestRoutes(t *testing.T) {
+	for name, top := range topologies() {
+		tables := Routes(top)
+		at := plugs(top)
+		for i := range top.Hosts {
+			reached := reach(top, at, top.Hosts[i])
+			for k := range top.Hosts {
+				route := tables[i][k]
+				if i == k || !reached[k] {
+					if route != nil {
+						t.Errorf("%s: host %d has route %v to %d, to which there is no path", name, i, route, k)
+					}
+					continue
+				}
+				if to, _ := Walk(top, i, route); route == nil || to != k || route.Check() != nil {
+					t.Errorf("%s: host %d: route %v to %d leads to %d", name, i, route, k, to)
+				}
+			}
+		}
+		if err := Deadlocks(top, tables); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// TestSpread: routes share cables of equal length evenly.
+func TestSpread(t *testing.T) {
+	top := &myrinet.Topology{Ports: 8, Switches: []string{"s", "t"}}
+	for i := range 4 {
+		top.Hosts = append(top.Hosts, fmt.Sprint("a", i), fmt.Sprint("b", i))
+		top.Cables = append(top.Cables, myrinet.Join{A: myrinet.AtHost(2 * i), B: myrinet.AtSwitch(0, i)},
+			myrinet.Join{A: myrinet.AtHost(2*i + 1), B: myrinet.AtSwitch(1, i)}, myrinet.Join{A: myrinet.AtSwitch(0, 4+i), B: myrinet.AtSwitch(1, 4+i)})
+	}
+	used := map[int]int{}
+	for i, row := range Routes(top) {
+		for _, route := range row {
+			if len(route) == 2 {
+				_, cables := Walk(top, i, route)
+				used[cables[1]]++
+			}
+		}
+	}
+	if len(used) != 4 {
+		t.Errorf("%d of 4 cables are used", len(used))
+	}
+	for cable, n := range used {
+		if n != 8 {
+			t.Errorf("cable %d has %d of 32 routes", cable, n)
+		}
+	}
+}
+
+// ring is four switches in a ring, with a host at each, and routes that all lead around
+// it the same way.
+func ring() (*myrinet.Topology, Tables) {
+	top := &myrinet.Topology{Ports: 8}
+	tables := make(Tables, 4)
+	for i := range 4 {
+		top.Hosts = append(top.Hosts, fmt.Sprint("h", i))
+		top.Switches = append(top.Switches, fmt.Sprint("s", i))
+		top.Cables = append(top.Cables, myrinet.Join{A: myrinet.AtSwitch(i, 0), B: myrinet.AtSwitch((i+1)%4, 1)},
+			myrinet.Join{A: myrinet.AtHost(i), B: myrinet.AtSwitch(i, 2)})
+		tables[i] = make([]myrinet.Route, 4)
+		tables[i][(i+1)%4] = myrinet.Route{-2, 1}
+		tables[i][(i+2)%4] = myrinet.Route{-2, -1, 1}
+	}
+	return top, tables
+}
+
+// TestDeadlocks: a ring of links that wait for each other is found, also where two
+// tables make it only together.
+func TestDeadlocks(t *testing.T) {
+	top, around := ring()
+	if err := Deadlocks(top, around); !errors.Is(err, ErrCycle) {
+		t.Errorf("routes around a ring: %v", err)
+	}
+	even, odd := make(Tables, 4), make(Tables, 4)
+	for i := range around {
+		[]Tables{even, odd}[i%2][i] = around[i]
+	}
+	if err := Deadlocks(top, even); err != nil {
+		t.Error(err)
+	}
+	if err := Deadlocks(top, odd); err != nil {
+		t.Error(err)
+	}
+	if err := Deadlocks(top, even, odd); !errors.Is(err, ErrCycle) {
+		t.Errorf("both halves of the routes around a ring: %v", err)
+	}
+}

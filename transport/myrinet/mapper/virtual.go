@@ -1,0 +1,244 @@
+package mapper
+
+import (
+	"fmt"
+
+	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/transport/myrinet"
+)
+
+// Host is a host of a fabric in virtual time: an Agent, and a card without a control
+// program that sends and receives packets. It is for whoever drives the fabric's world.
+type Host struct {
+	Agent *Agent
+	Port  *myrinet.Port
+
+	// Deliver gets the packets of other types that have come intact; the payload is the
+	// fabric's after the call. Nil drops them.
+	Deliver func(typ uint16, payload []byte)
+
+	world  myrinet.World
+	routes map[ethertype.MAC]myrinet.Route
+	set    func(routes []Entry)
+	queue  [][]byte
+	down   bool
+	armed  int64 // when its event comes, 0 for none
+	wake   func()
+	stats  HostStats
+}
+
+// HostStats counts packets of a Host.
+type HostStats struct {
+	Sent      uint64 // by Send
+	Delivered uint64
+	NoRoute   uint64 // dropped: Send had no route to the host
+	QueueFull uint64 // dropped: Send found maxQueue packets waiting
+	Truncated uint64 // dropped: arrived cut short
+	CRCErrors uint64 // dropped: arrived with a CRC-8 that does not match
+	Misrouted uint64 // dropped: arrived with route left
+	Down      uint64 // dropped: the host is down
+}
+
+// maxQueue is the most packets that wait to be sent.
+const maxQueue = 256
+
+// NewHost returns a host. Its agent writes routes to it, and to opts.Card if there is
+// one. Attach plugs it in.
+func NewHost(w myrinet.World, opts Options) (*Host, error) {
+	h := &Host{world: w, set: func([]Entry) {}}
+	if opts.Card != nil {
+		h.set = opts.Card.SetRoutes
+	}
+	opts.Card = h
+	h.wake = h.onWake
+	var err error
+	h.Agent, err = New(w.Now(), opts)
+	return h, err
+}
+
+// Attach gives the host its port, and begins.
+func (h *Host) Attach(p *myrinet.Port) {
+	h.Port = p
+	h.pump()
+}
+
+// SetRoutes is what the agent calls.
+func (h *Host) SetRoutes(routes []Entry) {
+	h.routes = make(map[ethertype.MAC]myrinet.Route, len(routes))
+	for _, e := range routes {
+		h.routes[e.Host] = e.Route
+	}
+	h.set(routes)
+}
+
+// Send sends a packet to a host, behind those that wait. It reports false, and counts
+// why, if it cannot.
+func (h *Host) Send(to ethertype.MAC, typ uint16, payload []byte) bool {
+	route, ok := h.routes[to]
+	switch {
+	case h.down:
+		h.stats.Down++
+	case !ok:
+		h.stats.NoRoute++
+	case len(h.queue) >= maxQueue:
+		h.stats.QueueFull++
+	default:
+		h.stats.Sent++
+		h.queue = append(h.queue, myrinet.AppendPacket(nil, route, typ, payload))
+		h.pump()
+		return true
+	}
+	return false
+}
+
+// Stop has the host die: it takes what comes and does nothing.
+func (h *Host) Stop() { h.down, h.queue = true, nil }
+
+// Start has a host that has died come back, with a new agent and without routes.
+func (h *Host) Start(opts Options) error {
+	opts.Card = h
+	a, err := New(h.world.Now(), opts)
+	if err != nil {
+		return err
+	}
+	h.Agent, h.down = a, false
+	h.SetRoutes(nil)
+	h.pump()
+	return nil
+}
+
+// Down reports whether the host was stopped.
+func (h *Host) Down() bool { return h.down }
+
+// Stats returns a snapshot of the counters.
+func (h *Host) Stats() HostStats { return h.stats }
+
+// Room is part of myrinet.Host.
+func (h *Host) Room(int) bool { return true }
+
+// Sent is part of myrinet.Host.
+func (h *Host) Sent() { h.pump() }
+
+// Arrived is part of myrinet.Host.
+func (h *Host) Arrived(packet []byte, whole bool) {
+	typ, payload, err := myrinet.ParsePacket(packet)
+	switch {
+	case h.down:
+		h.stats.Down++
+	case !whole:
+		h.stats.Truncated++
+	case err == myrinet.ErrCRC: //nolint:errorlint // ParsePacket wraps nothing
+		h.stats.CRCErrors++
+	case err != nil:
+		h.stats.Misrouted++
+	case typ == PacketType:
+		h.Agent.Receive(h.world.Now(), payload)
+		h.pump()
+	default:
+		h.stats.Delivered++
+		if h.Deliver != nil {
+			h.Deliver(typ, payload)
+		}
+	}
+}
+
+func (h *Host) onWake() {
+	if h.armed != h.world.Now() {
+		return // replaced by an earlier one
+	}
+	h.armed = 0
+	h.pump()
+}
+
+// pump sends what the card can take, and sees to it that the agent is called in time.
+func (h *Host) pump() {
+	if h.down || h.Port == nil {
+		return
+	}
+	now := h.world.Now()
+	if now >= h.Agent.Next() {
+		h.Agent.Poll(now)
+	}
+	for !h.Port.Sending() {
+		if p := h.Agent.Packet(now); p != nil {
+			if !h.Port.Send(p) {
+				break
+			}
+		} else if len(h.queue) > 0 {
+			if !h.Port.Send(h.queue[0]) {
+				break
+			}
+			h.queue = h.queue[1:]
+		} else {
+			break
+		}
+	}
+	if at := h.Agent.Next(); h.armed == 0 || at < h.armed {
+		h.armed = max(at, now)
+		h.world.At(h.armed, h.wake)
+	}
+}
+
+// Network is a topology in virtual time, with a Host at each card.
+type Network struct {
+	Topology *myrinet.Topology
+	Fabric   *myrinet.Fabric
+	Built    *myrinet.Built
+	Hosts    []*Host
+}
+
+// NewNetwork builds what the topology describes. options returns the options of each
+// host's agent; HostID is a choice for their identities.
+func NewNetwork(w myrinet.World, f *myrinet.Fabric, t *myrinet.Topology, options func(i int) Options) (*Network, error) {
+	n := &Network{Topology: t, Fabric: f}
+	for i := range t.Hosts {
+		h, err := NewHost(w, options(i))
+		if err != nil {
+			return nil, fmt.Errorf("host %s: %w", t.Hosts[i], err)
+		}
+		n.Hosts = append(n.Hosts, h)
+	}
+	var err error
+	n.Built, err = f.Build(t, func(i int) myrinet.Host { return n.Hosts[i] })
+	if err != nil {
+		return nil, err
+	}
+	for i, h := range n.Hosts {
+		h.Attach(n.Built.Hosts[i])
+	}
+	return n, nil
+}
+
+// HostID is an identity for host i of a network, locally administered.
+func HostID(i int) ethertype.MAC {
+	return ethertype.MAC{2, 0, 0, byte(i >> 16), byte(i >> 8), byte(i)}
+}
+
+// Leaders returns the hosts that map, by their indices.
+func (n *Network) Leaders() (leaders []int) {
+	for i, h := range n.Hosts {
+		if !h.down && h.Agent.isLeading {
+			leaders = append(leaders, i)
+		}
+	}
+	return leaders
+}
+
+// Tables returns the routes that the cards have, by the indices of the topology. Hosts
+// that the topology has not are left out.
+func (n *Network) Tables() Tables {
+	index := map[ethertype.MAC]int{}
+	for i, h := range n.Hosts {
+		index[h.Agent.opts.ID] = i
+	}
+	tables := make(Tables, len(n.Hosts))
+	for i, h := range n.Hosts {
+		tables[i] = make([]myrinet.Route, len(n.Hosts))
+		for id, route := range h.routes {
+			if k, ok := index[id]; ok && !h.down {
+				tables[i][k] = route
+			}
+		}
+	}
+	return tables
+}
