@@ -3,6 +3,8 @@ package endpoint
 import (
 	"context"
 	"runtime"
+
+	"github.com/bobnet-go/bobnet/transport/fifo"
 )
 
 // BundleType says who may use a bundle.
@@ -40,8 +42,8 @@ type Bundle struct {
 	node      *Node
 	kind      BundleType
 	endpoints map[*Endpoint]struct{}
-	replies   fifo[*client] // with answers to handle
-	requests  fifo[*server] // with requests to handle
+	replies   fifo.Queue[*client] // with answers to handle
+	requests  fifo.Queue[*server] // with requests to handle
 	mask      EventMask
 	posted    bool // the semaphore
 	running   int  // handlers
@@ -138,15 +140,18 @@ func (b *Bundle) serve(limit int) (served int) {
 	for more := true; more && served < limit; more = b.moreComes() {
 		served += b.handle(limit - served)
 	}
-	if b.replies.n+b.requests.n > 0 { // what is left over is an event, as if it came now
+	if b.pending() { // what is left over is an event, as if it came now
 		b.event()
 	}
 	return served
 }
 
+// pending reports whether messages wait for their handlers.
+func (b *Bundle) pending() bool { return b.replies.Len()+b.requests.Len() > 0 }
+
 // waits reports whether serve would find something to do.
 func (b *Bundle) waits() bool {
-	return b.replies.n+b.requests.n > 0 || b.node.corked[serving] > 0
+	return b.pending() || b.node.corked[serving] > 0
 }
 
 // sendAnswers sends the answers that are corked.
@@ -167,7 +172,7 @@ func (b *Bundle) moreComes() bool {
 		if n.poll() != nil {
 			return false
 		}
-		if b.replies.n+b.requests.n > 0 {
+		if b.pending() {
 			return true
 		}
 	}
@@ -177,15 +182,16 @@ func (b *Bundle) moreComes() bool {
 // handle is serve without looking for more.
 func (b *Bundle) handle(limit int) (served int) {
 	for served < limit {
-		if c, ok := b.replies.pop(); ok {
+		if b.replies.Len() > 0 {
+			c := b.replies.Pop()
 			c.queued = false
 			served += c.serve(b, limit-served)
 			continue
 		}
-		s, ok := b.requests.pop()
-		if !ok {
+		if b.requests.Len() == 0 {
 			break
 		}
+		s := b.requests.Pop()
 		s.queued = false
 		served += s.serve(b, limit-served)
 	}
@@ -218,7 +224,7 @@ func (b *Bundle) SetEventMask(mask EventMask) error {
 		return opError("set event mask", ErrBadArg, "there is no event mask %d", mask)
 	}
 	b.mask = mask
-	b.posted = mask == NotEmpty && (b.replies.n > 0 || b.requests.n > 0)
+	b.posted = mask == NotEmpty && b.pending()
 	return nil
 }
 
@@ -274,50 +280,6 @@ func (b *Bundle) WaitPoll(ctx context.Context) (int, error) {
 		}
 		if served > 0 || err != nil {
 			return served, err
-		}
-	}
-}
-
-// fifo is a queue that grows.
-type fifo[T any] struct {
-	ring    []T
-	head, n int
-}
-
-func (q *fifo[T]) push(v T) {
-	if q.n == len(q.ring) {
-		ring := make([]T, max(8, 2*q.n))
-		k := copy(ring, q.ring[q.head:])
-		copy(ring[k:], q.ring[:q.head])
-		q.ring, q.head = ring, 0
-	}
-	at := q.head + q.n
-	if at >= len(q.ring) {
-		at -= len(q.ring)
-	}
-	q.ring[at] = v
-	q.n++
-}
-
-func (q *fifo[T]) pop() (v T, ok bool) {
-	if q.n == 0 {
-		return v, false
-	}
-	v, q.ring[q.head] = q.ring[q.head], v
-	q.n--
-	if q.head++; q.head == len(q.ring) {
-		q.head = 0
-	}
-	return v, true
-}
-
-// move takes out what is wanted and puts it into another queue.
-func (q *fifo[T]) move(to *fifo[T], wanted func(v T) bool) {
-	for range q.n {
-		if v, _ := q.pop(); wanted(v) {
-			to.push(v)
-		} else {
-			q.push(v)
 		}
 	}
 }

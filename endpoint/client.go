@@ -53,7 +53,7 @@ func (t *turn) ended(ep *Endpoint) {
 // idle reports whether the half, of an endpoint in bundle home, may handle a message
 // for bundle b before any other.
 func (t *turn) idle(home, b *Bundle) bool {
-	return home == b && b.replies.n+b.requests.n == 0 && !t.queued && !t.running && !t.closed && t.reason == 0
+	return home == b && !b.pending() && !t.queued && !t.running && !t.closed && t.reason == 0
 }
 
 // received takes in a message. What needs no handler is seen to at once.
@@ -134,7 +134,7 @@ func (c *client) stray(p *packet) {
 func (c *client) ready() {
 	if !c.queued && !c.running && !c.closed {
 		c.queued = true
-		c.ep.bundle.replies.push(c)
+		c.ep.bundle.replies.Push(c)
 	}
 	c.ep.bundle.event()
 }
@@ -244,7 +244,7 @@ func (c *client) serve(b *Bundle, limit int) (served int) {
 	}
 	c.running = true
 	defer c.rest()
-	for more := true; more && c.serveOne(); more = served < limit && c.queue.head != nil && b.replies.n == 0 && c.ep.bundle == b {
+	for more := true; more && c.serveOne(); more = served < limit && c.queue.head != nil && b.replies.Len() == 0 && c.ep.bundle == b {
 		served++
 		if c.handled {
 			c.over()

@@ -1,6 +1,10 @@
 package endpoint
 
-import "os"
+import (
+	"os"
+
+	"github.com/bobnet-go/bobnet/transport/fifo"
+)
 
 // Endpoint is a program's connection to a virtual network (ep_t): a table of
 // translations, a table of handlers, a segment and a tag. It belongs to one
@@ -108,13 +112,24 @@ func (ep *Endpoint) Move(to *Bundle) error {
 	delete(from.endpoints, ep)
 	to.endpoints[ep] = struct{}{}
 	ep.bundle = to
-	from.replies.move(&to.replies, func(c *client) bool { return c.ep == ep })
-	from.requests.move(&to.requests, func(s *server) bool { return s.ep == ep })
-	if to.replies.n > 0 || to.requests.n > 0 {
+	move(&from.replies, &to.replies, func(c *client) bool { return c.ep == ep })
+	move(&from.requests, &to.requests, func(s *server) bool { return s.ep == ep })
+	if to.pending() {
 		to.event()
 	}
 	from.changed() // a request may wait there for this endpoint's credits
 	return nil
+}
+
+// move takes what is wanted out of a queue and puts it into another.
+func move[T any](from, to *fifo.Queue[T], wanted func(v T) bool) {
+	from.Keep(func(v *T) bool {
+		if wanted(*v) {
+			to.Push(*v)
+			return false
+		}
+		return true
+	})
 }
 
 // Tag returns the endpoint's tag (AM_GetTag).

@@ -69,8 +69,8 @@ func notFirst(usual header, of func(p *pairOf) (*turn, *packets)) []nowCase {
 	}
 	return []nowCase{
 		{"of another bundle", usual, func(p *pairOf) { p.bundle = p.others.bundle }},
-		{"behind a reply", usual, func(p *pairOf) { p.bundle.replies.push(p.c) }},
-		{"behind a request", usual, func(p *pairOf) { p.bundle.requests.push(p.s) }},
+		{"behind a reply", usual, func(p *pairOf) { p.bundle.replies.Push(p.c) }},
+		{"behind a request", usual, func(p *pairOf) { p.bundle.requests.Push(p.s) }},
 		{"behind one of the connection", usual, half(func(_ *turn, q *packets) { q.push(&packet{}) })},
 		{"served", usual, half(func(t *turn, _ *packets) { t.running = true })},
 		{"queued", usual, half(func(t *turn, _ *packets) { t.queued = true })},

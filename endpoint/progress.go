@@ -98,7 +98,7 @@ func (b *Bundle) step(ctx context.Context, atOnce bool) (handled int, err error)
 	} else {
 		n.way.deliver(nil)
 	}
-	if b.replies.n+b.requests.n == 0 { // what has come is for others
+	if !b.pending() { // what has come is for others
 		if n.followers.woken && !n.virtual {
 			n.makeWay()
 		}

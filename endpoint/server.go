@@ -143,7 +143,7 @@ func (s *server) stray(p *packet) {
 func (s *server) ready() {
 	if !s.queued && !s.running && !s.closed {
 		s.queued = true
-		s.ep.bundle.requests.push(s)
+		s.ep.bundle.requests.Push(s)
 	}
 	s.ep.bundle.event()
 }
@@ -204,7 +204,7 @@ func (s *server) serve(b *Bundle, limit int) (served int) {
 	}
 	s.running = true
 	defer s.rest()
-	for more := true; more && s.serveOne(); more = served < limit && s.queue.head != nil && b.replies.n+b.requests.n == 0 && s.ep.bundle == b {
+	for more := true; more && s.serveOne(); more = served < limit && s.queue.head != nil && !b.pending() && s.ep.bundle == b {
 		served++
 		if s.handled {
 			s.over()

@@ -100,7 +100,7 @@ func (b *BundleSnapshot) first() uint64 {
 }
 
 func (b *Bundle) snapshot(now int64) BundleSnapshot {
-	s := BundleSnapshot{Type: "sequential", Events: "none", Posted: b.posted, Running: b.running, Requests: b.requests.n, Replies: b.replies.n}
+	s := BundleSnapshot{Type: "sequential", Events: "none", Posted: b.posted, Running: b.running, Requests: b.requests.Len(), Replies: b.replies.Len()}
 	if b.kind == Parallel {
 		s.Type = "parallel"
 	}
