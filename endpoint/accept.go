@@ -1,5 +1,7 @@
 package endpoint
 
+import "github.com/bobnet-go/bobnet/endpoint/internal/wire"
+
 // What an endpoint accepts is decided here and nowhere else, when a message's
 // turn has come to be handled, so that a tag or a handler set meanwhile counts.
 // The order is AMUDP's (AM2 reference, section 6):
@@ -21,28 +23,31 @@ package endpoint
 // in order and once. An endpoint that does not exist, ReasonBadEndpoint, and
 // one with too many senders, ReasonCongestion, refuse the connection.
 
+// admits reports whether an endpoint with tag t accepts a message with tag m.
+func admits(t, m Tag) bool { return t != TagNone && (t == TagAll || t == m) }
+
 // acceptRequest returns why a request is refused, or 0.
-func (ep *Endpoint) acceptRequest(h *header, payload []byte, medium int) Reason {
-	if !ep.tag.admits(h.tag) {
+func (ep *Endpoint) acceptRequest(h *wire.Header, payload []byte, medium int) Reason {
+	if !admits(ep.tag, h.Tag) {
 		return ReasonBadTag
 	}
-	if h.kind != kindGet && ep.handlers[h.handler] == nil { // a get has its handler at the sender
+	if h.Kind != wire.KindGet && ep.handlers[h.Handler] == nil { // a get has its handler at the sender
 		return ReasonBadHandler
 	}
-	switch h.kind {
-	case kindShort:
+	switch h.Kind {
+	case wire.KindShort:
 		return noData(payload)
-	case kindMedium:
+	case wire.KindMedium:
 		return mediumData(payload, medium)
-	case kindBulk:
-		if len(payload) != int(h.length) || len(payload) > medium {
+	case wire.KindBulk:
+		if len(payload) != int(h.Length) || len(payload) > medium {
 			return ReasonBadLength
 		}
-	case kindAnnounce:
-		if len(payload) != 0 || h.length == 0 {
+	case wire.KindAnnounce:
+		if len(payload) != 0 || h.Length == 0 {
 			return ReasonBadLength
 		}
-	case kindGet:
+	case wire.KindGet:
 		if len(payload) != getSize {
 			return ReasonBadLength
 		}
@@ -52,24 +57,24 @@ func (ep *Endpoint) acceptRequest(h *header, payload []byte, medium int) Reason 
 
 // acceptReply returns why a reply is refused, or 0. A call's reply names no
 // handler.
-func (ep *Endpoint) acceptReply(h *header, payload []byte, call bool) Reason {
-	if !ep.tag.admits(h.tag) {
+func (ep *Endpoint) acceptReply(h *wire.Header, payload []byte, call bool) Reason {
+	if !admits(ep.tag, h.Tag) {
 		return ReasonBadTag
 	}
-	if !call && ep.handlers[h.handler] == nil {
+	if !call && ep.handlers[h.Handler] == nil {
 		return ReasonBadHandler
 	}
-	switch h.kind {
-	case kindReply:
+	switch h.Kind {
+	case wire.KindReply:
 		return noData(payload)
-	case kindReplyMedium:
+	case wire.KindReplyMedium:
 		return mediumData(payload, MaxMediumLimit)
-	case kindReplyBulk:
-		if len(payload) != int(h.length) {
+	case wire.KindReplyBulk:
+		if len(payload) != int(h.Length) {
 			return ReasonBadLength
 		}
-	case kindReplyAnnounce:
-		if len(payload) != 0 || h.length == 0 {
+	case wire.KindReplyAnnounce:
+		if len(payload) != 0 || h.Length == 0 {
 			return ReasonBadLength
 		}
 	}
@@ -80,19 +85,19 @@ func (ep *Endpoint) acceptReply(h *header, payload []byte, call bool) Reason {
 // because the tag and the handler may have changed since it was granted. The
 // segment has not: see segment.go. What is refused here has been
 // written, but nobody is told that it has.
-func (ep *Endpoint) acceptData(h *header, call bool) Reason {
+func (ep *Endpoint) acceptData(h *wire.Header, call bool) Reason {
 	switch {
-	case !ep.tag.admits(h.tag):
+	case !admits(ep.tag, h.Tag):
 		return ReasonBadTag
-	case !call && ep.handlers[h.handler] == nil:
+	case !call && ep.handlers[h.Handler] == nil:
 		return ReasonBadHandler
 	}
 	return 0
 }
 
 // acceptFetch decides once more when the data of a long get are to go.
-func (ep *Endpoint) acceptFetch(h *header) Reason {
-	if !ep.tag.admits(h.tag) {
+func (ep *Endpoint) acceptFetch(h *wire.Header) Reason {
+	if !admits(ep.tag, h.Tag) {
 		return ReasonBadTag
 	}
 	return ep.inSegment(h)
@@ -114,14 +119,14 @@ func mediumData(payload []byte, medium int) Reason {
 
 // inSegment checks where bulk data is to go, or to come from. The comparison
 // cannot wrap, whatever a peer sent.
-func (ep *Endpoint) inSegment(h *header) Reason {
+func (ep *Endpoint) inSegment(h *wire.Header) Reason {
 	size := uint64(len(ep.segment))
 	switch {
-	case h.length > MaxBulk:
+	case h.Length > MaxBulk:
 		return ReasonBadLength
-	case size == 0 && (h.length > 0 || h.offset > 0):
+	case size == 0 && (h.Length > 0 || h.Offset > 0):
 		return ReasonBadOffset
-	case h.offset > size || uint64(h.length) > size-h.offset:
+	case h.Offset > size || uint64(h.Length) > size-h.Offset:
 		return ReasonBadLength
 	}
 	return 0

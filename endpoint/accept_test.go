@@ -1,6 +1,9 @@
 package endpoint
 
-import "testing"
+import (
+	"github.com/bobnet-go/bobnet/endpoint/internal/wire"
+	"testing"
+)
 
 // TestAcceptanceOrder: of several things that are wrong with a message the first
 // in the documented order is the reason, for requests and for replies.
@@ -11,44 +14,44 @@ func TestAcceptanceOrder(t *testing.T) {
 	data := make([]byte, 10)
 	for _, c := range []struct {
 		name    string
-		h       header
+		h       wire.Header
 		payload []byte
 		segment int
 		want    Reason
 	}{
-		{"nothing", header{tag: 7, handler: used, kind: kindShort}, nil, 0, 0},
-		{"tag, handler, length, no segment", header{tag: 8, handler: unused, kind: kindBulk, length: 9, offset: 1}, data, 0, ReasonBadTag},
-		{"handler, length, no segment", header{tag: 7, handler: unused, kind: kindBulk, length: 9, offset: 1}, data, 0, ReasonBadHandler},
-		{"length, no segment", header{tag: 7, handler: used, kind: kindBulk, length: 9, offset: 1}, data, 0, ReasonBadLength},
-		{"no segment", header{tag: 7, handler: used, kind: kindBulk, length: 10, offset: 1}, data, 0, ReasonBadOffset},
-		{"beyond the segment", header{tag: 7, handler: used, kind: kindBulk, length: 10, offset: 11}, data, 20, ReasonBadLength},
-		{"nothing beyond the segment", header{tag: 7, handler: used, kind: kindBulk, offset: 21}, nil, 20, ReasonBadLength},
-		{"nothing at the end of the segment", header{tag: 7, handler: used, kind: kindBulk, offset: 20}, nil, 20, 0},
-		{"nothing, no segment", header{tag: 7, handler: used, kind: kindBulk}, nil, 0, 0},
-		{"short with data", header{tag: 7, handler: used, kind: kindShort}, data, 20, ReasonBadLength},
-		{"medium too long", header{tag: 7, handler: used, kind: kindMedium}, make([]byte, 101), 20, ReasonBadLength},
-		{"bulk too long for its kind", header{tag: 7, handler: used, kind: kindBulk, length: 101}, make([]byte, 101), 200, ReasonBadLength},
-		{"announced with data", header{tag: 7, handler: used, kind: kindAnnounce, length: 10}, data, 20, ReasonBadLength},
-		{"announced nothing", header{tag: 7, handler: used, kind: kindAnnounce}, nil, 20, ReasonBadLength},
-		{"announced, no segment", header{tag: 7, handler: used, kind: kindAnnounce, length: 10}, nil, 0, ReasonBadOffset},
-		{"announced, longer than any, no segment", header{tag: 7, handler: used, kind: kindAnnounce, length: MaxBulk + 1}, nil, 0, ReasonBadLength},
-		{"get, longer than any, no segment", header{tag: 7, kind: kindGet, length: MaxBulk + 1}, data[:8], 0, ReasonBadLength},
-		{"get without a place", header{tag: 7, handler: unused, kind: kindGet, length: 10}, data[:7], 20, ReasonBadLength},
-		{"get, handler there unused", header{tag: 7, handler: unused, kind: kindGet, length: 10}, data[:8], 20, 0},
-		{"get, wrong tag", header{tag: 8, kind: kindGet, length: 10}, data[:8], 0, ReasonBadTag},
+		{"nothing", wire.Header{Tag: 7, Handler: used, Kind: wire.KindShort}, nil, 0, 0},
+		{"tag, handler, length, no segment", wire.Header{Tag: 8, Handler: unused, Kind: wire.KindBulk, Length: 9, Offset: 1}, data, 0, ReasonBadTag},
+		{"handler, length, no segment", wire.Header{Tag: 7, Handler: unused, Kind: wire.KindBulk, Length: 9, Offset: 1}, data, 0, ReasonBadHandler},
+		{"length, no segment", wire.Header{Tag: 7, Handler: used, Kind: wire.KindBulk, Length: 9, Offset: 1}, data, 0, ReasonBadLength},
+		{"no segment", wire.Header{Tag: 7, Handler: used, Kind: wire.KindBulk, Length: 10, Offset: 1}, data, 0, ReasonBadOffset},
+		{"beyond the segment", wire.Header{Tag: 7, Handler: used, Kind: wire.KindBulk, Length: 10, Offset: 11}, data, 20, ReasonBadLength},
+		{"nothing beyond the segment", wire.Header{Tag: 7, Handler: used, Kind: wire.KindBulk, Offset: 21}, nil, 20, ReasonBadLength},
+		{"nothing at the end of the segment", wire.Header{Tag: 7, Handler: used, Kind: wire.KindBulk, Offset: 20}, nil, 20, 0},
+		{"nothing, no segment", wire.Header{Tag: 7, Handler: used, Kind: wire.KindBulk}, nil, 0, 0},
+		{"short with data", wire.Header{Tag: 7, Handler: used, Kind: wire.KindShort}, data, 20, ReasonBadLength},
+		{"medium too long", wire.Header{Tag: 7, Handler: used, Kind: wire.KindMedium}, make([]byte, 101), 20, ReasonBadLength},
+		{"bulk too long for its kind", wire.Header{Tag: 7, Handler: used, Kind: wire.KindBulk, Length: 101}, make([]byte, 101), 200, ReasonBadLength},
+		{"announced with data", wire.Header{Tag: 7, Handler: used, Kind: wire.KindAnnounce, Length: 10}, data, 20, ReasonBadLength},
+		{"announced nothing", wire.Header{Tag: 7, Handler: used, Kind: wire.KindAnnounce}, nil, 20, ReasonBadLength},
+		{"announced, no segment", wire.Header{Tag: 7, Handler: used, Kind: wire.KindAnnounce, Length: 10}, nil, 0, ReasonBadOffset},
+		{"announced, longer than any, no segment", wire.Header{Tag: 7, Handler: used, Kind: wire.KindAnnounce, Length: MaxBulk + 1}, nil, 0, ReasonBadLength},
+		{"get, longer than any, no segment", wire.Header{Tag: 7, Kind: wire.KindGet, Length: MaxBulk + 1}, data[:8], 0, ReasonBadLength},
+		{"get without a place", wire.Header{Tag: 7, Handler: unused, Kind: wire.KindGet, Length: 10}, data[:7], 20, ReasonBadLength},
+		{"get, handler there unused", wire.Header{Tag: 7, Handler: unused, Kind: wire.KindGet, Length: 10}, data[:8], 20, 0},
+		{"get, wrong tag", wire.Header{Tag: 8, Kind: wire.KindGet, Length: 10}, data[:8], 0, ReasonBadTag},
 	} {
 		ep.segment = make([]byte, c.segment)
 		if got := ep.acceptRequest(&c.h, c.payload, 100); got != c.want {
 			t.Errorf("request, %s: %v, want %v", c.name, got, c.want)
 		}
 		reply := c.h
-		switch c.h.kind {
-		case kindShort:
-			reply.kind = kindReply
-		case kindBulk:
-			reply.kind = kindReplyBulk
-		case kindAnnounce:
-			reply.kind = kindReplyAnnounce
+		switch c.h.Kind {
+		case wire.KindShort:
+			reply.Kind = wire.KindReply
+		case wire.KindBulk:
+			reply.Kind = wire.KindReplyBulk
+		case wire.KindAnnounce:
+			reply.Kind = wire.KindReplyAnnounce
 		default: // of what a reply may have, the limits differ
 			continue
 		}
@@ -71,7 +74,7 @@ func TestTags(t *testing.T) {
 		{TagAll, TagNone, true}, {TagAll, 9, true}, {9, 9, true}, {9, 10, false}, {9, TagAll, false}, {9, TagNone, false},
 		{1 << 63, 1 << 63, true}, {1 << 63, 0, false},
 	} {
-		if got := c.tag.admits(c.message); got != c.want {
+		if got := admits(c.tag, c.message); got != c.want {
 			t.Errorf("tag %d admits %d: %v", c.tag, c.message, got)
 		}
 	}

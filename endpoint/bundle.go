@@ -4,6 +4,8 @@ import (
 	"context"
 	"runtime"
 
+	"github.com/bobnet-go/bobnet/endpoint/internal/provider"
+	"github.com/bobnet-go/bobnet/endpoint/internal/wire"
 	"github.com/bobnet-go/bobnet/transport/fifo"
 )
 
@@ -59,7 +61,7 @@ func (n *Node) NewBundle(t BundleType) (*Bundle, error) {
 		return nil, errNodeClosed
 	}
 	if t > Parallel {
-		return nil, opError("new bundle", ErrBadArg, "there is no type %d", t)
+		return nil, provider.OpError("new bundle", ErrBadArg, "there is no type %d", t)
 	}
 	b := &Bundle{node: n, kind: t, endpoints: map[*Endpoint]struct{}{}}
 	n.bundles[b] = struct{}{}
@@ -73,7 +75,7 @@ func (b *Bundle) Free() error {
 	b.node.mu.Lock()
 	defer b.node.mu.Unlock()
 	if b.running > 0 {
-		return opError("free bundle", ErrInUse, "%d of its handlers are running", b.running)
+		return provider.OpError("free bundle", ErrInUse, "%d of its handlers are running", b.running)
 	}
 	b.free()
 	return nil
@@ -151,13 +153,13 @@ func (b *Bundle) pending() bool { return b.replies.Len()+b.requests.Len() > 0 }
 
 // waits reports whether serve would find something to do.
 func (b *Bundle) waits() bool {
-	return b.pending() || b.node.corked[serving] > 0
+	return b.pending() || b.node.corked[wire.Serving] > 0
 }
 
 // sendAnswers sends the answers that are corked.
 func (b *Bundle) sendAnswers() {
-	if b.node.corked[serving] > 0 {
-		b.node.way.flush(serving)
+	if b.node.corked[wire.Serving] > 0 {
+		b.node.way.Flush(wire.Serving)
 	}
 }
 
@@ -168,7 +170,7 @@ const answerPolls = 32
 // moreComes waits for something to handle while answers are corked.
 func (b *Bundle) moreComes() bool {
 	n := b.node
-	for i := 0; i < answerPolls && n.corked[serving] > 0 && n.leader == nil; i++ {
+	for i := 0; i < answerPolls && n.corked[wire.Serving] > 0 && n.leader == nil; i++ {
 		if n.poll() != nil {
 			return false
 		}
@@ -221,7 +223,7 @@ func (b *Bundle) SetEventMask(mask EventMask) error {
 	b.node.mu.Lock()
 	defer b.node.mu.Unlock()
 	if mask > NotEmpty {
-		return opError("set event mask", ErrBadArg, "there is no event mask %d", mask)
+		return provider.OpError("set event mask", ErrBadArg, "there is no event mask %d", mask)
 	}
 	b.mask = mask
 	b.posted = mask == NotEmpty && b.pending()
@@ -246,7 +248,7 @@ func (b *Bundle) Wait(ctx context.Context) error {
 		}
 		if b.posted {
 			b.posted = false
-			n.way.flush(asking)
+			n.way.Flush(wire.Asking)
 			return nil
 		}
 		if first {
@@ -273,10 +275,13 @@ func (b *Bundle) WaitPoll(ctx context.Context) (int, error) {
 		}
 		served, err := b.serve(pollBatch), error(nil)
 		if served == 0 {
-			served, err = b.step(ctx, true)
+			var handled bool
+			if handled, err = b.step(ctx, true); handled {
+				served = 1
+			}
 		}
-		if served > 0 && n.corked[asking] > 0 {
-			n.way.flush(asking)
+		if served > 0 && n.corked[wire.Asking] > 0 {
+			n.way.Flush(wire.Asking)
 		}
 		if served > 0 || err != nil {
 			return served, err

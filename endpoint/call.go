@@ -5,6 +5,9 @@ import (
 	"encoding"
 	"encoding/binary"
 	"fmt"
+
+	"github.com/bobnet-go/bobnet/endpoint/internal/provider"
+	"github.com/bobnet-go/bobnet/endpoint/internal/wire"
 )
 
 // Remote procedure calls: one request and one reply, with types. Requests and
@@ -73,8 +76,8 @@ func Serve[Request, Result any](ep *Endpoint, i uint8, f func(t Token, r Request
 			if result, err = f(t, r); err == nil {
 				data, err = encode(nil, result)
 			}
-			if limit := t.s.shape.medium; err == nil && len(data) > limit {
-				err = opError("serve", ErrResource, "the result of %d bytes is longer than a medium message of %d", len(data), limit)
+			if limit := t.s.shape.Medium; err == nil && len(data) > limit {
+				err = provider.OpError("serve", ErrResource, "the result of %d bytes is longer than a medium message of %d", len(data), limit)
 			}
 		}
 		if err == nil {
@@ -82,7 +85,7 @@ func Serve[Request, Result any](ep *Endpoint, i uint8, f func(t Token, r Request
 			return
 		}
 		text := err.Error()
-		t.ReplyMedium(0, []byte(text[:min(len(text), t.s.shape.medium)]), 1)
+		t.ReplyMedium(0, []byte(text[:min(len(text), t.s.shape.Medium)]), 1)
 	})
 }
 
@@ -124,7 +127,7 @@ func (ep *Endpoint) awaitCall(ctx context.Context, c *call) error {
 			return err
 		}
 	}
-	n.way.flush(asking)
+	n.way.Flush(wire.Asking)
 	return c.err
 }
 
@@ -143,7 +146,7 @@ func encode(b []byte, v any) ([]byte, error) {
 	}
 	b, err := binary.Append(b, binary.LittleEndian, v)
 	if err != nil {
-		return nil, opError("call", ErrBadArg, "%T has no binary form of fixed size: give it the methods MarshalBinary and UnmarshalBinary", v)
+		return nil, provider.OpError("call", ErrBadArg, "%T has no binary form of fixed size: give it the methods MarshalBinary and UnmarshalBinary", v)
 	}
 	return b, nil
 }

@@ -1,6 +1,11 @@
 package endpoint
 
-import "errors"
+import (
+	"errors"
+
+	"github.com/bobnet-go/bobnet/endpoint/internal/provider"
+	"github.com/bobnet-go/bobnet/endpoint/internal/wire"
+)
 
 // client is the half of a connection that has the translation: it sends requests
 // and gets their answers.
@@ -9,16 +14,16 @@ type client struct {
 	tr      *translation // nil when that has been unmapped, or has a newer connection
 	to      Name
 	index   int // of the translation
-	ch      channel
+	ch      provider.Channel
 	credits Credits
 	medium  int
 	slots   []slot
 	pools   [3]pool
-	used    int      // slots not free
-	sends   uint64   // requests sent
-	tickets uint64   // requests that have waited for a credit
-	stalled []uint64 // tickets of those that do
-	queue   packets  // answers to be handled
+	used    int              // slots not free
+	sends   uint64           // requests sent
+	tickets uint64           // requests that have waited for a credit
+	stalled []uint64         // tickets of those that do
+	queue   provider.Packets // answers to be handled
 	turn
 	tag     Tag    // of the reply that is being handled
 	refused Reason // why the reply to slot current is refused; 0: it is not
@@ -35,12 +40,12 @@ type turn struct {
 	// What serve leaves to rest, because a handler may end the goroutine.
 	handled bool // there was one, or what takes its place
 	current int  // its slot
-	inUse   *packet
+	inUse   *provider.Packet
 	granted bool // it looks at the segment, which is counted in Endpoint.grants
 }
 
 // begin comes before a handler for a slot, which may look at p.
-func (t *turn) begin(slot int, p *packet) { t.handled, t.current, t.inUse = true, slot, p }
+func (t *turn) begin(slot int, p *provider.Packet) { t.handled, t.current, t.inUse = true, slot, p }
 
 // ended comes after a handler, for endpoint ep.
 func (t *turn) ended(ep *Endpoint) {
@@ -56,78 +61,78 @@ func (t *turn) idle(home, b *Bundle) bool {
 	return home == b && !b.pending() && !t.queued && !t.running && !t.closed && t.reason == 0
 }
 
-// received takes in a message. What needs no handler is seen to at once.
-func (c *client) received(p *packet) {
+// Received takes in a message. What needs no handler is seen to at once.
+func (c *client) Received(p *provider.Packet) {
 	if c.closed {
 		return
 	}
-	h := &p.head
+	h := &p.Head
 	s := c.find(h)
 	switch {
 	case s == nil:
 		c.stray(p)
-	case h.kind == kindClear && s.state == slotWaiting && s.data != nil && !s.cleared:
-		var w window
-		if !w.parse(h.payload(p.body)) {
+	case h.Kind == wire.KindClear && s.state == slotWaiting && s.data != nil && !s.cleared:
+		var w wire.Window
+		if !w.Parse(h.Payload(p.Body)) {
 			c.stray(p)
 			return
 		}
 		s.cleared = true
-		c.ch.release(p)
-		c.ch.write(int(h.slot), s.data, w)
-	case h.kind == kindDone && (s.state == slotWaiting || s.state == slotRefusing):
-		c.ch.release(p)
+		c.ch.Release(p)
+		c.ch.Write(int(h.Slot), s.data, w)
+	case h.Kind == wire.KindDone && (s.state == slotWaiting || s.state == slotRefusing):
+		c.ch.Release(p)
 		if s.call != nil {
 			s.call.finish(ErrNoReply)
 		}
-		c.free(int(h.slot))
-	case h.kind == kindReturn && s.state == slotGranting && s.op == OpGet: // its data do not come after all
-		c.ch.revoke(int(h.slot))
+		c.free(int(h.Slot))
+	case h.Kind == wire.KindReturn && s.state == slotGranting && s.op == OpGet: // its data do not come after all
+		c.ch.Revoke(int(h.Slot))
 		c.ep.grants--
 		s.state = slotWaiting
 		fallthrough
-	case h.kind >= kindReply && h.kind <= kindReturn && s.state == slotWaiting:
-		c.queue.push(p)
+	case h.Kind >= wire.KindReply && h.Kind <= wire.KindReturn && s.state == slotWaiting:
+		c.queue.Push(p)
 		c.ready()
 	default:
 		c.stray(p)
 	}
 }
 
-// handleNow is half's. It does what received, serve and answered do of a reply that is
+// HandleNow is half's. It does what received, serve and answered do of a reply that is
 // in order, short or with a payload, when nothing else waits to be handled.
-func (c *client) handleNow(p *packet, b *Bundle) bool {
-	h := &p.head
-	if !c.idle(c.ep.bundle, b) || c.queue.head != nil || h.kind != kindReply && h.kind != kindReplyMedium {
+func (c *client) HandleNow(p *provider.Packet) bool {
+	h := &p.Head
+	if !c.idle(c.ep.bundle, c.ep.node.atOnce) || c.queue.Head != nil || h.Kind != wire.KindReply && h.Kind != wire.KindReplyMedium {
 		return false
 	}
 	s := c.find(h)
-	payload := h.payload(p.body)
+	payload := h.Payload(p.Body)
 	if s == nil || s.state != slotWaiting || c.ep.acceptReply(h, payload, s.call != nil) != 0 {
 		return false
 	}
 	c.running = true
 	defer c.rest()
-	c.tag = h.tag
-	c.begin(int(h.slot), p)
-	c.run(h.handler, h.arguments(p.body, &c.args), payload)
+	c.tag = h.Tag
+	c.begin(int(h.Slot), p)
+	c.run(h.Handler, h.Arguments(p.Body, &c.args), payload)
 	return true
 }
 
 // find returns the slot that a message belongs to.
-func (c *client) find(h *header) *slot {
-	if int(h.slot) >= len(c.slots) {
+func (c *client) find(h *wire.Header) *slot {
+	if int(h.Slot) >= len(c.slots) {
 		return nil
 	}
-	if s := &c.slots[h.slot]; s.use == h.use && s.state != slotFree {
+	if s := &c.slots[h.Slot]; s.use == h.Use && s.state != slotFree {
 		return s
 	}
 	return nil
 }
 
-func (c *client) stray(p *packet) {
+func (c *client) stray(p *provider.Packet) {
 	c.ep.node.stats.Strays++
-	c.ch.release(p)
+	c.ch.Release(p)
 }
 
 // ready puts c among those that have something to handle.
@@ -139,23 +144,23 @@ func (c *client) ready() {
 	c.ep.bundle.event()
 }
 
-// placed hears that the data of a bulk reply is there.
-func (c *client) placed(i int) {
+// Placed hears that the data of a bulk reply is there.
+func (c *client) Placed(i int) {
 	if s := &c.slots[i]; s.state == slotGranting {
 		s.state = slotPlaced
-		s.placed = packet{slot: i}
-		c.queue.push(&s.placed)
+		s.placed = provider.Packet{Slot: i}
+		c.queue.Push(&s.placed)
 		c.ready()
 	}
 }
 
-// wrote hears that the data of a bulk request is no longer needed.
-func (c *client) wrote(i int) {
+// Wrote hears that the data of a bulk request is no longer needed.
+func (c *client) Wrote(i int) {
 	c.slots[i].data = nil
 	c.ep.bundle.changed()
 }
 
-func (c *client) sent() {
+func (c *client) Sent() {
 	if c.ep.bundle.following > 0 {
 		c.ep.bundle.changed()
 	}
@@ -170,7 +175,7 @@ func (c *client) take(op Op) int {
 	}
 	i := int(p.slots[p.head])
 	s := &c.slots[i]
-	if s.data != nil || !c.ch.idle(i) { // answered, but the provider does not know yet that it arrived
+	if s.data != nil || !c.ch.Idle(i) { // answered, but the provider does not know yet that it arrived
 		return -1
 	}
 	p.take()
@@ -184,7 +189,7 @@ func (c *client) take(op Op) int {
 func (c *client) free(i int) {
 	s := &c.slots[i]
 	s.state, s.call = slotFree, nil
-	if s.data != nil && !c.ch.writing(i) {
+	if s.data != nil && !c.ch.Writing(i) {
 		s.data = nil
 	}
 	c.pools[s.pool].put(i)
@@ -195,9 +200,9 @@ func (c *client) free(i int) {
 	}
 }
 
-// broken hears that the connection is gone. The requests under way come back to
+// Broken hears that the connection is gone. The requests under way come back to
 // the endpoint one by one, as its bundle is polled.
-func (c *client) broken(reason Reason, err error) {
+func (c *client) Broken(reason Reason, err error) {
 	if c.closed || c.reason != 0 {
 		return
 	}
@@ -231,9 +236,9 @@ func (c *client) destroy() {
 			s.state = slotFree
 		}
 	}
-	c.queue = packets{}
+	c.queue = provider.Packets{}
 	delete(c.ep.clients, c)
-	c.ch.close()
+	c.ch.Close()
 }
 
 // serve handles answers for bundle b, up to limit while no other connection has
@@ -244,7 +249,7 @@ func (c *client) serve(b *Bundle, limit int) (served int) {
 	}
 	c.running = true
 	defer c.rest()
-	for more := true; more && c.serveOne(); more = served < limit && c.queue.head != nil && b.replies.Len() == 0 && c.ep.bundle == b {
+	for more := true; more && c.serveOne(); more = served < limit && c.queue.Head != nil && b.replies.Len() == 0 && c.ep.bundle == b {
 		served++
 		if c.handled {
 			c.over()
@@ -255,13 +260,13 @@ func (c *client) serve(b *Bundle, limit int) (served int) {
 
 // serveOne reports false when there was nothing.
 func (c *client) serveOne() bool {
-	switch p := c.queue.pop(); {
+	switch p := c.queue.Pop(); {
 	case c.closed:
 		return false
 	case p == nil:
 		return c.reason != 0 && c.giveBack()
-	case p.body == nil:
-		c.bulkReplied(p.slot)
+	case p.Body == nil:
+		c.bulkReplied(p.Slot)
 	default:
 		c.answered(p)
 	}
@@ -277,7 +282,7 @@ func (c *client) rest() {
 	switch {
 	case c.closed:
 		c.destroy()
-	case c.queue.head != nil || c.reason != 0:
+	case c.queue.Head != nil || c.reason != 0:
 		c.ready()
 	}
 }
@@ -292,14 +297,14 @@ func (c *client) over() {
 		return
 	}
 	if p != nil {
-		c.ch.release(p)
+		c.ch.Release(p)
 	}
 	if refused == 0 {
 		c.free(i)
 		return
 	}
 	c.slots[i].state = slotRefusing
-	c.control(i, &header{kind: kindRefuse, reason: refused}, nil)
+	c.control(i, &wire.Header{Kind: wire.KindRefuse, Reason: refused}, nil)
 }
 
 // giveBack returns the request that was sent first of those that a broken connection
@@ -324,7 +329,7 @@ func (c *client) giveBack() bool {
 }
 
 // begin comes before a handler, which may look at p.
-func (c *client) begin(i int, p *packet) {
+func (c *client) begin(i int, p *provider.Packet) {
 	c.slots[i].state = slotHandling
 	c.turn.begin(i, p)
 }
@@ -346,15 +351,15 @@ func (c *client) comeBack(i int, reason Reason, err error) {
 // returnRequest returns the request in slot i to the endpoint.
 func (c *client) returnRequest(i int, reason Reason, err error) {
 	s := &c.slots[i]
-	b := c.ch.buffer(i)[:s.n]
-	var h header
-	body, _ := h.parse(b, nil)
-	payload := h.payload(body)
-	if h.kind == kindGet || h.kind == kindAnnounce { // the data is, or was to be, elsewhere
+	b := c.ch.Buffer(i)[:s.n]
+	var h wire.Header
+	body, _ := h.Parse(b, nil)
+	payload := h.Payload(body)
+	if h.Kind == wire.KindGet || h.Kind == wire.KindAnnounce { // the data is, or was to be, elsewhere
 		payload = nil
 	}
-	r := Returned{Endpoint: c.ep, Reason: reason, Op: s.op, Dest: c.index, To: c.to, Handler: h.handler,
-		Args: h.arguments(body, &c.args), Data: payload, Offset: h.offset, Length: int(h.length), Err: err}
+	r := Returned{Endpoint: c.ep, Reason: reason, Op: s.op, Dest: c.index, To: c.to, Handler: h.Handler,
+		Args: h.Arguments(body, &c.args), Data: payload, Offset: h.Offset, Length: int(h.Length), Err: err}
 	if s.data != nil {
 		r.Data = s.data
 	}
@@ -362,39 +367,39 @@ func (c *client) returnRequest(i int, reason Reason, err error) {
 }
 
 // answered handles a reply or the return of a request.
-func (c *client) answered(p *packet) {
-	h, payload := &p.head, p.head.payload(p.body)
-	i := int(h.slot)
+func (c *client) answered(p *provider.Packet) {
+	h, payload := &p.Head, p.Head.Payload(p.Body)
+	i := int(h.Slot)
 	s := &c.slots[i]
-	if s.use != h.use || s.state != slotWaiting {
+	if s.use != h.Use || s.state != slotWaiting {
 		c.stray(p)
 		return
 	}
-	if h.kind == kindReturn {
-		c.ch.release(p)
+	if h.Kind == wire.KindReturn {
+		c.ch.Release(p)
 		c.ep.node.stats.Returns++
-		c.comeBack(i, h.reason, nil)
+		c.comeBack(i, h.Reason, nil)
 		return
 	}
 	if reason := c.ep.acceptReply(h, payload, s.call != nil); reason != 0 {
-		c.ch.release(p)
+		c.ch.Release(p)
 		c.refuse(i, reason)
 		return
 	}
 	data := payload
-	c.tag = h.tag
-	switch h.kind {
-	case kindReplyAnnounce:
+	c.tag = h.Tag
+	switch h.Kind {
+	case wire.KindReplyAnnounce:
 		c.grant(i, h, p)
 		return
-	case kindReplyBulk:
+	case wire.KindReplyBulk:
 		data = c.ep.part(h)
 		copy(data, payload)
 		c.ep.grants++
 		c.granted = true
 	}
 	c.begin(i, p)
-	c.run(h.handler, h.arguments(p.body, &c.args), data)
+	c.run(h.Handler, h.Arguments(p.Body, &c.args), data)
 }
 
 // run gives a reply to the call that waits for it, or to its handler.
@@ -408,16 +413,16 @@ func (c *client) run(handler uint8, args []uint32, data []byte) {
 }
 
 // control sends an answer about a bulk reply for slot i.
-func (c *client) control(i int, h *header, w *window) {
-	h.slot, h.use = uint16(i), c.slots[i].use
+func (c *client) control(i int, h *wire.Header, w *wire.Window) {
+	h.Slot, h.Use = uint16(i), c.slots[i].use
 	at := len(c.slots) + i
-	b := c.ch.buffer(at)
-	n := h.put(b)
+	b := c.ch.Buffer(at)
+	n := h.Put(b)
 	if w != nil {
-		w.put(b[n:])
-		n += windowSize
+		w.Put(b[n:])
+		n += wire.WindowSize
 	}
-	c.ch.post(at, n, 0)
+	c.ch.Post(at, n, 0)
 }
 
 // refuse tells the server that its reply to slot i is not wanted.
@@ -437,19 +442,19 @@ func (c *client) refuse(i int, reason Reason) {
 }
 
 // grant lets the server write the data of a bulk reply.
-func (c *client) grant(i int, h *header, p *packet) {
+func (c *client) grant(i int, h *wire.Header, p *provider.Packet) {
 	s := &c.slots[i]
-	s.reply.copy(h)
-	h.arguments(p.body, &s.args)
-	c.ch.release(p)
-	w, err := c.ch.grant(i, c.ep.part(h))
+	s.reply.Copy(h)
+	h.Arguments(p.Body, &s.args)
+	c.ch.Release(p)
+	w, err := c.ch.Grant(i, c.ep.part(h))
 	if err != nil {
 		c.refuse(i, ReasonCongestion)
 		return
 	}
 	c.ep.grants++
 	s.state = slotGranting
-	c.control(i, &header{kind: kindClear}, &w)
+	c.control(i, &wire.Header{Kind: wire.KindClear}, &w)
 }
 
 // bulkReplied runs the handler of a bulk reply whose data has come.
@@ -463,8 +468,8 @@ func (c *client) bulkReplied(i int) {
 	}
 	c.granted = true
 	c.begin(i, nil)
-	c.tag = h.tag
-	c.run(h.handler, append(c.args[:0], s.args[:h.args]...), c.ep.part(h))
+	c.tag = h.Tag
+	c.run(h.Handler, append(c.args[:0], s.args[:h.Args]...), c.ep.part(h))
 }
 
 // abandonCalls ends the calls that wait for c's requests.

@@ -15,11 +15,11 @@ type doorWay struct {
 	enter func()
 }
 
-func (w *doorWay) wake() {
+func (w *doorWay) Wake() {
 	w.once.Do(func() {
 		go func() {
 			w.enter()
-			w.idleWay.wake()
+			w.idleWay.Wake()
 		}()
 	})
 }

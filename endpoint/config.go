@@ -4,6 +4,8 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/bobnet-go/bobnet/endpoint/internal/provider"
+	"github.com/bobnet-go/bobnet/endpoint/internal/wire"
 	"github.com/bobnet-go/bobnet/progress/logqueue"
 	"github.com/bobnet-go/bobnet/transport"
 	"github.com/bobnet-go/bobnet/vipl"
@@ -13,15 +15,15 @@ import (
 // in a bulk message, 256 handlers and 256 translations (AM2 reference,
 // section 2).
 const (
-	MaxShort              = 16                   // arguments of a message, 32 bits each
+	MaxShort              = wire.MaxArgs         // arguments of a message, 32 bits each
 	DefaultMaxMedium      = 4096                 // bytes
-	MaxMediumLimit        = 64 << 10             // bytes, the most that Config.MaxMedium may say
+	MaxMediumLimit        = wire.MaxMedium       // bytes, the most that Config.MaxMedium may say
 	MaxBulk               = vipl.MaxTransferSize // bytes
 	NumHandlers           = 256
 	DefaultTranslations   = 256
 	MaxTranslations       = 1 << 20
-	MaxCredits            = 1024 // requests under way to one destination
-	DefaultMaxConnections = 1024 // senders to one endpoint
+	MaxCredits            = wire.MaxSlots // requests under way to one destination
+	DefaultMaxConnections = 1024          // senders to one endpoint
 
 	// leastConnectionMemory is what Config.MaxConnectionMemory is at least if
 	// nobody says anything: room for one connection of the largest shape.
@@ -93,6 +95,9 @@ type Config struct {
 	Logger *slog.Logger
 	// Seed makes incarnations reproducible; 0 means random.
 	Seed uint64
+
+	// provider, if it is not nil, opens what carries the messages in place of VIs.
+	provider func(up provider.Host, memory *provider.Budget, count *provider.Corked) (provider.Provider, error)
 }
 
 func (c *Config) withDefaults() (Config, error) {
@@ -118,8 +123,7 @@ func (c *Config) withDefaults() (Config, error) {
 	}
 	if d.MaxConnectionMemory == 0 {
 		s := d.Credits.shape(d.MaxMedium)
-		each := s.memory(serving) + s.windowMemory()
-		d.MaxConnectionMemory = max(leastConnectionMemory, each*min(d.MaxConnections, 1<<20))
+		d.MaxConnectionMemory = max(leastConnectionMemory, connectionMemory(s)*min(d.MaxConnections, 1<<20))
 	}
 	return d, nil
 }
@@ -127,20 +131,20 @@ func (c *Config) withDefaults() (Config, error) {
 func (d *Config) check() error {
 	k := d.Credits
 	if k.Short < 1 || !k.shared() && (k.Medium < 1 || k.Bulk < 1) || k.total() > MaxCredits {
-		return opError("open", ErrBadArg, "credits %+v: want at least 1 of each size, or Short alone, and at most %d in all", k, MaxCredits)
+		return provider.OpError("open", ErrBadArg, "credits %+v: want at least 1 of each size, or Short alone, and at most %d in all", k, MaxCredits)
 	}
 	if d.MaxMedium < 1 || d.MaxMedium > MaxMediumLimit {
-		return opError("open", ErrBadArg, "MaxMedium of %d bytes is not in 1..%d", d.MaxMedium, MaxMediumLimit)
+		return provider.OpError("open", ErrBadArg, "MaxMedium of %d bytes is not in 1..%d", d.MaxMedium, MaxMediumLimit)
 	}
 	switch {
 	case d.NIC != nil && d.Ports != (transport.PortRange{}):
-		return opError("open", ErrBadArg, "Ports %d..%d are for a NIC that the node opens, and NIC has its own", d.Ports.Lo, d.Ports.Hi)
+		return provider.OpError("open", ErrBadArg, "Ports %d..%d are for a NIC that the node opens, and NIC has its own", d.Ports.Lo, d.Ports.Hi)
 	case d.MaxConnections < 0:
-		return opError("open", ErrBadArg, "MaxConnections of %d is negative", d.MaxConnections)
+		return provider.OpError("open", ErrBadArg, "MaxConnections of %d is negative", d.MaxConnections)
 	case d.MaxConnectionMemory < 0:
-		return opError("open", ErrBadArg, "MaxConnectionMemory of %d bytes is negative", d.MaxConnectionMemory)
+		return provider.OpError("open", ErrBadArg, "MaxConnectionMemory of %d bytes is negative", d.MaxConnectionMemory)
 	case d.PeerTimeout < 0:
-		return opError("open", ErrBadArg, "PeerTimeout %v is negative", d.PeerTimeout)
+		return provider.OpError("open", ErrBadArg, "PeerTimeout %v is negative", d.PeerTimeout)
 	}
 	return nil
 }

@@ -13,8 +13,8 @@ type busyWay struct {
 	each func()
 }
 
-func (w *busyWay) wait(context.Context) error { return nil }
-func (w *busyWay) deliver(*Bundle) int        { w.each(); return 0 }
+func (w *busyWay) Wait(context.Context) error { return nil }
+func (w *busyWay) Deliver(bool) bool          { w.each(); return false }
 
 // TestContextWhileBusy: a context ends a wait for an answer, for a credit, or for
 // the place of data, although other messages keep coming, for the bundle or for

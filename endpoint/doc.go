@@ -116,6 +116,6 @@
 // # Providers
 //
 // Below the endpoints stands a provider, which carries messages and knows
-// nothing of handlers (provider.go). There are two: VIs, and memory for
+// nothing of handlers (package internal/provider says what it promises). There are two: VIs, and memory for
 // endpoints of the same node.
 package endpoint

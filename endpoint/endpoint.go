@@ -3,6 +3,7 @@ package endpoint
 import (
 	"os"
 
+	"github.com/bobnet-go/bobnet/endpoint/internal/provider"
 	"github.com/bobnet-go/bobnet/transport/fifo"
 )
 
@@ -39,13 +40,13 @@ func (b *Bundle) NewEndpoint() (*Endpoint, error) {
 		clients: map[*client]struct{}{}, servers: map[*server]struct{}{}}
 	b.endpoints[ep] = struct{}{}
 	n.endpoints[ep.id] = ep
-	n.way.opened(ep.id)
+	n.way.Opened(ep.id)
 	return ep, nil
 }
 
 // Name returns the endpoint's name, by which others map it.
 func (ep *Endpoint) Name() Name {
-	return Name{Addr: ep.node.way.addr(), ID: ep.id, Incarnation: ep.node.incarnation}
+	return Name{Addr: ep.node.way.Addr(), ID: ep.id, Incarnation: ep.node.incarnation}
 }
 
 // Bundle returns the bundle that the endpoint is in.
@@ -66,7 +67,7 @@ func (ep *Endpoint) Free() error {
 		return nil
 	}
 	if ep.bundle.running > 0 {
-		return opError("free endpoint", ErrInUse, "a handler of its bundle is running")
+		return provider.OpError("free endpoint", ErrInUse, "a handler of its bundle is running")
 	}
 	ep.free()
 	return nil
@@ -84,7 +85,7 @@ func (ep *Endpoint) free() {
 	delete(ep.bundle.endpoints, ep)
 	delete(ep.node.endpoints, ep.id)
 	ep.withdraw()
-	ep.node.way.ended(ep.id)
+	ep.node.way.Ended(ep.id)
 	ep.bundle.changed()
 }
 
@@ -103,9 +104,9 @@ func (ep *Endpoint) Move(to *Bundle) error {
 	case to.freed:
 		return to.gone()
 	case to.node != n:
-		return opError("move endpoint", ErrResource, "the bundle belongs to another node")
+		return provider.OpError("move endpoint", ErrResource, "the bundle belongs to another node")
 	case from.running > 0:
-		return opError("move endpoint", ErrInUse, "a handler of its bundle is running")
+		return provider.OpError("move endpoint", ErrInUse, "a handler of its bundle is running")
 	case from == to:
 		return nil
 	}
@@ -152,7 +153,7 @@ func (ep *Endpoint) SetTag(t Tag) {
 // Handler 0 is set by SetReturnHandler.
 func (ep *Endpoint) SetHandler(i uint8, h Handler) error {
 	if i == 0 {
-		return opError("set handler", ErrBadArg, "handler 0 is for returned messages: use SetReturnHandler")
+		return provider.OpError("set handler", ErrBadArg, "handler 0 is for returned messages: use SetReturnHandler")
 	}
 	ep.node.mu.Lock()
 	defer ep.node.mu.Unlock()
@@ -171,7 +172,7 @@ func (ep *Endpoint) AddHandler(h Handler) (uint8, error) {
 			return uint8(i), nil
 		}
 	}
-	return 0, opError("add handler", ErrResource, "all %d are in use", NumHandlers-1)
+	return 0, provider.OpError("add handler", ErrResource, "all %d are in use", NumHandlers-1)
 }
 
 // SetReturnHandler sets the handler of messages that come back: handler 0 of

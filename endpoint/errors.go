@@ -9,17 +9,12 @@ import (
 // The return codes of AM-II (AM2 reference, section 4); errors wrap these, with
 // what was asked and what was found.
 var (
-	ErrBadArg   = errors.New("endpoint: invalid parameter")         // AM_ERR_BAD_ARG
-	ErrResource = errors.New("endpoint: out of a resource")         // AM_ERR_RESOURCE
-	ErrNotSent  = errors.New("endpoint: message was not sent")      // AM_ERR_NOT_SENT
-	ErrInUse    = errors.New("endpoint: resource currently in use") // AM_ERR_IN_USE
+	ErrNotSent = errors.New("endpoint: message was not sent")      // AM_ERR_NOT_SENT
+	ErrInUse   = errors.New("endpoint: resource currently in use") // AM_ERR_IN_USE
 )
 
 // Further errors.
 var (
-	// ErrClosed: the node, bundle or endpoint has been closed or freed
-	// (AM_ERR_NOT_INIT).
-	ErrClosed = errors.New("endpoint: closed")
 	// ErrInHandler: a handler has polled, waited or sent
 	// a request. A request handler may reply, and nothing else.
 	ErrInHandler = fmt.Errorf("%w: a handler of this bundle is running, and handlers only reply", ErrResource)
@@ -55,59 +50,6 @@ func (ep *Endpoint) gone() error {
 		return err
 	}
 	return errEndpointFreed
-}
-
-func opError(op string, code error, format string, args ...any) error {
-	return fmt.Errorf("%w: %s: %s", code, op, fmt.Sprintf(format, args...))
-}
-
-// Reason says why a message came back to its sender (AM2 reference, section 7).
-type Reason uint8
-
-// The reasons, in AM-II's order.
-const (
-	ReasonBadArgs       Reason = 1 + iota // EBADARGS: invalid arguments to request or reply
-	ReasonBadEntry                        // EBADENTRY: the translation index is not bound
-	ReasonBadTag                          // EBADTAG: the sender's tag did not match
-	ReasonBadHandler                      // EBADHANDLER: no such handler at the receiver
-	ReasonBadOffset                       // EBADSEGOFF: offset into the segment invalid
-	ReasonBadLength                       // EBADLENGTH: the transfer goes beyond the segment's end
-	ReasonBadEndpoint                     // EBADENDPOINT: the destination endpoint does not exist
-	ReasonCongestion                      // ECONGESTION: the destination has no room for another sender
-	ReasonUnreachable                     // EUNREACHABLE: the destination does not answer
-	ReasonReplyRejected                   // EREPLYREJECTED: the destination refused a reply
-	reasonEnd
-)
-
-var reasons = [reasonEnd]string{
-	"none", "bad arguments", "bad entry", "bad tag", "bad handler", "bad segment offset", "bad length",
-	"bad endpoint", "congestion", "unreachable", "reply rejected",
-}
-
-func (r Reason) String() string {
-	if r < reasonEnd {
-		return reasons[r]
-	}
-	return "reason " + strconv.Itoa(int(r))
-}
-
-// Reasons returns all reasons.
-func Reasons() []Reason {
-	var all []Reason
-	for r := ReasonBadArgs; r < reasonEnd; r++ {
-		all = append(all, r)
-	}
-	return all
-}
-
-// reasonNamed is the inverse of String; 0 if there is none of that name.
-func reasonNamed(text string) Reason {
-	for r := ReasonBadArgs; r < reasonEnd; r++ {
-		if reasons[r] == text {
-			return r
-		}
-	}
-	return 0
 }
 
 // Op says what kind of message came back (op_t).

@@ -1,35 +1,41 @@
 package endpoint
 
-import "encoding/binary"
+import (
+	"encoding/binary"
+
+	"github.com/bobnet-go/bobnet/endpoint/internal/provider"
+	"github.com/bobnet-go/bobnet/endpoint/internal/vi"
+	"github.com/bobnet-go/bobnet/endpoint/internal/wire"
+)
 
 // HelloFor returns what a client says that wants a connection to an endpoint,
 // with so many slots for messages of DefaultMaxMedium.
 func HelloFor(from, to Name, slots int) []byte {
-	h := hello{from: from, id: to.ID, incarnation: to.Incarnation, shape: shape{slots: slots, medium: DefaultMaxMedium}}
-	return h.append(nil)
+	h := wire.Hello{From: from, ID: to.ID, Incarnation: to.Incarnation, Shape: wire.Shape{Slots: slots, Medium: DefaultMaxMedium}}
+	return h.Append(nil)
 }
 
 // Message returns a message as it goes over a connection.
 func Message(k, handler uint8, slot uint16, use uint32, tag, replyTag Tag, offset uint64, length uint32, args []uint32, payload []byte) []byte {
-	b := make([]byte, smallSize+len(payload))
-	h := header{kind: kind(k), args: uint8(len(args)), handler: handler, slot: slot, use: use, tag: tag, replyTag: replyTag, offset: offset, length: length}
-	n := putArgs(b, h.put(b), args)
+	b := make([]byte, wire.SmallSize+len(payload))
+	h := wire.Header{Kind: wire.Kind(k), Args: uint8(len(args)), Handler: handler, Slot: slot, Use: use, Tag: tag, ReplyTag: replyTag, Offset: offset, Length: length}
+	n := wire.PutArgs(b, h.Put(b), args)
 	return b[:n+copy(b[n:], payload)]
 }
 
 // Kinds is how many kinds of messages there are, and MessageSize the longest.
 const (
-	Kinds       = int(kindEnd)
-	BaseSize    = baseSize
-	Spaced      = uint8(spaced)
-	MessageSize = smallSize + DefaultMaxMedium
+	Kinds       = int(wire.KindEnd)
+	BaseSize    = wire.BaseSize
+	Spaced      = uint8(wire.Spaced)
+	MessageSize = wire.SmallSize + DefaultMaxMedium
 )
 
 // Parts returns the messages that share msg, as its receiver finds them, and
 // what is left and is none.
 func Parts(msg []byte) (parts [][]byte, rest []byte) {
-	for len(msg) > 0 && len(parts) < coalesceMost {
-		m, next, ok := splitNext(msg, MessageSize)
+	for len(msg) > 0 && len(parts) < provider.CoalesceMost {
+		m, next, ok := wire.SplitNext(msg, MessageSize)
 		if !ok {
 			break
 		}
@@ -40,43 +46,42 @@ func Parts(msg []byte) (parts [][]byte, rest []byte) {
 
 // Join makes a follow the message before it, as its sender does.
 func Join(before, a []byte) []byte {
-	binary.LittleEndian.PutUint16(before[lengthAt:], uint16(len(before)))
-	joined := make([]byte, rounded(len(before)), rounded(len(before))+len(a))
+	binary.LittleEndian.PutUint16(before[wire.LengthAt:], uint16(len(before)))
+	joined := make([]byte, wire.Rounded(len(before)), wire.Rounded(len(before))+len(a))
 	copy(joined, before)
 	return append(joined, a...)
 }
 
 // The kinds that the tests name.
 const (
-	KindMedium        = uint8(kindMedium)
-	KindBulk          = uint8(kindBulk)
-	KindAnnounce      = uint8(kindAnnounce)
-	KindGet           = uint8(kindGet)
-	KindReplyMedium   = uint8(kindReplyMedium)
-	KindReplyBulk     = uint8(kindReplyBulk)
-	KindReplyAnnounce = uint8(kindReplyAnnounce)
-	KindDone          = uint8(kindDone)
-	KindClear         = uint8(kindClear)
-	KindReturn        = uint8(kindReturn)
-	KindRefuse        = uint8(kindRefuse)
-	KindAsk           = uint8(kindAsk)
-	KindWindows       = uint8(kindWindows)
+	KindMedium        = uint8(wire.KindMedium)
+	KindBulk          = uint8(wire.KindBulk)
+	KindAnnounce      = uint8(wire.KindAnnounce)
+	KindGet           = uint8(wire.KindGet)
+	KindReplyMedium   = uint8(wire.KindReplyMedium)
+	KindReplyBulk     = uint8(wire.KindReplyBulk)
+	KindReplyAnnounce = uint8(wire.KindReplyAnnounce)
+	KindDone          = uint8(wire.KindDone)
+	KindClear         = uint8(wire.KindClear)
+	KindReturn        = uint8(wire.KindReturn)
+	KindRefuse        = uint8(wire.KindRefuse)
+	KindAsk           = uint8(wire.KindAsk)
+	KindWindows       = uint8(wire.KindWindows)
 )
 
 // BatchSize is the length of a window for batches.
-const BatchSize = batchSize
+const BatchSize = vi.BatchSize
 
 // What each half of a connection sends.
 var (
-	ClientKinds = []uint8{uint8(kindShort), KindMedium, KindBulk, KindAnnounce, KindGet, uint8(kindRefuse), KindClear, KindAsk}
-	ServerKinds = []uint8{uint8(kindReply), KindReplyMedium, KindReplyBulk, KindReplyAnnounce, uint8(kindReturn), KindDone, KindClear, KindWindows}
+	ClientKinds = []uint8{uint8(wire.KindShort), KindMedium, KindBulk, KindAnnounce, KindGet, uint8(wire.KindRefuse), KindClear, KindAsk}
+	ServerKinds = []uint8{uint8(wire.KindReply), KindReplyMedium, KindReplyBulk, KindReplyAnnounce, uint8(wire.KindReturn), KindDone, KindClear, KindWindows}
 )
 
 // ShapeMemory returns what a connection from a node of these credits takes, with
 // windows for batches.
 func ShapeMemory(c Credits, medium int) int {
-	s := c.shape(medium)
-	return s.memory(serving) + s.windowMemory()
+	return connectionMemory(c.shape(medium))
 }
 
 // ConnectionMemory returns the limit that c stands for.
@@ -86,18 +91,18 @@ func (c *Config) ConnectionMemory() (int, error) {
 }
 
 // Batches returns how many batches a client of these credits may have unanswered.
-func Batches(c Credits, medium int) int { return c.shape(medium).batches() }
+func Batches(c Credits, medium int) int { return vi.Batches(c.shape(medium)) }
 
 // Taken returns how much of Config.MaxConnectionMemory is in use.
 func Taken(n *Node) int {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	return n.taken
+	return n.budget.Taken
 }
 
 // Corked returns how many messages are corked.
 func Corked(n *Node) int {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	return n.corked[asking] + n.corked[serving]
+	return n.corked[wire.Asking] + n.corked[wire.Serving]
 }

@@ -2,6 +2,9 @@ package endpoint
 
 import (
 	"context"
+
+	"github.com/bobnet-go/bobnet/endpoint/internal/provider"
+	"github.com/bobnet-go/bobnet/endpoint/internal/wire"
 	"runtime"
 	"slices"
 	"testing"
@@ -41,55 +44,63 @@ func newPair(t *testing.T) *pairOf {
 		t.Fatal("no connection:", p.ran)
 	}
 	p.ran = nil
+	p.s.ch, p.c.ch = handmade{p.s.ch}, handmade{p.c.ch}
 	return p
 }
 
-// packet makes a message for the half whose channel is ch.
-func (p *pairOf) packet(ch channel, h header) *packet {
-	l := ch.(*loopChannel)
-	m := l.free.pop()
-	mem := m.home.(*loopPacket).mem
-	m.body, _ = m.head.parse(mem[:h.put(mem)], nil)
+// packet makes a message for either half.
+func (p *pairOf) packet(h wire.Header) *provider.Packet {
+	m, mem := &provider.Packet{}, make([]byte, wire.SmallSize)
+	m.Body, _ = m.Head.Parse(mem[:h.Put(mem)], nil)
 	return m
+}
+
+// handmade is a channel to whose half the test hands messages of its own, too.
+type handmade struct{ provider.Channel }
+
+func (h handmade) Release(p *provider.Packet) {
+	if p.Home != nil {
+		h.Channel.Release(p)
+	}
 }
 
 // nowCase is a message that is not handled at once, because of what it is or of
 // what set makes of the pair.
 type nowCase struct {
 	name string
-	head header
+	head wire.Header
 	set  func(p *pairOf)
 }
 
 // notFirst returns why even a usual message has to wait for its turn. of returns what
 // the half that gets it has.
-func notFirst(usual header, of func(p *pairOf) (*turn, *packets)) []nowCase {
-	half := func(set func(t *turn, q *packets)) func(p *pairOf) {
+func notFirst(usual wire.Header, of func(p *pairOf) (*turn, *provider.Packets)) []nowCase {
+	half := func(set func(t *turn, q *provider.Packets)) func(p *pairOf) {
 		return func(p *pairOf) { set(of(p)) }
 	}
 	return []nowCase{
 		{"of another bundle", usual, func(p *pairOf) { p.bundle = p.others.bundle }},
 		{"behind a reply", usual, func(p *pairOf) { p.bundle.replies.Push(p.c) }},
 		{"behind a request", usual, func(p *pairOf) { p.bundle.requests.Push(p.s) }},
-		{"behind one of the connection", usual, half(func(_ *turn, q *packets) { q.push(&packet{}) })},
-		{"served", usual, half(func(t *turn, _ *packets) { t.running = true })},
-		{"queued", usual, half(func(t *turn, _ *packets) { t.queued = true })},
-		{"closed", usual, half(func(t *turn, _ *packets) { t.closed = true })},
-		{"broken", usual, half(func(t *turn, _ *packets) { t.reason = ReasonUnreachable })},
+		{"behind one of the connection", usual, half(func(_ *turn, q *provider.Packets) { q.Push(&provider.Packet{}) })},
+		{"served", usual, half(func(t *turn, _ *provider.Packets) { t.running = true })},
+		{"queued", usual, half(func(t *turn, _ *provider.Packets) { t.queued = true })},
+		{"closed", usual, half(func(t *turn, _ *provider.Packets) { t.closed = true })},
+		{"broken", usual, half(func(t *turn, _ *provider.Packets) { t.reason = ReasonUnreachable })},
 	}
 }
 
 // TestHandleNowRequest: a request that comes alone is handled and answered at once if
 // that changes nothing else, and otherwise left as it is.
 func TestHandleNowRequest(t *testing.T) {
-	usual := header{kind: kindShort, handler: 1, slot: 1, use: 7, tag: pairTag}
-	with := func(change func(h *header)) header { h := usual; change(&h); return h }
-	for _, c := range append(notFirst(usual, func(p *pairOf) (*turn, *packets) { return &p.s.turn, &p.s.queue }), []nowCase{
-		{name: "beyond the credits", head: with(func(h *header) { h.slot = uint16(DefaultCredits.total()) })},
-		{name: "bulk", head: with(func(h *header) { h.kind = kindBulk })},
-		{name: "a tag that the endpoint does not admit", head: with(func(h *header) { h.tag++ })},
-		{name: "no such handler", head: with(func(h *header) { h.handler = 77 })},
-		{name: "many under way", head: with(func(h *header) { h.underway = 2 * replyShare })},
+	usual := wire.Header{Kind: wire.KindShort, Handler: 1, Slot: 1, Use: 7, Tag: pairTag}
+	with := func(change func(h *wire.Header)) wire.Header { h := usual; change(&h); return h }
+	for _, c := range append(notFirst(usual, func(p *pairOf) (*turn, *provider.Packets) { return &p.s.turn, &p.s.queue }), []nowCase{
+		{name: "beyond the credits", head: with(func(h *wire.Header) { h.Slot = uint16(DefaultCredits.total()) })},
+		{name: "bulk", head: with(func(h *wire.Header) { h.Kind = wire.KindBulk })},
+		{name: "a tag that the endpoint does not admit", head: with(func(h *wire.Header) { h.Tag++ })},
+		{name: "no such handler", head: with(func(h *wire.Header) { h.Handler = 77 })},
+		{name: "many under way", head: with(func(h *wire.Header) { h.Underway = 2 * replyShare })},
 		{name: "a busy slot", head: usual, set: func(p *pairOf) { p.s.slots[1].state = serverQueued }},
 	}...) {
 		p := newPair(t)
@@ -98,7 +109,8 @@ func TestHandleNowRequest(t *testing.T) {
 		}
 		before := p.s.slots[1]
 		p.n.mu.Lock()
-		if m := p.packet(p.s.ch, c.head); p.s.handleNow(m, p.bundle) || len(p.ran) > 0 || m.body == nil ||
+		p.n.atOnce = p.bundle
+		if m := p.packet(c.head); p.s.HandleNow(m) || len(p.ran) > 0 || m.Body == nil ||
 			p.s.slots[1].state != before.state || p.s.slots[1].use != before.use || p.s.slots[1].posts != before.posts {
 			t.Errorf("%s: handled at once; handlers %v have run", c.name, p.ran)
 		}
@@ -107,26 +119,27 @@ func TestHandleNowRequest(t *testing.T) {
 	p := newPair(t)
 	p.n.mu.Lock()
 	defer p.n.mu.Unlock()
+	p.n.atOnce = p.bundle
 	p.c.slots[1].use, p.c.slots[1].state = 7, slotWaiting
-	if !p.s.handleNow(p.packet(p.s.ch, usual), p.bundle) || !slices.Equal(p.ran, []uint8{1}) || p.s.running || p.s.slots[1].state != serverIdle {
+	if !p.s.HandleNow(p.packet(usual)) || !slices.Equal(p.ran, []uint8{1}) || p.s.running || p.s.slots[1].state != serverIdle {
 		t.Errorf("the usual case: handlers %v have run, the slot is %v", p.ran, p.s.slots[1].state)
 	}
-	if p.c.queue.len() != 1 || p.c.queue.head.head.use != 7 {
+	if p.c.queue.Len() != 1 || p.c.queue.Head.Head.Use != 7 {
 		t.Error("the usual case: no reply has come")
 	}
 }
 
 // TestHandleNowReply is TestHandleNowRequest for replies.
 func TestHandleNowReply(t *testing.T) {
-	usual := header{kind: kindReply, handler: 2, slot: 1, use: 7, tag: pairTag}
-	with := func(change func(h *header)) header { h := usual; change(&h); return h }
-	for _, c := range append(notFirst(usual, func(p *pairOf) (*turn, *packets) { return &p.c.turn, &p.c.queue }), []nowCase{
-		{name: "beyond the credits", head: with(func(h *header) { h.slot = uint16(DefaultCredits.total()) })},
-		{name: "of a request before", head: with(func(h *header) { h.use-- })},
-		{name: "bulk", head: with(func(h *header) { h.kind = kindReplyBulk })},
-		{name: "a return", head: with(func(h *header) { h.kind, h.reason = kindReturn, ReasonBadTag })},
-		{name: "a tag that the endpoint does not admit", head: with(func(h *header) { h.tag++ })},
-		{name: "no such handler", head: with(func(h *header) { h.handler = 77 })},
+	usual := wire.Header{Kind: wire.KindReply, Handler: 2, Slot: 1, Use: 7, Tag: pairTag}
+	with := func(change func(h *wire.Header)) wire.Header { h := usual; change(&h); return h }
+	for _, c := range append(notFirst(usual, func(p *pairOf) (*turn, *provider.Packets) { return &p.c.turn, &p.c.queue }), []nowCase{
+		{name: "beyond the credits", head: with(func(h *wire.Header) { h.Slot = uint16(DefaultCredits.total()) })},
+		{name: "of a request before", head: with(func(h *wire.Header) { h.Use-- })},
+		{name: "bulk", head: with(func(h *wire.Header) { h.Kind = wire.KindReplyBulk })},
+		{name: "a return", head: with(func(h *wire.Header) { h.Kind, h.Reason = wire.KindReturn, ReasonBadTag })},
+		{name: "a tag that the endpoint does not admit", head: with(func(h *wire.Header) { h.Tag++ })},
+		{name: "no such handler", head: with(func(h *wire.Header) { h.Handler = 77 })},
 		{name: "to nothing", head: usual, set: func(p *pairOf) { p.c.slots[1].state = slotFree }},
 		{name: "a second one", head: usual, set: func(p *pairOf) { p.c.slots[1].state = slotHandling }},
 	}...) {
@@ -137,7 +150,8 @@ func TestHandleNowReply(t *testing.T) {
 			c.set(p)
 		}
 		before := p.c.slots[1].state
-		if m := p.packet(p.c.ch, c.head); p.c.handleNow(m, p.bundle) || len(p.ran) > 0 || m.body == nil || p.c.slots[1].state != before {
+		p.n.atOnce = p.bundle
+		if m := p.packet(c.head); p.c.HandleNow(m) || len(p.ran) > 0 || m.Body == nil || p.c.slots[1].state != before {
 			t.Errorf("%s: handled at once; handlers %v have run", c.name, p.ran)
 		}
 		p.n.mu.Unlock()
@@ -145,8 +159,9 @@ func TestHandleNowReply(t *testing.T) {
 	p := newPair(t)
 	p.n.mu.Lock()
 	defer p.n.mu.Unlock()
+	p.n.atOnce = p.bundle
 	p.waits(1)
-	if !p.c.handleNow(p.packet(p.c.ch, usual), p.bundle) || !slices.Equal(p.ran, []uint8{2}) || p.c.running || p.c.slots[1].state != slotFree || p.c.used != 0 {
+	if !p.c.HandleNow(p.packet(usual)) || !slices.Equal(p.ran, []uint8{2}) || p.c.running || p.c.slots[1].state != slotFree || p.c.used != 0 {
 		t.Errorf("the usual case: handlers %v have run, the slot is %v, %d are in use", p.ran, p.c.slots[1].state, p.c.used)
 	}
 }
@@ -166,19 +181,19 @@ func (p *pairOf) waits(i int) {
 // loneWay delivers a message as one that came alone.
 type loneWay struct {
 	idleWay
-	up half
-	p  *packet
+	up provider.Half
+	p  *provider.Packet
 }
 
-func (w *loneWay) deliver(b *Bundle) int {
+func (w *loneWay) Deliver(atOnce bool) bool {
 	if p := w.p; p != nil {
 		w.p = nil
-		if b != nil && w.up.handleNow(p, b) {
-			return 1
+		if atOnce && w.up.HandleNow(p) {
+			return true
 		}
-		w.up.received(p)
+		w.up.Received(p)
 	}
-	return 0
+	return false
 }
 
 // TestHandleNowEnds: the handler of a message that comes alone may panic, and may end its
@@ -213,9 +228,9 @@ func TestHandleNowEnds(t *testing.T) {
 			t.Fatal(err)
 		}
 		p.n.mu.Lock()
-		way.p = p.packet(p.s.ch, header{kind: kindShort, handler: 1, slot: 1, use: 7, tag: pairTag})
+		way.p = p.packet(wire.Header{Kind: wire.KindShort, Handler: 1, Slot: 1, Use: 7, Tag: pairTag})
 		p.n.mu.Unlock()
-		way.wake()
+		way.Wake()
 		<-done
 		if want := map[string]int{"returns": 1, "panics": 1}[end]; served != want || !led {
 			t.Errorf("a handler that %s: WaitPoll returned %d, want %d; another led meanwhile: %v", end, served, want, led)

@@ -6,10 +6,12 @@ import (
 	"runtime/debug"
 	"time"
 
+	"github.com/bobnet-go/bobnet/endpoint/internal/loop"
+	"github.com/bobnet-go/bobnet/endpoint/internal/provider"
+	"github.com/bobnet-go/bobnet/endpoint/internal/wire"
 	"github.com/bobnet-go/bobnet/ethertype"
 	"github.com/bobnet-go/bobnet/progress/logqueue"
 	"github.com/bobnet-go/bobnet/transport/latch"
-	"github.com/bobnet-go/bobnet/vipl"
 )
 
 // Node is a program's access to active messages on one NIC (what AM_Init makes).
@@ -17,13 +19,12 @@ import (
 // is not held while a handler runs.
 type Node struct {
 	cfg         Config
-	nic         *vipl.NIC
-	own         bool // we opened nic
 	incarnation uint32
 
 	mu        latch.Latch
-	way       provider // to other nodes
-	loop      loop     // to endpoints of this node
+	way       provider.Provider // to other nodes
+	loop      provider.Dialer   // to endpoints of this node
+	budget    provider.Budget   // of the connections that others have asked for
 	endpoints map[uint32]*Endpoint
 	services  map[uint32]*Endpoint // published, by the numbers of their names
 	lastID    uint32
@@ -31,14 +32,14 @@ type Node struct {
 	leader    *Bundle // for which a goroutine waits on way
 	followers followers
 	running   int // handlers
-	taken     int // of Config.MaxConnectionMemory
 	closed    bool
 	virtual   bool // time is
 	stats     Stats
 	fresh     fresh
 	pacing    pacing
-	corked    [2]int // by side: messages that are, as the provider counts
-	crowded   int    // empty polls that will make way, see lock
+	corked    provider.Corked
+	atOnce    *Bundle // for which way.deliver may have a message handled at once
+	crowded   int     // empty polls that will make way, see lock
 }
 
 // Open opens a node (AM_Init). Close it in the end.
@@ -47,33 +48,21 @@ func Open(cfg *Config) (*Node, error) {
 	if err != nil {
 		return nil, err
 	}
-	n := &Node{cfg: c, nic: c.NIC, endpoints: map[uint32]*Endpoint{}, services: map[uint32]*Endpoint{}, bundles: map[*Bundle]struct{}{}}
-	if n.nic == nil {
-		if n.nic, err = openNIC(&c); err != nil {
-			return nil, err
-		}
-		n.own = true
+	n := &Node{cfg: c, budget: provider.Budget{Most: c.MaxConnectionMemory}, endpoints: map[uint32]*Endpoint{}, services: map[uint32]*Endpoint{}, bundles: map[*Bundle]struct{}{}}
+	if n.way, err = c.open(n, &n.budget, &n.corked); err != nil {
+		return nil, err
 	}
+	n.loop, n.virtual = loop.New(n, &n.budget), n.way.Virtual()
 	n.incarnation = rand.Uint32() | 1 // 0 stands for a published name
 	if c.Seed != 0 {
-		n.incarnation = rand.New(rand.NewPCG(c.Seed, uint64(n.nic.Now()))).Uint32() | 1
-	}
-	n.loop.node, n.virtual = n, n.nic.Link().Info().Virtual
-	if n.way, err = openVIs(n); err != nil {
-		if n.own {
-			n.nic.Close()
-		}
-		return nil, err
+		n.incarnation = rand.New(rand.NewPCG(c.Seed, uint64(n.way.Now()))).Uint32() | 1
 	}
 	return n, nil
 }
 
-// NIC returns the NIC that the node uses.
-func (n *Node) NIC() *vipl.NIC { return n.nic }
-
 // Addr returns the address at which the node takes connections, which is in the
 // names of its endpoints.
-func (n *Node) Addr() ethertype.Addr { return n.way.addr() }
+func (n *Node) Addr() ethertype.Addr { return n.way.Addr() }
 
 // Close frees all bundles and their endpoints (AM_Terminate), and closes the
 // NIC if the node has opened it. Calls that wait return ErrClosed. Peers get
@@ -99,27 +88,23 @@ func (n *Node) close() error {
 	case n.closed:
 		return nil
 	case n.running > 0:
-		return opError("close", ErrInUse, "%d handlers are running", n.running)
+		return provider.OpError("close", ErrInUse, "%d handlers are running", n.running)
 	}
 	n.closed = true
 	if n.endLead() {
-		n.way.drain(n.owes)
+		n.way.Drain(n.owes)
 	}
 	for b := range n.bundles {
 		b.free()
 	}
-	n.way.close()
-	if n.own {
-		return n.nic.Close()
-	}
-	return nil
+	return n.way.Close()
 }
 
 // endLead gets the goroutine that waits, if any, out of the closed node's way. It
 // reports false where that one cannot run before the caller sleeps.
 func (n *Node) endLead() bool {
 	for n.leader != nil {
-		n.way.wake()
+		n.way.Wake()
 		if n.virtual {
 			return false
 		}
@@ -134,7 +119,7 @@ func (n *Node) endLead() bool {
 func (n *Node) owes() bool {
 	for _, ep := range n.endpoints {
 		for s := range ep.servers {
-			if _, local := s.ch.(*loopChannel); !local && s.owes() {
+			if s.from.Addr != n.way.Addr() && s.owes() { // within the node nobody waits
 				return true
 			}
 		}
@@ -176,25 +161,30 @@ func (n *Node) ended(b *Bundle) {
 	n.running--
 }
 
-// admit judges a request for a connection.
-func (n *Node) admit(h *hello) (half, Reason) {
-	ep := n.endpoints[h.id]
-	if h.incarnation == 0 {
-		ep = n.services[h.id]
+// Admit is host's.
+func (n *Node) Admit(h *wire.Hello) (provider.Half, Reason) {
+	ep := n.endpoints[h.ID]
+	if h.Incarnation == 0 {
+		ep = n.services[h.ID]
 	}
 	switch {
-	case h.incarnation != n.incarnation && h.incarnation != 0 || ep == nil:
+	case h.Incarnation != n.incarnation && h.Incarnation != 0 || ep == nil:
 		return nil, ReasonBadEndpoint
-	case len(ep.servers) >= n.cfg.MaxConnections, h.shape.memory(serving) > n.cfg.MaxConnectionMemory-n.taken:
+	case len(ep.servers) >= n.cfg.MaxConnections:
 		return nil, ReasonCongestion
 	}
-	return &server{ep: ep, from: h.from, shape: h.shape, slots: make([]serverSlot, h.shape.slots)}, 0
+	return &server{ep: ep, from: h.From, shape: h.Shape, slots: make([]serverSlot, h.Shape.Slots)}, 0
 }
 
-// attach gives a half that admit has made its channel.
-func (n *Node) attach(up half, ch channel) {
+// Attach is host's.
+func (n *Node) Attach(up provider.Half, ch provider.Channel) {
 	s := up.(*server)
 	s.ch = ch
 	s.ep.servers[s] = struct{}{}
-	n.taken += s.shape.memory(serving)
 }
+
+// Refused is host's.
+func (n *Node) Refused(reason Reason) { n.stats.Refused[reason]++ }
+
+// Stray is host's.
+func (n *Node) Stray() { n.stats.Strays++ }

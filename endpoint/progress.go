@@ -2,6 +2,9 @@ package endpoint
 
 import (
 	"context"
+
+	"github.com/bobnet-go/bobnet/endpoint/internal/provider"
+	"github.com/bobnet-go/bobnet/endpoint/internal/wire"
 	"runtime"
 	"slices"
 )
@@ -22,7 +25,7 @@ import (
 // follower is a goroutine that waits for the leader.
 type follower struct {
 	bundle *Bundle
-	gate   gate
+	gate   provider.Gate
 	isNext bool
 }
 
@@ -61,42 +64,39 @@ func (n *Node) poll() error {
 	if n.leader != nil {
 		return nil
 	}
-	return n.way.poll()
+	return n.way.Poll()
 }
 
 // flush sends everything that is corked.
 func (n *Node) flush() {
-	n.way.flush(asking)
-	n.way.flush(serving)
+	n.way.Flush(wire.Asking)
+	n.way.Flush(wire.Serving)
 }
 
 // step lets time pass for a goroutine that has found nothing to do for bundle b.
 // The mutex is held on entry and on return. It may return for no reason. If atOnce, it
-// handles a message that is all that comes, and returns how many it has.
-func (b *Bundle) step(ctx context.Context, atOnce bool) (handled int, err error) {
+// handles a message that is all that comes, and reports whether it has.
+func (b *Bundle) step(ctx context.Context, atOnce bool) (handled bool, err error) {
 	n := b.node
 	n.flush()
 	n.stamp() // its time passes while the answer is under way
 	if n.leader != nil || n.followers.nextLeaders > 0 {
-		return 0, b.follow(ctx)
+		return false, b.follow(ctx)
 	}
-	n.way.catchUp()
+	n.way.CatchUp()
 	n.leader = b
 	n.mu.Unlock()
-	err = n.way.wait(ctx)
+	err = n.way.Wait(ctx)
 	n.lock()
 	n.pacing.looked()
 	n.leader = nil
 	if n.closed {
-		return 0, errNodeClosed
+		return false, errNodeClosed
 	}
 	n.followers.woken = false
-	if atOnce && b.running == 0 {
-		if handled = n.way.deliver(b); handled > 0 {
-			return handled, nil
-		}
-	} else {
-		n.way.deliver(nil)
+	n.atOnce = b
+	if n.way.Deliver(atOnce && b.running == 0) {
+		return true, nil
 	}
 	if !b.pending() { // what has come is for others
 		if n.followers.woken && !n.virtual {
@@ -106,7 +106,7 @@ func (b *Bundle) step(ctx context.Context, atOnce bool) (handled int, err error)
 			err = n.over(ctx)
 		}
 	}
-	return 0, err
+	return false, err
 }
 
 // makeWay lets those run that the leader has woken. They would have to find
@@ -145,7 +145,7 @@ func (b *Bundle) follow(ctx context.Context) error {
 	n := b.node
 	f := n.followers.add(b)
 	n.mu.Unlock()
-	err := f.gate.wait(ctx)
+	err := f.gate.Wait(ctx)
 	n.mu.Lock()
 	n.followers.remove(f)
 	if err == nil && n.closed {
@@ -160,7 +160,7 @@ func (b *Bundle) changed() {
 		b.node.followers.wake(b)
 	}
 	if b.node.leader == b {
-		b.node.way.wake()
+		b.node.way.Wake()
 	}
 }
 
@@ -176,14 +176,14 @@ func (l *followers) makeNext() {
 	f := l.list[len(l.list)-1]
 	f.isNext = true
 	l.nextLeaders++
-	f.gate.open()
+	f.gate.Open()
 }
 
 func (l *followers) add(b *Bundle) (f *follower) {
 	if last := len(l.spare) - 1; last >= 0 {
 		f, l.spare = l.spare[last], l.spare[:last]
 	} else {
-		f = &follower{gate: b.node.way.gate()}
+		f = &follower{gate: b.node.way.Gate()}
 	}
 	f.bundle = b
 	b.following++
@@ -208,7 +208,7 @@ func (l *followers) remove(f *follower) {
 func (l *followers) wake(b *Bundle) {
 	for _, f := range l.list {
 		if f.bundle == b {
-			f.gate.open()
+			f.gate.Open()
 			l.woken = true
 		}
 	}

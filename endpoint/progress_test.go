@@ -11,6 +11,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/bobnet-go/bobnet/endpoint/internal/loop"
+	"github.com/bobnet-go/bobnet/endpoint/internal/provider"
+	"github.com/bobnet-go/bobnet/endpoint/internal/wire"
 	"github.com/bobnet-go/bobnet/ethertype"
 )
 
@@ -21,36 +24,39 @@ type idleWay struct {
 	has   []uint32 // endpoints
 }
 
-func (w *idleWay) opened(id uint32) { w.has = append(w.has, id) }
-func (w *idleWay) ended(id uint32) {
+func (w *idleWay) Opened(id uint32) { w.has = append(w.has, id) }
+func (w *idleWay) Ended(id uint32) {
 	w.has = slices.DeleteFunc(w.has, func(x uint32) bool { return x == id })
 }
 
-func (w *idleWay) lookup(context.Context, string) (ethertype.Addr, error) { return w.addr(), nil }
+func (w *idleWay) Lookup(context.Context, string) (ethertype.Addr, error) { return w.Addr(), nil }
 
-func (w *idleWay) dial(Name, hello, half) (channel, error) { return nil, ErrResource }
-func (w *idleWay) addr() ethertype.Addr                    { return ethertype.Addr{Port: 1} }
-func (w *idleWay) poll() error                             { return nil }
-func (w *idleWay) flush(side)                              {}
-func (w *idleWay) catchUp()                                {}
-func (w *idleWay) drain(func() bool)                       {}
-func (w *idleWay) now() int64                              { return 1 }
-func (w *idleWay) advertise(string) error                  { return nil }
-func (w *idleWay) withdraw(string)                         {}
-func (w *idleWay) close()                                  {}
-func (w *idleWay) gate() gate                              { return make(idleGate, 1) }
+func (w *idleWay) Dial(Name, wire.Hello, provider.Half) (provider.Channel, error) {
+	return nil, ErrResource
+}
+func (w *idleWay) Addr() ethertype.Addr   { return ethertype.Addr{Port: 1} }
+func (w *idleWay) Poll() error            { return nil }
+func (w *idleWay) Flush(wire.Side)        {}
+func (w *idleWay) CatchUp()               {}
+func (w *idleWay) Drain(func() bool)      {}
+func (w *idleWay) Now() int64             { return 1 }
+func (w *idleWay) Advertise(string) error { return nil }
+func (w *idleWay) Withdraw(string)        {}
+func (w *idleWay) Close() error           { return nil }
+func (w *idleWay) Virtual() bool          { return false }
+func (w *idleWay) Gate() provider.Gate    { return make(idleGate, 1) }
 
 // idleGate is a gate in real time.
 type idleGate chan struct{}
 
-func (g idleGate) open() {
+func (g idleGate) Open() {
 	select {
 	case g <- struct{}{}:
 	default: // it is open
 	}
 }
 
-func (g idleGate) wait(ctx context.Context) error {
+func (g idleGate) Wait(ctx context.Context) error {
 	select {
 	case <-g:
 		return nil
@@ -59,7 +65,7 @@ func (g idleGate) wait(ctx context.Context) error {
 	}
 }
 
-func (w *idleWay) wait(ctx context.Context) error {
+func (w *idleWay) Wait(ctx context.Context) error {
 	select {
 	case <-w.bell:
 		return nil
@@ -68,15 +74,15 @@ func (w *idleWay) wait(ctx context.Context) error {
 	}
 }
 
-func (w *idleWay) deliver(*Bundle) int {
+func (w *idleWay) Deliver(bool) bool {
 	if w.batch != nil {
 		w.batch()
 		w.batch = nil
 	}
-	return 0
+	return false
 }
 
-func (w *idleWay) wake() {
+func (w *idleWay) Wake() {
 	select {
 	case w.bell <- struct{}{}:
 	default:
@@ -84,10 +90,11 @@ func (w *idleWay) wake() {
 }
 
 // bareNode makes a node without a NIC.
-func bareNode(way provider) *Node {
+func bareNode(way provider.Provider) *Node {
 	n := &Node{incarnation: 1, cfg: Config{Credits: DefaultCredits, MaxMedium: 64, MaxConnections: 8, MaxConnectionMemory: 1 << 20, Logger: slog.Default()}, way: way,
 		endpoints: map[uint32]*Endpoint{}, services: map[uint32]*Endpoint{}, bundles: map[*Bundle]struct{}{}}
-	n.loop.node = n
+	n.budget.Most = n.cfg.MaxConnectionMemory
+	n.loop = loop.New(n, &n.budget)
 	return n
 }
 
@@ -168,7 +175,7 @@ func (w *idleWay) come(t *testing.T, sender *waiting, to ...*waiting) {
 			x.ep.inject(t, sender.ep)
 		}
 	}
-	w.wake()
+	w.Wake()
 }
 
 // TestSuccession: when messages come for the leader and for one of those that

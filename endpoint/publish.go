@@ -2,6 +2,8 @@ package endpoint
 
 import (
 	"context"
+
+	"github.com/bobnet-go/bobnet/endpoint/internal/provider"
 	"hash/fnv"
 )
 
@@ -30,9 +32,9 @@ func (ep *Endpoint) Publish(word string) error {
 	case ep.freed:
 		return ep.gone()
 	case n.services[id] != nil:
-		return opError("publish", ErrInUse, "%q, or a word of the same number, is published on this node", word)
+		return provider.OpError("publish", ErrInUse, "%q, or a word of the same number, is published on this node", word)
 	}
-	if err := n.way.advertise(serviceName(word)); err != nil {
+	if err := n.way.Advertise(serviceName(word)); err != nil {
 		return err
 	}
 	n.services[id] = ep
@@ -44,7 +46,7 @@ func (ep *Endpoint) Publish(word string) error {
 func (ep *Endpoint) withdraw() {
 	for _, word := range ep.published {
 		delete(ep.node.services, serviceID(word))
-		ep.node.way.withdraw(serviceName(word))
+		ep.node.way.Withdraw(serviceName(word))
 	}
 	ep.published = nil
 }
@@ -54,7 +56,7 @@ func (ep *Endpoint) withdraw() {
 // no incarnation, and differs from what that endpoint's Name returns. It waits
 // until ctx ends or, without a deadline, as long as vipl.NIC.Lookup does.
 func (n *Node) Find(ctx context.Context, word string) (Name, error) {
-	addr, err := n.way.lookup(ctx, serviceName(word))
+	addr, err := n.way.Lookup(ctx, serviceName(word))
 	if err != nil {
 		return Name{}, err
 	}

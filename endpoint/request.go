@@ -4,6 +4,9 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
+
+	"github.com/bobnet-go/bobnet/endpoint/internal/provider"
+	"github.com/bobnet-go/bobnet/endpoint/internal/wire"
 )
 
 // Request sends a short request of at most MaxShort arguments to the endpoint
@@ -150,7 +153,7 @@ func (ep *Endpoint) send(ctx context.Context, dest int, m *message, args []uint3
 	}
 	c.send(i, m, args, data, call)
 	if n := ep.node; n.leader != nil { // another goroutine waits for what arrives
-		n.way.flush(asking)
+		n.way.Flush(wire.Asking)
 	}
 	if m.sync && c.slots[i].data != nil {
 		ep.await(ctx, c, i)
@@ -168,7 +171,7 @@ func (ep *Endpoint) stall(ctx context.Context, dest int, m *message, served int,
 	}
 	switch {
 	case !wait && polled:
-		return opError(m.op.String(), ErrInUse, "all credits of index %d are in use, or requests have yet to come back", dest)
+		return provider.OpError(m.op.String(), ErrInUse, "all credits of index %d are in use, or requests have yet to come back", dest)
 	case !wait: // the answer may be there
 		return n.poll()
 	case served > 0:
@@ -214,26 +217,26 @@ func (c *client) send(i int, m *message, args []uint32, data []byte, call *call)
 	s.call = call
 	c.sends++
 	s.order = c.sends
-	var h header
-	h.handler, h.args, h.slot, h.use = m.handler, uint8(len(args)), uint16(i), s.use
-	h.tag, h.replyTag, h.offset, h.underway = c.tr.tag, c.ep.tag, m.offset, uint8(min(c.used, 255))
+	var h wire.Header
+	h.Handler, h.Args, h.Slot, h.Use = m.handler, uint8(len(args)), uint16(i), s.use
+	h.Tag, h.ReplyTag, h.Offset, h.Underway = c.tr.tag, c.ep.tag, m.offset, uint8(min(c.used, 255))
 	switch m.op {
 	case OpRequest:
-		h.kind = kindShort
+		h.Kind = wire.KindShort
 	case OpRequestMedium:
-		h.kind = kindMedium
+		h.Kind = wire.KindMedium
 	case OpGet:
-		h.kind, h.length = kindGet, uint32(m.length)
+		h.Kind, h.Length = wire.KindGet, uint32(m.length)
 	default:
-		h.kind, h.length = kindBulk, uint32(len(data))
+		h.Kind, h.Length = wire.KindBulk, uint32(len(data))
 		if len(data) > c.medium {
-			h.kind = kindAnnounce
+			h.Kind = wire.KindAnnounce
 			s.data = data
 			data = nil
 		}
 	}
-	b := c.ch.buffer(i)
-	n := putArgs(b, h.put(b), args)
+	b := c.ch.Buffer(i)
+	n := wire.PutArgs(b, h.Put(b), args)
 	if m.op == OpGet {
 		binary.LittleEndian.PutUint64(b[n:], m.to)
 		n += getSize
@@ -241,14 +244,14 @@ func (c *client) send(i int, m *message, args []uint32, data []byte, call *call)
 	s.n = n + copy(b[n:], data)
 	c.ep.node.stats.Sent++
 	c.ep.node.sent(s)
-	together := coalesceMost
+	together := provider.CoalesceMost
 	switch {
 	case c.used == 1:
 		together = 0
 	case c.ep.node.pacing.oneByOne:
-		together = uncork
+		together = provider.Uncork
 	}
-	c.ch.post(i, s.n, together)
+	c.ch.Post(i, s.n, together)
 }
 
 // await waits until the data of the bulk request in slot i may be changed.

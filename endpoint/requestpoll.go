@@ -32,7 +32,7 @@ func (g *pacing) due(size int) bool {
 // pollIfDue is the poll that a request begins with, if it is due.
 func (n *Node) pollIfDue() error {
 	g := &n.pacing
-	now := n.way.now()
+	now := n.way.Now()
 	g.oneByOne = now-g.polled >= int64(min(g.asked, pollsMost))*pollSpacing+g.bytes*pollPerByte
 	if !g.oneByOne && g.asked < pollEvery {
 		return nil

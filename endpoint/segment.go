@@ -1,5 +1,10 @@
 package endpoint
 
+import (
+	"github.com/bobnet-go/bobnet/endpoint/internal/provider"
+	"github.com/bobnet-go/bobnet/endpoint/internal/wire"
+)
+
 // The segment is the program's memory, which bulk messages are placed in and gets
 // are read from. What refers to it beyond one call under the node's mutex is
 // counted in Endpoint.grants, so that SetSegment does not succeed meanwhile:
@@ -26,7 +31,7 @@ func (ep *Endpoint) SetSegment(mem []byte) error {
 	ep.node.mu.Lock()
 	defer ep.node.mu.Unlock()
 	if ep.grants > 0 {
-		return opError("set segment", ErrInUse, "%d bulk messages or gets use the present one: poll until they have ended", ep.grants)
+		return provider.OpError("set segment", ErrInUse, "%d bulk messages or gets use the present one: poll until they have ended", ep.grants)
 	}
 	ep.segment = mem
 	return nil
@@ -34,8 +39,8 @@ func (ep *Endpoint) SetSegment(mem []byte) error {
 
 // part returns the part of the segment that a header names, which inSegment has
 // accepted.
-func (ep *Endpoint) part(h *header) []byte {
-	return ep.segment[h.offset:][:h.length:h.length]
+func (ep *Endpoint) part(h *wire.Header) []byte {
+	return ep.segment[h.Offset:][:h.Length:h.Length]
 }
 
 // keep notes that a get of the slot reads the segment, until letGo. There are two
@@ -52,15 +57,15 @@ func (s *server) letGo(slot *serverSlot) {
 
 // cleared sends the data of a bulk reply to where the client wants them. A get is
 // judged once more, because the tag may have changed since it was announced.
-func (s *server) cleared(i int, to window) {
+func (s *server) cleared(i int, to wire.Window) {
 	slot := &s.slots[i]
 	slot.state = serverIdle
-	if s.ch.writing(i) { // the slot's reply before this one
+	if s.ch.Writing(i) { // the slot's reply before this one
 		s.violated()
 		return
 	}
 	data := slot.source
-	if slot.head.kind == kindGet {
+	if slot.head.Kind == wire.KindGet {
 		if reason := s.ep.acceptFetch(&slot.head); reason != 0 {
 			s.letGo(slot)
 			s.turnBack(i, reason)
@@ -68,11 +73,11 @@ func (s *server) cleared(i int, to window) {
 		}
 		data, slot.fetching = s.ep.part(&slot.head), true
 	}
-	s.ch.write(i, data, to)
+	s.ch.Write(i, data, to)
 }
 
-// wrote hears that the data of a bulk reply have arrived.
-func (s *server) wrote(i int) {
+// Wrote hears that the data of a bulk reply have arrived.
+func (s *server) Wrote(i int) {
 	if slot := &s.slots[i]; slot.fetching {
 		slot.fetching = false
 		s.letGo(slot)

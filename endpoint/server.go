@@ -3,16 +3,19 @@ package endpoint
 import (
 	"encoding/binary"
 	"errors"
+
+	"github.com/bobnet-go/bobnet/endpoint/internal/provider"
+	"github.com/bobnet-go/bobnet/endpoint/internal/wire"
 )
 
 // server is the half of a connection that gets requests and answers them.
 type server struct {
 	ep    *Endpoint
 	from  Name // as the client says; its address is not proven
-	ch    channel
-	shape shape
+	ch    provider.Channel
+	shape wire.Shape
 	slots []serverSlot
-	queue packets // requests, and replies that came back
+	queue provider.Packets // requests, and replies that came back
 	// together is how many answers may be coalesced: a share of what the client
 	// has under way, so that it does not run out of credits meanwhile, and one if
 	// it waits for the only one.
@@ -40,30 +43,30 @@ const (
 // serverSlot is what the server knows of one of the client's slots.
 type serverSlot struct {
 	state    serverState
-	posts    uint8  // messages sent; the send buffers of the slot are used in turn
-	answer   Op     // what the last one was, 0 if no reply
-	n        int    // its length
-	use      uint32 // the client's
-	head     header // of the request
+	posts    uint8       // messages sent; the send buffers of the slot are used in turn
+	answer   Op          // what the last one was, 0 if no reply
+	n        int         // its length
+	use      uint32      // the client's
+	head     wire.Header // of the request
 	args     [MaxShort]uint32
 	source   []byte // of the bulk reply, unless it is a get's
 	reads    int    // gets that refer to the segment
 	fetching bool   // the write that is under way is one of these
 	bounce   []byte // memory for the next one
-	placed   packet
+	placed   provider.Packet
 }
 
 // last returns the number of the slot's send buffer that was used last.
-func (s *server) last(i int) int { return i + s.shape.slots*int(s.slots[i].posts&1) }
+func (s *server) last(i int) int { return i + s.shape.Slots*int(s.slots[i].posts&1) }
 
 // next returns the one to build the next message in, or nil if the client has
 // asked for another answer before it can have received the last.
 func (s *server) next(i int) []byte {
-	at := i + s.shape.slots*int((s.slots[i].posts+1)&1)
-	if !s.ch.idle(at) {
+	at := i + s.shape.Slots*int((s.slots[i].posts+1)&1)
+	if !s.ch.Idle(at) {
 		return nil
 	}
-	return s.ch.buffer(at)
+	return s.ch.Buffer(at)
 }
 
 // post sends the first n bytes of what next has returned.
@@ -71,72 +74,72 @@ func (s *server) post(i, n int, answer Op) {
 	slot := &s.slots[i]
 	slot.posts++
 	slot.answer, slot.n = answer, n
-	s.ch.post(s.last(i), n, s.together)
+	s.ch.Post(s.last(i), n, s.together)
 }
 
-// received takes in a message.
-func (s *server) received(p *packet) {
+// Received takes in a message.
+func (s *server) Received(p *provider.Packet) {
 	if s.closed || s.reason != 0 {
 		return
 	}
-	h := &p.head
-	if int(h.slot) >= len(s.slots) {
+	h := &p.Head
+	if int(h.Slot) >= len(s.slots) {
 		s.stray(p)
 		return
 	}
-	slot := &s.slots[h.slot]
+	slot := &s.slots[h.Slot]
 	switch {
-	case h.kind.request() && slot.state == serverIdle:
-		slot.state, slot.use = serverQueued, h.use
-		s.together = int(h.underway) / replyShare
-		s.queue.push(p)
+	case h.Kind.Request() && slot.state == serverIdle:
+		slot.state, slot.use = serverQueued, h.Use
+		s.together = int(h.Underway) / replyShare
+		s.queue.Push(p)
 		s.ready()
-	case h.kind == kindRefuse && h.use == slot.use && (slot.state == serverIdle || slot.state == serverAnnounced) && slot.answer != 0:
-		if slot.state == serverAnnounced && slot.head.kind == kindGet {
+	case h.Kind == wire.KindRefuse && h.Use == slot.use && (slot.state == serverIdle || slot.state == serverAnnounced) && slot.answer != 0:
+		if slot.state == serverAnnounced && slot.head.Kind == wire.KindGet {
 			s.letGo(slot)
 		}
 		slot.state = serverQueued
-		s.queue.push(p)
+		s.queue.Push(p)
 		s.ready()
-	case h.kind == kindClear && h.use == slot.use && slot.state == serverAnnounced:
-		var w window
-		if !w.parse(h.payload(p.body)) {
+	case h.Kind == wire.KindClear && h.Use == slot.use && slot.state == serverAnnounced:
+		var w wire.Window
+		if !w.Parse(h.Payload(p.Body)) {
 			s.stray(p)
 			return
 		}
-		s.ch.release(p)
-		s.cleared(int(h.slot), w)
+		s.ch.Release(p)
+		s.cleared(int(h.Slot), w)
 	default:
 		s.stray(p)
 	}
 }
 
-// handleNow is half's. It does what received, serve and handle do of a request that is
+// HandleNow is half's. It does what received, serve and handle do of a request that is
 // in order, short or with a payload, when nothing else waits to be handled and the
 // answer need not be corked.
-func (s *server) handleNow(p *packet, b *Bundle) bool {
-	h := &p.head
-	i := int(h.slot)
-	if !s.idle(s.ep.bundle, b) || s.queue.head != nil || h.kind != kindShort && h.kind != kindMedium || i >= len(s.slots) {
+func (s *server) HandleNow(p *provider.Packet) bool {
+	h := &p.Head
+	i := int(h.Slot)
+	if !s.idle(s.ep.bundle, s.ep.node.atOnce) || s.queue.Head != nil || h.Kind != wire.KindShort && h.Kind != wire.KindMedium || i >= len(s.slots) {
 		return false
 	}
-	slot, payload, together := &s.slots[i], h.payload(p.body), int(h.underway)/replyShare
-	if slot.state != serverIdle || together > 1 || s.ep.acceptRequest(h, payload, s.shape.medium) != 0 {
+	slot, payload, together := &s.slots[i], h.Payload(p.Body), int(h.Underway)/replyShare
+	if slot.state != serverIdle || together > 1 || s.ep.acceptRequest(h, payload, s.shape.Medium) != 0 {
 		return false
 	}
-	slot.state, slot.use, s.together = serverQueued, h.use, together
-	slot.head.copy(h)
+	slot.state, slot.use, s.together = serverQueued, h.Use, together
+	slot.head.Copy(h)
 	slot.answer, slot.source = 0, nil
 	s.running = true
 	defer s.rest()
 	s.begin(i, p)
-	s.run(h.arguments(p.body, &s.args), payload)
+	s.run(h.Arguments(p.Body, &s.args), payload)
 	return true
 }
 
-func (s *server) stray(p *packet) {
+func (s *server) stray(p *provider.Packet) {
 	s.ep.node.stats.Strays++
-	s.ch.release(p)
+	s.ch.Release(p)
 }
 
 // ready puts s among those that have something to handle.
@@ -148,28 +151,28 @@ func (s *server) ready() {
 	s.ep.bundle.event()
 }
 
-// placed hears that the data of a bulk request is there.
-func (s *server) placed(i int) {
+// Placed hears that the data of a bulk request is there.
+func (s *server) Placed(i int) {
 	if slot := &s.slots[i]; slot.state == serverGranted {
 		slot.state = serverPlaced
-		slot.placed = packet{slot: i}
-		s.queue.push(&slot.placed)
+		slot.placed = provider.Packet{Slot: i}
+		s.queue.Push(&slot.placed)
 		s.ready()
 	}
 }
 
-func (s *server) sent() {}
+func (s *server) Sent() {}
 
-// broken hears that the connection is gone. Requests that have not been handled
+// Broken hears that the connection is gone. Requests that have not been handled
 // go with it: their sender gets them back. Replies come back here, unless the
 // client has left of its own will.
-func (s *server) broken(reason Reason, err error) {
+func (s *server) Broken(reason Reason, err error) {
 	if s.closed || s.reason != 0 {
 		return
 	}
 	s.reason, s.lost = reason, err
 	s.ep.node.stats.Broken++
-	s.queue = packets{}
+	s.queue = provider.Packets{}
 	if reason == ReasonBadEndpoint {
 		s.destroy()
 		return
@@ -190,10 +193,9 @@ func (s *server) destroy() {
 		}
 		s.ep.grants -= s.slots[i].reads
 	}
-	s.queue = packets{}
+	s.queue = provider.Packets{}
 	delete(s.ep.servers, s)
-	s.ep.node.taken -= s.shape.memory(serving)
-	s.ch.close()
+	s.ch.Close()
 }
 
 // serve handles requests for bundle b, up to limit while nobody else has something
@@ -204,7 +206,7 @@ func (s *server) serve(b *Bundle, limit int) (served int) {
 	}
 	s.running = true
 	defer s.rest()
-	for more := true; more && s.serveOne(); more = served < limit && s.queue.head != nil && !b.pending() && s.ep.bundle == b {
+	for more := true; more && s.serveOne(); more = served < limit && s.queue.Head != nil && !b.pending() && s.ep.bundle == b {
 		served++
 		if s.handled {
 			s.over()
@@ -215,13 +217,13 @@ func (s *server) serve(b *Bundle, limit int) (served int) {
 
 // serveOne reports false when there was nothing.
 func (s *server) serveOne() bool {
-	switch p := s.queue.pop(); {
+	switch p := s.queue.Pop(); {
 	case s.closed:
 		return false
 	case p == nil:
 		return s.reason != 0 && s.giveBack()
-	case p.body == nil:
-		s.bulkPlaced(p.slot)
+	case p.Body == nil:
+		s.bulkPlaced(p.Slot)
 	default:
 		s.handle(p)
 	}
@@ -237,7 +239,7 @@ func (s *server) rest() {
 	switch {
 	case s.closed:
 		s.destroy()
-	case s.queue.head != nil || s.reason != 0:
+	case s.queue.Head != nil || s.reason != 0:
 		s.ready()
 	}
 }
@@ -252,7 +254,7 @@ func (s *server) over() {
 		s.finish(s.current)
 	}
 	if p != nil && !s.closed {
-		s.ch.release(p)
+		s.ch.Release(p)
 	}
 }
 
@@ -260,7 +262,7 @@ func (s *server) over() {
 func (s *server) giveBack() bool {
 	for i := range s.slots {
 		slot := &s.slots[i]
-		if slot.answer == 0 || slot.state == serverIdle && s.ch.idle(s.last(i)) && !s.ch.writing(i) {
+		if slot.answer == 0 || slot.state == serverIdle && s.ch.Idle(s.last(i)) && !s.ch.Writing(i) {
 			continue
 		}
 		s.comeBack(i, ReasonUnreachable, s.lost)
@@ -273,16 +275,16 @@ func (s *server) giveBack() bool {
 // comeBack returns the last reply of a slot to the endpoint.
 func (s *server) comeBack(i int, reason Reason, err error) {
 	slot := &s.slots[i]
-	b := s.ch.buffer(s.last(i))[:slot.n]
-	var h header
-	body, _ := h.parse(b, nil)
-	r := Returned{Endpoint: s.ep, Reason: reason, Op: slot.answer, Dest: -1, To: s.from, Handler: h.handler,
-		Args: h.arguments(body, &s.args), Data: h.payload(body), Offset: h.offset, Length: int(h.length), Err: err}
+	b := s.ch.Buffer(s.last(i))[:slot.n]
+	var h wire.Header
+	body, _ := h.Parse(b, nil)
+	r := Returned{Endpoint: s.ep, Reason: reason, Op: slot.answer, Dest: -1, To: s.from, Handler: h.Handler,
+		Args: h.Arguments(body, &s.args), Data: h.Payload(body), Offset: h.Offset, Length: int(h.Length), Err: err}
 	if slot.source != nil {
 		r.Data = slot.source
 	}
 	slot.answer, slot.source = 0, nil
-	if h.handler == 0 || slot.head.kind == kindGet {
+	if h.Handler == 0 || slot.head.Kind == wire.KindGet {
 		// Of Serve, and whoever called its handler otherwise than by Call is to
 		// blame; or data that the endpoint has not sent, but the client fetched.
 		return
@@ -291,38 +293,38 @@ func (s *server) comeBack(i int, reason Reason, err error) {
 }
 
 // handle handles a request, or a reply that was refused.
-func (s *server) handle(p *packet) {
-	h, payload := &p.head, p.head.payload(p.body)
-	i := int(h.slot)
+func (s *server) handle(p *provider.Packet) {
+	h, payload := &p.Head, p.Head.Payload(p.Body)
+	i := int(h.Slot)
 	slot := &s.slots[i]
-	if h.kind == kindRefuse {
-		s.ch.release(p)
+	if h.Kind == wire.KindRefuse {
+		s.ch.Release(p)
 		s.ep.node.stats.Returns++
 		s.begin(i, nil)
 		s.replied = false
-		s.comeBack(i, ReasonReplyRejected, errors.New(h.reason.String()))
+		s.comeBack(i, ReasonReplyRejected, errors.New(h.Reason.String()))
 		return
 	}
-	slot.head.copy(h)
+	slot.head.Copy(h)
 	slot.answer, slot.source = 0, nil
-	if reason := s.ep.acceptRequest(h, payload, s.shape.medium); reason != 0 {
+	if reason := s.ep.acceptRequest(h, payload, s.shape.Medium); reason != 0 {
 		s.turnBack(i, reason)
-		s.ch.release(p)
+		s.ch.Release(p)
 		return
 	}
-	switch h.kind {
-	case kindAnnounce:
-		h.arguments(p.body, &slot.args)
-		s.ch.release(p)
+	switch h.Kind {
+	case wire.KindAnnounce:
+		h.Arguments(p.Body, &slot.args)
+		s.ch.Release(p)
 		s.grant(i)
 		return
-	case kindGet:
-		h.arguments(p.body, &slot.args)
+	case wire.KindGet:
+		h.Arguments(p.Body, &slot.args)
 		to := binary.LittleEndian.Uint64(payload)
-		s.ch.release(p)
+		s.ch.Release(p)
 		s.get(i, to)
 		return
-	case kindBulk:
+	case wire.KindBulk:
 		data := s.ep.part(h)
 		copy(data, payload)
 		payload = data
@@ -330,7 +332,7 @@ func (s *server) handle(p *packet) {
 		s.granted = true
 	}
 	s.begin(i, p)
-	s.run(h.arguments(p.body, &s.args), payload)
+	s.run(h.Arguments(p.Body, &s.args), payload)
 }
 
 // run runs a request handler.
@@ -339,28 +341,28 @@ func (s *server) run(args []uint32, data []byte) {
 	s.replied = false
 	n := s.ep.node
 	n.stats.Requests++
-	n.run(s.ep.bundle, s.ep.handlers[s.slots[s.current].head.handler], Token{s: s, use: s.use}, args, data)
+	n.run(s.ep.bundle, s.ep.handlers[s.slots[s.current].head.Handler], Token{s: s, use: s.use}, args, data)
 }
 
 // grant lets the client write the data of a bulk request.
 func (s *server) grant(i int) {
 	slot := &s.slots[i]
 	h := &slot.head
-	w, err := s.ch.grant(i, s.ep.part(h))
+	w, err := s.ch.Grant(i, s.ep.part(h))
 	if err != nil {
 		s.turnBack(i, ReasonCongestion)
 		return
 	}
 	s.ep.grants++
 	slot.state = serverGranted
-	s.say(i, &header{kind: kindClear}, &w)
+	s.say(i, &wire.Header{Kind: wire.KindClear}, &w)
 }
 
 // get answers with data of the segment, which needs no handler here.
 func (s *server) get(i int, to uint64) {
 	h := &s.slots[i].head
 	s.current, s.replied = i, false
-	s.answer(OpReplyBulk, h.handler, s.slots[i].args[:h.args], s.ep.part(h), to)
+	s.answer(OpReplyBulk, h.Handler, s.slots[i].args[:h.Args], s.ep.part(h), to)
 }
 
 // bulkPlaced runs the handler of a bulk request whose data has come.
@@ -375,37 +377,37 @@ func (s *server) bulkPlaced(i int) {
 	}
 	s.granted = true
 	s.begin(i, nil)
-	s.run(append(s.args[:0], slot.args[:h.args]...), s.ep.part(h))
+	s.run(append(s.args[:0], slot.args[:h.Args]...), s.ep.part(h))
 }
 
 // finish ends a request that has no reply, or had one that was refused.
 func (s *server) finish(i int) {
 	s.slots[i].state = serverIdle
-	s.say(i, &header{kind: kindDone}, nil)
+	s.say(i, &wire.Header{Kind: wire.KindDone}, nil)
 }
 
 // turnBack returns a request to its sender.
 func (s *server) turnBack(i int, reason Reason) {
 	s.ep.node.stats.Refused[reason]++
 	s.slots[i].state = serverIdle
-	s.say(i, &header{kind: kindReturn, reason: reason}, nil)
+	s.say(i, &wire.Header{Kind: wire.KindReturn, Reason: reason}, nil)
 }
 
 // say sends a message that is no reply.
-func (s *server) say(i int, h *header, w *window) {
+func (s *server) say(i int, h *wire.Header, w *wire.Window) {
 	if s.closed || s.reason != 0 {
 		return
 	}
-	h.slot, h.use = uint16(i), s.slots[i].use
+	h.Slot, h.Use = uint16(i), s.slots[i].use
 	b := s.next(i)
 	if b == nil {
 		s.violated()
 		return
 	}
-	n := h.put(b)
+	n := h.Put(b)
 	if w != nil {
-		w.put(b[n:])
-		n += windowSize
+		w.Put(b[n:])
+		n += wire.WindowSize
 	}
 	s.post(i, n, 0)
 }
@@ -431,5 +433,5 @@ func (s *server) violated() {
 	for i := range s.slots {
 		s.slots[i].answer = 0
 	}
-	s.broken(ReasonUnreachable, errViolation)
+	s.Broken(ReasonUnreachable, errViolation)
 }

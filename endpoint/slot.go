@@ -1,5 +1,10 @@
 package endpoint
 
+import (
+	"github.com/bobnet-go/bobnet/endpoint/internal/provider"
+	"github.com/bobnet-go/bobnet/endpoint/internal/wire"
+)
+
 // Slots, credits, and why nothing can deadlock.
 //
 // A request takes a slot of its translation's connection and keeps it until its
@@ -29,7 +34,7 @@ package endpoint
 // returned, while its reply may already have let the client send another
 // request. That is what the extra receive is for (AMVIA, section 4.2). One is
 // enough, because the handlers of one connection run one at a time.
-// Batches (batch.go) need no more: what they carry lies in windows, and each takes
+// Batches (internal/vi/batch.go) need no more: what they carry lies in windows, and each takes
 // one receive for at least one request; but where there are some, each side gets one
 // message about windows, for which it has one receive more.
 // Because every buffer takes every size, a reply need not be of its request's
@@ -67,9 +72,9 @@ type slot struct {
 	sent    int64  // when, by Node.stamp
 	data    []byte // bulk data that has not been written yet
 	call    *call
-	reply   header // of the bulk reply under way
+	reply   wire.Header // of the bulk reply under way
 	args    [MaxShort]uint32
-	placed  packet
+	placed  provider.Packet
 }
 
 // granting reports whether the request holds a grant of the segment.
@@ -122,10 +127,10 @@ func (c Credits) pools() [3]pool {
 }
 
 // shape returns the channel's for these credits.
-func (c Credits) shape(medium int) shape {
-	s := shape{slots: c.total(), medium: medium}
+func (c Credits) shape(medium int) wire.Shape {
+	s := wire.Shape{Slots: c.total(), Medium: medium}
 	if !c.shared() {
-		s.small = c.Short
+		s.Small = c.Short
 	}
 	return s
 }

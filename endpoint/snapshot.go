@@ -78,12 +78,12 @@ type SenderSnapshot struct {
 func (n *Node) Snapshot() Snapshot {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	s := Snapshot{Addr: n.way.addr(), Incarnation: n.incarnation, Closed: n.closed, Leading: n.leader != nil, Following: len(n.followers.list), Stats: n.stats}
+	s := Snapshot{Addr: n.way.Addr(), Incarnation: n.incarnation, Closed: n.closed, Leading: n.leader != nil, Following: len(n.followers.list), Stats: n.stats}
 	if n.closed {
 		return s
 	}
 	n.stamp()
-	now := n.way.now()
+	now := n.way.Now()
 	for b := range n.bundles {
 		s.Bundles = append(s.Bundles, b.snapshot(now))
 	}
@@ -150,7 +150,7 @@ func (ep *Endpoint) snapshot(now int64) EndpointSnapshot {
 }
 
 func (c *client) snapshot(now int64) TranslationSnapshot {
-	s := TranslationSnapshot{Index: c.index, To: c.to, UnderWay: c.used, Credits: len(c.slots) - c.used, Answers: c.queue.len()}
+	s := TranslationSnapshot{Index: c.index, To: c.to, UnderWay: c.used, Credits: len(c.slots) - c.used, Answers: c.queue.Len()}
 	if c.tr == nil {
 		s.Index = -1
 	}
@@ -176,7 +176,7 @@ func (c *client) waits(i int) string {
 		return "for its handler here, which is running"
 	case c.reason != 0:
 		return "to come back at the next poll"
-	case c.queue.head != nil:
+	case c.queue.Head != nil:
 		return "for this program to poll"
 	case s.granting():
 		return "for the data of its reply"
@@ -191,7 +191,7 @@ func (c *client) waits(i int) string {
 }
 
 func (s *server) snapshot() SenderSnapshot {
-	a := SenderSnapshot{From: s.from, Waiting: s.queue.len()}
+	a := SenderSnapshot{From: s.from, Waiting: s.queue.Len()}
 	for i := range s.slots {
 		switch s.slots[i].state {
 		case serverGranted:
@@ -201,14 +201,6 @@ func (s *server) snapshot() SenderSnapshot {
 		}
 	}
 	return a
-}
-
-// len returns how many there are.
-func (q *packets) len() (n int) {
-	for p := q.head; p != nil; p = p.next {
-		n++
-	}
-	return n
 }
 
 // fresh holds the requests that have been sent since the node last read the
@@ -231,7 +223,7 @@ func (n *Node) stamp() {
 	if n.fresh.n == 0 {
 		return
 	}
-	now := n.way.now()
+	now := n.way.Now()
 	n.pacing.polled = now // who calls this polls or waits, or the next poll may be a little late
 	for i := range n.fresh.slots[:n.fresh.n] {
 		n.fresh.slots[i].sent = now

@@ -1,5 +1,7 @@
 package endpoint
 
+import "github.com/bobnet-go/bobnet/endpoint/internal/wire"
+
 // Stats are a node's counters since Open.
 type Stats struct {
 	Sent       uint64 // requests sent
@@ -13,8 +15,8 @@ type Stats struct {
 	Panics     uint64 // of handlers
 	// Refused counts the messages that were refused here, Returned those that
 	// came back to an endpoint here, by Reason.
-	Refused  [reasonEnd]uint64
-	Returned [reasonEnd]uint64
+	Refused  [wire.ReasonEnd]uint64
+	Returned [wire.ReasonEnd]uint64
 }
 
 // Stats returns a copy of the counters.

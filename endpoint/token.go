@@ -1,5 +1,10 @@
 package endpoint
 
+import (
+	"github.com/bobnet-go/bobnet/endpoint/internal/provider"
+	"github.com/bobnet-go/bobnet/endpoint/internal/wire"
+)
+
 // Handler handles a message (AM2 reference, section 5). It runs on the goroutine
 // that polls, must not block, and may do nothing with the endpoint's bundle but
 // reply once, if the message is a request. The arguments, and the data of a
@@ -47,7 +52,7 @@ func (t Token) Tag() Tag {
 	if t.c != nil {
 		return t.c.tag
 	}
-	return t.s.slots[t.s.current].head.tag
+	return t.s.slots[t.s.current].head.Tag
 }
 
 // Reply sends a short reply of at most MaxShort arguments (AM_Reply). It never
@@ -75,22 +80,22 @@ func (t Token) ReplyBulk(handler uint8, data []byte, offset uint64, args ...uint
 func (t Token) reply(op Op, handler uint8, args []uint32, data []byte, offset uint64) error {
 	s := t.s
 	if s == nil {
-		return opError(op.String(), ErrResource, "only requests can be replied to")
+		return provider.OpError(op.String(), ErrResource, "only requests can be replied to")
 	}
 	n := s.ep.node
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	switch {
 	case s.use != t.use:
-		return opError(op.String(), ErrResource, "the handler of the request has returned")
+		return provider.OpError(op.String(), ErrResource, "the handler of the request has returned")
 	case s.replied:
-		return opError(op.String(), ErrResource, "the request has been replied to")
+		return provider.OpError(op.String(), ErrResource, "the request has been replied to")
 	}
 	if s.closed || s.reason != 0 { // nobody waits for it any more
 		s.replied = true
 		return nil
 	}
-	if detail := badArgs(op, args, data, s.shape.medium); detail != "" {
+	if detail := badArgs(op, args, data, s.shape.Medium); detail != "" {
 		r := Returned{Endpoint: s.ep, Reason: ReasonBadArgs, Op: op, Dest: -1, To: s.from, Handler: handler,
 			Args: append([]uint32(nil), args...), Data: data, Offset: offset, Length: len(data)}
 		s.ep.giveBack(&r)
@@ -124,24 +129,24 @@ func (s *server) answer(op Op, handler uint8, args []uint32, data []byte, offset
 		s.violated()
 		return
 	}
-	var h header
-	h.handler, h.args, h.slot, h.use, h.tag = handler, uint8(len(args)), uint16(i), slot.use, slot.head.replyTag
+	var h wire.Header
+	h.Handler, h.Args, h.Slot, h.Use, h.Tag = handler, uint8(len(args)), uint16(i), slot.use, slot.head.ReplyTag
 	slot.state = serverIdle
 	switch {
 	case op == OpReply:
-		h.kind = kindReply
+		h.Kind = wire.KindReply
 	case op == OpReplyMedium:
-		h.kind = kindReplyMedium
+		h.Kind = wire.KindReplyMedium
 	default:
-		h.kind, h.offset, h.length = kindReplyBulk, offset, uint32(len(data))
-		if len(data) > s.shape.medium {
-			h.kind = kindReplyAnnounce
+		h.Kind, h.Offset, h.Length = wire.KindReplyBulk, offset, uint32(len(data))
+		if len(data) > s.shape.Medium {
+			h.Kind = wire.KindReplyAnnounce
 			slot.state = serverAnnounced
 			slot.source = s.stage(slot, data)
 			data = nil
 		}
 	}
-	n := putArgs(b, h.put(b), args)
+	n := wire.PutArgs(b, h.Put(b), args)
 	n += copy(b[n:], data)
 	s.post(i, n, op)
 }
@@ -150,11 +155,11 @@ func (s *server) answer(op Op, handler uint8, args []uint32, data []byte, offset
 // segment, and nil stands for them. The memory of a slot is used again when the last
 // reply has left it.
 func (s *server) stage(slot *serverSlot, data []byte) []byte {
-	if slot.head.kind == kindGet {
+	if slot.head.Kind == wire.KindGet {
 		s.keep(slot)
 		return nil
 	}
-	if cap(slot.bounce) < len(data) || s.ch.writing(s.current) {
+	if cap(slot.bounce) < len(data) || s.ch.Writing(s.current) {
 		slot.bounce = make([]byte, len(data))
 	}
 	slot.bounce = slot.bounce[:len(data)]

@@ -1,5 +1,10 @@
 package endpoint
 
+import (
+	"github.com/bobnet-go/bobnet/endpoint/internal/provider"
+	"github.com/bobnet-go/bobnet/endpoint/internal/wire"
+)
+
 // translation is an entry of the translation table that is in use.
 type translation struct {
 	to     Name
@@ -19,9 +24,9 @@ func (ep *Endpoint) Map(i int, to Name, tag Tag) error {
 	case ep.freed:
 		return ep.gone()
 	case i < 0 || i >= len(ep.translations):
-		return opError("map", ErrBadArg, "index %d is not in 0..%d: SetNumTranslations makes the table larger", i, len(ep.translations)-1)
+		return provider.OpError("map", ErrBadArg, "index %d is not in 0..%d: SetNumTranslations makes the table larger", i, len(ep.translations)-1)
 	case ep.translations[i] != nil:
-		return opError("map", ErrInUse, "index %d stands for %v: unmap it first", i, ep.translations[i].to)
+		return provider.OpError("map", ErrInUse, "index %d stands for %v: unmap it first", i, ep.translations[i].to)
 	}
 	ep.translations[i] = &translation{to: to, tag: tag}
 	return nil
@@ -41,7 +46,7 @@ func (ep *Endpoint) MapAny(to Name, tag Tag) (int, error) {
 			return i, nil
 		}
 	}
-	return 0, opError("map any", ErrResource, "all %d translations are in use: SetNumTranslations makes the table larger", len(ep.translations))
+	return 0, provider.OpError("map any", ErrResource, "all %d translations are in use: SetNumTranslations makes the table larger", len(ep.translations))
 }
 
 // Unmap frees an index (AM_UnMap). Requests that are under way end as if it
@@ -78,9 +83,9 @@ func (ep *Endpoint) Translation(i int) (Name, Tag, error) {
 func (ep *Endpoint) translation(op string, i int) (*translation, error) {
 	switch {
 	case i < 0 || i >= len(ep.translations):
-		return nil, opError(op, ErrBadArg, "index %d is not in 0..%d", i, len(ep.translations)-1)
+		return nil, provider.OpError(op, ErrBadArg, "index %d is not in 0..%d", i, len(ep.translations)-1)
 	case ep.translations[i] == nil:
-		return nil, opError(op, ErrResource, "index %d is not in use", i)
+		return nil, provider.OpError(op, ErrResource, "index %d is not in use", i)
 	}
 	return ep.translations[i], nil
 }
@@ -100,12 +105,12 @@ func (ep *Endpoint) SetNumTranslations(size int) error {
 	ep.node.mu.Lock()
 	defer ep.node.mu.Unlock()
 	if size > MaxTranslations {
-		return opError("set number of translations", ErrBadArg, "%d is over the limit of %d", size, MaxTranslations)
+		return provider.OpError("set number of translations", ErrBadArg, "%d is over the limit of %d", size, MaxTranslations)
 	}
 	size = max(size, DefaultTranslations)
 	for i := size; i < len(ep.translations); i++ {
 		if ep.translations[i] != nil {
-			return opError("set number of translations", ErrInUse, "index %d is in use", i)
+			return provider.OpError("set number of translations", ErrInUse, "index %d is in use", i)
 		}
 	}
 	table := make([]*translation, size)
@@ -123,14 +128,14 @@ func (ep *Endpoint) connect(i int, t *translation) (*client, error) {
 	k := n.cfg.Credits
 	c := &client{ep: ep, tr: t, to: t.to, index: i, credits: k, medium: n.cfg.MaxMedium,
 		slots: make([]slot, k.total()), pools: k.pools()}
-	var way dialer = &n.loop
-	if t.to.Addr != n.way.addr() {
+	way := n.loop
+	if t.to.Addr != n.way.Addr() {
 		way = n.way
 	}
-	h := hello{from: ep.Name(), id: t.to.ID, incarnation: t.to.Incarnation, shape: k.shape(n.cfg.MaxMedium)}
+	h := wire.Hello{From: ep.Name(), ID: t.to.ID, Incarnation: t.to.Incarnation, Shape: k.shape(n.cfg.MaxMedium)}
 	t.client = c
 	ep.clients[c] = struct{}{}
-	ch, err := way.dial(t.to, h, c)
+	ch, err := way.Dial(t.to, h, c)
 	c.ch = ch
 	if err != nil {
 		t.client = nil

@@ -48,19 +48,34 @@ func TestImportWalls(t *testing.T) {
 	}
 }
 
-// innerWalls says of each package below vipl which others of the house it may import.
-// None imports vipl, and memory and the directory do not know each other.
+// innerWalls says of each package below vipl and endpoint which others of the house it
+// may import. None imports the room that it belongs to; memory and the directory do not
+// know each other; and of endpoint's providers none knows another.
 var innerWalls = map[string][]string{
 	"vipl/internal/code":      {},
 	"vipl/internal/memory":    {"vipl/internal/code"},
 	"vipl/internal/guard":     {"ethertype"},
 	"vipl/internal/directory": {"ethertype", "transport", "progress", "vipl/internal/code", "vipl/internal/guard"},
+
+	"endpoint/internal/wire":     {"ethertype"},
+	"endpoint/internal/provider": {"ethertype", "endpoint/internal/wire"},
+	"endpoint/internal/loop":     {"endpoint/internal/wire", "endpoint/internal/provider"},
+	"endpoint/internal/vi":       {"ethertype", "transport", "progress", "vipl", "endpoint/internal/wire", "endpoint/internal/provider"},
+}
+
+// innerRoom returns the room of a package that innerWalls has to know, or "".
+func innerRoom(dir string) string {
+	room, rest, _ := strings.Cut(dir, "/")
+	if (room == "vipl" || room == "endpoint") && strings.HasPrefix(rest, "internal/") {
+		return room
+	}
+	return ""
 }
 
 func TestInnerWalls(t *testing.T) {
 	seen := map[string]bool{}
 	for _, s := range sources(t) {
-		if !strings.HasPrefix(s.dir, "vipl/internal/") {
+		if innerRoom(s.dir) == "" {
 			continue
 		}
 		allowed, known := innerWalls[s.dir]
@@ -88,14 +103,11 @@ func TestInnerWalls(t *testing.T) {
 func TestLinterInnerWalls(t *testing.T) {
 	rules := linterRules(t)
 	for dir, allowed := range innerWalls {
-		others := []string{"vipl"}
-		for room := range walls {
-			if slices.Contains(walls["vipl"], room) {
-				others = append(others, room)
-			}
-		}
+		others := append([]string{innerRoom(dir)}, walls[innerRoom(dir)]...)
 		for other := range innerWalls {
-			others = append(others, other)
+			if innerRoom(other) == innerRoom(dir) {
+				others = append(others, other)
+			}
 		}
 		for _, other := range others {
 			if other == dir {

@@ -1,9 +1,11 @@
-package endpoint
+package vi
 
 import (
 	"bytes"
 	"testing"
 
+	"github.com/bobnet-go/bobnet/endpoint/internal/provider"
+	"github.com/bobnet-go/bobnet/endpoint/internal/wire"
 	"pgregory.net/rapid"
 )
 
@@ -12,20 +14,20 @@ import (
 func TestCompose(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		const slots = 80
-		s := shape{slots: slots, medium: rapid.SampledFrom([]int{300, 1000, 4096, 20_000}).Draw(rt, "medium")}
-		ch := &viChannel{sends: make([]viSend, slots), full: s.full(), room: min(envelopeSize, s.full())}
-		mem := bytes.Repeat([]byte{0xEE}, slots*s.full())
-		x := &viBatch{viSend: viSend{mem: make([]byte, ch.room)}}
-		ch.batching.out = make([]viBatch, 2)
-		kinds := []kind{kindShort, kindMedium, kindMedium, kindMedium, kindBulk, kindClear}
+		s := wire.Shape{Slots: slots, Medium: rapid.SampledFrom([]int{300, 1000, 4096, 20_000}).Draw(rt, "medium")}
+		ch := &channel{sends: make([]sendBuffer, slots), full: s.Full(), room: min(envelopeSize, s.Full())}
+		mem := bytes.Repeat([]byte{0xEE}, slots*s.Full())
+		x := &batchBuffer{sendBuffer: sendBuffer{mem: make([]byte, ch.room)}}
+		ch.batching.out = make([]batchBuffer, 2)
+		kinds := []wire.Kind{wire.KindShort, wire.KindMedium, wire.KindMedium, wire.KindMedium, wire.KindBulk, wire.KindClear}
 		if rapid.Bool().Draw(rt, "short") {
-			kinds = []kind{kindShort, kindClear}
+			kinds = []wire.Kind{wire.KindShort, wire.KindClear}
 		}
 		var l load
 		for i := range ch.sends {
 			b := &ch.sends[i]
-			b.mem = mem[i*s.full():][:s.full()]
-			b.n = drawSend(rt, b.mem, i, s.medium, rapid.SampledFrom(kinds).Draw(rt, "kind"))
+			b.mem = mem[i*s.Full():][:s.Full()]
+			b.n = drawSend(rt, b.mem, i, s.Medium, rapid.SampledFrom(kinds).Draw(rt, "kind"))
 			if i > 0 && rapid.IntRange(0, 9).Draw(rt, "skip") == 0 {
 				continue // its slot is not free
 			}
@@ -43,8 +45,8 @@ func TestCompose(t *testing.T) {
 		for _, i := range x.members {
 			b := &ch.sends[i]
 			inPlace[&b.mem[0]] = true
-			if rounded(b.n) <= ch.room/2 {
-				short += rounded(b.n)
+			if wire.Rounded(b.n) <= ch.room/2 {
+				short += wire.Rounded(b.n)
 			}
 		}
 		var sent []byte
@@ -57,12 +59,12 @@ func TestCompose(t *testing.T) {
 		if short < 0 {
 			rt.Fatalf("%d bytes are copied that are not of short messages", -short)
 		}
-		if len(x.desc.Segs) > l.pieces || l.pieces > piecesMost || len(sent) > batchSize || l.count != len(x.members) || l.count > coalesceMost {
+		if len(x.desc.Segs) > l.pieces || l.pieces > piecesMost || len(sent) > BatchSize || l.count != len(x.members) || l.count > provider.CoalesceMost {
 			rt.Fatalf("%d messages, %d bytes, in %d pieces: %+v", len(x.members), len(sent), len(x.desc.Segs), l)
 		}
-		var last lastTags
+		var last wire.LastTags
 		for _, i := range x.members {
-			m, rest, ok := splitNext(sent, ch.full)
+			m, rest, ok := wire.SplitNext(sent, ch.full)
 			if !ok {
 				rt.Fatalf("message %d is none", i)
 			}
@@ -79,17 +81,17 @@ func TestCompose(t *testing.T) {
 // are one piece.
 func TestComposeStream(t *testing.T) {
 	const slots = 16
-	s := shape{slots: slots, medium: DefaultMaxMedium}
-	mem := make([]byte, slots*s.full())
-	ch := &viChannel{sends: make([]viSend, slots), full: s.full(), room: envelopeSize}
-	ch.batching.out = make([]viBatch, 2)
-	x := &viBatch{}
+	s := wire.Shape{Slots: slots, Medium: 4096}
+	mem := make([]byte, slots*s.Full())
+	ch := &channel{sends: make([]sendBuffer, slots), full: s.Full(), room: envelopeSize}
+	ch.batching.out = make([]batchBuffer, 2)
+	x := &batchBuffer{}
 	var l load
 	for i := range ch.sends {
 		b := &ch.sends[(i+5)%slots]
-		b.mem = mem[(i+5)%slots*s.full():][:s.full()]
-		h := header{kind: kindMedium}
-		if b.n = h.put(b.mem) + DefaultMaxMedium; ch.add(&l, (i+5)%slots) {
+		b.mem = mem[(i+5)%slots*s.Full():][:s.Full()]
+		h := wire.Header{Kind: wire.KindMedium}
+		if b.n = h.Put(b.mem) + 4096; ch.add(&l, (i+5)%slots) {
 			x.members = append(x.members, (i+5)%slots)
 		}
 	}
@@ -99,13 +101,13 @@ func TestComposeStream(t *testing.T) {
 }
 
 // drawSend builds a message in b and returns its length.
-func drawSend(rt *rapid.T, b []byte, i, medium int, k kind) int {
-	h := header{kind: k, slot: uint16(i), use: 7, tag: Tag(rapid.IntRange(1, 2).Draw(rt, "tag")), replyTag: 5}
-	args := make([]uint32, rapid.IntRange(0, MaxShort).Draw(rt, "args"))
-	h.args = uint8(len(args))
-	n := putArgs(b, h.put(b), args)
+func drawSend(rt *rapid.T, b []byte, i, medium int, k wire.Kind) int {
+	h := wire.Header{Kind: k, Slot: uint16(i), Use: 7, Tag: wire.Tag(rapid.IntRange(1, 2).Draw(rt, "tag")), ReplyTag: 5}
+	args := make([]uint32, rapid.IntRange(0, wire.MaxArgs).Draw(rt, "args"))
+	h.Args = uint8(len(args))
+	n := wire.PutArgs(b, h.Put(b), args)
 	size := 0
-	if h.kind == kindMedium || h.kind == kindBulk {
+	if h.Kind == wire.KindMedium || h.Kind == wire.KindBulk {
 		size = rapid.IntRange(0, medium).Draw(rt, "size")
 	}
 	for k := range b[n:][:size] {
@@ -115,10 +117,10 @@ func drawSend(rt *rapid.T, b []byte, i, medium int, k kind) int {
 }
 
 // compareMessage wants the message m to be what x holds.
-func compareMessage(rt *rapid.T, x *viSend, m []byte, last *lastTags) {
-	var want, got header
-	wantBody, _ := want.parse(x.mem[:x.n], nil)
-	gotBody, ok := got.parse(m, last)
+func compareMessage(rt *rapid.T, x *sendBuffer, m []byte, last *wire.LastTags) {
+	var want, got wire.Header
+	wantBody, _ := want.Parse(x.mem[:x.n], nil)
+	gotBody, ok := got.Parse(m, last)
 	if !ok || got != want || !bytes.Equal(gotBody, wantBody) {
 		rt.Fatalf("%+v with %d bytes, want %+v with %d", got, len(gotBody), want, len(wantBody))
 	}
@@ -127,16 +129,15 @@ func compareMessage(rt *rapid.T, x *viSend, m []byte, last *lastTags) {
 // TestStuck: what waits for a window goes on when it has been answered, and the
 // provider knows that what was written to it has arrived, in whatever order.
 func TestStuck(t *testing.T) {
-	for name, last := range map[string]func(ch *viChannel, x *viSend){
-		"answered": func(ch *viChannel, x *viSend) { ch.landed(x); ch.heard(3) },
-		"arrived":  func(ch *viChannel, x *viSend) { ch.heard(3); ch.landed(x) },
+	for name, last := range map[string]func(ch *channel, x *sendBuffer){
+		"answered": func(ch *channel, x *sendBuffer) { ch.landed(x); ch.heard(3) },
+		"arrived":  func(ch *channel, x *sendBuffer) { ch.heard(3); ch.landed(x) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			n := bareNode(&idleWay{})
-			ch := &viChannel{way: &viWay{node: n}, up: &server{}, sends: make([]viSend, 8), room: envelopeSize}
+			ch := &channel{way: &Provider{count: &provider.Corked{}}, up: deafHalf{}, sends: make([]sendBuffer, 8), room: envelopeSize}
 			b := &ch.batching
-			b.out, b.ends = make([]viBatch, 2), make([]bool, 4)
-			x := &b.out[0].viSend
+			b.out, b.ends = make([]batchBuffer, 2), make([]bool, 4)
+			x := &b.out[0].sendBuffer
 			x.busy, x.members, b.ends[3] = true, []int{3}, true
 			ch.sends[1].n = 4000
 			g := &ch.corking
@@ -150,11 +151,21 @@ func TestStuck(t *testing.T) {
 			}
 		})
 	}
-	ch := &viChannel{way: &viWay{node: bareNode(&idleWay{})}, sends: make([]viSend, 8), room: envelopeSize}
-	ch.batching.out, ch.batching.ends, ch.batching.credit = make([]viBatch, 2), make([]bool, 4), 1
+	ch := &channel{way: &Provider{count: &provider.Corked{}}, sends: make([]sendBuffer, 8), room: envelopeSize}
+	ch.batching.out, ch.batching.ends, ch.batching.credit = make([]batchBuffer, 2), make([]bool, 4), 1
 	ch.batching.out[0].busy = true
 	ch.corking.waiting, ch.corking.stuck = []int{1}, true
 	if ch.resume(); !ch.corking.stuck {
 		t.Error("it goes on although it is not known that what was written before has arrived")
 	}
 }
+
+// deafHalf is a half that does nothing with what it is told.
+type deafHalf struct{}
+
+func (deafHalf) Received(*provider.Packet)       {}
+func (deafHalf) HandleNow(*provider.Packet) bool { return false }
+func (deafHalf) Placed(int)                      {}
+func (deafHalf) Wrote(int)                       {}
+func (deafHalf) Sent()                           {}
+func (deafHalf) Broken(wire.Reason, error)       {}

@@ -1,39 +1,42 @@
-package endpoint
+package vi
 
 import (
 	"errors"
 
+	"github.com/bobnet-go/bobnet/endpoint/internal/provider"
+	"github.com/bobnet-go/bobnet/endpoint/internal/wire"
 	"github.com/bobnet-go/bobnet/vipl"
 )
 
-// viChannel is one end of a connection over a VI.
-type viChannel struct {
-	way      *viWay
-	up       half
-	side     side
+// channel is one end of a connection over a VI.
+type channel struct {
+	way      *Provider
+	up       provider.Half
+	side     wire.Side
 	vi       *vipl.VI
 	ptag     vipl.Ptag
 	slab     vipl.MemHandle
 	entries  int // of the completion queue that are for it
-	sends    []viSend
-	receives []viReceive
-	late     *viReceive       // to be posted again
-	writes   []viWrite        // by slot
+	sends    []sendBuffer
+	receives []receiveBuffer
+	late     *receiveBuffer   // to be posted again
+	writes   []bulkWrite      // by slot
 	writings int              // of them, busy
 	windows  []vipl.MemHandle // by slot; 0: none is open
 	broken   bool
 	cause    error // of that, if the VI knows none
 	closed   bool
+	taken    int // of the budget, without windows
 
-	envelopes [numEnvelopes]viSend
+	envelopes [numEnvelopes]sendBuffer
 	full      int // bytes of the longest message
 	room      int // bytes of an envelope
 	corking   corking
 	batching  batching
 }
 
-// viSend is a send buffer, or an envelope.
-type viSend struct {
+// sendBuffer is a send buffer, or an envelope.
+type sendBuffer struct {
 	mem     []byte
 	n       int // bytes of it in use
 	busy    bool
@@ -42,8 +45,8 @@ type viSend struct {
 	segs    [1]vipl.Segment
 }
 
-// viReceive is a receive buffer, or a window for batches.
-type viReceive struct {
+// receiveBuffer is a receive buffer, or a window for batches.
+type receiveBuffer struct {
 	mem    []byte
 	refs   int            // messages in it that have not been released
 	window vipl.MemHandle // of a window; 0: it is a receive
@@ -51,8 +54,8 @@ type viReceive struct {
 	segs   [1]vipl.Segment
 }
 
-// viWrite is what a slot's bulk data is written with.
-type viWrite struct {
+// bulkWrite is what a slot's bulk data is written with.
+type bulkWrite struct {
 	slot int
 	busy bool
 	desc vipl.Descriptor
@@ -60,13 +63,13 @@ type viWrite struct {
 }
 
 // channel makes a VI with its buffers, and posts the receives.
-func (w *viWay) channel(s shape, at side, up half) (*viChannel, error) {
-	ch := &viChannel{way: w, up: up, side: at, sends: make([]viSend, s.numSends()), receives: make([]viReceive, s.receives()+1+s.notes()),
-		writes: make([]viWrite, s.slots), windows: make([]vipl.MemHandle, s.slots), full: s.full(), room: min(envelopeSize, s.full(), s.slots*smallSize)}
-	ch.batching.most = s.batches()
+func (w *Provider) channel(s wire.Shape, at wire.Side, up provider.Half) (*channel, error) {
+	ch := &channel{way: w, up: up, side: at, sends: make([]sendBuffer, s.NumSends()), receives: make([]receiveBuffer, s.Receives()+1+notes(s)),
+		writes: make([]bulkWrite, s.Slots), windows: make([]vipl.MemHandle, s.Slots), full: s.Full(), room: min(envelopeSize, s.Full(), s.Slots*wire.SmallSize)}
+	ch.batching.most = Batches(s)
 	if err := ch.open(s); err != nil {
-		ch.close()
-		return nil, opError("connect", orClosed(err, ErrResource), "%v", err)
+		ch.Close()
+		return nil, provider.OpError("connect", orClosed(err, provider.ErrResource), "%v", err)
 	}
 	return ch, nil
 }
@@ -74,23 +77,23 @@ func (w *viWay) channel(s shape, at side, up half) (*viChannel, error) {
 // orClosed returns ErrClosed if err says that the NIC is closed, and else code.
 func orClosed(err, code error) error {
 	if errors.Is(err, vipl.ErrClosed) {
-		return ErrClosed
+		return provider.ErrClosed
 	}
 	return code
 }
 
-func (ch *viChannel) open(s shape) (err error) {
+func (ch *channel) open(s wire.Shape) (err error) {
 	w := ch.way
-	if ch.ptag, err = w.nic.CreatePtag(); err != nil {
+	if ch.ptag, err = w.NIC.CreatePtag(); err != nil {
 		return err
 	}
-	posts := s.numSends() + numEnvelopes + s.slots + s.notes()*(1+batchesMost+1)
+	posts := s.NumSends() + numEnvelopes + s.Slots + notes(s)*(1+batchesMost+1)
 	ch.entries = posts + len(ch.receives)
 	if err := w.grow(ch.entries); err != nil {
 		return err
 	}
-	ch.vi, err = w.nic.CreateVI(&vipl.Attributes{
-		Ptag: ch.ptag, EnableRDMAWrite: true, PeerTimeout: w.node.cfg.PeerTimeout,
+	ch.vi, err = w.NIC.CreateVI(&vipl.Attributes{
+		Ptag: ch.ptag, EnableRDMAWrite: true, PeerTimeout: w.timeout,
 		QueueDepth: posts,
 	}, w.cq, w.cq)
 	if err != nil {
@@ -99,8 +102,8 @@ func (ch *viChannel) open(s shape) (err error) {
 	ch.vi.Context = ch
 	// Memory of Go's, because the NIC may be closed before the node: what has not
 	// been delivered then comes back from here.
-	mem := make([]byte, s.memory(ch.side)+(1+s.notes())*s.full()+numEnvelopes*ch.room+s.notes()*noteSize)
-	slab, err := w.nic.RegisterMem(mem, &vipl.MemAttributes{Ptag: ch.ptag})
+	mem := make([]byte, s.Memory(ch.side)+(1+notes(s))*s.Full()+numEnvelopes*ch.room+notes(s)*noteSize)
+	slab, err := w.NIC.RegisterMem(mem, &vipl.MemAttributes{Ptag: ch.ptag})
 	if err != nil {
 		return err
 	}
@@ -111,7 +114,7 @@ func (ch *viChannel) open(s shape) (err error) {
 		return b
 	}
 	for i := range ch.sends {
-		n := s.sends(i, ch.side)
+		n := s.Sends(i, ch.side)
 		ch.sends[i].init(mem[:n], slab) // which can be made longer, by those behind it
 		mem = mem[n:]
 	}
@@ -130,7 +133,7 @@ func (ch *viChannel) open(s shape) (err error) {
 	}
 	for i := range ch.receives {
 		x := &ch.receives[i]
-		x.mem = take(s.full())
+		x.mem = take(s.Full())
 		x.segs[0] = vipl.Segment{Data: x.mem, Handle: slab}
 		x.desc.Segs, x.desc.Context = x.segs[:], x
 		if err := ch.vi.PostRecv(&x.desc); err != nil {
@@ -140,7 +143,7 @@ func (ch *viChannel) open(s shape) (err error) {
 	return nil
 }
 
-func (x *viSend) init(mem []byte, slab vipl.MemHandle) {
+func (x *sendBuffer) init(mem []byte, slab vipl.MemHandle) {
 	x.mem = mem
 	x.segs[0].Handle = slab
 	x.desc.Segs, x.desc.Context = x.segs[:], x
@@ -148,7 +151,7 @@ func (x *viSend) init(mem []byte, slab vipl.MemHandle) {
 
 // grow makes room in the completion queue for n more completions. It is never
 // made smaller: the entries of VIs that come and go fit.
-func (w *viWay) grow(n int) error {
+func (w *Provider) grow(n int) error {
 	w.entries += n
 	if have := w.cq.Query().Entries; w.entries > have {
 		return w.cq.Resize(min(max(w.entries, 2*have), vipl.MaxCQEntries))
@@ -156,23 +159,23 @@ func (w *viWay) grow(n int) error {
 	return nil
 }
 
-func (ch *viChannel) buffer(i int) []byte   { return ch.sends[i].mem }
-func (ch *viChannel) idle(i int) bool       { return !ch.sends[i].busy }
-func (ch *viChannel) writing(slot int) bool { return ch.writings > 0 && ch.writes[slot].busy }
+func (ch *channel) Buffer(i int) []byte   { return ch.sends[i].mem }
+func (ch *channel) Idle(i int) bool       { return !ch.sends[i].busy }
+func (ch *channel) Writing(slot int) bool { return ch.writings > 0 && ch.writes[slot].busy }
 
 // posted arranges that the channel breaks when a post has failed: not now,
 // because whoever posts is in the midst of something, but when the provider
 // delivers next, which is soon.
-func (ch *viChannel) posted(err error) {
+func (ch *channel) posted(err error) {
 	if err != nil {
 		ch.cause = err
 		ch.way.failed = append(ch.way.failed, ch)
-		ch.way.wake()
+		ch.way.Wake()
 	}
 }
 
 // fail says that the channel is broken, and why.
-func (ch *viChannel) fail() {
+func (ch *channel) fail() {
 	if ch.broken || ch.closed {
 		return
 	}
@@ -185,32 +188,32 @@ func (ch *viChannel) fail() {
 	if err == nil {
 		err = ch.cause
 	}
-	ch.up.broken(reasonOf(err), err)
+	ch.up.Broken(reasonOf(err), err)
 }
 
 // reasonOf tells what the end of a VI's connection means for messages.
-func reasonOf(err error) Reason {
+func reasonOf(err error) wire.Reason {
 	var conn *vipl.ConnError
 	switch {
-	case errors.Is(err, vipl.ErrReject) && errors.As(err, &conn) && reasonNamed(conn.Detail) != 0:
-		return reasonNamed(conn.Detail)
+	case errors.Is(err, vipl.ErrReject) && errors.As(err, &conn) && wire.ReasonNamed(conn.Detail) != 0:
+		return wire.ReasonNamed(conn.Detail)
 	case errors.Is(err, vipl.ErrNoMatch), errors.Is(err, vipl.ErrDisconnected), errors.Is(err, vipl.ErrPeerReset):
-		return ReasonBadEndpoint
+		return wire.ReasonBadEndpoint
 	}
-	return ReasonUnreachable
+	return wire.ReasonUnreachable
 }
 
-func (ch *viChannel) grant(slot int, mem []byte) (w window, err error) {
-	h, err := ch.way.nic.RegisterMem(mem, &vipl.MemAttributes{Ptag: ch.ptag, EnableRDMAWrite: true})
+func (ch *channel) Grant(slot int, mem []byte) (w wire.Window, err error) {
+	h, err := ch.way.NIC.RegisterMem(mem, &vipl.MemAttributes{Ptag: ch.ptag, EnableRDMAWrite: true})
 	if err != nil {
 		return w, err
 	}
 	ch.windows[slot] = h
-	return window{addr: vipl.VirtualAddress(mem), handle: uint32(h)}, nil
+	return wire.Window{Addr: vipl.VirtualAddress(mem), Handle: uint32(h)}, nil
 }
 
 // written hears that the peer says to have written to a window.
-func (ch *viChannel) written(x *viReceive) {
+func (ch *channel) written(x *receiveBuffer) {
 	slot, length := int64(x.desc.Immediate), int(x.desc.Length)
 	ch.posted(ch.vi.PostRecv(&x.desc))
 	if i := slot - int64(len(ch.windows)); i >= 0 {
@@ -218,41 +221,41 @@ func (ch *viChannel) written(x *viReceive) {
 		return
 	}
 	if ch.windows[slot] == 0 {
-		ch.way.node.stats.Strays++
+		ch.way.up.Stray()
 		return
 	}
-	ch.revoke(int(slot))
-	ch.up.placed(int(slot))
+	ch.Revoke(int(slot))
+	ch.up.Placed(int(slot))
 }
 
-func (ch *viChannel) revoke(slot int) {
-	ch.way.nic.DeregisterMem(ch.windows[slot])
+func (ch *channel) Revoke(slot int) {
+	ch.way.NIC.DeregisterMem(ch.windows[slot])
 	ch.windows[slot] = 0
 }
 
-func (ch *viChannel) write(slot int, data []byte, to window) {
+func (ch *channel) Write(slot int, data []byte, to wire.Window) {
 	if ch.broken || ch.closed {
 		return
 	}
 	x := &ch.writes[slot]
-	h, err := ch.way.nic.RegisterMem(data, &vipl.MemAttributes{Ptag: ch.ptag})
+	h, err := ch.way.NIC.RegisterMem(data, &vipl.MemAttributes{Ptag: ch.ptag})
 	if err != nil {
 		ch.posted(err)
 		return
 	}
 	ch.flush() // what was posted before goes before
 	x.segs[0] = vipl.Segment{Data: data, Handle: h}
-	x.desc.Remote = vipl.RemoteSegment{Addr: to.addr, Handle: vipl.MemHandle(to.handle)}
+	x.desc.Remote = vipl.RemoteSegment{Addr: to.Addr, Handle: vipl.MemHandle(to.Handle)}
 	x.busy = true
 	ch.writings++
 	ch.way.flying++
 	ch.posted(ch.vi.PostSend(&x.desc))
 }
 
-// abandon takes what waits and what is under way out of the node's counts.
-func (ch *viChannel) abandon() {
+// abandon takes what waits and what is under way out of the counts.
+func (ch *channel) abandon() {
 	g := &ch.corking
-	ch.way.node.corked[ch.side] -= len(g.waiting)
+	ch.way.count[ch.side] -= len(g.waiting)
 	g.waiting = nil
 	ch.way.flying -= g.flying
 	for i := range ch.writes {
@@ -262,7 +265,7 @@ func (ch *viChannel) abandon() {
 	}
 }
 
-func (ch *viChannel) close() {
+func (ch *channel) Close() {
 	if ch.closed {
 		return
 	}
@@ -270,11 +273,12 @@ func (ch *viChannel) close() {
 	if !ch.broken {
 		ch.abandon()
 	}
-	nic := ch.way.nic
+	nic := ch.way.NIC
 	if ch.vi != nil {
 		ch.vi.Close()
 	}
 	ch.way.entries -= ch.entries
+	ch.way.memory.Give(ch.taken)
 	if ch.slab != 0 {
 		nic.DeregisterMem(ch.slab)
 	}

@@ -1,29 +1,31 @@
-package endpoint
+package vi
 
 import (
 	"context"
 	"errors"
 	"fmt"
 
+	"github.com/bobnet-go/bobnet/endpoint/internal/provider"
 	"github.com/bobnet-go/bobnet/progress"
 )
 
-// viGate is a gate of the NIC's engine. The engine's lock guards it.
-type viGate struct {
+// gate is a gate of the NIC's engine. The engine's lock guards it.
+type gate struct {
 	engine *progress.Engine
 	gate   progress.Gate
 	seen   uint32 // how often it had been opened when wait last returned
 }
 
-func (w *viWay) gate() gate { return &viGate{engine: w.nic.Engine()} }
+// Gate returns a gate of the NIC's engine.
+func (w *Provider) Gate() provider.Gate { return &gate{engine: w.NIC.Engine()} }
 
-func (g *viGate) open() {
+func (g *gate) Open() {
 	g.engine.Lock()
 	defer g.engine.Unlock()
 	g.gate.Open(g.engine)
 }
 
-func (g *viGate) wait(ctx context.Context) error {
+func (g *gate) Wait(ctx context.Context) error {
 	e := g.engine
 	e.Lock()
 	defer e.Unlock()
@@ -33,7 +35,7 @@ func (g *viGate) wait(ctx context.Context) error {
 	g.seen = g.gate.Opened()
 	if end := (*progress.EndError)(nil); errors.As(err, &end) {
 		if end.Failed != nil {
-			return fmt.Errorf("%w: %w", ErrClosed, end.Failed)
+			return fmt.Errorf("%w: %w", provider.ErrClosed, end.Failed)
 		}
 		return end.Context
 	}

@@ -1,6 +1,7 @@
-package endpoint
+package vi
 
 import (
+	"github.com/bobnet-go/bobnet/endpoint/internal/wire"
 	"github.com/bobnet-go/bobnet/ethertype"
 	"github.com/bobnet-go/bobnet/vipl"
 )
@@ -13,7 +14,7 @@ import (
 // So each costs neither side a VI message of its own, nor the server a second copy.
 //
 // A client asks for windows when it first could have used one, and the server opens
-// them, in memory that counts towards Config.MaxConnectionMemory. It closes a window
+// them, in memory of the budget. It closes a window
 // when it has been written, so that nobody changes what a handler looks at, and
 // opens it again when the last of its messages has been released.
 //
@@ -24,22 +25,22 @@ import (
 // unanswered, written in turn, the one that is next has been opened. While there is
 // none, everything behind waits, which costs nothing: the server has enough to do. A
 // batch takes a receive, for its immediate data, and carries a request at least, of
-// which there are no more than receives: slot.go.
+// which there are no more than receives (endpoint/slot.go).
 //
 // Messages that nobody follows go as ever, so nothing waits for a window that came
 // alone, and those that are short still share envelopes.
 
-// batchSize is what a long frame holds of an RDMA write.
-const batchSize = (ethertype.LongMTU - ethertype.BaseSize - ethertype.RDMASize) &^ 3
+// BatchSize is what a long frame holds of an RDMA write.
+const BatchSize = (ethertype.LongMTU - ethertype.BaseSize - ethertype.RDMASize) &^ 3
 
 // batchesMost bounds the batches that are unanswered: what they hold should stay in a
 // cache.
 const batchesMost = 8
 
-// batches returns how many batches a client of the shape may have unanswered. They
+// Batches returns how many batches a client of the shape may have unanswered. They
 // hold no more than its credits do; 0 if that is too little to fill some.
-func (s shape) batches() int {
-	if n := s.slots * s.full() / batchSize; n > 1 {
+func Batches(s wire.Shape) int {
+	if n := s.Slots * s.Full() / BatchSize; n > 1 {
 		return min(n, batchesMost)
 	}
 	return 0
@@ -47,35 +48,35 @@ func (s shape) batches() int {
 
 // notes returns how many messages each side of a channel gets about windows, beside
 // those of its slots.
-func (s shape) notes() int { return min(s.batches(), 1) }
+func notes(s wire.Shape) int { return min(Batches(s), 1) }
 
-// windowMemory returns the bytes of a server's windows.
-func (s shape) windowMemory() int { return s.notes() * (s.batches() + 1) * batchSize }
+// WindowMemory returns the bytes of a server's windows.
+func windowMemory(s wire.Shape) int { return notes(s) * (Batches(s) + 1) * BatchSize }
 
 // piecesMost bounds the pieces of a batch.
 const piecesMost = vipl.MaxSegments
 
 // noteSize is the length of the longest message about windows.
-const noteSize = baseSize + (batchesMost+1)*windowSize
+const noteSize = wire.BaseSize + (batchesMost+1)*wire.WindowSize
 
 // batching is what one end of a channel has for batches.
 type batching struct {
-	most int         // unanswered; 0: the channel has none
-	note viSend      // asks for windows, or tells of them
-	told bool        // it has been sent
-	in   []viReceive // the server's windows
+	most int             // unanswered; 0: the channel has none
+	note sendBuffer      // asks for windows, or tells of them
+	told bool            // it has been sent
+	in   []receiveBuffer // the server's windows
 
 	// Of the client, when the windows are open:
-	out    []viBatch
+	out    []batchBuffer
 	slab   vipl.MemHandle // of what is copied into them
 	next   int            // of out
 	credit int            // batches that may be sent before another is answered
 	ends   []bool         // by slot: its request is the last of a batch
 }
 
-// viBatch is a batch, and the window that it goes to.
-type viBatch struct {
-	viSend
+// batchBuffer is a batch, and the window that it goes to.
+type batchBuffer struct {
+	sendBuffer
 	many [piecesMost]vipl.Segment
 }
 
@@ -83,86 +84,86 @@ type viBatch struct {
 func (b *batching) open() bool { return len(b.out) > 0 }
 
 // ask asks the server for windows, once.
-func (ch *viChannel) ask() {
+func (ch *channel) ask() {
 	b := &ch.batching
-	if b.most == 0 || b.told || ch.side != asking {
+	if b.most == 0 || b.told || ch.side != wire.Asking {
 		return
 	}
 	b.told = true
-	b.note.n = (&header{kind: kindAsk}).put(b.note.mem)
+	b.note.n = (&wire.Header{Kind: wire.KindAsk}).Put(b.note.mem)
 	b.note.busy = true
 	ch.launch(&b.note)
 }
 
 // asked opens windows, if there is memory for them, and tells the client where.
-func (ch *viChannel) asked() {
-	b, n := &ch.batching, ch.way.node
-	if ch.side != serving || b.most == 0 || b.told {
-		n.stats.Strays++
+func (ch *channel) asked() {
+	b := &ch.batching
+	if ch.side != wire.Serving || b.most == 0 || b.told {
+		ch.way.up.Stray()
 		return
 	}
 	b.told = true
 	count := b.most + 1
-	if count*batchSize > n.cfg.MaxConnectionMemory-n.taken {
+	if !ch.way.memory.Take(count * BatchSize) {
 		return
 	}
-	mem := make([]byte, count*batchSize)
-	b.in = make([]viReceive, 0, count)
-	at := (&header{kind: kindWindows}).put(b.note.mem)
+	mem := make([]byte, count*BatchSize)
+	b.in = make([]receiveBuffer, 0, count)
+	at := (&wire.Header{Kind: wire.KindWindows}).Put(b.note.mem)
 	for range count {
-		x := viReceive{mem: mem[:batchSize:batchSize]}
-		mem = mem[batchSize:]
+		x := receiveBuffer{mem: mem[:BatchSize:BatchSize]}
+		mem = mem[BatchSize:]
 		var err error
-		if x.window, err = ch.way.nic.RegisterMem(x.mem, &vipl.MemAttributes{Ptag: ch.ptag, EnableRDMAWrite: true}); err != nil {
+		if x.window, err = ch.way.NIC.RegisterMem(x.mem, &vipl.MemAttributes{Ptag: ch.ptag, EnableRDMAWrite: true}); err != nil {
 			break // it goes without, or with fewer
 		}
 		b.in = append(b.in, x)
-		window{vipl.VirtualAddress(x.mem), uint32(x.window)}.put(b.note.mem[at:])
-		at += windowSize
+		wire.Window{Addr: vipl.VirtualAddress(x.mem), Handle: uint32(x.window)}.Put(b.note.mem[at:])
+		at += wire.WindowSize
 	}
-	n.taken += len(b.in) * batchSize
+	ch.way.memory.Give((count - len(b.in)) * BatchSize)
 	b.note.n, b.note.busy = at, true
 	ch.launch(&b.note)
 }
 
 // opened hears where the server's windows are.
-func (ch *viChannel) opened(list []byte) {
+func (ch *channel) opened(list []byte) {
 	b := &ch.batching
-	count := len(list) / windowSize
-	if ch.side != asking || !b.told || b.open() || len(list)%windowSize != 0 || count < 2 || count > b.most+1 {
-		ch.way.node.stats.Strays++
+	count := len(list) / wire.WindowSize
+	if ch.side != wire.Asking || !b.told || b.open() || len(list)%wire.WindowSize != 0 || count < 2 || count > b.most+1 {
+		ch.way.up.Stray()
 		return
 	}
 	mem := make([]byte, count*ch.room)
-	slab, err := ch.way.nic.RegisterMem(mem, &vipl.MemAttributes{Ptag: ch.ptag})
+	slab, err := ch.way.NIC.RegisterMem(mem, &vipl.MemAttributes{Ptag: ch.ptag})
 	if err != nil {
 		return // it goes without
 	}
 	ch.flush() // what comes from now on is counted otherwise
 	b.slab, b.credit, b.ends = slab, count-1, make([]bool, len(ch.windows))
-	b.out = make([]viBatch, count)
+	b.out = make([]batchBuffer, count)
 	for i := range b.out {
 		x := &b.out[i]
-		var w window
-		w.parse(list[i*windowSize:])
+		var w wire.Window
+		w.Parse(list[i*wire.WindowSize:])
 		x.mem = mem[i*ch.room:][:ch.room:ch.room]
 		x.desc.Op, x.desc.HasImmediate, x.desc.Immediate = vipl.OpRDMAWrite, true, uint32(len(ch.windows)+i)
 		x.desc.Unordered = true // until it has been answered, nothing else goes to its window
-		x.desc.Remote = vipl.RemoteSegment{Addr: w.addr, Handle: vipl.MemHandle(w.handle)}
-		x.desc.Context = &x.viSend
+		x.desc.Remote = vipl.RemoteSegment{Addr: w.Addr, Handle: vipl.MemHandle(w.Handle)}
+		x.desc.Context = &x.sendBuffer
 	}
 }
 
 // mayBatch reports whether there is a window for the next batch, or there are none
 // at all.
-func (ch *viChannel) mayBatch() bool {
+func (ch *channel) mayBatch() bool {
 	b := &ch.batching
 	// One may have been answered before the provider knows that it arrived.
 	return !b.open() || b.credit > 0 && !b.out[b.next].busy
 }
 
 // batch sends so many of the messages that wait.
-func (ch *viChannel) batch(count int) {
+func (ch *channel) batch(count int) {
 	b := &ch.batching
 	x := &b.out[b.next]
 	if b.next++; b.next == len(b.out) {
@@ -178,30 +179,30 @@ func (ch *viChannel) batch(count int) {
 		}
 	}
 	ch.compose(x)
-	ch.start(&x.viSend)
+	ch.start(&x.sendBuffer)
 }
 
 // adjoins reports whether the message in send buffer i makes one piece with the one
 // in buffer last, which costs less than to send what is between them, unless that is
 // much.
-func (ch *viChannel) adjoins(last, i int) bool {
+func (ch *channel) adjoins(last, i int) bool {
 	x := &ch.sends[last]
 	return i == last+1 && len(x.mem) == ch.full && x.n >= ch.full-ch.full/4
 }
 
 // compose makes the segments of a batch: pieces of messages that are copied, as
 // load says, and those between them where they lie, with their neighbours.
-func (ch *viChannel) compose(x *viBatch) {
+func (ch *channel) compose(x *batchBuffer) {
 	segs := x.many[:0]
-	var tags *[tagsSize]byte // of the last message that carried some
+	var tags *[wire.TagsSize]byte // of the last message that carried some
 	from, at, copied, left := 0, 0, 0, len(x.members)
 	first, last := 0, -1 // of the piece in place that is being made
 	for _, i := range x.members {
 		s := &ch.sends[i]
 		left--
-		if room := rounded(s.n); ch.copies(copied, room) {
+		if room := wire.Rounded(s.n); ch.copies(copied, room) {
 			copied += room
-			at += follow(x.mem[at:], join(x.mem[at:], s.mem[:s.n], &tags), left)
+			at += wire.Follow(x.mem[at:], wire.Join(x.mem[at:], s.mem[:s.n], &tags), left)
 			last = -1
 			continue
 		}
@@ -209,12 +210,12 @@ func (ch *viChannel) compose(x *viBatch) {
 			segs = append(segs, vipl.Segment{Data: x.mem[from:at], Handle: ch.batching.slab})
 			from = at
 		}
-		if kind(s.mem[0]).tagged() {
-			tags = (*[tagsSize]byte)(s.mem[baseSize:])
+		if wire.Kind(s.mem[0]).Tagged() {
+			tags = (*[wire.TagsSize]byte)(s.mem[wire.BaseSize:])
 		}
-		n := follow(s.mem, s.n, left)
+		n := wire.Follow(s.mem, s.n, left)
 		if last >= 0 && ch.adjoins(last, i) {
-			ch.sends[last].mem[0] |= spaced
+			ch.sends[last].mem[0] |= wire.Spaced
 			piece := &segs[len(segs)-1]
 			piece.Data = piece.Data[:(i-first)*ch.full+n]
 		} else {
@@ -230,7 +231,7 @@ func (ch *viChannel) compose(x *viBatch) {
 }
 
 // heard hears that the server has answered in a slot.
-func (ch *viChannel) heard(slot int) {
+func (ch *channel) heard(slot int) {
 	b := &ch.batching
 	if slot < len(b.ends) && b.ends[slot] {
 		b.ends[slot] = false
@@ -240,14 +241,14 @@ func (ch *viChannel) heard(slot int) {
 }
 
 // batched hears that the client says to have written a batch.
-func (ch *viChannel) batched(i int64, length int) {
+func (ch *channel) batched(i int64, length int) {
 	b := &ch.batching
-	if i >= int64(len(b.in)) || b.in[i].refs > 0 || length > batchSize {
-		ch.way.node.stats.Strays++
+	if i >= int64(len(b.in)) || b.in[i].refs > 0 || length > BatchSize {
+		ch.way.up.Stray()
 		return
 	}
 	x := &b.in[i]
-	if err := ch.way.nic.SetMemAttributes(x.window, &vipl.MemAttributes{Ptag: ch.ptag}); err != nil {
+	if err := ch.way.NIC.SetMemAttributes(x.window, &vipl.MemAttributes{Ptag: ch.ptag}); err != nil {
 		ch.posted(err)
 		return
 	}
@@ -255,19 +256,23 @@ func (ch *viChannel) batched(i int64, length int) {
 }
 
 // reopen opens a window whose messages have all been released.
-func (ch *viChannel) reopen(x *viReceive) {
+func (ch *channel) reopen(x *receiveBuffer) {
 	if !ch.broken && !ch.closed {
-		ch.posted(ch.way.nic.SetMemAttributes(x.window, &vipl.MemAttributes{Ptag: ch.ptag, EnableRDMAWrite: true}))
+		ch.posted(ch.way.NIC.SetMemAttributes(x.window, &vipl.MemAttributes{Ptag: ch.ptag, EnableRDMAWrite: true}))
 	}
 }
 
 // close gives the memory back. Nothing is posted any more.
-func (b *batching) close(w *viWay) {
-	w.node.taken -= len(b.in) * batchSize
+func (b *batching) close(w *Provider) {
+	w.memory.Give(len(b.in) * BatchSize)
 	for i := range b.in {
-		w.nic.DeregisterMem(b.in[i].window)
+		w.NIC.DeregisterMem(b.in[i].window)
 	}
 	if b.slab != 0 {
-		w.nic.DeregisterMem(b.slab)
+		w.NIC.DeregisterMem(b.slab)
 	}
 }
+
+// ConnectionMemory returns the bytes that a server takes for a connection of the shape
+// at most, of those that count towards the budget.
+func ConnectionMemory(s wire.Shape) int { return s.Memory(wire.Serving) + windowMemory(s) }

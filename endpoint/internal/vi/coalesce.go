@@ -1,6 +1,11 @@
-package endpoint
+package vi
 
-import "encoding/binary"
+import (
+	"encoding/binary"
+
+	"github.com/bobnet-go/bobnet/endpoint/internal/provider"
+	"github.com/bobnet-go/bobnet/endpoint/internal/wire"
+)
 
 // Which coalescing does what
 //
@@ -27,22 +32,13 @@ import "encoding/binary"
 // The receiver hands the messages on one by one. Its buffer is posted again when
 // the last of them has been released. So every buffer that is not posted holds
 // a message that has not been handled, but for the one whose handler is running,
-// and the reasoning of slot.go holds as if each had a buffer to itself.
+// and the reasoning of endpoint/slot.go holds as if each had a buffer to itself.
 const (
 	envelopeSize = 4000   // bytes of messages in an envelope
-	coalesceMost = 64     // messages in an envelope
 	corkLook     = 4      // at so many messages, four times as many, and so on, the clock is read
 	corkTime     = 50_000 // ns that a message may wait for others to be sent
 	numEnvelopes = 4      // of a channel; when all are under way messages go one by one
 )
-
-// Bytes 6 and 7 of a message's header say how long it is if another one follows
-// in the same VI message; 0: it is the last.
-const lengthAt = 6
-
-// rounded is the room that a message of n bytes takes before another, so that
-// each begins at a multiple of 4 bytes.
-func rounded(n int) int { return (n + 3) &^ 3 }
 
 // corking is what a channel knows of its corked messages.
 type corking struct {
@@ -70,10 +66,10 @@ type load struct {
 
 // add adds the message in send buffer i. It reports false if there is no room for
 // it.
-func (ch *viChannel) add(l *load, i int) bool {
-	n := rounded(ch.sends[i].n)
+func (ch *channel) add(l *load, i int) bool {
+	n := wire.Rounded(ch.sends[i].n)
 	switch {
-	case l.count == coalesceMost:
+	case l.count == provider.CoalesceMost:
 		return false
 	case ch.batching.open():
 		return ch.addToBatch(l, i, n)
@@ -86,7 +82,7 @@ func (ch *viChannel) add(l *load, i int) bool {
 }
 
 // addToBatch is add where there may be batches.
-func (ch *viChannel) addToBatch(l *load, i, n int) bool {
+func (ch *channel) addToBatch(l *load, i, n int) bool {
 	copying := ch.copies(l.copied, n)
 	pieces := l.pieces + 1
 	switch {
@@ -97,9 +93,9 @@ func (ch *viChannel) addToBatch(l *load, i, n int) bool {
 		return false // what is short goes with the next envelope
 	case l.inPlace && !l.copying && ch.adjoins(l.last, i):
 		pieces--
-		n += len(ch.sends[l.last].mem) - rounded(ch.sends[l.last].n)
+		n += len(ch.sends[l.last].mem) - wire.Rounded(ch.sends[l.last].n)
 	}
-	if l.bytes+n > batchSize || pieces > piecesMost {
+	if l.bytes+n > BatchSize || pieces > piecesMost {
 		return false
 	}
 	if copying {
@@ -115,11 +111,11 @@ func (ch *viChannel) addToBatch(l *load, i, n int) bool {
 
 // copies reports whether a message that takes n bytes is copied to a batch behind so
 // many that have been.
-func (ch *viChannel) copies(copied, n int) bool { return n <= ch.room/2 && copied+n <= ch.room }
+func (ch *channel) copies(copied, n int) bool { return n <= ch.room/2 && copied+n <= ch.room }
 
-// post is channel's. A message is sent from its buffer, or copied to an envelope
+// Post is channel's. A message is sent from its buffer, or copied to an envelope
 // with others; either way the buffer is idle when the peer's interface has it.
-func (ch *viChannel) post(i, n, together int) {
+func (ch *channel) Post(i, n, together int) {
 	if ch.broken || ch.closed {
 		return
 	}
@@ -131,18 +127,18 @@ func (ch *viChannel) post(i, n, together int) {
 	}
 	if len(g.waiting) == 0 && !ch.corks(i, together) {
 		ch.launch(x)
-		if together == uncork {
+		if together == provider.Uncork {
 			ch.vi.Flush()
 		}
 		return
 	}
 	g.waiting = append(g.waiting, i)
-	ch.way.node.corked[ch.side]++
+	ch.way.count[ch.side]++
 	switch {
 	case g.stuck:
-	case together != uncork && len(g.waiting) >= together:
+	case together != provider.Uncork && len(g.waiting) >= together:
 		ch.flush()
-	case together == uncork || ch.overdue():
+	case together == provider.Uncork || ch.overdue():
 		ch.flush()
 		ch.vi.Flush()
 	default:
@@ -152,16 +148,16 @@ func (ch *viChannel) post(i, n, together int) {
 
 // corks reports whether the message in send buffer i, before which nothing waits, is
 // corked, as one of so many.
-func (ch *viChannel) corks(i, together int) bool {
+func (ch *channel) corks(i, together int) bool {
 	g := &ch.corking
 	most := ch.room
 	if ch.batching.open() {
-		most = batchSize
+		most = BatchSize
 	}
 	if g.load = (load{}); together < 2 {
 		return false
 	}
-	if rounded(ch.sends[i].n) > most/2 {
+	if wire.Rounded(ch.sends[i].n) > most/2 {
 		ch.ask()
 		return false
 	}
@@ -169,7 +165,7 @@ func (ch *viChannel) corks(i, together int) bool {
 }
 
 // flushLater has the provider flush the channel.
-func (ch *viChannel) flushLater() {
+func (ch *channel) flushLater() {
 	if g := &ch.corking; !g.dirty {
 		g.dirty = true
 		list := &ch.way.corked[ch.side]
@@ -179,20 +175,20 @@ func (ch *viChannel) flushLater() {
 
 // overdue reports, at some messages, whether the first of those that wait has
 // waited for long: whoever sends them does something else in between.
-func (ch *viChannel) overdue() bool {
+func (ch *channel) overdue() bool {
 	g := &ch.corking
 	switch n := len(g.waiting); {
 	case n == 1:
-		g.since, g.look = ch.way.nic.Now(), corkLook
+		g.since, g.look = ch.way.NIC.Now(), corkLook
 	case n >= g.look:
 		g.look *= corkLook
-		return ch.way.nic.Now()-g.since > corkTime
+		return ch.way.NIC.Now()-g.since > corkTime
 	}
 	return false
 }
 
 // flush sends what is corked, unless it has to wait for a window.
-func (ch *viChannel) flush() {
+func (ch *channel) flush() {
 	if g := &ch.corking; len(g.waiting) > 0 && !g.stuck {
 		ch.send(&g.load)
 	}
@@ -200,7 +196,7 @@ func (ch *viChannel) flush() {
 
 // resume goes on with what is stuck, when a window may have become free: with what
 // fills VI messages. The rest stays corked.
-func (ch *viChannel) resume() {
+func (ch *channel) resume() {
 	g := &ch.corking
 	for g.stuck {
 		g.load = load{}
@@ -221,18 +217,18 @@ func (ch *viChannel) resume() {
 
 // send sends the messages of l, the first that wait. If they have to wait for a
 // window, they are stuck, and so are all behind them.
-func (ch *viChannel) send(l *load) {
+func (ch *channel) send(l *load) {
 	g := &ch.corking
 	if g.stuck = !ch.sendFirst(l); g.stuck {
 		return
 	}
-	ch.way.node.corked[ch.side] -= l.count
+	ch.way.count[ch.side] -= l.count
 	g.waiting = g.waiting[:copy(g.waiting, g.waiting[l.count:])]
 }
 
 // sendFirst is send. It reports false if they have to wait for a window, as all do
 // while there is none.
-func (ch *viChannel) sendFirst(l *load) bool {
+func (ch *channel) sendFirst(l *load) bool {
 	if !ch.mayBatch() {
 		return false
 	}
@@ -254,7 +250,7 @@ func (ch *viChannel) sendFirst(l *load) bool {
 }
 
 // envelope returns one that is idle, or nil.
-func (ch *viChannel) envelope() *viSend {
+func (ch *channel) envelope() *sendBuffer {
 	for i := range ch.envelopes {
 		if e := &ch.envelopes[i]; !e.busy {
 			return e
@@ -264,47 +260,20 @@ func (ch *viChannel) envelope() *viSend {
 }
 
 // fill puts messages into an envelope and sends that.
-func (ch *viChannel) fill(e *viSend, messages []int) {
-	var tags *[tagsSize]byte // of the last message that carried some
+func (ch *channel) fill(e *sendBuffer, messages []int) {
+	var tags *[wire.TagsSize]byte // of the last message that carried some
 	e.n = 0
 	e.members = append(e.members[:0], messages...)
 	for left := len(messages) - 1; left >= 0; left-- {
 		x := &ch.sends[messages[len(messages)-1-left]]
-		e.n += follow(e.mem[e.n:], join(e.mem[e.n:], x.mem[:x.n], &tags), left)
+		e.n += wire.Follow(e.mem[e.n:], wire.Join(e.mem[e.n:], x.mem[:x.n], &tags), left)
 	}
 	e.busy = true
 	ch.launch(e)
 }
 
-// follow says in the header of a message of n bytes that it is followed by others in
-// the same VI message, if it is. It returns how many bytes it takes there.
-func follow(m []byte, n, others int) int {
-	if others == 0 {
-		return n
-	}
-	binary.LittleEndian.PutUint16(m[lengthAt:], uint16(n))
-	clear(m[n:rounded(n)])
-	return rounded(n)
-}
-
-// join copies a message behind others and returns its length there. Its tags stay
-// away if they are those that came last.
-func join(dst, m []byte, last **[tagsSize]byte) int {
-	if !kind(m[0]).tagged() {
-		return copy(dst, m)
-	}
-	tags := (*[tagsSize]byte)(m[baseSize:])
-	if *last == nil || *tags != **last {
-		*last = tags
-		return copy(dst, m)
-	}
-	n := copy(dst, m[:baseSize])
-	dst[0] |= sameTags
-	return n + copy(dst[n:], m[baseSize+tagsSize:])
-}
-
 // launch posts a send.
-func (ch *viChannel) launch(x *viSend) {
+func (ch *channel) launch(x *sendBuffer) {
 	if ch.broken || ch.closed {
 		return
 	}
@@ -313,14 +282,14 @@ func (ch *viChannel) launch(x *viSend) {
 }
 
 // start posts a send whose segments are set.
-func (ch *viChannel) start(x *viSend) {
+func (ch *channel) start(x *sendBuffer) {
 	ch.corking.flying++
 	ch.way.flying++
 	ch.posted(ch.vi.PostSend(&x.desc))
 }
 
 // landed hears that a send has completed.
-func (ch *viChannel) landed(x *viSend) {
+func (ch *channel) landed(x *sendBuffer) {
 	x.busy = false
 	for _, i := range x.members {
 		ch.sends[i].busy = false
@@ -328,12 +297,12 @@ func (ch *viChannel) landed(x *viSend) {
 	x.members = x.members[:0]
 	ch.way.flying--
 	ch.corking.flying--
-	ch.up.sent()
+	ch.up.Sent()
 	ch.resume()
 }
 
-// flush sends what is corked on the channels of one side.
-func (w *viWay) flush(side side) {
+// Flush sends what is corked on the channels of one side.
+func (w *Provider) Flush(side wire.Side) {
 	list := w.corked[side]
 	for i, ch := range list {
 		list[i] = nil
@@ -343,102 +312,82 @@ func (w *viWay) flush(side side) {
 	w.corked[side] = list[:0]
 }
 
-// arrivedAlone is arrived for a VI message that is all that has come. It returns how
-// many messages were handled at once.
-func (ch *viChannel) arrivedAlone(x *viReceive, b *Bundle) int {
+// arrivedAlone is arrived for a VI message that is all that has come. It reports whether
+// a message was handled at once.
+func (ch *channel) arrivedAlone(x *receiveBuffer) bool {
 	m := x.mem[:x.desc.Length]
-	if len(m) < baseSize || binary.LittleEndian.Uint16(m[lengthAt:]) != 0 {
+	if len(m) < wire.BaseSize || binary.LittleEndian.Uint16(m[wire.LengthAt:]) != 0 {
 		ch.arrived(x, len(m))
-		return 0
+		return false
 	}
 	p := ch.way.packet()
-	body, ok := p.head.parse(m, nil)
-	if !ok || p.head.kind.own() {
-		ch.way.spare.push(p)
+	body, ok := p.Head.Parse(m, nil)
+	if !ok || p.Head.Kind.Own() {
+		ch.way.spare.Push(p)
 		ch.arrived(x, len(m)) // which counts it
-		return 0
+		return false
 	}
 	x.refs = 1
-	p.body, p.home = body, x
-	ch.heard(int(p.head.slot))
-	if ch.up.handleNow(p, b) {
-		return 1
+	p.Body, p.Home = body, x
+	ch.heard(int(p.Head.Slot))
+	if ch.up.HandleNow(p) {
+		return true
 	}
-	ch.up.received(p)
-	return 0
+	ch.up.Received(p)
+	return false
 }
 
 // arrived hands on the messages of a VI message of so many bytes. x stays in
 // use meanwhile.
-func (ch *viChannel) arrived(x *viReceive, length int) {
+func (ch *channel) arrived(x *receiveBuffer, length int) {
 	x.refs = 1
-	var last lastTags
+	var last wire.LastTags
 	b, waits := x.mem[:length], ch.batching.open()
-	for n := 1; n <= coalesceMost && len(b) > 0; n++ {
-		m, rest, ok := splitNext(b, ch.full)
+	for n := 1; n <= provider.CoalesceMost && len(b) > 0; n++ {
+		m, rest, ok := wire.SplitNext(b, ch.full)
 		if !ok {
 			break
 		}
 		b = rest
 		p := ch.way.packet()
-		body, ok := p.head.parse(m, &last)
-		if !ok || p.head.kind.own() {
-			ch.way.spare.push(p)
-			ch.noted(ok, &p.head, body)
+		body, ok := p.Head.Parse(m, &last)
+		if !ok || p.Head.Kind.Own() {
+			ch.way.spare.Push(p)
+			ch.noted(ok, &p.Head, body)
 			continue
 		}
-		p.body, p.home = body, x
+		p.Body, p.Home = body, x
 		x.refs++
 		if waits {
-			ch.heard(int(p.head.slot))
+			ch.heard(int(p.Head.Slot))
 		}
-		if ch.up.received(p); ch.closed || ch.broken {
+		if ch.up.Received(p); ch.closed || ch.broken {
 			return
 		}
 	}
 	if len(b) > 0 {
-		ch.way.node.stats.Strays++
+		ch.way.up.Stray()
 	}
 	ch.unuse(x)
 }
 
 // noted takes a message that is the channel's own, or none at all.
-func (ch *viChannel) noted(ok bool, h *header, body []byte) {
+func (ch *channel) noted(ok bool, h *wire.Header, body []byte) {
 	switch {
 	case !ok:
-		ch.way.node.stats.Strays++
-	case h.kind == kindAsk:
+		ch.way.up.Stray()
+	case h.Kind == wire.KindAsk:
 		ch.asked()
 	default:
-		ch.opened(h.payload(body))
+		ch.opened(h.Payload(body))
 	}
 }
 
-// splitNext cuts the first message off the messages b, of which none is longer than
-// full. It reports false for what no version of this package sends.
-func splitNext(b []byte, full int) (m, rest []byte, ok bool) {
-	if len(b) < baseSize {
-		return nil, nil, false
-	}
-	n := int(binary.LittleEndian.Uint16(b[lengthAt:]))
-	next := rounded(n)
-	if b[0]&spaced != 0 {
-		next = full
-	}
-	switch {
-	case n == 0:
-		return b, nil, true
-	case n < baseSize || n > next || next > len(b)-baseSize:
-		return nil, nil, false
-	}
-	return b[:n:n], b[next:], true
-}
-
-// release is channel's.
-func (ch *viChannel) release(p *packet) {
-	x := p.home.(*viReceive)
-	p.body, p.home = nil, nil // the connection may end before p is used again
-	ch.way.spare.push(p)
+// Release is channel's.
+func (ch *channel) Release(p *provider.Packet) {
+	x := p.Home.(*receiveBuffer)
+	p.Body, p.Home = nil, nil // the connection may end before p is used again
+	ch.way.spare.Push(p)
 	ch.unuse(x)
 }
 
@@ -446,7 +395,7 @@ func (ch *viChannel) release(p *packet) {
 // whoever has got a message is about to answer, but when the next one is
 // released, or by catchUp. That is why there is one receive more than receives
 // says.
-func (ch *viChannel) unuse(x *viReceive) {
+func (ch *channel) unuse(x *receiveBuffer) {
 	if x.refs--; x.refs > 0 {
 		return
 	}
@@ -462,15 +411,15 @@ func (ch *viChannel) unuse(x *viReceive) {
 }
 
 // repost posts the receive that is late.
-func (ch *viChannel) repost() {
+func (ch *channel) repost() {
 	if ch.late != nil && !ch.broken && !ch.closed {
 		ch.posted(ch.vi.PostRecv(&ch.late.desc))
 	}
 	ch.late = nil
 }
 
-// catchUp is provider's.
-func (w *viWay) catchUp() {
+// CatchUp is provider's.
+func (w *Provider) CatchUp() {
 	for i, ch := range w.late {
 		w.late[i] = nil
 		ch.repost()
@@ -479,9 +428,9 @@ func (w *viWay) catchUp() {
 }
 
 // packet returns one that is not in use.
-func (w *viWay) packet() *packet {
-	if p := w.spare.pop(); p != nil {
+func (w *Provider) packet() *provider.Packet {
+	if p := w.spare.Pop(); p != nil {
 		return p
 	}
-	return &packet{}
+	return &provider.Packet{}
 }

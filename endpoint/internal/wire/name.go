@@ -1,4 +1,4 @@
-package endpoint
+package wire
 
 import (
 	"encoding/binary"
@@ -89,6 +89,3 @@ const (
 	TagNone Tag = 0 // AM_NONE: no message is accepted; so begins every endpoint
 	TagAll  Tag = 1 // AM_ALL: every message is accepted
 )
-
-// admits reports whether an endpoint with tag t accepts a message with tag m.
-func (t Tag) admits(m Tag) bool { return t != TagNone && (t == TagAll || t == m) }

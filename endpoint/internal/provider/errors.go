@@ -1,0 +1,18 @@
+package provider
+
+import (
+	"errors"
+	"fmt"
+)
+
+// The errors of a node that its providers return, too. Package endpoint documents them.
+var (
+	ErrBadArg   = errors.New("endpoint: invalid parameter")
+	ErrResource = errors.New("endpoint: out of a resource")
+	ErrClosed   = errors.New("endpoint: closed")
+)
+
+// OpError returns an error that wraps code and says which operation failed, and why.
+func OpError(op string, code error, format string, args ...any) error {
+	return fmt.Errorf("%w: %s: %s", code, op, fmt.Sprintf(format, args...))
+}

@@ -1,0 +1,209 @@
+// Package provider is the contract between endpoints and what carries their messages: the
+// interfaces of both sides, and the rules that these keep.
+//
+// A provider carries messages between endpoints and knows nothing of handlers, tags,
+// credits or events. It makes channels, each between one endpoint that has a translation,
+// whose half is the client, and the endpoint that the translation names, whose half is the
+// server. There are two: virtual interfaces (package vi), and memory for endpoints of one
+// node (package loop). What a third one must do, for example a network card that holds
+// endpoints itself, is written here:
+//
+//   - A channel delivers messages reliably, in order and at most once.
+//   - It has as many receive buffers on each side as there are slots, and one
+//     more: see the reasoning in endpoint/slot.go. No message finds less.
+//   - Who has been granted a window may write to that memory, once, and the
+//     other side hears of it (Placed) when all of it is there. A peer can write
+//     to nothing else.
+//   - A channel that cannot go on says so once (Broken), and never later than
+//     the provider's limit for a silent peer. It also says what that means for
+//     messages: nothing above knows the errors of a provider.
+//
+// All methods but Wait, Gate.Wait, Now and Lookup are called with the node's mutex held,
+// and call a half back only from within Poll, Deliver, or their own call.
+package provider
+
+import (
+	"context"
+
+	"github.com/bobnet-go/bobnet/endpoint/internal/wire"
+	"github.com/bobnet-go/bobnet/ethertype"
+)
+
+// Host is the node that a provider belongs to, as far as the provider needs it. Its
+// methods are called with the node's mutex held.
+type Host interface {
+	// Admit judges a request for a connection, and makes the half that gets it. A reason
+	// that is not 0 refuses it. It counts nothing, and knows nothing of memory.
+	Admit(h *wire.Hello) (Half, wire.Reason)
+	// Attach gives a half that admit has made its channel. The half then belongs to its
+	// endpoint.
+	Attach(up Half, ch Channel)
+	// Refused counts a request for a connection that the provider has refused.
+	Refused(reason wire.Reason)
+	// Stray counts a message, or a request for a connection, that was dropped because it
+	// belongs to nothing or makes no sense.
+	Stray()
+}
+
+// Budget is how much memory connections that others have asked for may take together,
+// in bytes. All providers of a node share one, and keep its account: what a connection
+// takes is theirs to know.
+type Budget struct{ Most, Taken int }
+
+// Take takes n bytes if there are so many.
+func (b *Budget) Take(n int) bool {
+	if n > b.Most-b.Taken {
+		return false
+	}
+	b.Taken += n
+	return true
+}
+
+// Give gives n bytes back.
+func (b *Budget) Give(n int) { b.Taken -= n }
+
+// Corked is how many messages of each side a provider has corked, on all channels. The
+// node reads it to see whether there is something to flush.
+type Corked [2]int
+
+// Dialer makes channels.
+type Dialer interface {
+	// Dial begins to connect; messages may be posted at once. up's broken is
+	// called if it fails, with the reason of the other node's admit if it refused.
+	Dial(to wire.Name, greeting wire.Hello, up Half) (Channel, error)
+}
+
+// Provider is a node's way to others.
+type Provider interface {
+	Dialer
+	Addr() ethertype.Addr // of the node, for names
+	Now() int64           // the time, in nanoseconds
+	Virtual() bool        // time is: goroutines run one at a time, and the host's clock does not count
+	// Opened and ended tell of the endpoints that the node has. A provider whose
+	// card does not hold them need not listen.
+	Opened(id uint32)
+	Ended(id uint32)
+	// Advertise lets others look up addr by a name, until withdraw.
+	Advertise(name string) error
+	Withdraw(name string)
+	Lookup(ctx context.Context, name string) (ethertype.Addr, error)
+	// Poll takes in what has arrived, without blocking.
+	Poll() error
+	// CatchUp does what was put off until nobody waits for an answer. It comes
+	// before wait.
+	CatchUp()
+	// Wait blocks until there is something for deliver, wake is called, or ctx
+	// ends, whose error it returns. It is called without the node's mutex, by one
+	// goroutine at a time, and followed by deliver.
+	Wait(ctx context.Context) error
+	// Deliver hands on what wait has found. If atOnce, a message that is all of it is
+	// offered to its half's handleNow first; it reports whether that has handled it.
+	Deliver(atOnce bool) (handled bool)
+	// Flush sends what is corked on one side's channels.
+	Flush(wire.Side)
+	// Wake ends the present wait, or else the next one.
+	Wake()
+	// Gate returns a new place to wait at beside the goroutine in wait.
+	Gate() Gate
+	// Drain flushes, and waits until the peers' interfaces have what was sent and
+	// the node owes nothing, for a second at most. Nobody else waits meanwhile.
+	Drain(owes func() bool)
+	// Close ends the provider and frees what it has opened. All channels are closed.
+	Close() error
+}
+
+// Gate is where a goroutine waits for the one that takes in messages for all.
+type Gate interface {
+	// Wait blocks until open has been called since it last returned, or ctx ends, whose
+	// error it returns. It may return for no reason. It is called without the node's
+	// mutex, by one goroutine at a time.
+	Wait(ctx context.Context) error
+	Open()
+}
+
+// Channel is one end of a connection.
+type Channel interface {
+	// Buffer returns send buffer i, into which a message is built.
+	Buffer(i int) []byte
+	// Post sends the first n bytes of buffer i, which must be idle. The message may be
+	// corked until flush, or until so many go together; together may be uncork.
+	Post(i, n, together int)
+	// Idle reports whether send buffer i may be changed.
+	Idle(i int) bool
+	// Grant lets the peer write to mem on behalf of a slot, until it has done so
+	// (placed).
+	Grant(slot int, mem []byte) (wire.Window, error)
+	// Revoke takes back what grant has let the peer do, who has not done it.
+	Revoke(slot int)
+	// Write places data in the peer's window; wrote is called when data may be
+	// changed again. No other write for the slot may be under way.
+	Write(slot int, data []byte, to wire.Window)
+	// Writing reports whether the last write for a slot is still under way.
+	Writing(slot int) bool
+	// Release gives a received packet back.
+	Release(p *Packet)
+	// Close ends the connection at once. Nothing is called back afterwards.
+	Close()
+}
+
+// How many messages may go together.
+const (
+	CoalesceMost = 64 // the most
+	Uncork       = -1 // no other one will follow soon: it goes at once, with what is corked
+)
+
+// Half is what a channel calls back: client or server.
+type Half interface {
+	Received(p *Packet)
+	// HandleNow is received for a message that is all that has arrived, while a bundle
+	// waits for one. It may handle it at once on that one's behalf, and reports whether it
+	// has. It is a second way, for what a program that waits for one message at a time does
+	// all day: it takes a twentieth off the time of a ping-pong.
+	HandleNow(p *Packet) bool
+	Placed(slot int)
+	Wrote(slot int)
+	Sent() // some send buffer has become idle
+	// Broken says that the connection is gone, for a reason that is not 0. err
+	// may be nil. It is ReasonBadEndpoint when the other side has ended it.
+	Broken(reason wire.Reason, err error)
+}
+
+// Packet is a received message. The provider parses it, and drops what is none.
+type Packet struct {
+	Head wire.Header
+	Body []byte  // arguments and payload, in the provider's memory; not nil
+	Slot int     // if placed: body is nil and bulk data for the slot has come
+	next *Packet // in the queue of its half
+	Home any     // the provider's own
+}
+
+// Packets is a queue. The zero queue is empty.
+type Packets struct{ Head, tail *Packet }
+
+// Push appends a packet, which is in no other queue.
+func (q *Packets) Push(p *Packet) {
+	p.next = nil
+	if q.Head == nil {
+		q.Head = p
+	} else {
+		q.tail.next = p
+	}
+	q.tail = p
+}
+
+// Pop removes and returns the first packet, or returns nil.
+func (q *Packets) Pop() *Packet {
+	p := q.Head
+	if p != nil {
+		q.Head, p.next = p.next, nil
+	}
+	return p
+}
+
+// Len returns how many there are.
+func (q *Packets) Len() (n int) {
+	for p := q.Head; p != nil; p = p.next {
+		n++
+	}
+	return n
+}

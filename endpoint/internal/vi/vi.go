@@ -1,0 +1,339 @@
+// Package vi is the provider over virtual interfaces.
+//
+// A channel is one VI: one for each translation that has been used, as AMVIA
+// has it, and not one for each pair of programs or bundles. An idle VI takes 1.1
+// KB, and what a connection takes else are the buffers that its credits stand
+// for, which have to be somewhere. In return no virtual network can take
+// another's buffers or hold up its messages, a bulk transfer's window is open
+// to exactly one peer (each connection has a protection tag of its own), and an
+// endpoint's end is its connections' end. AMVIA takes three VIs, one for each
+// size; one is enough, and keeps requests of all sizes in order, because every
+// receive buffer takes every size.
+//
+// All VIs of a node share one completion queue, not one for each bundle, as
+// AMVIA has it: a VI is bound to its queue for life, and endpoints move.
+package vi
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/bobnet-go/bobnet/endpoint/internal/provider"
+	"github.com/bobnet-go/bobnet/endpoint/internal/wire"
+	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/transport"
+	"github.com/bobnet-go/bobnet/vipl"
+)
+
+// Config says how to open the provider.
+type Config struct {
+	NIC         *vipl.NIC // nil: one of its own, on an interface and some ports
+	Interface   string
+	Ports       transport.PortRange
+	PeerTimeout time.Duration
+}
+
+// Provider is a provider.Provider. NIC is the one that it uses.
+type Provider struct {
+	up        provider.Host
+	memory    *provider.Budget
+	count     *provider.Corked
+	NIC       *vipl.NIC
+	own       bool          // we opened it
+	timeout   time.Duration // of silent peers
+	cq        *vipl.CQ
+	entries   int // that the completion queue should have
+	listener  *vipl.Listener
+	accepting []*channel    // whose handshakes are under way
+	failed    []*channel    // found broken by a post
+	corked    [2][]*channel // by side: those that may have corked something
+	flying    int           // VI messages and writes under way
+	spare     provider.Packets
+	late      []*channel // that have a receive to post
+	reaped    [64]vipl.Completion
+	n         int    // of reaped
+	seen      uint32 // of the completion queue, at the last look
+}
+
+// Open opens the provider of the node up, whose connections take memory from the budget,
+// and which reads from count how many messages are corked.
+func Open(c Config, up provider.Host, memory *provider.Budget, count *provider.Corked) (*Provider, error) {
+	w := &Provider{up: up, memory: memory, count: count, NIC: c.NIC, timeout: c.PeerTimeout, entries: 16}
+	var err error
+	if w.NIC == nil {
+		if w.NIC, err = openNIC(&c); err != nil {
+			return nil, err
+		}
+		w.own = true
+	}
+	if err = w.open(); err != nil {
+		w.Close()
+		return nil, err
+	}
+	return w, nil
+}
+
+func (w *Provider) open() (err error) {
+	if w.cq, err = w.NIC.CreateCQ(w.entries); err != nil {
+		return err
+	}
+	if w.listener, err = w.NIC.Listen(0); err == nil {
+		w.listener.RequireProof() // a connection takes memory, as much as who asks for it says
+		err = w.listener.Bind(w.cq)
+	}
+	return err
+}
+
+// Addr returns where the node takes connections.
+func (w *Provider) Addr() ethertype.Addr { return w.listener.Addr() }
+
+// Now returns the time of the NIC, in nanoseconds.
+func (w *Provider) Now() int64 { return w.NIC.Now() }
+
+// Virtual reports whether that is virtual.
+func (w *Provider) Virtual() bool { return w.NIC.Link().Info().Virtual }
+
+// Opened does nothing: the provider learns of endpoints when they are asked for.
+func (w *Provider) Opened(uint32) {}
+
+// Ended is as Opened.
+func (w *Provider) Ended(uint32) {}
+
+// Advertise lets others look the node up by a name.
+func (w *Provider) Advertise(name string) error { return w.NIC.Advertise(name, w.Addr()) }
+
+// Withdraw undoes Advertise.
+func (w *Provider) Withdraw(name string) { w.NIC.Withdraw(name) }
+
+// Lookup asks the segment for a name.
+func (w *Provider) Lookup(ctx context.Context, name string) (ethertype.Addr, error) {
+	return w.NIC.Lookup(ctx, name)
+}
+
+// drainTime is long enough to send what was lost again a few times.
+const drainTime = time.Second
+
+// Drain is provider's.
+func (w *Provider) Drain(owes func() bool) {
+	w.Flush(wire.Asking)
+	w.Flush(wire.Serving)
+	ctx, cancel := w.NIC.WithTimeout(context.Background(), drainTime)
+	defer cancel()
+	for (w.flying > 0 || w.count[wire.Asking] > 0 || owes()) && w.Wait(ctx) == nil {
+		w.Deliver(false)
+		w.Flush(wire.Asking)
+	}
+}
+
+// Close closes the NIC, too, if it was opened here.
+func (w *Provider) Close() error {
+	if w.listener != nil {
+		w.listener.Close()
+	}
+	if w.cq != nil {
+		w.cq.Close()
+	}
+	if w.own {
+		return w.NIC.Close()
+	}
+	return nil
+}
+
+// Poll is provider's. Completions of sends that wait in the queue would keep it
+// from looking at the link, so it looks again if there was nothing else.
+func (w *Provider) Poll() error {
+	w.CatchUp()
+	for more := true; more; {
+		n, err := w.cq.ReapDone(w.reaped[:])
+		if err != nil && !errors.Is(err, vipl.ErrNotDone) {
+			return fmt.Errorf("%w: %w", provider.ErrClosed, err)
+		}
+		w.n = n
+		more = n > 0
+		for i := range w.reaped[:n] {
+			more = more && w.reaped[i].Descriptor != nil && !w.reaped[i].Recv
+		}
+		w.handOn(false)
+	}
+	return nil
+}
+
+// Wait is provider's. No completion tells of a handshake that has failed, so
+// while some are under way it returns when they are over, for deliver to see.
+func (w *Provider) Wait(ctx context.Context) error {
+	over := time.Duration(0) // never
+	if len(w.accepting) > 0 {
+		over = vipl.DefaultConnectTimeout
+	}
+	switch err := w.cq.WaitSince(ctx, over, w.seen); {
+	case err == nil, errors.Is(err, vipl.ErrNotDone):
+		return nil
+	case !errors.Is(err, vipl.ErrTimeout):
+		return fmt.Errorf("%w: %w", provider.ErrClosed, err)
+	case errors.Is(err, context.Canceled):
+		return context.Canceled
+	}
+	return context.DeadlineExceeded
+}
+
+// Wake is provider's.
+func (w *Provider) Wake() { w.cq.Wake() }
+
+// Deliver is provider's.
+func (w *Provider) Deliver(atOnce bool) (handled bool) {
+	w.n, w.seen = w.cq.Reap(w.reaped[:])
+	return w.handOn(atOnce)
+}
+
+// handOn hands on what has been reaped. A message that is all of it may be handled at
+// once, if atOnce.
+func (w *Provider) handOn(atOnce bool) (handled bool) {
+	if ch, x := w.lone(atOnce); ch != nil {
+		w.reaped[0], w.n = vipl.Completion{}, 0
+		handled = ch.arrivedAlone(x) // from here on another goroutine may be in wait
+	} else {
+		for i := range w.reaped[:w.n] {
+			w.complete(&w.reaped[i])
+			w.reaped[i] = vipl.Completion{}
+		}
+		w.n = 0
+	}
+	for len(w.failed) > 0 {
+		ch := w.failed[0]
+		w.failed = w.failed[1:]
+		ch.fail()
+	}
+	if len(w.accepting) > 0 {
+		w.checkHandshakes()
+	}
+	return handled
+}
+
+// lone returns the only completion that there is, if it is of a receive and may be
+// handled at once.
+func (w *Provider) lone(atOnce bool) (*channel, *receiveBuffer) {
+	c := &w.reaped[0]
+	if w.n != 1 || !atOnce || c.Err != nil || c.Descriptor == nil || c.Descriptor.Status != vipl.StatusDone|vipl.StatusOpReceive {
+		return nil, nil
+	}
+	ch, _ := c.VI.Context.(*channel)
+	x, _ := c.Descriptor.Context.(*receiveBuffer)
+	if ch == nil || x == nil || ch.closed || ch.broken {
+		return nil, nil
+	}
+	return ch, x
+}
+
+// complete hands on one completion.
+func (w *Provider) complete(c *vipl.Completion) {
+	if c.Request != nil {
+		w.accept(c.Request)
+		return
+	}
+	ch, ok := c.VI.Context.(*channel)
+	switch {
+	case !ok || ch.closed || ch.broken:
+		return
+	case c.Err != nil:
+		ch.fail()
+		return
+	}
+	switch x := c.Descriptor.Context.(type) {
+	case *receiveBuffer:
+		if c.Descriptor.Status&vipl.StatusOpMask == vipl.StatusOpRemoteRDMAWrite {
+			ch.written(x)
+			return
+		}
+		ch.arrived(x, int(c.Descriptor.Length))
+	case *sendBuffer:
+		ch.landed(x)
+	case *bulkWrite:
+		x.busy = false
+		ch.writings--
+		w.flying--
+		w.NIC.DeregisterMem(x.segs[0].Handle)
+		ch.up.Wrote(x.slot)
+	}
+}
+
+// handshakesEach is how many handshakes checkHandshakes looks at.
+const handshakesEach = 64
+
+// checkHandshakes forgets the handshakes that are over, and ends what failed. It looks at the
+// oldest ones, and puts those that are not over behind the others, so that thousands do
+// not hold up the messages of those that are. It looks once at each: others may drive
+// the NIC, and a handshake end between two looks.
+func (w *Provider) checkHandshakes() {
+	for range min(handshakesEach, len(w.accepting)) {
+		ch := w.accepting[0]
+		w.accepting[0] = nil
+		w.accepting = w.accepting[1:]
+		switch state := ch.vi.State(); {
+		case ch.closed || ch.broken || state == vipl.StateConnected:
+		case state == vipl.StateConnectPending:
+			w.accepting = append(w.accepting, ch)
+		default:
+			ch.fail()
+		}
+	}
+}
+
+// accept accepts or refuses one request. The requester learns the reason by its
+// name.
+func (w *Provider) accept(r *vipl.Request) {
+	var h wire.Hello
+	if !h.Parse(r.Data()) {
+		w.up.Stray()
+		r.Reject("this node speaks another version of AM-II's protocol: build all programs from one source")
+		return
+	}
+	up, reason := w.up.Admit(&h)
+	var ch *channel
+	if reason == 0 {
+		if ch = w.take(r, &h, up); ch == nil {
+			reason = wire.ReasonCongestion
+		}
+	}
+	if reason != 0 {
+		w.up.Refused(reason)
+		r.Reject(reason.String())
+		return
+	}
+	w.up.Attach(up, ch)
+	w.accepting = append(w.accepting, ch)
+}
+
+// take makes the channel of a connection that is accepted, or returns nil if it cannot,
+// for want of memory above all.
+func (w *Provider) take(r *vipl.Request, h *wire.Hello, up provider.Half) *channel {
+	size := h.Shape.Memory(wire.Serving)
+	if !w.memory.Take(size) {
+		return nil
+	}
+	ch, err := w.channel(h.Shape, wire.Serving, up)
+	if err != nil {
+		w.memory.Give(size)
+		return nil
+	}
+	ch.taken = size
+	if r.AcceptStart(ch.vi) != nil {
+		ch.Close()
+		return nil
+	}
+	return ch
+}
+
+// Dial begins to connect a VI.
+func (w *Provider) Dial(to wire.Name, greeting wire.Hello, up provider.Half) (provider.Channel, error) {
+	ch, err := w.channel(greeting.Shape, wire.Asking, up)
+	if err != nil {
+		return nil, err
+	}
+	if err := ch.vi.ConnectStart(to.Addr, greeting.Append(make([]byte, 0, wire.HelloSize))); err != nil {
+		ch.Close()
+		return nil, provider.OpError("connect", orClosed(err, provider.ErrBadArg), "to %v: %v", to, err)
+	}
+	return ch, nil
+}

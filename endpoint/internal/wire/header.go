@@ -1,0 +1,212 @@
+// Package wire is the messages of endpoints as bytes: their header, several in one
+// message of a provider's, and what goes with the request for a connection.
+package wire
+
+import "encoding/binary"
+
+// Kind says what a message on a connection is. Requests and answers to grants
+// go from the client half, which has the translation, to the server half;
+// replies, grants and returns go the other way.
+type Kind uint8
+
+const (
+	kindInvalid Kind = iota
+	// From client to server.
+	KindShort    // request
+	KindMedium   // request with a payload
+	KindBulk     // bulk request with its data, which is short
+	KindAnnounce // bulk request; its data waits for a grant
+	KindGet      // asks for Length bytes at Offset of the server's segment
+	KindRefuse   // the reply was refused, for Reason
+	// From server to client.
+	KindReply
+	KindReplyMedium   // with a payload
+	KindReplyBulk     // with bulk data, which is short
+	KindReplyAnnounce // bulk reply; its data waits for a grant
+	KindReturn        // the request was refused, for Reason
+	KindDone          // the end of a request without a (further) reply
+	// Both ways.
+	KindClear // the announced data may be written to the window that follows
+	// The channel's own (vi/batch.go).
+	KindAsk     // from client to server: for windows for batches
+	KindWindows // from server to client: they follow
+	KindEnd     // one more than the last
+)
+
+// Request reports whether messages of the kind take a slot.
+func (k Kind) Request() bool { return k >= KindShort && k <= KindGet }
+
+// Tagged reports whether messages of the kind carry tags: requests and replies.
+func (k Kind) Tagged() bool { return k.Request() || k >= KindReply && k <= KindReplyAnnounce }
+
+// Own reports whether messages of the kind are the channel's, and not its half's.
+func (k Kind) Own() bool { return k >= KindAsk }
+
+// located reports whether messages of the kind concern a part of a segment.
+func (k Kind) located() bool {
+	return k >= KindBulk && k <= KindGet || k == KindReplyBulk || k == KindReplyAnnounce
+}
+
+// Header begins every message; its arguments and then its payload follow.
+//
+//	0 kind, and flags   1 args   2 handler   3 reason, or under way
+//	4 slot (2)   6 length (2, join.go)   8 use (4)
+//	tagged, without sameTags:   tag (8)   reply tag (8)
+//	located:                    length (4)   offset (8)
+//
+// All numbers are little-endian. The flags are about the VI message that it is
+// part of: sameTags means those of the message before it, and spaced that the next
+// one begins where it would if this one were of full length.
+type Header struct {
+	Kind     Kind
+	Handler  uint8
+	Args     uint8 // how many
+	Reason   Reason
+	Underway uint8  // of a request: how many the client has under way, at most 255
+	Slot     uint16 // the client's, which the request holds until its end
+	Use      uint32 // how often that slot has been used: tells an answer from a late one
+	Length   uint32 // of bulk data
+	Tag      Tag    // of the destination, as the sender has it
+	ReplyTag Tag    // of the sender, which its reply will carry
+	Offset   uint64 // into the segment
+}
+
+// Sizes in bytes, and the flags of a message's first byte.
+const (
+	BaseSize   = 12
+	TagsSize   = 16
+	placeSize  = 12
+	headerSize = BaseSize + TagsSize + placeSize // at most
+	argSize    = 4
+	WindowSize = 12
+	SmallSize  = headerSize + MaxArgs*argSize // of a message without payload, at most
+
+	sameTags = 0x80
+	Spaced   = 0x40
+	flags    = sameTags | Spaced
+)
+
+// Copy makes h what from is. Field by field, because the processor waits before it
+// reads what has just been written in other pieces; so does parse.
+func (h *Header) Copy(from *Header) {
+	h.Kind, h.Args, h.Handler, h.Reason, h.Underway = from.Kind, from.Args, from.Handler, from.Reason, from.Underway
+	h.Slot, h.Use, h.Length, h.Tag, h.ReplyTag, h.Offset = from.Slot, from.Use, from.Length, from.Tag, from.ReplyTag, from.Offset
+}
+
+// LastTags are the tags of the last message that carried some.
+type LastTags struct {
+	tag, replyTag Tag
+	known         bool
+}
+
+// Put writes the header, tags included, and returns where it ends.
+func (h *Header) Put(b []byte) int {
+	_ = b[headerSize-1]
+	b[0], b[1], b[2], b[3] = byte(h.Kind), h.Args, h.Handler, byte(h.Reason)|h.Underway
+	binary.LittleEndian.PutUint16(b[4:], h.Slot)
+	binary.LittleEndian.PutUint16(b[6:], 0)
+	binary.LittleEndian.PutUint32(b[8:], h.Use)
+	at := BaseSize
+	if h.Kind.Tagged() {
+		binary.LittleEndian.PutUint64(b[at:], uint64(h.Tag))
+		binary.LittleEndian.PutUint64(b[at+8:], uint64(h.ReplyTag))
+		at += TagsSize
+	}
+	if h.Kind.located() {
+		binary.LittleEndian.PutUint32(b[at:], h.Length)
+		binary.LittleEndian.PutUint64(b[at+4:], h.Offset)
+		at += placeSize
+	}
+	return at
+}
+
+// Parse reads a header and returns the arguments and the payload that follow. It
+// reports false for bytes that no version of this package sends. last holds the
+// tags of the messages before it in the same VI message, and then its own; it may
+// be nil.
+func (h *Header) Parse(b []byte, last *LastTags) (body []byte, ok bool) {
+	if len(b) < BaseSize {
+		return nil, false
+	}
+	h.Kind, h.Args, h.Handler, h.Reason, h.Underway = Kind(b[0]&^flags), b[1], b[2], Reason(b[3]), 0
+	h.Slot, h.Use = binary.LittleEndian.Uint16(b[4:]), binary.LittleEndian.Uint32(b[8:])
+	h.Tag, h.ReplyTag, h.Length, h.Offset = 0, 0, 0, 0
+	if h.Kind.Request() {
+		h.Reason, h.Underway = 0, b[3]
+	}
+	if h.Kind == kindInvalid || h.Kind >= KindEnd || h.Args > MaxArgs || h.Reason >= ReasonEnd {
+		return nil, false
+	}
+	if (h.Kind == KindReturn || h.Kind == KindRefuse) && h.Reason == 0 {
+		return nil, false
+	}
+	same := b[0]&sameTags != 0
+	b = b[BaseSize:]
+	switch {
+	case same && (last == nil || !last.known || !h.Kind.Tagged()):
+		return nil, false
+	case same:
+		h.Tag, h.ReplyTag = last.tag, last.replyTag
+	case h.Kind.Tagged():
+		if len(b) < TagsSize {
+			return nil, false
+		}
+		h.Tag, h.ReplyTag = Tag(binary.LittleEndian.Uint64(b)), Tag(binary.LittleEndian.Uint64(b[8:]))
+		b = b[TagsSize:]
+		if last != nil {
+			*last = LastTags{h.Tag, h.ReplyTag, true}
+		}
+	}
+	if h.Kind.located() {
+		if len(b) < placeSize {
+			return nil, false
+		}
+		h.Length, h.Offset = binary.LittleEndian.Uint32(b), binary.LittleEndian.Uint64(b[4:])
+		b = b[placeSize:]
+	}
+	return b, len(b) >= int(h.Args)*argSize
+}
+
+// Payload returns what follows the arguments in the body of a message.
+func (h *Header) Payload(body []byte) []byte { return body[int(h.Args)*argSize:] }
+
+// Arguments reads those of a message from its body into args, which it returns
+// cut to length.
+func (h *Header) Arguments(body []byte, args *[MaxArgs]uint32) []uint32 {
+	for i := range args[:h.Args] {
+		args[i] = binary.LittleEndian.Uint32(body[i*argSize:])
+	}
+	return args[:h.Args:h.Args]
+}
+
+// PutArgs writes arguments to b from at on and returns where they end.
+func PutArgs(b []byte, at int, args []uint32) int {
+	for _, a := range args {
+		binary.LittleEndian.PutUint32(b[at:], a)
+		at += argSize
+	}
+	return at
+}
+
+// Window is where a peer may write bulk data once: an address and what gives
+// the right to it.
+type Window struct {
+	Addr   uint64
+	Handle uint32
+}
+
+// Put writes the window to b, which has room for WindowSize bytes.
+func (w Window) Put(b []byte) {
+	binary.LittleEndian.PutUint64(b, w.Addr)
+	binary.LittleEndian.PutUint32(b[8:], w.Handle)
+}
+
+// Parse reads a window, and reports false if b is too short for one.
+func (w *Window) Parse(b []byte) bool {
+	if len(b) < WindowSize {
+		return false
+	}
+	w.Addr = binary.LittleEndian.Uint64(b)
+	w.Handle = binary.LittleEndian.Uint32(b[8:])
+	return true
+}

@@ -1,0 +1,62 @@
+package endpoint
+
+import (
+	"github.com/bobnet-go/bobnet/endpoint/internal/provider"
+	"github.com/bobnet-go/bobnet/endpoint/internal/wire"
+)
+
+// What is said in messages, and by providers, is declared below, where these know it.
+
+// Name names an endpoint on the segment (en_t). It is comparable, and has a
+// binary form of NameSize bytes, so that it can be sent in messages. It stays
+// the same when the endpoint moves to another bundle. The zero Name names
+// nothing.
+type Name = wire.Name
+
+// NameSize is the length of a Name's binary form in bytes.
+const NameSize = wire.NameSize
+
+// ErrName is wrapped by the errors of parsing a Name.
+var ErrName = wire.ErrName
+
+// ParseName parses what Name.String returns.
+func ParseName(s string) (Name, error) { return wire.ParseName(s) }
+
+// Tag is an endpoint's protection tag (tag_t). A message is accepted if the
+// tag that it carries equals the one of the endpoint.
+type Tag = wire.Tag
+
+// The special values of an endpoint's tag.
+const (
+	TagNone Tag = wire.TagNone // AM_NONE: no message is accepted; so begins every endpoint
+	TagAll  Tag = wire.TagAll  // AM_ALL: every message is accepted
+)
+
+// Reason says why a message came back to its sender (AM2 reference, section 7).
+type Reason = wire.Reason
+
+// The reasons, in AM-II's order.
+const (
+	ReasonBadArgs       Reason = wire.ReasonBadArgs       // EBADARGS: invalid arguments to request or reply
+	ReasonBadEntry      Reason = wire.ReasonBadEntry      // EBADENTRY: the translation index is not bound
+	ReasonBadTag        Reason = wire.ReasonBadTag        // EBADTAG: the sender's tag did not match
+	ReasonBadHandler    Reason = wire.ReasonBadHandler    // EBADHANDLER: no such handler at the receiver
+	ReasonBadOffset     Reason = wire.ReasonBadOffset     // EBADSEGOFF: offset into the segment invalid
+	ReasonBadLength     Reason = wire.ReasonBadLength     // EBADLENGTH: the transfer goes beyond the segment's end
+	ReasonBadEndpoint   Reason = wire.ReasonBadEndpoint   // EBADENDPOINT: the destination endpoint does not exist
+	ReasonCongestion    Reason = wire.ReasonCongestion    // ECONGESTION: the destination has no room for another sender
+	ReasonUnreachable   Reason = wire.ReasonUnreachable   // EUNREACHABLE: the destination does not answer
+	ReasonReplyRejected Reason = wire.ReasonReplyRejected // EREPLYREJECTED: the destination refused a reply
+)
+
+// Reasons returns all reasons.
+func Reasons() []Reason { return wire.Reasons() }
+
+// The return codes of AM-II that providers give, too (AM2 reference, section 4).
+var (
+	ErrBadArg   = provider.ErrBadArg   // AM_ERR_BAD_ARG
+	ErrResource = provider.ErrResource // AM_ERR_RESOURCE
+	// ErrClosed: the node, bundle or endpoint has been closed or freed
+	// (AM_ERR_NOT_INIT).
+	ErrClosed = provider.ErrClosed
+)
