@@ -19,8 +19,9 @@ import (
 )
 
 const perfLong = `Measure one-way time, bandwidth and message rate of raw frames, VIs, MPLite,
-active messages (am2), writes into exported memory (vmmc), TCP and UDP over one
-link, in turns, so that their ratios hold on a noisy machine.
+active messages (am2), writes into exported memory (vmmc), remote procedures
+(vrpc), TCP and UDP over one link, in turns, so that their ratios hold on a noisy
+machine.
 
   --local    makes a pair of network namespaces joined by veth, for each --mtu,
              and runs both ends; as root, or in an unprivileged user namespace
@@ -52,6 +53,11 @@ they send again; what is printed is the total of both. Overhead is the time of
 the call that sends, to an end that is idle: a synchronous call returns when the
 source may be used again, an asynchronous one when the send is posted. --plot
 draws the paper's figures 2, 3 and 4 with the sizes of the example.
+
+Vrpc calls a procedure with arguments and results of the size in the test latency,
+and first the null procedure, as messages of 0 bytes; in the test bandwidth each
+call gets a reply of the size. One call follows the other. The same service is
+measured over every transport of package vrpc, and compared with that over TCP.
 
 The test logp, which only am2 has, for short and medium requests, finds the
 parameters of the LogP model by the method of "Assessing Fast Network Interfaces"
@@ -156,7 +162,7 @@ func (c *perfCall) addFlags(cmd *cobra.Command) {
 	f.BoolVar(&c.json, "json", false, "print one JSON object per measurement")
 	f.StringVar(&c.plot, "plot", "", "draw latency, bandwidth and overhead over size, and the signatures of logp, to the PNG `FILE`")
 	nicFlags(cmd, &c.nic)
-	f.StringVar(&c.ip, "ip", "", "IP `address` of that interface, to measure tcp and udp by default as well, or by another address than its first")
+	f.StringVar(&c.ip, "ip", "", "IP `address` of that interface, to measure tcp, udp and vrpc by default as well, or by another address than its first")
 	f.StringVar(&c.metrics, "metrics", "", "`address` where to serve Prometheus metrics while measuring; with --local the client's as rank 0's and the server's as rank 1's, as lab --metrics does")
 	f.StringVar(&c.pcap, "pcap", "", "write the frames measured to `FILE` for Wireshark, --local's server's to FILE-server; takes time")
 	f.StringVar(&c.profiles.CPU, "cpuprofile", "", "write a CPU profile of --local's client to `FILE`, of its server to FILE-server")

@@ -22,7 +22,8 @@ const (
 func oneSided(test string) bool { return test == Read || test == Write }
 
 // measures reports whether a stack can have a test: LogP is of requests that
-// handlers answer, Bidirectional and Overhead are of the VMMC paper.
+// handlers answer, Bidirectional and Overhead are of the VMMC paper, and remote
+// procedures are called one after another.
 func measures(stack, test string) bool {
 	switch {
 	case oneSided(test):
@@ -32,7 +33,7 @@ func measures(stack, test string) bool {
 	case test == Bidirectional || test == Overhead:
 		return stack == "vmmc"
 	}
-	return true
+	return stack != "vrpc" || test == Latency || test == Bandwidth
 }
 
 // timed reports whether a test measures the time of each message, and not how
@@ -55,7 +56,7 @@ type Case struct {
 	Ways               // of the link "ring"
 	Kind        string `json:"kind,omitempty"`    // of am2's messages: "short", "medium" or "bulk"
 	Credits     int    `json:"credits,omitempty"` // of am2: requests under way at most
-	Mode        string `json:"mode,omitempty"`    // of the test overhead: "sync" or "async"
+	Mode        string `json:"mode,omitempty"`    // of the test overhead: "sync" or "async"; of vrpc: what carries the calls
 	MTU         int    `json:"mtu"`
 	Size        int    `json:"size"` // payload bytes of a message
 }

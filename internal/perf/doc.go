@@ -42,6 +42,7 @@
 //	mplite  ranks on top of vipl
 //	am2     active messages between two endpoints, each request answered
 //	vmmc    memory of either half, which the other writes to
+//	vrpc    remote procedures, one call after another, over one transport or another
 //	tcp     net.Conn, blocking, the kernel's offloads as they are
 //	udp     net.UDPConn, blocking, with a window of its own
 //

@@ -176,17 +176,21 @@ func (p Plan) runs() []Plan {
 // together reports whether both halves must be in one namespace.
 func (p Plan) together() bool { return slices.Equal(p.Links, []string{linkShm}) }
 
+// sizes returns the sizes of a test.
+func (p Plan) sizes(test string) []int {
+	if len(p.Sizes) > 0 {
+		return p.Sizes
+	}
+	return defaultSizes[test]
+}
+
 // Cases returns the measurements that the plan asks for on a link of one MTU,
 // in the order of the output.
 func (p Plan) Cases(mtu int) []Case {
 	p = p.withDefaults()
 	var cases []Case
 	for _, test := range p.Tests {
-		sizes := p.Sizes
-		if len(sizes) == 0 {
-			sizes = defaultSizes[test]
-		}
-		for _, size := range sizes {
+		for _, size := range p.sizes(test) {
 			for _, s := range stacks {
 				if slices.Contains(p.Stacks, s.name) && measures(s.name, test) {
 					cases = append(cases, s.stack.Cases(&p, test, mtu, size)...)

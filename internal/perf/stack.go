@@ -64,6 +64,7 @@ var stacks = []struct {
 	{"mplite", mpliteStack{}},
 	{"am2", amStack{}},
 	{"vmmc", vmmcStack{}},
+	{"vrpc", vrpcStack{}},
 	{"tcp", tcpStack{}},
 	{"udp", udpStack{}},
 }
@@ -85,7 +86,7 @@ func Stacks() []string {
 
 // ownStacks returns the names of the stacks that need no IP address.
 func ownStacks() []string {
-	return slices.DeleteFunc(Stacks(), func(name string) bool { return name == "tcp" || name == "udp" })
+	return slices.DeleteFunc(Stacks(), func(name string) bool { return name == "tcp" || name == "udp" || name == "vrpc" })
 }
 
 func stackByName(name string) (Stack, error) {

@@ -83,6 +83,11 @@ func find(records []Record, like Record) *Record {
 // MTU, and the signatures of the test logp. It returns plot.ErrEmpty if they have none of
 // these. Where short messages are among longer ones, they get a plot of latency for themselves.
 func WritePlot(w io.Writer, records []Record) error {
+	return plot.WritePNG(w, panels(records)...)
+}
+
+// panels returns what WritePlot draws.
+func panels(records []Record) []plot.Panel {
 	all := []plot.Panel{
 		{Title: "One-way time, median\n" + overWhat(only(records, Latency)), Y: "µs", Series: series(records, Latency)},
 		{Title: "Bandwidth of payload\n" + overWhat(only(records, Bandwidth, Bidirectional)), Y: "Mbit/s",
@@ -99,7 +104,7 @@ func WritePlot(w io.Writer, records []Record) error {
 			all = append(all, signaturePanel(r))
 		}
 	}
-	return plot.WritePNG(w, all...)
+	return all
 }
 
 // shortMessage is the longest message, in bytes, that is drawn with the short ones, as in the

@@ -93,11 +93,16 @@ func figures(r Record) string {
 }
 
 // baseline returns the record of a stack that r is compared with: it waits in
-// the same way and uses the same link, which sends in the same way.
+// the same way and uses the same link, which sends in the same way. Remote
+// procedures by TCP are what others are compared with, instead of bare TCP.
 func baseline(group []Record, stack string, r Record) *Record {
+	mode := ""
+	if r.Stack == "vrpc" && stack == "tcp" {
+		stack, mode = "vrpc", "tcp"
+	}
 	for i, b := range group {
 		sameWay := b.Wait == r.Wait && b.Link == r.Link && b.XDP == r.XDP
-		if b.Stack == stack && (sameWay || b.Link == "") {
+		if b.Stack == stack && b.Mode == mode && (sameWay || b.Link == "") {
 			return &group[i]
 		}
 	}
