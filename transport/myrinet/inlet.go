@@ -74,9 +74,13 @@ func (in *inlet) put(h *ethertype.FabricHeader, part []byte, st *CableStats) (dr
 	return nil
 }
 
-// heardOf notes that the frames before a number were sent.
+// heardOf notes that the frames before a number were sent. Those that had no room are
+// looked at when there is some.
 func (in *inlet) heardOf(n ethertype.Seq) {
-	if in.high.Less(n) && n.LessEq(in.credit()) {
+	if in.credit().Less(n) {
+		n = in.credit()
+	}
+	if in.high.Less(n) {
 		in.high = n
 	}
 }

@@ -42,6 +42,7 @@ type cableEnd struct {
 	peerTag uint32
 	heard   int64 // when the neighbour was heard last
 	longest int   // packet that the neighbour takes, octets
+	behind  int   // greetings in a row by which the neighbour has not sent what has come
 
 	helloAt, helloed int64 // when the next greeting is due; when the last one went
 	starved          int64 // since when a frame has waited for credit, 0 for none does
@@ -150,6 +151,13 @@ func (c *cableEnd) hello(now int64, h *ethertype.FabricHeader, from ethertype.Ad
 		c.grant(h.Credit)
 		c.in.heardOf(h.Seq)
 		c.in.tell = true
+		if c.behind++; !h.Seq.Less(c.in.next) {
+			c.behind = 0
+		}
+		if c.behind == maxBehind {
+			c.leave(true)
+			c.greet(now)
+		}
 		return nil
 	case c.up && from != c.peer, c.known && from != c.peer && !knows:
 		return &c.frames.Strangers
@@ -192,7 +200,7 @@ func (c *cableEnd) grant(credit ethertype.Seq) {
 // leave ends the session. What has come of packets goes on, truncated; what was to go out
 // is lost. With forget, the neighbour is gone, and we are another incarnation.
 func (c *cableEnd) leave(forget bool) {
-	c.up, c.starved = false, 0
+	c.up, c.starved, c.behind = false, 0, 0
 	c.stop(&c.stats.Lost)
 	c.in.reset()
 	c.out.reset()
@@ -204,6 +212,11 @@ func (c *cableEnd) leave(forget bool) {
 
 // greet has a greeting go soon, but not more than one a millisecond, whoever asks for it.
 func (c *cableEnd) greet(now int64) { c.helloAt = min(c.helloAt, max(now, c.helloed+greetPause)) }
+
+// maxBehind is how many greetings in a row may say that the neighbour has not sent what has
+// come. One that was overtaken does; if all do, somebody else has sent it, and the session
+// begins anew.
+const maxBehind = 3
 
 // greetPause is the least time between two greetings, nanoseconds.
 const greetPause = int64(1e6)

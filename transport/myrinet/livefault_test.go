@@ -1,0 +1,292 @@
+package myrinet
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/transport"
+	"github.com/bobnet-go/bobnet/transport/sim"
+)
+
+// ringOf is n switches in a ring, port 0 to the next, port 1 to the one before, with a card
+// at port 2 of each.
+func ringOf(n int) *Topology {
+	top := &Topology{Ports: 8}
+	for i := range n {
+		top.Switches = append(top.Switches, fmt.Sprint("s", i))
+		top.Hosts = append(top.Hosts, fmt.Sprint("h", i))
+		top.Cables = append(top.Cables, Join{AtSwitch(i, 0), AtSwitch((i+1)%n, 1)}, Join{AtHost(i), AtSwitch(i, 2)})
+	}
+	return top
+}
+
+// TestLiveDeadlock: packets in a ring that are longer than all buffers wait for each other.
+// They are broken, and the fabric works as before.
+func TestLiveDeadlock(t *testing.T) {
+	r := newLiveRig(t, sim.Options{Seed: 1, MTU: 256}, LiveOptions{}, ringOf(4))
+	r.run(time.Second)
+	for _, c := range r.cards {
+		for range 4 {
+			c.send(AppendPacket(nil, around(3), 1, payload(60000)))
+		}
+	}
+	r.run(400 * time.Millisecond)
+	for i, c := range r.cards {
+		if len(c.got) != 0 {
+			t.Fatalf("card %d: there is no deadlock", i)
+		}
+	}
+	r.run(time.Minute)
+	cut := 0
+	for i, c := range r.cards {
+		for k := range c.got {
+			if !c.whole[k] {
+				cut++
+			} else if _, _, err := ParsePacket(c.got[k]); err != nil {
+				t.Errorf("card %d: a whole packet: %v", i, err)
+			}
+		}
+	}
+	if cut == 0 {
+		t.Error("nothing arrived truncated")
+	}
+	if err := errors.Join(r.account(), r.works(ringOf(4))); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestLiveBlocked: a card without room blocks what is behind, and nothing is lost if it
+// has room before the time-out; a packet that waits longer is broken, arrives truncated or
+// not at all, and what is behind it for another card arrives.
+func TestLiveBlocked(t *testing.T) {
+	top := Line(8, 2, 2)
+	r := newLiveRig(t, sim.Options{Seed: 1, MTU: 256}, LiveOptions{Timeout: 100 * time.Millisecond}, top)
+	r.run(time.Second)
+	a, b := r.cards[0], r.cards[2]
+	route, _ := treeRoute(top, 0, 2)
+	aside, _ := treeRoute(top, 0, 3)
+	b.full = true
+	for range 8 {
+		a.send(AppendPacket(nil, route, 1, payload(40000)))
+	}
+	a.send(AppendPacket(nil, aside, 1, payload(10)))
+	r.run(80 * time.Millisecond)
+	if len(b.got)+len(r.cards[3].got) != 0 || a.end.n == 0 {
+		t.Fatalf("nothing is blocked: %+v", a.end.Snapshot())
+	}
+	b.full = false
+	b.end.Resume()
+	r.run(time.Second)
+	if len(b.got) != 8 || len(r.cards[3].got) != 1 {
+		t.Fatalf("%d and %d packets came: %+v", len(b.got), len(r.cards[3].got), r.switches[0].Ports())
+	}
+	b.full = true
+	for range 3 {
+		a.send(AppendPacket(nil, route, 1, payload(60000)))
+	}
+	a.send(AppendPacket(nil, aside, 1, payload(10)))
+	r.run(20 * time.Second)
+	if len(b.got) != 8 || len(r.cards[3].got) != 2 {
+		t.Fatalf("%d and %d packets came: %+v", len(b.got), len(r.cards[3].got), r.switches[0].Ports())
+	}
+	if st := b.end.Snapshot().Packets; st.Truncated == 0 || st.Blocked == 0 || st.BlockedNanos == 0 {
+		t.Errorf("nothing is counted as broken: %+v", st)
+	}
+	b.full = false
+	b.end.Resume()
+	if err := errors.Join(r.account(), r.works(top)); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestLiveRestart: a switch that vanishes with packets in it, and one in its place, whether
+// the neighbours have noticed before or not: packets pass again, and nothing is left.
+func TestLiveRestart(t *testing.T) {
+	for _, away := range []time.Duration{0, time.Minute} {
+		top := Line(8, 1, 3)
+		r := newLiveRig(t, sim.Options{Seed: 1}, LiveOptions{}, top)
+		r.run(time.Second)
+		for i := range 3 {
+			for range 20 {
+				route, _ := treeRoute(top, i, (i+1)%3)
+				r.cards[i].send(AppendPacket(nil, route, 1, payload(30000)))
+			}
+		}
+		r.run(200 * time.Microsecond)
+		old := r.switches[0]
+		var links []transport.Link
+		for i := range top.Ports {
+			p := old.port[i]
+			if p == nil {
+				links = append(links, nil)
+				continue
+			}
+			r.w.Kill(p.link.(*sim.Station))
+			links = append(links, r.w.StationWith(sim.StationOptions{MAC: p.self.MAC, EtherType: p.typ, Ports: CablePorts}))
+		}
+		r.run(away)
+		if up := r.cards[0].end.Up(); up != (away == 0) {
+			t.Errorf("after %v the neighbour is up: %v", away, up)
+		}
+		r.switches = nil
+		r.opts.Seed++ // a restart is another incarnation
+		r.addSwitch("again", links)
+		r.run(time.Minute)
+		if err := r.works(top); err != nil {
+			t.Errorf("away for %v: %v", away, err)
+		}
+		for i, c := range r.cards {
+			if st := c.end.Snapshot(); !st.Up || st.Frames.Sessions != 2 || st.Buffered != 0 || st.Credit < 32 {
+				t.Errorf("away for %v: card %d: %+v", away, i, st)
+			}
+		}
+	}
+}
+
+// TestLiveStranger: a third station on the segment of a cable gets no answer, whatever it
+// sends, and disturbs nobody; one that takes an end's address cannot end the session
+// without hearing it. When the neighbour is gone for good, the stranger takes its place.
+func TestLiveStranger(t *testing.T) {
+	top := Line(8, 1, 2)
+	r := newLiveRig(t, sim.Options{Seed: 1}, LiveOptions{}, top)
+	r.run(time.Second)
+	a, b := r.cards[0].end, r.cards[1]
+	s := r.w.StationWith(sim.StationOptions{Name: "stranger", EtherType: a.typ, Ports: CablePorts})
+	views := make([][]byte, 64)
+	answers := 0
+	for i := range 1000 {
+		for _, from := range []ethertype.Addr{{MAC: s.MAC(), Port: 1}, a.peer} {
+			for _, kind := range []ethertype.FabricKind{ethertype.FabricHello, ethertype.FabricPacket, ethertype.FabricCredit, ethertype.FabricBreak} {
+				h := ethertype.FabricHeader{
+					Dst: a.self.MAC, DstPort: 1, Src: from.MAC, SrcPort: from.Port, Type: a.typ, Kind: kind,
+					Tag: uint32(i), Seq: ethertype.Seq(i), Length: 100, Offset: 50,
+				}
+				f := transport.Frame{Head: make([]byte, ethertype.HeaderSize)}
+				if kind == ethertype.FabricPacket {
+					h.Size, f.Body = 50, [][]byte{make([]byte, 50)}
+				}
+				h.Put(f.Head)
+				s.Send([]transport.Frame{f})
+			}
+		}
+		r.cards[0].send(AppendPacket(nil, Route{1}, 1, payload(3000)))
+		r.run(time.Millisecond)
+		n, _ := s.Recv(views)
+		answers += n
+	}
+	r.run(time.Second)
+	st := a.Snapshot()
+	if len(b.got) != 1000 || st.Frames.Sessions != 1 || st.Frames.Strangers < 3990 || st.Frames.Stale < 3000 || answers != 0 {
+		t.Fatalf("%d packets came, %d answers: %+v", len(b.got), answers, st)
+	}
+	if err := r.account(); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestLiveThird: of three ends on one segment two find each other, and the third one is
+// found when one of them is gone.
+func TestLiveThird(t *testing.T) {
+	for seed := range uint64(20) {
+		w := sim.New(sim.Options{Seed: seed, Jitter: 30 * time.Millisecond, Limit: time.Hour})
+		r := &liveRig{TB: t, w: w, opts: LiveOptions{Seed: seed + 1}}
+		for i := range 3 {
+			name := fmt.Sprint("c", i)
+			r.addCard(name, w.StationWith(sim.StationOptions{Name: name, EtherType: ethertype.Fabric, Ports: CablePorts}))
+		}
+		r.run(10 * time.Second)
+		var up []*liveCard
+		for _, c := range r.cards {
+			if c.end.Up() {
+				up = append(up, c)
+			}
+		}
+		if len(up) != 2 || up[0].end.peer != up[1].end.self {
+			t.Fatalf("seed %d: %d ends are up", seed, len(up))
+		}
+		w.Kill(up[0].end.Link().(*sim.Station))
+		r.run(10 * time.Second)
+		for _, c := range r.cards {
+			if c != up[0] && !c.end.Up() {
+				t.Errorf("seed %d: an end has no neighbour", seed)
+			}
+		}
+	}
+}
+
+// TestLiveStorm: packets with routes that lead anywhere, over frames with all faults, while
+// cables are cut, switches restart and cards have no room: all is counted, nothing stays
+// blocked, and at the end the fabric works.
+func TestLiveStorm(t *testing.T) {
+	seeds.Each(t, 100, func(seed uint64) error {
+		rng := rand.New(rand.NewPCG(seed, 4))
+		top := Random(seed, 8, 1+rng.IntN(4), 2+rng.IntN(8))
+		if len(top.Hosts) < 2 {
+			return nil
+		}
+		so := sim.Options{Seed: seed, MTU: []int{256, 1500}[rng.IntN(2)], Dup: 0.01, Reorder: 0.01, Loss: 0.01, Corrupt: 0.01}
+		r := newLiveRig(t, so, LiveOptions{Timeout: 10 * time.Millisecond, Silence: 400 * time.Millisecond}, top)
+		r.run(time.Second)
+		for range 80 {
+			c := r.cards[rng.IntN(len(r.cards))]
+			route := make(Route, rng.IntN(12))
+			for i := range route {
+				route[i] = int8(rng.IntN(15) - 7)
+			}
+			c.send(AppendPacket(nil, route, 1, payload(rng.IntN(1+rng.IntN(20000)))))
+			r.weather(rng)
+			r.run(time.Duration(rng.IntN(10_000_000)))
+		}
+		r.w.Heal()
+		for _, c := range r.cards {
+			c.full = false
+			c.end.Resume()
+		}
+		r.run(3 * time.Second)
+		if err := r.account(); err != nil && !strings.Contains(err.Error(), "were dropped") { // a restarted switch has counted for nobody
+			return err
+		}
+		return r.works(top)
+	})
+}
+
+// weather changes something now and then.
+func (r *liveRig) weather(rng *rand.Rand) {
+	if c := r.cards[rng.IntN(len(r.cards))]; rng.IntN(4) == 0 {
+		c.full = !c.full
+		c.end.Resume()
+	}
+	if rng.IntN(8) == 0 {
+		if rng.IntN(3) == 0 {
+			r.w.Heal()
+		} else {
+			r.w.Isolate(r.stations[rng.IntN(len(r.stations))])
+		}
+	}
+	if i := rng.IntN(len(r.switches)); rng.IntN(20) == 0 {
+		r.restart(i)
+	}
+}
+
+// restart has a switch vanish, and another one be in its place.
+func (r *liveRig) restart(i int) {
+	old := r.switches[i]
+	links := make([]transport.Link, len(old.port))
+	for k, p := range old.port {
+		if p != nil {
+			r.w.Kill(p.link.(*sim.Station))
+			s := r.w.StationWith(sim.StationOptions{MAC: p.self.MAC, EtherType: p.typ, Ports: CablePorts})
+			r.stations = append(r.stations, s)
+			links[k] = s
+		}
+	}
+	r.opts.Seed++
+	last := len(r.switches)
+	r.switches[i] = r.addSwitch(old.name, links)
+	r.switches = r.switches[:last]
+}
