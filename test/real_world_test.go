@@ -40,6 +40,7 @@ var roles = map[string]func(context.Context) error{
 	"scraped":    lasting(scrapedRole),
 	"allreduce":  allreduceRole,
 	"am":         lasting(messagesMetricsRole),
+	"vmmc":       lasting(vmmcRole),
 }
 
 // lasting gives a role the time of a test that waits for many things in turn,
@@ -121,33 +122,43 @@ type player struct {
 // play starts all ranks of the lab in a role.
 func play(t testing.TB, l *lab.Lab, role string, env ...string) []*player {
 	t.Helper()
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
 	all := make([]*player, l.Size())
 	for rank := range all {
-		p := &player{lines: make(chan string, 1024)}
-		r, w := io.Pipe()
-		cmd := &exec.Cmd{Path: self, Args: []string{role}, Stdout: w, Stderr: &p.stderr}
-		cmd.Env = append(append(os.Environ(), roleEnv+"="+role), env...)
-		if p.Proc, err = l.Start(rank, cmd); err != nil {
-			t.Fatal(err)
-		}
-		go func() {
-			<-p.Done()
-			w.Close()
-		}()
-		go func() {
-			defer close(p.lines)
-			for s := bufio.NewScanner(r); s.Scan(); {
-				p.lines <- s.Text()
-			}
-			io.Copy(io.Discard, r)
-		}()
-		all[rank] = p
+		all[rank] = playOne(t, l, rank, &exec.Cmd{Args: []string{role}}, append([]string{roleEnv + "=" + role}, env...)...)
 	}
 	return all
+}
+
+// playOne starts a rank of the lab: cmd, or without a path this program.
+func playOne(t testing.TB, l *lab.Lab, rank int, cmd *exec.Cmd, env ...string) *player {
+	t.Helper()
+	if cmd.Path == "" {
+		self, err := os.Executable()
+		if err != nil {
+			t.Fatal(err)
+		}
+		cmd.Path = self
+	}
+	p := &player{lines: make(chan string, 1024)}
+	r, w := io.Pipe()
+	cmd.Stdout, cmd.Stderr = w, &p.stderr
+	cmd.Env = append(os.Environ(), env...)
+	var err error
+	if p.Proc, err = l.Start(rank, cmd); err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		<-p.Done()
+		w.Close()
+	}()
+	go func() {
+		defer close(p.lines)
+		for s := bufio.NewScanner(r); s.Scan(); {
+			p.lines <- s.Text()
+		}
+		io.Copy(io.Discard, r)
+	}()
+	return p
 }
 
 // line returns the next line that p prints. A rank that hangs is told to print

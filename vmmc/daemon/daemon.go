@@ -35,24 +35,26 @@ type Config struct {
 const maxProcesses = 1 << 14
 
 // maxReplies bounds the questions of other daemons that are answered at a time, maxAsks
-// those that are asked.
+// those about tickets that are asked, and maxReports the deaths that are reported.
 const (
 	maxReplies = 64
-	maxAsks    = 256
+	maxAsks    = 128
+	maxReports = 128
 )
 
 // Daemon is the daemon of a node. It may be shared between goroutines.
 type Daemon struct {
-	nic    *vipl.NIC
-	own    bool // nic is closed with it
-	log    *slog.Logger
-	socket *net.UnixListener
-	seg    *segment
-	ctx    context.Context // ends with it
-	end    context.CancelFunc
-	work   sync.WaitGroup
-	asks   chan struct{} // a place for each
-	once   sync.Once
+	nic     *vipl.NIC
+	own     bool // nic is closed with it
+	log     *slog.Logger
+	socket  *net.UnixListener
+	seg     *segment
+	ctx     context.Context // ends with it
+	end     context.CancelFunc
+	work    sync.WaitGroup
+	asks    chan struct{} // a place for each
+	reports chan struct{}
+	once    sync.Once
 
 	mu    sync.Mutex
 	table *table
@@ -61,7 +63,8 @@ type Daemon struct {
 
 // Open starts a daemon. Run it, and close it.
 func Open(cfg *Config) (*Daemon, error) {
-	d := &Daemon{nic: cfg.NIC, log: cfg.Logger, asks: make(chan struct{}, maxAsks), conns: map[*net.UnixConn]struct{}{}}
+	d := &Daemon{nic: cfg.NIC, log: cfg.Logger, asks: make(chan struct{}, maxAsks), reports: make(chan struct{}, maxReports),
+		conns: map[*net.UnixConn]struct{}{}}
 	if d.log == nil {
 		d.log = slog.New(slog.NewTextHandler(os.Stderr, nil))
 	}
@@ -358,26 +361,26 @@ func (w *doing) seek(want *want) {
 	})
 }
 
-// asking runs f beside, when others that ask have left room.
-func (d *Daemon) asking(f func()) {
+// asking runs f beside, when there is a place for it.
+func (d *Daemon) asking(places chan struct{}, f func()) {
 	d.spawn(func() {
 		select {
-		case d.asks <- struct{}{}:
+		case places <- struct{}{}:
 		case <-d.ctx.Done():
 			return
 		}
-		defer func() { <-d.asks }()
+		defer func() { <-places }()
 		f()
 	})
 }
 
 func (w *doing) ask(p *proof) {
 	d := (*Daemon)(w)
-	d.asking(func() {
+	d.asking(d.asks, func() {
 		var uid uint32
 		known := false
 		if p.ticket != (provider.Ticket{}) {
-			known = d.seg.persist(func() (ok bool) {
+			known = d.seg.persist(askTime, func() (ok bool) {
 				uid, ok = d.whose(p)
 				return ok
 			})
@@ -407,8 +410,12 @@ func (d *Daemon) whose(p *proof) (uid uint32, known bool) {
 
 func (w *doing) report(node ethertype.MAC, dead provider.Identity) {
 	d := (*Daemon)(w)
-	d.asking(func() {
-		if _, _, err := d.seg.ask(d.ctx, node, &question{what: died, who: dead}); err != nil {
+	d.asking(d.reports, func() {
+		var err error
+		if !d.seg.persist(reportTime, func() bool {
+			_, _, err = d.seg.ask(d.ctx, node, &question{what: died, who: dead})
+			return err == nil
+		}) {
 			d.log.Debug("vmmc daemon: the daemon of a node does not hear of a death", "node", node, "err", err)
 		}
 	})

@@ -19,7 +19,8 @@ const (
 	questionTime = 2 * time.Second // one attempt
 	askAgain     = 20 * time.Millisecond
 	askAgainMax  = 500 * time.Millisecond
-	askTime      = 5 * time.Second // all attempts
+	askTime      = 5 * time.Second  // all attempts to find out about a ticket
+	reportTime   = 30 * time.Second // all attempts to tell of a death
 )
 
 // daemonKey is the name by which the daemon of a node is found.
@@ -101,9 +102,9 @@ func (s *segment) ask(ctx context.Context, node ethertype.MAC, q *question) (uid
 	return uid, known, err
 }
 
-// persist calls try until it reports success or the time for it is over.
-func (s *segment) persist(try func() bool) bool {
-	end := s.nic.Now() + int64(askTime)
+// persist calls try until it reports success, or for d.
+func (s *segment) persist(d time.Duration, try func() bool) bool {
+	end := s.nic.Now() + int64(d)
 	for delay := askAgain; !try(); delay = min(2*delay, askAgainMax) {
 		if s.nic.Now() >= end || s.sleep(delay) != nil {
 			return false

@@ -123,7 +123,7 @@ func (s *segmentWorld) ask(station *sim.Station) {
 			s.keep(errors.New("a node reports the death of another one's process"))
 		}
 		uid := uint32(0)
-		if !seg.persist(func() (known bool) {
+		if !seg.persist(askTime, func() (known bool) {
 			uid, known, _ = ask(&question{what: whose, who: provider.Identity{Addr: ethertype.Addr{MAC: s.asked}}, ticket: s.ticket})
 			return known
 		}) || uid != 7 {
