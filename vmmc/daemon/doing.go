@@ -1,0 +1,127 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"net"
+
+	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/vmmc/internal/directory"
+	"github.com/bobnet-go/bobnet/vmmc/internal/provider"
+	"golang.org/x/sys/unix"
+)
+
+// doing is the daemon as the world of its table. The lock is held in all of it.
+type doing Daemon
+
+var _ world = (*doing)(nil)
+
+func (w *doing) tell(c *client, m directory.Message) {
+	conn := c.conn.(*net.UnixConn)
+	if err := directory.WriteNow(conn, m.Append(make([]byte, 0, directory.MaxMessage))); err != nil && !errors.Is(err, unix.EPIPE) {
+		// It does not listen. When it does again it finds that it is alone, and comes back.
+		conn.Close()
+	}
+}
+
+func (w *doing) gone(c *client) bool {
+	raw, err := c.conn.(*net.UnixConn).SyscallConn()
+	if err != nil {
+		return true
+	}
+	gone := false
+	if raw.Control(func(fd uintptr) {
+		polled := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLRDHUP}}
+		n, err := unix.Poll(polled, 0)
+		gone = err == nil && n > 0 && polled[0].Revents&(unix.POLLHUP|unix.POLLRDHUP|unix.POLLERR) != 0
+	}) != nil {
+		return true
+	}
+	return gone
+}
+
+func (w *doing) advertise(name string, addr ethertype.Addr) {
+	if err := w.nic.Advertise(name, addr); err != nil {
+		w.log.Warn("vmmc daemon: a process is not found by other nodes", "err", err)
+	}
+}
+
+func (w *doing) withdraw(name string) { w.nic.Withdraw(name) }
+
+func (w *doing) seek(want *want) {
+	d := (*Daemon)(w)
+	ctx, cancel := context.WithCancel(d.ctx)
+	want.stop = cancel
+	d.spawn(func() {
+		defer cancel()
+		addr, err := directory.Look(ctx, d.nic, want.key)
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		switch {
+		case err == nil:
+			d.table.found(want, addr)
+		case ctx.Err() == nil:
+			d.table.fail(want, err)
+		}
+	})
+}
+
+// asking runs f beside, when there is a place for it.
+func (d *Daemon) asking(places chan struct{}, f func()) {
+	d.spawn(func() {
+		select {
+		case places <- struct{}{}:
+		case <-d.ctx.Done():
+			return
+		}
+		defer func() { <-places }()
+		f()
+	})
+}
+
+func (w *doing) ask(p *proof) {
+	d := (*Daemon)(w)
+	d.asking(d.asks, func() {
+		var uid uint32
+		known := false
+		if p.ticket != (provider.Ticket{}) {
+			known = d.seg.persist(askTime, func() (ok bool) {
+				uid, ok = d.whose(p)
+				return ok
+			})
+		}
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		d.table.answered(p, uid, known)
+	})
+}
+
+// whose asks once whose a ticket is.
+func (d *Daemon) whose(p *proof) (uid uint32, known bool) {
+	d.mu.Lock()
+	at := p.c.self.Addr
+	d.mu.Unlock()
+	if p.from.Addr.MAC == at.MAC {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		return d.table.whose(p.ticket, p.from, at)
+	}
+	uid, known, err := d.seg.ask(d.ctx, p.from.Addr.MAC, &question{what: whose, who: p.from, ticket: p.ticket, port: at.Port})
+	if err != nil {
+		d.log.Debug("vmmc daemon: the daemon of a node does not say whose an importer is", "node", p.from.Addr.MAC, "err", err)
+	}
+	return uid, known
+}
+
+func (w *doing) report(node ethertype.MAC, dead provider.Identity) {
+	d := (*Daemon)(w)
+	d.asking(d.reports, func() {
+		var err error
+		if !d.seg.persist(reportTime, func() bool {
+			_, _, err = d.seg.ask(d.ctx, node, &question{what: died, who: dead})
+			return err == nil
+		}) {
+			d.log.Debug("vmmc daemon: the daemon of a node does not hear of a death", "node", node, "err", err)
+		}
+	})
+}
