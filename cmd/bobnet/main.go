@@ -30,6 +30,7 @@ var verbs = []func() *cobra.Command{
 	newDoctorCmd,
 	newPerfCmd,
 	newPingCmd,
+	newMapCmd,
 	newDaemonCmd,
 	newRPCGenCmd,
 }

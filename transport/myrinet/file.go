@@ -189,14 +189,16 @@ func (t *Topology) Text() string {
 	for _, s := range t.Switches {
 		fmt.Fprintf(&b, "switch %s\n", s)
 	}
-	end := func(p Plug) string {
-		if p.Host {
-			return t.Hosts[p.Node]
-		}
-		return fmt.Sprintf("%s:%d", t.Switches[p.Node], p.Port)
-	}
 	for _, c := range t.Cables {
-		fmt.Fprintf(&b, "link %s %s\n", end(c.A), end(c.B))
+		fmt.Fprintf(&b, "link %s %s\n", t.End(c.A), t.End(c.B))
 	}
 	return b.String()
+}
+
+// End is how a fabric file writes the end of a cable: h0, or s0:3.
+func (t *Topology) End(p Plug) string {
+	if p.Host {
+		return t.Hosts[p.Node]
+	}
+	return fmt.Sprintf("%s:%d", t.Switches[p.Node], p.Port)
 }

@@ -242,3 +242,22 @@ func (n *Network) Tables() Tables {
 	}
 	return tables
 }
+
+// Mapped returns the map of host i when it leads and all hosts on its map have their
+// routes; nil before.
+func (n *Network) Mapped(i int) *Map {
+	a := n.Hosts[i].Agent
+	if !a.isLeading || a.lead.last == nil || a.lead.stage != resting {
+		return nil
+	}
+	has := map[ethertype.MAC]uint64{}
+	for _, h := range n.Hosts {
+		has[h.Agent.opts.ID] = h.Agent.digest
+	}
+	for k, id := range a.lead.last.IDs {
+		if has[id] != digest(a.lead.plan.entries[k]) {
+			return nil
+		}
+	}
+	return a.lead.last
+}
