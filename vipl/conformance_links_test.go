@@ -1,6 +1,7 @@
 package vipl_test
 
 import (
+	"errors"
 	"net/netip"
 	"sync"
 	"testing"
@@ -32,6 +33,7 @@ var conformanceLinks = []conformance.Link{
 	{Name: "packet", Setup: overVeth(9000, [2]int{0, 1}, openPacket)},
 	{Name: "udp", Setup: udpEnds},
 	{Name: udp6Name, Setup: udp6Ends},
+	{Name: "myrinet", Setup: overCables},
 	{Name: "shm", Setup: overVeth(1500, [2]int{0, 0}, openShm)},
 	{Name: "host", Setup: overVeth(1500, [2]int{0, 0}, openHost)},
 }
@@ -52,6 +54,8 @@ const (
 func openPacket() (transport.Link, error) {
 	return packet.Open(&packet.Config{Interface: vethtest.Name})
 }
+
+func openCard() (transport.Link, error) { return plain.Open(nil) }
 
 func openShm() (transport.Link, error) { return shm.Open(nil) }
 
@@ -90,6 +94,22 @@ func selfEnds(t testing.TB) func() (conformance.Ends, error) {
 			return nil
 		})
 		return e, err
+	}
+}
+
+// overCables opens a card at each end of a veth. A card has an interface for itself, so
+// that links which are open at the same time are on several.
+func overCables(t testing.TB) func() (conformance.Ends, error) {
+	var cables []func() (conformance.Ends, error)
+	return func() (conformance.Ends, error) {
+		for _, open := range cables {
+			if e, err := open(); !errors.Is(err, unix.EADDRINUSE) {
+				return e, err
+			}
+		}
+		open := onPair(vethtest.New(t, 9000), [2]int{0, 1}, func(int) (transport.Link, error) { return openCard() })
+		cables = append(cables, open)
+		return open()
 	}
 }
 

@@ -21,7 +21,7 @@ const (
 )
 
 // Drivers returns the names that Config.Driver may have, the default first.
-func Drivers() []string { return []string{"ring", "packet", "udp", "shm"} }
+func Drivers() []string { return []string{"ring", "packet", "udp", "shm", "myrinet"} }
 
 // FromEnvironment returns c with what the environment says in the fields
 // Interface, Driver and Peers that are left zero, as Open does by itself. What

@@ -13,6 +13,7 @@ import (
 	"github.com/bobnet-go/bobnet/reliability"
 	"github.com/bobnet-go/bobnet/transport"
 	"github.com/bobnet-go/bobnet/transport/iface"
+	"github.com/bobnet-go/bobnet/transport/myrinet/plain"
 	"github.com/bobnet-go/bobnet/transport/packet"
 	"github.com/bobnet-go/bobnet/transport/ring"
 	"github.com/bobnet-go/bobnet/transport/shm"
@@ -38,8 +39,9 @@ type Config struct {
 	// has some of those that are asked for, the error wraps EADDRINUSE and names it.
 	Ports transport.PortRange
 	// Driver is "ring", "packet", "udp", which needs no privilege and takes an
-	// IP address for Interface too, or "shm", which reaches this host only and
-	// needs no Interface. Empty means what EnvDriver says, or else ring. More
+	// IP address for Interface too, "shm", which reaches this host only and
+	// needs no Interface, or "myrinet", an emulated card that has the Interface for
+	// itself, as one end of a cable. Empty means what EnvDriver says, or else ring. More
 	// options have the links that a program opens itself and passes as Link.
 	Driver string
 	// Peers are the IP addresses of stations that driver udp tells one by one
@@ -203,6 +205,8 @@ func openLink(given *Config) (transport.Link, error) {
 		return packet.Open(&packet.Config{Interface: cfg.Interface, EtherType: et, Ports: cfg.Ports})
 	case "udp":
 		return udp.Open(&udp.Config{Interface: cfg.Interface, EtherType: et, Ports: cfg.Ports, Peers: cfg.Peers, Logger: cfg.Logger})
+	case "myrinet":
+		return plain.Open(&plain.OpenConfig{Interface: cfg.Interface, Config: plain.Config{EtherType: cfg.EtherType, Ports: cfg.Ports}})
 	case "shm":
 		return shm.Open(&shm.Config{Interface: cfg.Interface, EtherType: et, Ports: cfg.Ports, AnyUser: cfg.AnyUser})
 	}

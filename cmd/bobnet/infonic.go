@@ -64,6 +64,9 @@ func driver(name string) string {
 	if has("shm") {
 		why = append(why, "shared memory, this host only")
 	}
+	if has("myrinet") {
+		why = append(why, "the card of an emulated Myrinet, at one end of a cable")
+	}
 	if has("host") {
 		why = append(why, "other programs of this host are reached beside the interface")
 	}

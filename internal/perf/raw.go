@@ -6,6 +6,7 @@ import (
 
 	"github.com/bobnet-go/bobnet/ethertype"
 	"github.com/bobnet-go/bobnet/transport"
+	"github.com/bobnet-go/bobnet/transport/myrinet/plain"
 	"github.com/bobnet-go/bobnet/transport/packet"
 	"github.com/bobnet-go/bobnet/transport/ring"
 	"github.com/bobnet-go/bobnet/transport/shm"
@@ -107,6 +108,8 @@ func openLink(c Case, iface string) (transport.Link, error) {
 		return packet.Open(&packet.Config{Interface: iface})
 	case "udp":
 		return udp.Open(&udp.Config{Interface: iface})
+	case "myrinet":
+		return plain.Open(&plain.OpenConfig{Interface: iface})
 	case linkShm:
 		return shm.Open(&shm.Config{Interface: iface})
 	}

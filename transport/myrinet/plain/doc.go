@@ -33,5 +33,12 @@
 //
 // In virtual time events of the world do, and calls of the Link only write and ring. What
 // the host has spent on programmed I/O is paid in Wait, which holds no lock. Live, Send,
-// Recv and Wait of the Link drive cable and card.
+// Recv and Wait of the Link drive cable and card: frames that Send has taken, beyond those
+// that the other end has room for, leave when one of them is called again. So a station
+// needs somebody who polls or waits, as the engine of a NIC does.
+//
+// A live card has a network interface for itself, which is one end of a cable (Open): what
+// is at the other end is another card, or a port of a switch. Until the two have found each
+// other frames wait in the send ring. A frame is one packet, and one frame of the cable,
+// with the MTU that Open chooses, Overhead less than the interface's.
 package plain

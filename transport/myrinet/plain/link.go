@@ -19,7 +19,7 @@ type Config struct {
 	EtherType ethernet.EtherType  // of the frames within packets; 0 means ethertype.Default
 	Ports     transport.PortRange // zero means DefaultPorts
 	MTU       int                 // 0 means DefaultMTU in virtual time, and live what fits one frame of the cable
-	Slots     int                 // frames that the receive ring holds, rounded up to a power of two; 0 means DefaultSlots
+	Slots     int                 // frames that the receive ring holds, rounded up to a power of two; 0 means DefaultSlots, live no more than about 2 MiB hold
 	Routes    []Route             // nil means what a direct cable needs: one of no turns, to everybody
 	Card      myrinet.CardConfig
 }
@@ -44,7 +44,7 @@ type Link struct {
 	via  carrier
 
 	mu     latch.Latch // around card and page
-	tx, rx ring
+	tx, rx frameRing
 	handed atomic.Uint32 // frames of rx that Recv has returned; those before rx.taken are the card's again
 	closed atomic.Bool
 
@@ -61,6 +61,8 @@ type carrier interface {
 	ready() bool // there may be something to move
 	now() int64
 	close()
+	holds() bool                 // nothing leaves yet
+	snapshot() *myrinet.LivePort // of the cable, nil if it is none
 }
 
 // newLink loads the program on a card that is plugged in.
@@ -267,6 +269,7 @@ func (l *Link) SetRoutes(routes []Route) error {
 // Snapshot is what a link and its card are like at a moment.
 type Snapshot struct {
 	Card         myrinet.CardSnapshot
+	Cable        *myrinet.LivePort // nil in virtual time, where it is the fabric's
 	Link         transport.Stats
 	Stations     int    // in the table of routes
 	BadDoorbells uint64 // numbers in the doorbell page that cannot be
@@ -279,7 +282,7 @@ func (l *Link) Snapshot() Snapshot {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return Snapshot{
-		Card: l.card.Snapshot(), Link: l.Stats(), Stations: l.prog.tab.n, BadDoorbells: l.badDoorbells.Load(),
+		Card: l.card.Snapshot(), Cable: l.via.snapshot(), Link: l.Stats(), Stations: l.prog.tab.n, BadDoorbells: l.badDoorbells.Load(),
 		ToSend: int(l.tx.put.Load() - l.tx.taken.Load()), Received: int(l.rx.put.Load() - l.rx.taken.Load()),
 	}
 }

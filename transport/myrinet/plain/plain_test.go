@@ -73,6 +73,9 @@ func TestLink(t *testing.T) {
 		"short ring":   {Slots: 200},
 		"another type": {EtherType: 0x88b7, Ports: transport.PortRange{Lo: 5, Hi: 5}},
 	} {
+		if testing.Short() && name != "PCI" {
+			continue
+		}
 		t.Run(name, func(t *testing.T) {
 			linktest.Run(t, func(t *testing.T) linktest.Pair {
 				a, b := newSegment(t, myrinet.Options{}).pair(cfg)

@@ -216,7 +216,7 @@ func (p *program) finish() bool {
 // launch has the next packet leave, along the next route if it is for several stations.
 func (p *program) launch() bool {
 	b := &p.bufs[p.next%sendBuffers]
-	if p.c.Sending() || b.state != ready && b.state != leaving {
+	if p.c.Sending() || b.state != ready && b.state != leaving || p.l.via.holds() {
 		return false
 	}
 	way := p.route(b)

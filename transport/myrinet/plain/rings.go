@@ -5,10 +5,10 @@ import (
 	"sync/atomic"
 )
 
-// ring is frames in the host's memory between host and card, one after the other. The
+// frameRing is frames in the host's memory between host and card, one after the other. The
 // numbers of frames run on; a number's slot is the number modulo the ring's length, which
 // is a power of two.
-type ring struct {
+type frameRing struct {
 	slots []slot
 	put   atomic.Uint32 // frames that were put in so far
 	taken atomic.Uint32 // and taken out
@@ -20,7 +20,7 @@ type slot struct {
 	n   int // octets of it that the frame has
 }
 
-func (r *ring) init(slots, size int) {
+func (r *frameRing) init(slots, size int) {
 	n := 1
 	for n < slots {
 		n *= 2
@@ -32,7 +32,7 @@ func (r *ring) init(slots, size int) {
 	}
 }
 
-func (r *ring) at(number uint32) *slot { return &r.slots[int(number)&(len(r.slots)-1)] }
+func (r *frameRing) at(number uint32) *slot { return &r.slots[int(number)&(len(r.slots)-1)] }
 
 // The doorbell page: words of 32 bits, little-endian, as the processors of the papers'
 // hosts had them.

@@ -84,6 +84,10 @@ func (v *virtual) ring() {
 
 func (v *virtual) close() { v.ring() }
 
+func (v *virtual) holds() bool { return false }
+
+func (v *virtual) snapshot() *myrinet.LivePort { return nil }
+
 // wait pays what the host owes for access to the card, and waits.
 func (v *virtual) wait(until int64) error {
 	for paid := v.now() + v.card.TakeDebt(); v.now() < paid; {

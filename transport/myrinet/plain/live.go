@@ -1,0 +1,163 @@
+package plain
+
+import (
+	"errors"
+	"fmt"
+	"sync/atomic"
+
+	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/transport"
+	"github.com/bobnet-go/bobnet/transport/internal/driver"
+	"github.com/bobnet-go/bobnet/transport/myrinet"
+	"github.com/bobnet-go/bobnet/transport/ring"
+	"golang.org/x/sys/unix"
+)
+
+// Overhead is how much smaller the MTU of a live link is than its cable's by default, so
+// that a packet is one frame, whatever its route.
+const Overhead = ethertype.HeaderSize - ethertype.EthernetSize + MaxHops + ethertype.FabricLeast + ethertype.EthernetSize
+
+// liveRing is about how many octets a live link's receive ring holds: it cycles through
+// all of them, and more would not stay in a processor's cache.
+const liveRing = 2 << 20
+
+// OpenConfig says what to open.
+type OpenConfig struct {
+	Interface string // name or MAC of the network interface that is the cable's end; "" for the only one that is up
+	Config
+	Cable myrinet.LiveOptions
+}
+
+// Open opens the card at a network interface, which is one end of a cable: what is at the
+// other end is a card, too, or a port of a switch (bobnet switch). Its errors are those of
+// ring.Open; one that wraps EADDRINUSE says that the interface has a card or a switch
+// already. A nil cfg means defaults.
+func Open(cfg *OpenConfig) (transport.Link, error) {
+	if cfg == nil {
+		cfg = new(OpenConfig)
+	}
+	cable, err := ring.Open(&ring.Config{
+		Interface: cfg.Interface, EtherType: ethertype.Fabric, Ports: myrinet.CablePorts, Long: ring.Off,
+	})
+	if errors.Is(err, unix.EADDRINUSE) {
+		return nil, fmt.Errorf("plain: a card needs an interface for itself, this one has a card or a switch: choose another, or end that: %w", err)
+	}
+	if err != nil {
+		return nil, err
+	}
+	l, err := Join(cable, &cfg.Config, cfg.Cable)
+	if err != nil {
+		cable.Close()
+		return nil, err
+	}
+	return l, nil
+}
+
+// Join returns the link of a new card at the end of a cable, which is cable from now on:
+// Close closes it. On an error it is as it was. A nil cfg means defaults.
+func Join(cable transport.Link, cfg *Config, opts myrinet.LiveOptions) (transport.Link, error) {
+	info := cable.Info()
+	with := Config{}
+	if cfg != nil {
+		with = *cfg
+	}
+	if with.MAC == (ethertype.MAC{}) {
+		with.MAC = info.MAC
+	}
+	if with.MTU == 0 {
+		with.MTU = info.MTU - Overhead
+	}
+	if with.Slots == 0 {
+		with.Slots = min(max(liveRing/max(with.MTU, 1), leastSendSlots), DefaultSlots)
+	}
+	if err := with.resolve(); err != nil {
+		return nil, err
+	}
+	if with.Card.Name == "" {
+		with.Card.Name = info.Interface
+	}
+	card, err := myrinet.NewCard(nil, with.Card)
+	if err != nil {
+		return nil, err
+	}
+	v := &live{cable: cable, gate: driver.NewGate()}
+	if v.end, err = myrinet.NewEnd(cable, (*station)(v), opts); err != nil {
+		return nil, err
+	}
+	if need := PacketSize(with.MTU); v.end.MaxPacket() < need {
+		return nil, fmt.Errorf("plain: an MTU of %d makes packets of %d octets, the cable takes %d: lower Config.MTU, or raise LiveOptions.MaxPacket",
+			with.MTU, need, v.end.MaxPacket())
+	}
+	if err := card.Plug(v.end); err != nil {
+		return nil, err
+	}
+	if v.Link, err = newLink(card, v, &with, info.Interface); err != nil {
+		return nil, err
+	}
+	v.info.Virtual, v.info.Hardware, v.info.Unprotected = info.Virtual, info.Hardware, info.Unprotected
+	if w, ok := cable.(transport.Watcher); ok {
+		return &watched{v, w}, nil
+	}
+	return v, nil
+}
+
+// live is a Link on a live cable. Whoever calls Send, Recv or Wait drives both.
+type live struct {
+	*Link
+	cable transport.Link
+	end   *myrinet.End
+	gate  *driver.Gate // of Wait, around cable
+
+	// Under the lock of Link.
+	stepping bool  // the program is at work
+	found    bool  // the other end of the cable has been there
+	next     int64 // when to drive again
+	asleep   bool  // somebody is in wait, until the time until or next
+	until    int64
+
+	woken atomic.Bool
+}
+
+// watched is a live link whose cable can watch a descriptor.
+type watched struct {
+	*live
+	watcher transport.Watcher
+}
+
+// Watch implements transport.Watcher.
+func (w *watched) Watch(fd int) { w.watcher.Watch(fd) }
+
+var (
+	_ transport.Watcher = (*watched)(nil)
+	_ transport.Checker = (*live)(nil)
+	_ transport.Parking = (*live)(nil)
+)
+
+// Place implements transport.Parking, where the cable does.
+func (v *live) Place() transport.Place { return transport.PlaceOf(v.cable) }
+
+// Check implements transport.Checker: what it says of an MTU is in terms of this link's.
+func (v *live) Check() error {
+	err := transport.Check(v.cable)
+	var change *transport.ChangeError
+	if errors.As(err, &change) && change.What == "MTU" {
+		change := *change
+		if change.MTU -= Overhead; change.MTU >= v.info.MTU {
+			return nil // packets were shorter than the cable allowed
+		}
+		return &change
+	}
+	return err
+}
+
+// Up reports whether there is a card or a switch at the other end of the cable.
+func (v *live) Up() bool {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return v.end.Up()
+}
+
+func (v *live) snapshot() *myrinet.LivePort {
+	p := v.end.Snapshot()
+	return &p
+}

@@ -1,0 +1,114 @@
+package plain_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/internal/vethtest"
+	"github.com/bobnet-go/bobnet/transport"
+	"github.com/bobnet-go/bobnet/transport/linktest"
+	"github.com/bobnet-go/bobnet/transport/myrinet"
+	"github.com/bobnet-go/bobnet/transport/myrinet/plain"
+	"github.com/bobnet-go/bobnet/transport/sim"
+	"golang.org/x/sys/unix"
+)
+
+// connect drives the links until all have found what is at the other end of their cable.
+func connect(t testing.TB, links ...transport.Link) {
+	t.Helper()
+	for end := links[0].Now() + int64(30*time.Second); ; {
+		up := 0
+		for _, l := range links {
+			if err := l.Wait(l.Now() + int64(time.Millisecond)); err != nil {
+				t.Fatal(err)
+			}
+			if l.(interface{ Up() bool }).Up() {
+				up++
+			}
+		}
+		if up == len(links) {
+			return
+		}
+		if links[0].Now() > end {
+			t.Fatal("the ends of the cable do not find each other")
+		}
+	}
+}
+
+// TestLiveLink runs the links' suite over a cable between two network namespaces.
+func TestLiveLink(t *testing.T) {
+	mtus := []int{1500, 9000}
+	if testing.Short() {
+		mtus = mtus[:1]
+	}
+	for _, mtu := range mtus {
+		p := vethtest.New(t, mtu)
+		linktest.Run(t, func(t *testing.T) linktest.Pair {
+			var links [2]transport.Link
+			for side := range links {
+				err := p.In(side, func() (err error) {
+					links[side], err = plain.Open(&plain.OpenConfig{Interface: vethtest.Name})
+					return err
+				})
+				if err != nil {
+					t.Fatal(err)
+				}
+			}
+			connect(t, links[0], links[1])
+			if got := links[0].Info().MTU; got != mtu-plain.Overhead {
+				t.Errorf("the MTU is %d", got)
+			}
+			return linktest.Pair{A: links[0], B: links[1], Driven: true}
+		})
+	}
+}
+
+// cable joins two cards by a live cable over simulated stations.
+func cable(t testing.TB, opts sim.Options, cfg *plain.Config) (w *sim.World, a, b transport.Link) {
+	w = sim.New(opts)
+	var links [2]transport.Link
+	for i := range links {
+		station := w.StationWith(sim.StationOptions{EtherType: ethertype.Fabric, Ports: myrinet.CablePorts})
+		var err error
+		if links[i], err = plain.Join(station, cfg, myrinet.LiveOptions{Seed: opts.Seed + 1}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	connect(t, links[0], links[1])
+	return w, links[0], links[1]
+}
+
+// TestSimulatedCable runs the links' suite over a live cable between simulated stations.
+func TestSimulatedCable(t *testing.T) {
+	for name, mtu := range map[string]int{"one frame a packet": 0, "several frames a packet": 4000} {
+		t.Run(name, func(t *testing.T) {
+			linktest.Run(t, func(t *testing.T) linktest.Pair {
+				_, a, b := cable(t, sim.Options{}, &plain.Config{MTU: mtu})
+				return linktest.Pair{A: a, B: b, Driven: true}
+			})
+		})
+	}
+}
+
+// TestOneCardAnInterface: two cards at one interface are an error that says what to do.
+func TestOneCardAnInterface(t *testing.T) {
+	p := vethtest.New(t, 1500)
+	err := p.In(0, func() error {
+		l, err := plain.Open(nil)
+		if err != nil {
+			return err
+		}
+		defer l.Close()
+		if _, err := plain.Open(&plain.OpenConfig{Interface: vethtest.Name}); !errors.Is(err, unix.EADDRINUSE) ||
+			!strings.Contains(err.Error(), "choose another") {
+			t.Errorf("two cards at one interface: %v", err)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
