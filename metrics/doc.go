@@ -24,6 +24,9 @@
 // addresses appear only in the value-less bobnet_vi_info, under the same bound.
 // docs/metrics.md lists every metric; docs/grafana.json is a dashboard of them.
 //
+// A switch of the emulated fabric has a collector of its own, SwitchCollector, whose
+// metrics carry switch, port (its number), and interface.
+//
 // # Dumps
 //
 // When a job hangs, ask it: DumpOnQuit prints on SIGQUIT, and Serve shows at

@@ -26,6 +26,8 @@ func Metrics() map[string][]Metric {
 		"VI":   list(viFields, viLabels),
 		"rank": list(rankFields, nil),
 		"node": list(nodeFields, nodeLabels),
+
+		"switch's port": list(switchFields, switchLabels),
 	}
 	for _, f := range families {
 		of := "rank"

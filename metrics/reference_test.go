@@ -69,6 +69,7 @@ func TestReference(t *testing.T) {
 func TestReferenceComplete(t *testing.T) {
 	described := make(chan *prometheus.Desc, 1000)
 	metrics.NewCollector(nil).Describe(described)
+	metrics.NewSwitchCollector(nil).Describe(described)
 	close(described)
 	exist := map[string]bool{}
 	for d := range described {
@@ -97,6 +98,7 @@ func reference(t *testing.T) string {
 		{"VI", "One series for each VI, by its `port` as `vi`, and those of its NIC."},
 		{"rank", "One series for the process's rank in an MPLite job."},
 		{"node", "One series for each node of active messages, by the address at which it takes connections."},
+		{"switch's port", "One series for each port of `bobnet switch` that has a cable, by the number of the port and its interface."},
 	} {
 		fmt.Fprintf(&b, "\n## Of a %s\n\n%s\n\n| metric | type | labels | meaning |\n| --- | --- | --- | --- |\n", of.name, of.intro)
 		for _, m := range all[of.name] {
@@ -116,7 +118,7 @@ func reference(t *testing.T) string {
 	for _, r := range endpoint.Reasons() {
 		why = append(why, strings.ReplaceAll(r.String(), " ", "_"))
 	}
-	values(&b, "`reason` of `bobnet_am_refused_messages_total` and `bobnet_am_returned_messages_total`", reasonsOf(t, "../endpoint/errors.go", "Reason", why))
+	values(&b, "`reason` of `bobnet_am_refused_messages_total` and `bobnet_am_returned_messages_total`", reasonsOf(t, "../endpoint/internal/wire/reason.go", "Reason", why))
 	fmt.Fprintf(&b, "\n## Values of `collective`\n\n%s.\n", strings.Join(kinds, ", "))
 	return b.String()
 }

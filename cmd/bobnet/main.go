@@ -32,6 +32,7 @@ var verbs = []func() *cobra.Command{
 	newPingCmd,
 	newMapCmd,
 	newDaemonCmd,
+	newSwitchCmd,
 	newRPCGenCmd,
 }
 

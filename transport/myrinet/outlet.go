@@ -23,6 +23,7 @@ type outlet struct {
 	breakAt  uint32
 	length   uint32 // of that packet
 	full     bool   // the link had no room
+	failed   bool   // or an error
 	crowded  bool   // a frame of a packet waits for a place in the queue
 }
 
@@ -44,7 +45,7 @@ func (o *outlet) reset() {
 	for ; o.n > 0; o.n-- {
 		o.drop()
 	}
-	o.seq, o.limit, o.packet, o.breaking, o.full, o.crowded = 0, 0, 0, false, false, false
+	o.seq, o.limit, o.packet, o.breaking, o.full, o.failed, o.crowded = 0, 0, 0, false, false, false, false
 }
 
 // drop lets go of the oldest frame.
@@ -149,7 +150,7 @@ func (c *cableEnd) flush() error {
 			continue
 		}
 		if taken < n {
-			o.full = true
+			o.full, o.failed = true, err != nil
 			c.frames.Full++
 			if errors.Is(err, transport.ErrClosed) {
 				return err

@@ -232,14 +232,20 @@ func (c *cableEnd) due(now int64) int64 {
 	if t, ok := c.expires(); ok {
 		at = min(at, t)
 	}
-	if c.out.full {
+	switch {
+	case c.out.full && c.out.failed:
+		at = min(at, now+failPause)
+	case c.out.full:
 		at = min(at, now+fullPause)
 	}
 	return at
 }
 
-// fullPause is when a link that had no room is tried again, nanoseconds.
-const fullPause = int64(50e3)
+// When a link that had no room, or an error, is tried again, nanoseconds.
+const (
+	fullPause = int64(50e3)
+	failPause = int64(20e6)
+)
 
 // breakUp is what becomes of a packet that was blocked for too long. While its head waits,
 // what follows the first frame is thrown away, which frees the cable; the first frame goes

@@ -1,0 +1,251 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"os"
+	"os/signal"
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/metrics"
+	"github.com/bobnet-go/bobnet/transport"
+	"github.com/bobnet-go/bobnet/transport/myrinet"
+	"github.com/bobnet-go/bobnet/transport/packet"
+	"github.com/bobnet-go/bobnet/transport/ring"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"github.com/spf13/cobra"
+	"golang.org/x/sys/unix"
+)
+
+const switchLong = `Be a crossbar switch of the emulated Myrinet. Each port is a network interface,
+which is one end of a cable; at the other end is a card (a program with the driver
+myrinet), or a port of another switch. The ends find each other. A switch has no
+address and no table: packets carry their route.
+
+Ports are numbered in the order in which they are given, from 0, or as they say:
+--port 3=eth1. Numbers between them are ports without a cable.
+
+It runs until it is interrupted, and then prints what each port has carried.
+SIGQUIT (Ctrl-\) prints that at once.`
+
+const switchExample = `  bobnet switch --port eth0 --port eth1
+  bobnet switch --port 0=eth0 --port 5=eth1 --metrics :9464`
+
+// defaultSwitchPorts is how many ports a switch has unless more are asked for.
+const defaultSwitchPorts = 8
+
+// switchCall is a call of `bobnet switch`.
+type switchCall struct {
+	name    string
+	ports   []string
+	size    int
+	driver  string
+	metrics string
+	options myrinet.LiveOptions
+}
+
+func newSwitchCmd() *cobra.Command {
+	var call switchCall
+	cmd := &cobra.Command{
+		Use:     "switch --port IFACE --port IFACE ...",
+		Short:   "Be a crossbar switch of the emulated Myrinet, with an interface as each port",
+		Long:    switchLong,
+		Example: switchExample,
+		Args:    usage(cobra.NoArgs),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			names, err := call.layout()
+			if err != nil {
+				return usageError{err}
+			}
+			return call.run(cmd.Context(), names, cmd.OutOrStdout())
+		},
+	}
+	f := cmd.Flags()
+	f.StringArrayVarP(&call.ports, "port", "p", nil, "an `interface` that is a port, with or without its number: eth0, 3=eth1; once for each port")
+	f.IntVar(&call.size, "ports", defaultSwitchPorts, "how many ports the switch has, with or without a cable")
+	f.StringVar(&call.driver, "driver", "ring", "ring or packet: how frames travel")
+	f.StringVar(&call.name, "name", "switch", "what the switch is called in what it prints and in its metrics")
+	f.DurationVar(&call.options.Timeout, "timeout", 0, "after how long a packet that is blocked is broken (default 500ms)")
+	f.DurationVar(&call.options.Silence, "silence", 0, "after how long a neighbour that says nothing is taken for gone (default 2s)")
+	f.DurationVar(&call.options.Spin, "spin", 0, "how long a port polls after the last frame before it sleeps")
+	f.StringVar(&call.metrics, "metrics", "", "serve the ports' metrics on this `address` (:port is localhost's): /metrics, and /debug/bobnet for people")
+	return cmd
+}
+
+// layout returns the interface of each port, "" for one without a cable.
+func (c *switchCall) layout() (names []string, err error) {
+	if c.driver != "ring" && c.driver != "packet" {
+		return nil, fmt.Errorf("switch: --driver %q: want ring or packet", c.driver)
+	}
+	if c.size < 2 || c.size > myrinet.MaxPorts {
+		return nil, fmt.Errorf("switch: --ports %d: a switch has 2 to %d", c.size, myrinet.MaxPorts)
+	}
+	if len(c.ports) == 0 {
+		return nil, errors.New("switch: want the interfaces that are its ports: --port eth0 --port eth1")
+	}
+	names = make([]string, c.size)
+	next := 0
+	for _, text := range c.ports {
+		number, name, numbered := strings.Cut(text, "=")
+		at := next
+		if !numbered {
+			name = text
+		} else if at, err = strconv.Atoi(number); err != nil {
+			return nil, fmt.Errorf("switch: --port %s: %q is no number of a port", text, number)
+		}
+		switch {
+		case name == "":
+			return nil, fmt.Errorf("switch: --port %q names no interface", text)
+		case at < 0 || at >= c.size:
+			return nil, fmt.Errorf("switch: --port %s: there is no port %d, they are 0 to %d: raise --ports", text, at, c.size-1)
+		case names[at] != "":
+			return nil, fmt.Errorf("switch: --port %s: port %d is %s already", text, at, names[at])
+		}
+		names[at] = name
+		for next < c.size && names[next] != "" {
+			next++
+		}
+	}
+	return names, nil
+}
+
+// run is a switch until ctx is done.
+func (c *switchCall) run(ctx context.Context, names []string, out io.Writer) (err error) {
+	links := make([]transport.Link, len(names))
+	defer func() {
+		for _, link := range links {
+			if link != nil {
+				link.Close()
+			}
+		}
+	}()
+	for i, name := range names {
+		if name == "" {
+			continue
+		}
+		if links[i], err = c.open(name); err != nil {
+			links[i] = nil
+			return fmt.Errorf("switch: port %d: %w", i, err)
+		}
+	}
+	sw, err := myrinet.NewLiveSwitch(c.name, links, c.options)
+	if err != nil {
+		return fmt.Errorf("switch: %w", err)
+	}
+	stop, err := c.serve(sw)
+	if err != nil {
+		return err
+	}
+	defer stop()
+	fmt.Fprintf(out, "switch %s: ports %s\n", c.name, listPorts(names))
+	drive(ctx, sw, links)
+	if err := myrinet.WriteLivePorts(out, sw.Ports()); err != nil {
+		return err
+	}
+	return context.Cause(ctx)
+}
+
+// open opens the link that is a port.
+func (c *switchCall) open(name string) (link transport.Link, err error) {
+	if c.driver == "packet" {
+		link, err = packet.Open(&packet.Config{Interface: name, EtherType: ethertype.Fabric, Ports: myrinet.CablePorts})
+	} else {
+		link, err = ring.Open(&ring.Config{
+			Interface: name, EtherType: ethertype.Fabric, Ports: myrinet.CablePorts, Long: ring.Off, XDP: ring.Off,
+		})
+	}
+	if errors.Is(err, unix.EADDRINUSE) {
+		return nil, fmt.Errorf("%s is a port of a switch already, or has a card: choose another interface, or end that program: %w", name, err)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return link, nil
+}
+
+func listPorts(names []string) string {
+	var list []string
+	for i, name := range names {
+		if name != "" {
+			list = append(list, fmt.Sprintf("%d=%s", i, name))
+		}
+	}
+	return strings.Join(list, " ")
+}
+
+// drive lets the switch work until ctx is done. A port whose link fails for good is left
+// out, and the others go on.
+func drive(ctx context.Context, sw *myrinet.LiveSwitch, links []transport.Link) {
+	var ports sync.WaitGroup
+	for i, link := range links {
+		if link != nil {
+			ports.Go(func() {
+				if err := sw.Drive(i); ctx.Err() == nil {
+					slog.Error("a port has failed", "switch", sw, "port", i, "err", err)
+				}
+			})
+		}
+	}
+	<-ctx.Done()
+	for _, link := range links {
+		if link != nil {
+			link.Close()
+		}
+	}
+	ports.Wait()
+}
+
+// serve shows the switch from outside: on SIGQUIT, and over HTTP if that was asked for.
+func (c *switchCall) serve(sw *myrinet.LiveSwitch) (stop func(), err error) {
+	quits, done := make(chan os.Signal, 1), make(chan struct{})
+	signal.Notify(quits, unix.SIGQUIT)
+	go func() {
+		for {
+			select {
+			case <-quits:
+				myrinet.WriteLivePorts(os.Stderr, sw.Ports()) // there is nobody else to tell
+			case <-done:
+				return
+			}
+		}
+	}()
+	stop = func() {
+		signal.Stop(quits)
+		close(done)
+	}
+	if c.metrics == "" {
+		return stop, nil
+	}
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(metrics.NewSwitchCollector(sw))
+	mux := http.NewServeMux()
+	mux.Handle("/metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{}))
+	mux.HandleFunc("GET /debug/bobnet", func(w http.ResponseWriter, r *http.Request) {
+		if r.FormValue("format") == "json" {
+			w.Header().Set("Content-Type", "application/json")
+			json.NewEncoder(w).Encode(sw.Ports()) // if it fails the client is gone
+			return
+		}
+		myrinet.WriteLivePorts(w, sw.Ports())
+	})
+	server, err := metrics.ServeHandler(c.metrics, mux)
+	if err != nil {
+		stop()
+		return nil, fmt.Errorf("--metrics: %w", err)
+	}
+	slog.Info("serving metrics", "at", fmt.Sprintf("http://%s/metrics", server.Addr()))
+	quiet := stop
+	return func() {
+		server.Close()
+		quiet()
+	}, nil
+}
