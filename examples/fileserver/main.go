@@ -1,0 +1,168 @@
+// Command fileserver serves the files below a directory by remote procedure calls, and
+// copies such trees. Its service is defined in files/files.x, of which bobnet rpcgen makes
+// package files, and the C rpcgen what cclient/client.c uses: whoever speaks ONC RPC can be its
+// client.
+//
+//	go run ./examples/fileserver serve ./docs &      # at 127.0.0.1:7711; -write lets clients write
+//	go run ./examples/fileserver hash                # streams it all, prints files, octets and a sum
+//	go run ./examples/fileserver get . /tmp/docs     # copies it, and prints the same sum
+//	go run ./examples/fileserver sum /tmp/docs       # that of a directory here
+//	go run ./examples/fileserver put /tmp/docs copy  # and back, to a server that lets clients write
+//
+// The C client copies as get does:
+//
+//	cd examples/fileserver/cclient && make && ./client 127.0.0.1 7711 . /tmp/docs
+//
+// The server never leaves its directory, whatever path it is asked for and wherever symbolic
+// links lead. It believes everybody: listen at an address of other hosts only where all of them
+// may read what is served.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"log"
+	"net"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/bobnet-go/bobnet/examples/fileserver/files"
+	"github.com/bobnet-go/bobnet/vmmc/vrpc"
+)
+
+const defaultAddr = "127.0.0.1:7711"
+
+func main() {
+	log.SetFlags(0)
+	log.SetPrefix("fileserver: ")
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if err := run(ctx, os.Args[1:], os.Stdout); err != nil {
+		log.Fatal(err)
+	}
+}
+
+const usage = `use: fileserver serve [-addr ADDR] [-write] DIR
+     fileserver hash [-addr ADDR] [PATH]
+     fileserver get [-addr ADDR] PATH DIR
+     fileserver put [-addr ADDR] DIR PATH
+     fileserver sum DIR`
+
+// run carries out the command line.
+func run(ctx context.Context, args []string, out io.Writer) error {
+	if len(args) == 0 {
+		return errors.New(usage)
+	}
+	flags := flag.NewFlagSet(args[0], flag.ContinueOnError)
+	addr := flags.String("addr", defaultAddr, "the server's `ADDR`, host and port of TCP")
+	write := flags.Bool("write", false, "serve: let clients write")
+	if err := flags.Parse(args[1:]); err != nil {
+		return err
+	}
+	rest := flags.Args()
+	switch verb := args[0]; {
+	case verb == "serve" && len(rest) == 1:
+		return serve(ctx, *addr, rest[0], *write, out)
+	case verb == "hash" && len(rest) <= 1:
+		return transfer(ctx, *addr, append(rest, ".")[0], "", false, out)
+	case verb == "get" && len(rest) == 2:
+		return transfer(ctx, *addr, rest[0], rest[1], false, out)
+	case verb == "put" && len(rest) == 2:
+		return transfer(ctx, *addr, rest[1], rest[0], true, out)
+	case verb == "sum" && len(rest) == 1:
+		return sum(ctx, rest[0], out)
+	}
+	return errors.New(usage)
+}
+
+// serve answers calls until the context ends.
+func serve(ctx context.Context, addr, dir string, write bool, out io.Writer) error {
+	s, at, err := start(addr, dir, write)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(out, "serving %s at %v\n", dir, at)
+	<-ctx.Done()
+	return s.Close()
+}
+
+// service is a server that answers calls.
+type service struct {
+	*server
+	rpc *vrpc.Server
+}
+
+func (s *service) Close() error { return errors.Join(s.rpc.Close(), s.root.Close()) }
+
+// start serves a directory at an address, until Close.
+func start(addr, dir string, write bool) (*service, net.Addr, error) {
+	files, err := newServer(dir, write)
+	if err != nil {
+		return nil, nil, err
+	}
+	s := &service{files, vrpc.NewServer(&vrpc.ServerConfig{Parallel: window})}
+	if err := s.register(s.rpc); err != nil {
+		return nil, nil, errors.Join(err, s.Close())
+	}
+	at, err := s.rpc.Listen("tcp", addr)
+	if err != nil {
+		return nil, nil, errors.Join(err, s.Close())
+	}
+	return s, at, nil
+}
+
+// transfer copies between a server and a directory here, which is empty if what comes is only
+// looked at.
+func transfer(ctx context.Context, addr, path, dir string, put bool, out io.Writer) error {
+	c, err := vrpc.Dial(ctx, "tcp", addr, files.FileProg, files.FileV1, nil)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	there := &remote{files.FileV1Client{Client: c}}
+	var total *summary
+	if dir == "" {
+		total, err = walk(ctx, there, path, nil, "")
+	} else {
+		total, err = copyTree(ctx, there, path, dir, put)
+	}
+	if err == nil {
+		fmt.Fprintln(out, total)
+	}
+	return err
+}
+
+func copyTree(ctx context.Context, there *remote, path, dir string, put bool) (*summary, error) {
+	if !put {
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			return nil, err
+		}
+	}
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return nil, err
+	}
+	defer root.Close()
+	if put {
+		return walk(ctx, localDir{root}, ".", there, path)
+	}
+	return walk(ctx, there, path, localDir{root}, ".")
+}
+
+// sum prints what hash prints of a directory of this machine.
+func sum(ctx context.Context, dir string, out io.Writer) error {
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	total, err := walk(ctx, localDir{root}, ".", nil, "")
+	if err == nil {
+		fmt.Fprintln(out, total)
+	}
+	return err
+}
