@@ -214,8 +214,8 @@ func (v *vmmcConn) wait(ctx context.Context, at int, value uint32) error {
 		return err
 	}
 	var err error
-	for now := atomic.LoadUint32(word); now != value && err == nil; {
-		now, err = v.p.Spin(ctx, word, now)
+	for seen := atomic.LoadUint32(word); seen != value && err == nil; {
+		seen, err = v.p.Spin(ctx, word, seen)
 	}
 	return err
 }
