@@ -1,0 +1,106 @@
+// Command fabric has the hosts of a Myrinet send packets to each other in virtual time,
+// while links and switches die and return. A mapper among them finds out what is left
+// and gives the cards other routes.
+//
+//	go run ./examples/fabric -out map.svg
+//	go run ./examples/fabric -fabric FILE -time 10s -seed 7
+//
+// It tells what fails, what returns and what the mapper finds; at the end it prints what
+// each route has carried, and writes the last map as a picture. A file that describes
+// another network has the form that "bobnet map -h" explains. The same seed gives the
+// same run.
+package main
+
+import (
+	_ "embed"
+	"flag"
+	"fmt"
+	"io"
+	"log"
+	"os"
+	"time"
+
+	"github.com/bobnet-go/bobnet/examples/internal/outfile"
+	"github.com/bobnet-go/bobnet/transport/myrinet"
+	"github.com/bobnet-go/bobnet/transport/myrinet/mapper"
+	"github.com/bobnet-go/bobnet/transport/sim"
+)
+
+//go:embed tree.fabric
+var tree string
+
+// options are the flags.
+type options struct {
+	fabric, out string
+	time        time.Duration
+	seed        uint64
+}
+
+func main() {
+	log.SetFlags(0)
+	log.SetPrefix("fabric: ")
+	var o options
+	flag.StringVar(&o.fabric, "fabric", "", "the `FILE` that describes the network (default a fat tree of 8 hosts)")
+	flag.StringVar(&o.out, "out", "", "write the last map to this `FILE`, as SVG")
+	flag.DurationVar(&o.time, "time", 5*time.Second, "how long things fail, in virtual time")
+	flag.Uint64Var(&o.seed, "seed", 1, "of everything random")
+	switch flag.Parse(); {
+	case flag.NArg() > 0:
+		log.Fatalf("%q: want flags only; see -help", flag.Args())
+	case o.time <= 0:
+		log.Fatalf("-time %v: want some time", o.time)
+	}
+	if err := run(o, os.Stdout); err != nil {
+		log.Fatal(err)
+	}
+}
+
+func run(o options, out io.Writer) error {
+	if err := outfile.Check(o.out); err != nil {
+		return err
+	}
+	text, name := tree, "tree.fabric"
+	if o.fabric != "" {
+		b, err := os.ReadFile(o.fabric)
+		if err != nil {
+			return err
+		}
+		text, name = string(b), o.fabric
+	}
+	f, err := myrinet.ParseFile(text)
+	if err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	if len(f.Hosts) < 2 || len(f.Cables) == 0 {
+		return fmt.Errorf("%s: want two hosts at least, and cables", name)
+	}
+	s, err := newScene(o, &f.Topology, out)
+	if err != nil {
+		return err
+	}
+	last, err := s.play(o.time)
+	if err != nil {
+		return err
+	}
+	s.table()
+	if o.out == "" {
+		return nil
+	}
+	return os.WriteFile(o.out, []byte(mapper.SVG(&last.Topology, last.Summary())), 0o644)
+}
+
+// newScene builds the network.
+func newScene(o options, t *myrinet.Topology, out io.Writer) (*scene, error) {
+	w := sim.New(sim.Options{Seed: o.seed})
+	f, err := myrinet.New(w, myrinet.Options{Seed: o.seed, Ports: t.Ports})
+	if err != nil {
+		return nil, err
+	}
+	n, err := mapper.NewNetwork(w, f, t, func(i int) mapper.Options {
+		return mapper.Options{ID: mapper.HostID(i), Name: t.Hosts[i], Seed: o.seed<<16 + uint64(i), Ports: t.Ports, Period: 100 * time.Millisecond}
+	})
+	if err != nil {
+		return nil, err
+	}
+	return setScene(w, n, o.seed, out), nil
+}
