@@ -50,10 +50,12 @@ func TestImportWalls(t *testing.T) {
 
 // innerWalls says of each package below vipl and endpoint which others of the house it
 // may import. None imports the room that it belongs to; memory and the directory do not
-// know each other; and of endpoint's providers none knows another.
+// know each other; a connection knows neither the directory nor strangers; and of
+// endpoint's providers none knows another.
 var innerWalls = map[string][]string{
 	"vipl/internal/code":      {},
 	"vipl/internal/memory":    {"vipl/internal/code"},
+	"vipl/internal/conn":      {"ethertype", "reliability", "transport", "progress", "vipl/internal/code", "vipl/internal/memory"},
 	"vipl/internal/guard":     {"ethertype"},
 	"vipl/internal/directory": {"ethertype", "transport", "progress", "vipl/internal/code", "vipl/internal/guard"},
 

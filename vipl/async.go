@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math/bits"
+	"sync/atomic"
 )
 
 // ErrorCode says what an asynchronous error is (VIP_ERROR_CODE).
@@ -104,7 +105,7 @@ type AsyncError struct {
 func (e AsyncError) Error() string {
 	where := ""
 	if e.VI != nil {
-		where = " " + e.VI.Local().String()
+		where = " " + e.VI.conn.Local().String()
 	}
 	return fmt.Sprintf("vipl: asynchronous error %v on %v%s: %v", e.Code, e.Resource, where, e.Err)
 }
@@ -120,9 +121,15 @@ const errorsMax = 1024
 var (
 	errCQOverrun = fmt.Errorf("%w: the completion queue is full and an entry is lost; its descriptor stays on the work queue", ErrResource)
 	errDamaged   = errors.New("vipl: an RDMA write arrived damaged and was dropped")
-	errAborted   = errors.New("vipl: an RDMA write arrived in part: frames of it were lost")
-	errAltered   = fmt.Errorf("%w: a descriptor's segments were altered while it was posted", ErrInvalidParameter)
 )
+
+// errorState is what a NIC keeps of asynchronous errors.
+type errorState struct {
+	handler func(AsyncError)
+	owed    atomic.Int32 // calls of the handler
+	counts  ErrorCounts
+	lost    uint64 // for which the handler was too slow
+}
 
 // SetErrorHandler installs the handler of asynchronous errors
 // (VipErrorCallback); nil restores the default, which logs the first error of
@@ -132,7 +139,7 @@ var (
 func (n *NIC) SetErrorHandler(f func(e AsyncError)) {
 	n.eng.Lock()
 	defer n.eng.Unlock()
-	n.onError = f
+	n.errs.handler = f
 }
 
 // raise tells of an asynchronous error. v and d may be nil, op 0; the resource
@@ -154,22 +161,22 @@ func (n *NIC) raiseCQ(q *CQ, v *VI) {
 }
 
 func (n *NIC) tell(e *AsyncError) {
-	n.stats.Errors[e.Code]++
+	n.errs.counts[e.Code]++
 	switch {
-	case n.onError == nil:
+	case n.errs.handler == nil:
 		n.logError(e)
-	case n.errorsOwed.Load() >= errorsMax:
-		n.stats.ErrorsLost++
+	case n.errs.owed.Load() >= errorsMax:
+		n.errs.lost++
 	case !n.closed:
-		n.errorsOwed.Add(1)
-		n.calls.Owe(call{fail: n.onError, async: *e})
+		n.errs.owed.Add(1)
+		n.calls.Owe(call{fail: n.errs.handler, async: *e})
 	}
 }
 
 // logError is the default handler. Errors that a peer can cause at will must
 // not fill the log.
 func (n *NIC) logError(e *AsyncError) {
-	count := n.stats.Errors[e.Code]
+	count := n.errs.counts[e.Code]
 	if bits.OnesCount64(count) != 1 {
 		return
 	}
@@ -182,7 +189,7 @@ func (n *NIC) logError(e *AsyncError) {
 	}
 	args := []any{"code", e.Code, "resource", e.Resource, "count", count, "err", e.Err}
 	if e.VI != nil {
-		args = append(args, "local", e.VI.Local(), "remote", e.VI.remote)
+		args = append(args, "local", e.VI.conn.Local(), "remote", e.VI.conn.Remote)
 	}
 	n.log.Log(context.Background(), level, "asynchronous error", args...)
 }

@@ -66,7 +66,7 @@ func (t *attemptTable) admit(v *VI) bool {
 		hs.next = forever
 		return false
 	case t.active >= t.limit || t.waiting.Len() > 0:
-		hs.left, hs.deadline = hs.deadline-v.nic.now, forever
+		hs.left, hs.deadline = hs.deadline-v.nic.conns.Now, forever
 		t.wait(v)
 		return false
 	default:
@@ -97,7 +97,7 @@ func (t *attemptTable) resume(v *VI) {
 		t.active++
 	}
 	if hs.left > 0 {
-		hs.deadline, hs.left = v.nic.now+hs.left, 0
+		hs.deadline, hs.left = v.nic.conns.Now+hs.left, 0
 	}
 	hs.sent = 0
 }
@@ -118,7 +118,7 @@ func (t *attemptTable) next(n *NIC) {
 			continue
 		}
 		t.resume(a.v)
-		a.hs.next, a.hs.interval = n.now, firstRetry
-		n.timers.watch(a.v) // it had no timer
+		a.hs.next, a.hs.interval = n.conns.Now, firstRetry
+		n.conns.Watch(&a.v.conn) // it had no timer
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/bobnet-go/bobnet/ethertype"
 	"github.com/bobnet-go/bobnet/reliability"
 	"github.com/bobnet-go/bobnet/transport"
+	"github.com/bobnet-go/bobnet/vipl/internal/conn"
 	"github.com/bobnet-go/bobnet/vipl/internal/memory"
 )
 
@@ -93,6 +94,14 @@ func (a Attributes) withDefaults() Attributes {
 	return a
 }
 
+// terms returns what a says of connections.
+func (a *Attributes) terms() conn.Terms {
+	return conn.Terms{
+		Reliability: a.Reliability, Ptag: a.Ptag, EnableRDMAWrite: a.EnableRDMAWrite, EnableRDMARead: a.EnableRDMARead,
+		ReadDepth: a.ReadDepth, PeerTimeout: a.PeerTimeout,
+	}
+}
+
 func (a *Attributes) validate(op string) error {
 	switch {
 	case !a.Reliability.Valid():
@@ -139,23 +148,14 @@ type NICAttributes struct {
 	Incarnation            uint64 // random, new with every Open
 }
 
-// State is a VI's state (VIP_VI_STATE).
-type State uint8
+// State is a VI's state (VIP_VI_STATE). Its String is the state's name, and so is its
+// MarshalText.
+type State = conn.State
 
 // The states, in VIPL's order.
 const (
-	StateIdle State = iota
-	StateConnected
-	StateConnectPending
-	StateError
+	StateIdle           = conn.StateIdle
+	StateConnected      = conn.StateConnected
+	StateConnectPending = conn.StateConnectPending
+	StateError          = conn.StateError
 )
-
-var stateNames = [...]string{"idle", "connected", "connect pending", "error"}
-
-// String returns the state's name.
-func (s State) String() string {
-	if int(s) < len(stateNames) {
-		return stateNames[s]
-	}
-	return "invalid"
-}

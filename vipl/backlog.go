@@ -33,7 +33,7 @@ const (
 // nobody can repeat any more, or the oldest if there are too many, and one that waits
 // and whose requester has given up if too many wait.
 func (l *Listener) room() bool {
-	for len(l.decided) > 0 && (l.nic.now-l.decided[0].at > decidedLife || len(l.pending) >= decidedMax) {
+	for len(l.decided) > 0 && (l.nic.conns.Now-l.decided[0].at > decidedLife || len(l.pending) >= decidedMax) {
 		l.decided[0].forget()
 		l.decided = l.decided[1:]
 	}
@@ -44,14 +44,14 @@ func (l *Listener) room() bool {
 		}
 		l.queue[i].forget()
 		l.queue = slices.Delete(l.queue, i, i+1)
-		l.untold = min(l.untold, len(l.queue))
+		l.notice.Limit(len(l.queue))
 	}
 	return len(l.pending) < decidedMax
 }
 
 // again notes that the request has come, with size bytes of payload.
 func (r *Request) again(size int, proven bool) {
-	r.heard = r.listener.nic.now
+	r.heard = r.listener.nic.conns.Now
 	r.credit += amplification*(ethertype.HeaderSize+size) - ethertype.HeaderSize // of a Retry
 	if proven {
 		r.proves()
@@ -61,7 +61,7 @@ func (r *Request) again(size int, proven bool) {
 // proves notes that something has come from the requester that only who hears what is
 // sent there can know.
 func (r *Request) proves() {
-	r.heard, r.proven = r.listener.nic.now, true
+	r.heard, r.proven = r.listener.nic.conns.Now, true
 	r.settle()
 }
 
@@ -98,12 +98,12 @@ func (r *Request) forget() {
 // decide notes that the request has been accepted or rejected.
 func (r *Request) decide() {
 	l := r.listener
-	r.decided, r.at = true, l.nic.now
+	r.decided, r.at = true, l.nic.conns.Now
 	l.decided = append(l.decided, r)
 }
 
 // silent reports whether the requester seems to have given up.
-func (r *Request) silent() bool { return r.listener.nic.now-r.heard > int64(silentMax) }
+func (r *Request) silent() bool { return r.listener.nic.conns.Now-r.heard > int64(silentMax) }
 
 // holdsUp reports whether a server that waits until the requester is connected keeps
 // others waiting in vain.
@@ -114,5 +114,5 @@ func (r *Request) holdsUp() bool {
 	} else if !r.silent() {
 		return false
 	}
-	return n.now-r.at > limit && len(r.listener.queue) > 0
+	return n.conns.Now-r.at > limit && len(r.listener.queue) > 0
 }

@@ -1,11 +1,5 @@
 package vipl
 
-// bell calls a function of the program's when a completion queue has something new.
-type bell struct {
-	ring func()
-	rung bool // it has been called, or will be, since the last Reap
-}
-
 // Attend has f called when entries have come, once until the next Reap, so that what
 // completions mean to a package on top is seen to while the program computes. f is called
 // like the handlers of VI.SendNotify: on the goroutine that drives the NIC or the NIC's
@@ -22,23 +16,7 @@ func (q *CQ) Attend(f func()) error {
 		return err
 	}
 	n.cancelCalls(nil, q)
-	if q.bell = (bell{ring: f}); q.n > q.dead {
-		q.ring()
-	}
+	q.attend = f
+	q.ring.Attend(f != nil)
 	return nil
-}
-
-// ring owes the call, unless it has been called and has not reaped.
-func (q *CQ) ring() {
-	if b := &q.bell; b.ring != nil && !b.rung {
-		b.rung = true
-		q.nic.calls.Owe(call{ring: b.ring, q: q})
-	}
-}
-
-// wrote has those look again who wait for memory to change, which the peer of v has.
-func (v *VI) wrote() {
-	if q := v.rq.cq; q != nil && q.bell.ring != nil {
-		q.gate.Open(&v.nic.eng)
-	}
 }

@@ -4,68 +4,26 @@ import (
 	"encoding/binary"
 
 	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/vipl/internal/conn"
 	"github.com/bobnet-go/bobnet/vipl/internal/guard"
 )
 
 // sendFarewell answers a frame that reaches a VI in the Error state: the peer
 // has not heard yet, or has found an end of its own.
 func (v *VI) sendFarewell(h *ethertype.Header) {
-	v.drop(DropStale)
-	if !v.plausible(h) {
+	v.conn.Drop(DropStale)
+	if !v.conn.Plausible(h) {
 		return
 	}
 	over := h.Kind == ethertype.KindDisconnect
-	v.told = v.told || over
+	v.conn.End.Told = v.conn.End.Told || over
 	switch {
-	case !v.nic.answers.Take(guard.Reset, v.nic.now):
+	case !v.nic.answers.Take(guard.Reset, v.nic.conns.Now):
 	case over:
-		v.nic.sendReset(h)
+		v.nic.conns.SendReset(h)
 	default:
-		v.sendDisconnect(v.farewell)
+		v.conn.SendDisconnect(v.conn.End.Why)
 	}
-}
-
-func (v *VI) receiveDisconnect(h *ethertype.Header, payload []byte) {
-	why := reasonEnd
-	if len(payload) > 0 {
-		why = reason(payload[0]) // once: the peer may still write to it
-	}
-	if why >= reasonEnd {
-		v.drop(DropFormat)
-		return
-	}
-	if v.reliable {
-		if progress, _ := v.tx.OnAck(v.nic.now, h.Ack, h.Sack, nil); progress {
-			v.completeAcked()
-		}
-		if why.ofMessage() {
-			v.fault = h.Msg
-			v.completeReached()
-		}
-	}
-	v.enterError(why.cause(), "the peer says so", why)
-	v.told = true
-	v.nic.sendReset(h) // so that the peer need not say it again
-}
-
-// resetSize is the payload of a KindReset frame: the tag of the frame that it
-// answers, as proof that its sender saw it, and the incarnation of the NIC.
-const resetSize = 12
-
-func putReset(b []byte, tag uint32, incarnation uint64) {
-	binary.BigEndian.PutUint32(b, tag)
-	binary.BigEndian.PutUint64(b[4:], incarnation)
-}
-
-// sendReset answers h: there is no such connection here, or no longer. It says what h
-// said, crosswise, as if it were a frame of the connection: who has sent h can tell that
-// this is the answer.
-func (n *NIC) sendReset(h *ethertype.Header) {
-	var body [resetSize]byte
-	putReset(body[:], h.Tag, n.incarnation)
-	n.sendControl(ethertype.Header{
-		Dst: h.Src, Kind: ethertype.KindReset, DstPort: h.SrcPort, SrcPort: h.DstPort, Seq: h.Ack, Ack: h.Seq,
-	}, body[:])
 }
 
 // receiveReset handles the answer to a frame for a connection that the peer
@@ -75,46 +33,36 @@ func (n *NIC) receiveReset(h *ethertype.Header, payload []byte) {
 	if !n.alone(h) {
 		return
 	}
-	if len(payload) < resetSize {
-		n.drop(DropStale)
+	if len(payload) < conn.ResetSize {
+		n.conns.Drop(DropStale)
 		return
 	}
 	v, tag := n.viAt(h.DstPort), binary.BigEndian.Uint32(payload)
-	if v == nil || h.Src != v.remote.MAC || h.SrcPort != v.remote.Port || tag != v.remoteTag {
+	if v == nil || h.Src != v.conn.Remote.MAC || h.SrcPort != v.conn.Remote.Port || tag != v.conn.RemoteTag {
 		if !n.ghosts.confirm(n, h, tag) {
-			n.drop(DropStale)
+			n.conns.Drop(DropStale)
 		}
 		return
 	}
-	if !v.answered(h) {
-		v.drop(DropAck)
+	if !v.conn.Answered(h) {
+		v.conn.Drop(DropAck)
 		return
 	}
-	if v.state == StateConnectPending && v.hs.awaits() {
-		v.hs.finish(v, &ConnError{Local: v.Local(), Remote: v.remote, Err: ErrDisconnected, Detail: "it gave up in the middle of the handshake"})
+	if v.conn.State == StateConnectPending && v.hs.awaits() {
+		v.hs.finish(v, &ConnError{Local: v.Local(), Remote: v.conn.Remote, Err: ErrDisconnected, Detail: "it gave up in the middle of the handshake"})
 		return
 	}
-	if v.state == StateError {
-		v.told = true
+	if v.conn.State == StateError {
+		v.conn.End.Told = true
 		return
 	}
-	if v.state != StateConnected {
-		v.drop(DropStale)
+	if v.conn.State != StateConnected {
+		v.conn.Drop(DropStale)
 		return
 	}
 	if binary.BigEndian.Uint64(payload[4:]) != v.incarnation {
-		v.enterError(ErrPeerReset, "another process answers at its address now", reasonSilent)
+		v.conn.EnterError(ErrPeerReset, "another process answers at its address now", conn.ReasonSilent)
 		return
 	}
-	v.enterError(ErrDisconnected, "it no longer has this connection", reasonLeft)
-}
-
-// answered reports whether h, a Reset with the right tag, answers a frame of v's: it
-// says what that has said. On the unreliable level there is no telling how long ago a
-// frame of some number was sent.
-func (v *VI) answered(h *ethertype.Header) bool {
-	if !v.reliable {
-		return h.Seq == v.rx.Next()
-	}
-	return v.genuine(h)
+	v.conn.EnterError(ErrDisconnected, "it no longer has this connection", conn.ReasonLeft)
 }

@@ -24,7 +24,7 @@ func (c *call) run() {
 	case c.ring != nil:
 		c.ring()
 	default:
-		c.async.NIC.errorsOwed.Add(-1)
+		c.async.NIC.errs.owed.Add(-1)
 		c.fail(c.async)
 	}
 }

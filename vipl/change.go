@@ -6,6 +6,7 @@ import (
 
 	"github.com/bobnet-go/bobnet/ethertype"
 	"github.com/bobnet-go/bobnet/transport"
+	"github.com/bobnet-go/bobnet/vipl/internal/conn"
 )
 
 // This file is about interfaces that are changed while they are in use. It runs
@@ -31,10 +32,10 @@ const MinMTU = minMTU
 func (n *NIC) checkLink() {
 	err := transport.Check(n.link)
 	if err == nil {
-		if n.mtu != n.info.MTU || n.failed != nil {
+		if n.conns.MTU != n.info.MTU || n.failed != nil {
 			n.log.Info("link is well again", "interface", n.info.Interface)
 		}
-		n.mtu, n.failed = n.info.MTU, nil
+		n.conns.MTU, n.failed = n.info.MTU, nil
 		n.lookAtHardware()
 		return
 	}
@@ -54,6 +55,13 @@ func (n *NIC) checkLink() {
 	}
 }
 
+// lookAtFailure is checkLink for connections that are given up, and returns what is
+// wrong with the link.
+func (n *NIC) lookAtFailure() error {
+	n.checkLink()
+	return n.failed
+}
+
 // lookAtHardware has the peers learn the MAC of an interface whose stations have
 // another, if it has changed. The interface can send.
 func (n *NIC) lookAtHardware() {
@@ -64,7 +72,7 @@ func (n *NIC) lookAtHardware() {
 	n.info.Hardware = now
 	n.log.Info("interface has another MAC", "interface", n.info.Interface, "mac", now)
 	for _, v := range n.vis {
-		if v != nil && v.state == StateConnected && v.remote.MAC != n.info.MAC {
+		if v != nil && v.conn.State == StateConnected && v.conn.Remote.MAC != n.info.MAC {
 			v.appear()
 		}
 	}
@@ -73,13 +81,13 @@ func (n *NIC) lookAtHardware() {
 // appear sends a frame to the peer's host. What matters is that the kernel asks
 // for the way there, and says its own MAC with that.
 func (v *VI) appear() {
-	if v.reliable {
-		v.sendAck(ethertype.FlagAckNow)
+	if v.conn.Reliable {
+		v.conn.SendAck(ethertype.FlagAckNow)
 		return
 	}
 	// The level has no keepalive. An inquiry to a port that is no NIC's own is for
 	// nobody.
-	v.nic.sendControl(ethertype.Header{Dst: v.remote.MAC, DstPort: v.remote.Port, Kind: ethertype.KindQuery, SrcPort: v.port, Tag: v.remoteTag})
+	v.nic.conns.SendControl(ethertype.Header{Dst: v.conn.Remote.MAC, DstPort: v.conn.Remote.Port, Kind: ethertype.KindQuery, SrcPort: v.conn.Port, Tag: v.conn.RemoteTag})
 }
 
 // lookAtLink looks at the interface before something is begun that a change of it
@@ -99,12 +107,12 @@ func linkCause(err error) error { return fmt.Errorf("%w: %w", ErrLink, err) }
 
 // shrink goes over to a smaller MTU.
 func (n *NIC) shrink(change *transport.ChangeError) {
-	if n.mtu == change.MTU {
+	if n.conns.MTU == change.MTU {
 		return
 	}
-	n.mtu = change.MTU
+	n.conns.MTU = change.MTU
 	n.endAll(change, func(v *VI) bool {
-		return v.pathData+ethertype.BaseSize > n.mtu && v.remote.MAC != n.info.MAC
+		return v.conn.Path.Data+ethertype.BaseSize > n.conns.MTU && v.conn.Remote.MAC != n.info.MAC
 	})
 }
 
@@ -116,12 +124,12 @@ func (n *NIC) endAll(change error, concerned func(*VI) bool) {
 	for _, v := range n.vis {
 		switch {
 		case v == nil || !concerned(v):
-		case v.state == StateConnected:
-			v.sendDisconnect(reasonLink)
-			v.enterError(cause, "", reasonLink)
-			n.stats.Failures++
-		case v.state == StateConnectPending && v.hs.phase != phaseRequest:
-			v.hs.finish(v, &ConnError{Local: v.Local(), Remote: v.remote, Err: cause})
+		case v.conn.State == StateConnected:
+			v.conn.SendDisconnect(conn.ReasonLink)
+			v.conn.EnterError(cause, "", conn.ReasonLink)
+			n.conns.Stats.Failures++
+		case v.conn.State == StateConnectPending && v.hs.phase != phaseRequest:
+			v.hs.finish(v, &ConnError{Local: v.Local(), Remote: v.conn.Remote, Err: cause})
 		}
 	}
 }

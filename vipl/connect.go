@@ -41,12 +41,12 @@ func (v *VI) connectStart(ctx context.Context, remote ethertype.Addr, data []byt
 	if len(data) > MaxConnData {
 		return opError("connect", ErrInvalidParameter, "%d bytes of private data are over the limit of %d", len(data), MaxConnData)
 	}
-	n.now = n.link.Now()
-	v.remote = remote
+	n.conns.Now = n.link.Now()
+	v.conn.Remote = remote
 	v.begin(phaseRequest, int64(n.eng.Left(ctx, v.attr.ConnectTimeout)), append([]byte(nil), data...))
 	v.hs.named = named
 	v.hs.step(v)
-	n.tx.flush(n)
+	n.conns.Flush()
 	return nil
 }
 
@@ -58,8 +58,8 @@ func (v *VI) admitConnect(op string, remote ethertype.Addr) error {
 		return err
 	}
 	switch {
-	case v.state != StateIdle:
-		return opError(op, ErrInvalidState, "the VI is %v, want idle: call Disconnect first", v.state)
+	case v.conn.State != StateIdle:
+		return opError(op, ErrInvalidState, "the VI is %v, want idle: call Disconnect first", v.conn.State)
 	case remote.MAC.IsGroup() || remote.IsZero():
 		return opError(op, ErrInvalidParameter, "%v is not the address of one endpoint", remote)
 	case n.cannotReach(remote.MAC):
@@ -78,7 +78,7 @@ func (v *VI) ConnectDone() error {
 	n := v.nic
 	n.eng.Lock()
 	defer n.eng.Unlock()
-	if v.state == StateConnectPending && !n.closed {
+	if v.conn.State == StateConnectPending && !n.closed {
 		n.eng.Poll()
 	}
 	return v.connectOutcome()
@@ -89,12 +89,12 @@ func (v *VI) connectOutcome() error {
 		return err
 	}
 	switch {
-	case v.state == StateConnected:
+	case v.conn.State == StateConnected:
 		return nil
-	case v.state == StateConnectPending:
+	case v.conn.State == StateConnectPending:
 		return ErrNotDone
-	case v.state == StateError:
-		return v.err
+	case v.conn.State == StateError:
+		return v.conn.End.Err
 	case v.lastErr != nil:
 		return v.lastErr
 	case v.left:
@@ -116,13 +116,13 @@ func (v *VI) awaitConnect(ctx context.Context) error {
 			return err
 		}
 		if err := n.wait(&w, &v.gate); err != nil {
-			if v.state == StateConnectPending {
-				if n.timers.expired(v) {
+			if v.conn.State == StateConnectPending {
+				if n.conns.Now >= v.hs.deadline {
 					v.hs.timeout(v)
 					return v.connectOutcome()
 				}
 				v.leave()
-				n.tx.flush(n)
+				n.conns.Flush()
 			}
 			return err
 		}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/bobnet-go/bobnet/ethertype"
 	"github.com/bobnet-go/bobnet/reliability"
+	"github.com/bobnet-go/bobnet/vipl/internal/conn"
 )
 
 // connInfo is what each side tells the other of itself in KindRequest and
@@ -105,8 +106,8 @@ func (v *VI) info() connInfo {
 	attr := v.attr
 	attr.WholeCRC = attr.WholeCRC || v.nic.info.Unprotected // the peer's link may be another
 	return connInfo{
-		incarnation: v.nic.incarnation, tag: v.localTag, seq: v.hs.localSeq, mtu: uint32(v.nic.mtuTo(v.remote.MAC)),
-		attr: attr, data: v.hs.data, long: v.hs.phase == phaseRequest && v.takesLong() || v.hs.phase == phaseAccept && v.long,
+		incarnation: v.nic.conns.Incarnation, tag: v.conn.LocalTag, seq: v.hs.localSeq, mtu: uint32(v.nic.mtuTo(v.conn.Remote.MAC)),
+		attr: attr, data: v.hs.data, long: v.hs.phase == phaseRequest && v.conn.Path.MayUseLong() || v.hs.phase == phaseAccept && v.conn.Path.Long,
 		peer:  v.hs.peer != nil && v.hs.phase == phaseRequest,
 		named: v.hs.named && v.hs.phase == phaseRequest,
 	}
@@ -158,25 +159,10 @@ func (v *VI) RemoteAttributes() Attributes {
 
 // adopt takes over what the peer said.
 func (v *VI) adopt(remote ethertype.Addr, c *connInfo) {
-	v.remote = remote
-	v.remoteTag = c.tag
-	v.incarnation = c.incarnation
-	v.hs.remoteSeq = c.seq
-	v.remoteMTU = int(c.mtu)
-	v.remoteAttr = c.attr
-	v.hs.reads = c.attr.ReadDepth
-	v.pathData = min(v.nic.mtuTo(remote.MAC), int(c.mtu)) - ethertype.BaseSize
-	v.maxData = v.pathData
-	v.long, v.proven = c.long && v.takesLong() && v.pathData+ethertype.BaseSize >= v.nic.info.MTU, false
-	v.flags = 0
-	if v.attr.WholeCRC || c.attr.WholeCRC || v.nic.info.Unprotected {
-		v.flags = ethertype.FlagWholeCRC
-	}
-	v.out = ethertype.Header{
-		Dst: remote.MAC, Src: v.nic.info.MAC, Type: v.nic.info.EtherType,
-		DstPort: remote.Port, SrcPort: v.port, Tag: c.tag, Ack: c.seq,
-	}
-	v.tx.Init(v.nic.relTo(remote.MAC), v.hs.localSeq)
-	v.tx.SetUserTimeout(int64(v.attr.PeerTimeout))
-	v.rx.Init(v.nic.relTo(remote.MAC), c.seq)
+	v.incarnation, v.remoteAttr = c.incarnation, c.attr
+	v.hs.remoteSeq, v.hs.reads = c.seq, c.attr.ReadDepth
+	v.conn.Meet(&conn.Peer{
+		Remote: remote, Tag: c.tag, Seq: c.seq, MTU: int(c.mtu), Long: c.long,
+		WholeCRC: v.attr.WholeCRC || c.attr.WholeCRC || v.nic.info.Unprotected,
+	}, v.hs.localSeq)
 }

@@ -3,7 +3,7 @@ package vipl
 import (
 	"context"
 
-	"github.com/bobnet-go/bobnet/progress"
+	"github.com/bobnet-go/bobnet/vipl/internal/conn"
 )
 
 // CQ is a completion queue: it collects the completions of many work queues,
@@ -19,20 +19,12 @@ import (
 // Listeners may be bound to it too, so that one wait is for completions and for
 // connection requests: see Listener.Bind.
 type CQ struct {
-	nic       *NIC
-	entries   []cqEntry // a place for each completion, and for each bound listener; see dead
-	size      int       // how many are for completions
-	head      int
-	n         int
-	notices   int // of n, entries of listeners
-	dead      int // of n, entries of VIs that are closed: fewer than there are places
-	users     int // work queues bound to it
-	listeners int // bound to it
-	closed    bool
-	gate      progress.Gate
-
+	nic      *NIC
+	ring     conn.Ring
+	users    int // work queues bound to it
+	closed   bool
 	handlers entryHandlers
-	bell     bell
+	attend   func() // see Attend
 }
 
 // CreateCQ makes a completion queue (VipCreateCQ) of at least one entry. A NIC
@@ -50,13 +42,26 @@ func (n *NIC) CreateCQ(entries int) (*CQ, error) {
 		return nil, opError("create completion queue", ErrResource, "all %d completion queues are in use; close some", MaxCQs)
 	}
 	n.numCQs++
-	return &CQ{nic: n, entries: make([]cqEntry, entries), size: entries}, nil
+	q := &CQ{nic: n}
+	q.ring.Init(&n.conns, (*cqOwner)(q), entries)
+	return q, nil
+}
+
+// ringOf returns the ring of a queue, nil if there is none.
+func ringOf(q *CQ) *conn.Ring {
+	if q == nil {
+		return nil
+	}
+	return &q.ring
 }
 
 // take is next for those who tell entries of listeners by a nil VI.
 func (q *CQ) take() (v *VI, recv bool, ok bool) {
-	e, ok := q.next()
-	return e.vi, e.recv, ok
+	e, ok := q.ring.Next()
+	if e.Conn != nil {
+		v = viOf(e.Conn)
+	}
+	return v, e.Recv, ok
 }
 
 // Done takes the next entry (VipCQDone). It never blocks: it polls the NIC
@@ -74,7 +79,7 @@ func (q *CQ) Done() (vi *VI, recv bool, err error) {
 			return nil, false, err
 		}
 		if polled {
-			n.idlePoll()
+			n.conns.Uncork()
 			return nil, false, ErrNotDone
 		}
 		n.eng.Poll()
@@ -97,7 +102,7 @@ func (q *CQ) Wait(ctx context.Context) (vi *VI, recv bool, err error) {
 		if err := q.isClosed(); err != nil {
 			return nil, false, err
 		}
-		if err := n.wait(&w, &q.gate); err != nil {
+		if err := n.wait(&w, &q.ring.Gate); err != nil {
 			return nil, false, err
 		}
 	}
@@ -110,16 +115,37 @@ func (q *CQ) Close() error {
 	n := q.nic
 	n.eng.Lock()
 	defer n.eng.Unlock()
-	if q.users+q.listeners > 0 && !n.closed {
+	if q.users+q.ring.Bound() > 0 && !n.closed {
 		return opError("destroy completion queue", ErrResource,
-			"%d work queues and %d listeners are still bound to it; close the VIs and the listeners first", q.users, q.listeners)
+			"%d work queues and %d listeners are still bound to it; close the VIs and the listeners first", q.users, q.ring.Bound())
 	}
 	if !q.closed {
 		n.numCQs--
 	}
-	q.closed, q.bell = true, bell{}
+	q.closed, q.attend = true, nil
+	q.ring.Attend(false)
 	q.handlers.Clear()
+	q.ring.Handlers = 0
 	n.cancelCalls(nil, q)
-	q.gate.Open(&n.eng)
+	q.ring.Gate.Open(&n.eng)
 	return nil
 }
+
+// cqOwner is the queue as its ring sees it.
+type cqOwner CQ
+
+// Tell implements conn.RingOwner: the handler that has waited longest gets an entry.
+func (o *cqOwner) Tell(c *conn.Conn, recv bool) {
+	q := (*CQ)(o)
+	var v *VI
+	if c != nil {
+		v = viOf(c)
+	}
+	q.tell(v, recv)
+}
+
+// Overrun implements conn.RingOwner.
+func (o *cqOwner) Overrun(c *conn.Conn) { o.nic.raiseCQ((*CQ)(o), viOf(c)) }
+
+// Alert implements conn.RingOwner.
+func (o *cqOwner) Alert() { o.nic.calls.Owe(call{ring: o.attend, q: (*CQ)(o)}) }

@@ -30,24 +30,17 @@ func (l *Listener) Bind(q *CQ) error {
 		return nil
 	}
 	l.cq = q
-	q.listeners++
-	q.reshape()
+	q.ring.Bind()
 	for range l.queue {
-		q.announce(l)
+		q.ring.Announce(&l.notice)
 	}
 	return nil
 }
 
 // unbind takes back what has been announced and not been told of.
 func (l *Listener) unbind() {
-	q := l.cq
-	if q == nil {
-		return
+	if l.cq != nil {
+		l.cq.ring.Unbind(&l.notice)
+		l.cq = nil
 	}
-	if l.listed {
-		q.remove(func(e *cqEntry) bool { return e.listener == l })
-		q.notices--
-	}
-	q.listeners--
-	l.cq, l.untold, l.listed = nil, 0, false
 }

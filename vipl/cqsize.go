@@ -13,7 +13,7 @@ type CQAttributes struct {
 func (q *CQ) Query() CQAttributes {
 	q.nic.eng.Lock()
 	defer q.nic.eng.Unlock()
-	return CQAttributes{Entries: q.size, Used: q.used(), WorkQueues: q.users, Listeners: q.listeners, Handlers: q.handlers.Len()}
+	return CQAttributes{Entries: q.ring.Size, Used: q.ring.Used(), WorkQueues: q.users, Listeners: q.ring.Bound(), Handlers: q.handlers.Len()}
 }
 
 // Resize changes how many entries the queue holds (VipResizeCQ). Entries that
@@ -30,10 +30,9 @@ func (q *CQ) Resize(entries int) error {
 	switch {
 	case entries < 1 || entries > MaxCQEntries:
 		return opError(op, ErrInvalidParameter, "%d entries are not in 1..%d", entries, MaxCQEntries)
-	case entries < q.used():
-		return opError(op, ErrResource, "it holds %d entries now, which do not fit in %d: take them first", q.used(), entries)
+	case entries < q.ring.Used():
+		return opError(op, ErrResource, "it holds %d entries now, which do not fit in %d: take them first", q.ring.Used(), entries)
 	}
-	q.size = entries
-	q.reshape()
+	q.ring.Resize(entries)
 	return nil
 }

@@ -6,80 +6,118 @@ import (
 
 	"github.com/bobnet-go/bobnet/ethertype"
 	"github.com/bobnet-go/bobnet/transport"
+	"github.com/bobnet-go/bobnet/vipl/internal/conn"
 	"github.com/bobnet-go/bobnet/vipl/internal/guard"
 )
 
 // This file is the engine's one step. Everything in it runs with n.mu held.
 
-// poll is the engine's step at n.now: it takes in the frames that have arrived, runs due timers, and sends what
-// became possible. It reports whether any frame arrived.
-func (n *NIC) poll() bool {
-	n.catchUp()
+// poll is the engine's step at now. It takes in the frames that have arrived, runs due
+// timers, and sends what became possible. It reports whether any frame arrived.
+func (n *NIC) poll(now int64) bool {
+	n.conns.SetClock(now)
+	frames, rest, arrived := n.receive()
+	if n.conns.Single && n.takeShort(frames[0]) {
+		frames = nil
+	}
+	for _, frame := range frames {
+		n.classify(frame)
+	}
+	if rest > 0 {
+		n.classifyLong(n.views[arrived-1], rest)
+	}
+	n.conns.RunTimers()
+	n.conns.Settle()
+	n.conns.FlushPending()
+	if n.dead != nil {
+		n.endConnections()
+	}
+	return arrived > 0
+}
+
+// receive returns the frames that the link has. If the last one is long, only its
+// beginning is there: rest bytes are with the link still, and it is not among frames.
+func (n *NIC) receive() (frames [][]byte, rest, arrived int) {
 	k, err := n.link.Recv(n.views)
 	if err != nil {
 		n.linkError(err)
 	}
-	if n.deaf() {
+	if n.linkClosed() {
 		k = 0
 	}
-	n.lone = k == 1
-	views, rest := n.views[:k], 0
-	if n.long.link != nil && k > 0 && len(views[k-1]) >= transport.LongBegin {
-		if rest = n.long.link.Rest(); rest > 0 {
-			views, n.lone = views[:k-1], false
+	frames = n.views[:k]
+	if k > 0 && len(frames[k-1]) >= transport.LongBegin {
+		if rest = n.conns.Rest(); rest > 0 {
+			frames = frames[:k-1]
 		}
 	}
-	if n.lone && n.receiveShort(views[0]) {
-		views = nil
-		if n.tx.n > 0 { // an answer, after which there is time
-			n.tx.flush(n)
-			n.catchUp()
-		}
-	}
-	for _, frame := range views {
-		n.receive(frame)
-	}
-	if rest > 0 {
-		n.receiveLong(n.views[k-1], rest)
-	}
-	if n.now >= n.timers.next {
-		n.runTimers()
-	}
-	if n.late.vi == nil && len(n.touched) > 0 {
-		n.settle()
-	}
-	if n.tx.n > 0 {
-		n.tx.flush(n)
-	}
-	if n.dead != nil {
-		n.bury()
-	}
-	return k > 0
+	n.conns.Single = k == 1 && rest == 0
+	return frames, rest, k
 }
 
-// deaf reports whether somebody has closed the link under the NIC. It may carry frames
+// takeShort has the frame of a poll that found no other take the fast path, if there is
+// one for it, and reports whether it has.
+func (n *NIC) takeShort(frame []byte) bool {
+	v := n.viAt(ethertype.DstPort(frame))
+	if v == nil || !v.conn.ReceiveShort(frame) {
+		return false
+	}
+	if n.conns.Pending() { // an answer, after which there is time
+		n.conns.Flush()
+		n.conns.CatchUp()
+	}
+	return true
+}
+
+// linkClosed reports whether somebody has closed the link under the NIC. It may carry frames
 // for a moment yet, but to answer them would tell peers that they are silent, before
 // whoever answers in this NIC's place can tell them what has happened.
-func (n *NIC) deaf() bool { return n.dead != nil && errors.Is(n.dead, transport.ErrClosed) }
+func (n *NIC) linkClosed() bool { return n.dead != nil && errors.Is(n.dead, transport.ErrClosed) }
 
-// receive takes one frame apart and hands it to whom it concerns.
-func (n *NIC) receive(frame []byte) {
-	h := &n.rxh
-	payload, err := h.Parse(frame)
-	if err != nil {
-		n.dropInvalid(h, err)
+// classify takes frames apart and hands each to whom it concerns: the one given, and
+// those that come in pieces of which it is the last.
+func (n *NIC) classify(frame []byte) {
+	for frame != nil {
+		h := &n.conns.In
+		payload, err := h.Parse(frame)
+		if err != nil {
+			n.dropInvalid(h, err)
+			return
+		}
+		if n.info.Unprotected && h.Flags&ethertype.FlagWholeCRC == 0 {
+			n.conns.Drop(DropCRC)
+			return
+		}
+		n.conns.CountReceived(len(frame))
+		frame = n.dispatch(h, payload)
+	}
+}
+
+// classifyLong is classify for a long frame, of which rest bytes are with the link.
+func (n *NIC) classifyLong(begin []byte, rest int) {
+	if h, payload := n.conns.BeginLong(begin, rest, n.straight); payload != nil {
+		whole := n.dispatch(h, payload)
+		n.conns.EndLong()
+		n.classify(whole)
 		return
 	}
-	if n.info.Unprotected && h.Flags&ethertype.FlagWholeCRC == 0 {
-		n.drop(DropCRC)
-		return
-	}
-	n.stats.RxFrames++
-	n.stats.RxBytes += uint64(len(frame))
+	n.classify(n.conns.FetchLong(begin, rest))
+}
+
+// straight reports whether the data of a frame need not be seen before they lie
+// where they belong.
+func (n *NIC) straight(h *ethertype.Header) bool {
+	v := n.viAt(h.DstPort)
+	return v != nil && v.conn.TakesStraight(h)
+}
+
+// dispatch hands a frame to what its kind concerns. It returns a frame that has been put
+// together from pieces, nil if there is none.
+func (n *NIC) dispatch(h *ethertype.Header, payload []byte) (whole []byte) {
 	switch h.Kind {
 	case ethertype.KindData, ethertype.KindRDMAWrite, ethertype.KindRDMARead, ethertype.KindReadData,
 		ethertype.KindAck, ethertype.KindDisconnect, ethertype.KindPiece:
-		n.receiveConn(h, payload)
+		return n.receiveConn(h, payload)
 	case ethertype.KindReset:
 		n.receiveReset(h, payload)
 	case ethertype.KindRequest, ethertype.KindRetry, ethertype.KindAccept, ethertype.KindReject, ethertype.KindProbe, ethertype.KindProbeAck:
@@ -87,12 +125,13 @@ func (n *NIC) receive(frame []byte) {
 	case ethertype.KindQuery, ethertype.KindAnswer, ethertype.KindEcho, ethertype.KindEchoReply:
 		n.dir.Receive(h, payload)
 	}
+	return nil
 }
 
 // dropInvalid counts a frame of which h could not be parsed. A wrong CRC leaves
 // h as the frame has it.
 func (n *NIC) dropInvalid(h *ethertype.Header, err error) {
-	n.drop(parseReason(err))
+	n.conns.Drop(parseReason(err))
 	if err == ethertype.ErrCRC {
 		n.receiveDamaged(h)
 	}
@@ -110,52 +149,35 @@ func parseReason(err error) Drop {
 	return DropFormat
 }
 
-// receiveConn handles the frames of connections: those that carry a tag.
-func (n *NIC) receiveConn(h *ethertype.Header, payload []byte) {
+// receiveConn handles the frames of connections: those that carry a tag. It returns a
+// frame that has been put together from pieces.
+func (n *NIC) receiveConn(h *ethertype.Header, payload []byte) (whole []byte) {
 	if !n.alone(h) {
-		return
+		return nil
 	}
 	v := n.viAt(h.DstPort)
-	if v == nil || v.localTag != h.Tag || v.state == StateIdle {
+	if v == nil || v.conn.LocalTag != h.Tag || v.conn.State == StateIdle {
 		n.stray(h)
-		return
+		return nil
 	}
-	if h.Src != v.remote.MAC || h.SrcPort != v.remote.Port {
-		v.drop(DropPeer)
-		return
+	if h.Src != v.conn.Remote.MAC || h.SrcPort != v.conn.Remote.Port {
+		v.conn.Drop(DropPeer)
+		return nil
 	}
-	switch v.state {
+	switch v.conn.State {
+	case StateConnected:
+		return v.conn.Receive(h, payload)
 	case StateConnectPending:
 		if h.Kind == ethertype.KindDisconnect && h.Ack == v.hs.localSeq {
-			v.hs.finish(v, &ConnError{Local: v.Local(), Remote: v.remote, Err: ErrDisconnected, Detail: "it gave up in the middle of the handshake"})
-			n.sendReset(h)
-			return
+			v.hs.finish(v, &ConnError{Local: v.Local(), Remote: v.conn.Remote, Err: ErrDisconnected, Detail: "it gave up in the middle of the handshake"})
+			n.conns.SendReset(h)
+			return nil
 		}
-		v.drop(DropEarly) // overtook the end of the handshake; it will come again
+		v.conn.Drop(DropEarly) // overtook the end of the handshake; it will come again
 	case StateError:
 		v.sendFarewell(h)
-	case StateConnected:
-		n.touch(v)
-		v.stats.RxFrames++
-		if !v.genuine(h) && !(h.Kind == ethertype.KindDisconnect && v.plausible(h)) {
-			v.drop(v.forgery(h))
-			return
-		}
-		v.heard, v.probes = n.now, 0
-		if h.Flags&ethertype.FlagTakesLong != 0 && v.long && !v.wide() {
-			v.widen()
-		}
-		switch h.Kind {
-		case ethertype.KindAck:
-			v.receiveAck(h, payload)
-		case ethertype.KindDisconnect:
-			v.receiveDisconnect(h, payload)
-		case ethertype.KindPiece:
-			v.receivePiece(h, payload)
-		default:
-			v.receiveData(h, payload)
-		}
 	}
+	return nil
 }
 
 // alone reports whether a frame was sent to this NIC and nobody else, as all frames
@@ -165,7 +187,7 @@ func (n *NIC) alone(h *ethertype.Header) bool {
 	if h.Dst == n.info.MAC {
 		return true
 	}
-	n.drop(DropDestination)
+	n.conns.Drop(DropDestination)
 	return false
 }
 
@@ -173,12 +195,12 @@ func (n *NIC) alone(h *ethertype.Header) bool {
 // sender learns at once and not by timeout, or need not say farewell again.
 // Resets are never answered.
 func (n *NIC) stray(h *ethertype.Header) {
-	n.drop(DropStale)
+	n.conns.Drop(DropStale)
 	if h.Src.IsGroup() {
 		return
 	}
-	if !n.ghosts.answer(n, h) && n.answers.Take(guard.Reset, n.now) {
-		n.sendReset(h)
+	if !n.ghosts.answer(n, h) && n.answers.Take(guard.Reset, n.conns.Now) {
+		n.conns.SendReset(h)
 	}
 }
 
@@ -198,15 +220,15 @@ func (n *NIC) linkError(err error) {
 	}
 }
 
-// bury ends what depended on a link that somebody has closed under the NIC.
-func (n *NIC) bury() {
+// endConnections ends what depended on a link that somebody has closed under the NIC.
+func (n *NIC) endConnections() {
 	for _, v := range n.vis {
 		switch {
 		case v == nil:
-		case v.state == StateConnected:
-			v.enterError(linkCause(n.dead), "", reasonSilent)
-		case v.state == StateConnectPending:
-			v.hs.finish(v, &ConnError{Local: v.Local(), Remote: v.remote, Err: linkCause(n.dead)})
+		case v.conn.State == StateConnected:
+			v.conn.EnterError(linkCause(n.dead), "", conn.ReasonSilent)
+		case v.conn.State == StateConnectPending:
+			v.hs.finish(v, &ConnError{Local: v.Local(), Remote: v.conn.Remote, Err: linkCause(n.dead)})
 		}
 	}
 	n.eng.WakeAll()
@@ -217,11 +239,19 @@ func (n *NIC) bury() {
 // unreliable level, nobody will send it again.
 func (n *NIC) receiveDamaged(h *ethertype.Header) {
 	v := n.viAt(h.DstPort)
-	if v == nil || v.state != StateConnected || v.localTag != h.Tag || h.Src != v.remote.MAC || h.SrcPort != v.remote.Port || !v.genuine(h) {
+	if v == nil || v.conn.State != StateConnected || v.conn.LocalTag != h.Tag || h.Src != v.conn.Remote.MAC || h.SrcPort != v.conn.Remote.Port || !v.conn.Genuine(h) {
 		return
 	}
-	v.stats.Dropped[DropCRC]++ // the NIC has counted it
-	if h.Kind == ethertype.KindRDMAWrite && !v.reliable {
+	v.conn.Lost(DropCRC)
+	if h.Kind == ethertype.KindRDMAWrite && !v.conn.Reliable {
 		n.raise(CodeRDMAWData, v, nil, StatusOpRemoteRDMAWrite, errDamaged)
 	}
+}
+
+// viAt returns the VI at a port, nil if there is none.
+func (n *NIC) viAt(port uint16) *VI {
+	if i := int(port) - int(n.info.Ports.Lo); i >= 0 && i < len(n.vis) {
+		return n.vis[i]
+	}
+	return nil
 }

@@ -1,7 +1,6 @@
 package vipl
 
 import (
-	"errors"
 	"fmt"
 
 	"github.com/bobnet-go/bobnet/ethertype"
@@ -54,7 +53,7 @@ func (e closedError) Unwrap() error        { return ErrInvalidState }
 // isClosed returns an error if v or its NIC is closed.
 func (v *VI) isClosed() error {
 	switch {
-	case v.closed:
+	case v.conn.Closed:
 		return errVIClosed
 	case v.nic.closed:
 		return ErrClosed
@@ -90,15 +89,15 @@ var errLeft = fmt.Errorf("%w, and the VI is not connected: Disconnect was called
 
 // What breaks a connection; a ConnError wraps one of these.
 var (
-	ErrUnreachable  = errors.New("peer does not answer")
-	ErrDisconnected = errors.New("peer disconnected")
-	ErrPeerReset    = errors.New("peer does not know this connection (it was restarted)")
-	ErrRecvQueue    = errors.New("message arrived and no receive was posted")
-	ErrTooLong      = errors.New("message is longer than the posted receive")
-	ErrRDMA         = errors.New("RDMA outside a region or without the right")
-	ErrProtocol     = errors.New("peer violated the protocol")
-	ErrLink         = errors.New("network interface failed")
-	ErrPeerLink     = errors.New("peer's network interface failed or was changed")
+	ErrUnreachable  = code.ErrUnreachable
+	ErrDisconnected = code.ErrDisconnected
+	ErrPeerReset    = code.ErrPeerReset
+	ErrRecvQueue    = code.ErrRecvQueue
+	ErrTooLong      = code.ErrTooLong
+	ErrRDMA         = code.ErrRDMA
+	ErrProtocol     = code.ErrProtocol
+	ErrLink         = code.ErrLink
+	ErrPeerLink     = code.ErrPeerLink
 )
 
 // ConnError says why a connection was not made or ended. It is what

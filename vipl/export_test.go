@@ -8,28 +8,28 @@ import (
 )
 
 // LongFrames has long frames be those of an MTU.
-func (n *NIC) LongFrames(mtu int) { n.long.size = mtu - ethertype.BaseSize }
+func (n *NIC) LongFrames(mtu int) { n.conns.Long.Size = mtu - ethertype.BaseSize }
 
 // Fetched returns how many long frames went straight to where they belong.
-func (n *NIC) Fetched() uint64 { return n.long.fetched }
+func (n *NIC) Fetched() uint64 { return n.conns.Long.Fetched }
 
 // Short returns how many messages have gone the short way, out or in.
-func (n *NIC) Short() uint64 { return n.short }
+func (n *NIC) Short() uint64 { return n.conns.FastPath }
 
 // ForgetUsual keeps the frame that comes next from the short way.
-func (v *VI) ForgetUsual() { v.usual = ethertype.Prefix{} }
+func (v *VI) ForgetUsual() { v.conn.ForgetPrediction() }
 
 // FindTimer makes the time of the next timer exact.
-func (n *NIC) FindTimer() { n.findTimer() }
+func (n *NIC) FindTimer() { n.conns.FindTimer() }
 
 // Wide reports whether v sends long frames.
-func (v *VI) Wide() bool { return v.wide() }
+func (v *VI) Wide() bool { return v.conn.Path.UsesLong() }
 
 // Waiting reports whether a caller leads, and how many follow it.
 func (n *NIC) Waiting() (led bool, followers int) {
 	n.eng.Lock()
 	defer n.eng.Unlock()
-	s := n.eng.State(n.now)
+	s := n.eng.State(n.conns.Now)
 	return strings.HasPrefix(s.Driver, "caller"), s.Followers
 }
 
@@ -37,4 +37,4 @@ func (n *NIC) Waiting() (led bool, followers int) {
 func (n *NIC) FlushLog() { n.logs.Flush(time.Minute) }
 
 // InRing returns how many entries the queue keeps, those of closed VIs included.
-func (q *CQ) InRing() int { return q.n }
+func (q *CQ) InRing() int { return q.ring.Len() }

@@ -6,6 +6,7 @@ import (
 	"github.com/bobnet-go/bobnet/ethertype"
 	"github.com/bobnet-go/bobnet/progress"
 	"github.com/bobnet-go/bobnet/reliability"
+	"github.com/bobnet-go/bobnet/vipl/internal/conn"
 	"github.com/bobnet-go/bobnet/vipl/internal/guard"
 )
 
@@ -24,7 +25,7 @@ type ghostTable struct {
 
 type ghost struct {
 	h   ethertype.Header // the farewell
-	why reason           // that it gives
+	why conn.Reason      // that it gives
 	// localTag and port are how the peer's frames name the connection.
 	localTag uint32
 	port     uint16
@@ -45,7 +46,7 @@ const (
 
 // remember adds v, which leaves its connection for the given reason. told says
 // that its peer knows.
-func (t *ghostTable) remember(v *VI, why reason, told bool) {
+func (t *ghostTable) remember(v *VI, why conn.Reason, told bool) {
 	if t.local == nil {
 		t.local, t.remote = map[uint32]int{}, map[uint32]int{}
 	}
@@ -58,8 +59,7 @@ func (t *ghostTable) remember(v *VI, why reason, told bool) {
 		t.displace(at)
 	}
 	g := &t.ring[at]
-	*g = ghost{h: *v.header(ethertype.KindDisconnect), why: why, localTag: v.localTag, port: v.port, left: v.nic.now, heard: told, loose: !v.reliable}
-	g.h.Msg = v.fault
+	*g = ghost{h: v.conn.LastWord(), why: why, localTag: v.conn.LocalTag, port: v.conn.Port, left: v.nic.conns.Now, heard: told, loose: !v.conn.Reliable}
 	t.local[g.localTag], t.remote[g.h.Tag] = at, at
 	if !told {
 		t.unheard++
@@ -95,8 +95,8 @@ func (t *ghostTable) answer(n *NIC, h *ethertype.Header) bool {
 		t.hear(n, g)
 		return false
 	}
-	if n.answers.Take(guard.Reset, n.now) {
-		n.sendControl(g.h, []byte{byte(g.why)})
+	if n.answers.Take(guard.Reset, n.conns.Now) {
+		n.conns.SendControl(g.h, []byte{byte(g.why)})
 	}
 	return true
 }
@@ -141,9 +141,9 @@ func (t *ghostTable) hear(n *NIC, g *ghost) {
 // left to answer it, and take its last messages for lost.
 func (n *NIC) linger() {
 	t := &n.ghosts
-	n.now = n.link.Now()
+	n.conns.Now = n.link.Now()
 	for i := range t.ring {
-		if g := &t.ring[i]; n.now-g.left > lingerAge {
+		if g := &t.ring[i]; n.conns.Now-g.left > lingerAge {
 			t.hear(n, g)
 		}
 	}
@@ -152,11 +152,11 @@ func (n *NIC) linger() {
 	}
 	w := n.eng.Begin(context.Background())
 	defer n.eng.End(&w)
-	end := n.now + lingerMax
-	for each := int64(lingerFirst); t.unheard > 0 && n.failed == nil && n.now < end; each = min(2*each, lingerEach) {
-		until := min(n.now+each, end)
+	end := n.conns.Now + lingerMax
+	for each := int64(lingerFirst); t.unheard > 0 && n.failed == nil && n.conns.Now < end; each = min(2*each, lingerEach) {
+		until := min(n.conns.Now+each, end)
 		w.Until(until)
-		for t.unheard > 0 && n.failed == nil && n.now < until && n.wait(&w, &t.gate) == nil {
+		for t.unheard > 0 && n.failed == nil && n.conns.Now < until && n.wait(&w, &t.gate) == nil {
 		}
 		t.repeat(n)
 	}
@@ -165,9 +165,9 @@ func (n *NIC) linger() {
 // repeat says farewell again to those that may not have heard.
 func (t *ghostTable) repeat(n *NIC) {
 	for i := range t.ring {
-		if g := &t.ring[i]; !g.heard && !n.tx.full(n) {
-			n.sendControl(g.h, []byte{byte(g.why)})
+		if g := &t.ring[i]; !g.heard && !n.conns.Full() {
+			n.conns.SendControl(g.h, []byte{byte(g.why)})
 		}
 	}
-	n.tx.flush(n)
+	n.conns.Flush()
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/vipl/internal/conn"
 	"github.com/bobnet-go/bobnet/vipl/internal/guard"
 )
 
@@ -68,36 +69,33 @@ type handshake struct {
 const (
 	firstRetry = 5_000_000   // ns
 	maxRetry   = 100_000_000 // ns
-	longTries  = 2
 )
 
 // begin enters Connect Pending.
 func (v *VI) begin(p phase, timeout int64, data []byte) {
 	n := v.nic
-	v.state = StateConnectPending
-	v.err, v.lastErr, v.left = nil, nil, false
+	v.lastErr, v.left = nil, false
 	v.remoteAttr = Attributes{}
-	v.localTag = n.random.Tag()
-	v.hs = &handshake{phase: p, localSeq: ethertype.Seq(n.random.Uint64()), data: data,
-		deadline: n.now + timeout, next: n.now, interval: firstRetry}
-	n.timers.watch(v)
+	v.hs = &handshake{phase: p, data: data, deadline: n.conns.Now + timeout, next: n.conns.Now, interval: firstRetry}
+	v.conn.Begin(n.random.Tag())
+	v.hs.localSeq = ethertype.Seq(n.random.Uint64())
 }
 
 // step sends what the phase asks for. It is called when it is due.
 func (hs *handshake) step(v *VI) {
 	n := v.nic
-	if n.now >= hs.deadline {
+	if n.conns.Now >= hs.deadline {
 		hs.timeout(v)
 		return
 	}
-	if n.now < hs.next || !n.attempts.admit(v) {
+	if n.conns.Now < hs.next || !n.attempts.admit(v) {
 		return
 	}
 	if hs.serial && hs.request.holdsUp() {
 		hs.passOver(v)
 		return
 	}
-	hs.next = n.now + hs.interval
+	hs.next = n.conns.Now + hs.interval
 	hs.interval = min(2*hs.interval, maxRetry)
 	switch hs.phase {
 	case phaseRequest:
@@ -106,44 +104,38 @@ func (hs *handshake) step(v *VI) {
 		if hs.request != nil && !hs.request.affords(infoSize) {
 			return
 		}
-		v.sendInfo(&ethertype.Header{Kind: ethertype.KindAccept, Tag: v.remoteTag, Seq: hs.localSeq, Ack: hs.remoteSeq})
+		v.sendInfo(&ethertype.Header{Kind: ethertype.KindAccept, Tag: v.conn.RemoteTag, Seq: hs.localSeq, Ack: hs.remoteSeq})
 	case phaseProbe:
-		if v.path.narrow(pathCertain) {
+		if v.conn.Path.Narrow(conn.PathCertain) {
 			hs.finish(v, v.mtuError())
 			return
 		}
-		if hs.tries++; v.long && hs.tries <= longTries {
-			v.sendProbe(ethertype.KindProbe, n.long.size)
-		}
-		if hs.tries == 1 { // nearly always answered
-			v.sendProbe(ethertype.KindProbe, v.pathData)
-		} else {
-			v.sendPair(&v.path)
-		}
+		hs.tries++
+		v.conn.Path.Probe(hs.tries)
 	}
 }
 
 func (hs *handshake) timeout(v *VI) {
 	detail := "no answer: is the peer running, is its interface up and on this segment?"
 	switch {
-	case hs.phase == phaseProbe && v.path.narrow(pathLikely):
+	case hs.phase == phaseProbe && v.conn.Path.Narrow(conn.PathLikely):
 		hs.finish(v, v.mtuError())
 		return
-	case hs.phase == phaseProbe && v.path.short > 0:
-		detail = fmt.Sprintf("the path loses most frames: %d of %d short probes were answered, and none of full size", v.path.short, v.path.pairs)
+	case hs.phase == phaseProbe && v.conn.Path.Lossy() != "":
+		detail = v.conn.Path.Lossy()
 	case hs.phase == phaseRequest && hs.peer != nil:
 		detail = fmt.Sprintf("the peer did not ask for %v with the same discriminator: is its program running, and does it name this NIC?", v.nic.addr)
-	case hs.phase == phaseRequest && v.remote.MAC == v.nic.info.MAC:
+	case hs.phase == phaseRequest && v.conn.Remote.MAC == v.nic.info.MAC:
 		detail = "no answer on this host: is the peer running? If it is another user's, both sides need Config.AnyUser"
 	case hs.phase != phaseRequest:
 		detail = "the peer stopped answering in the middle of the handshake"
 	}
-	hs.finish(v, &ConnError{Local: v.Local(), Remote: v.remote, Err: ErrTimeout, Detail: detail})
+	hs.finish(v, &ConnError{Local: v.Local(), Remote: v.conn.Remote, Err: ErrTimeout, Detail: detail})
 }
 
 // mtuError is what ends an attempt over a path that does not carry full-size frames.
 func (v *VI) mtuError() error {
-	return &ConnError{Local: v.Local(), Remote: v.remote, Err: ErrInvalidMTU, Detail: v.mtuDetail()}
+	return &ConnError{Local: v.Local(), Remote: v.conn.Remote, Err: ErrInvalidMTU, Detail: v.conn.Path.MTUDetail()}
 }
 
 // finish ends the handshake: nil enters Connected, an error returns to Idle.
@@ -154,10 +146,10 @@ func (hs *handshake) finish(v *VI, err error) {
 	}
 	hs.giveUp(v)
 	v.lastErr = err
-	v.flushSends()
-	v.state = StateIdle
+	v.conn.FlushSends()
+	v.conn.State = StateIdle
 	v.endHandshake()
-	v.localTag = 0
+	v.conn.LocalTag = 0
 	v.gate.Open(&v.nic.eng)
 }
 
@@ -187,7 +179,7 @@ func (v *VI) endHandshake() {
 // its request, because it has not heard that that was accepted.
 func (hs *handshake) giveUp(v *VI) {
 	if hs.phase != phaseRequest && (hs.request == nil || hs.request.affords(1)) {
-		v.sendDisconnect(reasonLeft)
+		v.conn.SendDisconnect(conn.ReasonLeft)
 	}
 	if hs.request != nil {
 		hs.request.refusal = []byte{rejectNoListener}
@@ -197,7 +189,7 @@ func (hs *handshake) giveUp(v *VI) {
 // abandon ends an attempt that the caller does not want any more.
 func (hs *handshake) abandon(v *VI) {
 	hs.giveUp(v)
-	v.lastErr = &ConnError{Local: v.Local(), Remote: v.remote, Err: ErrDisconnected, Detail: "the attempt was abandoned here"}
+	v.lastErr = &ConnError{Local: v.Local(), Remote: v.conn.Remote, Err: ErrDisconnected, Detail: "the attempt was abandoned here"}
 }
 
 // passOver gives up a requester that does not answer, and forgets its request: if it is
@@ -205,15 +197,15 @@ func (hs *handshake) abandon(v *VI) {
 func (hs *handshake) passOver(v *VI) {
 	hs.request.forget()
 	hs.request = nil
-	hs.finish(v, &ConnError{Local: v.Local(), Remote: v.remote, Err: ErrTimeout,
+	hs.finish(v, &ConnError{Local: v.Local(), Remote: v.conn.Remote, Err: ErrTimeout,
 		Detail: "the requester does not answer, and others wait to be accepted"})
 }
 
 // sendInfo sends h, a Request or an Accept, with what v says of itself.
 func (v *VI) sendInfo(h *ethertype.Header) {
 	c := v.info()
-	h.Dst, h.DstPort, h.SrcPort = v.remote.MAC, v.remote.Port, v.port
-	v.nic.sendControl(*h, c.append(make([]byte, 0, infoSize+MaxConnData)))
+	h.Dst, h.DstPort, h.SrcPort = v.conn.Remote.MAC, v.conn.Remote.Port, v.conn.Port
+	v.nic.conns.SendControl(*h, c.append(make([]byte, 0, infoSize+MaxConnData)))
 }
 
 // receiveHandshake takes the frames of the handshake apart.
@@ -222,7 +214,7 @@ func (n *NIC) receiveHandshake(h *ethertype.Header, payload []byte) {
 		return
 	}
 	if h.Flags&ethertype.FlagWholeCRC == 0 {
-		n.drop(DropFormat)
+		n.conns.Drop(DropFormat)
 		return
 	}
 	if h.Kind == ethertype.KindRequest {
@@ -230,16 +222,16 @@ func (n *NIC) receiveHandshake(h *ethertype.Header, payload []byte) {
 		return
 	}
 	v := n.viAt(h.DstPort)
-	if v == nil || v.localTag != h.Tag || h.Tag == 0 || h.Src != v.remote.MAC {
+	if v == nil || v.conn.LocalTag != h.Tag || h.Tag == 0 || h.Src != v.conn.Remote.MAC {
 		if h.Kind == ethertype.KindProbe || h.Kind == ethertype.KindAccept { // of one who waits for us, and we have gone
 			n.stray(h)
 			return
 		}
-		n.drop(DropStale)
+		n.conns.Drop(DropStale)
 		return
 	}
 	if !v.addressed(h) {
-		v.drop(DropAck)
+		v.conn.Drop(DropAck)
 		return
 	}
 	switch h.Kind {
@@ -259,20 +251,20 @@ func (n *NIC) receiveHandshake(h *ethertype.Header, payload []byte) {
 // addressed reports whether a frame of the handshake, whose tag is right, is meant for
 // the attempt that v is making, or has made.
 func (v *VI) addressed(h *ethertype.Header) bool {
-	if v.state == StateConnectPending {
+	if v.conn.State == StateConnectPending {
 		return h.Ack == v.hs.localSeq
 	}
-	return v.genuine(h)
+	return v.conn.Genuine(h)
 }
 
 // receiveRetry asks again, with the token.
 func (v *VI) receiveRetry(h *ethertype.Header) {
-	if v.state != StateConnectPending || v.hs.phase != phaseRequest || h.SrcPort != v.remote.Port || h.Sack == v.hs.token {
-		v.drop(DropStale)
+	if v.conn.State != StateConnectPending || v.hs.phase != phaseRequest || h.SrcPort != v.conn.Remote.Port || h.Sack == v.hs.token {
+		v.conn.Drop(DropStale)
 		return
 	}
 	v.hs.token = h.Sack
-	v.hs.next, v.hs.interval = v.nic.now, firstRetry
+	v.hs.next, v.hs.interval = v.nic.conns.Now, firstRetry
 	v.nic.attempts.resume(v)
 	v.hs.step(v)
 }
@@ -280,18 +272,19 @@ func (v *VI) receiveRetry(h *ethertype.Header) {
 func (v *VI) receiveAccept(h *ethertype.Header, payload []byte) {
 	n := v.nic
 	c, ok := parseInfo(payload)
-	if !ok || v.state != StateConnectPending || v.hs.phase != phaseRequest {
-		v.drop(DropStale) // or a repetition: the probe's own timer answers it
+	if !ok || v.conn.State != StateConnectPending || v.hs.phase != phaseRequest {
+		v.conn.Drop(DropStale) // or a repetition: the probe's own timer answers it
 		return
 	}
 	remote := ethertype.Addr{MAC: h.Src, Port: h.SrcPort}
 	if _, err := v.match(remote, &c); err != nil { // the server has compared them; a peer that differs is broken
-		v.drop(DropFormat)
+		v.conn.Drop(DropFormat)
 		return
 	}
 	v.adopt(remote, &c)
-	v.hs.phase, v.path = phaseProbe, pathTest{}
-	v.hs.next, v.hs.interval = n.now, firstRetry
+	v.hs.phase = phaseProbe
+	v.conn.Path.BeginProbes()
+	v.hs.next, v.hs.interval = n.conns.Now, firstRetry
 	n.attempts.resume(v)
 	v.hs.step(v)
 }
@@ -299,49 +292,46 @@ func (v *VI) receiveAccept(h *ethertype.Header, payload []byte) {
 // receiveProbe: a full-size one ends the server's part; any one is answered in
 // its own size, also when its first answer was lost.
 func (v *VI) receiveProbe(h *ethertype.Header) {
-	pending := v.state == StateConnectPending && v.hs.phase == phaseAccept
-	if h.SrcPort != v.remote.Port || !pending && v.state != StateConnected {
-		v.drop(DropStale)
+	pending := v.conn.State == StateConnectPending && v.hs.phase == phaseAccept
+	if h.SrcPort != v.conn.Remote.Port || !pending && v.conn.State != StateConnected {
+		v.conn.Drop(DropStale)
 		return
 	}
-	wide := v.long && int(h.Size) == v.nic.long.size
-	if int(h.Size) != v.pathData && h.Size != 0 && !wide {
-		v.drop(DropFormat)
+	size := v.conn.Path.SizeOf(h)
+	if size == conn.ProbeOther {
+		v.conn.Drop(DropFormat)
 		return
 	}
 	if pending && v.hs.request != nil {
 		v.hs.request.proves()
 	}
-	if pending && int(h.Size) == v.pathData {
+	if pending && size == conn.ProbeFull {
 		v.hs.finish(v, nil)
 	}
-	v.sendProbe(ethertype.KindProbeAck, int(h.Size))
+	v.conn.Path.SendProbe(ethertype.KindProbeAck, int(h.Size))
 }
 
 func (v *VI) receiveProbeAck(h *ethertype.Header) {
-	if v.state == StateConnected && h.SrcPort == v.remote.Port { // see doubtPath
-		switch {
-		case v.long && int(h.Size) == v.nic.long.size:
-			v.rise()
-		default:
-			v.path.answered(int(h.Size) == v.pathData)
-		}
+	if v.conn.State == StateConnected && h.SrcPort == v.conn.Remote.Port { // see doubtPath
+		v.conn.Path.Answered(h)
 		return
 	}
-	switch {
-	case v.state != StateConnectPending || v.hs.phase != phaseProbe || h.SrcPort != v.remote.Port:
-		v.drop(DropStale)
-	case h.Size == 0:
-		v.path.answered(false)
-	case int(h.Size) == v.pathData:
-		wide := v.hs.longAck
-		if v.hs.finish(v, nil); wide {
-			v.widen()
+	if v.conn.State != StateConnectPending || v.hs.phase != phaseProbe || h.SrcPort != v.conn.Remote.Port {
+		v.conn.Drop(DropStale)
+		return
+	}
+	switch v.conn.Path.SizeOf(h) {
+	case conn.ProbeShort:
+		v.conn.Path.Answered(h)
+	case conn.ProbeFull:
+		long := v.hs.longAck
+		if v.hs.finish(v, nil); long {
+			v.conn.Path.UseLong()
 		}
-	case v.long && int(h.Size) == v.nic.long.size:
+	case conn.ProbeLong:
 		v.hs.longAck = true
 	default:
-		v.drop(DropFormat)
+		v.conn.Drop(DropFormat)
 	}
 }
 
@@ -358,18 +348,18 @@ const (
 )
 
 func (v *VI) receiveReject(h *ethertype.Header, payload []byte) {
-	if len(payload) < 1 || v.state != StateConnectPending || v.hs.phase != phaseRequest || h.SrcPort != v.remote.Port {
-		v.drop(DropStale)
+	if len(payload) < 1 || v.conn.State != StateConnectPending || v.hs.phase != phaseRequest || h.SrcPort != v.conn.Remote.Port {
+		v.conn.Drop(DropStale)
 		return
 	}
 	text := guard.Printable(payload[1:min(len(payload), 1+MaxConnData)])
 	switch code := payload[0]; code { // read once: the peer may still write to it
 	case rejectNoListener:
-		v.hs.finish(v, &ConnError{Local: v.Local(), Remote: v.remote, Err: ErrNoMatch, Detail: "start the server first, or try again"})
+		v.hs.finish(v, &ConnError{Local: v.Local(), Remote: v.conn.Remote, Err: ErrNoMatch, Detail: "start the server first, or try again"})
 	case rejectBacklog: // try again by and by
 	case rejectReliability, rejectTransfer, rejectQoS:
-		v.hs.finish(v, v.mismatch(v.remote, code, text))
+		v.hs.finish(v, v.mismatch(v.conn.Remote, code, text))
 	default:
-		v.hs.finish(v, &ConnError{Local: v.Local(), Remote: v.remote, Err: ErrReject, Detail: text})
+		v.hs.finish(v, &ConnError{Local: v.Local(), Remote: v.conn.Remote, Err: ErrReject, Detail: text})
 	}
 }

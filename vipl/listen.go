@@ -6,6 +6,7 @@ import (
 
 	"github.com/bobnet-go/bobnet/ethertype"
 	"github.com/bobnet-go/bobnet/progress"
+	"github.com/bobnet-go/bobnet/vipl/internal/conn"
 	"github.com/bobnet-go/bobnet/vipl/internal/guard"
 )
 
@@ -23,9 +24,8 @@ type Listener struct {
 	strict   bool // takes none that is
 	gate     progress.Gate
 
-	cq     *CQ  // that announces requests, or nil
-	listed bool // has an entry there
-	untold int  // requests in queue that an entry is still to tell of
+	cq     *CQ // that announces requests, or nil
+	notice conn.Notice
 
 	discriminator string // that requests name instead of the port, or ""
 }
@@ -82,6 +82,7 @@ func (n *NIC) listen(port uint16) (*Listener, error) {
 		return nil, opError("listen", ErrResource, "port %d is already in use on this NIC", port)
 	}
 	l := &Listener{nic: n, port: port, pending: map[requestKey]*Request{}}
+	l.notice.Owner = l
 	n.listeners[port] = l
 	return l, nil
 }
@@ -142,7 +143,7 @@ func (l *Listener) take() (*Request, error) {
 	}
 	r := l.queue[i]
 	l.queue = slices.Delete(l.queue, i, i+1)
-	l.untold = min(l.untold, len(l.queue))
+	l.notice.Limit(len(l.queue))
 	return r, nil
 }
 
@@ -158,7 +159,7 @@ func (l *Listener) Close() error {
 	for _, r := range l.queue {
 		r.refuse(rejectNoListener, "")
 	}
-	n.tx.flush(n)
+	n.conns.Flush()
 	l.shut()
 	delete(n.listeners, l.port)
 	return nil
@@ -178,11 +179,11 @@ func (l *Listener) shut() {
 func (n *NIC) receiveRequest(h *ethertype.Header, payload []byte) {
 	c, ok := parseInfo(payload)
 	if !ok || h.Src.IsGroup() {
-		n.drop(DropFormat)
+		n.conns.Drop(DropFormat)
 		return
 	}
 	if n.cannotReach(h.Src) {
-		n.drop(DropPeer)
+		n.conns.Drop(DropPeer)
 		return
 	}
 	if c.peer {
@@ -191,7 +192,7 @@ func (n *NIC) receiveRequest(h *ethertype.Header, payload []byte) {
 	}
 	l := n.listenerFor(h, &c)
 	if l == nil {
-		n.drop(DropNoListener)
+		n.conns.Drop(DropNoListener)
 		n.sendReject(h, &c, []byte{rejectNoListener})
 		return
 	}
@@ -212,11 +213,11 @@ func (n *NIC) receiveRequest(h *ethertype.Header, payload []byte) {
 	case l.strict: // it has its answer
 		return
 	case l.doubtful >= doubtfulMax:
-		n.drop(DropBacklog)
+		n.conns.Drop(DropBacklog)
 		return
 	}
 	if !l.room() {
-		n.drop(DropBacklog)
+		n.conns.Drop(DropBacklog)
 		n.sendReject(h, &c, []byte{rejectBacklog})
 		return
 	}
@@ -226,26 +227,26 @@ func (n *NIC) receiveRequest(h *ethertype.Header, payload []byte) {
 	l.pending[key] = r
 	l.queue = append(l.queue, r)
 	if l.cq != nil {
-		l.cq.announce(l)
+		l.cq.ring.Announce(&l.notice)
 	}
 	l.gate.Open(&n.eng)
 }
 
 // proven reports whether a request carries a token of this NIC's.
 func (n *NIC) proven(h *ethertype.Header, c *connInfo) bool {
-	return n.tokens.Proven(h, guard.Identity{Tag: c.tag, Seq: c.seq}, n.now)
+	return n.tokens.Proven(h, guard.Identity{Tag: c.tag, Seq: c.seq}, n.conns.Now)
 }
 
 // sendRetry has who sent a request ask again with a token.
 func (n *NIC) sendRetry(h *ethertype.Header, c *connInfo) {
-	token := n.tokens.Token(h, guard.Identity{Tag: c.tag, Seq: c.seq}, n.now)
-	n.sendControl(ethertype.Header{Dst: h.Src, Kind: ethertype.KindRetry, DstPort: h.SrcPort, SrcPort: h.DstPort, Tag: c.tag, Ack: c.seq, Sack: token})
+	token := n.tokens.Token(h, guard.Identity{Tag: c.tag, Seq: c.seq}, n.conns.Now)
+	n.conns.SendControl(ethertype.Header{Dst: h.Src, Kind: ethertype.KindRetry, DstPort: h.SrcPort, SrcPort: h.DstPort, Tag: c.tag, Ack: c.seq, Sack: token})
 }
 
 // sendReject refuses the request that h and c are.
 func (n *NIC) sendReject(h *ethertype.Header, c *connInfo, body []byte) {
-	if n.answers.Take(guard.Reject, n.now) {
-		n.sendControl(ethertype.Header{Dst: h.Src, Kind: ethertype.KindReject, DstPort: h.SrcPort, SrcPort: h.DstPort, Tag: c.tag, Ack: c.seq}, body)
+	if n.answers.Take(guard.Reject, n.conns.Now) {
+		n.conns.SendControl(ethertype.Header{Dst: h.Src, Kind: ethertype.KindReject, DstPort: h.SrcPort, SrcPort: h.DstPort, Tag: c.tag, Ack: c.seq}, body)
 	}
 }
 
@@ -299,8 +300,8 @@ func (r *Request) acceptStart(ctx context.Context, v *VI, serial bool) error {
 		return opError("accept", ErrInvalidParameter, "the VI belongs to another NIC")
 	case r.decided:
 		return opError("accept", ErrInvalidState, "the request was already accepted or rejected")
-	case v.state != StateIdle:
-		return opError("accept", ErrInvalidState, "the VI is %v, want idle", v.state)
+	case v.conn.State != StateIdle:
+		return opError("accept", ErrInvalidState, "the VI is %v, want idle", v.conn.State)
 	}
 	if err := n.lookAtLink(); err != nil {
 		return &ConnError{Local: v.Local(), Remote: r.key.from, Err: err}
@@ -308,13 +309,13 @@ func (r *Request) acceptStart(ctx context.Context, v *VI, serial bool) error {
 	if _, err := v.match(r.key.from, &r.info); err != nil {
 		return err
 	}
-	n.now = n.link.Now()
+	n.conns.Now = n.link.Now()
 	r.decide()
 	v.begin(phaseAccept, int64(n.eng.Left(ctx, v.attr.ConnectTimeout)), nil)
 	v.hs.request, v.hs.serial = r, serial
 	v.adopt(r.key.from, &r.info)
 	v.hs.step(v)
-	n.tx.flush(n)
+	n.conns.Flush()
 	return nil
 }
 
@@ -331,7 +332,7 @@ func (r *Request) Reject(text string) error {
 		return opError("reject", ErrInvalidState, "the request was already accepted or rejected")
 	}
 	r.refuse(rejectRefused, text)
-	n.tx.flush(n)
+	n.conns.Flush()
 	return nil
 }
 

@@ -10,6 +10,7 @@ import (
 	"github.com/bobnet-go/bobnet/transport"
 	"github.com/bobnet-go/bobnet/transport/host"
 	"github.com/bobnet-go/bobnet/transport/shm"
+	"github.com/bobnet-go/bobnet/vipl/internal/conn"
 	"golang.org/x/sys/unix"
 )
 
@@ -78,7 +79,7 @@ func (n *NIC) mtuTo(mac ethertype.MAC) int {
 	if mac == n.info.MAC && n.host.link != nil {
 		return n.host.mtu
 	}
-	return n.mtu
+	return n.conns.MTU
 }
 
 // relTo returns the limits and delays of a connection to a station.
@@ -95,19 +96,19 @@ func (n *NIC) relTo(mac ethertype.MAC) *reliability.Config {
 // calls it from within Recv, so n.mu is held.
 func (n *NIC) departed(ports transport.PortRange, why error) {
 	for _, v := range n.vis {
-		if v == nil || v.remote.MAC != n.info.MAC || !ports.Contains(v.remote.Port) {
+		if v == nil || v.conn.Remote.MAC != n.info.MAC || !ports.Contains(v.conn.Remote.Port) {
 			continue
 		}
-		cause, reason := ErrUnreachable, reasonSilent
+		cause, reason := ErrUnreachable, conn.ReasonSilent
 		if errors.Is(why, shm.ErrBroken) {
-			cause, reason = ErrProtocol, reasonProtocol
+			cause, reason = ErrProtocol, conn.ReasonProtocol
 		}
 		switch {
-		case v.state == StateConnected:
-			v.enterError(cause, why.Error(), reason)
-			n.stats.Failures++
-		case v.state == StateConnectPending && v.hs.phase != phaseRequest:
-			v.hs.finish(v, &ConnError{Local: v.Local(), Remote: v.remote, Err: cause, Detail: why.Error()})
+		case v.conn.State == StateConnected:
+			v.conn.EnterError(cause, why.Error(), reason)
+			n.conns.Stats.Failures++
+		case v.conn.State == StateConnectPending && v.hs.phase != phaseRequest:
+			v.hs.finish(v, &ConnError{Local: v.Local(), Remote: v.conn.Remote, Err: cause, Detail: why.Error()})
 		}
 	}
 }

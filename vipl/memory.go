@@ -52,7 +52,7 @@ func (n *NIC) CreatePtag() (Ptag, error) {
 	if n.closed {
 		return 0, ErrClosed
 	}
-	return n.mem.CreateTag(MaxPtags)
+	return n.conns.Mem.CreateTag(MaxPtags)
 }
 
 // DestroyPtag drops a tag (VipDestroyPtag). It fails with ErrResource while a
@@ -60,7 +60,7 @@ func (n *NIC) CreatePtag() (Ptag, error) {
 func (n *NIC) DestroyPtag(p Ptag) error {
 	n.eng.Lock()
 	defer n.eng.Unlock()
-	return n.mem.DestroyTag(p)
+	return n.conns.Mem.DestroyTag(p)
 }
 
 // RegisterMem makes buf known for transfers and returns its handle
@@ -82,7 +82,7 @@ func (n *NIC) register(buf []byte, attr *MemAttributes, mapped, locked bool) (Me
 	if n.closed {
 		return 0, ErrClosed
 	}
-	return n.mem.Register(buf, attr.attributes(), mapped, locked)
+	return n.conns.Mem.Register(buf, attr.attributes(), mapped, locked)
 }
 
 // DeregisterMem forgets a region (VipDeregisterMem); memory that AllocMem made
@@ -97,13 +97,13 @@ func (n *NIC) DeregisterMem(h MemHandle) error {
 	n.eng.Lock()
 	defer n.eng.Unlock()
 	if n.closed {
-		return n.mem.GiveBack(h)
+		return n.conns.Mem.GiveBack(h)
 	}
-	if err := n.mem.MayDeregister(h); err != nil {
+	if err := n.conns.Mem.MayDeregister(h); err != nil {
 		return err
 	}
 	n.letGo()
-	n.mem.Deregister(h)
+	n.conns.Mem.Deregister(h)
 	return nil
 }
 
@@ -111,10 +111,7 @@ func (n *NIC) DeregisterMem(h MemHandle) error {
 // be the caller's alone: a full link may have left some, copies of frames that
 // have arrived since, or of answers to a peer's reads.
 func (n *NIC) letGo() {
-	if n.tx.n > 0 {
-		n.tx.flush(n)
-		n.tx.discard(n)
-	}
+	n.conns.Discard()
 }
 
 // AllocMem returns size bytes of new registered memory, rounded up to whole
@@ -165,7 +162,7 @@ func (n *NIC) SetMemAttributes(h MemHandle, attr *MemAttributes) error {
 	if n.closed {
 		return ErrClosed
 	}
-	if err := n.mem.SetAttributes(h, attr.attributes()); err != nil {
+	if err := n.conns.Mem.SetAttributes(h, attr.attributes()); err != nil {
 		return err
 	}
 	n.letGo()
@@ -179,6 +176,6 @@ func (n *NIC) QueryMem(h MemHandle) (MemInfo, error) {
 	if n.closed {
 		return MemInfo{}, ErrClosed
 	}
-	m, err := n.mem.Query(h)
+	m, err := n.conns.Mem.Query(h)
 	return MemInfo{MemAttributes: MemAttributes(m.Attributes), Addr: m.Addr, Len: m.Len, Locked: m.Locked}, err
 }

@@ -182,10 +182,10 @@ type segment NIC
 var _ directory.NIC = (*segment)(nil)
 
 func (s *segment) Now() int64                                      { return s.link.Now() }
-func (s *segment) Send(h ethertype.Header, parts ...[]byte)        { (*NIC)(s).sendControl(h, parts...) }
-func (s *segment) Flush()                                          { s.tx.flush((*NIC)(s)) }
-func (s *segment) MayAnswer(kind guard.Answer) bool                { return s.answers.Take(kind, s.now) }
-func (s *segment) Unknown()                                        { (*NIC)(s).drop(DropUnknown) }
+func (s *segment) Send(h ethertype.Header, parts ...[]byte)        { (*NIC)(s).conns.SendControl(h, parts...) }
+func (s *segment) Flush()                                          { (*NIC)(s).conns.Flush() }
+func (s *segment) MayAnswer(kind guard.Answer) bool                { return s.answers.Take(kind, s.conns.Now) }
+func (s *segment) Unknown()                                        { (*NIC)(s).conns.Drop(DropUnknown) }
 func (s *segment) Wait(w *progress.Waiter, g *progress.Gate) error { return (*NIC)(s).wait(w, g) }
 func (s *segment) Closed() bool                                    { return s.closed }
 
@@ -199,16 +199,5 @@ func (s *segment) Dead() error {
 
 // SendPadded implements directory.NIC.
 func (s *segment) SendPadded(h ethertype.Header, id []byte, size int) {
-	n := (*NIC)(s)
-	slot := n.tx.slot(n)
-	if slot == nil {
-		n.stats.TxDropped++
-		return
-	}
-	h.Src, h.Type = n.info.MAC, n.info.EtherType
-	h.Flags |= ethertype.FlagWholeCRC
-	h.Size = uint16(size)
-	h.Put(slot)
-	k := copy(slot[ethertype.HeaderSize:], id)
-	n.tx.add(slot[:ethertype.HeaderSize+k], append(n.tx.body(), padding[:size-k]))
+	(*NIC)(s).conns.SendPadded(h, id, size)
 }

@@ -4,7 +4,6 @@ import (
 	"log/slog"
 	"net/netip"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"github.com/bobnet-go/bobnet/ethertype"
@@ -18,9 +17,9 @@ import (
 	"github.com/bobnet-go/bobnet/transport/ring"
 	"github.com/bobnet-go/bobnet/transport/shm"
 	"github.com/bobnet-go/bobnet/transport/udp"
+	"github.com/bobnet-go/bobnet/vipl/internal/conn"
 	"github.com/bobnet-go/bobnet/vipl/internal/directory"
 	"github.com/bobnet-go/bobnet/vipl/internal/guard"
-	"github.com/bobnet-go/bobnet/vipl/internal/memory"
 	"github.com/mdlayher/ethernet"
 )
 
@@ -116,41 +115,28 @@ type NIC struct {
 	hw   string         // see NICAttributes.HardwareVersion
 
 	eng            progress.Engine // whose lock guards everything below
+	conns          conn.Adapter
 	calls          progress.Calls[call]
-	errorsOwed     atomic.Int32 // of the calls
+	errs           errorState
 	random         guard.Random
 	tokens         guard.Mint
 	answers        guard.Budget
 	dir            directory.Directory
-	incarnation    uint64
 	closed         bool
 	checks         bool  // somebody may change the interface under the link
-	mtu            int   // of the interface now; at most info.MTU
 	failed         error // the link's, until it has recovered
 	dead           error // why the link is of no use any more
-	mem            memory.Table
 	vis            []*VI // by port - info.Ports.Lo
 	listeners      map[uint16]*Listener
 	discriminators map[string]*Listener // those of ListenFor
 	numVIs         int
 	numCQs         int
 	nextPort       uint16
-	now            int64 // the link's clock when it was last read
-	tx             txBatch
-	rxh            ethertype.Header
 	views          [][]byte // as many as one poll takes
-	long           longRx
-	touched        []*VI // received something in this poll
-	lone           bool  // the frame of this poll is the only one
-	late           lateAck
-	short          uint64 // messages that have gone the short way
-	held           []*VI  // hold gathered messages
-	timers         timerSet
 	attempts       attemptTable
 	peers          peerTable
 	ghosts         ghostTable
-	stats          NICStats
-	onError        func(AsyncError)
+	left           VIStats // sum over VIs that have been closed
 	saidMlock      bool
 	done           chan struct{} // closed when Close has finished
 }
@@ -227,40 +213,39 @@ func (n *NIC) init(cfg *Config) error {
 	n.random.Init(cfg.Seed, n.info.Virtual)
 	n.tokens.Init(&n.random)
 	n.answers.AtOnce = MaxVIs // each VI of another NIC may ask for one
-	n.incarnation = n.random.Uint64()
+	n.conns.Incarnation = n.random.Uint64()
 	n.vis = make([]*VI, n.info.Ports.Len())
 	n.addr = ethertype.Addr{MAC: n.info.MAC, Port: n.info.Ports.Lo}
 	n.max = n.info.MTU - ethertype.BaseSize
-	n.mtu = n.info.MTU
 	_, n.checks = n.link.(transport.Checker)
 	n.checks = n.checks && !n.info.Virtual
 	if !n.info.Virtual {
 		driver, firmware := iface.Driver(n.info.Interface)
 		n.hw = strings.TrimSpace(driver + " " + firmware)
 	}
-	n.now = n.link.Now()
-	n.long.init(n)
-	n.tx.init(max(n.mtuTo(n.info.MAC)-ethertype.BaseSize, n.long.size))
-	n.timers.init(n)
+	n.conns.Init(n.link, &n.eng, &n.info, n.log, conn.Hooks{
+		LinkError: n.linkError, CheckLink: n.lookAtFailure, Sweep: n.sweep, MTU: n.mtuTo, Limits: n.relTo,
+	})
+	if n.checks {
+		n.conns.SweepFrom(n.conns.Now)
+	}
 	n.eng.Init(n.link, (*machine)(n), &progress.Config{Spin: cfg.Spin, NoService: cfg.NoService})
 	n.calls.Init(&n.eng, (*call).run)
 	n.attempts.init(n.info.Slots)
 	n.peers.init()
 	n.dir.Init((*segment)(n), &n.eng, &n.random, directory.Self{
 		Addr: n.addr, Ports: n.info.Ports, Interface: n.info.Interface, Driver: n.info.Driver, MTU: n.info.MTU, MinMTU: minMTU,
-		MaxData: n.max, Incarnation: n.incarnation,
+		MaxData: n.max, Incarnation: n.conns.Incarnation,
 	})
 	return nil
 }
 
-// flightBytes and burstBytes bound what is under way at a time to what stays in
-// a processor's cache between the copies of its way: beyond, larger windows
-// and batches of large frames make them slower, not faster.
+// flightBytes bounds what is under way at a time to what stays in a processor's cache
+// between the copies of its way: beyond, larger windows of large frames make them slower,
+// not faster.
 const (
 	flightBytes = 4 << 20
-	burstBytes  = 256 << 10
 	flightMin   = 16 // frames
-	burstMin    = 4  // frames
 )
 
 // limitFlight fits window and batches to the size of the link's frames.
@@ -271,9 +256,7 @@ func (n *NIC) limitFlight() {
 	}
 	n.rel.Window = min(n.rel.Window, window)
 	n.rel.InitialWindow = min(n.rel.InitialWindow, n.rel.Window)
-	burst := max(burstBytes/n.info.MTU, burstMin)
-	n.views = make([][]byte, min(burst, transport.MaxBatch))
-	n.tx.limit = min(burst, batchMax)
+	n.views = make([][]byte, min(conn.Burst(n.info.MTU), transport.MaxBatch))
 }
 
 // minMTU is the smallest MTU on which the handshake's frames fit.
@@ -307,7 +290,7 @@ func (n *NIC) Query() NICAttributes {
 		MaxPtags: MaxPtags, MaxCQ: MaxCQs, MaxCQEntries: MaxCQEntries,
 		ReliabilityLevels: reliability.Unreliable | reliability.ReliableDelivery | reliability.ReliableReception,
 		RDMAReadSupport:   true,
-		ThreadSafe:        true, Incarnation: n.incarnation,
+		ThreadSafe:        true, Incarnation: n.conns.Incarnation,
 	}
 }
 
@@ -346,7 +329,7 @@ func (n *NIC) close() error {
 			v.leave()
 		}
 	}
-	n.tx.flush(n)
+	n.conns.Flush()
 	n.closed = true
 	n.eng.Shut()
 	for _, l := range n.listeners {
@@ -363,7 +346,7 @@ func (n *NIC) close() error {
 	n.eng.Lock()
 	defer n.eng.Unlock()
 	defer close(n.done)
-	n.mem.Close()
+	n.conns.Mem.Close()
 	n.log.Info("NIC closed", "interface", n.info.Interface, "addr", n.addr)
 	return err
 }
@@ -374,6 +357,6 @@ func (n *NIC) Poll() {
 	n.eng.Lock()
 	defer n.eng.Unlock()
 	if !n.closed && !n.eng.Poll() {
-		n.idlePoll()
+		n.conns.Uncork()
 	}
 }

@@ -32,17 +32,33 @@ type (
 // is bound to a completion queue returns ErrInvalidParameter: its completions
 // are told by CQ.Notify. VI.Close and NIC.Close cancel handlers that wait.
 func (v *VI) SendNotify(f func(v *VI, d *Descriptor, err error)) error {
-	return v.notify("notify of sends", &v.sq, f)
+	return v.notify("notify of sends", false, f)
 }
 
 // RecvNotify has f called once, with the next receive that completes
 // (VipRecvNotify), like SendNotify.
 func (v *VI) RecvNotify(f func(v *VI, d *Descriptor, err error)) error {
-	return v.notify("notify of receives", &v.rq, f)
+	return v.notify("notify of receives", true, f)
 }
 
-func (v *VI) notify(op string, q *queue, f func(v *VI, d *Descriptor, err error)) error {
-	n := v.nic
+// handlers returns those of the receive queue, or of the send queue.
+func (v *VI) handlers(recv bool) *handlers {
+	if recv {
+		return &v.recvHandlers
+	}
+	return &v.sendHandlers
+}
+
+// cqOf returns the completion queue of the receive queue, or of the send queue.
+func (v *VI) cqOf(recv bool) *CQ {
+	if recv {
+		return v.recvCQ
+	}
+	return v.sendCQ
+}
+
+func (v *VI) notify(op string, recv bool, f func(v *VI, d *Descriptor, err error)) error {
+	n, q, waiting := v.nic, v.conn.Queue(recv), v.handlers(recv)
 	n.eng.Lock()
 	defer n.eng.Unlock()
 	if err := v.isClosed(); err != nil {
@@ -51,25 +67,18 @@ func (v *VI) notify(op string, q *queue, f func(v *VI, d *Descriptor, err error)
 	switch {
 	case f == nil:
 		return opError(op, ErrInvalidParameter, "the handler is nil")
-	case q.cq != nil:
+	case v.cqOf(recv) != nil:
 		return opError(op, ErrInvalidParameter, "the queue is bound to a completion queue: use CQ.Notify")
-	case q.handlers.Len() >= q.depth:
-		return opError(op, ErrResource, "%d handlers wait already, as many as the queue is deep", q.handlers.Len())
+	case waiting.Len() >= v.attr.QueueDepth:
+		return opError(op, ErrResource, "%d handlers wait already, as many as the queue is deep", waiting.Len())
 	}
-	n.catchUp()
-	q.handlers.Push(f)
-	if q.head != q.done {
-		q.tell(v)
+	n.conns.CatchUp()
+	waiting.Push(f)
+	q.Handlers++
+	if q.Untaken() > 0 {
+		(*viOwner)(v).Notify(recv)
 	}
 	return nil
-}
-
-// tell gives the oldest completed descriptor to the handler that has waited
-// longest. There are both.
-func (q *queue) tell(v *VI) {
-	f := q.handlers.Pop()
-	d, err := v.takeFrom(q)
-	v.nic.calls.Owe(call{done: f, v: v, d: d, err: err})
 }
 
 // Notify has f called once, with the next entry of the completion queue
@@ -89,11 +98,12 @@ func (q *CQ) Notify(f func(v *VI, recv bool)) error {
 	switch {
 	case f == nil:
 		return opError(op, ErrInvalidParameter, "the handler is nil")
-	case q.handlers.Len() >= q.size:
+	case q.handlers.Len() >= q.ring.Size:
 		return opError(op, ErrResource, "%d handlers wait already, as many as the queue has entries", q.handlers.Len())
 	}
-	n.catchUp()
+	n.conns.CatchUp()
 	q.handlers.Push(f)
+	q.ring.Handlers++
 	if v, recv, ok := q.take(); ok {
 		q.tell(v, recv)
 	}
@@ -102,5 +112,6 @@ func (q *CQ) Notify(f func(v *VI, recv bool)) error {
 
 // tell gives an entry to the handler that has waited longest; there is one.
 func (q *CQ) tell(v *VI, recv bool) {
+	q.ring.Handlers--
 	q.nic.calls.Owe(call{entry: q.handlers.Pop(), v: v, q: q, recv: recv})
 }

@@ -104,20 +104,20 @@ func (v *VI) connectPeer(ctx context.Context, remote ethertype.Addr, discriminat
 	n.peers.attempts++
 	data := binary.BigEndian.AppendUint16(nil, n.addr.Port)
 	data = binary.BigEndian.AppendUint32(data, n.peers.attempts)
-	n.now = n.link.Now()
-	v.remote = remote
+	n.conns.Now = n.link.Now()
+	v.conn.Remote = remote
 	v.begin(phaseRequest, int64(n.eng.Left(ctx, v.attr.ConnectTimeout)), append(data, discriminator...))
 	v.hs.peer = &key
 	n.peers.pending[key] = v
 	v.hs.step(v)
-	n.tx.flush(n)
+	n.conns.Flush()
 	return nil
 }
 
 // receivePeer handles a request of the peer-to-peer kind.
 func (n *NIC) receivePeer(h *ethertype.Header, c *connInfo) {
 	if len(c.data) < peerSize || h.DstPort != n.addr.Port {
-		n.drop(DropFormat)
+		n.conns.Drop(DropFormat)
 		return
 	}
 	from := ethertype.Addr{MAC: h.Src, Port: h.SrcPort}
@@ -126,7 +126,7 @@ func (n *NIC) receivePeer(h *ethertype.Header, c *connInfo) {
 	v := n.peers.pending[peerKey{remote, string(c.data[peerSize:])}]
 	switch {
 	case v == nil && refusal == nil:
-		n.drop(DropNoListener) // it asks again, and we may ask by then
+		n.conns.Drop(DropNoListener) // it asks again, and we may ask by then
 		return
 	case !n.proven(h, c):
 		n.sendRetry(h, c)
@@ -150,7 +150,7 @@ func (v *VI) meetPeer(from, remote ethertype.Addr, c *connInfo) {
 	attempt := ethertype.Seq(binary.BigEndian.Uint32(c.data[2:]))
 	if n.addr.Compare(remote) < 0 { // it waits for our request, which may have come too early
 		if hs.phase == phaseRequest {
-			hs.next = n.now
+			hs.next = n.conns.Now
 			n.attempts.resume(v)
 			hs.step(v)
 		}
@@ -161,7 +161,7 @@ func (v *VI) meetPeer(from, remote ethertype.Addr, c *connInfo) {
 	}
 	hs.phase, hs.attempt = phaseAccept, attempt
 	v.adopt(from, c)
-	hs.next, hs.interval = n.now, firstRetry
+	hs.next, hs.interval = n.conns.Now, firstRetry
 	hs.step(v)
 }
 

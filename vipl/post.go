@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+
+	"github.com/bobnet-go/bobnet/vipl/internal/conn"
 )
 
 // PostSend queues a send, an RDMA write or an RDMA read (VipPostSend). It copies
@@ -19,44 +21,29 @@ func (v *VI) PostSend(d *Descriptor) error {
 	v.nic.eng.Lock()
 	defer v.nic.eng.Unlock()
 	if err := v.postSend(d); err != nil {
-		return v.turnDown(d, d.opStatus(), err)
+		return v.turnDown(d, conn.OpStatus(d.Op), err)
 	}
 	return nil
 }
 
 func (v *VI) postSend(d *Descriptor) error {
-	if err := v.admit("post send", d); err != nil {
+	total, err := v.admit("post send", d)
+	if err != nil {
 		return err
 	}
 	switch {
 	case d.Op > OpRDMARead:
 		return v.refuse(d, StatusFormatError, opError("post send", ErrInvalidParameter, "operation %d does not exist", d.Op))
-	case d.Op == OpRDMARead && !v.reliable:
+	case d.Op == OpRDMARead && !v.conn.Reliable:
 		return v.refuse(d, StatusFormatError, opError("post send", ErrInvalidRDMARead, "the VI's level is %v", v.attr.Reliability))
 	case d.Op == OpRDMARead && d.HasImmediate:
 		return v.refuse(d, StatusFormatError, opError("post send", ErrInvalidParameter, "an RDMA read carries no immediate data"))
 	}
-	if d.total > v.attr.MaxTransferSize {
-		return v.refuse(d, StatusLengthError, opError("post send", ErrInvalidParameter, "%d bytes are over the VI's MaxTransferSize of %d", d.total, v.attr.MaxTransferSize))
+	if total > v.attr.MaxTransferSize {
+		return v.refuse(d, StatusLengthError, opError("post send", ErrInvalidParameter, "%d bytes are over the VI's MaxTransferSize of %d", total, v.attr.MaxTransferSize))
 	}
-	if !v.sq.push(d) {
+	if !v.conn.Send(d, total) {
 		return v.refuse(d, 0, ErrSendQueueFull)
-	}
-	d.vi = v
-	switch v.state {
-	case StateConnectPending: // goes when the connection is made
-		v.stats.Sends++
-	case StateConnected:
-		v.stats.Sends++
-		if d.Later {
-			v.holdOn()
-			v.nic.eng.WakeBefore(v.nic.now) // who sleeps on the link looks after it
-			return nil
-		}
-		v.push()
-	case StateIdle, StateError:
-		v.cursor.next = v.sq.tail
-		v.sq.complete(v, d.opStatus()|StatusFlushed, 0)
 	}
 	return nil
 }
@@ -76,16 +63,12 @@ func (v *VI) PostRecv(d *Descriptor) error {
 }
 
 func (v *VI) postRecv(d *Descriptor) error {
-	if err := v.admit("post receive", d); err != nil {
+	total, err := v.admit("post receive", d)
+	if err != nil {
 		return err
 	}
-	d.rxState = rxState{}
-	if !v.rq.push(d) {
+	if !v.conn.PostReceive(d, total) {
 		return v.refuse(d, 0, ErrRecvQueueFull)
-	}
-	d.vi = v
-	if v.state == StateError {
-		v.rq.complete(v, StatusOpReceive|StatusFlushed, 0)
 	}
 	return nil
 }
@@ -102,28 +85,27 @@ type queueFullError struct{ text string }
 func (e *queueFullError) Error() string { return e.text }
 func (e *queueFullError) Unwrap() error { return ErrResource }
 
-// admit checks what both queues ask of a descriptor.
-func (v *VI) admit(op string, d *Descriptor) error {
+// admit checks what both queues ask of a descriptor, and returns how many bytes it is of.
+func (v *VI) admit(op string, d *Descriptor) (size uint32, err error) {
 	switch {
-	case v.closed || v.nic.closed:
-		return v.isClosed()
-	case d.vi != nil:
-		return opError(op, ErrInvalidParameter, "the descriptor is already posted, or was not taken with Done or Wait since")
+	case v.conn.Closed || v.nic.closed:
+		return 0, v.isClosed()
+	case conn.Posted(d):
+		return 0, opError(op, ErrInvalidParameter, "the descriptor is already posted, or was not taken with Done or Wait since")
 	case len(d.Segs) > MaxSegments:
 		d.Status = StatusFormatError
-		return opError(op, ErrInvalidParameter, "%d segments are over the limit of %d", len(d.Segs), MaxSegments)
+		return 0, opError(op, ErrInvalidParameter, "%d segments are over the limit of %d", len(d.Segs), MaxSegments)
 	}
 	d.Status, d.Length = 0, 0
-	total, err := v.nic.mem.Check(op, d.Segs, v.attr.Ptag)
+	total, err := v.nic.conns.Mem.Check(op, d.Segs, v.attr.Ptag)
 	if err != nil {
 		d.Status = StatusProtectionError
-		return err
+		return 0, err
 	}
 	if total > MaxTransferSize {
-		return v.refuse(d, StatusLengthError, opError(op, ErrInvalidParameter, "%d bytes are over the limit of %d", total, MaxTransferSize))
+		return 0, v.refuse(d, StatusLengthError, opError(op, ErrInvalidParameter, "%d bytes are over the limit of %d", total, MaxTransferSize))
 	}
-	d.total = uint32(total)
-	return nil
+	return uint32(total), nil
 }
 
 // turnDown tells asynchronously too, as VIPL does, that d was not taken.
@@ -140,7 +122,7 @@ func (v *VI) turnDown(d *Descriptor, op Status, err error) error {
 
 // refuse undoes admit.
 func (v *VI) refuse(d *Descriptor, status Status, err error) error {
-	v.nic.mem.Release(d.Segs)
+	v.nic.conns.Mem.Release(d.Segs)
 	d.Status = status
 	return err
 }
@@ -149,37 +131,37 @@ func (v *VI) refuse(d *Descriptor, status Status, err error) error {
 // blocks; it polls the NIC once if need be. ErrNotDone: the oldest is still
 // under way. ErrQueueEmpty: nothing is posted. ErrDescriptor: the returned
 // descriptor completed in error.
-func (v *VI) SendDone() (*Descriptor, error) { return v.doneOf(&v.sq) }
+func (v *VI) SendDone() (*Descriptor, error) { return v.doneOf(&v.conn.SQ) }
 
 // RecvDone takes the oldest receive that has completed (VipRecvDone), like SendDone.
-func (v *VI) RecvDone() (*Descriptor, error) { return v.doneOf(&v.rq) }
+func (v *VI) RecvDone() (*Descriptor, error) { return v.doneOf(&v.conn.RQ) }
 
 // SendWait takes the oldest send, blocking until it has completed
 // (VipSendWait) or ctx ends, which returns an error that is both ErrTimeout
 // and the context's. Other errors are as for SendDone; on a VI on which Disconnect was
 // called they say so.
-func (v *VI) SendWait(ctx context.Context) (*Descriptor, error) { return v.waitOf(ctx, &v.sq) }
+func (v *VI) SendWait(ctx context.Context) (*Descriptor, error) { return v.waitOf(ctx, &v.conn.SQ) }
 
 // RecvWait takes the oldest receive, blocking until it has completed
 // (VipRecvWait), like SendWait. On a reliable VI it does not outlive the peer
 // by more than Attributes.PeerTimeout.
-func (v *VI) RecvWait(ctx context.Context) (*Descriptor, error) { return v.waitOf(ctx, &v.rq) }
+func (v *VI) RecvWait(ctx context.Context) (*Descriptor, error) { return v.waitOf(ctx, &v.conn.RQ) }
 
-func (v *VI) doneOf(q *queue) (*Descriptor, error) {
+func (v *VI) doneOf(q *conn.Queue) (*Descriptor, error) {
 	n := v.nic
 	n.eng.Lock()
 	defer n.eng.Unlock()
-	if q.head == q.done && q.head != q.tail && !n.closed {
+	if q.Waits() && !n.closed {
 		n.eng.Poll()
 	}
 	d, err := v.takeFrom(q)
 	if err == ErrNotDone {
-		n.idlePoll()
+		n.conns.Uncork()
 	}
 	return d, err
 }
 
-func (v *VI) waitOf(ctx context.Context, q *queue) (*Descriptor, error) {
+func (v *VI) waitOf(ctx context.Context, q *conn.Queue) (*Descriptor, error) {
 	n := v.nic
 	n.eng.Lock()
 	defer n.eng.Unlock()
@@ -193,7 +175,7 @@ func (v *VI) waitOf(ctx context.Context, q *queue) (*Descriptor, error) {
 		if err != ErrNotDone {
 			return d, err
 		}
-		if err := n.wait(&w, &q.gate); err != nil {
+		if err := n.wait(&w, &q.Gate); err != nil {
 			if v.left && errors.Is(err, ErrTimeout) {
 				err = fmt.Errorf("%w: the VI is not connected: Disconnect was called on it", err)
 			}
@@ -202,17 +184,17 @@ func (v *VI) waitOf(ctx context.Context, q *queue) (*Descriptor, error) {
 	}
 }
 
-func (v *VI) takeFrom(q *queue) (*Descriptor, error) {
-	if d := q.take(); d != nil {
+func (v *VI) takeFrom(q *conn.Queue) (*Descriptor, error) {
+	if d := q.Take(); d != nil {
 		if d.Status.Failed() {
 			return d, ErrDescriptor
 		}
 		return d, nil
 	}
 	switch {
-	case v.closed || v.nic.closed:
+	case v.conn.Closed || v.nic.closed:
 		return nil, v.isClosed()
-	case q.head == q.tail:
+	case q.Len() == 0:
 		return nil, ErrQueueEmpty
 	}
 	return nil, ErrNotDone
@@ -224,6 +206,6 @@ func (v *VI) Flush() {
 	v.nic.eng.Lock()
 	defer v.nic.eng.Unlock()
 	if !v.nic.closed {
-		v.nic.idlePoll()
+		v.nic.conns.Uncork()
 	}
 }

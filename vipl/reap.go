@@ -37,7 +37,7 @@ func (q *CQ) ReapWait(ctx context.Context, out []Completion) (int, error) {
 		if err := q.isClosed(); err != nil {
 			return 0, err
 		}
-		if err := n.wait(&w, &q.gate); err != nil {
+		if err := n.wait(&w, &q.ring.Gate); err != nil {
 			return 0, err
 		}
 	}
@@ -65,7 +65,7 @@ func (q *CQ) Reap(out []Completion) (n int, seen uint32) {
 	q.nic.eng.Lock()
 	defer q.nic.eng.Unlock()
 	n = q.reap(out)
-	if seen = q.gate.Opened(); q.n > q.dead { // what is left has not been seen, even if somebody else takes it
+	if seen = q.ring.Gate.Opened(); !q.ring.Empty() { // what is left has not been seen, even if somebody else takes it
 		seen--
 	}
 	return n, seen
@@ -83,14 +83,14 @@ func (q *CQ) WaitSince(ctx context.Context, d time.Duration, seen uint32) error 
 	w := n.eng.Begin(ctx)
 	defer n.eng.End(&w)
 	limited := false
-	for q.gate.Opened() == seen {
+	for q.ring.Gate.Opened() == seen {
 		if err := q.isClosed(); err != nil {
 			return err
 		}
 		if d > 0 {
 			limited, d = n.eng.Limit(&w, d), 0
 		}
-		if err := n.wait(&w, &q.gate); err != nil {
+		if err := n.wait(&w, &q.ring.Gate); err != nil {
 			if limited && errors.Is(err, ErrTimeout) && n.eng.Ended(ctx) == nil {
 				err = ErrNotDone
 			}
@@ -104,7 +104,7 @@ func (q *CQ) WaitSince(ctx context.Context, d time.Duration, seen uint32) error 
 func (q *CQ) Wake() {
 	q.nic.eng.Lock()
 	defer q.nic.eng.Unlock()
-	q.gate.Open(&q.nic.eng)
+	q.ring.Gate.Open(&q.nic.eng)
 }
 
 // ReapDone is ReapWait without blocking: it polls the NIC once if need be and
@@ -121,7 +121,7 @@ func (q *CQ) ReapDone(out []Completion) (int, error) {
 			return 0, err
 		}
 		if polled {
-			n.idlePoll()
+			n.conns.Uncork()
 			return 0, ErrNotDone
 		}
 		n.eng.Poll()
@@ -130,32 +130,31 @@ func (q *CQ) ReapDone(out []Completion) (int, error) {
 
 // reap passes over entries whose descriptors somebody has taken by a Done call.
 func (q *CQ) reap(out []Completion) (k int) {
-	q.bell.rung = false
+	q.ring.Looked()
 	for k < len(out) {
-		e, ok := q.next()
+		e, ok := q.ring.Next()
 		if !ok {
 			break
 		}
-		if e.listener != nil {
-			if r, err := e.listener.take(); err == nil {
+		if e.Notice != nil {
+			if r, err := e.Notice.Owner.(*Listener).take(); err == nil {
 				out[k] = Completion{Request: r}
 				k++
 			}
 			continue
 		}
-		v, recv := e.vi, e.recv
-		d := v.queue(recv).take()
+		d := e.Conn.Queue(e.Recv).Take()
 		if d == nil {
 			continue
 		}
-		out[k] = Completion{VI: v, Recv: recv, Descriptor: d}
+		out[k] = Completion{VI: viOf(e.Conn), Recv: e.Recv, Descriptor: d}
 		if d.Status.Failed() {
 			out[k].Err = ErrDescriptor
 		}
 		k++
 	}
-	if q.n > q.dead {
-		q.ring()
+	if !q.ring.Empty() {
+		q.ring.Alert()
 	}
 	return k
 }

@@ -13,7 +13,7 @@ type VIInfo struct {
 func (v *VI) Query() VIInfo {
 	v.nic.eng.Lock()
 	defer v.nic.eng.Unlock()
-	return VIInfo{State: v.state, Attributes: v.attr, SendEmpty: v.sq.len() == 0, RecvEmpty: v.rq.len() == 0}
+	return VIInfo{State: v.conn.State, Attributes: v.attr, SendEmpty: v.conn.SQ.Len() == 0, RecvEmpty: v.conn.RQ.Len() == 0}
 }
 
 // SetAttributes changes the VI's attributes (VipSetViAttributes), all or none.
@@ -45,13 +45,11 @@ func (v *VI) SetAttributes(attr *Attributes) error {
 	if err := v.mayChange(op, &a); err != nil {
 		return err
 	}
-	n.mem.UseTag(v.attr.Ptag, -1)
-	n.mem.UseTag(a.Ptag, 1)
+	n.conns.Mem.UseTag(v.attr.Ptag, -1)
+	n.conns.Mem.UseTag(a.Ptag, 1)
 	v.attr = a
-	v.reliable = a.Reliability.Reliable()
-	v.sq.depth, v.rq.depth = a.QueueDepth, a.QueueDepth
-	v.tx.SetUserTimeout(int64(a.PeerTimeout))
-	n.timers.watch(v) // PeerTimeout may be shorter
+	v.conn.SetTerms(a.terms(), a.QueueDepth)
+	n.conns.Watch(&v.conn) // PeerTimeout may be shorter
 	n.letGo()
 	return nil
 }
@@ -61,16 +59,16 @@ func (v *VI) mayChange(op string, a *Attributes) error {
 	now := &v.attr
 	agreed := a.Reliability != now.Reliability || a.MaxTransferSize != now.MaxTransferSize || a.QoS != now.QoS ||
 		a.ReadDepth != now.ReadDepth || a.WholeCRC != now.WholeCRC
-	posted := v.sq.tail.Sub(v.sq.done) + v.rq.tail.Sub(v.rq.done)
+	posted := v.conn.SQ.Pending() + v.conn.RQ.Pending()
 	switch {
-	case agreed && v.state != StateIdle:
-		return opError(op, ErrInvalidState, "the VI is %v: Reliability, MaxTransferSize, QoS, ReadDepth and WholeCRC change only while it is idle", v.state)
-	case !v.nic.mem.HasTag(a.Ptag):
+	case agreed && v.conn.State != StateIdle:
+		return opError(op, ErrInvalidState, "the VI is %v: Reliability, MaxTransferSize, QoS, ReadDepth and WholeCRC change only while it is idle", v.conn.State)
+	case !v.nic.conns.Mem.HasTag(a.Ptag):
 		return opError(op, ErrInvalidPtag, "tag %d does not exist on this NIC", a.Ptag)
 	case a.Ptag != now.Ptag && posted > 0:
 		return opError(op, ErrInvalidState, "%d descriptors are posted with memory of tag %d", posted, now.Ptag)
-	case a.QueueDepth < max(v.sq.len(), v.rq.len()):
-		return opError(op, ErrResource, "the queues hold %d and %d descriptors, QueueDepth is to be %d", v.sq.len(), v.rq.len(), a.QueueDepth)
+	case a.QueueDepth < max(v.conn.SQ.Len(), v.conn.RQ.Len()):
+		return opError(op, ErrResource, "the queues hold %d and %d descriptors, QueueDepth is to be %d", v.conn.SQ.Len(), v.conn.RQ.Len(), a.QueueDepth)
 	}
 	return nil
 }

@@ -2,7 +2,6 @@ package vipl
 
 import (
 	"slices"
-	"strconv"
 	"time"
 
 	"github.com/bobnet-go/bobnet/ethertype"
@@ -52,25 +51,6 @@ type PendingSend struct {
 	// of it is unacknowledged.
 	Age, Again time.Duration
 }
-
-// String returns the operation's name.
-func (o Op) String() string {
-	switch o {
-	case OpSend:
-		return "send"
-	case OpRDMAWrite:
-		return "RDMA write"
-	case OpRDMARead:
-		return "RDMA read"
-	}
-	return "op " + strconv.Itoa(int(o))
-}
-
-// MarshalText returns what String does.
-func (o Op) MarshalText() ([]byte, error) { return []byte(o.String()), nil }
-
-// MarshalText returns what String does.
-func (s State) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
 // Arriving is a message of which a part has come.
 type Arriving struct {
@@ -146,11 +126,9 @@ func (n *NIC) Snapshot() Snapshot {
 	s := Snapshot{Attributes: n.Query(), Link: n.link.Stats()}
 	n.eng.Lock()
 	defer n.eng.Unlock()
-	n.catchUp()
+	n.conns.CatchUp()
 	now := n.link.Now()
-	s.NICStats = n.stats
-	s.Regions, s.RegionBytes = n.mem.Size()
-	s.LogsLost, s.Unanswered = n.logs.Lost(), n.answers.Refused
+	s.NICStats = n.counters()
 	s.Engine = n.engineSnapshot(now)
 	for _, v := range n.vis {
 		if v != nil {
@@ -171,12 +149,25 @@ func (n *NIC) Snapshot() Snapshot {
 	return s
 }
 
+// counters returns what the NIC has counted.
+func (n *NIC) counters() NICStats {
+	c := &n.conns.Stats
+	s := NICStats{
+		TxFrames: c.TxFrames, TxBytes: c.TxBytes, RxFrames: c.RxFrames, RxBytes: c.RxBytes,
+		TxDropped: c.TxDropped, Unanswered: n.answers.Refused, TxTooLong: c.TxTooLong, Dropped: c.Dropped,
+		CQOverruns: c.CQOverruns, Errors: n.errs.counts, ErrorsLost: n.errs.lost, LogsLost: n.logs.Lost(),
+		Failures: c.Failures, Closed: n.left,
+	}
+	s.Regions, s.RegionBytes = n.conns.Mem.Size()
+	return s
+}
+
 func (n *NIC) engineSnapshot(now int64) EngineSnapshot {
 	e := n.eng.State(now)
 	s := EngineSnapshot{Driver: e.Driver, Waiting: e.Followers, LastPoll: e.LastPoll,
-		Timers: len(n.timers.vis), Spin: e.Spin, Unsent: n.tx.n - n.tx.first, Holding: len(n.held)}
-	if n.timers.next != forever {
-		s.NextTimer = time.Duration(n.timers.next - now)
+		Timers: n.conns.Running(), Spin: e.Spin, Unsent: n.conns.Unsent(), Holding: n.conns.Corked()}
+	if next := n.conns.NextTimer(); next != forever {
+		s.NextTimer = time.Duration(next - now)
 	}
 	return s
 }
@@ -185,31 +176,32 @@ func (n *NIC) engineSnapshot(now int64) EngineSnapshot {
 func (v *VI) Snapshot() VISnapshot {
 	v.nic.eng.Lock()
 	defer v.nic.eng.Unlock()
-	v.nic.catchUp()
+	v.nic.conns.CatchUp()
 	return v.snapshot(v.nic.link.Now())
 }
 
 func (v *VI) snapshot(now int64) VISnapshot {
-	s := VISnapshot{VIStats: v.stats, Local: v.Local(), Remote: v.remote, State: v.state, Level: v.attr.Reliability,
-		SendQueue: v.sq.len(), RecvQueue: v.rq.len(), SendUntaken: v.sq.done.Sub(v.sq.head), RecvUntaken: v.rq.done.Sub(v.rq.head)}
-	switch v.state {
+	s := VISnapshot{VIStats: VIStats(v.conn.Stats), Local: v.Local(), Remote: v.conn.Remote, State: v.conn.State, Level: v.attr.Reliability,
+		SendQueue: v.conn.SQ.Len(), RecvQueue: v.conn.RQ.Len(), SendUntaken: v.conn.SQ.Untaken(), RecvUntaken: v.conn.RQ.Untaken()}
+	switch v.conn.State {
 	case StateConnected:
-		s.LastHeard, s.Probes, s.FrameData = max(now-v.heard, 0), v.probes, v.maxData
-		if v.reliable {
-			s.Sender = v.tx.Stats()
+		s.LastHeard, s.Probes = v.conn.Silence(now)
+		s.FrameData = v.conn.Path.MaxData
+		if v.conn.Reliable {
+			s.Sender = v.conn.SenderStats()
 		}
-		s.Arriving = v.arriving()
+		s.Arriving = (*Arriving)(v.conn.Arriving())
 	case StateConnectPending:
 		s.GivesUp = time.Duration(v.hs.deadline - now)
 	case StateError:
-		s.Err = v.err.Error()
+		s.Err = v.conn.End.Err.Error()
 	case StateIdle:
 		if v.lastErr != nil {
 			s.Err = v.lastErr.Error()
 		}
 	}
-	for i := v.sq.done; i != v.sq.tail && len(s.Pending) < PendingMax; i++ {
-		s.Pending = append(s.Pending, v.pendingSend(i, now))
+	for _, p := range v.conn.PendingSends(PendingMax, now) {
+		s.Pending = append(s.Pending, PendingSend(p))
 	}
 	return s
 }

@@ -1,79 +1,40 @@
 package vipl
 
-import "encoding/json"
+import "github.com/bobnet-go/bobnet/vipl/internal/conn"
 
 // Drop is why a frame that arrived was not used. Every such frame is counted
-// under exactly one reason.
-type Drop uint8
+// under exactly one reason. Its String is the reason as it appears in metrics.
+type Drop = conn.Drop
 
 // The reasons.
 const (
-	DropShort       Drop = iota // shorter than its header or its own size field says
-	DropFormat                  // version, kind, flags or content that no Bobnet peer sends
-	DropRange                   // a fragment outside its message
-	DropCRC                     // the CRC does not match, or is missing where it is required
-	DropStale                   // for a connection that does not exist (any more)
-	DropPeer                    // right connection, wrong sender
-	DropEarly                   // data before the handshake was complete
-	DropDuplicate               // a sequence number that had come before
-	DropAhead                   // too far ahead of what is expected
-	DropNoReceive               // no receive was posted for the message
-	DropAck                     // acknowledges what was never sent
-	DropLate                    // unreliable: belongs to a message that was given up
-	DropIncomplete              // unreliable: a message was given up because parts of it were lost; counts messages
-	DropRDMA                    // unreliable: an RDMA write that is not allowed
-	DropFatal                   // reliable: no receive, too long, RDMA not allowed or contradictory; it ended the connection
-	DropNoListener              // a connection request nobody listens for
-	DropBacklog                 // a connection request for which there was no room
-	DropUnknown                 // a name or echo frame that answers nothing
-	DropDestination             // a frame of a connection that was sent to others besides this NIC
-	dropEnd
+	DropShort       = conn.DropShort       // shorter than its header or its own size field says
+	DropFormat      = conn.DropFormat      // version, kind, flags or content that no Bobnet peer sends
+	DropRange       = conn.DropRange       // a fragment outside its message
+	DropCRC         = conn.DropCRC         // the CRC does not match, or is missing where it is required
+	DropStale       = conn.DropStale       // for a connection that does not exist (any more)
+	DropPeer        = conn.DropPeer        // right connection, wrong sender
+	DropEarly       = conn.DropEarly       // data before the handshake was complete
+	DropDuplicate   = conn.DropDuplicate   // a sequence number that had come before
+	DropAhead       = conn.DropAhead       // too far ahead of what is expected
+	DropNoReceive   = conn.DropNoReceive   // no receive was posted for the message
+	DropAck         = conn.DropAck         // acknowledges what was never sent
+	DropLate        = conn.DropLate        // unreliable: belongs to a message that was given up
+	DropIncomplete  = conn.DropIncomplete  // unreliable: a message was given up because parts of it were lost; counts messages
+	DropRDMA        = conn.DropRDMA        // unreliable: an RDMA write that is not allowed
+	DropFatal       = conn.DropFatal       // reliable: no receive, too long, RDMA not allowed or contradictory; it ended the connection
+	DropNoListener  = conn.DropNoListener  // a connection request nobody listens for
+	DropBacklog     = conn.DropBacklog     // a connection request for which there was no room
+	DropUnknown     = conn.DropUnknown     // a name or echo frame that answers nothing
+	DropDestination = conn.DropDestination // a frame of a connection that was sent to others besides this NIC
 )
 
-var dropNames = [dropEnd]string{
-	"short", "format", "range", "crc", "stale", "peer", "early", "duplicate", "ahead", "no_receive",
-	"ack", "late", "incomplete", "rdma", "fatal", "no_listener", "backlog", "unknown", "destination",
-}
-
-// String returns the reason as it appears in metrics.
-func (d Drop) String() string {
-	if d < dropEnd {
-		return dropNames[d]
-	}
-	return "invalid"
-}
-
 // Drops returns all reasons.
-func Drops() []Drop {
-	all := make([]Drop, dropEnd)
-	for i := range all {
-		all[i] = Drop(i)
-	}
-	return all
-}
+func Drops() []Drop { return conn.Drops() }
 
-// DropCounts counts dropped frames by reason.
-type DropCounts [dropEnd]uint64
-
-// MarshalJSON returns an object with a member for each reason that has occurred.
-func (c DropCounts) MarshalJSON() ([]byte, error) {
-	by := map[string]uint64{}
-	for why, n := range c {
-		if n > 0 {
-			by[Drop(why).String()] = n
-		}
-	}
-	return json.Marshal(by)
-}
-
-// drop counts a frame that was for no VI in particular.
-func (n *NIC) drop(why Drop) { n.stats.Dropped[why]++ }
-
-// drop counts a frame that was for v.
-func (v *VI) drop(why Drop) {
-	v.nic.drop(why)
-	v.stats.Dropped[why]++
-}
+// DropCounts counts dropped frames by reason: an array. Its JSON is an object with a member
+// for each reason that has occurred.
+type DropCounts = conn.DropCounts
 
 // NICStats counts what a NIC has done since it was opened.
 type NICStats struct {

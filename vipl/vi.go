@@ -3,7 +3,7 @@ package vipl
 import (
 	"github.com/bobnet-go/bobnet/ethertype"
 	"github.com/bobnet-go/bobnet/progress"
-	"github.com/bobnet-go/bobnet/reliability"
+	"github.com/bobnet-go/bobnet/vipl/internal/conn"
 )
 
 // VI is a virtual interface (VIP_VI_HANDLE): one end of a connection, with a
@@ -12,58 +12,19 @@ type VI struct {
 	// Context is the caller's own; the provider never looks at it.
 	Context any
 
-	nic      *NIC
-	attr     Attributes
-	port     uint16
-	state    State
-	closed   bool
-	left     bool // Disconnect has ended the last connection
-	reliable bool
-	touched  bool // is in nic.touched
-	held     bool // is in nic.held
-	timed    bool // is in nic.timers
-	txQueued bool // is in nic.tx.unsent
-	err      *ConnError
-	farewell reason        // why, in the Error state
-	fault    ethertype.Seq // message for which the connection ended; see reason.ofMessage
-	told     bool          // the peer knows that, or nothing reaches it
-	lastErr  error         // outcome of the last connection attempt that failed
+	nic  *NIC
+	attr Attributes
+	conn conn.Conn
+	gate progress.Gate // connection events
 
-	// The connection, valid from Connect Pending on.
-	remote      ethertype.Addr
-	localTag    uint32 // frames to us carry it
-	remoteTag   uint32 // frames from us carry it
-	incarnation uint64 // the peer NIC's
+	sendCQ, recvCQ             *CQ
+	sendHandlers, recvHandlers handlers
+
+	hs          *handshake // while Connect Pending
+	left        bool       // Disconnect has ended the last connection
+	lastErr     error      // outcome of the last connection attempt that failed
+	incarnation uint64     // the peer NIC's
 	remoteAttr  Attributes
-	pathData    int  // data bytes that a frame holds by the smaller MTU of both sides
-	maxData     int  // data bytes per frame: pathData, or those of long frames
-	long        bool // both sides have long frames; whether the path has is seen from maxData
-	proven      bool // that changes with the next message
-	flags       ethertype.Flags
-	out         ethertype.Header // of the frame being built
-	hs          *handshake       // while Connect Pending
-	heard       int64            // when a valid frame last came
-	probes      int              // keepalive probes since then
-
-	sq, rq   queue
-	tx       reliability.Sender
-	rx       reliability.Receiver
-	cursor   txCursor
-	gathered gathered
-	msgIn    rxCursor
-	usual    ethertype.Prefix // of the frames that may go the short way
-	reads    readTable
-	serves   serveTable
-	loose    looseRx // the unreliable level's
-
-	stats VIStats
-	gate  progress.Gate // connection events
-
-	// Of the connection, what is seldom looked at.
-	remoteMTU int
-	path      pathTest // while Connect Pending, and when frames are sent in vain
-	hole      longPath
-	pieces    *pieces // of a frame that comes in pieces; made for the first one
 }
 
 // CreateVI makes an idle VI (VipCreateVi). Nil attributes mean
@@ -82,7 +43,7 @@ func (n *NIC) CreateVI(attr *Attributes, sendCQ, recvCQ *CQ) (*VI, error) {
 	switch {
 	case n.closed:
 		return nil, ErrClosed
-	case !n.mem.HasTag(a.Ptag):
+	case !n.conns.Mem.HasTag(a.Ptag):
 		return nil, opError("create VI", ErrInvalidPtag, "tag %d does not exist on this NIC", a.Ptag)
 	case sendCQ != nil && (sendCQ.nic != n || sendCQ.closed), recvCQ != nil && (recvCQ.nic != n || recvCQ.closed):
 		return nil, opError("create VI", ErrInvalidParameter, "the completion queue is closed or belongs to another NIC")
@@ -92,12 +53,12 @@ func (n *NIC) CreateVI(attr *Attributes, sendCQ, recvCQ *CQ) (*VI, error) {
 		return nil, opError("create VI", ErrResource, "%d VIs exist and no port in %d..%d is free; open the NIC with a wider Config.Ports",
 			n.numVIs, n.info.Ports.Lo, n.info.Ports.Hi)
 	}
-	v := &VI{nic: n, attr: a, port: port, reliable: a.Reliability.Reliable()}
-	v.sq = queue{depth: a.QueueDepth, cq: sendCQ}
-	v.rq = queue{depth: a.QueueDepth, cq: recvCQ, recv: true}
+	v := &VI{nic: n, attr: a, sendCQ: sendCQ, recvCQ: recvCQ}
+	v.conn.Init(&n.conns, (*viOwner)(v), port, ringOf(sendCQ), ringOf(recvCQ))
+	v.conn.SetTerms(a.terms(), a.QueueDepth)
 	n.vis[port-n.info.Ports.Lo] = v
 	n.numVIs++
-	n.mem.UseTag(a.Ptag, 1)
+	n.conns.Mem.UseTag(a.Ptag, 1)
 	for _, q := range []*CQ{sendCQ, recvCQ} {
 		if q != nil {
 			q.users++
@@ -128,29 +89,28 @@ func (v *VI) Close() error {
 	n := v.nic
 	n.eng.Lock()
 	defer n.eng.Unlock()
-	if v.closed || n.closed {
-		v.closed = true
-		v.forget() // what NIC.Close has left to be taken
-		v.unlist()
+	if v.conn.Closed || n.closed {
+		v.conn.Close()
+		v.conn.Forget() // what NIC.Close has left to be taken
 		return nil
 	}
-	v.closed = true
-	v.sq.handlers.Clear()
-	v.rq.handlers.Clear()
+	v.conn.Close()
+	v.sendHandlers.Clear()
+	v.recvHandlers.Clear()
 	n.cancelCalls(v, nil)
 	v.leave()
-	v.forget()
-	n.tx.flush(n)
-	v.unlist()
-	for _, q := range []*CQ{v.sq.cq, v.rq.cq} {
+	v.conn.Forget()
+	n.conns.Flush()
+	for _, q := range []*CQ{v.sendCQ, v.recvCQ} {
 		if q != nil {
 			q.users--
 		}
 	}
-	n.vis[v.port-n.info.Ports.Lo] = nil
+	n.vis[v.conn.Port-n.info.Ports.Lo] = nil
 	n.numVIs--
-	n.mem.UseTag(v.attr.Ptag, -1)
-	n.stats.Closed.add(&v.stats)
+	n.conns.Mem.UseTag(v.attr.Ptag, -1)
+	done := VIStats(v.conn.Stats)
+	n.left.add(&done)
 	v.gate.Open(&n.eng)
 	return nil
 }
@@ -167,92 +127,67 @@ func (v *VI) Disconnect() error {
 		return err
 	}
 	v.leave()
-	n.tx.flush(n)
+	n.conns.Flush()
 	return nil
 }
 
 // leave tells the peer and returns to Idle.
 func (v *VI) leave() {
 	n := v.nic
-	n.catchUp()
-	switch v.state {
+	n.conns.CatchUp()
+	switch v.conn.State {
 	case StateConnected:
 		v.left = true
-		v.sendDisconnect(reasonLeft)
-		n.ghosts.remember(v, reasonLeft, false)
+		v.conn.SendDisconnect(conn.ReasonLeft)
+		n.ghosts.remember(v, conn.ReasonLeft, false)
 	case StateError:
 		v.left = true
-		if v.farewell != reasonLeft { // a peer that has left sends nothing more
-			n.ghosts.remember(v, v.farewell, v.told)
+		if v.conn.End.Why != conn.ReasonLeft { // a peer that has left sends nothing more
+			n.ghosts.remember(v, v.conn.End.Why, v.conn.End.Told)
 		}
 	case StateConnectPending:
 		v.hs.abandon(v)
 	}
-	v.flushAll()
-	v.state = StateIdle
-	v.err = nil
-	v.localTag, v.remoteTag = 0, 0
+	v.conn.Idle()
 	v.endHandshake()
 	v.gate.Open(&n.eng)
-}
-
-// forget gives the descriptors that nobody has taken back to the caller. They
-// leave the queues, because the caller may post them elsewhere.
-func (v *VI) forget() {
-	for _, q := range []*queue{&v.sq, &v.rq} {
-		for q.take() != nil {
-		}
-	}
 }
 
 // start enters Connected: both sides have agreed and the MTU is proven.
 func (v *VI) start() {
 	hs := v.hs
-	v.state = StateConnected
-	v.usual = ethertype.Prefix{}
 	v.endHandshake()
-	v.heard, v.probes, v.fault = v.nic.now, 0, 0
-	v.loose = looseRx{next: hs.localSeq}
-	v.loose.filter.Init(hs.remoteSeq)
-	v.cursor = txCursor{next: v.sq.done} // sends posted during the handshake go first
-	v.msgIn = rxCursor{base: v.rq.done}
-	v.hole = longPath{}
-	if v.pieces != nil {
-		v.pieces.begun = false
-	}
-	v.startReads(hs.reads)
-	v.nic.touch(v)
+	v.conn.Start(hs.localSeq, hs.remoteSeq, hs.reads)
 	v.gate.Open(&v.nic.eng)
-	v.nic.timers.watch(v)
-	v.nic.log.Debug("connected", "local", v.Local(), "remote", v.remote, "level", v.attr.Reliability, "data", v.maxData)
+	v.nic.log.Debug("connected", "local", v.Local(), "remote", v.conn.Remote, "level", v.attr.Reliability, "data", v.conn.Path.MaxData)
 }
 
 // State returns the VI's state alone of what Query returns.
 func (v *VI) State() State {
 	v.nic.eng.Lock()
 	defer v.nic.eng.Unlock()
-	return v.state
+	return v.conn.State
 }
 
 // Err returns why the VI is in StateError, a *ConnError, and nil otherwise.
 func (v *VI) Err() error {
 	v.nic.eng.Lock()
 	defer v.nic.eng.Unlock()
-	if v.err == nil {
+	if v.conn.End.Err == nil {
 		return nil
 	}
-	return v.err
+	return v.conn.End.Err
 }
 
 // NIC returns the NIC that the VI belongs to.
 func (v *VI) NIC() *NIC { return v.nic }
 
 // Local returns the VI's own address.
-func (v *VI) Local() ethertype.Addr { return ethertype.Addr{MAC: v.nic.info.MAC, Port: v.port} }
+func (v *VI) Local() ethertype.Addr { return v.conn.Local() }
 
 // Remote returns the peer's address; zero when there is none.
 func (v *VI) Remote() ethertype.Addr {
 	v.nic.eng.Lock()
 	defer v.nic.eng.Unlock()
-	return v.remote
+	return v.conn.Remote
 }

@@ -18,26 +18,25 @@ var _ progress.Machine = (*machine)(nil)
 // Poll implements progress.Machine.
 func (m *machine) Poll(now int64) bool {
 	n := (*NIC)(m)
-	n.now = now
-	return n.poll()
+	return n.poll(now)
 }
 
 // Idle implements progress.Machine: the acknowledgement that was put off, and messages
 // that wait for others to share a frame with, go out.
 func (m *machine) Idle() {
 	n := (*NIC)(m)
-	n.catchUp()
-	n.idlePoll()
-	if n.tx.n > 0 {
-		n.tx.flush(n)
+	n.conns.CatchUp()
+	n.conns.Uncork()
+	if n.conns.Pending() {
+		n.conns.Flush()
 	}
 }
 
 // NextTimer implements progress.Machine.
 func (m *machine) NextTimer() int64 {
 	n := (*NIC)(m)
-	n.findTimer()
-	return n.timers.next
+	n.conns.FindTimer()
+	return n.conns.NextTimer()
 }
 
 // Woke implements progress.Machine.

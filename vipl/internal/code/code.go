@@ -34,3 +34,16 @@ var ErrClosed = fmt.Errorf("%w: the NIC is closed", ErrInvalidState)
 func Error(op string, code error, format string, args ...any) error {
 	return fmt.Errorf("vipl: %s: %w: %s", op, code, fmt.Sprintf(format, args...))
 }
+
+// What breaks a connection.
+var (
+	ErrUnreachable  = errors.New("peer does not answer")
+	ErrDisconnected = errors.New("peer disconnected")
+	ErrPeerReset    = errors.New("peer does not know this connection (it was restarted)")
+	ErrRecvQueue    = errors.New("message arrived and no receive was posted")
+	ErrTooLong      = errors.New("message is longer than the posted receive")
+	ErrRDMA         = errors.New("RDMA outside a region or without the right")
+	ErrProtocol     = errors.New("peer violated the protocol")
+	ErrLink         = errors.New("network interface failed")
+	ErrPeerLink     = errors.New("peer's network interface failed or was changed")
+)

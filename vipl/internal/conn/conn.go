@@ -1,0 +1,206 @@
+package conn
+
+import (
+	"time"
+
+	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/reliability"
+	"github.com/bobnet-go/bobnet/vipl/internal/memory"
+)
+
+// Conn is one end of a connection: the state of a VI that frames and the clock change.
+// Frames and time go in, by Receive and the adapter's timers; frames go out by the
+// adapter's batch, and completions to the queues. Its parts know each other through it.
+type Conn struct {
+	a     *Adapter
+	Owner Owner
+	terms Terms
+
+	Port      uint16         // of this side
+	Remote    ethertype.Addr // of the peer
+	LocalTag  uint32         // that the peer's frames carry
+	RemoteTag uint32         // that frames to the peer carry
+	flags     ethertype.Flags
+	out       ethertype.Header // of the frame being built
+
+	State    State
+	Closed   bool
+	Reliable bool
+	marks    marks
+	End      ending
+	heard    int64 // when a valid frame last came
+	probes   int   // keepalive probes since then
+
+	SQ, RQ Queue
+	tx     txHalf
+	rx     rxHalf
+	Path   Path
+	reads  readTable
+	serves serveTable
+	loose  looseRx // of the unreliable level
+
+	Stats Stats
+}
+
+// Terms are what a VI's attributes say of its connections.
+type Terms struct {
+	Reliability     reliability.Level
+	Ptag            memory.Tag
+	EnableRDMAWrite bool
+	EnableRDMARead  bool
+	ReadDepth       int
+	PeerTimeout     time.Duration
+}
+
+// marks say in which lists of the adapter's a connection is.
+type marks struct {
+	touched, corked, timed, unsent bool
+}
+
+// ending is why a connection is in the Error state.
+type ending struct {
+	Err   error
+	Why   Reason
+	fault ethertype.Seq // message for which the connection ended; see reason.ofMessage
+	Told  bool          // the peer knows, or nothing reaches it
+}
+
+// txHalf is the sending half of a connection.
+type txHalf struct {
+	c      *Conn
+	sender reliability.Sender
+	cursor txCursor
+	corked corkedFrames
+}
+
+// rxHalf is the receiving half of a connection.
+type rxHalf struct {
+	c         *Conn
+	receiver  reliability.Receiver
+	msgIn     rxCursor
+	predicted ethertype.Prefix // of the frames that may take the fast path
+	pieces    *pieces          // of a frame that comes in pieces; made for the first one
+}
+
+// Path is what is known of the path to the peer.
+type Path struct {
+	c         *Conn
+	Data      int  // data bytes that a frame holds by the smaller MTU of both sides
+	MaxData   int  // data bytes per frame: Data, or those of long frames
+	Long      bool // both sides have long frames; whether the path carries them is seen from MaxData
+	switching bool // MaxData changes with the next message
+	remoteMTU int
+	test      pathTest // while Connect Pending, and when frames are sent in vain
+	hole      blackHole
+}
+
+// Init makes an idle connection of a port, which its owner has. The completions of its
+// queues go to rings, or to none.
+func (c *Conn) Init(a *Adapter, owner Owner, port uint16, sends, receives *Ring) {
+	*c = Conn{a: a, Owner: owner, Port: port}
+	c.SQ = Queue{cq: sends}
+	c.RQ = Queue{cq: receives, recv: true}
+	c.tx.c, c.rx.c, c.Path.c, c.reads.c, c.serves.c, c.loose.c = c, c, c, c, c, c
+}
+
+// SetTerms changes the terms, and how many descriptors each queue holds.
+func (c *Conn) SetTerms(t Terms, depth int) {
+	c.terms = t
+	c.Reliable = t.Reliability.Reliable()
+	c.SQ.depth, c.RQ.depth = depth, depth
+	c.tx.sender.SetUserTimeout(int64(t.PeerTimeout))
+}
+
+// Local returns the connection's address.
+func (c *Conn) Local() ethertype.Addr { return ethertype.Addr{MAC: c.a.info.MAC, Port: c.Port} }
+
+// Begin enters Connect Pending, with the tag that the peer's frames are to carry.
+func (c *Conn) Begin(tag uint32) {
+	c.State, c.LocalTag, c.End.Err = StateConnectPending, tag, nil
+	c.a.Watch(c)
+}
+
+// Peer is what a connection needs to know of its peer.
+type Peer struct {
+	Remote   ethertype.Addr
+	Tag      uint32 // that frames to it carry
+	Seq      ethertype.Seq
+	MTU      int
+	Long     bool // it has long frames
+	WholeCRC bool // the CRC covers whole frames
+}
+
+// Meet takes over what the peer has said of itself. The numbers of this side begin at seq.
+func (c *Conn) Meet(p *Peer, seq ethertype.Seq) {
+	a := c.a
+	c.Remote, c.RemoteTag = p.Remote, p.Tag
+	c.Path.meet(p)
+	c.flags = 0
+	if p.WholeCRC {
+		c.flags = ethertype.FlagWholeCRC
+	}
+	c.out = ethertype.Header{
+		Dst: p.Remote.MAC, Src: a.info.MAC, Type: a.info.EtherType,
+		DstPort: p.Remote.Port, SrcPort: c.Port, Tag: p.Tag, Ack: p.Seq,
+	}
+	limits := a.hooks.Limits(p.Remote.MAC)
+	c.tx.sender.Init(limits, seq)
+	c.tx.sender.SetUserTimeout(int64(c.terms.PeerTimeout))
+	c.rx.receiver.Init(limits, p.Seq)
+}
+
+// Start enters Connected. The numbers of this side begin at seq, those of the peer at
+// remote, which serves so many reads at a time.
+func (c *Conn) Start(seq, remote ethertype.Seq, reads int) {
+	c.State = StateConnected
+	c.heard, c.probes, c.End.fault = c.a.Now, 0, 0
+	c.tx.cursor = txCursor{next: c.SQ.done} // sends posted during the handshake go first
+	c.rx.start(c.RQ.done)
+	c.Path.hole = blackHole{}
+	c.loose = looseRx{c: c, next: seq}
+	c.loose.filter.Init(remote)
+	c.reads.start(reads)
+	c.serves.start()
+	c.a.touch(c)
+	c.a.Watch(c)
+}
+
+// Close has no completion be told from now on.
+func (c *Conn) Close() {
+	c.Closed = true
+	c.SQ.Handlers, c.RQ.Handlers = 0, 0
+}
+
+// Idle completes everything that is posted with StatusFlushed, and returns to Idle.
+func (c *Conn) Idle() {
+	c.flushAll()
+	c.State, c.End.Err = StateIdle, nil
+	c.LocalTag, c.RemoteTag = 0, 0
+}
+
+// Forget takes the descriptors that nobody has taken off the queues, because the caller
+// may post them elsewhere, and gives up the entries that stand for them.
+func (c *Conn) Forget() {
+	for _, q := range []*Queue{&c.SQ, &c.RQ} {
+		for q.Take() != nil {
+		}
+	}
+	c.unlist()
+}
+
+// start begins a connection whose first message goes into receive first.
+func (r *rxHalf) start(first ethertype.Seq) {
+	r.predicted, r.msgIn = ethertype.Prefix{}, rxCursor{base: first}
+	if r.pieces != nil {
+		r.pieces.begun = false
+	}
+}
+
+// meet takes over what the peer has said of its interface.
+func (p *Path) meet(peer *Peer) {
+	a := p.c.a
+	p.remoteMTU = peer.MTU
+	p.Data = min(a.hooks.MTU(peer.Remote.MAC), peer.MTU) - ethertype.BaseSize
+	p.MaxData = p.Data
+	p.Long, p.switching = peer.Long && p.MayUseLong() && p.Data+ethertype.BaseSize >= a.info.MTU, false
+}

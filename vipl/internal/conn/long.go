@@ -1,0 +1,187 @@
+package conn
+
+import (
+	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/transport"
+)
+
+// Long frames, those that some links carry beyond their MTU (transport.LongLink).
+//
+// Whether the path to a peer carries them, and back, the handshake finds out: the
+// client sends a probe of that size beside the others. If it is answered, all its
+// frames say so (ethertype.FlagTakesLong), and from then on either side cuts
+// messages accordingly. Only connections on the reliable levels do: on the
+// unreliable one a fragment's place in the sequence tells which RDMA write it is of,
+// so that all must be of one size.
+//
+// Of a long frame only the beginning is at hand when it is judged; its data are
+// fetched from the link to where they belong, and so are copied once. Those that
+// are needed before, of several messages for example, are fetched first.
+
+// longRx is what an adapter has for long frames.
+type longRx struct {
+	link    transport.LongLink // nil: none
+	Size    int                // bytes of payload that a long frame holds; 0 without them
+	room    []byte             // for a frame that is put together; made for the first one
+	promise bool               // of the payload that is being received, what follows the extension is not in room yet
+	parts   [maxParts][]byte
+	last    [wordSize]byte // of the data of an RDMA write
+	out     []byte         // for a frame that goes in pieces; made for the first one
+	Fetched uint64         // frames that went straight to where they belong
+}
+
+// maxParts is of how many pieces the memory is to which a frame goes.
+const maxParts = MaxSegments
+
+// longFlight bounds what a connection has under way of long frames, which is best
+// kept in a cache. One in longAsk of those that are not acknowledged asks for it.
+const (
+	longFlight = 12 // frames
+	longAsk    = 6
+)
+
+func (l *longRx) init(a *Adapter) {
+	if link, ok := a.link.(transport.LongLink); ok && !a.info.Unprotected && link.StartLong() {
+		l.link, l.Size = link, ethertype.LongMTU-ethertype.BaseSize
+	}
+}
+
+// MayUseLong reports whether the connection would use long frames if its peer and the path did. They
+// are the frames that the interface's MTU does not allow. Where that is larger than
+// the peer's, or has been made smaller since the link was opened, there are lengths
+// between both that the link takes for those of common frames, and that do not pass:
+// see meet.
+func (p *Path) MayUseLong() bool {
+	return p.c.a.Long.link != nil && p.c.Reliable && p.c.Remote.MAC != p.c.a.info.MAC
+}
+
+// UseLong begins to send long frames, which the path has been proven to carry: at
+// once, or behind the RDMA write that is being sent, whose fragments are of one size;
+// see overtakes.
+func (p *Path) UseLong() {
+	if p.hole.found {
+		return
+	}
+	if p.switching = p.c.tx.cursor.offset > 0 && p.c.SQ.at(p.c.tx.cursor.next).Op == OpRDMAWrite; p.switching {
+		return
+	}
+	p.c.flags |= ethertype.FlagTakesLong
+	p.MaxData = p.c.a.Long.Size
+}
+
+// switchSize does at the beginning of a message what UseLong, or a black hole, has put off.
+func (p *Path) switchSize() {
+	if p.switching = false; p.hole.found {
+		p.MaxData = p.Data
+		return
+	}
+	p.UseLong()
+}
+
+// UsesLong reports whether the connection sends long frames.
+func (p *Path) UsesLong() bool { return p.MaxData > p.Data }
+
+// longWindowFull reports whether so much is under way that a further long frame should
+// wait.
+func (t *txHalf) longWindowFull() bool {
+	if !t.c.Path.UsesLong() || t.sender.InFlight() < longFlight {
+		return false
+	}
+	if t.c.serves.waiting > 0 || t.cursor.next == t.c.SQ.tail {
+		return true
+	}
+	d := t.c.SQ.at(t.cursor.next)
+	if d.total < packLong {
+		return false
+	}
+	ready := uint64(t.c.SQ.tail.Sub(t.cursor.next)) * uint64(d.total) // about, if the others are like it
+	return ready > uint64(t.cursor.offset)+uint64(t.c.Path.Data)
+}
+
+// Rest returns how many bytes of the frame that was received last are with the link.
+func (a *Adapter) Rest() int {
+	if a.Long.link == nil {
+		return 0
+	}
+	return a.Long.link.Rest()
+}
+
+// BeginLong takes the header of a long frame apart, of which rest bytes are with the link.
+// If straight agrees, the payload that it returns is what is there, and the data behind it
+// are fetched to where they belong when they are placed; EndLong ends that. Otherwise it
+// returns nil.
+func (a *Adapter) BeginLong(begin []byte, rest int, straight func(h *ethertype.Header) bool) (h *ethertype.Header, payload []byte) {
+	l, h := &a.Long, &a.In
+	frame := l.frame(len(begin) + rest)
+	if frame == nil {
+		return h, nil
+	}
+	if _, err := h.ParseBegin(begin, rest); err != nil || !straight(h) {
+		return h, nil
+	}
+	copy(frame[:ethertype.HeaderSize+h.Extension()], begin)
+	l.promise = true
+	a.CountReceived(len(frame))
+	return h, frame[ethertype.HeaderSize:][:h.Size]
+}
+
+// EndLong ends what BeginLong has begun.
+func (a *Adapter) EndLong() { a.Long.promise = false }
+
+// FetchLong returns a long frame whole, nil if it is none or the link has lost it.
+func (a *Adapter) FetchLong(begin []byte, rest int) []byte {
+	l := &a.Long
+	frame := l.frame(len(begin) + rest)
+	if frame == nil {
+		a.Drop(DropFormat)
+		return nil
+	}
+	copy(frame, begin[:ethertype.HeaderSize])
+	if l.parts[0] = frame[ethertype.HeaderSize:]; !l.link.Fetch(ethertype.HeaderSize, l.parts[:1]) {
+		a.Drop(DropShort)
+		return nil
+	}
+	return frame
+}
+
+// frame returns room for a frame of size bytes, nil if none is so long.
+func (l *longRx) frame(size int) []byte {
+	if l.room == nil {
+		l.room = make([]byte, ethertype.EthernetSize+ethertype.LongMTU)
+	}
+	if size > len(l.room) {
+		return nil
+	}
+	return l.room[:size]
+}
+
+// TakesStraight reports whether the data of a frame need not be seen before they lie
+// where they belong.
+func (c *Conn) TakesStraight(h *ethertype.Header) bool {
+	return c.Reliable && h.Flags&(ethertype.FlagPacked|ethertype.FlagWholeCRC) == 0 &&
+		(h.Kind == ethertype.KindData || h.Kind == ethertype.KindRDMAWrite || h.Kind == ethertype.KindReadData)
+}
+
+// put copies data, the end of the payload that is being received, to offset in
+// segs. The outcome is fatal if there is no room, and deferred if the link has
+// lost them.
+func (a *Adapter) put(segs []Segment, offset uint32, data []byte) outcome {
+	l := &a.Long
+	if !l.promise {
+		if !scatter(segs, offset, data) {
+			return fatal
+		}
+		return placed
+	}
+	parts, ok := appendParts(l.parts[:0], segs, offset, uint32(len(data)))
+	if !ok {
+		return fatal
+	}
+	ok = l.link.Fetch(ethertype.HeaderSize+int(a.In.Size)-len(data), parts)
+	clear(parts) // keep none of the caller's memory alive
+	if !ok {
+		return deferred
+	}
+	l.Fetched++
+	return placed
+}

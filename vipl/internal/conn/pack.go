@@ -1,0 +1,211 @@
+package conn
+
+import (
+	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/reliability"
+)
+
+// Messages that are posted faster than frames leave share frames: a frame costs
+// the kernel microseconds whatever its length, a message in it some tens of
+// nanoseconds. Each message lies behind a record that says how long it is. Short
+// ones are copied behind their records; longer ones are gathered by the link from
+// where they lie, so that packing costs them no copy.
+
+// packCopy is the longest message that is copied into the slot while there is
+// room: a copy of it costs less than two more parts of the frame. Those of up to
+// copyMax always are.
+const packCopy = 1024
+
+// packLong is the shortest message that shares long frames with others, where the
+// path carries those: shorter ones would have to be so many that to collect them takes
+// longer than frames save.
+const packLong = 256
+
+// packing is how much of a frame some messages take.
+type packing struct {
+	count  int // messages
+	size   int // payload bytes
+	inline int // of these, what lies in the slot: records, copies and padding
+	parts  int // of the frame's body
+}
+
+// weigh returns what d adds to p, in a frame whose slot has room for inline
+// bytes. Whether d is copied depends on the messages before it alone, so that a
+// frame can be built again.
+func (p *packing) weigh(d *Descriptor, inline int) packing {
+	need := ethertype.Packed(int(d.total))
+	if d.total <= copyMax || d.total <= packCopy && p.inline+need <= inline {
+		return packing{1, need, need, 0}
+	}
+	return packing{1, need, need - int(d.total), len(d.Segs) + 1} // a part for what the slot holds behind it
+}
+
+// fits reports whether there is room for w in a frame of maxData bytes.
+func (p *packing) fits(w *packing, maxData, inline int) bool {
+	return p.size+w.size <= maxData && p.inline+w.inline <= inline && p.parts+w.parts <= bodyParts
+}
+
+func (p *packing) add(w *packing) {
+	p.count += w.count
+	p.size += w.size
+	p.inline += w.inline
+	p.parts += w.parts
+}
+
+// pack returns which messages from the cursor on share the next frame, at least
+// as many as there are that can. A count below 2 means none.
+func (t *txHalf) pack() (p packing) {
+	if t.cursor.next+1 == t.c.SQ.tail {
+		return p
+	}
+	inline, room := t.c.a.batch.inline(), t.shared(t.c.SQ.at(t.cursor.next))
+	for i := t.cursor.next; i != t.c.SQ.tail; i++ {
+		d := t.c.SQ.at(i)
+		if d.Op != OpSend || d.Fence && t.c.reads.open() {
+			break
+		}
+		w := p.weigh(d, inline)
+		if !p.fits(&w, room, inline) {
+			break
+		}
+		p.add(&w)
+	}
+	return p
+}
+
+// shared returns how many bytes a frame holds that d shares with messages behind
+// it.
+func (t *txHalf) shared(d *Descriptor) int {
+	if d.total < packLong {
+		return t.c.Path.Data
+	}
+	return t.c.Path.MaxData
+}
+
+// cutPacked takes the messages of p off the send queue.
+func (t *txHalf) cutPacked(p *packing) reliability.Sent {
+	next := &t.cursor
+	f := reliability.Sent{First: next.next, Size: uint32(p.size), Count: uint16(p.count)}
+	for range p.count {
+		d := t.c.SQ.at(next.next)
+		d.txState = txState{msg: next.msg, first: t.sender.NextSeq(), last: t.sender.NextSeq()}
+		next.msg++
+		next.next++
+	}
+	return f
+}
+
+// Messages that leave room in the last of so many frames are corked while others
+// are under way; see cork. Several frames in one call of the link cost
+// less than one in each, but long ones should be on their way.
+const (
+	corkFrames = 4
+	corkBytes  = 32 << 10
+)
+
+// corkedFrames is what roomLeft has found: messages from..to-1 make so many full frames,
+// and one that packing describes.
+type corkedFrames struct {
+	from, to ethertype.Seq
+	frames   int
+	packing
+}
+
+// roomLeft reports whether what is unsent leaves room for another message like the
+// last in the frames that wait at most. It looks at each message once.
+func (t *txHalf) roomLeft() bool {
+	next, g := &t.cursor, &t.corked
+	if next.offset > 0 {
+		return false
+	}
+	if g.from != next.next || g.to.Less(next.next) {
+		*g = corkedFrames{from: next.next, to: next.next}
+	}
+	inline, room := t.c.a.batch.inline(), t.shared(t.c.SQ.at(next.next))
+	for ; g.to != t.c.SQ.tail; g.to++ {
+		d := t.c.SQ.at(g.to)
+		if d.Op != OpSend {
+			return false
+		}
+		w := g.weigh(d, inline)
+		if !g.fits(&w, room, inline) {
+			if w = t.beginFrame(d, room, inline); w.count == 0 {
+				return false
+			}
+		}
+		g.add(&w)
+	}
+	if t.anotherFrame(room) {
+		return true
+	}
+	w := g.weigh(t.c.SQ.at(g.to-1), inline)
+	return g.fits(&w, room, inline)
+}
+
+// anotherFrame reports whether one more frame of room bytes may wait.
+func (t *txHalf) anotherFrame(room int) bool {
+	g := &t.corked
+	return g.frames+1 < corkFrames && (g.frames+2)*room <= corkBytes
+}
+
+// beginFrame begins another frame for d and returns what d adds to it: nothing
+// if no more frames may wait, or d does not fit one.
+func (t *txHalf) beginFrame(d *Descriptor, room, inline int) (w packing) {
+	g := &t.corked
+	if !t.anotherFrame(room) {
+		return w
+	}
+	var fresh packing
+	if w = fresh.weigh(d, inline); !fresh.fits(&w, room, inline) {
+		return packing{}
+	}
+	g.frames++
+	g.packing = fresh
+	return w
+}
+
+// fillPacked adds a frame of several messages. What does not lie in the slot
+// divides it: its pieces and the messages take turns. It reports false when data
+// are not there any more.
+func (t *txHalf) fillPacked(slot []byte, f *reliability.Sent) bool {
+	a := t.c.a
+	body := a.batch.body()
+	var head []byte
+	var ok bool
+	var p packing
+	piece, at := 0, ethertype.HeaderSize
+	for i := range ethertype.Seq(f.Count) {
+		d := t.c.SQ.at(f.First + i)
+		ethertype.Record{Size: uint16(d.total), Immediate: d.Immediate, HasImm: d.HasImmediate}.Put(slot[at:])
+		at += ethertype.RecordSize
+		padding := ethertype.Packed(int(d.total)) - ethertype.RecordSize - int(d.total)
+		w := p.weigh(d, a.batch.inline())
+		p.add(&w)
+		if w.parts == 0 {
+			if !copyOut(slot[at:], d.Segs, 0, d.total) {
+				return t.c.altered()
+			}
+			at += int(d.total)
+		} else {
+			if head == nil {
+				head = slot[:at]
+			} else {
+				body = append(body, slot[piece:at])
+			}
+			if body, ok = appendParts(body, d.Segs, 0, d.total); !ok {
+				return t.c.altered()
+			}
+			piece = at
+		}
+		clear(slot[at : at+padding])
+		at += padding
+	}
+	switch {
+	case head == nil:
+		head = slot[:at]
+	case piece < at:
+		body = append(body, slot[piece:at])
+	}
+	a.batch.add(head, body)
+	return true
+}

@@ -1,0 +1,39 @@
+package conn
+
+// Send queues a send, an RDMA write or an RDMA read of size bytes, and sends it if it can
+// go. It reports false when the queue is full.
+func (c *Conn) Send(d *Descriptor, size uint32) bool {
+	d.total = size
+	if !c.SQ.push(d) {
+		return false
+	}
+	switch c.State {
+	case StateConnectPending: // goes when the connection is made
+		c.Stats.Sends++
+	case StateConnected:
+		c.Stats.Sends++
+		if d.Later {
+			c.tx.leaveToPoll()
+			c.a.eng.WakeBefore(c.a.Now) // who sleeps on the link looks after it
+			return true
+		}
+		c.tx.push()
+	case StateIdle, StateError:
+		c.tx.cursor.next = c.SQ.tail
+		c.SQ.complete(c, d.opStatus()|StatusFlushed, 0)
+	}
+	return true
+}
+
+// PostReceive queues a buffer of size bytes for one message. It reports false when the
+// queue is full.
+func (c *Conn) PostReceive(d *Descriptor, size uint32) bool {
+	d.total, d.rxState = size, rxState{}
+	if !c.RQ.push(d) {
+		return false
+	}
+	if c.State == StateError {
+		c.RQ.complete(c, StatusOpReceive|StatusFlushed, 0)
+	}
+	return true
+}

@@ -1,0 +1,106 @@
+package conn
+
+import (
+	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/progress"
+)
+
+// Queue is one work queue of a connection. Descriptors are numbered in the order they
+// are posted; the numbers run on for the life of a connection and wrap.
+//
+//	head <= done <= tail
+//	head..done-1  completed, waiting to be taken by a Done call
+//	done..tail-1  posted
+//
+// The array grows by doubling up to its depth, so that an idle connection
+// holds none.
+type Queue struct {
+	ring             []*Descriptor // length is 0 or a power of two
+	head, done, tail ethertype.Seq
+	depth            int
+	cq               *Ring
+	listed           int // entries that cq has
+	recv             bool
+	Gate             progress.Gate
+	Handlers         int // that wait for completions
+}
+
+// Queue returns c's receive queue, or its send queue.
+func (c *Conn) Queue(recv bool) *Queue {
+	if recv {
+		return &c.RQ
+	}
+	return &c.SQ
+}
+
+func (q *Queue) at(n ethertype.Seq) *Descriptor { return q.ring[uint32(n)&uint32(len(q.ring)-1)] }
+
+// Len returns how many descriptors are on the queue.
+func (q *Queue) Len() int { return q.tail.Sub(q.head) }
+
+// Untaken returns how many of these have completed.
+func (q *Queue) Untaken() int { return q.done.Sub(q.head) }
+
+// Pending returns how many of these have not.
+func (q *Queue) Pending() int { return q.tail.Sub(q.done) }
+
+// Waits reports whether the oldest descriptor on the queue has not completed.
+func (q *Queue) Waits() bool { return q.head == q.done && q.head != q.tail }
+
+// posted reports whether number n is posted and not yet completed.
+func (q *Queue) posted(n ethertype.Seq) bool { return q.done.LessEq(n) && n.Less(q.tail) }
+
+// push appends d, and returns false when the queue is full.
+func (q *Queue) push(d *Descriptor) bool {
+	if q.Len() >= q.depth {
+		return false
+	}
+	if q.Len() == len(q.ring) {
+		q.grow()
+	}
+	q.ring[uint32(q.tail)&uint32(len(q.ring)-1)] = d
+	d.posted = true
+	q.tail++
+	return true
+}
+
+func (q *Queue) grow() {
+	ring := make([]*Descriptor, max(8, 2*len(q.ring)))
+	for n := q.head; n != q.tail; n++ {
+		ring[uint32(n)&uint32(len(ring)-1)] = q.at(n)
+	}
+	q.ring = ring
+}
+
+// Take removes the oldest completed descriptor; nil when there is none.
+func (q *Queue) Take() *Descriptor {
+	if q.head == q.done {
+		return nil
+	}
+	slot := uint32(q.head) & uint32(len(q.ring)-1)
+	d := q.ring[slot]
+	q.ring[slot] = nil
+	q.head++
+	d.posted = false
+	return d
+}
+
+// complete finishes the oldest posted descriptor with the given status bits
+// and tells whoever waits.
+func (q *Queue) complete(c *Conn, status Status, length uint32) {
+	d := q.at(q.done)
+	q.done++
+	d.Status = status | StatusDone
+	d.Length = length
+	if total, ok := c.a.Mem.Release(d.Segs); !ok || total != uint64(d.total) {
+		d.Status |= StatusProtectionError
+		c.Owner.Raise(FaultAltered, d, status, errAltered)
+	}
+	if q.cq != nil {
+		q.cq.push(c, q.recv)
+	}
+	if q.Handlers > 0 {
+		c.Owner.Notify(q.recv)
+	}
+	q.Gate.Open(c.a.eng)
+}

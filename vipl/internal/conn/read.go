@@ -1,0 +1,114 @@
+package conn
+
+import (
+	"math/bits"
+
+	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/reliability"
+)
+
+// readTable is the requester's side of RDMA reads. Reads are numbered in the
+// order in which they are sent, from 0 in each connection; the numbers wrap.
+//
+//	done..sent-1  requested, and not all bytes have been placed
+//
+// A request and the fragments of its answer are sequenced frames like all
+// others, each in its sender's stream.
+type readTable struct {
+	c          *Conn
+	sent, done ethertype.Seq
+	limit      int             // reads that the peer serves at a time
+	pending    []ethertype.Seq // where each read stands on the send queue; made for the first one
+}
+
+// open reports whether an answer is awaited.
+func (t *readTable) open() bool { return t.sent != t.done }
+
+func (t *readTable) slot(m ethertype.Seq) *ethertype.Seq {
+	return &t.pending[uint32(m)&uint32(len(t.pending)-1)]
+}
+
+// tableSize returns the size of a table of depth entries that is indexed by
+// numbers which wrap.
+func tableSize(depth int) int { return 1 << bits.Len(uint(depth-1)) }
+
+// waits reports whether the descriptor at the cursor must not be started yet:
+// it has a fence before it and a read is open, or it is a read more than the
+// peer serves at a time.
+func (t *readTable) waits() bool {
+	if !t.open() || t.c.tx.cursor.offset > 0 {
+		return false
+	}
+	d := t.c.SQ.at(t.c.tx.cursor.next)
+	return d.Fence || d.Op == OpRDMARead && t.sent.Sub(t.done) >= t.limit
+}
+
+// cutRead takes the request of the read at the cursor off the send queue.
+func (t *readTable) cutRead(d *Descriptor) reliability.Sent {
+	next := &t.c.tx.cursor
+	if len(t.pending) < t.limit {
+		t.pending = make([]ethertype.Seq, tableSize(t.limit))
+	}
+	*t.slot(t.sent) = next.next
+	d.txState = txState{msg: t.sent, first: t.c.tx.sender.NextSeq(), last: t.c.tx.sender.NextSeq()}
+	d.rxState = rxState{}
+	t.sent++
+	f := reliability.Sent{First: next.next, Count: 1}
+	next.next++
+	return f
+}
+
+// readFor returns the descriptor of read m, nil when no such read is open.
+func (t *readTable) readFor(m ethertype.Seq) *Descriptor {
+	if t.done.LessEq(m) && m.Less(t.sent) {
+		return t.c.SQ.at(*t.slot(m))
+	}
+	return nil
+}
+
+// placeRead copies a fragment of an answer to the descriptor that asked for
+// it. What is no answer, or one to a request that the peer
+// cannot have had, is refused.
+func (t *readTable) placeRead(h *ethertype.Header, payload []byte) (outcome, Reason) {
+	d := t.readFor(h.Msg)
+	if d == nil || !d.last.Less(t.c.tx.sender.Una()) || h.Length != d.total || len(payload) > int(d.total-d.got) {
+		return fatal, ReasonProtocol
+	}
+	if o := t.c.a.put(d.Segs, h.Offset, payload); o != placed {
+		return o, reasonAltered
+	}
+	d.note(h, len(payload))
+	return placed, 0
+}
+
+// completeReads finishes the reads whose answers are whole, in the order of
+// the reads: all of an answer's frames, and all before them, have come. The
+// next request's cumulative acknowledgement then covers them, so that the peer
+// never finds its table full.
+func (t *readTable) completeReads() {
+	was, next := t.done, t.c.rx.receiver.Next()
+	for t.open() {
+		d := t.c.SQ.at(*t.slot(t.done))
+		if !d.ended || !d.final.Less(next) {
+			break
+		}
+		if d.got != d.total {
+			t.c.fail(ReasonProtocol)
+			return
+		}
+		t.done++
+	}
+	if t.done != was {
+		t.c.tx.completeAcked()
+	}
+}
+
+// start begins a connection to a peer that serves limit reads at a time.
+func (t *readTable) start(limit int) {
+	*t = readTable{c: t.c, limit: limit, pending: t.pending}
+}
+
+// unanswered reports whether d is a read whose answer is not whole.
+func (t *readTable) unanswered(d *Descriptor) bool {
+	return d.Op == OpRDMARead && t.done.LessEq(d.msg)
+}

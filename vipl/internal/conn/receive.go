@@ -1,0 +1,372 @@
+package conn
+
+import (
+	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/reliability"
+	"github.com/bobnet-go/bobnet/vipl/internal/memory"
+)
+
+// rxCursor maps message numbers to receives: message m of the connection goes
+// into receive base+m. That is why a frame can be placed however early it
+// comes, and why there is no reorder buffer.
+type rxCursor struct {
+	base ethertype.Seq
+}
+
+// outcome is what became of a frame's content.
+type outcome uint8
+
+const (
+	placed   outcome = iota // it lies where it belongs
+	deferred                // it cannot be placed yet; its sender will send it again
+	fatal                   // in order, and impossible: the connection ends
+)
+
+// Receive takes in a frame of the peer's, while Connected: its tag and sender are right.
+// It returns a frame that has been put together from pieces, nil if there is none.
+func (c *Conn) Receive(h *ethertype.Header, payload []byte) (whole []byte) {
+	c.a.touch(c)
+	c.Stats.RxFrames++
+	if !c.Genuine(h) && !(h.Kind == ethertype.KindDisconnect && c.Plausible(h)) {
+		c.Drop(c.forgery(h))
+		return nil
+	}
+	c.heard, c.probes = c.a.Now, 0
+	if h.Flags&ethertype.FlagTakesLong != 0 && c.Path.Long && !c.Path.UsesLong() {
+		c.Path.UseLong()
+	}
+	switch h.Kind {
+	case ethertype.KindAck:
+		c.rx.receiveAck(h, payload)
+	case ethertype.KindDisconnect:
+		c.receiveDisconnect(h, payload)
+	case ethertype.KindPiece:
+		return c.rx.receivePiece(h, payload)
+	default:
+		c.rx.receiveData(h, payload)
+	}
+	return nil
+}
+
+// receiveData handles the sequenced kinds.
+//
+// On the reliable levels a frame that arrives ahead of others and cannot be
+// placed is dropped as if it had been lost: whether it really is an error is
+// only judged when its turn comes, so that errors hit in the order of sending.
+func (r *rxHalf) receiveData(h *ethertype.Header, payload []byte) {
+	if !r.c.Reliable {
+		r.c.loose.receive(h, payload)
+		return
+	}
+	a := r.c.a
+	inOrder := h.Seq == r.receiver.Next()
+	late := inOrder && r.deferAck(h)
+	if !late && !r.c.tx.takeAck(h, nil) {
+		return
+	}
+	switch r.receiver.Check(h.Seq) {
+	case reliability.Duplicate:
+		r.c.Drop(DropDuplicate)
+		r.receiver.Duplicate()
+	case reliability.Ahead:
+		r.c.Drop(DropAhead)
+	case reliability.Accept:
+		result, why := r.place(h, payload)
+		switch {
+		case result == placed:
+			r.receiver.Accept(a.Now, h.Seq, h.Flags&ethertype.FlagAckNow != 0)
+			if inOrder {
+				r.completeReceived()
+				if a.Single {
+					r.c.predict(h)
+				}
+			}
+			if late && r.receiver.AckDue(a.Now) {
+				a.CatchUp()
+			}
+		case inOrder && result == fatal:
+			r.completeReceived()
+			r.c.Drop(DropFatal)
+			r.c.fail(why)
+		case result == deferred:
+			r.c.Drop(DropAhead)
+		default:
+			r.c.Drop(DropNoReceive)
+		}
+	}
+}
+
+// takeAck hands the acknowledgement that every frame carries to the sender's
+// machine and completes what it covers. A frame for which it reports false is
+// not one of this connection and is dropped whole.
+func (t *txHalf) takeAck(h *ethertype.Header, more []byte) bool {
+	progress, valid := t.sender.OnAck(t.c.a.Now, h.Ack, h.Sack, more)
+	if !valid {
+		t.c.Drop(DropAck)
+		return false
+	}
+	if progress {
+		t.completeAcked()
+	}
+	return true
+}
+
+// receiveAck handles KindAck: an acknowledgement on its own, or a keepalive
+// probe when it asks for one.
+func (r *rxHalf) receiveAck(h *ethertype.Header, payload []byte) {
+	if !r.c.Reliable {
+		r.c.Drop(DropFormat)
+		return
+	}
+	// The payload may lie in memory that the peer can still write to, and is
+	// looked at twice.
+	var more [reliability.MaxSack]byte
+	if len(payload) <= len(more) {
+		payload = more[:copy(more[:], payload)]
+	}
+	if r.c.tx.takeAck(h, payload) && h.Flags&ethertype.FlagAckNow != 0 {
+		r.c.SendAck(0)
+	}
+}
+
+// SendAck sends an acknowledgement on its own.
+func (c *Conn) SendAck(flags ethertype.Flags) {
+	a := c.a
+	slot := a.batch.slot(a)
+	if slot == nil {
+		return
+	}
+	h := c.header(ethertype.KindAck)
+	h.Flags |= flags
+	more := c.rx.receiver.AppendSack(slot[ethertype.HeaderSize:ethertype.HeaderSize])
+	h.Size = uint16(len(more))
+	h.Put(slot)
+	a.batch.add(slot[:ethertype.HeaderSize+len(more)], nil)
+	c.Stats.BareAcks++
+}
+
+func (c *Conn) ackIfDue() {
+	if c.Reliable && c.rx.receiver.AckDue(c.a.Now) {
+		c.SendAck(0)
+	}
+}
+
+// place copies the frame's data to where they belong.
+func (r *rxHalf) place(h *ethertype.Header, payload []byte) (outcome, Reason) {
+	switch {
+	case h.Kind != ethertype.KindData:
+		return r.placeOneSided(h, payload)
+	case h.Flags&ethertype.FlagPacked != 0:
+		return r.placePacked(h, payload)
+	}
+	d := r.receiveFor(h.Msg)
+	if d == nil {
+		return fatal, reasonNoReceive
+	}
+	if h.Flags&ethertype.FlagImmediate != 0 {
+		d.Immediate, payload = ethertype.ParseImmediate(payload)
+		d.HasImmediate = true
+	} else {
+		d.HasImmediate = false
+	}
+	if !d.begun {
+		if h.Length > d.total {
+			return fatal, reasonTooLong
+		}
+		d.begun, d.length = true, h.Length
+	}
+	if h.Length != d.length || d.oneSide {
+		return fatal, ReasonProtocol
+	}
+	if o := r.c.a.put(d.Segs, h.Offset, payload); o != placed { // if fatal, altered since it was posted
+		return o, reasonTooLong
+	}
+	d.note(h, len(payload))
+	return placed, 0
+}
+
+func (r *rxHalf) placeOneSided(h *ethertype.Header, payload []byte) (outcome, Reason) {
+	switch h.Kind {
+	case ethertype.KindRDMARead:
+		return r.c.serves.placeRequest(h, payload)
+	case ethertype.KindReadData:
+		return r.c.reads.placeRead(h, payload)
+	}
+	return r.placeRDMA(h, payload)
+}
+
+// receiveFor returns the posted receive that message m goes to.
+func (r *rxHalf) receiveFor(m ethertype.Seq) *Descriptor {
+	if i := r.msgIn.base + m; r.c.RQ.posted(i) {
+		return r.c.RQ.at(i)
+	}
+	return nil
+}
+
+// note records that a fragment of the message has come. Each is noted once,
+// because the sequence number was new.
+func (d *Descriptor) note(h *ethertype.Header, size int) {
+	d.got += uint32(size)
+	if h.Flags&ethertype.FlagLast != 0 {
+		d.final, d.ended = h.Seq, true
+	}
+}
+
+// scatter copies data to offset in the concatenation of segs. It reports whether
+// there is room; they were long enough when they were posted.
+func scatter(segs []Segment, offset uint32, data []byte) bool {
+	for i := 0; len(data) > 0; i++ {
+		if i == len(segs) {
+			return false
+		}
+		part := segs[i].Data
+		if uint32(len(part)) <= offset {
+			offset -= uint32(len(part))
+			continue
+		}
+		data = data[copy(part[offset:], data):]
+		offset = 0
+	}
+	return true
+}
+
+// placePacked places the messages of a packed frame. Placing one twice, after
+// a later one did not fit, does no harm. In its turn a frame brings the message
+// of the oldest receive: a peer that says otherwise has left one out.
+func (r *rxHalf) placePacked(h *ethertype.Header, payload []byte) (outcome, Reason) {
+	if h.Seq == r.receiver.Next() && r.msgIn.base+h.Msg != r.c.RQ.done {
+		return fatal, ReasonProtocol
+	}
+	for m := h.Msg; m != h.Msg+ethertype.Seq(h.Count); m++ {
+		record, data, rest, ok := ethertype.NextRecord(payload)
+		if !ok {
+			return fatal, ReasonProtocol
+		}
+		payload = rest
+		d := r.receiveFor(m)
+		switch {
+		case d == nil:
+			return r.partly(h, m), reasonNoReceive
+		case uint32(len(data)) > d.total:
+			return r.partly(h, m), reasonTooLong
+		case d.begun && d.final != h.Seq:
+			return fatal, ReasonProtocol
+		case !scatter(d.Segs, 0, data): // altered since it was posted
+			return r.partly(h, m), reasonTooLong
+		}
+		d.rxState = rxState{length: uint32(len(data)), got: uint32(len(data)), final: h.Seq, begun: true, ended: true}
+		d.Immediate, d.HasImmediate = record.Immediate, record.HasImm
+	}
+	return placed, 0
+}
+
+// partly is the outcome of a packed frame whose message m has no place: the
+// messages before it, which are those of the oldest receives, count as received
+// if the frame's turn has come.
+func (r *rxHalf) partly(h *ethertype.Header, m ethertype.Seq) outcome {
+	if h.Seq == r.receiver.Next() {
+		for i := h.Msg; i != m; i++ {
+			r.finishReceive(r.receiveFor(i))
+		}
+	}
+	return fatal
+}
+
+// placeRDMA writes a fragment to the region that it names, after checking
+// everything the peer says: region, bounds, tag and rights.
+func (r *rxHalf) placeRDMA(h *ethertype.Header, payload []byte) (outcome, Reason) {
+	where, data := ethertype.ParseRDMA(payload)
+	var d *Descriptor
+	if h.Flags&ethertype.FlagImmediate != 0 {
+		if d = r.receiveFor(h.Msg); d == nil {
+			return fatal, reasonNoReceive
+		}
+		if d.begun && (!d.oneSide || d.length != h.Length) {
+			return fatal, ReasonProtocol
+		}
+	}
+	if h.Flags&ethertype.FlagUnordered == 0 && r.overtakes(h) {
+		return deferred, 0
+	}
+	if len(data) > 0 {
+		dst := r.target(where, h.Length)
+		if dst == nil {
+			if d != nil && h.Seq == r.receiver.Next() {
+				d.oneSide = true // for blameReceive
+			}
+			return fatal, reasonRDMA
+		}
+		if !r.c.a.putWords(dst[h.Offset:][:len(data)], data) {
+			return deferred, 0
+		}
+		r.c.wrote()
+		r.c.Stats.RDMABytes += uint64(len(data))
+	}
+	if d != nil {
+		d.begun, d.oneSide, d.length = true, true, h.Length
+		d.Immediate, d.HasImmediate = where.Immediate, true
+		d.note(h, len(data))
+	}
+	return placed, 0
+}
+
+// overtakes reports whether a fragment of an RDMA write has come before frames
+// of earlier messages. It waits for them: one of them might be a write to the
+// same memory, which would then be done in the wrong order.
+func (r *rxHalf) overtakes(h *ethertype.Header) bool {
+	size := r.c.Path.writeSize()
+	if r.c.Path.Long && h.Flags&ethertype.FlagLast == 0 { // the last may be shorter; to take it for longer than it is does no harm
+		size = max(uint32(h.Size), ethertype.RDMASize+1) - ethertype.RDMASize
+	}
+	index := h.Offset / size
+	return r.receiver.Next().Less(h.Seq - ethertype.Seq(index))
+}
+
+// target finds the memory of an incoming RDMA write of size bytes in all; nil
+// when any part of it is forbidden.
+func (r *rxHalf) target(where ethertype.RDMA, size uint32) []byte {
+	if !r.c.terms.EnableRDMAWrite {
+		return nil
+	}
+	return r.c.a.Mem.Target(where.Addr, size, memory.Handle(where.Handle), r.c.terms.Ptag)
+}
+
+// completeReceived completes the receives whose messages are whole: all of a
+// message's frames, and all before them, have come.
+func (r *rxHalf) completeReceived() {
+	if r.c.reads.open() {
+		r.c.reads.completeReads()
+	}
+	next := r.receiver.Next()
+	for r.c.RQ.done != r.c.RQ.tail {
+		d := r.c.RQ.at(r.c.RQ.done)
+		if !d.ended || !d.final.Less(next) {
+			return
+		}
+		if d.got != d.length {
+			r.c.fail(ReasonProtocol)
+			return
+		}
+		r.finishReceive(d)
+	}
+}
+
+func (r *rxHalf) finishReceive(d *Descriptor) {
+	status := StatusOpReceive
+	if d.oneSide {
+		status = StatusOpRemoteRDMAWrite
+	}
+	if d.HasImmediate {
+		status |= StatusImmediate
+	}
+	r.c.Stats.Receives++
+	r.c.Stats.RxBytes += uint64(d.length)
+	r.c.RQ.complete(r.c, status, d.length)
+}
+
+// wrote has those look again who wait for memory to change, which the peer has done.
+func (c *Conn) wrote() {
+	if q := c.RQ.cq; q != nil && q.attended {
+		q.Gate.Open(c.a.eng)
+	}
+}

@@ -1,0 +1,423 @@
+package conn
+
+import (
+	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/reliability"
+)
+
+// txCursor is where transmission of the send queue stands.
+type txCursor struct {
+	next   ethertype.Seq // descriptor to be transmitted next
+	offset uint32        // bytes of it that have been
+	msg    ethertype.Seq // number of the next message that spends a receive
+}
+
+// corkFrom is how many frames may be in flight for a message to be sent at
+// once. Above it, messages that do not fill a frame are corked: they wait until a
+// frame is full, an acknowledgement comes or the caller polls.
+const corkFrom = 2
+
+// pump sends what the window allows: first what must be sent again, then new
+// frames. The caller has read the clock, and flushes the batch.
+func (t *txHalf) pump() { t.transmit(false) }
+
+// transmit is pump, or does the same for one frame that is single; see there.
+func (t *txHalf) transmit(single bool) {
+	if !t.unsent() && t.sender.InFlight() == 0 {
+		return
+	}
+	a := t.c.a
+	if !t.c.Reliable {
+		t.pumpLoose()
+		return
+	}
+	for {
+		if a.batch.full(a) { // looked at before Retransmit, which takes the frame as sent
+			t.leaveToPoll()
+			return
+		}
+		f, seq, ok := t.sender.Retransmit(a.Now)
+		if !ok {
+			break
+		}
+		t.c.Stats.Retransmits++
+		flags := ethertype.FlagRetry | ethertype.FlagAckNow
+		if int(f.Size) > t.c.Path.Data {
+			if f := *f; !t.resendLong(&f, seq, flags) {
+				return
+			}
+		} else if !t.build(f, seq, flags) {
+			return
+		}
+	}
+	for room := t.sender.Room(a.Now); room > 0 && t.unsent(); room-- {
+		if a.batch.full(a) {
+			t.leaveToPoll()
+			return
+		}
+		if t.longWindowFull() {
+			return
+		}
+		f, ok := t.nextFrame()
+		if !ok {
+			return
+		}
+		seq, ackNow := t.sender.Push(a.Now, f, single)
+		var flags ethertype.Flags
+		long := int(f.Size) > t.c.Path.Data
+		if ackNow || long && t.sender.AskEach(longAsk) {
+			flags |= ethertype.FlagAckNow
+		}
+		if long && t.c.Path.hole.found { // of a write that was begun in such frames
+			t.sendPieces(&f, seq, flags)
+		} else {
+			t.build(&f, seq, flags)
+		}
+	}
+}
+
+// unsent reports whether there is anything that has not been sent once.
+func (t *txHalf) unsent() bool { return t.cursor.next != t.c.SQ.tail || t.c.serves.waiting > 0 }
+
+// push sends what PostSend has queued.
+//
+// The clock is read first, except for a frame that will be alone under way: it
+// goes out before the clock is read, since reading it takes a fiftieth of the
+// frame's time.
+func (t *txHalf) push() {
+	a := t.c.a
+	single := t.single()
+	if !single && t.c.Reliable {
+		if t.cork() {
+			if a.batch.n > 0 { // what cork has caught up with
+				a.batch.flush(a)
+			}
+			return
+		}
+		a.Now = a.link.Now()
+	}
+	if !single || !t.c.sendShort() {
+		t.transmit(single)
+	}
+	if a.batch.n > 0 {
+		a.batch.flush(a)
+		a.CatchUp()
+		if single {
+			a.Now = a.link.Now()
+			t.sender.Stamp(a.Now)
+		}
+		if a.batch.n > 0 { // what another connection owed
+			a.batch.flush(a)
+		}
+	}
+	t.c.arm() // also when the pace allows nothing now
+}
+
+// single reports whether what is unsent is one frame, and nothing else will be
+// in flight with it.
+func (t *txHalf) single() bool {
+	next := &t.cursor
+	if !t.c.Reliable || next.next+1 != t.c.SQ.tail || next.offset > 0 || t.c.serves.waiting > 0 {
+		return false
+	}
+	if d := t.c.SQ.at(next.next); int(d.total) > t.c.Path.MaxData-d.extension() {
+		return false
+	}
+	return t.sender.InFlight() == 0 || t.c.a.deferred.conn == t.c && t.c.a.deferred.ack == t.sender.NextSeq()
+}
+
+// cork reports whether what is unsent is to wait for more to share its frames, and notes
+// the connection as corked if so.
+func (t *txHalf) cork() bool {
+	if t.sender.InFlight() < corkFrom || !t.c.Reliable {
+		return false
+	}
+	if t.c.a.CatchUp(); t.sender.InFlight() < corkFrom || t.cursor.next == t.c.SQ.tail { // it may have sent all
+		return false
+	}
+	if !t.roomLeft() {
+		return false
+	}
+	t.leaveToPoll()
+	return true
+}
+
+// leaveToPoll notes that the connection has something to send when the caller polls next.
+func (t *txHalf) leaveToPoll() {
+	if !t.c.marks.corked {
+		t.c.marks.corked = true
+		t.c.a.corked = append(t.c.a.corked, t.c)
+	}
+}
+
+// nextFrame cuts the next new frame. ok is false when there is none: what is
+// on the send queue may have to wait for reads.
+func (t *txHalf) nextFrame() (f reliability.Sent, ok bool) {
+	answers := &t.c.serves
+	if answers.waiting == 0 && !t.c.reads.open() { // nothing to take turns with or to wait for
+		return t.cut(), true
+	}
+	answer := answers.ready()
+	own := t.cursor.next != t.c.SQ.tail && !t.c.reads.waits()
+	switch {
+	case answer && !(own && answers.turn):
+		answers.turn = true
+		return answers.cut(), true
+	case own:
+		answers.turn = false
+		return t.cut(), true
+	}
+	return reliability.Sent{}, false
+}
+
+// cut takes the next frame's worth off the send queue.
+func (t *txHalf) cut() reliability.Sent {
+	next := &t.cursor
+	d := t.c.SQ.at(next.next)
+	if next.offset == 0 {
+		if t.c.Path.switching {
+			t.c.Path.switchSize()
+		}
+		if p := t.pack(); p.count > 1 {
+			return t.cutPacked(&p)
+		}
+		if d.Op == OpRDMARead {
+			return t.c.reads.cutRead(d)
+		}
+		d.first, d.msg = t.sender.NextSeq(), next.msg
+		if d.Op == OpSend || d.HasImmediate {
+			next.msg++
+		}
+	}
+	size := fragment(d.total-next.offset, t.c.Path.MaxData-d.extension(), d.Op == OpRDMAWrite)
+	f := reliability.Sent{First: next.next, Offset: next.offset, Size: size, Count: 1}
+	next.offset += size
+	if next.offset == d.total {
+		d.last = t.sender.NextSeq()
+		next.next++
+		next.offset = 0
+	}
+	return f
+}
+
+// fragment returns how many of left bytes go into a frame that has room bytes. Those of
+// an RDMA write end at words, so that no word is in two frames.
+func fragment(left uint32, room int, write bool) uint32 {
+	size := uint32(room)
+	if left <= size {
+		return left
+	}
+	switch {
+	case size >= alignFrom:
+		size &^= alignTo - 1
+	case write:
+		size &^= wordSize - 1
+	}
+	return size
+}
+
+// Fragments of long messages in large frames begin at multiples of alignTo,
+// because copies between memory that is aligned alike are faster.
+const (
+	alignFrom = 4096
+	alignTo   = 64
+)
+
+// extension returns how many payload bytes precede the data in each of d's frames.
+func (d *Descriptor) extension() int {
+	switch {
+	case d.Op != OpSend:
+		return ethertype.RDMASize
+	case d.HasImmediate:
+		return ethertype.ImmediateSize
+	}
+	return 0
+}
+
+// build makes the frame that f describes and adds it to the batch. It reports
+// false when the link takes no more now, or the connection has ended.
+func (t *txHalf) build(f *reliability.Sent, seq ethertype.Seq, flags ethertype.Flags) bool {
+	if f.Flags&sentAnswer != 0 {
+		return t.c.serves.build(f, seq, flags)
+	}
+	a := t.c.a
+	slot := a.batch.slot(a)
+	if slot == nil {
+		return false
+	}
+	d := t.c.SQ.at(f.First)
+	h := t.c.header(ethertype.KindData)
+	h.Flags |= flags
+	h.Seq, h.Msg, h.Count = seq, d.msg, f.Count
+	if f.Count > 1 {
+		h.Flags |= ethertype.FlagPacked
+		h.Size = uint16(f.Size)
+		h.Put(slot)
+		return t.fillPacked(slot, f)
+	}
+	at := ethertype.HeaderSize
+	switch {
+	case d.Op != OpSend:
+		h.Kind = ethertype.KindRDMAWrite
+		if d.Op == OpRDMARead {
+			h.Kind = ethertype.KindRDMARead
+		} else if d.Unordered {
+			h.Flags |= ethertype.FlagUnordered
+		}
+		ethertype.RDMA{Addr: d.Remote.Addr, Handle: uint32(d.Remote.Handle), Immediate: d.Immediate}.Put(slot[at:])
+		at += ethertype.RDMASize
+	case d.HasImmediate:
+		ethertype.PutImmediate(slot[at:], d.Immediate)
+		at += ethertype.ImmediateSize
+	}
+	if d.HasImmediate {
+		h.Flags |= ethertype.FlagImmediate
+	}
+	if f.Offset+f.Size == d.total {
+		h.Flags |= ethertype.FlagLast
+	}
+	h.Offset, h.Length = f.Offset, d.total
+	h.Size = uint16(at - ethertype.HeaderSize + int(f.Size))
+	h.Put(slot)
+	return t.fill(slot, at, d, f)
+}
+
+// fill adds the frame's data: copied behind what the slot holds when short,
+// else by reference. It reports false when they are not there any more.
+func (t *txHalf) fill(slot []byte, at int, d *Descriptor, f *reliability.Sent) bool {
+	a := t.c.a
+	if f.Size <= copyMax && int(f.Size) <= len(slot)-at {
+		if !copyOut(slot[at:], d.Segs, f.Offset, f.Size) {
+			return t.c.altered()
+		}
+		a.batch.add(slot[:at+int(f.Size)], nil)
+		return true
+	}
+	body, ok := appendParts(a.batch.body(), d.Segs, f.Offset, f.Size)
+	if !ok {
+		return t.c.altered()
+	}
+	a.batch.add(slot[:at], body)
+	return true
+}
+
+// altered ends the connection because the segments of a send hold less than when
+// it was posted. The send's status says so when it is flushed. It returns false,
+// for callers that have made no frame.
+func (c *Conn) altered() bool {
+	c.a.CatchUp() // which may come back here
+	if c.State == StateConnected {
+		c.fail(reasonAltered)
+	}
+	return false
+}
+
+// appendParts appends to body what lies in size bytes from offset on of the
+// concatenated segments. It reports whether that is there.
+func appendParts(body [][]byte, segs []Segment, offset, size uint32) (parts [][]byte, ok bool) {
+	for i := 0; size > 0 && i < len(segs); i++ {
+		part := segs[i].Data
+		if uint32(len(part)) <= offset {
+			offset -= uint32(len(part))
+			continue
+		}
+		part = part[offset:]
+		part = part[:min(uint32(len(part)), size)]
+		body = append(body, part)
+		size -= uint32(len(part))
+		offset = 0
+	}
+	return body, size == 0
+}
+
+// copyOut copies size bytes from offset on of the concatenated segments. It
+// reports whether they are there.
+func copyOut(dst []byte, segs []Segment, offset, size uint32) bool {
+	done := 0
+	for i := 0; uint32(done) < size && i < len(segs); i++ {
+		part := segs[i].Data
+		if uint32(len(part)) <= offset {
+			offset -= uint32(len(part))
+			continue
+		}
+		done += copy(dst[done:size], part[offset:])
+		offset = 0
+	}
+	return uint32(done) == size
+}
+
+// header returns a header to the peer with everything filled in that all
+// frames of the connection share, acknowledgement included, and the number of the
+// next frame that occupies one. It is the connection's own, kept so that most fields need not
+// be written again for each frame.
+func (c *Conn) header(kind ethertype.Kind) *ethertype.Header {
+	h := &c.out
+	h.Kind, h.Flags = kind, c.flags
+	h.Seq, h.Msg, h.Offset, h.Length, h.Size, h.Count = c.tx.sender.NextSeq(), 0, 0, 0, 0, 0
+	if c.Reliable {
+		h.Ack, h.Sack = c.rx.receiver.Ack()
+		c.rx.receiver.AckSent()
+	}
+	c.Stats.TxFrames++
+	return h
+}
+
+// pumpLoose sends everything: the unreliable level has no window. A send has
+// completed when the link has taken its frames.
+func (t *txHalf) pumpLoose() {
+	a := t.c.a
+	for t.cursor.next != t.c.SQ.tail {
+		if a.batch.full(a) {
+			t.leaveToPoll()
+			break
+		}
+		if !t.c.marks.unsent {
+			t.c.marks.unsent = true
+			a.batch.unsent = append(a.batch.unsent, t.c)
+		}
+		f := t.cut()
+		t.build(&f, t.c.loose.next, 0)
+		t.c.loose.next++
+	}
+}
+
+// completeHanded completes the unreliable sends whose frames the link has taken.
+func (t *txHalf) completeHanded() {
+	for t.c.State == StateConnected && t.c.SQ.done != t.cursor.next {
+		t.finishSend()
+	}
+}
+
+// completeAcked completes the reliable sends that the peer has acknowledged.
+// Reliable delivery: the peer's interface has taken all frames of the message.
+// Reliable reception: besides, everything sent before lies in the peer's
+// memory too, so that the message has been received in its turn. A read is
+// complete when its answer is.
+func (t *txHalf) completeAcked() {
+	if t.c.serves.base != t.c.serves.next {
+		t.c.serves.retire()
+	}
+	una := t.sender.Una()
+	for t.c.SQ.done != t.cursor.next {
+		d := t.c.SQ.at(t.c.SQ.done)
+		if !d.last.Less(una) && (t.c.terms.Reliability == reliability.ReliableReception || !t.sender.Acked(d.first, d.last)) || t.c.reads.unanswered(d) {
+			return
+		}
+		t.finishSend()
+	}
+}
+
+func (t *txHalf) finishSend() {
+	d := t.c.SQ.at(t.c.SQ.done)
+	status := d.opStatus()
+	if d.HasImmediate {
+		status |= StatusImmediate
+	}
+	t.c.Stats.SendsDone++
+	if d.Op == OpRDMARead {
+		t.c.Stats.RxBytes += uint64(d.total)
+	} else {
+		t.c.Stats.TxBytes += uint64(d.total)
+	}
+	t.c.SQ.complete(t.c, status, d.total)
+}

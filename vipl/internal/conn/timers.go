@@ -1,0 +1,195 @@
+package conn
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/transport"
+	"github.com/bobnet-go/bobnet/vipl/internal/code"
+)
+
+// timerSet finds the next thing that is due. It holds the connections that have a
+// timer running, a few at any time, and the sweep over all: keepalive, and a look
+// at the interface, also when there is no connection.
+type timerSet struct {
+	next  int64 // nothing is due before; may be early, never late
+	sweep int64
+	every int64 // ns between sweeps
+	conns []*Conn
+}
+
+const (
+	sweepMax = 250_000_000 // ns between sweeps, at the most
+	sweepMin = 2_000_000
+	// probesMin is how many keepalive probes must have stayed without answer
+	// before a peer is given up, so that a process which itself was stopped
+	// for long does not take its peers for dead.
+	probesMin = 3
+	// triesInvain is how often a frame is sent again by timer before the peer is
+	// asked besides, twice, what it has received.
+	triesInvain = 4
+)
+
+func (t *timerSet) init() { t.next, t.sweep, t.every = transport.Forever, transport.Forever, sweepMax }
+
+// sweepFrom has the sweep go on from now.
+func (t *timerSet) sweepFrom(now int64) {
+	t.sweep = now + sweepMax
+	t.next = min(t.next, t.sweep)
+}
+
+// Watch adds c to the connections with a timer and starts the sweep.
+func (a *Adapter) Watch(c *Conn) {
+	t := &a.timers
+	t.add(c)
+	if c.State == StateConnected && c.Reliable {
+		t.every = max(min(t.every, int64(c.terms.PeerTimeout)/16), sweepMin)
+	}
+	if c.swept() {
+		t.sweep = min(t.sweep, a.Now+t.every)
+	}
+	t.arm(a, min(c.due(), t.sweep))
+}
+
+func (t *timerSet) add(c *Conn) {
+	if !c.marks.timed {
+		c.marks.timed = true
+		t.conns = append(t.conns, c)
+	}
+}
+
+// arm makes sure that the engine runs at the given time, waking the sleeper if
+// it would sleep longer.
+func (t *timerSet) arm(a *Adapter, at int64) {
+	if at < t.next {
+		t.next = at
+		a.eng.WakeBefore(at)
+	}
+}
+
+// arm notes c's next deadline after it has sent or received.
+func (c *Conn) arm() {
+	if at := c.due(); at != transport.Forever {
+		t := &c.a.timers
+		t.add(c)
+		t.arm(c.a, at)
+	}
+}
+
+// due returns when c's next timer is due.
+func (c *Conn) due() int64 {
+	switch {
+	case c.State == StateConnectPending:
+		return c.Owner.Due()
+	case c.State == StateConnected && c.Reliable:
+		at := min(c.tx.sender.Deadline(), c.rx.receiver.Deadline())
+		if c.a.batch.n == c.a.batch.limit { // the link takes nothing now
+			at = max(at, c.a.batch.retryAt(c.a.Now))
+		}
+		return at
+	}
+	return transport.Forever
+}
+
+// runTimers does what is due and finds when the next is.
+func (a *Adapter) runTimers() {
+	t := &a.timers
+	if a.Now >= t.sweep {
+		t.sweep = transport.Forever
+		a.hooks.Sweep()
+	}
+	for _, c := range t.conns {
+		if c.due() <= a.Now {
+			c.runTimer()
+		}
+	}
+	a.FindTimer()
+}
+
+// FindTimer finds when the next timer is due. It runs none, so that a caller
+// about to sleep misses neither what that would complete nor what it would send.
+func (a *Adapter) FindTimer() {
+	t := &a.timers
+	t.next = transport.Forever
+	keep := t.conns[:0]
+	for _, c := range t.conns {
+		if at := c.due(); at != transport.Forever {
+			t.next = min(t.next, at)
+			keep = append(keep, c)
+		} else {
+			c.marks.timed = false
+		}
+	}
+	clear(t.conns[len(keep):])
+	t.conns = keep
+	t.next = min(t.next, t.sweep)
+	if a.batch.n > 0 {
+		t.next = min(t.next, a.batch.retryAt(a.Now))
+	}
+}
+
+func (c *Conn) runTimer() {
+	a := c.a
+	if c.State == StateConnectPending {
+		c.Owner.Step()
+		return
+	}
+	if a.Now >= c.tx.sender.Deadline() {
+		if err := c.tx.sender.OnTimer(a.Now); err != nil {
+			c.giveUp(err.Error())
+			return
+		}
+		c.tx.pump()
+		if tries := c.tx.sender.Stats().Tries; tries > triesInvain { // the path loses much: perhaps it was the answers
+			if !c.Path.probeAgain(tries) {
+				return
+			}
+			c.SendAck(ethertype.FlagAckNow)
+			c.SendAck(ethertype.FlagAckNow)
+		}
+	}
+	c.ackIfDue()
+}
+
+// giveUp ends a connection whose peer does not answer. That may be this side's
+// fault.
+func (c *Conn) giveUp(detail string) {
+	failed := c.a.hooks.CheckLink()
+	if c.State != StateConnected {
+		return
+	}
+	if failed != nil {
+		detail = failed.Error() + "; " + detail
+	}
+	c.SendDisconnect(ReasonSilent)
+	c.EnterError(code.ErrUnreachable, detail, ReasonSilent)
+	c.a.Stats.Failures++
+}
+
+// swept reports whether c wants the sweep for its peer.
+func (c *Conn) swept() bool { return c.State == StateConnected && c.Reliable }
+
+// KeepAlive asks the peer whether it lives if it has been silent, and gives it up if it
+// has been so for PeerTimeout. Any frame from it counts as an answer. It is called by the
+// sweep, and has that go on.
+func (c *Conn) KeepAlive() {
+	if !c.swept() {
+		return
+	}
+	a := c.a
+	a.timers.sweep = a.Now + a.timers.every
+	c.Path.probeLong()
+	silent, limit := a.Now-c.heard, int64(c.terms.PeerTimeout)
+	switch {
+	case silent > limit && c.probes >= probesMin:
+		c.giveUp(fmt.Sprintf("silent for %v, %d keepalive probes unanswered: is the peer running, is its interface up?",
+			time.Duration(silent).Round(time.Millisecond), c.probes))
+	case silent > limit/4+int64(c.probes)*limit/16:
+		c.probes++
+		c.SendAck(ethertype.FlagAckNow)
+		if c.probes > 1 { // either the peer is dead or the path loses much
+			c.SendAck(ethertype.FlagAckNow)
+		}
+	}
+}

@@ -1,0 +1,161 @@
+package conn
+
+import (
+	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/reliability"
+	"github.com/bobnet-go/bobnet/vipl/internal/code"
+)
+
+// looseRx is the receiving side of the unreliable level: at most once, in
+// order, gaps stay. One message is assembled at a time; when a newer one
+// begins first, the older is given up and its receive taken over.
+type looseRx struct {
+	c      *Conn
+	filter reliability.Filter
+	next   ethertype.Seq // of our own frames: the level has no Sender
+	msg    ethertype.Seq // the message being assembled, or the last one judged
+	at     ethertype.Seq // the frame that said so
+	open   bool          // msg is being assembled into the oldest posted receive
+	begun  bool          // any message has been seen
+	write  looseWrite    // the RDMA write under way
+}
+
+// receive handles data on the unreliable level. Nothing breaks the
+// connection here: what cannot be placed is dropped and counted.
+func (l *looseRx) receive(h *ethertype.Header, payload []byte) {
+	if h.Kind != ethertype.KindData && h.Kind != ethertype.KindRDMAWrite {
+		l.c.Drop(DropFormat)
+		return
+	}
+	if !l.admit(h) {
+		return
+	}
+	l.write.note(l.c, h)
+	switch {
+	case h.Kind == ethertype.KindRDMAWrite:
+		l.rdma(h, payload)
+	case h.Flags&ethertype.FlagPacked != 0:
+		for m := h.Msg; m != h.Msg+ethertype.Seq(h.Count); m++ {
+			r, data, rest, ok := ethertype.NextRecord(payload)
+			if !ok {
+				l.c.Drop(DropFormat)
+				return
+			}
+			payload = rest
+			one := *h
+			one.Msg, one.Offset, one.Length = m, 0, uint32(len(data))
+			l.fragment(&one, data, r.Immediate, r.HasImm)
+		}
+	case h.Flags&ethertype.FlagImmediate != 0:
+		imm, data := ethertype.ParseImmediate(payload)
+		l.fragment(h, data, imm, true)
+	default:
+		l.fragment(h, payload, 0, false)
+	}
+}
+
+// admit reports whether the filter takes a frame. If it has moved far, what is known
+// of messages and writes was before a long gap, or wrong.
+func (l *looseRx) admit(h *ethertype.Header) bool {
+	switch verdict := l.filter.Check(h.Seq); {
+	case verdict == reliability.Accept:
+		l.filter.Accept(h.Seq)
+	case l.filter.Refuse(h.Seq):
+		l.abandon()
+		l.begun = false
+		l.write.abandon(l.c, l.write.first+1)
+		l.write = looseWrite{}
+	case verdict == reliability.Ahead:
+		l.c.Drop(DropAhead)
+		return false
+	default:
+		l.c.Drop(DropDuplicate)
+		return false
+	}
+	return true
+}
+
+// abandon gives up the message that is being assembled.
+func (l *looseRx) abandon() {
+	if l.open {
+		l.c.Drop(DropIncomplete)
+		l.c.RQ.at(l.c.RQ.done).rxState = rxState{}
+	}
+	l.open = false
+}
+
+// begin makes message h.Msg the one being assembled and returns its
+// receive, or nil when the frame is to be dropped. That the number of a message is
+// lower in a later frame no honest peer says: then the one before was wrong, and must
+// not make all later ones late.
+func (l *looseRx) begin(h *ethertype.Header) *Descriptor {
+	if l.begun && !l.msg.Less(h.Msg) && (l.msg == h.Msg || !l.at.Less(h.Seq)) {
+		if l.open && l.msg == h.Msg {
+			return l.c.RQ.at(l.c.RQ.done)
+		}
+		l.c.Drop(DropLate)
+		return nil
+	}
+	l.abandon()
+	l.begun, l.msg, l.at = true, h.Msg, h.Seq
+	if l.c.RQ.done == l.c.RQ.tail {
+		l.c.Drop(DropNoReceive)
+		l.c.Owner.Raise(FaultNoReceive, nil, StatusOpReceive, code.ErrRecvQueue)
+		return nil
+	}
+	l.open = true
+	d := l.c.RQ.at(l.c.RQ.done)
+	d.begun, d.length = true, h.Length
+	return d
+}
+
+func (l *looseRx) fragment(h *ethertype.Header, data []byte, imm uint32, hasImm bool) {
+	d := l.begin(h)
+	if d == nil {
+		return
+	}
+	switch {
+	case h.Length != d.length || d.oneSide:
+		l.c.Drop(DropRange)
+		return
+	case h.Length > d.total || !scatter(d.Segs, h.Offset, data):
+		l.open = false
+		l.c.Stats.Receives++
+		l.c.RQ.complete(l.c, StatusOpReceive|StatusLengthError, 0)
+		return
+	}
+	d.Immediate, d.HasImmediate = imm, hasImm
+	l.count(d, len(data))
+}
+
+// count counts a fragment and completes the message when it is whole.
+func (l *looseRx) count(d *Descriptor, size int) {
+	if d.got += uint32(size); d.got >= d.length {
+		l.open = false
+		l.c.rx.finishReceive(d)
+	}
+}
+
+func (l *looseRx) rdma(h *ethertype.Header, payload []byte) {
+	r, data := ethertype.ParseRDMA(payload)
+	if len(data) > 0 {
+		dst := l.c.rx.target(r, h.Length)
+		if dst == nil {
+			l.forbidden(h)
+			return
+		}
+		copy(dst[h.Offset:], data)
+		l.c.Stats.RDMABytes += uint64(len(data))
+	}
+	if h.Flags&ethertype.FlagImmediate == 0 {
+		return
+	}
+	if d := l.begin(h); d != nil {
+		if d.got > 0 && !d.oneSide || d.length != h.Length {
+			l.c.Drop(DropRange)
+			return
+		}
+		d.oneSide, d.Immediate, d.HasImmediate = true, r.Immediate, true
+		l.count(d, len(data))
+	}
+}

@@ -1,0 +1,71 @@
+package conn
+
+import (
+	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/vipl/internal/code"
+)
+
+// RDMA writes on the unreliable level: nothing is sent again, so a write may
+// arrive damaged, in part or not at all, and only asynchronous errors tell.
+
+// looseWrite watches over the RDMA write that arrives now. As with messages,
+// what is missing of it when something later comes is given up.
+type looseWrite struct {
+	open  bool          // frames of it are missing
+	begun bool          // any write has been seen
+	first ethertype.Seq // of its frames
+	got   uint32        // bytes of it that have come
+}
+
+// note takes notice of a frame that has come for the first time.
+func (w *looseWrite) note(c *Conn, h *ethertype.Header) {
+	if h.Kind != ethertype.KindRDMAWrite {
+		w.abandon(c, h.Seq)
+		return
+	}
+	first := h.Seq - ethertype.Seq(h.Offset/c.Path.writeSize())
+	if w.begun && !w.first.Less(first) && (w.first != first || !w.open) {
+		return // a late frame of a write that was judged before
+	}
+	if !w.begun || w.first != first {
+		w.abandon(c, first)
+		*w = looseWrite{open: true, begun: true, first: first}
+	}
+	if w.got += uint32(h.Size) - ethertype.RDMASize; w.got >= h.Length {
+		w.open = false
+	}
+}
+
+// abandon tells that the write will not be whole, if what begins at seq comes
+// after it.
+func (w *looseWrite) abandon(c *Conn, seq ethertype.Seq) {
+	if w.open && w.first.Less(seq) {
+		w.open = false
+		c.Owner.Raise(FaultWriteAborted, nil, StatusOpRemoteRDMAWrite, errAborted)
+	}
+}
+
+// writeSize is how many bytes of a long RDMA write the peer puts into a frame,
+// as cut does, at the most.
+func (p *Path) writeSize() uint32 {
+	room := p.Data
+	if p.Long {
+		room = p.c.a.Long.Size
+	}
+	return fragment(MaxTransferSize, room-ethertype.RDMASize, true)
+}
+
+// forbidden drops a write that is not allowed. If it carries immediate
+// data the receive that it spends says so, else an asynchronous error.
+func (l *looseRx) forbidden(h *ethertype.Header) {
+	if h.Flags&ethertype.FlagImmediate == 0 {
+		l.c.Drop(DropRDMA)
+		l.c.Owner.Raise(FaultWriteForbidden, nil, StatusOpRemoteRDMAWrite, code.ErrRDMA)
+		return
+	}
+	if d := l.begin(h); d != nil { // else it is counted as late, or without a receive
+		l.c.Drop(DropRDMA)
+		l.open = false
+		l.c.RQ.complete(l.c, StatusOpRemoteRDMAWrite|StatusRDMAProtError, 0)
+	}
+}
