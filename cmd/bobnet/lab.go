@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"os"
 
 	"github.com/bobnet-go/bobnet/internal/lab"
@@ -13,6 +14,7 @@ func newLabCmd() *cobra.Command {
 	var (
 		cfg      lab.Config
 		topology string
+		fabric   string
 		metrics  string
 		faults   fault.Options
 	)
@@ -37,14 +39,26 @@ itself. BOBNET_FAULT in its environment says so; what is printed at the start
 names the seed. With --corrupt no frame is longer than the MTU, as others may be
 in a pair, because the CRC then covers whole frames.
 
+` + labFabric + `
+
 ` + labCuts,
 		Example: "  bobnet lab -n 4 -- ip -brief address\n  bobnet lab -n 2 --mtu 9000 -- ./pingpong\n" +
 			"  bobnet lab --loss 2% --reorder 1% --delay 100us -- ./pingpong\n" +
-			"  bobnet lab -n 4 --partition 0,1/2,3@3s+5s --flap 1@10s+500ms -- ./heat",
+			"  bobnet lab -n 4 --partition 0,1/2,3@3s+5s --flap 1@10s+500ms -- ./heat\n" +
+			"  bobnet lab --fabric two -- ./pingpong",
 		Args: usage(wants("a command to run")),
 		RunE: func(cmd *cobra.Command, args []string) (err error) {
 			if cfg.Topology, err = lab.ParseTopology(topology); err != nil {
 				return usageError{err}
+			}
+			if fabric != "" {
+				if cmd.Flags().Changed("ranks") || cmd.Flags().Changed("topology") {
+					return usageError{errors.New("lab: --fabric says how many ranks there are and how they are joined: leave out --ranks and --topology")}
+				}
+				cfg.N = 0
+				if cfg.Fabric, err = readFabric(fabric); err != nil {
+					return usageError{err}
+				}
 			}
 			if err := cfg.Validate(); err != nil {
 				return usageError{err}
@@ -60,6 +74,7 @@ in a pair, because the CRC then covers whole frames.
 	flags.IntVarP(&cfg.N, "ranks", "n", 2, "number of ranks")
 	flags.IntVar(&cfg.MTU, "mtu", 0, "MTU of every bob0 in bytes; 0 is the largest, 65535")
 	flags.StringVar(&topology, "topology", "auto", "how ranks are joined: pair, bridge, or auto: a pair if they are two and no link fails")
+	flags.StringVar(&fabric, "fabric", "", "make the Myrinet that `FILE` describes: hosts are ranks; one, two and fattree are ready")
 	flags.StringVar(&metrics, "metrics", "", "serve the ranks' metrics on this `address` (:port is localhost's): an index at /, /rank/0/metrics, ..., and /targets for Prometheus")
 	faultFlags(cmd, &faults)
 	cutFlags(cmd, &cfg.Cuts)
@@ -78,6 +93,14 @@ func runLab(ctx context.Context, cfg lab.Config, faults fault.Options, metrics s
 	defer l.Close()
 	defer passQuit(l)()
 	opts := lab.RunOptions{Env: faultEnv(faults, os.Stderr), Stdin: os.Stdin, Prefix: true, OnCut: sayCut(os.Stderr)}
+	if cfg.Fabric != nil {
+		work, stop, err := startSwitches(ctx, l, cfg.Fabric)
+		if err != nil {
+			return err
+		}
+		defer stop()
+		ctx, opts.RankEnv = work, routesEnv(l, cfg.Fabric)
+	}
 	if metrics != "" {
 		ranks := make([]int, l.Size())
 		for rank := range ranks {

@@ -50,7 +50,7 @@ As text the map is such a file again. As svg it is a picture.`,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return opt.run(cmd.Context(), cmd.OutOrStdout()) },
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&opt.fabric, "fabric", "", "the `FILE` that says what there is; - is the standard input")
+	flags.StringVar(&opt.fabric, "fabric", "", "the `FILE` that says what there is; - is the standard input; one, two and fattree are ready")
 	flags.StringVar(&opt.truth, "truth", "", "the `FILE` to compare the map with (default that of --fabric)")
 	flags.StringVar(&opt.from, "from", "", "the `HOST` that maps (default the first one)")
 	flags.StringVar(&opt.format, "format", "text", "what to print: text, json or svg")
@@ -108,26 +108,6 @@ func (o *mapOptions) run(ctx context.Context, stdout io.Writer) error {
 		return fmt.Errorf("the map differs from the truth:\n\t%s", strings.Join(says, "\n\t"))
 	}
 	return nil
-}
-
-func readFabric(name string) (*myrinet.File, error) {
-	var (
-		text []byte
-		err  error
-	)
-	if name == "-" {
-		text, err = io.ReadAll(os.Stdin)
-	} else {
-		text, err = os.ReadFile(name)
-	}
-	if err != nil {
-		return nil, err
-	}
-	f, err := myrinet.ParseFile(string(text))
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", name, err)
-	}
-	return f, nil
 }
 
 // simulate has one host map the topology.

@@ -30,6 +30,7 @@ import (
 	"sync"
 
 	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/transport/myrinet"
 	"github.com/vishvananda/netns"
 )
 
@@ -48,6 +49,7 @@ const (
 	Auto   Topology = iota // a pair for two ranks, unless their links are cut
 	Pair                   // one veth pair; two ranks only
 	Bridge                 // a bridge in a namespace of its own, one veth pair per rank
+	Cables                 // as Config.Fabric says
 )
 
 // ParseTopology parses "auto", "pair" or "bridge".
@@ -67,22 +69,28 @@ func (t Topology) String() string {
 		return "pair"
 	case Bridge:
 		return "bridge"
+	case Cables:
+		return "cables"
 	}
 	return "auto"
 }
 
 // Config says what lab to make.
 type Config struct {
-	N        int          // ranks, 1..MaxRanks
-	MTU      int          // of bob0, in bytes; 0 = ethertype.MaxMTU, the largest that veth takes
-	Topology Topology     // how the ranks are joined
-	Cuts     []Cut        // what happens to the links during every Run; auto is a bridge then
-	Narrow   bool         // links that Cut can give an MTUDrop; so with one among Cuts
-	Log      *slog.Logger // nil = slog.Default()
+	N        int           // ranks, 1..MaxRanks
+	MTU      int           // of bob0, in bytes; 0 = ethertype.MaxMTU, the largest that veth takes
+	Topology Topology      // how the ranks are joined
+	Cuts     []Cut         // what happens to the links during every Run; auto is a bridge then
+	Fabric   *myrinet.File // hosts, which are the ranks, switches, and cables between them; N and Topology are left zero
+	Narrow   bool          // links that Cut can give an MTUDrop; so with one among Cuts
+	Log      *slog.Logger  // nil = slog.Default()
 }
 
 // Validate says what is wrong with c, if anything. New does so too.
 func (c Config) Validate() error {
+	if err := c.checkFabric(); err != nil {
+		return err
+	}
 	c = c.withDefaults()
 	switch {
 	case c.N < 1 || c.N > MaxRanks:
@@ -105,6 +113,9 @@ func (c Config) Validate() error {
 func (c Config) withDefaults() Config {
 	if c.MTU == 0 {
 		c.MTU = ethertype.MaxMTU
+	}
+	if c.Fabric != nil {
+		c.Topology, c.N = Cables, len(c.Fabric.Hosts)
 	}
 	if c.Topology == Auto {
 		c.Topology = Bridge
@@ -135,8 +146,9 @@ type Lab struct {
 	cfg    Config
 	job    string
 	keeper *keeper
-	hub    netns.NsHandle   // the bridge's namespace; netns.None() in a pair
+	hub    netns.NsHandle   // the bridge's namespace; netns.None() without one
 	ranks  []netns.NsHandle // by rank
+	boxes  []netns.NsHandle // of the fabric's switches
 
 	mu     sync.RWMutex // Close against everything that uses the handles
 	closed bool
@@ -181,7 +193,7 @@ func (l *Lab) Size() int { return l.cfg.N }
 // MTU returns the MTU of every bob0, in bytes.
 func (l *Lab) MTU() int { return l.cfg.MTU }
 
-// Topology returns how the ranks are joined: Pair or Bridge.
+// Topology returns how the ranks are joined: Pair, Bridge or Cables.
 func (l *Lab) Topology() Topology { return l.cfg.Topology }
 
 // MAC returns the hardware address of rank's bob0.
@@ -238,7 +250,7 @@ func (l *Lab) Close() error {
 		l.keeper.wait()
 	}
 	var errs []error
-	for _, ns := range append(l.ranks, l.hub) {
+	for _, ns := range append(append(l.ranks, l.boxes...), l.hub) {
 		if ns.IsOpen() {
 			errs = append(errs, ns.Close())
 		}

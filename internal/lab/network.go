@@ -25,7 +25,11 @@ func (l *Lab) build(ctx context.Context) error {
 			return err
 		}
 	}
-	if err := l.join(); err != nil {
+	if l.cfg.Topology == Cables {
+		if err := l.layCables(ctx); err != nil {
+			return err
+		}
+	} else if err := l.join(); err != nil {
 		return err
 	}
 	for rank, ns := range l.ranks {
@@ -43,7 +47,7 @@ func (l *Lab) awaitAll(ctx context.Context) error {
 			return fmt.Errorf("rank %d: %w", rank, err)
 		}
 	}
-	if l.cfg.Topology == Pair {
+	if l.cfg.Topology != Bridge {
 		return nil
 	}
 	return inside(l.hub, func() error {

@@ -10,6 +10,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/vishvananda/netns"
 	"golang.org/x/sys/unix"
 )
 
@@ -27,7 +28,8 @@ const grace = 2 * time.Second
 
 // Proc is a running process of a rank. It may be shared between goroutines.
 type Proc struct {
-	rank int
+	rank int // -1 for a switch
+	name string
 	cmd  *exec.Cmd
 	done chan struct{}
 	err  error // of cmd.Wait; valid when done is closed
@@ -54,6 +56,11 @@ func (l *Lab) start(rank int, cmd *exec.Cmd, job string) (*Proc, error) {
 	}
 	cmd.Env = append(cmd.Env[:len(cmd.Env):len(cmd.Env)], EnvRank+"="+strconv.Itoa(rank),
 		EnvSize+"="+strconv.Itoa(l.cfg.N), EnvJob+"="+job, EnvInterface+"="+Interface)
+	return l.launch(ns, rank, fmt.Sprintf("rank %d", rank), cmd)
+}
+
+// launch starts cmd in a namespace of the lab, for the caller who holds l.mu for reading.
+func (l *Lab) launch(ns netns.NsHandle, rank int, name string, cmd *exec.Cmd) (*Proc, error) {
 	if cmd.SysProcAttr == nil {
 		cmd.SysProcAttr = &syscall.SysProcAttr{}
 	}
@@ -61,9 +68,9 @@ func (l *Lab) start(rank int, cmd *exec.Cmd, job string) (*Proc, error) {
 	if cmd.WaitDelay == 0 {
 		cmd.WaitDelay = grace
 	}
-	err = inside(ns, func() error {
+	err := inside(ns, func() error {
 		if err := privateSys(); err != nil {
-			l.cfg.Log.Debug("rank sees the /sys of outside", "rank", rank, "err", err)
+			l.cfg.Log.Debug("a process sees the /sys of outside", "process", name, "err", err)
 		}
 		if err := l.keeper.enter(); err != nil {
 			return err
@@ -76,9 +83,9 @@ func (l *Lab) start(rank int, cmd *exec.Cmd, job string) (*Proc, error) {
 		err = fmt.Errorf("%w: its keeper was killed", ErrClosed)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("lab: starting rank %d: %w", rank, err)
+		return nil, fmt.Errorf("lab: starting %s: %w", name, err)
 	}
-	p := &Proc{rank: rank, cmd: cmd, done: make(chan struct{})}
+	p := &Proc{rank: rank, name: name, cmd: cmd, done: make(chan struct{})}
 	l.procs.Add(1)
 	l.note(p, true)
 	go func() {
@@ -154,7 +161,7 @@ func privateSys() error {
 	return nil
 }
 
-// Rank returns the rank that p runs as.
+// Rank returns the rank that p runs as, -1 for a switch.
 func (p *Proc) Rank() int { return p.rank }
 
 // Pid returns the process number as seen from this process.
@@ -169,7 +176,7 @@ func (p *Proc) Signal(sig syscall.Signal) error {
 		return nil
 	}
 	if err := unix.Kill(-p.Pid(), sig); err != nil && !errors.Is(err, unix.ESRCH) {
-		return fmt.Errorf("lab: signalling rank %d: %w", p.rank, err)
+		return fmt.Errorf("lab: signalling %s: %w", p.name, err)
 	}
 	return nil
 }
