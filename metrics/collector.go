@@ -31,8 +31,8 @@ type Comm interface {
 	Pending() mplite.Pending
 }
 
-// Collector is a prometheus.Collector over any number of NICs and nodes of active
-// messages, and a rank. It may be shared between goroutines. The zero Collector is not usable.
+// Collector is a prometheus.Collector over any number of NICs, nodes of active messages,
+// processes of VMMC and servers of remote procedures, and a rank. It may be shared between goroutines. The zero Collector is not usable.
 type Collector struct {
 	maxVIs      int
 	nic         []*prometheus.Desc // as nicFields
@@ -50,8 +50,14 @@ type Collector struct {
 	refused     *prometheus.Desc
 	returned    *prometheus.Desc
 
-	nics  watching[NIC]
-	nodes watching[Node]
+	process, rpc         []*prometheus.Desc // as processFields, rpcFields
+	refusedWrites        *prometheus.Desc
+	rpcCalls, rpcRefused *prometheus.Desc
+
+	nics      watching[NIC]
+	nodes     watching[Node]
+	processes watching[Process]
+	servers   watching[RPCServer]
 
 	mu   sync.Mutex
 	comm Comm
@@ -72,6 +78,8 @@ func NewCollector(cfg *Config) *Collector {
 	c.vi = describe(viFields, cfg.Labels, viLabels...)
 	c.rank = describe(rankFields, cfg.Labels)
 	c.node = describe(nodeFields, cfg.Labels, nodeLabels...)
+	c.process, c.refusedWrites = describe(processFields, cfg.Labels, processLabels...), refusedWrites.describe(cfg.Labels)
+	c.rpc, c.rpcCalls, c.rpcRefused = describe(rpcFields, cfg.Labels, rpcLabels...), rpcCalls.describe(cfg.Labels), rpcRefused.describe(cfg.Labels)
 	c.refused, c.returned = refused.describe(cfg.Labels), returned.describe(cfg.Labels)
 	c.nicInfo, c.viInfo = nicInfo.describe(cfg.Labels), viInfo.describe(cfg.Labels)
 	c.drops, c.lost = drops.describe(cfg.Labels), lost.describe(cfg.Labels)
@@ -123,7 +131,9 @@ func (c *Collector) WatchRank(m *mplite.Comm) (forget func()) {
 
 // Describe implements prometheus.Collector.
 func (c *Collector) Describe(ch chan<- *prometheus.Desc) {
-	for _, descs := range [][]*prometheus.Desc{c.nic, c.vi, c.rank, c.node, {c.nicInfo, c.viInfo, c.drops, c.errors, c.lost, c.unused, c.again, c.collectives, c.refused, c.returned}} {
+	for _, descs := range [][]*prometheus.Desc{c.nic, c.vi, c.rank, c.node, c.process, c.rpc,
+		{c.nicInfo, c.viInfo, c.drops, c.errors, c.lost, c.unused, c.again, c.collectives, c.refused, c.returned},
+		{c.refusedWrites, c.rpcCalls, c.rpcRefused}} {
 		for _, d := range descs {
 			ch <- d
 		}
@@ -145,6 +155,8 @@ func (c *Collector) Collect(ch chan<- prometheus.Metric) {
 		}
 	}
 	c.collectNodes(ch)
+	c.collectProcesses(ch)
+	c.collectServers(ch)
 }
 
 func emit[S any](ch chan<- prometheus.Metric, descs []*prometheus.Desc, fields []field[S], s *S, labels ...string) {

@@ -24,6 +24,10 @@
 // addresses appear only in the value-less bobnet_vi_info, under the same bound.
 // docs/metrics.md lists every metric; docs/grafana.json is a dashboard of them.
 //
+// A process of VMMC has the label process, its node and number; a server of remote procedures
+// server, rpc or rpc#2 and so on, and its calls program, version and status. Programs beyond
+// 32 are added up.
+//
 // A switch of the emulated fabric has a collector of its own, SwitchCollector, whose
 // metrics carry switch, port (its number), and interface.
 //
@@ -33,7 +37,8 @@
 // /debug/bobnet, what every NIC, VI and rank waits for, with every message that
 // has not been acknowledged and its age, and of every node of active messages
 // what is under way to each destination, how old the oldest request is and what
-// it waits for.
+// it waits for; of every process of VMMC its exports, importers and notifications, and of
+// every server of remote procedures what became of its calls.
 //
 //	defer c.DumpOnQuit(os.Stderr)()
 package metrics

@@ -12,9 +12,11 @@ import (
 	"github.com/bobnet-go/bobnet/endpoint"
 	"github.com/bobnet-go/bobnet/mplite"
 	"github.com/bobnet-go/bobnet/vipl"
+	"github.com/bobnet-go/bobnet/vmmc"
+	"github.com/bobnet-go/bobnet/vmmc/vrpc"
 )
 
-// dumpPatience is how long a dump waits for each NIC, node and rank. One whose lock
+// dumpPatience is how long a dump waits for each NIC, node, process, server and rank. One whose lock
 // somebody holds for longer is reported as stuck, which then is the finding.
 var dumpPatience = 2 * time.Second
 
@@ -28,25 +30,18 @@ type Dump struct {
 	Nodes []endpoint.Snapshot `json:",omitempty"`
 	Rank  *mplite.Pending     `json:",omitempty"`
 	Stats *mplite.Stats       `json:",omitempty"` // of the rank
+
+	Processes []vmmc.Snapshot `json:",omitempty"`
+	Servers   []vrpc.Snapshot `json:",omitempty"`
 }
 
 // Dump takes a snapshot of everything that c watches.
 func (c *Collector) Dump() *Dump {
 	d := &Dump{Time: time.Now(), PID: os.Getpid()}
-	for i, n := range c.nics.list() {
-		if s, ok := within(n.it.Snapshot); ok {
-			d.NICs = append(d.NICs, s)
-		} else {
-			d.stuck(fmt.Sprintf("NIC %d", i))
-		}
-	}
-	for i, n := range c.nodes.list() {
-		if s, ok := within(n.it.Snapshot); ok {
-			d.Nodes = append(d.Nodes, s)
-		} else {
-			d.stuck(fmt.Sprintf("node %d", i))
-		}
-	}
+	d.NICs = snapshots(d, "NIC", &c.nics, NIC.Snapshot)
+	d.Nodes = snapshots(d, "node", &c.nodes, Node.Snapshot)
+	d.Processes = snapshots(d, "vmmc process", &c.processes, Process.Snapshot)
+	d.Servers = snapshots(d, "RPC server", &c.servers, RPCServer.Snapshot)
 	if comm := c.rankComm(); comm != nil {
 		s, ok := within(func() rankState { return rankState{comm.Snapshot(), comm.Pending()} })
 		if ok {
@@ -56,6 +51,18 @@ func (c *Collector) Dump() *Dump {
 		}
 	}
 	return d
+}
+
+// snapshots returns those of all that is watched of a kind, and notes what does not answer.
+func snapshots[T comparable, S any](d *Dump, kind string, w *watching[T], of func(T) S) (all []S) {
+	for i, x := range w.list() {
+		if s, ok := within(func() S { return of(x.it) }); ok {
+			all = append(all, s)
+		} else {
+			d.stuck(fmt.Sprintf("%s %d", kind, i))
+		}
+	}
+	return all
 }
 
 func (d *Dump) stuck(what string) {
@@ -74,8 +81,8 @@ func within[T any](f func() T) (result T, ok bool) {
 	}
 }
 
-// WriteTo writes the dump as text: the rank, the nodes, then the NICs. It implements
-// io.WriterTo.
+// WriteTo writes the dump as text: the rank, the nodes, the processes of VMMC, the servers of
+// remote procedures, then the NICs. It implements io.WriterTo.
 func (d *Dump) WriteTo(w io.Writer) (int64, error) {
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "bobnet: process %d at %s\n", d.PID, d.Time.Format(time.RFC3339Nano))
@@ -90,11 +97,19 @@ func (d *Dump) WriteTo(w io.Writer) (int64, error) {
 		b.WriteByte('\n')
 		d.Nodes[i].WriteTo(&b)
 	}
+	for i := range d.Processes {
+		b.WriteByte('\n')
+		d.Processes[i].WriteTo(&b)
+	}
+	for i := range d.Servers {
+		b.WriteByte('\n')
+		d.Servers[i].WriteTo(&b)
+	}
 	for i := range d.NICs {
 		b.WriteByte('\n')
 		d.NICs[i].WriteTo(&b)
 	}
-	if len(d.NICs) == 0 && len(d.Nodes) == 0 && d.Rank == nil && len(d.Stuck) == 0 {
+	if len(d.NICs)+len(d.Nodes)+len(d.Processes)+len(d.Servers)+len(d.Stuck) == 0 && d.Rank == nil {
 		b.WriteString("no NIC is open and no rank has joined a job\n")
 	}
 	return b.WriteTo(w)

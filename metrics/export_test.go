@@ -27,6 +27,10 @@ func Metrics() map[string][]Metric {
 		"rank": list(rankFields, nil),
 		"node": list(nodeFields, nodeLabels),
 
+		"process of VMMC": list(processFields, processLabels),
+
+		"server of remote procedures": list(rpcFields, rpcLabels),
+
 		"switch's port": list(switchFields, switchLabels),
 	}
 	for _, f := range families {
@@ -38,6 +42,10 @@ func Metrics() map[string][]Metric {
 			of = "NIC"
 		case f.labels[0] == "node":
 			of = "node"
+		case f.labels[0] == "process":
+			of = "process of VMMC"
+		case f.labels[0] == "server":
+			of = "server of remote procedures"
 		}
 		all[of] = append(all[of], Metric{f.name, f.help, kindName(f.gauge), f.labels})
 	}
@@ -62,6 +70,12 @@ func kindName(gauge bool) string {
 // Reasons returns the values of the labels that count things apart, and what
 // they mean: of the link's losses and of retransmissions.
 func Reasons() (link, cause [][2]string) { return reasons(linkDrops), reasons(causes) }
+
+// RefusalReasons is Reasons of VMMC's refused writes, and of calls of remote procedures: what
+// became of them, and why they were refused.
+func RefusalReasons() (writes, calls, refused [][2]string) {
+	return reasons(writeRefusals), reasons(callStatuses), reasons(callRefusals)
+}
 
 func reasons[S any](all []reason[S]) [][2]string {
 	list := make([][2]string, len(all))

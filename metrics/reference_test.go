@@ -98,6 +98,9 @@ func reference(t *testing.T) string {
 		{"VI", "One series for each VI, by its `port` as `vi`, and those of its NIC."},
 		{"rank", "One series for the process's rank in an MPLite job."},
 		{"node", "One series for each node of active messages, by the address at which it takes connections."},
+		{"process of VMMC", "One series for each process, by its node and number."},
+		{"server of remote procedures", "One series for each server, `rpc`, `rpc#2` and so on in the order in which they were watched. " +
+			"Of a server with more than 32 versions of programs, calls of the others are added up as `program=\"other\"`."},
 		{"switch's port", "One series for each port of `bobnet switch` that has a cable, by the number of the port and its interface."},
 	} {
 		fmt.Fprintf(&b, "\n## Of a %s\n\n%s\n\n| metric | type | labels | meaning |\n| --- | --- | --- | --- |\n", of.name, of.intro)
@@ -106,6 +109,7 @@ func reference(t *testing.T) string {
 		}
 	}
 	link, cause := metrics.Reasons()
+	writes, calls, refusedCalls := metrics.RefusalReasons()
 	values(&b, "`reason` of `bobnet_nic_receive_dropped_frames_total` and `bobnet_vi_receive_dropped_frames_total`", reasonsOf(t, "../vipl/stats.go", "Drop", texts(vipl.Drops())))
 	values(&b, "`reason` of `bobnet_link_dropped_frames_total`", link)
 	values(&b, "`code` of `bobnet_nic_asynchronous_errors_total`", reasonsOf(t, "../vipl/async.go", "Code", texts(vipl.ErrorCodes())))
@@ -119,6 +123,9 @@ func reference(t *testing.T) string {
 		why = append(why, strings.ReplaceAll(r.String(), " ", "_"))
 	}
 	values(&b, "`reason` of `bobnet_am_refused_messages_total` and `bobnet_am_returned_messages_total`", reasonsOf(t, "../endpoint/internal/wire/reason.go", "Reason", why))
+	values(&b, "`reason` of `bobnet_vmmc_refused_total`", writes)
+	values(&b, "`status` of `bobnet_rpc_calls_total`", calls)
+	values(&b, "`reason` of `bobnet_rpc_refused_calls_total`", refusedCalls)
 	fmt.Fprintf(&b, "\n## Values of `collective`\n\n%s.\n", strings.Join(kinds, ", "))
 	return b.String()
 }

@@ -65,6 +65,9 @@ func (s *proxySpace) remove(a ProxyAddr) {
 	}
 }
 
+// errPastEnd is ErrProxy of an address in an import that ends too soon.
+var errPastEnd = fmt.Errorf("%w", ErrProxy)
+
 // resolve returns the import that all n bytes from a on lie in, and the offset there.
 func (s *proxySpace) resolve(a ProxyAddr, n int) (*Import, uint64, error) {
 	i := s.find(a)
@@ -72,7 +75,7 @@ func (s *proxySpace) resolve(a ProxyAddr, n int) (*Import, uint64, error) {
 	case i < 0 || a > s.used[i].end:
 		return nil, 0, fmt.Errorf("%w: %v lies in no import of this process: it was given up, or is another's", ErrProxy, a)
 	case uint64(n) > uint64(s.used[i].end-a):
-		return nil, 0, fmt.Errorf("%w: %d bytes at %v, and the import ends behind %d of them", ErrProxy, n, a, s.used[i].end-a)
+		return nil, 0, fmt.Errorf("%w: %d bytes at %v, and the import ends behind %d of them", errPastEnd, n, a, s.used[i].end-a)
 	}
 	return s.used[i].imp, uint64(a - s.used[i].start), nil
 }

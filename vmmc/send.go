@@ -2,6 +2,7 @@ package vmmc
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync/atomic"
 
@@ -99,13 +100,21 @@ func (p *Process) sendShort(src []byte, dst ProxyAddr, notify bool) error {
 	}
 	i, at, err := p.proxies.resolve(dst, len(src))
 	if err != nil {
-		p.stats.Refused++
+		p.refused(err)
 		return err
 	}
 	p.one[0] = src
 	err = p.write(provider.Write{Region: i.region, Offset: at, Data: p.one[:], Size: len(src), Copy: true, Notify: notify})
 	p.one[0] = nil
 	return err
+}
+
+// refused counts a send that was refused because of its address.
+func (p *Process) refused(err error) {
+	p.stats.Refused++
+	if errors.Is(err, errPastEnd) {
+		p.stats.PastEnd++
+	}
 }
 
 // write posts one write.
@@ -201,7 +210,7 @@ func (p *Process) post(s *Send, later bool) error {
 	}
 	i, at, err := p.proxies.resolve(s.Dst, n)
 	if err != nil {
-		p.stats.Refused++
+		p.refused(err)
 		return err
 	}
 	s.err = nil

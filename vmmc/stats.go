@@ -6,6 +6,7 @@ import "github.com/bobnet-go/bobnet/vmmc/internal/provider"
 type Stats struct {
 	Sends    uint64 // writes that messages have made
 	Refused  uint64 // sends refused because of their address
+	PastEnd  uint64 // of them, those that begin in an import and do not end there
 	Imports  uint64 // made
 	Granted  uint64 // to others
 	Denied   uint64 // requests that a policy has refused

@@ -26,12 +26,21 @@ func watchFor(addr string) (watch perf.Watcher, done func(), err error) {
 		}
 	}
 	watch = func(o perf.Opened) func() {
-		forget := []func(){collector.WatchNIC(o.NIC)}
+		var forget []func()
+		if o.NIC != nil {
+			forget = append(forget, collector.WatchNIC(o.NIC))
+		}
 		if o.Comm != nil {
 			forget = append(forget, collector.WatchComm(o.Comm))
 		}
 		if o.Node != nil {
 			forget = append(forget, collector.WatchNode(o.Node))
+		}
+		if o.Process != nil {
+			forget = append(forget, collector.WatchProcess(o.Process))
+		}
+		if o.Server != nil {
+			forget = append(forget, collector.WatchRPC(o.Server))
 		}
 		return func() {
 			for _, f := range forget {

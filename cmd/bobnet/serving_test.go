@@ -37,6 +37,7 @@ func TestServing(t *testing.T) {
 		want []string
 	}{
 		{"PerfRing", append(long[:len(long):len(long)], "--stacks", "am2"), []string{am, nic}},
+		{"PerfVMMC", append(long[:len(long):len(long)], "--stacks", "vmmc"), []string{"bobnet_vmmc_writes_total{", nic}},
 		{"PerfShm", append(long[:len(long):len(long)], "--stacks", "mplite", "--link", "shm"), []string{rank, nic}},
 		{"Kv", append(lab[:len(lab):len(lab)], filepath.Join(dir, "kv"), "-n", "1000000000"), []string{am, nic}},
 		{"Heat", append(lab[:len(lab):len(lab)], filepath.Join(dir, "heat"), "-steps", "1000000000"), []string{rank, nic}},

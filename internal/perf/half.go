@@ -12,6 +12,8 @@ import (
 	"github.com/bobnet-go/bobnet/mplite"
 	"github.com/bobnet-go/bobnet/transport"
 	"github.com/bobnet-go/bobnet/vipl"
+	"github.com/bobnet-go/bobnet/vmmc"
+	"github.com/bobnet-go/bobnet/vmmc/vrpc"
 )
 
 // sampleTimeout bounds everything that is done for one sample.
@@ -39,11 +41,14 @@ type Half struct {
 }
 
 // Opened is what a connection consists of: a NIC, and with MPLite its
-// communicator, with active messages its node; the others are nil.
+// communicator, with active messages its node, with VMMC its process; or a server
+// of remote procedures. The others are nil.
 type Opened struct {
-	NIC  *vipl.NIC
-	Comm *mplite.Comm
-	Node *endpoint.Node
+	NIC     *vipl.NIC
+	Comm    *mplite.Comm
+	Node    *endpoint.Node
+	Process *vmmc.Process
+	Server  *vrpc.Server
 }
 
 // Watcher is told of what has been opened.

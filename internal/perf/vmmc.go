@@ -112,7 +112,7 @@ func newVMMCConn(ctx context.Context, h *Half, nic *vipl.NIC, c Case) (v *vmmcCo
 	if err = v.meet(ctx, h); err != nil {
 		return nil, errors.Join(err, v.p.Close())
 	}
-	v.forget = h.watch(Opened{NIC: nic})
+	v.forget = h.watch(Opened{NIC: nic, Process: v.p})
 	return v, nil
 }
 

@@ -87,6 +87,7 @@ type rpcConn struct {
 	client *vrpc.Client
 	data   []byte
 	over   chan struct{} // the server's: a word from rpcOver
+	forget func()        // ends watching the server
 	arg    payload       // the client's
 	res    payload
 	void   xdr.Void
@@ -111,6 +112,7 @@ func (carrier *rpcCarrier) openServer(h *Half, size int) (Conn, error) {
 	r := &rpcConn{data: make([]byte, size), over: make(chan struct{}, 1)}
 	occupy(r.data)
 	r.server = vrpc.NewServer(&vrpc.ServerConfig{MaxMessage: max(vrpc.DefaultMaxMessage, size+rpcRoom)})
+	r.forget = h.watch(Opened{Server: r.server})
 	err := r.server.Register(&vrpc.Program{Number: rpcProgram, Version: rpcVersion, Procedures: []vrpc.Procedure{
 		vrpc.Proc(rpcEcho, "ECHO", func(_ *vrpc.Call, arg, res *payload) error { *res = *arg; return nil }),
 		vrpc.Proc(rpcRead, "READ", func(_ *vrpc.Call, _ *xdr.Void, res *payload) error { res.data = r.data; return nil }),
@@ -216,5 +218,6 @@ func (r *rpcConn) Close() error {
 	if r.client != nil {
 		return r.client.Close()
 	}
+	r.forget()
 	return r.server.Close()
 }

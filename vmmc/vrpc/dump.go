@@ -1,0 +1,56 @@
+package vrpc
+
+import (
+	"bytes"
+	"cmp"
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+)
+
+// WriteTo writes the snapshot as text for people: the counters that are not 0, and a line for
+// each version of a program. It implements io.WriterTo.
+func (s Snapshot) WriteTo(w io.Writer) (int64, error) {
+	var b bytes.Buffer
+	fmt.Fprintf(&b, "RPC server  %d connections open\n  %s\n", s.ConnsOpen, s.counters())
+	t := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
+	if len(s.Programs) > 0 {
+		fmt.Fprintln(t, "\n  PROGRAM\tVERSION\tNAME\tSUCCESS\tNO PROCEDURE\tGARBAGE\tSYSTEM ERROR\tDENIED\tNO REPLY")
+	}
+	for _, p := range s.Programs {
+		fmt.Fprintf(t, "  %d\t%d\t%s\t%d\t%d\t%d\t%d\t%d\t%d\n", p.Program, p.Version, cmp.Or(p.Name, "-"), p.Accepted[Success],
+			p.Accepted[ProcUnavail], p.Accepted[GarbageArgs], p.Accepted[SystemErr], p.Denied, p.NoReply)
+	}
+	t.Flush()
+	return b.WriteTo(w)
+}
+
+// counters lists those that are not 0 and belong to no program.
+func (s *Snapshot) counters() string {
+	var parts []string
+	add := func(what string, n uint64) {
+		if n > 0 {
+			parts = append(parts, fmt.Sprintf("%s %d", what, n))
+		}
+	}
+	add("connections", s.Conns)
+	add("refused connections", s.ConnsRefused)
+	add("timed-out connections", s.ConnsTimedOut)
+	add("broken connections", s.ConnsBroken)
+	add("datagrams", s.Datagrams)
+	add("truncated datagrams", s.DatagramsTruncated)
+	add("replies not sent", s.DatagramSendErrors)
+	add("duplicates answered", s.Duplicates)
+	add("duplicates dropped", s.DuplicatesDropped)
+	add("replies forgotten early", s.DuplicatesEvictedYoung)
+	add("no call", s.NotACall)
+	add("other RPC version", s.RPCMismatch)
+	add("no program", s.ProgUnavail)
+	add("no version", s.ProgMismatch)
+	add("panics", s.Panics)
+	for stat, n := range s.AuthErrors {
+		add("denied because "+AuthStat(stat).String(), n)
+	}
+	return cmp.Or(strings.Join(parts, ", "), "nothing has come")
+}
