@@ -90,6 +90,15 @@ func (r *vmmcProcess) do(ctx context.Context, words []string) (said string, err 
 		n[i] = uint32(v)
 	}
 	switch words[0] {
+	case "export", "importers", "await", "empty":
+		return r.exporting(ctx, words[0], n)
+	}
+	return r.importing(ctx, words[0], n)
+}
+
+// exporting is a line about an export, n[0].
+func (r *vmmcProcess) exporting(ctx context.Context, word string, n [2]uint32) (said string, err error) {
+	switch word {
 	case "export": // number, user
 		r.exports[n[0]], err = r.p.Export(make([]byte, vmmcSize), n[0], vmmc.Policy{Users: []uint32{n[1]}}, nil)
 		return "exported", err
@@ -112,6 +121,13 @@ func (r *vmmcProcess) do(ctx context.Context, words []string) (said string, err 
 			}
 		}
 		return "empty", nil
+	}
+	return "", errors.New("no such line")
+}
+
+// importing is a line about the import.
+func (r *vmmcProcess) importing(ctx context.Context, word string, n [2]uint32) (said string, err error) {
+	switch word {
 	case "import": // process, number
 		r.imp, err = r.p.Import(ctx, vmmc.Name{Process: n[0], ID: n[1]})
 		if errors.Is(err, vmmc.ErrDenied) {
