@@ -1,5 +1,7 @@
 package vmmc
 
+import "github.com/bobnet-go/bobnet/transport/fifo"
+
 // Notification is what a handler gets: the data of a message lies in the export's memory.
 type Notification struct {
 	Export *Export
@@ -20,28 +22,22 @@ type Handler func(n Notification)
 type noteQueue[T any] struct {
 	blocks  int // without the handler's
 	running bool
-	head    int // of waiting
-	waiting []T
+	waiting fifo.Queue[T]
 }
 
 // push queues a notification.
-func (q *noteQueue[T]) push(n T) { q.waiting = append(q.waiting, n) }
+func (q *noteQueue[T]) push(n T) { q.waiting.Push(n) }
 
 // len returns how many are queued.
-func (q *noteQueue[T]) len() int { return len(q.waiting) - q.head }
+func (q *noteQueue[T]) len() int { return q.waiting.Len() }
 
 // ready reports whether one may be told now.
 func (q *noteQueue[T]) ready() bool { return !q.running && q.blocks == 0 && q.len() > 0 }
 
 // begin takes the next one off; its handler runs until end.
-func (q *noteQueue[T]) begin() (n T) {
-	var none T
-	n, q.waiting[q.head] = q.waiting[q.head], none
-	if q.head++; q.head == len(q.waiting) {
-		q.waiting, q.head = q.waiting[:0], 0
-	}
+func (q *noteQueue[T]) begin() T {
 	q.running = true
-	return n
+	return q.waiting.Pop()
 }
 
 func (q *noteQueue[T]) end() { q.running = false }
@@ -61,12 +57,5 @@ func (q *noteQueue[T]) unblock() error {
 
 // drop forgets those for which gone is true.
 func (q *noteQueue[T]) drop(gone func(T) bool) {
-	kept := q.waiting[:0]
-	for _, n := range q.waiting[q.head:] {
-		if !gone(n) {
-			kept = append(kept, n)
-		}
-	}
-	clear(q.waiting[len(kept):])
-	q.waiting, q.head = kept, 0
+	q.waiting.Keep(func(n *T) bool { return !gone(*n) })
 }

@@ -107,6 +107,17 @@ func TestNoteQueue(t *testing.T) {
 	if q.len() != 1 || q.begin() != 3 || q.len() != 0 {
 		t.Error("dropped others")
 	}
+	q.end()
+	q.push(0)
+	if n := testing.AllocsPerRun(1, func() { // it is never empty, and does not grow
+		for i := range 10000 {
+			q.push(i)
+			q.begin()
+			q.end()
+		}
+	}); n != 0 {
+		t.Errorf("%v allocations", n)
+	}
 }
 
 // TestPolicy: who is in a list may import.

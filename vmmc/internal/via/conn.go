@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/transport/fifo"
 	"github.com/bobnet-go/bobnet/vipl"
 	"github.com/bobnet-go/bobnet/vmmc/internal/provider"
 )
@@ -56,15 +57,15 @@ type conn struct {
 
 	spare  []*send
 	slabs  []vipl.MemHandle
-	flying []*send // posted on the VI or to be, in order
-	posted int     // of them, on the VI
-	busy   int     // writes under way
+	flying fifo.Queue[*send] // posted on the VI or to be, in order
+	posted int               // of them, on the VI
+	busy   int               // writes under way
 
 	talk    [][]byte // messages that wait for credit
 	mayTalk int
 	mayNote int
-	notes   []uint32 // slots whose notifications wait for credit
-	oweTalk int      // credits to be returned
+	notes   fifo.Queue[uint32] // slots whose notifications wait for credit
+	oweTalk int                // credits to be returned
 	oweNote int
 
 	asks     map[uint32]*provider.Ask
@@ -218,10 +219,10 @@ func (k *conn) take(r *vipl.Request, id provider.Identity, dials uint32) {
 // asks only, which are asked again.
 func (k *conn) yield(r *vipl.Request, id provider.Identity, dials uint32) {
 	k.vi.Close()
-	for _, s := range k.flying {
-		k.recycle(s)
+	for k.flying.Len() > 0 {
+		k.recycle(k.flying.Pop())
 	}
-	k.held, k.flying, k.posted = nil, nil, 0
+	k.held, k.posted = nil, 0
 	k.talk, k.mayTalk, k.mayNote, k.oweTalk, k.oweNote = nil, maxTalk, maxNotes, 0, 0
 	if err := k.open(); err != nil {
 		r.Reject(err.Error())
@@ -278,10 +279,8 @@ func (k *conn) fail(why error) {
 	p.count.Broken++
 	k.vi.Close()
 	_ = p.reserve(-p.cfg.Sends - receives)
-	flying := k.flying
-	k.flying = nil
-	for _, s := range flying {
-		k.end(s, why)
+	for k.flying.Len() > 0 {
+		k.end(k.flying.Pop(), why)
 	}
 	k.drop()
 	for _, a := range k.sortedAsks() {

@@ -46,9 +46,9 @@ func (k *conn) leave(r *provider.Region) {
 		return
 	}
 	delete(k.regions, r.Slot)
-	for i, slot := range k.notes { // they would meet another import's slot
-		if slot == r.Slot {
-			k.notes[i] = noSlot
+	for i := range k.notes.Len() { // they would meet another import's slot
+		if slot := k.notes.At(i); *slot == r.Slot {
+			*slot = noSlot
 		}
 	}
 	k.say(message(sayReleased, r.Slot))
@@ -154,14 +154,14 @@ func (k *conn) end(s *send, err error) {
 
 // post posts s behind the others, at once if the VI's queue has room.
 func (k *conn) post(s *send) {
-	k.flying = append(k.flying, s)
+	k.flying.Push(s)
 	k.push()
 }
 
 // push posts what the VI's queue has room for.
 func (k *conn) push() {
-	for k.posted < len(k.flying) && k.posted < k.p.cfg.Sends {
-		if err := k.vi.PostSend(&k.flying[k.posted].desc); err != nil {
+	for k.posted < k.flying.Len() && k.posted < k.p.cfg.Sends {
+		if err := k.vi.PostSend(&(*k.flying.At(k.posted)).desc); err != nil {
 			k.fail(err)
 			return
 		}
@@ -172,9 +172,7 @@ func (k *conn) push() {
 // sent is told of the oldest send: they complete in order.
 func (k *conn) sent(s *send) {
 	k.posted--
-	copy(k.flying, k.flying[1:])
-	k.flying[len(k.flying)-1] = nil
-	k.flying = k.flying[:len(k.flying)-1]
+	k.flying.Pop()
 	k.end(s, nil)
 	if k.state != dead {
 		k.push()
@@ -188,7 +186,7 @@ func (p *Provider) Post(w *provider.Write) error {
 	switch {
 	case r.Err != nil:
 		return r.Err
-	case k.busy >= p.cfg.Sends || len(k.notes) >= p.cfg.Sends:
+	case k.busy >= p.cfg.Sends || k.notes.Len() >= p.cfg.Sends:
 		return provider.ErrFull
 	}
 	s, err := k.record()
@@ -229,14 +227,14 @@ func (p *Provider) Post(w *provider.Write) error {
 
 // notify has s carry a notification if there is credit, else notes that one is to follow.
 func (k *conn) notify(s *send, r *provider.Region) {
-	if k.mayNote > 0 && len(k.notes) == 0 {
+	if k.mayNote > 0 && k.notes.Len() == 0 {
 		k.mayNote--
 		k.p.count.Notes++
 		s.desc.HasImmediate, s.desc.Immediate = true, r.Slot
 		return
 	}
 	k.p.count.NotesWaited++
-	k.notes = append(k.notes, r.Slot)
+	k.notes.Push(r.Slot)
 }
 
 // note sends a notification alone.

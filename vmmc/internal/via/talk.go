@@ -51,10 +51,8 @@ func (k *conn) settle() {
 		k.mayTalk--
 		k.put(b)
 	}
-	for k.state != dead && k.mayNote > 0 && len(k.notes) > 0 {
-		slot := k.notes[0]
-		k.notes = k.notes[1:]
-		k.note(slot)
+	for k.state != dead && k.mayNote > 0 && k.notes.Len() > 0 {
+		k.note(k.notes.Pop())
 	}
 	if k.state != dead && (k.oweTalk >= maxTalk/2 || k.oweNote >= maxNotes/2) {
 		k.put(message(sayCredit))

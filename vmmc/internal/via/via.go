@@ -185,7 +185,7 @@ func (p *Provider) all() (all []*conn) {
 func (p *Provider) Peers() (peers []provider.Peer) {
 	for _, k := range p.all() {
 		s := provider.Peer{Identity: k.peer, State: k.state.String(), Asks: len(k.asks), Regions: len(k.regions),
-			UnderWay: k.busy, Waiting: len(k.talk) + len(k.notes), Credits: k.mayNote}
+			UnderWay: k.busy, Waiting: len(k.talk) + k.notes.Len(), Credits: k.mayNote}
 		for _, g := range k.grants {
 			if g != nil {
 				s.Grants++
