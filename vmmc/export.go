@@ -135,24 +135,47 @@ func (e *Export) Importers() []Peer {
 // handled are dropped. A second call does nothing.
 func (e *Export) Unexport(ctx context.Context) error {
 	p := e.p
-	p.mu.Lock()
-	if e.gone || p.closed {
-		p.unlock()
+	words, had := e.take()
+	if !had {
 		return nil
+	}
+	p.dir.Unexport(e.id, "")
+	for _, w := range words {
+		p.dir.Unexport(e.id, w)
+	}
+	p.mu.Lock()
+	defer p.unlock()
+	if !p.closed {
+		e.withdraw(ctx)
+	}
+	return nil
+}
+
+// take takes the export off the process's table, and returns its words.
+func (e *Export) take() (words []string, had bool) {
+	p := e.p
+	p.mu.Lock()
+	defer p.unlock()
+	if e.gone || p.closed {
+		return nil, false
 	}
 	e.gone = true
 	delete(p.exports, e.id)
-	words := e.words
-	for _, w := range words {
+	for _, w := range e.words {
 		delete(p.words, w)
 	}
+	return e.words, true
+}
+
+// withdraw takes the memory from all importers. The lock is held.
+func (e *Export) withdraw(ctx context.Context) {
+	p := e.p
 	for g := range e.grants {
 		p.via.Revoke(g, false)
 	}
 	limited, cancel := p.via.WithTimeout(ctx, orDefault(p.cfg.PeerTimeout, vipl.DefaultPeerTimeout))
-	err := p.await(limited, func() bool { return len(e.grants) == 0 })
-	cancel()
-	if err != nil && !p.closed {
+	defer cancel()
+	if err := p.await(limited, func() bool { return len(e.grants) == 0 }); err != nil && !p.closed {
 		p.stats.Forced += uint64(len(e.grants))
 		for g := range e.grants {
 			p.via.Revoke(g, true)
@@ -164,12 +187,6 @@ func (e *Export) Unexport(ctx context.Context) error {
 		}
 		return n.export == e
 	})
-	p.unlock()
-	p.dir.Unexport(e.id, "")
-	for _, w := range words {
-		p.dir.Unexport(e.id, w)
-	}
-	return nil
 }
 
 func orDefault(d, def time.Duration) time.Duration {

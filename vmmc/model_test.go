@@ -22,11 +22,11 @@ type model struct {
 	ready  int // processes that have sent all
 }
 
-// TestModel: random operations of 2 to 4 processes, on a network that loses 30 % and
-// reorders. Memory is what a naive model says, the canaries around it are intact, and each
+// TestModel: random operations of 2 to 4 processes, on a network that loses 30 %, reorders
+// and corrupts. Memory is what a naive model says, the canaries around it are intact, and each
 // notification is told once.
 func TestModel(t *testing.T) {
-	seeds(t, 20, func(seed uint64) error {
+	seeds(t, 500, func(seed uint64) error {
 		random := rand.New(rand.NewPCG(seed, 19))
 		size := 2 + random.IntN(3)
 		m := &model{}
@@ -35,7 +35,7 @@ func TestModel(t *testing.T) {
 			m.told = append(m.told, make([]int, size))
 			m.heard = append(m.heard, make([]int, size))
 		}
-		w := newWorld(sim.Options{Seed: seed, Loss: 0.3 * random.Float64(), Reorder: 0.3 * random.Float64()})
+		w := newWorld(sim.Options{Seed: seed, Loss: 0.3, Reorder: 0.3 * random.Float64(), Corrupt: 0.05 * random.Float64()})
 		for number := range size {
 			mine := rand.New(rand.NewPCG(seed, uint64(number)))
 			w.process(uint32(number), vmmc.Config{Short: []int{0, -1, 256}[mine.IntN(3)], MaxSends: 64}, func(p *vmmc.Process) error {
@@ -158,7 +158,7 @@ func (m *model) finish(w *world, p *vmmc.Process, me, size int, all []byte) erro
 // TestLastWord: who sees the last word of a message has all of it, whatever is lost.
 func TestLastWord(t *testing.T) {
 	const length, rounds = 12000, 10
-	seeds(t, 10, func(seed uint64) error {
+	seeds(t, 100, func(seed uint64) error {
 		w := newWorld(sim.Options{Seed: seed, Loss: 0.3, Reorder: 0.3})
 		for me := range uint32(2) {
 			w.process(me, vmmc.Config{}, func(p *vmmc.Process) error {

@@ -77,18 +77,22 @@ func (p *Process) SendMsgWithNotify(ctx context.Context, src []byte, dst ProxyAd
 }
 
 func (p *Process) sendMsg(ctx context.Context, src []byte, dst ProxyAddr, notify bool) error {
-	if len(src) <= p.cfg.Short {
-		p.mu.Lock()
-		err := p.sendShort(src, dst, notify)
-		for err == errFull {
-			if err = p.await(ctx, p.room(dst)); err == nil {
-				err = p.sendShort(src, dst, notify)
-			}
-		}
+	if len(src) > p.cfg.Short {
+		return p.sendLong(ctx, src, nil, dst, notify)
+	}
+	p.mu.Lock()
+	err := p.sendShort(src, dst, notify)
+	if err != errFull {
 		p.unlock()
 		return err
 	}
-	return p.sendLong(ctx, src, nil, dst, notify)
+	defer p.unlock() // a handler may end the goroutine
+	for err == errFull {
+		if err = p.await(ctx, p.room(dst)); err == nil {
+			err = p.sendShort(src, dst, notify)
+		}
+	}
+	return err
 }
 
 // errFull says that a synchronous send has to wait.

@@ -9,10 +9,10 @@ import (
 func (p *Process) Poll() {
 	p.via.Poll()
 	p.mu.Lock()
+	defer p.unlock() // a handler may end the goroutine
 	for !p.closed && p.notes.ready() {
 		p.runHandler()
 	}
-	p.unlock()
 }
 
 // spinLook is how many polls Spin makes between looks at its context and at handlers.

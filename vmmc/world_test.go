@@ -15,7 +15,7 @@ import (
 	"github.com/bobnet-go/bobnet/vmmc"
 )
 
-var seeds = seedtest.Flags("vmmc", 10).Each
+var seeds = seedtest.Flags("vmmc", 50).Each
 
 var bg = context.Background()
 

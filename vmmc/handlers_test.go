@@ -1,0 +1,187 @@
+package vmmc_test
+
+import (
+	"context"
+	"errors"
+	"runtime"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/bobnet-go/bobnet/vipl"
+	"github.com/bobnet-go/bobnet/vmmc"
+)
+
+// pair is two processes in real time, in shared memory.
+func pair(t *testing.T) (ctx context.Context, ps [2]*vmmc.Process) {
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	t.Cleanup(cancel)
+	for i := range ps {
+		nic, err := vipl.Open(&vipl.Config{Driver: "shm", Logger: quiet})
+		check(t, err)
+		t.Cleanup(func() { nic.Close() })
+		ps[i], err = vmmc.Open(&vmmc.Config{NIC: nic, Process: uint32(i), Scope: t.Name(), Daemon: vmmc.NoDaemon, Logger: quiet})
+		check(t, err)
+		t.Cleanup(func() { ps[i].Close() })
+	}
+	return ctx, ps
+}
+
+// TestHandlers: handlers that panic, end their goroutine, block for long, send, block
+// notifications and unexport: each runs once, the process goes on, and none holds the lock
+// that it ran without. They run where somebody waits, polls or sends, and where nobody does.
+func TestHandlers(t *testing.T) {
+	for name, wait := range map[string]func(ctx context.Context, p *vmmc.Process){
+		"nobody waits": func(context.Context, *vmmc.Process) { runtime.Gosched() },
+		"wait":         func(ctx context.Context, p *vmmc.Process) { _ = p.WaitNotification(ctx) },
+		"poll":         func(_ context.Context, p *vmmc.Process) { p.Poll() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			ctx, ps := pair(t)
+			p, q := ps[0], ps[1]
+			far, err := q.Export(make([]byte, 64), 1, vmmc.Everybody, nil)
+			check(t, err)
+			back, err := p.Import(ctx, vmmc.Name{Process: 1, ID: 1})
+			check(t, err)
+			var ran atomic.Int32
+			blocked, release := make(chan struct{}), make(chan struct{})
+			errs := make(chan error, 16)
+			e, err := p.Export(make([]byte, 64), 1, vmmc.Everybody, func(n vmmc.Notification) {
+				switch ran.Add(1) {
+				case 1:
+					panic("a handler panics")
+				case 2:
+					runtime.Goexit()
+				case 3:
+					close(blocked)
+					<-release
+				case 4:
+					errs <- p.SendMsg(ctx, []byte{4, 0, 0, 0}, back.Addr())
+				case 5:
+					p.BlockNotifications()
+					errs <- p.UnblockNotifications()
+				case 6:
+					errs <- n.Export.Unexport(ctx)
+				}
+			})
+			check(t, err)
+			i, err := q.Import(ctx, vmmc.Name{Process: 0, ID: 1})
+			check(t, err)
+			for range 6 {
+				check(t, q.SendMsgWithNotify(ctx, nil, i.Addr()))
+			}
+			drive := func(done func() bool) {
+				t.Helper()
+				for !done() {
+					waited := make(chan struct{})
+					go func() { // a handler may end it
+						defer close(waited)
+						wait(ctx, p)
+					}()
+					select {
+					case <-waited:
+					case <-blocked: // it runs the handler that blocks
+						return
+					case <-time.After(10 * time.Millisecond): // one before it may have run the last
+					}
+					check(t, ctx.Err())
+				}
+			}
+			drive(func() bool { return ran.Load() == 3 })
+			select {
+			case <-blocked:
+			case <-ctx.Done():
+				t.Fatal("the third handler does not run")
+			}
+			check(t, p.SendMsg(ctx, []byte{1, 0, 0, 0}, back.Addr())) // it holds up nothing else
+			if s := p.Snapshot(); !s.Handling || s.Stats.Handled != 2 || s.Stats.Panics != 1 {
+				t.Errorf("%+v", s.Stats)
+			}
+			blocked = nil
+			close(release)
+			drive(func() bool { return len(e.Importers()) == 0 && p.Snapshot().Stats.Handled == 6 })
+			for range 3 {
+				check(t, <-errs)
+			}
+			_, err = q.WaitWord(ctx, vmmc.Word(far.Bytes(), 0), 1)
+			check(t, err)
+			if err := q.SendMsg(ctx, nil, i.Addr()); !errors.Is(err, vmmc.ErrUnexported) && !errors.Is(err, vmmc.ErrProxy) {
+				t.Errorf("a send after Unexport: %v", err)
+			}
+		})
+	}
+}
+
+// TestClose: a process that is closed in the middle of everything, from several goroutines
+// and more than once, ends its own waits and its peers' sends with typed errors.
+func TestClose(t *testing.T) {
+	for name, end := range map[string]func(p, q *vmmc.Process) *vmmc.Process{
+		"exporter": func(p, _ *vmmc.Process) *vmmc.Process { return p },
+		"importer": func(_, q *vmmc.Process) *vmmc.Process { return q },
+	} {
+		t.Run(name, func(t *testing.T) {
+			ctx, ps := pair(t)
+			p, q := ps[0], ps[1]
+			buf := make([]byte, 1<<20)
+			e, err := p.Export(buf, 1, vmmc.Everybody, nil)
+			check(t, err)
+			i, err := q.Import(ctx, vmmc.Name{Process: 0, ID: 1})
+			check(t, err)
+			under, ended := make(chan struct{}, 1), make(chan error, 5)
+			go func() {
+				src := make([]byte, len(buf))
+				for {
+					if err := q.SendMsg(ctx, src, i.Addr()); err != nil {
+						ended <- err
+						return
+					}
+					select {
+					case under <- struct{}{}:
+					default:
+					}
+				}
+			}()
+			victim := end(p, q)
+			go func() { ended <- victim.WaitNotification(ctx) }()
+			go func() {
+				_, err := victim.WaitWord(ctx, new(uint32), 0)
+				ended <- err
+			}()
+			go func() {
+				_, err := victim.Import(ctx, vmmc.Name{Process: 77, ID: 1}) // nobody
+				ended <- err
+			}()
+			waiting := victim.ImportStart(vmmc.Name{Process: 0, ID: 99}) // not exported
+			go func() { ended <- waiting.Wait(ctx) }()
+			<-under
+			for range 2 {
+				go victim.Close()
+			}
+			check(t, victim.Close())
+			for range cap(ended) {
+				if err := <-ended; !errors.Is(err, vmmc.ErrProcessClosed) && !errors.Is(err, vmmc.ErrPeer) && !errors.Is(err, vmmc.ErrProxy) {
+					t.Errorf("ended by %v", err)
+				}
+			}
+			check(t, victim.Close())
+			check(t, e.Unexport(ctx))
+			check(t, i.Unimport(ctx))
+			if _, err := victim.Export(buf, 2, vmmc.Everybody, nil); !errors.Is(err, vmmc.ErrProcessClosed) {
+				t.Errorf("Export: %v", err)
+			}
+			if _, err := victim.Import(ctx, vmmc.Name{Process: 0, ID: 1}); !errors.Is(err, vmmc.ErrProcessClosed) {
+				t.Errorf("Import: %v", err)
+			}
+			if err := victim.SendMsg(ctx, nil, 1); !errors.Is(err, vmmc.ErrProcessClosed) {
+				t.Errorf("SendMsg: %v", err)
+			}
+			if err := victim.Post(&vmmc.Send{}); !errors.Is(err, vmmc.ErrProcessClosed) {
+				t.Errorf("Post: %v", err)
+			}
+			victim.Poll()
+			if s := victim.Snapshot(); !s.Closed {
+				t.Errorf("%+v", s)
+			}
+		})
+	}
+}
