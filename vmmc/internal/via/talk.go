@@ -72,6 +72,11 @@ func (k *conn) arrived(x *receive) {
 	var room [messageSize]byte
 	b := room[:copy(room[:], x.mem[:d.Length])]
 	k.again(x)
+	k.receive(b)
+}
+
+// receive takes in a message.
+func (k *conn) receive(b []byte) {
 	if len(b) < headSize || k.state == dialing && b[0] != sayHello {
 		k.violated()
 		return
