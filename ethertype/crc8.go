@@ -11,12 +11,19 @@ const crc8Poly = 0x07
 // modulo the polynomial.
 const crc8Order = 127
 
-// crc8Table has the CRC of each octet; crc8Powers the powers of x.
+// crc8Stride is how many octets UpdateCRC8 takes at a time: what it looks up for them does
+// not depend on each other, as from octet to octet it would.
+const crc8Stride = 8
+
+// crc8Table[k] has the CRC of each octet that k octets of 0 follow; crc8Powers the powers
+// of x.
 var crc8Table, crc8Powers = crc8Tables()
 
-func crc8Tables() (table [256]uint8, powers [crc8Order]uint8) {
-	for i := range table {
-		table[i] = crc8Times(uint8(i), 8)
+func crc8Tables() (table [crc8Stride][256]uint8, powers [crc8Order]uint8) {
+	for k := range table {
+		for i := range table[k] {
+			table[k][i] = crc8Times(uint8(i), 8*(k+1))
+		}
 	}
 	for i := range powers {
 		powers[i] = crc8Times(1, i)
@@ -36,8 +43,13 @@ func crc8Times(r uint8, n int) uint8 {
 // UpdateCRC8 returns the CRC-8 of what crc is that of, followed by data. That of nothing
 // is 0.
 func UpdateCRC8(crc uint8, data []byte) uint8 {
+	t := &crc8Table
+	for ; len(data) >= crc8Stride; data = data[crc8Stride:] {
+		b := data[:crc8Stride:crc8Stride]
+		crc = t[7][crc^b[0]] ^ t[6][b[1]] ^ t[5][b[2]] ^ t[4][b[3]] ^ t[3][b[4]] ^ t[2][b[5]] ^ t[1][b[6]] ^ t[0][b[7]]
+	}
 	for _, b := range data {
-		crc = crc8Table[crc^b]
+		crc = t[0][crc^b]
 	}
 	return crc
 }

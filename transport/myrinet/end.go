@@ -53,7 +53,7 @@ func NewEnd(link transport.Link, host Host, opts LiveOptions) (*End, error) {
 	e := &End{opts: opts, host: host}
 	e.arena = make([]byte, 0, arenaFactor*opts.MaxPacket)
 	e.packet = make([]byte, 0, opts.MaxPacket)
-	e.init(link, &e.opts, e, newTags(opts.Seed, info.MAC))
+	e.init(link, &e.opts, e, cardPatience, newTags(opts.Seed, info.MAC))
 	return e, nil
 }
 

@@ -19,9 +19,11 @@ var CablePorts = transport.PortRange{Lo: 1, Hi: 1}
 // LiveOptions describes one end of a live cable, or all ports of a live switch. The zero
 // value is what the defaults say.
 type LiveOptions struct {
-	// Timeout is after how long a blocked packet is broken. It is longer than a cable's
-	// of hardware, because whoever is to take the packet is a process that may have to
-	// wait for a processor. 0 means 500 ms.
+	// Timeout is after how long a packet is broken that its card does not take. One that
+	// stands still farther behind is given two to four times as long, so that the one that
+	// holds it up is broken first. It is longer than a cable's of hardware, because whoever
+	// is to take the packet is a process that may have to wait for a processor. Each end
+	// adds up to a quarter, so that no two agree. 0 means 500 ms.
 	Timeout time.Duration
 	// Silence is after how long a neighbour that says nothing is taken for gone. Ends that
 	// have nothing else to say greet each other ten times in that time. 0 means 2 s.
@@ -46,9 +48,12 @@ const (
 	hellosInSilence = 10 // from a neighbour that is known
 	searchInSilence = 50 // where there is none
 
-	// patience is how many times Timeout a packet may stand still with its head gone: what
-	// is ahead breaks it before, if it works.
-	patience = 4
+	// How many times Timeout a packet may stand still. What holds up others is broken
+	// before them: one that its card has no room for; then one whose head has gone; then
+	// one whose head waits for an output, or of which nothing more comes.
+	cardPatience   = 1
+	gonePatience   = 2
+	outputPatience = 4
 
 	// leastMTU is the smallest MTU of a link that can be a cable: beside the header there
 	// is place for a route and a short message.

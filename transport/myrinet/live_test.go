@@ -190,8 +190,8 @@ func TestLiveCable(t *testing.T) {
 		r.run(100 * time.Millisecond)
 		a, b := r.cards[0], r.cards[1]
 		var want [][]byte
-		for n := range 200 {
-			want = append(want, AppendPacket(nil, nil, uint16(n), payload(n*n*3/2)))
+		for n := range 100 {
+			want = append(want, AppendPacket(nil, nil, uint16(n), payload(n*n*6)))
 		}
 		a.send(want...)
 		b.send(AppendPacket(nil, nil, 9, payload(100)))
@@ -207,7 +207,7 @@ func TestLiveCable(t *testing.T) {
 		if err := r.account(); err != nil {
 			t.Error(err)
 		}
-		if st := b.end.Snapshot(); st.Packets.PacketsIn != 200 || st.Frames.Sessions != 1 || st.Frames.NoRoom+st.Frames.Malformed+st.Frames.FramesLost != 0 {
+		if st := b.end.Snapshot(); st.Packets.PacketsIn != 100 || st.Frames.Sessions != 1 || st.Frames.NoRoom+st.Frames.Malformed+st.Frames.FramesLost != 0 {
 			t.Errorf("MTU %d: %+v", mtu, st)
 		}
 	}

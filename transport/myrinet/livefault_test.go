@@ -290,3 +290,37 @@ func (r *liveRig) restart(i int) {
 	r.switches[i] = r.addSwitch(old.name, links)
 	r.switches = r.switches[:last]
 }
+
+// TestLiveHostGone: a host that vanishes while packets come for it costs those; what is for
+// others passes, also behind them on the same cables, and nothing stays in the switches.
+func TestLiveHostGone(t *testing.T) {
+	top := Line(8, 2, 2)
+	r := newLiveRig(t, sim.Options{Seed: 1}, LiveOptions{}, top)
+	r.run(time.Second)
+	gone, _ := treeRoute(top, 0, 2)
+	aside, _ := treeRoute(top, 0, 3)
+	other, _ := treeRoute(top, 1, 3)
+	for range 20 {
+		r.cards[0].send(AppendPacket(nil, gone, 1, payload(40_000)), AppendPacket(nil, aside, 2, payload(40_000)))
+		r.cards[1].send(AppendPacket(nil, other, 3, payload(40_000)))
+	}
+	r.run(300 * time.Microsecond)
+	r.w.Kill(r.cards[2].end.link.(*sim.Station))
+	r.run(time.Minute)
+	if n := len(r.cards[3].got); n != 40 {
+		t.Errorf("%d packets of 40 came to the other host: %+v", n, r.switches[0].Ports())
+	}
+	if n := len(r.cards[2].got); n == 20 {
+		t.Error("the host has got everything before it vanished")
+	}
+	for _, s := range r.switches {
+		for i, p := range s.port {
+			if p == nil {
+				continue
+			}
+			if err := atRest(&p.cableEnd); err != nil || s.x.user(i) >= 0 {
+				t.Errorf("%v:%d: %v", s, i, err)
+			}
+		}
+	}
+}

@@ -59,7 +59,7 @@ func NewLiveSwitch(name string, links []transport.Link, opts LiveOptions) (*Live
 		}
 		taken[addr] = i
 		p := &livePort{sw: s, index: i}
-		p.init(link, &s.opts, p, newTags(opts.Seed, info.MAC))
+		p.init(link, &s.opts, p, outputPatience, newTags(opts.Seed, info.MAC))
 		s.port[i] = p
 	}
 	return s, nil

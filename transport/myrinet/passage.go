@@ -211,11 +211,11 @@ func (c *cableEnd) expires() (at int64, ok bool) {
 	p := &c.pass
 	switch {
 	case p.since != 0 && p.state == halted:
-		return p.since + int64(c.opts.Timeout), true
+		return p.since + c.patience*c.timeout, true
 	case p.since != 0:
-		return p.since + patience*int64(c.opts.Timeout), true
+		return p.since + gonePatience*c.timeout, true
 	case p.state != idle && c.in.next == c.in.high:
-		return p.moved + patience*int64(c.opts.Timeout), true
+		return p.moved + outputPatience*c.timeout, true
 	}
 	return 0, false
 }

@@ -44,6 +44,9 @@ type cableEnd struct {
 	longest int   // packet that the neighbour takes, octets
 	behind  int   // greetings in a row by which the neighbour has not sent what has come
 
+	timeout  int64 // opts.Timeout and up to a quarter more, nanoseconds: no two ends' clocks agree
+	patience int64 // how many times as long a head may wait for the taker
+
 	helloAt, helloed int64 // when the next greeting is due; when the last one went
 	starved          int64 // since when a frame has waited for credit, 0 for none does
 
@@ -82,14 +85,16 @@ const (
 	drops
 )
 
-func (c *cableEnd) init(link transport.Link, opts *LiveOptions, t taker, rng *tags) {
+func (c *cableEnd) init(link transport.Link, opts *LiveOptions, t taker, patience int64, rng *tags) {
 	info := link.Info()
+	c.patience = patience
 	c.link, c.opts, c.taker, c.rng, c.typ = link, opts, t, rng, info.EtherType
 	c.self = ethertype.Addr{MAC: info.MAC, Port: info.Ports.Lo}
 	part := min(info.MTU+ethertype.EthernetSize-ethertype.HeaderSize, opts.MaxPacket)
 	c.in, c.out.part = newInlet(part), part
 	c.pass.kept = make([]byte, 0, part)
 	c.tag = c.rng.next()
+	c.timeout = int64(opts.Timeout) + int64(rng.next())%(int64(opts.Timeout)/4+1)
 }
 
 // pairTag is what frames carry from an incarnation to another one.
