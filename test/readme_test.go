@@ -20,6 +20,7 @@ func TestReadmePrograms(t *testing.T) {
 		"MPLite":    "rank 1 of 2: the ranks add up to 1",
 		"vipl":      `says "hello over Ethernet"`,
 		"endpoint":  "2 4",
+		"vmmc":      "it is there, and nobody receives",
 		"transport": "echo",
 		"sim":       "rank 7 passed the barrier at",
 	}

@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -27,6 +28,7 @@ func TestExamples(t *testing.T) {
 		check   func(t *testing.T, dir, out string)
 	}{
 		{"barrier", []string{"-n", "1000"}, nothing, checkBarrier},
+		{"blackboard", nil, nothing, checkBoard},
 		{"heat", []string{"-steps", "300"}, nothing, checkHeat},
 		{"kv", nil, nothing, checkStore},
 		{"notify", nil, nothing, checkNotify},
@@ -62,10 +64,12 @@ func TestExampleArguments(t *testing.T) {
 	for _, tt := range []struct{ example, args, want string }{
 		{"barrier", "-n 0", "-n 0: want at least one round"},
 		{"barrier", "-n -1", "-n -1: want at least one round"},
+		{"blackboard", "-n 0", "-n 0: want 1 to 100000 lines"},
 		{"kv", "-n -1", "-n -1: want at least one key"},
 		{"notify", "-n -1", "-n -1: want at least one number"},
 		{"pingpong", "-n 0", "-n 0: want sizes in 1.."},
 		{"barrier", "x", `["x"]: want flags only`},
+		{"blackboard", "x", `["x"]: want flags only`},
 		{"kv", "x", `["x"]: want flags only`},
 		{"notify", "x", `["x"]: want flags only`},
 		{"pingpong", "x", `["x"]: want flags only`},
@@ -146,6 +150,17 @@ func checkStore(t *testing.T, _, out string) {
 	}
 	if !strings.Contains(out, "server: 3 clients have put 30000 keys\n") {
 		t.Errorf("the server's table is not of all keys:\n%s", out)
+	}
+}
+
+// checkBoard: all three writers have seen all lines, in the same order.
+func checkBoard(t *testing.T, _, out string) {
+	sums := regexp.MustCompile(`(?m)writer [123]: 3000 lines, checksum ([0-9a-f]{8})$`).FindAllStringSubmatch(out, -1)
+	if len(sums) != 3 || sums[0][1] != sums[1][1] || sums[0][1] != sums[2][1] {
+		t.Errorf("not the same lines of three writers:\n%s", out)
+	}
+	if !strings.Contains(out, "board: 3 writers have written 3000 lines\n") {
+		t.Errorf("the board does not have all lines:\n%s", out)
 	}
 }
 

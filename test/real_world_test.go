@@ -199,7 +199,7 @@ var buildCommands = sync.OnceValues(func() (dir string, err error) {
 	if dir, err = os.MkdirTemp("", "bobnet-test-"); err != nil {
 		return "", err
 	}
-	build := exec.Command("go", "build", "-o", dir+string(filepath.Separator), "./cmd/bobnet", "./examples/barrier", "./examples/heat", "./examples/kv", "./examples/notify", "./examples/pingpong", "./examples/rdma", "./examples/sort")
+	build := exec.Command("go", "build", "-o", dir+string(filepath.Separator), "./cmd/bobnet", "./examples/barrier", "./examples/blackboard", "./examples/heat", "./examples/kv", "./examples/notify", "./examples/pingpong", "./examples/rdma", "./examples/sort")
 	build.Dir = root
 	commandsBuilt = dir
 	if out, err := build.CombinedOutput(); err != nil {

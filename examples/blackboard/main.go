@@ -1,0 +1,96 @@
+// Command blackboard is a board that several programs write on and all of them read. The
+// first exports it; the others, the writers, import it and write their lines into it, each
+// with a notification, and no receive anywhere.
+//
+//	go run ./cmd/bobnet lab -n 4 -- go run ./examples/blackboard -n 1000
+//
+// Or by hand, on machines of one Ethernet segment (as root, or with cap_net_raw), for two
+// writers:
+//
+//	BOBNET_SIZE=3 BOBNET_RANK=0 blackboard &    # on one
+//	BOBNET_SIZE=3 BOBNET_RANK=1 blackboard      # on another
+//	BOBNET_SIZE=3 BOBNET_RANK=2 blackboard      # on a third
+//
+// Each writer exports a copy of the board. When a line has come, the first program's
+// handler writes it to the end of every copy, with a notification again: all readers see the
+// same lines in the same order, which they print a checksum of. Read board.go for the steps.
+package main
+
+import (
+	"cmp"
+	"context"
+	"flag"
+	"fmt"
+	"log"
+	"os"
+	"os/signal"
+	"strconv"
+
+	"github.com/bobnet-go/bobnet/metrics"
+	"github.com/bobnet-go/bobnet/vmmc"
+)
+
+// maxLines is the most lines of a writer.
+const maxLines = 100_000
+
+var (
+	count = flag.Int("n", 1000, "lines that each writer writes")
+	addr  = flag.String("metrics", os.Getenv("BOBNET_METRICS"), "serve Prometheus metrics at `ADDR`; bobnet lab --metrics sets it")
+)
+
+func main() {
+	log.SetFlags(0)
+	log.SetPrefix("blackboard: ")
+	switch flag.Parse(); {
+	case flag.NArg() > 0:
+		log.Fatalf("%q: want flags only; see -help", flag.Args())
+	case *count < 1 || *count > maxLines:
+		log.Fatalf("-n %d: want 1 to %d lines", *count, maxLines)
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	if err := run(ctx); err != nil {
+		log.Fatal(err)
+	}
+}
+
+func run(ctx context.Context) error {
+	size, err := strconv.Atoi(cmp.Or(os.Getenv("BOBNET_SIZE"), "2"))
+	if err != nil || size < 2 {
+		return fmt.Errorf("BOBNET_SIZE=%s: want a board and at least one writer", os.Getenv("BOBNET_SIZE"))
+	}
+	rank, err := strconv.Atoi(cmp.Or(os.Getenv("BOBNET_RANK"), "0"))
+	if err != nil || rank < 0 || rank >= size {
+		return fmt.Errorf("BOBNET_RANK=%s: want 0 for the board, or a writer's number below BOBNET_SIZE, which is %d", os.Getenv("BOBNET_RANK"), size)
+	}
+	p, err := vmmc.Open(&vmmc.Config{Interface: os.Getenv("BOBNET_IFACE"), Process: uint32(rank),
+		Scope: "blackboard/" + cmp.Or(os.Getenv("BOBNET_JOB"), "default")})
+	if err != nil {
+		return err
+	}
+	defer p.Close()
+	collector := metrics.NewCollector(nil)
+	collector.WatchNIC(p.NIC())
+	collector.WatchProcess(p)
+	defer collector.DumpOnQuit(os.Stderr)()
+	if *addr != "" {
+		server, err := metrics.Serve(*addr, collector)
+		if err != nil {
+			return err
+		}
+		defer server.Close()
+	}
+	b := &board{p: p, writers: size - 1, lines: *count}
+	if rank == 0 {
+		err := b.keep(ctx)
+		if err == nil {
+			fmt.Printf("board: %d writers have written %d lines\n", b.writers, b.total)
+		}
+		return err
+	}
+	sum, err := b.write(ctx, rank)
+	if err == nil {
+		fmt.Printf("writer %d: %d lines, checksum %08x\n", rank, b.total, sum)
+	}
+	return err
+}
