@@ -119,8 +119,9 @@ func (in *inlet) skip() (lost int) {
 	return lost
 }
 
-// reset begins a session.
-func (in *inlet) reset() {
+// reset begins a session, and returns how many frames of the one before are lost by that.
+func (in *inlet) reset() (lost int) {
+	lost = in.high.Sub(in.next)
 	for i := range in.slots {
 		switch s := &in.slots[i]; s.state {
 		case slotQueued, slotOrphan:
@@ -130,6 +131,7 @@ func (in *inlet) reset() {
 		}
 	}
 	in.base, in.next, in.high, in.told, in.tell, in.gapSince = 0, 0, 0, 0, false, 0
+	return lost
 }
 
 // buffered is how many slots are in use.

@@ -207,7 +207,7 @@ func (c *cableEnd) grant(credit ethertype.Seq) {
 func (c *cableEnd) leave(forget bool) {
 	c.up, c.starved, c.behind = false, 0, 0
 	c.stop(&c.stats.Lost)
-	c.in.reset()
+	c.frames.FramesLost += uint64(c.in.reset())
 	c.out.reset()
 	c.taker.lost()
 	if forget {
