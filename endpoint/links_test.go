@@ -26,6 +26,7 @@ var realLinks = []struct {
 	{"ring", "ring", 0},
 	{"packet", "packet", 0},
 	{"udp", "udp", 0},
+	{"myrinet", "myrinet", 0},
 	{"shm", "shm", 0},
 	{"faults", "ring", 0.02},
 }

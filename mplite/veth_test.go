@@ -15,12 +15,15 @@ import (
 )
 
 // vethNICs opens a NIC in each of two namespaces joined by veth.
-func vethNICs(t testing.TB, mtu int) (nics [2]*vipl.NIC) {
+func vethNICs(t testing.TB, mtu int) (nics [2]*vipl.NIC) { return driverNICs(t, mtu, "") }
+
+// driverNICs opens them by a driver.
+func driverNICs(t testing.TB, mtu int, driver string) (nics [2]*vipl.NIC) {
 	t.Helper()
 	p := vethtest.New(t, mtu)
 	for side := range nics {
 		err := p.In(side, func() (err error) {
-			nics[side], err = vipl.Open(&vipl.Config{Interface: vethtest.Name})
+			nics[side], err = vipl.Open(&vipl.Config{Interface: vethtest.Name, Driver: driver})
 			return err
 		})
 		if err != nil {
@@ -35,7 +38,12 @@ func vethNICs(t testing.TB, mtu int) (nics [2]*vipl.NIC) {
 // the test ends.
 func vethJob(t testing.TB, mtu int, cfg mplite.Config) (ranks [2]*mplite.Comm) {
 	t.Helper()
-	nics := vethNICs(t, mtu)
+	return jobOn(t, vethNICs(t, mtu), cfg)
+}
+
+// jobOn joins two ranks of this process by their NICs.
+func jobOn(t testing.TB, nics [2]*vipl.NIC, cfg mplite.Config) (ranks [2]*mplite.Comm) {
+	t.Helper()
 	both(t, func(rank int) error {
 		c := cfg
 		c.Job, c.Rank, c.Size, c.NIC = t.Name(), rank, 2, nics[rank]
@@ -64,18 +72,27 @@ func both(t testing.TB, f func(rank int) error) {
 // TestOverVeth runs everything once over real frames.
 func TestOverVeth(t *testing.T) {
 	for _, mtu := range []int{1500, 9000} {
-		ranks := vethJob(t, mtu, mplite.Config{})
-		both(t, func(rank int) error {
-			for _, check := range checks {
-				for _, n := range []int{1, 3000, 200_000} {
-					if err := check.run(ranks[rank], n); err != nil {
-						return fmt.Errorf("MTU %d: %s of %d: %w", mtu, check.name, n, err)
-					}
+		everything(t, mtu, vethJob(t, mtu, mplite.Config{}))
+	}
+}
+
+// TestOverCard runs everything once over the card of an emulated Myrinet.
+func TestOverCard(t *testing.T) {
+	everything(t, 9000, jobOn(t, driverNICs(t, 9000, "myrinet"), mplite.Config{}))
+}
+
+func everything(t *testing.T, mtu int, ranks [2]*mplite.Comm) {
+	t.Helper()
+	both(t, func(rank int) error {
+		for _, check := range checks {
+			for _, n := range []int{1, 3000, 200_000} {
+				if err := check.run(ranks[rank], n); err != nil {
+					return fmt.Errorf("MTU %d: %s of %d: %w", mtu, check.name, n, err)
 				}
 			}
-			return nil
-		})
-	}
+		}
+		return nil
+	})
 }
 
 // TestManyGoroutines: each of several goroutines of a rank talks with one of

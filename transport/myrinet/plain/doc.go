@@ -12,6 +12,10 @@
 // for the broadcast address is the way of frames to groups and to stations that the table
 // does not have: a direct cable is that entry alone, with a route of no turns.
 //
+// Where routes come from: Config.Routes and Link.SetRoutes, or the host's mapper (package
+// mapper, Config.Mapper), whose packets share the card with the frames. Until it knows a
+// route the table is that of a direct cable. Live the mapper is the default.
+//
 // The program works in the steps of VMMC, section 4.5: it takes the frame from the host by
 // DMA, puts a route before it and has it sent, while the next frame comes by DMA and
 // others are received. Each packet out or in costs 41 cycles of the processor; VMMC, 5.2,

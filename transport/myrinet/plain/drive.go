@@ -29,12 +29,14 @@ func (s *station) Sent() {
 
 // step has the program do what there is to do. What happens meanwhile it sees to itself.
 func (v *live) step() {
-	if v.stepping || !v.card.Pending() {
+	if v.stepping {
 		return
 	}
-	v.stepping = true
-	v.card.Poll(v.cable.Now())
-	v.stepping = false
+	if v.card.Pending() || v.clock >= v.stepAt {
+		v.stepping = true
+		v.stepAt = v.card.Poll(v.clock)
+		v.stepping = false
+	}
 }
 
 // mostRounds is how often one call drives cable and card if there is ever more to do.
@@ -42,6 +44,7 @@ const mostRounds = 4
 
 // drive moves what has come and what is to be sent. The caller holds the lock.
 func (v *live) drive() (err error) {
+	v.clock = v.cable.Now()
 	v.step()
 	for range mostRounds {
 		v.next, err = v.end.Poll()
@@ -50,7 +53,8 @@ func (v *live) drive() (err error) {
 			v.page.Ring()
 		}
 		v.step()
-		if err != nil || v.has() || v.next > v.cable.Now() {
+		v.next = min(v.next, v.stepAt)
+		if err != nil || v.has() || v.next > v.clock {
 			break
 		}
 	}

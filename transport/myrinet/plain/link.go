@@ -10,6 +10,7 @@ import (
 	"github.com/bobnet-go/bobnet/transport/internal/driver"
 	"github.com/bobnet-go/bobnet/transport/latch"
 	"github.com/bobnet-go/bobnet/transport/myrinet"
+	"github.com/bobnet-go/bobnet/transport/myrinet/mapper"
 	"github.com/mdlayher/ethernet"
 )
 
@@ -20,8 +21,13 @@ type Config struct {
 	Ports     transport.PortRange // zero means DefaultPorts
 	MTU       int                 // 0 means DefaultMTU in virtual time, and live what fits one frame of the cable
 	Slots     int                 // frames that the receive ring holds, rounded up to a power of two; 0 means DefaultSlots, live no more than about 2 MiB hold
-	Routes    []Route             // nil means what a direct cable needs: one of no turns, to everybody
+	Routes    []Route             // nil means what a direct cable needs, one of no turns to everybody, until a mapper knows better
 	Card      myrinet.CardConfig
+
+	// Mapper has the host take part in mapping, which then writes the routes; its ID and
+	// Card are the link's. Nil means none in virtual time, and live LiveMapper's if
+	// Routes is nil.
+	Mapper *mapper.Options
 }
 
 // Defaults of Config.
@@ -85,7 +91,10 @@ func newLink(card *myrinet.Card, via carrier, cfg *Config, name string) (*Link, 
 	l.rx.init(cfg.Slots, size)
 	l.info.Slots = len(l.rx.slots)
 	l.prog = program{l: l, page: page, size: size}
-	err = card.Load(&l.prog)
+	err = l.prog.maps.start(&l.prog, via.now(), cfg.Mapper)
+	if err == nil {
+		err = card.Load(&l.prog)
+	}
 	if err == nil {
 		err = l.prog.tab.set(cfg.Routes)
 	}
@@ -111,7 +120,7 @@ func (cfg *Config) resolve() error {
 		cfg.Slots = DefaultSlots
 	}
 	if cfg.Routes == nil {
-		cfg.Routes = []Route{{To: ethertype.Broadcast}}
+		cfg.Routes = straight
 	}
 	switch {
 	case cfg.MAC == ethertype.MAC{} || cfg.MAC.IsGroup():
@@ -258,7 +267,7 @@ func (l *Link) Close() error {
 	return nil
 }
 
-// SetRoutes replaces the card's table of routes. Its error wraps ErrTable, and then the
+// SetRoutes replaces the card's table of routes, until a mapper does. Its error wraps ErrTable, and then the
 // table is as before. Any goroutine may call it.
 func (l *Link) SetRoutes(routes []Route) error {
 	l.mu.Lock()
@@ -270,8 +279,10 @@ func (l *Link) SetRoutes(routes []Route) error {
 type Snapshot struct {
 	Card         myrinet.CardSnapshot
 	Cable        *myrinet.LivePort // nil in virtual time, where it is the fabric's
+	Mapper       *mapper.Snapshot  // nil for none
 	Link         transport.Stats
 	Stations     int    // in the table of routes
+	LongRoutes   uint64 // routes of the mapper's that are longer than MaxHops, and not used
 	BadDoorbells uint64 // numbers in the doorbell page that cannot be
 	ToSend       int    // frames in the send ring
 	Received     int    // frames in the receive ring
@@ -281,8 +292,14 @@ type Snapshot struct {
 func (l *Link) Snapshot() Snapshot {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return Snapshot{
+	s := Snapshot{
 		Card: l.card.Snapshot(), Cable: l.via.snapshot(), Link: l.Stats(), Stations: l.prog.tab.n, BadDoorbells: l.badDoorbells.Load(),
 		ToSend: int(l.tx.put.Load() - l.tx.taken.Load()), Received: int(l.rx.put.Load() - l.rx.taken.Load()),
+		LongRoutes: l.prog.maps.tight,
 	}
+	if agent := l.prog.maps.agent; agent != nil {
+		m := agent.Snapshot()
+		s.Mapper = &m
+	}
+	return s
 }

@@ -3,12 +3,16 @@ package plain
 import (
 	"errors"
 	"fmt"
+	"math/rand/v2"
+	"os"
 	"sync/atomic"
+	"time"
 
 	"github.com/bobnet-go/bobnet/ethertype"
 	"github.com/bobnet-go/bobnet/transport"
 	"github.com/bobnet-go/bobnet/transport/internal/driver"
 	"github.com/bobnet-go/bobnet/transport/myrinet"
+	"github.com/bobnet-go/bobnet/transport/myrinet/mapper"
 	"github.com/bobnet-go/bobnet/transport/ring"
 	"golang.org/x/sys/unix"
 )
@@ -53,6 +57,18 @@ func Open(cfg *OpenConfig) (transport.Link, error) {
 	return l, nil
 }
 
+// LiveMapper returns the options of a mapper between processes, which may have to wait for
+// a processor before they answer.
+func LiveMapper() *mapper.Options {
+	name, _ := os.Hostname() // it is for people
+	return &mapper.Options{
+		Name: name[:min(len(name), longestName)], Seed: rand.Uint64(), Period: 500 * time.Millisecond, Timeout: 2 * time.Millisecond,
+	}
+}
+
+// longestName is the most octets of a host's name that a map has.
+const longestName = 32
+
 // Join returns the link of a new card at the end of a cable, which is cable from now on:
 // Close closes it. On an error it is as it was. A nil cfg means defaults.
 func Join(cable transport.Link, cfg *Config, opts myrinet.LiveOptions) (transport.Link, error) {
@@ -60,6 +76,9 @@ func Join(cable transport.Link, cfg *Config, opts myrinet.LiveOptions) (transpor
 	with := Config{}
 	if cfg != nil {
 		with = *cfg
+	}
+	if with.Mapper == nil && with.Routes == nil && !info.Virtual {
+		with.Mapper = LiveMapper()
 	}
 	if with.MAC == (ethertype.MAC{}) {
 		with.MAC = info.MAC
@@ -109,8 +128,10 @@ type live struct {
 	gate  *driver.Gate // of Wait, around cable
 
 	// Under the lock of Link.
+	clock    int64 // when drive was called
 	stepping bool  // the program is at work
 	found    bool  // the other end of the cable has been there
+	stepAt   int64 // when it wants to be called again
 	next     int64 // when to drive again
 	asleep   bool  // somebody is in wait, until the time until or next
 	until    int64

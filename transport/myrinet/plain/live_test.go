@@ -2,7 +2,9 @@ package plain_test
 
 import (
 	"errors"
+	"fmt"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -12,6 +14,7 @@ import (
 	"github.com/bobnet-go/bobnet/transport/linktest"
 	"github.com/bobnet-go/bobnet/transport/myrinet"
 	"github.com/bobnet-go/bobnet/transport/myrinet/plain"
+	"github.com/bobnet-go/bobnet/transport/ring"
 	"github.com/bobnet-go/bobnet/transport/sim"
 	"golang.org/x/sys/unix"
 )
@@ -110,5 +113,87 @@ func TestOneCardAnInterface(t *testing.T) {
 	})
 	if err != nil {
 		t.Fatal(err)
+	}
+}
+
+// TestSwitch: three hosts at a live switch, each in a namespace of its own, find each other
+// by the mapper, and every frame that they send comes.
+func TestSwitch(t *testing.T) {
+	if testing.Short() {
+		t.Skip("mapping takes some seconds")
+	}
+	ports := make([]transport.Link, 4)
+	links := make([]transport.Link, 3)
+	for i := range links {
+		p := vethtest.New(t, 1500)
+		err := errors.Join(
+			p.SetMAC(0, mac(2*i)), p.SetMAC(1, mac(2*i+1)), // every pair has the same ones
+			p.In(0, func() (err error) { links[i], err = plain.Open(nil); return err }),
+			p.In(1, func() (err error) {
+				ports[i], err = ring.Open(&ring.Config{Interface: vethtest.Name, EtherType: ethertype.Fabric, Ports: myrinet.CablePorts})
+				return err
+			}))
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	sw, err := myrinet.NewLiveSwitch("s", ports, myrinet.LiveOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var drivers sync.WaitGroup
+	for i, port := range ports {
+		if port != nil {
+			drivers.Go(func() { _ = sw.Drive(i) }) // it ends when the link is closed
+		}
+	}
+	defer func() {
+		for _, l := range append(links, ports[:3]...) {
+			l.Close()
+		}
+		drivers.Wait()
+	}()
+	for end := time.Now().Add(time.Minute); ; {
+		mapped := 0
+		for _, l := range links {
+			if err := l.Wait(l.Now() + int64(100*time.Microsecond)); err != nil {
+				t.Fatal(err)
+			}
+			if snapshot(l).Stations == len(links) || snapshot(l).Stations == len(links)-1 {
+				mapped++
+			}
+		}
+		if mapped == len(links) {
+			break
+		}
+		if time.Now().After(end) {
+			t.Fatalf("the hosts are not mapped: %+v", snapshot(links[0]))
+		}
+	}
+	for i, a := range links {
+		for k, b := range links {
+			if i == k {
+				continue
+			}
+			want := fmt.Sprint(i, " to ", k)
+			(&segment{t: t}).send(a, b.Info().MAC, b.Info().Ports.Lo, want)
+			for end := time.Now().Add(time.Minute); ; {
+				if err := a.Wait(a.Now()); err != nil {
+					t.Fatal(err)
+				}
+				if err := b.Wait(b.Now() + int64(time.Millisecond)); err != nil {
+					t.Fatal(err)
+				}
+				if got := (&segment{t: t}).got(b); len(got) > 0 {
+					if got[0] != want {
+						t.Errorf("host %d got %q, want %q", k, got, want)
+					}
+					break
+				}
+				if time.Now().After(end) {
+					t.Fatalf("nothing came from host %d to host %d: %+v", i, k, snapshot(a))
+				}
+			}
+		}
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/bobnet-go/bobnet/transport"
 	"github.com/bobnet-go/bobnet/transport/internal/driver"
 	"github.com/bobnet-go/bobnet/transport/myrinet"
+	"github.com/bobnet-go/bobnet/transport/myrinet/mapper"
 )
 
 // TypeFrame is the type of packets that carry an Ethernet frame.
@@ -37,6 +38,9 @@ type program struct {
 	load uint32 // number of the frame that is loaded next, modulo the buffers
 	next uint32 // number of the frame that is sent next
 	sent uint32 // frames that the host says it has put into the send ring
+
+	now  int64
+	maps mapping
 
 	job  job // what the DMA engine does
 	last job // what it did before
@@ -89,8 +93,15 @@ func (p *program) Load(c *myrinet.Card) error {
 			return err
 		}
 	}
+	room := recvOverhead + p.size
+	if p.maps.agent != nil {
+		if p.maps.mem, err = alloc("the mapper's packets", mapperBuffer); err != nil {
+			return err
+		}
+		room = max(room, mapperBuffer)
+	}
 	for n := 0; n < mostReceive; n++ {
-		b, err := alloc("packets in", recvOverhead+p.size)
+		b, err := alloc("packets in", room)
 		if err != nil && n < leastReceive {
 			return err
 		}
@@ -103,10 +114,17 @@ func (p *program) Load(c *myrinet.Card) error {
 
 // Step implements myrinet.Program. One round does all that can be done, and what it has
 // done may make more possible.
-func (p *program) Step(int64) int64 {
+func (p *program) Step(now int64) (next int64) {
+	p.now, next = now, transport.Forever
+	if p.maps.agent != nil {
+		p.maps.poll(now)
+	}
 	for p.round() {
 	}
-	return transport.Forever
+	if p.maps.agent != nil {
+		next = max(p.maps.agent.Next(), now+mapperPause)
+	}
+	return next
 }
 
 func (p *program) round() (busy bool) {
@@ -171,6 +189,10 @@ func (p *program) store() bool {
 // refuse reports whether a packet is not for the host, and counts why.
 func (p *program) refuse(r *myrinet.Received) bool {
 	l := p.l
+	if r.Type == mapper.PacketType && p.maps.agent != nil {
+		p.maps.agent.Receive(p.now, r.Payload)
+		return true
+	}
 	if r.Type != TypeFrame || len(r.Payload) < ethertype.OuterSize || len(r.Payload) > p.size || l.closed.Load() {
 		l.filtered.Add(1)
 		return true
@@ -216,7 +238,13 @@ func (p *program) finish() bool {
 // launch has the next packet leave, along the next route if it is for several stations.
 func (p *program) launch() bool {
 	b := &p.bufs[p.next%sendBuffers]
-	if p.c.Sending() || b.state != ready && b.state != leaving || p.l.via.holds() {
+	if p.c.Sending() || p.l.via.holds() {
+		return false
+	}
+	if p.maps.send(p.c, p.now) {
+		return true
+	}
+	if !p.waiting() {
 		return false
 	}
 	way := p.route(b)
@@ -232,6 +260,12 @@ func (p *program) launch() bool {
 	copy(b.mem[start:], turns)
 	b.mem[MaxHops], b.mem[MaxHops+1] = TypeFrame>>8, TypeFrame&0xff
 	return p.c.Send(b.mem[start : frameAt+b.n+ethertype.FabricCRCSize])
+}
+
+// waiting reports whether a frame is to be sent, or has just been.
+func (p *program) waiting() bool {
+	s := p.bufs[p.next%sendBuffers].state
+	return s == ready || s == leaving
 }
 
 // route returns by which entry of the table the packet leaves next, -1 for by none.
