@@ -1,6 +1,7 @@
 package endpoint_test
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -43,17 +44,19 @@ func TestNoRegionLeft(t *testing.T) {
 	}
 }
 
-// TestTwoPlaces: a client that names a second place for a slot's bulk data while
-// the data is on its way to the first loses its connection. The server keeps
-// nothing of it, and its replies do not come back to the server's program, whose
-// fault it is not.
+// TestTwoPlaces: a client may name the place for a slot's next bulk data while the last
+// data is on its way, as far as the server knows: an acknowledgement may be late. The
+// next data goes when that is known to have arrived. The server keeps nothing of the
+// connection when it ends, and no reply comes back to the server's program.
 func TestTwoPlaces(t *testing.T) {
 	const rounds = 4 // more than there may be connections
 	w := newWorld(sim.Options{Bandwidth: 10_000_000})
 	var server *party
 	w.pair(endpoint.Config{MaxConnections: 2}, func(s *party) {
 		server = s
-		s.ep.SetHandler(hBig, func(t endpoint.Token, _ []uint32, _ []byte) { t.ReplyBulk(hReply, make([]byte, 50_000), 0) })
+		s.ep.SetHandler(hBig, func(t endpoint.Token, args []uint32, _ []byte) {
+			t.ReplyBulk(hReply, bytes.Repeat([]byte{byte(args[0])}, 50_000), 0)
+		})
 		endpoint.Serve(s.ep, 1, func(_ endpoint.Token, r int32) (int32, error) { return r + 1, nil })
 	}, func(n *endpoint.Node, c *party) error {
 		to, _, _ := c.ep.Translation(0)
@@ -68,13 +71,16 @@ func TestTwoPlaces(t *testing.T) {
 			if err := x.vi.Connect(bg, to.Addr, endpoint.HelloFor(c.ep.Name(), to, 4)); err != nil {
 				return err
 			}
-			x.namePlaces(w, make([]byte, 50_000))
+			mem := make([]byte, 50_000)
+			if x.namePlaces(w, mem); !bytes.Equal(mem, bytes.Repeat([]byte{2}, len(mem))) {
+				return fmt.Errorf("the data begins with %d, want that of the second reply", mem[0])
+			}
 			x.vi.Close()
 		}
 		if got, err := endpoint.Call[int32, int32](bg, c.ep, 0, 1, 5); err != nil || got != 6 {
 			return fmt.Errorf("an honest call after it: %d, %w", got, err)
 		}
-		if s := serverNode(server).Stats(); s.Violations != rounds || s.Broken != rounds || len(server.returned) > 0 {
+		if s := serverNode(server).Stats(); s.Violations != 0 || s.Broken != rounds || len(server.returned) > 0 {
 			return fmt.Errorf("%d violations, %d connections broke, %d replies came back", s.Violations, s.Broken, len(server.returned))
 		}
 		return nil
@@ -91,10 +97,14 @@ func (x *intruder) namePlaces(w *world, mem []byte) {
 	binary.LittleEndian.PutUint64(x.window[:], vipl.VirtualAddress(mem))
 	binary.LittleEndian.PutUint32(x.window[8:], uint32(h))
 	for use := uint32(1); use <= 2; use++ {
-		x.say(endpoint.Message(endpoint.ClientKinds[0], hBig, 0, use, 0, 0, 0, 0, nil, nil))
+		x.say(endpoint.Message(endpoint.ClientKinds[0], hBig, 0, use, 0, 0, 0, 0, []uint32{use}, nil))
 		w.Sleep(2 * time.Millisecond) // the data takes 40 ms
 		x.say(endpoint.Message(endpoint.KindClear, 0, 0, use, 0, 0, 0, 0, nil, x.window[:]))
 		w.Sleep(2 * time.Millisecond)
+	}
+	for range 20 { // until both have come
+		w.Sleep(10 * time.Millisecond)
+		x.nic.Poll()
 	}
 }
 

@@ -20,7 +20,8 @@ type client struct {
 	slots   []slot
 	pools   [3]pool
 	used    int              // slots not free
-	sends   uint64           // requests sent
+	sends   uint32           // requests sent, and so the number of the last one
+	owing   int              // slots that owe the server a message
 	tickets uint64           // requests that have waited for a credit
 	stalled []uint64         // tickets of those that do
 	queue   provider.Packets // answers to be handled
@@ -71,6 +72,8 @@ func (c *client) Received(p *provider.Packet) {
 	switch {
 	case s == nil:
 		c.stray(p)
+	case s.hole:
+		c.holeAnswered(s, p)
 	case h.Kind == wire.KindClear && s.state == slotWaiting && s.data != nil && !s.cleared:
 		var w wire.Window
 		if !w.Parse(h.Payload(p.Body)) {
@@ -80,16 +83,17 @@ func (c *client) Received(p *provider.Packet) {
 		s.cleared = true
 		c.ch.Release(p)
 		c.ch.Write(int(h.Slot), s.data, w)
-	case h.Kind == wire.KindDone && (s.state == slotWaiting || s.state == slotRefusing):
+	case h.Kind == wire.KindDone && (s.state == slotWaiting || s.state == slotRefusing || s.state == slotGranting):
 		c.ch.Release(p)
+		if s.state == slotGranting { // the server has got its reply back
+			c.ungrant(int(h.Slot))
+		}
 		if s.call != nil {
 			s.call.finish(ErrNoReply)
 		}
 		c.free(int(h.Slot))
 	case h.Kind == wire.KindReturn && s.state == slotGranting && s.op == OpGet: // its data do not come after all
-		c.ch.Revoke(int(h.Slot))
-		c.ep.grants--
-		s.state = slotWaiting
+		c.ungrant(int(h.Slot))
 		fallthrough
 	case h.Kind >= wire.KindReply && h.Kind <= wire.KindReturn && s.state == slotWaiting:
 		c.queue.Push(p)
@@ -97,6 +101,13 @@ func (c *client) Received(p *provider.Packet) {
 	default:
 		c.stray(p)
 	}
+}
+
+// ungrant takes back what was granted to slot i.
+func (c *client) ungrant(i int) {
+	c.ch.Revoke(i)
+	c.ep.grants--
+	c.slots[i].state = slotWaiting
 }
 
 // HandleNow is half's. It does what received, serve and answered do of a reply that is
@@ -161,6 +172,9 @@ func (c *client) Wrote(i int) {
 }
 
 func (c *client) Sent() {
+	if c.owing > 0 {
+		c.payOwed()
+	}
 	if c.ep.bundle.following > 0 {
 		c.ep.bundle.changed()
 	}
@@ -175,12 +189,13 @@ func (c *client) take(op Op) int {
 	}
 	i := int(p.slots[p.head])
 	s := &c.slots[i]
-	if s.data != nil || !c.ch.Idle(i) { // answered, but the provider does not know yet that it arrived
+	if s.data != nil || !c.ch.Idle(i) || s.second && !c.ch.Idle(len(c.slots)+i) { // answered, but the provider does not know yet that it arrived
 		return -1
 	}
 	p.take()
-	s.state, s.op, s.pool, s.cleared = slotWaiting, op, from, false
-	s.use++
+	s.state, s.op, s.pool, s.cleared, s.second = slotWaiting, op, from, false, false
+	c.sends++
+	s.use = c.sends
 	c.used++
 	return i
 }
@@ -188,6 +203,7 @@ func (c *client) take(op Op) int {
 // free ends a request: its credit comes back.
 func (c *client) free(i int) {
 	s := &c.slots[i]
+	c.fillHole(s)
 	s.state, s.call = slotFree, nil
 	if s.data != nil && !c.ch.Writing(i) {
 		s.data = nil
@@ -299,12 +315,15 @@ func (c *client) over() {
 	if p != nil {
 		c.ch.Release(p)
 	}
-	if refused == 0 {
+	switch s := &c.slots[i]; {
+	case refused != 0:
+		s.state, s.why = slotRefusing, refused
+		c.owe(i, wire.KindRefuse)
+	case s.hole:
+		s.state = slotSkipping
+	default:
 		c.free(i)
-		return
 	}
-	c.slots[i].state = slotRefusing
-	c.control(i, &wire.Header{Kind: wire.KindRefuse, Reason: refused}, nil)
 }
 
 // giveBack returns the request that was sent first of those that a broken connection
@@ -314,9 +333,9 @@ func (c *client) giveBack() bool {
 	for i := range c.slots {
 		switch s := &c.slots[i]; {
 		case s.state == slotFree:
-		case s.state == slotRefusing: // it has been handled and answered
+		case s.state == slotRefusing || s.state == slotSkipping: // it has been handled and answered, or has come back
 			c.free(i)
-		case first < 0 || s.order < c.slots[first].order:
+		case first < 0 || int32(s.use-c.slots[first].use) < 0:
 			first = i
 		}
 	}
@@ -371,7 +390,11 @@ func (c *client) answered(p *provider.Packet) {
 	h, payload := &p.Head, p.Head.Payload(p.Body)
 	i := int(h.Slot)
 	s := &c.slots[i]
-	if s.use != h.Use || s.state != slotWaiting {
+	switch {
+	case s.use == h.Use && s.hole: // the request has come back alone since
+		c.holeAnswered(s, p)
+		return
+	case s.use != h.Use || s.state != slotWaiting:
 		c.stray(p)
 		return
 	}
@@ -414,7 +437,8 @@ func (c *client) run(handler uint8, args []uint32, data []byte) {
 
 // control sends an answer about a bulk reply for slot i.
 func (c *client) control(i int, h *wire.Header, w *wire.Window) {
-	h.Slot, h.Use = uint16(i), c.slots[i].use
+	s := &c.slots[i]
+	h.Slot, h.Use = uint16(i), s.use
 	at := len(c.slots) + i
 	b := c.ch.Buffer(at)
 	n := h.Put(b)
@@ -422,6 +446,7 @@ func (c *client) control(i int, h *wire.Header, w *wire.Window) {
 		w.Put(b[n:])
 		n += wire.WindowSize
 	}
+	s.second, s.again, s.length = true, false, n
 	c.ch.Post(at, n, 0)
 }
 
@@ -457,9 +482,14 @@ func (c *client) grant(i int, h *wire.Header, p *provider.Packet) {
 	c.control(i, &wire.Header{Kind: wire.KindClear}, &w)
 }
 
-// bulkReplied runs the handler of a bulk reply whose data has come.
+// bulkReplied runs the handler of a bulk reply whose data has come, or that of the return
+// of a request that has come back alone.
 func (c *client) bulkReplied(i int) {
 	s := &c.slots[i]
+	if s.state == slotLost {
+		c.comeBack(i, s.why, nil)
+		return
+	}
 	h := &s.reply
 	if reason := c.ep.acceptData(h, s.call != nil); reason != 0 {
 		c.ep.grants--

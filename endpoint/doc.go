@@ -22,9 +22,10 @@
 // payload, which the handler gets where it was received. Bulk ones place data
 // in the receiver's segment, at an offset of the sender's choice, before the
 // handler runs; Get fetches from there. Replies may be of any size, whatever the
-// request's was. Messages of one translation are handled in the order in which
-// they were sent, except that a long bulk message counts from the moment when
-// its data has come.
+// request's was. Requests of one translation are handled in the order in which
+// they were sent, except that a long bulk request counts from the moment when
+// its data has come, and that those which come back are left out. Replies are handled in
+// the order in which they come.
 //
 // Bulk data beyond the length of a medium message is not sent before the
 // receiver has checked where it is to go, and has named the place: it is then

@@ -2,6 +2,7 @@ package endpoint
 
 import (
 	"encoding/binary"
+	"testing"
 
 	"github.com/bobnet-go/bobnet/endpoint/internal/provider"
 	"github.com/bobnet-go/bobnet/endpoint/internal/vi"
@@ -65,6 +66,7 @@ const (
 	KindClear         = uint8(wire.KindClear)
 	KindReturn        = uint8(wire.KindReturn)
 	KindRefuse        = uint8(wire.KindRefuse)
+	KindSkip          = uint8(wire.KindSkip)
 	KindAsk           = uint8(wire.KindAsk)
 	KindWindows       = uint8(wire.KindWindows)
 )
@@ -74,7 +76,7 @@ const BatchSize = vi.BatchSize
 
 // What each half of a connection sends.
 var (
-	ClientKinds = []uint8{uint8(wire.KindShort), KindMedium, KindBulk, KindAnnounce, KindGet, uint8(wire.KindRefuse), KindClear, KindAsk}
+	ClientKinds = []uint8{uint8(wire.KindShort), KindMedium, KindBulk, KindAnnounce, KindGet, uint8(wire.KindRefuse), KindSkip, KindClear, KindAsk}
 	ServerKinds = []uint8{uint8(wire.KindReply), KindReplyMedium, KindReplyBulk, KindReplyAnnounce, uint8(wire.KindReturn), KindDone, KindClear, KindWindows}
 )
 
@@ -106,3 +108,22 @@ func Corked(n *Node) int {
 	defer n.mu.Unlock()
 	return n.corked[wire.Asking] + n.corked[wire.Serving]
 }
+
+// Held returns how many messages wait for their turn that will be counted then.
+func Held(n *Node) (held uint64) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for _, ep := range n.endpoints {
+		for s := range ep.servers {
+			for i := range s.slots {
+				if p := s.slots[i].held; p != nil && s.reason == 0 && (p.Head.Kind.Request() || p.Head.Kind == wire.KindRefuse) {
+					held++
+				}
+			}
+		}
+	}
+	return held
+}
+
+// Seeds runs a test under several seeds, as the flags say that endpoint_test registers.
+var Seeds func(t *testing.T, def int, run func(seed uint64) error)

@@ -45,6 +45,7 @@ func newPair(t *testing.T) *pairOf {
 	}
 	p.ran = nil
 	p.s.ch, p.c.ch = handmade{p.s.ch}, handmade{p.c.ch}
+	p.s.due = 7
 	return p
 }
 
@@ -100,6 +101,7 @@ func TestHandleNowRequest(t *testing.T) {
 		{name: "bulk", head: with(func(h *wire.Header) { h.Kind = wire.KindBulk })},
 		{name: "a tag that the endpoint does not admit", head: with(func(h *wire.Header) { h.Tag++ })},
 		{name: "no such handler", head: with(func(h *wire.Header) { h.Handler = 77 })},
+		{name: "before its turn", head: with(func(h *wire.Header) { h.Use++ })},
 		{name: "many under way", head: with(func(h *wire.Header) { h.Underway = 2 * replyShare })},
 		{name: "a busy slot", head: usual, set: func(p *pairOf) { p.s.slots[1].state = serverQueued }},
 	}...) {
@@ -168,9 +170,9 @@ func TestHandleNowReply(t *testing.T) {
 
 // waits makes slot i, which is free, one that waits for the answer to its use 7.
 func (p *pairOf) waits(i int) {
-	p.c.slots[i].use = 6
 	for p.c.take(OpRequest) != i {
 	}
+	p.c.slots[i].use = 7
 	for k := range p.c.slots {
 		if k != i && p.c.slots[k].state != slotFree {
 			p.c.free(k)

@@ -46,7 +46,7 @@ func (x *intruder) put(w *world, b []byte, i, offset, says int) bool {
 // writes it, and says that it is batch window i.
 func (x *intruder) overwrite(w *world, i int) {
 	const size = 70_000
-	x.say(endpoint.Message(endpoint.KindAnnounce, hEcho, 9, 1, 0, 0, 0, size, nil, nil))
+	x.say(endpoint.Message(endpoint.KindAnnounce, hEcho, 9, 2, 0, 0, 0, size, nil, nil))
 	w.Sleep(5 * time.Millisecond)
 	x.hear()
 	x.segs[intruderReceives] = [1]vipl.Segment{{Data: x.mem[:size], Handle: x.h}}
@@ -125,7 +125,7 @@ func TestHostileBatches(t *testing.T) {
 			{"writes nothing", func() { x.put(w, nil, 1, 0, 1) }, 0, 0},
 			{"says so of another than it wrote", func() { x.put(w, batchMessage(1, 1), 2, 0, 3) }, 0, 1},
 			{"writes more, elsewhere, than it holds", func() { x.overwrite(w, 1) }, 0, 1},
-			{"writes two messages", func() { x.put(w, endpoint.Join(batchMessage(1, 1), batchMessage(2, 1)), 2, 0, 2) }, 2, 0},
+			{"writes two messages", func() { x.put(w, endpoint.Join(batchMessage(1, 3), batchMessage(2, 4)), 2, 0, 2) }, 2, 0},
 		} {
 			step.do()
 			w.Sleep(10 * time.Millisecond)
@@ -160,7 +160,7 @@ func TestBatchClosed(t *testing.T) {
 				}
 				c.act(w, x)
 				w.Sleep(5 * time.Millisecond)
-				if lives := x.put(w, batchMessage(3, 1), 0, 0, 0); lives != c.lives {
+				if lives := x.put(w, batchMessage(3, 2), 0, 0, 0); lives != c.lives {
 					return fmt.Errorf("connected: %v, want %v", lives, c.lives)
 				}
 				w.Sleep(5 * time.Millisecond)

@@ -104,12 +104,12 @@ func TestRefuseUnanswered(t *testing.T) {
 			return err
 		}
 		refuse := func(slot uint16) {
-			msg := endpoint.Message(endpoint.KindRefuse, 0, slot, 1, 0, 0, 0, 0, nil, nil)
+			msg := endpoint.Message(endpoint.KindRefuse, 0, slot, 1+uint32(slot), 0, 0, 0, 0, nil, nil)
 			msg[3] = uint8(endpoint.ReasonBadTag)
 			x.say(msg)
 		}
 		for slot, handler := range []uint8{hMute, hEcho} {
-			x.say(endpoint.Message(endpoint.ClientKinds[0], handler, uint16(slot), 1, 0, 0, 0, 0, nil, nil))
+			x.say(endpoint.Message(endpoint.ClientKinds[0], handler, uint16(slot), 1+uint32(slot), 0, 0, 0, 0, nil, nil))
 		}
 		for _, slot := range []uint16{0, 1, 1} {
 			for range 5 {

@@ -98,12 +98,12 @@ func serveBadly(w *world, nic *vipl.NIC, seed uint64, node **endpoint.Node) erro
 				w.Sleep(20 * time.Microsecond)
 				continue
 			}
-			before := (*node).Stats()
+			before := tallyOf(*node)
 			msg := x.mutant(endpoint.TagAll, endpoint.ServerKinds)
 			if !x.say(msg) {
 				break
 			}
-			if err := account(w, *node, taken(&before), msg, func(kind uint8) bool {
+			if err := account(w, *node, before, msg, func(kind uint8) bool {
 				return kind == endpoint.KindClear || kind == endpoint.KindDone || kind == endpoint.KindReplyAnnounce
 			}); err != nil {
 				return err

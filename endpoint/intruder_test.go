@@ -23,6 +23,8 @@ type intruder struct {
 	rng     *rand.Rand
 	heard   int               // messages
 	uses    [5]uint32         // that the other side has named last, by slot
+	top     uint32            // the highest of them
+	sent    uint32            // the number of its last request, as it thinks
 	window  [windowKnown]byte // that the other side has opened last
 	windows []byte            // that it has opened for batches
 }
@@ -57,7 +59,7 @@ func (x *intruder) newVI() (err error) {
 	if x.vi != nil {
 		x.vi.Close()
 	}
-	x.send, x.windows = vipl.Descriptor{}, nil
+	x.send, x.windows, x.top, x.sent = vipl.Descriptor{}, nil, 0, 0
 	if x.vi, err = x.nic.CreateVI(nil, nil, nil); err != nil {
 		return err
 	}
@@ -115,6 +117,7 @@ func (x *intruder) learn(b []byte) {
 	}
 	if slot := binary.LittleEndian.Uint16(b[4:]); int(slot) < len(x.uses) {
 		x.uses[slot] = binary.LittleEndian.Uint32(b[8:])
+		x.top = max(x.top, x.uses[slot])
 	}
 	switch b[0] {
 	case endpoint.KindClear:
@@ -171,6 +174,9 @@ func (x *intruder) mutant(tag endpoint.Tag, kinds []uint8) []byte {
 	}
 	slot := r.IntN(len(x.uses))
 	use := x.uses[slot]
+	if kind <= endpoint.KindGet || kind == endpoint.KindSkip && r.IntN(2) == 0 {
+		use = x.number()
+	}
 	if r.IntN(8) == 0 {
 		use = uint32(r.IntN(3))
 	}
@@ -194,6 +200,16 @@ func (x *intruder) mutant(tag endpoint.Tag, kinds []uint8) []byte {
 		msg[r.IntN(len(msg))] ^= 1 << r.IntN(8)
 	}
 	return msg[:len(msg)-r.IntN(2)*r.IntN(len(msg))]
+}
+
+// number returns the number of its next request, if all that it has sent as such were
+// taken, or all those but a few last ones.
+func (x *intruder) number() uint32 {
+	if x.sent < x.top || x.rng.IntN(3) == 0 {
+		x.sent = x.top
+	}
+	x.sent++
+	return x.sent
 }
 
 // content returns the length that belongs into a message of some kind, and what

@@ -173,7 +173,7 @@ func (n *Node) Admit(h *wire.Hello) (provider.Half, Reason) {
 	case len(ep.servers) >= n.cfg.MaxConnections:
 		return nil, ReasonCongestion
 	}
-	return &server{ep: ep, from: h.From, shape: h.Shape, slots: make([]serverSlot, h.Shape.Slots)}, 0
+	return &server{ep: ep, from: h.From, shape: h.Shape, due: 1, slots: make([]serverSlot, h.Shape.Slots)}, 0
 }
 
 // Attach is host's.

@@ -155,7 +155,7 @@ func TestServersOfProviders(t *testing.T) {
 			t.Fatal(refused)
 		}
 		n.Attach(up, newFrailChannel(h.Shape, wire.Serving))
-		p := &provider.Packet{Head: wire.Header{Kind: wire.KindShort, Handler: 1}, Body: []byte{}}
+		p := &provider.Packet{Head: wire.Header{Kind: wire.KindShort, Handler: 1, Use: 1}, Body: []byte{}}
 		way.batch = func() { up.Received(p) }
 		way.Wake()
 		if _, err := ep.bundle.WaitPoll(ctx); err != nil {

@@ -215,8 +215,6 @@ func (ep *Endpoint) returnUnsent(dest int, to Name, m *message, args []uint32, d
 func (c *client) send(i int, m *message, args []uint32, data []byte, call *call) {
 	s := &c.slots[i]
 	s.call = call
-	c.sends++
-	s.order = c.sends
 	var h wire.Header
 	h.Handler, h.Args, h.Slot, h.Use = m.handler, uint8(len(args)), uint16(i), s.use
 	h.Tag, h.ReplyTag, h.Offset, h.Underway = c.tr.tag, c.ep.tag, m.offset, uint8(min(c.used, 255))

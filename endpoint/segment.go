@@ -60,10 +60,6 @@ func (s *server) letGo(slot *serverSlot) {
 func (s *server) cleared(i int, to wire.Window) {
 	slot := &s.slots[i]
 	slot.state = serverIdle
-	if s.ch.Writing(i) { // the slot's reply before this one
-		s.violated()
-		return
-	}
 	data := slot.source
 	if slot.head.Kind == wire.KindGet {
 		if reason := s.ep.acceptFetch(&slot.head); reason != 0 {
@@ -82,4 +78,5 @@ func (s *server) Wrote(i int) {
 		slot.fetching = false
 		s.letGo(slot)
 	}
+	s.Sent()
 }

@@ -22,6 +22,8 @@ type server struct {
 	together int
 	turn
 	use     uint32 // of the token, counts handlers
+	due     uint32 // number of the request whose turn it is
+	held    int    // messages that are, in all slots
 	replied bool   // the current one has
 }
 
@@ -38,6 +40,7 @@ const (
 	serverGranted               // for its bulk data
 	serverPlaced                // its bulk data has come, and waits for its handler
 	serverAnnounced             // its bulk reply waits for a window
+	serverLost                  // its reply has come back alone, and waits for its handler
 )
 
 // serverSlot is what the server knows of one of the client's slots.
@@ -54,26 +57,23 @@ type serverSlot struct {
 	fetching bool   // the write that is under way is one of these
 	bounce   []byte // memory for the next one
 	placed   provider.Packet
+	held     *provider.Packet // see order.go
+	again    bool             // the last message has come back alone once
+	why      Reason           // why the reply has
 }
 
 // last returns the number of the slot's send buffer that was used last.
 func (s *server) last(i int) int { return i + s.shape.Slots*int(s.slots[i].posts&1) }
 
-// next returns the one to build the next message in, or nil if the client has
-// asked for another answer before it can have received the last.
-func (s *server) next(i int) []byte {
-	at := i + s.shape.Slots*int((s.slots[i].posts+1)&1)
-	if !s.ch.Idle(at) {
-		return nil
-	}
-	return s.ch.Buffer(at)
-}
+// next returns the number of the one to build the next message in, which is idle when
+// there is something to answer.
+func (s *server) next(i int) int { return i + s.shape.Slots*int((s.slots[i].posts+1)&1) }
 
 // post sends the first n bytes of what next has returned.
 func (s *server) post(i, n int, answer Op) {
 	slot := &s.slots[i]
 	slot.posts++
-	slot.answer, slot.n = answer, n
+	slot.answer, slot.n, slot.again = answer, n, false
 	s.ch.Post(s.last(i), n, s.together)
 }
 
@@ -87,31 +87,68 @@ func (s *server) Received(p *provider.Packet) {
 		s.stray(p)
 		return
 	}
-	slot := &s.slots[h.Slot]
+	i := int(h.Slot)
+	slot := &s.slots[i]
+	ok := false
 	switch {
-	case h.Kind.Request() && slot.state == serverIdle:
+	case h.Kind.Request():
+		ok = (slot.state == serverIdle || slot.state == serverLost) && s.fresh(h)
+	case h.Kind == wire.KindSkip:
+		ok = h.Use == slot.use || (slot.state == serverIdle || slot.state == serverLost) && s.fresh(h)
+	case h.Kind == wire.KindRefuse:
+		ok = h.Use == slot.use && (slot.state == serverIdle || slot.state == serverAnnounced) && slot.answer != 0
+	case h.Kind == wire.KindClear:
+		ok = h.Use == slot.use && slot.state == serverAnnounced
+	}
+	if s.reason != 0 {
+		return
+	}
+	if !ok {
+		s.stray(p)
+		return
+	}
+	s.arrives(i, p)
+}
+
+// take does what a message, or what has come in its place, asks for in slot i.
+func (s *server) take(i int, p *provider.Packet) {
+	slot, h := &s.slots[i], &p.Head
+	switch {
+	case p.Body == nil:
+		s.waitsTurn(p)
+	case h.Kind.Request():
 		slot.state, slot.use = serverQueued, h.Use
+		s.due++
 		s.together = int(h.Underway) / replyShare
-		s.queue.Push(p)
-		s.ready()
-	case h.Kind == wire.KindRefuse && h.Use == slot.use && (slot.state == serverIdle || slot.state == serverAnnounced) && slot.answer != 0:
+		s.waitsTurn(p)
+	case h.Kind == wire.KindSkip && h.Use == s.due:
+		slot.use = h.Use
+		s.due++
+		s.ch.Release(p)
+		s.finish(i)
+	case h.Kind == wire.KindSkip:
+		s.skipped(i, p)
+	case h.Kind == wire.KindRefuse:
 		if slot.state == serverAnnounced && slot.head.Kind == wire.KindGet {
 			s.letGo(slot)
 		}
 		slot.state = serverQueued
-		s.queue.Push(p)
-		s.ready()
-	case h.Kind == wire.KindClear && h.Use == slot.use && slot.state == serverAnnounced:
+		s.waitsTurn(p)
+	default:
 		var w wire.Window
 		if !w.Parse(h.Payload(p.Body)) {
 			s.stray(p)
 			return
 		}
 		s.ch.Release(p)
-		s.cleared(int(h.Slot), w)
-	default:
-		s.stray(p)
+		s.cleared(i, w)
 	}
+}
+
+// waitsTurn has p wait for a handler.
+func (s *server) waitsTurn(p *provider.Packet) {
+	s.queue.Push(p)
+	s.ready()
 }
 
 // HandleNow is half's. It does what received, serve and handle do of a request that is
@@ -124,10 +161,11 @@ func (s *server) HandleNow(p *provider.Packet) bool {
 		return false
 	}
 	slot, payload, together := &s.slots[i], h.Payload(p.Body), int(h.Underway)/replyShare
-	if slot.state != serverIdle || together > 1 || s.ep.acceptRequest(h, payload, s.shape.Medium) != 0 {
+	if slot.state != serverIdle || h.Use != s.due || s.held > 0 || together > 1 || !s.ch.Idle(s.next(i)) || s.ep.acceptRequest(h, payload, s.shape.Medium) != 0 {
 		return false
 	}
 	slot.state, slot.use, s.together = serverQueued, h.Use, together
+	s.due++
 	slot.head.Copy(h)
 	slot.answer, slot.source = 0, nil
 	s.running = true
@@ -154,14 +192,17 @@ func (s *server) ready() {
 // Placed hears that the data of a bulk request is there.
 func (s *server) Placed(i int) {
 	if slot := &s.slots[i]; slot.state == serverGranted {
-		slot.state = serverPlaced
-		slot.placed = provider.Packet{Slot: i}
-		s.queue.Push(&slot.placed)
-		s.ready()
+		slot.state, slot.placed = serverPlaced, provider.Packet{Slot: i}
+		s.arrives(i, &slot.placed)
 	}
 }
 
-func (s *server) Sent() {}
+// Sent is half's.
+func (s *server) Sent() {
+	if s.held > 0 && !s.closed && s.reason == 0 {
+		s.resume()
+	}
+}
 
 // Broken hears that the connection is gone. Requests that have not been handled
 // go with it: their sender gets them back. Replies come back here, unless the
@@ -250,6 +291,9 @@ func (s *server) over() {
 	p := s.inUse
 	s.ended(s.ep)
 	s.use++
+	if s.slots[s.current].state == serverLost {
+		s.answerInPlace(s.current)
+	}
 	if !s.replied {
 		s.finish(s.current)
 	}
@@ -365,10 +409,15 @@ func (s *server) get(i int, to uint64) {
 	s.answer(OpReplyBulk, h.Handler, s.slots[i].args[:h.Args], s.ep.part(h), to)
 }
 
-// bulkPlaced runs the handler of a bulk request whose data has come.
+// bulkPlaced runs the handler of a bulk request whose data has come, or that of a reply
+// that has come back alone.
 func (s *server) bulkPlaced(i int) {
 	slot := &s.slots[i]
 	h := &slot.head
+	if slot.state == serverLost {
+		s.giveUp(i)
+		return
+	}
 	slot.state = serverQueued
 	if reason := s.ep.acceptData(h, false); reason != 0 {
 		s.ep.grants--
@@ -399,11 +448,7 @@ func (s *server) say(i int, h *wire.Header, w *wire.Window) {
 		return
 	}
 	h.Slot, h.Use = uint16(i), s.slots[i].use
-	b := s.next(i)
-	if b == nil {
-		s.violated()
-		return
-	}
+	b := s.ch.Buffer(s.next(i))
 	n := h.Put(b)
 	if w != nil {
 		w.Put(b[n:])
@@ -421,17 +466,4 @@ func (s *server) owes() bool {
 		}
 	}
 	return false
-}
-
-// errViolation is why a connection ends whose client does not wait for answers.
-var errViolation = errors.New("the client has gone on in a slot whose last answer it cannot have received")
-
-// violated ends the connection: the client does not keep to the order of
-// messages, and nothing that it is owed can be sent.
-func (s *server) violated() {
-	s.ep.node.stats.Violations++
-	for i := range s.slots {
-		s.slots[i].answer = 0
-	}
-	s.Broken(ReasonUnreachable, errViolation)
 }

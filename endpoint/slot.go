@@ -27,6 +27,9 @@ import (
 //	  | refuse (the reply) ----------------------> |  returned-message handler
 //	  | <--------------------------------- done    |
 //
+//	  | skip (the request came back: alone.go) --> |  handles those behind it
+//	  | <--------------------------------- done    |
+//
 // So with k slots at most k messages are under way or unhandled in each
 // direction, whatever their sizes, and k receive buffers would do, were it not
 // for the message whose handler is running. Its payload is handed to the handler
@@ -58,6 +61,8 @@ const (
 	slotPlaced             // these have come; for their handler
 	slotHandling           // for the end of the handler of its reply or return
 	slotRefusing           // the reply has been refused; for the end
+	slotLost               // the request has come back alone; for the handler of its return
+	slotSkipping           // that has returned; for the answer to the skip
 )
 
 // slot is a request under way.
@@ -65,14 +70,19 @@ type slot struct {
 	state   slotState
 	op      Op
 	pool    uint8
-	cleared bool // the server has named the window
-	use     uint32
-	order   uint64 // among the connection's requests
+	cleared bool   // the server has named the window
+	use     uint32 // the number of the request, from 1 on
 	n       int    // bytes of the request, in the send buffer of the slot's number
 	sent    int64  // when, by Node.stamp
 	data    []byte // bulk data that has not been written yet
 	call    *call
 	reply   wire.Header // of the bulk reply under way
+	hole    bool        // the server has not answered the skip yet
+	second  bool        // the slot's second send buffer has been used
+	again   bool        // and what is in it has come back once
+	length  int         // bytes of it
+	owed    wire.Kind   // refuse or skip, if it waits for that buffer
+	why     wire.Reason // why the request came back alone, or its reply is refused
 	args    [MaxShort]uint32
 	placed  provider.Packet
 }

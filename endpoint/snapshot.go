@@ -180,6 +180,10 @@ func (c *client) waits(i int) string {
 		return "for this program to poll"
 	case s.granting():
 		return "for the data of its reply"
+	case s.state == slotLost:
+		return "to come back at the next poll"
+	case s.state == slotSkipping:
+		return "for the server to hear that it came back"
 	case s.state == slotRefusing:
 		return "for the end of a refused reply"
 	case s.data != nil && s.cleared:

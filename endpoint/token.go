@@ -124,11 +124,7 @@ func (s *server) answer(op Op, handler uint8, args []uint32, data []byte, offset
 	i := s.current
 	slot := &s.slots[i]
 	s.replied = true
-	b := s.next(i)
-	if b == nil {
-		s.violated()
-		return
-	}
+	b := s.ch.Buffer(s.next(i))
 	var h wire.Header
 	h.Handler, h.Args, h.Slot, h.Use, h.Tag = handler, uint8(len(args)), uint16(i), slot.use, slot.head.ReplyTag
 	slot.state = serverIdle

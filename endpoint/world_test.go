@@ -18,6 +18,8 @@ var seeding = seedtest.Flags("endpoint", 20)
 
 var seeds = seeding.Each
 
+func init() { endpoint.Seeds = seeds }
+
 var bg = context.Background()
 
 // quiet discards what nodes log.

@@ -59,10 +59,11 @@ var innerWalls = map[string][]string{
 	"vipl/internal/guard":     {"ethertype"},
 	"vipl/internal/directory": {"ethertype", "transport", "progress", "vipl/internal/code", "vipl/internal/guard"},
 
-	"endpoint/internal/wire":     {"ethertype"},
-	"endpoint/internal/provider": {"ethertype", "endpoint/internal/wire"},
-	"endpoint/internal/loop":     {"endpoint/internal/wire", "endpoint/internal/provider"},
-	"endpoint/internal/vi":       {"ethertype", "transport", "progress", "vipl", "endpoint/internal/wire", "endpoint/internal/provider"},
+	"endpoint/internal/wire":         {"ethertype"},
+	"endpoint/internal/provider":     {"ethertype", "endpoint/internal/wire"},
+	"endpoint/internal/loop":         {"endpoint/internal/wire", "endpoint/internal/provider"},
+	"endpoint/internal/providertest": {"ethertype", "endpoint/internal/wire", "endpoint/internal/provider"},
+	"endpoint/internal/vi":           {"ethertype", "transport", "progress", "vipl", "endpoint/internal/wire", "endpoint/internal/provider"},
 }
 
 // innerRoom returns the room of a package that innerWalls has to know, or "".

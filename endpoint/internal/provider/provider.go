@@ -5,18 +5,28 @@
 // credits or events. It makes channels, each between one endpoint that has a translation,
 // whose half is the client, and the endpoint that the translation names, whose half is the
 // server. There are two: virtual interfaces (package vi), and memory for endpoints of one
-// node (package loop). What a third one must do, for example a network card that holds
+// node (package loop). Tests have a third, which uses all the freedom that these rules leave
+// (package providertest). What a further one must do, for example a network card that holds
 // endpoints itself, is written here:
 //
-//   - A channel delivers messages reliably, in order and at most once.
-//   - It has as many receive buffers on each side as there are slots, and one
-//     more: see the reasoning in endpoint/slot.go. No message finds less.
-//   - Who has been granted a window may write to that memory, once, and the
-//     other side hears of it (Placed) when all of it is there. A peer can write
-//     to nothing else.
+//   - A message that is posted arrives once, unless it comes back (Undelivered) or the
+//     channel breaks (Broken). One that came back may have arrived all the same, if what
+//     should have said so was lost for long. Messages arrive in any order. The halves put
+//     requests in order where the API promises it (endpoint/order.go), and of one slot send
+//     no message before the other half has reacted to the last, but for skips.
+//   - A send buffer is not idle from Post until it is known that the message has arrived or
+//     come back. That may be known late, after the other half has reacted; then Sent or
+//     Undelivered is called, after which the message is none of the provider's.
+//   - Receive buffers, and what says that one was not there (NACK), are the provider's
+//     affair. A half keeps as many packets as there are slots, and one more, at most.
+//   - Who has been granted a window may write to that memory, once, and the other side
+//     hears of it (Placed) when all of it is there. A peer can write to nothing else. A write
+//     does not come back: Wrote is called when data may be changed, which may be late, or
+//     the channel breaks.
 //   - A channel that cannot go on says so once (Broken), and never later than
 //     the provider's limit for a silent peer. It also says what that means for
-//     messages: nothing above knows the errors of a provider.
+//     messages: nothing above knows the errors of a provider. When one end is closed the
+//     other breaks, for ReasonBadEndpoint if that is heard.
 //
 // All methods but Wait, Gate.Wait, Now and Lookup are called with the node's mutex held,
 // and call a half back only from within Poll, Deliver, or their own call.
@@ -163,6 +173,9 @@ type Half interface {
 	Placed(slot int)
 	Wrote(slot int)
 	Sent() // some send buffer has become idle
+	// Undelivered is Sent for a message that has come back from send buffer i, for a reason
+	// that is not 0.
+	Undelivered(i int, reason wire.Reason)
 	// Broken says that the connection is gone, for a reason that is not 0. err
 	// may be nil. It is ReasonBadEndpoint when the other side has ended it.
 	Broken(reason wire.Reason, err error)

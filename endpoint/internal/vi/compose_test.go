@@ -167,5 +167,6 @@ func (deafHalf) Received(*provider.Packet)       {}
 func (deafHalf) HandleNow(*provider.Packet) bool { return false }
 func (deafHalf) Placed(int)                      {}
 func (deafHalf) Wrote(int)                       {}
+func (deafHalf) Undelivered(int, wire.Reason)    {}
 func (deafHalf) Sent()                           {}
 func (deafHalf) Broken(wire.Reason, error)       {}

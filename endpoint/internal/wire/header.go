@@ -18,6 +18,7 @@ const (
 	KindAnnounce // bulk request; its data waits for a grant
 	KindGet      // asks for Length bytes at Offset of the server's segment
 	KindRefuse   // the reply was refused, for Reason
+	KindSkip     // the request has come back to its sender, and is not to be waited for
 	// From server to client.
 	KindReply
 	KindReplyMedium   // with a payload
@@ -64,7 +65,7 @@ type Header struct {
 	Reason   Reason
 	Underway uint8  // of a request: how many the client has under way, at most 255
 	Slot     uint16 // the client's, which the request holds until its end
-	Use      uint32 // how often that slot has been used: tells an answer from a late one
+	Use      uint32 // the number of the request among those of the connection, from 1 on
 	Length   uint32 // of bulk data
 	Tag      Tag    // of the destination, as the sender has it
 	ReplyTag Tag    // of the sender, which its reply will carry

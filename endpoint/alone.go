@@ -1,0 +1,175 @@
+package endpoint
+
+import (
+	"github.com/bobnet-go/bobnet/endpoint/internal/provider"
+	"github.com/bobnet-go/bobnet/endpoint/internal/wire"
+)
+
+// Messages that come back alone
+//
+// A provider may give up one message and keep the connection. What came back is one of
+// two things:
+//
+//   - A request or a reply. It goes to the ReturnHandler of its sender, and the other side
+//     is told not to wait for it. In place of a request goes a skip, which the server takes
+//     in the request's turn, and which ends there what the request may have begun after
+//     all. In place of a reply goes a done, and in place of the data of a get a return.
+//   - Anything else, and what goes in place of these. It is sent again, once. If it comes
+//     back again the connection breaks, because neither side could go on.
+
+// Undelivered is half's.
+func (c *client) Undelivered(at int, reason wire.Reason) {
+	switch i := at - len(c.slots); {
+	case c.closed || c.reason != 0:
+		return
+	case i < 0:
+		c.requestLost(at, reason)
+	case c.slots[i].again:
+		c.Broken(reason, nil)
+		return
+	default:
+		c.slots[i].again = true
+		c.ch.Post(at, c.slots[i].length, 0)
+	}
+	c.Sent()
+}
+
+// requestLost has the request in slot i come back, and the server skip it.
+func (c *client) requestLost(i int, reason wire.Reason) {
+	s := &c.slots[i]
+	if s.state != slotWaiting || s.cleared || s.hole { // the server has answered, so it did arrive
+		return
+	}
+	s.state, s.hole, s.why = slotLost, true, reason
+	s.placed = provider.Packet{Slot: i}
+	c.queue.Push(&s.placed)
+	c.owe(i, wire.KindSkip)
+	c.ready()
+}
+
+// holeAnswered takes a message for a slot whose request has come back alone. What ends
+// the request at the server ends it here: the answer to the skip, or the request's own,
+// which the provider has taken for lost.
+func (c *client) holeAnswered(s *slot, p *provider.Packet) {
+	kind, i := p.Head.Kind, int(p.Head.Slot)
+	if kind == wire.KindDone {
+		c.ch.Release(p)
+	} else {
+		c.stray(p)
+	}
+	if kind == wire.KindClear || kind == wire.KindReplyAnnounce { // the skip may have come before this began
+		if s.owed == 0 {
+			c.owe(i, wire.KindSkip)
+		}
+		return
+	}
+	c.fillHole(s)
+	if s.state == slotSkipping {
+		c.free(i)
+	}
+}
+
+// fillHole notes that the server waits for nothing that slot s owes.
+func (c *client) fillHole(s *slot) {
+	s.hole = false
+	if s.owed != 0 {
+		s.owed = 0
+		c.owing--
+	}
+}
+
+// owe sends a refuse or a skip for slot i, as soon as the slot's second send buffer is
+// idle.
+func (c *client) owe(i int, kind wire.Kind) {
+	s := &c.slots[i]
+	if s.second && !c.ch.Idle(len(c.slots)+i) {
+		s.owed = kind
+		c.owing++
+		return
+	}
+	h := wire.Header{Kind: kind}
+	if kind == wire.KindRefuse {
+		h.Reason = s.why
+	}
+	c.control(i, &h, nil)
+}
+
+// payOwed sends what slots owe whose buffers have become idle.
+func (c *client) payOwed() {
+	for i := range c.slots {
+		if s := &c.slots[i]; s.owed != 0 && c.ch.Idle(len(c.slots)+i) {
+			kind := s.owed
+			s.owed = 0
+			c.owing--
+			c.owe(i, kind)
+		}
+	}
+}
+
+// Undelivered is half's.
+func (s *server) Undelivered(at int, reason wire.Reason) {
+	i := at % len(s.slots)
+	slot := &s.slots[i]
+	switch {
+	case s.closed || s.reason != 0 || at != s.last(i) || slot.held != nil: // the client has gone on, so it did arrive
+	case slot.answer != 0 && (slot.state == serverIdle || slot.state == serverAnnounced):
+		if slot.state == serverAnnounced && slot.head.Kind == wire.KindGet {
+			s.letGo(slot)
+		}
+		s.replyLost(i, reason)
+	case slot.state != serverIdle && slot.state != serverGranted:
+	case slot.again:
+		s.Broken(reason, nil)
+	default:
+		slot.again = true
+		s.ch.Post(at, slot.n, 0)
+	}
+	s.Sent()
+}
+
+// replyLost has the reply of slot i come back.
+func (s *server) replyLost(i int, reason wire.Reason) {
+	slot := &s.slots[i]
+	slot.state, slot.why, slot.placed = serverLost, reason, provider.Packet{Slot: i}
+	s.waitsTurn(&slot.placed)
+}
+
+// giveUp gives the reply of slot i back, and ends the request without it.
+func (s *server) giveUp(i int) {
+	slot := &s.slots[i]
+	if slot.head.Kind == wire.KindGet {
+		slot.state = serverIdle
+		s.answerInPlace(i)
+		s.say(i, &wire.Header{Kind: wire.KindReturn, Reason: slot.why}, nil)
+		return
+	}
+	s.begin(i, nil)
+	s.replied = false
+	s.comeBack(i, slot.why, nil)
+}
+
+// answerInPlace has the next answer of slot i built where the last one was, if that buffer
+// is idle. If it is not, the other one is.
+func (s *server) answerInPlace(i int) {
+	if s.ch.Idle(s.last(i)) {
+		s.slots[i].posts++
+	}
+}
+
+// skipped ends what a request has begun that its sender has got back: its data are not
+// waited for, and its bulk reply comes back. A request that is still to be handled, or has
+// been answered, ends by its answer.
+func (s *server) skipped(i int, p *provider.Packet) {
+	s.ch.Release(p)
+	switch slot := &s.slots[i]; slot.state {
+	case serverGranted:
+		s.ch.Revoke(i)
+		s.ep.grants--
+		s.finish(i)
+	case serverAnnounced:
+		if slot.head.Kind == wire.KindGet {
+			s.letGo(slot)
+		}
+		s.replyLost(i, wire.ReasonUnreachable)
+	}
+}
