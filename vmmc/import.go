@@ -248,3 +248,31 @@ func (i *Import) Unimport(ctx context.Context) error {
 	p.via.Release(r)
 	return p.await(ctx, func() bool { return r.Busy == 0 })
 }
+
+// Owner returns the process whose buffer it is; of an import that is not made yet, as far
+// as its name says it.
+func (i *Import) Owner() Peer {
+	i.p.mu.Lock()
+	defer i.p.unlock()
+	if i.region == nil {
+		return Peer{i.name.Node, i.name.Process}
+	}
+	return peerOf(i.region.Owner)
+}
+
+// Await is Process.Await that also ends when the import is of no use any more, with why.
+func (i *Import) Await(ctx context.Context, done func() bool) error {
+	if done() {
+		return nil
+	}
+	p := i.p
+	p.mu.Lock()
+	defer p.unlock()
+	if err := p.await(ctx, func() bool { return i.err != nil || done() }); err != nil {
+		return err
+	}
+	if i.err != nil && !done() {
+		return i.err
+	}
+	return nil
+}

@@ -11,6 +11,18 @@ import (
 	"github.com/bobnet-go/bobnet/vmmc"
 )
 
+// liveProcess returns a process over shared memory, in real time.
+func liveProcess(t *testing.T, number uint32) *vmmc.Process {
+	t.Helper()
+	nic, err := vipl.Open(&vipl.Config{Driver: "shm"})
+	check(t, err)
+	t.Cleanup(func() { nic.Close() })
+	p, err := vmmc.Open(&vmmc.Config{NIC: nic, Process: number, Scope: t.Name(), Logger: quiet})
+	check(t, err)
+	t.Cleanup(func() { p.Close() })
+	return p
+}
+
 // TestComputing: in real time, handlers run and imports are granted while the exporter's
 // program does nothing at all; unexport works beside a program that waits.
 func TestComputing(t *testing.T) {
@@ -18,12 +30,7 @@ func TestComputing(t *testing.T) {
 	defer cancel()
 	var ps [2]*vmmc.Process
 	for i := range ps {
-		nic, err := vipl.Open(&vipl.Config{Driver: "shm"})
-		check(t, err)
-		defer nic.Close()
-		ps[i], err = vmmc.Open(&vmmc.Config{NIC: nic, Process: uint32(i), Scope: t.Name(), Logger: quiet})
-		check(t, err)
-		defer ps[i].Close()
+		ps[i] = liveProcess(t, uint32(i))
 	}
 	told := make(chan uint32, 100)
 	buf := make([]byte, 100000)

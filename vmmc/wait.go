@@ -91,3 +91,19 @@ func (p *Process) UnblockNotifications() error {
 	p.via.Ring()
 	return err
 }
+
+// Await blocks until done returns true, or ctx ends. It is WaitWord for what is more than a
+// word: done looks at memory, calls nothing of the process, and is called again when
+// something has come or after Wake.
+func (p *Process) Await(ctx context.Context, done func() bool) error {
+	if done() {
+		return nil
+	}
+	p.mu.Lock()
+	defer p.unlock()
+	return p.await(ctx, done)
+}
+
+// Wake has all who wait in the process look again. A program calls it when it has changed
+// what the done of an Await looks at.
+func (p *Process) Wake() { p.via.Ring() }

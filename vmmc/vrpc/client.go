@@ -27,6 +27,10 @@ type ClientConfig struct {
 	// MaxMessage is how many octets a call or a reply over a stream may have, 0 for
 	// DefaultMaxMessage.
 	MaxMessage int
+	// Ring is how many octets of memory a connection over VMMC has for replies, 0 for
+	// DefaultRing. Longer replies come in pieces; one of up to 3/8 of it is in one piece, and
+	// its results can be used in place.
+	Ring int
 	// MaxFragment is how long the fragments of a call over a stream are at most, 0 for
 	// calls in one fragment.
 	MaxFragment int

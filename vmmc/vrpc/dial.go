@@ -41,15 +41,15 @@ func DialTransport(ctx context.Context, network, address string, cfg *ClientConf
 		}
 		return newDatagramClient(conn, cfg), nil
 	case "tcp", "tcp4", "tcp6", "unix":
-		dial := func(ctx context.Context) (net.Conn, error) {
-			return new(net.Dialer).DialContext(ctx, network, address)
+		t := newStreamClient(address, cfg)
+		t.dial = func(ctx context.Context) (clientConn, error) {
+			conn, err := new(net.Dialer).DialContext(ctx, network, address)
+			if err != nil {
+				return nil, err
+			}
+			return newStreamConn(conn, address, t.max, fragmentLimit(cfg.MaxFragment), &t.clientStats), nil
 		}
-		t := newStreamClient(address, dial, cfg)
-		if err := t.connectFirst(ctx); err != nil {
-			t.Close()
-			return nil, err
-		}
-		return t, nil
+		return t.connectFirst(ctx)
 	}
 	return nil, fmt.Errorf("vrpc: network %q: it must be tcp, tcp4, tcp6, udp, udp4, udp6 or unix", network)
 }

@@ -31,7 +31,8 @@
 //
 // # Transports
 //
-// Server.Listen and Dial have three. Over TCP and sockets of Unix messages are records in
+// Server.Listen and Dial have TCP, UDP and sockets of Unix, ListenVMMC and DialVMMC have VMMC.
+// One server has any of them at once. Over TCP and sockets of Unix messages are records in
 // fragments (RFC 5531 section 11). A client has one connection, made at first by Dial. When it
 // breaks, the calls under way fail with a *TransportError whose Sent is true, because the
 // procedures may have run, and the next call makes another connection; no call is sent twice.
@@ -43,6 +44,31 @@
 // that a repeated call runs its procedure once; a reply that left the cache early, because it
 // was full, is counted, as its call might run again. A call and its reply must fit into a
 // datagram. That nobody listens at the port ends the calls under way at once.
+//
+// # Over VMMC
+//
+//	p, err := vmmc.Open(&vmmc.Config{Process: 1})
+//	name, err := s.ListenVMMC(p, 100, vmmc.Everybody)
+//
+//	q, err := vmmc.Open(&vmmc.Config{Process: 2})
+//	c, err := vrpc.DialVMMC(ctx, q, name, 0x20000001, 1, nil)
+//
+// Each side of a connection exports a ring to the other, and a call is one message, encoded
+// where it is sent from, into the server's ring: no system call, no layer in between, and one
+// copy on each way, when XDR decodes opaque data out of the ring (the paper's compatible form).
+// Program.InPlace and Client.CallInPlace leave it there instead, where a message is in one
+// piece: of up to 3/8 of ServerConfig.Ring and ClientConfig.Ring. Longer ones go in several.
+// The caller's goroutine drives the network while it waits, and takes the replies of other
+// callers, too. A context that can end costs some memory each time a call falls asleep.
+//
+// A server is named by its node, process and export, which is what its endpoint of netid "vmmc"
+// says as text (ParseVMMC) and rpcbind tells; DialVMMCProgram finds one by the name service
+// of the segment. Who may connect is the export's policy. A ring is written to by its client
+// alone, and what lies in it is checked for all that: a client that breaks the rules, or is
+// silent in the middle of a call, loses its connection. The end of a process ends the calls
+// of the other; the next call makes another connection.
+//
+// # Other transports
 //
 // Any other transport at a server receives messages, has a Session answer each and sends what
 // that returns; Server.Start ties its goroutines to the server's life. A transport at a client

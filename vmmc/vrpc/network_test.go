@@ -19,6 +19,8 @@ func listen(t testing.TB, s *vrpc.Server, network string, cfg *vrpc.ClientConfig
 	t.Helper()
 	address := "127.0.0.1:0"
 	switch network {
+	case "vmmc":
+		return listenVMMC(t, s, cfg)
 	case "unix":
 		address = filepath.Join(t.TempDir(), "socket")
 	case "tcp6", "udp6":
@@ -44,7 +46,7 @@ func dial(t testing.TB, network, address string, cfg *vrpc.ClientConfig) *vrpc.C
 // every calls f for each network, all of one server.
 func every(t *testing.T, f func(t *testing.T, network string, c *vrpc.Client)) {
 	s := newServer(t, vrpc.ServerConfig{DuplicateEntries: 16})
-	for _, network := range []string{"tcp", "udp", "unix", "direct"} {
+	for _, network := range []string{"tcp", "udp", "unix", "direct", "vmmc"} {
 		t.Run(network, func(t *testing.T) {
 			if network == "direct" {
 				f(t, network, newDirect(t, s, nil))
@@ -124,33 +126,42 @@ func TestTooLarge(t *testing.T) {
 
 // Batched calls are carried out before the call that pushes them out.
 func TestBatch(t *testing.T) {
-	c := listen(t, newServer(t, vrpc.ServerConfig{}), "tcp", nil)
-	for range 5000 { // more than are kept back
-		if err := c.Batch(t.Context(), procSilent, &xdr.Void{}); err != nil {
-			t.Fatal(err)
+	streams(t, func(t *testing.T, c *vrpc.Client) {
+		for range 5000 { // more than are kept back
+			if err := c.Batch(t.Context(), procSilent, &xdr.Void{}); err != nil {
+				t.Fatal(err)
+			}
 		}
-	}
-	var n number
-	if err := c.Call(t.Context(), procCount, &xdr.Void{}, &n); err != nil || n.n != 5000 {
-		t.Errorf("%d batched calls arrived, %v", n.n, err)
+		var n number
+		if err := c.Call(t.Context(), procCount, &xdr.Void{}, &n); err != nil || n.n != 5000 {
+			t.Errorf("%d batched calls arrived, %v", n.n, err)
+		}
+	})
+}
+
+// streams calls f for each transport that keeps the order of calls.
+func streams(t *testing.T, f func(t *testing.T, c *vrpc.Client)) {
+	for _, network := range []string{"tcp", "vmmc"} {
+		t.Run(network, func(t *testing.T) { f(t, listen(t, newServer(t, vrpc.ServerConfig{}), network, nil)) })
 	}
 }
 
 // Batched calls whose procedure does reply do no harm.
 func TestBatchWithReplies(t *testing.T) {
-	c := listen(t, newServer(t, vrpc.ServerConfig{}), "tcp", nil)
-	for i := range int32(5000) {
-		if err := c.Batch(t.Context(), procAdd, &pair{i, i}); err != nil {
-			t.Fatal(err)
+	streams(t, func(t *testing.T, c *vrpc.Client) {
+		for i := range int32(5000) {
+			if err := c.Batch(t.Context(), procAdd, &pair{i, i}); err != nil {
+				t.Fatal(err)
+			}
 		}
-	}
-	var n number
-	if err := c.Call(t.Context(), procAdd, &pair{1, 2}, &n); err != nil || n.n != 3 {
-		t.Errorf("%d, %v", n.n, err)
-	}
-	if n := c.Snapshot(); n.Strays != 5000 || n.Connections != 1 {
-		t.Errorf("counted %+v", n)
-	}
+		var n number
+		if err := c.Call(t.Context(), procAdd, &pair{1, 2}, &n); err != nil || n.n != 3 {
+			t.Errorf("%d, %v", n.n, err)
+		}
+		if n := c.Snapshot(); n.Strays != 5000 || n.Connections != 1 {
+			t.Errorf("counted %+v", n)
+		}
+	})
 }
 
 // A client's context ends its call, and no other.
@@ -183,7 +194,7 @@ func blocker(s *vrpc.Server, running chan<- struct{}, word <-chan struct{}) erro
 }
 
 func TestContextEndsWhileWaiting(t *testing.T) {
-	for _, network := range []string{"tcp", "udp"} {
+	for _, network := range []string{"tcp", "udp", "vmmc"} {
 		t.Run(network, func(t *testing.T) {
 			s := newServer(t, vrpc.ServerConfig{})
 			running, word := make(chan struct{}), make(chan struct{})
@@ -212,12 +223,18 @@ func TestContextEndsWhileWaiting(t *testing.T) {
 
 // With Parallel, calls of one connection pass each other.
 func TestParallel(t *testing.T) {
+	for _, network := range []string{"tcp", "vmmc"} {
+		t.Run(network, func(t *testing.T) { parallel(t, network) })
+	}
+}
+
+func parallel(t *testing.T, network string) {
 	s := newServer(t, vrpc.ServerConfig{Parallel: 3})
 	running, word := make(chan struct{}), make(chan struct{})
 	if err := blocker(s, running, word); err != nil {
 		t.Fatal(err)
 	}
-	c := listen(t, s, "tcp", nil)
+	c := listen(t, s, network, nil)
 	var group sync.WaitGroup
 	for range 2 {
 		group.Go(func() {
@@ -236,7 +253,7 @@ func TestParallel(t *testing.T) {
 
 // Close ends calls on both sides.
 func TestClose(t *testing.T) {
-	for _, network := range []string{"tcp", "udp", "unix"} {
+	for _, network := range []string{"tcp", "udp", "unix", "vmmc"} {
 		for _, who := range []string{"client", "server"} {
 			if network == "udp" && who == "server" {
 				continue // the client cannot know

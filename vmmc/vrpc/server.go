@@ -42,6 +42,10 @@ type ServerConfig struct {
 	// RecordTimeout is how long one call may take to arrive from its first octet to its last,
 	// and a reply to be taken, 0 for DefaultRecordTimeout.
 	RecordTimeout time.Duration
+	// Ring is how many octets of memory each client over VMMC gets for its calls, 0 for
+	// DefaultRing. Longer calls come in pieces; a call of up to 3/8 of it is in one piece, and
+	// its arguments can be used in place.
+	Ring int
 	// Parallel is how many calls of one connection are carried out at once, 0 for 1: then
 	// they are carried out, and answered, in the order in which they were sent.
 	Parallel int

@@ -10,20 +10,32 @@ import (
 	"time"
 )
 
-// streamClient is the Transport over connections with record marking, one at a time: when
-// it has broken, the next call makes another. No call is ever sent twice.
+// clientConn is a connection of a client.
+type clientConn interface {
+	roundTrip(ctx context.Context, x *Exchange) error
+	keepBack(ctx context.Context, x *Exchange) error // see Transport.Send
+	// read takes replies until the connection ends, if calls do not do that themselves. It
+	// returns why it has ended, when nothing of it is left.
+	read() error
+	fail(err error) // ends it and all its calls
+	alive() bool
+	remoteAddr() net.Addr
+}
+
+// streamClient is the Transport over connections, one at a time: when it has broken, the
+// next call makes another. No call is ever sent twice.
 type streamClient struct {
 	addr        string
-	dial        func(context.Context) (net.Conn, error)
+	dial        func(context.Context) (clientConn, error)
 	dialTimeout time.Duration
-	max, limit  int // octets of a message, of a fragment
+	max         int // octets of a message
 	ctx         context.Context
 	cancel      context.CancelFunc
 
 	mu      sync.Mutex
 	closed  bool
-	conn    *streamConn // nil if there is none
-	dialing *dialing    // nil if nobody does
+	conn    clientConn // nil if there is none
+	dialing *dialing   // nil if nobody does
 	group   sync.WaitGroup
 	clientStats
 }
@@ -31,27 +43,30 @@ type streamClient struct {
 // dialing is an attempt to connect, for which any number of calls wait.
 type dialing struct {
 	done chan struct{}
-	conn *streamConn
+	conn clientConn
 	err  error
 }
 
-func newStreamClient(addr string, dial func(context.Context) (net.Conn, error), cfg *ClientConfig) *streamClient {
+// newStreamClient returns a client without a connection; its dial is set afterwards.
+func newStreamClient(addr string, cfg *ClientConfig) *streamClient {
 	t := &streamClient{
-		addr: addr, dial: dial, dialTimeout: cmp.Or(cfg.DialTimeout, defaultDialTimeout),
-		max: cmp.Or(cfg.MaxMessage, DefaultMaxMessage), limit: fragmentLimit(cfg.MaxFragment),
+		addr: addr, dialTimeout: cmp.Or(cfg.DialTimeout, defaultDialTimeout), max: cmp.Or(cfg.MaxMessage, DefaultMaxMessage),
 	}
 	t.ctx, t.cancel = context.WithCancel(context.Background())
 	return t
 }
 
-// connectFirst makes the connection before there is a call.
-func (t *streamClient) connectFirst(ctx context.Context) error {
-	_, err := t.connect(ctx, nil)
-	return err
+// connectFirst makes the connection before there is a call, and returns the transport.
+func (t *streamClient) connectFirst(ctx context.Context) (Transport, error) {
+	if _, err := t.connect(ctx, nil); err != nil {
+		t.Close()
+		return nil, err
+	}
+	return t, nil
 }
 
 // connect returns the connection, or makes it. It waits as long as x may, if that is not nil.
-func (t *streamClient) connect(ctx context.Context, x *Exchange) (*streamConn, error) {
+func (t *streamClient) connect(ctx context.Context, x *Exchange) (clientConn, error) {
 	t.mu.Lock()
 	if t.closed || t.conn != nil {
 		defer t.mu.Unlock()
@@ -96,20 +111,20 @@ func (t *streamClient) finish(d *dialing) {
 	case t.closed:
 		d.err = ErrClosed
 		if err == nil {
-			conn.Close()
+			conn.fail(ErrClosed)
+			t.group.Go(func() { conn.read() })
 		}
 	case err != nil:
 		d.err = &TransportError{Addr: t.addr, Err: err}
 	default:
-		d.conn = newStreamConn(conn, t.addr, t.max, t.limit, &t.clientStats)
 		t.connections.Add(1)
-		t.conn = d.conn
+		d.conn, t.conn = conn, conn
 		t.group.Go(func() { t.read(d.conn) })
 	}
 }
 
 // read reads replies until the connection breaks, and then lets the next call make another.
-func (t *streamClient) read(c *streamConn) {
+func (t *streamClient) read(c clientConn) {
 	c.fail(c.read())
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -141,7 +156,7 @@ func (t *streamClient) Send(ctx context.Context, x *Exchange) error {
 }
 
 // prepare returns a connection for x that is not known to be broken.
-func (t *streamClient) prepare(ctx context.Context, x *Exchange) (*streamConn, error) {
+func (t *streamClient) prepare(ctx context.Context, x *Exchange) (clientConn, error) {
 	if len(x.Message) > t.max {
 		return nil, fmt.Errorf("%w: a call of %d octets, %d are allowed: raise MaxMessage on both sides", ErrTooLarge, len(x.Message), t.max)
 	}
@@ -158,8 +173,12 @@ func (t *streamClient) prepare(ctx context.Context, x *Exchange) (*streamConn, e
 	}
 }
 
-// Release has nothing to do: the reply is in the exchange's own memory.
-func (t *streamClient) Release(*Exchange) {}
+// Release has nothing to do where the reply is in the exchange's own memory.
+func (t *streamClient) Release(x *Exchange) {
+	if x.held {
+		x.conn.release(x)
+	}
+}
 
 // RemoteAddr returns where the server is, nil while there is no connection.
 func (t *streamClient) RemoteAddr() net.Addr {
@@ -168,7 +187,7 @@ func (t *streamClient) RemoteAddr() net.Addr {
 	if t.conn == nil {
 		return nil
 	}
-	return t.conn.conn.RemoteAddr()
+	return t.conn.remoteAddr()
 }
 
 // Close ends all calls.

@@ -48,6 +48,8 @@ func (c *streamConn) Read(p []byte) (int, error) {
 	return n, err
 }
 
+func (c *streamConn) remoteAddr() net.Addr { return c.conn.RemoteAddr() }
+
 func (c *streamConn) alive() bool {
 	c.calls.mu.Lock()
 	defer c.calls.mu.Unlock()

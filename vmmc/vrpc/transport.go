@@ -14,7 +14,7 @@ import (
 // Transport brings the calls of clients to one server, and its replies back. Clients of
 // several programs may share one (Client.Program), and goroutines call it at once.
 //
-// The transports of this package are made by Dial. Another one carries whole messages
+// The transports of this package are made by Dial and DialVMMC. Another one carries whole messages
 // and needs to know of them only that a call and its reply begin with the same four octets.
 type Transport interface {
 	// RoundTrip sends x.Message and sets x.Reply to the reply that begins with the same
@@ -45,6 +45,7 @@ type Exchange struct {
 	record []byte // headroom, and Reply behind it, if it came by a stream
 	done   chan error
 	timer  *time.Timer
+	far    // over VMMC
 	enc    xdr.Encoder
 	dec    xdr.Decoder
 }

@@ -1,0 +1,315 @@
+package vrpc
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/bobnet-go/bobnet/vmmc"
+)
+
+// far is what an Exchange has besides for VMMC.
+type far struct {
+	post    *vmmc.Send  // of its message
+	conn    *mappedConn // where it is, or was last
+	held    bool        // its reply lies in the ring of conn
+	ticket  uint64      // of the record
+	over    atomic.Bool // its time may be
+	alarm   *time.Timer // sets that
+	waker   atomic.Pointer[vmmc.Process]
+	pausing func() bool  // what it waits for
+	looking func() error // what it does then
+}
+
+// mappedConn is a client's connection over VMMC. Its calls take the replies out of the ring
+// themselves, each also those of others.
+type mappedConn struct {
+	*mapped
+	addr  mappedAddr
+	max   int // octets of a reply
+	calls *pending
+	stats *clientStats
+
+	end  sync.Once
+	dead chan struct{} // closed when the connection has ended
+	why  error
+}
+
+func (c *mappedConn) remoteAddr() net.Addr { return c.addr }
+
+// alive looks also whether the server has gone.
+func (c *mappedConn) alive() bool {
+	if err := c.to.Done(); err != nil {
+		c.fail(err)
+	}
+	select {
+	case <-c.dead:
+		return false
+	default:
+		return true
+	}
+}
+
+// fail ends the connection and all its calls, which may have been carried out.
+func (c *mappedConn) fail(err error) {
+	c.end.Do(func() {
+		if err != ErrClosed {
+			err = &TransportError{Addr: c.addr.String(), Sent: true, Err: err}
+		}
+		c.why = err
+		c.calls.fail(err, true)
+		close(c.dead)
+		c.proc.Wake()
+	})
+}
+
+// read waits for the end. It takes no replies.
+func (c *mappedConn) read() error {
+	<-c.dead
+	ctx, cancel := context.WithTimeout(context.Background(), closePatience)
+	defer cancel()
+	c.close(ctx)
+	return c.why
+}
+
+// roundTrip sends a call and waits for its reply, which stays in the ring until release.
+func (c *mappedConn) roundTrip(ctx context.Context, x *Exchange) error {
+	if err := c.begin(ctx, x); err != nil {
+		return err
+	}
+	defer x.alarm.Stop()
+	if err := c.calls.add(x); err != nil {
+		<-c.writing
+		return unsent(err)
+	}
+	err := c.send(ctx, x)
+	<-c.writing
+	if err != nil {
+		return c.calls.settle(x, err)
+	}
+	err = c.await(ctx, x)
+	if err == nil {
+		settled(c.proc, x.post) // the reply says that the call has arrived
+	}
+	x.retire()
+	return err
+}
+
+// begin takes the right to write, and sets the alarm for x.
+func (c *mappedConn) begin(ctx context.Context, x *Exchange) error {
+	x.prepare(c)
+	select {
+	case c.writing <- struct{}{}:
+		return nil
+	default:
+	}
+	var expired <-chan time.Time
+	if left := x.left(); left >= 0 {
+		x.timer.Reset(left)
+		defer x.timer.Stop()
+		expired = x.timer.C
+	}
+	select {
+	case c.writing <- struct{}{}:
+		return nil
+	case <-c.dead:
+		return unsent(c.why)
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-expired:
+		return ErrTimeout
+	}
+}
+
+// prepare makes x ready to wait at c.
+func (x *Exchange) prepare(c *mappedConn) {
+	if x.post == nil {
+		x.post = new(vmmc.Send)
+	}
+	if x.alarm == nil {
+		x.alarm = time.AfterFunc(time.Hour, func() {
+			x.over.Store(true)
+			x.waker.Load().Wake()
+		})
+		x.pausing = func() bool { return len(x.done) > 0 || x.conn.in.ready() || x.over.Load() }
+		x.looking = func() error { return x.conn.look(x) }
+	}
+	x.conn = c
+	x.waker.Store(c.proc)
+	x.setAlarm()
+}
+
+func (x *Exchange) setAlarm() {
+	x.over.Store(false)
+	if left := x.left(); left >= 0 {
+		x.alarm.Reset(left)
+	} else {
+		x.alarm.Stop()
+	}
+}
+
+// expired reports whether the time of x is over. An alarm may be that of an earlier call.
+func (x *Exchange) expired() bool {
+	if !x.over.Load() {
+		return false
+	}
+	if !x.Deadline.IsZero() && x.left() == 0 {
+		return true
+	}
+	x.setAlarm()
+	return false
+}
+
+// send sends the call. When it fails after a part was sent the connection is of no use any
+// more, nor is the memory of the call, which may still be read.
+func (c *mappedConn) send(ctx context.Context, x *Exchange) error {
+	s := sending{post: x.post, pause: x.pausing, look: x.looking}
+	record, err := c.mapped.send(ctx, x.room, headroom, &s)
+	if err == nil {
+		x.room = record
+		return nil
+	}
+	if s.begun {
+		c.fail(errGivenUp)
+		x.room, x.post = make([]byte, headroom, 512), nil
+	}
+	if c.to.Done() != nil {
+		return c.lost(err)
+	}
+	return err
+}
+
+// await waits until x is done, and takes replies meanwhile.
+func (c *mappedConn) await(ctx context.Context, x *Exchange) error {
+	for {
+		select {
+		case err := <-x.done:
+			return err
+		default:
+		}
+		err := c.to.Await(ctx, x.pausing)
+		switch {
+		case err == nil:
+			err = c.look(x)
+		case ctx.Err() == nil:
+			err = c.lost(err)
+		}
+		if err != nil {
+			return c.calls.settle(x, err)
+		}
+	}
+}
+
+// retire gives up the memory of a message that may still be read.
+func (x *Exchange) retire() {
+	if x.post != nil && x.post.Status() == vmmc.StatusPending {
+		x.room, x.post = make([]byte, headroom, 512), nil
+	}
+}
+
+// lost ends the connection because of an error of VMMC, which it returns as one of this package.
+func (c *mappedConn) lost(err error) error {
+	c.fail(err)
+	<-c.dead
+	return c.why
+}
+
+// look takes the replies that have come, for x and others. Its error is that the time of x
+// is over, or that the connection has ended.
+func (c *mappedConn) look(x *Exchange) error {
+	woken, err := c.take(x)
+	if woken {
+		c.proc.Wake()
+	}
+	if err == nil {
+		err = c.acknowledge(context.Background())
+	}
+	switch {
+	case err != nil:
+		return c.lost(err)
+	case len(x.done) == 0 && x.expired():
+		return ErrTimeout
+	}
+	return nil
+}
+
+// take takes replies out of the ring. It reports whether any was for another than x.
+func (c *mappedConn) take(x *Exchange) (others bool, err error) {
+	c.reading.Lock()
+	defer c.reading.Unlock()
+	for {
+		rec, ticket, ok, err := c.receive()
+		if err != nil || !ok {
+			return others, err
+		}
+		msg, inRing, whole, err := c.piece(rec, ticket, c.max)
+		if err != nil {
+			return others, err
+		}
+		if !whole {
+			continue
+		}
+		y, err := c.waiting(msg)
+		switch {
+		case err != nil:
+			return others, err
+		case y == nil:
+			if inRing {
+				c.free(ticket)
+			}
+			continue
+		case inRing:
+			y.held, y.ticket, y.Reply = true, ticket, msg
+		default:
+			y.Reply = append(y.record[:0], msg...)
+			y.record = y.Reply
+		}
+		others = others || y != x
+		y.done <- nil
+	}
+}
+
+// waiting returns the call that a reply is for, nil if none waits any more.
+func (c *mappedConn) waiting(msg []byte) (*Exchange, error) {
+	xid, ok := messageXID(msg, msgReply)
+	if !ok {
+		c.stats.notAReply.Add(1)
+		return nil, fmt.Errorf("%w: a message of %d octets that is no reply", ErrBadReply, len(msg))
+	}
+	x := c.calls.take(xid)
+	if x == nil {
+		c.stats.strays.Add(1)
+	}
+	return x, nil
+}
+
+// release frees the ring's memory that the reply to x lies in.
+func (c *mappedConn) release(x *Exchange) {
+	x.held, x.Reply = false, nil
+	c.reading.Lock()
+	c.free(x.ticket)
+	c.reading.Unlock()
+	c.acknowledge(context.Background()) // if it fails the next call will hear of it
+}
+
+// keepBack sends a call to which no reply is expected.
+func (c *mappedConn) keepBack(ctx context.Context, x *Exchange) error {
+	if err := c.begin(ctx, x); err != nil {
+		return err
+	}
+	defer x.alarm.Stop()
+	err := c.send(ctx, x)
+	<-c.writing
+	if err != nil {
+		return err
+	}
+	err = settled(c.proc, x.post)
+	x.retire()
+	if err != nil {
+		return c.lost(err)
+	}
+	return nil
+}
