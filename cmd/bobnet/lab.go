@@ -7,6 +7,7 @@ import (
 
 	"github.com/bobnet-go/bobnet/internal/lab"
 	"github.com/bobnet-go/bobnet/transport/fault"
+	"github.com/bobnet-go/bobnet/vipl"
 	"github.com/spf13/cobra"
 )
 
@@ -99,7 +100,10 @@ func runLab(ctx context.Context, cfg lab.Config, faults fault.Options, metrics s
 			return err
 		}
 		defer stop()
-		ctx, opts.RankEnv = work, routesEnv(l, cfg.Fabric)
+		ctx = work
+		if os.Getenv(vipl.EnvDriver) == "" {
+			opts.Env = append(opts.Env, vipl.EnvDriver+"=myrinet")
+		}
 	}
 	if metrics != "" {
 		ranks := make([]int, l.Size())

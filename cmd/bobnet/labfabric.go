@@ -8,43 +8,18 @@ import (
 	"os"
 	"os/exec"
 	"slices"
-	"strings"
 
 	"github.com/bobnet-go/bobnet/internal/lab"
 	"github.com/bobnet-go/bobnet/transport/myrinet"
-	"github.com/bobnet-go/bobnet/transport/myrinet/mapper"
 	"golang.org/x/sys/unix"
 )
-
-// envRoutes tells a host of a fabric the source routes to the others, with commas between
-// them: MAC=TURNS, where turns have dots between them, as in 02:62:6f:62:00:02=6.-1.
-const envRoutes = "BOBNET_ROUTES"
 
 const labFabric = `With --fabric ranks are the hosts of a Myrinet in software: FILE says which hosts,
 switches and links there are. Each host and each switch is a namespace, each link a
 veth pair, and bobnet switch runs in each switch; one that is killed is started
-again. A host finds the source routes to the others, up*/down* ones, in
-BOBNET_ROUTES. Ready ones are one, two and fattree; bobnet map --help says what such
-a file consists of.`
-
-// routesEnv returns what tells each rank of the lab its routes.
-func routesEnv(l *lab.Lab, f *myrinet.File) func(rank int) []string {
-	tables := mapper.Routes(&f.Topology)
-	return func(rank int) []string {
-		var list []string
-		for to, route := range tables[rank] {
-			if to == rank || route == nil {
-				continue
-			}
-			var turns []string
-			for _, t := range route {
-				turns = append(turns, fmt.Sprint(t))
-			}
-			list = append(list, fmt.Sprintf("%v=%s", l.MAC(to), strings.Join(turns, ".")))
-		}
-		return []string{envRoutes + "=" + strings.Join(list, ",")}
-	}
-}
+again. Bobnet's programs use the driver myrinet there (BOBNET_DRIVER), whose mapper
+finds the ways to the other hosts. Ready ones are one, two and fattree; bobnet map
+--help says what such a file consists of.`
 
 // startSwitches has a process in each switch of the lab, until stop is called or the lab
 // is closed. failed tells that one does not work.
