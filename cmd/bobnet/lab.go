@@ -73,7 +73,7 @@ in a pair, because the CRC then covers whole frames.
 	flags := cmd.Flags()
 	flags.SetInterspersed(false) // CMD's own flags are not ours
 	flags.IntVarP(&cfg.N, "ranks", "n", 2, "number of ranks")
-	flags.IntVar(&cfg.MTU, "mtu", 0, "MTU of every bob0 in bytes; 0 is the largest, 65535")
+	flags.IntVar(&cfg.MTU, "mtu", 0, "MTU of every bob0 in bytes; 0 is the largest, 65535, and 9000 with --fabric")
 	flags.StringVar(&topology, "topology", "auto", "how ranks are joined: pair, bridge, or auto: a pair if they are two and no link fails")
 	flags.StringVar(&fabric, "fabric", "", "make the Myrinet that `FILE` describes: hosts are ranks; one, two and fattree are ready")
 	flags.StringVar(&metrics, "metrics", "", "serve the ranks' metrics on this `address` (:port is localhost's): an index at /, /rank/0/metrics, ..., and /targets for Prometheus")

@@ -18,6 +18,10 @@ import (
 //
 // Who makes the lab starts the switches (StartSwitch).
 
+// fabricMTU is that of a fabric's cables by default, in bytes: the memory of a card has
+// room for some tens of packets of a frame each.
+const fabricMTU = 9000
+
 // checkFabric says what of c.Fabric cannot be built, if anything, and on which line that is.
 func (c *Config) checkFabric() error {
 	f := c.Fabric

@@ -78,7 +78,7 @@ func (t Topology) String() string {
 // Config says what lab to make.
 type Config struct {
 	N        int           // ranks, 1..MaxRanks
-	MTU      int           // of bob0, in bytes; 0 = ethertype.MaxMTU, the largest that veth takes
+	MTU      int           // of bob0, in bytes; 0 = ethertype.MaxMTU, the largest that veth takes, but with Fabric 9000
 	Topology Topology      // how the ranks are joined
 	Cuts     []Cut         // what happens to the links during every Run; auto is a bridge then
 	Fabric   *myrinet.File // hosts, which are the ranks, switches, and cables between them; N and Topology are left zero
@@ -116,6 +116,9 @@ func (c Config) withDefaults() Config {
 	}
 	if c.Fabric != nil {
 		c.Topology, c.N = Cables, len(c.Fabric.Hosts)
+		if c.MTU == 0 {
+			c.MTU = fabricMTU
+		}
 	}
 	if c.Topology == Auto {
 		c.Topology = Bridge
