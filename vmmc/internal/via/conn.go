@@ -295,7 +295,7 @@ func (k *conn) fail(why error) {
 		k.lose(r, why)
 	}
 	for _, g := range k.grants {
-		if g != nil {
+		if g != nil && g.State != taken {
 			p.up.Released(g)
 		}
 	}

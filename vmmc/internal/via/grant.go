@@ -12,6 +12,7 @@ type addr = ethertype.Addr
 const (
 	granted  uint8 = iota
 	revoking       // the importer has been told
+	taken          // the memory was taken without the importer, who may use the slot yet
 )
 
 // register makes mem known to the peer alone. Nothing can be written to no memory, which
@@ -80,8 +81,9 @@ func of(g *provider.Grant) *conn {
 func (p *Provider) Revoke(g *provider.Grant, atOnce bool) {
 	k := of(g)
 	switch {
-	case k == nil:
-	case atOnce: // the slot stays taken: the peer may use it yet
+	case k == nil || g.State == taken:
+	case atOnce:
+		g.State = taken
 		forget(p.nic, g)
 		p.up.Released(g)
 	case g.State != revoking:
@@ -98,13 +100,15 @@ func (k *conn) released(slot uint32) {
 	g := k.grants[slot]
 	k.grants[slot] = nil
 	forget(k.p.nic, g)
-	k.p.up.Released(g)
+	if g.State != taken {
+		k.p.up.Released(g)
+	}
 }
 
 // Redirect implements provider.Provider.
 func (p *Provider) Redirect(g *provider.Grant, mem []byte) error {
 	k := of(g)
-	if k == nil {
+	if k == nil || g.State == taken {
 		return provider.ErrPeer
 	}
 	if g.OldKey != 0 {
@@ -122,11 +126,18 @@ func (p *Provider) Redirect(g *provider.Grant, mem []byte) error {
 // redirected: all that went to the old memory has come before this message.
 func (k *conn) redirected(r *reader) {
 	slot, lo, hi, count := r.u32(), r.u64(), r.u64(), r.u32()
-	if r.bad || int(slot) >= len(k.grants) || k.grants[slot] == nil || k.grants[slot].OldKey == 0 && len(k.grants[slot].Mem) > 0 {
+	if r.bad || int(slot) >= len(k.grants) || k.grants[slot] == nil {
 		r.bad = true
 		return
 	}
 	g := k.grants[slot]
+	if g.State == taken {
+		return
+	}
+	if g.OldKey == 0 && len(g.Mem) > 0 {
+		r.bad = true
+		return
+	}
 	if g.OldKey != 0 {
 		k.p.nic.DeregisterMem(vipl.MemHandle(g.OldKey))
 		g.OldKey = 0
@@ -143,8 +154,11 @@ func (k *conn) notified(slot uint32) {
 	if k.state == accepting {
 		k.state = live
 	}
-	if int(slot) >= len(k.grants) || k.grants[slot] == nil {
-		k.p.count.Violations++
+	known := int(slot) < len(k.grants) && k.grants[slot] != nil
+	if !known || k.grants[slot].State == taken {
+		if !known {
+			k.p.count.Violations++
+		}
 		k.oweNote++
 		k.settle()
 		return
