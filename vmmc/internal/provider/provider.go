@@ -3,7 +3,8 @@
 //
 // Above the seam lie the proxy space, the order of a message's parts, the queue of
 // notifications, policies, and what a program sees. Below lie connections, registered
-// memory, credits and the wire. A provider promises:
+// memory, credits and the wire. A provider promises what follows, and package providertest
+// asks it to keep that:
 //
 //   - Protection. A Write lands in the memory of the Grant that its Region stands for and
 //     nowhere else, whatever the other process does. After Up.Released nothing of that

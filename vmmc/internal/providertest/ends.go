@@ -1,0 +1,216 @@
+package providertest
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"github.com/bobnet-go/bobnet/vmmc/internal/provider"
+)
+
+// streamSize is how many bytes caseStream writes at a time.
+const streamSize = 20000
+
+// caseStream writes until that fails. The region is lost for want, or for any reason if
+// that is nil; each write has ended once; and the next is refused.
+func caseStream(want error) func(n, other *Node) error {
+	return func(n, other *Node) error {
+		r, err := n.imports(other, 0)
+		if err != nil {
+			return err
+		}
+		for k := 0; err == nil; k++ {
+			err = n.write(r, 0, pattern(streamSize, k))
+		}
+		if err := n.until("the region's end", func() bool { return r.Err != nil && r.Busy == 0 }); err != nil {
+			return err
+		}
+		if want != nil && (!errors.Is(r.Err, want) || !errors.Is(err, want)) {
+			return fmt.Errorf("a write has ended by %w, the region by %w, want %w", err, r.Err, want)
+		}
+		if err := n.post(provider.Write{Region: r, Data: [][]byte{{1}}, Size: 1, Copy: true}); err == nil {
+			return errors.New("a write to what was lost is taken")
+		}
+		return nil
+	}
+}
+
+// streaming waits until an importer's data comes.
+func (n *Node) streaming() (*provider.Grant, error) {
+	buf := make([]byte, streamSize+1000)
+	n.under(func() { n.allow(buf) })
+	seen := 0
+	return n.grantWhen(func() bool { // writes that have come, by what they count
+		n.p.Poll()
+		for _, p := range n.p.Peers() {
+			seen = max(seen, p.Grants)
+		}
+		return seen > 0
+	})
+}
+
+func (n *Node) grantWhen(ready func() bool) (g *provider.Grant, err error) {
+	err = n.serve(func() (is bool) {
+		n.under(func() { is = ready() })
+		return is
+	})
+	for range 5 { // some of it is to come
+		if err == nil {
+			n.p.Poll()
+			n.under(n.turn)
+			err = n.stage.Sleep(step)
+		}
+	}
+	n.under(func() { g = n.grant() })
+	return g, err
+}
+
+// caseRevoke: when a grant is released nothing lands in its memory any more.
+func caseRevoke(atOnce bool) func(n, other *Node) error {
+	return func(n, _ *Node) error {
+		g, err := n.streaming()
+		if err != nil {
+			return err
+		}
+		n.under(func() { n.p.Revoke(g, atOnce) })
+		if err := n.until("the release", func() bool { return n.grants[g] }); err != nil {
+			return err
+		}
+		before := bytes.Clone(g.Mem)
+		for range 50 {
+			n.p.Poll()
+			n.under(n.turn)
+			if err := n.stage.Sleep(step); err != nil {
+				return err
+			}
+		}
+		return same("memory after its release", g.Mem, before)
+	}
+}
+
+// caseMove: after a Redirect writes land in the new memory, and what came before is told.
+func caseMove(n, _ *Node) error {
+	first, second := make([]byte, 8192), make([]byte, 8192)
+	n.under(func() { n.allow(first) })
+	if err := n.until("the first write", func() bool { return atomic.LoadUint32(word(first, 4000)) != 0 }); err != nil {
+		return err
+	}
+	var err error
+	n.under(func() { err = n.p.Redirect(n.grant(), second) })
+	if err == nil {
+		err = n.until("the redirection", func() bool { return len(n.moved) == 1 })
+	}
+	if m := n.moved; err == nil && (m[0].count == 0 || m[0].lo > 4000 || m[0].hi < 4001) {
+		err = fmt.Errorf("%+v was told of a write of 4000", m[0])
+	}
+	if err != nil {
+		return err
+	}
+	kept := bytes.Clone(first)
+	if err := n.until("a write to the new memory", func() bool { return atomic.LoadUint32(word(second, 4000)) != 0 }); err != nil {
+		return err
+	}
+	return same("the old memory", first, kept)
+}
+
+func caseFollow(n, other *Node) error {
+	r, err := n.imports(other, 0)
+	if err == nil {
+		err = n.write(r, 4000, []byte{1, 1, 1, 1})
+	}
+	for err == nil {
+		moved := false
+		other.under(func() { moved = len(other.moved) == 1 })
+		if err = n.write(r, 4000, []byte{1, 1, 1, 1}); moved {
+			return err
+		}
+		if err == nil {
+			err = n.stage.Sleep(step)
+		}
+	}
+	return err
+}
+
+// caseDie is killed while an importer writes. Where the stage cannot, it closes.
+func caseDie(n, _ *Node) error {
+	if _, err := n.streaming(); err != nil {
+		return err
+	}
+	if n.stage.Kill(n.number) {
+		return errKilled
+	}
+	n.under(n.p.Close)
+	return nil
+}
+
+// caseSurvive: an importer that has died has its grants no more.
+func caseSurvive(n, _ *Node) error {
+	g, err := n.streaming()
+	if err != nil {
+		return err
+	}
+	return n.until("the importer's end", func() bool { return n.grants[g] })
+}
+
+func caseVanish(n, other *Node) error {
+	r, err := n.imports(other, 0)
+	if err == nil {
+		err = n.write(r, 0, pattern(streamSize, 1))
+	}
+	if err != nil {
+		return err
+	}
+	if err := n.stage.Sleep(50 * time.Millisecond); err != nil {
+		return err
+	}
+	if n.stage.Kill(n.number) {
+		return errKilled
+	}
+	n.under(n.p.Close)
+	return nil
+}
+
+// caseNotDead: what is said of an earlier process of the address ends nothing, what is said
+// of this one everything.
+func caseNotDead(n, other *Node) error {
+	g, err := n.streaming()
+	if err != nil {
+		return err
+	}
+	id := other.p.Self()
+	released := false
+	n.under(func() {
+		n.p.Dead(id.Addr, id.Incarnation+1)
+		released = n.grants[g]
+	})
+	if released {
+		return errors.New("the death of another process has ended a connection")
+	}
+	n.under(func() {
+		n.p.Dead(id.Addr, id.Incarnation)
+		released = n.grants[g]
+	})
+	if !released {
+		return errors.New("a grant to a dead process is not released")
+	}
+	return nil
+}
+
+// caseEnd: Close releases everything at once.
+func caseEnd(n, _ *Node) error {
+	g, err := n.streaming()
+	if err != nil {
+		return err
+	}
+	n.under(n.p.Close)
+	if !n.grants[g] {
+		return errors.New("a grant is left after Close")
+	}
+	before := bytes.Clone(g.Mem)
+	if err := n.stage.Sleep(10 * time.Millisecond); err != nil {
+		return err
+	}
+	return same("memory after Close", g.Mem, before)
+}

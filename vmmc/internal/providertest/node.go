@@ -1,0 +1,273 @@
+package providertest
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/bobnet-go/bobnet/vmmc/internal/provider"
+)
+
+// Node is a process of the suite: a provider, the lock that it is called under, and what
+// it has told.
+type Node struct {
+	number uint32
+	stage  *stage
+	mu     sync.Mutex
+	owed   atomic.Bool
+	p      provider.Provider
+
+	policy   func(r *provider.Request) // what becomes of requests; nil keeps them
+	requests []*provider.Request
+	grants   map[*provider.Grant]bool // given, and whether released
+	moved    []redirected
+	noted    []*provider.Grant
+	handle   bool // notifications are handled at once
+	done     map[any]error
+	twice    error // what was told twice
+}
+
+// redirected is what Up.Redirected has told.
+type redirected struct {
+	lo, hi uint64
+	count  uint32
+}
+
+var _ provider.Up = (*Node)(nil)
+
+// Asked implements provider.Up, as all that follows.
+func (n *Node) Asked(r *provider.Request) {
+	n.requests = append(n.requests, r)
+	if n.policy != nil {
+		n.policy(r)
+	}
+}
+
+// Withdrawn forgets a request.
+func (n *Node) Withdrawn(r *provider.Request) {
+	for i, x := range n.requests {
+		if x == r {
+			n.requests = append(n.requests[:i], n.requests[i+1:]...)
+			return
+		}
+	}
+}
+
+// Answered notes nothing: an Ask has it all.
+func (n *Node) Answered(a *provider.Ask) {
+	if n.told("answer", a, nil); (a.Region == nil) == (a.Err == nil && a.Why == 0) {
+		n.fail("an answer with region %v, refusal %d and error %v", a.Region != nil, a.Why, a.Err)
+	}
+}
+
+// Lost wants a reason.
+func (n *Node) Lost(r *provider.Region) {
+	if n.told("loss", r, nil); r.Err == nil {
+		n.fail("a region is lost without an error")
+	}
+}
+
+// Released notes that a grant is no more.
+func (n *Node) Released(g *provider.Grant) {
+	if gone, given := n.grants[g]; gone || !given {
+		n.fail("a grant is released twice, or was none")
+	}
+	n.grants[g] = true
+}
+
+// Redirected notes what has come before.
+func (n *Node) Redirected(_ *provider.Grant, lo, hi uint64, count uint32) {
+	n.moved = append(n.moved, redirected{lo, hi, count})
+}
+
+// Done notes how a write has gone.
+func (n *Node) Done(token any, err error) { n.told("write", token, err) }
+
+// Notified notes it, and handles it if all are to be.
+func (n *Node) Notified(g *provider.Grant) {
+	if n.noted = append(n.noted, g); n.handle {
+		n.p.Handled(g)
+	}
+}
+
+func (n *Node) told(what string, about any, err error) {
+	key := [2]any{what, about}
+	if _, before := n.done[key]; before {
+		n.fail("a %s is told twice", what)
+	}
+	n.done[key] = err
+}
+
+func (n *Node) fail(format string, args ...any) {
+	if n.twice == nil {
+		n.twice = fmt.Errorf(format, args...)
+	}
+}
+
+// finished reports whether a write has ended, and how.
+func (n *Node) finished(token any) (ended bool, err error) {
+	err, ended = n.done[[2]any{"write", token}]
+	return ended, err
+}
+
+// kick is the process's part of the contract about locks.
+func (n *Node) kick() {
+	n.owed.Store(true)
+	for n.owed.Load() && n.mu.TryLock() {
+		n.turn()
+		n.mu.Unlock()
+	}
+}
+
+func (n *Node) turn() {
+	if n.owed.Store(false); n.p != nil {
+		n.p.Turn()
+	}
+}
+
+// unlock gives up the lock, and sees to what has come meanwhile.
+func (n *Node) unlock() {
+	n.mu.Unlock()
+	if n.owed.Load() {
+		n.kick()
+	}
+}
+
+// under runs f under the lock.
+func (n *Node) under(f func()) {
+	n.mu.Lock()
+	defer n.unlock()
+	f()
+}
+
+// step is how long a process does nothing between looks at what it waits for.
+const step = 200 * time.Microsecond
+
+// hangs is how long a case may wait for one thing.
+const hangs = 30 * time.Second
+
+// until waits for done, which is called under the lock.
+func (n *Node) until(what string, done func() bool) error {
+	ctx, cancel := n.p.WithTimeout(context.Background(), hangs)
+	defer cancel()
+	n.mu.Lock()
+	defer n.unlock()
+	for {
+		n.turn()
+		if done() || n.twice != nil {
+			return n.twice
+		}
+		seen := n.p.Seen()
+		n.mu.Unlock()
+		err := n.p.Wait(ctx, time.Millisecond, seen)
+		n.mu.Lock()
+		if err != nil && !done() {
+			return fmt.Errorf("process %d waits for %s: %w", n.number, what, err)
+		}
+	}
+}
+
+// serve does what others ask of the process until done.
+func (n *Node) serve(done func() bool) error {
+	for !done() {
+		n.p.Poll()
+		n.under(n.turn)
+		if err := n.stage.Sleep(step); err != nil {
+			return err
+		}
+	}
+	return n.twice
+}
+
+// allow answers all requests for export k with memory[k].
+func (n *Node) allow(memory ...[]byte) {
+	n.grants = map[*provider.Grant]bool{}
+	n.policy = func(r *provider.Request) {
+		if int(r.ID) >= len(memory) {
+			n.p.Deny(r, provider.ReasonPolicy)
+			return
+		}
+		g, err := n.p.Allow(r, memory[r.ID], r.ID)
+		if err != nil {
+			n.fail("allow: %w", err)
+			return
+		}
+		n.grants[g] = false
+	}
+}
+
+// grant returns the one grant that there is.
+func (n *Node) grant() *provider.Grant {
+	for g := range n.grants {
+		return g
+	}
+	return nil
+}
+
+// imports asks for an export of another process, and waits for the region.
+func (n *Node) imports(of *Node, id uint32) (*provider.Region, error) {
+	a := &provider.Ask{ID: id}
+	n.under(func() { n.p.Ask(of.p.Self().Addr, a) })
+	err := n.until("an import", func() bool { return a.Region != nil || a.Err != nil || a.Why != 0 })
+	if err == nil && a.Region == nil {
+		err = errors.Join(a.Err, fmt.Errorf("refused: %d", a.Why))
+	}
+	return a.Region, err
+}
+
+// post posts a write, and waits for room as often as there is none.
+func (n *Node) post(w provider.Write) error {
+	for {
+		var err error
+		n.under(func() { err = n.p.Post(&w) })
+		if !errors.Is(err, provider.ErrFull) {
+			return err
+		}
+		if err := n.until("room", func() bool { return true }); err != nil {
+			return err
+		}
+		n.p.Poll()
+		if err := n.stage.Sleep(step); err != nil {
+			return err
+		}
+	}
+}
+
+// write posts a write of b, and waits until it has ended.
+func (n *Node) write(r *provider.Region, at int, b []byte) error {
+	token := new(int)
+	if err := n.post(provider.Write{Region: r, Offset: uint64(at), Data: [][]byte{b}, Size: len(b), Copy: len(b) <= provider.CopyMax && len(b)%2 == 0, Token: token}); err != nil {
+		return err
+	}
+	if err := n.until("a write", func() bool { ended, _ := n.finished(token); return ended }); err != nil {
+		return err
+	}
+	_, err := n.finished(token)
+	return err
+}
+
+// pattern returns n bytes that tell message k from others.
+func pattern(n, k int) []byte {
+	b := make([]byte, n)
+	for i := range b {
+		b[i] = byte(i*7 + k*31 + i>>8 + 1)
+	}
+	return b
+}
+
+// same compares memory with what it should be.
+func same(what string, got, want []byte) error {
+	if bytes.Equal(got, want) {
+		return nil
+	}
+	for i := range want {
+		if got[i] != want[i] {
+			return fmt.Errorf("%s: byte %d is %d, want %d", what, i, got[i], want[i])
+		}
+	}
+	return fmt.Errorf("%s: %d bytes, want %d", what, len(got), len(want))
+}
