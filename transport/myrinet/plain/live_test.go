@@ -197,3 +197,38 @@ func TestSwitch(t *testing.T) {
 		}
 	}
 }
+
+// TestBackPressure: frames that a live card's host has no room for stay with their sender,
+// and come when there is room. Nothing is lost.
+func TestBackPressure(t *testing.T) {
+	w, a, b := cable(t, sim.Options{}, &plain.Config{Slots: 4})
+	s := &segment{t: t, w: w}
+	const frames = 60
+	for i := range frames {
+		s.send(a, b.Info().MAC, b.Info().Ports.Lo, fmt.Sprint(i))
+	}
+	next := 0
+	for range 1000 {
+		for _, l := range []transport.Link{a, b} {
+			if err := l.Wait(l.Now()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := w.Sleep(100 * time.Microsecond); err != nil {
+			t.Fatal(err)
+		}
+		got := s.got(b)
+		if len(got) > 4 {
+			t.Fatalf("the ring holds %d frames", len(got))
+		}
+		for _, payload := range got {
+			if payload != fmt.Sprint(next) {
+				t.Fatalf("frame %d says %q", next, payload)
+			}
+			next++
+		}
+	}
+	if st := b.Stats(); next != frames || st.RxDrops != 0 {
+		t.Errorf("%d of %d frames came: %+v", next, frames, st)
+	}
+}

@@ -40,6 +40,7 @@ type program struct {
 	sent uint32 // frames that the host says it has put into the send ring
 
 	now  int64
+	full bool // the receive ring is, and what comes is kept
 	maps mapping
 
 	job  job // what the DMA engine does
@@ -171,6 +172,9 @@ func (p *program) store() bool {
 	if p.job != none {
 		return false
 	}
+	if p.full = p.l.via.keeps() && p.room() <= 0; p.full {
+		return false
+	}
 	r, ok := p.c.Receive()
 	if !ok {
 		return false
@@ -202,16 +206,27 @@ func (p *program) refuse(r *myrinet.Received) bool {
 		l.filtered.Add(1)
 		return true
 	}
-	ring := &l.rx
-	taken := word(p.page.Bytes(), wordTaken)
-	if n := ring.put.Load() - taken; n >= uint32(len(ring.slots)) {
-		if n > uint32(len(ring.slots)) {
-			l.badDoorbells.Add(1)
-		}
-		l.counters.RxDrops.Add(1)
-		return true
+	room := p.room()
+	if room < 0 {
+		l.badDoorbells.Add(1)
 	}
-	return false
+	if room <= 0 {
+		l.counters.RxDrops.Add(1)
+	}
+	return room <= 0
+}
+
+// room returns how many frames the receive ring has room for, as the host says; less than
+// 0 if it says what cannot be.
+func (p *program) room() int {
+	if p.l.closed.Load() {
+		return len(p.l.rx.slots) // for what is dropped
+	}
+	n := p.l.rx.put.Load() - word(p.page.Bytes(), wordTaken)
+	if n > uint32(len(p.l.rx.slots)) {
+		return -1
+	}
+	return len(p.l.rx.slots) - int(n)
 }
 
 // finish notes that a transfer has ended.

@@ -85,6 +85,7 @@ func (v *virtual) ring() {
 func (v *virtual) close() { v.ring() }
 
 func (v *virtual) holds() bool { return false }
+func (v *virtual) keeps() bool { return false }
 
 func (v *virtual) snapshot() *myrinet.LivePort { return nil }
 
