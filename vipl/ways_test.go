@@ -49,7 +49,7 @@ func TestWays(t *testing.T) {
 // TestWaysOfOtherDrivers wants what they do not have to be refused and to be left
 // off without a word.
 func TestWaysOfOtherDrivers(t *testing.T) {
-	for _, driver := range []string{"packet", "udp", "shm"} {
+	for _, driver := range []string{"packet", "udp", "shm", "myrinet"} {
 		for _, cfg := range []vipl.Config{{XDP: ring.On}, {Long: ring.On}} {
 			cfg.Driver = driver
 			if _, err := vipl.Open(&cfg); !errors.Is(err, vipl.ErrInvalidParameter) {

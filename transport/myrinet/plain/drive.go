@@ -58,6 +58,7 @@ func (v *live) drive() (err error) {
 			break
 		}
 	}
+	v.due.Store(v.next)
 	if v.asleep && (v.has() || v.next < v.until) {
 		v.asleep = false
 		v.cable.Wake()
@@ -73,7 +74,9 @@ func (v *live) holds() bool { return !v.found }
 // that one which does not look takes nothing out of the fabric in any case.
 func (v *live) keeps() bool { return true }
 
-func (v *live) ready() bool { return v.cable.Ready() }
+// ready says so, too, when cable or card want to be driven: who spins on Ready drives them
+// by Recv alone.
+func (v *live) ready() bool { return v.cable.Ready() || v.cable.Now() >= v.due.Load() }
 func (v *live) now() int64  { return v.cable.Now() }
 
 func (v *live) wake() {

@@ -137,6 +137,7 @@ type live struct {
 	until    int64
 
 	woken atomic.Bool
+	due   atomic.Int64 // next, for who asks without the lock
 }
 
 // watched is a live link whose cable can watch a descriptor.

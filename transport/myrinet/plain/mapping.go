@@ -14,6 +14,7 @@ type mapping struct {
 	prog  *program
 	mem   []byte // in SRAM: its packet that is being sent
 	turn  bool   // it has sent the last packet
+	talks bool   // it may have packets to send
 	tight uint64 // routes that were not used: longer than an entry of the table
 }
 
@@ -57,21 +58,28 @@ func (m *mapping) SetRoutes(entries []mapper.Entry) {
 	}
 }
 
+// receive hands the mapper a packet.
+func (m *mapping) receive(now int64, payload []byte) {
+	m.agent.Receive(now, payload)
+	m.talks = true
+}
+
 // poll has the mapper do what is due.
 func (m *mapping) poll(now int64) {
 	if now >= m.agent.Next() {
 		m.agent.Poll(now)
+		m.talks = true
 	}
 }
 
 // send sends the mapper's next packet. It takes turns with frames.
 func (m *mapping) send(c *myrinet.Card, now int64) bool {
-	if m.agent == nil || m.turn && m.prog.waiting() {
+	if !m.talks || m.turn && m.prog.waiting() {
 		m.turn = false
 		return false
 	}
 	packet := m.agent.Packet(now)
-	if packet == nil || len(packet) > len(m.mem) {
+	if m.talks = packet != nil; !m.talks || len(packet) > len(m.mem) {
 		return false
 	}
 	m.turn = true

@@ -194,7 +194,7 @@ func (p *program) store() bool {
 func (p *program) refuse(r *myrinet.Received) bool {
 	l := p.l
 	if r.Type == mapper.PacketType && p.maps.agent != nil {
-		p.maps.agent.Receive(p.now, r.Payload)
+		p.maps.receive(p.now, r.Payload)
 		return true
 	}
 	if r.Type != TypeFrame || len(r.Payload) < ethertype.OuterSize || len(r.Payload) > p.size || l.closed.Load() {
