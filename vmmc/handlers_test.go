@@ -43,53 +43,17 @@ func TestHandlers(t *testing.T) {
 			check(t, err)
 			back, err := p.Import(ctx, vmmc.Name{Process: 1, ID: 1})
 			check(t, err)
-			var ran atomic.Int32
-			blocked, release := make(chan struct{}), make(chan struct{})
-			errs := make(chan error, 16)
-			e, err := p.Export(make([]byte, 64), 1, vmmc.Everybody, func(n vmmc.Notification) {
-				switch ran.Add(1) {
-				case 1:
-					panic("a handler panics")
-				case 2:
-					runtime.Goexit()
-				case 3:
-					close(blocked)
-					<-release
-				case 4:
-					errs <- p.SendMsg(ctx, []byte{4, 0, 0, 0}, back.Addr())
-				case 5:
-					p.BlockNotifications()
-					errs <- p.UnblockNotifications()
-				case 6:
-					errs <- n.Export.Unexport(ctx)
-				}
-			})
+			h := &handlers{p: p, ctx: ctx, back: back.Addr(), blocked: make(chan struct{}), release: make(chan struct{}), errs: make(chan error, 16)}
+			e, err := p.Export(make([]byte, 64), 1, vmmc.Everybody, h.handle)
 			check(t, err)
 			i, err := q.Import(ctx, vmmc.Name{Process: 0, ID: 1})
 			check(t, err)
 			for range 6 {
 				check(t, q.SendMsgWithNotify(ctx, nil, i.Addr()))
 			}
-			drive := func(done func() bool) {
-				t.Helper()
-				for !done() {
-					waited := make(chan struct{})
-					go func() { // a handler may end it
-						defer close(waited)
-						wait(ctx, p)
-					}()
-					select {
-					case <-waited:
-					case <-blocked: // it runs the handler that blocks
-						return
-					case <-time.After(10 * time.Millisecond): // one before it may have run the last
-					}
-					check(t, ctx.Err())
-				}
-			}
-			drive(func() bool { return ran.Load() == 3 })
+			h.drive(t, wait, func() bool { return h.ran.Load() == 3 })
 			select {
-			case <-blocked:
+			case <-h.blocked:
 			case <-ctx.Done():
 				t.Fatal("the third handler does not run")
 			}
@@ -97,11 +61,11 @@ func TestHandlers(t *testing.T) {
 			if s := p.Snapshot(); !s.Handling || s.Stats.Handled != 2 || s.Stats.Panics != 1 {
 				t.Errorf("%+v", s.Stats)
 			}
-			blocked = nil
-			close(release)
-			drive(func() bool { return len(e.Importers()) == 0 && p.Snapshot().Stats.Handled == 6 })
+			h.blocked = nil
+			close(h.release)
+			h.drive(t, wait, func() bool { return len(e.Importers()) == 0 && p.Snapshot().Stats.Handled == 6 })
 			for range 3 {
-				check(t, <-errs)
+				check(t, <-h.errs)
 			}
 			_, err = q.WaitWord(ctx, vmmc.Word(far.Bytes(), 0), 1)
 			check(t, err)
@@ -109,6 +73,55 @@ func TestHandlers(t *testing.T) {
 				t.Errorf("a send after Unexport: %v", err)
 			}
 		})
+	}
+}
+
+// handlers are the handlers of TestHandlers: one function, which does another thing each
+// time.
+type handlers struct {
+	p                *vmmc.Process
+	ctx              context.Context
+	back             vmmc.ProxyAddr
+	ran              atomic.Int32
+	blocked, release chan struct{}
+	errs             chan error
+}
+
+func (h *handlers) handle(n vmmc.Notification) {
+	switch h.ran.Add(1) {
+	case 1:
+		panic("a handler panics")
+	case 2:
+		runtime.Goexit()
+	case 3:
+		close(h.blocked)
+		<-h.release
+	case 4:
+		h.errs <- h.p.SendMsg(h.ctx, []byte{4, 0, 0, 0}, h.back)
+	case 5:
+		h.p.BlockNotifications()
+		h.errs <- h.p.UnblockNotifications()
+	case 6:
+		h.errs <- n.Export.Unexport(h.ctx)
+	}
+}
+
+// drive has goroutines wait until done, or until a handler blocks.
+func (h *handlers) drive(t *testing.T, wait func(ctx context.Context, p *vmmc.Process), done func() bool) {
+	t.Helper()
+	for !done() {
+		waited := make(chan struct{})
+		go func() { // a handler may end it
+			defer close(waited)
+			wait(h.ctx, h.p)
+		}()
+		select {
+		case <-waited:
+		case <-h.blocked: // it runs the handler that blocks
+			return
+		case <-time.After(10 * time.Millisecond): // one before it may have run the last
+		}
+		check(t, h.ctx.Err())
 	}
 }
 
@@ -166,22 +179,28 @@ func TestClose(t *testing.T) {
 			check(t, victim.Close())
 			check(t, e.Unexport(ctx))
 			check(t, i.Unimport(ctx))
-			if _, err := victim.Export(buf, 2, vmmc.Everybody, nil); !errors.Is(err, vmmc.ErrProcessClosed) {
-				t.Errorf("Export: %v", err)
-			}
-			if _, err := victim.Import(ctx, vmmc.Name{Process: 0, ID: 1}); !errors.Is(err, vmmc.ErrProcessClosed) {
-				t.Errorf("Import: %v", err)
-			}
-			if err := victim.SendMsg(ctx, nil, 1); !errors.Is(err, vmmc.ErrProcessClosed) {
-				t.Errorf("SendMsg: %v", err)
-			}
-			if err := victim.Post(&vmmc.Send{}); !errors.Is(err, vmmc.ErrProcessClosed) {
-				t.Errorf("Post: %v", err)
-			}
-			victim.Poll()
-			if s := victim.Snapshot(); !s.Closed {
-				t.Errorf("%+v", s)
-			}
+			refusesAll(t, ctx, victim)
 		})
+	}
+}
+
+// refusesAll wants a process that is closed to say so.
+func refusesAll(t *testing.T, ctx context.Context, p *vmmc.Process) {
+	t.Helper()
+	if _, err := p.Export(make([]byte, 8), 2, vmmc.Everybody, nil); !errors.Is(err, vmmc.ErrProcessClosed) {
+		t.Errorf("Export: %v", err)
+	}
+	if _, err := p.Import(ctx, vmmc.Name{Process: 0, ID: 1}); !errors.Is(err, vmmc.ErrProcessClosed) {
+		t.Errorf("Import: %v", err)
+	}
+	if err := p.SendMsg(ctx, nil, 1); !errors.Is(err, vmmc.ErrProcessClosed) {
+		t.Errorf("SendMsg: %v", err)
+	}
+	if err := p.Post(&vmmc.Send{}); !errors.Is(err, vmmc.ErrProcessClosed) {
+		t.Errorf("Post: %v", err)
+	}
+	p.Poll()
+	if s := p.Snapshot(); !s.Closed {
+		t.Errorf("%+v", s)
 	}
 }

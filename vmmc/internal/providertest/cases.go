@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"sync/atomic"
-	"unsafe"
 
 	"github.com/bobnet-go/bobnet/vmmc/internal/provider"
 )
@@ -135,9 +134,6 @@ func caseForget(n, other *Node) error {
 
 // orderWrites is how many writes the case of order makes, each of a frame.
 const orderWrites = 40
-
-// word returns the word of memory at an offset.
-func word(b []byte, at int) *uint32 { return (*uint32)(unsafe.Pointer(&b[at])) }
 
 // caseWatch: of two writes the second is not seen before the first, and of one the last
 // word is seen last.
