@@ -116,14 +116,16 @@ func TestMaxConns(t *testing.T) {
 	}
 }
 
-// A message that is no call ends its connection.
+// A message that is no call ends its connection, as do fragments of up to 2^31-1 octets and too
+// many of none.
 func TestNoCall(t *testing.T) {
 	s := newServer(t, vrpc.ServerConfig{})
 	addr, err := s.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, sent := range [][]byte{words(1 << 31), words(1<<31|8, 7, 1), []byte("GET / HTTP/1.0\r\n\r\n")} {
+	for _, sent := range [][]byte{words(1 << 31), words(1<<31|8, 7, 1), []byte("GET / HTTP/1.0\r\n\r\n"),
+		words(1<<31-1, 7, 0), words(1<<32-1, 7, 0), make([]byte, 4*100)} {
 		conn, err := net.Dial("tcp", addr.String())
 		if err != nil {
 			t.Fatal(err)

@@ -46,12 +46,12 @@ func (s *Server) ListenVMMC(p *vmmc.Process, id uint32, policy vmmc.Policy) (vmm
 	}
 	for _, prog := range s.programs() {
 		if err := d.export.Advertise(programWord(prog.number, prog.version)); err != nil {
-			d.Close()
-			return name, err
+			d.cancel()
+			return name, errors.Join(err, d.remove())
 		}
 	}
 	if err := s.Start(d, d.accept); err != nil {
-		return name, err
+		return name, errors.Join(err, d.remove())
 	}
 	s.AddEndpoint(Endpoint{"vmmc", mappedAddr(name)})
 	return name, nil
@@ -67,9 +67,14 @@ func newDoor(s *Server, p *vmmc.Process, id uint32, policy vmmc.Policy) (d *door
 	return d, err
 }
 
-// Close ends the door; its connections end with the server.
+// Close begins the end of the door and of its connections.
 func (d *door) Close() error {
 	d.cancel()
+	return nil
+}
+
+// remove takes the export back.
+func (d *door) remove() error {
 	ctx, cancel := context.WithTimeout(context.Background(), closePatience)
 	defer cancel()
 	return d.export.Unexport(ctx)
@@ -84,8 +89,9 @@ func (d *door) knocked(n vmmc.Notification) {
 	}
 }
 
-// accept begins connections.
+// accept begins connections until the end.
 func (d *door) accept(context.Context) {
+	defer d.remove()
 	for {
 		select {
 		case from := <-d.knocking:

@@ -23,7 +23,7 @@
 // A Client asks single questions: Addr, Port, Dump, Endpoints, Indirect; Set and Unset change
 // what is registered, which rpcbind allows to callers of its own machine only. A Client takes
 // the highest version that rpcbind there has; the methods Port and Ports are version 2's.
-// Broadcast calls a procedure at all machines of the networks around, by way of their
+// DialVMMC finds servers over VMMC. Broadcast calls a procedure at all machines of the networks around, by way of their
 // rpcbind, and collects the replies until the context ends.
 //
 // Netids that the system does not know (/etc/netconfig), as "vmmc", can be registered and are

@@ -1,0 +1,134 @@
+package vrpc
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"testing"
+	"time"
+
+	"github.com/bobnet-go/bobnet/internal/seedtest"
+	"github.com/bobnet-go/bobnet/transport/sim"
+	"github.com/bobnet-go/bobnet/vipl"
+	"github.com/bobnet-go/bobnet/vmmc"
+	"github.com/bobnet-go/bobnet/vmmc/xdr"
+)
+
+var seeds = seedtest.Flags("vrpc", 5).Each
+
+// simulated runs fn with a process of VMMC in a simulated network.
+func simulated(w *sim.World, number uint32, errs *[]error, fn func(p *vmmc.Process) error) {
+	station := w.Station(fmt.Sprint("process ", number))
+	w.Go(fmt.Sprint("process ", number), func() {
+		nic, err := vipl.Open(&vipl.Config{Link: station, Seed: uint64(number) + 7})
+		if err != nil {
+			*errs = append(*errs, err)
+			return
+		}
+		defer nic.Close()
+		quiet := slog.New(slog.NewTextHandler(io.Discard, nil))
+		p, err := vmmc.Open(&vmmc.Config{NIC: nic, Process: number, Logger: quiet, PeerTimeout: 20 * time.Second})
+		if err == nil {
+			defer p.Close()
+			err = fn(p)
+		}
+		if err != nil {
+			*errs = append(*errs, fmt.Errorf("process %d: %w", number, err))
+		}
+	})
+}
+
+type octets struct{ data []byte }
+
+func (o *octets) MarshalXDR(e *xdr.Encoder)   { e.Opaque(o.data, xdr.Unbounded) }
+func (o *octets) UnmarshalXDR(d *xdr.Decoder) { o.data = d.Opaque(o.data, xdr.Unbounded) }
+
+// one is the Transport over one connection, whose calls are one after the other.
+type one struct{ c *mappedConn }
+
+func (o one) RoundTrip(ctx context.Context, x *Exchange) error { return o.c.roundTrip(ctx, x) }
+func (o one) Send(ctx context.Context, x *Exchange) error      { return o.c.keepBack(ctx, x) }
+func (o one) Close() error                                     { return nil }
+func (o one) Release(x *Exchange) {
+	if x.held {
+		o.c.release(x)
+	}
+}
+
+// Calls of all lengths, longer than the rings too, pass a network in virtual time that loses and
+// reorders frames; batched ones have run before the call behind them.
+func TestMappedSimulated(t *testing.T) {
+	seeds(t, 5, func(seed uint64) error {
+		w := sim.New(sim.Options{Seed: seed, Loss: 0.1, Reorder: 0.2, Limit: 10 * time.Minute})
+		var errs []error
+		simulated(w, 1, &errs, answerOne)
+		simulated(w, 2, &errs, callSimulated)
+		err := w.Run()
+		return errors.Join(append(errs, err)...)
+	})
+}
+
+// answerOne answers the calls of one client.
+func answerOne(p *vmmc.Process) error {
+	s := NewServer(&ServerConfig{Ring: 8000, IdleTimeout: -1, RecordTimeout: -1})
+	batched := 0
+	err := s.Register(&Program{Number: 7, Version: 1, Procedures: []Procedure{
+		Proc(1, "ECHO", func(_ *Call, arg, res *octets) error {
+			res.data = append(arg.data, byte(batched))
+			return nil
+		}),
+		Proc(2, "BATCHED", func(*Call, *octets, *xdr.Void) error {
+			batched++
+			return ErrNoReply
+		}),
+	}})
+	if err != nil {
+		return err
+	}
+	d, err := newDoor(s, p, 100, vmmc.Everybody)
+	if err != nil {
+		return err
+	}
+	if err := p.Await(context.Background(), func() bool { return len(d.knocking) > 0 }); err != nil {
+		return err
+	}
+	from := <-d.knocking
+	m, err := d.greet(context.Background(), from, false)
+	if err != nil {
+		return err
+	}
+	if err := newMappedServer(context.Background(), s, m, from).serve(); !errors.Is(err, vmmc.ErrUnexported) {
+		return fmt.Errorf("the connection ends with %w", err)
+	}
+	return nil
+}
+
+func callSimulated(p *vmmc.Process) error {
+	ctx := context.Background()
+	door, err := p.Import(ctx, vmmc.Name{Process: 1, ID: 100})
+	if err != nil {
+		return err
+	}
+	m, err := knock(ctx, door, p, 8000)
+	if err != nil {
+		return err
+	}
+	conn := &mappedConn{mapped: m, max: DefaultMaxMessage, calls: newPending(), stats: new(clientStats), dead: make(chan struct{})}
+	c := NewClient(one{conn}, 7, 1, &ClientConfig{Timeout: -1})
+	for i, n := range []int{0, 50, 60, 1000, 2999, 3000, 8000, 20000, 1} {
+		data := bytes.Repeat([]byte{byte(n), 1, 2}, n)[:n]
+		if err := c.Batch(ctx, 2, &octets{data}); err != nil {
+			return fmt.Errorf("batched call of %d octets: %w", n, err)
+		}
+		var back octets
+		if err := c.Call(ctx, 1, &octets{data}, &back); err != nil || !bytes.Equal(back.data, append(data, byte(i+1))) {
+			return fmt.Errorf("call of %d octets: %d, %w", n, len(back.data), err)
+		}
+	}
+	conn.fail(ErrClosed)
+	conn.read()
+	return nil
+}
