@@ -41,6 +41,9 @@ func connect(t testing.TB, links ...transport.Link) {
 	}
 }
 
+// alone is a link without a mapper, which allocates when it has something to do.
+var alone = plain.Config{Routes: []plain.Route{{To: ethertype.Broadcast}}}
+
 // TestLiveLink runs the links' suite over a cable between two network namespaces.
 func TestLiveLink(t *testing.T) {
 	mtus := []int{1500, 9000}
@@ -53,7 +56,7 @@ func TestLiveLink(t *testing.T) {
 			var links [2]transport.Link
 			for side := range links {
 				err := p.In(side, func() (err error) {
-					links[side], err = plain.Open(&plain.OpenConfig{Interface: vethtest.Name})
+					links[side], err = plain.Open(&plain.OpenConfig{Interface: vethtest.Name, Config: alone})
 					return err
 				})
 				if err != nil {
