@@ -111,14 +111,14 @@ func (c Config) Validate() error {
 }
 
 func (c Config) withDefaults() Config {
-	if c.MTU == 0 {
-		c.MTU = ethertype.MaxMTU
-	}
 	if c.Fabric != nil {
 		c.Topology, c.N = Cables, len(c.Fabric.Hosts)
 		if c.MTU == 0 {
 			c.MTU = fabricMTU
 		}
+	}
+	if c.MTU == 0 {
+		c.MTU = ethertype.MaxMTU
 	}
 	if c.Topology == Auto {
 		c.Topology = Bridge
