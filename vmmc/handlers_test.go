@@ -13,7 +13,7 @@ import (
 )
 
 // pair is two processes in real time, in shared memory.
-func pair(t *testing.T) (ctx context.Context, ps [2]*vmmc.Process) {
+func pair(t testing.TB) (ctx context.Context, ps [2]*vmmc.Process) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	t.Cleanup(cancel)
 	for i := range ps {

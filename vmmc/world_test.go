@@ -105,7 +105,7 @@ func (w *world) run() error {
 	return errors.Join(append(w.errs, err)...)
 }
 
-func check(t *testing.T, err error) {
+func check(t testing.TB, err error) {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)
