@@ -138,7 +138,7 @@ func TestSBL(t *testing.T) {
 // TestSpin: in real time, two processes that spin pass a word to and fro.
 func TestSpin(t *testing.T) {
 	ctx, ps := pair(t)
-	const rounds = 100
+	const rounds = 20
 	ended := make(chan error, 2)
 	var bufs [2][]byte
 	for me := range ps {

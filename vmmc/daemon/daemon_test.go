@@ -9,6 +9,7 @@ import (
 	"net"
 	"os"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -48,24 +49,18 @@ func openNIC(t *testing.T) *vipl.NIC {
 	return nic
 }
 
-// start starts a daemon, and returns what ends it.
-func start(t *testing.T) (stop func()) {
+// start starts a daemon, which ends with the test.
+func start(t *testing.T) *daemon.Daemon {
 	d, err := daemon.Open(&daemon.Config{NIC: openNIC(t), Socket: socket(t), Logger: quiet})
 	check(t, err)
 	ran := make(chan error, 1)
 	go func() { ran <- d.Run(context.Background()) }()
-	stop = func() {
-		if err := errors.Join(d.Close(), d.Close()); err != nil {
-			t.Error(err)
-		}
-	}
 	t.Cleanup(func() {
-		stop()
-		if err := <-ran; err != nil {
+		if err := errors.Join(d.Close(), d.Close(), <-ran); err != nil {
 			t.Error(err)
 		}
 	})
-	return stop
+	return d
 }
 
 func open(t *testing.T, number uint32, socket string) *vmmc.Process {
@@ -140,7 +135,7 @@ func TestWords(t *testing.T) {
 // exports and whose they are. An import that waits meanwhile is made.
 func TestRestart(t *testing.T) {
 	ctx := patience(t)
-	stop := start(t)
+	d := start(t)
 	uid := uint32(os.Geteuid())
 	p, q := open(t, 1, socket(t)), open(t, 2, socket(t))
 	buf := make([]byte, 64)
@@ -150,7 +145,7 @@ func TestRestart(t *testing.T) {
 	i, err := q.Import(ctx, vmmc.Name{Process: 1, ID: 1})
 	check(t, err)
 	waiting := q.ImportStart(vmmc.Name{Process: 1, ID: 2}) // with a ticket of the first daemon, or a question to it
-	stop()
+	check(t, d.Close())
 	check(t, q.SendMsg(ctx, []byte{1, 0, 0, 0}, i.Addr()))
 	made := make(chan error, 1)
 	go func() {
@@ -244,9 +239,22 @@ func listenAs(t *testing.T, name string, uid uintptr) *net.UnixListener {
 // TestNumbers: a number is one process's, until it ends; a node has one daemon; a process
 // of another node is not let in.
 func TestNumbers(t *testing.T) {
-	start(t)
+	d := start(t)
 	p := open(t, 1, socket(t))
-	_, err := vmmc.Open(&vmmc.Config{NIC: openNIC(t), Process: 1, Scope: t.Name(), Daemon: socket(t), Logger: quiet})
+	e, err := p.Export(make([]byte, 8), 3, vmmc.Everybody, nil)
+	check(t, err)
+	check(t, e.Advertise("word"))
+	_, err = open(t, 2, socket(t)).ImportWord(patience(t), "word") // the daemon has heard of all that
+	check(t, err)
+	s := d.Snapshot()
+	i := slices.IndexFunc(s.Processes, func(p daemon.Process) bool { return p.Process == 1 })
+	if i < 0 || len(s.Processes) != 2 || s.Stats.Matches != 1 || s.Node != p.Self().Node {
+		t.Fatalf("%+v", s)
+	}
+	if got := s.Processes[i]; got.Exports != 1 || !slices.Equal(got.Words, []string{"word"}) || int(got.PID) != os.Getpid() || got.Scope != t.Name() {
+		t.Errorf("%+v", got)
+	}
+	_, err = vmmc.Open(&vmmc.Config{NIC: openNIC(t), Process: 1, Scope: t.Name(), Daemon: socket(t), Logger: quiet})
 	if !errors.Is(err, vmmc.ErrTaken) || !strings.Contains(err.Error(), fmt.Sprint(os.Getpid())) {
 		t.Errorf("a number that is taken: %v", err)
 	}

@@ -145,15 +145,19 @@ func caseWatch(n, _ *Node) error {
 		if first := atomic.LoadUint32(word(buf, 508)); first < second {
 			return fmt.Errorf("write %d is seen, and of the one before it %d", second, first)
 		}
-		if last = second; second > 0 {
+		if second != last {
 			for at := 512; at < 1024; at += 4 {
 				if v := atomic.LoadUint32(word(buf, at)); v < second {
 					return fmt.Errorf("the last word of write %d is seen, and before it %d", second, v)
 				}
 			}
 		}
+		last = second
 		n.p.Poll()
-		n.under(n.turn)
+		n.under(func() { // the next write may come
+			n.turn()
+			n.seen = last
+		})
 		if err := n.stage.Sleep(step / 4); err != nil {
 			return err
 		}
@@ -176,6 +180,12 @@ func caseOrder(n, other *Node) error {
 			return err
 		}
 		if err := n.post(provider.Write{Region: r, Offset: 512, Data: [][]byte{b}, Size: len(b), Token: k}); err != nil {
+			return err
+		}
+		if err := n.serve(func() (seen bool) {
+			other.under(func() { seen = other.seen == k })
+			return seen
+		}); err != nil {
 			return err
 		}
 	}

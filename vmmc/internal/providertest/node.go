@@ -28,7 +28,8 @@ type Node struct {
 	noted    []*provider.Grant
 	handle   bool // notifications are handled at once
 	done     map[any]error
-	twice    error // what was told twice
+	twice    error  // what was told twice
+	seen     uint32 // the last write that it has looked at, of the case of order
 }
 
 // redirected is what Up.Redirected has told.
