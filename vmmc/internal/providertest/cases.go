@@ -89,7 +89,7 @@ func caseGather(n, other *Node) error {
 		if err := n.post(w); err != nil {
 			return err
 		}
-		if err := n.until("a gathered write", func() bool { ended, _ := n.finished(k); return ended }); err != nil {
+		if err := n.ends("a gathered write", k); err != nil {
 			return err
 		}
 	}
@@ -189,7 +189,7 @@ func caseOrder(n, other *Node) error {
 			return err
 		}
 	}
-	return n.until("the last write", func() bool { ended, _ := n.finished(uint32(orderWrites)); return ended })
+	return n.ends("the last write", uint32(orderWrites))
 }
 
 // notes is how many notifications the case of them sends.
@@ -269,8 +269,8 @@ func caseFull(n, other *Node) error {
 		return err
 	}
 	for k := range posted {
-		if ended, err := n.finished(k); !ended || err != nil {
-			return fmt.Errorf("write %d: ended %v, %w", k, ended, err)
+		if err := n.ends("a write", k); err != nil {
+			return fmt.Errorf("write %d: %w", k, err)
 		}
 	}
 	return n.write(r, 0, src)
@@ -295,7 +295,7 @@ func caseRelease(n, other *Node) error {
 	if err := n.until("the write", func() bool { return r.Busy == 0 }); err != nil {
 		return err
 	}
-	if _, err := n.finished(1); err != nil {
+	if err := n.ends("the write", 1); err != nil {
 		return err
 	}
 	other.p.Poll()

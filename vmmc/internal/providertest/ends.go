@@ -102,7 +102,9 @@ func caseMove(n, _ *Node) error {
 	if err == nil {
 		err = n.until("the redirection", func() bool { return len(n.moved) == 1 })
 	}
-	if m := n.moved; err == nil && (m[0].count == 0 || m[0].lo > 4000 || m[0].hi < 4001) {
+	var m []redirected
+	n.under(func() { m = n.moved })
+	if err == nil && (m[0].count == 0 || m[0].lo > 4000 || m[0].hi < 4001) {
 		err = fmt.Errorf("%+v was told of a write of 4000", m[0])
 	}
 	if err != nil {
@@ -204,8 +206,12 @@ func caseEnd(n, _ *Node) error {
 	if err != nil {
 		return err
 	}
-	n.under(n.p.Close)
-	if !n.grants[g] {
+	released := false
+	n.under(func() {
+		n.p.Close()
+		released = n.grants[g]
+	})
+	if !released {
 		return errors.New("a grant is left after Close")
 	}
 	before := bytes.Clone(g.Mem)

@@ -109,7 +109,7 @@ func (n *Node) fail(format string, args ...any) {
 	}
 }
 
-// finished reports whether a write has ended, and how.
+// finished reports whether a write has ended, and how. The lock is held.
 func (n *Node) finished(token any) (ended bool, err error) {
 	err, ended = n.done[[2]any{"write", token}]
 	return ended, err
@@ -181,6 +181,13 @@ func (n *Node) serve(done func() bool) error {
 			return err
 		}
 	}
+	return n.wrong()
+}
+
+// wrong returns what the provider has told that cannot be.
+func (n *Node) wrong() error {
+	n.mu.Lock()
+	defer n.unlock()
 	return n.twice
 }
 
@@ -244,11 +251,16 @@ func (n *Node) write(r *provider.Region, at int, b []byte) error {
 	if err := n.post(provider.Write{Region: r, Offset: uint64(at), Data: [][]byte{b}, Size: len(b), Copy: len(b) <= provider.CopyMax && len(b)%2 == 0, Token: token}); err != nil {
 		return err
 	}
-	if err := n.until("a write", func() bool { ended, _ := n.finished(token); return ended }); err != nil {
-		return err
-	}
-	_, err := n.finished(token)
-	return err
+	return n.ends("a write", token)
+}
+
+// ends waits until a write has ended, and returns how.
+func (n *Node) ends(what string, token any) (err error) {
+	waited := n.until(what, func() (ended bool) {
+		ended, err = n.finished(token)
+		return ended
+	})
+	return errors.Join(waited, err)
 }
 
 // pattern returns n bytes that tell message k from others.

@@ -122,6 +122,8 @@ func (s *stage) play(n *Node, open Open, body func(n, other *Node) error) {
 
 // closed is what holds after Close.
 func (n *Node) closed() error {
+	n.mu.Lock()
+	defer n.unlock()
 	for _, released := range n.grants {
 		if !released {
 			return errors.New("a grant is not released after Close")
