@@ -15,21 +15,20 @@ const TypeFrame = 0x0800
 
 const (
 	sendBuffers    = 4 // in SRAM
-	leastReceive   = 2
+	leastReceive   = 2 // buffers in SRAM
 	mostReceive    = 64
 	cyclesAPacket  = 41
 	frameAt        = MaxHops + ethertype.FabricTypeSize // of a send buffer
 	sendOverhead   = frameAt + ethertype.FabricCRCSize
 	recvOverhead   = ethertype.FabricLeast
-	causeFrame     = 1 // of interrupts
-	leastSendSlots = 64
+	causeFrame     = 1  // of interrupts
+	leastSendSlots = 64 // of the send ring
 )
 
 // program is the control program.
 type program struct {
 	c    *myrinet.Card
 	l    *Link
-	mem  []myrinet.Block
 	tab  table
 	page *myrinet.Page
 	size int // octets of the longest frame
