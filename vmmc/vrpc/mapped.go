@@ -29,8 +29,11 @@ type mapped struct {
 	held    []heldRecord // taken, and not yet freed, from first on
 	first   uint64       // number of held[0]
 	freed   atomic.Uint32
-	told    atomic.Uint32 // what the other side has been told of it
-	partial []byte        // pieces of a message before the last
+	told    atomic.Uint32 // what the other side knows of it
+	// reads says that the other side takes records also while it waits for room for its own: a
+	// client does. A server does not, and hears of what was freed only by its control word.
+	reads   bool
+	partial []byte // pieces of a message before the last
 
 	heard   atomic.Uint32 // what the other side says, in records, that it has freed
 	starved atomic.Bool   // who writes waits for that
@@ -180,7 +183,9 @@ func (m *mapped) write(ctx context.Context, record []byte, to vmmc.ProxyAddr, po
 // tellNow returns what was freed, which the other side is told by what is being sent.
 func (m *mapped) tellNow() uint32 {
 	freed := m.freed.Load()
-	m.told.Store(freed)
+	if m.reads {
+		m.told.Store(freed)
+	}
 	return freed
 }
 

@@ -174,7 +174,7 @@ func (d *door) greet(ctx context.Context, from vmmc.Peer, full bool) (m *mapped,
 	}
 	own := ringOffer{export.ID(), uint32(len(mem) - ringControl), newRingKey()}
 	m = newMapped(p, mem, own.key)
-	m.export = export
+	m.export, m.reads = export, true
 	if err = p.SendMsg(ctx, endGreeting(own.append(nil, greetingYes)), greeting.Addr()); err == nil {
 		err = m.meet(ctx, from)
 	}
