@@ -57,7 +57,8 @@ draws the paper's figures 2, 3 and 4 with the sizes of the example.
 Vrpc calls a procedure with arguments and results of the size in the test latency,
 and first the null procedure, as messages of 0 bytes; in the test bandwidth each
 call gets a reply of the size. One call follows the other. The same service is
-measured over every transport of package vrpc, and compared with that over TCP.
+measured over VMMC (with replies left in place, too), TCP and UDP, and compared
+with that over TCP.
 
 The test logp, which only am2 has, for short and medium requests, finds the
 parameters of the LogP model by the method of "Assessing Fast Network Interfaces"
@@ -151,8 +152,8 @@ func (c *perfCall) addFlags(cmd *cobra.Command) {
 	f.IntSliceVar(&c.plan.Sizes, "sizes", nil, "message sizes in `bytes`, for every test (default 64 for latency, rate and read, 1048576 for bandwidth, bidirectional and write, 64,4096,1048576 for overhead, 16 for logp)")
 	f.IntSliceVar(&c.plan.MTUs, "mtu", nil, "MTUs of the links that --local makes (default 1500)")
 	list(&c.plan.Levels, "reliability", perf.Levels, "reliability levels of vipl")
-	list(&c.plan.Waits, "wait", perf.Waits, "how raw, vipl, mplite, am2 and vmmc wait")
-	f.StringSliceVar(&c.plan.Links, "link", nil, "drivers of raw, vipl, mplite, am2 and vmmc: "+strings.Join(perf.Links, ",")+" (default that of --driver)")
+	list(&c.plan.Waits, "wait", perf.Waits, "how raw, vipl, mplite, am2, vmmc and vrpc wait")
+	f.StringSliceVar(&c.plan.Links, "link", nil, "drivers of raw, vipl, mplite, am2, vmmc and vrpc: "+strings.Join(perf.Links, ",")+" (default that of --driver)")
 	f.StringSliceVar(&c.plan.XDP, "xdp", nil, "whether the ring driver sends through AF_XDP: some of "+strings.Join(perf.Choices, ",")+" (default auto: what it measures to be faster)")
 	f.StringSliceVar(&c.plan.Long, "long", nil, "whether the ring driver carries frames beyond the MTU: some of "+strings.Join(perf.Choices, ",")+" (default auto: on veth)")
 	f.IntSliceVar(&c.plan.Credits, "credits", nil, "how many requests am2 has under way at most: its rate is measured with each `number`, all else with the first (default 128,64,4)")

@@ -1,11 +1,16 @@
 package perf
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"net/netip"
+	"strings"
 	"time"
 
+	"github.com/bobnet-go/bobnet/vipl"
+	"github.com/bobnet-go/bobnet/vmmc"
 	"github.com/bobnet-go/bobnet/vmmc/vrpc"
 	"github.com/bobnet-go/bobnet/vmmc/xdr"
 )
@@ -23,42 +28,80 @@ const (
 // rpcRoom is how much longer than its payload a message may be, in bytes.
 const rpcRoom = 512
 
-// rpcCarrier is what carries calls: a mode of the stack vrpc. Both halves open an end.
+// rpcCarrier is what carries calls: a mode of the stack vrpc.
 type rpcCarrier struct {
-	name string
-	max  int // bytes of payload
-	// serve has the server answer, and returns what dial needs to know.
-	serve func(s *vrpc.Server, h *Half) (address string, err error)
-	dial  func(ctx context.Context, address string, cfg *vrpc.ClientConfig) (vrpc.Transport, error)
+	name    string
+	max     int  // bytes of payload
+	mapped  bool // over VMMC: on every link, waiting in every way
+	inPlace bool // results are left where they arrive
+	// serve has the server answer, and returns what dial needs to know. Both may set the
+	// connection's nic and process.
+	serve func(r *rpcConn, h *Half, c Case) (address string, err error)
+	dial  func(ctx context.Context, r *rpcConn, h *Half, c Case, address string, cfg *vrpc.ClientConfig) (*vrpc.Client, error)
 }
 
 // rpcCarriers is in the order of the output.
-var rpcCarriers = []rpcCarrier{kernelCarrier("tcp", MaxSize), kernelCarrier("udp", udpMax-rpcRoom)}
+var rpcCarriers = []rpcCarrier{
+	{name: "vmmc", max: MaxSize, mapped: true, serve: serveMapped, dial: dialMapped},
+	{name: "vmmc-inplace", max: MaxSize, mapped: true, inPlace: true, serve: serveMapped, dial: dialMapped},
+	kernelCarrier("tcp", MaxSize), kernelCarrier("udp", udpMax-rpcRoom),
+}
 
 // kernelCarrier is a transport of the kernel, over the interface that is measured.
 func kernelCarrier(network string, max int) rpcCarrier {
 	return rpcCarrier{
 		name: network, max: max,
-		serve: func(s *vrpc.Server, h *Half) (string, error) {
+		serve: func(r *rpcConn, h *Half, _ Case) (string, error) {
 			if !h.IP.IsValid() {
 				return "", errNoIP
 			}
-			addr, err := s.Listen(network, netip.AddrPortFrom(h.IP, 0).String())
+			addr, err := r.server.Listen(network, netip.AddrPortFrom(h.IP, 0).String())
 			if err != nil {
 				return "", err
 			}
 			return addr.String(), nil
 		},
-		dial: func(ctx context.Context, address string, cfg *vrpc.ClientConfig) (vrpc.Transport, error) {
-			return vrpc.DialTransport(ctx, network, address, cfg)
+		dial: func(ctx context.Context, _ *rpcConn, _ *Half, _ Case, address string, cfg *vrpc.ClientConfig) (*vrpc.Client, error) {
+			return vrpc.Dial(ctx, network, address, rpcProgram, rpcVersion, cfg)
 		},
 	}
+}
+
+// serveMapped answers over VMMC. The address has the scope of the processes in front, which
+// the server's NIC makes unique.
+func serveMapped(r *rpcConn, h *Half, c Case) (string, error) {
+	if err := r.openProcess(h, c, 1, ""); err != nil {
+		return "", err
+	}
+	name, err := r.server.ListenVMMC(r.p, vmmcBoard, vmmc.Everybody)
+	return fmt.Sprint(r.nic.Addr(), " ", vrpc.VMMCAddr(name)), err
+}
+
+func dialMapped(ctx context.Context, r *rpcConn, h *Half, c Case, address string, cfg *vrpc.ClientConfig) (*vrpc.Client, error) {
+	scope, address, _ := strings.Cut(address, " ")
+	if err := r.openProcess(h, c, 0, scope); err != nil {
+		return nil, err
+	}
+	name, err := vrpc.ParseVMMC(address)
+	if err != nil {
+		return nil, err
+	}
+	return vrpc.DialVMMC(ctx, r.p, name, rpcProgram, rpcVersion, cfg)
+}
+
+// openProcess opens a process on a NIC of the case.
+func (r *rpcConn) openProcess(h *Half, c Case, number uint32, scope string) (err error) {
+	if r.nic, err = h.openNIC(c); err == nil {
+		r.p, err = vmmc.Open(&vmmc.Config{NIC: r.nic, Process: number, Scope: "perf-" + cmp.Or(scope, r.nic.Addr().String())})
+	}
+	return err
 }
 
 // vrpcStack is a client of a server of one program.
 type vrpcStack struct{}
 
-// Cases is part of Stack. Calls of the null procedure are latencies of 0 bytes.
+// Cases is part of Stack. Calls of the null procedure are latencies of 0 bytes; what
+// becomes of results is of interest where there are many.
 func (vrpcStack) Cases(p *Plan, test string, mtu, size int) []Case {
 	sizes := []int{size}
 	if test == Latency && size == p.sizes(test)[0] {
@@ -66,10 +109,25 @@ func (vrpcStack) Cases(p *Plan, test string, mtu, size int) []Case {
 	}
 	var cases []Case
 	for _, size := range sizes {
-		for _, carrier := range rpcCarriers {
-			if size <= carrier.max {
-				cases = append(cases, Case{Stack: "vrpc", Test: test, Wait: Block, Mode: carrier.name, MTU: mtu, Size: size})
+		for i := range rpcCarriers {
+			if carrier := &rpcCarriers[i]; size <= carrier.max && (test == Bandwidth || !carrier.inPlace) {
+				cases = append(cases, carrier.cases(p, Case{Stack: "vrpc", Test: test, Mode: carrier.name, MTU: mtu, Size: size})...)
 			}
+		}
+	}
+	return cases
+}
+
+// cases returns those like c.
+func (carrier *rpcCarrier) cases(p *Plan, c Case) (cases []Case) {
+	if !carrier.mapped {
+		c.Wait = Block
+		return []Case{c}
+	}
+	c.Reliability = "delivery"
+	for _, c.Link = range p.Links {
+		for _, c.Wait = range p.Waits {
+			cases = append(cases, c)
 		}
 	}
 	return cases
@@ -83,69 +141,69 @@ func (p *payload) UnmarshalXDR(d *xdr.Decoder) { p.data = d.Opaque(p.data, xdr.U
 
 // rpcConn is one end: of the server, or of a client of it.
 type rpcConn struct {
-	server *vrpc.Server
-	client *vrpc.Client
-	data   []byte
-	over   chan struct{} // the server's: a word from rpcOver
-	forget func()        // ends watching the server
-	arg    payload       // the client's
-	res    payload
-	void   xdr.Void
+	server  *vrpc.Server
+	client  *vrpc.Client
+	inPlace bool
+	nic     *vipl.NIC     // over VMMC
+	p       *vmmc.Process // of the NIC
+	data    []byte
+	over    chan struct{} // the server's: a word from rpcOver
+	forget  func()        // ends watching
+	arg     payload       // the client's
+	res     payload
+	void    xdr.Void
 }
 
 // Open is part of Stack. The server names its address.
 func (vrpcStack) Open(ctx context.Context, h *Half, c Case) (Conn, error) {
-	for _, carrier := range rpcCarriers {
+	for i := range rpcCarriers {
+		carrier := &rpcCarriers[i]
 		if carrier.name != c.Mode {
 			continue
 		}
+		r := &rpcConn{data: make([]byte, c.Size), over: make(chan struct{}, 1), inPlace: carrier.inPlace, forget: func() {}}
+		occupy(r.data)
+		open := r.openClient
 		if h.server {
-			return carrier.openServer(h, c.Size)
+			open = r.openServer
 		}
-		return carrier.openClient(ctx, h, c.Size)
+		if err := open(ctx, carrier, h, c); err != nil {
+			return nil, errors.Join(err, r.Close())
+		}
+		r.forget = h.watch(Opened{NIC: r.nic, Process: r.p, Server: r.server})
+		return r, nil
 	}
 	return nil, errors.New("perf: vrpc has no mode " + c.Mode + "; are both halves of one version?")
 }
 
 // openServer makes the end whose calls are answered in the background.
-func (carrier *rpcCarrier) openServer(h *Half, size int) (Conn, error) {
-	r := &rpcConn{data: make([]byte, size), over: make(chan struct{}, 1)}
-	occupy(r.data)
-	r.server = vrpc.NewServer(&vrpc.ServerConfig{MaxMessage: max(vrpc.DefaultMaxMessage, size+rpcRoom)})
-	r.forget = h.watch(Opened{Server: r.server})
+func (r *rpcConn) openServer(_ context.Context, carrier *rpcCarrier, h *Half, c Case) error {
+	r.server = vrpc.NewServer(&vrpc.ServerConfig{MaxMessage: max(vrpc.DefaultMaxMessage, c.Size+rpcRoom)})
 	err := r.server.Register(&vrpc.Program{Number: rpcProgram, Version: rpcVersion, Procedures: []vrpc.Procedure{
 		vrpc.Proc(rpcEcho, "ECHO", func(_ *vrpc.Call, arg, res *payload) error { *res = *arg; return nil }),
 		vrpc.Proc(rpcRead, "READ", func(_ *vrpc.Call, _ *xdr.Void, res *payload) error { res.data = r.data; return nil }),
 		vrpc.Proc(rpcOver, "OVER", r.takeOver),
 	}})
-	address := ""
-	if err == nil {
-		address, err = carrier.serve(r.server, h)
+	if err != nil {
+		return err
 	}
+	address, err := carrier.serve(r, h, c)
 	if err == nil {
 		_, err = h.Exchange(address)
 	}
-	if err != nil {
-		return nil, errors.Join(err, r.Close())
-	}
-	return r, nil
+	return err
 }
 
 // openClient makes the end that calls.
-func (carrier *rpcCarrier) openClient(ctx context.Context, h *Half, size int) (Conn, error) {
+func (r *rpcConn) openClient(ctx context.Context, carrier *rpcCarrier, h *Half, c Case) error {
 	address, err := h.Exchange("")
 	if err != nil {
-		return nil, err
+		return err
 	}
-	cfg := &vrpc.ClientConfig{MaxMessage: max(vrpc.DefaultMaxMessage, size+rpcRoom), Timeout: sampleTimeout}
-	transport, err := carrier.dial(ctx, address, cfg)
-	if err != nil {
-		return nil, err
-	}
-	r := &rpcConn{client: vrpc.NewClient(transport, rpcProgram, rpcVersion, cfg), data: make([]byte, size)}
-	occupy(r.data)
+	cfg := &vrpc.ClientConfig{MaxMessage: max(vrpc.DefaultMaxMessage, c.Size+rpcRoom), Timeout: sampleTimeout}
 	r.arg.data = r.data
-	return r, nil
+	r.client, err = carrier.dial(ctx, r, h, c, address, cfg)
+	return err
 }
 
 // PingPong is part of Conn.
@@ -175,11 +233,24 @@ func (r *rpcConn) call(ctx context.Context) error {
 // that needs what it asks for.
 func (r *rpcConn) Stream(ctx context.Context, n int) (int, error) {
 	for range n {
-		if err := r.client.Call(ctx, rpcRead, r.void, &r.res); err != nil {
+		if err := r.read(ctx); err != nil {
 			return 0, err
 		}
 	}
 	return n, r.tellOver(ctx)
+}
+
+// read gets a reply of the size.
+func (r *rpcConn) read(ctx context.Context) error {
+	if !r.inPlace {
+		return r.client.Call(ctx, rpcRead, r.void, &r.res)
+	}
+	r.res = payload{} // what it refers to belongs to the reply before
+	reply, err := r.client.CallInPlace(ctx, rpcRead, r.void, &r.res)
+	if err == nil {
+		reply.Release()
+	}
+	return err
 }
 
 // tellOver ends the server's Echo or Sink.
@@ -211,13 +282,28 @@ func (r *rpcConn) Echo(ctx context.Context, _ int) error {
 func (r *rpcConn) Sink(ctx context.Context, n int) error { return r.Echo(ctx, n) }
 
 // Counters is part of Conn. What the kernel sends again is not read.
-func (r *rpcConn) Counters() Counters { return Counters{} }
-
-// Close is part of Conn.
-func (r *rpcConn) Close() error {
-	if r.client != nil {
-		return r.client.Close()
+func (r *rpcConn) Counters() Counters {
+	if r.nic == nil {
+		return Counters{}
 	}
+	return nicCounters(r.nic)
+}
+
+// Close is part of Conn, and closes what has been opened.
+func (r *rpcConn) Close() error {
 	r.forget()
-	return r.server.Close()
+	var errs []error
+	if r.client != nil {
+		errs = append(errs, r.client.Close())
+	}
+	if r.server != nil {
+		errs = append(errs, r.server.Close())
+	}
+	if r.p != nil {
+		errs = append(errs, r.p.Close())
+	}
+	if r.nic != nil {
+		errs = append(errs, r.nic.Close())
+	}
+	return errors.Join(errs...)
 }

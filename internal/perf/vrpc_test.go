@@ -39,7 +39,7 @@ func rpcPair(t *testing.T, c Case) (client, server Conn) {
 
 // TestRemoteProcedures calls by each carrier, twice in each way.
 func TestRemoteProcedures(t *testing.T) {
-	plan := Plan{Stacks: []string{"vrpc"}, Tests: []string{Latency, Bandwidth}, Sizes: []int{64, 50_001}}
+	plan := Plan{Stacks: []string{"vrpc"}, Tests: []string{Latency, Bandwidth}, Sizes: []int{64, 50_001}, Links: []string{linkShm}, Waits: []string{Block}}
 	for _, c := range plan.Cases(1500) {
 		client, server := rpcPair(t, c)
 		served := make(chan error, 1)
@@ -69,7 +69,7 @@ func TestRemoteProcedures(t *testing.T) {
 		if err := <-served; err != nil {
 			t.Errorf("%v: %v", c, err)
 		}
-		if got := len(client.(*rpcConn).res.data); got != c.Size {
+		if got := len(client.(*rpcConn).res.data); got != c.Size { // what was left in place, too, has its length
 			t.Errorf("%v: the last reply has %d octets", c, got)
 		}
 	}
@@ -84,10 +84,15 @@ func TestPlanOfVRPC(t *testing.T) {
 		got = append(got, c.String())
 	}
 	if want := []string{
+		"vrpc latency 0 B, vmmc, delivery, block, ring, MTU 1500",
 		"vrpc latency 0 B, tcp, block, MTU 1500", "vrpc latency 0 B, udp, block, MTU 1500",
+		"vrpc latency 64 B, vmmc, delivery, block, ring, MTU 1500",
 		"vrpc latency 64 B, tcp, block, MTU 1500", "vrpc latency 64 B, udp, block, MTU 1500",
+		"vrpc latency 65536 B, vmmc, delivery, block, ring, MTU 1500",
 		"vrpc latency 65536 B, tcp, block, MTU 1500",
+		"vrpc bandwidth 64 B, vmmc, delivery, block, ring, MTU 1500", "vrpc bandwidth 64 B, vmmc-inplace, delivery, block, ring, MTU 1500",
 		"vrpc bandwidth 64 B, tcp, block, MTU 1500", "vrpc bandwidth 64 B, udp, block, MTU 1500",
+		"vrpc bandwidth 65536 B, vmmc, delivery, block, ring, MTU 1500", "vrpc bandwidth 65536 B, vmmc-inplace, delivery, block, ring, MTU 1500",
 		"vrpc bandwidth 65536 B, tcp, block, MTU 1500",
 	}; !slices.Equal(got, want) {
 		t.Errorf("cases\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
