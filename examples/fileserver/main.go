@@ -9,6 +9,14 @@
 //	go run ./examples/fileserver sum /tmp/docs       # that of a directory here
 //	go run ./examples/fileserver put /tmp/docs copy  # and back, to a server that lets clients write
 //
+// With -vmmc NAME the server answers over VMMC besides, and clients call over it: they need
+// no address, but the same name, on the segment of BOBNET_IFACE (as root, or with
+// cap_net_raw), or on one host with BOBNET_DRIVER=shm:
+//
+//	export BOBNET_DRIVER=shm
+//	go run ./examples/fileserver serve -vmmc docs ./docs &
+//	go run ./examples/fileserver hash -vmmc docs
+//
 // The C client copies as get does:
 //
 //	cd examples/fileserver/cclient && make && ./client 127.0.0.1 7711 . /tmp/docs
@@ -31,6 +39,7 @@ import (
 	"syscall"
 
 	"github.com/bobnet-go/bobnet/examples/fileserver/files"
+	"github.com/bobnet-go/bobnet/vmmc"
 	"github.com/bobnet-go/bobnet/vmmc/vrpc"
 )
 
@@ -46,10 +55,10 @@ func main() {
 	}
 }
 
-const usage = `use: fileserver serve [-addr ADDR] [-write] DIR
-     fileserver hash [-addr ADDR] [PATH]
-     fileserver get [-addr ADDR] PATH DIR
-     fileserver put [-addr ADDR] DIR PATH
+const usage = `use: fileserver serve [-addr ADDR] [-vmmc NAME] [-write] DIR
+     fileserver hash [-addr ADDR | -vmmc NAME] [PATH]
+     fileserver get [-addr ADDR | -vmmc NAME] PATH DIR
+     fileserver put [-addr ADDR | -vmmc NAME] DIR PATH
      fileserver sum DIR`
 
 // run carries out the command line.
@@ -58,7 +67,9 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 		return errors.New(usage)
 	}
 	flags := flag.NewFlagSet(args[0], flag.ContinueOnError)
-	addr := flags.String("addr", defaultAddr, "the server's `ADDR`, host and port of TCP")
+	var at place
+	flags.StringVar(&at.addr, "addr", defaultAddr, "the server's `ADDR`, host and port of TCP")
+	flags.StringVar(&at.vmmc, "vmmc", "", "the `NAME` by which server and clients find each other over VMMC")
 	write := flags.Bool("write", false, "serve: let clients write")
 	if err := flags.Parse(args[1:]); err != nil {
 		return err
@@ -66,13 +77,13 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	rest := flags.Args()
 	switch verb := args[0]; {
 	case verb == "serve" && len(rest) == 1:
-		return serve(ctx, *addr, rest[0], *write, out)
+		return serve(ctx, at, rest[0], *write, out)
 	case verb == "hash" && len(rest) <= 1:
-		return transfer(ctx, *addr, append(rest, ".")[0], "", false, out)
+		return transfer(ctx, at, append(rest, ".")[0], "", false, out)
 	case verb == "get" && len(rest) == 2:
-		return transfer(ctx, *addr, rest[0], rest[1], false, out)
+		return transfer(ctx, at, rest[0], rest[1], false, out)
 	case verb == "put" && len(rest) == 2:
-		return transfer(ctx, *addr, rest[1], rest[0], true, out)
+		return transfer(ctx, at, rest[1], rest[0], true, out)
 	case verb == "sum" && len(rest) == 1:
 		return sum(ctx, rest[0], out)
 	}
@@ -80,12 +91,12 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 }
 
 // serve answers calls until the context ends.
-func serve(ctx context.Context, addr, dir string, write bool, out io.Writer) error {
-	s, at, err := start(addr, dir, write)
+func serve(ctx context.Context, at place, dir string, write bool, out io.Writer) error {
+	s, addr, err := start(at, dir, write)
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(out, "serving %s at %v\n", dir, at)
+	fmt.Fprintf(out, "serving %s at %v\n", dir, addr)
 	<-ctx.Done()
 	return s.Close()
 }
@@ -94,35 +105,40 @@ func serve(ctx context.Context, addr, dir string, write bool, out io.Writer) err
 type service struct {
 	*server
 	rpc *vrpc.Server
+	p   *vmmc.Process // nil without VMMC
 }
 
-func (s *service) Close() error { return errors.Join(s.rpc.Close(), s.root.Close()) }
+func (s *service) Close() error { return errors.Join(s.rpc.Close(), closeProcess(s.p), s.root.Close()) }
 
-// start serves a directory at an address, until Close.
-func start(addr, dir string, write bool) (*service, net.Addr, error) {
+// start serves a directory by TCP, and over VMMC if it is asked for, until Close.
+func start(at place, dir string, write bool) (*service, net.Addr, error) {
 	files, err := newServer(dir, write)
 	if err != nil {
 		return nil, nil, err
 	}
-	s := &service{files, vrpc.NewServer(&vrpc.ServerConfig{Parallel: window})}
-	if err := s.register(s.rpc); err != nil {
-		return nil, nil, errors.Join(err, s.Close())
+	s := &service{server: files, rpc: vrpc.NewServer(&vrpc.ServerConfig{Parallel: window})}
+	err = s.register(s.rpc)
+	if err == nil && at.vmmc != "" {
+		s.p, err = at.listen(s.rpc)
 	}
-	at, err := s.rpc.Listen("tcp", addr)
+	var addr net.Addr
+	if err == nil {
+		addr, err = s.rpc.Listen("tcp", at.addr)
+	}
 	if err != nil {
 		return nil, nil, errors.Join(err, s.Close())
 	}
-	return s, at, nil
+	return s, addr, nil
 }
 
 // transfer copies between a server and a directory here, which is empty if what comes is only
 // looked at.
-func transfer(ctx context.Context, addr, path, dir string, put bool, out io.Writer) error {
-	c, err := vrpc.Dial(ctx, "tcp", addr, files.FileProg, files.FileV1, nil)
+func transfer(ctx context.Context, at place, path, dir string, put bool, out io.Writer) error {
+	c, closeAll, err := at.dial(ctx)
 	if err != nil {
 		return err
 	}
-	defer c.Close()
+	defer closeAll()
 	there := &remote{files.FileV1Client{Client: c}}
 	var total *summary
 	if dir == "" {

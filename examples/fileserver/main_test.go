@@ -59,7 +59,12 @@ func tree(t *testing.T) string {
 // serveTCP serves a directory and returns the address.
 func serveTCP(t *testing.T, dir string, write bool) string {
 	t.Helper()
-	s, addr, err := start("127.0.0.1:0", dir, write)
+	return servePlace(t, place{addr: "127.0.0.1:0"}, dir, write)
+}
+
+func servePlace(t *testing.T, at place, dir string, write bool) string {
+	t.Helper()
+	s, addr, err := start(at, dir, write)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -114,6 +119,37 @@ func TestCopies(t *testing.T) {
 	sub := command(t, "hash", "-addr", writable, "up/a/b")
 	if want := command(t, "sum", filepath.Join(dir, "a/b")); sub != want {
 		t.Errorf("streamed of a part %s, want %s", sub, want)
+	}
+}
+
+// TestVMMC: one server answers clients over VMMC and by TCP at once, and all of them see the
+// same tree.
+func TestVMMC(t *testing.T) {
+	t.Setenv("BOBNET_DRIVER", "shm")
+	name := fmt.Sprint("test ", os.Getpid())
+	dir := tree(t)
+	addr := servePlace(t, place{addr: "127.0.0.1:0", vmmc: name}, dir, true)
+	want := command(t, "sum", dir)
+	streamed := make(chan string)
+	for _, how := range [][]string{{"-vmmc", name}, {"-addr", addr}, {"-vmmc", name}} {
+		go func() {
+			var out bytes.Buffer
+			if err := run(t.Context(), append([]string{"hash"}, how...), &out); err != nil {
+				t.Errorf("%v: %v", how, err)
+			}
+			streamed <- out.String()
+		}()
+	}
+	for range 3 {
+		if got := <-streamed; got != want {
+			t.Errorf("streamed %s, want %s", got, want)
+		}
+	}
+	to := filepath.Join(t.TempDir(), "copy")
+	command(t, "get", "-vmmc", name, "a/b", to)
+	command(t, "put", "-vmmc", name, to, "up")
+	if got, want := command(t, "sum", filepath.Join(dir, "up")), command(t, "sum", filepath.Join(dir, "a/b")); got != want {
+		t.Errorf("sent %s, want %s", got, want)
 	}
 }
 
