@@ -141,7 +141,9 @@ func (p Plan) validateNumbers() error {
 // be measured with. Those on a NIC need vipl's, unless their link has an MTU of
 // its own.
 func (p Plan) minMTU() int {
-	onNIC := func(stack string) bool { return slices.Contains([]string{"vipl", "mplite", "am2", "vmmc", "vrpc"}, stack) }
+	onNIC := func(stack string) bool {
+		return slices.Contains([]string{"vipl", "mplite", "am2", "vmmc", "vrpc"}, stack)
+	}
 	if p.together() || !slices.ContainsFunc(p.Stacks, onNIC) {
 		return ethertype.MinMTU
 	}
