@@ -21,6 +21,7 @@ func TestReadmePrograms(t *testing.T) {
 		"vipl":      `says "hello over Ethernet"`,
 		"endpoint":  "2 4",
 		"vmmc":      "it is there, and nobody receives",
+		"vrpc":      "2 squared is 4",
 		"transport": "echo",
 		"sim":       "rank 7 passed the barrier at",
 	}
