@@ -28,8 +28,10 @@ func section(t *testing.T, name, heading string) string {
 // firstColumn returns the code spans that start the rows of the tables in text.
 func firstColumn(text string) map[string]bool {
 	names := map[string]bool{}
-	for _, m := range regexp.MustCompile("(?m)^\\| `([^`]+)`").FindAllStringSubmatch(text, -1) {
-		names[m[1]] = true
+	for _, row := range regexp.MustCompile("(?m)^\\| (`[^|]+`) \\|").FindAllStringSubmatch(text, -1) {
+		for _, m := range regexp.MustCompile("`([^`]+)`").FindAllStringSubmatch(row[1], -1) {
+			names[m[1]] = true
+		}
 	}
 	return names
 }

@@ -8,9 +8,9 @@ import (
 	"github.com/bobnet-go/bobnet/vipl/internal/guard"
 )
 
-// sendFarewell answers a frame that reaches a VI in the Error state: the peer
+// answerEnded answers a frame that reaches a VI in the Error state: the peer
 // has not heard yet, or has found an end of its own.
-func (v *VI) sendFarewell(h *ethertype.Header) {
+func (v *VI) answerEnded(h *ethertype.Header) {
 	v.conn.Drop(DropStale)
 	if !v.conn.Plausible(h) {
 		return
@@ -18,7 +18,7 @@ func (v *VI) sendFarewell(h *ethertype.Header) {
 	over := h.Kind == ethertype.KindDisconnect
 	v.conn.End.Told = v.conn.End.Told || over
 	switch {
-	case !v.nic.answers.Take(guard.Reset, v.nic.conns.Now):
+	case !v.nic.strangers.answers.Take(guard.Reset, v.nic.conns.Now):
 	case over:
 		v.nic.conns.SendReset(h)
 	default:
@@ -39,7 +39,7 @@ func (n *NIC) receiveReset(h *ethertype.Header, payload []byte) {
 	}
 	v, tag := n.viAt(h.DstPort), binary.BigEndian.Uint32(payload)
 	if v == nil || h.Src != v.conn.Remote.MAC || h.SrcPort != v.conn.Remote.Port || tag != v.conn.RemoteTag {
-		if !n.ghosts.confirm(n, h, tag) {
+		if !n.ended.confirm(n, h, tag) {
 			n.conns.Drop(DropStale)
 		}
 		return

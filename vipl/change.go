@@ -32,15 +32,15 @@ const MinMTU = minMTU
 func (n *NIC) checkLink() {
 	err := transport.Check(n.link)
 	if err == nil {
-		if n.conns.MTU != n.info.MTU || n.failed != nil {
+		if n.conns.MTU != n.info.MTU || n.health.failed != nil {
 			n.log.Info("link is well again", "interface", n.info.Interface)
 		}
-		n.conns.MTU, n.failed = n.info.MTU, nil
+		n.conns.MTU, n.health.failed = n.info.MTU, nil
 		n.lookAtHardware()
 		return
 	}
-	if n.linkError(err); n.failed != nil {
-		n.failed = err // says more than what Send returns
+	if n.linkError(err); n.health.failed != nil {
+		n.health.failed = err // says more than what Send returns
 	}
 	var change *transport.ChangeError
 	switch {
@@ -48,8 +48,8 @@ func (n *NIC) checkLink() {
 	case change.MTU >= minMTU:
 		n.shrink(change)
 		n.lookAtHardware()
-	case n.dead == nil && !n.closed:
-		n.dead = err
+	case n.health.dead == nil && !n.closed:
+		n.health.dead = err
 		n.raise(CodeCatastrophic, nil, nil, 0, linkCause(err))
 		n.endAll(err, func(*VI) bool { return true })
 	}
@@ -59,7 +59,7 @@ func (n *NIC) checkLink() {
 // wrong with the link.
 func (n *NIC) lookAtFailure() error {
 	n.checkLink()
-	return n.failed
+	return n.health.failed
 }
 
 // lookAtHardware has the peers learn the MAC of an interface whose stations have
@@ -71,7 +71,7 @@ func (n *NIC) lookAtHardware() {
 	}
 	n.info.Hardware = now
 	n.log.Info("interface has another MAC", "interface", n.info.Interface, "mac", now)
-	for _, v := range n.vis {
+	for _, v := range n.ports.vis {
 		if v != nil && v.conn.State == StateConnected && v.conn.Remote.MAC != n.info.MAC {
 			v.appear()
 		}
@@ -93,11 +93,11 @@ func (v *VI) appear() {
 // lookAtLink looks at the interface before something is begun that a change of it
 // would spoil, and returns an error if the NIC is of no use any more.
 func (n *NIC) lookAtLink() error {
-	if n.checks && n.dead == nil {
+	if n.health.checks && n.health.dead == nil {
 		n.checkLink()
 	}
-	if n.dead != nil {
-		return linkCause(n.dead)
+	if n.health.dead != nil {
+		return linkCause(n.health.dead)
 	}
 	return nil
 }
@@ -121,7 +121,7 @@ func (n *NIC) shrink(change *transport.ChangeError) {
 func (n *NIC) endAll(change error, concerned func(*VI) bool) {
 	n.log.Warn("connections end", "interface", n.info.Interface, "err", change)
 	cause := linkCause(change)
-	for _, v := range n.vis {
+	for _, v := range n.ports.vis {
 		switch {
 		case v == nil || !concerned(v):
 		case v.conn.State == StateConnected:

@@ -30,7 +30,7 @@ func (n *NIC) ListenFor(discriminator []byte) (*Listener, error) {
 	}
 	n.eng.Lock()
 	defer n.eng.Unlock()
-	if n.discriminators[string(discriminator)] != nil {
+	if n.ports.discriminators[string(discriminator)] != nil {
 		return nil, opError(op, ErrResource, "another listener of this NIC has %q", discriminator)
 	}
 	l, err := n.listen(0)
@@ -38,10 +38,10 @@ func (n *NIC) ListenFor(discriminator []byte) (*Listener, error) {
 		return nil, err
 	}
 	l.discriminator = string(discriminator)
-	if n.discriminators == nil {
-		n.discriminators = map[string]*Listener{}
+	if n.ports.discriminators == nil {
+		n.ports.discriminators = map[string]*Listener{}
 	}
-	n.discriminators[l.discriminator] = l
+	n.ports.discriminators[l.discriminator] = l
 	return l, nil
 }
 
@@ -89,13 +89,13 @@ func checkDiscriminator(op string, d []byte, data int) error {
 // takes the discriminator off its private data.
 func (n *NIC) listenerFor(h *ethertype.Header, c *connInfo) *Listener {
 	if !c.named {
-		return n.listeners[h.DstPort]
+		return n.ports.listeners[h.DstPort]
 	}
 	if h.DstPort != n.addr.Port || len(c.data) == 0 || len(c.data) < 1+int(c.data[0]) {
 		return nil
 	}
 	end := 1 + int(c.data[0])
-	l := n.discriminators[string(c.data[1:end])]
+	l := n.ports.discriminators[string(c.data[1:end])]
 	c.data = c.data[end:]
 	return l
 }

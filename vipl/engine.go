@@ -29,7 +29,7 @@ func (n *NIC) poll(now int64) bool {
 	n.conns.RunTimers()
 	n.conns.Settle()
 	n.conns.FlushPending()
-	if n.dead != nil {
+	if n.health.dead != nil {
 		n.endConnections()
 	}
 	return arrived > 0
@@ -72,7 +72,9 @@ func (n *NIC) takeShort(frame []byte) bool {
 // linkClosed reports whether somebody has closed the link under the NIC. It may carry frames
 // for a moment yet, but to answer them would tell peers that they are silent, before
 // whoever answers in this NIC's place can tell them what has happened.
-func (n *NIC) linkClosed() bool { return n.dead != nil && errors.Is(n.dead, transport.ErrClosed) }
+func (n *NIC) linkClosed() bool {
+	return n.health.dead != nil && errors.Is(n.health.dead, transport.ErrClosed)
+}
 
 // classify takes frames apart and hands each to whom it concerns: the one given, and
 // those that come in pieces of which it is the last.
@@ -175,7 +177,7 @@ func (n *NIC) receiveConn(h *ethertype.Header, payload []byte) (whole []byte) {
 		}
 		v.conn.Drop(DropEarly) // overtook the end of the handshake; it will come again
 	case StateError:
-		v.sendFarewell(h)
+		v.answerEnded(h)
 	}
 	return nil
 }
@@ -192,14 +194,14 @@ func (n *NIC) alone(h *ethertype.Header) bool {
 }
 
 // stray answers a frame for a connection that is not there, so that its
-// sender learns at once and not by timeout, or need not say farewell again.
+// sender learns at once and not by timeout, or need not be told again.
 // Resets are never answered.
 func (n *NIC) stray(h *ethertype.Header) {
 	n.conns.Drop(DropStale)
 	if h.Src.IsGroup() {
 		return
 	}
-	if !n.ghosts.answer(n, h) && n.answers.Take(guard.Reset, n.conns.Now) {
+	if !n.ended.answer(n, h) && n.strangers.answers.Take(guard.Reset, n.conns.Now) {
 		n.conns.SendReset(h)
 	}
 }
@@ -208,27 +210,27 @@ func (n *NIC) stray(h *ethertype.Header) {
 // or gone breaks nothing by itself: it may come back, and the connections'
 // own timeouts judge. It is said once.
 func (n *NIC) linkError(err error) {
-	if n.failed == nil {
-		n.failed = err
+	if n.health.failed == nil {
+		n.health.failed = err
 		if !n.closed {
 			n.log.Warn("link error", "interface", n.info.Interface, "err", err)
 		}
 	}
-	if n.dead == nil && !n.closed && errors.Is(err, transport.ErrClosed) {
-		n.dead = err
+	if n.health.dead == nil && !n.closed && errors.Is(err, transport.ErrClosed) {
+		n.health.dead = err
 		n.raise(CodeCatastrophic, nil, nil, 0, fmt.Errorf("%w: %w", ErrLink, err))
 	}
 }
 
 // endConnections ends what depended on a link that somebody has closed under the NIC.
 func (n *NIC) endConnections() {
-	for _, v := range n.vis {
+	for _, v := range n.ports.vis {
 		switch {
 		case v == nil:
 		case v.conn.State == StateConnected:
-			v.conn.EnterError(linkCause(n.dead), "", conn.ReasonSilent)
+			v.conn.EnterError(linkCause(n.health.dead), "", conn.ReasonSilent)
 		case v.conn.State == StateConnectPending:
-			v.hs.finish(v, &ConnError{Local: v.Local(), Remote: v.conn.Remote, Err: linkCause(n.dead)})
+			v.hs.finish(v, &ConnError{Local: v.Local(), Remote: v.conn.Remote, Err: linkCause(n.health.dead)})
 		}
 	}
 	n.eng.WakeAll()
@@ -250,8 +252,8 @@ func (n *NIC) receiveDamaged(h *ethertype.Header) {
 
 // viAt returns the VI at a port, nil if there is none.
 func (n *NIC) viAt(port uint16) *VI {
-	if i := int(port) - int(n.info.Ports.Lo); i >= 0 && i < len(n.vis) {
-		return n.vis[i]
+	if i := int(port) - int(n.info.Ports.Lo); i >= 0 && i < len(n.ports.vis) {
+		return n.ports.vis[i]
 	}
 	return nil
 }

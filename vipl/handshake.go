@@ -6,6 +6,7 @@ import (
 	"github.com/bobnet-go/bobnet/ethertype"
 	"github.com/bobnet-go/bobnet/vipl/internal/conn"
 	"github.com/bobnet-go/bobnet/vipl/internal/guard"
+	"github.com/bobnet-go/bobnet/vipl/internal/pathprobe"
 )
 
 // The connection handshake. The client drives it; every step is repeated until
@@ -77,8 +78,8 @@ func (v *VI) begin(p phase, timeout int64, data []byte) {
 	v.lastErr, v.left = nil, false
 	v.remoteAttr = Attributes{}
 	v.hs = &handshake{phase: p, data: data, deadline: n.conns.Now + timeout, next: n.conns.Now, interval: firstRetry}
-	v.conn.Begin(n.random.Tag())
-	v.hs.localSeq = ethertype.Seq(n.random.Uint64())
+	v.conn.Begin(n.strangers.random.Tag())
+	v.hs.localSeq = ethertype.Seq(n.strangers.random.Uint64())
 }
 
 // step sends what the phase asks for. It is called when it is due.
@@ -106,7 +107,7 @@ func (hs *handshake) step(v *VI) {
 		}
 		v.sendInfo(&ethertype.Header{Kind: ethertype.KindAccept, Tag: v.conn.RemoteTag, Seq: hs.localSeq, Ack: hs.remoteSeq})
 	case phaseProbe:
-		if v.conn.Path.Narrow(conn.PathCertain) {
+		if v.conn.Path.Narrow(pathprobe.Certain) {
 			hs.finish(v, v.mtuError())
 			return
 		}
@@ -118,7 +119,7 @@ func (hs *handshake) step(v *VI) {
 func (hs *handshake) timeout(v *VI) {
 	detail := "no answer: is the peer running, is its interface up and on this segment?"
 	switch {
-	case hs.phase == phaseProbe && v.conn.Path.Narrow(conn.PathLikely):
+	case hs.phase == phaseProbe && v.conn.Path.Narrow(pathprobe.Likely):
 		hs.finish(v, v.mtuError())
 		return
 	case hs.phase == phaseProbe && v.conn.Path.Lossy() != "":

@@ -78,12 +78,12 @@ func (n *NIC) listen(port uint16) (*Listener, error) {
 	case !n.info.Ports.Contains(port) || port == n.info.Ports.Lo:
 		return nil, opError("listen", ErrInvalidParameter, "port %d is not in %d..%d: open the NIC with Config.Ports around it",
 			port, n.info.Ports.Lo+1, n.info.Ports.Hi)
-	case n.listeners[port] != nil || n.viAt(port) != nil:
+	case n.ports.listeners[port] != nil || n.viAt(port) != nil:
 		return nil, opError("listen", ErrResource, "port %d is already in use on this NIC", port)
 	}
 	l := &Listener{nic: n, port: port, pending: map[requestKey]*Request{}}
 	l.notice.Owner = l
-	n.listeners[port] = l
+	n.ports.listeners[port] = l
 	return l, nil
 }
 
@@ -161,7 +161,7 @@ func (l *Listener) Close() error {
 	}
 	n.conns.Flush()
 	l.shut()
-	delete(n.listeners, l.port)
+	delete(n.ports.listeners, l.port)
 	return nil
 }
 
@@ -169,7 +169,7 @@ func (l *Listener) shut() {
 	l.closed = true
 	l.queue = nil
 	if l.discriminator != "" {
-		delete(l.nic.discriminators, l.discriminator)
+		delete(l.nic.ports.discriminators, l.discriminator)
 	}
 	l.unbind()
 	l.gate.Open(&l.nic.eng)
@@ -234,18 +234,18 @@ func (n *NIC) receiveRequest(h *ethertype.Header, payload []byte) {
 
 // proven reports whether a request carries a token of this NIC's.
 func (n *NIC) proven(h *ethertype.Header, c *connInfo) bool {
-	return n.tokens.Proven(h, guard.Identity{Tag: c.tag, Seq: c.seq}, n.conns.Now)
+	return n.strangers.tokens.Proven(h, guard.Identity{Tag: c.tag, Seq: c.seq}, n.conns.Now)
 }
 
 // sendRetry has who sent a request ask again with a token.
 func (n *NIC) sendRetry(h *ethertype.Header, c *connInfo) {
-	token := n.tokens.Token(h, guard.Identity{Tag: c.tag, Seq: c.seq}, n.conns.Now)
+	token := n.strangers.tokens.Token(h, guard.Identity{Tag: c.tag, Seq: c.seq}, n.conns.Now)
 	n.conns.SendControl(ethertype.Header{Dst: h.Src, Kind: ethertype.KindRetry, DstPort: h.SrcPort, SrcPort: h.DstPort, Tag: c.tag, Ack: c.seq, Sack: token})
 }
 
 // sendReject refuses the request that h and c are.
 func (n *NIC) sendReject(h *ethertype.Header, c *connInfo, body []byte) {
-	if n.answers.Take(guard.Reject, n.conns.Now) {
+	if n.strangers.answers.Take(guard.Reject, n.conns.Now) {
 		n.conns.SendControl(ethertype.Header{Dst: h.Src, Kind: ethertype.KindReject, DstPort: h.SrcPort, SrcPort: h.DstPort, Tag: c.tag, Ack: c.seq}, body)
 	}
 }

@@ -95,7 +95,7 @@ func (n *NIC) relTo(mac ethertype.MAC) *reliability.Config {
 // because it is repeated and another station may have taken the ports. The link
 // calls it from within Recv, so n.mu is held.
 func (n *NIC) departed(ports transport.PortRange, why error) {
-	for _, v := range n.vis {
+	for _, v := range n.ports.vis {
 		if v == nil || v.conn.Remote.MAC != n.info.MAC || !ports.Contains(v.conn.Remote.Port) {
 			continue
 		}

@@ -181,20 +181,22 @@ type segment NIC
 
 var _ directory.NIC = (*segment)(nil)
 
-func (s *segment) Now() int64                                      { return s.link.Now() }
-func (s *segment) Send(h ethertype.Header, parts ...[]byte)        { (*NIC)(s).conns.SendControl(h, parts...) }
-func (s *segment) Flush()                                          { (*NIC)(s).conns.Flush() }
-func (s *segment) MayAnswer(kind guard.Answer) bool                { return s.answers.Take(kind, s.conns.Now) }
+func (s *segment) Now() int64                               { return s.link.Now() }
+func (s *segment) Send(h ethertype.Header, parts ...[]byte) { (*NIC)(s).conns.SendControl(h, parts...) }
+func (s *segment) Flush()                                   { (*NIC)(s).conns.Flush() }
+func (s *segment) MayAnswer(kind guard.Answer) bool {
+	return s.strangers.answers.Take(kind, s.conns.Now)
+}
 func (s *segment) Unknown()                                        { (*NIC)(s).conns.Drop(DropUnknown) }
 func (s *segment) Wait(w *progress.Waiter, g *progress.Gate) error { return (*NIC)(s).wait(w, g) }
 func (s *segment) Closed() bool                                    { return s.closed }
 
 // Dead implements directory.NIC.
 func (s *segment) Dead() error {
-	if s.dead == nil {
+	if s.health.dead == nil {
 		return nil
 	}
-	return linkCause(s.dead)
+	return linkCause(s.health.dead)
 }
 
 // SendPadded implements directory.NIC.

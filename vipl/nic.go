@@ -114,31 +114,46 @@ type NIC struct {
 	max  int            // data bytes that fit a frame behind the header
 	hw   string         // see NICAttributes.HardwareVersion
 
-	eng            progress.Engine // whose lock guards everything below
-	conns          conn.Adapter
-	calls          progress.Calls[call]
-	errs           errorState
-	random         guard.Random
-	tokens         guard.Mint
-	answers        guard.Budget
-	dir            directory.Directory
-	closed         bool
-	checks         bool  // somebody may change the interface under the link
-	failed         error // the link's, until it has recovered
-	dead           error // why the link is of no use any more
+	eng       progress.Engine // whose lock guards everything below
+	conns     conn.Adapter
+	calls     progress.Calls[call]
+	errs      errorState
+	strangers strangers
+	dir       directory.Directory
+	closed    bool
+	health    health
+	ports     portTable
+	numCQs    int
+	views     [][]byte // as many as one poll takes
+	attempts  attemptTable
+	peers     peerTable
+	ended     endedConns
+	left      VIStats // sum over VIs that have been closed
+	saidMlock bool
+	done      chan struct{} // closed when Close has finished
+}
+
+// strangers is what a NIC has against whoever is on the segment.
+type strangers struct {
+	random  guard.Random
+	tokens  guard.Mint
+	answers guard.Budget
+}
+
+// health is the state of a NIC's link.
+type health struct {
+	checks bool  // somebody may change the interface under the link
+	failed error // what it returns, until it has recovered
+	dead   error // why it is of no use any more
+}
+
+// portTable says who has which port of a NIC.
+type portTable struct {
 	vis            []*VI // by port - info.Ports.Lo
+	numVIs         int
+	next           uint16 // where to look for a free one, less info.Ports.Lo
 	listeners      map[uint16]*Listener
 	discriminators map[string]*Listener // those of ListenFor
-	numVIs         int
-	numCQs         int
-	nextPort       uint16
-	views          [][]byte // as many as one poll takes
-	attempts       attemptTable
-	peers          peerTable
-	ghosts         ghostTable
-	left           VIStats // sum over VIs that have been closed
-	saidMlock      bool
-	done           chan struct{} // closed when Close has finished
 }
 
 // Open opens a NIC (VipOpenNic). The error wraps ErrInvalidParameter and names the
@@ -155,7 +170,7 @@ func Open(cfg *Config) (*NIC, error) {
 	if err != nil {
 		return nil, err
 	}
-	n := &NIC{link: link, info: link.Info(), log: with.Logger, logs: logs, listeners: map[uint16]*Listener{}, done: make(chan struct{})}
+	n := &NIC{link: link, info: link.Info(), log: with.Logger, logs: logs, ports: portTable{listeners: map[uint16]*Listener{}}, done: make(chan struct{})}
 	if err := n.init(cfg); err != nil {
 		link.Close()
 		return nil, err
@@ -212,15 +227,15 @@ func (n *NIC) init(cfg *Config) error {
 	n.rel = *cfg.Reliability.Resolve()
 	n.limitFlight()
 	n.host.init(n)
-	n.random.Init(cfg.Seed, n.info.Virtual)
-	n.tokens.Init(&n.random)
-	n.answers.AtOnce = MaxVIs // each VI of another NIC may ask for one
-	n.conns.Incarnation = n.random.Uint64()
-	n.vis = make([]*VI, n.info.Ports.Len())
+	n.strangers.random.Init(cfg.Seed, n.info.Virtual)
+	n.strangers.tokens.Init(&n.strangers.random)
+	n.strangers.answers.AtOnce = MaxVIs // each VI of another NIC may ask for one
+	n.conns.Incarnation = n.strangers.random.Uint64()
+	n.ports.vis = make([]*VI, n.info.Ports.Len())
 	n.addr = ethertype.Addr{MAC: n.info.MAC, Port: n.info.Ports.Lo}
 	n.max = n.info.MTU - ethertype.BaseSize
-	_, n.checks = n.link.(transport.Checker)
-	n.checks = n.checks && !n.info.Virtual
+	_, n.health.checks = n.link.(transport.Checker)
+	n.health.checks = n.health.checks && !n.info.Virtual
 	if !n.info.Virtual {
 		driver, firmware := iface.Driver(n.info.Interface)
 		n.hw = strings.TrimSpace(driver + " " + firmware)
@@ -228,14 +243,14 @@ func (n *NIC) init(cfg *Config) error {
 	n.conns.Init(n.link, &n.eng, &n.info, n.log, conn.Hooks{
 		LinkError: n.linkError, CheckLink: n.lookAtFailure, Sweep: n.sweep, MTU: n.mtuTo, Limits: n.relTo,
 	})
-	if n.checks {
+	if n.health.checks {
 		n.conns.SweepFrom(n.conns.Now)
 	}
 	n.eng.Init(n.link, (*machine)(n), &progress.Config{Spin: cfg.Spin, NoService: cfg.NoService})
 	n.calls.Init(&n.eng, (*call).run)
 	n.attempts.init(n.info.Slots)
 	n.peers.init()
-	n.dir.Init((*segment)(n), &n.eng, &n.random, directory.Self{
+	n.dir.Init((*segment)(n), &n.eng, &n.strangers.random, directory.Self{
 		Addr: n.addr, Ports: n.info.Ports, Interface: n.info.Interface, Driver: n.info.Driver, MTU: n.info.MTU, MinMTU: minMTU,
 		MaxData: n.max, Incarnation: n.conns.Incarnation,
 	})
@@ -326,7 +341,7 @@ func (n *NIC) close() error {
 		return nil
 	}
 	n.calls.Shut()
-	for _, v := range n.vis {
+	for _, v := range n.ports.vis {
 		if v != nil {
 			v.leave()
 		}
@@ -334,13 +349,13 @@ func (n *NIC) close() error {
 	n.conns.Flush()
 	n.closed = true
 	n.eng.Shut()
-	for _, l := range n.listeners {
+	for _, l := range n.ports.listeners {
 		l.shut()
 	}
-	clear(n.listeners)
+	clear(n.ports.listeners)
 	n.dir.WithdrawAll()
 	n.eng.WakeAll()
-	n.linger()
+	n.tellAll()
 	n.eng.Unlock()
 
 	err := n.link.Close() // returns when nobody is inside Wait any more

@@ -130,21 +130,21 @@ func (n *NIC) Snapshot() Snapshot {
 	now := n.link.Now()
 	s.NICStats = n.counters()
 	s.Engine = n.engineSnapshot(now)
-	for _, v := range n.vis {
+	for _, v := range n.ports.vis {
 		if v != nil {
 			s.VIs = append(s.VIs, v.snapshot(now))
 		}
 	}
-	for port, l := range n.listeners {
+	for port, l := range n.ports.listeners {
 		s.Listeners = append(s.Listeners, ListenerSnapshot{Port: port, Backlog: len(l.queue)})
 	}
 	slices.SortFunc(s.Listeners, func(a, b ListenerSnapshot) int { return int(a.Port) - int(b.Port) })
 	s.Names = n.dir.Names()
 	switch {
-	case n.dead != nil:
-		s.LinkErr = n.dead.Error()
-	case n.failed != nil:
-		s.LinkErr = n.failed.Error()
+	case n.health.dead != nil:
+		s.LinkErr = n.health.dead.Error()
+	case n.health.failed != nil:
+		s.LinkErr = n.health.failed.Error()
 	}
 	return s
 }
@@ -154,7 +154,7 @@ func (n *NIC) counters() NICStats {
 	c := &n.conns.Stats
 	s := NICStats{
 		TxFrames: c.TxFrames, TxBytes: c.TxBytes, RxFrames: c.RxFrames, RxBytes: c.RxBytes,
-		TxDropped: c.TxDropped, Unanswered: n.answers.Refused, TxTooLong: c.TxTooLong, Dropped: c.Dropped,
+		TxDropped: c.TxDropped, Unanswered: n.strangers.answers.Refused, TxTooLong: c.TxTooLong, Dropped: c.Dropped,
 		CQOverruns: c.CQOverruns, Errors: n.errs.counts, ErrorsLost: n.errs.lost, LogsLost: n.logs.Lost(),
 		Failures: c.Failures, Closed: n.left,
 	}

@@ -49,15 +49,15 @@ func (n *NIC) CreateVI(attr *Attributes, sendCQ, recvCQ *CQ) (*VI, error) {
 		return nil, opError("create VI", ErrInvalidParameter, "the completion queue is closed or belongs to another NIC")
 	}
 	port, ok := n.freePort()
-	if !ok || n.numVIs >= MaxVIs {
+	if !ok || n.ports.numVIs >= MaxVIs {
 		return nil, opError("create VI", ErrResource, "%d VIs exist and no port in %d..%d is free; open the NIC with a wider Config.Ports",
-			n.numVIs, n.info.Ports.Lo, n.info.Ports.Hi)
+			n.ports.numVIs, n.info.Ports.Lo, n.info.Ports.Hi)
 	}
 	v := &VI{nic: n, attr: a, sendCQ: sendCQ, recvCQ: recvCQ}
 	v.conn.Init(&n.conns, (*viOwner)(v), port, ringOf(sendCQ), ringOf(recvCQ))
 	v.conn.SetTerms(a.terms(), a.QueueDepth)
-	n.vis[port-n.info.Ports.Lo] = v
-	n.numVIs++
+	n.ports.vis[port-n.info.Ports.Lo] = v
+	n.ports.numVIs++
 	n.conns.Mem.UseTag(a.Ptag, 1)
 	for _, q := range []*CQ{sendCQ, recvCQ} {
 		if q != nil {
@@ -72,9 +72,9 @@ func (n *NIC) CreateVI(attr *Attributes, sendCQ, recvCQ *CQ) (*VI, error) {
 func (n *NIC) freePort() (uint16, bool) {
 	size := n.info.Ports.Len()
 	for range size {
-		n.nextPort = uint16((int(n.nextPort) + 1) % size)
-		port := n.info.Ports.Lo + n.nextPort
-		if n.nextPort != 0 && n.vis[n.nextPort] == nil && n.listeners[port] == nil {
+		n.ports.next = uint16((int(n.ports.next) + 1) % size)
+		port := n.info.Ports.Lo + n.ports.next
+		if n.ports.next != 0 && n.ports.vis[n.ports.next] == nil && n.ports.listeners[port] == nil {
 			return port, true
 		}
 	}
@@ -106,8 +106,8 @@ func (v *VI) Close() error {
 			q.users--
 		}
 	}
-	n.vis[v.conn.Port-n.info.Ports.Lo] = nil
-	n.numVIs--
+	n.ports.vis[v.conn.Port-n.info.Ports.Lo] = nil
+	n.ports.numVIs--
 	n.conns.Mem.UseTag(v.attr.Ptag, -1)
 	done := VIStats(v.conn.Stats)
 	n.left.add(&done)
@@ -139,11 +139,11 @@ func (v *VI) leave() {
 	case StateConnected:
 		v.left = true
 		v.conn.SendDisconnect(conn.ReasonLeft)
-		n.ghosts.remember(v, conn.ReasonLeft, false)
+		n.ended.add(v, conn.ReasonLeft, false)
 	case StateError:
 		v.left = true
 		if v.conn.End.Why != conn.ReasonLeft { // a peer that has left sends nothing more
-			n.ghosts.remember(v, v.conn.End.Why, v.conn.End.Told)
+			n.ended.add(v, v.conn.End.Why, v.conn.End.Told)
 		}
 	case StateConnectPending:
 		v.hs.abandon(v)

@@ -47,7 +47,7 @@ func (m *machine) Woke(err error) {
 }
 
 // Failed implements progress.Machine.
-func (m *machine) Failed() error { return m.dead }
+func (m *machine) Failed() error { return m.health.dead }
 
 // wait lets time pass for a caller that has found nothing at g, and returns for it to
 // look again, or an error that ends the wait. The engine's lock is held.

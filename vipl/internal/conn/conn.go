@@ -6,6 +6,7 @@ import (
 	"github.com/bobnet-go/bobnet/ethertype"
 	"github.com/bobnet-go/bobnet/reliability"
 	"github.com/bobnet-go/bobnet/vipl/internal/memory"
+	"github.com/bobnet-go/bobnet/vipl/internal/pathprobe"
 )
 
 // Conn is one end of a connection: the state of a VI that frames and the clock change.
@@ -90,8 +91,8 @@ type Path struct {
 	Long      bool // both sides have long frames; whether the path carries them is seen from MaxData
 	switching bool // MaxData changes with the next message
 	remoteMTU int
-	test      pathTest // while Connect Pending, and when frames are sent in vain
-	hole      blackHole
+	test      pathprobe.Test // while Connect Pending, and when frames are sent in vain
+	hole      pathprobe.BlackHole
 }
 
 // Init makes an idle connection of a port, which its owner has. The completions of its
@@ -156,7 +157,7 @@ func (c *Conn) Start(seq, remote ethertype.Seq, reads int) {
 	c.heard, c.probes, c.End.fault = c.a.Now, 0, 0
 	c.tx.cursor = txCursor{next: c.SQ.done} // sends posted during the handshake go first
 	c.rx.start(c.RQ.done)
-	c.Path.hole = blackHole{}
+	c.Path.hole = pathprobe.BlackHole{}
 	c.loose = looseRx{c: c, next: seq}
 	c.loose.filter.Init(remote)
 	c.reads.start(reads)

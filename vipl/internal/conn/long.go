@@ -2,7 +2,9 @@ package conn
 
 import (
 	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/reliability"
 	"github.com/bobnet-go/bobnet/transport"
+	"github.com/bobnet-go/bobnet/vipl/internal/memory"
 )
 
 // Long frames, those that some links carry beyond their MTU (transport.LongLink).
@@ -25,9 +27,9 @@ type longRx struct {
 	room    []byte             // for a frame that is put together; made for the first one
 	promise bool               // of the payload that is being received, what follows the extension is not in room yet
 	parts   [maxParts][]byte
-	last    [wordSize]byte // of the data of an RDMA write
-	out     []byte         // for a frame that goes in pieces; made for the first one
-	Fetched uint64         // frames that went straight to where they belong
+	last    [memory.WordSize]byte // of the data of an RDMA write
+	out     []byte                // for a frame that goes in pieces; made for the first one
+	Fetched uint64                // frames that went straight to where they belong
 }
 
 // maxParts is of how many pieces the memory is to which a frame goes.
@@ -59,7 +61,7 @@ func (p *Path) MayUseLong() bool {
 // once, or behind the RDMA write that is being sent, whose fragments are of one size;
 // see overtakes.
 func (p *Path) UseLong() {
-	if p.hole.found {
+	if p.hole.Found {
 		return
 	}
 	if p.switching = p.c.tx.cursor.offset > 0 && p.c.SQ.at(p.c.tx.cursor.next).Op == OpRDMAWrite; p.switching {
@@ -71,7 +73,7 @@ func (p *Path) UseLong() {
 
 // switchSize does at the beginning of a message what UseLong, or a black hole, has put off.
 func (p *Path) switchSize() {
-	if p.switching = false; p.hole.found {
+	if p.switching = false; p.hole.Found {
 		p.MaxData = p.Data
 		return
 	}
@@ -168,12 +170,12 @@ func (c *Conn) TakesStraight(h *ethertype.Header) bool {
 func (a *Adapter) put(segs []Segment, offset uint32, data []byte) outcome {
 	l := &a.Long
 	if !l.promise {
-		if !scatter(segs, offset, data) {
+		if !memory.Scatter(segs, offset, data) {
 			return fatal
 		}
 		return placed
 	}
-	parts, ok := appendParts(l.parts[:0], segs, offset, uint32(len(data)))
+	parts, ok := memory.AppendParts(l.parts[:0], segs, offset, uint32(len(data)))
 	if !ok {
 		return fatal
 	}
@@ -184,4 +186,66 @@ func (a *Adapter) put(segs []Segment, offset uint32, data []byte) outcome {
 	}
 	l.Fetched++
 	return placed
+}
+
+// resendLong sends a long frame again: in pieces if it must not be long any more.
+// It reports false when the link takes no more now.
+func (t *txHalf) resendLong(f *reliability.Sent, seq ethertype.Seq, flags ethertype.Flags) bool {
+	a, p := t.c.a, &t.c.Path.hole
+	if !p.Found {
+		if !p.Note(a.Now, seq, t.sender.Una(), t.c.heard, t.sender.Mark()-1, t.sender.LongerAcked(p.Mark, uint32(t.c.Path.Data))) {
+			took := t.build(f, seq, flags)
+			t.c.SendAck(ethertype.FlagAckNow) // which is short: does the peer hear us?
+			return took
+		}
+		p.Find(a.Now)
+		t.c.flags &^= ethertype.FlagTakesLong
+		if t.c.Path.switching = t.cursor.offset > 0 && t.c.SQ.at(t.cursor.next).Op == OpRDMAWrite; !t.c.Path.switching {
+			t.c.Path.MaxData = t.c.Path.Data
+		}
+		a.log.Info("the path carries long frames no more", "local", t.c.Local(), "remote", t.c.Remote)
+	}
+	return t.sendPieces(f, seq, flags)
+}
+
+// probeLong asks the peer, if it is time, whether the path carries long frames again.
+func (p *Path) probeLong() {
+	if p.hole.Ask(p.c.a.Now) {
+		p.SendProbe(ethertype.KindProbe, p.c.a.Long.Size)
+	}
+}
+
+// leaveHole goes back to long frames, because a probe of that length has been answered.
+func (p *Path) leaveHole() {
+	if !p.hole.Found {
+		return
+	}
+	p.hole.Leave(p.c.a.Now)
+	p.UseLong()
+	p.c.a.log.Info("the path carries long frames again", "local", p.c.Local(), "remote", p.c.Remote)
+}
+
+// putWords copies data, the end of the payload that is being received, to dst, which is as
+// long. No aligned word of 4 or 8 bytes is torn, and the last one is stored last. It
+// reports false if the link has lost the data.
+func (a *Adapter) putWords(dst, data []byte) bool {
+	l := &a.Long
+	if !l.promise {
+		memory.StoreWords(dst, data)
+		return true
+	}
+	last := min(len(dst), memory.WordSize)
+	l.parts[0], l.parts[1] = dst[:len(dst)-last], l.last[:last]
+	parts := l.parts[:2]
+	if len(parts[0]) == 0 {
+		parts = parts[1:]
+	}
+	ok := l.link.Fetch(ethertype.HeaderSize+int(a.In.Size)-len(data), parts)
+	clear(l.parts[:2])
+	if !ok {
+		return false
+	}
+	memory.StoreWords(dst[len(dst)-last:], l.last[:last])
+	l.Fetched++
+	return true
 }

@@ -3,6 +3,7 @@ package conn
 import (
 	"github.com/bobnet-go/bobnet/ethertype"
 	"github.com/bobnet-go/bobnet/reliability"
+	"github.com/bobnet-go/bobnet/vipl/internal/memory"
 )
 
 // Messages that are posted faster than frames leave share frames: a frame costs
@@ -182,8 +183,8 @@ func (t *txHalf) fillPacked(slot []byte, f *reliability.Sent) bool {
 		w := p.weigh(d, a.batch.inline())
 		p.add(&w)
 		if w.parts == 0 {
-			if !copyOut(slot[at:], d.Segs, 0, d.total) {
-				return t.c.altered()
+			if !memory.CopyOut(slot[at:], d.Segs, 0, d.total) {
+				return t.altered()
 			}
 			at += int(d.total)
 		} else {
@@ -192,8 +193,8 @@ func (t *txHalf) fillPacked(slot []byte, f *reliability.Sent) bool {
 			} else {
 				body = append(body, slot[piece:at])
 			}
-			if body, ok = appendParts(body, d.Segs, 0, d.total); !ok {
-				return t.c.altered()
+			if body, ok = memory.AppendParts(body, d.Segs, 0, d.total); !ok {
+				return t.altered()
 			}
 			piece = at
 		}

@@ -4,6 +4,8 @@ import (
 	"fmt"
 
 	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/vipl/internal/code"
+	"github.com/bobnet-go/bobnet/vipl/internal/pathprobe"
 )
 
 // padding is what full-size probes are filled with.
@@ -52,7 +54,7 @@ func (p *Path) SizeOf(h *ethertype.Header) ProbeSize {
 const longTries = 2
 
 // BeginProbes forgets what the answers to probes have told.
-func (p *Path) BeginProbes() { p.test = pathTest{} }
+func (p *Path) BeginProbes() { p.test = pathprobe.Test{} }
 
 // Probe sends the probes of a handshake's try. The first is nearly always answered, and
 // goes without a short one.
@@ -73,17 +75,57 @@ func (p *Path) Answered(h *ethertype.Header) {
 	case ProbeLong:
 		p.leaveHole()
 	default:
-		p.test.answered(size == ProbeFull)
+		p.test.Answered(size == ProbeFull)
 	}
 }
 
 // Narrow reports whether the path does not carry full-size frames; see pathTest.
-func (p *Path) Narrow(odds float64) bool { return p.test.narrow(odds) }
+func (p *Path) Narrow(odds float64) bool { return p.test.Narrow(odds) }
 
 // Lossy says how lossy the path is, if short probes were answered; else it returns "".
 func (p *Path) Lossy() string {
-	if p.test.short == 0 {
+	if p.test.Short == 0 {
 		return ""
 	}
-	return fmt.Sprintf("the path loses most frames: %d of %d short probes were answered, and none of full size", p.test.short, p.test.pairs)
+	return fmt.Sprintf("the path loses most frames: %d of %d short probes were answered, and none of full size", p.test.Short, p.test.Pairs)
 }
+
+// sendPair sends a pair of probes.
+func (p *Path) sendPair(t *pathprobe.Test) {
+	t.Pairs++
+	p.SendProbe(ethertype.KindProbe, p.Data)
+	p.SendProbe(ethertype.KindProbe, 0)
+}
+
+// probeAgain is called when what the connection has sent is not acknowledged although it has been
+// sent several times. It asks the peer whether the path still carries full-size frames,
+// and ends the connection, and returns false, when it does not.
+func (p *Path) probeAgain(tries int) bool {
+	t := &p.test
+	if tries == triesInvain+1 {
+		*t = pathprobe.Test{}
+	}
+	if !t.Narrow(pathprobe.Certain) {
+		for range pairsPerTry {
+			p.sendPair(t)
+		}
+		return true
+	}
+	p.c.SendDisconnect(reasonMTU)
+	p.c.EnterError(code.ErrInvalidMTU, p.MTUDetail(), reasonMTU)
+	p.c.a.Stats.Failures++
+	return false
+}
+
+// MTUDetail names both sides of a path that does not carry full-size frames.
+func (p *Path) MTUDetail() string {
+	a, size := p.c.a, p.Data+ethertype.BaseSize
+	return fmt.Sprintf(
+		"frames of MTU %d do not pass although short ones do: interface %s here (%v) has MTU %d, the peer's (%v) has %d, something between them less; "+
+			"lower both: ip link set dev %s mtu 1500",
+		size, a.info.Interface, a.info.MAC, a.MTU, p.c.Remote.MAC, p.remoteMTU, a.info.Interface)
+}
+
+// pairsPerTry is how many pairs of probes go with a frame that is sent again by timer.
+// Time-outs are up to a second apart.
+const pairsPerTry = 2

@@ -145,9 +145,9 @@ func (c *Conn) SendAck(flags ethertype.Flags) {
 	c.Stats.BareAcks++
 }
 
-func (c *Conn) ackIfDue() {
-	if c.Reliable && c.rx.receiver.AckDue(c.a.Now) {
-		c.SendAck(0)
+func (r *rxHalf) ackIfDue() {
+	if r.c.Reliable && r.receiver.AckDue(r.c.a.Now) {
+		r.c.SendAck(0)
 	}
 }
 
@@ -212,24 +212,6 @@ func (d *Descriptor) note(h *ethertype.Header, size int) {
 	}
 }
 
-// scatter copies data to offset in the concatenation of segs. It reports whether
-// there is room; they were long enough when they were posted.
-func scatter(segs []Segment, offset uint32, data []byte) bool {
-	for i := 0; len(data) > 0; i++ {
-		if i == len(segs) {
-			return false
-		}
-		part := segs[i].Data
-		if uint32(len(part)) <= offset {
-			offset -= uint32(len(part))
-			continue
-		}
-		data = data[copy(part[offset:], data):]
-		offset = 0
-	}
-	return true
-}
-
 // placePacked places the messages of a packed frame. Placing one twice, after
 // a later one did not fit, does no harm. In its turn a frame brings the message
 // of the oldest receive: a peer that says otherwise has left one out.
@@ -251,7 +233,7 @@ func (r *rxHalf) placePacked(h *ethertype.Header, payload []byte) (outcome, Reas
 			return r.partly(h, m), reasonTooLong
 		case d.begun && d.final != h.Seq:
 			return fatal, ReasonProtocol
-		case !scatter(d.Segs, 0, data): // altered since it was posted
+		case !memory.Scatter(d.Segs, 0, data): // altered since it was posted
 			return r.partly(h, m), reasonTooLong
 		}
 		d.rxState = rxState{length: uint32(len(data)), got: uint32(len(data)), final: h.Seq, begun: true, ended: true}
@@ -299,7 +281,7 @@ func (r *rxHalf) placeRDMA(h *ethertype.Header, payload []byte) (outcome, Reason
 		if !r.c.a.putWords(dst[h.Offset:][:len(data)], data) {
 			return deferred, 0
 		}
-		r.c.wrote()
+		r.wrote()
 		r.c.Stats.RDMABytes += uint64(len(data))
 	}
 	if d != nil {
@@ -365,8 +347,8 @@ func (r *rxHalf) finishReceive(d *Descriptor) {
 }
 
 // wrote has those look again who wait for memory to change, which the peer has done.
-func (c *Conn) wrote() {
-	if q := c.RQ.cq; q != nil && q.attended {
-		q.Gate.Open(c.a.eng)
+func (r *rxHalf) wrote() {
+	if q := r.c.RQ.cq; q != nil && q.attended {
+		q.Gate.Open(r.c.a.eng)
 	}
 }

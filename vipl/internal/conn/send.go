@@ -3,6 +3,7 @@ package conn
 import (
 	"github.com/bobnet-go/bobnet/ethertype"
 	"github.com/bobnet-go/bobnet/reliability"
+	"github.com/bobnet-go/bobnet/vipl/internal/memory"
 )
 
 // txCursor is where transmission of the send queue stands.
@@ -68,7 +69,7 @@ func (t *txHalf) transmit(single bool) {
 		if ackNow || long && t.sender.AskEach(longAsk) {
 			flags |= ethertype.FlagAckNow
 		}
-		if long && t.c.Path.hole.found { // of a write that was begun in such frames
+		if long && t.c.Path.hole.Found { // of a write that was begun in such frames
 			t.sendPieces(&f, seq, flags)
 		} else {
 			t.build(&f, seq, flags)
@@ -211,7 +212,7 @@ func fragment(left uint32, room int, write bool) uint32 {
 	case size >= alignFrom:
 		size &^= alignTo - 1
 	case write:
-		size &^= wordSize - 1
+		size &^= memory.WordSize - 1
 	}
 	return size
 }
@@ -287,15 +288,15 @@ func (t *txHalf) build(f *reliability.Sent, seq ethertype.Seq, flags ethertype.F
 func (t *txHalf) fill(slot []byte, at int, d *Descriptor, f *reliability.Sent) bool {
 	a := t.c.a
 	if f.Size <= copyMax && int(f.Size) <= len(slot)-at {
-		if !copyOut(slot[at:], d.Segs, f.Offset, f.Size) {
-			return t.c.altered()
+		if !memory.CopyOut(slot[at:], d.Segs, f.Offset, f.Size) {
+			return t.altered()
 		}
 		a.batch.add(slot[:at+int(f.Size)], nil)
 		return true
 	}
-	body, ok := appendParts(a.batch.body(), d.Segs, f.Offset, f.Size)
+	body, ok := memory.AppendParts(a.batch.body(), d.Segs, f.Offset, f.Size)
 	if !ok {
-		return t.c.altered()
+		return t.altered()
 	}
 	a.batch.add(slot[:at], body)
 	return true
@@ -304,46 +305,12 @@ func (t *txHalf) fill(slot []byte, at int, d *Descriptor, f *reliability.Sent) b
 // altered ends the connection because the segments of a send hold less than when
 // it was posted. The send's status says so when it is flushed. It returns false,
 // for callers that have made no frame.
-func (c *Conn) altered() bool {
-	c.a.CatchUp() // which may come back here
-	if c.State == StateConnected {
-		c.fail(reasonAltered)
+func (t *txHalf) altered() bool {
+	t.c.a.CatchUp() // which may come back here
+	if t.c.State == StateConnected {
+		t.c.fail(reasonAltered)
 	}
 	return false
-}
-
-// appendParts appends to body what lies in size bytes from offset on of the
-// concatenated segments. It reports whether that is there.
-func appendParts(body [][]byte, segs []Segment, offset, size uint32) (parts [][]byte, ok bool) {
-	for i := 0; size > 0 && i < len(segs); i++ {
-		part := segs[i].Data
-		if uint32(len(part)) <= offset {
-			offset -= uint32(len(part))
-			continue
-		}
-		part = part[offset:]
-		part = part[:min(uint32(len(part)), size)]
-		body = append(body, part)
-		size -= uint32(len(part))
-		offset = 0
-	}
-	return body, size == 0
-}
-
-// copyOut copies size bytes from offset on of the concatenated segments. It
-// reports whether they are there.
-func copyOut(dst []byte, segs []Segment, offset, size uint32) bool {
-	done := 0
-	for i := 0; uint32(done) < size && i < len(segs); i++ {
-		part := segs[i].Data
-		if uint32(len(part)) <= offset {
-			offset -= uint32(len(part))
-			continue
-		}
-		done += copy(dst[done:size], part[offset:])
-		offset = 0
-	}
-	return uint32(done) == size
 }
 
 // header returns a header to the peer with everything filled in that all

@@ -56,7 +56,7 @@ func (a *Adapter) settle() {
 		a.touched[i] = nil
 		if c.State == StateConnected {
 			c.tx.pump()
-			c.ackIfDue()
+			c.rx.ackIfDue()
 			c.arm()
 		}
 	}

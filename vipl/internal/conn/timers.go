@@ -149,7 +149,7 @@ func (c *Conn) runTimer() {
 			c.SendAck(ethertype.FlagAckNow)
 		}
 	}
-	c.ackIfDue()
+	c.rx.ackIfDue()
 }
 
 // giveUp ends a connection whose peer does not answer. That may be this side's

@@ -4,6 +4,7 @@ import (
 	"github.com/bobnet-go/bobnet/ethertype"
 	"github.com/bobnet-go/bobnet/reliability"
 	"github.com/bobnet-go/bobnet/vipl/internal/code"
+	"github.com/bobnet-go/bobnet/vipl/internal/memory"
 )
 
 // looseRx is the receiving side of the unreliable level: at most once, in
@@ -118,7 +119,7 @@ func (l *looseRx) fragment(h *ethertype.Header, data []byte, imm uint32, hasImm 
 	case h.Length != d.length || d.oneSide:
 		l.c.Drop(DropRange)
 		return
-	case h.Length > d.total || !scatter(d.Segs, h.Offset, data):
+	case h.Length > d.total || !memory.Scatter(d.Segs, h.Offset, data):
 		l.open = false
 		l.c.Stats.Receives++
 		l.c.RQ.complete(l.c, StatusOpReceive|StatusLengthError, 0)

@@ -3,6 +3,7 @@ package conn
 import (
 	"github.com/bobnet-go/bobnet/ethertype"
 	"github.com/bobnet-go/bobnet/reliability"
+	"github.com/bobnet-go/bobnet/vipl/internal/memory"
 )
 
 // This file is the fast path of RDMA writes: of a write without immediate data that
@@ -43,8 +44,8 @@ func (c *Conn) receiveShortWrite(h *ethertype.Header, payload []byte) bool {
 	if dst == nil {
 		return false
 	}
-	storeWords(dst, data)
-	c.wrote()
+	memory.StoreWords(dst, data)
+	c.rx.wrote()
 	a := c.a
 	a.deferred = deferredAck{conn: c, ack: h.Ack, at: a.Now}
 	c.rx.receiver.Accept(a.Now, h.Seq, false)

@@ -1,4 +1,4 @@
-package conn
+package pathprobe
 
 import (
 	"math/rand/v2"
@@ -9,30 +9,30 @@ import (
 // loses all probes alike is not blamed, whatever its loss, and one answer of full size
 // settles it.
 func TestPathTest(t *testing.T) {
-	var sure pathTest
-	for !sure.narrow(PathCertain) {
-		if sure.pairs++; sure.pairs > 20 {
-			t.Fatalf("no verdict after %d pairs without loss of short ones", sure.pairs)
+	var sure Test
+	for !sure.Narrow(Certain) {
+		if sure.Pairs++; sure.Pairs > 20 {
+			t.Fatalf("no verdict after %d pairs without loss of short ones", sure.Pairs)
 		}
-		sure.answered(false)
+		sure.Answered(false)
 	}
-	if sure.answered(true); sure.narrow(1) {
+	if sure.Answered(true); sure.Narrow(1) {
 		t.Error("a probe of full size was answered")
 	}
 	r := rand.New(rand.NewPCG(1, 2))
 	for _, passes := range []float64{0.02, 0.1, 0.3, 0.9} {
 		wrong := 0
 		for range 100_000 {
-			var p pathTest
+			var p Test
 			for range 60 {
-				p.pairs++
+				p.Pairs++
 				if r.Float64() < passes {
-					p.answered(true)
+					p.Answered(true)
 				}
 				if r.Float64() < passes {
-					p.answered(false)
+					p.Answered(false)
 				}
-				if p.narrow(PathCertain) {
+				if p.Narrow(Certain) {
 					wrong++
 				}
 			}
@@ -41,7 +41,7 @@ func TestPathTest(t *testing.T) {
 			t.Errorf("of 100000 paths on which %v of all probes are answered %d were blamed", passes, wrong)
 		}
 	}
-	if p := (pathTest{pairs: 3, short: 40}); p.narrow(PathLikely) {
+	if p := (Test{Pairs: 3, Short: 40}); p.Narrow(Likely) {
 		t.Error("copies of answers count")
 	}
 }
