@@ -143,7 +143,7 @@ func (n *NIC) SetErrorHandler(f func(e AsyncError)) {
 }
 
 // raise tells of an asynchronous error. v and d may be nil, op 0; the resource
-// follows from them and from the code. It is called with n.mu held.
+// follows from them and from the code. It is called with the engine's lock held.
 func (n *NIC) raise(code ErrorCode, v *VI, d *Descriptor, op Status, err error) {
 	e := AsyncError{NIC: n, VI: v, Descriptor: d, Op: op & StatusOpMask, Code: code, Err: err}
 	switch {

@@ -62,11 +62,11 @@ func (r *Request) again(size int, proven bool) {
 // sent there can know.
 func (r *Request) proves() {
 	r.heard, r.proven = r.listener.nic.conns.Now, true
-	r.settle()
+	r.clearDoubt()
 }
 
-// settle has the request not be counted as a doubtful one any more.
-func (r *Request) settle() {
+// clearDoubt has the request not be counted as a doubtful one any more.
+func (r *Request) clearDoubt() {
 	if r.doubtful {
 		r.doubtful = false
 		r.listener.doubtful--
@@ -89,7 +89,7 @@ func (r *Request) affords(size int) bool {
 
 // forget has the listener take the request for a new one if it comes again.
 func (r *Request) forget() {
-	r.settle()
+	r.clearDoubt()
 	if r.listener.pending[r.key] == r {
 		delete(r.listener.pending, r.key)
 	}

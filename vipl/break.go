@@ -30,7 +30,7 @@ func (v *VI) answerEnded(h *ethertype.Header) {
 // does not have, or has no longer. It counts only if it proves to be about this
 // one, or about one that this side has left.
 func (n *NIC) receiveReset(h *ethertype.Header, payload []byte) {
-	if !n.alone(h) {
+	if !n.addressedHere(h) {
 		return
 	}
 	if len(payload) < conn.ResetSize {

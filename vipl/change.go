@@ -10,7 +10,7 @@ import (
 )
 
 // This file is about interfaces that are changed while they are in use. It runs
-// with n.mu held.
+// with the engine's lock held.
 //
 // An interface that goes down breaks nothing by itself: traffic goes on when
 // it comes up before PeerTimeout is over. With a smaller MTU the connections

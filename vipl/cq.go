@@ -38,10 +38,10 @@ func (n *NIC) CreateCQ(entries int) (*CQ, error) {
 	switch {
 	case n.closed:
 		return nil, ErrClosed
-	case n.numCQs >= MaxCQs:
+	case n.ports.numCQs >= MaxCQs:
 		return nil, opError("create completion queue", ErrResource, "all %d completion queues are in use; close some", MaxCQs)
 	}
-	n.numCQs++
+	n.ports.numCQs++
 	q := &CQ{nic: n}
 	q.ring.Init(&n.conns, (*cqOwner)(q), entries)
 	return q, nil
@@ -120,7 +120,7 @@ func (q *CQ) Close() error {
 			"%d work queues and %d listeners are still bound to it; close the VIs and the listeners first", q.users, q.ring.Bound())
 	}
 	if !q.closed {
-		n.numCQs--
+		n.ports.numCQs--
 	}
 	q.closed, q.attend = true, nil
 	q.ring.Attend(false)

@@ -1,19 +1,20 @@
 package vipl
 
 import (
+	"github.com/bobnet-go/bobnet/vipl/internal/code"
 	"github.com/bobnet-go/bobnet/vipl/internal/conn"
 	"github.com/bobnet-go/bobnet/vipl/internal/memory"
 )
 
 // Op is what a send descriptor asks for (VIP_CONTROL_OP_…). Its String is the
 // operation's name, and so is its MarshalText.
-type Op = conn.Op
+type Op = code.Op
 
 // The operations.
 const (
-	OpSend      = conn.OpSend      // two-sided: fills a receive that the peer has posted
-	OpRDMAWrite = conn.OpRDMAWrite // one-sided: goes to Descriptor.Remote
-	OpRDMARead  = conn.OpRDMARead  // one-sided: comes from Descriptor.Remote; reliable levels only
+	OpSend      = code.OpSend      // two-sided: fills a receive that the peer has posted
+	OpRDMAWrite = code.OpRDMAWrite // one-sided: goes to Descriptor.Remote
+	OpRDMARead  = code.OpRDMARead  // one-sided: comes from Descriptor.Remote; reliable levels only
 )
 
 // MaxSegments is how many data segments a descriptor may have
@@ -76,26 +77,26 @@ type Descriptor = conn.Descriptor
 // flags and the operation (VIPL reference, section 6; the same bits). Its Done reports
 // whether the descriptor has completed, its Failed whether it completed in error, and its
 // String names the operation and the bits, for example "receive: done, immediate".
-type Status = conn.Status
+type Status = code.Status
 
 // The bits of a Status.
 const (
-	StatusDone            = conn.StatusDone
-	StatusFormatError     = conn.StatusFormatError
-	StatusProtectionError = conn.StatusProtectionError
-	StatusLengthError     = conn.StatusLengthError
-	StatusPartialError    = conn.StatusPartialError
-	StatusFlushed         = conn.StatusFlushed
-	StatusTransportError  = conn.StatusTransportError
-	StatusRDMAProtError   = conn.StatusRDMAProtError
-	StatusRemoteDescError = conn.StatusRemoteDescError
-	StatusErrorMask       = conn.StatusErrorMask
+	StatusDone            = code.StatusDone
+	StatusFormatError     = code.StatusFormatError
+	StatusProtectionError = code.StatusProtectionError
+	StatusLengthError     = code.StatusLengthError
+	StatusPartialError    = code.StatusPartialError
+	StatusFlushed         = code.StatusFlushed
+	StatusTransportError  = code.StatusTransportError
+	StatusRDMAProtError   = code.StatusRDMAProtError
+	StatusRemoteDescError = code.StatusRemoteDescError
+	StatusErrorMask       = code.StatusErrorMask
 
-	StatusOpMask            = conn.StatusOpMask
-	StatusOpSend            = conn.StatusOpSend
-	StatusOpReceive         = conn.StatusOpReceive
-	StatusOpRDMAWrite       = conn.StatusOpRDMAWrite
-	StatusOpRemoteRDMAWrite = conn.StatusOpRemoteRDMAWrite
-	StatusOpRDMARead        = conn.StatusOpRDMARead
-	StatusImmediate         = conn.StatusImmediate
+	StatusOpMask            = code.StatusOpMask
+	StatusOpSend            = code.StatusOpSend
+	StatusOpReceive         = code.StatusOpReceive
+	StatusOpRDMAWrite       = code.StatusOpRDMAWrite
+	StatusOpRemoteRDMAWrite = code.StatusOpRemoteRDMAWrite
+	StatusOpRDMARead        = code.StatusOpRDMARead
+	StatusImmediate         = code.StatusImmediate
 )

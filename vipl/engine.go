@@ -10,7 +10,7 @@ import (
 	"github.com/bobnet-go/bobnet/vipl/internal/guard"
 )
 
-// This file is the engine's one step. Everything in it runs with n.mu held.
+// This file is the engine's one step. Everything in it runs with the engine's lock held.
 
 // poll is the engine's step at now. It takes in the frames that have arrived, runs due
 // timers, and sends what became possible. It reports whether any frame arrived.
@@ -154,7 +154,7 @@ func parseReason(err error) Drop {
 // receiveConn handles the frames of connections: those that carry a tag. It returns a
 // frame that has been put together from pieces.
 func (n *NIC) receiveConn(h *ethertype.Header, payload []byte) (whole []byte) {
-	if !n.alone(h) {
+	if !n.addressedHere(h) {
 		return nil
 	}
 	v := n.viAt(h.DstPort)
@@ -182,10 +182,10 @@ func (n *NIC) receiveConn(h *ethertype.Header, payload []byte) (whole []byte) {
 	return nil
 }
 
-// alone reports whether a frame was sent to this NIC and nobody else, as all frames
+// addressedHere reports whether a frame was sent to this NIC and nobody else, as all frames
 // of connections are, and drops it if not: else one frame to all could reach into
 // connections of many hosts.
-func (n *NIC) alone(h *ethertype.Header) bool {
+func (n *NIC) addressedHere(h *ethertype.Header) bool {
 	if h.Dst == n.info.MAC {
 		return true
 	}

@@ -165,7 +165,7 @@ func (hs *handshake) awaits() bool {
 func (v *VI) endHandshake() {
 	hs := v.hs
 	if hs != nil && hs.request != nil {
-		hs.request.settle()
+		hs.request.clearDoubt()
 	}
 	if hs != nil && hs.peer != nil {
 		delete(v.nic.peers.pending, *hs.peer)
@@ -211,7 +211,7 @@ func (v *VI) sendInfo(h *ethertype.Header) {
 
 // receiveHandshake takes the frames of the handshake apart.
 func (n *NIC) receiveHandshake(h *ethertype.Header, payload []byte) {
-	if !n.alone(h) {
+	if !n.addressedHere(h) {
 		return
 	}
 	if h.Flags&ethertype.FlagWholeCRC == 0 {

@@ -338,7 +338,7 @@ func (r *Request) Reject(text string) error {
 
 func (r *Request) refuse(code byte, text string) {
 	r.decide()
-	r.settle()
+	r.clearDoubt()
 	r.refusal = append([]byte{code}, text[:min(len(text), MaxConnData)]...)
 	r.reject()
 }

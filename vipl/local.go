@@ -93,7 +93,7 @@ func (n *NIC) relTo(mac ethertype.MAC) *reliability.Config {
 // departed ends the connections to ports of this host whose station is gone:
 // there is nothing to wait for. A request that has not been answered goes on,
 // because it is repeated and another station may have taken the ports. The link
-// calls it from within Recv, so n.mu is held.
+// calls it from within Recv, so the engine's lock is held.
 func (n *NIC) departed(ports transport.PortRange, why error) {
 	for _, v := range n.ports.vis {
 		if v == nil || v.conn.Remote.MAC != n.info.MAC || !ports.Contains(v.conn.Remote.Port) {

@@ -17,6 +17,7 @@ import (
 	"github.com/bobnet-go/bobnet/transport/ring"
 	"github.com/bobnet-go/bobnet/transport/shm"
 	"github.com/bobnet-go/bobnet/transport/udp"
+	"github.com/bobnet-go/bobnet/vipl/internal/batch"
 	"github.com/bobnet-go/bobnet/vipl/internal/conn"
 	"github.com/bobnet-go/bobnet/vipl/internal/directory"
 	"github.com/bobnet-go/bobnet/vipl/internal/guard"
@@ -123,7 +124,6 @@ type NIC struct {
 	closed    bool
 	health    health
 	ports     portTable
-	numCQs    int
 	views     [][]byte // as many as one poll takes
 	attempts  attemptTable
 	peers     peerTable
@@ -147,10 +147,11 @@ type health struct {
 	dead   error // why it is of no use any more
 }
 
-// portTable says who has which port of a NIC.
+// portTable says who has which port of a NIC, and how many VIs and completion queues there
+// are.
 type portTable struct {
 	vis            []*VI // by port - info.Ports.Lo
-	numVIs         int
+	numVIs, numCQs int
 	next           uint16 // where to look for a free one, less info.Ports.Lo
 	listeners      map[uint16]*Listener
 	discriminators map[string]*Listener // those of ListenFor
@@ -273,7 +274,7 @@ func (n *NIC) limitFlight() {
 	}
 	n.rel.Window = min(n.rel.Window, window)
 	n.rel.InitialWindow = min(n.rel.InitialWindow, n.rel.Window)
-	n.views = make([][]byte, min(conn.Burst(n.info.MTU), transport.MaxBatch))
+	n.views = make([][]byte, min(batch.Burst(n.info.MTU), transport.MaxBatch))
 }
 
 // minMTU is the smallest MTU on which the handshake's frames fit.

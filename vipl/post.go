@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/bobnet-go/bobnet/vipl/internal/code"
 	"github.com/bobnet-go/bobnet/vipl/internal/conn"
 )
 
@@ -21,7 +22,7 @@ func (v *VI) PostSend(d *Descriptor) error {
 	v.nic.eng.Lock()
 	defer v.nic.eng.Unlock()
 	if err := v.postSend(d); err != nil {
-		return v.turnDown(d, conn.OpStatus(d.Op), err)
+		return v.turnDown(d, code.OpStatus(d.Op), err)
 	}
 	return nil
 }

@@ -1,40 +1,40 @@
 package vipl
 
-import "github.com/bobnet-go/bobnet/vipl/internal/conn"
+import "github.com/bobnet-go/bobnet/vipl/internal/code"
 
 // Drop is why a frame that arrived was not used. Every such frame is counted
 // under exactly one reason. Its String is the reason as it appears in metrics.
-type Drop = conn.Drop
+type Drop = code.Drop
 
 // The reasons.
 const (
-	DropShort       = conn.DropShort       // shorter than its header or its own size field says
-	DropFormat      = conn.DropFormat      // version, kind, flags or content that no Bobnet peer sends
-	DropRange       = conn.DropRange       // a fragment outside its message
-	DropCRC         = conn.DropCRC         // the CRC does not match, or is missing where it is required
-	DropStale       = conn.DropStale       // for a connection that does not exist (any more)
-	DropPeer        = conn.DropPeer        // right connection, wrong sender
-	DropEarly       = conn.DropEarly       // data before the handshake was complete
-	DropDuplicate   = conn.DropDuplicate   // a sequence number that had come before
-	DropAhead       = conn.DropAhead       // too far ahead of what is expected
-	DropNoReceive   = conn.DropNoReceive   // no receive was posted for the message
-	DropAck         = conn.DropAck         // acknowledges what was never sent
-	DropLate        = conn.DropLate        // unreliable: belongs to a message that was given up
-	DropIncomplete  = conn.DropIncomplete  // unreliable: a message was given up because parts of it were lost; counts messages
-	DropRDMA        = conn.DropRDMA        // unreliable: an RDMA write that is not allowed
-	DropFatal       = conn.DropFatal       // reliable: no receive, too long, RDMA not allowed or contradictory; it ended the connection
-	DropNoListener  = conn.DropNoListener  // a connection request nobody listens for
-	DropBacklog     = conn.DropBacklog     // a connection request for which there was no room
-	DropUnknown     = conn.DropUnknown     // a name or echo frame that answers nothing
-	DropDestination = conn.DropDestination // a frame of a connection that was sent to others besides this NIC
+	DropShort       = code.DropShort       // shorter than its header or its own size field says
+	DropFormat      = code.DropFormat      // version, kind, flags or content that no Bobnet peer sends
+	DropRange       = code.DropRange       // a fragment outside its message
+	DropCRC         = code.DropCRC         // the CRC does not match, or is missing where it is required
+	DropStale       = code.DropStale       // for a connection that does not exist (any more)
+	DropPeer        = code.DropPeer        // right connection, wrong sender
+	DropEarly       = code.DropEarly       // data before the handshake was complete
+	DropDuplicate   = code.DropDuplicate   // a sequence number that had come before
+	DropAhead       = code.DropAhead       // too far ahead of what is expected
+	DropNoReceive   = code.DropNoReceive   // no receive was posted for the message
+	DropAck         = code.DropAck         // acknowledges what was never sent
+	DropLate        = code.DropLate        // unreliable: belongs to a message that was given up
+	DropIncomplete  = code.DropIncomplete  // unreliable: a message was given up because parts of it were lost; counts messages
+	DropRDMA        = code.DropRDMA        // unreliable: an RDMA write that is not allowed
+	DropFatal       = code.DropFatal       // reliable: no receive, too long, RDMA not allowed or contradictory; it ended the connection
+	DropNoListener  = code.DropNoListener  // a connection request nobody listens for
+	DropBacklog     = code.DropBacklog     // a connection request for which there was no room
+	DropUnknown     = code.DropUnknown     // a name or echo frame that answers nothing
+	DropDestination = code.DropDestination // a frame of a connection that was sent to others besides this NIC
 )
 
 // Drops returns all reasons.
-func Drops() []Drop { return conn.Drops() }
+func Drops() []Drop { return code.Drops() }
 
 // DropCounts counts dropped frames by reason: an array. Its JSON is an object with a member
 // for each reason that has occurred.
-type DropCounts = conn.DropCounts
+type DropCounts = code.DropCounts
 
 // NICStats counts what a NIC has done since it was opened.
 type NICStats struct {

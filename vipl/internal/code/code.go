@@ -1,6 +1,7 @@
-// Package code has the return codes of VIPL 1.0 (VIPL reference, section 3) as sentinel
-// errors, and the one form in which the packages of vipl return them: what was asked,
-// the code, what was found. Package vipl exports the codes under the same names.
+// Package code has the numbers and words that the packages of vipl share: the return codes
+// of VIPL 1.0 (VIPL reference, section 3) as sentinel errors, and the one form in which they
+// are returned: what was asked, the code, what was found; operations and statuses of
+// descriptors; reasons for drops. Package vipl exports them under the same names.
 package code
 
 import (

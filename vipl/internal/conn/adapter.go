@@ -6,6 +6,8 @@ import (
 	"github.com/bobnet-go/bobnet/ethertype"
 	"github.com/bobnet-go/bobnet/progress"
 	"github.com/bobnet-go/bobnet/transport"
+	"github.com/bobnet-go/bobnet/vipl/internal/batch"
+	"github.com/bobnet-go/bobnet/vipl/internal/code"
 	"github.com/bobnet-go/bobnet/vipl/internal/memory"
 )
 
@@ -23,7 +25,8 @@ type Adapter struct {
 	Mem         memory.Table
 
 	Now      int64 // the link's clock when it was last read
-	batch    txBatch
+	batch    batch.Batch
+	unsent   []*Conn          // have frames in the batch that complete unreliable sends
 	In       ethertype.Header // of the frame that is being received
 	Long     longRx
 	Single   bool // the frame of this poll is the only one
@@ -41,44 +44,88 @@ func (a *Adapter) Init(link Link, eng *progress.Engine, info *transport.Info, lo
 	a.MTU = info.MTU
 	a.Now = link.Now()
 	a.Long.init(a)
-	a.batch.init(max(hooks.MTU(info.MAC)-ethertype.BaseSize, a.Long.Size))
-	a.batch.limit = min(Burst(info.MTU), batchMax)
+	a.batch.Init(link, info.MTU, max(hooks.MTU(info.MAC)-ethertype.BaseSize, a.Long.Size), &a.Stats.Stats, hooks.LinkError)
 	a.timers.init()
 }
 
 // Link is what an adapter needs of a link.
 type Link interface {
-	Send(frames []transport.Frame) (int, error)
+	batch.Link
 	Now() int64
 }
 
 // Flush offers the batch to the link.
-func (a *Adapter) Flush() { a.batch.flush(a) }
+func (a *Adapter) Flush() { a.flush() }
+
+func (a *Adapter) flush() {
+	switch a.batch.Flush(a.Now) {
+	case batch.Empty:
+		if len(a.unsent) > 0 {
+			a.completeHanded()
+		}
+	case batch.Refused:
+		a.timers.arm(a, a.batch.RetryAt(a.Now))
+	}
+}
+
+// completeHanded completes the unreliable sends whose frames the link has taken.
+func (a *Adapter) completeHanded() {
+	for i, c := range a.unsent {
+		a.unsent[i] = nil
+		c.marks.unsent = false
+		c.tx.completeHanded()
+	}
+	a.unsent = a.unsent[:0]
+}
+
+// slot returns the next free slot of the batch, flushing it when it is full; nil
+// when the link takes no more now. The slot is only occupied by Add.
+func (a *Adapter) slot() []byte {
+	if a.full() {
+		return nil
+	}
+	return a.batch.Slot()
+}
+
+// full reports whether slot would return nil, after a flush if it has to be.
+func (a *Adapter) full() bool {
+	if !a.batch.Enough() {
+		return false
+	}
+	a.flush()
+	return a.batch.Full()
+}
+
+// discard forgets the frames of the batch, which refer to memory about to be given back.
+func (a *Adapter) discard() {
+	a.batch.Discard()
+	a.flush()
+}
 
 // Discard flushes the batch and forgets what the link does not take, so that no frame
 // refers to memory that is about to be the caller's alone.
 func (a *Adapter) Discard() {
-	if a.batch.n > 0 {
-		a.batch.flush(a)
-		a.batch.discard(a)
+	if a.batch.Len() > 0 {
+		a.flush()
+		a.discard()
 	}
 }
 
 // Full reports whether the link takes no more frames now.
-func (a *Adapter) Full() bool { return a.batch.full(a) }
+func (a *Adapter) Full() bool { return a.full() }
 
 // Unsent returns how many frames the link has not taken yet.
-func (a *Adapter) Unsent() int { return a.batch.n - a.batch.first }
+func (a *Adapter) Unsent() int { return a.batch.Unsent() }
 
 // SweepFrom has the sweep go on from now.
 func (a *Adapter) SweepFrom(now int64) { a.timers.sweepFrom(now) }
 
 // Pending reports whether there are frames in the batch.
-func (a *Adapter) Pending() bool { return a.batch.n > 0 }
+func (a *Adapter) Pending() bool { return a.batch.Len() > 0 }
 
 // SendPadded is SendControl with a payload of size bytes, which begins with id.
 func (a *Adapter) SendPadded(h ethertype.Header, id []byte, size int) {
-	slot := a.batch.slot(a)
+	slot := a.slot()
 	if slot == nil {
 		a.Stats.TxDropped++
 		return
@@ -88,7 +135,7 @@ func (a *Adapter) SendPadded(h ethertype.Header, id []byte, size int) {
 	h.Size = uint16(size)
 	h.Put(slot)
 	k := copy(slot[ethertype.HeaderSize:], id)
-	a.batch.add(slot[:ethertype.HeaderSize+k], append(a.batch.body(), padding[:size-k]))
+	a.batch.Add(slot[:ethertype.HeaderSize+k], append(a.batch.Body(), padding[:size-k]))
 }
 
 // SetClock begins a poll at now, and does what the last one has put off.
@@ -114,8 +161,8 @@ func (a *Adapter) Settle() {
 
 // FlushPending offers the batch to the link if there is anything in it.
 func (a *Adapter) FlushPending() {
-	if a.batch.n > 0 {
-		a.batch.flush(a)
+	if a.batch.Len() > 0 {
+		a.flush()
 	}
 }
 
@@ -127,11 +174,9 @@ func (a *Adapter) CountReceived(size int) {
 
 // Counters counts what an adapter has done.
 type Counters struct {
-	TxFrames, TxBytes uint64 // handed to the link, headers included
+	batch.Stats
 	RxFrames, RxBytes uint64 // valid frames from the link, headers included
-	TxDropped         uint64 // frames that could not be handed to the link
-	TxTooLong         uint64 // frames that the link refused again and again while others passed, or for 50 ms
-	Dropped           DropCounts
+	Dropped           code.DropCounts
 	CQOverruns        uint64 // completion queue entries lost
 	Failures          uint64 // connections that this side ended because of an error
 }

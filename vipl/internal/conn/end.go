@@ -79,13 +79,13 @@ func (c *Conn) fail(why Reason) {
 func (c *Conn) blameReceive(why Reason) {
 	switch posted := c.RQ.done != c.RQ.tail; {
 	case why == reasonTooLong && posted:
-		c.RQ.complete(c, StatusOpReceive|StatusLengthError, 0)
+		c.RQ.complete(c, code.StatusOpReceive|code.StatusLengthError, 0)
 	case why == reasonRDMA && posted && c.RQ.at(c.RQ.done).oneSide:
-		c.RQ.complete(c, StatusOpRemoteRDMAWrite|StatusRDMAProtError, 0)
+		c.RQ.complete(c, code.StatusOpRemoteRDMAWrite|code.StatusRDMAProtError, 0)
 	case why == reasonRDMA:
-		c.Owner.Raise(FaultWriteForbidden, nil, StatusOpRemoteRDMAWrite, code.ErrRDMA)
+		c.Owner.Raise(FaultWriteForbidden, nil, code.StatusOpRemoteRDMAWrite, code.ErrRDMA)
 	case why == reasonNoReceive:
-		c.Owner.Raise(FaultNoReceive, nil, StatusOpReceive, code.ErrRecvQueue)
+		c.Owner.Raise(FaultNoReceive, nil, code.StatusOpReceive, code.ErrRecvQueue)
 	}
 }
 
@@ -98,12 +98,12 @@ func (c *Conn) EnterError(cause error, detail string, why Reason) {
 	c.End.Why, c.End.Told = why, why == ReasonSilent // whom nothing reaches
 	c.End.Err = c.Owner.Lost(cause, detail)
 	if c.SQ.done != c.SQ.tail {
-		a.batch.flush(a)
-		a.batch.discard(a)
+		a.flush()
+		a.discard()
 		if status := c.blame(why); status != 0 {
 			c.blameRDMA(status)
 			for culprit := c.culprit(why); c.SQ.done != culprit; {
-				c.SQ.complete(c, c.SQ.at(c.SQ.done).opStatus()|StatusFlushed, 0)
+				c.SQ.complete(c, c.SQ.at(c.SQ.done).opStatus()|code.StatusFlushed, 0)
 			}
 			c.SQ.complete(c, c.SQ.at(c.SQ.done).opStatus()|status, 0)
 		}
@@ -114,16 +114,16 @@ func (c *Conn) EnterError(cause error, detail string, why Reason) {
 
 // blame is the status of the send for which a connection ended
 // (VIPL reference, section 10).
-func (c *Conn) blame(why Reason) Status {
+func (c *Conn) blame(why Reason) code.Status {
 	switch {
 	case why == reasonRDMA || why == reasonRead:
-		return StatusRDMAProtError
+		return code.StatusRDMAProtError
 	case why == ReasonLeft || why == reasonAltered:
 		return 0
 	case c.terms.Reliability == reliability.ReliableReception && why != ReasonSilent && why != ReasonLink && why != reasonMTU:
-		return StatusRemoteDescError
+		return code.StatusRemoteDescError
 	}
-	return StatusTransportError
+	return code.StatusTransportError
 }
 
 // culprit returns the number of the send for which the peer has ended the
@@ -157,13 +157,13 @@ func (c *Conn) completeReached() {
 
 // reached reports whether d is a message before the one at fault.
 func (c *Conn) reached(d *Descriptor) bool {
-	return (d.Op == OpSend || d.Op == OpRDMAWrite && d.HasImmediate) && d.msg.Less(c.End.fault)
+	return (d.Op == code.OpSend || d.Op == code.OpRDMAWrite && d.HasImmediate) && d.msg.Less(c.End.fault)
 }
 
 // blameRDMA tells that an RDMA operation was under way when the connection
 // ended, and may or may not have been done.
-func (c *Conn) blameRDMA(status Status) {
-	if d := c.SQ.at(c.SQ.done); status == StatusTransportError && d.Op != OpSend {
+func (c *Conn) blameRDMA(status code.Status) {
+	if d := c.SQ.at(c.SQ.done); status == code.StatusTransportError && d.Op != code.OpSend {
 		c.Owner.Raise(FaultUnderWay, d, d.opStatus(), c.End.Err)
 	}
 }
@@ -172,7 +172,7 @@ func (c *Conn) blameRDMA(status Status) {
 // frame carries the last acknowledgement, so that what has arrived counts.
 func (c *Conn) SendDisconnect(why Reason) {
 	a := c.a
-	slot := a.batch.slot(a)
+	slot := a.slot()
 	if slot == nil {
 		return
 	}
@@ -181,7 +181,7 @@ func (c *Conn) SendDisconnect(why Reason) {
 	h.Msg, h.Size = c.End.fault, 1
 	h.Put(slot)
 	slot[ethertype.HeaderSize] = byte(why)
-	a.batch.add(slot[:ethertype.HeaderSize+1], nil)
+	a.batch.Add(slot[:ethertype.HeaderSize+1], nil)
 }
 
 // LastWord returns the header of the frame that tells the peer why the connection is over.
@@ -196,18 +196,18 @@ func (c *Conn) LastWord() ethertype.Header {
 func (c *Conn) flushAll() {
 	c.FlushSends()
 	for c.RQ.done != c.RQ.tail {
-		c.RQ.complete(c, StatusOpReceive|StatusFlushed, 0)
+		c.RQ.complete(c, code.StatusOpReceive|code.StatusFlushed, 0)
 	}
 }
 
 // FlushSends is flushAll for the send queue.
 func (c *Conn) FlushSends() {
 	if c.SQ.done != c.SQ.tail {
-		c.a.batch.flush(c.a)
-		c.a.batch.discard(c.a)
+		c.a.flush()
+		c.a.discard()
 	}
 	for c.SQ.done != c.SQ.tail {
-		c.SQ.complete(c, c.SQ.at(c.SQ.done).opStatus()|StatusFlushed, 0)
+		c.SQ.complete(c, c.SQ.at(c.SQ.done).opStatus()|code.StatusFlushed, 0)
 	}
 	c.tx.cursor = txCursor{next: c.SQ.tail}
 	c.reads.done = c.reads.sent
@@ -221,7 +221,7 @@ func (c *Conn) receiveDisconnect(h *ethertype.Header, payload []byte) {
 		why = Reason(payload[0]) // once: the peer may still write to it
 	}
 	if why >= reasonEnd {
-		c.Drop(DropFormat)
+		c.Drop(code.DropFormat)
 		return
 	}
 	if c.Reliable {

@@ -1,6 +1,9 @@
 package conn
 
-import "github.com/bobnet-go/bobnet/ethertype"
+import (
+	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/vipl/internal/code"
+)
 
 // Anybody on the segment can send a frame in the name of a connection's peer. What he
 // cannot know, unless he hears the connection's frames, are its tags and its numbers.
@@ -41,14 +44,14 @@ func (c *Conn) Plausible(h *ethertype.Header) bool {
 }
 
 // forgery returns what to count a frame as that is not genuine.
-func (c *Conn) forgery(h *ethertype.Header) Drop {
+func (c *Conn) forgery(h *ethertype.Header) code.Drop {
 	switch {
 	case !c.Reliable || !c.tx.sender.InWindow(h.Ack):
-		return DropAck
+		return code.DropAck
 	case h.Seq.Less(c.rx.receiver.Next()):
-		return DropDuplicate
+		return code.DropDuplicate
 	}
-	return DropAhead
+	return code.DropAhead
 }
 
 // Answered reports whether h, a Reset with the right tag, answers a frame of c's: it

@@ -4,6 +4,7 @@ import (
 	"github.com/bobnet-go/bobnet/ethertype"
 	"github.com/bobnet-go/bobnet/reliability"
 	"github.com/bobnet-go/bobnet/transport"
+	"github.com/bobnet-go/bobnet/vipl/internal/code"
 	"github.com/bobnet-go/bobnet/vipl/internal/memory"
 )
 
@@ -64,7 +65,7 @@ func (p *Path) UseLong() {
 	if p.hole.Found {
 		return
 	}
-	if p.switching = p.c.tx.cursor.offset > 0 && p.c.SQ.at(p.c.tx.cursor.next).Op == OpRDMAWrite; p.switching {
+	if p.switching = p.c.tx.cursor.offset > 0 && p.c.SQ.at(p.c.tx.cursor.next).Op == code.OpRDMAWrite; p.switching {
 		return
 	}
 	p.c.flags |= ethertype.FlagTakesLong
@@ -135,12 +136,12 @@ func (a *Adapter) FetchLong(begin []byte, rest int) []byte {
 	l := &a.Long
 	frame := l.frame(len(begin) + rest)
 	if frame == nil {
-		a.Drop(DropFormat)
+		a.Drop(code.DropFormat)
 		return nil
 	}
 	copy(frame, begin[:ethertype.HeaderSize])
 	if l.parts[0] = frame[ethertype.HeaderSize:]; !l.link.Fetch(ethertype.HeaderSize, l.parts[:1]) {
-		a.Drop(DropShort)
+		a.Drop(code.DropShort)
 		return nil
 	}
 	return frame
@@ -200,7 +201,7 @@ func (t *txHalf) resendLong(f *reliability.Sent, seq ethertype.Seq, flags ethert
 		}
 		p.Find(a.Now)
 		t.c.flags &^= ethertype.FlagTakesLong
-		if t.c.Path.switching = t.cursor.offset > 0 && t.c.SQ.at(t.cursor.next).Op == OpRDMAWrite; !t.c.Path.switching {
+		if t.c.Path.switching = t.cursor.offset > 0 && t.c.SQ.at(t.cursor.next).Op == code.OpRDMAWrite; !t.c.Path.switching {
 			t.c.Path.MaxData = t.c.Path.Data
 		}
 		a.log.Info("the path carries long frames no more", "local", t.c.Local(), "remote", t.c.Remote)

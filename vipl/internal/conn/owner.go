@@ -3,6 +3,7 @@ package conn
 import (
 	"github.com/bobnet-go/bobnet/ethertype"
 	"github.com/bobnet-go/bobnet/reliability"
+	"github.com/bobnet-go/bobnet/vipl/internal/code"
 )
 
 // Owner is what has a connection. It hears of what its program is to be told, and says
@@ -10,7 +11,7 @@ import (
 // well, but Notify where handlers wait.
 type Owner interface {
 	// Raise tells of something that no call returns; d may be nil.
-	Raise(what Fault, d *Descriptor, op Status, err error)
+	Raise(what Fault, d *Descriptor, op code.Status, err error)
 	// Lost tells that the connection has entered the Error state, before its queues are
 	// flushed, and returns why as an error.
 	Lost(cause error, detail string) error

@@ -3,6 +3,8 @@ package conn
 import (
 	"github.com/bobnet-go/bobnet/ethertype"
 	"github.com/bobnet-go/bobnet/reliability"
+	"github.com/bobnet-go/bobnet/vipl/internal/batch"
+	"github.com/bobnet-go/bobnet/vipl/internal/code"
 	"github.com/bobnet-go/bobnet/vipl/internal/memory"
 )
 
@@ -14,13 +16,16 @@ import (
 
 // packCopy is the longest message that is copied into the slot while there is
 // room: a copy of it costs less than two more parts of the frame. Those of up to
-// copyMax always are.
+// batch.CopyMax always are.
 const packCopy = 1024
 
 // packLong is the shortest message that shares long frames with others, where the
 // path carries those: shorter ones would have to be so many that to collect them takes
 // longer than frames save.
 const packLong = 256
+
+// A message of as many segments as there may be fits a frame beside another.
+const _ = uint(batch.BodyParts - 2*MaxSegments)
 
 // packing is how much of a frame some messages take.
 type packing struct {
@@ -35,7 +40,7 @@ type packing struct {
 // frame can be built again.
 func (p *packing) weigh(d *Descriptor, inline int) packing {
 	need := ethertype.Packed(int(d.total))
-	if d.total <= copyMax || d.total <= packCopy && p.inline+need <= inline {
+	if d.total <= batch.CopyMax || d.total <= packCopy && p.inline+need <= inline {
 		return packing{1, need, need, 0}
 	}
 	return packing{1, need, need - int(d.total), len(d.Segs) + 1} // a part for what the slot holds behind it
@@ -43,7 +48,7 @@ func (p *packing) weigh(d *Descriptor, inline int) packing {
 
 // fits reports whether there is room for w in a frame of maxData bytes.
 func (p *packing) fits(w *packing, maxData, inline int) bool {
-	return p.size+w.size <= maxData && p.inline+w.inline <= inline && p.parts+w.parts <= bodyParts
+	return p.size+w.size <= maxData && p.inline+w.inline <= inline && p.parts+w.parts <= batch.BodyParts
 }
 
 func (p *packing) add(w *packing) {
@@ -59,10 +64,10 @@ func (t *txHalf) pack() (p packing) {
 	if t.cursor.next+1 == t.c.SQ.tail {
 		return p
 	}
-	inline, room := t.c.a.batch.inline(), t.shared(t.c.SQ.at(t.cursor.next))
+	inline, room := t.c.a.batch.Inline(), t.shared(t.c.SQ.at(t.cursor.next))
 	for i := t.cursor.next; i != t.c.SQ.tail; i++ {
 		d := t.c.SQ.at(i)
-		if d.Op != OpSend || d.Fence && t.c.reads.open() {
+		if d.Op != code.OpSend || d.Fence && t.c.reads.open() {
 			break
 		}
 		w := p.weigh(d, inline)
@@ -122,10 +127,10 @@ func (t *txHalf) roomLeft() bool {
 	if g.from != next.next || g.to.Less(next.next) {
 		*g = corkedFrames{from: next.next, to: next.next}
 	}
-	inline, room := t.c.a.batch.inline(), t.shared(t.c.SQ.at(next.next))
+	inline, room := t.c.a.batch.Inline(), t.shared(t.c.SQ.at(next.next))
 	for ; g.to != t.c.SQ.tail; g.to++ {
 		d := t.c.SQ.at(g.to)
-		if d.Op != OpSend {
+		if d.Op != code.OpSend {
 			return false
 		}
 		w := g.weigh(d, inline)
@@ -170,7 +175,7 @@ func (t *txHalf) beginFrame(d *Descriptor, room, inline int) (w packing) {
 // are not there any more.
 func (t *txHalf) fillPacked(slot []byte, f *reliability.Sent) bool {
 	a := t.c.a
-	body := a.batch.body()
+	body := a.batch.Body()
 	var head []byte
 	var ok bool
 	var p packing
@@ -180,7 +185,7 @@ func (t *txHalf) fillPacked(slot []byte, f *reliability.Sent) bool {
 		ethertype.Record{Size: uint16(d.total), Immediate: d.Immediate, HasImm: d.HasImmediate}.Put(slot[at:])
 		at += ethertype.RecordSize
 		padding := ethertype.Packed(int(d.total)) - ethertype.RecordSize - int(d.total)
-		w := p.weigh(d, a.batch.inline())
+		w := p.weigh(d, a.batch.Inline())
 		p.add(&w)
 		if w.parts == 0 {
 			if !memory.CopyOut(slot[at:], d.Segs, 0, d.total) {
@@ -207,6 +212,6 @@ func (t *txHalf) fillPacked(slot []byte, f *reliability.Sent) bool {
 	case piece < at:
 		body = append(body, slot[piece:at])
 	}
-	a.batch.add(head, body)
+	a.batch.Add(head, body)
 	return true
 }

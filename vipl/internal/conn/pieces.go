@@ -3,7 +3,7 @@ package conn
 import (
 	"github.com/bobnet-go/bobnet/ethertype"
 	"github.com/bobnet-go/bobnet/reliability"
-	"github.com/bobnet-go/bobnet/transport"
+	"github.com/bobnet-go/bobnet/vipl/internal/code"
 )
 
 // A long frame that was under way when its path stopped carrying such frames goes again
@@ -40,10 +40,10 @@ func (t *txHalf) sendPieces(f *reliability.Sent, seq ethertype.Seq, flags ethert
 	if a.Long.out == nil {
 		a.Long.out = make([]byte, 0, longest)
 	}
-	frame := b.takeBack(a.Long.out)
-	per := min(t.c.Path.Data, b.inline())
+	frame := b.TakeBack(a.Long.out)
+	per := min(t.c.Path.Data, b.Inline())
 	for i := 0; i*per < len(frame); i++ {
-		slot := b.slot(a)
+		slot := a.slot()
 		if slot == nil {
 			t.leaveToPoll()
 			return false
@@ -53,33 +53,20 @@ func (t *txHalf) sendPieces(f *reliability.Sent, seq ethertype.Seq, flags ethert
 		h.Msg, h.Count = seq, uint16(i)
 		h.Offset, h.Length, h.Size = uint32(i*per), uint32(len(frame)), uint16(len(part))
 		h.Put(slot)
-		b.add(slot[:ethertype.HeaderSize+copy(slot[ethertype.HeaderSize:], part)], nil)
+		b.Add(slot[:ethertype.HeaderSize+copy(slot[ethertype.HeaderSize:], part)], nil)
 	}
 	return true
-}
-
-// takeBack removes the frame that was added last from the batch, and returns its bytes in
-// the room that it is given.
-func (b *txBatch) takeBack(room []byte) []byte {
-	b.n--
-	f := &b.frames[b.n]
-	for _, part := range f.Body {
-		b.bytes -= len(part)
-	}
-	room = f.AppendTo(room[:0])
-	*f = transport.Frame{}
-	return room
 }
 
 // receivePiece takes in a piece, and returns the frame when it is whole.
 func (r *rxHalf) receivePiece(h *ethertype.Header, payload []byte) (whole []byte) {
 	if !r.c.Path.Long || h.Length > longest || h.Length <= ethertype.HeaderSize || h.Count >= piecesMax ||
 		len(payload) == 0 || int64(h.Offset)+int64(len(payload)) > int64(h.Length) {
-		r.c.Drop(DropFormat)
+		r.c.Drop(code.DropFormat)
 		return nil
 	}
 	if r.receiver.Check(h.Msg) == reliability.Duplicate {
-		r.c.Drop(DropDuplicate)
+		r.c.Drop(code.DropDuplicate)
 		r.receiver.Duplicate()
 		return nil
 	}
@@ -89,7 +76,7 @@ func (r *rxHalf) receivePiece(h *ethertype.Header, payload []byte) (whole []byte
 		r.pieces = p
 	}
 	if p.begun && p.seq.Less(h.Msg) && r.receiver.Check(p.seq) == reliability.Accept {
-		r.c.Drop(DropAhead)
+		r.c.Drop(code.DropAhead)
 		return nil
 	}
 	if !p.begun || p.seq != h.Msg || len(p.frame) != int(h.Length) {
@@ -111,7 +98,7 @@ func (r *rxHalf) receivePiece(h *ethertype.Header, payload []byte) (whole []byte
 func (r *rxHalf) whole(p *pieces) []byte {
 	var h ethertype.Header
 	if _, err := h.Parse(p.frame); err != nil || !h.Kind.Sequenced() || h.Seq != p.seq || h.DstPort != r.c.Port {
-		r.c.Drop(DropFormat)
+		r.c.Drop(code.DropFormat)
 		return nil
 	}
 	return p.frame

@@ -1,5 +1,7 @@
 package conn
 
+import "github.com/bobnet-go/bobnet/vipl/internal/code"
+
 // Send queues a send, an RDMA write or an RDMA read of size bytes, and sends it if it can
 // go. It reports false when the queue is full.
 func (c *Conn) Send(d *Descriptor, size uint32) bool {
@@ -20,7 +22,7 @@ func (c *Conn) Send(d *Descriptor, size uint32) bool {
 		c.tx.push()
 	case StateIdle, StateError:
 		c.tx.cursor.next = c.SQ.tail
-		c.SQ.complete(c, d.opStatus()|StatusFlushed, 0)
+		c.SQ.complete(c, d.opStatus()|code.StatusFlushed, 0)
 	}
 	return true
 }
@@ -33,7 +35,7 @@ func (c *Conn) PostReceive(d *Descriptor, size uint32) bool {
 		return false
 	}
 	if c.State == StateError {
-		c.RQ.complete(c, StatusOpReceive|StatusFlushed, 0)
+		c.RQ.complete(c, code.StatusOpReceive|code.StatusFlushed, 0)
 	}
 	return true
 }

@@ -14,7 +14,7 @@ var padding [ethertype.MaxSize]byte
 // SendProbe sends a Probe or ProbeAck with size bytes of payload.
 func (p *Path) SendProbe(kind ethertype.Kind, size int) {
 	a := p.c.a
-	slot := a.batch.slot(a)
+	slot := a.slot()
 	if slot == nil {
 		return
 	}
@@ -22,7 +22,7 @@ func (p *Path) SendProbe(kind ethertype.Kind, size int) {
 	h.Flags |= ethertype.FlagWholeCRC
 	h.Size, h.Length = uint16(size), uint32(p.Data)
 	h.Put(slot)
-	a.batch.add(slot[:ethertype.HeaderSize], append(a.batch.body(), padding[:size]))
+	a.batch.Add(slot[:ethertype.HeaderSize], append(a.batch.Body(), padding[:size]))
 }
 
 // ProbeSize is how long a probe is.

@@ -3,6 +3,7 @@ package conn
 import (
 	"github.com/bobnet-go/bobnet/ethertype"
 	"github.com/bobnet-go/bobnet/progress"
+	"github.com/bobnet-go/bobnet/vipl/internal/code"
 )
 
 // Queue is one work queue of a connection. Descriptors are numbered in the order they
@@ -87,13 +88,13 @@ func (q *Queue) Take() *Descriptor {
 
 // complete finishes the oldest posted descriptor with the given status bits
 // and tells whoever waits.
-func (q *Queue) complete(c *Conn, status Status, length uint32) {
+func (q *Queue) complete(c *Conn, status code.Status, length uint32) {
 	d := q.at(q.done)
 	q.done++
-	d.Status = status | StatusDone
+	d.Status = status | code.StatusDone
 	d.Length = length
 	if total, ok := c.a.Mem.Release(d.Segs); !ok || total != uint64(d.total) {
-		d.Status |= StatusProtectionError
+		d.Status |= code.StatusProtectionError
 		c.Owner.Raise(FaultAltered, d, status, errAltered)
 	}
 	if q.cq != nil {

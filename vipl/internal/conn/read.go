@@ -5,6 +5,7 @@ import (
 
 	"github.com/bobnet-go/bobnet/ethertype"
 	"github.com/bobnet-go/bobnet/reliability"
+	"github.com/bobnet-go/bobnet/vipl/internal/code"
 )
 
 // readTable is the requester's side of RDMA reads. Reads are numbered in the
@@ -40,7 +41,7 @@ func (t *readTable) waits() bool {
 		return false
 	}
 	d := t.c.SQ.at(t.c.tx.cursor.next)
-	return d.Fence || d.Op == OpRDMARead && t.sent.Sub(t.done) >= t.limit
+	return d.Fence || d.Op == code.OpRDMARead && t.sent.Sub(t.done) >= t.limit
 }
 
 // cutRead takes the request of the read at the cursor off the send queue.
@@ -110,5 +111,5 @@ func (t *readTable) start(limit int) {
 
 // unanswered reports whether d is a read whose answer is not whole.
 func (t *readTable) unanswered(d *Descriptor) bool {
-	return d.Op == OpRDMARead && t.done.LessEq(d.msg)
+	return d.Op == code.OpRDMARead && t.done.LessEq(d.msg)
 }

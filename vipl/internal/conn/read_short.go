@@ -3,6 +3,7 @@ package conn
 import (
 	"github.com/bobnet-go/bobnet/ethertype"
 	"github.com/bobnet-go/bobnet/reliability"
+	"github.com/bobnet-go/bobnet/vipl/internal/code"
 )
 
 // This file is the fast path of RDMA reads: of a read that is alone on the send
@@ -34,7 +35,7 @@ func (c *Conn) receiveShortRead(h *ethertype.Header, payload []byte) bool {
 	switch {
 	case h.Offset != 0 || h.Size != ethertype.RDMASize || h.Length == 0 || int(h.Length) > c.shortMax(),
 		h.Msg != t.next || t.waiting > 0 || t.next.Sub(t.base) >= min(c.terms.ReadDepth, len(t.slots)),
-		h.Ack != c.tx.sender.NextSeq() || c.tx.sender.InFlight() > 1 || a.batch.n > 0 || c.tx.sender.Room(a.Now) == 0:
+		h.Ack != c.tx.sender.NextSeq() || c.tx.sender.InFlight() > 1 || a.batch.Len() > 0 || c.tx.sender.Room(a.Now) == 0:
 		return false
 	}
 	s := serving{length: h.Length, seq: h.Seq, asked: true}
@@ -70,7 +71,7 @@ func (c *Conn) receiveShortAnswer(h *ethertype.Header, payload []byte) bool {
 		return false
 	}
 	d := c.SQ.at(c.SQ.done)
-	if d.Op != OpRDMARead || d.got > 0 || h.Length != d.total || len(d.Segs) != 1 || len(d.Segs[0].Data) < len(payload) {
+	if d.Op != code.OpRDMARead || d.got > 0 || h.Length != d.total || len(d.Segs) != 1 || len(d.Segs[0].Data) < len(payload) {
 		return false
 	}
 	copy(d.Segs[0].Data, payload)

@@ -3,6 +3,7 @@ package conn
 import (
 	"github.com/bobnet-go/bobnet/ethertype"
 	"github.com/bobnet-go/bobnet/reliability"
+	"github.com/bobnet-go/bobnet/vipl/internal/code"
 	"github.com/bobnet-go/bobnet/vipl/internal/memory"
 )
 
@@ -66,10 +67,10 @@ func (r *rxHalf) receiveData(h *ethertype.Header, payload []byte) {
 	}
 	switch r.receiver.Check(h.Seq) {
 	case reliability.Duplicate:
-		r.c.Drop(DropDuplicate)
+		r.c.Drop(code.DropDuplicate)
 		r.receiver.Duplicate()
 	case reliability.Ahead:
-		r.c.Drop(DropAhead)
+		r.c.Drop(code.DropAhead)
 	case reliability.Accept:
 		result, why := r.place(h, payload)
 		switch {
@@ -86,12 +87,12 @@ func (r *rxHalf) receiveData(h *ethertype.Header, payload []byte) {
 			}
 		case inOrder && result == fatal:
 			r.completeReceived()
-			r.c.Drop(DropFatal)
+			r.c.Drop(code.DropFatal)
 			r.c.fail(why)
 		case result == deferred:
-			r.c.Drop(DropAhead)
+			r.c.Drop(code.DropAhead)
 		default:
-			r.c.Drop(DropNoReceive)
+			r.c.Drop(code.DropNoReceive)
 		}
 	}
 }
@@ -102,7 +103,7 @@ func (r *rxHalf) receiveData(h *ethertype.Header, payload []byte) {
 func (t *txHalf) takeAck(h *ethertype.Header, more []byte) bool {
 	progress, valid := t.sender.OnAck(t.c.a.Now, h.Ack, h.Sack, more)
 	if !valid {
-		t.c.Drop(DropAck)
+		t.c.Drop(code.DropAck)
 		return false
 	}
 	if progress {
@@ -115,7 +116,7 @@ func (t *txHalf) takeAck(h *ethertype.Header, more []byte) bool {
 // probe when it asks for one.
 func (r *rxHalf) receiveAck(h *ethertype.Header, payload []byte) {
 	if !r.c.Reliable {
-		r.c.Drop(DropFormat)
+		r.c.Drop(code.DropFormat)
 		return
 	}
 	// The payload may lie in memory that the peer can still write to, and is
@@ -132,7 +133,7 @@ func (r *rxHalf) receiveAck(h *ethertype.Header, payload []byte) {
 // SendAck sends an acknowledgement on its own.
 func (c *Conn) SendAck(flags ethertype.Flags) {
 	a := c.a
-	slot := a.batch.slot(a)
+	slot := a.slot()
 	if slot == nil {
 		return
 	}
@@ -141,13 +142,13 @@ func (c *Conn) SendAck(flags ethertype.Flags) {
 	more := c.rx.receiver.AppendSack(slot[ethertype.HeaderSize:ethertype.HeaderSize])
 	h.Size = uint16(len(more))
 	h.Put(slot)
-	a.batch.add(slot[:ethertype.HeaderSize+len(more)], nil)
+	a.batch.Add(slot[:ethertype.HeaderSize+len(more)], nil)
 	c.Stats.BareAcks++
 }
 
-func (r *rxHalf) ackIfDue() {
-	if r.c.Reliable && r.receiver.AckDue(r.c.a.Now) {
-		r.c.SendAck(0)
+func (c *Conn) ackIfDue() {
+	if c.Reliable && c.rx.receiver.AckDue(c.a.Now) {
+		c.SendAck(0)
 	}
 }
 
@@ -334,12 +335,12 @@ func (r *rxHalf) completeReceived() {
 }
 
 func (r *rxHalf) finishReceive(d *Descriptor) {
-	status := StatusOpReceive
+	status := code.StatusOpReceive
 	if d.oneSide {
-		status = StatusOpRemoteRDMAWrite
+		status = code.StatusOpRemoteRDMAWrite
 	}
 	if d.HasImmediate {
-		status |= StatusImmediate
+		status |= code.StatusImmediate
 	}
 	r.c.Stats.Receives++
 	r.c.Stats.RxBytes += uint64(d.length)

@@ -3,6 +3,8 @@ package conn
 import (
 	"github.com/bobnet-go/bobnet/ethertype"
 	"github.com/bobnet-go/bobnet/reliability"
+	"github.com/bobnet-go/bobnet/vipl/internal/batch"
+	"github.com/bobnet-go/bobnet/vipl/internal/code"
 	"github.com/bobnet-go/bobnet/vipl/internal/memory"
 )
 
@@ -33,7 +35,7 @@ func (t *txHalf) transmit(single bool) {
 		return
 	}
 	for {
-		if a.batch.full(a) { // looked at before Retransmit, which takes the frame as sent
+		if a.full() { // looked at before Retransmit, which takes the frame as sent
 			t.leaveToPoll()
 			return
 		}
@@ -52,7 +54,7 @@ func (t *txHalf) transmit(single bool) {
 		}
 	}
 	for room := t.sender.Room(a.Now); room > 0 && t.unsent(); room-- {
-		if a.batch.full(a) {
+		if a.full() {
 			t.leaveToPoll()
 			return
 		}
@@ -90,8 +92,8 @@ func (t *txHalf) push() {
 	single := t.single()
 	if !single && t.c.Reliable {
 		if t.cork() {
-			if a.batch.n > 0 { // what cork has caught up with
-				a.batch.flush(a)
+			if a.batch.Len() > 0 { // what cork has caught up with
+				a.flush()
 			}
 			return
 		}
@@ -100,15 +102,15 @@ func (t *txHalf) push() {
 	if !single || !t.c.sendShort() {
 		t.transmit(single)
 	}
-	if a.batch.n > 0 {
-		a.batch.flush(a)
+	if a.batch.Len() > 0 {
+		a.flush()
 		a.CatchUp()
 		if single {
 			a.Now = a.link.Now()
 			t.sender.Stamp(a.Now)
 		}
-		if a.batch.n > 0 { // what another connection owed
-			a.batch.flush(a)
+		if a.batch.Len() > 0 { // what another connection owed
+			a.flush()
 		}
 	}
 	t.c.arm() // also when the pace allows nothing now
@@ -182,15 +184,15 @@ func (t *txHalf) cut() reliability.Sent {
 		if p := t.pack(); p.count > 1 {
 			return t.cutPacked(&p)
 		}
-		if d.Op == OpRDMARead {
+		if d.Op == code.OpRDMARead {
 			return t.c.reads.cutRead(d)
 		}
 		d.first, d.msg = t.sender.NextSeq(), next.msg
-		if d.Op == OpSend || d.HasImmediate {
+		if d.Op == code.OpSend || d.HasImmediate {
 			next.msg++
 		}
 	}
-	size := fragment(d.total-next.offset, t.c.Path.MaxData-d.extension(), d.Op == OpRDMAWrite)
+	size := fragment(d.total-next.offset, t.c.Path.MaxData-d.extension(), d.Op == code.OpRDMAWrite)
 	f := reliability.Sent{First: next.next, Offset: next.offset, Size: size, Count: 1}
 	next.offset += size
 	if next.offset == d.total {
@@ -227,7 +229,7 @@ const (
 // extension returns how many payload bytes precede the data in each of d's frames.
 func (d *Descriptor) extension() int {
 	switch {
-	case d.Op != OpSend:
+	case d.Op != code.OpSend:
 		return ethertype.RDMASize
 	case d.HasImmediate:
 		return ethertype.ImmediateSize
@@ -242,7 +244,7 @@ func (t *txHalf) build(f *reliability.Sent, seq ethertype.Seq, flags ethertype.F
 		return t.c.serves.build(f, seq, flags)
 	}
 	a := t.c.a
-	slot := a.batch.slot(a)
+	slot := a.slot()
 	if slot == nil {
 		return false
 	}
@@ -258,9 +260,9 @@ func (t *txHalf) build(f *reliability.Sent, seq ethertype.Seq, flags ethertype.F
 	}
 	at := ethertype.HeaderSize
 	switch {
-	case d.Op != OpSend:
+	case d.Op != code.OpSend:
 		h.Kind = ethertype.KindRDMAWrite
-		if d.Op == OpRDMARead {
+		if d.Op == code.OpRDMARead {
 			h.Kind = ethertype.KindRDMARead
 		} else if d.Unordered {
 			h.Flags |= ethertype.FlagUnordered
@@ -287,18 +289,18 @@ func (t *txHalf) build(f *reliability.Sent, seq ethertype.Seq, flags ethertype.F
 // else by reference. It reports false when they are not there any more.
 func (t *txHalf) fill(slot []byte, at int, d *Descriptor, f *reliability.Sent) bool {
 	a := t.c.a
-	if f.Size <= copyMax && int(f.Size) <= len(slot)-at {
+	if f.Size <= batch.CopyMax && int(f.Size) <= len(slot)-at {
 		if !memory.CopyOut(slot[at:], d.Segs, f.Offset, f.Size) {
 			return t.altered()
 		}
-		a.batch.add(slot[:at+int(f.Size)], nil)
+		a.batch.Add(slot[:at+int(f.Size)], nil)
 		return true
 	}
-	body, ok := memory.AppendParts(a.batch.body(), d.Segs, f.Offset, f.Size)
+	body, ok := memory.AppendParts(a.batch.Body(), d.Segs, f.Offset, f.Size)
 	if !ok {
 		return t.altered()
 	}
-	a.batch.add(slot[:at], body)
+	a.batch.Add(slot[:at], body)
 	return true
 }
 
@@ -334,13 +336,13 @@ func (c *Conn) header(kind ethertype.Kind) *ethertype.Header {
 func (t *txHalf) pumpLoose() {
 	a := t.c.a
 	for t.cursor.next != t.c.SQ.tail {
-		if a.batch.full(a) {
+		if a.full() {
 			t.leaveToPoll()
 			break
 		}
 		if !t.c.marks.unsent {
 			t.c.marks.unsent = true
-			a.batch.unsent = append(a.batch.unsent, t.c)
+			a.unsent = append(a.unsent, t.c)
 		}
 		f := t.cut()
 		t.build(&f, t.c.loose.next, 0)
@@ -378,10 +380,10 @@ func (t *txHalf) finishSend() {
 	d := t.c.SQ.at(t.c.SQ.done)
 	status := d.opStatus()
 	if d.HasImmediate {
-		status |= StatusImmediate
+		status |= code.StatusImmediate
 	}
 	t.c.Stats.SendsDone++
-	if d.Op == OpRDMARead {
+	if d.Op == code.OpRDMARead {
 		t.c.Stats.RxBytes += uint64(d.total)
 	} else {
 		t.c.Stats.TxBytes += uint64(d.total)

@@ -3,6 +3,7 @@ package conn
 import (
 	"github.com/bobnet-go/bobnet/ethertype"
 	"github.com/bobnet-go/bobnet/reliability"
+	"github.com/bobnet-go/bobnet/vipl/internal/batch"
 	"github.com/bobnet-go/bobnet/vipl/internal/code"
 	"github.com/bobnet-go/bobnet/vipl/internal/memory"
 )
@@ -107,7 +108,7 @@ func (t *serveTable) source(s *serving) []byte {
 // deny ends the connection because of a read that is not allowed.
 func (t *serveTable) deny() {
 	t.denied = true
-	t.c.Owner.Raise(FaultReadForbidden, nil, StatusOpRDMARead, code.ErrRDMA)
+	t.c.Owner.Raise(FaultReadForbidden, nil, code.StatusOpRDMARead, code.ErrRDMA)
 	t.c.fail(reasonRead)
 }
 
@@ -138,7 +139,7 @@ func (t *serveTable) build(f *reliability.Sent, seq ethertype.Seq, flags etherty
 		t.deny()
 		return false
 	}
-	slot := a.batch.slot(a)
+	slot := a.slot()
 	if slot == nil {
 		return false
 	}
@@ -151,15 +152,15 @@ func (t *serveTable) build(f *reliability.Sent, seq ethertype.Seq, flags etherty
 	h.Offset, h.Length, h.Size = f.Offset, s.length, uint16(f.Size)
 	h.Put(slot)
 	if f.Size == 0 {
-		a.batch.add(slot[:ethertype.HeaderSize], nil)
+		a.batch.Add(slot[:ethertype.HeaderSize], nil)
 		return true
 	}
 	data := t.source(s)[f.Offset:][:f.Size]
-	if f.Size <= copyMax && int(f.Size) <= a.batch.inline() {
-		a.batch.add(slot[:ethertype.HeaderSize+copy(slot[ethertype.HeaderSize:], data)], nil)
+	if f.Size <= batch.CopyMax && int(f.Size) <= a.batch.Inline() {
+		a.batch.Add(slot[:ethertype.HeaderSize+copy(slot[ethertype.HeaderSize:], data)], nil)
 		return true
 	}
-	a.batch.add(slot[:ethertype.HeaderSize], append(a.batch.body(), data))
+	a.batch.Add(slot[:ethertype.HeaderSize], append(a.batch.Body(), data))
 	return true
 }
 

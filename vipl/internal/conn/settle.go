@@ -56,7 +56,7 @@ func (a *Adapter) settle() {
 		a.touched[i] = nil
 		if c.State == StateConnected {
 			c.tx.pump()
-			c.rx.ackIfDue()
+			c.ackIfDue()
 			c.arm()
 		}
 	}
@@ -88,13 +88,13 @@ func (a *Adapter) Uncork() {
 	again := copy(a.corked, a.corked[k:])
 	clear(a.corked[again:])
 	a.corked = a.corked[:again]
-	a.batch.flush(a)
+	a.flush()
 }
 
 // SendControl sends a frame that is not part of a connection's sequence. The
 // caller fills destination, kind, ports, tag and flags.
 func (a *Adapter) SendControl(h ethertype.Header, parts ...[]byte) {
-	slot := a.batch.slot(a)
+	slot := a.slot()
 	if slot == nil {
 		a.Stats.TxDropped++
 		return
@@ -107,5 +107,5 @@ func (a *Adapter) SendControl(h ethertype.Header, parts ...[]byte) {
 	}
 	h.Size = uint16(size)
 	h.Put(slot)
-	a.batch.add(slot[:ethertype.HeaderSize+size], nil)
+	a.batch.Add(slot[:ethertype.HeaderSize+size], nil)
 }

@@ -3,6 +3,8 @@ package conn
 import (
 	"github.com/bobnet-go/bobnet/ethertype"
 	"github.com/bobnet-go/bobnet/reliability"
+	"github.com/bobnet-go/bobnet/vipl/internal/batch"
+	"github.com/bobnet-go/bobnet/vipl/internal/code"
 )
 
 // The fast path
@@ -22,13 +24,13 @@ import (
 func (c *Conn) sendShort() bool {
 	a, next := c.a, &c.tx.cursor
 	d := c.SQ.at(next.next)
-	if a.batch.n > 0 || d.HasImmediate || c.Path.switching || c.reads.open() || c.tx.sender.Room(a.Now) == 0 {
+	if a.batch.Len() > 0 || d.HasImmediate || c.Path.switching || c.reads.open() || c.tx.sender.Room(a.Now) == 0 {
 		return false
 	}
 	switch d.Op {
-	case OpRDMARead:
+	case code.OpRDMARead:
 		return c.sendShortRead(d)
-	case OpRDMAWrite:
+	case code.OpRDMAWrite:
 		return c.sendShortWrite(d)
 	}
 	if len(d.Segs) != 1 || len(d.Segs[0].Data) != int(d.total) || int(d.total) > c.shortMax() {
@@ -49,17 +51,17 @@ func (c *Conn) sendShort() bool {
 }
 
 // shortMax returns how many bytes may be copied to a frame that is sent by the fast path.
-func (c *Conn) shortMax() int { return min(copyMax, c.Path.Data, c.a.batch.inline()) }
+func (c *Conn) shortMax() int { return min(batch.CopyMax, c.Path.Data, c.a.batch.Inline()) }
 
 // addShort adds the first frame of a batch, which holds data behind an extension.
 func (c *Conn) addShort(h *ethertype.Header, extension, data []byte) {
 	b := &c.a.batch
 	h.Count, h.Size = 1, uint16(len(extension)+len(data))
-	head := b.slots[:ethertype.HeaderSize+len(extension)+len(data)]
+	head := b.First(ethertype.HeaderSize + len(extension) + len(data))
 	h.Put(head)
 	copy(head[ethertype.HeaderSize:], extension)
 	copy(head[ethertype.HeaderSize+len(extension):], data)
-	b.add(head, nil)
+	b.Add(head, nil)
 	c.a.FastPath++
 }
 

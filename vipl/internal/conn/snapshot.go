@@ -5,6 +5,7 @@ import (
 
 	"github.com/bobnet-go/bobnet/ethertype"
 	"github.com/bobnet-go/bobnet/reliability"
+	"github.com/bobnet-go/bobnet/vipl/internal/code"
 )
 
 // pendingSend describes send i, which is posted.
@@ -17,7 +18,7 @@ func (c *Conn) pendingSend(i ethertype.Seq, now int64) PendingSend {
 	} else if i == c.tx.cursor.next && c.tx.cursor.offset > 0 {
 		s.Sent, begun = c.tx.cursor.offset, true
 	}
-	if d.Op == OpRDMARead {
+	if d.Op == code.OpRDMARead {
 		s.Sent = 0
 		if begun {
 			s.Sent = d.got
@@ -73,7 +74,7 @@ func (c *Conn) Arriving() *Arriving {
 
 // PendingSend is a send descriptor that has been posted and has not completed.
 type PendingSend struct {
-	Op   Op
+	Op   code.Op
 	Msg  uint32 // message number, as its frames carry it; 0 as long as none has been sent
 	Size uint32 // bytes
 	Sent uint32 // bytes of it that have been sent, once at least; of an RDMA read, bytes that have come

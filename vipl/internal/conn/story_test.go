@@ -97,7 +97,9 @@ func (e *end) Send(frames []transport.Frame) (int, error) {
 func (e *end) Now() int64 { return e.pair.now }
 
 // Raise implements Owner.
-func (e *end) Raise(what Fault, _ *Descriptor, _ Status, _ error) { e.raised = append(e.raised, what) }
+func (e *end) Raise(what Fault, _ *Descriptor, _ code.Status, _ error) {
+	e.raised = append(e.raised, what)
+}
 
 // Lost implements Owner.
 func (e *end) Lost(cause error, detail string) error {
@@ -236,10 +238,10 @@ func TestStory(t *testing.T) {
 			for i := range 8 {
 				for _, e := range p.ends {
 					w := e.descriptor(outAt+i*slotSize, 1+rng.IntN(slotSize-1))
-					w.Op, w.Remote = OpRDMAWrite, e.peer.remote(lentAt+i*slotSize)
+					w.Op, w.Remote = code.OpRDMAWrite, e.peer.remote(lentAt+i*slotSize)
 					e.post(w, false)
 					r := e.descriptor(readAt+i*slotSize, 1+rng.IntN(slotSize-1))
-					r.Op, r.Remote = OpRDMARead, e.peer.remote(outAt+i*slotSize)
+					r.Op, r.Remote = code.OpRDMARead, e.peer.remote(outAt+i*slotSize)
 					e.post(r, false)
 				}
 			}
@@ -262,7 +264,7 @@ func (e *end) check() error {
 	}
 	for i := 0; e.c.RQ.Untaken() > 0; i++ {
 		d := e.c.RQ.Take()
-		if d != e.inbound[i] || d.Status != StatusDone|StatusOpReceive {
+		if d != e.inbound[i] || d.Status != code.StatusDone|code.StatusOpReceive {
 			return fmt.Errorf("receive %d: %v", i, d.Status)
 		}
 		if !bytes.Equal(e.heap[inAt+i*slotSize:][:d.Length], e.peer.heap[outAt+i*slotSize:][:d.Length]) {
@@ -276,9 +278,9 @@ func (e *end) check() error {
 		}
 		there := []byte(nil)
 		switch d.Op {
-		case OpRDMAWrite:
+		case code.OpRDMAWrite:
 			there = e.peer.heap[d.Remote.Addr-memory.Address(e.peer.heap):][:d.Length]
-		case OpRDMARead:
+		case code.OpRDMARead:
 			there = e.peer.heap[d.Remote.Addr-memory.Address(e.peer.heap):][:d.Length]
 		default:
 			continue
@@ -336,7 +338,7 @@ func TestStoryWithoutReceive(t *testing.T) {
 			t.Errorf("%v, %v", e.c.State, e.cause)
 		}
 	}
-	if d := a.c.SQ.Take(); d == nil || d.Status != StatusDone|StatusRemoteDescError {
+	if d := a.c.SQ.Take(); d == nil || d.Status != code.StatusDone|code.StatusRemoteDescError {
 		t.Errorf("the send: %+v", d)
 	}
 	if len(b.raised) != 1 || b.raised[0] != FaultNoReceive {
@@ -357,7 +359,7 @@ func TestStoryOfSilence(t *testing.T) {
 	if took := time.Duration(p.now - begun); !errors.Is(a.cause, code.ErrUnreachable) || took < time.Second || took > 5*time.Second {
 		t.Errorf("%v after %v", a.cause, took)
 	}
-	if d := a.c.SQ.Take(); d == nil || d.Status&StatusTransportError == 0 {
+	if d := a.c.SQ.Take(); d == nil || d.Status&code.StatusTransportError == 0 {
 		t.Errorf("the send: %+v", d)
 	}
 }

@@ -84,8 +84,8 @@ func (c *Conn) due() int64 {
 		return c.Owner.Due()
 	case c.State == StateConnected && c.Reliable:
 		at := min(c.tx.sender.Deadline(), c.rx.receiver.Deadline())
-		if c.a.batch.n == c.a.batch.limit { // the link takes nothing now
-			at = max(at, c.a.batch.retryAt(c.a.Now))
+		if c.a.batch.Full() { // the link takes nothing now
+			at = max(at, c.a.batch.RetryAt(c.a.Now))
 		}
 		return at
 	}
@@ -124,8 +124,8 @@ func (a *Adapter) FindTimer() {
 	clear(t.conns[len(keep):])
 	t.conns = keep
 	t.next = min(t.next, t.sweep)
-	if a.batch.n > 0 {
-		t.next = min(t.next, a.batch.retryAt(a.Now))
+	if a.batch.Len() > 0 {
+		t.next = min(t.next, a.batch.RetryAt(a.Now))
 	}
 }
 
@@ -149,7 +149,7 @@ func (c *Conn) runTimer() {
 			c.SendAck(ethertype.FlagAckNow)
 		}
 	}
-	c.rx.ackIfDue()
+	c.ackIfDue()
 }
 
 // giveUp ends a connection whose peer does not answer. That may be this side's

@@ -25,7 +25,7 @@ type looseRx struct {
 // connection here: what cannot be placed is dropped and counted.
 func (l *looseRx) receive(h *ethertype.Header, payload []byte) {
 	if h.Kind != ethertype.KindData && h.Kind != ethertype.KindRDMAWrite {
-		l.c.Drop(DropFormat)
+		l.c.Drop(code.DropFormat)
 		return
 	}
 	if !l.admit(h) {
@@ -39,7 +39,7 @@ func (l *looseRx) receive(h *ethertype.Header, payload []byte) {
 		for m := h.Msg; m != h.Msg+ethertype.Seq(h.Count); m++ {
 			r, data, rest, ok := ethertype.NextRecord(payload)
 			if !ok {
-				l.c.Drop(DropFormat)
+				l.c.Drop(code.DropFormat)
 				return
 			}
 			payload = rest
@@ -67,10 +67,10 @@ func (l *looseRx) admit(h *ethertype.Header) bool {
 		l.write.abandon(l.c, l.write.first+1)
 		l.write = looseWrite{}
 	case verdict == reliability.Ahead:
-		l.c.Drop(DropAhead)
+		l.c.Drop(code.DropAhead)
 		return false
 	default:
-		l.c.Drop(DropDuplicate)
+		l.c.Drop(code.DropDuplicate)
 		return false
 	}
 	return true
@@ -79,7 +79,7 @@ func (l *looseRx) admit(h *ethertype.Header) bool {
 // abandon gives up the message that is being assembled.
 func (l *looseRx) abandon() {
 	if l.open {
-		l.c.Drop(DropIncomplete)
+		l.c.Drop(code.DropIncomplete)
 		l.c.RQ.at(l.c.RQ.done).rxState = rxState{}
 	}
 	l.open = false
@@ -94,14 +94,14 @@ func (l *looseRx) begin(h *ethertype.Header) *Descriptor {
 		if l.open && l.msg == h.Msg {
 			return l.c.RQ.at(l.c.RQ.done)
 		}
-		l.c.Drop(DropLate)
+		l.c.Drop(code.DropLate)
 		return nil
 	}
 	l.abandon()
 	l.begun, l.msg, l.at = true, h.Msg, h.Seq
 	if l.c.RQ.done == l.c.RQ.tail {
-		l.c.Drop(DropNoReceive)
-		l.c.Owner.Raise(FaultNoReceive, nil, StatusOpReceive, code.ErrRecvQueue)
+		l.c.Drop(code.DropNoReceive)
+		l.c.Owner.Raise(FaultNoReceive, nil, code.StatusOpReceive, code.ErrRecvQueue)
 		return nil
 	}
 	l.open = true
@@ -117,12 +117,12 @@ func (l *looseRx) fragment(h *ethertype.Header, data []byte, imm uint32, hasImm 
 	}
 	switch {
 	case h.Length != d.length || d.oneSide:
-		l.c.Drop(DropRange)
+		l.c.Drop(code.DropRange)
 		return
 	case h.Length > d.total || !memory.Scatter(d.Segs, h.Offset, data):
 		l.open = false
 		l.c.Stats.Receives++
-		l.c.RQ.complete(l.c, StatusOpReceive|StatusLengthError, 0)
+		l.c.RQ.complete(l.c, code.StatusOpReceive|code.StatusLengthError, 0)
 		return
 	}
 	d.Immediate, d.HasImmediate = imm, hasImm
@@ -153,7 +153,7 @@ func (l *looseRx) rdma(h *ethertype.Header, payload []byte) {
 	}
 	if d := l.begin(h); d != nil {
 		if d.got > 0 && !d.oneSide || d.length != h.Length {
-			l.c.Drop(DropRange)
+			l.c.Drop(code.DropRange)
 			return
 		}
 		d.oneSide, d.Immediate, d.HasImmediate = true, r.Immediate, true

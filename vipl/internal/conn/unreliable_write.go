@@ -41,7 +41,7 @@ func (w *looseWrite) note(c *Conn, h *ethertype.Header) {
 func (w *looseWrite) abandon(c *Conn, seq ethertype.Seq) {
 	if w.open && w.first.Less(seq) {
 		w.open = false
-		c.Owner.Raise(FaultWriteAborted, nil, StatusOpRemoteRDMAWrite, errAborted)
+		c.Owner.Raise(FaultWriteAborted, nil, code.StatusOpRemoteRDMAWrite, errAborted)
 	}
 }
 
@@ -59,13 +59,13 @@ func (p *Path) writeSize() uint32 {
 // data the receive that it spends says so, else an asynchronous error.
 func (l *looseRx) forbidden(h *ethertype.Header) {
 	if h.Flags&ethertype.FlagImmediate == 0 {
-		l.c.Drop(DropRDMA)
-		l.c.Owner.Raise(FaultWriteForbidden, nil, StatusOpRemoteRDMAWrite, code.ErrRDMA)
+		l.c.Drop(code.DropRDMA)
+		l.c.Owner.Raise(FaultWriteForbidden, nil, code.StatusOpRemoteRDMAWrite, code.ErrRDMA)
 		return
 	}
 	if d := l.begin(h); d != nil { // else it is counted as late, or without a receive
-		l.c.Drop(DropRDMA)
+		l.c.Drop(code.DropRDMA)
 		l.open = false
-		l.c.RQ.complete(l.c, StatusOpRemoteRDMAWrite|StatusRDMAProtError, 0)
+		l.c.RQ.complete(l.c, code.StatusOpRemoteRDMAWrite|code.StatusRDMAProtError, 0)
 	}
 }

@@ -1,4 +1,4 @@
-package conn
+package batch
 
 import (
 	"github.com/bobnet-go/bobnet/ethertype"
@@ -38,8 +38,8 @@ const (
 	refusedMax = 50_000_000
 )
 
-// retryAt returns when a link that has refused a frame is tried again.
-func (s *stall) retryAt(now int64) int64 { return max(s.again, now+txRetry) }
+// RetryAt returns when a link that has refused a frame is tried again.
+func (s *stall) RetryAt(now int64) int64 { return max(s.again, now+txRetry) }
 
 // passes notes that the link has taken frames.
 func (s *stall) passes(frames []transport.Frame) {
@@ -62,34 +62,34 @@ func (s *stall) known(f *transport.Frame) bool {
 
 // refused is called when the link has not taken the frame at the head of the batch. It
 // reports whether that frame has been dropped, so that the next one can go.
-func (b *txBatch) refused(a *Adapter) (dropped bool) {
+func (b *Batch) refused(now int64) (dropped bool) {
 	s, f := &b.stall, b.frames[b.first]
 	s.stuck = true
 	if s.known(&f) {
-		b.dropTooLong(a)
+		b.dropTooLong()
 		return true
 	}
 	if s.since == 0 {
-		s.since = a.Now
+		s.since = now
 	}
-	if b.overtake(a, &f) && a.Now >= s.judged+txRetry {
-		s.judged = a.Now
+	if b.overtake(&f) && now >= s.judged+txRetry {
+		s.judged = now
 		s.passed++
 	}
-	if wait := a.Now - s.since; s.passed < refusedTimes && wait < refusedMax {
+	if wait := now - s.since; s.passed < refusedTimes && wait < refusedMax {
 		if wait > 8*txRetry {
-			s.again = a.Now + wait/8
+			s.again = now + wait/8
 		}
 		return false
 	}
 	s.tooLong, s.to = f.Len(), ethertype.MAC(f.Head)
-	b.dropTooLong(a)
+	b.dropTooLong()
 	return true
 }
 
 // dropTooLong drops the frame at the head of the batch.
-func (b *txBatch) dropTooLong(a *Adapter) {
-	a.Stats.TxTooLong++
+func (b *Batch) dropTooLong() {
+	b.stats.TxTooLong++
 	b.first++
 	b.ease()
 }
@@ -97,14 +97,14 @@ func (b *txBatch) dropTooLong(a *Adapter) {
 // overtake offers the frames behind head, the one at the head of the batch, that are
 // shorter or go elsewhere, and reports whether the link has taken any. Those go before
 // it.
-func (b *txBatch) overtake(a *Adapter, head *transport.Frame) (passed bool) {
+func (b *Batch) overtake(head *transport.Frame) (passed bool) {
 	size, elsewhere := head.Len(), true
 	for i := b.first + 1; i < b.n; i++ {
 		f := b.frames[i]
 		if f.Len() >= size && (!elsewhere || ethertype.MAC(f.Head) == ethertype.MAC(head.Head)) {
 			continue
 		}
-		k, err := a.link.Send(b.frames[i : i+1])
+		k, err := b.link.Send(b.frames[i : i+1])
 		if k == 0 && err == nil { // only shorter ones may pass still
 			size, elsewhere = min(size, f.Len()), false
 			continue
@@ -113,12 +113,12 @@ func (b *txBatch) overtake(a *Adapter, head *transport.Frame) (passed bool) {
 		b.frames[b.first] = f
 		b.first++
 		if err != nil {
-			a.hooks.LinkError(err)
-			a.Stats.TxDropped++
+			b.failed(err)
+			b.stats.TxDropped++
 			continue
 		}
-		a.Stats.TxFrames++
-		a.Stats.TxBytes += uint64(f.Len())
+		b.stats.TxFrames++
+		b.stats.TxBytes += uint64(f.Len())
 		passed = true
 	}
 	return passed

@@ -1,4 +1,4 @@
-package conn
+package code
 
 import "encoding/json"
 
@@ -63,30 +63,4 @@ func (c DropCounts) MarshalJSON() ([]byte, error) {
 		}
 	}
 	return json.Marshal(by)
-}
-
-// Drop counts a frame that was for no connection in particular.
-func (a *Adapter) Drop(why Drop) { a.Stats.Dropped[why]++ }
-
-// Drop counts a frame that was for c.
-func (c *Conn) Drop(why Drop) {
-	c.a.Drop(why)
-	c.Stats.Dropped[why]++
-}
-
-// Lost counts a frame of c's that the adapter has counted.
-func (c *Conn) Lost(why Drop) { c.Stats.Dropped[why]++ }
-
-// Stats counts what a connection's VI has done since it was created.
-type Stats struct {
-	Sends, SendsDone   uint64 // descriptors posted and completed well
-	Receives           uint64 // messages received
-	TxBytes, RxBytes   uint64 // payload of completed messages
-	RDMABytes          uint64 // written here or read from here by the peer
-	TxFrames, RxFrames uint64
-	Retransmits        uint64 // frames sent again
-	BareAcks           uint64 // frames sent only to acknowledge
-	// Dropped are the frames that came for it and were not used; the adapter
-	// has counted them too.
-	Dropped DropCounts
 }

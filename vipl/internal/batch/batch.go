@@ -1,0 +1,168 @@
+// Package batch collects frames until they go to a link in one call, and judges what a
+// link that takes none refuses: a full queue, or a frame that never passes.
+package batch
+
+import (
+	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/transport"
+)
+
+// The limits of a batch and of its frames.
+const (
+	Max       = 32   // frames a batch holds
+	CopyMax   = 256  // data of a frame up to this size are copied behind the header; longer ones are gathered from where they lie
+	BodyParts = 32   // of a frame's body: of one descriptor, or of many messages that share the frame
+	inlineMax = 4096 // bytes of payload that a slot can hold behind the header
+)
+
+// burstBytes bounds what goes to the link at a time, as the window is bounded, to what
+// stays in a processor's cache.
+const (
+	burstBytes = 256 << 10
+	burstMin   = 4 // frames
+)
+
+// Burst is how many frames of an MTU a batch holds, or a poll takes in.
+func Burst(mtu int) int { return max(burstBytes/mtu, burstMin) }
+
+// Link is what a batch needs of a link.
+type Link interface {
+	Send(frames []transport.Frame) (int, error)
+}
+
+// Stats counts what has become of frames.
+type Stats struct {
+	TxFrames, TxBytes uint64 // handed to the link, headers included
+	TxDropped         uint64 // frames that could not be handed to the link
+	TxTooLong         uint64 // frames that the link refused again and again while others passed, or for 50 ms
+}
+
+// Batch collects frames until they go to the link in one call. Each frame
+// has a slot for its header and, if small, its payload; larger payloads stay
+// in the user's memory and are only referred to. The slots are reused after
+// every flush.
+type Batch struct {
+	link   Link
+	failed func(err error)
+	stats  *Stats
+	frames [Max]transport.Frame
+	bodies [Max][BodyParts][]byte
+	slots  []byte
+	stride int
+	limit  int // frames in a batch, at most Max
+	first  int // frames before it have been taken by the link
+	n      int // frames in the batch
+	bytes  int // in them
+	stall
+}
+
+// Init makes a batch for a link of an MTU, whose frames hold maxData bytes behind the
+// header. failed is called with the errors of the link.
+func (b *Batch) Init(link Link, mtu, maxData int, stats *Stats, failed func(err error)) {
+	b.link, b.stats, b.failed = link, stats, failed
+	b.limit = min(Burst(mtu), Max)
+	b.stride = ethertype.HeaderSize + min(maxData, inlineMax)
+	b.slots = make([]byte, Max*b.stride)
+}
+
+// Inline returns how many payload bytes a slot can hold.
+func (b *Batch) Inline() int { return b.stride - ethertype.HeaderSize }
+
+// Len returns how many frames are in the batch.
+func (b *Batch) Len() int { return b.n }
+
+// Unsent returns how many of these the link has not taken.
+func (b *Batch) Unsent() int { return b.n - b.first }
+
+// Full reports whether there is no slot: the link takes nothing now.
+func (b *Batch) Full() bool { return b.n == b.limit }
+
+// Enough reports whether the batch is to be flushed before more is added.
+func (b *Batch) Enough() bool { return b.n >= b.limit || b.bytes >= burstBytes }
+
+// Slot returns the next free slot of a batch that is not full. It is only occupied by Add.
+func (b *Batch) Slot() []byte {
+	return b.slots[b.n*b.stride : (b.n+1)*b.stride : (b.n+1)*b.stride]
+}
+
+// First returns the beginning, of so many bytes, of the slot of an empty batch.
+func (b *Batch) First(size int) []byte { return b.slots[:size] }
+
+// Body returns the scratch array for the next frame's body.
+func (b *Batch) Body() [][]byte { return b.bodies[b.n][:0] }
+
+// Add appends a frame whose head is the slot that Slot returned, and seals it.
+func (b *Batch) Add(head []byte, body [][]byte) {
+	ethertype.Seal(head, body...)
+	b.frames[b.n] = transport.Frame{Head: head, Body: body}
+	b.n++
+	for _, part := range body {
+		b.bytes += len(part)
+	}
+}
+
+// TakeBack removes the frame that was added last from the batch, and returns its bytes in
+// the room that it is given.
+func (b *Batch) TakeBack(room []byte) []byte {
+	b.n--
+	f := &b.frames[b.n]
+	for _, part := range f.Body {
+		b.bytes -= len(part)
+	}
+	room = f.AppendTo(room[:0])
+	*f = transport.Frame{}
+	return room
+}
+
+// Result is what has become of a flush.
+type Result uint8
+
+// The results.
+const (
+	Empty   Result = iota // the link has taken everything
+	Refused               // it takes no more; RetryAt says when to try again
+	Waits                 // it is not time to try again
+)
+
+// Flush offers the batch to the link. What the link does not take stays for
+// the next flush.
+func (b *Batch) Flush(now int64) Result {
+	if b.stuck && now < b.again {
+		return Waits
+	}
+	for b.first < b.n {
+		k, err := b.link.Send(b.frames[b.first:b.n])
+		b.took(k)
+		if err != nil {
+			b.failed(err)
+			b.stats.TxDropped++ // the frame at fault; the rest goes on
+			b.first++
+			continue
+		}
+		if k == 0 && !b.refused(now) {
+			return Refused
+		}
+	}
+	clear(b.frames[:min(b.n, Max)])
+	b.first, b.n, b.bytes = 0, 0, 0
+	return Empty
+}
+
+// took counts the first k frames, which the link has taken.
+func (b *Batch) took(k int) {
+	for i := range k {
+		b.stats.TxBytes += uint64(b.frames[b.first+i].Len())
+	}
+	b.stats.TxFrames += uint64(k)
+	if b.stuck && k > 0 {
+		b.passes(b.frames[b.first : b.first+k])
+	}
+	b.first += k
+}
+
+// Discard forgets the frames that the link has not taken, because they refer to memory
+// that is about to be given back. The next flush empties the batch.
+func (b *Batch) Discard() {
+	b.stats.TxDropped += uint64(b.n - b.first)
+	b.first, b.again = b.n, 0
+}
