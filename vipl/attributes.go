@@ -8,6 +8,7 @@ import (
 	"github.com/bobnet-go/bobnet/reliability"
 	"github.com/bobnet-go/bobnet/transport"
 	"github.com/bobnet-go/bobnet/vipl/internal/conn"
+	"github.com/bobnet-go/bobnet/vipl/internal/conninfo"
 	"github.com/bobnet-go/bobnet/vipl/internal/memory"
 )
 
@@ -18,7 +19,7 @@ const (
 	DefaultPeerTimeout    = 10 * time.Second
 	DefaultConnectTimeout = 5 * time.Second
 	MaxQueueDepth         = 1 << 16
-	MaxReadDepth          = 256
+	MaxReadDepth          = conninfo.MaxReadDepth
 	MaxVIs                = 1 << 14
 	MaxRegions            = memory.MaxRegions
 	MaxRegisterBytes      = math.MaxInt // of all regions of a NIC together, and so of one

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/vipl/internal/conninfo"
 )
 
 // Discriminators
@@ -87,22 +88,22 @@ func checkDiscriminator(op string, d []byte, data int) error {
 
 // listenerFor returns the listener that a request is for, nil if there is none, and
 // takes the discriminator off its private data.
-func (n *NIC) listenerFor(h *ethertype.Header, c *connInfo) *Listener {
-	if !c.named {
+func (n *NIC) listenerFor(h *ethertype.Header, c *conninfo.Info) *Listener {
+	if !c.Named {
 		return n.ports.listeners[h.DstPort]
 	}
-	if h.DstPort != n.addr.Port || len(c.data) == 0 || len(c.data) < 1+int(c.data[0]) {
+	if h.DstPort != n.addr.Port || len(c.Data) == 0 || len(c.Data) < 1+int(c.Data[0]) {
 		return nil
 	}
-	end := 1 + int(c.data[0])
-	l := n.ports.discriminators[string(c.data[1:end])]
-	c.data = c.data[end:]
+	end := 1 + int(c.Data[0])
+	l := n.ports.discriminators[string(c.Data[1:end])]
+	c.Data = c.Data[end:]
 	return l
 }
 
 // askedAt returns the port that the request was sent to, from which it is answered.
 func (r *Request) askedAt() uint16 {
-	if r.info.named {
+	if r.info.Named {
 		return r.listener.nic.addr.Port
 	}
 	return r.listener.port

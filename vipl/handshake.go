@@ -5,6 +5,7 @@ import (
 
 	"github.com/bobnet-go/bobnet/ethertype"
 	"github.com/bobnet-go/bobnet/vipl/internal/conn"
+	"github.com/bobnet-go/bobnet/vipl/internal/conninfo"
 	"github.com/bobnet-go/bobnet/vipl/internal/guard"
 	"github.com/bobnet-go/bobnet/vipl/internal/pathprobe"
 )
@@ -102,7 +103,7 @@ func (hs *handshake) step(v *VI) {
 	case phaseRequest:
 		v.sendInfo(&ethertype.Header{Kind: ethertype.KindRequest, Sack: hs.token})
 	case phaseAccept:
-		if hs.request != nil && !hs.request.affords(infoSize) {
+		if hs.request != nil && !hs.request.affords(conninfo.Size) {
 			return
 		}
 		v.sendInfo(&ethertype.Header{Kind: ethertype.KindAccept, Tag: v.conn.RemoteTag, Seq: hs.localSeq, Ack: hs.remoteSeq})
@@ -206,7 +207,7 @@ func (hs *handshake) passOver(v *VI) {
 func (v *VI) sendInfo(h *ethertype.Header) {
 	c := v.info()
 	h.Dst, h.DstPort, h.SrcPort = v.conn.Remote.MAC, v.conn.Remote.Port, v.conn.Port
-	v.nic.conns.SendControl(*h, c.append(make([]byte, 0, infoSize+MaxConnData)))
+	v.nic.conns.SendControl(*h, c.Append(make([]byte, 0, conninfo.Size+MaxConnData)))
 }
 
 // receiveHandshake takes the frames of the handshake apart.
@@ -272,7 +273,7 @@ func (v *VI) receiveRetry(h *ethertype.Header) {
 
 func (v *VI) receiveAccept(h *ethertype.Header, payload []byte) {
 	n := v.nic
-	c, ok := parseInfo(payload)
+	c, ok := conninfo.Parse(payload)
 	if !ok || v.conn.State != StateConnectPending || v.hs.phase != phaseRequest {
 		v.conn.Drop(DropStale) // or a repetition: the probe's own timer answers it
 		return

@@ -7,6 +7,7 @@ import (
 	"github.com/bobnet-go/bobnet/ethertype"
 	"github.com/bobnet-go/bobnet/progress"
 	"github.com/bobnet-go/bobnet/vipl/internal/conn"
+	"github.com/bobnet-go/bobnet/vipl/internal/conninfo"
 	"github.com/bobnet-go/bobnet/vipl/internal/guard"
 )
 
@@ -46,7 +47,7 @@ type requestKey struct {
 type Request struct {
 	listener *Listener
 	key      requestKey
-	info     connInfo
+	info     conninfo.Info
 	decided  bool
 	refusal  []byte // payload of the rejection, once rejected, or accepted and given up
 	at       int64  // when it was decided
@@ -177,7 +178,7 @@ func (l *Listener) shut() {
 
 // receiveRequest handles KindRequest.
 func (n *NIC) receiveRequest(h *ethertype.Header, payload []byte) {
-	c, ok := parseInfo(payload)
+	c, ok := conninfo.Parse(payload)
 	if !ok || h.Src.IsGroup() {
 		n.conns.Drop(DropFormat)
 		return
@@ -186,7 +187,7 @@ func (n *NIC) receiveRequest(h *ethertype.Header, payload []byte) {
 		n.conns.Drop(DropPeer)
 		return
 	}
-	if c.peer {
+	if c.Peer {
 		n.receivePeer(h, &c)
 		return
 	}
@@ -200,7 +201,7 @@ func (n *NIC) receiveRequest(h *ethertype.Header, payload []byte) {
 	if !proven {
 		n.sendRetry(h, &c)
 	}
-	key := requestKey{ethertype.Addr{MAC: h.Src, Port: h.SrcPort}, c.tag}
+	key := requestKey{ethertype.Addr{MAC: h.Src, Port: h.SrcPort}, c.Tag}
 	if r := l.pending[key]; r != nil {
 		r.again(len(payload), proven)
 		if r.refusal != nil { // it did not hear
@@ -233,20 +234,20 @@ func (n *NIC) receiveRequest(h *ethertype.Header, payload []byte) {
 }
 
 // proven reports whether a request carries a token of this NIC's.
-func (n *NIC) proven(h *ethertype.Header, c *connInfo) bool {
-	return n.strangers.tokens.Proven(h, guard.Identity{Tag: c.tag, Seq: c.seq}, n.conns.Now)
+func (n *NIC) proven(h *ethertype.Header, c *conninfo.Info) bool {
+	return n.strangers.tokens.Proven(h, guard.Identity{Tag: c.Tag, Seq: c.Seq}, n.conns.Now)
 }
 
 // sendRetry has who sent a request ask again with a token.
-func (n *NIC) sendRetry(h *ethertype.Header, c *connInfo) {
-	token := n.strangers.tokens.Token(h, guard.Identity{Tag: c.tag, Seq: c.seq}, n.conns.Now)
-	n.conns.SendControl(ethertype.Header{Dst: h.Src, Kind: ethertype.KindRetry, DstPort: h.SrcPort, SrcPort: h.DstPort, Tag: c.tag, Ack: c.seq, Sack: token})
+func (n *NIC) sendRetry(h *ethertype.Header, c *conninfo.Info) {
+	token := n.strangers.tokens.Token(h, guard.Identity{Tag: c.Tag, Seq: c.Seq}, n.conns.Now)
+	n.conns.SendControl(ethertype.Header{Dst: h.Src, Kind: ethertype.KindRetry, DstPort: h.SrcPort, SrcPort: h.DstPort, Tag: c.Tag, Ack: c.Seq, Sack: token})
 }
 
 // sendReject refuses the request that h and c are.
-func (n *NIC) sendReject(h *ethertype.Header, c *connInfo, body []byte) {
+func (n *NIC) sendReject(h *ethertype.Header, c *conninfo.Info, body []byte) {
 	if n.strangers.answers.Take(guard.Reject, n.conns.Now) {
-		n.conns.SendControl(ethertype.Header{Dst: h.Src, Kind: ethertype.KindReject, DstPort: h.SrcPort, SrcPort: h.DstPort, Tag: c.tag, Ack: c.seq}, body)
+		n.conns.SendControl(ethertype.Header{Dst: h.Src, Kind: ethertype.KindReject, DstPort: h.SrcPort, SrcPort: h.DstPort, Tag: c.Tag, Ack: c.Seq}, body)
 	}
 }
 
@@ -257,14 +258,14 @@ func (r *Request) Listener() *Listener { return r.listener }
 func (r *Request) Remote() ethertype.Addr { return r.key.from }
 
 // Data returns the private data that came with the request.
-func (r *Request) Data() []byte { return r.info.data }
+func (r *Request) Data() []byte { return r.info.Data }
 
 // Attributes returns the attributes of the requester's VI (RemoteViAttribs of
 // VipConnectWait): Reliability, MaxTransferSize and QoS, which both sides must
 // agree on, and EnableRDMAWrite, EnableRDMARead, ReadDepth and WholeCRC, which is
 // set, too, if nothing protects the requester's link. The others concern nobody else
 // and are zero.
-func (r *Request) Attributes() Attributes { return r.info.attr }
+func (r *Request) Attributes() Attributes { return attributesOf(&r.info.Terms) }
 
 // Accept binds an idle VI to the request and waits until both sides are
 // connected (VipConnectAccept). If attributes do not match it returns

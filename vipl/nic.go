@@ -19,6 +19,7 @@ import (
 	"github.com/bobnet-go/bobnet/transport/udp"
 	"github.com/bobnet-go/bobnet/vipl/internal/batch"
 	"github.com/bobnet-go/bobnet/vipl/internal/conn"
+	"github.com/bobnet-go/bobnet/vipl/internal/conninfo"
 	"github.com/bobnet-go/bobnet/vipl/internal/directory"
 	"github.com/bobnet-go/bobnet/vipl/internal/guard"
 	"github.com/mdlayher/ethernet"
@@ -278,7 +279,7 @@ func (n *NIC) limitFlight() {
 }
 
 // minMTU is the smallest MTU on which the handshake's frames fit.
-const minMTU = ethertype.BaseSize + infoSize + MaxConnData
+const minMTU = conninfo.MinMTU
 
 // Addr returns the NIC's own address. Its port is the lowest of the NIC's
 // range and belongs to the NIC itself.

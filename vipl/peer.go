@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/vipl/internal/conninfo"
 )
 
 // Peer-to-peer connection: both sides ask, neither listens. Requests go to the
@@ -115,15 +116,15 @@ func (v *VI) connectPeer(ctx context.Context, remote ethertype.Addr, discriminat
 }
 
 // receivePeer handles a request of the peer-to-peer kind.
-func (n *NIC) receivePeer(h *ethertype.Header, c *connInfo) {
-	if len(c.data) < peerSize || h.DstPort != n.addr.Port {
+func (n *NIC) receivePeer(h *ethertype.Header, c *conninfo.Info) {
+	if len(c.Data) < peerSize || h.DstPort != n.addr.Port {
 		n.conns.Drop(DropFormat)
 		return
 	}
 	from := ethertype.Addr{MAC: h.Src, Port: h.SrcPort}
-	remote := ethertype.Addr{MAC: h.Src, Port: binary.BigEndian.Uint16(c.data)}
-	refusal := n.peers.refusal(requestKey{from, c.tag})
-	v := n.peers.pending[peerKey{remote, string(c.data[peerSize:])}]
+	remote := ethertype.Addr{MAC: h.Src, Port: binary.BigEndian.Uint16(c.Data)}
+	refusal := n.peers.refusal(requestKey{from, c.Tag})
+	v := n.peers.pending[peerKey{remote, string(c.Data[peerSize:])}]
 	switch {
 	case v == nil && refusal == nil:
 		n.conns.Drop(DropNoListener) // it asks again, and we may ask by then
@@ -137,7 +138,7 @@ func (n *NIC) receivePeer(h *ethertype.Header, c *connInfo) {
 	}
 	if code, err := v.match(remote, c); err != nil {
 		value := agreed[code-rejectReliability].value(&v.attr)
-		n.sendReject(h, c, n.peers.refuse(requestKey{from, c.tag}, fmt.Append([]byte{code}, value)))
+		n.sendReject(h, c, n.peers.refuse(requestKey{from, c.Tag}, fmt.Append([]byte{code}, value)))
 		v.hs.finish(v, err)
 		return
 	}
@@ -145,9 +146,9 @@ func (n *NIC) receivePeer(h *ethertype.Header, c *connInfo) {
 }
 
 // meetPeer goes on when the other side has asked as we have.
-func (v *VI) meetPeer(from, remote ethertype.Addr, c *connInfo) {
+func (v *VI) meetPeer(from, remote ethertype.Addr, c *conninfo.Info) {
 	n, hs := v.nic, v.hs
-	attempt := ethertype.Seq(binary.BigEndian.Uint32(c.data[2:]))
+	attempt := ethertype.Seq(binary.BigEndian.Uint32(c.Data[2:]))
 	if n.addr.Compare(remote) < 0 { // it waits for our request, which may have come too early
 		if hs.phase == phaseRequest {
 			hs.next = n.conns.Now
@@ -156,7 +157,7 @@ func (v *VI) meetPeer(from, remote ethertype.Addr, c *connInfo) {
 		}
 		return
 	}
-	if hs.phase == phaseAccept && c.incarnation == v.incarnation && !hs.attempt.Less(attempt) {
+	if hs.phase == phaseAccept && c.Incarnation == v.incarnation && !hs.attempt.Less(attempt) {
 		return // heard before, or of an attempt that it has given up since
 	}
 	hs.phase, hs.attempt = phaseAccept, attempt

@@ -1,0 +1,120 @@
+// Package conninfo is what two NICs tell each other when they connect VIs, in bytes. The
+// phases of a handshake are those of package vipl.
+package conninfo
+
+import (
+	"encoding/binary"
+
+	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/reliability"
+)
+
+// Terms are the attributes of a VI that its peer hears of.
+type Terms struct {
+	Reliability     reliability.Level
+	MaxTransferSize uint32
+	QoS             uint32
+	EnableRDMAWrite bool
+	EnableRDMARead  bool
+	ReadDepth       int
+	WholeCRC        bool
+}
+
+// MaxReadDepth is how many RDMA reads a side serves at a time, at the most.
+const MaxReadDepth = 256
+
+// MinMTU is the smallest MTU on which the handshake's frames fit.
+const MinMTU = ethertype.BaseSize + Size + MaxData
+
+// Info is what each side tells the other of itself in KindRequest and
+// KindAccept frames:
+//
+//	offset  size  field
+//	     0     8  incarnation of the NIC
+//	     8     4  tag that frames to this side must carry
+//	    12     4  sequence number of this side's first frame
+//	    16     4  MTU of the interface
+//	    20     4  MaxTransferSize
+//	    24     4  QoS
+//	    28     1  reliability level
+//	    29     1  bit 0: wants the CRC to cover whole frames; bit 1: peer to peer;
+//	              bits 2 and 3: lets the other side write and read by RDMA;
+//	              bit 4: takes long frames, if the path does; bit 5: a
+//	              discriminator precedes the private data
+//	    30     2  length of the private data at the end
+//	    32     2  RDMA reads that this side serves at a time
+type Info struct {
+	Incarnation uint64
+	Tag         uint32
+	Seq         ethertype.Seq
+	MTU         uint32
+	Terms       Terms // of the VI
+	Peer        bool
+	Long        bool
+	Named       bool
+	Data        []byte
+}
+
+// The bits of the byte at offset 29.
+const (
+	wishCRC byte = 1 << iota
+	wishPeer
+	allowWrite
+	allowRead
+	takesLong
+	namesListener
+)
+
+// Size is that of an Info without private data, in bytes.
+const Size = 34
+
+// MaxData is the most private data, in bytes, that goes with a connection request.
+const MaxData = 256
+
+// Append appends what goes with a frame.
+func (c *Info) Append(b []byte) []byte {
+	be := binary.BigEndian
+	b = be.AppendUint64(b, c.Incarnation)
+	b = be.AppendUint32(b, c.Tag)
+	b = be.AppendUint32(b, uint32(c.Seq))
+	b = be.AppendUint32(b, c.MTU)
+	b = be.AppendUint32(b, c.Terms.MaxTransferSize)
+	b = be.AppendUint32(b, c.Terms.QoS)
+	bits := byte(0)
+	for i, set := range [...]bool{c.Terms.WholeCRC, c.Peer, c.Terms.EnableRDMAWrite, c.Terms.EnableRDMARead, c.Long, c.Named} { // in the order of the bits
+		if set {
+			bits |= 1 << i
+		}
+	}
+	b = append(b, byte(c.Terms.Reliability), bits)
+	b = be.AppendUint16(b, uint16(len(c.Data)))
+	b = be.AppendUint16(b, uint16(c.Terms.ReadDepth))
+	return append(b, c.Data...)
+}
+
+// Parse decodes and judges what a peer says of itself. The result does
+// not refer to b.
+func Parse(b []byte) (c Info, ok bool) {
+	if len(b) < Size {
+		return Info{}, false
+	}
+	be := binary.BigEndian
+	c = Info{
+		Incarnation: be.Uint64(b), Tag: be.Uint32(b[8:]), Seq: ethertype.Seq(be.Uint32(b[12:])),
+		MTU: be.Uint32(b[16:]), Peer: b[29]&wishPeer != 0, Long: b[29]&takesLong != 0, Named: b[29]&namesListener != 0,
+		Terms: Terms{
+			MaxTransferSize: be.Uint32(b[20:]), QoS: be.Uint32(b[24:]),
+			Reliability: reliability.Level(b[28]), ReadDepth: int(be.Uint16(b[32:])), WholeCRC: b[29]&wishCRC != 0,
+			EnableRDMAWrite: b[29]&allowWrite != 0, EnableRDMARead: b[29]&allowRead != 0,
+		},
+	}
+	size := int(be.Uint16(b[30:]))
+	if size > MaxData || len(b)-Size < size || c.Tag == 0 || !c.Terms.Reliability.Valid() ||
+		c.MTU < MinMTU || c.MTU > ethertype.MaxMTU || c.Terms.ReadDepth == 0 || c.Terms.ReadDepth > MaxReadDepth {
+		return Info{}, false
+	}
+	if size > 0 {
+		c.Data = append([]byte(nil), b[Size:Size+size]...)
+	}
+	return c, true
+}
