@@ -2,9 +2,11 @@ package leaktest
 
 import (
 	"context"
+	"crypto/rand"
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -32,16 +34,18 @@ func None(t *testing.T, what string, left func() []string) {
 	}
 }
 
-// Namespaces returns everything on the host that holds one of the namespaces,
-// which are named as links under /proc show them, "net:[4026532000]": threads
-// that live in it, and descriptors and mounts of it.
+// Namespaces returns everything of this process, and of those that it has started, that
+// holds one of the namespaces, which are named as links under /proc show them,
+// "net:[4026532000]": threads that live in it, and descriptors and mounts of it. The
+// kernel gives the number of a namespace that has ended to the next one, so that other
+// processes may well have one of such a name.
 func Namespaces(namespaces []string) (refs []string) {
 	for _, pattern := range []string{
 		"/proc/[0-9]*/task/[0-9]*/ns/net", "/proc/[0-9]*/ns/pid", "/proc/[0-9]*/fd/[0-9]*",
 	} {
 		paths, _ := filepath.Glob(pattern)
 		for _, path := range paths {
-			if link, err := os.Readlink(path); err == nil && slices.Contains(namespaces, link) {
+			if link, err := os.Readlink(path); err == nil && slices.Contains(namespaces, link) && ours(path) {
 				refs = append(refs, path+" -> "+link)
 			}
 		}
@@ -50,10 +54,33 @@ func Namespaces(namespaces []string) (refs []string) {
 	for _, path := range mounts {
 		text, _ := os.ReadFile(path)
 		for _, ns := range namespaces {
-			if strings.Contains(string(text), ns) {
+			if strings.Contains(string(text), ns) && ours(path) {
 				refs = append(refs, path+" mounts "+ns)
 			}
 		}
 	}
 	return refs
+}
+
+// mark is in the environment of the processes that this one starts, unless they are given
+// another environment.
+var mark = func() string {
+	name, value := "BOBNET_LEAKTEST", rand.Text()
+	os.Setenv(name, value)
+	return name + "=" + value
+}()
+
+// ours reports whether a path under /proc belongs to this process, to one that it has
+// started, at whatever remove, or to one that runs the same test binary.
+func ours(path string) bool {
+	pid := strings.Split(path, "/")[2]
+	if pid == strconv.Itoa(os.Getpid()) {
+		return true
+	}
+	if env, err := os.ReadFile("/proc/" + pid + "/environ"); err == nil && strings.Contains(string(env), mark) {
+		return true
+	}
+	exe, err := os.Readlink("/proc/" + pid + "/exe")
+	self, err2 := os.Readlink("/proc/self/exe")
+	return err == nil && err2 == nil && exe == self
 }

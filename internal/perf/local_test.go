@@ -106,8 +106,9 @@ func checkLocal(t *testing.T, plan Plan) {
 func checkRecord(t *testing.T, r Record) {
 	t.Helper()
 	latency := r.Min > 0 && r.P50 >= r.Min && r.P99 >= r.P50
-	if latency != timed(r.Test) || r.Mbits > 0 != (r.Test == Bandwidth || r.Test == Write) || r.Rate > 0 != (r.Test == Rate) {
-		t.Errorf("%v: %+v", r.Case, r)
+	bulk := r.Test == Bandwidth || r.Test == Bidirectional || r.Test == Write
+	if latency != timed(r.Test) || r.Mbits > 0 != bulk || r.Rate > 0 != (r.Test == Rate) {
+		t.Errorf("%v: min %v, median %v, p99 %v, %v Mbit/s, %v /s", r.Case, r.Min, r.P50, r.P99, r.Mbits, r.Rate)
 	}
 	if (r.LogP != nil) != (r.Test == LogP) {
 		t.Errorf("%v: LogP is %+v", r.Case, r.LogP)
