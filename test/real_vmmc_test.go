@@ -18,6 +18,7 @@ import (
 
 	"github.com/bobnet-go/bobnet/internal/lab"
 	"github.com/bobnet-go/bobnet/internal/leaktest"
+	"github.com/bobnet-go/bobnet/internal/need"
 	"github.com/bobnet-go/bobnet/vipl"
 	"github.com/bobnet-go/bobnet/vmmc"
 	"golang.org/x/sys/unix"
@@ -29,6 +30,25 @@ const (
 	numberEnv = "BOBNET_TEST_NUMBER"
 	userEnv   = "BOBNET_TEST_USER"
 )
+
+// otherUser is a user that is not root.
+const otherUser = 1234
+
+// hasUser reports whether a user is one of this user namespace.
+func hasUser(t *testing.T, uid int) bool {
+	t.Helper()
+	text, err := os.ReadFile("/proc/self/uid_map")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(text)) {
+		var first, outside, count int
+		if _, err := fmt.Sscan(line, &first, &outside, &count); err == nil && uid >= first && uid-first < count {
+			return true
+		}
+	}
+	return false
+}
 
 // vmmcSize is how many bytes an export has: a write of all takes many frames.
 const vmmcSize = 1 << 20
@@ -267,17 +287,17 @@ func (l *vmmcLab) clean() {
 // importer's node, and refuses where that one has none.
 func TestVMMCUsers(t *testing.T) {
 	l := newVMMCLab(t)
-	if os.Geteuid() != 0 {
-		t.Skip("other users than root exist for root only")
+	if !hasUser(t, otherUser) {
+		need.Skip(t, "root, to be two users: user %d is not one of this user namespace", otherUser)
 	}
 	here := l.daemon(0)
 	p := l.open(0, 1)
 	p.do("export 1 0", "exported")
-	p.do("export 2 1234", "exported")
+	p.do(fmt.Sprintf("export 2 %d", otherUser), "exported")
 	stranger := l.open(1, 4)
 	stranger.do("import 1 1", "denied")
 	there := l.daemon(1)
-	root, other := l.open(1, 2), l.open(1, 3, userEnv+"=1234")
+	root, other := l.open(1, 2), l.open(1, 3, fmt.Sprintf("%s=%d", userEnv, otherUser))
 	root.do("import 1 1", "imported")
 	root.do("import 1 2", "denied")
 	other.do("import 1 1", "denied")
