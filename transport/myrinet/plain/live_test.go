@@ -156,6 +156,19 @@ func TestSwitch(t *testing.T) {
 		}
 		drivers.Wait()
 	}()
+	awaitMap(t, links)
+	for i, a := range links {
+		for k, b := range links {
+			if i != k {
+				carries(t, a, b, fmt.Sprint(i, " to ", k))
+			}
+		}
+	}
+}
+
+// awaitMap drives the links until each one's card knows the others.
+func awaitMap(t *testing.T, links []transport.Link) {
+	t.Helper()
 	for end := time.Now().Add(time.Minute); ; {
 		mapped := 0
 		for _, l := range links {
@@ -167,36 +180,34 @@ func TestSwitch(t *testing.T) {
 			}
 		}
 		if mapped == len(links) {
-			break
+			return
 		}
 		if time.Now().After(end) {
 			t.Fatalf("the hosts are not mapped: %+v", snapshot(links[0]))
 		}
 	}
-	for i, a := range links {
-		for k, b := range links {
-			if i == k {
-				continue
+}
+
+// carries sends what from a to b, and drives both until it has come.
+func carries(t *testing.T, a, b transport.Link, what string) {
+	t.Helper()
+	s := &segment{t: t}
+	s.send(a, b.Info().MAC, b.Info().Ports.Lo, what)
+	for end := time.Now().Add(time.Minute); ; {
+		if err := a.Wait(a.Now()); err != nil {
+			t.Fatal(err)
+		}
+		if err := b.Wait(b.Now() + int64(time.Millisecond)); err != nil {
+			t.Fatal(err)
+		}
+		if got := s.got(b); len(got) > 0 {
+			if got[0] != what {
+				t.Errorf("%q came, want %q", got[0], what)
 			}
-			want := fmt.Sprint(i, " to ", k)
-			(&segment{t: t}).send(a, b.Info().MAC, b.Info().Ports.Lo, want)
-			for end := time.Now().Add(time.Minute); ; {
-				if err := a.Wait(a.Now()); err != nil {
-					t.Fatal(err)
-				}
-				if err := b.Wait(b.Now() + int64(time.Millisecond)); err != nil {
-					t.Fatal(err)
-				}
-				if got := (&segment{t: t}).got(b); len(got) > 0 {
-					if got[0] != want {
-						t.Errorf("host %d got %q, want %q", k, got, want)
-					}
-					break
-				}
-				if time.Now().After(end) {
-					t.Fatalf("nothing came from host %d to host %d: %+v", i, k, snapshot(a))
-				}
-			}
+			return
+		}
+		if time.Now().After(end) {
+			t.Fatalf("%q does not come: %+v", what, snapshot(a))
 		}
 	}
 }
