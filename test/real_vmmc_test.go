@@ -123,8 +123,10 @@ func (r *vmmcProcess) exporting(ctx context.Context, word string, n [2]uint32) (
 		r.exports[n[0]], err = r.p.Export(make([]byte, vmmcSize), n[0], vmmc.Policy{Users: []uint32{n[1]}}, nil)
 		return "exported", err
 	case "importers": // number, how many to wait for
+		tick := time.NewTicker(time.Millisecond)
+		defer tick.Stop()
 		for len(r.exports[n[0]].Importers()) != int(n[1]) && ctx.Err() == nil {
-			time.Sleep(time.Millisecond)
+			<-tick.C
 		}
 		return "importers", ctx.Err()
 	case "await": // number, what its first word is to be

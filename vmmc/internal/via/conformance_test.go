@@ -85,7 +85,7 @@ func (s *liveStage) Go(number uint32, body func(providertest.Open)) {
 func (*liveStage) Kill(uint32) bool { return false }
 
 func (*liveStage) Sleep(d time.Duration) error {
-	time.Sleep(d)
+	<-time.After(d)
 	return nil
 }
 
