@@ -10,10 +10,12 @@ import "github.com/bobnet-go/bobnet/transport/fifo"
 // An attempt keeps its turn until it is over. One that has sent several times without
 // getting on, because nobody answers there or the server has not accepted it yet, goes
 // behind those that wait. Its answer may come all the same, and gives it the turn back.
-// The time that an attempt has begins with its first turn.
+// The time that an attempt has begins with its first turn. What it waits later does not
+// count if others have got on meanwhile: they may be many, and the server slow.
 type attemptTable struct {
 	limit   int // attempts that have the turn
 	active  int
+	gotOn   int64 // when one has got on last
 	waiting fifo.Queue[attempt]
 }
 
@@ -59,6 +61,7 @@ func (t *attemptTable) admit(v *VI) bool {
 	case hs.turn == turnHas && (!hs.spent() || t.waiting.Len() == 0):
 	case hs.turn == turnHas:
 		t.active--
+		hs.since = v.nic.conns.Now
 		t.wait(v)
 		t.next(v.nic)
 		return false
@@ -66,11 +69,10 @@ func (t *attemptTable) admit(v *VI) bool {
 		hs.next = forever
 		return false
 	case t.active >= t.limit || t.waiting.Len() > 0:
-		hs.left, hs.deadline = hs.deadline-v.nic.conns.Now, forever
 		t.wait(v)
 		return false
 	default:
-		t.resume(v)
+		t.giveTurn(v)
 	}
 	hs.sent++
 	return true
@@ -84,20 +86,34 @@ func (hs *handshake) spent() bool {
 	return hs.sent >= turnRequests
 }
 
+// wait has v's handshake wait for its turn. Its clock stands still.
 func (t *attemptTable) wait(v *VI) {
-	v.hs.turn, v.hs.next = turnWaits, forever
-	t.waiting.Push(attempt{v, v.hs})
+	hs := v.hs
+	hs.left, hs.deadline = hs.deadline-v.nic.conns.Now, forever
+	hs.turn, hs.next = turnWaits, forever
+	t.waiting.Push(attempt{v, hs})
 }
 
 // resume gives v's handshake, which has got on, the turn.
 func (t *attemptTable) resume(v *VI) {
-	hs := v.hs
+	t.gotOn = v.nic.conns.Now
+	t.giveTurn(v)
+}
+
+// giveTurn gives v's handshake the turn. If it has lost one before, and nobody has got on
+// since, it was not the others that it waited for: the clock has run all the same.
+func (t *attemptTable) giveTurn(v *VI) {
+	hs, now := v.hs, v.nic.conns.Now
 	if hs.turn != turnHas {
 		hs.turn = turnHas
 		t.active++
 	}
 	if hs.left > 0 {
-		hs.deadline, hs.left = v.nic.conns.Now+hs.left, 0
+		if hs.since > 0 && t.gotOn < hs.since {
+			hs.left -= now - hs.since
+		}
+		hs.deadline, hs.left = now+hs.left, 0
+		v.nic.conns.Watch(&v.conn) // it had no timer
 	}
 	hs.sent = 0
 }
@@ -117,8 +133,7 @@ func (t *attemptTable) next(n *NIC) {
 		if a.v.hs != a.hs || a.hs.turn != turnWaits {
 			continue
 		}
-		t.resume(a.v)
 		a.hs.next, a.hs.interval = n.conns.Now, firstRetry
-		n.conns.Watch(&a.v.conn) // it had no timer
+		t.giveTurn(a.v)
 	}
 }

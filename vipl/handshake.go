@@ -62,7 +62,8 @@ type handshake struct {
 	next      int64         // when to send again
 	interval  int64
 	tries     int      // times that probes were sent
-	left      int64    // of the time that it has, before its first turn
+	left      int64    // of the time that it has, while it waits for its turn
+	since     int64    // when it lost the turn last; 0: it has not
 	turn      standing // see attemptTable
 	sent      int      // times that it has, in its turn
 	longAck   bool     // a probe as long as a long frame was answered

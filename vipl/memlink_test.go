@@ -24,17 +24,21 @@ type memLink struct {
 	clock  *int64
 	frames uint64
 	dead   bool // somebody has closed it
+	drops  bool // it drops frames that it has no room for; else its peer keeps them
 	onSend func(frame []byte)
 }
 
 const memSlots = 1024
 
-func memPair(mtu int) (a, b *memLink) {
+func memPair(mtu int) (a, b *memLink) { return memPairSlots(mtu, memSlots) }
+
+// memPairSlots returns links that hold so many frames each.
+func memPairSlots(mtu, slots int) (a, b *memLink) {
 	clock := new(int64)
 	*clock = 1
 	end := func(last byte) *memLink {
-		l := &memLink{mac: ethertype.MAC{2, 0, 0, 0, 0, last}, mtu: mtu, clock: clock, lens: make([]int, memSlots)}
-		for range memSlots {
+		l := &memLink{mac: ethertype.MAC{2, 0, 0, 0, 0, last}, mtu: mtu, clock: clock, lens: make([]int, slots)}
+		for range slots {
 			l.slots = append(l.slots, make([]byte, mtu+ethertype.EthernetSize))
 		}
 		return l
@@ -47,15 +51,18 @@ func memPair(mtu int) (a, b *memLink) {
 func (l *memLink) Send(frames []transport.Frame) (int, error) {
 	p := l.peer
 	for i := range frames {
-		if p.tail-p.head == memSlots {
-			return i, nil
+		if p.tail-p.head == len(p.slots) {
+			if !p.drops {
+				return i, nil
+			}
+			continue
 		}
-		slot := p.slots[p.tail%memSlots]
+		slot := p.slots[p.tail%len(p.slots)]
 		k := copy(slot, frames[i].Head)
 		for _, part := range frames[i].Body {
 			k += copy(slot[k:], part)
 		}
-		p.lens[p.tail%memSlots] = k
+		p.lens[p.tail%len(p.slots)] = k
 		p.tail++
 		l.frames++
 		if l.onSend != nil {
@@ -72,7 +79,7 @@ func (l *memLink) Recv(views [][]byte) (int, error) {
 	l.head += l.lent
 	n := min(len(views), l.tail-l.head)
 	for i := range n {
-		k := (l.head + i) % memSlots
+		k := (l.head + i) % len(l.slots)
 		views[i] = l.slots[k][:l.lens[k]]
 	}
 	l.lent = n
@@ -87,7 +94,7 @@ func (l *memLink) Stats() transport.Stats { return transport.Stats{} }
 func (l *memLink) Close() error           { return nil }
 func (l *memLink) Info() transport.Info {
 	return transport.Info{Driver: "mem", Interface: "mem", MAC: l.mac, EtherType: ethertype.Default, Ports: transport.PortRange{Lo: 1024, Hi: 2047},
-		MTU: l.mtu, Slots: memSlots, Virtual: true}
+		MTU: l.mtu, Slots: len(l.slots), Virtual: true}
 }
 
 // memVIs returns two connected VIs over a memLink.
