@@ -11,7 +11,7 @@ type Stats struct {
 	Returns    uint64 // refusals heard from peers
 	Broken     uint64 // connections that broke
 	Strays     uint64 // messages dropped, and requests for connections refused: they belong to nothing or make no sense
-	Violations uint64 // connections ended: the client does not keep to the protocol
+	Violations uint64 // connections ended: the client goes beyond its credits
 	Panics     uint64 // of handlers
 	// Refused counts the messages that were refused here, Returned those that
 	// came back to an endpoint here, by Reason.
