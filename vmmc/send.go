@@ -64,8 +64,8 @@ func (s *Send) finish() {
 // SendMsg sends src to a proxy address: deliberate update. It returns when src may be used
 // again: at once for messages that are copied (Config.Short), else when the data is in the
 // exporter's memory. What has been copied and cannot be delivered any more is not
-// reported: the import's next send says what has happened. It waits, for room only, as long
-// as ctx lets it.
+// reported: the import's next send says what has happened. If ctx ends first the message may
+// or may not arrive, and src is read as long as the import has writes under way.
 func (p *Process) SendMsg(ctx context.Context, src []byte, dst ProxyAddr) error {
 	return p.sendMsg(ctx, src, dst, false)
 }
@@ -240,7 +240,7 @@ func (p *Process) postParts(s *Send, r *provider.Region, at uint64, data [][]byt
 		for done := 0; done < part.size; k++ {
 			size := extent(data, part.from+done, part.size-done)
 			err := p.write(provider.Write{Region: r, Offset: at + uint64(part.from+done), Data: data, Skip: part.from + done, Size: size,
-				Copy: size <= p.cfg.Short, Later: later, Notify: s.Notify && k == all-1, Token: s})
+				Copy: size <= p.cfg.Short, Later: later, More: k > 0, Notify: s.Notify && k == all-1, Token: s})
 			if err != nil {
 				if k == 0 {
 					return err

@@ -64,7 +64,8 @@ func (p *Process) WaitWord(ctx context.Context, word *uint32, old uint32) (uint3
 	return atomic.LoadUint32(word), err
 }
 
-// WaitNotification blocks until a handler has run since the call, or ctx ends.
+// WaitNotification blocks until a handler has run since the call, or ctx ends. Who must not
+// miss one that comes just before counts in the handler, and waits with WaitWord or Await.
 func (p *Process) WaitNotification(ctx context.Context) error {
 	p.mu.Lock()
 	defer p.unlock()

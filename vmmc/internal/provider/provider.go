@@ -145,6 +145,7 @@ type Write struct {
 	Size   int      // bytes to write behind them
 	Copy   bool     // the data is copied before Post returns; it has CopyMax bytes at the most
 	Later  bool     // the engine's next turn sends it
+	More   bool     // it goes on with a message that has begun, for which there is always room
 	Notify bool     // the exporter is notified
 	Token  any      // what Up.Done is told, if not nil
 }
@@ -202,7 +203,7 @@ type Provider interface {
 	// Up.Redirected tells when they do.
 	Redirect(g *Grant, mem []byte) error
 
-	// Post posts a write. It fails with the Region's Err, or ErrFull.
+	// Post posts a write. It fails with the Region's Err, or ErrFull unless Write.More.
 	Post(w *Write) error
 	// Handled gives back the room of a notification.
 	Handled(g *Grant)

@@ -186,7 +186,7 @@ func (p *Provider) Post(w *provider.Write) error {
 	switch {
 	case r.Err != nil:
 		return r.Err
-	case k.busy >= p.cfg.Sends || k.notes.Len() >= p.cfg.Sends:
+	case !w.More && (k.busy >= p.cfg.Sends || k.notes.Len() >= p.cfg.Sends):
 		return provider.ErrFull
 	}
 	s, err := k.record()
