@@ -109,20 +109,26 @@ func Corked(n *Node) int {
 	return n.corked[wire.Asking] + n.corked[wire.Serving]
 }
 
-// Held returns how many messages wait for their turn that will be counted then.
-func Held(n *Node) (held uint64) {
+// Held returns how many messages wait for their turn that will be counted then, and how
+// many that may be, because they are of a kind that is taken in silence at the right moment.
+func Held(n *Node, silent func(kind uint8) bool) (sure, perhaps uint64) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	for _, ep := range n.endpoints {
 		for s := range ep.servers {
 			for i := range s.slots {
-				if p := s.slots[i].held; p != nil && s.reason == 0 && (p.Head.Kind.Request() || p.Head.Kind == wire.KindRefuse) {
-					held++
+				p := s.slots[i].held
+				switch {
+				case p == nil || s.reason != 0 || !p.Head.Kind.Request() && p.Head.Kind != wire.KindRefuse:
+				case silent(uint8(p.Head.Kind)):
+					perhaps++
+				default:
+					sure++
 				}
 			}
 		}
 	}
-	return held
+	return sure, perhaps
 }
 
 // Seeds runs a test under several seeds, as the flags say that endpoint_test registers.

@@ -98,14 +98,15 @@ func serveBadly(w *world, nic *vipl.NIC, seed uint64, node **endpoint.Node) erro
 				w.Sleep(20 * time.Microsecond)
 				continue
 			}
-			before := tallyOf(*node)
+			silent := func(kind uint8) bool {
+				return kind == endpoint.KindClear || kind == endpoint.KindDone || kind == endpoint.KindReplyAnnounce
+			}
+			before := tallyOf(*node, silent)
 			msg := x.mutant(endpoint.TagAll, endpoint.ServerKinds)
 			if !x.say(msg) {
 				break
 			}
-			if err := account(w, *node, before, msg, func(kind uint8) bool {
-				return kind == endpoint.KindClear || kind == endpoint.KindDone || kind == endpoint.KindReplyAnnounce
-			}); err != nil {
+			if err := account(w, *node, before, msg, silent); err != nil {
 				return err
 			}
 		}

@@ -74,6 +74,17 @@ func (s *server) resume() {
 	}
 }
 
+// dropHeld counts the messages whose turn never came, because the connection has ended.
+func (s *server) dropHeld() {
+	for i := range s.slots {
+		if p := s.slots[i].held; p != nil && (p.Head.Kind.Request() || p.Head.Kind == wire.KindRefuse) {
+			s.ep.node.stats.Strays++
+		}
+		s.slots[i].held = nil
+	}
+	s.held = 0
+}
+
 // fresh reports whether a request, or a skip in place of one, has a number whose turn is
 // still to come. One beyond those that the client's credits allow ends the connection.
 func (s *server) fresh(h *wire.Header) bool {

@@ -214,6 +214,7 @@ func (s *server) Broken(reason Reason, err error) {
 	s.reason, s.lost = reason, err
 	s.ep.node.stats.Broken++
 	s.queue = provider.Packets{}
+	s.dropHeld()
 	if reason == ReasonBadEndpoint {
 		s.destroy()
 		return
@@ -235,6 +236,7 @@ func (s *server) destroy() {
 		s.ep.grants -= s.slots[i].reads
 	}
 	s.queue = provider.Packets{}
+	s.dropHeld()
 	delete(s.ep.servers, s)
 	s.ch.Close()
 }

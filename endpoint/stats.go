@@ -10,7 +10,7 @@ type Stats struct {
 	Stalls     uint64 // looks for a credit that found none
 	Returns    uint64 // refusals heard from peers
 	Broken     uint64 // connections that broke
-	Strays     uint64 // messages dropped, and requests for connections refused: they belong to nothing or make no sense
+	Strays     uint64 // messages dropped, and requests for connections refused: they belong to nothing, make no sense, or had to wait when their connection ended
 	Violations uint64 // connections ended: the client goes beyond its credits
 	Panics     uint64 // of handlers
 	// Refused counts the messages that were refused here, Returned those that
