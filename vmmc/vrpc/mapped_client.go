@@ -101,27 +101,11 @@ func (c *mappedConn) roundTrip(ctx context.Context, x *Exchange) error {
 // begin takes the right to write, and sets the alarm for x.
 func (c *mappedConn) begin(ctx context.Context, x *Exchange) error {
 	x.prepare(c)
-	select {
-	case c.writing <- struct{}{}:
-		return nil
-	default:
-	}
-	var expired <-chan time.Time
-	if left := x.left(); left >= 0 {
-		x.timer.Reset(left)
-		defer x.timer.Stop()
-		expired = x.timer.C
-	}
-	select {
-	case c.writing <- struct{}{}:
-		return nil
-	case <-c.dead:
+	err := x.claim(ctx, c.writing, c.dead)
+	if err == errEnded {
 		return unsent(c.why)
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-expired:
-		return ErrTimeout
 	}
+	return err
 }
 
 // prepare makes x ready to wait at c.

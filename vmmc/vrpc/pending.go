@@ -2,6 +2,7 @@ package vrpc
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"time"
 )
@@ -93,4 +94,33 @@ func (p *pending) settle(x *Exchange, err error) error {
 		return err
 	}
 	return <-x.done
+}
+
+// errEnded says that a connection has ended before the right to write was free.
+var errEnded = errors.New("vrpc: the connection has ended")
+
+// claim puts a token into writing, which has room for that of one writer. It waits as long
+// as the exchange may take, and fails with errEnded when ended is closed.
+func (x *Exchange) claim(ctx context.Context, writing chan<- struct{}, ended <-chan struct{}) error {
+	select {
+	case writing <- struct{}{}:
+		return nil
+	default:
+	}
+	var expired <-chan time.Time
+	if left := x.left(); left >= 0 {
+		x.timer.Reset(left)
+		defer x.timer.Stop()
+		expired = x.timer.C
+	}
+	select {
+	case writing <- struct{}{}:
+		return nil
+	case <-ended:
+		return errEnded
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-expired:
+		return ErrTimeout
+	}
 }

@@ -97,7 +97,7 @@ func (c *streamConn) read() error {
 // roundTrip sends a call with all that was kept back, and waits for its reply.
 func (c *streamConn) roundTrip(ctx context.Context, x *Exchange) error {
 	heard := c.heard.Load()
-	if err := c.lock(ctx, x); err != nil {
+	if err := x.claim(ctx, c.writing, nil); err != nil {
 		return err
 	}
 	if err := c.calls.add(x); err != nil {
@@ -121,29 +121,6 @@ func (c *streamConn) roundTrip(ctx context.Context, x *Exchange) error {
 		c.fail(errors.New("the server was silent for the whole time of a call"))
 	}
 	return err
-}
-
-// lock takes the right to write.
-func (c *streamConn) lock(ctx context.Context, x *Exchange) error {
-	select {
-	case c.writing <- struct{}{}:
-		return nil
-	default:
-	}
-	var expired <-chan time.Time
-	if left := x.left(); left >= 0 {
-		x.timer.Reset(left)
-		defer x.timer.Stop()
-		expired = x.timer.C
-	}
-	select {
-	case c.writing <- struct{}{}:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-expired:
-		return ErrTimeout
-	}
 }
 
 // write writes what was kept back and the call. If a record was begun and not ended, the
@@ -188,7 +165,7 @@ var errGivenUp = errors.New("a call was given up while it was being sent")
 
 // keepBack keeps a call until another one is written, or there are many.
 func (c *streamConn) keepBack(ctx context.Context, x *Exchange) error {
-	if err := c.lock(ctx, x); err != nil {
+	if err := x.claim(ctx, c.writing, nil); err != nil {
 		return err
 	}
 	defer func() { <-c.writing }()
