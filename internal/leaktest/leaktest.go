@@ -102,6 +102,10 @@ func descriptors() (list []string) {
 
 func look(t *testing.T) holdings {
 	t.Helper()
+	open := descriptors()
+	if len(open) == 0 {
+		t.Fatal("/proc/self/fd cannot be read")
+	}
 	maps, err := os.ReadFile("/proc/self/maps")
 	if err != nil {
 		t.Fatal(err)
@@ -115,5 +119,5 @@ func look(t *testing.T) holdings {
 		list, _ := os.ReadFile("/proc/self/task/" + task.Name() + "/children") // the thread may have ended
 		children += len(strings.Fields(string(list)))
 	}
-	return holdings{descriptors: len(descriptors()), goroutines: runtime.NumGoroutine(), mappings: bytes.Count(maps, []byte("\n")), children: children}
+	return holdings{descriptors: len(open), goroutines: runtime.NumGoroutine(), mappings: bytes.Count(maps, []byte("\n")), children: children}
 }
