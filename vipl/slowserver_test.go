@@ -33,6 +33,9 @@ func TestSlowServer(t *testing.T) {
 	for i := range vis {
 		vis[i] = ask()
 	}
+	if left := vis[clients-1].Snapshot().GivesUp; left <= 0 || left > vipl.DefaultConnectTimeout {
+		t.Errorf("an attempt that waits for its turn gives up in %v", left)
+	}
 	began := d.nb.Now()
 	for countConnected(vis) < clients {
 		d.clientsFor(step)
