@@ -36,17 +36,17 @@ func firstColumn(text string) map[string]bool {
 	return names
 }
 
-// ARCHITECTURE.md names every package, and no other.
-func TestArchitectureNamesPackages(t *testing.T) {
-	named, exist := firstColumn(section(t, "ARCHITECTURE.md", "## Packages")), packages(t)
+// docs/packages.md names every package, and no other.
+func TestPackagesNamed(t *testing.T) {
+	named, exist := firstColumn(section(t, "docs/packages.md", "## Packages")), packages(t)
 	for dir := range exist {
 		if !named[dir] {
-			t.Errorf("package %s is not in the table of ARCHITECTURE.md, section Packages", dir)
+			t.Errorf("package %s is not in the table of docs/packages.md", dir)
 		}
 	}
 	for dir := range named {
 		if !exist[dir] {
-			t.Errorf("ARCHITECTURE.md, section Packages, names %s, which does not exist", dir)
+			t.Errorf("docs/packages.md names %s, which does not exist", dir)
 		}
 	}
 }
