@@ -31,7 +31,7 @@ type Comm interface {
 	Pending() mplite.Pending
 }
 
-// Collector is a prometheus.Collector over any number of NICs, nodes of active messages,
+// Collector is a prometheus.Collector over any number of NICs, cards, nodes of active messages,
 // processes of VMMC and servers of remote procedures, and a rank. It may be shared between goroutines. The zero Collector is not usable.
 type Collector struct {
 	maxVIs      int
@@ -54,7 +54,11 @@ type Collector struct {
 	refusedWrites        *prometheus.Desc
 	rpcCalls, rpcRefused *prometheus.Desc
 
+	card, mapper, maps []*prometheus.Desc // as cardFields, mapperFields, mapFields
+	cardDropped        *prometheus.Desc
+
 	nics      watching[NIC]
+	cards     watching[Card]
 	nodes     watching[Node]
 	processes watching[Process]
 	servers   watching[RPCServer]
@@ -80,6 +84,8 @@ func NewCollector(cfg *Config) *Collector {
 	c.node = describe(nodeFields, cfg.Labels, nodeLabels...)
 	c.process, c.refusedWrites = describe(processFields, cfg.Labels, processLabels...), refusedWrites.describe(cfg.Labels)
 	c.rpc, c.rpcCalls, c.rpcRefused = describe(rpcFields, cfg.Labels, rpcLabels...), rpcCalls.describe(cfg.Labels), rpcRefused.describe(cfg.Labels)
+	c.card, c.cardDropped = describe(cardFields, cfg.Labels, cardLabels...), cardDropped.describe(cfg.Labels)
+	c.mapper, c.maps = describe(mapperFields, cfg.Labels, cardLabels...), describe(mapFields, cfg.Labels, cardLabels...)
 	c.refused, c.returned = refused.describe(cfg.Labels), returned.describe(cfg.Labels)
 	c.nicInfo, c.viInfo = nicInfo.describe(cfg.Labels), viInfo.describe(cfg.Labels)
 	c.drops, c.lost = drops.describe(cfg.Labels), lost.describe(cfg.Labels)
@@ -89,8 +95,15 @@ func NewCollector(cfg *Config) *Collector {
 	return c
 }
 
-// WatchNIC adds a NIC to what is exported; call the result when it closes.
-func (c *Collector) WatchNIC(n NIC) (forget func()) { return c.nics.add(n) }
+// WatchNIC adds a NIC to what is exported, and the card that it is on, if it is one of the
+// emulated Myrinet; call the result when it closes.
+func (c *Collector) WatchNIC(n NIC) (forget func()) {
+	nic, card := c.nics.add(n), c.watchCardOf(n)
+	return func() {
+		card()
+		nic()
+	}
+}
 
 // rankComm returns the rank that is exported now, or nil.
 func (c *Collector) rankComm() Comm {
@@ -131,9 +144,9 @@ func (c *Collector) WatchRank(m *mplite.Comm) (forget func()) {
 
 // Describe implements prometheus.Collector.
 func (c *Collector) Describe(ch chan<- *prometheus.Desc) {
-	for _, descs := range [][]*prometheus.Desc{c.nic, c.vi, c.rank, c.node, c.process, c.rpc,
+	for _, descs := range [][]*prometheus.Desc{c.nic, c.vi, c.rank, c.node, c.process, c.rpc, c.card, c.mapper, c.maps,
 		{c.nicInfo, c.viInfo, c.drops, c.errors, c.lost, c.unused, c.again, c.collectives, c.refused, c.returned},
-		{c.refusedWrites, c.rpcCalls, c.rpcRefused}} {
+		{c.refusedWrites, c.rpcCalls, c.rpcRefused, c.cardDropped}} {
 		for _, d := range descs {
 			ch <- d
 		}
@@ -157,6 +170,7 @@ func (c *Collector) Collect(ch chan<- prometheus.Metric) {
 	c.collectNodes(ch)
 	c.collectProcesses(ch)
 	c.collectServers(ch)
+	c.collectCards(ch)
 }
 
 func emit[S any](ch chan<- prometheus.Metric, descs []*prometheus.Desc, fields []field[S], s *S, labels ...string) {

@@ -28,6 +28,9 @@
 // server, rpc or rpc#2 and so on, and its calls program, version and status. Programs beyond
 // 32 are added up.
 //
+// A card of the emulated fabric has the label card, its interface; the host's mapper has
+// that of its card, and only the one that leads has a map.
+//
 // A switch of the emulated fabric has a collector of its own, SwitchCollector, whose
 // metrics carry switch, port (its number), and interface.
 //
@@ -38,7 +41,8 @@
 // has not been acknowledged and its age, and of every node of active messages
 // what is under way to each destination, how old the oldest request is and what
 // it waits for; of every process of VMMC its exports, importers and notifications, and of
-// every server of remote procedures what became of its calls.
+// every server of remote procedures what became of its calls. Of every card of the emulated
+// fabric they say who has its memory, what its cable carries, and what the mapper has found.
 //
 //	defer c.DumpOnQuit(os.Stderr)()
 package metrics

@@ -11,12 +11,13 @@ import (
 
 	"github.com/bobnet-go/bobnet/endpoint"
 	"github.com/bobnet-go/bobnet/mplite"
+	"github.com/bobnet-go/bobnet/transport/myrinet/plain"
 	"github.com/bobnet-go/bobnet/vipl"
 	"github.com/bobnet-go/bobnet/vmmc"
 	"github.com/bobnet-go/bobnet/vmmc/vrpc"
 )
 
-// dumpPatience is how long a dump waits for each NIC, node, process, server and rank. One whose lock
+// dumpPatience is how long a dump waits for each NIC, card, node, process, server and rank. One whose lock
 // somebody holds for longer is reported as stuck, which then is the finding.
 var dumpPatience = 2 * time.Second
 
@@ -33,6 +34,8 @@ type Dump struct {
 
 	Processes []vmmc.Snapshot `json:",omitempty"`
 	Servers   []vrpc.Snapshot `json:",omitempty"`
+
+	Cards []plain.Snapshot `json:",omitempty"`
 }
 
 // Dump takes a snapshot of everything that c watches.
@@ -42,6 +45,7 @@ func (c *Collector) Dump() *Dump {
 	d.Nodes = snapshots(d, "node", &c.nodes, Node.Snapshot)
 	d.Processes = snapshots(d, "vmmc process", &c.processes, Process.Snapshot)
 	d.Servers = snapshots(d, "RPC server", &c.servers, RPCServer.Snapshot)
+	d.Cards = snapshots(d, "card", &c.cards, Card.Snapshot)
 	if comm := c.rankComm(); comm != nil {
 		s, ok := within(func() rankState { return rankState{comm.Snapshot(), comm.Pending()} })
 		if ok {
@@ -82,7 +86,7 @@ func within[T any](f func() T) (result T, ok bool) {
 }
 
 // WriteTo writes the dump as text: the rank, the nodes, the processes of VMMC, the servers of
-// remote procedures, then the NICs. It implements io.WriterTo.
+// remote procedures, the NICs, then the cards. It implements io.WriterTo.
 func (d *Dump) WriteTo(w io.Writer) (int64, error) {
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "bobnet: process %d at %s\n", d.PID, d.Time.Format(time.RFC3339Nano))
@@ -109,7 +113,11 @@ func (d *Dump) WriteTo(w io.Writer) (int64, error) {
 		b.WriteByte('\n')
 		d.NICs[i].WriteTo(&b)
 	}
-	if len(d.NICs)+len(d.Nodes)+len(d.Processes)+len(d.Servers)+len(d.Stuck) == 0 && d.Rank == nil {
+	for i := range d.Cards {
+		b.WriteByte('\n')
+		d.Cards[i].WriteTo(&b)
+	}
+	if len(d.NICs)+len(d.Cards)+len(d.Nodes)+len(d.Processes)+len(d.Servers)+len(d.Stuck) == 0 && d.Rank == nil {
 		b.WriteString("no NIC is open and no rank has joined a job\n")
 	}
 	return b.WriteTo(w)

@@ -32,6 +32,8 @@ func Metrics() map[string][]Metric {
 		"server of remote procedures": list(rpcFields, rpcLabels),
 
 		"switch's port": list(switchFields, switchLabels),
+		"card":          list(cardFields, cardLabels),
+		"host's mapper": append(list(mapperFields, cardLabels), list(mapFields, cardLabels)...),
 	}
 	for _, f := range families {
 		of := "rank"
@@ -42,6 +44,8 @@ func Metrics() map[string][]Metric {
 			of = "NIC"
 		case f.labels[0] == "node":
 			of = "node"
+		case f.labels[0] == "card":
+			of = "card"
 		case f.labels[0] == "process":
 			of = "process of VMMC"
 		case f.labels[0] == "server":
@@ -76,6 +80,9 @@ func Reasons() (link, cause [][2]string) { return reasons(linkDrops), reasons(ca
 func RefusalReasons() (writes, calls, refused [][2]string) {
 	return reasons(writeRefusals), reasons(callStatuses), reasons(callRefusals)
 }
+
+// CardReasons is Reasons of the packets that cards lose.
+func CardReasons() [][2]string { return reasons(cardDrops) }
 
 func reasons[S any](all []reason[S]) [][2]string {
 	list := make([][2]string, len(all))

@@ -101,6 +101,8 @@ func reference(t *testing.T) string {
 		{"process of VMMC", "One series for each process, by its node and number."},
 		{"server of remote procedures", "One series for each server, `rpc`, `rpc#2` and so on in the order in which they were watched. " +
 			"Of a server with more than 32 versions of programs, calls of the others are added up as `program=\"other\"`."},
+		{"card", "One series for each card of the emulated Myrinet that a process has, by its interface."},
+		{"host's mapper", "One series for each card whose host takes part in mapping; what begins with `bobnet_map_` is of the host that leads, and of no other."},
 		{"switch's port", "One series for each port of `bobnet switch` that has a cable, by the number of the port and its interface."},
 	} {
 		fmt.Fprintf(&b, "\n## Of a %s\n\n%s\n\n| metric | type | labels | meaning |\n| --- | --- | --- | --- |\n", of.name, of.intro)
@@ -126,6 +128,7 @@ func reference(t *testing.T) string {
 	values(&b, "`reason` of `bobnet_vmmc_refused_total`", writes)
 	values(&b, "`status` of `bobnet_rpc_calls_total`", calls)
 	values(&b, "`reason` of `bobnet_rpc_refused_calls_total`", refusedCalls)
+	values(&b, "`reason` of `bobnet_card_dropped_packets_total`", metrics.CardReasons())
 	fmt.Fprintf(&b, "\n## Values of `collective`\n\n%s.\n", strings.Join(kinds, ", "))
 	return b.String()
 }

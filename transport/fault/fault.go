@@ -242,6 +242,9 @@ func (l *Link) pull(now int64) error {
 	return err
 }
 
+// Unwrap implements transport.Wrapper.
+func (l *Link) Unwrap() transport.Link { return l.inner }
+
 // Place implements transport.Parking if the wrapped link does.
 func (l *Link) Place() transport.Place { return transport.PlaceOf(l.inner) }
 

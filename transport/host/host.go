@@ -185,6 +185,9 @@ func (l *Link) LocalSlots() int { return l.near.LocalSlots() }
 // OnDeparture implements transport.Local.
 func (l *Link) OnDeparture(f func(ports transport.PortRange, why error)) { l.near.OnDeparture(f) }
 
+// Unwrap implements transport.Wrapper.
+func (l *Link) Unwrap() transport.Link { return l.outer }
+
 // Place implements transport.Parking if the wrapped link does.
 func (l *Link) Place() transport.Place { return transport.PlaceOf(l.outer) }
 

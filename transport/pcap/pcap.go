@@ -250,6 +250,9 @@ func (l *Link) Wait(until int64) error {
 	return l.Link.Wait(until)
 }
 
+// Unwrap implements transport.Wrapper.
+func (l *Link) Unwrap() transport.Link { return l.Link }
+
 // Place implements transport.Parking if the wrapped link does.
 func (l *Link) Place() transport.Place { return transport.PlaceOf(l.Link) }
 

@@ -106,6 +106,9 @@ func (l *Link) write(now int64, dir string, frame []byte) {
 	}
 }
 
+// Unwrap implements transport.Wrapper.
+func (l *Link) Unwrap() transport.Link { return l.Link }
+
 // Place implements transport.Parking if the wrapped link does.
 func (l *Link) Place() transport.Place { return transport.PlaceOf(l.Link) }
 

@@ -1,0 +1,26 @@
+package transport
+
+// Wrapper is implemented by links around another one, such as those of packages fault,
+// trace, pcap and host.
+type Wrapper interface {
+	Link
+
+	// Unwrap returns the link that is wrapped.
+	Unwrap() Link
+}
+
+// As returns the outermost T among link and the links that it wraps, for what only one kind
+// of link has, such as the snapshot of a card. It reports whether there is one.
+func As[T any](link Link) (found T, ok bool) {
+	for link != nil {
+		if found, ok = link.(T); ok {
+			return found, true
+		}
+		w, wraps := link.(Wrapper)
+		if !wraps {
+			break
+		}
+		link = w.Unwrap()
+	}
+	return found, false
+}
