@@ -60,10 +60,11 @@ type Engine struct {
 	now   int64 // the link's clock when it was last read
 	fresh bool  // now was read a microsecond or two ago, so the next poll need not read the clock
 
-	lead    leadership
-	spin    spinner
-	calls   callQueue
-	service *service
+	lead     leadership
+	spin     spinner
+	calls    callQueue
+	watching watching
+	service  *service
 }
 
 // Init makes e ready to drive m on link. The machine usually has the Engine as a field.
@@ -92,7 +93,10 @@ func (e *Engine) Start() {
 
 // Shut asks the service goroutine to end, which it does when it next has the lock. Waits
 // are not affected. The lock is held.
-func (e *Engine) Shut() { e.shut = true }
+func (e *Engine) Shut() {
+	e.shut = true
+	e.forgetWatch()
+}
 
 // Stop ends the service goroutine and waits until it has ended. It does not wait while
 // that goroutine runs one of the program's calls, because Stop may be called from there.

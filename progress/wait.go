@@ -54,7 +54,8 @@ type Waiter struct {
 	started   int64       // 0 until the first Wait
 	rounds    int         // calls of spinOnce
 	busy      int         // polls in which something had arrived
-	stop      func() bool // ends the watch over ctx
+	watched   bool        // its context is the one that the engine watches
+	stop      func() bool // ends the watch over another one
 }
 
 // busyLook is how many polls that find something a wait makes before it checks its
@@ -139,7 +140,7 @@ func (e *Engine) sleep(w *Waiter, g *Gate) {
 	l := &e.lead
 	until := min(e.machine.NextTimer(), l.due, w.until())
 	if w.slept || !w.cancellable(e) {
-		w.watch(e)
+		e.watch(w)
 	} else {
 		w.slept = true
 		until = min(until, e.now+nap)
@@ -162,9 +163,7 @@ func (e *Engine) sleepAt(g *Gate, until int64) {
 // End ends the wait of w. If its goroutine was the leader, End wakes the next leader. The
 // lock is held.
 func (e *Engine) End(w *Waiter) {
-	if w.stop != nil {
-		w.stop()
-	}
+	e.unwatch(w)
 	if w.leading {
 		w.leading, e.lead.taken, e.fresh = false, false, false
 		if w.started != 0 && w.slept {
@@ -187,18 +186,6 @@ func (w *Waiter) expired(e *Engine) error {
 		end.Context = context.DeadlineExceeded
 	}
 	return end
-}
-
-// watch has the end of the context wake all waits, which then check theirs.
-func (w *Waiter) watch(e *Engine) {
-	w.slept = true
-	if w.stop == nil && w.cancellable(e) {
-		w.stop = context.AfterFunc(w.ctx, func() {
-			e.Lock()
-			defer e.Unlock()
-			e.WakeAll()
-		})
-	}
 }
 
 // cancellable reports whether the end of the context may end the wait.

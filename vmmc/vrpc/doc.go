@@ -59,7 +59,7 @@
 // Program.InPlace and Client.CallInPlace leave it there instead, where a message is in one
 // piece: of up to 3/8 of ServerConfig.Ring and ClientConfig.Ring. Longer ones go in several.
 // The caller's goroutine drives the network while it waits, and takes the replies of other
-// callers, too. A context that can end costs some memory each time a call falls asleep.
+// callers, too.
 //
 // A server is named by its node, process and export, which is what its endpoint of netid "vmmc"
 // says as text (ParseVMMC) and rpcbind tells; DialVMMCProgram finds one by the name service
