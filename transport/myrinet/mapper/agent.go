@@ -4,6 +4,7 @@ import (
 	"math/rand/v2"
 
 	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/transport"
 	"github.com/bobnet-go/bobnet/transport/myrinet"
 )
 
@@ -47,9 +48,15 @@ func New(now int64, opts Options) (*Agent, error) {
 	a := &Agent{opts: opts, rng: rand.New(rand.NewPCG(opts.Seed, 0x6d6170706572))}
 	a.lead.req = requests{tries: opts.Tries, least: int64(opts.Timeout), most: max(int64(longestTimeout), int64(opts.Timeout))}
 	a.election.distrusted = map[ethertype.MAC]int64{}
-	a.waitFor(now)
+	a.waitFirst(now)
+	if opts.Observe {
+		a.lead.start(now, a.rng.Uint64(), opts.Period)
+	}
 	return a, nil
 }
+
+// maps reports whether the host explores the fabric: as leader, or for itself.
+func (a *Agent) maps() bool { return a.isLeading || a.opts.Observe }
 
 // Receive takes the payload of a packet of type PacketType. The bytes are the caller's
 // again when it returns.
@@ -74,17 +81,21 @@ func (a *Agent) reply(now int64, m *message) {
 	case m.mapper != a.opts.ID:
 		a.stats.DropStray++
 		return
-	case !a.isLeading || m.token != a.lead.token || !a.lead.req.answered(now, m):
+	case !a.maps() || m.token != a.lead.token || !a.lead.req.answered(now, m):
 		a.stats.DropLate++
 		return
 	}
-	if m.kind == answer {
+	if m.kind == answer && a.isLeading {
 		a.heardOf(now, m)
 	}
 }
 
 // order is for what a mapper asks of this host.
 func (a *Agent) order(now int64, m *message) {
+	if m.kind == look {
+		a.identify(now, m)
+		return
+	}
 	follows := a.hear(now, m)
 	switch m.kind {
 	case ask:
@@ -107,11 +118,13 @@ func (a *Agent) order(now int64, m *message) {
 
 // Poll does what is due. It may be called at any time.
 func (a *Agent) Poll(now int64) {
-	if !a.isLeading && now >= a.takeover() {
+	if !a.maps() && now >= a.takeover() {
 		a.takeOver(now)
 	}
-	if a.isLeading {
+	if a.maps() {
 		a.stats.TimedOut += a.lead.req.expire(now)
+	}
+	if a.isLeading {
 		a.announce(now)
 	}
 	a.work(now)
@@ -119,10 +132,13 @@ func (a *Agent) Poll(now int64) {
 
 // Next returns when Poll has something to do.
 func (a *Agent) Next() int64 {
-	if !a.isLeading {
+	if !a.maps() {
 		return a.takeover()
 	}
-	at := a.lead.nextAlive
+	at := int64(transport.Forever)
+	if a.isLeading {
+		at = a.lead.nextAlive
+	}
 	if a.lead.stage == resting {
 		at = min(at, a.lead.nextMap)
 	}
@@ -142,23 +158,23 @@ func (a *Agent) Packet(now int64) []byte {
 			a.outbox = a.outbox[1:]
 			return a.packet
 		}
-		if !a.isLeading {
+		if !a.maps() {
 			return nil
 		}
-		if a.aliveTo(now) {
+		if a.isLeading && a.aliveTo(now) {
 			return a.packet
 		}
 		a.work(now)
 		if q := a.lead.req.pop(now); q != nil {
 			route, m := q.packet(q.try)
 			m.mapper, m.token, m.request = a.opts.ID, a.lead.token, q.id
-			if m.kind == echo || m.kind == ask {
+			if m.kind == echo || m.kind == ask || m.kind == look {
 				a.stats.Probes++
 			}
 			a.build(route, &m)
 			return a.packet
 		}
-		if !a.isLeading || !a.lead.req.idle() || a.lead.stage == resting {
+		if !a.maps() || !a.lead.req.idle() || a.lead.stage == resting {
 			return nil
 		}
 	}
@@ -186,7 +202,10 @@ func (a *Agent) push(o outgoing) {
 func (a *Agent) Snapshot() Snapshot {
 	s := Snapshot{Stats: a.stats, Leading: a.isLeading, Leader: a.leader, Routes: len(a.table)}
 	if a.isLeading {
-		s.Leader, s.Map = a.opts.ID, a.lead.last
+		s.Leader = a.opts.ID
+	}
+	if a.maps() {
+		s.Map = a.lead.last
 	}
 	return s
 }

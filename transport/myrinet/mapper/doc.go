@@ -7,9 +7,12 @@
 // Each host has an Agent. All answer probes and take routes; one of them, the leader,
 // maps again and again, with a pause of Options.Period, and writes routes to all cards.
 // A host that has heard nothing of a leader for three periods and a random time of up to
-// two more becomes leader itself. Of two that map in one network the one with the lower
+// two more, or since its beginning for one period and up to one more, becomes leader itself. Of two that map in one network the one with the lower
 // identity goes on. A leader that gives way to one that only others have told it of does
 // not believe that twice (TestLiar).
+//
+// A host with Options.Observe maps for itself: others answer it, and do not follow it. It
+// writes no routes, and gets its own from the leader, as all do.
 //
 // # How a fabric is found
 //
@@ -27,7 +30,8 @@
 // deadlock, be broken or be lost. Each is sent Tries times, each time with four times as
 // much patience and, where several ways lead to the switch, along another one; the
 // patience adapts to how long answers take. They go one at a time, because several could
-// deadlock among themselves. A switch that was taken for a new one because a probe was
+// deadlock among themselves, unless the inputs of the fabric hold several (Options.Probes):
+// then a mapping takes the less time, as most of it is waiting for what does not come back. A switch that was taken for a new one because a probe was
 // lost is recognised by its hosts; where that is not possible what was found contradicts
 // itself, and mapping begins again. If something is missing that was there the last time
 // the mapper looks again before it believes that (Stats.Doubts).

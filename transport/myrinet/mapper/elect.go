@@ -30,6 +30,13 @@ func (a *Agent) waitFor(heard int64) {
 	a.heard, a.patience = heard, 3*period+a.rng.Int64N(2*period)
 }
 
+// waitFirst has a host that has just begun wait for a leader to show itself. If there is one
+// that has not found this host yet, that one's hosts say so as soon as this one asks them.
+func (a *Agent) waitFirst(now int64) {
+	period := int64(a.opts.Period)
+	a.heard, a.patience = now, period+a.rng.Int64N(period)
+}
+
 // takeover is when the leader counts as dead.
 func (a *Agent) takeover() int64 { return a.heard + a.patience }
 

@@ -19,7 +19,8 @@ type exploration struct {
 	req   *requests
 	self  identity
 	ports int
-	most  int // switches
+	most  int  // switches
+	asks  kind // ask or look
 
 	switches []*foundSwitch
 	hosts    []foundHost
@@ -97,8 +98,8 @@ func loop(there myrinet.Route, offset int, w way) myrinet.Route {
 	return append(append(there[:len(there):len(there)], int8(w.offset-offset)), w.route.Back()...)
 }
 
-func explore(req *requests, self identity, ports, most int) *exploration {
-	x := &exploration{req: req, self: self, ports: ports, most: most, cable: -1,
+func explore(req *requests, self identity, ports, most int, asks kind) *exploration {
+	x := &exploration{req: req, self: self, ports: ports, most: most, asks: asks, cable: -1,
 		byID: map[ethertype.MAC]int{}, digests: map[ethertype.MAC]uint64{}}
 	x.step = x.first
 	return x
@@ -130,10 +131,10 @@ func (x *exploration) loops(route func(try int) myrinet.Route, needed func() boo
 	})
 }
 
-// asks has found called if a host answers at the end of the route.
-func (x *exploration) asks(route myrinet.Route, needed func() bool, found func(m *message)) {
+// who has found called if a host answers at the end of the route.
+func (x *exploration) who(route myrinet.Route, needed func() bool, found func(m *message)) {
 	x.req.add(&request{
-		packet: func(int) (myrinet.Route, message) { return route, message{kind: ask, back: route.Back()} },
+		packet: func(int) (myrinet.Route, message) { return route, message{kind: x.asks, back: route.Back()} },
 		needed: needed, reply: answer,
 		done: func(m *message) {
 			if m != nil {
@@ -153,7 +154,7 @@ func (x *exploration) first() {
 		x.hosts[0].at = end{}
 		x.newSwitch(way{}, peer{kind: aHost})
 	})
-	x.asks(myrinet.Route{}, func() bool { return len(x.switches) == 0 }, func(m *message) {
+	x.who(myrinet.Route{}, func() bool { return len(x.switches) == 0 }, func(m *message) {
 		if m.host != x.self.id && len(x.switches) == 0 {
 			x.cable = x.addHost(identity{m.host, m.name}, end{-1, 0})
 			x.digests[m.host] = m.digest
@@ -193,7 +194,7 @@ func (x *exploration) scan(i int) {
 			needed := func() bool {
 				return s.at(offset).kind == nothing && offset-s.low < x.ports && s.high-offset < x.ports
 			}
-			x.asks(there, needed, func(m *message) { x.foundHost(i, offset, m, known) })
+			x.who(there, needed, func(m *message) { x.foundHost(i, offset, m, known) })
 			around := append(append(there[:len(there):len(there)], 0), there.Back()...)
 			x.loops(func(int) myrinet.Route { return around }, needed, func(hit bool) {
 				if hit && s.at(offset).kind == nothing {

@@ -3,6 +3,7 @@ package mapper
 import (
 	"math/rand/v2"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -37,6 +38,7 @@ type oracle struct {
 	t      *myrinet.Topology
 	w      *walker
 	mapper int
+	window int // probes under way, 0 for 1
 	lose   func(request uint32) bool
 	probes int
 
@@ -62,14 +64,22 @@ func (o *oracle) answer(route myrinet.Route, m message) (message, bool) {
 	return message{kind: answer, request: m.request, host: HostID(to), name: o.t.Hosts[to]}, true
 }
 
+// deliver has answers come, the last one first.
+func (o *oracle) deliver(req *requests, now int64, replies []message) {
+	for i := range slices.Backward(replies) {
+		req.answered(now, &replies[i])
+	}
+}
+
 // explore explores the whole topology.
 func (o *oracle) explore(tries, most int) *exploration {
 	o.w = newWalker(o.t)
-	req := &requests{window: 1, tries: tries, least: 1, most: 1}
-	x := explore(req, identity{HostID(o.mapper), o.t.Hosts[o.mapper]}, o.t.Ports, most)
+	req := &requests{window: max(o.window, 1), tries: tries, least: 1, most: 1}
+	x := explore(req, identity{HostID(o.mapper), o.t.Hosts[o.mapper]}, o.t.Ports, most, ask)
 	now := int64(1)
 	for ; !x.advance(); now += 1 << 40 {
 		req.expire(now)
+		var replies []message
 		for q := req.pop(now); q != nil; q = req.pop(now) {
 			route, m := q.packet(q.try)
 			m.request = q.id
@@ -78,9 +88,14 @@ func (o *oracle) explore(tries, most int) *exploration {
 				continue
 			}
 			if reply, ok := o.answer(route, m); ok {
-				req.answered(now, &reply)
+				replies = append(replies, reply)
+			}
+			if o.window <= 1 || len(req.flying) == o.window || len(req.waiting) == 0 {
+				o.deliver(req, now, replies)
+				replies = replies[:0]
 			}
 		}
+		o.deliver(req, now, replies)
 	}
 	return x
 }

@@ -57,7 +57,7 @@ func (l *leading) stop() {
 // work does all that can be done without waiting.
 func (a *Agent) work(now int64) {
 	l := &a.lead
-	for a.isLeading {
+	for a.maps() {
 		before := l.stage
 		switch l.stage {
 		case resting:
@@ -88,11 +88,16 @@ func (a *Agent) work(now int64) {
 	}
 }
 
-// beginExploring begins a mapping. Probes go one at a time, because they turn where no
-// route does: several of them could deadlock, and none of them would come back.
+// beginExploring begins a mapping. Where an input holds no more than one packet probes go one
+// at a time, because they turn where no route does: several of them could deadlock, and none
+// of them would come back.
 func (a *Agent) beginExploring() {
-	a.lead.stage, a.lead.req.window = exploring, 1
-	a.lead.explore = explore(&a.lead.req, identity{a.opts.ID, a.opts.Name}, a.opts.Ports, a.opts.MaxSwitches)
+	asks := ask
+	if a.opts.Observe {
+		asks = look
+	}
+	a.lead.stage, a.lead.req.window = exploring, a.opts.Probes
+	a.lead.explore = explore(&a.lead.req, identity{a.opts.ID, a.opts.Name}, a.opts.Ports, a.opts.MaxSwitches, asks)
 }
 
 func (a *Agent) rest(now int64) {
@@ -132,7 +137,12 @@ func (a *Agent) explored(now int64) {
 		a.stats.Changes++
 		a.opts.Log.Info("the map has changed", "hosts", len(m.IDs), "switches", len(m.Topology.Switches), "cables", len(m.Topology.Cables))
 	}
-	l.last, l.tables = m, Routes(&m.Topology)
+	l.last = m
+	if a.opts.Observe {
+		a.rest(now)
+		return
+	}
+	l.tables = Routes(&m.Topology)
 	l.aliveHost = len(m.IDs)
 	a.makePlan()
 	a.withdraw()

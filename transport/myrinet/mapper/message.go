@@ -26,6 +26,7 @@ const (
 	clearAll                 // the host is to use no routes
 	ack                      // of install and clearAll
 	alive                    // the leader is there
+	look                     // ask, of a host that only observes
 	kinds
 )
 
@@ -34,7 +35,7 @@ const messageVersion = 1
 // message is the payload of a packet. Its octets are
 //
 //	1 version, 1 kind, 6 mapper, 8 token, 4 request
-//	ask:      route
+//	ask, look: route
 //	answer:   6 host, 6 leader, 4 age, 8 digest, 1 length of the name, the name
 //	install:  route, 6 host, 8 digest, 1 part, 1 parts, 2 number of entries, and for each 6 host and a route
 //	clearAll: route, 6 host
@@ -85,7 +86,7 @@ func (m *message) append(b []byte) []byte {
 	b = append(append(b, messageVersion, byte(m.kind)), m.mapper[:]...)
 	b = be.AppendUint32(be.AppendUint64(b, m.token), m.request)
 	switch m.kind {
-	case ask:
+	case ask, look:
 		b = appendRoute(b, m.back)
 	case answer:
 		b = append(append(b, m.host[:]...), m.leader[:]...)
@@ -151,7 +152,7 @@ func (m *message) parse(payload []byte) error {
 	*m = message{kind: kind(r.octet()), mapper: r.mac(), token: r.uint64(), request: r.uint32()}
 	switch m.kind {
 	case echo, alive:
-	case ask:
+	case ask, look:
 		m.back = r.route()
 	case answer:
 		m.host, m.leader, m.age, m.digest = r.mac(), r.mac(), r.uint32(), r.uint64()

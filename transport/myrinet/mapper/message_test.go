@@ -21,10 +21,10 @@ func drawRoute(rt *rapid.T, label string) myrinet.Route {
 func drawMessage(rt *rapid.T) message {
 	m := message{kind: kind(rapid.IntRange(1, int(kinds)-1).Draw(rt, "kind")), mapper: drawMAC(rt, "mapper"),
 		token: rapid.Uint64().Draw(rt, "token"), request: rapid.Uint32().Draw(rt, "request")}
-	if m.kind == ask || m.kind == install || m.kind == clearAll {
+	if m.kind == ask || m.kind == look || m.kind == install || m.kind == clearAll {
 		m.back = drawRoute(rt, "back")
 	}
-	if m.kind != echo && m.kind != ask && m.kind != alive {
+	if m.kind != echo && m.kind != ask && m.kind != look && m.kind != alive {
 		m.host = drawMAC(rt, "host")
 	}
 	if m.kind == answer {

@@ -29,8 +29,13 @@ type Options struct {
 	Period      time.Duration // from the end of a mapping to the beginning of the next; 0 means 1 s
 	Timeout     time.Duration // least time that an answer may take; 0 means 50 us, which is for virtual time
 	Tries       int           // how often a probe is sent that nothing comes back for; 0 means 3
-	Window      int           // most hosts' orders under way; 0 means 16. Probes go one at a time
+	Window      int           // most hosts' orders under way; 0 means 16
+	Probes      int           // most probes under way; 0 means 1. More is for fabrics whose inputs hold several whole probes, as live ones do
 	MaxSwitches int           // most switches of a map; 0 means 256
+
+	// Observe has the host map for itself: it asks the others who they are, and is never
+	// followed. Besides it follows a leader as all do, and never becomes one.
+	Observe bool
 }
 
 func (o Options) withDefaults() (Options, error) {
@@ -42,6 +47,7 @@ func (o Options) withDefaults() (Options, error) {
 		{"Ports", &o.Ports, 8, 2, myrinet.MaxPorts},
 		{"Tries", &o.Tries, 3, 1, 16},
 		{"Window", &o.Window, 16, 1, 1024},
+		{"Probes", &o.Probes, 1, 1, 16},
 		{"MaxSwitches", &o.MaxSwitches, 256, 1, 4096},
 	} {
 		if *d.v == 0 {

@@ -43,6 +43,6 @@ type Snapshot struct {
 	Stats
 	Leading bool          // this host maps
 	Leader  ethertype.MAC // whom it follows, itself while it leads; 0 for nobody
-	Map     *Map          // the last one, of a leader
+	Map     *Map          // the last one, of a leader or an observer
 	Routes  int           // that its card has
 }

@@ -58,13 +58,22 @@ func Open(cfg *OpenConfig) (transport.Link, error) {
 }
 
 // LiveMapper returns the options of a mapper between processes, which may have to wait for
-// a processor before they answer.
+// a processor before they answer. The inputs of a live fabric hold 16 frames at least, so that
+// as many probes can be under way: most are for ports without a cable, and are answered by
+// nothing but time.
 func LiveMapper() *mapper.Options {
-	name, _ := os.Hostname() // it is for people
+	name := os.Getenv(EnvHost)
+	if name == "" {
+		name, _ = os.Hostname() // it is for people
+	}
 	return &mapper.Options{
-		Name: name[:min(len(name), longestName)], Seed: rand.Uint64(), Period: 500 * time.Millisecond, Timeout: 2 * time.Millisecond,
+		Name: name[:min(len(name), longestName)], Seed: rand.Uint64(), Period: 500 * time.Millisecond, Timeout: 2 * time.Millisecond, Probes: 16,
 	}
 }
+
+// EnvHost is the environment variable that says what this host is called on maps. Without
+// it that is its host name, which the namespaces of one machine share.
+const EnvHost = "BOBNET_HOST"
 
 // longestName is the most octets of a host's name that a map has.
 const longestName = 32
