@@ -18,7 +18,7 @@ const labFabric = `With --fabric ranks are the hosts of a Myrinet in software: F
 switches and links there are. Each host and each switch is a namespace, each link a
 veth pair, and bobnet switch runs in each switch; one that is killed is started
 again. Bobnet's programs use the driver myrinet there (BOBNET_DRIVER), whose mapper
-finds the ways to the other hosts. Ready ones are one, two and fattree; bobnet map
+finds the ways to the other hosts, and BOBNET_HOST, the host's name in FILE. Ready ones are one, two and fattree; bobnet map
 --help says what such a file consists of.`
 
 // startSwitches has a process in each switch of the lab, until stop is called or the lab

@@ -14,28 +14,33 @@ import (
 	"github.com/bobnet-go/bobnet/transport/myrinet"
 	"github.com/bobnet-go/bobnet/transport/myrinet/mapper"
 	"github.com/bobnet-go/bobnet/transport/sim"
+	"github.com/bobnet-go/bobnet/vipl"
 	"github.com/spf13/cobra"
 )
 
 // mapOptions are the flags of the verb.
 type mapOptions struct {
 	fabric, truth string
-	from          string
+	from, iface   string
 	format, out   string
 	seed          uint64
 	limit         time.Duration
 }
 
-func newMapCmd() *cobra.Command {
-	var opt mapOptions
-	cmd := &cobra.Command{
-		Use:   "map --fabric FILE [flags]",
-		Short: "Map a simulated Myrinet: hosts, switches and cables, as probes find them",
-		Long: `Build the Myrinet that FILE describes in virtual time, have one of its hosts find
-out by probes what it consists of, and print that; then say, and end with exit code
-1, where the map differs from FILE, or from another one given with --truth. Switches
-have no names of their own, and their ports no numbers that a probe could see, so that
-these count for nothing.
+const mapLong = `Find out by probes what a Myrinet in software consists of, and print that: as text, as
+JSON or as a picture. Then say, and end with exit code 1, where it differs from what
+--truth says. Switches have no names of their own, and their ports no numbers that a
+probe could see, so that these count for nothing.
+
+With --iface the fabric is a running one: this program is a card at the end of a cable,
+on an interface that no other program has a card or a switch on. It asks the other
+hosts who they are, leads nobody, and prints what two mappings in a row agree on. Hosts
+are called what BOBNET_HOST says to their programs, or else by their host names. (A
+program that has a card shows the map of its host, if that leads, to who sends it
+SIGQUIT, and at /debug/bobnet.)
+
+With --fabric the fabric that FILE describes is built in virtual time, and one of its
+hosts maps it. It is compared with FILE if there is no --truth.
 
 A line of FILE is empty, or one of these; # begins a comment:
 
@@ -44,19 +49,32 @@ A line of FILE is empty, or one of these; # begins a comment:
 	switch s0 s1       names of switches
 	link h0 s0:3       a cable from a host, or a switch's port, to another one
 
-As text the map is such a file again. As svg it is a picture.`,
-		Example: "  bobnet map --fabric cluster.fabric\n  bobnet map --fabric cluster.fabric --from h3 --format svg -o cluster.svg",
+As text the map is such a file again.`
+
+const mapExample = `  bobnet map --iface eth1 --truth cluster.fabric
+  bobnet map --iface eth1 --format svg -o cluster.svg
+  bobnet map --fabric cluster.fabric --from h3
+  bobnet lab --fabric two -- bobnet map`
+
+func newMapCmd() *cobra.Command {
+	var opt mapOptions
+	cmd := &cobra.Command{
+		Use:     "map [--fabric FILE] [flags]",
+		Short:   "Map a Myrinet in software: hosts, switches and cables, as probes find them",
+		Long:    mapLong,
+		Example: mapExample,
 		Args:    usage(cobra.NoArgs),
 		RunE:    func(cmd *cobra.Command, _ []string) error { return opt.run(cmd.Context(), cmd.OutOrStdout()) },
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&opt.fabric, "fabric", "", "the `FILE` that says what there is; - is the standard input; one, two and fattree are ready")
+	flags.StringVarP(&opt.iface, "iface", "i", "", "map a running fabric, from the cable at the interface of this `name` or MAC; by default $"+vipl.EnvInterface)
+	flags.StringVar(&opt.fabric, "fabric", "", "simulate the fabric that this `FILE` describes; - is the standard input; one, two and fattree are ready")
 	flags.StringVar(&opt.truth, "truth", "", "the `FILE` to compare the map with (default that of --fabric)")
-	flags.StringVar(&opt.from, "from", "", "the `HOST` that maps (default the first one)")
+	flags.StringVar(&opt.from, "from", "", "the `HOST` of a simulated fabric that maps (default the first one)")
 	flags.StringVar(&opt.format, "format", "text", "what to print: text, json or svg")
 	flags.StringVarP(&opt.out, "output", "o", "-", "the `FILE` to write; - is the standard output")
 	flags.Uint64Var(&opt.seed, "seed", 1, "of everything random in the simulation")
-	flags.DurationVar(&opt.limit, "limit", time.Minute, "the longest that it may take, in virtual time")
+	flags.DurationVar(&opt.limit, "limit", time.Minute, "the longest that it may take, in virtual time if the fabric is simulated")
 	return cmd
 }
 
@@ -71,24 +89,11 @@ var printMap = map[string]func(m *mapper.Map) (string, error){
 }
 
 func (o *mapOptions) run(ctx context.Context, stdout io.Writer) error {
-	if o.fabric == "" {
-		return usageError{errors.New("map wants a fabric to be simulated: give a file with --fabric")}
-	}
 	text, known := printMap[o.format]
 	if !known {
 		return usageError{fmt.Errorf("there is no format %q: take text, json or svg", o.format)}
 	}
-	fabric, err := readFabric(o.fabric)
-	if err != nil {
-		return err
-	}
-	truth := fabric
-	if o.truth != "" {
-		if truth, err = readFabric(o.truth); err != nil {
-			return err
-		}
-	}
-	m, err := o.simulate(ctx, &fabric.Topology)
+	m, truth, err := o.find(ctx)
 	if err != nil {
 		return err
 	}
@@ -104,10 +109,44 @@ func (o *mapOptions) run(ctx context.Context, stdout io.Writer) error {
 	if err != nil {
 		return err
 	}
+	if truth == nil {
+		return nil
+	}
 	if says := mapper.Compare(&m.Topology, &truth.Topology, m.Topology.Hosts[m.Mapper]); len(says) > 0 {
 		return fmt.Errorf("the map differs from the truth:\n\t%s", strings.Join(says, "\n\t"))
 	}
 	return nil
+}
+
+// find maps the fabric that the flags name. truth is what to compare the map with, nil for
+// nothing.
+func (o *mapOptions) find(ctx context.Context) (m *mapper.Map, truth *myrinet.File, err error) {
+	if o.iface != "" && o.fabric != "" {
+		return nil, nil, usageError{errors.New("map: --iface is for a running fabric, --fabric for one to be simulated: leave one out; --truth compares")}
+	}
+	if o.iface == "" && o.fabric == "" {
+		if o.iface = os.Getenv(vipl.EnvInterface); o.iface == "" {
+			return nil, nil, usageError{errors.New("map wants a fabric: an interface that is the end of a cable with --iface, or a file to be simulated with --fabric")}
+		}
+	}
+	if o.truth != "" {
+		if truth, err = readFabric(o.truth); err != nil {
+			return nil, nil, err
+		}
+	}
+	if o.fabric == "" {
+		m, err = o.live(ctx, truth)
+		return m, truth, err
+	}
+	fabric, err := readFabric(o.fabric)
+	if err != nil {
+		return nil, nil, err
+	}
+	if truth == nil {
+		truth = fabric
+	}
+	m, err = o.simulate(ctx, &fabric.Topology)
+	return m, truth, err
 }
 
 // simulate has one host map the topology.

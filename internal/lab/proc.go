@@ -10,6 +10,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/bobnet-go/bobnet/transport/myrinet/plain"
 	"github.com/vishvananda/netns"
 	"golang.org/x/sys/unix"
 )
@@ -20,6 +21,7 @@ const (
 	EnvSize      = "BOBNET_SIZE"  // number of ranks
 	EnvJob       = "BOBNET_JOB"   // the job's name, unique on the segment
 	EnvInterface = "BOBNET_IFACE" // the name of the interface to use
+	EnvHost      = plain.EnvHost  // what the host is called, with Config.Fabric
 )
 
 // grace is how long a rank may take to end after SIGTERM before it gets
@@ -56,6 +58,9 @@ func (l *Lab) start(rank int, cmd *exec.Cmd, job string) (*Proc, error) {
 	}
 	cmd.Env = append(cmd.Env[:len(cmd.Env):len(cmd.Env)], EnvRank+"="+strconv.Itoa(rank),
 		EnvSize+"="+strconv.Itoa(l.cfg.N), EnvJob+"="+job, EnvInterface+"="+Interface)
+	if f := l.cfg.Fabric; f != nil {
+		cmd.Env = append(cmd.Env, EnvHost+"="+f.Hosts[rank])
+	}
 	return l.launch(ns, rank, fmt.Sprintf("rank %d", rank), cmd)
 }
 
