@@ -30,11 +30,12 @@
 // deadlock, be broken or be lost. Each is sent Tries times, each time with four times as
 // much patience and, where several ways lead to the switch, along another one; the
 // patience adapts to how long answers take. They go one at a time, because several could
-// deadlock among themselves, unless the inputs of the fabric hold several (Options.Probes):
-// then a mapping takes the less time, as most of it is waiting for what does not come back. A switch that was taken for a new one because a probe was
-// lost is recognised by its hosts; where that is not possible what was found contradicts
-// itself, and mapping begins again. If something is missing that was there the last time
-// the mapper looks again before it believes that (Stats.Doubts).
+// deadlock among themselves; where the inputs of a fabric hold several of them
+// (Options.Probes) they go side by side, because most of a mapping is waiting for what does
+// not come back. A switch that was taken for a new one because a probe was lost is
+// recognised by its hosts; where that is not possible what was found contradicts itself, and
+// mapping begins again. If something is missing that was there the last time the mapper
+// looks again before it believes that (Stats.Doubts).
 //
 // There are at most 2 probes for each port of a switch, and one for each pair of ends of
 // cables between switches: the number grows with the square of the number of switches,
