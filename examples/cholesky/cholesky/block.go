@@ -1,0 +1,85 @@
+package cholesky
+
+import "math"
+
+// B is the number of rows and of columns of a block.
+const B = 16
+
+// block is a square part of a matrix, row by row.
+type block = [B * B]float64
+
+// row returns row i.
+func row(a *block, i int) *[B]float64 { return (*[B]float64)(a[i*B:]) }
+
+// factor replaces a by its Cholesky factor, with zeros above the diagonal. It reports
+// whether a was positive definite.
+func factor(a *block) bool {
+	for j := range B {
+		rj := row(a, j)
+		d := rj[j]
+		for k := range j {
+			d -= float64(rj[k] * rj[k])
+		}
+		if !(d > 0) {
+			return false
+		}
+		d = math.Sqrt(d)
+		rj[j] = d
+		for i := j + 1; i < B; i++ {
+			ri := row(a, i)
+			s := ri[j]
+			for k := range j {
+				s -= float64(ri[k] * rj[k])
+			}
+			ri[j] = s / d
+		}
+		clear(rj[j+1:])
+	}
+	return true
+}
+
+// solve replaces a by the x with x·lᵀ = a, where l is a factor.
+func solve(a, l *block) {
+	for i := range B {
+		x := row(a, i)
+		for j := range B {
+			lj := row(l, j)
+			s := x[j]
+			for k := range j {
+				s -= float64(x[k] * lj[k])
+			}
+			x[j] = s / lj[j]
+		}
+	}
+}
+
+// update subtracts a·bᵀ from c. It computes two rows by four columns at a time, in sums
+// of their own, so that adders and multipliers always have work.
+func update(c, a, b *block) {
+	for i := 0; i < B; i += 2 {
+		a0, a1 := row(a, i), row(a, i+1)
+		c0, c1 := row(c, i), row(c, i+1)
+		for j := 0; j < B; j += 4 {
+			b0, b1, b2, b3 := row(b, j), row(b, j+1), row(b, j+2), row(b, j+3)
+			var s00, s01, s02, s03, s10, s11, s12, s13 float64
+			for k := range B {
+				u, v := a0[k], a1[k]
+				w := b0[k]
+				s00 += float64(u * w)
+				s10 += float64(v * w)
+				w = b1[k]
+				s01 += float64(u * w)
+				s11 += float64(v * w)
+				w = b2[k]
+				s02 += float64(u * w)
+				s12 += float64(v * w)
+				w = b3[k]
+				s03 += float64(u * w)
+				s13 += float64(v * w)
+			}
+			x, y := (*[4]float64)(c0[j:]), (*[4]float64)(c1[j:])
+			x[0], x[1], x[2], x[3] = x[0]-s00, x[1]-s01, x[2]-s02, x[3]-s03
+			y[0], y[1], y[2], y[3] = y[0]-s10, y[1]-s11, y[2]-s12, y[3]-s13
+		}
+	}
+}

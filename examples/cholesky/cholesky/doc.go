@@ -1,0 +1,35 @@
+// Package cholesky factors a symmetric positive definite matrix A into L·Lᵀ with a lower
+// triangular L, alone (Matrix.Factor) or divided among ranks over Split-C (Run), as in
+// "Split-C for the New Millennium".
+//
+// # The layout
+//
+// The paper decomposes its matrix of 1536 x 1536 elements "in (12x8) x (8x12) x (16x16)
+// blocks" and says no more. This is read as the declaration of a spread array of
+// Split-C,
+//
+//	double A[12][8]::[8][12][16][16]
+//
+// whose dimensions left of the colons are spread over the processors and whose others lie
+// in a row on one of them: 12 x 8 positions, each with 8 x 12 blocks of 16 x 16 elements.
+// So there are 12·8 = 96 rows of blocks and 8·12 = 96 columns, and 96·16 = 1536. Position
+// (r, c) is on processor (8r + c) mod PROCS, as Split-C has it; 96 positions go evenly to
+// 1, 2, 4, 8 and 16 ranks. Which blocks a position has is open: here the layout repeats
+// (it is cyclic), so block (i, j) is at position (i mod 12, j mod 8), and all ranks have
+// work until near the end. Blocks above the diagonal have a place and are not used.
+//
+// # In parallel
+//
+// For each column k of blocks, from the left:
+//
+//  1. Who has block (k, k) factors it and stores it to who has others of the column.
+//  2. These solve for their blocks of the column, and store them to all.
+//  3. Each rank subtracts the products of these blocks from its own right of the column.
+//
+// After each of the first two steps all ranks wait until all stores are complete
+// everywhere; since that is a barrier too, the memory that the blocks come to can be used
+// again for the next column.
+//
+// Each element is computed by the same operations in the same order on any number of
+// ranks, so the bits are those of a serial run.
+package cholesky
