@@ -93,16 +93,29 @@ func (l *Link) Recv(views [][]byte) (n int, err error) {
 func (l *Link) recvOuter(views [][]byte) (n int, err error) {
 	k, err := l.outer.Recv(views)
 	l.cut = false
-	for i, view := range views[:k] {
+	got := views[:k]
+	for i := range got {
+		if l.forged(got[i]) {
+			return l.refuse(got, i), err
+		}
+	}
+	return k, err
+}
+
+// refuse drops the forged ones of views, of which the one at first is the first. It
+// returns how many remain, at the beginning.
+func (l *Link) refuse(views [][]byte, first int) int {
+	kept := first
+	for i, view := range views[first:] {
 		if l.forged(view) {
-			l.cut = i == k-1 // then Rest is of a frame that nobody gets
+			l.cut = first+i == len(views)-1 // then Rest is of a frame that nobody gets
 			l.refused.count(len(view))
 			continue
 		}
-		views[n] = view
-		n++
+		views[kept] = view
+		kept++
 	}
-	return n, err
+	return kept
 }
 
 // forged reports whether a frame from outer says that it is from this host, which
