@@ -94,11 +94,20 @@ func (b *Batch) Body() [][]byte { return b.bodies[b.n][:0] }
 // Add appends a frame whose head is the slot that Slot returned, and seals it.
 func (b *Batch) Add(head []byte, body [][]byte) {
 	ethertype.Seal(head, body...)
-	b.frames[b.n] = transport.Frame{Head: head, Body: body}
+	f := &b.frames[b.n]
+	f.Head, f.Body = head, body
 	b.n++
 	for _, part := range body {
 		b.bytes += len(part)
 	}
+}
+
+// AddFirst is Add for a frame that First has made room for, and that is all in its head.
+func (b *Batch) AddFirst(head []byte) {
+	ethertype.Seal(head)
+	f := &b.frames[0]
+	f.Head, f.Body = head, nil
+	b.n = 1
 }
 
 // TakeBack removes the frame that was added last from the batch, and returns its bytes in
@@ -131,8 +140,16 @@ func (b *Batch) Flush(now int64) Result {
 		return Waits
 	}
 	for b.first < b.n {
-		k, err := b.link.Send(b.frames[b.first:b.n])
-		b.took(k)
+		rest := b.frames[b.first:b.n]
+		k, err := b.link.Send(rest)
+		for i := range rest[:k] {
+			b.stats.TxBytes += uint64(rest[i].Len())
+		}
+		b.stats.TxFrames += uint64(k)
+		b.first += k
+		if b.stuck && k > 0 {
+			b.passes(rest[:k])
+		}
 		if err != nil {
 			b.failed(err)
 			b.stats.TxDropped++ // the frame at fault; the rest goes on
@@ -143,21 +160,8 @@ func (b *Batch) Flush(now int64) Result {
 			return Refused
 		}
 	}
-	clear(b.frames[:min(b.n, Max)])
 	b.first, b.n, b.bytes = 0, 0, 0
 	return Empty
-}
-
-// took counts the first k frames, which the link has taken.
-func (b *Batch) took(k int) {
-	for i := range k {
-		b.stats.TxBytes += uint64(b.frames[b.first+i].Len())
-	}
-	b.stats.TxFrames += uint64(k)
-	if b.stuck && k > 0 {
-		b.passes(b.frames[b.first : b.first+k])
-	}
-	b.first += k
 }
 
 // Discard forgets the frames that the link has not taken, because they refer to memory

@@ -59,9 +59,12 @@ func (c *Conn) addShort(h *ethertype.Header, extension, data []byte) {
 	h.Count, h.Size = 1, uint16(len(extension)+len(data))
 	head := b.First(ethertype.HeaderSize + len(extension) + len(data))
 	h.Put(head)
-	copy(head[ethertype.HeaderSize:], extension)
-	copy(head[ethertype.HeaderSize+len(extension):], data)
-	b.Add(head, nil)
+	at := ethertype.HeaderSize
+	if len(extension) > 0 {
+		at += copy(head[at:], extension)
+	}
+	copy(head[at:], data)
+	b.AddFirst(head)
 	c.a.FastPath++
 }
 
