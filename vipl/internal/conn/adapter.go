@@ -88,10 +88,11 @@ func (a *Adapter) slot() []byte {
 }
 
 // full reports whether slot would return nil, after a flush if it has to be.
-func (a *Adapter) full() bool {
-	if !a.batch.Enough() {
-		return false
-	}
+func (a *Adapter) full() bool { return a.batch.Enough() && a.flushFull() }
+
+// flushFull offers the batch to the link, and reports whether the link has taken nothing of a
+// full one.
+func (a *Adapter) flushFull() bool {
 	a.flush()
 	return a.batch.Full()
 }

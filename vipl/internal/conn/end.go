@@ -151,7 +151,7 @@ func (c *Conn) culprit(why Reason) ethertype.Seq {
 // received, although it has not acknowledged the frame that they share with it.
 func (c *Conn) completeReached() {
 	for c.SQ.done != c.tx.cursor.next && c.reached(c.SQ.at(c.SQ.done)) {
-		c.tx.finishSend()
+		c.tx.finishSend(c.SQ.at(c.SQ.done))
 	}
 }
 

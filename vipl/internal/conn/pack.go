@@ -61,9 +61,6 @@ func (p *packing) add(w *packing) {
 // pack returns which messages from the cursor on share the next frame, at least
 // as many as there are that can. A count below 2 means none.
 func (t *txHalf) pack() (p packing) {
-	if t.cursor.next+1 == t.c.SQ.tail {
-		return p
-	}
 	inline, room := t.c.a.batch.Inline(), t.shared(t.c.SQ.at(t.cursor.next))
 	for i := t.cursor.next; i != t.c.SQ.tail; i++ {
 		d := t.c.SQ.at(i)

@@ -89,7 +89,11 @@ func (q *Queue) Take() *Descriptor {
 // complete finishes the oldest posted descriptor with the given status bits
 // and tells whoever waits.
 func (q *Queue) complete(c *Conn, status code.Status, length uint32) {
-	d := q.at(q.done)
+	q.completeOldest(c, q.at(q.done), status, length)
+}
+
+// completeOldest is complete for a caller that has the oldest posted descriptor.
+func (q *Queue) completeOldest(c *Conn, d *Descriptor, status code.Status, length uint32) {
 	q.done++
 	d.Status = status | code.StatusDone
 	d.Length = length

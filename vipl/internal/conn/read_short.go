@@ -78,6 +78,6 @@ func (c *Conn) receiveShortAnswer(h *ethertype.Header, payload []byte) bool {
 	c.tx.sender.OnAck(a.Now, h.Ack, 0, nil) // now: the descriptor goes back to its owner
 	c.rx.receiver.Accept(a.Now, h.Seq, false)
 	t.done++
-	c.tx.finishSend()
+	c.tx.finishSend(d)
 	return true
 }

@@ -334,17 +334,18 @@ func (r *rxHalf) completeReceived() {
 	}
 }
 
+// finishReceive completes d, the oldest posted receive, whose message is whole.
 func (r *rxHalf) finishReceive(d *Descriptor) {
-	status := code.StatusOpReceive
+	c, status := r.c, code.StatusOpReceive
 	if d.oneSide {
 		status = code.StatusOpRemoteRDMAWrite
 	}
 	if d.HasImmediate {
 		status |= code.StatusImmediate
 	}
-	r.c.Stats.Receives++
-	r.c.Stats.RxBytes += uint64(d.length)
-	r.c.RQ.complete(r.c, status, d.length)
+	c.Stats.Receives++
+	c.Stats.RxBytes += uint64(d.length)
+	c.RQ.completeOldest(c, d, status, d.length)
 }
 
 // wrote has those look again who wait for memory to change, which the peer has done.

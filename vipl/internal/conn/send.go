@@ -181,8 +181,10 @@ func (t *txHalf) cut() reliability.Sent {
 		if t.c.Path.switching {
 			t.c.Path.switchSize()
 		}
-		if p := t.pack(); p.count > 1 {
-			return t.cutPacked(&p)
+		if next.next+1 != t.c.SQ.tail { // others could share its frame
+			if p := t.pack(); p.count > 1 {
+				return t.cutPacked(&p)
+			}
 		}
 		if d.Op == code.OpRDMARead {
 			return t.c.reads.cutRead(d)
@@ -353,7 +355,7 @@ func (t *txHalf) pumpLoose() {
 // completeHanded completes the unreliable sends whose frames the link has taken.
 func (t *txHalf) completeHanded() {
 	for t.c.State == StateConnected && t.c.SQ.done != t.cursor.next {
-		t.finishSend()
+		t.finishSend(t.c.SQ.at(t.c.SQ.done))
 	}
 }
 
@@ -372,21 +374,21 @@ func (t *txHalf) completeAcked() {
 		if !d.last.Less(una) && (t.c.terms.Reliability == reliability.ReliableReception || !t.sender.Acked(d.first, d.last)) || t.c.reads.unanswered(d) {
 			return
 		}
-		t.finishSend()
+		t.finishSend(d)
 	}
 }
 
-func (t *txHalf) finishSend() {
-	d := t.c.SQ.at(t.c.SQ.done)
-	status := d.opStatus()
+// finishSend completes d, the oldest descriptor on the send queue.
+func (t *txHalf) finishSend(d *Descriptor) {
+	c, status := t.c, d.opStatus()
 	if d.HasImmediate {
 		status |= code.StatusImmediate
 	}
-	t.c.Stats.SendsDone++
+	c.Stats.SendsDone++
 	if d.Op == code.OpRDMARead {
-		t.c.Stats.RxBytes += uint64(d.total)
+		c.Stats.RxBytes += uint64(d.total)
 	} else {
-		t.c.Stats.TxBytes += uint64(d.total)
+		c.Stats.TxBytes += uint64(d.total)
 	}
-	t.c.SQ.complete(t.c, status, d.total)
+	c.SQ.completeOldest(c, d, status, d.total)
 }

@@ -34,10 +34,13 @@ func (r *rxHalf) mayDeferAck(ack ethertype.Seq) bool {
 
 // CatchUp takes in the acknowledgement that was deferred. What it sends goes with the next flush.
 func (a *Adapter) CatchUp() {
-	c := a.deferred.conn
-	if c == nil {
-		return
+	if a.deferred.conn != nil { // seldom, and so the compiler inlines this
+		a.catchUp()
 	}
+}
+
+func (a *Adapter) catchUp() {
+	c := a.deferred.conn
 	a.deferred.conn = nil
 	if c.State != StateConnected {
 		return
@@ -73,9 +76,12 @@ func (a *Adapter) touch(c *Conn) {
 // Uncork is for callers that found nothing: messages that were corked for
 // a fuller frame go out now.
 func (a *Adapter) Uncork() {
-	if len(a.corked) == 0 {
-		return
+	if len(a.corked) > 0 {
+		a.uncork()
 	}
+}
+
+func (a *Adapter) uncork() {
 	a.Now = a.link.Now()
 	k := len(a.corked)
 	for _, c := range a.corked[:k] { // pump puts those back for which the link has no room

@@ -70,24 +70,29 @@ func (t *timerSet) arm(a *Adapter, at int64) {
 
 // arm notes c's next deadline after it has sent or received.
 func (c *Conn) arm() {
+	if !c.Reliable { // it has no timer
+		return
+	}
 	if at := c.due(); at != transport.Forever {
 		t := &c.a.timers
 		t.add(c)
-		t.arm(c.a, at)
+		if at < t.next {
+			t.arm(c.a, at)
+		}
 	}
 }
 
 // due returns when c's next timer is due.
 func (c *Conn) due() int64 {
 	switch {
-	case c.State == StateConnectPending:
-		return c.Owner.Due()
 	case c.State == StateConnected && c.Reliable:
 		at := min(c.tx.sender.Deadline(), c.rx.receiver.Deadline())
 		if c.a.batch.Full() { // the link takes nothing now
 			at = max(at, c.a.batch.RetryAt(c.a.Now))
 		}
 		return at
+	case c.State == StateConnectPending:
+		return c.Owner.Due()
 	}
 	return transport.Forever
 }
