@@ -43,14 +43,20 @@ func (e *Engine) Ended(ctx context.Context) error {
 	return err
 }
 
-// Begin returns a wait that ends with ctx.
-func (e *Engine) Begin(ctx context.Context) Waiter {
-	w := Waiter{ctx: ctx}
+// Begin returns a wait that ends with ctx. The compiler inlines it, so that the wait is
+// not copied.
+func (e *Engine) Begin(ctx context.Context) (w Waiter) {
+	w.ctx = ctx
 	if e.virtual {
-		w.deadline = virtualDeadline(ctx)
-		w.byContext = w.deadline != 0
+		w.goByVirtual()
 	}
 	return w
+}
+
+// goByVirtual sets the wait's deadline to that of its context in virtual time.
+func (w *Waiter) goByVirtual() {
+	w.deadline = virtualDeadline(w.ctx)
+	w.byContext = w.deadline != 0
 }
 
 // BeginFor returns a wait that ends with ctx, or after d if ctx has no deadline.

@@ -102,9 +102,12 @@ func (l *leadership) wakeDue(now int64) {
 
 // next wakes the next leader, if nobody leads.
 func (l *leadership) next() {
-	if l.taken {
-		return
+	if !l.taken && len(l.followers) > 0 {
+		l.wakeNext()
 	}
+}
+
+func (l *leadership) wakeNext() {
 	for _, p := range l.followers {
 		if !p.parked {
 			p.wake()

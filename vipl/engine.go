@@ -12,19 +12,18 @@ import (
 
 // This file is the engine's one step. Everything in it runs with the engine's lock held.
 
-// poll is the engine's step at now. It takes in the frames that have arrived, runs due
-// timers, and sends what became possible. It reports whether any frame arrived.
-func (n *NIC) poll(now int64) bool {
+// Poll implements progress.Machine: the engine's step at now. It takes in the frames that
+// have arrived, runs due timers, and sends what became possible. It reports whether any
+// frame arrived.
+func (m *machine) Poll(now int64) bool {
+	n := (*NIC)(m)
 	n.conns.SetClock(now)
-	frames, rest, arrived := n.receive()
-	if n.conns.Single && n.takeShort(frames[0]) {
-		frames = nil
+	k, err := n.link.Recv(n.views)
+	if err != nil || n.health.dead != nil {
+		k = n.receiveFailed(k, err)
 	}
-	for _, frame := range frames {
-		n.classify(frame)
-	}
-	if rest > 0 {
-		n.classifyLong(n.views[arrived-1], rest)
+	if k > 0 {
+		n.receive(n.views[:k])
 	}
 	n.conns.RunTimers()
 	n.conns.Settle()
@@ -32,27 +31,39 @@ func (n *NIC) poll(now int64) bool {
 	if n.health.dead != nil {
 		n.endConnections()
 	}
-	return arrived > 0
+	return k > 0
 }
 
-// receive returns the frames that the link has. If the last one is long, only its
-// beginning is there: rest bytes are with the link still, and it is not among frames.
-func (n *NIC) receive() (frames [][]byte, rest, arrived int) {
-	k, err := n.link.Recv(n.views)
+// receiveFailed is called when the link has returned an error, and when it is of no use any more.
+// It returns how many of the k frames that have arrived count.
+func (n *NIC) receiveFailed(k int, err error) int {
 	if err != nil {
 		n.linkError(err)
 	}
 	if n.linkClosed() {
-		k = 0
+		return 0
 	}
-	frames = n.views[:k]
-	if k > 0 && len(frames[k-1]) >= transport.LongBegin {
+	return k
+}
+
+// receive takes in the frames of one poll. If the last one is long, only its beginning is
+// there, and the rest of its bytes are with the link still.
+func (n *NIC) receive(frames [][]byte) {
+	last, rest := frames[len(frames)-1], 0
+	if len(last) >= transport.LongBegin {
 		if rest = n.conns.Rest(); rest > 0 {
-			frames = frames[:k-1]
+			frames = frames[:len(frames)-1]
 		}
 	}
-	n.conns.Single = k == 1 && rest == 0
-	return frames, rest, k
+	if n.conns.Single = len(frames) == 1 && rest == 0; n.conns.Single && n.takeShort(last) {
+		return
+	}
+	for _, frame := range frames {
+		n.classify(frame)
+	}
+	if rest > 0 {
+		n.classifyLong(last, rest)
+	}
 }
 
 // takeShort has the frame of a poll that found no other take the fast path, if there is

@@ -19,19 +19,24 @@ import (
 // unreliable level. A descriptor posted in the Idle or
 // Error state is queued and completes flushed at once, as VIA has it.
 func (v *VI) PostSend(d *Descriptor) error {
+	op := d.Op // a nil d panics here, without the lock
 	v.nic.eng.Lock()
-	defer v.nic.eng.Unlock()
-	if err := v.postSend(d); err != nil {
-		return v.turnDown(d, code.OpStatus(d.Op), err)
+	total, err := v.admit("post send", d)
+	if err == nil && (op != OpSend || total > v.attr.MaxTransferSize) {
+		err = v.checkSend(d, total)
 	}
-	return nil
+	if err == nil && !v.conn.Send(d, total) {
+		err = v.refuse(d, 0, ErrSendQueueFull)
+	}
+	if err != nil {
+		err = v.turnDown(d, code.OpStatus(op), err)
+	}
+	v.nic.eng.Unlock()
+	return err
 }
 
-func (v *VI) postSend(d *Descriptor) error {
-	total, err := v.admit("post send", d)
-	if err != nil {
-		return err
-	}
+// checkSend checks what the send queue asks besides of a descriptor of total bytes.
+func (v *VI) checkSend(d *Descriptor, total uint32) error {
 	switch {
 	case d.Op > OpRDMARead:
 		return v.refuse(d, StatusFormatError, opError("post send", ErrInvalidParameter, "operation %d does not exist", d.Op))
@@ -39,12 +44,8 @@ func (v *VI) postSend(d *Descriptor) error {
 		return v.refuse(d, StatusFormatError, opError("post send", ErrInvalidRDMARead, "the VI's level is %v", v.attr.Reliability))
 	case d.Op == OpRDMARead && d.HasImmediate:
 		return v.refuse(d, StatusFormatError, opError("post send", ErrInvalidParameter, "an RDMA read carries no immediate data"))
-	}
-	if total > v.attr.MaxTransferSize {
+	case total > v.attr.MaxTransferSize:
 		return v.refuse(d, StatusLengthError, opError("post send", ErrInvalidParameter, "%d bytes are over the VI's MaxTransferSize of %d", total, v.attr.MaxTransferSize))
-	}
-	if !v.conn.Send(d, total) {
-		return v.refuse(d, 0, ErrSendQueueFull)
 	}
 	return nil
 }
@@ -55,23 +56,17 @@ func (v *VI) postSend(d *Descriptor) error {
 // Errors are as for PostSend. Receives may be posted in any state; in the
 // Error state they complete flushed at once.
 func (v *VI) PostRecv(d *Descriptor) error {
+	_ = d.Op // a nil d panics here, without the lock
 	v.nic.eng.Lock()
-	defer v.nic.eng.Unlock()
-	if err := v.postRecv(d); err != nil {
-		return v.turnDown(d, StatusOpReceive, err)
-	}
-	return nil
-}
-
-func (v *VI) postRecv(d *Descriptor) error {
 	total, err := v.admit("post receive", d)
+	if err == nil && !v.conn.PostReceive(d, total) {
+		err = v.refuse(d, 0, ErrRecvQueueFull)
+	}
 	if err != nil {
-		return err
+		err = v.turnDown(d, StatusOpReceive, err)
 	}
-	if !v.conn.PostReceive(d, total) {
-		return v.refuse(d, 0, ErrRecvQueueFull)
-	}
-	return nil
+	v.nic.eng.Unlock()
+	return err
 }
 
 // What PostSend and PostRecv return when the queue is full; ErrResource both.
@@ -151,7 +146,6 @@ func (v *VI) RecvWait(ctx context.Context) (*Descriptor, error) { return v.waitO
 func (v *VI) doneOf(q *conn.Queue) (*Descriptor, error) {
 	n := v.nic
 	n.eng.Lock()
-	defer n.eng.Unlock()
 	if q.Waits() && !n.closed {
 		n.eng.Poll()
 	}
@@ -159,30 +153,51 @@ func (v *VI) doneOf(q *conn.Queue) (*Descriptor, error) {
 	if err == ErrNotDone {
 		n.conns.Uncork()
 	}
+	n.eng.Unlock()
 	return d, err
 }
 
 func (v *VI) waitOf(ctx context.Context, q *conn.Queue) (*Descriptor, error) {
 	n := v.nic
 	n.eng.Lock()
-	defer n.eng.Unlock()
+	d, err := v.takeFrom(q)
+	if err != nil {
+		if err == ErrNotDone {
+			return v.awaitOf(ctx, q)
+		}
+		err = v.whyEmpty(err)
+	}
+	n.eng.Unlock()
+	return d, err
+}
+
+// awaitOf is waitOf where nothing has completed. The engine's lock is held, and awaitOf
+// releases it.
+func (v *VI) awaitOf(ctx context.Context, q *conn.Queue) (*Descriptor, error) {
+	n := v.nic
 	w := n.eng.Begin(ctx)
-	defer n.eng.End(&w)
+	defer n.endWait(&w)
 	for {
-		d, err := v.takeFrom(q)
-		if err == ErrQueueEmpty && v.left {
-			return nil, errLeft
-		}
-		if err != ErrNotDone {
-			return d, err
-		}
-		if err := n.wait(&w, &q.Gate); err != nil {
+		if err := n.eng.Wait(&w, &q.Gate); err != nil {
+			err = waitError(err)
 			if v.left && errors.Is(err, ErrTimeout) {
 				err = fmt.Errorf("%w: the VI is not connected: Disconnect was called on it", err)
 			}
 			return nil, err
 		}
+		if d, err := v.takeFrom(q); err != ErrNotDone {
+			return d, v.whyEmpty(err)
+		}
 	}
+}
+
+// whyEmpty returns err, or if it is ErrQueueEmpty and Disconnect was called, an error that
+// says that, too.
+func (v *VI) whyEmpty(err error) error {
+	if err == ErrQueueEmpty && v.left {
+		return errLeft
+	}
+	return err
 }
 
 func (v *VI) takeFrom(q *conn.Queue) (*Descriptor, error) {

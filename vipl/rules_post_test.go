@@ -176,3 +176,21 @@ func TestDoneOrder(t *testing.T) {
 		t.Errorf("lengths %d and %d, want 3 and 5", first.Length, second.Length)
 	}
 }
+
+// TestPostNil: to post nil is the program's mistake and panics, as a method of nil does, but
+// the NIC goes on without that goroutine.
+func TestPostNil(t *testing.T) {
+	d := newDuo(t, nil, nil)
+	for name, post := range map[string]func(*vipl.Descriptor) error{"send": d.a.PostSend, "receive": d.a.PostRecv} {
+		func() {
+			defer func() {
+				if recover() == nil {
+					t.Errorf("%s: no panic", name)
+				}
+			}()
+			post(nil)
+		}()
+	}
+	d.run()
+	d.alive()
+}

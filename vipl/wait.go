@@ -15,12 +15,6 @@ type machine NIC
 
 var _ progress.Machine = (*machine)(nil)
 
-// Poll implements progress.Machine.
-func (m *machine) Poll(now int64) bool {
-	n := (*NIC)(m)
-	return n.poll(now)
-}
-
 // Idle implements progress.Machine: the acknowledgement that was put off, and messages
 // that wait for others to share a frame with, go out.
 func (m *machine) Idle() {
@@ -52,10 +46,21 @@ func (m *machine) Failed() error { return m.health.dead }
 // wait lets time pass for a caller that has found nothing at g, and returns for it to
 // look again, or an error that ends the wait. The engine's lock is held.
 func (n *NIC) wait(w *progress.Waiter, g *progress.Gate) error {
-	err := n.eng.Wait(w, g)
-	if err == nil {
-		return nil
+	if err := n.eng.Wait(w, g); err != nil {
+		return waitError(err)
 	}
+	return nil
+}
+
+// endWait ends a wait and releases the lock. It is deferred, because a wait may run calls of
+// the program, which may panic.
+func (n *NIC) endWait(w *progress.Waiter) {
+	n.eng.End(w)
+	n.eng.Unlock()
+}
+
+// waitError says in the words of this package why a wait has ended.
+func waitError(err error) error {
 	var end *progress.EndError
 	errors.As(err, &end)
 	switch {
