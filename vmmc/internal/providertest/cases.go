@@ -158,7 +158,7 @@ func caseWatch(n, _ *Node) error {
 			n.turn()
 			n.seen = last
 		})
-		if err := n.stage.Sleep(step / 4); err != nil {
+		if err := n.pause(step / 4); err != nil {
 			return err
 		}
 	}
@@ -206,7 +206,7 @@ func caseCount(n, _ *Node) error {
 	for range 50 { // as many come as there is room for
 		n.p.Poll()
 		n.under(n.turn)
-		if err := n.stage.Sleep(step); err != nil {
+		if err := n.pause(step); err != nil {
 			return err
 		}
 	}

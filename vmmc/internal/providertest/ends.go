@@ -60,7 +60,7 @@ func (n *Node) grantWhen(ready func() bool) (g *provider.Grant, err error) {
 		if err == nil {
 			n.p.Poll()
 			n.under(n.turn)
-			err = n.stage.Sleep(step)
+			err = n.pause(step)
 		}
 	}
 	n.under(func() { g = n.grant() })
@@ -82,7 +82,7 @@ func caseRevoke(atOnce bool) func(n, other *Node) error {
 		for range 50 {
 			n.p.Poll()
 			n.under(n.turn)
-			if err := n.stage.Sleep(step); err != nil {
+			if err := n.pause(step); err != nil {
 				return err
 			}
 		}
@@ -129,7 +129,7 @@ func caseFollow(n, other *Node) error {
 			return err
 		}
 		if err == nil {
-			err = n.stage.Sleep(step)
+			err = n.pause(step)
 		}
 	}
 	return err

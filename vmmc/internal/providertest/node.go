@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -50,7 +51,7 @@ func (n *Node) Asked(r *provider.Request) {
 
 // Withdrawn forgets a request.
 func (n *Node) Withdrawn(r *provider.Request) {
-	for i, x := range n.requests {
+	for i, x := range slices.Clone(n.requests) {
 		if x == r {
 			n.requests = append(n.requests[:i], n.requests[i+1:]...)
 			return
@@ -177,7 +178,7 @@ func (n *Node) serve(done func() bool) error {
 	for !done() {
 		n.p.Poll()
 		n.under(n.turn)
-		if err := n.stage.Sleep(step); err != nil {
+		if err := n.pause(step); err != nil {
 			return err
 		}
 	}
@@ -191,7 +192,7 @@ func (n *Node) wrong() error {
 	return n.twice
 }
 
-// allow answers all requests for export k with memory[k].
+// allow answers all requests for export k with memory[k], those that have come before, too.
 func (n *Node) allow(memory ...[]byte) {
 	n.grants = map[*provider.Grant]bool{}
 	n.policy = func(r *provider.Request) {
@@ -205,6 +206,9 @@ func (n *Node) allow(memory ...[]byte) {
 			return
 		}
 		n.grants[g] = false
+	}
+	for _, r := range slices.Clone(n.requests) {
+		n.policy(r)
 	}
 }
 
@@ -239,7 +243,7 @@ func (n *Node) post(w provider.Write) error {
 			return err
 		}
 		n.p.Poll()
-		if err := n.stage.Sleep(step); err != nil {
+		if err := n.pause(step); err != nil {
 			return err
 		}
 	}

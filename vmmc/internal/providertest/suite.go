@@ -54,6 +54,30 @@ type stage struct {
 	errs  []error
 }
 
+// note keeps why a process ends, and returns it.
+func (s *stage) note(n *Node, err error) error {
+	if err != nil && !errors.Is(err, errKilled) && !errors.Is(err, errOther) {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.errs = append(s.errs, fmt.Errorf("process %d: %w", n.number, err))
+	}
+	return err
+}
+
+// pause lets others run for d. Its error says that another process has failed: what this
+// one waits for would not come.
+func (n *Node) pause(d time.Duration) error {
+	n.stage.mu.Lock()
+	failed := len(n.stage.errs) > 0
+	n.stage.mu.Unlock()
+	if failed {
+		return errOther
+	}
+	return n.stage.Sleep(d)
+}
+
+var errOther = errors.New("the other process has failed")
+
 // Run runs all cases, each on a stage of its own.
 func Run(t *testing.T, newStage func(t *testing.T) Stage) {
 	for _, c := range Cases {
@@ -95,28 +119,26 @@ func (s *stage) play(n *Node, open Open, body func(n, other *Node) error) {
 	p, err := open(n, n.kick)
 	n.p = p
 	n.unlock()
-	if s.count(&s.opens, 1); err == nil {
-		for s.count(&s.opens, 0) < 2 && err == nil {
-			err = s.Sleep(step)
-		}
-		if err == nil {
-			err = body(n, s.nodes[2-n.number])
-		}
-		if left(); err == nil {
-			err = n.serve(func() bool { return s.count(&s.left, 0) == 0 })
-		}
-		n.under(func() {
-			p.Close()
-			p.Close()
-		})
-		if err == nil {
-			err = n.closed()
-		}
+	s.count(&s.opens, 1)
+	if s.note(n, err) != nil {
+		return
 	}
-	if err != nil && !errors.Is(err, errKilled) {
-		s.mu.Lock()
-		s.errs = append(s.errs, fmt.Errorf("process %d: %w", n.number, err))
-		s.mu.Unlock()
+	for s.count(&s.opens, 0) < 2 && err == nil {
+		err = n.pause(step)
+	}
+	if err == nil {
+		err = body(n, s.nodes[2-n.number])
+	}
+	err = s.note(n, err) // before it says that it has left
+	if left(); err == nil {
+		err = s.note(n, n.serve(func() bool { return s.count(&s.left, 0) == 0 }))
+	}
+	n.under(func() {
+		p.Close()
+		p.Close()
+	})
+	if err == nil {
+		s.note(n, n.closed())
 	}
 }
 
