@@ -31,6 +31,7 @@ var verbs = []func() *cobra.Command{
 	newPerfCmd,
 	newPingCmd,
 	newMapCmd,
+	newPaperCmd,
 	newDaemonCmd,
 	newSwitchCmd,
 	newRPCGenCmd,

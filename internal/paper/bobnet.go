@@ -1,0 +1,181 @@
+package paper
+
+import (
+	"math"
+	"time"
+
+	"github.com/bobnet-go/bobnet/internal/plot"
+)
+
+// FastEthernet is the machines with Intel and Tulip cards: dual Pentium Pro of 200 MHz,
+// FreeBSD, back to back. The routines' 3 to 4 us are taken to be those of a shortest and
+// of a full frame.
+func FastEthernet() *Ethernet {
+	return &Ethernet{
+		Name: "fastethernet", Bandwidth: 100e6,
+		Routine: 3 * time.Microsecond, PerFull: time.Microsecond,
+		Devices: 18 * time.Microsecond, Turn: 5 * time.Microsecond,
+	}
+}
+
+// Yellowfin is the same with the prototype of a Gigabit card, the bursts of which on the
+// PCI bus are too short: they limit it.
+func Yellowfin() *Ethernet {
+	e := FastEthernet()
+	e.Name, e.Bandwidth, e.Bus = "yellowfin", 1e9, 1e6/0.0437
+	return e
+}
+
+func bobnetPaper() *Paper {
+	const slopes = "5, figure 6"
+	return &Paper{
+		Name:  "bobnet",
+		Title: "Csanady, Wyckoff: Bobnet: high-performance message passing for commodity networking components",
+		Profiles: []Profile{
+			{"fastethernet", "dual Pentium Pro, 200 MHz, FreeBSD; Intel 82558 or Digital 21140, 100 Mb/s, back to back", []Constant{
+				{"bandwidth", 100, "Mb/s", "sec5.ethernet_mbps", ""},
+				{"routine, shortest frame", 3, "us", "sec5.routine_least_us", "the least of 3 to 4 us is taken to be that of a shortest frame"},
+				{"routine, full frame", 4, "us", "sec5.routine_most_us", "and the most that of a full one"},
+				{"devices", 18, "us", "sec5.devices_us", "with the time of a shortest frame on the cable, which the paper does not name apart"},
+				{"turn", 5, "us", "sec5.turn_us", "the program, between a receive and the send after it"},
+			}},
+			{"yellowfin", "the same with a Packet Engines G-NIC, 1 Gb/s", []Constant{
+				{"bus", 1 / 0.0437, "MB/s", "fig6.bobnet_yellowfin", "bursts on the PCI bus limit the card; the paper has no other number for them"},
+				{"bandwidth", 1000, "Mb/s", "sec5.gigabit_mbps", ""},
+			}},
+		},
+		Items: []Item{
+			{Name: "sec5.ethernet_mbps", Place: "5", Says: "bandwidth of the Intel and Tulip cards", Kind: Input, Published: 100, Unit: "Mb/s"},
+			{Name: "sec5.gigabit_mbps", Place: "5", Says: "bandwidth of the Gigabit card on the cable", Kind: Input, Published: 1000, Unit: "Mb/s"},
+			{Name: "sec5.routine_least_us", Place: "5", Says: "transmit and receive routines, each, the least", Kind: Input, Published: 3, Unit: "us"},
+			{Name: "sec5.routine_most_us", Place: "5", Says: "transmit and receive routines, each, the most", Kind: Input, Published: 4, Unit: "us"},
+			{Name: "sec5.devices_us", Place: "5", Says: "roughly, within the network devices", Kind: Input, Published: 18, Unit: "us"},
+			{Name: "sec5.turn_us", Place: "5", Says: "about, from the end of the receive routine to the send after it", Kind: Input, Published: 5, Unit: "us"},
+			{Name: "fig3.bandwidth_mbps", Place: "abstract; 5, figure 3", Says: "highest bandwidth of user payload, ping-pong", Kind: Output, Published: 96, Unit: "Mb/s"},
+			{Name: "fig5.one_way_us", Place: "abstract; 8", Says: "one-way latency of the smallest message, under", Kind: Output, Published: 30, Unit: "us", Below: true},
+			{Name: "fig5.level", Place: "5", Says: "beyond some 10 kB the time of a message grows by the slope of figure 6 alone: that from 10 to 100 kB is within 5 % of that from 100 kB to 1 MB", Kind: Shape},
+			{Name: "fig4.faster", Place: "5", Says: "the Gigabit card is faster than Fast Ethernet by nearly a factor of two: 1.5 to 2.1", Kind: Shape},
+			{Name: "fig6.bobnet_intel", Place: slopes, Says: "slope of long messages", Kind: Output, Published: 0.0829, Unit: "us/byte"},
+			{Name: "fig6.bobnet_tulip", Place: slopes, Says: "slope of long messages", Kind: Output, Published: 0.0830, Unit: "us/byte"},
+			{Name: "fig6.bobnet_yellowfin", Place: slopes, Says: "slope of long messages; it fixes the rate of the bus", Kind: Input, Published: 0.0437, Unit: "us/byte"},
+			{Name: "fig6.tcp_intel", Place: slopes, Says: "slope of TCP: full frames with 52 octets of headers, at the cable's rate", Kind: Derived, Published: 0.0859, Unit: "us/byte"},
+			{Name: "fig6.tcp_tulip", Place: slopes, Says: "slope of TCP, alike", Kind: Derived, Published: 0.0855, Unit: "us/byte"},
+			{Name: "fig6.tcp_yellowfin", Place: slopes, Says: "slope of TCP: the same frames at the rate of the bus", Kind: Derived, Published: 0.0497, Unit: "us/byte"},
+		},
+		Experiments: []Experiment{
+			{"figures 3 to 6", []string{
+				"sec5.ethernet_mbps", "sec5.gigabit_mbps", "sec5.routine_least_us", "sec5.routine_most_us", "sec5.devices_us", "sec5.turn_us",
+				"fig3.bandwidth_mbps", "fig5.one_way_us", "fig5.level", "fig4.faster", "fig6.bobnet_intel", "fig6.bobnet_tulip",
+				"fig6.bobnet_yellowfin", "fig6.tcp_intel", "fig6.tcp_tulip", "fig6.tcp_yellowfin",
+			}, func(b *Bench) error { return repeatBobnet(b, FastEthernet(), Yellowfin()) }},
+		},
+		Figures: []string{"bobnet-figure3", "bobnet-figure4", "bobnet-figure5"},
+	}
+}
+
+// pingPongSizes are the sizes of figures 3 to 5, in octets.
+var pingPongSizes = []int{4, 16, 64, 256, 1024, 4096, 10_240, 32_768, 102_400, 262_144, 1_048_576}
+
+// pingPongRounds is how many round trips are counted of each size.
+const pingPongRounds = 10
+
+// oneWays returns the one-way times of all sizes, in microseconds.
+func oneWays(b *Bench, e *Ethernet) (map[int]float64, error) {
+	times := map[int]float64{}
+	for _, size := range pingPongSizes {
+		ns, err := pingPong(b.Context, e, size, pingPongRounds)
+		if err != nil {
+			return nil, err
+		}
+		times[size] = ns / 1000
+	}
+	return times, nil
+}
+
+// slope returns what an octet more costs between two sizes, in microseconds.
+func slope(times map[int]float64, from, to int) float64 {
+	return (times[to] - times[from]) / float64(to-from)
+}
+
+// tcpSlope is the arithmetic of TCP's slope: full frames with the headers of IP and TCP,
+// and TCP's time stamps.
+func tcpSlope(e *Ethernet) float64 {
+	const payload = 1500 - 20 - 20 - 12
+	return float64(e.line(fullFrame)) / payload / 1000
+}
+
+func repeatBobnet(b *Bench, fast, gigabit *Ethernet) error {
+	f, err := oneWays(b, fast)
+	if err != nil {
+		return err
+	}
+	y, err := oneWays(b, gigabit)
+	if err != nil {
+		return err
+	}
+	b.Set("sec5.ethernet_mbps", fast.Bandwidth/1e6)
+	b.Set("sec5.gigabit_mbps", gigabit.Bandwidth/1e6)
+	b.Set("sec5.routine_least_us", fast.routine(shortestFrame).Seconds()*1e6)
+	b.Set("sec5.routine_most_us", fast.routine(fullFrame).Seconds()*1e6)
+	b.Set("sec5.devices_us", fast.Devices.Seconds()*1e6)
+	b.Set("sec5.turn_us", fast.Turn.Seconds()*1e6)
+
+	const long, longer = 102_400, 1_048_576
+	b.Set("fig3.bandwidth_mbps", 8*longer/f[longer])
+	b.Set("fig5.one_way_us", f[4])
+	b.Holds("fig5.level", math.Abs(slope(f, 10_240, long)/slope(f, long, longer)-1) < 0.05)
+	faster := f[longer] / y[longer]
+	b.Holds("fig4.faster", faster > 1.5 && faster < 2.1)
+	b.Set("fig6.bobnet_intel", slope(f, long, longer))
+	b.Set("fig6.bobnet_tulip", slope(f, long, longer))
+	b.Set("fig6.bobnet_yellowfin", slope(y, long, longer))
+	b.Set("fig6.tcp_intel", tcpSlope(fast))
+	b.Set("fig6.tcp_tulip", tcpSlope(fast))
+	b.Set("fig6.tcp_yellowfin", tcpSlope(gigabit))
+	drawBobnet(b, f, y)
+	return nil
+}
+
+// drawBobnet draws figures 3, 4 and 5. Of the paper's curves the slopes are published: they
+// are drawn where the curves have levelled off.
+func drawBobnet(b *Bench, fast, gigabit map[int]float64) {
+	latency := func(t map[int]float64) (s []plot.Point) {
+		for _, n := range pingPongSizes {
+			s = append(s, plot.Point{X: float64(n), Value: t[n]})
+		}
+		return s
+	}
+	bandwidth := func(t map[int]float64) (s []plot.Point) {
+		for _, n := range pingPongSizes {
+			s = append(s, plot.Point{X: float64(n), Value: 8 * float64(n) / t[n]})
+		}
+		return s
+	}
+	published := func(item string, of func(slope, x float64) float64) plot.Series {
+		s := plot.Series{Name: "paper, " + item[len("fig6."):]}
+		for _, n := range pingPongSizes {
+			if n >= 10_240 {
+				s.Points = append(s.Points, plot.Point{X: float64(n), Value: of(b.paper.item(item).Published, float64(n))})
+			}
+		}
+		return s
+	}
+	rate := func(slope, _ float64) float64 { return 8 / slope }
+	time := func(slope, x float64) float64 { return slope * x }
+	b.Draw(Figure{"bobnet-figure3", "Bandwidth of the 100 Mb/s devices", []plot.Panel{{
+		Title: "Bandwidth, 100 Mb/s", Y: "Mb/s",
+		Series: []plot.Series{{Name: "ours", Points: bandwidth(fast)}, published("fig6.bobnet_intel", rate), published("fig6.tcp_intel", rate)},
+	}}})
+	b.Draw(Figure{"bobnet-figure4", "Bandwidth of the Gigabit device", []plot.Panel{{
+		Title: "Bandwidth, Gigabit Ethernet", Y: "Mb/s",
+		Series: []plot.Series{{Name: "ours", Points: bandwidth(gigabit)}, published("fig6.bobnet_yellowfin", rate), published("fig6.tcp_yellowfin", rate)},
+	}}})
+	b.Draw(Figure{"bobnet-figure5", "One-way time of all devices", []plot.Panel{{
+		Title: "One-way time", Y: "us",
+		Series: []plot.Series{
+			{Name: "ours, 100 Mb/s", Points: latency(fast)}, {Name: "ours, Gigabit", Points: latency(gigabit)},
+			published("fig6.bobnet_intel", time), published("fig6.bobnet_yellowfin", time),
+			published("fig6.tcp_intel", time), published("fig6.tcp_yellowfin", time),
+		},
+	}}})
+}

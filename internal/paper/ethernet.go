@@ -1,0 +1,85 @@
+package paper
+
+import (
+	"time"
+
+	"github.com/bobnet-go/bobnet/transport"
+	"github.com/bobnet-go/bobnet/transport/sim"
+)
+
+// Ethernet is what two machines of the Bobnet paper, joined by a cable, cost in virtual
+// time. Computing costs nothing else.
+type Ethernet struct {
+	Name      string
+	Bandwidth float64       // of the cable, bits per second
+	Bus       float64       // of the bus that the device takes frames from, octets per second; 0 for one that is faster than the cable
+	Routine   time.Duration // of the kernel, for the shortest frame: once to send it, once to receive it
+	PerFull   time.Duration // what the routine takes beyond that for a frame of the MTU
+	Devices   time.Duration // what a shortest frame spends in both devices and on the cable
+	Turn      time.Duration // of the program, from the end of a receive to the beginning of the send after it
+}
+
+// What a frame takes on the cable besides its own octets, and the fewest that it has.
+const (
+	cableOverhead = 8 + 4 + 12 // preamble, check sequence, gap
+	shortestFrame = 60
+	fullFrame     = 1514
+)
+
+// routine returns what the kernel takes for a frame of n octets, each way.
+func (e *Ethernet) routine(n int) time.Duration {
+	more := float64(max(n, shortestFrame)-shortestFrame) / (fullFrame - shortestFrame)
+	return e.Routine + time.Duration(more*float64(e.PerFull))
+}
+
+// line returns how long the slower of cable and bus is taken by a frame of n octets.
+func (e *Ethernet) line(n int) time.Duration {
+	n = max(n, shortestFrame)
+	seconds := float64(n+cableOverhead) * 8 / e.Bandwidth
+	if e.Bus > 0 {
+		seconds = max(seconds, float64(n)/e.Bus)
+	}
+	return time.Duration(seconds * 1e9)
+}
+
+// world returns a segment on which a frame takes what Devices leaves beside its time on
+// the line.
+func (e *Ethernet) world() *sim.World {
+	return sim.New(sim.Options{Seed: 1, Delay: max(e.Devices-e.line(shortestFrame), 1), Limit: time.Hour})
+}
+
+// machine is one of the two: a station, the device and kernel of which take their time. One
+// process uses it, which is the machine's processor: it sleeps while the kernel works.
+type machine struct {
+	*sim.Station
+	w    *sim.World
+	e    *Ethernet
+	free int64 // when the line is
+}
+
+func (e *Ethernet) machine(w *sim.World, name string) *machine {
+	return &machine{Station: w.Station(name), w: w, e: e}
+}
+
+// Send has each frame pass the kernel, and then the line.
+func (m *machine) Send(frames []transport.Frame) (int, error) {
+	for i := range frames {
+		n := frames[i].Len()
+		if err := m.w.Sleep(m.e.routine(n)); err != nil {
+			return i, err
+		}
+		m.free = max(m.free, m.w.Now()) + int64(m.e.line(n))
+		copied := []transport.Frame{{Head: frames[i].AppendTo(nil)}}
+		m.w.At(m.free, func() { m.Station.Send(copied) }) //nolint:errcheck // a machine that was closed sends nothing more
+	}
+	return len(frames), nil
+}
+
+// Recv returns one frame at a time, when it has passed the kernel.
+func (m *machine) Recv(views [][]byte) (int, error) {
+	n, err := m.Station.Recv(views[:min(len(views), 1)])
+	if n > 0 {
+		err = m.w.Sleep(m.e.routine(len(views[0])))
+	}
+	return n, err
+}

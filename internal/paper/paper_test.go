@@ -1,0 +1,288 @@
+package paper
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/bobnet-go/bobnet/transport/myrinet"
+)
+
+// TestConstantsHaveOneSource: a constant names the one input that fixed it, no two name
+// the same, each input is named, and what no number fixes says why.
+func TestConstantsHaveOneSource(t *testing.T) {
+	for _, p := range Papers() {
+		fixes := map[string]string{}
+		for _, profile := range p.Profiles {
+			for _, c := range profile.Constants {
+				name := profile.Name + ": " + c.Name
+				if c.Item == "" {
+					if c.Why == "" {
+						t.Errorf("%s: no number fixes it, and nothing says why", name)
+					}
+					continue
+				}
+				if item := p.item(c.Item); item == nil || item.Kind != Input {
+					t.Errorf("%s: it is fixed by %s, which is no input of %s", name, c.Item, p.Name)
+				}
+				if other := fixes[c.Item]; other != "" {
+					t.Errorf("%s fixes both %s and %s", c.Item, other, name)
+				}
+				fixes[c.Item] = name
+			}
+		}
+		for _, item := range p.Items {
+			if item.Kind == Input && fixes[item.Name] == "" {
+				t.Errorf("%s: input %s fixes no constant", p.Name, item.Name)
+			}
+		}
+	}
+}
+
+// TestItemsAreSet: each item has its own name and is set by one experiment, or says why it
+// is not measured.
+func TestItemsAreSet(t *testing.T) {
+	for _, p := range Papers() {
+		set := map[string]int{}
+		for _, e := range p.Experiments {
+			for _, name := range e.Items {
+				if p.item(name) == nil {
+					t.Errorf("%s, %s: there is no item %s", p.Name, e.Name, name)
+				}
+				set[name]++
+			}
+		}
+		seen := map[string]bool{}
+		for _, item := range p.Items {
+			if seen[item.Name] {
+				t.Errorf("%s has two items %s", p.Name, item.Name)
+			}
+			seen[item.Name] = true
+			if n := set[item.Name]; n > 1 || n == 0 && item.Why == "" {
+				t.Errorf("%s: %d experiments set %s, want one, or a reason why none does", p.Name, n, item.Name)
+			}
+			if item.Place == "" || item.Says == "" || (item.Kind == Shape) != (item.Published == 0) {
+				t.Errorf("%s: %+v does not say where it is from, or what it is", p.Name, item)
+			}
+		}
+	}
+}
+
+// TestPapersRepeated repeats all papers: what has no reason to be otherwise is as it
+// should be, and each figure is drawn.
+func TestPapersRepeated(t *testing.T) {
+	var said []string
+	results, err := Run(context.Background(), Papers(), func(_, _ int, what string) { said = append(said, what) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range results {
+		for _, row := range r.Rows {
+			if !row.Good() && row.Why == "" {
+				t.Errorf("%s: %s is %s %s, published %s, and nothing says why", row.Paper, row.Item, row.ours(), row.Unit, row.published())
+			}
+		}
+		if len(r.Figures) != len(r.Paper.Figures) {
+			t.Errorf("%s: %d figures are drawn, want %d", r.Paper.Name, len(r.Figures), len(r.Paper.Figures))
+			continue
+		}
+		for i, f := range r.Figures {
+			if f.Name != r.Paper.Figures[i] {
+				t.Errorf("%s: figure %d is %s, want %s", r.Paper.Name, i, f.Name, r.Paper.Figures[i])
+			}
+		}
+	}
+	if len(said) < 2 || said[len(said)-1] != "" {
+		t.Errorf("the progress was %q", said)
+	}
+	testFiles(t, results)
+}
+
+// testFiles writes all that can be written of results.
+func testFiles(t *testing.T, results []Result) {
+	dir := filepath.Join(t.TempDir(), "plots")
+	if err := WritePlots(dir, results); err != nil {
+		t.Fatal(err)
+	}
+	var lines, text bytes.Buffer
+	if err := errors.Join(WriteJSON(&lines, results), WriteText(&text, results)); err != nil {
+		t.Fatal(err)
+	}
+	n := 0
+	for d := json.NewDecoder(&lines); d.More(); n++ {
+		var row Row
+		if err := d.Decode(&row); err != nil {
+			t.Fatal(err)
+		}
+		if !strings.Contains(text.String(), row.Item) {
+			t.Errorf("the text has no row %s", row.Item)
+		}
+	}
+	doc := string(Markdown(results, "plots"))
+	for _, r := range results {
+		n -= len(r.Rows)
+		for _, f := range r.Figures {
+			if _, err := os.Stat(filepath.Join(dir, f.Name+".png")); err != nil || !strings.Contains(doc, "plots/"+f.Name+".png") {
+				t.Errorf("figure %s: %v, or the document does not show it", f.Name, err)
+			}
+		}
+	}
+	if n != 0 {
+		t.Errorf("there are %d lines of JSON more than rows", n)
+	}
+}
+
+// TestDocument: docs/paper.md has each item as the table has it, each constant, and the
+// figures.
+func TestDocument(t *testing.T) {
+	const docs, hint = "../../docs", "; run: go run ./cmd/bobnet paper --doc docs/paper.md"
+	b, err := os.ReadFile(filepath.Join(docs, "paper.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	doc := string(b)
+	items, figures := 0, 0
+	for _, p := range Papers() {
+		for i := range p.Items {
+			items++
+			row := p.Items[i].row(p.Name, math.NaN())
+			if !strings.Contains(doc, row.Fixed()) {
+				t.Errorf("docs/paper.md does not have the row %q%s", row.Fixed(), hint)
+			}
+			if row.Why != "" && !strings.Contains(doc, row.Why) {
+				t.Errorf("docs/paper.md does not say of %s: %s%s", row.Item, row.Why, hint)
+			}
+		}
+		for _, f := range p.Figures {
+			figures++
+			if _, err := os.Stat(filepath.Join(docs, "paper", f+".png")); err != nil || !strings.Contains(doc, "(paper/"+f+".png)") {
+				t.Errorf("docs/paper.md does not show %s%s", f, hint)
+			}
+		}
+		for _, profile := range p.Profiles {
+			var table bytes.Buffer
+			profile.markdown(&table)
+			if !strings.Contains(doc, table.String()) {
+				t.Errorf("docs/paper.md does not have the profile %s%s", profile.Name, hint)
+			}
+		}
+	}
+	if n := strings.Count(doc, "\n| `"); n != items {
+		t.Errorf("docs/paper.md has %d rows, the tables %d items%s", n, items, hint)
+	}
+	files, err := os.ReadDir(filepath.Join(docs, "paper"))
+	if err != nil || len(files) != figures {
+		t.Errorf("docs/paper has %d files, there are %d figures: %v%s", len(files), figures, err, hint)
+	}
+}
+
+// TestMechanismsMatter: an output moves when what makes it is switched off, so that it is
+// no input in disguise.
+func TestMechanismsMatter(t *testing.T) {
+	bench := func() *Bench {
+		return &Bench{Context: context.Background(), values: map[string]float64{}}
+	}
+	fast := func(change func(e *Ethernet)) func() (map[string]float64, error) {
+		return func() (map[string]float64, error) {
+			b, e := bench(), FastEthernet()
+			b.paper = bobnetPaper()
+			change(e)
+			err := repeatBobnet(b, e, Yellowfin())
+			return b.values, err
+		}
+	}
+	card := func(change func(c *myrinet.Timing)) func() (map[string]float64, error) {
+		return func() (map[string]float64, error) {
+			b, c := bench(), myrinet.PCITiming()
+			b.paper = vmmcPaper()
+			change(c)
+			err := repeatHardware(b, c)
+			return b.values, err
+		}
+	}
+	asItIs := map[string]map[string]float64{}
+	for name, run := range map[string]func() (map[string]float64, error){
+		"bobnet": fast(func(*Ethernet) {}), "vmmc": card(func(*myrinet.Timing) {}),
+	} {
+		values, err := run()
+		if err != nil {
+			t.Fatal(err)
+		}
+		asItIs[name] = values
+	}
+	for _, test := range []struct {
+		paper, off string
+		run        func() (map[string]float64, error)
+		moves      []string
+		by         float64 // at least, as a share
+	}{
+		{"bobnet", "devices", fast(func(e *Ethernet) { e.Devices = time.Nanosecond }), []string{"fig5.one_way_us"}, 0.3},
+		{"bobnet", "kernel", fast(func(e *Ethernet) { e.Routine, e.PerFull = 0, 0 }), []string{"fig5.one_way_us"}, 0.15},
+		{"bobnet", "turn", fast(func(e *Ethernet) { e.Turn = 0 }), []string{"fig5.one_way_us"}, 0.15},
+		{"bobnet", "cable", fast(func(e *Ethernet) { e.Bandwidth *= 10 }), []string{"fig3.bandwidth_mbps", "fig6.bobnet_intel", "fig6.bobnet_tulip"}, 0.5},
+		{"vmmc", "bus", card(func(c *myrinet.Timing) { c.DMABandwidth = 0 }), []string{"fig1.dma_64k"}, 0.5},
+		{"vmmc", "start of a DMA", card(func(c *myrinet.Timing) { c.DMASetup = 0 }), []string{"fig1.dma_64k"}, 0.003},
+	} {
+		was := asItIs[test.paper]
+		is, err := test.run()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, item := range test.moves {
+			if moved := math.Abs(is[item]/was[item] - 1); moved < test.by {
+				t.Errorf("%s without %s: %s is %v, and %v with it: want a change of %v", test.paper, test.off, item, is[item], was[item], test.by)
+			}
+		}
+	}
+}
+
+// TestRunEnds: an experiment that sets what there is not, does not set what it said, or
+// measures nothing is an error; so is a context that has ended.
+func TestRunEnds(t *testing.T) {
+	ended, cancel := context.WithCancel(context.Background())
+	cancel()
+	quiet := func(int, int, string) {}
+	if _, err := Run(ended, Papers(), quiet); !errors.Is(err, context.Canceled) {
+		t.Errorf("with an ended context: %v", err)
+	}
+	for want, run := range map[string]func(*Bench) error{
+		`no item "b"`:         func(b *Bench) error { b.Set("a", 1); b.Set("b", 1); return nil },
+		"has not set a":       func(*Bench) error { return nil },
+		"the value of a is":   func(b *Bench) error { b.Set("a", math.NaN()); return nil },
+		"context deadline":    func(*Bench) error { return context.DeadlineExceeded },
+		"p, e: context deadl": func(*Bench) error { return context.DeadlineExceeded },
+	} {
+		p := &Paper{Name: "p", Items: []Item{{Name: "a", Kind: Output, Published: 1}}, Experiments: []Experiment{{"e", []string{"a"}, run}}}
+		if _, err := Run(context.Background(), []*Paper{p}, quiet); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %q", err, want)
+		}
+	}
+}
+
+// TestGood: what a row is worth.
+func TestGood(t *testing.T) {
+	for _, test := range []struct {
+		item Item
+		ours float64
+		want bool
+	}{
+		{Item{Kind: Output, Published: 100}, 114.9, true},
+		{Item{Kind: Output, Published: 100}, 84, false},
+		{Item{Kind: Output, Published: 100, Below: true}, 100, false},
+		{Item{Kind: Output, Published: 100, Below: true}, 99, true},
+		{Item{Kind: Output, Published: 100}, math.NaN(), false},
+		{Item{Kind: Shape}, 1, true},
+		{Item{Kind: Shape}, 0, false},
+	} {
+		if row := test.item.row("p", test.ours); row.Good() != test.want {
+			t.Errorf("%+v with %v: good is %v", test.item, test.ours, !test.want)
+		}
+	}
+}

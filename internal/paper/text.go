@@ -1,0 +1,135 @@
+package paper
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"path/filepath"
+	"strconv"
+	"text/tabwriter"
+
+	"github.com/bobnet-go/bobnet/internal/plot"
+)
+
+// WriteJSON writes each row as a line of JSON.
+func WriteJSON(w io.Writer, results []Result) error {
+	e := json.NewEncoder(w)
+	for _, r := range results {
+		for i := range r.Rows {
+			if err := e.Encode(&r.Rows[i]); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// WriteText writes the rows as tables for people, and how many outputs are near.
+func WriteText(w io.Writer, results []Result) error {
+	for _, r := range results {
+		fmt.Fprintf(w, "%s\n\n", r.Paper.Title)
+		t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+		fmt.Fprintln(t, "item\tkind\tpublished\tours\tunit\tdeviation\t")
+		for i := range r.Rows {
+			row := &r.Rows[i]
+			fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", row.Item, row.Kind, row.published(), row.ours(), row.Unit, row.deviation(), row.mark())
+		}
+		if err := t.Flush(); err != nil {
+			return err
+		}
+		near, all := r.near()
+		if _, err := fmt.Fprintf(w, "\n%d of %d outputs are within %.0f %%.\n\n", near, all, Near*100); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// near returns how many outputs there are, and how many of them are as they should be.
+func (r *Result) near() (near, all int) {
+	for i := range r.Rows {
+		if r.Rows[i].Kind == Output {
+			all++
+			if r.Rows[i].Good() {
+				near++
+			}
+		}
+	}
+	return near, all
+}
+
+func (r *Row) published() string {
+	switch {
+	case r.Published == nil:
+		return "holds"
+	case r.below:
+		return "< " + number(*r.Published)
+	}
+	return number(*r.Published)
+}
+
+func (r *Row) ours() string {
+	switch {
+	case r.Ours == nil:
+		return "-"
+	case r.Kind != Shape:
+		return number(*r.Ours)
+	case *r.Ours == 1:
+		return "holds"
+	}
+	return "does not"
+}
+
+func (r *Row) deviation() string {
+	if r.Deviation == nil {
+		return ""
+	}
+	return fmt.Sprintf("%+.1f %%", 100**r.Deviation)
+}
+
+// mark points to rows that are not as they should be.
+func (r *Row) mark() string {
+	if r.Good() {
+		return ""
+	}
+	return "!"
+}
+
+// number prints four digits, of large numbers all.
+func number(v float64) string {
+	digits := 4
+	if v >= 1 {
+		digits = max(digits, 1+int(math.Log10(v)))
+	}
+	return strconv.FormatFloat(v, 'g', digits, 64)
+}
+
+// WritePlots draws all figures into a directory, which it makes if need be.
+func WritePlots(dir string, results []Result) error {
+	if err := os.MkdirAll(dir, 0o777); err != nil {
+		return err
+	}
+	for _, r := range results {
+		for _, f := range r.Figures {
+			if err := f.write(filepath.Join(dir, f.Name+".png")); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (f *Figure) write(path string) (err error) {
+	file, err := os.Create(path)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if closeErr := file.Close(); err == nil {
+			err = closeErr
+		}
+	}()
+	return plot.WritePNG(file, f.Panels...)
+}
