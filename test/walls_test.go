@@ -21,11 +21,12 @@ var walls = map[string][]string{
 	"mplite":      {"ethertype", "reliability", "transport", "progress", "vipl", "job"},
 	"endpoint":    {"ethertype", "reliability", "transport", "progress", "vipl", "job"},
 	"vmmc":        {"ethertype", "reliability", "transport", "progress", "vipl", "job"},
-	"metrics":     {"ethertype", "reliability", "transport", "progress", "vipl", "job", "mplite", "endpoint", "vmmc"},
-	"internal":    {"ethertype", "reliability", "transport", "progress", "vipl", "job", "mplite", "endpoint", "vmmc"},
-	"examples":    {"ethertype", "reliability", "transport", "progress", "vipl", "job", "mplite", "endpoint", "vmmc", "metrics"},
-	"cmd":         {"ethertype", "reliability", "transport", "progress", "vipl", "job", "mplite", "endpoint", "vmmc", "metrics", "internal", "examples"},
-	"test":        {"ethertype", "reliability", "transport", "progress", "vipl", "job", "mplite", "endpoint", "vmmc", "metrics", "internal", "examples", "cmd"},
+	"splitc":      {"ethertype", "reliability", "transport", "progress", "vipl", "job", "endpoint"},
+	"metrics":     {"ethertype", "reliability", "transport", "progress", "vipl", "job", "mplite", "endpoint", "vmmc", "splitc"},
+	"internal":    {"ethertype", "reliability", "transport", "progress", "vipl", "job", "mplite", "endpoint", "vmmc", "splitc"},
+	"examples":    {"ethertype", "reliability", "transport", "progress", "vipl", "job", "mplite", "endpoint", "vmmc", "splitc", "metrics"},
+	"cmd":         {"ethertype", "reliability", "transport", "progress", "vipl", "job", "mplite", "endpoint", "vmmc", "splitc", "metrics", "internal", "examples"},
+	"test":        {"ethertype", "reliability", "transport", "progress", "vipl", "job", "mplite", "endpoint", "vmmc", "splitc", "metrics", "internal", "examples", "cmd"},
 }
 
 // testHelpers may be imported by the tests of every room.

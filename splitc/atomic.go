@@ -1,0 +1,163 @@
+package splitc
+
+import (
+	"context"
+	"fmt"
+	"reflect"
+
+	"github.com/bobnet-go/bobnet/splitc/internal/layer"
+)
+
+// MaxAtomic is the most bytes of an atomic procedure's argument, and of its result.
+const MaxAtomic = 192
+
+// Procedure is an atomic procedure: a function that runs at the owner of the data that
+// it works on.
+type Procedure[A, R any] struct{ p *procedure }
+
+// Atomic registers a procedure under a name (atomic). Programs call it for package-level
+// variables, as Static. f runs in the process that Call names, when that calls anything of
+// this package that may wait, or Poll, and never while another procedure runs there. w
+// is that process's world: f may look at and change its memory by ToLocal, ToLocalSlice
+// and Variable.Local, and must neither communicate nor block.
+func Atomic[A, R any](name string, f func(w *World, arg A) R) *Procedure[A, R] {
+	p := &procedure{name: name, args: int(size[A]()), result: int(size[R]())}
+	p.kind = reflect.TypeFor[A]().String() + " " + reflect.TypeFor[R]().String()
+	p.run = func(w *World, args, result []byte) {
+		var a A
+		copy(bytesOf(&a), args)
+		r := f(w, a)
+		copy(result, bytesOf(&r))
+	}
+	var err error
+	for _, t := range []reflect.Type{reflect.TypeFor[A](), reflect.TypeFor[R]()} {
+		if why := pointers(t); why != "" {
+			err = opError("start", ErrType, "atomic procedure %q: %v has %s", name, t, why)
+		} else if t.Size() > MaxAtomic {
+			err = opError("start", ErrType, "atomic procedure %q: %v has %d bytes, and may have %d", name, t, t.Size(), MaxAtomic)
+		}
+	}
+	register(&registry.procedures, name, p, err)
+	return &Procedure[A, R]{p}
+}
+
+// Call runs the procedure at a processor, and returns its result. The error is an
+// *AtomicError when the procedure panics there, or communicates.
+func (f *Procedure[A, R]) Call(ctx context.Context, w *World, proc int, arg A) (r R, err error) {
+	if err := w.checkRoot("atomic", proc); err != nil {
+		return r, err
+	}
+	fn, ok := w.layout.numbers[f.p]
+	if !ok {
+		return r, opError("atomic", ErrArgument, "%q was registered after Start", f.p.name)
+	}
+	w.stats.Atomics++
+	a, b := &w.atomics, w.atomics.result
+	n := copy(a.args[:], bytesOf(&arg))
+	if proc == w.me {
+		w.runAtomic(fn, a.args[:n], b[:])
+	} else {
+		err = w.layer.Call(ctx, proc, fn, a.args[:n], b[:])
+		if err == nil {
+			err = w.sync(ctx, "atomic")
+		}
+		if err != nil { // the result may come later
+			a.result = new([layer.MaxCall]byte)
+			return r, w.heard(err)
+		}
+	}
+	if b[0] != atomicDone {
+		return r, w.atomicError(f.p.name, proc, b)
+	}
+	copy(bytesOf(&r), b[atomicHead:])
+	return r, nil
+}
+
+// atomics is the memory of atomic procedures' calls.
+type atomics struct {
+	args   [layer.MaxCall]byte
+	result *[layer.MaxCall]byte
+	sent   bool // the procedure that runs has tried to communicate
+}
+
+// The first byte of a result says how the procedure ended. Text follows where it did
+// not return, after its length.
+const (
+	atomicDone = 1 + iota
+	atomicFailed
+	atomicSent
+	atomicHead = 8
+)
+
+// atomicError is what a result stands for that is none.
+func (w *World) atomicError(name string, proc int, b *[layer.MaxCall]byte) error {
+	text := printable(b[2:][:min(int(b[1]), len(b)-2)])
+	return &AtomicError{Procedure: name, Proc: proc, Text: text, sent: b[0] == atomicSent}
+}
+
+// runAtomic runs a procedure for a rank, which may have asked for anything.
+func (w *World) runAtomic(fn uint32, args, result []byte) (n int) {
+	w.stats.Served++
+	if uint64(fn) >= uint64(len(w.layout.procedures)) || len(args) != w.layout.procedures[fn].args {
+		return atomicText(result, atomicFailed, "there is no such procedure")
+	}
+	if w.stop != nil {
+		return atomicText(result, atomicFailed, "the process is ending: "+w.stop.Error())
+	}
+	p := w.layout.procedures[fn]
+	w.stop, w.atomics.sent = ErrInAtomic, false
+	defer func() {
+		w.stop = nil
+		if e := recover(); e != nil {
+			n = atomicText(result, atomicFailed, "it panics: "+fmt.Sprint(e))
+		}
+	}()
+	clear(result[:atomicHead])
+	p.run(w, args, result[atomicHead:])
+	if w.atomics.sent {
+		return atomicText(result, atomicSent, "it communicates, or calls another atomic procedure")
+	}
+	result[0] = atomicDone
+	return atomicHead + p.result
+}
+
+// atomicText sets a result that says why there is none.
+func atomicText(result []byte, kind byte, text string) int {
+	n := copy(result[2:min(len(result), 2+180)], text)
+	result[0], result[1] = kind, byte(n)
+	return 2 + n
+}
+
+// fetchAdd is FetchAdd's procedure.
+var fetchAdd = Atomic("splitc.FetchAdd", func(w *World, a fetchAddArg) fetchAddResult {
+	p, err := ToLocal(w, Global[int64]{off: a.off})
+	if err != nil {
+		return fetchAddResult{}
+	}
+	old := *p
+	*p += a.delta
+	return fetchAddResult{old, true}
+})
+
+type fetchAddArg struct {
+	off   uint64
+	delta int64
+}
+
+type fetchAddResult struct {
+	old int64
+	ok  bool
+}
+
+// FetchAdd adds delta to what p points to, by an atomic procedure of its owner, and
+// returns what was there before.
+func FetchAdd(ctx context.Context, w *World, p Global[int64], delta int64) (int64, error) {
+	if err := check(w, "fetch_add", p, 1); err != nil {
+		return 0, err
+	}
+	r, err := fetchAdd.Call(ctx, w, p.Proc(), fetchAddArg{p.off, delta})
+	if err == nil && !r.ok {
+		err = opError("fetch_add", ErrFreed, "address %#x is not allocated at processor %d", p.off, p.proc)
+	}
+	return r.old, err
+}

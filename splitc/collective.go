@@ -1,0 +1,160 @@
+package splitc
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+)
+
+// The collectives, as messages name them.
+const (
+	codeStart = 1 + iota
+	codeExit
+	codeBarrier
+	codeMalloc
+	codeFree
+	codeBroadcast
+	codeReduce
+	codeScan
+	codeSegmentedScan
+	codeGather
+	codeScatter
+	codeAllStoreSync
+)
+
+var callNames = [...]string{
+	codeStart: "start", codeExit: "exit", codeBarrier: "barrier", codeMalloc: "all_spread_malloc", codeFree: "all_spread_free",
+	codeBroadcast: "broadcast", codeReduce: "reduce", codeScan: "scan", codeSegmentedScan: "segmented scan",
+	codeGather: "gather", codeScatter: "scatter", codeAllStoreSync: "all_store_sync",
+}
+
+// call is a collective as all processes must call it alike.
+type call struct {
+	seq  uint32 // how many there were before
+	code uint8
+	root uint16 // of those that have one
+	size uint64 // bytes of a process's part
+	op   uint32 // stands for the operation, and other things that must be equal
+}
+
+const callSize = 20
+
+// maxCallText is the longest text of a call.
+const maxCallText = 120
+
+func (c call) put(b []byte) {
+	binary.LittleEndian.PutUint32(b, c.seq)
+	binary.LittleEndian.PutUint16(b[4:], uint16(c.code))
+	binary.LittleEndian.PutUint16(b[6:], c.root)
+	binary.LittleEndian.PutUint64(b[8:], c.size)
+	binary.LittleEndian.PutUint32(b[16:], c.op)
+}
+
+// getCall reads what put has written, which may be anything.
+func getCall(b []byte) call {
+	return call{seq: binary.LittleEndian.Uint32(b), code: uint8(binary.LittleEndian.Uint16(b[4:])), root: binary.LittleEndian.Uint16(b[6:]),
+		size: binary.LittleEndian.Uint64(b[8:]), op: binary.LittleEndian.Uint32(b[16:])}
+}
+
+func (c call) String() string {
+	name := fmt.Sprint("unknown call ", c.code)
+	if int(c.code) < len(callNames) && c.code != 0 {
+		name = callNames[c.code]
+	}
+	text := fmt.Sprintf("%s (its collective %d", name, c.seq)
+	if c.size != 0 {
+		text += fmt.Sprintf(", %d bytes", c.size)
+	}
+	if c.root != 0 {
+		text += fmt.Sprintf(", root %d", c.root)
+	}
+	if c.op != 0 {
+		text += fmt.Sprintf(", operation %x", c.op)
+	}
+	return text + ")"
+}
+
+// Barrier returns when all processes have called it (barrier). It says nothing of gets,
+// puts and stores under way.
+func (w *World) Barrier(ctx context.Context) error {
+	if err := w.ready("barrier"); err != nil {
+		return err
+	}
+	w.stats.Barriers++
+	return w.meet(ctx, call{code: codeBarrier})
+}
+
+// meet is a barrier as a part of a collective.
+func (w *World) meet(ctx context.Context, c call) error {
+	if err := w.gatherUp(ctx, &c, nil); err != nil {
+		return err
+	}
+	if err := w.exchange(ctx, c, nil, nil); err != nil {
+		return err
+	}
+	return w.spreadDown(ctx, c, nil)
+}
+
+// gatherUp begins a collective: it numbers it, and hands the parts of the children to
+// take, in their order.
+func (w *World) gatherUp(ctx context.Context, c *call, take func(kid int, part []byte)) error {
+	w.tree.seq++
+	c.seq = w.tree.seq
+	w.stats.Collectives++
+	for i, k := range w.tree.kids {
+		if err := w.hear(ctx, *c, k); err != nil {
+			return err
+		}
+		if take != nil {
+			take(i, k.part())
+		}
+		k.full = false
+	}
+	return nil
+}
+
+// exchange sends this process's part to its parent, if it has one, and hands to take
+// what comes from there.
+func (w *World) exchange(ctx context.Context, c call, part []byte, take func(part []byte)) error {
+	p := w.tree.parent
+	if p == nil {
+		return nil
+	}
+	if err := w.heard(w.say(ctx, p.rank, kindUp, c, part)); err != nil {
+		return w.broken(err)
+	}
+	if err := w.hear(ctx, c, p); err != nil {
+		return err
+	}
+	if take != nil {
+		take(p.part())
+	}
+	p.full = false
+	return nil
+}
+
+// spreadDown sends the children what part returns for each.
+func (w *World) spreadDown(ctx context.Context, c call, part func(kid int) []byte) error {
+	for i, k := range w.tree.kids {
+		var b []byte
+		if part != nil {
+			b = part(i)
+		}
+		if err := w.heard(w.say(ctx, k.rank, kindDown, c, b)); err != nil {
+			return w.broken(err)
+		}
+	}
+	return nil
+}
+
+// hear waits for the message of a neighbour, and compares its collective with this
+// process's.
+func (w *World) hear(ctx context.Context, c call, p *place) error {
+	if err := w.wait(ctx, Waiting{What: callNames[c.code], Proc: p.rank, Named: true}, func() bool { return p.full }); err != nil {
+		return w.broken(err)
+	}
+	if other := p.call(); other != c {
+		return w.mismatch(c, other, p.rank)
+	}
+	return nil
+}

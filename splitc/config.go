@@ -1,0 +1,156 @@
+package splitc
+
+import (
+	"fmt"
+	"log/slog"
+	"maps"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/bobnet-go/bobnet/job"
+	"github.com/bobnet-go/bobnet/progress/logqueue"
+	"github.com/bobnet-go/bobnet/vipl"
+)
+
+// The environment variables that Start reads for fields of Config that are left zero,
+// beside those of package job.
+const (
+	EnvLayer = "BOBNET_SPLITC_LAYER" // name of the communication layer
+	EnvHeap  = "BOBNET_SPLITC_HEAP"  // bytes of a heap; k, m and g may follow
+)
+
+// Defaults of Config, and its limits.
+const (
+	DefaultLayer       = "am"
+	DefaultHeapSize    = 256 << 20
+	MinHeapSize        = 128 << 10
+	MaxHeapSize        = 1 << 36
+	DefaultWaitTimeout = 10 * time.Minute
+)
+
+// Config describes a process of a Split-C program. A field left zero is read from the
+// environment where there is a variable for it, and means its default else. Nil leaves
+// all fields zero.
+type Config struct {
+	// Job is the program's name, by which its processes find each other on the segment.
+	// Rank is this one's number, Size how many there are. Where Size is given, Rank is not
+	// read from the environment. Size 0 means 1 if job.EnvSize is not set, either.
+	Job        string
+	Rank, Size int
+	// Interface is the network interface, by name or MAC address; empty means what
+	// job.EnvInterface says, or else the only candidate.
+	Interface string
+	// NIC is used instead of opening Interface. It stays the caller's.
+	NIC *vipl.NIC
+	// Member, if not nil, is the process's membership in the job, which several packages
+	// share (job.Join). Job, Rank, Size, Interface and NIC are then the member's and must
+	// be left zero. It stays the caller's, who ends it after Exit.
+	Member *job.Member
+	// Layer is the name of the communication layer, one of Layers; empty means what
+	// EnvLayer says, or else DefaultLayer. It is the same in all processes.
+	Layer string
+	// HeapSize is the length of each process's spread heap in bytes, of virtual memory:
+	// pages take memory when they are used. It is rounded up to whole pages of 4096
+	// bytes, and the same in all processes. 0 means what EnvHeap says, or else
+	// DefaultHeapSize.
+	HeapSize int
+	// Timeout bounds Start and Exit, besides their contexts; 0 means what
+	// vipl.EnvTimeout says, or else job.DefaultTimeout.
+	Timeout time.Duration
+	// PeerTimeout bounds how long a process that does not answer is believed to be alive;
+	// 0 means vipl.DefaultPeerTimeout. One that computes answers.
+	PeerTimeout time.Duration
+	// WaitTimeout bounds each wait, besides its context, so that a program that waits for
+	// what never comes ends; 0 means DefaultWaitTimeout.
+	WaitTimeout time.Duration
+	// Logger receives what a person may want to know; nil means none, except that Start
+	// says on stderr for whom it waits when that takes long. Its handler is called as
+	// vipl.Config.Logger says, and may block.
+	Logger *slog.Logger
+}
+
+// Layers returns the names of the communication layers.
+func Layers() []string { return slices.Sorted(maps.Keys(layers)) }
+
+// ofJob returns what of c says which rank of which job this is.
+func (c *Config) ofJob() job.Config {
+	return job.Config{Name: c.Job, Rank: c.Rank, Size: c.Size, Interface: c.Interface, NIC: c.NIC, Timeout: c.Timeout, PeerTimeout: c.PeerTimeout, Logger: c.Logger}
+}
+
+// complete returns c with what the environment says, or what the member is, and with
+// the defaults, checked.
+func (c Config) complete() (Config, error) {
+	if m := c.Member; m != nil {
+		if c.Job != "" || c.Rank != 0 || c.Size != 0 || c.Interface != "" || c.NIC != nil {
+			return c, opError("start", ErrArgument, "Job, Rank, Size, Interface and NIC are those of Member: leave them zero")
+		}
+		id := m.Identity()
+		c.Job, c.Rank, c.Size, c.NIC = id.Name, id.Rank, id.Size, m.NIC()
+	}
+	rank, err := c.ofJob().FromEnvironment()
+	if err == nil {
+		err = rank.Check()
+	}
+	if err != nil {
+		return c, fmt.Errorf("%w: start: %w", ErrArgument, err)
+	}
+	c.Job, c.Rank, c.Size, c.Timeout = rank.Name, rank.Rank, rank.Size, rank.Timeout
+	if c.Layer == "" {
+		c.Layer = os.Getenv(EnvLayer)
+	}
+	if c.Layer == "" {
+		c.Layer = DefaultLayer
+	}
+	if c.HeapSize == 0 {
+		if c.HeapSize, err = heapSize(os.Getenv(EnvHeap)); err != nil {
+			return c, err
+		}
+	}
+	if c.WaitTimeout == 0 {
+		c.WaitTimeout = DefaultWaitTimeout
+	}
+	return c, c.check()
+}
+
+// check says what is wrong with c, and rounds the size of the heap.
+func (c *Config) check() error {
+	switch {
+	case layers[c.Layer] == nil:
+		return opError("start", ErrArgument, "there is no layer %q, but %s", c.Layer, strings.Join(Layers(), ", "))
+	case c.HeapSize < MinHeapSize || c.HeapSize > MaxHeapSize:
+		return opError("start", ErrArgument, "a heap of %d bytes is not in %d..%d", c.HeapSize, MinHeapSize, MaxHeapSize)
+	case c.WaitTimeout < 0:
+		return opError("start", ErrArgument, "WaitTimeout %v is negative", c.WaitTimeout)
+	}
+	c.HeapSize = (c.HeapSize + 4095) / 4096 * 4096
+	return nil
+}
+
+// logger returns the logger that layers write to.
+func (c *Config) logger() *slog.Logger {
+	if c.Logger == nil {
+		return slog.New(slog.DiscardHandler)
+	}
+	return logqueue.New(c.Logger).Logger()
+}
+
+// heapSize reads the size of a heap, of which nothing means the default.
+func heapSize(text string) (int, error) {
+	if text == "" {
+		return DefaultHeapSize, nil
+	}
+	number, shift := text, 0
+	for i, unit := range "kmg" {
+		if rest, ok := strings.CutSuffix(strings.ToLower(text), string(unit)); ok {
+			number, shift = rest, 10*(i+1)
+		}
+	}
+	n, err := strconv.Atoi(number)
+	if err != nil || n < 1 || n > MaxHeapSize>>shift {
+		return 0, opError("start", ErrArgument, "environment variable %s is %q, want a number of bytes, perhaps with k, m or g behind it, up to %d", EnvHeap, text, MaxHeapSize)
+	}
+	return n << shift, nil
+}

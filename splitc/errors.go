@@ -1,0 +1,79 @@
+package splitc
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/bobnet-go/bobnet/job"
+	"github.com/bobnet-go/bobnet/splitc/internal/layer"
+)
+
+// Misuse, and what else callers may want to tell apart. Errors wrap these, with what was
+// asked and what was found. An error of misuse has changed nothing.
+var (
+	ErrArgument  = errors.New("splitc: invalid argument")
+	ErrProcessor = errors.New("splitc: no such processor")
+	ErrNull      = errors.New("splitc: null pointer")
+	ErrOutside   = errors.New("splitc: outside what is allocated in the spread heap")
+	ErrFreed     = errors.New("splitc: memory that is not allocated, or not any more")
+	ErrUnaligned = errors.New("splitc: unaligned pointer")
+	ErrType      = errors.New("splitc: not a type of fixed size without pointers")
+	ErrOverlap   = errors.New("splitc: overlapping memory")
+	ErrMemory    = errors.New("splitc: the spread heap is full")
+	// ErrInAtomic: an atomic procedure has communicated, which none may.
+	ErrInAtomic = errors.New("splitc: an atomic procedure is running, and must not communicate")
+	// ErrAtomic is the class of every AtomicError.
+	ErrAtomic = errors.New("splitc: the atomic procedure failed")
+	// ErrNever: a wait for stores that nobody will make.
+	ErrNever = errors.New("splitc: what is waited for will never come")
+	// ErrClosed: the program has ended by Exit or Fail.
+	ErrClosed = errors.New("splitc: the program has ended")
+	// ErrUnequal: ranks have started with different layers, heaps, variables or procedures.
+	ErrUnequal = errors.New("splitc: the ranks have started unequally")
+	// ErrMismatch is the class of every MismatchError.
+	ErrMismatch = errors.New("splitc: the ranks are in different collectives")
+	// ErrWaited: a wait has lasted longer than Config.WaitTimeout.
+	ErrWaited = layer.ErrWaited
+	// ErrRankFailed is the class of every job.RankError.
+	ErrRankFailed = job.ErrRankFailed
+)
+
+// MismatchError says that two ranks are in different collectives, or in one with
+// different arguments. It ends the program for all ranks, which name the same two.
+type MismatchError struct {
+	Ranks [2]int
+	Calls [2]string // what each of them has called
+}
+
+func (e *MismatchError) Error() string {
+	return fmt.Sprintf("%v: rank %d is in %s, rank %d in %s: all ranks must call the same collectives in the same order",
+		ErrMismatch, e.Ranks[0], e.Calls[0], e.Ranks[1], e.Calls[1])
+}
+
+// Unwrap returns ErrMismatch.
+func (e *MismatchError) Unwrap() error { return ErrMismatch }
+
+// AtomicError says that an atomic procedure failed at its owner.
+type AtomicError struct {
+	Procedure string
+	Proc      int    // the owner
+	Text      string // what the owner says
+	sent      bool   // the procedure has communicated
+}
+
+func (e *AtomicError) Error() string {
+	return fmt.Sprintf("%v: %q at processor %d: %s", ErrAtomic, e.Procedure, e.Proc, e.Text)
+}
+
+// Unwrap returns ErrAtomic, and ErrInAtomic if the procedure has communicated.
+func (e *AtomicError) Unwrap() []error {
+	if e.sent {
+		return []error{ErrAtomic, ErrInAtomic}
+	}
+	return []error{ErrAtomic}
+}
+
+// opError says what a call was asked and what it found.
+func opError(call string, class error, format string, args ...any) error {
+	return fmt.Errorf("%w: %s: %s", class, call, fmt.Sprintf(format, args...))
+}

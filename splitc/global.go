@@ -1,0 +1,82 @@
+package splitc
+
+// Global is a global pointer: a processor, and an address in its spread heap. It is a
+// comparable value without pointers of Go's, which may itself be in a heap, or be sent.
+// The zero value is null. Its methods compute and check nothing: whoever uses a pointer
+// checks it.
+type Global[T any] struct {
+	_    [0]*T // a Global[T] does not convert to a Global of another type
+	off  uint64
+	proc int32
+	_    int32
+}
+
+// Proc returns the processor part (toproc).
+func (p Global[T]) Proc() int { return int(p.proc) }
+
+// Offset returns the local part, as an offset in bytes in the processor's heap.
+func (p Global[T]) Offset() uint64 { return p.off }
+
+// IsNull reports whether p is null: points to nothing, on whichever processor.
+func (p Global[T]) IsNull() bool { return p.off == 0 }
+
+// Add returns the pointer to the element n further on, on the same processor.
+func (p Global[T]) Add(n int) Global[T] {
+	p.off += uint64(n) * size[T]()
+	return p
+}
+
+// Sub returns how many elements p is further on than q, which points to the same
+// processor.
+func (p Global[T]) Sub(q Global[T]) int { return int(int64(p.off-q.off) / int64(max(1, size[T]()))) }
+
+// On returns the pointer to the same address on another processor.
+func (p Global[T]) On(proc int) Global[T] {
+	p.proc = processor(proc)
+	return p
+}
+
+// processor returns a processor's number as pointers have it; one that does not fit
+// becomes one that does not exist.
+func processor(proc int) int32 {
+	if int(int32(proc)) != proc {
+		return -1
+	}
+	return int32(proc)
+}
+
+// Cast returns p as a pointer to another type.
+func Cast[U, T any](p Global[T]) Global[U] { return Global[U]{off: p.off, proc: p.proc} }
+
+// ToLocal returns the local part of p as an address in this process (tolocal). Equal
+// offsets being equal addresses, it may have been given a pointer to any processor. The
+// memory is that of the heap: others may change it at any time, and it is gone after
+// Exit and AllSpreadFree.
+func ToLocal[T any](w *World, p Global[T]) (*T, error) {
+	if err := verifyLocal(w, "tolocal", p.On(w.me), 1); err != nil {
+		return nil, err
+	}
+	return at[T](w.heap, p.off), nil
+}
+
+// ToLocalSlice is ToLocal for n elements.
+func ToLocalSlice[T any](w *World, p Global[T], n int) ([]T, error) {
+	if err := verifyLocal(w, "tolocal", p.On(w.me), n); err != nil {
+		return nil, err
+	}
+	return localSlice[T](w, p.off, n), nil
+}
+
+// ToGlobal returns the pointer to the address lp on a processor (toglobal). lp lies in
+// this process's spread heap.
+func ToGlobal[T any](w *World, proc int, lp *T) (Global[T], error) {
+	off, ok := offsetOf(w.heap, lp)
+	if !ok {
+		return Global[T]{}, opError("toglobal", ErrOutside, "the address is not in this process's spread heap")
+	}
+	p := Global[T]{off: off, proc: processor(proc)}
+	if err := verifyLocal(w, "toglobal", p, 1); err != nil {
+		return Global[T]{}, err
+	}
+	return p, nil
+}

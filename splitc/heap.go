@@ -1,0 +1,102 @@
+package splitc
+
+import (
+	"slices"
+
+	"github.com/bobnet-go/bobnet/splitc/internal/layer"
+)
+
+// A heap begins with a page that is never allocated, so that offset 0 is the null
+// pointer and what lies around it is found out. Then come the scratch memory of
+// collectives, the registered variables, and what programs allocate. All ranks
+// allocate the same at the same time, so that offsets are equal in all of them.
+const (
+	nullPage    = 4096
+	scratchSize = 64 << 10
+	scratch     = nullPage
+	firstStatic = scratch + scratchSize
+	granule     = 64 // offsets and sizes of what is allocated are multiples of it
+)
+
+// span is a part of a heap, from lo to before hi.
+type span struct{ lo, hi uint64 }
+
+// spans is what is allocated, in the order of offsets.
+type spans struct {
+	live []span
+	last span   // where a lookup was successful last
+	size uint64 // of the heap
+	high uint64 // the end of all that was ever allocated
+
+	allocated uint64 // bytes
+}
+
+// alloc takes n bytes from the first gap that has room, and reports whether there is
+// one, and whether it has been in use before.
+func (s *spans) alloc(n uint64) (lo uint64, used, ok bool) {
+	n = max(granule, (n+granule-1)/granule*granule)
+	lo = firstStatic
+	i := 0
+	for ; i < len(s.live) && s.live[i].lo-lo < n; i++ {
+		lo = s.live[i].hi
+	}
+	if n > s.size || lo > s.size-n {
+		return 0, false, false
+	}
+	s.live = slices.Insert(s.live, i, span{lo, lo + n})
+	s.allocated += n
+	used = lo < s.high
+	s.high = max(s.high, lo+n)
+	return lo, used, true
+}
+
+// free gives back what begins at lo, and reports whether something does.
+func (s *spans) free(lo uint64) bool {
+	i, found := s.find(lo)
+	if !found || s.live[i].lo != lo {
+		return false
+	}
+	s.allocated -= s.live[i].hi - lo
+	s.live = slices.Delete(s.live, i, i+1)
+	s.last = span{}
+	return true
+}
+
+// find returns the last span that begins at off or before, and whether it holds off.
+func (s *spans) find(off uint64) (int, bool) {
+	i, exact := slices.BinarySearchFunc(s.live, off, func(a span, off uint64) int {
+		switch {
+		case a.lo < off:
+			return -1
+		case a.lo > off:
+			return 1
+		}
+		return 0
+	})
+	if !exact {
+		i--
+	}
+	return i, i >= 0 && off < s.live[i].hi
+}
+
+// check says why the n bytes at off are not within one span.
+func (s *spans) check(call string, off, n uint64) error {
+	if off >= s.last.lo && off <= s.last.hi && n <= s.last.hi-off && s.last.hi != 0 {
+		return nil
+	}
+	i, found := s.find(off)
+	switch {
+	case found && n <= s.live[i].hi-off:
+		s.last = s.live[i]
+		return nil
+	case off == 0:
+		return opError(call, ErrNull, "the pointer is null")
+	case found:
+		return opError(call, ErrOutside, "%d bytes at %#x reach beyond the end of the allocation, %#x", n, off, s.live[i].hi)
+	case off >= firstStatic && off < s.high:
+		return opError(call, ErrFreed, "%d bytes at %#x: nothing is allocated there any more", n, off)
+	case layer.Within(int(s.size), off, int(min(n, s.size))):
+		return opError(call, ErrOutside, "%d bytes at %#x: nothing is allocated there", n, off)
+	}
+	return opError(call, ErrOutside, "%d bytes at %#x: the heap has %#x bytes", n, off, s.size)
+}

@@ -1,0 +1,197 @@
+// Package am is the communication layer of Split-C over active messages: "Split-C over
+// AMVIA" of the paper (5.2). A request of a primitive runs a handler at the owner, and
+// the handler's reply one at the process that asked: it brings the data of a get, says
+// that a put is complete, and does nothing for a store. Bulk operations are cut into
+// medium messages. Credits are AMVIA's: 64, 8 and 1. Who waits polls.
+package am
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/bobnet-go/bobnet/endpoint"
+	"github.com/bobnet-go/bobnet/job"
+	"github.com/bobnet-go/bobnet/splitc/internal/layer"
+)
+
+// Layer is layer.Layer over an endpoint.
+type Layer struct {
+	cfg    layer.Config
+	node   *endpoint.Node
+	bundle *endpoint.Bundle
+	ep     *endpoint.Endpoint
+	heap   []byte
+	count  layer.Counters
+	stats  layer.Stats
+	err    error           // the first failure
+	names  []endpoint.Name // of the ranks, as they have said themselves
+	met    int             // ranks that have
+	ops    operations
+	words  [endpoint.MaxShort]uint32 // arguments of a request; handlers may run while it waits
+	packed [shortBytes]byte
+
+	// Of handlers, which run one at a time.
+	answer  [endpoint.MaxShort]uint32
+	result  [layer.MaxCall]byte
+	message [shortBytes]byte
+}
+
+// Open is layer.Open.
+func Open(ctx context.Context, cfg layer.Config) (layer.Layer, error) {
+	l := &Layer{cfg: cfg, names: make([]endpoint.Name, cfg.Procs)}
+	if err := l.open(ctx); err != nil {
+		l.Close()
+		return nil, err
+	}
+	return l, nil
+}
+
+// open makes the endpoint, and meets the other ranks.
+func (l *Layer) open(ctx context.Context) (err error) {
+	if l.heap, err = layer.NewHeap(l.cfg.HeapSize); err != nil {
+		return err
+	}
+	if l.node, err = endpoint.Open(&endpoint.Config{NIC: l.cfg.NIC, Credits: endpoint.AMVIACredits, PeerTimeout: l.cfg.PeerTimeout, Logger: l.cfg.Logger}); err != nil {
+		return err
+	}
+	if l.bundle, err = l.node.NewBundle(endpoint.Sequential); err != nil {
+		return err
+	}
+	if l.ep, err = l.bundle.NewEndpoint(); err != nil {
+		return err
+	}
+	if n := l.ep.NumTranslations(); n < l.cfg.Procs {
+		if err := l.ep.SetNumTranslations(l.cfg.Procs); err != nil {
+			return err
+		}
+	}
+	l.ep.SetTag(l.tag())
+	l.ep.SetReturnHandler(l.returned)
+	if err := l.setHandlers(); err != nil {
+		return err
+	}
+	if err := l.ep.Publish(l.word(l.cfg.Rank)); err != nil {
+		return err
+	}
+	return l.meet(ctx)
+}
+
+// tag returns the tag of the run's virtual network: the run's nonce, which only its
+// ranks have been told.
+func (l *Layer) tag() endpoint.Tag {
+	id := l.cfg.Member.Identity()
+	return max(endpoint.Tag(id.Nonce), endpoint.TagAll+1)
+}
+
+// word returns what a rank is found by.
+func (l *Layer) word(rank int) string {
+	id := l.cfg.Member.Identity()
+	return fmt.Sprintf("splitc/%016x/%d", id.Nonce, rank)
+}
+
+// meet finds every other rank and tells it who this one is, and waits until all have
+// done so.
+func (l *Layer) meet(ctx context.Context) error {
+	for i := 1; i < l.cfg.Procs; i++ {
+		rank := (l.cfg.Rank + i) % l.cfg.Procs
+		name, err := l.find(ctx, rank)
+		if err != nil {
+			return err
+		}
+		if err := l.ep.Map(rank, name, l.tag()); err != nil {
+			return err
+		}
+		if err := l.request(ctx, rank, hHello, nil, uint32(l.cfg.Rank)); err != nil {
+			return err
+		}
+	}
+	for l.met < l.cfg.Procs-1 || l.count.Outstanding > 0 {
+		if err := l.Wait(l.cfg.Watch.Slice()); err != nil {
+			return err
+		}
+		if err := l.cfg.Watch.Check(ctx); err != nil && l.met < l.cfg.Procs-1 {
+			return fmt.Errorf("waiting for the endpoints of the other ranks, of which %d of %d have come: %w", l.met, l.cfg.Procs-1, err)
+		}
+	}
+	return nil
+}
+
+// find returns the name of a rank's endpoint.
+func (l *Layer) find(ctx context.Context, rank int) (endpoint.Name, error) {
+	for {
+		name, err := l.node.Find(l.cfg.Watch.Slice(), l.word(rank))
+		if err == nil {
+			return name, nil
+		}
+		if err := l.Poll(); err != nil {
+			return name, err
+		}
+		if late := l.cfg.Watch.Check(ctx); late != nil {
+			return name, fmt.Errorf("rank %d publishes no endpoint: %w (%w)", rank, err, late)
+		}
+	}
+}
+
+// Heap returns this rank's heap.
+func (l *Layer) Heap() []byte { return l.heap }
+
+// Direct returns nil: active messages go to every other rank.
+func (l *Layer) Direct(int) []byte { return nil }
+
+// Counters returns the counters.
+func (l *Layer) Counters() *layer.Counters { return &l.count }
+
+// Poll polls the bundle (AM_Poll).
+func (l *Layer) Poll() error {
+	_, err := l.bundle.Poll()
+	return l.failure(err)
+}
+
+// Wait polls until a handler has run, or ctx ends.
+func (l *Layer) Wait(ctx context.Context) error {
+	_, err := l.bundle.WaitPoll(ctx)
+	if errors.Is(err, context.DeadlineExceeded) {
+		err = nil
+	}
+	return l.failure(err)
+}
+
+// failure returns the first failure, be it err.
+func (l *Layer) failure(err error) error {
+	if l.err == nil && err != nil {
+		l.err = fmt.Errorf("splitc: layer am: %w", err)
+	}
+	return l.err
+}
+
+// returned is the handler of messages that have come back: their rank is gone.
+func (l *Layer) returned(r *endpoint.Returned) {
+	cause := fmt.Errorf("an active message came back: %v", r.Reason)
+	if r.Err != nil {
+		cause = fmt.Errorf("%w: %w", cause, r.Err)
+	}
+	if l.err == nil {
+		l.err = &job.RankError{Rank: max(0, r.Dest), Err: cause}
+	}
+}
+
+// Stats returns what was counted.
+func (l *Layer) Stats() layer.Stats {
+	s := l.stats
+	n := l.node.Stats()
+	s.Requests, s.CreditWaits = n.Sent, n.Stalls
+	s.Strays += n.Strays
+	return s
+}
+
+// Close releases everything.
+func (l *Layer) Close() {
+	if l.node != nil {
+		l.node.Close()
+	}
+	if l.heap != nil {
+		layer.FreeHeap(l.heap)
+		l.heap = nil
+	}
+}

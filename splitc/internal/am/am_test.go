@@ -1,0 +1,13 @@
+package am_test
+
+import (
+	"testing"
+
+	"github.com/bobnet-go/bobnet/internal/seedtest"
+	"github.com/bobnet-go/bobnet/splitc/internal/am"
+	"github.com/bobnet-go/bobnet/splitc/internal/layertest"
+)
+
+var seeds = seedtest.Flags("splitc/internal/am", 10).Each
+
+func TestLayer(t *testing.T) { layertest.Run(t, am.Open, seeds) }

@@ -1,0 +1,205 @@
+package am
+
+import (
+	"errors"
+
+	"github.com/bobnet-go/bobnet/endpoint"
+	"github.com/bobnet-go/bobnet/splitc/internal/layer"
+)
+
+// The handlers. Arguments: op is the number of the requester's operation, off an offset
+// in two words, low one first.
+const (
+	hHello         = 1 + iota // rank
+	hGet                      // op, segment, off, length
+	hPut                      // op, off, length, data in words
+	hPutMedium                // op, off; data
+	hStore                    // 0, off, length, data in words
+	hStoreMedium              // 0, off; data
+	hCall                     // op, procedure, rank; arguments
+	hControl                  // rank, length, message in words
+	hControlMedium            // rank; message
+	// Replies.
+	hGot       // op, segment, length, data in words
+	hGotMedium // op, segment; data
+	hPutDone   // op
+	hStoreDone // nothing: what the reply to a store does
+	hReturn    // op; result
+	hRefused   // op, kind: the owner does not do it
+	handlersEnd
+)
+
+// errRefused is the failure of an operation that its owner has refused.
+var errRefused = errors.New("the owner of the memory has refused an operation: the ranks disagree about the heap")
+
+func (l *Layer) setHandlers() error {
+	for i, h := range [handlersEnd]func(t endpoint.Token, a []uint32, data []byte) bool{
+		hHello: l.hello, hGet: l.get, hPut: l.put, hPutMedium: l.putMedium, hStore: l.store, hStoreMedium: l.storeMedium,
+		hCall: l.call, hControl: l.control, hControlMedium: l.controlMedium,
+		hGot: l.got, hGotMedium: l.gotMedium, hPutDone: l.putDone, hStoreDone: func(endpoint.Token, []uint32, []byte) bool { return true },
+		hReturn: l.callDone, hRefused: l.refused,
+	} {
+		if h == nil {
+			continue
+		}
+		if err := l.ep.SetHandler(uint8(i), func(t endpoint.Token, a []uint32, data []byte) {
+			if !h(t, a, data) {
+				l.stats.Strays++
+			}
+		}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// offset joins two words.
+func offset(lo, hi uint32) uint64 { return uint64(lo) | uint64(hi)<<32 }
+
+// reply sends a reply with the given arguments.
+func (l *Layer) reply(t endpoint.Token, handler uint8, args ...uint32) bool {
+	l.stats.Replies++
+	return t.Reply(handler, args...) == nil
+}
+
+// refuse answers a request that is not done.
+func (l *Layer) refuse(t endpoint.Token, op uint32, kind uint32) bool {
+	l.stats.Refused++
+	l.reply(t, hRefused, op, kind)
+	return true
+}
+
+// from returns the rank of a request's sender, who says that he is it; ok is false if
+// that is not so.
+func (l *Layer) from(t endpoint.Token, rank uint32) (int, bool) {
+	if int64(rank) >= int64(l.cfg.Procs) || int(rank) == l.cfg.Rank || l.names[rank] != t.Source() {
+		return 0, false
+	}
+	return int(rank), true
+}
+
+// hello takes a rank's name: the first that says so, who knows the run's tag.
+func (l *Layer) hello(t endpoint.Token, a []uint32, _ []byte) bool {
+	if len(a) != 1 || int64(a[0]) >= int64(l.cfg.Procs) || int(a[0]) == l.cfg.Rank || l.names[a[0]] != (endpoint.Name{}) {
+		return false
+	}
+	l.names[a[0]] = t.Source()
+	l.met++
+	return l.reply(t, hStoreDone)
+}
+
+func (l *Layer) get(t endpoint.Token, a []uint32, _ []byte) bool {
+	if len(a) != 5 {
+		return false
+	}
+	off, n := offset(a[2], a[3]), int(a[4])
+	if n > segment || !layer.Within(len(l.heap), off, n) {
+		return l.refuse(t, a[0], opGet)
+	}
+	data := l.heap[off:][:n]
+	l.stats.Replies++
+	if n > shortBytes {
+		return t.ReplyMedium(hGotMedium, data, a[0], a[1]) == nil
+	}
+	w := &l.answer
+	w[0], w[1], w[2] = a[0], a[1], uint32(n)
+	return t.Reply(hGot, w[:3+l.pack(w[3:], data)]...) == nil
+}
+
+// place writes the words of a short request to the heap, and reports whether they may
+// be there.
+func (l *Layer) place(off uint64, length uint32, words []uint32) (done, sound bool) {
+	n := int(length)
+	if n > shortBytes || n > 4*len(words) {
+		return false, false
+	}
+	if !layer.Within(len(l.heap), off, n) {
+		return false, true
+	}
+	unpack(l.heap[off:][:n], words)
+	return true, true
+}
+
+func (l *Layer) put(t endpoint.Token, a []uint32, _ []byte) bool {
+	if len(a) < 4 {
+		return false
+	}
+	done, sound := l.place(offset(a[1], a[2]), a[3], a[4:])
+	if !done {
+		return sound && l.refuse(t, a[0], opPut)
+	}
+	return l.reply(t, hPutDone, a[0])
+}
+
+func (l *Layer) putMedium(t endpoint.Token, a []uint32, data []byte) bool {
+	if len(a) != 3 {
+		return false
+	}
+	off := offset(a[1], a[2])
+	if !layer.Within(len(l.heap), off, len(data)) {
+		return l.refuse(t, a[0], opPut)
+	}
+	copy(l.heap[off:], data)
+	return l.reply(t, hPutDone, a[0])
+}
+
+func (l *Layer) store(t endpoint.Token, a []uint32, _ []byte) bool {
+	if len(a) < 4 {
+		return false
+	}
+	done, sound := l.place(offset(a[1], a[2]), a[3], a[4:])
+	if !done {
+		l.stats.Refused++
+		return sound
+	}
+	l.count.Stored += uint64(a[3])
+	return l.reply(t, hStoreDone)
+}
+
+func (l *Layer) storeMedium(t endpoint.Token, a []uint32, data []byte) bool {
+	if len(a) != 3 {
+		return false
+	}
+	off := offset(a[1], a[2])
+	if !layer.Within(len(l.heap), off, len(data)) {
+		l.stats.Refused++
+		return true
+	}
+	l.count.Stored += uint64(copy(l.heap[off:], data))
+	return l.reply(t, hStoreDone)
+}
+
+func (l *Layer) call(t endpoint.Token, a []uint32, data []byte) bool {
+	if len(a) != 3 || len(data) > layer.MaxCall {
+		return false
+	}
+	rank, ok := l.from(t, a[2])
+	if !ok {
+		return false
+	}
+	n := l.cfg.Handler.Call(rank, a[1], data, l.result[:])
+	l.stats.Replies++
+	return t.ReplyMedium(hReturn, l.result[:n], a[0]) == nil
+}
+
+func (l *Layer) control(t endpoint.Token, a []uint32, _ []byte) bool {
+	if len(a) < 2 || a[1] > shortBytes || int(a[1]) > 4*(len(a)-2) {
+		return false
+	}
+	msg := l.message[:a[1]]
+	unpack(msg, a[2:])
+	return l.deliver(t, a[0], msg)
+}
+
+func (l *Layer) controlMedium(t endpoint.Token, a []uint32, data []byte) bool {
+	return len(a) == 1 && l.deliver(t, a[0], data)
+}
+
+// deliver hands a control message to the side above.
+func (l *Layer) deliver(t endpoint.Token, rank uint32, msg []byte) bool {
+	from, ok := l.from(t, rank)
+	if ok {
+		l.cfg.Handler.Control(from, msg)
+	}
+	return ok && l.reply(t, hStoreDone)
+}

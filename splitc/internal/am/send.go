@@ -1,0 +1,142 @@
+package am
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+
+	"github.com/bobnet-go/bobnet/endpoint"
+	"github.com/bobnet-go/bobnet/splitc/internal/layer"
+)
+
+// shortWords is how many words of data a short message has beside its other arguments,
+// shortBytes how many bytes.
+const (
+	shortWords = endpoint.MaxShort - 4
+	shortBytes = 4 * shortWords
+)
+
+// segment is the most bytes of a bulk operation that go in one medium message.
+const segment = endpoint.DefaultMaxMedium
+
+// Get starts to read from a heap: a request for each segment, whose reply has the data.
+func (l *Layer) Get(ctx context.Context, proc int, dst []byte, off uint64) error {
+	i := l.ops.begin(&l.count, opGet, proc, dst, pieces(len(dst)))
+	for at := 0; at < len(dst); at += segment {
+		from := off + uint64(at)
+		n := min(segment, len(dst)-at)
+		if err := l.request(ctx, proc, hGet, nil, i, uint32(at/segment), uint32(from), uint32(from>>32), uint32(n)); err != nil {
+			l.ops.abandon(&l.count, i, pieces(len(dst)-at))
+			return err
+		}
+	}
+	return nil
+}
+
+// Put starts to write to a heap: a request for each segment, whose reply says that it
+// is there.
+func (l *Layer) Put(ctx context.Context, proc int, off uint64, src []byte) error {
+	i := l.ops.begin(&l.count, opPut, proc, nil, pieces(len(src)))
+	for at := 0; at < len(src); at += segment {
+		part := src[at:min(at+segment, len(src))]
+		if err := l.write(ctx, proc, hPut, hPutMedium, i, off+uint64(at), part); err != nil {
+			l.ops.abandon(&l.count, i, pieces(len(src)-at))
+			return err
+		}
+	}
+	return nil
+}
+
+// Store starts to write to a heap, where the bytes count. The replies do nothing.
+func (l *Layer) Store(ctx context.Context, proc int, off uint64, src []byte) error {
+	for at := 0; at < len(src); at += segment {
+		if err := l.write(ctx, proc, hStore, hStoreMedium, 0, off+uint64(at), src[at:min(at+segment, len(src))]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// write sends a request with data for a heap: short if they fit into its arguments.
+func (l *Layer) write(ctx context.Context, proc int, short, medium uint8, i uint32, off uint64, data []byte) error {
+	if len(data) > shortBytes {
+		return l.request(ctx, proc, medium, data, i, uint32(off), uint32(off>>32))
+	}
+	w := &l.words
+	w[0], w[1], w[2], w[3] = i, uint32(off), uint32(off>>32), uint32(len(data))
+	return l.request(ctx, proc, short, nil, w[:4+l.pack(w[4:], data)]...)
+}
+
+// Call starts to run a procedure; the reply has its result.
+func (l *Layer) Call(ctx context.Context, proc int, fn uint32, args, result []byte) error {
+	i := l.ops.begin(&l.count, opCall, proc, result, 1)
+	err := l.request(ctx, proc, hCall, args, i, fn, uint32(l.cfg.Rank))
+	if err != nil {
+		l.ops.abandon(&l.count, i, 1)
+	}
+	return err
+}
+
+// Control sends a control message, short if it fits.
+func (l *Layer) Control(ctx context.Context, proc int, msg []byte) error {
+	if len(msg) > shortBytes {
+		return l.request(ctx, proc, hControlMedium, msg, uint32(l.cfg.Rank))
+	}
+	w := &l.words
+	w[0], w[1] = uint32(l.cfg.Rank), uint32(len(msg))
+	return l.request(ctx, proc, hControl, nil, w[:2+l.pack(w[2:], msg)]...)
+}
+
+// request sends a request, medium if it has data. It waits for a credit in slices.
+func (l *Layer) request(ctx context.Context, proc int, handler uint8, data []byte, args ...uint32) error {
+	for first := true; ; first = false {
+		slice := l.cfg.Watch.Slice()
+		var err error
+		if data != nil {
+			err = l.ep.RequestMedium(slice, proc, handler, data, args...)
+		} else {
+			err = l.ep.Request(slice, proc, handler, args...)
+		}
+		if err == nil || !errors.Is(err, context.DeadlineExceeded) || l.err != nil {
+			return l.failure(err)
+		}
+		if first {
+			l.cfg.Watch.Begin()
+		}
+		if err := l.cfg.Watch.Check(ctx); err != nil {
+			return err
+		}
+	}
+}
+
+// pack puts bytes into words, and returns how many they take.
+func (l *Layer) pack(words []uint32, data []byte) int {
+	if len(data) == 4 {
+		words[0] = binary.LittleEndian.Uint32(data)
+		return 1
+	}
+	n := (len(data) + 3) / 4
+	clear(l.packed[:4*n])
+	copy(l.packed[:], data)
+	for i := range n {
+		words[i] = binary.LittleEndian.Uint32(l.packed[4*i:])
+	}
+	return n
+}
+
+// unpack fills dst from words, which have room for as many bytes.
+func unpack(dst []byte, words []uint32) {
+	for ; len(dst) >= 4; dst, words = dst[4:], words[1:] {
+		binary.LittleEndian.PutUint32(dst, words[0])
+	}
+	if len(dst) > 0 {
+		var last [4]byte
+		binary.LittleEndian.PutUint32(last[:], words[0])
+		copy(dst, last[:])
+	}
+}
+
+// pieces returns how many segments n bytes are.
+func pieces(n int) int { return (n + segment - 1) / segment }
+
+var _ layer.Layer = (*Layer)(nil)

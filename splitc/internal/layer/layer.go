@@ -1,0 +1,146 @@
+// Package layer is what the communication layers of Split-C implement, and what both
+// sides promise. The side above, package splitc, has the heap's allocation, the global
+// pointers, the collectives and all checks of what a program asks for; a layer moves
+// bytes between heaps, runs procedures at their owner, and carries control messages.
+//
+// # What a layer promises
+//
+// An operation names a rank other than its own, and a part of that rank's heap by
+// offset and length. The rank that asks has checked both; the owner checks them again,
+// because it believes nobody, and harms nothing but its heap whatever comes.
+//
+// Get, Put and Call start an operation that counts in Counters.Outstanding until it has
+// its data, or has changed the other heap, or has its result. Bulk operations count
+// once, however many messages they take. Store starts an operation of which the sender
+// never hears: its bytes count in the owner's Counters.Stored, after the data are in
+// its heap. Everything is delivered exactly once. Between operations of one rank no
+// order is promised, except that control messages of one rank arrive in the order in which
+// they were sent.
+//
+// All of this happens in calls of the layer, on the goroutine that calls: counters
+// change, procedures run and control messages are delivered nowhere else. A layer whose
+// owner takes no part in Get and Put (by RDMA or shared memory) may change the heap at
+// any time.
+//
+// A call that finds no credit waits for one, and serves the other ranks meanwhile, as
+// Poll does. It waits in slices of Watch, and asks Watch between them whether it is to
+// end.
+//
+// Nothing is allocated by Get, Put, Store, Poll and Wait once a program is under way.
+//
+// # What the side above promises
+//
+// One goroutine at a time calls a layer. Handler's functions call nothing of the layer.
+// Operations name other ranks only, never a rank with Direct memory for Get and Put,
+// and bytes within the heap. dst, result, and a src of more than MaxCopied bytes stay
+// untouched until Outstanding and Sources are 0. Every rank makes control messages so
+// that at the most MaxControls of one rank to another are on their way at a time.
+package layer
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"github.com/bobnet-go/bobnet/job"
+	"github.com/bobnet-go/bobnet/vipl"
+)
+
+// Limits of what the layers carry, in bytes.
+const (
+	MaxCopied  = 64   // a src of Put and Store up to this length may be changed when they return
+	MaxCall    = 256  // of arguments, and of a result
+	MaxControl = 2048 // of a control message
+)
+
+// MaxControls is how many control messages of one rank to another may be on their way.
+const MaxControls = 4
+
+// Layer is one rank's end of a communication layer.
+type Layer interface {
+	// Heap returns this rank's spread heap, of Config.HeapSize bytes, zeroed at the start,
+	// at an address that is a multiple of 4096. It is the same slice at all times.
+	Heap() []byte
+	// Direct returns the heap of another rank if this process may load from it and store
+	// to it, and else nil. Get and Put to such a rank are not called; Store, Call and
+	// Control are.
+	Direct(proc int) []byte
+	// Counters returns the counters, which change only in calls of the layer. The pointer
+	// is the same at all times.
+	Counters() *Counters
+
+	// Get starts to fetch len(dst) bytes at offset off of a rank's heap.
+	Get(ctx context.Context, proc int, dst []byte, off uint64) error
+	// Put starts to write src at offset off of a rank's heap.
+	Put(ctx context.Context, proc int, off uint64, src []byte) error
+	// Store starts to write src at offset off of a rank's heap, where the bytes count as
+	// stored.
+	Store(ctx context.Context, proc int, off uint64, src []byte) error
+	// Call starts to run procedure fn at a rank: its Handler.Call gets args, and what that
+	// returns is copied to result, which has room for MaxCall bytes.
+	Call(ctx context.Context, proc int, fn uint32, args, result []byte) error
+	// Control sends msg to a rank's Handler.Control. msg may be changed afterwards.
+	Control(ctx context.Context, proc int, msg []byte) error
+
+	// Poll takes in what has come, and does not block.
+	Poll() error
+	// Wait polls until something has come or ctx ends, which is no error. What was sent
+	// before is on its way.
+	Wait(ctx context.Context) error
+	// Stats returns what the layer has counted.
+	Stats() Stats
+	// Close releases everything. Nothing is under way any more, or the program has failed.
+	Close()
+}
+
+// Counters say how far a rank's operations are.
+type Counters struct {
+	// Outstanding counts the gets, puts and calls of this rank that are not complete.
+	Outstanding int
+	// Sources counts the stores of this rank whose src is still in use.
+	Sources int
+	// Stored counts the bytes that other ranks have stored into this rank's heap.
+	Stored uint64
+}
+
+// Handler is what a layer calls above it.
+type Handler interface {
+	// Call runs procedure fn for a rank, and returns how many bytes of result it has set.
+	// result has room for MaxCall bytes. args are valid until it returns.
+	Call(from int, fn uint32, args, result []byte) int
+	// Control takes a control message of a rank, which is valid until it returns.
+	Control(from int, msg []byte)
+}
+
+// Config is what a layer starts from.
+type Config struct {
+	Member      *job.Member // of a job of at least two ranks
+	NIC         *vipl.NIC
+	Rank, Procs int
+	HeapSize    int // bytes, a multiple of 4096
+	Handler     Handler
+	Watch       *Watch
+	Timeout     time.Duration // bounds the start
+	PeerTimeout time.Duration // bounds how long a silent rank is believed to be alive; 0 means the default
+	Logger      *slog.Logger  // never nil
+}
+
+// Open starts a layer: it returns when this rank can exchange messages with every
+// other one, or says which does not come.
+type Open func(ctx context.Context, cfg Config) (Layer, error)
+
+// Stats count what a layer has done. What a layer does not have stays 0.
+type Stats struct {
+	Requests        uint64        // requests sent
+	Replies         uint64        // replies sent
+	NoOps           uint64        // replies sent that only acknowledge
+	Acknowledgments uint64        // special ones sent, which give credits back
+	Retransmissions uint64        // messages sent again
+	Duplicates      uint64        // messages that had come before
+	CreditWaits     uint64        // looks for a credit that found none
+	CreditTime      time.Duration // spent waiting for credits
+	Reads, Writes   uint64        // RDMA operations
+	Direct          uint64        // stores into memory of this host
+	Refused         uint64        // requests that this rank has refused: outside its heap, or garbled
+	Strays          uint64        // messages that belong to nothing
+}

@@ -1,0 +1,96 @@
+package layer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/bobnet-go/bobnet/job"
+	"github.com/bobnet-go/bobnet/vipl"
+)
+
+// ErrWaited is wrapped by the error of a wait that has lasted longer than a program
+// allows any wait to last.
+var ErrWaited = errors.New("splitc: waited too long")
+
+// Slice is how long a wait lasts before it asks whether it is to go on.
+const Slice = 20 * time.Millisecond
+
+// Watch bounds waits: by the caller's context, by the longest time that any wait may
+// take, and by the failure of a rank. A wait is made of slices, each with a context of
+// its own, and asks between them whether it is to end. One context serves for many
+// waits, so that a wait allocates nothing.
+type Watch struct {
+	nic    *vipl.NIC
+	member *job.Member
+	limit  time.Duration
+	ctx    context.Context
+	cancel context.CancelFunc
+	until  int64 // when the slice ends
+	began  int64 // when the first slice of this wait ended; 0 before
+}
+
+// NewWatch returns a watch over a rank's waits, none of which lasts longer than limit.
+func NewWatch(nic *vipl.NIC, member *job.Member, limit time.Duration) *Watch {
+	return &Watch{nic: nic, member: member, limit: limit}
+}
+
+// Begin begins a wait.
+func (w *Watch) Begin() { w.began = 0 }
+
+// Slice returns the context of the slice that a wait is in.
+func (w *Watch) Slice() context.Context {
+	if w.Expired() {
+		w.End()
+		w.until = w.nic.Now() + int64(Slice)
+		w.ctx, w.cancel = w.nic.WithTimeout(context.Background(), Slice)
+	}
+	return w.ctx
+}
+
+// Expired reports whether the slice has ended.
+func (w *Watch) Expired() bool {
+	return w.ctx == nil || w.nic.Now() >= w.until || w.nic.Engine().Ended(w.ctx) != nil
+}
+
+// Check returns why a wait is to end: ctx has ended, a rank has failed, or it has
+// taken too long. It looks at that once in a slice. ctx is the caller's.
+func (w *Watch) Check(ctx context.Context) error {
+	if !w.Expired() {
+		return nil
+	}
+	if err := w.member.Err(); err != nil {
+		return err
+	}
+	if err := w.ended(ctx); err != nil {
+		return err
+	}
+	now := w.nic.Now()
+	switch {
+	case w.began == 0:
+		w.began = now
+	case time.Duration(now-w.began) > w.limit:
+		return fmt.Errorf("%w: longer than WaitTimeout, %v", ErrWaited, w.limit)
+	}
+	return nil
+}
+
+// ended returns the error of a context that has ended on the NIC's clock.
+func (w *Watch) ended(ctx context.Context) error {
+	if err := w.nic.Engine().Ended(ctx); err != nil {
+		return err
+	}
+	if w.nic.Engine().Left(ctx, time.Second) <= 0 {
+		return context.DeadlineExceeded
+	}
+	return nil
+}
+
+// End releases what a watch holds.
+func (w *Watch) End() {
+	if w.cancel != nil {
+		w.cancel()
+	}
+	w.ctx, w.cancel = nil, nil
+}

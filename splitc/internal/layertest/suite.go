@@ -1,0 +1,261 @@
+package layertest
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/bobnet-go/bobnet/job"
+	"github.com/bobnet-go/bobnet/splitc/internal/layer"
+	"github.com/bobnet-go/bobnet/transport/sim"
+)
+
+// Each runs a test under one seed after another, as internal/seedtest does.
+type Each func(t *testing.T, def int, run func(seed uint64) error)
+
+// Run runs the suite.
+func Run(t *testing.T, open layer.Open, seeds Each) {
+	for _, c := range []struct {
+		name  string
+		procs int
+		fn    func(r *rank) error
+	}{
+		{"Transfers", 3, transfers}, {"Calls", 3, calls}, {"Controls", 4, controls}, {"AllToOne", 6, allToOne}, {"Heap", 2, heap},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			check(t, run(c.procs, sim.Options{}, open, c.fn))
+			seeds(t, 10, func(seed uint64) error {
+				return run(c.procs, sim.Options{Seed: seed, Loss: 0.1, Dup: 0.05, Reorder: 0.1}, open, c.fn)
+			})
+		})
+	}
+	t.Run("Death", func(t *testing.T) { death(t, open) })
+}
+
+// sizes of operations: of the basic types, around the lengths of short and medium
+// messages, and long ones. layertest knows no layer's lengths, but no layer has others.
+var sizes = []int{1, 2, 4, 8, 12, 16, 24, 33, 48, 49, 60, 64, 65, 100, 128, 256, 1000, 1024, 2048, 4095, 4096, 4097, 8192, 10_000, longest}
+
+// longest is the most bytes that a test transfers at a time.
+const longest = 40_000
+
+// transfers: each rank puts, stores and gets parts of all lengths at each other rank,
+// many at the same time, and all is where it belongs.
+func transfers(r *rank) error {
+	for i, n := range sizes {
+		for step := 1; step < r.procs; step++ {
+			to := (r.me + step) % r.procs
+			if err := r.transfer(to, uint64(8192+r.me*2*longest), pattern(make([]byte, n), i+r.me)); err != nil {
+				return err
+			}
+		}
+	}
+	return r.synced()
+}
+
+// transfer puts data, gets them back, stores them elsewhere, gets that back when it has
+// come, and wants no difference.
+func (r *rank) transfer(to int, base uint64, data []byte) error {
+	got := make([]byte, len(data))
+	var err error
+	if m := r.Direct(to); m != nil {
+		copy(m[base:], data)
+	} else {
+		err = r.Put(bg, to, base, data)
+	}
+	if err == nil {
+		err = r.synced()
+	}
+	if err == nil {
+		err = r.get(to, got, base)
+	}
+	if err != nil || !bytes.Equal(got, data) {
+		return fmt.Errorf("rank %d got other bytes than it has put at rank %d, of %d: %w", r.me, to, len(data), err)
+	}
+	if err := r.Store(bg, to, base+longest, data); err != nil {
+		return err
+	}
+	last := data[len(data)-1]
+	return r.until("a store to be there", func() bool {
+		err = r.get(to, got, base+longest)
+		return err != nil || got[len(got)-1] == last && bytes.Equal(got, data)
+	})
+}
+
+// get reads, directly or by the layer.
+func (r *rank) get(from int, dst []byte, off uint64) error {
+	if m := r.Direct(from); m != nil {
+		copy(dst, m[off:])
+		return nil
+	}
+	if err := r.Get(bg, from, dst, off); err != nil {
+		return err
+	}
+	return r.synced()
+}
+
+// calls: procedures run once for each call, in the owner, and the results come back.
+func calls(r *rank) error {
+	const rounds = 20
+	var result [layer.MaxCall]byte
+	for i := range rounds {
+		for step := 1; step < r.procs; step++ {
+			to := (r.me + step) % r.procs
+			args := pattern(make([]byte, i*layer.MaxCall/(rounds-1)), i)
+			clear(result[:])
+			if err := r.Layer.Call(bg, to, uint32(i), args, result[:]); err != nil {
+				return err
+			}
+			if err := r.synced(); err != nil {
+				return err
+			}
+			for k := range args {
+				if result[k] != args[k]+byte(i) {
+					return fmt.Errorf("rank %d got a wrong result of procedure %d at rank %d", r.me, i, to)
+				}
+			}
+		}
+	}
+	want := rounds * (r.procs - 1)
+	if err := r.until("the calls of others", func() bool { return len(r.calls) >= want }); err != nil {
+		return err
+	}
+	if len(r.calls) != want {
+		return fmt.Errorf("rank %d has run %d calls, want %d", r.me, len(r.calls), want)
+	}
+	return nil
+}
+
+// controls: control messages of all lengths arrive once, in order. Each rank answers
+// each, so that no more are under way than may be.
+func controls(r *rank) error {
+	const rounds = 30
+	var msg [layer.MaxControl]byte
+	for i := range rounds {
+		for step := 1; step < r.procs; step++ {
+			binary.LittleEndian.PutUint32(msg[:], uint32(i))
+			if err := r.Layer.Control(bg, (r.me+step)%r.procs, msg[:controlSize(i)]); err != nil {
+				return err
+			}
+		}
+		if err := r.until("control messages", func() bool {
+			for from, c := range r.controls {
+				if from != r.me && len(c) <= i {
+					return false
+				}
+			}
+			return true
+		}); err != nil {
+			return err
+		}
+	}
+	for from, c := range r.controls {
+		for i, word := range c {
+			if word != uint32(i) {
+				return fmt.Errorf("rank %d has got %d as control message %d of rank %d", r.me, word, i, from)
+			}
+		}
+	}
+	return nil
+}
+
+// allToOne: all ranks store to rank 0 as fast as they can, which stores to all, too, and
+// every byte is counted.
+func allToOne(r *rank) error {
+	const rounds = 400
+	data := pattern(make([]byte, 16), r.me)
+	for range rounds {
+		for to := range r.procs {
+			if to != r.me && (to == 0 || r.me == 0) {
+				if err := r.Store(bg, to, uint64(4096+16*r.me), data); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	want := uint64(rounds * 16)
+	if r.me == 0 {
+		want *= uint64(r.procs - 1)
+	}
+	if err := r.until("all stores", func() bool { return r.count.Stored >= want }); err != nil {
+		return err
+	}
+	if r.count.Stored != want {
+		return fmt.Errorf("%d bytes were stored at rank %d, want %d", r.count.Stored, r.me, want)
+	}
+	return nil
+}
+
+// heap: the heap is whole, zero, and written at its very ends.
+func heap(r *rank) error {
+	h := r.Heap()
+	if len(h) != heapSize || len(bytes.Trim(h[1:heapSize-1], "\x00")) != 0 {
+		return fmt.Errorf("the heap has %d bytes, want %d of zero", len(h), heapSize)
+	}
+	one := []byte{byte(r.me + 1)}
+	other := 1 - r.me
+	for _, off := range []uint64{0, heapSize - 1} {
+		if m := r.Direct(other); m != nil {
+			m[off] = one[0]
+		} else if err := r.Put(bg, other, off, one); err != nil {
+			return err
+		}
+	}
+	if err := r.synced(); err != nil {
+		return err
+	}
+	return r.until("the other's bytes", func() bool { return h[0] == byte(other+1) && h[heapSize-1] == byte(other+1) })
+}
+
+// death: a rank dies, and the waits of the others end with an error that names it, in
+// bounded time, whatever they wait for.
+func death(t *testing.T, open layer.Open) {
+	const victim = 2
+	check(t, run(4, sim.Options{}, open, func(r *rank) error {
+		r.w.ready++
+		if err := r.until("all to be there", func() bool { return r.w.ready == 4 }); err != nil {
+			return err
+		}
+		if r.me == victim {
+			r.w.Kill(r.w.stations[victim])
+			return errKilled
+		}
+		began := r.w.Now()
+		data := make([]byte, 32)
+		var err error
+		switch r.me {
+		case 0: // asks the dead for data
+			for err == nil {
+				if err = r.Get(bg, victim, data, 4096); err == nil {
+					err = r.synced()
+				}
+			}
+		case 1: // stores to the dead
+			for err == nil {
+				if err = r.Store(bg, victim, 4096, data); err == nil {
+					err = r.Poll()
+				}
+				if err == nil {
+					err = r.watch.Check(bg)
+				}
+				if e := r.w.Sleep(time.Millisecond); e != nil {
+					return e
+				}
+			}
+		default: // waits for what nobody sends
+			err = r.until("nothing", func() bool { return false })
+		}
+		var failed *job.RankError
+		if !errors.As(err, &failed) || failed.Rank != victim {
+			return fmt.Errorf("%w, want that rank %d has failed", err, victim)
+		}
+		if took := time.Duration(r.w.Now() - began); took > 3*peerTimeout {
+			return fmt.Errorf("to hear of the death of a rank took %v", took)
+		}
+		r.member.Fail(err)
+		return errKilled // this rank has ended, too
+	}))
+}

@@ -1,0 +1,175 @@
+// Package layertest is the suite that every communication layer of Split-C passes, in the
+// simulator, where every wire is as bad as a test wants it.
+package layertest
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"log/slog"
+	"testing"
+	"time"
+
+	"github.com/bobnet-go/bobnet/job"
+	"github.com/bobnet-go/bobnet/splitc/internal/layer"
+	"github.com/bobnet-go/bobnet/transport/sim"
+	"github.com/bobnet-go/bobnet/vipl"
+)
+
+// heapSize is the length of a heap in the tests.
+const heapSize = 512 << 10
+
+var bg = context.Background()
+
+// rank is a process of a test, with its layer.
+type rank struct {
+	layer.Layer
+	w        *world
+	me       int
+	procs    int
+	nic      *vipl.NIC
+	member   *job.Member
+	watch    *layer.Watch
+	count    *layer.Counters
+	calls    [][2]uint32 // procedure and length of each call that has run here
+	controls [][]uint32  // what control messages have said, by sender
+}
+
+// Call answers with the arguments, each byte plus the procedure's number.
+func (r *rank) Call(from int, fn uint32, args, result []byte) int {
+	r.calls = append(r.calls, [2]uint32{fn, uint32(len(args))})
+	for i, b := range args {
+		result[i] = b + byte(fn)
+	}
+	return len(args)
+}
+
+// Control keeps what was said.
+func (r *rank) Control(from int, msg []byte) {
+	word := ^uint32(0)
+	if len(msg) >= 4 && len(msg) == controlSize(int(binary.LittleEndian.Uint32(msg))) {
+		word = binary.LittleEndian.Uint32(msg)
+	}
+	r.controls[from] = append(r.controls[from], word)
+}
+
+// controlSize returns how long control message i is in the tests.
+func controlSize(i int) int { return 4 + i*397%(layer.MaxControl-3) }
+
+// until waits until done, for two minutes at the most.
+func (r *rank) until(what string, done func() bool) error {
+	ctx, cancel := r.nic.WithTimeout(bg, 2*time.Minute)
+	defer cancel()
+	r.watch.Begin()
+	for !done() {
+		err := r.Wait(r.watch.Slice())
+		if err == nil {
+			err = r.watch.Check(ctx)
+		}
+		if err != nil {
+			return fmt.Errorf("rank %d, waiting for %s: %w", r.me, what, err)
+		}
+	}
+	return nil
+}
+
+// synced waits until nothing of this rank's is outstanding.
+func (r *rank) synced() error {
+	return r.until("a sync", func() bool { return r.count.Outstanding == 0 && r.count.Sources == 0 })
+}
+
+// world is a simulated segment with a station for each rank.
+type world struct {
+	*sim.World
+	stations []*sim.Station
+	errs     []error
+	ready    int // ranks that have begun, where a test counts them
+	done     int // ranks that have finished
+}
+
+// errKilled is returned by a rank that has ended as its test wants it.
+var errKilled = errors.New("killed")
+
+// run runs fn on each of so many ranks. One that is done serves the others until all are.
+func run(procs int, opts sim.Options, open layer.Open, fn func(r *rank) error) error {
+	if opts.Limit == 0 {
+		opts.Limit = 10 * time.Minute
+	}
+	w := &world{World: sim.New(opts)}
+	for me := range procs {
+		station := w.Station(fmt.Sprint("rank ", me))
+		w.stations = append(w.stations, station)
+		w.Go(station.String(), func() {
+			if err := w.rank(me, procs, station, open, fn); err != nil && !errors.Is(err, errKilled) {
+				w.errs = append(w.errs, fmt.Errorf("rank %d at %v: %w", me, time.Duration(w.Now()-sim.Start), err))
+			}
+		})
+	}
+	err := w.Run()
+	return errors.Join(append(w.errs, err)...)
+}
+
+// rank is the process of a rank.
+func (w *world) rank(me, procs int, station *sim.Station, open layer.Open, fn func(r *rank) error) (err error) {
+	counted := false
+	finish := func() {
+		if !counted {
+			counted = true
+			w.done++
+		}
+	}
+	defer finish()
+	nic, err := vipl.Open(&vipl.Config{Link: station, Seed: uint64(me) + 1})
+	if err != nil {
+		return err
+	}
+	defer nic.Close()
+	r := &rank{w: w, me: me, procs: procs, nic: nic, controls: make([][]uint32, procs)}
+	r.member, err = job.Join(bg, &job.Config{Name: "layertest", Rank: me, Size: procs, NIC: nic, PeerTimeout: peerTimeout}, job.Program{Name: "layertest", Version: 1})
+	if err != nil {
+		return err
+	}
+	r.watch = layer.NewWatch(nic, r.member, 5*time.Minute)
+	defer r.watch.End()
+	ctx, cancel := nic.WithTimeout(bg, time.Minute)
+	defer cancel()
+	r.Layer, err = open(ctx, layer.Config{Member: r.member, NIC: nic, Rank: me, Procs: procs, HeapSize: heapSize, Handler: r, Watch: r.watch,
+		Timeout: time.Minute, PeerTimeout: peerTimeout, Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		r.member.Fail(err)
+		return err
+	}
+	defer r.Close()
+	r.count = r.Counters()
+	if err := fn(r); err != nil {
+		if !errors.Is(err, errKilled) {
+			r.member.Fail(err)
+		}
+		return err
+	}
+	finish()
+	if err := r.until("the others", func() bool { return w.done >= procs }); err != nil {
+		r.member.Fail(err)
+		return err
+	}
+	return r.member.Leave(bg)
+}
+
+// peerTimeout is how long a silent rank is believed to be alive.
+const peerTimeout = 15 * time.Second
+
+func check(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// pattern fills b with bytes that tell message i from others.
+func pattern(b []byte, i int) []byte {
+	for k := range b {
+		b[k] = byte(k*7 + i*31 + k>>8 + 1)
+	}
+	return b
+}

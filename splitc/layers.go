@@ -1,0 +1,43 @@
+package splitc
+
+import (
+	"context"
+
+	"github.com/bobnet-go/bobnet/splitc/internal/am"
+	"github.com/bobnet-go/bobnet/splitc/internal/layer"
+)
+
+// layers are the communication layers, by name.
+var layers = map[string]layer.Open{
+	"am": am.Open,
+}
+
+// LayerStats count what a communication layer has done.
+type LayerStats = layer.Stats
+
+// alone is the layer of a program of one process, which communicates with nobody.
+type alone struct {
+	heap  []byte
+	count layer.Counters
+}
+
+func newAlone(size int) (*alone, error) {
+	heap, err := layer.NewHeap(size)
+	return &alone{heap: heap}, err
+}
+
+func (a *alone) Heap() []byte               { return a.heap }
+func (a *alone) Direct(int) []byte          { return nil }
+func (a *alone) Counters() *layer.Counters  { return &a.count }
+func (a *alone) Poll() error                { return nil }
+func (a *alone) Wait(context.Context) error { return ErrNever }
+func (a *alone) Stats() layer.Stats         { return layer.Stats{} }
+func (a *alone) Close()                     { layer.FreeHeap(a.heap) }
+
+// None of the others is called: there is no other process to name.
+
+func (a *alone) Get(context.Context, int, []byte, uint64) error          { return ErrProcessor }
+func (a *alone) Put(context.Context, int, uint64, []byte) error          { return ErrProcessor }
+func (a *alone) Store(context.Context, int, uint64, []byte) error        { return ErrProcessor }
+func (a *alone) Call(context.Context, int, uint32, []byte, []byte) error { return ErrProcessor }
+func (a *alone) Control(context.Context, int, []byte) error              { return ErrProcessor }

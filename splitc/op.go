@@ -1,0 +1,54 @@
+package splitc
+
+import (
+	"hash/fnv"
+	"reflect"
+)
+
+// Integer are the types that the bitwise operations are for.
+type Integer interface {
+	~int | ~int8 | ~int16 | ~int32 | ~int64 | ~uint | ~uint8 | ~uint16 | ~uint32 | ~uint64 | ~uintptr
+}
+
+// Number are the types that the arithmetic operations are for.
+type Number interface {
+	Integer | ~float32 | ~float64
+}
+
+// Op is an associative operation of reductions and scans. It need not be commutative:
+// values are combined in the order of processes. How they are grouped depends on the
+// number of processes and on nothing else, so that a sum of floating-point numbers is
+// the same in each run.
+type Op[T any] struct {
+	id uint32
+	f  func(a, b T) T
+}
+
+// OpFunc returns an operation. All processes give it the same name, of which their calls
+// are compared.
+func OpFunc[T any](name string, f func(a, b T) T) Op[T] {
+	h := fnv.New32a()
+	h.Write([]byte(name + "/" + reflect.TypeFor[T]().String()))
+	return Op[T]{max(1, h.Sum32()), f}
+}
+
+// Add returns a + b.
+func Add[T Number]() Op[T] { return OpFunc("add", func(a, b T) T { return a + b }) }
+
+// Mul returns a * b.
+func Mul[T Number]() Op[T] { return OpFunc("mul", func(a, b T) T { return a * b }) }
+
+// Min returns the smaller one; a NaN if there is one.
+func Min[T Number]() Op[T] { return OpFunc("min", func(a, b T) T { return min(a, b) }) }
+
+// Max returns the greater one; a NaN if there is one.
+func Max[T Number]() Op[T] { return OpFunc("max", func(a, b T) T { return max(a, b) }) }
+
+// And returns a & b.
+func And[T Integer]() Op[T] { return OpFunc("and", func(a, b T) T { return a & b }) }
+
+// Or returns a | b.
+func Or[T Integer]() Op[T] { return OpFunc("or", func(a, b T) T { return a | b }) }
+
+// Xor returns a ^ b.
+func Xor[T Integer]() Op[T] { return OpFunc("xor", func(a, b T) T { return a ^ b }) }

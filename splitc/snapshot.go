@@ -1,0 +1,160 @@
+package splitc
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/bobnet-go/bobnet/splitc/internal/layer"
+)
+
+// Count counts operations of a kind, and their bytes.
+type Count struct{ Ops, Bytes uint64 }
+
+func (c *Count) add(bytes uint64) {
+	c.Ops++
+	c.Bytes += bytes
+}
+
+// Stats count what a process has asked for since Start, whether of others or of itself.
+type Stats struct {
+	Reads, Writes, Gets, Puts, Stores Count
+	Atomics                           uint64 // procedures called
+	Served                            uint64 // procedures run, for whomever
+	Syncs, StoreSyncs                 uint64
+	Barriers                          uint64
+	Collectives                       uint64 // of all kinds, each part of a long one
+}
+
+// Waiting says what a process waits for.
+type Waiting struct {
+	What  string // the call
+	Named bool   // Proc says for whom
+	Proc  int
+	Bytes uint64 // of a store_sync
+	Since int64  // time of the NIC's clock
+}
+
+// Snapshot is a process at one moment: when it last waited, or called Poll for a 64th
+// time.
+type Snapshot struct {
+	Proc, Procs int
+	Layer       string
+	HeapSize    int
+	Allocated   uint64 // bytes
+	Outstanding int    // gets, puts and procedures that are not complete
+	Received    uint64 // bytes stored into this heap
+	Consumed    uint64 // and waited for
+	Leaving     []int  // the others that have called Exit
+	Failure     string // why the program has failed
+	Strays      uint64 // control messages that belong to nothing
+	Stats       Stats
+	Below       LayerStats
+	IsWaiting   bool
+	Waiting     Waiting       // if IsWaiting
+	Waited      time.Duration // for how long
+}
+
+// Snapshot returns what the process is doing. Any goroutine may call it.
+func (w *World) Snapshot() Snapshot {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	s := w.seen
+	if s.Procs == 0 { // it has not waited yet
+		s.Proc, s.Procs, s.Layer, s.HeapSize = w.me, w.procs, w.cfg.Layer, w.cfg.HeapSize
+	}
+	if s.IsWaiting {
+		s.Waited = time.Duration(w.nic.Now() - s.Waiting.Since)
+	}
+	return s
+}
+
+// publish has Snapshot show what is now.
+func (w *World) publish() {
+	if w.layer == nil || w.stop == ErrClosed {
+		return
+	}
+	below := w.layer.Stats()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	s := &w.seen
+	s.Proc, s.Procs, s.Layer, s.HeapSize = w.me, w.procs, w.cfg.Layer, w.cfg.HeapSize
+	s.Outstanding, s.Received, s.Consumed = w.count.Outstanding, w.received(), w.consumed
+	s.Stats, s.Below, s.Strays = w.stats, below, w.tree.strays
+	s.Allocated = w.spans.allocated
+	if len(s.Leaving) != w.tree.left {
+		s.Leaving = nil
+		for proc, leaves := range w.tree.leaves {
+			if leaves {
+				s.Leaving = append(s.Leaving, proc)
+			}
+		}
+	}
+	if w.stop != nil && s.Failure == "" && w.stop != ErrInAtomic {
+		s.Failure = w.stop.Error()
+	}
+}
+
+// shows has Snapshot show what this process waits for. A wait shows when it has lasted for
+// a slice of Watch, so that short ones cost nothing.
+func (w *World) shows(what Waiting, again bool) {
+	w.publish()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if !again {
+		w.seen.IsWaiting, w.seen.Waiting = true, what
+		w.seen.Waiting.Since = w.nic.Now() - int64(layer.Slice)
+	}
+}
+
+// ends has it show that the wait is over, if it was shown.
+func (w *World) ends(shown bool) {
+	if !shown {
+		return
+	}
+	w.mu.Lock()
+	w.seen.IsWaiting = false
+	w.mu.Unlock()
+}
+
+// WriteTo writes the snapshot as text for a person who wants to know what hangs and why.
+// It implements io.WriterTo.
+func (s Snapshot) WriteTo(to io.Writer) (int64, error) {
+	var b strings.Builder
+	fmt.Fprintf(&b, "split-c: process %d of %d, layer %s, heap %d bytes, %d allocated\n", s.Proc, s.Procs, s.Layer, s.HeapSize, s.Allocated)
+	if s.IsWaiting {
+		fmt.Fprintf(&b, "  waits for %v in %s", s.Waited.Round(time.Millisecond), s.Waiting.What)
+		if s.Waiting.Named {
+			fmt.Fprintf(&b, ", for process %d", s.Waiting.Proc)
+		}
+		if s.Waiting.Bytes > 0 {
+			fmt.Fprintf(&b, ", for %d bytes, of which %d have come", s.Waiting.Bytes, s.Received-s.Consumed)
+		}
+		b.WriteString("\n")
+	} else {
+		b.WriteString("  computes\n")
+	}
+	if s.Failure != "" {
+		fmt.Fprintf(&b, "  has failed: %s\n", s.Failure)
+	}
+	if len(s.Leaving) > 0 {
+		fmt.Fprintf(&b, "  processes %v have called Exit\n", s.Leaving)
+	}
+	fmt.Fprintf(&b, "  %d gets, puts and procedures are not complete; %d bytes were stored here, %d of them waited for\n", s.Outstanding, s.Received, s.Consumed)
+	b.WriteString(" ")
+	for _, c := range []struct {
+		name string
+		Count
+	}{{"reads", s.Stats.Reads}, {"writes", s.Stats.Writes}, {"gets", s.Stats.Gets}, {"puts", s.Stats.Puts}, {"stores", s.Stats.Stores}} {
+		fmt.Fprintf(&b, " %s=%d/%dB", c.name, c.Ops, c.Bytes)
+	}
+	fmt.Fprintf(&b, " atomics=%d served=%d syncs=%d store_syncs=%d barriers=%d collectives=%d\n",
+		s.Stats.Atomics, s.Stats.Served, s.Stats.Syncs, s.Stats.StoreSyncs, s.Stats.Barriers, s.Stats.Collectives)
+	l := s.Below
+	fmt.Fprintf(&b, "  layer: requests=%d replies=%d no-ops=%d acknowledgments=%d retransmissions=%d duplicates=%d credit-waits=%d credit-time=%v reads=%d writes=%d direct=%d refused=%d strays=%d\n",
+		l.Requests, l.Replies, l.NoOps, l.Acknowledgments, l.Retransmissions, l.Duplicates, l.CreditWaits, l.CreditTime.Round(time.Microsecond),
+		l.Reads, l.Writes, l.Direct, l.Refused, l.Strays+s.Strays)
+	n, err := io.WriteString(to, b.String())
+	return int64(n), err
+}

@@ -1,0 +1,165 @@
+package splitc
+
+import (
+	"context"
+	"iter"
+)
+
+// Array is a spread array, A[n]::[m]: n blocks of m elements each. Block i is on processor
+// i%Procs(), where the blocks follow each other. It begins at the same address in all
+// processes. It is a comparable value, and its methods but Local check nothing.
+type Array[T any] struct {
+	_     [0]*T
+	base  uint64
+	n, m  int
+	procs int32
+}
+
+// AllSpreadMalloc allocates a spread array of n blocks of m elements, all zero
+// (all_spread_malloc). All processes call it, alike. With n = Procs() each of them has m
+// elements.
+func AllSpreadMalloc[T any](ctx context.Context, w *World, n, m int) (a Array[T], err error) {
+	const name = "all_spread_malloc"
+	if err := w.ready(name); err != nil {
+		return a, err
+	}
+	if err := checkType[T](); err != nil {
+		return a, opError(name, err, "it cannot be in a spread heap")
+	}
+	per := 0
+	if n > 0 {
+		per = (n-1)/w.procs + 1
+	}
+	most := int(w.spans.size / size[T]())
+	if n < 0 || m < 0 {
+		return a, opError(name, ErrArgument, "%d blocks of %d elements", n, m)
+	}
+	if per > 0 && m > most/per {
+		return a, opError(name, ErrMemory, "%d blocks of %d elements of %d bytes on each processor, and the heap has %d bytes", per, m, size[T](), w.spans.size)
+	}
+	bytes := uint64(per) * uint64(m) * size[T]()
+	lo, used, ok := w.spans.alloc(bytes)
+	if !ok {
+		return a, opError(name, ErrMemory, "%d bytes on each processor: no gap in the heap of %d bytes is so long", bytes, w.spans.size)
+	}
+	if used {
+		clear(w.heap[lo : lo+bytes])
+	}
+	if err := w.meet(ctx, call{code: codeMalloc, size: uint64(n), op: uint32(lo/granule) ^ uint32(m)<<16}); err != nil {
+		return a, err
+	}
+	return Array[T]{base: lo, n: n, m: m, procs: int32(w.procs)}, nil
+}
+
+// AllSpreadFree releases a spread array (all_spread_free). All processes call it. Nobody
+// reads or writes it any more when the first one does: gets and puts are complete by
+// Sync, and stores by StoreSync or AllStoreSync.
+func AllSpreadFree[T any](ctx context.Context, w *World, a Array[T]) error {
+	const name = "all_spread_free"
+	if err := w.ready(name); err != nil {
+		return err
+	}
+	if a.base == 0 {
+		return opError(name, ErrNull, "the array is the zero Array")
+	}
+	if i, found := w.spans.find(a.base); !found || w.spans.live[i].lo != a.base || a.base < w.layout.end {
+		return opError(name, ErrFreed, "nothing that was allocated begins at %#x", a.base)
+	}
+	if err := w.meet(ctx, call{code: codeFree, size: a.base}); err != nil {
+		return err
+	}
+	w.spans.free(a.base)
+	return nil
+}
+
+// At returns a pointer to element j of block i (&A[i][j]).
+func (a Array[T]) At(i, j int) Global[T] {
+	procs := max(1, int(a.procs))
+	return Global[T]{off: a.base + uint64(i/procs*a.m+j)*size[T](), proc: processor(i % procs)}
+}
+
+// On returns a pointer to the first element on a processor.
+func (a Array[T]) On(proc int) Global[T] { return Global[T]{off: a.base, proc: processor(proc)} }
+
+// Spread returns a spread pointer to block 0.
+func (a Array[T]) Spread() Spread[T] {
+	return Spread[T]{off: a.base, step: uint64(a.m) * size[T](), procs: a.procs}
+}
+
+// Blocks returns the number of blocks.
+func (a Array[T]) Blocks() int { return a.n }
+
+// Block returns the number of elements in a block.
+func (a Array[T]) Block() int { return a.m }
+
+// Local returns this process's part: its blocks, one after the other. It is the memory of
+// the heap, as ToLocal says.
+func (a Array[T]) Local(w *World) []T {
+	if a.base == 0 || a.n == 0 || w.stop == ErrClosed {
+		return nil
+	}
+	return localSlice[T](w, a.base, ((a.n-1)/w.procs+1)*a.m)[:w.myBlocks(a.n)*a.m]
+}
+
+// myBlocks returns how many of n blocks are this process's.
+func (w *World) myBlocks(n int) int { return (n - w.me + w.procs - 1) / w.procs }
+
+// Mine returns the numbers of this process's blocks, in order (for_my_1d).
+func (a Array[T]) Mine(w *World) iter.Seq[int] {
+	return func(yield func(int) bool) {
+		for i := w.me; i < a.n; i += w.procs {
+			if !yield(i) {
+				return
+			}
+		}
+	}
+}
+
+// Mine2D returns the row and column of each of this process's blocks, in order, if the
+// blocks are those of a matrix of so many columns, row by row: A[rows][columns]::[m]
+// (for_my_2d).
+func (a Array[T]) Mine2D(w *World, columns int) iter.Seq2[int, int] {
+	return func(yield func(int, int) bool) {
+		for i := range a.Mine(w) {
+			if columns < 1 || !yield(i/columns, i%columns) {
+				return
+			}
+		}
+	}
+}
+
+// Spread is a spread pointer: arithmetic on it goes over processors first, and then to the
+// next local block. It is a comparable value like Global.
+type Spread[T any] struct {
+	_     [0]*T
+	off   uint64
+	step  uint64 // from block to block on one processor, in bytes
+	proc  int32
+	procs int32
+}
+
+// Global returns s as a global pointer.
+func (s Spread[T]) Global() Global[T] { return Global[T]{off: s.off, proc: s.proc} }
+
+// Proc returns the processor part.
+func (s Spread[T]) Proc() int { return int(s.proc) }
+
+// Add returns the pointer n blocks further on.
+func (s Spread[T]) Add(n int) Spread[T] {
+	procs := max(1, int(s.procs))
+	at := int(s.proc) + n
+	rows := at / procs
+	if at%procs < 0 {
+		rows--
+	}
+	s.proc = processor(at - rows*procs)
+	s.off += uint64(rows) * s.step
+	return s
+}
+
+// Sub returns by how many blocks s is further on than q, which points into the same
+// array.
+func (s Spread[T]) Sub(q Spread[T]) int {
+	rows := int(int64(s.off-q.off) / int64(max(1, s.step)))
+	return rows*int(s.procs) + int(s.proc) - int(q.proc)
+}

@@ -1,0 +1,196 @@
+package splitc
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"time"
+
+	"github.com/bobnet-go/bobnet/job"
+	"github.com/bobnet-go/bobnet/progress/logqueue"
+	"github.com/bobnet-go/bobnet/splitc/internal/layer"
+)
+
+// version is that of what processes say to each other.
+const version = 1
+
+// logFlush is how long the last lines of the log are waited for.
+const logFlush = 100 * time.Millisecond
+
+// Start makes this process one of the program that cfg and the environment describe
+// (nil leaves all to the environment), and returns when all processes have come and
+// are connected. After cfg.Timeout it fails with an error that names those that are
+// missing; at once when one of them fails, with a job.RankError that has the reason; and
+// with ErrUnequal when processes have started with different layers, heaps, registered
+// variables or procedures. End with Exit: a process that ends without is dead to the
+// others.
+func Start(ctx context.Context, cfg *Config) (*World, error) {
+	if cfg == nil {
+		cfg = &Config{}
+		job.SayAlone("splitc")
+	}
+	c, err := cfg.complete()
+	if err != nil {
+		return nil, err
+	}
+	w := &World{cfg: c, log: c.logger(), me: c.Rank, procs: c.Size, nic: c.NIC, member: c.Member}
+	w.landing = new([len(w.small)]uint64)
+	w.atomics.result = new([layer.MaxCall]byte)
+	w.sent, w.direct, w.tree = make([]uint64, w.procs), make([][]byte, w.procs), newTree(w.me, w.procs)
+	if w.layout, err = newLayout(); err != nil {
+		return nil, err
+	}
+	if w.layout.end > uint64(c.HeapSize) {
+		return nil, opError("start", ErrMemory, "the registered variables end at %#x, and the heap has %#x bytes", w.layout.end, c.HeapSize)
+	}
+	if err := w.open(ctx); err != nil {
+		w.end(err)
+		return nil, err
+	}
+	return w, nil
+}
+
+// open joins the job, opens the layer, and begins the heap.
+func (w *World) open(ctx context.Context) (err error) {
+	if w.procs == 1 {
+		if w.layer, err = newAlone(w.cfg.HeapSize); err != nil {
+			return err
+		}
+	} else {
+		if err := w.join(ctx); err != nil {
+			return err
+		}
+		timed, cancel := w.nic.WithTimeout(ctx, w.cfg.Timeout)
+		defer cancel()
+		w.watch = layer.NewWatch(w.nic, w.member, w.cfg.WaitTimeout)
+		w.layer, err = layers[w.cfg.Layer](timed, layer.Config{Member: w.member, NIC: w.nic, Rank: w.me, Procs: w.procs, HeapSize: w.cfg.HeapSize,
+			Handler: upper{w}, Watch: w.watch, Timeout: w.cfg.Timeout, PeerTimeout: w.cfg.PeerTimeout, Logger: w.log})
+		if err != nil {
+			return fmt.Errorf("splitc: start: layer %s: %w", w.cfg.Layer, err)
+		}
+		ctx = timed
+	}
+	w.count, w.heap = w.layer.Counters(), w.layer.Heap()
+	for i := range w.direct {
+		if w.direct[i] = w.heap; i != w.me {
+			w.direct[i] = w.layer.Direct(i)
+		}
+	}
+	w.spans = spans{size: uint64(len(w.heap)), high: w.layout.end}
+	if w.layout.end > firstStatic {
+		w.spans.live = []span{{firstStatic, w.layout.end}}
+	}
+	err = w.meet(ctx, call{code: codeStart, size: uint64(w.cfg.HeapSize), op: w.sameness()})
+	if errors.Is(err, ErrMismatch) {
+		return fmt.Errorf("%w: the size of the heap, the layer, or what is registered: %w", ErrUnequal, err)
+	}
+	return err
+}
+
+// sameness is a number that is equal in all processes of a program.
+func (w *World) sameness() uint32 {
+	h := fnv.New32a()
+	one := [2]byte{1}
+	fmt.Fprint(h, version, w.cfg.Layer, w.layout.hash, binary.NativeEndian.Uint16(one[:]), size[int]())
+	return h.Sum32()
+}
+
+// join becomes a member of the job, unless the caller is one.
+func (w *World) join(ctx context.Context) (err error) {
+	if w.member != nil {
+		return nil
+	}
+	rank := w.cfg.ofJob()
+	if w.nic, w.own, err = rank.OpenNIC(); err != nil {
+		return fmt.Errorf("splitc: start: %w", err)
+	}
+	rank.NIC = w.nic
+	params := [2]uint32{uint32(w.cfg.HeapSize / 4096), w.sameness()}
+	if w.member, err = job.Join(ctx, &rank, job.Program{Name: "Split-C", Version: version, Params: params}); err != nil {
+		return fmt.Errorf("splitc: start: %w", err)
+	}
+	w.joined = true
+	for proc := range w.procs {
+		if proc == w.me {
+			continue
+		}
+		other := w.member.Params(proc)
+		switch {
+		case other[0] != params[0]:
+			return opError("start", ErrUnequal, "rank %d has a heap of %d bytes, rank %d one of %d", w.me, w.cfg.HeapSize, proc, int(other[0])*4096)
+		case other[1] != params[1]:
+			return opError("start", ErrUnequal, "rank %d and rank %d differ in the layer (%s here), or in what they have registered", w.me, proc, w.cfg.Layer)
+		}
+	}
+	return nil
+}
+
+// Exit ends the program for this process (splitc_exit). It completes this process's gets
+// and puts, waits until all others have called Exit, too, for as long as ctx lets it,
+// and releases everything: slices of the heap must not be used any more. If the program
+// has failed, it returns that failure, of which it tells the others, at once.
+func (w *World) Exit(ctx context.Context) error {
+	if w.stop == ErrClosed || w.stop == ErrInAtomic {
+		return w.stopped("exit")
+	}
+	err := w.stop
+	if err == nil && w.procs > 1 {
+		err = w.leave(ctx)
+	}
+	return w.end(err)
+}
+
+// Fail ends the program for this process because of err, which the others are told: their
+// operations end with a job.RankError that names this process and has err's text.
+func (w *World) Fail(err error) {
+	if w.stop != ErrClosed {
+		w.end(errors.Join(errors.New("splitc: Fail was called"), err))
+	}
+}
+
+// leave waits for all others to leave.
+func (w *World) leave(ctx context.Context) error {
+	for i := range w.procs - 1 {
+		if err := w.heard(w.say(ctx, (w.me+1+i)%w.procs, kindLeaving, call{}, nil)); err != nil {
+			return err
+		}
+	}
+	if err := w.sync(ctx, "exit"); err != nil {
+		return err
+	}
+	if err := w.meet(ctx, call{code: codeExit}); err != nil {
+		return err
+	}
+	if err := w.layer.Poll(); err != nil || !w.joined {
+		return err
+	}
+	w.joined = false
+	return w.member.Leave(ctx)
+}
+
+// end releases everything. If err is not nil, the others are told of it.
+func (w *World) end(err error) error {
+	w.publish()
+	if w.joined {
+		w.member.Fail(err)
+		w.joined = false
+	}
+	w.stop = ErrClosed
+	w.spans = spans{}
+	w.heap, w.direct = nil, make([][]byte, w.procs)
+	if w.layer != nil {
+		w.layer.Close()
+	}
+	if w.watch != nil {
+		w.watch.End()
+	}
+	if w.own {
+		w.nic.Close()
+	}
+	if w.cfg.Logger != nil {
+		logqueue.New(w.log).Flush(logFlush)
+	}
+	return err
+}

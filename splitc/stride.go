@@ -1,0 +1,89 @@
+package splitc
+
+import "context"
+
+// Stride describes a strided transfer: Blocks blocks of Len elements each, which begin
+// Local elements apart in this process's slice, and Remote elements apart at the global
+// pointer. Blocks must not overlap.
+type Stride struct{ Blocks, Len, Local, Remote int }
+
+// StridedGet starts to fill the blocks of dst, which is complete after Sync. Until then
+// they stay untouched.
+func StridedGet[T any](ctx context.Context, w *World, dst []T, p Global[T], s Stride) error {
+	if err := checkStride(w, "strided get", p, len(dst), s); err != nil {
+		return err
+	}
+	for b := range s.Blocks {
+		if err := bulkGet(ctx, w, "strided get", &w.stats.Gets, dst[b*s.Local:][:s.Len], p.Add(b*s.Remote)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// StridedPut starts to copy the blocks of src, which is complete after Sync. Until then
+// they stay untouched.
+func StridedPut[T any](ctx context.Context, w *World, p Global[T], src []T, s Stride) error {
+	if err := checkStride(w, "strided put", p, len(src), s); err != nil {
+		return err
+	}
+	for b := range s.Blocks {
+		if err := bulkPut(ctx, w, "strided put", &w.stats.Puts, p.Add(b*s.Remote), src[b*s.Local:][:s.Len]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// StridedStore starts to store the blocks of src, as BulkStore does each.
+func StridedStore[T any](ctx context.Context, w *World, p Global[T], src []T, s Stride) error {
+	if err := checkStride(w, "strided store", p, len(src), s); err != nil {
+		return err
+	}
+	for b := range s.Blocks {
+		if err := BulkStore(ctx, w, p.Add(b*s.Remote), src[b*s.Local:][:s.Len]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// StridedRead is a StridedGet and a Sync.
+func StridedRead[T any](ctx context.Context, w *World, dst []T, p Global[T], s Stride) error {
+	if err := StridedGet(ctx, w, dst, p, s); err != nil {
+		return err
+	}
+	return w.heard(w.sync(ctx, "strided read"))
+}
+
+// StridedWrite is a StridedPut and a Sync.
+func StridedWrite[T any](ctx context.Context, w *World, p Global[T], src []T, s Stride) error {
+	if err := StridedPut(ctx, w, p, src, s); err != nil {
+		return err
+	}
+	return w.heard(w.sync(ctx, "strided write"))
+}
+
+// checkStride says what is wrong with a strided transfer, before any of it is done.
+func checkStride[T any](w *World, call string, p Global[T], local int, s Stride) error {
+	if err := w.ready(call); err != nil {
+		return err
+	}
+	if s.Blocks < 0 || s.Len < 0 || s.Local < 0 || s.Remote < 0 {
+		return opError(call, ErrArgument, "%+v has a negative number", s)
+	}
+	if s.Blocks > 1 && (s.Local < s.Len || s.Remote < s.Len) {
+		return opError(call, ErrOverlap, "%+v: the blocks overlap", s)
+	}
+	if s.Blocks == 0 || s.Len == 0 {
+		return check(w, call, p, 0)
+	}
+	most := int(w.spans.size) // elements that there can be
+	if s.Len > most || s.Blocks > 1 && s.Blocks-1 > (most-s.Len)/s.Remote {
+		return opError(call, ErrOutside, "%+v does not fit into the heap", s)
+	}
+	if s.Len > local || s.Blocks > 1 && s.Blocks-1 > (local-s.Len)/s.Local {
+		return opError(call, ErrArgument, "%+v does not fit into a slice of %d elements", s, local)
+	}
+	return check(w, call, p, (s.Blocks-1)*s.Remote+s.Len)
+}

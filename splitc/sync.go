@@ -1,0 +1,76 @@
+package splitc
+
+import "context"
+
+// Sync waits until all gets and puts of this process are complete (sync). The sources of
+// its bulk stores may be changed then, too; whether those have arrived is another
+// matter. If it fails because ctx has ended they are still under way, and Sync may be
+// called again.
+func (w *World) Sync(ctx context.Context) error {
+	if err := w.ready("sync"); err != nil {
+		return err
+	}
+	w.stats.Syncs++
+	return w.sync(ctx, "sync")
+}
+
+// sync is Sync for a call of another name.
+func (w *World) sync(ctx context.Context, call string) error {
+	return w.wait(ctx, Waiting{What: call}, w.synced)
+}
+
+func (w *World) synced() bool { return w.count.Outstanding == 0 && w.count.Sources == 0 }
+
+// IsSync polls, and reports whether Sync would return at once (is_sync).
+func (w *World) IsSync() (bool, error) {
+	if err := w.Poll(); err != nil {
+		return false, err
+	}
+	return w.synced(), nil
+}
+
+// StoreSync waits until so many bytes have been stored into this process's memory, by any
+// process and to any place, beside those for which it or AllStoreSync has waited before
+// (store_sync). If ctx ends first, none have been waited for. It fails with ErrNever
+// when all other processes have called Exit and the bytes are not there.
+func (w *World) StoreSync(ctx context.Context, bytes int) error {
+	if err := w.ready("store_sync"); err != nil {
+		return err
+	}
+	if bytes < 0 {
+		return opError("store_sync", ErrArgument, "%d bytes", bytes)
+	}
+	w.stats.StoreSyncs++
+	want := w.consumed + uint64(bytes)
+	enough := func() bool { return w.received() >= want || w.tree.left == w.procs-1 }
+	if err := w.wait(ctx, Waiting{What: "store_sync", Bytes: uint64(bytes)}, enough); err != nil {
+		return err
+	}
+	if have := w.received(); have < want {
+		return opError("store_sync", ErrNever, "%d bytes: %d have come, and all other processes have called Exit", bytes, have-w.consumed)
+	}
+	w.consumed = want
+	return nil
+}
+
+// received returns how many bytes have been stored into this heap since the start.
+func (w *World) received() uint64 { return w.stored + w.count.Stored }
+
+// AllStoreSync returns when all stores of all processes before it are complete
+// (all_store_sync). All processes call it. The bytes count as waited for.
+func (w *World) AllStoreSync(ctx context.Context) error {
+	if err := w.ready("all_store_sync"); err != nil {
+		return err
+	}
+	total := make([]uint64, w.procs)
+	copy(total, w.sent)
+	if err := reduceSlice(ctx, w, call{code: codeAllStoreSync}, total, Add[uint64]()); err != nil {
+		return err
+	}
+	want := total[w.me]
+	if err := w.wait(ctx, Waiting{What: "all_store_sync", Bytes: want - w.consumed}, func() bool { return w.received() >= want }); err != nil {
+		return w.broken(err)
+	}
+	w.consumed = max(w.consumed, want)
+	return w.meet(ctx, call{code: codeAllStoreSync})
+}

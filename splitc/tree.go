@@ -1,0 +1,212 @@
+package splitc
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+
+	"github.com/bobnet-go/bobnet/splitc/internal/layer"
+)
+
+// Collectives go up a binary tree and down again, as the barrier of the paper does (5.2):
+// a process sends upwards when it has heard of its children, and downwards when it has
+// heard of its parent. The tree is numbered in preorder: a process comes first, then all
+// below its first child, then all below its second. So what is below a process are
+// processes that follow each other, and reductions combine values in their order.
+//
+// Nobody can be further than one collective ahead of a neighbour in the tree, so that
+// one place for a message of each is enough.
+
+// kinds of control messages.
+const (
+	kindUp       = 1 + iota // a part of a collective, for the parent
+	kindDown                // the result of one, for a child
+	kindMismatch            // two processes are in different collectives
+	kindLeaving             // a process has called Exit
+)
+
+// headSize is what a control message begins with: kind, 3 bytes unused, the call,
+// in bytes. maxPart is what may follow.
+const (
+	headSize = 4 + callSize
+	maxPart  = layer.MaxControl - headSize
+)
+
+// place is a neighbour in the tree, and the message of its that has come.
+type place struct {
+	rank int
+	full bool
+	n    int
+	buf  [layer.MaxControl]byte
+}
+
+func (p *place) call() call   { return getCall(p.buf[4:]) }
+func (p *place) part() []byte { return p.buf[headSize:p.n] }
+
+// tree is this process's place among the others.
+type tree struct {
+	parent *place // nil for process 0
+	kids   []*place
+	seq    uint32 // collectives so far
+	told   *MismatchError
+	by     int    // who has told it, or -1
+	leaves []bool // who has called Exit
+	left   int    // how many others have
+	out    [layer.MaxControl]byte
+	strays uint64
+}
+
+// newTree returns the place of a process among so many.
+func newTree(me, procs int) tree {
+	t := tree{leaves: make([]bool, procs), by: -1}
+	lo, hi, parent := 0, procs, -1
+	for {
+		first, second := lo+1, lo+1+(hi-lo)/2 // what is below lo is in two halves
+		if me == lo {
+			if parent >= 0 {
+				t.parent = &place{rank: parent}
+			}
+			if first < second && first < hi {
+				t.kids = append(t.kids, &place{rank: first})
+			}
+			if second < hi {
+				t.kids = append(t.kids, &place{rank: second})
+			}
+			return t
+		}
+		parent = lo
+		if me < second {
+			lo, hi = first, second
+		} else {
+			lo = second
+		}
+	}
+}
+
+// upper is what a layer calls.
+type upper struct{ w *World }
+
+// Call runs an atomic procedure.
+func (u upper) Call(_ int, fn uint32, args, result []byte) int {
+	return u.w.runAtomic(fn, args, result)
+}
+
+// Control takes a control message, which may be anything.
+func (u upper) Control(from int, msg []byte) {
+	w := u.w
+	t := &w.tree
+	if len(msg) < headSize || len(msg) > layer.MaxControl {
+		t.strays++
+		return
+	}
+	switch msg[0] {
+	case kindUp:
+		for _, k := range t.kids {
+			if k.rank == from && k.take(msg) {
+				return
+			}
+		}
+	case kindDown:
+		if p := t.parent; p != nil && p.rank == from && p.take(msg) {
+			return
+		}
+	case kindMismatch:
+		if m, ok := getMismatch(msg[headSize:], w.procs); ok {
+			if t.told == nil {
+				t.told, t.by = m, from
+			}
+			return
+		}
+	case kindLeaving:
+		if from != w.me && !t.leaves[from] {
+			t.leaves[from] = true
+			t.left++
+			return
+		}
+	}
+	t.strays++
+}
+
+// take keeps a message, if there is none yet.
+func (p *place) take(msg []byte) bool {
+	if p.full {
+		return false
+	}
+	p.full, p.n = true, copy(p.buf[:], msg)
+	return true
+}
+
+// say sends a control message.
+func (w *World) say(ctx context.Context, to int, kind uint8, c call, part []byte) error {
+	out := w.tree.out[:headSize+len(part)]
+	out[0], out[1], out[2], out[3] = kind, 0, 0, 0
+	c.put(out[4:])
+	copy(out[headSize:], part)
+	return w.layer.Control(ctx, to, out)
+}
+
+// mismatch ends the program because this process and another one are in different
+// collectives.
+func (w *World) mismatch(mine, other call, rank int) error {
+	m := &MismatchError{Ranks: [2]int{w.me, rank}, Calls: [2]string{mine.String(), other.String()}}
+	w.stop = m
+	w.tellMismatch(m)
+	w.publish()
+	return m
+}
+
+// tellMismatch tells the neighbours in the tree, but for the one that has told this
+// process.
+func (w *World) tellMismatch(m *MismatchError) {
+	var text []byte
+	text = binary.LittleEndian.AppendUint32(text, uint32(m.Ranks[0]))
+	text = binary.LittleEndian.AppendUint32(text, uint32(m.Ranks[1]))
+	text = append(text, uint8(len(m.Calls[0])))
+	text = append(text, m.Calls[0]...)
+	text = append(text, m.Calls[1]...)
+	for _, p := range append([]*place{w.tree.parent}, w.tree.kids...) {
+		if p != nil && p.rank != w.tree.by {
+			// Who does not hear it here hears that this process fails.
+			_ = w.say(w.watch.Slice(), p.rank, kindMismatch, call{}, text)
+		}
+	}
+	_ = w.layer.Poll()
+}
+
+// getMismatch reads what tellMismatch has written, which may be anything.
+func getMismatch(b []byte, procs int) (*MismatchError, bool) {
+	if len(b) < 9 || len(b) > 9+2*maxCallText || int(b[8]) > len(b)-9 {
+		return nil, false
+	}
+	m := &MismatchError{}
+	for i := range m.Ranks {
+		m.Ranks[i] = int(binary.LittleEndian.Uint32(b[4*i:]))
+		if m.Ranks[i] >= procs {
+			return nil, false
+		}
+	}
+	text := b[9:]
+	m.Calls = [2]string{printable(text[:b[8]]), printable(text[b[8]:])}
+	return m, true
+}
+
+// printable returns a text of another process, which may be anything, for people.
+func printable(b []byte) string {
+	s := make([]byte, len(b))
+	for i, c := range b {
+		if c < ' ' || c > '~' {
+			c = '?'
+		}
+		s[i] = c
+	}
+	return string(s)
+}
+
+// broken makes the end of a wait within a collective the end of the program: the other
+// processes are in it still.
+func (w *World) broken(err error) error {
+	if err != nil && passing(err) && w.stop == nil {
+		return w.fail(errors.Join(errors.New("splitc: a collective was abandoned"), err))
+	}
+	return err
+}

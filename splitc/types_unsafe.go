@@ -1,0 +1,127 @@
+package splitc
+
+import (
+	"fmt"
+	"reflect"
+	"sync"
+	"unsafe"
+)
+
+// size and align return those of a T, in bytes.
+func size[T any]() uint64 {
+	var v T
+	return uint64(unsafe.Sizeof(v))
+}
+
+func align[T any]() uint64 {
+	var v T
+	return uint64(unsafe.Alignof(v))
+}
+
+// bytesOf returns the bytes of a value in place.
+func bytesOf[T any](p *T) []byte { return unsafe.Slice((*byte)(unsafe.Pointer(p)), unsafe.Sizeof(*p)) }
+
+// bytesOfSlice returns the bytes of a slice in place.
+func bytesOfSlice[T any](s []T) []byte {
+	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(s))), uint64(len(s))*size[T]())
+}
+
+// at returns the T at offset off of a heap, which check has found to be there.
+func at[T any](heap []byte, off uint64) *T { return (*T)(unsafe.Pointer(&heap[off])) }
+
+// offsetOf returns where in a heap an address lies, if it does.
+func offsetOf[T any](heap []byte, p *T) (off uint64, ok bool) {
+	off = uint64(uintptr(unsafe.Pointer(p)) - uintptr(unsafe.Pointer(unsafe.SliceData(heap))))
+	return off, off < uint64(len(heap))
+}
+
+// overlap reports whether two parts of memory share a byte without being the same.
+func overlap(a, b []byte) bool {
+	x, y := uintptr(unsafe.Pointer(unsafe.SliceData(a))), uintptr(unsafe.Pointer(unsafe.SliceData(b)))
+	return x < y+uintptr(len(b)) && y < x+uintptr(len(a))
+}
+
+// typeKey stands for a type: two keys are equal if the types are.
+type typeKey any
+
+func keyOf[T any]() typeKey { return (*T)(nil) }
+
+// types remembers what is wrong with the types that programs have used.
+var types sync.Map // typeKey to error, nil for those that may be in a heap
+
+// checkType says what is wrong with T: only types of fixed size without pointers
+// may be in a heap.
+func checkType[T any]() error {
+	key := keyOf[T]()
+	if v, ok := types.Load(key); ok {
+		err, _ := v.(error)
+		return err
+	}
+	t := reflect.TypeFor[T]()
+	var err error
+	if why := unfit(t); why != "" {
+		err = fmt.Errorf("%w: %v has %s", ErrType, t, why)
+	}
+	types.Store(key, err)
+	return err
+}
+
+// unfit says why a type cannot be in a heap, or "".
+func unfit(t reflect.Type) string {
+	if t.Size() == 0 {
+		return "no size"
+	}
+	return pointers(t)
+}
+
+// pointers says which pointers a type has, or "".
+func pointers(t reflect.Type) string {
+	switch k := t.Kind(); {
+	case k >= reflect.Bool && k <= reflect.Complex128:
+		return ""
+	case k == reflect.Array:
+		if t.Len() == 0 {
+			return ""
+		}
+		return pointers(t.Elem())
+	case k == reflect.Struct:
+		for f := range t.Fields() {
+			if why := pointers(f.Type); why != "" {
+				return why + ", in field " + f.Name
+			}
+		}
+		return ""
+	}
+	return "pointers: " + t.Kind().String()
+}
+
+// localSlice returns n elements at offset off of this rank's heap, as a slice.
+func localSlice[T any](w *World, off uint64, n int) []T {
+	if n == 0 {
+		return []T{}
+	}
+	_ = w.heap[off+uint64(n)*size[T]()-1]
+	return unsafe.Slice((*T)(unsafe.Pointer(&w.heap[off])), n)
+}
+
+// held returns the bytes of a value that a layer is to copy, in the world's memory, so
+// that v itself need not escape from the caller's stack. Those of a long value get
+// memory of their own, since a layer may use it until a Sync.
+func held[T any](w *World, v T) []byte {
+	if size[T]() > uint64(unsafe.Sizeof(w.small)) {
+		long := new(T)
+		*long = v
+		return bytesOf(long)
+	}
+	p := (*T)(unsafe.Pointer(&w.small))
+	*p = v
+	return bytesOf(p)
+}
+
+// landing returns where the value of a read may come.
+func landing[T any](w *World) *T {
+	if size[T]() > uint64(unsafe.Sizeof(w.small)) {
+		return new(T)
+	}
+	return (*T)(unsafe.Pointer(w.landing))
+}

@@ -1,0 +1,163 @@
+package splitc
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/bobnet-go/bobnet/job"
+	"github.com/bobnet-go/bobnet/splitc/internal/layer"
+	"github.com/bobnet-go/bobnet/vipl"
+)
+
+// World is one process of a Split-C program, and its way to the others. One goroutine at
+// a time uses it; any may call Snapshot.
+type World struct {
+	cfg    Config
+	log    *slog.Logger
+	me     int
+	procs  int
+	nic    *vipl.NIC
+	own    bool // nic is closed at the end
+	member *job.Member
+	joined bool // member is left at the end
+
+	layer  layer.Layer
+	count  *layer.Counters
+	heap   []byte
+	direct [][]byte // heaps that this process may load from and store to, by processor; others are nil
+	watch  *layer.Watch
+
+	spans  spans
+	layout layout
+	fit    typeKey // the type that was checked last
+	stop   error   // why no call is served any more, or nil
+
+	stored   uint64   // bytes that this rank has stored into its own heap
+	consumed uint64   // bytes stored into this heap that have been waited for
+	sent     []uint64 // bytes that this rank has stored, by processor
+
+	small   [layer.MaxCopied / 8]uint64  // a value on its way to a layer
+	landing *[layer.MaxCopied / 8]uint64 // where a read's value comes
+
+	tree    tree
+	atomics atomics
+	stats   Stats
+	polls   uint
+
+	mu      sync.Mutex
+	seen    Snapshot // as of the last wait
+	waiting bool
+}
+
+// Procs returns the number of processes (PROCS).
+func (w *World) Procs() int { return w.procs }
+
+// MyProc returns this process's number, 0 to Procs()-1 (MYPROC).
+func (w *World) MyProc() int { return w.me }
+
+// Layer returns the name of the communication layer.
+func (w *World) Layer() string { return w.cfg.Layer }
+
+// NIC returns the NIC that the layer uses; nil in a program of one process that needs
+// none.
+func (w *World) NIC() *vipl.NIC { return w.nic }
+
+// Seconds returns the time on a clock that differences make sense of (get_seconds): the
+// NIC's, which is virtual in the simulator.
+func (w *World) Seconds() float64 {
+	if w.nic == nil {
+		return time.Since(processStart).Seconds()
+	}
+	return float64(w.nic.Now()) / 1e9
+}
+
+var processStart = time.Now()
+
+// Poll serves the other processes: layers whose operations need their target do that
+// only in calls, and a process that computes for long makes the others wait unless it
+// polls. It does not block. Its error is why the program has failed.
+func (w *World) Poll() error {
+	if w.procs == 1 || w.stop != nil {
+		return w.ready("poll")
+	}
+	err := w.layer.Poll()
+	if w.polls++; err == nil && w.polls%64 == 0 {
+		err = w.member.Err()
+		w.publish()
+	}
+	return w.heard(err)
+}
+
+// OnOne runs f in one process (on_one). Nothing is communicated.
+func (w *World) OnOne(proc int, f func() error) error {
+	if err := w.checkRoot("on_one", proc); err != nil || proc != w.me {
+		return err
+	}
+	return f()
+}
+
+// heard returns err, or what other ranks have said of a failure meanwhile. Failures
+// stay: they are what each later call returns. The end of the caller's context, and a
+// wait that was too long, are no failures.
+func (w *World) heard(err error) error {
+	if m := w.tree.told; m != nil && w.stop == nil {
+		w.stop = m
+		w.tellMismatch(m)
+	}
+	switch {
+	case w.stop != nil:
+		return w.stop
+	case err == nil, passing(err):
+		return err
+	}
+	return w.fail(err)
+}
+
+// passing reports whether an error ends one call and not the program.
+func passing(err error) bool {
+	return errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, ErrWaited)
+}
+
+// fail makes err the end of the program for this rank. What the other ranks say of the
+// cause is better than what this one has found.
+func (w *World) fail(err error) error {
+	if w.stop == nil {
+		if why := w.member.Err(); why != nil && !errors.Is(err, ErrMismatch) {
+			err = why
+		}
+		w.stop = err
+		w.publish()
+	}
+	return w.stop
+}
+
+// wait serves the other ranks until done. It fails when ctx ends, when it takes longer
+// than Config.WaitTimeout, and when a rank has failed.
+func (w *World) wait(ctx context.Context, what Waiting, done func() bool) error {
+	if done() {
+		return nil
+	}
+	if err := w.heard(w.layer.Poll()); err != nil || done() {
+		return err
+	}
+	w.watch.Begin()
+	shown := false
+	for {
+		err := w.layer.Wait(w.watch.Slice())
+		if err = w.heard(err); err != nil || done() {
+			w.ends(shown)
+			return err
+		}
+		if w.watch.Expired() {
+			w.shows(what, shown)
+			shown = true
+		}
+		if err = w.heard(w.watch.Check(ctx)); err != nil {
+			w.ends(shown)
+			return err
+		}
+	}
+}
