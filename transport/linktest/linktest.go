@@ -23,8 +23,10 @@ type Pair struct {
 	// then skipped.
 	C transport.Link
 	// Driven says that frames leave and come only while somebody polls or waits on
-	// their links, as those of a card that has no processor of its own: A is then
-	// waited on, too, while frames are awaited at B.
+	// their links, as those of a card that has no processor of its own. A frame that A
+	// has taken may stay there until B's polling gives credit for it, and A's hears of
+	// that: A is waited on, too, while frames are awaited at B, as the engine of a
+	// program would. And a full queue drops nothing: Overflow tests that instead.
 	Driven bool
 	// Allocates says that the links need not be free of allocations, as
 	// those that format text.
