@@ -17,15 +17,22 @@ func TestCRC8(t *testing.T) {
 		t.Errorf("CRC-8 of 123456789 is %#x, want 0xf4", got)
 	}
 	rng := rand.New(rand.NewPCG(1, 8))
-	for n := range 40 {
-		data := random(rng, n)
+	sizes := []int{126, 127, 128, 253, 254, 255, 1015, 1016, 1017, 2031, 2032, 2033, 2158, 2159, 9000, 65_535}
+	for n := range 200 {
+		sizes = append(sizes, n, rng.IntN(5000))
+	}
+	for _, n := range sizes {
+		data, cut := random(rng, n), rng.IntN(n+1)
 		var want uint8
 		for _, b := range data {
 			want = crc8Times(want^b, 8)
 		}
 		got := UpdateCRC8(0, data)
 		if got != want {
-			t.Errorf("CRC-8 of % x is %#x, want %#x", data, got, want)
+			t.Errorf("CRC-8 of %d octets is %#x, want %#x", n, got, want)
+		}
+		if got := UpdateCRC8(UpdateCRC8(0, data[:cut]), data[cut:]); got != want {
+			t.Errorf("CRC-8 of %d octets and %d more is %#x, want %#x", cut, n-cut, got, want)
 		}
 		if rest := UpdateCRC8(0, append(data, got)); rest != 0 {
 			t.Errorf("CRC-8 of a packet with its CRC is %#x", rest)
