@@ -6,6 +6,7 @@ import (
 
 	"github.com/bobnet-go/bobnet/endpoint/internal/provider"
 	"github.com/bobnet-go/bobnet/endpoint/internal/wire"
+	"github.com/bobnet-go/bobnet/endpoint/lanai"
 	"github.com/bobnet-go/bobnet/progress/logqueue"
 	"github.com/bobnet-go/bobnet/transport"
 	"github.com/bobnet-go/bobnet/vipl"
@@ -55,6 +56,9 @@ type Config struct {
 	// the node's own, on Interface.
 	NIC       *vipl.NIC
 	Interface string
+	// Card carries the messages in place of a NIC: an emulated LANai card that holds
+	// endpoints itself (package lanai). The node does not close it.
+	Card *lanai.Card
 	// Ports are the ports of the node's own NIC: each connection to another node takes
 	// one. Zero means 9216, which is enough for 64 endpoints and 64 of another node
 	// that all talk to each other, or, if three programs on the interface have so
@@ -139,6 +143,10 @@ func (d *Config) check() error {
 	switch {
 	case d.NIC != nil && d.Ports != (transport.PortRange{}):
 		return provider.OpError("open", ErrBadArg, "Ports %d..%d are for a NIC that the node opens, and NIC has its own", d.Ports.Lo, d.Ports.Hi)
+	case d.Card != nil && (d.NIC != nil || d.Interface != "" || d.Ports != (transport.PortRange{})):
+		return provider.OpError("open", ErrBadArg, "NIC, Interface and Ports are for a NIC, and Card carries the messages: leave them out")
+	case d.Card != nil && d.MaxMedium > lanai.MaxMedium:
+		return provider.OpError("open", ErrBadArg, "MaxMedium of %d bytes: messages of a card have %d at most", d.MaxMedium, lanai.MaxMedium)
 	case d.MaxConnections < 0:
 		return provider.OpError("open", ErrBadArg, "MaxConnections of %d is negative", d.MaxConnections)
 	case d.MaxConnectionMemory < 0:

@@ -117,6 +117,6 @@
 // # Providers
 //
 // Below the endpoints stands a provider, which carries messages and knows
-// nothing of handlers (package internal/provider says what it promises). There are two: VIs, and memory for
-// endpoints of the same node.
+// nothing of handlers (package internal/provider says what it promises). There are VIs,
+// emulated LANai cards (package lanai), and memory for endpoints of the same node.
 package endpoint

@@ -41,6 +41,7 @@ func (b *Bundle) NewEndpoint() (*Endpoint, error) {
 	b.endpoints[ep] = struct{}{}
 	n.endpoints[ep.id] = ep
 	n.way.Opened(ep.id)
+	n.way.Tagged(ep.id, TagNone)
 	return ep, nil
 }
 
@@ -147,6 +148,7 @@ func (ep *Endpoint) SetTag(t Tag) {
 	ep.node.mu.Lock()
 	defer ep.node.mu.Unlock()
 	ep.tag = t
+	ep.node.way.Tagged(ep.id, t)
 }
 
 // SetHandler sets handler i, of 1..255 (AM_SetHandler). Nil makes it unused.

@@ -166,7 +166,9 @@ func (n *Node) ended(b *Bundle) {
 func (n *Node) Admit(h *wire.Hello) (provider.Half, Reason) {
 	ep := n.endpoints[h.ID]
 	if h.Incarnation == 0 {
-		ep = n.services[h.ID]
+		if ep = n.services[h.ID]; ep != nil {
+			h.ID = ep.id
+		}
 	}
 	switch {
 	case h.Incarnation != n.incarnation && h.Incarnation != 0 || ep == nil:

@@ -1,6 +1,9 @@
 package endpoint
 
 import (
+	"context"
+	"time"
+
 	"github.com/bobnet-go/bobnet/endpoint/internal/provider"
 	"github.com/bobnet-go/bobnet/endpoint/internal/vi"
 	"github.com/bobnet-go/bobnet/endpoint/internal/wire"
@@ -14,6 +17,13 @@ func (c *Config) open(up provider.Host, memory *provider.Budget, count *provider
 	if c.provider != nil {
 		return c.provider(up, memory, count)
 	}
+	if c.Card != nil {
+		way, err := c.Card.Program(up, memory, c.PeerTimeout)
+		if err != nil {
+			return nil, err
+		}
+		return way, nil
+	}
 	way, err := vi.Open(vi.Config{NIC: c.NIC, Interface: c.Interface, Ports: c.Ports, PeerTimeout: c.PeerTimeout}, up, memory, count)
 	if err != nil {
 		return nil, err
@@ -24,6 +34,21 @@ func (c *Config) open(up provider.Host, memory *provider.Budget, count *provider
 // connectionMemory is the most that the provider takes for one connection of a shape
 // that another node asks for, in bytes.
 func connectionMemory(s wire.Shape) int { return vi.ConnectionMemory(s) }
+
+// Now returns the time of what the node's messages go by, in nanoseconds.
+func (n *Node) Now() int64 { return n.way.Now() }
+
+// WithTimeout returns a copy of ctx that ends when d has passed on the clock that Now reads,
+// or when cancel is called: under virtual time no other deadline counts.
+func (n *Node) WithTimeout(ctx context.Context, d time.Duration) (timed context.Context, cancel context.CancelFunc) {
+	if n.cfg.Card != nil {
+		return n.cfg.Card.WithTimeout(ctx, d)
+	}
+	if nic := n.NIC(); nic != nil {
+		return nic.WithTimeout(ctx, d)
+	}
+	return context.WithTimeout(ctx, d)
+}
 
 // NIC returns the NIC that the node uses, or nil if it uses none.
 func (n *Node) NIC() *vipl.NIC {

@@ -24,7 +24,9 @@ type idleWay struct {
 	has   []uint32 // endpoints
 }
 
-func (w *idleWay) Opened(id uint32) { w.has = append(w.has, id) }
+func (w *idleWay) Opened(id uint32)      { w.has = append(w.has, id) }
+func (*idleWay) Tagged(uint32, wire.Tag) {}
+
 func (w *idleWay) Ended(id uint32) {
 	w.has = slices.DeleteFunc(w.has, func(x uint32) bool { return x == id })
 }

@@ -1,11 +1,11 @@
 // Package provider is the contract between endpoints and what carries their messages: the
 // interfaces of both sides, and the rules that these keep.
 //
-// A provider carries messages between endpoints and knows nothing of handlers, tags,
-// credits or events. It makes channels, each between one endpoint that has a translation,
+// A provider carries messages between endpoints and knows nothing of handlers,
+// credits or events, and of tags only what Tagged says. It makes channels, each between one endpoint that has a translation,
 // whose half is the client, and the endpoint that the translation names, whose half is the
-// server. There are two: virtual interfaces (package vi), and memory for endpoints of one
-// node (package loop). Tests have a third, which uses all the freedom that these rules leave
+// server. There are virtual interfaces (package vi), and memory for endpoints of one
+// node (package loop). The card of package lanai is a third. Tests have one more, which uses all the freedom that these rules leave
 // (package providertest). What a further one must do, for example a network card that holds
 // endpoints itself, is written here:
 //
@@ -43,7 +43,8 @@ import (
 // methods are called with the node's mutex held.
 type Host interface {
 	// Admit judges a request for a connection, and makes the half that gets it. A reason
-	// that is not 0 refuses it. It counts nothing, and knows nothing of memory.
+	// that is not 0 refuses it. h.ID becomes the endpoint's number if it was that of a
+	// published name. It counts nothing, and knows nothing of memory.
 	Admit(h *wire.Hello) (Half, wire.Reason)
 	// Attach gives a half that admit has made its channel. The half then belongs to its
 	// endpoint.
@@ -89,9 +90,10 @@ type Provider interface {
 	Addr() ethertype.Addr // of the node, for names
 	Now() int64           // the time, in nanoseconds
 	Virtual() bool        // time is: goroutines run one at a time, and the host's clock does not count
-	// Opened and ended tell of the endpoints that the node has. A provider whose
-	// card does not hold them need not listen.
+	// Opened and ended tell of the endpoints that the node has, and tagged of their tags,
+	// which are none at first. A provider whose card does not hold them need not listen.
 	Opened(id uint32)
+	Tagged(id uint32, tag wire.Tag)
 	Ended(id uint32)
 	// Advertise lets others look up addr by a name, until withdraw.
 	Advertise(name string) error

@@ -156,6 +156,9 @@ func (n *Node) Virtual() bool { return false }
 // Opened notes an endpoint.
 func (n *Node) Opened(id uint32) { n.Has = append(n.Has, id) }
 
+// Tagged does nothing.
+func (n *Node) Tagged(uint32, wire.Tag) {}
+
 // Ended forgets an endpoint.
 func (n *Node) Ended(id uint32) {
 	n.Has = slices.DeleteFunc(n.Has, func(x uint32) bool { return x == id })

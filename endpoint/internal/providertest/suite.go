@@ -21,6 +21,7 @@ type Net struct {
 	Dialer provider.Dialer
 	To     ethertype.Addr      // of the host that is dialed
 	Nodes  []provider.Provider // that have to be polled; of a dialer alone there are none
+	Go     func(fn func())     // runs fn on another goroutine; nil for the go statement
 }
 
 // Host is the node above a provider, as the suite needs it.
@@ -150,6 +151,15 @@ func Run(t *testing.T, open func(t *testing.T, client, server *Host) Net) {
 			s := &suite{T: t, client: &Host{}, server: &Host{}}
 			s.client.Budget.Most, s.server.Budget.Most = 1<<20, 1<<20
 			s.Net = open(t, s.client, s.server)
+			if s.Go == nil {
+				s.Go = func(fn func()) { go fn() }
+			}
+			for _, n := range s.Nodes {
+				for id := range uint32(2) {
+					n.Opened(1 + id)
+					n.Tagged(1+id, wire.TagAll)
+				}
+			}
 			run(s)
 			if n := s.client.strays + s.server.strays; n > 0 {
 				t.Errorf("%d strays", n)
@@ -425,7 +435,7 @@ func (s *suite) wait() {
 			s.Error(err)
 		}
 		n.Deliver(false)
-		go n.Wake()
+		s.Go(n.Wake)
 		if err := n.Wait(ctx); err != nil {
 			s.Error(err)
 		}
@@ -435,7 +445,7 @@ func (s *suite) wait() {
 		if err := g.Wait(ctx); err != nil {
 			s.Error(err)
 		}
-		go g.Open()
+		s.Go(g.Open)
 		if err := g.Wait(ctx); err != nil {
 			s.Error(err)
 		}

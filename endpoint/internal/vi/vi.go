@@ -98,6 +98,9 @@ func (w *Provider) Virtual() bool { return w.NIC.Link().Info().Virtual }
 // Opened does nothing: the provider learns of endpoints when they are asked for.
 func (w *Provider) Opened(uint32) {}
 
+// Tagged is as Opened.
+func (w *Provider) Tagged(uint32, wire.Tag) {}
+
 // Ended is as Opened.
 func (w *Provider) Ended(uint32) {}
 

@@ -1,0 +1,248 @@
+package lanai
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/bobnet-go/bobnet/endpoint/internal/wire"
+	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/progress"
+	"github.com/bobnet-go/bobnet/reliability"
+	"github.com/bobnet-go/bobnet/transport"
+	"github.com/bobnet-go/bobnet/transport/myrinet"
+	"github.com/bobnet-go/bobnet/transport/myrinet/mapper"
+)
+
+// Config says what a card and its control program are like. The zero value is the paper's.
+type Config struct {
+	MAC    ethertype.MAC      // of the card; live, zero means the interface's
+	Card   myrinet.CardConfig // SRAM, timing
+	Routes []Route            // nil means what a direct cable needs, one of no turns to everybody, until a mapper knows better
+
+	// Mapper has the host take part in mapping, which then writes the routes; its ID and
+	// Card are the card's. Nil means none in virtual time, and live one if Routes is nil.
+	Mapper *mapper.Options
+
+	Frames    int                       // endpoint frames, the privileged one among them; 0 means 8
+	Endpoints int                       // endpoints, resident or not, of all programs; 0 means 256
+	Attempts  int                       // to send, of an endpoint whose turn it is; 0 means 2^8 (VNT, 4.1)
+	Channels  reliability.ChannelConfig // between two cards; Cards and Owners are the card's
+	Residence time.Duration             // that an endpoint has a frame at least, when others want it; 0 means twice Channels.Timeout
+	Pinned    int                       // octets of staging areas that are pinned at a time, beside those of resident endpoints; 0 means 16 MiB
+
+	// GAM is this program without what the paper adds to it (VNT, 5.1).
+	Unreliable  bool // no channels: the network is believed never to lose a packet, and one that finds no room waits in it
+	Unprotected bool // no tags
+	Pipelined   bool // fetches a message from the host while the one before is being sent
+
+	Spin  bool  // programs that wait look all the time, and need no interrupt to hear of a message
+	Costs Costs // in virtual time
+	Seed  uint64
+}
+
+// Costs are cycles of the card's processor, and the host's own time. They count in virtual
+// time if Card.Timing does.
+type Costs struct {
+	Send     int // a message is found and its packet built
+	Bind     int // it is bound to a channel
+	Resend   int // it goes again
+	Loiter   int // an attempt to send that finds nothing, while others wait
+	Receive  int // a packet is looked at
+	Arrive   int // its channel is looked up
+	Check    int // the tag
+	Answer   int // an ACK or NACK is built
+	Answered int // one is taken
+}
+
+// Defaults of Config.
+const (
+	DefaultFrames    = 8
+	DefaultEndpoints = 256
+	DefaultAttempts  = 1 << 8
+	DefaultPinned    = 16 << 20
+)
+
+func (c *Config) resolve() error {
+	fill := func(p *int, v int) {
+		if *p == 0 {
+			*p = v
+		}
+	}
+	fill(&c.Frames, DefaultFrames)
+	fill(&c.Endpoints, DefaultEndpoints)
+	fill(&c.Attempts, DefaultAttempts)
+	fill(&c.Pinned, DefaultPinned)
+	c.Channels.Cards, c.Channels.Owners = MaxCards, c.Endpoints
+	if err := c.Channels.Validate(); err != nil {
+		return fmt.Errorf("lanai: Config.Channels: %w", err)
+	}
+	if c.Residence == 0 {
+		c.Residence = 2 * time.Duration(c.Channels.Resolve().Timeout)
+	}
+	if c.Routes == nil {
+		c.Routes = straight
+	}
+	switch {
+	case c.MAC == ethertype.MAC{} || c.MAC.IsGroup():
+		return fmt.Errorf("lanai: the card's address is %v: it needs one of its own (Config.MAC)", c.MAC)
+	case c.Frames < 2 || c.Frames > 64:
+		return fmt.Errorf("lanai: Config.Frames is %d, it can be 2 to 64, one of which is privileged", c.Frames)
+	case c.Endpoints < 1 || c.Endpoints > 1<<16:
+		return fmt.Errorf("lanai: Config.Endpoints is %d, it can be 1 to %d", c.Endpoints, 1<<16)
+	case c.Attempts < 1 || c.Residence < 0 || c.Pinned < 0:
+		return fmt.Errorf("lanai: Attempts %d, Residence %v, Pinned %d: want 1 attempt at least, and nothing negative", c.Attempts, c.Residence, c.Pinned)
+	}
+	return nil
+}
+
+// Card is a card that runs AM-II's control program, and the driver on its host. Goroutines
+// may share it.
+type Card struct {
+	engine progress.Engine // the lock is around all of this
+	cfg    Config
+	card   *myrinet.Card
+	prog   program
+	driver driver
+	via    carrier
+	rng    *rand.Rand
+	closed bool
+}
+
+// carrier is what differs between virtual time and live.
+type carrier interface {
+	holds() bool     // nothing leaves yet
+	now() int64      // the time
+	later(fn func()) // has fn happen when the host has got so far
+	drive()          // has the card see what the host has done
+	failed() error
+	close()
+}
+
+// start loads the program on a card that is plugged in.
+func (c *Card) start(link transport.Link, m progress.Machine) error {
+	c.rng = rand.New(rand.NewPCG(c.cfg.Seed, uint64(link.Now())))
+	if c.cfg.Seed == 0 {
+		c.rng = rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64()))
+	}
+	p, d := &c.prog, &c.driver
+	*p = program{d: d, cfg: &c.cfg, self: c.cfg.MAC, frames: make([]frame, c.cfg.Frames)}
+	*d = driver{prog: p, via: c.via, cfg: &c.cfg, by: map[uint64]*end{}, programs: map[uint16]*Provider{}, alarm: transport.Forever, askAt: transport.Forever}
+	for i := range p.frames {
+		page, err := c.card.OpenPage(fmt.Sprintf("frame %d", i))
+		if err != nil {
+			return err
+		}
+		if n := len(page.Bytes()); n < frameSize {
+			return fmt.Errorf("lanai: the card has pages of %d octets, a frame needs %d (CardConfig.PageSize)", n, frameSize)
+		}
+		p.frames[i].page = page
+	}
+	p.sends.Init(&c.cfg.Channels, c.random())
+	p.recvs.Init(&c.cfg.Channels, c.random())
+	d.control, _ = d.open(0, 0, nil) // it is the first
+	d.control.staging.make()
+	d.control.staging.pinned = true
+	d.control.tag = wire.TagAll
+	p.frames[0].state, p.frames[0].end = frameLive, d.control
+	d.control.state, d.control.frame, d.control.wantsDone = endResident, &p.frames[0], true
+	if err := c.joinMapping(link.Now()); err != nil {
+		return err
+	}
+	c.card.OnInterrupt(d.interrupted)
+	if err := c.card.Load(p); err != nil {
+		return err
+	}
+	if err := p.peers.set(c.cfg.Routes); err != nil {
+		return err
+	}
+	c.engine.Init(link, m, nil)
+	return nil
+}
+
+// joinMapping has the host take part in mapping.
+func (c *Card) joinMapping(now int64) (err error) {
+	if c.cfg.Mapper == nil {
+		return nil
+	}
+	m := &c.prog.maps
+	m.peers, m.fresh = &c.prog.peers, c.prog.refuseRoutes
+	with := *c.cfg.Mapper
+	with.ID, with.Card = c.cfg.MAC, m
+	m.agent, err = mapper.New(now, with)
+	return err
+}
+
+// random returns a number that is not 0.
+func (c *Card) random() uint32 { return c.rng.Uint32() | 1 }
+
+// Now returns the card's time, in nanoseconds.
+func (c *Card) Now() int64 { return c.via.now() }
+
+// WithTimeout returns a copy of ctx that ends when d has passed on the card's clock, or
+// when cancel is called.
+func (c *Card) WithTimeout(ctx context.Context, d time.Duration) (timed context.Context, cancel context.CancelFunc) {
+	return c.engine.WithTimeout(ctx, d)
+}
+
+// Addr returns the card's address.
+func (c *Card) Addr() ethertype.MAC { return c.cfg.MAC }
+
+// SetRoutes replaces the card's routes, until a mapper does. What is under way to cards
+// that have none any more comes back.
+func (c *Card) SetRoutes(routes []Route) error {
+	c.lock()
+	defer c.unlock()
+	err := c.prog.peers.set(routes)
+	if err == nil {
+		c.prog.refuseRoutes()
+		c.driver.kick()
+	}
+	return err
+}
+
+// Failed implements progress.Machine.
+func (c *Card) Failed() error {
+	if c.closed {
+		return transport.ErrClosed
+	}
+	return c.via.failed()
+}
+
+// Close ends the card. Programs on it get errors, and those that they have spoken with find
+// out that it is silent: so close nodes before.
+func (c *Card) Close() error {
+	e := &c.engine
+	c.lock()
+	if c.closed {
+		c.unlock()
+		return nil
+	}
+	c.linger(e)
+	c.closed = true
+	e.Shut()
+	e.WakeAll()
+	e.Unlock()
+	c.via.close()
+	c.engine.Stop()
+	return nil
+}
+
+// lingerTime is how long Close gives what drivers have to say to arrive.
+const lingerTime = 250 * time.Millisecond
+
+// linger waits for that. Under virtual time it goes on without anybody waiting.
+func (c *Card) linger(e *progress.Engine) {
+	if e.Virtual() {
+		return
+	}
+	ctx, cancel := e.WithTimeout(context.Background(), lingerTime)
+	defer cancel()
+	w := e.Begin(ctx)
+	defer e.End(&w)
+	var never progress.Gate
+	for c.driver.speaks() && e.Wait(&w, &never) == nil {
+		c.driver.readControl()
+	}
+}

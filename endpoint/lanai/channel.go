@@ -1,0 +1,255 @@
+package lanai
+
+import (
+	"encoding/binary"
+
+	"github.com/bobnet-go/bobnet/endpoint/internal/provider"
+	"github.com/bobnet-go/bobnet/endpoint/internal/wire"
+)
+
+// channel is one end of a connection.
+type channel struct {
+	p        *Provider
+	up       provider.Half
+	e        *end
+	q        queue // that it sends by
+	conn     uint32
+	peer     peerName
+	peerConn uint32
+	peerLife uint32
+	known    bool // the other end's number is
+	sends    []sendBuffer
+	full     int
+	early    []ref // posted before the other end is known
+	windows  []window
+	writes   []bulkWrite
+	asked    bool // the half has found a buffer busy
+	ended    bool // the other end has said so
+	over     bool // it is closed or broken
+	told     bool // the half knows that it is broken
+	closed   bool
+	taken    int // of the budget
+}
+
+type sendBuffer struct {
+	mem  []byte
+	busy bool
+}
+
+// window is memory that the other end may write to.
+type window struct {
+	mem    []byte
+	handle uint32
+	got    int
+}
+
+// bulkWrite is bulk data that is under way, in fragments.
+type bulkWrite struct {
+	data []byte
+	to   wire.Window
+	off  int // octets that have been handed to the card
+	left int // fragments that are not known to have arrived
+	busy bool
+}
+
+// A fragment: connection (4), slot (2), 0 (2), handle (4), octets in all (4), offset (8), data.
+const fragmentHeader = 24
+
+// chunk returns how long the next fragment's data is.
+func (w *bulkWrite) chunk() int { return min(len(w.data)-w.off, MaxMedium) }
+
+// fill writes the rest of the next fragment.
+func (w *bulkWrite) fill(b []byte, slot int) {
+	binary.LittleEndian.PutUint32(b[4:], uint32(slot))
+	binary.LittleEndian.PutUint32(b[8:], w.to.Handle)
+	binary.LittleEndian.PutUint32(b[12:], uint32(len(w.data)))
+	binary.LittleEndian.PutUint64(b[16:], uint64(w.off))
+	copy(b[fragmentHeader:], w.data[w.off:][:w.chunk()])
+}
+
+// wrote notes that a fragment is with the card, and reports whether more follow.
+func (ch *channel) wrote(slot int) bool {
+	w := &ch.writes[slot]
+	w.off += w.chunk()
+	w.left++
+	return w.off < len(w.data)
+}
+
+func (p *Provider) channel(s wire.Shape, at wire.Side, up provider.Half, e *end) *channel {
+	p.lastConn++
+	ch := &channel{p: p, up: up, e: e, conn: p.lastConn, sends: make([]sendBuffer, s.NumSends()), full: s.Full(),
+		windows: make([]window, s.Slots), writes: make([]bulkWrite, s.Slots)}
+	if at == wire.Serving {
+		ch.q = replies
+	}
+	size := 0
+	for i := range ch.sends {
+		size += s.Sends(i, at)
+	}
+	mem := make([]byte, size)
+	for i := range ch.sends {
+		n := s.Sends(i, at)
+		ch.sends[i].mem, mem = mem[:n:n], mem[n:]
+	}
+	p.conns[ch.conn] = ch
+	return ch
+}
+
+// Buffer implements provider.Channel.
+func (ch *channel) Buffer(i int) []byte { return ch.sends[i].mem }
+
+// Idle implements provider.Channel. It looks at the card when it must.
+func (ch *channel) Idle(i int) bool {
+	if !ch.sends[i].busy {
+		return true
+	}
+	ch.p.card.lock()
+	defer ch.p.card.unlock()
+	if ch.known && !ch.over {
+		ch.p.look(ch.e)
+	}
+	if ch.sends[i].busy {
+		ch.asked, ch.e.wantsDone = true, true
+	}
+	return !ch.sends[i].busy
+}
+
+// Post implements provider.Channel. Nothing is corked.
+func (ch *channel) Post(i, n, _ int) {
+	if ch.over {
+		return
+	}
+	ch.sends[i].busy = true
+	ch.send(ref{what: refMessage, ch: ch, i: i, n: n})
+}
+
+// send hands a message to the endpoint, or keeps it until the other end is known.
+func (ch *channel) send(r ref) {
+	if !ch.known {
+		ch.early = append(ch.early, r)
+		return
+	}
+	ch.p.card.lock()
+	defer ch.p.card.unlock()
+	ch.p.card.driver.put(ch.e, ch.q, r)
+}
+
+// connected sends what was posted before the other end was known. The engine's lock is held.
+func (ch *channel) connected() {
+	for _, r := range ch.early {
+		ch.p.card.driver.put(ch.e, ch.q, r)
+	}
+	ch.early = nil
+}
+
+// Grant implements provider.Channel.
+func (ch *channel) Grant(slot int, mem []byte) (wire.Window, error) {
+	ch.p.card.lock()
+	defer ch.p.card.unlock()
+	if ch.p.lastWindow++; ch.p.lastWindow == 0 {
+		ch.p.lastWindow++
+	}
+	ch.windows[slot] = window{mem: mem, handle: ch.p.lastWindow}
+	return wire.Window{Handle: ch.p.lastWindow}, nil
+}
+
+// Revoke implements provider.Channel.
+func (ch *channel) Revoke(slot int) {
+	ch.p.card.lock()
+	defer ch.p.card.unlock()
+	ch.windows[slot] = window{}
+}
+
+// Write implements provider.Channel.
+func (ch *channel) Write(slot int, data []byte, to wire.Window) {
+	if ch.over {
+		return
+	}
+	ch.writes[slot] = bulkWrite{data: data, to: to, busy: true}
+	ch.send(ref{what: refFragment, ch: ch, i: slot})
+}
+
+// Writing implements provider.Channel.
+func (ch *channel) Writing(slot int) bool { return ch.writes[slot].busy }
+
+// fragment takes in a part of bulk data. The engine's lock is held.
+func (ch *channel) fragment(b []byte) {
+	if len(b) < fragmentHeader {
+		ch.p.strays++
+		return
+	}
+	slot, total, off := word(b, 4), uint64(word(b, 12)), binary.LittleEndian.Uint64(b[16:])
+	data := b[fragmentHeader:]
+	if int64(slot) >= int64(len(ch.windows)) {
+		ch.p.strays++
+		return
+	}
+	w := &ch.windows[slot]
+	if w.handle == 0 || w.handle != word(b, 8) || total > uint64(len(w.mem)) || off > total || uint64(len(data)) > total-off {
+		ch.p.strays++
+		return
+	}
+	copy(w.mem[off:], data)
+	if w.got += len(data); w.got >= int(total) {
+		*w = window{}
+		ch.p.push(item{what: itemPlaced, ch: ch, i: int(slot)})
+	}
+}
+
+// Release implements provider.Channel.
+func (ch *channel) Release(packet *provider.Packet) {
+	x, ok := packet.Home.(*received)
+	if !ok || x.ch != ch {
+		return
+	}
+	if x.at >= 0 {
+		ch.p.card.lock()
+		ch.p.card.driver.release(ch.e, x.at)
+		ch.p.card.unlock()
+	}
+	ch.p.recycle(x)
+}
+
+// breaks ends the channel, and has the half told once. The engine's lock is held.
+func (ch *channel) breaks(reason wire.Reason) {
+	if ch.over {
+		return
+	}
+	ch.stop()
+	ch.p.push(item{what: itemBroken, ch: ch, reason: reason})
+}
+
+// stop has the channel send nothing any more. The engine's lock is held.
+func (ch *channel) stop() {
+	if ch.over {
+		return
+	}
+	ch.over = true
+	ch.early = nil
+	post := &ch.e.post
+	for q := range post.waiting {
+		post.waiting[q].Keep(func(r *ref) bool { return r.ch != ch })
+	}
+	for i := range post.refs {
+		if post.refs[i].ch == ch {
+			post.refs[i] = ref{}
+		}
+	}
+}
+
+// Close implements provider.Channel.
+func (ch *channel) Close() {
+	if ch.closed {
+		return
+	}
+	ch.p.card.lock()
+	defer ch.p.card.unlock()
+	ch.closed = true
+	if !ch.ended {
+		ch.p.card.driver.say(sayGone, ch.peer, ch.p, ch.conn, nil, pair(ch.peerConn, 0)...)
+	}
+	ch.stop()
+	ch.p.drop(ch)
+	ch.p.memory.Give(ch.taken)
+	ch.taken = 0
+}

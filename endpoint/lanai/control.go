@@ -1,0 +1,231 @@
+package lanai
+
+import (
+	"encoding/binary"
+
+	"github.com/bobnet-go/bobnet/endpoint/internal/wire"
+	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/transport"
+)
+
+// What drivers say to each other, from privileged endpoint to privileged endpoint, about
+// connections of their programs. Each begins with the ports of both programs and the
+// number of the connection at the one that says it.
+//
+//	0 to port (2)   2 from port (2)   4 from connection (4)   8 life (4)   what follows
+type topic uint32
+
+const (
+	sayOpen   topic = 1 + iota // asks for a connection; the Hello follows
+	sayAccept                  // to connection (4), endpoint (4)
+	sayRefuse                  // to connection (4), reason (4)
+	sayGone                    // there is no such connection (any more): to connection (4), or 0 if from connection is the one
+	sayAlive                   // is the program of this life still there?
+	sayDead                    // it is not
+)
+
+const sayHead = 12
+
+// saying is one of these, as it is sent.
+type saying struct {
+	what topic
+	to   peerName
+	body []byte
+	ch   *channel // that breaks if it comes back, or nil
+}
+
+// say sends what a driver has to say for a program.
+func (d *driver) say(what topic, to peerName, from *Provider, conn uint32, ch *channel, more ...byte) {
+	b := make([]byte, sayHead, sayHead+len(more))
+	binary.LittleEndian.PutUint16(b, to.port)
+	if from != nil {
+		binary.LittleEndian.PutUint16(b[2:], from.port)
+		binary.LittleEndian.PutUint32(b[8:], from.life)
+	}
+	binary.LittleEndian.PutUint32(b[4:], conn)
+	b = append(b, more...)
+	d.put(d.control, requests, ref{what: refControl, say: &saying{what, peerName{mac: to.mac}, b, ch}})
+	if from != nil {
+		from.saying++
+	}
+}
+
+// readControl takes in what other drivers have said.
+func (d *driver) readControl() {
+	e := d.control
+	e.news, e.wantsDone = false, true
+	d.read(e, func(_ int, h *entry, body []byte) bool {
+		d.heard(h.station, topic(word(body, 0)), body[connSize:])
+		return false
+	}, d.said)
+	d.flush(e)
+	d.show(e)
+}
+
+// said hears what has become of a saying. One that has come back has found nobody.
+func (d *driver) said(r *ref, why wire.Reason) {
+	s := r.say
+	if p := d.programs[binary.LittleEndian.Uint16(s.body[2:])]; p != nil {
+		p.saying--
+		if p.saying == 0 {
+			p.wakeUp()
+		}
+		switch {
+		case why == 0 && s.what == sayAlive:
+			p.hear(peerKey{s.to.mac, binary.LittleEndian.Uint16(s.body)})
+		case why == 0:
+		case s.what == sayAlive:
+			p.lose(peerKey{s.to.mac, binary.LittleEndian.Uint16(s.body)}, wire.ReasonUnreachable)
+		case s.ch != nil:
+			p.push(item{what: itemBroken, ch: s.ch, reason: why})
+		}
+	}
+}
+
+// heard takes in one saying.
+func (d *driver) heard(station ethertype.MAC, what topic, b []byte) {
+	if len(b) < sayHead {
+		d.prog.stats.Malformed++
+		return
+	}
+	port, conn, life := binary.LittleEndian.Uint16(b), word(b, 4), word(b, 8)
+	from := peerName{mac: station, port: binary.LittleEndian.Uint16(b[2:])}
+	key := peerKey{station, from.port}
+	rest := b[sayHead:]
+	p := d.programs[port]
+	switch {
+	case p == nil && what == sayOpen:
+		d.say(sayRefuse, from, nil, 0, nil, pair(conn, uint32(wire.ReasonBadEndpoint))...)
+	case p == nil && what == sayAccept:
+		d.say(sayGone, from, nil, 0, nil, pair(conn, 0)...)
+	case p == nil && what == sayAlive:
+		d.sayDead(from, port, rest)
+	case p == nil:
+	case what == sayOpen:
+		p.push(item{what: itemOpen, from: from, conn: conn, life: life, data: append([]byte(nil), rest...)})
+	case what == sayAccept && len(rest) >= 8:
+		p.push(item{what: itemAccepted, from: peerName{station, from.port, word(rest, 4)}, conn: word(rest, 0), peerConn: conn, life: life})
+	case what == sayRefuse && len(rest) >= 8:
+		p.push(item{what: itemRefused, from: from, conn: word(rest, 0), reason: wire.Reason(word(rest, 4))})
+	case what == sayGone && len(rest) >= 8:
+		p.push(item{what: itemGone, from: from, conn: word(rest, 0), peerConn: conn})
+	case what == sayAlive && len(rest) >= 4 && word(rest, 0) != p.life:
+		d.sayDead(from, port, rest)
+	case what == sayDead && len(rest) >= 8:
+		p.dead(peerKey{station, uint16(word(rest, 0))}, word(rest, 4))
+	}
+	if p != nil {
+		p.hear(key)
+	}
+}
+
+// sayDead answers who asks for a program that has ended.
+func (d *driver) sayDead(to peerName, port uint16, rest []byte) {
+	if len(rest) >= 4 {
+		d.say(sayDead, to, nil, 0, nil, pair(uint32(port), word(rest, 0))...)
+	}
+}
+
+// pair returns two words as octets.
+func pair(a, b uint32) []byte {
+	return binary.LittleEndian.AppendUint32(binary.LittleEndian.AppendUint32(nil, a), b)
+}
+
+// peerKey is a program elsewhere.
+type peerKey struct {
+	mac  ethertype.MAC
+	port uint16
+}
+
+// Names. Who looks for one asks all cards, without a channel, and again until an answer
+// comes.
+const (
+	querySize = 256
+	maxName   = querySize - 4
+	mostAsked = 1024 // queries that wait to be sent
+)
+
+// query is a packet that a driver sends without a channel.
+type query struct {
+	kind kind
+	to   ethertype.MAC
+	peer int
+	body []byte
+}
+
+// queries is what waits to be sent.
+type queries struct {
+	list []query
+	ways []int
+}
+
+// nextQuery returns the next query to be sent, nil for none. It is valid until the next call.
+func (d *driver) nextQuery() *query {
+	q := &d.queries
+	if len(q.list) == 0 {
+		return nil
+	}
+	first := q.list[0]
+	q.list = q.list[1:]
+	return &first
+}
+
+// ask asks all cards for a name.
+func (d *driver) ask(name string) {
+	q := &d.queries
+	q.ways = d.prog.peers.ways(q.ways[:0])
+	for _, i := range q.ways {
+		to := ethertype.Broadcast
+		if i > 0 {
+			to = d.prog.peers.mac(i)
+		}
+		if to != d.prog.self && len(q.list) < mostAsked {
+			q.list = append(q.list, query{kindQuery, to, i, append(make([]byte, 4, 4+len(name)), name...)})
+		}
+	}
+	d.kick()
+}
+
+// queried takes a query, or the answer to one.
+func (d *driver) queried(h *header, body []byte) {
+	if len(body) < 4 || len(body) > querySize || h.to != d.prog.self && h.to != ethertype.Broadcast {
+		d.prog.stats.Malformed++
+		return
+	}
+	name := string(body[4:])
+	if h.kind == kindHas {
+		for _, p := range d.programs {
+			p.answer(name, ethertype.Addr{MAC: h.from, Port: uint16(word(body, 0))})
+		}
+		return
+	}
+	peer, ok := d.prog.peers.number(h.from)
+	for _, p := range d.programs {
+		if _, has := p.names[name]; has && ok && len(d.queries.list) < mostAsked {
+			b := append([]byte(nil), body...)
+			setWord(b, 0, uint32(p.port))
+			d.queries.list = append(d.queries.list, query{kindHas, h.from, peer, b})
+		}
+	}
+}
+
+// Silence. A program that nothing has been heard of for a while is asked for: the channels
+// say if its card does not answer, and its driver says if it has ended.
+
+// attend asks for programs that have been silent, and returns when to look again.
+func (d *driver) attend(now int64) int64 {
+	if now < d.askAt {
+		return d.askAt
+	}
+	d.askAt = transport.Forever
+	for _, p := range d.programs {
+		d.askAt = min(d.askAt, p.attend(now))
+	}
+	return d.askAt
+}
+
+// speaks reports whether something that drivers have said is not known to have arrived.
+func (d *driver) speaks() bool {
+	p := &d.control.post
+	return p.waiting[requests].Len() > 0 || p.posted != p.done
+}

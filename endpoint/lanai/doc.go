@@ -1,0 +1,61 @@
+// Package lanai is AM-II on an emulated LANai card: the control program that the card runs,
+// the driver on its host, and the provider that endpoints see (endpoint.Config.Card). The
+// paper is Chun, Mainwaring, Culler, "Virtual Network Transport Protocols for Myrinet"
+// (1997), here VNT.
+//
+//	card, err := lanai.Open(&lanai.OpenConfig{Interface: "eth0"})
+//	node, err := endpoint.Open(&endpoint.Config{Card: card})
+//
+// # Endpoint frames
+//
+// An endpoint is a page with four queues (frame.go). While it is resident the page is one
+// of the card's frames, which its program reads and writes by programmed I/O, and from
+// which the control program sends and into which it receives. There are 8 frames; one is
+// the driver's. While it is away the page is in the host's memory. It is wanted in a
+// frame when its program has a message to write, and when a message comes for it, which
+// gets a NACK meanwhile; so is, for its staging area, one whose area is not pinned. The
+// driver decides who leaves (driver.go), and the control program moves pages when what an
+// endpoint has under way is settled (residency.go).
+//
+// A message of up to 64 octets lies in its entry: a connection's number, header, tags and
+// 8 words. A longer one lies in the entry's part of the staging area, which is the host's memory: the
+// sender copies it there, the card moves it by DMA, and the receiver's handler gets it
+// where the card has put it. Bulk data go as such messages of 8 KB, which the receiver
+// copies to where they belong.
+//
+// # Between cards
+//
+// Each message travels on a channel of package reliability, of which there are a few
+// between two cards: stop and wait, an alternating bit, one scan that has things sent
+// again. An ACK means that the message has been written into its endpoint. One that
+// nobody answers, that the other card refuses for good (another tag, no such endpoint), or
+// to whose card there is no route, comes back to its sender by its reply queue.
+// The private header (packet.go) is the card's alone: it says who has sent what to whom,
+// whatever the program has written into its page.
+//
+// The frames take turns to send: an endpoint has 256 attempts when it is its turn, and the
+// card loiters for the rest of them when it has nothing more to send.
+//
+// # Connections
+//
+// Endpoints have connections (package provider), of which the card knows nothing: they are
+// numbers that messages begin with. Drivers make and end them, and tell each other that
+// programs have ended, by messages between their privileged endpoints (control.go), which
+// are reliable as all are. For names they ask all cards that they have routes to.
+//
+// # Who runs what
+//
+// In virtual time events of the world run the control program; interrupts run the driver;
+// the goroutines of a node run the rest. What the host spends on access to the card it
+// pays when it waits, and what it writes is seen by the card when that time has come.
+//
+// Live, a progress.Engine drives the cable, the card and the driver: whoever waits, or, while nobody does,
+// a goroutine of its own. The engine's lock is around all of the card's and the driver's
+// state, and is taken after the node's.
+//
+// # GAM
+//
+// Without channels (Config.Unreliable) and tags (Unprotected), and with a second send buffer
+// (Pipelined), the program is the paper's baseline: one that believes the network and its
+// peers.
+package lanai

@@ -1,0 +1,328 @@
+package lanai
+
+import (
+	"github.com/bobnet-go/bobnet/endpoint/internal/wire"
+	"github.com/bobnet-go/bobnet/transport"
+	"github.com/bobnet-go/bobnet/transport/fifo"
+)
+
+// end is an endpoint, as the host keeps it. The driver's own, which is privileged, has
+// number 0 of port 0.
+type end struct {
+	slot    int // among the card's endpoints
+	port    uint16
+	id      uint32
+	owner   *Provider // nil for the driver
+	state   endState
+	frame   *frame          // that it is in, or comes to
+	image   [frameSize]byte // while it is away
+	staging staging
+	gone    bool // it is to be forgotten, when it has left its frame
+
+	wantsFrame bool // it is in the queue of those that are to be loaded
+	wantsPin   bool // its staging area is to be pinned
+	wantsDone  bool // its program waits for an entry of a send queue
+	news       bool // its program has not looked since the card has told it something
+
+	tag, shownTag wire.Tag // as the host has set it, and as the page has it
+
+	post posting
+}
+
+type endState uint8
+
+const (
+	endAway     endState = iota // in the host's memory
+	endComing                   // on its way to a frame
+	endResident                 // in a frame
+	endMoving                   // on its way from a frame
+)
+
+// endpointOctets is what the card's memory has of an endpoint, resident or not.
+const endpointOctets = 16
+
+func (e *end) privileged() bool { return e.slot == 0 }
+
+// tagIn returns the endpoint's tag, which its page has.
+func (e *end) tagIn(page []byte) wire.Tag {
+	return wire.Tag(word(page, tagAt)) | wire.Tag(word(page, tagAt+4))<<32
+}
+
+// setTag notes what the tag in the endpoint's page is to be.
+func (e *end) setTag(tag wire.Tag) { e.tag = tag }
+
+// showTag writes an endpoint's tag into its page.
+func (d *driver) showTag(e *end) {
+	if e.tag == e.shownTag || !e.reachable() {
+		return // when the endpoint has been moved
+	}
+	e.shownTag = e.tag
+	var b [8]byte
+	setWord(b[:], 0, uint32(e.tag))
+	setWord(b[:], 4, uint32(e.tag>>32))
+	e.write(tagAt, b[:])
+}
+
+// reachable reports whether the host may read and write the endpoint's page now.
+func (e *end) reachable() bool { return e.state == endAway || e.state == endResident }
+
+// read copies octets of the endpoint's page, which is where the endpoint is.
+func (e *end) read(at int, b []byte) {
+	if e.state == endResident {
+		e.frame.page.Read(at, b) // it lies in the page
+		return
+	}
+	copy(b, e.image[at:])
+}
+
+// write writes octets of the endpoint's page.
+func (e *end) write(at int, b []byte) {
+	if e.state == endResident {
+		e.frame.page.Write(at, b) // it lies in the page
+		return
+	}
+	copy(e.image[at:], b)
+}
+
+func (e *end) readWord(at int) uint32 {
+	var b [4]byte
+	e.read(at, b[:])
+	return word(b[:], 0)
+}
+
+func (e *end) writeWord(at int, v uint32) {
+	var b [4]byte
+	setWord(b[:], 0, v)
+	e.write(at, b[:])
+}
+
+// driver is the host's side that all programs on it share: the virtual network segment
+// driver of VNT, 3.2, and what programs ask of each other without having an endpoint for it.
+type driver struct {
+	prog *program
+	via  carrier
+	cfg  *Config
+
+	ends   []*end // by their slots; nil for a free one
+	by     map[uint64]*end
+	load   fifo.Queue[*end] // that want a frame
+	alarm  int64            // when the next one of them may find one
+	pinned int              // octets of staging areas
+	faults uint64
+	newsOf fifo.Queue[*end]
+
+	programs map[uint16]*Provider // by ports
+	lastPort uint16
+	control  *end // privileged, and always in frame 0
+	queries  queries
+	askAt    int64 // when programs elsewhere are to be asked for
+}
+
+func keyOf(port uint16, id uint32) uint64 { return uint64(port)<<32 | uint64(id) }
+
+// find returns an endpoint, nil if there is none.
+func (d *driver) find(port uint16, id uint32) *end { return d.by[keyOf(port, id)] }
+
+// open makes an endpoint. It reports false when the card has as many as it can have.
+func (d *driver) open(port uint16, id uint32, owner *Provider) (*end, bool) {
+	slot := 0
+	for slot < len(d.ends) && d.ends[slot] != nil {
+		slot++
+	}
+	if slot == d.cfg.Endpoints {
+		return nil, false
+	}
+	if slot == len(d.ends) {
+		d.ends = append(d.ends, nil)
+	}
+	e := &end{slot: slot, port: port, id: id, owner: owner}
+	d.ends[slot], d.by[keyOf(port, id)] = e, e
+	return e, true
+}
+
+// forget ends an endpoint. Its slot is another's when nothing of it is under way.
+func (d *driver) forget(e *end) {
+	delete(d.by, keyOf(e.port, e.id))
+	e.gone = true
+	e.owner = nil
+	d.unpin(e)
+	d.load.Keep(func(x **end) bool { return *x != e })
+	if f := e.frame; f != nil {
+		if f.state == frameLive {
+			d.prog.drain(f)
+		}
+		d.kick()
+		return
+	}
+	d.ends[e.slot] = nil
+}
+
+// kick has the control program work.
+func (d *driver) kick() { d.prog.frames[0].page.Ring() }
+
+// fault is the card's: an endpoint needs a frame, or its memory pinned.
+func (d *driver) fault(e *end, want *bool) {
+	if !*want {
+		*want = true
+		d.faults++
+		if want == &e.wantsFrame {
+			d.load.Push(e)
+		}
+		d.prog.c.Interrupt(causeFault)
+	}
+}
+
+// want is the host's: a message is to be written into an endpoint that is away.
+func (d *driver) want(e *end) {
+	if e.wantsFrame || e.state != endAway || e.gone {
+		return
+	}
+	e.wantsFrame = true
+	d.faults++
+	d.load.Push(e)
+	d.assign()
+	d.kick()
+}
+
+// interrupted is what the card's interrupts call.
+func (d *driver) interrupted(causes uint32) {
+	if causes&causeFault != 0 {
+		for _, e := range d.ends {
+			if e != nil && e.wantsPin {
+				d.pin(e)
+			}
+		}
+	}
+	if causes&(causeFault|causeMoved) != 0 {
+		d.assign()
+	}
+	d.deliverNews()
+}
+
+// deliverNews wakes the programs whose endpoints the card has told something.
+func (d *driver) deliverNews() {
+	for d.newsOf.Len() > 0 {
+		switch e := d.newsOf.Pop(); {
+		case e.gone:
+		case e.privileged():
+			d.readControl()
+		default:
+			e.owner.told(e)
+		}
+	}
+}
+
+// assign gives endpoints that want a frame one, as far as there are any. Those that were
+// loaded longest ago go first, but not before they have been there for a while: their
+// senders, who have got NACKs, try only now and then.
+func (d *driver) assign() {
+	d.alarm = transport.Forever
+	d.free()
+	leaving := 0
+	for i := range d.prog.frames {
+		switch d.prog.frames[i].state {
+		case frameEmpty:
+			if e, ok := d.next(); ok {
+				d.bring(&d.prog.frames[i], e)
+			}
+		case frameDraining, frameSaving:
+			leaving++
+		}
+	}
+	for n := d.load.Len() - leaving; n > 0; n-- {
+		f := d.victim()
+		if f == nil {
+			break
+		}
+		d.prog.drain(f)
+		d.kick()
+	}
+}
+
+// next returns the endpoint that has waited for a frame longest.
+func (d *driver) next() (e *end, ok bool) {
+	if d.load.Len() == 0 {
+		return nil, false
+	}
+	return d.load.Pop(), true
+}
+
+// bring begins to load an endpoint.
+func (d *driver) bring(f *frame, e *end) {
+	e.wantsFrame, e.state, e.frame = false, endComing, f
+	f.state, f.end = frameLoading, e
+	d.kick()
+}
+
+// victim returns the frame that is to be emptied next, nil for none at present.
+func (d *driver) victim() (f *frame) {
+	now := d.via.now()
+	for i := range d.prog.frames {
+		x := &d.prog.frames[i]
+		if x.state != frameLive || x.end.privileged() {
+			continue
+		}
+		if from := x.since + int64(d.cfg.Residence); from > now {
+			d.alarm = min(d.alarm, from)
+			continue
+		}
+		if f == nil || x.since < f.since {
+			f = x
+		}
+	}
+	return f
+}
+
+// due is called by the control program when it has done what there was to do: it returns
+// when it is to be called again for the driver's sake.
+func (d *driver) due(now int64) int64 {
+	next := d.attend(now)
+	if d.load.Len() == 0 {
+		return next
+	}
+	if now >= d.alarm {
+		d.assign()
+	}
+	return max(min(d.alarm, next), now+1)
+}
+
+// free forgets the endpoints that are gone and have left their frames.
+func (d *driver) free() {
+	for i, e := range d.ends {
+		if e != nil && e.gone && e.frame == nil {
+			d.ends[i] = nil
+		}
+	}
+}
+
+// pin has the card use an endpoint's staging area. If that is too much memory, areas of
+// endpoints that are away are not pinned any more, those first that were pinned longest ago.
+func (d *driver) pin(e *end) {
+	e.wantsPin = false
+	if e.staging.pinned || e.gone {
+		return
+	}
+	for d.pinned+stagingSize > d.cfg.Pinned {
+		var oldest *end
+		for _, x := range d.ends {
+			if x != nil && x.staging.pinned && x.frame == nil && (oldest == nil || x.staging.used < oldest.staging.used) {
+				oldest = x
+			}
+		}
+		if oldest == nil {
+			break // those in frames have theirs
+		}
+		d.unpin(oldest)
+	}
+	e.staging.make()
+	e.staging.pinned, e.staging.used = true, d.faults
+	d.pinned += stagingSize
+	d.kick()
+}
+
+func (d *driver) unpin(e *end) {
+	if e.staging.pinned {
+		e.staging.pinned = false
+		d.pinned -= stagingSize
+	}
+}

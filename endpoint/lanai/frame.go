@@ -1,0 +1,136 @@
+package lanai
+
+import (
+	"encoding/binary"
+
+	"github.com/bobnet-go/bobnet/ethertype"
+)
+
+// An endpoint frame is a page of the card's memory, or, while its endpoint is away, of the
+// host's. All numbers in it are little-endian, as those of messages are.
+//
+//	0 filled (4)    a bit for each entry of the receive queues, the card's
+//	4 done (4)      a bit for each entry of the send queues, the card's
+//	8 taken (4)     a bit for each entry of the receive queues, the host's
+//	12 posted (4)   a bit for each entry of the send queues, the host's
+//	16 tag (8)      of the endpoint, the host's
+//	64              entries: request send, reply send, request receive, reply receive
+//
+// A bit is turned over for each message that passes the entry. So an entry of a send queue
+// has a message of the host's while posted and done differ, and an entry of a receive
+// queue has one of the card's while filled and taken differ; neither side ever writes a
+// word of the other's.
+const (
+	frameSize = 4096
+
+	filledAt = 0
+	doneAt   = 4
+	takenAt  = 8
+	postedAt = 12
+	tagAt    = 16
+	entryAt  = 64
+
+	sendEntries    = 8  // of each send queue
+	receiveEntries = 16 // of each receive queue: 4 times K_user (VNT, 4.2.2)
+	numSends       = 2 * sendEntries
+	numReceives    = 2 * receiveEntries
+	entrySize      = entryHead + inlineSize
+	entryHead      = 16
+	inlineSize     = 64 // octets of a short message: number of the connection, header, tags, 8 words
+)
+
+// All entries fit into a page.
+const _ = uint(frameSize - entryAt - (numSends+numReceives)*entrySize)
+
+// queue is one of the two kinds of queues that a message passes, at both ends.
+type queue uint8
+
+const (
+	requests queue = iota // what goes from client to server
+	replies               // what goes from server to client, and what comes back
+)
+
+// entry begins an entry.
+//
+//	0 flags   1 op   2 length (2)   4 station (6)   10 port (2)   12 endpoint (4)
+//
+// The station, port and endpoint are those that the message is for, or has come from. Of
+// what comes back (flagReturned) op is the reason, and length the number of the entry of
+// the send queues that had the message.
+type entry struct {
+	flags    uint8
+	op       uint8
+	length   int
+	station  ethertype.MAC
+	port     uint16
+	endpoint uint32
+}
+
+// Flags of entries.
+const (
+	flagStaged   = 1 << iota // the message lies in the entry's part of the staging area
+	flagReturned             // it is one that has come back
+	flagsEnd
+)
+
+// What a message is (entry.op).
+const (
+	opMessage  = iota // a message of a connection
+	opFragment        // a part of bulk data
+	opControl         // one of the drivers', which only privileged endpoints send and get
+	opEnd
+)
+
+func (e *entry) put(b []byte) {
+	b[0], b[1] = e.flags, e.op
+	binary.LittleEndian.PutUint16(b[2:], uint16(e.length))
+	copy(b[4:10], e.station[:])
+	binary.LittleEndian.PutUint16(b[10:], e.port)
+	binary.LittleEndian.PutUint32(b[12:], e.endpoint)
+}
+
+func (e *entry) parse(b []byte) {
+	e.flags, e.op = b[0], b[1]
+	e.length = int(binary.LittleEndian.Uint16(b[2:]))
+	e.station = ethertype.MAC(b[4:10])
+	e.port = binary.LittleEndian.Uint16(b[10:])
+	e.endpoint = binary.LittleEndian.Uint32(b[12:])
+}
+
+// sendAt returns where entry i of the send queues begins, of which those below sendEntries are
+// of requests.
+func sendAt(i int) int { return entryAt + i*entrySize }
+
+// receiveAt returns the same for the receive queues.
+func receiveAt(i int) int { return entryAt + (numSends+i)*entrySize }
+
+// word reads a word of a frame, setWord writes one.
+func word(page []byte, at int) uint32       { return binary.LittleEndian.Uint32(page[at:]) }
+func setWord(page []byte, at int, v uint32) { binary.LittleEndian.PutUint32(page[at:], v) }
+
+// Staging areas: of each entry, a part of the host's memory for a message that does not fit
+// into it (VNT, 3.1).
+const (
+	// MaxMedium is the longest payload of a message, in bytes.
+	MaxMedium = 8192
+	stageSize = MaxMedium + 128
+)
+
+// staging is the areas of an endpoint. It is made when it is needed first. The card moves
+// only what is pinned.
+type staging struct {
+	send, receive []byte
+	pinned        bool
+	used          uint64 // when, in the order of faults
+}
+
+func (s *staging) sendPart(i int) []byte    { return s.send[i*stageSize:][:stageSize:stageSize] }
+func (s *staging) receivePart(i int) []byte { return s.receive[i*stageSize:][:stageSize:stageSize] }
+
+func (s *staging) make() {
+	if s.send == nil {
+		s.send, s.receive = make([]byte, numSends*stageSize), make([]byte, numReceives*stageSize)
+	}
+}
+
+const stagingSize = (numSends + numReceives) * stageSize

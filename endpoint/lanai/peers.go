@@ -1,0 +1,176 @@
+package lanai
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/transport/myrinet"
+	"github.com/bobnet-go/bobnet/transport/myrinet/mapper"
+)
+
+// Limits of the table of cards.
+const (
+	MaxCards = 256 // with which a card speaks, itself among them
+	MaxHops  = 24  // of a route
+
+	peerSize = 32 // octets of an entry: address, number of turns, an octet that is 0, turns
+	turnsAt  = peerSize - MaxHops
+	noRoute  = 0xff
+)
+
+// Route says how a card is reached.
+type Route struct {
+	To    ethertype.MAC // ethertype.Broadcast for all that the table does not have
+	Turns myrinet.Route
+}
+
+// straight is the table of a card that knows nobody: what a direct cable needs.
+var straight = []Route{{To: ethertype.Broadcast}}
+
+// peers is the cards that this one speaks with, by numbers that they keep, because the
+// tables of channels go by them. Entry 0 is for all cards without a route of their own.
+type peers struct {
+	mem []byte // in SRAM
+	n   int
+	by  map[ethertype.MAC]int // where in mem, as a hash of addresses would say
+}
+
+func (t *peers) init(mem []byte) {
+	t.mem, t.n, t.by = mem, 1, map[ethertype.MAC]int{}
+	t.entry(0)[6] = noRoute
+}
+
+func (t *peers) entry(i int) []byte { return t.mem[i*peerSize:][:peerSize] }
+
+// number returns the number of a card, which it gets if it has none and there is room.
+func (t *peers) number(mac ethertype.MAC) (i int, ok bool) {
+	if i, ok = t.by[mac]; ok {
+		return i, true
+	}
+	if mac.IsGroup() || t.n >= len(t.mem)/peerSize {
+		return 0, false
+	}
+	i = t.n
+	t.n++
+	copy(t.entry(i), mac[:])
+	t.entry(i)[6] = noRoute
+	t.by[mac] = i
+	return i, true
+}
+
+// mac returns the address of a card.
+func (t *peers) mac(i int) ethertype.MAC { return ethertype.MAC(t.entry(i)) }
+
+// turns returns the route to a card, as octets of a packet, and whether there is one.
+func (t *peers) turns(i int) (turns []byte, ok bool) {
+	e := t.entry(i)
+	if e[6] == noRoute {
+		e = t.entry(0)
+	}
+	if e[6] == noRoute {
+		return nil, false
+	}
+	return e[turnsAt:][:min(int(e[6]), MaxHops)], true
+}
+
+// set replaces all routes. On an error they are as before.
+func (t *peers) set(routes []Route) error {
+	for i := range routes {
+		r := &routes[i]
+		if err := r.Turns.Check(); err != nil {
+			return fmt.Errorf("lanai: the route to %v: %w", r.To, err)
+		}
+		if len(r.Turns) > MaxHops || r.To.IsGroup() && r.To != ethertype.Broadcast {
+			return fmt.Errorf("lanai: a route of %d turns to %v: want at most %d, to a card", len(r.Turns), r.To, MaxHops)
+		}
+	}
+	for i := range t.n {
+		t.entry(i)[6] = noRoute
+	}
+	for i := range routes {
+		r := &routes[i]
+		at, ok := 0, r.To == ethertype.Broadcast
+		if !ok {
+			at, ok = t.number(r.To)
+		}
+		if !ok {
+			return fmt.Errorf("lanai: there is no room for a route to %v: the table has %d cards", r.To, MaxCards)
+		}
+		e := t.entry(at)
+		e[6] = byte(len(r.Turns))
+		for k, turn := range r.Turns {
+			e[turnsAt+k] = ethertype.PutTurn(int(turn))
+		}
+	}
+	return nil
+}
+
+// ways appends the cards that a query is sent to: those with a route of their own, and
+// entry 0 if it has one.
+func (t *peers) ways(to []int) []int {
+	for i := range t.n {
+		if t.entry(i)[6] != noRoute {
+			to = append(to, i)
+		}
+	}
+	return to
+}
+
+// mapping is the mapper of the card, which a privileged daemon is in VNT, 4.4.3: here the
+// control program calls it.
+type mapping struct {
+	agent *mapper.Agent
+	peers *peers
+	mem   []byte // in SRAM: its packet that is being sent
+	talks bool   // it may have packets to send
+	tight uint64 // routes that are longer than an entry of the table
+	fresh func() // routes have changed
+}
+
+const (
+	mapperBuffer = 2048   // octets of a buffer for a mapper's packet
+	mapperPause  = 10_000 // the least time between two calls of a mapper for which nothing has come, ns
+)
+
+// SetRoutes implements mapper.Card.
+func (m *mapping) SetRoutes(entries []mapper.Entry) {
+	routes := make([]Route, 0, len(entries))
+	for _, e := range entries {
+		if len(e.Route) > MaxHops {
+			m.tight++
+			continue
+		}
+		routes = append(routes, Route{To: e.Host, Turns: slices.Clone(e.Route)})
+	}
+	if len(routes) == 0 || m.peers.set(routes) != nil {
+		_ = m.peers.set(straight) // it always fits
+	}
+	m.fresh()
+}
+
+// poll has the mapper do what is due.
+func (m *mapping) poll(now int64) {
+	if now >= m.agent.Next() {
+		m.agent.Poll(now)
+		m.talks = true
+	}
+}
+
+// receive hands the mapper a packet.
+func (m *mapping) receive(now int64, payload []byte) {
+	m.agent.Receive(now, payload)
+	m.talks = true
+}
+
+// send sends the mapper's next packet, if there is one.
+func (m *mapping) send(c *myrinet.Card, now int64) bool {
+	if !m.talks {
+		return false
+	}
+	packet := m.agent.Packet(now)
+	if m.talks = packet != nil; !m.talks || len(packet) > len(m.mem) {
+		return false
+	}
+	return c.Send(m.mem[:copy(m.mem, packet)])
+}

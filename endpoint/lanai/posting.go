@@ -1,0 +1,251 @@
+package lanai
+
+import (
+	"encoding/binary"
+	"math/bits"
+
+	"github.com/bobnet-go/bobnet/endpoint/internal/wire"
+	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/transport/fifo"
+)
+
+// posting is what the host knows of the queues of an endpoint.
+type posting struct {
+	posted, done uint16 // as the words of the page
+	shown        uint16 // posted, as it has been written
+	taken        uint32 // the same of the receive queues
+	shownTaken   uint32
+	refs         [numSends]ref
+	kept         [numReceives]*received // messages that lie in staging areas
+	keeps        [2]int                 // of each receive queue
+	waiting      [2]fifo.Queue[ref]     // for an entry of each send queue
+}
+
+// ref says whose message lies in an entry of a send queue, or waits for one.
+type ref struct {
+	what refKind
+	ch   *channel
+	i    int // send buffer, or slot
+	n    int // octets
+	say  *saying
+}
+
+type refKind uint8
+
+const (
+	refNone     refKind = iota
+	refMessage          // of send buffer i
+	refFragment         // of the bulk data for slot i
+	refControl          // what a driver says
+)
+
+// free returns an entry of a send queue that is the host's, -1 for none.
+func (p *posting) free(q queue) int {
+	base := int(q) * sendEntries
+	set := ^(p.posted ^ p.done) >> base & (1<<sendEntries - 1)
+	if set == 0 {
+		return -1
+	}
+	return base + bits.TrailingZeros16(set)
+}
+
+// put has a message wait for an entry, and writes it, and those before it, into entries as
+// far as there are some. A message for an endpoint that is away has it loaded.
+func (d *driver) put(e *end, q queue, r ref) {
+	e.post.waiting[q].Push(r)
+	d.flush(e)
+}
+
+// flush writes messages that wait into free entries.
+func (d *driver) flush(e *end) {
+	p := &e.post
+	if p.waiting[requests].Len()+p.waiting[replies].Len() == 0 {
+		return
+	}
+	if e.state != endResident {
+		d.want(e)
+		return
+	}
+	for q := range p.waiting {
+		for p.waiting[q].Len() > 0 {
+			i := p.free(queue(q))
+			if i < 0 {
+				e.wantsDone = true
+				break
+			}
+			d.writeEntry(e, i, &p.waiting[q])
+		}
+	}
+	d.show(e)
+}
+
+// writeEntry writes the first message that waits into entry i.
+func (d *driver) writeEntry(e *end, i int, from *fifo.Queue[ref]) {
+	var scratch [entrySize]byte
+	r := from.Pop()
+	head := entry{op: opMessage}
+	var to *peerName
+	switch r.what {
+	case refControl:
+		head.op, to = opControl, &r.say.to
+	case refFragment:
+		head.op, to = opFragment, &r.ch.peer
+	default:
+		to = &r.ch.peer
+	}
+	head.station, head.port, head.endpoint = to.mac, to.port, to.end
+	size := r.size()
+	head.length = size
+	if size <= inlineSize {
+		r.fill(scratch[entryHead:])
+	} else {
+		head.flags = flagStaged
+		e.staging.make()
+		r.fill(e.staging.sendPart(i))
+	}
+	head.put(scratch[:])
+	n := entryHead
+	if head.flags == 0 {
+		n += size
+	}
+	e.write(sendAt(i), scratch[:n])
+	e.post.refs[i] = r
+	e.post.posted ^= 1 << i
+	if r.what == refFragment {
+		e.wantsDone = true
+		if r.ch.wrote(r.i) {
+			from.Push(r)
+		}
+	}
+}
+
+// show tells the card what has been written.
+func (d *driver) show(e *end) {
+	p := &e.post
+	if p.shown == p.posted {
+		return
+	}
+	d.via.later(func() {
+		if e.state != endResident || p.shown == p.posted {
+			return // it is shown when the endpoint is back
+		}
+		p.shown = p.posted
+		e.writeWord(postedAt, uint32(p.posted))
+		e.frame.page.Ring()
+	})
+}
+
+// asked reports whether a half waits for the end of what lies in an entry.
+func (p *posting) asked() bool {
+	for i := range p.refs {
+		if r := &p.refs[i]; r.ch != nil && (r.ch.asked || r.what == refFragment) {
+			return true
+		}
+	}
+	return false
+}
+
+// size returns the octets of a message in its entry or staging area.
+func (r *ref) size() int {
+	switch r.what {
+	case refControl:
+		return connSize + len(r.say.body)
+	case refFragment:
+		return fragmentHeader + r.ch.writes[r.i].chunk()
+	}
+	return connSize + r.n
+}
+
+// fill writes the message.
+func (r *ref) fill(b []byte) {
+	switch r.what {
+	case refControl:
+		binary.LittleEndian.PutUint32(b, uint32(r.say.what))
+		copy(b[connSize:], r.say.body)
+	case refFragment:
+		binary.LittleEndian.PutUint32(b, r.ch.peerConn)
+		r.ch.writes[r.i].fill(b, r.i)
+	default:
+		binary.LittleEndian.PutUint32(b, r.ch.peerConn)
+		copy(b[connSize:], r.ch.sends[r.i].mem[:r.n])
+	}
+}
+
+// settle notes which messages the card has done with, and calls each.
+func (d *driver) settle(e *end, done uint16, each func(r *ref, back wire.Reason)) {
+	p := &e.post
+	for set := done ^ p.done; set != 0; set &= set - 1 {
+		i := bits.TrailingZeros16(set)
+		r := p.refs[i]
+		p.refs[i] = ref{}
+		if r.what != refNone {
+			each(&r, 0)
+		}
+	}
+	p.done = done
+}
+
+// read calls each for what has come to an endpoint. What it returns keeps the entry, until
+// release.
+func (d *driver) read(e *end, each func(i int, h *entry, body []byte) (keeps bool), back func(r *ref, why wire.Reason)) {
+	var words [8]byte
+	p := &e.post
+	e.read(filledAt, words[:])
+	for set := word(words[:], 0) ^ p.taken; set != 0; set &= set - 1 {
+		i := bits.TrailingZeros32(set)
+		if p.kept[i] != nil {
+			continue
+		}
+		var buf [inlineSize]byte
+		var head [entryHead]byte
+		var h entry
+		e.read(receiveAt(i), head[:])
+		h.parse(head[:])
+		switch {
+		case h.flags&flagReturned != 0:
+			if h.length < numSends && p.refs[h.length].what != refNone {
+				r := p.refs[h.length]
+				p.refs[h.length] = ref{}
+				back(&r, wire.Reason(h.op))
+			}
+		case h.flags&flagStaged != 0:
+			if h.length <= stageSize && h.length >= connSize && e.staging.receive != nil && each(i, &h, e.staging.receivePart(i)[:h.length]) {
+				continue
+			}
+		case h.length >= connSize && h.length <= inlineSize:
+			e.read(receiveAt(i)+entryHead, buf[:h.length])
+			each(i, &h, buf[:h.length])
+		}
+		p.taken ^= 1 << i
+	}
+	d.tookFrom(e)
+	d.settle(e, uint16(word(words[:], doneAt)), back)
+}
+
+// tookFrom tells the card which entries of the receive queues are free.
+func (d *driver) tookFrom(e *end) {
+	p := &e.post
+	if p.taken == p.shownTaken || !e.reachable() {
+		return // when the endpoint has been moved
+	}
+	p.shownTaken = p.taken
+	e.writeWord(takenAt, p.taken)
+	if e.state == endResident {
+		e.frame.page.Ring()
+	}
+}
+
+// release frees an entry of the receive queues that each has kept.
+func (d *driver) release(e *end, i int) {
+	e.post.kept[i] = nil
+	e.post.keeps[i/receiveEntries]--
+	e.post.taken ^= 1 << i
+	d.tookFrom(e)
+}
+
+// peerName is where messages go.
+type peerName struct {
+	mac  ethertype.MAC
+	port uint16
+	end  uint32
+}

@@ -1,0 +1,321 @@
+package lanai
+
+import (
+	"fmt"
+
+	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/reliability"
+	"github.com/bobnet-go/bobnet/transport"
+	"github.com/bobnet-go/bobnet/transport/myrinet"
+	"github.com/bobnet-go/bobnet/transport/myrinet/mapper"
+)
+
+// Causes of interrupts.
+const (
+	causeFault   = 1 << iota // an endpoint is wanted in a frame, or memory of one is to be pinned
+	causeMoved               // an endpoint has been loaded or unloaded
+	causeControl             // the drivers' endpoint, or a query, has something
+	causeNews                // an endpoint has something for its program
+)
+
+const (
+	mostBuffers  = 16 // receive buffers
+	leastBuffers = 2
+	mostAnswers  = 64 // that wait to be sent; while there is no room no packet is taken
+	packetRoom   = dataHeader + stageSize
+	outAt        = MaxHops + ethertype.FabricTypeSize // where a packet's payload begins in a send buffer
+	outSize      = outAt + packetRoom + ethertype.FabricCRCSize
+	inSize       = ethertype.FabricLeast + max(packetRoom, mapperBuffer)
+)
+
+// program is the control program.
+type program struct {
+	c    *myrinet.Card
+	d    *driver
+	cfg  *Config
+	self ethertype.MAC
+	now  int64
+
+	peers  peers
+	maps   mapping
+	frames []frame
+	sends  reliability.SendChannels
+	recvs  reliability.RecvChannels
+
+	// What goes out.
+	outs    [2]outBuffer
+	fill    uint32 // number of the buffer that is filled next, modulo those in use
+	leave   uint32 // number of the one that leaves next
+	answers answers
+	small   []byte // in SRAM: an answer, or a query, that is being sent
+	current int    // frame whose turn it is to send
+	left    int    // attempts that are left to it
+	again   bool   // the step was cut short by loitering
+	turn    bool   // the mapper has sent the last packet
+
+	// What the host's DMA engine does.
+	job  job
+	last job
+	in   arrival // whose message is being stored, or waits
+	move *frame  // that is being loaded or saved
+
+	stats Stats
+}
+
+type job uint8
+
+const (
+	none    job = iota
+	loading     // a message from a staging area to a send buffer
+	storing     // one from a receive buffer to a staging area
+	moving      // an endpoint
+)
+
+// outBuffer holds a packet of data that goes out.
+type outBuffer struct {
+	mem   []byte
+	n     int // octets of its payload
+	peer  int
+	state bufState
+}
+
+type bufState uint8
+
+const (
+	bufFree bufState = iota
+	bufFilling
+	bufReady
+	bufLeaving
+)
+
+// answers is a ring of answers that are to be sent.
+type answers struct {
+	ring [mostAnswers]struct {
+		peer   int
+		answer reliability.ChannelAnswer
+	}
+	head, n int
+}
+
+func (a *answers) push(peer int, x reliability.ChannelAnswer) {
+	at := &a.ring[(a.head+a.n)%mostAnswers]
+	at.peer, at.answer = peer, x
+	a.n++
+}
+
+// Load implements myrinet.Program.
+func (p *program) Load(c *myrinet.Card) error {
+	p.c = c
+	alloc := func(purpose string, n int) (b []byte, err error) {
+		block, err := c.SRAM().Alloc(purpose, n)
+		if err != nil {
+			return nil, fmt.Errorf("lanai: %w", err)
+		}
+		return block.Data, nil
+	}
+	// Go's memory holds the tables of channels and of endpoints; the card's is charged for them.
+	if _, err := alloc("channels", p.cfg.Channels.Octets()); err != nil {
+		return err
+	}
+	if _, err := alloc("endpoints", endpointOctets*p.cfg.Endpoints); err != nil {
+		return err
+	}
+	mem, err := alloc("routes", MaxCards*peerSize)
+	if err != nil {
+		return err
+	}
+	p.peers.init(mem)
+	if p.small, err = alloc("answers", outAt+smallPacket+ethertype.FabricCRCSize); err != nil {
+		return err
+	}
+	for i := range p.outs {
+		if p.outs[i].mem, err = alloc("packets out", outSize); err != nil {
+			return err
+		}
+	}
+	if p.maps.agent != nil {
+		if p.maps.mem, err = alloc("the mapper's packets", mapperBuffer); err != nil {
+			return err
+		}
+	}
+	for n := range mostBuffers {
+		b, err := alloc("packets in", inSize)
+		if err != nil && n < leastBuffers {
+			return err
+		}
+		if err != nil || !c.Post(b) {
+			break
+		}
+	}
+	return nil
+}
+
+// Step implements myrinet.Program.
+func (p *program) Step(now int64) (next int64) {
+	p.now, next, p.again = now, transport.Forever, false
+	if p.maps.agent != nil {
+		p.maps.poll(now)
+	}
+	p.look()
+	for p.round() {
+	}
+	if p.again {
+		return now
+	}
+	if p.maps.agent != nil {
+		next = max(p.maps.agent.Next(), now+mapperPause)
+	}
+	if p.buffer().state == bufFree && p.job == none && !p.d.via.holds() {
+		next = min(next, max(p.sends.Deadline(), now+1))
+	}
+	return min(next, p.d.due(now))
+}
+
+// round does what can be done once, and reports whether that may have made more possible.
+func (p *program) round() (busy bool) {
+	busy = p.finish()
+	busy = p.launch() || busy
+	busy = p.moves() || busy
+	if p.last == storing {
+		return p.prepare() || p.take() || busy
+	}
+	return p.take() || p.prepare() || busy
+}
+
+// look reads the frames whose doorbells were rung.
+func (p *program) look() {
+	for page := p.c.Rung(); page != nil; page = p.c.Rung() {
+		for i := range p.frames {
+			if f := &p.frames[i]; f.page == page && f.end != nil {
+				f.posted = uint16(word(page.Bytes(), postedAt))
+			}
+		}
+	}
+}
+
+// buffer returns the send buffer that is filled next.
+func (p *program) buffer() *outBuffer { return &p.outs[p.fill%uint32(p.buffers())] }
+
+// buffers returns how many send buffers are used: the paper's program has moved a message to
+// SRAM, and then sends it (VNT, 5.2), where GAM's fetches the next one meanwhile.
+func (p *program) buffers() int {
+	if p.cfg.Pipelined {
+		return len(p.outs)
+	}
+	return 1
+}
+
+// finish notes that a transfer between host and SRAM has ended.
+func (p *program) finish() bool {
+	if p.job == none || p.c.Transferring() {
+		return false
+	}
+	p.last, p.job = p.job, none
+	switch p.last {
+	case loading:
+		p.buffer().state = bufReady
+		p.fill++
+	case storing:
+		p.stored()
+	case moving:
+		p.moved()
+	}
+	return true
+}
+
+// launch has the next packet leave: answers first, then the drivers' queries, then data and the mapper's in turn.
+func (p *program) launch() bool {
+	if p.c.Sending() || p.d.via.holds() {
+		return false
+	}
+	p.left1()
+	switch {
+	case p.launchAnswer() || p.launchQuery():
+		return true
+	case p.maps.agent != nil && !p.turn && p.maps.send(p.c, p.now):
+		p.turn = true
+		return true
+	}
+	p.turn = false
+	b := &p.outs[p.leave%uint32(p.buffers())]
+	if b.state != bufReady {
+		return false
+	}
+	p.leaves(b.mem, b.n, b.peer)
+	b.state = bufLeaving
+	p.stats.Sent++
+	return true
+}
+
+// left1 makes the buffer free whose packet has left.
+func (p *program) left1() {
+	b := &p.outs[p.leave%uint32(p.buffers())]
+	if b.state != bufLeaving {
+		return
+	}
+	b.state = bufFree
+	p.leave++
+}
+
+// leaves sends a packet, the payload of which lies in a buffer: it puts the route before it.
+// One to a card without a route is dropped, as a message to it comes back before.
+func (p *program) leaves(mem []byte, n, peer int) {
+	turns, ok := p.peers.turns(peer)
+	if !ok {
+		p.stats.NoRoute++
+		return
+	}
+	start := MaxHops - len(turns)
+	copy(mem[start:], turns)
+	mem[MaxHops], mem[MaxHops+1] = TypeMessage>>8, TypeMessage&0xff
+	p.c.Send(mem[start : outAt+n+ethertype.FabricCRCSize])
+}
+
+// launchAnswer sends an ACK or NACK.
+func (p *program) launchAnswer() bool {
+	a := &p.answers
+	if a.n == 0 {
+		return false
+	}
+	x := &a.ring[a.head]
+	a.head = (a.head + 1) % mostAnswers
+	a.n--
+	p.c.Work(p.cfg.Costs.Answer)
+	h := header{kind: kindAnswer, channel: x.answer.ChannelHeader, answer: x.answer.Kind, offer: x.answer.Offer, from: p.self, to: p.peers.mac(x.peer)}
+	p.leaves(p.small, h.put(p.small[outAt:]), x.peer)
+	return true
+}
+
+// launchQuery sends a query or the answer to one.
+func (p *program) launchQuery() bool {
+	q := p.d.nextQuery()
+	if q == nil {
+		return false
+	}
+	h := header{kind: q.kind, from: p.self, to: q.to}
+	n := h.put(p.small[outAt:])
+	n += copy(p.small[outAt+n:][:smallPacket-n], q.body)
+	p.leaves(p.small, n, q.peer)
+	return true
+}
+
+// smallPacket is the most octets of the payload of an answer or a query.
+const smallPacket = baseHeader + querySize
+
+// refuseRoutes ends what is under way to cards that have no route any more.
+func (p *program) refuseRoutes() {
+	for i := 1; i < p.peers.n; i++ {
+		if _, ok := p.peers.turns(i); ok {
+			continue
+		}
+		for {
+			x, ok := p.sends.AbandonCard(i)
+			if !ok {
+				break
+			}
+			p.ended(&x)
+		}
+	}
+}
+
+var _ mapper.Card = (*mapping)(nil)

@@ -1,0 +1,504 @@
+package lanai
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/bobnet-go/bobnet/endpoint/internal/provider"
+	"github.com/bobnet-go/bobnet/endpoint/internal/wire"
+	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/progress"
+)
+
+// Provider is the way of one program to others: its endpoints on the card, and the
+// connections between these and others. It is a provider.Provider, for package endpoint.
+//
+// The engine's lock guards what the driver uses, too: news, items, names, and all that
+// concerns entries. The rest is the node's, whose lock is taken before.
+type Provider struct {
+	card   *Card
+	up     provider.Host
+	memory *provider.Budget
+	port   uint16
+	life   uint32 // told from those before it at the same address
+	silent time.Duration
+
+	ends       map[uint32]*end
+	conns      map[uint32]*channel
+	lastConn   uint32
+	lastWindow uint32
+	spare      []*received
+
+	gate   progress.Gate
+	asking progress.Gate // for names
+	woken  bool
+	closed bool
+	news   []*end
+	items  []item
+	taken  []item // that are being handed on
+	saying int
+	strays int
+	names  map[string]struct{}
+	found  map[string]ethertype.Addr
+	peers  map[peerKey]*peerState
+}
+
+// item is something to hand on.
+type item struct {
+	what     itemKind
+	ch       *channel
+	i        int
+	reason   wire.Reason
+	x        *received
+	from     peerName
+	conn     uint32
+	peerConn uint32
+	life     uint32
+	data     []byte
+}
+
+type itemKind uint8
+
+const (
+	itemMessage itemKind = iota
+	itemBack
+	itemSent
+	itemWrote
+	itemPlaced
+	itemBroken
+	itemOpen
+	itemAccepted
+	itemRefused
+	itemGone
+	itemLost // all connections with the program from are
+)
+
+// received is a message that a half has.
+type received struct {
+	provider.Packet
+	ch  *channel
+	at  int // entry in whose staging area it lies, -1 for none
+	mem []byte
+}
+
+// peerState is what is known of a program elsewhere.
+type peerState struct {
+	life  uint32
+	conns int
+	heard int64
+	asked bool
+}
+
+// Program makes the way of a program to others, whose node is up. Connections that others
+// ask for take memory from the budget. It is for package endpoint.
+func (c *Card) Program(up provider.Host, memory *provider.Budget, silent time.Duration) (*Provider, error) {
+	c.lock()
+	defer c.unlock()
+	if c.closed {
+		return nil, provider.OpError("open", provider.ErrClosed, "the card is closed")
+	}
+	d := &c.driver
+	for range 1 << 16 {
+		if d.lastPort++; d.lastPort != 0 && d.programs[d.lastPort] == nil {
+			break
+		}
+	}
+	if silent == 0 {
+		silent = DefaultPeerTimeout
+	}
+	p := &Provider{card: c, up: up, memory: memory, port: d.lastPort, life: c.random(), silent: silent, lastConn: c.random(), lastWindow: c.random(),
+		ends: map[uint32]*end{}, conns: map[uint32]*channel{}, names: map[string]struct{}{}, found: map[string]ethertype.Addr{}, peers: map[peerKey]*peerState{}}
+	d.programs[p.port] = p
+	return p, nil
+}
+
+// DefaultPeerTimeout is how long a silent program is believed to be alive by default, but
+// for the time that the channels need to find out that its card is silent.
+const DefaultPeerTimeout = 10 * time.Second
+
+// lock takes the lock of the card's engine.
+func (c *Card) lock() { c.engine.Lock() }
+
+// unlock has the card work if the host has given it some, and gives up the lock.
+func (c *Card) unlock() {
+	c.via.drive()
+	c.engine.Unlock()
+}
+
+// Addr implements provider.Provider.
+func (p *Provider) Addr() ethertype.Addr { return ethertype.Addr{MAC: p.card.prog.self, Port: p.port} }
+
+// Now implements provider.Provider.
+func (p *Provider) Now() int64 { return p.card.Now() }
+
+// Virtual implements provider.Provider.
+func (p *Provider) Virtual() bool { return p.card.engine.Virtual() }
+
+// Card returns the card that the program is on.
+func (p *Provider) Card() *Card { return p.card }
+
+// Opened implements provider.Provider. When the card has as many endpoints as it can have,
+// messages of further ones come back for congestion.
+func (p *Provider) Opened(id uint32) {
+	p.card.lock()
+	defer p.card.unlock()
+	if x, ok := p.card.driver.open(p.port, id, p); ok {
+		x.setTag(wire.TagAll)
+		p.ends[id] = x
+	}
+}
+
+// Tagged implements provider.Provider.
+func (p *Provider) Tagged(id uint32, tag wire.Tag) {
+	p.card.lock()
+	defer p.card.unlock()
+	if x := p.ends[id]; x != nil {
+		x.setTag(tag)
+		p.card.driver.showTag(x)
+	}
+}
+
+// Ended implements provider.Provider.
+func (p *Provider) Ended(id uint32) {
+	p.card.lock()
+	defer p.card.unlock()
+	if x := p.ends[id]; x != nil {
+		delete(p.ends, id)
+		p.card.driver.forget(x)
+	}
+}
+
+// Dial implements provider.Dialer.
+func (p *Provider) Dial(to wire.Name, greeting wire.Hello, up provider.Half) (provider.Channel, error) {
+	x := p.ends[greeting.From.ID]
+	if x == nil {
+		return nil, provider.OpError("connect", provider.ErrResource, "the card has no room for the endpoint: it has %d (Config.Endpoints)", p.card.cfg.Endpoints)
+	}
+	p.card.lock()
+	defer p.card.unlock()
+	if p.closed {
+		return nil, provider.OpError("connect", provider.ErrClosed, "the node is closed")
+	}
+	ch := p.channel(greeting.Shape, wire.Asking, up, x)
+	ch.peer = peerName{mac: to.Addr.MAC, port: to.Addr.Port}
+	p.card.driver.say(sayOpen, ch.peer, p, ch.conn, ch, greeting.Append(nil)...)
+	return ch, nil
+}
+
+// push has an item handed on. The engine's lock is held.
+func (p *Provider) push(x item) {
+	p.items = append(p.items, x)
+	p.wakeUp()
+}
+
+func (p *Provider) wakeUp() { p.gate.Open(&p.card.engine) }
+
+// told hears that an endpoint has news.
+func (p *Provider) told(e *end) {
+	p.news = append(p.news, e)
+	p.wakeUp()
+}
+
+// Poll implements provider.Provider.
+func (p *Provider) Poll() error {
+	p.card.lock()
+	p.card.engine.Poll()
+	err := p.failed()
+	p.drain()
+	p.card.unlock()
+	p.handOn(false)
+	return err
+}
+
+// failed returns why nothing comes any more.
+func (p *Provider) failed() error {
+	if err := p.card.Failed(); err != nil {
+		return fmt.Errorf("%w: %w", provider.ErrClosed, err)
+	}
+	return nil
+}
+
+// CatchUp implements provider.Provider: nothing is put off.
+func (p *Provider) CatchUp() {}
+
+// Wait implements provider.Provider.
+func (p *Provider) Wait(ctx context.Context) error {
+	e := &p.card.engine
+	p.card.lock()
+	defer p.card.unlock()
+	w := e.Begin(ctx)
+	defer e.End(&w)
+	for !p.woken && len(p.news) == 0 && len(p.items) == 0 {
+		if err := e.Wait(&w, &p.gate); err != nil {
+			return endOf(err)
+		}
+	}
+	p.woken = false
+	return nil
+}
+
+// endOf says why a wait has ended, as the contract has it.
+func endOf(err error) error {
+	var end *progress.EndError
+	if errors.As(err, &end) {
+		if end.Failed != nil {
+			return fmt.Errorf("%w: %w", provider.ErrClosed, end.Failed)
+		}
+		return end.Context
+	}
+	return err
+}
+
+// Deliver implements provider.Provider.
+func (p *Provider) Deliver(atOnce bool) bool {
+	p.card.lock()
+	p.drain()
+	p.card.unlock()
+	return p.handOn(atOnce)
+}
+
+// drain reads the endpoints that have news. The engine's lock is held.
+func (p *Provider) drain() {
+	d := &p.card.driver
+	for len(p.news) > 0 {
+		x := p.news[0]
+		p.news = p.news[1:]
+		x.news = false
+		if x.gone || !x.reachable() {
+			continue // the card tells when it is
+		}
+		d.read(x, func(i int, h *entry, body []byte) bool { return p.arrived(x, i, h, body) }, p.came)
+		x.wantsDone = x.post.asked()
+		d.showTag(x)
+		d.flush(x)
+		d.show(x)
+	}
+	p.news = nil
+}
+
+// look reads an endpoint, whether it has news or not. The engine's lock is held.
+func (p *Provider) look(x *end) {
+	if !x.news && x.reachable() {
+		x.news = true
+		p.news = append(p.news, x)
+	}
+	p.drain()
+}
+
+// arrived takes in a message, and reports whether it stays where it is.
+func (p *Provider) arrived(x *end, i int, h *entry, body []byte) (keeps bool) {
+	conn := word(body, 0)
+	ch := p.conns[conn]
+	switch {
+	case ch == nil:
+		p.card.driver.say(sayGone, peerName{mac: h.station, port: h.port}, p, conn, nil, pair(0, 0)...)
+		return false
+	case ch.peer.mac != h.station || ch.peer.port != h.port || ch.e != x:
+		p.card.prog.stats.Forged++
+		return false
+	case ch.over:
+		return false
+	}
+	p.hear(peerKey{h.station, h.port})
+	if h.op == opFragment {
+		ch.fragment(body)
+		return false
+	}
+	r := p.receive(ch)
+	body = body[connSize:]
+	q := i / receiveEntries
+	keeps = h.flags&flagStaged != 0 && x.post.keeps[q] < receiveEntries/2
+	if !keeps {
+		r.mem = append(r.mem[:0], body...)
+		body = r.mem
+	}
+	var ok bool
+	if r.Body, ok = r.Head.Parse(body, nil); !ok || r.Head.Kind.Own() {
+		p.strays++
+		p.recycle(r)
+		return false
+	}
+	if keeps {
+		r.at, x.post.kept[i] = i, r
+		x.post.keeps[q]++
+	}
+	p.push(item{what: itemMessage, ch: ch, x: r})
+	return keeps
+}
+
+// receive returns what a message is handed on in.
+func (p *Provider) receive(ch *channel) (r *received) {
+	if n := len(p.spare); n > 0 {
+		r, p.spare = p.spare[n-1], p.spare[:n-1]
+	} else {
+		r = &received{}
+	}
+	mem := r.mem
+	*r = received{ch: ch, at: -1, mem: mem}
+	r.Home = r
+	return r
+}
+
+// recycle takes back what a message was handed on in.
+func (p *Provider) recycle(r *received) {
+	r.Home, r.ch, r.Body = nil, nil, nil
+	p.spare = append(p.spare, r)
+}
+
+// came hears what has become of a message.
+func (p *Provider) came(r *ref, why wire.Reason) {
+	ch := r.ch
+	switch {
+	case r.what == refMessage:
+		ch.sends[r.i].busy = false
+		if why != 0 {
+			p.push(item{what: itemBack, ch: ch, i: r.i, reason: why})
+		} else if ch.asked {
+			ch.asked = false
+			p.push(item{what: itemSent, ch: ch})
+		}
+	case why != 0:
+		ch.breaks(wire.ReasonUnreachable)
+	default:
+		w := &ch.writes[r.i]
+		if w.left--; w.left == 0 && w.off == len(w.data) {
+			w.busy, w.data = false, nil
+			p.push(item{what: itemWrote, ch: ch, i: r.i})
+		}
+	}
+}
+
+// handOn hands on what there is. A message that is all of it may be handled at once.
+func (p *Provider) handOn(atOnce bool) (handled bool) {
+	for {
+		p.card.lock()
+		list, strays := p.items, p.strays
+		p.items, p.strays, p.taken = p.taken[:0], 0, nil
+		p.card.unlock()
+		for range strays {
+			p.up.Stray()
+		}
+		if len(list) == 0 {
+			p.taken = list
+			return false
+		}
+		if x := list[0]; atOnce && len(list) == 1 && x.what == itemMessage && !x.ch.over {
+			p.taken = list[:0]
+			if x.ch.up.HandleNow(&x.x.Packet) { // from here on another goroutine may be in Wait
+				return true
+			}
+			x.ch.up.Received(&x.x.Packet)
+			return false
+		}
+		for i := range list {
+			p.hand(&list[i])
+			list[i] = item{}
+		}
+		p.taken = list[:0]
+	}
+}
+
+// hand hands on an item.
+func (p *Provider) hand(x *item) {
+	ch := x.ch
+	if ch != nil && ch.closed {
+		if x.what == itemMessage && x.x.at < 0 {
+			p.recycle(x.x)
+		}
+		return
+	}
+	switch x.what {
+	case itemMessage:
+		ch.up.Received(&x.x.Packet)
+	case itemBack:
+		if !ch.over {
+			ch.up.Undelivered(x.i, x.reason)
+		}
+	case itemSent:
+		ch.up.Sent()
+	case itemWrote:
+		ch.up.Wrote(x.i)
+	case itemPlaced:
+		ch.up.Placed(x.i)
+	case itemBroken:
+		p.broken(ch, x.reason)
+	default:
+		p.connection(x)
+	}
+}
+
+// broken tells a half, once, that its connection is.
+func (p *Provider) broken(ch *channel, reason wire.Reason) {
+	p.card.lock()
+	ch.stop()
+	told := ch.told
+	ch.told = true
+	p.card.unlock()
+	if !told {
+		ch.up.Broken(reason, nil)
+	}
+}
+
+// Flush implements provider.Provider: nothing is corked.
+func (p *Provider) Flush(wire.Side) {}
+
+// Wake implements provider.Provider.
+func (p *Provider) Wake() {
+	p.card.lock()
+	defer p.card.unlock()
+	p.woken = true
+	p.wakeUp()
+}
+
+// drainTime is how long Drain waits at most.
+const drainTime = time.Second
+
+// Drain implements provider.Provider.
+func (p *Provider) Drain(owes func() bool) {
+	ctx, cancel := p.card.WithTimeout(context.Background(), drainTime)
+	defer cancel()
+	for (p.flying() || owes()) && p.Wait(ctx) == nil {
+		p.Deliver(false)
+	}
+}
+
+// flying reports whether something that was sent is not known to have arrived, and has the
+// card tell when it is.
+func (p *Provider) flying() (some bool) {
+	p.card.lock()
+	defer p.card.unlock()
+	for _, x := range p.ends {
+		p.look(x)
+	}
+	for _, x := range p.ends {
+		post := &x.post
+		busy := post.waiting[requests].Len()+post.waiting[replies].Len() > 0
+		for i := range post.refs {
+			busy = busy || post.refs[i].what != refNone
+		}
+		if busy {
+			some, x.wantsDone = true, true
+		}
+	}
+	return some || p.saying > 0
+}
+
+// Close implements provider.Provider. The card goes on.
+func (p *Provider) Close() error {
+	p.card.lock()
+	defer p.card.unlock()
+	if p.closed {
+		return nil
+	}
+	p.closed = true
+	d := &p.card.driver
+	for id, x := range p.ends {
+		delete(p.ends, id)
+		d.forget(x)
+	}
+	delete(d.programs, p.port)
+	p.wakeUp()
+	return nil
+}

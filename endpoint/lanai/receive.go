@@ -1,0 +1,249 @@
+package lanai
+
+import (
+	"github.com/bobnet-go/bobnet/reliability"
+	"github.com/bobnet-go/bobnet/transport/myrinet"
+	"github.com/bobnet-go/bobnet/transport/myrinet/mapper"
+)
+
+// arrival is a message that has come, and where it goes.
+type arrival struct {
+	header
+	received myrinet.Received
+	body     []byte
+	peer     int
+	f        *frame
+	at       int // entry of the receive queues
+	waits    bool
+}
+
+// take sees to the next packet that has come. It reports false when there is none, or no
+// room for what it may need.
+func (p *program) take() bool {
+	if p.in.waits {
+		return p.deliver()
+	}
+	if p.in.received.Buffer != nil || p.answers.n == mostAnswers {
+		return false
+	}
+	r, ok := p.c.Receive()
+	if !ok {
+		return false
+	}
+	p.in = arrival{received: r}
+	if !p.judge() {
+		p.drop()
+	}
+	return true
+}
+
+// drop gives the buffer of what has come back to the receive engine.
+func (p *program) drop() {
+	p.c.Post(p.in.received.Buffer)
+	p.in = arrival{}
+}
+
+// judge sees to a packet, and reports whether its buffer is in use still.
+func (p *program) judge() bool {
+	a := &p.in
+	if a.received.Type == mapper.PacketType && p.maps.agent != nil {
+		p.maps.receive(p.now, a.received.Payload)
+		return false
+	}
+	body, ok := a.parse(a.received.Payload)
+	if !ok || a.received.Type != TypeMessage {
+		p.stats.Malformed++
+		return false
+	}
+	p.c.Work(p.cfg.Costs.Receive)
+	a.body = body
+	if a.kind == kindQuery || a.kind == kindHas {
+		p.d.queried(&a.header, body)
+		return false
+	}
+	if a.to != p.self {
+		p.stats.Misdelivered++
+		return false
+	}
+	if a.peer, ok = p.peers.number(a.from); !ok {
+		p.stats.Strangers++
+		return false
+	}
+	if a.kind == kindAnswer {
+		p.answered()
+		return false
+	}
+	return p.data()
+}
+
+// answered takes an ACK or NACK.
+func (p *program) answered() {
+	p.c.Work(p.cfg.Costs.Answered)
+	x := p.sends.OnAnswer(p.in.peer, reliability.ChannelAnswer{ChannelHeader: p.in.channel, Kind: p.in.answer, Offer: p.in.offer})
+	if x.End == reliability.EndedRefused {
+		if f, i := p.frameOf(x.Packet); f != nil && f.taken&(1<<i) != 0 {
+			q := requests
+			if i >= sendEntries {
+				q = replies
+			}
+			p.stats.Refused++
+			p.giveBack(f, i, refusalReason(p.in.answer, q))
+		}
+		return
+	}
+	if x.End != reliability.NotEnded {
+		p.ended(&x)
+	}
+}
+
+// data sees to a message, and reports whether its buffer is in use still.
+func (p *program) data() bool {
+	if !p.cfg.Unreliable {
+		p.c.Work(p.cfg.Costs.Arrive)
+		switch v, answer := p.recvs.Arrive(p.in.peer, p.in.channel); v {
+		case reliability.ArrivalAnswer:
+			p.answers.push(p.in.peer, answer)
+			return false
+		case reliability.ArrivalDrop:
+			return false
+		}
+	}
+	return p.deliver()
+}
+
+// deliver writes a message into its endpoint, or refuses it, and reports whether its buffer is
+// in use still. What needs the DMA engine waits for it, and so does what comes behind;
+// without channels what finds no room waits, too.
+func (p *program) deliver() bool {
+	a := &p.in
+	kind := p.place()
+	if kind == 0 && a.length > inlineSize && p.job != none || p.cfg.Unreliable && kind >= reliability.NackResident && kind <= reliability.NackMemory {
+		first := !a.waits
+		a.waits = true
+		return first
+	}
+	waited := a.waits
+	a.waits = false
+	if kind != 0 {
+		p.refuse(kind)
+		if waited {
+			p.drop()
+		}
+		return waited
+	}
+	page := a.f.page.Bytes()[receiveAt(a.at):]
+	e := entry{op: a.op, length: a.length, station: a.from, port: a.fromPort, endpoint: a.fromEnd}
+	a.f.used = p.now
+	if a.length > inlineSize {
+		e.flags = flagStaged
+		e.put(page)
+		p.job = storing
+		p.c.DMA(a.f.end.staging.receivePart(a.at)[:a.length], a.body)
+		return true
+	}
+	e.put(page)
+	copy(page[entryHead:], a.body)
+	p.accept()
+	if waited {
+		p.drop()
+	}
+	return waited
+}
+
+// place finds the entry for a message, and returns why there is none.
+func (p *program) place() reliability.AnswerKind {
+	a := &p.in
+	a.f = nil
+	e := p.d.find(a.toPort, a.toEnd)
+	if e == nil {
+		return reliability.NackNoEndpoint
+	}
+	f := e.frame
+	if f == nil || f.state != frameLive {
+		if e.state == endAway {
+			p.d.fault(e, &e.wantsFrame)
+		}
+		return reliability.NackResident
+	}
+	if !p.cfg.Unprotected {
+		p.c.Work(p.cfg.Costs.Check)
+		if (a.op == opControl) != e.privileged() {
+			return reliability.NackTag
+		}
+		if tag, tagged := tagOf(a.body); tagged && a.op == opMessage && !admits(e.tagIn(f.page.Bytes()), tag) {
+			p.stats.BadTags++
+			return reliability.NackTag
+		}
+	}
+	if a.at = f.freeEntry(a.queue); a.at < 0 {
+		return reliability.NackOverrun
+	}
+	if a.length > inlineSize && !e.staging.pinned {
+		p.d.fault(e, &e.wantsPin)
+		return reliability.NackMemory
+	}
+	a.f = f
+	return 0
+}
+
+// stored is the end of a transfer to a staging area.
+func (p *program) stored() {
+	p.accept()
+	p.drop()
+}
+
+// accept has the host find a message that has been written, and answers.
+func (p *program) accept() {
+	a := &p.in
+	p.stats.Delivered++
+	p.filledEntry(a.f, a.at)
+	if !p.cfg.Unreliable {
+		p.answers.push(a.peer, p.recvs.Accept(a.peer, a.channel.Channel))
+	}
+}
+
+// refuse answers a message that has not been written.
+func (p *program) refuse(kind reliability.AnswerKind) {
+	p.stats.Nacked[kind]++
+	if !p.cfg.Unreliable {
+		p.answers.push(p.in.peer, p.recvs.Refuse(p.in.peer, p.in.channel.Channel, kind))
+	}
+}
+
+// freeEntry returns an entry of a receive queue that is free, -1 for none. What the host says to
+// have taken counts only for entries that are filled.
+func (f *frame) freeEntry(q queue) int {
+	taken := word(f.page.Bytes(), takenAt)
+	for k := range receiveEntries {
+		i := int(q)*receiveEntries + (f.receiveNext[q]+k)%receiveEntries
+		if (f.filled^taken)>>i&1 == 0 {
+			f.receiveNext[q] = (i + 1) % receiveEntries
+			return i
+		}
+	}
+	return -1
+}
+
+// filledEntry makes an entry of a receive queue the host's.
+func (p *program) filledEntry(f *frame, at int) {
+	f.filled ^= 1 << at
+	setWord(f.page.Bytes(), filledAt, f.filled)
+	p.tell(f.end)
+}
+
+// tell has the host look at an endpoint.
+func (p *program) tell(e *end) {
+	if e.news {
+		return
+	}
+	e.news = true
+	p.d.newsOf.Push(e)
+	switch {
+	case e.privileged():
+		p.c.Interrupt(causeControl)
+	case p.cfg.Spin:
+		p.d.deliverNews()
+	default:
+		p.c.Interrupt(causeNews)
+	}
+}

@@ -1,0 +1,119 @@
+package lanai
+
+import (
+	"github.com/bobnet-go/bobnet/reliability"
+)
+
+// Which endpoints are in frames is the driver's affair (driver.go): it says which frame an
+// endpoint leaves and which comes, and the control program moves them, a page at a time, by
+// the host's DMA engine. An endpoint leaves when each message that it has under way has an
+// ACK or the latest NACK (VNT, 4.4.4), so that no late answer finds a channel that has
+// another message. What has a NACK is sent anew when the endpoint is back.
+
+// moves begins what can be done about endpoints that come and go.
+func (p *program) moves() (busy bool) {
+	for i := range p.frames {
+		f := &p.frames[i]
+		if f.returning != 0 {
+			p.payBack(f)
+		}
+		switch {
+		case f.state == frameDraining && p.settled(f) && f.end.gone:
+			p.depart(f)
+			busy = true
+		case p.job != none:
+		case f.state == frameDraining && p.settled(f):
+			p.begin(f, frameSaving)
+		case f.state == frameLoading:
+			p.begin(f, frameLoading)
+		}
+	}
+	return busy
+}
+
+// begin moves an endpoint from its frame, or to it.
+func (p *program) begin(f *frame, state frameState) {
+	p.job, p.move, f.state = moving, f, state
+	page, image := f.page.Bytes()[:frameSize], f.end.image[:]
+	if state == frameSaving {
+		p.unbind(f)
+		f.end.state = endMoving
+		p.c.DMA(image, page)
+		return
+	}
+	p.c.DMA(page, image)
+}
+
+// moved is the end of a move.
+func (p *program) moved() {
+	f := p.move
+	p.move = nil
+	if f.state == frameSaving {
+		p.depart(f)
+		return
+	}
+	page := f.page.Bytes()
+	f.posted, f.done, f.filled = uint16(word(page, postedAt)), uint16(word(page, doneAt)), word(page, filledAt)
+	f.taken, f.returning, f.sendNext, f.receiveNext = 0, 0, 0, [2]int{}
+	f.state, f.since, f.used = frameLive, p.now, p.now
+	f.end.state = endResident
+	p.sends.Resume(f.end.slot)
+	if f.end.gone {
+		p.drain(f)
+	}
+	p.stats.Loads++
+	p.tell(f.end)
+	p.c.Interrupt(causeMoved)
+}
+
+// depart ends an endpoint's stay.
+func (p *program) depart(f *frame) {
+	e := f.end
+	f.state, f.end, e.frame = frameEmpty, nil, nil
+	if e.gone {
+		for {
+			if _, ok := p.sends.Unbind(e.slot); !ok {
+				break
+			}
+		}
+		p.sends.Resume(e.slot)
+	} else {
+		e.state = endAway
+		p.tell(e)
+	}
+	p.stats.Unloads++
+	p.c.Interrupt(causeMoved)
+}
+
+// settled reports whether a frame may be emptied: nothing of its endpoint is under way
+// whose fate is not known, in a channel or in a buffer.
+func (p *program) settled(f *frame) bool {
+	if p.in.f == f {
+		return false
+	}
+	if !p.cfg.Unreliable && !p.sends.Drained(f.end.slot) {
+		return false
+	}
+	return p.job != loading // of which the source may be its staging area
+}
+
+// unbind takes what has a NACK from its channels: it is as if it had never been sent.
+func (p *program) unbind(f *frame) {
+	for {
+		var x reliability.Passage
+		x, ok := p.sends.Unbind(f.end.slot)
+		if !ok {
+			break
+		}
+		f.taken &^= 1 << (x.Packet & 0xff)
+	}
+	page := f.page.Bytes()
+	setWord(page, doneAt, uint32(f.done))
+	setWord(page, filledAt, f.filled)
+}
+
+// drain begins to unload the endpoint in a frame.
+func (p *program) drain(f *frame) {
+	f.state = frameDraining
+	p.sends.Drain(f.end.slot)
+}

@@ -1,0 +1,281 @@
+package lanai
+
+import (
+	"math/bits"
+
+	"github.com/bobnet-go/bobnet/endpoint/internal/wire"
+	"github.com/bobnet-go/bobnet/reliability"
+	"github.com/bobnet-go/bobnet/transport/myrinet"
+)
+
+// frame is an endpoint frame, as the control program knows it: what it keeps for itself of
+// the page, which the program of the host can write to as it likes.
+type frame struct {
+	page  *myrinet.Page
+	end   *end // that is in it, nil for none
+	state frameState
+	since int64 // when it was loaded
+	used  int64 // when a message last passed
+
+	posted    uint16 // as of the last doorbell
+	done      uint16
+	taken     uint16 // entries whose messages are under way
+	returning uint16 // entries whose messages are to come back
+	why       [numSends]wire.Reason
+	heads     [numSends]entry // of the entries that are taken
+	sendNext  int             // entry that is looked at first
+
+	filled      uint32
+	receiveNext [2]int // entry of each queue that is looked at first
+}
+
+type frameState uint8
+
+const (
+	frameEmpty    frameState = iota
+	frameLoading             // an endpoint comes
+	frameLive                // it sends and receives
+	frameDraining            // it is to go, when what it has sent is settled
+	frameSaving              // it goes
+)
+
+// pending returns the entries whose messages are to be sent.
+func (f *frame) pending() uint16 {
+	if f.state != frameLive {
+		return 0
+	}
+	return (f.posted ^ f.done) &^ (f.taken | f.returning)
+}
+
+// packetOf is the pointer to an entry that the tables of channels keep.
+func packetOf(e *end, i int) uint32 { return uint32(e.slot)<<8 | uint32(i) }
+
+// prepare fills a send buffer with the next packet of data: one that goes again, or a new one.
+func (p *program) prepare() bool {
+	b := p.buffer()
+	if b.state != bufFree || p.job != none || p.d.via.holds() {
+		return false
+	}
+	if p.scan(b) {
+		return true
+	}
+	f, i, peer, ok := p.next()
+	if !ok {
+		return false
+	}
+	p.bind(b, f, i, peer)
+	return true
+}
+
+// scan sends a packet again, or returns its message, if a scan says so.
+func (p *program) scan(b *outBuffer) bool {
+	if p.cfg.Unreliable || p.sends.Deadline() > p.now {
+		return false
+	}
+	x, more := p.sends.Scan(p.now)
+	if !more {
+		return false
+	}
+	if x.End != reliability.NotEnded {
+		p.ended(&x)
+		return true
+	}
+	p.c.Work(p.cfg.Costs.Resend)
+	p.stats.Again++
+	f, i := p.frameOf(x.Packet)
+	p.build(b, f, i, x.Card, x.Header)
+	return true
+}
+
+// frameOf returns the entry that a packet stands for: its endpoint is in a frame as long as
+// the packet is under way.
+func (p *program) frameOf(packet uint32) (f *frame, i int) {
+	if e := p.d.ends[packet>>8]; e != nil {
+		f = e.frame
+	}
+	return f, int(packet & 0xff)
+}
+
+// next returns the next entry to be sent: weighted round-robin among the frames (VNT, 4.1).
+// One that has its turn makes so many attempts, also when it has nothing to send, which
+// others with something to send wait for; those without are skipped.
+func (p *program) next() (f *frame, i, peer int, ok bool) {
+	for {
+		f = &p.frames[p.current]
+		if p.left > 0 {
+			if i, peer, ok = p.attempt(f); ok {
+				p.left--
+				return f, i, peer, true
+			}
+		}
+		another := p.sendable()
+		if another < 0 {
+			return nil, 0, 0, false
+		}
+		if p.left > 0 && f.state == frameLive && p.cfg.Costs.Loiter > 0 {
+			n := min(p.left, loiterChunk)
+			p.left -= n
+			p.stats.Loitered += uint64(n)
+			p.c.Work(n * p.cfg.Costs.Loiter)
+			p.again = true
+			return nil, 0, 0, false
+		}
+		p.current, p.left = another, p.cfg.Attempts
+		p.stats.Turns++
+	}
+}
+
+// loiterChunk is how many attempts in vain are made in one step.
+const loiterChunk = 16
+
+// sendable returns the next frame behind the current one that has something to send which
+// can be sent, -1 for none.
+func (p *program) sendable() int {
+	for k := 1; k <= len(p.frames); k++ {
+		at := (p.current + k) % len(p.frames)
+		if f := &p.frames[at]; f.pending() != 0 {
+			if _, _, ok := p.attempt(f); ok {
+				return at
+			}
+		}
+	}
+	return -1
+}
+
+// attempt returns an entry of a frame that can be sent now, and to which card. What cannot
+// ever be sent comes back.
+func (p *program) attempt(f *frame) (i, peer int, ok bool) {
+	set := f.pending()
+	for set != 0 {
+		i = bits.TrailingZeros16(bits.RotateLeft16(set, -f.sendNext))
+		i = (i + f.sendNext) % numSends
+		set &^= 1 << i
+		h := &f.heads[i]
+		h.parse(f.page.Bytes()[sendAt(i):])
+		if !p.sane(f, h) {
+			p.stats.BadEntries++
+			p.giveBack(f, i, wire.ReasonBadArgs)
+			continue
+		}
+		peer, ok = p.peers.number(h.station)
+		if ok {
+			_, ok = p.peers.turns(peer)
+		}
+		if !ok {
+			p.stats.Unroutable++
+			p.giveBack(f, i, wire.ReasonUnreachable)
+			continue
+		}
+		if !p.cfg.Unreliable && !p.sends.Free(peer) {
+			continue
+		}
+		if h.flags&flagStaged != 0 && !f.end.staging.pinned {
+			p.d.fault(f.end, &f.end.wantsPin)
+			continue
+		}
+		return i, peer, true
+	}
+	return 0, 0, false
+}
+
+// sane reports whether an entry is one that a host may post. It names no memory: what does
+// not lie in the entry lies in the entry's own part of the endpoint's staging area.
+func (p *program) sane(f *frame, h *entry) bool {
+	switch {
+	case h.flags&^flagStaged != 0 || h.op >= opEnd || h.length < connSize:
+		return false
+	case h.op == opControl && !f.end.privileged():
+		p.stats.Privileged++
+		return false
+	case h.flags&flagStaged != 0:
+		return h.length <= stageSize
+	}
+	return h.length <= inlineSize
+}
+
+// bind sends a message for the first time.
+func (p *program) bind(b *outBuffer, f *frame, i, peer int) {
+	p.c.Work(p.cfg.Costs.Send)
+	f.sendNext = (i + 1) % numSends
+	f.used = p.now
+	f.taken |= 1 << i
+	var channel reliability.ChannelHeader
+	if !p.cfg.Unreliable {
+		p.c.Work(p.cfg.Costs.Bind)
+		channel = p.sends.Send(p.now, peer, f.end.slot, packetOf(f.end, i))
+	}
+	p.build(b, f, i, peer, channel)
+	if p.cfg.Unreliable {
+		p.finished(f, i)
+	}
+}
+
+// build puts a packet into a send buffer: at once if it is short, and else by DMA.
+func (p *program) build(b *outBuffer, f *frame, i, peer int, channel reliability.ChannelHeader) {
+	e := &f.heads[i]
+	h := header{kind: kindData, channel: channel, from: p.self, to: e.station, fromPort: f.end.port, fromEnd: f.end.id, toPort: e.port, toEnd: e.endpoint, op: e.op, length: e.length}
+	if i >= sendEntries {
+		h.queue = replies
+	}
+	at := outAt + h.put(b.mem[outAt:])
+	b.n, b.peer = dataHeader+e.length, peer
+	if e.flags&flagStaged == 0 {
+		copy(b.mem[at:], f.page.Bytes()[sendAt(i)+entryHead:][:e.length])
+		b.state = bufReady
+		p.fill++
+		return
+	}
+	b.state, p.job = bufFilling, loading
+	p.c.DMA(b.mem[at:][:e.length], f.end.staging.sendPart(i))
+}
+
+// ended sees to what has become of a message.
+func (p *program) ended(x *reliability.Passage) {
+	f, i := p.frameOf(x.Packet)
+	if f == nil || f.taken&(1<<i) == 0 {
+		return
+	}
+	switch x.End {
+	case reliability.EndedAcked:
+		p.finished(f, i)
+	case reliability.EndedRefused: // onAnswer knows why
+	default:
+		p.stats.Returned++
+		p.giveBack(f, i, wire.ReasonUnreachable)
+	}
+}
+
+// finished makes an entry of a send queue the host's again.
+func (p *program) finished(f *frame, i int) {
+	f.taken &^= 1 << i
+	f.done ^= 1 << i
+	setWord(f.page.Bytes(), doneAt, uint32(f.done))
+	if f.end.wantsDone {
+		p.tell(f.end)
+	}
+}
+
+// giveBack has a message come back to its sender, by the reply queue: now, or as soon as
+// there is room.
+func (p *program) giveBack(f *frame, i int, why wire.Reason) {
+	f.taken &^= 1 << i
+	f.returning |= 1 << i
+	f.why[i] = why
+	p.payBack(f)
+}
+
+// payBack writes what comes back into the reply queue, as far as there is room.
+func (p *program) payBack(f *frame) {
+	for f.returning != 0 && (f.state == frameLive || f.state == frameDraining) {
+		at := f.freeEntry(replies)
+		if at < 0 {
+			return
+		}
+		i := bits.TrailingZeros16(f.returning)
+		f.returning &^= 1 << i
+		back := entry{flags: flagReturned, op: uint8(f.why[i]), length: i}
+		back.put(f.page.Bytes()[receiveAt(at):])
+		p.filledEntry(f, at)
+		p.finished(f, i)
+	}
+}
