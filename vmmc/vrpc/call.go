@@ -49,6 +49,7 @@ type Call struct {
 	verf    OpaqueAuth
 	dec     xdr.Decoder
 	enc     xdr.Encoder
+	onSent  func()
 }
 
 // XID returns the transaction id, with which the client repeats the call, if it does.
@@ -96,3 +97,8 @@ func (c *Call) Encode(v xdr.Marshaler) error {
 	v.MarshalXDR(&c.enc)
 	return c.enc.Err()
 }
+
+// OnSent has f run, once, when the memory of the results is not needed any more: the reply has
+// been copied or sent, or never will be. It runs on the goroutine that carries out the calls of
+// the connection, which waits for that, and must return soon.
+func (c *Call) OnSent(f func()) { c.onSent = f }

@@ -154,19 +154,25 @@ func (c *Client) call(ctx context.Context, x *Exchange, proc uint32, args xdr.Ma
 		if err := c.transport.RoundTrip(ctx, x); err != nil {
 			return err
 		}
-		err := c.decode(x, proc, cred, res, inPlace)
-		if err == nil {
-			return nil
-		}
-		c.transport.Release(x)
-		rpc, ok := err.(*RPCError)
-		if !ok || !first {
-			return err
-		}
-		if stat, ok := rpc.Stat.(AuthStat); !ok || !c.auth.Refresh(cred, stat) {
+		if again, err := c.take(x, proc, cred, res, inPlace); !again || !first {
 			return err
 		}
 	}
+}
+
+// take decodes the reply; if that is not possible, the reply is given back. again says that
+// the server has refused the credential, and that there is a better one now.
+func (c *Client) take(x *Exchange, proc uint32, cred OpaqueAuth, res xdr.Unmarshaler, inPlace bool) (again bool, err error) {
+	if err = c.decode(x, proc, cred, res, inPlace); err == nil {
+		return false, nil
+	}
+	c.transport.Release(x)
+	if rpc, ok := err.(*RPCError); ok {
+		if stat, ok := rpc.Stat.(AuthStat); ok {
+			return c.auth.Refresh(cred, stat), err
+		}
+	}
+	return false, err
 }
 
 // encode makes the call message, with a transaction id of its own, unless ctx has ended.

@@ -14,6 +14,7 @@ type program struct {
 	procedures      map[uint32]*Procedure
 	authorize       func(*Call) AuthStat
 	inPlace         bool
+	resultsInPlace  bool
 	stats           programStats
 }
 
@@ -30,7 +31,7 @@ func (s *Server) Register(p *Program) error {
 	}
 	entry := &program{
 		number: p.Number, version: p.Version, name: p.Name,
-		procedures: make(map[uint32]*Procedure), authorize: p.Authorize, inPlace: p.InPlace,
+		procedures: make(map[uint32]*Procedure), authorize: p.Authorize, inPlace: p.InPlace, resultsInPlace: p.ResultsInPlace,
 	}
 	for _, proc := range p.Procedures {
 		entry.procedures[proc.Number] = &proc

@@ -56,8 +56,9 @@
 // Each side of a connection exports a ring to the other, and a call is one message, encoded
 // where it is sent from, into the server's ring: no system call, no layer in between, and one
 // copy on each way, when XDR decodes opaque data out of the ring (the paper's compatible form).
-// Program.InPlace and Client.CallInPlace leave it there instead, where a message is in one
-// piece: of up to 3/8 of ServerConfig.Ring and ClientConfig.Ring. Longer ones go in several.
+// Program.InPlace and Client.CallInPlace leave it there instead, and Program.ResultsInPlace
+// has results sent from where they lie. A message of more than 3/8 of ServerConfig.Ring or
+// ClientConfig.Ring goes in several pieces, which are put together by one copy more.
 // The caller's goroutine drives the network while it waits, and takes the replies of other
 // callers, too.
 //

@@ -3,11 +3,9 @@ package vrpc
 import (
 	"context"
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/bobnet-go/bobnet/vmmc"
 )
@@ -39,8 +37,8 @@ type mapped struct {
 	starved atomic.Bool   // who writes waits for that
 	writing chan struct{} // holds one token, for who writes
 	out     ringWriter
-	tail    []byte    // of pieces
-	gather  [2][]byte // a piece and its tail
+	pieces  [4]parcel // of a message before the last, in turn
+	turn    int
 	telling sync.Mutex
 	tell    [4]byte
 }
@@ -134,52 +132,6 @@ func (m *mapped) piece(rec ringRecord, ticket uint64, max int) (msg []byte, inRi
 	return msg, false, true, nil
 }
 
-// sending is how a message goes out.
-type sending struct {
-	post  *vmmc.Send
-	pause func() bool   // if not nil, while the message waits for room: reports whether to call look
-	look  func() error  // its error ends the wait
-	limit time.Duration // if positive, how long the message may wait for room: errSilent
-	begun bool          // set when a part was sent: without the rest the connection is of no use
-}
-
-// send sends the message that buf has behind head octets, which are not looked at. It returns
-// buf with the trailer; if there is no error its memory is in use until s.post has ended, and if
-// there is one, for ever. The token is held.
-func (m *mapped) send(ctx context.Context, buf []byte, head int, s *sending) ([]byte, error) {
-	n := len(buf) - head
-	most := pieceMax(m.out.size)
-	for at := head; n > most; at, n = at+most, n-most {
-		if err := m.waitRoom(ctx, most, s); err != nil {
-			return buf, err
-		}
-		s.begun = true
-		offset, tail := m.out.put(m.tail[:0], most, false, m.tellNow())
-		m.tail, m.gather = tail, [2][]byte{buf[at : at+most], tail}
-		if err := m.proc.SendGather(ctx, m.gather[:], m.base+vmmc.ProxyAddr(offset), false); err != nil {
-			return buf, err
-		}
-	}
-	if err := m.waitRoom(ctx, n, s); err != nil {
-		return buf, err
-	}
-	s.begun = true
-	begin := len(buf) - n
-	offset, buf := m.out.put(buf, n, true, m.tellNow())
-	return buf, m.write(ctx, buf[begin:], m.base+vmmc.ProxyAddr(offset), s.post)
-}
-
-// write sends a record: asynchronously if it is not copied.
-func (m *mapped) write(ctx context.Context, record []byte, to vmmc.ProxyAddr, post *vmmc.Send) error {
-	if len(record) > copiedMax {
-		post.Src, post.Dst = record, to
-		if err := m.proc.Post(post); !errors.Is(err, vmmc.ErrFull) {
-			return err
-		}
-	}
-	return m.proc.SendMsg(ctx, record, to)
-}
-
 // tellNow returns what was freed, which the other side is told by what is being sent.
 func (m *mapped) tellNow() uint32 {
 	freed := m.freed.Load()
@@ -187,56 +139,6 @@ func (m *mapped) tellNow() uint32 {
 		m.told.Store(freed)
 	}
 	return freed
-}
-
-// errSilent: the other side sends nothing, or takes nothing, for too long.
-var errSilent = errors.New("vrpc: nothing came in time")
-
-// waitRoom waits until a piece of n octets has room.
-func (m *mapped) waitRoom(ctx context.Context, n int, s *sending) error {
-	for waiting := false; ; waiting = true {
-		said := m.credits()
-		if err := m.out.credit(said); err != nil {
-			return err
-		}
-		if m.out.room(n) {
-			return nil
-		}
-		if !waiting && s.limit > 0 {
-			limited, cancel := context.WithTimeoutCause(ctx, s.limit, errSilent)
-			defer cancel()
-			ctx = limited
-		}
-		if err := m.awaitCredit(ctx, said, s); err != nil {
-			return err
-		}
-	}
-}
-
-// awaitCredit waits until the other side has freed something.
-func (m *mapped) awaitCredit(ctx context.Context, said [2]uint32, s *sending) error {
-	m.starved.Store(true)
-	err := m.to.Await(ctx, func() bool {
-		return m.credits() != said || s.pause != nil && s.pause()
-	})
-	m.starved.Store(false)
-	switch {
-	case err != nil && context.Cause(ctx) == errSilent:
-		return errSilent
-	case err != nil:
-		return err
-	case s.look != nil:
-		return s.look()
-	}
-	return nil
-}
-
-// settled waits until a send that was posted does not need its memory any more.
-func settled(p *vmmc.Process, post *vmmc.Send) error {
-	if post.Status() != vmmc.StatusPending {
-		return nil
-	}
-	return p.WaitSend(context.Background(), post)
 }
 
 // close ends the side: nothing lands in its ring any more, and the other side hears of it.

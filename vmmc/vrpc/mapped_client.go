@@ -13,7 +13,7 @@ import (
 
 // far is what an Exchange has besides for VMMC.
 type far struct {
-	post    *vmmc.Send  // of its message
+	post    *parcel     // of its message
 	conn    *mappedConn // where it is, or was last
 	held    bool        // its reply lies in the ring of conn
 	ticket  uint64      // of the record
@@ -75,24 +75,34 @@ func (c *mappedConn) read() error {
 	return c.why
 }
 
-// roundTrip sends a call and waits for its reply, which stays in the ring until release.
-func (c *mappedConn) roundTrip(ctx context.Context, x *Exchange) error {
+func (c *mappedConn) start(ctx context.Context, x *Exchange) error {
 	if err := c.begin(ctx, x); err != nil {
 		return err
 	}
-	defer x.alarm.Stop()
 	if err := c.calls.add(x); err != nil {
 		<-c.writing
+		x.alarm.Stop()
 		return unsent(err)
 	}
 	err := c.send(ctx, x)
 	<-c.writing
-	if err != nil {
-		return c.calls.settle(x, err)
-	}
-	err = c.await(ctx, x)
 	if err == nil {
-		settled(c.proc, x.post) // the reply says that the call has arrived
+		return nil
+	}
+	if err = c.calls.settle(x, err); err == nil {
+		x.done <- nil // the reply to what was sent has come: finish takes it
+		return nil
+	}
+	x.alarm.Stop()
+	return err
+}
+
+// finish leaves the reply in the ring until release.
+func (c *mappedConn) finish(ctx context.Context, x *Exchange) error {
+	defer x.alarm.Stop()
+	err := c.await(ctx, x)
+	if err == nil {
+		x.post.settled(context.Background(), c.proc) // the reply says that the call has arrived
 	}
 	x.retire()
 	return err
@@ -102,6 +112,9 @@ func (c *mappedConn) roundTrip(ctx context.Context, x *Exchange) error {
 func (c *mappedConn) begin(ctx context.Context, x *Exchange) error {
 	x.prepare(c)
 	err := x.claim(ctx, c.writing, c.dead)
+	if err != nil {
+		x.alarm.Stop()
+	}
 	if err == errEnded {
 		return unsent(c.why)
 	}
@@ -111,14 +124,14 @@ func (c *mappedConn) begin(ctx context.Context, x *Exchange) error {
 // prepare makes x ready to wait at c.
 func (x *Exchange) prepare(c *mappedConn) {
 	if x.post == nil {
-		x.post = new(vmmc.Send)
+		x.post = new(parcel)
 	}
 	if x.alarm == nil {
 		x.alarm = time.AfterFunc(time.Hour, func() {
 			x.over.Store(true)
 			x.waker.Load().Wake()
 		})
-		x.pausing = func() bool { return len(x.done) > 0 || x.conn.in.ready() || x.over.Load() }
+		x.pausing = func() bool { return len(x.done) > 0 || x.conn.ready() || x.over.Load() }
 		x.looking = func() error { return x.conn.look(x) }
 	}
 	x.conn = c
@@ -151,7 +164,7 @@ func (x *Exchange) expired() bool {
 // more, nor is the memory of the call, which may still be read.
 func (c *mappedConn) send(ctx context.Context, x *Exchange) error {
 	s := sending{post: x.post, pause: x.pausing, look: x.looking}
-	record, err := c.mapped.send(ctx, x.room, headroom, &s)
+	record, err := c.mapped.send(ctx, x.room, headroom, nil, &s)
 	if err == nil {
 		x.room = record
 		return nil
@@ -220,6 +233,14 @@ func (c *mappedConn) look(x *Exchange) error {
 	return nil
 }
 
+// ready reports whether there is a record. Other calls must not take it meanwhile: the server
+// would then write to the memory that is being looked at.
+func (c *mappedConn) ready() bool {
+	c.reading.Lock()
+	defer c.reading.Unlock()
+	return c.in.ready()
+}
+
 // take takes replies out of the ring. It reports whether any was for another than x.
 func (c *mappedConn) take(x *Exchange) (others bool, err error) {
 	c.reading.Lock()
@@ -247,9 +268,9 @@ func (c *mappedConn) take(x *Exchange) (others bool, err error) {
 			continue
 		case inRing:
 			y.held, y.ticket, y.Reply = true, ticket, msg
-		default:
-			y.Reply = append(y.record[:0], msg...)
-			y.record = y.Reply
+		default: // the next one is put together in the memory of the one before
+			c.partial, y.record = y.record[:0], msg
+			y.Reply = msg
 		}
 		others = others || y != x
 		y.done <- nil
@@ -290,7 +311,7 @@ func (c *mappedConn) keepBack(ctx context.Context, x *Exchange) error {
 	if err != nil {
 		return err
 	}
-	err = settled(c.proc, x.post)
+	err = x.post.settled(context.Background(), c.proc)
 	x.retire()
 	if err != nil {
 		return c.lost(err)

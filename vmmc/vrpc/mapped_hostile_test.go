@@ -41,9 +41,9 @@ func twoProcesses(t testing.TB) (p [2]*vmmc.Process) {
 // post sends octets as a message by the rules of the ring.
 func (m *mapped) post(t *testing.T, msg []byte) {
 	t.Helper()
-	s := sending{post: new(vmmc.Send)}
-	if _, err := m.send(t.Context(), msg, 0, &s); err == nil {
-		settled(m.proc, s.post)
+	s := sending{post: new(parcel)}
+	if _, err := m.send(t.Context(), msg, 0, nil, &s); err == nil {
+		s.post.settled(context.Background(), m.proc)
 	} else if m.to.Done() == nil { // else the server has had enough
 		t.Fatal(err)
 	}

@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"sync"
-	"sync/atomic"
-	"time"
 
 	"github.com/bobnet-go/bobnet/vmmc"
 )
@@ -20,9 +18,12 @@ type mappedServer struct {
 	idle   chan *mappedWorker
 	group  sync.WaitGroup
 
-	alarm *time.Timer
-	over  atomic.Bool
-	due   time.Time // zero for none
+	alarm  *alarm // of what is read
+	unread *alarm // of a reply that has no room; the writer's
+	// What sending asks for, made once.
+	crowd    func()
+	crowded  func() bool
+	patience func() error
 }
 
 // mappedWorker carries out one call at a time.
@@ -30,7 +31,7 @@ type mappedWorker struct {
 	session *Session
 	call    []byte // of several that are carried out at once
 	reply   []byte
-	post    *vmmc.Send
+	post    *parcel
 }
 
 func newMappedServer(ctx context.Context, s *Server, m *mapped, from vmmc.Peer) *mappedServer {
@@ -38,13 +39,19 @@ func newMappedServer(ctx context.Context, s *Server, m *mapped, from vmmc.Peer) 
 	v.ctx, v.cancel = context.WithCancel(ctx)
 	peer := Peer{Netid: "vmmc", Name: fmt.Sprintf("%v/%d", from.Node, from.Process)}
 	for range s.cfg.Parallel {
-		v.idle <- &mappedWorker{session: s.NewSession(v.ctx, peer, s.cfg.MaxMessage), post: new(vmmc.Send)}
+		w := &mappedWorker{session: s.NewSession(v.ctx, peer, s.cfg.MaxMessage), post: new(parcel)}
+		w.session.refers = true
+		v.idle <- w
 	}
-	v.alarm = time.AfterFunc(time.Hour, func() {
-		v.over.Store(true)
-		m.proc.Wake()
-	})
-	v.alarm.Stop()
+	v.alarm, v.unread = newAlarm(m.proc), newAlarm(m.proc)
+	v.crowd = func() { v.unread.set(s.cfg.RecordTimeout) }
+	v.crowded = v.unread.over.Load
+	v.patience = func() error {
+		if v.unread.late() {
+			return errSilent
+		}
+		return nil
+	}
 	return v
 }
 
@@ -54,38 +61,13 @@ func (v *mappedServer) watch() (stop func() bool) {
 	return context.AfterFunc(v.ctx, v.proc.Wake)
 }
 
-// limit sets the time for what v waits for next; negative is none.
-func (v *mappedServer) limit(d time.Duration) {
-	v.over.Store(false)
-	if d < 0 {
-		v.due = time.Time{}
-		v.alarm.Stop()
-		return
-	}
-	v.due = time.Now().Add(d)
-	v.alarm.Reset(d)
-}
-
-// late reports whether that time is over. An alarm may be that of an earlier wait.
-func (v *mappedServer) late() bool {
-	if !v.over.Load() || v.due.IsZero() {
-		return false
-	}
-	if left := time.Until(v.due); left > 0 {
-		v.over.Store(false)
-		v.alarm.Reset(left)
-		return false
-	}
-	return true
-}
-
 func (v *mappedServer) stirred() bool {
-	return v.in.ready() || v.over.Load() || v.ctx.Err() != nil
+	return v.in.ready() || v.alarm.over.Load() || v.ctx.Err() != nil
 }
 
 // serve answers calls until the first error.
 func (v *mappedServer) serve() error {
-	defer v.alarm.Stop()
+	defer v.alarm.stop()
 	defer v.watch()()
 	stirred := v.stirred // one for all calls
 	for {
@@ -116,7 +98,7 @@ type taken struct {
 
 // next waits for a call, each in its time.
 func (v *mappedServer) next(stirred func() bool) (msg []byte, t taken, err error) {
-	v.limit(v.server.cfg.IdleTimeout)
+	v.alarm.set(v.server.cfg.IdleTimeout)
 	for begun := false; ; {
 		msg, t, some, err := v.look()
 		switch {
@@ -128,9 +110,9 @@ func (v *mappedServer) next(stirred func() bool) (msg []byte, t taken, err error
 			}
 			if !begun {
 				begun = true
-				v.limit(v.server.cfg.RecordTimeout)
+				v.alarm.set(v.server.cfg.RecordTimeout)
 			}
-		case v.late():
+		case v.alarm.late():
 			return nil, t, errSilent
 		default:
 			if err := v.to.Await(context.Background(), stirred); err != nil {
@@ -165,21 +147,26 @@ func (v *mappedServer) give(t taken) {
 	defer v.reading.Unlock()
 	if t.inRing {
 		v.free(t.ticket)
-	} else if cap(v.partial) > keepBuffer {
-		v.partial = nil
+		if cap(v.partial) > keepBuffer && len(v.partial) == 0 {
+			v.partial = nil // no call was so long after one that was
+		}
 	}
 }
 
 // answer carries out a call and sends the reply.
 func (v *mappedServer) answer(w *mappedWorker, msg []byte, t taken) (err error) {
-	if err := settled(v.proc, w.post); err != nil {
+	if err := w.post.settled(context.Background(), v.proc); err != nil {
 		return err
 	}
 	if cap(w.reply) > keepBuffer && len(w.reply) <= keepBuffer {
 		w.reply = nil
 	}
-	w.reply, err = w.session.Answer(msg, w.reply[:0])
-	v.give(t)
+	defer w.session.sent()
+	w.reply, err = w.session.answer(msg, w.reply[:0])
+	kept := w.session.keeps(len(msg))
+	if !kept {
+		v.give(t)
+	}
 	if err == nil {
 		err = v.ctx.Err() // the connection has ended meanwhile
 	}
@@ -189,10 +176,23 @@ func (v *mappedServer) answer(w *mappedWorker, msg []byte, t taken) (err error) 
 	if len(w.reply) == 0 {
 		return v.acknowledge(v.ctx)
 	}
+	if err := v.reply(w); err != nil || !kept {
+		return err
+	}
+	if err := w.post.settled(context.Background(), v.proc); err != nil {
+		return err
+	}
+	v.give(t)
+	return v.acknowledge(v.ctx) // the reply could not say it
+}
+
+// reply sends what w has answered.
+func (v *mappedServer) reply(w *mappedWorker) (err error) {
 	v.writing <- struct{}{}
 	defer func() { <-v.writing }()
-	s := sending{post: w.post, limit: v.server.cfg.RecordTimeout}
-	w.reply, err = v.send(v.ctx, w.reply, 0, &s)
+	s := sending{post: w.post, wait: v.crowd, pause: v.crowded, look: v.patience}
+	defer v.unread.stop()
+	w.reply, err = v.send(v.ctx, w.reply, 0, w.session.call.enc.Refs(), &s)
 	return err
 }
 

@@ -145,8 +145,8 @@ func knock(ctx context.Context, door *vmmc.Import, p *vmmc.Process, ring int) (m
 		return nil, err
 	}
 	m.connect(to, offer.key)
-	s := sending{post: new(vmmc.Send)}
-	if _, err := m.send(ctx, own.append(nil, 0), 0, &s); err != nil {
+	s := sending{post: new(parcel)}
+	if _, err := m.send(ctx, own.append(nil, 0), 0, nil, &s); err != nil {
 		m.close(ctx)
 		return nil, err
 	}

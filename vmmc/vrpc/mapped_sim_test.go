@@ -49,9 +49,14 @@ func (o *octets) UnmarshalXDR(d *xdr.Decoder) { o.data = d.Opaque(o.data, xdr.Un
 // one is the Transport over one connection, whose calls are one after the other.
 type one struct{ c *mappedConn }
 
-func (o one) RoundTrip(ctx context.Context, x *Exchange) error { return o.c.roundTrip(ctx, x) }
-func (o one) Send(ctx context.Context, x *Exchange) error      { return o.c.keepBack(ctx, x) }
-func (o one) Close() error                                     { return nil }
+func (o one) RoundTrip(ctx context.Context, x *Exchange) error {
+	if err := o.c.start(ctx, x); err != nil {
+		return err
+	}
+	return o.c.finish(ctx, x)
+}
+func (o one) Send(ctx context.Context, x *Exchange) error { return o.c.keepBack(ctx, x) }
+func (o one) Close() error                                { return nil }
 func (o one) Release(x *Exchange) {
 	if x.held {
 		o.c.release(x)

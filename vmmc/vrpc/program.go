@@ -22,6 +22,10 @@ type Program struct {
 	// InPlace leaves opaque arguments in the message instead of copying them: they are valid
 	// until the procedure returns. (Those that Proc decodes are in any case.)
 	InPlace bool
+	// ResultsInPlace has opaque results of 8 KiB or more sent over VMMC from where they lie
+	// instead of copying them. They must not change until the reply has been sent: Call.OnSent
+	// tells. They may lie in the arguments.
+	ResultsInPlace bool
 }
 
 // Procedure is one procedure of a Program.
@@ -59,8 +63,9 @@ type result[T any] interface {
 //
 // The argument is valid until run returns, with all it points to: its memory is decoded into
 // again. The result is zero when run is called, and belongs to the server from when it
-// returns until the reply is encoded; what it refers to is only read. So a call allocates
-// nothing, unless run does or the argument contains strings or needs more memory than before.
+// returns until the reply is encoded, or sent (Program.ResultsInPlace); what it refers to is
+// only read. So a call allocates nothing, unless run does or the argument contains strings or
+// needs more memory than before.
 func Proc[A, R any, PA argument[A], PR result[R]](number uint32, name string, run func(c *Call, arg *A, res *R) error) Procedure {
 	type space struct {
 		arg A
@@ -76,7 +81,7 @@ func Proc[A, R any, PA argument[A], PR result[R]](number uint32, name string, ru
 		if err == nil {
 			err = c.Encode(PR(&s.res))
 		}
-		if c.dec.InPlace {
+		if c.dec.InPlace || len(c.enc.Refs()) > 0 { // which may be to it
 			s.arg = *new(A)
 		}
 		s.res = *new(R)

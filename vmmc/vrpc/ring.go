@@ -71,7 +71,7 @@ func be(n uint32) uint32 {
 }
 
 // ringReader takes records from a ring. Whatever its writer does, what it takes lies in
-// the ring. Methods but ready are called by one goroutine at a time.
+// the ring. Its methods are called by one goroutine at a time.
 type ringReader struct {
 	data  []byte
 	key   ringKey

@@ -16,6 +16,7 @@ type Session struct {
 	server   *Server
 	ctx      context.Context
 	maxReply int
+	refers   bool // replies may refer to results
 	call     Call
 }
 
@@ -35,9 +36,34 @@ var errNoCall = errors.New("vrpc: not a call message")
 // until Answer returns. It is an error if msg is no call: on a stream whatever follows is
 // not worth reading.
 func (ss *Session) Answer(msg, reply []byte) ([]byte, error) {
+	defer ss.sent()
+	return ss.answer(msg, reply)
+}
+
+// referFrom is from how many octets on opaque results are left in place: shorter ones are
+// copied in less time than the network takes to gather them.
+const referFrom = 8 << 10
+
+// keeps reports whether the call, of so many octets, and the results must stay until the reply
+// has been sent: results that the reply refers to may lie in the call.
+func (ss *Session) keeps(octets int) bool {
+	return ss.call.onSent != nil || octets >= referFrom && len(ss.call.enc.Refs()) > 0
+}
+
+// sent tells the procedure that its results are not needed any more.
+func (ss *Session) sent() {
+	if f := ss.call.onSent; f != nil {
+		ss.call.onSent = nil
+		f()
+	}
+}
+
+// answer is Answer but for Call.OnSent. Where the session refers to results, the reply is
+// without them.
+func (ss *Session) answer(msg, reply []byte) ([]byte, error) {
 	c, base := &ss.call, len(reply)
 	c.sys, c.verf = nil, OpaqueAuth{}
-	c.enc.MaxSize = ss.maxReply
+	c.enc.MaxSize, c.enc.ReferFrom = ss.maxReply, 0
 	c.enc.Reset(reply)
 	c.dec.InPlace = false
 	c.dec.Reset(msg)
@@ -120,6 +146,9 @@ func (ss *Session) dispatch(c *Call) error {
 	}
 	if err == nil {
 		encodeAccepted(&c.enc, c.header.xid, &c.verf, Success)
+		if ss.refers && prog.resultsInPlace {
+			c.enc.ReferFrom = referFrom
+		}
 		if proc != nil {
 			err = ss.run(proc, c)
 		}

@@ -12,7 +12,8 @@ import (
 
 // clientConn is a connection of a client.
 type clientConn interface {
-	roundTrip(ctx context.Context, x *Exchange) error
+	start(ctx context.Context, x *Exchange) error    // sends a call with all that was kept back
+	finish(ctx context.Context, x *Exchange) error   // waits for its reply
 	keepBack(ctx context.Context, x *Exchange) error // see Transport.Send
 	// read takes replies until the connection ends, if calls do not do that themselves. It
 	// returns why it has ended, when nothing of it is left.
@@ -135,11 +136,29 @@ func (t *streamClient) read(c clientConn) {
 
 // RoundTrip sends the call and waits for the reply.
 func (t *streamClient) RoundTrip(ctx context.Context, x *Exchange) error {
+	if err := t.Start(ctx, x); err != nil {
+		return err
+	}
+	return t.Finish(ctx, x)
+}
+
+// Start sends the call.
+func (t *streamClient) Start(ctx context.Context, x *Exchange) error {
 	c, err := t.prepare(ctx, x)
 	if err != nil {
 		return err
 	}
-	err = c.roundTrip(ctx, x)
+	x.stream = c
+	return t.named(c.start(ctx, x))
+}
+
+// Finish waits for the reply.
+func (t *streamClient) Finish(ctx context.Context, x *Exchange) error {
+	return t.named(x.stream.finish(ctx, x))
+}
+
+// named says in the error of a call whose time is over which server it was.
+func (t *streamClient) named(err error) error {
 	if errors.Is(err, ErrTimeout) {
 		err = fmt.Errorf("%w from %s", ErrTimeout, t.addr)
 	}

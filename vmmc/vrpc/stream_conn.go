@@ -94,9 +94,8 @@ func (c *streamConn) read() error {
 	}
 }
 
-// roundTrip sends a call with all that was kept back, and waits for its reply.
-func (c *streamConn) roundTrip(ctx context.Context, x *Exchange) error {
-	heard := c.heard.Load()
+func (c *streamConn) start(ctx context.Context, x *Exchange) error {
+	x.heard = c.heard.Load()
 	if err := x.claim(ctx, c.writing, nil); err != nil {
 		return err
 	}
@@ -106,18 +105,19 @@ func (c *streamConn) roundTrip(ctx context.Context, x *Exchange) error {
 	}
 	err := c.write(ctx, x)
 	<-c.writing
-	if err != nil {
-		if !c.calls.remove(x) {
-			<-x.done // it has heard what the others have
-		}
-		return err
+	if err != nil && !c.calls.remove(x) {
+		<-x.done // it has heard what the others have
 	}
+	return err
+}
+
+func (c *streamConn) finish(ctx context.Context, x *Exchange) error {
 	done, err := x.await(ctx, x.left())
 	if done {
 		return err
 	}
 	err = c.calls.settle(x, err)
-	if err == ErrTimeout && c.heard.Load() == heard {
+	if err == ErrTimeout && c.heard.Load() == x.heard {
 		c.fail(errors.New("the server was silent for the whole time of a call"))
 	}
 	return err

@@ -31,6 +31,13 @@ type Transport interface {
 	Close() error
 }
 
+// starter is a Transport that can send calls without waiting for their replies. After a Start
+// that succeeds there is one Finish.
+type starter interface {
+	Start(ctx context.Context, x *Exchange) error
+	Finish(ctx context.Context, x *Exchange) error
+}
+
 // headroom is how many octets before a message are the transport's: the record mark.
 const headroom = 4
 
@@ -41,11 +48,14 @@ type Exchange struct {
 	Deadline time.Time // zero for none
 	Reply    []byte    // valid until Release; its capacity may be used for the reply
 
-	room   []byte // headroom, and Message behind it
-	record []byte // headroom, and Reply behind it, if it came by a stream
+	stream clientConn // that it was started on
+	heard  uint64     // by that, before
+	room   []byte     // headroom, and Message behind it
+	record []byte     // headroom, and Reply behind it, if it came by a stream
 	done   chan error
 	timer  *time.Timer
-	far    // over VMMC
+	far          // over VMMC
+	aside  aside // by a Transport that is no starter
 	enc    xdr.Encoder
 	dec    xdr.Decoder
 }

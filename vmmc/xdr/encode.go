@@ -21,25 +21,40 @@ type Encoder struct {
 	// MaxDepth is how deeply optional data and variable-length arrays may be nested, 0 for
 	// DefaultMaxDepth.
 	MaxDepth int
+	// ReferFrom, if positive, is from how many octets on opaque data is referred to instead of
+	// being copied: Bytes does not hold it, and Refs says where it belongs.
+	ReferFrom int
 
-	buf   []byte
-	base  int // length of buf at Reset
-	depth int
-	err   error
+	buf      []byte
+	base     int // length of buf at Reset
+	refs     []Ref
+	referred int // octets in refs
+	depth    int
+	err      error
+}
+
+// Ref is opaque data that belongs into an encoding and lies elsewhere.
+type Ref struct {
+	At   int // it comes before this octet of Encoder.Bytes
+	Data []byte
 }
 
 // Reset makes e append to buf, which belongs to e until Bytes is called, and forgets the
-// error. MaxSize and MaxDepth stay.
+// error. MaxSize, MaxDepth and ReferFrom stay.
 func (e *Encoder) Reset(buf []byte) {
-	e.buf, e.base, e.depth, e.err = buf, len(buf), 0, nil
+	clear(e.refs)
+	e.buf, e.base, e.refs, e.referred, e.depth, e.err = buf, len(buf), e.refs[:0], 0, 0, nil
 }
 
 // Bytes returns the slice given to Reset, or the larger one that has taken its place,
 // with all that was encoded since. It holds whole items, also after an error.
 func (e *Encoder) Bytes() []byte { return e.buf }
 
+// Refs returns what Bytes does not hold, in order. It is valid until Reset.
+func (e *Encoder) Refs() []Ref { return e.refs }
+
 // Len returns how many octets have been encoded since Reset, a multiple of four.
-func (e *Encoder) Len() int { return len(e.buf) - e.base }
+func (e *Encoder) Len() int { return len(e.buf) - e.base + e.referred }
 
 // Err returns the first error since Reset, an *Error, or nil.
 func (e *Encoder) Err() error { return e.err }
@@ -121,17 +136,27 @@ func (e *Encoder) Quadruple(v Quadruple) {
 // FixedOpaque encodes opaque data of the declared length len(p) (section 4.9).
 func (e *Encoder) FixedOpaque(p []byte) {
 	if e.room(padded(uint64(len(p))), "opaque") {
-		e.buf = append(e.buf, p...)
-		e.pad(len(p))
+		e.octets(p)
 	}
 }
 
-// Opaque encodes opaque data of up to max octets (section 4.10), which it copies.
+// Opaque encodes opaque data of up to max octets (section 4.10), which it copies unless
+// ReferFrom says otherwise.
 func (e *Encoder) Opaque(p []byte, max uint32) {
 	if e.length("opaque", len(p), max) {
-		e.buf = append(e.buf, p...)
-		e.pad(len(p))
+		e.octets(p)
 	}
+}
+
+// octets encodes opaque data that has room.
+func (e *Encoder) octets(p []byte) {
+	if e.ReferFrom > 0 && len(p) >= e.ReferFrom {
+		e.refs = append(e.refs, Ref{len(e.buf), p})
+		e.referred += len(p)
+	} else {
+		e.buf = append(e.buf, p...)
+	}
+	e.pad(len(p))
 }
 
 // String encodes a string of up to max octets (section 4.11).
