@@ -25,6 +25,13 @@ const (
 	rpcOver = 3 // the client has all replies
 )
 
+// rpcAhead is how many calls a stream has under way.
+const rpcAhead = 4
+
+// rpcRing returns how many bytes of memory a client has for replies over VMMC: so many that the
+// server need not wait for room.
+func rpcRing(size int) int { return min(max(vrpc.DefaultRing, 4*rpcAhead*(size+rpcRoom)), 4<<20) }
+
 // rpcRoom is how much longer than its payload a message may be, in bytes.
 const rpcRoom = 512
 
@@ -33,7 +40,7 @@ type rpcCarrier struct {
 	name    string
 	max     int  // bytes of payload
 	mapped  bool // over VMMC: on every link, waiting in every way
-	inPlace bool // results are left where they arrive
+	inPlace bool // results are left where they lie and where they arrive
 	// serve has the server answer, and returns what dial needs to know. Both may set the
 	// connection's nic and process.
 	serve func(r *rpcConn, h *Half, c Case) (address string, err error)
@@ -179,7 +186,7 @@ func (vrpcStack) Open(ctx context.Context, h *Half, c Case) (Conn, error) {
 // openServer makes the end whose calls are answered in the background.
 func (r *rpcConn) openServer(_ context.Context, carrier *rpcCarrier, h *Half, c Case) error {
 	r.server = vrpc.NewServer(&vrpc.ServerConfig{MaxMessage: max(vrpc.DefaultMaxMessage, c.Size+rpcRoom)})
-	err := r.server.Register(&vrpc.Program{Number: rpcProgram, Version: rpcVersion, Procedures: []vrpc.Procedure{
+	err := r.server.Register(&vrpc.Program{Number: rpcProgram, Version: rpcVersion, ResultsInPlace: r.inPlace, Procedures: []vrpc.Procedure{
 		vrpc.Proc(rpcEcho, "ECHO", func(_ *vrpc.Call, arg, res *payload) error { *res = *arg; return nil }),
 		vrpc.Proc(rpcRead, "READ", func(_ *vrpc.Call, _ *xdr.Void, res *payload) error { res.data = r.data; return nil }),
 		vrpc.Proc(rpcOver, "OVER", r.takeOver),
@@ -200,7 +207,7 @@ func (r *rpcConn) openClient(ctx context.Context, carrier *rpcCarrier, h *Half, 
 	if err != nil {
 		return err
 	}
-	cfg := &vrpc.ClientConfig{MaxMessage: max(vrpc.DefaultMaxMessage, c.Size+rpcRoom), Timeout: sampleTimeout}
+	cfg := &vrpc.ClientConfig{MaxMessage: max(vrpc.DefaultMaxMessage, c.Size+rpcRoom), Timeout: sampleTimeout, Ring: rpcRing(c.Size)}
 	r.arg.data = r.data
 	r.client, err = carrier.dial(ctx, r, h, c, address, cfg)
 	return err
@@ -229,24 +236,30 @@ func (r *rpcConn) call(ctx context.Context) error {
 	return r.client.Call(ctx, rpcEcho, &r.arg, &r.res)
 }
 
-// Stream is part of Conn: replies of the size, one after another, as a program gets them
-// that needs what it asks for.
+// Stream is part of Conn: replies of the size, as a program gets them that reads ahead.
 func (r *rpcConn) Stream(ctx context.Context, n int) (int, error) {
-	for range n {
-		if err := r.read(ctx); err != nil {
+	var calls [rpcAhead]vrpc.Started
+	for begun, done := 0, 0; done < n; done++ {
+		for ; begun < n && begun-done < rpcAhead; begun++ {
+			var err error
+			if calls[begun%rpcAhead], err = r.client.Start(ctx, rpcRead, r.void); err != nil {
+				return 0, err
+			}
+		}
+		if err := r.take(ctx, calls[done%rpcAhead]); err != nil {
 			return 0, err
 		}
 	}
 	return n, r.tellOver(ctx)
 }
 
-// read gets a reply of the size.
-func (r *rpcConn) read(ctx context.Context) error {
+// take takes a reply of the size.
+func (r *rpcConn) take(ctx context.Context, call vrpc.Started) error {
 	if !r.inPlace {
-		return r.client.Call(ctx, rpcRead, r.void, &r.res)
+		return call.Wait(ctx, &r.res)
 	}
 	r.res = payload{} // what it refers to belongs to the reply before
-	reply, err := r.client.CallInPlace(ctx, rpcRead, r.void, &r.res)
+	reply, err := call.WaitInPlace(ctx, &r.res)
 	if err == nil {
 		reply.Release()
 	}
