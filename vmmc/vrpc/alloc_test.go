@@ -31,9 +31,11 @@ func TestSleepingCallsAllocateNothing(t *testing.T) {
 		t.Skip("the race detector's sync.Pool drops objects at random")
 	}
 	s := newServer(t, vrpc.ServerConfig{})
+	slow := time.NewTimer(time.Hour)
 	err := s.Register(&vrpc.Program{Number: testProg + 5, Version: 1, Procedures: []vrpc.Procedure{
 		vrpc.Proc(1, "SLOW", func(*vrpc.Call, *xdr.Void, *xdr.Void) error {
-			time.Sleep(3 * time.Millisecond) // a wait watches its context from 1 ms on
+			slow.Reset(3 * time.Millisecond) // a wait watches its context from 1 ms on
+			<-slow.C
 			return nil
 		}),
 	}})
