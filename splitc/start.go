@@ -146,7 +146,7 @@ func (w *World) Exit(ctx context.Context) error {
 // operations end with a job.RankError that names this process and has err's text.
 func (w *World) Fail(err error) {
 	if w.stop != ErrClosed {
-		w.end(errors.Join(errors.New("splitc: Fail was called"), err))
+		w.end(fmt.Errorf("splitc: Fail was called: %w", err))
 	}
 }
 

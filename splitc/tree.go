@@ -3,7 +3,7 @@ package splitc
 import (
 	"context"
 	"encoding/binary"
-	"errors"
+	"fmt"
 
 	"github.com/bobnet-go/bobnet/splitc/internal/layer"
 )
@@ -206,7 +206,7 @@ func printable(b []byte) string {
 // processes are in it still.
 func (w *World) broken(err error) error {
 	if err != nil && passing(err) && w.stop == nil {
-		return w.fail(errors.Join(errors.New("splitc: a collective was abandoned"), err))
+		return w.fail(fmt.Errorf("splitc: a collective was abandoned: %w", err))
 	}
 	return err
 }
