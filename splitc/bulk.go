@@ -38,27 +38,27 @@ func BulkStore[T any](ctx context.Context, w *World, p Global[T], src []T) error
 	if err := check(w, "bulk_store", p, len(src)); err != nil {
 		return err
 	}
-	w.stats.Stores.add(uint64(len(src)) * size[T]())
-	return w.heard(bulkStore(ctx, w, p, src))
-}
-
-// bulkStore is BulkStore after its checks.
-func bulkStore[T any](ctx context.Context, w *World, p Global[T], src []T) (err error) {
 	data := bytesOfSlice(src)
-	if len(data) == 0 {
-		return nil
-	}
 	if int(p.proc) != w.me {
-		err = w.layer.Store(ctx, int(p.proc), p.off, data)
-	} else if to := w.heap[p.off:][:len(data)]; overlap(to, data) {
+		w.stats.Stores.add(uint64(len(data)))
+		if len(data) == 0 {
+			return nil
+		}
+		err := w.layer.Store(ctx, int(p.proc), p.off, data)
+		if err == nil {
+			w.sent[p.proc] += uint64(len(data))
+		}
+		return w.heard(err)
+	}
+	to := w.heap[p.off:][:len(data)]
+	if overlap(to, data) {
 		return opError("bulk_store", ErrOverlap, "source and destination share memory")
-	} else {
-		w.stored += uint64(copy(to, data))
 	}
-	if err == nil {
-		w.sent[p.proc] += uint64(len(data))
-	}
-	return err
+	w.stats.Stores.add(uint64(len(data)))
+	n := uint64(copy(to, data))
+	w.stored += n
+	w.sent[p.proc] += n
+	return nil
 }
 
 // bulkGet is BulkGet under the name call, counted in c.

@@ -145,6 +145,9 @@ func (w *World) Exit(ctx context.Context) error {
 // Fail ends the program for this process because of err, which the others are told: their
 // operations end with a job.RankError that names this process and has err's text.
 func (w *World) Fail(err error) {
+	if err == nil {
+		err = errors.New("for no reason given")
+	}
 	if w.stop != ErrClosed {
 		w.end(fmt.Errorf("splitc: Fail was called: %w", err))
 	}

@@ -1,0 +1,272 @@
+package splitc_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/bobnet-go/bobnet/splitc"
+	"github.com/bobnet-go/bobnet/transport/sim"
+	"github.com/bobnet-go/bobnet/vipl"
+)
+
+type withPointer struct {
+	N    int
+	Name string
+}
+
+// Atomic procedures that do what they must not.
+var (
+	panics = splitc.Atomic("test.panics", func(*splitc.World, int32) int32 { panic("on purpose") })
+	sends  = splitc.Atomic("test.sends", func(w *splitc.World, p splitc.Global[int64]) int64 {
+		x, _ := splitc.Read(bg, w, p)
+		return x
+	})
+	nests = splitc.Atomic("test.nests", func(w *splitc.World, proc int32) int64 {
+		x, _ := panics.Call(bg, w, int(proc), 1)
+		return int64(x)
+	})
+)
+
+// misuses returns calls that are wrong, and the errors that they end with. a has 8
+// elements on each of 2 processes, and freed is not allocated any more.
+func misuses(w *splitc.World, a, freed splitc.Array[int64]) []struct {
+	name string
+	want error
+	call func() error
+} {
+	p := a.On(1 - w.MyProc())
+	mine := a.Local(w)
+	eight := make([]int64, 8)
+	read := func(p splitc.Global[int64]) func() error {
+		return func() error { _, err := splitc.Read(bg, w, p); return err }
+	}
+	stride := func(s splitc.Stride) func() error {
+		return func() error { return splitc.StridedPut(bg, w, p, eight, s) }
+	}
+	return []struct {
+		name string
+		want error
+		call func() error
+	}{
+		{"processor beyond the last", splitc.ErrProcessor, read(p.On(2))},
+		{"negative processor", splitc.ErrProcessor, read(p.On(-1))},
+		{"enormous processor", splitc.ErrProcessor, read(p.On(1 << 40))},
+		{"null", splitc.ErrNull, read(splitc.Global[int64]{})},
+		{"null on a processor", splitc.ErrNull, read(splitc.Global[int64]{}.On(1))},
+		{"near null", splitc.ErrOutside, read(splitc.Global[int64]{}.Add(1))},
+		{"scratch memory of collectives", splitc.ErrOutside, read(splitc.Global[int64]{}.Add(1000))},
+		{"before the heap", splitc.ErrOutside, read(p.Add(-1 << 40))},
+		{"behind the array", splitc.ErrOutside, func() error { return splitc.BulkGet(bg, w, eight, p.Add(1)) }},
+		{"behind the heap", splitc.ErrOutside, read(p.Add(1 << 30))},
+		{"freed", splitc.ErrFreed, read(freed.On(1))},
+		{"put to freed", splitc.ErrFreed, func() error { return splitc.Put(bg, w, freed.On(0), 1) }},
+		{"store to freed", splitc.ErrFreed, func() error { return splitc.Store(bg, w, freed.On(1), 1) }},
+		{"free again", splitc.ErrFreed, func() error { return splitc.AllSpreadFree(bg, w, freed) }},
+		{"free null", splitc.ErrNull, func() error { return splitc.AllSpreadFree(bg, w, splitc.Array[int64]{}) }},
+		{"unaligned", splitc.ErrUnaligned, read(splitc.Cast[int64](splitc.Cast[byte](p).Add(3)))},
+		{"type with pointers", splitc.ErrType, func() error {
+			_, err := splitc.Read(bg, w, splitc.Cast[withPointer](p))
+			return err
+		}},
+		{"array of pointers", splitc.ErrType, func() error {
+			_, err := splitc.AllSpreadMalloc[[2]*int](bg, w, 2, 1)
+			return err
+		}},
+		{"slice", splitc.ErrType, func() error { _, err := splitc.Broadcast(bg, w, 0, []int{1}); return err }},
+		{"type without size", splitc.ErrType, func() error { _, err := splitc.AllSpreadMalloc[struct{}](bg, w, 2, 1); return err }},
+		{"negative size", splitc.ErrArgument, func() error { _, err := splitc.AllSpreadMalloc[int](bg, w, 2, -1); return err }},
+		{"more than the heap", splitc.ErrMemory, func() error { _, err := splitc.AllSpreadMalloc[int](bg, w, 2, 1<<40); return err }},
+		{"negative length", splitc.ErrArgument, func() error { _, err := splitc.ToLocalSlice(w, p, -1); return err }},
+		{"negative stride", splitc.ErrArgument, stride(splitc.Stride{Blocks: 2, Len: 1, Local: 1, Remote: -2})},
+		{"negative blocks", splitc.ErrArgument, stride(splitc.Stride{Blocks: -2, Len: 1, Local: 1, Remote: 2})},
+		{"blocks that overlap", splitc.ErrOverlap, stride(splitc.Stride{Blocks: 2, Len: 2, Local: 2, Remote: 1})},
+		{"blocks behind the slice", splitc.ErrArgument, stride(splitc.Stride{Blocks: 3, Len: 2, Local: 4, Remote: 2})},
+		{"blocks behind the array", splitc.ErrOutside, stride(splitc.Stride{Blocks: 4, Len: 2, Local: 2, Remote: 3})},
+		{"stride that overflows", splitc.ErrOutside, stride(splitc.Stride{Blocks: 3, Len: 1, Local: 1, Remote: 1 << 62})},
+		{"get onto itself", splitc.ErrOverlap, func() error { return splitc.BulkGet(bg, w, mine[1:4], a.On(w.MyProc()).Add(2)) }},
+		{"put onto itself", splitc.ErrOverlap, func() error { return splitc.BulkPut(bg, w, a.On(w.MyProc()), mine[:3]) }},
+		{"store onto itself", splitc.ErrOverlap, func() error { return splitc.BulkStore(bg, w, a.On(w.MyProc()), mine[:3]) }},
+		{"address outside of the heap", splitc.ErrOutside, func() error { _, err := splitc.ToGlobal(w, 1, &eight[0]); return err }},
+		{"negative bytes", splitc.ErrArgument, func() error { return w.StoreSync(bg, -1) }},
+		{"root beyond the last", splitc.ErrProcessor, func() error { _, err := splitc.ReduceToOne(bg, w, 2, 1, splitc.Add[int]()); return err }},
+		{"zero operation", splitc.ErrArgument, func() error { _, err := splitc.ReduceToAll(bg, w, 1, splitc.Op[int]{}); return err }},
+		{"short destination", splitc.ErrArgument, func() error { return splitc.AllGather(bg, w, eight, eight) }},
+		{"procedure at no processor", splitc.ErrProcessor, func() error { _, err := panics.Call(bg, w, 7, 1); return err }},
+		{"procedure that panics", splitc.ErrAtomic, func() error { _, err := panics.Call(bg, w, 1-w.MyProc(), 1); return err }},
+		{"procedure that panics here", splitc.ErrAtomic, func() error { _, err := panics.Call(bg, w, w.MyProc(), 1); return err }},
+		{"procedure that sends", splitc.ErrInAtomic, func() error { _, err := sends.Call(bg, w, 1-w.MyProc(), p); return err }},
+		{"procedure that calls another", splitc.ErrInAtomic, func() error { _, err := nests.Call(bg, w, 1-w.MyProc(), 0); return err }},
+		{"procedure of freed memory", splitc.ErrFreed, func() error { _, err := splitc.FetchAdd(bg, w, freed.On(1), 1); return err }},
+	}
+}
+
+// TestMisuse: what is wrong is a typed error of the call, changes nothing, and leaves the
+// program well.
+func TestMisuse(t *testing.T) {
+	eachLayer(t, func(t *testing.T, layer string) {
+		check(t, runProgram(2, sim.Options{}, splitc.Config{Layer: layer}, misuse))
+	})
+}
+
+func misuse(w *splitc.World) error {
+	a, err := splitc.AllSpreadMalloc[int64](bg, w, 2, 8)
+	if err != nil {
+		return err
+	}
+	freed, err := splitc.AllSpreadMalloc[int64](bg, w, 2, 8)
+	if err == nil {
+		err = splitc.AllSpreadFree(bg, w, freed)
+	}
+	if err != nil {
+		return err
+	}
+	for _, c := range misuses(w, a, freed) {
+		if err := c.call(); !errors.Is(err, c.want) {
+			return fmt.Errorf("%s: %w, want %w", c.name, err, c.want)
+		}
+	}
+	if err := w.Sync(bg); err != nil {
+		return err
+	}
+	if s := w.Snapshot(); s.Received != 0 {
+		return fmt.Errorf("misuse has stored %d bytes", s.Received)
+	}
+	if err := w.Barrier(bg); err != nil {
+		return err
+	}
+	for i, v := range a.Local(w) {
+		if v != 0 {
+			return fmt.Errorf("misuse has made element %d %d", i, v)
+		}
+	}
+	return nil
+}
+
+// TestEnded: after Exit each call says that the program has ended.
+func TestEnded(t *testing.T) {
+	cfg := splitc.Config{Job: "ended", Size: 1, HeapSize: splitc.MinHeapSize}
+	w, err := splitc.Start(bg, &cfg)
+	check(t, err)
+	a, err := splitc.AllSpreadMalloc[int](bg, w, 1, 3)
+	check(t, err)
+	check(t, w.Exit(bg))
+	_, errRead := splitc.Read(bg, w, a.On(0))
+	_, errLocal := splitc.ToLocal(w, a.On(0))
+	for _, err := range []error{errRead, errLocal, w.Barrier(bg), w.Sync(bg), w.StoreSync(bg, 0), w.Poll(), w.Exit(bg)} {
+		if !errors.Is(err, splitc.ErrClosed) {
+			t.Errorf("got %v, want that the program has ended", err)
+		}
+	}
+	if a.Local(w) != nil {
+		t.Error("the array has memory after Exit")
+	}
+}
+
+// TestNever: a store_sync for more than will come ends: by its deadline, after
+// WaitTimeout, and at once when nobody is left to store.
+func TestNever(t *testing.T) {
+	check(t, runProgram(2, sim.Options{}, splitc.Config{WaitTimeout: 3 * time.Second}, func(w *splitc.World) error {
+		if w.MyProc() == 1 {
+			return nil // it calls Exit
+		}
+		if err := w.StoreSync(bg, 8); !errors.Is(err, splitc.ErrNever) {
+			return fmt.Errorf("when all others have left: %w", err)
+		}
+		return nil
+	}))
+	check(t, runProgram(2, sim.Options{}, splitc.Config{WaitTimeout: 3 * time.Second}, func(w *splitc.World) error {
+		ctx, cancel := w.NIC().WithTimeout(bg, time.Second)
+		defer cancel()
+		if err := w.StoreSync(ctx, 8); !errors.Is(err, context.DeadlineExceeded) {
+			return fmt.Errorf("with a deadline: %w", err)
+		}
+		if err := w.StoreSync(bg, 8); !errors.Is(err, splitc.ErrWaited) {
+			return fmt.Errorf("without a deadline: %w", err)
+		}
+		return w.Barrier(bg)
+	}))
+	w, err := splitc.Start(bg, &splitc.Config{Job: "alone", Size: 1, HeapSize: splitc.MinHeapSize})
+	check(t, err)
+	if err := w.StoreSync(bg, 1); !errors.Is(err, splitc.ErrNever) {
+		t.Errorf("alone: %v", err)
+	}
+	check(t, w.Exit(bg))
+}
+
+// TestMismatch: when ranks call different collectives, or one with different arguments,
+// every rank ends with an error that names two of them and what they have called.
+func TestMismatch(t *testing.T) {
+	barrier := func(w *splitc.World) error { return w.Barrier(bg) }
+	reduce := func(w *splitc.World) error {
+		_, err := splitc.ReduceToAll(bg, w, 1, splitc.Add[int]())
+		return err
+	}
+	eachLayer(t, func(t *testing.T, layer string) {
+		for _, c := range []struct {
+			name string
+			most func(w *splitc.World) error
+			odd  func(w *splitc.World) error
+		}{
+			{"reduce", barrier, reduce},
+			{"all_store_sync", reduce, func(w *splitc.World) error { return w.AllStoreSync(bg) }},
+			{"exit", barrier, func(w *splitc.World) error { return w.Exit(bg) }},
+			{"reduce", reduce, func(w *splitc.World) error {
+				_, err := splitc.ReduceToAll(bg, w, 1, splitc.Max[int]())
+				return err
+			}},
+			{"reduce", reduce, func(w *splitc.World) error {
+				_, err := splitc.ReduceToAll(bg, w, int32(1), splitc.Add[int32]())
+				return err
+			}},
+			{"all_spread_malloc", func(w *splitc.World) error {
+				_, err := splitc.AllSpreadMalloc[int](bg, w, 6, 3)
+				return err
+			}, func(w *splitc.World) error {
+				_, err := splitc.AllSpreadMalloc[int](bg, w, 6, 4)
+				return err
+			}},
+		} {
+			for _, odd := range []int{0, 3, 5} {
+				check(t, mismatch(layer, odd, c.name, c.most, c.odd))
+			}
+		}
+	})
+}
+
+// mismatch runs a program in which rank odd calls something else than all others.
+func mismatch(layer string, odd int, name string, most, other func(w *splitc.World) error) error {
+	p := newProgram(6, sim.Options{}, splitc.Config{Layer: layer})
+	for rank := range p.cfg.Size {
+		p.host(fmt.Sprint("rank ", rank), func(nic *vipl.NIC) error {
+			cfg := p.cfg
+			cfg.NIC, cfg.Rank = nic, rank
+			w, err := splitc.Start(bg, &cfg)
+			if err != nil {
+				return err
+			}
+			call := most
+			if rank == odd {
+				call = other
+			}
+			err = call(w)
+			if err == nil {
+				err = w.Barrier(bg)
+			}
+			began := p.Now()
+			w.Exit(bg)
+			named := strings.Contains(fmt.Sprint(err), fmt.Sprintf("rank %d is in", odd)) || strings.Contains(fmt.Sprint(err), fmt.Sprintf("rank %d in", odd))
+			if !strings.Contains(fmt.Sprint(err), splitc.ErrMismatch.Error()) || !named || !strings.Contains(err.Error(), name) {
+				return fmt.Errorf("%w, want that rank %d is in %s and another one is not", err, odd, name)
+			}
+			if took := time.Duration(p.Now() - began); took > 3*time.Second {
+				return fmt.Errorf("to exit took %v", took)
+			}
+			return nil
+		})
+	}
+	return p.run()
+}
