@@ -5,7 +5,22 @@ import (
 
 	"github.com/bobnet-go/bobnet/examples/internal/report"
 	"github.com/bobnet-go/bobnet/mplite"
+	"github.com/bobnet-go/bobnet/splitc"
 )
+
+// Collect fills the reports of all ranks of w with the times and the traffic of all of
+// them.
+func Collect(ctx context.Context, w *splitc.World, r *report.Report, t *report.Timer) error {
+	sum, longest := t.Values(), t.Values()
+	if err := splitc.ReduceSliceToAll(ctx, w, sum, splitc.Add[float64]()); err != nil {
+		return err
+	}
+	if err := splitc.ReduceSliceToAll(ctx, w, longest, splitc.Max[float64]()); err != nil {
+		return err
+	}
+	r.Fill(t, sum, longest)
+	return nil
+}
 
 // CollectMPLite fills the reports of all ranks of comm with the times and the traffic of
 // all of them.

@@ -1,0 +1,135 @@
+package spmd
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"log"
+	"os"
+	"os/signal"
+
+	"github.com/bobnet-go/bobnet/examples/internal/report"
+	"github.com/bobnet-go/bobnet/metrics"
+	"github.com/bobnet-go/bobnet/mplite"
+	"github.com/bobnet-go/bobnet/splitc"
+)
+
+// Command is an application as a command: the flags that all have, and this process's
+// place among the ranks. One of World and Comm is set.
+type Command struct {
+	Check  bool // compare the result
+	Serial bool // run on one process, too
+	World  *splitc.World
+	Comm   *mplite.Comm
+
+	json      bool
+	mplite    bool
+	addr      string
+	collector *metrics.Collector
+	cleanups  []func()
+}
+
+// Flags defines the flags that all applications have. Those with a twin over MPLite have
+// -mplite.
+func Flags(twin bool) *Command {
+	c := &Command{}
+	flag.BoolVar(&c.Check, "check", false, "compare the result with what it must be; rank 0 does, alone, after the run")
+	flag.BoolVar(&c.Serial, "serial", false, "run on one process as well, afterwards, and report the speed-up")
+	flag.BoolVar(&c.json, "json", false, "report by one line of JSON")
+	flag.StringVar(&c.addr, "metrics", os.Getenv("BOBNET_METRICS"), "serve Prometheus metrics at `ADDR`; bobnet lab --metrics sets it")
+	if twin {
+		flag.BoolVar(&c.mplite, "mplite", false, "run the twin of the program, which passes messages by MPLite")
+	}
+	return c
+}
+
+// Main parses the flags, calls check, which says what is wrong with them, starts the rank,
+// and calls run, which computes, calls End, and reports. An error ends the process.
+func (c *Command) Main(name string, check func() error, run func(ctx context.Context) error) {
+	log.SetFlags(0)
+	log.SetPrefix(name + ": ")
+	if flag.Parse(); flag.NArg() > 0 {
+		log.Fatalf("%q: want flags only; see -help", flag.Args())
+	}
+	if err := check(); err != nil {
+		log.Fatal(err)
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	context.AfterFunc(ctx, stop) // a second Ctrl-C ends what does not look at ctx
+	if err := c.run(ctx, run); err != nil {
+		log.Fatal(err)
+	}
+}
+
+func (c *Command) run(ctx context.Context, run func(ctx context.Context) error) (err error) {
+	defer func() {
+		for _, f := range c.cleanups {
+			f()
+		}
+	}()
+	if err := c.start(ctx); err != nil {
+		return err
+	}
+	if err := run(ctx); err != nil {
+		if c.World != nil {
+			c.World.Fail(err) // the other ranks learn why
+		}
+		return err
+	}
+	return nil
+}
+
+// start makes this process a rank.
+func (c *Command) start(ctx context.Context) (err error) {
+	c.collector = metrics.NewCollector(nil)
+	if c.mplite {
+		if c.Comm, err = mplite.Init(ctx, nil); err != nil {
+			return err
+		}
+		c.collector.WatchRank(c.Comm)
+	} else {
+		if c.World, err = splitc.Start(ctx, nil); err != nil {
+			return err
+		}
+		if nic := c.World.NIC(); nic != nil {
+			c.collector.WatchNIC(nic)
+		}
+	}
+	c.cleanups = append(c.cleanups, c.collector.DumpOnQuit(os.Stderr))
+	if c.addr == "" {
+		return nil
+	}
+	server, err := metrics.Serve(c.addr, c.collector)
+	if err != nil {
+		return errors.Join(err, c.End(ctx))
+	}
+	c.cleanups = append(c.cleanups, func() { server.Close() })
+	return nil
+}
+
+// Rank is this process's number.
+func (c *Command) Rank() int {
+	if c.Comm != nil {
+		return c.Comm.Rank()
+	}
+	return c.World.MyProc()
+}
+
+// End ends this process's part in the job. It is over then for the other ranks, and rank 0
+// may go on alone.
+func (c *Command) End(ctx context.Context) error {
+	defer signal.Reset(os.Interrupt) // nobody waits for this one any more: it may just end
+	if c.Comm != nil {
+		return c.Comm.Finalize(ctx)
+	}
+	return c.World.Exit(ctx)
+}
+
+// Print writes the report to standard output.
+func (c *Command) Print(r *report.Report) error {
+	if c.json {
+		return r.JSON(os.Stdout)
+	}
+	return r.Text(os.Stdout)
+}
