@@ -1,0 +1,92 @@
+// Command cg solves a sparse symmetric positive definite system of equations by the
+// method of conjugate gradients on all ranks of a Split-C program.
+//
+//	go run ./cmd/bobnet lab -n 4 -- go run ./examples/cg -check -serial
+//	BOBNET_SPLITC_LAYER=am go run ./cmd/bobnet lab -n 2 -- go run ./examples/cg -json
+//	go run ./cmd/bobnet lab -n 4 -- go run ./examples/cg -mplite
+//
+// Rank 0 says what it took: time by phases, counts and bytes of get, put and store, steps
+// and residual. With -check it computes the residual afresh and compares the solution
+// with that of a serial run; with -serial it reports the speed-up. -mplite runs the same
+// program with an allgather in place of the stores; each rank's part to each other then
+// is counted as a store.
+//
+// Package cg beside this file does the work; its doc.go says how.
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+
+	"github.com/bobnet-go/bobnet/examples/cg/cg"
+	"github.com/bobnet-go/bobnet/examples/internal/report"
+	"github.com/bobnet-go/bobnet/examples/internal/spmd"
+)
+
+var (
+	command   = spmd.Flags(true)
+	n         = flag.Int("n", cg.DefaultN, "rows and columns of the matrix")
+	row       = flag.Int("row", cg.DefaultRow, "elements of a row beside the diagonal, on average")
+	tolerance = flag.Float64("tolerance", cg.DefaultTolerance, "of the residual, relative to the right-hand side")
+	steps     = flag.Int("steps", cg.DefaultMaxSteps, "steps after which it gives up")
+	seed      = flag.Uint64("seed", 1, "seed of the matrix and the right-hand side")
+)
+
+func main() { command.Main("cg", func() error { return config().Check(1) }, run) }
+
+func config() cg.Config {
+	return cg.Config{N: *n, Row: *row, Seed: *seed, Tolerance: *tolerance, MaxSteps: *steps}
+}
+
+func run(ctx context.Context) error {
+	c := config()
+	rep, res, err := solve(ctx, c)
+	if err != nil {
+		return err
+	}
+	if err := command.End(ctx); err != nil || command.Rank() != 0 {
+		return err
+	}
+	rep.Fact("steps", float64(res.Steps))
+	rep.Fact("residual", res.Residual)
+	if command.Check || command.Serial {
+		if err := compare(c, rep, res); err != nil {
+			return err
+		}
+	}
+	return command.Print(rep)
+}
+
+// compare solves the system alone, too.
+func compare(c cg.Config, rep *report.Report, res cg.Result) error {
+	t := cg.NewTimer()
+	alone, err := cg.Serial(c, t)
+	if err != nil {
+		return err
+	}
+	if command.Serial {
+		rep.Against(t.Elapsed())
+	}
+	if !command.Check {
+		return nil
+	}
+	residual, off := c.Residual(res.X), cg.Off(res.X, alone.X)
+	rep.Fact("residual", residual)
+	rep.Fact("off", off)
+	if limit := 100 * c.Tolerance; !(residual <= limit) {
+		return fmt.Errorf("the residual is %.3g, which is more than %.3g", residual, limit)
+	}
+	if limit := 1e4 * c.Tolerance; !(off <= limit) {
+		return fmt.Errorf("the solution is off by %.3g from that of a serial run, which is more than %.3g", off, limit)
+	}
+	rep.Checked = "residual, and against a serial run"
+	return nil
+}
+
+func solve(ctx context.Context, c cg.Config) (*report.Report, cg.Result, error) {
+	if command.Comm != nil {
+		return cg.RunMPLite(ctx, command.Comm, c)
+	}
+	return cg.Run(ctx, command.World, c)
+}
