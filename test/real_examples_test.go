@@ -35,6 +35,11 @@ func TestExamples(t *testing.T) {
 		{"pingpong", []string{"-n", "5000"}, nothing, checkPingpong},
 		{"rdma", nil, nothing, checkRDMA},
 		{"sort", nil, writeNumbers, checkSorted},
+		{"fft3d", []string{"-n", "32", "-check"}, nothing, checkApplication("against gonum's Fourier transform")},
+		{"cg", []string{"-n", "300", "-row", "20", "-check"}, nothing, checkApplication("residual, and against a serial run")},
+		{"cholesky", []string{"-n", "192"}, nothing, checkApplication("L times Lᵀ against the matrix, and against a serial run, bit for bit")},
+		{"em3d", []string{"-steps", "10"}, nothing, checkApplication("against a serial run, bit for bit")},
+		{"raytrace", []string{"-width", "64", "-height", "48", "-check"}, nothing, checkTeapot},
 	} {
 		lines := headCommands(t, "examples/"+tt.example)
 		if len(lines) == 0 {
@@ -68,12 +73,18 @@ func TestExampleArguments(t *testing.T) {
 		{"kv", "-n -1", "-n -1: want at least one key"},
 		{"notify", "-n -1", "-n -1: want at least one number"},
 		{"pingpong", "-n 0", "-n 0: want sizes in 1.."},
+		{"fft3d", "-n 48", "an edge of 48 points: want a power of two"},
+		{"cg", "-n 0", "0 rows: want 1 to"},
+		{"cholesky", "-n 100", "100 rows: want a multiple of 16"},
+		{"em3d", "-remote 2", "a share 2 of remote particles: want 0 to 1"},
+		{"raytrace", "-samples 0", "0 x 0 samples a pixel: want 1 to 64"},
 		{"barrier", "x", `["x"]: want flags only`},
 		{"blackboard", "x", `["x"]: want flags only`},
 		{"kv", "x", `["x"]: want flags only`},
 		{"notify", "x", `["x"]: want flags only`},
 		{"pingpong", "x", `["x"]: want flags only`},
 		{"rdma", "x", `["x"]: want flags only`},
+		{"fft3d", "x", `["x"]: want flags only`},
 	} {
 		ctx, cancel := context.WithTimeout(t.Context(), patience)
 		defer cancel()
@@ -121,6 +132,24 @@ func built(t *testing.T, line string) []string {
 }
 
 func nothing(*testing.T, string) {}
+
+// checkApplication: rank 0 has compared the result of all four, and says so.
+func checkApplication(checked string) func(t *testing.T, dir, out string) {
+	return func(t *testing.T, _, out string) {
+		if !strings.Contains(out, ": 4 ranks over ") || !strings.Contains(out, "checked: "+checked+"\n") {
+			t.Errorf("the result of 4 ranks was not checked %s:\n%s", checked, out)
+		}
+	}
+}
+
+// checkTeapot: the picture is there, and that of a serial run.
+func checkTeapot(t *testing.T, dir, out string) {
+	checkApplication("against a serial run, all pixels")(t, dir, out)
+	picture, err := os.ReadFile(filepath.Join(dir, "teapot.png"))
+	if err != nil || !bytes.HasPrefix(picture, []byte("\x89PNG\r\n")) {
+		t.Errorf("teapot.png begins with %.8q (%v)", picture, err)
+	}
+}
 
 // checkHeat: the example itself has compared its result with a serial run.
 func checkHeat(t *testing.T, dir, out string) {

@@ -199,7 +199,11 @@ var buildCommands = sync.OnceValues(func() (dir string, err error) {
 	if dir, err = os.MkdirTemp("", "bobnet-test-"); err != nil {
 		return "", err
 	}
-	build := exec.Command("go", "build", "-o", dir+string(filepath.Separator), "./cmd/bobnet", "./examples/barrier", "./examples/blackboard", "./examples/heat", "./examples/kv", "./examples/notify", "./examples/pingpong", "./examples/rdma", "./examples/sort")
+	args := []string{"build", "-o", dir + string(filepath.Separator), "./cmd/bobnet"}
+	for _, example := range []string{"barrier", "blackboard", "cg", "cholesky", "em3d", "fft3d", "heat", "kv", "notify", "pingpong", "raytrace", "rdma", "sort"} {
+		args = append(args, "./examples/"+example)
+	}
+	build := exec.Command("go", args...)
 	build.Dir = root
 	commandsBuilt = dir
 	if out, err := build.CombinedOutput(); err != nil {
