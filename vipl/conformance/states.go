@@ -79,7 +79,10 @@ func stateRules() (rs []rule) {
 	for _, t := range transitions {
 		for _, s := range stateOrder {
 			rs = append(rs, rule{t.call, "State_" + t.name + "_" + stateNames[s] + "_" + t.outcome(s), t.source, allLevels, func(c *Case) {
-				a, _, _ := c.inState(s)
+				a, b, _ := c.inState(s)
+				if s == vipl.StateConnected { // what is sent would end the connection if nothing received it
+					c.is(b.PostRecv(c.buffer(b, 8)), nil)
+				}
 				c.is(t.do(c, a), t.want[s])
 				c.state(a, t.next[s])
 				if (a.State() == vipl.StateError) != (a.Err() != nil) {
