@@ -4,6 +4,7 @@ package providertest
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -22,6 +23,18 @@ type Net struct {
 	To     ethertype.Addr      // of the host that is dialed
 	Nodes  []provider.Provider // that have to be polled; of a dialer alone there are none
 	Go     func(fn func())     // runs fn on another goroutine; nil for the go statement
+	Polls  int                 // what does not come in so many polls never does; 0: in a minute
+	Waits  time.Duration       // how long a wait may take; 0: a minute
+}
+
+// T is what the suite needs of a test. A *testing.T has it.
+type T interface {
+	Helper()
+	Error(args ...any)
+	Errorf(format string, args ...any)
+	Fatal(args ...any)
+	Fatalf(format string, args ...any)
+	Context() context.Context
 }
 
 // Host is the node above a provider, as the suite needs it.
@@ -124,7 +137,7 @@ func content(number uint32, size int) []byte {
 
 // suite is a run of one case.
 type suite struct {
-	*testing.T
+	T
 	Net
 	client, server *Host
 	last           uint32 // number of a message
@@ -135,44 +148,55 @@ var shape = wire.Shape{Slots: 4, Medium: 600}
 // Run runs the suite. open opens the providers of two hosts for one case: of the one that
 // dials, and of the one that is dialed.
 func Run(t *testing.T, open func(t *testing.T, client, server *Host) Net) {
-	for name, run := range map[string]func(s *suite){
-		"messages arrive once":               (*suite).messages,
-		"all packets may be kept":            (*suite).keep,
-		"what is corked goes by flush":       (*suite).cork,
-		"data are placed once":               (*suite).write,
-		"a revoked window is not written":    (*suite).revoke,
-		"a closed end breaks the other once": (*suite).close,
-		"a refusal has its reason":           (*suite).refusal,
-		"memory is accounted for":            (*suite).memory,
-		"a node waits and is woken":          (*suite).wait,
-		"a node is found by name":            (*suite).names,
-	} {
+	for name := range cases {
 		t.Run(name, func(t *testing.T) {
-			s := &suite{T: t, client: &Host{}, server: &Host{}}
-			s.client.Budget.Most, s.server.Budget.Most = 1<<20, 1<<20
-			s.Net = open(t, s.client, s.server)
-			if s.Go == nil {
-				s.Go = func(fn func()) { go fn() }
-			}
-			for _, n := range s.Nodes {
-				for id := range uint32(2) {
-					n.Opened(1 + id)
-					n.Tagged(1+id, wire.TagAll)
-				}
-			}
-			run(s)
-			if n := s.client.strays + s.server.strays; n > 0 {
-				t.Errorf("%d strays", n)
-			}
+			RunCase(t, name, func(client, server *Host) Net { return open(t, client, server) })
 		})
+	}
+}
+
+var cases = map[string]func(s *suite){
+	"messages arrive once":               (*suite).messages,
+	"all packets may be kept":            (*suite).keep,
+	"what is corked goes by flush":       (*suite).cork,
+	"data are placed once":               (*suite).write,
+	"a revoked window is not written":    (*suite).revoke,
+	"a closed end breaks the other once": (*suite).close,
+	"a refusal has its reason":           (*suite).refusal,
+	"memory is accounted for":            (*suite).memory,
+	"a node waits and is woken":          (*suite).wait,
+	"a node is found by name":            (*suite).names,
+}
+
+// RunCase runs one case of the suite.
+func RunCase(t T, name string, open func(client, server *Host) Net) {
+	s := &suite{T: t, client: &Host{}, server: &Host{}}
+	s.client.Budget.Most, s.server.Budget.Most = 1<<20, 1<<20
+	s.Net = open(s.client, s.server)
+	if s.Go == nil {
+		s.Go = func(fn func()) { go fn() }
+	}
+	for _, n := range s.Nodes {
+		for id := range uint32(2) {
+			n.Opened(1 + id)
+			n.Tagged(1+id, wire.TagAll)
+		}
+	}
+	cases[name](s)
+	if n := s.client.strays + s.server.strays; n > 0 {
+		t.Errorf("%d strays", n)
 	}
 }
 
 // until polls until something is so.
 func (s *suite) until(what string, so func() bool) {
 	s.Helper()
-	for end := time.Now().Add(time.Minute); !so(); {
-		if time.Now().After(end) {
+	end := time.Now().Add(time.Minute)
+	for polls := 0; !so(); polls++ {
+		switch {
+		case s.Polls > 0 && polls > s.Polls:
+			s.Fatalf("not within %d polls: %s", s.Polls, what)
+		case s.Polls == 0 && time.Now().After(end):
 			s.Fatalf("not within a minute: %s", what)
 		}
 		s.poll()
@@ -418,7 +442,7 @@ func (s *suite) memory() {
 // wait has a node wait: for a wake before and during the wait, for the end of a context,
 // for a message, and at a gate.
 func (s *suite) wait() {
-	ctx, cancel := context.WithTimeout(s.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(s.Context(), cmp.Or(s.Waits, time.Minute))
 	defer cancel()
 	ended, end := context.WithCancel(s.Context())
 	end()
