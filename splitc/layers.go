@@ -5,11 +5,13 @@ import (
 
 	"github.com/bobnet-go/bobnet/splitc/internal/am"
 	"github.com/bobnet-go/bobnet/splitc/internal/layer"
+	"github.com/bobnet-go/bobnet/splitc/internal/rdma"
 )
 
 // layers are the communication layers, by name.
 var layers = map[string]layer.Open{
-	"am": am.Open,
+	"am":   am.Open,
+	"rdma": rdma.Open,
 }
 
 // LayerStats count what a communication layer has done.

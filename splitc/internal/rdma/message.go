@@ -1,0 +1,176 @@
+package rdma
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+
+	"github.com/bobnet-go/bobnet/splitc/internal/layer"
+	"github.com/bobnet-go/bobnet/vipl"
+)
+
+// Kinds of messages.
+const (
+	kindHello   = 1 + iota // a: handle of the heap, b: its address, c: its size
+	kindCredits            // nothing
+	kindCall               // a: number of the call, b: procedure; arguments
+	kindResult             // a: number of the call; result
+	kindControl            // a message of the side above
+)
+
+// header is what a message begins with:
+//
+//	offset  size  field
+//	     0     1  kind
+//	     1     1  0
+//	     2     2  messages and stores of the receiver's that the sender has taken
+//	     4     4  0
+//	     8     8  a
+//	    16     8  b
+//	    24     8  c
+type header struct {
+	kind    uint8
+	a, b, c uint64
+}
+
+const headerSize = 32
+
+func (h *header) put(b []byte, taken int) {
+	le := binary.LittleEndian
+	clear(b[:8])
+	b[0] = h.kind
+	le.PutUint16(b[2:], uint16(taken))
+	le.PutUint64(b[8:], h.a)
+	le.PutUint64(b[16:], h.b)
+	le.PutUint64(b[24:], h.c)
+}
+
+// errGarbled is the failure of a rank that says what it cannot mean.
+var errGarbled = errors.New("it sends what is no message of this version: build all ranks from one source")
+
+// say sends a message, and waits for a credit and a slot.
+func (l *Layer) say(ctx context.Context, p *peer, h header, data []byte) error {
+	s, err := l.acquire(ctx, p, opMessage, true)
+	if err != nil {
+		return err
+	}
+	return l.send(s, &h, data)
+}
+
+// send sends a message in a slot, for which a credit was taken.
+func (l *Layer) send(s *slot, h *header, data []byte) error {
+	p := s.p
+	h.put(s.mem, p.taken)
+	p.taken = 0
+	n := headerSize + copy(s.mem[headerSize:], data)
+	s.segs[0] = vipl.Segment{Data: s.mem[:n], Handle: s.home}
+	s.desc = vipl.Descriptor{Op: vipl.OpSend, Context: s}
+	return l.post(s, 1)
+}
+
+// Call starts to run a procedure.
+func (l *Layer) Call(ctx context.Context, proc int, fn uint32, args, result []byte) error {
+	p := l.peers[proc]
+	s, err := l.acquire(ctx, p, opMessage, true)
+	if err != nil {
+		return err
+	}
+	number := l.calls.begin(p, result)
+	l.count.Outstanding++
+	l.stats.Requests++
+	if err := l.send(s, &header{kind: kindCall, a: number, b: uint64(fn)}, args); err != nil {
+		l.calls.end(number)
+		l.count.Outstanding--
+		return err
+	}
+	return nil
+}
+
+// Control sends a control message.
+func (l *Layer) Control(ctx context.Context, proc int, msg []byte) error {
+	l.stats.Requests++
+	return l.say(ctx, l.peers[proc], header{kind: kindControl}, msg)
+}
+
+// tellCredits tells a rank what was taken of it, if that is much. It takes no credit.
+func (l *Layer) tellCredits(p *peer) {
+	if p.taken < due || p.telling || p.gone != nil {
+		return
+	}
+	p.telling = true
+	h := header{kind: kindCredits}
+	h.put(p.tell.mem, p.taken)
+	p.taken = 0
+	l.stats.Acknowledgments++
+	p.tell.segs[0] = vipl.Segment{Data: p.tell.mem, Handle: p.tell.home}
+	p.tell.desc = vipl.Descriptor{Op: vipl.OpSend, Context: &p.tell}
+	_ = l.post(&p.tell, 1) // who asks this rank next hears of its failure
+}
+
+// answer sends a result, now or when there is room.
+func (l *Layer) answer(p *peer, h header, data []byte) {
+	l.stats.Replies++
+	if len(p.owed) > 0 || p.credit == 0 || len(l.free) == 0 {
+		p.owed = append(p.owed, reply{h, append([]byte(nil), data...)})
+		return
+	}
+	if s, err := l.acquire(context.Background(), p, opMessage, true); err == nil {
+		_ = l.send(s, &h, data)
+	}
+}
+
+// pay sends results that have waited, as far as there is room.
+func (l *Layer) pay(p *peer) {
+	for len(p.owed) > 0 && p.credit > 0 && len(l.free) > 0 && p.gone == nil && l.err == nil {
+		r := p.owed[0]
+		p.owed = p.owed[1:]
+		if s, err := l.acquire(context.Background(), p, opMessage, true); err == nil {
+			_ = l.send(s, &r.h, r.data)
+		}
+	}
+}
+
+// calls are the procedures that this rank waits for. A call is named by its place and by
+// how often that was used, so that a late result is told from another's.
+type calls struct {
+	all  []call
+	free []uint32
+}
+
+type call struct {
+	p      *peer
+	result []byte
+	use    uint32
+}
+
+func (c *calls) begin(p *peer, result []byte) uint64 {
+	if len(c.free) == 0 {
+		c.free = append(c.free, uint32(len(c.all)))
+		c.all = append(c.all, call{})
+	}
+	i := c.free[len(c.free)-1]
+	c.free = c.free[:len(c.free)-1]
+	c.all[i].p, c.all[i].result = p, result
+	c.all[i].use++
+	return uint64(i) | uint64(c.all[i].use)<<32
+}
+
+// find returns the call that a result of a rank is of, or nil.
+func (c *calls) find(p *peer, number uint64) *call {
+	i := uint32(number)
+	if int64(i) >= int64(len(c.all)) {
+		return nil
+	}
+	if k := &c.all[i]; k.p == p && k.use == uint32(number>>32) {
+		return k
+	}
+	return nil
+}
+
+func (c *calls) end(number uint64) {
+	i := uint32(number)
+	c.all[i].p, c.all[i].result = nil, nil
+	c.free = append(c.free, i)
+}
+
+var _ layer.Layer = (*Layer)(nil)

@@ -1,0 +1,87 @@
+package rdma
+
+import (
+	"time"
+
+	"github.com/bobnet-go/bobnet/splitc/internal/layer"
+	"github.com/bobnet-go/bobnet/vipl"
+)
+
+// drainTime bounds how long Close waits for what was sent last.
+const drainTime = time.Second
+
+// peer is another rank.
+type peer struct {
+	rank int
+	vi   *vipl.VI
+	gone error // why its connection has ended
+
+	handle vipl.MemHandle // of its heap
+	base   uint64
+	size   uint64 // 0 before its hello
+
+	credit  int  // messages and stores that may be sent now
+	taken   int  // of its own, that it has not been told
+	telling bool // a message of credits of ours is under way
+
+	slab  vipl.MemHandle
+	recvs [credits + reserve]recv
+	tell  slot    // for credits
+	owed  []reply // results that wait for a credit or a slot
+}
+
+// recv is a posted receive.
+type recv struct {
+	mem  []byte
+	segs [1]vipl.Segment
+	desc vipl.Descriptor
+}
+
+// reply is a result that waits.
+type reply struct {
+	h    header
+	data []byte
+}
+
+// messageSize is the most bytes of a message.
+const messageSize = headerSize + layer.MaxControl
+
+// makePeer makes the VI that is to be connected with a rank, and posts its receives.
+func (l *Layer) makePeer(rank, _ int) (*vipl.VI, error) {
+	nic := l.cfg.NIC
+	p := &peer{rank: rank, credit: credits}
+	l.peers[rank] = p
+	vi, err := nic.CreateVI(&vipl.Attributes{Ptag: l.ptag, EnableRDMAWrite: true, EnableRDMARead: true, ReadDepth: credits, QueueDepth: slots + credits + reserve,
+		PeerTimeout: l.cfg.PeerTimeout, ConnectTimeout: l.cfg.Timeout}, l.cq, l.cq)
+	if err != nil {
+		return nil, err
+	}
+	p.vi, vi.Context = vi, p
+	slab := make([]byte, len(p.recvs)*messageSize+headerSize)
+	if p.slab, err = nic.RegisterMem(slab, &l.own); err != nil {
+		return nil, err
+	}
+	p.tell.init(slab[:headerSize], p.slab)
+	p.tell.p, p.tell.what = p, opTell
+	slab = slab[headerSize:]
+	for i := range p.recvs {
+		r := &p.recvs[i]
+		r.mem = slab[i*messageSize:][:messageSize]
+		r.segs[0] = vipl.Segment{Data: r.mem, Handle: p.slab}
+		r.desc = vipl.Descriptor{Segs: r.segs[:], Context: r}
+		if err := vi.PostRecv(&r.desc); err != nil {
+			return nil, err
+		}
+	}
+	return vi, nil
+}
+
+// close gives back what makePeer took.
+func (p *peer) close(nic *vipl.NIC) {
+	if p.vi != nil {
+		p.vi.Close()
+	}
+	if p.slab != 0 {
+		nic.DeregisterMem(p.slab)
+	}
+}

@@ -1,0 +1,119 @@
+package rdma
+
+import (
+	"context"
+
+	"github.com/bobnet-go/bobnet/vipl"
+)
+
+// What a send is for.
+const (
+	opMessage = iota
+	opTell    // credits
+	opGet
+	opPut
+	opStore
+)
+
+// slot is a send under way, with memory for what is copied.
+type slot struct {
+	mem  []byte
+	home vipl.MemHandle // of mem
+	segs [2]vipl.Segment
+	desc vipl.Descriptor
+
+	what   uint8
+	p      *peer
+	dst    []byte         // where what a get has brought is copied to, or nil
+	user   vipl.MemHandle // of the program's memory that was registered for it, or 0
+	source bool           // counts in Counters.Sources
+}
+
+func (s *slot) init(mem []byte, handle vipl.MemHandle) {
+	s.mem, s.home = mem, handle
+	s.desc.Context = s
+}
+
+// makeSlots makes the slots.
+func (l *Layer) makeSlots() (err error) {
+	const size = max(bounce, messageSize)
+	slab := make([]byte, slots*size)
+	if l.slab, err = l.cfg.NIC.RegisterMem(slab, &l.own); err != nil {
+		return err
+	}
+	all := make([]slot, slots)
+	for i := range all {
+		all[i].init(slab[i*size:][:size], l.slab)
+		l.free = append(l.free, &all[i])
+	}
+	return nil
+}
+
+// acquire returns a slot for an operation with a rank, and waits until one is free. With
+// credit it waits for one, too, and takes it.
+func (l *Layer) acquire(ctx context.Context, p *peer, what uint8, credit bool) (*slot, error) {
+	if len(l.free) == 0 || credit && p.credit == 0 {
+		if err := l.await(ctx, p, credit); err != nil {
+			return nil, err
+		}
+	}
+	if l.err != nil {
+		return nil, l.err
+	}
+	if p.gone != nil {
+		return nil, l.lost(p)
+	}
+	if credit {
+		p.credit--
+	}
+	s := l.free[len(l.free)-1]
+	l.free = l.free[:len(l.free)-1]
+	s.what, s.p = what, p
+	return s, nil
+}
+
+// await waits until there is a slot, and a credit if that is needed.
+func (l *Layer) await(ctx context.Context, p *peer, credit bool) error {
+	began := l.cfg.NIC.Now()
+	l.stats.CreditWaits++
+	l.cfg.Watch.Begin()
+	for len(l.free) == 0 || credit && p.credit == 0 {
+		if p.gone != nil {
+			return l.lost(p)
+		}
+		if err := l.idle(ctx); err != nil {
+			return err
+		}
+	}
+	l.stats.CreditTime += l.since(began)
+	return nil
+}
+
+// post sends what a slot has.
+func (l *Layer) post(s *slot, segs int) error {
+	s.desc.Segs = s.segs[:segs]
+	if err := s.p.vi.PostSend(&s.desc); err != nil {
+		l.broken(s.p, err)
+		l.release(s)
+		return l.lost(s.p)
+	}
+	return nil
+}
+
+// release frees a slot.
+func (l *Layer) release(s *slot) {
+	if s.user != 0 {
+		l.cfg.NIC.DeregisterMem(s.user)
+		s.user = 0
+	}
+	if s.source {
+		s.source = false
+		l.count.Sources--
+	}
+	s.dst = nil
+	if s.what == opTell {
+		s.p.telling = false
+		return
+	}
+	l.free = append(l.free, s)
+}

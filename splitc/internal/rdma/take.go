@@ -1,0 +1,149 @@
+package rdma
+
+import (
+	"encoding/binary"
+
+	"github.com/bobnet-go/bobnet/job"
+	"github.com/bobnet-go/bobnet/splitc/internal/layer"
+	"github.com/bobnet-go/bobnet/vipl"
+)
+
+// take handles completions.
+func (l *Layer) take(done []vipl.Completion) {
+	for i := range done {
+		c := &done[i]
+		if c.Descriptor == nil {
+			continue
+		}
+		if s, sent := c.Descriptor.Context.(*slot); sent {
+			l.sent(s, c.Err)
+		} else if r, ok := c.Descriptor.Context.(*recv); ok {
+			l.received(c.VI.Context.(*peer), r, c.Err)
+		}
+	}
+}
+
+// sent handles the end of a send.
+func (l *Layer) sent(s *slot, err error) {
+	l.served = true
+	p := s.p
+	if err != nil {
+		l.broken(p, err)
+		if s.what != opTell && s.what != opMessage {
+			l.lost(p)
+		}
+	}
+	switch s.what {
+	case opGet:
+		if err == nil && s.dst != nil {
+			copy(s.dst, s.mem)
+		}
+		l.count.Outstanding--
+	case opPut:
+		l.count.Outstanding--
+	}
+	l.release(s)
+	l.tellCredits(p)
+	for _, q := range l.peers {
+		if q != nil && len(q.owed) > 0 {
+			l.pay(q)
+		}
+	}
+}
+
+// received handles a message or a store, and posts the receive again.
+func (l *Layer) received(p *peer, r *recv, err error) {
+	if err != nil {
+		if l.broken(p, err); l.count.Outstanding > 0 && l.calls.of(p) {
+			l.lost(p)
+		}
+		l.served = true
+		return
+	}
+	l.served = true
+	if l.closed {
+		return
+	}
+	d := &r.desc
+	if d.Status&vipl.StatusOpMask == vipl.StatusOpRemoteRDMAWrite {
+		l.count.Stored += uint64(d.Immediate)
+		p.taken++
+	} else if !l.heard(p, r.mem[:d.Length]) && l.err == nil {
+		l.stats.Strays++
+		l.err = &job.RankError{Rank: p.rank, Err: errGarbled}
+	}
+	r.desc = vipl.Descriptor{Segs: r.segs[:], Context: r}
+	if err := p.vi.PostRecv(&r.desc); err != nil {
+		l.broken(p, err)
+		return
+	}
+	l.tellCredits(p)
+	l.pay(p)
+}
+
+// of reports whether a call to a rank is under way.
+func (c *calls) of(p *peer) bool {
+	for i := range c.all {
+		if c.all[i].p == p {
+			return true
+		}
+	}
+	return false
+}
+
+// heard handles a message, and reports whether it is one.
+func (l *Layer) heard(p *peer, b []byte) bool {
+	if len(b) < headerSize {
+		return false
+	}
+	le := binary.LittleEndian
+	h := header{kind: b[0], a: le.Uint64(b[8:]), b: le.Uint64(b[16:]), c: le.Uint64(b[24:])}
+	back, data := int(le.Uint16(b[2:])), b[headerSize:]
+	if p.credit+back > credits || h.kind != kindHello && p.size == 0 {
+		return false
+	}
+	p.credit += back
+	if h.kind == kindCredits {
+		return len(data) == 0
+	}
+	p.taken++
+	switch h.kind {
+	case kindHello:
+		if p.size != 0 || h.c != uint64(len(l.heap)) || len(data) != 0 {
+			return false
+		}
+		p.handle, p.base, p.size = vipl.MemHandle(h.a), h.b, h.c
+		l.greets--
+		return true
+	case kindCall:
+		return l.run(p, &h, data)
+	case kindResult:
+		return l.result(p, &h, data)
+	case kindControl:
+		l.cfg.Handler.Control(p.rank, data)
+		return true
+	}
+	return false
+}
+
+// run runs a procedure for a rank.
+func (l *Layer) run(p *peer, h *header, args []byte) bool {
+	if len(args) > layer.MaxCall || h.b > 1<<32-1 || len(p.owed) > credits {
+		return false
+	}
+	n := l.cfg.Handler.Call(p.rank, uint32(h.b), args, l.ran[:])
+	l.answer(p, header{kind: kindResult, a: h.a}, l.ran[:n])
+	return true
+}
+
+// result takes the result of a procedure.
+func (l *Layer) result(p *peer, h *header, data []byte) bool {
+	c := l.calls.find(p, h.a)
+	if c == nil || len(data) > len(c.result) {
+		return false
+	}
+	copy(c.result, data)
+	l.calls.end(h.a)
+	l.count.Outstanding--
+	return true
+}

@@ -1,0 +1,116 @@
+package rdma
+
+import (
+	"context"
+	"time"
+
+	"github.com/bobnet-go/bobnet/splitc/internal/layer"
+	"github.com/bobnet-go/bobnet/vipl"
+)
+
+// since returns the time since began on the NIC's clock.
+func (l *Layer) since(began int64) time.Duration { return time.Duration(l.cfg.NIC.Now() - began) }
+
+// Get starts RDMA reads.
+func (l *Layer) Get(ctx context.Context, proc int, dst []byte, off uint64) error {
+	for len(dst) > 0 {
+		n := min(len(dst), part)
+		if err := l.read(ctx, l.peers[proc], dst[:n], off); err != nil {
+			return err
+		}
+		dst, off = dst[n:], off+uint64(n)
+	}
+	return nil
+}
+
+func (l *Layer) read(ctx context.Context, p *peer, dst []byte, off uint64) error {
+	s, err := l.acquire(ctx, p, opGet, false)
+	if err != nil {
+		return err
+	}
+	if l.inHeap(dst) {
+		s.segs[0] = vipl.Segment{Data: dst, Handle: l.handle}
+	} else if len(dst) <= bounce {
+		s.dst = dst
+		s.segs[0] = vipl.Segment{Data: s.mem[:len(dst)], Handle: s.home}
+	} else if err := l.register(s, dst); err != nil {
+		return err
+	}
+	l.stats.Reads++
+	l.count.Outstanding++
+	s.desc = vipl.Descriptor{Op: vipl.OpRDMARead, Remote: p.at(off), Context: s}
+	if err := l.post(s, 1); err != nil {
+		l.count.Outstanding--
+		return err
+	}
+	return nil
+}
+
+// at returns where an offset of a rank's heap is.
+func (p *peer) at(off uint64) vipl.RemoteSegment {
+	return vipl.RemoteSegment{Addr: p.base + off, Handle: p.handle}
+}
+
+// register makes memory of the program known for the time of an operation.
+func (l *Layer) register(s *slot, b []byte) (err error) {
+	if s.user, err = l.cfg.NIC.RegisterMem(b, &l.own); err != nil {
+		s.user = 0
+		l.release(s)
+		return err
+	}
+	s.segs[0] = vipl.Segment{Data: b, Handle: s.user}
+	return nil
+}
+
+// Put starts RDMA writes.
+func (l *Layer) Put(ctx context.Context, proc int, off uint64, src []byte) error {
+	return l.writes(ctx, proc, off, src, opPut)
+}
+
+// Store starts RDMA writes with immediate data.
+func (l *Layer) Store(ctx context.Context, proc int, off uint64, src []byte) error {
+	return l.writes(ctx, proc, off, src, opStore)
+}
+
+func (l *Layer) writes(ctx context.Context, proc int, off uint64, src []byte, what uint8) error {
+	for len(src) > 0 {
+		n := min(len(src), part)
+		if err := l.write(ctx, l.peers[proc], off, src[:n], what); err != nil {
+			return err
+		}
+		src, off = src[n:], off+uint64(n)
+	}
+	return nil
+}
+
+func (l *Layer) write(ctx context.Context, p *peer, off uint64, src []byte, what uint8) error {
+	s, err := l.acquire(ctx, p, what, what == opStore)
+	if err != nil {
+		return err
+	}
+	if len(src) <= layer.MaxCopied || len(src) <= bounce && !l.inHeap(src) {
+		s.segs[0] = vipl.Segment{Data: s.mem[:copy(s.mem, src)], Handle: s.home}
+	} else {
+		if l.inHeap(src) {
+			s.segs[0] = vipl.Segment{Data: src, Handle: l.handle}
+		} else if err := l.register(s, src); err != nil {
+			return err
+		}
+		if what == opStore {
+			s.source = true
+			l.count.Sources++
+		}
+	}
+	l.stats.Writes++
+	s.desc = vipl.Descriptor{Op: vipl.OpRDMAWrite, Remote: p.at(off), Context: s, Unordered: len(src) > bounce}
+	if what == opStore {
+		s.desc.HasImmediate, s.desc.Immediate = true, uint32(len(src))
+		return l.post(s, 1)
+	}
+	l.count.Outstanding++
+	if err := l.post(s, 1); err != nil {
+		l.count.Outstanding--
+		return err
+	}
+	return nil
+}
