@@ -32,7 +32,12 @@ type saying struct {
 	to   peerName
 	body []byte
 	ch   *channel // that breaks if it comes back, or nil
+	back int      // how often it has come back
 }
+
+// goneTries is how often a driver says that a connection has ended before it gives up: for
+// longer than the other one takes to find out by itself that nobody answers.
+const goneTries = 16
 
 // say sends what a driver has to say for a program.
 func (d *driver) say(what topic, to peerName, from *Provider, conn uint32, ch *channel, more ...byte) {
@@ -44,7 +49,7 @@ func (d *driver) say(what topic, to peerName, from *Provider, conn uint32, ch *c
 	}
 	binary.LittleEndian.PutUint32(b[4:], conn)
 	b = append(b, more...)
-	d.put(d.control, requests, ref{what: refControl, say: &saying{what, peerName{mac: to.mac}, b, ch}})
+	d.put(d.control, requests, ref{what: refControl, say: &saying{what: what, to: peerName{mac: to.mac}, body: b, ch: ch}})
 	if from != nil {
 		from.saying++
 	}
@@ -65,6 +70,10 @@ func (d *driver) readControl() {
 // said hears what has become of a saying. One that has come back has found nobody.
 func (d *driver) said(r *ref, why wire.Reason) {
 	s := r.say
+	if s.back++; s.what == sayGone && why == wire.ReasonUnreachable && s.back < goneTries {
+		d.put(d.control, requests, *r)
+		return
+	}
 	if p := d.programs[binary.LittleEndian.Uint16(s.body[2:])]; p != nil {
 		p.saying--
 		if p.saying == 0 {

@@ -168,6 +168,7 @@ func (p *program) place() reliability.AnswerKind {
 	if !p.cfg.Unprotected {
 		p.c.Work(p.cfg.Costs.Check)
 		if (a.op == opControl) != e.privileged() {
+			p.stats.Privileged++
 			return reliability.NackTag
 		}
 		if tag, tagged := tagOf(a.body); tagged && a.op == opMessage && !admits(e.tagIn(f.page.Bytes()), tag) {

@@ -80,6 +80,9 @@ func (p *program) depart(f *frame) {
 	} else {
 		e.state = endAway
 		p.tell(e)
+		if f.posted != f.done { // it had no time, or no luck
+			p.d.fault(e, &e.wantsFrame)
+		}
 	}
 	p.stats.Unloads++
 	p.c.Interrupt(causeMoved)

@@ -21,7 +21,7 @@ type Stats struct {
 	Nacked [reliability.NackNoEndpoint + 1]uint64 // packets, by the answer
 
 	BadEntries   uint64 // entries of send queues that make no sense: the message came back
-	Privileged   uint64 // of these, of a program that has tried to speak as a driver
+	Privileged   uint64 // messages of a program that speaks as a driver, or to one, which were refused
 	BadTags      uint64 // messages with another tag than their endpoint's
 	Forged       uint64 // messages for a connection of somebody else
 	Malformed    uint64 // packets dropped: no card sends such

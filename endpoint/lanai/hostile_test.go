@@ -1,0 +1,189 @@
+package lanai_test
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/bobnet-go/bobnet/endpoint"
+	"github.com/bobnet-go/bobnet/endpoint/internal/wire"
+	"github.com/bobnet-go/bobnet/endpoint/lanai"
+	"github.com/bobnet-go/bobnet/reliability"
+	"github.com/bobnet-go/bobnet/transport/myrinet"
+)
+
+// siege is an honest program and a wild one on one card, and a victim on another, with
+// which both have endpoints that talk. The honest one talks all the time.
+type siege struct {
+	*segment
+	cards  [2]*lanai.Card
+	victim endpoint.Name
+	wild   *party
+	done   bool
+}
+
+// besiege runs attack, as the wild program, while the others talk.
+func besiege(t *testing.T, seed uint64, attack func(s *siege) error) (s *siege, err error) {
+	s = &siege{segment: newSegment(t, myrinet.Options{Seed: seed})}
+	cfg := lanai.Config{Channels: reliability.ChannelConfig{Timeout: 1_000_000, Tries: 20}}
+	s.cards[0], s.cards[1] = s.pair(cfg)
+	var errs []error
+	process := func(name string, run func() error) {
+		s.w.Go(name, func() {
+			if err := run(); err != nil {
+				errs = append(errs, fmt.Errorf("%s: %w", name, err))
+			}
+		})
+	}
+	process("victim", func() error {
+		p, err := newParty(s.cards[0], endpoint.Config{})
+		if err != nil {
+			return err
+		}
+		s.victim = p.ep.Name()
+		defer p.n.Close()
+		return p.serve(&s.done)
+	})
+	process("honest", func() error {
+		defer func() { s.done = true }()
+		p, err := newParty(s.cards[1], endpoint.Config{})
+		if err != nil {
+			return err
+		}
+		defer p.n.Close()
+		if err := p.ep.Map(0, s.victim, tag); err != nil {
+			return err
+		}
+		return p.talk(30)
+	})
+	process("wild", func() (err error) {
+		if s.wild, err = newParty(s.cards[1], endpoint.Config{}); err != nil {
+			return err
+		}
+		defer s.wild.n.Close()
+		if err := s.wild.ep.Map(0, s.victim, tag); err != nil {
+			return err
+		}
+		if err := s.wild.talk(1); err != nil {
+			return err
+		}
+		return attack(s)
+	})
+	return s, errors.Join(s.w.Run(), errors.Join(errs...))
+}
+
+// page returns the wild program's frame.
+func (s *siege) page() *myrinet.Page {
+	name := s.wild.ep.Name()
+	return lanai.PageOf(s.cards[1], name.Addr.Port, name.ID)
+}
+
+// rest lets time pass for the wild program, which polls.
+func (s *siege) rest(d time.Duration) error {
+	for end := s.w.Now() + int64(d); s.w.Now() < end; {
+		ctx, cancel := s.wild.n.WithTimeout(context.Background(), d/10)
+		_, err := s.wild.b.WaitPoll(ctx)
+		cancel()
+		if err != nil && !errors.Is(err, context.DeadlineExceeded) {
+			return err
+		}
+	}
+	return nil
+}
+
+// TestScribbledFrame: whatever a program writes into its frame, its own endpoint alone suffers:
+// others on the same card talk on, and what makes no sense is counted.
+func TestScribbledFrame(t *testing.T) {
+	var bad uint64
+	seeds.Each(t, 4, func(seed uint64) error {
+		rng := rand.New(rand.NewPCG(seed, 5))
+		s, err := besiege(t, seed, func(s *siege) error {
+			for !s.done {
+				if page := s.page(); page != nil {
+					b := make([]byte, 4*(1+rng.IntN(8)))
+					for i := range b {
+						b[i] = byte(rng.Uint32() >> rng.IntN(32))
+					}
+					page.Write(4*rng.IntN((4096-len(b))/4+1), b)
+					page.Write(lanai.TakenAt, b[:4])
+					page.Write(lanai.PostedAt, b[:4])
+					page.Ring()
+				}
+				if err := s.rest(200 * time.Microsecond); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		bad += s.cards[1].Snapshot().Stats.BadEntries
+		return err
+	})
+	if bad == 0 {
+		t.Error("no entry of the wild program's made no sense")
+	}
+}
+
+// TestForgedEntries: a program that speaks as a driver, to a driver's endpoint, with another
+// tag, for a connection of somebody else, or names memory that is not its own, is refused.
+func TestForgedEntries(t *testing.T) {
+	message := func(conn uint32, tag wire.Tag) []byte {
+		b := make([]byte, 64)
+		binary.LittleEndian.PutUint32(b, conn)
+		h := wire.Header{Kind: wire.KindShort, Handler: hEcho, Use: 1, Tag: tag}
+		return b[:4+h.Put(b[4:])]
+	}
+	for _, x := range []struct {
+		name    string
+		forge   func(s *siege, e *lanai.Entry)
+		counted func(ours, theirs *lanai.Stats) uint64
+	}{
+		{"a driver's op", func(_ *siege, e *lanai.Entry) { e.Op, e.Port, e.Endpoint = lanai.OpControl, 0, 0 },
+			func(ours, _ *lanai.Stats) uint64 { return min(ours.Privileged, ours.BadEntries) }},
+		{"a driver's endpoint", func(_ *siege, e *lanai.Entry) { e.Port, e.Endpoint = 0, 0 },
+			func(_, theirs *lanai.Stats) uint64 { return theirs.Privileged }},
+		{"another tag", func(_ *siege, e *lanai.Entry) { e.Message = message(1, 78) },
+			func(ours, theirs *lanai.Stats) uint64 { return min(ours.Refused, theirs.BadTags) }},
+		{"another endpoint", func(_ *siege, e *lanai.Entry) { e.Endpoint = 99 },
+			func(ours, theirs *lanai.Stats) uint64 {
+				return min(ours.Refused, theirs.Nacked[reliability.NackNoEndpoint])
+			}},
+		{"too long", func(_ *siege, e *lanai.Entry) { e.Length = 65 },
+			func(ours, _ *lanai.Stats) uint64 { return ours.BadEntries }},
+		{"beyond the staging area", func(_ *siege, e *lanai.Entry) { e.Flags, e.Length = 1, 60_000 },
+			func(ours, _ *lanai.Stats) uint64 { return ours.BadEntries }},
+		{"unknown flags", func(_ *siege, e *lanai.Entry) { e.Flags = 6 },
+			func(ours, _ *lanai.Stats) uint64 { return ours.BadEntries }},
+		{"no such station", func(_ *siege, e *lanai.Entry) { e.To[5] = 77 },
+			func(ours, _ *lanai.Stats) uint64 { return ours.Returned }},
+		{"a group", func(_ *siege, e *lanai.Entry) { e.To[0] = 1 },
+			func(ours, _ *lanai.Stats) uint64 { return ours.Unroutable }},
+	} {
+		t.Run(x.name, func(t *testing.T) {
+			s, err := besiege(t, 1, func(s *siege) error {
+				m := message(1, wire.Tag(tag))
+				e := lanai.Entry{Op: lanai.OpMessage, Length: len(m), To: s.victim.Addr.MAC, Port: s.victim.Addr.Port, Endpoint: s.victim.ID, Message: m}
+				x.forge(s, &e)
+				b, at := e.Bytes(7)
+				page := s.page()
+				page.Write(at, b)
+				var word [4]byte
+				page.Read(lanai.PostedAt, word[:])
+				word[0] ^= 1 << 7
+				page.Write(lanai.PostedAt, word[:])
+				page.Ring()
+				return s.rest(100 * time.Millisecond)
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			ours, theirs := s.cards[1].Snapshot().Stats, s.cards[0].Snapshot().Stats
+			if x.counted(&ours, &theirs) == 0 {
+				t.Errorf("nothing was counted: %+v\n%+v", ours, theirs)
+			}
+		})
+	}
+}
