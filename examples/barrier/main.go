@@ -13,6 +13,9 @@
 // to its children's, and the sum of all comes down again: that it has come means
 // that all ranks have been there, so a barrier is a sum that nobody looks at.
 // Rank 0 prints how long a round takes.
+//
+// With -card all programs use the cards of an emulated Myrinet: their interfaces are ends of
+// cables, to each other or to switches (bobnet switch).
 package main
 
 import (
@@ -26,11 +29,13 @@ import (
 	"strconv"
 
 	"github.com/bobnet-go/bobnet/endpoint"
+	"github.com/bobnet-go/bobnet/endpoint/lanai"
 	"github.com/bobnet-go/bobnet/metrics"
 )
 
 var (
 	count = flag.Int("n", 10_000, "rounds, each a sum over all ranks")
+	card  = flag.Bool("card", false, "use the interface as the end of a cable of an emulated Myrinet, and hold endpoints on its card")
 	addr  = flag.String("metrics", os.Getenv("BOBNET_METRICS"), "serve Prometheus metrics at `ADDR`; bobnet lab --metrics sets it")
 )
 
@@ -50,6 +55,24 @@ func main() {
 	}
 }
 
+// open opens a node on a NIC, or on a card with -card.
+func open() (node *endpoint.Node, closeNode func(), err error) {
+	iface := os.Getenv("BOBNET_IFACE")
+	if !*card {
+		node, err = endpoint.Open(&endpoint.Config{Interface: iface})
+		return node, func() { node.Close() }, err
+	}
+	c, err := lanai.Open(&lanai.OpenConfig{Interface: iface})
+	if err != nil {
+		return nil, nil, err
+	}
+	if node, err = endpoint.Open(&endpoint.Config{Card: c}); err != nil {
+		c.Close()
+		return nil, nil, err
+	}
+	return node, func() { node.Close(); c.Close() }, nil
+}
+
 func run(ctx context.Context) error {
 	rank, err := strconv.Atoi(cmp.Or(os.Getenv("BOBNET_RANK"), "0"))
 	if err != nil || rank < 0 {
@@ -59,13 +82,15 @@ func run(ctx context.Context) error {
 	if err != nil || size <= rank {
 		return fmt.Errorf("BOBNET_SIZE=%s: want more than BOBNET_RANK, which is %d", os.Getenv("BOBNET_SIZE"), rank)
 	}
-	node, err := endpoint.Open(&endpoint.Config{Interface: os.Getenv("BOBNET_IFACE")})
+	node, closeNode, err := open()
 	if err != nil {
 		return err
 	}
-	defer node.Close()
+	defer closeNode()
 	collector := metrics.NewCollector(nil)
-	collector.WatchNIC(node.NIC())
+	if nic := node.NIC(); nic != nil {
+		collector.WatchNIC(nic)
+	}
 	collector.WatchNode(node)
 	defer collector.DumpOnQuit(os.Stderr)()
 	if *addr != "" {
@@ -82,12 +107,12 @@ func run(ctx context.Context) error {
 	if err := t.barrier(ctx); err != nil { // all are there
 		return err
 	}
-	start := node.NIC().Now()
+	start := node.Now()
 	if err := rounds(ctx, t, *count); err != nil {
 		return err
 	}
 	if rank == 0 {
-		fmt.Printf("%d ranks: %d sums, all right, %.1f us each\n", size, *count, float64(node.NIC().Now()-start)/1e3/float64(*count))
+		fmt.Printf("%d ranks: %d sums, all right, %.1f us each\n", size, *count, float64(node.Now()-start)/1e3/float64(*count))
 	}
 	return t.leave(ctx)
 }

@@ -15,6 +15,9 @@
 // them back, one request at a time, and prints how fast that was; then it tells
 // the server that it has finished. The server ends when all clients have, and
 // prints how many keys it holds.
+//
+// With -card all programs use the cards of an emulated Myrinet: their interfaces are ends of
+// cables, to each other or to switches (bobnet switch).
 package main
 
 import (
@@ -28,11 +31,13 @@ import (
 	"strconv"
 
 	"github.com/bobnet-go/bobnet/endpoint"
+	"github.com/bobnet-go/bobnet/endpoint/lanai"
 	"github.com/bobnet-go/bobnet/metrics"
 )
 
 var (
 	count = flag.Int("n", 10_000, "keys that each client puts and gets")
+	card  = flag.Bool("card", false, "use the interface as the end of a cable of an emulated Myrinet, and hold endpoints on its card")
 	addr  = flag.String("metrics", os.Getenv("BOBNET_METRICS"), "serve Prometheus metrics at `ADDR`; bobnet lab --metrics sets it")
 )
 
@@ -52,6 +57,24 @@ func main() {
 	}
 }
 
+// open opens a node on a NIC, or on a card with -card.
+func open() (node *endpoint.Node, closeNode func(), err error) {
+	iface := os.Getenv("BOBNET_IFACE")
+	if !*card {
+		node, err = endpoint.Open(&endpoint.Config{Interface: iface})
+		return node, func() { node.Close() }, err
+	}
+	c, err := lanai.Open(&lanai.OpenConfig{Interface: iface})
+	if err != nil {
+		return nil, nil, err
+	}
+	if node, err = endpoint.Open(&endpoint.Config{Card: c}); err != nil {
+		c.Close()
+		return nil, nil, err
+	}
+	return node, func() { node.Close(); c.Close() }, nil
+}
+
 func run(ctx context.Context) error {
 	size, err := strconv.Atoi(cmp.Or(os.Getenv("BOBNET_SIZE"), "2"))
 	if err != nil || size < 2 {
@@ -61,13 +84,15 @@ func run(ctx context.Context) error {
 	if err != nil || rank < 0 || rank >= size {
 		return fmt.Errorf("BOBNET_RANK=%s: want 0 for the server, or a client's number below BOBNET_SIZE, which is %d", os.Getenv("BOBNET_RANK"), size)
 	}
-	node, err := endpoint.Open(&endpoint.Config{Interface: os.Getenv("BOBNET_IFACE")})
+	node, closeNode, err := open()
 	if err != nil {
 		return err
 	}
-	defer node.Close()
+	defer closeNode()
 	collector := metrics.NewCollector(nil)
-	collector.WatchNIC(node.NIC())
+	if nic := node.NIC(); nic != nil {
+		collector.WatchNIC(nic)
+	}
 	collector.WatchNode(node)
 	defer collector.DumpOnQuit(os.Stderr)()
 	if *addr != "" {
@@ -94,7 +119,7 @@ func run(ctx context.Context) error {
 
 // exercise puts and gets what belongs to this client.
 func exercise(ctx context.Context, s *store, rank, count int) error {
-	start := s.node.NIC().Now()
+	start := s.node.Now()
 	for i := range count {
 		key := fmt.Sprintf("%d/%d", rank, i)
 		if err := s.put(ctx, key, []byte("value of "+key)); err != nil {
@@ -111,7 +136,7 @@ func exercise(ctx context.Context, s *store, rank, count int) error {
 			return fmt.Errorf("the store has %q for %q", value, key)
 		}
 	}
-	took := float64(s.node.NIC().Now()-start) / 1e9
+	took := float64(s.node.Now()-start) / 1e9
 	fmt.Printf("client %d: %d puts and gets in %.3f s, %.0f a second\n", rank, 2*count, took, float64(2*count)/took)
 	return s.bye(ctx)
 }

@@ -64,7 +64,7 @@ func serve(ctx context.Context, node *endpoint.Node, word string, clients int) (
 			return 0, err
 		}
 	}
-	ctx, cancel := node.NIC().WithTimeout(ctx, drainTime)
+	ctx, cancel := node.WithTimeout(ctx, drainTime)
 	defer cancel()
 	for err == nil {
 		_, err = bundle.WaitPoll(ctx)
