@@ -32,7 +32,7 @@ type Comm interface {
 }
 
 // Collector is a prometheus.Collector over any number of NICs, cards, nodes of active messages,
-// processes of VMMC and servers of remote procedures, and a rank. It may be shared between goroutines. The zero Collector is not usable.
+// processes of VMMC and of Split-C and servers of remote procedures, and a rank. It may be shared between goroutines. The zero Collector is not usable.
 type Collector struct {
 	maxVIs      int
 	nic         []*prometheus.Desc // as nicFields
@@ -51,6 +51,9 @@ type Collector struct {
 	returned    *prometheus.Desc
 
 	process, rpc         []*prometheus.Desc // as processFields, rpcFields
+	world                []*prometheus.Desc // as worldFields
+	splitcOps            *prometheus.Desc
+	splitcBytes          *prometheus.Desc
 	refusedWrites        *prometheus.Desc
 	rpcCalls, rpcRefused *prometheus.Desc
 
@@ -62,6 +65,7 @@ type Collector struct {
 	nodes     watching[Node]
 	processes watching[Process]
 	servers   watching[RPCServer]
+	worlds    watching[World]
 
 	mu   sync.Mutex
 	comm Comm
@@ -83,6 +87,7 @@ func NewCollector(cfg *Config) *Collector {
 	c.rank = describe(rankFields, cfg.Labels)
 	c.node = describe(nodeFields, cfg.Labels, nodeLabels...)
 	c.process, c.refusedWrites = describe(processFields, cfg.Labels, processLabels...), refusedWrites.describe(cfg.Labels)
+	c.world, c.splitcOps, c.splitcBytes = describe(worldFields, cfg.Labels, worldLabels...), splitcOps.describe(cfg.Labels), splitcBytes.describe(cfg.Labels)
 	c.rpc, c.rpcCalls, c.rpcRefused = describe(rpcFields, cfg.Labels, rpcLabels...), rpcCalls.describe(cfg.Labels), rpcRefused.describe(cfg.Labels)
 	c.card, c.cardDropped = describe(cardFields, cfg.Labels, cardLabels...), cardDropped.describe(cfg.Labels)
 	c.mapper, c.maps = describe(mapperFields, cfg.Labels, cardLabels...), describe(mapFields, cfg.Labels, cardLabels...)
@@ -144,9 +149,9 @@ func (c *Collector) WatchRank(m *mplite.Comm) (forget func()) {
 
 // Describe implements prometheus.Collector.
 func (c *Collector) Describe(ch chan<- *prometheus.Desc) {
-	for _, descs := range [][]*prometheus.Desc{c.nic, c.vi, c.rank, c.node, c.process, c.rpc, c.card, c.mapper, c.maps,
+	for _, descs := range [][]*prometheus.Desc{c.nic, c.vi, c.rank, c.node, c.process, c.world, c.rpc, c.card, c.mapper, c.maps,
 		{c.nicInfo, c.viInfo, c.drops, c.errors, c.lost, c.unused, c.again, c.collectives, c.refused, c.returned},
-		{c.refusedWrites, c.rpcCalls, c.rpcRefused, c.cardDropped}} {
+		{c.refusedWrites, c.splitcOps, c.splitcBytes, c.rpcCalls, c.rpcRefused, c.cardDropped}} {
 		for _, d := range descs {
 			ch <- d
 		}
@@ -169,6 +174,7 @@ func (c *Collector) Collect(ch chan<- prometheus.Metric) {
 	}
 	c.collectNodes(ch)
 	c.collectProcesses(ch)
+	c.collectWorlds(ch)
 	c.collectServers(ch)
 	c.collectCards(ch)
 }

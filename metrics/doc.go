@@ -28,6 +28,8 @@
 // server, rpc or rpc#2 and so on, and its calls program, version and status. Programs beyond
 // 32 are added up.
 //
+// A process of Split-C has the labels layer and processor, and its operations kind.
+//
 // A card of the emulated fabric has the label card, its interface; the host's mapper has
 // that of its card, and only the one that leads has a map.
 //
@@ -40,7 +42,8 @@
 // /debug/bobnet, what every NIC, VI and rank waits for, with every message that
 // has not been acknowledged and its age, and of every node of active messages
 // what is under way to each destination, how old the oldest request is and what
-// it waits for; of every process of VMMC its exports, importers and notifications, and of
+// it waits for; of every process of VMMC its exports, importers and notifications, of
+// every process of Split-C what it waits for and has done, and of
 // every server of remote procedures what became of its calls. Of every card of the emulated
 // fabric they say who has its memory, what its cable carries, and what the mapper has found.
 //

@@ -11,6 +11,7 @@ import (
 
 	"github.com/bobnet-go/bobnet/endpoint"
 	"github.com/bobnet-go/bobnet/mplite"
+	"github.com/bobnet-go/bobnet/splitc"
 	"github.com/bobnet-go/bobnet/transport/myrinet/plain"
 	"github.com/bobnet-go/bobnet/vipl"
 	"github.com/bobnet-go/bobnet/vmmc"
@@ -35,6 +36,8 @@ type Dump struct {
 	Processes []vmmc.Snapshot `json:",omitempty"`
 	Servers   []vrpc.Snapshot `json:",omitempty"`
 
+	Worlds []splitc.Snapshot `json:",omitempty"`
+
 	Cards []plain.Snapshot `json:",omitempty"`
 }
 
@@ -44,6 +47,7 @@ func (c *Collector) Dump() *Dump {
 	d.NICs = snapshots(d, "NIC", &c.nics, NIC.Snapshot)
 	d.Nodes = snapshots(d, "node", &c.nodes, Node.Snapshot)
 	d.Processes = snapshots(d, "vmmc process", &c.processes, Process.Snapshot)
+	d.Worlds = snapshots(d, "split-c process", &c.worlds, World.Snapshot)
 	d.Servers = snapshots(d, "RPC server", &c.servers, RPCServer.Snapshot)
 	d.Cards = snapshots(d, "card", &c.cards, Card.Snapshot)
 	if comm := c.rankComm(); comm != nil {
@@ -85,7 +89,7 @@ func within[T any](f func() T) (result T, ok bool) {
 	}
 }
 
-// WriteTo writes the dump as text: the rank, the nodes, the processes of VMMC, the servers of
+// WriteTo writes the dump as text: the rank, the nodes, the processes of VMMC and of Split-C, the servers of
 // remote procedures, the NICs, then the cards. It implements io.WriterTo.
 func (d *Dump) WriteTo(w io.Writer) (int64, error) {
 	var b bytes.Buffer
@@ -105,6 +109,10 @@ func (d *Dump) WriteTo(w io.Writer) (int64, error) {
 		b.WriteByte('\n')
 		d.Processes[i].WriteTo(&b)
 	}
+	for i := range d.Worlds {
+		b.WriteByte('\n')
+		d.Worlds[i].WriteTo(&b)
+	}
 	for i := range d.Servers {
 		b.WriteByte('\n')
 		d.Servers[i].WriteTo(&b)
@@ -117,7 +125,7 @@ func (d *Dump) WriteTo(w io.Writer) (int64, error) {
 		b.WriteByte('\n')
 		d.Cards[i].WriteTo(&b)
 	}
-	if len(d.NICs)+len(d.Cards)+len(d.Nodes)+len(d.Processes)+len(d.Servers)+len(d.Stuck) == 0 && d.Rank == nil {
+	if len(d.NICs)+len(d.Cards)+len(d.Nodes)+len(d.Processes)+len(d.Worlds)+len(d.Servers)+len(d.Stuck) == 0 && d.Rank == nil {
 		b.WriteString("no NIC is open and no rank has joined a job\n")
 	}
 	return b.WriteTo(w)

@@ -27,7 +27,8 @@ func Metrics() map[string][]Metric {
 		"rank": list(rankFields, nil),
 		"node": list(nodeFields, nodeLabels),
 
-		"process of VMMC": list(processFields, processLabels),
+		"process of VMMC":    list(processFields, processLabels),
+		"process of Split-C": list(worldFields, worldLabels),
 
 		"server of remote procedures": list(rpcFields, rpcLabels),
 
@@ -48,6 +49,8 @@ func Metrics() map[string][]Metric {
 			of = "card"
 		case f.labels[0] == "process":
 			of = "process of VMMC"
+		case f.labels[0] == "layer":
+			of = "process of Split-C"
 		case f.labels[0] == "server":
 			of = "server of remote procedures"
 		}

@@ -99,6 +99,7 @@ func reference(t *testing.T) string {
 		{"rank", "One series for the process's rank in an MPLite job."},
 		{"node", "One series for each node of active messages, by the address at which it takes connections."},
 		{"process of VMMC", "One series for each process, by its node and number."},
+		{"process of Split-C", "One series for each process, by its communication layer and processor, as of its last wait."},
 		{"server of remote procedures", "One series for each server, `rpc`, `rpc#2` and so on in the order in which they were watched. " +
 			"Of a server with more than 32 versions of programs, calls of the others are added up as `program=\"other\"`."},
 		{"card", "One series for each card of the emulated Myrinet that a process has, by its interface."},

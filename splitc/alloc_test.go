@@ -1,0 +1,103 @@
+package splitc_test
+
+import (
+	"testing"
+
+	"github.com/bobnet-go/bobnet/splitc"
+	"github.com/bobnet-go/bobnet/transport/sim"
+)
+
+// TestNoAllocations counts what steady traffic allocates, both ranks and the simulator
+// together: nothing.
+func TestNoAllocations(t *testing.T) {
+	const rounds = 200
+	type world = splitc.World
+	type array = splitc.Array[int64]
+	for _, c := range []struct {
+		name  string
+		round func(w *world, a array, got, buf []int64) error
+	}{
+		{"read", func(w *world, a array, got, _ []int64) (err error) {
+			got[0], err = splitc.Read(bg, w, a.On(1-w.MyProc()))
+			return err
+		}},
+		{"write", func(w *world, a array, _, _ []int64) error { return splitc.Write(bg, w, a.On(1-w.MyProc()), 7) }},
+		{"get", func(w *world, a array, got, _ []int64) error {
+			for i := range got {
+				if err := splitc.Get(bg, w, &got[i], a.On(1-w.MyProc()).Add(i)); err != nil {
+					return err
+				}
+			}
+			return w.Sync(bg)
+		}},
+		{"put", func(w *world, a array, got, _ []int64) error {
+			for i := range got {
+				if err := splitc.Put(bg, w, a.On(1-w.MyProc()).Add(i), 5); err != nil {
+					return err
+				}
+			}
+			return w.Sync(bg)
+		}},
+		{"store", func(w *world, a array, got, _ []int64) error {
+			for i := range got {
+				if err := splitc.Store(bg, w, a.On(1-w.MyProc()).Add(i), 5); err != nil {
+					return err
+				}
+			}
+			return w.StoreSync(bg, 8*len(got))
+		}},
+		{"store to itself", func(w *world, a array, _, _ []int64) error {
+			if err := splitc.Store(bg, w, a.On(w.MyProc()), 5); err != nil {
+				return err
+			}
+			return w.StoreSync(bg, 8)
+		}},
+		{"bulk put and get", func(w *world, a array, _, buf []int64) error {
+			if err := splitc.BulkWrite(bg, w, a.On(1-w.MyProc()), buf); err != nil {
+				return err
+			}
+			return splitc.BulkRead(bg, w, buf, a.On(1-w.MyProc()))
+		}},
+		{"bulk store", func(w *world, a array, _, buf []int64) error {
+			if err := splitc.BulkStore(bg, w, a.On(1-w.MyProc()), buf); err != nil {
+				return err
+			}
+			return w.StoreSync(bg, 8*len(buf))
+		}},
+		{"fetch and add", func(w *world, a array, _, _ []int64) error {
+			_, err := splitc.FetchAdd(bg, w, a.On(1-w.MyProc()), 1)
+			return err
+		}},
+		{"barrier", func(w *world, _ array, _, _ []int64) error { return w.Barrier(bg) }},
+	} {
+		eachLayer(t, func(t *testing.T, layer string) {
+			var allocs float64
+			check(t, runProgram(2, sim.Options{}, splitc.Config{Layer: layer}, func(w *splitc.World) error {
+				a, err := splitc.AllSpreadMalloc[int64](bg, w, 2, 2000)
+				if err != nil {
+					return err
+				}
+				got, buf := make([]int64, 8), make([]int64, 2000)
+				step := func() {
+					if err == nil {
+						err = c.round(w, a, got, buf)
+					}
+				}
+				for range 2 * rounds {
+					step()
+				}
+				if w.MyProc() == 0 {
+					allocs = testing.AllocsPerRun(rounds, step)
+				} else {
+					for range rounds + 1 {
+						step()
+					}
+				}
+				return err
+			}))
+			if allocs != 0 {
+				t.Errorf("%s allocates %v times a round, want 0", c.name, allocs)
+			}
+		})
+	}
+}

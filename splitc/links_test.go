@@ -1,0 +1,136 @@
+package splitc_test
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/bobnet-go/bobnet/internal/vethtest"
+	"github.com/bobnet-go/bobnet/splitc"
+	"github.com/bobnet-go/bobnet/transport"
+	"github.com/bobnet-go/bobnet/transport/fault"
+	"github.com/bobnet-go/bobnet/vipl"
+	"github.com/mdlayher/ethernet"
+)
+
+// realLinks are the ways to another program.
+var realLinks = []struct {
+	name   string
+	driver string
+	rate   float64 // of each kind of fault
+}{
+	{"ring", "ring", 0},
+	{"packet", "packet", 0},
+	{"udp", "udp", 0},
+	{"myrinet", "myrinet", 0},
+	{"shm", "shm", 0},
+	{"faults", "ring", 0.02},
+}
+
+// TestLinks: primitives, bulk operations and collectives between two ranks, over every
+// layer, on every kind of link, and on one on which frames are lost, doubled, overtaken
+// and damaged.
+func TestLinks(t *testing.T) {
+	for _, l := range realLinks {
+		t.Run(l.name, func(t *testing.T) {
+			seed := seeding.First()
+			t.Logf("replay with -splitc.seed=%d", seed)
+			nics := linkNICs(t, l.driver, func(side int, link transport.Link) transport.Link {
+				return fault.New(link, fault.Options{Seed: seed + uint64(side), Drop: l.rate, Dup: l.rate, Reorder: l.rate, Corrupt: l.rate})
+			})
+			for _, layer := range splitc.Layers() {
+				if err := overLink(nics, fmt.Sprint(t.Name(), layer, os.Getpid()), layer); err != nil {
+					t.Fatalf("layer %s: %v", layer, err)
+				}
+			}
+		})
+	}
+}
+
+// linkNICs opens two NICs on the ends of a wire: a veth, for udp the loopback, and for shm
+// this host's memory.
+func linkNICs(t *testing.T, driver string, wrap func(side int, l transport.Link) transport.Link) (nics [2]*vipl.NIC) {
+	t.Helper()
+	in := func(_ int, f func() error) error { return f() }
+	names := [2]string{"127.0.0.61", "127.0.0.62"}
+	var frames ethernet.EtherType
+	switch driver {
+	case "udp":
+	case "shm":
+		names = [2]string{}
+		frames = 0x88B7 // of our own: others on this host use the default
+	default:
+		in = vethtest.New(t, 1500).In
+		names = [2]string{vethtest.Name, vethtest.Name}
+	}
+	for side := range nics {
+		if err := in(side, func() (err error) {
+			nics[side], err = vipl.Open(&vipl.Config{Interface: names[side], Driver: driver, EtherType: frames, WireOnly: driver != "shm",
+				Wrap: func(l transport.Link) transport.Link { return wrap(side, l) }})
+			return err
+		}); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { nics[side].Close() })
+	}
+	return nics
+}
+
+// overLink runs a program of two ranks.
+func overLink(nics [2]*vipl.NIC, job, layer string) error {
+	done := make(chan error, len(nics))
+	for rank, nic := range nics {
+		go func() {
+			w, err := splitc.Start(bg, &splitc.Config{Job: job, Rank: rank, Size: 2, NIC: nic, Layer: layer, HeapSize: 1 << 20, PeerTimeout: 30 * time.Second})
+			if err == nil {
+				if err = errors.Join(primitives(w), bulks(w)); err == nil {
+					err = w.Exit(bg)
+				} else {
+					w.Fail(err)
+				}
+			}
+			done <- err
+		}()
+	}
+	return errors.Join(<-done, <-done)
+}
+
+// bulks moves a long array there, back and on, and sums it.
+func bulks(w *splitc.World) error {
+	const n = 40_000
+	a, err := splitc.AllSpreadMalloc[int32](bg, w, 2, 2*n)
+	if err != nil {
+		return err
+	}
+	other := 1 - w.MyProc()
+	src, got := make([]int32, n), make([]int32, n)
+	for i := range src {
+		src[i] = int32(i*(w.MyProc()+1) + 1)
+	}
+	if err := splitc.BulkWrite(bg, w, a.On(other), src); err != nil {
+		return err
+	}
+	if err := splitc.BulkRead(bg, w, got, a.On(other)); err != nil {
+		return err
+	}
+	if err := splitc.BulkStore(bg, w, a.On(other).Add(n), got); err != nil {
+		return err
+	}
+	if err := w.AllStoreSync(bg); err != nil {
+		return err
+	}
+	sum := int64(0)
+	for i, v := range a.Local(w)[n:] {
+		if want := int32(i*(other+1) + 1); v != want {
+			return fmt.Errorf("element %d is %d, want %d", i, v, want)
+		}
+		sum += int64(v)
+	}
+	all, err := splitc.ReduceToAll(bg, w, sum, splitc.Add[int64]())
+	if want := int64(3*n/2*(n-1) + 2*n); err == nil && all != want {
+		return fmt.Errorf("the ranks add up to %d, want %d", all, want)
+	}
+	return err
+}
