@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/fnv"
+	"sync"
 	"time"
 
 	"github.com/bobnet-go/bobnet/job"
@@ -65,7 +66,7 @@ func (w *World) open(ctx context.Context) (err error) {
 		timed, cancel := w.nic.WithTimeout(ctx, w.cfg.Timeout)
 		defer cancel()
 		w.watch = layer.NewWatch(w.nic, w.member, w.cfg.WaitTimeout)
-		w.layer, err = layers[w.cfg.Layer](timed, layer.Config{Member: w.member, NIC: w.nic, Rank: w.me, Procs: w.procs, HeapSize: w.cfg.HeapSize,
+		w.layer, err = layers[w.cfg.Layer](timed, layer.Config{Member: w.member, NIC: w.nic, Rank: w.me, Procs: w.procs, Generation: w.generation(), HeapSize: w.cfg.HeapSize,
 			Handler: upper{w}, Watch: w.watch, Timeout: w.cfg.Timeout, PeerTimeout: w.cfg.PeerTimeout, Logger: w.log})
 		if err != nil {
 			return fmt.Errorf("splitc: start: layer %s: %w", w.cfg.Layer, err)
@@ -87,6 +88,28 @@ func (w *World) open(ctx context.Context) (err error) {
 		return fmt.Errorf("%w: the size of the heap, the layer, or what is registered: %w", ErrUnequal, err)
 	}
 	return err
+}
+
+// generations counts the programs that ranks have begun as members of a run which several
+// packages share.
+var generations struct {
+	sync.Mutex
+	begun map[[2]uint64]int // by nonce and rank
+}
+
+// generation returns how many programs this rank has begun before as the same member.
+func (w *World) generation() int {
+	if w.cfg.Member == nil {
+		return 0
+	}
+	generations.Lock()
+	defer generations.Unlock()
+	if generations.begun == nil {
+		generations.begun = map[[2]uint64]int{}
+	}
+	key := [2]uint64{w.member.Identity().Nonce, uint64(w.me)}
+	generations.begun[key]++
+	return generations.begun[key] - 1
 }
 
 // sameness is a number that is equal in all processes of a program.

@@ -9,6 +9,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/bobnet-go/bobnet/endpoint"
 	"github.com/bobnet-go/bobnet/job"
@@ -28,8 +29,10 @@ type Layer struct {
 	names  []endpoint.Name // of the ranks, as they have said themselves
 	met    int             // ranks that have
 	ops    operations
-	words  [endpoint.MaxShort]uint32 // arguments of a request; handlers may run while it waits
-	packed [shortBytes]byte
+
+	controls int                       // control messages that are not delivered yet
+	words    [endpoint.MaxShort]uint32 // arguments of a request; handlers may run while it waits
+	packed   [shortBytes]byte
 
 	// Of handlers, which run one at a time.
 	answer  [endpoint.MaxShort]uint32
@@ -87,7 +90,7 @@ func (l *Layer) tag() endpoint.Tag {
 // word returns what a rank is found by.
 func (l *Layer) word(rank int) string {
 	id := l.cfg.Member.Identity()
-	return fmt.Sprintf("splitc/%016x/%d", id.Nonce, rank)
+	return fmt.Sprintf("splitc/%016x/%d/%d", id.Nonce, l.cfg.Generation, rank)
 }
 
 // meet finds every other rank and tells it who this one is, and waits until all have
@@ -129,6 +132,15 @@ func (l *Layer) find(ctx context.Context, rank int) (endpoint.Name, error) {
 		}
 		if late := l.cfg.Watch.Check(ctx); late != nil {
 			return name, fmt.Errorf("rank %d publishes no endpoint: %w (%w)", rank, err, late)
+		}
+	}
+}
+
+// drain polls until each control message has been answered.
+func (l *Layer) drain() {
+	for end := l.cfg.NIC.Now() + int64(closePatience); l.controls > 0 && l.err == nil && l.cfg.NIC.Now() < end; {
+		if l.Wait(l.cfg.Watch.Slice()) != nil || l.cfg.Member.Err() != nil {
+			return
 		}
 	}
 }
@@ -185,8 +197,12 @@ func (l *Layer) Stats() layer.Stats {
 	return s
 }
 
-// Close releases everything.
+// closePatience is how long Close waits for control messages to be delivered.
+const closePatience = time.Second
+
+// Close waits for the control messages to be delivered, and releases everything.
 func (l *Layer) Close() {
+	l.drain()
 	if l.node != nil {
 		l.node.Close()
 	}

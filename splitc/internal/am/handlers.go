@@ -20,12 +20,13 @@ const (
 	hControl                  // rank, length, message in words
 	hControlMedium            // rank; message
 	// Replies.
-	hGot       // op, segment, length, data in words
-	hGotMedium // op, segment; data
-	hPutDone   // op
-	hStoreDone // nothing: what the reply to a store does
-	hReturn    // op; result
-	hRefused   // op, kind: the owner does not do it
+	hGot         // op, segment, length, data in words
+	hGotMedium   // op, segment; data
+	hPutDone     // op
+	hStoreDone   // nothing: what the reply to a store does
+	hControlDone // nothing: a control message was delivered
+	hReturn      // op; result
+	hRefused     // op, kind: the owner does not do it
 	handlersEnd
 )
 
@@ -37,7 +38,7 @@ func (l *Layer) setHandlers() error {
 		hHello: l.hello, hGet: l.get, hPut: l.put, hPutMedium: l.putMedium, hStore: l.store, hStoreMedium: l.storeMedium,
 		hCall: l.call, hControl: l.control, hControlMedium: l.controlMedium,
 		hGot: l.got, hGotMedium: l.gotMedium, hPutDone: l.putDone, hStoreDone: func(endpoint.Token, []uint32, []byte) bool { return true },
-		hReturn: l.callDone, hRefused: l.refused,
+		hControlDone: l.controlDone, hReturn: l.callDone, hRefused: l.refused,
 	} {
 		if h == nil {
 			continue
@@ -201,5 +202,5 @@ func (l *Layer) deliver(t endpoint.Token, rank uint32, msg []byte) bool {
 	if ok {
 		l.cfg.Handler.Control(from, msg)
 	}
-	return ok && l.reply(t, hStoreDone)
+	return ok && l.reply(t, hControlDone)
 }

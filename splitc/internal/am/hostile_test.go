@@ -152,13 +152,13 @@ func (h *hostile) attacker(c layer.Config) error {
 			return err
 		}
 	}
-	if err := ep.Publish(fmt.Sprintf("splitc/%016x/1", nonce)); err != nil {
+	if err := ep.Publish(fmt.Sprintf("splitc/%016x/0/1", nonce)); err != nil {
 		return err
 	}
 	var name endpoint.Name
 	for {
 		ctx, cancel := c.NIC.WithTimeout(bg, 50*time.Millisecond)
-		name, err = n.Find(ctx, fmt.Sprintf("splitc/%016x/0", nonce))
+		name, err = n.Find(ctx, fmt.Sprintf("splitc/%016x/0/0", nonce))
 		cancel()
 		if err == nil {
 			break
@@ -179,7 +179,7 @@ func (h *hostile) attack(c layer.Config, ep *endpoint.Endpoint, bundle *endpoint
 	err := ep.Request(bg, 0, 1, 1)
 	for i := 0; i < hostileRequests && err == nil && !h.over; i++ {
 		ctx, cancel := c.NIC.WithTimeout(bg, 30*time.Second)
-		handler, args := uint8(1+h.rng.IntN(17)), h.args()
+		handler, args := uint8(1+h.rng.IntN(18)), h.args()
 		if h.rng.IntN(2) == 0 {
 			err = ep.Request(ctx, 0, handler, args...)
 		} else {
@@ -205,8 +205,8 @@ func (h *hostile) answer(t endpoint.Token, args []uint32) {
 	if len(args) > 0 && len(reply) > 0 && h.rng.IntN(4) > 0 {
 		reply[0] = args[0]
 	}
-	handler := uint8(1 + h.rng.IntN(15)) // 15 says that the owner refuses, which ends the program
-	if handler == 15 && h.rng.IntN(200) > 0 {
+	handler := uint8(1 + h.rng.IntN(16)) // 16 says that the owner refuses, which ends the program
+	if handler == 16 && h.rng.IntN(200) > 0 {
 		return
 	}
 	if h.rng.IntN(2) == 0 {

@@ -78,13 +78,18 @@ func (l *Layer) Call(ctx context.Context, proc int, fn uint32, args, result []by
 }
 
 // Control sends a control message, short if it fits.
-func (l *Layer) Control(ctx context.Context, proc int, msg []byte) error {
+func (l *Layer) Control(ctx context.Context, proc int, msg []byte) (err error) {
 	if len(msg) > shortBytes {
-		return l.request(ctx, proc, hControlMedium, msg, uint32(l.cfg.Rank))
+		err = l.request(ctx, proc, hControlMedium, msg, uint32(l.cfg.Rank))
+	} else {
+		w := &l.words
+		w[0], w[1] = uint32(l.cfg.Rank), uint32(len(msg))
+		err = l.request(ctx, proc, hControl, nil, w[:2+l.pack(w[2:], msg)]...)
 	}
-	w := &l.words
-	w[0], w[1] = uint32(l.cfg.Rank), uint32(len(msg))
-	return l.request(ctx, proc, hControl, nil, w[:2+l.pack(w[2:], msg)]...)
+	if err == nil {
+		l.controls++
+	}
+	return err
 }
 
 // request sends a request, medium if it has data. It waits for a credit in slices.

@@ -89,7 +89,8 @@ type Layer interface {
 	Wait(ctx context.Context) error
 	// Stats returns what the layer has counted.
 	Stats() Stats
-	// Close releases everything. Nothing is under way any more, or the program has failed.
+	// Close waits until the control messages that were sent have been delivered, for a
+	// second at the most and not at all if the program has failed, and releases everything.
 	Close()
 }
 
@@ -117,6 +118,7 @@ type Config struct {
 	Member      *job.Member // of a job of at least two ranks
 	NIC         *vipl.NIC
 	Rank, Procs int
+	Generation  int // how many programs this rank has begun before as the same Member
 	HeapSize    int // bytes, a multiple of 4096
 	Handler     Handler
 	Watch       *Watch
