@@ -23,7 +23,8 @@
 // For each column k of blocks, from the left:
 //
 //  1. Who has block (k, k) factors it and stores it to who has others of the column.
-//  2. These solve for their blocks of the column, and store them to all.
+//  2. These solve for their blocks of the column, and store them to all: one bulk store for
+//     each pair of ranks.
 //  3. Each rank subtracts the products of these blocks from its own right of the column.
 //
 // After each of the first two steps all ranks wait until all stores are complete

@@ -58,9 +58,11 @@ type share struct {
 	w      *splitc.World
 	timer  *report.Timer
 	matrix splitc.Array[block] // A[Down*Over]::[down*over]
-	panel  splitc.Array[block] // on each rank: the blocks of a column by row, and the diagonal one behind them
-	mine   []block
-	known  []block
+	panel  splitc.Array[block] // on each rank: the diagonal block of a column, and the others by owner
+	table  []*block            // the lower triangle by rows: this rank's blocks, and nil for others
+	known  []block             // this rank's panel
+	place  []int               // of each row's block of the column, in the panel
+	ends   []int               // of each owner's blocks, in the panel
 }
 
 func newShare(ctx context.Context, w *splitc.World, c Config) (s *share, err error) {
@@ -70,40 +72,56 @@ func newShare(ctx context.Context, w *splitc.World, c Config) (s *share, err err
 	if s.matrix, err = splitc.AllSpreadMalloc[block](ctx, w, c.Down*c.Over, c.down()*c.over()); err != nil {
 		return nil, err
 	}
-	if s.panel, err = splitc.AllSpreadMalloc[block](ctx, w, w.Procs(), c.blocks()+1); err != nil {
+	if s.panel, err = splitc.AllSpreadMalloc[block](ctx, w, w.Procs(), c.blocks()); err != nil {
 		return nil, err
 	}
-	s.mine, s.known = s.matrix.Local(w), s.panel.Local(w)
+	s.known = s.panel.Local(w)
+	s.place, s.ends = make([]int, c.blocks()), make([]int, w.Procs())
 	clear(s.known) // which has the system find the memory before the clock starts
+	mine := s.matrix.Local(w)
 	for i := range c.blocks() {
 		for j := range i + 1 {
-			if b := s.own(i, j); b != nil {
+			var b *block
+			if rank, slot := c.owner(i, j, w.Procs()); rank == w.MyProc() {
+				b = &mine[slot]
 				c.fill(b, i, j)
 			}
+			s.table = append(s.table, b)
 		}
 	}
 	return s, nil
 }
 
-// own returns a block if it is this rank's, else nil.
-func (s *share) own(i, j int) *block {
-	rank, slot := s.owner(i, j, s.w.Procs())
-	if rank != s.w.MyProc() {
-		return nil
+// own returns a block of the lower triangle if it is this rank's, else nil.
+func (s *share) own(i, j int) *block { return s.table[i*(i+1)/2+j] }
+
+// arrange gives the blocks of column k below the diagonal their places in the panel: those
+// of an owner in a row, so that they are one bulk store.
+func (s *share) arrange(k int) {
+	next := 1
+	for r := range s.ends {
+		for i := k + 1; i < s.blocks(); i++ {
+			if owner, _ := s.owner(i, k, len(s.ends)); owner == r {
+				s.place[i] = next
+				next++
+			}
+		}
+		s.ends[r] = next
 	}
-	return &s.mine[slot]
 }
 
 // step computes column k of blocks of the factor, and subtracts what it means for those
 // on the right.
 func (s *share) step(ctx context.Context, k int) error {
 	s.timer.Enter(diagonal)
-	n := s.blocks()
+	n, me := s.blocks(), s.w.MyProc()
+	s.arrange(k)
 	if b := s.own(k, k); b != nil {
 		if !factor(b) {
 			return fmt.Errorf("%w: block %d of the diagonal", ErrNotPositive, k)
 		}
-		if err := s.tell(ctx, n, b, s.inColumn(k)); err != nil {
+		s.known[0] = *b
+		if err := s.tell(ctx, 0, 1, func(rank int) bool { return s.count(rank) > 0 }); err != nil {
 			return err
 		}
 	}
@@ -113,20 +131,26 @@ func (s *share) step(ctx context.Context, k int) error {
 	s.timer.Enter(column)
 	for i := k + 1; i < n; i++ {
 		if b := s.own(i, k); b != nil {
-			solve(b, &s.known[n])
-			if err := s.tell(ctx, i, b, nil); err != nil {
-				return err
-			}
+			solve(b, &s.known[0])
+			s.known[s.place[i]] = *b
 		}
+	}
+	if err := s.tell(ctx, s.ends[me]-s.count(me), s.ends[me], func(int) bool { return true }); err != nil {
+		return err
 	}
 	if err := s.sync(ctx); err != nil {
 		return err
 	}
+	return s.subtract(k)
+}
+
+// subtract goes over this rank's blocks right of column k.
+func (s *share) subtract(k int) error {
 	s.timer.Enter(rest)
-	for i := k + 1; i < n; i++ {
+	for i := k + 1; i < s.blocks(); i++ {
 		for j := k + 1; j <= i; j++ {
 			if b := s.own(i, j); b != nil {
-				update(b, &s.known[i], &s.known[j])
+				update(b, &s.known[s.place[i]], &s.known[s.place[j]])
 			}
 		}
 		if err := s.w.Poll(); err != nil {
@@ -136,37 +160,37 @@ func (s *share) step(ctx context.Context, k int) error {
 	return nil
 }
 
-// inColumn says which ranks have blocks of column k below the diagonal.
-func (s *share) inColumn(k int) map[int]bool {
-	ranks := map[int]bool{}
-	for i := k + 1; i < min(s.blocks(), k+1+s.Down); i++ {
-		r, _ := s.owner(i, k, s.w.Procs())
-		ranks[r] = true
+// count is how many blocks of the column, below the diagonal, a rank has.
+func (s *share) count(rank int) int {
+	if rank == 0 {
+		return s.ends[0] - 1
 	}
-	return ranks
+	return s.ends[rank] - s.ends[rank-1]
 }
 
-// tell makes a block known to these ranks, or to all: in a slot of their panel.
-func (s *share) tell(ctx context.Context, slot int, b *block, ranks map[int]bool) error {
+// tell makes the panel's blocks lo to hi-1 known to the ranks that want them.
+func (s *share) tell(ctx context.Context, lo, hi int, wants func(rank int) bool) error {
 	me, procs := s.w.MyProc(), s.w.Procs()
-	s.known[slot] = *b
 	for i := 1; i < procs; i++ {
 		to := (me + i) % procs
-		if ranks != nil && !ranks[to] {
+		if lo == hi || !wants(to) {
 			continue
 		}
-		if err := splitc.BulkStore(ctx, s.w, splitc.Cast[float64](s.panel.On(to).Add(slot)), b[:]); err != nil {
+		if err := splitc.BulkStore(ctx, s.w, s.panel.On(to).Add(lo), s.known[lo:hi]); err != nil {
 			return err
 		}
-		s.timer.Traffic.Store.Add(8 * B * B)
+		s.timer.Traffic.Store.Add(8 * B * B * (hi - lo))
 	}
 	return nil
 }
 
-// sync waits until all stores of all ranks are complete.
+// sync waits until all stores of all ranks are complete, and their sources may be changed.
 func (s *share) sync(ctx context.Context) error {
 	s.timer.Enter(waiting)
-	return s.w.AllStoreSync(ctx)
+	if err := s.w.AllStoreSync(ctx); err != nil {
+		return err
+	}
+	return s.w.Sync(ctx)
 }
 
 // gather returns the factor on rank 0, which reads it.

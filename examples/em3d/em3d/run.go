@@ -107,14 +107,16 @@ func (r *run) step(ctx context.Context, field int) error {
 	if err := r.w.AllStoreSync(ctx); err != nil {
 		return err
 	}
+	if err := r.w.Sync(ctx); err != nil { // what was packed may be changed
+		return err
+	}
 	r.timer.Enter(move)
 	r.away[field].relax(own, others)
 	r.timer.Enter(tell)
 	return r.store(ctx, field)
 }
 
-// store tells the other ranks the values of a field that they depend on. The values that
-// were packed for the last step have arrived, so their memory is free.
+// store tells the other ranks the values of a field that they depend on.
 func (r *run) store(ctx context.Context, field int) error {
 	for i := range r.send[field] {
 		m := &r.send[field][i]
