@@ -56,7 +56,7 @@ func TestImportWalls(t *testing.T) {
 var innerWalls = map[string][]string{
 	"vipl/internal/code":      {},
 	"vipl/internal/memory":    {"vipl/internal/code"},
-	"vipl/internal/conn":      {"ethertype", "reliability", "transport", "progress", "vipl/internal/batch", "vipl/internal/code", "vipl/internal/memory", "vipl/internal/pathprobe"},
+	"vipl/internal/conn":      {"ethertype", "reliability", "transport", "transport/latch", "progress", "vipl/internal/batch", "vipl/internal/code", "vipl/internal/memory", "vipl/internal/pathprobe"},
 	"vipl/internal/batch":     {"ethertype", "transport"},
 	"vipl/internal/conninfo":  {"ethertype", "reliability"},
 	"vipl/internal/pathprobe": {"ethertype"},

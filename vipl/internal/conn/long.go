@@ -4,6 +4,7 @@ import (
 	"github.com/bobnet-go/bobnet/ethertype"
 	"github.com/bobnet-go/bobnet/reliability"
 	"github.com/bobnet-go/bobnet/transport"
+	"github.com/bobnet-go/bobnet/transport/latch"
 	"github.com/bobnet-go/bobnet/vipl/internal/code"
 	"github.com/bobnet-go/bobnet/vipl/internal/memory"
 )
@@ -28,9 +29,9 @@ type longRx struct {
 	room    []byte             // for a frame that is put together; made for the first one
 	promise bool               // of the payload that is being received, what follows the extension is not in room yet
 	parts   [maxParts][]byte
-	last    [memory.WordSize]byte // of the data of an RDMA write
-	out     []byte                // for a frame that goes in pieces; made for the first one
-	Fetched uint64                // frames that went straight to where they belong
+	last    [latch.WordSize]byte // of the data of an RDMA write
+	out     []byte               // for a frame that goes in pieces; made for the first one
+	Fetched uint64               // frames that went straight to where they belong
 }
 
 // maxParts is of how many pieces the memory is to which a frame goes.
@@ -232,10 +233,10 @@ func (p *Path) leaveHole() {
 func (a *Adapter) putWords(dst, data []byte) bool {
 	l := &a.Long
 	if !l.promise {
-		memory.StoreWords(dst, data)
+		latch.StoreWords(dst, data)
 		return true
 	}
-	last := min(len(dst), memory.WordSize)
+	last := min(len(dst), latch.WordSize)
 	l.parts[0], l.parts[1] = dst[:len(dst)-last], l.last[:last]
 	parts := l.parts[:2]
 	if len(parts[0]) == 0 {
@@ -246,7 +247,7 @@ func (a *Adapter) putWords(dst, data []byte) bool {
 	if !ok {
 		return false
 	}
-	memory.StoreWords(dst[len(dst)-last:], l.last[:last])
+	latch.StoreWords(dst[len(dst)-last:], l.last[:last])
 	l.Fetched++
 	return true
 }

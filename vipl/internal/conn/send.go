@@ -3,6 +3,7 @@ package conn
 import (
 	"github.com/bobnet-go/bobnet/ethertype"
 	"github.com/bobnet-go/bobnet/reliability"
+	"github.com/bobnet-go/bobnet/transport/latch"
 	"github.com/bobnet-go/bobnet/vipl/internal/batch"
 	"github.com/bobnet-go/bobnet/vipl/internal/code"
 	"github.com/bobnet-go/bobnet/vipl/internal/memory"
@@ -216,7 +217,7 @@ func fragment(left uint32, room int, write bool) uint32 {
 	case size >= alignFrom:
 		size &^= alignTo - 1
 	case write:
-		size &^= memory.WordSize - 1
+		size &^= latch.WordSize - 1
 	}
 	return size
 }

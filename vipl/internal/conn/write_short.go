@@ -3,7 +3,7 @@ package conn
 import (
 	"github.com/bobnet-go/bobnet/ethertype"
 	"github.com/bobnet-go/bobnet/reliability"
-	"github.com/bobnet-go/bobnet/vipl/internal/memory"
+	"github.com/bobnet-go/bobnet/transport/latch"
 )
 
 // This file is the fast path of RDMA writes: of a write without immediate data that
@@ -44,7 +44,7 @@ func (c *Conn) receiveShortWrite(h *ethertype.Header, payload []byte) bool {
 	if dst == nil {
 		return false
 	}
-	memory.StoreWords(dst, data)
+	latch.StoreWords(dst, data)
 	c.rx.wrote()
 	a := c.a
 	a.deferred = deferredAck{conn: c, ack: h.Ack, at: a.Now}

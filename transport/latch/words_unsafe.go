@@ -1,4 +1,4 @@
-package memory
+package latch
 
 import (
 	"sync/atomic"
@@ -15,7 +15,7 @@ const WordSize = 8
 // StoreWords copies src to dst, which is as long. No
 // aligned word of 4 or 8 bytes is torn, and the last one is stored last.
 func StoreWords(dst, src []byte) {
-	if edge := int(-Address(dst) & (WordSize - 1)); edge > 0 {
+	if edge := int(-addressOf(dst) & (WordSize - 1)); edge > 0 {
 		edge = min(edge, len(dst))
 		storeEdge(dst[:edge], src)
 		dst, src = dst[edge:], src[edge:]
@@ -36,7 +36,7 @@ func StoreWords(dst, src []byte) {
 func storeEdge(dst, src []byte) {
 	for len(dst) > 0 {
 		size := 1
-		if len(dst) >= 4 && Address(dst)%4 == 0 {
+		if len(dst) >= 4 && addressOf(dst)%4 == 0 {
 			size = 4
 			atomic.StoreUint32((*uint32)(unsafe.Pointer(&dst[0])), *(*uint32)(unsafe.Pointer(&src[0])))
 		} else {
@@ -45,3 +45,5 @@ func storeEdge(dst, src []byte) {
 		dst, src = dst[size:], src[size:]
 	}
 }
+
+func addressOf(b []byte) uintptr { return uintptr(unsafe.Pointer(unsafe.SliceData(b))) }
