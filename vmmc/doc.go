@@ -87,7 +87,8 @@
 //
 // Below stands a provider, which moves data and knows nothing of proxies, policies and
 // handlers: package vmmc/internal/provider says what it promises. Virtual interfaces are
-// one (vmmc/internal/via).
+// one (vmmc/internal/via); the other is the paper's, the control program of a card of the
+// emulated Myrinet (vmmc/lanai, Config.Card).
 //
 // Processes find each other by the daemon of their node (vmmc/daemon; the command is
 // bobnet daemon), which also proves whose they are and tells at once who has died. It is

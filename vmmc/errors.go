@@ -4,8 +4,10 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/bobnet-go/bobnet/transport/myrinet"
 	"github.com/bobnet-go/bobnet/vmmc/internal/directory"
 	"github.com/bobnet-go/bobnet/vmmc/internal/provider"
+	"github.com/bobnet-go/bobnet/vmmc/lanai"
 )
 
 // What calls fail with. Errors say more, and wrap these.
@@ -27,12 +29,14 @@ var (
 	ErrDaemon         = errors.New("vmmc: the daemon of the node cannot be used")
 	ErrTaken          = errors.New("vmmc: another process of the node has the number")
 	ErrNoConnectivity = errors.New("vmmc: the exporter was not found")
+	ErrNoRoom         = errors.New("vmmc: the card has no room for it")
 )
 
 // typed returns an error of the provider as one of this package.
 func typed(err error) error {
 	for _, x := range []struct{ from, to error }{
 		{provider.ErrRevoked, ErrUnexported}, {provider.ErrReleased, ErrUnimported}, {provider.ErrPeer, ErrPeer},
+		{lanai.ErrNoRoom, ErrNoRoom}, {myrinet.ErrSRAM, ErrNoRoom},
 		{provider.ErrFull, ErrFull}, {provider.ErrClosed, ErrProcessClosed},
 		{directory.ErrNone, ErrDaemon}, {directory.ErrUser, ErrDaemon}, {directory.ErrVersion, ErrDaemon}, {directory.ErrTaken, ErrTaken},
 	} {

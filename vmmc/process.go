@@ -16,6 +16,7 @@ import (
 	"github.com/bobnet-go/bobnet/vmmc/internal/directory"
 	"github.com/bobnet-go/bobnet/vmmc/internal/provider"
 	"github.com/bobnet-go/bobnet/vmmc/internal/via"
+	"github.com/bobnet-go/bobnet/vmmc/lanai"
 )
 
 // Defaults and limits of Config.
@@ -34,6 +35,10 @@ type Config struct {
 	Interface string
 	// NIC is used instead of opening Interface, and stays the caller's.
 	NIC *vipl.NIC
+	// Card is used instead of a NIC: a host of the emulated Myrinet, the card of which runs
+	// VMMC's control program. It stays the caller's. Processes are found by it, without a
+	// daemon, and no user is proven.
+	Card *lanai.Host
 	// Member is the process's membership in a job: its NIC is used, its rank is the number
 	// of the process, and Scope is the job's name. It stays the caller's.
 	Member *job.Member
@@ -64,8 +69,8 @@ type Config struct {
 // goroutines.
 type Process struct {
 	cfg     Config
-	nic     *vipl.NIC
-	own     bool // nic is closed with the process
+	nic     *vipl.NIC // nil with a card
+	own     bool      // nic is closed with the process
 	dir     directory.Directory
 	virtual bool
 	life    context.Context // ends with Close
@@ -78,6 +83,7 @@ type Process struct {
 	exports  map[uint32]*Export
 	words    map[string]*Export
 	asked    []*provider.Request // wait for an export
+	self     provider.Identity
 	proxies  proxySpace
 	notes    noteQueue[note]
 	handled  uint64
@@ -110,14 +116,13 @@ func Open(cfg *Config) (*Process, error) {
 	}
 	p := &Process{cfg: c, nic: c.NIC, exports: map[uint32]*Export{}, words: map[string]*Export{}}
 	p.life, p.end = context.WithCancel(context.Background())
-	if p.nic == nil {
+	if p.nic == nil && c.Card == nil {
 		var err error
 		if p.nic, err = vipl.Open(&vipl.Config{Interface: c.Interface, Logger: c.Logger}); err != nil {
 			return nil, err
 		}
 		p.own = true
 	}
-	p.virtual = p.nic.Link().Info().Virtual
 	err := p.start()
 	if err != nil {
 		p.end()
@@ -134,8 +139,7 @@ func (p *Process) start() error {
 	if err != nil {
 		return err
 	}
-	self := v.Self()
-	p.proxies = newProxySpace(self.Incarnation)
+	p.proxies = newProxySpace(p.self.Incarnation)
 	if p.dir, err = p.openDirectory(); err != nil {
 		v.Close()
 		return err
@@ -145,7 +149,7 @@ func (p *Process) start() error {
 		defer p.unlock()
 		p.via.Dead(addr, incarnation)
 	})
-	if err := p.dir.Enter(self); err != nil {
+	if err := p.dir.Enter(p.self); err != nil {
 		p.dir.Close()
 		v.Close()
 		return fmt.Errorf("vmmc: open process %d: %w", p.cfg.Process, typed(err))
@@ -155,6 +159,9 @@ func (p *Process) start() error {
 
 // openDirectory returns the daemon of the node, or what does without.
 func (p *Process) openDirectory() (directory.Directory, error) {
+	if p.cfg.Card != nil {
+		return p.cfg.Card.Directory(p.cfg.Scope), nil
+	}
 	socket := p.cfg.Daemon
 	if socket == "" {
 		socket = directory.Socket(p.nic.Addr().MAC)
@@ -175,12 +182,21 @@ func (p *Process) openDirectory() (directory.Directory, error) {
 func (p *Process) openProvider() (provider.Provider, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	v, err := via.Open(via.Config{NIC: p.nic, Process: p.cfg.Process, PeerTimeout: p.cfg.PeerTimeout,
-		Connections: p.cfg.MaxConnections, Sends: p.cfg.MaxSends, Kick: p.kick}, (*up)(p))
-	if err == nil {
-		p.via = v
+	c := &p.cfg
+	var v provider.Provider
+	var err error
+	if c.Card != nil {
+		v, err = c.Card.Join(lanai.ProcessConfig{Process: c.Process, PeerTimeout: c.PeerTimeout,
+			Connections: c.MaxConnections, Sends: c.MaxSends, Kick: p.kick}, (*up)(p))
+	} else {
+		v, err = via.Open(via.Config{NIC: p.nic, Process: c.Process, PeerTimeout: c.PeerTimeout,
+			Connections: c.MaxConnections, Sends: c.MaxSends, Kick: p.kick}, (*up)(p))
 	}
-	return v, err
+	if err != nil {
+		return nil, typed(err)
+	}
+	p.via, p.self, p.virtual = v, v.Self(), v.Virtual()
+	return v, nil
 }
 
 // complete fills in the defaults and says what is wrong.
@@ -198,6 +214,8 @@ func (c *Config) complete() error {
 	set(&c.MaxConnections, DefaultMaxConnections)
 	set(&c.MaxSends, DefaultMaxSends)
 	switch {
+	case c.Card != nil && (c.NIC != nil || c.Member != nil || c.Daemon != "" && c.Daemon != NoDaemon):
+		return fmt.Errorf("%w: Card is set, and NIC, Member or Daemon, too: a process has one of them", ErrArgument)
 	case c.Short > MaxShort:
 		return fmt.Errorf("%w: Short %d is over %d", ErrArgument, c.Short, MaxShort)
 	case c.MaxConnections < 1 || c.MaxSends < 1 || c.MaxSends > vipl.MaxQueueDepth:
@@ -229,9 +247,9 @@ func (p *Process) Close() error {
 }
 
 // Self returns how others name the process.
-func (p *Process) Self() Peer { return Peer{p.nic.Addr().MAC, p.cfg.Process} }
+func (p *Process) Self() Peer { return Peer{p.self.Addr.MAC, p.cfg.Process} }
 
-// NIC returns the NIC that the process uses.
+// NIC returns the NIC that the process uses, nil with a card.
 func (p *Process) NIC() *vipl.NIC { return p.nic }
 
 // Hosts returns the nodes of the job by rank (SBL_Hosts); of a process without a Member,
@@ -239,12 +257,12 @@ func (p *Process) NIC() *vipl.NIC { return p.nic }
 func (p *Process) Hosts() []Node {
 	m := p.cfg.Member
 	if m == nil {
-		return []Node{p.nic.Addr().MAC}
+		return []Node{p.self.Addr.MAC}
 	}
 	id := m.Identity()
 	hosts := make([]Node, id.Size)
 	for rank := range hosts {
-		hosts[rank] = p.nic.Addr().MAC
+		hosts[rank] = p.self.Addr.MAC
 		if rank != id.Rank {
 			hosts[rank] = m.Addr(rank).MAC
 		}

@@ -1,0 +1,345 @@
+package lanai
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/progress"
+	"github.com/bobnet-go/bobnet/transport"
+	"github.com/bobnet-go/bobnet/transport/fifo"
+	"github.com/bobnet-go/bobnet/transport/myrinet"
+	"github.com/bobnet-go/bobnet/transport/myrinet/mapper"
+	"github.com/bobnet-go/bobnet/transport/myrinet/plain"
+	"github.com/bobnet-go/bobnet/vmmc/internal/provider"
+)
+
+// Host is a node: a card with VMMC's control program, and the driver and daemon that
+// belong to it. Processes of VMMC share it (vmmc.Config.Card). Goroutines may share it.
+type Host struct {
+	cfg     Config
+	costs   Costs
+	card    *myrinet.Card
+	carrier carrier
+	link    transport.Link // what waits
+	close   sync.Once
+
+	eng     progress.Engine // its lock guards all that follows
+	prog    *program        // nil while the card maps
+	agent   *mapper.Agent
+	page    *myrinet.Page // the driver's doorbell
+	routes  []plain.Route
+	load    bool // routes have come, and VMMC's program is not loaded yet
+	tight   uint64
+	failed  error
+	next    int64  // when the card is to be driven again
+	arrived uint64 // packets that have come
+	closing bool
+	idle    progress.Gate // open when nothing is under way any more
+	frames  frames
+	procs   map[uint16]*Process
+	port    uint16 // given last
+	missing []*Process
+	came    fifo.Queue[message] // for the driver
+	leaving fifo.Queue[message] // from it
+	causes  uint32
+	kept    []kept // frames of grants that have ended before their importers knew
+	kicks   progress.Calls[*Process]
+	names   names
+	lost    Counters // of programs that were replaced
+}
+
+// carrier is what differs between virtual time and live.
+type carrier interface {
+	enter()      // a step of the program begins
+	leave()      // and ends
+	later()      // has the driver see to interrupts
+	holds() bool // nothing leaves yet
+	poll(now int64) (next int64, err error)
+	drive() // has what was rung for leave soon
+	pay()   // lets the time pass that the host has spent on access to the card
+	snapshot() *myrinet.LivePort
+}
+
+// message is one that the driver gets or sends, or a notification.
+type message struct {
+	node  int
+	query bool   // it may be lost
+	data  []byte // nil for a notification
+	frame uint32
+}
+
+// mostMessages is how many messages may wait for the driver.
+const mostMessages = 256
+
+// kept is frames whose numbers an importer may still name.
+type kept struct {
+	run
+	peer ethertype.Addr
+	port uint16
+}
+
+// start loads the first program on a card that is plugged in.
+func (h *Host) start(link transport.Link, birth uint64) error {
+	h.costs, h.link = *h.cfg.Costs, link
+	h.frames = newFrames(h.cfg.Memory)
+	h.procs = map[uint16]*Process{}
+	h.names.init(h)
+	h.eng.Init(link, (*machine)(h), nil)
+	h.kicks.Init(&h.eng, func(p **Process) { (*p).kick() })
+	h.card.OnInterrupt(func(causes uint32) {
+		h.causes |= causes
+		h.carrier.later()
+	})
+	var err error
+	if h.page, err = h.card.OpenPage("the driver"); err != nil {
+		return err
+	}
+	h.prog = &program{h: h, birth: birth}
+	if h.cfg.Mapper == nil {
+		return h.loadProgram(h.cfg.Routes)
+	}
+	opts := *h.cfg.Mapper
+	opts.ID, opts.Card = h.cfg.MAC, (*routeSetter)(h)
+	if opts.Log == nil {
+		opts.Log = h.cfg.Logger
+	}
+	if h.agent, err = mapper.New(link.Now(), opts); err != nil {
+		return err
+	}
+	h.prog.maps.agent = h.agent
+	return h.card.Load(&mappingProgram{h: h, m: mapping{agent: h.agent}})
+}
+
+// loadProgram replaces the mapping program by VMMC's, with its table of routes.
+func (h *Host) loadProgram(routes []plain.Route) error {
+	p := h.prog
+	if err := h.card.Load(p); err != nil {
+		return err
+	}
+	p.ready = true
+	if err := p.nodes.set(routes); err != nil {
+		return err
+	}
+	for _, x := range h.procs {
+		if err := x.attach(); err != nil {
+			return err
+		}
+	}
+	h.page.Ring()
+	return nil
+}
+
+// routeSetter is the host as its mapper sees it, within a step.
+type routeSetter Host
+
+// SetRoutes implements mapper.Card.
+func (s *routeSetter) SetRoutes(entries []mapper.Entry) {
+	h := (*Host)(s)
+	routes, tight := routesOf(entries)
+	h.tight += tight
+	if !h.prog.ready {
+		if len(routes) > 0 {
+			h.routes, h.load = routes, true
+			h.carrier.later()
+		}
+		return
+	}
+	if err := h.prog.nodes.set(routes); err != nil {
+		h.prog.count.RouteErrors++
+	}
+}
+
+// service is the driver's handler of interrupts. The lock is held.
+func (h *Host) service() {
+	h.causes = 0
+	if h.load {
+		h.load = false
+		if h.failed = h.loadProgram(h.routes); h.failed != nil {
+			h.eng.WakeAll()
+		}
+	}
+	rings := len(h.missing) > 0
+	for _, p := range h.missing {
+		if p.queue.open && p.queue.missing {
+			h.prog.refill(&p.queue, p.pages())
+		}
+	}
+	h.missing = h.missing[:0]
+	for h.came.Len() > 0 {
+		m := h.came.Pop()
+		if m.data == nil {
+			h.tellNotified(m.frame)
+			continue
+		}
+		h.hear(&m)
+	}
+	if rings {
+		h.page.Ring()
+	}
+}
+
+// missed notes that a process lacks a translation.
+func (h *Host) missed(p *Process) { h.missing = append(h.missing, p) }
+
+// hasRoom reports whether a message for the driver can be taken.
+func (h *Host) hasRoom() bool { return h.came.Len() < mostMessages }
+
+// messageCame takes a message from the card.
+func (h *Host) messageCame(node int, query bool, data []byte) {
+	h.came.Push(message{node: node, query: query, data: append(make([]byte, 0, len(data)+1), data...)})
+}
+
+// notified takes a notification from the card.
+func (h *Host) notified(frame uint32) { h.came.Push(message{frame: frame}) }
+
+func (h *Host) tellNotified(frame uint32) {
+	if p := h.frames.all[frame].owner; p != nil {
+		p.tell(event{kind: eventNote, frame: frame})
+	}
+}
+
+// send has the card send a message. The lock is held.
+func (h *Host) send(node int, query bool, data []byte) {
+	h.leaving.Push(message{node: node, query: query, data: data})
+	h.page.Ring()
+}
+
+// ping asks a node for an answer, from within the program.
+func (h *Host) ping(node int) { h.leaving.Push(message{node: node, data: []byte{ctlPing}}) }
+
+// refused tells a node that one of its processes has written where it may not.
+func (h *Host) refused(node int, port uint16, frame uint32) {
+	b := append(make([]byte, 0, 8), ctlRefused)
+	h.leaving.Push(message{node: node, data: be32(be16(b, port), frame)})
+}
+
+// lineCut ends what hung on a line: what the processes have imported there leads nowhere
+// at once, and the connections are told.
+func (h *Host) lineCut(node int) {
+	mac := h.prog.nodes.mac(node)
+	h.leaving.Keep(func(m *message) bool { return m.node != node || m.query || m.data[0] == ctlPing })
+	for _, p := range h.procs {
+		if p.queue.open {
+			p.queue.table.closeNode(node)
+		}
+		p.tell(event{kind: eventCut, from: ethertype.Addr{MAC: mac}, line: h.prog.lines[node].number})
+	}
+	h.keepFrames(func(k *kept) bool { return k.peer.MAC != mac })
+}
+
+// keepFrames gives back the kept frames for which keep returns false.
+func (h *Host) keepFrames(keep func(k *kept) bool) {
+	left := h.kept[:0]
+	for i := range h.kept {
+		if k := h.kept[i]; keep(&k) {
+			left = append(left, k)
+		} else {
+			h.frames.free(k.run)
+		}
+	}
+	h.kept = left
+}
+
+// grant gives memory of a process frames that may be written.
+func (h *Host) grant(p *Process, mem []byte) (run, bool) {
+	r, ok := h.frames.take(p, mem)
+	for i := range r.n {
+		h.prog.flags[r.first+i] = frameWrite | frameNotify
+	}
+	return r, ok
+}
+
+// ungrant has nothing be written there any more. The numbers stay taken.
+func (h *Host) ungrant(r run) {
+	h.frames.close(r)
+	clear(h.prog.flags[r.first:][:r.n])
+}
+
+// hang counts connections that hang on a line.
+func (h *Host) hang(node, by int, patient int64) {
+	l := &h.prog.lines[node]
+	l.users += by
+	if patient > 0 {
+		l.patient = min(l.patient, patient)
+	}
+	h.page.Ring()
+}
+
+// machine is the host as its engine sees it.
+type machine Host
+
+// Poll implements progress.Machine.
+func (m *machine) Poll(now int64) bool {
+	h := (*Host)(m)
+	before := h.arrived
+	next, err := h.carrier.poll(now)
+	if h.next = next; err != nil && h.failed == nil {
+		h.failed = fmt.Errorf("%w: %w", provider.ErrClosed, err)
+	}
+	return h.arrived != before
+}
+
+// Idle implements progress.Machine.
+func (m *machine) Idle() {}
+
+// NextTimer implements progress.Machine.
+func (m *machine) NextTimer() int64 {
+	return m.next
+}
+
+// Woke implements progress.Machine.
+func (m *machine) Woke(err error) {
+	if errors.Is(err, transport.ErrClosed) && m.failed == nil {
+		m.failed = provider.ErrClosed
+	}
+}
+
+// Failed implements progress.Machine.
+func (m *machine) Failed() error { return m.failed }
+
+// Close ends the host: its processes' connections end, and the card is silent.
+func (h *Host) Close() error {
+	h.close.Do(func() {
+		h.eng.Lock()
+		if h.closing = true; !h.Virtual() {
+			h.linger()
+		}
+		if h.failed == nil {
+			h.failed = provider.ErrClosed
+		}
+		for _, p := range h.procs {
+			p.tell(event{kind: eventClosed})
+		}
+		h.eng.Shut()
+		h.eng.WakeAll()
+		h.eng.Unlock()
+		h.link.Close()
+		h.eng.Stop()
+	})
+	return nil
+}
+
+// lingering is how long Close lets the farewells of processes have to arrive.
+const lingering = 200 * time.Millisecond
+
+// linger waits until nothing is under way any more.
+func (h *Host) linger() {
+	w := h.eng.BeginFor(context.Background(), lingering)
+	defer h.eng.End(&w)
+	h.page.Ring()
+	for h.prog.ready && h.prog.busy() && h.failed == nil {
+		if h.eng.Wait(&w, &h.idle) != nil {
+			return
+		}
+	}
+}
+
+// MAC returns the node's address.
+func (h *Host) MAC() ethertype.MAC { return h.cfg.MAC }
+
+// Virtual reports whether the host is in virtual time.
+func (h *Host) Virtual() bool { return h.eng.Virtual() }

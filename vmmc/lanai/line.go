@@ -1,0 +1,185 @@
+package lanai
+
+import (
+	"github.com/bobnet-go/bobnet/reliability"
+	"github.com/bobnet-go/bobnet/transport/fifo"
+)
+
+// A line is what two cards send each other in order, with nothing lost: messages of the
+// drivers, and chunks unless Config.Drop has these go without. Stop-and-wait channels
+// (package reliability) have packets sent again that are lost. Several channels lead from
+// one card to another, and packets pass by all of them; each has its place in the order.
+// The receiver keeps those in SRAM that come too soon, and when it has no room for them
+// refuses them, so that they come again.
+//
+// Each direction has a number, which grows each time that its sender begins anew. A card
+// that hears a new number of one that it has heard before knows that the other has lost
+// its state, or has given the line up: it ends what hung on the line, and begins anew
+// itself. Because it tells which number it has heard, the other one knows that this is
+// the answer, and does not begin anew once more.
+type line struct {
+	number uint64 // of what leaves
+	heard  uint64 // the other side's, since number began; 0 for none
+	floor  uint64 // the highest number that the other side has had
+
+	waiting fifo.Queue[*buffer] // not sent, in order
+	order   uint32              // place of the next that is sent
+	expect  uint32              // of the next that may come
+	under   int                 // packets under way
+	last    int64               // when the other side was heard, or had nothing to answer
+	users   int                 // connections that hang on the line
+	patient int64               // how long it may be silent, nanoseconds
+}
+
+// channels is how many lead from a card to another one.
+const channels = 4
+
+// begin has the line begin anew.
+func (p *program) begin(l *line) {
+	l.number++
+	l.order, l.under = 0, 0
+	l.last = p.now
+}
+
+// judge takes in what a packet says of the lines. It reports whether the packet counts.
+func (p *program) judge(node int, h *header) bool {
+	l := &p.lines[node]
+	switch {
+	case h.line == l.heard && h.line != 0:
+	case h.line <= l.floor || h.order != 0:
+		if h.line == l.floor && h.echo != l.number && l.under+l.waiting.Len() == 0 {
+			p.h.ping(node) // it does not know that its line has ended
+		}
+		return false // of a line that has ended, or not its first
+	case l.heard != 0 && h.echo != l.number:
+		p.cut(node)
+		l.heard, l.floor, l.expect = h.line, h.line, 0
+	default:
+		l.heard, l.floor, l.expect = h.line, h.line, 0
+	}
+	l.last = p.now
+	return p.current(l, h)
+}
+
+// current reports whether a packet is of the two lines that there are.
+func (p *program) current(l *line, h *header) bool {
+	return h.line == l.heard && (h.echo == 0 || h.echo == l.number)
+}
+
+// cut ends all that hangs on a line, and begins it anew.
+func (p *program) cut(node int) {
+	l := &p.lines[node]
+	p.count.LinesCut++
+	for {
+		x, more := p.send.AbandonCard(node)
+		if !more {
+			break
+		}
+		p.release(&p.bufs[x.Packet], endLost)
+	}
+	for l.waiting.Len() > 0 {
+		b := l.waiting.Pop()
+		if b.state == filling {
+			b.dead = true
+			p.end(b, endLost)
+			continue
+		}
+		p.release(b, endLost)
+	}
+	l.heard = 0
+	p.begin(l)
+	p.h.lineCut(node)
+}
+
+// pump binds what waits on a line to channels.
+func (p *program) pump(node int) (busy bool) {
+	l := &p.lines[node]
+	for l.waiting.Len() > 0 {
+		b := *l.waiting.At(0)
+		if b.state == filling {
+			return busy
+		}
+		if !b.bound() {
+			l.waiting.Pop()
+			p.queue(b)
+			busy = true
+			continue
+		}
+		if node != 0 && !p.send.Free(node) {
+			return busy
+		}
+		l.waiting.Pop()
+		b.order = l.order
+		l.order++
+		if node != 0 {
+			b.ch = p.send.Send(p.now, node, 0, uint32(b.index))
+			l.under++
+		}
+		p.queue(b)
+		busy = true
+	}
+	return busy
+}
+
+// answered takes in an answer.
+func (p *program) answered(node int, h *header) {
+	p.c.Work(p.h.costs.Answer)
+	x := p.send.OnAnswer(node, reliability.ChannelAnswer{ChannelHeader: h.ch, Kind: h.reply, Offer: uint32(h.to[0])})
+	p.lines[node].last = p.now
+	p.ended(x)
+}
+
+// ended sees to a packet that has ended.
+func (p *program) ended(x reliability.Passage) {
+	switch x.End {
+	case reliability.NotEnded:
+		return
+	case reliability.EndedAcked:
+		p.lines[x.Card].under--
+		p.release(&p.bufs[x.Packet], endDone)
+	default: // the packets behind it cannot be told from it any more
+		p.lines[x.Card].under--
+		p.release(&p.bufs[x.Packet], endLost)
+		p.cut(x.Card)
+	}
+}
+
+// again sends again what is due.
+func (p *program) again() (busy bool) {
+	for p.send.Deadline() <= p.now && p.queued.Len() < sendBuffers {
+		x, more := p.send.Scan(p.now)
+		if !more {
+			return busy
+		}
+		busy = true
+		if x.End != reliability.NotEnded {
+			p.ended(x)
+			continue
+		}
+		b := &p.bufs[x.Packet]
+		b.ch = x.Header
+		p.queue(b)
+	}
+	return busy
+}
+
+// watch ends lines whose other side is silent, and asks those that have nothing to say. It
+// returns when it is to be called again.
+func (p *program) watch() (next int64) {
+	next = forever
+	for node := 1; node < p.nodes.n; node++ {
+		l := &p.lines[node]
+		switch silent := p.now - l.last; {
+		case l.under+l.waiting.Len() > 0 && silent >= l.patient:
+			p.cut(node)
+		case l.under+l.waiting.Len() > 0:
+			next = min(next, l.last+l.patient)
+		case l.users > 0 && silent >= l.patient/4:
+			p.h.ping(node)
+			next = p.now
+		case l.users > 0:
+			next = min(next, l.last+l.patient/4)
+		}
+	}
+	return next
+}

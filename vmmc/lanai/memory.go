@@ -1,0 +1,196 @@
+package lanai
+
+import "github.com/bobnet-go/bobnet/vipl"
+
+// Physical memory
+//
+// A card names the host's memory by the numbers of its pages. Here the numbers are given
+// out by the driver, for two purposes: a frame is a page that an importer may write to, a
+// pin a page that a process sends from. A page that two importers may write has two
+// frames, so that it can be taken from one of them.
+
+// frame is a page, or as much of it as is exported.
+type frame struct {
+	mem   []byte // what may be written, nil for nothing
+	from  int    // octet of the page at which it begins
+	owner *Process
+}
+
+// run is frames in a row, those of one grant. The zero run has none.
+type run struct{ first, n uint32 }
+
+// frames is the pages that may be written. Frame 0 is none, so that address 0 is none.
+type frames struct {
+	all  []frame
+	used []bool
+	next int // where to look first: a number is used again as late as possible
+	n    int
+}
+
+func newFrames(n int) frames { return frames{all: make([]frame, n), used: make([]bool, n), next: 1} }
+
+// pageOffset returns at which octet of a page mem begins.
+func pageOffset(mem []byte) int {
+	if len(mem) == 0 {
+		return 0
+	}
+	return int(vipl.VirtualAddress(mem) % pageSize)
+}
+
+// pagesOf returns how many pages n octets from an offset in a page on touch: one at least.
+func pagesOf(offset int, n uint64) uint64 { return max((uint64(offset)+n+pageSize-1)/pageSize, 1) }
+
+// take gives mem a run of frames; false if there is none that is long enough.
+func (f *frames) take(owner *Process, mem []byte) (run, bool) {
+	offset := pageOffset(mem)
+	n := int(pagesOf(offset, uint64(len(mem))))
+	at := f.gap(f.next, n)
+	if at == 0 {
+		at = f.gap(1, n)
+	}
+	if at == 0 {
+		return run{}, false
+	}
+	r := run{uint32(at), uint32(n)}
+	for i := range n {
+		size := min(pageSize-offset, len(mem))
+		f.all[at+i], f.used[at+i] = frame{mem[:size:size], offset, owner}, true
+		mem, offset = mem[size:], 0
+	}
+	f.n += n
+	f.next = at + n
+	return r, true
+}
+
+// gap returns where n free frames begin, at from or behind it; 0 for nowhere.
+func (f *frames) gap(from, n int) int {
+	free := 0
+	for i := from; i < len(f.all); i++ {
+		if free++; f.used[i] {
+			free = 0
+		}
+		if free == n {
+			return i - n + 1
+		}
+	}
+	return 0
+}
+
+// close has nothing be written to the frames any more. Their numbers stay taken.
+func (f *frames) close(r run) {
+	for i := r.first; i < r.first+r.n; i++ {
+		f.all[i] = frame{}
+	}
+}
+
+// free gives the numbers back.
+func (f *frames) free(r run) {
+	f.close(r)
+	for i := r.first; i < r.first+r.n; i++ {
+		f.used[i] = false
+	}
+	f.n -= int(r.n)
+}
+
+// at returns the n octets of memory at a physical address, and whose they are; nil if not
+// all of them may be written.
+func (f *frames) at(addr uint64, n int) ([]byte, *Process) {
+	number, offset := addr>>pageShift, int(addr%pageSize)
+	if number >= uint64(len(f.all)) {
+		return nil, nil
+	}
+	x := &f.all[number]
+	at := offset - x.from
+	if x.owner == nil || at < 0 || at+n > len(x.mem) {
+		return nil, nil
+	}
+	return x.mem[at : at+n], x.owner
+}
+
+// space is the memory of a process that its sends may name: what it has under way.
+type space struct {
+	ranges []memRange
+	pins   map[uint64]uint32 // by virtual page
+	pages  []uint64          // virtual pages, by pin
+	spare  []uint32          // pins that are not in use
+}
+
+type memRange struct {
+	at  uint64
+	mem []byte
+}
+
+func newSpace() space { return space{pins: map[uint64]uint32{}} }
+
+// enter has sends name mem, until leave.
+func (s *space) enter(mem []byte) {
+	s.ranges = append(s.ranges, memRange{vipl.VirtualAddress(mem), mem})
+}
+
+// leave takes mem back. What was entered first ends first, as a rule.
+func (s *space) leave(mem []byte) {
+	at := vipl.VirtualAddress(mem)
+	for i := range s.ranges {
+		if r := &s.ranges[i]; r.at == at && len(r.mem) == len(mem) {
+			last := len(s.ranges) - 1
+			copy(s.ranges[i:], s.ranges[i+1:])
+			s.ranges[last] = memRange{}
+			s.ranges = s.ranges[:last]
+			return
+		}
+	}
+}
+
+// find returns n octets at a virtual address; nil if not all of them are the process's.
+func (s *space) find(at uint64, n int) []byte {
+	for i := range s.ranges {
+		if r := &s.ranges[i]; at >= r.at && at-r.at <= uint64(len(r.mem)) && uint64(n) <= uint64(len(r.mem))-(at-r.at) {
+			return r.mem[at-r.at:][:n]
+		}
+	}
+	return nil
+}
+
+// extent returns the last virtual page of the longest range that has a part of a page;
+// false if there is none.
+func (s *space) extent(page uint64) (last uint64, ok bool) {
+	for i := range s.ranges {
+		r := &s.ranges[i]
+		if first, end := r.at>>pageShift, (r.at+uint64(len(r.mem))-1)>>pageShift; len(r.mem) > 0 && first <= page && page <= end {
+			last, ok = max(last, end), true
+		}
+	}
+	return last, ok
+}
+
+// pin keeps a page in memory, and returns its number.
+func (s *space) pin(page uint64) uint32 {
+	if n, ok := s.pins[page]; ok {
+		return n
+	}
+	var n uint32
+	if last := len(s.spare) - 1; last >= 0 {
+		n, s.spare = s.spare[last], s.spare[:last]
+		s.pages[n] = page
+	} else {
+		n = uint32(len(s.pages))
+		s.pages = append(s.pages, page)
+	}
+	s.pins[page] = n
+	return n
+}
+
+// unpin lets a page go.
+func (s *space) unpin(n uint32) {
+	delete(s.pins, s.pages[n])
+	s.pages[n] = 0
+	s.spare = append(s.spare, n)
+}
+
+// load returns the memory at an offset of a pinned page, nil if it is not the process's.
+func (s *space) load(pin uint32, offset, n int) []byte {
+	if int(pin) >= len(s.pages) || s.pages[pin] == 0 {
+		return nil
+	}
+	return s.find(s.pages[pin]<<pageShift+uint64(offset), n)
+}

@@ -1,0 +1,141 @@
+package lanai
+
+import (
+	"encoding/binary"
+
+	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/vmmc/internal/provider"
+)
+
+// What drivers say to each other: an octet that says what follows, and integers in big
+// endian.
+const (
+	ctlPing    = 1 + iota // nothing: it is answered by its channel
+	ctlProcess            // a message from a process to another one: envelope, body
+	ctlNobody             // the process that a message was for is not there: envelope as of an answer
+	ctlRefused            // port of the process, frame: it has written where it may not
+	ctlQuery              // seq, key: whose name is this?
+	ctlFound              // seq, identity of the process
+)
+
+// What processes say to each other. The first octet of the body says what.
+const (
+	sayAsk        = 1 + iota // seq, export, ticket, word: an import, please
+	sayForget                // seq: no answer is wanted any more
+	sayGrant                 // seq, slot, frame, offset in the page, size
+	sayDeny                  // seq, reason
+	sayRevoke                // slot: do not write any more
+	sayReleased              // slot: nothing more comes, asked for or not
+	sayRedirect              // slot, frame, offset in the page: write there
+	sayRedirected            // slot, lo, hi, count
+	sayCredit                // how many notifications more may be sent
+	sayBye                   // reason: the connection has ended, and nothing more comes
+)
+
+// envelope is from whom to whom a message of processes is.
+type envelope struct {
+	port        uint16 // of the receiver
+	incarnation uint64 // of the receiver, 0 if the sender does not know it
+	from        provider.Identity
+}
+
+const envelopeSize = 2 + 8 + 2 + 4 + 8
+
+// mostBody is the most octets of what a process says.
+const mostBody = 512
+
+func be16(b []byte, v uint16) []byte { return binary.BigEndian.AppendUint16(b, v) }
+func be32(b []byte, v uint32) []byte { return binary.BigEndian.AppendUint32(b, v) }
+func be64(b []byte, v uint64) []byte { return binary.BigEndian.AppendUint64(b, v) }
+
+func putWord(b []byte, v uint32) { binary.LittleEndian.PutUint32(b, v) }
+
+func (e *envelope) append(b []byte) []byte {
+	b = be64(be16(b, e.port), e.incarnation)
+	return be64(be32(be16(b, e.from.Addr.Port), e.from.Process), e.from.Incarnation)
+}
+
+// parseEnvelope takes an envelope off a message that has come from a node.
+func parseEnvelope(r *reader, mac ethertype.MAC) (e envelope) {
+	e.port, e.incarnation = r.u16(), r.u64()
+	e.from.Addr = ethertype.Addr{MAC: mac, Port: r.u16()}
+	e.from.Process, e.from.Incarnation = r.u32(), r.u64()
+	return e
+}
+
+// reader takes a message apart. What is not there reads as zero, and bad says so.
+type reader struct {
+	b   []byte
+	bad bool
+}
+
+func (r *reader) take(n int) []byte {
+	if len(r.b) < n {
+		r.bad, r.b = true, nil
+		return make([]byte, n)
+	}
+	b := r.b[:n]
+	r.b = r.b[n:]
+	return b
+}
+
+func (r *reader) u8() uint8   { return r.take(1)[0] }
+func (r *reader) u16() uint16 { return binary.BigEndian.Uint16(r.take(2)) }
+func (r *reader) u32() uint32 { return binary.BigEndian.Uint32(r.take(4)) }
+func (r *reader) u64() uint64 { return binary.BigEndian.Uint64(r.take(8)) }
+
+// hear acts upon a message of another node's driver, or of this one. The lock is held.
+func (h *Host) hear(m *message) {
+	r := reader{b: m.data}
+	mac := h.prog.nodes.mac(m.node)
+	switch r.u8() {
+	case ctlPing:
+	case ctlProcess:
+		h.pass(m.node, parseEnvelope(&r, mac), &r)
+	case ctlNobody:
+		e := parseEnvelope(&r, mac)
+		h.farewell(&e)
+		if p := h.procs[e.port]; p != nil && p.self.Incarnation == e.incarnation {
+			p.tell(event{kind: eventMessage, from: e.from.Addr, id: e.from, body: []byte{sayBye, byte(byeNobody)}})
+		}
+	case ctlRefused:
+		if p := h.procs[r.u16()]; p != nil {
+			p.tell(event{kind: eventRefused, from: ethertype.Addr{MAC: mac}, frame: r.u32()})
+		}
+	case ctlQuery:
+		h.names.asked(m.node, r.u32(), string(r.b))
+	case ctlFound:
+		seq := r.u32()
+		h.names.found(seq, ethertype.Addr{MAC: mac, Port: r.u16()})
+	default:
+		r.bad = true
+	}
+	if r.bad {
+		h.prog.count.Strange++
+	}
+}
+
+// pass hands a process its message. Where it is not, or another one has its port, the
+// sender is told.
+func (h *Host) pass(node int, e envelope, r *reader) {
+	if len(r.b) > 0 && r.b[0] == sayBye {
+		h.farewell(&e)
+	}
+	p := h.procs[e.port]
+	if p != nil && (e.incarnation == 0 || e.incarnation == p.self.Incarnation) {
+		p.tell(event{kind: eventMessage, from: e.from.Addr, id: e.from, body: r.b})
+		return
+	}
+	if len(r.b) == 2 && r.b[0] == sayBye && (bye(r.b[1]) == byeAnswer || bye(r.b[1]) == byeNobody) {
+		return
+	}
+	back := envelope{port: e.from.Addr.Port, incarnation: e.from.Incarnation}
+	back.from = provider.Identity{Addr: ethertype.Addr{MAC: h.cfg.MAC, Port: e.port}, Incarnation: e.incarnation}
+	h.leaving.Push(message{node: node, data: back.append([]byte{ctlNobody})})
+	h.page.Ring()
+}
+
+// farewell: a process has said that nothing more comes from it.
+func (h *Host) farewell(e *envelope) {
+	h.keepFrames(func(k *kept) bool { return k.peer != e.from.Addr || k.port != e.port })
+}

@@ -1,0 +1,195 @@
+package lanai
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/progress"
+	"github.com/bobnet-go/bobnet/vmmc/internal/directory"
+	"github.com/bobnet-go/bobnet/vmmc/internal/provider"
+)
+
+// names is what the daemon of a host knows: the names of its processes, and who looks for
+// those of others. It asks all nodes, again and again. The host's lock guards it.
+type names struct {
+	h     *Host
+	mine  map[string]ethertype.Addr
+	looks map[uint32]*look
+	seq   uint32
+}
+
+// look is a name that somebody looks for.
+type look struct {
+	gate  progress.Gate
+	found ethertype.Addr
+	is    bool
+}
+
+// Delays between questions.
+const (
+	askMin = 500 * time.Microsecond
+	askMax = 50 * time.Millisecond
+)
+
+func (n *names) init(h *Host) {
+	*n = names{h: h, mine: map[string]ethertype.Addr{}, looks: map[uint32]*look{}}
+}
+
+// asked answers another node's question.
+func (n *names) asked(node int, seq uint32, key string) {
+	if at, ok := n.mine[key]; ok {
+		n.h.send(node, true, be16(be32([]byte{ctlFound}, seq), at.Port))
+	}
+}
+
+// found takes in an answer.
+func (n *names) found(seq uint32, at ethertype.Addr) {
+	if l := n.looks[seq]; l != nil && !l.is {
+		l.found, l.is = at, true
+		l.gate.Open(&n.h.eng)
+	}
+}
+
+// ask asks all nodes that there is a way to.
+func (n *names) ask(seq uint32, key string) {
+	if !n.h.prog.ready {
+		return
+	}
+	for node := 1; node < n.h.prog.nodes.n; node++ {
+		if _, ok := n.h.prog.nodes.route(node); ok {
+			n.h.send(node, true, append(be32([]byte{ctlQuery}, seq), key...))
+		}
+	}
+	n.h.carrier.drive()
+}
+
+// find looks for a name until some node has it, or ctx ends.
+func (n *names) find(ctx context.Context, key string) (ethertype.Addr, error) {
+	e := &n.h.eng
+	e.Lock()
+	defer e.Unlock()
+	l := &look{}
+	n.seq++
+	seq := n.seq
+	n.looks[seq] = l
+	defer delete(n.looks, seq)
+	for pause := askMin; ; pause = min(2*pause, askMax) {
+		if at, ok := n.mine[key]; ok {
+			return at, nil
+		}
+		n.ask(seq, key)
+		if err := n.pause(ctx, l, pause); err != nil {
+			return ethertype.Addr{}, err
+		}
+		if l.is {
+			return l.found, nil
+		}
+	}
+}
+
+// pause waits for an answer for a while.
+func (n *names) pause(ctx context.Context, l *look, d time.Duration) error {
+	e := &n.h.eng
+	w := e.Begin(ctx)
+	defer e.End(&w)
+	limited := e.Limit(&w, d)
+	for !l.is {
+		if err := e.Wait(&w, &l.gate); err != nil {
+			if limited && errors.Is(err, progress.ErrTimeout) && e.Ended(ctx) == nil {
+				return nil
+			}
+			return err
+		}
+	}
+	return nil
+}
+
+// Names is the directory of a process at a host: directory.Directory. Package vmmc calls
+// it.
+type Names struct {
+	h     *Host
+	scope string
+	mine  map[string]bool // guarded by the host's lock
+	self  provider.Identity
+}
+
+var _ directory.Directory = (*Names)(nil)
+
+// Directory returns the directory for processes of a scope.
+func (h *Host) Directory(scope string) *Names {
+	return &Names{h: h, scope: scope, mine: map[string]bool{}}
+}
+
+// Enter implements directory.Directory, as all that follows.
+func (d *Names) Enter(self provider.Identity) error {
+	d.self = self
+	node := directory.NodeKey(d.scope, self.Addr.MAC, self.Process)
+	d.h.eng.Lock()
+	_, taken := d.h.names.mine[node]
+	d.h.eng.Unlock()
+	if taken {
+		return fmt.Errorf("%w: process %d of node %v", directory.ErrTaken, self.Process, self.Addr.MAC)
+	}
+	d.add(node)
+	d.add(directory.NumberKey(d.scope, self.Process))
+	return nil
+}
+
+func (d *Names) add(key string) {
+	d.h.eng.Lock()
+	d.h.names.mine[key], d.mine[key] = d.self.Addr, true
+	d.h.eng.Unlock()
+}
+
+// Export tells of a word.
+func (d *Names) Export(_ uint32, word string) error {
+	if word != "" {
+		d.add(directory.WordKey(d.scope, word))
+	}
+	return nil
+}
+
+// Unexport withdraws a word.
+func (d *Names) Unexport(_ uint32, word string) {
+	if word == "" {
+		return
+	}
+	key := directory.WordKey(d.scope, word)
+	d.h.eng.Lock()
+	delete(d.h.names.mine, key)
+	delete(d.mine, key)
+	d.h.eng.Unlock()
+}
+
+// Match asks all nodes.
+func (d *Names) Match(ctx context.Context, name directory.Name) (directory.Found, error) {
+	at, err := d.h.names.find(ctx, name.Key(d.scope))
+	return directory.Found{Addr: at}, err
+}
+
+// Prove proves nothing.
+func (d *Names) Prove(_ provider.Ticket, _ provider.Identity, answer func(uid uint32, proven bool)) {
+	answer(0, false)
+}
+
+// Spent has nothing to do.
+func (d *Names) Spent(provider.Ticket) {}
+
+// Met has nothing to do: a card hears of a node's end by itself.
+func (d *Names) Met(ethertype.MAC) {}
+
+// OnDeath has nothing to do.
+func (d *Names) OnDeath(func(addr ethertype.Addr, incarnation uint64)) {}
+
+// Close withdraws all names.
+func (d *Names) Close() {
+	d.h.eng.Lock()
+	defer d.h.eng.Unlock()
+	for key := range d.mine {
+		delete(d.h.names.mine, key)
+	}
+	clear(d.mine)
+}

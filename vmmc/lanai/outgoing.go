@@ -1,0 +1,85 @@
+package lanai
+
+import "encoding/binary"
+
+// outgoing is the outgoing page table of a process, in SRAM: for each proxy page a node
+// and a physical page there, in 32 bits; 0 for none.
+type outgoing struct {
+	mem  []byte
+	used []bool // by the driver: pages that an import has
+}
+
+const (
+	// OutgoingPages is how many pages a process can have imported: 8 MB of them.
+	OutgoingPages = 2048
+	outgoingSize  = OutgoingPages * outgoingEntry
+	outgoingEntry = 4
+
+	frameBits = 24
+	// MaxNodes is the most nodes of a card's table, itself among them.
+	MaxNodes = 256
+	// MaxMemory is the most pages that a node can have exported.
+	MaxMemory = 1 << frameBits
+)
+
+// get returns where a proxy page leads; ok is false for nowhere.
+func (o *outgoing) get(page uint32) (node int, frame uint32, ok bool) {
+	if page >= OutgoingPages {
+		return 0, 0, false
+	}
+	e := binary.LittleEndian.Uint32(o.mem[page*outgoingEntry:])
+	return int(e >> frameBits), e & (MaxMemory - 1), e != 0
+}
+
+// reserve finds pages for an import; false if there are not as many in a row.
+func (o *outgoing) reserve(n uint64) (first uint32, ok bool) {
+	free := uint64(0)
+	for i := range uint32(OutgoingPages) {
+		if free++; o.used[i] {
+			free = 0
+		}
+		if free == n {
+			first = i + 1 - uint32(n)
+			for k := first; k <= i; k++ {
+				o.used[k] = true
+			}
+			return first, true
+		}
+	}
+	return 0, false
+}
+
+// set has pages lead to frames of a node.
+func (o *outgoing) set(first uint32, node int, to run) {
+	for i := range to.n {
+		binary.LittleEndian.PutUint32(o.mem[(first+i)*outgoingEntry:], uint32(node)<<frameBits|(to.first+i))
+	}
+}
+
+// close has pages lead nowhere. They stay reserved.
+func (o *outgoing) close(first, n uint32) { clear(o.mem[first*outgoingEntry:][:n*outgoingEntry]) }
+
+// free gives pages back.
+func (o *outgoing) free(first, n uint32) {
+	o.close(first, n)
+	clear(o.used[first:][:n])
+}
+
+// count returns how many pages are reserved.
+func (o *outgoing) count() (n int) {
+	for _, used := range o.used {
+		if used {
+			n++
+		}
+	}
+	return n
+}
+
+// closeNode has all pages that lead to a node lead nowhere.
+func (o *outgoing) closeNode(node int) {
+	for page := range uint32(OutgoingPages) {
+		if to, _, ok := o.get(page); ok && to == node {
+			o.close(page, 1)
+		}
+	}
+}

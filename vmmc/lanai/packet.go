@@ -1,0 +1,138 @@
+package lanai
+
+import (
+	"encoding/binary"
+
+	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/reliability"
+	"github.com/bobnet-go/bobnet/transport/myrinet/plain"
+)
+
+// TypePacket is the type of this program's packets.
+const TypePacket = 0x0A56
+
+// Sizes, in octets.
+const (
+	pageSize  = 4096
+	pageShift = 12
+
+	headerSize = 64
+	mostData   = pageSize // of a packet
+
+	// In a buffer of SRAM lie a place for the longest route, the type, the header, data,
+	// and the CRC-8.
+	typeAt   = plain.MaxHops
+	headerAt = typeAt + ethertype.FabricTypeSize
+	dataAt   = headerAt + headerSize
+	roomSend = dataAt + mostData + ethertype.FabricCRCSize
+	roomRecv = ethertype.FabricLeast + headerSize + mostData
+)
+
+// PacketSize is the most octets of a packet, with the longest route.
+const PacketSize = roomSend
+
+// kind is what a packet is.
+type kind uint8
+
+const (
+	kindChunk   kind = 1 + iota // data, for memory
+	kindControl                 // a message to the driver
+	kindQuery                   // the same, beside all channels: it may be lost
+	kindAnswer                  // of a channel
+	kinds
+)
+
+// Flags of a packet.
+const (
+	flagNotify  = 1 << iota // the exporter is to be notified
+	flagChannel             // it has a channel, and a place in the order
+)
+
+// header is what precedes the data of a packet. Integers are big endian.
+//
+//	offset  size  field
+//	     0     1  kind
+//	     1     1  flags
+//	     2     2  port of the sending process
+//	     4     6  the sending card
+//	    10     2  0
+//	    12     8  line of the sender: a number that grows
+//	    20     8  the receiver's line, as far as the sender knows it, or 0
+//	    28     4  place in the order of that line
+//	    32     4  octets of data
+//	    36     8  physical address that they are for; of an answer, the epoch that is offered
+//	    44     8  that of what lies behind the first page, or 0
+//	    52     1  channel; of it 0x80 if it has no epoch, 0x40 the bit
+//	    53     1  of an answer: what became of the packet
+//	    54     2  0
+//	    56     4  epoch of the channel
+//	    60     4  stamp
+type header struct {
+	kind  kind
+	flags uint8
+	port  uint16
+	from  ethertype.MAC
+	line  uint64
+	echo  uint64
+	order uint32
+	size  uint32
+	to    [2]uint64
+	ch    reliability.ChannelHeader
+	reply reliability.AnswerKind
+}
+
+const (
+	chanInit = 0x80
+	chanBit  = 0x40
+	chanMask = 0x3f
+)
+
+// put writes the header.
+func (h *header) put(b []byte) {
+	b = b[:headerSize]
+	be := binary.BigEndian
+	clear(b)
+	b[0], b[1] = byte(h.kind), h.flags
+	be.PutUint16(b[2:], h.port)
+	copy(b[4:], h.from[:])
+	be.PutUint64(b[12:], h.line)
+	be.PutUint64(b[20:], h.echo)
+	be.PutUint32(b[28:], h.order)
+	be.PutUint32(b[32:], h.size)
+	be.PutUint64(b[36:], h.to[0])
+	be.PutUint64(b[44:], h.to[1])
+	b[52] = h.ch.Channel&chanMask | h.ch.Bit<<6&chanBit
+	if h.ch.Init {
+		b[52] |= chanInit
+	}
+	b[53] = byte(h.reply)
+	be.PutUint32(b[56:], h.ch.Epoch)
+	be.PutUint32(b[60:], h.ch.Stamp)
+}
+
+// parse reads a packet's header, and reports whether it is one.
+func (h *header) parse(b []byte) bool {
+	if len(b) < headerSize {
+		return false
+	}
+	be := binary.BigEndian
+	h.kind, h.flags = kind(b[0]), b[1]
+	h.port = be.Uint16(b[2:])
+	copy(h.from[:], b[4:])
+	h.line, h.echo, h.order = be.Uint64(b[12:]), be.Uint64(b[20:]), be.Uint32(b[28:])
+	h.size = be.Uint32(b[32:])
+	h.to = [2]uint64{be.Uint64(b[36:]), be.Uint64(b[44:])}
+	h.ch = reliability.ChannelHeader{Channel: b[52] & chanMask, Bit: b[52] & chanBit >> 6, Init: b[52]&chanInit != 0,
+		Epoch: be.Uint32(b[56:]), Stamp: be.Uint32(b[60:])}
+	h.reply = reliability.AnswerKind(b[53])
+	return h.kind > 0 && h.kind < kinds && h.size <= mostData && int(h.size) == len(b)-headerSize
+}
+
+// scatter returns how many octets are for each of the two addresses. It reports false if
+// the addresses do not fit the length.
+func (h *header) scatter() (first, second int, ok bool) {
+	room := pageSize - int(h.to[0]%pageSize)
+	first = min(int(h.size), room)
+	second = int(h.size) - first
+	return first, second, (second > 0) == (h.to[1] != 0) && h.to[1]%pageSize == 0
+}

@@ -1,0 +1,330 @@
+package lanai
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/progress"
+	"github.com/bobnet-go/bobnet/transport/fifo"
+	"github.com/bobnet-go/bobnet/transport/myrinet"
+	"github.com/bobnet-go/bobnet/vmmc/internal/provider"
+)
+
+// ProcessConfig says how a process joins a host.
+type ProcessConfig struct {
+	Process     uint32
+	PeerTimeout time.Duration // 0 means the host's
+	Connections int           // at the most
+	Sends       int           // writes that may be under way to one process
+	Kick        func()        // see package provider
+}
+
+// Process is a process of a host: provider.Provider. Package vmmc calls it, as that
+// package says; what is guarded by the host's lock says so.
+type Process struct {
+	h    *Host
+	up   provider.Up
+	cfg  ProcessConfig
+	self provider.Identity
+
+	conns  map[ethertype.Addr]*conn
+	closed bool
+	seen   uint32
+	taken  []event // by Turn
+	count  provider.Counters
+	spare  []*send
+	busy   int
+
+	// Guarded by the host's lock.
+	port   uint16
+	page   *myrinet.Page
+	queue  queue
+	space  space
+	next   uint32           // number of the next request
+	slots  [Slots]*send     // whose request is in it
+	todo   fifo.Queue[part] // requests that wait for a slot
+	inbox  []event
+	gate   progress.Gate
+	kicked bool
+}
+
+var _ provider.Provider = (*Process)(nil)
+
+// event is what a process is told.
+type event struct {
+	kind   eventKind
+	from   ethertype.Addr
+	id     provider.Identity
+	body   []byte
+	frame  uint32
+	line   uint64
+	number uint32
+	how    ending
+}
+
+type eventKind uint8
+
+const (
+	eventMessage eventKind = iota // of another process
+	eventNote                     // a notification
+	eventEnded                    // a request has ended
+	eventCut                      // all connections with a node have ended
+	eventRefused                  // a node has refused a write
+	eventClosed                   // the host has
+)
+
+// Join adds a process to the host. Its error wraps myrinet.ErrSRAM when the card has no
+// room for it. up is called from the first Turn on.
+func (h *Host) Join(cfg ProcessConfig, up provider.Up) (*Process, error) {
+	h.eng.Lock()
+	defer h.eng.Unlock()
+	switch {
+	case h.failed != nil:
+		return nil, h.failed
+	case len(h.procs) >= h.cfg.Processes:
+		return nil, fmt.Errorf("lanai: %w for process %d: the card has room for %d (Config.Processes)", myrinet.ErrSRAM, cfg.Process, h.cfg.Processes)
+	}
+	p := &Process{h: h, up: up, cfg: cfg, conns: map[ethertype.Addr]*conn{}, space: newSpace(), next: 1}
+	for h.port++; h.port == 0 || h.procs[h.port] != nil; {
+		h.port++
+	}
+	p.port = h.port
+	p.self = provider.Identity{Addr: ethertype.Addr{MAC: h.cfg.MAC, Port: p.port}, Process: cfg.Process,
+		Incarnation: h.prog.birth ^ uint64(p.port)<<48}
+	var err error
+	if p.page, err = h.card.OpenPage(fmt.Sprint("process ", cfg.Process)); err != nil {
+		return nil, err
+	}
+	if h.prog.ready {
+		err = p.attach()
+	}
+	if err != nil {
+		p.page.Close()
+		return nil, err
+	}
+	h.procs[p.port] = p
+	return p, nil
+}
+
+// attach gives the process its tables on the card. The lock is held.
+func (p *Process) attach() error {
+	q := &p.queue
+	*q = queue{proc: p, page: p.page, next: p.next, words: make([]byte, Slots*4)}
+	q.table.used = make([]bool, OutgoingPages)
+	var err error
+	if q.blocks[0], err = p.h.card.SRAM().Alloc("outgoing page table", outgoingSize); err != nil {
+		return err
+	}
+	if q.blocks[1], err = p.h.card.SRAM().Alloc("TLB", tlbSize); err != nil {
+		p.h.card.SRAM().Free(q.blocks[0])
+		return err
+	}
+	q.table.mem, q.tlb.mem, q.open = q.blocks[0].Data, q.blocks[1].Data, true
+	p.h.prog.procs = append(p.h.prog.procs, q)
+	return nil
+}
+
+// detach takes the process off the card. The lock is held.
+func (p *Process) detach() {
+	h := p.h
+	delete(h.procs, p.port)
+	if p.queue.open {
+		p.queue.open = false
+		h.prog.drop(&p.queue)
+		for _, b := range p.queue.blocks {
+			h.card.SRAM().Free(b)
+		}
+	}
+	p.page.Close()
+	p.space = newSpace()
+	p.todo.Clear()
+}
+
+// tell has the process's next Turn see to something. The lock is held.
+func (p *Process) tell(e event) {
+	p.inbox = append(p.inbox, e)
+	p.gate.Open(&p.h.eng)
+	if !p.kicked {
+		p.kicked = true
+		p.h.kicks.Owe(p)
+	}
+}
+
+// kick announces that Turn has work. No lock is held.
+func (p *Process) kick() {
+	p.h.eng.Lock()
+	p.kicked = false
+	p.h.eng.Unlock()
+	p.cfg.Kick()
+}
+
+// finished is told by the card how a request has ended. The lock is held.
+func (p *Process) finished(number uint32, how ending) {
+	p.tell(event{kind: eventEnded, number: number, how: how})
+}
+
+// pages is the driver's part of a miss: it pins the page that is missing and those behind
+// it that are the process's, and returns how many these are.
+func (p *Process) pages() int {
+	last, ok := p.space.extent(p.queue.page0)
+	if !ok {
+		return 0
+	}
+	return int(min(last-p.queue.page0+1, RefillPages))
+}
+
+// Self implements provider.Provider.
+func (p *Process) Self() provider.Identity { return p.self }
+
+// Now implements provider.Provider.
+func (p *Process) Now() int64 { return p.h.link.Now() }
+
+// Virtual implements provider.Provider.
+func (p *Process) Virtual() bool { return p.h.Virtual() }
+
+// WithTimeout implements provider.Provider.
+func (p *Process) WithTimeout(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc) {
+	return p.h.eng.WithTimeout(ctx, d)
+}
+
+// Frame implements provider.Provider: chunks come in order, so a message of any length
+// becomes visible as one write.
+func (p *Process) Frame(*provider.Region) int { return 1 << 30 }
+
+// Poll implements provider.Provider.
+func (p *Process) Poll() {
+	p.h.eng.Lock()
+	p.h.eng.Poll()
+	p.h.eng.Unlock()
+	p.h.carrier.pay()
+}
+
+// Seen implements provider.Provider.
+func (p *Process) Seen() uint32 { return p.seen }
+
+// Ring implements provider.Provider.
+func (p *Process) Ring() {
+	p.h.eng.Lock()
+	p.gate.Open(&p.h.eng)
+	p.h.eng.Unlock()
+}
+
+// Wait implements provider.Provider.
+func (p *Process) Wait(ctx context.Context, d time.Duration, seen uint32) error {
+	e := &p.h.eng
+	e.Lock()
+	defer e.Unlock()
+	w := e.Begin(ctx)
+	defer e.End(&w)
+	limited := d > 0 && e.Limit(&w, d)
+	for p.gate.Opened() == seen {
+		err := e.WaitSince(&w, &p.gate, seen)
+		switch {
+		case err == nil:
+		case limited && errors.Is(err, progress.ErrTimeout) && e.Ended(ctx) == nil:
+			return nil
+		case errors.Is(err, context.Canceled):
+			return context.Canceled
+		case errors.Is(err, progress.ErrTimeout):
+			return context.DeadlineExceeded
+		default:
+			return provider.ErrClosed
+		}
+	}
+	return nil
+}
+
+// Turn implements provider.Provider.
+func (p *Process) Turn() {
+	for !p.closed {
+		p.h.eng.Lock()
+		p.taken, p.inbox = p.inbox, p.taken[:0]
+		p.seen = p.gate.Opened()
+		p.h.eng.Unlock()
+		for i := range p.taken {
+			p.handle(&p.taken[i])
+			p.taken[i] = event{}
+		}
+		if len(p.taken) == 0 {
+			return
+		}
+	}
+}
+
+// handle sees to one event.
+func (p *Process) handle(e *event) {
+	switch e.kind {
+	case eventMessage:
+		p.receive(e)
+	case eventNote:
+		p.notified(e.frame)
+	case eventEnded:
+		p.requestEnded(e.number, e.how)
+	case eventCut:
+		for at, k := range p.conns {
+			if at.MAC == e.from.MAC && k.line < e.line {
+				k.fail(provider.ErrPeer, byeNone)
+			}
+		}
+	case eventRefused:
+		for at, k := range p.conns {
+			if at.MAC == e.from.MAC && k.names(e.frame) {
+				k.fail(fmt.Errorf("%w: it has refused a write", provider.ErrPeer), byeRefused)
+			}
+		}
+	case eventClosed:
+		p.Close()
+	}
+}
+
+// Close implements provider.Provider.
+func (p *Process) Close() {
+	if p.closed {
+		return
+	}
+	p.closed = true
+	for _, k := range p.conns {
+		k.fail(provider.ErrClosed, byeClosed)
+	}
+	p.h.eng.Lock()
+	ended := p.under()
+	p.h.eng.Unlock()
+	for _, s := range ended {
+		p.ends(s, provider.ErrClosed)
+	}
+	p.h.eng.Lock()
+	p.detach()
+	p.h.eng.Unlock()
+}
+
+// Dead implements provider.Provider.
+func (p *Process) Dead(addr ethertype.Addr, incarnation uint64) {
+	if k := p.conns[addr]; k != nil && (!k.known || k.peer.Incarnation == incarnation) {
+		k.fail(provider.ErrPeer, byeNone)
+	}
+}
+
+// Peers implements provider.Provider.
+func (p *Process) Peers() (peers []provider.Peer) {
+	for _, k := range p.conns {
+		state := "asking"
+		if k.known {
+			state = "live"
+		}
+		s := provider.Peer{Identity: k.peer, State: state, Asks: len(k.asks), Regions: len(k.regions), UnderWay: k.busy,
+			Waiting: k.notes.Len(), Credits: k.mayNote}
+		for _, g := range k.grants {
+			if g != nil {
+				s.Grants++
+			}
+		}
+		peers = append(peers, s)
+	}
+	return peers
+}
+
+// Counters implements provider.Provider.
+func (p *Process) Counters() provider.Counters { return p.count }

@@ -1,0 +1,414 @@
+package lanai
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/reliability"
+	"github.com/bobnet-go/bobnet/transport/fifo"
+	"github.com/bobnet-go/bobnet/transport/myrinet"
+)
+
+const (
+	sendBuffers = 8
+	ownBuffers  = 2 // of them, those that only the driver's messages use
+	leastRecv   = 4
+	mostRecv    = 16
+
+	forever = math.MaxInt64
+)
+
+// Causes of interrupts.
+const (
+	causeMiss    = 1 << iota // a TLB has no translation
+	causeMessage             // messages for the driver, or notifications
+)
+
+// program is VMMC's control program.
+type program struct {
+	c     *myrinet.Card
+	h     *Host
+	now   int64
+	birth uint64 // number of the first lines
+
+	nodes  nodes
+	flags  []byte // the incoming page table, in SRAM: an octet for each frame
+	bufs   [sendBuffers]buffer
+	free   int // buffers
+	queued fifo.Queue[*buffer]
+	out    *buffer // that the send engine has
+
+	answers  fifo.Queue[answer]
+	answer   []byte // in SRAM: the answer that is being sent
+	send     reliability.SendChannels
+	recv     reliability.RecvChannels
+	lines    []line
+	ready    bool // it is loaded
+	procs    []*queue
+	turn     int // whose queue is looked at next
+	tight    *queue
+	statuses fifo.Queue[ended]
+	word     []byte // in SRAM: a status that goes to the host
+
+	job   job
+	last  job
+	load  *buffer // that data is loaded into
+	from  []byte  // the host's memory that it comes from
+	in    arrival
+	early []early // packets that have come too soon
+	maps  mapping
+	count Counters
+
+	loaded, stored func() // what the DMA engine does at the end of a transfer
+}
+
+// job is what the DMA engine does.
+type job uint8
+
+const (
+	idle job = iota
+	loading
+	storing
+	reporting
+)
+
+// buffer holds a packet that goes out.
+type buffer struct {
+	index  int
+	mem    []byte
+	node   int
+	state  bufferState
+	queued bool // it is to be sent
+	dead   bool // its request, or line, has ended
+	header
+
+	req    *queue // whose request ends with this packet; nil for none
+	number uint32
+}
+
+type bufferState uint8
+
+const (
+	free bufferState = iota
+	filling
+	ready
+)
+
+// bound reports whether the packet goes by a line.
+func (b *buffer) bound() bool { return b.flags&flagChannel != 0 }
+
+// answer is one that is to be sent.
+type answer struct {
+	node int
+	a    reliability.ChannelAnswer
+}
+
+// ended is a request that has.
+type ended struct {
+	q      *queue
+	number uint32
+	how    ending
+}
+
+// Load implements myrinet.Program.
+func (p *program) Load(c *myrinet.Card) error {
+	p.c = c
+	cfg := &p.h.cfg
+	alloc := func(purpose string, n int) ([]byte, error) {
+		b, err := c.SRAM().Alloc(purpose, n)
+		if err != nil {
+			return nil, fmt.Errorf("lanai: %w", err)
+		}
+		return b.Data, nil
+	}
+	channel := reliability.ChannelConfig{Cards: cfg.Nodes, Channels: channels, Owners: 1, Timeout: int64(cfg.Retry), Tries: 255}
+	var err error
+	var channelTables []byte
+	for _, x := range []struct {
+		what string
+		n    int
+		mem  *[]byte
+	}{
+		{"nodes", cfg.Nodes * nodeSize, &p.nodes.mem}, {"channels", channel.Octets(), &channelTables},
+		{"incoming page table", cfg.Memory, &p.flags}, {"answers", dataAt + ethertype.FabricCRCSize, &p.answer}, {"status", 4, &p.word},
+	} {
+		if *x.mem, err = alloc(x.what, x.n); err != nil {
+			return err
+		}
+	}
+	for i := range p.bufs {
+		b := &p.bufs[i]
+		b.index = i
+		if b.mem, err = alloc("packets out", roomSend); err != nil {
+			return err
+		}
+	}
+	p.free = sendBuffers
+	if err := p.maps.room(alloc); err != nil {
+		return err
+	}
+	p.early = make([]early, 0, mostEarly)
+	for n := range mostRecv {
+		mem, err := alloc("packets in", max(roomRecv, p.maps.longest()))
+		if err != nil && n < leastRecv {
+			return err
+		}
+		if err != nil || !c.Post(mem) || c.SRAM().Size()-c.SRAM().Used() < (cfg.Processes-len(p.h.procs))*(processSRAM+pageSize)+len(p.h.procs)*processSRAM {
+			break
+		}
+	}
+	p.send.Init(&channel, uint32(p.birth))
+	p.recv.Init(&channel, uint32(p.birth))
+	p.lines = make([]line, cfg.Nodes)
+	for i := range p.lines {
+		p.lines[i].number, p.lines[i].patient = p.birth, int64(cfg.PeerTimeout)
+	}
+	p.loaded, p.stored = p.onLoaded, p.onStored
+	p.nodes.add(cfg.MAC)
+	return nil
+}
+
+// Step implements myrinet.Program.
+func (p *program) Step(now int64) (next int64) {
+	p.h.carrier.enter()
+	defer p.h.carrier.leave()
+	p.now = now
+	next = p.maps.poll(now)
+	for p.round() {
+	}
+	next = min(next, p.send.Deadline(), p.watch())
+	for p.round() { // what watch has had said
+	}
+	if p.h.closing && !p.busy() {
+		p.h.idle.Open(&p.h.eng)
+	}
+	return max(next, now+1)
+}
+
+// busy reports whether anything is on its way out.
+func (p *program) busy() bool {
+	return p.free < sendBuffers || p.answers.Len()+p.h.leaving.Len() > 0 || p.c.Sending()
+}
+
+// round does one of each thing that there is to do. What it does may make more possible.
+func (p *program) round() (busy bool) {
+	busy = p.finish()
+	p.look()
+	busy = p.fetch() || busy
+	busy = p.again() || busy
+	for node := range p.nodes.n {
+		busy = p.pump(node) || busy
+	}
+	busy = p.launch() || busy
+	busy = p.receive() || busy
+	if p.job == idle {
+		if p.last == storing {
+			busy = p.report() || p.scan() || p.store() || busy
+		} else {
+			busy = p.report() || p.store() || p.scan() || busy
+		}
+	}
+	return busy
+}
+
+// look counts doorbells of queues that are broken. The others are found by scan.
+func (p *program) look() {
+	for page := p.c.Rung(); page != nil; page = p.c.Rung() {
+		for _, q := range p.procs {
+			if q.page == page && !holds(page.Bytes(), q.next) {
+				p.count.BadQueues++
+			}
+		}
+	}
+}
+
+// finish notes that a transfer has ended.
+func (p *program) finish() bool {
+	if p.job == idle || p.c.Transferring() {
+		return false
+	}
+	done := p.job
+	p.last, p.job = done, idle
+	switch done {
+	case loading:
+		p.finishLoad()
+	case storing:
+		p.finishStore()
+	case reporting:
+		e := p.statuses.Pop()
+		if e.q.open {
+			e.q.proc.finished(e.number, e.how)
+		}
+	}
+	return true
+}
+
+// take returns a free buffer, nil if there is none. Data leaves some to the driver.
+func (p *program) take(node int, data bool) *buffer {
+	if p.free == 0 || data && p.free <= ownBuffers {
+		return nil
+	}
+	for i := range p.bufs {
+		if b := &p.bufs[i]; b.state == free {
+			p.free--
+			*b = buffer{index: i, mem: b.mem, node: node, state: ready}
+			b.from = p.h.cfg.MAC
+			return b
+		}
+	}
+	return nil
+}
+
+// give makes a buffer free.
+func (p *program) give(b *buffer) {
+	b.state, b.req = free, nil
+	p.free++
+}
+
+// end has the request of a buffer end with it.
+func (p *program) end(b *buffer, how ending) {
+	if q := b.req; q != nil {
+		b.req = nil
+		p.report1(q, b.number, how)
+	}
+}
+
+// report1 tells the host how a request has ended.
+func (p *program) report1(q *queue, number uint32, how ending) {
+	if q.open {
+		p.statuses.Push(ended{q, number, how})
+	}
+}
+
+// report has the next status go to the host by DMA.
+func (p *program) report() bool {
+	for p.statuses.Len() > 0 {
+		e := p.statuses.At(0)
+		if !e.q.open {
+			p.statuses.Pop()
+			continue
+		}
+		putWord(p.word, status(e.number, e.how))
+		p.job = reporting
+		return p.c.DMA(e.q.words[(e.number-1)%Slots*4:][:4], p.word)
+	}
+	return false
+}
+
+// release ends a packet, and makes its buffer free when the send engine has done with it.
+func (p *program) release(b *buffer, how ending) {
+	p.end(b, how)
+	if b.dead = true; !b.queued && p.out != b {
+		p.give(b)
+	}
+}
+
+// wait has a packet wait for its turn on its line.
+func (p *program) wait(b *buffer) {
+	l := &p.lines[b.node]
+	if l.waiting.Len()+l.under == 0 {
+		l.last = p.now // nobody had anything to answer
+	}
+	l.waiting.Push(b)
+}
+
+// fetch takes the driver's next message.
+func (p *program) fetch() bool {
+	if p.h.leaving.Len() == 0 {
+		return false
+	}
+	b := p.take(p.h.leaving.At(0).node, false)
+	if b == nil {
+		return false
+	}
+	m := p.h.leaving.Pop()
+	p.c.Work(p.h.costs.Short)
+	b.kind, b.flags = kindControl, flagChannel
+	if m.query {
+		b.kind, b.flags = kindQuery, 0
+	}
+	b.size = uint32(copy(b.mem[dataAt:][:mostData], m.data))
+	p.wait(b)
+	return true
+}
+
+// queue has a packet leave, when the send engine is free.
+func (p *program) queue(b *buffer) {
+	if !b.queued {
+		b.queued = true
+		p.queued.Push(b)
+	}
+}
+
+// launch has the next packet leave.
+func (p *program) launch() bool {
+	if p.c.Sending() || p.h.carrier.holds() {
+		return false
+	}
+	if b := p.out; b != nil {
+		p.out = nil
+		if b.dead || !b.bound() && !b.queued {
+			p.give(b)
+		}
+	}
+	if p.maps.send(p.c, p.now, p.queued.Len()+p.answers.Len() > 0) || p.launchAnswer() {
+		return true
+	}
+	if p.queued.Len() == 0 {
+		return false
+	}
+	b := *p.queued.At(0)
+	if b.node == 0 && !b.dead && p.in.busy {
+		return false // it is stored as if it had come
+	}
+	p.queued.Pop()
+	b.queued = false
+	switch turns, ok := p.nodes.route(b.node); {
+	case b.dead:
+		p.give(b)
+	case b.node == 0:
+		p.local(b)
+	case !ok:
+		p.count.NoRoute++
+		if !b.bound() { // the others are sent again
+			p.give(b)
+		}
+	default:
+		p.c.Work(p.h.costs.Launch)
+		l := &p.lines[b.node]
+		b.line, b.echo = l.number, l.heard
+		b.put(b.mem[headerAt:])
+		p.out = b
+		return p.transmit(b.mem, turns, int(b.size))
+	}
+	return true
+}
+
+// transmit has a packet leave that lies in mem, but for its route and type.
+func (p *program) transmit(mem, turns []byte, size int) bool {
+	start := typeAt - len(turns)
+	copy(mem[start:], turns)
+	mem[typeAt], mem[typeAt+1] = TypePacket>>8, TypePacket&0xff
+	p.count.PacketsOut++
+	return p.c.Send(mem[start : dataAt+size+ethertype.FabricCRCSize])
+}
+
+// launchAnswer has the next answer leave.
+func (p *program) launchAnswer() bool {
+	if p.answers.Len() == 0 {
+		return false
+	}
+	x := p.answers.Pop()
+	turns, ok := p.nodes.route(x.node)
+	if !ok {
+		p.count.NoRoute++
+		return true
+	}
+	l := &p.lines[x.node]
+	h := header{kind: kindAnswer, from: p.h.cfg.MAC, line: l.number, echo: l.heard, ch: x.a.ChannelHeader, reply: x.a.Kind}
+	h.to[0] = uint64(x.a.Offer)
+	h.put(p.answer[headerAt:])
+	p.c.Work(p.h.costs.Launch)
+	return p.transmit(p.answer, turns, 0)
+}

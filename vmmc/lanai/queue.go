@@ -1,0 +1,115 @@
+package lanai
+
+import (
+	"encoding/binary"
+
+	"github.com/bobnet-go/bobnet/transport/myrinet"
+)
+
+// The send queue of a process is its doorbell page: slots, which the process writes in
+// turn by programmed I/O. Words are little endian, as the processors of the paper's hosts
+// have them.
+//
+//	offset  size  field
+//	     0     4  number of the request, from 1 on; written last
+//	     4     4  octets to send, and flags in the highest bits
+//	     8     4  proxy address: page and offset
+//	    12   128  of a short request: the data
+//	    12     8  of a long one: the virtual address of the data
+const (
+	// Slots is how many requests a send queue holds.
+	Slots = 29
+	// ShortData is the most octets of a short request.
+	ShortData = 128
+	// LongData is the most octets of a long one.
+	LongData = 8 << 20
+
+	slotSize   = 12 + ShortData
+	slotData   = 12
+	slotFlags  = 0xC0000000
+	slotShort  = 0x80000000
+	slotNotify = 0x40000000
+)
+
+// request is one of them.
+type request struct {
+	number uint32
+	short  bool
+	notify bool
+	size   int
+	proxy  uint32
+	at     uint64 // virtual address, of a long one
+	data   []byte // in the page, of a short one
+}
+
+// write puts a request into its slot, and rings. It is the process's, and allocates
+// nothing.
+func (r *request) write(page *myrinet.Page) {
+	var b [20]byte
+	le := binary.LittleEndian
+	at := slotOf(r.number)
+	word := uint32(r.size)
+	if r.notify {
+		word |= slotNotify
+	}
+	n := slotData
+	if r.short {
+		word |= slotShort
+		_ = page.Write(at+slotData, r.data) // it lies in the page, as all that follows
+	} else {
+		le.PutUint64(b[slotData:], r.at)
+		n += 8
+	}
+	le.PutUint32(b[0:], r.number)
+	le.PutUint32(b[4:], word)
+	le.PutUint32(b[8:], r.proxy)
+	_ = page.Write(at, b[:n])
+	page.Ring()
+}
+
+func slotOf(number uint32) int { return int((number-1)%Slots) * slotSize }
+
+// lastNumber is that of the last request before the numbers begin anew: it fits into a
+// status, and ends a turn of the slots.
+const lastNumber = 1 << 28 / Slots * Slots
+
+// after returns the number of the next request.
+func after(number uint32) uint32 { return number%lastNumber + 1 }
+
+// holds reports whether a page holds the request of a number.
+func holds(page []byte, number uint32) bool {
+	return binary.LittleEndian.Uint32(page[slotOf(number):]) == number
+}
+
+// read takes the request of a number from a page, if it is there.
+func (r *request) read(page []byte, number uint32) bool {
+	if !holds(page, number) {
+		return false
+	}
+	le := binary.LittleEndian
+	b := page[slotOf(number):][:slotSize]
+	word := le.Uint32(b[4:])
+	*r = request{number: number, short: word&slotShort != 0, notify: word&slotNotify != 0, size: int(word &^ slotFlags), proxy: le.Uint32(b[8:])}
+	if r.short {
+		r.data = b[slotData:][:min(r.size, ShortData)]
+	} else {
+		r.at = le.Uint64(b[slotData:])
+	}
+	return true
+}
+
+// Codes that a request ends with.
+type ending uint32
+
+const (
+	endDone    ending = 1 + iota
+	endProxy          // it names a page that the process has not imported
+	endAddress        // it names memory that is not the process's
+	endSize           // it is longer than a request can be
+	endRoute          // no route leads to the node
+	endLost           // the node does not answer, or was started again
+)
+
+// status is what the card tells of a request, in one word of the process's memory: its
+// number and how it has ended.
+func status(number uint32, how ending) uint32 { return number<<3 | uint32(how) }

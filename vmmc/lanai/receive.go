@@ -1,0 +1,267 @@
+package lanai
+
+import (
+	"github.com/bobnet-go/bobnet/reliability"
+	"github.com/bobnet-go/bobnet/transport/latch"
+	"github.com/bobnet-go/bobnet/transport/myrinet"
+)
+
+// arrival is a packet that has come and is being stored in the host's memory: from the
+// network, or one of the card's own, to itself.
+type arrival struct {
+	header
+	busy   bool
+	node   int
+	r      myrinet.Received
+	local  *buffer
+	data   []byte // in SRAM, what is left of it
+	piece  int    // which of the two addresses it goes to next
+	moved  int    // octets of the transfer that is under way
+	refuse bool   // it may not be written, or not all of it
+	owner  *Process
+}
+
+// Flags of a frame in the incoming page table.
+const (
+	frameWrite = 1 << iota
+	frameNotify
+)
+
+// mostAnswers is how many answers may wait while packets are taken.
+const mostAnswers = 64
+
+// receive takes the next packet that has come. Answers end here; the others are to be
+// stored.
+func (p *program) receive() bool {
+	if p.in.busy || p.answers.Len() >= mostAnswers {
+		return false
+	}
+	if p.turnHasCome() {
+		return true
+	}
+	r, ok := p.c.Receive()
+	if !ok {
+		return false
+	}
+	p.tight = nil
+	p.count.PacketsIn++
+	p.h.arrived++
+	if p.maps.receive(p.now, &r) || p.admit(&r) == dropped {
+		p.c.Post(r.Buffer)
+	}
+	return true
+}
+
+// fate is what becomes of a packet that has come.
+type fate uint8
+
+const (
+	dropped fate = iota
+	stored
+	waits // it has come too soon
+)
+
+// early is a packet that has come too soon. Its channel is held, and its buffer.
+type early struct {
+	header
+	node int
+	r    myrinet.Received
+}
+
+// mostEarly is how many of them there are at the most: other packets need buffers, too.
+const mostEarly = leastRecv * 2
+
+// turnHasCome begins to store a packet that has come too soon, if it is its turn now. Those
+// of lines that have ended are dropped.
+func (p *program) turnHasCome() bool {
+	for i := range p.early {
+		e := &p.early[i]
+		l := &p.lines[e.node]
+		stale := e.line != l.heard
+		if !stale && (e.order != l.expect || e.kind != kindChunk && !p.h.hasRoom()) {
+			continue
+		}
+		x := *e
+		last := len(p.early) - 1
+		p.early[i], p.early[last] = p.early[last], early{}
+		p.early = p.early[:last]
+		if stale {
+			p.count.Stale++
+			p.answers.Push(answer{x.node, p.recv.Refuse(x.node, x.ch.Channel, reliability.NackNoEndpoint)})
+			p.c.Post(x.r.Buffer)
+			return true
+		}
+		l.expect++
+		p.in = arrival{header: x.header, busy: true, node: x.node, r: x.r}
+		p.accept(x.r.Payload[headerSize:])
+		return true
+	}
+	return false
+}
+
+// admit decides what becomes of a packet.
+func (p *program) admit(r *myrinet.Received) fate {
+	h := &p.in.header
+	if r.Type != TypePacket || !h.parse(r.Payload) {
+		p.count.Strange++
+		return dropped
+	}
+	node := p.nodes.find(h.from)
+	if node <= 0 {
+		p.count.Strange++
+		return dropped
+	}
+	if h.kind == kindAnswer {
+		p.answered(node, h)
+		return dropped
+	}
+	p.c.Work(p.h.costs.Receive)
+	if h.flags&flagChannel != 0 {
+		if f := p.passes(node, h, r); f != stored {
+			return f
+		}
+	}
+	if h.kind == kindChunk && !p.current(&p.lines[node], h) {
+		p.count.Stale++
+		return dropped
+	}
+	if h.kind != kindChunk && !p.h.hasRoom() {
+		p.count.TooSoon++ // it is a query, which is asked again
+		return dropped
+	}
+	p.in.busy, p.in.node, p.in.r, p.in.local = true, node, *r, nil
+	p.accept(r.Payload[headerSize:])
+	return stored
+}
+
+// passes asks the line what becomes of a packet, and answers if it is not taken.
+func (p *program) passes(node int, h *header, r *myrinet.Received) fate {
+	if !p.judge(node, h) {
+		p.count.Stale++
+		return dropped
+	}
+	v, a := p.recv.Arrive(node, h.ch)
+	l := &p.lines[node]
+	if v == reliability.ArrivalNew {
+		if h.order == l.expect && (h.kind == kindChunk || p.h.hasRoom()) {
+			l.expect++
+			return stored
+		}
+		p.count.TooSoon++
+		if h.order-l.expect < channels && len(p.early) < mostEarly {
+			p.early = append(p.early, early{*h, node, *r})
+			return waits
+		}
+		a = p.recv.Refuse(node, h.ch.Channel, reliability.NackOverrun)
+		v = reliability.ArrivalAnswer
+	}
+	if v == reliability.ArrivalAnswer {
+		p.answers.Push(answer{node, a})
+	}
+	return dropped
+}
+
+// local takes one of the card's own packets as if it had come.
+func (p *program) local(b *buffer) {
+	p.in = arrival{header: b.header, busy: true, local: b}
+	p.accept(b.mem[dataAt:][:b.size])
+}
+
+// accept begins to store a packet.
+func (p *program) accept(data []byte) {
+	in := &p.in
+	in.data, in.piece, in.refuse, in.owner = data, 0, false, nil
+	if in.kind == kindChunk {
+		_, _, ok := in.scatter()
+		in.refuse = !ok
+	}
+}
+
+// store has the next piece of the packet go to the host by DMA.
+func (p *program) store() bool {
+	in := &p.in
+	if !in.busy {
+		return false
+	}
+	if in.kind != kindChunk {
+		in.moved = len(in.data)
+		p.job = storing
+		return p.c.Transfer(in.moved, p.stored)
+	}
+	first, second, _ := in.scatter()
+	in.moved = [2]int{first, second}[in.piece]
+	if in.refuse || !p.writable(in.to[in.piece]) {
+		in.refuse = true
+		p.finishStore()
+		return true
+	}
+	p.job = storing
+	return p.c.Transfer(in.moved, p.stored)
+}
+
+// writable asks the incoming page table.
+func (p *program) writable(addr uint64) bool {
+	frame := addr >> pageShift
+	return frame < uint64(len(p.flags)) && p.flags[frame]&frameWrite != 0
+}
+
+// onStored is the end of a transfer: what may not be written any more is not.
+func (p *program) onStored() {
+	in := &p.in
+	if in.kind != kindChunk {
+		p.h.messageCame(in.node, in.kind == kindQuery, in.data[:in.moved])
+		return
+	}
+	mem, owner := p.h.frames.at(in.to[in.piece], in.moved)
+	if owner == nil {
+		in.refuse = true
+		return
+	}
+	latch.StoreWords(mem, in.data[:in.moved])
+	p.count.Chunks++
+	p.count.OctetsIn += uint64(in.moved)
+	in.owner = owner
+}
+
+// finishStore goes on with the second piece, or ends the packet.
+func (p *program) finishStore() {
+	in := &p.in
+	in.data = in.data[min(in.moved, len(in.data)):]
+	if in.kind == kindChunk && !in.refuse && in.piece == 0 && in.to[1] != 0 {
+		in.piece = 1
+		return
+	}
+	switch {
+	case in.kind != kindChunk:
+		p.c.Interrupt(causeMessage)
+	case in.refuse:
+		p.count.Refused++
+		if in.node == 0 || p.current(&p.lines[in.node], &in.header) {
+			p.h.refused(in.node, in.port, uint32(in.to[in.piece]>>pageShift))
+		}
+	case in.flags&flagNotify != 0:
+		p.notify(in.to[0])
+	}
+	if in.owner != nil {
+		in.owner.gate.Open(&p.h.eng)
+	}
+	in.busy = false
+	if in.local != nil {
+		p.release(in.local, endDone)
+		return
+	}
+	if in.flags&flagChannel != 0 {
+		p.answers.Push(answer{in.node, p.recv.Accept(in.node, in.ch.Channel)})
+	}
+	p.c.Post(in.r.Buffer)
+	in.r = myrinet.Received{}
+}
+
+// notify has the driver tell an exporter, if the page is one of which it is to hear.
+func (p *program) notify(addr uint64) {
+	frame := addr >> pageShift
+	if frame < uint64(len(p.flags)) && p.flags[frame]&frameNotify != 0 {
+		p.h.notified(uint32(frame))
+		p.c.Interrupt(causeMessage)
+	}
+}

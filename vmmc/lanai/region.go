@@ -1,0 +1,195 @@
+package lanai
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/bobnet-go/bobnet/vmmc/internal/provider"
+)
+
+// ErrNoRoom is what errors wrap that say that a table is full: that of a process's proxy
+// pages, or of a node's pages that may be written.
+var ErrNoRoom = errors.New("lanai: a page table is full")
+
+// region is an import as the importer has it: a run of proxy pages.
+type region struct {
+	provider.Region
+	k       *conn
+	first   uint32 // proxy page
+	pages   uint32
+	offset  int // octet of the first page at which the memory begins
+	to      run // frames that the pages lead to
+	leaving bool
+	gone    bool
+
+	// A redirection that waits until what was posted before it has ended.
+	moving bool
+	turn   uint32 // redirections so far
+	drain  int    // writes that it waits for
+	next   run
+	nextAt int
+	reply  []byte
+}
+
+// base returns at which octet of a page the memory begins that writes go to from now on.
+func (x *region) base() uint64 {
+	if x.moving {
+		return uint64(x.nextAt)
+	}
+	return uint64(x.offset)
+}
+
+// granted takes in an import. One that nobody wants any more, or that there is no room
+// for, is given up at once.
+func (k *conn) granted(r *reader) {
+	seq := r.u32()
+	x := &region{k: k, Region: provider.Region{Owner: k.peer, Slot: r.u32()}}
+	x.to.first, x.offset = r.u32(), int(r.u32())
+	x.Size = r.u64()
+	x.to.n = uint32(min(pagesOf(x.offset, x.Size), MaxMemory))
+	if r.bad || k.regions[x.Slot] != nil || x.offset >= pageSize || x.Size > 1<<40 || uint64(x.to.first)+uint64(x.to.n) > MaxMemory {
+		r.bad = true
+		return
+	}
+	a := k.asks[seq]
+	delete(k.asks, seq)
+	if a == nil {
+		k.say(body(sayReleased, x.Slot))
+		return
+	}
+	if !x.open() {
+		k.say(body(sayReleased, x.Slot))
+		a.Err = fmt.Errorf("%w: an import of %d octets needs %d proxy pages in a row, %d of %d are in use: give others up", ErrNoRoom,
+			x.Size, pagesOf(pageSize-1, x.Size), k.p.queue.table.count(), OutgoingPages)
+		k.p.up.Answered(a)
+		return
+	}
+	k.regions[x.Slot] = x
+	x.Link, x.Ask, x.ID, x.Lo, x.Addr = x, a, a.ID, x.Size, uint64(x.offset)
+	a.Region = &x.Region
+	k.p.up.Answered(a)
+}
+
+// open reserves proxy pages and has them lead to the memory: as many as it needs wherever
+// in a page it begins, because it may move.
+func (x *region) open() bool {
+	n := pagesOf(pageSize-1, x.Size)
+	h := x.k.p.h
+	h.eng.Lock()
+	defer h.eng.Unlock()
+	if n > OutgoingPages {
+		return false
+	}
+	first, ok := x.k.p.queue.table.reserve(n)
+	if ok {
+		x.first, x.pages = first, uint32(n)
+		x.k.p.queue.table.set(first, x.k.node, x.to)
+	}
+	return ok
+}
+
+// close has the pages lead nowhere. The host's lock is held.
+func (x *region) close() {
+	if !x.gone {
+		x.k.p.queue.table.close(x.first, x.pages)
+	}
+}
+
+// lose ends a region for the process.
+func (x *region) lose(why error) {
+	if x.Err == nil {
+		x.Err = why
+		x.k.p.up.Lost(&x.Region)
+	}
+	if x.k.ended {
+		x.leave()
+	}
+}
+
+// leave gives the region up, when its writes have ended.
+func (x *region) leave() {
+	x.leaving = true
+	k := x.k
+	for i := range k.notes.Len() { // they would meet another import's slot
+		if slot := k.notes.At(i); *slot == x.Slot {
+			*slot = noSlot
+		}
+	}
+	x.settle()
+}
+
+// noSlot is no import's.
+const noSlot = ^uint32(0)
+
+// settle does what waits until writes have ended.
+func (x *region) settle() {
+	k := x.k
+	if x.leaving && x.Busy == 0 && !x.gone {
+		h := k.p.h
+		h.eng.Lock()
+		k.p.queue.table.free(x.first, x.pages)
+		x.gone = true
+		h.eng.Unlock()
+		if !k.ended {
+			delete(k.regions, x.Slot)
+			k.say(body(sayReleased, x.Slot))
+		}
+		return
+	}
+	if x.moving && x.drain == 0 && !x.leaving {
+		x.move()
+	}
+}
+
+// redirect has the writes from now on go elsewhere, when those before have ended.
+func (k *conn) redirect(r *reader) {
+	slot, first, offset := r.u32(), r.u32(), int(r.u32())
+	x := k.regions[slot]
+	if x == nil || x.leaving {
+		return // it has been released
+	}
+	to := run{first, uint32(pagesOf(offset, x.Size))}
+	if r.bad || x.moving || offset >= pageSize || uint64(to.first)+uint64(to.n) > MaxMemory {
+		r.bad = true
+		return
+	}
+	x.moving, x.drain, x.next, x.nextAt = true, x.Busy, to, offset
+	x.turn++
+	x.reply = be32(be64(be64(body(sayRedirected, slot), x.Lo), x.Hi), x.Count)
+	x.Lo, x.Hi, x.Count = x.Size, 0, 0
+	x.settle()
+}
+
+// move has the proxy pages lead to the new memory.
+func (x *region) move() {
+	p := x.k.p
+	h := p.h
+	h.eng.Lock()
+	p.queue.table.close(x.first, x.pages)
+	p.queue.table.set(x.first, x.k.node, x.next)
+	x.moving, x.to, x.offset = false, x.next, x.nextAt
+	h.eng.Unlock()
+	x.Addr = uint64(x.offset)
+	x.k.say(x.reply)
+	p.post()
+}
+
+// names reports whether a frame is one that the process writes to.
+func (k *conn) names(frame uint32) bool {
+	for _, x := range k.regions {
+		if x.to.has(frame) {
+			return true
+		}
+	}
+	return false
+}
+
+// Release implements provider.Provider.
+func (p *Process) Release(r *provider.Region) {
+	if r.Err == nil {
+		r.Err = provider.ErrReleased
+	}
+	if x := r.Link.(*region); !x.leaving {
+		x.leave()
+	}
+}

@@ -1,0 +1,56 @@
+package lanai
+
+import "encoding/binary"
+
+// tlb is the software TLB of a process, in SRAM: two-way set associative, from virtual
+// pages to pinned ones. An entry is the page's number above the set's, plus one, and the
+// pin; an entry of 0 is none. Behind the entries lies an octet for each set: which of the
+// two was used last.
+type tlb struct{ mem []byte }
+
+const (
+	tlbWays  = 2
+	tlbEntry = 8
+	// TLBPages is how many pages the TLB of a process translates: 8 MB of them.
+	TLBPages = 2048
+	tlbSets  = TLBPages / tlbWays
+	tlbSize  = TLBPages*tlbEntry + tlbSets
+	// RefillPages is the most pages that one interrupt brings.
+	RefillPages = 32
+)
+
+func (t tlb) entry(set uint64, way int) []byte {
+	return t.mem[(int(set)*tlbWays+way)*tlbEntry:][:tlbEntry]
+}
+
+func (t tlb) last(set uint64) *byte { return &t.mem[TLBPages*tlbEntry+int(set)] }
+
+// find returns the pin of a page.
+func (t tlb) find(page uint64) (pin uint32, ok bool) {
+	set, tag := page%tlbSets, uint32(page/tlbSets)+1
+	for way := range tlbWays {
+		if e := t.entry(set, way); binary.LittleEndian.Uint32(e) == tag {
+			*t.last(set) = byte(way)
+			return binary.LittleEndian.Uint32(e[4:]), true
+		}
+	}
+	return 0, false
+}
+
+// insert adds a translation that is not there. It returns the pin that had to go for it.
+func (t tlb) insert(page uint64, pin uint32) (gone uint32, had bool) {
+	set, tag := page%tlbSets, uint32(page/tlbSets)+1
+	way := 1 - int(*t.last(set))
+	for w := range tlbWays {
+		if binary.LittleEndian.Uint32(t.entry(set, w)) == 0 {
+			way = w
+			break
+		}
+	}
+	e := t.entry(set, way)
+	had, gone = binary.LittleEndian.Uint32(e) != 0, binary.LittleEndian.Uint32(e[4:])
+	binary.LittleEndian.PutUint32(e, tag)
+	binary.LittleEndian.PutUint32(e[4:], pin)
+	*t.last(set) = byte(way)
+	return gone, had
+}

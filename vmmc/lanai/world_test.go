@@ -1,0 +1,70 @@
+package lanai_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/transport/myrinet"
+	"github.com/bobnet-go/bobnet/transport/myrinet/plain"
+	"github.com/bobnet-go/bobnet/transport/sim"
+	"github.com/bobnet-go/bobnet/vmmc/lanai"
+)
+
+func mac(i int) ethertype.MAC { return ethertype.MAC{2, 0, 0, 0, 2, byte(i)} }
+
+// network is hosts with cards in virtual time, all at one switch.
+type network struct {
+	*sim.World
+	t      testing.TB
+	fabric *myrinet.Fabric
+	sw     *myrinet.Switch
+	hosts  map[int]*lanai.Host
+	cables map[int]*myrinet.Cable
+}
+
+// ports is how many ports the switch has: host i is at port i.
+const ports = 8
+
+func newNetwork(t testing.TB, opts myrinet.Options) *network {
+	t.Helper()
+	w := sim.New(sim.Options{Seed: opts.Seed, Limit: 10 * time.Minute})
+	f, err := myrinet.New(w, opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &network{World: w, t: t, fabric: f, sw: f.Switch("s"), hosts: map[int]*lanai.Host{}, cables: map[int]*myrinet.Cable{}}
+}
+
+// routes returns the routes of host i to all others.
+func routes(i int) (r []plain.Route) {
+	for k := range ports {
+		if k != i {
+			r = append(r, plain.Route{To: mac(k), Turns: myrinet.Route{int8(k - i)}})
+		}
+	}
+	return r
+}
+
+// host adds host i.
+func (n *network) host(i int, cfg lanai.Config) *lanai.Host {
+	n.t.Helper()
+	cfg.MAC = mac(i)
+	if cfg.Mapper == nil {
+		cfg.Routes = routes(i)
+	}
+	var port *myrinet.Port
+	virtual := plain.Virtual{World: n.World, Waiter: func() plain.Waiter { return n.Waiter() }}
+	h, err := lanai.NewVirtual(virtual, func(c myrinet.Host) *myrinet.Port {
+		port = n.fabric.Host(mac(i).String(), c)
+		return port
+	}, cfg)
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	if n.cables[i], err = n.fabric.Join(port, n.sw.Port(i)); err != nil {
+		n.t.Fatal(err)
+	}
+	n.hosts[i] = h
+	return h
+}

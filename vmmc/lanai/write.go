@@ -1,0 +1,341 @@
+package lanai
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/bobnet-go/bobnet/vipl"
+	"github.com/bobnet-go/bobnet/vmmc/internal/provider"
+)
+
+// send is a write under way. It is one request for each piece of memory of at most
+// LongData, or several short ones; it ends when all have.
+type send struct {
+	mem    [provider.CopyMax]byte
+	bounce []byte   // a copy, where the source is not aligned as the destination is
+	mapped [][]byte // memory that its requests name
+	x      *region
+	token  any
+	left   int
+	err    error
+}
+
+// part is a request that waits for a slot. A short one's data is in data.
+type part struct {
+	s      *send
+	short  bool
+	notify bool
+	at     uint64 // in the region
+	data   []byte
+	turn   uint32 // redirections of the region before it
+}
+
+const wordSize = 8
+
+// record returns a send.
+func (p *Process) record() *send {
+	last := len(p.spare) - 1
+	if last < 0 {
+		return &send{}
+	}
+	s := p.spare[last]
+	p.spare[last], p.spare = nil, p.spare[:last]
+	return s
+}
+
+// Post implements provider.Provider.
+func (p *Process) Post(w *provider.Write) error {
+	x := w.Region.Link.(*region)
+	k := x.k
+	switch {
+	case w.Region.Err != nil:
+		return w.Region.Err
+	case !w.More && (k.busy >= p.cfg.Sends || k.notes.Len() >= p.cfg.Sends):
+		return provider.ErrFull
+	}
+	notify := w.Notify && k.mayNotify(x)
+	if w.Size == 0 && !notify {
+		if w.Token != nil {
+			p.up.Done(w.Token, nil)
+		}
+		return nil
+	}
+	s := p.record()
+	s.x, s.token = x, w.Token
+	x.Busy++
+	k.busy++
+	p.count.Writes++
+	p.count.Bytes += uint64(w.Size)
+	if w.Size > 0 {
+		x.Lo, x.Hi = min(x.Lo, w.Offset), max(x.Hi, w.Offset+uint64(w.Size))
+		x.Count++
+	}
+	if w.Copy {
+		p.count.Copied++
+	}
+	p.h.eng.Lock()
+	p.cut(s, w, notify)
+	p.push()
+	if w.Later {
+		p.h.eng.WakeBefore(p.h.eng.Now())
+	} else {
+		p.h.carrier.drive()
+	}
+	p.h.eng.Unlock()
+	return nil
+}
+
+// mayNotify reports whether a notification goes with a write. Otherwise it follows when
+// there is room.
+func (k *conn) mayNotify(x *region) bool {
+	if k.mayNote > 0 && k.notes.Len() == 0 {
+		k.mayNote--
+		k.p.count.Notes++
+		return true
+	}
+	k.p.count.NotesWaited++
+	k.notes.Push(x.Slot)
+	return false
+}
+
+// settle sends the notifications that there is room for.
+func (k *conn) settle() {
+	for !k.ended && k.mayNote > 0 && k.notes.Len() > 0 {
+		x := k.regions[k.notes.Pop()]
+		if x == nil || x.leaving {
+			continue
+		}
+		k.mayNote--
+		k.p.count.Notes++
+		s := k.p.record()
+		s.x = x
+		x.Busy++
+		k.busy++
+		k.p.h.eng.Lock()
+		k.p.add(part{s: s, short: true, notify: true})
+		k.p.push()
+		k.p.h.carrier.drive()
+		k.p.h.eng.Unlock()
+	}
+}
+
+// cut makes requests of a write. The host's lock is held.
+func (p *Process) cut(s *send, w *provider.Write, notify bool) {
+	at := w.Offset
+	switch {
+	case w.Size == 0:
+		p.add(part{s: s, short: true, at: at})
+	case w.Copy:
+		b := s.mem[:gather(s.mem[:w.Size], w.Data, w.Skip)]
+		p.short(s, at, b)
+	case s.x.aligned(at, w):
+		skip, left := w.Skip, w.Size
+		for _, b := range w.Data {
+			if skip >= len(b) {
+				skip -= len(b)
+				continue
+			}
+			b = b[skip:]
+			b = b[:min(len(b), left)]
+			p.long(s, at, b)
+			at += uint64(len(b))
+			if skip, left = 0, left-len(b); left == 0 {
+				break
+			}
+		}
+	default:
+		p.long(s, at, s.copy(at, w))
+	}
+	p.todo.At(p.todo.Len() - 1).notify = notify
+}
+
+// add has a request wait for a slot.
+func (p *Process) add(x part) {
+	x.s.left++
+	x.turn = x.s.x.turn
+	p.todo.Push(x)
+}
+
+// short sends data by short requests, without tearing a word.
+func (p *Process) short(s *send, at uint64, b []byte) {
+	for len(b) > 0 {
+		n := len(b)
+		if n > ShortData {
+			n = ShortData - int((s.x.base()+at+ShortData)%wordSize)
+		}
+		p.add(part{s: s, short: true, at: at, data: b[:n:n]})
+		at, b = at+uint64(n), b[n:]
+	}
+}
+
+// long sends data from where it lies.
+func (p *Process) long(s *send, at uint64, b []byte) {
+	p.space.enter(b)
+	s.mapped = append(s.mapped, b)
+	for len(b) > 0 {
+		n := len(b)
+		if n > LongData {
+			n = LongData - int((s.x.base()+at+LongData)%wordSize)
+		}
+		p.add(part{s: s, at: at, data: b[:n:n]})
+		at, b = at+uint64(n), b[n:]
+	}
+}
+
+// aligned reports whether chunks of the source, which end where its pages do, and its
+// pieces tear no word of the destination.
+func (x *region) aligned(at uint64, w *provider.Write) bool {
+	skip, left := w.Skip, w.Size
+	to := x.base() + at
+	for _, b := range w.Data {
+		if skip >= len(b) {
+			skip -= len(b)
+			continue
+		}
+		b = b[skip:]
+		b = b[:min(len(b), left)]
+		if (vipl.VirtualAddress(b)-to)%wordSize != 0 {
+			return false
+		}
+		to += uint64(len(b))
+		if skip, left = 0, left-len(b); left == 0 {
+			return true
+		}
+		if to%wordSize != 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// copy gathers a write where it is aligned as the destination is.
+func (s *send) copy(at uint64, w *provider.Write) []byte {
+	if cap(s.bounce) < w.Size+2*wordSize {
+		s.bounce = make([]byte, w.Size+2*wordSize)
+	}
+	b := s.bounce[:cap(s.bounce)]
+	shift := int((s.x.base() + at - vipl.VirtualAddress(b)) % wordSize)
+	return b[shift:][:gather(b[shift:][:w.Size], w.Data, w.Skip)]
+}
+
+// gather copies data to dst, from skip on, and returns how much.
+func gather(dst []byte, data [][]byte, skip int) (n int) {
+	for _, b := range data {
+		if skip >= len(b) {
+			skip -= len(b)
+			continue
+		}
+		n += copy(dst[n:], b[skip:])
+		skip = 0
+	}
+	return n
+}
+
+// push writes requests into the slots that are free. The host's lock is held.
+func (p *Process) push() {
+	for p.todo.Len() > 0 && p.queue.open {
+		slot := &p.slots[(p.next-1)%Slots]
+		x := p.todo.At(0)
+		r := x.s.x
+		if *slot != nil || r.moving && x.turn == r.turn {
+			return
+		}
+		q := request{number: p.next, short: x.short, notify: x.notify, size: len(x.data), data: x.data}
+		q.proxy = r.first<<pageShift + uint32(uint64(r.offset)+x.at)
+		if !x.short {
+			q.at = vipl.VirtualAddress(x.data)
+		}
+		*slot = x.s
+		p.todo.Pop()
+		p.next = after(p.next)
+		q.write(p.page)
+	}
+}
+
+// post is push without the host's lock.
+func (p *Process) post() {
+	p.h.eng.Lock()
+	p.push()
+	p.h.carrier.drive()
+	p.h.eng.Unlock()
+}
+
+// requestEnded is told how a request went.
+func (p *Process) requestEnded(number uint32, how ending) {
+	p.h.eng.Lock()
+	slot := &p.slots[(number-1)%Slots]
+	s := *slot
+	if *slot = nil; p.todo.Len() > 0 {
+		p.push()
+		p.h.carrier.drive()
+	}
+	p.h.eng.Unlock()
+	if s == nil {
+		return
+	}
+	if how != endDone && s.err == nil {
+		s.err = s.x.why(how)
+	}
+	if s.left--; s.left == 0 {
+		p.ends(s, s.err)
+	}
+}
+
+// why says in words how a request has ended.
+func (x *region) why(how ending) error {
+	switch {
+	case x.Err != nil:
+		return x.Err
+	case how == endLost:
+		return provider.ErrPeer
+	case how == endRoute:
+		return fmt.Errorf("%w: no route leads to its node", provider.ErrPeer)
+	}
+	return fmt.Errorf("%w: the card has refused the request (%d)", provider.ErrPeer, how)
+}
+
+// ends ends a write.
+func (p *Process) ends(s *send, err error) {
+	x, token := s.x, s.token
+	x.Busy--
+	x.k.busy--
+	if x.drain > 0 {
+		x.drain--
+	}
+	p.h.eng.Lock()
+	for i, b := range s.mapped {
+		p.space.leave(b)
+		s.mapped[i] = nil
+	}
+	p.h.eng.Unlock()
+	if cap(s.bounce) > mostBounce {
+		s.bounce = nil
+	}
+	s.mapped, s.x, s.token, s.left, s.err = s.mapped[:0], nil, nil, 0, nil
+	p.spare = append(p.spare, s)
+	if token != nil {
+		p.up.Done(token, err)
+	}
+	x.settle()
+}
+
+// mostBounce is the longest copy that is kept for the next write.
+const mostBounce = 1 << 16
+
+// under returns the writes under way, each once.
+func (p *Process) under() (all []*send) {
+	add := func(s *send) {
+		if s != nil && !slices.Contains(all, s) {
+			all = append(all, s)
+		}
+	}
+	for _, s := range p.slots {
+		add(s)
+	}
+	for i := range p.todo.Len() {
+		add(p.todo.At(i).s)
+	}
+	p.slots = [Slots]*send{}
+	p.todo.Clear()
+	return all
+}
