@@ -3,7 +3,6 @@ package rdma
 import (
 	"context"
 	"encoding/binary"
-	"errors"
 
 	"github.com/bobnet-go/bobnet/splitc/internal/layer"
 	"github.com/bobnet-go/bobnet/vipl"
@@ -45,9 +44,6 @@ func (h *header) put(b []byte, taken int) {
 	le.PutUint64(b[24:], h.c)
 }
 
-// errGarbled is the failure of a rank that says what it cannot mean.
-var errGarbled = errors.New("it sends what is no message of this version: build all ranks from one source")
-
 // say sends a message, and waits for a credit and a slot.
 func (l *Layer) say(ctx context.Context, p *peer, h header, data []byte) error {
 	s, err := l.acquire(ctx, p, opMessage, true)
@@ -76,11 +72,11 @@ func (l *Layer) Call(ctx context.Context, proc int, fn uint32, args, result []by
 		return err
 	}
 	number := l.calls.begin(p, result)
-	l.count.Outstanding++
-	l.stats.Requests++
+	l.Count.Outstanding++
+	l.Did.Requests++
 	if err := l.send(s, &header{kind: kindCall, a: number, b: uint64(fn)}, args); err != nil {
 		l.calls.end(number)
-		l.count.Outstanding--
+		l.Count.Outstanding--
 		return err
 	}
 	return nil
@@ -88,20 +84,20 @@ func (l *Layer) Call(ctx context.Context, proc int, fn uint32, args, result []by
 
 // Control sends a control message.
 func (l *Layer) Control(ctx context.Context, proc int, msg []byte) error {
-	l.stats.Requests++
+	l.Did.Requests++
 	return l.say(ctx, l.peers[proc], header{kind: kindControl}, msg)
 }
 
 // tellCredits tells a rank what was taken of it, if that is much. It takes no credit.
 func (l *Layer) tellCredits(p *peer) {
-	if p.taken < due || p.telling || p.gone != nil {
+	if p.taken < due || p.telling || p.Gone != nil {
 		return
 	}
 	p.telling = true
 	h := header{kind: kindCredits}
 	h.put(p.tell.mem, p.taken)
 	p.taken = 0
-	l.stats.Acknowledgments++
+	l.Did.Acknowledgments++
 	p.tell.segs[0] = vipl.Segment{Data: p.tell.mem, Handle: p.tell.home}
 	p.tell.desc = vipl.Descriptor{Op: vipl.OpSend, Context: &p.tell}
 	_ = l.post(&p.tell, 1) // who asks this rank next hears of its failure
@@ -109,7 +105,7 @@ func (l *Layer) tellCredits(p *peer) {
 
 // answer sends a result, now or when there is room.
 func (l *Layer) answer(p *peer, h header, data []byte) {
-	l.stats.Replies++
+	l.Did.Replies++
 	if len(p.owed) > 0 || p.credit == 0 || len(l.free) == 0 {
 		p.owed = append(p.owed, reply{h, append([]byte(nil), data...)})
 		return
@@ -121,7 +117,7 @@ func (l *Layer) answer(p *peer, h header, data []byte) {
 
 // pay sends results that have waited, as far as there is room.
 func (l *Layer) pay(p *peer) {
-	for len(p.owed) > 0 && p.credit > 0 && len(l.free) > 0 && p.gone == nil && l.err == nil {
+	for len(p.owed) > 0 && p.credit > 0 && len(l.free) > 0 && p.Gone == nil && l.Err == nil {
 		r := p.owed[0]
 		p.owed = p.owed[1:]
 		if s, err := l.acquire(context.Background(), p, opMessage, true); err == nil {

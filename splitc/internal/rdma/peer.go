@@ -1,20 +1,14 @@
 package rdma
 
 import (
-	"time"
-
 	"github.com/bobnet-go/bobnet/splitc/internal/layer"
+	"github.com/bobnet-go/bobnet/splitc/internal/mesh"
 	"github.com/bobnet-go/bobnet/vipl"
 )
 
-// drainTime bounds how long Close waits for what was sent last.
-const drainTime = time.Second
-
 // peer is another rank.
 type peer struct {
-	rank int
-	vi   *vipl.VI
-	gone error // why its connection has ended
+	mesh.End
 
 	handle vipl.MemHandle // of its heap
 	base   uint64
@@ -48,15 +42,15 @@ const messageSize = headerSize + layer.MaxControl
 
 // makePeer makes the VI that is to be connected with a rank, and posts its receives.
 func (l *Layer) makePeer(rank, _ int) (*vipl.VI, error) {
-	nic := l.cfg.NIC
-	p := &peer{rank: rank, credit: credits}
+	nic := l.NIC
+	p := &peer{End: mesh.End{Rank: rank}, credit: credits}
 	l.peers[rank] = p
 	vi, err := nic.CreateVI(&vipl.Attributes{Ptag: l.ptag, EnableRDMAWrite: true, EnableRDMARead: true, ReadDepth: credits, QueueDepth: slots + credits + reserve,
-		PeerTimeout: l.cfg.PeerTimeout, ConnectTimeout: l.cfg.Timeout}, l.cq, l.cq)
+		PeerTimeout: l.PeerTimeout, ConnectTimeout: l.Timeout}, l.CQ, l.CQ)
 	if err != nil {
 		return nil, err
 	}
-	p.vi, vi.Context = vi, p
+	p.VI, vi.Context = vi, p
 	slab := make([]byte, len(p.recvs)*messageSize+headerSize)
 	if p.slab, err = nic.RegisterMem(slab, &l.own); err != nil {
 		return nil, err
@@ -78,8 +72,8 @@ func (l *Layer) makePeer(rank, _ int) (*vipl.VI, error) {
 
 // close gives back what makePeer took.
 func (p *peer) close(nic *vipl.NIC) {
-	if p.vi != nil {
-		p.vi.Close()
+	if p.VI != nil {
+		p.VI.Close()
 	}
 	if p.slab != 0 {
 		nic.DeregisterMem(p.slab)

@@ -18,10 +18,8 @@ package rdma
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
-	"github.com/bobnet-go/bobnet/job"
 	"github.com/bobnet-go/bobnet/splitc/internal/layer"
 	"github.com/bobnet-go/bobnet/splitc/internal/mesh"
 	"github.com/bobnet-go/bobnet/vipl"
@@ -34,36 +32,28 @@ const (
 	slots   = 128         // sends under way, to all peers together
 	bounce  = 4096        // bytes up to which data are copied rather than registered
 	part    = 1 << 28     // bytes of an operation that go in one RDMA operation
-	batch   = 64          // completions taken at a time
 )
 
 // Layer is layer.Layer over RDMA.
 type Layer struct {
-	cfg    layer.Config
-	heap   []byte
+	mesh.Base
 	base   uint64             // address of the heap
 	ptag   vipl.Ptag          // of all memory and VIs here
 	own    vipl.MemAttributes // of memory that peers do not reach
-	handle vipl.MemHandle
-	cq     *vipl.CQ
-	peers  []*peer // nil for this rank
-	count  layer.Counters
-	stats  layer.Stats
-	err    error // the first failure
-
-	slab   vipl.MemHandle // of the slots
-	free   []*slot
+	handle vipl.MemHandle     // of the heap
+	peers  []*peer            // nil for this rank
+	greets int                // hellos that have not come
 	calls  calls
-	reaped [batch]vipl.Completion
-	ran    [layer.MaxCall]byte // of the procedure that runs
-	greets int                 // hellos that have not come
-	served bool                // something has come since a wait began
-	closed bool                // nothing is taken in any more
+	ran    [layer.MaxCall]byte // result of the procedure that runs
+
+	slab vipl.MemHandle // of the slots
+	free []*slot
 }
 
 // Open is layer.Open.
 func Open(ctx context.Context, cfg layer.Config) (layer.Layer, error) {
-	l := &Layer{cfg: cfg, peers: make([]*peer, cfg.Procs), greets: cfg.Procs - 1}
+	l := &Layer{Base: mesh.Base{Config: cfg, Name: "rdma"}, peers: make([]*peer, cfg.Procs), greets: cfg.Procs - 1}
+	l.Take = l.take
 	if err := l.open(ctx); err != nil {
 		l.Close()
 		return nil, err
@@ -72,29 +62,26 @@ func Open(ctx context.Context, cfg layer.Config) (layer.Layer, error) {
 }
 
 func (l *Layer) open(ctx context.Context) (err error) {
-	if l.heap, err = layer.NewHeap(l.cfg.HeapSize); err != nil {
+	if err = l.Begin(slots + (l.Procs-1)*(credits+reserve+1)); err != nil {
 		return err
 	}
-	if l.ptag, err = l.cfg.NIC.CreatePtag(); err != nil {
+	if l.ptag, err = l.NIC.CreatePtag(); err != nil {
 		return err
 	}
 	l.own.Ptag = l.ptag
-	l.handle, err = l.cfg.NIC.RegisterMem(l.heap, &vipl.MemAttributes{Ptag: l.ptag, EnableRDMAWrite: true, EnableRDMARead: true})
+	l.handle, err = l.NIC.RegisterMem(l.Memory, &vipl.MemAttributes{Ptag: l.ptag, EnableRDMAWrite: true, EnableRDMARead: true})
 	if err != nil {
 		return err
 	}
-	info, err := l.cfg.NIC.QueryMem(l.handle)
+	info, err := l.NIC.QueryMem(l.handle)
 	if err != nil {
 		return err
 	}
 	l.base = info.Addr
-	if l.cq, err = l.cfg.NIC.CreateCQ(slots + (l.cfg.Procs-1)*(credits+reserve+1)); err != nil {
-		return err
-	}
 	if err := l.makeSlots(); err != nil {
 		return err
 	}
-	_, l.stats.Strays, err = mesh.Connect(ctx, mesh.Config{Config: l.cfg, Name: "rdma", Kinds: 1, Make: l.makePeer})
+	_, l.Did.Strays, err = mesh.Connect(ctx, mesh.Config{Config: l.Config, Name: l.Name, Kinds: 1, Make: l.makePeer})
 	if err != nil {
 		return err
 	}
@@ -105,129 +92,36 @@ func (l *Layer) open(ctx context.Context) (err error) {
 func (l *Layer) greet(ctx context.Context) error {
 	for _, p := range l.peers {
 		if p != nil {
-			if err := l.say(ctx, p, header{kind: kindHello, a: uint64(l.handle), b: l.base, c: uint64(len(l.heap))}, nil); err != nil {
+			if err := l.say(ctx, p, header{kind: kindHello, a: uint64(l.handle), b: l.base, c: uint64(len(l.Memory))}, nil); err != nil {
 				return err
 			}
 		}
 	}
-	l.cfg.Watch.Begin()
+	l.Watch.Begin()
 	for l.greets > 0 {
-		if err := l.idle(ctx); err != nil {
+		if err := l.Idle(ctx); err != nil {
 			return fmt.Errorf("waiting for the heaps of the other ranks, of which %d have not come: %w", l.greets, err)
 		}
 	}
 	return nil
 }
 
-// idle waits for a slice, and returns why the wait is to end.
-func (l *Layer) idle(ctx context.Context) error {
-	if err := l.Wait(l.cfg.Watch.Slice()); err != nil {
-		return err
-	}
-	return l.cfg.Watch.Check(ctx)
-}
-
-// Heap returns this rank's heap.
-func (l *Layer) Heap() []byte { return l.heap }
-
-// Direct returns nil: this layer shares no memory.
-func (l *Layer) Direct(int) []byte { return nil }
-
-// Counters returns the counters.
-func (l *Layer) Counters() *layer.Counters { return &l.count }
-
-// Stats returns what was counted.
-func (l *Layer) Stats() layer.Stats { return l.stats }
-
-// Poll takes in what has come.
-func (l *Layer) Poll() error {
-	for {
-		n, err := l.cq.ReapDone(l.reaped[:])
-		l.take(l.reaped[:n])
-		if err != nil && !errors.Is(err, vipl.ErrNotDone) {
-			return l.failure(err)
-		}
-		if n < batch {
-			return l.err
-		}
-	}
-}
-
-// Wait waits until something has come or ctx ends.
-func (l *Layer) Wait(ctx context.Context) error {
-	for l.served = false; !l.served && l.err == nil; {
-		n, err := l.cq.ReapWait(ctx, l.reaped[:])
-		l.take(l.reaped[:n])
-		if errors.Is(err, vipl.ErrTimeout) {
-			return l.err
-		}
-		if err != nil {
-			return l.failure(err)
-		}
-	}
-	return l.err
-}
-
-// failure returns the first failure, be it err.
-func (l *Layer) failure(err error) error {
-	if l.err == nil && err != nil {
-		l.err = fmt.Errorf("splitc: layer rdma: %w", err)
-	}
-	return l.err
-}
-
-// broken notes that the connection with a rank has ended.
-func (l *Layer) broken(p *peer, err error) {
-	if p.gone == nil {
-		if cause := p.vi.Err(); cause != nil {
-			err = cause
-		}
-		p.gone = err
-	}
-}
-
-// lost returns the failure of an operation with a rank whose connection has ended.
-func (l *Layer) lost(p *peer) error {
-	if l.err == nil {
-		l.err = &job.RankError{Rank: p.rank, Err: p.gone}
-	}
-	return l.err
-}
-
 // Close waits a little until the last messages have left, and releases everything.
 func (l *Layer) Close() {
-	nic := l.cfg.NIC
-	l.closed = true
-	if len(l.free) < slots && l.cq != nil && l.err == nil {
-		ctx, cancel := nic.WithTimeout(context.Background(), drainTime)
-		for len(l.free) < slots && l.err == nil && nic.Engine().Ended(ctx) == nil {
-			n, err := l.cq.ReapWait(ctx, l.reaped[:])
-			l.take(l.reaped[:n])
-			if err != nil {
-				break
-			}
-		}
-		cancel()
-	}
+	l.Drain(func() bool { return len(l.free) == cap(l.free) })
 	for _, p := range l.peers {
 		if p != nil {
-			p.close(nic)
+			p.close(l.NIC)
 		}
 	}
 	if l.slab != 0 {
-		nic.DeregisterMem(l.slab)
+		l.NIC.DeregisterMem(l.slab)
 	}
 	if l.handle != 0 {
-		nic.DeregisterMem(l.handle)
+		l.NIC.DeregisterMem(l.handle)
 	}
 	if l.ptag != 0 {
-		nic.DestroyPtag(l.ptag)
+		l.NIC.DestroyPtag(l.ptag)
 	}
-	if l.cq != nil {
-		l.cq.Close()
-	}
-	if l.heap != nil {
-		layer.FreeHeap(l.heap)
-		l.heap = nil
-	}
+	l.Free()
 }

@@ -38,10 +38,11 @@ func (s *slot) init(mem []byte, handle vipl.MemHandle) {
 func (l *Layer) makeSlots() (err error) {
 	const size = max(bounce, messageSize)
 	slab := make([]byte, slots*size)
-	if l.slab, err = l.cfg.NIC.RegisterMem(slab, &l.own); err != nil {
+	if l.slab, err = l.NIC.RegisterMem(slab, &l.own); err != nil {
 		return err
 	}
 	all := make([]slot, slots)
+	l.free = make([]*slot, 0, slots)
 	for i := range all {
 		all[i].init(slab[i*size:][:size], l.slab)
 		l.free = append(l.free, &all[i])
@@ -53,15 +54,15 @@ func (l *Layer) makeSlots() (err error) {
 // credit it waits for one, too, and takes it.
 func (l *Layer) acquire(ctx context.Context, p *peer, what uint8, credit bool) (*slot, error) {
 	if len(l.free) == 0 || credit && p.credit == 0 {
-		if err := l.await(ctx, p, credit); err != nil {
+		if err := l.Await(ctx, &p.End, func() bool { return len(l.free) > 0 && (!credit || p.credit > 0) }); err != nil {
 			return nil, err
 		}
 	}
-	if l.err != nil {
-		return nil, l.err
+	if l.Err != nil {
+		return nil, l.Err
 	}
-	if p.gone != nil {
-		return nil, l.lost(p)
+	if p.Gone != nil {
+		return nil, l.Lost(&p.End)
 	}
 	if credit {
 		p.credit--
@@ -72,30 +73,13 @@ func (l *Layer) acquire(ctx context.Context, p *peer, what uint8, credit bool) (
 	return s, nil
 }
 
-// await waits until there is a slot, and a credit if that is needed.
-func (l *Layer) await(ctx context.Context, p *peer, credit bool) error {
-	began := l.cfg.NIC.Now()
-	l.stats.CreditWaits++
-	l.cfg.Watch.Begin()
-	for len(l.free) == 0 || credit && p.credit == 0 {
-		if p.gone != nil {
-			return l.lost(p)
-		}
-		if err := l.idle(ctx); err != nil {
-			return err
-		}
-	}
-	l.stats.CreditTime += l.since(began)
-	return nil
-}
-
 // post sends what a slot has.
 func (l *Layer) post(s *slot, segs int) error {
 	s.desc.Segs = s.segs[:segs]
-	if err := s.p.vi.PostSend(&s.desc); err != nil {
-		l.broken(s.p, err)
+	if err := s.p.VI.PostSend(&s.desc); err != nil {
+		l.Broken(&s.p.End, err)
 		l.release(s)
-		return l.lost(s.p)
+		return l.Lost(&s.p.End)
 	}
 	return nil
 }
@@ -103,12 +87,12 @@ func (l *Layer) post(s *slot, segs int) error {
 // release frees a slot.
 func (l *Layer) release(s *slot) {
 	if s.user != 0 {
-		l.cfg.NIC.DeregisterMem(s.user)
+		l.NIC.DeregisterMem(s.user)
 		s.user = 0
 	}
 	if s.source {
 		s.source = false
-		l.count.Sources--
+		l.Count.Sources--
 	}
 	s.dst = nil
 	if s.what == opTell {

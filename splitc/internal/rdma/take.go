@@ -3,34 +3,27 @@ package rdma
 import (
 	"encoding/binary"
 
-	"github.com/bobnet-go/bobnet/job"
 	"github.com/bobnet-go/bobnet/splitc/internal/layer"
+	"github.com/bobnet-go/bobnet/splitc/internal/mesh"
 	"github.com/bobnet-go/bobnet/vipl"
 )
 
-// take handles completions.
-func (l *Layer) take(done []vipl.Completion) {
-	for i := range done {
-		c := &done[i]
-		if c.Descriptor == nil {
-			continue
-		}
-		if s, sent := c.Descriptor.Context.(*slot); sent {
-			l.sent(s, c.Err)
-		} else if r, ok := c.Descriptor.Context.(*recv); ok {
-			l.received(c.VI.Context.(*peer), r, c.Err)
-		}
+// take handles a completion.
+func (l *Layer) take(c *vipl.Completion) {
+	if s, sent := c.Descriptor.Context.(*slot); sent {
+		l.sent(s, c.Err)
+	} else if r, ok := c.Descriptor.Context.(*recv); ok {
+		l.received(c.VI.Context.(*peer), r, c.Err)
 	}
 }
 
 // sent handles the end of a send.
 func (l *Layer) sent(s *slot, err error) {
-	l.served = true
 	p := s.p
 	if err != nil {
-		l.broken(p, err)
+		l.Broken(&p.End, err)
 		if s.what != opTell && s.what != opMessage {
-			l.lost(p)
+			l.Lost(&p.End)
 		}
 	}
 	switch s.what {
@@ -38,9 +31,9 @@ func (l *Layer) sent(s *slot, err error) {
 		if err == nil && s.dst != nil {
 			copy(s.dst, s.mem)
 		}
-		l.count.Outstanding--
+		l.Count.Outstanding--
 	case opPut:
-		l.count.Outstanding--
+		l.Count.Outstanding--
 	}
 	l.release(s)
 	l.tellCredits(p)
@@ -54,27 +47,25 @@ func (l *Layer) sent(s *slot, err error) {
 // received handles a message or a store, and posts the receive again.
 func (l *Layer) received(p *peer, r *recv, err error) {
 	if err != nil {
-		if l.broken(p, err); l.count.Outstanding > 0 && l.calls.of(p) {
-			l.lost(p)
+		if l.Broken(&p.End, err); l.Count.Outstanding > 0 && l.calls.of(p) {
+			l.Lost(&p.End)
 		}
-		l.served = true
 		return
 	}
-	l.served = true
-	if l.closed {
+	if l.Closed {
 		return
 	}
 	d := &r.desc
 	if d.Status&vipl.StatusOpMask == vipl.StatusOpRemoteRDMAWrite {
-		l.count.Stored += uint64(d.Immediate)
+		l.Count.Stored += uint64(d.Immediate)
 		p.taken++
-	} else if !l.heard(p, r.mem[:d.Length]) && l.err == nil {
-		l.stats.Strays++
-		l.err = &job.RankError{Rank: p.rank, Err: errGarbled}
+	} else if !l.heard(p, r.mem[:d.Length]) {
+		l.Did.Strays++
+		l.Blame(&p.End, mesh.ErrGarbled)
 	}
 	r.desc = vipl.Descriptor{Segs: r.segs[:], Context: r}
-	if err := p.vi.PostRecv(&r.desc); err != nil {
-		l.broken(p, err)
+	if err := p.VI.PostRecv(&r.desc); err != nil {
+		l.Broken(&p.End, err)
 		return
 	}
 	l.tellCredits(p)
@@ -109,7 +100,7 @@ func (l *Layer) heard(p *peer, b []byte) bool {
 	p.taken++
 	switch h.kind {
 	case kindHello:
-		if p.size != 0 || h.c != uint64(len(l.heap)) || len(data) != 0 {
+		if p.size != 0 || h.c != uint64(len(l.Memory)) || len(data) != 0 {
 			return false
 		}
 		p.handle, p.base, p.size = vipl.MemHandle(h.a), h.b, h.c
@@ -120,7 +111,7 @@ func (l *Layer) heard(p *peer, b []byte) bool {
 	case kindResult:
 		return l.result(p, &h, data)
 	case kindControl:
-		l.cfg.Handler.Control(p.rank, data)
+		l.Handler.Control(p.Rank, data)
 		return true
 	}
 	return false
@@ -131,7 +122,7 @@ func (l *Layer) run(p *peer, h *header, args []byte) bool {
 	if len(args) > layer.MaxCall || h.b > 1<<32-1 || len(p.owed) > credits {
 		return false
 	}
-	n := l.cfg.Handler.Call(p.rank, uint32(h.b), args, l.ran[:])
+	n := l.Handler.Call(p.Rank, uint32(h.b), args, l.ran[:])
 	l.answer(p, header{kind: kindResult, a: h.a}, l.ran[:n])
 	return true
 }
@@ -144,6 +135,6 @@ func (l *Layer) result(p *peer, h *header, data []byte) bool {
 	}
 	copy(c.result, data)
 	l.calls.end(h.a)
-	l.count.Outstanding--
+	l.Count.Outstanding--
 	return true
 }

@@ -2,14 +2,10 @@ package rdma
 
 import (
 	"context"
-	"time"
 
 	"github.com/bobnet-go/bobnet/splitc/internal/layer"
 	"github.com/bobnet-go/bobnet/vipl"
 )
-
-// since returns the time since began on the NIC's clock.
-func (l *Layer) since(began int64) time.Duration { return time.Duration(l.cfg.NIC.Now() - began) }
 
 // Get starts RDMA reads.
 func (l *Layer) Get(ctx context.Context, proc int, dst []byte, off uint64) error {
@@ -36,11 +32,11 @@ func (l *Layer) read(ctx context.Context, p *peer, dst []byte, off uint64) error
 	} else if err := l.register(s, dst); err != nil {
 		return err
 	}
-	l.stats.Reads++
-	l.count.Outstanding++
+	l.Did.Reads++
+	l.Count.Outstanding++
 	s.desc = vipl.Descriptor{Op: vipl.OpRDMARead, Remote: p.at(off), Context: s}
 	if err := l.post(s, 1); err != nil {
-		l.count.Outstanding--
+		l.Count.Outstanding--
 		return err
 	}
 	return nil
@@ -53,7 +49,7 @@ func (p *peer) at(off uint64) vipl.RemoteSegment {
 
 // register makes memory of the program known for the time of an operation.
 func (l *Layer) register(s *slot, b []byte) (err error) {
-	if s.user, err = l.cfg.NIC.RegisterMem(b, &l.own); err != nil {
+	if s.user, err = l.NIC.RegisterMem(b, &l.own); err != nil {
 		s.user = 0
 		l.release(s)
 		return err
@@ -98,18 +94,18 @@ func (l *Layer) write(ctx context.Context, p *peer, off uint64, src []byte, what
 		}
 		if what == opStore {
 			s.source = true
-			l.count.Sources++
+			l.Count.Sources++
 		}
 	}
-	l.stats.Writes++
+	l.Did.Writes++
 	s.desc = vipl.Descriptor{Op: vipl.OpRDMAWrite, Remote: p.at(off), Context: s, Unordered: len(src) > bounce}
 	if what == opStore {
 		s.desc.HasImmediate, s.desc.Immediate = true, uint32(len(src))
 		return l.post(s, 1)
 	}
-	l.count.Outstanding++
+	l.Count.Outstanding++
 	if err := l.post(s, 1); err != nil {
-		l.count.Outstanding--
+		l.Count.Outstanding--
 		return err
 	}
 	return nil
