@@ -6,12 +6,14 @@ import (
 	"github.com/bobnet-go/bobnet/splitc/internal/am"
 	"github.com/bobnet-go/bobnet/splitc/internal/layer"
 	"github.com/bobnet-go/bobnet/splitc/internal/rdma"
+	"github.com/bobnet-go/bobnet/splitc/internal/reliable"
 )
 
 // layers are the communication layers, by name.
 var layers = map[string]layer.Open{
-	"am":   am.Open,
-	"rdma": rdma.Open,
+	"am":       am.Open,
+	"rdma":     rdma.Open,
+	"reliable": reliable.Open,
 }
 
 // LayerStats count what a communication layer has done.

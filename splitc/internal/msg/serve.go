@@ -1,0 +1,154 @@
+package msg
+
+import (
+	"encoding/binary"
+
+	"github.com/bobnet-go/bobnet/splitc/internal/layer"
+)
+
+// Serve does what a request of a rank asks for, and builds the reply, if there is one,
+// whose length it returns. reply has room for the longest message of the channel. It
+// reports false if the request is none: the rank does not say what it can mean.
+func (o *Operations) Serve(from, channel int, m, reply []byte) (n int, ok bool) {
+	le := binary.LittleEndian
+	if len(m) < HeaderSize {
+		return 0, false
+	}
+	kind, data := m[0], m[HeaderSize:]
+	if kind == Control {
+		if len(data) > layer.MaxControl {
+			return 0, false
+		}
+		o.Handler.Control(from, data)
+		return 0, true
+	}
+	if HasReply(kind) {
+		copy(reply[2:HeaderSize], m[2:])
+		o.Did.Replies++
+	}
+	if kind == Call {
+		if len(data) < 4 || len(data) > 4+layer.MaxCall || channel != Medium {
+			return 0, false
+		}
+		reply[0] = Result
+		n := o.Handler.Call(from, le.Uint32(data), data[4:], o.result[:])
+		return HeaderSize + copy(reply[HeaderSize:], o.result[:n]), true
+	}
+	if len(data) < 8 {
+		return 0, false
+	}
+	off, data := le.Uint64(data), data[8:]
+	switch kind {
+	case Get:
+		if len(data) != 4 || int64(le.Uint32(data)) > int64(Size(channel)-prefix) {
+			return 0, false
+		}
+		return o.read(reply, off, int(le.Uint32(data))), true
+	case Put:
+		return o.put(reply, off, data), true
+	case Store:
+		if !layer.Within(len(o.Memory), off, len(data)) {
+			o.Did.Refused++
+			return 0, true
+		}
+		o.Count.Stored += uint64(copy(o.Memory[off:], data))
+		return 0, true
+	}
+	return 0, false
+}
+
+// read builds the reply to a get.
+func (o *Operations) read(reply []byte, off uint64, n int) int {
+	if !layer.Within(len(o.Memory), off, n) {
+		return o.refuse(reply)
+	}
+	reply[0] = Got
+	return HeaderSize + copy(reply[HeaderSize:], o.Memory[off:][:n])
+}
+
+// put builds the reply to a put, which it has done.
+func (o *Operations) put(reply []byte, off uint64, data []byte) int {
+	if !layer.Within(len(o.Memory), off, len(data)) {
+		return o.refuse(reply)
+	}
+	copy(o.Memory[off:], data)
+	reply[0] = PutDone
+	return HeaderSize
+}
+
+// refuse builds the reply to what is not done.
+func (o *Operations) refuse(reply []byte) int {
+	o.Did.Refused++
+	reply[0] = Refused
+	return HeaderSize
+}
+
+// Replied takes a reply to one of the operations. Its error says that the rank has refused
+// it; ok is false if it is no reply to any.
+func (o *Operations) Replied(p *Pending, m []byte) (ok bool, refused error) {
+	id, data := binary.LittleEndian.Uint16(m[2:]), m[HeaderSize:]
+	op := p.find(id)
+	if op == nil {
+		return false, nil
+	}
+	switch m[0] {
+	case Got:
+		ok = op.kind == Get && len(data) == len(op.dst)
+	case PutDone:
+		ok = op.kind == Put && len(data) == 0
+	case Result:
+		ok = op.kind == Call && len(data) <= len(op.dst)
+	case Refused:
+		ok, refused = op.kind != Call && len(data) == 0, errRefused
+	}
+	if !ok {
+		return false, nil
+	}
+	copy(op.dst, data)
+	p.end(id)
+	o.Count.Outstanding--
+	return true, refused
+}
+
+// Pending are the operations of a channel that wait for replies: as many as there are
+// credits at the most.
+type Pending struct {
+	ops  []operation
+	free []uint16
+}
+
+type operation struct {
+	kind byte
+	dst  []byte
+}
+
+// NewPending returns room for so many operations.
+func NewPending(n int) Pending {
+	p := Pending{ops: make([]operation, n), free: make([]uint16, 0, n)}
+	for i := range n {
+		p.free = append(p.free, uint16(i))
+	}
+	return p
+}
+
+// Any reports whether one waits.
+func (p *Pending) Any() bool { return len(p.free) < len(p.ops) }
+
+func (p *Pending) begin(kind byte, dst []byte) uint16 {
+	id := p.free[len(p.free)-1]
+	p.free = p.free[:len(p.free)-1]
+	p.ops[id] = operation{kind, dst}
+	return id
+}
+
+func (p *Pending) find(id uint16) *operation {
+	if int(id) >= len(p.ops) || p.ops[id].kind == 0 {
+		return nil
+	}
+	return &p.ops[id]
+}
+
+func (p *Pending) end(id uint16) {
+	p.ops[id] = operation{}
+	p.free = append(p.free, id)
+}

@@ -1,0 +1,105 @@
+package reliable
+
+import (
+	"github.com/bobnet-go/bobnet/splitc/internal/mesh"
+	"github.com/bobnet-go/bobnet/splitc/internal/msg"
+	"github.com/bobnet-go/bobnet/vipl"
+)
+
+// take handles a completion.
+func (l *Layer) take(done *vipl.Completion) {
+	c, ok := done.VI.Context.(*channel)
+	if !ok {
+		return
+	}
+	if done.Err != nil {
+		if l.Broken(&c.End, done.Err); c.pending.Any() {
+			l.Lost(&c.End)
+		}
+	}
+	if s, sent := done.Descriptor.Context.(*send); sent {
+		c.sending--
+		c.release(s)
+		l.resume(c)
+		l.tell(c)
+		return
+	}
+	r := done.Descriptor.Context.(*recv)
+	if done.Err != nil || l.Closed {
+		return
+	}
+	if !l.heard(c, r) {
+		l.Did.Strays++
+		l.Blame(&c.End, mesh.ErrGarbled)
+	}
+}
+
+// resume does requests that have waited for buffers.
+func (l *Layer) resume(c *channel) {
+	for len(c.waiting) > 0 && len(c.replies) > 0 && c.Gone == nil && !l.Closed {
+		r := c.waiting[0]
+		copy(c.waiting, c.waiting[1:])
+		c.waiting = c.waiting[:len(c.waiting)-1]
+		if !l.serve(c, r) {
+			l.Did.Strays++
+			l.Blame(&c.End, mesh.ErrGarbled)
+		}
+	}
+}
+
+// heard handles a message, and reports whether it is one.
+func (l *Layer) heard(c *channel, r *recv) bool {
+	m := r.mem[:r.desc.Length]
+	if len(m) < msg.HeaderSize || !msg.Valid(m[0]) {
+		return false
+	}
+	c.credit += int(m[1])
+	switch kind := m[0]; {
+	case kind == msg.NoOp:
+	case msg.IsReply(kind):
+		c.credit++
+		ok, refused := l.Replied(&c.pending, m)
+		if refused != nil {
+			l.Blame(&c.End, refused)
+		}
+		if !ok {
+			return false
+		}
+	case len(c.waiting) > 0 || len(c.replies) == 0:
+		if len(c.waiting) == c.total {
+			return false
+		}
+		c.waiting = append(c.waiting, r)
+		return c.credit <= c.total
+	default:
+		return c.credit <= c.total && l.serve(c, r)
+	}
+	l.repost(c, r)
+	return c.credit <= c.total
+}
+
+// serve does a request, and sends its reply. A reply buffer is free.
+func (l *Layer) serve(c *channel, r *recv) bool {
+	s := c.replies[len(c.replies)-1]
+	n, ok := l.Serve(c.Rank, c.kind, r.mem[:r.desc.Length], s.mem)
+	if !ok {
+		return false
+	}
+	l.repost(c, r)
+	if n > 0 {
+		c.replies = c.replies[:len(c.replies)-1]
+		_ = l.post(c, s, n) // who asks this rank next hears of its failure
+		return true
+	}
+	c.done++
+	l.tell(c)
+	return true
+}
+
+// repost posts a receive again.
+func (l *Layer) repost(c *channel, r *recv) {
+	r.desc = vipl.Descriptor{Segs: r.segs[:], Context: r}
+	if err := c.VI.PostRecv(&r.desc); err != nil {
+		l.Broken(&c.End, err)
+	}
+}
