@@ -7,69 +7,78 @@ import (
 	"github.com/bobnet-go/bobnet/transport/sim"
 )
 
+type (
+	world = splitc.World
+	array = splitc.Array[int64]
+)
+
+// steady are rounds of traffic that both of two ranks make. a has 2000 elements on each.
+var steady = []struct {
+	name  string
+	round func(w *world, a array, got, buf []int64) error
+}{
+	{"read", func(w *world, a array, got, _ []int64) (err error) {
+		got[0], err = splitc.Read(bg, w, a.On(1-w.MyProc()))
+		return err
+	}},
+	{"write", func(w *world, a array, _, _ []int64) error { return splitc.Write(bg, w, a.On(1-w.MyProc()), 7) }},
+	{"get", func(w *world, a array, got, _ []int64) error {
+		for i := range got {
+			if err := splitc.Get(bg, w, &got[i], a.On(1-w.MyProc()).Add(i)); err != nil {
+				return err
+			}
+		}
+		return w.Sync(bg)
+	}},
+	{"put", func(w *world, a array, got, _ []int64) error {
+		for i := range got {
+			if err := splitc.Put(bg, w, a.On(1-w.MyProc()).Add(i), 5); err != nil {
+				return err
+			}
+		}
+		return w.Sync(bg)
+	}},
+	{"store", func(w *world, a array, got, _ []int64) error {
+		for i := range got {
+			if err := splitc.Store(bg, w, a.On(1-w.MyProc()).Add(i), 5); err != nil {
+				return err
+			}
+		}
+		return w.StoreSync(bg, 8*len(got))
+	}},
+	{"store to itself", func(w *world, a array, _, _ []int64) error {
+		if err := splitc.Store(bg, w, a.On(w.MyProc()), 5); err != nil {
+			return err
+		}
+		return w.StoreSync(bg, 8)
+	}},
+	{"bulk put and get", func(w *world, a array, _, buf []int64) error {
+		if err := splitc.BulkWrite(bg, w, a.On(1-w.MyProc()), buf); err != nil {
+			return err
+		}
+		return splitc.BulkRead(bg, w, buf, a.On(1-w.MyProc()))
+	}},
+	{"bulk store", func(w *world, a array, _, buf []int64) error {
+		if err := splitc.BulkStore(bg, w, a.On(1-w.MyProc()), buf); err != nil {
+			return err
+		}
+		return w.StoreSync(bg, 8*len(buf))
+	}},
+	{"fetch and add", func(w *world, a array, _, _ []int64) error {
+		_, err := splitc.FetchAdd(bg, w, a.On(1-w.MyProc()), 1)
+		return err
+	}},
+	{"barrier", func(w *world, _ array, _, _ []int64) error { return w.Barrier(bg) }},
+}
+
 // TestNoAllocations counts what steady traffic allocates, both ranks and the simulator
 // together: nothing.
 func TestNoAllocations(t *testing.T) {
-	const rounds = 200
-	type world = splitc.World
-	type array = splitc.Array[int64]
-	for _, c := range []struct {
-		name  string
-		round func(w *world, a array, got, buf []int64) error
-	}{
-		{"read", func(w *world, a array, got, _ []int64) (err error) {
-			got[0], err = splitc.Read(bg, w, a.On(1-w.MyProc()))
-			return err
-		}},
-		{"write", func(w *world, a array, _, _ []int64) error { return splitc.Write(bg, w, a.On(1-w.MyProc()), 7) }},
-		{"get", func(w *world, a array, got, _ []int64) error {
-			for i := range got {
-				if err := splitc.Get(bg, w, &got[i], a.On(1-w.MyProc()).Add(i)); err != nil {
-					return err
-				}
-			}
-			return w.Sync(bg)
-		}},
-		{"put", func(w *world, a array, got, _ []int64) error {
-			for i := range got {
-				if err := splitc.Put(bg, w, a.On(1-w.MyProc()).Add(i), 5); err != nil {
-					return err
-				}
-			}
-			return w.Sync(bg)
-		}},
-		{"store", func(w *world, a array, got, _ []int64) error {
-			for i := range got {
-				if err := splitc.Store(bg, w, a.On(1-w.MyProc()).Add(i), 5); err != nil {
-					return err
-				}
-			}
-			return w.StoreSync(bg, 8*len(got))
-		}},
-		{"store to itself", func(w *world, a array, _, _ []int64) error {
-			if err := splitc.Store(bg, w, a.On(w.MyProc()), 5); err != nil {
-				return err
-			}
-			return w.StoreSync(bg, 8)
-		}},
-		{"bulk put and get", func(w *world, a array, _, buf []int64) error {
-			if err := splitc.BulkWrite(bg, w, a.On(1-w.MyProc()), buf); err != nil {
-				return err
-			}
-			return splitc.BulkRead(bg, w, buf, a.On(1-w.MyProc()))
-		}},
-		{"bulk store", func(w *world, a array, _, buf []int64) error {
-			if err := splitc.BulkStore(bg, w, a.On(1-w.MyProc()), buf); err != nil {
-				return err
-			}
-			return w.StoreSync(bg, 8*len(buf))
-		}},
-		{"fetch and add", func(w *world, a array, _, _ []int64) error {
-			_, err := splitc.FetchAdd(bg, w, a.On(1-w.MyProc()), 1)
-			return err
-		}},
-		{"barrier", func(w *world, _ array, _, _ []int64) error { return w.Barrier(bg) }},
-	} {
+	rounds := 200 // that are counted
+	if testing.Short() {
+		rounds = 50
+	}
+	for _, c := range steady {
 		eachLayer(t, func(t *testing.T, layer string) {
 			var allocs float64
 			check(t, runProgram(2, sim.Options{}, splitc.Config{Layer: layer}, func(w *splitc.World) error {

@@ -17,7 +17,7 @@ import (
 // says, over every layer, on wires that lose, double and reorder frames.
 func TestModel(t *testing.T) {
 	eachLayer(t, func(t *testing.T, layer string) {
-		seeds(t, 40, func(seed uint64) error {
+		seeds(t, 20, func(seed uint64) error {
 			m := newModel(seed)
 			rng := m.rng
 			opts := sim.Options{Seed: seed}

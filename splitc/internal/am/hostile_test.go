@@ -48,7 +48,7 @@ type hostile struct {
 
 const (
 	hostileHeap     = 128 << 10
-	hostileRequests = 3000
+	hostileRequests = 1000
 )
 
 var bg = context.Background()
