@@ -26,6 +26,7 @@ type Command struct {
 	mplite    bool
 	addr      string
 	collector *metrics.Collector
+	forget    func() // ends the watch over World
 	cleanups  []func()
 }
 
@@ -95,6 +96,7 @@ func (c *Command) start(ctx context.Context) (err error) {
 		if nic := c.World.NIC(); nic != nil {
 			c.collector.WatchNIC(nic)
 		}
+		c.forget = c.collector.WatchWorld(c.World)
 	}
 	c.cleanups = append(c.cleanups, c.collector.DumpOnQuit(os.Stderr))
 	if c.addr == "" {
@@ -123,6 +125,7 @@ func (c *Command) End(ctx context.Context) error {
 	if c.Comm != nil {
 		return c.Comm.Finalize(ctx)
 	}
+	c.forget()
 	return c.World.Exit(ctx)
 }
 

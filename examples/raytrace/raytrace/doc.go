@@ -14,7 +14,7 @@
 // All ranks build the scene. A counter at rank 0 gives out tiles of the picture: who has
 // nothing to do adds one to it, atomically, draws that tile, and stores its rows into the
 // picture at rank 0. Ranks that are slow, or whose tiles are, take fewer. A rank that
-// draws polls after each row of a tile, so that rank 0 answers those who ask for work.
+// draws polls after each pixel, so that rank 0 soon answers those who ask for work.
 //
 // The colour of a pixel depends on the pixel alone, its random numbers too, so the
 // picture is the same for any number of ranks.

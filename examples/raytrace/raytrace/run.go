@@ -95,8 +95,9 @@ func (p *painter) draw(ctx context.Context) error {
 func (p *painter) drawTile(ctx context.Context, i int, buf []byte) error {
 	r := p.tile(i)
 	n := 3 * r.Dx()
-	for y := range r.Dy() {
-		p.row(buf[y*n:(y+1)*n], r.Min.X, r.Max.X, r.Min.Y+y)
+	for i := range r.Dx() * r.Dy() {
+		x, y := r.Min.X+i%r.Dx(), r.Min.Y+i/r.Dx()
+		p.row(buf[3*i:3*i+3], x, x+1, y)
 		if err := p.w.Poll(); err != nil {
 			return err
 		}
