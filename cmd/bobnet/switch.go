@@ -12,7 +12,6 @@ import (
 	"os/signal"
 	"strconv"
 	"strings"
-	"sync"
 
 	"github.com/bobnet-go/bobnet/ethertype"
 	"github.com/bobnet-go/bobnet/metrics"
@@ -35,7 +34,10 @@ Ports are numbered in the order in which they are given, from 0, or as they say:
 --port 3=eth1. Numbers between them are ports without a cable.
 
 It runs until it is interrupted, and then prints what each port has carried.
-SIGQUIT (Ctrl-\) prints that at once.`
+SIGQUIT (Ctrl-\) prints that at once.
+
+When the interface of a port is deleted the other ports go on, and the port waits for
+an interface of that name.`
 
 const switchExample = `  bobnet switch --port eth0 --port eth1
   bobnet switch --port 0=eth0 --port 5=eth1 --metrics :9464`
@@ -121,13 +123,7 @@ func (c *switchCall) layout() (names []string, err error) {
 // run is a switch until ctx is done.
 func (c *switchCall) run(ctx context.Context, names []string, out io.Writer) (err error) {
 	links := make([]transport.Link, len(names))
-	defer func() {
-		for _, link := range links {
-			if link != nil {
-				link.Close()
-			}
-		}
-	}()
+	defer func() { closeAll(links) }()
 	for i, name := range names {
 		if name == "" {
 			continue
@@ -147,7 +143,7 @@ func (c *switchCall) run(ctx context.Context, names []string, out io.Writer) (er
 	}
 	defer stop()
 	fmt.Fprintf(out, "switch %s: ports %s\n", c.name, listPorts(names))
-	drive(ctx, sw, links)
+	c.drive(ctx, sw, names, links)
 	if err := myrinet.WriteLivePorts(out, sw.Ports()); err != nil {
 		return err
 	}
@@ -180,28 +176,6 @@ func listPorts(names []string) string {
 		}
 	}
 	return strings.Join(list, " ")
-}
-
-// drive lets the switch work until ctx is done. A port whose link fails for good is left
-// out, and the others go on.
-func drive(ctx context.Context, sw *myrinet.LiveSwitch, links []transport.Link) {
-	var ports sync.WaitGroup
-	for i, link := range links {
-		if link != nil {
-			ports.Go(func() {
-				if err := sw.Drive(i); ctx.Err() == nil {
-					slog.Error("a port has failed", "switch", sw, "port", i, "err", err)
-				}
-			})
-		}
-	}
-	<-ctx.Done()
-	for _, link := range links {
-		if link != nil {
-			link.Close()
-		}
-	}
-	ports.Wait()
 }
 
 // serve shows the switch from outside: on SIGQUIT, and over HTTP if that was asked for.

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"errors"
 	"os/exec"
 	"slices"
 	"strings"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/bobnet-go/bobnet/ethertype"
 	"github.com/bobnet-go/bobnet/internal/lab"
+	"github.com/bobnet-go/bobnet/internal/vethtest"
 	"github.com/bobnet-go/bobnet/transport/myrinet"
 	"github.com/bobnet-go/bobnet/transport/ring"
 	"golang.org/x/sys/unix"
@@ -147,5 +149,41 @@ func refusedTwice(t *testing.T, l *lab.Lab, program string) {
 	p.Wait()
 	if p.Code() != 1 || !strings.Contains(out.String(), "is a port of a switch already, or has a card") {
 		t.Errorf("a second switch on a port: code %d, %s", p.Code(), &out)
+	}
+}
+
+// TestPortDeleted: a port whose interface is deleted works again when there is one of its
+// name again.
+func TestPortDeleted(t *testing.T) {
+	p := vethtest.New(t, 1500)
+	program := copyProgram(t, t.TempDir())
+	cmd := exec.Command(program, "switch", "--port", vethtest.Name)
+	if err := p.In(0, cmd.Start); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		cmd.Process.Signal(unix.SIGTERM)
+		cmd.Wait()
+	})
+	for round := range 2 {
+		c := &cardHost{}
+		err := p.In(1, func() error {
+			link, err := ring.Open(&ring.Config{EtherType: ethertype.Fabric, Ports: myrinet.CablePorts, Long: ring.Off, XDP: ring.Off})
+			if err != nil {
+				return err
+			}
+			c.end, err = myrinet.NewEnd(link, c, myrinet.LiveOptions{})
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		carry(t, c, c, myrinet.Route{0}, 1, 5000) // to the switch and back
+		c.end.Link().Close()
+		if round == 0 {
+			if err := errors.Join(p.Delete(), p.Join(1500)); err != nil {
+				t.Fatal(err)
+			}
+		}
 	}
 }

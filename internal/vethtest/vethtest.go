@@ -159,6 +159,9 @@ func (p *Pair) Delete() error {
 	return p.nl[0].LinkDel(link)
 }
 
+// Join makes a veth again that Delete has removed: another one, with the same names and MACs.
+func (p *Pair) Join(mtu int) error { return p.join(mtu, 1) }
+
 // Carrier asks until the kernel has noticed that both ends of a link are on, which it
 // does in the background. Before, the link carries nothing.
 func Carrier(h *netlink.Handle, name string) error {

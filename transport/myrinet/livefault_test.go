@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -311,6 +312,60 @@ func (r *liveRig) restart(i int) {
 	last := len(r.switches)
 	r.switches[i] = r.addSwitch(old.name, links)
 	r.switches = r.switches[:last]
+}
+
+// TestReplug: a port whose link has gone drops what comes for it, the others go on; with
+// another link, of another address and MTU, packets pass again.
+func TestReplug(t *testing.T) {
+	top := Line(8, 1, 3)
+	r := newLiveRig(t, sim.Options{Seed: 1, MTU: 1500}, LiveOptions{}, top)
+	r.run(time.Second)
+	route := func(from, to int) Route {
+		way, _ := treeRoute(top, from, to)
+		return way
+	}
+	for range 40 {
+		r.cards[0].send(AppendPacket(nil, route(0, 2), 1, payload(30_000)))
+		r.cards[2].send(AppendPacket(nil, route(2, 1), 1, payload(30_000)))
+	}
+	r.run(200 * time.Microsecond)
+	sw, card := r.switches[0], r.cards[2]
+	port := portOf(sw, card)
+	before := len(card.got)
+	old := sw.port[port].link.(*sim.Station)
+	old.Close()
+	sw.Unplug(port)
+	for range 10 {
+		r.cards[0].send(AppendPacket(nil, route(0, 2), 1, payload(30_000)), AppendPacket(nil, route(0, 1), 7, payload(30_000)))
+	}
+	aside := len(r.cards[1].got)
+	r.run(time.Second)
+	if n := len(r.cards[1].got) - aside; n < 10 || sw.up(port) || sw.Ports()[port].Neighbor != "" {
+		t.Fatalf("%d packets came to another host: %+v", n, sw.Ports()[port])
+	}
+	if sw.Ports()[portOf(sw, r.cards[0])].Packets.NoCable == 0 || len(card.got) > before+4 { // 64 frames were on the cable
+		t.Errorf("%d packets came by a port without a link", len(card.got)-before)
+	}
+	next := r.w.StationWith(sim.StationOptions{Name: "next", EtherType: sw.port[port].typ, Ports: CablePorts, MTU: 9000})
+	if err := sw.Replug(port, next); err != nil {
+		t.Fatal(err)
+	}
+	r.w.Go("next", func() { sw.Drive(port) })
+	r.run(10 * time.Second)
+	if err := r.works(top); err != nil {
+		t.Error(err)
+	}
+	if err := sw.Replug(7, next); err == nil || !strings.Contains(err.Error(), "no cable at port 7") {
+		t.Errorf("a port that has no cable: %v", err)
+	}
+	if err := sw.Replug(portOf(sw, r.cards[0]), next); err == nil || !strings.Contains(err.Error(), "the same address") {
+		t.Errorf("a link that another port has: %v", err)
+	}
+}
+
+// portOf is the port that a card is plugged into.
+func portOf(sw *LiveSwitch, c *liveCard) int {
+	return slices.IndexFunc(sw.port, func(p *livePort) bool { return p != nil && p.peer == c.end.self })
 }
 
 // TestLiveHostGone: a host that vanishes while packets come for it costs those; what is for

@@ -112,13 +112,18 @@ func (s *LiveSwitch) poll(p *livePort) (until int64, moved bool, err error) {
 	if more {
 		p.wakesAt = s.now
 	}
+	s.wakeOthers(p)
+	return p.wakesAt, p.frames.FramesIn != before, err
+}
+
+// wakeOthers wakes the ports other than p that have something to do earlier than they know.
+func (s *LiveSwitch) wakeOthers(p *livePort) {
 	for _, q := range s.port {
 		if q != nil && q != p && q.due(s.now) < q.wakesAt {
 			q.wakesAt = q.due(s.now)
 			q.link.Wake()
 		}
 	}
-	return p.wakesAt, p.frames.FramesIn != before, err
 }
 
 // settle lets go on what can, and hands all that is to be sent to the links. It returns

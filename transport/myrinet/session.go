@@ -86,15 +86,20 @@ const (
 )
 
 func (c *cableEnd) init(link transport.Link, opts *LiveOptions, t taker, patience int64, rng *tags) {
-	info := link.Info()
-	c.patience = patience
-	c.link, c.opts, c.taker, c.rng, c.typ = link, opts, t, rng, info.EtherType
-	c.self = ethertype.Addr{MAC: info.MAC, Port: info.Ports.Lo}
-	part := min(info.MTU+ethertype.EthernetSize-ethertype.HeaderSize, opts.MaxPacket)
-	c.in, c.out.part = newInlet(part), part
-	c.pass.kept = make([]byte, 0, part)
+	c.patience, c.opts, c.taker, c.rng = patience, opts, t, rng
+	c.plug(link)
 	c.tag = c.rng.next()
 	c.timeout = int64(opts.Timeout) + int64(rng.next())%(int64(opts.Timeout)/4+1)
+}
+
+// plug sets the link. Slots of the buffer before that are still queued come free without it.
+func (c *cableEnd) plug(link transport.Link) {
+	info := link.Info()
+	c.link, c.typ = link, info.EtherType
+	c.self = ethertype.Addr{MAC: info.MAC, Port: info.Ports.Lo}
+	part := min(info.MTU+ethertype.EthernetSize-ethertype.HeaderSize, c.opts.MaxPacket)
+	c.in, c.out.part = newInlet(part), part
+	c.pass.kept = make([]byte, 0, part)
 }
 
 // pairTag is what frames carry from an incarnation to another one.
