@@ -132,15 +132,66 @@ func TestFabricKilled(t *testing.T) {
 	for _, p := range hosts {
 		kill9(t, p.Proc)
 	}
-	for rank := range hosts {
-		leaktest.None(t, "sockets", func() (left []string) {
+	l.clean()
+}
+
+// clean wants that no program has left a socket at any host.
+func (l *fabricLab) clean() {
+	l.t.Helper()
+	for rank := range l.Size() {
+		leaktest.None(l.t, "sockets", func() (left []string) {
 			if err := l.Exec(rank, func() error {
 				left = sockets()
 				return nil
 			}); err != nil {
-				t.Fatal(err)
+				l.t.Fatal(err)
 			}
 			return left
 		})
 	}
+}
+
+// TestCardKilled: several programs use one card (bobnet card). kill -9 of one of them harms no
+// other; kill -9 of the card's process is told to them, and with the next one they go on, and
+// nothing is left.
+func TestCardKilled(t *testing.T) {
+	if testing.Short() {
+		t.Skip("left out by -short: deaths are believed after seconds")
+	}
+	f, err := myrinet.ParseFile("host a b\nlink a b\n")
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := &fabricLab{Lab: newLab(t, lab.Config{Fabric: f, MTU: 1500}), t: t, f: f, program: filepath.Join(commands(t), "bobnet")}
+	card := func(rank int) *player {
+		p := l.host(rank, "card")
+		if line := p.line(t); !strings.Contains(line, l.MAC(rank).String()) {
+			t.Fatalf("the card says %q", line)
+		}
+		return p
+	}
+	here, there := card(0), card(1)
+	answerer := l.listen(1)
+	first, second := l.ping(0), l.ping(0)
+	answers(t, first, 3)
+	answers(t, second, 3)
+	t.Log("a program")
+	kill9(t, first.Proc)
+	answers(t, second, 20)
+	first = l.ping(0)
+	answers(t, first, 3)
+	t.Log("the card's process")
+	kill9(t, here.Proc)
+	here = card(0)
+	answers(t, first, 3)
+	answers(t, second, 3)
+	t.Log("the other card's process")
+	kill9(t, there.Proc)
+	there = card(1)
+	answers(t, first, 3)
+	answers(t, second, 3)
+	for _, p := range []*player{here, there, answerer, first, second} {
+		kill9(t, p.Proc)
+	}
+	l.clean()
 }

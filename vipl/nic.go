@@ -13,6 +13,7 @@ import (
 	"github.com/bobnet-go/bobnet/transport"
 	"github.com/bobnet-go/bobnet/transport/iface"
 	"github.com/bobnet-go/bobnet/transport/myrinet/plain"
+	"github.com/bobnet-go/bobnet/transport/myrinet/share"
 	"github.com/bobnet-go/bobnet/transport/packet"
 	"github.com/bobnet-go/bobnet/transport/ring"
 	"github.com/bobnet-go/bobnet/transport/shm"
@@ -42,7 +43,8 @@ type Config struct {
 	// Driver is "ring", "packet", "udp", which needs no privilege and takes an
 	// IP address for Interface too, "shm", which reaches this host only and
 	// needs no Interface, or "myrinet", an emulated card that has the Interface for
-	// itself, as one end of a cable. Empty means what EnvDriver says, or else ring. More
+	// itself, as one end of a cable: the one that a process serves there (bobnet card), or
+	// else one of this program alone. Empty means what EnvDriver says, or else ring. More
 	// options have the links that a program opens itself and passes as Link.
 	Driver string
 	// Peers are the IP addresses of stations that driver udp tells one by one
@@ -211,7 +213,7 @@ func openLink(given *Config) (transport.Link, error) {
 	case "myrinet":
 		m := plain.LiveMapper()
 		m.Log = cfg.Logger
-		return plain.Open(&plain.OpenConfig{Interface: cfg.Interface, Config: plain.Config{EtherType: cfg.EtherType, Ports: cfg.Ports, Mapper: m}})
+		return share.OpenOrAttach(&plain.OpenConfig{Interface: cfg.Interface, Config: plain.Config{EtherType: cfg.EtherType, Ports: cfg.Ports, Mapper: m}})
 	case "shm":
 		return shm.Open(&shm.Config{Interface: cfg.Interface, EtherType: et, Ports: cfg.Ports, AnyUser: cfg.AnyUser})
 	}

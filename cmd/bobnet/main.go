@@ -34,6 +34,7 @@ var verbs = []func() *cobra.Command{
 	newPaperCmd,
 	newDaemonCmd,
 	newSwitchCmd,
+	newCardCmd,
 	newRPCGenCmd,
 }
 

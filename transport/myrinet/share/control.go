@@ -1,0 +1,97 @@
+package share
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"strconv"
+	"time"
+
+	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/transport"
+	"github.com/bobnet-go/bobnet/transport/iface"
+	"github.com/bobnet-go/bobnet/transport/shm"
+	"github.com/mdlayher/ethernet"
+	"golang.org/x/sys/unix"
+)
+
+// ErrNoCard is what errors wrap that say that no process serves a card at an interface.
+var ErrNoCard = errors.New("share: no process serves a card there")
+
+// welcome is what the card's process says to who connects, as a line of JSON. The connection
+// carries nothing else; its end says that the process is gone.
+type welcome struct {
+	Refused   string `json:",omitempty"` // why the program is not served
+	MTU       int
+	EtherType uint16
+}
+
+const (
+	controlPatience = 10 * time.Second // for the welcome, which a process that lives sends at once
+	mostPrograms    = 63               // as many as there are blocks of ports
+	cardPort        = 1                // of the card's process among those that share memory
+	ring            = 4 << 20          // octets of the frames between card and program, each way
+)
+
+// control is the name of the socket of the card at an interface; names in the abstract
+// space belong to the network namespace.
+func control(at iface.Interface) *net.UnixAddr {
+	return &net.UnixAddr{Name: "@bobnet-card/" + strconv.Itoa(at.Index), Net: "unix"}
+}
+
+// openMemory claims ports among those that share memory with the card at an interface.
+func openMemory(at iface.Interface, typ ethernet.EtherType, ports transport.PortRange, anyUser bool) (*shm.Link, error) {
+	return shm.Open(&shm.Config{Address: at.MAC, Segment: "card/" + strconv.Itoa(at.Index), EtherType: typ, Ports: ports, Ring: ring, AnyUser: anyUser})
+}
+
+// dial connects to the card's process.
+func dial(at iface.Interface) (conn *net.UnixConn, w welcome, err error) {
+	conn, err = net.DialUnix("unix", nil, control(at))
+	if err != nil {
+		return nil, w, fmt.Errorf("%w: interface %s: %w; start one: bobnet card --iface %s", ErrNoCard, at.Name, err, at.Name)
+	}
+	conn.SetReadDeadline(time.Now().Add(controlPatience))
+	if err = json.NewDecoder(conn).Decode(&w); err == nil {
+		err = conn.SetReadDeadline(time.Time{})
+	}
+	whose := stranger(conn, false)
+	switch {
+	case whose != "":
+		err = fmt.Errorf("share: the card at interface %s is not believed: %s", at.Name, whose)
+	case err != nil:
+		err = fmt.Errorf("%w: the one at interface %s does not answer: %w", ErrNoCard, at.Name, err)
+	case w.Refused != "":
+		err = fmt.Errorf("share: the card at interface %s refuses this program: %s", at.Name, w.Refused)
+	default:
+		return conn, w, nil
+	}
+	conn.Close()
+	return nil, w, err
+}
+
+// stranger says why a process at the other end of a connection is neither root's nor one's
+// own, "" if it is, or if that does not matter.
+func stranger(conn *net.UnixConn, anyUser bool) (refused string) {
+	raw, err := conn.SyscallConn()
+	if err != nil {
+		return err.Error()
+	}
+	var who *unix.Ucred
+	var asked error
+	err = raw.Control(func(fd uintptr) { who, asked = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED) })
+	switch {
+	case errors.Join(err, asked) != nil:
+		return "its user is not known"
+	case anyUser || who.Uid == 0 || int(who.Uid) == os.Geteuid():
+		return ""
+	}
+	return fmt.Sprintf("it is user %d's, the other side user %d's: run both as one user, or the card as root and with --any-user", who.Uid, os.Geteuid())
+}
+
+// envelope writes the header that a frame has in front in a ring.
+func envelope(b []byte, mac ethertype.MAC, typ ethernet.EtherType, from, to uint16, size int) {
+	h := ethertype.Header{Dst: mac, Src: mac, Type: typ, Kind: ethertype.KindEcho, DstPort: to, SrcPort: from, Size: uint16(size)}
+	h.Put(b[:ethertype.HeaderSize])
+}
