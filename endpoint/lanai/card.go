@@ -116,6 +116,7 @@ type carrier interface {
 	now() int64      // the time
 	later(fn func()) // has fn happen when the host has got so far
 	drive()          // has the card see what the host has done
+	news()           // has the host see what the card has done, when the card has got so far
 	failed() error
 	close()
 }

@@ -194,6 +194,9 @@ func (l *live) later(fn func()) {
 	fn()
 }
 
+// news implements carrier.
+func (l *live) news() { l.c.driver.deliverNews() }
+
 // drive implements carrier.
 func (l *live) drive() {
 	if l.polling || !l.c.card.Pending() {

@@ -243,7 +243,7 @@ func (p *program) tell(e *end) {
 	case e.privileged():
 		p.c.Interrupt(causeControl)
 	case p.cfg.Spin:
-		p.d.deliverNews()
+		p.d.via.news()
 	default:
 		p.c.Interrupt(causeNews)
 	}

@@ -40,6 +40,7 @@ func NewVirtual(v Virtual, plug func(h myrinet.Host) *myrinet.Port, cfg Config) 
 	c := &Card{cfg: cfg, card: card}
 	clock := &clock{Virtual: v, card: card, waiter: v.Waiter()}
 	c.via = clock
+	clock.deliver = c.driver.deliverNews
 	return c, c.start(clock, idleMachine{c})
 }
 
@@ -52,6 +53,7 @@ type clock struct {
 	waiting bool
 	woken   bool
 	debt    int64 // that the host has not paid
+	deliver func()
 }
 
 var _ transport.Parking = (*clock)(nil)
@@ -92,6 +94,9 @@ func (c *clock) later(fn func()) {
 	}
 	fn()
 }
+
+// news is for the time at which the step that the card is in has got so far.
+func (c *clock) news() { c.World.At(c.card.Now(), c.deliver) }
 
 // Wait implements transport.Link: it pays what the host owes, and waits.
 func (c *clock) Wait(until int64) error {
