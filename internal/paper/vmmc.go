@@ -21,6 +21,8 @@ func vmmcProfile(t *myrinet.Timing) Profile {
 	}}
 }
 
+const noProgram = "not measured: no experiment runs VMMC's control program"
+
 func vmmcPaper() *Paper {
 	return &Paper{
 		Name:     "vmmc",
@@ -37,6 +39,15 @@ func vmmcPaper() *Paper {
 			{Name: "fig1.dma_64k", Place: "5.2, figure 1", Says: "the same, blocks of 64 KB", Kind: Output, Published: 128, Unit: "MB/s"},
 			{Name: "sec5.2.post_us", Place: "5.2", Says: "posting a send request: four words", Kind: Derived, Published: 0.5, Unit: "us"},
 			{Name: "sec5.2.minimum_us", Place: "5.2", Says: "minimum latency of the hardware: post, program, DMA", Kind: Derived, Published: 5, Unit: "us"},
+			{Name: "fig2.one_word_us", Place: "5.3, figure 2", Says: "one-way latency of a word", Kind: Output, Published: 9.8, Unit: "us", Why: noProgram},
+			{Name: "fig2.thresholds", Place: "5.3, figure 2", Says: "with short requests up to 64 octets the latency is about that with up to 128", Kind: Shape, Why: noProgram},
+			{Name: "fig3.one_way", Place: "5.3, figure 3", Says: "highest bandwidth, ping-pong", Kind: Output, Published: 108.4, Unit: "MB/s", Why: noProgram},
+			{Name: "fig3.both_ways", Place: "5.3, figure 3", Says: "highest bandwidth of both senders at the same time", Kind: Output, Published: 91, Unit: "MB/s", Why: noProgram},
+			{Name: "fig4.synchronous_us", Place: "5.3, figure 4", Says: "overhead of a synchronous short send", Kind: Output, Published: 3, Unit: "us", Why: noProgram},
+			{Name: "fig4.jump", Place: "5.3, figure 4", Says: "it jumps beyond 128 octets", Kind: Shape, Why: noProgram},
+			{Name: "fig4.asynchronous", Place: "5.3, figure 4", Says: "an asynchronous long send costs slightly less than a short one", Kind: Shape, Why: noProgram},
+			{Name: "sec5.4.vrpc_us", Place: "5.4", Says: "round trip of a null procedure, vRPC", Kind: Output, Published: 66, Unit: "us", Why: noProgram},
+			{Name: "sec5.4.vrpc", Place: "5.4", Says: "bandwidth of vRPC, 32 to 33", Kind: Output, Published: 32.5, Unit: "MB/s", Why: noProgram},
 		},
 		Experiments: []Experiment{
 			{"figure 1 and section 5.2", []string{
