@@ -29,7 +29,7 @@ type Config struct {
 	Endpoints int                       // endpoints, resident or not, of all programs; 0 means 256
 	Attempts  int                       // to send, of an endpoint whose turn it is; 0 means 2^8 (VNT, 4.1)
 	Channels  reliability.ChannelConfig // between two cards; Cards and Owners are the card's
-	Residence time.Duration             // that an endpoint has a frame at least, when others want it; 0 means twice Channels.Timeout
+	Residence time.Duration             // that an endpoint has a frame at least, when others want it, and four times as long while it has something to send; 0 means twice Channels.Timeout
 	Pinned    int                       // octets of staging areas that are pinned at a time, beside those of resident endpoints; 0 means 16 MiB
 
 	// GAM is this program without what the paper adds to it (VNT, 5.1).

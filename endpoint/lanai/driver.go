@@ -262,7 +262,7 @@ func (d *driver) victim() (f *frame) {
 		if x.state != frameLive || x.end.privileged() {
 			continue
 		}
-		if from := x.since + int64(d.cfg.Residence); from > now {
+		if from := x.since + x.stays(int64(d.cfg.Residence)); from > now {
 			d.alarm = min(d.alarm, from)
 			continue
 		}
@@ -272,6 +272,18 @@ func (d *driver) victim() (f *frame) {
 	}
 	return f
 }
+
+// stays returns how long an endpoint has its frame at least: longer if it has something to
+// send, or two cards whose endpoints take turns would each unload theirs just before the
+// other has loaded the one that is spoken to.
+func (f *frame) stays(residence int64) int64 {
+	if f.posted != f.done {
+		return sendersStay * residence
+	}
+	return residence
+}
+
+const sendersStay = 4
 
 // due is called by the control program when it has done what there was to do: it returns
 // when it is to be called again for the driver's sake.

@@ -59,7 +59,7 @@ func (d *driver) put(e *end, q queue, r ref) {
 // flush writes messages that wait into free entries.
 func (d *driver) flush(e *end) {
 	p := &e.post
-	if p.waiting[requests].Len()+p.waiting[replies].Len() == 0 {
+	if p.waiting[requests].Len()+p.waiting[replies].Len() == 0 && p.posted == p.shown {
 		return
 	}
 	if e.state != endResident {

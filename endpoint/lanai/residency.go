@@ -80,7 +80,7 @@ func (p *program) depart(f *frame) {
 	} else {
 		e.state = endAway
 		p.tell(e)
-		if f.posted != f.done { // it had no time, or no luck
+		if uint16(word(e.image[:], postedAt)) != f.done { // it had no time, or no luck
 			p.d.fault(e, &e.wantsFrame)
 		}
 	}

@@ -36,6 +36,7 @@ type party struct {
 	got      []string // answers
 	placed   int
 	returned []endpoint.Reason
+	targets  []endpoint.Name // endpoints of the server
 }
 
 func newParty(c *lanai.Card, cfg endpoint.Config) (*party, error) {
@@ -149,13 +150,26 @@ func (p *party) talk(rounds int) error {
 // converse runs a server and a client as processes of a world.
 func converse(t *testing.T, w *sim.World, cards [2]*lanai.Card, client func(p *party) error) {
 	t.Helper()
+	converseWith(t, w, cards, 1, client)
+}
+
+// converseWith is converse with a server that has so many endpoints, the first of which the
+// client has mapped.
+func converseWith(t *testing.T, w *sim.World, cards [2]*lanai.Card, n int, client func(p *party) error) {
+	t.Helper()
 	done := false
-	var name endpoint.Name
+	var names []endpoint.Name
 	w.Go("server", func() {
 		p, err := newParty(cards[0], endpoint.Config{})
 		if err == nil {
-			name = p.ep.Name()
-			err = p.serve(&done)
+			names = append(names, p.ep.Name())
+			for err == nil && len(names) < n {
+				var ep *endpoint.Endpoint
+				if ep, err = p.newEndpoint(); err == nil {
+					names = append(names, ep.Name())
+				}
+			}
+			err = errors.Join(err, p.serve(&done))
 			p.n.Close()
 		}
 		if err != nil {
@@ -166,7 +180,8 @@ func converse(t *testing.T, w *sim.World, cards [2]*lanai.Card, client func(p *p
 		defer func() { done = true }()
 		p, err := newParty(cards[1], endpoint.Config{})
 		if err == nil {
-			if err = p.ep.Map(0, name, tag); err == nil {
+			p.targets = names
+			if err = p.ep.Map(0, names[0], tag); err == nil {
 				err = client(p)
 			}
 			p.n.Close()
