@@ -74,9 +74,10 @@ var steady = []struct {
 // TestNoAllocations counts what steady traffic allocates, both ranks and the simulator
 // together: nothing.
 func TestNoAllocations(t *testing.T) {
-	rounds := 200 // that are counted
+	const rounds = 200 // that are counted
+	first := 2 * rounds
 	if testing.Short() {
-		rounds = 50
+		first = rounds / 2
 	}
 	for _, c := range steady {
 		eachLayer(t, func(t *testing.T, layer string) {
@@ -92,7 +93,7 @@ func TestNoAllocations(t *testing.T) {
 						err = c.round(w, a, got, buf)
 					}
 				}
-				for range 2 * rounds {
+				for range first {
 					step()
 				}
 				if w.MyProc() == 0 {

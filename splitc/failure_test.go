@@ -149,26 +149,31 @@ func TestAbsent(t *testing.T) {
 	})
 }
 
-// TestUnequal: ranks that start with different heaps do not start, and are told so.
+// TestUnequal: ranks that start with different heaps or layers do not start, and all of
+// them are told why.
 func TestUnequal(t *testing.T) {
-	eachLayer(t, func(t *testing.T, layer string) {
-		p := newProgram(3, sim.Options{}, splitc.Config{Layer: layer})
+	all := splitc.Layers()
+	for name, differ := range map[string]func(c *splitc.Config){
+		"heap":  func(c *splitc.Config) { c.HeapSize *= 2 },
+		"layer": func(c *splitc.Config) { c.Layer = all[len(all)-1] },
+	} {
+		p := newProgram(3, sim.Options{}, splitc.Config{Layer: all[0]})
 		for rank := range 3 {
 			p.host(fmt.Sprint("rank ", rank), func(nic *vipl.NIC) error {
 				cfg := p.cfg
 				cfg.NIC, cfg.Rank = nic, rank
 				if rank == 1 {
-					cfg.HeapSize *= 2
+					differ(&cfg)
 				}
 				_, err := splitc.Start(bg, &cfg)
 				if err == nil || !strings.Contains(err.Error(), splitc.ErrUnequal.Error()) {
-					return fmt.Errorf("%w, want that the heaps are unequal", err)
+					return fmt.Errorf("%w, want that the ranks are unequal in the %s", err, name)
 				}
 				return nil
 			})
 		}
 		check(t, p.run())
-	})
+	}
 }
 
 // TestComputing: a rank that computes for ten seconds answers when it polls, and nobody
