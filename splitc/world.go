@@ -106,6 +106,7 @@ func (w *World) heard(err error) error {
 	if m := w.tree.told; m != nil && w.stop == nil {
 		w.stop = m
 		w.tellMismatch(m)
+		w.publish()
 	}
 	switch {
 	case w.stop != nil:
@@ -118,6 +119,9 @@ func (w *World) heard(err error) error {
 
 // passing reports whether an error ends one call and not the program.
 func passing(err error) bool {
+	if errors.Is(err, ErrRankFailed) { // the cause may be a time-out
+		return false
+	}
 	return errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, ErrWaited)
 }
 
