@@ -7,13 +7,15 @@ import (
 	"github.com/bobnet-go/bobnet/splitc/internal/layer"
 	"github.com/bobnet-go/bobnet/splitc/internal/rdma"
 	"github.com/bobnet-go/bobnet/splitc/internal/reliable"
+	"github.com/bobnet-go/bobnet/splitc/internal/unreliable"
 )
 
 // layers are the communication layers, by name.
 var layers = map[string]layer.Open{
-	"am":       am.Open,
-	"rdma":     rdma.Open,
-	"reliable": reliable.Open,
+	"am":         am.Open,
+	"rdma":       rdma.Open,
+	"reliable":   reliable.Open,
+	"unreliable": unreliable.Open,
 }
 
 // LayerStats count what a communication layer has done.
@@ -30,13 +32,14 @@ func newAlone(size int) (*alone, error) {
 	return &alone{heap: heap}, err
 }
 
-func (a *alone) Heap() []byte               { return a.heap }
-func (a *alone) Direct(int) []byte          { return nil }
-func (a *alone) Counters() *layer.Counters  { return &a.count }
-func (a *alone) Poll() error                { return nil }
-func (a *alone) Wait(context.Context) error { return ErrNever }
-func (a *alone) Stats() layer.Stats         { return layer.Stats{} }
-func (a *alone) Close()                     { layer.FreeHeap(a.heap) }
+func (a *alone) Heap() []byte                { return a.heap }
+func (a *alone) Direct(int) []byte           { return nil }
+func (a *alone) Counters() *layer.Counters   { return &a.count }
+func (a *alone) Poll() error                 { return nil }
+func (a *alone) Wait(context.Context) error  { return ErrNever }
+func (a *alone) Flush(context.Context) error { return nil }
+func (a *alone) Stats() layer.Stats          { return layer.Stats{} }
+func (a *alone) Close()                      { layer.FreeHeap(a.heap) }
 
 // None of the others is called: there is no other process to name.
 

@@ -189,7 +189,7 @@ func (w *World) leave(ctx context.Context) error {
 	if err := w.meet(ctx, call{code: codeExit}); err != nil {
 		return err
 	}
-	if err := w.layer.Poll(); err != nil || !w.joined {
+	if err := w.layer.Flush(ctx); err != nil || !w.joined {
 		return err
 	}
 	w.joined = false

@@ -169,6 +169,9 @@ func (l *Layer) Wait(ctx context.Context) error {
 	return l.failure(err)
 }
 
+// Flush polls once: endpoints send again by themselves what is lost.
+func (l *Layer) Flush(context.Context) error { return l.Poll() }
+
 // failure returns the first failure, be it err.
 func (l *Layer) failure(err error) error {
 	if l.err == nil && err != nil {

@@ -87,6 +87,9 @@ type Layer interface {
 	// Wait polls until something has come or ctx ends, which is no error. What was sent
 	// before is on its way.
 	Wait(ctx context.Context) error
+	// Flush returns when the other ranks have what was sent, or a short time later, where
+	// that needs this rank to poll; elsewhere at once. It comes before the end of the program.
+	Flush(ctx context.Context) error
 	// Stats returns what the layer has counted.
 	Stats() Stats
 	// Close waits until the control messages that were sent have been delivered, for a

@@ -35,6 +35,19 @@ func Run(t *testing.T, open layer.Open, seeds Each) {
 	t.Run("Death", func(t *testing.T) { death(t, open) })
 }
 
+// Storm runs the suite's transfers, calls, messages and stores on a path that loses 30 %,
+// doubles 10 % and reorders 20 % of the frames, by up to 64, for a layer that repairs that
+// itself.
+func Storm(t *testing.T, open layer.Open, seeds Each) {
+	for i, fn := range []func(r *rank) error{transfers, calls, controls, allToOne} {
+		t.Run([]string{"Transfers", "Calls", "Controls", "AllToOne"}[i], func(t *testing.T) {
+			seeds(t, 2, func(seed uint64) error {
+				return run(3, sim.Options{Seed: seed, Loss: 0.3, Dup: 0.1, Reorder: 0.2, ReorderBy: 64}, open, fn)
+			})
+		})
+	}
+}
+
 // sizes of operations: of the basic types, around the lengths of short and medium
 // messages, and long ones. layertest knows no layer's lengths, but no layer has others.
 var sizes = []int{1, 2, 4, 8, 12, 16, 24, 33, 48, 49, 60, 64, 65, 100, 128, 256, 1000, 1024, 2048, 4095, 4096, 4097, 8192, 10_000, longest}

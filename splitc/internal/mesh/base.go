@@ -14,8 +14,8 @@ import (
 // batch is how many completions are taken at a time.
 const batch = 64
 
-// drainTime bounds how long Drain waits.
-const drainTime = time.Second
+// DrainTime bounds how long a layer waits for what was sent last.
+const DrainTime = time.Second
 
 // Base is what layers over virtual interfaces share: the heap, one completion queue for
 // all VIs, polling and waiting, and the first failure.
@@ -125,9 +125,15 @@ func (b *Base) Await(ctx context.Context, e *End, room func() bool) error {
 			return err
 		}
 	}
-	b.Did.CreditTime += time.Duration(b.NIC.Now() - began)
+	b.Waited(began)
 	return nil
 }
+
+// Waited counts the time since began as spent waiting for room.
+func (b *Base) Waited(began int64) { b.Did.CreditTime += time.Duration(b.NIC.Now() - began) }
+
+// Flush returns at once: what was sent is on its way, whether this rank polls or not.
+func (b *Base) Flush(context.Context) error { return b.Err }
 
 // Failure returns the first failure, be it err.
 func (b *Base) Failure(err error) error {
@@ -174,7 +180,7 @@ func (b *Base) Drain(done func() bool) {
 	if b.CQ == nil || b.Err != nil || done() {
 		return
 	}
-	ctx, cancel := b.NIC.WithTimeout(context.Background(), drainTime)
+	ctx, cancel := b.NIC.WithTimeout(context.Background(), DrainTime)
 	defer cancel()
 	for !done() && b.Err == nil {
 		n, err := b.CQ.ReapWait(ctx, b.reaped[:])

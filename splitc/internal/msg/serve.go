@@ -134,6 +134,9 @@ func NewPending(n int) Pending {
 // Any reports whether one waits.
 func (p *Pending) Any() bool { return len(p.free) < len(p.ops) }
 
+// Room reports whether one more may.
+func (p *Pending) Room() bool { return len(p.free) > 0 }
+
 func (p *Pending) begin(kind byte, dst []byte) uint16 {
 	id := p.free[len(p.free)-1]
 	p.free = p.free[:len(p.free)-1]

@@ -1,0 +1,149 @@
+package unreliable
+
+import (
+	"encoding/binary"
+
+	"github.com/bobnet-go/bobnet/reliability"
+	"github.com/bobnet-go/bobnet/splitc/internal/mesh"
+	"github.com/bobnet-go/bobnet/splitc/internal/msg"
+	"github.com/bobnet-go/bobnet/vipl"
+)
+
+// headSize is the length of what comes before the message in a frame.
+const headSize = 12
+
+// channel is a VI to another rank, with its window and its buffers.
+type channel struct {
+	mesh.End
+	kind    int
+	w       window
+	pending msg.Pending
+
+	slab vipl.MemHandle
+	send [classes][]*send // by number
+	held [classes][]*recv // what has come and is not processed, by number
+	noOp *send
+}
+
+// send is a buffer to send from, which keeps its message until that is acknowledged.
+type send struct {
+	mem    []byte
+	number uint32
+	size   int
+	posted bool
+	segs   [1]vipl.Segment
+	desc   vipl.Descriptor
+}
+
+// recv is a receive.
+type recv struct {
+	mem  []byte
+	size int
+	segs [1]vipl.Segment
+	desc vipl.Descriptor
+}
+
+// makeChannel makes the VI of a kind that is to be connected with a rank, and posts its
+// receives.
+func (l *Layer) makeChannel(rank, kind int) (*vipl.VI, error) {
+	n := credits[kind]
+	c := &channel{End: mesh.End{Rank: rank}, kind: kind, w: newWindow(n), pending: msg.NewPending(n)}
+	if l.peers[rank] == nil {
+		l.peers[rank] = new(peer)
+	}
+	l.peers[rank][kind] = c
+	vi, err := l.NIC.CreateVI(&vipl.Attributes{Reliability: reliability.Unreliable, Ptag: l.ptag, QueueDepth: 2*n + spare,
+		PeerTimeout: l.PeerTimeout, ConnectTimeout: l.Timeout}, l.CQ, l.CQ)
+	if err != nil {
+		return nil, err
+	}
+	c.VI, vi.Context = vi, c
+	size := (headSize + msg.Size(kind) + 7) &^ 7
+	slab := make([]byte, (4*n+spare+1)*size)
+	if c.slab, err = l.NIC.RegisterMem(slab, &vipl.MemAttributes{Ptag: l.ptag}); err != nil {
+		return nil, err
+	}
+	cut := func() (mem []byte) {
+		mem, slab = slab[:size:size], slab[size:]
+		return mem
+	}
+	for class := range classes {
+		for range n {
+			c.send[class] = append(c.send[class], &send{mem: cut()})
+		}
+		c.held[class] = make([]*recv, n)
+	}
+	c.noOp = &send{mem: cut()}
+	for range 2*n + spare {
+		r := &recv{mem: cut()}
+		r.segs[0] = vipl.Segment{Data: r.mem, Handle: c.slab}
+		r.desc = vipl.Descriptor{Segs: r.segs[:], Context: r}
+		if err := vi.PostRecv(&r.desc); err != nil {
+			return nil, err
+		}
+	}
+	return vi, nil
+}
+
+// close gives back what makeChannel took.
+func (c *channel) close(nic *vipl.NIC) {
+	if c.VI != nil {
+		c.VI.Close()
+	}
+	if c.slab != 0 {
+		nic.DeregisterMem(c.slab)
+	}
+}
+
+// buffer returns the buffer for the next message of a class.
+func (c *channel) buffer(class int) *send { return c.send[class][c.w.place(c.w.out[class].next)] }
+
+// free reports whether the next message of a class may be sent.
+func (c *channel) free(class int) bool { return !c.w.full(class) && !c.buffer(class).posted }
+
+// room reports whether a request may be sent, and have a reply.
+func (c *channel) room() bool { return c.free(request) && c.pending.Room() }
+
+// post sends a message, for the first time or again, with what is processed by now.
+func (l *Layer) post(c *channel, s *send) error {
+	le := binary.LittleEndian
+	ofRequests, ofReplies := c.w.acks()
+	le.PutUint32(s.mem, s.number)
+	le.PutUint32(s.mem[4:], ofRequests)
+	le.PutUint32(s.mem[8:], ofReplies)
+	s.mem[headSize+1] = 0
+	s.segs[0] = vipl.Segment{Data: s.mem[:s.size], Handle: c.slab}
+	s.desc = vipl.Descriptor{Segs: s.segs[:], Op: vipl.OpSend, Context: s}
+	if err := c.VI.PostSend(&s.desc); err != nil {
+		l.Broken(&c.End, err)
+		return l.Lost(&c.End)
+	}
+	s.posted = true
+	return nil
+}
+
+// service sends again what is due, and the no-op reply.
+func (l *Layer) service(c *channel, now int64) {
+	l.advance(c)
+	for class := range classes {
+		for n, ok := c.w.overdue(class, c.w.out[class].first, now); ok && c.Gone == nil; n, ok = c.w.overdue(class, n+1, now) {
+			if s := c.send[class][c.w.place(n)]; !s.posted {
+				l.Did.Retransmissions++
+				_ = l.post(c, s) // who asks this rank next hears of its failure
+			}
+		}
+	}
+	l.speak(c, now)
+}
+
+// speak sends the no-op reply, if it is due.
+func (l *Layer) speak(c *channel, now int64) {
+	if c.noOp.posted || c.Gone != nil || !c.w.speaks(now) {
+		return
+	}
+	l.Did.NoOps++
+	clear(c.noOp.mem[headSize:][:msg.HeaderSize])
+	c.noOp.mem[headSize] = msg.NoOp
+	c.noOp.size = headSize + msg.HeaderSize
+	_ = l.post(c, c.noOp) // who asks this rank next hears of its failure
+}
