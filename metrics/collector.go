@@ -32,7 +32,8 @@ type Comm interface {
 }
 
 // Collector is a prometheus.Collector over any number of NICs, cards, nodes of active messages,
-// processes of VMMC and of Split-C and servers of remote procedures, and a rank. It may be shared between goroutines. The zero Collector is not usable.
+// processes of VMMC and of Split-C, daemons of VMMC and servers of remote procedures, and a rank. It may be
+// shared between goroutines. The zero Collector is not usable.
 type Collector struct {
 	maxVIs      int
 	nic         []*prometheus.Desc // as nicFields
@@ -57,6 +58,7 @@ type Collector struct {
 	refusedWrites        *prometheus.Desc
 	rpcCalls, rpcRefused *prometheus.Desc
 
+	daemon             []*prometheus.Desc // as daemonFields
 	card, mapper, maps []*prometheus.Desc // as cardFields, mapperFields, mapFields
 	cardDropped        *prometheus.Desc
 
@@ -66,6 +68,7 @@ type Collector struct {
 	processes watching[Process]
 	servers   watching[RPCServer]
 	worlds    watching[World]
+	daemons   watching[Daemon]
 
 	mu   sync.Mutex
 	comm Comm
@@ -89,6 +92,7 @@ func NewCollector(cfg *Config) *Collector {
 	c.process, c.refusedWrites = describe(processFields, cfg.Labels, processLabels...), refusedWrites.describe(cfg.Labels)
 	c.world, c.splitcOps, c.splitcBytes = describe(worldFields, cfg.Labels, worldLabels...), splitcOps.describe(cfg.Labels), splitcBytes.describe(cfg.Labels)
 	c.rpc, c.rpcCalls, c.rpcRefused = describe(rpcFields, cfg.Labels, rpcLabels...), rpcCalls.describe(cfg.Labels), rpcRefused.describe(cfg.Labels)
+	c.daemon = describe(daemonFields, cfg.Labels, daemonLabels...)
 	c.card, c.cardDropped = describe(cardFields, cfg.Labels, cardLabels...), cardDropped.describe(cfg.Labels)
 	c.mapper, c.maps = describe(mapperFields, cfg.Labels, cardLabels...), describe(mapFields, cfg.Labels, cardLabels...)
 	c.refused, c.returned = refused.describe(cfg.Labels), returned.describe(cfg.Labels)
@@ -149,7 +153,7 @@ func (c *Collector) WatchRank(m *mplite.Comm) (forget func()) {
 
 // Describe implements prometheus.Collector.
 func (c *Collector) Describe(ch chan<- *prometheus.Desc) {
-	for _, descs := range [][]*prometheus.Desc{c.nic, c.vi, c.rank, c.node, c.process, c.world, c.rpc, c.card, c.mapper, c.maps,
+	for _, descs := range [][]*prometheus.Desc{c.nic, c.vi, c.rank, c.node, c.process, c.world, c.rpc, c.daemon, c.card, c.mapper, c.maps,
 		{c.nicInfo, c.viInfo, c.drops, c.errors, c.lost, c.unused, c.again, c.collectives, c.refused, c.returned},
 		{c.refusedWrites, c.splitcOps, c.splitcBytes, c.rpcCalls, c.rpcRefused, c.cardDropped}} {
 		for _, d := range descs {
@@ -176,6 +180,7 @@ func (c *Collector) Collect(ch chan<- prometheus.Metric) {
 	c.collectProcesses(ch)
 	c.collectWorlds(ch)
 	c.collectServers(ch)
+	c.collectDaemons(ch)
 	c.collectCards(ch)
 }
 

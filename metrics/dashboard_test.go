@@ -119,7 +119,7 @@ func TestDashboardForm(t *testing.T) {
 			}
 		}
 	}
-	if want := []string{"Segment", "NICs", "VIs", "Active messages", "Errors", "Latency"}; !slices.Equal(rows, want) {
+	if want := []string{"Segment", "NICs", "VIs", "Active messages", "VMMC and remote procedures", "Errors", "Latency"}; !slices.Equal(rows, want) {
 		t.Errorf("the rows are %q, want %q", rows, want)
 	}
 }

@@ -30,6 +30,8 @@
 //
 // A process of Split-C has the labels layer and processor, and its operations kind.
 //
+// A daemon of VMMC has the label node.
+//
 // A card of the emulated fabric has the label card, its interface; the host's mapper has
 // that of its card, and only the one that leads has a map.
 //

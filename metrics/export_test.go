@@ -32,6 +32,8 @@ func Metrics() map[string][]Metric {
 
 		"server of remote procedures": list(rpcFields, rpcLabels),
 
+		"daemon of a node": list(daemonFields, daemonLabels),
+
 		"switch's port": list(switchFields, switchLabels),
 		"card":          list(cardFields, cardLabels),
 		"host's mapper": append(list(mapperFields, cardLabels), list(mapFields, cardLabels)...),

@@ -102,6 +102,7 @@ func reference(t *testing.T) string {
 		{"process of Split-C", "One series for each process, by its communication layer and processor, as of its last wait."},
 		{"server of remote procedures", "One series for each server, `rpc`, `rpc#2` and so on in the order in which they were watched. " +
 			"Of a server with more than 32 versions of programs, calls of the others are added up as `program=\"other\"`."},
+		{"daemon of a node", "One series for each daemon of VMMC, by its node: `bobnet daemon --metrics ADDR`."},
 		{"card", "One series for each card of the emulated Myrinet that a process has, by its interface."},
 		{"host's mapper", "One series for each card whose host takes part in mapping; what begins with `bobnet_map_` is of the host that leads, and of no other."},
 		{"switch's port", "One series for each port of `bobnet switch` that has a cable, by the number of the port and its interface."},

@@ -64,13 +64,16 @@ func (p *prometheus) checkNode(t *testing.T, instance string, rank int, done tim
 	}
 }
 
-// amMoved are the metrics of active messages that have not stayed what they were.
-var amMoved = []string{"requests_sent", "request_handlers", "reply_handlers", "returned_messages", "refused_messages", "refusals_heard"}
+// movedMetrics have not stayed what they were.
+var movedMetrics = []string{
+	"am_requests_sent_total", "am_request_handlers_total", "am_reply_handlers_total", "am_returned_messages_total", "am_refused_messages_total", "am_refusals_heard_total",
+	"vmmc_written_bytes_total", "vmmc_notifications_sent_total", "vmmc_handlers_total", "vmmc_refused_total", "rpc_calls_total", "daemon_processes",
+}
 
 // moves reports whether an expression is of one of them.
 func moves(expr string) bool {
-	for _, name := range amMoved {
-		if strings.Contains(expr, "bobnet_am_"+name+"_total{") {
+	for _, name := range movedMetrics {
+		if strings.Contains(expr, "bobnet_"+name+"{") {
 			return true
 		}
 	}

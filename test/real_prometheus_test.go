@@ -29,11 +29,11 @@ func scrapedRole(ctx context.Context) error {
 	})
 }
 
-// TestPrometheus lets a real Prometheus server find and scrape the ranks of two
+// TestPrometheus lets a real Prometheus server find and scrape the ranks of three
 // labs under bobnet lab --metrics while in each of them one sends to the other, by
-// MPLite and VIs here and by active messages there, and asks it: counters and
-// rates are what was sent, in the whole and in the midst of it, and every query of
-// the dashboard has an answer.
+// MPLite and VIs in the first, by active messages in the second, by VMMC and remote
+// procedures in the third, and asks it: counters and rates are what was sent, in the whole
+// and in the midst of it, and every query of the dashboard has an answer.
 func TestPrometheus(t *testing.T) {
 	if testing.Short() {
 		t.Skip("left out by -short: it takes half a minute")
@@ -44,28 +44,36 @@ func TestPrometheus(t *testing.T) {
 			need.Skip(t, "%s: apt-get install prometheus", program)
 		}
 	}
-	run, am := serveLab(t, "scraped"), serveLab(t, "am")
-	run.hear(t, run.serves)
-	am.hear(t, am.serves)
-	p := startPrometheus(t, run.server, am.server)
+	run, am, written := serveLab(t, "scraped"), serveLab(t, "am"), serveLab(t, "written")
+	labs := []*labRun{run, am, written}
+	var servers []string
+	for _, r := range labs {
+		r.hear(t, r.serves)
+		servers = append(servers, r.server)
+	}
+	p := startPrometheus(t, servers...)
 	for rank := range 2 { // all are known, and have sent nothing
 		p.await(t, fmt.Sprintf(`count_over_time(bobnet_mplite_sent_bytes_total{rank="%d"}[5m]) >= 2`, rank))
 		p.await(t, fmt.Sprintf(`count_over_time(bobnet_am_requests_sent_total{rank="%d"}[5m]) >= 2`, rank))
+		p.await(t, fmt.Sprintf(`count_over_time(bobnet_vmmc_handlers_total{rank="%d"}[5m]) >= 2`, rank))
 	}
 	p.pace(t, run)
-	if _, err := am.stdin.Write([]byte{1}); err != nil {
-		t.Fatal(err)
+	for _, r := range labs[1:] {
+		if _, err := r.stdin.Write([]byte{1}); err != nil {
+			t.Fatal(err)
+		}
 	}
-	for _, r := range []*labRun{run, am} {
+	for _, r := range labs {
 		r.hear(t, r.finished)
 	}
 	done := time.Now()
 	for _, a := range run.ranks {
 		p.checkRank(t, instance(run), a, done)
 		p.checkNode(t, instance(am), a.Rank, done)
+		p.checkProcess(t, instance(written), a.Rank, done)
 	}
 	p.checkDashboard(t)
-	for _, r := range []*labRun{run, am} {
+	for _, r := range labs {
 		for rank := range 2 {
 			checkMetrics(t, fmt.Sprintf("%s/rank/%d/metrics", r.server, rank))
 		}
@@ -298,7 +306,7 @@ func (p *prometheus) checkCounter(t *testing.T, expr string, want float64, done 
 }
 
 // checkDashboard asks every query of docs/grafana.json, for all that there is.
-// Those of what active messages have moved show more than zeros.
+// Those of what active messages, VMMC and calls have moved show more than zeros.
 func (p *prometheus) checkDashboard(t *testing.T) {
 	t.Helper()
 	var d struct {
@@ -330,7 +338,7 @@ func (p *prometheus) checkDashboard(t *testing.T) {
 			}
 		}
 	}
-	if asked < 20 || moved != len(amMoved) {
-		t.Errorf("the dashboard has %d queries, %d of them for what active messages have moved, which is %d metrics", asked, moved, len(amMoved))
+	if asked < 20 || moved != len(movedMetrics) {
+		t.Errorf("the dashboard has %d queries, %d of them for what was moved, which is %d metrics", asked, moved, len(movedMetrics))
 	}
 }

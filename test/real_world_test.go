@@ -41,6 +41,7 @@ var roles = map[string]func(context.Context) error{
 	"allreduce":  allreduceRole,
 	"am":         lasting(messagesMetricsRole),
 	"vmmc":       lasting(vmmcRole),
+	"written":    lasting(processMetricsRole),
 }
 
 // lasting gives a role the time of a test that waits for many things in turn,

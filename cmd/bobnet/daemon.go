@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"os"
 
+	"github.com/bobnet-go/bobnet/metrics"
 	"github.com/bobnet-go/bobnet/vmmc/daemon"
 	"github.com/spf13/cobra"
 )
@@ -18,10 +20,13 @@ A node is an interface, and has one daemon, root's as a rule: processes take no 
 user's but their own. They find it by themselves if it runs before them, and do
 without where none runs; then buffers that are exported to some users only can be
 imported by nobody. No send passes the daemon, and its end cuts no import: start it
-again at any time.`
+again at any time.
+
+SIGQUIT (Ctrl-\) prints which processes it knows, and whose imports wait.`
 
 func newDaemonCmd() *cobra.Command {
 	var cfg daemon.Config
+	var addr string
 	cmd := &cobra.Command{
 		Use:   "daemon [flags]",
 		Short: "Serve this node's processes of VMMC: matching, users, deaths",
@@ -33,11 +38,40 @@ func newDaemonCmd() *cobra.Command {
 			if err != nil {
 				return err
 			}
+			stop, err := watchDaemon(d, addr)
+			if err != nil {
+				return errors.Join(err, d.Close())
+			}
+			defer stop()
 			fmt.Fprintf(cmd.OutOrStdout(), "daemon of node %v on %s, at socket %s\n", d.NIC().Addr().MAC, d.NIC().Query().Name, d.Socket())
 			return errors.Join(d.Run(cmd.Context()), context.Cause(cmd.Context()))
 		},
 	}
 	nicFlags(cmd, &cfg.VIPL)
+	cmd.Flags().StringVar(&addr, "metrics", "", "serve the daemon's metrics on this `address` (:port is localhost's): /metrics, and /debug/bobnet for people")
 	cmd.Flags().StringVar(&cfg.Socket, "socket", "", "`name` of the Unix socket for processes that are told it (Config.Daemon); one that begins with @ is in the abstract name space")
 	return cmd
+}
+
+// watchDaemon dumps the state of a daemon on SIGQUIT, and serves its metrics at addr if that is
+// not empty, until stop is called.
+func watchDaemon(d *daemon.Daemon, addr string) (stop func(), err error) {
+	collector := metrics.NewCollector(nil)
+	collector.WatchDaemon(d)
+	collector.WatchNIC(d.NIC())
+	stop = collector.DumpOnQuit(os.Stderr)
+	if addr == "" {
+		return stop, nil
+	}
+	server, err := metrics.Serve(addr, collector)
+	if err != nil {
+		stop()
+		return nil, err
+	}
+	slog.Info("serving metrics", "at", fmt.Sprintf("http://%s/metrics", server.Addr()))
+	quiet := stop
+	return func() {
+		server.Close()
+		quiet()
+	}, nil
 }

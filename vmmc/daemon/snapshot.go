@@ -1,7 +1,13 @@
 package daemon
 
 import (
+	"bytes"
+	"cmp"
+	"fmt"
+	"io"
 	"slices"
+	"strings"
+	"text/tabwriter"
 
 	"github.com/bobnet-go/bobnet/ethertype"
 )
@@ -43,4 +49,37 @@ func (d *Daemon) Snapshot() Snapshot {
 	}
 	slices.SortFunc(s.Processes, func(a, b Process) int { return a.Addr.Compare(b.Addr) })
 	return s
+}
+
+// WriteTo writes the snapshot as text for a person who wants to know who is at the node, and
+// which imports find no exporter. It implements io.WriterTo.
+func (s Snapshot) WriteTo(w io.Writer) (int64, error) {
+	var b bytes.Buffer
+	n := &s.Stats
+	fmt.Fprintf(&b, "vmmc daemon of node %v\n", s.Node)
+	fmt.Fprintf(&b, "  exporters found %d, users proven %d, not proven %d, deaths here %d, heard of %d, processes refused %d\n",
+		n.Matches, n.Proven, n.Unproven, n.Deaths, n.Told, n.Refused)
+	t := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
+	if len(s.Processes) > 0 {
+		fmt.Fprintln(t, "\n  PROCESS\tAT\tPID\tUSER\tEXPORTS\tIMPORTS WAITING\tSCOPE\tADVERTISES")
+	}
+	for i := range s.Processes {
+		p := &s.Processes[i]
+		fmt.Fprintf(t, "  %d\t%v\t%d\t%d\t%d\t%d\t%s\t%s\n", p.Process, p.Addr, p.PID, p.UID, p.Exports, p.Matching,
+			quoted(p.Scope), quoted(p.Words...))
+	}
+	t.Flush()
+	return b.WriteTo(w)
+}
+
+// quoted returns what processes have said so that a terminal can show it.
+func quoted(words ...string) string {
+	var b strings.Builder
+	for i, w := range words {
+		if i > 0 {
+			b.WriteByte(' ')
+		}
+		fmt.Fprintf(&b, "%q", w)
+	}
+	return cmp.Or(b.String(), "-")
 }
