@@ -214,15 +214,20 @@ type vmmcPlayer struct {
 
 func (l *vmmcLab) open(rank, number int, env ...string) *vmmcPlayer {
 	l.t.Helper()
+	return l.start(rank, "vmmc", "open", append(env, fmt.Sprintf("%s=%d", numberEnv, number))...)
+}
+
+// start plays a role, which says a line when it is ready.
+func (l *vmmcLab) start(rank int, role, ready string, env ...string) *vmmcPlayer {
+	l.t.Helper()
 	r, w, err := os.Pipe()
 	if err != nil {
 		l.t.Fatal(err)
 	}
-	p := &vmmcPlayer{t: l.t, in: w, player: playOne(l.t, l.Lab, rank, &exec.Cmd{Args: []string{"vmmc"}, Stdin: r},
-		append(env, roleEnv+"=vmmc", fmt.Sprintf("%s=%d", numberEnv, number))...)}
+	p := &vmmcPlayer{t: l.t, in: w, player: playOne(l.t, l.Lab, rank, &exec.Cmd{Args: []string{role}, Stdin: r}, append(env, roleEnv+"="+role)...)}
 	r.Close()
 	l.t.Cleanup(func() { w.Close() })
-	p.expect("open")
+	p.expect(ready)
 	return p
 }
 

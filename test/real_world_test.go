@@ -42,6 +42,8 @@ var roles = map[string]func(context.Context) error{
 	"am":         lasting(messagesMetricsRole),
 	"vmmc":       lasting(vmmcRole),
 	"written":    lasting(processMetricsRole),
+	"rpc-server": lasting(killedServerRole),
+	"rpc-client": lasting(killedClientRole),
 }
 
 // lasting gives a role the time of a test that waits for many things in turn,

@@ -1,6 +1,7 @@
 package vmmc_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"runtime"
@@ -165,6 +166,38 @@ func TestSpin(t *testing.T) {
 	}
 	check(t, <-ended)
 	check(t, <-ended)
+}
+
+// TestAfterEnd: whoever asks hears of an import's end once, whether it was given up, taken back, or
+// the exporter's process has ended, and at once where that was before.
+func TestAfterEnd(t *testing.T) {
+	ctx, cancel := context.WithTimeout(bg, time.Minute)
+	defer cancel()
+	p, q := liveProcess(t, 0), liveProcess(t, 1)
+	for name, end := range map[string]func(*vmmc.Export, *vmmc.Import) error{
+		"given up":   func(_ *vmmc.Export, i *vmmc.Import) error { return i.Unimport(ctx) },
+		"unexported": func(e *vmmc.Export, _ *vmmc.Import) error { return e.Unexport(ctx) },
+	} {
+		e, err := p.Export(make([]byte, 8), 1, vmmc.Everybody, nil)
+		check(t, err)
+		i, err := q.Import(ctx, vmmc.Name{Process: 0, ID: 1})
+		check(t, err)
+		told := make(chan error, 2)
+		i.AfterEnd(func() { told <- i.Done() })
+		check(t, end(e, i))
+		for range 2 {
+			select {
+			case err := <-told:
+				if err == nil {
+					t.Errorf("%s: told of an import that is of use", name)
+				}
+			case <-ctx.Done():
+				t.Fatalf("%s: told nothing", name)
+			}
+			i.AfterEnd(func() { told <- i.Done() })
+		}
+		check(t, e.Unexport(ctx))
+	}
 }
 
 // TestImportSize: an import costs its two processes together 1 KiB at the most, whatever

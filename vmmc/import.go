@@ -33,6 +33,7 @@ type Import struct {
 
 	ctx    context.Context // of ImportStart
 	cancel context.CancelFunc
+	after  []func() // see AfterEnd
 }
 
 // Import imports an export (SBL_ImportRecvBuf). It blocks until the process and the export
@@ -121,6 +122,7 @@ func (i *Import) lose() {
 func (i *Import) forget(why error) {
 	if i.err == nil {
 		i.err = why
+		i.ended()
 	}
 	if i.ask != nil && i.region == nil && !i.p.closed {
 		i.p.via.Forget(i.ask)
@@ -152,7 +154,7 @@ func (i *Import) find(ctx context.Context) {
 		p.spent(found.Ticket)
 		i.forget(ErrProcessClosed)
 	case err != nil:
-		i.err = fmt.Errorf("%w: %s: %w", ErrNoConnectivity, i.what(), err)
+		i.fail(fmt.Errorf("%w: %s: %w", ErrNoConnectivity, i.what(), err))
 	default:
 		i.ask = &provider.Ask{ID: i.name.ID, Word: i.word, Ticket: found.Ticket, Import: i}
 		p.via.Ask(found.Addr, i.ask)
@@ -181,6 +183,15 @@ func (i *Import) fail(why error) {
 	if i.region != nil {
 		i.p.proxies.remove(i.addr)
 	}
+	i.ended()
+}
+
+// ended runs what was to be run when the import has ended.
+func (i *Import) ended() {
+	for _, f := range i.after {
+		go f()
+	}
+	i.after = nil
 }
 
 // Done returns nil when the import is made and usable, ErrPending while it is under way,
@@ -192,6 +203,19 @@ func (i *Import) Done() error {
 		return ErrPending
 	}
 	return i.err
+}
+
+// AfterEnd has f run on a goroutine of its own when the import has failed, is of no use any more
+// or has been given up: for programs that do not look at Done meanwhile. That the exporter's
+// process has died is noticed without a send.
+func (i *Import) AfterEnd(f func()) {
+	i.p.mu.Lock()
+	defer i.p.unlock()
+	if i.err != nil {
+		go f()
+		return
+	}
+	i.after = append(i.after, f)
 }
 
 // Wait blocks until Done no longer returns ErrPending, and returns that.

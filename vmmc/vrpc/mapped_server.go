@@ -142,7 +142,8 @@ func (d *door) serve(ctx context.Context, from vmmc.Peer, full bool) {
 		return
 	}
 	v := newMappedServer(ctx, d.server, m, from)
-	defer func() { // also if a procedure ends this goroutine
+	m.to.AfterEnd(v.cancel) // a procedure may be running, and nobody waiting for the client
+	defer func() {          // also if a procedure ends this goroutine
 		v.cancel()
 		v.group.Wait()
 		ctx, cancel := context.WithTimeout(context.Background(), closePatience)

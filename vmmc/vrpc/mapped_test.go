@@ -359,3 +359,35 @@ func callBetween(t *testing.T, p []*vmmc.Process) {
 	}
 	group.Wait()
 }
+
+// A procedure hears when its client's process has ended, though nobody waits for the next call
+// meanwhile.
+func TestMappedClientGone(t *testing.T) {
+	s := newServer(t, vrpc.ServerConfig{})
+	running, gone := make(chan struct{}), make(chan struct{}, 1)
+	err := s.Register(&vrpc.Program{Number: testProg + 1, Version: 1, Procedures: []vrpc.Procedure{
+		vrpc.Proc(1, "HANG", func(c *vrpc.Call, _, _ *xdr.Void) error {
+			close(running)
+			<-c.Context().Done()
+			gone <- struct{}{}
+			return nil
+		}),
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := processes(t, 2)
+	name, err := s.ListenVMMC(p[0], doorID, vmmc.Everybody)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := dialVMMC(t, p[1], name, nil)
+	go c.Program(testProg+1, 1).Call(t.Context(), 1, &xdr.Void{}, &xdr.Void{})
+	<-running
+	p[1].Close()
+	select {
+	case <-gone:
+	case <-time.After(time.Minute):
+		t.Error("the procedure has heard nothing")
+	}
+}
