@@ -213,7 +213,11 @@ func used(memory []myrinet.BlockUse) (n int) {
 // is delivered that nobody has sent; and afterwards every card has the memory and the
 // buffers that it began with, and routes to all others.
 func TestStorm(t *testing.T) {
-	seeds.Each(t, 100, func(seed uint64) error {
+	n := 500
+	if testing.Short() {
+		n = 100
+	}
+	seeds.Each(t, n, func(seed uint64) error {
 		s := newStorm(t, seed)
 		for range 60 {
 			s.weather()

@@ -11,6 +11,7 @@ import (
 	"github.com/bobnet-go/bobnet/internal/vethtest"
 	"github.com/bobnet-go/bobnet/transport"
 	"github.com/bobnet-go/bobnet/transport/linktest"
+	"github.com/bobnet-go/bobnet/transport/myrinet"
 	"github.com/bobnet-go/bobnet/transport/myrinet/plain"
 	"github.com/bobnet-go/bobnet/transport/myrinet/share"
 )
@@ -22,7 +23,9 @@ var alone = plain.Config{Routes: []plain.Route{{To: ethertype.Broadcast}}}
 func serve(t *testing.T, p *vethtest.Pair, side int) (card *share.Card, stop func()) {
 	t.Helper()
 	err := p.In(side, func() (err error) {
-		card, err = share.Open(&share.Config{OpenConfig: plain.OpenConfig{Interface: vethtest.Name, Config: alone}})
+		card, err = share.Open(&share.Config{OpenConfig: plain.OpenConfig{
+			Interface: vethtest.Name, Config: alone, Cable: myrinet.LiveOptions{Silence: time.Minute}, // whose goroutines may have to wait
+		}})
 		return err
 	})
 	if err != nil {
