@@ -228,7 +228,7 @@ func (p *program) launch() bool {
 	if p.c.Sending() || p.d.via.holds() {
 		return false
 	}
-	p.left1()
+	p.recycle()
 	switch {
 	case p.launchAnswer() || p.launchQuery():
 		return true
@@ -247,8 +247,8 @@ func (p *program) launch() bool {
 	return true
 }
 
-// left1 makes the buffer free whose packet has left.
-func (p *program) left1() {
+// recycle makes the buffer free whose packet has left.
+func (p *program) recycle() {
 	b := &p.outs[p.leave%uint32(p.buffers())]
 	if b.state != bufLeaving {
 		return
