@@ -34,7 +34,7 @@ const (
 // and whose requester has given up if too many wait.
 func (l *Listener) room() bool {
 	for len(l.decided) > 0 && (l.nic.conns.Now-l.decided[0].at > decidedLife || len(l.pending) >= decidedMax) {
-		l.decided[0].forget()
+		l.decided[0].drop()
 		l.decided = l.decided[1:]
 	}
 	if len(l.queue) >= backlogMax {
@@ -42,7 +42,7 @@ func (l *Listener) room() bool {
 		if i < 0 {
 			return false
 		}
-		l.queue[i].forget()
+		l.queue[i].drop()
 		l.queue = slices.Delete(l.queue, i, i+1)
 		l.notice.Limit(len(l.queue))
 	}
@@ -87,8 +87,8 @@ func (r *Request) affords(size int) bool {
 	return true
 }
 
-// forget has the listener take the request for a new one if it comes again.
-func (r *Request) forget() {
+// drop has the listener take the request for a new one if it comes again.
+func (r *Request) drop() {
 	r.clearDoubt()
 	if r.listener.pending[r.key] == r {
 		delete(r.listener.pending, r.key)

@@ -117,7 +117,7 @@ func (v *VI) awaitConnect(ctx context.Context) error {
 		}
 		if err := n.wait(&w, &v.gate); err != nil {
 			if v.conn.State == StateConnectPending {
-				if n.conns.Now >= v.hs.deadline {
+				if n.conns.Now >= v.hs.Deadline {
 					v.hs.timeout(v)
 					return v.connectOutcome()
 				}

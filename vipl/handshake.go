@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/vipl/internal/attempts"
 	"github.com/bobnet-go/bobnet/vipl/internal/conn"
 	"github.com/bobnet-go/bobnet/vipl/internal/conninfo"
 	"github.com/bobnet-go/bobnet/vipl/internal/guard"
@@ -46,7 +47,11 @@ const (
 	phaseAccept               // server: waiting for the full-size Probe
 )
 
+// stages say how far an attempt has got in each phase.
+var stages = [...]attempts.Stage{phaseRequest: attempts.Asks, phaseProbe: attempts.Proves, phaseAccept: attempts.Answers}
+
 type handshake struct {
+	attempts.Attempt[*VI]
 	phase     phase
 	localSeq  ethertype.Seq
 	remoteSeq ethertype.Seq
@@ -57,29 +62,18 @@ type handshake struct {
 	request   *Request      // that has been accepted; nil for the other kinds
 	serial    bool          // somebody waits for that one alone
 	peer      *peerKey      // of the peer-to-peer kind
-	attempt   ethertype.Seq // the peer's, then
-	deadline  int64         // when to give up
-	next      int64         // when to send again
-	interval  int64
-	tries     int      // times that probes were sent
-	left      int64    // of the time that it has, while it waits for its turn
-	since     int64    // when it lost the turn last; 0: it has not
-	turn      standing // see attemptTable
-	sent      int      // times that it has, in its turn
-	longAck   bool     // a probe as long as a long frame was answered
+	theirs    ethertype.Seq // the number of the peer's attempt, then
+	tries     int           // times that probes were sent
+	longAck   bool          // a probe as long as a long frame was answered
 }
-
-const (
-	firstRetry = 5_000_000   // ns
-	maxRetry   = 100_000_000 // ns
-)
 
 // begin enters Connect Pending.
 func (v *VI) begin(p phase, timeout int64, data []byte) {
 	n := v.nic
 	v.lastErr, v.left = nil, false
 	v.remoteAttr = Attributes{}
-	v.hs = &handshake{phase: p, data: data, deadline: n.conns.Now + timeout, next: n.conns.Now, interval: firstRetry}
+	v.hs = &handshake{phase: p, data: data}
+	v.hs.Begin(v, n.conns.Now, timeout)
 	v.conn.Begin(n.strangers.random.Tag())
 	v.hs.localSeq = ethertype.Seq(n.strangers.random.Uint64())
 }
@@ -87,19 +81,18 @@ func (v *VI) begin(p phase, timeout int64, data []byte) {
 // step sends what the phase asks for. It is called when it is due.
 func (hs *handshake) step(v *VI) {
 	n := v.nic
-	if n.conns.Now >= hs.deadline {
+	if n.conns.Now >= hs.Deadline {
 		hs.timeout(v)
 		return
 	}
-	if n.conns.Now < hs.next || !n.attempts.admit(v) {
+	if n.conns.Now < hs.Next || !n.attempts.Admit(&hs.Attempt, stages[hs.phase], n.conns.Now) {
 		return
 	}
 	if hs.serial && hs.request.holdsUp() {
 		hs.passOver(v)
 		return
 	}
-	hs.next = n.conns.Now + hs.interval
-	hs.interval = min(2*hs.interval, maxRetry)
+	hs.Sends(n.conns.Now)
 	switch hs.phase {
 	case phaseRequest:
 		v.sendInfo(&ethertype.Header{Kind: ethertype.KindRequest, Sack: hs.token})
@@ -147,7 +140,7 @@ func (hs *handshake) finish(v *VI, err error) {
 		v.start()
 		return
 	}
-	hs.giveUp(v)
+	hs.tellPeer(v)
 	v.lastErr = err
 	v.conn.FlushSends()
 	v.conn.State = StateIdle
@@ -174,13 +167,13 @@ func (v *VI) endHandshake() {
 	}
 	v.hs = nil
 	if hs != nil {
-		v.nic.attempts.end(v.nic, hs)
+		v.nic.attempts.End(&hs.Attempt, v.nic.conns.Now)
 	}
 }
 
-// giveUp tells the peer that this side gives up, and tells it again when it repeats
+// tellPeer tells the peer that this side gives up, and tells it again when it repeats
 // its request, because it has not heard that that was accepted.
-func (hs *handshake) giveUp(v *VI) {
+func (hs *handshake) tellPeer(v *VI) {
 	if hs.phase != phaseRequest && (hs.request == nil || hs.request.affords(1)) {
 		v.conn.SendDisconnect(conn.ReasonLeft)
 	}
@@ -191,14 +184,14 @@ func (hs *handshake) giveUp(v *VI) {
 
 // abandon ends an attempt that the caller does not want any more.
 func (hs *handshake) abandon(v *VI) {
-	hs.giveUp(v)
+	hs.tellPeer(v)
 	v.lastErr = &ConnError{Local: v.Local(), Remote: v.conn.Remote, Err: ErrDisconnected, Detail: "the attempt was abandoned here"}
 }
 
 // passOver gives up a requester that does not answer, and forgets its request: if it is
 // there after all, it asks anew.
 func (hs *handshake) passOver(v *VI) {
-	hs.request.forget()
+	hs.request.drop()
 	hs.request = nil
 	hs.finish(v, &ConnError{Local: v.Local(), Remote: v.conn.Remote, Err: ErrTimeout,
 		Detail: "the requester does not answer, and others wait to be accepted"})
@@ -267,8 +260,8 @@ func (v *VI) receiveRetry(h *ethertype.Header) {
 		return
 	}
 	v.hs.token = h.Sack
-	v.hs.next, v.hs.interval = v.nic.conns.Now, firstRetry
-	v.nic.attempts.resume(v)
+	v.hs.Restart(v.nic.conns.Now)
+	v.nic.attempts.Resume(&v.hs.Attempt, v.nic.conns.Now)
 	v.hs.step(v)
 }
 
@@ -287,8 +280,8 @@ func (v *VI) receiveAccept(h *ethertype.Header, payload []byte) {
 	v.adopt(remote, &c)
 	v.hs.phase = phaseProbe
 	v.conn.Path.BeginProbes()
-	v.hs.next, v.hs.interval = n.conns.Now, firstRetry
-	n.attempts.resume(v)
+	v.hs.Restart(n.conns.Now)
+	n.attempts.Resume(&v.hs.Attempt, n.conns.Now)
 	v.hs.step(v)
 }
 

@@ -18,6 +18,7 @@ import (
 	"github.com/bobnet-go/bobnet/transport/ring"
 	"github.com/bobnet-go/bobnet/transport/shm"
 	"github.com/bobnet-go/bobnet/transport/udp"
+	"github.com/bobnet-go/bobnet/vipl/internal/attempts"
 	"github.com/bobnet-go/bobnet/vipl/internal/batch"
 	"github.com/bobnet-go/bobnet/vipl/internal/conn"
 	"github.com/bobnet-go/bobnet/vipl/internal/conninfo"
@@ -128,7 +129,7 @@ type NIC struct {
 	health    health
 	ports     portTable
 	views     [][]byte // as many as one poll takes
-	attempts  attemptTable
+	attempts  attempts.Table[*VI]
 	peers     peerTable
 	ended     endedConns
 	left      VIStats // sum over VIs that have been closed
@@ -252,7 +253,7 @@ func (n *NIC) init(cfg *Config) error {
 	}
 	n.eng.Init(n.link, (*machine)(n), &progress.Config{Spin: cfg.Spin, NoService: cfg.NoService})
 	n.calls.Init(&n.eng, (*call).run)
-	n.attempts.init(n.info.Slots)
+	n.attempts.Init(n.info.Slots, func(v *VI) { n.conns.Watch(&v.conn) })
 	n.peers.init()
 	n.dir.Init((*segment)(n), &n.eng, &n.strangers.random, directory.Self{
 		Addr: n.addr, Ports: n.info.Ports, Interface: n.info.Interface, Driver: n.info.Driver, MTU: n.info.MTU, MinMTU: minMTU,

@@ -52,7 +52,7 @@ func (o *viOwner) Notify(recv bool) {
 }
 
 // Due implements conn.Owner.
-func (o *viOwner) Due() int64 { return min(o.hs.next, o.hs.deadline) }
+func (o *viOwner) Due() int64 { return o.hs.Due() }
 
 // Step implements conn.Owner.
 func (o *viOwner) Step() { o.hs.step((*VI)(o)) }

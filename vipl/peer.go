@@ -151,18 +151,18 @@ func (v *VI) meetPeer(from, remote ethertype.Addr, c *conninfo.Info) {
 	attempt := ethertype.Seq(binary.BigEndian.Uint32(c.Data[2:]))
 	if n.addr.Compare(remote) < 0 { // it waits for our request, which may have come too early
 		if hs.phase == phaseRequest {
-			hs.next = n.conns.Now
-			n.attempts.resume(v)
+			hs.Next = n.conns.Now
+			n.attempts.Resume(&hs.Attempt, n.conns.Now)
 			hs.step(v)
 		}
 		return
 	}
-	if hs.phase == phaseAccept && c.Incarnation == v.incarnation && !hs.attempt.Less(attempt) {
+	if hs.phase == phaseAccept && c.Incarnation == v.incarnation && !hs.theirs.Less(attempt) {
 		return // heard before, or of an attempt that it has given up since
 	}
-	hs.phase, hs.attempt = phaseAccept, attempt
+	hs.phase, hs.theirs = phaseAccept, attempt
 	v.adopt(from, c)
-	hs.next, hs.interval = n.conns.Now, firstRetry
+	hs.Restart(n.conns.Now)
 	hs.step(v)
 }
 

@@ -192,10 +192,7 @@ func (v *VI) snapshot(now int64) VISnapshot {
 		}
 		s.Arriving = (*Arriving)(v.conn.Arriving())
 	case StateConnectPending:
-		s.GivesUp = time.Duration(v.hs.deadline - now)
-		if v.hs.left > 0 { // its clock stands still
-			s.GivesUp = time.Duration(v.hs.left)
-		}
+		s.GivesUp = time.Duration(v.hs.Left(now))
 	case StateError:
 		s.Err = v.conn.End.Err.Error()
 	case StateIdle:

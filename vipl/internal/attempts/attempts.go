@@ -1,0 +1,192 @@
+// Package attempts says when a NIC's attempts to connect send, and when they give up. It is
+// pure: the time is an argument, and who owns an attempt sends for it.
+//
+// A table lets as many of a NIC's attempts send at a time as the peer's
+// receive ring has room for, and the others wait for their turn. When thousands begin at
+// once, they would else overflow the ring, which at the largest MTU holds a few dozen
+// frames, whatever their length; and as each repeats what is lost, none would get on.
+//
+// An attempt keeps its turn until it is over. One that has sent several times without
+// getting on, because nobody answers there or the server has not accepted it yet, goes
+// behind those that wait. Its answer may come all the same, and gives it the turn back.
+// The time that an attempt has begins with its first turn. What it waits later does not
+// count if others have got on meanwhile: they may be many, and the server slow.
+package attempts
+
+import (
+	"math"
+
+	"github.com/bobnet-go/bobnet/transport/fifo"
+)
+
+// Never is the time at which an attempt that waits for its turn sends and gives up.
+const Never int64 = math.MaxInt64
+
+const (
+	firstRetry = 5_000_000   // ns
+	maxRetry   = 100_000_000 // ns
+)
+
+// Attempt is an attempt of an owner's to connect, from when it begins until Table.End. All
+// times are in nanoseconds of one clock.
+type Attempt[Owner any] struct {
+	Deadline int64 // when it gives up
+	Next     int64 // when it sends again
+	interval int64 // between the last two times that it sent
+	owner    Owner
+	turn     standing
+	left     int64 // of the time that it has, while it waits for its turn
+	since    int64 // when it lost the turn last; 0: it has not
+	sent     int   // times that it has, in its turn
+}
+
+// Begin begins an attempt that sends at once, and has so much time.
+func (a *Attempt[Owner]) Begin(owner Owner, now, timeout int64) {
+	*a = Attempt[Owner]{owner: owner, Deadline: now + timeout, Next: now, interval: firstRetry}
+}
+
+// Due returns when the attempt has something to do.
+func (a *Attempt[Owner]) Due() int64 { return min(a.Next, a.Deadline) }
+
+// Restart has the attempt send at once, and repeat that soon.
+func (a *Attempt[Owner]) Restart(now int64) { a.Next, a.interval = now, firstRetry }
+
+// Sends notes that the attempt sends now. It sends again after twice the time that has
+// passed between the last two, up to a tenth of a second.
+func (a *Attempt[Owner]) Sends(now int64) {
+	a.Next = now + a.interval
+	a.interval = min(2*a.interval, maxRetry)
+}
+
+// Left returns how much time the attempt has still. While it waits for its turn none of it
+// passes.
+func (a *Attempt[Owner]) Left(now int64) int64 {
+	if a.left > 0 {
+		return a.left
+	}
+	return a.Deadline - now
+}
+
+// standing is how an attempt stands with the table.
+type standing uint8
+
+const (
+	turnNone standing = iota // it has not asked
+	turnWaits
+	turnHas
+	turnOver
+)
+
+// Stage is how far an attempt has got, for Table.Admit.
+type Stage uint8
+
+// The stages.
+const (
+	Asks    Stage = iota // nobody has answered it
+	Proves               // the server has accepted it
+	Answers              // it is the server's side of one: it answers who has the turn
+)
+
+// most is how often an attempt sends before it makes way.
+var most = [...]int{Asks: 4, Proves: 12}
+
+const (
+	// turnShare is the part of a ring that one NIC's attempts may fill: each sends up to
+	// three frames.
+	turnShare = 4
+	turnMin   = 4
+	turnSlots = 256 // of rings that do not tell theirs
+)
+
+// Table says which attempts of a NIC have the turn.
+type Table[Owner any] struct {
+	limit   int // attempts that have the turn
+	active  int
+	gotOn   int64 // when one has got on last
+	waiting fifo.Queue[*Attempt[Owner]]
+	watch   func(Owner)
+}
+
+// Init makes a table for peers whose rings hold as many frames as this NIC's; 0 if that is
+// not known. watch is called when an attempt that had no timer has one again.
+func (t *Table[Owner]) Init(slots int, watch func(Owner)) {
+	if slots == 0 {
+		slots = turnSlots
+	}
+	t.limit, t.watch = max(slots/turnShare, turnMin), watch
+}
+
+// Admit reports whether an attempt may send now. If not, it may when its turn comes.
+func (t *Table[Owner]) Admit(a *Attempt[Owner], at Stage, now int64) bool {
+	switch {
+	case at == Answers:
+		return true
+	case a.turn == turnHas && (a.sent < most[at] || t.waiting.Len() == 0):
+	case a.turn == turnHas:
+		t.active--
+		a.since = now
+		t.wait(a, now)
+		t.next(now)
+		return false
+	case a.turn == turnWaits:
+		a.Next = Never
+		return false
+	case t.active >= t.limit || t.waiting.Len() > 0:
+		t.wait(a, now)
+		return false
+	default:
+		t.giveTurn(a, now)
+	}
+	a.sent++
+	return true
+}
+
+// wait has an attempt wait for its turn. Its clock stands still.
+func (t *Table[Owner]) wait(a *Attempt[Owner], now int64) {
+	a.left, a.Deadline = a.Deadline-now, Never
+	a.turn, a.Next = turnWaits, Never
+	t.waiting.Push(a)
+}
+
+// Resume gives an attempt that has got on the turn.
+func (t *Table[Owner]) Resume(a *Attempt[Owner], now int64) {
+	t.gotOn = now
+	t.giveTurn(a, now)
+}
+
+// giveTurn gives an attempt the turn. If it has lost one before, and nobody has got on
+// since, it was not the others that it waited for: the clock has run all the same.
+func (t *Table[Owner]) giveTurn(a *Attempt[Owner], now int64) {
+	if a.turn != turnHas {
+		a.turn = turnHas
+		t.active++
+	}
+	if a.left > 0 {
+		if a.since > 0 && t.gotOn < a.since {
+			a.left -= now - a.since
+		}
+		a.Deadline, a.left = now+a.left, 0
+		t.watch(a.owner)
+	}
+	a.sent = 0
+}
+
+// End takes note that an attempt is over.
+func (t *Table[Owner]) End(a *Attempt[Owner], now int64) {
+	had := a.turn == turnHas
+	a.turn = turnOver
+	if had {
+		t.active--
+		t.next(now)
+	}
+}
+
+// next gives the turn to those that have waited longest.
+func (t *Table[Owner]) next(now int64) {
+	for t.active < t.limit && t.waiting.Len() > 0 {
+		if a := t.waiting.Pop(); a.turn == turnWaits {
+			a.Restart(now)
+			t.giveTurn(a, now)
+		}
+	}
+}

@@ -1,0 +1,156 @@
+package attempts_test
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/bobnet-go/bobnet/vipl/internal/attempts"
+)
+
+const ms, timeout = int64(1_000_000), int64(1_000_000_000)
+
+// script is a table of four turns at a time, and attempts that are called by their numbers.
+type script struct {
+	*testing.T
+	table   attempts.Table[int]
+	all     []*attempts.Attempt[int]
+	now     int64
+	watched []int
+}
+
+// newScript begins so many attempts at a time that is not 0.
+func newScript(t *testing.T, n int) *script {
+	s := &script{T: t, now: 5000 * ms}
+	s.table.Init(16, func(i int) { s.watched = append(s.watched, i) })
+	for i := range n {
+		a := &attempts.Attempt[int]{}
+		a.Begin(i, s.now, timeout)
+		s.all = append(s.all, a)
+	}
+	return s
+}
+
+// sends has the attempts from..to-1 ask whether they may send, and wants an answer.
+func (s *script) sends(from, to int, at attempts.Stage, want bool) {
+	s.Helper()
+	for i, a := range s.all[from:to] {
+		got := s.table.Admit(a, at, s.now)
+		if got {
+			a.Sends(s.now)
+		}
+		if got != want {
+			s.Fatalf("attempt %d may send: %v, want %v", from+i, got, want)
+		}
+		if !got && a.Due() != attempts.Never {
+			s.Fatalf("attempt %d waits and has a timer at %d", from+i, a.Due())
+		}
+	}
+}
+
+// left wants an attempt to have so much time.
+func (s *script) left(i int, want int64) {
+	s.Helper()
+	if got := s.all[i].Left(s.now); got != want {
+		s.Errorf("attempt %d has %d ns left, want %d", i, got, want)
+	}
+}
+
+// TestTurns: four send, the others wait, without a clock; who ends gives its turn to the one
+// that has waited longest.
+func TestTurns(t *testing.T) {
+	s := newScript(t, 7)
+	s.sends(0, 4, attempts.Asks, true)
+	s.sends(4, 7, attempts.Asks, false)
+	s.now += 400 * ms
+	s.left(0, timeout-400*ms)
+	s.left(4, timeout)
+	s.table.End(s.all[5], s.now) // it was abandoned while it waited
+	s.table.End(s.all[1], s.now)
+	s.table.End(s.all[2], s.now)
+	if want := []int{4, 6}; !slices.Equal(s.watched, want) {
+		t.Fatalf("the turn went to %v, want %v", s.watched, want)
+	}
+	s.left(4, timeout)
+	if due := s.all[4].Due(); due != s.now {
+		t.Errorf("who gets the turn is due at %d, want now, %d", due, s.now)
+	}
+	s.sends(4, 5, attempts.Asks, true)
+}
+
+// TestInVain: who has sent four times without an answer, or twelve times after one, makes way
+// where others wait, and nowhere else.
+func TestInVain(t *testing.T) {
+	for stage, times := range map[attempts.Stage]int{attempts.Asks: 4, attempts.Proves: 12} {
+		s := newScript(t, 5)
+		for range 3 * times {
+			s.sends(0, 1, stage, true) // alone
+		}
+		s.table.Resume(s.all[0], s.now)
+		for range times {
+			s.sends(0, 4, stage, true)
+		}
+		s.sends(4, 5, stage, false)
+		s.now += 100 * ms
+		s.sends(0, 1, stage, false)
+		if !slices.Equal(s.watched, []int{4}) {
+			t.Errorf("the turn went to %v, want 4", s.watched)
+		}
+	}
+}
+
+// TestClock: the time that one waits for its second turn counts, unless another has got on
+// meanwhile.
+func TestClock(t *testing.T) {
+	for _, gotOn := range []bool{false, true} {
+		s := newScript(t, 5)
+		for range 4 {
+			s.sends(0, 4, attempts.Asks, true)
+		}
+		s.sends(4, 5, attempts.Asks, false)
+		s.now += 100 * ms
+		s.sends(0, 1, attempts.Asks, false) // it waits behind 4, which has its turn
+		s.now += 300 * ms
+		want := timeout - 400*ms
+		if gotOn {
+			s.table.Resume(s.all[4], s.now)
+			want = timeout - 100*ms
+		}
+		s.table.End(s.all[1], s.now)
+		s.left(0, want)
+	}
+}
+
+// TestAnswer: an answer gives the turn back to one that waits; the side that answers needs
+// none.
+func TestAnswer(t *testing.T) {
+	s := newScript(t, 6)
+	s.sends(0, 4, attempts.Asks, true)
+	s.sends(4, 5, attempts.Asks, false)
+	s.sends(5, 6, attempts.Answers, true)
+	s.table.Resume(s.all[4], s.now)
+	s.sends(4, 5, attempts.Proves, true)
+	s.table.End(s.all[0], s.now)
+	s.table.End(s.all[5], s.now)
+	if !slices.Equal(s.watched, []int{4}) {
+		t.Errorf("the turn went to %v, want 4", s.watched)
+	}
+}
+
+// TestIntervals: an attempt repeats what it sends after 5 ms, and then ever more rarely, up to
+// ten times a second.
+func TestIntervals(t *testing.T) {
+	s := newScript(t, 1)
+	var got []int64
+	for range 7 {
+		s.sends(0, 1, attempts.Asks, true)
+		got = append(got, (s.all[0].Next-s.now)/ms)
+		s.now = s.all[0].Next
+	}
+	if want := []int64{5, 10, 20, 40, 80, 100, 100}; !slices.Equal(got, want) {
+		t.Errorf("it sends again after %v ms, want %v", got, want)
+	}
+	s.all[0].Restart(s.now)
+	if s.sends(0, 1, attempts.Asks, true); s.all[0].Next != s.now+5*ms {
+		t.Errorf("after a restart it sends again after %d ns", s.all[0].Next-s.now)
+	}
+}
