@@ -148,7 +148,8 @@ func TestFreeWhileWaiting(t *testing.T) {
 						return err
 					}
 					c.ep.Map(0, w.find("server"), 5)
-					w.At(w.Now()+int64(20*time.Millisecond), func() {
+					w.Go("closer", func() { // to close a node takes time
+						w.Sleep(20 * time.Millisecond)
 						switch free {
 						case "bundle":
 							err = c.b.Free()

@@ -67,6 +67,71 @@ func TestCloseDelivers(t *testing.T) {
 	})
 }
 
+// TestCloseDeliversBesideWait: the same in virtual time while another process of the server
+// waits on its node, for which it takes in what comes.
+func TestCloseDeliversBesideWait(t *testing.T) {
+	const asked = 3
+	seeds(t, 100, func(seed uint64) error {
+		w := newWorld(sim.Options{Seed: seed, Loss: 0.2, Delay: 5 * time.Microsecond})
+		w.node("server", endpoint.Config{}, func(n *endpoint.Node) error {
+			s, err := newParty(n)
+			if err != nil {
+				return err
+			}
+			other, err := newParty(n)
+			if err != nil {
+				return err
+			}
+			answered, ended := 0, false
+			s.ep.SetHandler(hEcho, func(t endpoint.Token, args []uint32, _ []byte) {
+				answered++
+				t.ReplyMedium(hReply, make([]byte, 1000), args...)
+			})
+			w.Go("waiter", func() {
+				var err error
+				for err == nil {
+					_, err = other.b.WaitPoll(bg)
+				}
+				if ended = true; !errors.Is(err, endpoint.ErrClosed) {
+					w.errs = append(w.errs, fmt.Errorf("the wait ended with %w", err))
+				}
+			})
+			w.board["server"] = s.ep.Name()
+			for answered < asked && w.Sleep(20*time.Microsecond) == nil {
+				if _, err := s.b.Poll(); err != nil {
+					return err
+				}
+			}
+			if err := n.Close(); err != nil || !ended {
+				return fmt.Errorf("closed: %v; the waiter has left: %v", err, ended)
+			}
+			return nil
+		})
+		w.node("client", endpoint.Config{}, func(n *endpoint.Node) error {
+			c, err := newParty(n)
+			if err != nil {
+				return err
+			}
+			got := 0
+			c.ep.SetHandler(hReply, func(endpoint.Token, []uint32, []byte) { got++ })
+			if err := c.ep.Map(0, w.find("server"), 7); err != nil {
+				return err
+			}
+			for i := range uint32(asked) {
+				if err := c.ep.Request(bg, 0, hEcho, i); err != nil {
+					return err
+				}
+			}
+			err = c.until(n, "answers", func() bool { return got+len(c.returned) == asked })
+			if err == nil && len(c.returned) > 0 {
+				err = fmt.Errorf("%d answers, and came back: %+v", got, c.returned)
+			}
+			return err
+		})
+		return w.run()
+	})
+}
+
 // TestCloseWhileWaiting: closing a node gets a goroutine that waits out of the
 // way, whenever it has begun.
 func TestCloseWhileWaiting(t *testing.T) {

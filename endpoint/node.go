@@ -1,6 +1,7 @@
 package endpoint
 
 import (
+	"context"
 	"math/rand/v2"
 	"runtime"
 	"runtime/debug"
@@ -29,7 +30,8 @@ type Node struct {
 	services  map[uint32]*Endpoint // published, by the numbers of their names
 	lastID    uint32
 	bundles   map[*Bundle]struct{}
-	leader    *Bundle // for which a goroutine waits on way
+	leader    *Bundle       // for which a goroutine waits on way
+	left      provider.Gate // which the leader of a closed node opens as it leaves; nil if nobody waits there
 	followers followers
 	running   int // handlers
 	closed    bool
@@ -68,9 +70,7 @@ func (n *Node) Addr() ethertype.Addr { return n.way.Addr() }
 // NIC if the node has opened it. Calls that wait return ErrClosed. Peers get
 // back what they have sent and no handler has answered; what has been sent to
 // them, the answers of the last handlers above all, is given a second at most to
-// arrive. Under virtual time it is given none while another goroutine waits on the node,
-// which alone takes in what comes and cannot run before Close sleeps. It fails with
-// ErrInUse while a handler is running. Closing twice does nothing.
+// arrive. It fails with ErrInUse while a handler is running. Closing twice does nothing.
 func (n *Node) Close() error {
 	err := n.close()
 	n.flushLog()
@@ -101,17 +101,24 @@ func (n *Node) close() error {
 	return n.way.Close()
 }
 
-// endLead gets the goroutine that waits, if any, out of the closed node's way. It
-// reports false where that one cannot run before the caller sleeps.
+// endLead gets the leader, if any, out of the closed node's way: it wakes it, and waits at
+// a gate that the leader opens as it leaves. It reports false if the provider has failed in
+// virtual time, where the leader cannot run before the caller sleeps.
 func (n *Node) endLead() bool {
 	for n.leader != nil {
-		n.way.Wake()
-		if n.virtual {
-			return false
+		if n.left == nil {
+			n.left = n.way.Gate()
 		}
+		n.way.Wake()
 		n.mu.Unlock()
-		runtime.Gosched()
+		err := n.left.Wait(context.Background())
+		if err != nil { // the leader's wait has ended, too
+			runtime.Gosched()
+		}
 		n.mu.Lock()
+		if err != nil && n.virtual {
+			return n.leader == nil
+		}
 	}
 	return true
 }

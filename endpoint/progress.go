@@ -91,6 +91,9 @@ func (b *Bundle) step(ctx context.Context, atOnce bool) (handled bool, err error
 	n.pacing.looked()
 	n.leader = nil
 	if n.closed {
+		if n.left != nil {
+			n.left.Open()
+		}
 		return false, errNodeClosed
 	}
 	n.followers.woken = false
