@@ -1,0 +1,176 @@
+package paper
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"sync/atomic"
+	"time"
+
+	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/transport/myrinet"
+	"github.com/bobnet-go/bobnet/transport/myrinet/plain"
+	"github.com/bobnet-go/bobnet/transport/sim"
+	"github.com/bobnet-go/bobnet/vmmc"
+	"github.com/bobnet-go/bobnet/vmmc/lanai"
+)
+
+// vmmcRounds is how many messages are counted of each size.
+const vmmcRounds = 20
+
+// vmmcSide is a process on one of two cards that run VMMC's control program, as the paper
+// has it: packets with CRC errors are dropped.
+type vmmcSide struct {
+	ctx  context.Context
+	w    *sim.World
+	p    *vmmc.Process
+	side int
+	buf  []byte         // exported
+	src  []byte         // what is sent
+	to   vmmc.ProxyAddr // the other side's buffer
+}
+
+// onVMMC runs body on both sides, with messages of size octets. short is the longest that
+// is copied into its request.
+func onVMMC(ctx context.Context, size, short int, body func(s *vmmcSide) error) error {
+	w := sim.New(sim.Options{Seed: 1, Limit: time.Hour})
+	f, err := myrinet.New(w, myrinet.Options{Seed: 1})
+	if err != nil {
+		return err
+	}
+	var ports [2]*myrinet.Port
+	var errs [2]error
+	left := 2
+	mac := func(i int) ethertype.MAC { return ethertype.MAC{2, 0, 0, 0, 3, byte(i)} }
+	virtual := plain.Virtual{World: w, Waiter: func() plain.Waiter { return w.Waiter() }}
+	for i := range ports {
+		cfg := lanai.Config{Drop: true, MAC: mac(i), Routes: []plain.Route{{To: mac(1 - i)}}, Card: myrinet.CardConfig{Timing: myrinet.PCITiming()}}
+		host, err := lanai.NewVirtual(virtual, func(h myrinet.Host) *myrinet.Port {
+			ports[i] = f.Host(fmt.Sprint("card ", i), h)
+			return ports[i]
+		}, cfg)
+		if err != nil {
+			return err
+		}
+		w.Go(fmt.Sprint("process ", i), func() {
+			s := &vmmcSide{ctx: ctx, w: w, side: i, buf: make([]byte, size), src: make([]byte, size)}
+			errs[i] = s.open(host, short)
+			if errs[i] == nil {
+				errs[i] = body(s)
+			}
+			for left--; left > 0 && errs[0] == nil && errs[1] == nil; {
+				if w.Sleep(time.Millisecond) != nil {
+					break
+				}
+			}
+			if s.p != nil {
+				errs[i] = errors.Join(errs[i], s.p.Close())
+			}
+		})
+	}
+	if _, err := f.Join(ports[0], ports[1]); err != nil {
+		return err
+	}
+	return errors.Join(w.Run(), errs[0], errs[1])
+}
+
+// open has each side export its buffer and import the other's.
+func (s *vmmcSide) open(host *lanai.Host, short int) (err error) {
+	quiet := slog.New(slog.NewTextHandler(io.Discard, nil))
+	if s.p, err = vmmc.Open(&vmmc.Config{Card: host, Process: uint32(s.side), Short: short, Logger: quiet}); err != nil {
+		return err
+	}
+	if _, err := s.p.Export(s.buf, 1, vmmc.Everybody, nil); err != nil {
+		return err
+	}
+	i, err := s.p.Import(s.ctx, vmmc.Name{Process: uint32(1 - s.side), ID: 1})
+	if err != nil {
+		return err
+	}
+	s.to = i.Addr()
+	return nil
+}
+
+// send sends message n, the last word of which is its number, and pays for the host's
+// writes to the card.
+func (s *vmmcSide) send(n uint32) error {
+	binary.NativeEndian.PutUint32(s.src[len(s.src)-vmmc.WordSize:], n)
+	err := s.p.SendMsg(s.ctx, s.src, s.to)
+	s.p.Poll()
+	return err
+}
+
+// take waits for message n.
+func (s *vmmcSide) take(n uint32) error {
+	word := vmmc.Word(s.buf, len(s.buf)-vmmc.WordSize)
+	for atomic.LoadUint32(word) != n {
+		if _, err := s.p.Spin(s.ctx, word, n-1); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// exchange has both sides send, one after the other or at the same time, and returns how
+// long a round takes in microseconds. The first rounds fill the TLB and do not count.
+func exchange(ctx context.Context, size, short int, together bool) (round float64, err error) {
+	const warm = 3
+	err = onVMMC(ctx, size, short, func(s *vmmcSide) error {
+		var began int64
+		for n := range uint32(warm + vmmcRounds) {
+			if n == warm {
+				began = s.w.Now()
+			}
+			first, second := s.send, s.take
+			if s.side == 1 && !together {
+				first, second = s.take, s.send
+			}
+			if err := errors.Join(first(n+1), second(n+1)); err != nil {
+				return err
+			}
+		}
+		if s.side == 0 {
+			round = micro(time.Duration(s.w.Now()-began)) / vmmcRounds
+		}
+		return nil
+	})
+	return round, err
+}
+
+// overhead returns how long the call that sends takes its caller, in microseconds, when
+// nothing else is under way.
+func overhead(ctx context.Context, size int, synchronous bool) (us float64, err error) {
+	err = onVMMC(ctx, size, vmmc.DefaultShort, func(s *vmmcSide) error {
+		const warm = 3
+		for n := range warm + vmmcRounds {
+			if s.side == 1 {
+				return nil
+			}
+			if err := s.w.Sleep(time.Millisecond); err != nil {
+				return err
+			}
+			began := s.w.Now()
+			post := vmmc.Send{Src: s.src, Dst: s.to}
+			if synchronous {
+				err = s.send(1)
+			} else {
+				err = s.p.Post(&post)
+				s.p.Poll()
+			}
+			if n >= warm {
+				us += micro(time.Duration(s.w.Now()-began)) / vmmcRounds
+			}
+			if err == nil && !synchronous {
+				err = s.p.WaitSend(s.ctx, &post)
+			}
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	return us, err
+}

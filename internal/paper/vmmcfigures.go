@@ -1,0 +1,87 @@
+package paper
+
+import (
+	"math"
+
+	"github.com/bobnet-go/bobnet/internal/plot"
+	"github.com/bobnet-go/bobnet/vmmc"
+)
+
+// repeatLatency is figure 2.
+func repeatLatency(b *Bench) error {
+	ours := plot.Series{Name: "ours"}
+	for _, n := range []int{4, 16, 64, 128, 256, 512} {
+		round, err := exchange(b.Context, n, vmmc.DefaultShort, false)
+		if err != nil {
+			return err
+		}
+		if n == 4 {
+			b.Set("fig2.one_word_us", round/2)
+		}
+		ours.Points = append(ours.Points, plot.Point{X: float64(n), Value: round / 2})
+	}
+	copied, err := exchange(b.Context, 96, 128, false)
+	if err != nil {
+		return err
+	}
+	fetched, err := exchange(b.Context, 96, 64, false)
+	if err != nil {
+		return err
+	}
+	b.Holds("fig2.thresholds", math.Abs(fetched/copied-1) < Near)
+	b.Draw(Figure{"vmmc-figure2", "One-way time of short messages", []plot.Panel{{
+		Title: "Latency", Y: "us", Series: []plot.Series{ours, {Name: "paper", Points: []plot.Point{{X: 4, Value: 9.8}}}},
+	}}})
+	return nil
+}
+
+// repeatRates is figure 3.
+func repeatRates(b *Bench) error {
+	one, both := plot.Series{Name: "one way"}, plot.Series{Name: "both ways, together"}
+	var highest [2]float64
+	for _, n := range []int{1024, 4096, 16_384, 65_536, 262_144, 1_048_576} {
+		alternating, err := exchange(b.Context, n, vmmc.DefaultShort, false)
+		if err != nil {
+			return err
+		}
+		together, err := exchange(b.Context, n, vmmc.DefaultShort, true)
+		if err != nil {
+			return err
+		}
+		x := float64(n)
+		one.Points = append(one.Points, plot.Point{X: x, Value: 2 * x / alternating})
+		both.Points = append(both.Points, plot.Point{X: x, Value: 2 * x / together})
+		highest[0], highest[1] = max(highest[0], 2*x/alternating), max(highest[1], 2*x/together)
+	}
+	b.Set("fig3.one_way", highest[0])
+	b.Set("fig3.both_ways", highest[1])
+	b.Draw(Figure{"vmmc-figure3", "Bandwidth over message size", []plot.Panel{{
+		Title: "Bandwidth", Y: "MB/s",
+		Series: []plot.Series{one, both, {Name: "paper, one way", Points: []plot.Point{{X: 1_048_576, Value: 108.4}}}, {Name: "paper, both ways", Points: []plot.Point{{X: 1_048_576, Value: 91}}}},
+	}}})
+	return nil
+}
+
+// repeatOverheads is figure 4.
+func repeatOverheads(b *Bench) error {
+	synchronous, asynchronous := plot.Series{Name: "synchronous"}, plot.Series{Name: "asynchronous"}
+	sync, async := map[int]float64{}, map[int]float64{}
+	for _, n := range []int{4, 32, 64, 128, 256, 1024, 4096} {
+		var err error
+		if sync[n], err = overhead(b.Context, n, true); err != nil {
+			return err
+		}
+		if async[n], err = overhead(b.Context, n, false); err != nil {
+			return err
+		}
+		synchronous.Points = append(synchronous.Points, plot.Point{X: float64(n), Value: sync[n]})
+		asynchronous.Points = append(asynchronous.Points, plot.Point{X: float64(n), Value: async[n]})
+	}
+	b.Set("fig4.synchronous_us", sync[4])
+	b.Holds("fig4.jump", sync[256] > 1.5*sync[128])
+	b.Holds("fig4.asynchronous", async[256] < async[128])
+	b.Draw(Figure{"vmmc-figure4", "Overhead of synchronous and asynchronous sends", []plot.Panel{{
+		Title: "Send overhead", Y: "us", Series: []plot.Series{synchronous, asynchronous},
+	}}})
+	return nil
+}
