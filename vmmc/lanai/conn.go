@@ -91,10 +91,16 @@ func (k *conn) say(body []byte) {
 	}
 	b := append(make([]byte, 0, 1+envelopeSize+len(body)), ctlProcess)
 	p.h.eng.Lock()
-	p.h.send(k.node, false, append(e.append(b), body...))
-	p.h.carrier.drive()
-	p.h.eng.Unlock()
+	defer p.h.eng.Unlock()
+	if k.holds() {
+		p.h.send(k.node, false, append(e.append(b), body...))
+		p.h.carrier.drive()
+	}
 }
+
+// holds reports whether the line is that of the connection's beginning: else the
+// connection has ended, and is about to be told. The host's lock is held.
+func (k *conn) holds() bool { return k.p.h.prog.lines[k.node].number == k.line }
 
 // body begins a message.
 func body(kind byte, numbers ...uint32) []byte {
@@ -246,7 +252,7 @@ func (k *conn) drop() (gone []*grant) {
 	for _, x := range k.regions {
 		x.close()
 	}
-	silent := k.silent || h.prog.lines[k.node].number != k.line
+	silent := k.silent || !k.holds()
 	for _, g := range k.grants {
 		if g == nil {
 			continue

@@ -222,6 +222,7 @@ func (h *Host) refused(node int, port uint16, frame uint32) {
 func (h *Host) lineCut(node int) {
 	mac := h.prog.nodes.mac(node)
 	h.leaving.Keep(func(m *message) bool { return m.node != node || m.query || m.data[0] == ctlPing })
+	h.came.Keep(func(m *message) bool { return m.node != node || m.query || m.data == nil })
 	for _, p := range h.procs {
 		if p.queue.open {
 			p.queue.table.closeNode(node)
@@ -340,6 +341,12 @@ func (h *Host) linger() {
 
 // MAC returns the node's address.
 func (h *Host) MAC() ethertype.MAC { return h.cfg.MAC }
+
+// WithTimeout returns a copy of ctx that ends when d has passed on the host's clock, which
+// is the world's in virtual time.
+func (h *Host) WithTimeout(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc) {
+	return h.eng.WithTimeout(ctx, d)
+}
 
 // Virtual reports whether the host is in virtual time.
 func (h *Host) Virtual() bool { return h.eng.Virtual() }

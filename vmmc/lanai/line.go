@@ -137,6 +137,9 @@ func (p *program) ended(x reliability.Passage) {
 	case reliability.EndedAcked:
 		p.lines[x.Card].under--
 		p.release(&p.bufs[x.Packet], endDone)
+	case reliability.EndedRefused: // those behind it go on
+		p.lines[x.Card].under--
+		p.release(&p.bufs[x.Packet], endRefused)
 	default: // the packets behind it cannot be told from it any more
 		p.lines[x.Card].under--
 		p.release(&p.bufs[x.Packet], endLost)

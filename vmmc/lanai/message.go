@@ -99,11 +99,13 @@ func (h *Host) hear(m *message) {
 			p.tell(event{kind: eventMessage, from: e.from.Addr, id: e.from, body: []byte{sayBye, byte(byeNobody)}})
 		}
 	case ctlRefused:
-		if p := h.procs[r.u16()]; p != nil {
+		port := r.u16()
+		if p := h.procs[port]; p != nil {
 			p.tell(event{kind: eventRefused, from: ethertype.Addr{MAC: mac}, frame: r.u32()})
 		}
 	case ctlQuery:
-		h.names.asked(m.node, r.u32(), string(r.b))
+		seq := r.u32()
+		h.names.asked(m.node, seq, string(r.b))
 	case ctlFound:
 		seq := r.u32()
 		h.names.found(seq, ethertype.Addr{MAC: mac, Port: r.u16()})

@@ -83,8 +83,9 @@ type buffer struct {
 	dead   bool // its request, or line, has ended
 	header
 
-	req    *queue // whose request ends with this packet; nil for none
+	of     *queue // whose request it is a part of; nil for none
 	number uint32
+	ends   bool // the request ends with it
 }
 
 type bufferState uint8
@@ -262,21 +263,33 @@ func (p *program) take(node int, data bool) *buffer {
 
 // give makes a buffer free.
 func (p *program) give(b *buffer) {
-	b.state, b.req = free, nil
+	b.state, b.of = free, nil
 	p.free++
 }
 
 // end has the request of a buffer end with it.
 func (p *program) end(b *buffer, how ending) {
-	if q := b.req; q != nil {
-		b.req = nil
-		p.report1(q, b.number, how)
+	q := b.of
+	if q == nil {
+		return
+	}
+	b.of = nil
+	if slot := &q.under[(b.number-1)%Slots]; how != endDone && slot.number == b.number && slot.how == 0 {
+		slot.how = how
+	}
+	if b.ends {
+		p.tell(q, b.number, how)
 	}
 }
 
-// report1 tells the host how a request has ended.
-func (p *program) report1(q *queue, number uint32, how ending) {
-	if q.open {
+// tell tells the host how a request has ended: as its first part that has not gone well, if
+// there is one.
+func (p *program) tell(q *queue, number uint32, how ending) {
+	slot := &q.under[(number-1)%Slots]
+	if slot.how != 0 && slot.number == number {
+		how = slot.how
+	}
+	if *slot = (under{}); q.open {
 		p.statuses.Push(ended{q, number, how})
 	}
 }
@@ -348,7 +361,7 @@ func (p *program) launch() bool {
 	}
 	if b := p.out; b != nil {
 		p.out = nil
-		if b.dead || !b.bound() && !b.queued {
+		if !b.queued && (b.dead || !b.bound()) {
 			p.give(b)
 		}
 	}

@@ -107,6 +107,7 @@ const (
 	endAddress        // it names memory that is not the process's
 	endSize           // it is longer than a request can be
 	endRoute          // no route leads to the node
+	endRefused        // its exporter has taken the page back
 	endLost           // the node does not answer, or was started again
 )
 

@@ -209,6 +209,10 @@ func (p *program) writable(addr uint64) bool {
 func (p *program) onStored() {
 	in := &p.in
 	if in.kind != kindChunk {
+		if in.node != 0 && in.kind == kindControl && !p.current(&p.lines[in.node], &in.header) {
+			p.count.Stale++ // its line has ended meanwhile
+			return
+		}
 		p.h.messageCame(in.node, in.kind == kindQuery, in.data[:in.moved])
 		return
 	}
@@ -246,11 +250,16 @@ func (p *program) finishStore() {
 		in.owner.gate.Open(&p.h.eng)
 	}
 	in.busy = false
-	if in.local != nil {
+	switch {
+	case in.local != nil && in.refuse:
+		p.release(in.local, endRefused)
+		return
+	case in.local != nil:
 		p.release(in.local, endDone)
 		return
-	}
-	if in.flags&flagChannel != 0 {
+	case in.flags&flagChannel != 0 && in.refuse:
+		p.answers.Push(answer{in.node, p.recv.Refuse(in.node, in.ch.Channel, reliability.NackNoEndpoint)})
+	case in.flags&flagChannel != 0:
 		p.answers.Push(answer{in.node, p.recv.Accept(in.node, in.ch.Channel)})
 	}
 	p.c.Post(in.r.Buffer)

@@ -83,9 +83,16 @@ func (x *region) open() bool {
 	first, ok := x.k.p.queue.table.reserve(n)
 	if ok {
 		x.first, x.pages = first, uint32(n)
-		x.k.p.queue.table.set(first, x.k.node, x.to)
+		x.lead(x.to)
 	}
 	return ok
+}
+
+// lead has the pages lead to frames. The host's lock is held.
+func (x *region) lead(to run) {
+	if x.k.holds() {
+		x.k.p.queue.table.set(x.first, x.k.node, to)
+	}
 }
 
 // close has the pages lead nowhere. The host's lock is held.
@@ -166,7 +173,7 @@ func (x *region) move() {
 	h := p.h
 	h.eng.Lock()
 	p.queue.table.close(x.first, x.pages)
-	p.queue.table.set(x.first, x.k.node, x.next)
+	x.lead(x.next)
 	x.moving, x.to, x.offset = false, x.next, x.nextAt
 	h.eng.Unlock()
 	x.Addr = uint64(x.offset)

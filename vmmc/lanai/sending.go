@@ -22,16 +22,23 @@ type queue struct {
 	sent    int    // octets of it that are
 	node    int    // where it goes
 	number  uint64 // of that line, when its first chunk was sent
+	under   [Slots]under
 	missing bool   // the driver has been asked for a translation
 	page0   uint64 // the page that it was asked for
+}
+
+// under is a request that has not ended, and what has not gone well of it.
+type under struct {
+	number uint32
+	how    ending
 }
 
 // drop forgets a process. What has begun to leave leaves.
 func (p *program) drop(q *queue) {
 	p.procs = slices.DeleteFunc(p.procs, func(x *queue) bool { return x == q })
 	for i := range p.bufs {
-		if p.bufs[i].req == q {
-			p.bufs[i].req = nil
+		if p.bufs[i].of == q {
+			p.bufs[i].of = nil
 		}
 	}
 	if p.turn, q.has = 0, false; p.tight == q {
@@ -59,6 +66,7 @@ func (p *program) pick(q *queue) bool {
 	p.c.Work(p.h.costs.Pick)
 	q.next = after(q.next)
 	q.has, q.sent = true, 0
+	q.under[(q.req.number-1)%Slots] = under{number: q.req.number}
 	if how := p.check(q); how != endDone {
 		p.fail(q, how)
 		return true
@@ -93,7 +101,7 @@ func (p *program) check(q *queue) ending {
 // fail ends a request that the card refuses.
 func (p *program) fail(q *queue, how ending) {
 	q.has = false
-	p.report1(q, q.req.number, how)
+	p.tell(q, q.req.number, how)
 }
 
 // step sends the next chunk of a request. It reports false if it has to wait.
@@ -195,8 +203,9 @@ func (p *program) dispatch(q *queue, b *buffer) {
 		q.number = p.lines[q.node].number
 	}
 	p.count.OctetsOut += uint64(b.size)
+	b.of, b.number = q, q.req.number
 	if q.sent += int(b.size); q.sent == q.req.size {
-		b.req, b.number, q.has = q, q.req.number, false
+		b.ends, q.has = true, false
 		if q.req.notify {
 			b.flags |= flagNotify
 		}

@@ -1,0 +1,208 @@
+package lanai_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/bobnet-go/bobnet/internal/seedtest"
+	"github.com/bobnet-go/bobnet/transport/myrinet"
+	"github.com/bobnet-go/bobnet/vmmc"
+	"github.com/bobnet-go/bobnet/vmmc/lanai"
+)
+
+var seeds = seedtest.Flags("vmmc/lanai", 15).Each
+
+const (
+	stormHosts = 3
+	stormSize  = 10000
+)
+
+// TestStorm: while cables and the switch fail and return, and bits flip, each send ends.
+// One that ends well is in the exporter's memory, whole. In the end nothing is left of the
+// processes: no page that others may write, no packet, no memory on the card.
+func TestStorm(t *testing.T) {
+	seeds(t, 30, func(seed uint64) error {
+		s := newStorm(t, seed, 2e-7, 100*time.Millisecond, lanai.Config{})
+		if err := s.run(); err != nil {
+			return err
+		}
+		for i, h := range s.hosts {
+			if err := empty(h); err != nil {
+				return fmt.Errorf("host %d: %w", i, err)
+			}
+		}
+		return nil
+	})
+}
+
+// TestDrops: where nothing is sent again, what arrives with a CRC error is counted, and
+// sends end all the same.
+func TestDrops(t *testing.T) {
+	s := newStorm(t, 1, 5e-6, 20*time.Millisecond, lanai.Config{Drop: true})
+	if err := s.run(); err != nil {
+		t.Fatal(err)
+	}
+	errors := uint64(0)
+	for i, h := range s.hosts {
+		errors += h.Snapshot().Card.Stats.CRCErrors
+		if err := empty(h); err != nil {
+			t.Errorf("host %d: %v", i, err)
+		}
+	}
+	if errors == 0 {
+		t.Error("no CRC error was counted")
+	}
+}
+
+// empty returns what is left of processes that have gone.
+func empty(h *lanai.Host) error {
+	s := h.Snapshot()
+	if s.Frames != 0 || s.Buffers != 0 || len(s.Processes) != 0 || s.Card.Pages != 1 {
+		return fmt.Errorf("%d pages may be written, %d packets, %d processes, %d doorbell pages are left", s.Frames, s.Buffers, len(s.Processes), s.Card.Pages)
+	}
+	for _, m := range s.Card.Memory {
+		if m.Purpose == "TLB" || m.Purpose == "outgoing page table" {
+			return fmt.Errorf("%d octets for %s are left", m.Size, m.Purpose)
+		}
+	}
+	return nil
+}
+
+// storm is hosts with a process each, which all write to each other.
+type storm struct {
+	*network
+	drop  bool
+	rng   *rand.Rand
+	end   int64 // how long it lasts, and when it is over
+	left  int
+	done  int // sends that ended well
+	errs  []error
+	board [stormHosts][stormHosts][]byte // by exporter and importer
+}
+
+func newStorm(t testing.TB, seed uint64, bitErrors float64, length time.Duration, cfg lanai.Config) *storm {
+	s := &storm{network: newNetwork(t, myrinet.Options{Seed: seed, BitErrors: bitErrors}), drop: cfg.Drop, end: int64(length), rng: rand.New(rand.NewPCG(seed, 1))}
+	cfg.Card.Timing = myrinet.PCITiming()
+	cfg.PeerTimeout = 20 * time.Millisecond
+	for i := range stormHosts {
+		s.host(i, cfg)
+	}
+	return s
+}
+
+// run has the processes write, and things fail, until it is over.
+func (s *storm) run() error {
+	s.end += s.Now()
+	s.left = stormHosts
+	for i := range stormHosts {
+		s.Go(fmt.Sprint("process ", i), func() {
+			if err := s.process(i); err != nil {
+				s.errs = append(s.errs, fmt.Errorf("process %d: %w", i, err))
+			}
+		})
+	}
+	s.Go("faults", s.faults)
+	err := s.World.Run()
+	if s.done == 0 {
+		s.errs = append(s.errs, errors.New("no send has ended well"))
+	}
+	return errors.Join(append(s.errs, err)...)
+}
+
+// faults has things fail and return.
+func (s *storm) faults() {
+	for s.Now() < s.end {
+		c := s.cables[s.rng.IntN(stormHosts)]
+		short := time.Duration(s.rng.IntN(int(8 * time.Millisecond)))
+		if s.rng.IntN(4) == 0 {
+			short *= 5 // longer than a node is believed to be alive
+		}
+		if s.rng.IntN(5) == 0 {
+			s.sw.Fail()
+			_ = s.Sleep(short)
+			s.sw.Restore()
+		} else {
+			c.Cut()
+			_ = s.Sleep(short)
+			c.Mend()
+		}
+		_ = s.Sleep(time.Duration(s.rng.IntN(int(10 * time.Millisecond))))
+	}
+}
+
+// process exports a board for each other process, and writes to the boards of all.
+func (s *storm) process(i int) error {
+	p, err := vmmc.Open(&vmmc.Config{Card: s.hosts[i], Process: uint32(i)})
+	if err != nil {
+		return err
+	}
+	for k := range stormHosts {
+		s.board[i][k] = make([]byte, stormSize)
+		if _, err := p.Export(s.board[i][k], uint32(k), vmmc.Everybody, func(vmmc.Notification) {}); err != nil {
+			return err
+		}
+	}
+	for round := byte(1); s.Now() < s.end && err == nil; round++ {
+		err = s.write(p, i, (i+1+int(round)%(stormHosts-1))%stormHosts, round)
+	}
+	for s.left--; err == nil && s.left > 0; {
+		p.Poll()
+		err = s.Sleep(time.Millisecond)
+	}
+	p.Close()
+	if err == nil {
+		err = s.Sleep(time.Second) // what they say at the end arrives, or is given up
+	}
+	return err
+}
+
+// write imports another process's board and sends to it until something fails.
+func (s *storm) write(p *vmmc.Process, i, to int, round byte) error {
+	ctx, cancel := s.limit(50 * time.Millisecond)
+	defer cancel()
+	board, err := p.Import(ctx, vmmc.Name{Process: uint32(to), ID: uint32(i)})
+	if err != nil {
+		return nil // it is cut off: others are tried
+	}
+	for k := range 5 {
+		src := bytes.Repeat([]byte{round + byte(k)}, 1+s.rng.IntN(stormSize-1))
+		long, cancel := s.limit(10 * time.Second)
+		err = p.SendMsgWithNotify(long, src, board.Addr())
+		cancel()
+		if errors.Is(err, context.DeadlineExceeded) {
+			return fmt.Errorf("a send of %d octets to process %d has no end", len(src), to)
+		}
+		if err != nil {
+			return nil
+		}
+		s.done++
+		if !s.drop && len(src) > vmmc.DefaultShort && differ(s.board[to][i], src) > mostUnseen {
+			return fmt.Errorf("a send of %d octets to process %d has ended, and they are not there", len(src), to)
+		}
+	}
+	return board.Unimport(context.Background())
+}
+
+// mostUnseen is how many octets may be wrong: a CRC-8 does not see each pair of bits that
+// flip.
+const mostUnseen = 8
+
+// differ returns how many octets of memory are not those of src.
+func differ(memory, src []byte) (n int) {
+	for i := range src {
+		if memory[i] != src[i] {
+			n++
+		}
+	}
+	return n
+}
+
+// limit returns a context that ends after a time of the world.
+func (s *storm) limit(d time.Duration) (context.Context, context.CancelFunc) {
+	return s.hosts[0].WithTimeout(context.Background(), d)
+}
