@@ -10,6 +10,9 @@
 // transforms the cube alone, too, and reports the speed-up. -mplite runs the same program
 // with messages in place of stores, each of which then is counted as a store.
 //
+// The cube is in the spread heaps, which BOBNET_SPLITC_HEAP makes larger (512m, say) for
+// more points than fit.
+//
 // Package fft3d beside this file does the work; its doc.go says how.
 package main
 

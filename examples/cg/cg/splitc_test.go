@@ -10,7 +10,7 @@ import (
 )
 
 func TestRun(t *testing.T) {
-	c := small(100, 8)
+	c := small(80, 20)
 	want, err := Serial(c, nil)
 	if err != nil {
 		t.Fatal(err)

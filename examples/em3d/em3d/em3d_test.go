@@ -8,7 +8,7 @@ import (
 )
 
 func small() Config {
-	return Config{Particles: 40, Degree: 5, Remote: 0.3, Steps: 7, Seed: 3}
+	return Config{Particles: 25, Degree: 5, Remote: 0.3, Steps: 5, Seed: 3}
 }
 
 // TestSerial compares with the definition, node by node.

@@ -41,11 +41,14 @@ func RunSplitC(t *testing.T, opts sim.Options, layer string, procs int, body fun
 }
 
 // Layers calls test for each layer of Split-C and some numbers of processes; short tests,
-// for some numbers over one layer and three processes over each of the others.
+// for three processes over each layer, and fewer over one of them.
 func Layers(t *testing.T, test func(t *testing.T, layer string, procs int)) {
 	for i, layer := range splitc.Layers() {
 		sizes := []int{1, 2, 3, 5}
-		if i > 0 && testing.Short() {
+		switch {
+		case testing.Short() && i == 0:
+			sizes = []int{1, 2, 3}
+		case testing.Short():
 			sizes = []int{3}
 		}
 		for _, procs := range sizes {
