@@ -33,13 +33,14 @@ func TestReadmePrograms(t *testing.T) {
 		}
 	}
 	needLab(t)
+	bobnet := filepath.Join(commands(t), "bobnet") // built before the clocks start
 	for name, program := range programs {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			ctx, cancel := context.WithTimeout(t.Context(), patience)
 			defer cancel()
 			args := []string{"lab", "-n", "2", "--loss", "10%", "--seed", "1", "--", program}
-			out, err := exec.CommandContext(ctx, filepath.Join(commands(t), "bobnet"), args...).CombinedOutput()
+			out, err := exec.CommandContext(ctx, bobnet, args...).CombinedOutput()
 			if err != nil || !strings.Contains(string(out), want[name]) {
 				t.Errorf("%v; it should print %q:\n%s", err, want[name], out)
 			}

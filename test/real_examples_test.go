@@ -21,6 +21,7 @@ import (
 // with "go run" replaced by what it would build, and checks what comes out.
 func TestExamples(t *testing.T) {
 	needLab(t)
+	bobnet := filepath.Join(commands(t), "bobnet") // built before the clocks start
 	for _, tt := range []struct {
 		example string
 		more    []string // arguments, to take less time
@@ -51,7 +52,7 @@ func TestExamples(t *testing.T) {
 				tt.prepare(t, dir)
 				ctx, cancel := context.WithTimeout(t.Context(), patience)
 				defer cancel()
-				cmd := exec.CommandContext(ctx, filepath.Join(commands(t), "bobnet"), append(built(t, line), tt.more...)...)
+				cmd := exec.CommandContext(ctx, bobnet, append(built(t, line), tt.more...)...)
 				cmd.Dir = dir
 				out, err := cmd.CombinedOutput()
 				if err != nil {
@@ -66,6 +67,7 @@ func TestExamples(t *testing.T) {
 // TestExampleArguments: what an example cannot do is refused, before anything is
 // opened.
 func TestExampleArguments(t *testing.T) {
+	dir := commands(t) // built before the clocks start
 	for _, tt := range []struct{ example, args, want string }{
 		{"barrier", "-n 0", "-n 0: want at least one round"},
 		{"barrier", "-n -1", "-n -1: want at least one round"},
@@ -88,7 +90,7 @@ func TestExampleArguments(t *testing.T) {
 	} {
 		ctx, cancel := context.WithTimeout(t.Context(), patience)
 		defer cancel()
-		cmd := exec.CommandContext(ctx, filepath.Join(commands(t), tt.example), strings.Fields(tt.args)...)
+		cmd := exec.CommandContext(ctx, filepath.Join(dir, tt.example), strings.Fields(tt.args)...)
 		cmd.Env = append(os.Environ(), "BOBNET_RANK=0", "BOBNET_SIZE=1", "BOBNET_IFACE=nothing0")
 		out, err := cmd.CombinedOutput()
 		if err == nil || !strings.Contains(string(out), tt.want) {

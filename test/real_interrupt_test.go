@@ -76,13 +76,15 @@ func seek(t *testing.T, l *lab.Lab, name string) {
 // before they work for it.
 func TestUnwritableResult(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "none", "result")
+	dir := commands(t) // built before the clocks start
 	for _, argv := range [][]string{
 		{"heat", "-steps", "1000000000", "-out", name},
 		{"sort", "-gen", "1000", "-out", name},
+		{"raytrace", "-samples", "64", "-out", name},
 	} {
 		ctx, cancel := context.WithTimeout(t.Context(), patience)
 		defer cancel()
-		cmd := exec.CommandContext(ctx, filepath.Join(commands(t), argv[0]), argv[1:]...)
+		cmd := exec.CommandContext(ctx, filepath.Join(dir, argv[0]), argv[1:]...)
 		cmd.Env = append(os.Environ(), mplite.EnvSize+"=") // a job of one
 		out, err := cmd.CombinedOutput()
 		if err == nil || ctx.Err() != nil || !bytes.Contains(out, []byte(name)) || bytes.Contains(out, []byte("sorted")) {
