@@ -67,9 +67,11 @@ func (p *Process) enter(e *Export) error {
 // go back to where they were.
 func (p *Process) askAgain() {
 	asked := p.asked
-	p.asked = nil
+	p.asked, p.withdrawn = nil, 0
 	for _, r := range asked {
-		(*up)(p).Asked(r)
+		if !r.Gone {
+			(*up)(p).Asked(r)
+		}
 	}
 }
 

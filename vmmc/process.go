@@ -76,20 +76,21 @@ type Process struct {
 	life    context.Context // ends with Close
 	end     context.CancelFunc
 
-	mu       sync.Mutex
-	owed     atomic.Bool // Turn is to be called
-	via      provider.Provider
-	closed   bool
-	exports  map[uint32]*Export
-	words    map[string]*Export
-	asked    []*provider.Request // wait for an export
-	self     provider.Identity
-	proxies  proxySpace
-	notes    noteQueue[note]
-	handled  uint64
-	waiters  int // goroutines that run handlers when they are woken
-	notifier bool
-	stats    Stats
+	mu        sync.Mutex
+	owed      atomic.Bool // Turn is to be called
+	via       provider.Provider
+	closed    bool
+	exports   map[uint32]*Export
+	words     map[string]*Export
+	asked     []*provider.Request // wait for an export
+	withdrawn int                 // of these, at the most
+	self      provider.Identity
+	proxies   proxySpace
+	notes     noteQueue[note]
+	handled   uint64
+	waiters   int // goroutines that run handlers when they are woken
+	notifier  bool
+	stats     Stats
 
 	// Of sends, for reuse.
 	scratch provider.Write

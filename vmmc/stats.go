@@ -44,7 +44,7 @@ type ExportSnapshot struct {
 func (p *Process) Snapshot() Snapshot {
 	p.mu.Lock()
 	defer p.unlock()
-	s := Snapshot{Self: p.Self(), Closed: p.closed, Imports: len(p.proxies.used), Asked: len(p.asked), Queued: p.notes.len(),
+	s := Snapshot{Self: p.Self(), Closed: p.closed, Imports: len(p.proxies.used), Asked: max(len(p.asked)-p.withdrawn, 0), Queued: p.notes.len(),
 		Blocks: p.notes.blocks, Handling: p.notes.running, Peers: p.via.Peers(), Stats: p.stats}
 	s.Stats.Counters = p.via.Counters()
 	for _, e := range p.exports {

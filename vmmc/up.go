@@ -3,6 +3,7 @@ package vmmc
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/bobnet-go/bobnet/vmmc/internal/provider"
 )
@@ -23,7 +24,7 @@ func (u *up) Asked(r *provider.Request) {
 		e = p.words[r.Word]
 	}
 	switch {
-	case e == nil && len(p.asked) >= maxAsked:
+	case e == nil && len(p.asked)-p.withdrawn >= maxAsked:
 		p.via.Deny(r, provider.ReasonResource)
 	case e == nil:
 		p.asked = append(p.asked, r)
@@ -74,14 +75,15 @@ func (p *Process) decide(r *provider.Request, e *Export, uid uint32, proven bool
 	}
 }
 
-// Withdrawn implements provider.Up.
-func (u *up) Withdrawn(r *provider.Request) {
-	for i, a := range u.asked {
-		if a == r {
-			u.asked = append(u.asked[:i], u.asked[i+1:]...)
-			return
-		}
+// Withdrawn implements provider.Up. Requests that are gone are taken out together, when they
+// are half of those that wait: one by one, a peer that asks much and ends would hold the lock
+// for long.
+func (u *up) Withdrawn(*provider.Request) {
+	if u.withdrawn++; 2*u.withdrawn < len(u.asked) {
+		return
 	}
+	u.asked = slices.DeleteFunc(u.asked, func(r *provider.Request) bool { return r.Gone })
+	u.withdrawn = 0
 }
 
 // Answered implements provider.Up.

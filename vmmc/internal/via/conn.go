@@ -72,7 +72,8 @@ type conn struct {
 	lastAsk  uint32
 	requests map[uint32]*provider.Request
 	regions  map[uint32]*provider.Region
-	grants   []*provider.Grant
+	grants   []*provider.Grant // by slot
+	unused   []uint32          // slots without one
 }
 
 // receive is a posted receive with its memory.

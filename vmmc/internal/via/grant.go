@@ -38,17 +38,13 @@ func (p *Provider) Allow(q *provider.Request, mem []byte, export any) (*provider
 	}
 	q.Gone = true
 	delete(k.requests, q.Seq)
-	slot := len(k.grants)
-	for i, g := range k.grants {
-		if g == nil {
-			slot = i
-			break
-		}
-	}
-	if slot == len(k.grants) {
+	slot := uint32(len(k.grants))
+	if last := len(k.unused) - 1; last >= 0 {
+		slot, k.unused = k.unused[last], k.unused[:last]
+	} else {
 		k.grants = append(k.grants, nil)
 	}
-	g := &provider.Grant{To: k.peer, Export: export, Link: k, Slot: uint32(slot), Mem: mem, Key: uint32(h)}
+	g := &provider.Grant{To: k.peer, Export: export, Link: k, Slot: slot, Mem: mem, Key: uint32(h)}
 	k.grants[slot] = g
 	k.say(put64(append32(put64(message(sayGrant, q.Seq, g.Slot), at), g.Key), uint64(len(mem))))
 	return g, nil
@@ -99,6 +95,7 @@ func (k *conn) released(slot uint32) {
 	}
 	g := k.grants[slot]
 	k.grants[slot] = nil
+	k.unused = append(k.unused, slot)
 	forget(k.p.nic, g)
 	if g.State != taken {
 		k.p.up.Released(g)
