@@ -191,6 +191,9 @@ func TestDocument(t *testing.T) {
 // TestMechanismsMatter: an output moves when what makes it is switched off, so that it is
 // no input in disguise.
 func TestMechanismsMatter(t *testing.T) {
+	if testing.Short() {
+		t.Skip("repeats the Bobnet paper five times")
+	}
 	bench := func() *Bench {
 		return &Bench{Context: context.Background(), values: map[string]float64{}}
 	}
