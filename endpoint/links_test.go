@@ -69,7 +69,7 @@ func TestLinks(t *testing.T) {
 func linkNICs(t *testing.T, driver string, wrap func(side int, l transport.Link) transport.Link) (nics [2]*vipl.NIC) {
 	t.Helper()
 	in := func(_ int, f func() error) error { return f() }
-	names := [2]string{"127.0.0.51", "127.0.0.52"}
+	names := [2]string{vethtest.Loopback(51), vethtest.Loopback(52)}
 	var frames ethernet.EtherType
 	switch driver {
 	case "udp":

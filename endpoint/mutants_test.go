@@ -135,7 +135,7 @@ func (r *recorder) sent(to *transport.Info) uint64 {
 func openThree(t *testing.T, driver string, seed uint64) (nics [3]*vipl.NIC, links [3]*recorder, in func(side int, f func() error) error) {
 	t.Helper()
 	in = func(_ int, f func() error) error { return f() }
-	names := [3]string{"127.0.0.55", "127.0.0.56", "127.0.0.57"}
+	names := [3]string{vethtest.Loopback(55), vethtest.Loopback(56), vethtest.Loopback(57)}
 	switch driver {
 	case "ring":
 		in = vethtest.New(t, 1500).In

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/bobnet-go/bobnet/internal/vethtest"
 	"github.com/bobnet-go/bobnet/mplite"
 	"github.com/bobnet-go/bobnet/transport/sim"
 	"github.com/bobnet-go/bobnet/vipl"
@@ -63,7 +64,7 @@ func TestFinalizeEndsBlockedCalls(t *testing.T) {
 // loopbackPair makes a job of two ranks in this process, over the loopback.
 func loopbackPair(t *testing.T) (ranks [2]*mplite.Comm) {
 	both(t, func(rank int) error {
-		nic, err := vipl.Open(&vipl.Config{Interface: fmt.Sprintf("127.0.0.%d", 61+rank), Driver: "udp"})
+		nic, err := vipl.Open(&vipl.Config{Interface: vethtest.Loopback(61 + rank), Driver: "udp"})
 		if err != nil {
 			return err
 		}

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/bobnet-go/bobnet/internal/vethtest"
 	"github.com/bobnet-go/bobnet/mplite"
 	"github.com/bobnet-go/bobnet/reliability"
 	"github.com/bobnet-go/bobnet/transport/sim"
@@ -17,7 +18,7 @@ import (
 // waits for a higher one, stop when their context does.
 func TestInitEndsWithContext(t *testing.T) {
 	for rank := range 2 {
-		nic, err := vipl.Open(&vipl.Config{Interface: fmt.Sprintf("127.0.0.%d", 51+rank), Driver: "udp"})
+		nic, err := vipl.Open(&vipl.Config{Interface: vethtest.Loopback(51 + rank), Driver: "udp"})
 		check(t, err)
 		defer nic.Close()
 		ctx, cancel := context.WithCancel(t.Context())

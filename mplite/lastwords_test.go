@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/bobnet-go/bobnet/internal/vethtest"
 	"github.com/bobnet-go/bobnet/mplite"
 	"github.com/bobnet-go/bobnet/transport/sim"
 	"github.com/bobnet-go/bobnet/vipl"
@@ -63,7 +64,7 @@ func TestReasonIsTold(t *testing.T) {
 func TestReasonIsToldInTime(t *testing.T) {
 	var ranks sync.WaitGroup
 	for rank := range 2 {
-		nic, err := vipl.Open(&vipl.Config{Interface: fmt.Sprintf("127.0.0.%d", 71+rank), Driver: "udp"})
+		nic, err := vipl.Open(&vipl.Config{Interface: vethtest.Loopback(71 + rank), Driver: "udp"})
 		check(t, err)
 		t.Cleanup(func() { nic.Close() })
 		ctx, cancel := context.WithCancel(t.Context())

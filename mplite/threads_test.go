@@ -7,6 +7,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/bobnet-go/bobnet/internal/vethtest"
 	"github.com/bobnet-go/bobnet/mplite"
 	"github.com/bobnet-go/bobnet/vipl"
 )
@@ -20,7 +21,7 @@ func TestNonblockingGoroutines(t *testing.T) {
 	var ranks sync.WaitGroup
 	for rank := range size {
 		ranks.Go(func() {
-			nic, err := vipl.Open(&vipl.Config{Interface: fmt.Sprintf("127.0.0.%d", 51+rank), Driver: "udp"})
+			nic, err := vipl.Open(&vipl.Config{Interface: vethtest.Loopback(51 + rank), Driver: "udp"})
 			if err != nil {
 				errs[rank] = err
 				return
@@ -138,7 +139,7 @@ func TestMismatchBesideALeader(t *testing.T) {
 	var ranks sync.WaitGroup
 	for rank := range errs {
 		ranks.Go(func() {
-			nic, err := vipl.Open(&vipl.Config{Interface: fmt.Sprintf("127.0.0.%d", 61+rank), Driver: "udp"})
+			nic, err := vipl.Open(&vipl.Config{Interface: vethtest.Loopback(61 + rank), Driver: "udp"})
 			if err != nil {
 				errs[rank] = err
 				return

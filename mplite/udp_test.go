@@ -5,6 +5,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/bobnet-go/bobnet/internal/vethtest"
 	"github.com/bobnet-go/bobnet/mplite"
 	"github.com/bobnet-go/bobnet/vipl"
 )
@@ -27,7 +28,7 @@ func TestUDP(t *testing.T) {
 }
 
 func udpRank(t *testing.T, rank, size int) error {
-	nic, err := vipl.Open(&vipl.Config{Interface: fmt.Sprintf("127.0.0.%d", 41+rank), Driver: "udp"})
+	nic, err := vipl.Open(&vipl.Config{Interface: vethtest.Loopback(41 + rank), Driver: "udp"})
 	if err != nil {
 		return err
 	}

@@ -54,7 +54,7 @@ func TestLinks(t *testing.T) {
 func linkNICs(t *testing.T, driver string, wrap func(side int, l transport.Link) transport.Link) (nics [2]*vipl.NIC) {
 	t.Helper()
 	in := func(_ int, f func() error) error { return f() }
-	names := [2]string{"127.0.0.61", "127.0.0.62"}
+	names := [2]string{vethtest.Loopback(61), vethtest.Loopback(62)}
 	var frames ethernet.EtherType
 	switch driver {
 	case "udp":

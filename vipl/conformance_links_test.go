@@ -218,7 +218,7 @@ func overRing(xdp ring.Choice) func(testing.TB) func() (conformance.Ends, error)
 // other tests are too: an EtherType of its own keeps their questions out.
 func udpEnds(testing.TB) func() (conformance.Ends, error) {
 	return func() (e conformance.Ends, err error) {
-		for side, ip := range []string{"127.0.0.41", "127.0.0.42"} {
+		for side, ip := range []string{vethtest.Loopback(41), vethtest.Loopback(42)} {
 			if e.Links[side], err = udp.Open(&udp.Config{Interface: ip, EtherType: ethertype.Default + 1}); err != nil {
 				return e, err
 			}

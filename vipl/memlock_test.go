@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/bobnet-go/bobnet/internal/vethtest"
 	"github.com/bobnet-go/bobnet/vipl"
 	"golang.org/x/sys/unix"
 )
@@ -58,7 +59,7 @@ func lockRole() error {
 			return err
 		}
 	}
-	n, err := vipl.Open(&vipl.Config{Driver: "udp", Interface: "127.0.0.51", Logger: slog.New(slog.NewTextHandler(os.Stdout, nil))})
+	n, err := vipl.Open(&vipl.Config{Driver: "udp", Interface: vethtest.Loopback(51), Logger: slog.New(slog.NewTextHandler(os.Stdout, nil))})
 	if err != nil {
 		return err
 	}

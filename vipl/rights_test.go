@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/bobnet-go/bobnet/internal/need"
+	"github.com/bobnet-go/bobnet/internal/vethtest"
 	"github.com/bobnet-go/bobnet/vipl"
 	"golang.org/x/sys/unix"
 )
@@ -40,7 +41,7 @@ func nobodyRole() error {
 		unix.Close(fd)
 		return fmt.Errorf("packet socket: %v: the process has rights", err)
 	}
-	for driver, interfaces := range map[string][2]string{"udp": {"127.0.0.35", "127.0.0.36"}, "shm": {}} {
+	for driver, interfaces := range map[string][2]string{"udp": {vethtest.Loopback(35), vethtest.Loopback(36)}, "shm": {}} {
 		if err := oneLife(driver, interfaces); err != nil {
 			return fmt.Errorf("%s: %w", driver, err)
 		}

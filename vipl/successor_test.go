@@ -22,7 +22,7 @@ import (
 // one has gone, which comes late, does not concern that connection.
 func TestSuccessorOnOneHost(t *testing.T) {
 	open := func(ports transport.PortRange) *vipl.NIC {
-		n, err := vipl.Open(&vipl.Config{Interface: "127.0.0.71", Driver: "udp", Ports: ports})
+		n, err := vipl.Open(&vipl.Config{Interface: vethtest.Loopback(71), Driver: "udp", Ports: ports})
 		if err != nil {
 			t.Fatal(err)
 		}

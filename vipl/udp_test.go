@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/internal/vethtest"
 	"github.com/bobnet-go/bobnet/transport"
 	"github.com/bobnet-go/bobnet/transport/fault"
 	"github.com/bobnet-go/bobnet/transport/udp"
@@ -14,7 +15,7 @@ import (
 // loopbackNICs opens two NICs at two addresses of the loopback, which takes no
 // privilege.
 func loopbackNICs(t *testing.T, wrap func(transport.Link) transport.Link) (nics [2]*vipl.NIC) {
-	for side, ip := range []string{"127.0.0.31", "127.0.0.32"} {
+	for side, ip := range []string{vethtest.Loopback(31), vethtest.Loopback(32)} {
 		var err error
 		if nics[side], err = vipl.Open(&vipl.Config{Interface: ip, Driver: "udp", Wrap: wrap}); err != nil {
 			t.Fatal(err)
@@ -47,7 +48,7 @@ func TestUDP(t *testing.T) {
 // frames of a usual size.
 func TestUDPFaults(t *testing.T) {
 	var nics [2]*vipl.NIC
-	for side, ip := range []string{"127.0.0.31", "127.0.0.32"} {
+	for side, ip := range []string{vethtest.Loopback(31), vethtest.Loopback(32)} {
 		link, err := udp.Open(&udp.Config{Interface: ip, MTU: 1458})
 		if err != nil {
 			t.Fatal(err)

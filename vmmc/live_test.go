@@ -3,6 +3,8 @@ package vmmc_test
 import (
 	"context"
 	"encoding/binary"
+	"fmt"
+	"os"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -11,13 +13,16 @@ import (
 	"github.com/bobnet-go/bobnet/vmmc"
 )
 
+// scopeOf is a scope of this run of the test alone: shared memory is one segment for all of the host.
+func scopeOf(t testing.TB) string { return fmt.Sprint(t.Name(), os.Getpid()) }
+
 // liveProcess returns a process over shared memory, in real time.
 func liveProcess(t *testing.T, number uint32) *vmmc.Process {
 	t.Helper()
 	nic, err := vipl.Open(&vipl.Config{Driver: "shm"})
 	check(t, err)
 	t.Cleanup(func() { nic.Close() })
-	p, err := vmmc.Open(&vmmc.Config{NIC: nic, Process: number, Scope: t.Name(), Logger: quiet})
+	p, err := vmmc.Open(&vmmc.Config{NIC: nic, Process: number, Scope: scopeOf(t), Logger: quiet})
 	check(t, err)
 	t.Cleanup(func() { p.Close() })
 	return p

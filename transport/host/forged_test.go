@@ -105,8 +105,9 @@ func TestForgedLong(t *testing.T) {
 // TestForgedDatagram: a program of the same host, and perhaps of another user, sends
 // datagrams from the host's address and a port that nobody has claimed.
 func TestForgedDatagram(t *testing.T) {
-	const base = 47_000
-	outer, err := udp.Open(&udp.Config{Interface: "127.0.0.1", BasePort: base})
+	const base = 20_000 // below the ports that Linux gives to clients
+	ip := vethtest.Loopback(1)
+	outer, err := udp.Open(&udp.Config{Interface: ip, BasePort: base})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -115,13 +116,13 @@ func TestForgedDatagram(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { a.Close() })
-	honest, err := udp.Open(&udp.Config{Interface: "127.0.0.2", BasePort: base})
+	honest, err := udp.Open(&udp.Config{Interface: vethtest.Loopback(2), BasePort: base})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { honest.Close() })
 	frames := forgeries(honest.Info(), a, []byte("a payload that needs no padding"))
-	to := &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1), Port: base + int(a.Info().Ports.Lo>>10)}
+	to := &net.UDPAddr{IP: net.ParseIP(ip), Port: base + int(a.Info().Ports.Lo>>10)}
 	from, err := net.DialUDP("udp4", &net.UDPAddr{IP: to.IP, Port: base + 9}, to) // of block 9
 	if err != nil {
 		t.Fatal(err)

@@ -32,14 +32,14 @@ func TestReal(t *testing.T) {
 	linktest.Run(t, func(t *testing.T) linktest.Pair {
 		file := pcap.NewWriter(io.Discard)
 		open := func(ip string) transport.Link {
-			l, err := udp.Open(&udp.Config{Interface: ip, MTU: 1458})
+			l, err := udp.Open(&udp.Config{Interface: ip, EtherType: vethtest.EtherType(), MTU: 1458})
 			if err != nil {
 				t.Fatal(err)
 			}
 			t.Cleanup(func() { l.Close() })
 			return file.Wrap(l)
 		}
-		return linktest.Pair{A: open("127.0.0.1"), B: open("127.0.0.2"), C: open("127.0.0.2"), Allocates: true}
+		return linktest.Pair{A: open(vethtest.Loopback(1)), B: open(vethtest.Loopback(2)), C: open(vethtest.Loopback(2)), Allocates: true}
 	})
 }
 

@@ -5,9 +5,11 @@ import (
 	"encoding/binary"
 	"flag"
 	"math/rand/v2"
+	"net/netip"
 	"testing"
 
 	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/internal/vethtest"
 	"github.com/bobnet-go/bobnet/transport"
 	"github.com/bobnet-go/bobnet/transport/linktest"
 	"github.com/bobnet-go/bobnet/transport/udp"
@@ -22,6 +24,7 @@ type attacker struct {
 	fd   int
 	to   unix.SockaddrInet4
 	rng  *rand.Rand
+	mac  ethertype.MAC
 	good []byte // a frame that the victim takes
 	buf  []byte
 }
@@ -32,7 +35,7 @@ const attackerBlock = 5
 func newAttacker(t *testing.T, victim *udp.Link, seed uint64) *attacker {
 	t.Helper()
 	a := &attacker{rng: rand.New(rand.NewPCG(seed, 0))}
-	me := unix.SockaddrInet4{Port: udp.DefaultBasePort + attackerBlock, Addr: [4]byte{127, 0, 0, 66}}
+	me := unix.SockaddrInet4{Port: udp.DefaultBasePort + attackerBlock, Addr: netip.MustParseAddr(vethtest.Loopback(66)).As4()}
 	a.to = unix.SockaddrInet4{Addr: victim.Addr().As4(), Port: udp.DefaultBasePort + int(victim.Info().Ports.Lo)/1024}
 	var err error
 	if a.fd, err = unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0); err != nil {
@@ -43,7 +46,9 @@ func newAttacker(t *testing.T, victim *udp.Link, seed uint64) *attacker {
 		t.Fatal(err)
 	}
 	from := victim.Info()
-	from.MAC, from.Ports.Lo = ethertype.MAC{2, 0x75, 127, 0, 0, 66}, attackerBlock*1024+7
+	copy(from.MAC[:], []byte{2, 0x75})
+	copy(from.MAC[2:], me.Addr[:])
+	a.mac, from.Ports.Lo = from.MAC, attackerBlock*1024+7
 	a.good = linktest.NewFrame(from, victim.Info(), victim.Info().Ports.Lo, make([]byte, 40))
 	return a
 }
@@ -121,8 +126,8 @@ func (a *attacker) wanted(victim transport.Info, f []byte) bool {
 	dst, port := f[:6], int(f[18])<<8|int(f[19])
 	mine := bytes.Equal(dst, victim.MAC[:]) || dst[0]&1 == 1
 	listens := port == 0 || port >= int(victim.Ports.Lo) && port <= int(victim.Ports.Hi)
-	return mine && listens && bytes.Equal(f[6:12], []byte{2, 0x75, 127, 0, 0, 66}) &&
-		f[12] == 0x88 && f[13] == 0xb5 && f[14] == 1 && f[20]>>2 == attackerBlock
+	return mine && listens && bytes.Equal(f[6:12], a.mac[:]) &&
+		binary.BigEndian.Uint16(f[12:]) == uint16(etherType) && f[14] == 1 && f[20]>>2 == attackerBlock
 }
 
 // TestMutated sends a million mutated datagrams. Those that the link should
@@ -133,7 +138,7 @@ func TestMutated(t *testing.T) {
 		total = 50_000
 	}
 	t.Logf("seed %d; another: go test -run Mutated -udp.seed N", *seedFlag)
-	l := open(t, "127.0.0.67", udp.Config{})
+	l := open(t, vethtest.Loopback(67), udp.Config{})
 	a := newAttacker(t, l, *seedFlag)
 	views := make([][]byte, transport.MaxBatch)
 	sent, taken := 0, 0

@@ -17,10 +17,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// etherType keeps out the broadcasts of other tests on the loopback.
+var etherType = vethtest.EtherType()
+
 // open opens a link on the loopback and closes it when the test ends.
 func open(t testing.TB, ip string, cfg udp.Config) *udp.Link {
 	t.Helper()
-	cfg.Interface = ip
+	cfg.Interface, cfg.EtherType = ip, etherType
 	l, err := udp.Open(&cfg)
 	if err != nil {
 		t.Fatal(err)
@@ -39,8 +42,8 @@ func (s suited) Info() transport.Info {
 	return info
 }
 
-// Two stations of the loopback, which is 127.0.0.0/8 and needs no privilege.
-const ipA, ipB = "127.0.0.1", "127.0.0.2"
+// Two stations of the loopback, which needs no privilege.
+var ipA, ipB = vethtest.Loopback(1), vethtest.Loopback(2)
 
 func TestLoopback(t *testing.T) {
 	for name, cfg := range map[string]udp.Config{
@@ -190,7 +193,7 @@ func TestMixed(t *testing.T) {
 
 // TestPorts claims overlapping ports.
 func TestPorts(t *testing.T) {
-	const ip = "127.0.0.9"
+	ip := vethtest.Loopback(9)
 	first := open(t, ip, udp.Config{})
 	if got, want := first.Info().Ports, (transport.PortRange{Lo: 1024, Hi: 2047}); got != want {
 		t.Errorf("the first link has ports %v, want %v", got, want)
@@ -214,7 +217,7 @@ func TestPorts(t *testing.T) {
 
 // TestAllPorts has a link with every block, which hears and speaks on each.
 func TestAllPorts(t *testing.T) {
-	a, b := open(t, ipA, udp.Config{}), open(t, "127.0.0.3", udp.Config{Ports: transport.AllPorts})
+	a, b := open(t, ipA, udp.Config{}), open(t, vethtest.Loopback(3), udp.Config{Ports: transport.AllPorts})
 	var there, back []transport.Frame
 	for port := 1; port < 1<<16; port += 2000 {
 		there = append(there, transport.Frame{Head: linktest.NewFrame(a.Info(), b.Info(), uint16(port), nil)})
@@ -275,12 +278,12 @@ func TestBelieved(t *testing.T) {
 	}
 }
 
-// TestPeers has broadcasts go to peers that share no group, with another
-// EtherType's group in between.
+// TestPeers has broadcasts go to peers one by one, besides the group of an EtherType that
+// is not the default.
 func TestPeers(t *testing.T) {
 	peers := []netip.Addr{netip.MustParseAddr(ipB), netip.MustParseAddr(ipA)}
-	a := open(t, ipA, udp.Config{Peers: peers, EtherType: 0x88b6})
-	b, c := open(t, ipB, udp.Config{EtherType: 0x88b6}), open(t, ipB, udp.Config{EtherType: 0x88b6})
+	a := open(t, ipA, udp.Config{Peers: peers})
+	b, c := open(t, ipB, udp.Config{}), open(t, ipB, udp.Config{})
 	to := transport.Info{MAC: ethertype.Broadcast}
 	all := transport.Frame{Head: linktest.NewFrame(a.Info(), to, ethertype.PortAll, []byte("all"))}
 	one := transport.Frame{Head: linktest.NewFrame(a.Info(), to, c.Info().Ports.Lo, []byte("one"))}

@@ -42,6 +42,9 @@ func check(t *testing.T, err error) {
 // the tests of other packages, too.
 func socket(t *testing.T) string { return fmt.Sprintf("@bobnet/test/%d/%s", os.Getpid(), t.Name()) }
 
+// scopeOf is a scope of this run of the test alone: shared memory is one segment for all of the host.
+func scopeOf(t *testing.T) string { return fmt.Sprint(t.Name(), os.Getpid()) }
+
 func openNIC(t *testing.T) *vipl.NIC {
 	nic, err := vipl.Open(&vipl.Config{Driver: "shm", Logger: quiet})
 	check(t, err)
@@ -64,7 +67,7 @@ func start(t *testing.T) *daemon.Daemon {
 }
 
 func open(t *testing.T, number uint32, socket string) *vmmc.Process {
-	p, err := vmmc.Open(&vmmc.Config{NIC: openNIC(t), Process: number, Scope: t.Name(), Daemon: socket, Logger: quiet})
+	p, err := vmmc.Open(&vmmc.Config{NIC: openNIC(t), Process: number, Scope: scopeOf(t), Daemon: socket, Logger: quiet})
 	check(t, err)
 	t.Cleanup(func() { p.Close() })
 	return p
@@ -166,7 +169,7 @@ func TestRestart(t *testing.T) {
 func TestErrors(t *testing.T) {
 	try := func(what string, want error, words ...string) {
 		t.Helper()
-		p, err := vmmc.Open(&vmmc.Config{NIC: openNIC(t), Process: 1, Scope: t.Name(), Daemon: socket(t), Logger: quiet})
+		p, err := vmmc.Open(&vmmc.Config{NIC: openNIC(t), Process: 1, Scope: scopeOf(t), Daemon: socket(t), Logger: quiet})
 		if err == nil {
 			p.Close()
 		}
@@ -251,10 +254,10 @@ func TestNumbers(t *testing.T) {
 	if i < 0 || len(s.Processes) != 2 || s.Stats.Matches != 1 || s.Node != p.Self().Node {
 		t.Fatalf("%+v", s)
 	}
-	if got := s.Processes[i]; got.Exports != 1 || !slices.Equal(got.Words, []string{"word"}) || int(got.PID) != os.Getpid() || got.Scope != t.Name() {
+	if got := s.Processes[i]; got.Exports != 1 || !slices.Equal(got.Words, []string{"word"}) || int(got.PID) != os.Getpid() || got.Scope != scopeOf(t) {
 		t.Errorf("%+v", got)
 	}
-	_, err = vmmc.Open(&vmmc.Config{NIC: openNIC(t), Process: 1, Scope: t.Name(), Daemon: socket(t), Logger: quiet})
+	_, err = vmmc.Open(&vmmc.Config{NIC: openNIC(t), Process: 1, Scope: scopeOf(t), Daemon: socket(t), Logger: quiet})
 	if !errors.Is(err, vmmc.ErrTaken) || !strings.Contains(err.Error(), fmt.Sprint(os.Getpid())) {
 		t.Errorf("a number that is taken: %v", err)
 	}
