@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 
 	"github.com/bobnet-go/bobnet/internal/lab"
@@ -11,24 +12,16 @@ import (
 	"github.com/spf13/cobra"
 )
 
-func newLabCmd() *cobra.Command {
-	var (
-		cfg      lab.Config
-		topology string
-		fabric   string
-		metrics  string
-		faults   fault.Options
-	)
-	cmd := &cobra.Command{
-		Use:   "lab [flags] -- CMD [ARGS...]",
-		Short: "Run a command as every rank, each in a network namespace of its own",
-		Long: `Make network namespaces joined into one Ethernet segment, run CMD as one rank
+const labLong = `Make network namespaces joined into one Ethernet segment, run CMD as one rank
 in each, and remove everything when the last rank has ended. It runs as root,
 or in an unprivileged user namespace where the system allows that.
 
-A rank finds its segment on the interface bob0 (IPv4 address 10.88.0.(rank+1))
+A rank finds its segment on the interface bob0 (IPv4 address 10.88.0.(namespace+1))
 and in its environment BOBNET_RANK, BOBNET_SIZE, BOBNET_JOB and BOBNET_IFACE,
 and BOBNET_METRICS, the address to serve its metrics on, with --metrics.
+With --per-host R they are hosts of R ranks each, which share a namespace, its bob0
+and the host's memory: -n 8 --per-host 2 is four two-way hosts.
+
 Standard input goes to rank 0. The first rank to fail ends the others. SIGQUIT
 (Ctrl-\) goes to all: a program that calls metrics.Collector.DumpOnQuit, as perf,
 ping, demo and the examples do, prints what it waits for, and goes on; any other
@@ -42,8 +35,21 @@ in a pair, because the CRC then covers whole frames.
 
 ` + labFabric + `
 
-` + labCuts,
-		Example: "  bobnet lab -n 4 -- ip -brief address\n  bobnet lab -n 2 --mtu 9000 -- ./pingpong\n" +
+` + labCuts
+
+func newLabCmd() *cobra.Command {
+	var (
+		cfg      lab.Config
+		topology string
+		fabric   string
+		metrics  string
+		faults   fault.Options
+	)
+	cmd := &cobra.Command{
+		Use:   "lab [flags] -- CMD [ARGS...]",
+		Short: "Run a command as every rank, in network namespaces joined by Ethernet",
+		Long:  labLong,
+		Example: "  bobnet lab -n 4 -- ip -brief address\n  bobnet lab -n 8 --per-host 2 -- ./fft3d\n  bobnet lab -n 2 --mtu 9000 -- ./pingpong\n" +
 			"  bobnet lab --loss 2% --reorder 1% --delay 100us -- ./pingpong\n" +
 			"  bobnet lab -n 4 --partition 0,1/2,3@3s+5s --flap 1@10s+500ms -- ./heat\n" +
 			"  bobnet lab --fabric two -- ./pingpong",
@@ -51,6 +57,9 @@ in a pair, because the CRC then covers whole frames.
 		RunE: func(cmd *cobra.Command, args []string) (err error) {
 			if cfg.Topology, err = lab.ParseTopology(topology); err != nil {
 				return usageError{err}
+			}
+			if cfg.PerHost < 1 {
+				return usageError{fmt.Errorf("lab: --per-host %d: want 1 or more", cfg.PerHost)}
 			}
 			if fabric != "" {
 				if cmd.Flags().Changed("ranks") || cmd.Flags().Changed("topology") {
@@ -73,6 +82,7 @@ in a pair, because the CRC then covers whole frames.
 	flags := cmd.Flags()
 	flags.SetInterspersed(false) // CMD's own flags are not ours
 	flags.IntVarP(&cfg.N, "ranks", "n", 2, "number of ranks")
+	flags.IntVar(&cfg.PerHost, "per-host", 1, "number of ranks that share a namespace, and its bob0")
 	flags.IntVar(&cfg.MTU, "mtu", 0, "MTU of every bob0 in bytes; 0 is the largest, 65535, and 9000 with --fabric")
 	flags.StringVar(&topology, "topology", "auto", "how ranks are joined: pair, bridge, or auto: a pair if they are two and no link fails")
 	flags.StringVar(&fabric, "fabric", "", "make the Myrinet that `FILE` describes: hosts are ranks; one, two and fattree are ready")
@@ -115,7 +125,7 @@ func runLab(ctx context.Context, cfg lab.Config, faults fault.Options, metrics s
 			return err
 		}
 		defer server.Close()
-		opts.Env = append(opts.Env, places[0].env()) // the same for each, in a namespace of its own
+		opts.RankEnv = func(rank int) []string { return []string{places[rank].env()} }
 	}
 	return l.Run(ctx, args, opts)
 }

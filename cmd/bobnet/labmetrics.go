@@ -46,20 +46,21 @@ func serveMetrics(l *lab.Lab, addr string, ranks []int) ([]place, *metrics.Serve
 	if err != nil {
 		return nil, nil, fmt.Errorf("--metrics: %w", err)
 	}
-	places := placesOf(ranks, server.Addr().(*net.TCPAddr).Port)
+	places := placesOf(ranks, l.Host, server.Addr().(*net.TCPAddr).Port)
 	addMetrics(tree, l, places)
 	slog.Info("serving metrics", "targets", fmt.Sprintf("http://%s/targets", server.Addr()))
 	return places, server, nil
 }
 
 // placesOf gives each process the port that is served outside, which is free in
-// a new namespace, or the next one if another process of its rank has that.
-func placesOf(ranks []int, port int) []place {
+// a new namespace, or the next one if another process of its namespace, which host
+// tells of its rank, has that.
+func placesOf(ranks []int, host func(rank int) int, port int) []place {
 	places := make([]place, len(ranks))
 	before := map[int]int{}
 	for i, rank := range ranks {
-		places[i] = place{rank, uint16((port-1+before[rank])%math.MaxUint16 + 1)}
-		before[rank]++
+		places[i] = place{rank, uint16((port-1+before[host(rank)])%math.MaxUint16 + 1)}
+		before[host(rank)]++
 	}
 	return places
 }

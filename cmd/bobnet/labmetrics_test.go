@@ -25,7 +25,7 @@ func TestLabMetrics(t *testing.T) {
 	}
 	defer l.Close()
 	const port = 9464
-	places := placesOf([]int{0, 1, 0}, port)
+	places := placesOf([]int{0, 1, 0}, l.Host, port)
 	for i, p := range places {
 		serveProcess(t, l, i, p)
 	}

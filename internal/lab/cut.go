@@ -106,8 +106,9 @@ func parseRanks(list string) (ranks []int, err error) {
 	return ranks, nil
 }
 
-// check says what is wrong with c in a lab of n ranks and an MTU.
-func (c Cut) check(n, mtu int) error {
+// check says what is wrong with c in a lab of such a Config, which has its defaults.
+func (c Cut) check(of Config) error {
+	n, mtu := of.N, of.MTU
 	bad := func(format string, args ...any) error {
 		return fmt.Errorf("lab: %v %v: %s", c.Kind, c, fmt.Sprintf(format, args...))
 	}
@@ -131,6 +132,11 @@ func (c Cut) check(n, mtu int) error {
 	}
 	if c.Kind == Partition && len(c.Groups) == 1 && len(all) == n {
 		return bad("all ranks are in one group, and nothing is parted")
+	}
+	for rank := range n {
+		if first := of.host(rank) * of.PerHost; c.group(rank) != c.group(first) {
+			return bad("ranks %d and %d are in one namespace and have one link: name all that share it", first, rank)
+		}
 	}
 	return nil
 }

@@ -31,6 +31,8 @@ func (c *Config) checkFabric() error {
 	switch {
 	case c.N != 0 || c.Topology != Auto:
 		return fmt.Errorf("lab: a fabric says itself how many ranks there are and how they are joined: leave out N and topology")
+	case c.PerHost > 1:
+		return fmt.Errorf("lab: %d ranks in a namespace: a host of a fabric has one card, which one program drives: leave out the fabric", c.PerHost)
 	case len(c.Cuts) > 0:
 		return fmt.Errorf("lab: %v %v: the cables of a fabric cannot be cut so: use topology bridge", c.Cuts[0].Kind, c.Cuts[0])
 	case len(f.Hosts) == 0:
@@ -95,9 +97,9 @@ func (l *Lab) layCables(ctx context.Context) error {
 // hostsUp switches the hosts' ends on, and returns when the switches' ends, which have a
 // carrier then, are up.
 func (l *Lab) hostsUp(ctx context.Context) error {
-	for rank, ns := range l.ranks {
+	for host, ns := range l.hosts {
 		if err := inside(ns, func() error { return change(Interface, netlink.LinkSetUp) }); err != nil {
-			return fmt.Errorf("rank %d: %w", rank, err)
+			return fmt.Errorf("host %s: %w", l.cfg.Fabric.Hosts[host], err)
 		}
 	}
 	for i, ns := range l.boxes {
@@ -134,8 +136,8 @@ func (l *Lab) layCable(c myrinet.Join) error {
 func (l *Lab) plug(p myrinet.Plug) (netns.NsHandle, netlink.LinkAttrs) {
 	if p.Host {
 		attrs := l.attrs(Interface)
-		attrs.HardwareAddr = l.MAC(p.Node).HardwareAddr()
-		return l.ranks[p.Node], attrs
+		attrs.HardwareAddr = hostMAC(p.Node).HardwareAddr()
+		return l.hosts[p.Node], attrs
 	}
 	return l.boxes[p.Node], l.attrs(portInterface(p.Port))
 }

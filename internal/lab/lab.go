@@ -1,5 +1,6 @@
 // Package lab makes a small Ethernet segment out of network namespaces and
-// runs jobs on it: one namespace per rank, each with an interface bob0.
+// runs jobs on it: one namespace per rank, or per Config.PerHost ranks, each with an
+// interface bob0.
 //
 // It needs no daemon and leaves nothing behind, however it ends. Namespaces
 // are anonymous: only this process's descriptors and the ranks hold them.
@@ -78,6 +79,7 @@ func (t Topology) String() string {
 // Config says what lab to make.
 type Config struct {
 	N        int           // ranks, 1..MaxRanks
+	PerHost  int           // ranks that share a namespace and its bob0, as the processes of one host do: 0 and PerHost-1, and so on; 0 = 1
 	MTU      int           // of bob0, in bytes; 0 = ethertype.MaxMTU, the largest that veth takes, but with Fabric 9000
 	Topology Topology      // how the ranks are joined
 	Cuts     []Cut         // what happens to the links during every Run; auto is a bridge then
@@ -97,13 +99,15 @@ func (c Config) Validate() error {
 		return fmt.Errorf("lab: %d ranks: want 1 to %d", c.N, MaxRanks)
 	case c.MTU < ethertype.MinMTU || c.MTU > ethertype.MaxMTU:
 		return fmt.Errorf("lab: MTU %d: want %d to %d", c.MTU, ethertype.MinMTU, ethertype.MaxMTU)
-	case c.Topology == Pair && c.N != 2:
-		return fmt.Errorf("lab: a pair joins 2 ranks, not %d: use topology bridge", c.N)
+	case c.PerHost < 1 || c.PerHost > MaxRanks:
+		return fmt.Errorf("lab: %d ranks in a namespace: want 1 to %d", c.PerHost, MaxRanks)
+	case c.Topology == Pair && c.hosts() != 2:
+		return fmt.Errorf("lab: a pair joins 2 namespaces, not %d: use topology bridge", c.hosts())
 	case c.Topology == Pair && len(c.Cuts) > 0:
 		return fmt.Errorf("lab: %v %v: the links of a pair cannot be cut: use topology bridge", c.Cuts[0].Kind, c.Cuts[0])
 	}
 	for _, cut := range c.Cuts {
-		if err := cut.check(c.N, c.MTU); err != nil {
+		if err := cut.check(c); err != nil {
 			return err
 		}
 	}
@@ -111,6 +115,9 @@ func (c Config) Validate() error {
 }
 
 func (c Config) withDefaults() Config {
+	if c.PerHost == 0 {
+		c.PerHost = 1
+	}
 	if c.Fabric != nil {
 		c.Topology, c.N = Cables, len(c.Fabric.Hosts)
 		if c.MTU == 0 {
@@ -122,7 +129,7 @@ func (c Config) withDefaults() Config {
 	}
 	if c.Topology == Auto {
 		c.Topology = Bridge
-		if c.N == 2 && len(c.Cuts) == 0 {
+		if c.hosts() == 2 && len(c.Cuts) == 0 {
 			c.Topology = Pair
 		}
 	}
@@ -132,6 +139,12 @@ func (c Config) withDefaults() Config {
 	c.Narrow = c.Narrow || slices.ContainsFunc(c.Cuts, func(cut Cut) bool { return cut.Kind == MTUDrop })
 	return c
 }
+
+// hosts returns how many namespaces the ranks are in, of a c with its defaults.
+func (c Config) hosts() int { return (c.N + c.PerHost - 1) / c.PerHost }
+
+// host returns which of them a rank is in.
+func (c Config) host(rank int) int { return rank / c.PerHost }
 
 // Errors that callers tell apart.
 var (
@@ -150,7 +163,7 @@ type Lab struct {
 	job    string
 	keeper *keeper
 	hub    netns.NsHandle   // the bridge's namespace; netns.None() without one
-	ranks  []netns.NsHandle // by rank
+	hosts  []netns.NsHandle // of the ranks, PerHost of them each
 	boxes  []netns.NsHandle // of the fabric's switches
 
 	mu     sync.RWMutex // Close against everything that uses the handles
@@ -183,7 +196,7 @@ func New(ctx context.Context, cfg Config) (*Lab, error) {
 		l.Close()
 		return nil, explain("making a lab", err)
 	}
-	cfg.Log.Info("lab made", "ranks", cfg.N, "mtu", cfg.MTU, "topology", cfg.Topology)
+	cfg.Log.Info("lab made", "ranks", cfg.N, "mtu", cfg.MTU, "topology", cfg.Topology, "namespaces", cfg.hosts())
 	return l, nil
 }
 
@@ -199,15 +212,22 @@ func (l *Lab) MTU() int { return l.cfg.MTU }
 // Topology returns how the ranks are joined: Pair, Bridge or Cables.
 func (l *Lab) Topology() Topology { return l.cfg.Topology }
 
+// Host returns the number of the namespace that rank is in, from 0.
+func (l *Lab) Host(rank int) int { return l.cfg.host(rank) }
+
 // MAC returns the hardware address of rank's bob0.
-func (l *Lab) MAC(rank int) ethertype.MAC {
-	n := rank + 1
+func (l *Lab) MAC(rank int) ethertype.MAC { return hostMAC(l.Host(rank)) }
+
+func hostMAC(host int) ethertype.MAC {
+	n := host + 1
 	return ethertype.MAC{0x02, 'b', 'o', 'b', byte(n >> 8), byte(n)}
 }
 
 // Addr returns the IPv4 address of rank's bob0, in 10.88.0.0/16.
-func (l *Lab) Addr(rank int) netip.Addr {
-	n := rank + 1
+func (l *Lab) Addr(rank int) netip.Addr { return hostAddr(l.Host(rank)) }
+
+func hostAddr(host int) netip.Addr {
+	n := host + 1
 	return netip.AddrFrom4([4]byte{10, 88, byte(n >> 8), byte(n)})
 }
 
@@ -235,7 +255,7 @@ func (l *Lab) handle(rank int) (netns.NsHandle, error) {
 		l.mu.RUnlock()
 		return netns.None(), ErrClosed
 	}
-	return l.ranks[rank], nil
+	return l.hosts[l.Host(rank)], nil
 }
 
 // Close kills what still runs in the lab, waits for it and lets go of the
@@ -253,7 +273,7 @@ func (l *Lab) Close() error {
 		l.keeper.wait()
 	}
 	var errs []error
-	for _, ns := range append(append(l.ranks, l.boxes...), l.hub) {
+	for _, ns := range append(append(l.hosts, l.boxes...), l.hub) {
 		if ns.IsOpen() {
 			errs = append(errs, ns.Close())
 		}

@@ -18,9 +18,9 @@ const upTimeout = 10 * time.Second
 
 // build makes the namespaces, joins them and returns when every bob0 is up.
 func (l *Lab) build(ctx context.Context) error {
-	for range l.cfg.N {
+	for range l.cfg.hosts() {
 		ns, err := newNamespace(l.quietLoopback)
-		l.ranks = append(l.ranks, ns)
+		l.hosts = append(l.hosts, ns)
 		if err != nil {
 			return err
 		}
@@ -32,9 +32,9 @@ func (l *Lab) build(ctx context.Context) error {
 	} else if err := l.join(); err != nil {
 		return err
 	}
-	for rank, ns := range l.ranks {
-		if err := inside(ns, func() error { return l.configure(rank) }); err != nil {
-			return fmt.Errorf("rank %d: %w", rank, err)
+	for host, ns := range l.hosts {
+		if err := inside(ns, func() error { return l.configure(host) }); err != nil {
+			return fmt.Errorf("namespace %d: %w", host, err)
 		}
 	}
 	return l.awaitAll(ctx)
@@ -42,19 +42,19 @@ func (l *Lab) build(ctx context.Context) error {
 
 // awaitAll returns when every interface of the segment is up, both ends.
 func (l *Lab) awaitAll(ctx context.Context) error {
-	for rank, ns := range l.ranks {
+	for host, ns := range l.hosts {
 		if err := inside(ns, func() error { return awaitUp(ctx, Interface) }); err != nil {
-			return fmt.Errorf("rank %d: %w", rank, err)
+			return fmt.Errorf("namespace %d: %w", host, err)
 		}
 	}
 	if l.cfg.Topology != Bridge {
 		return nil
 	}
 	return inside(l.hub, func() error {
-		for rank := range l.ranks {
-			names := []string{portName(rank)}
+		for host := range l.hosts {
+			names := []string{portName(host)}
 			if l.cfg.Narrow {
-				names = append(names, wayName(rank), l.cfg.hubPort(rank))
+				names = append(names, wayName(host), l.cfg.hubPort(host))
 			}
 			for _, name := range names {
 				if err := awaitUp(ctx, name); err != nil {
@@ -85,8 +85,8 @@ func (l *Lab) quietLoopback() error {
 func (l *Lab) join() error {
 	if l.cfg.Topology == Pair {
 		attrs := l.attrs(Interface)
-		attrs.HardwareAddr = l.MAC(0).HardwareAddr()
-		return inside(l.ranks[0], func() error { return l.addVeth(attrs, 1) })
+		attrs.HardwareAddr = hostMAC(0).HardwareAddr()
+		return inside(l.hosts[0], func() error { return l.addVeth(attrs, 1) })
 	}
 	var err error
 	if l.hub, err = newNamespace(l.quietLoopback); err != nil {
@@ -96,25 +96,25 @@ func (l *Lab) join() error {
 }
 
 // addBridge makes the bridge in the calling thread's namespace, with a port
-// for each rank.
+// for each of the ranks' namespaces.
 func (l *Lab) addBridge() error {
 	hub, err := l.newBridge(bridgeName)
 	if err != nil {
 		return err
 	}
-	for rank := range l.ranks {
+	for host := range l.hosts {
 		bridge := hub
 		if l.cfg.Narrow {
-			if bridge, err = l.newBridge(edgeName(rank)); err != nil {
+			if bridge, err = l.newBridge(edgeName(host)); err != nil {
 				return err
 			}
-			if err := l.addNarrow(rank, bridge, hub); err != nil {
+			if err := l.addNarrow(host, bridge, hub); err != nil {
 				return err
 			}
 		}
-		attrs := l.attrs(portName(rank))
+		attrs := l.attrs(portName(host))
 		attrs.MasterIndex = bridge.Index
-		if err := l.addVeth(attrs, rank); err != nil {
+		if err := l.addVeth(attrs, host); err != nil {
 			return err
 		}
 		port, err := netlink.LinkByName(attrs.Name)
@@ -142,14 +142,14 @@ func (l *Lab) newBridge(name string) (*netlink.Bridge, error) {
 }
 
 // addVeth makes a veth pair between the calling thread's namespace and bob0
-// in rank's.
-func (l *Lab) addVeth(near netlink.LinkAttrs, rank int) error {
+// in that of a host.
+func (l *Lab) addVeth(near netlink.LinkAttrs, host int) error {
 	veth := netlink.NewVeth(near)
 	veth.PeerName = Interface
-	veth.PeerHardwareAddr = l.MAC(rank).HardwareAddr()
-	veth.PeerNamespace = netlink.NsFd(l.ranks[rank])
+	veth.PeerHardwareAddr = hostMAC(host).HardwareAddr()
+	veth.PeerNamespace = netlink.NsFd(l.hosts[host])
 	if err := netlink.LinkAdd(veth); err != nil {
-		return fmt.Errorf("adding a veth pair with MTU %d to rank %d: %w", near.MTU, rank, err)
+		return fmt.Errorf("adding a veth pair with MTU %d to namespace %d: %w", near.MTU, host, err)
 	}
 	return nil
 }
@@ -161,16 +161,16 @@ func (l *Lab) attrs(name string) netlink.LinkAttrs {
 	return attrs
 }
 
-func portName(rank int) string { return fmt.Sprintf("rank%d", rank) }
+func portName(host int) string { return fmt.Sprintf("rank%d", host) }
 
 // configure gives bob0 in the calling thread's namespace its IPv4 address and
 // brings it up.
-func (l *Lab) configure(rank int) error {
+func (l *Lab) configure(host int) error {
 	link, err := netlink.LinkByName(Interface)
 	if err != nil {
 		return fmt.Errorf("%s: %w", Interface, err)
 	}
-	addr := &netlink.Addr{IPNet: &net.IPNet{IP: l.Addr(rank).AsSlice(), Mask: net.CIDRMask(16, 32)}}
+	addr := &netlink.Addr{IPNet: &net.IPNet{IP: hostAddr(host).AsSlice(), Mask: net.CIDRMask(16, 32)}}
 	if err := netlink.AddrAdd(link, addr); err != nil {
 		return fmt.Errorf("%s: adding address %s: %w", Interface, addr, err)
 	}

@@ -59,7 +59,7 @@ func (l *Lab) start(rank int, cmd *exec.Cmd, job string) (*Proc, error) {
 	cmd.Env = append(cmd.Env[:len(cmd.Env):len(cmd.Env)], EnvRank+"="+strconv.Itoa(rank),
 		EnvSize+"="+strconv.Itoa(l.cfg.N), EnvJob+"="+job, EnvInterface+"="+Interface)
 	if f := l.cfg.Fabric; f != nil {
-		cmd.Env = append(cmd.Env, EnvHost+"="+f.Hosts[rank])
+		cmd.Env = append(cmd.Env, EnvHost+"="+f.Hosts[l.Host(rank)])
 	}
 	return l.launch(ns, rank, fmt.Sprintf("rank %d", rank), cmd)
 }

@@ -15,10 +15,12 @@ import (
 
 // RunOptions say how to run a job.
 type RunOptions struct {
-	Env    []string  // added to this process's environment, "KEY=value"
-	Stdin  *os.File  // for rank 0; the others, and nil, read nothing
-	Stdout io.Writer // nil = os.Stdout
-	Stderr io.Writer // nil = os.Stderr
+	Env []string // added to this process's environment, "KEY=value"
+	// RankEnv, if not nil, is called for each rank, for more of it.
+	RankEnv func(rank int) []string
+	Stdin   *os.File  // for rank 0; the others, and nil, read nothing
+	Stdout  io.Writer // nil = os.Stdout
+	Stderr  io.Writer // nil = os.Stderr
 	// Prefix puts "[rank] " before every line, in colour on a terminal. With
 	// or without it lines are never mixed, unless the writers are files and
 	// there is no prefix: then the ranks get the files themselves.
@@ -134,6 +136,9 @@ func newGrace(running bool) <-chan time.Time {
 // start starts one rank and what carries its output.
 func (j *job) start(rank int) error {
 	cmd := &exec.Cmd{Path: j.path, Args: j.argv, Env: append(os.Environ(), j.opts.Env...)}
+	if j.opts.RankEnv != nil {
+		cmd.Env = append(cmd.Env, j.opts.RankEnv(rank)...)
+	}
 	if rank == 0 && j.opts.Stdin != nil {
 		cmd.Stdin = j.opts.Stdin
 	}

@@ -208,7 +208,7 @@ func strays(outside string) []string {
 func TestConfig(t *testing.T) {
 	for _, cfg := range []Config{
 		{}, {N: -1}, {N: MaxRanks + 1}, {N: 3, Topology: Pair}, {N: 1, Topology: Pair},
-		{N: 2, MTU: 67}, {N: 2, MTU: 65536}, {N: 2, MTU: -1},
+		{N: 2, PerHost: -1}, {N: 2, PerHost: MaxRanks + 1}, {N: 2, PerHost: 2, Topology: Pair}, {N: 2, MTU: 67}, {N: 2, MTU: 65536}, {N: 2, MTU: -1},
 	} {
 		if l, err := New(t.Context(), cfg); err == nil {
 			l.Close()

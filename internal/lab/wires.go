@@ -8,7 +8,7 @@ import (
 )
 
 // wires is the state of the links behind the ranks' interfaces, which cuts change.
-// In the hub's namespace each rank has a port on a bridge:
+// In the hub's namespace each of theirs has a port on a bridge:
 //
 //	bob0 ==== rank0 | hub | rank1 ==== bob0
 //
@@ -20,37 +20,37 @@ import (
 //
 // It is used under Lab.wiring.
 type wires struct {
-	down   []bool   // by rank: without carrier
-	island []string // by rank: the bridge that its port is on
+	down   []bool   // by host: without carrier
+	island []string // by host: the bridge that its port is on
 	mtu    int      // of the narrow pairs
 }
 
 func newWires(cfg Config) wires {
-	w := wires{down: make([]bool, cfg.N), island: make([]string, cfg.N), mtu: cfg.MTU}
-	for rank := range w.island {
-		w.island[rank] = bridgeName
+	w := wires{down: make([]bool, cfg.hosts()), island: make([]string, cfg.hosts()), mtu: cfg.MTU}
+	for host := range w.island {
+		w.island[host] = bridgeName
 	}
 	return w
 }
 
-func edgeName(rank int) string { return fmt.Sprintf("edge%d", rank) }
-func wayName(rank int) string  { return fmt.Sprintf("way%d", rank) }
+func edgeName(host int) string { return fmt.Sprintf("edge%d", host) }
+func wayName(host int) string  { return fmt.Sprintf("way%d", host) }
 
-// hubPort returns the name of rank's port on the hub.
-func (c Config) hubPort(rank int) string {
+// hubPort returns the name of a host's port on the hub.
+func (c Config) hubPort(host int) string {
 	if c.Narrow {
-		return fmt.Sprintf("port%d", rank)
+		return fmt.Sprintf("port%d", host)
 	}
-	return portName(rank)
+	return portName(host)
 }
 
-// addNarrow joins rank's edge, to which its veth belongs, to the hub. It is called
+// addNarrow joins a host's edge, to which its veth belongs, to the hub. It is called
 // in the hub's namespace.
-func (l *Lab) addNarrow(rank int, edge, hub *netlink.Bridge) error {
-	way := l.attrs(wayName(rank))
+func (l *Lab) addNarrow(host int, edge, hub *netlink.Bridge) error {
+	way := l.attrs(wayName(host))
 	way.MasterIndex = edge.Index
 	pair := netlink.NewVeth(way)
-	pair.PeerName = l.cfg.hubPort(rank)
+	pair.PeerName = l.cfg.hubPort(host)
 	if err := netlink.LinkAdd(pair); err != nil {
 		return fmt.Errorf("adding the veth pair %s: %w", way.Name, err)
 	}
@@ -71,7 +71,7 @@ func (l *Lab) addNarrow(rank int, edge, hub *netlink.Bridge) error {
 // change the links too.
 func (l *Lab) Cut(active ...Cut) error {
 	for _, c := range active {
-		if err := c.check(l.cfg.N, l.cfg.MTU); err != nil {
+		if err := c.check(l.cfg); err != nil {
 			return err
 		}
 		if l.cfg.Topology != Bridge || c.Kind == MTUDrop && !l.cfg.Narrow {
@@ -99,14 +99,15 @@ func (l *Lab) Cut(active ...Cut) error {
 // partition parts them, and the lowest MTU counts.
 func (l *Lab) wanted(active []Cut) wires {
 	w := newWires(l.cfg)
-	parts := make([]string, l.cfg.N) // by rank: its group in each partition
+	parts := make([]string, l.cfg.hosts()) // by host: its group in each partition
 	for _, c := range active {
-		for rank := range l.cfg.N {
+		for host := range parts {
+			rank := host * l.cfg.PerHost // the others of this host are in its group
 			switch {
 			case c.Kind == Flap && c.group(rank) == 0:
-				w.down[rank] = true
+				w.down[host] = true
 			case c.Kind == Partition:
-				parts[rank] += fmt.Sprintf("/%d", c.group(rank))
+				parts[host] += fmt.Sprintf("/%d", c.group(rank))
 			}
 		}
 		if c.Kind == MTUDrop {
@@ -114,11 +115,11 @@ func (l *Lab) wanted(active []Cut) wires {
 		}
 	}
 	islands := map[string]string{parts[0]: bridgeName}
-	for rank, part := range parts {
+	for host, part := range parts {
 		if _, known := islands[part]; !known {
 			islands[part] = fmt.Sprintf("%s%d", bridgeName, len(islands))
 		}
-		w.island[rank] = islands[part]
+		w.island[host] = islands[part]
 	}
 	return w
 }
@@ -127,36 +128,36 @@ func (l *Lab) wanted(active []Cut) wires {
 // thread is in.
 func (l *Lab) rewire(want wires) error {
 	have := &l.wires
-	for rank := range l.cfg.N {
-		if want.down[rank] != have.down[rank] {
+	for host := range have.down {
+		if want.down[host] != have.down[host] {
 			set := netlink.LinkSetUp
-			if want.down[rank] {
+			if want.down[host] {
 				set = netlink.LinkSetDown
 			}
-			if err := change(portName(rank), set); err != nil {
+			if err := change(portName(host), set); err != nil {
 				return err
 			}
-			have.down[rank] = want.down[rank]
+			have.down[host] = want.down[host]
 		}
 		if want.mtu != have.mtu {
 			narrow := func(link netlink.Link) error { return netlink.LinkSetMTU(link, want.mtu) }
-			if err := errors.Join(change(wayName(rank), narrow), change(l.cfg.hubPort(rank), narrow)); err != nil {
+			if err := errors.Join(change(wayName(host), narrow), change(l.cfg.hubPort(host), narrow)); err != nil {
 				return err
 			}
 		}
-		if want.island[rank] != have.island[rank] {
-			if err := l.moveTo(want.island[rank], rank); err != nil {
+		if want.island[host] != have.island[host] {
+			if err := l.moveTo(want.island[host], host); err != nil {
 				return err
 			}
-			have.island[rank] = want.island[rank]
+			have.island[host] = want.island[host]
 		}
 	}
 	have.mtu = want.mtu
 	return nil
 }
 
-// moveTo puts rank's port on another bridge, which it makes if it has to.
-func (l *Lab) moveTo(island string, rank int) error {
+// moveTo puts a host's port on another bridge, which it makes if it has to.
+func (l *Lab) moveTo(island string, host int) error {
 	bridge, err := netlink.LinkByName(island)
 	if errors.As(err, new(netlink.LinkNotFoundError)) {
 		bridge, err = l.newBridge(island)
@@ -164,7 +165,7 @@ func (l *Lab) moveTo(island string, rank int) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", island, err)
 	}
-	return change(l.cfg.hubPort(rank), func(port netlink.Link) error { return netlink.LinkSetMaster(port, bridge) })
+	return change(l.cfg.hubPort(host), func(port netlink.Link) error { return netlink.LinkSetMaster(port, bridge) })
 }
 
 // change calls set with an interface of the calling thread's namespace.
