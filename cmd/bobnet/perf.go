@@ -20,8 +20,8 @@ import (
 
 const perfLong = `Measure one-way time, bandwidth and message rate of raw frames, VIs, MPLite,
 active messages (am2), writes into exported memory (vmmc), remote procedures
-(vrpc), TCP and UDP over one link, in turns, so that their ratios hold on a noisy
-machine.
+(vrpc), Split-C (splitc), TCP and UDP over one link, in turns, so that their ratios
+hold on a noisy machine.
 
   --local    makes a pair of network namespaces joined by veth, for each --mtu,
              and runs both ends; as root, or in an unprivileged user namespace
@@ -33,7 +33,7 @@ memory; the stacks "line" and "handoff" then show what a bare cache line takes
 between the two, and messages copied once.
 
 Latency is half a round trip, in microseconds; the tests read and write are of
-RDMA, which only vipl has, and a read's time is the whole of it. The cache-line time ("line ns")
+RDMA, which vipl and splitc have, and a read's time is the whole of it. The cache-line time ("line ns")
 tells whether the machine's two cores were near or far from each other; what is
 compared was measured in the same state. With --json each measurement is one
 line; fields that do not apply are 0 or left out.
@@ -59,6 +59,13 @@ and first the null procedure, as messages of 0 bytes; in the test bandwidth each
 call gets a reply of the size. One call follows the other. The same service is
 measured over VMMC (with replies left in place, too), TCP and UDP, and compared
 with that over TCP.
+
+Splitc is two processes of Split-C, over each of --layer. Its latency is that of
+stores, its read a blocking one; it stores in the tests rate and bandwidth, and puts
+in the test write. The tests primitives and bulk, which only splitc has, are figures
+6-3 and 6-4 of its paper: the mean time of each of many reads, writes, gets, puts and
+stores of an int, and of gets, puts and stores of more, with the other process idle,
+or, two-way, doing the same.
 
 The test logp, which only am2 has, for short and medium requests, finds the
 parameters of the LogP model by the method of "Assessing Fast Network Interfaces"
@@ -149,11 +156,12 @@ func (c *perfCall) addFlags(cmd *cobra.Command) {
 	}
 	list(&c.plan.Stacks, "stacks", perf.Stacks(), "what to measure")
 	list(&c.plan.Tests, "tests", perf.Tests, "which tests")
-	f.IntSliceVar(&c.plan.Sizes, "sizes", nil, "message sizes in `bytes`, for every test (default 64 for latency, rate and read, 1048576 for bandwidth, bidirectional and write, 64,4096,1048576 for overhead, 16 for logp)")
+	f.IntSliceVar(&c.plan.Sizes, "sizes", nil, "message sizes in `bytes`, for every test (default 64 for latency, rate and read, 1048576 for bandwidth, bidirectional and write, 64,4096,1048576 for overhead, 16 for logp, 4 to 1048576 for bulk; primitives are of 4)")
 	f.IntSliceVar(&c.plan.MTUs, "mtu", nil, "MTUs of the links that --local makes (default 1500)")
 	list(&c.plan.Levels, "reliability", perf.Levels, "reliability levels of vipl")
-	list(&c.plan.Waits, "wait", perf.Waits, "how raw, vipl, mplite, am2, vmmc and vrpc wait")
-	f.StringSliceVar(&c.plan.Links, "link", nil, "drivers of raw, vipl, mplite, am2, vmmc and vrpc: "+strings.Join(perf.Links, ",")+" (default that of --driver)")
+	list(&c.plan.Waits, "wait", perf.Waits, "how raw, vipl, mplite, am2, vmmc, vrpc and splitc wait")
+	f.StringSliceVar(&c.plan.Links, "link", nil, "drivers of raw, vipl, mplite, am2, vmmc, vrpc and splitc: "+strings.Join(perf.Links, ",")+" (default that of --driver)")
+	list(&c.plan.Layers, "layer", perf.Layers, "communication layers of splitc")
 	f.StringSliceVar(&c.plan.XDP, "xdp", nil, "whether the ring driver sends through AF_XDP: some of "+strings.Join(perf.Choices, ",")+" (default auto: what it measures to be faster)")
 	f.StringSliceVar(&c.plan.Long, "long", nil, "whether the ring driver carries frames beyond the MTU: some of "+strings.Join(perf.Choices, ",")+" (default auto: on veth)")
 	f.IntSliceVar(&c.plan.Credits, "credits", nil, "how many requests am2 has under way at most: its rate is measured with each `number`, all else with the first (default 128,64,4)")

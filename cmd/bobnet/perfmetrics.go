@@ -39,6 +39,9 @@ func watchFor(addr string) (watch perf.Watcher, done func(), err error) {
 		if o.Process != nil {
 			forget = append(forget, collector.WatchProcess(o.Process))
 		}
+		if o.World != nil {
+			forget = append(forget, collector.WatchWorld(o.World))
+		}
 		if o.Server != nil {
 			forget = append(forget, collector.WatchRPC(o.Server))
 		}

@@ -16,9 +16,13 @@ const (
 
 	Bidirectional = "bidirectional" // one message each way at the same time, again and again
 	Overhead      = "overhead"      // what the call takes that sends a message to an idle half
+
+	Primitives = "primitives" // Split-C's read, write, get, put and store of an int, one after another
+	Bulk       = "bulk"       // its get, put and store of many bytes
 )
 
-// oneSided reports whether a test is of RDMA, which only VIs have.
+// oneSided reports whether a test is of reads and writes in which the other half takes no
+// part, as VIs have them; in Split-C it may have to serve.
 func oneSided(test string) bool { return test == Read || test == Write }
 
 // measures reports whether a stack can have a test: LogP is of requests that
@@ -27,11 +31,13 @@ func oneSided(test string) bool { return test == Read || test == Write }
 func measures(stack, test string) bool {
 	switch {
 	case oneSided(test):
-		return stack == "vipl"
+		return stack == "vipl" || stack == "splitc"
 	case test == LogP:
 		return stack == "am2"
 	case test == Bidirectional || test == Overhead:
 		return stack == "vmmc"
+	case test == Primitives || test == Bulk:
+		return stack == "splitc"
 	}
 	return stack != "vrpc" || test == Latency || test == Bandwidth
 }
@@ -54,9 +60,9 @@ type Case struct {
 	Wait        string `json:"wait"`
 	Link        string `json:"link"` // "" for stacks of the kernel
 	Ways               // of the link "ring"
-	Kind        string `json:"kind,omitempty"`    // of am2's messages: "short", "medium" or "bulk"
+	Kind        string `json:"kind,omitempty"`    // of am2's messages: "short", "medium" or "bulk"; of Split-C's operations: "get", "get two-way"...
 	Credits     int    `json:"credits,omitempty"` // of am2: requests under way at most
-	Mode        string `json:"mode,omitempty"`    // of the test overhead: "sync" or "async"; of vrpc: what carries the calls
+	Mode        string `json:"mode,omitempty"`    // of the test overhead: "sync" or "async"; of vrpc: what carries the calls; of splitc: the layer
 	MTU         int    `json:"mtu"`
 	Size        int    `json:"size"` // payload bytes of a message
 }

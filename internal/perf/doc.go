@@ -33,6 +33,9 @@
 // at the same time, and wait for each other's message before they send again; and the
 // time of the call that sends, alone, while the network is idle.
 //
+// The tests primitives and bulk are the Split-C paper's figures 6-3 and 6-4: what each of its
+// operations takes, many after another, with the other half idle, or doing the same (two-way).
+//
 // # Stacks
 //
 //	line    a bare cache line between the halves, link shm only
@@ -43,6 +46,7 @@
 //	am2     active messages between two endpoints, each request answered
 //	vmmc    memory of either half, which the other writes to
 //	vrpc    remote procedures, one call after another, over one transport or another
+//	splitc  a global address space, over each communication layer
 //	tcp     net.Conn, blocking, the kernel's offloads as they are
 //	udp     net.UDPConn, blocking, with a window of its own
 //

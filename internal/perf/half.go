@@ -10,6 +10,7 @@ import (
 
 	"github.com/bobnet-go/bobnet/endpoint"
 	"github.com/bobnet-go/bobnet/mplite"
+	"github.com/bobnet-go/bobnet/splitc"
 	"github.com/bobnet-go/bobnet/transport"
 	"github.com/bobnet-go/bobnet/vipl"
 	"github.com/bobnet-go/bobnet/vmmc"
@@ -41,14 +42,15 @@ type Half struct {
 }
 
 // Opened is what a connection consists of: a NIC, and with MPLite its
-// communicator, with active messages its node, with VMMC its process; or a server
-// of remote procedures. The others are nil.
+// communicator, with active messages its node, with VMMC its process, with
+// Split-C its world; or a server of remote procedures. The others are nil.
 type Opened struct {
 	NIC     *vipl.NIC
 	Comm    *mplite.Comm
 	Node    *endpoint.Node
 	Process *vmmc.Process
 	Server  *vrpc.Server
+	World   *splitc.World
 }
 
 // Watcher is told of what has been opened.

@@ -7,15 +7,17 @@ import (
 
 	"github.com/bobnet-go/bobnet/endpoint"
 	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/splitc"
 	"github.com/bobnet-go/bobnet/vipl"
 )
 
 // What a plan may name, in the order of the output.
 var (
-	Tests  = []string{Latency, Bandwidth, Bidirectional, Rate, Read, Write, Overhead, LogP}
+	Tests  = []string{Latency, Bandwidth, Bidirectional, Rate, Read, Write, Overhead, LogP, Primitives, Bulk}
 	Levels = []string{"delivery", "reception", "unreliable"}
 	Waits  = []string{Spin, Block}
 	Links  = vipl.Drivers()
+	Layers = splitc.Layers()
 )
 
 // linkShm joins processes of one host: Local runs both halves in one namespace
@@ -31,7 +33,8 @@ const (
 
 // Sizes that a test uses when the plan names none, in bytes.
 var defaultSizes = map[string][]int{Latency: {64}, Bandwidth: {1 << 20}, Bidirectional: {1 << 20}, Rate: {64},
-	Read: {64}, Write: {1 << 20}, Overhead: {64, 4 << 10, 1 << 20}, LogP: {16}}
+	Read: {64}, Write: {1 << 20}, Overhead: {64, 4 << 10, 1 << 20}, LogP: {16},
+	Primitives: {4}, Bulk: {4, 64, 1 << 10, 4 << 10, 64 << 10, 1 << 20}}
 
 // defaultCredits are the requests that am2 has under way: what it is compared with,
 // half of that, and the virtual-network paper's number, whose rates are measured too.
@@ -47,7 +50,7 @@ const MaxSize = 64 << 20
 // Plan says what to measure. Empty fields mean the defaults that
 // `bobnet perf` documents. It may be read by several goroutines.
 type Plan struct {
-	Stacks, Tests, Levels, Waits, Links, XDP, Long []string
+	Stacks, Tests, Levels, Waits, Links, Layers, XDP, Long []string
 
 	Sizes   []int         // bytes; nil: the test's own
 	Credits []int         // of am2: its rate is measured with each, the rest with the first; nil: 128, 64 and 4
@@ -65,6 +68,7 @@ func (p Plan) withDefaults() Plan {
 	fill(&p.Levels, Levels)
 	fill(&p.Waits, Waits)
 	fill(&p.Links, Links[:1])
+	fill(&p.Layers, Layers)
 	fill(&p.XDP, Choices[:1])
 	fill(&p.Long, Choices[:1])
 	fill(&p.Credits, defaultCredits)
@@ -101,6 +105,7 @@ func (p Plan) Validate() error {
 		{"reliability", p.Levels, Levels},
 		{"wait", p.Waits, Waits},
 		{"link", p.Links, Links},
+		{"layer", p.Layers, Layers},
 		{"XDP", p.XDP, Choices},
 		{"long", p.Long, Choices},
 	}
@@ -142,7 +147,7 @@ func (p Plan) validateNumbers() error {
 // its own.
 func (p Plan) minMTU() int {
 	onNIC := func(stack string) bool {
-		return slices.Contains([]string{"vipl", "mplite", "am2", "vmmc", "vrpc"}, stack)
+		return slices.Contains([]string{"vipl", "mplite", "am2", "vmmc", "vrpc", "splitc"}, stack)
 	}
 	if p.together() || !slices.ContainsFunc(p.Stacks, onNIC) {
 		return ethertype.MinMTU
@@ -180,7 +185,7 @@ func (p Plan) together() bool { return slices.Equal(p.Links, []string{linkShm}) 
 
 // sizes returns the sizes of a test.
 func (p Plan) sizes(test string) []int {
-	if len(p.Sizes) > 0 {
+	if len(p.Sizes) > 0 && test != Primitives {
 		return p.Sizes
 	}
 	return defaultSizes[test]

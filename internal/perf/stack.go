@@ -65,6 +65,7 @@ var stacks = []struct {
 	{"am2", amStack{}},
 	{"vmmc", vmmcStack{}},
 	{"vrpc", vrpcStack{}},
+	{"splitc", splitStack{}},
 	{"tcp", tcpStack{}},
 	{"udp", udpStack{}},
 }

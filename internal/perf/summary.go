@@ -67,6 +67,9 @@ func record(c Case, samples []sample) (r Record, err error) {
 		r.Mbits = median(rates) * float64(c.Size) * 8 / 1e6
 	case Rate:
 		r.Rate = median(rates)
+	case Primitives, Bulk:
+		r.Rate = median(rates)
+		r.P50, r.Mbits = 1e6/r.Rate, r.Rate*float64(c.Size)*8/1e6
 	case LogP:
 		r.LogP, err = signature(samples, merged)
 	}

@@ -50,6 +50,8 @@ func writeFigures(w io.Writer, group []Record) error {
 		fmt.Fprintln(tw, "stack\tlevel\twait\tp50 us\tp99 us\tmin us\tx raw\tx tcp\tline ns\t")
 	case Bandwidth, Bidirectional, Write:
 		fmt.Fprintln(tw, "stack\tlevel\twait\tMbit/s\tsent again\tdrops\tx raw\tx tcp\tline ns\t")
+	case Primitives, Bulk:
+		fmt.Fprintln(tw, "stack\tlevel\twait\tus each\tMbit/s\tsent again\tx raw\tx tcp\tline ns\t")
 	default:
 		fmt.Fprintln(tw, "stack\tlevel\twait\tmessages/s\tsent again\tdrops\tx raw\tx tcp\tline ns\t")
 	}
@@ -88,6 +90,9 @@ func figures(r Record) string {
 		return fmt.Sprintf("%.2f\t%.2f\t%.2f", r.P50, r.P99, r.Min)
 	case Bandwidth, Bidirectional, Write:
 		return fmt.Sprintf("%.0f\t%d\t%d", r.Mbits, r.Retransmits, r.Drops)
+	}
+	if r.Test == Primitives || r.Test == Bulk {
+		return fmt.Sprintf("%.3f\t%.0f\t%d", r.P50, r.Mbits, r.Retransmits)
 	}
 	return fmt.Sprintf("%.0f\t%d\t%d", r.Rate, r.Retransmits, r.Drops)
 }

@@ -1,0 +1,280 @@
+package perf
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/bobnet-go/bobnet/splitc"
+	"github.com/bobnet-go/bobnet/vipl"
+)
+
+// The primitives, as kinds of cases. With twoWay behind it, both halves do the same at the
+// same time; else the other half is idle, and serves.
+const (
+	splitRead  = "read"  // blocking
+	splitWrite = "write" // blocking
+	splitGet   = "get"
+	splitPut   = "put"
+	splitStore = "store"
+	twoWay     = " two-way"
+)
+
+// splitFarewell bounds the end of the program, which waits for the other process.
+const splitFarewell = time.Second
+
+// splitStack is a Split-C program of two processes; the mode of a case is its layer.
+type splitStack struct{}
+
+// Cases is part of Stack.
+func (splitStack) Cases(p *Plan, test string, mtu, size int) (cases []Case) {
+	kinds := []string{""}
+	switch test {
+	case Primitives:
+		kinds = []string{splitRead, splitWrite, splitGet, splitPut, splitStore}
+	case Bulk:
+		kinds = []string{splitGet, splitPut, splitStore}
+	}
+	if test == Primitives || test == Bulk {
+		for _, kind := range slices.Clone(kinds) {
+			kinds = append(kinds, kind+twoWay)
+		}
+	}
+	for _, link := range p.Links {
+		for _, wait := range p.Waits {
+			for _, layer := range p.Layers {
+				for _, kind := range kinds {
+					cases = append(cases, Case{Stack: "splitc", Test: test, Wait: wait, Link: link, Mode: layer, Kind: kind, MTU: mtu, Size: size})
+				}
+			}
+		}
+	}
+	return cases
+}
+
+// splitConn is one of the two processes: the client is 0, the server 1. Each has an array of
+// as many messages as a stream has under way, into which the other puts and stores, and
+// another one, from which it reads and sends.
+type splitConn struct {
+	nic    *vipl.NIC
+	w      *splitc.World
+	forget func()
+	test   string
+	kind   string
+	both   bool // halves do the same at the same time
+	size   int
+	n      int                   // messages in an array
+	at     splitc.Global[byte]   // the other's array
+	marker splitc.Global[uint64] // the other's word that says that a stream has ended
+	mine   []byte                // what is sent, and where what is got goes
+	next   int                   // in the arrays
+	value  int32
+}
+
+// Open is part of Stack.
+func (splitStack) Open(ctx context.Context, h *Half, c Case) (Conn, error) {
+	nic, err := h.openNIC(c)
+	if err != nil {
+		return nil, err
+	}
+	s := &splitConn{nic: nic, test: c.Test, kind: strings.TrimSuffix(c.Kind, twoWay), both: strings.HasSuffix(c.Kind, twoWay), size: c.Size}
+	if s.w, err = startSplit(ctx, h, nic, c); err != nil {
+		return nil, errors.Join(err, nic.Close())
+	}
+	if err := s.allocate(ctx); err != nil {
+		s.w.Fail(err)
+		return nil, errors.Join(err, nic.Close())
+	}
+	s.forget = h.watch(Opened{NIC: nic, World: s.w})
+	return s, nil
+}
+
+// startSplit starts the program, whose name the server's address makes unique.
+func startSplit(ctx context.Context, h *Half, nic *vipl.NIC, c Case) (*splitc.World, error) {
+	addr, err := h.Exchange(nic.Addr().String())
+	if err != nil {
+		return nil, err
+	}
+	rank := 0
+	if h.server {
+		rank, addr = 1, nic.Addr().String()
+	}
+	return splitc.Start(ctx, &splitc.Config{Job: "perf-" + addr, Rank: rank, Size: 2, NIC: nic, Layer: c.Mode,
+		HeapSize: heapFor(c.Size), Timeout: sampleTimeout, WaitTimeout: 2 * sampleTimeout})
+}
+
+// heapFor returns the size of a heap for two arrays of messages.
+func heapFor(size int) int {
+	const page, scratch = 4096, 1 << 17
+	return (2*outstanding(size)*size + scratch + 16*page) / page * page
+}
+
+func (s *splitConn) allocate(ctx context.Context) error {
+	s.n = outstanding(s.size)
+	peer := 1 - s.w.MyProc()
+	to, err := splitc.AllSpreadMalloc[byte](ctx, s.w, 2, s.n*s.size)
+	if err != nil {
+		return err
+	}
+	from, err := splitc.AllSpreadMalloc[byte](ctx, s.w, 2, s.n*s.size)
+	if err != nil {
+		return err
+	}
+	ends, err := splitc.AllSpreadMalloc[uint64](ctx, s.w, 2, 1)
+	if err != nil {
+		return err
+	}
+	s.at, s.marker, s.mine = to.On(peer), ends.On(peer), from.Local(s.w)
+	occupy(s.mine)
+	occupy(to.Local(s.w))
+	return nil
+}
+
+// place returns the next message's place in the other's array, and in one's own.
+func (s *splitConn) place() (splitc.Global[byte], []byte) {
+	i := s.next * s.size
+	if s.next++; s.next == s.n {
+		s.next = 0
+	}
+	return s.at.Add(i), s.mine[i:][:s.size]
+}
+
+// PingPong is part of Conn: stores there and back, or blocking reads.
+func (s *splitConn) PingPong(ctx context.Context, rtt []int64) error {
+	at, mine := s.place()
+	last := s.nic.Now()
+	for i := range rtt {
+		var err error
+		if s.test == Read {
+			err = splitc.BulkRead(ctx, s.w, mine, at)
+		} else if err = splitc.BulkStore(ctx, s.w, at, mine); err == nil {
+			err = s.w.StoreSync(ctx, s.size)
+		}
+		if err != nil {
+			return err
+		}
+		now := s.nic.Now()
+		rtt[i] = now - last
+		last = now
+	}
+	if s.test == Read {
+		return s.tell(ctx)
+	}
+	return nil
+}
+
+// Echo is part of Conn.
+func (s *splitConn) Echo(ctx context.Context, n int) error {
+	if s.test == Read {
+		return s.w.StoreSync(ctx, 8)
+	}
+	at, mine := s.place()
+	for range n {
+		if err := s.w.StoreSync(ctx, s.size); err != nil {
+			return err
+		}
+		if err := splitc.BulkStore(ctx, s.w, at, mine); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// tell stores a word at the other half: this one is done.
+func (s *splitConn) tell(ctx context.Context) error { return splitc.Store(ctx, s.w, s.marker, 1) }
+
+// Stream is part of Conn. The messages of both halves count, where both send.
+func (s *splitConn) Stream(ctx context.Context, n int) (int, error) {
+	if err := s.all(ctx, n); err != nil {
+		return 0, err
+	}
+	if err := s.tell(ctx); err != nil {
+		return 0, err
+	}
+	if s.both {
+		return n, s.w.StoreSync(ctx, s.stored(n)+8)
+	}
+	return n, s.w.StoreSync(ctx, 8)
+}
+
+// Sink is part of Conn.
+func (s *splitConn) Sink(ctx context.Context, n int) error {
+	if s.both {
+		_, err := s.Stream(ctx, n)
+		return err
+	}
+	if err := s.w.StoreSync(ctx, s.stored(n)+8); err != nil {
+		return err
+	}
+	return s.tell(ctx)
+}
+
+// stored returns how many bytes of a stream of n the other half stores.
+func (s *splitConn) stored(n int) int {
+	if s.stores() {
+		return n * s.size
+	}
+	return 0
+}
+
+func (s *splitConn) stores() bool { return s.kind == splitStore || s.kind == "" && s.test != Write }
+
+// all does a stream's operations, and completes them as far as this half can.
+func (s *splitConn) all(ctx context.Context, n int) error {
+	do := s.bulk
+	if s.test == Primitives {
+		do = s.primitive
+	}
+	for range n {
+		at, mine := s.place()
+		if err := do(ctx, at, mine); err != nil {
+			return err
+		}
+	}
+	return s.w.Sync(ctx)
+}
+
+// bulk does an operation of any length.
+func (s *splitConn) bulk(ctx context.Context, at splitc.Global[byte], mine []byte) error {
+	switch {
+	case s.stores():
+		return splitc.BulkStore(ctx, s.w, at, mine)
+	case s.kind == splitGet:
+		return splitc.BulkGet(ctx, s.w, mine, at)
+	}
+	return splitc.BulkPut(ctx, s.w, at, mine)
+}
+
+// primitive does an operation of an int, of four bytes as the paper's.
+func (s *splitConn) primitive(ctx context.Context, at splitc.Global[byte], _ []byte) (err error) {
+	p := splitc.Cast[int32](at)
+	switch s.kind {
+	case splitRead:
+		_, err = splitc.Read(ctx, s.w, p)
+	case splitWrite:
+		err = splitc.Write(ctx, s.w, p, 1)
+	case splitGet:
+		err = splitc.Get(ctx, s.w, &s.value, p)
+	case splitPut:
+		err = splitc.Put(ctx, s.w, p, 1)
+	case splitStore:
+		err = splitc.Store(ctx, s.w, p, 1)
+	default:
+		err = fmt.Errorf("perf: splitc has no primitive %q", s.kind)
+	}
+	return err
+}
+
+// Counters is part of Conn.
+func (s *splitConn) Counters() Counters { return nicCounters(s.nic) }
+
+// Close is part of Conn.
+func (s *splitConn) Close() error {
+	ctx, cancel := context.WithTimeout(context.Background(), splitFarewell)
+	defer cancel()
+	s.forget()
+	return errors.Join(s.w.Exit(ctx), s.nic.Close())
+}
