@@ -178,8 +178,11 @@ func (w *World) Fail(err error) {
 
 // leave waits for all others to leave.
 func (w *World) leave(ctx context.Context) error {
+	var stored [8]byte
 	for i := range w.procs - 1 {
-		if err := w.heard(w.say(ctx, (w.me+1+i)%w.procs, kindLeaving, call{}, nil)); err != nil {
+		to := (w.me + 1 + i) % w.procs
+		binary.LittleEndian.PutUint64(stored[:], w.sent[to])
+		if err := w.heard(w.say(ctx, to, kindLeaving, call{}, stored[:])); err != nil {
 			return err
 		}
 	}

@@ -42,7 +42,7 @@ func (w *World) StoreSync(ctx context.Context, bytes int) error {
 	}
 	w.stats.StoreSyncs++
 	want := w.consumed + uint64(bytes)
-	enough := func() bool { return w.received() >= want || w.tree.left == w.procs-1 }
+	enough := func() bool { return w.received() >= want || w.all() }
 	if err := w.wait(ctx, Waiting{What: "store_sync", Bytes: uint64(bytes)}, enough); err != nil {
 		return err
 	}
@@ -52,6 +52,9 @@ func (w *World) StoreSync(ctx context.Context, bytes int) error {
 	w.consumed = want
 	return nil
 }
+
+// all reports whether all that other processes will ever store here has come.
+func (w *World) all() bool { return w.tree.left == w.procs-1 && w.count.Stored >= w.tree.owed }
 
 // received returns how many bytes have been stored into this heap since the start.
 func (w *World) received() uint64 { return w.stored + w.count.Stored }

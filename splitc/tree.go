@@ -22,7 +22,7 @@ const (
 	kindUp       = 1 + iota // a part of a collective, for the parent
 	kindDown                // the result of one, for a child
 	kindMismatch            // two processes are in different collectives
-	kindLeaving             // a process has called Exit
+	kindLeaving             // a process has called Exit; how many bytes it has stored at the receiver
 )
 
 // headSize is what a control message begins with: kind, 3 bytes unused, the call,
@@ -52,6 +52,7 @@ type tree struct {
 	by     int    // who has told it, or -1
 	leaves []bool // who has called Exit
 	left   int    // how many others have
+	owed   uint64 // bytes that those have stored here, some of which may be on their way
 	out    [layer.MaxControl]byte
 	strays uint64
 }
@@ -118,9 +119,10 @@ func (u upper) Control(from int, msg []byte) {
 			return
 		}
 	case kindLeaving:
-		if from != w.me && !t.leaves[from] {
+		if from != w.me && !t.leaves[from] && len(msg) == headSize+8 {
 			t.leaves[from] = true
 			t.left++
+			t.owed += binary.LittleEndian.Uint64(msg[headSize:])
 			return
 		}
 	}
