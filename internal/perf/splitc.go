@@ -80,13 +80,22 @@ func (splitStack) Open(ctx context.Context, h *Half, c Case) (Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &splitConn{nic: nic, test: c.Test, kind: strings.TrimSuffix(c.Kind, twoWay), both: strings.HasSuffix(c.Kind, twoWay), size: c.Size}
-	if s.w, err = startSplit(ctx, h, nic, c); err != nil {
+	s, err := newSplitConn(ctx, h, nic, c)
+	if err != nil {
 		return nil, errors.Join(err, nic.Close())
+	}
+	return s, nil
+}
+
+// newSplitConn makes an end on a NIC, which is the connection's if there is no error.
+func newSplitConn(ctx context.Context, h *Half, nic *vipl.NIC, c Case) (s *splitConn, err error) {
+	s = &splitConn{nic: nic, test: c.Test, kind: strings.TrimSuffix(c.Kind, twoWay), both: strings.HasSuffix(c.Kind, twoWay), size: c.Size}
+	if s.w, err = startSplit(ctx, h, nic, c); err != nil {
+		return nil, err
 	}
 	if err := s.allocate(ctx); err != nil {
 		s.w.Fail(err)
-		return nil, errors.Join(err, nic.Close())
+		return nil, err
 	}
 	s.forget = h.watch(Opened{NIC: nic, World: s.w})
 	return s, nil

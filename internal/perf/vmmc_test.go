@@ -14,8 +14,19 @@ import (
 	"github.com/bobnet-go/bobnet/vipl"
 )
 
-// vmmcPair runs both ends of a connection as processes of a simulated segment.
-func vmmcPair(t *testing.T, c Case, client, server func(ctx context.Context, conn Conn) error) {
+// simOpen opens an end of a connection on a NIC, and returns also what serves the other end.
+type simOpen func(ctx context.Context, h *Half, nic *vipl.NIC, c Case) (Conn, func(), error)
+
+func openVMMC(ctx context.Context, h *Half, nic *vipl.NIC, c Case) (Conn, func(), error) {
+	v, err := newVMMCConn(ctx, h, nic, c)
+	if err != nil {
+		return nil, nil, err
+	}
+	return v.as(c.Test), func() { v.p.Poll() }, nil
+}
+
+// simPair runs both ends of a connection as processes of a simulated segment.
+func simPair(t *testing.T, c Case, open simOpen, client, server func(ctx context.Context, conn Conn) error) {
 	t.Helper()
 	w := sim.New(sim.Options{Seed: 1, Delay: simWay, Limit: time.Minute})
 	ctx := t.Context()
@@ -35,15 +46,15 @@ func vmmcPair(t *testing.T, c Case, client, server func(ctx context.Context, con
 			io.Writer
 		}{bytes.NewBufferString(said), io.Discard})}
 		w.Go(fmt.Sprint("end ", i), func() {
-			v, err := newVMMCConn(ctx, h, nics[i], c)
+			conn, serve, err := open(ctx, h, nics[i], c)
 			if err == nil {
-				err = run(ctx, v.as(c.Test))
+				err = run(ctx, conn)
 				left--
 				for left > 0 && err == nil { // serve the other end
-					v.p.Poll()
+					serve()
 					err = w.Sleep(simWay)
 				}
-				err = errors.Join(err, v.Close())
+				err = errors.Join(err, conn.Close())
 			}
 			errs[i] = err
 		})
@@ -65,7 +76,7 @@ func TestVMMC(t *testing.T) {
 		if c.Size == 1 && c.Wait == Spin && c.Test == Latency {
 			pings = 300 // more than the number in one byte counts
 		}
-		vmmcPair(t, c, func(ctx context.Context, conn Conn) error {
+		simPair(t, c, openVMMC, func(ctx context.Context, conn Conn) error {
 			rtt := make([]int64, pings)
 			if err := conn.PingPong(ctx, rtt); err != nil || timed(c.Test) {
 				if low := slices.Min(rtt); err == nil && c.Test == Latency && low < 2*int64(simWay) {
@@ -96,7 +107,7 @@ func TestVMMC(t *testing.T) {
 func TestVMMCOverhead(t *testing.T) {
 	plan := Plan{Stacks: []string{"vmmc"}, Tests: []string{Overhead}, Waits: []string{Spin}, Sizes: []int{64, 10_000}}
 	for _, c := range plan.Cases(1500) {
-		vmmcPair(t, c, func(ctx context.Context, conn Conn) error {
+		simPair(t, c, openVMMC, func(ctx context.Context, conn Conn) error {
 			took := make([]int64, 3)
 			err := conn.PingPong(ctx, took)
 			waits := c.Mode == modeSync && c.Size == 10_000

@@ -18,6 +18,10 @@ type peer struct {
 	taken   int  // of its own, that it has not been told
 	telling bool // a message of credits of ours is under way
 
+	puts   int  // under way
+	asking bool // a read that has them acknowledged is under way
+	prompt slot // for it
+
 	slab  vipl.MemHandle
 	recvs [credits + reserve]recv
 	tell  slot    // for credits
@@ -45,19 +49,21 @@ func (l *Layer) makePeer(rank, _ int) (*vipl.VI, error) {
 	nic := l.NIC
 	p := &peer{End: mesh.End{Rank: rank}, credit: credits}
 	l.peers[rank] = p
-	vi, err := nic.CreateVI(&vipl.Attributes{Ptag: l.ptag, EnableRDMAWrite: true, EnableRDMARead: true, ReadDepth: credits, QueueDepth: slots + credits + reserve,
+	vi, err := nic.CreateVI(&vipl.Attributes{Ptag: l.ptag, EnableRDMAWrite: true, EnableRDMARead: true, ReadDepth: credits, QueueDepth: slots + credits + reserve + 2,
 		PeerTimeout: l.PeerTimeout, ConnectTimeout: l.Timeout}, l.CQ, l.CQ)
 	if err != nil {
 		return nil, err
 	}
 	p.VI, vi.Context = vi, p
-	slab := make([]byte, len(p.recvs)*messageSize+headerSize)
+	slab := make([]byte, len(p.recvs)*messageSize+2*headerSize)
 	if p.slab, err = nic.RegisterMem(slab, &l.own); err != nil {
 		return nil, err
 	}
 	p.tell.init(slab[:headerSize], p.slab)
 	p.tell.p, p.tell.what = p, opTell
-	slab = slab[headerSize:]
+	p.prompt.init(slab[headerSize:][:1], p.slab)
+	p.prompt.p, p.prompt.what = p, opAsk
+	slab = slab[2*headerSize:]
 	for i := range p.recvs {
 		r := &p.recvs[i]
 		r.mem = slab[i*messageSize:][:messageSize]

@@ -13,7 +13,9 @@
 // the next message or by one of its own, which takes no credit: there are never more of
 // those under way than reserve.
 //
-// A put or store is complete when the VI's send is: the owner's VI has placed it.
+// A put or store is complete when the VI's send is: the owner's VI has placed it. VIs
+// acknowledge late, in the hope of a message to do it with. Who waits for a put sends a small
+// read behind it, which is answered at once, and its answer acknowledges the put.
 package rdma
 
 import (
@@ -62,7 +64,7 @@ func Open(ctx context.Context, cfg layer.Config) (layer.Layer, error) {
 }
 
 func (l *Layer) open(ctx context.Context) (err error) {
-	if err = l.Begin(slots + (l.Procs-1)*(credits+reserve+1)); err != nil {
+	if err = l.Begin(slots + (l.Procs-1)*(credits+reserve+2)); err != nil {
 		return err
 	}
 	if l.ptag, err = l.NIC.CreatePtag(); err != nil {
@@ -86,6 +88,17 @@ func (l *Layer) open(ctx context.Context) (err error) {
 		return err
 	}
 	return l.greet(ctx)
+}
+
+// Wait waits until something has come or ctx ends. If puts are waited for, their
+// acknowledgements are asked for.
+func (l *Layer) Wait(ctx context.Context) error {
+	for _, p := range l.peers {
+		if p != nil && p.puts > 0 && !p.asking && p.Gone == nil {
+			l.ask(p)
+		}
+	}
+	return l.Base.Wait(ctx)
 }
 
 // greet tells each rank where this one's heap is, and waits until all have done so.

@@ -10,6 +10,7 @@ import (
 const (
 	opMessage = iota
 	opTell    // credits
+	opAsk     // for acknowledgements
 	opGet
 	opPut
 	opStore
@@ -95,8 +96,12 @@ func (l *Layer) release(s *slot) {
 		l.Count.Sources--
 	}
 	s.dst = nil
-	if s.what == opTell {
+	switch s.what {
+	case opTell:
 		s.p.telling = false
+		return
+	case opAsk:
+		s.p.asking = false
 		return
 	}
 	l.free = append(l.free, s)

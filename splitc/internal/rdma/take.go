@@ -22,7 +22,7 @@ func (l *Layer) sent(s *slot, err error) {
 	p := s.p
 	if err != nil {
 		l.Broken(&p.End, err)
-		if s.what != opTell && s.what != opMessage {
+		if s.what != opTell && s.what != opAsk && s.what != opMessage {
 			l.Lost(&p.End)
 		}
 	}
@@ -33,6 +33,7 @@ func (l *Layer) sent(s *slot, err error) {
 		}
 		l.Count.Outstanding--
 	case opPut:
+		p.puts--
 		l.Count.Outstanding--
 	}
 	l.release(s)

@@ -104,9 +104,20 @@ func (l *Layer) write(ctx context.Context, p *peer, off uint64, src []byte, what
 		return l.post(s, 1)
 	}
 	l.Count.Outstanding++
+	p.puts++
 	if err := l.post(s, 1); err != nil {
 		l.Count.Outstanding--
+		p.puts--
 		return err
 	}
 	return nil
+}
+
+// ask reads a byte of a rank's heap behind the puts to it.
+func (l *Layer) ask(p *peer) {
+	p.asking = true
+	s := &p.prompt
+	s.segs[0] = vipl.Segment{Data: s.mem, Handle: s.home}
+	s.desc = vipl.Descriptor{Op: vipl.OpRDMARead, Remote: p.at(0), Context: s}
+	_ = l.post(s, 1) // the puts meet the error, too
 }
