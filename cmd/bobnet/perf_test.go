@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/bobnet-go/bobnet/internal/perf"
+	"github.com/bobnet-go/bobnet/internal/vethtest"
 	"github.com/bobnet-go/bobnet/transport/sim"
 	"github.com/bobnet-go/bobnet/vipl"
 	"github.com/rogpeppe/go-internal/testscript"
@@ -54,7 +55,7 @@ func TestWatchFor(t *testing.T) {
 	} else {
 		done()
 	}
-	free, err := net.Listen("tcp", "127.0.0.1:0")
+	free, err := net.Listen("tcp", vethtest.Loopback(1)+":0") // where nobody else takes the port meanwhile
 	if err != nil {
 		t.Fatal(err)
 	}
