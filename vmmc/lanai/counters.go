@@ -25,7 +25,8 @@ type Counters struct {
 	BadProxies   uint64 // requests refused: for pages that the process has not imported
 	BadAddresses uint64 // requests refused: of memory that is not the process's
 	BadQueues    uint64 // doorbells of queues that hold no next request
-	RouteErrors  uint64 // tables of a mapper's that do not fit
+	RouteErrors  uint64 // tables of a mapper's that do not fit: those of its nodes are used for which there is room
+	LongRoutes   uint64 // a mapper's routes not taken: they have more turns than an entry of the table
 }
 
 // Snapshot is what a host is like at a moment.

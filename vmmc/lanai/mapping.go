@@ -6,8 +6,8 @@ import (
 )
 
 // mapping is the host's mapper on the card. While the card has no routes it is all that
-// runs there: the mapping program of the paper, section 4.3. When it has found some, the
-// driver loads VMMC's, which goes on mapping beside its work: nodes that come later are
+// runs there: the mapping program of the paper, section 4.3. When it has found some, or
+// has looked everywhere and there is no other host, the driver loads VMMC's, which goes on mapping beside its work: nodes that come later are
 // found, too, where the paper has to be started again.
 type mapping struct {
 	agent *mapper.Agent // nil for none
@@ -49,6 +49,12 @@ func (m *mapping) poll(now int64) (next int64) {
 		m.talks = true
 	}
 	return max(m.agent.Next(), now+mapperPause)
+}
+
+// alone reports whether the mapper has looked everywhere, and there is no other host.
+func (m *mapping) alone() bool {
+	s := m.agent.Snapshot()
+	return s.Leading && s.Map != nil && len(s.Map.IDs) == 1
 }
 
 // receive hands the mapper a packet, if it is one of its own.
@@ -111,6 +117,9 @@ func (p *mappingProgram) Step(now int64) (next int64) {
 		p.c.Post(r.Buffer)
 	}
 	next = p.m.poll(now)
+	if p.m.alone() && !p.h.load {
+		p.h.mapped(nil)
+	}
 	if !p.c.Sending() && !p.h.carrier.holds() {
 		p.m.send(p.c, now, false)
 	}

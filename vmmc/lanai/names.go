@@ -77,7 +77,7 @@ func (n *names) find(ctx context.Context, key string) (ethertype.Addr, error) {
 	n.looks[seq] = l
 	defer delete(n.looks, seq)
 	for pause := askMin; ; pause = min(2*pause, askMax) {
-		if at, ok := n.mine[key]; ok {
+		if at, ok := n.mine[key]; ok && n.h.prog.ready { // without, no message passes in the host, either
 			return at, nil
 		}
 		n.ask(seq, key)

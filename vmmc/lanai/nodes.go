@@ -99,14 +99,15 @@ func (t *nodes) set(routes []plain.Route) error {
 	return nil
 }
 
-// routesOf returns a mapper's routes as the table takes them.
-func routesOf(entries []mapper.Entry) (routes []plain.Route, tight uint64) {
+// routesOf returns a mapper's routes as the table takes them, and how many it cannot take
+// because they are too long.
+func routesOf(entries []mapper.Entry) (routes []plain.Route, long uint64) {
 	for _, e := range entries {
 		if len(e.Route) > plain.MaxHops {
-			tight++
+			long++
 			continue
 		}
 		routes = append(routes, plain.Route{To: e.Host, Turns: e.Route})
 	}
-	return routes, tight
+	return routes, long
 }

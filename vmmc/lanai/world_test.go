@@ -52,6 +52,10 @@ func (n *network) host(i int, cfg lanai.Config) *lanai.Host {
 	cfg.MAC = mac(i)
 	if cfg.Mapper == nil {
 		cfg.Routes = routes(i)
+	} else {
+		own := *cfg.Mapper
+		own.Seed = uint64(i) + 1
+		cfg.Mapper = &own
 	}
 	var port *myrinet.Port
 	virtual := plain.Virtual{World: n.World, Waiter: func() plain.Waiter { return n.Waiter() }}

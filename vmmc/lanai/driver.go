@@ -1,0 +1,138 @@
+package lanai
+
+import "github.com/bobnet-go/bobnet/ethertype"
+
+// message is one that the driver gets or sends, or a notification.
+type message struct {
+	node  int
+	query bool   // it may be lost
+	data  []byte // nil for a notification
+	frame uint32
+}
+
+// mostMessages is how many messages may wait for the driver.
+const mostMessages = 256
+
+// kept is frames whose numbers an importer may still name.
+type kept struct {
+	run
+	peer ethertype.Addr
+	port uint16
+}
+
+// service is the driver's handler of interrupts. The lock is held.
+func (h *Host) service() {
+	h.causes = 0
+	if h.load {
+		h.load = false
+		if h.failed = h.loadProgram(h.routes); h.failed != nil {
+			h.eng.WakeAll()
+		}
+	}
+	rings := len(h.missing) > 0
+	for _, p := range h.missing {
+		if p.queue.open && p.queue.missing {
+			h.prog.refill(&p.queue, p.pages())
+		}
+	}
+	h.missing = h.missing[:0]
+	for h.came.Len() > 0 {
+		m := h.came.Pop()
+		if m.data == nil {
+			h.tellNotified(m.frame)
+			continue
+		}
+		h.hear(&m)
+	}
+	if rings {
+		h.page.Ring()
+	}
+}
+
+// missed notes that a process lacks a translation.
+func (h *Host) missed(p *Process) { h.missing = append(h.missing, p) }
+
+// hasRoom reports whether a message for the driver can be taken.
+func (h *Host) hasRoom() bool { return h.came.Len() < mostMessages }
+
+// messageCame takes a message from the card.
+func (h *Host) messageCame(node int, query bool, data []byte) {
+	h.came.Push(message{node: node, query: query, data: append(make([]byte, 0, len(data)+1), data...)})
+}
+
+// notified takes a notification from the card.
+func (h *Host) notified(frame uint32) { h.came.Push(message{frame: frame}) }
+
+func (h *Host) tellNotified(frame uint32) {
+	if p := h.frames.all[frame].owner; p != nil {
+		p.tell(event{kind: eventNote, frame: frame})
+	}
+}
+
+// send has the card send a message. The lock is held.
+func (h *Host) send(node int, query bool, data []byte) {
+	h.leaving.Push(message{node: node, query: query, data: data})
+	h.page.Ring()
+}
+
+// ping asks a node for an answer, from within the program.
+func (h *Host) ping(node int) { h.leaving.Push(message{node: node, data: []byte{ctlPing}}) }
+
+// refused tells a node that one of its processes has written where it may not.
+func (h *Host) refused(node int, port uint16, frame uint32) {
+	b := append(make([]byte, 0, 8), ctlRefused)
+	h.leaving.Push(message{node: node, data: be32(be16(b, port), frame)})
+}
+
+// lineCut ends what hung on a line: what the processes have imported there leads nowhere
+// at once, and the connections are told.
+func (h *Host) lineCut(node int) {
+	mac := h.prog.nodes.mac(node)
+	h.leaving.Keep(func(m *message) bool { return m.node != node || m.query || m.data[0] == ctlPing })
+	h.came.Keep(func(m *message) bool { return m.node != node || m.query || m.data == nil })
+	for _, p := range h.procs {
+		if p.queue.open {
+			p.queue.table.closeNode(node)
+		}
+		p.tell(event{kind: eventCut, from: ethertype.Addr{MAC: mac}, line: h.prog.lines[node].number})
+	}
+	h.keepFrames(func(k *kept) bool { return k.peer.MAC != mac })
+}
+
+// keepFrames gives back the kept frames for which keep returns false.
+func (h *Host) keepFrames(keep func(k *kept) bool) {
+	left := h.kept[:0]
+	for i := range h.kept {
+		if k := h.kept[i]; keep(&k) {
+			left = append(left, k)
+		} else {
+			h.frames.free(k.run)
+		}
+	}
+	h.kept = left
+}
+
+// grant gives memory of a process frames that may be written.
+func (h *Host) grant(p *Process, mem []byte) (run, bool) {
+	r, ok := h.frames.take(p, mem)
+	for i := range r.n {
+		h.prog.flags[r.first+i] = frameWrite | frameNotify
+	}
+	return r, ok
+}
+
+// ungrant has nothing be written there any more. The numbers stay taken.
+func (h *Host) ungrant(r run) {
+	h.frames.close(r)
+	clear(h.prog.flags[r.first:][:r.n])
+}
+
+// hang counts connections that hang on a line.
+func (h *Host) hang(node, by int, patient int64) {
+	l := &h.prog.lines[node]
+	l.users += by
+	if patient > 0 {
+		l.patient = min(l.patient, patient)
+	}
+	h.page.Ring()
+}
