@@ -14,6 +14,9 @@
 // Each writer exports a copy of the board. When a line has come, the first program's
 // handler writes it to the end of every copy, with a notification again: all readers see the
 // same lines in the same order, which they print a checksum of. Read board.go for the steps.
+//
+// With -card all programs use the cards of an emulated Myrinet: their interfaces are ends of
+// cables, to each other or to switches (bobnet switch).
 package main
 
 import (
@@ -28,6 +31,7 @@ import (
 
 	"github.com/bobnet-go/bobnet/metrics"
 	"github.com/bobnet-go/bobnet/vmmc"
+	"github.com/bobnet-go/bobnet/vmmc/lanai"
 )
 
 // maxLines is the most lines of a writer.
@@ -35,6 +39,7 @@ const maxLines = 100_000
 
 var (
 	count = flag.Int("n", 1000, "lines that each writer writes")
+	card  = flag.Bool("card", false, "use the interface as the end of a cable of an emulated Myrinet, and have its card carry out the sends")
 	addr  = flag.String("metrics", os.Getenv("BOBNET_METRICS"), "serve Prometheus metrics at `ADDR`; bobnet lab --metrics sets it")
 )
 
@@ -54,6 +59,23 @@ func main() {
 	}
 }
 
+// open opens a process on a NIC, or on a card with -card.
+func open(cfg *vmmc.Config) (p *vmmc.Process, closeProcess func(), err error) {
+	if !*card {
+		cfg.Interface = os.Getenv("BOBNET_IFACE")
+		p, err = vmmc.Open(cfg)
+		return p, func() { p.Close() }, err
+	}
+	if cfg.Card, err = lanai.Open(&lanai.OpenConfig{Interface: os.Getenv("BOBNET_IFACE")}); err != nil {
+		return nil, nil, err
+	}
+	if p, err = vmmc.Open(cfg); err != nil {
+		cfg.Card.Close()
+		return nil, nil, err
+	}
+	return p, func() { p.Close(); cfg.Card.Close() }, nil
+}
+
 func run(ctx context.Context) error {
 	size, err := strconv.Atoi(cmp.Or(os.Getenv("BOBNET_SIZE"), "2"))
 	if err != nil || size < 2 {
@@ -63,14 +85,15 @@ func run(ctx context.Context) error {
 	if err != nil || rank < 0 || rank >= size {
 		return fmt.Errorf("BOBNET_RANK=%s: want 0 for the board, or a writer's number below BOBNET_SIZE, which is %d", os.Getenv("BOBNET_RANK"), size)
 	}
-	p, err := vmmc.Open(&vmmc.Config{Interface: os.Getenv("BOBNET_IFACE"), Process: uint32(rank),
-		Scope: "blackboard/" + cmp.Or(os.Getenv("BOBNET_JOB"), "default")})
+	p, closeProcess, err := open(&vmmc.Config{Process: uint32(rank), Scope: "blackboard/" + cmp.Or(os.Getenv("BOBNET_JOB"), "default")})
 	if err != nil {
 		return err
 	}
-	defer p.Close()
+	defer closeProcess()
 	collector := metrics.NewCollector(nil)
-	collector.WatchNIC(p.NIC())
+	if nic := p.NIC(); nic != nil {
+		collector.WatchNIC(nic)
+	}
 	collector.WatchProcess(p)
 	defer collector.DumpOnQuit(os.Stderr)()
 	if *addr != "" {
