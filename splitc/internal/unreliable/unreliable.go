@@ -106,9 +106,9 @@ func (l *Layer) look() {
 
 // Flush waits a little until the others have processed what was sent.
 func (l *Layer) Flush(ctx context.Context) error {
-	ctx, cancel := l.NIC.WithTimeout(ctx, mesh.DrainTime)
-	defer cancel()
-	for !l.quiet() && l.Err == nil && l.NIC.Engine().Ended(ctx) == nil {
+	engine := l.NIC.Engine()
+	end := l.NIC.Now() + int64(min(mesh.DrainTime, engine.Left(ctx, mesh.DrainTime)))
+	for !l.quiet() && l.Err == nil && l.NIC.Now() < end && engine.Ended(ctx) == nil {
 		if err := l.Wait(l.Watch.Slice()); err != nil {
 			return err
 		}
