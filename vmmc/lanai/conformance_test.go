@@ -18,6 +18,7 @@ func TestConformance(t *testing.T) {
 	for name, s := range map[string]virtualStage{
 		"no timing": {},
 		"PCI":       {cfg: timed},
+		"mapped":    {cfg: mapped()},
 		"one host":  {cfg: timed, one: true}, // without, thousands of writes take no time
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -53,7 +54,14 @@ func (s *virtualStage) Go(number uint32, body func(providertest.Open)) {
 		cfg.PeerTimeout = providertest.PeerTimeout
 		s.host(i, cfg)
 	}
-	s.World.Go(fmt.Sprint(number), func() { body(opener(s.hosts[i], number)) })
+	s.World.Go(fmt.Sprint(number), func() {
+		for h := s.hosts[i]; s.cfg.Mapper != nil && h.Snapshot().Nodes < 2; {
+			if s.World.Sleep(time.Millisecond) != nil {
+				return
+			}
+		}
+		body(opener(s.hosts[i], number))
+	})
 }
 
 func (s *virtualStage) Kill(number uint32) bool {
