@@ -88,6 +88,10 @@ func TestInterfaceFlag(t *testing.T) {
 			if driver := cmd.Flags().Lookup("driver"); flag == nil || flag.Shorthand != "i" || driver == nil {
 				t.Errorf("%s has the flags %+v and %+v", name, flag, driver)
 			}
+		case name == "map" || name == "card": // they are cards: their driver is no choice
+			if driver := cmd.Flags().Lookup("driver"); flag == nil || flag.Shorthand != "i" || driver != nil {
+				t.Errorf("%s has the flags %+v and %+v", name, flag, driver)
+			}
 		case flag != nil:
 			t.Errorf("%s has the flag --iface", name)
 		}
