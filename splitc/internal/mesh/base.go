@@ -11,8 +11,12 @@ import (
 	"github.com/bobnet-go/bobnet/vipl"
 )
 
-// batch is how many completions are taken at a time.
-const batch = 64
+// batch is how many completions are taken at a time, and batches how often a Poll does,
+// so that a rank that sends as fast as this one polls does not keep it.
+const (
+	batch   = 64
+	batches = 16
+)
 
 // DrainTime bounds how long a layer waits for what was sent last.
 const DrainTime = time.Second
@@ -31,7 +35,8 @@ type Base struct {
 	// Take handles a completion.
 	Take func(c *vipl.Completion)
 
-	served bool // something has come since a wait began
+	Clock  int64 // when what is taken was found
+	served bool  // something has come since a wait began
 	reaped [batch]vipl.Completion
 }
 
@@ -68,16 +73,17 @@ func (b *Base) Stats() layer.Stats { return b.Did }
 
 // Poll takes in what has come.
 func (b *Base) Poll() error {
-	for {
+	for range batches {
 		n, err := b.CQ.ReapDone(b.reaped[:])
 		b.take(n)
 		if err != nil && !errors.Is(err, vipl.ErrNotDone) {
 			return b.Failure(err)
 		}
 		if n < batch {
-			return b.Err
+			break
 		}
 	}
+	return b.Err
 }
 
 // Wait waits until something has come or ctx ends.
@@ -96,6 +102,9 @@ func (b *Base) Wait(ctx context.Context) error {
 }
 
 func (b *Base) take(n int) {
+	if n > 0 {
+		b.Clock = b.NIC.Now()
+	}
 	for i := range n {
 		if c := &b.reaped[i]; c.Descriptor != nil {
 			b.served = true

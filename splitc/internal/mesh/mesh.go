@@ -77,7 +77,7 @@ func Connect(ctx context.Context, cfg Config) (vis [][]*vipl.VI, strays uint64, 
 
 // name returns what a rank's listener is found by.
 func (m *mesh) name(rank int) string {
-	return fmt.Sprintf("splitc/%s/%016x/%d", m.Name, m.Member.Identity().Nonce, rank)
+	return fmt.Sprintf("splitc/%s/%016x/%d/%d", m.Name, m.Member.Identity().Nonce, m.Generation, rank)
 }
 
 // ask sends the requests to all higher ranks.

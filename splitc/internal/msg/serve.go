@@ -131,8 +131,11 @@ func NewPending(n int) Pending {
 	return p
 }
 
+// Count returns how many wait.
+func (p *Pending) Count() int { return len(p.ops) - len(p.free) }
+
 // Any reports whether one waits.
-func (p *Pending) Any() bool { return len(p.free) < len(p.ops) }
+func (p *Pending) Any() bool { return p.Count() > 0 }
 
 // Room reports whether one more may.
 func (p *Pending) Room() bool { return len(p.free) > 0 }

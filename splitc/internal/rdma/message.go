@@ -50,18 +50,18 @@ func (l *Layer) say(ctx context.Context, p *peer, h header, data []byte) error {
 	if err != nil {
 		return err
 	}
-	return l.send(s, &h, data)
+	l.build(s, &h, data)
+	return l.start(s)
 }
 
-// send sends a message in a slot, for which a credit was taken.
-func (l *Layer) send(s *slot, h *header, data []byte) error {
+// build makes a message in a slot, for which a credit was taken.
+func (l *Layer) build(s *slot, h *header, data []byte) {
 	p := s.p
 	h.put(s.mem, p.taken)
 	p.taken = 0
 	n := headerSize + copy(s.mem[headerSize:], data)
 	s.segs[0] = vipl.Segment{Data: s.mem[:n], Handle: s.home}
 	s.desc = vipl.Descriptor{Op: vipl.OpSend, Context: s}
-	return l.post(s, 1)
 }
 
 // Call starts to run a procedure.
@@ -74,7 +74,8 @@ func (l *Layer) Call(ctx context.Context, proc int, fn uint32, args, result []by
 	number := l.calls.begin(p, result)
 	l.Count.Outstanding++
 	l.Did.Requests++
-	if err := l.send(s, &header{kind: kindCall, a: number, b: uint64(fn)}, args); err != nil {
+	l.build(s, &header{kind: kindCall, a: number, b: uint64(fn)}, args)
+	if err := l.start(s); err != nil {
 		l.calls.end(number)
 		l.Count.Outstanding--
 		return err
@@ -88,9 +89,10 @@ func (l *Layer) Control(ctx context.Context, proc int, msg []byte) error {
 	return l.say(ctx, l.peers[proc], header{kind: kindControl}, msg)
 }
 
-// tellCredits tells a rank what was taken of it, if that is much. It takes no credit.
+// tellCredits tells a rank what was taken of it, if that is much, and if not so many results
+// wait for a slot that it should rather not call again. It takes no credit.
 func (l *Layer) tellCredits(p *peer) {
-	if p.taken < due || p.telling || p.Gone != nil {
+	if p.taken < due || p.telling || p.Gone != nil || p.credit > 0 && len(p.owed) >= due {
 		return
 	}
 	p.telling = true
@@ -100,7 +102,7 @@ func (l *Layer) tellCredits(p *peer) {
 	l.Did.Acknowledgments++
 	p.tell.segs[0] = vipl.Segment{Data: p.tell.mem, Handle: p.tell.home}
 	p.tell.desc = vipl.Descriptor{Op: vipl.OpSend, Context: &p.tell}
-	_ = l.post(&p.tell, 1) // who asks this rank next hears of its failure
+	l.post(&p.tell, 1)
 }
 
 // answer sends a result, now or when there is room.
@@ -110,8 +112,17 @@ func (l *Layer) answer(p *peer, h header, data []byte) {
 		p.owed = append(p.owed, reply{h, append([]byte(nil), data...)})
 		return
 	}
+	l.reply(p, &h, data)
+}
+
+// reply sends a result, unless its rank has gone. There is a slot and a credit.
+func (l *Layer) reply(p *peer, h *header, data []byte) {
+	if p.Gone != nil {
+		return
+	}
 	if s, err := l.acquire(context.Background(), p, opMessage, true); err == nil {
-		_ = l.send(s, &h, data)
+		l.build(s, h, data)
+		l.post(s, 1)
 	}
 }
 
@@ -120,9 +131,8 @@ func (l *Layer) pay(p *peer) {
 	for len(p.owed) > 0 && p.credit > 0 && len(l.free) > 0 && p.Gone == nil && l.Err == nil {
 		r := p.owed[0]
 		p.owed = p.owed[1:]
-		if s, err := l.acquire(context.Background(), p, opMessage, true); err == nil {
-			_ = l.send(s, &r.h, r.data)
-		}
+		l.reply(p, &r.h, r.data)
+		l.tellCredits(p)
 	}
 }
 

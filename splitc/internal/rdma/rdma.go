@@ -31,6 +31,7 @@ const (
 	credits = 64          // receives for messages and stores of a peer
 	due     = credits / 4 // taken, at which the peer is told
 	reserve = 2 * 4       // receives for credits beside them
+	maxOwed = 4 * credits // results that wait for a rank, which would have no credits to call for more
 	slots   = 128         // sends under way, to all peers together
 	bounce  = 4096        // bytes up to which data are copied rather than registered
 	part    = 1 << 28     // bytes of an operation that go in one RDMA operation

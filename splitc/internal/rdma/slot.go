@@ -74,13 +74,21 @@ func (l *Layer) acquire(ctx context.Context, p *peer, what uint8, credit bool) (
 	return s, nil
 }
 
-// post sends what a slot has.
-func (l *Layer) post(s *slot, segs int) error {
+// post sends what a slot has. If the connection has ended, the peer says so, and who asks
+// this rank next hears of it.
+func (l *Layer) post(s *slot, segs int) {
 	s.desc.Segs = s.segs[:segs]
 	if err := s.p.VI.PostSend(&s.desc); err != nil {
 		l.Broken(&s.p.End, err)
 		l.release(s)
-		return l.Lost(&s.p.End)
+	}
+}
+
+// start is post for an operation of the program, which hears of the failure itself.
+func (l *Layer) start(s *slot) error {
+	p := s.p
+	if l.post(s, 1); p.Gone != nil {
+		return l.Lost(&p.End)
 	}
 	return nil
 }

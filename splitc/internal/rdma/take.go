@@ -58,8 +58,13 @@ func (l *Layer) received(p *peer, r *recv, err error) {
 	}
 	d := &r.desc
 	if d.Status&vipl.StatusOpMask == vipl.StatusOpRemoteRDMAWrite {
-		l.Count.Stored += uint64(d.Immediate)
 		p.taken++
+		if uint64(d.Immediate) > uint64(len(l.Memory)) {
+			l.Did.Strays++
+			l.Blame(&p.End, mesh.ErrGarbled)
+		} else {
+			l.Count.Stored += uint64(d.Immediate)
+		}
 	} else if !l.heard(p, r.mem[:d.Length]) {
 		l.Did.Strays++
 		l.Blame(&p.End, mesh.ErrGarbled)
@@ -120,7 +125,7 @@ func (l *Layer) heard(p *peer, b []byte) bool {
 
 // run runs a procedure for a rank.
 func (l *Layer) run(p *peer, h *header, args []byte) bool {
-	if len(args) > layer.MaxCall || h.b > 1<<32-1 || len(p.owed) > credits {
+	if len(args) > layer.MaxCall || h.b > 1<<32-1 || len(p.owed) >= maxOwed {
 		return false
 	}
 	n := l.Handler.Call(p.Rank, uint32(h.b), args, l.ran[:])

@@ -35,7 +35,7 @@ func (l *Layer) read(ctx context.Context, p *peer, dst []byte, off uint64) error
 	l.Did.Reads++
 	l.Count.Outstanding++
 	s.desc = vipl.Descriptor{Op: vipl.OpRDMARead, Remote: p.at(off), Context: s}
-	if err := l.post(s, 1); err != nil {
+	if err := l.start(s); err != nil {
 		l.Count.Outstanding--
 		return err
 	}
@@ -101,11 +101,11 @@ func (l *Layer) write(ctx context.Context, p *peer, off uint64, src []byte, what
 	s.desc = vipl.Descriptor{Op: vipl.OpRDMAWrite, Remote: p.at(off), Context: s, Unordered: len(src) > bounce}
 	if what == opStore {
 		s.desc.HasImmediate, s.desc.Immediate = true, uint32(len(src))
-		return l.post(s, 1)
+		return l.start(s)
 	}
 	l.Count.Outstanding++
 	p.puts++
-	if err := l.post(s, 1); err != nil {
+	if err := l.start(s); err != nil {
 		l.Count.Outstanding--
 		p.puts--
 		return err
@@ -119,5 +119,5 @@ func (l *Layer) ask(p *peer) {
 	s := &p.prompt
 	s.segs[0] = vipl.Segment{Data: s.mem, Handle: s.home}
 	s.desc = vipl.Descriptor{Op: vipl.OpRDMARead, Remote: p.at(0), Context: s}
-	_ = l.post(s, 1) // the puts meet the error, too
+	l.post(s, 1) // the puts meet the error, too
 }

@@ -91,7 +91,8 @@ func (c *channel) close(nic *vipl.NIC) {
 }
 
 // post sends a message of n bytes, which says how many requests without replies are done.
-func (l *Layer) post(c *channel, s *send, n int) error {
+// If the connection has ended, the channel says so, and who asks this rank next hears of it.
+func (l *Layer) post(c *channel, s *send, n int) {
 	s.mem[1] = byte(c.done)
 	c.done = 0
 	s.segs[0] = vipl.Segment{Data: s.mem[:n], Handle: c.slab}
@@ -99,11 +100,14 @@ func (l *Layer) post(c *channel, s *send, n int) error {
 	if err := c.VI.PostSend(&s.desc); err != nil {
 		l.Broken(&c.End, err)
 		c.release(s)
-		return l.Lost(&c.End)
+		return
 	}
 	c.sending++
-	return nil
 }
+
+// unheard returns how many requests without replies the rank has not said to be done: the
+// others for which there is no credit wait for their replies.
+func (c *channel) unheard() int { return c.total - c.credit - c.pending.Count() }
 
 // release frees a buffer.
 func (c *channel) release(s *send) {
@@ -123,5 +127,5 @@ func (l *Layer) tell(c *channel) {
 	l.Did.Acknowledgments++
 	clear(c.special.mem[:msg.HeaderSize])
 	c.special.mem[0] = msg.NoOp
-	_ = l.post(c, c.special, msg.HeaderSize) // who asks this rank next hears of its failure
+	l.post(c, c.special, msg.HeaderSize)
 }

@@ -115,7 +115,10 @@ func (l *Layer) Send(proc, channel, n int) error {
 	s := c.requests[len(c.requests)-1]
 	c.requests = c.requests[:len(c.requests)-1]
 	c.credit--
-	return l.post(c, s, n)
+	if l.post(c, s, n); c.Gone != nil {
+		return l.Lost(&c.End)
+	}
+	return nil
 }
 
 var _ layer.Layer = (*Layer)(nil)

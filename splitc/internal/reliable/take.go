@@ -50,14 +50,13 @@ func (l *Layer) resume(c *channel) {
 // heard handles a message, and reports whether it is one.
 func (l *Layer) heard(c *channel, r *recv) bool {
 	m := r.mem[:r.desc.Length]
-	if len(m) < msg.HeaderSize || !msg.Valid(m[0]) {
+	if len(m) < msg.HeaderSize || !msg.Valid(m[0]) || int(m[1]) > c.unheard() {
 		return false
 	}
 	c.credit += int(m[1])
 	switch kind := m[0]; {
 	case kind == msg.NoOp:
 	case msg.IsReply(kind):
-		c.credit++
 		ok, refused := l.Replied(&c.pending, m)
 		if refused != nil {
 			l.Blame(&c.End, refused)
@@ -65,17 +64,18 @@ func (l *Layer) heard(c *channel, r *recv) bool {
 		if !ok {
 			return false
 		}
+		c.credit++
 	case len(c.waiting) > 0 || len(c.replies) == 0:
 		if len(c.waiting) == c.total {
 			return false
 		}
 		c.waiting = append(c.waiting, r)
-		return c.credit <= c.total
+		return true
 	default:
-		return c.credit <= c.total && l.serve(c, r)
+		return l.serve(c, r)
 	}
 	l.repost(c, r)
-	return c.credit <= c.total
+	return true
 }
 
 // serve does a request, and sends its reply. A reply buffer is free.
@@ -86,13 +86,16 @@ func (l *Layer) serve(c *channel, r *recv) bool {
 		return false
 	}
 	l.repost(c, r)
-	if n > 0 {
+	switch {
+	case n > 0:
 		c.replies = c.replies[:len(c.replies)-1]
-		_ = l.post(c, s, n) // who asks this rank next hears of its failure
-		return true
+		l.post(c, s, n)
+	case c.done == c.total: // it has sent more than it had credits
+		return false
+	default:
+		c.done++
+		l.tell(c)
 	}
-	c.done++
-	l.tell(c)
 	return true
 }
 

@@ -23,6 +23,8 @@ type channel struct {
 	send [classes][]*send // by number
 	held [classes][]*recv // what has come and is not processed, by number
 	noOp *send
+
+	posted int // sends whose completion was not taken
 }
 
 // send is a buffer to send from, which keeps its message until that is acknowledged.
@@ -104,8 +106,12 @@ func (c *channel) free(class int) bool { return !c.w.full(class) && !c.buffer(cl
 // room reports whether a request may be sent, and have a reply.
 func (c *channel) room() bool { return c.free(request) && c.pending.Room() }
 
-// post sends a message, for the first time or again, with what is processed by now.
-func (l *Layer) post(c *channel, s *send) error {
+// post sends a message, for the first time or again, with what is processed by now. If the
+// connection has ended, the channel says so, and who asks this rank next hears of it.
+//
+// Messages that are posted faster than this rank polls wait for each other, so that they
+// share frames: the first two go at once, and then those that are a share of the window.
+func (l *Layer) post(c *channel, s *send) {
 	le := binary.LittleEndian
 	ofRequests, ofReplies := c.w.acks()
 	le.PutUint32(s.mem, s.number)
@@ -113,14 +119,17 @@ func (l *Layer) post(c *channel, s *send) error {
 	le.PutUint32(s.mem[8:], ofReplies)
 	s.mem[headSize+1] = 0
 	s.segs[0] = vipl.Segment{Data: s.mem[:s.size], Handle: c.slab}
-	s.desc = vipl.Descriptor{Segs: s.segs[:], Op: vipl.OpSend, Context: s}
+	s.desc = vipl.Descriptor{Segs: s.segs[:], Op: vipl.OpSend, Context: s, Later: c.posted >= 2 && (c.posted+1)%share != 0}
 	if err := c.VI.PostSend(&s.desc); err != nil {
 		l.Broken(&c.End, err)
-		return l.Lost(&c.End)
+		return
 	}
 	s.posted = true
-	return nil
+	c.posted++
 }
+
+// share is how many messages that are posted together go together.
+const share = 16
 
 // service sends again what is due, and the no-op reply.
 func (l *Layer) service(c *channel, now int64) {
@@ -129,7 +138,7 @@ func (l *Layer) service(c *channel, now int64) {
 		for n, ok := c.w.overdue(class, c.w.out[class].first, now); ok && c.Gone == nil; n, ok = c.w.overdue(class, n+1, now) {
 			if s := c.send[class][c.w.place(n)]; !s.posted {
 				l.Did.Retransmissions++
-				_ = l.post(c, s) // who asks this rank next hears of its failure
+				l.post(c, s)
 			}
 		}
 	}
@@ -145,5 +154,5 @@ func (l *Layer) speak(c *channel, now int64) {
 	clear(c.noOp.mem[headSize:][:msg.HeaderSize])
 	c.noOp.mem[headSize] = msg.NoOp
 	c.noOp.size = headSize + msg.HeaderSize
-	_ = l.post(c, c.noOp) // who asks this rank next hears of its failure
+	l.post(c, c.noOp)
 }

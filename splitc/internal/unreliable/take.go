@@ -21,10 +21,14 @@ func (l *Layer) take(done *vipl.Completion) {
 	}
 	if s, sent := done.Descriptor.Context.(*send); sent {
 		s.posted = false
+		c.posted--
+		if done.Err == nil { // a request may wait for the buffer
+			l.advance(c)
+		}
 		return
 	}
 	r := done.Descriptor.Context.(*recv)
-	if done.Err != nil || l.Closed {
+	if done.Err != nil {
 		return
 	}
 	r.size = int(r.desc.Length)
@@ -33,7 +37,7 @@ func (l *Layer) take(done *vipl.Completion) {
 		return
 	}
 	l.advance(c)
-	l.speak(c, l.NIC.Now())
+	l.speak(c, l.Clock)
 }
 
 // classOf returns the class of a kind of message.
@@ -84,7 +88,7 @@ func (l *Layer) heard(c *channel, r *recv) bool {
 // advance processes what is held, as far as its turn has come.
 func (l *Layer) advance(c *channel) {
 	for class := range classes {
-		for c.Gone == nil && l.Err == nil {
+		for c.Gone == nil && l.Err == nil && !l.Closed {
 			place := &c.held[class][c.w.place(c.w.in[class])]
 			r := *place
 			if r == nil || class == request && msg.HasReply(r.mem[headSize]) && !c.free(reply) {
@@ -102,7 +106,7 @@ func (l *Layer) advance(c *channel) {
 
 // process does what a message is for, and reports whether it is one.
 func (l *Layer) process(c *channel, class int, r *recv) bool {
-	now, m := l.NIC.Now(), r.mem[headSize:r.size]
+	now, m := l.Clock, r.mem[headSize:r.size]
 	if class == reply {
 		ok, refused := l.Replied(&c.pending, m)
 		if refused != nil {
@@ -116,7 +120,7 @@ func (l *Layer) process(c *channel, class int, r *recv) bool {
 	c.w.processed(request, now)
 	if ok && n > 0 {
 		s.number, s.size = c.w.add(reply, now), headSize+n
-		_ = l.post(c, s) // who asks this rank next hears of its failure
+		l.post(c, s)
 	}
 	return ok
 }

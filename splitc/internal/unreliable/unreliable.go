@@ -94,7 +94,7 @@ func (l *Layer) look() {
 	if now < l.tickAt {
 		return
 	}
-	l.tickAt = now + tick
+	l.Clock, l.tickAt = now, now+tick
 	for _, p := range l.peers {
 		for i := range msg.Channels {
 			if p != nil && p[i] != nil && p[i].Gone == nil {
@@ -136,9 +136,13 @@ func (p *peer) channel(i int) *channel {
 	return p[i]
 }
 
-// Close releases everything.
+// Close waits a little until the others have processed what was sent, without processing
+// anything more, and releases everything.
 func (l *Layer) Close() {
 	l.Closed = true
+	if l.CQ != nil {
+		_ = l.Flush(context.Background()) // it fails if the program has, and then nobody waits for more
+	}
 	for _, p := range l.peers {
 		for i := range msg.Channels {
 			if c := p.channel(i); c != nil {
@@ -194,7 +198,10 @@ func (l *Layer) Send(proc, channel, n int) error {
 	c := l.peers[proc][channel]
 	s := c.buffer(request)
 	s.number, s.size = c.w.add(request, l.NIC.Now()), headSize+n
-	return l.post(c, s)
+	if l.post(c, s); c.Gone != nil {
+		return l.Lost(&c.End)
+	}
+	return nil
 }
 
 var _ layer.Layer = (*Layer)(nil)
