@@ -155,7 +155,7 @@ func (c *perfCall) addFlags(cmd *cobra.Command) {
 		f.StringSliceVar(field, name, nil, fmt.Sprintf("%s: some of %s (default all)", text, strings.Join(values, ",")))
 	}
 	list(&c.plan.Stacks, "stacks", perf.Stacks(), "what to measure")
-	list(&c.plan.Tests, "tests", perf.Tests, "which tests")
+	f.StringSliceVar(&c.plan.Tests, "tests", nil, "which tests: some of "+strings.Join(perf.Tests, ",")+" (default all but primitives and bulk)")
 	f.IntSliceVar(&c.plan.Sizes, "sizes", nil, "message sizes in `bytes`, for every test (default 64 for latency, rate and read, 1048576 for bandwidth, bidirectional and write, 64,4096,1048576 for overhead, 16 for logp, 4 to 1048576 for bulk; primitives are of 4)")
 	f.IntSliceVar(&c.plan.MTUs, "mtu", nil, "MTUs of the links that --local makes (default 1500)")
 	list(&c.plan.Levels, "reliability", perf.Levels, "reliability levels of vipl")

@@ -68,10 +68,12 @@ func TestLocal(t *testing.T) {
 		checkLocal(t, latency)
 		return
 	}
+	all.Layers, other.Layers = Layers[:1], Layers[:1]
 	checkLocal(t, all)
 	checkLocal(t, other)
+	checkLocal(t, Plan{Rounds: 1, Sample: time.Millisecond, Stacks: []string{"splitc"}, Tests: []string{Primitives, Bulk}, Sizes: []int{64}, Waits: []string{Spin}})
 	shm := briefly
-	shm.Links = []string{linkShm}
+	shm.Links, shm.Layers = []string{linkShm}, Layers[:1]
 	shm.Tests, shm.Waits, shm.Levels = []string{Latency, Bandwidth}, []string{Spin}, []string{"reception"}
 	checkLocal(t, shm)
 }
@@ -106,6 +108,12 @@ func checkLocal(t *testing.T, plan Plan) {
 func checkRecord(t *testing.T, r Record) {
 	t.Helper()
 	latency := r.Min > 0 && r.P50 >= r.Min && r.P99 >= r.P50
+	if r.Test == Primitives || r.Test == Bulk {
+		if r.P50 <= 0 || r.Mbits <= 0 || r.Rate <= 0 {
+			t.Errorf("%v: %v us, %v Mbit/s, %v /s", r.Case, r.P50, r.Mbits, r.Rate)
+		}
+		return
+	}
 	bulk := r.Test == Bandwidth || r.Test == Bidirectional || r.Test == Write
 	if latency != timed(r.Test) || r.Mbits > 0 != bulk || r.Rate > 0 != (r.Test == Rate) {
 		t.Errorf("%v: min %v, median %v, p99 %v, %v Mbit/s, %v /s", r.Case, r.Min, r.P50, r.P99, r.Mbits, r.Rate)

@@ -24,6 +24,9 @@ var (
 // for it, and its frames are as long as can be whatever the MTU.
 const linkShm = "shm"
 
+// defaultTests are all but those of Split-C's operations, which are many.
+var defaultTests = slices.DeleteFunc(slices.Clone(Tests), func(test string) bool { return test == Primitives || test == Bulk })
+
 // The defaults of Plan's numbers.
 const (
 	DefaultMTU    = 1500
@@ -64,7 +67,7 @@ type Plan struct {
 // withDefaults returns the plan with every empty field filled in.
 func (p Plan) withDefaults() Plan {
 	fill(&p.Stacks, Stacks())
-	fill(&p.Tests, Tests)
+	fill(&p.Tests, defaultTests)
 	fill(&p.Levels, Levels)
 	fill(&p.Waits, Waits)
 	fill(&p.Links, Links[:1])

@@ -297,6 +297,7 @@ func (n *node) stop() {
 // at the right one and of no other, only the dead are said to have died, and nothing is
 // kept of those who have gone.
 func TestTable(t *testing.T) {
+	runs, matches, proofs := 0, 0, 0
 	seeds(t, 200, func(seed uint64) error {
 		c := &cluster{random: rand.New(rand.NewPCG(seed, 1)), nodes: map[ethertype.MAC]*node{}, names: map[string]ethertype.Addr{}}
 		for i := range 3 {
@@ -316,8 +317,13 @@ func TestTable(t *testing.T) {
 				return c.err
 			}
 		}
-		return c.finish(living)
+		err := c.finish(living)
+		runs, matches, proofs = runs+1, matches+c.matches, proofs+c.proofs
+		return err
 	})
+	if runs >= 10 && (matches == 0 || proofs == 0) { // one alone may have none
+		t.Errorf("%d seeds made %d matches and %d proofs", runs, matches, proofs)
+	}
 }
 
 const numbers = 6
@@ -378,7 +384,7 @@ func (c *cluster) finish(living map[uint32]*proc) error {
 			c.failf("node %v keeps %d clients, %d names, %d wants, %d tickets", n.mac, len(t.clients), len(t.names), len(t.waiting), len(t.tickets))
 		}
 	}
-	if c.err == nil && (len(c.names) > 0 || c.matches == 0 || c.proofs == 0) {
+	if c.err == nil && len(c.names) > 0 {
 		c.failf("%d names are left after %d matches and %d proofs", len(c.names), c.matches, c.proofs)
 	}
 	return c.err
