@@ -10,12 +10,12 @@
 // because it believes nobody, and harms nothing but its heap whatever comes.
 //
 // Get, Put and Call start an operation that counts in Counters.Outstanding until it has
-// its data, or has changed the other heap, or has its result. Bulk operations count
-// once, however many messages they take. Store starts an operation of which the sender
-// never hears: its bytes count in the owner's Counters.Stored, after the data are in
-// its heap. Everything is delivered exactly once. Between operations of one rank no
-// order is promised, except that control messages of one rank arrive in the order in which
-// they were sent.
+// its data, or has changed the other heap, or has its result. A long one counts as one or
+// as several, until all of it is done. Store starts an operation of which the sender never
+// hears: its bytes count in the owner's Counters.Stored, after the data are in its heap.
+// Everything is delivered exactly once. Between operations of one rank no order is
+// promised, except that control messages of one rank arrive in the order in which they were
+// sent.
 //
 // All of this happens in calls of the layer, on the goroutine that calls: counters
 // change, procedures run and control messages are delivered nowhere else. A layer whose
