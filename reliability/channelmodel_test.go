@@ -316,13 +316,13 @@ func (m *channelModel) violation() string {
 
 // modelRun visits states, breadth first.
 type modelRun struct {
-	t       *testing.T
-	seen    map[string]int // where in list
-	list    []modelVisit
-	todo    []*channelModel // states of list[done:]
-	buf     []byte
-	unsure  int // states in which a message is returned that was delivered
-	settled int // states in which each message has ended
+	t         *testing.T
+	seen      map[string]int // where in list
+	list      []modelVisit
+	unvisited []*channelModel // states of list[done:]
+	buf       []byte
+	unsure    int // states in which a message is returned that was delivered
+	settled   int // states in which each message has ended
 }
 
 type modelVisit struct {
@@ -338,7 +338,7 @@ func (r *modelRun) visit(m *channelModel, from int, step func() string) {
 	}
 	r.seen[string(r.buf)] = len(r.list)
 	r.list = append(r.list, modelVisit{from, step()})
-	r.todo = append(r.todo, m)
+	r.unvisited = append(r.unvisited, m)
 	if v := m.violation(); v != "" {
 		r.t.Fatalf("%s, after:\n%s", v, r.path(len(r.list)-1))
 	}
@@ -390,10 +390,10 @@ func (r *modelRun) next(m *channelModel, at int) {
 func explore(t *testing.T, b modelBounds, end func(m *channelModel, at int)) *modelRun {
 	r := &modelRun{t: t, seen: map[string]int{}}
 	r.visit(newChannelModel(b), 0, func() string { return "begin" })
-	for at := 0; len(r.todo) > 0; at++ {
-		m := r.todo[0]
-		r.todo[0] = nil
-		r.todo = r.todo[1:]
+	for at := 0; len(r.unvisited) > 0; at++ {
+		m := r.unvisited[0]
+		r.unvisited[0] = nil
+		r.unvisited = r.unvisited[1:]
 		r.next(m, at)
 		end(m, at)
 	}

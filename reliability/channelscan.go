@@ -6,7 +6,7 @@ import "math/bits"
 type scanCursor struct {
 	running bool
 	card    int
-	todo    uint32 // channels of card that are still to be looked at
+	unseen  uint32 // channels of card that are still to be looked at
 }
 
 // Scan looks over all packets under way, and is the only thing that has packets sent
@@ -24,13 +24,13 @@ func (s *SendChannels) Scan(now int64) (p Passage, more bool) {
 			return p, false
 		}
 		s.hurry = false
-		*c = scanCursor{running: true, todo: s.cards[0].used}
+		*c = scanCursor{running: true, unseen: s.cards[0].used}
 		s.stats.Scans++
 	}
 	for {
-		for c.todo != 0 {
-			channel := bits.TrailingZeros32(c.todo)
-			c.todo &= c.todo - 1
+		for c.unseen != 0 {
+			channel := bits.TrailingZeros32(c.unseen)
+			c.unseen &= c.unseen - 1
 			s.stats.Looks++
 			if p, ok := s.look(now, c.card, channel); ok {
 				return p, true
@@ -39,7 +39,7 @@ func (s *SendChannels) Scan(now int64) (p Passage, more bool) {
 		if c.card++; c.card == len(s.cards) {
 			break
 		}
-		c.todo = s.cards[c.card].used
+		c.unseen = s.cards[c.card].used
 	}
 	*c = scanCursor{}
 	s.next = now + s.cfg.Scan

@@ -63,7 +63,7 @@ func mapOf(t *testing.T, l *lab.Lab, program string, args ...string) (code int, 
 // as text, JSON and SVG, and says where it differs from a truth, also when a switch has died.
 func TestMapLive(t *testing.T) {
 	if testing.Short() {
-		t.Skip("each map takes a second")
+		t.Skip("left out by -short: each map takes a second")
 	}
 	needLab(t)
 	dir := t.TempDir()

@@ -68,7 +68,7 @@ func TestFair(t *testing.T) {
 	}{"resident": {7, 20 * time.Millisecond}, "overcommitted": {84, 6 * time.Second}} {
 		t.Run(name, func(t *testing.T) {
 			if x.n > 7 && testing.Short() {
-				t.Skip("some seconds")
+				t.Skip("left out by -short: it computes for some seconds")
 			}
 			answered, cards := flooders(t, lanai.Config{Channels: quick, Card: myrinet.CardConfig{Timing: myrinet.SBusTiming(), SRAM: 1 << 20}, Costs: lanai.Costs{Send: 100, Loiter: 5}}, x.n, x.last)
 			least, most := answered[0], answered[0]

@@ -194,14 +194,14 @@ func (k *conn) hear(kind byte, r *reader) {
 		k.mayNote = min(k.mayNote+int(r.u8()), maxNotes)
 		k.settle()
 	case sayBye:
-		k.farewell(bye(r.u8()))
+		k.disconnected(bye(r.u8()))
 	default:
 		r.bad = true
 	}
 }
 
-// farewell: the peer has said that nothing more comes.
-func (k *conn) farewell(why bye) {
+// disconnected: the peer has said that nothing more comes.
+func (k *conn) disconnected(why bye) {
 	k.silent = true
 	switch why {
 	case byeBroken:

@@ -70,7 +70,7 @@ func (h *Host) Snapshot() Snapshot {
 	}
 	for _, x := range h.procs {
 		s.Processes = append(s.Processes, ProcessSnapshot{Process: x.cfg.Process, Port: x.port, Pinned: len(x.space.pins),
-			Proxies: x.queue.table.count(), Waiting: x.todo.Len(), Missing: x.queue.missing})
+			Proxies: x.queue.table.count(), Waiting: x.backlog.Len(), Missing: x.queue.missing})
 	}
 	return s
 }

@@ -196,7 +196,7 @@ func (h *Host) Close() error {
 	return nil
 }
 
-// lingering is how long Close lets the farewells of processes have to arrive.
+// lingering is how long Close lets the last messages of processes have to arrive.
 const lingering = 200 * time.Millisecond
 
 // linger waits until nothing is under way any more.

@@ -94,7 +94,7 @@ func (h *Host) hear(m *message) {
 		h.pass(m.node, parseEnvelope(&r, mac), &r)
 	case ctlNobody:
 		e := parseEnvelope(&r, mac)
-		h.farewell(&e)
+		h.disconnected(&e)
 		if p := h.procs[e.port]; p != nil && p.self.Incarnation == e.incarnation {
 			p.tell(event{kind: eventMessage, from: e.from.Addr, id: e.from, body: []byte{sayBye, byte(byeNobody)}})
 		}
@@ -121,7 +121,7 @@ func (h *Host) hear(m *message) {
 // sender is told.
 func (h *Host) pass(node int, e envelope, r *reader) {
 	if len(r.b) > 0 && r.b[0] == sayBye {
-		h.farewell(&e)
+		h.disconnected(&e)
 	}
 	p := h.procs[e.port]
 	if p != nil && (e.incarnation == 0 || e.incarnation == p.self.Incarnation) {
@@ -137,7 +137,7 @@ func (h *Host) pass(node int, e envelope, r *reader) {
 	h.page.Ring()
 }
 
-// farewell: a process has said that nothing more comes from it.
-func (h *Host) farewell(e *envelope) {
+// disconnected: a process has said that nothing more comes from it.
+func (h *Host) disconnected(e *envelope) {
 	h.keepFrames(func(k *kept) bool { return k.peer != e.from.Addr || k.port != e.port })
 }

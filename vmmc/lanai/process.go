@@ -39,16 +39,16 @@ type Process struct {
 	busy   int
 
 	// Guarded by the host's lock.
-	port   uint16
-	page   *myrinet.Page
-	queue  queue
-	space  space
-	next   uint32           // number of the next request
-	slots  [Slots]*send     // whose request is in it
-	todo   fifo.Queue[part] // requests that wait for a slot
-	inbox  []event
-	gate   progress.Gate
-	kicked bool
+	port    uint16
+	page    *myrinet.Page
+	queue   queue
+	space   space
+	next    uint32           // number of the next request
+	slots   [Slots]*send     // whose request is in it
+	backlog fifo.Queue[part] // requests that wait for a slot
+	inbox   []event
+	gate    progress.Gate
+	kicked  bool
 }
 
 var _ provider.Provider = (*Process)(nil)
@@ -140,7 +140,7 @@ func (p *Process) detach() {
 	}
 	p.page.Close()
 	p.space = newSpace()
-	p.todo.Clear()
+	p.backlog.Clear()
 }
 
 // tell has the process's next Turn see to something. The lock is held.

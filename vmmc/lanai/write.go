@@ -146,14 +146,14 @@ func (p *Process) cut(s *send, w *provider.Write, notify bool) {
 	default:
 		p.long(s, at, s.copy(at, w))
 	}
-	p.todo.At(p.todo.Len() - 1).notify = notify
+	p.backlog.At(p.backlog.Len() - 1).notify = notify
 }
 
 // add has a request wait for a slot.
 func (p *Process) add(x part) {
 	x.s.left++
 	x.turn = x.s.x.turn
-	p.todo.Push(x)
+	p.backlog.Push(x)
 }
 
 // short sends data by short requests, without tearing a word.
@@ -233,9 +233,9 @@ func gather(dst []byte, data [][]byte, skip int) (n int) {
 
 // push writes requests into the slots that are free. The host's lock is held.
 func (p *Process) push() {
-	for p.todo.Len() > 0 && p.queue.open {
+	for p.backlog.Len() > 0 && p.queue.open {
 		slot := &p.slots[(p.next-1)%Slots]
-		x := p.todo.At(0)
+		x := p.backlog.At(0)
 		r := x.s.x
 		if *slot != nil || r.moving && x.turn == r.turn {
 			return
@@ -246,7 +246,7 @@ func (p *Process) push() {
 			q.at = vipl.VirtualAddress(x.data)
 		}
 		*slot = x.s
-		p.todo.Pop()
+		p.backlog.Pop()
 		p.next = after(p.next)
 		q.write(p.page)
 	}
@@ -265,7 +265,7 @@ func (p *Process) requestEnded(number uint32, how ending) {
 	p.h.eng.Lock()
 	slot := &p.slots[(number-1)%Slots]
 	s := *slot
-	if *slot = nil; p.todo.Len() > 0 {
+	if *slot = nil; p.backlog.Len() > 0 {
 		p.push()
 		p.h.carrier.drive()
 	}
@@ -332,10 +332,10 @@ func (p *Process) under() (all []*send) {
 	for _, s := range p.slots {
 		add(s)
 	}
-	for i := range p.todo.Len() {
-		add(p.todo.At(i).s)
+	for i := range p.backlog.Len() {
+		add(p.backlog.At(i).s)
 	}
 	p.slots = [Slots]*send{}
-	p.todo.Clear()
+	p.backlog.Clear()
 	return all
 }
