@@ -22,11 +22,12 @@ var walls = map[string][]string{
 	"endpoint":    {"ethertype", "reliability", "transport", "progress", "vipl", "job"},
 	"vmmc":        {"ethertype", "reliability", "transport", "progress", "vipl", "job"},
 	"splitc":      {"ethertype", "reliability", "transport", "progress", "vipl", "job", "endpoint"},
-	"metrics":     {"ethertype", "reliability", "transport", "progress", "vipl", "job", "mplite", "endpoint", "vmmc", "splitc"},
-	"internal":    {"ethertype", "reliability", "transport", "progress", "vipl", "job", "mplite", "endpoint", "vmmc", "splitc"},
-	"examples":    {"ethertype", "reliability", "transport", "progress", "vipl", "job", "mplite", "endpoint", "vmmc", "splitc", "metrics"},
-	"cmd":         {"ethertype", "reliability", "transport", "progress", "vipl", "job", "mplite", "endpoint", "vmmc", "splitc", "metrics", "internal", "examples"},
-	"test":        {"ethertype", "reliability", "transport", "progress", "vipl", "job", "mplite", "endpoint", "vmmc", "splitc", "metrics", "internal", "examples", "cmd"},
+	"stream":      {"ethertype", "reliability", "transport", "progress", "vipl", "job"},
+	"metrics":     {"ethertype", "reliability", "transport", "progress", "vipl", "job", "mplite", "endpoint", "vmmc", "splitc", "stream"},
+	"internal":    {"ethertype", "reliability", "transport", "progress", "vipl", "job", "mplite", "endpoint", "vmmc", "splitc", "stream"},
+	"examples":    {"ethertype", "reliability", "transport", "progress", "vipl", "job", "mplite", "endpoint", "vmmc", "splitc", "stream", "metrics"},
+	"cmd":         {"ethertype", "reliability", "transport", "progress", "vipl", "job", "mplite", "endpoint", "vmmc", "splitc", "stream", "metrics", "internal", "examples"},
+	"test":        {"ethertype", "reliability", "transport", "progress", "vipl", "job", "mplite", "endpoint", "vmmc", "splitc", "stream", "metrics", "internal", "examples", "cmd"},
 }
 
 // testHelpers may be imported by the tests of every room.

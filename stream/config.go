@@ -1,0 +1,70 @@
+package stream
+
+import (
+	"cmp"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/bobnet-go/bobnet/stream/internal/flow"
+	"github.com/bobnet-go/bobnet/vipl"
+)
+
+// Defaults of Config and ListenConfig.
+const (
+	DefaultReadBuffer  = 512 << 10
+	DefaultWriteBuffer = 64 << 10
+	DefaultLinger      = 5 * time.Second
+	DefaultBacklog     = 128
+)
+
+// Limits of Config's buffers, in bytes.
+const (
+	MinBuffer = flow.MinRing
+	MaxBuffer = flow.MaxRing
+)
+
+// maxName is the longest name of a service, in bytes.
+const maxName = vipl.MaxName
+
+// Config says how streams go. Nil, and every zero field, mean the default.
+type Config struct {
+	// NIC is used instead of opening Interface. It stays the caller's.
+	NIC *vipl.NIC
+	// Interface is the network interface, by name or MAC address; empty means what
+	// vipl.EnvInterface says, or else the only candidate.
+	Interface string
+	// ReadBuffer is how many bytes the other end of a stream may send before they are read,
+	// and so what a stream takes of memory for that; MinBuffer to MaxBuffer.
+	ReadBuffer int
+	// WriteBuffer is how many bytes Write may leave behind that are still to be sent or
+	// acknowledged; MinBuffer to MaxBuffer. What is longer goes from where it lies.
+	WriteBuffer int
+	// PeerTimeout bounds how long a silent peer is believed to be alive; 0 means
+	// vipl.DefaultPeerTimeout.
+	PeerTimeout time.Duration
+	// Linger bounds how long Close sees to it that what was written arrives.
+	Linger time.Duration
+	// Logger is handed to the NIC that is opened; nil means none.
+	Logger *slog.Logger
+}
+
+func (c *Config) withDefaults() (Config, error) {
+	var d Config
+	if c != nil {
+		d = *c
+	}
+	d.ReadBuffer = cmp.Or(d.ReadBuffer, DefaultReadBuffer)
+	d.WriteBuffer = cmp.Or(d.WriteBuffer, DefaultWriteBuffer)
+	d.Linger = cmp.Or(d.Linger, DefaultLinger)
+	d.PeerTimeout = cmp.Or(d.PeerTimeout, vipl.DefaultPeerTimeout)
+	for _, size := range []int{d.ReadBuffer, d.WriteBuffer} {
+		if size < MinBuffer || size > MaxBuffer {
+			return d, fmt.Errorf("stream: %w: a buffer of %d bytes, want %d..%d", vipl.ErrInvalidParameter, size, MinBuffer, MaxBuffer)
+		}
+	}
+	if d.Linger < 0 || d.PeerTimeout < 0 {
+		return d, fmt.Errorf("stream: %w: Linger %v, PeerTimeout %v: neither may be negative", vipl.ErrInvalidParameter, d.Linger, d.PeerTimeout)
+	}
+	return d, nil
+}

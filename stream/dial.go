@@ -1,0 +1,88 @@
+package stream
+
+import (
+	"context"
+	"net"
+	"os"
+
+	"github.com/bobnet-go/bobnet/ethertype"
+)
+
+// Dialer connects. The zero Dialer is ready to use, and may be shared between goroutines.
+type Dialer struct {
+	// Host is the NIC to use; nil means one that is opened for the process when it is first
+	// needed, with the default Config, and stays open.
+	Host *Host
+}
+
+// Dial connects with the default Dialer.
+func Dial(ctx context.Context, address string) (*Conn, error) { return (&Dialer{}).Dial(ctx, address) }
+
+// Dial connects to a listener. A name is asked of the segment. It gives up when ctx ends, or
+// without a deadline after vipl.DefaultConnectTimeout for the name and for the connection
+// each. The error is a *net.OpError that wraps what package vipl says, such as
+// vipl.ErrNoMatch where nobody listens; its Timeout says whether the time was up.
+func (d *Dialer) Dial(ctx context.Context, address string) (*Conn, error) {
+	addr, err := ParseAddr(address)
+	if err != nil {
+		return nil, dialError(nil, err)
+	}
+	h, err := d.Host.orStandard()
+	if err != nil {
+		return nil, dialError(addr, err)
+	}
+	c, err := h.dial(ctx, addr)
+	if err != nil {
+		h.count(&h.counts.Failed)
+		if ctx.Err() != nil {
+			err = timeUp{ctx.Err(), err}
+		}
+		return nil, dialError(addr, err)
+	}
+	return c, nil
+}
+
+// DialContext is Dial for libraries that take such a function, as the field DialContext of
+// http.Transport. The network does not matter.
+func (d *Dialer) DialContext(ctx context.Context, _, address string) (net.Conn, error) {
+	c, err := d.Dial(ctx, address)
+	if err != nil {
+		return nil, err // a nil Conn would not be a nil net.Conn
+	}
+	return c, nil
+}
+
+func dialError(addr net.Addr, err error) error {
+	return &net.OpError{Op: "dial", Net: Network, Addr: addr, Err: err}
+}
+
+// timeUp is the error of a call whose context has ended.
+type timeUp struct{ context, cause error }
+
+func (e timeUp) Error() string   { return e.cause.Error() }
+func (e timeUp) Unwrap() []error { return []error{e.context, e.cause} }
+
+// Timeout makes it a timeout where the deadline of the context has passed.
+func (e timeUp) Timeout() bool { return os.IsTimeout(e.context) }
+
+func (h *Host) dial(ctx context.Context, addr Addr) (*Conn, error) {
+	to := addr.Addr
+	if to == (ethertype.Addr{}) {
+		var err error
+		if to, err = h.nic.Lookup(ctx, addr.Name); err != nil {
+			return nil, err
+		}
+	}
+	c, err := h.newConn()
+	if err != nil {
+		return nil, err
+	}
+	if err = c.connect(ctx, to); err == nil {
+		err = h.add(c, &h.counts.Dialed)
+	}
+	if err != nil {
+		c.tear()
+		return nil, err
+	}
+	return c, nil
+}

@@ -1,0 +1,144 @@
+package stream
+
+import (
+	"fmt"
+	"net"
+	"sync"
+
+	"github.com/bobnet-go/bobnet/vipl"
+)
+
+// Host is a NIC and the streams and listeners that share it. It may be shared between
+// goroutines.
+type Host struct {
+	nic     *vipl.NIC
+	own     bool // it opened nic
+	virtual bool // nic's clock is not real time
+	cfg     Config
+
+	mu        sync.Mutex
+	closed    bool
+	conns     map[*Conn]struct{}
+	listeners map[*Listener]struct{}
+	left      Stats // sum over streams that have been closed
+	counts    Counts
+	empty     sync.Cond // a stream has been closed
+}
+
+// Counts count what has become of connections.
+type Counts struct {
+	Dialed, Accepted uint64 // streams that were made
+	Failed           uint64 // attempts to make one, either way
+	Refused          uint64 // messages and requests that broke the rules; each has ended its connection
+}
+
+// Open returns a Host for the NIC that cfg names, which may be nil. Close it in the end.
+func Open(cfg *Config) (*Host, error) {
+	full, err := cfg.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	h := &Host{cfg: full, nic: full.NIC, conns: map[*Conn]struct{}{}, listeners: map[*Listener]struct{}{}}
+	if h.nic == nil {
+		if h.nic, err = vipl.Open(&vipl.Config{Interface: full.Interface, Logger: full.Logger}); err != nil {
+			return nil, fmt.Errorf("stream: %w", err)
+		}
+		h.own = true
+	}
+	h.empty.L = &h.mu
+	h.virtual = h.nic.Link().Info().Virtual
+	return h, nil
+}
+
+// NIC returns the NIC of h.
+func (h *Host) NIC() *vipl.NIC { return h.nic }
+
+// Close closes all listeners and streams of h, waits for those that linger, and closes the
+// NIC if h has opened it. Closing twice does nothing.
+func (h *Host) Close() error {
+	h.mu.Lock()
+	if h.closed {
+		h.mu.Unlock()
+		return nil
+	}
+	h.closed = true
+	var conns []*Conn
+	for c := range h.conns {
+		conns = append(conns, c)
+	}
+	var listeners []*Listener
+	for l := range h.listeners {
+		listeners = append(listeners, l)
+	}
+	h.mu.Unlock()
+	for _, l := range listeners {
+		l.Close()
+	}
+	for _, c := range conns {
+		c.Close()
+	}
+	h.mu.Lock()
+	for len(h.conns) > 0 && !h.virtual {
+		h.empty.Wait()
+	}
+	h.mu.Unlock()
+	if h.own {
+		return h.nic.Close()
+	}
+	return nil
+}
+
+// add makes c one of the streams of h.
+func (h *Host) add(c *Conn, count *uint64) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.closed {
+		return net.ErrClosed
+	}
+	*count++
+	h.conns[c] = struct{}{}
+	return nil
+}
+
+// forget is called when a stream has been closed.
+func (h *Host) forget(c *Conn) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if _, ok := h.conns[c]; ok {
+		delete(h.conns, c)
+		h.left.add(&c.stats)
+		h.empty.Broadcast()
+	}
+}
+
+// refuse counts what breaks the rules.
+func (h *Host) refuse() { h.count(&h.counts.Refused) }
+
+func (h *Host) count(n *uint64) {
+	h.mu.Lock()
+	*n++
+	h.mu.Unlock()
+}
+
+// standard is the host of Dial and Listen without one. It stays open.
+var standard struct {
+	sync.Mutex
+	host *Host
+}
+
+// orStandard returns h, or if that is nil the host that all share who have none.
+func (h *Host) orStandard() (*Host, error) {
+	if h != nil {
+		return h, nil
+	}
+	standard.Lock()
+	defer standard.Unlock()
+	if standard.host == nil {
+		host, err := Open(nil)
+		if err != nil {
+			return nil, err
+		}
+		standard.host = host
+	}
+	return standard.host, nil
+}

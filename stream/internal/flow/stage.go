@@ -1,0 +1,36 @@
+package flow
+
+// Stage knows a ring of data on their way out: those written into it and not posted yet,
+// and those posted, which stay until they have been acknowledged.
+type Stage struct {
+	size                      uint64
+	released, posted, written uint64 // bytes since the beginning
+}
+
+// NewStage returns a Stage of size bytes.
+func NewStage(size int) Stage { return Stage{size: uint64(size)} }
+
+// Free returns the offset of the next byte to be written, and how many fit in a row.
+func (s *Stage) Free() (at, n int) {
+	off := s.written % s.size
+	return int(off), int(min(s.size-(s.written-s.released), s.size-off))
+}
+
+// Wrote notes n bytes, which fit where Free has said.
+func (s *Stage) Wrote(n int) { s.written += uint64(n) }
+
+// Pending returns the offset of the oldest byte that is not posted, and how many lie there
+// in a row.
+func (s *Stage) Pending() (at, n int) {
+	off := s.posted % s.size
+	return int(off), int(min(s.written-s.posted, s.size-off))
+}
+
+// Unposted returns how many bytes are not posted.
+func (s *Stage) Unposted() int { return int(s.written - s.posted) }
+
+// Posted notes that the oldest n of them are.
+func (s *Stage) Posted(n int) { s.posted += uint64(n) }
+
+// Released notes that the oldest n of the posted ones may be written over.
+func (s *Stage) Released(n int) { s.released += uint64(n) }

@@ -1,0 +1,330 @@
+package stream
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/vipl"
+)
+
+// ListenConfig says how to listen. The zero value means the defaults.
+type ListenConfig struct {
+	// Host is the NIC to use; nil means the one that Dialer has then.
+	Host *Host
+	// Backlog is how many streams there may be that Accept has not returned yet, those
+	// included whose handshake is not over; 0 means DefaultBacklog. Further ones wait at
+	// the asker's, who tries again by itself.
+	Backlog int
+}
+
+// Listener takes connections, a net.Listener. It may be shared between goroutines.
+type Listener struct {
+	host *Host
+	vl   *vipl.Listener
+	cq   *vipl.CQ
+	addr Addr
+
+	ctx    context.Context // ends with the listener
+	cancel context.CancelFunc
+	asked  chan struct{} // holds one if requests may wait
+	slots  chan struct{} // one for each stream that Accept has not returned
+	ready  chan *Conn
+	group  sync.WaitGroup
+
+	mu      sync.Mutex
+	limit   *time.Timer   // of the deadline, or nil
+	expired chan struct{} // closed when the deadline has passed
+}
+
+var _ net.Listener = (*Listener)(nil)
+
+// Listen listens with the default ListenConfig.
+func Listen(address string) (*Listener, error) {
+	return (&ListenConfig{}).Listen(context.Background(), address)
+}
+
+// Listen takes connections at an address: "bobnet://NAME" or "NAME", which the segment
+// is told, with a port of its own, or ":PORT" or "MAC:PORT" of the NIC's range, where
+// port 0 and the empty address mean any. That a name is unique is the caller's affair.
+func (lc *ListenConfig) Listen(ctx context.Context, address string) (*Listener, error) {
+	l, err := lc.listen(ctx, address)
+	if err != nil {
+		return nil, &net.OpError{Op: "listen", Net: Network, Err: err}
+	}
+	return l, nil
+}
+
+func (lc *ListenConfig) listen(ctx context.Context, address string) (*Listener, error) {
+	backlog := lc.Backlog
+	if backlog == 0 {
+		backlog = DefaultBacklog
+	}
+	if backlog < 1 {
+		return nil, fmt.Errorf("stream: %w: a backlog of %d, want 1 or more", vipl.ErrInvalidParameter, backlog)
+	}
+	h, err := lc.Host.orStandard()
+	if err != nil {
+		return nil, err
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	addr, err := h.localAddr(address)
+	if err != nil {
+		return nil, err
+	}
+	l := &Listener{
+		host: h, addr: addr, asked: make(chan struct{}, 1), slots: make(chan struct{}, backlog), ready: make(chan *Conn, backlog),
+		expired: make(chan struct{}),
+	}
+	l.ctx, l.cancel = context.WithCancel(context.Background())
+	if err := l.open(); err != nil {
+		l.Close()
+		return nil, err
+	}
+	return l, nil
+}
+
+// localAddr reads the address of a listener.
+func (h *Host) localAddr(address string) (Addr, error) {
+	mac := h.nic.Addr().MAC
+	switch {
+	case address == "":
+		return Addr{Addr: ethertype.Addr{MAC: mac}}, nil
+	case address[0] == ':':
+		address = mac.String() + address
+	}
+	addr, err := ParseAddr(address)
+	if err == nil && addr.Name == "" && addr.Addr.MAC != mac {
+		err = &net.AddrError{Err: "the NIC's own address is " + mac.String(), Addr: address}
+	}
+	return addr, err
+}
+
+// open begins to take requests. No goroutine waits for them at the NIC: the one that waits
+// first drives it for all others, who would have to be woken by it.
+func (l *Listener) open() (err error) {
+	h := l.host
+	if l.vl, err = h.nic.Listen(l.addr.Addr.Port); err != nil {
+		return err
+	}
+	l.vl.RequireProof() // a stream takes much memory
+	l.addr.Addr = l.vl.Addr()
+	if l.cq, err = h.nic.CreateCQ(1); err != nil {
+		return err
+	}
+	if err := l.vl.Bind(l.cq); err != nil {
+		return err
+	}
+	if l.addr.Name != "" {
+		if err := h.nic.Advertise(l.addr.Name, l.addr.Addr); err != nil {
+			return err
+		}
+	}
+	h.mu.Lock()
+	closed := h.closed
+	if !closed {
+		h.listeners[l] = struct{}{}
+	}
+	h.mu.Unlock()
+	if closed {
+		return net.ErrClosed
+	}
+	if h.virtual {
+		return nil
+	}
+	l.group.Go(l.serve)
+	return l.cq.Attend(l.wake)
+}
+
+// wake is called when requests have come.
+func (l *Listener) wake() {
+	select {
+	case l.asked <- struct{}{}:
+	default:
+	}
+}
+
+// serve takes requests, as many at a time as there are slots.
+func (l *Listener) serve() {
+	var out [1]vipl.Completion
+	for {
+		select {
+		case l.slots <- struct{}{}:
+		case <-l.ctx.Done():
+			return
+		}
+		for out[0].Request == nil {
+			if n, _ := l.cq.Reap(out[:]); n > 0 {
+				break
+			}
+			select {
+			case <-l.asked:
+			case <-l.ctx.Done():
+				return
+			}
+		}
+		req := out[0].Request
+		out[0] = vipl.Completion{}
+		l.group.Go(func() { l.handshake(req) })
+	}
+}
+
+// handshake makes a stream of a request.
+func (l *Listener) handshake(req *vipl.Request) {
+	c, err := l.host.accept(l.ctx, req)
+	if err != nil {
+		<-l.slots
+		return
+	}
+	l.ready <- c // it has room for all slots
+}
+
+// accept makes a stream of a request, or refuses it.
+func (h *Host) accept(ctx context.Context, req *vipl.Request) (*Conn, error) {
+	ctx, cancel := h.nic.WithTimeout(ctx, vipl.DefaultConnectTimeout)
+	defer cancel()
+	c, err := h.newConn()
+	if err == nil {
+		err = c.accept(ctx, req)
+	}
+	if err == nil {
+		if err = h.add(c, &h.counts.Accepted); err == nil {
+			return c, nil
+		}
+	}
+	req.Reject(err.Error()) // if it is not decided yet
+	c.tear()
+	if errors.Is(err, ErrPeer) {
+		h.refuse()
+	}
+	h.count(&h.counts.Failed)
+	return nil, err
+}
+
+// Accept returns the next stream, a *Conn, whose handshake is over. It blocks until there
+// is one, the deadline has passed, or the listener is closed (net.ErrClosed).
+func (l *Listener) Accept() (net.Conn, error) {
+	c, err := l.AcceptStream()
+	if err != nil {
+		return nil, err
+	}
+	return c, nil
+}
+
+// AcceptStream is Accept with the type that it returns.
+func (l *Listener) AcceptStream() (*Conn, error) {
+	if l.host.virtual {
+		return l.acceptVirtual()
+	}
+	l.mu.Lock()
+	expired := l.expired
+	l.mu.Unlock()
+	select {
+	case <-l.ctx.Done():
+		return nil, l.opError(net.ErrClosed)
+	case <-expired:
+		return nil, l.opError(os.ErrDeadlineExceeded)
+	default:
+	}
+	select {
+	case c := <-l.ready:
+		<-l.slots
+		return c, nil
+	case <-expired:
+		return nil, l.opError(os.ErrDeadlineExceeded)
+	case <-l.ctx.Done():
+		return nil, l.opError(net.ErrClosed)
+	}
+}
+
+// acceptVirtual is Accept where no goroutine but the simulator's own may wait: it makes one
+// handshake after another.
+func (l *Listener) acceptVirtual() (*Conn, error) {
+	for {
+		req, err := l.vl.Wait(l.ctx)
+		if err != nil {
+			return nil, l.opError(waitError(err))
+		}
+		if c, err := l.host.accept(l.ctx, req); err == nil {
+			return c, nil
+		}
+	}
+}
+
+func (l *Listener) opError(err error) error {
+	return &net.OpError{Op: "accept", Net: Network, Addr: l.addr, Err: err}
+}
+
+// SetDeadline sets the time after which Accept fails with os.ErrDeadlineExceeded, also one
+// that blocks already; zero means never.
+func (l *Listener) SetDeadline(t time.Time) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.limit != nil && !l.limit.Stop() || l.isExpired() {
+		l.expired = make(chan struct{})
+	}
+	l.limit = nil
+	if t.IsZero() {
+		return nil
+	}
+	expired := l.expired
+	if d := time.Until(t); d > 0 {
+		l.limit = time.AfterFunc(d, func() { close(expired) })
+	} else {
+		close(expired)
+	}
+	return nil
+}
+
+func (l *Listener) isExpired() bool {
+	select {
+	case <-l.expired:
+		return true
+	default:
+		return false
+	}
+}
+
+// Addr returns the listener's address, an Addr, which has the name if there is one.
+func (l *Listener) Addr() net.Addr { return l.addr }
+
+// Close stops listening. Accept calls that block return net.ErrClosed; streams that Accept
+// has not returned are closed. Closing twice does nothing.
+func (l *Listener) Close() error {
+	l.cancel()
+	h := l.host
+	h.mu.Lock()
+	_, listed := h.listeners[l]
+	delete(h.listeners, l)
+	h.mu.Unlock()
+	if listed && l.addr.Name != "" {
+		h.nic.Withdraw(l.addr.Name)
+	}
+	if l.vl != nil {
+		l.vl.Close()
+	}
+	if l.cq != nil {
+		l.cq.Close()
+	}
+	l.group.Wait()
+	for {
+		select {
+		case c := <-l.ready:
+			c.Close()
+		default:
+			l.mu.Lock()
+			if l.limit != nil {
+				l.limit.Stop()
+			}
+			l.mu.Unlock()
+			return nil
+		}
+	}
+}

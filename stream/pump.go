@@ -1,0 +1,97 @@
+package stream
+
+import (
+	"github.com/bobnet-go/bobnet/stream/internal/flow"
+	"github.com/bobnet-go/bobnet/vipl"
+)
+
+// Small writes are collected while collectFrom messages are under way, until collectBytes
+// have come or one of these messages has been acknowledged. maxMessage is the longest
+// message: with what precedes its data it fits one frame where frames are longest.
+const (
+	collectFrom  = 4
+	collectBytes = 16 << 10
+	maxMessage   = 60 << 10
+)
+
+// pump sends what may go: data that are staged, then the end, and credit.
+func (c *Conn) pump() {
+	if c.err != nil || c.torn || !c.greeted {
+		return
+	}
+	x := &c.tx
+	for n := x.stage.Unposted(); n > 0; n = x.stage.Unposted() {
+		if x.messages >= collectFrom && n < collectBytes {
+			break
+		}
+		from, run := x.stage.Pending()
+		run = c.room(run)
+		if run == 0 || !c.postData(x.buf[from:from+run], x.handle, run) {
+			break
+		}
+	}
+	if x.ending && !x.Ended() && x.stage.Unposted() == 0 && len(x.free) > 0 {
+		c.postWord(x.End())
+	}
+	if c.rx.Due() && len(x.free) > 0 {
+		c.stats.CreditsSent++
+		c.postWord(c.rx.Credit())
+	}
+}
+
+// room returns how many of n bytes may go in the next message.
+func (c *Conn) room(n int) int {
+	if c.tx.messages >= dataDescs || len(c.tx.free) == 0 {
+		return 0
+	}
+	_, space := c.tx.Space()
+	return min(n, int(space), maxMessage)
+}
+
+// postData sends data, of which staged bytes are of the stage, to where the next ones go in
+// the other end's ring. Room has allowed it.
+func (c *Conn) postData(data []byte, handle vipl.MemHandle, staged int) bool {
+	x := &c.tx
+	at, _ := x.Space()
+	t := x.take()
+	t.segs[0] = vipl.Segment{Data: data, Handle: handle}
+	t.Segs = t.segs[:]
+	t.Remote = vipl.RemoteSegment{Addr: x.peer.Addr + uint64(at), Handle: x.peer.Handle}
+	t.staged, t.data, t.direct = staged, true, staged == 0
+	t.Immediate = uint32(x.Sent(uint32(len(data))))
+	x.stage.Posted(staged)
+	x.messages++
+	if t.direct {
+		x.direct++
+		c.stats.DirectBytes += uint64(len(data))
+	}
+	c.stats.MessagesSent++
+	return c.post(t)
+}
+
+// postWord sends a word without data.
+func (c *Conn) postWord(w flow.Word) {
+	t := c.tx.take()
+	t.Segs, t.Remote, t.Immediate = nil, c.tx.peer, uint32(w)
+	c.post(t)
+}
+
+// take returns a free descriptor of an RDMA write.
+func (x *txSide) take() *txDesc {
+	last := len(x.free) - 1
+	t := x.free[last]
+	x.free = x.free[:last]
+	t.Op, t.HasImmediate, t.Unordered, t.Context = vipl.OpRDMAWrite, true, true, t
+	x.busy++
+	return t
+}
+
+// post posts t, and reports whether that went well.
+func (c *Conn) post(t *txDesc) bool {
+	if err := c.vi.PostSend(&t.Descriptor); err != nil {
+		c.sent(&t.Descriptor)
+		c.fail(err)
+		return false
+	}
+	return true
+}

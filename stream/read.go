@@ -1,0 +1,78 @@
+package stream
+
+import (
+	"io"
+	"net"
+	"os"
+)
+
+// Read reads what has come, at least one byte unless p is empty. It blocks until there is
+// something, the stream ends (io.EOF, when all before has been read), the read deadline
+// has passed, or the stream is closed (net.ErrClosed). All errors but io.EOF are a
+// *net.OpError.
+func (c *Conn) Read(p []byte) (int, error) {
+	c.reading.Lock()
+	defer c.reading.Unlock()
+	c.lock()
+	n, err := c.read(p)
+	c.leave()
+	c.unlock()
+	if err != nil && err != io.EOF {
+		err = c.opError("read", err)
+	}
+	return n, err
+}
+
+func (c *Conn) read(p []byte) (int, error) {
+	for {
+		if err := c.mayRead(); err != nil {
+			return 0, err
+		}
+		if len(p) == 0 {
+			return 0, nil
+		}
+		if c.rx.Unread() > 0 {
+			return c.copyOut(p), nil
+		}
+		switch {
+		case c.rx.Ended():
+			return 0, io.EOF
+		case c.err != nil:
+			return 0, c.err
+		}
+		if err := c.wait(background, c.readLimit); err != nil {
+			return 0, err
+		}
+	}
+}
+
+// mayRead says why a read fails whatever has come.
+func (c *Conn) mayRead() error {
+	switch {
+	case c.closed:
+		return net.ErrClosed
+	case c.readLimit != 0 && c.nic.Now() >= c.readLimit:
+		return os.ErrDeadlineExceeded
+	}
+	return nil
+}
+
+// copyOut moves what is to be read to p, as much as fits, and tells the other end of the
+// room if that is due.
+func (c *Conn) copyOut(p []byte) (n int) {
+	for n < len(p) {
+		at, run := c.rx.Readable()
+		k := copy(p[n:], c.rx.ring[at:at+run])
+		if k == 0 {
+			break
+		}
+		c.rx.Consumed(uint32(k))
+		n += k
+	}
+	c.stats.Reads++
+	c.stats.BytesRead += uint64(n)
+	if c.rx.Due() {
+		c.pump()
+	}
+	return n
+}

@@ -1,0 +1,142 @@
+package stream
+
+import (
+	"context"
+	"errors"
+	"os"
+	"time"
+
+	"github.com/bobnet-go/bobnet/stream/internal/flow"
+	"github.com/bobnet-go/bobnet/vipl"
+)
+
+var background = context.Background()
+
+// wait waits until something has happened to the connection, and sees to it. limit is a
+// time of the NIC's clock, 0 for none. mu is held on entry and on return. The error is
+// os.ErrDeadlineExceeded, or that of ctx; what ends the connection is in err.
+func (c *Conn) wait(ctx context.Context, limit int64) error {
+	var d time.Duration
+	if limit != 0 {
+		if d = time.Duration(limit - c.nic.Now()); d <= 0 {
+			return os.ErrDeadlineExceeded
+		}
+	}
+	cq, seen := c.cq, c.seen
+	c.unlock()
+	err := cq.WaitSince(ctx, d, seen)
+	c.lock()
+	if c.torn {
+		return nil
+	}
+	c.reap()
+	switch {
+	case err == nil, err == vipl.ErrNotDone:
+		return nil
+	case errors.Is(err, vipl.ErrTimeout):
+		if cause := context.Cause(ctx); cause != nil {
+			return cause
+		}
+		return os.ErrDeadlineExceeded
+	}
+	c.fail(waitError(err))
+	return nil
+}
+
+// poll sees to what has happened.
+func (c *Conn) poll() {
+	n, err := c.cq.ReapDone(c.done[:])
+	if err != nil && err != vipl.ErrNotDone {
+		c.fail(waitError(err))
+	}
+	c.handle(n)
+	c.pump()
+}
+
+// reap takes the completions that are there, and sends what they allow.
+func (c *Conn) reap() {
+	for n := reapBatch; n == reapBatch; {
+		n, c.seen = c.cq.Reap(c.done[:])
+		c.handle(n)
+	}
+	c.pump()
+}
+
+func (c *Conn) handle(n int) {
+	for i := range c.done[:n] {
+		d := &c.done[i]
+		if d.Recv {
+			c.received(d.Descriptor)
+		} else {
+			c.sent(d.Descriptor)
+		}
+	}
+	clear(c.done[:n])
+}
+
+// sent takes back a send descriptor.
+func (c *Conn) sent(d *vipl.Descriptor) {
+	t := d.Context.(*txDesc)
+	x := &c.tx
+	x.busy--
+	if t.data {
+		x.messages--
+	}
+	if t.direct {
+		x.direct--
+	}
+	x.stage.Released(t.staged)
+	t.segs[0], t.staged, t.data, t.direct = vipl.Segment{}, 0, false, false
+	x.free = append(x.free, t)
+	if d.Status.Failed() {
+		c.fail(c.vi.Err())
+	}
+}
+
+// received takes a message, and posts its receive again.
+func (c *Conn) received(d *vipl.Descriptor) {
+	if d.Status.Failed() {
+		c.fail(c.vi.Err())
+		return
+	}
+	if c.err != nil {
+		return
+	}
+	if err := c.take(d); err != nil {
+		c.host.refuse()
+		c.fail(err)
+		c.vi.Disconnect()
+		return
+	}
+	if err := c.vi.PostRecv(d); err != nil {
+		c.fail(err)
+	}
+}
+
+// take does what a message says.
+func (c *Conn) take(d *vipl.Descriptor) error {
+	if d.Status&vipl.StatusOpMask != vipl.StatusOpRemoteRDMAWrite {
+		return c.greet(d.Segs, d.Length)
+	}
+	if !c.greeted {
+		return errEarly
+	}
+	switch w := flow.Word(d.Immediate); w.Kind() {
+	case flow.Data:
+		c.stats.MessagesReceived++
+		return c.rx.Arrived(w, d.Length)
+	case flow.Credit:
+		c.stats.CreditsReceived++
+		return c.tx.Credited(w)
+	case flow.End:
+		return c.rx.End(w, d.Length)
+	default:
+		return errWord
+	}
+}
+
+var (
+	errEarly = fault("a message before the greeting")
+	errWord  = fault("a message of no known kind")
+	errAgain = fault("a second greeting")
+)

@@ -1,0 +1,247 @@
+package stream
+
+import (
+	"io"
+	"net"
+	"os"
+	"syscall"
+	"time"
+
+	"github.com/bobnet-go/bobnet/vipl"
+)
+
+// pollEvery is how many writes are collected before the engine is polled, which tells of
+// acknowledgements.
+const pollEvery = 32
+
+// Write writes p, and returns when all of it has been taken: p is the caller's again. It
+// blocks while the other end has no room, until the write deadline has passed or the
+// stream is closed (net.ErrClosed); n says how much has been taken then. All errors are a
+// *net.OpError.
+//
+// Up to Config.WriteBuffer bytes are copied, and Write returns before they have arrived.
+// What precedes the last so many goes from where it lies in p, and Write returns when
+// that has been acknowledged.
+func (c *Conn) Write(p []byte) (int, error) {
+	c.writing.Lock()
+	defer c.writing.Unlock()
+	c.lock()
+	n, err := c.write(p)
+	c.stats.Writes++
+	c.stats.BytesWritten += uint64(n)
+	c.leave()
+	c.unlock()
+	if err != nil {
+		err = c.opError("write", err)
+	}
+	return n, err
+}
+
+func (c *Conn) write(p []byte) (n int, err error) {
+	for {
+		if err := c.mayWrite(); err != nil {
+			return n, err
+		}
+		if n == len(p) {
+			return n, nil
+		}
+		if rest := len(p) - n; rest > len(c.tx.buf) {
+			k, err := c.writeDirect(p[n : n+rest-len(c.tx.buf)])
+			if n += k; err != nil {
+				return n, err
+			}
+			continue
+		}
+		k := c.stage(p[n:])
+		if n += k; n == len(p) {
+			return n, nil
+		}
+		if k == 0 {
+			if err := c.wait(background, c.writeLimit); err != nil {
+				return n, err
+			}
+		}
+	}
+}
+
+// mayWrite says why a write fails.
+func (c *Conn) mayWrite() error {
+	switch {
+	case c.closed:
+		return net.ErrClosed
+	case c.writeLimit != 0 && c.nic.Now() >= c.writeLimit:
+		return os.ErrDeadlineExceeded
+	case c.err != nil && c.rx.Ended():
+		return errGone(c.err)
+	case c.err != nil:
+		return c.err
+	case c.tx.ending:
+		return syscall.EPIPE
+	}
+	return nil
+}
+
+// stage copies to the stage what fits of p, and sends what may go.
+func (c *Conn) stage(p []byte) (n int) {
+	x := &c.tx
+	for n < len(p) {
+		at, run := x.stage.Free()
+		k := copy(x.buf[at:at+run], p[n:])
+		if k == 0 {
+			break
+		}
+		x.stage.Wrote(k)
+		n += k
+	}
+	if n > 0 {
+		c.pump()
+		c.collect()
+	}
+	return n
+}
+
+// collect counts a write that is collected, and looks now and then whether something has
+// been acknowledged.
+func (c *Conn) collect() {
+	x := &c.tx
+	if x.stage.Unposted() == 0 {
+		x.collected = 0
+		return
+	}
+	c.stats.Collected++
+	if x.collected++; x.collected >= pollEvery {
+		x.collected = 0
+		c.poll()
+	}
+}
+
+// directPatience bounds how long a Write whose time is up waits for the acknowledgement of
+// what is under way from its memory, before it ends the connection.
+const directPatience = time.Second
+
+// writeDirect sends p from where it lies, behind what is staged. It returns when nothing
+// refers to p any more.
+func (c *Conn) writeDirect(p []byte) (n int, err error) {
+	for c.tx.stage.Unposted() > 0 && err == nil {
+		if err = c.mayWrite(); err == nil {
+			err = c.flushStage()
+		}
+	}
+	if err == nil {
+		err = c.mayWrite()
+	}
+	if err != nil {
+		return 0, err
+	}
+	handle, err := c.nic.RegisterMem(p, &vipl.MemAttributes{Ptag: c.tx.tag})
+	if err != nil {
+		return 0, err
+	}
+	c.holds++
+	for n < len(p) && err == nil {
+		if k := c.room(len(p) - n); k > 0 {
+			if !c.postData(p[n:n+k], handle, 0) {
+				break
+			}
+			n += k
+		} else {
+			err = c.wait(background, c.writeLimit)
+		}
+		if err == nil {
+			err = c.mayWrite()
+		}
+	}
+	c.awaitDirect()
+	if bad := c.nic.DeregisterMem(handle); bad != nil {
+		c.fail(bad)
+	}
+	c.holds--
+	c.release()
+	return n, err
+}
+
+// flushStage posts staged data, or waits until some can be.
+func (c *Conn) flushStage() error {
+	x := &c.tx
+	from, run := x.stage.Pending()
+	if run = c.room(run); run > 0 {
+		c.postData(x.buf[from:from+run], x.handle, run)
+		return nil
+	}
+	return c.wait(background, c.writeLimit)
+}
+
+// awaitDirect waits until nothing is under way from the memory of a Write. A peer that is
+// silent for too long after the write's deadline is given up: the memory must be given
+// back.
+func (c *Conn) awaitDirect() {
+	var limit int64
+	for c.tx.direct > 0 && !c.torn {
+		if now := c.nic.Now(); limit == 0 && c.writeLimit != 0 && now >= c.writeLimit {
+			limit = now + int64(directPatience)
+		}
+		until := limit
+		if until == 0 {
+			until = c.writeLimit
+		}
+		if err := c.wait(background, until); err != nil && limit != 0 {
+			c.fail(os.ErrDeadlineExceeded)
+			c.vi.Disconnect() // everything completes, flushed
+			limit += int64(directPatience)
+		}
+	}
+}
+
+// ReadFrom writes what it reads from r until that ends, without a buffer in between. It
+// implements io.ReaderFrom, for io.Copy. An error of r is returned as it is.
+func (c *Conn) ReadFrom(r io.Reader) (n int64, err error) {
+	c.writing.Lock()
+	defer c.writing.Unlock()
+	c.lock()
+	defer c.unlock()
+	for {
+		room, err := c.awaitStage()
+		if err != nil {
+			return n, c.opError("write", err)
+		}
+		c.holds++
+		c.leave()
+		c.unlock()
+		k, err := r.Read(room)
+		c.lock()
+		c.holds--
+		if c.torn {
+			c.release()
+			return n, c.opError("write", net.ErrClosed)
+		}
+		if k > 0 {
+			c.tx.stage.Wrote(k)
+			c.stats.Writes++
+			c.stats.BytesWritten += uint64(k)
+			n += int64(k)
+			c.pump()
+		}
+		if err != nil {
+			c.leave()
+			if err == io.EOF {
+				return n, nil
+			}
+			return n, err
+		}
+	}
+}
+
+// awaitStage waits until there is room in the stage, and returns it.
+func (c *Conn) awaitStage() ([]byte, error) {
+	for {
+		if err := c.mayWrite(); err != nil {
+			return nil, err
+		}
+		if at, run := c.tx.stage.Free(); run > 0 {
+			return c.tx.buf[at : at+run], nil
+		}
+		if err := c.wait(background, c.writeLimit); err != nil {
+			return nil, err
+		}
+	}
+}
