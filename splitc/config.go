@@ -24,7 +24,7 @@ const (
 
 // Defaults of Config, and its limits.
 const (
-	DefaultLayer       = "am"
+	DefaultLayer       = "shm"
 	DefaultHeapSize    = 256 << 20
 	MinHeapSize        = 128 << 10
 	MaxHeapSize        = 1 << 36

@@ -1,6 +1,7 @@
 package splitc
 
 import (
+	"fmt"
 	"slices"
 	"testing"
 
@@ -23,7 +24,7 @@ func FuzzControl(f *testing.F) {
 	f.Add(0, whole(kindMismatch, call{}, []byte("\x01\x00\x00\x00\x02\x00\x00\x00\x07barrier\x1b[2Jscan")))
 	f.Fuzz(func(t *testing.T, from int, msg []byte) {
 		const procs = 7
-		w := &World{me: 1, procs: procs, tree: newTree(1, procs)}
+		w := &World{me: 1, procs: procs, tree: newTree(1, procs, nil)}
 		from = int(uint(from) % procs)
 		for range 2 { // the second one finds the places full
 			upper{w}.Control(from, msg)
@@ -47,28 +48,57 @@ func FuzzControl(f *testing.F) {
 }
 
 // TestTree: each process but 0 has one parent, whose child it is, and what is below a
-// process are those that follow it.
+// process are those that follow it, however they are spread over hosts.
 func TestTree(t *testing.T) {
-	for procs := 1; procs < 70; procs++ {
-		trees := make([]tree, procs)
-		for me := range trees {
-			trees[me] = newTree(me, procs)
-		}
-		var below func(me int) int // returns the last one
-		below = func(me int) int {
-			last := me
-			for _, k := range trees[me].kids {
-				if k.rank != last+1 || trees[k.rank].parent == nil || trees[k.rank].parent.rank != me {
-					t.Fatalf("of %d: %d follows %d as a child of %d", procs, k.rank, last, me)
-				}
-				last = below(k.rank)
+	hosts := map[string]func(proc int) int{
+		"none": nil, "all on one": func(int) int { return 7 }, "pairs": func(proc int) int { return proc / 2 },
+		"round": func(proc int) int { return proc % 3 }, "mixed": func(proc int) int { return proc / 5 % 3 * (proc % 7 / 4) },
+	}
+	for name, host := range hosts {
+		for procs := 1; procs < 70; procs++ {
+			if why := treeIsWrong(procs, host); why != "" {
+				t.Errorf("hosts %s, %d processes: %s", name, procs, why)
 			}
-			return last
-		}
-		if last := below(0); last != procs-1 || trees[0].parent != nil {
-			t.Fatalf("of %d: the last below 0 is %d", procs, last)
 		}
 	}
+}
+
+// treeIsWrong says what is wrong with the tree of so many processes, if anything is.
+func treeIsWrong(procs int, host func(proc int) int) (why string) {
+	var hosts []int
+	for proc := 0; host != nil && proc < procs; proc++ {
+		hosts = append(hosts, host(proc))
+	}
+	trees := make([]tree, procs)
+	for me := range trees {
+		trees[me] = newTree(me, procs, hosts)
+	}
+	var below func(me int) int // returns the last one
+	below = func(me int) int {
+		last, far := me, 0
+		for _, k := range trees[me].kids {
+			if k.rank != last+1 || trees[k.rank].parent == nil || trees[k.rank].parent.rank != me {
+				why = fmt.Sprintf("%d follows %d as a child of %d", k.rank, last, me)
+				return procs
+			}
+			if hosts == nil || hosts[k.rank] != hosts[me] || last != me && hosts[last] != hosts[me] {
+				far++
+			} else if len(trees[k.rank].kids) > 0 {
+				why = fmt.Sprintf("%d is not the first of its host, and has children", k.rank)
+			}
+			if last = below(k.rank); last == procs {
+				return procs
+			}
+		}
+		if far > 2 {
+			why = fmt.Sprintf("%d has %d children on other hosts", me, far)
+		}
+		return last
+	}
+	if last := below(0); why == "" && (last != procs-1 || trees[0].parent != nil) {
+		why = fmt.Sprintf("the last below 0 is %d", last)
+	}
+	return why
 }
 
 // TestSpans: what is allocated never overlaps, freed memory is found again, and a lookup

@@ -81,8 +81,23 @@
 //
 // Config.Layer, or EnvLayer, says what carries the operations; Layers lists them.
 //
-//	am  active messages (package endpoint, AMVIA's credits: 64 short, 8 medium, 1 bulk): a
-//	    request and a reply for each primitive, bulk operations in medium messages
+//	shm         the default: within a host, reads and writes of the other heap itself, and
+//	            a barrier in memory, with a tree between one process of each host; am
+//	            between hosts. Reads and writes poll nothing: a process that does only
+//	            these calls Poll now and then
+//	am          active messages (package endpoint, AMVIA's credits: 64 short, 8 medium, 1
+//	            bulk): a request and a reply for each primitive, bulk operations in medium
+//	            messages
+//	reliable    VIs of reliable delivery, two between two processes: no handlers, and no
+//	            replies to stores
+//	unreliable  VIs of the unreliable level, with a window of its own, which is the credits
+//	rdma        RDMA: the owner takes no part in gets and puts, and bulk data are not copied
+//
+// Processes of one host could also use another layer over package vipl's shared memory.
+// Both were measured, on one machine: a read is 20 to 70 ns by the layer shm, whose other
+// process does nothing for it, and 2 to 6 us by a message in vipl's memory and its answer,
+// over any of the other layers. So shm is the default. Its processes of a host are all of
+// one user.
 //
 // # Split-C
 //

@@ -97,6 +97,9 @@ func death(layer, how string, die func(p *program, w *splitc.World) error, call 
 			began := p.Now()
 			for err == nil { // stores go on until it is known
 				err = call(w, a)
+				if err == nil {
+					err = w.Poll() // reads and writes of shared memory hear of nobody
+				}
 				if e := p.Sleep(time.Millisecond); e != nil {
 					return e
 				}

@@ -7,6 +7,7 @@ import (
 	"github.com/bobnet-go/bobnet/splitc/internal/layer"
 	"github.com/bobnet-go/bobnet/splitc/internal/rdma"
 	"github.com/bobnet-go/bobnet/splitc/internal/reliable"
+	"github.com/bobnet-go/bobnet/splitc/internal/shm"
 	"github.com/bobnet-go/bobnet/splitc/internal/unreliable"
 )
 
@@ -15,7 +16,17 @@ var layers = map[string]layer.Open{
 	"am":         am.Open,
 	"rdma":       rdma.Open,
 	"reliable":   reliable.Open,
+	"shm":        shm.Open,
 	"unreliable": unreliable.Open,
+}
+
+// hosts returns the host of each process, for a layer that shares memory within a host, and
+// nil for others. All processes find the same.
+func (w *World) hosts() []int {
+	if w.cfg.Layer != "shm" || w.procs == 1 {
+		return nil
+	}
+	return shm.Hosts(w.nic, w.member, w.procs)
 }
 
 // LayerStats count what a communication layer has done.

@@ -41,7 +41,7 @@ func TestLinks(t *testing.T) {
 				return fault.New(link, fault.Options{Seed: seed + uint64(side), Drop: l.rate, Dup: l.rate, Reorder: l.rate, Corrupt: l.rate})
 			})
 			for _, layer := range splitc.Layers() {
-				if err := overLink(nics, fmt.Sprint(t.Name(), layer, os.Getpid()), layer); err != nil {
+				if err := overLink(nics, fmt.Sprint(t.Name(), layer, os.Getpid()), layer, l.driver == "shm"); err != nil {
 					t.Fatalf("layer %s: %v", layer, err)
 				}
 			}
@@ -78,14 +78,21 @@ func linkNICs(t *testing.T, driver string, wrap func(side int, l transport.Link)
 	return nics
 }
 
-// overLink runs a program of two ranks.
-func overLink(nics [2]*vipl.NIC, job, layer string) error {
+// overLink runs a program of two ranks, of one host or of two.
+func overLink(nics [2]*vipl.NIC, job, layer string, near bool) error {
 	done := make(chan error, len(nics))
 	for rank, nic := range nics {
 		go func() {
 			w, err := splitc.Start(bg, &splitc.Config{Job: job, Rank: rank, Size: 2, NIC: nic, Layer: layer, HeapSize: 1 << 20, PeerTimeout: 30 * time.Second})
 			if err == nil {
-				if err = errors.Join(primitives(w), bulks(w)); err == nil {
+				err = errors.Join(primitives(w), bulks(w))
+				for range 64 { // Snapshot shows every 64th
+					err = errors.Join(err, w.Poll())
+				}
+				if direct := w.Snapshot().Below.Direct > 0; err == nil && direct != (near && layer == "shm") {
+					err = fmt.Errorf("stores within the host: %t", direct)
+				}
+				if err == nil {
 					err = w.Exit(bg)
 				} else {
 					w.Fail(err)

@@ -57,8 +57,8 @@ func scan[T any](ctx context.Context, w *World, code uint8, v T, op Op[T]) (befo
 		return before, v, opError("scan", ErrArgument, "the operation is the zero Op")
 	}
 	c := call{code: code, op: op.id, size: size[T]()}
-	all := v       // of this process and all below it
-	var ahead [2]T // for each child, what comes before it from this process on
+	all := v                             // of this process and all below it
+	ahead := make([]T, len(w.tree.kids)) // for each child, what comes before it from this process on
 	err = w.gatherUp(ctx, &c, func(kid int, part []byte) {
 		var below T
 		copy(bytesOf(&below), part)

@@ -39,7 +39,7 @@ func Start(ctx context.Context, cfg *Config) (*World, error) {
 	w := &World{cfg: c, log: c.logger(), me: c.Rank, procs: c.Size, nic: c.NIC, member: c.Member}
 	w.landing = new([len(w.small)]uint64)
 	w.atomics.result = new([layer.MaxCall]byte)
-	w.sent, w.direct, w.tree = make([]uint64, w.procs), make([][]byte, w.procs), newTree(w.me, w.procs)
+	w.sent, w.direct, w.tree = make([]uint64, w.procs), make([][]byte, w.procs), newTree(w.me, w.procs, nil)
 	if w.layout, err = newLayout(); err != nil {
 		return nil, err
 	}
@@ -66,6 +66,7 @@ func (w *World) open(ctx context.Context) (err error) {
 		timed, cancel := w.nic.WithTimeout(ctx, w.cfg.Timeout)
 		defer cancel()
 		w.watch = layer.NewWatch(w.nic, w.member, w.cfg.WaitTimeout)
+		w.tree = newTree(w.me, w.procs, w.hosts())
 		w.layer, err = layers[w.cfg.Layer](timed, layer.Config{Member: w.member, NIC: w.nic, Rank: w.me, Procs: w.procs, Generation: w.generation(), HeapSize: w.cfg.HeapSize,
 			Handler: upper{w}, Watch: w.watch, Timeout: w.cfg.Timeout, PeerTimeout: w.cfg.PeerTimeout, Logger: w.log})
 		if err != nil {

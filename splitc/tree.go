@@ -12,7 +12,8 @@ import (
 // a process sends upwards when it has heard of its children, and downwards when it has
 // heard of its parent. The tree is numbered in preorder: a process comes first, then all
 // below its first child, then all below its second. So what is below a process are
-// processes that follow each other, and reductions combine values in their order.
+// processes that follow each other, and reductions combine values in their order. Where
+// processes of one host share memory only one of them is in it, with the others below.
 //
 // Nobody can be further than one collective ahead of a neighbour in the tree, so that
 // one place for a message of each is enough.
@@ -57,26 +58,60 @@ type tree struct {
 	strays uint64
 }
 
-// newTree returns the place of a process among so many.
-func newTree(me, procs int) tree {
+// newTree returns the place of a process in the tree. hosts has the host of each process
+// where those of one host share memory, and is nil elsewhere. Processes of one host that
+// follow each other are children of the first of them, which waits for their messages in an
+// array in memory, one place for each (5.2); only these first ones are in the binary tree.
+func newTree(me, procs int, hosts []int) tree {
 	t := tree{leaves: make([]bool, procs), by: -1}
-	lo, hi, parent := 0, procs, -1
+	var firsts []int
+	mine := 0 // the group of me
+	for proc := range procs {
+		if hosts == nil || proc == 0 || hosts[proc] != hosts[proc-1] {
+			firsts = append(firsts, proc)
+		}
+		if proc == me {
+			mine = len(firsts) - 1
+		}
+	}
+	first, end := firsts[mine], procs
+	if mine+1 < len(firsts) {
+		end = firsts[mine+1]
+	}
+	if me != first {
+		t.parent = &place{rank: first}
+		return t
+	}
+	for proc := first + 1; proc < end; proc++ {
+		t.kids = append(t.kids, &place{rank: proc})
+	}
+	parent, kids := binaryPlace(mine, len(firsts))
+	if parent >= 0 {
+		t.parent = &place{rank: firsts[parent]}
+	}
+	for _, k := range kids {
+		t.kids = append(t.kids, &place{rank: firsts[k]})
+	}
+	return t
+}
+
+// binaryPlace returns the parent, or -1, and the children of a place of a binary tree of n
+// in preorder.
+func binaryPlace(at, n int) (parent int, kids []int) {
+	lo, hi, parent := 0, n, -1
 	for {
 		first, second := lo+1, lo+1+(hi-lo)/2 // what is below lo is in two halves
-		if me == lo {
-			if parent >= 0 {
-				t.parent = &place{rank: parent}
-			}
+		if at == lo {
 			if first < second && first < hi {
-				t.kids = append(t.kids, &place{rank: first})
+				kids = append(kids, first)
 			}
 			if second < hi {
-				t.kids = append(t.kids, &place{rank: second})
+				kids = append(kids, second)
 			}
-			return t
+			return parent, kids
 		}
 		parent = lo
-		if me < second {
+		if at < second {
 			lo, hi = first, second
 		} else {
 			lo = second

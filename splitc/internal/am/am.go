@@ -52,7 +52,10 @@ func Open(ctx context.Context, cfg layer.Config) (layer.Layer, error) {
 
 // open makes the endpoint, and meets the other ranks.
 func (l *Layer) open(ctx context.Context) (err error) {
-	if l.heap, err = layer.NewHeap(l.cfg.HeapSize); err != nil {
+	if l.heap = l.cfg.Heap; l.heap == nil {
+		l.heap, err = layer.NewHeap(l.cfg.HeapSize)
+	}
+	if err != nil {
 		return err
 	}
 	if l.node, err = endpoint.Open(&endpoint.Config{NIC: l.cfg.NIC, Credits: endpoint.AMVIACredits, PeerTimeout: l.cfg.PeerTimeout, Logger: l.cfg.Logger}); err != nil {
@@ -209,8 +212,8 @@ func (l *Layer) Close() {
 	if l.node != nil {
 		l.node.Close()
 	}
-	if l.heap != nil {
+	if l.heap != nil && l.cfg.Heap == nil {
 		layer.FreeHeap(l.heap)
-		l.heap = nil
 	}
+	l.heap = nil
 }

@@ -19,6 +19,7 @@ const (
 	hCall                     // op, procedure, rank; arguments
 	hControl                  // rank, length, message in words
 	hControlMedium            // rank; message
+	hNudge                    // nothing: there is something in memory that both ranks share
 	// Replies.
 	hGot         // op, segment, length, data in words
 	hGotMedium   // op, segment; data
@@ -36,7 +37,7 @@ var errRefused = errors.New("the owner of the memory has refused an operation: t
 func (l *Layer) setHandlers() error {
 	for i, h := range [handlersEnd]func(t endpoint.Token, a []uint32, data []byte) bool{
 		hHello: l.hello, hGet: l.get, hPut: l.put, hPutMedium: l.putMedium, hStore: l.store, hStoreMedium: l.storeMedium,
-		hCall: l.call, hControl: l.control, hControlMedium: l.controlMedium,
+		hNudge: l.nudged, hCall: l.call, hControl: l.control, hControlMedium: l.controlMedium,
 		hGot: l.got, hGotMedium: l.gotMedium, hPutDone: l.putDone, hStoreDone: func(endpoint.Token, []uint32, []byte) bool { return true },
 		hControlDone: l.controlDone, hReturn: l.callDone, hRefused: l.refused,
 	} {
@@ -203,4 +204,9 @@ func (l *Layer) deliver(t endpoint.Token, rank uint32, msg []byte) bool {
 		l.cfg.Handler.Control(from, msg)
 	}
 	return ok && l.reply(t, hControlDone)
+}
+
+// nudged has run, which is all that a wait waits for.
+func (l *Layer) nudged(t endpoint.Token, a []uint32, _ []byte) bool {
+	return len(a) == 0 && l.reply(t, hStoreDone)
 }

@@ -92,6 +92,9 @@ func (l *Layer) Control(ctx context.Context, proc int, msg []byte) (err error) {
 	return err
 }
 
+// Nudge ends a wait of a rank, if it is in one.
+func (l *Layer) Nudge(ctx context.Context, proc int) error { return l.request(ctx, proc, hNudge, nil) }
+
 // request sends a request, medium if it has data. It waits for a credit in slices.
 func (l *Layer) request(ctx context.Context, proc int, handler uint8, data []byte, args ...uint32) error {
 	for first := true; ; first = false {

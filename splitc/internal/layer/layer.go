@@ -121,8 +121,9 @@ type Config struct {
 	Member      *job.Member // of a job of at least two ranks
 	NIC         *vipl.NIC
 	Rank, Procs int
-	Generation  int // how many programs this rank has begun before as the same Member
-	HeapSize    int // bytes, a multiple of 4096
+	Generation  int    // how many programs this rank has begun before as the same Member
+	HeapSize    int    // bytes, a multiple of 4096
+	Heap        []byte // the heap, if another layer has it already, who frees it
 	Handler     Handler
 	Watch       *Watch
 	Timeout     time.Duration // bounds the start

@@ -1,0 +1,83 @@
+package shm
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"sync/atomic"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// seals keep the length of a file, so that nobody who has it can take the memory away
+// from under a process that has it mapped.
+const seals = unix.F_SEAL_SHRINK | unix.F_SEAL_GROW | unix.F_SEAL_SEAL
+
+// errFile is wrapped by the errors of files that are not what a rank's memory is.
+var errFile = errors.New("the file with its memory is not as it must be")
+
+// memory is a rank's part of what ranks of one host share: its heap, and behind that its
+// inbox. It is a file without a name, which goes when the last process that has it does.
+type memory struct {
+	fd    int // -1 where another rank's memory is mapped
+	all   []byte
+	heap  []byte
+	inbox []byte
+}
+
+// newMemory makes the memory of a rank.
+func newMemory(heap, procs int) (*memory, error) {
+	fd, err := unix.MemfdCreate("bobnet-splitc", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
+	if err != nil {
+		return nil, os.NewSyscallError("memfd_create", err)
+	}
+	if err = unix.Ftruncate(fd, int64(heap+inboxSize(procs))); err == nil {
+		_, err = unix.FcntlInt(uintptr(fd), unix.F_ADD_SEALS, seals)
+	}
+	var m *memory
+	if err == nil {
+		m, err = mapMemory(fd, heap, procs)
+	}
+	if err != nil {
+		unix.Close(fd)
+		return nil, fmt.Errorf("splitc: layer shm: a heap of %d bytes: %w", heap, err)
+	}
+	m.fd = fd
+	return m, nil
+}
+
+// mapMemory maps a rank's file, which may be anything, and leaves the descriptor open.
+func mapMemory(fd, heap, procs int) (*memory, error) {
+	size := heap + inboxSize(procs)
+	got, err := unix.FcntlInt(uintptr(fd), unix.F_GET_SEALS, 0)
+	if err != nil || got&seals != seals || got&(unix.F_SEAL_WRITE|unix.F_SEAL_FUTURE_WRITE) != 0 {
+		return nil, fmt.Errorf("%w: its seals are %#x (%v)", errFile, got, err)
+	}
+	var st unix.Stat_t
+	if err := unix.Fstat(fd, &st); err != nil || st.Size != int64(size) {
+		return nil, fmt.Errorf("%w: it has %d bytes, want %d (%v)", errFile, st.Size, size, err)
+	}
+	all, err := unix.Mmap(fd, 0, size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED|unix.MAP_NORESERVE)
+	if err != nil {
+		return nil, os.NewSyscallError("mmap", err)
+	}
+	return &memory{fd: -1, all: all, heap: all[:heap:heap], inbox: all[heap:]}, nil
+}
+
+// free unmaps the memory. That of other ranks is not changed by it.
+func (m *memory) free() {
+	if m == nil {
+		return
+	}
+	if m.fd >= 0 {
+		unix.Close(m.fd)
+	}
+	if err := unix.Munmap(m.all); err != nil {
+		panic("splitc: munmap of the library's own pages: " + err.Error())
+	}
+}
+
+// word returns the word at an offset of memory that begins with a page. Its content may
+// be anything.
+func word(b []byte, at int) *atomic.Uint64 { return (*atomic.Uint64)(unsafe.Pointer(&b[at])) }

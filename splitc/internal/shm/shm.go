@@ -1,0 +1,208 @@
+// Package shm is the communication layer of Split-C with shared memory: "the same with
+// shared memory" of the paper (5.2). Between hosts it is the layer over active messages.
+// Ranks of one host have each other's heaps mapped: what they read and write goes there
+// and back without a message. A store changes the heap, and adds its bytes to a counter at
+// the receiver that no other rank writes to, so that counting takes no lock. Procedures
+// go through a queue to their owner, which the paper left open: each pair of ranks has
+// one with one producer and one consumer, and its owner runs what is in it when it polls.
+//
+// Barriers, and the other collectives, meet in memory within a host: the lanes of the first
+// rank's inbox are an array with a place for each other one. Between hosts only these first
+// ranks take part, in a tree (package splitc, tree.go).
+//
+// Ranks of one host are those with one address on the segment. In the simulator two that
+// follow each other are a host, as the paper's nodes have two processors.
+//
+// # What is believed
+//
+// A neighbour can write anything into this rank's heap and inbox at any time. This rank
+// believes neither further than what ring.go says of it.
+package shm
+
+import (
+	"context"
+	"sync/atomic"
+	"time"
+
+	"github.com/bobnet-go/bobnet/job"
+	"github.com/bobnet-go/bobnet/splitc/internal/am"
+	"github.com/bobnet-go/bobnet/splitc/internal/layer"
+)
+
+// Layer is layer.Layer over shared memory, and active messages.
+type Layer struct {
+	cfg   layer.Config
+	far   *am.Layer
+	count *layer.Counters // far's, to which what neighbours do is added
+	own   *memory
+	sleep *atomic.Uint64 // this rank's
+	hosts []int          // of the ranks
+	near  []*neighbour   // by rank; nil for those of other hosts
+	list  []*neighbour
+	meet  meeting
+	stats layer.Stats
+	err   error
+	polls uint
+	entry entry
+	ran   [layer.MaxCall]byte // result of the procedure that runs
+}
+
+// neighbour is another rank of this host.
+type neighbour struct {
+	rank     int
+	mem      *memory
+	sleep    *atomic.Uint64 // whether it sleeps
+	sent     *atomic.Uint64 // bytes stored into its heap by this rank, for it to read
+	stored   uint64         // the same, as this rank has counted
+	came     *atomic.Uint64 // bytes stored here by it
+	taken    uint64         // of them, those that have been counted
+	requests ring
+	results  ring
+	served   ring // its requests
+	returned ring // its results
+	calls    [slots]waiting
+	nudge    bool // it is to be woken
+}
+
+// waiting is a call that has not returned.
+type waiting struct {
+	used   bool
+	result []byte
+}
+
+// Open is layer.Open.
+func Open(ctx context.Context, cfg layer.Config) (layer.Layer, error) {
+	l := &Layer{cfg: cfg, hosts: Hosts(cfg.NIC, cfg.Member, cfg.Procs), near: make([]*neighbour, cfg.Procs)}
+	if err := l.open(ctx); err != nil {
+		l.Close()
+		return nil, err
+	}
+	return l, nil
+}
+
+func (l *Layer) open(ctx context.Context) (err error) {
+	if l.own, err = newMemory(l.cfg.HeapSize, l.cfg.Procs); err != nil {
+		return err
+	}
+	l.sleep = word(l.own.inbox, 0)
+	if l.meet, err = l.newMeeting(); err != nil {
+		return err
+	}
+	far := l.cfg
+	far.Heap = l.own.heap
+	below, err := am.Open(ctx, far)
+	if err != nil {
+		return err
+	}
+	l.far = below.(*am.Layer)
+	l.count = l.far.Counters()
+	// Every other rank has come, and so each neighbour can be met.
+	return l.meet.all(ctx, l)
+}
+
+// join makes a rank, whose memory is mapped, a neighbour.
+func (l *Layer) join(rank int, mem *memory) {
+	there, here := lane(mem.inbox, l.cfg.Rank), lane(l.own.inbox, rank)
+	n := &neighbour{rank: rank, mem: mem, sleep: word(mem.inbox, 0), sent: word(there, 0), came: word(here, 0),
+		requests: producer(there, 0), results: producer(there, 1), served: consumer(here, 0), returned: consumer(here, 1)}
+	l.near[rank] = n
+	l.list = append(l.list, n)
+}
+
+// Heap returns this rank's heap.
+func (l *Layer) Heap() []byte { return l.own.heap }
+
+// Direct returns a neighbour's heap.
+func (l *Layer) Direct(proc int) []byte {
+	if n := l.near[proc]; n != nil {
+		return n.mem.heap
+	}
+	return nil
+}
+
+// Counters returns the counters.
+func (l *Layer) Counters() *layer.Counters { return l.count }
+
+// Poll takes in what neighbours and others have sent.
+func (l *Layer) Poll() error {
+	if err := l.far.Poll(); err != nil {
+		return err
+	}
+	return l.serve()
+}
+
+// spins is how often a wait looks around before it sleeps.
+const spins = 200
+
+// Wait waits until something has come or ctx ends. A neighbour that has something for a
+// rank that sleeps wakes it by an active message. One whose word was written over sleeps
+// until the end of ctx.
+func (l *Layer) Wait(ctx context.Context) error {
+	if !l.cfg.NIC.Engine().Virtual() && len(l.list) > 0 {
+		for range spins {
+			if l.some() {
+				return l.Poll()
+			}
+		}
+	}
+	l.sleep.Store(1)
+	if l.some() {
+		l.sleep.Store(0)
+		return l.Poll()
+	}
+	err := l.far.Wait(ctx)
+	l.sleep.Store(0)
+	if err != nil {
+		return err
+	}
+	return l.serve()
+}
+
+// Flush flushes what goes to other hosts. Neighbours have theirs already.
+func (l *Layer) Flush(ctx context.Context) error { return l.far.Flush(ctx) }
+
+// Stats returns what was counted.
+func (l *Layer) Stats() layer.Stats {
+	s := l.far.Stats()
+	s.Direct, s.CreditWaits, s.Strays = l.stats.Direct, s.CreditWaits+l.stats.CreditWaits, s.Strays+l.stats.Strays
+	s.CreditTime += l.stats.CreditTime
+	return s
+}
+
+// Close ends the layer below, and releases everything.
+func (l *Layer) Close() {
+	if l.far != nil {
+		l.far.Close()
+	}
+	if l.meet != nil {
+		l.meet.close()
+	}
+	for _, n := range l.list {
+		n.mem.free()
+	}
+	l.own.free()
+	l.own, l.list = nil, nil
+}
+
+// blame makes a neighbour's fault the failure, unless there is one.
+func (l *Layer) blame(n *neighbour, err error) error {
+	if l.err == nil {
+		l.err = &job.RankError{Rank: n.rank, Err: err}
+	}
+	return l.err
+}
+
+// idle is a step of a wait, which the watch has begun.
+func (l *Layer) idle(ctx context.Context) error {
+	if err := l.Wait(l.cfg.Watch.Slice()); err != nil {
+		return err
+	}
+	return l.cfg.Watch.Check(ctx)
+}
+
+// waited counts the time since began as spent waiting for room.
+func (l *Layer) waited(began int64) {
+	l.stats.CreditTime += time.Duration(l.cfg.NIC.Now() - began)
+}
+
+var _ layer.Layer = (*Layer)(nil)

@@ -1,0 +1,217 @@
+package shm
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+
+	"golang.org/x/sys/unix"
+)
+
+// ErrUser is wrapped by the error of ranks of one host that are different users.
+var ErrUser = errors.New("it belongs to another user, who must not have this one's memory: run all ranks of a host as one user, or over the layer am")
+
+// sockets is the meeting of processes of one host. Each listens at a Unix socket, whose name
+// in the abstract name space goes with the process, and hands its file to each neighbour
+// over a connection. Names are no secret, and anybody may take one: the kernel says whose the
+// process at the other end of a connection is, and only this one's user gives and gets
+// files.
+type sockets struct {
+	prefix  string
+	fd      int   // that listens; -1 when the meeting is over
+	callers []int // connections over which nothing has come yet
+}
+
+// mostCallers is how many connections may wait at a time for what their callers say, beside
+// those of neighbours.
+const mostCallers = 64
+
+func (l *Layer) prefix() string {
+	at := l.place(0)
+	return fmt.Sprintf("@bobnet-splitc/%016x/%d/", at.nonce, at.generation)
+}
+
+func newSockets(prefix string, rank int) (*sockets, error) {
+	s := &sockets{prefix: prefix, fd: -1}
+	fd, err := newSocket()
+	if err != nil {
+		return nil, err
+	}
+	s.fd = fd
+	if err = unix.Bind(fd, s.address(rank)); err == nil {
+		err = unix.Listen(fd, mostCallers)
+	}
+	if err != nil {
+		s.close()
+		return nil, fmt.Errorf("a socket by which ranks of this host find rank %d: %w", rank, err)
+	}
+	return s, nil
+}
+
+func newSocket() (int, error) {
+	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
+	return fd, os.NewSyscallError("socket", err)
+}
+
+func (s *sockets) address(rank int) *unix.SockaddrUnix {
+	return &unix.SockaddrUnix{Name: s.prefix + strconv.Itoa(rank)}
+}
+
+func (s *sockets) close() {
+	for _, fd := range s.callers {
+		unix.Close(fd)
+	}
+	if s.fd >= 0 {
+		unix.Close(s.fd)
+	}
+	s.callers, s.fd = nil, -1
+}
+
+// all hands this rank's file to all neighbours, and takes theirs.
+func (s *sockets) all(ctx context.Context, l *Layer) error {
+	defer s.close()
+	unsent := l.others()
+	left := len(unsent)
+	l.cfg.Watch.Begin()
+	for left > 0 || len(unsent) > 0 {
+		later := unsent[:0]
+		for _, rank := range unsent {
+			err := s.give(rank, l.cfg.Rank, l.own.fd)
+			if errors.Is(err, unix.EAGAIN) {
+				later = append(later, rank)
+			} else if err != nil {
+				return fmt.Errorf("rank %d has this rank's address, and does not take its memory: %w", rank, err)
+			}
+		}
+		unsent = later
+		came, err := s.take(l)
+		if err != nil {
+			return err
+		}
+		if left -= came; came > 0 {
+			continue
+		}
+		if err := l.far.Wait(l.cfg.Watch.Slice()); err != nil {
+			return err
+		}
+		if err := l.cfg.Watch.Check(ctx); err != nil {
+			return fmt.Errorf("waiting for the memory of %d other ranks of this host: %w", left, err)
+		}
+	}
+	return nil
+}
+
+// give hands the file of rank me to a neighbour.
+func (s *sockets) give(rank, me, file int) error {
+	fd, err := newSocket()
+	if err != nil {
+		return err
+	}
+	defer unix.Close(fd)
+	if err := unix.Connect(fd, s.address(rank)); err != nil {
+		return err
+	}
+	if user, err := userOf(fd); err != nil {
+		return err
+	} else if user != os.Geteuid() {
+		return fmt.Errorf("%w: user %d, and this one %d", ErrUser, user, os.Geteuid())
+	}
+	return unix.Sendmsg(fd, binary.LittleEndian.AppendUint32(nil, uint32(me)), unix.UnixRights(file), nil, unix.MSG_NOSIGNAL)
+}
+
+// userOf returns whose the process at the other end of a connection is.
+func userOf(fd int) (int, error) {
+	who, err := unix.GetsockoptUcred(fd, unix.SOL_SOCKET, unix.SO_PEERCRED)
+	if err != nil {
+		return -1, os.NewSyscallError("getsockopt", err)
+	}
+	return int(who.Uid), nil
+}
+
+// take takes the files that have come, and returns how many neighbours have joined.
+func (s *sockets) take(l *Layer) (joined int, err error) {
+	if err := s.accept(l); err != nil {
+		return 0, err
+	}
+	silent := s.callers[:0]
+	for _, fd := range s.callers {
+		rank, file, err := receive(fd)
+		if errors.Is(err, unix.EAGAIN) || errors.Is(err, unix.EINTR) {
+			silent = append(silent, fd)
+			continue
+		}
+		unix.Close(fd)
+		if err != nil || file < 0 || rank >= l.cfg.Procs || rank == l.cfg.Rank || l.near[rank] != nil || l.hosts[rank] != l.hosts[l.cfg.Rank] {
+			l.stats.Strays++
+		} else if mem, err := mapMemory(file, l.cfg.HeapSize, l.cfg.Procs); err != nil {
+			l.blame(&neighbour{rank: rank}, err)
+		} else {
+			l.join(rank, mem)
+			joined++
+		}
+		if file >= 0 {
+			unix.Close(file)
+		}
+	}
+	s.callers = silent
+	return joined, l.err
+}
+
+// accept takes the connections that have come. Those of other users end.
+func (s *sockets) accept(l *Layer) error {
+	for {
+		fd, _, err := unix.Accept4(s.fd, unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK)
+		switch {
+		case errors.Is(err, unix.EAGAIN):
+			return nil
+		case errors.Is(err, unix.EINTR), errors.Is(err, unix.ECONNABORTED):
+			continue
+		case err != nil:
+			return os.NewSyscallError("accept", err)
+		}
+		if user, err := userOf(fd); err != nil || user != os.Geteuid() || len(s.callers) >= mostCallers+l.cfg.Procs {
+			l.stats.Strays++
+			unix.Close(fd)
+			continue
+		}
+		s.callers = append(s.callers, fd)
+	}
+}
+
+// receive returns which rank a caller says that it is, and its file, or -1 if it has none.
+func receive(fd int) (rank, file int, err error) {
+	var text [4]byte
+	rights := make([]byte, unix.CmsgSpace(4)) // of further descriptors the kernel lets none in
+	n, k, _, _, err := unix.Recvmsg(fd, text[:], rights, unix.MSG_CMSG_CLOEXEC)
+	if err != nil {
+		return 0, -1, err
+	}
+	file = received(rights[:k])
+	if n != len(text) {
+		err = unix.EBADMSG
+	}
+	return int(binary.LittleEndian.Uint32(text[:])), file, err
+}
+
+// received returns the descriptor that came with a message; -1 is none.
+func received(rights []byte) int {
+	fd := -1
+	msgs, err := unix.ParseSocketControlMessage(rights)
+	if err != nil {
+		return fd
+	}
+	for i := range msgs {
+		if fds, err := unix.ParseUnixRights(&msgs[i]); err == nil {
+			for _, f := range fds {
+				if fd >= 0 {
+					unix.Close(fd)
+				}
+				fd = f
+			}
+		}
+	}
+	return fd
+}

@@ -1,0 +1,133 @@
+package shm
+
+import "context"
+
+// pollEach is after how many stores to neighbours a rank polls, so that one which does
+// nothing else hears of failures.
+const pollEach = 64
+
+// Get reads from a heap of another host. A neighbour's is read at once.
+func (l *Layer) Get(ctx context.Context, proc int, dst []byte, off uint64) error {
+	if n := l.near[proc]; n != nil {
+		copy(dst, n.mem.heap[off:])
+		return l.err
+	}
+	return l.far.Get(ctx, proc, dst, off)
+}
+
+// Put writes to a heap of another host. A neighbour's is written at once.
+func (l *Layer) Put(ctx context.Context, proc int, off uint64, src []byte) error {
+	if n := l.near[proc]; n != nil {
+		copy(n.mem.heap[off:], src)
+		return l.err
+	}
+	return l.far.Put(ctx, proc, off, src)
+}
+
+// Store writes to a heap. Its bytes are added to what this rank has stored there before,
+// in a word that it alone writes.
+func (l *Layer) Store(ctx context.Context, proc int, off uint64, src []byte) error {
+	n := l.near[proc]
+	if n == nil {
+		return l.far.Store(ctx, proc, off, src)
+	}
+	copy(n.mem.heap[off:], src)
+	n.stored += uint64(len(src))
+	n.sent.Store(n.stored)
+	l.stats.Direct++
+	if l.polls++; l.polls%pollEach == 0 {
+		if err := l.Poll(); err != nil {
+			return err
+		}
+		if err := l.cfg.Member.Err(); err != nil {
+			return err
+		}
+	}
+	return l.wake(ctx, n)
+}
+
+// Call hands a procedure to its owner, who runs it when it polls.
+func (l *Layer) Call(ctx context.Context, proc int, fn uint32, args, result []byte) error {
+	n := l.near[proc]
+	if n == nil {
+		return l.far.Call(ctx, proc, fn, args, result)
+	}
+	i, err := l.callOf(ctx, n)
+	if err != nil {
+		return err
+	}
+	n.calls[i] = waiting{true, result}
+	l.count.Outstanding++
+	if err := l.request(ctx, n, kindCall, fn, uint32(i), args); err != nil {
+		n.calls[i] = waiting{}
+		l.count.Outstanding--
+		return err
+	}
+	return nil
+}
+
+// callOf returns the number of a call that is free. It waits for one.
+func (l *Layer) callOf(ctx context.Context, n *neighbour) (int, error) {
+	for first := true; ; first = false {
+		for i := range n.calls {
+			if !n.calls[i].used {
+				return i, nil
+			}
+		}
+		if first {
+			l.cfg.Watch.Begin()
+		}
+		if err := l.idle(ctx); err != nil {
+			return 0, err
+		}
+	}
+}
+
+// Control sends a control message.
+func (l *Layer) Control(ctx context.Context, proc int, msg []byte) error {
+	if n := l.near[proc]; n != nil {
+		return l.request(ctx, n, kindControl, 0, 0, msg)
+	}
+	return l.far.Control(ctx, proc, msg)
+}
+
+// request puts an entry into a neighbour's ring of requests. It waits for room.
+func (l *Layer) request(ctx context.Context, n *neighbour, kind uint8, fn, op uint32, data []byte) error {
+	began := int64(0)
+	for {
+		room, err := n.requests.room()
+		if err != nil {
+			return l.blame(n, err)
+		}
+		if room {
+			break
+		}
+		if began == 0 {
+			began = l.cfg.NIC.Now()
+			l.stats.CreditWaits++
+			l.cfg.Watch.Begin()
+		}
+		if err := l.cfg.Watch.Check(ctx); err != nil {
+			return err
+		}
+		if err := l.far.Wait(l.cfg.Watch.Slice()); err != nil {
+			return err
+		}
+		if err := l.serve(); err != nil {
+			return err
+		}
+	}
+	if began != 0 {
+		l.waited(began)
+	}
+	n.requests.put(kind, fn, op, data)
+	return l.wake(ctx, n)
+}
+
+// wake wakes a neighbour that sleeps.
+func (l *Layer) wake(ctx context.Context, n *neighbour) error {
+	if n.sleep.Load() == 1 && n.sleep.CompareAndSwap(1, 0) {
+		return l.far.Nudge(ctx, n.rank)
+	}
+	return nil
+}
