@@ -44,6 +44,7 @@ var roles = map[string]func(context.Context) error{
 	"written":    lasting(processMetricsRole),
 	"rpc-server": lasting(killedServerRole),
 	"rpc-client": lasting(killedClientRole),
+	"splitc":     processRole,
 }
 
 // lasting gives a role the time of a test that waits for many things in turn,

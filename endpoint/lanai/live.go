@@ -2,12 +2,14 @@ package lanai
 
 import (
 	"errors"
+	"fmt"
 
 	"github.com/bobnet-go/bobnet/ethertype"
 	"github.com/bobnet-go/bobnet/transport"
 	"github.com/bobnet-go/bobnet/transport/myrinet"
 	"github.com/bobnet-go/bobnet/transport/myrinet/plain"
-	"github.com/bobnet-go/bobnet/transport/myrinet/station"
+	"github.com/bobnet-go/bobnet/transport/ring"
+	"golang.org/x/sys/unix"
 )
 
 // OpenConfig says what to open.
@@ -25,7 +27,12 @@ func Open(cfg *OpenConfig) (*Card, error) {
 	if cfg == nil {
 		cfg = new(OpenConfig)
 	}
-	cable, err := station.OpenCable(cfg.Interface)
+	cable, err := ring.Open(&ring.Config{
+		Interface: cfg.Interface, EtherType: ethertype.Fabric, Ports: myrinet.CablePorts, Long: ring.Off,
+	})
+	if errors.Is(err, unix.EADDRINUSE) {
+		return nil, fmt.Errorf("lanai: a card needs an interface for itself, this one has a card or a switch: choose another, or end that: %w", err)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -54,12 +61,26 @@ func Join(cable transport.Link, cfg *Config, opts myrinet.LiveOptions) (*Card, e
 	if err := with.resolve(); err != nil {
 		return nil, err
 	}
-	l := new(live)
-	if err := l.at.Init(cable, with.Card, opts, longest, l); err != nil {
+	if with.Card.Name == "" {
+		with.Card.Name = info.Interface
+	}
+	card, err := myrinet.NewCard(nil, with.Card)
+	if err != nil {
 		return nil, err
 	}
-	c := &Card{cfg: with, card: l.at.Card, via: l}
+	l := &live{cable: cable}
+	c := &Card{cfg: with, card: card, via: l}
 	l.c = c
+	if l.end, err = myrinet.NewEnd(cable, (*station)(l), opts); err != nil {
+		return nil, err
+	}
+	if need := myrinet.PacketSize(MaxHops, packetRoom); l.end.MaxPacket() < need {
+		return nil, fmt.Errorf("lanai: packets have up to %d octets, the cable takes %d: raise LiveOptions.MaxPacket", need, l.end.MaxPacket())
+	}
+	if err := card.Plug(l.end); err != nil {
+		return nil, err
+	}
+	l.clock = cable.Now()
 	if err := c.start(cable, l); err != nil {
 		return nil, err
 	}
@@ -70,29 +91,73 @@ func Join(cable transport.Link, cfg *Config, opts myrinet.LiveOptions) (*Card, e
 // live is the carrier of a live card, and the machine that its engine drives. The engine's
 // lock is around it.
 type live struct {
-	c    *Card
-	at   station.Live
-	seen uint64 // packets that had come when Poll returned last
-	err  error
+	c        *Card
+	cable    transport.Link
+	end      *myrinet.End
+	clock    int64 // when it was driven last
+	stepping bool  // the program is at work
+	polling  bool  // Poll is
+	found    bool  // the other end of the cable has been there
+	stepAt   int64 // when the program wants to be called again
+	next     int64 // when to drive again
+	heard    bool  // something has come for a program
+	err      error
 }
 
-var _ station.Driver = (*live)(nil)
+// station is what the end of a live cable knows of its card.
+type station live
 
-// Found implements station.Driver.
-func (l *live) Found() { l.c.driver.kick() }
+var _ myrinet.Host = (*station)(nil)
 
-// Serve implements station.Driver: interrupts have called the driver.
-func (l *live) Serve() bool { return false }
+// Room implements myrinet.Host.
+func (s *station) Room(n int) bool { return s.c.card.Room(n) }
 
-// Enough implements station.Driver: an engine asks again.
-func (l *live) Enough() bool { return false }
+// Arrived implements myrinet.Host.
+func (s *station) Arrived(packet []byte, whole bool) {
+	s.c.card.Arrived(packet, whole)
+	s.heard = true
+	(*live)(s).step()
+}
+
+// Sent implements myrinet.Host.
+func (s *station) Sent() {
+	s.c.card.Sent()
+	(*live)(s).step()
+}
+
+// step has the program do what there is to do. What happens meanwhile it sees to itself.
+func (l *live) step() {
+	if l.stepping || !l.c.card.Pending() && l.clock < l.stepAt {
+		return
+	}
+	l.stepping = true
+	l.stepAt = l.c.card.Poll(l.clock)
+	l.stepping = false
+}
+
+// mostRounds is how often one Poll drives cable and card if there is ever more to do.
+const mostRounds = 4
 
 // Poll implements progress.Machine.
 func (l *live) Poll(now int64) (arrived bool) {
-	if _, err := l.at.Drive(now); err != nil {
-		l.err = err
+	l.clock, l.polling = now, true
+	l.step()
+	for range mostRounds {
+		next, err := l.end.Poll()
+		if err != nil {
+			l.err = err
+		}
+		if !l.found && l.end.Up() {
+			l.found = true
+			l.c.driver.kick()
+		}
+		l.step()
+		if l.next = next; l.err != nil || next > now {
+			break
+		}
 	}
-	arrived, l.seen = l.at.Arrivals != l.seen, l.at.Arrivals
+	l.polling = false
+	arrived, l.heard = l.heard, false
 	return arrived
 }
 
@@ -100,7 +165,7 @@ func (l *live) Poll(now int64) (arrived bool) {
 func (l *live) Idle() {}
 
 // NextTimer implements progress.Machine.
-func (l *live) NextTimer() int64 { return l.at.Next() }
+func (l *live) NextTimer() int64 { return min(l.next, l.stepAt) }
 
 // Woke implements progress.Machine.
 func (l *live) Woke(err error) {
@@ -119,8 +184,10 @@ func (l *live) failed() error {
 	return nil
 }
 
-func (l *live) holds() bool { return l.at.Holds() }
-func (l *live) now() int64  { return l.at.Cable.Now() }
+// holds keeps what is sent until the other end of the cable is found, which takes a moment
+// when both are new. When it is gone later, packets are lost, as from a cable that is out.
+func (l *live) holds() bool { return !l.found }
+func (l *live) now() int64  { return l.cable.Now() }
 
 // later has the host's write be seen at once.
 func (l *live) later(fn func()) {
@@ -130,17 +197,15 @@ func (l *live) later(fn func()) {
 // news implements carrier.
 func (l *live) news() { l.c.driver.deliverNews() }
 
-// drive implements carrier. What comes meanwhile is for the next Poll to say.
+// drive implements carrier.
 func (l *live) drive() {
-	if !l.at.Card.Pending() {
+	if l.polling || !l.c.card.Pending() {
 		return
 	}
-	next, err := l.at.Drive(l.now())
-	if err != nil {
-		l.err = err
+	if l.Poll(l.cable.Now()) {
+		l.heard = true
 	}
-	l.c.engine.WakeBefore(next)
+	l.c.engine.WakeBefore(l.NextTimer())
 }
 
-func (l *live) port() *myrinet.LivePort { return l.at.Port() }
-func (l *live) close()                  { l.at.Cable.Close() }
+func (l *live) close() { l.cable.Close() }

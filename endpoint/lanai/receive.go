@@ -3,6 +3,7 @@ package lanai
 import (
 	"github.com/bobnet-go/bobnet/reliability"
 	"github.com/bobnet-go/bobnet/transport/myrinet"
+	"github.com/bobnet-go/bobnet/transport/myrinet/mapper"
 )
 
 // arrival is a message that has come, and where it goes.
@@ -45,7 +46,8 @@ func (p *program) drop() {
 // judge sees to a packet, and reports whether its buffer is in use still.
 func (p *program) judge() bool {
 	a := &p.in
-	if p.maps.Receive(p.now, &a.received) {
+	if a.received.Type == mapper.PacketType && p.maps.agent != nil {
+		p.maps.receive(p.now, a.received.Payload)
 		return false
 	}
 	body, ok := a.parse(a.received.Payload)

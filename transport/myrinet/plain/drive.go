@@ -2,35 +2,73 @@ package plain
 
 import (
 	"github.com/bobnet-go/bobnet/transport"
-	"github.com/bobnet-go/bobnet/transport/myrinet/station"
+	"github.com/bobnet-go/bobnet/transport/myrinet"
 )
 
-// host is the host's side of a live card.
-type host live
+// station is what the end of a live cable knows of its card. The card's program works
+// whenever something has happened, so that what it sends in return leaves with what else
+// the end has to send.
+type station live
 
-var _ station.Driver = (*host)(nil)
+var _ myrinet.Host = (*station)(nil)
 
-// Found implements station.Driver.
-func (h *host) Found() { h.page.Ring() }
+// Room implements myrinet.Host.
+func (s *station) Room(n int) bool { return s.card.Room(n) }
 
-// Serve implements station.Driver: a step leaves nothing to the host.
-func (h *host) Serve() bool { return false }
+// Arrived implements myrinet.Host.
+func (s *station) Arrived(packet []byte, whole bool) {
+	s.card.Arrived(packet, whole)
+	(*live)(s).step()
+}
 
-// Enough implements station.Driver.
-func (h *host) Enough() bool { return h.has() }
+// Sent implements myrinet.Host.
+func (s *station) Sent() {
+	s.card.Sent()
+	(*live)(s).step()
+}
+
+// step has the program do what there is to do. What happens meanwhile it sees to itself.
+func (v *live) step() {
+	if v.stepping {
+		return
+	}
+	if v.card.Pending() || v.clock >= v.stepAt {
+		v.stepping = true
+		v.stepAt = v.card.Poll(v.clock)
+		v.stepping = false
+	}
+}
+
+// mostRounds is how often one call drives cable and card if there is ever more to do.
+const mostRounds = 4
 
 // drive moves what has come and what is to be sent. The caller holds the lock.
-func (v *live) drive() error {
-	next, err := v.at.Drive(v.at.Cable.Now())
-	v.due.Store(next)
-	if v.asleep && (v.has() || next < v.until) {
+func (v *live) drive() (err error) {
+	v.clock = v.cable.Now()
+	v.step()
+	for range mostRounds {
+		v.next, err = v.end.Poll()
+		if !v.found && v.end.Up() {
+			v.found = true
+			v.page.Ring()
+		}
+		v.step()
+		v.next = min(v.next, v.stepAt)
+		if err != nil || v.has() || v.next > v.clock {
+			break
+		}
+	}
+	v.due.Store(v.next)
+	if v.asleep && (v.has() || v.next < v.until) {
 		v.asleep = false
-		v.at.Cable.Wake()
+		v.cable.Wake()
 	}
 	return err
 }
 
-func (v *live) holds() bool { return v.at.Holds() }
+// holds keeps what is sent until the other end of the cable is found, which takes a moment
+// when both are new. When it is gone later, packets are lost, as from a cable that is out.
+func (v *live) holds() bool { return !v.found }
 
 // keeps has frames wait in the fabric that the host has no room for: it drives the card, so
 // that one which does not look takes nothing out of the fabric in any case.
@@ -38,12 +76,12 @@ func (v *live) keeps() bool { return true }
 
 // ready says so, too, when cable or card want to be driven: who spins on Ready drives them
 // by Recv alone.
-func (v *live) ready() bool { return v.at.Cable.Ready() || v.at.Cable.Now() >= v.due.Load() }
-func (v *live) now() int64  { return v.at.Cable.Now() }
+func (v *live) ready() bool { return v.cable.Ready() || v.cable.Now() >= v.due.Load() }
+func (v *live) now() int64  { return v.cable.Now() }
 
 func (v *live) wake() {
 	v.woken.Store(true)
-	v.at.Cable.Wake()
+	v.cable.Wake()
 }
 
 // wait drives cable and card until there is a frame, or no reason to wait any more.
@@ -62,7 +100,7 @@ func (v *live) wait(until int64) error {
 		if first {
 			v.counters.Waits.Add(1)
 		}
-		if err := v.at.Cable.Wait(next); err != nil {
+		if err := v.cable.Wait(next); err != nil {
 			return err
 		}
 	}
@@ -80,10 +118,10 @@ func (v *live) prepare(until int64, first bool) (next int64, over bool, err erro
 	if err := v.drive(); err != nil {
 		return 0, true, err
 	}
-	if v.has() || v.woken.Swap(false) || v.at.Cable.Now() >= until && !(first && v.info.Virtual) {
+	if v.has() || v.woken.Swap(false) || v.cable.Now() >= until && !(first && v.info.Virtual) {
 		return 0, true, nil
 	}
-	v.asleep, v.until = true, min(until, v.at.Next())
+	v.asleep, v.until = true, min(until, v.next)
 	return v.until, false, nil
 }
 
@@ -93,7 +131,7 @@ func (v *live) close() {
 	_ = v.drive() // what it cannot send is lost, as on any link
 	v.mu.Unlock()
 	if !v.info.Virtual { // there no other process can leave while this one waits
-		v.gate.Shut(v.at.Cable.Wake)
+		v.gate.Shut(v.cable.Wake)
 	}
-	v.at.Cable.Close()
+	v.cable.Close()
 }

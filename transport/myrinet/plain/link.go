@@ -11,7 +11,6 @@ import (
 	"github.com/bobnet-go/bobnet/transport/latch"
 	"github.com/bobnet-go/bobnet/transport/myrinet"
 	"github.com/bobnet-go/bobnet/transport/myrinet/mapper"
-	"github.com/bobnet-go/bobnet/transport/myrinet/station"
 	"github.com/mdlayher/ethernet"
 )
 
@@ -93,7 +92,7 @@ func newLink(card *myrinet.Card, via carrier, cfg *Config, name string) (*Link, 
 	l.rx.init(cfg.Slots, size)
 	l.info.Slots = len(l.rx.slots)
 	l.prog = program{l: l, page: page, size: size}
-	err = l.prog.maps.Start(via.now(), cfg.Mapper, cfg.MAC, &l.prog)
+	err = l.prog.maps.start(&l.prog, via.now(), cfg.Mapper)
 	if err == nil {
 		err = card.Load(&l.prog)
 	}
@@ -133,11 +132,6 @@ func (cfg *Config) resolve() error {
 		return fmt.Errorf("plain: Config.Slots is %d, it can be 1 to %d", cfg.Slots, maxSlots)
 	}
 	return driver.CheckPorts(cfg.Ports)
-}
-
-// longest is a link's longest packet.
-func (cfg *Config) longest() station.Longest {
-	return station.Longest{Octets: PacketSize(cfg.MTU), Remedy: ", or lower Config.MTU"}
 }
 
 // PacketSize returns the most octets of a packet, with the longest route, that carries a
@@ -306,7 +300,11 @@ func (l *Link) Snapshot() Snapshot {
 	s := Snapshot{
 		Card: l.card.Snapshot(), Cable: l.via.snapshot(), Link: l.Stats(), Stations: l.prog.tab.n, BadDoorbells: l.badDoorbells.Load(),
 		ToSend: int(l.tx.put.Load() - l.tx.taken.Load()), Received: int(l.rx.put.Load() - l.rx.taken.Load()),
-		LongRoutes: l.prog.maps.Long, Mapper: l.prog.maps.Snapshot(),
+		LongRoutes: l.prog.maps.tight,
+	}
+	if agent := l.prog.maps.agent; agent != nil {
+		m := agent.Snapshot()
+		s.Mapper = &m
 	}
 	return s
 }

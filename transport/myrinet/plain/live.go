@@ -2,6 +2,7 @@ package plain
 
 import (
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"os"
 	"sync/atomic"
@@ -12,7 +13,8 @@ import (
 	"github.com/bobnet-go/bobnet/transport/internal/driver"
 	"github.com/bobnet-go/bobnet/transport/myrinet"
 	"github.com/bobnet-go/bobnet/transport/myrinet/mapper"
-	"github.com/bobnet-go/bobnet/transport/myrinet/station"
+	"github.com/bobnet-go/bobnet/transport/ring"
+	"golang.org/x/sys/unix"
 )
 
 // Overhead is how much smaller the MTU of a live link is than its cable's by default, so
@@ -38,7 +40,12 @@ func Open(cfg *OpenConfig) (transport.Link, error) {
 	if cfg == nil {
 		cfg = new(OpenConfig)
 	}
-	cable, err := station.OpenCable(cfg.Interface)
+	cable, err := ring.Open(&ring.Config{
+		Interface: cfg.Interface, EtherType: ethertype.Fabric, Ports: myrinet.CablePorts, Long: ring.Off,
+	})
+	if errors.Is(err, unix.EADDRINUSE) {
+		return nil, fmt.Errorf("plain: a card needs an interface for itself, this one has a card or a switch: choose another, or end that: %w", err)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -94,12 +101,25 @@ func Join(cable transport.Link, cfg *Config, opts myrinet.LiveOptions) (transpor
 	if err := with.resolve(); err != nil {
 		return nil, err
 	}
-	v := &live{gate: driver.NewGate()}
-	if err := v.at.Init(cable, with.Card, opts, with.longest(), (*host)(v)); err != nil {
+	if with.Card.Name == "" {
+		with.Card.Name = info.Interface
+	}
+	card, err := myrinet.NewCard(nil, with.Card)
+	if err != nil {
 		return nil, err
 	}
-	var err error
-	if v.Link, err = newLink(v.at.Card, v, &with, info.Interface); err != nil {
+	v := &live{cable: cable, gate: driver.NewGate()}
+	if v.end, err = myrinet.NewEnd(cable, (*station)(v), opts); err != nil {
+		return nil, err
+	}
+	if need := PacketSize(with.MTU); v.end.MaxPacket() < need {
+		return nil, fmt.Errorf("plain: an MTU of %d makes packets of %d octets, the cable takes %d: lower Config.MTU, or raise LiveOptions.MaxPacket",
+			with.MTU, need, v.end.MaxPacket())
+	}
+	if err := card.Plug(v.end); err != nil {
+		return nil, err
+	}
+	if v.Link, err = newLink(card, v, &with, info.Interface); err != nil {
 		return nil, err
 	}
 	v.info.Virtual, v.info.Hardware, v.info.Unprotected = info.Virtual, info.Hardware, info.Unprotected
@@ -112,15 +132,21 @@ func Join(cable transport.Link, cfg *Config, opts myrinet.LiveOptions) (transpor
 // live is a Link on a live cable. Whoever calls Send, Recv or Wait drives both.
 type live struct {
 	*Link
-	at   station.Live // under the lock of Link
-	gate *driver.Gate // of Wait, around the cable
+	cable transport.Link
+	end   *myrinet.End
+	gate  *driver.Gate // of Wait, around cable
 
 	// Under the lock of Link.
-	asleep bool // somebody is in wait, until the time until or the next one
-	until  int64
+	clock    int64 // when drive was called
+	stepping bool  // the program is at work
+	found    bool  // the other end of the cable has been there
+	stepAt   int64 // when it wants to be called again
+	next     int64 // when to drive again
+	asleep   bool  // somebody is in wait, until the time until or next
+	until    int64
 
 	woken atomic.Bool
-	due   atomic.Int64 // when to drive again, for who asks without the lock
+	due   atomic.Int64 // next, for who asks without the lock
 }
 
 // watched is a live link whose cable can watch a descriptor.
@@ -139,11 +165,11 @@ var (
 )
 
 // Place implements transport.Parking, where the cable does.
-func (v *live) Place() transport.Place { return transport.PlaceOf(v.at.Cable) }
+func (v *live) Place() transport.Place { return transport.PlaceOf(v.cable) }
 
 // Check implements transport.Checker: what it says of an MTU is in terms of this link's.
 func (v *live) Check() error {
-	err := transport.Check(v.at.Cable)
+	err := transport.Check(v.cable)
 	var change *transport.ChangeError
 	if errors.As(err, &change) && change.What == "MTU" {
 		change := *change
@@ -159,7 +185,10 @@ func (v *live) Check() error {
 func (v *live) Up() bool {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	return v.at.End.Up()
+	return v.end.Up()
 }
 
-func (v *live) snapshot() *myrinet.LivePort { return v.at.Port() }
+func (v *live) snapshot() *myrinet.LivePort {
+	p := v.end.Snapshot()
+	return &p
+}
