@@ -134,16 +134,17 @@ func killApplication(t *testing.T, program string, args []string) bool {
 		all = append(all, playOne(t, l, rank, &exec.Cmd{Path: program, Args: args}, splitc.EnvLayer+"=shm"))
 	}
 	victim := all[killed]
-	for end := time.Now().Add(patience); !computes(victim); time.Sleep(2 * time.Millisecond) {
+	tick := time.NewTicker(2 * time.Millisecond)
+	defer tick.Stop()
+	for late := time.After(patience); !computes(victim); {
 		select {
+		case <-tick.C:
 		case <-victim.Done():
 			if victim.Code() != 0 {
 				t.Fatalf("process %d ended with code %d: %s", killed, victim.Code(), &victim.stderr)
 			}
 			return false
-		default:
-		}
-		if time.Now().After(end) {
+		case <-late:
 			t.Fatalf("process %d does not begin to compute", killed)
 		}
 	}

@@ -116,8 +116,8 @@ func (h *hostile) answer(t endpoint.Token, args []uint32) {
 	if len(args) > 0 && len(reply) > 0 && h.RNG.IntN(4) > 0 {
 		reply[0] = args[0]
 	}
-	handler := uint8(1 + h.RNG.IntN(16)) // 16 says that the owner refuses, which ends the program
-	if handler == 16 && h.RNG.IntN(200) > 0 {
+	handler := uint8(1 + h.RNG.IntN(17)) // 17 says that the owner refuses, which ends the program
+	if handler == 17 && h.RNG.IntN(200) > 0 {
 		return
 	}
 	if h.RNG.IntN(2) == 0 {

@@ -3,8 +3,9 @@
 //
 // A rank listens at a port that it advertises under a name with the run's nonce. Of two
 // ranks the lower one asks the other for a connection of each kind. A request carries the
-// nonce, both ranks and the kind, and one that is of no rank of this run, or of one that
-// has its connection, is rejected and counted.
+// nonce, both ranks and the kind, and one that is of no rank of this run, of another station
+// than that of the rank which it names, or of one that has its connection, is rejected and
+// counted.
 package mesh
 
 import (
@@ -207,6 +208,11 @@ func (m *mesh) take(r *vipl.Request) error {
 	if int64(from) >= int64(m.Rank) || int(to) != m.Rank || int64(kind) >= int64(m.Kinds) || m.vis[from][kind] != nil {
 		m.strays++
 		_ = r.Reject(fmt.Sprintf("rank %d has no connection %d to wait for from rank %d", m.Rank, kind, from))
+		return nil
+	}
+	if r.Remote().MAC != m.Member.Addr(int(from)).MAC {
+		m.strays++
+		_ = r.Reject(fmt.Sprintf("this is not the station of rank %d", from))
 		return nil
 	}
 	vi, err := m.open(int(from), int(kind))
