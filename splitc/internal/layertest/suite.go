@@ -32,6 +32,12 @@ func Run(t *testing.T, open layer.Open, seeds Each) {
 			})
 		})
 	}
+	t.Run("Leaving", func(t *testing.T) {
+		check(t, leaving(open, sim.Options{}, false))
+		seeds(t, 5, func(seed uint64) error {
+			return leaving(open, sim.Options{Seed: seed, Loss: 0.1, Dup: 0.05, Reorder: 0.1}, true)
+		})
+	})
 	t.Run("Death", func(t *testing.T) { death(t, open) })
 }
 

@@ -34,6 +34,7 @@ type rank struct {
 	count    *layer.Counters
 	calls    [][2]uint32 // procedure and length of each call that has run here
 	controls [][]uint32  // what control messages have said, by sender
+	closed   bool        // the layer is
 }
 
 // Call answers with the arguments, each byte plus the procedure's number.
@@ -140,7 +141,11 @@ func (w *world) rank(me, procs int, station *sim.Station, open layer.Open, fn fu
 		r.member.Fail(err)
 		return err
 	}
-	defer r.Close()
+	defer func() {
+		if !r.closed {
+			r.Close()
+		}
+	}()
 	r.count = r.Counters()
 	if err := fn(r); err != nil {
 		if !errors.Is(err, errKilled) {
