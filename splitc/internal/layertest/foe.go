@@ -18,6 +18,8 @@ type VIs struct {
 	Attrs vipl.Attributes   // of each
 	Count int               // messages of the attack
 	Begin func(vi *vipl.VI) // called when all are connected; may be nil
+	Heap  bool              // there is memory of FoeHeap bytes that the victim may read and write
+	At    vipl.RemoteSegment
 	// Next writes a message for the victim, and returns its length; 0 is none. heard is
 	// the oldest message of the victim's that was not shown yet, and nil if there is none.
 	Next func(f *Foe, kind int, heard, m []byte) int
@@ -53,6 +55,11 @@ func (v *VIs) Attack(f *Foe, c layer.Config) (err error) {
 	if a.ptag, err = a.nic.CreatePtag(); err != nil {
 		return err
 	}
+	if v.Heap {
+		if err := a.heap(); err != nil {
+			return err
+		}
+	}
 	c.Watch.Begin()
 	vis, _, err := mesh.Connect(bg, mesh.Config{Config: c, Name: v.Layer, Kinds: v.Kinds, Make: a.open})
 	if err != nil {
@@ -78,6 +85,17 @@ func (v *VIs) Attack(f *Foe, c layer.Config) (err error) {
 		}
 	}
 	return nil
+}
+
+// heap makes the memory that the victim may read and write.
+func (a *foeVIs) heap() error {
+	handle, err := a.nic.RegisterMem(make([]byte, FoeHeap), &vipl.MemAttributes{Ptag: a.ptag, EnableRDMARead: true, EnableRDMAWrite: true})
+	if err != nil {
+		return err
+	}
+	info, err := a.nic.QueryMem(handle)
+	a.At = vipl.RemoteSegment{Handle: handle, Addr: info.Addr}
+	return err
 }
 
 // buffer hands a descriptor with memory of its own to use.

@@ -1,13 +1,12 @@
-package rdma_test
+package rdma
 
 import (
 	"testing"
 
 	"github.com/bobnet-go/bobnet/internal/seedtest"
 	"github.com/bobnet-go/bobnet/splitc/internal/layertest"
-	"github.com/bobnet-go/bobnet/splitc/internal/rdma"
 )
 
 var seeds = seedtest.Flags("splitc/internal/rdma", 10).Each
 
-func TestLayer(t *testing.T) { layertest.Run(t, rdma.Open, seeds) }
+func TestLayer(t *testing.T) { layertest.Run(t, Open, seeds) }
