@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/bobnet-go/bobnet/internal/viplinks"
 	"github.com/bobnet-go/bobnet/transport"
 	"github.com/bobnet-go/bobnet/vipl"
 )
@@ -45,7 +46,7 @@ func (l *blackholeLink) Send(frames []transport.Frame) (int, error) {
 // in the midst of traffic both ways. It goes on afterwards, and nothing is missing. All
 // links do so at the same time.
 func TestBlackholeLinks(t *testing.T) {
-	links := conformanceLinks[1:]
+	links := viplinks.All[1:]
 	if testing.Short() {
 		links = links[:1]
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/bobnet-go/bobnet/ethertype"
 	"github.com/bobnet-go/bobnet/internal/need"
 	"github.com/bobnet-go/bobnet/internal/vethtest"
+	"github.com/bobnet-go/bobnet/internal/viplinks"
 	"github.com/bobnet-go/bobnet/reliability"
 	"github.com/bobnet-go/bobnet/transport"
 	"github.com/bobnet-go/bobnet/transport/ring"
@@ -33,9 +34,9 @@ func openOn(t *testing.T, p *vethtest.Pair, side int, driver string) *vipl.NIC {
 func driverConfig(driver string, side int) *vipl.Config {
 	cfg := &vipl.Config{Interface: interfaceOf(driver), Driver: driver}
 	switch driver {
-	case xdpName:
+	case viplinks.XDP:
 		cfg.Driver, cfg.XDP, cfg.Long = "ring", ring.On, ring.Off
-	case udp6Name:
+	case viplinks.UDP6:
 		cfg.Driver, cfg.Interface = "udp", ipOf(six[side])
 	}
 	return cfg
@@ -124,7 +125,7 @@ func (s *stream) ends(t *testing.T, side int, words ...string) {
 // onChange runs a test for each driver, for udp with either family, and for a
 // ring that sends through AF_XDP, on a fresh veth with NICs on both ends.
 func onChange(t *testing.T, mtu int, run func(t *testing.T, p *vethtest.Pair, nics [2]*vipl.NIC, driver string)) {
-	for _, driver := range append([]string{xdpName, udp6Name}, drivers...) {
+	for _, driver := range append([]string{viplinks.XDP, viplinks.UDP6}, drivers...) {
 		t.Run(driver, func(t *testing.T) {
 			t.Parallel()
 			p := vethtest.New(t, mtu)
@@ -142,13 +143,13 @@ func switchOn(t *testing.T, p *vethtest.Pair, side int, driver string) {
 	if err := p.SetUp(side, true); err != nil {
 		t.Fatal(err)
 	}
-	if driver == udp6Name {
+	if driver == viplinks.UDP6 {
 		change6(t, p, side, six[side], netlink.AddrAdd)
 	}
 }
 
 // isUDP reports whether the stations of a driver are at IP addresses.
-func isUDP(driver string) bool { return driver == "udp" || driver == udp6Name }
+func isUDP(driver string) bool { return driver == "udp" || driver == viplinks.UDP6 }
 
 // patient gives peers more time than a test may take.
 var patient = &vipl.Attributes{PeerTimeout: time.Hour}
@@ -166,7 +167,7 @@ func TestInterfaceDownUp(t *testing.T) {
 			switchOn(t, p, side, driver)
 			sent := express()
 			s.flows(t)
-			if driver == xdpName && express() == sent {
+			if driver == viplinks.XDP && express() == sent {
 				t.Error("no frame was sent through AF_XDP")
 			}
 		}

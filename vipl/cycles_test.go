@@ -8,6 +8,7 @@ import (
 
 	"github.com/bobnet-go/bobnet/internal/leaktest"
 	"github.com/bobnet-go/bobnet/internal/vethtest"
+	"github.com/bobnet-go/bobnet/internal/viplinks"
 	"github.com/bobnet-go/bobnet/transport/ring"
 	"github.com/bobnet-go/bobnet/vipl"
 )
@@ -31,13 +32,13 @@ func TestCycles(t *testing.T) {
 		{"ways", []vipl.Config{express, plain}, [2]int{0, 1}},
 		{"packet", []vipl.Config{{Driver: "packet"}}, [2]int{0, 1}},
 		{"udp", []vipl.Config{{Driver: "udp"}}, [2]int{0, 1}},
-		{udp6Name, []vipl.Config{{Driver: "udp"}}, [2]int{0, 1}},
+		{viplinks.UDP6, []vipl.Config{{Driver: "udp"}}, [2]int{0, 1}},
 		{"shm", []vipl.Config{{Driver: "shm"}}, [2]int{0, 0}},
 		{"host", []vipl.Config{{Driver: "udp"}}, [2]int{1, 1}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			p := vethtest.NewWithQueues(t, 1500, 2*cycleWorkers) // AF_XDP takes one for each NIC
-			if c.name == udp6Name {
+			if c.name == viplinks.UDP6 {
 				addIPv6s(t, p)
 			} else {
 				addIPs(t, p)

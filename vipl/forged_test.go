@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/internal/viplinks"
 	"github.com/bobnet-go/bobnet/reliability"
 	"github.com/bobnet-go/bobnet/vipl"
 )
@@ -18,7 +19,7 @@ import (
 // nothing is written but what is posted or open; and afterwards the connection
 // works or ends, and a new one works.
 func TestMillionForgedOverLinks(t *testing.T) {
-	total := siegeFrames() / len(conformanceLinks[1:])
+	total := siegeFrames() / len(viplinks.All[1:])
 	eachLink(t, func(t *testing.T, name string, open opener) {
 		t.Parallel()
 		f := newForgery(t, open)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/bobnet-go/bobnet/internal/vethtest"
+	"github.com/bobnet-go/bobnet/internal/viplinks"
 	"github.com/bobnet-go/bobnet/reliability"
 	"github.com/bobnet-go/bobnet/transport"
 	"github.com/bobnet-go/bobnet/transport/fault"
@@ -47,7 +48,7 @@ func TestHarshLinks(t *testing.T) {
 // that one's answer, long before it would give up a silent peer, and on one host
 // by the link; a new connection works.
 func TestReborn(t *testing.T) {
-	for _, driver := range append([]string{"shm", xdpName, udp6Name}, drivers...) {
+	for _, driver := range append([]string{"shm", viplinks.XDP, viplinks.UDP6}, drivers...) {
 		for _, role := range []string{"sender", "receiver"} { // the survivor's
 			t.Run(driver+"/"+role, func(t *testing.T) {
 				t.Parallel()

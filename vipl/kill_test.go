@@ -12,6 +12,7 @@ import (
 
 	"github.com/bobnet-go/bobnet/ethertype"
 	"github.com/bobnet-go/bobnet/internal/vethtest"
+	"github.com/bobnet-go/bobnet/internal/viplinks"
 	"github.com/bobnet-go/bobnet/transport"
 	"github.com/bobnet-go/bobnet/transport/shm"
 	"github.com/bobnet-go/bobnet/vipl"
@@ -33,8 +34,8 @@ func TestKilledProcess(t *testing.T) {
 		sides  [3]int // of the peers; the process is on side 0
 	}{
 		{"ring", [3]int{0, 1, 1}},
-		{xdpName, [3]int{0, 1, 1}},
-		{udp6Name, [3]int{0, 1, 1}},
+		{viplinks.XDP, [3]int{0, 1, 1}},
+		{viplinks.UDP6, [3]int{0, 1, 1}},
 		{"packet", [3]int{0, 1, 1}},
 		{"udp", [3]int{0, 1, 1}},
 		{"shm", [3]int{0, 0, 0}},

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/bobnet-go/bobnet/internal/vethtest"
+	"github.com/bobnet-go/bobnet/internal/viplinks"
 	"github.com/bobnet-go/bobnet/transport"
 	"github.com/bobnet-go/bobnet/vipl"
 	"github.com/bobnet-go/bobnet/vipl/conformance"
@@ -16,7 +17,7 @@ type opener func() (conformance.Ends, error)
 // eachLink runs a test on every link that is not simulated, by name, with what
 // opens it; on the first one only under -short.
 func eachLink(t *testing.T, run func(t *testing.T, name string, open opener)) {
-	links := conformanceLinks[1:]
+	links := viplinks.All[1:]
 	if testing.Short() {
 		links = links[:1]
 	}

@@ -1,13 +1,15 @@
-package vipl_test
+package conformance_test
 
 import (
 	"bytes"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
 
+	"github.com/bobnet-go/bobnet/internal/viplinks"
 	"github.com/bobnet-go/bobnet/vipl/conformance"
 )
 
@@ -16,7 +18,7 @@ import (
 // TestConformance/<link>/<wait>/<level>/<call>/<rule>. The links run at the same
 // time, because most of it the kernel takes to close packet sockets.
 func TestConformance(t *testing.T) {
-	links := append(conformanceLinks[:len(conformanceLinks):len(conformanceLinks)], cardLink, selfLink)
+	links := append(slices.Clone(viplinks.All), viplinks.Card, viplinks.Self)
 	if testing.Short() {
 		links = links[:2]
 	}
@@ -44,7 +46,7 @@ func TestConformanceCount(t *testing.T) {
 	if distinct < 250 {
 		t.Errorf("%d rules, want at least 250", distinct)
 	}
-	readme, err := os.ReadFile("../README.md")
+	readme, err := os.ReadFile("../../README.md")
 	if said := fmt.Sprintf("%d named rules", distinct); err != nil || !bytes.Contains(readme, []byte(said)) {
 		t.Errorf("README.md does not say %q (%v)", said, err)
 	}

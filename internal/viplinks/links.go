@@ -1,4 +1,5 @@
-package vipl_test
+// Package viplinks has the ways to join two NICs that tests of VI providers run over.
+package viplinks
 
 import (
 	"errors"
@@ -22,33 +23,33 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// conformanceLinks are the ways to join two NICs that the suite runs over. The
-// first two run under -short, too. ring and xdp send in one way only, and long
+// All are the ways to join two NICs: a simulated one, then the real ones. The
+// first two are for tests under -short, too. ring and xdp send in one way only, and long
 // frames are carried by the former and not by the latter. host sends in the way that
 // is measured to be faster, which may be either.
-var conformanceLinks = []conformance.Link{
+var All = []conformance.Link{
 	{Name: "sim", Setup: simEnds},
 	{Name: "ring", Setup: overRing(ring.Off)},
-	{Name: xdpName, Setup: overRing(ring.On)},
+	{Name: XDP, Setup: overRing(ring.On)},
 	{Name: "packet", Setup: overVeth(9000, [2]int{0, 1}, openPacket)},
 	{Name: "udp", Setup: udpEnds},
-	{Name: udp6Name, Setup: udp6Ends},
+	{Name: UDP6, Setup: udp6Ends},
 	{Name: "myrinet", Setup: overCables},
 	{Name: "shm", Setup: overVeth(1500, [2]int{0, 0}, openShm)},
 	{Name: "host", Setup: overVeth(1500, [2]int{0, 0}, openHost)},
 }
 
-// selfLink gives both VIs of a rule to one NIC: what they send each other takes
+// Self gives both VIs of a rule to one NIC: what they send each other takes
 // the way within the process. Tests of two NICs leave it out.
-var selfLink = conformance.Link{Name: "self", Setup: selfEnds}
+var Self = conformance.Link{Name: "self", Setup: selfEnds}
 
-// cardLink is two cards of a simulated Myrinet. Tests of real links leave it out.
-var cardLink = conformance.Link{Name: "myrinet-sim", Setup: cardEnds}
+// Card is two cards of a simulated Myrinet. Tests of real links leave it out.
+var Card = conformance.Link{Name: "myrinet-sim", Setup: cardEnds}
 
-// Links that are more than a driver's name.
+// Names of links that are no driver's.
 const (
-	xdpName  = "xdp"  // sends through AF_XDP
-	udp6Name = "udp6" // has IPv6 addresses
+	XDP  = "xdp"  // sends through AF_XDP
+	UDP6 = "udp6" // has IPv6 addresses
 )
 
 func openPacket() (transport.Link, error) {
