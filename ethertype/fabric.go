@@ -103,17 +103,22 @@ func IsFabric(frame []byte) bool {
 // lies within its packet, in that order. It does not look at Dst and Type, nor at the
 // CRC-8, which covers the packet. On ErrCRC h is what the frame says, true or not; on
 // other errors it is undefined.
-func (h *FabricHeader) Parse(frame []byte) (part []byte, err error) {
+func (h *FabricHeader) Parse(frame []byte) (part []byte, err error) { return h.ParseBegin(frame, 0) }
+
+// ParseBegin is Parse of a frame the last rest octets of which are not at hand. The part is
+// what there is of it; Size says how long it is.
+func (h *FabricHeader) ParseBegin(frame []byte, rest int) (part []byte, err error) {
 	if len(frame) < HeaderSize {
 		return nil, ErrShort
 	}
 	h.get(frame)
+	have := len(frame) - HeaderSize
 	switch {
 	case frame[OffsetVersion] != Version:
 		return nil, ErrVersion
 	case h.Kind < FabricPacket || h.Kind >= fabricEnd:
 		return nil, ErrKind
-	case len(frame)-HeaderSize < int(h.Size):
+	case have+rest < int(h.Size):
 		return nil, ErrShort
 	case !zero(frame[fabricZero:fabricCRC]) || !zero(frame[OffsetFlags:OffsetDstPort]):
 		return nil, ErrReserved
@@ -122,7 +127,7 @@ func (h *FabricHeader) Parse(frame []byte) (part []byte, err error) {
 	case !h.fits():
 		return nil, ErrRange
 	}
-	return frame[HeaderSize:][:h.Size], nil
+	return frame[HeaderSize:][:min(have, int(h.Size))], nil
 }
 
 // fits reports whether the frame agrees with itself.

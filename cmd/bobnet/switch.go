@@ -156,7 +156,7 @@ func (c *switchCall) open(name string) (link transport.Link, err error) {
 		link, err = packet.Open(&packet.Config{Interface: name, EtherType: ethertype.Fabric, Ports: myrinet.CablePorts})
 	} else {
 		link, err = ring.Open(&ring.Config{
-			Interface: name, EtherType: ethertype.Fabric, Ports: myrinet.CablePorts, Long: ring.Off, XDP: ring.Off,
+			Interface: name, EtherType: ethertype.Fabric, Ports: myrinet.CablePorts, XDP: ring.Off,
 		})
 	}
 	if errors.Is(err, unix.EADDRINUSE) {

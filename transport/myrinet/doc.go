@@ -52,7 +52,9 @@
 // (ethertype.FabricHeader). A frame that has come goes on at once, one octet earlier in its
 // packet. Each frame tells up to which number the other end may send, so that the credit
 // that is left takes the place of the free buffer; a FabricBreak ends a packet that was
-// broken. A packet that fits the MTU is one frame a link.
+// broken. A packet that fits the MTU is one frame a link, and so is a longer one, up to
+// LongPart octets, where both links carry long frames (transport.LongLink): the ends try
+// whether these arrive, by greetings of that length.
 //
 // The ends of a live cable find each other without being told: there must be two on a
 // segment. A third one is counted (CableStats.Strangers) and gets no answer while the

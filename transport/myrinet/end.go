@@ -16,6 +16,7 @@ type End struct {
 	cableEnd
 	opts LiveOptions
 	host Host
+	mem  Placer // host, if it is one
 
 	arena   []byte // packets to be sent, one behind the other
 	packets [maxOutgoing]span
@@ -51,6 +52,7 @@ func NewEnd(link transport.Link, host Host, opts LiveOptions) (*End, error) {
 		return nil, err
 	}
 	e := &End{opts: opts, host: host}
+	e.mem, _ = host.(Placer)
 	e.arena = make([]byte, 0, arenaFactor*opts.MaxPacket)
 	e.packet = make([]byte, 0, opts.MaxPacket)
 	e.init(link, &e.opts, e, cardPatience, newTags(opts.Seed, info.MAC))
@@ -59,6 +61,10 @@ func NewEnd(link transport.Link, host Host, opts LiveOptions) (*End, error) {
 
 // Link returns the link that the cable is on.
 func (e *End) Link() transport.Link { return e.link }
+
+// Part returns the most octets of a packet that a frame may carry, if the cable carries
+// whatever the link does.
+func (e *End) Part() int { return max(e.short, e.long.part) }
 
 // Up reports whether the other end is there.
 func (e *End) Up() bool { return e.up }
@@ -129,9 +135,11 @@ func (e *End) Send(packet []byte) bool {
 		e.owed = true
 		return true
 	}
-	e.packets[(e.first+e.n)%maxOutgoing] = span{len(e.arena), len(packet)}
-	e.n++
-	e.arena = append(e.arena, packet...)
+	if !e.sendNow(packet) {
+		e.packets[(e.first+e.n)%maxOutgoing] = span{len(e.arena), len(packet)}
+		e.n++
+		e.arena = append(e.arena, packet...)
+	}
 	e.owed = e.n < maxOutgoing && cap(e.arena)-len(e.arena) >= e.opts.MaxPacket
 	if e.polling {
 		return true
@@ -140,6 +148,35 @@ func (e *End) Send(packet []byte) bool {
 	e.pump(now)
 	_ = e.push(now) // Poll meets the error, too
 	return true
+}
+
+// copyLeast is how long a packet is that leaves by itself. To copy shorter ones, so that
+// many leave by one call, costs less than a call for each.
+const copyLeast = 16 << 10
+
+// sendNow has the link take a long packet from where it lies, if it is one frame and none is
+// before it. It reports false if the packet has to wait for its turn.
+func (e *End) sendNow(packet []byte) bool {
+	o := &e.out
+	if len(packet) < copyLeast || e.n > 0 || o.carries(len(packet)) < len(packet) || o.credit() == 0 {
+		return false
+	}
+	e.begin(len(packet))
+	o.send(0, packet, nil, nil)
+	_ = e.flush() // Poll meets the error, too
+	if o.n > 0 {  // the link has no room: this is the last frame that it has not taken
+		at := len(e.arena)
+		e.arena = append(e.arena, packet...)
+		o.queue[(o.first+o.n-1)%len(o.queue)].body[0] = e.arena[at:]
+	}
+	return true
+}
+
+// begin begins a packet on the cable.
+func (e *End) begin(size int) {
+	e.out.begin(size)
+	e.stats.PacketsOut++
+	e.stats.OctetsOut += uint64(size)
 }
 
 // pump cuts packets into frames as far as the neighbour has room.
@@ -151,11 +188,9 @@ func (e *End) pump(now int64) {
 				return
 			}
 			if e.off == 0 {
-				e.out.begin(s.size)
-				e.stats.PacketsOut++
-				e.stats.OctetsOut += uint64(s.size)
+				e.begin(s.size)
 			}
-			n := min(e.out.part, s.size-e.off)
+			n := e.out.carries(s.size - e.off)
 			e.out.send(e.off, e.arena[s.at+e.off:s.at+e.off+n], nil, nil)
 			e.off += n
 		}
@@ -209,6 +244,17 @@ func (e *End) end(_ *passage, whole bool) {
 		e.host.Arrived(e.packet, whole)
 	}
 }
+
+// place implements taker.
+func (e *End) place(n int) []byte {
+	if e.mem == nil {
+		return nil
+	}
+	return e.mem.Place(n)
+}
+
+// placed implements taker.
+func (e *End) placed(packet []byte) { e.host.Arrived(packet, true) }
 
 func (e *End) cancel(*passage) {}
 func (e *End) changed()        {}

@@ -25,6 +25,17 @@ type Host interface {
 	Sent()
 }
 
+// Placer is implemented by hosts that know where a packet will lie, so that one which has
+// come whole by a live cable is put there at once.
+type Placer interface {
+	Host
+
+	// Place returns memory for the packet of n octets that stands before the card, nil if
+	// there is none. It takes the place of Room. Arrived follows, with the packet in that
+	// memory or elsewhere; or nothing does, because the packet is lost.
+	Place(n int) []byte
+}
+
 // Fabric is switches and cables in virtual time. It and all that belongs to it are for
 // one goroutine: whoever drives its World.
 type Fabric struct {

@@ -56,8 +56,9 @@ func (in *inlet) at(n ethertype.Seq) *slot { return &in.slots[int(n)&(len(in.slo
 // credit is the number up to which frames find room, exclusive.
 func (in *inlet) credit() ethertype.Seq { return in.base + ethertype.Seq(len(in.slots)) }
 
-// put takes a frame, and reports at which counter it is dropped if it is.
-func (in *inlet) put(h *ethertype.FabricHeader, part []byte, st *CableStats) (drop *uint64) {
+// put takes a frame, of which part may be the beginning and the rest with the link, and
+// reports at which counter it is dropped if it is. One that the link has lost leaves a gap.
+func (in *inlet) put(h *ethertype.FabricHeader, part []byte, long *longCable, st *CableStats) (drop *uint64) {
 	s := in.at(h.Seq)
 	switch {
 	case h.Seq.Less(in.next):
@@ -66,11 +67,15 @@ func (in *inlet) put(h *ethertype.FabricHeader, part []byte, st *CableStats) (dr
 		return &st.NoRoom
 	case s.state != slotEmpty:
 		return &st.Twice
-	case len(part) > in.part:
+	case int(h.Size) > in.part:
 		return &st.Malformed
 	}
-	*s = slot{state: slotFull, kind: h.Kind, packet: h.Packet, offset: h.Offset, length: h.Length, data: append(s.data[:0], part...)}
 	in.heardOf(h.Seq + 1)
+	data := s.data[:h.Size]
+	if !long.take(data, part) {
+		return nil
+	}
+	*s = slot{state: slotFull, kind: h.Kind, packet: h.Packet, offset: h.Offset, length: h.Length, data: data}
 	return nil
 }
 

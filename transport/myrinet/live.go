@@ -59,7 +59,7 @@ const (
 	// is place for a route and a short message.
 	leastMTU = 256
 
-	maxBuffer = 1 << 20 // octets of an input's buffer, unless that were fewer frames than minSlots
+	maxBuffer = 2 << 20 // octets of an input's buffer, unless that were fewer frames than minSlots
 	minSlots  = 16
 	maxSlots  = 64
 )

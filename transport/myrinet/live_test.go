@@ -20,9 +20,18 @@ type liveCard struct {
 	queue [][]byte
 	got   [][]byte
 	whole []bool
+	mem   []byte // where packets of one frame are put; nil for nowhere
 }
 
 func (c *liveCard) Room(int) bool { return !c.full }
+
+// Place implements Placer.
+func (c *liveCard) Place(n int) []byte {
+	if c.full || n > len(c.mem) {
+		return nil
+	}
+	return c.mem[:n]
+}
 
 func (c *liveCard) Arrived(packet []byte, whole bool) {
 	c.got = append(c.got, bytes.Clone(packet))
@@ -119,6 +128,9 @@ func (r *liveRig) addSwitch(name string, links []transport.Link) *LiveSwitch {
 
 func (r *liveRig) addCard(name string, link transport.Link) *liveCard {
 	c := &liveCard{}
+	if len(r.cards)%2 == 1 {
+		c.mem = make([]byte, defaultMaxPacket)
+	}
 	end, err := NewEnd(link, c, r.opts)
 	if err != nil {
 		r.Fatal(err)

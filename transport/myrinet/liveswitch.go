@@ -219,7 +219,7 @@ func (p *livePort) body(pass *passage, s *slot, last bool) bool {
 			o.stats.PacketsOut++
 			o.stats.OctetsOut += uint64(pass.length - 1)
 		}
-		n := min(o.out.part, len(s.data)-s.sent)
+		n := o.out.carries(len(s.data) - s.sent)
 		part := s.data[s.sent : s.sent+n]
 		if s.sent+n == len(s.data) && !pass.cut {
 			s.state = slotQueued
@@ -250,6 +250,11 @@ func (p *livePort) end(pass *passage, whole bool) {
 	}
 	p.sw.release(pass.out)
 }
+
+// place implements taker: what passes a switch waits in the buffer of its input until the
+// link of the output has taken it.
+func (p *livePort) place(int) []byte { return nil }
+func (p *livePort) placed([]byte)    {}
 
 // cancel implements taker.
 func (p *livePort) cancel(pass *passage) {

@@ -14,6 +14,7 @@ type outlet struct {
 	limit  ethertype.Seq // frames up to this one, exclusive, have room there
 	packet ethertype.Seq // number of the packet that was begun last
 	part   int           // octets of a packet that a frame carries
+	long   int           // and a long frame, 0 if the cable carries none
 
 	queue    [transport.MaxBatch]outFrame
 	first, n int
@@ -45,7 +46,7 @@ func (o *outlet) reset() {
 	for ; o.n > 0; o.n-- {
 		o.drop()
 	}
-	o.seq, o.limit, o.packet, o.breaking, o.full, o.failed, o.crowded = 0, 0, 0, false, false, false, false
+	o.seq, o.limit, o.packet, o.long, o.breaking, o.full, o.failed, o.crowded = 0, 0, 0, 0, false, false, false, false
 }
 
 // drop lets go of the oldest frame.
@@ -81,6 +82,14 @@ func (o *outlet) push(f outFrame) bool {
 	o.queue[(o.first+o.n)%len(o.queue)] = f
 	o.n++
 	return true
+}
+
+// carries returns how many of the next n octets of a packet a frame carries.
+func (o *outlet) carries(n int) int {
+	if n > o.part && o.long > 0 {
+		return min(n, o.long)
+	}
+	return min(n, o.part)
 }
 
 // begin begins a packet of so many octets.

@@ -50,8 +50,10 @@ type cableEnd struct {
 	helloAt, helloed int64 // when the next greeting is due; when the last one went
 	starved          int64 // since when a frame has waited for credit, 0 for none does
 
+	short  int // octets of a packet that a frame of the link's MTU carries
 	in     inlet
 	out    outlet
+	long   longCable
 	pass   passage
 	stats  PortStats
 	frames CableStats
@@ -75,6 +77,12 @@ type taker interface {
 	changed()
 	// lost says that a session has ended: what was to go out is gone.
 	lost()
+	// place returns memory for a packet of n octets that has come in one frame, with nothing
+	// before it: it need not go through the input's buffer. Nil means that it has to.
+	place(n int) []byte
+	// placed says that such a packet is there, whole: either in the memory that place has
+	// returned, or in a frame, which is the link's.
+	placed(packet []byte)
 }
 
 type verdict uint8
@@ -97,8 +105,10 @@ func (c *cableEnd) plug(link transport.Link) {
 	info := link.Info()
 	c.link, c.typ = link, info.EtherType
 	c.self = ethertype.Addr{MAC: info.MAC, Port: info.Ports.Lo}
-	part := min(info.MTU+ethertype.EthernetSize-ethertype.HeaderSize, c.opts.MaxPacket)
-	c.in, c.out.part = newInlet(part), part
+	c.short = min(info.MTU+ethertype.EthernetSize-ethertype.HeaderSize, c.opts.MaxPacket)
+	c.long = newLongCable(link, c.short, c.opts.MaxPacket)
+	part := max(c.short, c.long.part)
+	c.in, c.out.part, c.out.long = newInlet(part), c.short, 0
 	c.pass.kept = make([]byte, 0, part)
 }
 
@@ -108,25 +118,32 @@ func pairTag(to, from uint32) uint32 { return to ^ bits.RotateLeft32(from, 16) }
 // receive takes what has come, a batch at most, and reports whether it was a full one.
 func (c *cableEnd) receive(now int64) (more bool, err error) {
 	n, err := c.link.Recv(c.views[:])
-	for _, frame := range c.views[:n] {
+	for i, frame := range c.views[:n] {
 		c.frames.FramesIn++
-		if drop := c.frame(now, frame); drop != nil {
+		rest := 0
+		if i == n-1 {
+			rest = c.long.rest()
+		}
+		if drop := c.frame(now, frame, rest); drop != nil {
 			*drop++
 		}
 	}
 	return n == len(c.views), err
 }
 
-// frame takes a frame, and returns the counter of why it is dropped.
-func (c *cableEnd) frame(now int64, frame []byte) (drop *uint64) {
+// frame takes a frame, the last rest octets of which are with the link, and returns the
+// counter of why it is dropped.
+func (c *cableEnd) frame(now int64, frame []byte, rest int) (drop *uint64) {
 	var h ethertype.FabricHeader
-	part, err := h.Parse(frame)
+	part, err := h.ParseBegin(frame, rest)
 	from := ethertype.Addr{MAC: h.Src, Port: h.SrcPort}
 	switch {
 	case err != nil || h.Src.IsGroup():
 		return &c.frames.Malformed
 	case from == c.self:
 		return &c.frames.Strangers
+	case h.Kind == ethertype.FabricHello && rest > 0:
+		return c.longHello(now, &h, from)
 	case h.Kind == ethertype.FabricHello:
 		return c.hello(now, &h, from)
 	case !c.known || from != c.peer:
@@ -136,12 +153,12 @@ func (c *cableEnd) frame(now int64, frame []byte) (drop *uint64) {
 		return &c.frames.Stale
 	}
 	c.heard = now
-	c.establish()
+	c.establish(now)
 	c.grant(h.Credit)
-	if h.Kind == ethertype.FabricCredit {
+	if h.Kind == ethertype.FabricCredit || c.straight(&h, part) {
 		return nil
 	}
-	return c.in.put(&h, part, &c.frames)
+	return c.in.put(&h, part, &c.long, &c.frames)
 }
 
 // hello takes a greeting.
@@ -157,7 +174,7 @@ func (c *cableEnd) hello(now int64, h *ethertype.FabricHeader, from ethertype.Ad
 			return nil
 		}
 		c.frames.Hellos++
-		c.establish()
+		c.establish(now)
 		c.grant(h.Credit)
 		c.in.heardOf(h.Seq)
 		c.in.tell = true
@@ -181,20 +198,24 @@ func (c *cableEnd) hello(now int64, h *ethertype.FabricHeader, from ethertype.Ad
 	c.frames.Hellos++
 	c.known, c.peer, c.peerTag, c.heard = true, from, h.Tag, now
 	c.longest = int(min(h.Length, uint32(c.opts.MaxPacket)))
-	c.out.part = min(c.in.part, int(h.Offset))
+	c.out.part = min(c.short, int(h.Offset))
+	c.long.same = int(h.Offset) == c.short
 	c.greet(now)
 	if knows {
-		c.establish()
+		c.establish(now)
 		c.grant(h.Credit)
 	}
 	return nil
 }
 
 // establish notes that both ends know each other.
-func (c *cableEnd) establish() {
+func (c *cableEnd) establish(now int64) {
 	if !c.up {
 		c.up = true
 		c.frames.Sessions++
+		if c.long.part > 0 {
+			c.greet(now)
+		}
 		c.taker.changed()
 	}
 }
@@ -214,6 +235,7 @@ func (c *cableEnd) leave(forget bool) {
 	c.stop(&c.stats.Lost)
 	c.frames.FramesLost += uint64(c.in.reset())
 	c.out.reset()
+	c.long.reset()
 	c.taker.lost()
 	if forget {
 		c.known, c.peer, c.peerTag, c.tag = false, ethertype.Addr{}, 0, c.rng.next()
@@ -235,8 +257,9 @@ const greetPause = int64(1e6)
 func (c *cableEnd) speak(now int64) {
 	if now >= c.helloAt {
 		c.out.push(outFrame{h: ethertype.FabricHeader{
-			Kind: ethertype.FabricHello, Seq: c.out.seq, Offset: uint32(c.in.part), Length: uint32(c.opts.MaxPacket),
+			Kind: ethertype.FabricHello, Seq: c.out.seq, Offset: uint32(c.short), Length: uint32(c.opts.MaxPacket),
 		}})
+		c.speakLong(now)
 		c.helloed, c.helloAt = now, now+c.pause()
 	}
 }
@@ -288,7 +311,7 @@ func (c *cableEnd) room(now int64) bool {
 func (c *cableEnd) snapshot() LivePort {
 	info := c.link.Info()
 	p := LivePort{
-		Interface: info.Interface, Driver: info.Driver, Up: c.up, MaxPacket: c.opts.MaxPacket, Part: c.out.part,
+		Interface: info.Interface, Driver: info.Driver, Up: c.up, MaxPacket: c.opts.MaxPacket, Part: max(c.out.part, c.out.long),
 		Slots: len(c.in.slots), Buffered: c.in.buffered(), Credit: max(0, c.out.limit.Sub(c.out.seq)), BlockedAt: c.pass.since,
 		Packets: c.stats, Frames: c.frames,
 	}

@@ -45,5 +45,10 @@
 // A live card has a network interface for itself, which is one end of a cable (Open): what
 // is at the other end is another card, or a port of a switch. Until the two have found each
 // other frames wait in the send ring. A frame is one packet, and one frame of the cable,
-// with the MTU that Open chooses, Overhead less than the interface's.
+// with the MTU that Open chooses: Overhead less than the interface's; or 30 KiB, if the
+// interface may carry long frames (transport.LongLink), as the end of a veth pair does.
+//
+// Live each side copies a frame twice. The sender's DMA gathers it from where the caller of
+// Send has it, and the cable takes a long packet from SRAM. The receiver's cable puts a
+// packet into SRAM, and DMA moves the frame to the receive ring.
 package plain

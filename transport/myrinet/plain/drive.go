@@ -10,10 +10,13 @@ import (
 // the end has to send.
 type station live
 
-var _ myrinet.Host = (*station)(nil)
+var _ myrinet.Placer = (*station)(nil)
 
 // Room implements myrinet.Host.
 func (s *station) Room(n int) bool { return s.card.Room(n) }
+
+// Place implements myrinet.Placer.
+func (s *station) Place(n int) []byte { return s.card.Place(n) }
 
 // Arrived implements myrinet.Host.
 func (s *station) Arrived(packet []byte, whole bool) {
@@ -73,6 +76,9 @@ func (v *live) holds() bool { return !v.found }
 // keeps has frames wait in the fabric that the host has no room for: it drives the card, so
 // that one which does not look takes nothing out of the fabric in any case.
 func (v *live) keeps() bool { return true }
+
+// lends has the card take frames from where they lie: drive moves them at once, or not.
+func (v *live) lends() bool { return true }
 
 // ready says so, too, when cable or card want to be driven: who spins on Ready drives them
 // by Recv alone.

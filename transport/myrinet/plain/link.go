@@ -19,7 +19,7 @@ type Config struct {
 	MAC       ethertype.MAC       // of the station; live, zero means the interface's
 	EtherType ethernet.EtherType  // of the frames within packets; 0 means ethertype.Default
 	Ports     transport.PortRange // zero means DefaultPorts
-	MTU       int                 // 0 means DefaultMTU in virtual time, and live what fits one frame of the cable
+	MTU       int                 // 0 means DefaultMTU in virtual time, and live what fits one frame of the cable, a long one if it may carry these
 	Slots     int                 // frames that the receive ring holds, rounded up to a power of two; 0 means DefaultSlots, live no more than about 2 MiB hold
 	Routes    []Route             // nil means what a direct cable needs, one of no turns to everybody, until a mapper knows better
 	Card      myrinet.CardConfig
@@ -68,6 +68,7 @@ type carrier interface {
 	now() int64
 	close()
 	holds() bool                 // nothing leaves yet
+	lends() bool                 // drive takes frames from the memory of who sends them
 	keeps() bool                 // what finds no room in the receive ring stays in the fabric
 	snapshot() *myrinet.LivePort // of the cable, nil if it is none
 }
@@ -92,6 +93,7 @@ func newLink(card *myrinet.Card, via carrier, cfg *Config, name string) (*Link, 
 	l.rx.init(cfg.Slots, size)
 	l.info.Slots = len(l.rx.slots)
 	l.prog = program{l: l, page: page, size: size}
+	l.prog.gather = l.prog.onGather
 	err = l.prog.maps.start(&l.prog, via.now(), cfg.Mapper)
 	if err == nil {
 		err = card.Load(&l.prog)
@@ -157,14 +159,16 @@ func (l *Link) Send(frames []transport.Frame) (n int, err error) {
 			l.counters.TxFull.Add(1)
 			break
 		}
-		if broken := l.via.drive(); broken != nil {
+		broken := l.via.drive()
+		l.tx.own()
+		if broken != nil {
 			return n, broken
 		}
 	}
 	return n, err
 }
 
-// stage copies frames to the send ring and tells the card.
+// stage puts frames into the send ring and tells the card.
 func (l *Link) stage(frames []transport.Frame) (n int, err error) {
 	put := l.tx.put.Load()
 	staged := put
@@ -182,7 +186,11 @@ func (l *Link) stage(frames []transport.Frame) (n int, err error) {
 			continue
 		}
 		s := l.tx.at(staged)
-		s.n = len(f.AppendTo(s.mem[:0]))
+		if s.n = size; l.via.lends() {
+			s.from = f
+		} else {
+			f.AppendTo(s.mem[:0])
+		}
 		staged++
 	}
 	if staged != put {

@@ -21,9 +21,16 @@ import (
 // that a packet is one frame, whatever its route.
 const Overhead = ethertype.HeaderSize - ethertype.EthernetSize + MaxHops + ethertype.FabricLeast + ethertype.EthernetSize
 
+// longMTU is the MTU of a live link whose cable may carry long frames (transport.LongLink):
+// eight buffers for packets of that size find room in the papers' SRAM, beside the table.
+const longMTU = 30 << 10
+
 // liveRing is about how many octets a live link's receive ring holds: it cycles through
 // all of them, and more would not stay in a processor's cache.
-const liveRing = 2 << 20
+const (
+	liveRing   = 1 << 20
+	leastSlots = 32
+)
 
 // OpenConfig says what to open.
 type OpenConfig struct {
@@ -41,7 +48,7 @@ func Open(cfg *OpenConfig) (transport.Link, error) {
 		cfg = new(OpenConfig)
 	}
 	cable, err := ring.Open(&ring.Config{
-		Interface: cfg.Interface, EtherType: ethertype.Fabric, Ports: myrinet.CablePorts, Long: ring.Off,
+		Interface: cfg.Interface, EtherType: ethertype.Fabric, Ports: myrinet.CablePorts,
 	})
 	if errors.Is(err, unix.EADDRINUSE) {
 		return nil, fmt.Errorf("plain: a card needs an interface for itself, this one has a card or a switch: choose another, or end that: %w", err)
@@ -92,12 +99,12 @@ func Join(cable transport.Link, cfg *Config, opts myrinet.LiveOptions) (transpor
 	if with.MAC == (ethertype.MAC{}) {
 		with.MAC = info.MAC
 	}
-	if with.MTU == 0 {
-		with.MTU = info.MTU - Overhead
+	v := &live{cable: cable, gate: driver.NewGate()}
+	var err error
+	if v.end, err = myrinet.NewEnd(cable, (*station)(v), opts); err != nil {
+		return nil, err
 	}
-	if with.Slots == 0 {
-		with.Slots = min(max(liveRing/max(with.MTU, 1), leastSendSlots), DefaultSlots)
-	}
+	with.fit(info.MTU, v.end)
 	if err := with.resolve(); err != nil {
 		return nil, err
 	}
@@ -106,10 +113,6 @@ func Join(cable transport.Link, cfg *Config, opts myrinet.LiveOptions) (transpor
 	}
 	card, err := myrinet.NewCard(nil, with.Card)
 	if err != nil {
-		return nil, err
-	}
-	v := &live{cable: cable, gate: driver.NewGate()}
-	if v.end, err = myrinet.NewEnd(cable, (*station)(v), opts); err != nil {
 		return nil, err
 	}
 	if need := PacketSize(with.MTU); v.end.MaxPacket() < need {
@@ -127,6 +130,20 @@ func Join(cable transport.Link, cfg *Config, opts myrinet.LiveOptions) (transpor
 		return &watched{v, w}, nil
 	}
 	return v, nil
+}
+
+// fit fills in what is left out of sizes, for a cable whose link has the given MTU.
+func (cfg *Config) fit(mtu int, end *myrinet.End) {
+	if cfg.MTU == 0 {
+		cfg.MTU = mtu - Overhead
+		standard := cfg.Card.SRAM == 0 || cfg.Card.SRAM >= myrinet.DefaultSRAM
+		if standard && cfg.MTU < longMTU && PacketSize(longMTU) <= min(end.Part(), end.MaxPacket()) {
+			cfg.MTU = longMTU
+		}
+	}
+	if cfg.Slots == 0 {
+		cfg.Slots = min(max(liveRing/max(cfg.MTU, 1), leastSlots), DefaultSlots)
+	}
 }
 
 // live is a Link on a live cable. Whoever calls Send, Recv or Wait drives both.

@@ -1,6 +1,7 @@
 package plain_test
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"strings"
@@ -44,14 +45,18 @@ func connect(t testing.TB, links ...transport.Link) {
 // alone is a link without a mapper, which allocates when it has something to do.
 var alone = plain.Config{Routes: []plain.Route{{To: ethertype.Broadcast}}}
 
-// TestLiveLink runs the links' suite over a cable between two network namespaces.
+// TestLiveLink runs the links' suite over a cable between two network namespaces: with
+// packets that need long frames, and with others.
 func TestLiveLink(t *testing.T) {
-	mtus := []int{1500, 9000}
+	const longMTU = 30 << 10
+	tests := []struct{ cable, mtu, want int }{{1500, 0, longMTU}, {9000, 9000 - plain.Overhead, 9000 - plain.Overhead}}
 	if testing.Short() {
-		mtus = mtus[:1]
+		tests = tests[:1]
 	}
-	for _, mtu := range mtus {
-		p := vethtest.New(t, mtu)
+	for _, test := range tests {
+		p := vethtest.New(t, test.cable)
+		alone := alone
+		alone.MTU = test.mtu
 		linktest.Run(t, func(t *testing.T) linktest.Pair {
 			var links [2]transport.Link
 			for side := range links {
@@ -64,11 +69,51 @@ func TestLiveLink(t *testing.T) {
 				}
 			}
 			connect(t, links[0], links[1])
-			if got := links[0].Info().MTU; got != mtu-plain.Overhead {
+			if got := links[0].Info().MTU; got != test.want {
 				t.Errorf("the MTU is %d", got)
 			}
 			return linktest.Pair{A: links[0], B: links[1], Driven: true}
 		})
+	}
+}
+
+// TestLiveLong: a packet that is longer than the MTU of the cable's interfaces is one frame
+// between the ends of a veth pair.
+func TestLiveLong(t *testing.T) {
+	p := vethtest.New(t, 1500)
+	var links [2]transport.Link
+	for side := range links {
+		err := p.In(side, func() (err error) {
+			links[side], err = plain.Open(&plain.OpenConfig{Interface: vethtest.Name, Config: alone})
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer links[side].Close()
+	}
+	connect(t, links[0], links[1])
+	a, b := links[0], links[1]
+	size := a.Info().MTU - ethertype.BaseSize
+	for end := time.Now().Add(time.Minute); snapshot(a).Cable.Part < size; {
+		for _, l := range links {
+			if err := l.Wait(l.Now() + int64(time.Millisecond)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if time.Now().After(end) {
+			t.Fatalf("the cable does not carry long frames: %+v", snapshot(a).Cable)
+		}
+	}
+	const packets = 100
+	before := snapshot(b)
+	for i := range packets {
+		carries(t, a, b, string(bytes.Repeat([]byte{byte(i)}, size)))
+	}
+	after := snapshot(b)
+	frames := after.Cable.Frames.FramesIn - before.Cable.Frames.FramesIn
+	if n := after.Cable.Packets.PacketsIn - before.Cable.Packets.PacketsIn; n != packets || frames > 10*packets {
+		t.Errorf("%d packets came in %d frames", n, frames)
 	}
 }
 

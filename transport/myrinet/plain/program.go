@@ -38,6 +38,8 @@ type program struct {
 	next uint32 // number of the frame that is sent next
 	sent uint32 // frames that the host says it has put into the send ring
 
+	gather func() // onGather
+
 	now  int64
 	full bool // the receive ring is, and what comes is kept
 	maps mapping
@@ -162,7 +164,18 @@ func (p *program) fetch() bool {
 	s := ring.at(ring.taken.Load())
 	b.n, b.state, b.way, b.copies = min(s.n, p.size), filling, 0, 0
 	p.job = loading
+	if s.from != nil {
+		return p.c.Transfer(b.n, p.gather)
+	}
 	return p.c.DMA(b.mem[frameAt:][:b.n], s.mem)
+}
+
+// onGather is the transfer of a frame from the memory of who sends it.
+func (p *program) onGather() {
+	ring := &p.l.tx
+	s := ring.at(ring.taken.Load())
+	s.from.AppendTo(p.bufs[p.load%sendBuffers].mem[frameAt:frameAt])
+	s.from = nil
 }
 
 // store has the next packet that has come go to the receive ring by DMA. What is not for

@@ -3,6 +3,8 @@ package plain
 import (
 	"encoding/binary"
 	"sync/atomic"
+
+	"github.com/bobnet-go/bobnet/transport"
 )
 
 // frameRing is frames in the host's memory between host and card, one after the other. The
@@ -18,6 +20,9 @@ type frameRing struct {
 type slot struct {
 	mem []byte
 	n   int // octets of it that the frame has
+	// from is the frame that has these octets, while it is in the memory of who sends it:
+	// a live card takes most frames from there, and mem is not needed. Nil for mem.
+	from *transport.Frame
 }
 
 func (r *frameRing) init(slots, size int) {
@@ -29,6 +34,16 @@ func (r *frameRing) init(slots, size int) {
 	r.slots = make([]slot, n)
 	for i := range r.slots {
 		r.slots[i].mem = mem[i*size:][:size:size]
+	}
+}
+
+// own copies the frames that the card has not taken and that lie with who sends them.
+func (r *frameRing) own() {
+	for i, put := r.taken.Load(), r.put.Load(); i != put; i++ {
+		if s := r.at(i); s.from != nil {
+			s.from.AppendTo(s.mem[:0])
+			s.from = nil
+		}
 	}
 }
 

@@ -86,6 +86,7 @@ func (v *virtual) close() { v.ring() }
 
 func (v *virtual) holds() bool { return false }
 func (v *virtual) keeps() bool { return false }
+func (v *virtual) lends() bool { return false }
 
 func (v *virtual) snapshot() *myrinet.LivePort { return nil }
 

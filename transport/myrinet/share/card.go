@@ -53,6 +53,9 @@ func Open(cfg *Config) (*Card, error) {
 	}
 	with := cfg.OpenConfig
 	with.Interface, with.Ports = at.Name, cardPorts
+	if with.MTU == 0 { // memory that is shared holds so many frames of it that no window need be small
+		with.MTU = at.MTU - plain.Overhead
+	}
 	c := &Card{at: at, anyUser: cfg.AnyUser}
 	if c.link, err = plain.Open(&with); err != nil {
 		return nil, err
