@@ -1,5 +1,7 @@
 package sim
 
+import "cmp"
+
 // An action is what an event does when its time comes.
 type action interface{ fire(w *World) }
 
@@ -13,6 +15,10 @@ type event struct {
 
 func (e *event) before(f *event) bool {
 	return e.at < f.at || e.at == f.at && e.seq < f.seq
+}
+
+func (e event) compare(f event) int {
+	return cmp.Or(cmp.Compare(e.at, f.at), cmp.Compare(e.seq, f.seq))
 }
 
 // eventHeap is a heap with four children per node: half the depth of a binary

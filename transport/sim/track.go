@@ -10,8 +10,8 @@ type passage struct {
 }
 
 // track is the passages that arrive at one place, in the order of their
-// arrival. Only the first of them is in the world's heap of events, which so
-// stays small however many frames are under way.
+// arrival. Only the first of them is among the world's events, which so
+// stay few however many frames are under way.
 type track struct {
 	queue fifo.Queue[flight]
 	land  func(p passage) // called when one has arrived
@@ -37,7 +37,7 @@ func (w *World) launch(t *track, at int64, p passage) {
 }
 
 // fire lands the first passage. Unlike other actions it takes its event off
-// the heap itself, because mostly the next one's takes its place.
+// the calendar itself, because mostly the next one's takes its place.
 func (t *track) fire(w *World) {
 	p := t.queue.Pop().passage
 	if t.queue.Len() > 0 {

@@ -40,7 +40,7 @@ type World struct {
 	opts    Options
 	rng     *rand.Rand
 	now     int64
-	events  eventHeap
+	events  calendar
 	seq     uint64
 	pool    pool
 	digest  uint64
@@ -116,18 +116,22 @@ func (w *World) step() error {
 		}
 		return w.resume(p)
 	}
-	if len(w.events) == 0 {
+	if w.events.len() == 0 {
 		return w.stuck(ErrDeadlock)
 	}
-	if at := w.events[0].at; at > w.now {
+	if at := w.events.earliest().at; at > w.now {
 		if at-Start > int64(w.opts.Limit) {
 			return w.stuck(ErrLimit)
 		}
 		w.now, w.turns = at, 0
 	}
-	for len(w.events) > 0 && w.events[0].at == w.now {
+	for w.events.len() > 0 {
+		next := w.events.earliest()
+		if next.at != w.now {
+			break
+		}
 		w.stats.Events++
-		act := w.events[0].act
+		act := next.act
 		if t, ok := act.(*track); ok {
 			t.fire(w)
 			continue

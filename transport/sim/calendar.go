@@ -1,0 +1,201 @@
+package sim
+
+import (
+	"math"
+	"slices"
+)
+
+// calendar is the events to come. A few are in a heap. When they are many, only those of
+// the next while are: the others lie, in no order, on the days that follow, a list for
+// each, and those after the last day in a heap of their own. So an event costs the same
+// however many there are. The length of a day follows from how close events are.
+type calendar struct {
+	near    eventHeap    // all, or those before horizon
+	width   int64        // of a day, nanoseconds; 0 while all events are in near
+	horizon int64        // when the first day begins
+	first   int          // which one it is
+	days    [nDays]int32 // the last note of each, 0 for none
+	later   int          // events on days
+	far     eventHeap    // those after the last day
+	made    int64        // the earliest event when days were made last
+	left    int          // events in near then
+	gone    int          // events removed since then
+
+	notes []note // of all days; number 0 is none
+	free  int32  // first of those that are free, a list that ends with 0
+}
+
+// note is an event on a day. The last one of a day is followed by the first.
+type note struct {
+	event
+	next int32
+}
+
+const (
+	nDays    = 256
+	crowd    = 64      // events in near, above which days are made
+	few      = 24      // events in all, below which days are given up
+	perDay   = 8       // events that a day shall have
+	maxWidth = 1 << 40 // nanoseconds
+
+	again = 4096 // events removed after which days are made again, or more if there are many
+)
+
+func (c *calendar) len() int { return len(c.near) + c.later + len(c.far) }
+
+// push adds an event.
+func (c *calendar) push(e event) {
+	if c.width != 0 && e.at >= c.horizon {
+		c.put(e)
+		return
+	}
+	c.near.push(e)
+	if len(c.near) > max(crowd, 2*c.left) {
+		c.spread()
+	}
+}
+
+// earliest returns the earliest event. There must be one. What it points to is valid
+// until the next push or pop.
+func (c *calendar) earliest() *event {
+	if len(c.near) == 0 {
+		c.refill()
+	}
+	return &c.near[0]
+}
+
+// pop removes the event that earliest has returned.
+func (c *calendar) pop() {
+	c.gone++
+	c.near.pop()
+}
+
+// replace puts an event in the place of the one that earliest has returned.
+func (c *calendar) replace(e event) {
+	c.gone++
+	if c.width == 0 || e.at < c.horizon {
+		c.near.replace(e)
+		return
+	}
+	c.near.pop()
+	c.put(e)
+}
+
+// put adds an event that is not before horizon.
+func (c *calendar) put(e event) {
+	n := (e.at - c.horizon) / c.width
+	if n >= nDays {
+		c.far.push(e)
+		return
+	}
+	i := c.free
+	if i == 0 {
+		i = int32(max(len(c.notes), 1)) // 0 is none
+		c.notes = append(c.notes, make([]note, int(i)+1-len(c.notes))...)
+	} else {
+		c.free = c.notes[i].next
+	}
+	last := &c.days[(c.first+int(n))%nDays]
+	if *last == 0 {
+		c.notes[i] = note{e, i}
+	} else {
+		c.notes[i] = note{e, c.notes[*last].next}
+		c.notes[*last].next = i
+	}
+	*last = i
+	c.later++
+}
+
+// take moves the events of a day to near.
+func (c *calendar) take(last *int32) {
+	if *last == 0 {
+		return
+	}
+	i := c.notes[*last].next
+	c.notes[*last].next = 0
+	for *last = 0; i != 0; {
+		n := &c.notes[i]
+		c.near.push(n.event)
+		after := n.next
+		*n = note{next: c.free}
+		c.free, i = i, after
+		c.later--
+	}
+}
+
+// refill moves the events of the next day that has some to near, which is empty.
+func (c *calendar) refill() {
+	for len(c.near) == 0 {
+		if c.later+len(c.far) <= few {
+			c.gather()
+			return
+		}
+		if c.gone > again && c.gone > again/few*c.len() {
+			c.spread()
+			continue
+		}
+		if c.later == 0 {
+			c.horizon = c.far[0].at
+			c.come()
+		}
+		c.take(&c.days[c.first])
+		c.first = (c.first + 1) % nDays
+		c.horizon += min(c.width, math.MaxInt64-c.horizon)
+		c.come()
+	}
+}
+
+// come moves events that are not after the last day any more to their days.
+func (c *calendar) come() {
+	for len(c.far) > 0 && (c.far[0].at-c.horizon)/c.width < nDays {
+		e := c.far[0]
+		c.far.pop()
+		c.put(e)
+	}
+}
+
+// gather moves all events to near.
+func (c *calendar) gather() {
+	for i := range c.days {
+		for n, last := c.days[i], c.days[i]; last != 0; {
+			n = c.notes[n].next
+			c.near = append(c.near, c.notes[n].event)
+			if n == last {
+				break
+			}
+		}
+		c.days[i] = 0
+	}
+	clear(c.notes)
+	c.notes, c.free, c.later = c.notes[:0], 0, 0
+	c.near = append(c.near, c.far...)
+	clear(c.far)
+	slices.SortFunc(c.near, event.compare) // which is a heap, too
+	c.far, c.width, c.left = c.far[:0], 0, 0
+}
+
+// spread makes days, so long that each of the next ones has a few events: as many as
+// there were lately, or as are there.
+func (c *calendar) spread() {
+	c.gather()
+	all := c.near
+	first, half := all[0].at, len(all)/2
+	if c.gone > crowd/2 && c.made != 0 {
+		c.width = (first - c.made) / int64(c.gone) * perDay
+	} else {
+		c.width = (all[half].at - first) / int64(half) * perDay
+	}
+	c.width = min(max(c.width, 1), maxWidth)
+	c.gone, c.made = 0, first
+	c.horizon, c.first = first+min(c.width, math.MaxInt64-first), 0
+	n := 0
+	for n < len(all) && all[n].at < c.horizon {
+		n++
+	}
+	for _, e := range all[n:] {
+		c.put(e)
+	}
+	clear(all[n:])
+	c.near = all[:n]
+	c.left = n
+}
