@@ -84,6 +84,7 @@ type Process struct {
 	words     map[string]*Export
 	asked     []*provider.Request // wait for an export
 	withdrawn int                 // of these, at the most
+	proofs    proofs
 	self      provider.Identity
 	proxies   proxySpace
 	notes     noteQueue[note]

@@ -35,24 +35,6 @@ func (u *up) Asked(r *provider.Request) {
 	}
 }
 
-// prove has the directory say whose the asker is, outside the lock.
-func (p *Process) prove(r *provider.Request, e *Export) {
-	ask := func() {
-		p.dir.Prove(r.Ticket, r.From, func(uid uint32, proven bool) {
-			p.mu.Lock()
-			if !p.closed {
-				p.decide(r, e, uid, proven)
-			}
-			p.unlock()
-		})
-	}
-	if p.virtual { // where other goroutines do not run
-		p.decide(r, e, 0, false)
-		return
-	}
-	go ask()
-}
-
 // decide answers a request.
 func (p *Process) decide(r *provider.Request, e *Export, uid uint32, proven bool) {
 	switch {

@@ -1,0 +1,132 @@
+package vmmc
+
+import (
+	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/transport/fifo"
+	"github.com/bobnet-go/bobnet/vmmc/internal/provider"
+)
+
+// Requests for exports that some users may import wait here until the directory has said
+// whose the asker is. That takes seconds if nobody knows its ticket; so there is a bound on
+// the questions that a node has open, and nodes take turns: one that shows tickets which
+// are none keeps only its own requests waiting.
+type proofs struct {
+	nodes   map[ethertype.MAC]*nodeProofs
+	turns   fifo.Queue[*nodeProofs] // nodes of which requests wait, and may be asked about
+	waiting int                     // requests of all nodes
+	open    int                     // questions without an answer
+	asking  bool                    // a goroutine puts them
+}
+
+// nodeProofs is what one node has in proofs.
+type nodeProofs struct {
+	waiting fifo.Queue[unproven]
+	open    int
+	queued  bool // in turns
+}
+
+type unproven struct {
+	r *provider.Request
+	e *Export
+}
+
+const (
+	maxProving     = 128 // questions at a time
+	maxNodeProving = 16  // of one node's processes
+)
+
+// prove has the directory say whose the asker is, outside the lock.
+func (p *Process) prove(r *provider.Request, e *Export) {
+	switch {
+	case p.virtual: // where other goroutines do not run
+		p.decide(r, e, 0, false)
+		return
+	case p.proofs.waiting >= maxAsked:
+		p.via.Deny(r, provider.ReasonResource)
+		return
+	}
+	p.proofs.push(unproven{r, e})
+	p.proveMore()
+}
+
+// proveMore has a goroutine put the questions that may be put. The lock is held.
+func (p *Process) proveMore() {
+	if q := &p.proofs; !q.asking && !p.closed && q.ready() {
+		q.asking = true
+		go p.putQuestions()
+	}
+}
+
+// putQuestions puts questions while there are some that may be put.
+func (p *Process) putQuestions() {
+	p.mu.Lock()
+	for !p.closed && p.proofs.ready() {
+		u, n := p.proofs.pop()
+		if u.r.Gone {
+			p.proofs.done(n, u.r.From.Addr.MAC)
+			continue
+		}
+		p.unlock()
+		p.dir.Prove(u.r.Ticket, u.r.From, func(uid uint32, proven bool) {
+			p.mu.Lock()
+			p.proofs.done(n, u.r.From.Addr.MAC)
+			if !p.closed {
+				p.decide(u.r, u.e, uid, proven)
+			}
+			p.proveMore()
+			p.unlock()
+		})
+		p.mu.Lock()
+	}
+	p.proofs.asking = false
+	p.unlock()
+}
+
+// push has a request wait.
+func (q *proofs) push(u unproven) {
+	node := u.r.From.Addr.MAC
+	n := q.nodes[node]
+	if n == nil {
+		if q.nodes == nil {
+			q.nodes = map[ethertype.MAC]*nodeProofs{}
+		}
+		n = &nodeProofs{}
+		q.nodes[node] = n
+	}
+	n.waiting.Push(u)
+	q.waiting++
+	q.queue(n)
+}
+
+// queue gives a node a turn, if it may have one.
+func (q *proofs) queue(n *nodeProofs) {
+	if !n.queued && n.waiting.Len() > 0 && n.open < maxNodeProving {
+		n.queued = true
+		q.turns.Push(n)
+	}
+}
+
+// ready reports whether a question may be put.
+func (q *proofs) ready() bool { return q.open < maxProving && q.turns.Len() > 0 }
+
+// pop returns the next request, which is open until done.
+func (q *proofs) pop() (unproven, *nodeProofs) {
+	n := q.turns.Pop()
+	n.queued = false
+	u := n.waiting.Pop()
+	q.waiting--
+	q.open++
+	n.open++
+	q.queue(n)
+	return u, n
+}
+
+// done ends a question of a node.
+func (q *proofs) done(n *nodeProofs, node ethertype.MAC) {
+	q.open--
+	n.open--
+	q.queue(n)
+	if n.open == 0 && n.waiting.Len() == 0 {
+		delete(q.nodes, node)
+	}
+}
