@@ -38,6 +38,7 @@ const (
 	maxTickets = 1 << 16
 	maxExports = 1 << 20
 	maxNodes   = 1 << 14
+	maxProofs  = 1 << 10 // more have no user
 )
 
 // client is a process.
@@ -56,6 +57,7 @@ type client struct {
 	wants   map[uint32]*want
 	tickets map[provider.Ticket]ethertype.Addr // whom they are for
 	met     map[ethertype.MAC]struct{}         // nodes that are to hear of its death
+	proofs  int                                // without an answer
 	next    []func()                           // what waits for its end
 	behind  []directory.Message                // if not nil, it waits itself: what it has said
 }
@@ -77,13 +79,20 @@ type proof struct {
 	from   provider.Identity // who has shown it
 }
 
+// shownBy is a ticket and who shows it: who gets one from another process, or sees it, and
+// says that it is its own, takes nothing from that.
+type shownBy struct {
+	ticket provider.Ticket
+	who    provider.Identity
+}
+
 type table struct {
 	node    ethertype.MAC
 	world   world
 	clients map[*client]struct{}
 	names   map[string][]*client // the first is the one that is found
 	waiting map[string]map[*want]struct{}
-	tickets map[provider.Ticket]*client
+	tickets map[shownBy]*client
 	draw    func() provider.Ticket
 	stats   Stats
 }
@@ -100,7 +109,7 @@ type Stats struct {
 
 func newTable(node ethertype.MAC, w world, draw func() provider.Ticket) *table {
 	return &table{node: node, world: w, draw: draw, clients: map[*client]struct{}{}, names: map[string][]*client{},
-		waiting: map[string]map[*want]struct{}{}, tickets: map[provider.Ticket]*client{}}
+		waiting: map[string]map[*want]struct{}{}, tickets: map[shownBy]*client{}}
 }
 
 // connect makes a process known that has said nothing yet.
@@ -147,7 +156,12 @@ func (t *table) hear(c *client, m *directory.Message) bool {
 	case directory.Met:
 		return c.meet(m.Addr.MAC)
 	case directory.Prove:
-		t.world.ask(&proof{c, m.Seq, m.Ticket, m.Self})
+		c.proofs++
+		if p := (&proof{c, m.Seq, m.Ticket, m.Self}); c.proofs > maxProofs {
+			t.answered(p, 0, false)
+		} else {
+			t.world.ask(p)
+		}
 	default:
 		return false
 	}
@@ -160,6 +174,7 @@ func (t *table) outside(c *client, m *directory.Message) bool {
 	case directory.Match:
 		t.world.tell(c, directory.Message{Kind: directory.Refused, Seq: m.Seq, Text: "the process was not let in under its number"})
 	case directory.Prove:
+		c.proofs++
 		t.answered(&proof{c: c, seq: m.Seq}, 0, false)
 	}
 	return true
@@ -329,30 +344,33 @@ func (t *table) fail(w *want, why error) {
 
 // shown notes that c shows a ticket at an address, and nowhere else.
 func (t *table) shown(c *client, ticket provider.Ticket, at ethertype.Addr) bool {
-	if t.tickets[ticket] != nil || len(c.tickets) >= maxTickets || ticket == (provider.Ticket{}) || !c.meet(at.MAC) {
+	if t.tickets[shownBy{ticket, c.self}] != nil || len(c.tickets) >= maxTickets || ticket == (provider.Ticket{}) || !c.meet(at.MAC) {
 		return false
 	}
-	t.tickets[ticket], c.tickets[ticket] = c, at
+	t.tickets[shownBy{ticket, c.self}], c.tickets[ticket] = c, at
 	return true
 }
 
 func (t *table) spend(c *client, ticket provider.Ticket) {
-	if t.tickets[ticket] == c {
-		delete(t.tickets, ticket)
+	if key := (shownBy{ticket, c.self}); t.tickets[key] == c {
+		delete(t.tickets, key)
 		delete(c.tickets, ticket)
 	}
 }
 
 func (c *client) meet(node ethertype.MAC) bool {
+	if _, known := c.met[node]; !known && len(c.met) >= maxNodes {
+		return false
+	}
 	c.met[node] = struct{}{}
-	return len(c.met) <= maxNodes
+	return true
 }
 
 // whose returns the user of who has shown a ticket at an address. It is known if this
 // daemon has given the ticket to that process, to be shown there.
 func (t *table) whose(ticket provider.Ticket, from provider.Identity, at ethertype.Addr) (uid uint32, known bool) {
-	c := t.tickets[ticket]
-	if c == nil || c.self != from || c.tickets[ticket] != at {
+	c := t.tickets[shownBy{ticket, from}]
+	if c == nil || c.tickets[ticket] != at {
 		return 0, false
 	}
 	return c.uid, true
@@ -360,7 +378,7 @@ func (t *table) whose(ticket provider.Ticket, from provider.Identity, at etherty
 
 // answered takes what is known of a ticket.
 func (t *table) answered(q *proof, uid uint32, proven bool) {
-	if q.c.left {
+	if q.c.proofs--; q.c.left {
 		return
 	}
 	if proven {
@@ -414,7 +432,7 @@ func (t *table) leave(c *client) {
 		t.drop(w)
 	}
 	for ticket := range c.tickets {
-		delete(t.tickets, ticket)
+		delete(t.tickets, shownBy{ticket, c.self})
 	}
 	for key := range c.names {
 		t.unname(c, key)
