@@ -2,6 +2,7 @@ package perf
 
 import (
 	"context"
+	"errors"
 
 	"github.com/bobnet-go/bobnet/vmmc"
 )
@@ -28,9 +29,13 @@ func (v bidirectionalConn) Sink(ctx context.Context, n int) error {
 	return nil
 }
 
+// overheadWarm is how long the messages between those of the test overhead are at the most.
+const overheadWarm = 4096
+
 // overheadConn sends to a peer that is idle. It times the calls alone: after each it waits,
 // untimed, until all is in the peer's memory, so that each call meets the same idle network,
-// whatever it leaves to the engine.
+// whatever it leaves to the engine; and the same processor, which a long message leaves
+// without the calls in its caches.
 type overheadConn struct{ *vmmcConn }
 
 // PingPong is part of Conn: rtt is what the calls took.
@@ -59,15 +64,24 @@ func (v overheadConn) PingPong(ctx context.Context, rtt []int64) error {
 
 // drain waits until all that was sent is in the peer's memory.
 func (v overheadConn) drain(ctx context.Context) error {
-	last := &v.drained // which comes behind all others
+	last, s := &v.drained, &v.sends[0] // last comes behind all others
 	last.Src, last.Dst = v.end[:], v.peer+vmmc.ProxyAddr(v.endWord()+vmmc.WordSize)
 	if err := v.p.Post(last); err != nil {
 		return err
 	}
-	if err := v.p.WaitSend(ctx, last); err != nil {
+	if err := errors.Join(v.p.WaitSend(ctx, last), v.finish(ctx, s)); err != nil {
 		return err
 	}
-	return v.finish(ctx, &v.sends[0])
+	for range 4 { // what these leave in the caches does not depend on the size
+		last.Src, last.Dst = s.Src[:min(len(s.Src), overheadWarm)], s.Dst
+		if err := v.p.Post(last); err != nil {
+			return err
+		}
+		if err := v.p.WaitSend(ctx, last); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // Echo is part of Conn.
