@@ -18,7 +18,7 @@ func (v *VI) answerEnded(h *ethertype.Header) {
 	over := h.Kind == ethertype.KindDisconnect
 	v.conn.End.Told = v.conn.End.Told || over
 	switch {
-	case !v.nic.strangers.answers.Take(guard.Reset, v.nic.conns.Now):
+	case !v.nic.strangers.Answers.Take(guard.Reset, v.nic.conns.Now):
 	case over:
 		v.nic.conns.SendReset(h)
 	default:
@@ -37,7 +37,7 @@ func (n *NIC) receiveReset(h *ethertype.Header, payload []byte) {
 		n.conns.Drop(DropStale)
 		return
 	}
-	v, tag := n.viAt(h.DstPort), binary.BigEndian.Uint32(payload)
+	v, tag := n.ports.vi(h.DstPort), binary.BigEndian.Uint32(payload)
 	if v == nil || h.Src != v.conn.Remote.MAC || h.SrcPort != v.conn.Remote.Port || tag != v.conn.RemoteTag {
 		if !n.ended.confirm(n, h, tag) {
 			n.conns.Drop(DropStale)
@@ -48,8 +48,7 @@ func (n *NIC) receiveReset(h *ethertype.Header, payload []byte) {
 		v.conn.Drop(DropAck)
 		return
 	}
-	if v.conn.State == StateConnectPending && v.hs.awaits() {
-		v.hs.finish(v, &ConnError{Local: v.Local(), Remote: v.conn.Remote, Err: ErrDisconnected, Detail: "it gave up in the middle of the handshake"})
+	if v.conn.State == StateConnectPending && v.side.Reset() {
 		return
 	}
 	if v.conn.State == StateError {
@@ -60,7 +59,7 @@ func (n *NIC) receiveReset(h *ethertype.Header, payload []byte) {
 		v.conn.Drop(DropStale)
 		return
 	}
-	if binary.BigEndian.Uint64(payload[4:]) != v.incarnation {
+	if binary.BigEndian.Uint64(payload[4:]) != v.side.PeerIncarnation {
 		v.conn.EnterError(ErrPeerReset, "another process answers at its address now", conn.ReasonSilent)
 		return
 	}

@@ -128,8 +128,8 @@ func (n *NIC) endAll(change error, concerned func(*VI) bool) {
 			v.conn.SendDisconnect(conn.ReasonLink)
 			v.conn.EnterError(cause, "", conn.ReasonLink)
 			n.conns.Stats.Failures++
-		case v.conn.State == StateConnectPending && v.hs.phase != phaseRequest:
-			v.hs.finish(v, &ConnError{Local: v.Local(), Remote: v.conn.Remote, Err: cause})
+		case v.conn.State == StateConnectPending && !v.side.Asks():
+			v.side.Fail(cause, "")
 		}
 	}
 }

@@ -42,10 +42,8 @@ func (v *VI) connectStart(ctx context.Context, remote ethertype.Addr, data []byt
 		return opError("connect", ErrInvalidParameter, "%d bytes of private data are over the limit of %d", len(data), MaxConnData)
 	}
 	n.conns.Now = n.link.Now()
-	v.conn.Remote = remote
-	v.begin(phaseRequest, int64(n.eng.Left(ctx, v.attr.ConnectTimeout)), append([]byte(nil), data...))
-	v.hs.named = named
-	v.hs.step(v)
+	v.left = false
+	v.side.Ask(remote, append([]byte(nil), data...), named, int64(n.eng.Left(ctx, v.attr.ConnectTimeout)))
 	n.conns.Flush()
 	return nil
 }
@@ -62,7 +60,7 @@ func (v *VI) admitConnect(op string, remote ethertype.Addr) error {
 		return opError(op, ErrInvalidState, "the VI is %v, want idle: call Disconnect first", v.conn.State)
 	case remote.MAC.IsGroup() || remote.IsZero():
 		return opError(op, ErrInvalidParameter, "%v is not the address of one endpoint", remote)
-	case n.cannotReach(remote.MAC):
+	case !n.reaches(remote.MAC):
 		return opError(op, ErrInvalidParameter, "%v is on this host, and this NIC has no way there: open it without Config.WireOnly", remote)
 	}
 	if err := n.lookAtLink(); err != nil {
@@ -95,8 +93,8 @@ func (v *VI) connectOutcome() error {
 		return ErrNotDone
 	case v.conn.State == StateError:
 		return v.conn.End.Err
-	case v.lastErr != nil:
-		return v.lastErr
+	case v.side.Err != nil:
+		return v.side.Err
 	case v.left:
 		return opError("connect", ErrInvalidState, "Disconnect was called on the VI and no attempt was made since")
 	}
@@ -117,8 +115,7 @@ func (v *VI) awaitConnect(ctx context.Context) error {
 		}
 		if err := n.wait(&w, &v.gate); err != nil {
 			if v.conn.State == StateConnectPending {
-				if n.conns.Now >= v.hs.Deadline {
-					v.hs.timeout(v)
+				if v.side.Expire() {
 					return v.connectOutcome()
 				}
 				v.leave()

@@ -31,7 +31,7 @@ func (l *Listener) Bind(q *CQ) error {
 	}
 	l.cq = q
 	q.ring.Bind()
-	for range l.queue {
+	for range l.in.Backlog.Waiting() {
 		q.ring.Announce(&l.notice)
 	}
 	return nil

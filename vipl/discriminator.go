@@ -4,7 +4,6 @@ import (
 	"context"
 
 	"github.com/bobnet-go/bobnet/ethertype"
-	"github.com/bobnet-go/bobnet/vipl/internal/conninfo"
 )
 
 // Discriminators
@@ -39,9 +38,6 @@ func (n *NIC) ListenFor(discriminator []byte) (*Listener, error) {
 		return nil, err
 	}
 	l.discriminator = string(discriminator)
-	if n.ports.discriminators == nil {
-		n.ports.discriminators = map[string]*Listener{}
-	}
 	n.ports.discriminators[l.discriminator] = l
 	return l, nil
 }
@@ -84,27 +80,4 @@ func checkDiscriminator(op string, d []byte, data int) error {
 			data, MaxConnData-1-len(d), len(d))
 	}
 	return nil
-}
-
-// listenerFor returns the listener that a request is for, nil if there is none, and
-// takes the discriminator off its private data.
-func (n *NIC) listenerFor(h *ethertype.Header, c *conninfo.Info) *Listener {
-	if !c.Named {
-		return n.ports.listeners[h.DstPort]
-	}
-	if h.DstPort != n.addr.Port || len(c.Data) == 0 || len(c.Data) < 1+int(c.Data[0]) {
-		return nil
-	}
-	end := 1 + int(c.Data[0])
-	l := n.ports.discriminators[string(c.Data[1:end])]
-	c.Data = c.Data[end:]
-	return l
-}
-
-// askedAt returns the port that the request was sent to, from which it is answered.
-func (r *Request) askedAt() uint16 {
-	if r.info.Named {
-		return r.listener.nic.addr.Port
-	}
-	return r.listener.port
 }

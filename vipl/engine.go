@@ -69,7 +69,7 @@ func (n *NIC) receive(frames [][]byte) {
 // takeShort has the frame of a poll that found no other take the fast path, if there is
 // one for it, and reports whether it has.
 func (n *NIC) takeShort(frame []byte) bool {
-	v := n.viAt(ethertype.DstPort(frame))
+	v := n.ports.vi(ethertype.DstPort(frame))
 	if v == nil || !v.conn.ReceiveShort(frame) {
 		return false
 	}
@@ -120,7 +120,7 @@ func (n *NIC) classifyLong(begin []byte, rest int) {
 // straight reports whether the data of a frame need not be seen before they lie
 // where they belong.
 func (n *NIC) straight(h *ethertype.Header) bool {
-	v := n.viAt(h.DstPort)
+	v := n.ports.vi(h.DstPort)
 	return v != nil && v.conn.TakesStraight(h)
 }
 
@@ -134,7 +134,9 @@ func (n *NIC) dispatch(h *ethertype.Header, payload []byte) (whole []byte) {
 	case ethertype.KindReset:
 		n.receiveReset(h, payload)
 	case ethertype.KindRequest, ethertype.KindRetry, ethertype.KindAccept, ethertype.KindReject, ethertype.KindProbe, ethertype.KindProbeAck:
-		n.receiveHandshake(h, payload)
+		if n.addressedHere(h) {
+			n.connects.Receive(h, payload)
+		}
 	case ethertype.KindQuery, ethertype.KindAnswer, ethertype.KindEcho, ethertype.KindEchoReply:
 		n.dir.Receive(h, payload)
 	}
@@ -168,7 +170,7 @@ func (n *NIC) receiveConn(h *ethertype.Header, payload []byte) (whole []byte) {
 	if !n.addressedHere(h) {
 		return nil
 	}
-	v := n.viAt(h.DstPort)
+	v := n.ports.vi(h.DstPort)
 	if v == nil || v.conn.LocalTag != h.Tag || v.conn.State == StateIdle {
 		n.stray(h)
 		return nil
@@ -181,12 +183,9 @@ func (n *NIC) receiveConn(h *ethertype.Header, payload []byte) (whole []byte) {
 	case StateConnected:
 		return v.conn.Receive(h, payload)
 	case StateConnectPending:
-		if h.Kind == ethertype.KindDisconnect && h.Ack == v.hs.localSeq {
-			v.hs.finish(v, &ConnError{Local: v.Local(), Remote: v.conn.Remote, Err: ErrDisconnected, Detail: "it gave up in the middle of the handshake"})
-			n.conns.SendReset(h)
-			return nil
+		if !v.side.Disconnect(h) {
+			v.conn.Drop(DropEarly) // overtook the end of the handshake; it will come again
 		}
-		v.conn.Drop(DropEarly) // overtook the end of the handshake; it will come again
 	case StateError:
 		v.answerEnded(h)
 	}
@@ -212,7 +211,7 @@ func (n *NIC) stray(h *ethertype.Header) {
 	if h.Src.IsGroup() {
 		return
 	}
-	if !n.ended.answer(n, h) && n.strangers.answers.Take(guard.Reset, n.conns.Now) {
+	if !n.ended.answer(n, h) && n.strangers.Answers.Take(guard.Reset, n.conns.Now) {
 		n.conns.SendReset(h)
 	}
 }
@@ -241,7 +240,7 @@ func (n *NIC) endConnections() {
 		case v.conn.State == StateConnected:
 			v.conn.EnterError(linkCause(n.health.dead), "", conn.ReasonSilent)
 		case v.conn.State == StateConnectPending:
-			v.hs.finish(v, &ConnError{Local: v.Local(), Remote: v.conn.Remote, Err: linkCause(n.health.dead)})
+			v.side.Fail(linkCause(n.health.dead), "")
 		}
 	}
 	n.eng.WakeAll()
@@ -251,7 +250,7 @@ func (n *NIC) endConnections() {
 // whose connection it names has lost it. If it is an RDMA write on the
 // unreliable level, nobody will send it again.
 func (n *NIC) receiveDamaged(h *ethertype.Header) {
-	v := n.viAt(h.DstPort)
+	v := n.ports.vi(h.DstPort)
 	if v == nil || v.conn.State != StateConnected || v.conn.LocalTag != h.Tag || h.Src != v.conn.Remote.MAC || h.SrcPort != v.conn.Remote.Port || !v.conn.Genuine(h) {
 		return
 	}
@@ -259,12 +258,4 @@ func (n *NIC) receiveDamaged(h *ethertype.Header) {
 	if h.Kind == ethertype.KindRDMAWrite && !v.conn.Reliable {
 		n.raise(CodeRDMAWData, v, nil, StatusOpRemoteRDMAWrite, errDamaged)
 	}
-}
-
-// viAt returns the VI at a port, nil if there is none.
-func (n *NIC) viAt(port uint16) *VI {
-	if i := int(port) - int(n.info.Ports.Lo); i >= 0 && i < len(n.ports.vis) {
-		return n.ports.vis[i]
-	}
-	return nil
 }

@@ -69,9 +69,9 @@ func (l *local) init(n *NIC) {
 	link.OnDeparture(n.departed)
 }
 
-// cannotReach reports whether a station is of this host and the NIC has no way there.
-func (n *NIC) cannotReach(mac ethertype.MAC) bool {
-	return mac == n.info.MAC && n.host.link == nil && !n.info.SameHost
+// reaches reports whether the NIC has a way to a station, which is of this host or not.
+func (n *NIC) reaches(mac ethertype.MAC) bool {
+	return mac != n.info.MAC || n.host.link != nil || n.info.SameHost
 }
 
 // mtuTo returns the MTU towards a station.
@@ -107,8 +107,8 @@ func (n *NIC) departed(ports transport.PortRange, why error) {
 		case v.conn.State == StateConnected:
 			v.conn.EnterError(cause, why.Error(), reason)
 			n.conns.Stats.Failures++
-		case v.conn.State == StateConnectPending && v.hs.phase != phaseRequest:
-			v.hs.finish(v, &ConnError{Local: v.Local(), Remote: v.conn.Remote, Err: cause, Detail: why.Error()})
+		case v.conn.State == StateConnectPending && !v.side.Asks():
+			v.side.Fail(cause, why.Error())
 		}
 	}
 }

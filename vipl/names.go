@@ -185,7 +185,7 @@ func (s *segment) Now() int64                               { return s.link.Now(
 func (s *segment) Send(h ethertype.Header, parts ...[]byte) { (*NIC)(s).conns.SendControl(h, parts...) }
 func (s *segment) Flush()                                   { (*NIC)(s).conns.Flush() }
 func (s *segment) MayAnswer(kind guard.Answer) bool {
-	return s.strangers.answers.Take(kind, s.conns.Now)
+	return s.strangers.Answers.Take(kind, s.conns.Now)
 }
 func (s *segment) Unknown()                                        { (*NIC)(s).conns.Drop(DropUnknown) }
 func (s *segment) Wait(w *progress.Waiter, g *progress.Gate) error { return (*NIC)(s).wait(w, g) }

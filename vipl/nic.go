@@ -18,12 +18,12 @@ import (
 	"github.com/bobnet-go/bobnet/transport/ring"
 	"github.com/bobnet-go/bobnet/transport/shm"
 	"github.com/bobnet-go/bobnet/transport/udp"
-	"github.com/bobnet-go/bobnet/vipl/internal/attempts"
 	"github.com/bobnet-go/bobnet/vipl/internal/batch"
 	"github.com/bobnet-go/bobnet/vipl/internal/conn"
 	"github.com/bobnet-go/bobnet/vipl/internal/conninfo"
 	"github.com/bobnet-go/bobnet/vipl/internal/directory"
 	"github.com/bobnet-go/bobnet/vipl/internal/guard"
+	"github.com/bobnet-go/bobnet/vipl/internal/handshake"
 	"github.com/mdlayher/ethernet"
 )
 
@@ -123,25 +123,17 @@ type NIC struct {
 	conns     conn.Adapter
 	calls     progress.Calls[call]
 	errs      errorState
-	strangers strangers
+	strangers guard.Strangers
 	dir       directory.Directory
 	closed    bool
 	health    health
 	ports     portTable
 	views     [][]byte // as many as one poll takes
-	attempts  attempts.Table[*VI]
-	peers     peerTable
+	connects  handshake.Table
 	ended     endedConns
 	left      VIStats // sum over VIs that have been closed
 	saidMlock bool
 	done      chan struct{} // closed when Close has finished
-}
-
-// strangers is what a NIC has against whoever is on the segment.
-type strangers struct {
-	random  guard.Random
-	tokens  guard.Mint
-	answers guard.Budget
 }
 
 // health is the state of a NIC's link.
@@ -149,16 +141,6 @@ type health struct {
 	checks bool  // somebody may change the interface under the link
 	failed error // what it returns, until it has recovered
 	dead   error // why it is of no use any more
-}
-
-// portTable says who has which port of a NIC, and how many VIs and completion queues there
-// are.
-type portTable struct {
-	vis            []*VI // by port - info.Ports.Lo
-	numVIs, numCQs int
-	next           uint16 // where to look for a free one, less info.Ports.Lo
-	listeners      map[uint16]*Listener
-	discriminators map[string]*Listener // those of ListenFor
 }
 
 // Open opens a NIC (VipOpenNic). The error wraps ErrInvalidParameter and names the
@@ -175,7 +157,7 @@ func Open(cfg *Config) (*NIC, error) {
 	if err != nil {
 		return nil, err
 	}
-	n := &NIC{link: link, info: link.Info(), log: with.Logger, logs: logs, ports: portTable{listeners: map[uint16]*Listener{}}, done: make(chan struct{})}
+	n := &NIC{link: link, info: link.Info(), log: with.Logger, logs: logs, done: make(chan struct{})}
 	if err := n.init(cfg); err != nil {
 		link.Close()
 		return nil, err
@@ -232,11 +214,11 @@ func (n *NIC) init(cfg *Config) error {
 	n.rel = *cfg.Reliability.Resolve()
 	n.limitFlight()
 	n.host.init(n)
-	n.strangers.random.Init(cfg.Seed, n.info.Virtual)
-	n.strangers.tokens.Init(&n.strangers.random)
-	n.strangers.answers.AtOnce = MaxVIs // each VI of another NIC may ask for one
-	n.conns.Incarnation = n.strangers.random.Uint64()
-	n.ports.vis = make([]*VI, n.info.Ports.Len())
+	n.strangers.Random.Init(cfg.Seed, n.info.Virtual)
+	n.strangers.Tokens.Init(&n.strangers.Random)
+	n.strangers.Answers.AtOnce = MaxVIs // each VI of another NIC may ask for one
+	n.conns.Incarnation = n.strangers.Random.Uint64()
+	n.ports.init(n.info.Ports)
 	n.addr = ethertype.Addr{MAC: n.info.MAC, Port: n.info.Ports.Lo}
 	n.max = n.info.MTU - ethertype.BaseSize
 	_, n.health.checks = n.link.(transport.Checker)
@@ -253,9 +235,10 @@ func (n *NIC) init(cfg *Config) error {
 	}
 	n.eng.Init(n.link, (*machine)(n), &progress.Config{Spin: cfg.Spin, NoService: cfg.NoService})
 	n.calls.Init(&n.eng, (*call).run)
-	n.attempts.Init(n.info.Slots, func(v *VI) { n.conns.Watch(&v.conn) })
-	n.peers.init()
-	n.dir.Init((*segment)(n), &n.eng, &n.strangers.random, directory.Self{
+	n.connects.Init(&n.conns, &n.info, n.addr, &n.strangers, handshake.Hooks{
+		Side: n.ports.side, Listener: n.ports.listener, Reaches: n.reaches, MTU: n.mtuTo, Stray: n.stray,
+	})
+	n.dir.Init((*segment)(n), &n.eng, &n.strangers.Random, directory.Self{
 		Addr: n.addr, Ports: n.info.Ports, Interface: n.info.Interface, Driver: n.info.Driver, MTU: n.info.MTU, MinMTU: minMTU,
 		MaxData: n.max, Incarnation: n.conns.Incarnation,
 	})

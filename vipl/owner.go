@@ -1,11 +1,18 @@
 package vipl
 
-import "github.com/bobnet-go/bobnet/vipl/internal/conn"
+import (
+	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/vipl/internal/conn"
+	"github.com/bobnet-go/bobnet/vipl/internal/handshake"
+)
 
-// viOwner is the VI as its connection sees it.
+// viOwner is the VI as its connection and that one's handshake see it.
 type viOwner VI
 
-var _ conn.Owner = (*viOwner)(nil)
+var (
+	_ conn.Owner      = (*viOwner)(nil)
+	_ handshake.Owner = (*viOwner)(nil)
+)
 
 // viOf returns the VI of a connection.
 func viOf(c *conn.Conn) *VI { return (*VI)(c.Owner.(*viOwner)) }
@@ -28,8 +35,7 @@ func (o *viOwner) Raise(what conn.Fault, d *Descriptor, op Status, err error) {
 
 // Lost implements conn.Owner.
 func (o *viOwner) Lost(cause error, detail string) error {
-	c := &o.conn
-	err := &ConnError{Local: c.Local(), Remote: c.Remote, Err: cause, Detail: detail}
+	err := o.Failure(o.conn.Remote, cause, detail)
 	o.nic.raise(CodeConnLost, (*VI)(o), nil, 0, err)
 	return err
 }
@@ -52,7 +58,22 @@ func (o *viOwner) Notify(recv bool) {
 }
 
 // Due implements conn.Owner.
-func (o *viOwner) Due() int64 { return o.hs.Due() }
+func (o *viOwner) Due() int64 { return o.side.Due() }
 
 // Step implements conn.Owner.
-func (o *viOwner) Step() { o.hs.step((*VI)(o)) }
+func (o *viOwner) Step() { o.side.Step() }
+
+// Connected implements handshake.Owner.
+func (o *viOwner) Connected() {
+	o.gate.Open(&o.nic.eng)
+	c := &o.conn
+	o.nic.log.Debug("connected", "local", c.Local(), "remote", c.Remote, "level", o.attr.Reliability, "data", c.Path.MaxData)
+}
+
+// Failed implements handshake.Owner.
+func (o *viOwner) Failed() { o.gate.Open(&o.nic.eng) }
+
+// Failure implements handshake.Owner.
+func (o *viOwner) Failure(remote ethertype.Addr, cause error, detail string) error {
+	return &ConnError{Local: o.conn.Local(), Remote: remote, Err: cause, Detail: detail}
+}

@@ -48,6 +48,7 @@ func (v *VI) SetAttributes(attr *Attributes) error {
 	n.conns.Mem.UseTag(v.attr.Ptag, -1)
 	n.conns.Mem.UseTag(a.Ptag, 1)
 	v.attr = a
+	v.side.Terms = a.told()
 	v.conn.SetTerms(a.terms(), a.QueueDepth)
 	n.conns.Watch(&v.conn) // PeerTimeout may be shorter
 	n.letGo()

@@ -136,7 +136,7 @@ func (n *NIC) Snapshot() Snapshot {
 		}
 	}
 	for port, l := range n.ports.listeners {
-		s.Listeners = append(s.Listeners, ListenerSnapshot{Port: port, Backlog: len(l.queue)})
+		s.Listeners = append(s.Listeners, ListenerSnapshot{Port: port, Backlog: l.in.Backlog.Waiting()})
 	}
 	slices.SortFunc(s.Listeners, func(a, b ListenerSnapshot) int { return int(a.Port) - int(b.Port) })
 	s.Names = n.dir.Names()
@@ -154,7 +154,7 @@ func (n *NIC) counters() NICStats {
 	c := &n.conns.Stats
 	s := NICStats{
 		TxFrames: c.TxFrames, TxBytes: c.TxBytes, RxFrames: c.RxFrames, RxBytes: c.RxBytes,
-		TxDropped: c.TxDropped, Unanswered: n.strangers.answers.Refused, TxTooLong: c.TxTooLong, Dropped: c.Dropped,
+		TxDropped: c.TxDropped, Unanswered: n.strangers.Answers.Refused, TxTooLong: c.TxTooLong, Dropped: c.Dropped,
 		CQOverruns: c.CQOverruns, Errors: n.errs.counts, ErrorsLost: n.errs.lost, LogsLost: n.logs.Lost(),
 		Failures: c.Failures, Closed: n.left,
 	}
@@ -192,12 +192,12 @@ func (v *VI) snapshot(now int64) VISnapshot {
 		}
 		s.Arriving = (*Arriving)(v.conn.Arriving())
 	case StateConnectPending:
-		s.GivesUp = time.Duration(v.hs.Left(now))
+		s.GivesUp = time.Duration(v.side.Left(now))
 	case StateError:
 		s.Err = v.conn.End.Err.Error()
 	case StateIdle:
-		if v.lastErr != nil {
-			s.Err = v.lastErr.Error()
+		if v.side.Err != nil {
+			s.Err = v.side.Err.Error()
 		}
 	}
 	for _, p := range v.conn.PendingSends(PendingMax, now) {

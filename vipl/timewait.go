@@ -41,7 +41,7 @@ func (t *endedConns) answer(n *NIC, h *ethertype.Header) bool {
 	before := t.table.Waiting()
 	answer, ended := t.table.Answer(h)
 	t.told(n, before)
-	if answer == timewait.Again && n.strangers.answers.Take(guard.Reset, n.conns.Now) {
+	if answer == timewait.Again && n.strangers.Answers.Take(guard.Reset, n.conns.Now) {
 		n.conns.SendControl(ended.Header, []byte{ended.Why})
 	}
 	return answer != timewait.Stranger

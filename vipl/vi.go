@@ -4,6 +4,7 @@ import (
 	"github.com/bobnet-go/bobnet/ethertype"
 	"github.com/bobnet-go/bobnet/progress"
 	"github.com/bobnet-go/bobnet/vipl/internal/conn"
+	"github.com/bobnet-go/bobnet/vipl/internal/handshake"
 )
 
 // VI is a virtual interface (VIP_VI_HANDLE): one end of a connection, with a
@@ -20,11 +21,8 @@ type VI struct {
 	sendCQ, recvCQ             *CQ
 	sendHandlers, recvHandlers handlers
 
-	hs          *handshake // while Connect Pending
-	left        bool       // Disconnect has ended the last connection
-	lastErr     error      // outcome of the last connection attempt that failed
-	incarnation uint64     // the peer NIC's
-	remoteAttr  Attributes
+	side handshake.Side // of the connection's handshake
+	left bool           // Disconnect has ended the last connection
 }
 
 // CreateVI makes an idle VI (VipCreateVi). Nil attributes mean
@@ -48,7 +46,7 @@ func (n *NIC) CreateVI(attr *Attributes, sendCQ, recvCQ *CQ) (*VI, error) {
 	case sendCQ != nil && (sendCQ.nic != n || sendCQ.closed), recvCQ != nil && (recvCQ.nic != n || recvCQ.closed):
 		return nil, opError("create VI", ErrInvalidParameter, "the completion queue is closed or belongs to another NIC")
 	}
-	port, ok := n.freePort()
+	port, ok := n.ports.free()
 	if !ok || n.ports.numVIs >= MaxVIs {
 		return nil, opError("create VI", ErrResource, "%d VIs exist and no port in %d..%d is free; open the NIC with a wider Config.Ports",
 			n.ports.numVIs, n.info.Ports.Lo, n.info.Ports.Hi)
@@ -56,8 +54,9 @@ func (n *NIC) CreateVI(attr *Attributes, sendCQ, recvCQ *CQ) (*VI, error) {
 	v := &VI{nic: n, attr: a, sendCQ: sendCQ, recvCQ: recvCQ}
 	v.conn.Init(&n.conns, (*viOwner)(v), port, ringOf(sendCQ), ringOf(recvCQ))
 	v.conn.SetTerms(a.terms(), a.QueueDepth)
-	n.ports.vis[port-n.info.Ports.Lo] = v
-	n.ports.numVIs++
+	v.side.Init(&n.connects, &v.conn, (*viOwner)(v))
+	v.side.Terms = a.told()
+	n.ports.add(v)
 	n.conns.Mem.UseTag(a.Ptag, 1)
 	for _, q := range []*CQ{sendCQ, recvCQ} {
 		if q != nil {
@@ -65,20 +64,6 @@ func (n *NIC) CreateVI(attr *Attributes, sendCQ, recvCQ *CQ) (*VI, error) {
 		}
 	}
 	return v, nil
-}
-
-// freePort picks the next port that no VI and no listener has, cyclically, so
-// that a port is not used again soon.
-func (n *NIC) freePort() (uint16, bool) {
-	size := n.info.Ports.Len()
-	for range size {
-		n.ports.next = uint16((int(n.ports.next) + 1) % size)
-		port := n.info.Ports.Lo + n.ports.next
-		if n.ports.next != 0 && n.ports.vis[n.ports.next] == nil && n.ports.listeners[port] == nil {
-			return port, true
-		}
-	}
-	return 0, false
 }
 
 // Close destroys the VI (VipDestroyVi). A connected one is disconnected first;
@@ -106,8 +91,7 @@ func (v *VI) Close() error {
 			q.users--
 		}
 	}
-	n.ports.vis[v.conn.Port-n.info.Ports.Lo] = nil
-	n.ports.numVIs--
+	n.ports.remove(v)
 	n.conns.Mem.UseTag(v.attr.Ptag, -1)
 	done := VIStats(v.conn.Stats)
 	n.left.add(&done)
@@ -146,20 +130,10 @@ func (v *VI) leave() {
 			n.ended.add(v, v.conn.End.Why, v.conn.End.Told)
 		}
 	case StateConnectPending:
-		v.hs.abandon(v)
+		v.side.Abandon()
 	}
 	v.conn.Idle()
-	v.endHandshake()
 	v.gate.Open(&n.eng)
-}
-
-// start enters Connected: both sides have agreed and the MTU is proven.
-func (v *VI) start() {
-	hs := v.hs
-	v.endHandshake()
-	v.conn.Start(hs.localSeq, hs.remoteSeq, hs.reads)
-	v.gate.Open(&v.nic.eng)
-	v.nic.log.Debug("connected", "local", v.Local(), "remote", v.conn.Remote, "level", v.attr.Reliability, "data", v.conn.Path.MaxData)
 }
 
 // State returns the VI's state alone of what Query returns.

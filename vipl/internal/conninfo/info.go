@@ -1,5 +1,5 @@
 // Package conninfo is what two NICs tell each other when they connect VIs, in bytes. The
-// phases of a handshake are those of package vipl.
+// phases of a handshake are in package handshake.
 package conninfo
 
 import (

@@ -5,6 +5,13 @@
 // Nothing here is safe for use by several goroutines; the NIC's lock guards it.
 package guard
 
+// Strangers is what a NIC has against whoever is on the segment.
+type Strangers struct {
+	Random  Random
+	Tokens  Mint
+	Answers Budget
+}
+
 // Printable makes text from the wire safe to show.
 func Printable(b []byte) string {
 	out := make([]byte, 0, len(b))

@@ -1,0 +1,126 @@
+package handshake
+
+import (
+	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/vipl/internal/code"
+	"github.com/bobnet-go/bobnet/vipl/internal/conn"
+	"github.com/bobnet-go/bobnet/vipl/internal/conninfo"
+	"github.com/bobnet-go/bobnet/vipl/internal/guard"
+)
+
+// addressed reports whether a frame of the handshake, whose tag is right, is meant for
+// the attempt that is being made, or has been made.
+func (s *Side) addressed(h *ethertype.Header) bool {
+	if s.conn.State == conn.StateConnectPending {
+		return h.Ack == s.attempt.local
+	}
+	return s.conn.Genuine(h)
+}
+
+// pending reports whether an attempt is in the given phase, and its peer's port is the one that
+// h comes from.
+func (s *Side) pending(p phase, h *ethertype.Header) bool {
+	return s.conn.State == conn.StateConnectPending && s.attempt.phase == p && h.SrcPort == s.conn.Remote.Port
+}
+
+// receiveRetry asks again, with the token.
+func (s *Side) receiveRetry(h *ethertype.Header) {
+	if !s.pending(phaseRequest, h) || h.Sack == s.attempt.token {
+		s.conn.Drop(code.DropStale)
+		return
+	}
+	s.attempt.token = h.Sack
+	s.restart()
+}
+
+func (s *Side) receiveAccept(h *ethertype.Header, payload []byte) {
+	c, ok := conninfo.Parse(payload)
+	if !ok || s.conn.State != conn.StateConnectPending || s.attempt.phase != phaseRequest {
+		s.conn.Drop(code.DropStale) // or a repetition: the probe's own timer answers it
+		return
+	}
+	if s.differs(&c.Terms) >= 0 { // the server has compared them; a peer that differs is broken
+		s.conn.Drop(code.DropFormat)
+		return
+	}
+	s.adopt(sender(h), &c)
+	s.attempt.phase = phaseProbe
+	s.conn.Path.BeginProbes()
+	s.restart()
+}
+
+// receiveProbe handles a probe: a full-size one ends the server's part; any one is answered in
+// its own size, also when its first answer was lost.
+func (s *Side) receiveProbe(h *ethertype.Header) {
+	pending := s.pending(phaseAccept, h)
+	if !pending && (s.conn.State != conn.StateConnected || h.SrcPort != s.conn.Remote.Port) {
+		s.conn.Drop(code.DropStale)
+		return
+	}
+	size := s.conn.Path.SizeOf(h)
+	if size == conn.ProbeOther {
+		s.conn.Drop(code.DropFormat)
+		return
+	}
+	if pending && s.attempt.request != nil {
+		s.attempt.request.Prove(s.table.conns.Now)
+	}
+	if pending && size == conn.ProbeFull {
+		s.connect()
+	}
+	s.conn.Path.SendProbe(ethertype.KindProbeAck, int(h.Size))
+}
+
+func (s *Side) receiveProbeAck(h *ethertype.Header) {
+	if s.conn.State == conn.StateConnected && h.SrcPort == s.conn.Remote.Port { // to a probe that the connection has sent
+		s.conn.Path.Answered(h)
+		return
+	}
+	if !s.pending(phaseProbe, h) {
+		s.conn.Drop(code.DropStale)
+		return
+	}
+	switch s.conn.Path.SizeOf(h) {
+	case conn.ProbeShort:
+		s.conn.Path.Answered(h)
+	case conn.ProbeFull:
+		long := s.attempt.longAck
+		if s.connect(); long {
+			s.conn.Path.UseLong()
+		}
+	case conn.ProbeLong:
+		s.attempt.longAck = true
+	default:
+		s.conn.Drop(code.DropFormat)
+	}
+}
+
+// The codes of KindReject, its first payload byte. Text for people may follow:
+// behind rejectRefused the server's words, behind those of terms the value
+// that the refusing side has.
+const (
+	rejectNoListener byte = iota
+	rejectRefused
+	rejectBacklog
+	rejectReliability // peer to peer: the terms do not match
+	rejectTransfer
+	rejectQoS
+)
+
+func (s *Side) receiveReject(h *ethertype.Header, payload []byte) {
+	if len(payload) < 1 || !s.pending(phaseRequest, h) {
+		s.conn.Drop(code.DropStale)
+		return
+	}
+	text := guard.Printable(payload[1:min(len(payload), 1+conninfo.MaxData)])
+	switch reject := payload[0]; reject { // read once: the peer may still write to it
+	case rejectNoListener:
+		s.Fail(code.ErrNoMatch, "start the server first, or try again")
+	case rejectBacklog: // try again by and by
+	case rejectReliability, rejectTransfer, rejectQoS:
+		i := int(reject - rejectReliability)
+		s.Fail(agreed[i].err, s.mismatch(i, text))
+	default:
+		s.Fail(code.ErrReject, text)
+	}
+}

@@ -1,0 +1,100 @@
+package handshake
+
+import (
+	"fmt"
+
+	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/vipl/internal/code"
+	"github.com/bobnet-go/bobnet/vipl/internal/conninfo"
+	"github.com/bobnet-go/bobnet/vipl/internal/pathprobe"
+)
+
+// Step sends what the phase of a pending attempt asks for. It is called when it is due.
+func (s *Side) Step() {
+	a, t := s.attempt, s.table
+	now := t.conns.Now
+	if now >= a.Deadline {
+		s.timeOut()
+		return
+	}
+	if now < a.Next || !t.attempts.Admit(&a.Attempt, stages[a.phase], now) {
+		return
+	}
+	if a.serial && a.request.HoldsUp(now) {
+		s.passOver()
+		return
+	}
+	a.Sends(now)
+	switch a.phase {
+	case phaseRequest:
+		s.sendInfo(ethertype.Header{Kind: ethertype.KindRequest, Sack: a.token})
+	case phaseAccept:
+		if a.request != nil && !a.request.Afford(conninfo.Size) {
+			return
+		}
+		s.sendInfo(ethertype.Header{Kind: ethertype.KindAccept, Tag: s.conn.RemoteTag, Seq: a.local, Ack: a.remote})
+	case phaseProbe:
+		if s.conn.Path.Narrow(pathprobe.Certain) {
+			s.Fail(code.ErrInvalidMTU, s.conn.Path.MTUDetail())
+			return
+		}
+		a.tries++
+		s.conn.Path.Probe(a.tries)
+	}
+}
+
+// restart has the attempt, which has got on, send at once.
+func (s *Side) restart() {
+	now := s.table.conns.Now
+	s.attempt.Restart(now)
+	s.table.attempts.Resume(&s.attempt.Attempt, now)
+	s.Step()
+}
+
+// sendInfo sends h, a Request or an Accept, with what the side says of itself.
+func (s *Side) sendInfo(h ethertype.Header) {
+	c := s.describe()
+	h.Dst, h.DstPort, h.SrcPort = s.conn.Remote.MAC, s.conn.Remote.Port, s.conn.Port
+	s.table.conns.SendControl(h, c.Append(make([]byte, 0, conninfo.Size+conninfo.MaxData)))
+}
+
+// describe returns what the side says of itself.
+func (s *Side) describe() conninfo.Info {
+	a, t := s.attempt, s.table
+	terms := s.Terms
+	terms.WholeCRC = terms.WholeCRC || t.info.Unprotected // the peer's link may be another
+	asks := a.phase == phaseRequest
+	return conninfo.Info{
+		Incarnation: t.conns.Incarnation, Tag: s.conn.LocalTag, Seq: a.local, MTU: uint32(t.hooks.MTU(s.conn.Remote.MAC)),
+		Terms: terms, Data: a.data, Long: asks && s.conn.Path.MayUseLong() || a.phase == phaseAccept && s.conn.Path.Long,
+		Peer: asks && a.peer != nil, Named: asks && a.named,
+	}
+}
+
+// timeOut ends an attempt whose time is over, and says what is likely to be wrong.
+func (s *Side) timeOut() {
+	a, t := s.attempt, s.table
+	detail := "no answer: is the peer running, is its interface up and on this segment?"
+	switch {
+	case a.phase == phaseProbe && s.conn.Path.Narrow(pathprobe.Likely):
+		s.Fail(code.ErrInvalidMTU, s.conn.Path.MTUDetail())
+		return
+	case a.phase == phaseProbe && s.conn.Path.Lossy() != "":
+		detail = s.conn.Path.Lossy()
+	case a.phase == phaseRequest && a.peer != nil:
+		detail = fmt.Sprintf("the peer did not ask for %v with the same discriminator: is its program running, and does it name this NIC?", t.nic)
+	case a.phase == phaseRequest && s.conn.Remote.MAC == t.info.MAC:
+		detail = "no answer on this host: is the peer running? If it is another user's, both sides need Config.AnyUser"
+	case a.phase != phaseRequest:
+		detail = "the peer stopped answering in the middle of the handshake"
+	}
+	s.Fail(code.ErrTimeout, detail)
+}
+
+// passOver gives up a requester that does not answer, and forgets its request: if it is
+// there after all, it asks anew.
+func (s *Side) passOver() {
+	s.attempt.request.Forget()
+	s.attempt.request = nil
+	s.Fail(code.ErrTimeout, "the requester does not answer, and others wait to be accepted")
+}

@@ -1,0 +1,186 @@
+package handshake
+
+import (
+	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/transport"
+	"github.com/bobnet-go/bobnet/vipl/internal/attempts"
+	"github.com/bobnet-go/bobnet/vipl/internal/backlog"
+	"github.com/bobnet-go/bobnet/vipl/internal/code"
+	"github.com/bobnet-go/bobnet/vipl/internal/conn"
+	"github.com/bobnet-go/bobnet/vipl/internal/conninfo"
+	"github.com/bobnet-go/bobnet/vipl/internal/guard"
+)
+
+// Table is what the handshakes of a NIC share.
+type Table struct {
+	conns     *conn.Adapter
+	info      *transport.Info
+	nic       ethertype.Addr // of the NIC itself
+	strangers *guard.Strangers
+	hooks     Hooks
+	attempts  attempts.Table[*Side]
+	peers     peerTable
+}
+
+// Hooks are what handshakes ask of their NIC.
+type Hooks struct {
+	// Side returns that of a port, nil if there is none.
+	Side func(port uint16) *Side
+	// Listener returns the one at a port, or if name is not nil the one of that
+	// discriminator; nil if there is none.
+	Listener func(port uint16, name []byte) *Listener
+	Reaches  func(mac ethertype.MAC) bool // whether there is a way to a station
+	MTU      func(to ethertype.MAC) int   // towards a station
+	Stray    func(h *ethertype.Header)    // has a frame of a handshake that there is not answered
+}
+
+// Listener is where requests go.
+type Listener struct {
+	Backlog backlog.Backlog
+	Arrived func() // is called when one has come that waits now
+}
+
+// Init makes an empty table for a NIC with the address nic on the interface that info
+// describes.
+func (t *Table) Init(conns *conn.Adapter, info *transport.Info, nic ethertype.Addr, strangers *guard.Strangers, hooks Hooks) {
+	t.conns, t.info, t.nic, t.strangers, t.hooks = conns, info, nic, strangers, hooks
+	t.attempts.Init(info.Slots, func(s *Side) { conns.Watch(s.conn) })
+	t.peers.pending = map[peerKey]*Side{}
+}
+
+// Receive takes in a frame of a handshake that was sent to this NIC.
+func (t *Table) Receive(h *ethertype.Header, payload []byte) {
+	if h.Flags&ethertype.FlagWholeCRC == 0 {
+		t.conns.Drop(code.DropFormat)
+		return
+	}
+	if h.Kind == ethertype.KindRequest {
+		t.receiveRequest(h, payload)
+		return
+	}
+	s := t.hooks.Side(h.DstPort)
+	if s == nil || s.conn.LocalTag != h.Tag || h.Tag == 0 || h.Src != s.conn.Remote.MAC {
+		if h.Kind == ethertype.KindProbe || h.Kind == ethertype.KindAccept { // of one who waits for us, and we have gone
+			t.hooks.Stray(h)
+			return
+		}
+		t.conns.Drop(code.DropStale)
+		return
+	}
+	if !s.addressed(h) {
+		s.conn.Drop(code.DropAck)
+		return
+	}
+	switch h.Kind {
+	case ethertype.KindAccept:
+		s.receiveAccept(h, payload)
+	case ethertype.KindReject:
+		s.receiveReject(h, payload)
+	case ethertype.KindRetry:
+		s.receiveRetry(h)
+	case ethertype.KindProbe:
+		s.receiveProbe(h)
+	case ethertype.KindProbeAck:
+		s.receiveProbeAck(h)
+	}
+}
+
+// receiveRequest handles KindRequest.
+func (t *Table) receiveRequest(h *ethertype.Header, payload []byte) {
+	c, ok := conninfo.Parse(payload)
+	if !ok || h.Src.IsGroup() {
+		t.conns.Drop(code.DropFormat)
+		return
+	}
+	if !t.hooks.Reaches(h.Src) {
+		t.conns.Drop(code.DropPeer)
+		return
+	}
+	if c.Peer {
+		t.receivePeer(h, &c)
+		return
+	}
+	l := t.listenerFor(h, &c)
+	if l == nil {
+		t.conns.Drop(code.DropNoListener)
+		t.sendReject(sender(h), h.DstPort, &c, []byte{rejectNoListener})
+		return
+	}
+	proven := t.proven(h, &c)
+	if !proven {
+		t.sendRetry(h, &c)
+	}
+	switch verdict, r := l.Backlog.Receive(h, &c, len(payload), proven, t.conns.Now); verdict {
+	case backlog.New:
+		l.Arrived()
+	case backlog.Refused:
+		t.repeatRefusal(r)
+	case backlog.Doubtful:
+		t.conns.Drop(code.DropBacklog)
+	case backlog.Full:
+		t.conns.Drop(code.DropBacklog)
+		t.sendReject(sender(h), h.DstPort, &c, []byte{rejectBacklog})
+	}
+}
+
+// sender returns who has sent a frame.
+func sender(h *ethertype.Header) ethertype.Addr { return ethertype.Addr{MAC: h.Src, Port: h.SrcPort} }
+
+// listenerFor returns the listener that a request is for, nil if there is none, and
+// takes the discriminator off its private data.
+func (t *Table) listenerFor(h *ethertype.Header, c *conninfo.Info) *Listener {
+	if !c.Named {
+		return t.hooks.Listener(h.DstPort, nil)
+	}
+	if h.DstPort != t.nic.Port || len(c.Data) == 0 || len(c.Data) < 1+int(c.Data[0]) {
+		return nil
+	}
+	end := 1 + int(c.Data[0])
+	name := c.Data[1:end]
+	c.Data = c.Data[end:]
+	return t.hooks.Listener(h.DstPort, name)
+}
+
+// proven reports whether a request carries a token of this NIC's.
+func (t *Table) proven(h *ethertype.Header, c *conninfo.Info) bool {
+	return t.strangers.Tokens.Proven(h, guard.Identity{Tag: c.Tag, Seq: c.Seq}, t.conns.Now)
+}
+
+// sendRetry has who sent a request ask again with a token.
+func (t *Table) sendRetry(h *ethertype.Header, c *conninfo.Info) {
+	token := t.strangers.Tokens.Token(h, guard.Identity{Tag: c.Tag, Seq: c.Seq}, t.conns.Now)
+	t.conns.SendControl(ethertype.Header{Dst: h.Src, Kind: ethertype.KindRetry, DstPort: h.SrcPort, SrcPort: h.DstPort, Tag: c.Tag, Ack: c.Seq, Sack: token})
+}
+
+// sendReject refuses a request that was sent to a port.
+func (t *Table) sendReject(to ethertype.Addr, port uint16, c *conninfo.Info, body []byte) {
+	if t.strangers.Answers.Take(guard.Reject, t.conns.Now) {
+		t.conns.SendControl(ethertype.Header{Dst: to.MAC, Kind: ethertype.KindReject, DstPort: to.Port, SrcPort: port, Tag: c.Tag, Ack: c.Seq}, body)
+	}
+}
+
+// Refuse refuses a request, with a text for its requester, which is cut at
+// conninfo.MaxData bytes.
+func (t *Table) Refuse(r *backlog.Request, text string) {
+	t.refuse(r, append([]byte{rejectRefused}, text[:min(len(text), conninfo.MaxData)]...))
+}
+
+// Shut refuses the requests that wait at a listener: nobody listens any more.
+func (t *Table) Shut(l *Listener) {
+	for _, r := range l.Backlog.Clear() {
+		t.refuse(r, []byte{rejectNoListener})
+	}
+}
+
+func (t *Table) refuse(r *backlog.Request, body []byte) {
+	r.Refuse(body, t.conns.Now)
+	t.repeatRefusal(r)
+}
+
+// repeatRefusal tells a requester that it is refused, if that is not too much for one that
+// is not proven; then it asks again.
+func (t *Table) repeatRefusal(r *backlog.Request) {
+	if r.Afford(len(r.Refusal)) {
+		t.sendReject(r.From, r.Port, &r.Info, r.Refusal)
+	}
+}
