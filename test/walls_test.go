@@ -60,6 +60,7 @@ var innerWalls = map[string][]string{
 	"vipl/internal/conn":      {"ethertype", "reliability", "transport", "transport/latch", "progress", "vipl/internal/batch", "vipl/internal/code", "vipl/internal/memory", "vipl/internal/pathprobe"},
 	"vipl/internal/attempts":  {"transport/fifo"},
 	"vipl/internal/backlog":   {"ethertype", "vipl/internal/conninfo"},
+	"vipl/internal/engine":    {"ethertype", "reliability", "transport", "transport/shm", "progress", "vipl/internal/batch", "vipl/internal/code", "vipl/internal/conn", "vipl/internal/conninfo", "vipl/internal/guard", "vipl/internal/handshake", "vipl/internal/timewait"},
 	"vipl/internal/handshake": {"ethertype", "transport", "vipl/internal/attempts", "vipl/internal/backlog", "vipl/internal/code", "vipl/internal/conn", "vipl/internal/conninfo", "vipl/internal/guard", "vipl/internal/pathprobe"},
 	"vipl/internal/batch":     {"ethertype", "transport"},
 	"vipl/internal/conninfo":  {"ethertype", "reliability"},
@@ -231,7 +232,7 @@ func TestPureRooms(t *testing.T) {
 }
 
 // machines are the packages below vipl that get time and frames as arguments.
-var machines = []string{"vipl/internal/attempts", "vipl/internal/backlog", "vipl/internal/batch", "vipl/internal/conn", "vipl/internal/conninfo", "vipl/internal/handshake", "vipl/internal/pathprobe", "vipl/internal/timewait"}
+var machines = []string{"vipl/internal/attempts", "vipl/internal/backlog", "vipl/internal/batch", "vipl/internal/conn", "vipl/internal/conninfo", "vipl/internal/engine", "vipl/internal/handshake", "vipl/internal/pathprobe", "vipl/internal/timewait"}
 
 // clockless packages run under virtual time, so the wall clock and the global
 // source of randomness must not reach them.

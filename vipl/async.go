@@ -167,7 +167,7 @@ func (n *NIC) tell(e *AsyncError) {
 		n.logError(e)
 	case n.errs.owed.Load() >= errorsMax:
 		n.errs.lost++
-	case !n.closed:
+	case !n.m.Closed:
 		n.errs.owed.Add(1)
 		n.calls.Owe(call{fail: n.errs.handler, async: *e})
 	}

@@ -41,10 +41,10 @@ func (v *VI) connectStart(ctx context.Context, remote ethertype.Addr, data []byt
 	if len(data) > MaxConnData {
 		return opError("connect", ErrInvalidParameter, "%d bytes of private data are over the limit of %d", len(data), MaxConnData)
 	}
-	n.conns.Now = n.link.Now()
+	n.m.Conns.Now = n.m.Link.Now()
 	v.left = false
 	v.side.Ask(remote, append([]byte(nil), data...), named, int64(n.eng.Left(ctx, v.attr.ConnectTimeout)))
-	n.conns.Flush()
+	n.m.Conns.Flush()
 	return nil
 }
 
@@ -60,10 +60,10 @@ func (v *VI) admitConnect(op string, remote ethertype.Addr) error {
 		return opError(op, ErrInvalidState, "the VI is %v, want idle: call Disconnect first", v.conn.State)
 	case remote.MAC.IsGroup() || remote.IsZero():
 		return opError(op, ErrInvalidParameter, "%v is not the address of one endpoint", remote)
-	case !n.reaches(remote.MAC):
+	case !n.m.Reaches(remote.MAC):
 		return opError(op, ErrInvalidParameter, "%v is on this host, and this NIC has no way there: open it without Config.WireOnly", remote)
 	}
-	if err := n.lookAtLink(); err != nil {
+	if err := n.m.CheckLink(); err != nil {
 		return &ConnError{Local: v.Local(), Remote: remote, Err: err}
 	}
 	return nil
@@ -76,7 +76,7 @@ func (v *VI) ConnectDone() error {
 	n := v.nic
 	n.eng.Lock()
 	defer n.eng.Unlock()
-	if v.conn.State == StateConnectPending && !n.closed {
+	if v.conn.State == StateConnectPending && !n.m.Closed {
 		n.eng.Poll()
 	}
 	return v.connectOutcome()
@@ -119,7 +119,7 @@ func (v *VI) awaitConnect(ctx context.Context) error {
 					return v.connectOutcome()
 				}
 				v.leave()
-				n.conns.Flush()
+				n.m.Conns.Flush()
 			}
 			return err
 		}

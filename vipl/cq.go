@@ -36,14 +36,14 @@ func (n *NIC) CreateCQ(entries int) (*CQ, error) {
 	n.eng.Lock()
 	defer n.eng.Unlock()
 	switch {
-	case n.closed:
+	case n.m.Closed:
 		return nil, ErrClosed
-	case n.ports.numCQs >= MaxCQs:
+	case n.numCQs >= MaxCQs:
 		return nil, opError("create completion queue", ErrResource, "all %d completion queues are in use; close some", MaxCQs)
 	}
-	n.ports.numCQs++
+	n.numCQs++
 	q := &CQ{nic: n}
-	q.ring.Init(&n.conns, (*cqOwner)(q), entries)
+	q.ring.Init(&n.m.Conns, (*cqOwner)(q), entries)
 	return q, nil
 }
 
@@ -79,7 +79,7 @@ func (q *CQ) Done() (vi *VI, recv bool, err error) {
 			return nil, false, err
 		}
 		if polled {
-			n.conns.Uncork()
+			n.m.Conns.Uncork()
 			return nil, false, ErrNotDone
 		}
 		n.eng.Poll()
@@ -115,12 +115,12 @@ func (q *CQ) Close() error {
 	n := q.nic
 	n.eng.Lock()
 	defer n.eng.Unlock()
-	if q.users+q.ring.Bound() > 0 && !n.closed {
+	if q.users+q.ring.Bound() > 0 && !n.m.Closed {
 		return opError("destroy completion queue", ErrResource,
 			"%d work queues and %d listeners are still bound to it; close the VIs and the listeners first", q.users, q.ring.Bound())
 	}
 	if !q.closed {
-		n.ports.numCQs--
+		n.numCQs--
 	}
 	q.closed, q.attend = true, nil
 	q.ring.Attend(false)

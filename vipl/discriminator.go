@@ -30,7 +30,7 @@ func (n *NIC) ListenFor(discriminator []byte) (*Listener, error) {
 	}
 	n.eng.Lock()
 	defer n.eng.Unlock()
-	if n.ports.discriminators[string(discriminator)] != nil {
+	if n.m.Ports.Names[string(discriminator)] != nil {
 		return nil, opError(op, ErrResource, "another listener of this NIC has %q", discriminator)
 	}
 	l, err := n.listen(0)
@@ -38,7 +38,7 @@ func (n *NIC) ListenFor(discriminator []byte) (*Listener, error) {
 		return nil, err
 	}
 	l.discriminator = string(discriminator)
-	n.ports.discriminators[l.discriminator] = l
+	n.m.Ports.Names[l.discriminator] = &l.in
 	return l, nil
 }
 

@@ -55,7 +55,7 @@ func (v *VI) isClosed() error {
 	switch {
 	case v.conn.Closed:
 		return errVIClosed
-	case v.nic.closed:
+	case v.nic.m.Closed:
 		return ErrClosed
 	}
 	return nil
@@ -66,7 +66,7 @@ func (q *CQ) isClosed() error {
 	switch {
 	case q.closed:
 		return errCQClosed
-	case q.nic.closed:
+	case q.nic.m.Closed:
 		return ErrClosed
 	}
 	return nil
@@ -76,7 +76,7 @@ func (q *CQ) isClosed() error {
 // listeners.
 func (l *Listener) isClosed() error {
 	switch {
-	case l.nic.closed:
+	case l.nic.m.Closed:
 		return ErrClosed
 	case l.closed:
 		return errListenerClosed

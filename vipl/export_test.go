@@ -8,19 +8,19 @@ import (
 )
 
 // LongFrames has long frames be those of an MTU.
-func (n *NIC) LongFrames(mtu int) { n.conns.Long.Size = mtu - ethertype.BaseSize }
+func (n *NIC) LongFrames(mtu int) { n.m.Conns.Long.Size = mtu - ethertype.BaseSize }
 
 // Fetched returns how many long frames went straight to where they belong.
-func (n *NIC) Fetched() uint64 { return n.conns.Long.Fetched }
+func (n *NIC) Fetched() uint64 { return n.m.Conns.Long.Fetched }
 
 // Short returns how many messages have gone the short way, out or in.
-func (n *NIC) Short() uint64 { return n.conns.FastPath }
+func (n *NIC) Short() uint64 { return n.m.Conns.FastPath }
 
 // ForgetUsual keeps the frame that comes next from the short way.
 func (v *VI) ForgetUsual() { v.conn.ForgetPrediction() }
 
 // FindTimer makes the time of the next timer exact.
-func (n *NIC) FindTimer() { n.conns.FindTimer() }
+func (n *NIC) FindTimer() { n.m.Conns.FindTimer() }
 
 // Wide reports whether v sends long frames.
 func (v *VI) Wide() bool { return v.conn.Path.UsesLong() }
@@ -29,7 +29,7 @@ func (v *VI) Wide() bool { return v.conn.Path.UsesLong() }
 func (n *NIC) Waiting() (led bool, followers int) {
 	n.eng.Lock()
 	defer n.eng.Unlock()
-	s := n.eng.State(n.conns.Now)
+	s := n.eng.State(n.m.Conns.Now)
 	return strings.HasPrefix(s.Driver, "caller"), s.Followers
 }
 

@@ -41,31 +41,31 @@ func (n *NIC) Listen(port uint16) (*Listener, error) {
 }
 
 func (n *NIC) listen(port uint16) (*Listener, error) {
-	if n.closed {
+	if n.m.Closed {
 		return nil, ErrClosed
 	}
 	if port == 0 {
 		var ok bool
-		if port, ok = n.ports.free(); !ok {
-			return nil, opError("listen", ErrResource, "no port in %d..%d is free", n.info.Ports.Lo, n.info.Ports.Hi)
+		if port, ok = n.m.Ports.Free(); !ok {
+			return nil, opError("listen", ErrResource, "no port in %d..%d is free", n.m.Info.Ports.Lo, n.m.Info.Ports.Hi)
 		}
 	}
 	switch {
-	case !n.info.Ports.Contains(port) || port == n.info.Ports.Lo:
+	case !n.m.Info.Ports.Contains(port) || port == n.m.Info.Ports.Lo:
 		return nil, opError("listen", ErrInvalidParameter, "port %d is not in %d..%d: open the NIC with Config.Ports around it",
-			port, n.info.Ports.Lo+1, n.info.Ports.Hi)
-	case n.ports.listeners[port] != nil || n.ports.vi(port) != nil:
+			port, n.m.Info.Ports.Lo+1, n.m.Info.Ports.Hi)
+	case n.m.Ports.Taken(port):
 		return nil, opError("listen", ErrResource, "port %d is already in use on this NIC", port)
 	}
 	l := &Listener{nic: n, port: port}
-	l.in.Arrived = l.announce
+	l.in.Owner = (*listenerOwner)(l)
 	l.notice.Owner = l
-	n.ports.listeners[port] = l
+	n.m.Ports.Listeners[port] = &l.in
 	return l, nil
 }
 
 // Addr returns the address to connect to.
-func (l *Listener) Addr() ethertype.Addr { return ethertype.Addr{MAC: l.nic.info.MAC, Port: l.port} }
+func (l *Listener) Addr() ethertype.Addr { return ethertype.Addr{MAC: l.nic.m.Info.MAC, Port: l.port} }
 
 // RequireProof has the listener take only requests whose senders have proven that
 // they are where they say: they have asked again with a token that was sent there.
@@ -101,7 +101,7 @@ func (l *Listener) Poll() (*Request, error) {
 	n := l.nic
 	n.eng.Lock()
 	defer n.eng.Unlock()
-	if l.in.Backlog.Waiting() == 0 && !n.closed {
+	if l.in.Backlog.Waiting() == 0 && !n.m.Closed {
 		n.eng.Poll()
 	}
 	return l.take()
@@ -111,7 +111,7 @@ func (l *Listener) take() (*Request, error) {
 	if err := l.isClosed(); err != nil {
 		return nil, err
 	}
-	r := l.in.Backlog.Take(l.nic.conns.Now)
+	r := l.in.Backlog.Take(l.nic.m.Conns.Now)
 	if r == nil {
 		return nil, ErrNotDone
 	}
@@ -119,8 +119,15 @@ func (l *Listener) take() (*Request, error) {
 	return &Request{l, r}, nil
 }
 
-// announce tells that a request has come. It may have displaced another one.
-func (l *Listener) announce() {
+// listenerOwner is the listener as what it keeps of requests sees it.
+type listenerOwner Listener
+
+// listenerOf returns the listener that keeps l.
+func listenerOf(l *handshake.Listener) *Listener { return (*Listener)(l.Owner.(*listenerOwner)) }
+
+// Arrived implements handshake.ListenerOwner: a request has come, and may have displaced
+// another one.
+func (l *listenerOwner) Arrived() {
 	l.notice.Limit(l.in.Backlog.Waiting() - 1)
 	if l.cq != nil {
 		l.cq.ring.Announce(&l.notice)
@@ -134,13 +141,13 @@ func (l *Listener) Close() error {
 	n := l.nic
 	n.eng.Lock()
 	defer n.eng.Unlock()
-	if l.closed || n.closed {
+	if l.closed || n.m.Closed {
 		return nil
 	}
-	n.connects.Shut(&l.in)
-	n.conns.Flush()
+	n.m.Connects.Shut(&l.in)
+	n.m.Conns.Flush()
 	l.shut()
-	delete(n.ports.listeners, l.port)
+	delete(n.m.Ports.Listeners, l.port)
 	return nil
 }
 
@@ -148,7 +155,7 @@ func (l *Listener) shut() {
 	l.closed = true
 	l.in.Backlog.Clear()
 	if l.discriminator != "" {
-		delete(l.nic.ports.discriminators, l.discriminator)
+		delete(l.nic.m.Ports.Names, l.discriminator)
 	}
 	l.unbind()
 	l.gate.Open(&l.nic.eng)
@@ -193,7 +200,7 @@ func (r *Request) acceptStart(ctx context.Context, v *VI, serial bool) error {
 	n := r.listener.nic
 	n.eng.Lock()
 	defer n.eng.Unlock()
-	if n.closed {
+	if n.m.Closed {
 		return ErrClosed
 	}
 	if err := v.isClosed(); err != nil {
@@ -207,16 +214,16 @@ func (r *Request) acceptStart(ctx context.Context, v *VI, serial bool) error {
 	case v.conn.State != StateIdle:
 		return opError("accept", ErrInvalidState, "the VI is %v, want idle", v.conn.State)
 	}
-	if err := n.lookAtLink(); err != nil {
+	if err := n.m.CheckLink(); err != nil {
 		return &ConnError{Local: v.Local(), Remote: r.in.From, Err: err}
 	}
 	if err := v.side.Match(r.in); err != nil {
 		return err
 	}
-	n.conns.Now = n.link.Now()
+	n.m.Conns.Now = n.m.Link.Now()
 	v.left = false
 	v.side.Answer(r.in, serial, int64(n.eng.Left(ctx, v.attr.ConnectTimeout)))
-	n.conns.Flush()
+	n.m.Conns.Flush()
 	return nil
 }
 
@@ -227,12 +234,12 @@ func (r *Request) Reject(text string) error {
 	n.eng.Lock()
 	defer n.eng.Unlock()
 	switch {
-	case n.closed:
+	case n.m.Closed:
 		return ErrClosed
 	case r.in.Decided():
 		return opError("reject", ErrInvalidState, "the request was already accepted or rejected")
 	}
-	n.connects.Refuse(r.in, text)
-	n.conns.Flush()
+	n.m.Connects.Refuse(r.in, text)
+	n.m.Conns.Flush()
 	return nil
 }

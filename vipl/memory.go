@@ -49,10 +49,10 @@ func VirtualAddress(buf []byte) uint64 { return memory.Address(buf) }
 func (n *NIC) CreatePtag() (Ptag, error) {
 	n.eng.Lock()
 	defer n.eng.Unlock()
-	if n.closed {
+	if n.m.Closed {
 		return 0, ErrClosed
 	}
-	return n.conns.Mem.CreateTag(MaxPtags)
+	return n.m.Conns.Mem.CreateTag(MaxPtags)
 }
 
 // DestroyPtag drops a tag (VipDestroyPtag). It fails with ErrResource while a
@@ -60,7 +60,7 @@ func (n *NIC) CreatePtag() (Ptag, error) {
 func (n *NIC) DestroyPtag(p Ptag) error {
 	n.eng.Lock()
 	defer n.eng.Unlock()
-	return n.conns.Mem.DestroyTag(p)
+	return n.m.Conns.Mem.DestroyTag(p)
 }
 
 // RegisterMem makes buf known for transfers and returns its handle
@@ -79,10 +79,10 @@ func (n *NIC) register(buf []byte, attr *MemAttributes, mapped, locked bool) (Me
 	}
 	n.eng.Lock()
 	defer n.eng.Unlock()
-	if n.closed {
+	if n.m.Closed {
 		return 0, ErrClosed
 	}
-	return n.conns.Mem.Register(buf, attr.attributes(), mapped, locked)
+	return n.m.Conns.Mem.Register(buf, attr.attributes(), mapped, locked)
 }
 
 // DeregisterMem forgets a region (VipDeregisterMem); memory that AllocMem made
@@ -96,14 +96,14 @@ func (n *NIC) register(buf []byte, attr *MemAttributes, mapped, locked bool) (Me
 func (n *NIC) DeregisterMem(h MemHandle) error {
 	n.eng.Lock()
 	defer n.eng.Unlock()
-	if n.closed {
-		return n.conns.Mem.GiveBack(h)
+	if n.m.Closed {
+		return n.m.Conns.Mem.GiveBack(h)
 	}
-	if err := n.conns.Mem.MayDeregister(h); err != nil {
+	if err := n.m.Conns.Mem.MayDeregister(h); err != nil {
 		return err
 	}
 	n.letGo()
-	n.conns.Mem.Deregister(h)
+	n.m.Conns.Mem.Deregister(h)
 	return nil
 }
 
@@ -111,7 +111,7 @@ func (n *NIC) DeregisterMem(h MemHandle) error {
 // be the caller's alone: a full link may have left some, copies of frames that
 // have arrived since, or of answers to a peer's reads.
 func (n *NIC) letGo() {
-	n.conns.Discard()
+	n.m.Conns.Discard()
 }
 
 // AllocMem returns size bytes of new registered memory, rounded up to whole
@@ -159,10 +159,10 @@ func (n *NIC) sayUnlocked(size int) {
 func (n *NIC) SetMemAttributes(h MemHandle, attr *MemAttributes) error {
 	n.eng.Lock()
 	defer n.eng.Unlock()
-	if n.closed {
+	if n.m.Closed {
 		return ErrClosed
 	}
-	if err := n.conns.Mem.SetAttributes(h, attr.attributes()); err != nil {
+	if err := n.m.Conns.Mem.SetAttributes(h, attr.attributes()); err != nil {
 		return err
 	}
 	n.letGo()
@@ -173,9 +173,9 @@ func (n *NIC) SetMemAttributes(h MemHandle, attr *MemAttributes) error {
 func (n *NIC) QueryMem(h MemHandle) (MemInfo, error) {
 	n.eng.Lock()
 	defer n.eng.Unlock()
-	if n.closed {
+	if n.m.Closed {
 		return MemInfo{}, ErrClosed
 	}
-	m, err := n.conns.Mem.Query(h)
+	m, err := n.m.Conns.Mem.Query(h)
 	return MemInfo{MemAttributes: MemAttributes(m.Attributes), Addr: m.Addr, Len: m.Len, Locked: m.Locked}, err
 }

@@ -45,7 +45,7 @@ func (n *NIC) StartNames(cfg *NameConfig) error {
 	hosts, err := directory.ReadHosts(cfg.HostName, cfg.Ethers)
 	n.eng.Lock()
 	defer n.eng.Unlock()
-	if n.closed {
+	if n.m.Closed {
 		return ErrClosed
 	}
 	n.dir.Start(hosts)
@@ -171,7 +171,7 @@ func (n *NIC) Echo(ctx context.Context, to ethertype.Addr, size int) (time.Durat
 	defer n.eng.Unlock()
 	took, err := n.dir.Echo(ctx, to, size)
 	if errors.Is(err, ErrTimeout) {
-		return 0, &ConnError{Local: n.addr, Remote: to, Err: ErrTimeout, Detail: "no answer to an echo: is a Bobnet program running there, on this segment?"}
+		return 0, &ConnError{Local: n.Addr(), Remote: to, Err: ErrTimeout, Detail: "no answer to an echo: is a Bobnet program running there, on this segment?"}
 	}
 	return took, err
 }
@@ -181,25 +181,21 @@ type segment NIC
 
 var _ directory.NIC = (*segment)(nil)
 
-func (s *segment) Now() int64                               { return s.link.Now() }
-func (s *segment) Send(h ethertype.Header, parts ...[]byte) { (*NIC)(s).conns.SendControl(h, parts...) }
-func (s *segment) Flush()                                   { (*NIC)(s).conns.Flush() }
+func (s *segment) Now() int64 { return s.m.Link.Now() }
+func (s *segment) Send(h ethertype.Header, parts ...[]byte) {
+	(*NIC)(s).m.Conns.SendControl(h, parts...)
+}
+func (s *segment) Flush() { (*NIC)(s).m.Conns.Flush() }
 func (s *segment) MayAnswer(kind guard.Answer) bool {
-	return s.strangers.Answers.Take(kind, s.conns.Now)
+	return s.m.Strangers.Answers.Take(kind, s.m.Conns.Now)
 }
-func (s *segment) Unknown()                                        { (*NIC)(s).conns.Drop(DropUnknown) }
+func (s *segment) Unknown()                                        { (*NIC)(s).m.Conns.Drop(DropUnknown) }
 func (s *segment) Wait(w *progress.Waiter, g *progress.Gate) error { return (*NIC)(s).wait(w, g) }
-func (s *segment) Closed() bool                                    { return s.closed }
+func (s *segment) Closed() bool                                    { return s.m.Closed }
 
-// Dead implements directory.NIC.
-func (s *segment) Dead() error {
-	if s.health.dead == nil {
-		return nil
-	}
-	return linkCause(s.health.dead)
-}
+func (s *segment) Dead() error { return (*NIC)(s).m.Dead() }
 
 // SendPadded implements directory.NIC.
 func (s *segment) SendPadded(h ethertype.Header, id []byte, size int) {
-	(*NIC)(s).conns.SendPadded(h, id, size)
+	(*NIC)(s).m.Conns.SendPadded(h, id, size)
 }

@@ -18,12 +18,10 @@ import (
 	"github.com/bobnet-go/bobnet/transport/ring"
 	"github.com/bobnet-go/bobnet/transport/shm"
 	"github.com/bobnet-go/bobnet/transport/udp"
-	"github.com/bobnet-go/bobnet/vipl/internal/batch"
 	"github.com/bobnet-go/bobnet/vipl/internal/conn"
 	"github.com/bobnet-go/bobnet/vipl/internal/conninfo"
 	"github.com/bobnet-go/bobnet/vipl/internal/directory"
-	"github.com/bobnet-go/bobnet/vipl/internal/guard"
-	"github.com/bobnet-go/bobnet/vipl/internal/handshake"
+	"github.com/bobnet-go/bobnet/vipl/internal/engine"
 	"github.com/mdlayher/ethernet"
 )
 
@@ -109,38 +107,19 @@ const DefaultSpin = progress.DefaultSpin
 // NIC is an open network interface (VIP_NIC_HANDLE) and the protocol engine on
 // it. It may be shared between goroutines.
 type NIC struct {
-	link transport.Link
-	info transport.Info
 	log  *slog.Logger // that of logs
 	logs *logqueue.Queue
-	rel  reliability.Config
-	host local          // the way to stations of this host
-	addr ethertype.Addr // of the NIC itself: the lowest port of its range
-	max  int            // data bytes that fit a frame behind the header
-	hw   string         // see NICAttributes.HardwareVersion
+	hw   string // see NICAttributes.HardwareVersion
 
 	eng       progress.Engine // whose lock guards everything below
-	conns     conn.Adapter
+	m         engine.Machine  // what it drives
 	calls     progress.Calls[call]
 	errs      errorState
-	strangers guard.Strangers
 	dir       directory.Directory
-	closed    bool
-	health    health
-	ports     portTable
-	views     [][]byte // as many as one poll takes
-	connects  handshake.Table
-	ended     endedConns
+	numCQs    int
 	left      VIStats // sum over VIs that have been closed
 	saidMlock bool
 	done      chan struct{} // closed when Close has finished
-}
-
-// health is the state of a NIC's link.
-type health struct {
-	checks bool  // somebody may change the interface under the link
-	failed error // what it returns, until it has recovered
-	dead   error // why it is of no use any more
 }
 
 // Open opens a NIC (VipOpenNic). The error wraps ErrInvalidParameter and names the
@@ -157,8 +136,8 @@ func Open(cfg *Config) (*NIC, error) {
 	if err != nil {
 		return nil, err
 	}
-	n := &NIC{link: link, info: link.Info(), log: with.Logger, logs: logs, done: make(chan struct{})}
-	if err := n.init(cfg); err != nil {
+	n := &NIC{log: with.Logger, logs: logs, done: make(chan struct{})}
+	if err := n.init(link, cfg); err != nil {
 		link.Close()
 		return nil, err
 	}
@@ -166,7 +145,7 @@ func Open(cfg *Config) (*NIC, error) {
 		n.log.Warn("not all host names are known", "err", err)
 	}
 	n.eng.Start()
-	n.log.Info("NIC open", "interface", n.info.Interface, "driver", n.info.Driver, "addr", n.addr, "mtu", n.info.MTU)
+	n.log.Info("NIC open", "interface", n.m.Info.Interface, "driver", n.m.Info.Driver, "addr", n.Addr(), "mtu", n.m.Info.MTU)
 	return n, nil
 }
 
@@ -203,77 +182,47 @@ func openLink(given *Config) (transport.Link, error) {
 	return nil, opError("choose driver", ErrInvalidParameter, "%q is none of %s", cfg.Driver, strings.Join(Drivers(), ", "))
 }
 
-func (n *NIC) init(cfg *Config) error {
-	if n.info.MTU < minMTU {
+func (n *NIC) init(link transport.Link, cfg *Config) error {
+	info := link.Info()
+	if info.MTU < minMTU {
 		return opError("open NIC", ErrInvalidMTU, "interface %s has an MTU of %d, Bobnet needs at least %d: ip link set dev %s mtu %d",
-			n.info.Interface, n.info.MTU, minMTU, n.info.Interface, 1500)
+			info.Interface, info.MTU, minMTU, info.Interface, 1500)
 	}
 	if err := cfg.Reliability.Validate(); err != nil {
 		return opError("open NIC", ErrInvalidParameter, "%v", err)
 	}
-	n.rel = *cfg.Reliability.Resolve()
-	n.limitFlight()
-	n.host.init(n)
-	n.strangers.Random.Init(cfg.Seed, n.info.Virtual)
-	n.strangers.Tokens.Init(&n.strangers.Random)
-	n.strangers.Answers.AtOnce = MaxVIs // each VI of another NIC may ask for one
-	n.conns.Incarnation = n.strangers.Random.Uint64()
-	n.ports.init(n.info.Ports)
-	n.addr = ethertype.Addr{MAC: n.info.MAC, Port: n.info.Ports.Lo}
-	n.max = n.info.MTU - ethertype.BaseSize
-	_, n.health.checks = n.link.(transport.Checker)
-	n.health.checks = n.health.checks && !n.info.Virtual
-	if !n.info.Virtual {
-		driver, firmware := iface.Driver(n.info.Interface)
+	if !info.Virtual {
+		driver, firmware := iface.Driver(info.Interface)
 		n.hw = strings.TrimSpace(driver + " " + firmware)
 	}
-	n.conns.Init(n.link, &n.eng, &n.info, n.log, conn.Hooks{
-		LinkError: n.linkError, CheckLink: n.lookAtFailure, Sweep: n.sweep, MTU: n.mtuTo, Limits: n.relTo,
+	n.m.Init(link, &n.eng, n.log, cfg.Reliability.Resolve(), cfg.Seed, engine.Hooks{
+		Query:   n.dir.Receive,
+		Dead:    func(cause error) { n.raise(CodeCatastrophic, nil, nil, 0, cause) },
+		Damaged: func(c *conn.Conn) { n.raise(CodeRDMAWData, viOf(c), nil, StatusOpRemoteRDMAWrite, errDamaged) },
 	})
-	if n.health.checks {
-		n.conns.SweepFrom(n.conns.Now)
-	}
-	n.eng.Init(n.link, (*machine)(n), &progress.Config{Spin: cfg.Spin, NoService: cfg.NoService})
+	n.eng.Init(link, &n.m, &progress.Config{Spin: cfg.Spin, NoService: cfg.NoService})
 	n.calls.Init(&n.eng, (*call).run)
-	n.connects.Init(&n.conns, &n.info, n.addr, &n.strangers, handshake.Hooks{
-		Side: n.ports.side, Listener: n.ports.listener, Reaches: n.reaches, MTU: n.mtuTo, Stray: n.stray,
-	})
-	n.dir.Init((*segment)(n), &n.eng, &n.strangers.Random, directory.Self{
-		Addr: n.addr, Ports: n.info.Ports, Interface: n.info.Interface, Driver: n.info.Driver, MTU: n.info.MTU, MinMTU: minMTU,
-		MaxData: n.max, Incarnation: n.conns.Incarnation,
+	n.dir.Init((*segment)(n), &n.eng, &n.m.Strangers.Random, directory.Self{
+		Addr: n.Addr(), Ports: info.Ports, Interface: info.Interface, Driver: info.Driver, MTU: info.MTU, MinMTU: minMTU,
+		MaxData: info.MTU - ethertype.BaseSize, Incarnation: n.m.Conns.Incarnation,
 	})
 	return nil
-}
-
-// flightBytes bounds what is under way at a time to what stays in a processor's cache
-// between the copies of its way: beyond, larger windows of large frames make them slower,
-// not faster.
-const (
-	flightBytes = 4 << 20
-	flightMin   = 16 // frames
-)
-
-// limitFlight fits window and batches to the size of the link's frames.
-func (n *NIC) limitFlight() {
-	window := max(flightBytes/n.info.MTU, flightMin)
-	if n.info.Slots > 0 { // one peer alone must not be able to overrun our receive queue
-		window = min(window, max(n.info.Slots/2, 8))
-	}
-	n.rel.Window = min(n.rel.Window, window)
-	n.rel.InitialWindow = min(n.rel.InitialWindow, n.rel.Window)
-	n.views = make([][]byte, min(batch.Burst(n.info.MTU), transport.MaxBatch))
 }
 
 // minMTU is the smallest MTU on which the handshake's frames fit.
 const minMTU = conninfo.MinMTU
 
+// MinMTU is the smallest MTU in bytes of an interface that Open takes: the
+// frames of the connection handshake fit it.
+const MinMTU = minMTU
+
 // Addr returns the NIC's own address. Its port is the lowest of the NIC's
 // range and belongs to the NIC itself.
-func (n *NIC) Addr() ethertype.Addr { return n.addr }
+func (n *NIC) Addr() ethertype.Addr { return n.m.Addr() }
 
 // Now returns the clock that the NIC goes by, in nanoseconds: the host's
 // monotonic clock, or the simulator's.
-func (n *NIC) Now() int64 { return n.link.Now() }
+func (n *NIC) Now() int64 { return n.m.Link.Now() }
 
 // Engine returns what drives the NIC, for packages on top whose goroutines wait at gates
 // of their own. Its lock is the NIC's: it is held for a moment, and never while a method
@@ -281,21 +230,21 @@ func (n *NIC) Now() int64 { return n.link.Now() }
 func (n *NIC) Engine() *progress.Engine { return &n.eng }
 
 // Link returns the link that the NIC drives, for its Info and Stats.
-func (n *NIC) Link() transport.Link { return n.link }
+func (n *NIC) Link() transport.Link { return n.m.Link }
 
 // Query returns the NIC's attributes (VipQueryNic).
 func (n *NIC) Query() NICAttributes {
 	return NICAttributes{
-		Name: n.info.Interface, Driver: n.info.Driver, Addr: n.addr, Ports: n.info.Ports,
+		Name: n.m.Info.Interface, Driver: n.m.Info.Driver, Addr: n.Addr(), Ports: n.m.Info.Ports,
 		HardwareVersion: n.hw, ProviderVersion: ethertype.Version,
-		NativeMTU: n.info.MTU, MaxTransferSize: MaxTransferSize, MaxDiscriminatorLen: MaxDiscriminator,
-		MaxVI:                  min(MaxVIs, n.info.Ports.Len()-1),
+		NativeMTU: n.m.Info.MTU, MaxTransferSize: MaxTransferSize, MaxDiscriminatorLen: MaxDiscriminator,
+		MaxVI:                  min(MaxVIs, n.m.Info.Ports.Len()-1),
 		MaxDescriptorsPerQueue: MaxQueueDepth, MaxSegmentsPerDesc: MaxSegments,
 		MaxRegisterRegions: MaxRegions, MaxRegisterBytes: MaxRegisterBytes, MaxRegisterBlockBytes: MaxRegisterBytes,
 		MaxPtags: MaxPtags, MaxCQ: MaxCQs, MaxCQEntries: MaxCQEntries,
 		ReliabilityLevels: reliability.Unreliable | reliability.ReliableDelivery | reliability.ReliableReception,
 		RDMAReadSupport:   true,
-		ThreadSafe:        true, Incarnation: n.conns.Incarnation,
+		ThreadSafe:        true, Incarnation: n.m.Conns.Incarnation,
 	}
 }
 
@@ -316,43 +265,45 @@ func (n *NIC) Close() error {
 	return err
 }
 
+// timeWait is how long after a connection has ended a peer may still be
+// waiting for the end of it: later it has found out by itself.
+const timeWait = int64(DefaultPeerTimeout)
+
 // closeFlush is how long Close waits for the last lines of the log to be handled.
 const closeFlush = 100 * time.Millisecond
 
 func (n *NIC) close() error {
 	n.eng.Lock()
-	if n.closed {
+	if n.m.Closed {
 		n.eng.Unlock()
-		if !n.info.Virtual { // there the first call goes on when this one has returned
+		if !n.m.Info.Virtual { // there the first call goes on when this one has returned
 			<-n.done
 		}
 		return nil
 	}
 	n.calls.Shut()
-	for _, v := range n.ports.vis {
-		if v != nil {
-			v.leave()
-		}
+	for c := range n.m.Ports.Conns() {
+		viOf(c).leave()
 	}
-	n.conns.Flush()
-	n.closed = true
+	n.m.Conns.Flush()
+	n.m.Closed = true
 	n.eng.Shut()
-	for _, l := range n.ports.listeners {
-		l.shut()
+	for _, l := range n.m.Ports.Listeners {
+		listenerOf(l).shut()
 	}
-	clear(n.ports.listeners)
+	clear(n.m.Ports.Listeners)
 	n.dir.WithdrawAll()
 	n.eng.WakeAll()
-	n.tellAll()
+	n.m.Ended.TellAll(timeWait)
 	n.eng.Unlock()
 
-	err := n.link.Close() // returns when nobody is inside Wait any more
+	err := n.m.Link.Close() // returns when nobody is inside Wait any more
 	n.eng.Stop()
 	n.eng.Lock()
 	defer n.eng.Unlock()
 	defer close(n.done)
-	n.conns.Mem.Close()
-	n.log.Info("NIC closed", "interface", n.info.Interface, "addr", n.addr)
+	n.m.Conns.Mem.Close()
+	n.log.Info("NIC closed", "interface", n.m.Info.Interface, "addr", n.Addr())
 	return err
 }
 
@@ -361,7 +312,7 @@ func (n *NIC) close() error {
 func (n *NIC) Poll() {
 	n.eng.Lock()
 	defer n.eng.Unlock()
-	if !n.closed && !n.eng.Poll() {
-		n.conns.Uncork()
+	if !n.m.Closed && !n.eng.Poll() {
+		n.m.Conns.Uncork()
 	}
 }

@@ -9,8 +9,8 @@ import "github.com/bobnet-go/bobnet/transport/iface"
 // known, and for links that the NIC was given with a clock of their own. Open is
 // called in the network namespace that it looks at.
 func (n *NIC) Obstacle() string {
-	if n.info.Virtual {
+	if n.m.Info.Virtual {
 		return ""
 	}
-	return iface.Obstacle(n.info.Interface)
+	return iface.Obstacle(n.m.Info.Interface)
 }

@@ -54,14 +54,14 @@ func (v *VI) connectPeer(ctx context.Context, remote ethertype.Addr, discriminat
 	switch {
 	case len(discriminator) > MaxDiscriminator:
 		return opError(op, ErrInvalidParameter, "a discriminator of %d bytes is over the limit of %d", len(discriminator), MaxDiscriminator)
-	case remote == n.addr:
+	case remote == n.Addr():
 		return opError(op, ErrInvalidParameter, "%v is this NIC: of two VIs of one NIC, one listens and the other connects", remote)
-	case n.connects.Meets(remote, discriminator):
+	case n.m.Connects.Meets(remote, discriminator):
 		return opError(op, ErrInvalidState, "another VI is being connected to %v with the same discriminator", remote)
 	}
-	n.conns.Now = n.link.Now()
+	n.m.Conns.Now = n.m.Link.Now()
 	v.left = false
 	v.side.AskPeer(remote, discriminator, int64(n.eng.Left(ctx, v.attr.ConnectTimeout)))
-	n.conns.Flush()
+	n.m.Conns.Flush()
 	return nil
 }

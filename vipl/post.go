@@ -84,7 +84,7 @@ func (e *queueFullError) Unwrap() error { return ErrResource }
 // admit checks what both queues ask of a descriptor, and returns how many bytes it is of.
 func (v *VI) admit(op string, d *Descriptor) (size uint32, err error) {
 	switch {
-	case v.conn.Closed || v.nic.closed:
+	case v.conn.Closed || v.nic.m.Closed:
 		return 0, v.isClosed()
 	case conn.Posted(d):
 		return 0, opError(op, ErrInvalidParameter, "the descriptor is already posted, or was not taken with Done or Wait since")
@@ -93,7 +93,7 @@ func (v *VI) admit(op string, d *Descriptor) (size uint32, err error) {
 		return 0, opError(op, ErrInvalidParameter, "%d segments are over the limit of %d", len(d.Segs), MaxSegments)
 	}
 	d.Status, d.Length = 0, 0
-	total, err := v.nic.conns.Mem.Check(op, d.Segs, v.attr.Ptag)
+	total, err := v.nic.m.Conns.Mem.Check(op, d.Segs, v.attr.Ptag)
 	if err != nil {
 		d.Status = StatusProtectionError
 		return 0, err
@@ -118,7 +118,7 @@ func (v *VI) turnDown(d *Descriptor, op Status, err error) error {
 
 // refuse undoes admit.
 func (v *VI) refuse(d *Descriptor, status Status, err error) error {
-	v.nic.conns.Mem.Release(d.Segs)
+	v.nic.m.Conns.Mem.Release(d.Segs)
 	d.Status = status
 	return err
 }
@@ -146,12 +146,12 @@ func (v *VI) RecvWait(ctx context.Context) (*Descriptor, error) { return v.waitO
 func (v *VI) doneOf(q *conn.Queue) (*Descriptor, error) {
 	n := v.nic
 	n.eng.Lock()
-	if q.Waits() && !n.closed {
+	if q.Waits() && !n.m.Closed {
 		n.eng.Poll()
 	}
 	d, err := v.takeFrom(q)
 	if err == ErrNotDone {
-		n.conns.Uncork()
+		n.m.Conns.Uncork()
 	}
 	n.eng.Unlock()
 	return d, err
@@ -208,7 +208,7 @@ func (v *VI) takeFrom(q *conn.Queue) (*Descriptor, error) {
 		return d, nil
 	}
 	switch {
-	case v.conn.Closed || v.nic.closed:
+	case v.conn.Closed || v.nic.m.Closed:
 		return nil, v.isClosed()
 	case q.Len() == 0:
 		return nil, ErrQueueEmpty
@@ -221,7 +221,7 @@ func (v *VI) takeFrom(q *conn.Queue) (*Descriptor, error) {
 func (v *VI) Flush() {
 	v.nic.eng.Lock()
 	defer v.nic.eng.Unlock()
-	if !v.nic.closed {
-		v.nic.conns.Uncork()
+	if !v.nic.m.Closed {
+		v.nic.m.Conns.Uncork()
 	}
 }

@@ -121,7 +121,7 @@ func (q *CQ) ReapDone(out []Completion) (int, error) {
 			return 0, err
 		}
 		if polled {
-			n.conns.Uncork()
+			n.m.Conns.Uncork()
 			return 0, ErrNotDone
 		}
 		n.eng.Poll()

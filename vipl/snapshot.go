@@ -123,50 +123,45 @@ type ListenerSnapshot struct {
 
 // Snapshot returns a copy of every counter of the NIC, its link and its VIs.
 func (n *NIC) Snapshot() Snapshot {
-	s := Snapshot{Attributes: n.Query(), Link: n.link.Stats()}
+	s := Snapshot{Attributes: n.Query(), Link: n.m.Link.Stats()}
 	n.eng.Lock()
 	defer n.eng.Unlock()
-	n.conns.CatchUp()
-	now := n.link.Now()
+	n.m.Conns.CatchUp()
+	now := n.m.Link.Now()
 	s.NICStats = n.counters()
 	s.Engine = n.engineSnapshot(now)
-	for _, v := range n.ports.vis {
-		if v != nil {
-			s.VIs = append(s.VIs, v.snapshot(now))
-		}
+	for c := range n.m.Ports.Conns() {
+		s.VIs = append(s.VIs, viOf(c).snapshot(now))
 	}
-	for port, l := range n.ports.listeners {
-		s.Listeners = append(s.Listeners, ListenerSnapshot{Port: port, Backlog: l.in.Backlog.Waiting()})
+	for port, l := range n.m.Ports.Listeners {
+		s.Listeners = append(s.Listeners, ListenerSnapshot{Port: port, Backlog: l.Backlog.Waiting()})
 	}
 	slices.SortFunc(s.Listeners, func(a, b ListenerSnapshot) int { return int(a.Port) - int(b.Port) })
 	s.Names = n.dir.Names()
-	switch {
-	case n.health.dead != nil:
-		s.LinkErr = n.health.dead.Error()
-	case n.health.failed != nil:
-		s.LinkErr = n.health.failed.Error()
+	if err := n.m.LinkError(); err != nil {
+		s.LinkErr = err.Error()
 	}
 	return s
 }
 
 // counters returns what the NIC has counted.
 func (n *NIC) counters() NICStats {
-	c := &n.conns.Stats
+	c := &n.m.Conns.Stats
 	s := NICStats{
 		TxFrames: c.TxFrames, TxBytes: c.TxBytes, RxFrames: c.RxFrames, RxBytes: c.RxBytes,
-		TxDropped: c.TxDropped, Unanswered: n.strangers.Answers.Refused, TxTooLong: c.TxTooLong, Dropped: c.Dropped,
+		TxDropped: c.TxDropped, Unanswered: n.m.Strangers.Answers.Refused, TxTooLong: c.TxTooLong, Dropped: c.Dropped,
 		CQOverruns: c.CQOverruns, Errors: n.errs.counts, ErrorsLost: n.errs.lost, LogsLost: n.logs.Lost(),
 		Failures: c.Failures, Closed: n.left,
 	}
-	s.Regions, s.RegionBytes = n.conns.Mem.Size()
+	s.Regions, s.RegionBytes = n.m.Conns.Mem.Size()
 	return s
 }
 
 func (n *NIC) engineSnapshot(now int64) EngineSnapshot {
 	e := n.eng.State(now)
 	s := EngineSnapshot{Driver: e.Driver, Waiting: e.Followers, LastPoll: e.LastPoll,
-		Timers: n.conns.Running(), Spin: e.Spin, Unsent: n.conns.Unsent(), Holding: n.conns.Corked()}
-	if next := n.conns.NextTimer(); next != forever {
+		Timers: n.m.Conns.Running(), Spin: e.Spin, Unsent: n.m.Conns.Unsent(), Holding: n.m.Conns.Corked()}
+	if next := n.m.Conns.NextTimer(); next != forever {
 		s.NextTimer = time.Duration(next - now)
 	}
 	return s
@@ -176,8 +171,8 @@ func (n *NIC) engineSnapshot(now int64) EngineSnapshot {
 func (v *VI) Snapshot() VISnapshot {
 	v.nic.eng.Lock()
 	defer v.nic.eng.Unlock()
-	v.nic.conns.CatchUp()
-	return v.snapshot(v.nic.link.Now())
+	v.nic.m.Conns.CatchUp()
+	return v.snapshot(v.nic.m.Link.Now())
 }
 
 func (v *VI) snapshot(now int64) VISnapshot {

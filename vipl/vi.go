@@ -39,25 +39,25 @@ func (n *NIC) CreateVI(attr *Attributes, sendCQ, recvCQ *CQ) (*VI, error) {
 	n.eng.Lock()
 	defer n.eng.Unlock()
 	switch {
-	case n.closed:
+	case n.m.Closed:
 		return nil, ErrClosed
-	case !n.conns.Mem.HasTag(a.Ptag):
+	case !n.m.Conns.Mem.HasTag(a.Ptag):
 		return nil, opError("create VI", ErrInvalidPtag, "tag %d does not exist on this NIC", a.Ptag)
 	case sendCQ != nil && (sendCQ.nic != n || sendCQ.closed), recvCQ != nil && (recvCQ.nic != n || recvCQ.closed):
 		return nil, opError("create VI", ErrInvalidParameter, "the completion queue is closed or belongs to another NIC")
 	}
-	port, ok := n.ports.free()
-	if !ok || n.ports.numVIs >= MaxVIs {
+	port, ok := n.m.Ports.Free()
+	if !ok || n.m.Ports.Count >= MaxVIs {
 		return nil, opError("create VI", ErrResource, "%d VIs exist and no port in %d..%d is free; open the NIC with a wider Config.Ports",
-			n.ports.numVIs, n.info.Ports.Lo, n.info.Ports.Hi)
+			n.m.Ports.Count, n.m.Info.Ports.Lo, n.m.Info.Ports.Hi)
 	}
 	v := &VI{nic: n, attr: a, sendCQ: sendCQ, recvCQ: recvCQ}
-	v.conn.Init(&n.conns, (*viOwner)(v), port, ringOf(sendCQ), ringOf(recvCQ))
+	v.conn.Init(&n.m.Conns, (*viOwner)(v), port, ringOf(sendCQ), ringOf(recvCQ))
 	v.conn.SetTerms(a.terms(), a.QueueDepth)
-	v.side.Init(&n.connects, &v.conn, (*viOwner)(v))
+	v.side.Init(&n.m.Connects, &v.conn, (*viOwner)(v))
 	v.side.Terms = a.told()
-	n.ports.add(v)
-	n.conns.Mem.UseTag(a.Ptag, 1)
+	n.m.Ports.Add(&v.conn, &v.side)
+	n.m.Conns.Mem.UseTag(a.Ptag, 1)
 	for _, q := range []*CQ{sendCQ, recvCQ} {
 		if q != nil {
 			q.users++
@@ -74,7 +74,7 @@ func (v *VI) Close() error {
 	n := v.nic
 	n.eng.Lock()
 	defer n.eng.Unlock()
-	if v.conn.Closed || n.closed {
+	if v.conn.Closed || n.m.Closed {
 		v.conn.Close()
 		v.conn.Forget() // what NIC.Close has left to be taken
 		return nil
@@ -85,14 +85,14 @@ func (v *VI) Close() error {
 	n.cancelCalls(v, nil)
 	v.leave()
 	v.conn.Forget()
-	n.conns.Flush()
+	n.m.Conns.Flush()
 	for _, q := range []*CQ{v.sendCQ, v.recvCQ} {
 		if q != nil {
 			q.users--
 		}
 	}
-	n.ports.remove(v)
-	n.conns.Mem.UseTag(v.attr.Ptag, -1)
+	n.m.Ports.Remove(&v.conn)
+	n.m.Conns.Mem.UseTag(v.attr.Ptag, -1)
 	done := VIStats(v.conn.Stats)
 	n.left.add(&done)
 	v.gate.Open(&n.eng)
@@ -111,23 +111,23 @@ func (v *VI) Disconnect() error {
 		return err
 	}
 	v.leave()
-	n.conns.Flush()
+	n.m.Conns.Flush()
 	return nil
 }
 
 // leave tells the peer and returns to Idle.
 func (v *VI) leave() {
 	n := v.nic
-	n.conns.CatchUp()
+	n.m.Conns.CatchUp()
 	switch v.conn.State {
 	case StateConnected:
 		v.left = true
 		v.conn.SendDisconnect(conn.ReasonLeft)
-		n.ended.add(v, conn.ReasonLeft, false)
+		n.m.Ended.Add(&v.conn, conn.ReasonLeft, false)
 	case StateError:
 		v.left = true
 		if v.conn.End.Why != conn.ReasonLeft { // a peer that has left sends nothing more
-			n.ended.add(v, v.conn.End.Why, v.conn.End.Told)
+			n.m.Ended.Add(&v.conn, v.conn.End.Why, v.conn.End.Told)
 		}
 	case StateConnectPending:
 		v.side.Abandon()

@@ -10,39 +10,6 @@ import (
 	"github.com/bobnet-go/bobnet/transport"
 )
 
-// machine is the NIC as its engine sees it; package progress says who drives it.
-type machine NIC
-
-var _ progress.Machine = (*machine)(nil)
-
-// Idle implements progress.Machine: the acknowledgement that was put off, and messages
-// that wait for others to share a frame with, go out.
-func (m *machine) Idle() {
-	n := (*NIC)(m)
-	n.conns.CatchUp()
-	n.conns.Uncork()
-	if n.conns.Pending() {
-		n.conns.Flush()
-	}
-}
-
-// NextTimer implements progress.Machine.
-func (m *machine) NextTimer() int64 {
-	n := (*NIC)(m)
-	n.conns.FindTimer()
-	return n.conns.NextTimer()
-}
-
-// Woke implements progress.Machine.
-func (m *machine) Woke(err error) {
-	if err != nil {
-		(*NIC)(m).linkError(err)
-	}
-}
-
-// Failed implements progress.Machine.
-func (m *machine) Failed() error { return m.health.dead }
-
 // wait lets time pass for a caller that has found nothing at g, and returns for it to
 // look again, or an error that ends the wait. The engine's lock is held.
 func (n *NIC) wait(w *progress.Waiter, g *progress.Gate) error {

@@ -75,7 +75,7 @@ func newPair(t testing.TB) *pair {
 		h.guard.Random.Init(uint64(i+1), true)
 		h.guard.Tokens.Init(&h.guard.Random)
 		h.guard.Answers.AtOnce = 1000
-		h.in.Arrived = func() { h.arrive++ }
+		h.in.Owner = (*owner)(h)
 		h.table.Init(&h.a, &h.info, ethertype.Addr{MAC: h.info.MAC, Port: nicPort}, &h.guard, Hooks{
 			Side:     h.sideAt,
 			Listener: h.listener,
@@ -135,6 +135,7 @@ type owner host
 
 func (o *owner) Connected() { o.done++ }
 func (o *owner) Failed()    { o.done++ }
+func (o *owner) Arrived()   { o.arrive++ }
 func (o *owner) Failure(remote ethertype.Addr, cause error, detail string) error {
 	return fmt.Errorf("to %v: %w: %s", remote, cause, detail)
 }

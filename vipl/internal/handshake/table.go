@@ -37,7 +37,13 @@ type Hooks struct {
 // Listener is where requests go.
 type Listener struct {
 	Backlog backlog.Backlog
-	Arrived func() // is called when one has come that waits now
+	Owner   ListenerOwner
+}
+
+// ListenerOwner is what has a listener.
+type ListenerOwner interface {
+	// Arrived tells that a request has come that waits now.
+	Arrived()
 }
 
 // Init makes an empty table for a NIC with the address nic on the interface that info
@@ -112,7 +118,7 @@ func (t *Table) receiveRequest(h *ethertype.Header, payload []byte) {
 	}
 	switch verdict, r := l.Backlog.Receive(h, &c, len(payload), proven, t.conns.Now); verdict {
 	case backlog.New:
-		l.Arrived()
+		l.Owner.Arrived()
 	case backlog.Refused:
 		t.repeatRefusal(r)
 	case backlog.Doubtful:

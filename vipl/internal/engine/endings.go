@@ -1,0 +1,68 @@
+package engine
+
+import (
+	"encoding/binary"
+
+	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/vipl/internal/code"
+	"github.com/bobnet-go/bobnet/vipl/internal/conn"
+	"github.com/bobnet-go/bobnet/vipl/internal/guard"
+)
+
+// answerEnded answers a frame that reaches a connection in the Error state: the peer
+// has not heard yet, or has found an end of its own.
+func (m *Machine) answerEnded(c *conn.Conn, h *ethertype.Header) {
+	c.Drop(code.DropStale)
+	if !c.Plausible(h) {
+		return
+	}
+	over := h.Kind == ethertype.KindDisconnect
+	c.End.Told = c.End.Told || over
+	switch {
+	case !m.Strangers.Answers.Take(guard.Reset, m.Conns.Now):
+	case over:
+		m.Conns.SendReset(h)
+	default:
+		c.SendDisconnect(c.End.Why)
+	}
+}
+
+// receiveReset handles the answer to a frame for a connection that the peer
+// does not have, or has no longer. It counts only if it proves to be about this
+// one, or about one that this side has left.
+func (m *Machine) receiveReset(h *ethertype.Header, payload []byte) {
+	if !m.addressedHere(h) {
+		return
+	}
+	if len(payload) < conn.ResetSize {
+		m.Conns.Drop(code.DropStale)
+		return
+	}
+	c, tag := m.Ports.Conn(h.DstPort), binary.BigEndian.Uint32(payload)
+	if c == nil || h.Src != c.Remote.MAC || h.SrcPort != c.Remote.Port || tag != c.RemoteTag {
+		if !m.Ended.confirm(h, tag) {
+			m.Conns.Drop(code.DropStale)
+		}
+		return
+	}
+	if !c.Answered(h) {
+		c.Drop(code.DropAck)
+		return
+	}
+	if c.State == conn.StateConnectPending && m.Ports.side(h.DstPort).Reset() {
+		return
+	}
+	if c.State == conn.StateError {
+		c.End.Told = true
+		return
+	}
+	if c.State != conn.StateConnected {
+		c.Drop(code.DropStale)
+		return
+	}
+	if binary.BigEndian.Uint64(payload[4:]) != m.Ports.side(h.DstPort).PeerIncarnation {
+		c.EnterError(code.ErrPeerReset, "another process answers at its address now", conn.ReasonSilent)
+		return
+	}
+	c.EnterError(code.ErrDisconnected, "it no longer has this connection", conn.ReasonLeft)
+}

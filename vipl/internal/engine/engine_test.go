@@ -1,0 +1,208 @@
+package engine
+
+import (
+	"encoding/binary"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/reliability"
+	"github.com/bobnet-go/bobnet/transport"
+	"github.com/bobnet-go/bobnet/transport/shm"
+	"github.com/bobnet-go/bobnet/vipl/internal/code"
+	"github.com/bobnet-go/bobnet/vipl/internal/conn"
+	"github.com/bobnet-go/bobnet/vipl/internal/handshake"
+)
+
+// TestPorts: ports are given out in turn, never the NIC's own, and none that is taken.
+func TestPorts(t *testing.T) {
+	r := newRig(t)
+	p := &r.m.Ports
+	p.Listeners[lowest+2] = &handshake.Listener{}
+	for want := lowest + 1; want < lowest+ports; want++ {
+		if want == lowest+2 {
+			continue
+		}
+		if v := r.open(reliability.ReliableDelivery, peer, true); v == nil || int(v.conn.Port) != want {
+			t.Fatalf("got %v, want port %d", v, want)
+		}
+	}
+	if port, ok := p.Free(); ok {
+		t.Fatalf("port %d is free, and all are taken", port)
+	}
+	for _, i := range []int{3, 1} {
+		p.Remove(&r.vis[i].conn)
+		if got, ok := p.Free(); !ok || got != r.vis[i].conn.Port || p.Conn(got) != nil || p.side(got) != nil {
+			t.Errorf("port %d is free, want %d", got, r.vis[i].conn.Port)
+		}
+		p.Add(&r.vis[i].conn, &r.vis[i].side)
+	}
+	if p.Count != ports-2 || p.Conn(lowest-1) != nil || p.Conn(lowest+ports) != nil || p.side(0) != nil || !p.Taken(lowest+2) {
+		t.Errorf("%d VIs", p.Count)
+	}
+}
+
+// TestStrangers: frames of no connection are dropped for a reason, and answered if that may
+// help their sender.
+func TestStrangers(t *testing.T) {
+	r := newRig(t)
+	v := r.open(reliability.ReliableDelivery, peer, true)
+	cases := []struct {
+		name    string
+		change  func(h *ethertype.Header)
+		why     code.Drop
+		answers int
+	}{
+		{"tag", func(h *ethertype.Header) { h.Tag++ }, code.DropStale, 1},
+		{"port", func(h *ethertype.Header) { h.DstPort++ }, code.DropStale, 1},
+		{"to all", func(h *ethertype.Header) { h.Dst = ethertype.Broadcast }, code.DropDestination, 0},
+		{"from all", func(h *ethertype.Header) { h.Src, h.Tag = ethertype.Broadcast, 1 }, code.DropStale, 0},
+		{"sender", func(h *ethertype.Header) { h.SrcPort++ }, code.DropPeer, 0},
+		{"reset", func(h *ethertype.Header) { h.Kind, h.Size = ethertype.KindReset, 12 }, code.DropStale, 0},
+		{"short reset", func(h *ethertype.Header) { h.Kind = ethertype.KindReset }, code.DropStale, 0},
+		{"request", func(h *ethertype.Header) { h.Kind, h.Size = ethertype.KindRequest, 3 }, code.DropFormat, 0},
+		{"accept", func(h *ethertype.Header) { h.Kind, h.DstPort = ethertype.KindAccept, lowest+3 }, code.DropStale, 1},
+	}
+	for _, c := range cases {
+		h := v.from(ethertype.KindAck)
+		c.change(&h)
+		before, sent := r.m.Conns.Stats.Dropped, len(r.out)
+		r.poll(h)
+		after := r.m.Conns.Stats.Dropped
+		if after[c.why] != before[c.why]+1 || len(r.out)-sent != c.answers {
+			t.Errorf("%s: dropped %v before and %v now, %d answers", c.name, before, after, len(r.out)-sent)
+		}
+	}
+	if r.poll(v.from(ethertype.KindQuery)); r.queries != 1 {
+		t.Errorf("the directory got %d frames", r.queries)
+	}
+}
+
+// TestReset: an answer to a frame of a connection ends it, and says whether its peer
+// was started anew.
+func TestReset(t *testing.T) {
+	for incarnation, want := range map[uint64]error{0: code.ErrDisconnected, 9: code.ErrPeerReset} {
+		r := newRig(t)
+		v := r.open(reliability.ReliableDelivery, peer, true)
+		h := v.from(ethertype.KindReset)
+		h.Tag, h.Size = 0, conn.ResetSize
+		body := binary.BigEndian.AppendUint32(nil, v.conn.RemoteTag)
+		r.arrive(&h, binary.BigEndian.AppendUint64(body, incarnation))
+		if r.poll(); v.conn.State != conn.StateError || !errors.Is(v.ended, want) {
+			t.Errorf("%v: %v, want %v", v.conn.State, v.ended, want)
+		}
+	}
+}
+
+// TestInterface: an interface that is down ends nothing; one whose MTU is smaller ends
+// connections whose frames it does not carry; one with another MAC ends all, once.
+func TestInterface(t *testing.T) {
+	r := newRig(t)
+	a, local := r.open(reliability.ReliableDelivery, peer, true), r.open(reliability.ReliableDelivery, ethertype.Addr{MAC: here, Port: 9000}, true)
+	asks := r.open(reliability.ReliableDelivery, peer, false)
+	r.state = errors.New("down")
+	if err := r.m.CheckLink(); err != nil || !errors.Is(r.m.LinkError(), r.state) || r.m.Failed() != nil {
+		t.Fatalf("down: %v, %v", err, r.m.LinkError())
+	}
+	r.state = &transport.ChangeError{What: "MTU", MTU: 1000}
+	if err := r.m.CheckLink(); err != nil || a.conn.State != conn.StateError || !errors.Is(a.ended, code.ErrLink) {
+		t.Fatalf("smaller MTU: %v, %v", a.conn.State, a.ended)
+	}
+	if local.conn.State != conn.StateConnected || asks.failed || r.m.mtuTo(peer.MAC) != 1000 || r.m.mtuTo(here) != 9000 {
+		t.Fatalf("within the host: %v, MTU %d and %d", local.conn.State, r.m.mtuTo(peer.MAC), r.m.mtuTo(here))
+	}
+	r.state = nil
+	if err := r.m.CheckLink(); err != nil || r.m.LinkError() != nil || r.m.mtuTo(peer.MAC) != mtu {
+		t.Fatalf("well again: %v", r.m.LinkError())
+	}
+	r.state = &transport.ChangeError{What: "MAC"}
+	for range 2 {
+		if err := r.m.CheckLink(); !errors.Is(err, code.ErrLink) || len(r.dead) != 1 || local.conn.State != conn.StateError {
+			t.Fatalf("another MAC: %v, told %v", err, r.dead)
+		}
+	}
+}
+
+// TestHardware: peers see the interface's new MAC.
+func TestHardware(t *testing.T) {
+	r := newRig(t)
+	r.open(reliability.ReliableDelivery, peer, true)
+	r.open(reliability.Unreliable, peer, true)
+	r.open(reliability.ReliableDelivery, ethertype.Addr{MAC: here, Port: 9000}, true)
+	r.moved = ethertype.MAC{2, 7}
+	r.m.CheckLink()
+	r.m.CheckLink()
+	r.m.Conns.Flush()
+	if len(r.out) != 2 || r.out[0].Kind != ethertype.KindAck || r.out[1].Kind != ethertype.KindQuery {
+		t.Errorf("sent %v", r.out)
+	}
+}
+
+// TestClosedLink: a link that somebody closes ends everything, attempts too, and frames that it
+// carries after that are not taken.
+func TestClosedLink(t *testing.T) {
+	r := newRig(t)
+	a, asks := r.open(reliability.ReliableDelivery, peer, true), r.open(reliability.ReliableDelivery, peer, false)
+	r.recvErr = transport.ErrClosed
+	r.poll(a.from(ethertype.KindQuery))
+	r.poll()
+	if len(r.dead) != 1 || !errors.Is(r.dead[0], code.ErrLink) || a.conn.State != conn.StateError || !asks.failed || r.queries > 0 {
+		t.Errorf("told %v; %v, failed %v, %d queries", r.dead, a.conn.State, asks.failed, r.queries)
+	}
+	if err := r.m.Dead(); !errors.Is(err, transport.ErrClosed) || r.m.Failed() == nil {
+		t.Errorf("dead: %v", err)
+	}
+}
+
+// TestDeparted: connections to a station of this host that has gone end, others do not.
+func TestDeparted(t *testing.T) {
+	for why, want := range map[error]error{errors.New("gone"): code.ErrUnreachable, shm.ErrBroken: code.ErrProtocol} {
+		r := newRig(t)
+		local := ethertype.Addr{MAC: here, Port: 9000}
+		gone, stays := r.open(reliability.ReliableDelivery, local, true), r.open(reliability.ReliableDelivery, ethertype.Addr{MAC: here, Port: 9100}, true)
+		far, asks := r.open(reliability.ReliableDelivery, ethertype.Addr{MAC: peer.MAC, Port: 9000}, true), r.open(reliability.ReliableDelivery, local, false)
+		r.left(transport.PortRange{Lo: 8999, Hi: 9001}, why)
+		if !errors.Is(gone.ended, want) || stays.ended != nil || far.ended != nil || asks.failed {
+			t.Errorf("%v: %v, %v, %v, %v", why, gone.ended, stays.ended, far.ended, asks.failed)
+		}
+		if !r.m.Reaches(here) || !r.m.Reaches(peer.MAC) || r.m.relTo(here).Window > 16 {
+			t.Errorf("within the host the window is %d", r.m.relTo(here).Window)
+		}
+	}
+}
+
+// TestTimeWait: the peer of a connection that this side has left is told again what it
+// was told, until it knows.
+func TestTimeWait(t *testing.T) {
+	r := newRig(t)
+	v := r.open(reliability.ReliableDelivery, peer, true)
+	data, confirmed := v.from(ethertype.KindAck), v.from(ethertype.KindDisconnect)
+	confirmed.Size = 1
+	v.conn.SendDisconnect(conn.ReasonLeft)
+	r.m.Ended.Add(&v.conn, conn.ReasonLeft, false)
+	v.conn.Idle()
+	r.poll(data)
+	if n := len(r.out); n != 2 || r.out[1].Kind != ethertype.KindDisconnect || r.out[1].Seq != r.out[0].Seq || r.m.Ended.table.Waiting() != 1 {
+		t.Fatalf("sent %v", r.out)
+	}
+	r.poll(confirmed)
+	if last := r.out[len(r.out)-1]; last.Kind != ethertype.KindReset || r.m.Ended.table.Waiting() != 0 {
+		t.Fatalf("sent %v, %d wait", r.out, r.m.Ended.table.Waiting())
+	}
+	r.m.Ended.TellAll(int64(time.Second)) // all know: it takes no time
+}
+
+// TestDamaged: a frame with a wrong CRC counts as lost for the connection that it names.
+func TestDamaged(t *testing.T) {
+	r := newRig(t)
+	v := r.open(reliability.Unreliable, peer, true)
+	h := v.from(ethertype.KindRDMAWrite)
+	h.Size, h.Length = 24, 24 // the place that it goes to, and data
+	r.arrive(&h, make([]byte, 24))
+	r.in[0][ethertype.HeaderSize+20] ^= 1
+	r.poll()
+	if r.damaged != 1 || v.conn.Stats.Dropped[code.DropCRC] != 1 {
+		t.Errorf("told %d times; dropped %v", r.damaged, r.m.Conns.Stats.Dropped)
+	}
+}

@@ -1,0 +1,199 @@
+package engine
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/transport"
+	"github.com/bobnet-go/bobnet/vipl/internal/code"
+	"github.com/bobnet-go/bobnet/vipl/internal/conn"
+	"github.com/bobnet-go/bobnet/vipl/internal/handshake"
+)
+
+// health is the state of a NIC's link, whose interface may be changed while it is in use.
+//
+// An interface that goes down breaks nothing by itself: traffic goes on when
+// it comes up before PeerTimeout is over. With a smaller MTU the connections
+// end whose frames it does not carry, and new ones use smaller frames. With
+// another MAC nothing arrives any more: the NIC is dead and must be opened
+// again. Peers are told in either case. The NIC looks a few times a second, also
+// when nothing is connected, and before it connects anything.
+//
+// A station of udp outlives the MAC. But its peers' kernels ask for the new one
+// only when they have doubted the old one for seconds, or when the station sends
+// something. So it does, to each.
+type health struct {
+	m      *Machine
+	checks bool  // somebody may change the interface under the link
+	failed error // what it returns, until it has recovered
+	dead   error // why it is of no use any more
+}
+
+func (l *health) init(m *Machine) {
+	_, checks := m.Link.(transport.Checker)
+	l.m, l.checks = m, checks && !m.Info.Virtual
+}
+
+// note is called with what the link returns. An interface that is down
+// or gone breaks nothing by itself: it may come back, and the connections'
+// own timeouts judge. It is said once.
+func (l *health) note(err error) {
+	m := l.m
+	if l.failed == nil {
+		l.failed = err
+		if !m.Closed {
+			m.log.Warn("link error", "interface", m.Info.Interface, "err", err)
+		}
+	}
+	if l.dead == nil && !m.Closed && errors.Is(err, transport.ErrClosed) {
+		l.dead = err
+		m.hooks.Dead(linkCause(err))
+	}
+}
+
+// closed reports whether somebody has closed the link under the NIC. It may carry frames
+// for a moment yet, but to answer them would tell peers that they are silent, before
+// whoever answers in this NIC's place can tell them what has happened.
+func (l *health) closed() bool { return l.dead != nil && errors.Is(l.dead, transport.ErrClosed) }
+
+// check asks the link whether its interface is as it was, and draws the
+// consequences.
+func (l *health) check() {
+	m := l.m
+	err := transport.Check(m.Link)
+	if err == nil {
+		if m.Conns.MTU != m.Info.MTU || l.failed != nil {
+			m.log.Info("link is well again", "interface", m.Info.Interface)
+		}
+		m.Conns.MTU, l.failed = m.Info.MTU, nil
+		m.lookAtHardware()
+		return
+	}
+	if l.note(err); l.failed != nil {
+		l.failed = err // says more than what Send returns
+	}
+	var change *transport.ChangeError
+	switch {
+	case !errors.As(err, &change):
+	case change.MTU >= MinMTU:
+		m.shrink(change)
+		m.lookAtHardware()
+	case l.dead == nil && !m.Closed:
+		l.dead = err
+		m.hooks.Dead(linkCause(err))
+		m.endAll(err, func(*conn.Conn) bool { return true })
+	}
+}
+
+// look is check for connections that are given up, and returns what is wrong with the link.
+func (l *health) look() error {
+	l.check()
+	return l.failed
+}
+
+// LinkError returns why the link fails at present, or is dead; nil if it works.
+func (m *Machine) LinkError() error {
+	if m.health.dead != nil {
+		return m.health.dead
+	}
+	return m.health.failed
+}
+
+// Dead returns what ends connections if the link is of no use any more, else nil.
+func (m *Machine) Dead() error {
+	if m.health.dead == nil {
+		return nil
+	}
+	return linkCause(m.health.dead)
+}
+
+// CheckLink looks at the interface before something is begun that a change of it
+// would spoil, and returns an error if the NIC is of no use any more.
+func (m *Machine) CheckLink() error {
+	if m.health.checks && m.health.dead == nil {
+		m.health.check()
+	}
+	return m.Dead()
+}
+
+// linkCause is what ends connections when err befalls the link.
+func linkCause(err error) error { return fmt.Errorf("%w: %w", code.ErrLink, err) }
+
+// lookAtHardware has the peers learn the MAC of an interface whose stations have
+// another, if it has changed. The interface can send.
+func (m *Machine) lookAtHardware() {
+	now := m.Link.Info().Hardware
+	if now == m.Info.Hardware {
+		return
+	}
+	m.Info.Hardware = now
+	m.log.Info("interface has another MAC", "interface", m.Info.Interface, "mac", now)
+	for c := range m.Ports.Conns() {
+		if c.State == conn.StateConnected && c.Remote.MAC != m.Info.MAC {
+			m.appear(c)
+		}
+	}
+}
+
+// appear sends a frame to the peer's host. What matters is that the kernel asks
+// for the way there, and says its own MAC with that.
+func (m *Machine) appear(c *conn.Conn) {
+	if c.Reliable {
+		c.SendAck(ethertype.FlagAckNow)
+		return
+	}
+	// The level has no keepalive. An inquiry to a port that is no NIC's own is for
+	// nobody.
+	m.Conns.SendControl(ethertype.Header{Dst: c.Remote.MAC, DstPort: c.Remote.Port, Kind: ethertype.KindQuery, SrcPort: c.Port, Tag: c.RemoteTag})
+}
+
+// shrink goes over to a smaller MTU.
+func (m *Machine) shrink(change *transport.ChangeError) {
+	if m.Conns.MTU == change.MTU {
+		return
+	}
+	m.Conns.MTU = change.MTU
+	m.endAll(change, func(c *conn.Conn) bool {
+		return c.Path.Data+ethertype.BaseSize > m.Conns.MTU && c.Remote.MAC != m.Info.MAC
+	})
+}
+
+// endAll ends the connections, pending ones too, that a change of the interface
+// concerns, and tells their peers.
+func (m *Machine) endAll(change error, concerned func(*conn.Conn) bool) {
+	m.log.Warn("connections end", "interface", m.Info.Interface, "err", change)
+	cause := linkCause(change)
+	for c, side := range m.Ports.sides() {
+		if concerned(c) {
+			m.end(c, side, cause, "", conn.ReasonLink)
+		}
+	}
+}
+
+// end ends a connection, and an attempt to make one that has been answered.
+func (m *Machine) end(c *conn.Conn, side *handshake.Side, cause error, detail string, why conn.Reason) {
+	switch {
+	case c.State == conn.StateConnected:
+		if why == conn.ReasonLink {
+			c.SendDisconnect(why)
+		}
+		c.EnterError(cause, detail, why)
+		m.Conns.Stats.Failures++
+	case c.State == conn.StateConnectPending && !side.Asks():
+		side.Fail(cause, detail)
+	}
+}
+
+// endConnections ends what depended on a link that somebody has closed under the NIC.
+func (m *Machine) endConnections() {
+	for c, side := range m.Ports.sides() {
+		switch c.State {
+		case conn.StateConnected:
+			c.EnterError(linkCause(m.health.dead), "", conn.ReasonSilent)
+		case conn.StateConnectPending:
+			side.Fail(linkCause(m.health.dead), "")
+		}
+	}
+	m.eng.WakeAll()
+}

@@ -1,0 +1,139 @@
+package engine
+
+import (
+	"log/slog"
+
+	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/progress"
+	"github.com/bobnet-go/bobnet/reliability"
+	"github.com/bobnet-go/bobnet/transport"
+	"github.com/bobnet-go/bobnet/vipl/internal/batch"
+	"github.com/bobnet-go/bobnet/vipl/internal/conn"
+	"github.com/bobnet-go/bobnet/vipl/internal/conninfo"
+	"github.com/bobnet-go/bobnet/vipl/internal/guard"
+	"github.com/bobnet-go/bobnet/vipl/internal/handshake"
+)
+
+// Machine is a NIC as its engine sees it.
+type Machine struct {
+	Link      transport.Link
+	Info      transport.Info
+	Conns     conn.Adapter
+	Ports     Ports
+	Strangers guard.Strangers
+	Connects  handshake.Table
+	Ended     TimeWait
+	Closed    bool // the NIC is
+
+	eng    *progress.Engine
+	log    *slog.Logger
+	hooks  Hooks
+	rel    reliability.Config
+	host   local // the way to stations of this host
+	health health
+	views  [][]byte // as many as one poll takes
+}
+
+// Hooks are what a machine tells its NIC.
+type Hooks struct {
+	// Query takes in a frame of the directory.
+	Query func(h *ethertype.Header, payload []byte)
+	// Dead tells that the link is of no use any more.
+	Dead func(cause error)
+	// Damaged tells that a peer's RDMA write to a connection of the unreliable level has
+	// arrived damaged.
+	Damaged func(c *conn.Conn)
+}
+
+var _ progress.Machine = (*Machine)(nil)
+
+// Init makes a machine of a link, whose frames are not smaller than conninfo.MinMTU. The
+// incarnation and what else is random come from seed in virtual time.
+func (m *Machine) Init(link transport.Link, eng *progress.Engine, log *slog.Logger, rel *reliability.Config, seed uint64, hooks Hooks) {
+	m.Link, m.Info, m.eng, m.log, m.rel, m.hooks = link, link.Info(), eng, log, *rel, hooks
+	m.limitFlight()
+	m.host.init(m)
+	m.Strangers.Random.Init(seed, m.Info.Virtual)
+	m.Strangers.Tokens.Init(&m.Strangers.Random)
+	m.Strangers.Answers.AtOnce = answersAtOnce
+	m.Conns.Incarnation = m.Strangers.Random.Uint64()
+	m.Ports.init(m.Info.Ports)
+	m.Ended.m = m
+	m.health.init(m)
+	m.Conns.Init(link, eng, &m.Info, log, conn.Hooks{
+		LinkError: m.health.note, CheckLink: m.health.look, Sweep: m.sweep, MTU: m.mtuTo, Limits: m.relTo,
+	})
+	if m.health.checks {
+		m.Conns.SweepFrom(m.Conns.Now)
+	}
+	m.Connects.Init(&m.Conns, &m.Info, m.Addr(), &m.Strangers, handshake.Hooks{
+		Side: m.Ports.side, Listener: m.Ports.listener, Reaches: m.Reaches, MTU: m.mtuTo, Stray: m.stray,
+	})
+}
+
+// answersAtOnce is as many as the VIs of a NIC may be: each of another NIC's may ask for one.
+const answersAtOnce = 1 << 14
+
+// Addr returns the address of the NIC itself: the lowest port of its range.
+func (m *Machine) Addr() ethertype.Addr {
+	return ethertype.Addr{MAC: m.Info.MAC, Port: m.Info.Ports.Lo}
+}
+
+// flightBytes bounds what is under way at a time to what stays in a processor's cache
+// between the copies of its way: beyond, larger windows of large frames make them slower,
+// not faster.
+const (
+	flightBytes = 4 << 20
+	flightMin   = 16 // frames
+)
+
+// limitFlight fits window and batches to the size of the link's frames.
+func (m *Machine) limitFlight() {
+	window := max(flightBytes/m.Info.MTU, flightMin)
+	if m.Info.Slots > 0 { // one peer alone must not be able to overrun our receive queue
+		window = min(window, max(m.Info.Slots/2, 8))
+	}
+	m.rel.Window = min(m.rel.Window, window)
+	m.rel.InitialWindow = min(m.rel.InitialWindow, m.rel.Window)
+	m.views = make([][]byte, min(batch.Burst(m.Info.MTU), transport.MaxBatch))
+}
+
+// Idle implements progress.Machine: the acknowledgement that was put off, and messages
+// that wait for others to share a frame with, go out.
+func (m *Machine) Idle() {
+	m.Conns.CatchUp()
+	m.Conns.Uncork()
+	if m.Conns.Pending() {
+		m.Conns.Flush()
+	}
+}
+
+// NextTimer implements progress.Machine.
+func (m *Machine) NextTimer() int64 {
+	m.Conns.FindTimer()
+	return m.Conns.NextTimer()
+}
+
+// Woke implements progress.Machine.
+func (m *Machine) Woke(err error) {
+	if err != nil {
+		m.health.note(err)
+	}
+}
+
+// Failed implements progress.Machine.
+func (m *Machine) Failed() error { return m.health.dead }
+
+// sweep looks at the interface and has each connection ask after its peer.
+func (m *Machine) sweep() {
+	m.health.check()
+	if m.health.checks && m.health.dead == nil { // who waits for a request, or is about to make one, has no other way to know
+		m.Conns.SweepFrom(m.Conns.Now)
+	}
+	for c := range m.Ports.Conns() {
+		c.KeepAlive()
+	}
+}
+
+// MinMTU is the smallest MTU on which the handshake's frames fit.
+const MinMTU = conninfo.MinMTU

@@ -1,0 +1,104 @@
+package engine
+
+import (
+	"iter"
+
+	"github.com/bobnet-go/bobnet/transport"
+	"github.com/bobnet-go/bobnet/vipl/internal/conn"
+	"github.com/bobnet-go/bobnet/vipl/internal/handshake"
+)
+
+// Ports says who has which port of a NIC.
+type Ports struct {
+	Count     int // VIs
+	Listeners map[uint16]*handshake.Listener
+	Names     map[string]*handshake.Listener // those of discriminators
+	all       transport.PortRange
+	seats     []seat // by port - all.Lo
+	next      uint16 // where to look for a free one, less all.Lo
+}
+
+// seat is a port that a VI may have: its connection and its side of handshakes, or nil.
+type seat struct {
+	conn *conn.Conn
+	side *handshake.Side
+}
+
+func (p *Ports) init(all transport.PortRange) {
+	*p = Ports{all: all, seats: make([]seat, all.Len()), Listeners: map[uint16]*handshake.Listener{}, Names: map[string]*handshake.Listener{}}
+}
+
+// Add puts a VI at the port of its connection.
+func (p *Ports) Add(c *conn.Conn, s *handshake.Side) {
+	p.seats[c.Port-p.all.Lo] = seat{c, s}
+	p.Count++
+}
+
+// Remove frees the port of a connection.
+func (p *Ports) Remove(c *conn.Conn) {
+	p.seats[c.Port-p.all.Lo] = seat{}
+	p.Count--
+}
+
+// Conn returns the connection at a port, nil if there is none.
+func (p *Ports) Conn(port uint16) *conn.Conn {
+	if i := int(port) - int(p.all.Lo); i >= 0 && i < len(p.seats) {
+		return p.seats[i].conn
+	}
+	return nil
+}
+
+// Conns yields the connections in the order of their ports.
+func (p *Ports) Conns() iter.Seq[*conn.Conn] {
+	return func(yield func(*conn.Conn) bool) {
+		for i := range p.seats {
+			if c := p.seats[i].conn; c != nil && !yield(c) {
+				return
+			}
+		}
+	}
+}
+
+// sides yields the connections with their sides of handshakes.
+func (p *Ports) sides() iter.Seq2[*conn.Conn, *handshake.Side] {
+	return func(yield func(*conn.Conn, *handshake.Side) bool) {
+		for i := range p.seats {
+			if s := &p.seats[i]; s.conn != nil && !yield(s.conn, s.side) {
+				return
+			}
+		}
+	}
+}
+
+// side returns the side of handshakes at a port, nil if there is none.
+func (p *Ports) side(port uint16) *handshake.Side {
+	if p.Conn(port) == nil {
+		return nil
+	}
+	return p.seats[port-p.all.Lo].side
+}
+
+// listener returns the one at a port, or of a discriminator if that is not nil; nil if there
+// is none.
+func (p *Ports) listener(port uint16, discriminator []byte) *handshake.Listener {
+	if discriminator != nil {
+		return p.Names[string(discriminator)]
+	}
+	return p.Listeners[port]
+}
+
+// Taken reports whether a VI or a listener has a port.
+func (p *Ports) Taken(port uint16) bool { return p.Listeners[port] != nil || p.Conn(port) != nil }
+
+// Free picks the next port that no VI and no listener has, cyclically, so
+// that a port is not used again soon. The lowest is the NIC's own.
+func (p *Ports) Free() (uint16, bool) {
+	size := p.all.Len()
+	for range size {
+		p.next = uint16((int(p.next) + 1) % size)
+		if port := p.all.Lo + p.next; p.next != 0 && !p.Taken(port) {
+			return port, true
+		}
+	}
+	return 0, false
+}

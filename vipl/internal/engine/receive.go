@@ -1,0 +1,219 @@
+package engine
+
+import (
+	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/transport"
+	"github.com/bobnet-go/bobnet/vipl/internal/code"
+	"github.com/bobnet-go/bobnet/vipl/internal/conn"
+	"github.com/bobnet-go/bobnet/vipl/internal/guard"
+)
+
+// Poll implements progress.Machine: the engine's step at now. It takes in the frames that
+// have arrived, runs due timers, and sends what became possible. It reports whether any
+// frame arrived.
+func (m *Machine) Poll(now int64) bool {
+	m.Conns.SetClock(now)
+	k, err := m.Link.Recv(m.views)
+	if err != nil || m.health.dead != nil {
+		k = m.receiveFailed(k, err)
+	}
+	if k > 0 {
+		m.receive(m.views[:k])
+	}
+	m.Conns.RunTimers()
+	m.Conns.Settle()
+	m.Conns.FlushPending()
+	if m.health.dead != nil {
+		m.endConnections()
+	}
+	return k > 0
+}
+
+// receiveFailed is called when the link has returned an error, and when it is of no use any more.
+// It returns how many of the k frames that have arrived count.
+func (m *Machine) receiveFailed(k int, err error) int {
+	if err != nil {
+		m.health.note(err)
+	}
+	if m.health.closed() {
+		return 0
+	}
+	return k
+}
+
+// receive takes in the frames of one poll. If the last one is long, only its beginning is
+// there, and the rest of its bytes are with the link still.
+func (m *Machine) receive(frames [][]byte) {
+	last, rest := frames[len(frames)-1], 0
+	if len(last) >= transport.LongBegin {
+		if rest = m.Conns.Rest(); rest > 0 {
+			frames = frames[:len(frames)-1]
+		}
+	}
+	if m.Conns.Single = len(frames) == 1 && rest == 0; m.Conns.Single && m.takeShort(last) {
+		return
+	}
+	for _, frame := range frames {
+		m.classify(frame)
+	}
+	if rest > 0 {
+		m.classifyLong(last, rest)
+	}
+}
+
+// takeShort has the frame of a poll that found no other take the fast path, if there is
+// one for it, and reports whether it has.
+func (m *Machine) takeShort(frame []byte) bool {
+	c := m.Ports.Conn(ethertype.DstPort(frame))
+	if c == nil || !c.ReceiveShort(frame) {
+		return false
+	}
+	if m.Conns.Pending() { // an answer, after which there is time
+		m.Conns.Flush()
+		m.Conns.CatchUp()
+	}
+	return true
+}
+
+// classify takes frames apart and hands each to whom it concerns: the one given, and
+// those that come in pieces of which it is the last.
+func (m *Machine) classify(frame []byte) {
+	for frame != nil {
+		h := &m.Conns.In
+		payload, err := h.Parse(frame)
+		if err != nil {
+			m.dropInvalid(h, err)
+			return
+		}
+		if m.Info.Unprotected && h.Flags&ethertype.FlagWholeCRC == 0 {
+			m.Conns.Drop(code.DropCRC)
+			return
+		}
+		m.Conns.CountReceived(len(frame))
+		frame = m.dispatch(h, payload)
+	}
+}
+
+// classifyLong is classify for a long frame, of which rest bytes are with the link.
+func (m *Machine) classifyLong(begin []byte, rest int) {
+	if h, payload := m.Conns.BeginLong(begin, rest, m.straight); payload != nil {
+		whole := m.dispatch(h, payload)
+		m.Conns.EndLong()
+		m.classify(whole)
+		return
+	}
+	m.classify(m.Conns.FetchLong(begin, rest))
+}
+
+// straight reports whether the data of a frame need not be seen before they lie
+// where they belong.
+func (m *Machine) straight(h *ethertype.Header) bool {
+	c := m.Ports.Conn(h.DstPort)
+	return c != nil && c.TakesStraight(h)
+}
+
+// dispatch hands a frame to what its kind concerns. It returns a frame that has been put
+// together from pieces, nil if there is none.
+func (m *Machine) dispatch(h *ethertype.Header, payload []byte) (whole []byte) {
+	switch h.Kind {
+	case ethertype.KindData, ethertype.KindRDMAWrite, ethertype.KindRDMARead, ethertype.KindReadData,
+		ethertype.KindAck, ethertype.KindDisconnect, ethertype.KindPiece:
+		return m.receiveConn(h, payload)
+	case ethertype.KindReset:
+		m.receiveReset(h, payload)
+	case ethertype.KindRequest, ethertype.KindRetry, ethertype.KindAccept, ethertype.KindReject, ethertype.KindProbe, ethertype.KindProbeAck:
+		if m.addressedHere(h) {
+			m.Connects.Receive(h, payload)
+		}
+	case ethertype.KindQuery, ethertype.KindAnswer, ethertype.KindEcho, ethertype.KindEchoReply:
+		m.hooks.Query(h, payload)
+	}
+	return nil
+}
+
+// dropInvalid counts a frame of which h could not be parsed. A wrong CRC leaves
+// h as the frame has it.
+func (m *Machine) dropInvalid(h *ethertype.Header, err error) {
+	m.Conns.Drop(parseReason(err))
+	if err == ethertype.ErrCRC {
+		m.receiveDamaged(h)
+	}
+}
+
+func parseReason(err error) code.Drop {
+	switch err {
+	case ethertype.ErrShort:
+		return code.DropShort
+	case ethertype.ErrCRC:
+		return code.DropCRC
+	case ethertype.ErrRange:
+		return code.DropRange
+	}
+	return code.DropFormat
+}
+
+// receiveConn handles the frames of connections: those that carry a tag. It returns a
+// frame that has been put together from pieces.
+func (m *Machine) receiveConn(h *ethertype.Header, payload []byte) (whole []byte) {
+	if !m.addressedHere(h) {
+		return nil
+	}
+	c := m.Ports.Conn(h.DstPort)
+	if c == nil || c.LocalTag != h.Tag || c.State == conn.StateIdle {
+		m.stray(h)
+		return nil
+	}
+	if h.Src != c.Remote.MAC || h.SrcPort != c.Remote.Port {
+		c.Drop(code.DropPeer)
+		return nil
+	}
+	switch c.State {
+	case conn.StateConnected:
+		return c.Receive(h, payload)
+	case conn.StateConnectPending:
+		if !m.Ports.side(h.DstPort).Disconnect(h) {
+			c.Drop(code.DropEarly) // overtook the end of the handshake; it will come again
+		}
+	case conn.StateError:
+		m.answerEnded(c, h)
+	}
+	return nil
+}
+
+// addressedHere reports whether a frame was sent to this NIC and nobody else, as all frames
+// of connections are, and drops it if not: else one frame to all could reach into
+// connections of many hosts.
+func (m *Machine) addressedHere(h *ethertype.Header) bool {
+	if h.Dst == m.Info.MAC {
+		return true
+	}
+	m.Conns.Drop(code.DropDestination)
+	return false
+}
+
+// stray answers a frame for a connection that is not there, so that its
+// sender learns at once and not by timeout, or need not be told again.
+// Resets are never answered.
+func (m *Machine) stray(h *ethertype.Header) {
+	m.Conns.Drop(code.DropStale)
+	if h.Src.IsGroup() {
+		return
+	}
+	if !m.Ended.answer(h) && m.Strangers.Answers.Take(guard.Reset, m.Conns.Now) {
+		m.Conns.SendReset(h)
+	}
+}
+
+// receiveDamaged looks at what a frame with a wrong CRC says of itself: the VI
+// whose connection it names has lost it. If it is an RDMA write on the
+// unreliable level, nobody will send it again.
+func (m *Machine) receiveDamaged(h *ethertype.Header) {
+	c := m.Ports.Conn(h.DstPort)
+	if c == nil || c.State != conn.StateConnected || c.LocalTag != h.Tag || h.Src != c.Remote.MAC || h.SrcPort != c.Remote.Port || !c.Genuine(h) {
+		return
+	}
+	c.Lost(code.DropCRC)
+	if h.Kind == ethertype.KindRDMAWrite && !c.Reliable {
+		m.hooks.Damaged(c)
+	}
+}
