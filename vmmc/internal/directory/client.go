@@ -183,6 +183,9 @@ func (c *Client) hear(m Message) {
 			c.tickets[m.Ticket] = m.Addr
 			c.met[m.Addr.MAC] = struct{}{}
 		}
+		if q != nil && m.Kind == Entered && q.m.Kind == Enter { // from now on the next daemon is to know
+			c.self, c.entered = q.m.Self, true
+		}
 		c.mu.Unlock()
 		if q != nil {
 			q.answer(m)
@@ -223,13 +226,22 @@ func (c *Client) tellAll(conn *net.UnixConn) bool {
 	}
 	c.conn = conn
 	if c.entered {
+		for seq, q := range c.asked { // of daemons that have ended before they answered
+			if q.m.Kind == Enter {
+				delete(c.asked, seq)
+			}
+		}
 		c.seq++
 		c.asked[c.seq] = &question{Message{Kind: Enter, Seq: c.seq, Self: c.self, Text: c.scope}, func(m Message) {
 			if m.Kind == Refused {
 				c.log.Error("vmmc: the new daemon of the node refuses the process: others will not find it", "why", m.Text)
 			}
 		}}
-		c.tell(c.asked[c.seq].m)
+	}
+	for _, q := range c.asked { // one at most
+		if q.m.Kind == Enter {
+			c.tell(q.m)
+		}
 	}
 	for id := range c.exports {
 		c.tell(Message{Kind: Export, ID: id})
@@ -322,9 +334,6 @@ func (c *Client) Enter(self provider.Identity) error {
 		c.forget(seq)
 		return fmt.Errorf("the daemon at %s does not answer for %v", c.socket, answerTime)
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.self, c.entered = self, true
 	return nil
 }
 
