@@ -24,8 +24,8 @@ type Config struct {
 	// Ranks of different jobs never meet.
 	Name string
 	// Rank is this process's rank, Size the number of ranks. Where Size is given,
-	// Rank is not read from the environment. Size 0 means 1 if EnvSize is not set,
-	// either: a job of one rank needs no network.
+	// Rank is not read from the environment. Size 0 means 1 if no launcher (FindPlace)
+	// says another number: a job of one rank needs no network.
 	Rank, Size int
 	// Interface is the network interface, by name or MAC address; empty means
 	// what EnvInterface says, or else the only candidate.
@@ -44,8 +44,10 @@ type Config struct {
 
 // FromEnvironment returns c with what the environment says in the fields Name,
 // Rank, Size and Timeout where they are zero; vipl.Open reads the interface. Rank
-// belongs to Size: where Size is given, so is Rank. It fails where a variable that
-// it needs holds no number or no time, and names that.
+// belongs to Size: where Size is given, so is Rank. Else FindPlace says which variables
+// count. Where these are of a launcher with PMI-1, the first call in the process connects
+// to it, for Timeout at the most. It fails where a variable that it needs holds no number
+// or no time, and names that, and where the launcher does not answer.
 func (c Config) FromEnvironment() (Config, error) {
 	c.Name = cmp.Or(c.Name, os.Getenv(EnvJob))
 	var err error
@@ -54,11 +56,16 @@ func (c Config) FromEnvironment() (Config, error) {
 			return c, err
 		}
 	}
-	if c.Size != 0 || os.Getenv(EnvSize) == "" {
+	switch {
+	case c.Size != 0:
 		return c, nil
+	case c.Rank != 0 && os.Getenv(EnvSize) != "":
+		c.Size, err = environment(os.Getenv).number(EnvSize)
+		return c, err
 	}
-	if c.Size, err = envInt(EnvSize); err == nil && c.Rank == 0 {
-		c.Rank, err = envInt(EnvRank)
+	place, err := FindPlace()
+	if err == nil && place.Source != "" {
+		err = c.ask(place)
 	}
 	return c, err
 }

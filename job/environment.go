@@ -3,7 +3,6 @@ package job
 import (
 	"fmt"
 	"os"
-	"strconv"
 	"strings"
 	"sync"
 
@@ -20,26 +19,17 @@ const (
 	EnvInterface = vipl.EnvInterface
 )
 
-// envInt returns the number that an environment variable holds.
-func envInt(name string) (int, error) {
-	s := os.Getenv(name)
-	n, err := strconv.Atoi(s)
-	if err != nil {
-		return 0, fmt.Errorf("environment variable %s is %q, want a number", name, s)
-	}
-	return n, nil
-}
-
-// SayAlone tells a person on stderr, if EnvSize is not set, that the process is a
-// job of one rank: whoever has started several processes meant another thing. It
-// prints one line in a process, whichever program (a package's name) calls it first.
+// SayAlone tells a person on stderr, if no launcher (FindPlace) says otherwise, that the
+// process is a job of one rank: whoever has started several processes meant another thing.
+// It prints one line in a process, whichever program (a package's name) calls it first.
 func SayAlone(program string) {
-	if os.Getenv(EnvSize) != "" {
+	place, err := FindPlace()
+	if place.Source != "" || err != nil {
 		return
 	}
 	alone.Do(func() {
-		fmt.Fprintf(os.Stderr, "%s: %s is not set: this process is a job of one rank; to start several as one job, set %s, %s and %s for each\n",
-			strings.ToLower(program), EnvSize, EnvJob, EnvRank, EnvSize)
+		fmt.Fprintf(os.Stderr, "%s: %s: this process is a job of one rank; to start several as one job, use bobnet run or another launcher, or set %s, %s and %s for each\n",
+			strings.ToLower(program), place.Why, EnvJob, EnvRank, EnvSize)
 	})
 }
 

@@ -19,6 +19,7 @@ type Identity struct {
 	Version uint32
 
 	under string // of one of several programs of a rank: what its names end in
+	told  bool   // every rank has the nonce, before it asks another one
 }
 
 // Address returns the name under which a rank of the job is advertised on the
@@ -106,9 +107,10 @@ func (id *Identity) Named(m *Hello) bool { return m.Job == hash(id.Name) }
 
 // Check says what is wrong with one who says that it is of this job. The ranks of a
 // run know it by the nonce that rank 0 has drawn: another run of a job of the same
-// name has another one. Only to rank 0 may a rank come without.
+// name has another one. Only to rank 0 may a rank come without, and not where a launcher
+// has told it to all.
 func (id *Identity) Check(m *Hello) error {
-	newcomer := m.Nonce == 0 && id.Rank == 0
+	newcomer := m.Nonce == 0 && id.Rank == 0 && !id.told
 	switch {
 	case m.Version != id.Version:
 		return fmt.Errorf("%s wire version %d, this is %d: build all ranks from one source", id.Program, m.Version, id.Version)

@@ -65,11 +65,13 @@ type Links interface {
 // are of the same run, and has the program's Links connect with them.
 type Job struct {
 	Identity
-	links   Links
-	member  *Member // whose run it is, or nil
-	timeout time.Duration
-	nic     *vipl.NIC    // nil before Meet
-	log     *slog.Logger // nil: say it on stderr
+	links    Links
+	member   *Member   // whose run it is, or nil
+	launcher *launcher // that has started this job and speaks PMI-1, or nil
+	space    space     // by which the ranks find each other; nil: they ask the segment
+	timeout  time.Duration
+	nic      *vipl.NIC    // nil before Meet
+	log      *slog.Logger // nil: say it on stderr
 
 	listener *vipl.Listener
 	vis      []*vipl.VI // by rank, nil where there is none

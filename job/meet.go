@@ -24,6 +24,9 @@ import (
 // that one connects to others or accepts them: what belongs to another run of a
 // job of the same name is refused. See admit.go and twice.go.
 //
+// Where a launcher has a key-value space, ranks put their addresses there, and rank 0 the
+// nonce, and nobody asks the segment. See launcher.go.
+//
 // Whatever a rank waits for, it hears those that it is connected with: when one
 // dies, or says that another has, Meet ends and names that one. Who ends for a
 // reason of its own says it to the others; see lastwords.go.
@@ -54,6 +57,9 @@ type meeting struct {
 // fails tells the others why, for which it stays half a second at the most.
 func (j *Job) Meet(parent context.Context, nic *vipl.NIC, cq *vipl.CQ, log *slog.Logger) error {
 	j.nic, j.log = nic, log
+	if j.member == nil {
+		j.launcher, j.space = spaceOf(&j.Identity)
+	}
 	if err := j.open(cq); err != nil {
 		return j.errorf("%w", err)
 	}
@@ -102,7 +108,11 @@ func (j *Job) open(cq *vipl.CQ) (err error) {
 
 // meet is the order of it that the comment above describes.
 func (m *meeting) meet() error {
-	if m.Rank == 0 && m.member == nil { // a member's rank is there once
+	if m.space != nil {
+		if err := m.publish(); err != nil {
+			return err
+		}
+	} else if m.Rank == 0 && m.member == nil { // a member's rank is there once
 		if err := m.findRival(); err != nil {
 			return err
 		}
@@ -268,6 +278,10 @@ const (
 
 // find returns the address of a rank as soon as that has one.
 func (m *meeting) find(rank int) (addr ethertype.Addr, err error) {
+	if m.space != nil {
+		addr, _, err = m.read(rank)
+		return addr, err
+	}
 	m.waits.at(waitName, rank, ethertype.Addr{})
 	for ask := askFirst; ; ask = min(2*ask, askMost) {
 		ctx, cancel := m.nic.WithTimeout(m.ctx, ask)

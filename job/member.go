@@ -199,6 +199,8 @@ func (m *Member) Leave(ctx context.Context) error {
 	}
 	if l.err != nil { // others may have to hear it from this rank
 		(&meeting{Job: l.job}).drain()
+	} else {
+		l.job.Done()
 	}
 	return l.err
 }

@@ -23,9 +23,10 @@ type wait struct {
 type waitKind uint8
 
 const (
-	waitAsked  waitKind = iota // for higher ranks to ask for a connection
-	waitName                   // for a rank to answer to its name
-	waitAnswer                 // for one that has been found to take this rank in
+	waitAsked   waitKind = iota // for higher ranks to ask for a connection
+	waitName                    // for a rank to answer to its name
+	waitAnswer                  // for one that has been found to take this rank in
+	waitBarrier                 // for all to come to the launcher's barrier
 )
 
 func (s *wait) at(kind waitKind, rank int, addr ethertype.Addr) {
@@ -37,6 +38,8 @@ func (s *wait) why() string {
 	switch s.kind {
 	case waitName:
 		return fmt.Sprintf("nobody on the segment answers to the name of rank %d: is it running, on this segment, with the same %s?", s.rank, EnvJob)
+	case waitBarrier:
+		return "not all ranks have come to the launcher's barrier: do all of them call this?"
 	case waitAnswer:
 		return fmt.Sprintf("rank %d is there, at %v, and has not taken this rank in: it may wait for others itself", s.rank, s.addr)
 	}

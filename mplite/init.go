@@ -125,6 +125,9 @@ func (c *Comm) Finalize(ctx context.Context) error {
 		w.leave(ctx)
 	}
 	w.shutdown(ErrFinalized)
+	if err == nil {
+		w.job.Done()
+	}
 	c.peers = nil
 	w.close()
 	return err
@@ -198,9 +201,10 @@ func (w *world) bounded(ctx context.Context) (context.Context, context.CancelFun
 
 // Abort ends the whole job (MPI_Abort): it tells every rank, whose pending and
 // later operations then end with an AbortError, and ends this process with
-// code. It does not wait for anybody.
+// code, of which a launcher with PMI-1 hears, too. It does not wait for anybody.
 func (c *Comm) Abort(code int) {
 	w := c.w
+	w.job.Abort(code) // first, because others that fail by this one's end may have the launcher end it
 	w.mu.Lock()
 	for _, p := range w.peers {
 		if p != nil && p.state == peerLive {

@@ -1,0 +1,222 @@
+package job
+
+import (
+	"cmp"
+	"context"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/job/pmi"
+)
+
+// A launcher that speaks PMI-1 has a key-value space, by which the ranks tell each other
+// where they are and which run this is: nobody asks the segment by broadcast then. The
+// process has one connection with its launcher, and its first job uses it. Where that
+// job ends in order, so does the conversation, as launchers want it before a process
+// exits. Whatever job begins later in the process asks the segment.
+
+// space is what ranks tell each other by.
+type space interface {
+	// Put makes a value known after the next Barrier.
+	Put(ctx context.Context, key, value string) error
+	// Barrier returns when all ranks have called it. Cut off by ctx, it may be called
+	// again for the same one.
+	Barrier(ctx context.Context) error
+	// Get returns a value.
+	Get(ctx context.Context, key string) (string, error)
+}
+
+// launcher is the process's connection with its launcher.
+type launcher struct {
+	client *pmi.Client
+	err    error  // why there is none
+	name   string // of the job that it has started
+	used   bool   // a job of that name has begun
+	ended  bool   // and ended in order
+}
+
+// launchers holds the process's connection, by how the environment describes it.
+var launchers struct {
+	sync.Mutex
+	by map[[2]string]*launcher
+}
+
+// ask completes c by what p says, and its launcher, if that is one with PMI-1.
+func (c *Config) ask(p Place) error {
+	c.Rank, c.Size = p.Rank, p.Size
+	if p.Source != SourcePMI && !(p.Source == SourceBobnet && p.sameJob()) {
+		c.Name = cmp.Or(c.Name, p.Name)
+		return nil
+	}
+	l := connect(cmp.Or(c.Timeout, DefaultTimeout))
+	if l.err != nil {
+		return l.err
+	}
+	launchers.Lock()
+	defer launchers.Unlock()
+	c.Rank, c.Size = l.client.Rank(), l.client.Size()
+	c.Name = cmp.Or(c.Name, nameOf(l.client.Space()))
+	l.name = c.Name
+	if c.Size == 1 { // nobody has to be found
+		l.finalize()
+	}
+	return nil
+}
+
+// sameJob reports whether the launcher that PMI_FD names has started this job, and not
+// one that a rank of it has started in turn, which inherits the variable.
+func (p *Place) sameJob() bool {
+	return os.Getenv(pmi.EnvFD) != "" && p.Name != "" && os.Getenv(pmi.EnvJob) == p.Name &&
+		os.Getenv(pmi.EnvRank) == strconv.Itoa(p.Rank) && os.Getenv(pmi.EnvSize) == strconv.Itoa(p.Size)
+}
+
+// connect returns the process's connection with its launcher, which is made once.
+func connect(timeout time.Duration) *launcher {
+	launchers.Lock()
+	defer launchers.Unlock()
+	key := [2]string{os.Getenv(pmi.EnvFD), os.Getenv(pmi.EnvPort) + " " + os.Getenv(pmi.EnvID)}
+	if l := launchers.by[key]; l != nil {
+		return l
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), timeout)
+	defer cancel()
+	l := &launcher{}
+	l.client, l.err = pmi.Open(ctx, os.Getenv)
+	if launchers.by == nil {
+		launchers.by = map[[2]string]*launcher{}
+	}
+	launchers.by[key] = l
+	return l
+}
+
+// spaceOf is launched, unless a test has a space of its own.
+var spaceOf = launched
+
+// launched returns the connection for the job that id is a rank of, and its key-value
+// space, if it is the job that the launcher has started, and the first to ask; else nil.
+func launched(id *Identity) (*launcher, space) {
+	launchers.Lock()
+	defer launchers.Unlock()
+	for _, l := range launchers.by {
+		if l.err == nil && !l.used && l.name == id.Name && l.client.Rank() == id.Rank && l.client.Size() == id.Size {
+			l.used = true
+			return l, l.client
+		}
+	}
+	return nil, nil
+}
+
+// endFor is how long a rank tries to tell its launcher that it ends.
+const endFor = 5 * time.Second
+
+// Done tells the launcher, if one with PMI-1 has started this job, that the rank ends in
+// order. Launchers end the whole job when a process exits that has not said so. It may be
+// called twice.
+func (j *Job) Done() {
+	if j.launcher == nil {
+		return
+	}
+	launchers.Lock()
+	defer launchers.Unlock()
+	j.launcher.finalize()
+}
+
+// finalize ends the conversation. What comes of it nobody has to know: the process exits
+// with its own code.
+func (l *launcher) finalize() {
+	if l.ended {
+		return
+	}
+	l.used, l.ended = true, true
+	ctx, cancel := context.WithTimeout(context.Background(), endFor)
+	defer cancel()
+	l.client.Finalize(ctx)
+}
+
+// Abort has the launcher, if one with PMI-1 has started this job, end all its processes,
+// with an exit code. The ranks that know by themselves need no launcher for that: it ends
+// those that do not listen, and returns the code to whoever has started the job.
+func (j *Job) Abort(code int) {
+	l := j.launcher
+	if j.member != nil {
+		l = j.member.l.job.launcher
+	}
+	launchers.Lock()
+	defer launchers.Unlock()
+	if l != nil && !l.ended {
+		l.client.Abort(code)
+	}
+}
+
+// The version of what ranks put, which begins each value.
+const spaceVersion = "1"
+
+// keyOf returns the key of what a rank has put.
+func keyOf(rank int) string { return "bobnet-" + strconv.Itoa(rank) }
+
+// valueOf returns what a rank puts: where it listens, and for rank 0 the nonce. It is of
+// letters and digits alone, and at most 64 of them.
+func valueOf(addr ethertype.Addr, nonce uint64) string {
+	return fmt.Sprintf("%s-%s%04x-%016x", spaceVersion, hex.EncodeToString(addr.MAC[:]), addr.Port, nonce)
+}
+
+// errValue is wrapped by what is wrong with what a rank has put.
+var errValue = errors.New("what it has put into the launcher's key-value space is not what this version of the library puts: build all ranks from one source")
+
+// parseValue reads what valueOf has made.
+func parseValue(text string) (addr ethertype.Addr, nonce uint64, err error) {
+	bad := fmt.Errorf("%w (%q)", errValue, text)
+	version, rest, _ := strings.Cut(text, "-")
+	place, number, ok := strings.Cut(rest, "-")
+	octets, err := hex.DecodeString(place)
+	if !ok || version != spaceVersion || err != nil || len(octets) != len(addr.MAC)+2 || len(number) != 16 {
+		return addr, 0, bad
+	}
+	if nonce, err = strconv.ParseUint(number, 16, 64); err != nil {
+		return addr, 0, bad
+	}
+	copy(addr.MAC[:], octets)
+	addr.Port = uint16(octets[6])<<8 | uint16(octets[7])
+	return addr, nonce, nil
+}
+
+// publish tells the other ranks where this one is, and returns when all have done so. It
+// says for whom it waits when that takes long.
+func (m *meeting) publish() error {
+	if err := m.space.Put(m.ctx, keyOf(m.Rank), valueOf(m.listener.Addr(), m.Nonce)); err != nil {
+		return m.errorf("%w: %w", ErrInit, err)
+	}
+	m.waits.at(waitBarrier, 0, ethertype.Addr{})
+	patient, cancel := m.nic.WithTimeout(m.ctx, sayAfter)
+	defer cancel()
+	err := m.space.Barrier(patient)
+	if err != nil && patient.Err() != nil && m.ctx.Err() == nil {
+		m.sayAwaited()
+		err = m.space.Barrier(m.ctx)
+	}
+	if err != nil {
+		return m.errorf("%w: the ranks have not all come to the launcher's barrier: %w", ErrInit, err)
+	}
+	_, m.Nonce, err = m.read(0)
+	m.told = err == nil
+	return err
+}
+
+// read returns what a rank has put.
+func (m *meeting) read(rank int) (addr ethertype.Addr, nonce uint64, err error) {
+	text, err := m.space.Get(m.ctx, keyOf(rank))
+	if err == nil {
+		addr, nonce, err = parseValue(text)
+	}
+	if err != nil {
+		err = m.errorf("%w: rank %d: %w", ErrInit, rank, err)
+	}
+	return addr, nonce, err
+}

@@ -1,0 +1,156 @@
+package job
+
+import (
+	"fmt"
+	"hash/fnv"
+	"os"
+	"strconv"
+	"strings"
+
+	"github.com/bobnet-go/bobnet/job/pmi"
+)
+
+// The sources that can say which rank of which job a process is, in the order in which
+// they are looked at. The first that says anything is believed, whatever the others say.
+const (
+	SourceBobnet     = "BOBNET_*"   // EnvJob, EnvRank and EnvSize
+	SourcePMI        = "PMI-1"      // PMI_FD or PMI_PORT: hydra, Flux, srun --mpi=pmi2
+	SourceSlurm      = "Slurm"      // srun
+	SourceOpenMPI    = "Open MPI"   // mpirun
+	SourcePALS       = "PALS"       // HPE's mpiexec and aprun
+	SourceKubernetes = "Kubernetes" // an Indexed Job whose manifest sets EnvSize
+)
+
+// Place is what the environment says of a process: which rank of which job it is.
+type Place struct {
+	Source     string // one of the constants above; "" if the process is a job of one
+	Why        string // in words: the variables that say so, or what is missing
+	Name       string // of the job; "" where it is not said, or only by the launcher of PMI-1
+	Rank, Size int
+}
+
+// EnvCompletion is the variable by which Kubernetes tells a pod of an Indexed Job which
+// one it is.
+const EnvCompletion = "JOB_COMPLETION_INDEX"
+
+// FindPlace returns what the environment says. It asks nobody. Where the launcher has a
+// port for PMI-1 only that one knows rank and size: Rank is then what it has called the
+// process, and Size 0. The error names variables that do not fit together.
+func FindPlace() (Place, error) { return findPlace(os.Getenv, os.Hostname) }
+
+// environment is where variables are looked up.
+type environment func(name string) string
+
+// findPlace is FindPlace for any environment and host.
+func findPlace(env environment, hostname func() (string, error)) (Place, error) {
+	switch {
+	case env(EnvSize) != "" && env(EnvRank) == "" && env(EnvCompletion) != "":
+		return kubernetes(env, hostname)
+	case env(EnvSize) != "":
+		p, err := env.place(SourceBobnet, EnvRank, EnvSize)
+		p.Name = env(EnvJob)
+		return p, err
+	case env(pmi.EnvFD) != "":
+		p, err := env.place(SourcePMI, pmi.EnvRank, pmi.EnvSize)
+		p.Why += fmt.Sprintf(", %s=%s", pmi.EnvFD, env(pmi.EnvFD))
+		return p, err
+	case env(pmi.EnvPort) != "":
+		p := Place{Source: SourcePMI, Why: fmt.Sprintf("%s=%s, %s=%s", pmi.EnvPort, env(pmi.EnvPort), pmi.EnvID, env(pmi.EnvID))}
+		p.Rank, _ = strconv.Atoi(env(pmi.EnvID)) // often, and the launcher tells
+		return p, nil
+	case env("SLURM_STEP_ID") != "" && env("SLURM_PROCID") != "":
+		p, err := env.checked(SourceSlurm, "SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_NTASKS")
+		p.Name = fmt.Sprintf("slurm-%s.%s", env("SLURM_JOB_ID"), env("SLURM_STEP_ID"))
+		return p, err
+	case env("OMPI_COMM_WORLD_SIZE") != "":
+		p, err := env.checked(SourceOpenMPI, "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE")
+		if space := env("PMIX_NAMESPACE"); space != "" {
+			p.Name = nameOf("ompi-" + space)
+		}
+		return p, err
+	case env("PALS_RANKID") != "":
+		p, err := env.checked(SourcePALS, "PALS_RANKID", "PMI_SIZE", "PALS_SIZE")
+		if id := env("PALS_APID"); id != "" {
+			p.Name = nameOf("pals-" + id)
+		}
+		return p, err
+	case env(EnvCompletion) != "":
+		return kubernetes(env, hostname)
+	case env("SLURM_PROCID") != "":
+		// Within an allocation every process finds these variables, whoever has started it.
+		return Place{Size: 1, Why: "SLURM_PROCID is set, but SLURM_STEP_ID is not: the process is in an allocation, and was not started by srun"}, nil
+	}
+	return Place{Size: 1, Why: EnvSize + " is not set, nor are the variables of a launcher"}, nil
+}
+
+// place reads rank and size from two variables.
+func (env environment) place(source, rank, size string) (p Place, err error) {
+	p = Place{Source: source, Why: fmt.Sprintf("%s=%s, %s=%s", rank, env(rank), size, env(size))}
+	if p.Size, err = env.number(size); err == nil {
+		p.Rank, err = env.number(rank)
+	}
+	return p, err
+}
+
+// checked is place for a launcher's variables, the first one of those that may tell the
+// size, and has them fit together.
+func (env environment) checked(source, rank string, sizes ...string) (Place, error) {
+	size := sizes[0]
+	for _, other := range sizes[1:] {
+		if env(size) == "" {
+			size = other
+		}
+	}
+	if env(size) == "" {
+		return Place{}, fmt.Errorf("environment variable %s is %q, as %s sets it, but %s is not set: start all ranks by one launcher, or set %s, %s and %s for each",
+			rank, env(rank), source, strings.Join(sizes, " or "), EnvJob, EnvRank, EnvSize)
+	}
+	p, err := env.place(source, rank, size)
+	if err == nil && (p.Rank < 0 || p.Rank >= p.Size) {
+		err = fmt.Errorf("environment variables %s do not fit together: there is no such rank", p.Why)
+	}
+	return p, err
+}
+
+// number returns what a variable holds.
+func (env environment) number(name string) (int, error) {
+	n, err := strconv.Atoi(env(name))
+	if err != nil {
+		return 0, fmt.Errorf("environment variable %s is %q, want a number", name, env(name))
+	}
+	return n, nil
+}
+
+// kubernetes reads what a pod of an Indexed Job knows. How many pods there are no
+// variable of Kubernetes tells. A pod's host is called as the job, with its index.
+func kubernetes(env environment, hostname func() (string, error)) (Place, error) {
+	if env(EnvSize) == "" {
+		return Place{}, fmt.Errorf("environment variable %s is %q, as in a Kubernetes Indexed Job, but %s is not set: set it in the manifest to the job's parallelism (1 for pods that work alone)",
+			EnvCompletion, env(EnvCompletion), EnvSize)
+	}
+	p, err := env.checked(SourceKubernetes, EnvCompletion, EnvSize)
+	if err != nil {
+		return p, err
+	}
+	if p.Name = env(EnvJob); p.Name != "" {
+		return p, nil
+	}
+	host, err := hostname()
+	name, ok := strings.CutSuffix(host, "-"+env(EnvCompletion))
+	if err == nil && ok {
+		p.Name = nameOf("k8s-" + name)
+	}
+	return p, nil
+}
+
+// nameOf returns a launcher's name of a job as one that a job may have here: long ones,
+// and such that not everybody can print, by a hash.
+func nameOf(name string) string {
+	odd := strings.ContainsFunc(name, func(c rune) bool { return c <= ' ' || c > '~' })
+	if !odd && len(name) <= MaxName/2 {
+		return name
+	}
+	h := fnv.New64a()
+	h.Write([]byte(name))
+	return fmt.Sprintf("job-%016x", h.Sum64())
+}

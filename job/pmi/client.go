@@ -1,0 +1,352 @@
+package pmi
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"strconv"
+	"time"
+)
+
+// The environment variables by which a launcher tells a process how to reach it.
+const (
+	EnvFD   = "PMI_FD"   // number of an open descriptor, an end of a socket pair
+	EnvPort = "PMI_PORT" // host:port instead, with EnvID
+	EnvID   = "PMI_ID"   // what the process calls itself there
+	EnvRank = "PMI_RANK"
+	EnvSize = "PMI_SIZE"
+	EnvJob  = "PMI_JOBID" // the job's name, where the launcher gives one
+)
+
+// What callers may want to tell apart.
+var (
+	// ErrNone says that neither EnvFD nor EnvPort is set.
+	ErrNone = errors.New("pmi: no launcher with PMI-1 has started this process")
+	// ErrNoKey says that nobody has put a key.
+	ErrNoKey = errors.New("pmi: no such key")
+	// ErrGone is wrapped when the launcher has closed the connection: it has died, or
+	// ends the job.
+	ErrGone = errors.New("pmi: the launcher has closed the connection")
+)
+
+// Client is a process's connection with its launcher. One goroutine at a time uses it,
+// except for Abort, which any may call.
+//
+// An error other than ErrNoKey and those of a context at Barrier is final: all further
+// calls return it.
+type Client struct {
+	lines
+	rank, size int
+	space      string // name of the key-value space
+	key, value int    // the longest that the launcher takes
+	waits      bool   // in a barrier whose end has not come
+	err        error
+}
+
+// Open connects with the launcher that getenv's variables name, and asks it for rank,
+// size and the name of the key-value space. It takes the descriptor of EnvFD over. It
+// ends with ctx.
+func Open(ctx context.Context, getenv func(string) string) (*Client, error) {
+	c := &Client{rank: -1, size: -1}
+	var err error
+	switch fd, port := getenv(EnvFD), getenv(EnvPort); {
+	case fd != "":
+		if err = c.inherit(fd); err == nil {
+			err = c.place(getenv)
+		}
+	case port != "":
+		err = c.dial(ctx, port, getenv(EnvID))
+	default:
+		return nil, ErrNone
+	}
+	if err == nil {
+		err = c.begin(ctx)
+	}
+	if err != nil {
+		c.Close()
+		return nil, err
+	}
+	return c, nil
+}
+
+// inherit takes over the descriptor that a launcher has left open.
+func (c *Client) inherit(fd string) error {
+	n, err := strconv.Atoi(fd)
+	if err != nil || n < 0 {
+		return fmt.Errorf("pmi: environment variable %s is %q, want the number of a descriptor", EnvFD, fd)
+	}
+	file := os.NewFile(uintptr(n), EnvFD)
+	defer file.Close()
+	if c.conn, err = net.FileConn(file); err != nil {
+		c.conn = nil
+		return fmt.Errorf("pmi: %s is %d, which is no open socket: what has started this process kept it; without a launcher unset %s, %s and %s (%w)", EnvFD, n, EnvFD, EnvRank, EnvSize, err)
+	}
+	return nil
+}
+
+// place reads which rank of how many this is.
+func (c *Client) place(getenv func(string) string) (err error) {
+	for _, v := range []struct {
+		name string
+		to   *int
+	}{{EnvRank, &c.rank}, {EnvSize, &c.size}} {
+		if *v.to, err = strconv.Atoi(getenv(v.name)); err != nil {
+			return fmt.Errorf("pmi: environment variable %s is %q, want a number", v.name, getenv(v.name))
+		}
+	}
+	return nil
+}
+
+// dial connects to a launcher's port, which then tells rank and size.
+func (c *Client) dial(ctx context.Context, port, id string) error {
+	var dialer net.Dialer
+	conn, err := dialer.DialContext(ctx, "tcp", port)
+	if err != nil {
+		return fmt.Errorf("pmi: the launcher at %s=%s: %w", EnvPort, port, err)
+	}
+	c.conn = conn
+	if _, err := c.ask(ctx, NewLine("initack", "pmiid", id), "initack"); err != nil {
+		return err
+	}
+	for c.rank < 0 || c.size < 0 {
+		l, err := c.answer(ctx, "set")
+		if err != nil {
+			return err
+		}
+		for _, v := range []struct {
+			name string
+			to   *int
+		}{{"rank", &c.rank}, {"size", &c.size}} {
+			text, ok := l.Lookup(v.name)
+			if !ok {
+				continue
+			}
+			if *v.to, err = strconv.Atoi(text); err != nil || *v.to < 0 {
+				return c.fail(fmt.Errorf("pmi: the launcher says that the %s is %q, want a number", v.name, text))
+			}
+		}
+	}
+	return nil
+}
+
+// begin is the start of every conversation.
+func (c *Client) begin(ctx context.Context) error {
+	l, err := c.ask(ctx, NewLine("init", "pmi_version", "1", "pmi_subversion", "1"), "response_to_init")
+	if err != nil {
+		return err
+	}
+	if version := l.Value("pmi_version"); version != "1" {
+		return c.fail(fmt.Errorf("pmi: the launcher speaks version %q of PMI, this process version 1", version))
+	}
+	if l, err = c.ask(ctx, NewLine("get_maxes"), "maxes"); err != nil {
+		return err
+	}
+	for _, v := range []struct {
+		name string
+		to   *int
+	}{{"keylen_max", &c.key}, {"vallen_max", &c.value}} {
+		if *v.to, err = strconv.Atoi(l.Value(v.name)); err != nil || *v.to < 1 {
+			return c.fail(fmt.Errorf("pmi: the launcher's %s is %q, want a number", v.name, l.Value(v.name)))
+		}
+	}
+	if l, err = c.ask(ctx, NewLine("get_my_kvsname"), "my_kvsname"); err != nil {
+		return err
+	}
+	if c.space = l.Value("kvsname"); c.space == "" {
+		return c.fail(errors.New("pmi: the launcher has no name for its key-value space"))
+	}
+	if c.size < 1 || c.rank < 0 || c.rank >= c.size {
+		return c.fail(fmt.Errorf("pmi: the launcher says that this is rank %d of %d", c.rank, c.size))
+	}
+	return nil
+}
+
+// Rank returns which rank the process is, from 0.
+func (c *Client) Rank() int { return c.rank }
+
+// Size returns how many ranks there are.
+func (c *Client) Size() int { return c.size }
+
+// Space returns the name of the job's key-value space, which no other running job of
+// the launcher has.
+func (c *Client) Space() string { return c.space }
+
+// Put makes a value known to all ranks after the next Barrier. A key is put once.
+func (c *Client) Put(ctx context.Context, key, value string) error {
+	if len(key) >= c.key || len(value) >= c.value {
+		return fmt.Errorf("pmi: key %q and its value have %d and %d bytes, this launcher takes less than %d and %d", key, len(key), len(value), c.key, c.value)
+	}
+	_, err := c.ask(ctx, NewLine("put", "kvsname", c.space, "key", key, "value", value), "put_result")
+	return err
+}
+
+// Barrier returns when all ranks have called it. When ctx ends before, it can be called
+// again, and goes on waiting for the end of the same barrier.
+func (c *Client) Barrier(ctx context.Context) error {
+	if !c.waits {
+		if err := c.send(ctx, NewLine("barrier_in")); err != nil {
+			return err
+		}
+		c.waits = true
+	}
+	_, err := c.answer(ctx, "barrier_out")
+	if err == nil {
+		c.waits = false
+	}
+	return err
+}
+
+// Get returns the value of a key, ErrNoKey if nobody had put it before the last Barrier.
+func (c *Client) Get(ctx context.Context, key string) (string, error) {
+	l, err := c.exchange(ctx, NewLine("get", "kvsname", c.space, "key", key), "get_result")
+	if err != nil {
+		return "", err
+	}
+	value, ok := l.Lookup("value")
+	if l.Value("rc") != "0" || l.Value("found") == "false" || !ok {
+		return "", fmt.Errorf("%w: %q", ErrNoKey, key)
+	}
+	return value, nil
+}
+
+// Finalize tells the launcher that this rank ends in order, and closes the connection.
+func (c *Client) Finalize(ctx context.Context) error {
+	_, err := c.ask(ctx, NewLine("finalize"), "finalize_ack")
+	if errors.Is(err, ErrGone) { // launchers may close at once
+		err = nil
+	}
+	c.Close()
+	return err
+}
+
+// abortFor is how long Abort tries to be heard.
+const abortFor = 2 * time.Second
+
+// Abort asks the launcher to end the whole job with an exit code. It waits for no answer,
+// as there is none.
+func (c *Client) Abort(code int) error {
+	c.conn.SetWriteDeadline(time.Now().Add(abortFor))
+	l := NewLine("abort", "exitcode", strconv.Itoa(code))
+	return c.write(l)
+}
+
+// Close closes the connection without a word. A launcher may take that for the death of
+// this process.
+func (c *Client) Close() error {
+	if c.err == nil {
+		c.err = ErrGone
+	}
+	if c.conn == nil {
+		return nil
+	}
+	return c.conn.Close()
+}
+
+// ask sends a request, and returns the answer, which must be the one that is wanted and
+// say that all is well.
+func (c *Client) ask(ctx context.Context, l Line, want string) (Line, error) {
+	got, err := c.exchange(ctx, l, want)
+	if err != nil {
+		return got, err
+	}
+	if rc, ok := got.Lookup("rc"); ok && rc != "0" {
+		return got, fmt.Errorf("pmi: the launcher refuses %s: rc=%s %s", l.Cmd, rc, got.Value("msg"))
+	}
+	return got, nil
+}
+
+func (c *Client) exchange(ctx context.Context, l Line, want string) (Line, error) {
+	if err := c.send(ctx, l); err != nil {
+		return Line{}, err
+	}
+	got, err := c.answer(ctx, want)
+	if err != nil {
+		c.fail(err) // an answer that comes later would be taken for that of another request
+	}
+	return got, err
+}
+
+func (c *Client) send(ctx context.Context, l Line) error {
+	if c.err != nil {
+		return c.err
+	}
+	if c.waits {
+		return fmt.Errorf("pmi: %s within a barrier", l.Cmd)
+	}
+	if ctx.Err() != nil {
+		return fmt.Errorf("pmi: %s: %w", l.Cmd, context.Cause(ctx))
+	}
+	defer c.until(ctx)()
+	err := c.write(l)
+	if err != nil && !errors.Is(err, ErrLine) { // which has not been sent
+		return c.fail(c.explain(ctx, err))
+	}
+	return err
+}
+
+// maxSets is how many settings a launcher may tell that nobody needs.
+const maxSets = 16
+
+// answer reads one line. What the end of ctx cuts off remains to be read.
+func (c *Client) answer(ctx context.Context, want string) (Line, error) {
+	if c.err != nil {
+		return Line{}, c.err
+	}
+	defer c.until(ctx)()
+	l, err := c.read()
+	for range maxSets {
+		if err != nil || l.Cmd != "set" || want == "set" {
+			break
+		}
+		l, err = c.read() // what a port's launcher tells besides
+	}
+	switch {
+	case err != nil && ctx.Err() != nil && errors.Is(err, os.ErrDeadlineExceeded):
+		return l, fmt.Errorf("pmi: the launcher has not answered with %s: %w", want, context.Cause(ctx))
+	case err != nil:
+		return l, c.fail(c.explain(ctx, err))
+	case l.Cmd != want:
+		return l, c.fail(fmt.Errorf("pmi: the launcher answers with %s, want %s", l.Cmd, want))
+	}
+	return l, nil
+}
+
+// until has reads and writes end with ctx, until the function that it returns is called.
+func (c *Client) until(ctx context.Context) func() {
+	c.conn.SetDeadline(time.Time{})
+	past := time.Unix(1, 0)
+	set := make(chan struct{})
+	stop := context.AfterFunc(ctx, func() {
+		c.conn.SetDeadline(past)
+		close(set)
+	})
+	return func() {
+		if !stop() {
+			<-set // or it would hit the next request
+		}
+	}
+}
+
+// explain returns why the connection is of no use any more.
+func (c *Client) explain(ctx context.Context, err error) error {
+	switch {
+	case errors.Is(err, ErrLine):
+		return err
+	case errors.Is(err, os.ErrDeadlineExceeded) && ctx.Err() != nil:
+		return fmt.Errorf("pmi: the launcher takes nothing: %w", context.Cause(ctx))
+	case errors.Is(err, io.EOF):
+		return fmt.Errorf("%w: has it died?", ErrGone)
+	}
+	return fmt.Errorf("%w: has it died? %w", ErrGone, err)
+}
+
+// fail makes err the end of the connection.
+func (c *Client) fail(err error) error {
+	if c.err == nil {
+		c.err = err
+	}
+	return c.err
+}
