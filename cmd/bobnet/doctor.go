@@ -18,7 +18,11 @@ segment, with the time of short frames and of full ones to each and back.
 
 Each finding has a level (ok, note, warn, fail), and where it is not ok says what
 it means and gives the command that changes it, or shows more. The exit code is 1
-when something fails.`
+when something fails.
+
+With --hosts or --host it asks each of these what bobnet run would want to know: that it
+answers, has the same version, an interface that can be used, the same as the others have,
+and a clock that agrees.`
 
 // errUnwell is what doctor ends with when something does not work.
 var errUnwell = errors.New("doctor: something does not work: see the lines with fail")
@@ -26,37 +30,46 @@ var errUnwell = errors.New("doctor: something does not work: see the lines with 
 func newDoctorCmd() *cobra.Command {
 	var (
 		given  vipl.Config
+		where  hostFlags
 		asJSON bool
 	)
 	cmd := &cobra.Command{
-		Use:     "doctor [-i IFACE] [--driver DRIVER] [--json]",
+		Use:     "doctor [-i IFACE] [--driver DRIVER] [--hosts FILE] [--json]",
 		Short:   "Find what keeps Bobnet from working well here, and how to change it",
 		Long:    doctorLong,
-		Example: "  bobnet doctor\n  bobnet doctor -i eth0 --json\n  bobnet lab -n 1 -- bobnet doctor",
+		Example: "  bobnet doctor\n  bobnet doctor -i eth0 --json\n  bobnet doctor --hosts hosts.txt\n  bobnet lab -n 1 -- bobnet doctor",
 		Args:    usage(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			cfg, err := given.FromEnvironment()
 			if err != nil {
 				return err
 			}
+			if where.list != "" || where.file != "" {
+				return survey(cmd.Context(), cmd.OutOrStdout(), &where, cfg, asJSON)
+			}
 			facts := doctor.Collect(cmd.Context(), &cfg)
 			if cmd.Context().Err() != nil { // what it has not asked is no finding
 				return context.Cause(cmd.Context())
 			}
-			findings := doctor.Judge(facts)
-			if err := writeFindings(cmd.OutOrStdout(), findings, asJSON); err != nil {
-				return err
-			}
-			if doctor.Worst(findings) == doctor.Fail {
-				return errUnwell
-			}
-			return nil
+			return report(cmd.OutOrStdout(), doctor.Judge(facts), asJSON)
 		},
 	}
 	f := cmd.Flags()
 	nicFlags(cmd, &given)
+	where.add(cmd)
 	f.BoolVar(&asJSON, "json", false, "print one JSON object per finding")
 	return cmd
+}
+
+// report prints findings, and returns errUnwell if one of them is that something fails.
+func report(w io.Writer, findings []doctor.Finding, asJSON bool) error {
+	if err := writeFindings(w, findings, asJSON); err != nil {
+		return err
+	}
+	if doctor.Worst(findings) == doctor.Fail {
+		return errUnwell
+	}
+	return nil
 }
 
 func writeFindings(w io.Writer, findings []doctor.Finding, asJSON bool) error {

@@ -11,6 +11,7 @@ import (
 	"github.com/bobnet-go/bobnet/ethertype"
 	"github.com/bobnet-go/bobnet/internal/doctor"
 	"github.com/bobnet-go/bobnet/internal/lab"
+	"github.com/bobnet-go/bobnet/job"
 	"github.com/bobnet-go/bobnet/transport/iface"
 	"github.com/bobnet-go/bobnet/vipl"
 	"github.com/spf13/cobra"
@@ -22,7 +23,8 @@ func newInfoCmd() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "info",
 		Short: "Show what Bobnet finds on this machine and which interface it would use",
-		Long: `Show the machine, the rights of this process, and the Ethernet interfaces of its
+		Long: `Show the machine, the rights of this process, which rank of which job it would be and
+what says so (BOBNET_*, or the variables of a launcher), and the Ethernet interfaces of its
 network namespace, with the one that Bobnet would use and why. Then open a NIC
 there and show what it has picked: driver, ports, ways and why.`,
 		Args: usage(cobra.NoArgs),
@@ -50,6 +52,7 @@ func printSystem(w io.Writer) error {
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	for _, row := range [][2]string{
 		{"bobnet", version()},
+		{"job", ofJob()},
 		{"kernel", kernel()},
 		{"cores", fmt.Sprintf("%d, of which Go uses %d", runtime.NumCPU(), runtime.GOMAXPROCS(0))},
 		{"EtherType", fmt.Sprintf("0x%04X", uint16(ethertype.Default))},
@@ -62,6 +65,23 @@ func printSystem(w io.Writer) error {
 		fmt.Fprintf(table, "%s\t%s\n", row[0], strings.ReplaceAll(row[1], "\n", "\n\t"))
 	}
 	return table.Flush()
+}
+
+// ofJob says which rank of which job a program would be that is started as this one, and
+// what says so.
+func ofJob() string {
+	p, err := job.FindPlace()
+	switch {
+	case err != nil:
+		return err.Error()
+	case p.Source == "":
+		return "alone: " + p.Why
+	case p.Size == 0:
+		return fmt.Sprintf("rank %d, as the launcher's port will tell: %s (%s)", p.Rank, p.Source, p.Why)
+	case p.Name == "":
+		return fmt.Sprintf("rank %d of %d: %s (%s)", p.Rank, p.Size, p.Source, p.Why)
+	}
+	return fmt.Sprintf("rank %d of %d of %q: %s (%s)", p.Rank, p.Size, p.Name, p.Source, p.Why)
 }
 
 // kernel returns the kernel's name, release and machine.

@@ -2,7 +2,7 @@
 // programs on one Ethernet segment without TCP/IP.
 //
 // Exit codes: 0 success, 1 failure, 2 wrong usage, 128 plus the signal when
-// interrupted. lab returns the worst exit code of its ranks; 126 and 127 if the
+// interrupted. lab and run return the worst exit code of their ranks; 126 and 127 if the
 // command cannot be run or found.
 package main
 
@@ -18,6 +18,7 @@ import (
 	"syscall"
 
 	"github.com/bobnet-go/bobnet/internal/lab"
+	"github.com/bobnet-go/bobnet/internal/launch"
 	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
 )
@@ -26,6 +27,7 @@ import (
 var verbs = []func() *cobra.Command{
 	newDemoCmd,
 	newLabCmd,
+	newRunCmd,
 	newInfoCmd,
 	newDoctorCmd,
 	newPerfCmd,
@@ -36,6 +38,9 @@ var verbs = []func() *cobra.Command{
 	newSwitchCmd,
 	newCardCmd,
 	newRPCGenCmd,
+	newVersionCmd,
+	newNodeCmd,
+	newRankCmd,
 }
 
 func main() {
@@ -149,6 +154,8 @@ func exitCode(err error) int {
 	var (
 		wrong usageError
 		exit  *lab.ExitError
+		ran   *launch.ExitError
+		hydra *launch.HydraError
 		start *exec.Error
 		sig   interrupted
 	)
@@ -159,6 +166,10 @@ func exitCode(err error) int {
 		return 2
 	case errors.As(err, &exit):
 		return exit.Code
+	case errors.As(err, &ran):
+		return ran.Code
+	case errors.As(err, &hydra):
+		return hydra.Code
 	case errors.As(err, &sig):
 		return 128 + int(sig)
 	case errors.As(err, &start) && errors.Is(err, os.ErrPermission):

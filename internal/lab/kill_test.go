@@ -199,7 +199,7 @@ func forbidProgram() int {
 	lab := role("lab", nil)
 	lab.Stdout, lab.Stderr = os.Stdout, os.Stderr
 	lab.Run()
-	return exitCode(lab.ProcessState)
+	return ExitCode(lab.ProcessState)
 }
 
 // role returns the command that runs this program in another role.
@@ -226,7 +226,7 @@ func nobody(t *testing.T) *syscall.SysProcAttr {
 	if err == nil {
 		return attr
 	}
-	if exitCode(check.ProcessState) != skipCode {
+	if ExitCode(check.ProcessState) != skipCode {
 		t.Fatalf("%v: %s", err, out)
 	}
 	need.Skip(t, "unprivileged user namespaces: %s", out)

@@ -46,13 +46,31 @@ func (p *printer) stream(rank int, dst io.Writer) (*os.File, *stream, error) {
 	}
 	s := &stream{printer: p, dst: dst, src: r, child: w, done: make(chan struct{})}
 	if p.prefix {
-		s.prefix = prefix(rank, IsTerminal(dst) && os.Getenv("NO_COLOR") == "")
+		s.prefix = Prefix(rank, IsTerminal(dst) && os.Getenv("NO_COLOR") == "")
 	}
 	return w, s, nil
 }
 
-// prefix returns what every line of rank begins with.
-func prefix(rank int, colour bool) string {
+// Lines returns a file for a process to write to, whose lines go to dst, whole, each by
+// one call of Write. The caller closes the file when the process has it, and calls finish
+// when that has ended: it returns when the rest of the output has been written.
+func Lines(dst io.Writer) (child *os.File, finish func(), err error) {
+	file, s, err := (&printer{}).stream(0, dst)
+	if err != nil {
+		return nil, nil, err
+	}
+	if s == nil { // dst is a file
+		return file, func() {}, nil
+	}
+	go s.copy()
+	return file, func() {
+		s.finish()
+		<-s.done
+	}, nil
+}
+
+// Prefix returns what every line of rank begins with.
+func Prefix(rank int, colour bool) string {
 	if !colour {
 		return fmt.Sprintf("[%d] ", rank)
 	}

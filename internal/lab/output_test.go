@@ -80,10 +80,10 @@ func TestPlainFiles(t *testing.T) {
 }
 
 func TestColour(t *testing.T) {
-	if got := prefix(12, false); got != "[12] " {
+	if got := Prefix(12, false); got != "[12] " {
 		t.Errorf("prefix without colour is %q", got)
 	}
-	if got := prefix(12, true); !strings.HasPrefix(got, "\x1b[") || !strings.HasSuffix(got, "[12]\x1b[0m ") {
+	if got := Prefix(12, true); !strings.HasPrefix(got, "\x1b[") || !strings.HasSuffix(got, "[12]\x1b[0m ") {
 		t.Errorf("prefix with colour is %q", got)
 	}
 	if IsTerminal(new(bytes.Buffer)) {

@@ -126,17 +126,23 @@ func (l *Lab) Signal(sig syscall.Signal) error {
 // as long as that cannot be another's.
 func (p *Proc) reap() {
 	defer close(p.done)
-	for {
-		err := unix.Waitid(unix.P_PID, p.Pid(), nil, unix.WEXITED|unix.WNOWAIT, nil)
-		if !errors.Is(err, unix.EINTR) {
-			break
-		}
-	}
+	AwaitEnd(p.Pid())
 	p.Signal(unix.SIGKILL)
 	p.mu.Lock()
 	p.reaped = true
 	p.mu.Unlock()
 	p.err = p.cmd.Wait()
+}
+
+// AwaitEnd returns when a child of this process has ended, and leaves it to be waited for:
+// until then its number cannot be another's.
+func AwaitEnd(pid int) {
+	for {
+		err := unix.Waitid(unix.P_PID, pid, nil, unix.WEXITED|unix.WNOWAIT, nil)
+		if !errors.Is(err, unix.EINTR) {
+			return
+		}
+	}
 }
 
 // privateSys gives the calling thread a /sys that shows its own network
@@ -200,11 +206,11 @@ func (p *Proc) Wait() error {
 // signal that killed it.
 func (p *Proc) Code() int {
 	<-p.done
-	return exitCode(p.cmd.ProcessState)
+	return ExitCode(p.cmd.ProcessState)
 }
 
-// exitCode returns what a shell would say of state.
-func exitCode(state *os.ProcessState) int {
+// ExitCode returns what a shell would say of state.
+func ExitCode(state *os.ProcessState) int {
 	if sig, ok := fatalSignal(state); ok {
 		return 128 + int(sig)
 	}

@@ -62,7 +62,7 @@ func ReexecIfNeeded() error {
 		}
 	}()
 	cmd.Wait()
-	os.Exit(exitCode(cmd.ProcessState))
+	os.Exit(ExitCode(cmd.ProcessState))
 	return nil
 }
 

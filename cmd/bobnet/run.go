@@ -1,0 +1,198 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strings"
+	"time"
+
+	"github.com/bobnet-go/bobnet/internal/launch"
+	"github.com/bobnet-go/bobnet/vipl"
+	"github.com/spf13/cobra"
+)
+
+const runLong = `Start CMD as the ranks of one job, on this host or on several, and wait for all.
+
+A rank finds its place in BOBNET_RANK, BOBNET_SIZE and BOBNET_JOB, and finds the others by
+PMI-1 (PMI_FD), whose key-value space bobnet run serves: programs of package job need
+nothing else, and those that are linked with MPICH can be started, too. The environment
+goes along, and the directory, which all hosts have. Ranks read nothing from standard
+input.
+
+Hosts are reached by MPICH's mpiexec (hydra) where that is installed, and else by ssh, which
+must not have to ask anything: keys and known hosts are there before. The bobnet command is
+the same on all of them. A host that does not answer, or has another version, no interface
+to use, another one than the others, or a clock that is off, is named before anything
+starts; bobnet doctor --hosts shows all that is known.
+
+Each line of output begins with the number of its rank. The first rank to fail, or host to
+be lost, ends the others, as does Ctrl-C: by SIGTERM, and two seconds later SIGKILL. The exit
+code is the worst of all ranks, 128 plus the signal for a killed one. Nothing is left behind,
+however bobnet run ends: the hosts notice that the connection is closed.`
+
+// hostFlags are the flags by which verbs are told hosts.
+type hostFlags struct {
+	list, file string
+	ssh        string
+	program    string
+	timeout    time.Duration
+}
+
+func (f *hostFlags) add(cmd *cobra.Command) {
+	flags := cmd.Flags()
+	flags.StringVar(&f.list, "host", "", "`hosts` with commas between them, each with its number of ranks: a,b:2")
+	flags.StringVar(&f.file, "hosts", "", "`file` of hosts, one on a line: a, b:2, or b slots=2")
+	flags.StringVar(&f.ssh, "ssh", strings.Join(launch.SSH, " "), "`command` that runs another one on the host that is given to it, with its options")
+	flags.StringVar(&f.program, "program", "", "`file` of the bobnet command on other hosts; by default the same as here")
+	flags.DurationVar(&f.timeout, "connect-timeout", 20*time.Second, "how long a host may take to answer")
+}
+
+// config returns what the flags ask for.
+func (f *hostFlags) config(nic vipl.Config) (*launch.Config, error) {
+	c := &launch.Config{Version: thisBuild().name(), Interface: nic.Interface, Driver: nic.Driver, SSH: strings.Fields(f.ssh),
+		Program: f.program, Timeout: f.timeout, Stdout: os.Stdout, Stderr: os.Stderr}
+	var err error
+	switch {
+	case f.list != "" && f.file != "":
+		return nil, usageError{errors.New("--host and --hosts are two ways to say the same: give one")}
+	case len(c.SSH) == 0:
+		return nil, usageError{errors.New("--ssh is empty")}
+	case f.list != "":
+		if c.Hosts, err = launch.ParseHosts(f.list); err != nil {
+			return nil, usageError{fmt.Errorf("--host: %w", err)}
+		}
+	case f.file != "":
+		if c.Hosts, err = readHosts(f.file); err != nil {
+			return nil, err
+		}
+	}
+	if c.Own, err = os.Executable(); err != nil {
+		return nil, err
+	}
+	if c.Program == "" {
+		c.Program = c.Own
+	}
+	return c, nil
+}
+
+func readHosts(name string) ([]launch.Host, error) {
+	file, err := os.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	hosts, err := launch.ReadHosts(file)
+	if err != nil {
+		return nil, usageError{fmt.Errorf("%s: %w", name, err)}
+	}
+	return hosts, nil
+}
+
+func newRunCmd() *cobra.Command {
+	var (
+		nic    vipl.Config
+		where  hostFlags
+		ranks  int
+		order  string
+		engine string
+	)
+	cmd := &cobra.Command{
+		Use:   "run [flags] -- CMD [ARGS...]",
+		Short: "Run a command as the ranks of one job, on one host or several",
+		Long:  runLong,
+		Example: "  bobnet run -n 4 -- ./heat\n  bobnet run --host a:2,b:2 -- ./heat\n" +
+			"  bobnet run -n 64 --hosts hosts.txt --map node --iface eth1 -- ./fft3d",
+		Args: usage(wants("a command to run")),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			nic, err := nic.FromEnvironment()
+			if err != nil {
+				return err
+			}
+			cfg, err := where.config(nic)
+			if err != nil {
+				return err
+			}
+			cfg.N, cfg.By, cfg.Argv = ranks, launch.Order(order), args
+			if err := cfg.Complete(); err != nil {
+				return usageError{fmt.Errorf("run: %w", err)}
+			}
+			return start(cmd.Context(), cfg, engine)
+		},
+	}
+	flags := cmd.Flags()
+	flags.SetInterspersed(false) // CMD's own flags are not ours
+	flags.IntVarP(&ranks, "ranks", "n", 0, "number of ranks; by default as many as the hosts take")
+	flags.StringVar(&order, "map", string(launch.ByCore), "core: ranks that follow each other fill a host; node: they are on different hosts")
+	flags.StringVar(&engine, "engine", "auto", "what starts ranks: hydra, that is "+launch.Mpiexec+"; ssh, that is bobnet itself; or auto: hydra where it is installed and there is another host, else ssh")
+	where.add(cmd)
+	nicFlags(cmd, &nic)
+	return cmd
+}
+
+// start runs the job by an engine.
+func start(ctx context.Context, cfg *launch.Config, engine string) error {
+	mpiexec, err := exec.LookPath(launch.Mpiexec)
+	switch {
+	case engine == "ssh" || engine == "auto" && (err != nil || !cfg.Remote()):
+		return cfg.Run(ctx)
+	case engine != "hydra" && engine != "auto":
+		return usageError{fmt.Errorf("run: --engine %s: want auto, hydra or ssh", engine)}
+	case err != nil:
+		return fmt.Errorf("run: --engine hydra: %w: Debian has it in the package mpich", err)
+	}
+	return cfg.Hydra(ctx, mpiexec)
+}
+
+// newRankCmd is what bobnet run has hydra start as each rank.
+func newRankCmd() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:    "rank -- CMD [ARGS...]",
+		Short:  "Become a rank that hydra has started for bobnet run, which starts this itself",
+		Hidden: true,
+		Args:   usage(wants("a command to run")),
+		RunE:   func(_ *cobra.Command, args []string) error { return launch.Become(args) },
+	}
+	cmd.Flags().SetInterspersed(false)
+	return cmd
+}
+
+// newNodeCmd is what bobnet run starts on each host.
+func newNodeCmd() *cobra.Command {
+	var given vipl.Config
+	cmd := &cobra.Command{
+		Use:    "node",
+		Short:  "Run the ranks of one host for bobnet run, which starts this itself",
+		Hidden: true,
+		Args:   usage(cobra.NoArgs),
+		RunE: func(*cobra.Command, []string) error {
+			cfg, err := given.FromEnvironment()
+			inv := launch.Look(thisBuild().name(), &cfg)
+			if err != nil {
+				inv.Trouble = err.Error()
+			}
+			return launch.ServeNode(os.Stdin, os.Stdout, inv)
+		},
+	}
+	nicFlags(cmd, &given)
+	return cmd
+}
+
+// survey prints what hosts say of themselves.
+func survey(ctx context.Context, out io.Writer, where *hostFlags, nic vipl.Config, asJSON bool) error {
+	cfg, err := where.config(nic)
+	if err == nil {
+		err = cfg.Complete()
+	}
+	if err != nil {
+		return err
+	}
+	findings := cfg.Survey(ctx)
+	if ctx.Err() != nil { // what was not asked is no finding
+		return context.Cause(ctx)
+	}
+	return report(out, findings, asJSON)
+}

@@ -1,0 +1,66 @@
+package main
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"runtime/debug"
+
+	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/internal/launch"
+	"github.com/spf13/cobra"
+)
+
+// build is which program this is.
+type build struct {
+	Version  string `json:"version"`  // of the module
+	Commit   string `json:"commit"`   // it was built from, with -dirty behind it if files were changed; unknown where Go was not told
+	Protocol int    `json:"protocol"` // version of the frame header
+	Launch   int    `json:"launch"`   // version of what the hosts of bobnet run say to each other
+	Go       string `json:"go"`
+}
+
+// thisBuild returns what the linker has written into the program.
+func thisBuild() build {
+	b := build{Version: "unknown", Commit: "unknown", Protocol: ethertype.Version, Launch: launch.Protocol}
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return b
+	}
+	b.Version, b.Go = cmp.Or(info.Main.Version, "(devel)"), info.GoVersion
+	dirty := ""
+	for _, s := range info.Settings {
+		switch {
+		case s.Key == "vcs.revision" && s.Value != "":
+			b.Commit = s.Value
+		case s.Key == "vcs.modified" && s.Value == "true":
+			dirty = "-dirty"
+		}
+	}
+	b.Commit += dirty
+	return b
+}
+
+// name returns what hosts of one job must have in common.
+func (b build) name() string {
+	return fmt.Sprintf("%s commit %.12s", b.Version, b.Commit)
+}
+
+func newVersionCmd() *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "version [--json]",
+		Short: "Show the version of this program, and of what it speaks",
+		Args:  usage(cobra.NoArgs),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			b, out := thisBuild(), cmd.OutOrStdout()
+			if asJSON {
+				return json.NewEncoder(out).Encode(b)
+			}
+			_, err := fmt.Fprintf(out, "bobnet %s\ncommit %s\nprotocol %d, between hosts of bobnet run %d\n%s\n", b.Version, b.Commit, b.Protocol, b.Launch, b.Go)
+			return err
+		},
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
+	return cmd
+}

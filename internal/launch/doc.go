@@ -1,0 +1,22 @@
+// Package launch starts a program as the ranks of one job on several hosts: bobnet run.
+//
+// On each host a node, which is this program again, starts that host's ranks, serves them
+// PMI-1 (package job/pmi), and sends their output home. The node of this host is a child,
+// that of another one is reached by ssh; with both the head talks by lines of JSON over
+// standard input and output. No port is opened anywhere, and a node whose input ends kills
+// its ranks: however the head dies, nothing is left behind.
+//
+//	head: Run                      node: ServeNode                rank
+//	  | hello: version, interface,   |                              |
+//	  |        clock             <---|                              |
+//	  | start: ranks, command     -->| starts each, PMI_FD=3     -->|
+//	  |                              |<--- put, barrier_in ---------|
+//	  | fence: what was put      <---|  (all of this node are in)   |
+//	  | release: of all nodes     -->|---- barrier_out, get ------->|
+//	  | line, exit, abort        <---|<--- output, exit, abort -----|
+//
+// The hosts say what they are before anything starts: one that does not answer, or has
+// another version, no interface, or a clock that is off, is named (Judge).
+//
+// Where MPICH's hydra is installed its mpiexec can start the ranks instead (Hydra).
+package launch

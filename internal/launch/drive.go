@@ -1,0 +1,238 @@
+package launch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/bobnet-go/bobnet/internal/lab"
+	"github.com/bobnet-go/bobnet/job/pmi"
+	"golang.org/x/sys/unix"
+)
+
+// head is one call of Run.
+type head struct {
+	cfg    *Config
+	nodes  []*remote
+	events chan event
+	over   chan struct{} // closed when nobody takes events any more
+
+	printing sync.Mutex // of lines, one at a time
+
+	left    int // ranks that have not ended
+	gone    int // the first rank that has ended, if any has
+	anyGone bool
+	waits   bool       // a rank is in a barrier
+	fenced  int        // nodes all of whose ranks are
+	puts    []pmi.Word // in that barrier
+	failure *ExitError
+	stopped error            // why the ranks were told to end
+	kill    <-chan time.Time // when their time is up
+	killed  bool             // they have been told to kill what does not end
+}
+
+// event is what has come from a node.
+type event struct {
+	from *remote
+	m    *message
+	err  error // the node has gone
+}
+
+// run starts the ranks, and sees to them until all have ended.
+func (h *head) run(ctx context.Context, layout string) error {
+	dir, err := os.Getwd()
+	if err != nil {
+		return fmt.Errorf("run: %w", err)
+	}
+	work := start{Job: newJob(), Size: h.cfg.N, Mapping: layout, Dir: dir, Argv: h.cfg.Argv, Env: h.cfg.environment()}
+	for _, r := range h.nodes {
+		r.left = len(r.ranks)
+		h.left += r.left
+		r.said.passOn(hostSays{h})
+		mine := work
+		mine.Ranks = r.ranks
+		r.send(&message{Start: &mine}) // its failure is an event, too
+		go h.listen(r)
+	}
+	cancelled := ctx.Done()
+	for h.left > 0 {
+		select {
+		case e := <-h.events:
+			h.handle(e)
+		case <-cancelled:
+			cancelled = nil
+			h.stop(fmt.Errorf("run: interrupted: %w", context.Cause(ctx)))
+		case <-h.kill:
+			h.signal(unix.SIGKILL)
+			if h.killed { // a node that has not done so is given up
+				h.giveUp()
+			}
+			h.killed, h.kill = true, time.After(grace)
+		}
+	}
+	if h.stopped != nil {
+		return h.stopped
+	}
+	return nil
+}
+
+// listen passes on what a node says, until it says no more.
+func (h *head) listen(r *remote) {
+	for {
+		m, err := receive(r.in)
+		select {
+		case h.events <- event{r, m, err}:
+		case <-h.over: // nobody wants it, and the node must not wait
+		}
+		if err != nil {
+			return
+		}
+	}
+}
+
+// handle sees to one event.
+func (h *head) handle(e event) {
+	switch m := e.m; {
+	case e.err != nil:
+		h.lose(e.from, e.err)
+	case m.Line != nil:
+		h.print(m.Line)
+	case m.Waits:
+		h.waits = true
+	case m.Fence != nil:
+		h.fence(m.Fence)
+	case m.Abort != nil:
+		h.fail(e.from, m.Abort)
+	case m.Exit != nil:
+		h.exit(e.from, m.Exit)
+	}
+	if h.waits && h.anyGone {
+		h.fail(h.nodes[0], &ending{Rank: h.gone, Code: 1, State: "it ended before it came to the barrier that others wait in"})
+	}
+}
+
+// print writes a line of a rank.
+func (h *head) print(l *line) {
+	h.printing.Lock()
+	defer h.printing.Unlock()
+	to := h.cfg.Stdout
+	if l.Err {
+		to = h.cfg.Stderr
+	}
+	to.Write(append([]byte(lab.Prefix(l.Rank, colours(to))), l.Text...))
+}
+
+// hostSays writes what the command that reaches a host says of its own.
+type hostSays struct{ h *head }
+
+func (w hostSays) Write(b []byte) (int, error) {
+	w.h.printing.Lock()
+	defer w.h.printing.Unlock()
+	return w.h.cfg.Stderr.Write(b)
+}
+
+// fence takes note that all ranks of a node are in the barrier, which ends when those of
+// all nodes are.
+func (h *head) fence(f *fence) {
+	h.puts = append(h.puts, f.Puts...)
+	if h.fenced++; h.fenced < len(h.nodes) {
+		return
+	}
+	release := &message{Release: &fence{Puts: h.puts}}
+	h.fenced, h.puts, h.waits = 0, nil, false
+	for _, r := range h.nodes {
+		r.send(release)
+	}
+}
+
+// exit takes note of how a rank has ended. After a stop the ends that the stop itself
+// brings about do not count.
+func (h *head) exit(from *remote, e *ending) {
+	from.left--
+	h.left--
+	if !h.anyGone {
+		h.gone, h.anyGone = e.Rank, true
+	}
+	if e.Code == 0 || h.stopped != nil && (e.Code == 128+int(unix.SIGTERM) || e.Code == 128+int(unix.SIGKILL)) {
+		return
+	}
+	h.fail(from, e)
+}
+
+// fail takes note of a failure, and ends the job.
+func (h *head) fail(from *remote, e *ending) {
+	if h.failure == nil {
+		h.failure = &ExitError{Rank: e.Rank, Host: h.hostOf(from, e.Rank), State: e.State}
+	}
+	h.failure.Code = max(h.failure.Code, e.Code, 1)
+	h.stop(h.failure)
+}
+
+// hostOf returns the name of the host that a rank runs on.
+func (h *head) hostOf(from *remote, rank int) string {
+	for _, r := range h.nodes {
+		for _, have := range r.ranks {
+			if have == rank {
+				return r.host.Name
+			}
+		}
+	}
+	return from.host.Name
+}
+
+// lose takes note that a node has closed the connection.
+func (h *head) lose(r *remote, err error) {
+	if r.lost || r.left == 0 {
+		r.lost = true
+		return
+	}
+	state := "the connection to it was lost"
+	if !errors.Is(err, io.EOF) {
+		state = err.Error()
+	}
+	if text := r.said.String(); text != "" {
+		state += ": " + text
+	}
+	r.lost = true
+	h.left -= r.left
+	r.left = 0
+	if h.failure == nil {
+		h.failure = &ExitError{Rank: -1, Host: r.host.Name, State: state}
+	}
+	h.failure.Code = max(h.failure.Code, 1)
+	h.stop(h.failure)
+}
+
+// stop has all ranks end because of err, unless they have been told so.
+func (h *head) stop(err error) {
+	if h.stopped != nil {
+		return
+	}
+	h.stopped = err
+	h.signal(unix.SIGTERM)
+	h.kill = time.After(grace)
+}
+
+func (h *head) signal(sig syscall.Signal) {
+	for _, r := range h.nodes {
+		if !r.lost {
+			r.send(&message{Signal: int(sig)})
+		}
+	}
+}
+
+// giveUp waits no longer for nodes that do not end their ranks: their connections are cut.
+func (h *head) giveUp() {
+	for _, r := range h.nodes {
+		h.left -= r.left
+		if r.left > 0 {
+			r.left = 0
+			r.kill()
+		}
+	}
+}

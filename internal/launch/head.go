@@ -1,0 +1,211 @@
+package launch
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/bobnet-go/bobnet/internal/doctor"
+	"github.com/bobnet-go/bobnet/internal/lab"
+	"github.com/bobnet-go/bobnet/job"
+)
+
+// Config says what to run, and where.
+type Config struct {
+	Version   string // of this program, which all hosts must have
+	N         int    // ranks; 0 = one for each slot
+	Hosts     []Host // none = this one
+	By        Order  // how ranks are laid over hosts; "" = ByCore
+	Argv      []string
+	Interface string   // for all hosts; "" = what each one chooses
+	Driver    string   // the same
+	SSH       []string // nil = SSH
+	Program   string   // the file of the bobnet command on other hosts
+	Own       string   // the same on this one
+	// Timeout bounds how long a host may take to answer.
+	Timeout        time.Duration
+	Stdout, Stderr io.Writer
+}
+
+// MaxRanks is the most ranks that a job can have.
+const MaxRanks = job.MaxRanks
+
+// Complete fills in defaults, and says what is wrong with c.
+func (c *Config) Complete() error {
+	if len(c.Hosts) == 0 {
+		c.Hosts = []Host{{Name: "localhost", Slots: max(c.N, 1)}}
+	}
+	if c.By == "" {
+		c.By = ByCore
+	}
+	if c.N == 0 {
+		for _, h := range c.Hosts {
+			c.N += h.Slots
+		}
+	}
+	if c.SSH == nil {
+		c.SSH = SSH
+	}
+	switch {
+	case c.N < 1 || c.N > MaxRanks:
+		return fmt.Errorf("%d ranks: want 1 to %d", c.N, MaxRanks)
+	case c.By != ByCore && c.By != ByNode:
+		return fmt.Errorf("order %q: want %s or %s", c.By, ByNode, ByCore)
+	case c.Timeout <= 0:
+		return fmt.Errorf("time-out %v: want more than 0", c.Timeout)
+	}
+	return nil
+}
+
+// ExitError reports that a job failed.
+type ExitError struct {
+	Rank  int    // the first rank to fail; -1 if a host did
+	Host  string // where it ran
+	State string // how it ended
+	Code  int    // the worst exit code of any rank; 128 plus the signal for a killed one
+}
+
+// Error names the first rank that failed.
+func (e *ExitError) Error() string {
+	if e.Rank < 0 {
+		return fmt.Sprintf("run: host %s failed first: %s; worst exit code %d", e.Host, e.State, e.Code)
+	}
+	return fmt.Sprintf("run: rank %d on host %s failed first: %s; worst exit code %d", e.Rank, e.Host, e.State, e.Code)
+}
+
+// Survey asks all hosts what they are, and lets them go.
+func (c *Config) Survey(ctx context.Context) []doctor.Finding {
+	all, answers := c.connect(ctx, c.Hosts)
+	for _, r := range all {
+		defer r.leave()
+	}
+	return Judge(c.Version, answers)
+}
+
+// connect starts nodes on all hosts at once, and returns those that have answered, and
+// what all have.
+func (c *Config) connect(ctx context.Context, hosts []Host) ([]*remote, []Answer) {
+	all, answers := make([]*remote, len(hosts)), make([]Answer, len(hosts))
+	var wait sync.WaitGroup
+	for i, h := range hosts {
+		wait.Add(1)
+		go func() {
+			defer wait.Done()
+			a := Answer{Host: h}
+			all[i], a.Err = c.reach(h)
+			if a.Err == nil {
+				a.Inv, a.Err = all[i].greet(ctx, c.Timeout)
+			}
+			if a.Arrived = time.Now().UnixNano(); a.Err != nil {
+				all[i] = nil
+			}
+			answers[i] = a
+		}()
+	}
+	wait.Wait()
+	return slices.DeleteFunc(all, func(r *remote) bool { return r == nil }), answers
+}
+
+// refusal is why nothing was started: what is wrong with hosts.
+func refusal(findings []doctor.Finding) error {
+	var why []string
+	for _, f := range findings {
+		if f.Level == doctor.Fail {
+			why = append(why, fmt.Sprintf("%s %s", f.Check, f.Found))
+		}
+	}
+	if len(why) == 0 {
+		return nil
+	}
+	return errors.New("run: nothing was started: " + strings.Join(why, "; "))
+}
+
+// warn tells what is odd about hosts, and does not keep a job from running.
+func (c *Config) warn(findings []doctor.Finding) {
+	for _, f := range findings {
+		if f.Level == doctor.Warn {
+			fmt.Fprintf(c.Stderr, "bobnet run: %s %s: %s\n", f.Check, f.Found, f.Means)
+		}
+	}
+}
+
+// Run runs c.Argv as every rank and returns when all have ended. The first rank to fail,
+// or host to be lost, ends the others, by SIGTERM and two seconds later SIGKILL, and the
+// error is an *ExitError. A rank that ends by these signals does not count for the worst
+// exit code. When ctx is done the ranks are ended likewise, and the error wraps its cause.
+// Complete has checked c.
+func (c *Config) Run(ctx context.Context) error {
+	h := &head{cfg: c, events: make(chan event), over: make(chan struct{})}
+	seats := Assign(c.N, c.Hosts, c.By)
+	var used []Host
+	place := map[int]int{} // among used, by the index among c.Hosts
+	for rank, i := range seats {
+		if _, known := place[i]; !known {
+			place[i] = len(used)
+			used = append(used, c.Hosts[i])
+		}
+		seats[rank] = place[i]
+	}
+	nodes, answers := c.connect(ctx, used)
+	defer func() {
+		close(h.over)
+		var wait sync.WaitGroup
+		for _, r := range nodes {
+			wait.Go(r.leave)
+		}
+		wait.Wait()
+	}()
+	if ctx.Err() != nil {
+		return fmt.Errorf("run: interrupted: %w", context.Cause(ctx))
+	}
+	findings := Judge(c.Version, answers)
+	if err := refusal(findings); err != nil {
+		return err
+	}
+	c.warn(findings)
+	h.nodes = nodes // of all used hosts, in order
+	for rank, i := range seats {
+		nodes[i].ranks = append(nodes[i].ranks, rank)
+	}
+	return h.run(ctx, mapping(seats))
+}
+
+// newJob returns a name that no other job has.
+func newJob() string { return "run-" + rand.Text()[:10] }
+
+// ofHost matches the variables that belong to a host, a login, or a launcher's ranks, and
+// are not taken along.
+func ofHost(name string) bool {
+	for _, prefix := range []string{"SSH_", "XDG_", "PMI_", "MPI_LOCAL", "SLURM_", "OMPI_", "PMIX_", "PALS_", "FLUX_"} {
+		if strings.HasPrefix(name, prefix) {
+			return true
+		}
+	}
+	return slices.Contains([]string{"HOME", "USER", "LOGNAME", "SHELL", "HOSTNAME", "TERM", "DISPLAY", "MAIL", "PWD", "OLDPWD", "SHLVL", "_",
+		job.EnvRank, job.EnvSize, job.EnvJob, job.EnvCompletion}, name)
+}
+
+// environment returns what all ranks get of this process's environment.
+func (c *Config) environment() []string {
+	env := slices.DeleteFunc(os.Environ(), func(v string) bool {
+		name, _, _ := strings.Cut(v, "=")
+		return ofHost(name)
+	})
+	if c.Interface != "" {
+		env = append(env, job.EnvInterface+"="+c.Interface)
+	}
+	if c.Driver != "" {
+		env = append(env, "BOBNET_DRIVER="+c.Driver)
+	}
+	return env
+}
+
+// colours reports whether lines that go to w are to be coloured.
+func colours(w io.Writer) bool { return lab.IsTerminal(w) && os.Getenv("NO_COLOR") == "" }

@@ -1,0 +1,159 @@
+package launch
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"os"
+	"strconv"
+	"strings"
+)
+
+// Host is a machine to run ranks on.
+type Host struct {
+	Name  string // as ssh takes it: host, user@host
+	Slots int    // ranks that it takes before the next host is used
+}
+
+// ParseHosts reads "a,b:2": hosts with commas between them, each with its slots, or one.
+func ParseHosts(list string) ([]Host, error) {
+	var hosts []Host
+	for text := range strings.SplitSeq(list, ",") {
+		h, err := parseHost(strings.TrimSpace(text))
+		if err != nil {
+			return nil, err
+		}
+		hosts = append(hosts, h)
+	}
+	return unique(hosts)
+}
+
+// ReadHosts reads a file of hosts, one on a line: "host", "host:4" or "host slots=4".
+// What follows # is a comment.
+func ReadHosts(r io.Reader) ([]Host, error) {
+	var hosts []Host
+	in := bufio.NewScanner(r)
+	for n := 1; in.Scan(); n++ {
+		text, _, _ := strings.Cut(in.Text(), "#")
+		fields := strings.Fields(text)
+		if len(fields) == 0 {
+			continue
+		}
+		text = fields[0]
+		if len(fields) == 2 && strings.HasPrefix(fields[1], "slots=") {
+			text += ":" + strings.TrimPrefix(fields[1], "slots=")
+		} else if len(fields) > 1 {
+			return nil, fmt.Errorf("line %d: %q: want a host, host:4 or host slots=4", n, in.Text())
+		}
+		h, err := parseHost(text)
+		if err != nil {
+			return nil, fmt.Errorf("line %d: %w", n, err)
+		}
+		hosts = append(hosts, h)
+	}
+	if err := in.Err(); err != nil {
+		return nil, err
+	}
+	if len(hosts) == 0 {
+		return nil, fmt.Errorf("it names no host")
+	}
+	return unique(hosts)
+}
+
+// maxSlots bounds what a host may be said to take.
+const maxSlots = 4096
+
+func parseHost(text string) (Host, error) {
+	name, number, counted := strings.Cut(text, ":")
+	h := Host{Name: name, Slots: 1}
+	var err error
+	if counted {
+		h.Slots, err = strconv.Atoi(number)
+	}
+	// A name that begins with - would be an option of ssh.
+	if err != nil || name == "" || strings.HasPrefix(name, "-") || strings.ContainsAny(name, " \t\"'\\$`;|&<>(){}*?") || h.Slots < 1 || h.Slots > maxSlots {
+		return h, fmt.Errorf("%q is no host: want a name, or name:slots with 1 to %d slots", text, maxSlots)
+	}
+	return h, nil
+}
+
+// unique has each host once, with all its slots.
+func unique(hosts []Host) ([]Host, error) {
+	var list []Host
+	at := map[string]int{}
+	for _, h := range hosts {
+		i, known := at[h.Name]
+		if !known {
+			at[h.Name] = len(list)
+			list = append(list, h)
+			continue
+		}
+		if list[i].Slots += h.Slots; list[i].Slots > maxSlots {
+			return nil, fmt.Errorf("host %s has more than %d slots", h.Name, maxSlots)
+		}
+	}
+	return list, nil
+}
+
+// local reports whether a host is this one, which needs no ssh.
+func (h Host) local() bool {
+	own, err := os.Hostname()
+	return h.Name == "localhost" || err == nil && h.Name == own
+}
+
+// Order says how ranks are laid over hosts.
+type Order string
+
+// The orders.
+const (
+	ByCore Order = "core" // a host's slots are filled with ranks that follow each other
+	ByNode Order = "node" // ranks that follow each other are on different hosts
+)
+
+// Assign returns the index of the host of each of n ranks. When all slots are taken it
+// begins again.
+func Assign(n int, hosts []Host, by Order) []int {
+	seats := make([]int, 0, n)
+	for len(seats) < n {
+		free := make([]int, len(hosts))
+		for i, h := range hosts {
+			free[i] = h.Slots
+		}
+		for left := true; left && len(seats) < n; {
+			left = false
+			for i := range hosts {
+				take := free[i]
+				if by == ByNode {
+					take = min(1, take)
+				}
+				for range min(take, n-len(seats)) {
+					seats = append(seats, i)
+					free[i]--
+					left = true
+				}
+			}
+		}
+	}
+	return seats
+}
+
+// mapping returns seats as PMI_process_mapping has them: blocks of the first node, the
+// number of nodes, and the ranks of each. It returns "" when they are too many for a
+// value.
+func mapping(seats []int) string {
+	var b strings.Builder
+	b.WriteString("(vector")
+	for at := 0; at < len(seats); {
+		run := 1
+		for at+run < len(seats) && seats[at+run] == seats[at] {
+			run++
+		}
+		fmt.Fprintf(&b, ",(%d,1,%d)", seats[at], run)
+		at += run
+	}
+	b.WriteString(")")
+	if b.Len() > 900 {
+		return ""
+	}
+	return b.String()
+}

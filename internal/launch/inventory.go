@@ -1,0 +1,125 @@
+package launch
+
+import (
+	"fmt"
+	"os"
+	"runtime"
+	"time"
+
+	"github.com/bobnet-go/bobnet/internal/doctor"
+	"github.com/bobnet-go/bobnet/transport/iface"
+	"github.com/bobnet-go/bobnet/vipl"
+	"golang.org/x/sys/unix"
+)
+
+// Inventory is what a host says of itself before it is given work.
+type Inventory struct {
+	Protocol  int    // Protocol
+	Version   string // of the bobnet command
+	Host      string
+	Clock     int64 // of the wall, in nanoseconds since 1970
+	CPUs      int
+	Interface string `json:",omitempty"` // that would be used
+	MTU       int    `json:",omitempty"`
+	Why       string `json:",omitempty"` // that one
+	Trouble   string `json:",omitempty"` // why none can be used
+}
+
+// Look returns the inventory of this host. What the environment says is filled into cfg
+// already.
+func Look(version string, cfg *vipl.Config) *Inventory {
+	inv := &Inventory{Protocol: Protocol, Version: version, CPUs: runtime.NumCPU()}
+	inv.Host, _ = os.Hostname()
+	chosen, why, err := doctor.Choose(cfg)
+	switch {
+	case err != nil:
+		inv.Trouble = err.Error()
+	case chosen != (iface.Interface{}):
+		inv.Interface, inv.MTU, inv.Why = chosen.Name, chosen.MTU, why
+		if chosen.State != iface.Up {
+			inv.Trouble = iface.Obstacle(chosen.Name)
+		}
+	default:
+		inv.Why = why
+	}
+	if inv.Trouble == "" && cfg.Driver != "udp" && cfg.Driver != "shm" {
+		inv.Trouble = rawSocket()
+	}
+	inv.Clock = time.Now().UnixNano()
+	return inv
+}
+
+// rawSocket says why a process may open no packet socket.
+func rawSocket() string {
+	fd, err := unix.Socket(unix.AF_PACKET, unix.SOCK_RAW|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return fmt.Sprintf("raw sockets are refused (%v): see bobnet doctor there", err)
+	}
+	unix.Close(fd)
+	return ""
+}
+
+// Answer is what a host answered, or why it did not.
+type Answer struct {
+	Host    Host
+	Err     error
+	Inv     *Inventory
+	Arrived int64 // when, on the clock here
+}
+
+// maxSkew is how far clocks may be apart, which includes the way of the answer.
+const maxSkew = 2 * time.Second
+
+// Judge says what is wrong with the hosts of a job, for a head of a version. It is pure.
+// The first host that answers is what the others' interfaces are compared with.
+func Judge(version string, answers []Answer) []doctor.Finding {
+	var all []doctor.Finding
+	var first *Inventory
+	for _, a := range answers {
+		all = append(all, judgeHost(version, a, first, len(answers) > 1)...)
+		if first == nil && a.Err == nil {
+			first = a.Inv
+		}
+	}
+	return all
+}
+
+func judgeHost(version string, a Answer, first *Inventory, several bool) (all []doctor.Finding) {
+	name := "host " + a.Host.Name
+	bad := func(level doctor.Level, found, means, fix string) {
+		all = append(all, doctor.Finding{Level: level, Check: name, Found: found, Means: means, Fix: fix})
+	}
+	if a.Err != nil {
+		bad(doctor.Fail, a.Err.Error(), "nothing can be started there", "ssh -o BatchMode=yes "+a.Host.Name+" true")
+		return all
+	}
+	inv := a.Inv
+	if inv.Protocol != Protocol || inv.Version != version {
+		bad(doctor.Fail, fmt.Sprintf("has bobnet %s (protocol %d), and here is %s (protocol %d)", inv.Version, inv.Protocol, version, Protocol),
+			"they may not understand each other: install the same there, or name another file by --program", "ssh "+a.Host.Name+" bobnet version")
+		return all
+	}
+	if inv.Trouble != "" {
+		level := doctor.Fail
+		if !several { // its ranks may do without
+			level = doctor.Warn
+		}
+		bad(level, "has no interface to use: "+inv.Trouble, "its ranks cannot reach the others", "ssh "+a.Host.Name+" bobnet doctor")
+	}
+	if first != nil && (inv.Interface != first.Interface || inv.MTU != first.MTU) && inv.Trouble == "" && first.Trouble == "" {
+		bad(doctor.Warn, fmt.Sprintf("would use interface %q of MTU %d, and host %s %q of MTU %d", inv.Interface, inv.MTU, first.Host, first.Interface, first.MTU),
+			"they may be on different segments: --iface names one for all hosts", "ssh "+a.Host.Name+" bobnet info")
+	}
+	skew := time.Duration(a.Arrived - inv.Clock)
+	if skew.Abs() > maxSkew {
+		bad(doctor.Warn, fmt.Sprintf("has a clock of the wall that is %v off", (-skew).Round(time.Millisecond)), "times in logs and files will not agree", "ssh "+a.Host.Name+" date")
+	}
+	if len(all) == 0 {
+		found := fmt.Sprintf("bobnet %s, %d processors, clock within %v", inv.Version, inv.CPUs, max(skew.Abs(), time.Millisecond).Round(time.Millisecond))
+		if inv.Interface != "" {
+			found += fmt.Sprintf(", interface %s of MTU %d: %s", inv.Interface, inv.MTU, inv.Why)
+		}
+		bad(doctor.OK, found, "", "")
+	}
+	return all
+}

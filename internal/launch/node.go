@@ -1,0 +1,251 @@
+package launch
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"os/signal"
+	"runtime"
+	"strconv"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/bobnet-go/bobnet/internal/lab"
+	"github.com/bobnet-go/bobnet/job"
+	"github.com/bobnet-go/bobnet/job/pmi"
+	"golang.org/x/sys/unix"
+)
+
+// grace is how long a rank may take to end after SIGTERM before it gets SIGKILL.
+const grace = 2 * time.Second
+
+// rankFD is the descriptor by which a rank reaches its node.
+const rankFD = 3
+
+// node runs the ranks of one host.
+type node struct {
+	out    *writer
+	work   *start
+	path   string // of the command
+	server *pmi.Server
+	ranks  []*rank // that have been started
+	left   int     // of them, that have not ended
+	ended  chan *rank
+}
+
+// rank is one process of the job, with what it has started.
+type rank struct {
+	number int
+	cmd    *exec.Cmd
+
+	mu     sync.Mutex
+	reaped bool // the process number may be another's
+}
+
+// ServeNode is a node: it says hello, starts what it is told over in, reports over out,
+// and returns when in ends, and no rank is left. It must be called on a thread that it may
+// keep: ranks die with the thread that has started them.
+func ServeNode(in io.Reader, out io.Writer, inv *Inventory) error {
+	runtime.LockOSThread()
+	signal.Ignore(unix.SIGPIPE, unix.SIGINT, unix.SIGHUP) // the end of in is what counts
+	n := &node{out: &writer{w: out}, ended: make(chan *rank)}
+	if err := n.out.line(greeting, &message{Hello: inv}); err != nil {
+		return err
+	}
+	asked, over := make(chan *message), make(chan error, 1)
+	go func() {
+		from := bufio.NewReader(in)
+		for {
+			m, err := receive(from)
+			if err != nil {
+				over <- err
+				return
+			}
+			asked <- m
+		}
+	}()
+	return n.run(asked, over)
+}
+
+func (n *node) run(asked <-chan *message, over <-chan error) error {
+	var kill <-chan time.Time
+	var end error
+	for gone := false; !gone || n.left > 0; {
+		select {
+		case m := <-asked:
+			n.handle(m)
+		case r := <-n.ended:
+			n.left--
+			state := r.cmd.ProcessState
+			n.out.send(&message{Exit: &ending{Rank: r.number, Code: lab.ExitCode(state), State: state.String()}})
+		case end = <-over:
+			gone, over = true, nil
+			n.signal(unix.SIGTERM)
+			kill = time.After(grace)
+		case <-kill:
+			n.signal(unix.SIGKILL)
+		}
+	}
+	if errors.Is(end, io.EOF) {
+		return nil
+	}
+	return end
+}
+
+// handle does what the head asks.
+func (n *node) handle(m *message) {
+	switch {
+	case m.Start != nil && n.work == nil:
+		n.begin(m.Start)
+	case m.Release != nil && n.server != nil:
+		n.server.Release(m.Release.Puts)
+	case m.Signal > 0:
+		n.signal(syscall.Signal(m.Signal))
+	}
+}
+
+// begin starts the ranks. One that cannot be started has ended.
+func (n *node) begin(work *start) {
+	n.work = work
+	n.server = pmi.NewServer(pmi.ServerConfig{
+		Space: work.Job, Size: work.Size, Ranks: len(work.Ranks), Mapping: work.Mapping,
+		Waits: func() { n.out.send(&message{Waits: true}) },
+		Fence: func(puts []pmi.Word) { n.out.send(&message{Fence: &fence{Puts: puts}}) },
+		Abort: func(rank, code int) {
+			n.out.send(&message{Abort: &ending{Rank: rank, Code: code, State: fmt.Sprintf("it has aborted the job with exit code %d", code)}})
+		},
+	})
+	code, err := 1, os.Chdir(work.Dir)
+	if err == nil {
+		if n.path, err = exec.LookPath(work.Argv[0]); err != nil {
+			if code = 127; errors.Is(err, os.ErrPermission) {
+				code = 126
+			}
+		}
+	}
+	for place, number := range work.Ranks {
+		if err == nil {
+			code, err = 126, n.start(place, number)
+		}
+		if err != nil {
+			n.out.send(&message{Exit: &ending{Rank: number, Code: code, State: "it could not be started: " + err.Error()}})
+		}
+	}
+}
+
+// start starts one rank, which is the place-th of this node.
+func (n *node) start(place, number int) error {
+	here, there, err := socketPair()
+	if err != nil {
+		return err
+	}
+	defer there.Close()
+	r := &rank{number: number, cmd: &exec.Cmd{
+		Path: n.path, Args: n.work.Argv, ExtraFiles: []*os.File{there},
+		SysProcAttr: &syscall.SysProcAttr{Setsid: true, Pdeathsig: unix.SIGKILL},
+		WaitDelay:   grace,
+	}}
+	size := strconv.Itoa(n.work.Size)
+	r.cmd.Env = append(append(os.Environ(), n.work.Env...),
+		job.EnvJob+"="+n.work.Job, job.EnvRank+"="+strconv.Itoa(number), job.EnvSize+"="+size,
+		pmi.EnvJob+"="+n.work.Job, pmi.EnvRank+"="+strconv.Itoa(number), pmi.EnvSize+"="+size, pmi.EnvFD+"="+strconv.Itoa(rankFD), pmi.EnvPort+"=",
+		"MPI_LOCALRANKID="+strconv.Itoa(place), "MPI_LOCALNRANKS="+strconv.Itoa(len(n.work.Ranks)))
+	var finish []func()
+	for _, to := range []struct {
+		writer *io.Writer
+		isErr  bool
+	}{{&r.cmd.Stdout, false}, {&r.cmd.Stderr, true}} {
+		file, finished, err := lab.Lines(lineSender{n.out, number, to.isErr})
+		if err != nil {
+			here.Close()
+			return err
+		}
+		defer file.Close()
+		*to.writer = file
+		finish = append(finish, finished)
+	}
+	if err := r.cmd.Start(); err != nil {
+		here.Close()
+		return err
+	}
+	n.ranks = append(n.ranks, r)
+	n.left++
+	served := make(chan struct{})
+	go func() {
+		defer close(served)
+		if err := n.server.Serve(number, here); err != nil {
+			n.out.send(&message{Abort: &ending{Rank: number, Code: 1, State: err.Error()}})
+		}
+	}()
+	go func() {
+		r.reap()
+		select { // what it has asked for comes before its end
+		case <-served:
+		case <-time.After(grace): // something that it has left behind holds the connection
+			here.Close()
+		}
+		for _, f := range finish {
+			f()
+		}
+		n.ended <- r
+	}()
+	return nil
+}
+
+// socketPair returns both ends of one: that of a server, and that of a rank.
+func socketPair() (here net.Conn, there *os.File, err error) {
+	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return nil, nil, err
+	}
+	there = os.NewFile(uintptr(fds[1]), "pmi")
+	file := os.NewFile(uintptr(fds[0]), "pmi")
+	defer file.Close()
+	if here, err = net.FileConn(file); err != nil {
+		there.Close()
+		return nil, nil, err
+	}
+	return here, there, nil
+}
+
+// lineSender sends the lines of one output of a rank.
+type lineSender struct {
+	out   *writer
+	rank  int
+	isErr bool
+}
+
+func (s lineSender) Write(text []byte) (int, error) {
+	return len(text), s.out.send(&message{Line: &line{Rank: s.rank, Err: s.isErr, Text: text}})
+}
+
+// signal sends a signal to all ranks, and what they have started.
+func (n *node) signal(sig syscall.Signal) {
+	for _, r := range n.ranks {
+		r.signal(sig)
+	}
+}
+
+func (r *rank) signal(sig syscall.Signal) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !r.reaped {
+		unix.Kill(-r.cmd.Process.Pid, sig)
+	}
+}
+
+// reap waits for the rank, and kills what it leaves in its process group as long as that
+// cannot be another's.
+func (r *rank) reap() {
+	lab.AwaitEnd(r.cmd.Process.Pid)
+	r.signal(unix.SIGKILL)
+	r.mu.Lock()
+	r.reaped = true
+	r.mu.Unlock()
+	r.cmd.Wait()
+}

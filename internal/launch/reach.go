@@ -1,0 +1,167 @@
+package launch
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os/exec"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// SSH is the command by which hosts are reached, unless Config.SSH names another one. It
+// never asks: who cannot answer is nobody at the terminal. It ends when a host has gone.
+var SSH = []string{"ssh", "-T", "-o", "BatchMode=yes", "-o", "ConnectTimeout=10", "-o", "ServerAliveInterval=5", "-o", "ServerAliveCountMax=3"}
+
+// remote is a node as the head has it.
+type remote struct {
+	host  Host
+	ranks []int // that it is to run
+	cmd   *exec.Cmd
+	life  io.Closer // the node's standard input: it ends with that
+	*writer
+	in   *bufio.Reader
+	said *tail // what the command says on standard error
+	left int   // ranks that have not ended
+	lost bool  // it has closed the connection
+}
+
+// reach starts a node on a host, which has said nothing yet.
+func (c *Config) reach(h Host) (*remote, error) {
+	node := append([]string{c.Program}, c.nodeArgs()...)
+	if h.local() {
+		node[0] = c.Own
+	} else {
+		for i, word := range node {
+			node[i] = quote(word)
+		}
+		node = append(append([]string(nil), c.SSH...), h.Name, "exec "+strings.Join(node, " "))
+	}
+	r := &remote{host: h, cmd: exec.Command(node[0], node[1:]...), said: &tail{}}
+	if h.local() {
+		r.cmd.Args[0] = "bobnet" // whatever the file is called
+	}
+	// A session of its own keeps the terminal's signals away, and has it ask nothing there.
+	r.cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	r.cmd.WaitDelay = grace
+	r.cmd.Stderr = r.said
+	in, err := r.cmd.StdinPipe()
+	if err != nil {
+		return nil, err
+	}
+	out, err := r.cmd.StdoutPipe()
+	if err == nil {
+		err = r.cmd.Start()
+	}
+	if err != nil {
+		in.Close()
+		return nil, fmt.Errorf("cannot be reached: %w", err)
+	}
+	r.life, r.writer, r.in = in, &writer{w: in}, bufio.NewReader(out)
+	return r, nil
+}
+
+// nodeArgs returns what makes the program a node.
+func (c *Config) nodeArgs() []string {
+	args := []string{"node"}
+	if c.Interface != "" {
+		args = append(args, "--iface", c.Interface)
+	}
+	if c.Driver != "" {
+		args = append(args, "--driver", c.Driver)
+	}
+	return args
+}
+
+// quote makes a word one of a shell.
+func quote(word string) string { return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'" }
+
+// greet returns what the host says of itself, or why it says nothing.
+func (r *remote) greet(ctx context.Context, timeout time.Duration) (*Inventory, error) {
+	late := make(chan struct{})
+	timer := time.AfterFunc(timeout, func() {
+		close(late)
+		r.kill()
+	})
+	defer timer.Stop()
+	defer context.AfterFunc(ctx, r.kill)()
+	inv, err := greet(r.in)
+	if err == nil {
+		return inv, nil
+	}
+	r.kill()
+	ended := r.cmd.Wait()
+	select {
+	case <-late:
+		err = fmt.Errorf("has not answered within %v: does it ask for something, or hang?", timeout)
+	default:
+		if ctx.Err() != nil {
+			return nil, context.Cause(ctx)
+		}
+		if errors.Is(err, io.EOF) {
+			err = errors.New("cannot be reached")
+			if ended != nil {
+				err = fmt.Errorf("cannot be reached: %s: %w", r.cmd.Args[0], ended)
+			}
+		}
+	}
+	if text := r.said.String(); text != "" {
+		err = fmt.Errorf("%w: %s", err, text)
+	}
+	return nil, err
+}
+
+// kill ends the command that reaches the node, and with it the node.
+func (r *remote) kill() { unix.Kill(-r.cmd.Process.Pid, unix.SIGKILL) }
+
+// leave has the node end, and waits until the command has. A node that does not end has
+// its connection cut, which ends it where it is.
+func (r *remote) leave() {
+	r.life.Close()
+	timer := time.AfterFunc(2*grace, r.kill)
+	r.cmd.Wait()
+	timer.Stop()
+}
+
+// tail is the end of what a command has said, for error texts.
+type tail struct {
+	mu   sync.Mutex
+	text []byte
+	pass io.Writer // where it goes besides; nil: nowhere
+}
+
+const maxTail = 1000
+
+// Write implements io.Writer.
+func (t *tail) Write(b []byte) (int, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.text = append(t.text, b...)
+	if n := len(t.text) - maxTail; n > 0 {
+		t.text = append(t.text[:0], t.text[n:]...)
+	}
+	if t.pass != nil {
+		t.pass.Write(b)
+	}
+	return len(b), nil
+}
+
+// String returns it in one line.
+func (t *tail) String() string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return strings.Join(strings.Fields(string(t.text)), " ")
+}
+
+// passOn has what is said from here on go to w, too.
+func (t *tail) passOn(w io.Writer) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.pass = w
+}

@@ -1,0 +1,314 @@
+package launch
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/bobnet-go/bobnet/job/pmi"
+	"golang.org/x/sys/unix"
+)
+
+// roleEnv makes the test binary play another program.
+const roleEnv = "LAUNCH_TEST_ROLE"
+
+const version = "test"
+
+func TestMain(m *testing.M) {
+	var err error
+	switch role := os.Getenv(roleEnv); {
+	case filepath.Base(os.Args[0]) == "bobnet" || role == "node":
+		os.Unsetenv(roleEnv)
+		err = ServeNode(os.Stdin, os.Stdout, &Inventory{Protocol: Protocol, Version: version, Clock: time.Now().UnixNano(), Interface: "eth0"})
+	case role == "old node":
+		err = ServeNode(os.Stdin, os.Stdout, &Inventory{Protocol: Protocol, Version: "old", Clock: time.Now().UnixNano()})
+	case role == "head":
+		os.Unsetenv(roleEnv)
+		err = config(os.Args[1:]...).Run(context.Background())
+	case role == "rank":
+		err = exchange()
+	default:
+		os.Exit(m.Run())
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+// local is an ssh that runs everything here.
+const local = roleEnv + `=node exec sh -c "$1"`
+
+// config runs a command as two ranks on each of two hosts, one of which is reached by ssh.
+func config(argv ...string) *Config {
+	own, err := os.Executable()
+	if err != nil {
+		panic(err)
+	}
+	return &Config{Version: version, Hosts: []Host{{"localhost", 2}, {"other", 2}}, N: 4, By: ByCore, Argv: argv, SSH: []string{"sh", "-c", local},
+		Program: own, Own: own, Timeout: time.Minute, Stdout: io.Discard, Stderr: io.Discard}
+}
+
+// script runs a shell script as every rank.
+func script(ctx context.Context, text string) (stdout, stderr string, err error) {
+	var out, errOut bytes.Buffer
+	c := config("sh", "-c", text)
+	c.Stdout, c.Stderr = &out, &errOut
+	err = c.Run(ctx)
+	return out.String(), errOut.String(), err
+}
+
+// TestOutput: each rank has its place and its environment, and its lines begin with its
+// number.
+func TestOutput(t *testing.T) {
+	t.Setenv("LAUNCH_TEST_TAKEN", "a b'c")
+	t.Setenv("SLURM_PROCID", "77")
+	out, errOut, err := script(t.Context(), `echo "$BOBNET_RANK $PMI_RANK of $BOBNET_SIZE $PMI_SIZE, $MPI_LOCALRANKID of $MPI_LOCALNRANKS here: $LAUNCH_TEST_TAKEN"; [ "$PMI_JOBID" = "$BOBNET_JOB" ] && echo same >&2`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := strings.Split(strings.TrimSpace(out), "\n")
+	slices.Sort(lines)
+	for rank, line := range lines {
+		if want := fmt.Sprintf("[%d] %d %d of 4 4, %d of 2 here: a b'c", rank, rank, rank, rank%2); line != want {
+			t.Errorf("%q, want %q", line, want)
+		}
+	}
+	if len(lines) != 4 || strings.Count(errOut, "] same\n") != 4 {
+		t.Errorf("printed\n%s%s", out, errOut)
+	}
+}
+
+// forever is the rest of a script that does not end by itself.
+const forever = ` while :; do sleep 1000; done`
+
+// TestExit: the first rank to fail ends the others, and the worst code counts; also on
+// another host, by a signal, and where the command cannot be run.
+func TestExit(t *testing.T) {
+	for _, tc := range []struct {
+		name, text string
+		says       string // empty: no failure
+		code       int
+	}{
+		{"well", "exit 0", "", 0},
+		{"one fails", `[ $BOBNET_RANK = 1 ] && exit 3;` + forever, "rank 1 on host localhost failed first: exit status 3", 3},
+		{"one there fails", `[ $BOBNET_RANK = 2 ] && exit 4;` + forever, "rank 2 on host other failed first: exit status 4", 4},
+		{"all fail", `exit $((BOBNET_RANK + 4))`, "failed first", 0},
+		{"killed", `[ $BOBNET_RANK = 3 ] && kill -9 $$;` + forever, "signal: killed", 137},
+		{"deaf", `[ $BOBNET_RANK = 0 ] && exit 7; trap "" TERM;` + forever, "exit status 7", 7},
+	} {
+		_, errOut, err := script(t.Context(), tc.text)
+		var exit *ExitError
+		switch {
+		case tc.says == "" && err != nil:
+			t.Errorf("%s: %v\n%s", tc.name, err, errOut)
+		case tc.says != "" && (!errors.As(err, &exit) || !strings.Contains(err.Error(), tc.says) || tc.code != 0 && exit.Code != tc.code):
+			t.Errorf("%s: %v, want %q with code %d\n%s", tc.name, err, tc.says, tc.code, errOut)
+		}
+	}
+	for argv, code := range map[string]int{"no such command": 127, "/etc/passwd": 126} {
+		var exit *ExitError
+		if err := config(argv).Run(t.Context()); !errors.As(err, &exit) || exit.Code != code || !strings.Contains(err.Error(), "could not be started") {
+			t.Errorf("%s: %v, want code %d", argv, err, code)
+		}
+	}
+}
+
+// exchange is a rank that meets the others by PMI-1.
+func exchange() error {
+	ctx := context.Background()
+	if os.Getenv("LAUNCH_TEST_END") == "garbage" && os.Getenv(pmi.EnvRank) == "3" {
+		if _, err := os.NewFile(rankFD, "pmi").Write([]byte("no line of PMI\n")); err != nil {
+			return err
+		}
+		return unix.Pause() // until the job is ended
+	}
+	c, err := pmi.Open(ctx, os.Getenv)
+	if err != nil {
+		return err
+	}
+	for round := range 3 {
+		if err := c.Put(ctx, fmt.Sprintf("%d-%d", round, c.Rank()), fmt.Sprint("rank", c.Rank())); err != nil {
+			return err
+		}
+		if round == 1 && c.Rank() == 3 {
+			switch os.Getenv("LAUNCH_TEST_END") {
+			case "abort":
+				return c.Abort(9)
+			case "leave":
+				return nil
+			case "node dies":
+				return unix.Kill(os.Getppid(), unix.SIGKILL)
+			}
+		}
+		if err := c.Barrier(ctx); err != nil {
+			return err
+		}
+		for other := range c.Size() {
+			if v, err := c.Get(ctx, fmt.Sprintf("%d-%d", round, other)); err != nil || v != fmt.Sprint("rank", other) {
+				return fmt.Errorf("rank %d has put %q: %w", other, v, err)
+			}
+		}
+	}
+	m, err := c.Get(ctx, "PMI_process_mapping")
+	if err != nil || m != "(vector,(0,1,2),(1,1,2))" {
+		return fmt.Errorf("mapping %q: %w", m, err)
+	}
+	return c.Finalize(ctx)
+}
+
+// TestPMI: ranks of two hosts find by PMI-1 what the others have put; and a rank that
+// aborts, leaves while others wait, sends garbage, or whose node dies, ends the job, which
+// names it.
+func TestPMI(t *testing.T) {
+	own, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tc := range []struct {
+		end, says string
+		code      int
+	}{
+		{"", "", 0},
+		{"abort", "rank 3 on host other failed first: it has aborted the job with exit code 9", 9},
+		{"leave", "rank 3 on host other failed first: it ended before it came to the barrier", 1},
+		{"garbage", "rank 3: pmi: a line is not of PMI-1", 1},
+		{"node dies", "host other failed first: the connection to it was lost", 1},
+	} {
+		var errOut bytes.Buffer
+		c := config("env", roleEnv+"=rank", "LAUNCH_TEST_END="+tc.end, own)
+		c.Stderr = &errOut
+		err := c.Run(t.Context())
+		var exit *ExitError
+		switch {
+		case tc.says == "" && err != nil:
+			t.Errorf("%v\n%s", err, &errOut)
+		case tc.says != "" && (!errors.As(err, &exit) || !strings.Contains(err.Error(), tc.says) || exit.Code < tc.code):
+			t.Errorf("%s: %v, want %q with code %d\n%s", tc.end, err, tc.says, tc.code, &errOut)
+		}
+	}
+}
+
+// TestHostRefused: a host that cannot be reached, whose ssh hangs, that answers with
+// something else, or has another version, is named, and nothing is started anywhere.
+func TestHostRefused(t *testing.T) {
+	mark := filepath.Join(t.TempDir(), "started")
+	for _, tc := range []struct {
+		name, ssh string
+		timeout   time.Duration
+		says      string
+	}{
+		{"refused", "echo 'Permission denied (publickey).' >&2; exit 255", time.Minute, "host other cannot be reached: sh: exit status 255: Permission denied (publickey)."},
+		{"not installed", "exec no-such-bobnet", time.Minute, "host other cannot be reached: sh: exit status 127"},
+		{"asks", "echo 'password:' >&2; exec sleep 1000", time.Second, "host other has not answered within 1s: does it ask for something, or hang?"},
+		{"other program", "yes", time.Minute, "no bobnet node: it prints more than"},
+		{"other version", roleEnv + `='old node' exec sh -c "$1"`, time.Minute, "host other has bobnet old (protocol 1), and here is test"},
+	} {
+		c := config("touch", mark)
+		c.Hosts, c.SSH, c.Timeout = []Host{{"other", 4}}, []string{"sh", "-c", tc.ssh}, tc.timeout
+		if err := c.Run(t.Context()); err == nil || !strings.Contains(err.Error(), "nothing was started: ") || !strings.Contains(err.Error(), tc.says) {
+			t.Errorf("%s: %v, want %q", tc.name, err, tc.says)
+		}
+		if findings := c.Survey(t.Context()); refusal(findings) == nil || !strings.Contains(refusal(findings).Error(), tc.says) {
+			t.Errorf("%s: the survey finds %+v, want %q", tc.name, findings, tc.says)
+		}
+	}
+	if _, err := os.Stat(mark); err == nil {
+		t.Error("a rank was started")
+	}
+}
+
+// TestInterrupted: when the context ends so do all ranks, and what they have started.
+func TestInterrupted(t *testing.T) {
+	fifo := newFIFO(t)
+	ctx, cancel := context.WithCancelCause(t.Context())
+	cause := errors.New("Ctrl-C")
+	go func() {
+		fifo.started(t, 4)
+		cancel(cause)
+	}()
+	c := config("sh", "-c", fifo.script)
+	if err := c.Run(ctx); !errors.Is(err, cause) {
+		t.Errorf("%v, want that it was interrupted", err)
+	}
+	fifo.ended(t)
+	if err := c.Run(ctx); !errors.Is(err, cause) {
+		t.Errorf("interrupted before the start: %v", err)
+	}
+}
+
+// TestHeadKilled: when the head is killed nothing is left of the job on any host.
+func TestHeadKilled(t *testing.T) {
+	fifo := newFIFO(t)
+	own, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(own, "sh", "-c", fifo.script)
+	cmd.Env = append(os.Environ(), roleEnv+"=head")
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	fifo.started(t, 4)
+	cmd.Process.Kill()
+	cmd.Wait()
+	fifo.ended(t)
+}
+
+// fifo is how a test knows that ranks and their children run: they hold it open.
+type fifo struct {
+	in, out *os.File // out keeps in from ending before the ranks have begun
+	script  string   // of the ranks
+}
+
+func newFIFO(t *testing.T) *fifo {
+	t.Helper()
+	name := filepath.Join(t.TempDir(), "fifo")
+	if err := unix.Mkfifo(name, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	in, err := os.OpenFile(name, os.O_RDONLY|unix.O_NONBLOCK, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { in.Close() })
+	out, err := os.OpenFile(name, os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { out.Close() })
+	return &fifo{in, out, fmt.Sprintf(`exec 9>%s; sleep 1000 & echo started >&9; wait`, name)}
+}
+
+// started waits until so many ranks run.
+func (f *fifo) started(t *testing.T, ranks int) {
+	f.in.SetReadDeadline(time.Now().Add(time.Minute))
+	for lines := 0; lines < ranks; {
+		var b [256]byte
+		n, err := f.in.Read(b[:])
+		lines += bytes.Count(b[:n], []byte("\n"))
+		if err != nil {
+			t.Errorf("%d ranks have started: %v", lines, err)
+			return
+		}
+	}
+}
+
+// ended waits until nobody holds the fifo.
+func (f *fifo) ended(t *testing.T) {
+	t.Helper()
+	f.out.Close()
+	f.in.SetReadDeadline(time.Now().Add(time.Minute))
+	if _, err := io.Copy(io.Discard, f.in); err != nil {
+		t.Errorf("something is left: %v", err)
+	}
+}
