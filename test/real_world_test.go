@@ -39,6 +39,7 @@ var roles = map[string]func(context.Context) error{
 	"metrics":    metricsRole,
 	"scraped":    lasting(scrapedRole),
 	"allreduce":  allreduceRole,
+	"start":      startRole,
 	"am":         lasting(messagesMetricsRole),
 	"vmmc":       lasting(vmmcRole),
 	"written":    lasting(processMetricsRole),
