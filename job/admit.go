@@ -18,6 +18,15 @@ import (
 // there, or has gone.
 const acceptFor = 2 * time.Second
 
+// patience is acceptFor, or what time is left where who asks knows the nonce, and is a rank
+// that may have to wait for a processor.
+func (m *meeting) patience() time.Duration {
+	if m.told {
+		return max(time.Duration(m.end-m.nic.Now()), acceptFor)
+	}
+	return acceptFor
+}
+
 // acceptFirst is after how long this rank looks first whether the handshake is over:
 // nothing wakes it. Each further time is twice as long, up to lookAgain.
 const acceptFirst = 50 * time.Microsecond
@@ -50,17 +59,23 @@ func (m *meeting) welcome() error {
 				return err
 			}
 		}
+		if err := m.dialMore(); err != nil {
+			return err
+		}
 		if !m.any(Absent) {
 			return nil
 		}
 		while := time.Duration(m.end - m.nic.Now())
-		if len(m.accepting) > 0 {
+		if len(m.accepting)+len(m.dialed)+len(m.undialed) > 0 {
 			while, m.pace = m.pace, min(2*m.pace, lookAgain)
 		}
-		if err := m.attendFor(max(while, 1), func() bool { return len(m.asked) > 0 || m.anyAccepted() }); err != nil {
+		if err := m.attendFor(max(while, 1), func() bool { return len(m.asked) > 0 || m.anyDone(m.accepting) || m.anyDone(m.dialed) }); err != nil {
 			return err
 		}
 		m.takeIn()
+		if err := m.takeDialed(); err != nil {
+			return err
+		}
 	}
 }
 
@@ -80,9 +95,9 @@ func (m *meeting) takeIn() {
 	})
 }
 
-// anyAccepted reports whether a handshake is over.
-func (m *meeting) anyAccepted() bool {
-	return slices.ContainsFunc(m.accepting, func(rank int) bool { return !errors.Is(m.vis[rank].ConnectDone(), vipl.ErrNotDone) })
+// anyDone reports whether the handshake with one of ranks is over.
+func (m *meeting) anyDone(ranks []int) bool {
+	return slices.ContainsFunc(ranks, func(rank int) bool { return !errors.Is(m.vis[rank].ConnectDone(), vipl.ErrNotDone) })
 }
 
 // admit begins to connect with a higher rank, or refuses who does not belong here.
@@ -104,7 +119,7 @@ func (m *meeting) admit(req *vipl.Request) error {
 		m.postponed = append(m.postponed, req)
 		return nil
 	}
-	vi, err := m.connector(rank, acceptFor)
+	vi, err := m.connector(rank, m.patience())
 	if err != nil {
 		return m.errorf("%w", err)
 	}

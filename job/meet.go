@@ -25,7 +25,8 @@ import (
 // job of the same name is refused. See admit.go and twice.go.
 //
 // Where a launcher has a key-value space, ranks put their addresses there, and rank 0 the
-// nonce, and nobody asks the segment. See launcher.go.
+// nonce. Nobody asks the segment then, and nobody waits for his turn. See launcher.go
+// and atonce.go.
 //
 // Whatever a rank waits for, it hears those that it is connected with: when one
 // dies, or says that another has, Meet ends and names that one. Who ends for a
@@ -39,7 +40,10 @@ type meeting struct {
 
 	postponed []*vipl.Request  // of ranks that are being accepted
 	accepting []int            // whose requests have been accepted, and who are not connected yet
-	pace      time.Duration    // after which to look at those again
+	undialed  []int            // lower ranks that this one has yet to ask, if it asks several at once
+	dialed    []int            // those that it asks
+	dialAt    int64            // not to ask more of them before
+	pace      time.Duration    // after which to look at those under way again
 	checked   map[uint32]int64 // when the segment was asked who claims a rank
 	refusal   string           // of the last request that was refused
 	waits     wait
@@ -109,10 +113,9 @@ func (j *Job) open(cq *vipl.CQ) (err error) {
 // meet is the order of it that the comment above describes.
 func (m *meeting) meet() error {
 	if m.space != nil {
-		if err := m.publish(); err != nil {
-			return err
-		}
-	} else if m.Rank == 0 && m.member == nil { // a member's rank is there once
+		return m.meetAtOnce()
+	}
+	if m.Rank == 0 && m.member == nil { // a member's rank is there once
 		if err := m.findRival(); err != nil {
 			return err
 		}

@@ -26,6 +26,7 @@ const (
 	waitAsked   waitKind = iota // for higher ranks to ask for a connection
 	waitName                    // for a rank to answer to its name
 	waitAnswer                  // for one that has been found to take this rank in
+	waitAll                     // for all to be connected that have told where they are
 	waitBarrier                 // for all to come to the launcher's barrier
 )
 
@@ -38,6 +39,8 @@ func (s *wait) why() string {
 	switch s.kind {
 	case waitName:
 		return fmt.Sprintf("nobody on the segment answers to the name of rank %d: is it running, on this segment, with the same %s?", s.rank, EnvJob)
+	case waitAll:
+		return "they have come to the launcher's barrier, and are not connected yet: are they on this segment?"
 	case waitBarrier:
 		return "not all ranks have come to the launcher's barrier: do all of them call this?"
 	case waitAnswer:

@@ -1,0 +1,75 @@
+package job
+
+import (
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/vipl"
+)
+
+// How the ranks connect that know from the beginning where all are, and which run this is:
+// each asks several lower ranks at a time, and takes in higher ones meanwhile. Nobody waits
+// for another one's end, so that the time does not grow with the number of ranks by turns.
+
+// dialMost is how many ranks one asks at a time. It begins with the rank below its own,
+// so that each is asked by few at first.
+const dialMost = 8
+
+// meetAtOnce is meet where there is a key-value space.
+func (m *meeting) meetAtOnce() error {
+	if err := m.publish(); err != nil {
+		return err
+	}
+	for rank := range m.Rank {
+		m.undialed = append(m.undialed, m.Rank-1-rank)
+	}
+	m.pace = acceptFirst
+	m.waits.at(waitAll, 0, ethertype.Addr{})
+	if err := m.welcome(); err != nil {
+		return err
+	}
+	return m.attend(m.ctx, func() bool { return !m.any(Greeting) })
+}
+
+// dialMore asks further lower ranks, as many as may be asked at a time.
+func (m *meeting) dialMore() error {
+	for len(m.undialed) > 0 && len(m.dialed) < dialMost && m.nic.Now() >= m.dialAt {
+		rank := m.undialed[0]
+		addr, _, err := m.read(rank)
+		if err != nil {
+			return err
+		}
+		vi, err := m.connector(rank, time.Duration(m.end-m.nic.Now()))
+		if err != nil {
+			return m.errorf("%w", err)
+		}
+		if err := vi.ConnectStart(addr, m.hello()); err != nil {
+			return m.turnedAway(rank, addr, err)
+		}
+		m.undialed, m.dialed, m.pace = m.undialed[1:], append(m.dialed, rank), acceptFirst
+	}
+	return nil
+}
+
+// takeDialed greets the ranks that have taken this one in. One that had no room for it is
+// asked again, a little later.
+func (m *meeting) takeDialed() (failed error) {
+	m.dialed = slices.DeleteFunc(m.dialed, func(rank int) bool {
+		err := m.vis[rank].ConnectDone()
+		switch {
+		case errors.Is(err, vipl.ErrNotDone):
+			return false
+		case err == nil:
+			m.greet(rank)
+		case m.again(err):
+			m.undialed, m.dialAt = append(m.undialed, rank), m.nic.Now()+int64(lookAgain)
+		case failed == nil:
+			addr, _, _ := m.read(rank)
+			failed = m.turnedAway(rank, addr, err)
+		}
+		return true
+	})
+	return failed
+}
