@@ -40,6 +40,7 @@ var roles = map[string]func(context.Context) error{
 	"scraped":    lasting(scrapedRole),
 	"allreduce":  allreduceRole,
 	"start":      startRole,
+	"join":       joinRole,
 	"am":         lasting(messagesMetricsRole),
 	"vmmc":       lasting(vmmcRole),
 	"written":    lasting(processMetricsRole),
