@@ -61,6 +61,8 @@ type Collector struct {
 	daemon             []*prometheus.Desc // as daemonFields
 	card, mapper, maps []*prometheus.Desc // as cardFields, mapperFields, mapFields
 	cardDropped        *prometheus.Desc
+	tun                []*prometheus.Desc // as tunFields
+	tunDropped         *prometheus.Desc
 
 	nics      watching[NIC]
 	cards     watching[Card]
@@ -69,6 +71,7 @@ type Collector struct {
 	servers   watching[RPCServer]
 	worlds    watching[World]
 	daemons   watching[Daemon]
+	tuns      watching[Tun]
 
 	mu   sync.Mutex
 	comm Comm
@@ -94,6 +97,7 @@ func NewCollector(cfg *Config) *Collector {
 	c.rpc, c.rpcCalls, c.rpcRefused = describe(rpcFields, cfg.Labels, rpcLabels...), rpcCalls.describe(cfg.Labels), rpcRefused.describe(cfg.Labels)
 	c.daemon = describe(daemonFields, cfg.Labels, daemonLabels...)
 	c.card, c.cardDropped = describe(cardFields, cfg.Labels, cardLabels...), cardDropped.describe(cfg.Labels)
+	c.tun, c.tunDropped = describe(tunFields, cfg.Labels, tunLabels...), tunDropped.describe(cfg.Labels)
 	c.mapper, c.maps = describe(mapperFields, cfg.Labels, cardLabels...), describe(mapFields, cfg.Labels, cardLabels...)
 	c.refused, c.returned = refused.describe(cfg.Labels), returned.describe(cfg.Labels)
 	c.nicInfo, c.viInfo = nicInfo.describe(cfg.Labels), viInfo.describe(cfg.Labels)
@@ -153,9 +157,9 @@ func (c *Collector) WatchRank(m *mplite.Comm) (forget func()) {
 
 // Describe implements prometheus.Collector.
 func (c *Collector) Describe(ch chan<- *prometheus.Desc) {
-	for _, descs := range [][]*prometheus.Desc{c.nic, c.vi, c.rank, c.node, c.process, c.world, c.rpc, c.daemon, c.card, c.mapper, c.maps,
+	for _, descs := range [][]*prometheus.Desc{c.nic, c.vi, c.rank, c.node, c.process, c.world, c.rpc, c.daemon, c.card, c.mapper, c.maps, c.tun,
 		{c.nicInfo, c.viInfo, c.drops, c.errors, c.lost, c.unused, c.again, c.collectives, c.refused, c.returned},
-		{c.refusedWrites, c.splitcOps, c.splitcBytes, c.rpcCalls, c.rpcRefused, c.cardDropped}} {
+		{c.refusedWrites, c.splitcOps, c.splitcBytes, c.rpcCalls, c.rpcRefused, c.cardDropped, c.tunDropped}} {
 		for _, d := range descs {
 			ch <- d
 		}
@@ -182,6 +186,7 @@ func (c *Collector) Collect(ch chan<- prometheus.Metric) {
 	c.collectServers(ch)
 	c.collectDaemons(ch)
 	c.collectCards(ch)
+	c.collectTuns(ch)
 }
 
 func emit[S any](ch chan<- prometheus.Metric, descs []*prometheus.Desc, fields []field[S], s *S, labels ...string) {

@@ -12,6 +12,7 @@ import (
 	"github.com/bobnet-go/bobnet/endpoint"
 	"github.com/bobnet-go/bobnet/mplite"
 	"github.com/bobnet-go/bobnet/splitc"
+	"github.com/bobnet-go/bobnet/stream/tun"
 	"github.com/bobnet-go/bobnet/transport/myrinet/plain"
 	"github.com/bobnet-go/bobnet/vipl"
 	"github.com/bobnet-go/bobnet/vmmc"
@@ -42,6 +43,8 @@ type Dump struct {
 	Daemons []daemon.Snapshot `json:",omitempty"`
 
 	Cards []plain.Snapshot `json:",omitempty"`
+
+	Tuns []tun.Snapshot `json:",omitempty"`
 }
 
 // Dump takes a snapshot of everything that c watches.
@@ -53,6 +56,7 @@ func (c *Collector) Dump() *Dump {
 	d.Worlds = snapshots(d, "split-c process", &c.worlds, World.Snapshot)
 	d.Servers = snapshots(d, "RPC server", &c.servers, RPCServer.Snapshot)
 	d.Daemons = snapshots(d, "daemon", &c.daemons, Daemon.Snapshot)
+	d.Tuns = snapshots(d, "tun", &c.tuns, Tun.Snapshot)
 	d.Cards = snapshots(d, "card", &c.cards, Card.Snapshot)
 	if comm := c.rankComm(); comm != nil {
 		s, ok := within(func() rankState { return rankState{comm.Snapshot(), comm.Pending()} })
@@ -94,7 +98,7 @@ func within[T any](f func() T) (result T, ok bool) {
 }
 
 // WriteTo writes the dump as text: the rank, the nodes, the processes of VMMC and of Split-C, the servers of
-// remote procedures, the daemons of VMMC, the NICs, then the cards. It implements io.WriterTo.
+// remote procedures, the daemons of VMMC, the IP networks, the NICs, then the cards. It implements io.WriterTo.
 func (d *Dump) WriteTo(w io.Writer) (int64, error) {
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "bobnet: process %d at %s\n", d.PID, d.Time.Format(time.RFC3339Nano))
@@ -125,6 +129,10 @@ func (d *Dump) WriteTo(w io.Writer) (int64, error) {
 		b.WriteByte('\n')
 		d.Daemons[i].WriteTo(&b)
 	}
+	for i := range d.Tuns {
+		b.WriteByte('\n')
+		d.Tuns[i].WriteTo(&b)
+	}
 	for i := range d.NICs {
 		b.WriteByte('\n')
 		d.NICs[i].WriteTo(&b)
@@ -133,7 +141,7 @@ func (d *Dump) WriteTo(w io.Writer) (int64, error) {
 		b.WriteByte('\n')
 		d.Cards[i].WriteTo(&b)
 	}
-	if len(d.NICs)+len(d.Daemons)+len(d.Cards)+len(d.Nodes)+len(d.Processes)+len(d.Worlds)+len(d.Servers)+len(d.Stuck) == 0 && d.Rank == nil {
+	if len(d.NICs)+len(d.Daemons)+len(d.Tuns)+len(d.Cards)+len(d.Nodes)+len(d.Processes)+len(d.Worlds)+len(d.Servers)+len(d.Stuck) == 0 && d.Rank == nil {
 		b.WriteString("no NIC is open and no rank has joined a job\n")
 	}
 	return b.WriteTo(w)

@@ -35,6 +35,8 @@ func Metrics() map[string][]Metric {
 		"daemon of a node": list(daemonFields, daemonLabels),
 
 		"switch's port": list(switchFields, switchLabels),
+		"tun":           list(tunFields, tunLabels),
+
 		"card":          list(cardFields, cardLabels),
 		"host's mapper": append(list(mapperFields, cardLabels), list(mapFields, cardLabels)...),
 	}
@@ -49,6 +51,8 @@ func Metrics() map[string][]Metric {
 			of = "node"
 		case f.labels[0] == "card":
 			of = "card"
+		case f.labels[0] == "device":
+			of = "tun"
 		case f.labels[0] == "process":
 			of = "process of VMMC"
 		case f.labels[0] == "layer":
@@ -96,6 +100,9 @@ func reasons[S any](all []reason[S]) [][2]string {
 	}
 	return list
 }
+
+// TunReasons is Reasons of the packets that are not carried between hosts.
+func TunReasons() [][2]string { return reasons(tunDrops) }
 
 // ShortTimeouts makes all time-outs of servers that start in t this short.
 func ShortTimeouts(t *testing.T, d time.Duration) {

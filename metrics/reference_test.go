@@ -103,6 +103,7 @@ func reference(t *testing.T) string {
 		{"server of remote procedures", "One series for each server, `rpc`, `rpc#2` and so on in the order in which they were watched. " +
 			"Of a server with more than 32 versions of programs, calls of the others are added up as `program=\"other\"`."},
 		{"daemon of a node", "One series for each daemon of VMMC, by its node: `bobnet daemon --metrics ADDR`."},
+		{"tun", "One series for each IP network over VIs, by the name of its interface: `bobnet tun --metrics ADDR`."},
 		{"card", "One series for each card of the emulated Myrinet that a process has, by its interface."},
 		{"host's mapper", "One series for each card whose host takes part in mapping; what begins with `bobnet_map_` is of the host that leads, and of no other."},
 		{"switch's port", "One series for each port of `bobnet switch` that has a cable, by the number of the port and its interface."},
@@ -131,6 +132,7 @@ func reference(t *testing.T) string {
 	values(&b, "`status` of `bobnet_rpc_calls_total`", calls)
 	values(&b, "`reason` of `bobnet_rpc_refused_calls_total`", refusedCalls)
 	values(&b, "`reason` of `bobnet_card_dropped_packets_total`", metrics.CardReasons())
+	values(&b, "`reason` of `bobnet_tun_dropped_packets_total`", metrics.TunReasons())
 	fmt.Fprintf(&b, "\n## Values of `collective`\n\n%s.\n", strings.Join(kinds, ", "))
 	return b.String()
 }

@@ -37,6 +37,7 @@ var verbs = []func() *cobra.Command{
 	newDaemonCmd,
 	newSwitchCmd,
 	newCardCmd,
+	newTunCmd,
 	newRPCGenCmd,
 	newVersionCmd,
 	newNodeCmd,

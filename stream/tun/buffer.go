@@ -1,0 +1,68 @@
+package tun
+
+import (
+	"encoding/binary"
+	"sync"
+)
+
+// A record on a stream is the length of what follows, in four octets, the kernel's header,
+// and the packet.
+const (
+	recordHead = 4
+	// maxRecord is the most that the length may say: of the longest packet that the kernel
+	// hands over in one piece, and its header.
+	maxRecord = vnetSize + 65_535 + header6
+)
+
+// buffer holds a record.
+type buffer struct {
+	mem  []byte
+	n    int // octets behind the length
+	pool *sync.Pool
+}
+
+// shortBuffer is the memory of a buffer that a packet is moved to if it fits: most do, and
+// many may wait.
+const shortBuffer = 2048
+
+var long, short sync.Pool
+
+func init() {
+	long.New = func() any { return &buffer{mem: make([]byte, recordHead+maxRecord), pool: &long} }
+	short.New = func() any { return &buffer{mem: make([]byte, shortBuffer), pool: &short} }
+}
+
+// newBuffer returns one that has room for any record.
+func newBuffer() *buffer { return long.Get().(*buffer) }
+
+// room returns where a header and its packet go.
+func (b *buffer) room() []byte { return b.mem[recordHead:] }
+
+// fill says how many octets of room are in use.
+func (b *buffer) fill(n int) *buffer {
+	b.n = n
+	binary.LittleEndian.PutUint32(b.mem, uint32(n))
+	return b
+}
+
+func (b *buffer) record() []byte  { return b.mem[:recordHead+b.n] }
+func (b *buffer) offload() []byte { return b.mem[recordHead:][:vnetSize] }
+func (b *buffer) packet() []byte {
+	if b.n < vnetSize {
+		return nil
+	}
+	return b.mem[recordHead+vnetSize : recordHead+b.n]
+}
+
+// keep returns b, or a shorter buffer with the same record if it fits into one.
+func (b *buffer) keep() *buffer {
+	if recordHead+b.n > shortBuffer {
+		return b
+	}
+	s := short.Get().(*buffer)
+	copy(s.mem, b.record())
+	s.n = b.n
+	return s
+}
+
+func (b *buffer) free() { b.pool.Put(b) }

@@ -1,0 +1,69 @@
+package tun
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/netip"
+	"strings"
+
+	"github.com/bobnet-go/bobnet/vipl"
+)
+
+// DefaultNetwork is the name of the network where none is given.
+const DefaultNetwork = "default"
+
+// Config says which network, and as whom.
+type Config struct {
+	// NIC carries the packets. It stays the caller's. Nil means one that is opened as VIPL
+	// says, and closed with the Tun.
+	NIC  *vipl.NIC
+	VIPL vipl.Config
+	// Device is the name of the interface to make; empty means bobnet0, bobnet1 and so on.
+	Device string
+	// Addrs are the addresses of the interface, with the length of the network's prefix, one
+	// to MaxAddrs of them.
+	Addrs []netip.Prefix
+	// Network is the name of the network, at most MaxNetwork bytes; hosts of other networks
+	// on the segment are none of this one's business. Empty means DefaultNetwork.
+	Network string
+	// MTU is the longest packet, MinMTU to MaxMTU; 0 means MaxMTU, whatever the segment's
+	// frames take.
+	MTU int
+	// Logger takes what people should know: neighbours that come and go, claims of
+	// addresses. Nil means none.
+	Logger *slog.Logger
+}
+
+// ErrConfig is wrapped by the error of Open that says what is wrong with the Config.
+var ErrConfig = errors.New("tun: bad configuration")
+
+func (c *Config) withDefaults() (Config, error) {
+	d := *c
+	d.Network = cmp.Or(d.Network, DefaultNetwork)
+	d.MTU = cmp.Or(d.MTU, MaxMTU)
+	if d.Logger == nil {
+		d.Logger = slog.New(slog.DiscardHandler)
+	}
+	switch {
+	case len(d.Addrs) == 0 || len(d.Addrs) > MaxAddrs:
+		return d, fmt.Errorf("%w: %d addresses, want 1 to %d, such as 10.9.0.1/24", ErrConfig, len(d.Addrs), MaxAddrs)
+	case len(d.Network) > MaxNetwork || strings.Contains(d.Network, "/"):
+		return d, fmt.Errorf("%w: the network's name %q, want at most %d bytes without a slash", ErrConfig, d.Network, MaxNetwork)
+	case d.MTU < MinMTU || d.MTU > MaxMTU:
+		return d, fmt.Errorf("%w: MTU %d, want %d to %d", ErrConfig, d.MTU, MinMTU, MaxMTU)
+	}
+	for i, p := range d.Addrs {
+		a := p.Addr()
+		if !p.IsValid() || a.IsUnspecified() || a.IsMulticast() || a.IsLoopback() || a.Is4In6() || a.Zone() != "" {
+			return d, fmt.Errorf("%w: %v is no address of a host, with the length of its network's prefix", ErrConfig, p)
+		}
+		for _, q := range d.Addrs[:i] {
+			if q.Addr() == a {
+				return d, fmt.Errorf("%w: the address %v twice", ErrConfig, a)
+			}
+		}
+	}
+	return d, nil
+}

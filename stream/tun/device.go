@@ -1,0 +1,102 @@
+package tun
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"os"
+
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+)
+
+// devicePath is where the kernel makes TUN devices.
+const devicePath = "/dev/net/tun"
+
+// device is the kernel's interface. It is gone when the file is closed, however that comes.
+type device struct {
+	*os.File
+	name string
+}
+
+// openDevice makes an interface with addresses. An empty name has the kernel choose one.
+func openDevice(name string, mtu int, addrs []netip.Prefix) (d *device, err error) {
+	fd, err := unix.Open(devicePath, unix.O_RDWR|unix.O_CLOEXEC|unix.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, deviceError(err)
+	}
+	defer func() {
+		if err != nil {
+			unix.Close(fd)
+		}
+	}()
+	if name == "" {
+		name = "bobnet%d"
+	}
+	req, err := unix.NewIfreq(name)
+	if err != nil {
+		return nil, fmt.Errorf("tun: the interface's name %q has to be 1 to 15 bytes long", name)
+	}
+	req.SetUint16(unix.IFF_TUN | unix.IFF_NO_PI | unix.IFF_VNET_HDR | unix.IFF_TUN_EXCL)
+	if err := unix.IoctlIfreq(fd, unix.TUNSETIFF, req); err != nil {
+		if errors.Is(err, unix.EBUSY) {
+			return nil, fmt.Errorf("tun: there is an interface %s already: choose another name by --dev: %w", name, err)
+		}
+		return nil, deviceError(err)
+	}
+	name = req.Name()
+	if err := setOffloads(fd); err != nil {
+		return nil, fmt.Errorf("tun: %s: offloads: %w", name, err)
+	}
+	if err := configure(name, mtu, addrs); err != nil {
+		return nil, err
+	}
+	return &device{os.NewFile(uintptr(fd), devicePath), name}, nil
+}
+
+// setOffloads has the kernel leave checksums and the cutting of segments to the other end:
+// that of datagrams, too, where it can (Linux 6.2).
+func setOffloads(fd int) error {
+	base := unix.TUN_F_CSUM | unix.TUN_F_TSO4 | unix.TUN_F_TSO6 | unix.TUN_F_TSO_ECN
+	err := unix.IoctlSetInt(fd, unix.TUNSETOFFLOAD, base|unix.TUN_F_USO4|unix.TUN_F_USO6)
+	if errors.Is(err, unix.EINVAL) {
+		err = unix.IoctlSetInt(fd, unix.TUNSETOFFLOAD, base)
+	}
+	return err
+}
+
+// configure gives the interface its MTU and addresses, and sets it up.
+func configure(name string, mtu int, addrs []netip.Prefix) error {
+	link, err := netlink.LinkByName(name)
+	if err != nil {
+		return fmt.Errorf("tun: %s: %w", name, err)
+	}
+	if err := netlink.LinkSetMTU(link, mtu); err != nil {
+		return fmt.Errorf("tun: %s: MTU %d: %w", name, mtu, err)
+	}
+	for _, p := range addrs {
+		addr := &netlink.Addr{IPNet: &net.IPNet{IP: p.Addr().AsSlice(), Mask: net.CIDRMask(p.Bits(), p.Addr().BitLen())}}
+		if p.Addr().Is6() {
+			addr.Flags = unix.IFA_F_NODAD // Open has asked the segment whether somebody has it
+		}
+		if err := netlink.AddrAdd(link, addr); err != nil {
+			return fmt.Errorf("tun: %s: address %v: %w", name, p, err)
+		}
+	}
+	if err := netlink.LinkSetUp(link); err != nil {
+		return fmt.Errorf("tun: %s: %w", name, err)
+	}
+	return nil
+}
+
+// deviceError says what to do about an error of the kernel's.
+func deviceError(err error) error {
+	switch {
+	case errors.Is(err, unix.EPERM), errors.Is(err, unix.EACCES):
+		return fmt.Errorf("tun: an interface needs CAP_NET_ADMIN: run as root, or in a namespace of your own (bobnet lab): %w", err)
+	case errors.Is(err, unix.ENOENT), errors.Is(err, unix.ENODEV), errors.Is(err, unix.ENXIO):
+		return fmt.Errorf("tun: no %s: load the module (modprobe tun), and in a container hand it in (--device %s): %w", devicePath, devicePath, err)
+	}
+	return fmt.Errorf("tun: %s: %w", devicePath, err)
+}

@@ -1,0 +1,101 @@
+package tun
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"net/netip"
+)
+
+// hello is what both ends of a stream begin with.
+type hello struct {
+	network string
+	mtu     int
+	addrs   []netip.Addr
+}
+
+const (
+	helloMagic = "bobnet tun 1\n"
+	// MaxAddrs is how many addresses a host may have.
+	MaxAddrs = 16
+	// MaxNetwork is the longest name of a network, in bytes.
+	MaxNetwork = 16
+	// MinMTU is the least that IPv6 asks for.
+	MinMTU = 1280
+	// MaxMTU is the longest packet.
+	MaxMTU = 65_000
+)
+
+// errHello is wrapped by what is wrong with a greeting.
+var errHello = errors.New("tun: no greeting of this protocol")
+
+// append adds the greeting in bytes: magic, length of what follows, MTU, network and
+// addresses with their lengths in front.
+func (h *hello) append(b []byte) []byte {
+	b = append(b, helloMagic...)
+	at := len(b)
+	b = append(b, 0, 0)
+	b = binary.LittleEndian.AppendUint32(b, uint32(h.mtu))
+	b = append(b, byte(len(h.network)))
+	b = append(b, h.network...)
+	b = append(b, byte(len(h.addrs)))
+	for _, a := range h.addrs {
+		b = append(b, byte(a.BitLen()/8))
+		b = append(b, a.AsSlice()...)
+	}
+	binary.LittleEndian.PutUint16(b[at:], uint16(len(b)-at-2))
+	return b
+}
+
+// maxHello is the most that may follow the length.
+const maxHello = 4 + 1 + MaxNetwork + 1 + MaxAddrs*17
+
+// readHello reads a greeting, which may be anything.
+func readHello(r io.Reader) (h hello, err error) {
+	var head [len(helloMagic) + 2]byte
+	if _, err := io.ReadFull(r, head[:]); err != nil {
+		return h, err
+	}
+	n := int(binary.LittleEndian.Uint16(head[len(helloMagic):]))
+	if string(head[:len(helloMagic)]) != helloMagic || n > maxHello {
+		return h, errHello
+	}
+	body := make([]byte, n)
+	if _, err := io.ReadFull(r, body); err != nil {
+		return h, err
+	}
+	return parseHello(body)
+}
+
+func parseHello(b []byte) (h hello, err error) {
+	take := func(n int) []byte {
+		if n > len(b) {
+			err, b = errHello, nil
+			return make([]byte, n)
+		}
+		p := b[:n]
+		b = b[n:]
+		return p
+	}
+	h.mtu = int(binary.LittleEndian.Uint32(take(4)))
+	h.network = string(take(int(take(1)[0])))
+	count := int(take(1)[0])
+	if h.mtu < MinMTU || h.mtu > MaxMTU || len(h.network) > MaxNetwork || count > MaxAddrs {
+		return hello{}, errHello
+	}
+	for range count {
+		a, ok := netip.AddrFromSlice(take(int(take(1)[0])))
+		if !ok {
+			return hello{}, errHello
+		}
+		h.addrs = append(h.addrs, a)
+	}
+	if err != nil || len(b) > 0 {
+		return hello{}, errHello
+	}
+	return h, nil
+}
+
+// name returns the name in the segment's directory of an address.
+func name(network string, a netip.Addr) string { return fmt.Sprintf("tun/%s/%v", network, a) }

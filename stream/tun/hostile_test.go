@@ -1,0 +1,181 @@
+package tun
+
+import (
+	"context"
+	"io"
+	"math/rand/v2"
+	"net"
+	"net/netip"
+	"runtime"
+	"testing"
+	"time"
+
+	"github.com/bobnet-go/bobnet/internal/vethtest"
+	"github.com/bobnet-go/bobnet/stream"
+	"github.com/bobnet-go/bobnet/vipl"
+)
+
+// foe is a neighbour that speaks the protocol as it likes.
+type foe struct {
+	t    *testing.T
+	host *stream.Host
+	tun  *Tun
+}
+
+// newFoe has a host with address 10.9.0.1 run on one side of a veth, and a foe with 10.9.0.9 on
+// the other.
+func newFoe(t *testing.T) *foe {
+	p := vethtest.New(t, 1500)
+	f := &foe{t: t}
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	err := p.In(0, func() (err error) {
+		f.tun, err = Open(&Config{VIPL: vipl.Config{Interface: vethtest.Name}, Addrs: []netip.Prefix{netip.PrefixFrom(addr(1), 24)}})
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	go func() { done <- f.tun.Run(ctx) }()
+	err = p.In(1, func() (err error) {
+		f.host, err = stream.Open(&stream.Config{Interface: vethtest.Name})
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		f.host.Close()
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+		f.tun.Close()
+	})
+	if err := f.host.NIC().Advertise(name(DefaultNetwork, addr(9)), f.host.NIC().Addr()); err != nil {
+		t.Fatal(err)
+	}
+	return f
+}
+
+// dial opens a stream to the host and greets with bytes.
+func (f *foe) dial(greeting []byte) net.Conn {
+	f.t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
+	at, err := f.host.NIC().Lookup(ctx, name(DefaultNetwork, addr(1)))
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	c, err := (&stream.Dialer{Host: f.host}).Dial(ctx, stream.Addr{Addr: at}.String())
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	f.t.Cleanup(func() { c.Close() })
+	c.SetDeadline(time.Now().Add(30 * time.Second))
+	if _, err := c.Write(greeting); err != nil {
+		f.t.Fatal(err)
+	}
+	return c
+}
+
+// await waits until the host's state is as it should be.
+func (f *foe) await(what string, is func(s Snapshot) bool) {
+	f.t.Helper()
+	for end := time.Now().Add(30 * time.Second); !is(f.tun.Snapshot()); runtime.Gosched() {
+		if time.Now().After(end) {
+			f.t.Fatalf("%s: %+v", what, f.tun.Snapshot())
+		}
+	}
+}
+
+// greeting claims addresses.
+func greeting(addrs ...netip.Addr) []byte {
+	h := hello{network: DefaultNetwork, mtu: MaxMTU, addrs: addrs}
+	return h.append(nil)
+}
+
+// record is a packet as a stream carries it, with a header that asks for nothing.
+func record(packet []byte) []byte {
+	b := newBuffer()
+	clear(b.offload())
+	b.fill(vnetSize + copy(b.room()[vnetSize:], packet))
+	return b.record()
+}
+
+// TestClaims: a neighbour gets those of the addresses it claims that the segment says are its
+// own, and none of this host's or of nobody's; without any its stream is refused, as that of
+// one which does not greet.
+func TestClaims(t *testing.T) {
+	f := newFoe(t)
+	f.dial(greeting(addr(1), addr(9), addr(66)))
+	f.await("one address", func(s Snapshot) bool {
+		return len(s.Neighbours) == 1 && len(s.Neighbours[0].Addrs) == 1 && s.Neighbours[0].Addrs[0] == addr(9) && s.Counts.Claims == 2
+	})
+	for i, bad := range [][]byte{greeting(addr(1)), greeting(), []byte("GET / HTTP/1.0\r\n\r\n\r\n"), greeting(addr(9))[:20]} {
+		c := f.dial(bad)
+		c.(*stream.Conn).CloseWrite()
+		io.Copy(io.Discard, c) // until it is refused
+		f.await("refused", func(s Snapshot) bool { return s.Counts.Strangers == uint64(i+1) && len(s.Neighbours) == 1 })
+	}
+}
+
+// TestForged: of what a neighbour sends, packets from addresses that it does not have, for
+// others, cut short, or with a header that reaches beyond them are counted and dropped; what
+// is sound still comes. A length that cannot be ends the stream.
+func TestForged(t *testing.T) {
+	f := newFoe(t)
+	c := f.dial(greeting(addr(9)))
+	if _, err := readHello(c); err != nil {
+		t.Fatal(err)
+	}
+	sound := packet4(addr(9), addr(1), 17, make([]byte, 8))
+	beyond := record(sound)
+	beyond[recordHead], beyond[recordHead+6] = vnetNeedsChecksum, 255
+	beyond = append([]byte(nil), beyond...)
+	for _, b := range [][]byte{
+		record(packet4(addr(66), addr(1), 17, nil)), record(packet4(addr(9), addr(55), 17, nil)), record(sound[:len(sound)-1]), beyond, record(sound),
+	} {
+		if _, err := c.Write(b); err != nil {
+			t.Fatal(err)
+		}
+	}
+	f.await("counted", func(s Snapshot) bool {
+		n := s.Counts
+		return n.Spoofed == 1 && n.Misdirected == 1 && n.Malformed == 2 && s.PacketsReceived == 1
+	})
+	if _, err := c.Write([]byte{255, 255, 255, 255}); err != nil {
+		t.Fatal(err)
+	}
+	f.await("ended", func(s Snapshot) bool { return len(s.Neighbours) == 0 && s.Counts.Malformed == 3 })
+}
+
+// TestMutated: thousands of changed records on many streams do no harm: afterwards a sound one
+// comes.
+func TestMutated(t *testing.T) {
+	f := newFoe(t)
+	r := rand.New(rand.NewPCG(1, 2))
+	sound := record(packet4(addr(9), addr(1), 17, make([]byte, 100)))
+	for range 20 {
+		c := f.dial(greeting(addr(9)))
+		for range 200 {
+			b := append([]byte(nil), sound...)
+			for range 1 + r.IntN(4) {
+				b[recordHead+r.IntN(len(b)-recordHead)] = byte(r.Uint32())
+			}
+			if r.IntN(100) == 0 {
+				b[r.IntN(recordHead)] ^= 1 << r.IntN(8)
+			}
+			if _, err := c.Write(b); err != nil {
+				break // the stream has been ended
+			}
+		}
+		c.Close()
+	}
+	before := f.tun.Snapshot().PacketsReceived
+	c := f.dial(greeting(addr(9)))
+	if _, err := c.Write(sound); err != nil {
+		t.Fatal(err)
+	}
+	f.await("a sound packet", func(s Snapshot) bool { return s.PacketsReceived > before })
+}

@@ -1,0 +1,110 @@
+package tun
+
+import (
+	"bytes"
+	"net/netip"
+	"slices"
+	"testing"
+
+	"golang.org/x/net/icmp"
+	"golang.org/x/net/ipv4"
+)
+
+// packet4 returns an IPv4 packet of a protocol.
+func packet4(src, dst netip.Addr, protocol byte, body []byte) []byte {
+	p := make([]byte, header4, header4+len(body))
+	p[0], p[8], p[9] = 0x45, 64, protocol
+	p[2], p[3] = byte((header4+len(body))>>8), byte(header4+len(body))
+	copy(p[12:], src.AsSlice())
+	copy(p[16:], dst.AsSlice())
+	return append(p, body...)
+}
+
+func packet6(src, dst netip.Addr, next byte, body []byte) []byte {
+	p := make([]byte, header6, header6+len(body))
+	p[0], p[6], p[7] = 0x60, next, 64
+	p[4], p[5] = byte(len(body)>>8), byte(len(body))
+	copy(p[8:], src.AsSlice())
+	copy(p[24:], dst.AsSlice())
+	return append(p, body...)
+}
+
+var (
+	one6 = netip.MustParseAddr("fd09::1")
+	two6 = netip.MustParseAddr("fd09::2")
+)
+
+// FuzzParse: any bytes are read without a panic, and what is taken is as long as it says.
+func FuzzParse(f *testing.F) {
+	f.Add(packet4(addr(1), addr(2), 17, make([]byte, 8)))
+	f.Add(packet6(one6, two6, 17, make([]byte, 8)))
+	f.Add([]byte{0x45})
+	f.Fuzz(func(t *testing.T, b []byte) {
+		e, ok := parse(b)
+		if ok && (len(b) < header4 || !e.src.IsValid() || e.src.Is4() != e.dst.Is4()) {
+			t.Fatal(e)
+		}
+		for _, m := range [][]byte{unreachable(b), tooBig(b, 1300)} {
+			if m == nil {
+				continue
+			}
+			if back, ok := parse(m); !ok || back.src != e.dst || back.dst != e.src {
+				t.Fatalf("a message about % x is % x", b, m)
+			}
+		}
+		if len(b) >= vnetSize {
+			o := getOffload(b)
+			if o.fits(len(b)) && o.flags&vnetNeedsChecksum != 0 && o.start+o.place+2 > len(b) {
+				t.Fatal("the checksum lies beyond the packet")
+			}
+		}
+	})
+}
+
+// FuzzHello: any greeting is read without a panic, and what is taken is written again as it
+// came.
+func FuzzHello(f *testing.F) {
+	h := hello{network: "default", mtu: MaxMTU, addrs: []netip.Addr{addr(1), one6}}
+	f.Add(h.append(nil))
+	f.Add([]byte(helloMagic + "\xff\xff"))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		h, err := readHello(bytes.NewReader(b))
+		if err == nil && !bytes.HasPrefix(b, h.append(nil)) {
+			t.Fatalf("% x is read as %+v", b, h)
+		}
+	})
+}
+
+// TestHello: a greeting comes as it was sent.
+func TestHello(t *testing.T) {
+	want := hello{network: "a", mtu: 9000, addrs: []netip.Addr{addr(1), one6}}
+	got, err := readHello(bytes.NewReader(want.append(nil)))
+	if err != nil || got.network != want.network || got.mtu != want.mtu || !slices.Equal(got.addrs, want.addrs) {
+		t.Fatal(got, err)
+	}
+}
+
+// TestUnreachable: the message about a packet names it and has right checksums, as an
+// implementation of ICMP that is not this one reads it; there is none about errors.
+func TestUnreachable(t *testing.T) {
+	p := packet4(addr(1), addr(9), 17, make([]byte, 100))
+	for mtu, m := range map[int][]byte{0: unreachable(p), 1400: tooBig(p, 1400)} {
+		h, err := ipv4.ParseHeader(m)
+		if err != nil || checksum(m[:header4]) != 0 || checksum(m[header4:]) != 0 || h.Dst.String() != "10.9.0.1" {
+			t.Fatal(h, err)
+		}
+		read, err := icmp.ParseMessage(1, m[header4:])
+		if err != nil || read.Type != ipv4.ICMPTypeDestinationUnreachable || !bytes.Equal(read.Body.(*icmp.DstUnreach).Data[:len(p)], p) {
+			t.Fatal(read, err)
+		}
+		if got := int(m[header4+6])<<8 | int(m[header4+7]); got != mtu {
+			t.Errorf("MTU %d, want %d", got, mtu)
+		}
+	}
+	if m := unreachable(packet6(one6, two6, 17, make([]byte, 9))); m == nil || m[6] != 58 {
+		t.Errorf("IPv6: % x", m)
+	}
+	if m := unreachable(unreachable(p)); m != nil {
+		t.Errorf("a message about a message: % x", m)
+	}
+}

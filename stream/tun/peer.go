@@ -1,0 +1,251 @@
+package tun
+
+import (
+	"bufio"
+	"context"
+	"encoding/binary"
+	"fmt"
+	"io"
+	"net"
+	"net/netip"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/stream"
+)
+
+// maxPeers bounds the streams of neighbours.
+const maxPeers = 1024
+
+// Bounds of what waits for one neighbour to take.
+const (
+	queuePackets = 1024
+	queueBytes   = 2 << 20
+)
+
+// peer is a stream to a neighbour.
+type peer struct {
+	conn   net.Conn
+	mac    ethertype.MAC
+	mtu    int
+	claims []netip.Addr // as it says
+	addrs  []netip.Addr // of these, those that the directory confirms
+	queue  chan *buffer
+	queued atomic.Int64 // bytes
+	over   chan struct{}
+	once   sync.Once
+	carried
+	dropped atomic.Uint64
+}
+
+func (p *peer) has(a netip.Addr) bool { return slices.Contains(p.claims, a) }
+
+// end ends the stream.
+func (p *peer) end() {
+	p.once.Do(func() {
+		close(p.over)
+		p.conn.SetDeadline(time.Now()) // what waits to be sent has nobody to wait for
+		p.conn.Close()
+	})
+}
+
+// greet exchanges greetings.
+func (t *Tun) greet(ctx context.Context, c net.Conn, first bool) (*peer, error) {
+	limit, _ := ctx.Deadline()
+	c.SetDeadline(limit)
+	stop := context.AfterFunc(ctx, func() { c.SetDeadline(time.Now()) })
+	defer stop()
+	mine := hello{network: t.cfg.Network, mtu: t.cfg.MTU, addrs: t.addrs}
+	say := func() error {
+		_, err := c.Write(mine.append(nil))
+		return err
+	}
+	if first {
+		if err := say(); err != nil {
+			return nil, err
+		}
+	}
+	h, err := readHello(c)
+	if err != nil {
+		return nil, err
+	}
+	if h.network != t.cfg.Network {
+		return nil, fmt.Errorf("tun: it is of network %q, this host of %q", h.network, t.cfg.Network)
+	}
+	if !first {
+		if err := say(); err != nil {
+			return nil, err
+		}
+	}
+	c.SetDeadline(time.Time{})
+	addr, _ := c.RemoteAddr().(stream.Addr)
+	return &peer{conn: c, mac: addr.Addr.MAC, mtu: h.mtu, claims: h.addrs, queue: make(chan *buffer, queuePackets), over: make(chan struct{})}, nil
+}
+
+// add makes p a neighbour with those of the addresses that it claims which the directory
+// confirms, known among them; it has just been confirmed. An error if there is none.
+func (t *Tun) add(ctx context.Context, p *peer, known netip.Addr) error {
+	for _, a := range p.claims {
+		if a != known {
+			at, err := t.cfg.NIC.Lookup(ctx, name(t.cfg.Network, a))
+			if err != nil || at.MAC != p.mac || t.mine[a] {
+				t.counts.claims.Add(1)
+				t.cfg.Logger.Warn("tun: a neighbour claims an address that the segment does not say is its own", "neighbour", p.mac, "address", a, "answers", at.MAC)
+				continue
+			}
+		}
+		p.addrs = append(p.addrs, a)
+	}
+	if len(p.addrs) == 0 {
+		p.end()
+		return fmt.Errorf("tun: none of the addresses that %v claims is its own", p.mac)
+	}
+	var wait []*buffer
+	var before []*peer
+	t.mu.Lock()
+	if t.closed {
+		t.mu.Unlock()
+		p.end()
+		return net.ErrClosed
+	}
+	t.peers[p] = struct{}{}
+	for _, a := range p.addrs {
+		w, b := t.table.found(a, p)
+		wait = append(wait, w...)
+		if b != nil && !slices.Contains(before, b) {
+			before = append(before, b)
+		}
+	}
+	t.mu.Unlock()
+	for _, b := range before {
+		if b.mac != p.mac {
+			t.cfg.Logger.Warn("tun: addresses have moved", "from", b.mac, "to", p.mac, "addresses", p.addrs)
+			b.end()
+		}
+	}
+	for _, b := range wait {
+		t.send(p, b)
+	}
+	t.cfg.Logger.Info("tun: neighbour", "station", p.mac, "addresses", p.addrs, "mtu", p.mtu)
+	return nil
+}
+
+// serve moves packets both ways until the stream ends.
+func (t *Tun) serve(p *peer) {
+	var writer sync.WaitGroup
+	writer.Go(func() {
+		t.write(p)
+		p.end()
+	})
+	err := t.receive(p)
+	p.end()
+	writer.Wait()
+	t.mu.Lock()
+	delete(t.peers, p)
+	t.table.gone(p)
+	t.mu.Unlock()
+	for more := true; more; {
+		select {
+		case b := <-p.queue:
+			t.counts.overflow.Add(1)
+			b.free()
+		default:
+			more = false
+		}
+	}
+	if t.ctx.Err() == nil {
+		t.cfg.Logger.Info("tun: neighbour gone", "station", p.mac, "addresses", p.addrs, "error", err)
+	}
+}
+
+// send queues a packet for a neighbour. One that is too long for it, or that finds the queue
+// full, is dropped.
+func (t *Tun) send(p *peer, b *buffer) {
+	packet := b.packet()
+	o := getOffload(b.offload())
+	if o.longest(len(packet)) > p.mtu {
+		t.counts.tooBig.Add(1)
+		t.tell(tooBig(packet, p.mtu))
+		b.free()
+		return
+	}
+	n := int64(b.n)
+	if p.queued.Add(n) <= queueBytes {
+		select {
+		case p.queue <- b:
+			return
+		default:
+		}
+	}
+	p.queued.Add(-n)
+	p.dropped.Add(1)
+	t.counts.overflow.Add(1)
+	b.free()
+}
+
+// write sends what is queued, until the stream ends.
+func (t *Tun) write(p *peer) {
+	for {
+		select {
+		case b := <-p.queue:
+			n := b.n
+			p.add(0, b)
+			t.counts.carried.add(0, b)
+			_, err := p.conn.Write(b.record())
+			b.free()
+			p.queued.Add(-int64(n))
+			if err != nil {
+				return
+			}
+		case <-p.over:
+			return
+		}
+	}
+}
+
+// receive hands the kernel what a neighbour sends, until the stream ends.
+func (t *Tun) receive(p *peer) error {
+	r := bufio.NewReaderSize(p.conn, 128<<10)
+	b := newBuffer()
+	defer b.free()
+	for {
+		var head [recordHead]byte
+		if _, err := io.ReadFull(r, head[:]); err != nil {
+			return err
+		}
+		n := int(binary.LittleEndian.Uint32(head[:]))
+		if n <= vnetSize || n > maxRecord {
+			t.counts.malformed.Add(1)
+			return fmt.Errorf("tun: %v says that a packet has %d octets", p.mac, n-vnetSize)
+		}
+		if _, err := io.ReadFull(r, b.room()[:n]); err != nil {
+			return err
+		}
+		b.fill(n)
+		if t.takes(p, b) {
+			p.add(1, b)
+			t.counts.carried.add(1, b)
+			t.deliver(b.record()[recordHead:])
+		}
+	}
+}
+
+// takes reports whether a packet of a neighbour's is one that this host takes.
+func (t *Tun) takes(p *peer, b *buffer) bool {
+	e, ok := parse(b.packet())
+	o := getOffload(b.offload())
+	switch {
+	case !ok || !o.fits(len(b.packet())):
+		t.counts.malformed.Add(1)
+	case !slices.Contains(p.addrs, e.src):
+		t.counts.spoofed.Add(1)
+	case !t.mine[e.dst]:
+		t.counts.misdirected.Add(1)
+	default:
+		return true
+	}
+	return false
+}

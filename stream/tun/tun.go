@@ -1,0 +1,350 @@
+package tun
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/bobnet-go/bobnet/stream"
+	"github.com/bobnet-go/bobnet/vipl"
+)
+
+// Tun is one host of an IP network over VIs. It may be shared between goroutines.
+type Tun struct {
+	cfg      Config
+	own      bool // it opened the NIC
+	host     *stream.Host
+	listener *stream.Listener
+	dev      *device
+	addrs    []netip.Addr
+	mine     map[netip.Addr]bool
+	counts   counts
+
+	ctx    context.Context // ends with Close
+	cancel context.CancelFunc
+	group  sync.WaitGroup
+
+	mu     sync.Mutex
+	table  table
+	peers  map[*peer]struct{} // all whose greeting was good
+	closed bool
+}
+
+// Buffers of a stream. Packets of up to 64 KiB are copied to it, and several fit.
+const (
+	writeBuffer = 512 << 10
+	readBuffer  = 1 << 20
+)
+
+// Open makes the interface and tells the segment its addresses. Run moves packets. It needs
+// CAP_NET_ADMIN and CAP_NET_RAW in the current network namespace. Its errors wrap
+// ErrConfig, ErrTaken, or what package vipl and the kernel say.
+func Open(cfg *Config) (_ *Tun, err error) {
+	full, err := cfg.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	t := &Tun{cfg: full, table: newTable(), peers: map[*peer]struct{}{}, mine: map[netip.Addr]bool{}}
+	t.ctx, t.cancel = context.WithCancel(context.Background())
+	for _, p := range full.Addrs {
+		t.addrs = append(t.addrs, p.Addr())
+		t.mine[p.Addr()] = true
+	}
+	defer func() {
+		if err != nil {
+			t.Close()
+		}
+	}()
+	if t.cfg.NIC == nil {
+		if t.cfg.NIC, err = vipl.Open(&full.VIPL); err != nil {
+			return nil, fmt.Errorf("tun: %w", err)
+		}
+		t.own = true
+	}
+	if t.host, err = stream.Open(&stream.Config{NIC: t.cfg.NIC, ReadBuffer: readBuffer, WriteBuffer: writeBuffer}); err != nil {
+		return nil, err
+	}
+	if err = t.free(); err != nil {
+		return nil, err
+	}
+	if t.dev, err = openDevice(full.Device, full.MTU, full.Addrs); err != nil {
+		return nil, err
+	}
+	if t.listener, err = (&stream.ListenConfig{Host: t.host}).Listen(t.ctx, ""); err != nil {
+		return nil, err
+	}
+	at := t.listener.Addr().(stream.Addr).Addr
+	for _, a := range t.addrs {
+		if err = t.cfg.NIC.Advertise(name(full.Network, a), at); err != nil {
+			return nil, fmt.Errorf("tun: %w", err)
+		}
+	}
+	return t, nil
+}
+
+// ErrTaken is wrapped by the error of Open for an address that another host answers to.
+var ErrTaken = errors.New("tun: the address is taken")
+
+// free says which of the addresses another host has.
+func (t *Tun) free() error {
+	taken := make([]error, len(t.addrs))
+	var all sync.WaitGroup
+	for i, a := range t.addrs {
+		all.Go(func() {
+			who, err := t.cfg.NIC.LookupAll(t.ctx, name(t.cfg.Network, a))
+			if err == nil && len(who) > 0 {
+				err = fmt.Errorf("%w: %v answers to %v on network %q: choose another address, or end what runs there", ErrTaken, who[0].MAC, a, t.cfg.Network)
+			}
+			taken[i] = err
+		})
+	}
+	all.Wait()
+	return errors.Join(taken...)
+}
+
+// Device returns the name of the interface.
+func (t *Tun) Device() string { return t.dev.name }
+
+// NIC returns the NIC that carries the packets.
+func (t *Tun) NIC() *vipl.NIC { return t.cfg.NIC }
+
+// Run moves packets until ctx ends, or the interface or the NIC is of no use any more, which
+// is its error. It is called once.
+func (t *Tun) Run(ctx context.Context) error {
+	stop := context.AfterFunc(ctx, t.shut)
+	defer stop()
+	t.group.Go(t.accept)
+	err := t.read()
+	t.shut()
+	if ctx.Err() != nil {
+		return nil
+	}
+	return err
+}
+
+// shut has everything end.
+func (t *Tun) shut() {
+	t.cancel()
+	if t.dev != nil {
+		t.dev.Close()
+	}
+	if t.listener != nil {
+		t.listener.Close()
+	}
+	t.mu.Lock()
+	t.closed = true
+	var all []*peer
+	for p := range t.peers {
+		all = append(all, p)
+	}
+	t.mu.Unlock()
+	for _, p := range all {
+		p.end()
+	}
+}
+
+// Close removes the interface and ends all streams. Closing twice does nothing.
+func (t *Tun) Close() error {
+	t.shut()
+	t.group.Wait()
+	var err error
+	if t.host != nil {
+		if t.cfg.NIC != nil {
+			for _, a := range t.addrs {
+				t.cfg.NIC.Withdraw(name(t.cfg.Network, a))
+			}
+		}
+		err = t.host.Close()
+	}
+	if t.own {
+		err = errors.Join(err, t.cfg.NIC.Close())
+	}
+	return err
+}
+
+// read takes the kernel's packets.
+func (t *Tun) read() error {
+	b := newBuffer()
+	for {
+		n, err := t.dev.Read(b.room())
+		if err != nil {
+			b.free()
+			if errors.Is(err, os.ErrClosed) {
+				return net.ErrClosed
+			}
+			return fmt.Errorf("tun: %s: %w", t.dev.name, err)
+		}
+		b = t.outgoing(b.fill(n))
+	}
+}
+
+// outgoing sends a packet of the kernel's, and returns a buffer for the next one.
+func (t *Tun) outgoing(b *buffer) *buffer {
+	e, ok := parse(b.packet())
+	switch {
+	case !ok:
+		t.counts.malformed.Add(1)
+		return b
+	case e.dst.IsMulticast() || t.broadcast(e.dst):
+		t.counts.multicast.Add(1)
+		return b
+	}
+	now := t.now()
+	kept := b.keep() // what may wait takes no more memory than it is long
+	t.mu.Lock()
+	p, what := t.table.route(now, e.dst, kept)
+	if what == toSearch && !t.closed {
+		t.group.Go(func() { t.search(e.dst) })
+	}
+	t.mu.Unlock()
+	switch what {
+	case toPeer:
+		t.send(p, kept)
+	case toNobody:
+		t.unreachable(kept)
+	case toDrop:
+		t.counts.overflow.Add(1)
+		kept.free()
+	}
+	if kept == b {
+		return newBuffer()
+	}
+	return b
+}
+
+func (t *Tun) now() int64 { return t.cfg.NIC.Now() }
+
+// broadcast reports whether an address is the broadcast address of a network of this host's.
+func (t *Tun) broadcast(a netip.Addr) bool {
+	if !a.Is4() {
+		return false
+	}
+	if a == netip.AddrFrom4([4]byte{255, 255, 255, 255}) {
+		return true
+	}
+	for _, p := range t.cfg.Addrs {
+		if p.Addr().Is4() && p.Bits() < 31 && p.Contains(a) && lastOf(p) == a {
+			return true
+		}
+	}
+	return false
+}
+
+// lastOf returns the last address of an IPv4 network.
+func lastOf(p netip.Prefix) netip.Addr {
+	b := p.Addr().As4()
+	for i := p.Bits(); i < 32; i++ {
+		b[i/8] |= 1 << (7 - i%8)
+	}
+	return netip.AddrFrom4(b)
+}
+
+// unreachable tells the sender of a packet that nobody answers to its destination.
+func (t *Tun) unreachable(b *buffer) {
+	t.counts.unreachable.Add(1)
+	t.tell(unreachable(b.packet()))
+	b.free()
+}
+
+// tell hands the kernel a packet of this host's own.
+func (t *Tun) tell(packet []byte) {
+	if packet == nil {
+		return
+	}
+	t.deliver(append(make([]byte, vnetSize, vnetSize+len(packet)), packet...))
+}
+
+// deliver hands the kernel a packet with its header.
+func (t *Tun) deliver(b []byte) {
+	if _, err := t.dev.Write(b); err != nil && !errors.Is(err, os.ErrClosed) {
+		t.counts.refused.Add(1)
+	}
+}
+
+// searchTime bounds the search for an address, and the greetings.
+const searchTime = 3 * time.Second
+
+// search asks the segment for an address, and opens a stream to who has it.
+func (t *Tun) search(a netip.Addr) {
+	ctx, cancel := context.WithTimeout(t.ctx, searchTime)
+	defer cancel()
+	p, err := t.connect(ctx, a)
+	if err != nil {
+		t.cfg.Logger.Debug("tun: no neighbour", "address", a, "error", err)
+		t.mu.Lock()
+		wait, other := t.table.failed(t.now(), a)
+		t.mu.Unlock()
+		for _, b := range wait {
+			if other != nil {
+				t.send(other, b)
+			} else {
+				t.unreachable(b)
+			}
+		}
+		return
+	}
+	t.serve(p)
+}
+
+// connect opens a stream to the host that has an address.
+func (t *Tun) connect(ctx context.Context, a netip.Addr) (*peer, error) {
+	at, err := t.cfg.NIC.Lookup(ctx, name(t.cfg.Network, a))
+	if err != nil {
+		return nil, err
+	}
+	c, err := (&stream.Dialer{Host: t.host}).Dial(ctx, stream.Addr{Addr: at}.String())
+	if err != nil {
+		return nil, err
+	}
+	p, err := t.greet(ctx, c, true)
+	if err == nil && !p.has(a) {
+		err = fmt.Errorf("tun: %v does not have the address %v that it answers to", at.MAC, a)
+	}
+	if err != nil {
+		c.Close()
+		return nil, err
+	}
+	return p, t.add(ctx, p, a)
+}
+
+// accept takes the streams of neighbours.
+func (t *Tun) accept() {
+	for {
+		c, err := t.listener.Accept()
+		if err != nil {
+			return
+		}
+		t.mu.Lock()
+		full := t.closed || len(t.peers) >= maxPeers
+		if !full {
+			t.group.Go(func() { t.answer(c) })
+		}
+		t.mu.Unlock()
+		if full {
+			t.counts.strangers.Add(1)
+			c.Close()
+		}
+	}
+}
+
+// answer serves a stream that a neighbour has opened.
+func (t *Tun) answer(c net.Conn) {
+	ctx, cancel := context.WithTimeout(t.ctx, searchTime)
+	p, err := t.greet(ctx, c, false)
+	if err == nil {
+		err = t.add(ctx, p, netip.Addr{})
+	}
+	cancel()
+	if err != nil {
+		t.counts.strangers.Add(1)
+		t.cfg.Logger.Warn("tun: a stream was refused", "from", c.RemoteAddr(), "error", err)
+		c.Close()
+		return
+	}
+	t.serve(p)
+}
