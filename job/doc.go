@@ -40,7 +40,10 @@
 // A job is a number of processes, its ranks 0 to Size-1, on one network segment.
 // Config names one rank of it. What a program leaves zero there comes from the
 // environment (EnvJob, EnvRank, EnvSize, EnvInterface, and vipl.EnvTimeout), which
-// whoever starts the ranks sets; bobnet lab does:
+// whoever starts the ranks sets, as bobnet run and bobnet lab do, or from the variables
+// of the launcher that has started the process: FindPlace says which count. A launcher
+// with PMI-1 (package job/pmi) is asked for rank and size; by its key-value space the ranks
+// find each other, instead of asking the segment, and know the run from the beginning:
 //
 //	cfg, err := job.Config{}.FromEnvironment()
 //	if err == nil {

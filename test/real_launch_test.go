@@ -192,20 +192,8 @@ func TestSlurm(t *testing.T) {
 	}
 }
 
-// startSlurm starts a Slurm of one host in the lab's namespace, and returns the environment
-// of those who use it.
-func startSlurm(t *testing.T, l *lab.Lab) []string {
-	dir, err := os.MkdirTemp("", "slurm") // a short name: sockets are in it
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { os.RemoveAll(dir) })
-	host, err := os.Hostname()
-	if err != nil {
-		t.Fatal(err)
-	}
-	host, _, _ = strings.Cut(host, ".")
-	conf := strings.NewReplacer("DIR", dir, "HOST", host).Replace(`ClusterName=bobnet
+// slurmConf is the configuration of a Slurm of one host.
+const slurmConf = `ClusterName=bobnet
 SlurmctldHost=HOST(127.0.0.1)
 SlurmUser=root
 StateSaveLocation=DIR/state
@@ -224,7 +212,22 @@ ReturnToService=2
 MpiDefault=none
 NodeName=HOST NodeAddr=127.0.0.1 CPUs=8
 PartitionName=p Nodes=ALL Default=YES State=UP
-`)
+`
+
+// startSlurm starts a Slurm of one host in the lab's namespace, and returns the environment
+// of those who use it.
+func startSlurm(t *testing.T, l *lab.Lab) []string {
+	dir, err := os.MkdirTemp("", "slurm") // a short name: sockets are in it
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	host, err := os.Hostname()
+	if err != nil {
+		t.Fatal(err)
+	}
+	host, _, _ = strings.Cut(host, ".")
+	conf := strings.NewReplacer("DIR", dir, "HOST", host).Replace(slurmConf)
 	key := make([]byte, 64)
 	rand.Read(key)
 	if err := errors.Join(os.Chmod(dir, 0o755), os.Mkdir(filepath.Join(dir, "state"), 0o755), os.Mkdir(filepath.Join(dir, "spool"), 0o755),
