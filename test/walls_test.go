@@ -60,7 +60,7 @@ var innerWalls = map[string][]string{
 	"vipl/internal/conn":      {"ethertype", "reliability", "transport", "transport/latch", "progress", "vipl/internal/batch", "vipl/internal/code", "vipl/internal/memory", "vipl/internal/pathprobe"},
 	"vipl/internal/attempts":  {"transport/fifo"},
 	"vipl/internal/backlog":   {"ethertype", "vipl/internal/conninfo"},
-	"vipl/internal/engine":    {"ethertype", "reliability", "transport", "transport/shm", "progress", "vipl/internal/batch", "vipl/internal/code", "vipl/internal/conn", "vipl/internal/conninfo", "vipl/internal/guard", "vipl/internal/handshake", "vipl/internal/timewait"},
+	"vipl/internal/engine":    {"ethertype", "reliability", "transport", "transport/shm", "progress", "vipl/internal/batch", "vipl/internal/code", "vipl/internal/conn", "vipl/internal/conninfo", "vipl/internal/directory", "vipl/internal/guard", "vipl/internal/handshake", "vipl/internal/timewait"},
 	"vipl/internal/handshake": {"ethertype", "transport", "vipl/internal/attempts", "vipl/internal/backlog", "vipl/internal/code", "vipl/internal/conn", "vipl/internal/conninfo", "vipl/internal/guard", "vipl/internal/pathprobe"},
 	"vipl/internal/batch":     {"ethertype", "transport"},
 	"vipl/internal/conninfo":  {"ethertype", "reliability"},

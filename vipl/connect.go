@@ -113,7 +113,7 @@ func (v *VI) awaitConnect(ctx context.Context) error {
 		if err := v.connectOutcome(); err != ErrNotDone {
 			return err
 		}
-		if err := n.wait(&w, &v.gate); err != nil {
+		if err := n.m.Wait(&w, &v.gate); err != nil {
 			if v.conn.State == StateConnectPending {
 				if v.side.Expire() {
 					return v.connectOutcome()

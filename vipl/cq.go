@@ -102,7 +102,7 @@ func (q *CQ) Wait(ctx context.Context) (vi *VI, recv bool, err error) {
 		if err := q.isClosed(); err != nil {
 			return nil, false, err
 		}
-		if err := n.wait(&w, &q.ring.Gate); err != nil {
+		if err := n.m.Wait(&w, &q.ring.Gate); err != nil {
 			return nil, false, err
 		}
 	}

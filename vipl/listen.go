@@ -90,7 +90,7 @@ func (l *Listener) Wait(ctx context.Context) (*Request, error) {
 		if r, err := l.take(); err != ErrNotDone {
 			return r, err
 		}
-		if err := n.wait(&w, &l.gate); err != nil {
+		if err := n.m.Wait(&w, &l.gate); err != nil {
 			return nil, err
 		}
 	}

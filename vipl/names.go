@@ -6,10 +6,8 @@ import (
 	"time"
 
 	"github.com/bobnet-go/bobnet/ethertype"
-	"github.com/bobnet-go/bobnet/progress"
 	"github.com/bobnet-go/bobnet/transport"
 	"github.com/bobnet-go/bobnet/vipl/internal/directory"
-	"github.com/bobnet-go/bobnet/vipl/internal/guard"
 )
 
 // What the directory, that is the name service and the questions for stations, goes by.
@@ -48,7 +46,7 @@ func (n *NIC) StartNames(cfg *NameConfig) error {
 	if n.m.Closed {
 		return ErrClosed
 	}
-	n.dir.Start(hosts)
+	n.m.Dir.Start(hosts)
 	return err
 }
 
@@ -59,7 +57,7 @@ func (n *NIC) StartNames(cfg *NameConfig) error {
 func (n *NIC) StopNames() {
 	n.eng.Lock()
 	defer n.eng.Unlock()
-	n.dir.Stop()
+	n.m.Dir.Stop()
 }
 
 // Advertise lets others on the segment find addr, an address of this NIC, by
@@ -68,14 +66,14 @@ func (n *NIC) StopNames() {
 func (n *NIC) Advertise(name string, addr ethertype.Addr) error {
 	n.eng.Lock()
 	defer n.eng.Unlock()
-	return n.dir.Advertise(name, addr)
+	return n.m.Dir.Advertise(name, addr)
 }
 
 // Withdraw undoes Advertise; an unknown name does nothing.
 func (n *NIC) Withdraw(name string) {
 	n.eng.Lock()
 	defer n.eng.Unlock()
-	n.dir.Withdraw(name)
+	n.m.Dir.Withdraw(name)
 }
 
 // Lookup asks the segment for a name (VipNSGetHostByName) and returns the
@@ -85,7 +83,7 @@ func (n *NIC) Withdraw(name string) {
 func (n *NIC) Lookup(ctx context.Context, name string) (ethertype.Addr, error) {
 	n.eng.Lock()
 	defer n.eng.Unlock()
-	return n.dir.Lookup(ctx, name, DefaultConnectTimeout)
+	return n.m.Dir.Lookup(ctx, name, DefaultConnectTimeout)
 }
 
 // LookupAll asks the segment for a name, as Lookup does, and returns the addresses
@@ -99,7 +97,7 @@ func (n *NIC) Lookup(ctx context.Context, name string) (ethertype.Addr, error) {
 func (n *NIC) LookupAll(ctx context.Context, name string) ([]ethertype.Addr, error) {
 	n.eng.Lock()
 	defer n.eng.Unlock()
-	return n.dir.LookupAll(ctx, name)
+	return n.m.Dir.LookupAll(ctx, name)
 }
 
 // HostByName returns the address of the host called name
@@ -116,7 +114,7 @@ func (n *NIC) LookupAll(ctx context.Context, name string) ([]ethertype.Addr, err
 func (n *NIC) HostByName(ctx context.Context, name string, index int) (ethertype.Addr, error) {
 	n.eng.Lock()
 	defer n.eng.Unlock()
-	return n.dir.HostByName(ctx, name, index)
+	return n.m.Dir.HostByName(ctx, name, index)
 }
 
 // HostByAddr returns the name of the host with the given address
@@ -127,7 +125,7 @@ func (n *NIC) HostByName(ctx context.Context, name string, index int) (ethertype
 func (n *NIC) HostByAddr(ctx context.Context, addr ethertype.Addr) (string, error) {
 	n.eng.Lock()
 	defer n.eng.Unlock()
-	return n.dir.HostByAddr(ctx, addr)
+	return n.m.Dir.HostByAddr(ctx, addr)
 }
 
 // Station is a NIC on the segment as it describes itself.
@@ -151,7 +149,7 @@ type Station struct {
 func (n *NIC) Discover(ctx context.Context) ([]Station, error) {
 	n.eng.Lock()
 	defer n.eng.Unlock()
-	found, err := n.dir.Discover(ctx)
+	found, err := n.m.Dir.Discover(ctx)
 	if found == nil {
 		return nil, err
 	}
@@ -169,33 +167,9 @@ func (n *NIC) Discover(ctx context.Context) ([]Station, error) {
 func (n *NIC) Echo(ctx context.Context, to ethertype.Addr, size int) (time.Duration, error) {
 	n.eng.Lock()
 	defer n.eng.Unlock()
-	took, err := n.dir.Echo(ctx, to, size)
+	took, err := n.m.Dir.Echo(ctx, to, size)
 	if errors.Is(err, ErrTimeout) {
 		return 0, &ConnError{Local: n.Addr(), Remote: to, Err: ErrTimeout, Detail: "no answer to an echo: is a Bobnet program running there, on this segment?"}
 	}
 	return took, err
-}
-
-// segment is the NIC as its directory sees it.
-type segment NIC
-
-var _ directory.NIC = (*segment)(nil)
-
-func (s *segment) Now() int64 { return s.m.Link.Now() }
-func (s *segment) Send(h ethertype.Header, parts ...[]byte) {
-	(*NIC)(s).m.Conns.SendControl(h, parts...)
-}
-func (s *segment) Flush() { (*NIC)(s).m.Conns.Flush() }
-func (s *segment) MayAnswer(kind guard.Answer) bool {
-	return s.m.Strangers.Answers.Take(kind, s.m.Conns.Now)
-}
-func (s *segment) Unknown()                                        { (*NIC)(s).m.Conns.Drop(DropUnknown) }
-func (s *segment) Wait(w *progress.Waiter, g *progress.Gate) error { return (*NIC)(s).wait(w, g) }
-func (s *segment) Closed() bool                                    { return s.m.Closed }
-
-func (s *segment) Dead() error { return (*NIC)(s).m.Dead() }
-
-// SendPadded implements directory.NIC.
-func (s *segment) SendPadded(h ethertype.Header, id []byte, size int) {
-	(*NIC)(s).m.Conns.SendPadded(h, id, size)
 }

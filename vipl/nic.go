@@ -20,7 +20,6 @@ import (
 	"github.com/bobnet-go/bobnet/transport/udp"
 	"github.com/bobnet-go/bobnet/vipl/internal/conn"
 	"github.com/bobnet-go/bobnet/vipl/internal/conninfo"
-	"github.com/bobnet-go/bobnet/vipl/internal/directory"
 	"github.com/bobnet-go/bobnet/vipl/internal/engine"
 	"github.com/mdlayher/ethernet"
 )
@@ -115,7 +114,6 @@ type NIC struct {
 	m         engine.Machine  // what it drives
 	calls     progress.Calls[call]
 	errs      errorState
-	dir       directory.Directory
 	numCQs    int
 	left      VIStats // sum over VIs that have been closed
 	saidMlock bool
@@ -196,16 +194,11 @@ func (n *NIC) init(link transport.Link, cfg *Config) error {
 		n.hw = strings.TrimSpace(driver + " " + firmware)
 	}
 	n.m.Init(link, &n.eng, n.log, cfg.Reliability.Resolve(), cfg.Seed, engine.Hooks{
-		Query:   n.dir.Receive,
 		Dead:    func(cause error) { n.raise(CodeCatastrophic, nil, nil, 0, cause) },
 		Damaged: func(c *conn.Conn) { n.raise(CodeRDMAWData, viOf(c), nil, StatusOpRemoteRDMAWrite, errDamaged) },
 	})
 	n.eng.Init(link, &n.m, &progress.Config{Spin: cfg.Spin, NoService: cfg.NoService})
 	n.calls.Init(&n.eng, (*call).run)
-	n.dir.Init((*segment)(n), &n.eng, &n.m.Strangers.Random, directory.Self{
-		Addr: n.Addr(), Ports: info.Ports, Interface: info.Interface, Driver: info.Driver, MTU: info.MTU, MinMTU: minMTU,
-		MaxData: info.MTU - ethertype.BaseSize, Incarnation: n.m.Conns.Incarnation,
-	})
 	return nil
 }
 
@@ -292,7 +285,7 @@ func (n *NIC) close() error {
 		listenerOf(l).shut()
 	}
 	clear(n.m.Ports.Listeners)
-	n.dir.WithdrawAll()
+	n.m.Dir.WithdrawAll()
 	n.eng.WakeAll()
 	n.m.Ended.TellAll(timeWait)
 	n.eng.Unlock()

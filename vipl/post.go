@@ -7,6 +7,7 @@ import (
 
 	"github.com/bobnet-go/bobnet/vipl/internal/code"
 	"github.com/bobnet-go/bobnet/vipl/internal/conn"
+	"github.com/bobnet-go/bobnet/vipl/internal/engine"
 )
 
 // PostSend queues a send, an RDMA write or an RDMA read (VipPostSend). It copies
@@ -179,7 +180,7 @@ func (v *VI) awaitOf(ctx context.Context, q *conn.Queue) (*Descriptor, error) {
 	defer n.endWait(&w)
 	for {
 		if err := n.eng.Wait(&w, &q.Gate); err != nil {
-			err = waitError(err)
+			err = engine.WaitError(err)
 			if v.left && errors.Is(err, ErrTimeout) {
 				err = fmt.Errorf("%w: the VI is not connected: Disconnect was called on it", err)
 			}

@@ -37,7 +37,7 @@ func (q *CQ) ReapWait(ctx context.Context, out []Completion) (int, error) {
 		if err := q.isClosed(); err != nil {
 			return 0, err
 		}
-		if err := n.wait(&w, &q.ring.Gate); err != nil {
+		if err := n.m.Wait(&w, &q.ring.Gate); err != nil {
 			return 0, err
 		}
 	}
@@ -90,7 +90,7 @@ func (q *CQ) WaitSince(ctx context.Context, d time.Duration, seen uint32) error 
 		if d > 0 {
 			limited, d = n.eng.Limit(&w, d), 0
 		}
-		if err := n.wait(&w, &q.ring.Gate); err != nil {
+		if err := n.m.Wait(&w, &q.ring.Gate); err != nil {
 			if limited && errors.Is(err, ErrTimeout) && n.eng.Ended(ctx) == nil {
 				err = ErrNotDone
 			}

@@ -137,7 +137,7 @@ func (n *NIC) Snapshot() Snapshot {
 		s.Listeners = append(s.Listeners, ListenerSnapshot{Port: port, Backlog: l.Backlog.Waiting()})
 	}
 	slices.SortFunc(s.Listeners, func(a, b ListenerSnapshot) int { return int(a.Port) - int(b.Port) })
-	s.Names = n.dir.Names()
+	s.Names = n.m.Dir.Names()
 	if err := n.m.LinkError(); err != nil {
 		s.LinkErr = err.Error()
 	}

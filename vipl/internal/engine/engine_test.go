@@ -74,8 +74,9 @@ func TestStrangers(t *testing.T) {
 			t.Errorf("%s: dropped %v before and %v now, %d answers", c.name, before, after, len(r.out)-sent)
 		}
 	}
-	if r.poll(v.from(ethertype.KindQuery)); r.queries != 1 {
-		t.Errorf("the directory got %d frames", r.queries)
+	lost := r.m.Conns.Stats.Dropped[code.DropUnknown]
+	if r.poll(v.from(ethertype.KindAnswer)); r.m.Conns.Stats.Dropped[code.DropUnknown] != lost+1 {
+		t.Errorf("the directory got no answer: dropped %v", r.m.Conns.Stats.Dropped)
 	}
 }
 
@@ -145,10 +146,10 @@ func TestClosedLink(t *testing.T) {
 	r := newRig(t)
 	a, asks := r.open(reliability.ReliableDelivery, peer, true), r.open(reliability.ReliableDelivery, peer, false)
 	r.recvErr = transport.ErrClosed
-	r.poll(a.from(ethertype.KindQuery))
+	r.poll(a.from(ethertype.KindAnswer))
 	r.poll()
-	if len(r.dead) != 1 || !errors.Is(r.dead[0], code.ErrLink) || a.conn.State != conn.StateError || !asks.failed || r.queries > 0 {
-		t.Errorf("told %v; %v, failed %v, %d queries", r.dead, a.conn.State, asks.failed, r.queries)
+	if len(r.dead) != 1 || !errors.Is(r.dead[0], code.ErrLink) || a.conn.State != conn.StateError || !asks.failed || r.m.Conns.Stats.RxFrames > 0 {
+		t.Errorf("told %v; %v, failed %v, %d frames taken", r.dead, a.conn.State, asks.failed, r.m.Conns.Stats.RxFrames)
 	}
 	if err := r.m.Dead(); !errors.Is(err, transport.ErrClosed) || r.m.Failed() == nil {
 		t.Errorf("dead: %v", err)

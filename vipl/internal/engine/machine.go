@@ -10,6 +10,7 @@ import (
 	"github.com/bobnet-go/bobnet/vipl/internal/batch"
 	"github.com/bobnet-go/bobnet/vipl/internal/conn"
 	"github.com/bobnet-go/bobnet/vipl/internal/conninfo"
+	"github.com/bobnet-go/bobnet/vipl/internal/directory"
 	"github.com/bobnet-go/bobnet/vipl/internal/guard"
 	"github.com/bobnet-go/bobnet/vipl/internal/handshake"
 )
@@ -23,6 +24,7 @@ type Machine struct {
 	Strangers guard.Strangers
 	Connects  handshake.Table
 	Ended     TimeWait
+	Dir       directory.Directory
 	Closed    bool // the NIC is
 
 	eng    *progress.Engine
@@ -36,8 +38,6 @@ type Machine struct {
 
 // Hooks are what a machine tells its NIC.
 type Hooks struct {
-	// Query takes in a frame of the directory.
-	Query func(h *ethertype.Header, payload []byte)
 	// Dead tells that the link is of no use any more.
 	Dead func(cause error)
 	// Damaged tells that a peer's RDMA write to a connection of the unreliable level has
@@ -68,6 +68,10 @@ func (m *Machine) Init(link transport.Link, eng *progress.Engine, log *slog.Logg
 	}
 	m.Connects.Init(&m.Conns, &m.Info, m.Addr(), &m.Strangers, handshake.Hooks{
 		Side: m.Ports.side, Listener: m.Ports.listener, Reaches: m.Reaches, MTU: m.mtuTo, Stray: m.stray,
+	})
+	m.Dir.Init(segment{m}, eng, &m.Strangers.Random, directory.Self{
+		Addr: m.Addr(), Ports: m.Info.Ports, Interface: m.Info.Interface, Driver: m.Info.Driver, MTU: m.Info.MTU, MinMTU: MinMTU,
+		MaxData: m.Info.MTU - ethertype.BaseSize, Incarnation: m.Conns.Incarnation,
 	})
 }
 

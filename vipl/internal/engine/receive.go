@@ -126,7 +126,7 @@ func (m *Machine) dispatch(h *ethertype.Header, payload []byte) (whole []byte) {
 			m.Connects.Receive(h, payload)
 		}
 	case ethertype.KindQuery, ethertype.KindAnswer, ethertype.KindEcho, ethertype.KindEchoReply:
-		m.hooks.Query(h, payload)
+		m.Dir.Receive(h, payload)
 	}
 	return nil
 }

@@ -30,7 +30,6 @@ type rig struct {
 	moved   ethertype.MAC
 	left    func(ports transport.PortRange, why error)
 	vis     []*vi
-	queries int
 	dead    []error
 	damaged int
 }
@@ -54,7 +53,6 @@ const lowest, ports, mtu = 100, 8, 1500
 func newRig(t testing.TB) *rig {
 	r := &rig{t: t, now: int64(time.Hour)}
 	r.m.Init(r, &r.eng, slog.New(slog.NewTextHandler(io.Discard, nil)), (*reliability.Config)(nil).Resolve(), 5, Hooks{
-		Query:   func(*ethertype.Header, []byte) { r.queries++ },
 		Dead:    func(cause error) { r.dead = append(r.dead, cause) },
 		Damaged: func(*conn.Conn) { r.damaged++ },
 	})

@@ -1,0 +1,23 @@
+package engine
+
+import (
+	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/progress"
+	"github.com/bobnet-go/bobnet/vipl/internal/code"
+	"github.com/bobnet-go/bobnet/vipl/internal/guard"
+)
+
+// segment is the machine as its directory sees it.
+type segment struct{ m *Machine }
+
+func (s segment) Now() int64                                      { return s.m.Link.Now() }
+func (s segment) Send(h ethertype.Header, parts ...[]byte)        { s.m.Conns.SendControl(h, parts...) }
+func (s segment) SendPadded(h ethertype.Header, id []byte, n int) { s.m.Conns.SendPadded(h, id, n) }
+func (s segment) Flush()                                          { s.m.Conns.Flush() }
+func (s segment) Unknown()                                        { s.m.Conns.Drop(code.DropUnknown) }
+func (s segment) Wait(w *progress.Waiter, g *progress.Gate) error { return s.m.Wait(w, g) }
+func (s segment) Closed() bool                                    { return s.m.Closed }
+func (s segment) Dead() error                                     { return s.m.Dead() }
+func (s segment) MayAnswer(kind guard.Answer) bool {
+	return s.m.Strangers.Answers.Take(kind, s.m.Conns.Now)
+}
