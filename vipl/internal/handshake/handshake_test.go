@@ -188,9 +188,13 @@ func TestRefusals(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			p := newPair(t)
 			client := p.hosts[0]
+			begun := p.now
 			c.begin(p, client, p.hosts[1])
 			client.a.FlushPending()
 			p.run(func() bool { return client.done > 0 })
+			if took := p.now - begun; (took >= timeout) != (c.want == code.ErrTimeout) {
+				t.Errorf("it took %v", time.Duration(took))
+			}
 			if err := client.side.Err; !errors.Is(err, c.want) || !strings.Contains(err.Error(), c.says) {
 				t.Errorf("%v; want %v with %q", err, c.want, c.says)
 			}
@@ -246,5 +250,82 @@ func TestSerialServer(t *testing.T) {
 	p.run(func() bool { return server.done > 0 })
 	if !errors.Is(server.side.Err, code.ErrTimeout) || !strings.Contains(server.side.Err.Error(), "others wait") {
 		t.Errorf("%v", server.side.Err)
+	}
+}
+
+// TestGivenUpUnheard: a server that has accepted and gives up, and neither of it is heard,
+// refuses the request when it is repeated.
+func TestGivenUpUnheard(t *testing.T) {
+	p := newPair(t)
+	client, server := p.hosts[0], p.hosts[1]
+	server.lose = func(h *ethertype.Header) bool {
+		return h.Kind == ethertype.KindAccept || h.Kind == ethertype.KindDisconnect
+	}
+	client.ask("x")
+	p.run(func() bool { return server.c.State == conn.StateConnectPending })
+	server.serves = false
+	server.side.Abandon()
+	server.c.Idle()
+	p.run(func() bool { return client.done > 0 })
+	if !errors.Is(client.side.Err, code.ErrNoMatch) || server.arrive != 1 {
+		t.Errorf("%v; %d requests", client.side.Err, server.arrive)
+	}
+}
+
+// TestReset: an answer that the peer knows nothing of an attempt ends it, unless another
+// attempt of that peer may follow.
+func TestReset(t *testing.T) {
+	cases := []struct {
+		name  string
+		peers bool
+		host  int
+		phase phase
+		want  bool
+	}{
+		{"client that asks", false, 0, phaseRequest, false},
+		{"client that probes", false, 0, phaseProbe, true},
+		{"server", false, 1, phaseAccept, true},
+		{"peer that answers", true, 1, phaseAccept, false},
+		{"peer that probes", true, 0, phaseProbe, true},
+	}
+	for _, c := range cases {
+		p := newPair(t)
+		h := p.hosts[c.host]
+		p.hosts[0].lose = func(h *ethertype.Header) bool { return h.Kind == ethertype.KindProbe }
+		if c.peers {
+			p.hosts[0].askPeer("d")
+			p.hosts[1].askPeer("d")
+		} else {
+			p.hosts[0].ask("x")
+		}
+		p.run(func() bool { return h.side.attempt != nil && h.side.attempt.phase == c.phase })
+		if got := h.side.Reset(); got != c.want || (h.side.attempt == nil) != c.want {
+			t.Errorf("%s: ended %v, want %v", c.name, got, c.want)
+		}
+	}
+}
+
+// TestForged: a frame that has the tag and not the number of the attempt changes nothing, and
+// neither does an Accept with terms that this side did not ask for.
+func TestForged(t *testing.T) {
+	p := newPair(t)
+	client, server := p.hosts[0], p.hosts[1]
+	server.serves = false
+	client.ask("x")
+	p.run(func() bool { return server.arrive > 0 })
+	forged := ethertype.Header{
+		Kind: ethertype.KindReject, Src: server.info.MAC, Dst: client.info.MAC, SrcPort: listens, DstPort: viPort,
+		Tag: client.c.LocalTag, Ack: client.side.attempt.local + 1, Flags: ethertype.FlagWholeCRC,
+	}
+	client.table.Receive(&forged, []byte{rejectNoListener})
+	if client.done > 0 || client.c.Stats.Dropped[code.DropAck] != 1 {
+		t.Fatalf("%v; dropped %v", client.side.Err, client.c.Stats.Dropped)
+	}
+	server.side.Terms.QoS++
+	server.side.Answer(server.in.Backlog.Take(p.now), false, timeout)
+	server.a.FlushPending()
+	p.run(func() bool { return client.c.Stats.Dropped[code.DropFormat] > 0 })
+	if client.c.State != conn.StateConnectPending || client.side.attempt.phase != phaseRequest {
+		t.Errorf("%v", client.c.State)
 	}
 }
