@@ -90,8 +90,11 @@ func (c *calendar) put(e event) {
 	}
 	i := c.free
 	if i == 0 {
-		i = int32(max(len(c.notes), 1)) // 0 is none
-		c.notes = append(c.notes, make([]note, int(i)+1-len(c.notes))...)
+		if len(c.notes) == 0 {
+			c.notes = append(c.notes, note{}) // 0 is none
+		}
+		i = int32(len(c.notes))
+		c.notes = append(c.notes, note{})
 	} else {
 		c.free = c.notes[i].next
 	}
