@@ -27,6 +27,7 @@ hold on a noisy machine.
              and runs both ends; as root, or in an unprivileged user namespace
   --listen   waits for clients on this machine's segment
   --to ADDR  measures against a --listen: its address, or the name it printed
+  --apps     runs applications in namespaces of this machine
 
 With --link shm both ends are processes of one namespace, joined by shared
 memory; the stacks "line" and "handoff" then show what a bare cache line takes
@@ -67,6 +68,11 @@ in the test write. The tests primitives and bulk, which only splitc has, are fig
 stores of an int, and of gets, puts and stores of more, with the other process idle,
 or, two-way, doing the same.
 
+With --apps the applications of that paper run at its sizes, over each of --layer, on
+each of --ranks and on one, as in figure 6-5: what they take, and their speed-up to
+the run of one process. The work of em3d grows with the ranks, and so its speed-up is
+of as much work. Ranks beyond the processors of the machine are marked.
+
 The test logp, which only am2 has, for short and medium requests, finds the
 parameters of the LogP model by the method of "Assessing Fast Network Interfaces"
 (Culler, Liu, Martin, Yoshikawa): it sends bursts of 1 to 512 requests that are
@@ -90,6 +96,7 @@ const perfExample = `  bobnet perf --local
   bobnet perf --local --stacks vipl,vmmc --tests latency,bandwidth,bidirectional,overhead \
     --sizes 4,8,16,32,64,128,256,1024,4096,16384,65536,262144,1048576 --wait spin \
     --reliability delivery --mtu 9000 --plot vmmc.png
+  bobnet perf --apps --ranks 2,4 --layer shm,reliable,unreliable --plot apps.png
   bobnet perf --listen             # on one machine, and on the other:
   bobnet perf --to perf/HOSTNAME --stacks vipl,mplite`
 
@@ -106,12 +113,15 @@ type perfCall struct {
 	plot     string
 	metrics  string
 	pcap     string
+	apps     []string
+	ranks    []int
+	perHost  int
 }
 
 func newPerfCmd() *cobra.Command {
 	var call perfCall
 	cmd := &cobra.Command{
-		Use:     "perf --local | --listen | --to ADDR",
+		Use:     "perf --local | --listen | --to ADDR | --apps",
 		Short:   "Measure latency, bandwidth and message rate of every stack on one link",
 		Long:    perfLong,
 		Example: perfExample,
@@ -128,7 +138,7 @@ func newPerfCmd() *cobra.Command {
 		},
 	}
 	call.addFlags(cmd)
-	cmd.AddCommand(&cobra.Command{
+	cmd.AddCommand(newPerfAppCmd(), &cobra.Command{
 		Use:    "half",
 		Short:  "One of the two processes that --local starts",
 		Hidden: true,
@@ -151,6 +161,10 @@ func (c *perfCall) addFlags(cmd *cobra.Command) {
 	f.BoolVar(&c.local, "local", false, "measure between two namespaces of this machine")
 	f.BoolVar(&c.listen, "listen", false, "serve clients of other machines")
 	f.StringVar(&c.to, "to", "", "measure against the --listen at this `address` or name")
+	f.StringSliceVar(&c.apps, "apps", nil, "run applications of Split-C on this machine, all or `some` of "+strings.Join(appNames(), ",")+", by layer and ranks")
+	f.Lookup("apps").NoOptDefVal = allApps
+	f.IntSliceVar(&c.ranks, "ranks", []int{2, 4, 8, 16}, "on how many ranks --apps runs them, beside one")
+	f.IntVar(&c.perHost, "per-host", 1, "how many of these are in a namespace, as the processes of one host")
 	list := func(field *[]string, name string, values []string, text string) {
 		f.StringSliceVar(field, name, nil, fmt.Sprintf("%s: some of %s (default all)", text, strings.Join(values, ",")))
 	}
@@ -181,13 +195,21 @@ func (c *perfCall) addFlags(cmd *cobra.Command) {
 // check refuses flags that do not go together.
 func (c *perfCall) check(cmd *cobra.Command) error {
 	modes := 0
-	for _, on := range []bool{c.local, c.listen, c.to != ""} {
+	for _, on := range []bool{c.local, c.listen, c.to != "", c.apps != nil} {
 		if on {
 			modes++
 		}
 	}
 	if modes != 1 {
-		return errors.New("perf wants one of --local, --listen and --to; see: bobnet perf --help")
+		return errors.New("perf wants one of --local, --listen, --to and --apps; see: bobnet perf --help")
+	}
+	if c.apps != nil {
+		return c.checkApps(cmd)
+	}
+	for _, name := range []string{"ranks", "per-host"} {
+		if cmd.Flags().Changed(name) {
+			return fmt.Errorf("--%s has no meaning without --apps", name)
+		}
 	}
 	without := []string{"mtu", "cpuprofile", "memprofile"}
 	if c.local {
@@ -224,6 +246,9 @@ func (c *perfCall) mode() string {
 func (c *perfCall) run(ctx context.Context, out, errOut io.Writer) (err error) {
 	if err := c.checkPlot(); err != nil {
 		return err
+	}
+	if c.apps != nil {
+		return c.runApps(ctx, out, errOut)
 	}
 	if c.nic, err = c.nic.FromEnvironment(); err != nil {
 		return err

@@ -1,0 +1,234 @@
+package main
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/bobnet-go/bobnet/internal/lab"
+	"github.com/bobnet-go/bobnet/internal/perf"
+	"github.com/bobnet-go/bobnet/internal/plot"
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+// appsFlags are the flags of perf that have a meaning with --apps.
+var appsFlags = []string{"apps", "layer", "ranks", "per-host", "rounds", "json", "plot"}
+
+// appRun is the run of an application, or the median one of several. The names are those
+// that the applications themselves report by.
+type appRun struct {
+	App     string  `json:"app"`
+	Size    string  `json:"size"`
+	Layer   string  `json:"layer"`
+	Ranks   int     `json:"ranks"`
+	PerHost int     `json:"per_host"`
+	Crowded bool    `json:"crowded"` // more ranks than processors of this host
+	Seconds float64 `json:"seconds"`
+	Compute float64 `json:"compute_seconds"`
+	Wait    float64 `json:"wait_seconds"`
+	SpeedUp float64 `json:"speed_up"` // to the run of one process, without a layer
+	Runs    int     `json:"runs"`
+}
+
+// alone says that one process has no layer.
+const alone = "-"
+
+// checkApps refuses what does not go with --apps.
+func (c *perfCall) checkApps(cmd *cobra.Command) error {
+	var wrong error
+	cmd.Flags().VisitAll(func(f *pflag.Flag) {
+		if f.Changed && !slices.Contains(appsFlags, f.Name) {
+			wrong = fmt.Errorf("--%s has no meaning with --apps", f.Name)
+		}
+	})
+	if wrong != nil {
+		return wrong
+	}
+	if slices.Equal(c.apps, []string{allApps}) {
+		c.apps = appNames()
+	}
+	for _, name := range c.apps {
+		if applications[name] == nil {
+			return fmt.Errorf("--apps: there is no application %q, but %s", name, strings.Join(appNames(), ", "))
+		}
+	}
+	for _, n := range c.ranks {
+		if n < 1 || n > maxDemoRanks {
+			return fmt.Errorf("--ranks: %d ranks: want 1 to %d", n, maxDemoRanks)
+		}
+	}
+	if c.perHost < 1 {
+		return fmt.Errorf("--per-host %d: want at least 1", c.perHost)
+	}
+	if !cmd.Flags().Changed("rounds") {
+		c.plan.Rounds = 1
+	}
+	if len(c.plan.Layers) == 0 {
+		c.plan.Layers = perf.Layers
+	}
+	return c.plan.Validate()
+}
+
+// runApps runs the applications by layer and ranks, each case once in a round, and shows
+// the median of each.
+func (c *perfCall) runApps(ctx context.Context, out, errOut io.Writer) error {
+	if err := lab.ReexecIfNeeded(); err != nil {
+		return err
+	}
+	cases := c.appCases()
+	runs := make([][]appRun, len(cases))
+	var failures []error
+	show := newProgress(errOut)
+	for round := range c.plan.Rounds {
+		for i, k := range cases {
+			r, err := c.runApp(ctx, errOut, k)
+			if ctx.Err() != nil {
+				show.end()
+				return ctx.Err()
+			}
+			if err != nil {
+				failures = append(failures, fmt.Errorf("%s on %d ranks, layer %s: %w", k.App, k.Ranks, k.Layer, err))
+				continue
+			}
+			runs[i] = append(runs[i], r)
+			show.step(round*len(cases)+i+1, len(cases)*c.plan.Rounds)
+		}
+	}
+	show.end()
+	results := medians(runs)
+	return errors.Join(append(failures, c.printApps(out, results), c.drawApps(results))...)
+}
+
+// appCases returns what to run: each application by one process, which the speed-up is
+// measured by, and then by layer and ranks.
+func (c *perfCall) appCases() (cases []appRun) {
+	for _, name := range c.apps {
+		cases = append(cases, appRun{App: name, Layer: alone, Ranks: 1})
+		for _, layer := range c.plan.Layers {
+			for _, n := range c.ranks {
+				if n > 1 {
+					cases = append(cases, appRun{App: name, Layer: layer, Ranks: n})
+				}
+			}
+		}
+	}
+	return cases
+}
+
+// runApp runs a case in a lab of its own.
+func (c *perfCall) runApp(ctx context.Context, errOut io.Writer, k appRun) (r appRun, err error) {
+	perHost := min(c.perHost, k.Ranks)
+	l, err := lab.New(ctx, lab.Config{N: k.Ranks, PerHost: perHost})
+	if err != nil {
+		return r, err
+	}
+	defer func() { err = errors.Join(err, l.Close()) }()
+	defer passQuit(l)()
+	self, err := os.Executable()
+	if err != nil {
+		return r, fmt.Errorf("finding this program's file: %w", err)
+	}
+	argv := []string{self, "perf", "app", k.App}
+	if k.Layer != alone {
+		argv = append(argv, "--layer", k.Layer)
+	}
+	var said bytes.Buffer
+	if err := l.Run(ctx, argv, lab.RunOptions{Stdout: &said, Stderr: errOut}); err != nil {
+		return r, err
+	}
+	if err := json.Unmarshal(said.Bytes(), &r); err != nil {
+		return r, fmt.Errorf("rank 0 said %q: %w", said.String(), err)
+	}
+	r.Layer, r.PerHost = k.Layer, perHost
+	return r, nil
+}
+
+// medians returns the median run of each case, by time, with its speed-up. The work of an
+// application that scales grows with the ranks.
+func medians(runs [][]appRun) (results []appRun) {
+	single := map[string]float64{}
+	for _, of := range runs {
+		if len(of) == 0 {
+			continue
+		}
+		slices.SortFunc(of, func(a, b appRun) int { return cmp.Compare(a.Seconds, b.Seconds) })
+		r := of[len(of)/2]
+		r.Runs = len(of)
+		if r.Ranks == 1 {
+			single[r.App] = r.Seconds
+		}
+		if work := applications[r.App]; r.Seconds > 0 && work != nil {
+			r.SpeedUp = single[r.App] / r.Seconds
+			if work.scales {
+				r.SpeedUp *= float64(r.Ranks)
+			}
+		}
+		results = append(results, r)
+	}
+	return results
+}
+
+// printApps writes a table, or a line of JSON for each case.
+func (c *perfCall) printApps(out io.Writer, results []appRun) error {
+	if c.json {
+		enc := json.NewEncoder(out)
+		for _, r := range results {
+			if err := enc.Encode(r); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	t := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintln(t, "application\tlayer\tranks\tseconds\tcomputing\twaiting\tspeed-up\t")
+	crowded := false
+	for _, r := range results {
+		ranks := strconv.Itoa(r.Ranks)
+		if r.Crowded {
+			crowded = true
+			ranks = "*" + ranks
+		}
+		fmt.Fprintf(t, "%s\t%s\t%s\t%.3f\t%.3f\t%.3f\t%.2f\t\n", r.App, r.Layer, ranks, r.Seconds, r.Compute, r.Wait, r.SpeedUp)
+	}
+	err := t.Flush()
+	if crowded {
+		fmt.Fprintln(out, "* more ranks than this host has processors: what they wait for each other is the host's doing")
+	}
+	return err
+}
+
+// drawApps draws the speed-up over the ranks, a panel for each application.
+func (c *perfCall) drawApps(results []appRun) error {
+	if c.plot == "" || len(results) == 0 {
+		return nil
+	}
+	var panels []plot.Panel
+	for _, name := range c.apps {
+		p := plot.Panel{Title: name, X: "processes", Y: "speed-up"}
+		for _, layer := range c.plan.Layers {
+			s := plot.Series{Name: layer}
+			for _, r := range results {
+				if r.App == name && r.SpeedUp > 0 && (r.Layer == layer || r.Ranks == 1) {
+					s.Points = append(s.Points, plot.Point{X: float64(r.Ranks), Value: r.SpeedUp})
+				}
+			}
+			p.Series = append(p.Series, s)
+		}
+		panels = append(panels, p)
+	}
+	f, err := os.Create(c.plot)
+	if err != nil {
+		return fmt.Errorf("--plot: %w", err)
+	}
+	return errors.Join(plot.WritePNG(f, panels...), f.Close())
+}

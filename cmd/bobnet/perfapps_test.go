@@ -1,0 +1,37 @@
+package main
+
+import (
+	"strings"
+	"testing"
+)
+
+// TestAppMedians: the median run of each case counts, against that of one process, and the
+// speed-up of an application whose work grows with the ranks is of as much work.
+func TestAppMedians(t *testing.T) {
+	of := func(app, layer string, ranks int, seconds ...float64) (runs []appRun) {
+		for _, s := range seconds {
+			runs = append(runs, appRun{App: app, Layer: layer, Ranks: ranks, Crowded: ranks > 2, Seconds: s})
+		}
+		return runs
+	}
+	results := medians([][]appRun{
+		of("cg", alone, 1, 8, 20, 6), of("cg", "shm", 4, 4, 2, 1), of("cg", "am", 2), // which has failed
+		of("em3d", alone, 1, 3), of("em3d", "shm", 4, 6),
+	})
+	var speedUps []float64
+	for _, r := range results {
+		speedUps = append(speedUps, r.SpeedUp)
+	}
+	if len(results) != 4 || speedUps[0] != 1 || speedUps[1] != 4 || results[1].Runs != 3 || speedUps[3] != 2 {
+		t.Errorf("%+v: want speed-ups 1 and 4 of cg, 1 and 2 of em3d", results)
+	}
+	var out strings.Builder
+	if err := (&perfCall{}).printApps(&out, results); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"cg    shm     *4    2.000", "* more ranks than this host has processors"} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("no %q in\n%s", want, out.String())
+		}
+	}
+}
