@@ -136,14 +136,26 @@ func (l *Layer) service(c *channel, now int64) {
 	l.advance(c)
 	for class := range classes {
 		for n, ok := c.w.overdue(class, c.w.out[class].first, now); ok && c.Gone == nil; n, ok = c.w.overdue(class, n+1, now) {
-			if s := c.send[class][c.w.place(n)]; !s.posted {
-				l.Did.Retransmissions++
-				l.post(c, s)
-			}
+			l.again(c, class, n)
 		}
 	}
 	l.speak(c, now)
 }
+
+// again sends a message again.
+func (l *Layer) again(c *channel, class int, n uint32) {
+	if s := c.send[class][c.w.place(n)]; !s.posted {
+		l.Did.Retransmissions++
+		l.post(c, s)
+	}
+}
+
+// A no-op reply has behind its head which messages its sender holds, those of each class as a
+// word: bit i is of the message i after the one that is acknowledged.
+const (
+	heldAt   = headSize + msg.HeaderSize
+	noOpSize = heldAt + 8*classes
+)
 
 // speak sends the no-op reply, if it is due.
 func (l *Layer) speak(c *channel, now int64) {
@@ -151,8 +163,26 @@ func (l *Layer) speak(c *channel, now int64) {
 		return
 	}
 	l.Did.NoOps++
-	clear(c.noOp.mem[headSize:][:msg.HeaderSize])
-	c.noOp.mem[headSize] = msg.NoOp
-	c.noOp.size = headSize + msg.HeaderSize
+	m := c.noOp.mem
+	clear(m[headSize:heldAt])
+	m[headSize] = msg.NoOp
+	for class, held := range c.w.holds(now) {
+		binary.LittleEndian.PutUint64(m[heldAt+8*class:], held)
+	}
+	c.noOp.size = noOpSize
 	l.post(c, c.noOp)
+}
+
+// repair sends again what a no-op reply, which may be anything, says to be missing.
+func (l *Layer) repair(c *channel, m []byte) {
+	if len(m) < noOpSize {
+		return
+	}
+	le := binary.LittleEndian
+	for class := range classes {
+		base, held := le.Uint32(m[4+4*class:]), le.Uint64(m[heldAt+8*class:])
+		for n, ok := c.w.missing(class, base, held, base, l.Clock); ok && c.Gone == nil; n, ok = c.w.missing(class, base, held, n+1, l.Clock) {
+			l.again(c, class, n)
+		}
+	}
 }

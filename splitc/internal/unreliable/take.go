@@ -65,6 +65,7 @@ func (l *Layer) heard(c *channel, r *recv) bool {
 	c.w.acknowledged(reply, ofReplies)
 	kind, number := m[headSize], le.Uint32(m)
 	if kind == msg.NoOp {
+		l.repair(c, m)
 		return false
 	}
 	class := classOf(kind)

@@ -5,8 +5,9 @@
 // processed of both; messages are processed in the order in which they were sent; a no-op
 // reply goes when a quarter of the credits were taken and nothing was sent back.
 //
-// What the paper had not: messages of which nothing is heard are sent again, those that
-// come again are known by their numbers, and numbers wrap around. Nobody is taken for dead
+// What the paper had not: a rank that lacks a message and holds later ones says which, and the
+// missing ones are sent again; so are the oldest of those of which nothing is heard for long;
+// messages that come again are known by their numbers, and numbers wrap around. Nobody is taken for dead
 // for being silent, because a rank that computes is: whether a rank lives says the job's
 // own connection.
 //
@@ -24,7 +25,7 @@ import (
 )
 
 // credits of the channels: how many requests, and as many replies, may be under way to a
-// rank. Powers of two.
+// rank. Powers of two, and no more than a word has bits.
 var credits = [msg.Channels]int{msg.Short: 64, msg.Medium: 16}
 
 // spare is how many receives there are for what is not in the window: no-op replies, and

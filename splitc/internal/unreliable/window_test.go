@@ -37,6 +37,7 @@ const messages = 300
 type packet struct {
 	to, class      int // class is -1 for a no-op reply
 	number, rq, rp uint32
+	held           [classes]uint64 // of a no-op reply
 	at             int64
 }
 
@@ -62,8 +63,12 @@ func (p *pair) done() bool {
 // put has a packet on its way, once, twice or not at all.
 func (p *pair) put(from, class int, number uint32, now int64) {
 	rq, rp := p.w[from].acks()
+	var held [classes]uint64
+	if class < 0 {
+		held = p.w[from].holds(now)
+	}
 	for range []int{0, 1, 1, 1, 2}[p.rng.IntN(5)] {
-		p.path = append(p.path, packet{1 - from, class, number, rq, rp, now + p.rng.Int64N(60e6)})
+		p.path = append(p.path, packet{1 - from, class, number, rq, rp, held, now + p.rng.Int64N(60e6)})
 	}
 }
 
@@ -107,6 +112,11 @@ func (p *pair) arrive(q packet, now int64) error {
 		return errors.New("an acknowledgement of what was never sent is believed")
 	}
 	if q.class < 0 {
+		for class, base := range [classes]uint32{q.rq, q.rp} {
+			for n, ok := w.missing(class, base, q.held[class], base, now); ok; n, ok = w.missing(class, base, q.held[class], n+1, now) {
+				p.put(q.to, class, n, now)
+			}
+		}
 		return nil
 	}
 	held := &p.held[q.to][q.class]
@@ -128,4 +138,71 @@ func (p *pair) arrive(q packet, now int64) error {
 		return errors.New("a message is processed twice")
 	}
 	return nil
+}
+
+// TestGap: of 64 messages, 16 in a frame, the second frame is lost. Its messages, and no
+// others, are sent again, as soon as the other side has said that it lacks them.
+func TestGap(t *testing.T) {
+	const frame, sentAt, heardAt = 16, 5e6, 7e6
+	a, b := newWindow(64), newWindow(64)
+	for i := range 4 * frame {
+		n := a.add(request, sentAt)
+		if i/frame == 1 {
+			continue
+		}
+		if b.arrived(request, n) != fresh {
+			t.Fatalf("message %d is not fresh", i)
+		}
+		if n == b.in[request] {
+			b.processed(request, sentAt)
+		}
+	}
+	if !b.speaks(sentAt) {
+		t.Fatal("nothing is said of a gap")
+	}
+	base, _ := b.acks()
+	held := b.holds(sentAt)
+	if b.speaks(sentAt) {
+		t.Error("the same is said twice at once")
+	}
+	a.acknowledged(request, base)
+	if n, ok := a.missing(request, base, held[request], base, sentAt); ok {
+		t.Errorf("message %d has been on its way for no time, and is sent again", n-firstNumber)
+	}
+	var again []uint32
+	for n, ok := a.missing(request, base, held[request], base, heardAt); ok; n, ok = a.missing(request, base, held[request], n+1, heardAt) {
+		again = append(again, n-firstNumber)
+	}
+	for i, n := range again {
+		if n != uint32(frame+i) {
+			t.Fatalf("messages %v are sent again", again)
+		}
+	}
+	if len(again) != frame {
+		t.Errorf("%d messages are sent again, want %d", len(again), frame)
+	}
+	for i := range uint32(frame) {
+		b.arrived(request, firstNumber+frame+i)
+	}
+	for range 3 * frame {
+		b.processed(request, heardAt)
+	}
+	if b.lacks() || b.in[request] != a.out[request].next {
+		t.Error("the gap is not closed")
+	}
+}
+
+// TestSilence: a side that hears nothing for long sends some of its messages again, not all.
+func TestSilence(t *testing.T) {
+	a := newWindow(64)
+	for range 64 {
+		a.add(request, 0)
+	}
+	count := 0
+	for n, ok := a.overdue(request, firstNumber, timeout); ok; n, ok = a.overdue(request, n+1, timeout) {
+		count++
+	}
+	if count != probe {
+		t.Errorf("%d messages are sent again, want %d", count, probe)
+	}
 }
