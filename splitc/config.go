@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/bobnet-go/bobnet/endpoint/lanai"
 	"github.com/bobnet-go/bobnet/job"
 	"github.com/bobnet-go/bobnet/progress/logqueue"
 	"github.com/bobnet-go/bobnet/vipl"
@@ -52,6 +53,11 @@ type Config struct {
 	// Layer is the name of the communication layer, one of Layers; empty means what
 	// EnvLayer says, or else DefaultLayer. It is the same in all processes.
 	Layer string
+	// Card carries the active messages of the layers am and shm in place of the NIC: an
+	// emulated LANai card that holds endpoints itself (package endpoint/lanai), in all
+	// processes or in none. The NIC carries what the job says of its processes. It stays the
+	// caller's.
+	Card *lanai.Card
 	// HeapSize is the length of each process's spread heap in bytes, of virtual memory:
 	// pages take memory when they are used. It is rounded up to whole pages of 4096
 	// bytes, and the same in all processes. 0 means what EnvHeap says, or else
@@ -120,6 +126,8 @@ func (c *Config) check() error {
 	switch {
 	case layers[c.Layer] == nil:
 		return opError("start", ErrArgument, "there is no layer %q, but %s", c.Layer, strings.Join(Layers(), ", "))
+	case c.Card != nil && c.Layer != "am" && c.Layer != "shm":
+		return opError("start", ErrArgument, "Card carries the layers am and shm, and not %s", c.Layer)
 	case c.HeapSize < MinHeapSize || c.HeapSize > MaxHeapSize:
 		return opError("start", ErrArgument, "a heap of %d bytes is not in %d..%d", c.HeapSize, MinHeapSize, MaxHeapSize)
 	case c.WaitTimeout < 0:

@@ -87,7 +87,7 @@
 //	            these calls Poll now and then
 //	am          active messages (package endpoint, AMVIA's credits: 64 short, 8 medium, 1
 //	            bulk): a request and a reply for each primitive, bulk operations in medium
-//	            messages
+//	            messages. Config.Card has them, and those of shm, go over a LANai card
 //	reliable    VIs of reliable delivery, two between two processes: no handlers, and no
 //	            replies to stores
 //	unreliable  VIs of the unreliable level, with a window of its own, which is the credits

@@ -67,7 +67,7 @@ func (w *World) open(ctx context.Context) (err error) {
 		defer cancel()
 		w.watch = layer.NewWatch(w.nic, w.member, w.cfg.WaitTimeout)
 		w.tree = newTree(w.me, w.procs, w.hosts())
-		w.layer, err = layers[w.cfg.Layer](timed, layer.Config{Member: w.member, NIC: w.nic, Rank: w.me, Procs: w.procs, Generation: w.generation(), HeapSize: w.cfg.HeapSize,
+		w.layer, err = layers[w.cfg.Layer](timed, layer.Config{Member: w.member, NIC: w.nic, Card: w.cfg.Card, Rank: w.me, Procs: w.procs, Generation: w.generation(), HeapSize: w.cfg.HeapSize,
 			Handler: upper{w}, Watch: w.watch, Timeout: w.cfg.Timeout, PeerTimeout: w.cfg.PeerTimeout, Logger: w.log})
 		if err != nil {
 			return fmt.Errorf("splitc: start: layer %s: %w", w.cfg.Layer, err)

@@ -58,7 +58,11 @@ func (l *Layer) open(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	if l.node, err = endpoint.Open(&endpoint.Config{NIC: l.cfg.NIC, Credits: endpoint.AMVIACredits, PeerTimeout: l.cfg.PeerTimeout, Logger: l.cfg.Logger}); err != nil {
+	cfg := endpoint.Config{NIC: l.cfg.NIC, Card: l.cfg.Card, Credits: endpoint.AMVIACredits, PeerTimeout: l.cfg.PeerTimeout, Logger: l.cfg.Logger}
+	if cfg.Card != nil {
+		cfg.NIC = nil
+	}
+	if l.node, err = endpoint.Open(&cfg); err != nil {
 		return err
 	}
 	if l.bundle, err = l.node.NewBundle(endpoint.Sequential); err != nil {

@@ -42,6 +42,7 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/bobnet-go/bobnet/endpoint/lanai"
 	"github.com/bobnet-go/bobnet/job"
 	"github.com/bobnet-go/bobnet/vipl"
 )
@@ -120,6 +121,7 @@ type Handler interface {
 type Config struct {
 	Member      *job.Member // of a job of at least two ranks
 	NIC         *vipl.NIC
+	Card        *lanai.Card // carries active messages in place of NIC; may be nil
 	Rank, Procs int
 	Generation  int    // how many programs this rank has begun before as the same Member
 	HeapSize    int    // bytes, a multiple of 4096

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/bobnet-go/bobnet/endpoint/lanai"
 	"github.com/bobnet-go/bobnet/job"
 	"github.com/bobnet-go/bobnet/splitc/internal/layer"
 	"github.com/bobnet-go/bobnet/transport/sim"
@@ -84,6 +85,7 @@ func (r *rank) synced() error {
 type world struct {
 	*sim.World
 	stations []*sim.Station
+	cards    []*lanai.Card // of the ranks, if they have some
 	errs     []error
 	ready    int // ranks that have begun, where a test counts them
 	done     int // ranks that have finished
@@ -97,7 +99,11 @@ func run(procs int, opts sim.Options, open layer.Open, fn func(r *rank) error) e
 	if opts.Limit == 0 {
 		opts.Limit = 10 * time.Minute
 	}
-	w := &world{World: sim.New(opts)}
+	return (&world{World: sim.New(opts)}).run(procs, open, fn)
+}
+
+// run is run in a world that is there.
+func (w *world) run(procs int, open layer.Open, fn func(r *rank) error) error {
 	for me := range procs {
 		station := w.Station(fmt.Sprint("rank ", me))
 		w.stations = append(w.stations, station)
@@ -135,7 +141,11 @@ func (w *world) rank(me, procs int, station *sim.Station, open layer.Open, fn fu
 	defer r.watch.End()
 	ctx, cancel := nic.WithTimeout(bg, time.Minute)
 	defer cancel()
-	r.Layer, err = open(ctx, layer.Config{Member: r.member, NIC: nic, Rank: me, Procs: procs, HeapSize: heapSize, Handler: r, Watch: r.watch,
+	var card *lanai.Card
+	if w.cards != nil {
+		card = w.cards[me]
+	}
+	r.Layer, err = open(ctx, layer.Config{Card: card, Member: r.member, NIC: nic, Rank: me, Procs: procs, HeapSize: heapSize, Handler: r, Watch: r.watch,
 		Timeout: time.Minute, PeerTimeout: peerTimeout, Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		r.member.Fail(err)
