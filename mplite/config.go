@@ -28,8 +28,8 @@ type Config struct {
 	// segment. Ranks of different jobs never meet.
 	Job string
 	// Rank is this process's rank, Size the number of ranks. Where Size is given,
-	// Rank is not read from the environment. Size 0 means 1 if EnvSize is not set,
-	// either: a job of one rank needs no network.
+	// Rank is not read from the environment. Size 0 means 1 if no launcher
+	// (job.FindPlace) says another number: a job of one rank needs no network.
 	Rank, Size int
 	// Interface is the network interface, by name or MAC address; empty means
 	// what EnvInterface says, or else the only candidate.

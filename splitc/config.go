@@ -38,7 +38,8 @@ const (
 type Config struct {
 	// Job is the program's name, by which its processes find each other on the segment.
 	// Rank is this one's number, Size how many there are. Where Size is given, Rank is not
-	// read from the environment. Size 0 means 1 if job.EnvSize is not set, either.
+	// read from the environment. Size 0 means 1 if no launcher (job.FindPlace) says another
+	// number.
 	Job        string
 	Rank, Size int
 	// Interface is the network interface, by name or MAC address; empty means what

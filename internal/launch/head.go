@@ -83,9 +83,7 @@ func (e *ExitError) Error() string {
 // Survey asks all hosts what they are, and lets them go.
 func (c *Config) Survey(ctx context.Context) []doctor.Finding {
 	all, answers := c.connect(ctx, c.Hosts)
-	for _, r := range all {
-		defer r.leave()
-	}
+	leaveAll(all)
 	return Judge(c.Version, answers)
 }
 
@@ -111,6 +109,15 @@ func (c *Config) connect(ctx context.Context, hosts []Host) ([]*remote, []Answer
 	}
 	wait.Wait()
 	return slices.DeleteFunc(all, func(r *remote) bool { return r == nil }), answers
+}
+
+// leaveAll has all nodes end, at once.
+func leaveAll(nodes []*remote) {
+	var wait sync.WaitGroup
+	for _, r := range nodes {
+		wait.Go(r.leave)
+	}
+	wait.Wait()
 }
 
 // refusal is why nothing was started: what is wrong with hosts.
@@ -156,11 +163,7 @@ func (c *Config) Run(ctx context.Context) error {
 	nodes, answers := c.connect(ctx, used)
 	defer func() {
 		close(h.over)
-		var wait sync.WaitGroup
-		for _, r := range nodes {
-			wait.Go(r.leave)
-		}
-		wait.Wait()
+		leaveAll(nodes)
 	}()
 	if ctx.Err() != nil {
 		return fmt.Errorf("run: interrupted: %w", context.Cause(ctx))
