@@ -21,6 +21,7 @@ func TestReadmePrograms(t *testing.T) {
 		"vipl":      `says "hello over Ethernet"`,
 		"endpoint":  "2 4",
 		"splitc":    "processor 1 of 2: its neighbour has 0.5, all together 2",
+		"stream":    "hello, stream came back",
 		"vmmc":      "it is there, and nobody receives",
 		"vrpc":      "2 squared is 4",
 		"transport": "echo",

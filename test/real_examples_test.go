@@ -31,6 +31,8 @@ func TestExamples(t *testing.T) {
 		{"barrier", []string{"-n", "1000"}, nothing, checkBarrier},
 		{"blackboard", nil, nothing, checkBoard},
 		{"heat", []string{"-steps", "300"}, nothing, checkHeat},
+		{"grpc", []string{"-n", "300"}, nothing, checkBeside("server: answered 1260 checks")},
+		{"http", []string{"-n", "300"}, nothing, checkBeside("server: echoed 1260 bodies")},
 		{"kv", nil, nothing, checkStore},
 		{"notify", nil, nothing, checkNotify},
 		{"pingpong", []string{"-n", "5000"}, nothing, checkPingpong},
@@ -72,6 +74,8 @@ func TestExampleArguments(t *testing.T) {
 		{"barrier", "-n 0", "-n 0: want at least one round"},
 		{"barrier", "-n -1", "-n -1: want at least one round"},
 		{"blackboard", "-n 0", "-n 0: want 1 to 100000 lines"},
+		{"grpc", "-n 0", "-n 0: want at least one call"},
+		{"http", "-n 0", "-n 0, -size 64: want at least one call"},
 		{"kv", "-n -1", "-n -1: want at least one key"},
 		{"notify", "-n -1", "-n -1: want at least one number"},
 		{"pingpong", "-n 0", "-n 0: want sizes in 1.."},
@@ -161,6 +165,23 @@ func checkHeat(t *testing.T, dir, out string) {
 	picture, err := os.ReadFile(filepath.Join(dir, "heat.png"))
 	if err != nil || !bytes.HasPrefix(picture, []byte("\x89PNG\r\n")) {
 		t.Errorf("heat.png begins with %.8q (%v)", picture, err)
+	}
+}
+
+// checkBeside: the client has made all calls over streams and over TCP, and the server counts
+// them.
+func checkBeside(served string) func(t *testing.T, dir, out string) {
+	return func(t *testing.T, _, out string) {
+		for _, over := range []string{"stream", "tcp"} {
+			for _, together := range []int{1, 8} {
+				if want := fmt.Sprintf("over %s: 300 calls, %d at a time: ", over, together); !strings.Contains(out, want) {
+					t.Errorf("no %q:\n%s", want, out)
+				}
+			}
+		}
+		if !strings.Contains(out, served+"\n") {
+			t.Errorf("no %q:\n%s", served, out)
+		}
 	}
 }
 

@@ -206,7 +206,7 @@ var buildCommands = sync.OnceValues(func() (dir string, err error) {
 		return "", err
 	}
 	args := []string{"build", "-o", dir + string(filepath.Separator), "./cmd/bobnet"}
-	for _, example := range []string{"barrier", "blackboard", "cg", "cholesky", "em3d", "fft3d", "heat", "kv", "notify", "pingpong", "raytrace", "rdma", "sort"} {
+	for _, example := range []string{"barrier", "blackboard", "cg", "cholesky", "em3d", "fft3d", "grpc", "heat", "http", "kv", "notify", "pingpong", "raytrace", "rdma", "sort"} {
 		args = append(args, "./examples/"+example)
 	}
 	build := exec.Command("go", args...)

@@ -150,7 +150,7 @@ func (p Plan) validateNumbers() error {
 // its own.
 func (p Plan) minMTU() int {
 	onNIC := func(stack string) bool {
-		return slices.Contains([]string{"vipl", "mplite", "am2", "vmmc", "vrpc", "splitc"}, stack)
+		return slices.Contains([]string{"vipl", "mplite", "am2", "vmmc", "vrpc", "splitc", "stream"}, stack)
 	}
 	if p.together() || !slices.ContainsFunc(p.Stacks, onNIC) {
 		return ethertype.MinMTU

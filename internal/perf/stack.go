@@ -66,6 +66,7 @@ var stacks = []struct {
 	{"vmmc", vmmcStack{}},
 	{"vrpc", vrpcStack{}},
 	{"splitc", splitStack{}},
+	{"stream", streamStack{}},
 	{"tcp", tcpStack{}},
 	{"udp", udpStack{}},
 }

@@ -1,0 +1,188 @@
+// Command grpc runs gRPC over streams: a server, a client and a benchmark, which compares
+// it with the same over TCP on the same interface.
+//
+//	go run ./cmd/bobnet lab -n 2 -- go run ./examples/grpc -n 2000
+//
+// Or by hand, on machines of one Ethernet segment (as root, or with cap_net_raw):
+//
+//	BOBNET_RANK=0 grpc &    # on one: the server
+//	BOBNET_RANK=1 grpc      # on another: the client
+//
+// The service is gRPC's own for health checks (grpc.health.v1), whose code its module has,
+// and whose List tells where the server can be reached by TCP. Rank 1 makes unary
+// calls, one after another and eight at a time, first over streams and then over TCP, and
+// prints the rates. What makes them go over streams is a listener and a function that
+// dials.
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"log"
+	"net"
+	"os"
+	"os/signal"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"github.com/bobnet-go/bobnet/examples/internal/beside"
+	"github.com/bobnet-go/bobnet/stream"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/status"
+)
+
+var count = flag.Int("n", 20_000, "calls of each measurement")
+
+func main() {
+	log.SetFlags(0)
+	log.SetPrefix("grpc: ")
+	if flag.Parse(); flag.NArg() > 0 {
+		log.Fatalf("%q: want flags only; see -help", flag.Args())
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	if err := run(ctx, os.Getenv("BOBNET_RANK")); err != nil {
+		log.Fatal(err)
+	}
+}
+
+func run(ctx context.Context, rank string) error {
+	if *count < 1 {
+		return fmt.Errorf("-n %d: want at least one call", *count)
+	}
+	if rank != "0" && rank != "1" {
+		return nil
+	}
+	host, err := stream.Open(&stream.Config{Interface: os.Getenv("BOBNET_IFACE")})
+	if err != nil {
+		return err
+	}
+	defer host.Close()
+	name := "grpc-" + cmp.Or(os.Getenv("BOBNET_JOB"), "default")
+	if rank == "1" {
+		return client(ctx, host, name)
+	}
+	return server(ctx, host, name)
+}
+
+// service answers health checks, of the server itself.
+type service struct {
+	grpc_health_v1.UnimplementedHealthServer
+	tcp    string
+	served atomic.Int64
+	bye    context.CancelFunc
+}
+
+// Check is what is measured.
+func (s *service) Check(_ context.Context, req *grpc_health_v1.HealthCheckRequest) (*grpc_health_v1.HealthCheckResponse, error) {
+	if req.Service != "" {
+		return nil, status.Error(codes.NotFound, "only the server itself is looked at")
+	}
+	s.served.Add(1)
+	return &grpc_health_v1.HealthCheckResponse{Status: grpc_health_v1.HealthCheckResponse_SERVING}, nil
+}
+
+// List tells where else the server can be reached: the address for TCP is the name of a service.
+func (s *service) List(context.Context, *grpc_health_v1.HealthListRequest) (*grpc_health_v1.HealthListResponse, error) {
+	serving := &grpc_health_v1.HealthCheckResponse{Status: grpc_health_v1.HealthCheckResponse_SERVING}
+	return &grpc_health_v1.HealthListResponse{Statuses: map[string]*grpc_health_v1.HealthCheckResponse{s.tcp: serving}}, nil
+}
+
+// Watch ends the service: the server goes when the client has finished watching.
+func (s *service) Watch(_ *grpc_health_v1.HealthCheckRequest, out grpc_health_v1.Health_WatchServer) error {
+	s.bye()
+	return out.Send(&grpc_health_v1.HealthCheckResponse{Status: grpc_health_v1.HealthCheckResponse_NOT_SERVING})
+}
+
+// server serves until a client has said that it has finished.
+func server(ctx context.Context, host *stream.Host, name string) error {
+	listeners, err := beside.Listen(ctx, host, name)
+	if err != nil {
+		return err
+	}
+	ctx, done := context.WithCancel(ctx)
+	defer done()
+	s := &service{tcp: listeners.TCP(), bye: done}
+	srv := grpc.NewServer()
+	grpc_health_v1.RegisterHealthServer(srv, s)
+	var group sync.WaitGroup
+	errs := make([]error, len(listeners))
+	for i, l := range listeners {
+		group.Go(func() { errs[i] = srv.Serve(l) })
+	}
+	<-ctx.Done()
+	srv.GracefulStop()
+	group.Wait()
+	fmt.Printf("server: answered %d checks\n", s.served.Load())
+	return errors.Join(errs...)
+}
+
+// client measures, and tells the server that it has finished.
+func client(ctx context.Context, host *stream.Host, name string) error {
+	if err := beside.Await(ctx, host, name); err != nil {
+		return err
+	}
+	dialer := stream.Dialer{Host: host}
+	conn, err := dial("bobnet://"+name, func(ctx context.Context, address string) (net.Conn, error) {
+		return dialer.DialContext(ctx, stream.Network, address)
+	})
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	over := grpc_health_v1.NewHealthClient(conn)
+	list, err := over.List(ctx, &grpc_health_v1.HealthListRequest{})
+	if err == nil {
+		err = measure(ctx, over, "stream")
+	}
+	for address := range list.GetStatuses() {
+		if err == nil && strings.Contains(address, ":") {
+			err = overTCP(ctx, address)
+		}
+	}
+	if err != nil {
+		return err
+	}
+	end, err := over.Watch(ctx, &grpc_health_v1.HealthCheckRequest{})
+	for err == nil {
+		_, err = end.Recv()
+	}
+	if err == io.EOF {
+		return nil
+	}
+	return err
+}
+
+func overTCP(ctx context.Context, address string) error {
+	conn, err := dial(address, func(ctx context.Context, address string) (net.Conn, error) {
+		return new(net.Dialer).DialContext(ctx, "tcp", address)
+	})
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	return measure(ctx, grpc_health_v1.NewHealthClient(conn), "tcp")
+}
+
+// dial returns a client whose connections to address dial makes.
+func dial(address string, dial func(ctx context.Context, address string) (net.Conn, error)) (*grpc.ClientConn, error) {
+	return grpc.NewClient("passthrough:///"+address, grpc.WithContextDialer(dial), grpc.WithTransportCredentials(insecure.NewCredentials()))
+}
+
+func measure(ctx context.Context, c grpc_health_v1.HealthClient, over string) error {
+	return beside.Measure(over, *count, func() error {
+		answer, err := c.Check(ctx, &grpc_health_v1.HealthCheckRequest{})
+		if err == nil && answer.Status != grpc_health_v1.HealthCheckResponse_SERVING {
+			err = fmt.Errorf("the server says %v", answer.Status)
+		}
+		return err
+	})
+}

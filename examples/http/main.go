@@ -1,0 +1,164 @@
+// Command http runs net/http over streams: a server, a client and a benchmark, which
+// compares them with the same over TCP on the same interface.
+//
+//	go run ./cmd/bobnet lab -n 2 -- go run ./examples/http -n 2000
+//
+// Or by hand, on machines of one Ethernet segment (as root, or with cap_net_raw):
+//
+//	BOBNET_RANK=0 http &    # on one: the server
+//	BOBNET_RANK=1 http      # on another: the client
+//
+// Rank 0 serves one handler at bobnet://http and, where the interface has an IP address, by
+// TCP. Rank 1 asks it to echo small bodies, one call after another and eight at a time, first
+// over streams and then over TCP, and prints the rates. Neither handler nor client knows
+// what carries them: the listener and the function that dials are all that differs.
+package main
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"os"
+	"os/signal"
+	"sync/atomic"
+	"time"
+
+	"github.com/bobnet-go/bobnet/examples/internal/beside"
+	"github.com/bobnet-go/bobnet/stream"
+)
+
+var (
+	count = flag.Int("n", 20_000, "calls of each measurement")
+	size  = flag.Int("size", 64, "bytes of a body")
+)
+
+func main() {
+	log.SetFlags(0)
+	log.SetPrefix("http: ")
+	if flag.Parse(); flag.NArg() > 0 {
+		log.Fatalf("%q: want flags only; see -help", flag.Args())
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	if err := run(ctx, os.Getenv("BOBNET_RANK")); err != nil {
+		log.Fatal(err)
+	}
+}
+
+func run(ctx context.Context, rank string) error {
+	if *count < 1 || *size < 1 || *size > 1<<20 {
+		return fmt.Errorf("-n %d, -size %d: want at least one call, of 1..%d bytes", *count, *size, 1<<20)
+	}
+	if rank != "0" && rank != "1" {
+		return nil
+	}
+	host, err := stream.Open(&stream.Config{Interface: os.Getenv("BOBNET_IFACE")})
+	if err != nil {
+		return err
+	}
+	defer host.Close()
+	name := "http-" + cmp.Or(os.Getenv("BOBNET_JOB"), "default")
+	if rank == "1" {
+		return client(ctx, host, name)
+	}
+	return server(ctx, host, name)
+}
+
+// server serves until a client has said that it has finished.
+func server(ctx context.Context, host *stream.Host, name string) error {
+	listeners, err := beside.Listen(ctx, host, name)
+	if err != nil {
+		return err
+	}
+	ctx, done := context.WithCancel(ctx)
+	defer done()
+	var served atomic.Int64
+	mux := http.NewServeMux()
+	mux.HandleFunc("POST /echo", func(w http.ResponseWriter, r *http.Request) {
+		served.Add(1)
+		io.Copy(w, r.Body)
+	})
+	mux.HandleFunc("GET /tcp", func(w http.ResponseWriter, r *http.Request) { io.WriteString(w, listeners.TCP()) })
+	mux.HandleFunc("POST /bye", func(http.ResponseWriter, *http.Request) { done() })
+	srv := &http.Server{Handler: mux}
+	ended := make(chan error, len(listeners))
+	for _, l := range listeners {
+		go func() { ended <- srv.Serve(l) }()
+	}
+	<-ctx.Done()
+	quit, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	err = srv.Shutdown(quit) // calls end first
+	for range listeners {
+		if e := <-ended; !errors.Is(e, http.ErrServerClosed) {
+			err = errors.Join(err, e)
+		}
+	}
+	fmt.Printf("server: echoed %d bodies\n", served.Load())
+	return err
+}
+
+// client measures, and tells the server that it has finished.
+func client(ctx context.Context, host *stream.Host, name string) error {
+	if err := beside.Await(ctx, host, name); err != nil {
+		return err
+	}
+	dialer := stream.Dialer{Host: host}
+	over := newClient(dialer.DialContext)
+	url := "http://" + name
+	address, err := call(ctx, over, http.MethodGet, url+"/tcp", nil)
+	if err != nil {
+		return err
+	}
+	err = measure(ctx, over, url, "stream")
+	if err == nil && len(address) > 0 {
+		tcp := newClient(new(net.Dialer).DialContext)
+		err = measure(ctx, tcp, "http://"+string(address), "tcp")
+		tcp.CloseIdleConnections()
+	}
+	if err == nil {
+		_, err = call(ctx, over, http.MethodPost, url+"/bye", nil)
+	}
+	over.CloseIdleConnections()
+	return err
+}
+
+func newClient(dial func(ctx context.Context, network, address string) (net.Conn, error)) *http.Client {
+	return &http.Client{Transport: &http.Transport{DialContext: dial, MaxIdleConnsPerHost: 8}}
+}
+
+// measure has bodies echoed and compares what comes back.
+func measure(ctx context.Context, c *http.Client, url, over string) error {
+	body := bytes.Repeat([]byte("bobnet "), *size/7+1)[:*size]
+	return beside.Measure(over, *count, func() error {
+		back, err := call(ctx, c, http.MethodPost, url+"/echo", body)
+		if err == nil && !bytes.Equal(back, body) {
+			err = fmt.Errorf("%d bytes came back that are not the %d that were sent", len(back), len(body))
+		}
+		return err
+	})
+}
+
+// call makes a request and returns the body of its answer.
+func call(ctx context.Context, c *http.Client, method, url string, body []byte) ([]byte, error) {
+	req, err := http.NewRequestWithContext(ctx, method, url, bytes.NewReader(body))
+	if err != nil {
+		return nil, err
+	}
+	answer, err := c.Do(req)
+	if err != nil {
+		return nil, err
+	}
+	defer answer.Body.Close()
+	if answer.StatusCode != http.StatusOK {
+		return nil, fmt.Errorf("%s: %s", url, answer.Status)
+	}
+	return io.ReadAll(answer.Body)
+}

@@ -1,0 +1,101 @@
+package perf
+
+import (
+	"context"
+	"io"
+	"net"
+	"time"
+)
+
+// byteRead is the least that one read of a stream of bytes asks for, in bytes.
+const byteRead = 64 << 10
+
+// byteConn is one end of a stream of bytes, of TCP or of package stream.
+type byteConn struct {
+	conn    net.Conn
+	noDelay func(bool) error // ends that small writes wait for each other, or nil
+	buf     []byte           // a message
+	read    []byte           // what Sink reads into
+	tx      cursor           // what Stream writes
+}
+
+func newByteConn(conn net.Conn, c Case) *byteConn {
+	return &byteConn{conn: conn, buf: make([]byte, c.Size), read: make([]byte, max(c.Size, byteRead)), tx: newCursor(c.Size)}
+}
+
+func deadlineOf(ctx context.Context) time.Time {
+	t, _ := ctx.Deadline()
+	return t
+}
+
+// PingPong is part of Conn.
+func (t *byteConn) PingPong(ctx context.Context, rtt []int64) error {
+	t.conn.SetDeadline(deadlineOf(ctx))
+	base := time.Now()
+	last := time.Duration(0)
+	for i := range rtt {
+		if _, err := t.conn.Write(t.buf); err != nil {
+			return err
+		}
+		if _, err := io.ReadFull(t.conn, t.buf); err != nil {
+			return err
+		}
+		now := time.Since(base)
+		rtt[i] = int64(now - last)
+		last = now
+	}
+	return nil
+}
+
+// Echo is part of Conn.
+func (t *byteConn) Echo(ctx context.Context, n int) error {
+	t.conn.SetDeadline(deadlineOf(ctx))
+	for range n {
+		if _, err := io.ReadFull(t.conn, t.buf); err != nil {
+			return err
+		}
+		if _, err := t.conn.Write(t.buf); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Stream is part of Conn. One write carries one message; the byte that comes
+// back says that the last one has been read.
+func (t *byteConn) Stream(ctx context.Context, n int) (int, error) {
+	t.conn.SetDeadline(deadlineOf(ctx))
+	for range n {
+		msg := t.tx.next(len(t.buf))
+		if _, err := t.conn.Write(msg); err != nil {
+			return 0, err
+		}
+		t.tx.advance(len(msg))
+	}
+	if t.noDelay != nil { // the rest must not wait for an acknowledgement, which the peer delays
+		t.noDelay(true)
+		defer t.noDelay(false)
+	}
+	_, err := io.ReadFull(t.conn, t.buf[:1])
+	return n, err
+}
+
+// Sink is part of Conn.
+func (t *byteConn) Sink(ctx context.Context, n int) error {
+	t.conn.SetDeadline(deadlineOf(ctx))
+	for left := n * len(t.buf); left > 0; {
+		k, err := t.conn.Read(t.read[:min(len(t.read), left)])
+		if err != nil {
+			return err
+		}
+		left -= k
+	}
+	_, err := t.conn.Write(t.buf[:1])
+	return err
+}
+
+// Counters is part of Conn. What the kernel sends again is not read.
+func (t *byteConn) Counters() Counters { return Counters{} }
+
+// Close is part of Conn.
+func (t *byteConn) Close() error { return t.conn.Close() }
