@@ -53,6 +53,7 @@ type Collector struct {
 
 	process, rpc         []*prometheus.Desc // as processFields, rpcFields
 	world                []*prometheus.Desc // as worldFields
+	stream               []*prometheus.Desc // as streamFields
 	splitcOps            *prometheus.Desc
 	splitcBytes          *prometheus.Desc
 	refusedWrites        *prometheus.Desc
@@ -70,6 +71,7 @@ type Collector struct {
 	processes watching[Process]
 	servers   watching[RPCServer]
 	worlds    watching[World]
+	hosts     watching[StreamHost]
 	daemons   watching[Daemon]
 	tuns      watching[Tun]
 
@@ -94,6 +96,7 @@ func NewCollector(cfg *Config) *Collector {
 	c.node = describe(nodeFields, cfg.Labels, nodeLabels...)
 	c.process, c.refusedWrites = describe(processFields, cfg.Labels, processLabels...), refusedWrites.describe(cfg.Labels)
 	c.world, c.splitcOps, c.splitcBytes = describe(worldFields, cfg.Labels, worldLabels...), splitcOps.describe(cfg.Labels), splitcBytes.describe(cfg.Labels)
+	c.stream = describe(streamFields, cfg.Labels, streamLabels...)
 	c.rpc, c.rpcCalls, c.rpcRefused = describe(rpcFields, cfg.Labels, rpcLabels...), rpcCalls.describe(cfg.Labels), rpcRefused.describe(cfg.Labels)
 	c.daemon = describe(daemonFields, cfg.Labels, daemonLabels...)
 	c.card, c.cardDropped = describe(cardFields, cfg.Labels, cardLabels...), cardDropped.describe(cfg.Labels)
@@ -157,7 +160,7 @@ func (c *Collector) WatchRank(m *mplite.Comm) (forget func()) {
 
 // Describe implements prometheus.Collector.
 func (c *Collector) Describe(ch chan<- *prometheus.Desc) {
-	for _, descs := range [][]*prometheus.Desc{c.nic, c.vi, c.rank, c.node, c.process, c.world, c.rpc, c.daemon, c.card, c.mapper, c.maps, c.tun,
+	for _, descs := range [][]*prometheus.Desc{c.nic, c.vi, c.rank, c.node, c.process, c.world, c.stream, c.rpc, c.daemon, c.card, c.mapper, c.maps, c.tun,
 		{c.nicInfo, c.viInfo, c.drops, c.errors, c.lost, c.unused, c.again, c.collectives, c.refused, c.returned},
 		{c.refusedWrites, c.splitcOps, c.splitcBytes, c.rpcCalls, c.rpcRefused, c.cardDropped, c.tunDropped}} {
 		for _, d := range descs {
@@ -183,6 +186,7 @@ func (c *Collector) Collect(ch chan<- prometheus.Metric) {
 	c.collectNodes(ch)
 	c.collectProcesses(ch)
 	c.collectWorlds(ch)
+	c.collectStreams(ch)
 	c.collectServers(ch)
 	c.collectDaemons(ch)
 	c.collectCards(ch)

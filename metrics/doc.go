@@ -30,6 +30,9 @@
 //
 // A process of Split-C has the labels layer and processor, and its operations kind.
 //
+// A host of streams has the label host, the address of its NIC. Its streams are added up, however
+// many there are.
+//
 // A daemon of VMMC has the label node.
 //
 // A card of the emulated fabric has the label card, its interface; the host's mapper has
@@ -45,7 +48,8 @@
 // has not been acknowledged and its age, and of every node of active messages
 // what is under way to each destination, how old the oldest request is and what
 // it waits for; of every process of VMMC its exports, importers and notifications, of
-// every process of Split-C what it waits for and has done, and of
+// every process of Split-C what it waits for and has done, of every host of streams what
+// each stream has to be read and sent, and of
 // every server of remote procedures what became of its calls. Of every card of the emulated
 // fabric they say who has its memory, what its cable carries, and what the mapper has found.
 //

@@ -12,6 +12,7 @@ import (
 	"github.com/bobnet-go/bobnet/endpoint"
 	"github.com/bobnet-go/bobnet/mplite"
 	"github.com/bobnet-go/bobnet/splitc"
+	"github.com/bobnet-go/bobnet/stream"
 	"github.com/bobnet-go/bobnet/stream/tun"
 	"github.com/bobnet-go/bobnet/transport/myrinet/plain"
 	"github.com/bobnet-go/bobnet/vipl"
@@ -40,6 +41,8 @@ type Dump struct {
 
 	Worlds []splitc.Snapshot `json:",omitempty"`
 
+	Streams []stream.Snapshot `json:",omitempty"`
+
 	Daemons []daemon.Snapshot `json:",omitempty"`
 
 	Cards []plain.Snapshot `json:",omitempty"`
@@ -54,6 +57,7 @@ func (c *Collector) Dump() *Dump {
 	d.Nodes = snapshots(d, "node", &c.nodes, Node.Snapshot)
 	d.Processes = snapshots(d, "vmmc process", &c.processes, Process.Snapshot)
 	d.Worlds = snapshots(d, "split-c process", &c.worlds, World.Snapshot)
+	d.Streams = snapshots(d, "host of streams", &c.hosts, StreamHost.Snapshot)
 	d.Servers = snapshots(d, "RPC server", &c.servers, RPCServer.Snapshot)
 	d.Daemons = snapshots(d, "daemon", &c.daemons, Daemon.Snapshot)
 	d.Tuns = snapshots(d, "tun", &c.tuns, Tun.Snapshot)
@@ -97,7 +101,7 @@ func within[T any](f func() T) (result T, ok bool) {
 	}
 }
 
-// WriteTo writes the dump as text: the rank, the nodes, the processes of VMMC and of Split-C, the servers of
+// WriteTo writes the dump as text: the rank, the nodes, the processes of VMMC and of Split-C, the hosts of streams, the servers of
 // remote procedures, the daemons of VMMC, the IP networks, the NICs, then the cards. It implements io.WriterTo.
 func (d *Dump) WriteTo(w io.Writer) (int64, error) {
 	var b bytes.Buffer
@@ -121,6 +125,10 @@ func (d *Dump) WriteTo(w io.Writer) (int64, error) {
 		b.WriteByte('\n')
 		d.Worlds[i].WriteTo(&b)
 	}
+	for i := range d.Streams {
+		b.WriteByte('\n')
+		d.Streams[i].WriteTo(&b)
+	}
 	for i := range d.Servers {
 		b.WriteByte('\n')
 		d.Servers[i].WriteTo(&b)
@@ -141,7 +149,7 @@ func (d *Dump) WriteTo(w io.Writer) (int64, error) {
 		b.WriteByte('\n')
 		d.Cards[i].WriteTo(&b)
 	}
-	if len(d.NICs)+len(d.Daemons)+len(d.Tuns)+len(d.Cards)+len(d.Nodes)+len(d.Processes)+len(d.Worlds)+len(d.Servers)+len(d.Stuck) == 0 && d.Rank == nil {
+	if len(d.NICs)+len(d.Daemons)+len(d.Tuns)+len(d.Cards)+len(d.Nodes)+len(d.Processes)+len(d.Worlds)+len(d.Streams)+len(d.Servers)+len(d.Stuck) == 0 && d.Rank == nil {
 		b.WriteString("no NIC is open and no rank has joined a job\n")
 	}
 	return b.WriteTo(w)

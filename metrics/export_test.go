@@ -30,6 +30,8 @@ func Metrics() map[string][]Metric {
 		"process of VMMC":    list(processFields, processLabels),
 		"process of Split-C": list(worldFields, worldLabels),
 
+		"host of streams": list(streamFields, streamLabels),
+
 		"server of remote procedures": list(rpcFields, rpcLabels),
 
 		"daemon of a node": list(daemonFields, daemonLabels),

@@ -100,6 +100,7 @@ func reference(t *testing.T) string {
 		{"node", "One series for each node of active messages, by the address at which it takes connections."},
 		{"process of VMMC", "One series for each process, by its node and number."},
 		{"process of Split-C", "One series for each process, by its communication layer and processor, as of its last wait."},
+		{"host of streams", "One series for each host of streams, by the address of its NIC: all its streams are added up."},
 		{"server of remote procedures", "One series for each server, `rpc`, `rpc#2` and so on in the order in which they were watched. " +
 			"Of a server with more than 32 versions of programs, calls of the others are added up as `program=\"other\"`."},
 		{"daemon of a node", "One series for each daemon of VMMC, by its node: `bobnet daemon --metrics ADDR`."},

@@ -65,7 +65,7 @@ type txSide struct {
 	messages  int  // of these, with data
 	direct    int  // of these, from the memory of a Write
 	ending    bool // the end is to be told once all is posted
-	collected int  // writes that were collected since the engine was last polled
+	coalesced int  // writes that were coalesced since the engine was last polled
 }
 
 // txDesc is a send descriptor, and what is given back when it has completed.

@@ -14,8 +14,8 @@ func (c *Conn) SetDeadline(t time.Time) error { return c.setLimits(t, true, true
 func (c *Conn) SetReadDeadline(t time.Time) error { return c.setLimits(t, true, false) }
 
 // SetWriteDeadline does so for Write. One whose memory is under way returns when that has
-// been acknowledged, which takes a second more at the most; if it then is not, the stream
-// is ended.
+// been acknowledged, which takes five seconds more at the most; if it then is not, the
+// stream is ended.
 func (c *Conn) SetWriteDeadline(t time.Time) error { return c.setLimits(t, false, true) }
 
 func (c *Conn) setLimits(t time.Time, read, write bool) error {

@@ -62,7 +62,7 @@
 // that the way is not empty meanwhile.
 //
 // A write leaves at once while fewer than four messages are under way. Above that, writes
-// are collected until 16 KiB have come or a message has been acknowledged, whichever is first.
+// are coalesced until 16 KiB have come or a message has been acknowledged, whichever is first.
 // No timer holds data back. Nobody needs to call anything for that: when the program
 // computes, the NIC's own goroutine does it.
 //

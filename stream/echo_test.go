@@ -11,12 +11,13 @@ import (
 )
 
 // echo returns on the stream what comes, until it ends, and then closes it.
-func echo(c *stream.Conn) error {
+func echo(c *stream.Conn) (err error) {
+	defer func() { err = errors.Join(err, c.Close()) }()
 	buf := make([]byte, 100_000)
 	for {
 		n, err := c.Read(buf)
 		if err == io.EOF {
-			return c.Close()
+			return nil
 		}
 		if err != nil {
 			return err

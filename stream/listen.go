@@ -199,12 +199,12 @@ func (h *Host) accept(ctx context.Context, req *vipl.Request) (*Conn, error) {
 			return c, nil
 		}
 	}
-	req.Reject(err.Error()) // if it is not decided yet
-	c.tear()
 	if errors.Is(err, ErrPeer) {
 		h.refuse()
 	}
 	h.count(&h.counts.Failed)
+	req.Reject(err.Error()) // if it is not decided yet
+	c.tear()
 	return nil, err
 }
 

@@ -5,13 +5,13 @@ import (
 	"github.com/bobnet-go/bobnet/vipl"
 )
 
-// Small writes are collected while collectFrom messages are under way, until collectBytes
+// Small writes are coalesced while coalesceFrom messages are under way, until coalesceBytes
 // have come or one of these messages has been acknowledged. maxMessage is the longest
 // message: with what precedes its data it fits one frame where frames are longest.
 const (
-	collectFrom  = 4
-	collectBytes = 16 << 10
-	maxMessage   = 60 << 10
+	coalesceFrom  = 4
+	coalesceBytes = 16 << 10
+	maxMessage    = 60 << 10
 )
 
 // pump sends what may go: data that are staged, then the end, and credit.
@@ -21,7 +21,7 @@ func (c *Conn) pump() {
 	}
 	x := &c.tx
 	for n := x.stage.Unposted(); n > 0; n = x.stage.Unposted() {
-		if x.messages >= collectFrom && n < collectBytes {
+		if x.messages >= coalesceFrom && n < coalesceBytes {
 			break
 		}
 		from, run := x.stage.Pending()

@@ -118,12 +118,19 @@ func (c *Conn) connect(ctx context.Context, addr ethertype.Addr) error {
 	var data [flow.HelloSize]byte
 	h := c.hello()
 	h.Put(data[:])
-	if err := c.vi.Connect(ctx, addr, data[:]); err != nil {
-		return err
-	}
-	c.remote = Addr{Addr: addr}
+	err := c.vi.Connect(ctx, addr, data[:])
 	c.lock()
 	defer c.unlock()
+	c.remote = Addr{Addr: addr}
+	if at := c.vi.Remote(); !at.IsZero() {
+		c.remote = Addr{Addr: at} // its VI, no more the listener
+	}
+	if err != nil {
+		if c.reap(); c.greeted { // it was connected, and is closed there by now
+			return nil
+		}
+		return err
+	}
 	limit := int64(0)
 	if _, ok := ctx.Deadline(); !ok {
 		limit = c.nic.Now() + int64(vipl.DefaultConnectTimeout)

@@ -7,7 +7,7 @@ type Stats struct {
 	// MessagesSent and MessagesReceived are those with data, in which writes share.
 	MessagesSent, MessagesReceived uint64
 	DirectBytes                    uint64 // of BytesWritten, sent from where they lay
-	Collected                      uint64 // writes that waited for others, or for room
+	Coalesced                      uint64 // writes that waited for others, or for room
 	CreditsSent, CreditsReceived   uint64
 	Abandoned                      uint64 // streams closed whose last data were not acknowledged in time
 }
@@ -20,7 +20,7 @@ func (s *Stats) add(t *Stats) {
 	s.MessagesSent += t.MessagesSent
 	s.MessagesReceived += t.MessagesReceived
 	s.DirectBytes += t.DirectBytes
-	s.Collected += t.Collected
+	s.Coalesced += t.Coalesced
 	s.CreditsSent += t.CreditsSent
 	s.CreditsReceived += t.CreditsReceived
 	s.Abandoned += t.Abandoned

@@ -10,7 +10,7 @@ import (
 	"github.com/bobnet-go/bobnet/vipl"
 )
 
-// pollEvery is how many writes are collected before the engine is polled, which tells of
+// pollEvery is how many writes are coalesced before the engine is polled, which tells of
 // acknowledgements.
 const pollEvery = 32
 
@@ -95,29 +95,29 @@ func (c *Conn) stage(p []byte) (n int) {
 	}
 	if n > 0 {
 		c.pump()
-		c.collect()
+		c.coalesce()
 	}
 	return n
 }
 
-// collect counts a write that is collected, and looks now and then whether something has
+// coalesce counts a write that is coalesced, and looks now and then whether something has
 // been acknowledged.
-func (c *Conn) collect() {
+func (c *Conn) coalesce() {
 	x := &c.tx
 	if x.stage.Unposted() == 0 {
-		x.collected = 0
+		x.coalesced = 0
 		return
 	}
-	c.stats.Collected++
-	if x.collected++; x.collected >= pollEvery {
-		x.collected = 0
+	c.stats.Coalesced++
+	if x.coalesced++; x.coalesced >= pollEvery {
+		x.coalesced = 0
 		c.poll()
 	}
 }
 
 // directPatience bounds how long a Write whose time is up waits for the acknowledgement of
 // what is under way from its memory, before it ends the connection.
-const directPatience = time.Second
+const directPatience = 5 * time.Second
 
 // writeDirect sends p from where it lies, behind what is staged. It returns when nothing
 // refers to p any more.

@@ -20,7 +20,7 @@ import (
 
 const perfLong = `Measure one-way time, bandwidth and message rate of raw frames, VIs, MPLite,
 active messages (am2), writes into exported memory (vmmc), remote procedures
-(vrpc), Split-C (splitc), TCP and UDP over one link, in turns, so that their ratios
+(vrpc), Split-C (splitc), streams (stream), TCP and UDP over one link, in turns, so that their ratios
 hold on a noisy machine.
 
   --local    makes a pair of network namespaces joined by veth, for each --mtu,
@@ -173,8 +173,8 @@ func (c *perfCall) addFlags(cmd *cobra.Command) {
 	f.IntSliceVar(&c.plan.Sizes, "sizes", nil, "message sizes in `bytes`, for every test (default 64 for latency, rate and read, 1048576 for bandwidth, bidirectional and write, 64,4096,1048576 for overhead, 16 for logp, 4 to 1048576 for bulk; primitives are of 4)")
 	f.IntSliceVar(&c.plan.MTUs, "mtu", nil, "MTUs of the links that --local makes (default 1500)")
 	list(&c.plan.Levels, "reliability", perf.Levels, "reliability levels of vipl")
-	list(&c.plan.Waits, "wait", perf.Waits, "how raw, vipl, mplite, am2, vmmc, vrpc and splitc wait")
-	f.StringSliceVar(&c.plan.Links, "link", nil, "drivers of raw, vipl, mplite, am2, vmmc, vrpc and splitc: "+strings.Join(perf.Links, ",")+" (default that of --driver)")
+	list(&c.plan.Waits, "wait", perf.Waits, "how raw, vipl, mplite, am2, vmmc, vrpc, splitc and stream wait")
+	f.StringSliceVar(&c.plan.Links, "link", nil, "drivers of raw, vipl, mplite, am2, vmmc, vrpc, splitc and stream: "+strings.Join(perf.Links, ",")+" (default that of --driver)")
 	list(&c.plan.Layers, "layer", perf.Layers, "communication layers of splitc")
 	f.StringSliceVar(&c.plan.XDP, "xdp", nil, "whether the ring driver sends through AF_XDP: some of "+strings.Join(perf.Choices, ",")+" (default auto: what it measures to be faster)")
 	f.StringSliceVar(&c.plan.Long, "long", nil, "whether the ring driver carries frames beyond the MTU: some of "+strings.Join(perf.Choices, ",")+" (default auto: on veth)")

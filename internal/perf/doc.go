@@ -47,6 +47,7 @@
 //	vmmc    memory of either half, which the other writes to
 //	vrpc    remote procedures, one call after another, over one transport or another
 //	splitc  a global address space, over each communication layer
+//	stream  net.Conn over a VI, by the same calls as tcp
 //	tcp     net.Conn, blocking, the kernel's offloads as they are
 //	udp     net.UDPConn, blocking, with a window of its own
 //

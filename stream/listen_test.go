@@ -1,0 +1,145 @@
+package stream_test
+
+import (
+	"errors"
+	"io"
+	"net"
+	"os"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/bobnet-go/bobnet/stream"
+	"github.com/bobnet-go/bobnet/vipl"
+)
+
+func TestAddresses(t *testing.T) {
+	for in, want := range map[string]string{
+		"bobnet://files":         "bobnet://files",
+		"files":                  "bobnet://files",
+		"files:80":               "bobnet://files",
+		"02:00:00:00:00:01:1100": "02:00:00:00:00:01:1100",
+		"02:00:00:00:00:01/1100": "02:00:00:00:00:01:1100",
+	} {
+		if a, err := stream.ParseAddr(in); err != nil || a.String() != want || a.Network() != "bobnet" {
+			t.Errorf("%q: %v, %v", in, a, err)
+		}
+	}
+	for _, in := range []string{"", ":80", "bobnet://", "02:00:00:00:00:01:99999", "a/b", strings.Repeat("x", 1000)} {
+		var bad *net.AddrError
+		if a, err := stream.ParseAddr(in); !errors.As(err, &bad) {
+			t.Errorf("%q: %v, %v", in, a, err)
+		}
+	}
+}
+
+// TestListener: what Accept, Dial and Close return.
+func TestListener(t *testing.T) {
+	h, from := open(t, stream.Config{}), open(t, stream.Config{})
+	l := listen(t, h, "bobnet://stream-test-listener")
+	if got := l.Addr().String(); got != "bobnet://stream-test-listener" {
+		t.Error(got)
+	}
+	l.SetDeadline(time.Now().Add(-time.Second))
+	if _, err := l.Accept(); !errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("a deadline in the past: %v", err)
+	}
+	l.SetDeadline(time.Now().Add(10 * time.Millisecond))
+	var timeout net.Error
+	if _, err := l.Accept(); !errors.As(err, &timeout) || !timeout.Timeout() {
+		t.Errorf("a deadline: %v", err)
+	}
+	l.SetDeadline(time.Time{})
+	a, b, err := connect(within(t), from, l)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if a.RemoteAddr().String() != b.LocalAddr().String() || b.RemoteAddr().String() != a.LocalAddr().String() {
+		t.Errorf("%v to %v, %v to %v", a.LocalAddr(), a.RemoteAddr(), b.LocalAddr(), b.RemoteAddr())
+	}
+	waiting, err := (&stream.Dialer{Host: from}).Dial(within(t), l.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	direct := b.LocalAddr().(stream.Addr).Addr
+	direct.Port = l.Addr().(stream.Addr).Addr.Port
+	l.Close()
+	if err := l.Close(); err != nil {
+		t.Error(err)
+	}
+	if _, err := l.Accept(); !errors.Is(err, net.ErrClosed) {
+		t.Errorf("accept: %v", err)
+	}
+	if n, err := waiting.Read(make([]byte, 1)); n != 0 || err == nil { // nobody has accepted it
+		t.Errorf("read: %d, %v", n, err)
+	}
+	if _, err := (&stream.Dialer{Host: from}).Dial(within(t), stream.Addr{Addr: direct}.String()); !errors.Is(err, vipl.ErrNoMatch) {
+		t.Errorf("dial where nobody listens: %v", err)
+	}
+	waiting.Close()
+	a.Close()
+	b.Close()
+}
+
+// TestClosed: what calls on a closed stream, and on one whose other end is closed, return.
+func TestClosed(t *testing.T) {
+	a, b := pair(t, stream.Config{})
+	if err := a.Close(); err != nil {
+		t.Fatal(err)
+	}
+	_, readErr := a.Read(make([]byte, 1))
+	_, writeErr := a.Write([]byte{1})
+	for _, err := range []error{readErr, writeErr, a.Close(), a.CloseWrite(), a.SetDeadline(time.Now())} {
+		var op *net.OpError
+		if !errors.Is(err, net.ErrClosed) || !errors.As(err, &op) {
+			t.Errorf("%v", err)
+		}
+	}
+	if _, err := b.Read(make([]byte, 1)); err != io.EOF {
+		t.Errorf("read: %v", err)
+	}
+	var err error
+	for err == nil {
+		_, err = b.Write(make([]byte, 100_000))
+	}
+	if !errors.Is(err, syscall.EPIPE) || !strings.Contains(err.Error(), b.RemoteAddr().(stream.Addr).Addr.String()) {
+		t.Errorf("write: %v", err)
+	}
+}
+
+// TestHostClose: all that belongs to a host ends with it.
+func TestHostClose(t *testing.T) {
+	h, from := open(t, stream.Config{}), open(t, stream.Config{})
+	l := listen(t, h, "")
+	a, b, err := connect(within(t), from, l)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() {
+		_, err := b.Read(make([]byte, 1))
+		ended <- err
+	}()
+	if err := h.Close(); err != nil {
+		t.Error(err)
+	}
+	if err := <-ended; !errors.Is(err, net.ErrClosed) {
+		t.Errorf("read: %v", err)
+	}
+	if _, err := a.Read(make([]byte, 1)); err != io.EOF {
+		t.Errorf("the other end: %v", err)
+	}
+	if _, err := (&stream.ListenConfig{Host: h}).Listen(background, ""); !errors.Is(err, net.ErrClosed) {
+		t.Errorf("listen: %v", err)
+	}
+	a.Close()
+}
+
+func TestConfig(t *testing.T) {
+	for _, cfg := range []stream.Config{{ReadBuffer: 1}, {WriteBuffer: stream.MaxBuffer + 1}, {Linger: -1}, {PeerTimeout: -1}} {
+		if _, err := stream.Open(&cfg); !errors.Is(err, vipl.ErrInvalidParameter) {
+			t.Errorf("%+v: %v", cfg, err)
+		}
+	}
+}
