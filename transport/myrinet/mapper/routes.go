@@ -1,6 +1,8 @@
 package mapper
 
 import (
+	"math/rand/v2"
+
 	"github.com/bobnet-go/bobnet/transport/myrinet"
 )
 
@@ -19,6 +21,7 @@ func Routes(t *myrinet.Topology) Tables {
 	for i := range tables {
 		tables[i] = make([]myrinet.Route, len(t.Hosts))
 	}
+	order := rand.New(rand.NewPCG(0, 0)) // of the sources, so that the choice of a cable has nothing to do with the distance between two hosts' numbers
 	for to, at := range r.homes {
 		if at.Node < 0 {
 			continue
@@ -28,8 +31,8 @@ func Routes(t *myrinet.Topology) Tables {
 			continue
 		}
 		r.measure(at.Node)
-		for from, home := range r.homes {
-			if from != to && home.Node >= 0 && !home.Host {
+		for _, from := range order.Perm(len(r.homes)) {
+			if home := r.homes[from]; from != to && home.Node >= 0 && !home.Host {
 				tables[from][to] = r.route(home, at)
 			}
 		}

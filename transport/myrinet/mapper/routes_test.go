@@ -82,6 +82,41 @@ func TestSpread(t *testing.T) {
 	}
 }
 
+// TestSpreadOfPermutations: when each host speaks to the one so many numbers further on,
+// cables between the same two switches share what passes, whatever the distance is.
+func TestSpreadOfPermutations(t *testing.T) {
+	top := myrinet.NOW()
+	tables := Routes(top)
+	type pair struct{ a, b myrinet.Plug }
+	between := map[pair][]int{} // cables, by the switches that they join
+	for i, c := range top.Cables {
+		if !c.A.Host && !c.B.Host {
+			key := pair{myrinet.AtSwitch(c.A.Node, 0), myrinet.AtSwitch(c.B.Node, 0)}
+			between[key] = append(between[key], i)
+		}
+	}
+	for shift := 1; shift < len(top.Hosts); shift++ {
+		used := map[int]int{}
+		for i := range top.Hosts {
+			_, cables := Walk(top, i, tables[i][(i+shift)%len(top.Hosts)])
+			for _, c := range cables {
+				used[c]++
+			}
+		}
+		for _, cables := range between {
+			all := 0
+			for _, c := range cables {
+				all += used[c]
+			}
+			for _, c := range cables {
+				if all >= 20 && len(cables) > 1 && used[c] < all/len(cables)/4 {
+					t.Errorf("%d hosts on: cable %d carries %d of the %d routes that %d cables share", shift, c, used[c], all, len(cables))
+				}
+			}
+		}
+	}
+}
+
 // ring is four switches in a ring, with a host at each, and routes that all lead around
 // it the same way.
 func ring() (*myrinet.Topology, Tables) {
