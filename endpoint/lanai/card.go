@@ -35,6 +35,7 @@ type Config struct {
 	// GAM is this program without what the paper adds to it (VNT, 5.1).
 	Unreliable  bool // no channels: the network is believed never to lose a packet, and one that finds no room waits in it
 	Unprotected bool // no tags
+	Unnamed     bool // no virtual networks: a card has one endpoint, so that packets need no private header, and the host's messages name neither endpoints nor tags
 	Pipelined   bool // fetches a message from the host while the one before is being sent
 
 	Spin  bool  // programs that wait look all the time, and need no interrupt to hear of a message
@@ -46,6 +47,7 @@ type Config struct {
 // time if Card.Timing does.
 type Costs struct {
 	Send     int // a message is found and its packet built
+	Header   int // of that, and of Receive, what the private header costs
 	Bind     int // it is bound to a channel
 	Resend   int // it goes again
 	Loiter   int // an attempt to send that finds nothing, while others wait
@@ -63,6 +65,14 @@ const (
 	DefaultAttempts  = 1 << 8
 	DefaultPinned    = 16 << 20
 )
+
+// headed returns what a step of the program costs that makes or reads a private header.
+func (c *Config) headed(cycles int) int {
+	if c.Unnamed {
+		return cycles - c.Costs.Header
+	}
+	return cycles
+}
 
 func (c *Config) resolve() error {
 	fill := func(p *int, v int) {

@@ -43,3 +43,10 @@ func (x *Entry) Bytes(i int) (b []byte, at int) {
 	copy(b[entryHead:], x.Message)
 	return b, sendAt(i)
 }
+
+// FirstOf returns the entry of a set that is sent first by a frame that looks at queue side
+// first, and at entry next of each queue.
+func FirstOf(set uint16, side int, next [2]int) int {
+	f := frame{side: queue(side), sendNext: next}
+	return f.firstOf(set)
+}

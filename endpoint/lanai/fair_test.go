@@ -84,3 +84,24 @@ func TestFair(t *testing.T) {
 		})
 	}
 }
+
+// TestQueuesTakeTurns: of requests and replies the kind goes first that has not gone last,
+// so that no stream of requests holds back the replies that others wait for.
+func TestQueuesTakeTurns(t *testing.T) {
+	for _, test := range []struct {
+		set  uint16
+		side int
+		next [2]int
+		want int
+		what string
+	}{
+		{0x010f, 1, [2]int{1, 0}, 8, "a reply behind a request, though three more wait"},
+		{0x010f, 0, [2]int{1, 1}, 1, "the next request behind that reply"},
+		{0x000f, 1, [2]int{4, 0}, 0, "requests alone, from the beginning"},
+		{0x8100, 0, [2]int{3, 1}, 15, "replies alone, in turn"},
+	} {
+		if got := lanai.FirstOf(test.set, test.side, test.next); got != test.want {
+			t.Errorf("%s: entry %d, want %d", test.what, got, test.want)
+		}
+	}
+}

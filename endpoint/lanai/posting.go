@@ -108,7 +108,7 @@ func (d *driver) writeEntry(e *end, i int, from *fifo.Queue[ref]) {
 	if head.flags == 0 {
 		n += size
 	}
-	e.write(sendAt(i), scratch[:n])
+	d.writeParts(e, sendAt(i), scratch[:n])
 	e.post.refs[i] = r
 	e.post.posted ^= 1 << i
 	if r.what == refFragment {
@@ -199,7 +199,7 @@ func (d *driver) read(e *end, each func(i int, h *entry, body []byte) (keeps boo
 		var buf [inlineSize]byte
 		var head [entryHead]byte
 		var h entry
-		e.read(receiveAt(i), head[:])
+		d.readParts(e, receiveAt(i), head[:], 0)
 		h.parse(head[:])
 		switch {
 		case h.flags&flagReturned != 0:
@@ -213,7 +213,7 @@ func (d *driver) read(e *end, each func(i int, h *entry, body []byte) (keeps boo
 				continue
 			}
 		case h.length >= connSize && h.length <= inlineSize:
-			e.read(receiveAt(i)+entryHead, buf[:h.length])
+			d.readParts(e, receiveAt(i), buf[:h.length], entryHead)
 			each(i, &h, buf[:h.length])
 		}
 		p.taken ^= 1 << i

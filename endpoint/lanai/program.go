@@ -76,6 +76,8 @@ type outBuffer struct {
 	mem   []byte
 	n     int // octets of its payload
 	peer  int
+	frame *frame // whose message it is
+	entry int
 	state bufState
 }
 
@@ -213,8 +215,10 @@ func (p *program) finish() bool {
 	p.last, p.job = p.job, none
 	switch p.last {
 	case loading:
-		p.buffer().state = bufReady
+		b := p.buffer()
+		b.state = bufReady
 		p.fill++
+		p.fetched(b)
 	case storing:
 		p.stored()
 	case moving:

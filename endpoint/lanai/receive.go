@@ -55,7 +55,7 @@ func (p *program) judge() bool {
 		p.stats.Malformed++
 		return false
 	}
-	p.c.Work(p.cfg.Costs.Receive)
+	p.c.Work(p.cfg.headed(p.cfg.Costs.Receive))
 	a.body = body
 	if a.kind == kindQuery || a.kind == kindHas {
 		p.d.queried(&a.header, body)

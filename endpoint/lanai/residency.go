@@ -41,7 +41,7 @@ func (p *program) begin(f *frame, state frameState) {
 		p.c.DMA(image, page)
 		return
 	}
-	p.c.DMA(page, image)
+	p.c.Fetch(page, image)
 }
 
 // moved is the end of a move.
@@ -54,7 +54,7 @@ func (p *program) moved() {
 	}
 	page := f.page.Bytes()
 	f.posted, f.done, f.filled = uint16(word(page, postedAt)), uint16(word(page, doneAt)), word(page, filledAt)
-	f.taken, f.returning, f.sendNext, f.receiveNext = 0, 0, 0, [2]int{}
+	f.taken, f.returning, f.sendNext, f.receiveNext = 0, 0, [2]int{}, [2]int{}
 	f.state, f.since, f.used = frameLive, p.now, p.now
 	f.end.state = endResident
 	p.sends.Resume(f.end.slot)

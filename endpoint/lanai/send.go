@@ -23,7 +23,8 @@ type frame struct {
 	returning uint16 // entries whose messages are to come back
 	why       [numSends]wire.Reason
 	heads     [numSends]entry // of the entries that are taken
-	sendNext  int             // entry that is looked at first
+	sendNext  [2]int          // entry of each queue that is looked at first
+	side      queue           // that is looked at first: not the one that has sent last
 
 	filled      uint32
 	receiveNext [2]int // entry of each queue that is looked at first
@@ -53,10 +54,10 @@ func packetOf(e *end, i int) uint32 { return uint32(e.slot)<<8 | uint32(i) }
 // prepare fills a send buffer with the next packet of data: one that goes again, or a new one.
 func (p *program) prepare() bool {
 	b := p.buffer()
-	if b.state != bufFree || p.job != none || p.d.via.holds() {
+	if b.state != bufFree || p.d.via.holds() {
 		return false
 	}
-	if p.scan(b) {
+	if p.job == none && p.scan(b) {
 		return true
 	}
 	f, i, peer, ok := p.next()
@@ -147,8 +148,7 @@ func (p *program) sendable() int {
 func (p *program) attempt(f *frame) (i, peer int, ok bool) {
 	set := f.pending()
 	for set != 0 {
-		i = bits.TrailingZeros16(bits.RotateLeft16(set, -f.sendNext))
-		i = (i + f.sendNext) % numSends
+		i = f.firstOf(set)
 		set &^= 1 << i
 		h := &f.heads[i]
 		h.parse(f.page.Bytes()[sendAt(i):])
@@ -173,9 +173,23 @@ func (p *program) attempt(f *frame) (i, peer int, ok bool) {
 			p.d.fault(f.end, &f.end.wantsPin)
 			continue
 		}
+		if h.flags&flagStaged != 0 && p.job != none {
+			continue // only short ones need no DMA
+		}
 		return i, peer, true
 	}
 	return 0, 0, false
+}
+
+// firstOf returns the entry of a set that comes first: requests and replies take turns, as
+// the requester waits for a credit until its reply has come.
+func (f *frame) firstOf(set uint16) int {
+	q := f.side
+	if set>>(q*sendEntries)&(1<<sendEntries-1) == 0 {
+		q = 1 - q
+	}
+	mine, from := uint8(set>>(q*sendEntries)), f.sendNext[q]
+	return int(q)*sendEntries + (bits.TrailingZeros8(bits.RotateLeft8(mine, -from))+from)%sendEntries
 }
 
 // sane reports whether an entry is one that a host may post. It names no memory: what does
@@ -195,8 +209,9 @@ func (p *program) sane(f *frame, h *entry) bool {
 
 // bind sends a message for the first time.
 func (p *program) bind(b *outBuffer, f *frame, i, peer int) {
-	p.c.Work(p.cfg.Costs.Send)
-	f.sendNext = (i + 1) % numSends
+	p.c.Work(p.cfg.headed(p.cfg.Costs.Send))
+	q := queue(i / sendEntries)
+	f.side, f.sendNext[q] = 1-q, (i+1)%sendEntries
 	f.used = p.now
 	f.taken |= 1 << i
 	var channel reliability.ChannelHeader
@@ -204,9 +219,10 @@ func (p *program) bind(b *outBuffer, f *frame, i, peer int) {
 		p.c.Work(p.cfg.Costs.Bind)
 		channel = p.sends.Send(p.now, peer, f.end.slot, packetOf(f.end, i))
 	}
+	b.frame, b.entry = f, i
 	p.build(b, f, i, peer, channel)
-	if p.cfg.Unreliable {
-		p.finished(f, i)
+	if b.state == bufReady {
+		p.fetched(b)
 	}
 }
 
@@ -226,7 +242,15 @@ func (p *program) build(b *outBuffer, f *frame, i, peer int, channel reliability
 		return
 	}
 	b.state, p.job = bufFilling, loading
-	p.c.DMA(b.mem[at:][:e.length], f.end.staging.sendPart(i))
+	p.c.Fetch(b.mem[at:][:e.length], f.end.staging.sendPart(i))
+}
+
+// fetched is the end of a message, all of which is in a send buffer, for who believes that it
+// arrives.
+func (p *program) fetched(b *outBuffer) {
+	if p.cfg.Unreliable {
+		p.finished(b.frame, b.entry)
+	}
 }
 
 // ended sees to what has become of a message.

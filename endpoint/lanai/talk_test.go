@@ -201,7 +201,7 @@ func TestTalk(t *testing.T) {
 	for name, cfg := range map[string]lanai.Config{
 		"default": {},
 		"SBus":    {Card: myrinet.CardConfig{Timing: myrinet.SBusTiming()}},
-		"GAM":     {Unreliable: true, Unprotected: true, Pipelined: true, Spin: true},
+		"GAM":     {Unreliable: true, Unprotected: true, Unnamed: true, Pipelined: true, Spin: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newSegment(t, myrinet.Options{})

@@ -163,6 +163,10 @@ func TestCardTiming(t *testing.T) {
 	if PCITiming().dma(4096) != 37311 || SBusTiming().dma(8192) != 2*us+213334 || SBusTiming().cycles(75) != 2*us {
 		t.Error("the models are others than their comments say")
 	}
+	slow := Timing{DMABandwidth: 100_000_000, DMAFetch: 50_000_000}
+	if slow.dma(1000) != 10*us || slow.fetch(1000) != 20*us || PCITiming().fetch(4096) != PCITiming().dma(4096) {
+		t.Error("a transfer from the host does not take the time that the model says")
+	}
 }
 
 // TestCardWithoutModel: a card that has no timing model does all at once, and the host

@@ -40,15 +40,24 @@ func (e *dmaEngine) reset() { e.dst, e.src, e.move, e.busy, e.doneAt = nil, nil,
 // bus; the octets are moved at the end of it.
 func (c *Card) DMA(dst, src []byte) bool {
 	n := min(len(dst), len(src))
-	return c.dma.start(n, dst[:n], src[:n], nil)
+	return c.dma.start(n, c.timing.dma(n), dst[:n], src[:n], nil)
+}
+
+// Fetch is DMA from the host's memory to SRAM, which takes the octets' time at
+// Timing.DMAFetch.
+func (c *Card) Fetch(dst, src []byte) bool {
+	n := min(len(dst), len(src))
+	return c.dma.start(n, c.timing.fetch(n), dst[:n], src[:n], nil)
 }
 
 // Transfer is DMA of n octets that move moves, at the end of the transfer: for who finds
 // out then where in the host's memory they may go, or how. move is called once, unless the
 // program is replaced before, and must not wait.
-func (c *Card) Transfer(n int, move func()) bool { return c.dma.start(n, nil, nil, move) }
+func (c *Card) Transfer(n int, move func()) bool {
+	return c.dma.start(n, c.timing.dma(n), nil, nil, move)
+}
 
-func (e *dmaEngine) start(n int, dst, src []byte, move func()) bool {
+func (e *dmaEngine) start(n int, takes int64, dst, src []byte, move func()) bool {
 	if e.busy {
 		return false
 	}
@@ -56,7 +65,7 @@ func (e *dmaEngine) start(n int, dst, src []byte, move func()) bool {
 	c.stats.DMAs++
 	c.stats.DMAOctets += uint64(n)
 	e.busy, e.dst, e.src, e.move = true, dst, src, move
-	e.doneAt = c.Now() + c.timing.dma(n)
+	e.doneAt = c.Now() + takes
 	c.beginAt(e.doneAt, e.finish)
 	return true
 }

@@ -9,6 +9,7 @@ type Timing struct {
 	Clock        int64         // of the card's processor, cycles per second
 	DMASetup     time.Duration // from the start of a transfer between host and SRAM to its first octet
 	DMABandwidth int64         // of the bus, octets per second
+	DMAFetch     int64         // the same from the host to SRAM, where reads across the bus are slower; 0 means DMABandwidth
 	PIORead      time.Duration // the host reads a word of 32 bits from the card; it waits for it
 	PIOWrite     time.Duration // the host writes a word of 32 bits to the card
 	Interrupt    time.Duration // from the card's interrupt to the host's handler
@@ -43,14 +44,26 @@ func (t *Timing) cycles(n int) int64 {
 	return (int64(n)*int64(time.Second) + t.Clock - 1) / t.Clock
 }
 
-// dma returns how long a transfer of n octets takes.
+// dma returns how long a transfer of n octets from SRAM to the host takes.
 func (t *Timing) dma(n int) int64 {
 	if t == nil {
 		return 0
 	}
+	return t.transfer(n, t.DMABandwidth)
+}
+
+// fetch returns the same for one from the host to SRAM.
+func (t *Timing) fetch(n int) int64 {
+	if t == nil || t.DMAFetch == 0 {
+		return t.dma(n)
+	}
+	return t.transfer(n, t.DMAFetch)
+}
+
+func (t *Timing) transfer(n int, rate int64) int64 {
 	ns := int64(t.DMASetup)
-	if t.DMABandwidth > 0 {
-		ns += (int64(n)*int64(time.Second) + t.DMABandwidth - 1) / t.DMABandwidth
+	if rate > 0 {
+		ns += (int64(n)*int64(time.Second) + rate - 1) / rate
 	}
 	return ns
 }
