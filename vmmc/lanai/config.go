@@ -37,6 +37,9 @@ type Config struct {
 	// after how long a packet is sent again that nothing has answered; 0 means a part in
 	// 250 of it.
 	PeerTimeout, Retry time.Duration
+	// Serial has the card fetch the next chunk from the host only when the one before has
+	// left, in place of both at the same time: it shows what pipelining is worth.
+	Serial bool
 	// Costs are those of the program's steps; nil means DefaultCosts.
 	Costs *Costs
 	// Logger is the mapper's; nil means none.

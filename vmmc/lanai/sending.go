@@ -128,6 +128,7 @@ func (p *program) short(q *queue) bool {
 	if !p.address(q, b, q.req.size) {
 		return true
 	}
+	p.c.Work(p.h.costs.Word * ((q.req.size + 3) / 4))
 	copy(b.mem[dataAt:], q.req.data)
 	p.dispatch(q, b)
 	return true
@@ -146,11 +147,14 @@ func (p *program) chunk(q *queue) bool {
 		p.c.Interrupt(causeMiss)
 		return false
 	}
+	if p.h.cfg.Serial && (p.c.Sending() || p.queued.Len() > 0) {
+		return false
+	}
 	b := p.take(q.node, true)
 	if b == nil {
 		return false
 	}
-	if p.tight != q {
+	if p.tight != q && q.sent > 0 {
 		p.c.Work(p.h.costs.Leave)
 	}
 	p.tight = q
