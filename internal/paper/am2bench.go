@@ -35,6 +35,8 @@ type amNet struct {
 	cards []*lanai.Card
 	names [][]endpoint.Name // of the endpoints of each host
 
+	serve func() error // the program of host 0, if it is one of its own
+
 	clients, opened, warm, over int
 }
 
@@ -42,6 +44,11 @@ func amMAC(i int) ethertype.MAC { return ethertype.MAC{2, 0, 0, 0, 1, byte(i)} }
 
 // newAMNet puts cards into the first n hosts of a topology.
 func newAMNet(ctx context.Context, cfg lanai.Config, t *myrinet.Topology, n int) (*amNet, error) {
+	return newAMNetOf(ctx, t, n, func(int) lanai.Config { return cfg })
+}
+
+// newAMNetOf is newAMNet of cards that differ.
+func newAMNetOf(ctx context.Context, t *myrinet.Topology, n int, config func(host int) lanai.Config) (*amNet, error) {
 	net := &amNet{ctx: ctx, w: sim.New(sim.Options{Seed: 1, Limit: time.Hour}), names: make([][]endpoint.Name, n)}
 	f, err := myrinet.New(net.w, myrinet.Options{Seed: 1, Ports: t.Ports})
 	if err != nil {
@@ -50,6 +57,7 @@ func newAMNet(ctx context.Context, cfg lanai.Config, t *myrinet.Topology, n int)
 	ports, tables := make([]*myrinet.Port, n), mapper.Routes(t)
 	virtual := lanai.Virtual{World: net.w, Waiter: func() lanai.Waiter { return net.w.Waiter() }}
 	for i := range n {
+		cfg := config(i)
 		cfg.MAC, cfg.Seed, cfg.Routes = amMAC(i), uint64(i+1), []lanai.Route{}
 		for to := range n {
 			if to != i {
@@ -105,11 +113,15 @@ type amHost struct {
 	back error // a message was returned
 }
 
-func (net *amNet) open(i, endpoints int) (*amHost, error) {
-	node, err := endpoint.Open(&endpoint.Config{
+func (net *amNet) openNode(i int) (*endpoint.Node, error) {
+	return endpoint.Open(&endpoint.Config{
 		Card: net.cards[i], Logger: slog.New(slog.NewTextHandler(io.Discard, nil)),
 		MaxMedium: amMedium, Credits: endpoint.Credits{Short: 16, Medium: 4, Bulk: 1},
 	})
+}
+
+func (net *amNet) open(i, endpoints int) (*amHost, error) {
+	node, err := net.openNode(i)
 	if err != nil {
 		return nil, err
 	}
@@ -118,21 +130,29 @@ func (net *amNet) open(i, endpoints int) (*amHost, error) {
 		return nil, errors.Join(err, node.Close())
 	}
 	for range endpoints {
-		ep, err := h.b.NewEndpoint()
-		if err != nil {
+		if err := h.newEndpoint(i); err != nil {
 			return nil, errors.Join(err, node.Close())
-		}
-		ep.SetTag(amTag)
-		ep.SetHandler(amEcho, func(t endpoint.Token, args []uint32, _ []byte) { t.Reply(amDone, args...) })
-		ep.SetHandler(amTake, func(t endpoint.Token, _ []uint32, _ []byte) { t.Reply(amDone, 1, 2, 3, 4) })
-		ep.SetHandler(amDone, func(endpoint.Token, []uint32, []byte) { h.done++ })
-		ep.SetReturnHandler(func(r *endpoint.Returned) { h.back = fmt.Errorf("a message was returned: %v (%w)", r.Reason, r.Err) })
-		net.names[i] = append(net.names[i], ep.Name())
-		if h.ep == nil {
-			h.ep = ep
 		}
 	}
 	return h, nil
+}
+
+// newEndpoint adds an endpoint to those of host i.
+func (h *amHost) newEndpoint(i int) error {
+	ep, err := h.b.NewEndpoint()
+	if err != nil {
+		return err
+	}
+	ep.SetTag(amTag)
+	ep.SetHandler(amEcho, func(t endpoint.Token, args []uint32, _ []byte) { t.Reply(amDone, args...) })
+	ep.SetHandler(amTake, func(t endpoint.Token, _ []uint32, _ []byte) { t.Reply(amDone, 1, 2, 3, 4) })
+	ep.SetHandler(amDone, func(endpoint.Token, []uint32, []byte) { h.done++ })
+	ep.SetReturnHandler(func(r *endpoint.Returned) { h.back = fmt.Errorf("a message was returned: %v (%w)", r.Reason, r.Err) })
+	h.net.names[i] = append(h.net.names[i], ep.Name())
+	if h.ep == nil {
+		h.ep = ep
+	}
+	return nil
 }
 
 // short sends a request of four words, and medium one with n octets of payload. Both wait
@@ -182,17 +202,25 @@ func (net *amNet) run(endpoints func(host int) int, target func(host int) amTarg
 	}
 	for i := range net.cards {
 		net.w.Go(fmt.Sprint("host ", i), func() {
-			h, err := net.open(i, endpoints(i))
-			if err == nil {
-				net.opened++
-				err = errors.Join(h.take(target(i), func() error { return client(h, i) }), h.node.Close())
-			}
-			if errs[i] = err; err != nil {
+			if errs[i] = net.host(i, endpoints(i), target(i), client); errs[i] != nil {
 				net.over = net.clients // the others end, too
 			}
 		})
 	}
 	return errors.Join(net.w.Run(), errors.Join(errs...))
+}
+
+// host is what the program of a host does.
+func (net *amNet) host(i, endpoints int, to amTarget, client func(h *amHost, i int) error) error {
+	if i == 0 && net.serve != nil {
+		return net.serve()
+	}
+	h, err := net.open(i, endpoints)
+	if err != nil {
+		return err
+	}
+	net.opened++
+	return errors.Join(h.take(to, func() error { return client(h, i) }), h.node.Close())
 }
 
 // take is a host's part in a run.

@@ -3,6 +3,7 @@ package paper
 import (
 	"context"
 	"errors"
+	"math/rand/v2"
 	"time"
 
 	"github.com/bobnet-go/bobnet/endpoint/lanai"
@@ -16,30 +17,37 @@ type crowd struct {
 	rtt     float64   // of a request on the average, in microseconds
 }
 
-// crowdTime is for how long the requests of a crowd are counted.
-const crowdTime = 20 * time.Millisecond
-
-// measureCrowd has hosts of the NOW ask each other for crowdTime, each with so many
-// requests under way.
-func measureCrowd(ctx context.Context, cfg lanai.Config, hosts, underWay int, endpoints func(int) int, target func(int) amTarget, request func(h *amHost) func() error) (c crowd, err error) {
+// measureCrowd has hosts of the NOW ask each other for d, each with so many requests under
+// way.
+func measureCrowd(ctx context.Context, cfg lanai.Config, hosts, underWay int, d time.Duration, endpoints func(int) int, target func(int) amTarget, request func(h *amHost) func() error) (c crowd, err error) {
 	net, err := newAMNet(ctx, cfg, myrinet.NOW(), hosts)
 	if err != nil {
 		return c, err
 	}
+	return measureOn(net, underWay, d, endpoints, target, request)
+}
+
+// measureOn is measureCrowd of the hosts of a net. They do not begin all at once, but within
+// a millisecond.
+func measureOn(net *amNet, underWay int, d time.Duration, endpoints func(int) int, target func(int) amTarget, request func(h *amHost) func() error) (c crowd, err error) {
+	rng := rand.New(rand.NewPCG(1, 2))
 	err = net.run(endpoints, target, func(h *amHost, _ int) error {
+		if err := h.w.Sleep(time.Duration(rng.Int64N(int64(time.Millisecond)))); err != nil {
+			return err
+		}
 		n, ask := h.done, request(h)
-		sent, end := n, h.w.Now()+int64(crowdTime)
+		sent, end := n, h.w.Now()+int64(d)
 		for h.w.Now() < end {
 			if sent < h.done+underWay {
 				if err := ask(); err != nil {
 					return err
 				}
 				sent++
-			} else if err := h.poll(crowdTime); err != nil {
+			} else if err := h.poll(d); err != nil {
 				return err
 			}
 		}
-		c.clients = append(c.clients, float64(h.done-n)/crowdTime.Seconds())
+		c.clients = append(c.clients, float64(h.done-n)/d.Seconds())
 		return h.await(sent)
 	})
 	for _, rate := range c.clients {

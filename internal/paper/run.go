@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"time"
 
 	"github.com/bobnet-go/bobnet/internal/plot"
 )
@@ -25,6 +26,7 @@ type Figure struct {
 // Bench is what an experiment gets to work with.
 type Bench struct {
 	Context context.Context
+	brief   bool // experiments count for a tenth of their time, which tests are content with
 	paper   *Paper
 	values  map[string]float64
 	figures []Figure
@@ -52,6 +54,14 @@ func (b *Bench) Holds(item string, holds bool) {
 	}
 }
 
+// span is for how long an experiment counts.
+func (b *Bench) span(d time.Duration) time.Duration {
+	if b.brief {
+		return d / 10
+	}
+	return d
+}
+
 // Draw adds a figure.
 func (b *Bench) Draw(f Figure) { b.figures = append(b.figures, f) }
 
@@ -67,13 +77,17 @@ type Progress func(done, all int, what string)
 
 // Run repeats papers, one experiment after the other. An experiment that fails ends it.
 func Run(ctx context.Context, papers []*Paper, progress Progress) ([]Result, error) {
+	return run(ctx, papers, false, progress)
+}
+
+func run(ctx context.Context, papers []*Paper, brief bool, progress Progress) ([]Result, error) {
 	all, done := 0, 0
 	for _, p := range papers {
 		all += len(p.Experiments)
 	}
 	var results []Result
 	for _, p := range papers {
-		b := &Bench{Context: ctx, paper: p, values: map[string]float64{}}
+		b := &Bench{Context: ctx, brief: brief, paper: p, values: map[string]float64{}}
 		for _, e := range p.Experiments {
 			progress(done, all, p.Name+": "+e.Name)
 			if err := b.do(&e); err != nil {

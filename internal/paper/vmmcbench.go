@@ -24,18 +24,33 @@ const vmmcRounds = 20
 // vmmcSide is a process on one of two cards that run VMMC's control program, as the paper
 // has it: packets with CRC errors are dropped.
 type vmmcSide struct {
-	ctx  context.Context
-	w    *sim.World
-	p    *vmmc.Process
-	side int
-	buf  []byte         // exported
-	src  []byte         // what is sent
-	to   vmmc.ProxyAddr // the other side's buffer
+	ctx   context.Context
+	w     *sim.World
+	model *vmmcModel
+	p     *vmmc.Process
+	side  int
+	buf   []byte         // exported
+	src   []byte         // what is sent
+	to    vmmc.ProxyAddr // the other side's buffer
 }
 
-// onVMMC runs body on both sides, with messages of size octets. short is the longest that
+// vmmcModel is the hardware of the paper, and what its hosts' processors take.
+type vmmcModel struct {
+	timing *myrinet.Timing
+	costs  lanai.Costs
+	serial bool          // without pipelining
+	send   time.Duration // to send, beside the words that it writes to the card
+	call   time.Duration // the routines of both hosts, in a remote procedure call
+	bcopy  float64       // rate of long copies, octets per second
+}
+
+func newVMMCModel() *vmmcModel {
+	return &vmmcModel{timing: myrinet.PCITiming(), costs: lanai.DefaultCosts(), send: 2400, call: 40 * time.Microsecond, bcopy: 50e6}
+}
+
+// run runs body on both sides, with messages of size octets. short is the longest that
 // is copied into its request.
-func onVMMC(ctx context.Context, size, short int, body func(s *vmmcSide) error) error {
+func (m *vmmcModel) run(ctx context.Context, size, short int, body func(s *vmmcSide) error) error {
 	w := sim.New(sim.Options{Seed: 1, Limit: time.Hour})
 	f, err := myrinet.New(w, myrinet.Options{Seed: 1})
 	if err != nil {
@@ -47,7 +62,7 @@ func onVMMC(ctx context.Context, size, short int, body func(s *vmmcSide) error) 
 	mac := func(i int) ethertype.MAC { return ethertype.MAC{2, 0, 0, 0, 3, byte(i)} }
 	virtual := plain.Virtual{World: w, Waiter: func() plain.Waiter { return w.Waiter() }}
 	for i := range ports {
-		cfg := lanai.Config{Drop: true, MAC: mac(i), Routes: []plain.Route{{To: mac(1 - i)}}, Card: myrinet.CardConfig{Timing: myrinet.PCITiming()}}
+		cfg := lanai.Config{Drop: true, MAC: mac(i), Routes: []plain.Route{{To: mac(1 - i)}}, Card: myrinet.CardConfig{Timing: m.timing}, Costs: &m.costs, Serial: m.serial}
 		host, err := lanai.NewVirtual(virtual, func(h myrinet.Host) *myrinet.Port {
 			ports[i] = f.Host(fmt.Sprint("card ", i), h)
 			return ports[i]
@@ -56,7 +71,7 @@ func onVMMC(ctx context.Context, size, short int, body func(s *vmmcSide) error) 
 			return err
 		}
 		w.Go(fmt.Sprint("process ", i), func() {
-			s := &vmmcSide{ctx: ctx, w: w, side: i, buf: make([]byte, size), src: make([]byte, size)}
+			s := &vmmcSide{ctx: ctx, w: w, model: m, side: i, buf: make([]byte, size), src: make([]byte, size)}
 			errs[i] = s.open(host, short)
 			if errs[i] == nil {
 				errs[i] = body(s)
@@ -98,6 +113,9 @@ func (s *vmmcSide) open(host *lanai.Host, short int) (err error) {
 // writes to the card.
 func (s *vmmcSide) send(n uint32) error {
 	binary.NativeEndian.PutUint32(s.src[len(s.src)-vmmc.WordSize:], n)
+	if err := s.w.Sleep(s.model.send); err != nil {
+		return err
+	}
 	err := s.p.SendMsg(s.ctx, s.src, s.to)
 	s.p.Poll()
 	return err
@@ -116,34 +134,79 @@ func (s *vmmcSide) take(n uint32) error {
 
 // exchange has both sides send, one after the other or at the same time, and returns how
 // long a round takes in microseconds. The first rounds fill the TLB and do not count.
-func exchange(ctx context.Context, size, short int, together bool) (round float64, err error) {
+func (m *vmmcModel) exchange(ctx context.Context, size, short int, together bool) (round float64, err error) {
+	return m.rounds(ctx, size, short, func(s *vmmcSide, n uint32) error {
+		first, second := s.send, s.take
+		if s.side == 1 && !together {
+			first, second = s.take, s.send
+		}
+		return errors.Join(first(n), second(n))
+	})
+}
+
+// calls has one side call a procedure that returns its argument, as vRPC does: a message
+// each way, into the memory of who reads it, who copies it from there. It returns how long
+// a call takes, with n octets of argument.
+func (m *vmmcModel) calls(ctx context.Context, n int) (us float64, err error) {
+	const header = 40 // of a call of ONC RPC without credentials
+	return m.rounds(ctx, header+n, vmmc.DefaultShort, func(s *vmmcSide, k uint32) error {
+		first, second := s.send, s.receive
+		if s.side == 1 {
+			first, second = s.receive, s.send
+		}
+		return errors.Join(first(k), second(k))
+	})
+}
+
+// receive takes a message and copies it, and pays for that and for its half of the routines.
+func (s *vmmcSide) receive(n uint32) error {
+	if err := s.take(n); err != nil {
+		return err
+	}
+	copied := time.Duration(float64(len(s.buf)) / s.model.bcopy * 1e9)
+	return s.w.Sleep(s.model.call/2 + copied)
+}
+
+// rounds returns how long a round takes in microseconds. The first ones fill the TLB and do
+// not count.
+func (m *vmmcModel) rounds(ctx context.Context, size, short int, round func(s *vmmcSide, n uint32) error) (us float64, err error) {
 	const warm = 3
-	err = onVMMC(ctx, size, short, func(s *vmmcSide) error {
+	err = m.run(ctx, size, short, func(s *vmmcSide) error {
 		var began int64
 		for n := range uint32(warm + vmmcRounds) {
 			if n == warm {
 				began = s.w.Now()
 			}
-			first, second := s.send, s.take
-			if s.side == 1 && !together {
-				first, second = s.take, s.send
-			}
-			if err := errors.Join(first(n+1), second(n+1)); err != nil {
+			if err := round(s, n+1); err != nil {
 				return err
 			}
 		}
 		if s.side == 0 {
-			round = micro(time.Duration(s.w.Now()-began)) / vmmcRounds
+			us = micro(time.Duration(s.w.Now()-began)) / vmmcRounds
 		}
 		return nil
 	})
-	return round, err
+	return us, err
+}
+
+// cold returns how long the first message takes, of which no page is in the TLB.
+func (m *vmmcModel) cold(ctx context.Context, size int) (us float64, err error) {
+	err = m.run(ctx, size, vmmc.DefaultShort, func(s *vmmcSide) error {
+		if s.side == 1 {
+			return s.take(1)
+		}
+		began := s.w.Now()
+		err := s.send(1)
+		us = micro(time.Duration(s.w.Now() - began))
+		return err
+	})
+	return us, err
 }
 
 // overhead returns how long the call that sends takes its caller, in microseconds, when
 // nothing else is under way.
-func overhead(ctx context.Context, size int, synchronous bool) (us float64, err error) {
-	err = onVMMC(ctx, size, vmmc.DefaultShort, func(s *vmmcSide) error {
+func (m *vmmcModel) overhead(ctx context.Context, size int, synchronous bool) (us float64, err error) {
+	err = m.run(ctx, size, vmmc.DefaultShort, func(s *vmmcSide) error {
 		const warm = 3
 		for n := range warm + vmmcRounds {
 			if s.side == 1 {
@@ -157,8 +220,7 @@ func overhead(ctx context.Context, size int, synchronous bool) (us float64, err 
 			if synchronous {
 				err = s.send(1)
 			} else {
-				err = s.p.Post(&post)
-				s.p.Poll()
+				err = s.post(&post)
 			}
 			if n >= warm {
 				us += micro(time.Duration(s.w.Now()-began)) / vmmcRounds
@@ -173,4 +235,14 @@ func overhead(ctx context.Context, size int, synchronous bool) (us float64, err 
 		return nil
 	})
 	return us, err
+}
+
+// post posts a send, and pays for what the host does.
+func (s *vmmcSide) post(send *vmmc.Send) error {
+	if err := s.w.Sleep(s.model.send); err != nil {
+		return err
+	}
+	err := s.p.Post(send)
+	s.p.Poll()
+	return err
 }

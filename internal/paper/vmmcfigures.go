@@ -8,10 +8,10 @@ import (
 )
 
 // repeatLatency is figure 2.
-func repeatLatency(b *Bench) error {
+func repeatLatency(b *Bench, m *vmmcModel) error {
 	ours := plot.Series{Name: "ours"}
 	for _, n := range []int{4, 16, 64, 128, 256, 512} {
-		round, err := exchange(b.Context, n, vmmc.DefaultShort, false)
+		round, err := m.exchange(b.Context, n, vmmc.DefaultShort, false)
 		if err != nil {
 			return err
 		}
@@ -20,11 +20,11 @@ func repeatLatency(b *Bench) error {
 		}
 		ours.Points = append(ours.Points, plot.Point{X: float64(n), Value: round / 2})
 	}
-	copied, err := exchange(b.Context, 96, 128, false)
+	copied, err := m.exchange(b.Context, 96, 128, false)
 	if err != nil {
 		return err
 	}
-	fetched, err := exchange(b.Context, 96, 64, false)
+	fetched, err := m.exchange(b.Context, 96, 64, false)
 	if err != nil {
 		return err
 	}
@@ -36,15 +36,15 @@ func repeatLatency(b *Bench) error {
 }
 
 // repeatRates is figure 3.
-func repeatRates(b *Bench) error {
+func repeatRates(b *Bench, m *vmmcModel) error {
 	one, both := plot.Series{Name: "one way"}, plot.Series{Name: "both ways, together"}
 	var highest [2]float64
 	for _, n := range []int{1024, 4096, 16_384, 65_536, 262_144, 1_048_576} {
-		alternating, err := exchange(b.Context, n, vmmc.DefaultShort, false)
+		alternating, err := m.exchange(b.Context, n, vmmc.DefaultShort, false)
 		if err != nil {
 			return err
 		}
-		together, err := exchange(b.Context, n, vmmc.DefaultShort, true)
+		together, err := m.exchange(b.Context, n, vmmc.DefaultShort, true)
 		if err != nil {
 			return err
 		}
@@ -55,6 +55,15 @@ func repeatRates(b *Bench) error {
 	}
 	b.Set("fig3.one_way", highest[0])
 	b.Set("fig3.both_ways", highest[1])
+	bench, err := newCardBench(m.timing)
+	if err != nil {
+		return err
+	}
+	limit, err := bench.dma(4096)
+	if err != nil {
+		return err
+	}
+	b.Set("sec5.3.share", 100*highest[0]/(limit/1e6))
 	b.Draw(Figure{"vmmc-figure3", "Bandwidth over message size", []plot.Panel{{
 		Title: "Bandwidth", Y: "MB/s",
 		Series: []plot.Series{one, both, {Name: "paper, one way", Points: []plot.Point{{X: 1_048_576, Value: 108.4}}}, {Name: "paper, both ways", Points: []plot.Point{{X: 1_048_576, Value: 91}}}},
@@ -63,15 +72,15 @@ func repeatRates(b *Bench) error {
 }
 
 // repeatOverheads is figure 4.
-func repeatOverheads(b *Bench) error {
+func repeatOverheads(b *Bench, m *vmmcModel) error {
 	synchronous, asynchronous := plot.Series{Name: "synchronous"}, plot.Series{Name: "asynchronous"}
 	sync, async := map[int]float64{}, map[int]float64{}
 	for _, n := range []int{4, 32, 64, 128, 256, 1024, 4096} {
 		var err error
-		if sync[n], err = overhead(b.Context, n, true); err != nil {
+		if sync[n], err = m.overhead(b.Context, n, true); err != nil {
 			return err
 		}
-		if async[n], err = overhead(b.Context, n, false); err != nil {
+		if async[n], err = m.overhead(b.Context, n, false); err != nil {
 			return err
 		}
 		synchronous.Points = append(synchronous.Points, plot.Point{X: float64(n), Value: sync[n]})
@@ -82,6 +91,32 @@ func repeatOverheads(b *Bench) error {
 	b.Holds("fig4.asynchronous", async[256] < async[128])
 	b.Draw(Figure{"vmmc-figure4", "Overhead of synchronous and asynchronous sends", []plot.Panel{{
 		Title: "Send overhead", Y: "us", Series: []plot.Series{synchronous, asynchronous},
+	}}})
+	return nil
+}
+
+// repeatCalls is section 5.4.
+func repeatCalls(b *Bench, m *vmmcModel) error {
+	null, err := m.calls(b.Context, 0)
+	if err != nil {
+		return err
+	}
+	ours := plot.Series{Name: "calls"}
+	highest := 0.0
+	for _, n := range []int{1024, 4096, 16_384, 65_536, 262_144} {
+		us, err := m.calls(b.Context, n)
+		if err != nil {
+			return err
+		}
+		rate := 2 * float64(n) / us
+		highest = max(highest, rate)
+		ours.Points = append(ours.Points, plot.Point{X: float64(n), Value: rate})
+	}
+	b.Set("sec5.4.bcopy", m.bcopy/1e6)
+	b.Set("sec5.4.vrpc_us", null)
+	b.Set("sec5.4.vrpc", highest)
+	b.Draw(Figure{"vmmc-calls", "Bandwidth of remote procedure calls (the paper draws none)", []plot.Panel{{
+		Title: "Remote procedure calls", Y: "MB/s", Series: []plot.Series{ours, {Name: "paper", Points: []plot.Point{{X: 262_144, Value: 32.5}}}},
 	}}})
 	return nil
 }

@@ -1,0 +1,58 @@
+package paper
+
+import (
+	"github.com/bobnet-go/bobnet/endpoint/lanai"
+	"github.com/bobnet-go/bobnet/transport/myrinet"
+)
+
+// nowConfig is a card of the NOW with AM-II's control program. A host that waits looks at
+// the card all the time, as in the paper's measurements.
+func nowConfig() lanai.Config {
+	t := myrinet.SBusTiming()
+	t.PIOWrite, t.PIORead, t.DMAFetch, t.DMABandwidth = 256, 181, 45_400_000, 107_500_000
+	return lanai.Config{
+		Card: myrinet.CardConfig{Timing: t}, Spin: true,
+		Costs: lanai.Costs{Send: 229, Header: 98, Receive: 128, Bind: 21, Arrive: 21, Answer: 15, Answered: 15, Check: 42},
+	}
+}
+
+// consistentFetch is the rate of consistent DMA from the host, in octets per second.
+const consistentFetch = 29_500_000
+
+// consistent has the card fetch by consistent DMA.
+func consistent(cfg lanai.Config) lanai.Config {
+	t := *cfg.Card.Timing
+	t.DMAFetch = consistentFetch
+	cfg.Card.Timing = &t
+	return cfg
+}
+
+// gamConfig is the same card with the program that the paper compares: no virtual networks,
+// no error model, and the next message is fetched while one leaves.
+func gamConfig() lanai.Config {
+	c := nowConfig()
+	c.Unreliable, c.Unprotected, c.Unnamed, c.Pipelined = true, true, true, true
+	return c
+}
+
+func nowProfile() Profile {
+	c := nowConfig()
+	t, costs := c.Card.Timing, c.Costs
+	return Profile{"now", "UltraSPARC of 167 MHz, SBus, LANai 4.1 at 37.5 MHz; 40 switches of 8 ports", []Constant{
+		{"clock of the card", float64(t.Clock) / 1e6, "MHz", "sec3.4.clock_mhz", ""},
+		{"link", 160, "MB/s", "sec3.4.link", "of 10^6 octets"},
+		{"I/O write", micro(t.PIOWrite), "us", "fig5.o_s_us", "a word; a request writes 16, GAM's 9: it names no endpoint, and has no tags"},
+		{"I/O read", micro(t.PIORead), "us", "fig5.o_r_us", "a word; a reply is 18 of them, GAM's 11, and 4 writes; it is less than a write because the processor's reads of several words at a time are not modelled"},
+		{"program, a message sent and received", float64(costs.Send + costs.Receive), "cycles", "fig5.l_base_us", "by both cards"},
+		{"program, of these to receive a packet", float64(costs.Receive), "cycles", "fig5.g_reliability_us", "which an ACK costs, too"},
+		{"program, of these a private header", float64(2 * costs.Header), "cycles", "fig5.gam_rtt_us", "half at each end: the paper says that GAM has none, and not what it costs; what the host saves is counted in words"},
+		{"program, a channel looked up", float64(costs.Bind), "cycles", "fig5.l_reliability_us", "at each end"},
+		{"program, a tag checked", float64(costs.Check), "cycles", "fig5.l_protection_us", ""},
+		{"program, an ACK made, and taken", float64(costs.Answer), "cycles", "", "each; the paper does not tell them from the rest of reliability"},
+		{"bus, from the host", float64(t.DMAFetch) / 1e6, "MB/s", "fig6.streaming_4k", "of 10^6 octets; streaming DMA. The host's call that flushes the stream buffer takes no time here: the paper does not say how long it takes"},
+		{"bus, from the host, consistent", consistentFetch / 1e6, "MB/s", "fig6.consistent_8k", ""},
+		{"bus, to the host", float64(t.DMABandwidth) / 1e6, "MB/s", "sec4.2.rtt_8k_us", "what is left of the round trip when the message has been fetched and has passed the link"},
+		{"start of a DMA", micro(t.DMASetup), "us", "", "the paper has no number; that of the VMMC paper's PCI"},
+		{"interrupt", micro(t.Interrupt), "us", "", "the paper has no number; of the order of what a processor of that time needs"},
+	}}
+}

@@ -1,0 +1,90 @@
+package paper
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/bobnet-go/bobnet/endpoint"
+	"github.com/bobnet-go/bobnet/endpoint/lanai"
+	"github.com/bobnet-go/bobnet/transport/myrinet"
+)
+
+// threadServer is the server of figure 11: each of its endpoints has a thread of its own,
+// which waits on a semaphore that is posted when a message comes.
+type threadServer struct {
+	*amNet
+	node *endpoint.Node
+	left int // threads that have not ended
+	errs []error
+}
+
+// measureThreads has so many clients ask a server for d, each an endpoint of its own, with
+// four requests under way.
+func measureThreads(ctx context.Context, cfg lanai.Config, clients int, d time.Duration) (crowd, error) {
+	net, err := newAMNetOf(ctx, myrinet.NOW(), clients+1, func(host int) lanai.Config {
+		c := cfg
+		c.Spin = host > 0 // a server that waits hears of messages by interrupts
+		return c
+	})
+	if err != nil {
+		return crowd{}, err
+	}
+	s := &threadServer{amNet: net, left: clients}
+	net.serve = s.serve
+	c, err := measureOn(net, 4, d, one, toOwnEndpoint, shortRequests)
+	return c, errors.Join(append(s.errs, err)...)
+}
+
+// serve is the program of the server.
+func (s *threadServer) serve() error {
+	node, err := s.openNode(0)
+	if err != nil {
+		return err
+	}
+	s.node = node
+	for i := range s.left {
+		b, err := node.NewBundle(endpoint.Parallel)
+		if err != nil {
+			return err
+		}
+		h := &amHost{net: s.amNet, w: s.w, ctx: s.ctx, node: node, b: b}
+		if err := h.newEndpoint(0); err != nil {
+			return err
+		}
+		s.w.Go(fmt.Sprint("thread ", i), func() {
+			if err := s.thread(b); err != nil {
+				s.errs, s.over = append(s.errs, err), s.clients
+			}
+			s.left--
+		})
+	}
+	s.opened++
+	for s.left > 0 {
+		if err := s.w.Sleep(time.Millisecond); err != nil {
+			return err
+		}
+	}
+	return node.Close()
+}
+
+// thread waits for messages, handles all that there are with events off, and waits again.
+func (s *threadServer) thread(b *endpoint.Bundle) error {
+	for s.clients == 0 || s.over < s.clients {
+		b.SetEventMask(endpoint.NotEmpty)
+		ctx, cancel := s.node.WithTimeout(s.ctx, 10*time.Millisecond)
+		err := b.Wait(ctx)
+		cancel()
+		if err != nil && !errors.Is(err, context.DeadlineExceeded) {
+			return err
+		}
+		b.SetEventMask(endpoint.NoEvents)
+		for served := 1; served > 0; {
+			if served, err = b.Poll(); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
