@@ -106,6 +106,7 @@ type evaluator struct {
 	at    pos
 	words []token
 	depth int
+	idle  int // operands around that are parsed and not computed: what is before && or || decides
 	bad   bool
 }
 
@@ -154,7 +155,15 @@ func (e *evaluator) binary(least int) constant.Value {
 		if !negative {
 			e.take()
 		}
-		x = e.apply(op, x, e.binary(level(op)+1))
+		decided := op == "&&" && constant.Sign(x) == 0 || op == "||" && constant.Sign(x) != 0
+		if decided {
+			e.idle++
+		}
+		y := e.binary(level(op) + 1)
+		if decided {
+			e.idle--
+		}
+		x = e.apply(op, x, y)
 	}
 	return x
 }
@@ -167,7 +176,7 @@ func truth(b bool) constant.Value {
 }
 
 func (e *evaluator) apply(op string, x, y constant.Value) constant.Value {
-	if e.bad {
+	if e.bad || e.idle > 0 {
 		return truth(false)
 	}
 	compare := map[string]gotoken.Token{"==": gotoken.EQL, "!=": gotoken.NEQ, "<": gotoken.LSS, "<=": gotoken.LEQ, ">": gotoken.GTR, ">=": gotoken.GEQ}
@@ -264,7 +273,7 @@ func (e *evaluator) macro(t token) constant.Value {
 		e.bad, e.words = true, nil
 		return truth(false)
 	}
-	inner := &evaluator{lexer: e.lexer, at: e.at, words: body, depth: e.depth}
+	inner := &evaluator{lexer: e.lexer, at: e.at, words: body, depth: e.depth, idle: e.idle}
 	v := inner.binary(1)
 	if !inner.bad && len(inner.words) > 0 {
 		inner.fault("%s is no expression", t)

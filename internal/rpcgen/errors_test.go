@@ -72,6 +72,8 @@ var faulty = []struct{ name, src, want string }{
 	{"open if", "#ifdef X\n", "1:1 the condition has no end"},
 	{"second else", "#ifdef X\n#else\n#else\n#endif", "3:1 #else after #else"},
 	{"bad condition", "#if 1 +\n#endif", "1:1 in the condition: a number or name is missing"},
+	{"bad condition that does not count", "#if 0 && (1 +)\n#endif", "1:1 in the condition: a number or name is missing"},
+	{"division that counts", "#if 1 && 1 / 0\n#endif", "1:1 in the condition: division by zero"},
 	{"division by zero", "#if 1 / 0\n#endif", "1:1 in the condition: division by zero"},
 	{"macro with parameters", "#define f(x) x", "1:1 f has parameters"},
 	{"unknown directive", "  #foo", "1:3 the preprocessor has no #foo"},

@@ -44,6 +44,7 @@ func TestPreprocessor(t *testing.T) {
 		{"defined", "#define X\n#if defined(X) && !defined Y && defined RPC_GO && RPC_HDR\nconst a = 1;\n#endif", "A=1"},
 		{"precedence", "#if 1 + 2 * 3 == 7 && (1 + 2) * 3 == 9 && 7 % 4 == 3 && 1 << 2 | 1 == 1 && 2 -1 == 1 && ~0 == -1 && 6 / 4 == 1\nconst a = 1;\n#endif", "A=1"},
 		{"comparison", "#if 1 < 2 && 2 <= 2 && 3 > 2 && 3 >= 3 && 1 != 2 && !(1 == 2) && 0x10 == 020 && (6 & 3) == 2 && (6 ^ 3) == 5 && 8 >> 1 == 4\nconst a = 1;\n#endif", "A=1"},
+		{"decided before", "#if !(defined(N) && 10 / N > 1 || 0 && 1 << 64) && (1 || 1 / 0 || 2 % N) && (1 == 1 || !(1 / 0))\nconst a = 1;\n#endif", "A=1"},
 		{"name without a value", "#if X || 0\nconst a = 1;\n#else\nconst a = 2;\n#endif", "A=2"},
 		{"macro in a condition", "#define N 5\n#define M (N + 1)\n#if M == 6\nconst a = 1;\n#endif", "A=1"},
 		{"ignored", "#pragma once\n#ident \"x\"\n#\nconst a = 1;", "A=1"},
