@@ -2,6 +2,7 @@ package stream_test
 
 import (
 	"errors"
+	"flag"
 	"io"
 	"net"
 	"testing"
@@ -209,7 +210,10 @@ func TestFlood(t *testing.T) {
 	}
 }
 
-// TestChurn: ten thousand connections, opened, used and closed, leave nothing behind.
+// churnFlag has TestChurn make ten times as many connections, ten thousand.
+var churnFlag = flag.Bool("stream.churn", false, "open and close ten thousand connections, and not a thousand")
+
+// TestChurn: connections, opened, used and closed, leave nothing behind.
 func TestChurn(t *testing.T) {
 	to, from := open(t, stream.Config{ReadBuffer: 8192, WriteBuffer: 8192}), open(t, stream.Config{ReadBuffer: 8192, WriteBuffer: 8192})
 	l := listen(t, to, "")
@@ -224,8 +228,12 @@ func TestChurn(t *testing.T) {
 			go echo(c)
 		}
 	}()
+	each := 1
+	if *churnFlag {
+		each = 10
+	}
 	leaktest.Run(t, 2, func(i int) error {
-		for range 10 {
+		for range each {
 			c, err := (&stream.Dialer{Host: from}).Dial(within(t), l.Addr().String())
 			if err != nil {
 				return err
