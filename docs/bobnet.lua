@@ -54,6 +54,19 @@ local fabric_kinds = {
 }
 -- end fabric kinds
 
+-- begin seal kinds
+local seal_kinds = {
+  [64] = "sealed",
+  [65] = "sealed-group",
+  [66] = "seal-hello",
+  [67] = "seal-cookie",
+  [68] = "seal-init",
+  [69] = "seal-reply",
+  [70] = "seal-unknown",
+  [71] = "seal-refused",
+}
+-- end seal kinds
+
 local bobnet = Proto("bobnet", "Bobnet")
 local f = {
   version = ProtoField.uint8("bobnet.version", "Version"),
@@ -130,8 +143,28 @@ end
 -- A long frame has a shim between the Ethernet header and ours.
 local shim = 40
 
+-- sealed shows what can be read of a sealed frame without its key.
+local function sealed(tvb, pinfo, root)
+  local kind = seal_kinds[tvb(1, 1):uint()]
+  local tree = root:add(bobnet, tvb())
+  tree:add(f.version, tvb(0, 1))
+  tree:add(f.dstport, tvb(4, 2))
+  tree:add(f.srcport, tvb(6, 2))
+  local text = string.format("%d > %d %s", tvb(6, 2):uint(), tvb(4, 2):uint(), kind)
+  if kind == "sealed" or kind == "seal-unknown" then
+    text = text .. string.format(" session %#x counter %s", tvb(8, 4):uint(), tostring(tvb(12, 8):uint64()))
+  end
+  pinfo.cols.info = text
+  tree:append_text(", " .. text)
+  return tvb:len()
+end
+
 function bobnet.dissector(tvb, pinfo, root)
   if tvb:len() >= shim + header and tvb(0, 1):uint() == 0x45 then tvb = tvb(shim):tvb() end
+  if tvb:len() >= 36 and seal_kinds[tvb(1, 1):uint()] then
+    pinfo.cols.protocol = "Bobnet"
+    return sealed(tvb, pinfo, root)
+  end
   if tvb:len() < header then return 0 end
   pinfo.cols.protocol = "Bobnet"
   local size = math.min(tvb(40, 2):uint(), tvb:len() - header)

@@ -120,10 +120,14 @@ func (h *Header) extent() string {
 
 // Dump describes any frame in one line: as Header.String does, with what
 // precedes the messages' data; or, when Parse refuses it, why and what can be
-// read nevertheless. Of a frame of the fabric it describes the packet, too.
+// read nevertheless. Of a frame of the fabric it describes the packet, too; of a sealed
+// one what can be read without a key.
 func Dump(frame []byte) string {
 	if IsFabric(frame) {
 		return dumpFabric(frame)
+	}
+	if kind, ok := IsSealed(frame); ok {
+		return dumpSealed(frame, kind)
 	}
 	var h Header
 	payload, err := h.Parse(frame)

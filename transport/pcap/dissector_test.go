@@ -54,6 +54,15 @@ func fabricTable() string {
 	return b.String() + "}\n"
 }
 
+func sealTable() string {
+	var b strings.Builder
+	b.WriteString("local seal_kinds = {\n")
+	for k := ethertype.KindSealed; k.String() != fmt.Sprintf("kind-%d", uint8(k)); k++ {
+		fmt.Fprintf(&b, "  [%d] = %q,\n", k, k)
+	}
+	return b.String() + "}\n"
+}
+
 // TestDissector compares the Lua dissector's tables with the program's. With
 // -update it writes them.
 func TestDissector(t *testing.T) {
@@ -62,7 +71,7 @@ func TestDissector(t *testing.T) {
 		t.Fatal(err)
 	}
 	lua := string(text)
-	for name, want := range map[string]string{"kinds": kindTable(), "flags": flagTable(), "fabric kinds": fabricTable()} {
+	for name, want := range map[string]string{"kinds": kindTable(), "flags": flagTable(), "fabric kinds": fabricTable(), "seal kinds": sealTable()} {
 		begin, end := "-- begin "+name+"\n", "-- end "+name+"\n"
 		_, rest, ok := strings.Cut(lua, begin)
 		have, _, ok2 := strings.Cut(rest, end)
