@@ -47,6 +47,9 @@ func driver(name string) string {
 	if has("fault") {
 		why = append(why, "faults on purpose, as "+vipl.EnvFault+" says")
 	}
+	if has("seal") {
+		why = append(why, "frames to other hosts are sealed under a key")
+	}
 	if has("ring") {
 		why = append(why, "mapped AF_PACKET receive ring, batched sends: the default")
 		if has("xdp") {
@@ -75,7 +78,7 @@ func driver(name string) string {
 
 func long(link transport.Link) string {
 	if l, ok := link.(transport.LongLink); ok && !l.Info().Unprotected && l.StartLong() {
-		return fmt.Sprintf("up to an MTU of %d, to stations that only veth lies between", ethertype.LongMTU)
+		return fmt.Sprintf("up to an MTU of %d, to stations that only veth lies between", transport.LongMTU(link))
 	}
 	return "none"
 }

@@ -19,8 +19,10 @@ func (s *suite) startLong() transport.LongLink {
 	return b
 }
 
-// longest is the largest payload of a long frame.
-const longest = ethertype.LongMTU + ethertype.EthernetSize - ethertype.HeaderSize
+// longest returns the largest payload of a long frame.
+func (s *suite) longest() int {
+	return transport.LongMTU(s.A) + ethertype.EthernetSize - ethertype.HeaderSize
+}
 
 // long returns a long frame from A to B in parts.
 func (s *suite) long(size, seed int) transport.Frame {
@@ -56,7 +58,7 @@ func (s *suite) longFrames() {
 	b := s.startLong()
 	views := make([][]byte, transport.MaxBatch)
 	short := s.frame(pattern(9, 1))
-	for i, size := range []int{s.maxPayload() + 1, s.maxPayload() + 2, 20_000, 61_440, longest - 1, longest} {
+	for i, size := range []int{s.maxPayload() + 1, s.maxPayload() + 2, 20_000, 61_440, s.longest() - 1, s.longest()} {
 		f := s.long(size, i)
 		sent := f.AppendTo(nil)
 		s.send(short, f, short)
@@ -86,7 +88,7 @@ func (s *suite) longDropped() {
 	b := s.startLong()
 	views := make([][]byte, transport.MaxBatch)
 	for i := range 50 {
-		first, second, short := s.long(s.maxPayload()+1+i, i), s.long(longest-i, i+100), s.frame(pattern(i, 7))
+		first, second, short := s.long(s.maxPayload()+1+i, i), s.long(s.longest()-i, i+100), s.frame(pattern(i, 7))
 		s.send(first, second, short)
 		view := s.begin(b, views)
 		if i%3 == 1 {
@@ -109,7 +111,7 @@ func (s *suite) longDropped() {
 func (s *suite) longLimits() {
 	b := s.startLong()
 	short := s.frame(pattern(3, 3))
-	for _, bad := range []transport.Frame{s.long(longest+1, 1), {Head: short.Head, Body: make([][]byte, transport.MaxBody+1)}} {
+	for _, bad := range []transport.Frame{s.long(s.longest()+1, 1), {Head: short.Head, Body: make([][]byte, transport.MaxBody+1)}} {
 		if n, err := s.A.Send([]transport.Frame{short, bad}); n != 1 || !errors.Is(err, transport.ErrFrameSize) {
 			s.Fatalf("Send = %d, %v; want 1, ErrFrameSize", n, err)
 		}
@@ -131,7 +133,7 @@ func (s *suite) longAllocations() {
 		s.Skip("the link allocates by design")
 	}
 	b := s.startLong()
-	frames := []transport.Frame{s.long(longest-9, 1), s.long(s.maxPayload()+9, 2)}
+	frames := []transport.Frame{s.long(s.longest()-9, 1), s.long(s.maxPayload()+9, 2)}
 	views, got := make([][]byte, 4), [][]byte{make([]byte, 40_000)}
 	round := func() {
 		s.send(frames...)

@@ -46,7 +46,7 @@ const (
 
 func (l *longRx) init(a *Adapter) {
 	if link, ok := a.link.(transport.LongLink); ok && !a.info.Unprotected && link.StartLong() {
-		l.link, l.Size = link, ethertype.LongMTU-ethertype.BaseSize
+		l.link, l.Size = link, transport.LongMTU(link)-ethertype.BaseSize
 	}
 }
 

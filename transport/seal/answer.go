@@ -1,0 +1,70 @@
+package seal
+
+import (
+	"bytes"
+	"encoding/binary"
+	"slices"
+
+	"github.com/bobnet-go/bobnet/ethertype"
+)
+
+// hello answers the question for a cookie. It keeps nothing, and the answer is as long as
+// the question.
+func (m *machine) hello(s *secrets, o *ethertype.Outer, frame []byte, now int64) bool {
+	answer := m.answer(ethertype.KindSealCookie, o)
+	copy(answer[ethertype.SealNonce:ethertype.SealCookie], frame[ethertype.SealNonce:])
+	m.jar.put(answer, frame, now)
+	s.check(answer)
+	m.emit(answer)
+	return true
+}
+
+// initiated takes the first message of a handshake that a peer has begun. Only who shows a
+// cookie of the last seconds, which no earlier handshake of his has shown, has keys
+// computed.
+func (m *machine) initiated(s *secrets, o *ethertype.Outer, frame []byte, now int64) bool {
+	at, ok := m.jar.proves(frame)
+	if !ok || at > now || now-at > cookieLife {
+		return false
+	}
+	if p := m.peers.find(o.Src, o.SrcPort); p != nil && at <= p.inited {
+		again := at == p.inited && p.reply != nil && bytes.Equal(frame, p.init)
+		if again { // the answer was lost
+			m.emit(p.reply)
+		}
+		return again
+	}
+	if m.peers.count >= maxPeers && m.peers.find(o.Src, o.SrcPort) == nil {
+		m.count.crowded.Add(1)
+		return true
+	}
+	reply := m.answer(ethertype.KindSealReply, o)
+	var chosen suite
+	id := m.newID()
+	theirs, k, err := accept(s, frame, reply, func(t *terms) terms {
+		binary.BigEndian.PutUint32(reply[ethertype.SealedSession:], t.session)
+		chosen = choose(m.opts.suites, t.suites)
+		return terms{suites: chosen, ports: m.ports, session: id}
+	}, m.random)
+	if err != nil || !theirs.ports.Contains(o.SrcPort) {
+		return false
+	}
+	if m.ours(s, o.Src, &theirs) {
+		return true
+	}
+	p := m.adopt(o.Src, theirs.ports)
+	p.attempt = nil // the peer's goes on
+	p.inited, p.init, p.reply = at, bytes.Clone(frame), reply
+	m.session(p, s, &theirs, &k, chosen, id, now)
+	m.emit(reply)
+	return true
+}
+
+// ours reports whether this station has begun a handshake under the same key with the
+// sender of another, too, and its own goes on. That of the lower address does, so that there
+// are not two.
+func (m *machine) ours(s *secrets, mac ethertype.MAC, theirs *terms) bool {
+	return bytes.Compare(m.self[:], mac[:]) < 0 && slices.ContainsFunc(m.peers.stations[mac], func(p *peer) bool {
+		return p.attempt != nil && p.attempt.secrets == s && theirs.ports.Contains(p.attempt.port)
+	})
+}

@@ -1,0 +1,159 @@
+package seal
+
+import (
+	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/transport"
+	"github.com/flynn/noise"
+)
+
+// attempt is a handshake that this station has begun.
+type attempt struct {
+	secrets *secrets
+	port    uint16                // of the peer
+	frame   []byte                // what was sent last, and is repeated: a KindSealHello or a KindSealInit
+	state   *noise.HandshakeState // from the cookie on
+	id      uint32                // the session's number here
+	tries   int                   // in all
+	inits   int                   // since the cookie
+	at      int64                 // when to repeat it
+}
+
+// begin begins a handshake with p, by asking for a cookie.
+func (m *machine) begin(p *peer, port uint16, now int64) {
+	p.attempt = &attempt{secrets: m.keys[0], port: port}
+	m.peers.watch(p)
+	m.ask(p, now)
+}
+
+// ask sends the question for a cookie, with a new nonce.
+func (m *machine) ask(p *peer, now int64) {
+	a := p.attempt
+	a.frame = m.newFrame(ethertype.KindSealHello, p.mac, a.port, m.ports.Lo)
+	_, _ = m.random.Read(a.frame[ethertype.SealNonce:ethertype.SealCookie]) // neither of the sources fails
+	a.secrets.check(a.frame)
+	a.state, a.inits = nil, 0
+	m.transmit(a, now)
+}
+
+// transmit sends the frame of an attempt, for the first time or again.
+func (m *machine) transmit(a *attempt, now int64) {
+	m.emit(a.frame)
+	a.at = now + min(firstRetry<<min(a.tries, 16), lastRetry)
+	a.tries++
+	m.tickAt(a.at)
+}
+
+// cookie takes the answer to the question, and begins the handshake proper.
+func (m *machine) cookie(s *secrets, o *ethertype.Outer, frame []byte, now int64) bool {
+	p := m.peers.find(o.Src, o.SrcPort)
+	if p == nil || p.attempt == nil || p.attempt.state != nil || p.attempt.secrets != s ||
+		[ethertype.SealNonceSize]byte(frame[ethertype.SealNonce:]) != [ethertype.SealNonceSize]byte(p.attempt.frame[ethertype.SealNonce:]) {
+		return false
+	}
+	a := p.attempt
+	init := m.newFrame(ethertype.KindSealInit, p.mac, a.port, m.ports.Lo)
+	copy(init[ethertype.SealNonce:ethertype.SealMessage], frame[ethertype.SealNonce:ethertype.SealMessage])
+	a.id = m.newID()
+	state, err := begin(s, init, &terms{suites: m.opts.suites, ports: m.ports, session: a.id}, m.random)
+	if err != nil {
+		return false // of the random source: as if the cookie had been lost
+	}
+	a.frame, a.state = init, state
+	m.transmit(a, now)
+	return true
+}
+
+// replied takes the answer that completes the handshake, and sends what waited for it.
+func (m *machine) replied(s *secrets, o *ethertype.Outer, frame []byte, now int64) bool {
+	p := m.peers.find(o.Src, o.SrcPort)
+	id, _ := ethertype.ParseSealed(frame)
+	if p == nil || p.attempt == nil || p.attempt.state == nil || p.attempt.secrets != s || p.attempt.id != id || m.byID[id] != nil {
+		return false
+	}
+	theirs, k, err := finish(p.attempt.state, frame)
+	if err != nil || !theirs.ports.Contains(o.SrcPort) || theirs.suites != choose(m.opts.suites, theirs.suites) {
+		return false
+	}
+	p.attempt = nil
+	p = m.adopt(p.mac, theirs.ports)
+	made := m.session(p, s, &theirs, &k, theirs.suites, id, now)
+	made.initiator = true
+	if len(p.waiting) == 0 {
+		m.emit(m.confirmation(made))
+	}
+	m.confirm(made, now)
+	return true
+}
+
+// confirmation returns what proves to the peer that this station has the keys of s.
+func (m *machine) confirmation(s *session) []byte {
+	outer := m.newFrame(ethertype.KindSealed, s.peer.mac, s.ports.Lo, m.ports.Lo)
+	return s.seal(make([]byte, ethertype.SealedBody+confirmSize, ethertype.SealedBody+confirmSize+ethertype.SealTagSize), outer)
+}
+
+// confirm begins to send in a session of which the peer has proven that it has its keys,
+// and sends what waited for one. Older ones are kept for frames that are late.
+func (m *machine) confirm(s *session, now int64) {
+	s.confirmed = true
+	p := s.peer
+	if p.current != nil && s.began < p.current.began {
+		return // its first frame was overtaken by those of a later one
+	}
+	for _, old := range p.sessions {
+		if old != s && old.confirmed {
+			old.end = min(old.end, now+graceOld)
+		}
+	}
+	p.current, p.attempt = s, nil
+	for _, frame := range m.peers.takeWaiting(p) {
+		room := make([]byte, len(frame)+ethertype.SealOverhead)
+		m.emit(s.seal(gather(room, ethertype.SealedBody, &transport.Frame{Head: frame}), frame))
+		m.count.sealed.Add(1)
+	}
+	m.rest()
+}
+
+// adopt returns the peer with these ports, which it has said itself. Those that were known
+// by some of these ports become one with it.
+func (m *machine) adopt(mac ethertype.MAC, ports transport.PortRange) *peer {
+	var p *peer
+	var others []*peer
+	for _, o := range m.peers.stations[mac] {
+		switch {
+		case o.ports.Hi < ports.Lo || o.ports.Lo > ports.Hi:
+		case p == nil && (!o.known || o.ports == ports):
+			p = o
+		default:
+			others = append(others, o)
+		}
+	}
+	if p == nil {
+		p = m.peers.add(mac, ports)
+	}
+	p.ports, p.known = ports, true
+	for _, o := range others {
+		m.merge(p, o)
+	}
+	return p
+}
+
+// merge has o become one with p, which lies at the same ports.
+func (m *machine) merge(p, o *peer) {
+	if p.attempt == nil {
+		p.attempt = o.attempt
+	}
+	frames := m.peers.takeWaiting(o)
+	for _, f := range frames {
+		if !m.peers.keep(p, &transport.Frame{Head: f}, o.waited) {
+			m.count.crowded.Add(1)
+		}
+	}
+	p.inited = max(p.inited, o.inited)
+	for len(o.sessions) > 0 {
+		m.forget(o.sessions[0])
+	}
+	m.peers.remove(o)
+	if p.attempt != nil {
+		m.peers.watch(p)
+	}
+}

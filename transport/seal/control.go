@@ -1,0 +1,149 @@
+package seal
+
+import (
+	"encoding/binary"
+
+	"github.com/bobnet-go/bobnet/ethertype"
+)
+
+// control takes a frame of a handshake, or a notice. All of them go from one station to
+// another, and have a check under the key: who has none gets no further than that.
+func (m *machine) control(kind ethertype.SealKind, frame []byte, now int64) {
+	frame = frame[:kind.Least()] // without what Ethernet may have added
+	o, _ := ethertype.ParseOuter(frame)
+	if o.Dst != m.self || o.Src.IsGroup() || o.Src == m.self || !m.ports.Contains(o.DstPort) {
+		m.count.foreign.Add(1)
+		return
+	}
+	if kind == ethertype.KindSealRefused {
+		m.refused(&o, frame, now)
+		return
+	}
+	s := m.checked(frame)
+	if s == nil {
+		m.count.otherKey.Add(1)
+		m.note(o.Src, troubleOtherKey, now)
+		if kind == ethertype.KindSealHello {
+			m.refuse(&o, now)
+		}
+		return
+	}
+	took := false
+	switch kind {
+	case ethertype.KindSealHello:
+		took = m.hello(s, &o, frame, now)
+	case ethertype.KindSealCookie:
+		took = m.cookie(s, &o, frame, now)
+	case ethertype.KindSealInit:
+		took = m.initiated(s, &o, frame, now)
+	case ethertype.KindSealReply:
+		took = m.replied(s, &o, frame, now)
+	case ethertype.KindSealUnknown:
+		took = m.lost(&o, frame, now)
+	}
+	if took {
+		m.count.handshake.Add(1)
+	} else {
+		m.count.replayed.Add(1) // it is genuine, and nothing that is under way
+	}
+}
+
+// checked returns the secrets under which the check of frame is right, nil if there are
+// none.
+func (m *machine) checked(frame []byte) *secrets {
+	for _, s := range m.keys {
+		if s.checks(frame) {
+			return s
+		}
+	}
+	return nil
+}
+
+// newFrame returns a frame of size bytes with an outer layout and zeros.
+func (m *machine) newFrame(kind ethertype.SealKind, dst ethertype.MAC, dstPort, srcPort uint16) []byte {
+	frame := make([]byte, kind.Least())
+	o := ethertype.Outer{Dst: dst, Src: m.self, Type: m.typ, Kind: uint8(kind), DstPort: dstPort, SrcPort: srcPort}
+	o.Put(frame)
+	return frame
+}
+
+// answer returns a frame back to where o came from. It is no longer than any that it may
+// answer.
+func (m *machine) answer(kind ethertype.SealKind, o *ethertype.Outer) []byte {
+	return m.newFrame(kind, o.Src, o.SrcPort, o.DstPort)
+}
+
+// unknown tells the sender of frame that its session is not known here: a station that was
+// restarted does, so that its peers need not find out by silence. It costs no memory, and
+// who gets it believes it only of the session that it sends in.
+func (m *machine) unknown(frame []byte, now int64) {
+	o, _ := ethertype.ParseOuter(frame)
+	if o.Dst != m.self || o.Src.IsGroup() || o.Src == m.self || !m.ports.Contains(o.DstPort) || !m.troubles.budget.take(now) {
+		return
+	}
+	notice := m.answer(ethertype.KindSealUnknown, &o)
+	copy(notice[ethertype.SealedSession:ethertype.SealedBody], frame[ethertype.SealedSession:ethertype.SealedBody])
+	m.keys[0].check(notice)
+	m.emit(notice)
+}
+
+// lost takes the notice that a peer does not know a session.
+func (m *machine) lost(o *ethertype.Outer, frame []byte, now int64) bool {
+	id, counter := ethertype.ParseSealed(frame)
+	p := m.peers.find(o.Src, o.SrcPort)
+	if p == nil || p.current == nil || p.current.remote != id || counter >= p.current.counter {
+		return false
+	}
+	m.forget(p.current)
+	if p.attempt == nil {
+		m.begin(p, o.SrcPort, now)
+	}
+	return true
+}
+
+// refuse tells whoever has sent what cannot be opened, to this station alone, that it has
+// not been. He cannot tell whether that is true, so he only counts it.
+func (m *machine) refuse(o *ethertype.Outer, now int64) {
+	if o.Dst != m.self || o.SrcPort == ethertype.PortAll || !m.ports.Contains(o.DstPort) || !m.troubles.budget.take(now) {
+		return
+	}
+	notice := m.answer(ethertype.KindSealRefused, o)
+	m.keys[0].check(notice)
+	m.emit(notice)
+}
+
+// refused takes such a notice, from who has another key.
+func (m *machine) refused(o *ethertype.Outer, frame []byte, now int64) {
+	m.count.refused.Add(1)
+	if m.checked(frame) == nil {
+		m.note(o.Src, troubleRefused, now)
+	}
+}
+
+// session makes what a handshake has yielded known.
+func (m *machine) session(p *peer, s *secrets, theirs *terms, k *keys, chosen suite, id uint32, now int64) *session {
+	made := &session{
+		peer: p, from: s, suite: chosen, local: id, remote: theirs.session, ports: theirs.ports,
+		send: chosen.aead(k.send[:]), receive: chosen.aead(k.receive[:]),
+		began: now, end: now + 2*int64(m.opts.Limits.Age) + graceOld,
+	}
+	if len(p.sessions) >= maxSessions {
+		m.forget(p.sessions[0])
+	}
+	p.sessions = append(p.sessions, made)
+	m.byID[id] = made
+	m.count.sessions.Add(1)
+	return made
+}
+
+// newID returns a number for a session that no other has.
+func (m *machine) newID() uint32 {
+	var b [4]byte
+	for {
+		_, _ = m.random.Read(b[:]) // neither of the sources fails
+		id := binary.BigEndian.Uint32(b[:])
+		if id != 0 && m.byID[id] == nil {
+			return id
+		}
+	}
+}

@@ -1,0 +1,91 @@
+package seal
+
+import (
+	"encoding/binary"
+	"io"
+
+	"github.com/bobnet-go/bobnet/ethertype"
+)
+
+// saltSize is the length of the salt in a nonce of a frame to all; the rest is the counter.
+const saltSize = 16
+
+// group is this station's part in frames to all, and to all of a host. They are sealed
+// under what is derived from the key alone, because their receivers are not known, with
+// nonces of a salt that is random in each incarnation of a station and a counter.
+type group struct {
+	salt    [saltSize]byte
+	counter uint64
+	nonce   [ethertype.SealedGroupBody - ethertype.SealedGroupNonce]byte
+	heard   map[[saltSize]byte]*groupWindow
+	oldest  []*groupWindow // in the order in which they were heard first
+}
+
+// groupWindow knows which counters of a salt have been seen: the last 64.
+type groupWindow struct {
+	salt [saltSize]byte
+	next uint64
+	seen uint64 // bit i: next-1-i has been
+}
+
+func (g *group) init(random io.Reader) error {
+	g.heard = map[[saltSize]byte]*groupWindow{}
+	_, err := io.ReadFull(random, g.salt[:])
+	return err
+}
+
+// seal is session.seal for a frame to all, with SealedGroupBody bytes of room.
+func (g *group) seal(s *secrets, dst, outer []byte) []byte {
+	ethertype.PutSealedGroup(dst, outer)
+	nonce := dst[ethertype.SealedGroupNonce:ethertype.SealedGroupBody]
+	copy(nonce, g.salt[:])
+	binary.BigEndian.PutUint64(nonce[saltSize:], g.counter)
+	g.counter++
+	copy(g.nonce[:], nonce)
+	head, body := dst[:ethertype.SealedGroupBody], dst[ethertype.SealedGroupBody:]
+	out := s.group.Seal(body[:0], g.nonce[:], body, head)
+	return dst[:ethertype.SealedGroupBody+len(out)]
+}
+
+// open appends to dst the decrypted part of frame, a KindSealedGroup.
+func (g *group) open(s *secrets, dst, frame []byte) ([]byte, bool) {
+	copy(g.nonce[:], frame[ethertype.SealedGroupNonce:])
+	out, err := s.group.Open(dst, g.nonce[:], frame[ethertype.SealedGroupBody:], frame[:ethertype.SealedGroupBody])
+	return out, err == nil
+}
+
+// take reports whether a frame whose tag is right is new.
+func (g *group) take(frame []byte) bool {
+	salt := [saltSize]byte(frame[ethertype.SealedGroupNonce:])
+	n := binary.BigEndian.Uint64(frame[ethertype.SealedGroupNonce+saltSize:])
+	if salt == g.salt || n >= maxCounter {
+		return false
+	}
+	w := g.heard[salt]
+	if w == nil {
+		w = g.add(salt)
+	}
+	switch {
+	case n >= w.next:
+		w.seen = w.seen<<min(n+1-w.next, 64) | 1
+		w.next = n + 1
+		return true
+	case w.next-1-n >= 64 || w.seen&(1<<(w.next-1-n)) != 0:
+		return false
+	}
+	w.seen |= 1 << (w.next - 1 - n)
+	return true
+}
+
+// add begins to know a salt, and forgets the one that was heard first if there are too many.
+func (g *group) add(salt [saltSize]byte) *groupWindow {
+	if len(g.oldest) >= maxGroups {
+		delete(g.heard, g.oldest[0].salt)
+		g.oldest[0] = nil
+		g.oldest = g.oldest[1:]
+	}
+	w := &groupWindow{salt: salt}
+	g.heard[salt] = w
+	g.oldest = append(g.oldest, w)
+	return w
+}

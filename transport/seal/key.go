@@ -1,0 +1,191 @@
+package seal
+
+import (
+	"bufio"
+	"bytes"
+	"crypto/cipher"
+	"crypto/hkdf"
+	"crypto/hmac"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"hash"
+	"os"
+	"strings"
+
+	"github.com/bobnet-go/bobnet/ethertype"
+	"golang.org/x/crypto/chacha20poly1305"
+)
+
+// KeySize is the length of a key in bytes.
+const KeySize = 32
+
+// MaxKeys is how many keys are valid at a time: the one in use, and another during a
+// rotation.
+const MaxKeys = 2
+
+// Key is what all stations of a segment that may talk to each other have in common: bytes
+// from a source of randomness. It does not print itself.
+type Key [KeySize]byte
+
+// Source returns the keys that are valid now, at least one and at most MaxKeys. The first
+// is used for what is begun from now on; what others begin with any of them is taken. A
+// Source may be called by any goroutine, at any time and again and again.
+type Source func() ([]Key, error)
+
+// ErrKey is wrapped by errors about keys.
+var ErrKey = errors.New("seal: no usable key")
+
+// NewKey returns a new key from the system's random source.
+func NewKey() (k Key) {
+	_, _ = rand.Read(k[:]) // never fails
+	return k
+}
+
+// String does not tell the key.
+func (Key) String() string { return "(key)" }
+
+// GoString does not tell the key either.
+func (Key) GoString() string { return "seal.Key{...}" }
+
+// Text returns the key as key files have it: 64 hexadecimal digits.
+func (k Key) Text() string { return hex.EncodeToString(k[:]) }
+
+// Fixed is a Source that always returns these keys.
+func Fixed(keys ...Key) Source { return func() ([]Key, error) { return keys, nil } }
+
+// Check returns an error that wraps ErrKey unless a source has usable keys now.
+func Check(s Source) error {
+	_, err := ask(s)
+	return err
+}
+
+// Text is a Source of the keys in a text: see ParseKeys.
+func Text(text string) Source {
+	return func() ([]Key, error) { return ParseKeys([]byte(text)) }
+}
+
+// File is a Source of the keys in a file, which it reads anew at each call: see ParseKeys.
+// It refuses a file that every user of the host may read or write.
+func File(path string) Source {
+	return func() ([]Key, error) {
+		info, err := os.Stat(path)
+		if err != nil {
+			return nil, fmt.Errorf("%w: %w", ErrKey, err)
+		}
+		if info.Mode().Perm()&0o007 != 0 {
+			return nil, fmt.Errorf("%w: key file %s is open to every user of this host (%v): chmod o= %s", ErrKey, path, info.Mode().Perm(), path)
+		}
+		if info.Size() > maxKeyFile {
+			return nil, fmt.Errorf("%w: key file %s has %d bytes, want at most %d", ErrKey, path, info.Size(), maxKeyFile)
+		}
+		text, err := os.ReadFile(path)
+		if err != nil {
+			return nil, fmt.Errorf("%w: %w", ErrKey, err)
+		}
+		keys, err := ParseKeys(text)
+		if err != nil {
+			err = fmt.Errorf("%w (key file %s)", err, path)
+		}
+		return keys, err
+	}
+}
+
+// maxKeyFile bounds what is read as a key file.
+const maxKeyFile = 1 << 16
+
+// ParseKeys reads keys of 64 hexadecimal digits, one on a line, or several with commas
+// between them. Empty lines, and what follows a #, do not count. Its errors do not tell
+// what the text was.
+func ParseKeys(text []byte) (keys []Key, err error) {
+	lines := bufio.NewScanner(bytes.NewReader(text))
+	for line := 1; lines.Scan(); line++ {
+		content, _, _ := strings.Cut(lines.Text(), "#")
+		for word := range strings.FieldsFuncSeq(content, func(r rune) bool { return r == ',' || r == ' ' || r == '\t' || r == '\r' }) {
+			var k Key
+			if n, err := hex.Decode(k[:], []byte(word[:min(len(word), 2*KeySize)])); err != nil || n != KeySize || len(word) != 2*KeySize {
+				return nil, fmt.Errorf("%w: line %d has %d characters that are no key: want %d hexadecimal digits, as bobnet key prints them",
+					ErrKey, line, len(word), 2*KeySize)
+			}
+			keys = append(keys, k)
+		}
+	}
+	if err := lines.Err(); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrKey, err)
+	}
+	if err := checkKeys(keys); err != nil {
+		return nil, err
+	}
+	return keys, nil
+}
+
+// checkKeys returns an error unless keys may be used together.
+func checkKeys(keys []Key) error {
+	if len(keys) == 0 || len(keys) > MaxKeys {
+		return fmt.Errorf("%w: got %d keys, want 1, or %d during a rotation: the new and the old one", ErrKey, len(keys), MaxKeys)
+	}
+	for i, k := range keys {
+		if k == (Key{}) {
+			return fmt.Errorf("%w: key %d is all zeros", ErrKey, i+1)
+		}
+		if i > 0 && k == keys[0] {
+			return fmt.Errorf("%w: the same key twice", ErrKey)
+		}
+	}
+	return nil
+}
+
+// secrets is what is derived from one key.
+type secrets struct {
+	key   Key
+	psk   []byte      // of the handshake
+	group cipher.AEAD // of frames to all: XChaCha20-Poly1305
+	mac   hash.Hash   // of the checks
+	sum   [sha256.Size]byte
+}
+
+// The labels of what is derived from a key, so that nothing is used for two purposes.
+const (
+	labelPSK   = "bobnet seal 1 handshake"
+	labelGroup = "bobnet seal 1 group"
+	labelCheck = "bobnet seal 1 check"
+)
+
+// derive returns the secrets of a key.
+func derive(k Key) *secrets {
+	s := &secrets{key: k, psk: expand(k[:], labelPSK, chacha20poly1305.KeySize)}
+	group, err := chacha20poly1305.NewX(expand(k[:], labelGroup, chacha20poly1305.KeySize))
+	if err != nil {
+		panic(err) // the size is right
+	}
+	s.group, s.mac = group, hmac.New(sha256.New, expand(k[:], labelCheck, sha256.Size))
+	return s
+}
+
+// expand derives size bytes from a secret.
+func expand(secret []byte, label string, size int) []byte {
+	out, err := hkdf.Key(sha256.New, secret, nil, label, size)
+	if err != nil {
+		panic(err) // the size is right
+	}
+	return out
+}
+
+// check writes the check of frame, all but its last SealCheckSize bytes, to these.
+func (s *secrets) check(frame []byte) {
+	copy(frame[len(frame)-ethertype.SealCheckSize:], s.checkOf(frame))
+}
+
+// checks reports whether the check of frame is right.
+func (s *secrets) checks(frame []byte) bool {
+	return hmac.Equal(frame[len(frame)-ethertype.SealCheckSize:], s.checkOf(frame))
+}
+
+// checkOf returns the check of frame, valid until the next call.
+func (s *secrets) checkOf(frame []byte) []byte {
+	s.mac.Reset()
+	s.mac.Write(frame[:len(frame)-ethertype.SealCheckSize])
+	return s.mac.Sum(s.sum[:0])[:ethertype.SealCheckSize]
+}

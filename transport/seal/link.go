@@ -1,0 +1,197 @@
+package seal
+
+import (
+	"errors"
+	"fmt"
+	"sync/atomic"
+
+	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/transport"
+	"github.com/bobnet-go/bobnet/transport/internal/whole"
+)
+
+// Link is a transport.Link whose frames are sealed. Goroutines may share it as
+// transport.Link says.
+type Link struct {
+	inner transport.Link
+	m     *machine
+	long  whole.Frames
+	mtu   int // of the inner link
+	limit int // of its frames, which long ones raise
+
+	tx      []byte // room for frames that are sent in one call; made for the first
+	batch   [transport.MaxBatch]transport.Frame
+	index   [transport.MaxBatch]int // where in the caller's frames those of batch are
+	rx      []byte                  // room for frames that were received; made for the first
+	slot    int                     // bytes of rx for a frame
+	slots   int                     // frames that rx has room for
+	longRx  []byte                  // and for a long one
+	applied *[]Key
+
+	next    atomic.Int64 // when tick has something to do; for Wait and Ready
+	valid   atomic.Pointer[[]Key]
+	waits   atomic.Bool   // a goroutine is in Wait
+	nudges  atomic.Uint64 // wake-ups of the inner link that nobody asked for
+	closed  atomic.Bool
+	stopped atomic.Bool // reload has been
+	reload  reload
+}
+
+// watched is a Link around a transport.Watcher.
+type watched struct{ *Link }
+
+// Watch implements transport.Watcher.
+func (w watched) Watch(fd int) { w.inner.(transport.Watcher).Watch(fd) }
+
+// Overhead implements transport.Lengthener: the Link that it unwraps to has it all.
+func (w watched) Overhead() int { return 0 }
+
+// Unwrap implements transport.Wrapper.
+func (w watched) Unwrap() transport.Link { return w.Link }
+
+var (
+	_ transport.LongLink = (*Link)(nil)
+	_ transport.Checker  = (*Link)(nil)
+	_ transport.Parking  = (*Link)(nil)
+	_ transport.Watcher  = watched{}
+)
+
+// New returns a link that seals the frames of link, which the caller uses no more; Close
+// closes it too. The error wraps ErrKey if there is no usable key, and link is then as it
+// was. A link within one host only, or one that joins shared memory, is refused: there are
+// no strangers in memory, and what joins it goes around this one.
+func New(link transport.Link, opts Options) (transport.Link, error) {
+	info := link.Info()
+	if _, local := link.(transport.Local); local || info.SameHost {
+		return nil, fmt.Errorf("seal: link %s reaches stations of this host through memory, which is not sealed: seal the link below it", info.Driver)
+	}
+	if info.MTU <= ethertype.MinMTU+ethertype.SealOverhead {
+		return nil, fmt.Errorf("%w: sealed frames do not fit an MTU of %d", transport.ErrFrameSize, info.MTU)
+	}
+	if opts.Keys == nil {
+		return nil, fmt.Errorf("%w: Options.Keys is nil", ErrKey)
+	}
+	valid, err := ask(opts.Keys)
+	if err != nil {
+		return nil, err
+	}
+	l := &Link{inner: link, long: whole.Of(link), mtu: info.MTU, limit: info.MTU + ethertype.EthernetSize, applied: &valid}
+	if l.m, err = newMachine(info, opts, randomOf(opts.Random), valid, link.Now()); err != nil {
+		return nil, err
+	}
+	l.valid.Store(&valid)
+	l.next.Store(transport.Forever)
+	l.reload.start(l, info.Virtual)
+	if _, ok := link.(transport.Watcher); ok {
+		return watched{l}, nil
+	}
+	return l, nil
+}
+
+// Info implements transport.Link. The MTU is smaller by what sealing adds, and nothing is
+// Unprotected any more.
+func (l *Link) Info() transport.Info {
+	info := l.inner.Info()
+	info.Driver = "seal+" + info.Driver
+	info.MTU -= ethertype.SealOverhead
+	info.Unprotected = false
+	return info
+}
+
+// Overhead implements transport.Lengthener.
+func (l *Link) Overhead() int { return ethertype.SealOverhead }
+
+// Now implements transport.Link.
+func (l *Link) Now() int64 { return l.inner.Now() }
+
+// Close implements transport.Link.
+func (l *Link) Close() error {
+	l.closed.Store(true)
+	l.reload.stop()
+	return l.inner.Close()
+}
+
+// SealStats returns a snapshot of what the link counts besides Stats. Any goroutine may
+// call it at any time.
+func (l *Link) SealStats() Stats { return l.m.count.stats() }
+
+// Hint says why the frames of a station, or to it, come to nothing, "" if nothing is known.
+// Anybody on the segment could have caused it, so it is for people only. It must not run at
+// the same time as Send and Recv.
+func (l *Link) Hint(station ethertype.MAC) string { return l.m.hint(station) }
+
+// SetKeys replaces the keys, as a Source that returns others does. Sessions under a key
+// that is no more valid end. Any goroutine may call it.
+func (l *Link) SetKeys(valid ...Key) error {
+	if err := checkKeys(valid); err != nil {
+		return err
+	}
+	l.valid.Store(&valid)
+	l.wakeAt(0)
+	return nil
+}
+
+// wakeAt has Wait end and Ready report true at a time.
+func (l *Link) wakeAt(at int64) {
+	if l.next.Swap(at); l.waits.Load() {
+		l.nudges.Add(1)
+		l.inner.Wake()
+	}
+}
+
+// Stats implements transport.Link: the counters of the wrapped link, as if frames had not
+// been sealed. Those of handshakes are in none of them, those that could not be opened in
+// RxFiltered, and those that waited for a session in vain in TxDrops.
+func (l *Link) Stats() transport.Stats {
+	st, c := l.inner.Stats(), l.m.count
+	seal := c.stats()
+	st.TxFrames -= min(st.TxFrames, c.ownTx.Load())
+	st.TxBytes -= min(st.TxBytes, c.ownTxBytes.Load()+c.moreTxBytes.Load())
+	st.TxCalls -= min(st.TxCalls, c.ownTxCalls.Load())
+	st.TxDrops += seal.Expired + seal.Crowded
+	st.RxFrames -= min(st.RxFrames, c.ownRx.Load())
+	st.RxBytes -= min(st.RxBytes, c.ownRxBytes.Load()+c.moreRxBytes.Load())
+	st.RxCalls -= min(st.RxCalls, c.ownRxCalls.Load())
+	st.RxFiltered += seal.Dropped()
+	st.Wakes -= min(st.Wakes, l.nudges.Load())
+	return st
+}
+
+// Wake implements transport.Link.
+func (l *Link) Wake() { l.inner.Wake() }
+
+// Ready implements transport.Link.
+func (l *Link) Ready() bool {
+	if l.inner.Ready() {
+		return true
+	}
+	next := l.next.Load()
+	return next != transport.Forever && next <= l.inner.Now() && !l.closed.Load()
+}
+
+// Wait implements transport.Link. It ends, too, when a handshake is to go on, which Recv
+// then sees to.
+func (l *Link) Wait(until int64) error {
+	l.waits.Store(true)
+	err := l.inner.Wait(min(until, l.next.Load()))
+	l.waits.Store(false)
+	return err
+}
+
+// Unwrap implements transport.Wrapper.
+func (l *Link) Unwrap() transport.Link { return l.inner }
+
+// Place implements transport.Parking if the wrapped link does.
+func (l *Link) Place() transport.Place { return transport.PlaceOf(l.inner) }
+
+// Check implements transport.Checker if the wrapped link does.
+func (l *Link) Check() error {
+	err := transport.Check(l.inner)
+	var change *transport.ChangeError
+	if errors.As(err, &change) && change.MTU != 0 {
+		less := *change
+		less.MTU -= ethertype.SealOverhead
+		return &less
+	}
+	return err
+}

@@ -1,0 +1,273 @@
+package seal
+
+import (
+	"encoding/binary"
+	"io"
+	"slices"
+
+	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/transport"
+	"github.com/mdlayher/ethernet"
+)
+
+// machine is what seals and opens the frames of one station: it has no clock and sends
+// nothing itself. What it wants sent, it leaves in out. It allocates only in handshakes.
+type machine struct {
+	opts   Options
+	random io.Reader
+	self   ethertype.MAC
+	typ    ethernet.EtherType
+	ports  transport.PortRange
+	keys   []*secrets // those that are valid, the one in use first
+	jar    jar
+	group  group
+	peers  table
+	byID   map[uint32]*session
+	last   *session // that a frame came in last
+	out    [][]byte // frames to send, oldest first
+	outAt  int64    // when they are to be offered again
+	next   int64    // when tick has something to do that cannot wait
+	swept  int64
+
+	troubles troubles
+	count    *counters
+}
+
+// newMachine returns the machine of a station with these keys.
+func newMachine(info transport.Info, opts Options, random io.Reader, valid []Key, now int64) (*machine, error) {
+	m := &machine{
+		opts: opts.withDefaults(), random: random, self: info.MAC, typ: info.EtherType, ports: info.Ports,
+		byID: map[uint32]*session{}, next: transport.Forever, swept: now, count: &counters{},
+		troubles: troubles{by: map[ethertype.MAC]*troubled{}},
+	}
+	m.peers.init()
+	for _, k := range valid {
+		m.keys = append(m.keys, derive(k))
+	}
+	if err := m.jar.init(random); err != nil {
+		return nil, err
+	}
+	return m, m.group.init(random)
+}
+
+// setKeys replaces the keys. What was made under a key that is not valid any more ends.
+func (m *machine) setKeys(valid []Key) {
+	old := m.keys
+	m.keys = make([]*secrets, 0, len(valid))
+	for _, k := range valid {
+		if i := slices.IndexFunc(old, func(s *secrets) bool { return s.key == k }); i >= 0 {
+			m.keys = append(m.keys, old[i])
+		} else {
+			m.keys = append(m.keys, derive(k))
+		}
+	}
+	for _, s := range m.byID {
+		if !slices.Contains(m.keys, s.from) {
+			m.forget(s)
+		}
+	}
+	for _, p := range m.peers.busy {
+		if p.attempt != nil && !slices.Contains(m.keys, p.attempt.secrets) {
+			p.attempt = nil // tick begins another if frames wait
+		}
+	}
+	m.next = 0
+	m.opts.Logger.Info("keys have changed", "valid", len(valid))
+}
+
+// emit has a frame sent.
+func (m *machine) emit(frame []byte) {
+	if len(m.out) >= maxOut {
+		m.count.crowded.Add(1)
+		return
+	}
+	m.out = append(m.out, frame)
+}
+
+// isGroup reports whether a frame is to all, or to all of a host.
+func isGroup(dst ethertype.MAC, port uint16) bool { return dst.IsGroup() || port == ethertype.PortAll }
+
+// overhead returns by how much the frame that begins with head is longer when it is sealed.
+func overhead(head []byte) int {
+	if isGroup(ethertype.MAC(head), ethertype.DstPort(head)) {
+		return ethertype.SealOverhead + ethertype.SealGroupMore
+	}
+	return ethertype.SealOverhead
+}
+
+// seal puts the sealed form of f into room, which is long enough, and returns it. It
+// returns nil if there is no session yet; the frame waits for one, or is lost and counted.
+func (m *machine) seal(room []byte, f *transport.Frame, now int64) []byte {
+	dst, port := ethertype.MAC(f.Head), ethertype.DstPort(f.Head)
+	if isGroup(dst, port) {
+		return m.group.seal(m.keys[0], gather(room, ethertype.SealedGroupBody, f), f.Head)
+	}
+	p := m.peers.find(dst, port)
+	if p == nil || p.current == nil || p.current.worn(now, &m.opts) {
+		if p = m.ready(p, f, dst, port, now); p == nil {
+			return nil
+		}
+	}
+	if p.current.asked == 0 {
+		p.current.asked = now
+	}
+	return p.current.seal(gather(room, ethertype.SealedBody, f), f.Head)
+}
+
+// gather copies f from its version on to room, behind so many bytes, and returns both.
+func gather(room []byte, before int, f *transport.Frame) []byte {
+	n := before + copy(room[before:], f.Head[ethertype.EthernetSize:])
+	for _, part := range f.Body {
+		n += copy(room[n:], part)
+	}
+	return room[:n]
+}
+
+// ready is seal for a frame whose peer has no session, or one that is worn. It returns the
+// peer if there is one to send in, and otherwise has the frame wait.
+func (m *machine) ready(p *peer, f *transport.Frame, dst ethertype.MAC, port uint16, now int64) *peer {
+	if dst == m.self || dst == (ethertype.MAC{}) {
+		m.count.crowded.Add(1)
+		return nil
+	}
+	if p == nil {
+		if p = m.peers.get(dst, port); p == nil {
+			m.count.crowded.Add(1)
+			return nil
+		}
+	}
+	if s := p.current; s != nil && !s.spent(now, &m.opts.Limits) {
+		if p.attempt == nil && now-p.rekeyed >= rekeyPause {
+			p.rekeyed = now
+			m.begin(p, port, now)
+		}
+		return p
+	}
+	p.current = nil
+	if !m.peers.keep(p, f, now) {
+		m.count.crowded.Add(1)
+	}
+	if p.attempt == nil && !m.pending(p, now) {
+		m.begin(p, port, now)
+	}
+	m.tickAt(now + graceConfirm)
+	return nil
+}
+
+// pending reports whether the peer has begun a session and may be about to confirm it.
+func (m *machine) pending(p *peer, now int64) bool {
+	return slices.ContainsFunc(p.sessions, func(s *session) bool { return !s.confirmed && now-s.began < graceConfirm })
+}
+
+// tickAt has tick called at a time, if not before.
+func (m *machine) tickAt(at int64) { m.next = min(m.next, at) }
+
+// open puts the frame that a sealed one stands for into room, which is long enough, and
+// returns it. It returns nil if there is none: the frame was part of a handshake, or is
+// counted.
+func (m *machine) open(room, frame []byte, now int64) []byte {
+	kind, ok := ethertype.IsSealed(frame)
+	switch {
+	case !ok:
+		m.unsealed(frame, now)
+		return nil
+	case len(frame) < kind.Least():
+		m.count.malformed.Add(1)
+		return nil
+	case kind == ethertype.KindSealed:
+		return m.openSession(room, frame, now)
+	case kind == ethertype.KindSealedGroup:
+		return m.openGroup(room, frame, now)
+	}
+	m.control(kind, frame, now)
+	return nil
+}
+
+// unsealed takes a frame that is none of ours.
+func (m *machine) unsealed(frame []byte, now int64) {
+	m.count.unsealed.Add(1)
+	o, ok := ethertype.ParseOuter(frame)
+	if !ok || o.Src.IsGroup() || o.Src == m.self {
+		return
+	}
+	m.note(o.Src, troubleUnsealed, now)
+	m.refuse(&o, now)
+}
+
+// openSession is open of a frame between two stations.
+func (m *machine) openSession(room, frame []byte, now int64) []byte {
+	id, counter := ethertype.ParseSealed(frame)
+	s := m.last
+	if s == nil || s.local != id {
+		if s = m.byID[id]; s == nil {
+			m.count.noSession.Add(1)
+			m.unknown(frame, now)
+			return nil
+		}
+		m.last = s
+	}
+	if now >= s.end || counter >= maxCounter || s.peer.mac != ethertype.MAC(frame[ethertype.OffsetSrc:]) ||
+		!s.ports.Contains(binary.BigEndian.Uint16(frame[ethertype.OffsetSrcPort:])) {
+		m.count.foreign.Add(1)
+		return nil
+	}
+	body, ok := s.open(room[ethertype.EthernetSize:ethertype.EthernetSize], frame, counter)
+	if !ok {
+		m.count.altered.Add(1)
+		return nil
+	}
+	if !s.seen.take(counter) {
+		m.count.replayed.Add(1)
+		return nil
+	}
+	s.asked = 0
+	if !s.confirmed {
+		m.confirm(s, now)
+	}
+	return m.inner(room, frame, len(body))
+}
+
+// openGroup is open of a frame to all.
+func (m *machine) openGroup(room, frame []byte, now int64) []byte {
+	src := ethertype.MAC(frame[ethertype.OffsetSrc:])
+	if src == m.self || src.IsGroup() {
+		m.count.foreign.Add(1)
+		return nil
+	}
+	for _, k := range m.keys {
+		body, ok := m.group.open(k, room[ethertype.EthernetSize:ethertype.EthernetSize], frame)
+		if !ok {
+			continue
+		}
+		if !m.group.take(frame) {
+			m.count.replayed.Add(1)
+			return nil
+		}
+		return m.inner(room, frame, len(body))
+	}
+	m.count.otherKey.Add(1)
+	m.note(src, troubleOtherKey, now)
+	return nil
+}
+
+// confirmSize is the length of what a session's initiator sends first, if it has nothing
+// else to send: less than a header, so that it is no frame.
+const confirmSize = 16
+
+// inner completes the frame in room, of which n bytes were decrypted, by its Ethernet
+// header, and returns it. It returns nil for one that only confirms a session, or that
+// says other ports inside than outside.
+func (m *machine) inner(room, frame []byte, n int) []byte {
+	if n == confirmSize {
+		m.count.handshake.Add(1)
+		return nil
+	}
+	whole := room[:ethertype.EthernetSize+n]
+	copy(whole, frame[:ethertype.EthernetSize])
+	if n < ethertype.BaseSize || [4]byte(whole[ethertype.OffsetDstPort:]) != [4]byte(frame[ethertype.OffsetDstPort:]) {
+		m.count.malformed.Add(1)
+		return nil
+	}
+	m.count.opened.Add(1)
+	return whole
+}

@@ -1,0 +1,118 @@
+package seal
+
+import (
+	"encoding/binary"
+	"errors"
+	"io"
+
+	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/transport"
+	"github.com/flynn/noise"
+)
+
+// noiseSuite is of Noise_NNpsk0_25519_ChaChaPoly_SHA256.
+var noiseSuite = noise.NewCipherSuite(noise.DH25519, noise.CipherChaChaPoly, noise.HashSHA256)
+
+// prologue is what both ends mix in before the first message, besides what precedes that
+// in its frame: addresses, ports, nonce and cookie.
+const prologue = "bobnet seal 1"
+
+// terms is what both ends say of themselves within the handshake.
+type terms struct {
+	suites  suite // of an init those that it can; of a reply the one that it has chosen
+	ports   transport.PortRange
+	session uint32 // its number at who says so
+}
+
+// termsSize is the length of terms in bytes.
+const termsSize = ethertype.SealMessageSize - 32 - ethertype.SealTagSize
+
+const sealVersion = 1
+
+// append appends the terms to b.
+func (t *terms) append(b []byte) []byte {
+	b = append(b, sealVersion, byte(t.suites))
+	b = binary.BigEndian.AppendUint16(b, t.ports.Lo)
+	b = binary.BigEndian.AppendUint16(b, t.ports.Hi)
+	b = binary.BigEndian.AppendUint32(b, t.session)
+	return append(b, make([]byte, termsSize-10)...)
+}
+
+// errTerms is what parse returns: the sender has the key, and is no station of this version.
+var errTerms = errors.New("seal: terms of a handshake that this version does not know")
+
+// parseTerms reads terms that somebody with the key has said.
+func parseTerms(b []byte) (t terms, err error) {
+	if len(b) != termsSize || b[0] != sealVersion {
+		return terms{}, errTerms
+	}
+	be := binary.BigEndian
+	t = terms{
+		suites: suite(b[1]) & suitesAll, ports: transport.PortRange{Lo: be.Uint16(b[2:]), Hi: be.Uint16(b[4:])},
+		session: be.Uint32(b[6:]),
+	}
+	if t.suites == 0 || t.ports.Lo == 0 || t.ports.Hi < t.ports.Lo || t.session == 0 {
+		return terms{}, errTerms
+	}
+	return t, nil
+}
+
+// handshake returns the state of Noise for one side. before is what precedes the first
+// message in its frame.
+func handshake(s *secrets, initiator bool, before []byte, random io.Reader) *noise.HandshakeState {
+	state, err := noise.NewHandshakeState(noise.Config{
+		CipherSuite: noiseSuite, Random: random, Pattern: noise.HandshakeNN, Initiator: initiator,
+		Prologue: append([]byte(prologue), before...), PresharedKey: s.psk, PresharedKeyPlacement: 0,
+	})
+	if err != nil {
+		panic(err) // the configuration is right
+	}
+	return state
+}
+
+// begin writes the first message to the frame, a KindSealInit that is complete but for it
+// and the check.
+func begin(s *secrets, frame []byte, t *terms, random io.Reader) (*noise.HandshakeState, error) {
+	before := frame[:ethertype.SealMessage]
+	state := handshake(s, true, before, random)
+	if _, _, _, err := state.WriteMessage(before, t.append(nil)); err != nil {
+		return nil, err
+	}
+	s.check(frame)
+	return state, nil
+}
+
+// keys are what a handshake yields for one side.
+type keys struct{ send, receive [32]byte }
+
+// accept takes the first message, and writes the second to reply, a KindSealReply that is
+// complete but for it and the check. own says what to answer the peer's terms.
+func accept(s *secrets, init, reply []byte, own func(*terms) terms, random io.Reader) (theirs terms, k keys, err error) {
+	state := handshake(s, false, init[:ethertype.SealMessage], random)
+	said, _, _, err := state.ReadMessage(nil, init[ethertype.SealMessage:][:ethertype.SealMessageSize])
+	if err != nil {
+		return terms{}, keys{}, err
+	}
+	if theirs, err = parseTerms(said); err != nil {
+		return terms{}, keys{}, err
+	}
+	ours := own(&theirs)
+	_, to, from, err := state.WriteMessage(reply[:ethertype.SealAnswer], ours.append(nil))
+	if err != nil {
+		return terms{}, keys{}, err
+	}
+	s.check(reply)
+	return theirs, keys{send: from.UnsafeKey(), receive: to.UnsafeKey()}, nil
+}
+
+// finish takes the second message.
+func finish(state *noise.HandshakeState, reply []byte) (theirs terms, k keys, err error) {
+	said, to, from, err := state.ReadMessage(nil, reply[ethertype.SealAnswer:][:ethertype.SealMessageSize])
+	if err != nil {
+		return terms{}, keys{}, err
+	}
+	if theirs, err = parseTerms(said); err != nil {
+		return terms{}, keys{}, err
+	}
+	return theirs, keys{send: to.UnsafeKey(), receive: from.UnsafeKey()}, nil
+}

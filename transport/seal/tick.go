@@ -1,0 +1,98 @@
+package seal
+
+import (
+	"slices"
+
+	"github.com/bobnet-go/bobnet/transport"
+)
+
+// tick does what has become due: it repeats what was not answered, gives up what has been
+// repeated enough, and forgets what is old. next then says when it is due again.
+func (m *machine) tick(now int64) {
+	if now-m.swept >= sweepEvery {
+		m.swept = now
+		m.sweep(now)
+	}
+	if now < m.next {
+		return
+	}
+	m.next = transport.Forever
+	for _, p := range slices.Clone(m.peers.busy) {
+		m.drive(p, now)
+	}
+	m.rest()
+}
+
+// rest has no more timers when there is nothing that they could do.
+func (m *machine) rest() {
+	m.peers.busy = slices.DeleteFunc(m.peers.busy, func(p *peer) bool { return p.attempt == nil && len(p.waiting) == 0 })
+	if len(m.peers.busy) == 0 {
+		m.next = transport.Forever
+	}
+}
+
+// drive is tick for one peer.
+func (m *machine) drive(p *peer, now int64) {
+	a := p.attempt
+	switch {
+	case a == nil && len(p.waiting) == 0:
+		return
+	case a == nil && m.pending(p, now):
+		m.tickAt(now + graceConfirm)
+		return
+	case a == nil:
+		m.begin(p, p.ports.Lo, now)
+		return
+	case now < a.at:
+		m.tickAt(a.at)
+		return
+	}
+	switch {
+	case a.tries >= maxTries:
+		p.attempt = nil
+		m.count.expired.Add(uint64(m.peers.dropWaiting(p)))
+		if !p.known && len(p.sessions) == 0 {
+			m.peers.remove(p)
+		}
+	case a.state != nil && a.inits >= initTries:
+		m.ask(p, now) // the cookie is of a station that has been restarted since
+	default:
+		if a.state != nil {
+			a.inits++
+		}
+		m.transmit(a, now)
+	}
+}
+
+// forget ends a session.
+func (m *machine) forget(s *session) {
+	delete(m.byID, s.local)
+	p := s.peer
+	p.sessions = slices.DeleteFunc(p.sessions, func(o *session) bool { return o == s })
+	if p.current == s {
+		p.current = nil
+	}
+	if m.last == s {
+		m.last = nil
+	}
+}
+
+// sweep forgets sessions that have ended, and peers that have none.
+func (m *machine) sweep(now int64) {
+	for _, s := range m.byID {
+		if now >= s.end {
+			m.forget(s)
+		}
+	}
+	var gone []*peer
+	for _, list := range m.peers.stations {
+		for _, p := range list {
+			if len(p.sessions) == 0 && p.attempt == nil && len(p.waiting) == 0 && now-p.inited > cookieLife {
+				gone = append(gone, p)
+			}
+		}
+	}
+	for _, p := range gone {
+		m.peers.remove(p)
+	}
+}

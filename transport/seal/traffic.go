@@ -1,0 +1,245 @@
+package seal
+
+import (
+	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/transport"
+)
+
+// burst is how many bytes of frames are sealed before they are handed on: what stays in a
+// processor's cache.
+const burst = 256 << 10
+
+// Send implements transport.Link. Frames to a station without a session are taken, and wait
+// for it.
+func (l *Link) Send(frames []transport.Frame) (n int, err error) {
+	if l.closed.Load() {
+		return 0, transport.ErrClosed
+	}
+	now := l.inner.Now()
+	l.turn(now)
+	if len(l.m.out) > 0 {
+		return 0, nil // older frames come first
+	}
+	frames = frames[:min(len(frames), transport.MaxBatch)]
+	for n < len(frames) && err == nil {
+		var more bool
+		var took int
+		took, more, err = l.sendSome(frames[n:], now)
+		if n += took; !more {
+			break
+		}
+	}
+	if len(l.m.out) > 0 || l.m.next != l.next.Load() {
+		l.settle(now)
+	}
+	return n, err
+}
+
+// sendSome seals as many frames as fit a burst and sends them. It reports how many were
+// taken, and whether more may be tried.
+func (l *Link) sendSome(frames []transport.Frame, now int64) (n int, more bool, err error) {
+	if l.tx == nil {
+		l.tx = make([]byte, max(burst, ethertype.MaxFrame))
+	}
+	k, used, added := 0, 0, 0
+	for ; n < len(frames); n++ {
+		f := &frames[n]
+		size := f.Len() + overhead(f.Head)
+		if len(f.Body) > transport.MaxBody || size > l.limit {
+			err = transport.ErrFrameSize
+			break
+		}
+		if used+size > len(l.tx) {
+			break
+		}
+		sealed := l.m.seal(l.tx[used:used+size:used+size], f, now)
+		if sealed == nil {
+			continue
+		}
+		l.batch[k].Head, l.index[k] = sealed, n
+		k++
+		used += (size + 63) &^ 63
+		added += size - f.Len()
+	}
+	if k == 0 {
+		return n, true, err
+	}
+	took, sendErr := l.inner.Send(l.batch[:k])
+	for i := range l.batch[:k] {
+		l.batch[i].Head = nil
+	}
+	l.m.count.sealed.Add(uint64(took))
+	if took == k {
+		l.m.count.moreTxBytes.Add(uint64(added))
+		if sendErr != nil {
+			err = sendErr
+		}
+		return n, true, err
+	}
+	l.m.count.moreTxBytes.Add(uint64(added / k * took))
+	return l.index[took], false, sendErr
+}
+
+// turn does what Send and Recv begin with.
+func (l *Link) turn(now int64) {
+	if valid := l.valid.Load(); valid != l.applied {
+		l.applied = valid
+		l.m.setKeys(*valid)
+	}
+	if now >= l.m.next || now-l.m.swept >= sweepEvery {
+		l.m.tick(now)
+	}
+	if len(l.m.out) > 0 || l.m.next != l.next.Load() {
+		l.settle(now)
+	}
+}
+
+// settle sends what the machine wants sent, and says when it is to be called again.
+func (l *Link) settle(now int64) {
+	l.flush()
+	next := l.m.next
+	if len(l.m.out) > 0 {
+		next = min(next, now+sendAgain)
+	}
+	if old := l.next.Load(); next < old {
+		l.wakeAt(next)
+	} else if old != next {
+		l.next.Store(next)
+	}
+}
+
+// flush sends the frames of the machine as far as the link has room. One that the link
+// refuses is lost.
+func (l *Link) flush() {
+	for len(l.m.out) > 0 {
+		k := min(len(l.m.out), len(l.batch))
+		for i := range k {
+			l.batch[i].Head = l.m.out[i]
+		}
+		n, err := l.inner.Send(l.batch[:k])
+		for i := range k {
+			l.batch[i].Head = nil
+		}
+		l.countOwn(l.m.out[:n])
+		if err != nil && n < k {
+			l.m.count.crowded.Add(1)
+			n++
+		}
+		clear(l.m.out[:n])
+		if l.m.out = l.m.out[n:]; n < k && err == nil {
+			return
+		}
+	}
+	l.m.out = nil
+}
+
+// countOwn tells the frames that the machine has sent of its own from those of the caller.
+func (l *Link) countOwn(frames [][]byte) {
+	own, octets := 0, 0
+	for _, f := range frames {
+		if f[ethertype.OffsetKind] == uint8(ethertype.KindSealed) && len(f) >= ethertype.HeaderSize+ethertype.SealOverhead {
+			l.m.count.moreTxBytes.Add(ethertype.SealOverhead)
+			continue
+		}
+		own++
+		octets += len(f)
+	}
+	c := l.m.count
+	c.ownTx.Add(uint64(own))
+	c.ownTxBytes.Add(uint64(octets))
+	if own == len(frames) && own > 0 {
+		c.ownTxCalls.Add(1)
+	}
+}
+
+// maxEmpty bounds how often one call of Recv tries again when of what has arrived nothing
+// was to be passed on.
+const maxEmpty = 4
+
+// Recv implements transport.Link.
+func (l *Link) Recv(views [][]byte) (n int, err error) {
+	now := l.inner.Now()
+	if !l.closed.Load() {
+		l.reload.poll(now)
+		l.turn(now)
+	}
+	l.long.Return()
+	if l.rx == nil {
+		l.makeRoom()
+	}
+	views = views[:min(len(views), l.slots)]
+	for tries := 0; n == 0 && err == nil && tries < maxEmpty; tries++ {
+		var k int
+		if k, err = l.inner.Recv(views); k == 0 {
+			break
+		}
+		n = l.openAll(views[:k], now)
+	}
+	if len(l.m.out) > 0 || l.m.next != l.next.Load() {
+		l.settle(now)
+	}
+	return n, err
+}
+
+// roomAhead puts the part of a frame behind its header at a multiple of 16.
+const roomAhead = 16 - ethertype.HeaderSize%16
+
+// makeRoom makes the room for frames that are received.
+func (l *Link) makeRoom() {
+	l.slot = (roomAhead + l.mtu + ethertype.EthernetSize + 63) &^ 63
+	l.slots = min(max(burst/l.slot, 8), transport.MaxBatch)
+	l.rx = make([]byte, l.slot*l.slots)
+}
+
+// openAll opens frames in place of views, the first of them that are passed on, and returns
+// how many are.
+func (l *Link) openAll(views [][]byte, now int64) (n int) {
+	lost, octets, added := 0, 0, 0
+	for i, frame := range views {
+		if i == len(views)-1 {
+			frame = l.long.Take(frame)
+		}
+		var opened []byte
+		if room := l.roomFor(i, frame); room != nil {
+			opened = l.m.open(room, frame, now)
+		} else {
+			l.m.count.malformed.Add(1)
+		}
+		if opened == nil {
+			lost++
+			octets += len(frame)
+			continue
+		}
+		added += len(frame) - len(opened)
+		if len(opened) > max(l.mtu+ethertype.EthernetSize-ethertype.SealOverhead, transport.LongBegin) {
+			opened = l.long.Lend(opened)
+		}
+		views[n] = opened
+		n++
+	}
+	c := l.m.count
+	c.moreRxBytes.Add(uint64(added))
+	if lost > 0 {
+		c.ownRx.Add(uint64(lost))
+		c.ownRxBytes.Add(uint64(octets))
+		if n == 0 {
+			c.ownRxCalls.Add(1)
+		}
+	}
+	return n
+}
+
+// roomFor returns room for the frame that is opened from the one at i, nil if that is lost
+// or too long.
+func (l *Link) roomFor(i int, frame []byte) []byte {
+	switch {
+	case frame == nil || len(frame) > ethertype.LongMTU+ethertype.EthernetSize && len(frame) > l.mtu+ethertype.EthernetSize:
+		return nil
+	case len(frame) <= l.slot-roomAhead:
+		return l.rx[i*l.slot+roomAhead : (i+1)*l.slot : (i+1)*l.slot]
+	}
+	if l.longRx == nil {
+		l.longRx = make([]byte, roomAhead+ethertype.EthernetSize+ethertype.LongMTU)
+	}
+	return l.longRx[roomAhead:]
+}
