@@ -71,9 +71,10 @@ var innerWalls = map[string][]string{
 
 	"endpoint/internal/wire":         {"ethertype"},
 	"endpoint/internal/provider":     {"ethertype", "endpoint/internal/wire"},
+	"endpoint/internal/gate":         {"progress", "endpoint/internal/provider"},
 	"endpoint/internal/loop":         {"endpoint/internal/wire", "endpoint/internal/provider"},
 	"endpoint/internal/providertest": {"ethertype", "endpoint/internal/wire", "endpoint/internal/provider"},
-	"endpoint/internal/vi":           {"ethertype", "transport", "progress", "vipl", "endpoint/internal/wire", "endpoint/internal/provider"},
+	"endpoint/internal/vi":           {"ethertype", "transport", "progress", "vipl", "endpoint/internal/wire", "endpoint/internal/provider", "endpoint/internal/gate"},
 }
 
 // innerRoom returns the room of a package that innerWalls has to know, or "".

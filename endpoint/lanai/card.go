@@ -128,6 +128,7 @@ type carrier interface {
 	drive()          // has the card see what the host has done
 	news()           // has the host see what the card has done, when the card has got so far
 	failed() error
+	port() *myrinet.LivePort // the end of the cable; nil in virtual time, where it is the fabric's
 	close()
 }
 
@@ -158,7 +159,7 @@ func (c *Card) start(link transport.Link, m progress.Machine) error {
 	d.control.tag = wire.TagAll
 	p.frames[0].state, p.frames[0].end = frameLive, d.control
 	d.control.state, d.control.frame, d.control.wantsDone = endResident, &p.frames[0], true
-	if err := c.joinMapping(link.Now()); err != nil {
+	if err := p.maps.Start(link.Now(), c.cfg.Mapper, c.cfg.MAC, p); err != nil {
 		return err
 	}
 	c.card.OnInterrupt(d.interrupted)
@@ -170,19 +171,6 @@ func (c *Card) start(link transport.Link, m progress.Machine) error {
 	}
 	c.engine.Init(link, m, nil)
 	return nil
-}
-
-// joinMapping has the host take part in mapping.
-func (c *Card) joinMapping(now int64) (err error) {
-	if c.cfg.Mapper == nil {
-		return nil
-	}
-	m := &c.prog.maps
-	m.peers, m.fresh = &c.prog.peers, c.prog.refuseRoutes
-	with := *c.cfg.Mapper
-	with.ID, with.Card = c.cfg.MAC, m
-	m.agent, err = mapper.New(now, with)
-	return err
 }
 
 // random returns a number that is not 0.

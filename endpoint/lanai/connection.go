@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 
+	"github.com/bobnet-go/bobnet/endpoint/internal/gate"
 	"github.com/bobnet-go/bobnet/endpoint/internal/provider"
 	"github.com/bobnet-go/bobnet/endpoint/internal/wire"
 	"github.com/bobnet-go/bobnet/ethertype"
@@ -224,7 +225,7 @@ func (p *Provider) Lookup(ctx context.Context, name string) (ethertype.Addr, err
 	d.kick()
 	for p.found[name].Port == 0 {
 		if err := e.Wait(&w, &p.asking); err != nil {
-			err = endOf(err)
+			err = gate.EndOf(err)
 			if err == nil || errors.Is(err, context.DeadlineExceeded) {
 				err = provider.OpError("lookup", provider.ErrResource, "nobody has answered to the name %q", name)
 			}

@@ -2,14 +2,12 @@ package lanai
 
 import (
 	"errors"
-	"fmt"
 
 	"github.com/bobnet-go/bobnet/ethertype"
 	"github.com/bobnet-go/bobnet/transport"
 	"github.com/bobnet-go/bobnet/transport/myrinet"
 	"github.com/bobnet-go/bobnet/transport/myrinet/plain"
-	"github.com/bobnet-go/bobnet/transport/ring"
-	"golang.org/x/sys/unix"
+	"github.com/bobnet-go/bobnet/transport/myrinet/station"
 )
 
 // OpenConfig says what to open.
@@ -27,12 +25,7 @@ func Open(cfg *OpenConfig) (*Card, error) {
 	if cfg == nil {
 		cfg = new(OpenConfig)
 	}
-	cable, err := ring.Open(&ring.Config{
-		Interface: cfg.Interface, EtherType: ethertype.Fabric, Ports: myrinet.CablePorts, Long: ring.Off,
-	})
-	if errors.Is(err, unix.EADDRINUSE) {
-		return nil, fmt.Errorf("lanai: a card needs an interface for itself, this one has a card or a switch: choose another, or end that: %w", err)
-	}
+	cable, err := station.OpenCable(cfg.Interface, false)
 	if err != nil {
 		return nil, err
 	}
@@ -61,26 +54,15 @@ func Join(cable transport.Link, cfg *Config, opts myrinet.LiveOptions) (*Card, e
 	if err := with.resolve(); err != nil {
 		return nil, err
 	}
-	if with.Card.Name == "" {
-		with.Card.Name = info.Interface
-	}
-	card, err := myrinet.NewCard(nil, with.Card)
-	if err != nil {
+	l := new(live)
+	if err := l.at.Init(cable, opts, l); err != nil {
 		return nil, err
 	}
-	l := &live{cable: cable}
-	c := &Card{cfg: with, card: card, via: l}
+	if err := l.at.Plug(with.Card, longest); err != nil {
+		return nil, err
+	}
+	c := &Card{cfg: with, card: l.at.Card, via: l}
 	l.c = c
-	if l.end, err = myrinet.NewEnd(cable, (*station)(l), opts); err != nil {
-		return nil, err
-	}
-	if need := myrinet.PacketSize(MaxHops, packetRoom); l.end.MaxPacket() < need {
-		return nil, fmt.Errorf("lanai: packets have up to %d octets, the cable takes %d: raise LiveOptions.MaxPacket", need, l.end.MaxPacket())
-	}
-	if err := card.Plug(l.end); err != nil {
-		return nil, err
-	}
-	l.clock = cable.Now()
 	if err := c.start(cable, l); err != nil {
 		return nil, err
 	}
@@ -91,73 +73,29 @@ func Join(cable transport.Link, cfg *Config, opts myrinet.LiveOptions) (*Card, e
 // live is the carrier of a live card, and the machine that its engine drives. The engine's
 // lock is around it.
 type live struct {
-	c        *Card
-	cable    transport.Link
-	end      *myrinet.End
-	clock    int64 // when it was driven last
-	stepping bool  // the program is at work
-	polling  bool  // Poll is
-	found    bool  // the other end of the cable has been there
-	stepAt   int64 // when the program wants to be called again
-	next     int64 // when to drive again
-	heard    bool  // something has come for a program
-	err      error
+	c    *Card
+	at   station.Live
+	seen uint64 // packets that had come when Poll returned last
+	err  error
 }
 
-// station is what the end of a live cable knows of its card.
-type station live
+var _ station.Driver = (*live)(nil)
 
-var _ myrinet.Host = (*station)(nil)
+// Found implements station.Driver.
+func (l *live) Found() { l.c.driver.kick() }
 
-// Room implements myrinet.Host.
-func (s *station) Room(n int) bool { return s.c.card.Room(n) }
+// Serve implements station.Driver: interrupts have called the driver.
+func (l *live) Serve() bool { return false }
 
-// Arrived implements myrinet.Host.
-func (s *station) Arrived(packet []byte, whole bool) {
-	s.c.card.Arrived(packet, whole)
-	s.heard = true
-	(*live)(s).step()
-}
-
-// Sent implements myrinet.Host.
-func (s *station) Sent() {
-	s.c.card.Sent()
-	(*live)(s).step()
-}
-
-// step has the program do what there is to do. What happens meanwhile it sees to itself.
-func (l *live) step() {
-	if l.stepping || !l.c.card.Pending() && l.clock < l.stepAt {
-		return
-	}
-	l.stepping = true
-	l.stepAt = l.c.card.Poll(l.clock)
-	l.stepping = false
-}
-
-// mostRounds is how often one Poll drives cable and card if there is ever more to do.
-const mostRounds = 4
+// Enough implements station.Driver: an engine asks again.
+func (l *live) Enough() bool { return false }
 
 // Poll implements progress.Machine.
 func (l *live) Poll(now int64) (arrived bool) {
-	l.clock, l.polling = now, true
-	l.step()
-	for range mostRounds {
-		next, err := l.end.Poll()
-		if err != nil {
-			l.err = err
-		}
-		if !l.found && l.end.Up() {
-			l.found = true
-			l.c.driver.kick()
-		}
-		l.step()
-		if l.next = next; l.err != nil || next > now {
-			break
-		}
+	if _, err := l.at.Drive(now); err != nil {
+		l.err = err
 	}
-	l.polling = false
-	arrived, l.heard = l.heard, false
+	arrived, l.seen = l.at.Arrivals != l.seen, l.at.Arrivals
 	return arrived
 }
 
@@ -165,7 +103,7 @@ func (l *live) Poll(now int64) (arrived bool) {
 func (l *live) Idle() {}
 
 // NextTimer implements progress.Machine.
-func (l *live) NextTimer() int64 { return min(l.next, l.stepAt) }
+func (l *live) NextTimer() int64 { return l.at.Next() }
 
 // Woke implements progress.Machine.
 func (l *live) Woke(err error) {
@@ -184,10 +122,8 @@ func (l *live) failed() error {
 	return nil
 }
 
-// holds keeps what is sent until the other end of the cable is found, which takes a moment
-// when both are new. When it is gone later, packets are lost, as from a cable that is out.
-func (l *live) holds() bool { return !l.found }
-func (l *live) now() int64  { return l.cable.Now() }
+func (l *live) holds() bool { return l.at.Holds() }
+func (l *live) now() int64  { return l.at.Cable.Now() }
 
 // later has the host's write be seen at once.
 func (l *live) later(fn func()) {
@@ -197,15 +133,17 @@ func (l *live) later(fn func()) {
 // news implements carrier.
 func (l *live) news() { l.c.driver.deliverNews() }
 
-// drive implements carrier.
+// drive implements carrier. What comes meanwhile is for the next Poll to say.
 func (l *live) drive() {
-	if l.polling || !l.c.card.Pending() {
+	if !l.at.Card.Pending() {
 		return
 	}
-	if l.Poll(l.cable.Now()) {
-		l.heard = true
+	next, err := l.at.Drive(l.now())
+	if err != nil {
+		l.err = err
 	}
-	l.c.engine.WakeBefore(l.NextTimer())
+	l.c.engine.WakeBefore(next)
 }
 
-func (l *live) close() { l.cable.Close() }
+func (l *live) port() *myrinet.LivePort { return l.at.Port() }
+func (l *live) close()                  { l.at.Cable.Close() }

@@ -2,7 +2,6 @@ package lanai
 
 import (
 	"fmt"
-	"slices"
 
 	"github.com/bobnet-go/bobnet/ethertype"
 	"github.com/bobnet-go/bobnet/transport/myrinet"
@@ -117,60 +116,15 @@ func (t *peers) ways(to []int) []int {
 	return to
 }
 
-// mapping is the mapper of the card, which a privileged daemon is in VNT, 4.4.3: here the
-// control program calls it.
-type mapping struct {
-	agent *mapper.Agent
-	peers *peers
-	mem   []byte // in SRAM: its packet that is being sent
-	talks bool   // it may have packets to send
-	tight uint64 // routes that are longer than an entry of the table
-	fresh func() // routes have changed
-}
-
-const (
-	mapperBuffer = 2048   // octets of a buffer for a mapper's packet
-	mapperPause  = 10_000 // the least time between two calls of a mapper for which nothing has come, ns
-)
-
 // SetRoutes implements mapper.Card.
-func (m *mapping) SetRoutes(entries []mapper.Entry) {
-	routes := make([]Route, 0, len(entries))
-	for _, e := range entries {
-		if len(e.Route) > MaxHops {
-			m.tight++
-			continue
-		}
-		routes = append(routes, Route{To: e.Host, Turns: slices.Clone(e.Route)})
+func (p *program) SetRoutes(entries []mapper.Entry) {
+	fit := p.maps.Fits(entries, MaxHops)
+	routes := make([]Route, 0, len(fit))
+	for _, e := range fit {
+		routes = append(routes, Route{To: e.Host, Turns: e.Route})
 	}
-	if len(routes) == 0 || m.peers.set(routes) != nil {
-		_ = m.peers.set(straight) // it always fits
+	if len(routes) == 0 || p.peers.set(routes) != nil {
+		_ = p.peers.set(straight) // it always fits
 	}
-	m.fresh()
-}
-
-// poll has the mapper do what is due.
-func (m *mapping) poll(now int64) {
-	if now >= m.agent.Next() {
-		m.agent.Poll(now)
-		m.talks = true
-	}
-}
-
-// receive hands the mapper a packet.
-func (m *mapping) receive(now int64, payload []byte) {
-	m.agent.Receive(now, payload)
-	m.talks = true
-}
-
-// send sends the mapper's next packet, if there is one.
-func (m *mapping) send(c *myrinet.Card, now int64) bool {
-	if !m.talks {
-		return false
-	}
-	packet := m.agent.Packet(now)
-	if m.talks = packet != nil; !m.talks || len(packet) > len(m.mem) {
-		return false
-	}
-	return c.Send(m.mem[:copy(m.mem, packet)])
+	p.refuseRoutes()
 }

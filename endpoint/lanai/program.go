@@ -5,9 +5,9 @@ import (
 
 	"github.com/bobnet-go/bobnet/ethertype"
 	"github.com/bobnet-go/bobnet/reliability"
-	"github.com/bobnet-go/bobnet/transport"
 	"github.com/bobnet-go/bobnet/transport/myrinet"
 	"github.com/bobnet-go/bobnet/transport/myrinet/mapper"
+	"github.com/bobnet-go/bobnet/transport/myrinet/station"
 )
 
 // Causes of interrupts.
@@ -25,8 +25,11 @@ const (
 	packetRoom   = dataHeader + stageSize
 	outAt        = MaxHops + ethertype.FabricTypeSize // where a packet's payload begins in a send buffer
 	outSize      = outAt + packetRoom + ethertype.FabricCRCSize
-	inSize       = ethertype.FabricLeast + max(packetRoom, mapperBuffer)
+	inSize       = ethertype.FabricLeast + max(packetRoom, station.MapperRoom)
 )
+
+// longest is the longest packet.
+var longest = station.Longest{Octets: myrinet.PacketSize(MaxHops, packetRoom)}
 
 // program is the control program.
 type program struct {
@@ -37,7 +40,7 @@ type program struct {
 	now  int64
 
 	peers  peers
-	maps   mapping
+	maps   station.Mapping
 	frames []frame
 	sends  reliability.SendChannels
 	recvs  reliability.RecvChannels
@@ -51,7 +54,6 @@ type program struct {
 	current int    // frame whose turn it is to send
 	left    int    // attempts that are left to it
 	again   bool   // the step was cut short by loitering
-	turn    bool   // the mapper has sent the last packet
 
 	// What the host's DMA engine does.
 	job  job
@@ -135,10 +137,8 @@ func (p *program) Load(c *myrinet.Card) error {
 			return err
 		}
 	}
-	if p.maps.agent != nil {
-		if p.maps.mem, err = alloc("the mapper's packets", mapperBuffer); err != nil {
-			return err
-		}
+	if err := p.maps.Alloc(c.SRAM()); err != nil {
+		return err
 	}
 	for n := range mostBuffers {
 		b, err := alloc("packets in", inSize)
@@ -154,19 +154,15 @@ func (p *program) Load(c *myrinet.Card) error {
 
 // Step implements myrinet.Program.
 func (p *program) Step(now int64) (next int64) {
-	p.now, next, p.again = now, transport.Forever, false
-	if p.maps.agent != nil {
-		p.maps.poll(now)
-	}
+	p.now, p.again = now, false
+	p.maps.Poll(now)
 	p.look()
 	for p.round() {
 	}
 	if p.again {
 		return now
 	}
-	if p.maps.agent != nil {
-		next = max(p.maps.agent.Next(), now+mapperPause)
-	}
+	next = p.maps.Next(now)
 	if p.buffer().state == bufFree && p.job == none && !p.d.via.holds() {
 		next = min(next, max(p.sends.Deadline(), now+1))
 	}
@@ -233,15 +229,10 @@ func (p *program) launch() bool {
 		return false
 	}
 	p.recycle()
-	switch {
-	case p.launchAnswer() || p.launchQuery():
-		return true
-	case p.maps.agent != nil && !p.turn && p.maps.send(p.c, p.now):
-		p.turn = true
+	b := &p.outs[p.leave%uint32(p.buffers())]
+	if p.launchAnswer() || p.launchQuery() || p.maps.Send(p.c, p.now, b.state == bufReady, 0) {
 		return true
 	}
-	p.turn = false
-	b := &p.outs[p.leave%uint32(p.buffers())]
 	if b.state != bufReady {
 		return false
 	}
@@ -322,4 +313,4 @@ func (p *program) refuseRoutes() {
 	}
 }
 
-var _ mapper.Card = (*mapping)(nil)
+var _ mapper.Card = (*program)(nil)

@@ -2,10 +2,10 @@ package lanai
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
+	"github.com/bobnet-go/bobnet/endpoint/internal/gate"
 	"github.com/bobnet-go/bobnet/endpoint/internal/provider"
 	"github.com/bobnet-go/bobnet/endpoint/internal/wire"
 	"github.com/bobnet-go/bobnet/ethertype"
@@ -232,24 +232,15 @@ func (p *Provider) Wait(ctx context.Context) error {
 	defer e.End(&w)
 	for !p.woken && len(p.news) == 0 && len(p.items) == 0 {
 		if err := e.Wait(&w, &p.gate); err != nil {
-			return endOf(err)
+			return gate.EndOf(err)
 		}
 	}
 	p.woken = false
 	return nil
 }
 
-// endOf says why a wait has ended, as the contract has it.
-func endOf(err error) error {
-	var end *progress.EndError
-	if errors.As(err, &end) {
-		if end.Failed != nil {
-			return fmt.Errorf("%w: %w", provider.ErrClosed, end.Failed)
-		}
-		return end.Context
-	}
-	return err
-}
+// Gate implements provider.Provider.
+func (p *Provider) Gate() provider.Gate { return gate.New(&p.card.engine) }
 
 // Deliver implements provider.Provider.
 func (p *Provider) Deliver(atOnce bool) bool {

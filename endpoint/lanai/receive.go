@@ -3,7 +3,6 @@ package lanai
 import (
 	"github.com/bobnet-go/bobnet/reliability"
 	"github.com/bobnet-go/bobnet/transport/myrinet"
-	"github.com/bobnet-go/bobnet/transport/myrinet/mapper"
 )
 
 // arrival is a message that has come, and where it goes.
@@ -46,8 +45,7 @@ func (p *program) drop() {
 // judge sees to a packet, and reports whether its buffer is in use still.
 func (p *program) judge() bool {
 	a := &p.in
-	if a.received.Type == mapper.PacketType && p.maps.agent != nil {
-		p.maps.receive(p.now, a.received.Payload)
+	if p.maps.Receive(p.now, &a.received) {
 		return false
 	}
 	body, ok := a.parse(a.received.Payload)

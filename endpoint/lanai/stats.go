@@ -50,16 +50,12 @@ func (c *Card) Snapshot() Snapshot {
 	defer c.unlock()
 	p, d := &c.prog, &c.driver
 	s := Snapshot{Card: c.card.Snapshot(), Stats: p.stats, Sends: p.sends.Stats(), Receives: p.recvs.Stats(),
-		Endpoints: len(d.by) - 1, Waiting: d.load.Len(), Pinned: d.pinned, Cards: p.peers.n - 1}
+		Endpoints: len(d.by) - 1, Waiting: d.load.Len(), Pinned: d.pinned, Cards: p.peers.n - 1, Cable: c.via.port()}
 	s.Stats.Faults = d.faults
 	for i := range p.frames {
 		if f := &p.frames[i]; f.end != nil && !f.end.privileged() {
 			s.Resident++
 		}
-	}
-	if l, ok := c.via.(*live); ok {
-		port := l.end.Snapshot()
-		s.Cable = &port
 	}
 	return s
 }

@@ -3,10 +3,10 @@ package lanai
 import (
 	"errors"
 	"fmt"
-	"slices"
 
 	"github.com/bobnet-go/bobnet/ethertype"
 	"github.com/bobnet-go/bobnet/transport/fifo"
+	"github.com/bobnet-go/bobnet/vmmc/internal/asking"
 	"github.com/bobnet-go/bobnet/vmmc/internal/provider"
 )
 
@@ -27,17 +27,12 @@ type conn struct {
 	oweNote int                // of the peer's, those whose room is not given back yet
 	notes   fifo.Queue[uint32] // slots of regions whose notifications wait for room
 
-	asks     map[uint32]*provider.Ask
-	lastAsk  uint32
-	requests map[uint32]*provider.Request
-	regions  map[uint32]*region
-	grants   []*grant
+	asks    asking.Asks
+	regions map[uint32]*region
+	grants  []*grant
 }
 
-const (
-	maxNotes = 32      // notifications that a process has room for, from each other one
-	maxAsks  = 1 << 14 // questions that it has
-)
+const maxNotes = 32 // notifications that a process has room for, from each other one
 
 // bye is why a connection ends, as the other side is told.
 type bye uint8
@@ -74,8 +69,8 @@ func (p *Process) conn(at ethertype.Addr) (*conn, error) {
 	if node < 0 {
 		return nil, fmt.Errorf("%w: %w: %v", provider.ErrPeer, errNode, at.MAC)
 	}
-	k := &conn{p: p, at: at, node: node, peer: provider.Identity{Addr: at}, mayNote: maxNotes, asks: map[uint32]*provider.Ask{},
-		requests: map[uint32]*provider.Request{}, regions: map[uint32]*region{}}
+	k := &conn{p: p, at: at, node: node, peer: provider.Identity{Addr: at}, mayNote: maxNotes, regions: map[uint32]*region{}}
+	k.asks.Init(k, p.up)
 	k.line = h.prog.lines[node].number
 	p.conns[at] = k
 	h.hang(node, 1, int64(p.cfg.PeerTimeout))
@@ -113,8 +108,8 @@ func body(kind byte, numbers ...uint32) []byte {
 
 // receive takes in a message of another process.
 func (p *Process) receive(e *event) {
-	r := reader{b: e.body}
-	kind := r.u8()
+	r := asking.Reader{B: e.body}
+	kind := r.U8()
 	k := p.conns[e.from]
 	if k != nil && k.known && k.peer.Incarnation != e.id.Incarnation {
 		if kind == sayBye {
@@ -141,7 +136,7 @@ func (p *Process) receive(e *event) {
 		k.peer, k.known = e.id, true
 	}
 	k.hear(kind, &r)
-	if r.bad && !k.ended {
+	if r.Bad && !k.ended {
 		p.count.Violations++
 		k.fail(fmt.Errorf("%w: %w: it breaks the protocol", provider.ErrPeer, provider.ErrRefused), byeBroken)
 	}
@@ -160,43 +155,34 @@ func (p *Process) stray(e *event) {
 }
 
 // hear acts upon a message.
-func (k *conn) hear(kind byte, r *reader) {
+func (k *conn) hear(kind byte, r *asking.Reader) {
 	switch kind {
 	case sayAsk:
-		k.asked(r)
+		k.asks.Asked(k.peer, r)
 	case sayForget:
-		if q := k.requests[r.u32()]; q != nil {
-			delete(k.requests, q.Seq)
-			q.Gone = true
-			k.p.up.Withdrawn(q)
-		}
+		k.asks.Withdrawn(r)
 	case sayGrant:
 		k.granted(r)
 	case sayDeny:
-		seq, why := r.u32(), provider.Reason(r.u8())
-		if a := k.asks[seq]; a != nil && !r.bad {
-			delete(k.asks, seq)
-			a.Why = why
-			k.p.up.Answered(a)
-		}
+		k.asks.Denied(r)
 	case sayRevoke:
-		if x := k.regions[r.u32()]; x != nil {
+		if x := k.regions[r.U32()]; x != nil {
 			x.lose(provider.ErrRevoked)
 			x.leave()
 		}
 	case sayReleased:
-		k.released(r.u32())
+		k.released(r.U32())
 	case sayRedirect:
 		k.redirect(r)
 	case sayRedirected:
 		k.redirected(r)
 	case sayCredit:
-		k.mayNote = min(k.mayNote+int(r.u8()), maxNotes)
+		k.mayNote = min(k.mayNote+int(r.U8()), maxNotes)
 		k.settle()
 	case sayBye:
-		k.disconnected(bye(r.u8()))
+		k.disconnected(bye(r.U8()))
 	default:
-		r.bad = true
+		r.Bad = true
 	}
 }
 
@@ -227,14 +213,7 @@ func (k *conn) fail(why error, say bye) {
 	if say != byeNone {
 		k.say([]byte{sayBye, byte(say)})
 	}
-	for _, a := range k.sortedAsks() {
-		a.Err = why
-		p.up.Answered(a)
-	}
-	for _, r := range k.requests {
-		r.Gone = true
-		p.up.Withdrawn(r)
-	}
+	k.asks.End(why)
 	for _, x := range k.regions {
 		x.lose(why)
 	}
@@ -275,64 +254,36 @@ func (k *conn) drop() (gone []*grant) {
 	return gone
 }
 
-func (k *conn) sortedAsks() (asks []*provider.Ask) {
-	for _, a := range k.asks {
-		asks = append(asks, a)
-	}
-	slices.SortFunc(asks, func(a, b *provider.Ask) int { return int(a.Seq) - int(b.Seq) })
-	return asks
-}
-
 // Ask implements provider.Provider.
 func (p *Process) Ask(to ethertype.Addr, a *provider.Ask) {
 	k, err := p.conn(to)
-	if err == nil && len(k.asks) >= maxAsks {
-		err = provider.ErrFull
-	}
 	if err != nil {
 		a.Err = err
 		p.up.Answered(a)
 		return
 	}
-	k.lastAsk++
-	a.Link, a.Seq = k, k.lastAsk
-	k.asks[a.Seq] = a
-	b := append(body(sayAsk, a.Seq, a.ID), a.Ticket[:]...)
-	k.say(append(b, a.Word...))
+	k.asks.Ask(a)
 }
 
 // Forget implements provider.Provider.
 func (p *Process) Forget(a *provider.Ask) {
-	k, _ := a.Link.(*conn)
-	if k == nil || k.asks[a.Seq] != a || k.ended {
-		return
+	if k, _ := a.Link.(*conn); k != nil {
+		k.asks.Forget(a)
 	}
-	delete(k.asks, a.Seq)
-	k.say(body(sayForget, a.Seq))
-}
-
-func (k *conn) asked(r *reader) {
-	q := &provider.Request{From: k.peer, Seq: r.u32(), ID: r.u32(), Link: k}
-	copy(q.Ticket[:], r.take(len(q.Ticket)))
-	q.Word = string(r.b)
-	if r.bad || k.requests[q.Seq] != nil || len(q.Word) > provider.MaxWord {
-		r.bad = true
-		return
-	}
-	if k.requests[q.Seq] = q; len(k.requests) > maxAsks {
-		k.p.Deny(q, provider.ReasonResource)
-		return
-	}
-	k.p.up.Asked(q)
 }
 
 // Deny implements provider.Provider.
-func (p *Process) Deny(q *provider.Request, why provider.Reason) {
-	k := q.Link.(*conn)
-	if q.Gone {
-		return
-	}
-	q.Gone = true
-	delete(k.requests, q.Seq)
-	k.say(append(body(sayDeny, q.Seq), byte(why)))
+func (p *Process) Deny(q *provider.Request, why provider.Reason) { q.Link.(*conn).asks.Deny(q, why) }
+
+// SayAsk implements asking.Conn.
+func (k *conn) SayAsk(seq, export uint32, rest []byte) {
+	k.say(append(body(sayAsk, seq, export), rest...))
+}
+
+// SayForget implements asking.Conn.
+func (k *conn) SayForget(seq uint32) { k.say(body(sayForget, seq)) }
+
+// SayDeny implements asking.Conn.
+func (k *conn) SayDeny(seq uint32, why provider.Reason) {
+	k.say(append(body(sayDeny, seq), byte(why)))
 }

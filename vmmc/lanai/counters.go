@@ -60,13 +60,10 @@ func (h *Host) Snapshot() Snapshot {
 	h.eng.Lock()
 	defer h.eng.Unlock()
 	p := h.prog
-	s := Snapshot{MAC: h.cfg.MAC, Mapped: p.ready, Card: h.card.Snapshot(), Cable: h.carrier.snapshot(), Counters: p.count, Frames: h.frames.n}
+	s := Snapshot{MAC: h.cfg.MAC, Mapped: p.ready, Card: h.card.Snapshot(), Cable: h.carrier.snapshot(), Counters: p.count, Frames: h.frames.n, Mapper: h.maps.Snapshot()}
+	s.Counters.LongRoutes = h.maps.Long
 	if p.ready {
 		s.Sent, s.Received, s.Nodes, s.Buffers = p.send.Stats(), p.recv.Stats(), p.nodes.n, sendBuffers-p.free
-	}
-	if h.agent != nil {
-		m := h.agent.Snapshot()
-		s.Mapper = &m
 	}
 	for _, x := range h.procs {
 		s.Processes = append(s.Processes, ProcessSnapshot{Process: x.cfg.Process, Port: x.port, Pinned: len(x.space.pins),

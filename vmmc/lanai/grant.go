@@ -3,6 +3,7 @@ package lanai
 import (
 	"fmt"
 
+	"github.com/bobnet-go/bobnet/vmmc/internal/asking"
 	"github.com/bobnet-go/bobnet/vmmc/internal/provider"
 )
 
@@ -33,8 +34,7 @@ func (p *Process) Allow(q *provider.Request, mem []byte, export any) (*provider.
 		p.Deny(q, provider.ReasonResource)
 		return nil, fmt.Errorf("%w: the node has no %d pages in a row (Config.Memory)", ErrNoRoom, pagesOf(pageOffset(mem), uint64(len(mem))))
 	}
-	q.Gone = true
-	delete(k.requests, q.Seq)
+	k.asks.Allowed(q)
 	slot := len(k.grants)
 	for i, g := range k.grants {
 		if g == nil {
@@ -122,10 +122,10 @@ func (p *Process) Redirect(x *provider.Grant, mem []byte) error {
 }
 
 // redirected: all that went to the old memory has come before this message.
-func (k *conn) redirected(r *reader) {
-	slot, lo, hi, count := r.u32(), r.u64(), r.u64(), r.u32()
-	if r.bad || int(slot) >= len(k.grants) || k.grants[slot] == nil {
-		r.bad = true
+func (k *conn) redirected(r *asking.Reader) {
+	slot, lo, hi, count := r.U32(), r.U64(), r.U64(), r.U32()
+	if r.Bad || int(slot) >= len(k.grants) || k.grants[slot] == nil {
+		r.Bad = true
 		return
 	}
 	g := k.grants[slot]
@@ -133,7 +133,7 @@ func (k *conn) redirected(r *reader) {
 		return
 	}
 	if g.before.n == 0 {
-		r.bad = true
+		r.Bad = true
 		return
 	}
 	h := k.p.h

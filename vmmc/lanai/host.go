@@ -14,6 +14,7 @@ import (
 	"github.com/bobnet-go/bobnet/transport/myrinet"
 	"github.com/bobnet-go/bobnet/transport/myrinet/mapper"
 	"github.com/bobnet-go/bobnet/transport/myrinet/plain"
+	"github.com/bobnet-go/bobnet/transport/myrinet/station"
 	"github.com/bobnet-go/bobnet/vmmc/internal/provider"
 )
 
@@ -29,7 +30,7 @@ type Host struct {
 
 	eng     progress.Engine // its lock guards all that follows
 	prog    *program        // nil while the card maps
-	agent   *mapper.Agent
+	maps    station.Mapping
 	page    *myrinet.Page // the driver's doorbell
 	routes  []plain.Route
 	load    bool // routes have come, and VMMC's program is not loaded yet
@@ -83,15 +84,13 @@ func (h *Host) start(link transport.Link, birth uint64) error {
 		return h.loadProgram(h.cfg.Routes)
 	}
 	opts := *h.cfg.Mapper
-	opts.ID, opts.Card = h.cfg.MAC, (*routeSetter)(h)
 	if opts.Log == nil {
 		opts.Log = h.cfg.Logger
 	}
-	if h.agent, err = mapper.New(link.Now(), opts); err != nil {
+	if err := h.maps.Start(link.Now(), &opts, h.cfg.MAC, (*routeSetter)(h)); err != nil {
 		return err
 	}
-	h.prog.maps.agent = h.agent
-	return h.card.Load(&mappingProgram{h: h, m: mapping{agent: h.agent}})
+	return h.card.Load(&mappingProgram{h: h})
 }
 
 // loadProgram replaces the mapping program by VMMC's, with its table of routes. If they are
@@ -102,8 +101,7 @@ func (h *Host) loadProgram(routes []plain.Route) error {
 		return err
 	}
 	p.ready = true
-	p.maps.talks = h.agent != nil // it may have more to say
-	if err := p.nodes.set(routes); err != nil && h.agent == nil {
+	if err := p.nodes.set(routes); err != nil && h.maps.Agent == nil {
 		return err
 	} else if err != nil {
 		p.count.RouteErrors++
@@ -123,8 +121,11 @@ type routeSetter Host
 // SetRoutes implements mapper.Card.
 func (s *routeSetter) SetRoutes(entries []mapper.Entry) {
 	h := (*Host)(s)
-	routes, long := routesOf(entries)
-	h.prog.count.LongRoutes += long
+	fit := h.maps.Fits(entries, plain.MaxHops)
+	routes := make([]plain.Route, 0, len(fit))
+	for _, e := range fit {
+		routes = append(routes, plain.Route{To: e.Host, Turns: e.Route})
+	}
 	if !h.prog.ready {
 		if len(routes) > 0 {
 			h.mapped(routes)

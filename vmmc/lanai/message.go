@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 
 	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/vmmc/internal/asking"
 	"github.com/bobnet-go/bobnet/vmmc/internal/provider"
 )
 
@@ -56,39 +57,18 @@ func (e *envelope) append(b []byte) []byte {
 }
 
 // parseEnvelope takes an envelope off a message that has come from a node.
-func parseEnvelope(r *reader, mac ethertype.MAC) (e envelope) {
-	e.port, e.incarnation = r.u16(), r.u64()
-	e.from.Addr = ethertype.Addr{MAC: mac, Port: r.u16()}
-	e.from.Process, e.from.Incarnation = r.u32(), r.u64()
+func parseEnvelope(r *asking.Reader, mac ethertype.MAC) (e envelope) {
+	e.port, e.incarnation = r.U16(), r.U64()
+	e.from.Addr = ethertype.Addr{MAC: mac, Port: r.U16()}
+	e.from.Process, e.from.Incarnation = r.U32(), r.U64()
 	return e
 }
 
-// reader takes a message apart. What is not there reads as zero, and bad says so.
-type reader struct {
-	b   []byte
-	bad bool
-}
-
-func (r *reader) take(n int) []byte {
-	if len(r.b) < n {
-		r.bad, r.b = true, nil
-		return make([]byte, n)
-	}
-	b := r.b[:n]
-	r.b = r.b[n:]
-	return b
-}
-
-func (r *reader) u8() uint8   { return r.take(1)[0] }
-func (r *reader) u16() uint16 { return binary.BigEndian.Uint16(r.take(2)) }
-func (r *reader) u32() uint32 { return binary.BigEndian.Uint32(r.take(4)) }
-func (r *reader) u64() uint64 { return binary.BigEndian.Uint64(r.take(8)) }
-
 // hear acts upon a message of another node's driver, or of this one. The lock is held.
 func (h *Host) hear(m *message) {
-	r := reader{b: m.data}
+	r := asking.Reader{B: m.data}
 	mac := h.prog.nodes.mac(m.node)
-	switch r.u8() {
+	switch r.U8() {
 	case ctlPing:
 	case ctlProcess:
 		h.pass(m.node, parseEnvelope(&r, mac), &r)
@@ -99,36 +79,36 @@ func (h *Host) hear(m *message) {
 			p.tell(event{kind: eventMessage, from: e.from.Addr, id: e.from, body: []byte{sayBye, byte(byeNobody)}})
 		}
 	case ctlRefused:
-		port := r.u16()
+		port := r.U16()
 		if p := h.procs[port]; p != nil {
-			p.tell(event{kind: eventRefused, from: ethertype.Addr{MAC: mac}, frame: r.u32()})
+			p.tell(event{kind: eventRefused, from: ethertype.Addr{MAC: mac}, frame: r.U32()})
 		}
 	case ctlQuery:
-		seq := r.u32()
-		h.names.asked(m.node, seq, string(r.b))
+		seq := r.U32()
+		h.names.asked(m.node, seq, string(r.B))
 	case ctlFound:
-		seq := r.u32()
-		h.names.found(seq, ethertype.Addr{MAC: mac, Port: r.u16()})
+		seq := r.U32()
+		h.names.found(seq, ethertype.Addr{MAC: mac, Port: r.U16()})
 	default:
-		r.bad = true
+		r.Bad = true
 	}
-	if r.bad {
+	if r.Bad {
 		h.prog.count.Strange++
 	}
 }
 
 // pass hands a process its message. Where it is not, or another one has its port, the
 // sender is told.
-func (h *Host) pass(node int, e envelope, r *reader) {
-	if len(r.b) > 0 && r.b[0] == sayBye {
+func (h *Host) pass(node int, e envelope, r *asking.Reader) {
+	if len(r.B) > 0 && r.B[0] == sayBye {
 		h.disconnected(&e)
 	}
 	p := h.procs[e.port]
 	if p != nil && (e.incarnation == 0 || e.incarnation == p.self.Incarnation) {
-		p.tell(event{kind: eventMessage, from: e.from.Addr, id: e.from, body: r.b})
+		p.tell(event{kind: eventMessage, from: e.from.Addr, id: e.from, body: r.B})
 		return
 	}
-	if len(r.b) == 2 && r.b[0] == sayBye && (bye(r.b[1]) == byeAnswer || bye(r.b[1]) == byeNobody) {
+	if len(r.B) == 2 && r.B[0] == sayBye && (bye(r.B[1]) == byeAnswer || bye(r.B[1]) == byeNobody) {
 		return
 	}
 	back := envelope{port: e.from.Addr.Port, incarnation: e.from.Incarnation}

@@ -6,7 +6,6 @@ import (
 	"fmt"
 
 	"github.com/bobnet-go/bobnet/ethertype"
-	"github.com/bobnet-go/bobnet/transport/myrinet/mapper"
 	"github.com/bobnet-go/bobnet/transport/myrinet/plain"
 )
 
@@ -97,17 +96,4 @@ func (t *nodes) set(routes []plain.Route) error {
 		}
 	}
 	return nil
-}
-
-// routesOf returns a mapper's routes as the table takes them, and how many it cannot take
-// because they are too long.
-func routesOf(entries []mapper.Entry) (routes []plain.Route, long uint64) {
-	for _, e := range entries {
-		if len(e.Route) > plain.MaxHops {
-			long++
-			continue
-		}
-		routes = append(routes, plain.Route{To: e.Host, Turns: e.Route})
-	}
-	return routes, long
 }

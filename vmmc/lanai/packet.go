@@ -6,6 +6,7 @@ import (
 	"github.com/bobnet-go/bobnet/ethertype"
 	"github.com/bobnet-go/bobnet/reliability"
 	"github.com/bobnet-go/bobnet/transport/myrinet/plain"
+	"github.com/bobnet-go/bobnet/transport/myrinet/station"
 )
 
 // TypePacket is the type of this program's packets.
@@ -30,6 +31,8 @@ const (
 
 // PacketSize is the most octets of a packet, with the longest route.
 const PacketSize = roomSend
+
+var longest = station.Longest{Octets: PacketSize}
 
 // kind is what a packet is.
 type kind uint8

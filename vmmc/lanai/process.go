@@ -314,7 +314,7 @@ func (p *Process) Peers() (peers []provider.Peer) {
 		if k.known {
 			state = "live"
 		}
-		s := provider.Peer{Identity: k.peer, State: state, Asks: len(k.asks), Regions: len(k.regions), UnderWay: k.busy,
+		s := provider.Peer{Identity: k.peer, State: state, Asks: k.asks.Len(), Regions: len(k.regions), UnderWay: k.busy,
 			Waiting: k.notes.Len(), Credits: k.mayNote}
 		for _, g := range k.grants {
 			if g != nil {

@@ -8,6 +8,7 @@ import (
 	"github.com/bobnet-go/bobnet/reliability"
 	"github.com/bobnet-go/bobnet/transport/fifo"
 	"github.com/bobnet-go/bobnet/transport/myrinet"
+	"github.com/bobnet-go/bobnet/transport/myrinet/station"
 )
 
 const (
@@ -57,7 +58,6 @@ type program struct {
 	from  []byte  // the host's memory that it comes from
 	in    arrival
 	early []early // packets that have come too soon
-	maps  mapping
 	count Counters
 
 	loaded, stored func() // what the DMA engine does at the end of a transfer
@@ -146,12 +146,16 @@ func (p *program) Load(c *myrinet.Card) error {
 		}
 	}
 	p.free = sendBuffers
-	if err := p.maps.room(alloc); err != nil {
+	if err := p.h.maps.Alloc(c.SRAM()); err != nil {
 		return err
+	}
+	room := roomRecv
+	if p.h.maps.Agent != nil {
+		room = max(room, station.MapperRoom)
 	}
 	p.early = make([]early, 0, mostEarly)
 	for n := range mostRecv {
-		mem, err := alloc("packets in", max(roomRecv, p.maps.longest()))
+		mem, err := alloc("packets in", room)
 		if err != nil && n < leastRecv {
 			return err
 		}
@@ -175,7 +179,8 @@ func (p *program) Step(now int64) (next int64) {
 	p.h.carrier.enter()
 	defer p.h.carrier.leave()
 	p.now = now
-	next = p.maps.poll(now)
+	p.h.maps.Poll(now)
+	next = p.h.maps.Next(now)
 	for p.round() {
 	}
 	next = min(next, p.send.Deadline(), p.watch())
@@ -365,7 +370,7 @@ func (p *program) launch() bool {
 			p.give(b)
 		}
 	}
-	if p.maps.send(p.c, p.now, p.queued.Len()+p.answers.Len() > 0) || p.launchAnswer() {
+	if p.h.maps.Send(p.c, p.now, p.queued.Len()+p.answers.Len() > 0, 0) || p.launchAnswer() {
 		return true
 	}
 	if p.queued.Len() == 0 {

@@ -46,7 +46,7 @@ func (p *program) receive() bool {
 	p.tight = nil
 	p.count.PacketsIn++
 	p.h.arrived++
-	if p.maps.receive(p.now, &r) || p.admit(&r) == dropped {
+	if p.h.maps.Receive(p.now, &r) || p.admit(&r) == dropped {
 		p.c.Post(r.Buffer)
 	}
 	return true

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/bobnet-go/bobnet/vmmc/internal/asking"
 	"github.com/bobnet-go/bobnet/vmmc/internal/provider"
 )
 
@@ -41,18 +42,17 @@ func (x *region) base() uint64 {
 
 // granted takes in an import. One that nobody wants any more, or that there is no room
 // for, is given up at once.
-func (k *conn) granted(r *reader) {
-	seq := r.u32()
-	x := &region{k: k, Region: provider.Region{Owner: k.peer, Slot: r.u32()}}
-	x.to.first, x.offset = r.u32(), int(r.u32())
-	x.Size = r.u64()
+func (k *conn) granted(r *asking.Reader) {
+	seq := r.U32()
+	x := &region{k: k, Region: provider.Region{Owner: k.peer, Slot: r.U32()}}
+	x.to.first, x.offset = r.U32(), int(r.U32())
+	x.Size = r.U64()
 	x.to.n = uint32(min(pagesOf(x.offset, x.Size), MaxMemory))
-	if r.bad || k.regions[x.Slot] != nil || x.offset >= pageSize || x.Size > 1<<40 || uint64(x.to.first)+uint64(x.to.n) > MaxMemory {
-		r.bad = true
+	if r.Bad || k.regions[x.Slot] != nil || x.offset >= pageSize || x.Size > 1<<40 || uint64(x.to.first)+uint64(x.to.n) > MaxMemory {
+		r.Bad = true
 		return
 	}
-	a := k.asks[seq]
-	delete(k.asks, seq)
+	a := k.asks.Granted(seq)
 	if a == nil {
 		k.say(body(sayReleased, x.Slot))
 		return
@@ -149,15 +149,15 @@ func (x *region) settle() {
 }
 
 // redirect has the writes from now on go elsewhere, when those before have ended.
-func (k *conn) redirect(r *reader) {
-	slot, first, offset := r.u32(), r.u32(), int(r.u32())
+func (k *conn) redirect(r *asking.Reader) {
+	slot, first, offset := r.U32(), r.U32(), int(r.U32())
 	x := k.regions[slot]
 	if x == nil || x.leaving {
 		return // it has been released
 	}
 	to := run{first, uint32(pagesOf(offset, x.Size))}
-	if r.bad || x.moving || offset >= pageSize || uint64(to.first)+uint64(to.n) > MaxMemory {
-		r.bad = true
+	if r.Bad || x.moving || offset >= pageSize || uint64(to.first)+uint64(to.n) > MaxMemory {
+		r.Bad = true
 		return
 	}
 	x.moving, x.drain, x.next, x.nextAt = true, x.Busy, to, offset

@@ -1,33 +1,23 @@
 package lanai
 
 import (
-	"fmt"
-	"sync/atomic"
-
 	"github.com/bobnet-go/bobnet/transport"
 	"github.com/bobnet-go/bobnet/transport/myrinet"
-	"github.com/bobnet-go/bobnet/transport/myrinet/plain"
+	"github.com/bobnet-go/bobnet/transport/myrinet/station"
 )
 
 // NewVirtual returns the host of a new card in virtual time. plug makes the card's port, as
 // Fabric.Host does. Processes of the world call its methods.
-func NewVirtual(v plain.Virtual, plug func(h myrinet.Host) *myrinet.Port, cfg Config) (*Host, error) {
+func NewVirtual(v station.Virtual, plug func(h myrinet.Host) *myrinet.Port, cfg Config) (*Host, error) {
 	if err := cfg.resolve(); err != nil {
 		return nil, err
 	}
-	card, err := myrinet.NewCard(v.World, cfg.Card)
+	card, err := v.NewCard(plug, cfg.Card, longest)
 	if err != nil {
 		return nil, err
 	}
-	port := plug(card)
-	if port.MaxPacket() < PacketSize {
-		return nil, fmt.Errorf("lanai: the fabric takes packets of %d octets, a page with its header makes %d (Options.MaxPacket)", port.MaxPacket(), PacketSize)
-	}
-	if err := card.Plug(port); err != nil {
-		return nil, err
-	}
 	h := &Host{cfg: cfg, card: card}
-	c := &virtual{h: h, Virtual: v, waiter: v.Waiter()}
+	c := &virtual{h: h, Clock: v.NewClock(card, cfg.MAC)}
 	c.service = c.onService
 	h.carrier = c
 	if err := h.start(c, uint64(v.World.Now())); err != nil {
@@ -39,15 +29,11 @@ func NewVirtual(v plain.Virtual, plug func(h myrinet.Host) *myrinet.Port, cfg Co
 // virtual is a host in virtual time. Events of the world drive the card; as a link it is
 // where its processes wait.
 type virtual struct {
-	plain.Virtual
+	*station.Clock
 	h       *Host
-	waiter  plain.Waiter
 	due     bool
 	service func()
-	closed  atomic.Bool
 }
-
-var _ transport.Parking = (*virtual)(nil)
 
 func (v *virtual) enter()      { v.h.eng.Lock() }
 func (v *virtual) leave()      { v.h.eng.Unlock() }
@@ -91,48 +77,5 @@ func (v *virtual) pay() {
 // Wait implements transport.Link.
 func (v *virtual) Wait(until int64) error {
 	v.pay()
-	if v.closed.Load() {
-		return transport.ErrClosed
-	}
-	return v.waiter.Wait(until)
+	return v.Clock.Wait(until)
 }
-
-// Wake implements transport.Link.
-func (v *virtual) Wake() { v.waiter.Wake() }
-
-// Now implements transport.Link.
-func (v *virtual) Now() int64 { return v.World.Now() }
-
-// Info implements transport.Link.
-func (v *virtual) Info() transport.Info {
-	return transport.Info{Driver: "lanai", Interface: v.h.card.String(), MAC: v.h.cfg.MAC, Virtual: true}
-}
-
-// Place implements transport.Parking.
-func (v *virtual) Place() transport.Place { return place{v.Waiter()} }
-
-type place struct{ w plain.Waiter }
-
-func (p place) Wait(until int64) { _ = p.w.Wait(until) } // whoever gets its error gets it again from the next call
-func (p place) Wake()            { p.w.Wake() }
-
-// Close implements transport.Link.
-func (v *virtual) Close() error {
-	v.closed.Store(true)
-	v.waiter.Wake()
-	return nil
-}
-
-// Frames do not pass here.
-
-// Send implements transport.Link.
-func (v *virtual) Send([]transport.Frame) (int, error) { return 0, nil }
-
-// Recv implements transport.Link.
-func (v *virtual) Recv([][]byte) (int, error) { return 0, nil }
-
-// Ready implements transport.Link.
-func (v *virtual) Ready() bool { return false }
-
-// Stats implements transport.Link.
-func (v *virtual) Stats() transport.Stats { return transport.Stats{} }

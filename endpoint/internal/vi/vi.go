@@ -20,6 +20,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/bobnet-go/bobnet/endpoint/internal/gate"
 	"github.com/bobnet-go/bobnet/endpoint/internal/provider"
 	"github.com/bobnet-go/bobnet/endpoint/internal/wire"
 	"github.com/bobnet-go/bobnet/ethertype"
@@ -162,6 +163,9 @@ func (w *Provider) Poll() error {
 	}
 	return nil
 }
+
+// Gate returns a gate of the NIC's engine.
+func (w *Provider) Gate() provider.Gate { return gate.New(w.NIC.Engine()) }
 
 // Wait is provider's. No completion tells of a handshake that has failed, so
 // while some are under way it returns when they are over, for deliver to see.

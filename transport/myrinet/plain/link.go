@@ -11,6 +11,7 @@ import (
 	"github.com/bobnet-go/bobnet/transport/latch"
 	"github.com/bobnet-go/bobnet/transport/myrinet"
 	"github.com/bobnet-go/bobnet/transport/myrinet/mapper"
+	"github.com/bobnet-go/bobnet/transport/myrinet/station"
 	"github.com/mdlayher/ethernet"
 )
 
@@ -94,7 +95,7 @@ func newLink(card *myrinet.Card, via carrier, cfg *Config, name string) (*Link, 
 	l.info.Slots = len(l.rx.slots)
 	l.prog = program{l: l, page: page, size: size}
 	l.prog.gather = l.prog.onGather
-	err = l.prog.maps.start(&l.prog, via.now(), cfg.Mapper)
+	err = l.prog.maps.Start(via.now(), cfg.Mapper, cfg.MAC, &l.prog)
 	if err == nil {
 		err = card.Load(&l.prog)
 	}
@@ -134,6 +135,11 @@ func (cfg *Config) resolve() error {
 		return fmt.Errorf("plain: Config.Slots is %d, it can be 1 to %d", cfg.Slots, maxSlots)
 	}
 	return driver.CheckPorts(cfg.Ports)
+}
+
+// longest is a link's longest packet.
+func (cfg *Config) longest() station.Longest {
+	return station.Longest{Octets: PacketSize(cfg.MTU), Remedy: ", or lower Config.MTU"}
 }
 
 // PacketSize returns the most octets of a packet, with the longest route, that carries a
@@ -308,11 +314,7 @@ func (l *Link) Snapshot() Snapshot {
 	s := Snapshot{
 		Card: l.card.Snapshot(), Cable: l.via.snapshot(), Link: l.Stats(), Stations: l.prog.tab.n, BadDoorbells: l.badDoorbells.Load(),
 		ToSend: int(l.tx.put.Load() - l.tx.taken.Load()), Received: int(l.rx.put.Load() - l.rx.taken.Load()),
-		LongRoutes: l.prog.maps.tight,
-	}
-	if agent := l.prog.maps.agent; agent != nil {
-		m := agent.Snapshot()
-		s.Mapper = &m
+		LongRoutes: l.prog.maps.Long, Mapper: l.prog.maps.Snapshot(),
 	}
 	return s
 }

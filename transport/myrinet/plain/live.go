@@ -2,7 +2,6 @@ package plain
 
 import (
 	"errors"
-	"fmt"
 	"math/rand/v2"
 	"os"
 	"sync/atomic"
@@ -13,8 +12,7 @@ import (
 	"github.com/bobnet-go/bobnet/transport/internal/driver"
 	"github.com/bobnet-go/bobnet/transport/myrinet"
 	"github.com/bobnet-go/bobnet/transport/myrinet/mapper"
-	"github.com/bobnet-go/bobnet/transport/ring"
-	"golang.org/x/sys/unix"
+	"github.com/bobnet-go/bobnet/transport/myrinet/station"
 )
 
 // Overhead is how much smaller the MTU of a live link is than its cable's by default, so
@@ -47,12 +45,7 @@ func Open(cfg *OpenConfig) (transport.Link, error) {
 	if cfg == nil {
 		cfg = new(OpenConfig)
 	}
-	cable, err := ring.Open(&ring.Config{
-		Interface: cfg.Interface, EtherType: ethertype.Fabric, Ports: myrinet.CablePorts,
-	})
-	if errors.Is(err, unix.EADDRINUSE) {
-		return nil, fmt.Errorf("plain: a card needs an interface for itself, this one has a card or a switch: choose another, or end that: %w", err)
-	}
+	cable, err := station.OpenCable(cfg.Interface, true)
 	if err != nil {
 		return nil, err
 	}
@@ -99,30 +92,19 @@ func Join(cable transport.Link, cfg *Config, opts myrinet.LiveOptions) (transpor
 	if with.MAC == (ethertype.MAC{}) {
 		with.MAC = info.MAC
 	}
-	v := &live{cable: cable, gate: driver.NewGate()}
-	var err error
-	if v.end, err = myrinet.NewEnd(cable, (*station)(v), opts); err != nil {
+	v := &live{gate: driver.NewGate()}
+	if err := v.at.Init(cable, opts, (*host)(v)); err != nil {
 		return nil, err
 	}
-	with.fit(info.MTU, v.end)
+	with.fit(info.MTU, v.at.End)
 	if err := with.resolve(); err != nil {
 		return nil, err
 	}
-	if with.Card.Name == "" {
-		with.Card.Name = info.Interface
-	}
-	card, err := myrinet.NewCard(nil, with.Card)
-	if err != nil {
+	if err := v.at.Plug(with.Card, with.longest()); err != nil {
 		return nil, err
 	}
-	if need := PacketSize(with.MTU); v.end.MaxPacket() < need {
-		return nil, fmt.Errorf("plain: an MTU of %d makes packets of %d octets, the cable takes %d: lower Config.MTU, or raise LiveOptions.MaxPacket",
-			with.MTU, need, v.end.MaxPacket())
-	}
-	if err := card.Plug(v.end); err != nil {
-		return nil, err
-	}
-	if v.Link, err = newLink(card, v, &with, info.Interface); err != nil {
+	var err error
+	if v.Link, err = newLink(v.at.Card, v, &with, info.Interface); err != nil {
 		return nil, err
 	}
 	v.info.Virtual, v.info.Hardware, v.info.Unprotected = info.Virtual, info.Hardware, info.Unprotected
@@ -149,21 +131,15 @@ func (cfg *Config) fit(mtu int, end *myrinet.End) {
 // live is a Link on a live cable. Whoever calls Send, Recv or Wait drives both.
 type live struct {
 	*Link
-	cable transport.Link
-	end   *myrinet.End
-	gate  *driver.Gate // of Wait, around cable
+	at   station.Live // under the lock of Link
+	gate *driver.Gate // of Wait, around the cable
 
 	// Under the lock of Link.
-	clock    int64 // when drive was called
-	stepping bool  // the program is at work
-	found    bool  // the other end of the cable has been there
-	stepAt   int64 // when it wants to be called again
-	next     int64 // when to drive again
-	asleep   bool  // somebody is in wait, until the time until or next
-	until    int64
+	asleep bool // somebody is in wait, until the time until or the next one
+	until  int64
 
 	woken atomic.Bool
-	due   atomic.Int64 // next, for who asks without the lock
+	due   atomic.Int64 // when to drive again, for who asks without the lock
 }
 
 // watched is a live link whose cable can watch a descriptor.
@@ -182,11 +158,11 @@ var (
 )
 
 // Place implements transport.Parking, where the cable does.
-func (v *live) Place() transport.Place { return transport.PlaceOf(v.cable) }
+func (v *live) Place() transport.Place { return transport.PlaceOf(v.at.Cable) }
 
 // Check implements transport.Checker: what it says of an MTU is in terms of this link's.
 func (v *live) Check() error {
-	err := transport.Check(v.cable)
+	err := transport.Check(v.at.Cable)
 	var change *transport.ChangeError
 	if errors.As(err, &change) && change.What == "MTU" {
 		change := *change
@@ -202,10 +178,7 @@ func (v *live) Check() error {
 func (v *live) Up() bool {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	return v.end.Up()
+	return v.at.End.Up()
 }
 
-func (v *live) snapshot() *myrinet.LivePort {
-	p := v.end.Snapshot()
-	return &p
-}
+func (v *live) snapshot() *myrinet.LivePort { return v.at.Port() }

@@ -4,10 +4,9 @@ import (
 	"fmt"
 
 	"github.com/bobnet-go/bobnet/ethertype"
-	"github.com/bobnet-go/bobnet/transport"
 	"github.com/bobnet-go/bobnet/transport/internal/driver"
 	"github.com/bobnet-go/bobnet/transport/myrinet"
-	"github.com/bobnet-go/bobnet/transport/myrinet/mapper"
+	"github.com/bobnet-go/bobnet/transport/myrinet/station"
 )
 
 // TypeFrame is the type of packets that carry an Ethernet frame.
@@ -42,7 +41,7 @@ type program struct {
 
 	now  int64
 	full bool // the receive ring is, and what comes is kept
-	maps mapping
+	maps station.Mapping
 
 	job  job // what the DMA engine does
 	last job // what it did before
@@ -96,11 +95,11 @@ func (p *program) Load(c *myrinet.Card) error {
 		}
 	}
 	room := recvOverhead + p.size
-	if p.maps.agent != nil {
-		if p.maps.mem, err = alloc("the mapper's packets", mapperBuffer); err != nil {
-			return err
-		}
-		room = max(room, mapperBuffer)
+	if p.maps.Agent != nil {
+		room = max(room, station.MapperRoom)
+	}
+	if err := p.maps.Alloc(c.SRAM()); err != nil {
+		return err
 	}
 	for n := 0; n < mostReceive; n++ {
 		b, err := alloc("packets in", room)
@@ -117,16 +116,11 @@ func (p *program) Load(c *myrinet.Card) error {
 // Step implements myrinet.Program. One round does all that can be done, and what it has
 // done may make more possible.
 func (p *program) Step(now int64) (next int64) {
-	p.now, next = now, transport.Forever
-	if p.maps.agent != nil {
-		p.maps.poll(now)
-	}
+	p.now = now
+	p.maps.Poll(now)
 	for p.round() {
 	}
-	if p.maps.agent != nil {
-		next = max(p.maps.agent.Next(), now+mapperPause)
-	}
-	return next
+	return p.maps.Next(now)
 }
 
 func (p *program) round() (busy bool) {
@@ -205,8 +199,7 @@ func (p *program) store() bool {
 // refuse reports whether a packet is not for the host, and counts why.
 func (p *program) refuse(r *myrinet.Received) bool {
 	l := p.l
-	if r.Type == mapper.PacketType && p.maps.agent != nil {
-		p.maps.receive(p.now, r.Payload)
+	if p.maps.Receive(p.now, r) {
 		return true
 	}
 	if r.Type != TypeFrame || len(r.Payload) < ethertype.OuterSize || len(r.Payload) > p.size || l.closed.Load() {
@@ -268,7 +261,7 @@ func (p *program) launch() bool {
 	if p.c.Sending() || p.l.via.holds() {
 		return false
 	}
-	if p.maps.send(p.c, p.now) {
+	if p.maps.Send(p.c, p.now, p.waiting(), cyclesAPacket) {
 		return true
 	}
 	if !p.waiting() {

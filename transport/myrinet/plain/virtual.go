@@ -1,24 +1,16 @@
 package plain
 
 import (
-	"fmt"
-
 	"github.com/bobnet-go/bobnet/transport"
 	"github.com/bobnet-go/bobnet/transport/myrinet"
+	"github.com/bobnet-go/bobnet/transport/myrinet/station"
 )
 
-// Waiter is where a process waits in virtual time: *sim.Waiter is one.
-type Waiter interface {
-	Wait(until int64) error
-	Wake()
-}
-
-// Virtual is virtual time: a clock whose events drive the card, and places for processes
-// to wait at.
-type Virtual struct {
-	World  myrinet.World
-	Waiter func() Waiter
-}
+// Virtual is virtual time, and Waiter where a process waits in it.
+type (
+	Virtual = station.Virtual
+	Waiter  = station.Waiter
+)
 
 // NewVirtual returns the link of a new card in virtual time. plug makes the card's port, as
 // Fabric.Host does. All methods of the link are for processes of the world.
@@ -26,26 +18,18 @@ func NewVirtual(v Virtual, plug func(h myrinet.Host) *myrinet.Port, cfg Config) 
 	if err := cfg.resolve(); err != nil {
 		return nil, err
 	}
-	card, err := myrinet.NewCard(v.World, cfg.Card)
+	card, err := v.NewCard(plug, cfg.Card, cfg.longest())
 	if err != nil {
 		return nil, err
 	}
-	port := plug(card)
-	if need := PacketSize(cfg.MTU); port.MaxPacket() < need {
-		return nil, fmt.Errorf("plain: an MTU of %d makes packets of %d octets, the fabric takes %d: lower Config.MTU, or raise Options.MaxPacket",
-			cfg.MTU, need, port.MaxPacket())
-	}
-	if err := card.Plug(port); err != nil {
-		return nil, err
-	}
-	via := &virtual{Virtual: v, waiter: v.Waiter()}
+	via := &virtual{Virtual: v, bed: v.NewBed()}
 	l, err := newLink(card, via, &cfg, card.String())
 	if err != nil {
 		return nil, err
 	}
 	via.Link = l
 	l.info.Virtual = true
-	card.OnInterrupt(func(uint32) { via.ring() })
+	card.OnInterrupt(func(uint32) { via.bed.Ring() })
 	return via, nil
 }
 
@@ -53,18 +37,9 @@ func NewVirtual(v Virtual, plug func(h myrinet.Host) *myrinet.Port, cfg Config) 
 type virtual struct {
 	*Link
 	Virtual
-	waiter  Waiter
-	waiting bool
-	woken   bool
+	bed   station.Bed
+	woken bool
 }
-
-// Place implements transport.Parking.
-func (v *virtual) Place() transport.Place { return place{v.Waiter()} }
-
-type place struct{ w Waiter }
-
-func (p place) Wait(until int64) { p.w.Wait(until) } // whoever gets its error gets it again from the next call
-func (p place) Wake()            { p.w.Wake() }
 
 func (v *virtual) drive() error { return nil } // events do
 func (v *virtual) ready() bool  { return false }
@@ -72,17 +47,10 @@ func (v *virtual) now() int64   { return v.World.Now() }
 
 func (v *virtual) wake() {
 	v.woken = true
-	v.ring()
+	v.bed.Ring()
 }
 
-// ring ends a wait, which then looks why.
-func (v *virtual) ring() {
-	if v.waiting {
-		v.waiter.Wake()
-	}
-}
-
-func (v *virtual) close() { v.ring() }
+func (v *virtual) close() { v.bed.Ring() }
 
 func (v *virtual) holds() bool { return false }
 func (v *virtual) keeps() bool { return false }
@@ -93,7 +61,7 @@ func (v *virtual) snapshot() *myrinet.LivePort { return nil }
 // wait pays what the host owes for access to the card, and waits.
 func (v *virtual) wait(until int64) error {
 	for paid := v.now() + v.card.TakeDebt(); v.now() < paid; {
-		if err := v.block(paid); err != nil {
+		if err := v.bed.Sleep(paid); err != nil {
 			return err
 		}
 	}
@@ -107,7 +75,7 @@ func (v *virtual) wait(until int64) error {
 			v.tell(wordAsks, 1)
 		}
 		for first := true; first || !v.over(until); first = false {
-			if err := v.block(until); err != nil {
+			if err := v.bed.Sleep(until); err != nil {
 				return err
 			}
 		}
@@ -125,11 +93,4 @@ func (v *virtual) wait(until int64) error {
 // over reports whether there is no reason any more to wait.
 func (v *virtual) over(until int64) bool {
 	return v.has() || v.woken || v.closed.Load() || v.now() >= until
-}
-
-func (v *virtual) block(until int64) error {
-	v.waiting = true
-	err := v.waiter.Wait(until)
-	v.waiting = false
-	return err
 }

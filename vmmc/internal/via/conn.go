@@ -4,11 +4,11 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"slices"
 
 	"github.com/bobnet-go/bobnet/ethertype"
 	"github.com/bobnet-go/bobnet/transport/fifo"
 	"github.com/bobnet-go/bobnet/vipl"
+	"github.com/bobnet-go/bobnet/vmmc/internal/asking"
 	"github.com/bobnet-go/bobnet/vmmc/internal/provider"
 )
 
@@ -68,12 +68,10 @@ type conn struct {
 	oweTalk int                // credits to be returned
 	oweNote int
 
-	asks     map[uint32]*provider.Ask
-	lastAsk  uint32
-	requests map[uint32]*provider.Request
-	regions  map[uint32]*provider.Region
-	grants   []*provider.Grant // by slot
-	unused   []uint32          // slots without one
+	asks    asking.Asks
+	regions map[uint32]*provider.Region
+	grants  []*provider.Grant // by slot
+	unused  []uint32          // slots without one
 }
 
 // receive is a posted receive with its memory.
@@ -89,7 +87,8 @@ func (p *Provider) newConn(at ethertype.Addr) (*conn, error) {
 		return nil, fmt.Errorf("vmmc: connect to %v: %d connections are as many as Config.MaxConnections allows", at, len(p.conns))
 	}
 	k := &conn{p: p, at: at, peer: provider.Identity{Addr: at}, mayTalk: maxTalk, mayNote: maxNotes,
-		asks: map[uint32]*provider.Ask{}, requests: map[uint32]*provider.Request{}, regions: map[uint32]*provider.Region{}}
+		regions: map[uint32]*provider.Region{}}
+	k.asks.Init(k, p.up)
 	var err error
 	if k.tag, err = p.nic.CreatePtag(); err != nil {
 		return nil, err
@@ -231,17 +230,7 @@ func (k *conn) yield(r *vipl.Request, id provider.Identity, dials uint32) {
 		return
 	}
 	k.take(r, id, dials)
-	for _, a := range k.sortedAsks() {
-		k.sayAsk(a)
-	}
-}
-
-func (k *conn) sortedAsks() (asks []*provider.Ask) {
-	for _, a := range k.asks {
-		asks = append(asks, a)
-	}
-	slices.SortFunc(asks, func(a, b *provider.Ask) int { return int(a.Seq) - int(b.Seq) })
-	return asks
+	k.asks.Again()
 }
 
 // why says how the connection has ended.
@@ -284,14 +273,7 @@ func (k *conn) fail(why error) {
 		k.end(k.flying.Pop(), why)
 	}
 	k.drop()
-	for _, a := range k.sortedAsks() {
-		a.Err = why
-		p.up.Answered(a)
-	}
-	for _, r := range k.requests {
-		r.Gone = true
-		p.up.Withdrawn(r)
-	}
+	k.asks.End(why)
 	for _, r := range k.regions {
 		k.lose(r, why)
 	}

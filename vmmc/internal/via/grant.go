@@ -3,6 +3,7 @@ package via
 import (
 	"github.com/bobnet-go/bobnet/ethertype"
 	"github.com/bobnet-go/bobnet/vipl"
+	"github.com/bobnet-go/bobnet/vmmc/internal/asking"
 	"github.com/bobnet-go/bobnet/vmmc/internal/provider"
 )
 
@@ -36,8 +37,7 @@ func (p *Provider) Allow(q *provider.Request, mem []byte, export any) (*provider
 		p.Deny(q, provider.ReasonResource)
 		return nil, err
 	}
-	q.Gone = true
-	delete(k.requests, q.Seq)
+	k.asks.Allowed(q)
 	slot := uint32(len(k.grants))
 	if last := len(k.unused) - 1; last >= 0 {
 		slot, k.unused = k.unused[last], k.unused[:last]
@@ -121,10 +121,10 @@ func (p *Provider) Redirect(g *provider.Grant, mem []byte) error {
 }
 
 // redirected: all that went to the old memory has come before this message.
-func (k *conn) redirected(r *reader) {
-	slot, lo, hi, count := r.u32(), r.u64(), r.u64(), r.u32()
-	if r.bad || int(slot) >= len(k.grants) || k.grants[slot] == nil {
-		r.bad = true
+func (k *conn) redirected(r *asking.Reader) {
+	slot, lo, hi, count := r.U32(), r.U64(), r.U64(), r.U32()
+	if r.Bad || int(slot) >= len(k.grants) || k.grants[slot] == nil {
+		r.Bad = true
 		return
 	}
 	g := k.grants[slot]
@@ -132,7 +132,7 @@ func (k *conn) redirected(r *reader) {
 		return
 	}
 	if g.OldKey == 0 && len(g.Mem) > 0 {
-		r.bad = true
+		r.Bad = true
 		return
 	}
 	if g.OldKey != 0 {

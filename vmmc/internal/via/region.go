@@ -2,23 +2,23 @@ package via
 
 import (
 	"github.com/bobnet-go/bobnet/vipl"
+	"github.com/bobnet-go/bobnet/vmmc/internal/asking"
 	"github.com/bobnet-go/bobnet/vmmc/internal/provider"
 )
 
 // granted takes in an import. One that nobody wants any more is given up at once.
-func (k *conn) granted(r *reader) {
-	seq := r.u32()
-	g := &provider.Region{Owner: k.peer, Link: k, Slot: r.u32(), Addr: r.u64(), Key: r.u32(), Size: r.u64()}
-	if r.bad || k.regions[g.Slot] != nil {
-		r.bad = true
+func (k *conn) granted(r *asking.Reader) {
+	seq := r.U32()
+	g := &provider.Region{Owner: k.peer, Link: k, Slot: r.U32(), Addr: r.U64(), Key: r.U32(), Size: r.U64()}
+	if r.Bad || k.regions[g.Slot] != nil {
+		r.Bad = true
 		return
 	}
-	a := k.asks[seq]
+	a := k.asks.Granted(seq)
 	if a == nil {
 		k.say(message(sayReleased, g.Slot))
 		return
 	}
-	delete(k.asks, seq)
 	k.regions[g.Slot] = g
 	g.Ask, g.ID, g.Lo = a, a.ID, g.Size
 	a.Region = g
@@ -69,8 +69,8 @@ func (p *Provider) Release(r *provider.Region) {
 }
 
 // redirect has the writes from now on go elsewhere.
-func (k *conn) redirect(m *reader) {
-	slot, at, key := m.u32(), m.u64(), m.u32()
+func (k *conn) redirect(m *asking.Reader) {
+	slot, at, key := m.U32(), m.U64(), m.U32()
 	r := k.regions[slot]
 	if r == nil {
 		return // it has been released

@@ -4,15 +4,13 @@ import (
 	"encoding/binary"
 
 	"github.com/bobnet-go/bobnet/vipl"
+	"github.com/bobnet-go/bobnet/vmmc/internal/asking"
 	"github.com/bobnet-go/bobnet/vmmc/internal/provider"
 )
 
 // maxQueue bounds the messages that wait for credit, which a peer that gives none makes
-// many: an honest one has at most maxAsks questions open.
-const (
-	maxAsks  = 1 << 14
-	maxQueue = 2 * maxAsks
-)
+// many: an honest one has at most asking.Most questions open.
+const maxQueue = 2 * asking.Most
 
 // say sends a message, when there is credit for it.
 func (k *conn) say(b []byte) {
@@ -89,7 +87,7 @@ func (k *conn) receive(b []byte) {
 	if b[0] != sayCredit {
 		k.oweTalk++
 	}
-	r := reader{b: b[headSize:]}
+	r := asking.Reader{B: b[headSize:]}
 	k.hear(b[0], &r)
 	k.settle()
 }
@@ -101,45 +99,41 @@ func (k *conn) again(x *receive) {
 }
 
 // hear acts upon a message.
-func (k *conn) hear(kind byte, r *reader) {
+func (k *conn) hear(kind byte, r *asking.Reader) {
 	switch kind {
 	case sayHello:
 		k.greeted(r)
 	case sayAsk:
-		k.asked(r)
+		k.asks.Asked(k.peer, r)
 	case sayForget:
-		if q := k.requests[r.u32()]; q != nil {
-			delete(k.requests, q.Seq)
-			q.Gone = true
-			k.p.up.Withdrawn(q)
-		}
+		k.asks.Withdrawn(r)
 	case sayGrant:
 		k.granted(r)
 	case sayDeny:
-		k.denied(r)
+		k.asks.Denied(r)
 	case sayRevoke:
-		if region := k.regions[r.u32()]; region != nil {
+		if region := k.regions[r.U32()]; region != nil {
 			k.revoked(region)
 		}
 	case sayReleased:
-		k.released(r.u32())
+		k.released(r.U32())
 	case sayRedirect:
 		k.redirect(r)
 	case sayRedirected:
 		k.redirected(r)
 	case sayCredit:
 	default:
-		r.bad = true
+		r.Bad = true
 	}
-	if r.bad {
+	if r.Bad {
 		k.violated()
 	}
 }
 
-func (k *conn) greeted(r *reader) {
-	id, dials, ok := parseHello(r.take(helloSize), k.at.MAC)
+func (k *conn) greeted(r *asking.Reader) {
+	id, dials, ok := parseHello(r.Take(helloSize), k.at.MAC)
 	if !ok || k.state != dialing {
-		r.bad = true
+		r.Bad = true
 		return
 	}
 	k.state, k.peer, k.known, k.dials = live, id, true, dials
@@ -157,65 +151,30 @@ func (p *Provider) Ask(to addr, a *provider.Ask) {
 		p.up.Answered(a)
 		return
 	}
-	if len(k.asks) >= maxAsks {
-		a.Err = provider.ErrFull
-		p.up.Answered(a)
-		return
-	}
-	k.lastAsk++
-	a.Link, a.Seq = k, k.lastAsk
-	k.asks[a.Seq] = a
-	k.sayAsk(a)
-}
-
-func (k *conn) sayAsk(a *provider.Ask) {
-	b := append(message(sayAsk, a.Seq, a.ID), a.Ticket[:]...)
-	k.say(append(b, a.Word...))
+	k.asks.Ask(a)
 }
 
 // Forget implements provider.Provider.
 func (p *Provider) Forget(a *provider.Ask) {
-	k, _ := a.Link.(*conn)
-	if k == nil || k.asks[a.Seq] != a {
-		return
+	if k, _ := a.Link.(*conn); k != nil {
+		k.asks.Forget(a)
 	}
-	delete(k.asks, a.Seq)
-	k.say(message(sayForget, a.Seq))
-}
-
-func (k *conn) asked(r *reader) {
-	q := &provider.Request{From: k.peer, Seq: r.u32(), ID: r.u32(), Link: k}
-	copy(q.Ticket[:], r.take(len(q.Ticket)))
-	q.Word = string(r.b)
-	if r.bad || k.requests[q.Seq] != nil || len(q.Word) > provider.MaxWord {
-		r.bad = true
-		return
-	}
-	if k.requests[q.Seq] = q; len(k.requests) > maxAsks {
-		k.p.Deny(q, provider.ReasonResource)
-		return
-	}
-	k.p.up.Asked(q)
 }
 
 // Deny implements provider.Provider.
-func (p *Provider) Deny(q *provider.Request, why provider.Reason) {
-	k := q.Link.(*conn)
-	if q.Gone {
-		return
-	}
-	q.Gone = true
-	delete(k.requests, q.Seq)
-	k.say(append(message(sayDeny, q.Seq), byte(why)))
+func (p *Provider) Deny(q *provider.Request, why provider.Reason) { q.Link.(*conn).asks.Deny(q, why) }
+
+// SayAsk implements asking.Conn.
+func (k *conn) SayAsk(seq, export uint32, rest []byte) {
+	k.say(append(message(sayAsk, seq, export), rest...))
 }
 
-func (k *conn) denied(r *reader) {
-	seq, why := r.u32(), provider.Reason(r.take(1)[0])
-	if a := k.asks[seq]; a != nil {
-		delete(k.asks, seq)
-		a.Why = why
-		k.p.up.Answered(a)
-	}
+// SayForget implements asking.Conn.
+func (k *conn) SayForget(seq uint32) { k.say(message(sayForget, seq)) }
+
+// SayDeny implements asking.Conn.
+func (k *conn) SayDeny(seq uint32, why provider.Reason) {
+	k.say(append(message(sayDeny, seq), byte(why)))
 }
 
 func put64(b []byte, n uint64) []byte { return binary.BigEndian.AppendUint64(b, n) }

@@ -184,7 +184,7 @@ func (p *Provider) all() (all []*conn) {
 // Peers implements provider.Provider.
 func (p *Provider) Peers() (peers []provider.Peer) {
 	for _, k := range p.all() {
-		s := provider.Peer{Identity: k.peer, State: k.state.String(), Asks: len(k.asks), Regions: len(k.regions),
+		s := provider.Peer{Identity: k.peer, State: k.state.String(), Asks: k.asks.Len(), Regions: len(k.regions),
 			UnderWay: k.busy, Waiting: len(k.talk) + k.notes.Len(), Credits: k.mayNote}
 		for _, g := range k.grants {
 			if g != nil {

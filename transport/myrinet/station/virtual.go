@@ -1,0 +1,130 @@
+package station
+
+import (
+	"sync/atomic"
+
+	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/transport"
+	"github.com/bobnet-go/bobnet/transport/myrinet"
+)
+
+// Waiter is where a process waits in virtual time: *sim.Waiter is one.
+type Waiter interface {
+	Wait(until int64) error
+	Wake()
+}
+
+// Virtual is virtual time: a clock whose events drive cards, and places for processes to
+// wait at.
+type Virtual struct {
+	World  myrinet.World
+	Waiter func() Waiter
+}
+
+// NewCard returns a new card in virtual time. It loads no program. plug makes the card's
+// port, as Fabric.Host does.
+func (v *Virtual) NewCard(plug func(h myrinet.Host) *myrinet.Port, cfg myrinet.CardConfig, need Longest) (*myrinet.Card, error) {
+	card, err := myrinet.NewCard(v.World, cfg)
+	if err != nil {
+		return nil, err
+	}
+	port := plug(card)
+	if err := need.check(port, "fabric", "Options"); err != nil {
+		return nil, err
+	}
+	return card, card.Plug(port)
+}
+
+// Place implements transport.Parking.
+func (v *Virtual) Place() transport.Place { return place{v.Waiter()} }
+
+type place struct{ w Waiter }
+
+func (p place) Wait(until int64) { _ = p.w.Wait(until) } // whoever gets its error gets it again from the next call
+func (p place) Wake()            { p.w.Wake() }
+
+// Bed is where one process at a time sleeps. Events end its sleep by Ring.
+type Bed struct {
+	waiter Waiter
+	asleep bool
+}
+
+// NewBed returns one.
+func (v *Virtual) NewBed() Bed { return Bed{waiter: v.Waiter()} }
+
+// Sleep blocks until Ring is called, or until the time has come.
+func (b *Bed) Sleep(until int64) error {
+	b.asleep = true
+	err := b.waiter.Wait(until)
+	b.asleep = false
+	return err
+}
+
+// Ring ends a Sleep, if somebody sleeps.
+func (b *Bed) Ring() {
+	if b.asleep {
+		b.waiter.Wake()
+	}
+}
+
+// Clock is what an engine takes for a link where events of the world drive the card: one
+// process waits at it, others at its places. It carries no frames.
+type Clock struct {
+	Virtual
+	Bed
+	info   transport.Info
+	woken  bool
+	closed atomic.Bool
+}
+
+var _ transport.Parking = (*Clock)(nil)
+
+// NewClock returns the clock of a card with an address.
+func (v *Virtual) NewClock(card *myrinet.Card, mac ethertype.MAC) *Clock {
+	return &Clock{Virtual: *v, Bed: v.NewBed(), info: transport.Info{Driver: "myrinet", Interface: card.String(), MAC: mac, Virtual: true}}
+}
+
+// Wait implements transport.Link.
+func (c *Clock) Wait(until int64) error {
+	if c.closed.Load() {
+		return transport.ErrClosed
+	}
+	for first := true; !c.woken && (first || c.Now() < until); first = false {
+		if err := c.Sleep(until); err != nil {
+			return err
+		}
+	}
+	c.woken = false
+	return nil
+}
+
+// Wake implements transport.Link.
+func (c *Clock) Wake() {
+	c.woken = true
+	c.Ring()
+}
+
+// Now implements transport.Link.
+func (c *Clock) Now() int64 { return c.World.Now() }
+
+// Info implements transport.Link.
+func (c *Clock) Info() transport.Info { return c.info }
+
+// Close implements transport.Link.
+func (c *Clock) Close() error {
+	c.closed.Store(true)
+	c.Wake()
+	return nil
+}
+
+// Send implements transport.Link.
+func (c *Clock) Send([]transport.Frame) (int, error) { return 0, transport.ErrClosed }
+
+// Recv implements transport.Link.
+func (c *Clock) Recv([][]byte) (int, error) { return 0, transport.ErrClosed }
+
+// Ready implements transport.Link.
+func (c *Clock) Ready() bool { return false }
+
+// Stats implements transport.Link.
+func (c *Clock) Stats() transport.Stats { return transport.Stats{} }

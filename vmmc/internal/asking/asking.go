@@ -1,0 +1,179 @@
+// Package asking has what two processes ask each other for: imports. It keeps the questions
+// of one end of a connection, whatever carries the messages.
+package asking
+
+import (
+	"encoding/binary"
+	"slices"
+
+	"github.com/bobnet-go/bobnet/vmmc/internal/provider"
+)
+
+// Most is how many questions one process may have open to another one.
+const Most = 1 << 14
+
+// Conn is a connection, as its questions need it.
+type Conn interface {
+	// SayAsk sends a question, SayForget that no answer to it is wanted any more, and
+	// SayDeny a refusal.
+	SayAsk(seq, export uint32, rest []byte)
+	SayForget(seq uint32)
+	SayDeny(seq uint32, why provider.Reason)
+}
+
+// Asks are the questions of one end of a connection: its own and the peer's.
+type Asks struct {
+	conn   Conn
+	up     provider.Up
+	own    map[uint32]*provider.Ask
+	last   uint32 // number of the last own one
+	others map[uint32]*provider.Request
+}
+
+// Init begins with no questions.
+func (s *Asks) Init(conn Conn, up provider.Up) {
+	*s = Asks{conn: conn, up: up, own: map[uint32]*provider.Ask{}, others: map[uint32]*provider.Request{}}
+}
+
+// Len returns how many questions of this end have no answer.
+func (s *Asks) Len() int { return len(s.own) }
+
+// Ask asks.
+func (s *Asks) Ask(a *provider.Ask) {
+	if len(s.own) >= Most {
+		a.Err = provider.ErrFull
+		s.up.Answered(a)
+		return
+	}
+	s.last++
+	a.Link, a.Seq = s.conn, s.last
+	s.own[a.Seq] = a
+	s.say(a)
+}
+
+func (s *Asks) say(a *provider.Ask) {
+	s.conn.SayAsk(a.Seq, a.ID, append(slices.Clone(a.Ticket[:]), a.Word...))
+}
+
+// Again asks what has no answer again, over a new connection.
+func (s *Asks) Again() {
+	for _, a := range s.sorted() {
+		s.say(a)
+	}
+}
+
+// Forget has no answer be wanted any more.
+func (s *Asks) Forget(a *provider.Ask) {
+	if s.own[a.Seq] == a {
+		delete(s.own, a.Seq)
+		s.conn.SayForget(a.Seq)
+	}
+}
+
+// Granted returns the question that the peer has granted, nil if nobody wants to know.
+func (s *Asks) Granted(seq uint32) *provider.Ask {
+	a := s.own[seq]
+	delete(s.own, seq)
+	return a
+}
+
+// Denied hears that the peer refuses: number, reason.
+func (s *Asks) Denied(r *Reader) {
+	seq, why := r.U32(), provider.Reason(r.U8())
+	if a := s.own[seq]; a != nil && !r.Bad {
+		delete(s.own, seq)
+		a.Why = why
+		s.up.Answered(a)
+	}
+}
+
+// Asked hears a question of the peer's: number, export, ticket, word.
+func (s *Asks) Asked(from provider.Identity, r *Reader) {
+	q := &provider.Request{From: from, Seq: r.U32(), ID: r.U32(), Link: s.conn}
+	copy(q.Ticket[:], r.Take(len(q.Ticket)))
+	q.Word = string(r.B)
+	if r.Bad || s.others[q.Seq] != nil || len(q.Word) > provider.MaxWord {
+		r.Bad = true
+		return
+	}
+	if s.others[q.Seq] = q; len(s.others) > Most {
+		s.Deny(q, provider.ReasonResource)
+		return
+	}
+	s.up.Asked(q)
+}
+
+// Withdrawn hears that the peer wants no answer any more: number.
+func (s *Asks) Withdrawn(r *Reader) {
+	if q := s.others[r.U32()]; q != nil {
+		s.Allowed(q)
+		s.up.Withdrawn(q)
+	}
+}
+
+// Deny refuses.
+func (s *Asks) Deny(q *provider.Request, why provider.Reason) {
+	if !q.Gone {
+		s.Allowed(q)
+		s.conn.SayDeny(q.Seq, why)
+	}
+}
+
+// Allowed notes that a question of the peer's has its answer.
+func (s *Asks) Allowed(q *provider.Request) {
+	q.Gone = true
+	delete(s.others, q.Seq)
+}
+
+// End ends all questions, because the connection has ended.
+func (s *Asks) End(why error) {
+	own, others := s.sorted(), s.others
+	clear(s.own)
+	s.others = map[uint32]*provider.Request{}
+	for _, a := range own {
+		a.Err = why
+		s.up.Answered(a)
+	}
+	for _, q := range others {
+		q.Gone = true
+		s.up.Withdrawn(q)
+	}
+}
+
+func (s *Asks) sorted() (asks []*provider.Ask) {
+	for _, a := range s.own {
+		asks = append(asks, a)
+	}
+	slices.SortFunc(asks, func(a, b *provider.Ask) int { return int(a.Seq) - int(b.Seq) })
+	return asks
+}
+
+// Reader takes a message apart, integers of which are big endian. What is not there reads
+// as zero, and Bad says so.
+type Reader struct {
+	B   []byte // what is left
+	Bad bool
+}
+
+// Take returns the next n octets.
+func (r *Reader) Take(n int) []byte {
+	if len(r.B) < n {
+		r.Bad, r.B = true, nil
+		return make([]byte, n)
+	}
+	b := r.B[:n]
+	r.B = r.B[n:]
+	return b
+}
+
+// U8 returns the next octet.
+func (r *Reader) U8() uint8 { return r.Take(1)[0] }
+
+// U16 returns the next integer of 16 bits.
+func (r *Reader) U16() uint16 { return binary.BigEndian.Uint16(r.Take(2)) }
+
+// U32 returns the next integer of 32 bits.
+func (r *Reader) U32() uint32 { return binary.BigEndian.Uint32(r.Take(4)) }
+
+// U64 returns the next integer of 64 bits.
+func (r *Reader) U64() uint64 { return binary.BigEndian.Uint64(r.Take(8)) }
