@@ -4,43 +4,43 @@ import (
 	"github.com/bobnet-go/bobnet/transport"
 	"github.com/bobnet-go/bobnet/transport/myrinet/mapper"
 	"github.com/bobnet-go/bobnet/transport/myrinet/plain"
+	"github.com/bobnet-go/bobnet/transport/myrinet/station"
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// Card is what the Collector asks of a card of the emulated Myrinet; the links of driver
-// myrinet have it.
+// Card is what the Collector asks of a card of the emulated Myrinet that moves Ethernet
+// frames; the links of driver myrinet have it.
 type Card interface{ Snapshot() plain.Snapshot }
 
 var cardLabels = []string{"card"}
 
-var cardFields = []field[plain.Snapshot]{
-	{"bobnet_card_cable_up", "1 if the other end of the card's cable is there.", true, func(s *plain.Snapshot) float64 {
+var cardFields = []field[station.Snapshot]{
+	{"bobnet_card_cable_up", "1 if the other end of the card's cable is there.", true, func(s *station.Snapshot) float64 {
 		if s.Cable != nil && s.Cable.Up {
 			return 1
 		}
 		return 0
 	}},
-	{"bobnet_card_transmit_packets_total", "Packets that left.", false, func(s *plain.Snapshot) float64 { return float64(s.Card.Stats.PacketsOut) }},
-	{"bobnet_card_transmit_bytes_total", "Their bytes, with route and CRC-8.", false, func(s *plain.Snapshot) float64 { return float64(s.Card.Stats.OctetsOut) }},
-	{"bobnet_card_receive_packets_total", "Packets that came intact.", false, func(s *plain.Snapshot) float64 { return float64(s.Card.Stats.PacketsIn) }},
-	{"bobnet_card_receive_bytes_total", "Their bytes, with type and CRC-8.", false, func(s *plain.Snapshot) float64 { return float64(s.Card.Stats.OctetsIn) }},
-	{"bobnet_card_blocked_packets_total", "Times that a packet which came found no buffer, and waited.", false, func(s *plain.Snapshot) float64 { return float64(s.Card.Stats.NoBuffer) }},
-	{"bobnet_card_blocked_seconds_total", "How long packets that came by the cable have waited.", false, func(s *plain.Snapshot) float64 {
+	{"bobnet_card_transmit_packets_total", "Packets that left.", false, func(s *station.Snapshot) float64 { return float64(s.Card.Stats.PacketsOut) }},
+	{"bobnet_card_transmit_bytes_total", "Their bytes, with route and CRC-8.", false, func(s *station.Snapshot) float64 { return float64(s.Card.Stats.OctetsOut) }},
+	{"bobnet_card_receive_packets_total", "Packets that came intact.", false, func(s *station.Snapshot) float64 { return float64(s.Card.Stats.PacketsIn) }},
+	{"bobnet_card_receive_bytes_total", "Their bytes, with type and CRC-8.", false, func(s *station.Snapshot) float64 { return float64(s.Card.Stats.OctetsIn) }},
+	{"bobnet_card_blocked_packets_total", "Times that a packet which came found no buffer, and waited.", false, func(s *station.Snapshot) float64 { return float64(s.Card.Stats.NoBuffer) }},
+	{"bobnet_card_blocked_seconds_total", "How long packets that came by the cable have waited.", false, func(s *station.Snapshot) float64 {
 		if s.Cable == nil {
 			return 0
 		}
 		return float64(s.Cable.Packets.BlockedNanos) / 1e9
 	}},
-	{"bobnet_card_sram_bytes", "Memory of the card.", true, func(s *plain.Snapshot) float64 { return float64(s.Card.Stats.SRAMTotal) }},
-	{"bobnet_card_sram_used_bytes", "Memory of the card that is in use.", true, func(s *plain.Snapshot) float64 { return float64(s.Card.Stats.SRAMUsed) }},
-	{"bobnet_card_stations", "Stations in the card's table of routes.", true, func(s *plain.Snapshot) float64 { return float64(s.Stations) }},
-	{"bobnet_card_long_routes_total", "Routes of the mapper's that are too long for the card's table.", false, func(s *plain.Snapshot) float64 { return float64(s.LongRoutes) }},
-	{"bobnet_card_doorbells_total", "Times that the host has rung.", false, func(s *plain.Snapshot) float64 { return float64(s.Card.Stats.Doorbells) }},
-	{"bobnet_card_bad_doorbells_total", "Numbers of the host's in its doorbell page that cannot be.", false, func(s *plain.Snapshot) float64 { return float64(s.BadDoorbells) }},
-	{"bobnet_card_interrupts_total", "Times that the card has interrupted the host.", false, func(s *plain.Snapshot) float64 { return float64(s.Card.Stats.Interrupts) }},
-	{"bobnet_card_transfers_total", "Transfers between the host's memory and the card's.", false, func(s *plain.Snapshot) float64 { return float64(s.Card.Stats.DMAs) }},
-	{"bobnet_card_transfer_bytes_total", "Bytes in these transfers.", false, func(s *plain.Snapshot) float64 { return float64(s.Card.Stats.DMAOctets) }},
-	{"bobnet_card_sessions_total", "Times that the card and the other end of its cable have found each other.", false, func(s *plain.Snapshot) float64 {
+	{"bobnet_card_sram_bytes", "Memory of the card.", true, func(s *station.Snapshot) float64 { return float64(s.Card.Stats.SRAMTotal) }},
+	{"bobnet_card_sram_used_bytes", "Memory of the card that is in use.", true, func(s *station.Snapshot) float64 { return float64(s.Card.Stats.SRAMUsed) }},
+	{"bobnet_card_stations", "Stations in the card's table of routes.", true, func(s *station.Snapshot) float64 { return float64(s.Stations) }},
+	{"bobnet_card_long_routes_total", "Routes of the mapper's that are too long for the card's table.", false, func(s *station.Snapshot) float64 { return float64(s.LongRoutes) }},
+	{"bobnet_card_doorbells_total", "Times that the host has rung.", false, func(s *station.Snapshot) float64 { return float64(s.Card.Stats.Doorbells) }},
+	{"bobnet_card_interrupts_total", "Times that the card has interrupted the host.", false, func(s *station.Snapshot) float64 { return float64(s.Card.Stats.Interrupts) }},
+	{"bobnet_card_transfers_total", "Transfers between the host's memory and the card's.", false, func(s *station.Snapshot) float64 { return float64(s.Card.Stats.DMAs) }},
+	{"bobnet_card_transfer_bytes_total", "Bytes in these transfers.", false, func(s *station.Snapshot) float64 { return float64(s.Card.Stats.DMAOctets) }},
+	{"bobnet_card_sessions_total", "Times that the card and the other end of its cable have found each other.", false, func(s *station.Snapshot) float64 {
 		if s.Cable == nil {
 			return 0
 		}
@@ -48,15 +48,22 @@ var cardFields = []field[plain.Snapshot]{
 	}},
 }
 
+// plainFields are of cards whose program moves Ethernet frames.
+var plainFields = []field[plain.Snapshot]{
+	{"bobnet_card_bad_doorbells_total", "Numbers of the host's in its doorbell page that cannot be.", false, func(s *plain.Snapshot) float64 { return float64(s.BadDoorbells) }},
+	{"bobnet_card_send_ring_frames", "Frames in the send ring.", true, func(s *plain.Snapshot) float64 { return float64(s.ToSend) }},
+	{"bobnet_card_receive_ring_frames", "Frames in the receive ring.", true, func(s *plain.Snapshot) float64 { return float64(s.Received) }},
+}
+
 // cardDrops are the reasons why a card loses packets.
-var cardDrops = []reason[plain.Snapshot]{
-	{"truncated", "came cut short", func(s *plain.Snapshot) uint64 { return s.Card.Stats.Truncated }},
-	{"too_long", "came, longer than the buffer", func(s *plain.Snapshot) uint64 { return s.Card.Stats.TooLong }},
-	{"crc", "came with a wrong CRC-8", func(s *plain.Snapshot) uint64 { return s.Card.Stats.CRCErrors }},
-	{"misrouted", "came with route left", func(s *plain.Snapshot) uint64 { return s.Card.Stats.Misrouted }},
-	{"reloaded", "came while the control program was replaced", func(s *plain.Snapshot) uint64 { return s.Card.Stats.Reloaded }},
-	{"refused", "not sent: longer than the cable takes", func(s *plain.Snapshot) uint64 { return s.Card.Stats.Refused }},
-	{"cable", "sent or come by a cable without another end, or whose session has ended, or blocked for too long", func(s *plain.Snapshot) uint64 {
+var cardDrops = []reason[station.Snapshot]{
+	{"truncated", "came cut short", func(s *station.Snapshot) uint64 { return s.Card.Stats.Truncated }},
+	{"too_long", "came, longer than the buffer", func(s *station.Snapshot) uint64 { return s.Card.Stats.TooLong }},
+	{"crc", "came with a wrong CRC-8", func(s *station.Snapshot) uint64 { return s.Card.Stats.CRCErrors }},
+	{"misrouted", "came with route left", func(s *station.Snapshot) uint64 { return s.Card.Stats.Misrouted }},
+	{"reloaded", "came while the control program was replaced", func(s *station.Snapshot) uint64 { return s.Card.Stats.Reloaded }},
+	{"refused", "not sent: longer than the cable takes", func(s *station.Snapshot) uint64 { return s.Card.Stats.Refused }},
+	{"cable", "sent or come by a cable without another end, or whose session has ended, or blocked for too long", func(s *station.Snapshot) uint64 {
 		if s.Cable == nil {
 			return 0
 		}
@@ -100,7 +107,7 @@ var mapFields = []field[mapper.Map]{
 // WatchCard adds a card of the emulated Myrinet to what is exported, with its cable and the
 // host's mapper; call the result when it closes. WatchNIC does so for the card that a NIC is
 // on.
-func (c *Collector) WatchCard(card Card) (forget func()) { return c.cards.add(card) }
+func (c *Collector) WatchCard(card Card) (forget func()) { return c.cards.add(plainCard{card}) }
 
 // watchCardOf is WatchCard for the card that a NIC is on, if it is on one.
 func (c *Collector) watchCardOf(n NIC) (forget func()) {
@@ -112,14 +119,36 @@ func (c *Collector) watchCardOf(n NIC) (forget func()) {
 	return func() {}
 }
 
+// anyCard is a card, whatever program it runs. All share one list, so that no two have the
+// same label.
+type anyCard interface {
+	state() cardState
+}
+
+// cardState is a snapshot of a card, and a way to export what its program adds.
+type cardState struct {
+	station.Snapshot
+	whole   any // the snapshot of the program's package
+	program func(c *Collector, ch chan<- prometheus.Metric, card string)
+}
+
+// plainCard is one that moves Ethernet frames.
+type plainCard struct{ Card }
+
+func (p plainCard) state() cardState {
+	s := p.Snapshot()
+	return cardState{s.Snapshot, s, func(c *Collector, ch chan<- prometheus.Metric, card string) {
+		emit(ch, c.plain, plainFields, &s, card)
+	}}
+}
+
 func (c *Collector) collectCards(ch chan<- prometheus.Metric) {
 	for _, x := range c.cards.list() {
-		s := x.it.Snapshot()
+		s := x.it.state()
 		name := s.Card.Name + c.cards.distinct(x, s.Card.Name)
-		emit(ch, c.card, cardFields, &s, name)
-		for i := range cardDrops {
-			ch <- counter(c.cardDropped, cardDrops[i].value(&s), name, cardDrops[i].name)
-		}
+		emit(ch, c.card, cardFields, &s.Snapshot, name)
+		count(ch, c.cardDropped, cardDrops, &s.Snapshot, name)
+		s.program(c, ch, name)
 		if s.Mapper == nil {
 			continue
 		}

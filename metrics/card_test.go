@@ -20,12 +20,14 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 )
 
-type fakeCard plain.Snapshot
+type fakeCard struct{ s plain.Snapshot }
 
-func (f *fakeCard) Snapshot() plain.Snapshot { return plain.Snapshot(*f) }
+func (f *fakeCard) Snapshot() plain.Snapshot { return f.s }
 
 func card(leads bool) *fakeCard {
-	f := &fakeCard{Stations: 3, LongRoutes: 1, BadDoorbells: 2, Cable: &myrinet.LivePort{Interface: "bob0", Driver: "ring", Up: true, Neighbor: "n"}}
+	f := &plain.Snapshot{BadDoorbells: 2}
+	f.Stations, f.LongRoutes = 3, 1
+	f.Cable = &myrinet.LivePort{Interface: "bob0", Driver: "ring", Up: true, Neighbor: "n"}
 	f.Card = myrinet.CardSnapshot{Name: "bob0", Memory: []myrinet.BlockUse{{Purpose: "packets in", Size: 4096}, {Purpose: "packets in", Size: 4096}}}
 	f.Card.Stats = myrinet.CardStats{PacketsOut: 4, OctetsOut: 400, PacketsIn: 5, OctetsIn: 500, Truncated: 6, CRCErrors: 7, NoBuffer: 8, SRAMUsed: 8192, SRAMTotal: 1 << 18}
 	f.Cable.Packets.BlockedNanos, f.Cable.Packets.NoCable, f.Cable.Frames.TooLong, f.Cable.Frames.Sessions = 2_500_000_000, 9, 1, 2
@@ -35,7 +37,7 @@ func card(leads bool) *fakeCard {
 			Cables: []myrinet.Join{{A: myrinet.AtHost(0), B: myrinet.AtSwitch(0, 0)}, {A: myrinet.AtHost(1), B: myrinet.AtSwitch(0, 1)}}}
 		f.Mapper.Map = &mapper.Map{Topology: top, IDs: []ethertype.MAC{{2, 1}, {2, 2}}, Probes: 20, Lost: 5, Duration: 3 * time.Second}
 	}
-	return f
+	return &fakeCard{*f}
 }
 
 // TestCard: cards and mappers are exported, the map by who leads alone, and stop when they
@@ -57,6 +59,8 @@ func TestCard(t *testing.T) {
 		`bobnet_card_dropped_packets_total{card="bob0",reason="cable"} 10`,
 		`bobnet_card_sram_used_bytes{card="bob0"} 8192`,
 		`bobnet_card_stations{card="bob0"} 3`,
+		`bobnet_card_long_routes_total{card="bob0"} 1`,
+		`bobnet_card_bad_doorbells_total{card="bob0"} 2`,
 		`bobnet_mapper_leading{card="bob0"} 1`,
 		`bobnet_mapper_leading{card="bob0#2"} 0`,
 		`bobnet_mapper_routes{card="bob0#2"} 3`,
@@ -86,7 +90,7 @@ func TestDumpOfCard(t *testing.T) {
 	c.WatchCard(card(true))
 	_, _, text := fetch(t, c.DumpHandler(), "/debug/bobnet")
 	for _, want := range []string{"card bob0  8192 of 262144 octets of SRAM in use, 0 doorbell pages, routes to 3 stations\n",
-		"out    4 packets, 400 octets", "truncated 6, too long 0, wrong CRC-8 7", "SRAM      8192 octets in   2 for packets in\n",
+		"out    4 packets, 400 octets", "truncated 6, too long 0, wrong CRC-8 7", "doorbells that cannot be 2\n", "SRAM      8192 octets in   2 for packets in\n",
 		"mapper   follows itself, 3 routes; maps 11", "last map: 2 hosts, 1 switch, 2 cables, as a sees them; 20 probes in 3s, of which 15 came back"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("no %q in\n%s", want, text)

@@ -65,8 +65,12 @@ type Collector struct {
 	tun                []*prometheus.Desc // as tunFields
 	tunDropped         *prometheus.Desc
 
+	plain, endpointCard, vmmcCard                                 []*prometheus.Desc // as plainFields, endpointCardFields, vmmcCardFields
+	endpointCardNacked, endpointCardReturned, endpointCardDropped *prometheus.Desc
+	vmmcCardRefused, vmmcCardDropped                              *prometheus.Desc
+
 	nics      watching[NIC]
-	cards     watching[Card]
+	cards     watching[anyCard]
 	nodes     watching[Node]
 	processes watching[Process]
 	servers   watching[RPCServer]
@@ -101,6 +105,9 @@ func NewCollector(cfg *Config) *Collector {
 	c.daemon = describe(daemonFields, cfg.Labels, daemonLabels...)
 	c.card, c.cardDropped = describe(cardFields, cfg.Labels, cardLabels...), cardDropped.describe(cfg.Labels)
 	c.tun, c.tunDropped = describe(tunFields, cfg.Labels, tunLabels...), tunDropped.describe(cfg.Labels)
+	c.plain, c.endpointCard, c.vmmcCard = describe(plainFields, cfg.Labels, cardLabels...), describe(endpointCardFields, cfg.Labels, cardLabels...), describe(vmmcCardFields, cfg.Labels, cardLabels...)
+	c.endpointCardNacked, c.endpointCardReturned, c.endpointCardDropped = endpointCardNacked.describe(cfg.Labels), endpointCardReturned.describe(cfg.Labels), endpointCardDropped.describe(cfg.Labels)
+	c.vmmcCardRefused, c.vmmcCardDropped = vmmcCardRefused.describe(cfg.Labels), vmmcCardDropped.describe(cfg.Labels)
 	c.mapper, c.maps = describe(mapperFields, cfg.Labels, cardLabels...), describe(mapFields, cfg.Labels, cardLabels...)
 	c.refused, c.returned = refused.describe(cfg.Labels), returned.describe(cfg.Labels)
 	c.nicInfo, c.viInfo = nicInfo.describe(cfg.Labels), viInfo.describe(cfg.Labels)
@@ -160,9 +167,10 @@ func (c *Collector) WatchRank(m *mplite.Comm) (forget func()) {
 
 // Describe implements prometheus.Collector.
 func (c *Collector) Describe(ch chan<- *prometheus.Desc) {
-	for _, descs := range [][]*prometheus.Desc{c.nic, c.vi, c.rank, c.node, c.process, c.world, c.stream, c.rpc, c.daemon, c.card, c.mapper, c.maps, c.tun,
+	for _, descs := range [][]*prometheus.Desc{c.nic, c.vi, c.rank, c.node, c.process, c.world, c.stream, c.rpc, c.daemon, c.card, c.plain, c.endpointCard, c.vmmcCard, c.mapper, c.maps, c.tun,
 		{c.nicInfo, c.viInfo, c.drops, c.errors, c.lost, c.unused, c.again, c.collectives, c.refused, c.returned},
-		{c.refusedWrites, c.splitcOps, c.splitcBytes, c.rpcCalls, c.rpcRefused, c.cardDropped, c.tunDropped}} {
+		{c.refusedWrites, c.splitcOps, c.splitcBytes, c.rpcCalls, c.rpcRefused, c.cardDropped, c.tunDropped},
+		{c.endpointCardNacked, c.endpointCardReturned, c.endpointCardDropped, c.vmmcCardRefused, c.vmmcCardDropped}} {
 		for _, d := range descs {
 			ch <- d
 		}
@@ -197,6 +205,13 @@ func emit[S any](ch chan<- prometheus.Metric, descs []*prometheus.Desc, fields [
 	for i := range fields {
 		f := &fields[i]
 		ch <- prometheus.MustNewConstMetric(descs[i], f.kind(), f.value(s), labels...)
+	}
+}
+
+// count exports a counter for each reason.
+func count[S any](ch chan<- prometheus.Metric, desc *prometheus.Desc, reasons []reason[S], s *S, label string) {
+	for i := range reasons {
+		ch <- counter(desc, reasons[i].value(s), label, reasons[i].name)
 	}
 }
 

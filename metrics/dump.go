@@ -14,7 +14,6 @@ import (
 	"github.com/bobnet-go/bobnet/splitc"
 	"github.com/bobnet-go/bobnet/stream"
 	"github.com/bobnet-go/bobnet/stream/tun"
-	"github.com/bobnet-go/bobnet/transport/myrinet/plain"
 	"github.com/bobnet-go/bobnet/vipl"
 	"github.com/bobnet-go/bobnet/vmmc"
 	"github.com/bobnet-go/bobnet/vmmc/daemon"
@@ -45,9 +44,9 @@ type Dump struct {
 
 	Daemons []daemon.Snapshot `json:",omitempty"`
 
-	Cards []plain.Snapshot `json:",omitempty"`
-
 	Tuns []tun.Snapshot `json:",omitempty"`
+
+	Cards []any `json:",omitempty"` // plain.Snapshot, or that of package lanai in endpoint or vmmc
 }
 
 // Dump takes a snapshot of everything that c watches.
@@ -61,7 +60,7 @@ func (c *Collector) Dump() *Dump {
 	d.Servers = snapshots(d, "RPC server", &c.servers, RPCServer.Snapshot)
 	d.Daemons = snapshots(d, "daemon", &c.daemons, Daemon.Snapshot)
 	d.Tuns = snapshots(d, "tun", &c.tuns, Tun.Snapshot)
-	d.Cards = snapshots(d, "card", &c.cards, Card.Snapshot)
+	d.Cards = snapshots(d, "card", &c.cards, func(x anyCard) any { return x.state().whole })
 	if comm := c.rankComm(); comm != nil {
 		s, ok := within(func() rankState { return rankState{comm.Snapshot(), comm.Pending()} })
 		if ok {
@@ -147,7 +146,9 @@ func (d *Dump) WriteTo(w io.Writer) (int64, error) {
 	}
 	for i := range d.Cards {
 		b.WriteByte('\n')
-		d.Cards[i].WriteTo(&b)
+		if card, ok := d.Cards[i].(io.WriterTo); ok {
+			card.WriteTo(&b)
+		}
 	}
 	if len(d.NICs)+len(d.Daemons)+len(d.Tuns)+len(d.Cards)+len(d.Nodes)+len(d.Processes)+len(d.Worlds)+len(d.Streams)+len(d.Servers)+len(d.Stuck) == 0 && d.Rank == nil {
 		b.WriteString("no NIC is open and no rank has joined a job\n")

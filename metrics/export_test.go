@@ -1,6 +1,7 @@
 package metrics
 
 import (
+	"strings"
 	"testing"
 	"time"
 )
@@ -39,7 +40,11 @@ func Metrics() map[string][]Metric {
 		"switch's port": list(switchFields, switchLabels),
 		"tun":           list(tunFields, tunLabels),
 
-		"card":          list(cardFields, cardLabels),
+		"card": append(list(cardFields, cardLabels), list(plainFields, cardLabels)...),
+
+		"card that holds endpoints": list(endpointCardFields, cardLabels),
+		"card that runs VMMC":       list(vmmcCardFields, cardLabels),
+
 		"host's mapper": append(list(mapperFields, cardLabels), list(mapFields, cardLabels)...),
 	}
 	for _, f := range families {
@@ -51,6 +56,10 @@ func Metrics() map[string][]Metric {
 			of = "NIC"
 		case f.labels[0] == "node":
 			of = "node"
+		case strings.HasPrefix(f.name, "bobnet_amcard_"):
+			of = "card that holds endpoints"
+		case strings.HasPrefix(f.name, "bobnet_vmmccard_"):
+			of = "card that runs VMMC"
 		case f.labels[0] == "card":
 			of = "card"
 		case f.labels[0] == "device":
@@ -94,6 +103,18 @@ func RefusalReasons() (writes, calls, refused [][2]string) {
 
 // CardReasons is Reasons of the packets that cards lose.
 func CardReasons() [][2]string { return reasons(cardDrops) }
+
+// EndpointCardReasons is Reasons of a card that holds endpoints: of its NACKs, of messages that
+// it gives back, and of what it drops. VMMCCardReasons is Reasons of one that runs VMMC: of
+// requests that it refuses, and of packets that it drops.
+func EndpointCardReasons() (nacks, returns, drops [][2]string) {
+	return reasons(endpointCardNacks), reasons(endpointCardReturns), reasons(endpointCardDrops)
+}
+
+// VMMCCardReasons: see EndpointCardReasons.
+func VMMCCardReasons() (refusals, drops [][2]string) {
+	return reasons(vmmcCardRefusals), reasons(vmmcCardDrops)
+}
 
 func reasons[S any](all []reason[S]) [][2]string {
 	list := make([][2]string, len(all))

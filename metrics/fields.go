@@ -64,7 +64,8 @@ var (
 )
 
 // families are all of them.
-var families = []*family{&tunDropped, &nicInfo, &viInfo, &drops, &errors, &lost, &unused, &again, &collectives, &refused, &returned, &refusedWrites, &splitcOps, &splitcBytes, &rpcCalls, &rpcRefused, &cardDropped}
+var families = []*family{&tunDropped, &nicInfo, &viInfo, &drops, &errors, &lost, &unused, &again, &collectives, &refused, &returned, &refusedWrites, &splitcOps, &splitcBytes, &rpcCalls, &rpcRefused, &cardDropped,
+	&endpointCardNacked, &endpointCardReturned, &endpointCardDropped, &vmmcCardRefused, &vmmcCardDropped}
 
 var nicFields = []field[vipl.Snapshot]{
 	{"bobnet_nic_transmit_frames_total", "Frames handed to the link.", false, func(s *vipl.Snapshot) float64 { return float64(s.TxFrames) }},

@@ -106,6 +106,8 @@ func reference(t *testing.T) string {
 		{"daemon of a node", "One series for each daemon of VMMC, by its node: `bobnet daemon --metrics ADDR`."},
 		{"tun", "One series for each IP network over VIs, by the name of its interface: `bobnet tun --metrics ADDR`."},
 		{"card", "One series for each card of the emulated Myrinet that a process has, by its interface."},
+		{"card that holds endpoints", "One series for each card that runs the program of active messages (`endpoint/lanai`), beside those of a card; `bobnet_card_send_ring_frames`, `bobnet_card_receive_ring_frames` and `bobnet_card_bad_doorbells_total` it has not."},
+		{"card that runs VMMC", "The same for VMMC's program (`vmmc/lanai`)."},
 		{"host's mapper", "One series for each card whose host takes part in mapping; what begins with `bobnet_map_` is of the host that leads, and of no other."},
 		{"switch's port", "One series for each port of `bobnet switch` that has a cable, by the number of the port and its interface."},
 	} {
@@ -134,6 +136,13 @@ func reference(t *testing.T) string {
 	values(&b, "`reason` of `bobnet_rpc_refused_calls_total`", refusedCalls)
 	values(&b, "`reason` of `bobnet_card_dropped_packets_total`", metrics.CardReasons())
 	values(&b, "`reason` of `bobnet_tun_dropped_packets_total`", metrics.TunReasons())
+	nacks, returns, drops := metrics.EndpointCardReasons()
+	values(&b, "`reason` of `bobnet_amcard_nacks_total`", nacks)
+	values(&b, "`reason` of `bobnet_amcard_returned_messages_total`", returns)
+	values(&b, "`reason` of `bobnet_amcard_dropped_total`", drops)
+	refusals, lost := metrics.VMMCCardReasons()
+	values(&b, "`reason` of `bobnet_vmmccard_refused_requests_total`", refusals)
+	values(&b, "`reason` of `bobnet_vmmccard_dropped_packets_total`", lost)
 	fmt.Fprintf(&b, "\n## Values of `collective`\n\n%s.\n", strings.Join(kinds, ", "))
 	return b.String()
 }

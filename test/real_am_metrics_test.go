@@ -82,14 +82,18 @@ func moves(expr string) bool {
 
 // messagesMetricsRole is a rank that serves metrics of a node of active messages.
 func messagesMetricsRole(ctx context.Context) error {
-	cfg := config()
-	node, err := endpoint.Open(&endpoint.Config{Interface: cfg.Interface})
+	node, err := endpoint.Open(&endpoint.Config{Interface: config().Interface})
 	if err != nil {
 		return err
 	}
 	defer node.Close()
 	collector := metrics.NewCollector(nil)
 	collector.WatchNIC(node.NIC())
+	return serveMessages(ctx, node, collector)
+}
+
+// serveMessages sends or answers on a node.
+func serveMessages(ctx context.Context, node *endpoint.Node, collector *metrics.Collector) error {
 	collector.WatchNode(node)
 	defer collector.DumpOnQuit(os.Stderr)()
 	server, err := metrics.Serve(os.Getenv("BOBNET_METRICS"), collector)
@@ -106,7 +110,7 @@ func messagesMetricsRole(ctx context.Context) error {
 		return err
 	}
 	ep.SetTag(endpoint.TagAll)
-	if cfg.Rank == 0 {
+	if config().Rank == 0 {
 		c := &messagesClient{node: node, bundle: bundle, ep: ep}
 		return c.run(ctx)
 	}

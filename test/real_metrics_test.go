@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -60,14 +61,18 @@ type labRun struct {
 	ended  chan error
 }
 
-// serveLab starts a lab whose ranks play a role, with more flags if there are any.
+// serveLab starts a lab of two hosts whose ranks play a role, with more flags if there are any;
+// with --fabric they say which hosts.
 func serveLab(t *testing.T, role string, flags ...string) *labRun {
 	t.Helper()
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
-	args := append([]string{"-v", "lab", "-n", "2", "--metrics", "127.0.0.1:0"}, flags...)
+	args := append([]string{"-v", "lab", "--metrics", "127.0.0.1:0"}, flags...)
+	if !slices.Contains(flags, "--fabric") {
+		args = append(args, "-n", "2")
+	}
 	cmd := exec.CommandContext(t.Context(), filepath.Join(commands(t), "bobnet"), append(args, "--", self)...)
 	cmd.Env = append(os.Environ(), roleEnv+"="+role)
 	r, w := io.Pipe()

@@ -38,12 +38,7 @@ func TestPrometheus(t *testing.T) {
 	if testing.Short() {
 		t.Skip("left out by -short: it takes half a minute")
 	}
-	needLab(t)
-	for _, program := range []string{"prometheus", "promtool"} {
-		if _, err := exec.LookPath(program); err != nil {
-			need.Skip(t, "%s: apt-get install prometheus", program)
-		}
-	}
+	needPrometheus(t)
 	run, am, written := serveLab(t, "scraped"), serveLab(t, "am"), serveLab(t, "written")
 	labs := []*labRun{run, am, written}
 	var servers []string
@@ -78,6 +73,17 @@ func TestPrometheus(t *testing.T) {
 			checkMetrics(t, fmt.Sprintf("%s/rank/%d/metrics", r.server, rank))
 		}
 		r.end(t)
+	}
+}
+
+// needPrometheus skips where there is no lab, or no Prometheus.
+func needPrometheus(t *testing.T) {
+	t.Helper()
+	needLab(t)
+	for _, program := range []string{"prometheus", "promtool"} {
+		if _, err := exec.LookPath(program); err != nil {
+			need.Skip(t, "%s: apt-get install prometheus", program)
+		}
 	}
 }
 

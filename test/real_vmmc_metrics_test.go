@@ -84,11 +84,16 @@ func processMetricsRole(ctx context.Context) error {
 	defer p.Close()
 	collector := metrics.NewCollector(nil)
 	collector.WatchNIC(p.NIC())
-	collector.WatchProcess(p)
 	collector.WatchDaemon(d)
-	s := vrpc.NewServer(&vrpc.ServerConfig{Logger: quiet})
+	return serveWrites(ctx, p, cfg.Rank, collector)
+}
+
+// serveWrites has rank 0 write to rank 1 and call it.
+func serveWrites(ctx context.Context, p *vmmc.Process, rank int, collector *metrics.Collector) error {
+	collector.WatchProcess(p)
+	s := vrpc.NewServer(&vrpc.ServerConfig{Logger: slog.New(slog.DiscardHandler)})
 	defer s.Close()
-	if cfg.Rank == 1 {
+	if rank == 1 {
 		collector.WatchRPC(s)
 	}
 	defer collector.DumpOnQuit(os.Stderr)()
@@ -97,7 +102,7 @@ func processMetricsRole(ctx context.Context) error {
 		return err
 	}
 	defer server.Close()
-	if cfg.Rank == 1 {
+	if rank == 1 {
 		return beWrittenTo(ctx, p, s)
 	}
 	return writeAndCall(ctx, p)

@@ -44,6 +44,8 @@ var roles = map[string]func(context.Context) error{
 	"am":         lasting(messagesMetricsRole),
 	"vmmc":       lasting(vmmcRole),
 	"written":    lasting(processMetricsRole),
+	"amcard":     lasting(messagesCardRole),
+	"vmmccard":   lasting(processCardRole),
 	"rpc-server": lasting(killedServerRole),
 	"rpc-client": lasting(killedClientRole),
 	"splitc":     processRole,

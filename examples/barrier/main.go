@@ -55,11 +55,13 @@ func main() {
 	}
 }
 
-// open opens a node on a NIC, or on a card with -card.
-func open() (node *endpoint.Node, closeNode func(), err error) {
+// open opens a node on a NIC, or on a card with -card, and has it watched.
+func open(seen *metrics.Collector) (node *endpoint.Node, closeNode func(), err error) {
 	iface := os.Getenv("BOBNET_IFACE")
 	if !*card {
-		node, err = endpoint.Open(&endpoint.Config{Interface: iface})
+		if node, err = endpoint.Open(&endpoint.Config{Interface: iface}); err == nil {
+			seen.WatchNIC(node.NIC())
+		}
 		return node, func() { node.Close() }, err
 	}
 	c, err := lanai.Open(&lanai.OpenConfig{Interface: iface})
@@ -70,6 +72,7 @@ func open() (node *endpoint.Node, closeNode func(), err error) {
 		c.Close()
 		return nil, nil, err
 	}
+	seen.WatchEndpointCard(c)
 	return node, func() { node.Close(); c.Close() }, nil
 }
 
@@ -82,15 +85,12 @@ func run(ctx context.Context) error {
 	if err != nil || size <= rank {
 		return fmt.Errorf("BOBNET_SIZE=%s: want more than BOBNET_RANK, which is %d", os.Getenv("BOBNET_SIZE"), rank)
 	}
-	node, closeNode, err := open()
+	collector := metrics.NewCollector(nil)
+	node, closeNode, err := open(collector)
 	if err != nil {
 		return err
 	}
 	defer closeNode()
-	collector := metrics.NewCollector(nil)
-	if nic := node.NIC(); nic != nil {
-		collector.WatchNIC(nic)
-	}
 	collector.WatchNode(node)
 	defer collector.DumpOnQuit(os.Stderr)()
 	if *addr != "" {

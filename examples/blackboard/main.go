@@ -59,11 +59,13 @@ func main() {
 	}
 }
 
-// open opens a process on a NIC, or on a card with -card.
-func open(cfg *vmmc.Config) (p *vmmc.Process, closeProcess func(), err error) {
+// open opens a process on a NIC, or on a card with -card, and has it watched.
+func open(cfg *vmmc.Config, seen *metrics.Collector) (p *vmmc.Process, closeProcess func(), err error) {
 	if !*card {
 		cfg.Interface = os.Getenv("BOBNET_IFACE")
-		p, err = vmmc.Open(cfg)
+		if p, err = vmmc.Open(cfg); err == nil {
+			seen.WatchNIC(p.NIC())
+		}
 		return p, func() { p.Close() }, err
 	}
 	if cfg.Card, err = lanai.Open(&lanai.OpenConfig{Interface: os.Getenv("BOBNET_IFACE")}); err != nil {
@@ -73,6 +75,7 @@ func open(cfg *vmmc.Config) (p *vmmc.Process, closeProcess func(), err error) {
 		cfg.Card.Close()
 		return nil, nil, err
 	}
+	seen.WatchVMMCHost(cfg.Card)
 	return p, func() { p.Close(); cfg.Card.Close() }, nil
 }
 
@@ -85,15 +88,12 @@ func run(ctx context.Context) error {
 	if err != nil || rank < 0 || rank >= size {
 		return fmt.Errorf("BOBNET_RANK=%s: want 0 for the board, or a writer's number below BOBNET_SIZE, which is %d", os.Getenv("BOBNET_RANK"), size)
 	}
-	p, closeProcess, err := open(&vmmc.Config{Process: uint32(rank), Scope: "blackboard/" + cmp.Or(os.Getenv("BOBNET_JOB"), "default")})
+	collector := metrics.NewCollector(nil)
+	p, closeProcess, err := open(&vmmc.Config{Process: uint32(rank), Scope: "blackboard/" + cmp.Or(os.Getenv("BOBNET_JOB"), "default")}, collector)
 	if err != nil {
 		return err
 	}
 	defer closeProcess()
-	collector := metrics.NewCollector(nil)
-	if nic := p.NIC(); nic != nil {
-		collector.WatchNIC(nic)
-	}
 	collector.WatchProcess(p)
 	defer collector.DumpOnQuit(os.Stderr)()
 	if *addr != "" {

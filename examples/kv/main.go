@@ -57,11 +57,13 @@ func main() {
 	}
 }
 
-// open opens a node on a NIC, or on a card with -card.
-func open() (node *endpoint.Node, closeNode func(), err error) {
+// open opens a node on a NIC, or on a card with -card, and has it watched.
+func open(seen *metrics.Collector) (node *endpoint.Node, closeNode func(), err error) {
 	iface := os.Getenv("BOBNET_IFACE")
 	if !*card {
-		node, err = endpoint.Open(&endpoint.Config{Interface: iface})
+		if node, err = endpoint.Open(&endpoint.Config{Interface: iface}); err == nil {
+			seen.WatchNIC(node.NIC())
+		}
 		return node, func() { node.Close() }, err
 	}
 	c, err := lanai.Open(&lanai.OpenConfig{Interface: iface})
@@ -72,6 +74,7 @@ func open() (node *endpoint.Node, closeNode func(), err error) {
 		c.Close()
 		return nil, nil, err
 	}
+	seen.WatchEndpointCard(c)
 	return node, func() { node.Close(); c.Close() }, nil
 }
 
@@ -84,15 +87,12 @@ func run(ctx context.Context) error {
 	if err != nil || rank < 0 || rank >= size {
 		return fmt.Errorf("BOBNET_RANK=%s: want 0 for the server, or a client's number below BOBNET_SIZE, which is %d", os.Getenv("BOBNET_RANK"), size)
 	}
-	node, closeNode, err := open()
+	collector := metrics.NewCollector(nil)
+	node, closeNode, err := open(collector)
 	if err != nil {
 		return err
 	}
 	defer closeNode()
-	collector := metrics.NewCollector(nil)
-	if nic := node.NIC(); nic != nil {
-		collector.WatchNIC(nic)
-	}
 	collector.WatchNode(node)
 	defer collector.DumpOnQuit(os.Stderr)()
 	if *addr != "" {

@@ -1,10 +1,14 @@
 package lanai
 
 import (
+	"bytes"
+	"fmt"
+	"io"
+	"slices"
+
 	"github.com/bobnet-go/bobnet/ethertype"
 	"github.com/bobnet-go/bobnet/reliability"
-	"github.com/bobnet-go/bobnet/transport/myrinet"
-	"github.com/bobnet-go/bobnet/transport/myrinet/mapper"
+	"github.com/bobnet-go/bobnet/transport/myrinet/station"
 )
 
 // Counters count what a card's program has done.
@@ -26,22 +30,21 @@ type Counters struct {
 	BadAddresses uint64 // requests refused: of memory that is not the process's
 	BadQueues    uint64 // doorbells of queues that hold no next request
 	RouteErrors  uint64 // tables of a mapper's that do not fit: those of its nodes are used for which there is room
-	LongRoutes   uint64 // a mapper's routes not taken: they have more turns than an entry of the table
 }
 
 // Snapshot is what a host is like at a moment.
 type Snapshot struct {
+	station.Snapshot
 	MAC       ethertype.MAC
 	Mapped    bool // VMMC's program is loaded
-	Card      myrinet.CardSnapshot
-	Cable     *myrinet.LivePort // nil in virtual time, where it is the fabric's
-	Mapper    *mapper.Snapshot  // nil for none
 	Counters  Counters
 	Sent      reliability.SendChannelCounters
 	Received  reliability.RecvChannelCounters
 	Nodes     int // known, itself among them
 	Frames    int // pages that are, or may yet be, written by others
 	Buffers   int // packets in SRAM that have not left, or not been answered
+	ToDriver  int // messages and notifications that wait for the driver
+	ToSend    int // messages of the driver's that wait to be sent
 	Processes []ProcessSnapshot
 }
 
@@ -49,10 +52,10 @@ type Snapshot struct {
 type ProcessSnapshot struct {
 	Process uint32
 	Port    uint16
-	Pinned  int // pages that its TLB keeps in memory
-	Proxies int // proxy pages in use
-	Waiting int // requests that wait for a slot of the send queue
-	Missing bool
+	Pinned  int  // pages that its TLB keeps in memory
+	Proxies int  // proxy pages in use
+	Waiting int  // requests that wait for a slot of the send queue
+	Missing bool // its TLB lacks a translation, and the driver has not brought it yet
 }
 
 // Snapshot returns what the host is like now. Any goroutine may call it.
@@ -60,8 +63,10 @@ func (h *Host) Snapshot() Snapshot {
 	h.eng.Lock()
 	defer h.eng.Unlock()
 	p := h.prog
-	s := Snapshot{MAC: h.cfg.MAC, Mapped: p.ready, Card: h.card.Snapshot(), Cable: h.carrier.snapshot(), Counters: p.count, Frames: h.frames.n, Mapper: h.maps.Snapshot()}
-	s.Counters.LongRoutes = h.maps.Long
+	s := Snapshot{
+		Snapshot: station.Snapshot{Card: h.card.Snapshot(), Cable: h.carrier.snapshot(), Mapper: h.maps.Snapshot(), Stations: p.nodes.reachable(), LongRoutes: h.maps.Long},
+		MAC:      h.cfg.MAC, Mapped: p.ready, Counters: p.count, Frames: h.frames.n, ToDriver: h.came.Len(), ToSend: h.leaving.Len(),
+	}
 	if p.ready {
 		s.Sent, s.Received, s.Nodes, s.Buffers = p.send.Stats(), p.recv.Stats(), p.nodes.n, sendBuffers-p.free
 	}
@@ -69,5 +74,39 @@ func (h *Host) Snapshot() Snapshot {
 		s.Processes = append(s.Processes, ProcessSnapshot{Process: x.cfg.Process, Port: x.port, Pinned: len(x.space.pins),
 			Proxies: x.queue.table.count(), Waiting: x.backlog.Len(), Missing: x.queue.missing})
 	}
+	slices.SortFunc(s.Processes, func(a, b ProcessSnapshot) int { return int(a.Port) - int(b.Port) })
 	return s
+}
+
+// WriteTo writes the snapshot as text for people: the card, its processes and what they have
+// moved, its cable, and the host's mapper. It implements io.WriterTo.
+func (s Snapshot) WriteTo(w io.Writer) (int64, error) {
+	var b bytes.Buffer
+	s.WriteCard(&b, func() { s.writeProgram(&b) })
+	return b.WriteTo(w)
+}
+
+func (s *Snapshot) writeProgram(b *bytes.Buffer) {
+	if !s.Mapped {
+		fmt.Fprint(b, "  VMMC   not loaded: the card maps\n")
+		return
+	}
+	n := &s.Counters
+	fmt.Fprintf(b, "  VMMC   of %v, %d nodes, pages that others may write %d; buffers in use %d; for the driver %d, from it %d\n",
+		s.MAC, s.Nodes, s.Frames, s.Buffers, s.ToDriver, s.ToSend)
+	fmt.Fprintf(b, "         out %d packets, %d octets; in %d packets, %d octets in %d chunks; sent again %d\n",
+		n.PacketsOut, n.OctetsOut, n.PacketsIn, n.OctetsIn, n.Chunks, s.Sent.Again)
+	fmt.Fprintf(b, "         TLB misses %d, refills %d; lines cut %d\n", n.Misses, n.Refills, n.LinesCut)
+	fmt.Fprintf(b, "         requests refused: too long %d, not imported %d, other memory %d; queues without a request %d\n",
+		n.BadRequests, n.BadProxies, n.BadAddresses, n.BadQueues)
+	fmt.Fprintf(b, "         dropped: strange %d, stale %d, too soon %d, no route %d, refused %d; tables that did not fit %d\n",
+		n.Strange, n.Stale, n.TooSoon, n.NoRoute, n.Refused, n.RouteErrors)
+	for i := range s.Processes {
+		p := &s.Processes[i]
+		fmt.Fprintf(b, "         process %d at port %d: pinned %d pages, proxy pages %d, requests that wait %d", p.Process, p.Port, p.Pinned, p.Proxies, p.Waiting)
+		if p.Missing {
+			fmt.Fprint(b, ", lacks a translation")
+		}
+		b.WriteByte('\n')
+	}
 }

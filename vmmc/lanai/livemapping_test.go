@@ -62,7 +62,7 @@ func TestLiveMapped(t *testing.T) {
 		t.Error("the message is not there")
 	}
 	for side, h := range hosts {
-		if s := h.Snapshot(); !s.Mapped || s.Nodes != 2 || s.Counters.RouteErrors+s.Counters.LongRoutes != 0 {
+		if s := h.Snapshot(); !s.Mapped || s.Nodes != 2 || s.Counters.RouteErrors+s.LongRoutes != 0 {
 			t.Errorf("host %d: mapped %v, %d nodes, %+v", side, s.Mapped, s.Nodes, s.Counters)
 		}
 	}

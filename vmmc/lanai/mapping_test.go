@@ -94,7 +94,7 @@ func TestMapped(t *testing.T) {
 	}
 	for i, h := range n.hosts {
 		s := h.Snapshot()
-		if err := empty(h); err != nil || !s.Mapped || s.Nodes != 3 || s.Mapper == nil || s.Counters.RouteErrors+s.Counters.LongRoutes != 0 {
+		if err := empty(h); err != nil || !s.Mapped || s.Nodes != 3 || s.Mapper == nil || s.Counters.RouteErrors+s.LongRoutes != 0 {
 			t.Errorf("host %d: %v; it knows %d nodes, counts %+v", i, err, s.Nodes, s.Counters)
 		}
 	}

@@ -49,6 +49,16 @@ func (t *nodes) find(mac ethertype.MAC) int {
 	return -1
 }
 
+// reachable returns how many other nodes have routes.
+func (t *nodes) reachable() (n int) {
+	for i := 1; i < t.n; i++ {
+		if _, ok := t.route(i); ok {
+			n++
+		}
+	}
+	return n
+}
+
 // add returns the number of a node, a new one if it has none; -1 if the table is full.
 func (t *nodes) add(mac ethertype.MAC) int {
 	if i := t.find(mac); i >= 0 {

@@ -296,12 +296,8 @@ func (l *Link) SetRoutes(routes []Route) error {
 
 // Snapshot is what a link and its card are like at a moment.
 type Snapshot struct {
-	Card         myrinet.CardSnapshot
-	Cable        *myrinet.LivePort // nil in virtual time, where it is the fabric's
-	Mapper       *mapper.Snapshot  // nil for none
+	station.Snapshot
 	Link         transport.Stats
-	Stations     int    // in the table of routes
-	LongRoutes   uint64 // routes of the mapper's that are longer than MaxHops, and not used
 	BadDoorbells uint64 // numbers in the doorbell page that cannot be
 	ToSend       int    // frames in the send ring
 	Received     int    // frames in the receive ring
@@ -311,10 +307,10 @@ type Snapshot struct {
 func (l *Link) Snapshot() Snapshot {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	s := Snapshot{
-		Card: l.card.Snapshot(), Cable: l.via.snapshot(), Link: l.Stats(), Stations: l.prog.tab.n, BadDoorbells: l.badDoorbells.Load(),
+	return Snapshot{
+		Snapshot: station.Snapshot{Card: l.card.Snapshot(), Cable: l.via.snapshot(), Mapper: l.prog.maps.Snapshot(),
+			Stations: l.prog.tab.n, LongRoutes: l.prog.maps.Long},
+		Link: l.Stats(), BadDoorbells: l.badDoorbells.Load(),
 		ToSend: int(l.tx.put.Load() - l.tx.taken.Load()), Received: int(l.rx.put.Load() - l.rx.taken.Load()),
-		LongRoutes: l.prog.maps.Long, Mapper: l.prog.maps.Snapshot(),
 	}
-	return s
 }
