@@ -102,6 +102,29 @@ func (s *SendChannels) Unbind(owner int) (p Passage, ok bool) {
 	return p, true
 }
 
+// Yield takes a packet to a card from its channel, as Unbind does, because others wait for one:
+// of those that have a NACK for their last transmission the one that was sent longest ago, if
+// that is a time between two looks of a scan at least. Where more endpoints have packets than a
+// card can hold at a time, channels would else be kept by packets to those that are away. ok is
+// false when there is none.
+func (s *SendChannels) Yield(now int64, card int) (p Passage, ok bool) {
+	found, oldest := -1, now-s.cfg.Scan
+	for used := s.cards[card].used; used != 0; used &= used - 1 {
+		channel := bits.TrailingZeros32(used)
+		if e := s.entry(card, channel); e.nacked && !e.due && e.sentAt <= oldest {
+			found, oldest = channel, e.sentAt
+		}
+	}
+	if found < 0 {
+		return p, false
+	}
+	e := s.entry(card, found)
+	p = Passage{Packet: e.packet, Owner: int(e.owner), Card: card}
+	s.release(card, found, e)
+	s.stats.Yielded++
+	return p, true
+}
+
 // Resume ends what Drain began: the endpoint is not unloaded, or is back.
 func (s *SendChannels) Resume(owner int) { s.owners[owner].draining = false }
 
@@ -148,6 +171,7 @@ type SendChannelCounters struct {
 	Scans   uint64              // scans begun
 	Looks   uint64              // channels that scans have looked at
 	Unbound uint64              // packets taken from their channels by Unbind
+	Yielded uint64              // and by Yield
 	Late    uint64              // answers to packets that were not under way any more
 	Invalid uint64              // answers that no receiver would have sent
 	Answers [answerKinds]uint64 // by AnswerKind

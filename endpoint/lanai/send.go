@@ -166,7 +166,7 @@ func (p *program) attempt(f *frame) (i, peer int, ok bool) {
 			p.giveBack(f, i, wire.ReasonUnreachable)
 			continue
 		}
-		if !p.cfg.Unreliable && !p.sends.Free(peer) {
+		if !p.cfg.Unreliable && !p.sends.Free(peer) && !p.yield(peer) {
 			continue
 		}
 		if h.flags&flagStaged != 0 && !f.end.staging.pinned {
@@ -190,6 +190,19 @@ func (f *frame) firstOf(set uint16) int {
 	}
 	mine, from := uint8(set>>(q*sendEntries)), f.sendNext[q]
 	return int(q)*sendEntries + (bits.TrailingZeros8(bits.RotateLeft8(mine, -from))+from)%sendEntries
+}
+
+// yield frees a channel to a card that a packet holds whose endpoint is not resident there, or
+// has no room: that packet's message has its turn again later.
+func (p *program) yield(peer int) bool {
+	x, ok := p.sends.Yield(p.now, peer)
+	if !ok {
+		return false
+	}
+	if f, i := p.frameOf(x.Packet); f != nil {
+		f.taken &^= 1 << i
+	}
+	return true
 }
 
 // sane reports whether an entry is one that a host may post. It names no memory: what does

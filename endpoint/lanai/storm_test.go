@@ -260,7 +260,7 @@ func (s *storm) settled() error {
 	}
 	for i, c := range s.cards {
 		x := c.Snapshot()
-		st, free := &x.Sends, x.Sends.Unbound
+		st, free := &x.Sends, x.Sends.Unbound+x.Sends.Yielded
 		for _, n := range st.Ended {
 			free += n
 		}

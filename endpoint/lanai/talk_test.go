@@ -276,3 +276,45 @@ func TestTalkVeth(t *testing.T) {
 	}
 	server.n.Close()
 }
+
+// TestStream: medium messages in a stream, and their answers, are what was sent, also where an
+// entry is the host's again at once: without channels that is when its message has been fetched,
+// which takes the DMA engine its time.
+func TestStream(t *testing.T) {
+	for name, cfg := range map[string]lanai.Config{"channels": {}, "GAM": {Unreliable: true, Unprotected: true, Pipelined: true}} {
+		for _, spin := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, spin %v", name, spin), func(t *testing.T) {
+				cfg.Spin = spin
+				cfg.Card.Timing = myrinet.SBusTiming()
+				s := newSegment(t, myrinet.Options{})
+				a, b := s.pair(cfg)
+				converse(t, s.w, [2]*lanai.Card{a, b}, func(p *party) error { return p.stream(200) })
+			})
+		}
+	}
+}
+
+// stream has many medium messages of all lengths answered, as many under way as there may be.
+func (p *party) stream(n int) error {
+	ctx, cancel := p.n.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	size := func(i int) int { return 1 + i*397%endpoint.DefaultMaxMedium }
+	for i := range n {
+		if err := p.ep.RequestMedium(ctx, 0, hEcho, bytes.Repeat([]byte{byte(i)}, size(i)), uint32(i)); err != nil {
+			return fmt.Errorf("request %d: %w", i, err)
+		}
+	}
+	if err := p.until("all answers", func() bool { return len(p.got) == n }); err != nil {
+		return fmt.Errorf("%d answers: %w", len(p.got), err)
+	}
+	answers := map[string]bool{}
+	for _, got := range p.got {
+		answers[got] = true
+	}
+	for i := range n {
+		if want := fmt.Sprintf("[%d] %s", i, bytes.Repeat([]byte{byte(i)}, size(i))); !answers[want] {
+			return fmt.Errorf("there is no answer to message %d of %d octets as it was sent", i, size(i))
+		}
+	}
+	return nil
+}
