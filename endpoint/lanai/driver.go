@@ -26,7 +26,8 @@ type end struct {
 
 	tag, shownTag wire.Tag // as the host has set it, and as the page has it
 
-	post posting
+	post  posting
+	shows func() // showPosted
 }
 
 type endState uint8
@@ -111,6 +112,12 @@ type driver struct {
 	faults uint64
 	newsOf fifo.Queue[*end]
 
+	scratch struct { // what read hands on, valid for one call
+		head entry
+		body [inlineSize]byte
+		ref  ref
+	}
+
 	programs map[uint16]*Provider // by ports
 	lastPort uint16
 	control  *end // privileged, and always in frame 0
@@ -136,6 +143,7 @@ func (d *driver) open(port uint16, id uint32, owner *Provider) (*end, bool) {
 		d.ends = append(d.ends, nil)
 	}
 	e := &end{slot: slot, port: port, id: id, owner: owner}
+	e.shows = e.showPosted
 	d.ends[slot], d.by[keyOf(port, id)] = e, e
 	return e, true
 }

@@ -125,14 +125,18 @@ func (d *driver) show(e *end) {
 	if p.shown == p.posted {
 		return
 	}
-	d.via.later(func() {
-		if e.state != endResident || p.shown == p.posted {
-			return // it is shown when the endpoint is back
-		}
-		p.shown = p.posted
-		e.writeWord(postedAt, uint32(p.posted))
-		e.frame.page.Ring()
-	})
+	d.via.later(e.shows)
+}
+
+// showPosted does so, when the host has got so far.
+func (e *end) showPosted() {
+	p := &e.post
+	if e.state != endResident || p.shown == p.posted {
+		return // it is shown when the endpoint is back
+	}
+	p.shown = p.posted
+	e.writeWord(postedAt, uint32(p.posted))
+	e.frame.page.Ring()
 }
 
 // asked reports whether a half waits for the end of what lies in an entry.
@@ -176,10 +180,10 @@ func (d *driver) settle(e *end, done uint16, each func(r *ref, back wire.Reason)
 	p := &e.post
 	for set := done ^ p.done; set != 0; set &= set - 1 {
 		i := bits.TrailingZeros16(set)
-		r := p.refs[i]
+		d.scratch.ref = p.refs[i]
 		p.refs[i] = ref{}
-		if r.what != refNone {
-			each(&r, 0)
+		if d.scratch.ref.what != refNone {
+			each(&d.scratch.ref, 0)
 		}
 	}
 	p.done = done
@@ -196,25 +200,24 @@ func (d *driver) read(e *end, each func(i int, h *entry, body []byte) (keeps boo
 		if p.kept[i] != nil {
 			continue
 		}
-		var buf [inlineSize]byte
 		var head [entryHead]byte
-		var h entry
+		h, buf := &d.scratch.head, d.scratch.body[:]
 		d.readParts(e, receiveAt(i), head[:], 0)
 		h.parse(head[:])
 		switch {
 		case h.flags&flagReturned != 0:
 			if h.length < numSends && p.refs[h.length].what != refNone {
-				r := p.refs[h.length]
+				d.scratch.ref = p.refs[h.length]
 				p.refs[h.length] = ref{}
-				back(&r, wire.Reason(h.op))
+				back(&d.scratch.ref, wire.Reason(h.op))
 			}
 		case h.flags&flagStaged != 0:
-			if h.length <= stageSize && h.length >= connSize && e.staging.receive != nil && each(i, &h, e.staging.receivePart(i)[:h.length]) {
+			if h.length <= stageSize && h.length >= connSize && e.staging.receive != nil && each(i, h, e.staging.receivePart(i)[:h.length]) {
 				continue
 			}
 		case h.length >= connSize && h.length <= inlineSize:
 			d.readParts(e, receiveAt(i), buf[:h.length], entryHead)
-			each(i, &h, buf[:h.length])
+			each(i, h, buf[:h.length])
 		}
 		p.taken ^= 1 << i
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/bobnet-go/bobnet/endpoint/internal/wire"
 	"github.com/bobnet-go/bobnet/ethertype"
 	"github.com/bobnet-go/bobnet/progress"
+	"github.com/bobnet-go/bobnet/transport/fifo"
 )
 
 // Provider is the way of one program to others: its endpoints on the card, and the
@@ -35,7 +36,7 @@ type Provider struct {
 	asking progress.Gate // for names
 	woken  bool
 	closed bool
-	news   []*end
+	news   fifo.Queue[*end]
 	items  []item
 	taken  []item // that are being handed on
 	saying int
@@ -197,7 +198,7 @@ func (p *Provider) wakeUp() { p.gate.Open(&p.card.engine) }
 
 // told hears that an endpoint has news.
 func (p *Provider) told(e *end) {
-	p.news = append(p.news, e)
+	p.news.Push(e)
 	p.wakeUp()
 }
 
@@ -230,7 +231,7 @@ func (p *Provider) Wait(ctx context.Context) error {
 	defer p.card.unlock()
 	w := e.Begin(ctx)
 	defer e.End(&w)
-	for !p.woken && len(p.news) == 0 && len(p.items) == 0 {
+	for !p.woken && p.news.Len() == 0 && len(p.items) == 0 {
 		if err := e.Wait(&w, &p.gate); err != nil {
 			return gate.EndOf(err)
 		}
@@ -253,9 +254,8 @@ func (p *Provider) Deliver(atOnce bool) bool {
 // drain reads the endpoints that have news. The engine's lock is held.
 func (p *Provider) drain() {
 	d := &p.card.driver
-	for len(p.news) > 0 {
-		x := p.news[0]
-		p.news = p.news[1:]
+	for p.news.Len() > 0 {
+		x := p.news.Pop()
 		x.news = false
 		if x.gone || !x.reachable() {
 			continue // the card tells when it is
@@ -266,14 +266,13 @@ func (p *Provider) drain() {
 		d.flush(x)
 		d.show(x)
 	}
-	p.news = nil
 }
 
 // look reads an endpoint, whether it has news or not. The engine's lock is held.
 func (p *Provider) look(x *end) {
 	if !x.news && x.reachable() {
 		x.news = true
-		p.news = append(p.news, x)
+		p.news.Push(x)
 	}
 	p.drain()
 }
