@@ -220,6 +220,40 @@ func TestChannelUnloadWaitsForLatestNack(t *testing.T) {
 	c.answer(c.r.Accept(otherCard, 0), EndedAcked)
 }
 
+// A packet yields its channel when it has a NACK for its last transmission, which was a time
+// between two looks ago at least; what comes late finds the next packet unharmed.
+func TestChannelYields(t *testing.T) {
+	c := newChannelPair(t, ChannelConfig{Channels: 1})
+	c.initialised()
+	first := c.send(9, 2)
+	c.arrive(first, ArrivalNew)
+	old := c.r.Refuse(otherCard, 0, NackResident)
+	last := c.again()
+	c.answer(old, NotEnded)
+	c.now += c.s.cfg.Scan
+	if _, ok := c.s.Yield(c.now, otherCard); ok {
+		t.Fatal("a NACK for an earlier transmission frees a channel")
+	}
+	c.arrive(last, ArrivalNew)
+	c.answer(c.r.Refuse(otherCard, 0, NackOverrun), NotEnded)
+	if _, ok := c.s.Yield(c.now-1, otherCard); ok {
+		t.Fatal("a packet yields sooner than a time between two looks after it was sent")
+	}
+	if p, ok := c.s.Yield(c.now, otherCard); !ok || p.Packet != 2 || p.Owner != 9 || !c.s.Free(otherCard) || c.s.Stats().Yielded != 1 {
+		t.Fatalf("Yield returns %+v, %v", p, ok)
+	}
+	if _, ok := c.s.Yield(c.now, otherCard); ok || !c.s.Drained(9) {
+		t.Error("a packet yields twice, or its owner is believed to have it yet")
+	}
+	h := c.send(5, 3) // of another owner, on the same channel
+	c.answer(old, NotEnded)
+	c.arrive(last, ArrivalDrop)
+	c.arrive(h, ArrivalNew)
+	c.answer(c.r.Accept(otherCard, 0), EndedAcked)
+	c.arrive(c.send(9, 2), ArrivalNew) // as a new one
+	c.answer(c.r.Accept(otherCard, 0), EndedAcked)
+}
+
 func TestChannelPeerBeginsAnew(t *testing.T) {
 	c := newChannelPair(t, ChannelConfig{Channels: 1})
 	c.initialised()
