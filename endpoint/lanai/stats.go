@@ -70,7 +70,11 @@ func (c *Card) Snapshot() Snapshot {
 		}
 	}
 	for _, e := range d.by {
-		s.Posted += bits.OnesCount16(e.post.posted ^ e.post.done)
+		done := e.post.done // as far as the host has looked
+		if e.state == endResident {
+			done = e.frame.done
+		}
+		s.Posted += bits.OnesCount16(e.post.posted ^ done)
 		s.Queued += e.post.waiting[requests].Len() + e.post.waiting[replies].Len()
 	}
 	return s
