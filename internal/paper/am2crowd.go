@@ -24,21 +24,22 @@ func repeatCrowd(b *Bench) error {
 	at := map[string]map[int]float64{"fig7": {}, "fig8": {}, "fig9": {}}
 	for _, n := range []int{1, few, 16, many} {
 		ask := func(underWay int, d time.Duration, request func(h *amHost) func() error) (crowd, error) {
-			return measureCrowd(b.Context, nowConfig(), n+1, underWay, b.span(d), one, onServer, request)
+			return measureCrowd(b.Context, nowConfig(), n+1, underWay, d, one, onServer, request)
 		}
 		d := crowdTime
 		if n == many {
 			d = fullTime
 		}
-		short, err := ask(4, d, shortRequests)
+		short, err := ask(4, b.span(d), shortRequests)
 		if err != nil {
 			return err
 		}
+		// Messages of 1 KB fill the pipe for longer than a brief experiment takes.
 		kilo, err := ask(4, crowdTime, func(h *amHost) func() error { return h.medium(1024) })
 		if err != nil {
 			return err
 		}
-		alone, err := ask(1, crowdTime, shortRequests)
+		alone, err := ask(1, b.span(crowdTime), shortRequests)
 		if err != nil {
 			return err
 		}
