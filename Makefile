@@ -1,5 +1,5 @@
 # Everything here is one command that can also be typed.
-.PHONY: build test race fuzz lint demo perf ci
+.PHONY: build release test race fuzz lint demo perf ci
 
 build: ; go build -o bobnet ./cmd/bobnet
 test:  ; go test ./...
@@ -8,4 +8,5 @@ lint:  ; gofmt -l . && go vet ./... && golangci-lint run
 demo:  ; go run ./cmd/bobnet demo
 perf:  ; go run ./cmd/bobnet perf --local
 fuzz:  ; go test -run '^$$' -fuzz FuzzParse -fuzztime 1m ./ethertype
+release: ; packaging/release.sh
 ci:    ; .ci/run

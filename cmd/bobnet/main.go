@@ -39,6 +39,7 @@ var verbs = []func() *cobra.Command{
 	newCardCmd,
 	newTunCmd,
 	newRPCGenCmd,
+	newManCmd,
 	newVersionCmd,
 	newNodeCmd,
 	newRankCmd,

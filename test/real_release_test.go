@@ -1,0 +1,70 @@
+package test
+
+import (
+	"debug/elf"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/bobnet-go/bobnet/internal/need"
+)
+
+// TestRelease makes what is released for this processor: the binary is static and runs, the
+// package has it with man pages and completions, and the checksums are right.
+func TestRelease(t *testing.T) {
+	if testing.Short() {
+		t.Skip("left out by -short: it builds the command twice")
+	}
+	for _, tool := range []string{"dpkg-deb", "sha256sum", "gzip", "tar"} {
+		if _, err := exec.LookPath(tool); err != nil {
+			need.Skip(t, "%s: %v", tool, err)
+		}
+	}
+	dir := t.TempDir()
+	out := filepath.Join(dir, "release")
+	run := func(name string, args ...string) string {
+		t.Helper()
+		cmd := exec.Command(name, args...)
+		cmd.Env = append(os.Environ(), "ARCHS="+runtime.GOARCH, "VERSION=v1.2.3", "SOURCE_DATE_EPOCH=1700000000")
+		if strings.HasPrefix(name, "sha") {
+			cmd.Dir = out
+		}
+		b, err := cmd.CombinedOutput()
+		if err != nil {
+			t.Fatalf("%s %v: %v\n%s", name, args, err, b)
+		}
+		return string(b)
+	}
+	run("../packaging/release.sh", out)
+	run("sha256sum", "--check", "--strict", "SHA256SUMS")
+	deb := filepath.Join(out, "bobnet_1.2.3_"+runtime.GOARCH+".deb")
+	if fields := run("dpkg-deb", "--field", deb, "Package", "Version", "Architecture"); fields != "Package: bobnet\nVersion: 1.2.3\nArchitecture: "+runtime.GOARCH+"\n" {
+		t.Errorf("the package says %q", fields)
+	}
+	root := filepath.Join(dir, "root")
+	run("dpkg-deb", "--extract", deb, root)
+	binary := filepath.Join(root, "usr/bin/bobnet")
+	for _, file := range []string{
+		"usr/share/man/man1/bobnet.1.gz", "usr/share/man/man1/bobnet-perf.1.gz", "usr/share/bash-completion/completions/bobnet",
+		"usr/share/zsh/vendor-completions/_bobnet", "usr/share/fish/vendor_completions.d/bobnet.fish",
+	} {
+		if info, err := os.Stat(filepath.Join(root, file)); err != nil || info.Size() == 0 {
+			t.Errorf("%s is missing or empty: %v", file, err)
+		}
+	}
+	f, err := elf.Open(binary)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if slices.ContainsFunc(f.Progs, func(p *elf.Prog) bool { return p.Type == elf.PT_INTERP }) {
+		t.Error("the binary is not static")
+	}
+	if said := run(binary, "version"); !strings.HasPrefix(said, "bobnet ") {
+		t.Errorf("it says %q", said)
+	}
+}
