@@ -44,6 +44,9 @@ func (l *Link) Ended() (n int) {
 	return n
 }
 
+// StreamEnded reports whether the stream of a peer has ended.
+var StreamEnded = streamEnded
+
 // FreedLines is after how many lines the reader of a ring says that they are free.
 func FreedLines(ring int) int { return ring / freeEvery / line }
 

@@ -149,9 +149,14 @@ func (p *peer) hasEnded() (yes bool) {
 	return yes || err != nil
 }
 
+// streamEnded is asked again when a signal has interrupted it, which says nothing of the
+// stream: Go's scheduler signals threads that are busy.
 func streamEnded(fd uintptr) bool {
 	fds := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN | unix.POLLRDHUP}}
-	n, _ := unix.Poll(fds, 0)
+	n, err := unix.Poll(fds, 0)
+	for err == unix.EINTR {
+		n, err = unix.Poll(fds, 0)
+	}
 	return n != 0
 }
 
