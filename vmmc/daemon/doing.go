@@ -33,6 +33,9 @@ func (w *doing) gone(c *client) bool {
 	if raw.Control(func(fd uintptr) {
 		polled := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLRDHUP}}
 		n, err := unix.Poll(polled, 0)
+		for err == unix.EINTR { // a signal, of which Go's scheduler sends many
+			n, err = unix.Poll(polled, 0)
+		}
 		gone = err == nil && n > 0 && polled[0].Revents&(unix.POLLHUP|unix.POLLRDHUP|unix.POLLERR) != 0
 	}) != nil {
 		return true
