@@ -93,7 +93,6 @@ func (c *Command) start(ctx context.Context) (err error) {
 		if c.World, err = splitc.Start(ctx, nil); err != nil {
 			return err
 		}
-		c.collector.WatchWorld(c.World)
 		if nic := c.World.NIC(); nic != nil {
 			c.collector.WatchNIC(nic)
 		}
