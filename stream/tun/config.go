@@ -56,7 +56,7 @@ func (c *Config) withDefaults() (Config, error) {
 	}
 	for i, p := range d.Addrs {
 		a := p.Addr()
-		if !p.IsValid() || a.IsUnspecified() || a.IsMulticast() || a.IsLoopback() || a.Is4In6() || a.Zone() != "" {
+		if !p.IsValid() || !ofHost(a) {
 			return d, fmt.Errorf("%w: %v is no address of a host, with the length of its network's prefix", ErrConfig, p)
 		}
 		for _, q := range d.Addrs[:i] {
@@ -66,4 +66,9 @@ func (c *Config) withDefaults() (Config, error) {
 		}
 	}
 	return d, nil
+}
+
+// ofHost reports whether an address can be one of a host's interface.
+func ofHost(a netip.Addr) bool {
+	return !a.IsUnspecified() && !a.IsMulticast() && !a.IsLoopback() && !a.Is4In6() && a.Zone() == ""
 }

@@ -30,6 +30,9 @@ const (
 // errHello is wrapped by what is wrong with a greeting.
 var errHello = errors.New("tun: no greeting of this protocol")
 
+// errNoHost is what is wrong with an address that is this host's, or can be no host's.
+var errNoHost = errors.New("tun: no address of another host")
+
 // append adds the greeting in bytes: magic, length of what follows, MTU, network and
 // addresses with their lengths in front.
 func (h *hello) append(b []byte) []byte {

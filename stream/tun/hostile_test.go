@@ -2,6 +2,7 @@ package tun
 
 import (
 	"context"
+	"errors"
 	"io"
 	"math/rand/v2"
 	"net"
@@ -18,6 +19,7 @@ import (
 // foe is a neighbour that speaks the protocol as it likes.
 type foe struct {
 	t    *testing.T
+	pair *vethtest.Pair
 	host *stream.Host
 	tun  *Tun
 }
@@ -26,7 +28,7 @@ type foe struct {
 // the other.
 func newFoe(t *testing.T) *foe {
 	p := vethtest.New(t, 1500)
-	f := &foe{t: t}
+	f := &foe{t: t, pair: p}
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	err := p.In(0, func() (err error) {
@@ -104,13 +106,19 @@ func record(packet []byte) []byte {
 }
 
 // TestClaims: a neighbour gets those of the addresses it claims that the segment says are its
-// own, and none of this host's or of nobody's; without any its stream is refused, as that of
+// own, and none of this host's, of nobody's, or that no host can have; without any its stream is refused, as that of
 // one which does not greet.
 func TestClaims(t *testing.T) {
 	f := newFoe(t)
-	f.dial(greeting(addr(1), addr(9), addr(66)))
+	group, local := netip.MustParseAddr("224.0.0.5"), netip.MustParseAddr("127.0.0.2")
+	for _, a := range []netip.Addr{addr(255), group, local} {
+		if err := f.host.NIC().Advertise(name(DefaultNetwork, a), f.host.NIC().Addr()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	f.dial(greeting(addr(1), addr(9), addr(66), addr(255), group, local))
 	f.await("one address", func(s Snapshot) bool {
-		return len(s.Neighbours) == 1 && len(s.Neighbours[0].Addrs) == 1 && s.Neighbours[0].Addrs[0] == addr(9) && s.Counts.Claims == 2
+		return len(s.Neighbours) == 1 && len(s.Neighbours[0].Addrs) == 1 && s.Neighbours[0].Addrs[0] == addr(9) && s.Counts.Claims == 5
 	})
 	for i, bad := range [][]byte{greeting(addr(1)), greeting(), []byte("GET / HTTP/1.0\r\n\r\n\r\n"), greeting(addr(9))[:20]} {
 		c := f.dial(bad)
@@ -178,4 +186,82 @@ func TestMutated(t *testing.T) {
 		t.Fatal(err)
 	}
 	f.await("a sound packet", func(s Snapshot) bool { return s.PacketsReceived > before })
+}
+
+// TestManyStreams: a station has a bounded number of streams, whatever it claims, and may have
+// another one when one has ended.
+func TestManyStreams(t *testing.T) {
+	f := newFoe(t)
+	var first net.Conn
+	for i := range maxStreams {
+		c := f.dial(greeting(addr(9)))
+		if i == 0 {
+			first = c
+		}
+	}
+	f.await("as many as may be", func(s Snapshot) bool { return len(s.Neighbours) == maxStreams })
+	io.Copy(io.Discard, f.dial(nil)) // until it is refused
+	f.await("refused", func(s Snapshot) bool { return len(s.Neighbours) == maxStreams && s.Counts.Strangers == 1 })
+	first.Close()
+	f.await("one less", func(s Snapshot) bool { return len(s.Neighbours) == maxStreams-1 })
+	f.dial(greeting(addr(9)))
+	f.await("another one", func(s Snapshot) bool { return len(s.Neighbours) == maxStreams })
+}
+
+// TestSameNIC: a second Tun with the same address on one NIC is refused, and takes nothing away
+// from the first one.
+func TestSameNIC(t *testing.T) {
+	f := newFoe(t)
+	err := f.pair.In(0, func() error {
+		second, err := Open(&Config{NIC: f.tun.NIC(), Addrs: []netip.Prefix{netip.PrefixFrom(addr(1), 24)}})
+		if err == nil {
+			second.Close()
+		}
+		return err
+	})
+	if !errors.Is(err, vipl.ErrNameService) {
+		t.Fatal(err)
+	}
+	f.dial(greeting(addr(9)))
+	f.await("a neighbour", func(s Snapshot) bool { return len(s.Neighbours) == 1 })
+}
+
+// TestNICEnds: Run says so when its NIC is of no use any more and a packet needs it; after Close
+// it does nothing.
+func TestNICEnds(t *testing.T) {
+	p := vethtest.New(t, 1500)
+	var h *Tun
+	err := p.In(0, func() (err error) {
+		h, err = Open(&Config{VIPL: vipl.Config{Interface: vethtest.Name}, Addrs: []netip.Prefix{netip.PrefixFrom(addr(1), 24)}})
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer h.Close()
+	if err := h.NIC().Close(); err != nil {
+		t.Fatal(err)
+	}
+	b := newBuffer()
+	clear(b.offload())
+	h.outgoing(b.fill(vnetSize + copy(b.room()[vnetSize:], packet4(addr(1), addr(50), 17, make([]byte, 8)))))
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
+	if err := h.Run(ctx); !errors.Is(err, vipl.ErrClosed) && !errors.Is(err, net.ErrClosed) {
+		t.Errorf("the NIC is closed: %v", err)
+	}
+	h.Close()
+	if err := h.Run(ctx); err != net.ErrClosed {
+		t.Errorf("after Close: %v", err)
+	}
+}
+
+// TestGone: a packet for a neighbour that has just gone is dropped, and counted.
+func TestGone(t *testing.T) {
+	h, p := new(Tun), &peer{mtu: MaxMTU, queue: make(chan *buffer, 1), over: make(chan struct{})}
+	close(p.over)
+	h.send(p, newBuffer().fill(vnetSize+header4))
+	if h.counts.overflow.Load() != 1 || p.dropped.Load() != 1 || p.queued.Load() != 0 || len(p.queue) != 0 {
+		t.Errorf("dropped %d, queued %d bytes", p.dropped.Load(), p.queued.Load())
+	}
 }

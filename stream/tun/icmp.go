@@ -49,13 +49,17 @@ func tooBig(packet []byte, mtu int) []byte {
 func quote(packet []byte) []byte { return packet[:min(len(packet), 512)] }
 
 // wrap returns the message about a packet, of the one version of IP or the other, as a packet
-// to its sender. There is none about messages of this kind, nor to senders that are nobody.
+// to its sender. There is none about messages of this kind, nor about fragments but the
+// first, nor to senders that are nobody.
 func wrap(packet []byte, four, six *icmp.Message) []byte {
 	e, ok := parse(packet)
 	if !ok || e.src.IsUnspecified() || e.src.IsMulticast() {
 		return nil
 	}
 	if e.src.Is4() {
+		if binary.BigEndian.Uint16(packet[6:])&0x1fff != 0 {
+			return nil
+		}
 		if at := int(packet[0]&15) * 4; packet[9] == 1 && (at >= len(packet) || !query4(packet[at])) {
 			return nil
 		}

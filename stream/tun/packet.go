@@ -58,7 +58,7 @@ const (
 // offload is such a header.
 type offload struct {
 	flags, kind  byte
-	head         int // octets of the packet's headers
+	head         int // octets of the packet that are in one piece, its headers among them
 	size         int // of a segment
 	start, place int // where the checksum begins, and how far behind that it is
 }
@@ -86,11 +86,18 @@ func (o *offload) fits(n int) bool {
 	return false
 }
 
-// longest returns the octets of the longest packet that a packet becomes when its segments
-// are cut.
-func (o *offload) longest(n int) int {
-	if o.kind == vnetNone {
-		return n
+// longest returns the octets of the longest packet that a packet of the kernel's becomes when
+// its segments are cut. What the kernel says of the head is no more than a hint, so the
+// headers are measured.
+func (o *offload) longest(packet []byte) int {
+	n := len(packet)
+	switch o.kind &^ vnetByECN {
+	case vnetTCP4, vnetTCP6:
+		if at := o.start + 12; at < n {
+			return min(n, o.start+int(packet[at]>>4)*4+o.size)
+		}
+	case vnetUDP:
+		return min(n, o.start+8+o.size)
 	}
-	return min(n, o.head+o.size)
+	return n
 }

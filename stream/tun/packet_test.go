@@ -107,4 +107,32 @@ func TestUnreachable(t *testing.T) {
 	if m := unreachable(unreachable(p)); m != nil {
 		t.Errorf("a message about a message: % x", m)
 	}
+	for _, at := range []int{6, 7} { // more fragments follow, in place 8
+		p[at] = []byte{0x20, 1}[at-6]
+		if m := unreachable(p); (m == nil) != (at == 7) {
+			t.Errorf("a fragment % x: % x", p[6:8], m)
+		}
+	}
+}
+
+// TestLongest: the longest segment is measured by the packet's headers, as the kernel's header
+// may say that more than these are in one piece.
+func TestLongest(t *testing.T) {
+	tcp := packet4(addr(1), addr(2), 6, make([]byte, 20_000))
+	tcp[header4+12] = 8 << 4
+	udp := packet6(one6, two6, 17, make([]byte, 20_000))
+	for _, c := range []struct {
+		o      offload
+		packet []byte
+		want   int
+	}{
+		{offload{}, tcp, len(tcp)},
+		{offload{flags: vnetNeedsChecksum, kind: vnetTCP4 | vnetByECN, head: 3000, size: 1448, start: header4}, tcp, 1500},
+		{offload{flags: vnetNeedsChecksum, kind: vnetTCP4, head: 52, size: 30_000, start: header4}, tcp, len(tcp)},
+		{offload{flags: vnetNeedsChecksum, kind: vnetUDP, head: 9000, size: 1200, start: header6}, udp, header6 + 8 + 1200},
+	} {
+		if got := c.o.longest(c.packet); got != c.want {
+			t.Errorf("%+v: %d, want %d", c.o, got, c.want)
+		}
+	}
 }

@@ -17,9 +17,6 @@ import (
 	"github.com/bobnet-go/bobnet/stream"
 )
 
-// maxPeers bounds the streams of neighbours.
-const maxPeers = 1024
-
 // Bounds of what waits for one neighbour to take.
 const (
 	queuePackets = 1024
@@ -42,6 +39,16 @@ type peer struct {
 }
 
 func (p *peer) has(a netip.Addr) bool { return slices.Contains(p.claims, a) }
+
+// gone reports whether the stream has been ended.
+func (p *peer) gone() bool {
+	select {
+	case <-p.over:
+		return true
+	default:
+		return false
+	}
+}
 
 // end ends the stream.
 func (p *peer) end() {
@@ -80,9 +87,17 @@ func (t *Tun) greet(ctx context.Context, c net.Conn, first bool) (*peer, error) 
 			return nil, err
 		}
 	}
+	if !stop() {
+		return nil, ctx.Err()
+	}
 	c.SetDeadline(time.Time{})
+	return &peer{conn: c, mac: station(c), mtu: h.mtu, claims: h.addrs, queue: make(chan *buffer, queuePackets), over: make(chan struct{})}, nil
+}
+
+// station returns the station that is the other end of a stream.
+func station(c net.Conn) ethertype.MAC {
 	addr, _ := c.RemoteAddr().(stream.Addr)
-	return &peer{conn: c, mac: addr.Addr.MAC, mtu: h.mtu, claims: h.addrs, queue: make(chan *buffer, queuePackets), over: make(chan struct{})}, nil
+	return addr.Addr.MAC
 }
 
 // add makes p a neighbour with those of the addresses that it claims which the directory
@@ -90,8 +105,12 @@ func (t *Tun) greet(ctx context.Context, c net.Conn, first bool) (*peer, error) 
 func (t *Tun) add(ctx context.Context, p *peer, known netip.Addr) error {
 	for _, a := range p.claims {
 		if a != known {
-			at, err := t.cfg.NIC.Lookup(ctx, name(t.cfg.Network, a))
-			if err != nil || at.MAC != p.mac || t.mine[a] {
+			var at ethertype.Addr
+			err := errNoHost
+			if ofHost(a) && !t.broadcast(a) && !t.mine[a] {
+				at, err = t.cfg.NIC.Lookup(ctx, name(t.cfg.Network, a))
+			}
+			if err != nil || at.MAC != p.mac {
 				t.counts.claims.Add(1)
 				t.cfg.Logger.Warn("tun: a neighbour claims an address that the segment does not say is its own", "neighbour", p.mac, "address", a, "answers", at.MAC)
 				continue
@@ -120,14 +139,14 @@ func (t *Tun) add(ctx context.Context, p *peer, known netip.Addr) error {
 		}
 	}
 	t.mu.Unlock()
+	for _, b := range wait {
+		t.send(p, b)
+	}
 	for _, b := range before {
 		if b.mac != p.mac {
 			t.cfg.Logger.Warn("tun: addresses have moved", "from", b.mac, "to", p.mac, "addresses", p.addrs)
-			b.end()
+			t.group.Go(b.end) // it may linger; this goroutine is of the group, too
 		}
-	}
-	for _, b := range wait {
-		t.send(p, b)
 	}
 	t.cfg.Logger.Info("tun: neighbour", "station", p.mac, "addresses", p.addrs, "mtu", p.mtu)
 	return nil
@@ -146,27 +165,35 @@ func (t *Tun) serve(p *peer) {
 	t.mu.Lock()
 	delete(t.peers, p)
 	t.table.gone(p)
+	t.quota.give(p.mac)
 	t.mu.Unlock()
-	for more := true; more; {
-		select {
-		case b := <-p.queue:
-			t.counts.overflow.Add(1)
-			b.free()
-		default:
-			more = false
-		}
-	}
+	t.drop(p)
 	if t.ctx.Err() == nil {
 		t.cfg.Logger.Info("tun: neighbour gone", "station", p.mac, "addresses", p.addrs, "error", err)
 	}
 }
 
+// drop takes out of the queue of a neighbour that has gone what is in it.
+func (t *Tun) drop(p *peer) {
+	for {
+		select {
+		case b := <-p.queue:
+			p.queued.Add(-int64(b.n))
+			p.dropped.Add(1)
+			t.counts.overflow.Add(1)
+			b.free()
+		default:
+			return
+		}
+	}
+}
+
 // send queues a packet for a neighbour. One that is too long for it, or that finds the queue
-// full, is dropped.
+// full or the neighbour gone, is dropped.
 func (t *Tun) send(p *peer, b *buffer) {
 	packet := b.packet()
 	o := getOffload(b.offload())
-	if o.longest(len(packet)) > p.mtu {
+	if o.longest(packet) > p.mtu {
 		t.counts.tooBig.Add(1)
 		t.tell(tooBig(packet, p.mtu))
 		b.free()
@@ -176,6 +203,9 @@ func (t *Tun) send(p *peer, b *buffer) {
 	if p.queued.Add(n) <= queueBytes {
 		select {
 		case p.queue <- b:
+			if p.gone() {
+				t.drop(p)
+			}
 			return
 		default:
 		}

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/bobnet-go/bobnet/ethertype"
 	"github.com/bobnet-go/bobnet/stream"
 	"github.com/bobnet-go/bobnet/vipl"
 )
@@ -25,13 +26,15 @@ type Tun struct {
 	mine     map[netip.Addr]bool
 	counts   counts
 
-	ctx    context.Context // ends with Close
-	cancel context.CancelFunc
+	ctx    context.Context // ends with Close, or because of what Run says
+	cancel context.CancelCauseFunc
 	group  sync.WaitGroup
+	names  []string // that the segment has been told
 
 	mu     sync.Mutex
 	table  table
 	peers  map[*peer]struct{} // all whose greeting was good
+	quota  quota
 	closed bool
 }
 
@@ -41,6 +44,10 @@ const (
 	readBuffer  = 1 << 20
 )
 
+// linger is how long the end of a stream waits for what is under way. Packets may be lost, so
+// that is short: a neighbour that acknowledges nothing holds up nobody.
+const linger = 100 * time.Millisecond
+
 // Open makes the interface and tells the segment its addresses. Run moves packets. It needs
 // CAP_NET_ADMIN and CAP_NET_RAW in the current network namespace. Its errors wrap
 // ErrConfig, ErrTaken, or what package vipl and the kernel say.
@@ -49,8 +56,8 @@ func Open(cfg *Config) (_ *Tun, err error) {
 	if err != nil {
 		return nil, err
 	}
-	t := &Tun{cfg: full, table: newTable(), peers: map[*peer]struct{}{}, mine: map[netip.Addr]bool{}}
-	t.ctx, t.cancel = context.WithCancel(context.Background())
+	t := &Tun{cfg: full, table: newTable(), quota: newQuota(), peers: map[*peer]struct{}{}, mine: map[netip.Addr]bool{}}
+	t.ctx, t.cancel = context.WithCancelCause(context.Background())
 	for _, p := range full.Addrs {
 		t.addrs = append(t.addrs, p.Addr())
 		t.mine[p.Addr()] = true
@@ -66,7 +73,7 @@ func Open(cfg *Config) (_ *Tun, err error) {
 		}
 		t.own = true
 	}
-	if t.host, err = stream.Open(&stream.Config{NIC: t.cfg.NIC, ReadBuffer: readBuffer, WriteBuffer: writeBuffer}); err != nil {
+	if t.host, err = stream.Open(&stream.Config{NIC: t.cfg.NIC, ReadBuffer: readBuffer, WriteBuffer: writeBuffer, Linger: linger}); err != nil {
 		return nil, err
 	}
 	if err = t.free(); err != nil {
@@ -80,9 +87,11 @@ func Open(cfg *Config) (_ *Tun, err error) {
 	}
 	at := t.listener.Addr().(stream.Addr).Addr
 	for _, a := range t.addrs {
-		if err = t.cfg.NIC.Advertise(name(full.Network, a), at); err != nil {
+		name := name(full.Network, a)
+		if err = t.cfg.NIC.Advertise(name, at); err != nil {
 			return nil, fmt.Errorf("tun: %w", err)
 		}
+		t.names = append(t.names, name)
 	}
 	return t, nil
 }
@@ -114,22 +123,30 @@ func (t *Tun) Device() string { return t.dev.name }
 func (t *Tun) NIC() *vipl.NIC { return t.cfg.NIC }
 
 // Run moves packets until ctx ends, or the interface or the NIC is of no use any more, which
-// is its error. It is called once.
+// is its error. It is called once; after Close, and when Close ends it, it returns
+// net.ErrClosed.
 func (t *Tun) Run(ctx context.Context) error {
-	stop := context.AfterFunc(ctx, t.shut)
-	defer stop()
+	t.mu.Lock()
+	if t.closed {
+		t.mu.Unlock()
+		return net.ErrClosed
+	}
+	t.group.Add(1) // Close waits for Run
+	defer t.group.Done()
 	t.group.Go(t.accept)
-	err := t.read()
-	t.shut()
+	t.mu.Unlock()
+	stop := context.AfterFunc(ctx, func() { t.shut(net.ErrClosed) })
+	defer stop()
+	t.shut(t.read())
 	if ctx.Err() != nil {
 		return nil
 	}
-	return err
+	return context.Cause(t.ctx)
 }
 
-// shut has everything end.
-func (t *Tun) shut() {
-	t.cancel()
+// shut has everything end. The first cause is what Run says.
+func (t *Tun) shut(cause error) {
+	t.cancel(cause)
 	if t.dev != nil {
 		t.dev.Close()
 	}
@@ -138,27 +155,23 @@ func (t *Tun) shut() {
 	}
 	t.mu.Lock()
 	t.closed = true
-	var all []*peer
+	var all sync.WaitGroup
 	for p := range t.peers {
-		all = append(all, p)
+		all.Go(p.end) // each may linger
 	}
 	t.mu.Unlock()
-	for _, p := range all {
-		p.end()
-	}
+	all.Wait()
 }
 
-// Close removes the interface and ends all streams. Closing twice does nothing.
+// Close removes the interface, ends all streams, and waits for Run. Closing twice does nothing.
 func (t *Tun) Close() error {
-	t.shut()
+	t.shut(net.ErrClosed)
 	t.group.Wait()
+	for _, name := range t.names {
+		t.cfg.NIC.Withdraw(name)
+	}
 	var err error
 	if t.host != nil {
-		if t.cfg.NIC != nil {
-			for _, a := range t.addrs {
-				t.cfg.NIC.Withdraw(name(t.cfg.Network, a))
-			}
-		}
 		err = t.host.Close()
 	}
 	if t.own {
@@ -291,12 +304,23 @@ func (t *Tun) search(a netip.Addr) {
 	t.serve(p)
 }
 
-// connect opens a stream to the host that has an address.
-func (t *Tun) connect(ctx context.Context, a netip.Addr) (*peer, error) {
+// connect opens a stream to the host that has an address. It counts in the quota.
+func (t *Tun) connect(ctx context.Context, a netip.Addr) (_ *peer, err error) {
 	at, err := t.cfg.NIC.Lookup(ctx, name(t.cfg.Network, a))
+	if errors.Is(err, vipl.ErrLink) || errors.Is(err, vipl.ErrClosed) {
+		t.shut(fmt.Errorf("tun: the NIC is of no use any more: %w", err))
+	}
 	if err != nil {
 		return nil, err
 	}
+	if !t.enter(at.MAC) {
+		return nil, fmt.Errorf("tun: %v has %d streams already, or all neighbours have %d", at.MAC, maxStreams, maxPeers)
+	}
+	defer func() {
+		if err != nil {
+			t.leave(at.MAC)
+		}
+	}()
 	c, err := (&stream.Dialer{Host: t.host}).Dial(ctx, stream.Addr{Addr: at}.String())
 	if err != nil {
 		return nil, err
@@ -319,17 +343,27 @@ func (t *Tun) accept() {
 		if err != nil {
 			return
 		}
-		t.mu.Lock()
-		full := t.closed || len(t.peers) >= maxPeers
-		if !full {
-			t.group.Go(func() { t.answer(c) })
-		}
-		t.mu.Unlock()
-		if full {
+		if t.enter(station(c)) {
+			t.group.Go(func() { t.answer(c) }) // this goroutine is of the group, too
+		} else {
 			t.counts.strangers.Add(1)
 			c.Close()
 		}
 	}
+}
+
+// enter counts a stream with a station, and reports whether there may be one more.
+func (t *Tun) enter(mac ethertype.MAC) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return !t.closed && t.quota.take(mac)
+}
+
+// leave undoes enter.
+func (t *Tun) leave(mac ethertype.MAC) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.quota.give(mac)
 }
 
 // answer serves a stream that a neighbour has opened.
@@ -344,6 +378,7 @@ func (t *Tun) answer(c net.Conn) {
 		t.counts.strangers.Add(1)
 		t.cfg.Logger.Warn("tun: a stream was refused", "from", c.RemoteAddr(), "error", err)
 		c.Close()
+		t.leave(station(c))
 		return
 	}
 	t.serve(p)
