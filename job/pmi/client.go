@@ -35,8 +35,9 @@ var (
 // Client is a process's connection with its launcher. One goroutine at a time uses it,
 // except for Abort, which any may call.
 //
-// An error other than ErrNoKey and those of a context at Barrier is final: all further
-// calls return it.
+// What fails of the connection is final: all further calls return it, also the end of a
+// context after a request has been sent, except at Barrier. ErrNoKey is not final, nor what
+// the launcher refuses, nor what is not sent because it is too long or within a barrier.
 type Client struct {
 	lines
 	rank, size int
