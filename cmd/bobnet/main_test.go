@@ -84,7 +84,7 @@ func TestInterfaceFlag(t *testing.T) {
 	for _, cmd := range newRootCmd().Commands() {
 		flag := cmd.Flags().Lookup("iface")
 		switch name := cmd.Name(); {
-		case name == "info" || name == "doctor" || name == "perf" || name == "ping" || name == "daemon" || name == "run" || name == "node":
+		case name == "info" || name == "doctor" || name == "perf" || name == "ping" || name == "daemon" || name == "run" || name == "node" || name == "tun":
 			if driver := cmd.Flags().Lookup("driver"); flag == nil || flag.Shorthand != "i" || driver == nil {
 				t.Errorf("%s has the flags %+v and %+v", name, flag, driver)
 			}
