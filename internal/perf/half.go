@@ -17,8 +17,21 @@ import (
 	"github.com/bobnet-go/bobnet/vmmc/vrpc"
 )
 
-// sampleTimeout bounds everything that is done for one sample.
+// sampleTimeout bounds everything that is done for one sample, or what opens a connection.
 const sampleTimeout = 5 * time.Second
+
+// burstTimeout is how much longer a sample may take for each burst in it. Of a burst each
+// half waits for the other, and where more programs run than there are processors, every
+// wait may cost as long as the kernel lets another program run, some milliseconds.
+const burstTimeout = 20 * time.Millisecond
+
+// timeoutOf returns what bounds a sample of a test.
+func timeoutOf(test string) time.Duration {
+	if test == LogP {
+		return sampleTimeout + time.Duration(sweepBursts())*burstTimeout
+	}
+	return sampleTimeout
+}
 
 // Half is one end of a measurement: a process with an interface on the link.
 // It is used by one goroutine.
@@ -184,7 +197,7 @@ func (h *Half) serveOpen(ctx context.Context, c Case) (Conn, error) {
 }
 
 func (h *Half) serveRun(ctx context.Context, conn Conn, m message) error {
-	ctx, cancel := context.WithTimeout(ctx, sampleTimeout)
+	ctx, cancel := context.WithTimeout(ctx, timeoutOf(m.Case.Test))
 	defer cancel()
 	err := conn.Echo(ctx, m.Warm)
 	if err == nil {

@@ -59,6 +59,14 @@ func sweepRequests() (n int) {
 	return n
 }
 
+// sweepBursts returns how many bursts a sweep has.
+func sweepBursts() (n int) {
+	for _, b := range sweep {
+		n += b.times
+	}
+	return n
+}
+
 // runSweep takes a sample: the median time of each point, and the round trips
 // of lone requests.
 func runSweep(ctx context.Context, conn Conn) (s sample, err error) {

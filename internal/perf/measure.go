@@ -137,7 +137,7 @@ func (c *coordinator) take(ctx context.Context, m *measurement) error {
 
 // attempt is one try of take. It returns errLost, and errors of the control channel.
 func (c *coordinator) attempt(ctx context.Context, m *measurement) error {
-	ctx, cancel := context.WithTimeout(ctx, sampleTimeout)
+	ctx, cancel := context.WithTimeout(ctx, timeoutOf(m.Case.Test))
 	defer cancel()
 	if err := c.ctl.send(message{Op: opOpen, Case: &m.Case}); err != nil {
 		return err
