@@ -20,11 +20,8 @@ const (
 // join adds the way to other stations of this host to a link that has none. If
 // the host has none the NIC does without and says so. If somebody else has the
 // link's ports there it fails after so many tries, and leaves link as it was: what is
-// meant for the NIC would go to him. The link is wrapped if wrap is not nil.
+// meant for the NIC would go to him. The link is wrapped.
 func join(link transport.Link, cfg *Config, wrap func(transport.Link) transport.Link, tries int) (transport.Link, error) {
-	if wrap == nil {
-		wrap = func(l transport.Link) transport.Link { return l }
-	}
 	if _, has := link.(transport.Local); has || cfg.WireOnly || link.Info().SameHost {
 		return wrap(link), nil
 	}

@@ -271,14 +271,18 @@ func (o *onslaught) throw() {
 
 // load makes a mutant frame i of the batch, and notes as what it is to be counted.
 func (o *onslaught) load(i int, f []byte) {
-	switch _, err := o.parsed.Parse(f); err {
-	case nil:
+	_, err := o.parsed.Parse(f)
+	_, sealed := ethertype.IsSealed(f)
+	switch {
+	case err == nil:
 		o.valid++
-	case ethertype.ErrShort:
+	case sealed:
+		o.refused[vipl.DropSealed]++
+	case err == ethertype.ErrShort:
 		o.refused[vipl.DropShort]++
-	case ethertype.ErrRange:
+	case err == ethertype.ErrRange:
 		o.refused[vipl.DropRange]++
-	case ethertype.ErrCRC:
+	case err == ethertype.ErrCRC:
 		o.refused[vipl.DropCRC]++
 	default:
 		o.refused[vipl.DropFormat]++

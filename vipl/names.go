@@ -169,7 +169,8 @@ func (n *NIC) Echo(ctx context.Context, to ethertype.Addr, size int) (time.Durat
 	defer n.eng.Unlock()
 	took, err := n.m.Dir.Echo(ctx, to, size)
 	if errors.Is(err, ErrTimeout) {
-		return 0, &ConnError{Local: n.Addr(), Remote: to, Err: ErrTimeout, Detail: "no answer to an echo: is a Bobnet program running there, on this segment?"}
+		return 0, &ConnError{Local: n.Addr(), Remote: to, Err: ErrTimeout,
+			Detail: n.hint("no answer to an echo: is a Bobnet program running there, on this segment?", to.MAC)}
 	}
 	return took, err
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/bobnet-go/bobnet/transport/myrinet/share"
 	"github.com/bobnet-go/bobnet/transport/packet"
 	"github.com/bobnet-go/bobnet/transport/ring"
+	"github.com/bobnet-go/bobnet/transport/seal"
 	"github.com/bobnet-go/bobnet/transport/shm"
 	"github.com/bobnet-go/bobnet/transport/udp"
 	"github.com/bobnet-go/bobnet/vipl/internal/conn"
@@ -72,8 +73,17 @@ type Config struct {
 	AnyUser bool
 	// Wrap, if not nil, is called with the link that Open has opened, and what
 	// it returns is used in its place: one that writes down what passes, such
-	// as those of packages trace and pcap. It is not called with Link.
+	// as those of packages trace and pcap. It is not called with Link. With a Key it sees
+	// the frames sealed, as they are on the wire.
 	Wrap func(transport.Link) transport.Link
+	// Key, if not nil, has all frames to and from other hosts sealed: encrypted,
+	// authenticated, and taken once, in sessions between NICs that have a key in common,
+	// with whoever has none shut out; see package seal, whose File, Text and Fixed are such
+	// sources, and docs/security.md. It may be called at any time, by any goroutine. Frames
+	// between programs of this host go through memory, and are not sealed; AnyUser is
+	// refused. Nil means what EnvKeyFile or EnvKey says, unless there is a Link, or else
+	// that frames are as they are.
+	Key seal.Source
 	// Spin is the longest time that a wait polls before it blocks; 0 means
 	// DefaultSpin, negative means never. Waits spin less, down to not at
 	// all, by themselves where spinning does not pay (more runnable threads
@@ -115,6 +125,7 @@ type NIC struct {
 	calls     progress.Calls[call]
 	errs      errorState
 	numCQs    int
+	sealedBy  foreignSealed
 	left      VIStats // sum over VIs that have been closed
 	saidMlock bool
 	done      chan struct{} // closed when Close has finished
@@ -196,6 +207,7 @@ func (n *NIC) init(link transport.Link, cfg *Config) error {
 	n.m.Init(link, &n.eng, n.log, cfg.Reliability.Resolve(), cfg.Seed, engine.Hooks{
 		Dead:    func(cause error) { n.raise(CodeCatastrophic, nil, nil, 0, cause) },
 		Damaged: func(c *conn.Conn) { n.raise(CodeRDMAWData, viOf(c), nil, StatusOpRemoteRDMAWrite, errDamaged) },
+		Sealed:  n.receiveSealed,
 	})
 	n.eng.Init(link, &n.m, &progress.Config{Spin: cfg.Spin, NoService: cfg.NoService})
 	n.calls.Init(&n.eng, (*call).run)

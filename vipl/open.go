@@ -11,19 +11,23 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// openAll opens the link that cfg names, wrapped as cfg and EnvFault say, with the way
-// to other stations of this host.
+// openAll opens the link that cfg names, wrapped as cfg and EnvFault say and sealed if there
+// is a key, with the way to other stations of this host, which is not.
 //
 // Ports are claimed twice: at the interface and within the host, by names that any
 // program may take. If somebody has the second and not the first, a NIC whose ports
 // nobody has chosen takes the next block.
 func openAll(cfg *Config) (transport.Link, error) {
+	seals, err := sealingOf(cfg)
+	if err != nil {
+		return nil, err
+	}
 	if cfg.Link != nil {
-		link, err := join(cfg.Link, cfg, nil, joinTries)
+		link, err := join(cfg.Link, cfg, seals.wrap, joinTries)
 		if err != nil {
 			cfg.Link.Close()
 		}
-		return link, err
+		return seals.result(link, err)
 	}
 	faults, err := FaultsWanted()
 	if err != nil {
@@ -33,8 +37,13 @@ func openAll(cfg *Config) (transport.Link, error) {
 		if cfg.Wrap != nil {
 			link = cfg.Wrap(link)
 		}
-		return withFaults(link, faults)
+		return seals.wrap(withFaults(link, faults))
 	}
+	return seals.result(openWrapped(cfg, wrap))
+}
+
+// openWrapped is openAll for a link that is opened here.
+func openWrapped(cfg *Config, wrap func(transport.Link) transport.Link) (transport.Link, error) {
 	try := *cfg
 	link, err := openJoined(&try, wrap, joinTries)
 	for first := err; errors.Is(err, unix.EADDRINUSE) && cfg.Ports == (transport.PortRange{}); link, err = openJoined(&try, wrap, 1) {

@@ -75,5 +75,8 @@ func (o *viOwner) Failed() { o.gate.Open(&o.nic.eng) }
 
 // Failure implements handshake.Owner.
 func (o *viOwner) Failure(remote ethertype.Addr, cause error, detail string) error {
+	if cause == ErrTimeout {
+		detail = (*VI)(o).nic.hint(detail, remote.MAC)
+	}
 	return &ConnError{Local: o.conn.Local(), Remote: remote, Err: cause, Detail: detail}
 }

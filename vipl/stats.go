@@ -27,6 +27,7 @@ const (
 	DropBacklog     = code.DropBacklog     // a connection request for which there was no room
 	DropUnknown     = code.DropUnknown     // a name or echo frame that answers nothing
 	DropDestination = code.DropDestination // a frame of a connection that was sent to others besides this NIC
+	DropSealed      = code.DropSealed      // a sealed frame, at a NIC that has no key
 )
 
 // Drops returns all reasons.

@@ -13,6 +13,7 @@ import (
 	"github.com/bobnet-go/bobnet/internal/seedtest"
 	"github.com/bobnet-go/bobnet/reliability"
 	"github.com/bobnet-go/bobnet/transport"
+	"github.com/bobnet-go/bobnet/transport/seal"
 	"github.com/bobnet-go/bobnet/transport/sim"
 	"github.com/bobnet-go/bobnet/vipl"
 )
@@ -28,10 +29,12 @@ var reliableLevels = levels[1:]
 // in errs; the first one fails the test.
 type world struct {
 	*sim.World
-	seed uint64
-	long bool // some NICs have long frames
-	errs []error
-	nics []*vipl.NIC
+	seed  uint64
+	long  bool // some NICs have long frames
+	key   seal.Source
+	seals *seal.Options // for links that are sealed before Open sees them
+	errs  []error
+	nics  []*vipl.NIC
 }
 
 func newWorld(opts sim.Options) *world {
@@ -53,13 +56,16 @@ func (w *world) nodeOn(station transport.Link, name string, cfg *vipl.Config, fn
 	if c.Seed == 0 {
 		c.Seed = w.seed*1000 + uint64(len(name)) + uint64(name[0])
 	}
+	if c.Key == nil {
+		c.Key = w.key
+	}
 	c.Link = station
-	long := w.long && w.seed%3 != 0 && (w.seed/2+uint64(name[0]))%4 == 0
+	long := w.long && c.Key == nil && w.seals == nil && w.seed%3 != 0 && (w.seed/2+uint64(name[0]))%4 == 0
 	if long {
 		c.Link = newLongLink(station)
 	}
 	w.Go(name, func() {
-		n, err := vipl.Open(&c)
+		n, err := w.open(&c)
 		if err == nil {
 			w.nics = append(w.nics, n)
 			if long {
@@ -72,6 +78,22 @@ func (w *world) nodeOn(station transport.Link, name string, cfg *vipl.Config, fn
 			w.errs = append(w.errs, fmt.Errorf("%s at %v: %w", name, time.Duration(w.Now()), err))
 		}
 	})
+}
+
+// open opens a NIC, on a link that is sealed before if that is wanted.
+func (w *world) open(c *vipl.Config) (*vipl.NIC, error) {
+	if w.seals != nil {
+		var seed [32]byte
+		binary.BigEndian.PutUint64(seed[:], c.Seed)
+		opts := *w.seals
+		opts.Random = rand.NewChaCha8(seed)
+		sealed, err := seal.New(c.Link, opts)
+		if err != nil {
+			return nil, err
+		}
+		c.Link = sealed
+	}
+	return vipl.Open(c)
 }
 
 func (w *world) run() error {

@@ -3,6 +3,7 @@ package viplinks
 
 import (
 	"errors"
+	"math/rand/v2"
 	"net/netip"
 	"sync"
 	"testing"
@@ -15,6 +16,7 @@ import (
 	"github.com/bobnet-go/bobnet/transport/myrinet/plain"
 	"github.com/bobnet-go/bobnet/transport/packet"
 	"github.com/bobnet-go/bobnet/transport/ring"
+	"github.com/bobnet-go/bobnet/transport/seal"
 	"github.com/bobnet-go/bobnet/transport/shm"
 	"github.com/bobnet-go/bobnet/transport/sim"
 	"github.com/bobnet-go/bobnet/transport/udp"
@@ -45,6 +47,9 @@ var Self = conformance.Link{Name: "self", Setup: selfEnds}
 
 // Card is two cards of a simulated Myrinet. Tests of real links leave it out.
 var Card = conformance.Link{Name: "myrinet-sim", Setup: cardEnds}
+
+// Sealed is a simulated segment on which frames are sealed under a key.
+var Sealed = conformance.Link{Name: "sealed", Setup: sealedEnds}
 
 // Names of links that are no driver's.
 const (
@@ -122,6 +127,20 @@ func simEnds(testing.TB) func() (conformance.Ends, error) {
 			e.Links[side] = e.World.StationWith(sim.StationOptions{Name: name, Ports: transport.PortRange{Lo: 1024, Hi: 2047}})
 		}
 		return e, nil
+	}
+}
+
+// sealedEnds is simEnds with sealed links.
+func sealedEnds(t testing.TB) func() (conformance.Ends, error) {
+	open := simEnds(t)
+	return func() (conformance.Ends, error) {
+		e, err := open()
+		for i, l := range e.Links {
+			if err == nil {
+				e.Links[i], err = seal.New(l, seal.Options{Keys: seal.Fixed(seal.Key{1}), Random: rand.NewChaCha8([32]byte{byte(i)})})
+			}
+		}
+		return e, err
 	}
 }
 

@@ -18,7 +18,7 @@ import (
 // TestConformance/<link>/<wait>/<level>/<call>/<rule>. The links run at the same
 // time, because most of it the kernel takes to close packet sockets.
 func TestConformance(t *testing.T) {
-	links := append(slices.Clone(viplinks.All), viplinks.Card, viplinks.Self)
+	links := append(slices.Clone(viplinks.All), viplinks.Card, viplinks.Self, viplinks.Sealed)
 	if testing.Short() {
 		links = links[:2]
 	}

@@ -26,12 +26,13 @@ const (
 	DropBacklog
 	DropUnknown
 	DropDestination
+	DropSealed
 	dropEnd
 )
 
 var dropNames = [dropEnd]string{
 	"short", "format", "range", "crc", "stale", "peer", "early", "duplicate", "ahead", "no_receive",
-	"ack", "late", "incomplete", "rdma", "fatal", "no_listener", "backlog", "unknown", "destination",
+	"ack", "late", "incomplete", "rdma", "fatal", "no_listener", "backlog", "unknown", "destination", "sealed",
 }
 
 // String returns the reason as it appears in metrics.

@@ -43,6 +43,9 @@ type Hooks struct {
 	// Damaged tells that a peer's RDMA write to a connection of the unreliable level has
 	// arrived damaged.
 	Damaged func(c *conn.Conn)
+	// Sealed tells that a sealed frame has come to a link that has no key, and been
+	// counted. It has an outer layout.
+	Sealed func(frame []byte)
 }
 
 var _ progress.Machine = (*Machine)(nil)

@@ -82,7 +82,7 @@ func (m *Machine) classify(frame []byte) {
 		h := &m.Conns.In
 		payload, err := h.Parse(frame)
 		if err != nil {
-			m.dropInvalid(h, err)
+			m.dropInvalid(h, frame, err)
 			return
 		}
 		if m.Info.Unprotected && h.Flags&ethertype.FlagWholeCRC == 0 {
@@ -133,7 +133,12 @@ func (m *Machine) dispatch(h *ethertype.Header, payload []byte) (whole []byte) {
 
 // dropInvalid counts a frame of which h could not be parsed. A wrong CRC leaves
 // h as the frame has it.
-func (m *Machine) dropInvalid(h *ethertype.Header, err error) {
+func (m *Machine) dropInvalid(h *ethertype.Header, frame []byte, err error) {
+	if _, sealed := ethertype.IsSealed(frame); sealed {
+		m.Conns.Drop(code.DropSealed)
+		m.hooks.Sealed(frame)
+		return
+	}
 	m.Conns.Drop(parseReason(err))
 	if err == ethertype.ErrCRC {
 		m.receiveDamaged(h)

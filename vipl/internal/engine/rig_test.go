@@ -53,6 +53,7 @@ const lowest, ports, mtu = 100, 8, 1500
 func newRig(t testing.TB) *rig {
 	r := &rig{t: t, now: int64(time.Hour)}
 	r.m.Init(r, &r.eng, slog.New(slog.NewTextHandler(io.Discard, nil)), (*reliability.Config)(nil).Resolve(), 5, Hooks{
+		Sealed:  func([]byte) {},
 		Dead:    func(cause error) { r.dead = append(r.dead, cause) },
 		Damaged: func(*conn.Conn) { r.damaged++ },
 	})

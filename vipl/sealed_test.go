@@ -1,0 +1,153 @@
+package vipl_test
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/reliability"
+	"github.com/bobnet-go/bobnet/transport"
+	"github.com/bobnet-go/bobnet/transport/seal"
+	"github.com/bobnet-go/bobnet/transport/sim"
+	"github.com/bobnet-go/bobnet/vipl"
+)
+
+// sealKey returns one of several keys.
+func sealKey(n byte) seal.Key { return seal.Key{n, 31: n} }
+
+// sealedWorld returns a world whose NICs have a key.
+func sealedWorld(opts sim.Options) *world {
+	w := newWorld(opts)
+	w.key = seal.Fixed(sealKey(1))
+	return w
+}
+
+// TestSealedStorm has a connection carry everything that connections carry, over a segment
+// that loses, doubles, reorders and corrupts sealed frames, while sessions replace each
+// other.
+func TestSealedStorm(t *testing.T) {
+	seeds(t, manySeeds, func(seed uint64) error {
+		opts := sim.Options{Seed: seed, Bandwidth: 1e9, Loss: 0.02, Dup: 0.02, Reorder: 0.03, Corrupt: 0.01}
+		attr := vipl.Attributes{Reliability: reliableLevels[seed%2], PeerTimeout: 20 * time.Second, ConnectTimeout: 30 * time.Second}
+		w := newWorld(opts)
+		w.seals = &seal.Options{Keys: seal.Fixed(sealKey(1)), Limits: seal.Limits{Frames: 50 + seed%50}}
+		if err := w.converse(attr, 1, 60, 200_000); err != nil {
+			return err
+		}
+		for _, n := range w.nics {
+			s, sealed := n.SealStats()
+			if !sealed || s.Sealed == 0 {
+				return fmt.Errorf("%+v", s)
+			}
+			if d := n.Snapshot().Dropped; d[vipl.DropCRC]+d[vipl.DropFormat] > 0 {
+				return fmt.Errorf("frames that were changed got through: %v", d)
+			}
+		}
+		return nil
+	})
+}
+
+// TestSealedRestart is TestRestart with a key: a new process at the address of one that was
+// killed is found by the notice that it does not know the session.
+func TestSealedRestart(t *testing.T) {
+	for _, reborn := range []bool{true, false} {
+		seeds(t, manySeeds, func(seed uint64) error {
+			r := &restart{world: sealedWorld(sim.Options{Seed: seed, Bandwidth: 1e9, Loss: 0.02}), seed: seed, reborn: reborn,
+				attr: &vipl.Attributes{Reliability: reliableLevels[seed%2]}}
+			if seed%3 == 0 {
+				return r.ofReceiver()
+			}
+			return r.ofSender()
+		})
+	}
+}
+
+// TestSealedStrangers: NICs with another key, or none, find nobody and connect to nobody,
+// are not found, and both sides say why.
+func TestSealedStrangers(t *testing.T) {
+	one, other := seal.Fixed(sealKey(1)), seal.Fixed(sealKey(2))
+	for _, c := range []struct {
+		name           string
+		server, client seal.Source
+		hint           string // of the client
+		serverCounts   func(seal.Stats) uint64
+	}{
+		{"another key", one, other, "it cannot open our frames: it has another key or none", func(s seal.Stats) uint64 { return s.OtherKey }},
+		{"no key", one, nil, "its frames are sealed, and this NIC has no key", func(s seal.Stats) uint64 { return s.Unsealed }},
+		{"the client alone", nil, one, "", nil},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			w := newWorld(sim.Options{Seed: 3, MTU: 1500})
+			over := false
+			server := w.node("server", &vipl.Config{Key: c.server}, func(n *vipl.NIC) error {
+				if _, err := n.Listen(service); err != nil {
+					return err
+				}
+				if err := n.Advertise("service", ethertype.Addr{MAC: n.Addr().MAC, Port: service}); err != nil {
+					return err
+				}
+				for !over {
+					if err := linger(n); err != nil {
+						return err
+					}
+				}
+				if s, _ := n.SealStats(); c.serverCounts != nil && c.serverCounts(s) == 0 {
+					return fmt.Errorf("not counted: %+v", s)
+				}
+				if d := n.Snapshot().Dropped[vipl.DropSealed]; c.server == nil && d == 0 {
+					return errors.New("sealed frames are not counted")
+				}
+				return nil
+			}).MAC()
+			w.node("client", &vipl.Config{Key: c.client}, func(n *vipl.NIC) error {
+				defer func() { over = true }()
+				if _, err := n.Lookup(bg, "service"); err == nil {
+					return errors.New("the name was found")
+				}
+				if found, err := n.Discover(bg); err != nil || len(found) > 0 {
+					return fmt.Errorf("found %v, %w", found, err)
+				}
+				v, err := n.CreateVI(&vipl.Attributes{Reliability: reliability.ReliableDelivery, ConnectTimeout: time.Second}, nil, nil)
+				if err != nil {
+					return err
+				}
+				if err = v.Connect(bg, ethertype.Addr{MAC: server, Port: service}, nil); !errors.Is(err, vipl.ErrTimeout) || !strings.Contains(err.Error(), c.hint) {
+					return fmt.Errorf("connect: %w, want a hint %q", err, c.hint)
+				}
+				return nil
+			})
+			if err := w.run(); err != nil {
+				t.Fatal(err)
+			}
+		})
+	}
+}
+
+// TestSealedOpen: what Open refuses, and how the environment says a key.
+func TestSealedOpen(t *testing.T) {
+	station := func() transport.Link { return sim.New(sim.Options{Seed: 1}).Station("a") }
+	for name, cfg := range map[string]vipl.Config{
+		"any user": {Key: seal.Fixed(sealKey(1)), AnyUser: true},
+		"no keys":  {Key: seal.Fixed()},
+		"no file":  {Key: seal.File(t.TempDir() + "/none")},
+	} {
+		cfg.Link = station()
+		if n, err := vipl.Open(&cfg); !errors.Is(err, vipl.ErrInvalidParameter) {
+			t.Errorf("%s: %v, want ErrInvalidParameter", name, err)
+			if err == nil {
+				n.Close()
+			}
+		}
+	}
+	t.Setenv(vipl.EnvKey, sealKey(1).Text())
+	if source, err := vipl.KeyWanted(); err != nil || source == nil {
+		t.Errorf("no key in the environment: %v", err)
+	}
+	t.Setenv(vipl.EnvKeyFile, "file")
+	if _, err := vipl.KeyWanted(); !errors.Is(err, vipl.ErrInvalidParameter) {
+		t.Errorf("two keys in the environment: %v", err)
+	}
+}
