@@ -31,6 +31,7 @@ var verbs = []func() *cobra.Command{
 	newInfoCmd,
 	newDoctorCmd,
 	newPerfCmd,
+	newKeyCmd,
 	newPingCmd,
 	newMapCmd,
 	newPaperCmd,

@@ -78,15 +78,16 @@ func TestHelp(t *testing.T) {
 	}
 }
 
-// TestInterfaceFlag: every verb that opens a NIC is told its interface and driver
+// TestInterfaceFlag: every verb that opens a NIC is told its interface, driver and key
 // alike.
 func TestInterfaceFlag(t *testing.T) {
 	for _, cmd := range newRootCmd().Commands() {
 		flag := cmd.Flags().Lookup("iface")
 		switch name := cmd.Name(); {
 		case name == "info" || name == "doctor" || name == "perf" || name == "ping" || name == "daemon" || name == "run" || name == "node" || name == "tun":
-			if driver := cmd.Flags().Lookup("driver"); flag == nil || flag.Shorthand != "i" || driver == nil {
-				t.Errorf("%s has the flags %+v and %+v", name, flag, driver)
+			driver, key := cmd.Flags().Lookup("driver"), cmd.Flags().Lookup("key")
+			if flag == nil || flag.Shorthand != "i" || driver == nil || key == nil && name != "run" && name != "node" {
+				t.Errorf("%s has the flags %+v, %+v and %+v", name, flag, driver, key)
 			}
 		case name == "map" || name == "card": // they are cards: their driver is no choice
 			if driver := cmd.Flags().Lookup("driver"); flag == nil || flag.Shorthand != "i" || driver != nil {

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/bobnet-go/bobnet/transport/seal"
 	"github.com/bobnet-go/bobnet/vipl"
 	"github.com/spf13/cobra"
 )
@@ -17,7 +18,32 @@ func nicFlags(cmd *cobra.Command, cfg *vipl.Config) {
 	f.Var(driverName{&cfg.Driver}, "driver",
 		strings.Join(vipl.Drivers(), ", ")+": how frames travel; udp needs no privilege, and asks the stations of $"+vipl.EnvPeers+
 			" one by one; by default $"+vipl.EnvDriver+", or ring")
+	f.Var(keyFile{cfg: cfg, path: new(string)}, "key", "`file` with the key of sealed frames, as bobnet key makes it; by default $"+vipl.EnvKeyFile+", or none")
 }
+
+// keyFile is a flag whose value is the path of a key file.
+type keyFile struct {
+	cfg  *vipl.Config
+	path *string
+}
+
+func (k keyFile) String() string {
+	if k.path == nil {
+		return "" // of the zero value, to which pflag compares defaults
+	}
+	return *k.path
+}
+
+func (k keyFile) Set(path string) error {
+	source := seal.File(path)
+	if _, err := source(); err != nil {
+		return err
+	}
+	*k.path, k.cfg.Key = path, source
+	return nil
+}
+
+func (keyFile) Type() string { return "file" }
 
 // driverName is a flag whose value is the name of a driver.
 type driverName struct{ name *string }

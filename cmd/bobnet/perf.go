@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/netip"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -28,6 +29,9 @@ hold on a noisy machine.
   --listen   waits for clients on this machine's segment
   --to ADDR  measures against a --listen: its address, or the name it printed
   --apps     runs applications in namespaces of this machine
+
+With --key FILE --local measures vipl over the link ring twice, as it is and with
+sealed frames; the others have all that goes between them sealed.
 
 With --link shm both ends are processes of one namespace, joined by shared
 memory; the stacks "line" and "handoff" then show what a bare cache line takes
@@ -108,6 +112,7 @@ type perfCall struct {
 	listen   bool
 	to       string
 	nic      vipl.Config
+	key      string // the file
 	ip       string
 	json     bool
 	plot     string
@@ -200,6 +205,8 @@ func (c *perfCall) check(cmd *cobra.Command) error {
 			modes++
 		}
 	}
+	c.plan.Sealed = c.local && cmd.Flags().Changed("key")
+	c.key = cmd.Flag("key").Value.String()
 	if modes != 1 {
 		return errors.New("perf wants one of --local, --listen, --to and --apps; see: bobnet perf --help")
 	}
@@ -257,6 +264,11 @@ func (c *perfCall) run(ctx context.Context, out, errOut io.Writer) (err error) {
 		c.plan.Links = []string{c.nic.Driver}
 	}
 	if c.local {
+		if c.plan.Sealed {
+			if err := passKey(c.key); err != nil {
+				return err
+			}
+		}
 		return c.runLocal(ctx, out, errOut)
 	}
 	ip, err := c.parseIP()
@@ -315,6 +327,15 @@ func (c *perfCall) runLocal(ctx context.Context, out, errOut io.Writer) error {
 	records, err := perf.Local(ctx, c.plan, cfg)
 	show.end()
 	return errors.Join(c.show(out, records), err)
+}
+
+// passKey tells the halves where the key file is, whatever their working directory.
+func passKey(path string) error {
+	full, err := filepath.Abs(path)
+	if err != nil {
+		return fmt.Errorf("finding the key file: %w", err)
+	}
+	return os.Setenv(perf.EnvKeyFile, full)
 }
 
 // perfHalf returns the command line of a half.

@@ -80,7 +80,7 @@ func (viplStack) Open(ctx context.Context, h *Half, c Case) (Conn, error) {
 
 // openNIC opens a NIC that waits as the case says.
 func (h *Half) openNIC(c Case) (*vipl.NIC, error) {
-	cfg := &vipl.Config{Interface: h.Interface, Driver: c.Link, Wrap: h.Wrap, Spin: spinForEver}
+	cfg := &vipl.Config{Interface: h.Interface, Driver: c.Link, Wrap: h.Wrap, Spin: spinForEver, Key: c.key()}
 	if c.Wait == Block {
 		cfg.Spin = -1
 	}

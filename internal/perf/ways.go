@@ -2,9 +2,11 @@ package perf
 
 import (
 	"fmt"
+	"os"
 	"slices"
 
 	"github.com/bobnet-go/bobnet/transport/ring"
+	"github.com/bobnet-go/bobnet/transport/seal"
 )
 
 // Ways says how the link "ring" is used, where it has a choice. A way is "on",
@@ -12,6 +14,7 @@ import (
 type Ways struct {
 	XDP  string `json:"xdp,omitempty"`  // sends through AF_XDP
 	Long string `json:"long,omitempty"` // carries frames beyond the MTU
+	Seal string `json:"seal,omitempty"` // frames are sealed under a key: "on" or ""
 }
 
 // Choices of the ways; see ring.Choice.
@@ -19,7 +22,7 @@ var Choices = []string{ring.Auto.String(), ring.On.String(), ring.Off.String()}
 
 // String names the ways that are not the link's own choice: "xdp=on/long=off".
 func (w Ways) String() (text string) {
-	for _, way := range []struct{ name, choice string }{{"xdp", w.XDP}, {"long", w.Long}} {
+	for _, way := range []struct{ name, choice string }{{"xdp", w.XDP}, {"long", w.Long}, {"seal", w.Seal}} {
 		if way.choice == "" {
 			continue
 		}
@@ -46,11 +49,32 @@ func (p *Plan) withWays(cases []Case) []Case {
 				continue
 			}
 			for _, c.Long = range chosen(p.Long) {
-				all = append(all, c)
+				all = append(all, p.withSeal(c)...)
 			}
 		}
 	}
 	return all
+}
+
+// withSeal returns c, and for the stack vipl, if the plan wants it, c with sealed frames.
+func (p *Plan) withSeal(c Case) []Case {
+	sealed := c
+	if sealed.Seal = "on"; p.Sealed && c.Stack == "vipl" {
+		return []Case{c, sealed}
+	}
+	return []Case{c}
+}
+
+// EnvKeyFile tells the halves that Local starts which file has the key of the cases whose
+// frames are sealed.
+const EnvKeyFile = "BOBNET_PERF_KEY_FILE"
+
+// key returns the source of the case's key, nil for the environment's or none.
+func (c Case) key() seal.Source {
+	if c.Seal == "" {
+		return nil
+	}
+	return seal.File(os.Getenv(EnvKeyFile))
 }
 
 // chosen returns those of Choices that are in plan, in their order, in a Case's

@@ -59,3 +59,20 @@ func TestWaysByDefault(t *testing.T) {
 		}
 	}
 }
+
+// TestSealedWays: with a key, vipl over the ring is measured plain and sealed, and nothing
+// else is.
+func TestSealedWays(t *testing.T) {
+	p := Plan{Stacks: []string{"raw", "vipl", "mplite"}, Tests: []string{Latency}, Waits: []string{Spin}, Levels: Levels[:1], Links: []string{"ring", "packet"}, Sealed: true}
+	var got []string
+	for _, c := range p.Cases(9000) {
+		got = append(got, strings.TrimSpace(c.Stack+" "+c.Link+" "+c.Ways.String()))
+		if (c.key() != nil) != (c.Seal == "on") {
+			t.Errorf("%v has a key: %v", c, c.key() != nil)
+		}
+	}
+	want := []string{"raw ring", "raw packet", "vipl ring", "vipl ring seal=on", "vipl packet", "mplite ring", "mplite packet"}
+	if !slices.Equal(got, want) {
+		t.Errorf("cases\n%q, want\n%q", got, want)
+	}
+}
