@@ -200,7 +200,9 @@ func TestManyStreams(t *testing.T) {
 		}
 	}
 	f.await("as many as may be", func(s Snapshot) bool { return len(s.Neighbours) == maxStreams })
-	io.Copy(io.Discard, f.dial(nil)) // until it is refused
+	more := f.dial(nil)
+	more.Write(greeting(addr(9))) // it may be refused already
+	io.Copy(io.Discard, more)     // until it is refused
 	f.await("refused", func(s Snapshot) bool { return len(s.Neighbours) == maxStreams && s.Counts.Strangers == 1 })
 	first.Close()
 	f.await("one less", func(s Snapshot) bool { return len(s.Neighbours) == maxStreams-1 })
