@@ -19,10 +19,11 @@ type end struct {
 	staging staging
 	gone    bool // it is to be forgotten, when it has left its frame
 
-	wantsFrame bool // it is in the queue of those that are to be loaded
-	wantsPin   bool // its staging area is to be pinned
-	wantsDone  bool // its program waits for an entry of a send queue
-	news       bool // its program has not looked since the card has told it something
+	wantsFrame bool  // it is in the queue of those that are to be loaded
+	asked      int64 // when a message has come while it was not in a frame
+	wantsPin   bool  // its staging area is to be pinned
+	wantsDone  bool  // its program waits for an entry of a send queue
+	news       bool  // its program has not looked since the card has told it something
 
 	tag, shownTag wire.Tag // as the host has set it, and as the page has it
 
@@ -107,6 +108,7 @@ type driver struct {
 	ends   []*end // by their slots; nil for a free one
 	by     map[uint64]*end
 	load   fifo.Queue[*end] // that want a frame
+	spoken bool             // the last one loaded was one that was spoken to
 	alarm  int64            // when the next one of them may find one
 	pinned int              // octets of staging areas
 	faults uint64
@@ -247,10 +249,24 @@ func (d *driver) assign() {
 	}
 }
 
-// next returns the endpoint that has waited for a frame longest.
+// next returns the endpoint that is to be loaded next: by turns the one that has waited
+// longest, and of those that are being spoken to just now the one that has waited longest.
+// The card that speaks has its endpoint in a frame only for a while: one that came when all
+// who wait before it have had their turns would find nobody there.
 func (d *driver) next() (e *end, ok bool) {
-	if d.load.Len() == 0 {
+	n := d.load.Len()
+	if n == 0 {
 		return nil, false
+	}
+	d.spoken = !d.spoken
+	if d.spoken {
+		recent := d.via.now() - int64(d.cfg.Residence)
+		for i := range n {
+			if e = *d.load.At(i); e.asked >= recent {
+				d.load.Keep(func(x **end) bool { return *x != e })
+				return e, true
+			}
+		}
 	}
 	return d.load.Pop(), true
 }

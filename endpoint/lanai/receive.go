@@ -158,6 +158,7 @@ func (p *program) place() reliability.AnswerKind {
 	}
 	f := e.frame
 	if f == nil || f.state != frameLive {
+		e.asked = p.now
 		if e.state == endAway {
 			p.d.fault(e, &e.wantsFrame)
 		}
