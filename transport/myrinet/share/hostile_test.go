@@ -14,18 +14,19 @@ import (
 	"github.com/bobnet-go/bobnet/internal/vethtest"
 	"github.com/bobnet-go/bobnet/transport"
 	"github.com/bobnet-go/bobnet/transport/linktest"
+	"golang.org/x/sys/unix"
 )
 
 var seeds = seedtest.Flags("transport/myrinet/share", 3)
 
 // shared is a piece of memory that links of this process share.
 type shared struct {
-	from, to int64
-	inode    string
+	from, size uintptr
+	inode      string
 }
 
-// memories returns those that there are.
-func memories(t *testing.T) (all []shared) {
+// memories returns those that there are and are not among others.
+func memories(t *testing.T, others []shared) (all []shared) {
 	t.Helper()
 	f, err := os.Open("/proc/self/maps")
 	if err != nil {
@@ -38,10 +39,14 @@ func memories(t *testing.T) (all []shared) {
 			continue
 		}
 		m := shared{inode: fields[4]}
-		if _, err := fmt.Sscanf(fields[0], "%x-%x", &m.from, &m.to); err != nil {
+		var to uintptr
+		if _, err := fmt.Sscanf(fields[0], "%x-%x", &m.from, &to); err != nil {
 			t.Fatal(err)
 		}
-		all = append(all, m)
+		m.size = to - m.from
+		if !slices.ContainsFunc(others, func(o shared) bool { return o.inode == m.inode }) {
+			all = append(all, m)
+		}
 	}
 	return all
 }
@@ -54,22 +59,17 @@ func TestHostile(t *testing.T) {
 	seeds.Each(t, 3, func(seed uint64) error {
 		rng := rand.New(rand.NewPCG(seed, 1))
 		p := vethtest.New(t, 1500)
-		card, _ := serve(t, p, 0)
-		serve(t, p, 1)
-		far := attach(t, p, 1)
-		before := memories(t)
+		card, stop := serve(t, p, 0)
+		defer stop()
+		_, stop = serve(t, p, 1)
+		defer stop()
+		honest, far := attach(t, p, 0), attach(t, p, 1)
+		reach(t, far, honest)
+		reach(t, honest, far)
+		others := memories(t, nil) // from now on all that comes is the wild one's
 		wild := attach(t, p, 0)
 		reach(t, far, wild)
 		reach(t, wild, far)
-		own := slices.DeleteFunc(memories(t), func(m shared) bool {
-			return slices.ContainsFunc(before, func(b shared) bool { return b.inode == m.inode })
-		})
-		if len(own) == 0 {
-			return fmt.Errorf("the program shares no memory with the card")
-		}
-		honest := attach(t, p, 0)
-		reach(t, far, honest)
-		reach(t, honest, far)
 		talks := func(round int) error {
 			for _, x := range []struct{ from, to transport.Link }{{honest, far}, {far, honest}} {
 				want := fmt.Sprintf("round %d of %d", round, seed)
@@ -89,8 +89,15 @@ func TestHostile(t *testing.T) {
 		if _, forged, _ := card.Stats(); forged == 0 {
 			return fmt.Errorf("no forged frame was counted")
 		}
-		if err := scribble(rng, own, wild, talks); err != nil {
-			return fmt.Errorf("while it scribbles: %w", err)
+		for round := range 50 {
+			if err := scribble(t, rng, others); err != nil {
+				return err
+			}
+			_, _ = wild.Send([]transport.Frame{{Head: make([]byte, 100)}}) // its link may end, and begin again
+			_, _ = wild.Recv(make([][]byte, 16))
+			if err := talks(round); err != nil {
+				return fmt.Errorf("while it scribbles: %w", err)
+			}
 		}
 		wild.Close()
 		next := attach(t, p, 0)
@@ -121,32 +128,39 @@ func flood(rng *rand.Rand, wild, honest, far transport.Link) {
 	_, _ = wild.Send(batch) // what its own ring does not take is dropped
 }
 
-// scribble writes over the rings that the program shares with the card, and has it use them.
-func scribble(rng *rand.Rand, own []shared, wild transport.Link, talks func(round int) error) error {
+// scribble writes somewhere over the rings that the wild program shares with the card, which
+// are those that are not others', if there are any at the moment.
+func scribble(t *testing.T, rng *rand.Rand, others []shared) error {
+	own := memories(t, others)
+	if len(own) == 0 {
+		return nil
+	}
+	m := own[rng.IntN(len(own))]
+	junk := make([]byte, 1+rng.IntN(256))
+	for i := range junk {
+		junk[i] = byte(rng.Uint32())
+	}
+	within := int64(m.size) - int64(len(junk))
+	if rng.IntN(2) == 0 {
+		within = 4096 // where the rings say how far they are
+	}
+	at := rng.Int64N(within)
+	// The card may give the ring up at any time, and then its addresses may be anybody's. So
+	// this writes to a second mapping of the same memory, which a size of 0 makes: only of
+	// memory that is shared, EINVAL if there is other memory now.
+	base, _, errno := unix.Syscall6(unix.SYS_MREMAP, m.from, 0, m.size, unix.MREMAP_MAYMOVE, 0, 0)
+	if errno == unix.EINVAL || errno == unix.EFAULT {
+		return nil
+	}
+	if errno != 0 {
+		return fmt.Errorf("mremap: %w", errno)
+	}
+	defer unix.Syscall(unix.SYS_MUNMAP, base, m.size, 0)
 	mem, err := os.OpenFile("/proc/self/mem", os.O_WRONLY, 0)
 	if err != nil {
 		return err
 	}
 	defer mem.Close()
-	views := make([][]byte, 16)
-	for round := range 50 {
-		m := own[rng.IntN(len(own))]
-		junk := make([]byte, 1+rng.IntN(256))
-		for i := range junk {
-			junk[i] = byte(rng.Uint32())
-		}
-		at := m.from + rng.Int64N(m.to-m.from-int64(len(junk)))
-		if rng.IntN(2) == 0 {
-			at = m.from + rng.Int64N(4096) // where the rings say how far they are
-		}
-		if _, err := mem.WriteAt(junk, at); err != nil {
-			return nil // it has lost the ring already
-		}
-		_, _ = wild.Send([]transport.Frame{{Head: make([]byte, 100)}}) // its link may end
-		_, _ = wild.Recv(views)
-		if err := talks(round); err != nil {
-			return err
-		}
-	}
-	return nil
+	_, err = mem.WriteAt(junk, int64(base)+at)
+	return err
 }

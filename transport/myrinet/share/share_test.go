@@ -65,12 +65,17 @@ func attach(t *testing.T, p *vethtest.Pair, side int) *share.Link {
 // each other and the rings are there, and takes all that comes. What comes to from is lost.
 func reach(t *testing.T, from, to transport.Link) {
 	t.Helper()
-	for end := to.Now() + int64(time.Minute); !to.Ready(); {
+	view := make([][]byte, 1)
+	for end, n := to.Now()+int64(time.Minute), 0; n == 0; {
 		send(t, from, to, "probe")
 		if _, err := from.Recv(make([][]byte, 1)); err != nil { // a program looks, and so forgets the rings of a card that has ended
 			t.Fatal(err)
 		}
-		if err := to.Wait(to.Now() + int64(10*time.Millisecond)); err != nil {
+		err := to.Wait(to.Now() + int64(10*time.Millisecond))
+		if err == nil {
+			n, err = to.Recv(view)
+		}
+		if err != nil {
 			t.Fatal(err)
 		}
 		if to.Now() > end {
