@@ -45,6 +45,8 @@ var roles = map[string]func(context.Context) error{
 	"vmmc":       lasting(vmmcRole),
 	"written":    lasting(processMetricsRole),
 	"asking":     lasting(askingRole),
+	"amcard":     lasting(messagesCardRole),
+	"vmmccard":   lasting(processCardRole),
 	"rpc-server": lasting(killedServerRole),
 	"rpc-client": lasting(killedClientRole),
 	"splitc":     processRole,
