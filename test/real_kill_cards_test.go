@@ -11,8 +11,10 @@ import (
 	"github.com/bobnet-go/bobnet/endpoint"
 	"github.com/bobnet-go/bobnet/internal/lab"
 	"github.com/bobnet-go/bobnet/transport/myrinet"
+	"github.com/bobnet-go/bobnet/vmmc"
 
 	endpoints "github.com/bobnet-go/bobnet/endpoint/lanai"
+	vmmccard "github.com/bobnet-go/bobnet/vmmc/lanai"
 )
 
 // The address of the host a, which serves, is the lowest, so that it maps for all until it is
@@ -24,13 +26,13 @@ link b s:1
 link c s:2
 `
 
-// askPace is how often the role of TestCardProgramKilled asks.
+// askPace is how often the roles of TestCardProgramKilled ask.
 const askPace = 5 * time.Millisecond
 
 // What they say.
 const (
-	saysAnswer = "answer"   // of the server
-	saysBack   = "returned" // the message
+	saysAnswer = "answer"   // of the server, or the write has arrived
+	saysBack   = "returned" // the message, or an error for the write
 )
 
 // askingRole is a client of one host's endpoint, or that server, which has rank 0, on cards:
@@ -123,6 +125,53 @@ func askAgain(ctx context.Context, node *endpoint.Node, bundle *endpoint.Bundle,
 	return ctx.Err()
 }
 
+// writingRole writes to the memory of rank 0, or has it, on cards: it imports the memory, again
+// after each write that fails.
+func writingRole(ctx context.Context) error {
+	cfg := config()
+	host, err := vmmccard.Open(&vmmccard.OpenConfig{Interface: cfg.Interface, Config: vmmccard.Config{PeerTimeout: patience / 15}})
+	if err != nil {
+		return err
+	}
+	defer host.Close()
+	p, err := vmmc.Open(&vmmc.Config{Card: host, Process: uint32(cfg.Rank)})
+	if err != nil {
+		return err
+	}
+	defer p.Close()
+	if cfg.Rank == 0 {
+		if _, err := p.Export(make([]byte, 1<<16), 7, vmmc.Everybody, nil); err != nil {
+			return err
+		}
+		return p.Await(ctx, func() bool { return false })
+	}
+	pace := time.NewTicker(askPace)
+	defer pace.Stop()
+	var to *vmmc.Import
+	for n := 0; ctx.Err() == nil; n++ {
+		<-pace.C
+		if to == nil {
+			asked, cancel := context.WithTimeout(ctx, patience/20) // a question to a host that has gone may have no answer
+			to, err = p.Import(asked, vmmc.Name{ID: 7})
+			if cancel(); err != nil {
+				to = nil
+				continue // it is not there
+			}
+		}
+		if err := p.SendMsg(ctx, parcel[:64+n%2*9000], to.Addr()); err != nil {
+			if ctx.Err() != nil {
+				return err
+			}
+			to.Unimport(ctx) // what is lost has nothing to give back
+			to = nil
+			fmt.Println(saysBack)
+			continue
+		}
+		fmt.Println(saysAnswer)
+	}
+	return ctx.Err()
+}
+
 // hears waits until p has said something so many times, from now on if it says it all the time.
 func hears(t *testing.T, p *player, what string, n int) {
 	t.Helper()
@@ -139,19 +188,27 @@ func hears(t *testing.T, p *player, what string, n int) {
 }
 
 // TestCardProgramKilled: kill -9 of a switch, of a client, and of the host that serves and
-// maps, each of which has its card, under the control program of AM-II. What goes through what
-// was killed goes on when it is there again, or comes back; the others go on; nothing is left.
+// maps, each of which has its card, under the control programs of AM-II and of VMMC. What goes
+// through what was killed goes on when it is there again, or comes back; the others go on;
+// nothing is left.
 func TestCardProgramKilled(t *testing.T) {
 	if testing.Short() {
 		t.Skip("left out by -short: deaths are believed after seconds")
 	}
+	for _, role := range []string{"asking", "writing"} {
+		t.Run(role, func(t *testing.T) { killCards(t, role) })
+	}
+}
+
+// killCards lets three hosts play a role while what belongs to them is killed.
+func killCards(t *testing.T, role string) {
 	f, err := myrinet.ParseFile(cardsFabric)
 	if err != nil {
 		t.Fatal(err)
 	}
 	l := &fabricLab{Lab: newLab(t, lab.Config{Fabric: f, MTU: 9000}), t: t, f: f, program: filepath.Join(commands(t), "bobnet")}
 	start := func(rank int) *player {
-		return playOne(t, l.Lab, rank, &exec.Cmd{Args: []string{"asking"}}, roleEnv+"=asking")
+		return playOne(t, l.Lab, rank, &exec.Cmd{Args: []string{role}}, roleEnv+"="+role)
 	}
 	hub := l.startSwitch(0)
 	server, first, second := start(0), start(1), start(2)

@@ -45,6 +45,7 @@ var roles = map[string]func(context.Context) error{
 	"vmmc":       lasting(vmmcRole),
 	"written":    lasting(processMetricsRole),
 	"asking":     lasting(askingRole),
+	"writing":    lasting(writingRole),
 	"amcard":     lasting(messagesCardRole),
 	"vmmccard":   lasting(processCardRole),
 	"rpc-server": lasting(killedServerRole),
