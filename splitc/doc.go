@@ -44,6 +44,9 @@
 // are under way at the same time there is no order. Bulk and strided forms do the same to
 // many elements.
 //
+// Short stores that follow each other closely share messages: the last few of them may be
+// held back until the process makes another call that waits, Sync or Poll for example.
+//
 // Values may be changed when the call returns. Slices may not: the source of a bulk put
 // or store, and the destination of a bulk get, stay untouched until Sync. A pointer to
 // the process itself never leaves it.
@@ -89,8 +92,9 @@
 //	            bulk): a request and a reply for each primitive, bulk operations in medium
 //	            messages. Config.Card has them, and those of shm, go over a LANai card
 //	reliable    VIs of reliable delivery, two between two processes: no handlers, and no
-//	            replies to stores
-//	unreliable  VIs of the unreliable level, with a window of its own, which is the credits
+//	            replies to stores, of which short ones share messages
+//	unreliable  VIs of the unreliable level, with a window of its own, which is the credits;
+//	            stores as over reliable ones
 //	rdma        RDMA: the owner takes no part in gets and puts, and bulk data are not copied
 //
 // Processes of one host could also use another layer over package vipl's shared memory.

@@ -12,7 +12,9 @@
 // Get, Put and Call start an operation that counts in Counters.Outstanding until it has
 // its data, or has changed the other heap, or has its result. A long one counts as one or
 // as several, until all of it is done. Store starts an operation of which the sender never
-// hears: its bytes count in the owner's Counters.Stored, after the data are in its heap.
+// hears: its bytes count in the owner's Counters.Stored, after the data are in its heap. A
+// layer may hold short ones back, so that they share a message, until its rank polls or
+// waits.
 // Everything is delivered exactly once. Between operations of one rank no order is
 // promised, except that control messages of one rank arrive in the order in which they were
 // sent.
@@ -86,7 +88,7 @@ type Layer interface {
 	// Poll takes in what has come, and does not block.
 	Poll() error
 	// Wait polls until something has come or ctx ends, which is no error. What was sent
-	// before is on its way.
+	// before is on its way, or goes when there is a credit for it.
 	Wait(ctx context.Context) error
 	// Flush returns when the other ranks have what was sent, or a short time later, where
 	// that needs this rank to poll; elsewhere at once. It comes before the end of the program.

@@ -204,6 +204,9 @@ func (f *Foe) Message(heard, m []byte, lie int) int {
 		m[0], m[1] = msg.NoOp, 1
 		return msg.HeaderSize
 	}
+	if f.RNG.IntN(5) == 0 {
+		return f.stores(m)
+	}
 	m[0] = []byte{msg.Get, msg.Put, msg.Store, msg.Call}[f.RNG.IntN(4)]
 	le.PutUint64(m[4:], uint64(f.RNG.IntN(FoeHeap+100)))
 	switch m[0] {
@@ -214,4 +217,16 @@ func (f *Foe) Message(heard, m []byte, lie int) int {
 		return 8 + f.RNG.IntN(60)
 	}
 	return 12 + f.RNG.IntN(65)
+}
+
+// stores writes a message of several stores.
+func (f *Foe) stores(m []byte) int {
+	m[0] = msg.Stores
+	n := msg.HeaderSize
+	for range 1 + f.RNG.IntN(3) {
+		length := 1 + f.RNG.IntN(30)
+		binary.LittleEndian.PutUint64(m[n:], uint64(f.RNG.IntN(FoeHeap+100))|uint64(length)<<56)
+		n += 8 + length
+	}
+	return n
 }

@@ -34,6 +34,8 @@ type Base struct {
 	Closed bool  // nothing is taken in any more
 	// Take handles a completion.
 	Take func(c *vipl.Completion)
+	// Uncork sends what the layer holds back until this rank polls or waits; it may be nil.
+	Uncork func()
 
 	Clock  int64 // when what is taken was found
 	served bool  // something has come since a wait began
@@ -83,14 +85,23 @@ func (b *Base) Poll() error {
 			break
 		}
 	}
+	b.uncork()
 	return b.Err
+}
+
+func (b *Base) uncork() {
+	if b.Uncork != nil && b.Err == nil {
+		b.Uncork()
+	}
 }
 
 // Wait waits until something has come or ctx ends.
 func (b *Base) Wait(ctx context.Context) error {
+	b.uncork()
 	for b.served = false; !b.served && b.Err == nil; {
 		n, err := b.CQ.ReapWait(ctx, b.reaped[:])
 		b.take(n)
+		b.uncork()
 		if errors.Is(err, vipl.ErrTimeout) {
 			return b.Err
 		}

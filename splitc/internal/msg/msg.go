@@ -9,7 +9,8 @@
 //	     2     2  number of the operation, which its reply repeats
 //
 // Behind that comes, for get: offset (8), length (4); put and store: offset (8), data;
-// call: procedure (4), arguments; all others: data. Numbers are little-endian.
+// stores: what cork.go says; call: procedure (4), arguments; all others: data. Numbers are
+// little-endian.
 package msg
 
 import (
@@ -27,6 +28,7 @@ const (
 	Put
 	Call
 	Store   // has no reply
+	Stores  // several short ones, has no reply
 	Control // has no reply
 	Got
 	PutDone
@@ -47,16 +49,24 @@ const (
 	// HeaderSize is the length of the smallest message.
 	HeaderSize = 4
 	prefix     = HeaderSize + 8
-	shortData  = 64
-	mediumData = 8192
+	shortData  = 64   // the same over the short channel
+	mediumData = 8192 // of get, put and store
 )
 
 // Size returns the length of the longest message of a channel.
 func Size(channel int) int {
 	if channel == Short {
-		return prefix + shortData
+		return HeaderSize + storesData
 	}
 	return prefix + mediumData
+}
+
+// longest returns how many bytes a get over a channel fetches at the most.
+func longest(channel int) int {
+	if channel == Short {
+		return shortData
+	}
+	return mediumData
 }
 
 // IsReply reports whether a kind is a reply to a request.
@@ -75,6 +85,8 @@ type Carrier interface {
 	Room(ctx context.Context, proc, channel int) ([]byte, *Pending, error)
 	// Send sends the first n bytes of what Room has returned.
 	Send(proc, channel, n int) error
+	// Ready reports whether Room would not wait.
+	Ready(proc, channel int) bool
 }
 
 // errRefused is the failure of an operation that its owner has refused.
@@ -85,6 +97,8 @@ type Operations struct {
 	*mesh.Base
 	Carrier Carrier
 	result  [layer.MaxCall]byte
+	corks   []cork // by rank
+	corked  []int  // ranks of which something is held back
 }
 
 // channelFor returns over which channel so many bytes go.
@@ -152,8 +166,10 @@ func (o *Operations) Put(ctx context.Context, proc int, off uint64, src []byte) 
 func (o *Operations) Store(ctx context.Context, proc int, off uint64, src []byte) error {
 	for len(src) > 0 {
 		n := min(len(src), mediumData)
-		channel := channelFor(n)
-		b, _, err := o.Carrier.Room(ctx, proc, channel)
+		if n <= shortData {
+			return o.storeShort(ctx, proc, off, src)
+		}
+		b, _, err := o.Carrier.Room(ctx, proc, Medium)
 		if err != nil {
 			return err
 		}
@@ -162,7 +178,7 @@ func (o *Operations) Store(ctx context.Context, proc int, off uint64, src []byte
 		binary.LittleEndian.PutUint64(b[HeaderSize:], off)
 		copy(b[prefix:], src[:n])
 		o.Did.Requests++
-		if err := o.Carrier.Send(proc, channel, prefix+n); err != nil {
+		if err := o.Carrier.Send(proc, Medium, prefix+n); err != nil {
 			return err
 		}
 		src, off = src[n:], off+uint64(n)

@@ -75,10 +75,18 @@ func mutated(rng *rand.Rand, b []byte, heap int) []byte {
 		le.PutUint32(b[prefix:], uint32(rng.IntN(65)))
 	case Put, Store:
 		n += 8
+	case Stores:
+		n = HeaderSize
+		for range rng.IntN(3) {
+			le.PutUint64(b[n:], uint64(rng.IntN(heap))|uint64(1+rng.IntN(40))<<recordBits)
+			n += recordHead + int(b[n+7])
+		}
+		b[1+rng.IntN(n-1)] ^= byte(rng.IntN(8) / 7)
+		return b[:n]
 	case PutDone, Refused:
 		n = HeaderSize
 	}
-	if b[0] < Got && b[0] != Control {
+	if b[0] < Stores {
 		le.PutUint64(b[HeaderSize:], uint64(rng.IntN(heap)))
 	}
 	for range rng.IntN(4) {

@@ -22,6 +22,9 @@ func (o *Operations) Serve(from, channel int, m, reply []byte) (n int, ok bool) 
 		o.Handler.Control(from, data)
 		return 0, true
 	}
+	if kind == Stores {
+		return 0, o.stores(data)
+	}
 	if HasReply(kind) {
 		copy(reply[2:HeaderSize], m[2:])
 		o.Did.Replies++
@@ -40,18 +43,14 @@ func (o *Operations) Serve(from, channel int, m, reply []byte) (n int, ok bool) 
 	off, data := le.Uint64(data), data[8:]
 	switch kind {
 	case Get:
-		if len(data) != 4 || int64(le.Uint32(data)) > int64(Size(channel)-prefix) {
+		if len(data) != 4 || int64(le.Uint32(data)) > int64(longest(channel)) {
 			return 0, false
 		}
 		return o.read(reply, off, int(le.Uint32(data))), true
 	case Put:
 		return o.put(reply, off, data), true
 	case Store:
-		if !layer.Within(len(o.Memory), off, len(data)) {
-			o.Did.Refused++
-			return 0, true
-		}
-		o.Count.Stored += uint64(copy(o.Memory[off:], data))
+		o.store(off, data)
 		return 0, true
 	}
 	return 0, false

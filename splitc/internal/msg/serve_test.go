@@ -20,6 +20,7 @@ func FuzzServe(f *testing.F) {
 	f.Add([]byte{Get, 0, 7, 0, 16, 0, 0, 0, 0, 0, 0, 0, 8, 0, 0, 0}, true)
 	f.Add([]byte{Put, 0, 1, 2, 255, 15, 0, 0, 0, 0, 0, 0, 1}, true)
 	f.Add([]byte{Store, 0, 0, 0, 255, 255, 255, 255, 255, 255, 255, 255, 9, 9}, false)
+	f.Add([]byte{Stores, 0, 0, 0, 255, 15, 0, 0, 0, 0, 0, 1, 7, 8, 0, 0, 0, 0, 0, 0, 2, 1, 2}, true)
 	f.Add([]byte{Call, 0, 3, 0, 1, 0, 0, 0, 'x'}, false)
 	f.Add([]byte{Control, 0, 0, 0, 'x'}, false)
 	f.Fuzz(func(t *testing.T, m []byte, short bool) {

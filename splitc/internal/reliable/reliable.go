@@ -41,7 +41,8 @@ type peer [msg.Channels]*channel
 func Open(ctx context.Context, cfg layer.Config) (layer.Layer, error) {
 	l := &Layer{Base: mesh.Base{Config: cfg, Name: "reliable"}, peers: make([]*peer, cfg.Procs)}
 	l.Take = l.take
-	l.Operations = msg.Operations{Base: &l.Base, Carrier: l}
+	l.Operations = msg.New(&l.Base, l)
+	l.Base.Uncork = l.SendHeld
 	if err := l.open(ctx); err != nil {
 		l.Close()
 		return nil, err
@@ -95,8 +96,8 @@ func (l *Layer) quiet() bool {
 // Room implements msg.Carrier: it takes a credit.
 func (l *Layer) Room(ctx context.Context, proc, channel int) ([]byte, *msg.Pending, error) {
 	c := l.peers[proc][channel]
-	if c.credit == 0 || len(c.requests) == 0 {
-		if err := l.Await(ctx, &c.End, func() bool { return c.credit > 0 && len(c.requests) > 0 }); err != nil {
+	if !c.room() {
+		if err := l.Await(ctx, &c.End, c.room); err != nil {
 			return nil, nil, err
 		}
 	}
@@ -108,6 +109,15 @@ func (l *Layer) Room(ctx context.Context, proc, channel int) ([]byte, *msg.Pendi
 	}
 	return c.requests[len(c.requests)-1].mem, &c.pending, nil
 }
+
+// Ready implements msg.Carrier.
+func (l *Layer) Ready(proc, channel int) bool {
+	c := l.peers[proc][channel]
+	return c.room() || c.Gone != nil
+}
+
+// room reports whether a request may be sent.
+func (c *channel) room() bool { return c.credit > 0 && len(c.requests) > 0 }
 
 // Send implements msg.Carrier.
 func (l *Layer) Send(proc, channel, n int) error {

@@ -51,7 +51,8 @@ type peer [msg.Channels]*channel
 func Open(ctx context.Context, cfg layer.Config) (layer.Layer, error) {
 	l := &Layer{Base: mesh.Base{Config: cfg, Name: "unreliable"}, peers: make([]*peer, cfg.Procs)}
 	l.Take = l.take
-	l.Operations = msg.Operations{Base: &l.Base, Carrier: l}
+	l.Operations = msg.New(&l.Base, l)
+	l.Base.Uncork = l.SendHeld
 	if err := l.open(ctx); err != nil {
 		l.Close()
 		return nil, err
@@ -192,6 +193,12 @@ func (l *Layer) await(ctx context.Context, c *channel) error {
 	}
 	l.Waited(began)
 	return nil
+}
+
+// Ready implements msg.Carrier.
+func (l *Layer) Ready(proc, channel int) bool {
+	c := l.peers[proc][channel]
+	return c.room() || c.Gone != nil
 }
 
 // Send implements msg.Carrier.
