@@ -329,7 +329,10 @@ func sieges(t *testing.T, run func(t *testing.T, level reliability.Level, frames
 		for i, name := range wayNames {
 			way := way(i)
 			if way == 0 || level.Reliable() {
-				t.Run(level.String()+name, func(t *testing.T) { run(t, level, each, way) })
+				t.Run(level.String()+name, func(t *testing.T) {
+					t.Parallel()
+					run(t, level, each, way)
+				})
 			}
 		}
 	}
