@@ -64,6 +64,8 @@ type Collector struct {
 	cardDropped        *prometheus.Desc
 	tun                []*prometheus.Desc // as tunFields
 	tunDropped         *prometheus.Desc
+	seal               []*prometheus.Desc // as sealFields
+	sealDropped        *prometheus.Desc
 
 	plain, endpointCard, vmmcCard                                 []*prometheus.Desc // as plainFields, endpointCardFields, vmmcCardFields
 	endpointCardNacked, endpointCardReturned, endpointCardDropped *prometheus.Desc
@@ -105,6 +107,7 @@ func NewCollector(cfg *Config) *Collector {
 	c.daemon = describe(daemonFields, cfg.Labels, daemonLabels...)
 	c.card, c.cardDropped = describe(cardFields, cfg.Labels, cardLabels...), cardDropped.describe(cfg.Labels)
 	c.tun, c.tunDropped = describe(tunFields, cfg.Labels, tunLabels...), tunDropped.describe(cfg.Labels)
+	c.seal, c.sealDropped = describe(sealFields, cfg.Labels, nicLabels...), sealDropped.describe(cfg.Labels)
 	c.plain, c.endpointCard, c.vmmcCard = describe(plainFields, cfg.Labels, cardLabels...), describe(endpointCardFields, cfg.Labels, cardLabels...), describe(vmmcCardFields, cfg.Labels, cardLabels...)
 	c.endpointCardNacked, c.endpointCardReturned, c.endpointCardDropped = endpointCardNacked.describe(cfg.Labels), endpointCardReturned.describe(cfg.Labels), endpointCardDropped.describe(cfg.Labels)
 	c.vmmcCardRefused, c.vmmcCardDropped = vmmcCardRefused.describe(cfg.Labels), vmmcCardDropped.describe(cfg.Labels)
@@ -167,9 +170,9 @@ func (c *Collector) WatchRank(m *mplite.Comm) (forget func()) {
 
 // Describe implements prometheus.Collector.
 func (c *Collector) Describe(ch chan<- *prometheus.Desc) {
-	for _, descs := range [][]*prometheus.Desc{c.nic, c.vi, c.rank, c.node, c.process, c.world, c.stream, c.rpc, c.daemon, c.card, c.plain, c.endpointCard, c.vmmcCard, c.mapper, c.maps, c.tun,
+	for _, descs := range [][]*prometheus.Desc{c.nic, c.vi, c.rank, c.node, c.process, c.world, c.stream, c.rpc, c.daemon, c.card, c.plain, c.endpointCard, c.vmmcCard, c.mapper, c.maps, c.tun, c.seal,
 		{c.nicInfo, c.viInfo, c.drops, c.errors, c.lost, c.unused, c.again, c.collectives, c.refused, c.returned},
-		{c.refusedWrites, c.splitcOps, c.splitcBytes, c.rpcCalls, c.rpcRefused, c.cardDropped, c.tunDropped},
+		{c.refusedWrites, c.splitcOps, c.splitcBytes, c.rpcCalls, c.rpcRefused, c.cardDropped, c.tunDropped, c.sealDropped},
 		{c.endpointCardNacked, c.endpointCardReturned, c.endpointCardDropped, c.vmmcCardRefused, c.vmmcCardDropped}} {
 		for _, d := range descs {
 			ch <- d
@@ -182,7 +185,9 @@ func (c *Collector) Collect(ch chan<- prometheus.Metric) {
 	for _, n := range c.nics.list() {
 		s := n.it.Snapshot()
 		a := &s.Attributes
-		c.collectNIC(ch, &s, c.nics.distinct(n, fmt.Sprint(a.Name, " ", a.Addr.Port)))
+		port := strconv.Itoa(int(a.Addr.Port)) + c.nics.distinct(n, fmt.Sprint(a.Name, " ", a.Addr.Port))
+		c.collectNIC(ch, &s, port)
+		c.collectSeal(ch, n.it, a.Name, port)
 	}
 	if comm := c.rankComm(); comm != nil {
 		s := rankState{comm.Snapshot(), comm.Pending()}
@@ -219,10 +224,10 @@ func counter(desc *prometheus.Desc, n uint64, labels ...string) prometheus.Metri
 	return prometheus.MustNewConstMetric(desc, prometheus.CounterValue, float64(n), labels...)
 }
 
-// collectNIC exports a NIC; distinct is what its port has behind it.
-func (c *Collector) collectNIC(ch chan<- prometheus.Metric, s *vipl.Snapshot, distinct string) {
+// collectNIC exports a NIC under the label port.
+func (c *Collector) collectNIC(ch chan<- prometheus.Metric, s *vipl.Snapshot, port string) {
 	a := &s.Attributes
-	name, port := a.Name, strconv.Itoa(int(a.Addr.Port))+distinct
+	name := a.Name
 	emit(ch, c.nic, nicFields, s, name, port)
 	ch <- prometheus.MustNewConstMetric(c.nicInfo, prometheus.GaugeValue, 1, name, port, a.Addr.MAC.String(), a.Driver, fmt.Sprintf("%016x", a.Incarnation))
 	for _, why := range vipl.Drops() {

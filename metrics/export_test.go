@@ -23,10 +23,11 @@ type Metric struct {
 // what they are of.
 func Metrics() map[string][]Metric {
 	all := map[string][]Metric{
-		"NIC":  list(nicFields, nicLabels),
-		"VI":   list(viFields, viLabels),
-		"rank": list(rankFields, nil),
-		"node": list(nodeFields, nodeLabels),
+		"NIC":                         list(nicFields, nicLabels),
+		"NIC whose frames are sealed": list(sealFields, nicLabels),
+		"VI":                          list(viFields, viLabels),
+		"rank":                        list(rankFields, nil),
+		"node":                        list(nodeFields, nodeLabels),
 
 		"process of VMMC":    list(processFields, processLabels),
 		"process of Split-C": list(worldFields, worldLabels),
@@ -52,6 +53,8 @@ func Metrics() map[string][]Metric {
 		switch {
 		case len(f.labels) > 2 && f.labels[2] == "vi":
 			of = "VI"
+		case strings.HasPrefix(f.name, "bobnet_seal_"):
+			of = "NIC whose frames are sealed"
 		case f.labels[0] == "interface":
 			of = "NIC"
 		case f.labels[0] == "node":
@@ -100,6 +103,9 @@ func Reasons() (link, cause [][2]string) { return reasons(linkDrops), reasons(ca
 func RefusalReasons() (writes, calls, refused [][2]string) {
 	return reasons(writeRefusals), reasons(callStatuses), reasons(callRefusals)
 }
+
+// SealReasons is Reasons of frames that are not opened, or not sent sealed.
+func SealReasons() [][2]string { return reasons(sealDrops) }
 
 // CardReasons is Reasons of the packets that cards lose.
 func CardReasons() [][2]string { return reasons(cardDrops) }

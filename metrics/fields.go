@@ -64,7 +64,7 @@ var (
 )
 
 // families are all of them.
-var families = []*family{&tunDropped, &nicInfo, &viInfo, &drops, &errors, &lost, &unused, &again, &collectives, &refused, &returned, &refusedWrites, &splitcOps, &splitcBytes, &rpcCalls, &rpcRefused, &cardDropped,
+var families = []*family{&tunDropped, &sealDropped, &nicInfo, &viInfo, &drops, &errors, &lost, &unused, &again, &collectives, &refused, &returned, &refusedWrites, &splitcOps, &splitcBytes, &rpcCalls, &rpcRefused, &cardDropped,
 	&endpointCardNacked, &endpointCardReturned, &endpointCardDropped, &vmmcCardRefused, &vmmcCardDropped}
 
 var nicFields = []field[vipl.Snapshot]{

@@ -95,6 +95,7 @@ func reference(t *testing.T) string {
 	for _, of := range []struct{ name, intro string }{
 		{"NIC", "One series for each NIC that a process watches, by `interface` and `port`, the lowest of its port range. " +
 			"A second one of the process with the same, by another driver or with another EtherType, has `#2` behind its port; `bobnet_nic_info` tells which is which."},
+		{"NIC whose frames are sealed", "Beside those of a NIC, if it has a key (`vipl.Config.Key`)."},
 		{"VI", "One series for each VI, by its `port` as `vi`, and those of its NIC."},
 		{"rank", "One series for the process's rank in an MPLite job."},
 		{"node", "One series for each node of active messages, by the address at which it takes connections."},
@@ -120,6 +121,7 @@ func reference(t *testing.T) string {
 	writes, calls, refusedCalls := metrics.RefusalReasons()
 	values(&b, "`reason` of `bobnet_nic_receive_dropped_frames_total` and `bobnet_vi_receive_dropped_frames_total`", reasonsOf(t, "../vipl/stats.go", "Drop", texts(vipl.Drops())))
 	values(&b, "`reason` of `bobnet_link_dropped_frames_total`", link)
+	values(&b, "`reason` of `bobnet_seal_dropped_frames_total`", metrics.SealReasons())
 	values(&b, "`code` of `bobnet_nic_asynchronous_errors_total`", reasonsOf(t, "../vipl/async.go", "Code", texts(vipl.ErrorCodes())))
 	values(&b, "`cause` of `bobnet_vi_retransmissions_total`", cause)
 	var kinds []string
