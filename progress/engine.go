@@ -1,6 +1,7 @@
 package progress
 
 import (
+	"runtime"
 	"sync"
 	"time"
 
@@ -65,6 +66,7 @@ type Engine struct {
 	calls    callQueue
 	watching watching
 	service  *service
+	yield    func() // runtime.Gosched, but in tests
 }
 
 // Init makes e ready to drive m on link. The machine usually has the Engine as a field.
@@ -73,7 +75,7 @@ func (e *Engine) Init(link transport.Link, m Machine, cfg *Config) {
 	if cfg == nil {
 		cfg = &Config{}
 	}
-	e.link, e.machine, e.virtual = link, m, link.Info().Virtual
+	e.link, e.machine, e.virtual, e.yield = link, m, link.Info().Virtual, runtime.Gosched
 	e.now = link.Now()
 	e.lead.due = transport.Forever
 	e.spin.init(cfg.Spin, e.virtual)

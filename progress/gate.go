@@ -18,6 +18,7 @@ func (g *Gate) Open(e *Engine) {
 func (g *Gate) wake(e *Engine) {
 	for p := g.blocked; p != nil; p = p.next {
 		p.wake()
+		e.lead.woke = true
 	}
 	if e.lead.sleeping && e.lead.sleepsAt == g {
 		e.link.Wake()

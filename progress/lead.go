@@ -16,6 +16,7 @@ type leadership struct {
 	until     int64 // when the sleeper wakes by itself
 	byService bool  // the sleeper is the service goroutine
 	kicked    bool  // the service goroutine has been asked to leave link.Wait
+	woke      bool  // followers have been woken since the leader last yielded
 	lastPoll  int64 // when a caller, not the service, polled last
 	followers []*place
 	due       int64  // the earliest deadline of a follower, or an earlier time

@@ -105,6 +105,10 @@ func (e *Engine) WaitSince(w *Waiter, g *Gate, opened uint32) error {
 		return nil
 	}
 	l.taken, w.leading = true, true
+	if l.woke && !e.virtual {
+		e.letRun()
+		return nil
+	}
 	if e.now-w.started < e.spin.budget(e.now) {
 		if e.spinOnce(w) {
 			e.Poll()
@@ -117,6 +121,16 @@ func (e *Engine) WaitSince(w *Waiter, g *Gate, opened uint32) error {
 	}
 	e.sleep(w, g)
 	return nil
+}
+
+// letRun has the goroutines run that the leader has woken. They are in the queue of its own
+// processor, which it is about to keep busy, or to take into a system call: there they would
+// wait until another thread has been woken and has stolen them.
+func (e *Engine) letRun() {
+	e.lead.woke = false
+	e.mu.Unlock()
+	e.yield()
+	e.mu.Lock()
 }
 
 // callOut runs the calls that are due during a wait. The functions called may wait

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net"
 	"sync"
+	"time"
 
 	"github.com/bobnet-go/bobnet/vipl"
 )
@@ -32,6 +33,11 @@ type Counts struct {
 	Refused          uint64 // messages and requests that broke the rules; each has ended its connection
 }
 
+// spin is how long reads and writes over a NIC that a Host opens poll before they block, at
+// the most: as long as calls over HTTP and gRPC take. Where waits are longer, or others want
+// the processor, the NIC finds out, and polls less.
+const spin = 100 * time.Microsecond
+
 // Open returns a Host for the NIC that cfg names, which may be nil. Close it in the end.
 func Open(cfg *Config) (*Host, error) {
 	full, err := cfg.withDefaults()
@@ -40,7 +46,7 @@ func Open(cfg *Config) (*Host, error) {
 	}
 	h := &Host{cfg: full, nic: full.NIC, conns: map[*Conn]struct{}{}, listeners: map[*Listener]struct{}{}}
 	if h.nic == nil {
-		if h.nic, err = vipl.Open(&vipl.Config{Interface: full.Interface, Logger: full.Logger}); err != nil {
+		if h.nic, err = vipl.Open(&vipl.Config{Interface: full.Interface, Spin: spin, Logger: full.Logger}); err != nil {
 			return nil, fmt.Errorf("stream: %w", err)
 		}
 		h.own = true

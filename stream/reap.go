@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"os"
+	"runtime"
 	"time"
 
 	"github.com/bobnet-go/bobnet/stream/internal/flow"
@@ -24,6 +25,7 @@ func (c *Conn) wait(ctx context.Context, limit int64) error {
 	}
 	cq, seen := c.cq, c.seen
 	c.unlock()
+	runtime.Gosched() // others of the program's use the processor rather than look for another one
 	err := cq.WaitSince(ctx, d, seen)
 	c.lock()
 	if c.torn {
