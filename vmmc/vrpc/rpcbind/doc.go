@@ -45,7 +45,7 @@
 // Entries belong to the user for whom the kernel vouches at the socket, or to root where a
 // caller has a port below 1024 at the loopback. Nobody else registers anything, entries are
 // removed by their owner or by root, and rpcbind's own stay. There are 4096 entries at
-// most. Calls made for others are off unless ServerConfig.RemoteCalls allows them: they let
+// most, of 2 MiB in a dump, and a user other than root has an eighth of both at most. Calls made for others are off unless ServerConfig.RemoteCalls allows them: they let
 // strangers speak to programs as if they were of the same machine. They are never made to
 // rpcbind itself.
 package rpcbind

@@ -6,8 +6,13 @@ import (
 	"sync"
 )
 
-// maxEntries bounds what may be registered.
-const maxEntries = 4096
+// Bounds of what may be registered: a user other than root may have the share-th part, so that
+// none can keep the others out, and all of it fits into the reply to DUMP.
+const (
+	maxEntries = 4096
+	maxOctets  = 2 << 20 // of entries in that reply
+	share      = 8
+)
 
 // table is what is registered.
 type table struct {
@@ -22,11 +27,37 @@ func (t *table) set(n Entry) bool {
 	if old := t.index(n.Program, n.Version, n.Netid); old >= 0 {
 		return t.entries[old].Addr == n.Addr
 	}
-	if len(t.entries) == maxEntries {
+	if !t.room(&n) {
 		return false
 	}
 	t.entries = append(t.entries, n)
 	return true
+}
+
+// room reports whether an entry may be added.
+func (t *table) room(n *Entry) bool {
+	own, octets, ownOctets := 1, n.octets(), n.octets()
+	for i := range t.entries {
+		size := t.entries[i].octets()
+		octets += size
+		if t.entries[i].Owner == n.Owner {
+			own++
+			ownOctets += size
+		}
+	}
+	if len(t.entries) == maxEntries || octets > maxOctets {
+		return false
+	}
+	return n.Owner == superuser || own <= maxEntries/share && ownOctets <= maxOctets/share
+}
+
+// octets returns how many an entry takes in a list.
+func (n *Entry) octets() int {
+	size := 4 + minEntry
+	for _, text := range []string{n.Netid, n.Addr, n.Owner} {
+		size += (len(text) + 3) &^ 3
+	}
+	return size
 }
 
 // unset removes what owner may remove, of all netids if netid is empty, and reports whether
