@@ -57,7 +57,10 @@
 // where it is sent from, into the server's ring: no system call, no layer in between, and one
 // copy on each way, when XDR decodes opaque data out of the ring (the paper's compatible form).
 // Program.InPlace and Client.CallInPlace leave it there instead, and Program.ResultsInPlace
-// has results sent from where they lie. A message of more than 3/8 of ServerConfig.Ring or
+// has results sent from where they lie. Arguments are always copied into the message as they
+// are encoded: a call can end, with its context, before it has been sent, and then they are
+// the caller's again. That is no copy of a receive, which are those that the paper counts
+// (section 5.4). A message of more than 3/8 of ServerConfig.Ring or
 // ClientConfig.Ring goes in several pieces, which are put together by one copy more.
 // The caller's goroutine drives the network while it waits, and takes the replies of other
 // callers, too.
