@@ -63,7 +63,8 @@ Vrpc calls a procedure with arguments and results of the size in the test latenc
 and first the null procedure, as messages of 0 bytes; in the test bandwidth each
 call gets a reply of the size. One call follows the other. The same service is
 measured over VMMC (with replies left in place, too), TCP and UDP, and compared
-with that over TCP.
+with that over TCP. With --local a C program of the RPC library libtirpc is
+compared, too, where it can be built: its latency over TCP ("vrpc/libtirpc").
 
 Splitc is two processes of Split-C, over each of --layer. Its latency is that of
 stores, its read a blocking one; it stores in the tests rate and bandwidth, and puts
@@ -305,6 +306,7 @@ func (c *perfCall) runLocal(ctx context.Context, out, errOut io.Writer) error {
 	if err != nil {
 		return err
 	}
+	defer c.buildLibtirpc(ctx, errOut)()
 	show := newProgress(errOut)
 	cfg := perf.LocalConfig{Half: half, Profiles: c.profiles, Pcap: c.pcap, Progress: show.sample}
 	cfg.Lab = func(l *lab.Lab, ranks [2]int) (env [2][]string, done func(), err error) {
@@ -374,4 +376,20 @@ func (c *perfCall) print(out io.Writer, records []perf.Record) error {
 		}
 	}
 	return nil
+}
+
+// buildLibtirpc makes the C program that vrpc is compared with, if vrpc is measured, or says
+// why there is none. done removes it.
+func (c *perfCall) buildLibtirpc(ctx context.Context, errOut io.Writer) (done func()) {
+	if len(c.plan.Stacks) > 0 && !slices.Contains(c.plan.Stacks, "vrpc") {
+		return func() {}
+	}
+	dir, err := os.MkdirTemp("", "bobnet-perf-")
+	if err == nil {
+		c.plan.Libtirpc, err = perf.BuildLibtirpc(ctx, dir)
+	}
+	if err != nil {
+		fmt.Fprintf(errOut, "vrpc/libtirpc is left out: %v\n", err)
+	}
+	return func() { os.RemoveAll(dir) }
 }

@@ -48,6 +48,9 @@ type Half struct {
 	// returns.
 	Wrap func(transport.Link) transport.Link
 
+	// Libtirpc is the program that BuildLibtirpc has made, or "".
+	Libtirpc string
+
 	line   func() float64 // LineTime
 	server bool
 	ctl    *control

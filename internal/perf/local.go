@@ -240,7 +240,7 @@ func RunHalf(ctx context.Context, watch Watcher) (err error) {
 		return fmt.Errorf("perf: what to do: %w", err)
 	}
 	h := NewHalf(lab.Interface, cfg.IP, ctl)
-	h.Watch = watch
+	h.Watch, h.Libtirpc = watch, cfg.Plan.Libtirpc
 	if cfg.Pcap != "" {
 		if cfg.Server {
 			cfg.Pcap += "-server"

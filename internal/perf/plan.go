@@ -62,7 +62,10 @@ type Plan struct {
 	Rounds  int           // samples of each case; 0: DefaultRounds
 	Sample  time.Duration // length of a sample; 0: DefaultSample
 	Limit   time.Duration // no case gets another sample later than this; 0: Rounds alone counts
-	Sealed  bool          // vipl is measured with sealed frames, too, on the link ring
+	// Libtirpc is the program that BuildLibtirpc has made: both halves are of this machine. Empty
+	// leaves calls by libtirpc out of vrpc.
+	Libtirpc string
+	Sealed   bool // vipl is measured with sealed frames, too, on the link ring
 }
 
 // withDefaults returns the plan with every empty field filled in.

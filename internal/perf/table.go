@@ -3,6 +3,7 @@ package perf
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"text/tabwriter"
 )
@@ -45,19 +46,26 @@ func writeGroup(w io.Writer, group []Record) error {
 // writeFigures prints the rows of a table.
 func writeFigures(w io.Writer, group []Record) error {
 	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
+	columns := "messages/s\tsent again\tdrops"
 	switch group[0].Test {
 	case Latency, Read, Overhead:
-		fmt.Fprintln(tw, "stack\tlevel\twait\tp50 us\tp99 us\tmin us\tx raw\tx tcp\tline ns\t")
+		columns = "p50 us\tp99 us\tmin us"
 	case Bandwidth, Bidirectional, Write:
-		fmt.Fprintln(tw, "stack\tlevel\twait\tMbit/s\tsent again\tdrops\tx raw\tx tcp\tline ns\t")
+		columns = "Mbit/s\tsent again\tdrops"
 	case Primitives, Bulk:
-		fmt.Fprintln(tw, "stack\tlevel\twait\tus each\tMbit/s\tsent again\tx raw\tx tcp\tline ns\t")
-	default:
-		fmt.Fprintln(tw, "stack\tlevel\twait\tmessages/s\tsent again\tdrops\tx raw\tx tcp\tline ns\t")
+		columns = "us each\tMbit/s\tsent again"
 	}
+	against := []string{"raw", "tcp"}
+	if slices.ContainsFunc(group, func(r Record) bool { return r.Mode == libtirpc }) {
+		against = append(against, libtirpc)
+	}
+	fmt.Fprintf(tw, "stack\tlevel\twait\t%s\tx %s\tline ns\t\n", columns, strings.Join(against, "\tx "))
 	for _, r := range group {
-		fmt.Fprintf(tw, "%s\t%s\t%s\t%s\t%s\t%s\t%.0f\t\n", label(r), dash(r.Reliability), r.Wait,
-			figures(r), ratio(r, baseline(group, "raw", r)), ratio(r, baseline(group, "tcp", r)), r.LineNs)
+		fmt.Fprintf(tw, "%s\t%s\t%s\t%s", label(r), dash(r.Reliability), r.Wait, figures(r))
+		for _, stack := range against {
+			fmt.Fprintf(tw, "\t%s", ratio(r, baseline(group, stack, r)))
+		}
+		fmt.Fprintf(tw, "\t%.0f\t\n", r.LineNs)
 	}
 	return tw.Flush()
 }
@@ -99,11 +107,15 @@ func figures(r Record) string {
 
 // baseline returns the record of a stack that r is compared with: it waits in
 // the same way and uses the same link, which sends in the same way. Remote
-// procedures by TCP are what others are compared with, instead of bare TCP.
+// procedures by TCP are what others are compared with, instead of bare TCP,
+// and by libtirpc, which no other stack is compared with.
 func baseline(group []Record, stack string, r Record) *Record {
 	mode := ""
 	if r.Stack == "vrpc" && stack == "tcp" {
 		stack, mode = "vrpc", "tcp"
+	}
+	if r.Stack == "vrpc" && stack == libtirpc {
+		stack, mode = "vrpc", libtirpc
 	}
 	for i, b := range group {
 		sameWay := b.Wait == r.Wait && b.Link == r.Link && b.XDP == r.XDP

@@ -121,6 +121,7 @@ func (vrpcStack) Cases(p *Plan, test string, mtu, size int) []Case {
 				cases = append(cases, carrier.cases(p, Case{Stack: "vrpc", Test: test, Mode: carrier.name, MTU: mtu, Size: size})...)
 			}
 		}
+		cases = append(cases, libtirpcCases(p, test, mtu, size)...)
 	}
 	return cases
 }
@@ -163,6 +164,9 @@ type rpcConn struct {
 
 // Open is part of Stack. The server names its address.
 func (vrpcStack) Open(ctx context.Context, h *Half, c Case) (Conn, error) {
+	if c.Mode == libtirpc {
+		return openLibtirpc(ctx, h, c)
+	}
 	for i := range rpcCarriers {
 		carrier := &rpcCarriers[i]
 		if carrier.name != c.Mode {

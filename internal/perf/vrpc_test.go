@@ -10,9 +10,18 @@ import (
 // rpcPair opens a server and a client over the loopback, and closes both at the end.
 func rpcPair(t *testing.T, c Case) (client, server Conn) {
 	t.Helper()
+	return rpcPairBy(t, c, "")
+}
+
+// rpcPairBy is rpcPair with a program of libtirpc.
+func rpcPairBy(t *testing.T, c Case, program string) (client, server Conn) {
+	t.Helper()
 	a, b := controlPair(t)
 	halves := [2]*Half{NewHalf("", netip.MustParseAddr("127.0.0.1"), a), NewHalf("", netip.MustParseAddr("127.0.0.1"), b)}
 	halves[1].server = true
+	for _, h := range halves {
+		h.Libtirpc = program
+	}
 	var conns [2]Conn
 	errs := make(chan error)
 	for i, h := range halves {
