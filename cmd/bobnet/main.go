@@ -39,6 +39,7 @@ var verbs = []func() *cobra.Command{
 	newSwitchCmd,
 	newCardCmd,
 	newTunCmd,
+	newTopCmd,
 	newRPCGenCmd,
 	newManCmd,
 	newVersionCmd,

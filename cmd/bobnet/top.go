@@ -1,0 +1,151 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"time"
+
+	"github.com/bobnet-go/bobnet/internal/lab"
+	"github.com/bobnet-go/bobnet/internal/top"
+	"github.com/bobnet-go/bobnet/vipl"
+	"github.com/spf13/cobra"
+)
+
+const topLong = `Show what goes on at the stations of the segment, and on their VIs: what is sent and
+received in a second, what is sent again, and how old the oldest frame is that is not
+acknowledged.
+
+The figures come from the metrics that programs serve, with metrics.Serve, --metrics of perf,
+lab, tun and others, or the node's agent for all of its programs. --metrics names where, also
+on other hosts; it may be repeated. Where that is a lab, all ranks are read. Stations that
+serve no metrics are shown as they answer on the segment, where this program may ask there.
+
+On a terminal it goes on until q is pressed. Else, and with --once, it prints one view and
+ends: two looks, --interval apart, so that there are rates.`
+
+// defaultMetrics is where programs usually serve their metrics, and the agent does.
+const defaultMetrics = "localhost:9464"
+
+// topCall is what bobnet top is asked for.
+type topCall struct {
+	nic       vipl.Config
+	addresses []string
+	every     time.Duration
+	order     string
+	once      bool
+	asJSON    bool
+	discover  bool
+}
+
+func newTopCmd() *cobra.Command {
+	var call topCall
+	cmd := &cobra.Command{
+		Use:     "top [flags]",
+		Short:   "Show stations, VIs and their rates, as a terminal view or as text",
+		Long:    topLong,
+		Example: "  bobnet top\n  bobnet top --metrics :9464 --metrics host2:9464\n  bobnet top --once --json --discover=false",
+		Args:    usage(cobra.NoArgs),
+		RunE:    func(cmd *cobra.Command, _ []string) error { return call.run(cmd.Context(), cmd.OutOrStdout()) },
+	}
+	nicFlags(cmd, &call.nic)
+	f := cmd.Flags()
+	f.StringArrayVar(&call.addresses, "metrics", []string{defaultMetrics}, "`address` or URL where metrics are served; may be repeated")
+	f.DurationVar(&call.every, "interval", 2*time.Second, "time between two looks")
+	f.StringVar(&call.order, "sort", string(top.ByTraffic), "what comes first: traffic, retransmissions, oldest or name")
+	f.BoolVar(&call.once, "once", false, "print one view and end, also on a terminal")
+	f.BoolVar(&call.asJSON, "json", false, "print one view as JSON and end")
+	f.BoolVar(&call.discover, "discover", true, "ask on the segment which stations there are")
+	return cmd
+}
+
+// run shows views, or prints one.
+func (c *topCall) run(ctx context.Context, out io.Writer) error {
+	order := top.Order(c.order)
+	switch order {
+	case top.ByTraffic, top.ByRetransmissions, top.ByOldest, top.ByName:
+	default:
+		return usageError{fmt.Errorf("top: --sort %s: want traffic, retransmissions, oldest or name", c.order)}
+	}
+	if c.every <= 0 {
+		return usageError{fmt.Errorf("top: --interval %v: want more than 0", c.every)}
+	}
+	sources, err := top.NewSources(c.addresses)
+	if err != nil {
+		return usageError{fmt.Errorf("top: --metrics: %w", err)}
+	}
+	defer sources.Close()
+	segment := &segment{}
+	if c.discover {
+		segment = openSegment(c.nic)
+		defer segment.close()
+	}
+	take := func() *top.Sample {
+		s := &top.Sample{At: time.Now()}
+		sources.Take(ctx, s)
+		segment.take(ctx, s)
+		return s
+	}
+	if !c.once && !c.asJSON && lab.IsTerminal(out) {
+		return top.NewScreen(take, c.every, order).Run(ctx, os.Stdin, out)
+	}
+	before := take()
+	select {
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-time.After(c.every):
+	}
+	view := top.NewView(before, take())
+	view.Sort(order)
+	if c.asJSON {
+		enc := json.NewEncoder(out)
+		enc.SetIndent("", "  ")
+		return enc.Encode(view)
+	}
+	return view.Write(out)
+}
+
+// segment is where stations are asked; without a NIC there is none.
+type segment struct {
+	nic  *vipl.NIC
+	note string // why it cannot be asked
+}
+
+// openSegment opens a NIC to ask by. That it cannot is no failure: metrics need none.
+func openSegment(cfg vipl.Config) *segment {
+	cfg.Logger = slog.Default()
+	nic, err := vipl.Open(&cfg)
+	if err != nil {
+		return &segment{note: fmt.Sprintf("the segment is not asked: %v", err)}
+	}
+	return &segment{nic: nic}
+}
+
+// listenFor is how long stations have to answer.
+const listenFor = 250 * time.Millisecond
+
+func (s *segment) take(ctx context.Context, to *top.Sample) {
+	if s.note != "" {
+		to.Notes = append(to.Notes, s.note)
+	}
+	if s.nic == nil {
+		return
+	}
+	ctx, cancel := s.nic.WithTimeout(ctx, listenFor)
+	defer cancel()
+	found, err := s.nic.Discover(ctx)
+	to.Found(found)
+	if err != nil && !errors.Is(err, vipl.ErrTimeout) {
+		to.Notes = append(to.Notes, fmt.Sprintf("the segment: %v", err))
+	}
+}
+
+func (s *segment) close() {
+	if s.nic != nil {
+		s.nic.Close()
+	}
+}

@@ -1,0 +1,131 @@
+package top
+
+import (
+	"context"
+	"errors"
+	"io"
+	"strings"
+	"time"
+
+	tea "github.com/charmbracelet/bubbletea"
+)
+
+// Screen shows one view after the other on a terminal until a person ends it. It is a thin
+// layer: what it shows are the lines of a View.
+type Screen struct {
+	take   func() *Sample // of all sources; it may take a while
+	every  time.Duration
+	before *Sample
+	view   *View
+	by     Order
+	paused bool
+	top    int // the first line that is shown below the title
+	width  int
+	height int
+}
+
+var _ tea.Model = Screen{}
+
+// NewScreen makes a screen that takes a sample, and the next one when so much time has passed
+// since that has come.
+func NewScreen(take func() *Sample, every time.Duration, by Order) Screen {
+	return Screen{take: take, every: every, by: by}
+}
+
+// Run shows the screen until a person ends it, which is no error, or ctx does.
+func (s Screen) Run(ctx context.Context, in io.Reader, out io.Writer) error {
+	_, err := tea.NewProgram(s, tea.WithContext(ctx), tea.WithInput(in), tea.WithOutput(out), tea.WithAltScreen(), tea.WithoutSignalHandler()).Run()
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	if errors.Is(err, tea.ErrProgramKilled) {
+		return nil
+	}
+	return err
+}
+
+// again asks for the next sample.
+type again struct{}
+
+// Init implements tea.Model.
+func (s Screen) Init() tea.Cmd { return s.sample }
+
+func (s Screen) sample() tea.Msg { return s.take() }
+
+// Update implements tea.Model.
+func (s Screen) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
+	switch m := msg.(type) {
+	case *Sample:
+		if !s.paused {
+			s.view = NewView(s.before, m)
+			s.view.Sort(s.by)
+		}
+		s.before = m
+		return s, tea.Tick(s.every, func(time.Time) tea.Msg { return again{} })
+	case again:
+		return s, s.sample
+	case tea.WindowSizeMsg:
+		s.width, s.height = m.Width, m.Height
+	case tea.KeyMsg:
+		return s.key(m.String())
+	}
+	return s, nil
+}
+
+// key does what a key asks for.
+func (s Screen) key(name string) (tea.Model, tea.Cmd) {
+	order := map[string]Order{"t": ByTraffic, "r": ByRetransmissions, "o": ByOldest, "n": ByName}
+	switch name {
+	case "q", "esc", "ctrl+c":
+		return s, tea.Quit
+	case "p", " ":
+		s.paused = !s.paused
+	case "up", "k":
+		s.top = max(s.top-1, 0)
+	case "down", "j":
+		s.top = min(s.top+1, s.last())
+	default:
+		if by, ok := order[name]; ok {
+			s.by = by
+			if s.view != nil {
+				s.view.Sort(by)
+			}
+		}
+	}
+	return s, nil
+}
+
+// lines returns what is known, and room how much of that the screen shows at a time.
+func (s Screen) lines() (all []string, room int) {
+	all = []string{"asking..."}
+	if s.view != nil {
+		all = s.view.lines()
+	}
+	if room = len(all); s.height > 0 {
+		room = max(s.height-1, 1)
+	}
+	return all, room
+}
+
+// last returns the first line that is shown when all behind it are.
+func (s Screen) last() int {
+	all, room := s.lines()
+	return max(len(all)-room, 0)
+}
+
+// View implements tea.Model.
+func (s Screen) View() string {
+	title := "bobnet top, by " + string(s.by) + "   t traffic, r retransmissions, o oldest, n name, p pause, up and down, q quit"
+	if s.paused {
+		title += "   (paused)"
+	}
+	lines, room := s.lines()
+	first := min(s.top, s.last())
+	shown := append([]string{title}, lines[first:min(first+room, len(lines))]...)
+	for i, line := range shown {
+		if r := []rune(line); s.width > 0 && len(r) > s.width {
+			shown[i] = string(r[:s.width])
+		}
+	}
+	return strings.Join(shown, "\n")
+}
