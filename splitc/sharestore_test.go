@@ -103,3 +103,48 @@ func storeAlone(t *testing.T, layer string, stores int) {
 		t.Error("the other process has not waited")
 	}
 }
+
+// TestLastStore: a process that answers a store with a store, and then calls nothing more,
+// does not keep the other one waiting, however soon it answers.
+func TestLastStore(t *testing.T) {
+	for _, layer := range []string{"reliable", "unreliable"} {
+		t.Run(layer, func(t *testing.T) { lastStore(t, layer) })
+	}
+}
+
+func lastStore(t *testing.T, layer string) {
+	const rounds = 5
+	p := newProgram(2, sim.Options{Delay: time.Microsecond}, splitc.Config{Layer: layer})
+	over := false
+	p.start(func(w *splitc.World) error {
+		a, err := splitc.AllSpreadMalloc[int64](bg, w, 2, 1)
+		if err != nil {
+			return err
+		}
+		for i := range rounds {
+			if w.MyProc() == 1 {
+				if err := w.StoreSync(bg, 8); err != nil {
+					return err
+				}
+			}
+			if err := splitc.Store(bg, w, a.On(1-w.MyProc()), int64(i)); err != nil {
+				return err
+			}
+			if w.MyProc() == 0 {
+				if err := w.StoreSync(bg, 8); err != nil {
+					return err
+				}
+			}
+		}
+		if w.MyProc() == 0 {
+			if over {
+				t.Error("the last store has waited for the next call of the process that made it")
+			}
+			return nil
+		}
+		err = p.Sleep(time.Second)
+		over = true
+		return err
+	})
+	check(t, p.run())
+}

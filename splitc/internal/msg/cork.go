@@ -13,9 +13,10 @@ import (
 // waits for one of them alone. A message of Stores has records behind its header, each of
 // a word, the offset with the length in its highest byte, and the data.
 //
-// A store is held back until its message is full, or until this rank polls or waits. One
-// that comes alone, later than aloneAfter after the message before was begun, leaves at
-// once, so that a rank that computes between its stores holds nothing back.
+// A store is held back until its message is full, or until this rank polls or waits. The
+// first one after that leaves at once, and so does one that comes later than aloneAfter
+// after the message before was begun: a rank that answers what it has waited for, or
+// computes between its stores, holds nothing back.
 const (
 	recordHead = 8
 	recordBits = 56 // of the offset
@@ -27,6 +28,7 @@ const (
 type cork struct {
 	used   int   // bytes of mem
 	began  int64 // when the first of a message came
+	turn   uint  // Operations.turn at that time
 	listed bool  // in Operations.corked
 	mem    [storesData]byte
 }
@@ -45,8 +47,8 @@ func (o *Operations) storeShort(ctx context.Context, proc int, off uint64, src [
 	c := &o.corks[proc]
 	if c.used == 0 {
 		now := o.NIC.Now()
-		alone := now-c.began > aloneAfter
-		c.began = now
+		alone := c.turn != o.turn || now-c.began > aloneAfter
+		c.began, c.turn = now, o.turn
 		if alone {
 			return o.storeAlone(ctx, proc, off, src)
 		}
@@ -58,7 +60,7 @@ func (o *Operations) storeShort(ctx context.Context, proc int, off uint64, src [
 		if err := o.release(proc, b); err != nil {
 			return err
 		}
-		c.began = o.NIC.Now()
+		c.began, c.turn = o.NIC.Now(), o.turn
 	}
 	c.add(off, src)
 	if !c.listed {
@@ -102,6 +104,7 @@ func (o *Operations) release(proc int, b []byte) error {
 // SendHeld sends what is held back, as far as there is room. A rank that is gone is the
 // failure.
 func (o *Operations) SendHeld() {
+	o.turn++
 	left := o.corked[:0]
 	for _, proc := range o.corked {
 		c := &o.corks[proc]

@@ -99,6 +99,7 @@ type Operations struct {
 	result  [layer.MaxCall]byte
 	corks   []cork // by rank
 	corked  []int  // ranks of which something is held back
+	turn    uint   // counts polls and waits
 }
 
 // channelFor returns over which channel so many bytes go.
