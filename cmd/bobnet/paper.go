@@ -16,9 +16,10 @@ import (
 )
 
 const paperLong = `Repeat the measurements of the papers that Bobnet follows, in virtual time, and print
-each published value beside ours: am2 (Chun, Mainwaring, Culler) and vmmc (Dubnicki et
-al.), on emulated Myrinet cards of their hardware, and bobnet (Csanady, Wyckoff), over two
-simulated machines with Fast Ethernet and Gigabit cards.
+each published value beside ours: am2 (Chun, Mainwaring, Culler), vmmc (Dubnicki et al.)
+and splitc (Begel, Buonadonna, Gay), on emulated Myrinet cards of their hardware, and
+bobnet (Csanady, Wyckoff), over two simulated machines with Fast Ethernet and Gigabit
+cards.
 
 The kind of a row says what the comparison is worth. An input is a published number that
 fixed a constant of the model; an output comes out of the programs that run; derived is

@@ -2,6 +2,7 @@ package paper
 
 import (
 	"context"
+	"errors"
 	"math"
 	"testing"
 	"time"
@@ -35,7 +36,7 @@ func moves(t *testing.T, off string, by float64, was, is map[string]float64, ite
 // no input in disguise.
 func TestMechanismsMatter(t *testing.T) {
 	if testing.Short() {
-		t.Skip("repeats experiments of three papers many times")
+		t.Skip("repeats experiments of four papers many times")
 	}
 	t.Run("bobnet", func(t *testing.T) {
 		fast := func(change func(e *Ethernet)) map[string]float64 {
@@ -50,6 +51,7 @@ func TestMechanismsMatter(t *testing.T) {
 		moves(t, "cable", 0.5, was, fast(func(e *Ethernet) { e.Bandwidth *= 10 }), "fig3.bandwidth_mbps", "fig6.bobnet_intel", "fig6.bobnet_tulip")
 	})
 	t.Run("vmmc", vmmcMechanisms)
+	t.Run("splitc", splitcMechanisms)
 	t.Run("am2 of two hosts", am2Pair)
 	t.Run("am2 of many hosts", am2Many)
 }
@@ -102,6 +104,26 @@ func vmmcMechanisms(t *testing.T) {
 			t.Errorf("%s takes %v us, with slow interrupts %v", test.what, a, b)
 		}
 	}
+}
+
+// splitcMechanisms: what the doorbells, the credits and the rules of the layers do.
+func splitcMechanisms(t *testing.T) {
+	run := func(change func(m *viaModel)) map[string]float64 {
+		m := newVIAModel()
+		change(m)
+		return repeat(t, splitcPaper(), func(b *Bench) error {
+			return errors.Join(repeatAMVIA(b, m), repeatPrimitives(b, m), repeatBulk(b, m))
+		})
+	}
+	was := run(func(*viaModel) {})
+	moves(t, "the scan of the doorbells", 0.3, was, run(func(m *viaModel) { m.costs.Scan = 0 }), "sec6.1.amvia_us", "table6-1.l_us", "table6-1.g_us")
+	moves(t, "the scan of the doorbells", 0.15, was, run(func(m *viaModel) { m.costs.Scan = 0 }), "sec6.1.of_now")
+	moves(t, "the card's time to receive", 0.05, was, run(func(m *viaModel) { m.costs.Receive = 0 }), "table6-1.g_us", "table6-1.l_us")
+	moves(t, "half of the credits", 0.4, was, run(func(m *viaModel) { m.credits[viaShort] /= 2 }), "fig6-2.knee")
+	moves(t, "several requests under way", 0.3, was, run(func(m *viaModel) { m.credits[viaShort] = 1 }), "fig6-3.both_get", "fig6-3.both_put", "fig6-4.small")
+	moves(t, "the poll routine", 0.1, was, run(func(m *viaModel) { m.poll = 0 }), "sec6.1.amvia_us", "table6-1.l_us")
+	moves(t, "stores without replies", 0.15, was, run(func(m *viaModel) { m.answered = true }), "fig6-3.stores_reliable", "fig6-3.stores_unreliable", "fig6-3.both_store")
+	moves(t, "fast hosts", 0.05, was, run(func(m *viaModel) { m.send, m.receive = 100e3, 100e3 }), "fig6-3.both_read", "fig6-3.both_write")
 }
 
 // am2Pair: what protocols and GAM's pipelining do to two hosts.

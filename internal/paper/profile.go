@@ -38,4 +38,4 @@ func (p *Paper) item(name string) *Item {
 }
 
 // Papers returns all papers, in the order in which they are repeated.
-func Papers() []*Paper { return []*Paper{am2Paper(), vmmcPaper(), bobnetPaper()} }
+func Papers() []*Paper { return []*Paper{am2Paper(), vmmcPaper(), bobnetPaper(), splitcPaper()} }

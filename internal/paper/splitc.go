@@ -1,0 +1,91 @@
+package paper
+
+import "github.com/bobnet-go/bobnet/endpoint"
+
+const (
+	receiverBound = "the receiver's card bounds our stores: for each it takes a packet and the receive that was posted again, and it is no faster at that than at a send; the paper does not say what bounds theirs"
+	storesBoth    = "over AMVIA they take twice as long, over the other two half as long again: there the card of a host that only receives is the slower one, and sends fill what is left of it"
+	nowRatio      = "our AM on the NOW takes the 21 us of its own paper, not the third of 53 us that this one draws; see am2"
+	sharedMemory  = "virtual time has no model of loads and stores of a processor; bobnet perf --stacks splitc --layer shm measures ours"
+	figure65      = "the applications run in real time only (bobnet perf --apps): the paper does not say how long they compute"
+)
+
+// millenniumProfile lists what the model says, and which number has fixed it.
+func millenniumProfile(m *viaModel) Profile {
+	t := m.timing
+	return Profile{"millennium", "two-way Pentium II of 400 MHz, Linux 2.2.1, Myrinet, VIA by a control program that scans doorbells", []Constant{
+		{"program, a doorbell looked at", float64(m.costs.Scan), "cycles", "fig6-2.plateau_us", "all of them are, before each thing that is done: AMVIA has six for each connection"},
+		{"program, a packet received", float64(m.costs.Receive), "cycles", "sec6.1.via_us", "what is left of the one-way time"},
+		{"host, a message sent", micro(m.send), "us", "table6-1.o_s_us", "beside the word that it writes to the card"},
+		{"host, a message received", micro(m.receive), "us", "table6-1.o_r_us", ""},
+		{"host, AMVIA's poll routine", micro(m.poll), "us", "sec6.1.amvia_adds_us", "what is left beside o_s and o_r: completion queue, VI, descriptor, marshalling, dispatch; once for the request and the reply that it handles"},
+		{"host, the poll routine of the layers over VIA", micro(m.poll / 2), "us", "", "the paper says that they marshal and dispatch less, not how much"},
+		{"host, rate of copies", m.memory / 1e6, "MB/s", "sec6.1.amvia_mbps", "with all that a medium message costs the host, which the paper does not tell from its copy"},
+		{"clock of the card", float64(t.Clock) / 1e6, "MHz", "", "the paper has no number; that of the VMMC paper's PCI, as are the next ones"},
+		{"start of a DMA", micro(t.DMASetup), "us", "", "as said"},
+		{"rate of the bus", float64(t.DMABandwidth) / 1e6, "MB/s", "", "as said"},
+		{"I/O write", micro(t.PIOWrite), "us", "", "as said"},
+		{"link", 160, "MB/s", "", "as said"},
+	}}
+}
+
+func splitcPaper() *Paper {
+	return &Paper{
+		Name:     "splitc",
+		Title:    "Begel, Buonadonna, Gay: Split-C for the New Millennium",
+		Profiles: []Profile{millenniumProfile(newVIAModel())},
+		Items:    splitcItems(),
+		Experiments: []Experiment{
+			{"AMVIA", []string{
+				"fig6-2.plateau_us", "sec6.1.via_us", "table6-1.o_s_us", "table6-1.o_r_us", "sec6.1.amvia_adds_us", "sec6.1.amvia_mbps",
+				"sec6.1.amvia_us", "sec6.1.of_now", "sec6.1.of_via", "table6-1.l_us", "table6-1.g_us", "fig6-2.knee", "sec7.2.buffers_kb", "sec7.2.one_vi",
+			}, func(b *Bench) error { return repeatAMVIA(b, newVIAModel()) }},
+			{"figure 6-3", []string{
+				"fig6-3.stores_reliable", "fig6-3.stores_unreliable", "fig6-3.both_read", "fig6-3.both_write", "fig6-3.both_get",
+				"fig6-3.both_put", "fig6-3.both_store", "fig6-3.now", "fig6-3.overhead",
+			}, func(b *Bench) error { return repeatPrimitives(b, newVIAModel()) }},
+			{"figure 6-4", []string{"fig6-4.small", "fig6-4.large"}, func(b *Bench) error { return repeatBulk(b, newVIAModel()) }},
+		},
+		Figures: []string{"splitc-figure6-2", "splitc-figure6-3", "splitc-figure6-4"},
+	}
+}
+
+func splitcItems() []Item {
+	const am, logp, primitives, bulk, buffers = "6.1", "6.1, table 6-1", "6.2, figure 6-3", "6.2, figure 6-4", "7.2"
+	return []Item{
+		{Name: "fig6-2.plateau_us", Place: "6.1, figure 6-2", Says: "between the requests of a burst: a process waits for the card to look at a doorbell", Kind: Input, Published: 15, Unit: "us"},
+		{Name: "sec6.1.via_us", Place: am, Says: "one way, VIA: 53 less 15", Kind: Input, Published: 38, Unit: "us"},
+		{Name: "table6-1.o_s_us", Place: logp, Says: "AMVIA, send overhead", Kind: Input, Published: 3, Unit: "us"},
+		{Name: "table6-1.o_r_us", Place: logp, Says: "AMVIA, receive overhead", Kind: Input, Published: 5, Unit: "us"},
+		{Name: "sec6.1.amvia_adds_us", Place: am, Says: "what AMVIA adds to VIA, one way", Kind: Input, Published: 15, Unit: "us"},
+		{Name: "sec6.1.amvia_mbps", Place: am, Says: "AMVIA, stream of messages of 4 KB", Kind: Input, Published: 172, Unit: "Mb/s"},
+		{Name: "sec6.1.amvia_us", Place: am, Says: "one way, AMVIA", Kind: Output, Published: 53, Unit: "us"},
+		{Name: "sec6.1.of_now", Place: am, Says: "that over one way of AM on the NOW", Kind: Output, Published: 3, Unit: "times", Why: nowRatio},
+		{Name: "sec6.1.of_via", Place: am, Says: "AMVIA's stream is less than half of VIA's", Kind: Shape},
+		{Name: "table6-1.l_us", Place: logp, Says: "AMVIA, latency", Kind: Output, Published: 45, Unit: "us"},
+		{Name: "table6-1.g_us", Place: logp, Says: "AMVIA, gap", Kind: Output, Published: 50, Unit: "us"},
+		{Name: "fig6-2.knee", Place: "6.1, figure 6-2", Says: "the burst above which the time per message rises to the gap", Kind: Output, Published: 64, Unit: "requests"},
+		{Name: "sec7.2.buffers_kb", Place: buffers, Says: "buffers of a connection, (4k+1)M for each VI, with messages of 64 B, 4 KB and 80 KB", Kind: Derived, Published: 540, Unit: "KB"},
+		{Name: "sec7.2.one_vi", Place: buffers, Says: "with one VI and 32 credits they are more than 10 MB", Kind: Shape},
+		{Name: "fig6-3.stores_reliable", Place: primitives, Says: "rate of stores over that of gets and puts, reliable VIA", Kind: Output, Published: 2, Unit: "times", Why: receiverBound},
+		{Name: "fig6-3.stores_unreliable", Place: primitives, Says: "the same, unreliable VIA", Kind: Output, Published: 2, Unit: "times", Why: receiverBound},
+		{Name: "fig6-3.both_read", Place: primitives, Says: "time of a read with both sending, over that with one; as the next ones, the mean of the three layers over VIA", Kind: Output, Published: 1, Unit: "times"},
+		{Name: "fig6-3.both_write", Place: primitives, Says: "of a write", Kind: Output, Published: 1, Unit: "times"},
+		{Name: "fig6-3.both_get", Place: primitives, Says: "of a get", Kind: Output, Published: 2, Unit: "times"},
+		{Name: "fig6-3.both_put", Place: primitives, Says: "of a put", Kind: Output, Published: 2, Unit: "times"},
+		{Name: "fig6-3.both_store", Place: primitives, Says: "of a store", Kind: Output, Published: 2, Unit: "times", Why: storesBoth},
+		{Name: "fig6-3.now", Place: primitives, Says: "the NOW is faster than all layers over VIA, in all primitives", Kind: Shape},
+		{Name: "fig6-3.overhead", Place: "6.3", Says: "stores favour reliable and unreliable VIA: they are faster there than over AMVIA, and by more than gets and puts are", Kind: Shape},
+		{Name: "fig6-3.shared_us", Place: primitives, Says: "any primitive in shared memory, under", Kind: Output, Published: 0.4, Unit: "us", Below: true, Why: sharedMemory},
+		{Name: "fig6-4.small", Place: bulk, Says: "gets of 4 octets with both sending take twice as long", Kind: Output, Published: 2, Unit: "times"},
+		{Name: "fig6-4.large", Place: bulk, Says: "the difference is smaller with gets of 4 KB", Kind: Shape},
+		{Name: "fig6-5.applications", Place: "6.3, figure 6-5", Says: "unreliable VIA is best overall, slightly ahead of reliable; pico-Ray scales best, EM3D and conjugate gradient poorly", Kind: Shape, Why: figure65},
+	}
+}
+
+// amviaBuffers returns the octets of a connection's buffers: for each kind of message as
+// many sends and receives as its credits need.
+func amviaBuffers(c endpoint.Credits) int {
+	of := func(k, m int) int { return (4*k + 1) * m }
+	return of(c.Short, 64) + of(c.Medium, 4<<10) + of(c.Bulk, 80<<10)
+}

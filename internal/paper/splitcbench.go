@@ -1,0 +1,181 @@
+package paper
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/bobnet-go/bobnet/endpoint"
+	"github.com/bobnet-go/bobnet/transport/myrinet"
+	"github.com/bobnet-go/bobnet/transport/sim"
+)
+
+// viaModel is the hardware of the Split-C paper, and what its hosts' processors take.
+type viaModel struct {
+	timing        *myrinet.Timing
+	costs         viaCosts
+	send, receive time.Duration // a message, of the host
+	poll          time.Duration // AMVIA's poll routine, when something has come
+	memory        float64       // rate of copies, octets per second
+	credits       [2]int        // of short and medium messages
+	answered      bool          // stores have replies over all layers
+}
+
+func newVIAModel() *viaModel {
+	return &viaModel{
+		timing: myrinet.PCITiming(), costs: viaCosts{Scan: 52, Receive: 106},
+		send: 3 * time.Microsecond, receive: 5 * time.Microsecond, poll: 8500, memory: 23.5e6,
+		credits: [2]int{endpoint.AMVIACredits.Short, endpoint.AMVIACredits.Medium},
+	}
+}
+
+// copies is how long the copy of n octets of a message takes. Those of a descriptor's size
+// are in the time of a send.
+func (m *viaModel) copies(n int) time.Duration {
+	if n <= 32 {
+		return 0
+	}
+	return time.Duration(float64(n) / m.memory * 1e9)
+}
+
+// The layers of the paper over VIA, and VIA itself with messages as AMVIA has them.
+func (m *viaModel) amvia() viaLayer {
+	return viaLayer{name: "am", vis: 3, credits: m.credits, least: 64, replies: true, poll: m.poll}
+}
+
+func (m *viaModel) reliable() viaLayer {
+	return viaLayer{name: "reliable", vis: 2, credits: m.credits, replies: m.answered, poll: m.poll / 2}
+}
+
+func (m *viaModel) unreliable() viaLayer {
+	l := m.reliable()
+	l.name, l.counted = "unreliable", true
+	return l
+}
+
+func (m *viaModel) via() viaLayer {
+	l := m.amvia()
+	l.name, l.replies, l.bare = "VIA", false, true
+	return l
+}
+
+func (m *viaModel) layers() []viaLayer {
+	return []viaLayer{m.amvia(), m.reliable(), m.unreliable()}
+}
+
+// run has a client on one host, and with both on each, while both serve until all are done.
+func (m *viaModel) run(ctx context.Context, layer viaLayer, both bool, client func(r *viaRank) error) error {
+	if err := context.Cause(ctx); err != nil {
+		return err
+	}
+	w := sim.New(sim.Options{Seed: 1, Limit: time.Hour})
+	hosts, err := viaPair(w, m, layer.vis)
+	if err != nil {
+		return err
+	}
+	var errs [2]error
+	for i, h := range hosts {
+		w.Go(fmt.Sprint("process ", i), func() {
+			r := &viaRank{viaHost: h, m: m, layer: layer}
+			if i == 0 || both {
+				errs[i] = client(r)
+			} else {
+				h.over = true
+			}
+			h.over = h.over || errs[i] != nil || i == 0 || both
+			for _, other := range hosts {
+				other.wait.Wake()
+			}
+			for errs[i] == nil && !(hosts[0].over && hosts[1].over) {
+				errs[i] = r.await()
+			}
+		})
+	}
+	return errors.Join(w.Run(), errs[0], errs[1])
+}
+
+// How often the benchmarks do what they measure.
+const (
+	viaRounds = 100 // of what blocks
+	viaBurst  = 640 // ten times the credits
+)
+
+// stream returns how long each of n requests for so many octets takes, in microseconds,
+// until all are complete that have replies to wait for.
+func (m *viaModel) stream(ctx context.Context, layer viaLayer, both bool, kind byte, octets, n int) (us float64, err error) {
+	err = m.run(ctx, layer, both, func(r *viaRank) error {
+		began := r.w.Now()
+		for range n {
+			if err := r.request(kind, octets); err != nil {
+				return err
+			}
+		}
+		err := r.sync()
+		us = max(us, micro(time.Duration(r.w.Now()-began))/float64(n))
+		return err
+	})
+	return us, err
+}
+
+// blocking returns how long a request takes until it is complete.
+func (m *viaModel) blocking(ctx context.Context, layer viaLayer, both bool, kind byte, octets int) (us float64, err error) {
+	err = m.run(ctx, layer, both, func(r *viaRank) error {
+		began := r.w.Now()
+		for range viaRounds {
+			if err := errors.Join(r.request(kind, octets), r.sync()); err != nil {
+				return err
+			}
+		}
+		us = max(us, micro(time.Duration(r.w.Now()-began))/viaRounds)
+		return nil
+	})
+	return us, err
+}
+
+// viaLogP is what figure 6-2 and table 6-1 have of AMVIA, in microseconds.
+type viaLogP struct {
+	send, gap float64
+	plateau   float64   // between requests of a burst
+	knee      int       // the burst, in requests, beyond which it is longer
+	issued    []float64 // when each request of a long burst had been issued
+}
+
+// measureVIALogP sends a request, and then a burst, to a host that only answers.
+func (m *viaModel) measureVIALogP(ctx context.Context) (l viaLogP, err error) {
+	err = m.run(ctx, m.amvia(), false, func(r *viaRank) error {
+		for range 2 { // an idle card, the second time
+			began := r.w.Now()
+			if err := r.request(viaPut, 4); err != nil {
+				return err
+			}
+			l.send = micro(time.Duration(r.w.Now() - began))
+			if err := r.sync(); err != nil {
+				return err
+			}
+		}
+		if err := r.w.Sleep(time.Millisecond); err != nil {
+			return err
+		}
+		began := r.w.Now()
+		for range viaBurst {
+			if err := r.request(viaPut, 4); err != nil {
+				return err
+			}
+			l.issued = append(l.issued, micro(time.Duration(r.w.Now()-began)))
+		}
+		return r.sync()
+	})
+	if err != nil {
+		return l, err
+	}
+	const settled = 16
+	l.gap = (l.issued[viaBurst-1] - l.issued[viaBurst/2-1]) / (viaBurst / 2)
+	l.plateau = (l.issued[2*settled] - l.issued[settled]) / settled
+	for i := 1; i < viaBurst && l.knee == 0; i++ {
+		if l.issued[i]-l.issued[i-1] > (l.plateau+l.gap)/2 && i > settled {
+			l.knee = i
+		}
+	}
+	return l, nil
+}

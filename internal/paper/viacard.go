@@ -1,0 +1,135 @@
+package paper
+
+import (
+	"github.com/bobnet-go/bobnet/transport"
+	"github.com/bobnet-go/bobnet/transport/myrinet"
+)
+
+// viaProgram is a VIA control program: it scans the doorbells of all VIs, one after the
+// other, and serves one send or one receive that was posted; if no doorbell is rung, a
+// packet that has come. It does one thing at a time.
+//
+// A send: the descriptor is fetched from the host's memory, then the data, and the packet
+// leaves. A receive that was posted: its descriptor is fetched. A packet: its data go to
+// the host's memory, then the descriptor's status. Its work is in the costs.
+type viaProgram struct {
+	c     *myrinet.Card
+	host  *viaHost
+	costs viaCosts
+
+	state   func() bool // what is to be done next; it reports false if it has to wait
+	staging []byte      // what is fetched
+	packet  []byte
+	sending []byte // the message
+	in      myrinet.Received
+}
+
+// viaCosts are what the program's steps take, in cycles of the card's processor.
+type viaCosts struct {
+	Scan    int // to look at a doorbell; it looks at all of them each time
+	Receive int // a packet
+}
+
+const (
+	viaDescriptor = 64 // octets of a descriptor
+	viaStatus     = 16 // of what is written back
+	viaLongest    = 4096 + viaHead
+	viaBuffers    = 200 // that packets come into: more than credits let be under way, so that no packet blocks
+	viaType       = 3
+)
+
+// Load implements myrinet.Program.
+func (p *viaProgram) Load(c *myrinet.Card) error {
+	p.c, p.state = c, p.idle
+	for i := range viaBuffers + 2 {
+		block, err := c.SRAM().Alloc("a packet", viaLongest+viaDescriptor)
+		switch {
+		case err != nil:
+			return err
+		case i == 0:
+			p.staging = block.Data
+		case i == 1:
+			p.packet = block.Data
+		default:
+			c.Post(block.Data)
+		}
+	}
+	return nil
+}
+
+// Step implements myrinet.Program.
+func (p *viaProgram) Step(int64) int64 {
+	for p.state() {
+	}
+	return transport.Forever
+}
+
+// idle looks for something to do: doorbells come before packets.
+func (p *viaProgram) idle() bool {
+	if page := p.c.Rung(); page != nil {
+		p.c.Work(p.costs.Scan * len(p.c.Pages()))
+		vi, isSend := p.host.answer(page)
+		p.c.Fetch(p.staging[:viaDescriptor], vi.descriptor[:])
+		p.state = p.posted
+		if isSend {
+			p.sending, p.state = vi.take(), p.described
+		}
+		return false
+	}
+	r, ok := p.c.Receive()
+	if !ok {
+		return false
+	}
+	p.in, p.state = r, p.delivered
+	p.c.Work(p.costs.Scan*len(p.c.Pages()) + p.costs.Receive)
+	p.c.Transfer(len(r.Payload), func() { p.host.buffer = append(p.host.buffer[:0], p.in.Payload...) })
+	return false
+}
+
+// posted has the descriptor of a receive.
+func (p *viaProgram) posted() bool {
+	if p.c.Transferring() {
+		return false
+	}
+	p.state = p.idle
+	return true
+}
+
+// described has the descriptor of a send, and fetches its data.
+func (p *viaProgram) described() bool {
+	if p.c.Transferring() {
+		return false
+	}
+	p.c.Fetch(p.staging, p.sending)
+	p.state = p.fetched
+	return false
+}
+
+// fetched has the data of a send.
+func (p *viaProgram) fetched() bool {
+	if p.c.Transferring() {
+		return false
+	}
+	p.c.Send(myrinet.AppendPacket(p.packet[:0], nil, viaType, p.staging[:len(p.sending)]))
+	p.state = p.sent
+	return false
+}
+
+func (p *viaProgram) sent() bool {
+	if p.c.Sending() {
+		return false
+	}
+	p.state = p.idle
+	return true
+}
+
+// delivered has the data of a packet in the host's memory, and writes the status.
+func (p *viaProgram) delivered() bool {
+	if p.c.Transferring() {
+		return false
+	}
+	p.c.Post(p.in.Buffer)
+	p.c.Transfer(viaStatus, func() { p.host.complete() })
+	p.state = p.posted
+	return false
+}
