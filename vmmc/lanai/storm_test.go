@@ -22,9 +22,10 @@ const (
 	stormSize  = 10000
 )
 
-// TestStorm: while cables and the switch fail and return, and bits flip, each send ends.
-// One that ends well is in the exporter's memory, whole. In the end nothing is left of the
-// processes: no page that others may write, no packet, no memory on the card.
+// TestStorm: while cables and the switch fail and return, bits flip, and a host ends without a
+// word and comes back with its address, each send ends. One that ends well is in the exporter's
+// memory, whole. In the end nothing is left of the processes: no page that others may write, no
+// packet, no memory on the card.
 func TestStorm(t *testing.T) {
 	seeds(t, 30, func(seed uint64) error {
 		s := newStorm(t, seed, 2e-7, 100*time.Millisecond, lanai.Config{})
@@ -76,7 +77,7 @@ func empty(h *lanai.Host) error {
 // storm is hosts with a process each, which all write to each other.
 type storm struct {
 	*network
-	drop  bool
+	cfg   lanai.Config
 	rng   *rand.Rand
 	end   int64 // how long it lasts, and when it is over
 	left  int
@@ -86,9 +87,9 @@ type storm struct {
 }
 
 func newStorm(t testing.TB, seed uint64, bitErrors float64, length time.Duration, cfg lanai.Config) *storm {
-	s := &storm{network: newNetwork(t, myrinet.Options{Seed: seed, BitErrors: bitErrors}), drop: cfg.Drop, end: int64(length), rng: rand.New(rand.NewPCG(seed, 1))}
 	cfg.Card.Timing = myrinet.PCITiming()
 	cfg.PeerTimeout = 20 * time.Millisecond
+	s := &storm{network: newNetwork(t, myrinet.Options{Seed: seed, BitErrors: bitErrors}), cfg: cfg, end: int64(length), rng: rand.New(rand.NewPCG(seed, 1))}
 	for i := range stormHosts {
 		s.host(i, cfg)
 	}
@@ -135,19 +136,36 @@ func (s *storm) faults() {
 	}
 }
 
-// process exports a board for each other process, and writes to the boards of all.
-func (s *storm) process(i int) error {
+// open returns a process that exports a board for each other process.
+func (s *storm) open(i int) (*vmmc.Process, error) {
 	p, err := vmmc.Open(&vmmc.Config{Card: s.hosts[i], Process: uint32(i)})
 	if err != nil {
-		return err
+		return nil, err
 	}
 	for k := range stormHosts {
 		s.board[i][k] = make([]byte, stormSize)
 		if _, err := p.Export(s.board[i][k], uint32(k), vmmc.Everybody, func(vmmc.Notification) {}); err != nil {
-			return err
+			return nil, err
 		}
 	}
+	return p, nil
+}
+
+// process writes to the boards of all. Now and then the host of the first one ends, with all
+// that it has, and another one comes in its place.
+func (s *storm) process(i int) error {
+	p, err := s.open(i)
+	if err != nil {
+		return err
+	}
 	for round := byte(1); s.Now() < s.end && err == nil; round++ {
+		if i == 0 && s.rng.IntN(8) == 0 {
+			s.cables[i].Unplug()
+			s.host(i, s.cfg)
+			if p, err = s.open(i); err != nil {
+				return err
+			}
+		}
 		err = s.write(p, i, (i+1+int(round)%(stormHosts-1))%stormHosts, round)
 	}
 	for s.left--; err == nil && s.left > 0; {
@@ -165,10 +183,12 @@ func (s *storm) process(i int) error {
 func (s *storm) write(p *vmmc.Process, i, to int, round byte) error {
 	ctx, cancel := s.limit(50 * time.Millisecond)
 	defer cancel()
+	before := s.board[to][i]
 	board, err := p.Import(ctx, vmmc.Name{Process: uint32(to), ID: uint32(i)})
 	if err != nil {
 		return nil // it is cut off: others are tried
 	}
+	now := s.board[to][i] // that, or the one before, if the host has just come back
 	for k := range 5 {
 		src := bytes.Repeat([]byte{round + byte(k)}, 1+s.rng.IntN(stormSize-1))
 		long, cancel := s.limit(10 * time.Second)
@@ -181,7 +201,7 @@ func (s *storm) write(p *vmmc.Process, i, to int, round byte) error {
 			return nil
 		}
 		s.done++
-		if !s.drop && len(src) > vmmc.DefaultShort && differ(s.board[to][i], src) > mostUnseen {
+		if !s.cfg.Drop && len(src) > vmmc.DefaultShort && min(differ(before, src), differ(now, src)) > mostUnseen {
 			return fmt.Errorf("a send of %d octets to process %d has ended, and they are not there", len(src), to)
 		}
 	}
@@ -195,7 +215,7 @@ const mostUnseen = 8
 // differ returns how many octets of memory are not those of src.
 func differ(memory, src []byte) (n int) {
 	for i := range src {
-		if memory[i] != src[i] {
+		if i >= len(memory) || memory[i] != src[i] {
 			n++
 		}
 	}
