@@ -38,6 +38,17 @@ func (l Level) String() string {
 // MarshalText returns what String does.
 func (l Level) MarshalText() ([]byte, error) { return []byte(l.String()), nil }
 
+// UnmarshalText reads what MarshalText writes, of several levels at once, too.
+func (l *Level) UnmarshalText(text []byte) error {
+	for i := range 1 << 8 {
+		if Level(i).String() == string(text) {
+			*l = Level(i)
+			return nil
+		}
+	}
+	return fmt.Errorf("reliability: %q is no level", text)
+}
+
 // Verdict is what a Receiver or a Filter says of a sequence number.
 type Verdict uint8
 

@@ -65,6 +65,16 @@ func (c ErrorCounts) MarshalJSON() ([]byte, error) {
 	return json.Marshal(by)
 }
 
+// UnmarshalJSON reads what MarshalJSON writes. Codes that it does not know are left out.
+func (c *ErrorCounts) UnmarshalJSON(text []byte) error {
+	by := map[string]uint64{}
+	err := json.Unmarshal(text, &by)
+	for code := range c {
+		c[code] = by[ErrorCode(code).String()]
+	}
+	return err
+}
+
 // ResourceCode says what an asynchronous error is about (VIP_RESOURCE_CODE).
 type ResourceCode uint8
 

@@ -39,7 +39,8 @@ type Config struct {
 	// the first block of 1024 that no other process on the interface has. If another
 	// has some of those that are asked for, the error wraps EADDRINUSE and names it.
 	Ports transport.PortRange
-	// Driver is "ring", "packet", "udp", which needs no privilege and takes an
+	// Driver is "ring", which asks the node's agent (package transport/agent) where this process
+	// may open no packet sockets, "packet", "udp", which needs no privilege and takes an
 	// IP address for Interface too, "shm", which reaches this host only and
 	// needs no Interface, or "myrinet", an emulated card that has the Interface for
 	// itself, as one end of a cable: the one that a process serves there (bobnet card), or
@@ -153,6 +154,7 @@ func Open(cfg *Config) (*NIC, error) {
 	if err := n.StartNames(cfg.Names); err != nil {
 		n.log.Warn("not all host names are known", "err", err)
 	}
+	n.answerAgent()
 	n.eng.Start()
 	n.log.Info("NIC open", "interface", n.m.Info.Interface, "driver", n.m.Info.Driver, "addr", n.Addr(), "mtu", n.m.Info.MTU)
 	return n, nil
@@ -176,7 +178,7 @@ func openLink(given *Config) (transport.Link, error) {
 	}
 	switch cfg.Driver {
 	case "", "ring":
-		return ring.Open(&ring.Config{Interface: cfg.Interface, EtherType: et, Ports: cfg.Ports, XDP: cfg.XDP, Long: cfg.Long})
+		return openRing(&ring.Config{Interface: cfg.Interface, EtherType: et, Ports: cfg.Ports, XDP: cfg.XDP, Long: cfg.Long})
 	case "packet":
 		return packet.Open(&packet.Config{Interface: cfg.Interface, EtherType: et, Ports: cfg.Ports})
 	case "udp":

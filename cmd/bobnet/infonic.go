@@ -9,6 +9,7 @@ import (
 
 	"github.com/bobnet-go/bobnet/ethertype"
 	"github.com/bobnet-go/bobnet/transport"
+	"github.com/bobnet-go/bobnet/transport/agent"
 	"github.com/bobnet-go/bobnet/vipl"
 )
 
@@ -52,9 +53,12 @@ func driver(name string) string {
 	}
 	if has("ring") {
 		why = append(why, "mapped AF_PACKET receive ring, batched sends: the default")
-		if has("xdp") {
+		switch {
+		case has("agent"):
+			why = append(why, "its sockets are from the agent at "+agent.Path())
+		case has("xdp"):
 			why = append(why, "frames up to 4096 bytes leave through AF_XDP, as far as it was measured to be faster just now")
-		} else {
+		default:
 			why = append(why, "no AF_XDP: not to be had, or measured not to be faster just now")
 		}
 	}

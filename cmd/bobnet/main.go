@@ -36,6 +36,7 @@ var verbs = []func() *cobra.Command{
 	newMapCmd,
 	newPaperCmd,
 	newDaemonCmd,
+	newAgentCmd,
 	newSwitchCmd,
 	newCardCmd,
 	newTunCmd,

@@ -55,7 +55,7 @@ func (l *Link) openLong(cfg *Config, capacity int) (err error) {
 	if cfg.Long == Off {
 		return nil
 	}
-	if err := l.longError(cfg, capacity); err != nil {
+	if err := l.longError(capacity); err != nil {
 		if cfg.Long == On {
 			return err
 		}
@@ -72,12 +72,22 @@ func (l *Link) openLong(cfg *Config, capacity int) (err error) {
 	}
 	t.init(s)
 	t.skipped = make([]byte, capacity)
-	return attach(l.rx.fd, s, afpacket.WithLong)
+	return s.Attach(l.rx.fd, afpacket.WithLong)
 }
 
 // longError says why long frames cannot be had.
-func (l *Link) longError(cfg *Config, capacity int) error {
-	s := l.station
+func (l *Link) longError(capacity int) error {
+	if err := longPossible(l.station.Interface, capacity); err != nil {
+		return err
+	}
+	if l.lease != nil && !l.lease.Long {
+		return fmt.Errorf("%w: the agent has given sockets without them; choose Long auto", ErrNoLong)
+	}
+	return growBuffer(l.rx.fd)
+}
+
+// longPossible says why an interface carries no long frames.
+func longPossible(s iface.Interface, capacity int) error {
 	driver, _ := iface.Driver(s.Name)
 	switch {
 	case s.MTU >= ethertype.LongMTU:
@@ -87,7 +97,7 @@ func (l *Link) longError(cfg *Config, capacity int) error {
 	case driver != "veth":
 		return fmt.Errorf("%w: %s is no veth interface, and only those carry them; choose Long auto", ErrNoLong, s.Name)
 	}
-	return growBuffer(l.rx.fd)
+	return nil
 }
 
 // init fills in what is the same in all frames.

@@ -36,15 +36,14 @@ const staleMax = 32
 // open makes the receiving socket. The order matters: the ring and the filter
 // are in place before bind, with which frames begin to arrive.
 func (r *receiver) open(s *afpacket.Station, geo geometry) (err error) {
-	r.fd, err = unix.Socket(unix.AF_PACKET, unix.SOCK_RAW|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
-	if err != nil {
+	if r.fd, err = s.Socket(); err != nil {
 		r.fd = -1
 		return s.OpenError("open packet socket", err)
 	}
 	if err := unix.SetsockoptInt(r.fd, unix.SOL_PACKET, unix.PACKET_VERSION, unix.TPACKET_V2); err != nil {
 		return s.OpenError("PACKET_VERSION", err)
 	}
-	if err := attach(r.fd, s, afpacket.AllFrames); err != nil {
+	if err := s.Attach(r.fd, afpacket.AllFrames); err != nil {
 		return err
 	}
 	if err := unix.SetsockoptTpacketReq(r.fd, unix.SOL_PACKET, unix.PACKET_RX_RING, geo.request()); err != nil {
@@ -61,20 +60,6 @@ func (r *receiver) open(s *afpacket.Station, geo geometry) (err error) {
 		return s.OpenError("bind", err)
 	}
 	return checkType(r.fd, s)
-}
-
-// attach sets the socket's classic BPF filter.
-func attach(fd int, s *afpacket.Station, which afpacket.Which) error {
-	filter, err := s.Filter(which)
-	if err != nil {
-		return s.OpenError("filter", err)
-	}
-	prog := make([]unix.SockFilter, len(filter))
-	for i, ins := range filter {
-		prog[i] = unix.SockFilter{Code: ins.Op, Jt: ins.Jt, Jf: ins.Jf, K: ins.K}
-	}
-	return s.OpenError("attach filter", unix.SetsockoptSockFprog(fd, unix.SOL_SOCKET, unix.SO_ATTACH_FILTER,
-		&unix.SockFprog{Len: uint16(len(prog)), Filter: &prog[0]}))
 }
 
 // bind binds fd to an interface and an EtherType; 0 receives nothing.

@@ -14,14 +14,16 @@
 // Batches of frames of up to 4096 bytes may be sent through an AF_XDP socket
 // besides, at less cost (see Config.XDP).
 //
-// The package needs CAP_NET_RAW. Sockets belong to the network namespace of
-// the thread that calls Open.
+// The package needs CAP_NET_RAW, or an agent (see Config.Agent). Sockets belong to the
+// network namespace of the thread that calls Open.
 package ring
 
 import (
 	"sync"
 
 	"github.com/bobnet-go/bobnet/transport"
+	"github.com/bobnet-go/bobnet/transport/agent"
+	"github.com/bobnet-go/bobnet/transport/iface"
 	"github.com/bobnet-go/bobnet/transport/internal/afpacket"
 	"github.com/bobnet-go/bobnet/transport/internal/driver"
 	"github.com/bobnet-go/bobnet/transport/internal/sleep"
@@ -81,6 +83,10 @@ type Config struct {
 	// (net.core.rmem_max, or CAP_NET_ADMIN), unless the MTU makes them useless; Open
 	// fails with On where Auto does without.
 	Long Choice
+	// Agent is the path of the socket of the node's agent (package agent), which opens the
+	// sockets and claims the ports in place of this process. Such a link needs no right, and
+	// does not use AF_XDP: with XDP On, Open fails. Empty: the process opens them itself.
+	Agent string
 }
 
 // Link is a transport.Link on a mapped receive ring. Goroutines may share it
@@ -96,6 +102,7 @@ type Link struct {
 
 	statsMu sync.Mutex // serialises reads of the kernel's counter, which reset it
 	station *afpacket.Station
+	lease   *agent.Lease  // nil without an agent
 	closed  chan struct{} // closed when Close has finished
 }
 
@@ -106,12 +113,14 @@ func Open(cfg *Config) (*Link, error) {
 	if cfg == nil {
 		cfg = new(Config)
 	}
-	station, err := afpacket.NewStation(cfg.Interface, cfg.EtherType, cfg.Ports)
-	if err != nil {
+	l := &Link{gate: driver.NewGate(), closed: make(chan struct{})}
+	if err := l.place(cfg); err != nil {
 		return nil, err
 	}
-	l := &Link{station: station, gate: driver.NewGate(), closed: make(chan struct{})}
-	l.info = station.Info("ring")
+	l.info = l.station.Info("ring")
+	if l.lease != nil {
+		l.info.Driver += "+agent"
+	}
 	l.rx.fd, l.tx.fd, l.long.fd = -1, -1, -1
 	if err := l.open(cfg); err != nil {
 		l.release()
@@ -119,6 +128,26 @@ func Open(cfg *Config) (*Link, error) {
 	}
 	return l, nil
 }
+
+// place gets the station: the interface, the ports, and from an agent the sockets.
+func (l *Link) place(cfg *Config) (err error) {
+	if cfg.Agent == "" {
+		l.station, err = afpacket.NewStation(cfg.Interface, cfg.EtherType, cfg.Ports)
+		return err
+	}
+	long := func(i iface.Interface) bool {
+		return cfg.Long != Off && longPossible(i, layout(i.MTU, cfg.Slots).capacity()) == nil
+	}
+	l.lease, err = agent.Open(cfg.Agent, agent.Wish{Interface: cfg.Interface, EtherType: cfg.EtherType, Ports: cfg.Ports, Long: long})
+	if err != nil {
+		return err
+	}
+	l.station = l.lease.Station
+	return nil
+}
+
+// Lease returns what an agent has given; nil without one.
+func (l *Link) Lease() *agent.Lease { return l.lease }
 
 // open acquires what release gives back.
 func (l *Link) open(cfg *Config) error {
@@ -136,7 +165,14 @@ func (l *Link) open(cfg *Config) error {
 	if err := l.openLong(cfg, geo.capacity()); err != nil {
 		return err
 	}
+	l.closeGiven()
 	return l.station.OpenError("eventfd", l.wait.Open(l.gate, &l.cnt, l.rx.fd))
+}
+
+// closeGiven closes the sockets that an agent has given and nobody has taken.
+func (l *Link) closeGiven() {
+	agent.CloseAll(l.station.Given)
+	l.station.Given = l.station.Given[:0]
 }
 
 // release closes the sockets and unmaps the ring. Nobody uses them.
@@ -149,6 +185,10 @@ func (l *Link) release() {
 	}
 	l.wait.Close()
 	l.rx.mapped.retire()
+	if l.lease != nil {
+		l.lease.Close()
+		l.closeGiven()
+	}
 	l.station.Release()
 }
 

@@ -8,10 +8,6 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// sendBuffer is what the send queue may hold, in the kernel's accounting: a
-// few dozen frames of the largest size.
-const sendBuffer = 4 << 20
-
 // sender is the sending half of a Link: a socket and the arguments of its
 // system calls, which are built in place.
 type sender struct {
@@ -34,15 +30,11 @@ func (t *sender) open(s *afpacket.Station, bypass bool) (err error) {
 // sendingSocket returns a socket that is bound to the interface so that calls need
 // no address, and to protocol 0 so that it receives nothing.
 func sendingSocket(s *afpacket.Station, bypass bool) (fd int, err error) {
-	fd, err = unix.Socket(unix.AF_PACKET, unix.SOCK_RAW|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
-	if err != nil {
+	if fd, err = s.Socket(); err != nil {
 		return -1, s.OpenError("open packet socket", err)
 	}
-	// With CAP_NET_ADMIN the buffer may pass net.core.wmem_max; without, a
-	// smaller one fills sooner, which Send reports.
-	if unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_SNDBUFFORCE, sendBuffer) != nil {
-		_ = unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_SNDBUF, sendBuffer)
-	}
+	// A smaller buffer than this one fills sooner, which Send reports.
+	_, _ = afpacket.GrowBuffer(fd, unix.SO_SNDBUF, unix.SO_SNDBUFFORCE, afpacket.SendBuffer)
 	if bypass {
 		err = s.OpenError("PACKET_QDISC_BYPASS", unix.SetsockoptInt(fd, unix.SOL_PACKET, unix.PACKET_QDISC_BYPASS, 1))
 	}

@@ -29,10 +29,12 @@ type express struct {
 // openXDP decides whether frames go through AF_XDP, and which.
 func (l *Link) openXDP(cfg *Config) error {
 	t, limit := &l.tx, min(l.info.MTU+ethertype.EthernetSize, xsk.MaxFrame)
-	switch cfg.XDP {
-	case Off:
+	switch {
+	case cfg.XDP == Off, cfg.Agent != "" && cfg.XDP == Auto:
 		return nil
-	case On:
+	case cfg.Agent != "":
+		return fmt.Errorf("%w: AF_XDP on %s: the agent gives no such sockets; choose XDP auto or off", transport.ErrPermission, l.station.Name)
+	case cfg.XDP == On:
 		sock, err := xsk.Open(l.station.Index, limit, patienceXDP)
 		if err != nil {
 			return errorXDP(l.station, limit, err)

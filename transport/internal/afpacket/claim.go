@@ -57,6 +57,54 @@ func (c *Claim) add(index int, typ ethernet.EtherType, b int) error {
 	return nil
 }
 
+// Sockets returns what holds the claim: a socket for each block, in their order. A process
+// that gets them holds it, too.
+func (c *Claim) Sockets() []int { return c.fds }
+
+// AdoptClaim returns the claim on ports that sockets hold which another process has given
+// to this one. From now on who asks is told that it is this process's. On an error the
+// sockets are still the caller's.
+func AdoptClaim(index int, typ ethernet.EtherType, ports transport.PortRange, fds []int) (*Claim, error) {
+	if err := CheckClaim(index, typ, ports, fds); err != nil {
+		return nil, err
+	}
+	for _, fd := range fds {
+		if err := unix.Listen(fd, unix.SOMAXCONN); err != nil {
+			return nil, err
+		}
+	}
+	return &Claim{Ports: ports, fds: fds}, nil
+}
+
+// CheckClaim looks whether sockets hold the claim on ports.
+func CheckClaim(index int, typ ethernet.EtherType, ports transport.PortRange, fds []int) error {
+	if err := driver.CheckPorts(ports); err != nil {
+		return err
+	}
+	first, last := driver.Block(ports.Lo), driver.Block(ports.Hi)
+	if ports.Lo == 0 || len(fds) != last-first+1 {
+		return fmt.Errorf("transport: %d sockets do not hold the claim on ports %d..%d: %w", len(fds), ports.Lo, ports.Hi, unix.EINVAL)
+	}
+	for i, fd := range fds {
+		want := claimAddr(index, typ, first+i)
+		sa, err := unix.Getsockname(fd)
+		if err != nil {
+			return err
+		}
+		if has, ok := sa.(*unix.SockaddrUnix); !ok || has.Name != want.Name {
+			return fmt.Errorf("transport: a socket does not hold the claim %s: %w", want.Name, unix.EINVAL)
+		}
+	}
+	return nil
+}
+
+// Claimed reports whether a process holds the claim on block b of an interface.
+func Claimed(index int, typ ethernet.EtherType, b int) bool {
+	var c Claim
+	defer c.Release()
+	return errors.Is(c.add(index, typ, b), unix.EADDRINUSE)
+}
+
 // Release gives the ports back. It may be called again.
 func (c *Claim) Release() {
 	for _, fd := range c.fds {
@@ -83,3 +131,7 @@ func refusal(index int, name string, typ ethernet.EtherType, ports transport.Por
 	return fmt.Errorf("transport: ports %d..%d on %s overlap ports %d..%d, which %s has claimed: %w: choose other ports, or none to get a free block",
 		ports.Lo, ports.Hi, name, held.Lo, held.Hi, driver.Holder(claimAddr(index, typ, b).Name), err)
 }
+
+// Shown returns the claim on ports that sockets hold, after CheckClaim, without telling
+// others that it is this process's.
+func Shown(ports transport.PortRange, fds []int) *Claim { return &Claim{Ports: ports, fds: fds} }

@@ -58,3 +58,23 @@ func Filter(typ ethernet.EtherType, ports transport.PortRange, which Which) ([]b
 	)
 	return bpf.Assemble(prog)
 }
+
+// OnInterface returns prog, which Filter has made, for the frames of the interface with an
+// index alone: whoever has a socket may bind it to any.
+func OnInterface(index int, prog []bpf.RawInstruction) ([]bpf.RawInstruction, error) {
+	first, err := bpf.Assemble([]bpf.Instruction{
+		bpf.LoadExtension{Num: bpf.ExtInterfaceIndex},
+		bpf.JumpIf{Cond: bpf.JumpNotEqual, Val: uint32(index), SkipTrue: uint8(len(prog) - 1)}, // to the last, which rejects
+	})
+	return append(first, prog...), err
+}
+
+// Attach sets a socket's filter.
+func Attach(fd int, filter []bpf.RawInstruction) error {
+	prog := make([]unix.SockFilter, len(filter))
+	for i, ins := range filter {
+		prog[i] = unix.SockFilter{Code: ins.Op, Jt: ins.Jt, Jf: ins.Jf, K: ins.K}
+	}
+	return unix.SetsockoptSockFprog(fd, unix.SOL_SOCKET, unix.SO_ATTACH_FILTER,
+		&unix.SockFprog{Len: uint16(len(prog)), Filter: &prog[0]})
+}

@@ -20,18 +20,45 @@ type Station struct {
 	iface.Interface
 	EtherType ethernet.EtherType
 	*Claim
+	// Given are packet sockets that another process has opened, with the station's filter
+	// locked, for one that may open none itself; nil: this one opens them. Socket takes them.
+	Given []int
+}
+
+// Socket returns a packet socket that is bound to nothing and has no filter, unless it was
+// given, and then has the station's for good.
+func (s *Station) Socket() (fd int, err error) {
+	if s.Given == nil {
+		return unix.Socket(unix.AF_PACKET, unix.SOCK_RAW|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
+	}
+	if len(s.Given) == 0 {
+		return -1, unix.ENFILE
+	}
+	fd = s.Given[0]
+	s.Given = s.Given[1:]
+	return fd, nil
+}
+
+// Attach sets the filter of a socket of the station's to the one that which says. That of a
+// socket that was given stays as it is.
+func (s *Station) Attach(fd int, which Which) error {
+	if s.Given != nil {
+		return nil
+	}
+	prog, err := s.Filter(which)
+	if err == nil {
+		err = Attach(fd, prog)
+	}
+	return s.OpenError("attach filter", err)
 }
 
 // NewStation finds the interface, as iface.Find does, and claims the ports, as
 // ClaimPorts does. A zero typ is ethertype.Default. The caller calls Release
 // when the link is closed.
 func NewStation(name string, typ ethernet.EtherType, ports transport.PortRange) (*Station, error) {
-	if typ == 0 {
-		typ = ethertype.Default
-	}
-	if typ < minEtherType {
-		return nil, fmt.Errorf("transport: EtherType %#04x: %w: values below %#04x are lengths; take %#04x or 0x88b6 (IEEE local experimental)",
-			uint16(typ), unix.EINVAL, minEtherType, uint16(ethertype.Default))
+	typ, err := CheckEtherType(typ)
+	if err != nil {
+		return nil, err
 	}
 	ifi, err := iface.Find(name)
 	if err != nil {
@@ -42,6 +69,18 @@ func NewStation(name string, typ ethernet.EtherType, ports transport.PortRange) 
 		return nil, err
 	}
 	return &Station{Interface: ifi, EtherType: typ, Claim: claim}, nil
+}
+
+// CheckEtherType returns typ, or ethertype.Default for 0, and refuses what is a length.
+func CheckEtherType(typ ethernet.EtherType) (ethernet.EtherType, error) {
+	if typ == 0 {
+		return ethertype.Default, nil
+	}
+	if typ < minEtherType {
+		return 0, fmt.Errorf("transport: EtherType %#04x: %w: values below %#04x are lengths; take %#04x or 0x88b6 (IEEE local experimental)",
+			uint16(typ), unix.EINVAL, minEtherType, uint16(ethertype.Default))
+	}
+	return typ, nil
 }
 
 // Filter returns the program that lets the station's frames through.

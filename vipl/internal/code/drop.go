@@ -65,3 +65,13 @@ func (c DropCounts) MarshalJSON() ([]byte, error) {
 	}
 	return json.Marshal(by)
 }
+
+// UnmarshalJSON reads what MarshalJSON writes. Reasons that it does not know are left out.
+func (c *DropCounts) UnmarshalJSON(text []byte) error {
+	by := map[string]uint64{}
+	err := json.Unmarshal(text, &by)
+	for why := range c {
+		c[why] = by[Drop(why).String()]
+	}
+	return err
+}

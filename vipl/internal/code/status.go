@@ -1,6 +1,9 @@
 package code
 
-import "strconv"
+import (
+	"fmt"
+	"strconv"
+)
 
 // Op is what a send descriptor asks for (VIP_CONTROL_OP_…).
 type Op uint8
@@ -101,3 +104,14 @@ func (o Op) String() string {
 
 // MarshalText returns what String does.
 func (o Op) MarshalText() ([]byte, error) { return []byte(o.String()), nil }
+
+// UnmarshalText reads what MarshalText writes.
+func (o *Op) UnmarshalText(text []byte) error {
+	for _, known := range []Op{OpSend, OpRDMAWrite, OpRDMARead} {
+		if known.String() == string(text) {
+			*o = known
+			return nil
+		}
+	}
+	return fmt.Errorf("vipl: %q is no operation", text)
+}

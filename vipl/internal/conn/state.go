@@ -1,5 +1,10 @@
 package conn
 
+import (
+	"fmt"
+	"slices"
+)
+
 // State is a VI's state (VIP_VI_STATE).
 type State uint8
 
@@ -23,3 +28,13 @@ func (s State) String() string {
 
 // MarshalText returns what String does.
 func (s State) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
+
+// UnmarshalText reads what MarshalText writes.
+func (s *State) UnmarshalText(text []byte) error {
+	i := slices.Index(stateNames[:], string(text))
+	if i < 0 {
+		return fmt.Errorf("vipl: %q is no state of a VI", text)
+	}
+	*s = State(i)
+	return nil
+}

@@ -1,0 +1,91 @@
+package nodeagent
+
+import (
+	"errors"
+	"sync"
+	"time"
+)
+
+// A user may make requestBurst requests at once, and requestRate more each second; who asks
+// faster is kept waiting, for requestWait at most.
+const (
+	requestBurst = 128
+	requestRate  = 16
+	requestWait  = 5 * time.Second
+)
+
+// limits bounds what users cost: their connections, and the rate of their requests.
+type limits struct {
+	mu    sync.Mutex
+	conns int // most of a user
+	users map[uint32]*usage
+	clock func() time.Time
+}
+
+type usage struct {
+	conns  int
+	tokens float64
+	at     time.Time
+}
+
+func (l *limits) init(conns int) {
+	l.conns, l.users, l.clock = conns, map[uint32]*usage{}, time.Now
+}
+
+// enter notes a connection of a user's, unless there are too many.
+func (l *limits) enter(uid uint32) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	u := l.users[uid]
+	if u == nil {
+		l.forget()
+		u = &usage{tokens: requestBurst, at: l.clock()}
+		l.users[uid] = u
+	}
+	if u.conns >= l.conns && uid != 0 {
+		return false
+	}
+	u.conns++
+	return true
+}
+
+func (l *limits) leave(uid uint32) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.users[uid].conns--
+}
+
+// forget drops users who have no connection and all their tokens.
+func (l *limits) forget() {
+	for uid, u := range l.users {
+		if u.conns == 0 && u.filled(l.clock()) >= requestBurst {
+			delete(l.users, uid)
+		}
+	}
+}
+
+func (u *usage) filled(now time.Time) float64 {
+	return min(requestBurst, u.tokens+requestRate*now.Sub(u.at).Seconds())
+}
+
+// wait takes a token of a user's, and waits for it.
+func (l *limits) wait(uid uint32) error {
+	pause, err := l.take(uid)
+	if err == nil && pause > 0 {
+		time.Sleep(pause)
+	}
+	return err
+}
+
+// take takes a token, and returns how long it is until there is one.
+func (l *limits) take(uid uint32) (pause time.Duration, err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	u, now := l.users[uid], l.clock()
+	u.tokens, u.at = u.filled(now), now
+	if pause = time.Duration((1 - u.tokens) / requestRate * float64(time.Second)); pause > requestWait {
+		return 0, errors.New("too many requests: try again later")
+	}
+	u.tokens--
+	return max(0, pause), nil
+}

@@ -1,0 +1,116 @@
+package nodeagent
+
+import (
+	"bufio"
+	"fmt"
+	"os"
+	"os/user"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Policy says who gets sockets: everybody, or some users and groups. The zero Policy lets in
+// root alone.
+type Policy struct {
+	all          bool
+	users, group []uint32
+}
+
+// ParsePolicy reads entries with commas, spaces or lines between them: user:NAME or
+// user:NUMBER, group:NAME or group:NUMBER, and all. What follows # on a line is a comment.
+func ParsePolicy(text string) (p Policy, err error) {
+	for lines := bufio.NewScanner(strings.NewReader(text)); lines.Scan(); {
+		line, _, _ := strings.Cut(lines.Text(), "#")
+		for _, entry := range strings.FieldsFunc(line, func(r rune) bool { return r == ',' || r == ' ' || r == '\t' }) {
+			if err := p.add(entry); err != nil {
+				return Policy{}, fmt.Errorf("node agent: policy entry %q: %w: want user:NAME, group:NAME, with a name or a number, or all", entry, err)
+			}
+		}
+	}
+	return p, nil
+}
+
+// ReadPolicy is ParsePolicy for a file. One that others than its owner may write is refused.
+func ReadPolicy(path string) (Policy, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return Policy{}, fmt.Errorf("node agent: policy: %w", err)
+	}
+	if mode := info.Mode().Perm(); mode&0o022 != 0 {
+		return Policy{}, fmt.Errorf("node agent: policy %s: others than its owner may write it (mode %o): chmod go-w %s", path, mode, path)
+	}
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return Policy{}, fmt.Errorf("node agent: policy: %w", err)
+	}
+	return ParsePolicy(string(text))
+}
+
+func (p *Policy) add(entry string) error {
+	kind, name, _ := strings.Cut(entry, ":")
+	switch {
+	case entry == "all":
+		p.all = true
+	case kind == "user" && name != "":
+		id, err := number(name, func() (string, error) {
+			u, err := user.Lookup(name)
+			if err != nil {
+				return "", err
+			}
+			return u.Uid, nil
+		})
+		p.users = append(p.users, id)
+		return err
+	case kind == "group" && name != "":
+		id, err := number(name, func() (string, error) {
+			g, err := user.LookupGroup(name)
+			if err != nil {
+				return "", err
+			}
+			return g.Gid, nil
+		})
+		p.group = append(p.group, id)
+		return err
+	default:
+		return fmt.Errorf("it is none")
+	}
+	return nil
+}
+
+// number returns the number that name is, or that it stands for.
+func number(name string, lookup func() (string, error)) (uint32, error) {
+	id, err := strconv.ParseUint(name, 10, 32)
+	if err == nil {
+		return uint32(id), nil
+	}
+	text, err := lookup()
+	if err != nil {
+		return 0, err
+	}
+	id, err = strconv.ParseUint(text, 10, 32)
+	return uint32(id), err
+}
+
+// Allows reports whether a user gets sockets, whose process has a group. The user's other
+// groups are those that the system's list has.
+func (p Policy) Allows(uid, gid uint32) bool {
+	if p.all || uid == 0 || slices.Contains(p.users, uid) || slices.Contains(p.group, gid) {
+		return true
+	}
+	if len(p.group) == 0 {
+		return false
+	}
+	u, err := user.LookupId(strconv.FormatUint(uint64(uid), 10))
+	if err != nil {
+		return false
+	}
+	ids, err := u.GroupIds()
+	if err != nil {
+		return false
+	}
+	return slices.ContainsFunc(ids, func(text string) bool {
+		id, err := strconv.ParseUint(text, 10, 32)
+		return err == nil && slices.Contains(p.group, uint32(id))
+	})
+}

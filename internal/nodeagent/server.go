@@ -1,0 +1,348 @@
+// Package nodeagent is the node's agent, `bobnet agent`: it opens packet sockets for programs
+// that may not, by a policy, locks what they receive, has the kernel judge what they send, and
+// asks them how they are. Package transport/agent is the programs' side.
+package nodeagent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"math/rand/v2"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/transport/agent"
+	"github.com/mdlayher/ethernet"
+	"golang.org/x/sys/unix"
+)
+
+const blockSize = agent.BlockSize
+
+// Config says how to serve.
+type Config struct {
+	// Path of the socket; "" is agent.DefaultPath.
+	Path string
+	// Policy returns who gets sockets. It is asked for each request. Nil: root alone.
+	Policy func() (Policy, error)
+	// Interfaces are the names of those that are served; nil: all.
+	Interfaces []string
+	// EtherTypes are those that programs may use; nil: ethertype.Default.
+	EtherTypes []ethernet.EtherType
+	// MaxBlocks is how many blocks of 1024 ports a user has at most, over all interfaces; 0 is
+	// DefaultMaxBlocks.
+	MaxBlocks int
+	// Logger receives what a person may want to know; nil is none.
+	Logger *slog.Logger
+}
+
+// DefaultMaxBlocks is the default of Config.MaxBlocks: half of those that an interface has.
+const DefaultMaxBlocks = 32
+
+// Server is a running agent. It may be shared between goroutines.
+type Server struct {
+	cfg    Config
+	listen *net.UnixListener
+	guard  *guard
+	limits limits
+
+	giving sync.Mutex       // held while a request is decided
+	held   map[block]uint32 // by whom, as far as known
+
+	mu       sync.Mutex
+	programs map[*Program]bool
+	conns    map[*net.UnixConn]bool
+	closed   bool
+	wg       sync.WaitGroup
+}
+
+// Listen makes the socket, and takes over what an agent before has left. It fails with
+// EADDRINUSE if an agent serves there.
+func Listen(cfg Config) (*Server, error) {
+	if cfg.Path == "" {
+		cfg.Path = agent.DefaultPath
+	}
+	if cfg.EtherTypes == nil {
+		cfg.EtherTypes = []ethernet.EtherType{ethertype.Default}
+	}
+	if cfg.MaxBlocks <= 0 {
+		cfg.MaxBlocks = DefaultMaxBlocks
+	}
+	if cfg.Policy == nil {
+		cfg.Policy = func() (Policy, error) { return Policy{}, nil }
+	}
+	if cfg.Logger == nil {
+		cfg.Logger = slog.New(slog.DiscardHandler)
+	}
+	if _, err := cfg.Policy(); err != nil {
+		return nil, err
+	}
+	s := &Server{cfg: cfg, held: map[block]uint32{}, programs: map[*Program]bool{}, conns: map[*net.UnixConn]bool{}}
+	s.limits.init(2 * cfg.MaxBlocks)
+	var err error
+	if s.guard, err = newGuard(rand.Uint32()); err != nil {
+		return nil, err
+	}
+	if s.listen, err = listen(cfg.Path); err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// listen makes a socket at path, which all users may connect to: the policy judges them. One
+// that a dead agent has left is replaced.
+func listen(path string) (*net.UnixListener, error) {
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return nil, fmt.Errorf("node agent: %w", err)
+	}
+	if c, err := net.Dial("unix", path); err == nil {
+		c.Close()
+		return nil, fmt.Errorf("node agent: %w: an agent serves at %s: stop it, or choose another path", unix.EADDRINUSE, path)
+	}
+	if info, err := os.Lstat(path); err == nil && info.Mode().Type() == fs.ModeSocket {
+		os.Remove(path)
+	}
+	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
+	if err != nil {
+		return nil, fmt.Errorf("node agent: %w", err)
+	}
+	if err := os.Chmod(path, 0o666); err != nil {
+		l.Close()
+		return nil, fmt.Errorf("node agent: %w", err)
+	}
+	return l, nil
+}
+
+// Serve serves until ctx is done, then closes the server.
+func (s *Server) Serve(ctx context.Context) error {
+	stop := context.AfterFunc(ctx, func() { s.Close() })
+	defer stop()
+	links, err := watchLinks(ctx, s.guard, s.cfg.Logger)
+	if err != nil {
+		return errors.Join(err, s.Close())
+	}
+	defer links()
+	for {
+		conn, err := s.listen.AcceptUnix()
+		switch {
+		case errors.Is(err, net.ErrClosed):
+			return s.Close()
+		case err != nil: // such as too many open files: who is connected goes on
+			s.cfg.Logger.Warn("node agent: accept", "err", err)
+			select {
+			case <-ctx.Done():
+			case <-time.After(acceptPause):
+			}
+			continue
+		}
+		s.start(conn)
+	}
+}
+
+const acceptPause = 100 * time.Millisecond
+
+// start serves a connection on a goroutine of its own.
+func (s *Server) start(conn *net.UnixConn) {
+	cred, err := credentials(conn)
+	if err != nil || !s.limits.enter(cred.Uid) {
+		conn.Close()
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		s.limits.leave(cred.Uid)
+		conn.Close()
+		return
+	}
+	s.conns[conn] = true
+	s.wg.Go(func() {
+		defer s.limits.leave(cred.Uid)
+		s.serve(conn, cred)
+		s.mu.Lock()
+		delete(s.conns, conn)
+		s.mu.Unlock()
+		conn.Close()
+	})
+}
+
+// credentials says whose a connection is.
+func credentials(conn *net.UnixConn) (cred *unix.Ucred, err error) {
+	raw, err := conn.SyscallConn()
+	if err != nil {
+		return nil, err
+	}
+	failed := raw.Control(func(fd uintptr) {
+		cred, err = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED)
+	})
+	return cred, errors.Join(failed, err)
+}
+
+// requestPatience is how long a program has for its request and for taking the reply.
+const requestPatience = 5 * time.Second
+
+// serve serves a connection until it ends.
+func (s *Server) serve(conn *net.UnixConn, cred *unix.Ucred) {
+	conn.SetDeadline(time.Now().Add(requestPatience))
+	var r agent.Request
+	fds, err := agent.Read(conn, &r, agent.MaxRequest)
+	if err != nil {
+		agent.CloseAll(fds)
+		return
+	}
+	if err := s.limits.wait(cred.Uid); err != nil {
+		agent.CloseAll(fds)
+		conn.SetDeadline(time.Now().Add(requestPatience))
+		agent.Write(conn, &agent.Reply{Refusal: agent.Busy, Error: err.Error()})
+		return
+	}
+	program := s.give(conn, cred, &r, fds)
+	if program == nil {
+		return
+	}
+	conn.SetDeadline(time.Time{})
+	s.cfg.Logger.Info("sockets", "user", cred.Uid, "process", cred.Pid, "program", program.Name, "interface", program.Interface, "ports", program.Ports, "again", r.Held)
+	s.attend(program)
+}
+
+// give decides about a request and replies. It returns nil if nothing was given. One request
+// is decided after the other, the next when the agent has closed its own descriptors: so
+// of two one is within the bounds, and ports are free when their program has ended.
+func (s *Server) give(conn *net.UnixConn, cred *unix.Ucred, r *agent.Request, fds []int) *Program {
+	s.giving.Lock()
+	defer s.giving.Unlock()
+	conn.SetDeadline(time.Now().Add(requestPatience))
+	grant, refusal, err := s.decide(r, cred, fds)
+	if err != nil {
+		agent.CloseAll(fds)
+		s.cfg.Logger.Info("refused", "user", cred.Uid, "process", cred.Pid, "interface", r.Interface, "err", err)
+		agent.Write(conn, &agent.Reply{Refusal: refusal, Error: err.Error()}) // fits the buffer of the socket, as all replies: it does not block
+		return nil
+	}
+	defer grant.Close() // the program's are its own
+	var give []int
+	if !r.Held {
+		give = grant.Descriptors()
+	}
+	if agent.Write(conn, &agent.Reply{Ports: grant.Ports, Long: grant.Long}, give...) != nil {
+		return nil
+	}
+	return newProgram(conn, cred, grant)
+}
+
+// attend keeps a program in the list until its connection ends.
+func (s *Server) attend(p *Program) {
+	s.mu.Lock()
+	s.programs[p] = true
+	s.mu.Unlock()
+	p.run()
+	s.mu.Lock()
+	delete(s.programs, p)
+	s.mu.Unlock()
+	s.cfg.Logger.Info("program left", "user", p.UID, "process", p.PID, "program", p.Name)
+}
+
+// decide makes or takes what a request is about. On an error fds are the caller's.
+func (s *Server) decide(r *agent.Request, cred *unix.Ucred, fds []int) (*agent.Grant, agent.Refusal, error) {
+	policy, err := s.cfg.Policy()
+	switch {
+	case err != nil:
+		return nil, agent.Failed, err
+	case !policy.Allows(cred.Uid, cred.Gid):
+		return nil, agent.Denied, fmt.Errorf("user %d may not: ask the administrator of this node for --allow user:%d", cred.Uid, cred.Uid)
+	case r.Version != agent.Version:
+		return nil, agent.Invalid, fmt.Errorf("the agent speaks version %d, the program %d: use the same release of both", agent.Version, r.Version)
+	case s.cfg.Interfaces != nil && !slices.Contains(s.cfg.Interfaces, r.Interface):
+		return nil, agent.Denied, fmt.Errorf("the agent serves %q, and not %q", s.cfg.Interfaces, r.Interface)
+	case !slices.Contains(s.cfg.EtherTypes, r.EtherType):
+		return nil, agent.Denied, fmt.Errorf("the agent serves EtherTypes %#04x, and not %#04x", s.cfg.EtherTypes, uint16(r.EtherType))
+	case r.Ports.Hi < r.Ports.Lo, r.Held != (len(fds) > 0):
+		return nil, agent.Invalid, fmt.Errorf("ports %d..%d with %d sockets", r.Ports.Lo, r.Ports.Hi, len(fds))
+	}
+	ifi, err := agent.Find(r)
+	if err != nil {
+		return nil, agent.Elsewhere, err
+	}
+	if r.Held {
+		grant, err := agent.Take(r, ifi, fds)
+		if err != nil || !ours(grant.Mark) {
+			return nil, agent.Invalid, fmt.Errorf("ports %d..%d are not held by sockets of an agent's: %w", r.Ports.Lo, r.Ports.Hi, errors.Join(err, unix.EINVAL))
+		}
+		return s.admit(grant, cred)
+	}
+	if has, want := s.count(cred.Uid), agent.BlocksOf(r.Ports); cred.Uid != 0 && has+want > s.cfg.MaxBlocks {
+		return nil, agent.Denied, fmt.Errorf("user %d has %d blocks of %d ports, and wants %d more: no user has more than %d", cred.Uid, has, blockSize, want, s.cfg.MaxBlocks)
+	}
+	grant, err := agent.Make(r, ifi, s.guard.mark())
+	switch {
+	case errors.Is(err, unix.EADDRINUSE):
+		return nil, agent.Taken, err
+	case errors.Is(err, unix.EINVAL):
+		return nil, agent.Invalid, err
+	case err != nil:
+		return nil, agent.Failed, err
+	}
+	granted, refusal, err := s.admit(grant, cred)
+	if err != nil {
+		grant.Close()
+	}
+	return granted, refusal, err
+}
+
+// admit lets the sockets of a grant send, and notes whose the ports are.
+func (s *Server) admit(g *agent.Grant, cred *unix.Ucred) (*agent.Grant, agent.Refusal, error) {
+	first, last := g.Blocks()
+	blocks := blocksOf(g.Interface.Index, g.EtherType, first, last)
+	if err := s.guard.allow(blocks, element{mark: g.Mark, mac: g.MAC(), long: g.Long}); err != nil {
+		return nil, agent.Failed, err
+	}
+	for _, b := range blocks {
+		s.held[b] = cred.Uid
+	}
+	return g, "", nil
+}
+
+// count returns how many blocks a user has that the agent knows of.
+func (s *Server) count(uid uint32) (n int) {
+	for b, who := range s.held {
+		switch {
+		case who != uid:
+		case agent.Claimed(b.index, b.typ, b.n):
+			n++
+		default:
+			delete(s.held, b)
+		}
+	}
+	return n
+}
+
+// Programs returns those that are connected, in the order of their ports.
+func (s *Server) Programs() []*Program {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var all []*Program
+	for p := range s.programs {
+		all = append(all, p)
+	}
+	slices.SortFunc(all, func(a, b *Program) int { return compare(a, b) })
+	return all
+}
+
+// Close ends the server. What it has given away goes on.
+func (s *Server) Close() error {
+	s.mu.Lock()
+	s.closed = true
+	for c := range s.conns {
+		c.Close()
+	}
+	s.mu.Unlock()
+	s.listen.Close() // removes the socket; the second time in vain
+	s.wg.Wait()
+	return nil
+}

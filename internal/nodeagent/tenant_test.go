@@ -1,0 +1,224 @@
+package nodeagent
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/binary"
+	"fmt"
+	"io"
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/internal/vethtest"
+	"github.com/bobnet-go/bobnet/stream"
+	"github.com/bobnet-go/bobnet/transport/agent"
+	"github.com/bobnet-go/bobnet/vipl"
+	"golang.org/x/sys/unix"
+)
+
+// patience bounds what tests wait for.
+const patience = 30 * time.Second
+
+// echoName is what the server in namespace 1 is called.
+const echoName = "bobnet://echo"
+
+// serveEcho has streams that come to a NIC in namespace 1 echoed.
+func serveEcho(t *testing.T, p *vethtest.Pair) {
+	t.Helper()
+	var nic *vipl.NIC
+	err := p.In(1, func() (err error) {
+		nic, err = vipl.Open(&vipl.Config{Interface: vethtest.Name, Spin: -1})
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { nic.Close() })
+	h, err := stream.Open(&stream.Config{NIC: nic})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { h.Close() })
+	l, err := (&stream.ListenConfig{Host: h}).Listen(t.Context(), echoName)
+	if err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			go func() {
+				defer c.Close()
+				io.Copy(c, c)
+			}()
+		}
+	}()
+}
+
+// tenantRole opens a NIC and prints its driver and ports, or why it has none. To "echo N" it
+// answers when N bytes have come back from the server.
+func tenantRole(commands *bufio.Scanner) error {
+	fd, err := unix.Socket(unix.AF_PACKET, unix.SOCK_RAW, 0)
+	if err != unix.EPERM {
+		unix.Close(fd)
+		return fmt.Errorf("packet socket: %v: the process has rights", err)
+	}
+	nic, err := vipl.Open(&vipl.Config{Interface: vethtest.Name, Spin: -1})
+	if err != nil {
+		fmt.Println("no NIC:", strings.ReplaceAll(err.Error(), "\n", " "))
+		return nil
+	}
+	defer nic.Close()
+	q := nic.Query()
+	fmt.Printf("%s %d %d\n", q.Driver, q.Ports.Lo, q.Ports.Hi)
+	var conn *stream.Conn
+	for commands.Scan() {
+		var n int
+		if _, err := fmt.Sscanf(commands.Text(), "echo %d", &n); err != nil {
+			return err
+		}
+		if conn == nil {
+			h, err := stream.Open(&stream.Config{NIC: nic})
+			if err != nil {
+				return err
+			}
+			defer h.Close()
+			ctx, cancel := context.WithTimeout(context.Background(), patience)
+			defer cancel()
+			if conn, err = (&stream.Dialer{Host: h}).Dial(ctx, echoName); err != nil {
+				return err
+			}
+			defer conn.Close()
+		}
+		if err := echo(conn, n); err != nil {
+			return err
+		}
+		fmt.Println("echoed")
+	}
+	return nil
+}
+
+// echo writes n bytes in pieces, and reads each back.
+func echo(c *stream.Conn, n int) error {
+	c.SetDeadline(time.Now().Add(patience))
+	piece, back := make([]byte, 4096), make([]byte, 4096)
+	for sent := 0; sent < n; sent += len(piece) {
+		binary.BigEndian.PutUint64(piece, uint64(sent))
+		if _, err := c.Write(piece); err != nil {
+			return err
+		}
+		if _, err := io.ReadFull(c, back); err != nil {
+			return err
+		}
+		if !bytes.Equal(piece, back) {
+			return fmt.Errorf("at %d something else came back", sent)
+		}
+	}
+	return nil
+}
+
+// allow lets in the two users of the tests.
+const allow = "user:65534, group:65533"
+
+// TestTenants: programs of two ordinary users open NICs, get blocks of their own, and speak
+// with another host. One whose user is not let in is told so; without an agent, too.
+func TestTenants(t *testing.T) {
+	p, path := vethtest.New(t, 1500), socketPath(t)
+	_, line := play(t, p, "tenant", alice, agent.EnvPath+"="+path)
+	if !strings.Contains(line, "no agent at "+path) || !strings.Contains(line, "setcap cap_net_raw") {
+		t.Errorf("without an agent: %s", line)
+	}
+	startAgent(t, p, testConfig{Path: path, Allow: allow})
+	serveEcho(t, p)
+	var ports []string
+	for _, uid := range []uint32{alice, bob} {
+		c, line := play(t, p, "tenant", uid, agent.EnvPath+"="+path)
+		if !strings.HasPrefix(line, "ring+agent+host ") {
+			t.Fatalf("user %d: %s", uid, line)
+		}
+		ports = append(ports, line)
+		if got := c.say("echo 400000"); got != "echoed" {
+			t.Errorf("user %d: %s", uid, got)
+		}
+	}
+	if ports[0] == ports[1] {
+		t.Errorf("both have %s", ports[0])
+	}
+	if _, line := play(t, p, "tenant", 65532, agent.EnvPath+"="+path); !strings.Contains(line, "user 65532 may not") {
+		t.Errorf("a user who is not let in: %s", line)
+	}
+}
+
+// hostileRole gets sockets, prints its ports and answers to commands with what comes of them.
+func hostileRole(commands *bufio.Scanner) error {
+	lease, err := agent.Open(agent.Path(), agent.Wish{Interface: vethtest.Name, Long: alwaysLong})
+	if err != nil {
+		return err
+	}
+	defer lease.Close()
+	s := lease.Station
+	fds := s.Given
+	fmt.Println(s.Ports.Lo)
+	for commands.Scan() {
+		var what string
+		var arg int
+		fmt.Sscan(commands.Text(), &what, &arg)
+		switch what {
+		case "widen":
+			fmt.Println(widen(fds))
+		case "send":
+			fmt.Println(forge(fds[1], s.Index, s.Ports.Lo, uint16(arg), s.MAC))
+		case "heard":
+			fmt.Println(heard(fds, s.Index))
+		case "leave": // its ports, not its packet sockets
+			lease.Close()
+			s.Release()
+			fmt.Println("left")
+		}
+	}
+	return nil
+}
+
+// floodRole connects to the agent as often as it can, and sends nothing.
+func floodRole(commands *bufio.Scanner) error {
+	for range 300 {
+		c, err := net.Dial("unix", agent.Path())
+		if err != nil {
+			return err
+		}
+		defer c.Close()
+	}
+	fmt.Println("flooded")
+	commands.Scan()
+	return nil
+}
+
+func packetAddress(index int, protocol uint16) *unix.SockaddrLinklayer {
+	return &unix.SockaddrLinklayer{Ifindex: index, Protocol: protocol<<8 | protocol>>8}
+}
+
+// frameFrom returns a frame to all stations, whose payload is a number.
+func frameFrom(mac ethertype.MAC, typ, dst, src uint16, number byte) []byte {
+	f := bytes.Repeat([]byte{0xff}, 6)
+	f = append(f, mac[:]...)
+	f = binary.BigEndian.AppendUint16(f, typ)
+	f = append(f, ethertype.Version, 0, 0, 0)
+	f = binary.BigEndian.AppendUint16(f, dst)
+	f = binary.BigEndian.AppendUint16(f, src)
+	f = append(f, make([]byte, ethertype.HeaderSize-len(f))...)
+	return append(f, number)
+}
+
+func indexOf(name string) (int, error) {
+	i, err := net.InterfaceByName(name)
+	if err != nil {
+		return 0, err
+	}
+	return i.Index, nil
+}

@@ -1,0 +1,111 @@
+package nodeagent
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/bobnet-go/bobnet/ethertype"
+)
+
+func TestPolicy(t *testing.T) {
+	p, err := ParsePolicy("user:1000, group:50 # staff\n\nuser:root")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct {
+		uid, gid uint32
+		want     bool
+	}{{1000, 1, true}, {1001, 50, true}, {0, 0, true}, {1001, 1000, false}, {50, 1, false}} {
+		if got := p.Allows(tt.uid, tt.gid); got != tt.want {
+			t.Errorf("user %d group %d: %v", tt.uid, tt.gid, got)
+		}
+	}
+	if (Policy{}).Allows(1, 0) {
+		t.Error("without entries a user is let in")
+	}
+	for _, bad := range []string{"alice", "user:", "user:no-such-user-here", "group:-1", "user"} {
+		if p, err := ParsePolicy("all " + bad); err == nil || p.Allows(1, 1) {
+			t.Errorf("%q: %v", bad, err)
+		}
+	}
+}
+
+func TestPolicyFile(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "policy")
+	if _, err := ReadPolicy(path); err == nil {
+		t.Error("a file that is not there has been read")
+	}
+	if err := os.WriteFile(path, []byte("all\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if p, err := ReadPolicy(path); err != nil || !p.Allows(7, 7) {
+		t.Errorf("%v, %v", p, err)
+	}
+	if err := os.Chmod(path, 0o622); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := ReadPolicy(path); err == nil {
+		t.Error("a file that others may write has been read")
+	}
+}
+
+// TestLimits: requests beyond the burst wait for their turn, or are refused, and connections
+// beyond the bound are not let in.
+func TestLimits(t *testing.T) {
+	now := time.Unix(1, 0)
+	var l limits
+	l.init(2)
+	l.clock = func() time.Time { return now }
+	if !l.enter(7) || !l.enter(7) || l.enter(7) || !l.enter(8) {
+		t.Error("connections are not bounded by user")
+	}
+	for i := range requestBurst {
+		if pause, err := l.take(7); pause > 0 || err != nil {
+			t.Fatalf("request %d: %v, %v", i, pause, err)
+		}
+	}
+	last := time.Duration(0)
+	for range requestRate * int(requestWait/time.Second) {
+		pause, err := l.take(7)
+		if err != nil || pause <= last {
+			t.Fatalf("%v after %v, %v", pause, last, err)
+		}
+		last = pause
+	}
+	if _, err := l.take(7); err == nil {
+		t.Error("requests are not bounded")
+	}
+	if pause, err := l.take(8); pause > 0 || err != nil {
+		t.Errorf("another user waits: %v, %v", pause, err)
+	}
+	now = now.Add(time.Hour)
+	l.leave(7)
+	l.leave(7)
+	l.enter(9)
+	if l.users[7] != nil {
+		t.Error("a user who has left is kept")
+	}
+}
+
+// TestKey: keys of both kinds say what went into them, and are what the rules load.
+func TestKey(t *testing.T) {
+	b := block{index: 3, typ: ethertype.Default, n: 63}
+	for _, long := range []bool{false, true} {
+		e := element{mark: markBase | 5, mac: ethertype.MAC{2, 0, 0, 0, 0, 1}, long: long}
+		k := key(b, e, long)
+		gotBlock, gotElement, ok := parseKey(k)
+		if !ok || gotBlock != b || gotElement != e {
+			t.Errorf("%x is %+v, %+v", k, gotBlock, gotElement)
+		}
+	}
+	frame := frameFrom(ethertype.MAC{2, 0, 0, 0, 0, 1}, uint16(ethertype.Default), 9, 63*blockSize+17, 0)[frameAt : frameAt+frameSize]
+	for i, m := range frameMask(ethertype.Version) {
+		frame[i] &= m
+	}
+	if want := key(b, element{mac: ethertype.MAC{2, 0, 0, 0, 0, 1}}, false)[3*wordSize:]; !bytes.Equal(frame, want) {
+		t.Errorf("a frame has %x, the key %x", frame, want)
+	}
+}

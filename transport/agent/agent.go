@@ -1,0 +1,103 @@
+// Package agent gets packet sockets from the node's agent (`bobnet agent`), for programs
+// without CAP_NET_RAW.
+//
+// A program asks over a Unix socket, which tells the agent whose it is, and gets packet
+// sockets, whose filter is locked to its ports, and what holds the claim on these ports. From
+// then on both are the program's: frames do not pass the agent, and the ports are free when
+// the program ends. The connection stays, so that the agent may ask how the program is. If
+// the agent ends, the program connects to the next one, and shows what it holds.
+//
+// What a program may send by such sockets is judged by the kernel, by their mark: docs/security.md
+// says what is and what is not. The server is of package internal/agent, and uses what this
+// package has for both sides: messages, and the making and checking of sockets.
+package agent
+
+import (
+	"errors"
+	"os"
+
+	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/transport"
+	"github.com/mdlayher/ethernet"
+)
+
+// EnvPath is the environment variable that has the path of the agent's socket; DefaultPath
+// is that path where it is not set. Set and empty, it means that no agent is to be asked.
+const (
+	EnvPath     = "BOBNET_AGENT"
+	DefaultPath = "/run/bobnet/agent.sock"
+)
+
+// Path returns the path of the agent's socket, "" if none is to be asked.
+func Path() string {
+	if path, set := os.LookupEnv(EnvPath); set {
+		return path
+	}
+	return DefaultPath
+}
+
+// Version is that of the messages. Both sides have the same.
+const Version = 1
+
+// MaxAnswer is the most bytes that an answer may have, and MaxRequest the most of all other
+// messages.
+const (
+	MaxAnswer  = 1 << 20
+	MaxRequest = 4 << 10
+)
+
+// Request is what a program asks for.
+type Request struct {
+	Version   int
+	Interface string // its name
+	Index     int    // and index, and MAC: those of the program's network namespace
+	MAC       string
+	EtherType ethernet.EtherType
+	Ports     transport.PortRange // zero: the first free block
+	Long      bool                // long frames, too
+	// Held says that the program holds Ports, by sockets that come with the request: a
+	// packet socket, and those that hold the claim.
+	Held bool
+}
+
+// mac returns the station's MAC; zero if it is none.
+func (r *Request) mac() ethertype.MAC {
+	mac, _ := ethertype.ParseMAC(r.MAC)
+	return mac
+}
+
+// Reply is what the agent says to a request. With it come Sockets packet sockets, and then
+// those that hold the claim on Ports.
+type Reply struct {
+	Refusal Refusal `json:",omitempty"`
+	Error   string  `json:",omitempty"`
+	Ports   transport.PortRange
+	Long    bool
+}
+
+// Sockets is how many packet sockets a link may need: one to receive, one to send, one to
+// send long frames.
+const Sockets = 3
+
+// Refusal says why there are no sockets.
+type Refusal string
+
+// The refusals.
+const (
+	Denied    Refusal = "denied"    // the policy does not let this user in, or not so far
+	Taken     Refusal = "taken"     // another has the ports
+	Elsewhere Refusal = "elsewhere" // the interface is another one to the agent, or none
+	Invalid   Refusal = "invalid"   // the request makes no sense
+	Busy      Refusal = "busy"      // too many requests
+	Failed    Refusal = "failed"    // the agent cannot
+)
+
+// ErrRefused is wrapped by the errors of Open if there is an agent that gives no sockets.
+var ErrRefused = errors.New("transport: the agent gives no sockets")
+
+// Question is what the agent asks a program. The answer is as many bytes as the program likes,
+// up to MaxAnswer.
+type Question struct{ What string }
+
+// Snapshot asks for the state of what drives the link.
+const Snapshot = "snapshot"
