@@ -15,6 +15,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/bobnet-go/bobnet/splitc"
 )
 
 // TestExamples runs the commands that the head comments of the examples give,
@@ -66,6 +68,21 @@ func TestExamples(t *testing.T) {
 	}
 }
 
+// TestSplitCCards: an application the active messages of which go over cards of an emulated
+// Myrinet, whose cable is the hosts' own.
+func TestSplitCCards(t *testing.T) {
+	needLab(t)
+	dir := commands(t) // built before the clock starts
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, filepath.Join(dir, "bobnet"), "lab", "-n", "2", "--", filepath.Join(dir, "em3d"), "-card", "-check", "-steps", "10", "-particles", "100")
+	cmd.Env = append(os.Environ(), splitc.EnvLayer+"=am")
+	out, err := cmd.CombinedOutput()
+	if err != nil || !strings.Contains(string(out), ": 2 ranks over am ") || !strings.Contains(string(out), "checked: ") {
+		t.Errorf("%v\n%s", err, out)
+	}
+}
+
 // TestExampleArguments: what an example cannot do is refused, before anything is
 // opened.
 func TestExampleArguments(t *testing.T) {
@@ -91,6 +108,7 @@ func TestExampleArguments(t *testing.T) {
 		{"pingpong", "x", `["x"]: want flags only`},
 		{"rdma", "x", `["x"]: want flags only`},
 		{"fft3d", "x", `["x"]: want flags only`},
+		{"fft3d", "-card -mplite", "-card and -mplite: MPLite uses no card"},
 	} {
 		ctx, cancel := context.WithTimeout(t.Context(), patience)
 		defer cancel()

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/signal"
 
+	"github.com/bobnet-go/bobnet/endpoint/lanai"
 	"github.com/bobnet-go/bobnet/examples/internal/report"
 	"github.com/bobnet-go/bobnet/metrics"
 	"github.com/bobnet-go/bobnet/mplite"
@@ -24,6 +25,7 @@ type Command struct {
 
 	json      bool
 	mplite    bool
+	card      bool
 	addr      string
 	collector *metrics.Collector
 	forget    func() // ends the watch over World
@@ -37,6 +39,7 @@ func Flags(twin bool) *Command {
 	flag.BoolVar(&c.Check, "check", false, "compare the result with what it must be; rank 0 does, alone, after the run")
 	flag.BoolVar(&c.Serial, "serial", false, "run on one process as well, afterwards, and report the speed-up")
 	flag.BoolVar(&c.json, "json", false, "report by one line of JSON")
+	flag.BoolVar(&c.card, "card", false, "use the interface as the end of a cable of an emulated Myrinet, too, and have its card carry the active messages; layers am and shm")
 	flag.StringVar(&c.addr, "metrics", os.Getenv("BOBNET_METRICS"), "serve Prometheus metrics at `ADDR`; bobnet lab --metrics sets it")
 	if twin {
 		flag.BoolVar(&c.mplite, "mplite", false, "run the twin of the program, which passes messages by MPLite")
@@ -51,6 +54,9 @@ func (c *Command) Main(name string, check func() error, run func(ctx context.Con
 	log.SetPrefix(name + ": ")
 	if flag.Parse(); flag.NArg() > 0 {
 		log.Fatalf("%q: want flags only; see -help", flag.Args())
+	}
+	if c.card && c.mplite {
+		log.Fatal("-card and -mplite: MPLite uses no card, leave one of them out")
 	}
 	if err := check(); err != nil {
 		log.Fatal(err)
@@ -90,7 +96,11 @@ func (c *Command) start(ctx context.Context) (err error) {
 		}
 		c.collector.WatchRank(c.Comm)
 	} else {
-		if c.World, err = splitc.Start(ctx, nil); err != nil {
+		cfg, err := c.config()
+		if err != nil {
+			return err
+		}
+		if c.World, err = splitc.Start(ctx, cfg); err != nil {
 			return err
 		}
 		if nic := c.World.NIC(); nic != nil {
@@ -108,6 +118,20 @@ func (c *Command) start(ctx context.Context) (err error) {
 	}
 	c.cleanups = append(c.cleanups, func() { server.Close() })
 	return nil
+}
+
+// config returns what is not in the environment: the card, with -card.
+func (c *Command) config() (*splitc.Config, error) {
+	if !c.card {
+		return nil, nil
+	}
+	card, err := lanai.Open(&lanai.OpenConfig{Interface: os.Getenv("BOBNET_IFACE")})
+	if err != nil {
+		return nil, err
+	}
+	c.cleanups = append(c.cleanups, func() { card.Close() })
+	c.collector.WatchEndpointCard(card)
+	return &splitc.Config{Card: card}, nil
 }
 
 // Rank is this process's number.
