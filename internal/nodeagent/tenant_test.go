@@ -5,9 +5,11 @@ import (
 	"bytes"
 	"context"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"io"
 	"net"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -99,9 +101,23 @@ func tenantRole(commands *bufio.Scanner) error {
 		if err := echo(conn, n); err != nil {
 			return err
 		}
+		for end := time.Now().Add(patience); !sendsLong(nic) && time.Now().Before(end); {
+			if err := echo(conn, 1); err != nil {
+				return err
+			}
+		}
+		if !sendsLong(nic) {
+			return errors.New("no long frames pass")
+		}
 		fmt.Println("echoed")
 	}
 	return nil
+}
+
+// sendsLong reports whether a connection has found out that long frames reach its peer.
+func sendsLong(nic *vipl.NIC) bool {
+	s := nic.Snapshot()
+	return slices.ContainsFunc(s.VIs, func(v vipl.VISnapshot) bool { return v.FrameData > s.Attributes.NativeMTU })
 }
 
 // echo writes n bytes in pieces, and reads each back.
