@@ -157,6 +157,8 @@ func (l *Listener) serve() {
 	for {
 		select {
 		case l.slots <- struct{}{}:
+		case <-l.host.nic.Ended():
+			return
 		case <-l.ctx.Done():
 			return
 		}
@@ -166,6 +168,8 @@ func (l *Listener) serve() {
 			}
 			select {
 			case <-l.asked:
+			case <-l.host.nic.Ended():
+				return
 			case <-l.ctx.Done():
 				return
 			}
@@ -209,7 +213,8 @@ func (h *Host) accept(ctx context.Context, req *vipl.Request) (*Conn, error) {
 }
 
 // Accept returns the next stream, a *Conn, whose handshake is over. It blocks until there
-// is one, the deadline has passed, or the listener is closed (net.ErrClosed).
+// is one, the deadline has passed, the listener or its NIC is closed (net.ErrClosed), or the
+// NIC's link is dead (vipl.ErrLink).
 func (l *Listener) Accept() (net.Conn, error) {
 	c, err := l.AcceptStream()
 	if err != nil {
@@ -229,6 +234,8 @@ func (l *Listener) AcceptStream() (*Conn, error) {
 	select {
 	case <-l.ctx.Done():
 		return nil, l.opError(net.ErrClosed)
+	case <-l.host.nic.Ended():
+		return nil, l.opError(waitError(l.host.nic.Cause()))
 	case <-expired:
 		return nil, l.opError(os.ErrDeadlineExceeded)
 	default:
@@ -239,6 +246,8 @@ func (l *Listener) AcceptStream() (*Conn, error) {
 		return c, nil
 	case <-expired:
 		return nil, l.opError(os.ErrDeadlineExceeded)
+	case <-l.host.nic.Ended():
+		return nil, l.opError(waitError(l.host.nic.Cause()))
 	case <-l.ctx.Done():
 		return nil, l.opError(net.ErrClosed)
 	}

@@ -136,6 +136,42 @@ func TestHostClose(t *testing.T) {
 	a.Close()
 }
 
+// TestAcceptNICEnds: an Accept that blocks returns when the NIC is closed under its listener,
+// or the link under the NIC, and says why; so does the next one.
+func TestAcceptNICEnds(t *testing.T) {
+	for name, tc := range map[string]struct {
+		end  func(nic *vipl.NIC) error
+		want error
+	}{
+		"NIC":  {(*vipl.NIC).Close, net.ErrClosed},
+		"link": {func(nic *vipl.NIC) error { return nic.Link().Close() }, vipl.ErrLink},
+	} {
+		h := open(t, stream.Config{})
+		l := listen(t, h, "")
+		accepted := make(chan error, 1)
+		go func() {
+			_, err := l.Accept()
+			accepted <- err
+		}()
+		if err := tc.end(h.NIC()); err != nil {
+			t.Fatal(err)
+		}
+		select {
+		case err := <-accepted:
+			var op *net.OpError
+			if !errors.Is(err, tc.want) || !errors.As(err, &op) {
+				t.Errorf("%s: %v, want %v", name, err, tc.want)
+			}
+		case <-time.After(patience):
+			t.Fatalf("%s: Accept goes on waiting", name)
+		}
+		if _, err := l.Accept(); !errors.Is(err, tc.want) {
+			t.Errorf("%s, again: %v, want %v", name, err, tc.want)
+		}
+		l.Close()
+	}
+}
+
 func TestConfig(t *testing.T) {
 	for _, cfg := range []stream.Config{{ReadBuffer: 1}, {WriteBuffer: stream.MaxBuffer + 1}, {Linger: -1}, {PeerTimeout: -1}} {
 		if _, err := stream.Open(&cfg); !errors.Is(err, vipl.ErrInvalidParameter) {

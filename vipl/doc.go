@@ -195,6 +195,7 @@
 // for packages that see to them while the program computes, Descriptor.Later posts
 // without sending,
 // Listener.Bind has requests for connections announced by a completion queue,
+// NIC.Ended tells those who wait elsewhere that the NIC is of no use any more,
 // NIC.Advertise and NIC.Lookup are names of services, the Start calls begin what others
 // wait for, and AllocMem gives memory that is registered.
 package vipl

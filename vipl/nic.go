@@ -129,6 +129,7 @@ type NIC struct {
 	sealedBy  foreignSealed
 	left      VIStats // sum over VIs that have been closed
 	saidMlock bool
+	ended     ended
 	done      chan struct{} // closed when Close has finished
 }
 
@@ -146,7 +147,7 @@ func Open(cfg *Config) (*NIC, error) {
 	if err != nil {
 		return nil, err
 	}
-	n := &NIC{log: with.Logger, logs: logs, done: make(chan struct{})}
+	n := &NIC{log: with.Logger, logs: logs, ended: ended{ch: make(chan struct{})}, done: make(chan struct{})}
 	if err := n.init(link, cfg); err != nil {
 		link.Close()
 		return nil, err
@@ -207,7 +208,10 @@ func (n *NIC) init(link transport.Link, cfg *Config) error {
 		n.hw = strings.TrimSpace(driver + " " + firmware)
 	}
 	n.m.Init(link, &n.eng, n.log, cfg.Reliability.Resolve(), cfg.Seed, engine.Hooks{
-		Dead:    func(cause error) { n.raise(CodeCatastrophic, nil, nil, 0, cause) },
+		Dead: func(cause error) {
+			n.end(cause)
+			n.raise(CodeCatastrophic, nil, nil, 0, cause)
+		},
 		Damaged: func(c *conn.Conn) { n.raise(CodeRDMAWData, viOf(c), nil, StatusOpRemoteRDMAWrite, errDamaged) },
 		Sealed:  n.receiveSealed,
 	})
@@ -294,6 +298,7 @@ func (n *NIC) close() error {
 	}
 	n.m.Conns.Flush()
 	n.m.Closed = true
+	n.end(ErrClosed)
 	n.eng.Shut()
 	for _, l := range n.m.Ports.Listeners {
 		listenerOf(l).shut()

@@ -228,33 +228,40 @@ func TestSameNIC(t *testing.T) {
 	f.await("a neighbour", func(s Snapshot) bool { return len(s.Neighbours) == 1 })
 }
 
-// TestNICEnds: Run says so when its NIC is of no use any more and a packet needs it; after Close
-// it does nothing.
+// TestNICEnds: Run ends, and says why, when its NIC is closed or the link under it, though no
+// packet needs it; after Close it does nothing.
 func TestNICEnds(t *testing.T) {
-	p := vethtest.New(t, 1500)
-	var h *Tun
-	err := p.In(0, func() (err error) {
-		h, err = Open(&Config{VIPL: vipl.Config{Interface: vethtest.Name}, Addrs: []netip.Prefix{netip.PrefixFrom(addr(1), 24)}})
-		return err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer h.Close()
-	if err := h.NIC().Close(); err != nil {
-		t.Fatal(err)
-	}
-	b := newBuffer()
-	clear(b.offload())
-	h.outgoing(b.fill(vnetSize + copy(b.room()[vnetSize:], packet4(addr(1), addr(50), 17, make([]byte, 8)))))
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
-	defer cancel()
-	if err := h.Run(ctx); !errors.Is(err, vipl.ErrClosed) && !errors.Is(err, net.ErrClosed) {
-		t.Errorf("the NIC is closed: %v", err)
-	}
-	h.Close()
-	if err := h.Run(ctx); err != net.ErrClosed {
-		t.Errorf("after Close: %v", err)
+	for name, tc := range map[string]struct {
+		end  func(nic *vipl.NIC) error
+		want error
+	}{
+		"NIC":  {(*vipl.NIC).Close, vipl.ErrClosed},
+		"link": {func(nic *vipl.NIC) error { return nic.Link().Close() }, vipl.ErrLink},
+	} {
+		p := vethtest.New(t, 1500)
+		var h *Tun
+		err := p.In(0, func() (err error) {
+			h, err = Open(&Config{VIPL: vipl.Config{Interface: vethtest.Name}, Addrs: []netip.Prefix{netip.PrefixFrom(addr(1), 24)}})
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer h.Close()
+		ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+		defer cancel()
+		ended := make(chan error, 1)
+		go func() { ended <- h.Run(ctx) }()
+		if err := tc.end(h.NIC()); err != nil {
+			t.Fatal(err)
+		}
+		if err := <-ended; !errors.Is(err, tc.want) {
+			t.Errorf("%s: %v, want %v", name, err, tc.want)
+		}
+		h.Close()
+		if err := h.Run(ctx); err != net.ErrClosed {
+			t.Errorf("after Close: %v", err)
+		}
 	}
 }
 

@@ -134,6 +134,7 @@ func (t *Tun) Run(ctx context.Context) error {
 	t.group.Add(1) // Close waits for Run
 	defer t.group.Done()
 	t.group.Go(t.accept)
+	t.group.Go(t.watch)
 	t.mu.Unlock()
 	stop := context.AfterFunc(ctx, func() { t.shut(net.ErrClosed) })
 	defer stop()
@@ -142,6 +143,15 @@ func (t *Tun) Run(ctx context.Context) error {
 		return nil
 	}
 	return context.Cause(t.ctx)
+}
+
+// watch has everything end with the NIC.
+func (t *Tun) watch() {
+	select {
+	case <-t.cfg.NIC.Ended():
+		t.shut(fmt.Errorf("tun: the NIC is of no use any more: %w", t.cfg.NIC.Cause()))
+	case <-t.ctx.Done():
+	}
 }
 
 // shut has everything end. The first cause is what Run says.
@@ -307,9 +317,6 @@ func (t *Tun) search(a netip.Addr) {
 // connect opens a stream to the host that has an address. It counts in the quota.
 func (t *Tun) connect(ctx context.Context, a netip.Addr) (_ *peer, err error) {
 	at, err := t.cfg.NIC.Lookup(ctx, name(t.cfg.Network, a))
-	if errors.Is(err, vipl.ErrLink) || errors.Is(err, vipl.ErrClosed) {
-		t.shut(fmt.Errorf("tun: the NIC is of no use any more: %w", err))
-	}
 	if err != nil {
 		return nil, err
 	}
