@@ -21,15 +21,20 @@ type buffer struct {
 	pool *sync.Pool
 }
 
-// shortBuffer is the memory of a buffer that a packet is moved to if it fits: most do, and
-// many may wait.
-const shortBuffer = 2048
+// sizes are those of the buffers that a packet is moved to, the first that it fits in: most
+// packets are short, and many may wait. Others stay in the long one that they were read to.
+var sizes = [...]int{2 << 10, 10 << 10, 32 << 10}
 
-var long, short sync.Pool
+var (
+	long  sync.Pool
+	pools [len(sizes)]sync.Pool
+)
 
 func init() {
 	long.New = func() any { return &buffer{mem: make([]byte, recordHead+maxRecord), pool: &long} }
-	short.New = func() any { return &buffer{mem: make([]byte, shortBuffer), pool: &short} }
+	for i := range pools {
+		pools[i].New = func() any { return &buffer{mem: make([]byte, sizes[i]), pool: &pools[i]} }
+	}
 }
 
 // newBuffer returns one that has room for any record.
@@ -56,13 +61,18 @@ func (b *buffer) packet() []byte {
 
 // keep returns b, or a shorter buffer with the same record if it fits into one.
 func (b *buffer) keep() *buffer {
-	if recordHead+b.n > shortBuffer {
-		return b
+	for i, size := range sizes {
+		if recordHead+b.n <= size {
+			s := pools[i].Get().(*buffer)
+			copy(s.mem, b.record())
+			s.n = b.n
+			return s
+		}
 	}
-	s := short.Get().(*buffer)
-	copy(s.mem, b.record())
-	s.n = b.n
-	return s
+	return b
 }
+
+// cost is the memory that a buffer takes while it waits, in bytes, however short its packet.
+func (b *buffer) cost() int64 { return int64(len(b.mem)) }
 
 func (b *buffer) free() { b.pool.Put(b) }

@@ -274,3 +274,26 @@ func TestGone(t *testing.T) {
 		t.Errorf("dropped %d, queued %d bytes", p.dropped.Load(), p.queued.Load())
 	}
 }
+
+// TestQueueMemory: what waits for a neighbour takes no more memory than the bound says,
+// whatever the lengths of the packets.
+func TestQueueMemory(t *testing.T) {
+	for _, size := range []int{header4, 2100, 3000, 11_000, 33_000, 60_000} {
+		h, p := new(Tun), &peer{mtu: MaxMTU, queue: make(chan *buffer, queuePackets), over: make(chan struct{})}
+		for h.counts.overflow.Load() == 0 {
+			b := newBuffer()
+			clear(b.offload())
+			h.send(p, b.fill(vnetSize+size).keep())
+		}
+		memory, packets := 0, len(p.queue)
+		for range packets {
+			memory += len((<-p.queue).mem)
+		}
+		if memory > queueBytes {
+			t.Errorf("%d packets of %d octets take %d bytes, want %d at most", packets, size, memory, queueBytes)
+		}
+		if packets < queueBytes/(64<<10)-1 {
+			t.Errorf("only %d packets of %d octets wait", packets, size)
+		}
+	}
+}

@@ -31,7 +31,7 @@ type peer struct {
 	claims []netip.Addr // as it says
 	addrs  []netip.Addr // of these, those that the directory confirms
 	queue  chan *buffer
-	queued atomic.Int64 // bytes
+	queued atomic.Int64 // bytes of memory
 	over   chan struct{}
 	once   sync.Once
 	carried
@@ -178,7 +178,7 @@ func (t *Tun) drop(p *peer) {
 	for {
 		select {
 		case b := <-p.queue:
-			p.queued.Add(-int64(b.n))
+			p.queued.Add(-b.cost())
 			p.dropped.Add(1)
 			t.counts.overflow.Add(1)
 			b.free()
@@ -199,7 +199,7 @@ func (t *Tun) send(p *peer, b *buffer) {
 		b.free()
 		return
 	}
-	n := int64(b.n)
+	n := b.cost()
 	if p.queued.Add(n) <= queueBytes {
 		select {
 		case p.queue <- b:
@@ -221,12 +221,12 @@ func (t *Tun) write(p *peer) {
 	for {
 		select {
 		case b := <-p.queue:
-			n := b.n
+			n := b.cost()
 			p.add(0, b)
 			t.counts.carried.add(0, b)
 			_, err := p.conn.Write(b.record())
 			b.free()
-			p.queued.Add(-int64(n))
+			p.queued.Add(-n)
 			if err != nil {
 				return
 			}

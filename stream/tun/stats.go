@@ -61,7 +61,7 @@ type Neighbour struct {
 	PacketsSent, PacketsReceived uint64
 	BytesSent, BytesReceived     uint64 // of packets
 	Dropped                      uint64 // packets that found the queue full
-	Queued                       int64  // bytes that wait
+	Queued                       int64  // bytes of memory that what waits takes
 }
 
 // Snapshot returns what t is doing.
