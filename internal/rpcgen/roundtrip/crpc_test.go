@@ -5,11 +5,14 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"os"
 	"os/exec"
 	"testing"
 
 	"github.com/bobnet-go/bobnet/internal/ctest"
 	"github.com/bobnet-go/bobnet/internal/rpcgen/testdata/all"
+	"github.com/bobnet-go/bobnet/vipl"
+	"github.com/bobnet-go/bobnet/vmmc"
 	"github.com/bobnet-go/bobnet/vmmc/vrpc"
 	"github.com/bobnet-go/bobnet/vmmc/xdr"
 )
@@ -25,7 +28,68 @@ func (echo) Echo(_ *vrpc.Call, arg, res *all.Everything) error {
 	return nil
 }
 
-// TestCClient: a C client calls a server of generated code.
+// overVMMC returns a client of srv over VMMC, from another process of it in shared memory.
+func overVMMC(t *testing.T, srv *vrpc.Server) *vrpc.Client {
+	t.Helper()
+	var ps [2]*vmmc.Process
+	for i := range ps {
+		nic, err := vipl.Open(&vipl.Config{Driver: "shm"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { nic.Close() })
+		if ps[i], err = vmmc.Open(&vmmc.Config{NIC: nic, Process: uint32(i), Scope: fmt.Sprint(t.Name(), os.Getpid())}); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { ps[i].Close() })
+	}
+	name, err := srv.ListenVMMC(ps[0], 1, vmmc.Everybody)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rpc, err := vrpc.DialVMMC(t.Context(), ps[1], name, all.AllProg, all.AllV1, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { rpc.Close() })
+	return rpc
+}
+
+// keepCalling has a client echo values, one after another, until stop is called, which fails
+// the test if an answer was another or there was none.
+func keepCalling(t *testing.T, rpc *vrpc.Client) (stop func()) {
+	t.Helper()
+	client := all.AllV1Client{Client: rpc}
+	_, messages := framed(t, 10)
+	over, done := make(chan struct{}), make(chan error, 1)
+	go func() {
+		for seed := 0; ; seed = (seed + 1) % len(messages) {
+			var arg, res all.Everything
+			err := xdr.Unmarshal(messages[seed], &arg)
+			if err == nil {
+				err = client.Echo(t.Context(), &arg, &res)
+			}
+			if got, err2 := xdr.Append(nil, &res); err != nil || err2 != nil || !bytes.Equal(got, messages[seed]) {
+				done <- fmt.Errorf("seed %d: %x, %v, %v", seed, got, err, err2)
+				return
+			}
+			select {
+			case <-over:
+				done <- nil
+				return
+			default:
+			}
+		}
+	}()
+	return func() {
+		close(over)
+		if err := <-done; err != nil {
+			t.Error("over VMMC meanwhile:", err)
+		}
+	}
+}
+
+// TestCClient: a C client calls a server of generated code, while a client over VMMC calls it.
 func TestCClient(t *testing.T) {
 	program := ctest.Build(t, "../testdata/all/all.x", []string{"-c", "-l"}, "../testdata/c/client.c")
 	srv := vrpc.NewServer(nil)
@@ -33,6 +97,7 @@ func TestCClient(t *testing.T) {
 	if err := srv.Register(all.AllV1Program(echo{})); err != nil {
 		t.Fatal(err)
 	}
+	defer keepCalling(t, overVMMC(t, srv))()
 	for _, network := range networks {
 		t.Run(network, func(t *testing.T) {
 			addr, err := srv.Listen(network, "127.0.0.1:0")
