@@ -64,6 +64,10 @@
 //	defer j.Close()
 //	err = j.Meet(ctx, nic, cq, cfg.Logger) // all ranks are connected, or err says why not
 //
+// A host takes 63 ranks on one interface, together with whatever else runs there: a NIC holds
+// a block of 1,024 ports, and there are 63 of them (vipl.Config). The one too many fails with an
+// error that says so. More ranks need a second interface, or a namespace with one.
+//
 // # Identity
 //
 // A rank is found on the segment by a name that Identity.Address makes of the job's

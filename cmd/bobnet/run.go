@@ -27,7 +27,8 @@ Hosts are reached by MPICH's mpiexec (hydra) where that is installed, and else b
 must not have to ask anything: keys and known hosts are there before. The bobnet command is
 the same on all of them. A host that does not answer, or has another version, no interface
 to use, another one than the others, or a clock that is off, is named before anything
-starts; bobnet doctor --hosts shows all that is known.
+starts; bobnet doctor --hosts shows all that is known. A host takes 63 ranks of Bobnet on an
+interface: each has a block of 1,024 ports, and there are so many.
 
 Each line of output begins with the number of its rank. The first rank to fail, or host to
 be lost, ends the others, as does Ctrl-C: by SIGTERM, and two seconds later SIGKILL. The exit

@@ -19,17 +19,16 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"flag"
 	"fmt"
 	"log"
 	"os"
 	"os/signal"
-	"strconv"
 
 	"github.com/bobnet-go/bobnet/endpoint"
 	"github.com/bobnet-go/bobnet/endpoint/lanai"
+	"github.com/bobnet-go/bobnet/examples/internal/place"
 	"github.com/bobnet-go/bobnet/metrics"
 )
 
@@ -77,14 +76,11 @@ func open(seen *metrics.Collector) (node *endpoint.Node, closeNode func(), err e
 }
 
 func run(ctx context.Context) error {
-	rank, err := strconv.Atoi(cmp.Or(os.Getenv("BOBNET_RANK"), "0"))
-	if err != nil || rank < 0 {
-		return fmt.Errorf("BOBNET_RANK=%s: want a number from 0", os.Getenv("BOBNET_RANK"))
+	at, err := place.Find(1)
+	if err != nil {
+		return err
 	}
-	size, err := strconv.Atoi(cmp.Or(os.Getenv("BOBNET_SIZE"), "1"))
-	if err != nil || size <= rank {
-		return fmt.Errorf("BOBNET_SIZE=%s: want more than BOBNET_RANK, which is %d", os.Getenv("BOBNET_SIZE"), rank)
-	}
+	rank, size := at.Rank, at.Size
 	collector := metrics.NewCollector(nil)
 	node, closeNode, err := open(collector)
 	if err != nil {
@@ -100,7 +96,7 @@ func run(ctx context.Context) error {
 		}
 		defer server.Close()
 	}
-	t, err := join(ctx, node, cmp.Or(os.Getenv("BOBNET_JOB"), "default"), rank, size)
+	t, err := join(ctx, node, at.Name, rank, size)
 	if err != nil {
 		return err
 	}

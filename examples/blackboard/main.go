@@ -20,15 +20,14 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"flag"
 	"fmt"
 	"log"
 	"os"
 	"os/signal"
-	"strconv"
 
+	"github.com/bobnet-go/bobnet/examples/internal/place"
 	"github.com/bobnet-go/bobnet/metrics"
 	"github.com/bobnet-go/bobnet/vmmc"
 	"github.com/bobnet-go/bobnet/vmmc/lanai"
@@ -80,16 +79,16 @@ func open(cfg *vmmc.Config, seen *metrics.Collector) (p *vmmc.Process, closeProc
 }
 
 func run(ctx context.Context) error {
-	size, err := strconv.Atoi(cmp.Or(os.Getenv("BOBNET_SIZE"), "2"))
-	if err != nil || size < 2 {
-		return fmt.Errorf("BOBNET_SIZE=%s: want a board and at least one writer", os.Getenv("BOBNET_SIZE"))
+	at, err := place.Find(2)
+	if err != nil {
+		return err
 	}
-	rank, err := strconv.Atoi(cmp.Or(os.Getenv("BOBNET_RANK"), "0"))
-	if err != nil || rank < 0 || rank >= size {
-		return fmt.Errorf("BOBNET_RANK=%s: want 0 for the board, or a writer's number below BOBNET_SIZE, which is %d", os.Getenv("BOBNET_RANK"), size)
+	rank, size := at.Rank, at.Size
+	if size < 2 {
+		return fmt.Errorf("%d process: want a board and at least one writer", size)
 	}
 	collector := metrics.NewCollector(nil)
-	p, closeProcess, err := open(&vmmc.Config{Process: uint32(rank), Scope: "blackboard/" + cmp.Or(os.Getenv("BOBNET_JOB"), "default")}, collector)
+	p, closeProcess, err := open(&vmmc.Config{Process: uint32(rank), Scope: "blackboard/" + at.Name}, collector)
 	if err != nil {
 		return err
 	}

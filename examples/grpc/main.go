@@ -16,7 +16,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"flag"
@@ -31,6 +30,7 @@ import (
 	"sync/atomic"
 
 	"github.com/bobnet-go/bobnet/examples/internal/beside"
+	"github.com/bobnet-go/bobnet/examples/internal/place"
 	"github.com/bobnet-go/bobnet/stream"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -49,25 +49,26 @@ func main() {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
-	if err := run(ctx, os.Getenv("BOBNET_RANK")); err != nil {
+	if err := run(ctx); err != nil {
 		log.Fatal(err)
 	}
 }
 
-func run(ctx context.Context, rank string) error {
+func run(ctx context.Context) error {
 	if *count < 1 {
 		return fmt.Errorf("-n %d: want at least one call", *count)
 	}
-	if rank != "0" && rank != "1" {
-		return nil
+	at, err := place.Find(2)
+	if err != nil || at.Rank > 1 {
+		return err
 	}
 	host, err := stream.Open(&stream.Config{Interface: os.Getenv("BOBNET_IFACE")})
 	if err != nil {
 		return err
 	}
 	defer host.Close()
-	name := "grpc-" + cmp.Or(os.Getenv("BOBNET_JOB"), "default")
-	if rank == "1" {
+	name := "grpc-" + at.Name
+	if at.Rank == 1 {
 		return client(ctx, host, name)
 	}
 	return server(ctx, host, name)

@@ -16,7 +16,6 @@ package main
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"errors"
 	"flag"
@@ -31,6 +30,7 @@ import (
 	"time"
 
 	"github.com/bobnet-go/bobnet/examples/internal/beside"
+	"github.com/bobnet-go/bobnet/examples/internal/place"
 	"github.com/bobnet-go/bobnet/stream"
 )
 
@@ -47,25 +47,26 @@ func main() {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
-	if err := run(ctx, os.Getenv("BOBNET_RANK")); err != nil {
+	if err := run(ctx); err != nil {
 		log.Fatal(err)
 	}
 }
 
-func run(ctx context.Context, rank string) error {
+func run(ctx context.Context) error {
 	if *count < 1 || *size < 1 || *size > 1<<20 {
 		return fmt.Errorf("-n %d, -size %d: want at least one call, of 1..%d bytes", *count, *size, 1<<20)
 	}
-	if rank != "0" && rank != "1" {
-		return nil
+	at, err := place.Find(2)
+	if err != nil || at.Rank > 1 {
+		return err
 	}
 	host, err := stream.Open(&stream.Config{Interface: os.Getenv("BOBNET_IFACE")})
 	if err != nil {
 		return err
 	}
 	defer host.Close()
-	name := "http-" + cmp.Or(os.Getenv("BOBNET_JOB"), "default")
-	if rank == "1" {
+	name := "http-" + at.Name
+	if at.Rank == 1 {
 		return client(ctx, host, name)
 	}
 	return server(ctx, host, name)

@@ -21,17 +21,16 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"flag"
 	"fmt"
 	"log"
 	"os"
 	"os/signal"
-	"strconv"
 
 	"github.com/bobnet-go/bobnet/endpoint"
 	"github.com/bobnet-go/bobnet/endpoint/lanai"
+	"github.com/bobnet-go/bobnet/examples/internal/place"
 	"github.com/bobnet-go/bobnet/metrics"
 )
 
@@ -79,13 +78,13 @@ func open(seen *metrics.Collector) (node *endpoint.Node, closeNode func(), err e
 }
 
 func run(ctx context.Context) error {
-	size, err := strconv.Atoi(cmp.Or(os.Getenv("BOBNET_SIZE"), "2"))
-	if err != nil || size < 2 {
-		return fmt.Errorf("BOBNET_SIZE=%s: want a server and at least one client", os.Getenv("BOBNET_SIZE"))
+	at, err := place.Find(2)
+	if err != nil {
+		return err
 	}
-	rank, err := strconv.Atoi(cmp.Or(os.Getenv("BOBNET_RANK"), "0"))
-	if err != nil || rank < 0 || rank >= size {
-		return fmt.Errorf("BOBNET_RANK=%s: want 0 for the server, or a client's number below BOBNET_SIZE, which is %d", os.Getenv("BOBNET_RANK"), size)
+	rank, size := at.Rank, at.Size
+	if size < 2 {
+		return fmt.Errorf("%d process: want a server and at least one client", size)
 	}
 	collector := metrics.NewCollector(nil)
 	node, closeNode, err := open(collector)
@@ -102,7 +101,7 @@ func run(ctx context.Context) error {
 		}
 		defer server.Close()
 	}
-	word := "kv/" + cmp.Or(os.Getenv("BOBNET_JOB"), "default")
+	word := "kv/" + at.Name
 	if rank == 0 {
 		keys, err := serve(ctx, node, word, size-1)
 		if err == nil {

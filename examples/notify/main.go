@@ -24,8 +24,8 @@ import (
 	"log"
 	"os"
 	"os/signal"
-	"strconv"
 
+	"github.com/bobnet-go/bobnet/examples/internal/place"
 	"github.com/bobnet-go/bobnet/metrics"
 	"github.com/bobnet-go/bobnet/vipl"
 )
@@ -52,13 +52,13 @@ func main() {
 }
 
 func run(ctx context.Context) error {
-	rank, err := strconv.Atoi(cmp.Or(os.Getenv("BOBNET_RANK"), "0"))
+	at, err := place.Find(2)
 	if err != nil {
-		return fmt.Errorf("BOBNET_RANK: %w", err)
+		return err
 	}
-	size, err := strconv.Atoi(cmp.Or(os.Getenv("BOBNET_SIZE"), "2"))
-	if err != nil || size < 2 {
-		return fmt.Errorf("BOBNET_SIZE=%s: want a server and at least one client", os.Getenv("BOBNET_SIZE"))
+	rank, size := at.Rank, at.Size
+	if size < 2 {
+		return fmt.Errorf("%d process: want a server and at least one client", size)
 	}
 	nic, err := vipl.Open(&vipl.Config{Interface: os.Getenv("BOBNET_IFACE")})
 	if err != nil {

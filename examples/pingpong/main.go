@@ -24,6 +24,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/bobnet-go/bobnet/examples/internal/place"
 	"github.com/bobnet-go/bobnet/metrics"
 	"github.com/bobnet-go/bobnet/vipl"
 )
@@ -42,14 +43,15 @@ func main() {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
-	if err := run(ctx, os.Getenv("BOBNET_RANK")); err != nil {
+	if err := run(ctx); err != nil {
 		log.Fatal(err)
 	}
 }
 
-func run(ctx context.Context, rank string) error {
-	if rank != "0" && rank != "1" {
-		return nil
+func run(ctx context.Context) error {
+	at, err := place.Find(2)
+	if err != nil || at.Rank > 1 {
+		return err
 	}
 	if *size < 1 || *size > vipl.MaxTransferSize || *count < 1 {
 		return fmt.Errorf("-size %d, -n %d: want sizes in 1..%d and at least one round trip", *size, *count, vipl.MaxTransferSize)
@@ -74,7 +76,7 @@ func run(ctx context.Context, rank string) error {
 		return err
 	}
 	name := "pingpong/" + cmp.Or(os.Getenv("BOBNET_JOB"), "default")
-	if rank == "0" {
+	if at.Rank == 0 {
 		return client(ctx, nic, end, name)
 	}
 	return server(ctx, nic, end, name)

@@ -15,16 +15,15 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"flag"
 	"fmt"
 	"log"
 	"os"
 	"os/signal"
-	"strconv"
 	"time"
 
+	"github.com/bobnet-go/bobnet/examples/internal/place"
 	"github.com/bobnet-go/bobnet/metrics"
 	"github.com/bobnet-go/bobnet/vipl"
 )
@@ -48,12 +47,14 @@ func main() {
 }
 
 func run(ctx context.Context) error {
-	rank, rankErr := strconv.Atoi(os.Getenv("BOBNET_RANK"))
-	ranks, sizeErr := strconv.Atoi(os.Getenv("BOBNET_SIZE"))
+	at, err := place.Find(1)
+	if err != nil {
+		return err
+	}
+	rank, ranks := at.Rank, at.Size
 	switch {
-	case rankErr != nil || sizeErr != nil || ranks < 2:
-		return fmt.Errorf("BOBNET_RANK is %q and BOBNET_SIZE %q: want a ring of at least two ranks, as in: bobnet lab -n 4 -- rdma",
-			os.Getenv("BOBNET_RANK"), os.Getenv("BOBNET_SIZE"))
+	case ranks < 2:
+		return fmt.Errorf("%d process: want a ring of at least two ranks, as in: bobnet lab -n 4 -- rdma", ranks)
 	case *size < 1 || *size > vipl.MaxTransferSize/ranks:
 		return fmt.Errorf("-size %d: want 1 to %d bytes for %d ranks", *size, vipl.MaxTransferSize/ranks, ranks)
 	}
@@ -72,7 +73,7 @@ func run(ctx context.Context) error {
 		}
 		defer server.Close()
 	}
-	r, err := newRing(nic, cmp.Or(os.Getenv("BOBNET_JOB"), "default"), rank, ranks, *size)
+	r, err := newRing(nic, at.Name, rank, ranks, *size)
 	if err != nil {
 		return err
 	}
