@@ -27,10 +27,6 @@ func (m *meeting) patience() time.Duration {
 	return acceptFor
 }
 
-// acceptFirst is after how long this rank looks first whether the handshake is over:
-// nothing wakes it. Each further time is twice as long, up to lookAgain.
-const acceptFirst = 50 * time.Microsecond
-
 // askedMost is the most requests that wait for this rank to look at them, beside
 // one for each rank.
 const askedMost = 64
@@ -65,11 +61,11 @@ func (m *meeting) welcome() error {
 		if !m.any(Absent) {
 			return nil
 		}
-		while := time.Duration(m.end - m.nic.Now())
-		if len(m.accepting)+len(m.dialed)+len(m.undialed) > 0 {
-			while, m.pace = m.pace, min(2*m.pace, lookAgain)
+		until := m.end
+		if len(m.undialed) > 0 && len(m.dialed) < dialMost { // one was asked too early
+			until = m.dialAt
 		}
-		if err := m.attendFor(max(while, 1), func() bool { return len(m.asked) > 0 || m.anyDone(m.accepting) || m.anyDone(m.dialed) }); err != nil {
+		if err := m.attendFor(time.Duration(max(until-m.nic.Now(), 1)), func() bool { return len(m.asked) > 0 || m.anyDone(m.accepting) || m.anyDone(m.dialed) }); err != nil {
 			return err
 		}
 		m.takeIn()
@@ -97,7 +93,7 @@ func (m *meeting) takeIn() {
 
 // anyDone reports whether the handshake with one of ranks is over.
 func (m *meeting) anyDone(ranks []int) bool {
-	return slices.ContainsFunc(ranks, func(rank int) bool { return !errors.Is(m.vis[rank].ConnectDone(), vipl.ErrNotDone) })
+	return slices.ContainsFunc(ranks, func(rank int) bool { return m.vis[rank].State() != vipl.StateConnectPending })
 }
 
 // admit begins to connect with a higher rank, or refuses who does not belong here.
@@ -127,7 +123,7 @@ func (m *meeting) admit(req *vipl.Request) error {
 		m.refuse(req, err.Error())
 		return nil
 	}
-	m.accepting, m.pace = append(m.accepting, rank), acceptFirst
+	m.accepting = append(m.accepting, rank)
 	return nil
 }
 

@@ -25,7 +25,6 @@ func (m *meeting) meetAtOnce() error {
 	for rank := range m.Rank {
 		m.undialed = append(m.undialed, m.Rank-1-rank)
 	}
-	m.pace = acceptFirst
 	m.waits.at(waitAll, 0, ethertype.Addr{})
 	if err := m.welcome(); err != nil {
 		return err
@@ -48,7 +47,7 @@ func (m *meeting) dialMore() error {
 		if err := vi.ConnectStart(addr, m.hello()); err != nil {
 			return m.turnedAway(rank, addr, err)
 		}
-		m.undialed, m.dialed, m.pace = m.undialed[1:], append(m.dialed, rank), acceptFirst
+		m.undialed, m.dialed = m.undialed[1:], append(m.dialed, rank)
 	}
 	return nil
 }

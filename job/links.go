@@ -21,6 +21,7 @@ type links struct {
 	cq     *vipl.CQ
 	peers  []*link // by rank, nil for this rank
 	err    error   // the first failure
+	seen   uint32  // by the last look at cq
 	reaped [16]vipl.Completion
 
 	programs map[string]bool // that use the Member now
@@ -189,9 +190,12 @@ func (l *links) Unheard() bool {
 
 // Step implements Links.
 func (l *links) Step(ctx context.Context) error {
+	seen := l.seen
 	l.mu.Unlock()
-	n, err := l.cq.ReapWait(ctx, l.reaped[:])
+	err := l.cq.WaitSince(ctx, 0, seen)
 	l.mu.Lock()
+	var n int
+	n, l.seen = l.cq.Reap(l.reaped[:])
 	l.handle(l.reaped[:n])
 	if ctx.Err() != nil {
 		return ctx.Err()

@@ -35,6 +35,7 @@ import (
 // meeting is a rank's part in that.
 type meeting struct {
 	*Job
+	cq  *vipl.CQ        // of the VIs
 	ctx context.Context // ends when time is up
 	end int64           // the same, on the NIC's clock
 
@@ -43,7 +44,6 @@ type meeting struct {
 	undialed  []int            // lower ranks that this one has yet to ask, if it asks several at once
 	dialed    []int            // those that it asks
 	dialAt    int64            // not to ask more of them before
-	pace      time.Duration    // after which to look at those under way again
 	checked   map[uint32]int64 // when the segment was asked who claims a rank
 	refusal   string           // of the last request that was refused
 	waits     wait
@@ -70,7 +70,7 @@ func (j *Job) Meet(parent context.Context, nic *vipl.NIC, cq *vipl.CQ, log *slog
 	ctx, cancel := j.nic.WithTimeout(parent, j.timeout)
 	defer cancel()
 	began := j.nic.Now()
-	m := &meeting{Job: j, ctx: ctx, end: began + int64(j.timeout), checked: map[uint32]int64{}}
+	m := &meeting{Job: j, cq: cq, ctx: ctx, end: began + int64(j.timeout), checked: map[uint32]int64{}}
 	m.waits.sayAt = began + int64(sayAfter)
 	err := m.meet()
 	m.links.Lock()
@@ -299,23 +299,13 @@ func (m *meeting) find(rank int) (addr ethertype.Addr, err error) {
 	}
 }
 
-// lookAgain is when a rank looks whether it is connected, if it does not hear
-// the other one's first message before: a refusal brings none.
+// lookAgain is after how long a rank is asked again that could not listen.
 const lookAgain = 20 * time.Millisecond
 
 // connected waits until the attempt to connect vi has an end.
 func (m *meeting) connected(vi *vipl.VI) error {
-	end := vipl.ErrNotDone
-	for {
-		err := m.attendFor(lookAgain, func() bool {
-			end = vi.ConnectDone()
-			return !errors.Is(end, vipl.ErrNotDone)
-		})
-		if err != nil {
-			return err
-		}
-		if !errors.Is(end, vipl.ErrNotDone) {
-			return end
-		}
+	if err := m.attend(m.ctx, func() bool { return vi.State() != vipl.StateConnectPending }); err != nil {
+		return err
 	}
+	return vi.ConnectDone()
 }

@@ -51,7 +51,7 @@ func (m *meeting) isTwice(rank int, first, second ethertype.Addr) error {
 // challenge asks a rank 0 for a connection as rank 0, which will not be made, but
 // has that one look around.
 func (m *meeting) challenge(rival ethertype.Addr) {
-	vi, err := m.nic.CreateVI(&vipl.Attributes{ConnectTimeout: tellRival}, nil, nil)
+	vi, err := m.nic.CreateVI(&vipl.Attributes{ConnectTimeout: tellRival}, nil, m.cq)
 	if err != nil {
 		return
 	}

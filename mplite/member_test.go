@@ -83,6 +83,7 @@ func TestMemberSaysAll(t *testing.T) {
 func TestMemberHasFailed(t *testing.T) {
 	check(t, memberJob(3, func(j *job, m *jobs.Member, cfg mplite.Config) error {
 		if m.Identity().Rank == victim {
+			j.Sleep(time.Second) // until all have joined
 			m.Fail(errors.New("base: no more memory"))
 			return nil
 		}

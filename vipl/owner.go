@@ -65,13 +65,22 @@ func (o *viOwner) Step() { o.side.Step() }
 
 // Connected implements handshake.Owner.
 func (o *viOwner) Connected() {
-	o.gate.Open(&o.nic.eng)
+	o.settled()
 	c := &o.conn
 	o.nic.log.Debug("connected", "local", c.Local(), "remote", c.Remote, "level", o.attr.Reliability, "data", c.Path.MaxData)
 }
 
 // Failed implements handshake.Owner.
-func (o *viOwner) Failed() { o.gate.Open(&o.nic.eng) }
+func (o *viOwner) Failed() { o.settled() }
+
+// settled has those look again who wait for the end of an attempt to connect: at the VI, and
+// at the queue of its receives.
+func (o *viOwner) settled() {
+	o.gate.Open(&o.nic.eng)
+	if o.recvCQ != nil {
+		o.recvCQ.ring.Gate.Open(&o.nic.eng)
+	}
+}
 
 // Failure implements handshake.Owner.
 func (o *viOwner) Failure(remote ethertype.Addr, cause error, detail string) error {

@@ -57,7 +57,9 @@ func (q *CQ) ReapWait(ctx context.Context, out []Completion) (int, error) {
 //		handle(out[:n])
 //	}
 //
-// with seen and out guarded by mu. Whoever else makes done true calls Wake.
+// with seen and out guarded by mu. Whoever else makes done true calls Wake. The end of an
+// attempt to connect a VI whose receive queue is bound to the queue has them look again, too:
+// who makes many connections at once needs no other place to wait.
 
 // Reap takes what there is, as ReapDone does, without polling the NIC. Seen is for
 // WaitSince.
