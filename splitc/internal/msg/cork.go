@@ -16,11 +16,12 @@ import (
 // A store is held back until its message is full, or until this rank polls or waits. The
 // first one after that leaves at once, and so does one that comes later than aloneAfter
 // after the message before was begun: a rank that answers what it has waited for, or
-// computes between its stores, holds nothing back.
+// computes between one store and the next, holds nothing back. What is left of a burst is,
+// until the next call that polls: so it is with all that needs this rank.
 const (
 	recordHead = 8
-	recordBits = 56 // of the offset
-	storesData = 8 * (recordHead + 8)
+	recordBits = 56                   // of the offset
+	storesData = 8 * (recordHead + 8) // eight stores of 8 bytes, ten of 4
 	aloneAfter = int64(20 * time.Microsecond)
 )
 
@@ -33,8 +34,7 @@ type cork struct {
 	mem    [storesData]byte
 }
 
-// New returns the operations of a base over a carrier. It has the base send, when it polls
-// and waits, what is held back.
+// New returns the operations of a base over a carrier. The base's Uncork is to be SendHeld.
 func New(b *mesh.Base, c Carrier) Operations {
 	return Operations{Base: b, Carrier: c, corks: make([]cork, b.Procs), corked: make([]int, 0, b.Procs)}
 }
