@@ -58,6 +58,7 @@ func newAgentCmd() *cobra.Command {
 	f.StringVar(&cfg.Path, "socket", agent.DefaultPath, "`path` of the Unix socket")
 	f.StringSliceVar(&cfg.Interfaces, "interfaces", nil, "`names` of the interfaces to serve, with commas between them; by default all")
 	f.IntVar(&cfg.MaxBlocks, "blocks", nodeagent.DefaultMaxBlocks, "`number` of blocks of 1024 ports that a user may have, one for each NIC")
+	f.BoolVar(&cfg.Unguarded, "unguarded", false, "do not have the kernel judge what programs send: they may send anything, and each frame costs less")
 	f.StringVar(&addr, "metrics", "", "serve the metrics of all these programs on this `address` (:port is localhost's): /metrics, and /debug/bobnet for people")
 	return cmd
 }

@@ -54,6 +54,10 @@ type element struct {
 	long bool
 }
 
+// setSize is how many elements a set may have. The kernel looks faster into one that has a
+// bound.
+const setSize = 8192
+
 // tableName is the table's name in nftables.
 const tableName = "bobnet-agent"
 
@@ -73,8 +77,8 @@ const (
 func newGuard(seed uint32) (*guard, error) {
 	table := &nftables.Table{Name: tableName, Family: nftables.TableFamilyNetdev}
 	g := &guard{table: table, hooked: map[int]bool{}, elements: map[block]element{}, next: seed,
-		plain: &nftables.Set{Table: table, Name: "plain", KeyType: nftables.SetDatatype{Name: "plain", Bytes: plainSize}},
-		long:  &nftables.Set{Table: table, Name: "long", KeyType: nftables.SetDatatype{Name: "long", Bytes: longSize}},
+		plain: &nftables.Set{Table: table, Name: "plain", KeyType: nftables.SetDatatype{Name: "plain", Bytes: plainSize}, Size: setSize},
+		long:  &nftables.Set{Table: table, Name: "long", KeyType: nftables.SetDatatype{Name: "long", Bytes: longSize}, Size: setSize},
 	}
 	var conn nftables.Conn
 	conn.AddTable(table)

@@ -103,9 +103,9 @@ func TestForged(t *testing.T) {
 	}); err != nil {
 		t.Fatal(err)
 	}
-	startAgent(t, p, testConfig{Path: path, Allow: allow})
+	startAgent(t, p, 0, testConfig{Path: path, Allow: allow})
 	sniffers := [2]int{sniff(t, p, 1, vethtest.Name), sniff(t, p, 0, "lo")}
-	c, line := play(t, p, "hostile", alice, agent.EnvPath+"="+path)
+	c, line := play(t, p, 0, "hostile", alice, agent.EnvPath+"="+path)
 	if _, err := strconv.Atoi(line); err != nil {
 		t.Fatal(line)
 	}
@@ -134,6 +134,23 @@ func TestForged(t *testing.T) {
 	}
 	if n, err := unix.Read(sniffers[1], make([]byte, 100)); err == nil {
 		t.Errorf("%d octets have passed through the loopback", n)
+	}
+}
+
+// TestUnguarded: without the guard programs may send anything, and receive no more than with
+// it.
+func TestUnguarded(t *testing.T) {
+	p, path := vethtest.New(t, 1500), socketPath(t)
+	startAgent(t, p, 0, testConfig{Path: path, Allow: allow, Unguarded: true})
+	c, line := play(t, p, 0, "hostile", alice, agent.EnvPath+"="+path)
+	if line != "1024" {
+		t.Fatal(line)
+	}
+	if got := c.say("widen 0"); got != "refused" {
+		t.Error(got)
+	}
+	if got := c.say("send %d", portOfOther); got != "sent" {
+		t.Error(got)
 	}
 }
 
@@ -206,8 +223,8 @@ func heard(fds []int, index int) string {
 // ports, and nothing that is to others' or of another EtherType.
 func TestOthersFrames(t *testing.T) {
 	p, path := vethtest.New(t, 1500), socketPath(t)
-	startAgent(t, p, testConfig{Path: path, Allow: allow})
-	c, line := play(t, p, "hostile", alice, agent.EnvPath+"="+path)
+	startAgent(t, p, 0, testConfig{Path: path, Allow: allow})
+	c, line := play(t, p, 0, "hostile", alice, agent.EnvPath+"="+path)
 	port, err := strconv.Atoi(line)
 	if err != nil {
 		t.Fatal(line)

@@ -15,7 +15,7 @@ func TestLink(t *testing.T) {
 		t.Skip("-short: TestTenants has such links")
 	}
 	p, path := vethtest.New(t, 1500), socketPath(t)
-	startAgent(t, p, testConfig{Path: path, Allow: allow})
+	startAgent(t, p, 0, testConfig{Path: path, Allow: allow})
 	open := func(t *testing.T, side int) *ring.Link {
 		cfg := &ring.Config{Interface: vethtest.Name, Long: ring.On, XDP: ring.Off, Slots: 64}
 		if side == 0 {

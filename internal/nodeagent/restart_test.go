@@ -30,12 +30,12 @@ func awaitPrograms(t *testing.T, c *child, want string) {
 func TestRestart(t *testing.T) {
 	p, path := vethtest.New(t, 1500), socketPath(t)
 	cfg := testConfig{Path: path, Allow: allow}
-	a := startAgent(t, p, cfg)
+	a := startAgent(t, p, 0, cfg)
 	serveEcho(t, p)
 	var tenants []*child
 	var list []string
 	for i, uid := range []uint32{alice, bob} {
-		c, line := play(t, p, "tenant", uid, agent.EnvPath+"="+path)
+		c, line := play(t, p, 0, "tenant", uid, agent.EnvPath+"="+path)
 		lo := 1024 * (i + 1)
 		if want := fmt.Sprintf("ring+agent+host %d %d", lo, lo+1023); line != want {
 			t.Fatalf("user %d has %s, want %s", uid, line, want)
@@ -49,7 +49,7 @@ func TestRestart(t *testing.T) {
 			fmt.Fprintln(c.in, "echo 400000")
 		}
 		a.kill()
-		a = startAgent(t, p, cfg)
+		a = startAgent(t, p, 0, cfg)
 		awaitPrograms(t, a, strings.Join(list, "; "))
 		for _, c := range tenants {
 			if got := c.line(); got != "echoed" {
@@ -57,7 +57,7 @@ func TestRestart(t *testing.T) {
 			}
 		}
 	}
-	hostile, line := play(t, p, "hostile", alice, agent.EnvPath+"="+path)
+	hostile, line := play(t, p, 0, "hostile", alice, agent.EnvPath+"="+path)
 	if line != "3072" {
 		t.Errorf("a third program has ports from %s", line)
 	}
@@ -74,15 +74,15 @@ func TestRestart(t *testing.T) {
 // ports.
 func TestDeath(t *testing.T) {
 	p, path := vethtest.New(t, 1500), socketPath(t)
-	startAgent(t, p, testConfig{Path: path, Allow: allow})
-	first, line := play(t, p, "hostile", alice, agent.EnvPath+"="+path)
+	startAgent(t, p, 0, testConfig{Path: path, Allow: allow})
+	first, line := play(t, p, 0, "hostile", alice, agent.EnvPath+"="+path)
 	if line != "1024" {
 		t.Fatalf("ports from %s", line)
 	}
 	if got := first.say("leave 0"); got != "left" { // it keeps the packet sockets
 		t.Fatal(got)
 	}
-	second, line := play(t, p, "hostile", bob, agent.EnvPath+"="+path)
+	second, line := play(t, p, 0, "hostile", bob, agent.EnvPath+"="+path)
 	if line != "1024" {
 		t.Fatalf("the next program has ports from %s, want those that were left", line)
 	}
@@ -93,7 +93,7 @@ func TestDeath(t *testing.T) {
 		t.Errorf("the second cannot send: %s", got)
 	}
 	second.kill()
-	if _, line := play(t, p, "hostile", alice, agent.EnvPath+"="+path); line != "1024" {
+	if _, line := play(t, p, 0, "hostile", alice, agent.EnvPath+"="+path); line != "1024" {
 		t.Errorf("after a kill ports are from %s", line)
 	}
 }
@@ -101,10 +101,10 @@ func TestDeath(t *testing.T) {
 // TestSilentProgram: a program that is stopped is found not to answer, and holds up nobody.
 func TestSilentProgram(t *testing.T) {
 	p, path := vethtest.New(t, 1500), socketPath(t)
-	a := startAgent(t, p, testConfig{Path: path, Allow: allow})
+	a := startAgent(t, p, 0, testConfig{Path: path, Allow: allow})
 	var tenants []*child
 	for _, uid := range []uint32{alice, bob} {
-		c, line := play(t, p, "tenant", uid, agent.EnvPath+"="+path)
+		c, line := play(t, p, 0, "tenant", uid, agent.EnvPath+"="+path)
 		if !strings.HasPrefix(line, "ring+agent") {
 			t.Fatal(line)
 		}
@@ -126,17 +126,17 @@ func TestSilentProgram(t *testing.T) {
 // keeps nobody out.
 func TestBounds(t *testing.T) {
 	p, path := vethtest.New(t, 1500), socketPath(t)
-	startAgent(t, p, testConfig{Path: path, Allow: allow, MaxBlocks: 2})
+	startAgent(t, p, 0, testConfig{Path: path, Allow: allow, MaxBlocks: 2})
 	for i := range 3 {
-		_, line := play(t, p, "tenant", alice, agent.EnvPath+"="+path)
+		_, line := play(t, p, 0, "tenant", alice, agent.EnvPath+"="+path)
 		if refused := strings.Contains(line, "no user has more than 2"); refused != (i == 2) {
 			t.Errorf("NIC %d: %s", i, line)
 		}
 	}
-	if _, line := play(t, p, "flood", alice, agent.EnvPath+"="+path); line != "flooded" {
+	if _, line := play(t, p, 0, "flood", alice, agent.EnvPath+"="+path); line != "flooded" {
 		t.Error(line)
 	}
-	if _, line := play(t, p, "tenant", bob, agent.EnvPath+"="+path); !strings.HasPrefix(line, "ring+agent") {
+	if _, line := play(t, p, 0, "tenant", bob, agent.EnvPath+"="+path); !strings.HasPrefix(line, "ring+agent") {
 		t.Errorf("another user, during the flood: %s", line)
 	}
 }

@@ -50,15 +50,15 @@ const (
 
 // child is another process.
 type child struct {
-	t *testing.T
+	t testing.TB
 	*exec.Cmd
 	in  io.Writer
 	out *bufio.Reader
 }
 
-// play starts a process in namespace 0 as a user, with environment variables, and waits for
+// play starts a process in the namespace of a side as a user, with environment variables, and waits for
 // its first line, which it returns.
-func play(t *testing.T, p *vethtest.Pair, role string, uid uint32, env ...string) (c *child, first string) {
+func play(t testing.TB, p *vethtest.Pair, side int, role string, uid uint32, env ...string) (c *child, first string) {
 	t.Helper()
 	if os.Geteuid() != 0 {
 		need.Skip(t, "root, to be several users")
@@ -78,7 +78,7 @@ func play(t *testing.T, p *vethtest.Pair, role string, uid uint32, env ...string
 		t.Fatal(err)
 	}
 	c.in, c.out = in, bufio.NewReader(out)
-	if err := p.In(0, c.Start); err != nil {
+	if err := p.In(side, c.Start); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
@@ -122,10 +122,11 @@ const configEnv = "BOBNET_TEST_AGENT_CONFIG"
 type testConfig struct {
 	Path, Allow string
 	MaxBlocks   int
+	Unguarded   bool
 }
 
 // socketPath returns the path of a socket that all users can reach.
-func socketPath(t *testing.T) string {
+func socketPath(t testing.TB) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "agent")
 	if err != nil {
@@ -138,14 +139,14 @@ func socketPath(t *testing.T) string {
 	return dir + "/sock"
 }
 
-// startAgent starts an agent in namespace 0.
-func startAgent(t *testing.T, p *vethtest.Pair, cfg testConfig) *child {
+// startAgent starts an agent in the namespace of a side.
+func startAgent(t testing.TB, p *vethtest.Pair, side int, cfg testConfig) *child {
 	t.Helper()
 	text, err := json.Marshal(cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
-	c, line := play(t, p, "agent", 0, configEnv+"="+string(text))
+	c, line := play(t, p, side, "agent", 0, configEnv+"="+string(text))
 	if strings.Contains(line, "nftables") {
 		need.Skip(t, "nftables for netdev, egress: %s", line)
 	}
@@ -165,7 +166,7 @@ func agentRole(commands *bufio.Scanner) error {
 	if err != nil {
 		return err
 	}
-	s, err := Listen(Config{Path: cfg.Path, MaxBlocks: cfg.MaxBlocks, Policy: func() (Policy, error) { return policy, nil }})
+	s, err := Listen(Config{Path: cfg.Path, MaxBlocks: cfg.MaxBlocks, Unguarded: cfg.Unguarded, Policy: func() (Policy, error) { return policy, nil }})
 	if err != nil {
 		return err
 	}

@@ -38,6 +38,10 @@ type Config struct {
 	// MaxBlocks is how many blocks of 1024 ports a user has at most, over all interfaces; 0 is
 	// DefaultMaxBlocks.
 	MaxBlocks int
+	// Unguarded leaves out what the kernel judges programs' sends by, and with it what that
+	// costs for each frame: whoever gets sockets may send anything. What they receive is
+	// locked as always.
+	Unguarded bool
 	// Logger receives what a person may want to know; nil is none.
 	Logger *slog.Logger
 }
@@ -49,7 +53,7 @@ const DefaultMaxBlocks = 32
 type Server struct {
 	cfg    Config
 	listen *net.UnixListener
-	guard  *guard
+	guard  *guard // nil: Unguarded
 	limits limits
 
 	giving sync.Mutex       // held while a request is decided
@@ -86,8 +90,10 @@ func Listen(cfg Config) (*Server, error) {
 	s := &Server{cfg: cfg, held: map[block]uint32{}, programs: map[*Program]bool{}, conns: map[*net.UnixConn]bool{}}
 	s.limits.init(2 * cfg.MaxBlocks)
 	var err error
-	if s.guard, err = newGuard(rand.Uint32()); err != nil {
-		return nil, err
+	if !cfg.Unguarded {
+		if s.guard, err = newGuard(rand.Uint32()); err != nil {
+			return nil, err
+		}
 	}
 	if s.listen, err = listen(cfg.Path); err != nil {
 		return nil, err
@@ -123,11 +129,13 @@ func listen(path string) (*net.UnixListener, error) {
 func (s *Server) Serve(ctx context.Context) error {
 	stop := context.AfterFunc(ctx, func() { s.Close() })
 	defer stop()
-	links, err := watchLinks(ctx, s.guard, s.cfg.Logger)
-	if err != nil {
-		return errors.Join(err, s.Close())
+	if s.guard != nil {
+		links, err := watchLinks(ctx, s.guard, s.cfg.Logger)
+		if err != nil {
+			return errors.Join(err, s.Close())
+		}
+		defer links()
 	}
-	defer links()
 	for {
 		conn, err := s.listen.AcceptUnix()
 		switch {
@@ -271,7 +279,7 @@ func (s *Server) decide(r *agent.Request, cred *unix.Ucred, fds []int) (*agent.G
 	}
 	if r.Held {
 		grant, err := agent.Take(r, ifi, fds)
-		if err != nil || !ours(grant.Mark) {
+		if err != nil || s.guard != nil && !ours(grant.Mark) {
 			return nil, agent.Invalid, fmt.Errorf("ports %d..%d are not held by sockets of an agent's: %w", r.Ports.Lo, r.Ports.Hi, errors.Join(err, unix.EINVAL))
 		}
 		return s.admit(grant, cred)
@@ -279,7 +287,11 @@ func (s *Server) decide(r *agent.Request, cred *unix.Ucred, fds []int) (*agent.G
 	if has, want := s.count(cred.Uid), agent.BlocksOf(r.Ports); cred.Uid != 0 && has+want > s.cfg.MaxBlocks {
 		return nil, agent.Denied, fmt.Errorf("user %d has %d blocks of %d ports, and wants %d more: no user has more than %d", cred.Uid, has, blockSize, want, s.cfg.MaxBlocks)
 	}
-	grant, err := agent.Make(r, ifi, s.guard.mark())
+	var mark uint32
+	if s.guard != nil {
+		mark = s.guard.mark()
+	}
+	grant, err := agent.Make(r, ifi, mark)
 	switch {
 	case errors.Is(err, unix.EADDRINUSE):
 		return nil, agent.Taken, err
@@ -299,8 +311,10 @@ func (s *Server) decide(r *agent.Request, cred *unix.Ucred, fds []int) (*agent.G
 func (s *Server) admit(g *agent.Grant, cred *unix.Ucred) (*agent.Grant, agent.Refusal, error) {
 	first, last := g.Blocks()
 	blocks := blocksOf(g.Interface.Index, g.EtherType, first, last)
-	if err := s.guard.allow(blocks, element{mark: g.Mark, mac: g.MAC(), long: g.Long}); err != nil {
-		return nil, agent.Failed, err
+	if s.guard != nil {
+		if err := s.guard.allow(blocks, element{mark: g.Mark, mac: g.MAC(), long: g.Long}); err != nil {
+			return nil, agent.Failed, err
+		}
 	}
 	for _, b := range blocks {
 		s.held[b] = cred.Uid

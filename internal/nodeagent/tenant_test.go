@@ -146,15 +146,15 @@ const allow = "user:65534, group:65533"
 // with another host. One whose user is not let in is told so; without an agent, too.
 func TestTenants(t *testing.T) {
 	p, path := vethtest.New(t, 1500), socketPath(t)
-	_, line := play(t, p, "tenant", alice, agent.EnvPath+"="+path)
+	_, line := play(t, p, 0, "tenant", alice, agent.EnvPath+"="+path)
 	if !strings.Contains(line, "no agent at "+path) || !strings.Contains(line, "setcap cap_net_raw") {
 		t.Errorf("without an agent: %s", line)
 	}
-	startAgent(t, p, testConfig{Path: path, Allow: allow})
+	startAgent(t, p, 0, testConfig{Path: path, Allow: allow})
 	serveEcho(t, p)
 	var ports []string
 	for _, uid := range []uint32{alice, bob} {
-		c, line := play(t, p, "tenant", uid, agent.EnvPath+"="+path)
+		c, line := play(t, p, 0, "tenant", uid, agent.EnvPath+"="+path)
 		if !strings.HasPrefix(line, "ring+agent+host ") {
 			t.Fatalf("user %d: %s", uid, line)
 		}
@@ -166,7 +166,7 @@ func TestTenants(t *testing.T) {
 	if ports[0] == ports[1] {
 		t.Errorf("both have %s", ports[0])
 	}
-	if _, line := play(t, p, "tenant", 65532, agent.EnvPath+"="+path); !strings.Contains(line, "user 65532 may not") {
+	if _, line := play(t, p, 0, "tenant", 65532, agent.EnvPath+"="+path); !strings.Contains(line, "user 65532 may not") {
 		t.Errorf("a user who is not let in: %s", line)
 	}
 }
