@@ -29,7 +29,7 @@ type host struct {
 }
 
 // start has a host with the addresses 10.9.0.N and fd09::N run on a side, N from 1 on.
-func start(t *testing.T, p *vethtest.Pair, side int, cfg tun.Config) *host {
+func start(t testing.TB, p *vethtest.Pair, side int, cfg tun.Config) *host {
 	t.Helper()
 	cfg.VIPL.Interface = vethtest.Name
 	if cfg.Addrs == nil {
@@ -56,7 +56,7 @@ func start(t *testing.T, p *vethtest.Pair, side int, cfg tun.Config) *host {
 }
 
 // stop ends the host and removes its interface.
-func (h *host) stop(t *testing.T) {
+func (h *host) stop(t testing.TB) {
 	if h.end == nil {
 		return
 	}
@@ -71,7 +71,7 @@ func (h *host) stop(t *testing.T) {
 }
 
 // pair has two hosts run.
-func pair(t *testing.T, mtu int, cfg tun.Config) (p *vethtest.Pair, hosts [2]*host) {
+func pair(t testing.TB, mtu int, cfg tun.Config) (p *vethtest.Pair, hosts [2]*host) {
 	t.Helper()
 	p = vethtest.New(t, mtu)
 	for side := range hosts {
@@ -81,7 +81,7 @@ func pair(t *testing.T, mtu int, cfg tun.Config) (p *vethtest.Pair, hosts [2]*ho
 }
 
 // command prepares a program on a side; it is killed if it takes a minute.
-func command(t *testing.T, name string, args ...string) *exec.Cmd {
+func command(t testing.TB, name string, args ...string) *exec.Cmd {
 	t.Helper()
 	path, err := exec.LookPath(name)
 	if err != nil {
@@ -93,7 +93,7 @@ func command(t *testing.T, name string, args ...string) *exec.Cmd {
 }
 
 // run runs a program on a side, and returns what it has printed.
-func run(t *testing.T, p *vethtest.Pair, side int, name string, args ...string) (out string, err error) {
+func run(t testing.TB, p *vethtest.Pair, side int, name string, args ...string) (out string, err error) {
 	t.Helper()
 	cmd := command(t, name, args...)
 	p.In(side, func() error {
@@ -137,34 +137,49 @@ func TestIperf(t *testing.T) {
 		much = "20M"
 	}
 	for _, args := range [][]string{{"-n", much}, {"-n", much, "-R"}, {"-u", "-b", "200M", "-n", "20M"}} {
-		server := command(t, "iperf3", "-s", "-1", "-B", "10.9.0.2", "--forceflush")
-		out, err := server.StdoutPipe()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := p.In(1, server.Start); err != nil {
-			t.Fatal(err)
-		}
-		heard(t, out, "listening")
-		go io.Copy(io.Discard, out)
-		text, err := run(t, p, 0, "iperf3", append([]string{"-J", "-c", "10.9.0.2"}, args...)...)
-		var result struct {
-			Error string
-			End   struct {
-				SumReceived struct{ Bytes float64 } `json:"sum_received"`
-				Sum         struct{ Bytes float64 }
-			}
-		}
-		if json.Unmarshal([]byte(text), &result); err != nil || result.Error != "" || max(result.End.SumReceived.Bytes, result.End.Sum.Bytes) < 10e6 {
+		result, err := iperf(t, p, "10.9.0.2", args...)
+		if err != nil || max(result.End.SumReceived.Bytes, result.End.Sum.Bytes) < 10e6 {
 			t.Errorf("iperf3 %v: %v %+v", args, err, result)
 		}
-		server.Process.Kill()
-		server.Wait()
 	}
 }
 
+// measured is what iperf3 says.
+type measured struct {
+	Error string
+	End   struct {
+		SumReceived struct {
+			Bytes         float64
+			BitsPerSecond float64 `json:"bits_per_second"`
+		} `json:"sum_received"`
+		Sum struct{ Bytes float64 }
+	}
+}
+
+// iperf has side 0 measure the way to an address of side 1.
+func iperf(t testing.TB, p *vethtest.Pair, address string, args ...string) (result measured, err error) {
+	t.Helper()
+	server := command(t, "iperf3", "-s", "-1", "-B", address, "--forceflush")
+	out, err := server.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := p.In(1, server.Start); err != nil {
+		t.Fatal(err)
+	}
+	defer server.Wait()
+	defer server.Process.Kill()
+	heard(t, out, "listening")
+	go io.Copy(io.Discard, out)
+	text, err := run(t, p, 0, "iperf3", append([]string{"-J", "-c", address}, args...)...)
+	if json.Unmarshal([]byte(text), &result); err == nil && result.Error != "" {
+		err = errors.New(result.Error)
+	}
+	return result, err
+}
+
 // heard waits until a program has said something.
-func heard(t *testing.T, r io.Reader, what string) {
+func heard(t testing.TB, r io.Reader, what string) {
 	t.Helper()
 	b := make([]byte, 1000)
 	for said := ""; !strings.Contains(said, what); {

@@ -221,6 +221,21 @@ func TestMessagesBound(t *testing.T) {
 	}
 }
 
+// TestNoCreditBehindEnd: who has ended needs no credit, which would find a closed connection.
+func TestNoCreditBehindEnd(t *testing.T) {
+	in := flow.NewReceiver(flow.MinRing)
+	if err := in.Arrived(flow.DataWord(flow.MinRing), flow.MinRing); err != nil {
+		t.Fatal(err)
+	}
+	if err := in.End(flow.EndWord, 0); err != nil {
+		t.Fatal(err)
+	}
+	in.Consumed(flow.MinRing)
+	if in.Due() {
+		t.Error("credit is due behind the end of the stream")
+	}
+}
+
 // FuzzReceive: no sequence of words takes the counters out of their bounds.
 func FuzzReceive(f *testing.F) {
 	f.Add([]byte{0x40, 0, 0, 9, 0x80, 0x40, 0, 9, 0xc0, 0, 0, 0})

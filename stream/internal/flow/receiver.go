@@ -60,9 +60,9 @@ func (r *Receiver) Consumed(n uint32) { r.consumed += uint64(n) }
 
 // Due reports whether so much has become free that the other end should know: a quarter of
 // the ring, or half of the messages. So it never waits for less than that, and few
-// messages carry credit alone.
+// messages carry credit alone. Behind the end of the stream the other end needs none.
 func (r *Receiver) Due() bool {
-	return r.consumed-r.told >= r.size/4 || r.messages-r.toldMsgs >= Depth/2
+	return !r.ended && (r.consumed-r.told >= r.size/4 || r.messages-r.toldMsgs >= Depth/2)
 }
 
 // Credit returns the word that gives back all that is free, and takes it as sent.
