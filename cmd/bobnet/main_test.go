@@ -84,7 +84,7 @@ func TestInterfaceFlag(t *testing.T) {
 	for _, cmd := range newRootCmd().Commands() {
 		flag := cmd.Flags().Lookup("iface")
 		switch name := cmd.Name(); {
-		case name == "info" || name == "doctor" || name == "perf" || name == "ping" || name == "daemon" || name == "run" || name == "node" || name == "tun":
+		case name == "info" || name == "doctor" || name == "perf" || name == "ping" || name == "daemon" || name == "run" || name == "node" || name == "tun" || name == "top":
 			driver, key := cmd.Flags().Lookup("driver"), cmd.Flags().Lookup("key")
 			if flag == nil || flag.Shorthand != "i" || driver == nil || key == nil && name != "run" && name != "node" {
 				t.Errorf("%s has the flags %+v, %+v and %+v", name, flag, driver, key)
