@@ -38,10 +38,13 @@ func TestLibtirpcEnds(t *testing.T) {
 	}
 	plan := Plan{Libtirpc: program}
 	client, server := rpcPairBy(t, libtirpcCases(&plan, Latency, 1500, 0)[0], program)
+	if err := client.PingPong(t.Context(), make([]int64, 1)); err != nil { // it is connected then
+		t.Fatal(err)
+	}
 	if err := server.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if err := client.PingPong(t.Context(), make([]int64, 3)); err == nil || !strings.Contains(err.Error(), "RPC: ") {
+	if err := client.PingPong(t.Context(), make([]int64, 3)); err == nil || !strings.Contains(err.Error(), "libtirpc") {
 		t.Errorf("PingPong says %v", err)
 	}
 }
