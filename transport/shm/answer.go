@@ -54,7 +54,7 @@ const hangUpTime = 2 * time.Second
 // accept makes a peer of a caller from block b, and returns what is left of
 // fds. What cannot be believed is refused: the caller's stream ends.
 func (l *Link) accept(h hello, own, b int, fds []int) []int {
-	p := &peer{own: own, block: b, at: &l.places[own][b]}
+	p := &peer{own: own, block: b, at: &l.places[own][b], caller: true}
 	if !isStream(fds[0]) || checkFile(fds[1], h.ring) != nil {
 		return fds
 	}

@@ -25,6 +25,7 @@ type peer struct {
 	conn     *net.UnixConn      // its end tells that the peer is gone; nil for the link itself
 	bell     *unix.SockaddrUnix // wakes the peer
 	litter   []int              // descriptors that it has sent and should not have
+	caller   bool               // it has called, and the link has answered
 
 	ended   atomic.Bool // conn has ended: what lies in the ring still counts
 	failure error       // the rings are not to be used any more, and why
@@ -208,6 +209,7 @@ func (l *Link) sweep() (gone []departure) {
 		switch q := p.at.peer; {
 		case q != nil && q.instance != p.instance: // its ports have passed on to another link
 		case other != nil && p.ended.Load(): // the peer has given these rings up, and goes on
+		case p.givenUp(): // it may be there, and call again
 		default:
 			gone = append(gone, departure{p.ports, p.failure})
 		}
@@ -215,6 +217,14 @@ func (l *Link) sweep() (gone []departure) {
 	}
 	l.peers.Store(&keep)
 	return gone
+}
+
+// givenUp reports whether p has called and ended its stream before it sent anything. A
+// caller calls because a frame waits, which it sends as soon as it has an answer; one that has
+// waited too long, as happens where many processes share few processors, sends nothing and
+// lives.
+func (p *peer) givenUp() bool {
+	return p.caller && p.ended.Load() && p.in.next.Load() == 0
 }
 
 // otherRings returns the rings that p's station shares with the link besides p
