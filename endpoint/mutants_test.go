@@ -271,14 +271,18 @@ func (o *onslaught) volley(v *victim) {
 
 // expect notes what becomes of a frame that is thrown.
 func (v *victim) expect(f []byte) {
-	switch _, err := v.parsed.Parse(f); err {
-	case nil:
+	_, err := v.parsed.Parse(f)
+	_, sealed := ethertype.IsSealed(f)
+	switch {
+	case err == nil:
 		v.valid++
-	case ethertype.ErrShort:
+	case sealed:
+		v.refused[vipl.DropSealed]++
+	case err == ethertype.ErrShort:
 		v.refused[vipl.DropShort]++
-	case ethertype.ErrRange:
+	case err == ethertype.ErrRange:
 		v.refused[vipl.DropRange]++
-	case ethertype.ErrCRC:
+	case err == ethertype.ErrCRC:
 		v.refused[vipl.DropCRC]++
 	default:
 		v.refused[vipl.DropFormat]++
