@@ -5,7 +5,6 @@ import (
 	"testing"
 
 	"github.com/bobnet-go/bobnet/transport"
-	"github.com/bobnet-go/bobnet/transport/linktest"
 	"github.com/bobnet-go/bobnet/transport/shm"
 	"golang.org/x/sys/unix"
 )
@@ -35,9 +34,7 @@ func TestCallGivenUp(t *testing.T) {
 	if why != nil {
 		t.Errorf("departure of a caller that gave up: %v", why)
 	}
-	from := a.Info()
-	from.Ports = s.ports
-	end(s.file(linktest.NewFrame(from, a.Info(), a.Info().Ports.Lo, make([]byte, 100))))
+	end(s.file(s.own(a)))
 	if !errors.Is(why, shm.ErrGone) {
 		t.Errorf("departure of one that had sent a frame: %v", why)
 	}

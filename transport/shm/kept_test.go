@@ -18,6 +18,13 @@ func (s *stranger) frame(a *shm.Link, n int) transport.Frame {
 	return transport.Frame{Head: linktest.NewFrame(a.Info(), to, to.Ports.Lo, make([]byte, n-ethertype.HeaderSize))}
 }
 
+// own returns a frame from the stranger to a.
+func (s *stranger) own(a *shm.Link) []byte {
+	from := a.Info()
+	from.Ports = s.ports
+	return linktest.NewFrame(from, a.Info(), a.Info().Ports.Lo, make([]byte, 100))
+}
+
 // TestKept: of the frames to a station that does not answer, so many wait, and
 // so many bytes of them.
 func TestKept(t *testing.T) {

@@ -240,7 +240,7 @@ func TestCloseLingers(t *testing.T) {
 func TestStreamLingers(t *testing.T) {
 	a := open(t, shm.Config{})
 	s := newStranger(t, a, 60)
-	c := s.call(a, s.file())
+	c := s.call(a, s.file(s.own(a)))
 	if s.answer(&c); !c.answered {
 		t.Fatal("the call was not answered")
 	}
