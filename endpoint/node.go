@@ -70,7 +70,8 @@ func (n *Node) Addr() ethertype.Addr { return n.way.Addr() }
 // NIC if the node has opened it. Calls that wait return ErrClosed. Peers get
 // back what they have sent and no handler has answered; what has been sent to
 // them, the answers of the last handlers above all, is given a second at most to
-// arrive. It fails with ErrInUse while a handler is running. Closing twice does nothing.
+// arrive, and is handled there although the node has gone, but for long bulk data that have
+// not all come. It fails with ErrInUse while a handler is running. Closing twice does nothing.
 func (n *Node) Close() error {
 	err := n.close()
 	n.flushLog()

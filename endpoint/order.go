@@ -48,7 +48,9 @@ func (s *server) mayTake(i int, p *provider.Packet) bool {
 	switch {
 	case h.Kind == wire.KindSkip && h.Use == slot.use && slot.state != serverGranted && slot.state != serverAnnounced:
 		return true // it has no answer
-	case !s.ch.Idle(s.next(i)):
+	case s.left() && h.Kind == wire.KindClear:
+		return false
+	case !s.left() && !s.ch.Idle(s.next(i)):
 		return false
 	case p.Body == nil || h.Kind == wire.KindRefuse:
 		return true

@@ -205,22 +205,30 @@ func (s *server) Sent() {
 }
 
 // Broken hears that the connection is gone. Requests that have not been handled
-// go with it: their sender gets them back. Replies come back here, unless the
-// client has left of its own will.
+// go with it: their sender gets them back. Replies come back here. If the client has
+// left of its own will, nobody gets anything back: what it has said before is handled, but
+// for what needs more of it.
 func (s *server) Broken(reason Reason, err error) {
 	if s.closed || s.reason != 0 {
 		return
 	}
 	s.reason, s.lost = reason, err
 	s.ep.node.stats.Broken++
-	s.queue = provider.Packets{}
+	if s.left() {
+		s.resume() // what waits for a send buffer needs none now
+	} else {
+		s.queue = provider.Packets{}
+	}
 	s.dropHeld()
-	if reason == ReasonBadEndpoint {
+	if s.left() && s.queue.Head == nil {
 		s.destroy()
 		return
 	}
 	s.ready()
 }
+
+// left reports whether the client has ended the connection.
+func (s *server) left() bool { return s.reason == ReasonBadEndpoint }
 
 // destroy closes the connection and forgets s, once no handler looks at its
 // memory.
@@ -262,6 +270,9 @@ func (s *server) serve(b *Bundle, limit int) (served int) {
 func (s *server) serveOne() bool {
 	switch p := s.queue.Pop(); {
 	case s.closed:
+		return false
+	case p == nil && s.left():
+		s.destroy()
 		return false
 	case p == nil:
 		return s.reason != 0 && s.giveBack()
@@ -356,6 +367,11 @@ func (s *server) handle(p *provider.Packet) {
 	if reason := s.ep.acceptRequest(h, payload, s.shape.Medium); reason != 0 {
 		s.turnBack(i, reason)
 		s.ch.Release(p)
+		return
+	}
+	if s.left() && (h.Kind == wire.KindAnnounce || h.Kind == wire.KindGet) {
+		s.ch.Release(p) // its data will never come, or nobody wants them
+		slot.state = serverIdle
 		return
 	}
 	switch h.Kind {

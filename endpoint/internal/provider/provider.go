@@ -26,7 +26,8 @@
 //   - A channel that cannot go on says so once (Broken), and never later than
 //     the provider's limit for a silent peer. It also says what that means for
 //     messages: nothing above knows the errors of a provider. When one end is closed the
-//     other breaks, for ReasonBadEndpoint if that is heard.
+//     other breaks, for ReasonBadEndpoint if that is heard, after all that has arrived before
+//     has been handed on.
 //
 // All methods but Wait, Gate.Wait, Now and Lookup are called with the node's mutex held,
 // and call a half back only from within Poll, Deliver, or their own call.
