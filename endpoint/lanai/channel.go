@@ -23,10 +23,11 @@ type channel struct {
 	early    []ref // posted before the other end is known
 	windows  []window
 	writes   []bulkWrite
-	asked    bool // the half has found a buffer busy
-	ended    bool // the other end has said so
-	over     bool // it is closed or broken
-	told     bool // the half knows that it is broken
+	asked    bool        // the half has found a buffer busy
+	ended    bool        // the other end has said so
+	ending   wire.Reason // not 0: to break for, when the endpoint has been read
+	over     bool        // it is closed or broken
+	told     bool        // the half knows that it is broken
 	closed   bool
 	taken    int // of the budget
 }

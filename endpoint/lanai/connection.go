@@ -22,7 +22,7 @@ func (p *Provider) connection(x *item) {
 	if x.what == itemLost {
 		for _, ch := range p.conns {
 			if ch.peer.mac == x.from.mac && ch.peer.port == x.from.port && (x.life == 0 || ch.peerLife == x.life) {
-				ch.breaks(x.reason)
+				p.end(ch, x.reason)
 			}
 		}
 		return
@@ -52,7 +52,29 @@ func (p *Provider) connection(x *item) {
 		ch.breaks(x.reason)
 	default:
 		ch.ended = true
-		ch.breaks(wire.ReasonBadEndpoint)
+		p.end(ch, wire.ReasonBadEndpoint)
+	}
+}
+
+// end breaks a connection that the other end has ended, as soon as what that one has said
+// before has been read: messages come by another endpoint than the news of the end. While
+// the endpoint is on its way to a frame or from it, that is later.
+func (p *Provider) end(ch *channel, reason wire.Reason) {
+	if ch.over || ch.ending != 0 {
+		return
+	}
+	ch.ending = reason
+	ch.e.ending++
+	p.look(ch.e)
+}
+
+// endAll breaks the connections of an endpoint that are to end, when it has been read.
+func (p *Provider) endAll(x *end) {
+	x.ending = 0
+	for _, ch := range p.conns {
+		if ch.e == x && ch.ending != 0 {
+			ch.breaks(ch.ending)
+		}
 	}
 }
 

@@ -23,6 +23,7 @@ type end struct {
 	asked      int64 // when a message has come while it was not in a frame
 	wantsPin   bool  // its staging area is to be pinned
 	wantsDone  bool  // its program waits for an entry of a send queue
+	ending     int   // connections that break when it has been read
 	news       bool  // its program has not looked since the card has told it something
 
 	tag, shownTag wire.Tag // as the host has set it, and as the page has it

@@ -261,6 +261,9 @@ func (p *Provider) drain() {
 			continue // the card tells when it is
 		}
 		d.read(x, func(i int, h *entry, body []byte) bool { return p.arrived(x, i, h, body) }, p.came)
+		if x.ending > 0 {
+			p.endAll(x)
+		}
 		x.wantsDone = x.post.asked()
 		d.showTag(x)
 		d.flush(x)
@@ -471,6 +474,9 @@ func (p *Provider) flying() (some bool) {
 		if busy {
 			some, x.wantsDone = true, true
 		}
+	}
+	for _, ch := range p.conns {
+		some = some || len(ch.early) > 0
 	}
 	return some || p.saying > 0
 }
