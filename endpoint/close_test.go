@@ -136,78 +136,87 @@ func TestCloseDeliversBesideWait(t *testing.T) {
 // server whose bundle is polled only when the news of the end has come, too. What needs more of the
 // client than has come, as a long bulk request does, ends without a handler.
 func TestLastWords(t *testing.T) {
+	cfg := endpoint.Config{Credits: endpoint.Credits{Short: 64}}
 	seeds(t, 200, func(seed uint64) error {
 		w := newWorld(sim.Options{Seed: seed, Loss: float64(seed%3) / 10, Delay: 5 * time.Microsecond})
-		const said = 10
 		closed := false
-		w.node("server", endpoint.Config{Credits: endpoint.Credits{Short: 64}}, func(n *endpoint.Node) error {
-			s, err := newParty(n)
-			if err != nil {
-				return err
-			}
-			other, err := newParty(n)
-			if err != nil {
-				return err
-			}
-			s.ep.SetSegment(make([]byte, 100_000))
-			heard := uint32(0)
-			var wrong error
-			s.ep.SetHandler(hEcho, func(t endpoint.Token, args []uint32, _ []byte) {
-				if args[0] != heard {
-					wrong = fmt.Errorf("heard %d in the place of %d", args[0], heard)
-				}
-				heard++
-				t.Reply(hReply, args...)
-			})
-			w.board["server"] = s.ep.Name()
-			if err := s.until(n, "a first word", func() bool { return heard == 1 }); err != nil {
-				return err
-			}
-			for after := 0; after < 20; {
-				if closed {
-					after++
-				}
-				if _, err := other.b.Poll(); err != nil {
-					return err
-				}
-				if err := w.Sleep(100 * time.Microsecond); err != nil {
-					return err
-				}
-			}
-			if err := s.until(n, "the last words", func() bool { return heard == said }); err != nil {
-				return fmt.Errorf("%d of %d: %w", heard, said, err)
-			}
-			return wrong
-		})
-		w.node("client", endpoint.Config{Credits: endpoint.Credits{Short: 64}}, func(n *endpoint.Node) error {
-			c, err := newParty(n)
-			if err != nil {
-				return err
-			}
-			if err := c.ep.Map(0, w.find("server"), 7); err != nil {
-				return err
-			}
-			got := 0
-			c.ep.SetHandler(hReply, func(endpoint.Token, []uint32, []byte) { got++ })
-			if err := c.ep.Request(bg, 0, hEcho, 0); err != nil {
-				return err
-			}
-			if err := c.until(n, "an answer", func() bool { return got == 1 }); err != nil {
-				return err
-			}
-			for i := uint32(1); i < said; i++ {
-				size := []int{0, 100, 3000}[i%3]
-				if err := c.ep.RequestMedium(bg, 0, hEcho, make([]byte, size), i); err != nil {
-					return err
-				}
-			}
-			err = c.ep.RequestBulkAsync(0, hEcho, make([]byte, 100_000), 0, said)
-			err = errors.Join(err, n.Close())
-			closed = true
-			return err
+		w.node("server", cfg, func(n *endpoint.Node) error { return w.hearLast(n, &closed) })
+		w.node("client", cfg, func(n *endpoint.Node) error {
+			defer func() { closed = true }()
+			return w.sayLast(n)
 		})
 		return w.run()
 	})
+}
+
+const lastWords = 10
+
+// hearLast hears the first word at once, and the others when the client has closed its node.
+func (w *world) hearLast(n *endpoint.Node, closed *bool) error {
+	s, err := newParty(n)
+	if err != nil {
+		return err
+	}
+	other, err := newParty(n)
+	if err != nil {
+		return err
+	}
+	s.ep.SetSegment(make([]byte, 100_000))
+	heard := uint32(0)
+	var wrong error
+	s.ep.SetHandler(hEcho, func(t endpoint.Token, args []uint32, _ []byte) {
+		if args[0] != heard {
+			wrong = fmt.Errorf("heard %d in the place of %d", args[0], heard)
+		}
+		heard++
+		t.Reply(hReply, args...)
+	})
+	w.board["server"] = s.ep.Name()
+	if err := s.until(n, "a first word", func() bool { return heard == 1 }); err != nil {
+		return err
+	}
+	for after := 0; after < 20; { // the news of the end comes a little later
+		if *closed {
+			after++
+		}
+		if _, err := other.b.Poll(); err != nil {
+			return err
+		}
+		if err := w.Sleep(100 * time.Microsecond); err != nil {
+			return err
+		}
+	}
+	if err := s.until(n, "the last words", func() bool { return heard == lastWords }); err != nil {
+		return fmt.Errorf("%d of %d: %w", heard, lastWords, err)
+	}
+	return wrong
+}
+
+// sayLast says the first word, waits for its answer, says the others, and closes the node.
+func (w *world) sayLast(n *endpoint.Node) error {
+	c, err := newParty(n)
+	if err != nil {
+		return err
+	}
+	if err := c.ep.Map(0, w.find("server"), 7); err != nil {
+		return err
+	}
+	got := 0
+	c.ep.SetHandler(hReply, func(endpoint.Token, []uint32, []byte) { got++ })
+	if err := c.ep.Request(bg, 0, hEcho, 0); err != nil {
+		return err
+	}
+	if err := c.until(n, "an answer", func() bool { return got == 1 }); err != nil {
+		return err
+	}
+	for i := uint32(1); i < lastWords; i++ {
+		size := []int{0, 100, 3000}[i%3]
+		if err := c.ep.RequestMedium(bg, 0, hEcho, make([]byte, size), i); err != nil {
+			return err
+		}
+	}
+	err = c.ep.RequestBulkAsync(0, hEcho, make([]byte, 100_000), 0, lastWords)
+	return errors.Join(err, n.Close())
 }
 
 // TestCloseWhileWaiting: closing a node gets a goroutine that waits out of the
