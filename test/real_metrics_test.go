@@ -128,10 +128,13 @@ func (r *labRun) finished() bool { return len(r.ranks) == 2 }
 // end lets the ranks go and waits for them.
 func (r *labRun) end(t *testing.T) {
 	t.Helper()
-	go io.Copy(io.Discard, r.output)
 	r.stdin.Close()
+	for r.lines.Scan() { // until the lab has ended
+		r.said.WriteString(r.lines.Text() + "\n")
+	}
+	io.Copy(io.Discard, r.output) // behind a line that was too long
 	if err := <-r.ended; err != nil {
-		t.Error(err)
+		t.Errorf("the lab ended with %v and said:\n%s", err, &r.said)
 	}
 }
 

@@ -10,6 +10,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime/pprof"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -37,31 +39,25 @@ var roles = map[string]func(context.Context) error{
 	"messages":   messagesRole,
 	"fault":      faultRole,
 	"metrics":    metricsRole,
-	"scraped":    lasting(scrapedRole),
+	"scraped":    scrapedRole,
 	"allreduce":  allreduceRole,
 	"start":      startRole,
 	"join":       joinRole,
-	"am":         lasting(messagesMetricsRole),
-	"vmmc":       lasting(vmmcRole),
-	"written":    lasting(processMetricsRole),
-	"asking":     lasting(askingRole),
-	"writing":    lasting(writingRole),
-	"amcard":     lasting(messagesCardRole),
-	"vmmccard":   lasting(processCardRole),
-	"rpc-server": lasting(killedServerRole),
-	"rpc-client": lasting(killedClientRole),
+	"am":         messagesMetricsRole,
+	"vmmc":       vmmcRole,
+	"written":    processMetricsRole,
+	"asking":     askingRole,
+	"writing":    writingRole,
+	"amcard":     messagesCardRole,
+	"vmmccard":   processCardRole,
+	"rpc-server": killedServerRole,
+	"rpc-client": killedClientRole,
 	"splitc":     processRole,
 }
 
-// lasting gives a role the time of a test that waits for many things in turn,
-// each as long as patience lets it.
-func lasting(role func(context.Context) error) func(context.Context) error {
-	return func(context.Context) error {
-		ctx, cancel := context.WithTimeout(context.Background(), 5*patience)
-		defer cancel()
-		return role(ctx)
-	}
-}
+// lasting are the roles of tests that wait for many things in turn, each as long as patience
+// lets it.
+var lasting = []string{"scraped", "am", "vmmc", "written", "asking", "writing", "amcard", "vmmccard", "rpc-server", "rpc-client"}
 
 // patience is how long anything here may take before the test calls it hung.
 // A rank gives up a little earlier than the test that started it, so that it
@@ -73,9 +69,11 @@ var errNoLab error
 
 func TestMain(m *testing.M) {
 	if role, ok := roles[os.Getenv(roleEnv)]; ok {
-		ctx, cancel := context.WithTimeout(context.Background(), patience-10*time.Second)
-		defer cancel()
-		if err := role(ctx); err != nil {
+		limit := patience - 10*time.Second
+		if slices.Contains(lasting, os.Getenv(roleEnv)) {
+			limit = 5 * patience
+		}
+		if err := inTime(os.Stderr, limit, role); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(1)
 		}
@@ -85,6 +83,42 @@ func TestMain(m *testing.M) {
 	code := m.Run()
 	removeCommands()
 	os.Exit(code)
+}
+
+// inTime plays a role, whose context ends after a limit. Then it first writes where each
+// goroutine is, so that the output of the test that fails says where the role hung. A role that
+// does not heed its context ends all the same.
+func inTime(w io.Writer, limit time.Duration, role func(context.Context) error) error {
+	stuck := limit + patience/10
+	timed, end := context.WithTimeout(context.Background(), stuck) // calls with limits of their own go by the deadline
+	defer end()
+	ctx, cancel := context.WithCancelCause(timed)
+	defer cancel(nil)
+	late := time.AfterFunc(limit, func() {
+		fmt.Fprintf(w, "not done within %v; all goroutines:\n", limit)
+		pprof.Lookup("goroutine").WriteTo(w, 2) // there is nobody else to tell
+		cancel(context.DeadlineExceeded)
+	})
+	defer late.Stop()
+	last := time.AfterFunc(stuck, func() { os.Exit(1) })
+	defer last.Stop()
+	err := role(ctx)
+	if cause := context.Cause(ctx); err != nil && cause != nil {
+		err = fmt.Errorf("%w after %v: %w", cause, limit, err)
+	}
+	return err
+}
+
+// TestInTime: a role that hangs is ended, and has said where it was.
+func TestInTime(t *testing.T) {
+	var said strings.Builder
+	err := inTime(&said, 10*time.Millisecond, func(ctx context.Context) error {
+		<-ctx.Done()
+		return ctx.Err()
+	})
+	if !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(said.String(), "TestInTime") {
+		t.Errorf("a role that hangs ends with %v and says %q", err, &said)
+	}
 }
 
 // newLab makes a lab that ends with the test. It skips the test where the
