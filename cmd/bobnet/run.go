@@ -45,7 +45,7 @@ type hostFlags struct {
 
 func (f *hostFlags) add(cmd *cobra.Command) {
 	flags := cmd.Flags()
-	flags.StringVar(&f.list, "host", "", "`hosts` with commas between them, each with its number of ranks: a,b:2")
+	flags.StringVar(&f.list, "host", "", "`hosts` with commas between them, each with its number of ranks: a,b:2,[fd00::1]:2")
 	flags.StringVar(&f.file, "hosts", "", "`file` of hosts, one on a line: a, b:2, or b slots=2")
 	flags.StringVar(&f.ssh, "ssh", strings.Join(launch.SSH, " "), "`command` that runs another one on the host that is given to it, with its options")
 	flags.StringVar(&f.program, "program", "", "`file` of the bobnet command on other hosts; by default the same as here")
@@ -138,7 +138,7 @@ func newRunCmd() *cobra.Command {
 func start(ctx context.Context, cfg *launch.Config, engine string) error {
 	mpiexec, err := exec.LookPath(launch.Mpiexec)
 	switch {
-	case engine == "ssh" || engine == "auto" && (err != nil || !cfg.Remote()):
+	case engine == "ssh" || engine == "auto" && (err != nil || !cfg.Remote() || cfg.HydraTakes() != nil):
 		return cfg.Run(ctx)
 	case engine != "hydra" && engine != "auto":
 		return usageError{fmt.Errorf("run: --engine %s: want auto, hydra or ssh", engine)}

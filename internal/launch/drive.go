@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"sync"
 	"syscall"
 	"time"
@@ -27,9 +28,9 @@ type head struct {
 	left    int // ranks that have not ended
 	gone    int // the first rank that has ended, if any has
 	anyGone bool
-	waits   bool       // a rank is in a barrier
-	fenced  int        // nodes all of whose ranks are
-	puts    []pmi.Word // in that barrier
+	waits   bool             // a rank is in a barrier
+	fenced  map[*remote]bool // nodes all of whose ranks are
+	puts    []pmi.Word       // in that barrier
 	failure *ExitError
 	stopped error            // why the ranks were told to end
 	kill    <-chan time.Time // when their time is up
@@ -51,8 +52,11 @@ func (h *head) run(ctx context.Context, layout string) error {
 	}
 	work := start{Job: newJob(), Size: h.cfg.N, Mapping: layout, Dir: dir, Argv: h.cfg.Argv, Env: h.cfg.environment()}
 	for _, r := range h.nodes {
-		r.left = len(r.ranks)
-		h.left += r.left
+		r.running = map[int]bool{}
+		for _, rank := range r.ranks {
+			r.running[rank] = true
+		}
+		h.left += len(r.ranks)
 		r.said.passOn(hostSays{h})
 		mine := work
 		mine.Ranks = r.ranks
@@ -95,8 +99,14 @@ func (h *head) listen(r *remote) {
 	}
 }
 
-// handle sees to one event.
+// handle sees to one event. Of a node that has been lost there are none.
 func (h *head) handle(e event) {
+	if e.from.lost {
+		return
+	}
+	if e.err == nil {
+		e.err = h.check(e.from, e.m)
+	}
 	switch m := e.m; {
 	case e.err != nil:
 		h.lose(e.from, e.err)
@@ -105,7 +115,7 @@ func (h *head) handle(e event) {
 	case m.Waits:
 		h.waits = true
 	case m.Fence != nil:
-		h.fence(m.Fence)
+		h.fence(e.from, m.Fence)
 	case m.Abort != nil:
 		h.fail(e.from, m.Abort)
 	case m.Exit != nil:
@@ -114,6 +124,31 @@ func (h *head) handle(e event) {
 	if h.waits && h.anyGone {
 		h.fail(h.nodes[0], &ending{Rank: h.gone, Code: 1, State: "it ended before it came to the barrier that others wait in"})
 	}
+}
+
+// check says what is wrong with a message: a node speaks of its own ranks alone, each of
+// them ends once, and a barrier begins once for it.
+func (h *head) check(from *remote, m *message) error {
+	rank, what := -1, ""
+	switch {
+	case m.Line != nil:
+		rank, what = m.Line.Rank, "prints"
+	case m.Abort != nil:
+		rank, what = m.Abort.Rank, "aborts"
+	case m.Exit != nil:
+		rank, what = m.Exit.Rank, "has ended"
+		if m.Exit.Code < 0 || m.Exit.Code > 255 {
+			return fmt.Errorf("%w: it says that rank %d has ended with code %d", errNoNode, rank, m.Exit.Code)
+		}
+	case m.Fence != nil && h.fenced[from]:
+		return fmt.Errorf("%w: it says twice that its ranks are in one barrier", errNoNode)
+	default:
+		return nil
+	}
+	if !slices.Contains(from.ranks, rank) || m.Exit != nil && !from.running[rank] {
+		return fmt.Errorf("%w: it says that rank %d %s, which it does not run", errNoNode, rank, what)
+	}
+	return nil
 }
 
 // print writes a line of a rank.
@@ -138,13 +173,14 @@ func (w hostSays) Write(b []byte) (int, error) {
 
 // fence takes note that all ranks of a node are in the barrier, which ends when those of
 // all nodes are.
-func (h *head) fence(f *fence) {
+func (h *head) fence(from *remote, f *fence) {
 	h.puts = append(h.puts, f.Puts...)
-	if h.fenced++; h.fenced < len(h.nodes) {
+	if h.fenced[from] = true; len(h.fenced) < len(h.nodes) {
 		return
 	}
 	release := &message{Release: &fence{Puts: h.puts}}
-	h.fenced, h.puts, h.waits = 0, nil, false
+	h.puts, h.waits = nil, false
+	clear(h.fenced)
 	for _, r := range h.nodes {
 		r.send(release)
 	}
@@ -153,7 +189,7 @@ func (h *head) fence(f *fence) {
 // exit takes note of how a rank has ended. After a stop the ends that the stop itself
 // brings about do not count.
 func (h *head) exit(from *remote, e *ending) {
-	from.left--
+	delete(from.running, e.Rank)
 	h.left--
 	if !h.anyGone {
 		h.gone, h.anyGone = e.Rank, true
@@ -185,22 +221,23 @@ func (h *head) hostOf(from *remote, rank int) string {
 	return from.host.Name
 }
 
-// lose takes note that a node has closed the connection.
+// lose takes note that a node has closed the connection, or says what makes no sense, and
+// cuts it.
 func (h *head) lose(r *remote, err error) {
-	if r.lost || r.left == 0 {
-		r.lost = true
-		return
-	}
+	r.lost = true
 	state := "the connection to it was lost"
 	if !errors.Is(err, io.EOF) {
 		state = err.Error()
+		r.kill()
+	}
+	if len(r.running) == 0 {
+		return
 	}
 	if text := r.said.String(); text != "" {
 		state += ": " + text
 	}
-	r.lost = true
-	h.left -= r.left
-	r.left = 0
+	h.left -= len(r.running)
+	clear(r.running)
 	if h.failure == nil {
 		h.failure = &ExitError{Rank: -1, Host: r.host.Name, State: state}
 	}
@@ -229,9 +266,9 @@ func (h *head) signal(sig syscall.Signal) {
 // giveUp waits no longer for nodes that do not end their ranks: their connections are cut.
 func (h *head) giveUp() {
 	for _, r := range h.nodes {
-		h.left -= r.left
-		if r.left > 0 {
-			r.left = 0
+		h.left -= len(r.running)
+		if len(r.running) > 0 {
+			clear(r.running)
 			r.kill()
 		}
 	}

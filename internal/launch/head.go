@@ -136,6 +136,14 @@ func refusal(findings []doctor.Finding) error {
 
 // warn tells what is odd about hosts, and does not keep a job from running.
 func (c *Config) warn(findings []doctor.Finding) {
+	slots := 0
+	for _, h := range c.Hosts {
+		slots += h.Slots
+	}
+	if c.N > slots {
+		fmt.Fprintf(c.Stderr, "bobnet run: %d ranks on hosts that take %d: some get more than they are said to take; name more hosts, or more slots as in host:%d\n",
+			c.N, slots, (c.N+len(c.Hosts)-1)/len(c.Hosts))
+	}
 	for _, f := range findings {
 		if f.Level == doctor.Warn {
 			fmt.Fprintf(c.Stderr, "bobnet run: %s %s: %s\n", f.Check, f.Found, f.Means)
@@ -149,7 +157,7 @@ func (c *Config) warn(findings []doctor.Finding) {
 // exit code. When ctx is done the ranks are ended likewise, and the error wraps its cause.
 // Complete has checked c.
 func (c *Config) Run(ctx context.Context) error {
-	h := &head{cfg: c, events: make(chan event), over: make(chan struct{})}
+	h := &head{cfg: c, events: make(chan event), over: make(chan struct{}), fenced: map[*remote]bool{}}
 	seats := Assign(c.N, c.Hosts, c.By)
 	var used []Host
 	place := map[int]int{} // among used, by the index among c.Hosts

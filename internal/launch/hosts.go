@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"fmt"
 	"io"
+	"net/netip"
 	"os"
 	"strconv"
 	"strings"
@@ -11,7 +12,7 @@ import (
 
 // Host is a machine to run ranks on.
 type Host struct {
-	Name  string // as ssh takes it: host, user@host
+	Name  string // as ssh takes it: host, user@host, an IPv6 address without brackets
 	Slots int    // ranks that it takes before the next host is used
 }
 
@@ -63,19 +64,33 @@ func ReadHosts(r io.Reader) ([]Host, error) {
 // maxSlots bounds what a host may be said to take.
 const maxSlots = 4096
 
+// parseHost reads name, name:slots, [address] or [address]:slots, the latter for IPv6, with
+// a user and @ in front or not.
 func parseHost(text string) (Host, error) {
 	name, number, counted := strings.Cut(text, ":")
+	valid := true
+	if open := strings.IndexByte(text, '['); open >= 0 {
+		address, rest, closed := strings.Cut(text[open+1:], "]")
+		ip, err := netip.ParseAddr(address)
+		valid = closed && err == nil && ip.Is6() && (open == 0 || text[open-1] == '@')
+		name = text[:open] + address // as ssh takes it
+		number, counted = strings.CutPrefix(rest, ":")
+		valid = valid && (counted || rest == "")
+	}
 	h := Host{Name: name, Slots: 1}
 	var err error
 	if counted {
 		h.Slots, err = strconv.Atoi(number)
 	}
 	// A name that begins with - would be an option of ssh.
-	if err != nil || name == "" || strings.HasPrefix(name, "-") || strings.ContainsAny(name, " \t\"'\\$`;|&<>(){}*?") || h.Slots < 1 || h.Slots > maxSlots {
-		return h, fmt.Errorf("%q is no host: want a name, or name:slots with 1 to %d slots", text, maxSlots)
+	if !valid || err != nil || name == "" || strings.HasPrefix(name, "-") || strings.ContainsAny(name, " \t\"'\\$`;|&<>(){}*?") || h.Slots < 1 || h.Slots > maxSlots {
+		return h, fmt.Errorf("%q is no host: want a name or [IPv6 address], or that with :slots, 1 to %d of them", text, maxSlots)
 	}
 	return h, nil
 }
+
+// numeric reports whether a host is named by an IPv6 address.
+func (h Host) numeric() bool { return strings.Contains(h.Name, ":") }
 
 // unique has each host once, with all its slots.
 func unique(hosts []Host) ([]Host, error) {
@@ -111,7 +126,7 @@ const (
 )
 
 // Assign returns the index of the host of each of n ranks. When all slots are taken it
-// begins again.
+// begins again, which Run warns of.
 func Assign(n int, hosts []Host, by Order) []int {
 	seats := make([]int, 0, n)
 	for len(seats) < n {

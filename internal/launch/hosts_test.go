@@ -19,6 +19,11 @@ func TestHosts(t *testing.T) {
 		{"a", "a\n", "[{a 1}]"},
 		{"a,b:2", "a # the first\n\nb:2\n", "[{a 1} {b 2}]"},
 		{"me@a:2, b ,me@a:3", "me@a slots=2\nb\n  me@a:3", "[{me@a 5} {b 1}]"},
+		{"[::1]:2,me@[fd00::2],[fe80::1%eth0]", "[::1] slots=2\nme@[fd00::2]:1\n[fe80::1%eth0]", "[{::1 2} {me@fd00::2 1} {fe80::1%eth0 1}]"},
+		{"[::1", "::1\n", ""},
+		{"[10.0.0.1]:2", "[a]\n", ""},
+		{"[::1]2", "x[::1]\n", ""},
+		{"[::1]:", "[]:2\n", ""},
 		{"", "# none\n", ""},
 		{"a:", "a:\n", ""},
 		{"a:0", "a slots=0\n", ""},
@@ -61,6 +66,27 @@ func TestAssign(t *testing.T) {
 	}
 	if m := mapping(Assign(4096, hosts, ByNode)); m != "" {
 		t.Errorf("a mapping of %d bytes fits no line", len(m))
+	}
+}
+
+// TestTooManyRanks: that hosts get more ranks than they take is said, and how to change it.
+func TestTooManyRanks(t *testing.T) {
+	for n, want := range map[int]string{3: "", 4: "4 ranks on hosts that take 3: some get more than they are said to take; name more hosts, or more slots as in host:2\n"} {
+		var said strings.Builder
+		c := &Config{N: n, Hosts: []Host{{"a", 2}, {"b", 1}}, Stderr: &said}
+		if c.warn(nil); said.String() != "" && want == "" || !strings.HasSuffix(said.String(), want) {
+			t.Errorf("%d ranks: %q, want %q", n, &said, want)
+		}
+	}
+}
+
+// TestHydraTakes: hydra would take a part of an IPv6 address for a number of ranks.
+func TestHydraTakes(t *testing.T) {
+	if err := (&Config{Hosts: []Host{{"a", 1}, {"::1", 2}}}).HydraTakes(); err == nil || !strings.Contains(err.Error(), "such as ::1: give its name") {
+		t.Error(err)
+	}
+	if err := (&Config{Hosts: []Host{{"a", 1}}}).HydraTakes(); err != nil {
+		t.Error(err)
 	}
 }
 

@@ -31,9 +31,23 @@ func (c *Config) Remote() bool {
 	return false
 }
 
+// HydraTakes says which host of c hydra cannot be told: it takes what is behind a colon for
+// a number of ranks.
+func (c *Config) HydraTakes() error {
+	for _, h := range c.Hosts {
+		if h.numeric() {
+			return fmt.Errorf("run: hydra takes no IPv6 address as a host, such as %s: give its name, or use --engine ssh", h.Name)
+		}
+	}
+	return nil
+}
+
 // Hydra is Run by the mpiexec of hydra, which serves PMI-1 itself. The hosts are looked at
 // first, as Run does. The exit code is hydra's, which is made of those of all ranks.
 func (c *Config) Hydra(ctx context.Context, mpiexec string) error {
+	if err := c.HydraTakes(); err != nil {
+		return err
+	}
 	findings := c.Survey(ctx)
 	if ctx.Err() != nil {
 		return fmt.Errorf("run: interrupted: %w", context.Cause(ctx))
@@ -42,7 +56,7 @@ func (c *Config) Hydra(ctx context.Context, mpiexec string) error {
 		return err
 	}
 	c.warn(findings)
-	cmd := exec.Command(mpiexec, c.hydraArgs()...)
+	cmd := &group{Cmd: exec.Command(mpiexec, c.hydraArgs()...)}
 	cmd.Stdout, cmd.Stderr = c.Stdout, c.Stderr
 	cmd.Env = append(os.Environ(), job.EnvJob+"="+newJob(), "HYDRA_LAUNCHER_EXTRA_ARGS="+strings.Join(c.SSH[1:], " "))
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
@@ -51,13 +65,13 @@ func (c *Config) Hydra(ctx context.Context, mpiexec string) error {
 		return fmt.Errorf("run: %w", err)
 	}
 	ended := make(chan error, 1)
-	go func() { ended <- cmd.Wait() }()
+	go func() { ended <- cmd.reap() }()
 	var err error
 	select {
 	case err = <-ended:
 	case <-ctx.Done():
-		unix.Kill(-cmd.Process.Pid, unix.SIGTERM)
-		timer := time.AfterFunc(2*grace, func() { unix.Kill(-cmd.Process.Pid, unix.SIGKILL) })
+		cmd.signal(unix.SIGTERM)
+		timer := time.AfterFunc(2*grace, func() { cmd.signal(unix.SIGKILL) })
 		<-ended
 		timer.Stop()
 		return fmt.Errorf("run: interrupted: %w", context.Cause(ctx))

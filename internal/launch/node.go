@@ -11,7 +11,6 @@ import (
 	"os/signal"
 	"runtime"
 	"strconv"
-	"sync"
 	"syscall"
 	"time"
 
@@ -41,10 +40,7 @@ type node struct {
 // rank is one process of the job, with what it has started.
 type rank struct {
 	number int
-	cmd    *exec.Cmd
-
-	mu     sync.Mutex
-	reaped bool // the process number may be another's
+	group
 }
 
 // ServeNode is a node: it says hello, starts what it is told over in, reports over out,
@@ -81,7 +77,7 @@ func (n *node) run(asked <-chan *message, over <-chan error) error {
 			n.handle(m)
 		case r := <-n.ended:
 			n.left--
-			state := r.cmd.ProcessState
+			state := r.ProcessState
 			n.out.send(&message{Exit: &ending{Rank: r.number, Code: lab.ExitCode(state), State: state.String()}})
 		case end = <-over:
 			gone, over = true, nil
@@ -145,13 +141,13 @@ func (n *node) start(place, number int) error {
 		return err
 	}
 	defer there.Close()
-	r := &rank{number: number, cmd: &exec.Cmd{
+	r := &rank{number: number, group: group{Cmd: &exec.Cmd{
 		Path: n.path, Args: n.work.Argv, ExtraFiles: []*os.File{there},
 		SysProcAttr: &syscall.SysProcAttr{Setsid: true, Pdeathsig: unix.SIGKILL},
 		WaitDelay:   grace,
-	}}
+	}}}
 	size := strconv.Itoa(n.work.Size)
-	r.cmd.Env = append(append(os.Environ(), n.work.Env...),
+	r.Env = append(append(os.Environ(), n.work.Env...),
 		job.EnvJob+"="+n.work.Job, job.EnvRank+"="+strconv.Itoa(number), job.EnvSize+"="+size,
 		pmi.EnvJob+"="+n.work.Job, pmi.EnvRank+"="+strconv.Itoa(number), pmi.EnvSize+"="+size, pmi.EnvFD+"="+strconv.Itoa(rankFD), pmi.EnvPort+"=",
 		"MPI_LOCALRANKID="+strconv.Itoa(place), "MPI_LOCALNRANKS="+strconv.Itoa(len(n.work.Ranks)))
@@ -159,7 +155,7 @@ func (n *node) start(place, number int) error {
 	for _, to := range []struct {
 		writer *io.Writer
 		isErr  bool
-	}{{&r.cmd.Stdout, false}, {&r.cmd.Stderr, true}} {
+	}{{&r.Stdout, false}, {&r.Stderr, true}} {
 		file, finished, err := lab.Lines(lineSender{n.out, number, to.isErr})
 		if err != nil {
 			here.Close()
@@ -169,7 +165,7 @@ func (n *node) start(place, number int) error {
 		*to.writer = file
 		finish = append(finish, finished)
 	}
-	if err := r.cmd.Start(); err != nil {
+	if err := r.Start(); err != nil {
 		here.Close()
 		return err
 	}
@@ -183,7 +179,7 @@ func (n *node) start(place, number int) error {
 		}
 	}()
 	go func() {
-		r.reap()
+		r.end()
 		select { // what it has asked for comes before its end
 		case <-served:
 		case <-time.After(grace): // something that it has left behind holds the connection
@@ -231,21 +227,9 @@ func (n *node) signal(sig syscall.Signal) {
 	}
 }
 
-func (r *rank) signal(sig syscall.Signal) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if !r.reaped {
-		unix.Kill(-r.cmd.Process.Pid, sig)
-	}
-}
-
-// reap waits for the rank, and kills what it leaves in its process group as long as that
-// cannot be another's.
-func (r *rank) reap() {
-	lab.AwaitEnd(r.cmd.Process.Pid)
+// end waits for the rank, and kills what it leaves in its process group.
+func (r *rank) end() {
+	lab.AwaitEnd(r.Process.Pid)
 	r.signal(unix.SIGKILL)
-	r.mu.Lock()
-	r.reaped = true
-	r.mu.Unlock()
-	r.cmd.Wait()
+	r.reap()
 }

@@ -22,14 +22,14 @@ var SSH = []string{"ssh", "-T", "-o", "BatchMode=yes", "-o", "ConnectTimeout=10"
 // remote is a node as the head has it.
 type remote struct {
 	host  Host
-	ranks []int // that it is to run
-	cmd   *exec.Cmd
+	ranks []int     // that it is to run
+	group           // that reaches it
 	life  io.Closer // the node's standard input: it ends with that
 	*writer
-	in   *bufio.Reader
-	said *tail // what the command says on standard error
-	left int   // ranks that have not ended
-	lost bool  // it has closed the connection
+	in      *bufio.Reader
+	said    *tail        // what the command says on standard error
+	running map[int]bool // ranks that have not ended
+	lost    bool         // its connection is closed, or was cut
 }
 
 // reach starts a node on a host, which has said nothing yet.
@@ -43,21 +43,21 @@ func (c *Config) reach(h Host) (*remote, error) {
 		}
 		node = append(append([]string(nil), c.SSH...), h.Name, "exec "+strings.Join(node, " "))
 	}
-	r := &remote{host: h, cmd: exec.Command(node[0], node[1:]...), said: &tail{}}
+	r := &remote{host: h, group: group{Cmd: exec.Command(node[0], node[1:]...)}, said: &tail{}}
 	if h.local() {
-		r.cmd.Args[0] = "bobnet" // whatever the file is called
+		r.Args[0] = "bobnet" // whatever the file is called
 	}
 	// A session of its own keeps the terminal's signals away, and has it ask nothing there.
-	r.cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
-	r.cmd.WaitDelay = grace
-	r.cmd.Stderr = r.said
-	in, err := r.cmd.StdinPipe()
+	r.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	r.WaitDelay = grace
+	r.Stderr = r.said
+	in, err := r.StdinPipe()
 	if err != nil {
 		return nil, err
 	}
-	out, err := r.cmd.StdoutPipe()
+	out, err := r.StdoutPipe()
 	if err == nil {
-		err = r.cmd.Start()
+		err = r.Start()
 	}
 	if err != nil {
 		in.Close()
@@ -96,7 +96,7 @@ func (r *remote) greet(ctx context.Context, timeout time.Duration) (*Inventory, 
 		return inv, nil
 	}
 	r.kill()
-	ended := r.cmd.Wait()
+	ended := r.reap()
 	select {
 	case <-late:
 		err = fmt.Errorf("has not answered within %v: does it ask for something, or hang?", timeout)
@@ -107,7 +107,7 @@ func (r *remote) greet(ctx context.Context, timeout time.Duration) (*Inventory, 
 		if errors.Is(err, io.EOF) {
 			err = errors.New("cannot be reached")
 			if ended != nil {
-				err = fmt.Errorf("cannot be reached: %s: %w", r.cmd.Args[0], ended)
+				err = fmt.Errorf("cannot be reached: %s: %w", r.Args[0], ended)
 			}
 		}
 	}
@@ -118,14 +118,14 @@ func (r *remote) greet(ctx context.Context, timeout time.Duration) (*Inventory, 
 }
 
 // kill ends the command that reaches the node, and with it the node.
-func (r *remote) kill() { unix.Kill(-r.cmd.Process.Pid, unix.SIGKILL) }
+func (r *remote) kill() { r.signal(unix.SIGKILL) }
 
 // leave has the node end, and waits until the command has. A node that does not end has
 // its connection cut, which ends it where it is.
 func (r *remote) leave() {
 	r.life.Close()
 	timer := time.AfterFunc(2*grace, r.kill)
-	r.cmd.Wait()
+	r.reap()
 	timer.Stop()
 }
 

@@ -31,12 +31,15 @@ func TestMain(m *testing.M) {
 		err = ServeNode(os.Stdin, os.Stdout, &Inventory{Protocol: Protocol, Version: version, Clock: time.Now().UnixNano(), Interface: "eth0"})
 	case role == "old node":
 		err = ServeNode(os.Stdin, os.Stdout, &Inventory{Protocol: Protocol, Version: "old", Clock: time.Now().UnixNano()})
+	case role == "liar":
+		err = lie()
 	case role == "head":
 		os.Unsetenv(roleEnv)
 		err = config(os.Args[1:]...).Run(context.Background())
 	case role == "rank":
 		err = exchange()
 	default:
+		os.Setenv("GORACE", "atexit_sleep_ms=0") // for all these processes
 		os.Exit(m.Run())
 	}
 	if err != nil {
