@@ -12,7 +12,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/bobnet-go/bobnet/internal/lab"
 	"github.com/bobnet-go/bobnet/internal/perf"
@@ -80,33 +79,36 @@ func (c *perfCall) checkApps(cmd *cobra.Command) error {
 }
 
 // runApps runs the applications by layer and ranks, each case once in a round, and shows
-// the median of each.
+// the median of each as soon as it is known. Who interrupts it has what was measured.
 func (c *perfCall) runApps(ctx context.Context, out, errOut io.Writer) error {
 	if err := lab.ReexecIfNeeded(); err != nil {
 		return err
 	}
 	cases := c.appCases()
 	runs := make([][]appRun, len(cases))
-	var failures []error
+	table := appTable{out: out, json: c.json}
 	show := newProgress(errOut)
-	for round := range c.plan.Rounds {
-		for i, k := range cases {
-			r, err := c.runApp(ctx, errOut, k)
-			if ctx.Err() != nil {
-				show.end()
-				return ctx.Err()
-			}
-			if err != nil {
-				failures = append(failures, fmt.Errorf("%s on %d ranks, layer %s: %w", k.App, k.Ranks, k.Layer, err))
-				continue
-			}
-			runs[i] = append(runs[i], r)
-			show.step(round*len(cases)+i+1, len(cases)*c.plan.Rounds)
+	var failures []error
+	for n := range c.plan.Rounds * len(cases) {
+		i := n % len(cases)
+		r, err := c.runApp(ctx, errOut, cases[i])
+		if show.end(); ctx.Err() != nil {
+			return errors.Join(ctx.Err(), table.add(medians(runs)), table.end())
 		}
+		if err != nil {
+			failures = append(failures, fmt.Errorf("%s on %d ranks, layer %s: %w", cases[i].App, cases[i].Ranks, cases[i].Layer, err))
+		} else {
+			runs[i] = append(runs[i], r)
+		}
+		if n >= (c.plan.Rounds-1)*len(cases) { // the last round
+			if err := table.add(medians(runs[:i+1])); err != nil {
+				return err
+			}
+		}
+		show.step(n+1, len(cases)*c.plan.Rounds)
 	}
 	show.end()
-	results := medians(runs)
-	return errors.Join(append(failures, c.printApps(out, results), c.drawApps(results))...)
+	return errors.Join(append(failures, table.end(), c.drawApps(medians(runs)))...)
 }
 
 // appCases returns what to run: each application by one process, which the speed-up is
@@ -178,32 +180,52 @@ func medians(runs [][]appRun) (results []appRun) {
 	return results
 }
 
-// printApps writes a table, or a line of JSON for each case.
-func (c *perfCall) printApps(out io.Writer, results []appRun) error {
-	if c.json {
-		enc := json.NewEncoder(out)
-		for _, r := range results {
-			if err := enc.Encode(r); err != nil {
-				return err
-			}
+// appTable writes cases as they become known: rows of a table, or lines of JSON.
+type appTable struct {
+	out     io.Writer
+	json    bool
+	written int  // results that were written
+	crowded bool // one of them had more ranks than processors
+}
+
+// appRow is the form of a row.
+const appRow = "%12s  %10s  %5s  %8s  %9s  %8s  %8s\n"
+
+// add writes those of the results that follow the ones which were written.
+func (t *appTable) add(results []appRun) error {
+	for ; t.written < len(results); t.written++ {
+		if err := t.write(results[t.written]); err != nil {
+			return err
 		}
+	}
+	return nil
+}
+
+func (t *appTable) write(r appRun) error {
+	if t.json {
+		return json.NewEncoder(t.out).Encode(r)
+	}
+	if t.written == 0 {
+		if _, err := fmt.Fprintf(t.out, appRow, "application", "layer", "ranks", "seconds", "computing", "waiting", "speed-up"); err != nil {
+			return err
+		}
+	}
+	ranks := strconv.Itoa(r.Ranks)
+	if r.Crowded {
+		t.crowded = true
+		ranks = "*" + ranks
+	}
+	fixed := func(v float64, digits int) string { return strconv.FormatFloat(v, 'f', digits, 64) }
+	_, err := fmt.Fprintf(t.out, appRow, r.App, r.Layer, ranks, fixed(r.Seconds, 3), fixed(r.Compute, 3), fixed(r.Wait, 3), fixed(r.SpeedUp, 2))
+	return err
+}
+
+// end says what the marks in the table mean.
+func (t *appTable) end() error {
+	if !t.crowded {
 		return nil
 	}
-	t := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(t, "application\tlayer\tranks\tseconds\tcomputing\twaiting\tspeed-up\t")
-	crowded := false
-	for _, r := range results {
-		ranks := strconv.Itoa(r.Ranks)
-		if r.Crowded {
-			crowded = true
-			ranks = "*" + ranks
-		}
-		fmt.Fprintf(t, "%s\t%s\t%s\t%.3f\t%.3f\t%.3f\t%.2f\t\n", r.App, r.Layer, ranks, r.Seconds, r.Compute, r.Wait, r.SpeedUp)
-	}
-	err := t.Flush()
-	if crowded {
-		fmt.Fprintln(out, "* more ranks than this host has processors: what they wait for each other is the host's doing")
-	}
+	_, err := fmt.Fprintln(t.out, "* more ranks than this host has processors: what they wait for each other is the host's doing")
 	return err
 }
 
@@ -222,9 +244,16 @@ func (c *perfCall) drawApps(results []appRun) error {
 					s.Points = append(s.Points, plot.Point{X: float64(r.Ranks), Value: r.SpeedUp})
 				}
 			}
-			p.Series = append(p.Series, s)
+			if len(s.Points) > 1 { // one is that of a process alone
+				p.Series = append(p.Series, s)
+			}
 		}
-		panels = append(panels, p)
+		if len(p.Series) > 0 {
+			panels = append(panels, p)
+		}
+	}
+	if len(panels) == 0 {
+		return errors.New("--plot: nothing to draw: no application has run on more than one rank")
 	}
 	f, err := os.Create(c.plot)
 	if err != nil {

@@ -1,6 +1,9 @@
 package main
 
 import (
+	"image/png"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 )
@@ -26,12 +29,43 @@ func TestAppMedians(t *testing.T) {
 		t.Errorf("%+v: want speed-ups 1 and 4 of cg, 1 and 2 of em3d", results)
 	}
 	var out strings.Builder
-	if err := (&perfCall{}).printApps(&out, results); err != nil {
+	table := appTable{out: &out}
+	for n := range results { // as they become known
+		if err := table.add(results[:n+1]); err != nil {
+			t.Fatal(err)
+		}
+		if lines := strings.Count(out.String(), "\n"); lines != n+2 {
+			t.Errorf("%d lines when %d cases and a heading are known:\n%s", lines, n+1, out.String())
+		}
+	}
+	if err := table.end(); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"cg    shm     *4    2.000", "* more ranks than this host has processors"} {
+	for _, want := range []string{"cg         shm     *4     2.000", "* more ranks than this host has processors"} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("no %q in\n%s", want, out.String())
 		}
+	}
+}
+
+// TestAppPlot: a panel for each application, a line for each layer, without those that have
+// failed.
+func TestAppPlot(t *testing.T) {
+	results := medians([][]appRun{
+		{{App: "cg", Layer: alone, Ranks: 1, Seconds: 8}}, {{App: "cg", Layer: "shm", Ranks: 2, Seconds: 5}}, {{App: "cg", Layer: "shm", Ranks: 4, Seconds: 3}},
+		{{App: "em3d", Layer: alone, Ranks: 1, Seconds: 8}},
+	})
+	c := &perfCall{plot: filepath.Join(t.TempDir(), "apps.png"), apps: []string{"cg", "em3d"}}
+	c.plan.Layers = []string{"shm", "am"}
+	if err := c.drawApps(results); err != nil {
+		t.Fatal(err)
+	}
+	f, err := os.Open(c.plot)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if picture, err := png.DecodeConfig(f); err != nil || picture.Width < 100 || picture.Width > 2*picture.Height {
+		t.Errorf("%+v, %v: want a picture of one panel", picture, err)
 	}
 }
