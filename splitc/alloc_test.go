@@ -68,6 +68,12 @@ var steady = []struct {
 		_, err := splitc.FetchAdd(bg, w, a.On(1-w.MyProc()), 1)
 		return err
 	}},
+	{"all store sync", func(w *world, a array, _, buf []int64) error {
+		if err := splitc.BulkStore(bg, w, a.On(1-w.MyProc()), buf); err != nil {
+			return err
+		}
+		return w.AllStoreSync(bg)
+	}},
 	{"barrier", func(w *world, _ array, _, _ []int64) error { return w.Barrier(bg) }},
 }
 

@@ -41,7 +41,7 @@ func reduce[T any](ctx context.Context, w *World, c call, s []T, op Op[T]) error
 	if op.f == nil {
 		return opError("reduce", ErrArgument, "the operation is the zero Op")
 	}
-	return reduceSlice(ctx, w, c, s, op)
+	return reduceSlice(ctx, w, c, s, op, nil)
 }
 
 // checkPart says why a T cannot be a part of a control message.
@@ -55,22 +55,27 @@ func checkPart[T any](call string) error {
 	return nil
 }
 
-// reduceSlice reduces s in place, as many elements at a time as a message has room for.
-func reduceSlice[T any](ctx context.Context, w *World, c call, s []T, op Op[T]) error {
+// reduceSlice reduces s in place, as many elements at a time as a message has room for. If
+// last is not nil it may change a part of s, which begins at element lo, when the values of
+// the processes below this one are in it, before the process above has it.
+func reduceSlice[T any](ctx context.Context, w *World, c call, s []T, op Op[T], last func(lo int, part []T)) error {
 	c.size = uint64(len(s)) * size[T]()
 	most := max(1, maxPart/int(size[T]()))
-	for first := true; first || len(s) > 0; first = false {
-		n := min(most, len(s))
-		if err := reducePart(ctx, w, c, s[:n], op); err != nil {
+	for lo := 0; lo == 0 || lo < len(s); lo += most {
+		part := s[lo:min(lo+most, len(s))]
+		if err := reducePart(ctx, w, c, part, op, func() {
+			if last != nil {
+				last(lo, part)
+			}
+		}); err != nil {
 			return err
 		}
-		s = s[n:]
 	}
 	return nil
 }
 
 // reducePart reduces what fits into one message.
-func reducePart[T any](ctx context.Context, w *World, c call, s []T, op Op[T]) error {
+func reducePart[T any](ctx context.Context, w *World, c call, s []T, op Op[T], last func()) error {
 	mine := bytesOfSlice(s)
 	err := w.gatherUp(ctx, &c, func(_ int, part []byte) {
 		for i := range s {
@@ -82,6 +87,7 @@ func reducePart[T any](ctx context.Context, w *World, c call, s []T, op Op[T]) e
 	if err != nil {
 		return err
 	}
+	last()
 	if err := w.exchange(ctx, c, mine, func(part []byte) { copy(mine, part) }); err != nil {
 		return err
 	}

@@ -61,19 +61,48 @@ func (w *World) received() uint64 { return w.stored + w.count.Stored }
 
 // AllStoreSync returns when all stores of all processes before it are complete
 // (all_store_sync). All processes call it. The bytes count as waited for.
+//
+// The processes add up how many bytes each of them has yet to get. If that is nothing they
+// are done; else they get them, and meet once more.
 func (w *World) AllStoreSync(ctx context.Context) error {
 	if err := w.ready("all_store_sync"); err != nil {
 		return err
 	}
-	total := make([]uint64, w.procs)
-	copy(total, w.sent)
-	if err := reduceSlice(ctx, w, call{code: codeAllStoreSync}, total, Add[uint64]()); err != nil {
+	if err := w.Poll(); err != nil { // what has come is not owed any more
 		return err
 	}
-	want := total[w.me]
-	if err := w.wait(ctx, Waiting{What: "all_store_sync", Bytes: want - w.consumed}, func() bool { return w.received() >= want }); err != nil {
-		return w.broken(err)
+	want, err := w.owed(ctx)
+	if err != nil {
+		return err
+	}
+	complete := true
+	for _, bytes := range w.owing {
+		complete = complete && bytes == 0
+	}
+	if !complete {
+		if err := w.wait(ctx, Waiting{What: "all_store_sync", Bytes: want - w.consumed}, func() bool { return w.received() >= want }); err != nil {
+			return w.broken(err)
+		}
 	}
 	w.consumed = max(w.consumed, want)
+	if complete {
+		return nil
+	}
 	return w.meet(ctx, call{code: codeAllStoreSync})
+}
+
+var addBytes = Add[uint64]()
+
+// owed sets owing to how many bytes each process has yet to get, modulo 2^64, and returns
+// how many this one will then have got since the start. Nobody stores meanwhile.
+func (w *World) owed(ctx context.Context) (want uint64, err error) {
+	w.owing = append(w.owing[:0], w.sent...)
+	have := uint64(0)
+	err = reduceSlice(ctx, w, call{code: codeAllStoreSync}, w.owing, addBytes, func(lo int, part []uint64) {
+		if lo <= w.me && w.me < lo+len(part) {
+			have = w.received()
+			part[w.me-lo] -= have
+		}
+	})
+	return have + w.owing[w.me], err
 }

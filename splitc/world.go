@@ -38,6 +38,7 @@ type World struct {
 	stored   uint64   // bytes that this rank has stored into its own heap
 	consumed uint64   // bytes stored into this heap that have been waited for
 	sent     []uint64 // bytes that this rank has stored, by processor
+	owing    []uint64 // memory of AllStoreSync
 
 	small   [layer.MaxCopied / 8]uint64  // a value on its way to a layer
 	landing *[layer.MaxCopied / 8]uint64 // where a read's value comes
