@@ -38,17 +38,23 @@ func factor(a *block) bool {
 	return true
 }
 
-// solve replaces a by the x with x·lᵀ = a, where l is a factor.
+// solve replaces a by the x with x·lᵀ = a, where l is a factor. It computes four rows at a
+// time, since each element waits for those left of it in its own row.
 func solve(a, l *block) {
-	for i := range B {
-		x := row(a, i)
+	for i := 0; i < B; i += 4 {
+		x0, x1, x2, x3 := row(a, i), row(a, i+1), row(a, i+2), row(a, i+3)
 		for j := range B {
 			lj := row(l, j)
-			s := x[j]
+			s0, s1, s2, s3 := x0[j], x1[j], x2[j], x3[j]
 			for k := range j {
-				s -= float64(x[k] * lj[k])
+				v := lj[k]
+				s0 -= float64(x0[k] * v)
+				s1 -= float64(x1[k] * v)
+				s2 -= float64(x2[k] * v)
+				s3 -= float64(x3[k] * v)
 			}
-			x[j] = s / lj[j]
+			d := lj[j]
+			x0[j], x1[j], x2[j], x3[j] = s0/d, s1/d, s2/d, s3/d
 		}
 	}
 }

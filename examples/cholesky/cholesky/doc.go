@@ -22,14 +22,16 @@
 //
 // For each column k of blocks, from the left:
 //
-//  1. Who has block (k, k) factors it and stores it to who has others of the column.
+//  1. Who has block (k, k) factors it and stores it to who has others of the column, if it
+//     has not all of them itself, as it has on 1, 2, 4 and 8 ranks.
 //  2. These solve for their blocks of the column, and store them to all: one bulk store for
 //     each pair of ranks.
 //  3. Each rank subtracts the products of these blocks from its own right of the column.
 //
-// After each of the first two steps all ranks wait until all stores are complete
-// everywhere; since that is a barrier too, the memory that the blocks come to can be used
-// again for the next column.
+// After the stores of the first step, if there are some, and of the second all ranks wait
+// until all stores are complete everywhere. Since that is a barrier too, the memory that the
+// blocks come to can be used again for the column after the next: the next one's may come
+// while a rank is in the third step.
 //
 // Each element is computed by the same operations in the same order on any number of
 // ranks, so the bits are those of a serial run.

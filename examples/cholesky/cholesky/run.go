@@ -58,9 +58,10 @@ type share struct {
 	w      *splitc.World
 	timer  *report.Timer
 	matrix splitc.Array[block] // A[Down*Over]::[down*over]
-	panel  splitc.Array[block] // on each rank: the diagonal block of a column, and the others by owner
+	panel  splitc.Array[block] // on each rank, for each of two columns: the diagonal block, and the others by owner
 	table  []*block            // the lower triangle by rows: this rank's blocks, and nil for others
 	known  []block             // this rank's panel
+	first  int                 // where the column begins, in the panel
 	place  []int               // of each row's block of the column, in the panel
 	ends   []int               // of each owner's blocks, in the panel
 }
@@ -72,7 +73,7 @@ func newShare(ctx context.Context, w *splitc.World, c Config) (s *share, err err
 	if s.matrix, err = splitc.AllSpreadMalloc[block](ctx, w, c.Down*c.Over, c.down()*c.over()); err != nil {
 		return nil, err
 	}
-	if s.panel, err = splitc.AllSpreadMalloc[block](ctx, w, w.Procs(), c.blocks()); err != nil {
+	if s.panel, err = splitc.AllSpreadMalloc[block](ctx, w, w.Procs(), 2*c.blocks()); err != nil {
 		return nil, err
 	}
 	s.known = s.panel.Local(w)
@@ -96,9 +97,11 @@ func newShare(ctx context.Context, w *splitc.World, c Config) (s *share, err err
 func (s *share) own(i, j int) *block { return s.table[i*(i+1)/2+j] }
 
 // arrange gives the blocks of column k below the diagonal their places in the panel: those
-// of an owner in a row, so that they are one bulk store.
+// of an owner in a row, so that they are one bulk store. Columns take turns with the halves
+// of the panel, so that one can come while the one before is in use.
 func (s *share) arrange(k int) {
-	next := 1
+	s.first = k % 2 * s.blocks()
+	next := s.first + 1
 	for r := range s.ends {
 		for i := k + 1; i < s.blocks(); i++ {
 			if owner, _ := s.owner(i, k, len(s.ends)); owner == r {
@@ -120,18 +123,20 @@ func (s *share) step(ctx context.Context, k int) error {
 		if !factor(b) {
 			return fmt.Errorf("%w: block %d of the diagonal", ErrNotPositive, k)
 		}
-		s.known[0] = *b
-		if err := s.tell(ctx, 0, 1, func(rank int) bool { return s.count(rank) > 0 }); err != nil {
+		s.known[s.first] = *b
+		if err := s.tell(ctx, s.first, s.first+1, func(rank int) bool { return s.count(rank) > 0 }); err != nil {
 			return err
 		}
 	}
-	if err := s.sync(ctx); err != nil {
-		return err
+	if owner, _ := s.owner(k, k, len(s.ends)); s.count(owner) < n-k-1 { // others wait for that block
+		if err := s.sync(ctx); err != nil {
+			return err
+		}
 	}
 	s.timer.Enter(column)
 	for i := k + 1; i < n; i++ {
 		if b := s.own(i, k); b != nil {
-			solve(b, &s.known[0])
+			solve(b, &s.known[s.first])
 			s.known[s.place[i]] = *b
 		}
 	}
@@ -163,7 +168,7 @@ func (s *share) subtract(k int) error {
 // count is how many blocks of the column, below the diagonal, a rank has.
 func (s *share) count(rank int) int {
 	if rank == 0 {
-		return s.ends[0] - 1
+		return s.ends[0] - s.first - 1
 	}
 	return s.ends[rank] - s.ends[rank-1]
 }
