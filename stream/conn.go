@@ -49,6 +49,7 @@ type rxSide struct {
 	ring   []byte
 	handle vipl.MemHandle
 	recvs  []vipl.Descriptor
+	writes uint64 // of the stream, when a Read last returned
 }
 
 // txSide is what goes to the other end.

@@ -3,6 +3,7 @@ package stream
 import (
 	"fmt"
 	"net"
+	"runtime"
 	"sync"
 	"time"
 
@@ -16,6 +17,7 @@ type Host struct {
 	own     bool // it opened nic
 	virtual bool // nic's clock is not real time
 	cfg     Config
+	yield   func() // runtime.Gosched, but in tests
 
 	mu        sync.Mutex
 	closed    bool
@@ -44,7 +46,7 @@ func Open(cfg *Config) (*Host, error) {
 	if err != nil {
 		return nil, err
 	}
-	h := &Host{cfg: full, nic: full.NIC, conns: map[*Conn]struct{}{}, listeners: map[*Listener]struct{}{}}
+	h := &Host{cfg: full, nic: full.NIC, yield: runtime.Gosched, conns: map[*Conn]struct{}{}, listeners: map[*Listener]struct{}{}}
 	if h.nic == nil {
 		if h.nic, err = vipl.Open(&vipl.Config{Interface: full.Interface, Spin: spin, Logger: full.Logger}); err != nil {
 			return nil, fmt.Errorf("stream: %w", err)

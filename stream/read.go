@@ -15,6 +15,7 @@ func (c *Conn) Read(p []byte) (int, error) {
 	defer c.reading.Unlock()
 	c.lock()
 	n, err := c.read(p)
+	c.rx.writes = c.stats.Writes
 	c.leave()
 	c.unlock()
 	if err != nil && err != io.EOF {
@@ -23,7 +24,11 @@ func (c *Conn) Read(p []byte) (int, error) {
 	return n, err
 }
 
+// read yields before it waits if nothing was written since the last Read: what that has read
+// is then likely to have been handed to another goroutine, as a client of HTTP does. Who reads
+// and writes in turn has none.
 func (c *Conn) read(p []byte) (int, error) {
+	yields := c.rx.writes == c.stats.Writes
 	for {
 		if err := c.mayRead(); err != nil {
 			return 0, err
@@ -40,7 +45,7 @@ func (c *Conn) read(p []byte) (int, error) {
 		case c.err != nil:
 			return 0, c.err
 		}
-		if err := c.wait(background, c.readLimit); err != nil {
+		if err := c.await(background, c.readLimit, yields); err != nil {
 			return 0, err
 		}
 	}

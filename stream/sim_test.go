@@ -296,3 +296,53 @@ func TestCoalesced(t *testing.T) {
 		t.Fatal(err)
 	}
 }
+
+// TestYield: a Read that waits for the answer to what was just written does not yield, which
+// would wake a thread for nobody. One that waits for more does, for those to whom what came
+// before may have been handed.
+func TestYield(t *testing.T) {
+	const rounds = 20
+	w := &world{World: sim.New(sim.Options{Seed: 1})}
+	err := w.talk(stream.Config{}, func(c *stream.Conn) error {
+		buf := make([]byte, 64)
+		for range rounds {
+			if _, err := io.ReadFull(c, buf); err != nil {
+				return err
+			}
+			if _, err := c.Write(buf); err != nil {
+				return err
+			}
+		}
+		c.SetReadDeadline(time.Now().Add(time.Second)) // the client waits meanwhile
+		if _, err := c.Read(buf); !errors.Is(err, os.ErrDeadlineExceeded) {
+			return fmt.Errorf("read from who waits: %w", err)
+		}
+		_, err := c.Write(buf)
+		return errors.Join(err, c.Close())
+	}, func(c *stream.Conn) error {
+		yields := 0
+		c.Host().SetYield(func() { yields++ })
+		buf := make([]byte, 64)
+		for range rounds {
+			if _, err := c.Write(buf); err != nil {
+				return err
+			}
+			if _, err := io.ReadFull(c, buf); err != nil {
+				return err
+			}
+		}
+		if yields > 0 {
+			return fmt.Errorf("%d answers were waited for, and %d times it yielded", rounds, yields)
+		}
+		if _, err := io.ReadFull(c, buf); err != nil {
+			return err
+		}
+		if yields == 0 {
+			return errors.New("it did not yield before it waited for more")
+		}
+		return c.Close()
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}

@@ -1,0 +1,7 @@
+package stream
+
+// SetYield has streams of h call yield instead of runtime.Gosched.
+func (h *Host) SetYield(yield func()) { h.yield = yield }
+
+// Host returns the Host of c.
+func (c *Conn) Host() *Host { return c.host }
