@@ -44,6 +44,19 @@ The others are one series with ` + "`vi=\"other\"`" + `: counters, queues and wi
 times the longest.
 `
 
+// referenceAgent is of what package nodeagent exports: a test of cmd/bobnet holds it against
+// that.
+const referenceAgent = `
+## Of the node's agent
+
+` + "`" + `bobnet agent --metrics ADDR` + "`" + ` serves the metrics of the NICs of all programs that have its sockets, with
+three labels more: ` + "`" + `program` + "`" + `, ` + "`" + `pid` + "`" + ` and ` + "`" + `uid` + "`" + `. One more is its own, for each of these NICs:
+
+| metric | type | labels | meaning |
+| --- | --- | --- | --- |
+| ` + "`" + `bobnet_agent_program_answers` + "`" + ` | gauge | program, pid, uid, interface, port | Whether a link of a program that has the agent's sockets says how it is, in time: 1 or 0. |
+`
+
 // TestReference: docs/metrics.md says what the code exports.
 func TestReference(t *testing.T) {
 	want := reference(t)
@@ -117,6 +130,7 @@ func reference(t *testing.T) string {
 			fmt.Fprintf(&b, "| `%s` | %s | %s | %s |\n", m.Name, m.Type, strings.Join(m.Labels, ", "), m.Help)
 		}
 	}
+	b.WriteString(referenceAgent)
 	link, cause := metrics.Reasons()
 	writes, calls, refusedCalls := metrics.RefusalReasons()
 	values(&b, "`reason` of `bobnet_nic_receive_dropped_frames_total` and `bobnet_vi_receive_dropped_frames_total`", reasonsOf(t, "../vipl/stats.go", "Drop", texts(vipl.Drops())))

@@ -9,6 +9,7 @@ import (
 	"os/signal"
 	"syscall"
 
+	"github.com/bobnet-go/bobnet/ethertype"
 	"github.com/bobnet-go/bobnet/internal/nodeagent"
 	"github.com/bobnet-go/bobnet/metrics"
 	"github.com/bobnet-go/bobnet/transport/agent"
@@ -30,7 +31,7 @@ It takes CAP_NET_RAW and CAP_NET_ADMIN, and Linux 5.16.`
 
 func newAgentCmd() *cobra.Command {
 	var cfg nodeagent.Config
-	var allow, policy, addr string
+	var allow, policy, addr, types string
 	cmd := &cobra.Command{
 		Use:   "agent --allow user:NAME,group:NAME [flags]",
 		Short: "Open packet sockets for programs of this node without CAP_NET_RAW",
@@ -48,6 +49,10 @@ func newAgentCmd() *cobra.Command {
 				}
 				cfg.Policy = func() (nodeagent.Policy, error) { return who, nil }
 			}
+			var err error
+			if cfg.EtherTypes, err = nodeagent.ParseEtherTypes(types); err != nil {
+				return usageError{err}
+			}
 			cfg.Logger = slog.Default()
 			return runAgent(cmd, cfg, addr)
 		},
@@ -57,6 +62,7 @@ func newAgentCmd() *cobra.Command {
 	f.StringVar(&policy, "policy", "", "`file` with such entries, which is read for each request")
 	f.StringVar(&cfg.Path, "socket", agent.DefaultPath, "`path` of the Unix socket")
 	f.StringSliceVar(&cfg.Interfaces, "interfaces", nil, "`names` of the interfaces to serve, with commas between them; by default all")
+	f.StringVar(&types, "ethertypes", fmt.Sprintf("%#04x", uint16(ethertype.Default)), "`numbers` of the EtherTypes that programs may use, with commas between them; those of IP and the like are refused")
 	f.IntVar(&cfg.MaxBlocks, "blocks", nodeagent.DefaultMaxBlocks, "`number` of blocks of 1024 ports that a user may have, one for each NIC")
 	f.BoolVar(&cfg.Unguarded, "unguarded", false, "do not have the kernel judge what programs send: they may send anything, and each frame costs less")
 	f.StringVar(&addr, "metrics", "", "serve the metrics of all these programs on this `address` (:port is localhost's): /metrics, and /debug/bobnet for people")

@@ -15,6 +15,7 @@ import (
 
 	"github.com/bobnet-go/bobnet/internal/vethtest"
 	"github.com/bobnet-go/bobnet/transport/agent"
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 )
@@ -133,4 +134,24 @@ func awaitPage(t *testing.T, p *vethtest.Pair, addr, path string, want ...string
 		}
 	}
 	t.Fatalf("%s lacks %s:\n%s", path, lacks, page)
+}
+
+// TestAgentReference: docs/metrics.md has the agent's own metric as the code does.
+func TestAgentReference(t *testing.T) {
+	text, err := os.ReadFile("../../docs/metrics.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(text)) {
+		cells := strings.Split(strings.Trim(line, "| \n"), " | ")
+		if cells[0] != "`bobnet_agent_program_answers`" || len(cells) != 4 {
+			continue
+		}
+		want := prometheus.NewDesc(strings.Trim(cells[0], "`"), cells[3], strings.Split(cells[2], ", "), nil).String()
+		if got := agentProgram.String(); got != want {
+			t.Errorf("the code has %s, the documentation %s", got, want)
+		}
+		return
+	}
+	t.Error("docs/metrics.md does not have it")
 }

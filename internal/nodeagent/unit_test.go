@@ -4,10 +4,13 @@ import (
 	"bytes"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/mdlayher/ethernet"
 )
 
 func TestPolicy(t *testing.T) {
@@ -87,6 +90,20 @@ func TestLimits(t *testing.T) {
 	l.enter(9)
 	if l.users[7] != nil {
 		t.Error("a user who has left is kept")
+	}
+}
+
+// TestParseEtherTypes: numbers are read, each once, and lengths and the types of the system's
+// own traffic are refused.
+func TestParseEtherTypes(t *testing.T) {
+	got, err := ParseEtherTypes("0x88b5, 0x88b6,34997,0x88b5")
+	if want := []ethernet.EtherType{0x88b5, 0x88b6}; err != nil || !slices.Equal(got, want) {
+		t.Errorf("%v, %v, want %v", got, err, want)
+	}
+	for text, says := range map[string]string{"": "want numbers", "0x5ff": "from 0x0600", "0x10000": "to 0xffff", "-1": "want", "0x88b5,": "want", "0x800": "of IPv4", "0x86dd": "of IPv6", "0x8100": "of VLAN"} {
+		if got, err := ParseEtherTypes(text); err == nil || !strings.Contains(err.Error(), says) {
+			t.Errorf("%q: %v, %v, want %q", text, got, err, says)
+		}
 	}
 }
 
