@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/bobnet-go/bobnet/internal/lab"
+	"github.com/bobnet-go/bobnet/transport/agent"
 	"github.com/bobnet-go/bobnet/transport/iface"
 	"github.com/bobnet-go/bobnet/vipl"
 	"golang.org/x/sys/unix"
@@ -20,6 +21,7 @@ func Collect(ctx context.Context, cfg *vipl.Config) *Facts {
 	f := &Facts{Driver: cfg.Driver, Rights: collectRights()}
 	f.Program, f.Temporary = program()
 	f.Interfaces = collectInterfaces(cfg)
+	f.Agent = collectAgent(cfg.Driver, &f.Interfaces)
 	f.Host = collectHost(files{os.DirFS("/")})
 	faults, err := vipl.FaultsWanted()
 	if faults.Active() {
@@ -70,6 +72,28 @@ func trySocket(family int) error {
 		unix.Close(fd)
 	}
 	return err
+}
+
+// collectAgent asks the agent for sockets of the chosen interface, and gives them back.
+func collectAgent(driver string, in *Interfaces) Agent {
+	path := agent.Path()
+	if path == "" || !raw(driver) || in.Err != nil {
+		return Agent{}
+	}
+	err := AskAgent(in.Chosen.Name)
+	return Agent{Path: path, None: agent.None(err), Err: err, User: os.Getuid()}
+}
+
+// AskAgent says why the node's agent gives this process no sockets of an interface.
+func AskAgent(name string) error {
+	lease, err := agent.Open(agent.Path(), agent.Wish{Interface: name, Long: func(iface.Interface) bool { return false }})
+	if err != nil {
+		return err
+	}
+	lease.Close()
+	agent.CloseAll(lease.Station.Given)
+	lease.Station.Release()
+	return nil
 }
 
 func collectInterfaces(cfg *vipl.Config) Interfaces {

@@ -13,6 +13,7 @@ type Facts struct {
 	Program    string // this program's file, for advice
 	Temporary  bool   // it was built by go run, and is gone when this program ends
 	Rights     Rights
+	Agent      Agent
 	Interfaces Interfaces
 	Host       Host
 	NIC        NIC
@@ -27,6 +28,15 @@ type Rights struct {
 	RawSocket                 error // of opening a packet socket
 	XDPSocket                 error // of opening an AF_XDP socket
 	Lab                       error // why namespaces cannot be made
+}
+
+// Agent is what came of asking the node's agent for sockets. Nothing is asked without an
+// interface, for a driver without such sockets, or if vipl.Config and the environment say so.
+type Agent struct {
+	Path string // of its socket; "" if nothing was asked
+	None bool   // no agent serves there, or none that this process may speak to
+	Err  error  // why it gives no sockets
+	User int    // of this process
 }
 
 // Interfaces are the Ethernet interfaces and the choice between them.

@@ -21,7 +21,7 @@ func Judge(f *Facts) []Finding {
 }
 
 func judgeRights(f *Facts) []Finding {
-	all := []Finding{judgeRaw(f)}
+	all := append([]Finding{judgeRaw(f)}, judgeAgent(f)...)
 	if raw(f.Driver) {
 		all = append(all, judgeXDP(f))
 	}
@@ -37,6 +37,9 @@ func judgeRaw(f *Facts) Finding {
 	switch {
 	case err == nil:
 		return found
+	case f.Agent.Path != "" && f.Agent.Err == nil:
+		found.Found, found.Means = "from the node's agent", fmt.Sprintf("this process itself may open none (%v), and has no need to", err)
+		return found
 	case errors.Is(err, unix.EAFNOSUPPORT):
 		found.Means, found.Fix = "the kernel has no packet sockets", "sudo modprobe af_packet"
 	case f.Rights.NetRaw:
@@ -45,6 +48,10 @@ func judgeRaw(f *Facts) Finding {
 	default:
 		found.Means = "CAP_NET_RAW is missing: a program needs it for the drivers ring and packet; the driver udp works without: BOBNET_DRIVER=udp"
 		found.Fix = allow(f)
+	}
+	if f.Agent.Path != "" {
+		means, fix := agentAdvice(&f.Agent)
+		found.Means, found.Fix = found.Means+"; "+means, found.Fix+"\n"+fix
 	}
 	found.Level, found.Found = Fail, fmt.Sprintf("refused: %v", err)
 	if !raw(f.Driver) {

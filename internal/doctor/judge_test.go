@@ -64,6 +64,17 @@ var judgements = []struct {
 		f.Driver, f.Interfaces = "shm", Interfaces{List: []iface.Interface{eth0, eth1}, Why: "driver shm needs none"}
 	}, OK, "interface", "this host"},
 	{"right, but forbidden", func(f *Facts) { f.Rights.RawSocket = unix.EPERM }, Fail, "raw sockets", "seccomp"},
+	{"no right, but an agent", func(f *Facts) {
+		f.Rights.NetRaw, f.Rights.RawSocket, f.Agent.Path = false, unix.EPERM, "/run/a"
+	}, OK, "raw sockets", "no need to"},
+	{"an agent that serves", func(f *Facts) { f.Agent.Path = "/run/a" }, OK, "agent", "get theirs from it"},
+	{"no right, and no agent", func(f *Facts) {
+		f.Rights.NetRaw, f.Rights.RawSocket, f.Agent = false, unix.EPERM, Agent{Path: "/run/a", None: true, Err: unix.ENOENT, User: 1000}
+	}, Fail, "raw sockets", "sudo setcap cap_net_raw=ep bobnet\nsudo bobnet agent --allow user:1000"},
+	{"no right, and an agent that does not let in", func(f *Facts) {
+		f.Rights.NetRaw, f.Rights.RawSocket, f.Agent = false, unix.EPERM, Agent{Path: "/run/a", Err: refused, User: 1000}
+	}, Fail, "raw sockets", "echo user:1000 | sudo tee -a /etc/bobnet/agent.policy"},
+	{"a right, and an agent that is busy", func(f *Facts) { f.Agent = Agent{Path: "/run/a", Err: unix.EAGAIN} }, Note, "agent", "systemctl status bobnet-agent"},
 	{"no packet sockets", func(f *Facts) { f.Rights.RawSocket = unix.EAFNOSUPPORT }, Fail, "raw sockets", "modprobe af_packet"},
 	{"no AF_XDP", func(f *Facts) { f.Rights.XDPSocket = unix.EAFNOSUPPORT }, OK, "AF_XDP", "packet sockets"},
 	{"no right to AF_XDP", func(f *Facts) { f.Rights.NetRaw, f.Rights.XDPSocket = false, unix.EPERM }, Note, "AF_XDP", "setcap"},

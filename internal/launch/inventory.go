@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/bobnet-go/bobnet/internal/doctor"
+	"github.com/bobnet-go/bobnet/transport/agent"
 	"github.com/bobnet-go/bobnet/transport/iface"
 	"github.com/bobnet-go/bobnet/vipl"
 	"golang.org/x/sys/unix"
@@ -43,7 +44,9 @@ func Look(version string, cfg *vipl.Config) *Inventory {
 		inv.Why = why
 	}
 	if inv.Trouble == "" && cfg.Driver != "udp" && cfg.Driver != "shm" {
-		inv.Trouble = rawSocket()
+		if inv.Trouble = rawSocket(); inv.Trouble != "" && agent.Path() != "" && doctor.AskAgent(inv.Interface) == nil {
+			inv.Trouble = "" // the ranks get their sockets as this process would
+		}
 	}
 	inv.Clock = time.Now().UnixNano()
 	return inv
