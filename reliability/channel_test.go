@@ -270,6 +270,18 @@ func TestChannelPeerBeginsAnew(t *testing.T) {
 	}
 }
 
+// TestChannelForgotten: a number that is given to another card begins anew, both ways, and what
+// the former card sends on is not taken.
+func TestChannelForgotten(t *testing.T) {
+	c := newChannelPair(t, ChannelConfig{Channels: 1})
+	c.initialised()
+	c.r.Forget(otherCard)
+	c.answer(c.arrive(c.send(0, 2), ArrivalAnswer), EndedRestarted)
+	c.initialised()
+	c.s.Forget(otherCard)
+	c.initialised()
+}
+
 func TestChannelHeldWhileWritten(t *testing.T) {
 	c := newChannelPair(t, ChannelConfig{Channels: 1})
 	c.initialised()

@@ -149,6 +149,12 @@ func (r *RecvChannels) held(card int, channel uint8) *recvEntry {
 	return e
 }
 
+// Forget has no channel of a card be initialised: its number is another card's from now on. What
+// the former one sends is answered by NackEpoch. No packet of its may be held.
+func (r *RecvChannels) Forget(card int) {
+	clear(r.entries[card*r.cfg.Channels:][:r.cfg.Channels])
+}
+
 // header returns that of the last packet that has come, which bears the expected bit.
 func (e *recvEntry) header(channel uint8) ChannelHeader {
 	return ChannelHeader{Channel: channel, Bit: e.bit, Epoch: e.epoch, Stamp: e.stamp}

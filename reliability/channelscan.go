@@ -146,6 +146,14 @@ func (s *SendChannels) AbandonCard(card int) (p Passage, ok bool) {
 	return s.abandon(card, bits.TrailingZeros32(s.cards[card].used)), true
 }
 
+// Forget has all sequences to a card without packets under way be uninitialised: its number is
+// another card's from now on.
+func (s *SendChannels) Forget(card int) {
+	for channel := range s.cfg.Channels {
+		s.entry(card, channel).known = false
+	}
+}
+
 func (s *SendChannels) abandon(card, channel int) Passage {
 	s.entry(card, channel).known = false
 	return s.end(card, channel, EndedAbandoned)

@@ -208,7 +208,7 @@ func (d *driver) queried(h *header, body []byte) {
 		}
 		return
 	}
-	peer, ok := d.prog.peers.number(h.from)
+	peer, ok := d.prog.peers.of(h.from)
 	for _, p := range d.programs {
 		if _, has := p.names[name]; has && ok && len(d.queries.list) < mostAsked {
 			b := append([]byte(nil), body...)

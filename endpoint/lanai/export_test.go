@@ -1,7 +1,10 @@
 package lanai
 
 import (
+	"math/rand/v2"
+
 	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/reliability"
 	"github.com/bobnet-go/bobnet/transport/myrinet"
 )
 
@@ -49,4 +52,49 @@ func (x *Entry) Bytes(i int) (b []byte, at int) {
 func FirstOf(set uint16, side int, next [2]int) int {
 	f := frame{side: queue(side), sendNext: next}
 	return f.firstOf(set)
+}
+
+// Spy is what a wild host has learnt from packets that have come: it makes its own of that.
+type Spy struct{ seen []header }
+
+// Learn takes in a packet.
+func (y *Spy) Learn(payload []byte) {
+	var h header
+	if _, ok := h.parse(payload); ok {
+		y.seen = append(y.seen[max(0, len(y.seen)-32):], h)
+	}
+}
+
+// Forge returns a packet of any kind, of station from to station to, with what the cards say on
+// their channels, as far as it has been heard.
+func (y *Spy) Forge(rng *rand.Rand, from, to ethertype.MAC) []byte {
+	h := header{channel: reliability.ChannelHeader{Epoch: rng.Uint32()}}
+	if n := len(y.seen); n > 0 && rng.IntN(4) > 0 {
+		h = y.seen[rng.IntN(n)]
+		if h.answer == reliability.NackInit {
+			h.channel.Epoch, h.channel.Init = h.offer, false
+		}
+	}
+	if rng.IntN(4) == 0 {
+		h.channel.Channel = uint8(rng.IntN(64))
+		h.channel.Init = rng.IntN(2) == 0
+	}
+	h.channel.Bit = uint8(rng.IntN(2))
+	h.channel.Stamp += uint32(rng.IntN(3))
+	h.kind, h.answer, h.offer = kind(rng.IntN(int(kindEnd)+1)), reliability.AnswerKind(rng.IntN(12)), rng.Uint32()
+	h.queue, h.op = queue(rng.IntN(3)), uint8(rng.IntN(3))
+	h.fromPort, h.toPort = uint16(rng.IntN(3)), uint16(rng.IntN(3))
+	h.fromEnd, h.toEnd = uint32(rng.IntN(100)), uint32(rng.IntN(100))
+	h.from, h.to = from, to
+	body := make([]byte, rng.IntN(100))
+	for i := range body {
+		body[i] = byte(rng.Uint32() >> rng.IntN(32))
+	}
+	h.length = len(body)
+	b := make([]byte, dataHeader+len(body))
+	n := h.put(b)
+	if h.kind == kindAnswer {
+		return b[:n]
+	}
+	return append(b[:n], body...)
 }

@@ -12,8 +12,10 @@ import (
 	"github.com/bobnet-go/bobnet/endpoint"
 	"github.com/bobnet-go/bobnet/endpoint/internal/wire"
 	"github.com/bobnet-go/bobnet/endpoint/lanai"
+	"github.com/bobnet-go/bobnet/internal/wildhost"
 	"github.com/bobnet-go/bobnet/reliability"
 	"github.com/bobnet-go/bobnet/transport/myrinet"
+	"github.com/bobnet-go/bobnet/transport/myrinet/mapper"
 )
 
 // siege is an honest program and a wild one on one card, and a victim on another, with
@@ -124,6 +126,63 @@ func TestScribbledFrame(t *testing.T) {
 	})
 	if bad == 0 {
 		t.Error("no entry of the wild program's made no sense")
+	}
+}
+
+// TestForgedStations: packets that say to be of more stations than the table of cards holds leave
+// room for those that come later.
+func TestForgedStations(t *testing.T) {
+	s := newSegment(t, myrinet.Options{Seed: 1, Timeout: 100 * time.Microsecond})
+	sw := s.f.Switch("x")
+	var cards [2]*lanai.Card
+	cfg := lanai.Config{Mapper: &mapper.Options{Period: 10 * time.Millisecond, Timeout: 200 * time.Microsecond}}
+	cards[0], _ = s.card(1, cfg, sw.Port(0))
+	var spy lanai.Spy
+	number := 0
+	w := &wildhost.Host{Hosts: 1, Forge: func(rng *rand.Rand) (uint16, []byte) {
+		number++
+		return lanai.TypeMessage, spy.Forge(rng, mac(1000+number), mac(1))
+	}}
+	if err := w.Plug(s.f, sw, 1); err != nil {
+		t.Fatal(err)
+	}
+	s.w.Go("wild", func() {
+		if err := w.Run(s.w, 200*time.Millisecond, 20*time.Microsecond); err != nil {
+			t.Error(err)
+		}
+		cards[1], _ = s.card(2, cfg, sw.Port(1))
+		var server, client *party
+		for i, p := range []**party{&server, &client} {
+			var err error
+			if *p, err = newParty(cards[i], endpoint.Config{}); err != nil {
+				t.Error(err)
+				return
+			}
+			defer (*p).n.Close()
+		}
+		if err := errors.Join(s.w.Sleep(200*time.Millisecond), client.ep.Map(0, server.ep.Name(), tag)); err != nil {
+			t.Error(err)
+			return
+		}
+		done := false
+		s.w.Go("server", func() {
+			if err := server.serve(&done); err != nil {
+				t.Error(err)
+			}
+		})
+		if err := client.talk(5); err != nil || len(client.returned) > 0 {
+			t.Errorf("%v; came back: %v", err, client.returned)
+		}
+		done = true
+		_ = s.w.Sleep(time.Second) // the server stops
+	})
+	if err := s.w.Run(); err != nil {
+		t.Fatal(err)
+	}
+	for i, c := range cards {
+		if x := c.Snapshot(); x.Stations != 1 {
+			t.Errorf("card %d has routes to %d stations, want 1: %+v", i, x.Stations, x.Stats)
+		}
 	}
 }
 

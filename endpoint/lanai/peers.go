@@ -30,13 +30,15 @@ var straight = []Route{{To: ethertype.Broadcast}}
 // peers is the cards that this one speaks with, by numbers that they keep, because the
 // tables of channels go by them. Entry 0 is for all cards without a route of their own.
 type peers struct {
-	mem []byte // in SRAM
-	n   int
-	by  map[ethertype.MAC]int // where in mem, as a hash of addresses would say
+	mem  []byte // in SRAM
+	n    int
+	idle func(i int) bool      // nothing is under way to or from a card, and its number may be another one's
+	last int                   // number that was given again last
+	by   map[ethertype.MAC]int // where in mem, as a hash of addresses would say
 }
 
-func (t *peers) init(mem []byte) {
-	t.mem, t.n, t.by = mem, 1, map[ethertype.MAC]int{}
+func (t *peers) init(mem []byte, idle func(i int) bool) {
+	t.mem, t.n, t.by, t.idle, t.last = mem, 1, map[ethertype.MAC]int{}, idle, 0
 	t.entry(0)[6] = noRoute
 }
 
@@ -47,15 +49,40 @@ func (t *peers) number(mac ethertype.MAC) (i int, ok bool) {
 	if i, ok = t.by[mac]; ok {
 		return i, true
 	}
-	if mac.IsGroup() || t.n >= len(t.mem)/peerSize {
+	if mac.IsGroup() {
 		return 0, false
 	}
-	i = t.n
-	t.n++
+	if i = t.n; i < len(t.mem)/peerSize {
+		t.n++
+	} else if i, ok = t.again(); !ok {
+		return 0, false
+	}
 	copy(t.entry(i), mac[:])
 	t.entry(i)[6] = noRoute
 	t.by[mac] = i
 	return i, true
+}
+
+// again takes the number of a card that has no route of its own, and with which nothing is
+// under way: who makes up addresses leaves room for others.
+func (t *peers) again() (i int, ok bool) {
+	for k := range t.n - 1 {
+		i = 1 + (t.last+k)%(t.n-1)
+		if t.entry(i)[6] == noRoute && t.idle(i) {
+			delete(t.by, t.mac(i))
+			t.last = i
+			return i, true
+		}
+	}
+	return 0, false
+}
+
+// of returns the number of a card that a packet is from: one that there is no way to gets none.
+func (t *peers) of(mac ethertype.MAC) (i int, ok bool) {
+	if i, ok = t.by[mac]; ok || t.entry(0)[6] == noRoute {
+		return i, ok
+	}
+	return t.number(mac)
 }
 
 // mac returns the address of a card.

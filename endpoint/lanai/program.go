@@ -128,7 +128,7 @@ func (p *program) Load(c *myrinet.Card) error {
 	if err != nil {
 		return err
 	}
-	p.peers.init(mem)
+	p.peers.init(mem, p.idle)
 	if p.small, err = alloc("answers", outAt+smallPacket+ethertype.FabricCRCSize); err != nil {
 		return err
 	}
@@ -291,6 +291,22 @@ func (p *program) launchQuery() bool {
 	n := h.put(p.small[outAt:])
 	n += copy(p.small[outAt+n:][:smallPacket-n], q.body)
 	p.leaves(p.small, n, q.peer)
+	return true
+}
+
+// idle reports whether nothing is under way to a card, and nothing of its is being stored. If
+// so the channels forget it.
+func (p *program) idle(peer int) bool {
+	if p.sends.UnderWay(peer) > 0 || p.in.received.Buffer != nil && p.in.peer == peer {
+		return false
+	}
+	for i := range p.outs {
+		if b := &p.outs[i]; b.state != bufFree && b.peer == peer {
+			return false
+		}
+	}
+	p.sends.Forget(peer)
+	p.recvs.Forget(peer)
 	return true
 }
 

@@ -63,7 +63,7 @@ func (p *program) judge() bool {
 		p.stats.Misdelivered++
 		return false
 	}
-	if a.peer, ok = p.peers.number(a.from); !ok {
+	if a.peer, ok = p.peers.of(a.from); !ok {
 		p.stats.Strangers++
 		return false
 	}

@@ -31,7 +31,7 @@ type Stats struct {
 	Forged       uint64 // messages for a connection of somebody else
 	Malformed    uint64 // packets dropped: no card sends such
 	Misdelivered uint64 // packets dropped: for another card
-	Strangers    uint64 // packets dropped: from more cards than the table holds
+	Strangers    uint64 // packets dropped: from cards to which there is no way, or more than the table holds
 	NoRoute      uint64 // answers dropped: there is no route
 }
 

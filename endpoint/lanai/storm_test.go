@@ -11,8 +11,10 @@ import (
 	"github.com/bobnet-go/bobnet/endpoint"
 	"github.com/bobnet-go/bobnet/endpoint/lanai"
 	"github.com/bobnet-go/bobnet/internal/seedtest"
+	"github.com/bobnet-go/bobnet/internal/wildhost"
 	"github.com/bobnet-go/bobnet/reliability"
 	"github.com/bobnet-go/bobnet/transport/myrinet"
+	"github.com/bobnet-go/bobnet/transport/myrinet/mapper"
 )
 
 var seeds = seedtest.Flags("endpoint/lanai", 2)
@@ -30,6 +32,8 @@ type storm struct {
 	handled map[[2]uint32]int // requests, by client and number
 	back    map[[2]uint32]int // their replies, which came back to the server
 	left    int               // clients that have not finished
+	mapped  bool              // mappers find the routes
+	wild    *wildhost.Host    // nil for none
 	errs    []error
 }
 
@@ -39,25 +43,73 @@ const (
 	stormRequests  = 4  // to each endpoint, of each client that talks to it
 )
 
-func newStorm(t testing.TB, seed uint64, bitErrors float64) *storm {
-	s := &storm{segment: newSegment(t, myrinet.Options{Seed: seed, BitErrors: bitErrors}), rng: rand.New(rand.NewPCG(seed, 11)), handled: map[[2]uint32]int{}, back: map[[2]uint32]int{}}
+// weather is what happens in a storm.
+type weather struct {
+	faults, returns, wild bool
+	bitErrors             float64
+	timeout               time.Duration // of packets that are blocked, as those are that go in circles
+}
+
+func newStorm(t testing.TB, seed uint64, x weather) *storm {
+	s := &storm{segment: newSegment(t, myrinet.Options{Seed: seed, BitErrors: x.bitErrors, Timeout: x.timeout}), rng: rand.New(rand.NewPCG(seed, 11)), handled: map[[2]uint32]int{}, back: map[[2]uint32]int{}}
 	s.sw = s.f.Switch("x")
+	if x.wild {
+		s.mapped = seed%2 == 0
+		s.goWild(seed)
+	}
 	s.cfg = lanai.Config{Channels: reliability.ChannelConfig{Timeout: 2_000_000, Tries: 40}}
 	for i := range 1 + stormClients {
 		s.cards = append(s.cards, nil)
 		s.cables = append(s.cables, nil)
 		s.plug(i)
 	}
+	if x.faults {
+		s.faults()
+	}
 	return s
+}
+
+// wildMAC is the address of the wild host, which the others have routes to if no mapper finds
+// these.
+const wildMAC = 90
+
+// goWild adds a wild host. It says to be any station, known or not.
+func (s *storm) goWild(seed uint64) {
+	var spy lanai.Spy
+	s.wild = &wildhost.Host{Hosts: 1 + stormClients, Heard: spy.Learn}
+	s.wild.Forge = func(rng *rand.Rand) (uint16, []byte) {
+		from := mac(wildMAC)
+		switch rng.IntN(3) {
+		case 0:
+			from = mac(1 + rng.IntN(1+stormClients))
+		case 1:
+			from = mac(1000 + rng.IntN(1000))
+		}
+		return lanai.TypeMessage, spy.Forge(rng, from, mac(1+rng.IntN(1+stormClients)))
+	}
+	if err := s.wild.Plug(s.f, s.sw, seed); err != nil {
+		s.t.Fatal(err)
+	}
+	s.w.Go("wild", func() {
+		if err := s.wild.Run(s.w, 100*time.Millisecond, 20*time.Microsecond); err != nil {
+			s.errs = append(s.errs, err)
+		}
+	})
 }
 
 // plug gives host i a card, which has the address that its last one had.
 func (s *storm) plug(i int) {
 	cfg := s.cfg
+	if s.mapped {
+		cfg.Mapper = &mapper.Options{Period: 10 * time.Millisecond, Timeout: 200 * time.Microsecond, Seed: s.rng.Uint64()}
+	}
 	for k := range 1 + stormClients {
-		if k != i {
+		if k != i && !s.mapped {
 			cfg.Routes = append(cfg.Routes, lanai.Route{To: mac(k + 1), Turns: myrinet.Route{int8(k - i)}})
 		}
+	}
+	if s.wild != nil && !s.mapped {
+		cfg.Routes = append(cfg.Routes, lanai.Route{To: mac(wildMAC), Turns: myrinet.Route{int8(wildhost.Port - i)}})
 	}
 	if s.cables[i] != nil {
 		s.cables[i].Unplug()
@@ -271,19 +323,25 @@ func (s *storm) settled() error {
 	return nil
 }
 
-// TestStorm: while cables flap, a switch dies and returns, bits flip and a host fails and
-// comes back with its address, of many clients' requests to 84 endpoints on 7 frames each is answered once or comes back once, and nothing
-// is left over.
+// TestStorm: while cables flap, a switch dies and returns, bits flip, a host fails and comes
+// back with its address, and another one sends packets of its own making by routes of its own
+// making, each by itself and all at once, of many clients' requests to 84 endpoints on 7 frames
+// each is answered once or comes back once, and nothing is left over.
 func TestStorm(t *testing.T) {
-	for name, bitErrors := range map[string]float64{"calm": 0, "faults": 0, "bit errors": 2e-6, "a host returns": 0} {
+	for name, x := range map[string]weather{
+		"calm":           {},
+		"faults":         {faults: true},
+		"bit errors":     {faults: true, bitErrors: 2e-6},
+		"a host returns": {faults: true, returns: true},
+		"hostile routes": {wild: true, timeout: time.Millisecond},
+		"all at once":    {faults: true, returns: true, wild: true, bitErrors: 2e-6, timeout: time.Millisecond},
+	} {
 		t.Run(name, func(t *testing.T) {
+			strange := uint64(0)
 			seeds.Each(t, 2, func(seed uint64) error {
-				s := newStorm(t, seed, bitErrors)
-				if name != "calm" {
-					s.faults()
-				}
+				s := newStorm(t, seed, x)
 				process := s.client
-				if name == "a host returns" {
+				if x.returns {
 					process = s.returning
 				}
 				if err := s.run(process); err != nil {
@@ -292,8 +350,15 @@ func TestStorm(t *testing.T) {
 				if st := s.cards[0].Snapshot().Stats; name == "calm" && (st.Loads < stormEndpoints || st.Unloads < stormEndpoints-7 || st.Returned > 0) {
 					return fmt.Errorf("the server's card: %+v", st)
 				}
+				for _, c := range s.cards {
+					st := c.Snapshot()
+					strange += min(st.Stats.Malformed, st.Stats.Misdelivered, st.Card.Stats.Misrouted+st.Card.Stats.TooLong)
+				}
 				return s.settled()
 			})
+			if x.wild && strange == 0 {
+				t.Error("nothing of the wild host's was counted")
+			}
 		})
 	}
 }

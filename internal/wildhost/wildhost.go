@@ -1,0 +1,132 @@
+// Package wildhost plugs a host into a simulated Myrinet whose card keeps to no protocol: it
+// sends packets of its own making, by routes of its own making, into other hosts, in circles
+// and into nothing, and takes whatever comes.
+package wildhost
+
+import (
+	"math/rand/v2"
+	"time"
+
+	"github.com/bobnet-go/bobnet/transport/myrinet"
+	"github.com/bobnet-go/bobnet/transport/myrinet/mapper"
+	"github.com/bobnet-go/bobnet/transport/sim"
+)
+
+// Where the host and its loop, a cable from the switch to itself, are plugged in. Other hosts
+// have the ports below.
+const (
+	Port    = 4
+	loopOut = 5
+	loopIn  = 6
+)
+
+// longest is the most octets of what a packet carries: more than any card has a buffer for.
+const longest = 20_000
+
+// Host is such a host.
+type Host struct {
+	Hosts int // how many others there are, at ports 0, 1 and so on
+
+	// Forge returns a packet as the others' control programs send them, but for what is wrong
+	// with it.
+	Forge func(rng *rand.Rand) (typ uint16, payload []byte)
+
+	// Heard is called with the payload of each packet that has come whole, which is valid until
+	// it returns; nil for nobody.
+	Heard func(payload []byte)
+
+	// Struck is how many packets it has sent.
+	Struck int
+
+	rng  *rand.Rand
+	port *myrinet.Port
+}
+
+// Plug plugs the host in, with a loop beside it. Its packets depend upon seed.
+func (h *Host) Plug(f *myrinet.Fabric, sw *myrinet.Switch, seed uint64) error {
+	h.rng = rand.New(rand.NewPCG(seed, 0x77696c64))
+	h.port = f.Host("wild", h)
+	if _, err := f.Join(h.port, sw.Port(Port)); err != nil {
+		return err
+	}
+	_, err := f.Join(sw.Port(loopOut), sw.Port(loopIn))
+	return err
+}
+
+// Run sends packets for so long, with pauses of mean length between them.
+func (h *Host) Run(w *sim.World, length, mean time.Duration) error {
+	for end := w.Now() + int64(length); w.Now() < end; {
+		if err := w.Sleep(time.Duration(h.rng.Int64N(2 * int64(mean)))); err != nil {
+			return err
+		}
+		h.strike()
+	}
+	return nil
+}
+
+// strike sends a packet, unless the last one has not left.
+func (h *Host) strike() {
+	typ, payload := h.Forge(h.rng)
+	switch h.rng.IntN(8) {
+	case 0:
+		typ, payload = uint16(h.rng.IntN(1<<15)), h.noise(64)
+	case 1:
+		typ, payload = mapper.PacketType, h.order()
+	case 2:
+		payload = append(payload, h.noise(longest)...)
+	}
+	if h.port.Send(myrinet.AppendPacket(nil, h.route(), typ, payload)) {
+		h.Struck++
+	}
+}
+
+// order is what a mapper's orders and answers begin with, and noise.
+func (h *Host) order() []byte { return append([]byte{1, byte(h.rng.IntN(10))}, h.noise(256)...) }
+
+func (h *Host) noise(most int) []byte {
+	b := make([]byte, h.rng.IntN(most))
+	for i := range b {
+		b[i] = byte(h.rng.Uint32())
+	}
+	return b
+}
+
+// route leads to a host most often.
+func (h *Host) route() (r myrinet.Route) {
+	to := h.rng.IntN(h.Hosts)
+	switch h.rng.IntN(8) {
+	case 0: // anywhere
+		for range h.rng.IntN(40) {
+			r = append(r, int8(h.rng.IntN(17)-8))
+		}
+	case 1: // round and round the loop, and then to a host
+		r = append(r, loopOut-Port)
+		for range h.rng.IntN(30) {
+			r = append(r, loopOut-loopIn)
+		}
+		r = append(r, int8(to-loopIn))
+	case 2: // to a host, with turns that are left over
+		r = myrinet.Route{int8(to - Port), 1, 0}
+	case 3: // back to itself
+		r = myrinet.Route{0}
+	default:
+		r = myrinet.Route{int8(to - Port)}
+	}
+	return r
+}
+
+// Room implements myrinet.Host.
+func (h *Host) Room(int) bool { return true }
+
+// Arrived implements myrinet.Host.
+func (h *Host) Arrived(packet []byte, whole bool) {
+	if !whole || h.Heard == nil {
+		return
+	}
+	if _, payload, err := myrinet.ParsePacket(packet); err == nil {
+		h.Heard(payload)
+	}
+}
+
+// Sent implements myrinet.Host.
+func (h *Host) Sent() {}
