@@ -58,8 +58,9 @@ type Links interface {
 	// Err returns what makes waiting for the rest of the job useless, or nil: the
 	// first failure of a rank, or of the job.
 	Err() error
-	// Unheard reports whether something that was said is not acknowledged yet.
-	Unheard() bool
+	// Unacked returns how many messages to ranks that are connected are not acknowledged
+	// yet.
+	Unacked() int
 }
 
 // Job is this rank's membership in a job: it finds the other ranks, proves that they

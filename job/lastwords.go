@@ -14,7 +14,40 @@ import (
 const (
 	tellFor     = 250 * time.Millisecond // how long a rank tries to be heard
 	tellLateFor = 300 * time.Millisecond // how long rank 0 stays to tell those who have not asked yet
+	lastAckFor  = 3 * time.Second        // how long a rank waits for the next acknowledgement when all have said goodbye
 )
+
+// AwaitAcks waits until the other ranks have acknowledged what this one has said, when all
+// of them have said goodbye. The last word between two cannot be sure to arrive: a rank that
+// has heard everything ends, and if its word of that is lost, nobody is left to repeat it.
+// So the wait is over, without an error, when no acknowledgement has come for three seconds,
+// in which what is not acknowledged has been sent again some nine times. It fails with
+// ctx's error, or that of Links.Step. The lock of Links is held.
+func (j *Job) AwaitAcks(ctx context.Context) error {
+	for j.links.Unacked() > 0 {
+		if came, err := j.nextAck(ctx); !came {
+			return err
+		}
+	}
+	return nil
+}
+
+// nextAck waits for an acknowledgement, and reports whether one has come.
+func (j *Job) nextAck(ctx context.Context) (came bool, err error) {
+	last, cancel := j.nic.WithTimeout(ctx, lastAckFor)
+	defer cancel()
+	for before := j.links.Unacked(); ; {
+		err := j.links.Step(last)
+		switch {
+		case j.links.Unacked() < before:
+			return true, nil
+		case err != nil && ctx.Err() == nil && timeIsUp(err):
+			return false, nil
+		case err != nil:
+			return false, err
+		}
+	}
+}
 
 // leave tells the others why this rank ends: those that it is connected with, and
 // rank 0 in any case. Rank 0, by which all come, stays for a moment to tell the
@@ -45,7 +78,7 @@ func (m *meeting) leave(err error, patient bool) {
 func (m *meeting) drain() {
 	ctx, cancel := m.nic.WithTimeout(context.Background(), tellFor)
 	defer cancel()
-	for m.links.Unheard() && m.links.Step(ctx) == nil {
+	for m.links.Unacked() > 0 && m.links.Step(ctx) == nil {
 	}
 }
 

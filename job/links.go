@@ -178,14 +178,14 @@ func (l *links) End(err *DuplicateError) {
 	l.Tell(l.job.ReportOf(err))
 }
 
-// Unheard implements Links.
-func (l *links) Unheard() bool {
+// Unacked implements Links.
+func (l *links) Unacked() (n int) {
 	for _, p := range l.peers {
 		if p != nil && p.busy > 0 && p.vi.State() == vipl.StateConnected {
-			return true
+			n += p.busy
 		}
 	}
-	return false
+	return n
 }
 
 // Step implements Links.

@@ -176,7 +176,8 @@ func (m *Member) Fail(err error) {
 
 // Leave ends the membership in order. It waits, for Config.Timeout at the most and as
 // long as ctx lets it, until all ranks leave, and fails with the RankError of one that
-// has failed. It releases everything in any case.
+// has failed. When all have said goodbye, it waits for each next acknowledgement of what it
+// has said for three seconds at the most. It releases everything in any case.
 func (m *Member) Leave(ctx context.Context) error {
 	l := m.l
 	defer l.close()
@@ -192,10 +193,15 @@ func (m *Member) Leave(ctx context.Context) error {
 			l.say(p, sayBye, nil)
 		}
 	}
-	for l.err == nil && (l.job.any(Live) || l.Unheard()) {
-		if err := l.Step(ctx); err != nil {
-			return fmt.Errorf(l.job.prefix()+": leave: %w", err)
-		}
+	var err error
+	for l.err == nil && l.job.any(Live) && err == nil {
+		err = l.Step(ctx)
+	}
+	if err == nil && l.err == nil {
+		err = l.job.AwaitAcks(ctx)
+	}
+	if err != nil {
+		return fmt.Errorf(l.job.prefix()+": leave: %w", err)
 	}
 	if l.err != nil { // others may have to hear it from this rank
 		(&meeting{Job: l.job}).drain()

@@ -19,7 +19,6 @@ func (l links) State(rank int) job.State       { return job.State(l.w.peers[rank
 func (l links) Greet(rank int)                 { l.w.peers[rank].greet() }
 func (l links) Tell(r job.Report)              { l.w.sayAll(r) }
 func (l links) End(err *DuplicateError)        { l.w.duplicate(err) }
-func (l links) Unheard() bool                  { return l.w.anyPeer((*peer).unheard) }
 func (l links) Params() [2]uint32              { return l.w.params() }
 
 // Open makes the VI and the buffers of a rank.
@@ -52,9 +51,22 @@ func (l links) Err() error {
 	return l.w.fatal
 }
 
-// unheard reports whether p has not acknowledged what it was told.
-func (p *peer) unheard() bool {
-	return p.vi != nil && p.vi.State() == vipl.StateConnected && (p.txBusy > 0 || p.pending.Len() > 0 && p.state < peerDead)
+// Unacked returns how many messages to connected ranks are not acknowledged yet.
+func (l links) Unacked() (n int) {
+	for _, p := range l.w.peers {
+		if p != nil && p.vi != nil && p.vi.State() == vipl.StateConnected {
+			n += p.unacked()
+		}
+	}
+	return n
+}
+
+// unacked returns how many messages p, which is connected, has not acknowledged.
+func (p *peer) unacked() int {
+	if p.state >= peerDead { // and is told nothing more
+		return p.txBusy
+	}
+	return p.txBusy + p.pending.Len()
 }
 
 // greet sends the first message over a new connection.
