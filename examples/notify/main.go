@@ -17,7 +17,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"flag"
 	"fmt"
@@ -75,7 +74,7 @@ func run(ctx context.Context) error {
 		}
 		defer server.Close()
 	}
-	name := "notify/" + cmp.Or(os.Getenv("BOBNET_JOB"), "default")
+	name := "notify/" + at.Name
 	if rank == 0 {
 		return serve(ctx, nic, name, size-1, os.Stdout)
 	}

@@ -75,7 +75,7 @@ func run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	name := "pingpong/" + cmp.Or(os.Getenv("BOBNET_JOB"), "default")
+	name := "pingpong/" + at.Name
 	if at.Rank == 0 {
 		return client(ctx, nic, end, name)
 	}
