@@ -15,7 +15,9 @@
 // that the other end claims counts only if the directory names its station for it. So
 // nobody gets packets for, or sends packets from, an address by claiming it to one
 // neighbour; a host that answers the segment for an address of another's can, as with ARP,
-// unless frames are sealed. The streams with one station are bounded, and those of all. Open fails if somebody else answers to an address already.
+// unless frames are sealed. The streams with one station are bounded, and those of all. Open fails if somebody else answers to an address already; of hosts that claim one at the
+// same moment the one whose Bobnet address (MAC, then port) is lowest gets it, and the others' Open
+// fails.
 //
 // A neighbour that has restarted or moved is found again by the next packet. For an address
 // that nobody answers to, the sender gets an ICMP message (host unreachable), and the

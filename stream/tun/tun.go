@@ -29,7 +29,7 @@ type Tun struct {
 	ctx    context.Context // ends with Close, or because of what Run says
 	cancel context.CancelCauseFunc
 	group  sync.WaitGroup
-	names  []string // that the segment has been told
+	claims *claims // nil until Open is about to get addresses
 
 	mu     sync.Mutex
 	table  table
@@ -76,44 +76,18 @@ func Open(cfg *Config) (_ *Tun, err error) {
 	if t.host, err = stream.Open(&stream.Config{NIC: t.cfg.NIC, ReadBuffer: readBuffer, WriteBuffer: writeBuffer, Linger: linger}); err != nil {
 		return nil, err
 	}
-	if err = t.free(); err != nil {
+	if t.listener, err = (&stream.ListenConfig{Host: t.host}).Listen(t.ctx, ""); err != nil {
+		return nil, err
+	}
+	t.claims = &claims{dir: t.cfg.NIC, network: full.Network, at: t.listener.Addr().(stream.Addr).Addr, log: full.Logger}
+	if err = t.claims.get(t.ctx, t.addrs); err != nil {
 		return nil, err
 	}
 	if t.dev, err = openDevice(full.Device, full.MTU, full.Addrs); err != nil {
 		return nil, err
 	}
-	if t.listener, err = (&stream.ListenConfig{Host: t.host}).Listen(t.ctx, ""); err != nil {
-		return nil, err
-	}
-	at := t.listener.Addr().(stream.Addr).Addr
-	for _, a := range t.addrs {
-		name := name(full.Network, a)
-		if err = t.cfg.NIC.Advertise(name, at); err != nil {
-			return nil, fmt.Errorf("tun: %w", err)
-		}
-		t.names = append(t.names, name)
-	}
+	t.claims.sure()
 	return t, nil
-}
-
-// ErrTaken is wrapped by the error of Open for an address that another host answers to.
-var ErrTaken = errors.New("tun: the address is taken")
-
-// free says which of the addresses another host has.
-func (t *Tun) free() error {
-	taken := make([]error, len(t.addrs))
-	var all sync.WaitGroup
-	for i, a := range t.addrs {
-		all.Go(func() {
-			who, err := t.cfg.NIC.LookupAll(t.ctx, name(t.cfg.Network, a))
-			if err == nil && len(who) > 0 {
-				err = fmt.Errorf("%w: %v answers to %v on network %q: choose another address, or end what runs there", ErrTaken, who[0].MAC, a, t.cfg.Network)
-			}
-			taken[i] = err
-		})
-	}
-	all.Wait()
-	return errors.Join(taken...)
 }
 
 // Device returns the name of the interface.
@@ -177,8 +151,8 @@ func (t *Tun) shut(cause error) {
 func (t *Tun) Close() error {
 	t.shut(net.ErrClosed)
 	t.group.Wait()
-	for _, name := range t.names {
-		t.cfg.NIC.Withdraw(name)
+	if t.claims != nil {
+		t.claims.end()
 	}
 	var err error
 	if t.host != nil {
