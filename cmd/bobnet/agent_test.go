@@ -79,7 +79,8 @@ func getInside(t *testing.T, p *vethtest.Pair, addr, path string) (page string) 
 }
 
 // TestAgent: programs of an ordinary user get their sockets from bobnet agent, which shows
-// the metrics of all, names one that does not answer, and dumps what they say.
+// the metrics of all, also to bobnet top, names one that does not answer, and dumps what they
+// say.
 func TestAgent(t *testing.T) {
 	bobnet, p := copyForAll(t), vethtest.New(t, 1500)
 	path := publicDir(t) + "/sock"
@@ -106,6 +107,8 @@ func TestAgent(t *testing.T) {
 	}
 	awaitPage(t, p, addr, "/metrics", answers(0, 1024, 1), answers(1, 2048, 1),
 		`bobnet_nic_transmit_frames_total{interface="bob0",`+label(0, 1024), `bobnet_nic_transmit_frames_total{interface="bob0",`+label(1, 2048))
+	awaitTop(t, p, bobnet, addr, fmt.Sprintf("pid=%d,program=bobnet,uid=%d ", programs[0].Process.Pid, nobody), fmt.Sprintf("pid=%d,program=bobnet,uid=%d ", programs[1].Process.Pid, nobody),
+		" ring+agent", " 2 stations, ", "rates of ")
 	if err := programs[0].Process.Signal(unix.SIGSTOP); err != nil {
 		t.Fatal(err)
 	}
@@ -115,6 +118,34 @@ func TestAgent(t *testing.T) {
 		t.Fatal(err)
 	}
 	said("^bobnet agent: 2 NICs")
+}
+
+// awaitTop runs bobnet top on what is served at an address, with its output piped, until that
+// has all that is wanted, in lines without control characters.
+func awaitTop(t *testing.T, p *vethtest.Pair, bobnet, addr string, want ...string) {
+	t.Helper()
+	lacks, text := "", ""
+	for end := time.Now().Add(30 * time.Second); time.Now().Before(end); {
+		cmd := exec.Command(bobnet, "top", "--discover=false", "--metrics", addr, "--interval", "50ms")
+		err := p.In(0, func() error {
+			out, err := cmd.CombinedOutput()
+			text = string(out)
+			return err
+		})
+		if err != nil || strings.ContainsAny(text, "\x1b\r\b") {
+			t.Fatalf("bobnet top: %v\n%q", err, text)
+		}
+		lacks = ""
+		for _, w := range want {
+			if !strings.Contains(text, w) {
+				lacks = w
+			}
+		}
+		if lacks == "" {
+			return
+		}
+	}
+	t.Fatalf("bobnet top lacks %s:\n%s", lacks, text)
 }
 
 // awaitPage reads a page until it has all that is wanted: a program that is slow to answer is
