@@ -7,11 +7,14 @@ import (
 
 // Small writes are coalesced while coalesceFrom messages are under way, until coalesceBytes
 // have come or one of these messages has been acknowledged. maxMessage is the longest
-// message: with what precedes its data it fits one frame where frames are longest.
+// message: with what precedes its data it fits one frame where frames are longest, sealed or
+// not, and 64 KiB of the kernel's memory. The longest record of an IP interface
+// (stream/tun) fits it. What is longer is cut into pieces of wholeMessage, of whole pages.
 const (
 	coalesceFrom  = 4
 	coalesceBytes = 16 << 10
-	maxMessage    = 60 << 10
+	maxMessage    = 65_024
+	wholeMessage  = 60 << 10
 )
 
 // pump sends what may go: data that are staged, then the end, and credit.
@@ -44,8 +47,11 @@ func (c *Conn) room(n int) int {
 	if c.tx.messages >= dataDescs || len(c.tx.free) == 0 {
 		return 0
 	}
+	if n > maxMessage {
+		n = wholeMessage
+	}
 	_, space := c.tx.Space()
-	return min(n, int(space), maxMessage)
+	return min(n, int(space))
 }
 
 // postData sends data, of which staged bytes are of the stage, to where the next ones go in

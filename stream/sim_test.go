@@ -346,3 +346,31 @@ func TestYield(t *testing.T) {
 		t.Fatal(err)
 	}
 }
+
+// TestOneMessage: the record of a packet as long as IP interfaces have them (stream/tun) goes
+// in one message, and so in one frame where frames are longest.
+func TestOneMessage(t *testing.T) {
+	const size, count = 65_014, 5
+	w := &world{World: sim.New(sim.Options{Seed: 1})}
+	data := story(3, size)
+	err := w.talk(stream.Config{ReadBuffer: 1 << 20, WriteBuffer: 512 << 10}, func(c *stream.Conn) error {
+		_, err := io.CopyN(io.Discard, c, size*count)
+		return errors.Join(err, c.Close())
+	}, func(c *stream.Conn) error {
+		for range count {
+			if _, err := c.Write(data); err != nil {
+				return err
+			}
+		}
+		if n, err := c.Read(make([]byte, 1)); n != 0 || err != io.EOF {
+			return fmt.Errorf("%d, %v", n, err)
+		}
+		if s := c.Stats(); s.MessagesSent != count {
+			return fmt.Errorf("%d records went in %d messages", count, s.MessagesSent)
+		}
+		return c.Close()
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}

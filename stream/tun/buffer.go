@@ -50,13 +50,21 @@ func (b *buffer) fill(n int) *buffer {
 	return b
 }
 
-func (b *buffer) record() []byte  { return b.mem[:recordHead+b.n] }
-func (b *buffer) offload() []byte { return b.mem[recordHead:][:vnetSize] }
-func (b *buffer) packet() []byte {
-	if b.n < vnetSize {
+func (b *buffer) record() []byte   { return b.mem[:recordHead+b.n] }
+func (b *buffer) content() content { return content(b.record()[recordHead:]) }
+func (b *buffer) packet() []byte   { return b.content().packet() }
+
+// content is what a record has behind its length: the kernel's header, and the packet.
+type content []byte
+
+func (c content) offload() []byte { return c[:vnetSize] }
+
+// packet returns nil if there is not even a header.
+func (c content) packet() []byte {
+	if len(c) < vnetSize {
 		return nil
 	}
-	return b.mem[recordHead+vnetSize : recordHead+b.n]
+	return c[vnetSize:]
 }
 
 // keep returns b, or a shorter buffer with the same record if it fits into one.

@@ -100,7 +100,7 @@ func greeting(addrs ...netip.Addr) []byte {
 // record is a packet as a stream carries it, with a header that asks for nothing.
 func record(packet []byte) []byte {
 	b := newBuffer()
-	clear(b.offload())
+	clear(b.content().offload())
 	b.fill(vnetSize + copy(b.room()[vnetSize:], packet))
 	return b.record()
 }
@@ -282,7 +282,7 @@ func TestQueueMemory(t *testing.T) {
 		h, p := new(Tun), &peer{mtu: MaxMTU, queue: make(chan *buffer, queuePackets), over: make(chan struct{})}
 		for h.counts.overflow.Load() == 0 {
 			b := newBuffer()
-			clear(b.offload())
+			clear(b.content().offload())
 			h.send(p, b.fill(vnetSize+size).keep())
 		}
 		memory, packets := 0, len(p.queue)

@@ -1,11 +1,9 @@
 package tun
 
 import (
-	"bufio"
 	"context"
-	"encoding/binary"
+	"errors"
 	"fmt"
-	"io"
 	"net"
 	"net/netip"
 	"slices"
@@ -192,7 +190,7 @@ func (t *Tun) drop(p *peer) {
 // full or the neighbour gone, is dropped.
 func (t *Tun) send(p *peer, b *buffer) {
 	packet := b.packet()
-	o := getOffload(b.offload())
+	o := getOffload(b.content().offload())
 	if o.longest(packet) > p.mtu {
 		t.counts.tooBig.Add(1)
 		t.tell(tooBig(packet, p.mtu))
@@ -222,8 +220,8 @@ func (t *Tun) write(p *peer) {
 		select {
 		case b := <-p.queue:
 			n := b.cost()
-			p.add(0, b)
-			t.counts.carried.add(0, b)
+			p.add(0, b.content())
+			t.counts.carried.add(0, b.content())
 			_, err := p.conn.Write(b.record())
 			b.free()
 			p.queued.Add(-n)
@@ -238,37 +236,30 @@ func (t *Tun) write(p *peer) {
 
 // receive hands the kernel what a neighbour sends, until the stream ends.
 func (t *Tun) receive(p *peer) error {
-	r := bufio.NewReaderSize(p.conn, 128<<10)
-	b := newBuffer()
-	defer b.free()
+	r := newRecords(p.conn)
 	for {
-		var head [recordHead]byte
-		if _, err := io.ReadFull(r, head[:]); err != nil {
+		c, err := r.next()
+		if err != nil {
+			if errors.Is(err, errRecord) {
+				t.counts.malformed.Add(1)
+				err = fmt.Errorf("tun: %v: %w", p.mac, err)
+			}
 			return err
 		}
-		n := int(binary.LittleEndian.Uint32(head[:]))
-		if n <= vnetSize || n > maxRecord {
-			t.counts.malformed.Add(1)
-			return fmt.Errorf("tun: %v says that a packet has %d octets", p.mac, n-vnetSize)
-		}
-		if _, err := io.ReadFull(r, b.room()[:n]); err != nil {
-			return err
-		}
-		b.fill(n)
-		if t.takes(p, b) {
-			p.add(1, b)
-			t.counts.carried.add(1, b)
-			t.deliver(b.record()[recordHead:])
+		if t.takes(p, c) {
+			p.add(1, c)
+			t.counts.carried.add(1, c)
+			t.deliver(c)
 		}
 	}
 }
 
 // takes reports whether a packet of a neighbour's is one that this host takes.
-func (t *Tun) takes(p *peer, b *buffer) bool {
-	e, ok := parse(b.packet())
-	o := getOffload(b.offload())
+func (t *Tun) takes(p *peer, c content) bool {
+	e, ok := parse(c.packet())
+	o := getOffload(c.offload())
 	switch {
-	case !ok || !o.fits(len(b.packet())):
+	case !ok || !o.fits(len(c.packet())):
 		t.counts.malformed.Add(1)
 	case !slices.Contains(p.addrs, e.src):
 		t.counts.spoofed.Add(1)
