@@ -61,6 +61,7 @@ func askingRole(ctx context.Context) error {
 		return askAgain(ctx, node, bundle, ep)
 	}
 	ep.SetHandler(hMetricsAsk, func(t endpoint.Token, args []uint32, data []byte) { t.ReplyMedium(hMetricsAnswer, data, args...) })
+	ep.SetReturnHandler(func(*endpoint.Returned) {}) // an answer that was under way to a client that was killed
 	if err := ep.Publish(serverName); err != nil {
 		return err
 	}

@@ -191,6 +191,15 @@ func playOne(t testing.TB, l *lab.Lab, rank int, cmd *exec.Cmd, env ...string) *
 	if p.Proc, err = l.Start(rank, cmd); err != nil {
 		t.Fatal(err)
 	}
+	t.Cleanup(func() { // what ended it may be why another one failed
+		select {
+		case <-p.Done():
+			if t.Failed() && p.stderr.Len() > 0 {
+				t.Logf("rank %d has ended with code %d and said:\n%s", p.Rank(), p.Code(), &p.stderr)
+			}
+		default:
+		}
+	})
 	go func() {
 		<-p.Done()
 		w.Close()
