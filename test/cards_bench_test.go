@@ -32,6 +32,7 @@ const (
 	benchPosts = 4        // parts of the segment
 	benchTotal = 32 << 20 // octets that a measurement of bandwidth moves
 	rawWindow  = 64       // frames
+	benchFew   = 100      // times fewer of all that through a switch
 )
 
 // BenchmarkCards prints what messages cost on cards at both ends of a cable between two network
@@ -39,16 +40,18 @@ const (
 // message over that of the smallest frame, to be 3 at the most; bulk/raw its bandwidth with
 // messages of 64 KiB over that of full frames, to be 0.4 at the least; vmmc/am2 the one-way time
 // of 64 octets that VMMC writes over that of AM-II's short message, to be 1.2 at the most.
-// Through a switch they have no limits. It needs two processors that nobody else uses, and
+// Through a switch they have no limits, and measurements are shorter: its two ports wait for the
+// processors that both hosts poll on. It needs two processors that nobody else uses, and
 //
 //	go test ./test -run '^$' -bench Cards -benchtime 20000x
 func BenchmarkCards(b *testing.B) {
 	b.Run("cable", func(b *testing.B) {
 		veth := vethtest.New(b, benchMTU)
-		measureCards(b, &cabling{hosts: [2]*vethtest.Pair{veth, veth}, raw: veth})
+		measureCards(b, &cabling{hosts: [2]*vethtest.Pair{veth, veth}, raw: veth, trips: b.N, total: benchTotal})
 	})
 	b.Run("switch", func(b *testing.B) {
-		c := &cabling{hosts: [2]*vethtest.Pair{vethtest.New(b, benchMTU), vethtest.New(b, benchMTU)}, raw: vethtest.New(b, benchMTU)}
+		c := &cabling{hosts: [2]*vethtest.Pair{vethtest.New(b, benchMTU), vethtest.New(b, benchMTU)}, raw: vethtest.New(b, benchMTU),
+			trips: max(b.N/benchFew, min(b.N, benchFew)), total: benchTotal / benchFew / benchBulk * benchBulk}
 		c.turns = [2]myrinet.Route{{1}, {-1}}
 		c.hub(b)
 		measureCards(b, c)
@@ -60,6 +63,8 @@ type cabling struct {
 	hosts [2]*vethtest.Pair
 	turns [2]myrinet.Route // from each
 	raw   *vethtest.Pair
+	trips int            // of a measurement of time
+	total int            // octets that one of bandwidth moves
 	opens []func() error // closes what a measurement has opened
 }
 
@@ -108,10 +113,10 @@ func measureCards(b *testing.B, c *cabling) {
 	}
 }
 
-// oneWay returns the median of half the time of as many round trips as the benchmark is to make.
-func oneWay(b *testing.B, trip func() error) float64 {
+// oneWay returns the median of half the time of round trips.
+func (c *cabling) oneWay(b *testing.B, trip func() error) float64 {
 	b.Helper()
-	samples := make([]int64, b.N)
+	samples := make([]int64, c.trips)
 	for i := range samples {
 		start := time.Now()
 		if err := trip(); err != nil {
@@ -166,11 +171,11 @@ func (c *cabling) measureRaw(b *testing.B) (ns, bytes float64) {
 		defer r.links[side].Close()
 	}
 	const size = benchMTU + ethertype.EthernetSize - ethertype.HeaderSize
-	pongs, frames := b.N, benchTotal/size
+	pongs, frames := c.trips, c.total/size
 	served := make(chan error, 1)
 	go func() { served <- r.serve(pongs, frames, size) }()
 	ping, views := r.frame(0, []byte{0, 0}), make([][]byte, 1)
-	ns = oneWay(b, func() error {
+	ns = c.oneWay(b, func() error {
 		_, err := r.links[0].Send(ping)
 		if err == nil {
 			_, err = r.frames(0, views)
@@ -312,7 +317,7 @@ func (c *cabling) measureAM(b *testing.B) (ns, bytes float64) {
 	})
 	defer serving.Wait()
 	defer over.Store(true)
-	ns = oneWay(b, func() error {
+	ns = c.oneWay(b, func() error {
 		if err := client.ep.Request(b.Context(), 0, hBenchAsk, 1); err != nil {
 			return err
 		}
@@ -320,10 +325,10 @@ func (c *cabling) measureAM(b *testing.B) (ns, bytes float64) {
 	})
 	client.got = 0
 	start := time.Now()
-	if err := client.stream(benchTotal / benchBulk); err != nil {
+	if err := client.stream(c.total / benchBulk); err != nil {
 		b.Fatal(err)
 	}
-	return ns, benchTotal / time.Since(start).Seconds()
+	return ns, float64(c.total) / time.Since(start).Seconds()
 }
 
 // until polls until so many answers have come.
@@ -391,7 +396,7 @@ func (c *cabling) measureVMMC(b *testing.B) float64 {
 			b.Fatal(err)
 		}
 	}
-	trips := uint32(b.N)
+	trips := uint32(c.trips)
 	served := make(chan error, 1)
 	go func() {
 		var err error
@@ -403,7 +408,7 @@ func (c *cabling) measureVMMC(b *testing.B) float64 {
 		served <- err
 	}()
 	n := uint32(0)
-	ns := oneWay(b, func() error {
+	ns := c.oneWay(b, func() error {
 		n++
 		if err := ends[0].write(b.Context(), n); err != nil {
 			return err
