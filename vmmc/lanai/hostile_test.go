@@ -107,52 +107,6 @@ func TestForged(t *testing.T) {
 	}
 }
 
-// TestForgedLines: packets that say to be from a node, on lines that it has never begun, do not
-// keep that node from being heard.
-func TestForgedLines(t *testing.T) {
-	n := newNetwork(t, myrinet.Options{Seed: 3, Timeout: 100 * time.Microsecond})
-	for i := range 2 {
-		n.host(i, lanai.Config{})
-	}
-	wild := wildHost(2)
-	if err := wild.Plug(n.fabric, n.sw, 3); err != nil {
-		t.Fatal(err)
-	}
-	n.Go("wild", func() {
-		if err := wild.Run(n.World, 20*time.Millisecond, 20*time.Microsecond); err != nil {
-			t.Error(err)
-		}
-		memory, over := make([]byte, 5000), false
-		n.process(0, 0, func(p *vmmc.Process) error {
-			_, err := p.Export(memory, 7, vmmc.Everybody, nil)
-			for err == nil && !over {
-				p.Poll()
-				err = n.Sleep(time.Millisecond)
-			}
-			return err
-		})
-		n.process(1, 1, func(p *vmmc.Process) error {
-			defer func() { over = true }()
-			ctx, cancel := n.hosts[1].WithTimeout(context.Background(), 5*time.Second)
-			defer cancel()
-			to, err := p.Import(ctx, vmmc.Name{ID: 7})
-			if err != nil {
-				return err
-			}
-			if err := p.SendMsg(ctx, bytes.Repeat([]byte{7}, 5000), to.Addr()); err != nil {
-				return err
-			}
-			if memory[4999] != 7 {
-				return fmt.Errorf("what was sent is not there")
-			}
-			return to.Unimport(ctx)
-		})
-	})
-	if err := n.Run(); err != nil {
-		t.Fatal(err)
-	}
-}
-
 // TestThrash: sends from four times as many pages as the TLB translates: each is right,
 // never more pages are pinned than it translates, and none in the end.
 func TestThrash(t *testing.T) {

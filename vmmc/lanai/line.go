@@ -63,7 +63,7 @@ func (p *program) judge(node int, h *header) bool {
 
 // current reports whether a packet is of the two lines that there are.
 func (p *program) current(l *line, h *header) bool {
-	return h.line == l.heard && h.line != 0 && (h.echo == 0 || h.echo == l.number)
+	return h.line == l.heard && (h.echo == 0 || h.echo == l.number)
 }
 
 // cut ends all that hangs on a line, and begins it anew.
@@ -125,9 +125,7 @@ func (p *program) pump(node int) (busy bool) {
 func (p *program) answered(node int, h *header) {
 	p.c.Work(p.h.costs.Answer)
 	x := p.send.OnAnswer(node, reliability.ChannelAnswer{ChannelHeader: h.ch, Kind: h.reply, Offer: uint32(h.to[0])})
-	if l := &p.lines[node]; p.current(l, h) || x.End != reliability.NotEnded {
-		l.last = p.now
-	}
+	p.lines[node].last = p.now
 	p.ended(x)
 }
 

@@ -121,10 +121,6 @@ func (p *program) admit(r *myrinet.Received) fate {
 			return f
 		}
 	}
-	if h.kind == kindControl && h.flags&flagChannel == 0 {
-		p.count.Strange++
-		return dropped
-	}
 	if h.kind == kindChunk && !p.current(&p.lines[node], h) {
 		p.count.Stale++
 		return dropped
@@ -138,18 +134,15 @@ func (p *program) admit(r *myrinet.Received) fate {
 	return stored
 }
 
-// passes asks channel and line what becomes of a packet, and answers if it is not taken. The
-// line hears only what carries the channel's epoch: its sender has had an answer from here, so
-// it is where its address says.
+// passes asks the line what becomes of a packet, and answers if it is not taken.
 func (p *program) passes(node int, h *header, r *myrinet.Received) fate {
+	if !p.judge(node, h) {
+		p.count.Stale++
+		return dropped
+	}
 	v, a := p.recv.Arrive(node, h.ch)
 	l := &p.lines[node]
 	if v == reliability.ArrivalNew {
-		if !p.judge(node, h) {
-			p.count.Stale++
-			p.recv.Refuse(node, h.ch.Channel, reliability.NackResident) // and nobody is told: its sender gives the line up
-			return dropped
-		}
 		if h.order == l.expect && (h.kind == kindChunk || p.h.hasRoom()) {
 			l.expect++
 			return stored
