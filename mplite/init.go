@@ -9,7 +9,6 @@ import (
 
 	"github.com/bobnet-go/bobnet/job"
 	"github.com/bobnet-go/bobnet/progress/logqueue"
-	"github.com/bobnet-go/bobnet/vipl"
 )
 
 // Init joins the job that cfg describes and returns the communicator of all
@@ -97,8 +96,9 @@ func (w *world) join(ctx context.Context, cfg *Config) error {
 // Finalize ends the job for this rank (MPI_Finalize). It waits until all ranks
 // have called it, as a barrier does, for as long as ctx lets it; then, for
 // Config.Timeout at the most, until what this rank has sent has been taken and
-// long messages that have met their receive are there. Then the connections are
-// closed. What other goroutines of the rank still wait for, in a receive, a probe
+// long messages that have met their receive are there; when all others have said
+// goodbye, it waits for each next acknowledgement for three seconds at the most. Then the
+// connections are closed. What other goroutines of the rank still wait for, in a receive, a probe
 // or a collective, ends with ErrClosed. Call it once, on the job's first
 // communicator. It returns the error of a rank that has failed, and ctx's when that
 // ends, which leaves this rank dead to the others. It releases everything in any case.
@@ -135,8 +135,9 @@ func (c *Comm) Finalize(ctx context.Context) error {
 
 // leave tells every rank that this one leaves, and waits, for Config.Timeout
 // at the most, until all have done so, writes under way in either direction have
-// ended and everything sent has been acknowledged. Ranks that fail now are not
-// waited for.
+// ended and everything sent has been acknowledged, as far as that can be known:
+// the last acknowledgement of all may be lost, and nobody be left to repeat it (see
+// job.Job.AwaitAcks). Ranks that fail now are not waited for.
 func (w *world) leave(ctx context.Context) {
 	ctx, cancel := w.bounded(ctx)
 	defer cancel()
@@ -145,22 +146,18 @@ func (w *world) leave(ctx context.Context) {
 			p.say(control{kind: kindBye})
 		}
 	}
-	for w.anyPeer((*peer).unfinished) {
+	for w.anyLive() {
 		if err := w.step(ctx); err != nil {
 			return
 		}
 	}
+	w.job.AwaitAcks(ctx)
 }
 
-// unfinished reports whether p has not taken leave, or not yet acknowledged
-// what it was sent.
-func (p *peer) unfinished() bool {
-	return p.state == peerLive || p.state == peerLeft && p.vi.State() == vipl.StateConnected && (p.txBusy > 0 || p.pending.Len() > 0)
-}
-
-func (w *world) anyPeer(is func(*peer) bool) bool {
+// anyLive reports whether another rank has neither taken leave nor failed.
+func (w *world) anyLive() bool {
 	for _, p := range w.peers {
-		if p != nil && is(p) {
+		if p != nil && p.state == peerLive {
 			return true
 		}
 	}
