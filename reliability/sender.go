@@ -241,6 +241,14 @@ func (s *Sender) NextSeq() ethertype.Seq { return s.nxt }
 // Una returns the lowest number that is not acknowledged, NextSeq when all are.
 func (s *Sender) Una() ethertype.Seq { return s.una }
 
+// OldestSize returns how many data bytes the frame Una has, 0 when none is in flight.
+func (s *Sender) OldestSize() uint32 {
+	if s.una == s.nxt {
+		return 0
+	}
+	return s.ring.at(s.una).Size
+}
+
 // Covers reports whether ack is an acknowledgement that can be true: of
 // something sent, and of no less than what is acknowledged already.
 func (s *Sender) Covers(ack ethertype.Seq) bool {

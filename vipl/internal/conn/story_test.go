@@ -31,7 +31,8 @@ type end struct {
 	pair *pair
 
 	inbox   [][]byte
-	drop    func() bool // loses a frame that is sent
+	drop    func() bool                  // loses a frame that is sent
+	loses   func(*ethertype.Header) bool // the same, for who looks at it; may be nil
 	sent    int
 	raised  []Fault
 	cause   error
@@ -86,11 +87,20 @@ func newPair(t *testing.T, level reliability.Level, mtu int) *pair {
 func (e *end) Send(frames []transport.Frame) (int, error) {
 	for i := range frames {
 		e.sent++
-		if !e.drop() {
-			e.peer.inbox = append(e.peer.inbox, frames[i].AppendTo(nil))
+		if frame := frames[i].AppendTo(nil); !e.drop() && (e.loses == nil || !e.loses(e.header(frame))) {
+			e.peer.inbox = append(e.peer.inbox, frame)
 		}
 	}
 	return len(frames), nil
+}
+
+// header returns that of a frame.
+func (e *end) header(frame []byte) *ethertype.Header {
+	h := &ethertype.Header{}
+	if _, err := h.Parse(frame); err != nil {
+		e.t.Fatalf("a frame cannot be read: %v", err)
+	}
+	return h
 }
 
 // Now implements Link.
@@ -139,7 +149,7 @@ func (e *end) turn() bool {
 				if h.Tag != e.c.LocalTag || h.DstPort != e.c.Port {
 					e.t.Fatalf("a frame of another connection: %+v", *h)
 				}
-				e.c.Receive(h, payload)
+				e.receive(h, payload)
 			}
 		}
 	}
@@ -148,6 +158,18 @@ func (e *end) turn() bool {
 	e.a.Uncork()
 	e.a.FlushPending()
 	return len(frames) > 0
+}
+
+// receive takes in a frame of the connection. Probes are what a handshake has on a NIC.
+func (e *end) receive(h *ethertype.Header, payload []byte) {
+	switch h.Kind {
+	case ethertype.KindProbe:
+		e.c.Path.SendProbe(ethertype.KindProbeAck, int(h.Size))
+	case ethertype.KindProbeAck:
+		e.c.Path.Answered(h)
+	default:
+		e.c.Receive(h, payload)
+	}
 }
 
 // run has both ends take turns until done. When no frame is on its way, the clock goes on

@@ -12,7 +12,7 @@ package pathprobe
 type Test struct {
 	Pairs  int  // of probes sent
 	Short  int  // short ones that were answered
-	passed bool // one of full size was
+	Passed bool // one of full size was
 }
 
 // How sure the verdict is: the chance that a path which loses both alike looks so.
@@ -25,7 +25,7 @@ const (
 // the chance of what was seen is at most odds if both pass alike. That is the chance
 // that short of 2*pairs probes, drawn by lot, are all among the short ones.
 func (t *Test) Narrow(odds float64) bool {
-	if t.passed {
+	if t.Passed {
 		return false
 	}
 	chance, short := 1.0, min(t.Short, t.Pairs) // an answer may be copied on the way
@@ -38,7 +38,7 @@ func (t *Test) Narrow(odds float64) bool {
 // Answered notes the answer to a probe.
 func (t *Test) Answered(full bool) {
 	if full {
-		t.passed = true
+		t.Passed = true
 		return
 	}
 	t.Short++
