@@ -58,9 +58,11 @@ func (h *head) run(ctx context.Context, layout string) error {
 		}
 		h.left += len(r.ranks)
 		r.said.passOn(hostSays{h})
+		r.told = make(chan *message, maxTold)
 		mine := work
 		mine.Ranks = r.ranks
-		r.send(&message{Start: &mine}) // its failure is an event, too
+		r.tell(&message{Start: &mine})
+		go h.deliver(r)
 		go h.listen(r)
 	}
 	cancelled := ctx.Done()
@@ -83,6 +85,35 @@ func (h *head) run(ctx context.Context, layout string) error {
 		return h.stopped
 	}
 	return nil
+}
+
+// maxTold is how many messages may wait for a node that does not take them.
+const maxTold = 16
+
+// tell has a node be sent a message, behind those that it has been told before. Nobody waits
+// for that: a host that has gone takes nothing, and the others have to end all the same. A
+// node that takes nothing for too long is cut off.
+func (r *remote) tell(m *message) {
+	select {
+	case r.told <- m:
+	default:
+		r.kill()
+	}
+}
+
+// deliver sends a node what it is told, until it takes no more or nobody tells it anything.
+// That it does not take it is an event, too: its output ends.
+func (h *head) deliver(r *remote) {
+	for {
+		select {
+		case m := <-r.told:
+			if r.send(m) != nil {
+				return
+			}
+		case <-h.over:
+			return
+		}
+	}
 }
 
 // listen passes on what a node says, until it says no more.
@@ -182,7 +213,7 @@ func (h *head) fence(from *remote, f *fence) {
 	h.puts, h.waits = nil, false
 	clear(h.fenced)
 	for _, r := range h.nodes {
-		r.send(release)
+		r.tell(release)
 	}
 }
 
@@ -258,7 +289,7 @@ func (h *head) stop(err error) {
 func (h *head) signal(sig syscall.Signal) {
 	for _, r := range h.nodes {
 		if !r.lost {
-			r.send(&message{Signal: int(sig)})
+			r.tell(&message{Signal: int(sig)})
 		}
 	}
 }

@@ -27,9 +27,10 @@ type remote struct {
 	life  io.Closer // the node's standard input: it ends with that
 	*writer
 	in      *bufio.Reader
-	said    *tail        // what the command says on standard error
-	running map[int]bool // ranks that have not ended
-	lost    bool         // its connection is closed, or was cut
+	told    chan *message // what it is yet to be sent, while it has ranks
+	said    *tail         // what the command says on standard error
+	running map[int]bool  // ranks that have not ended
+	lost    bool          // its connection is closed, or was cut
 }
 
 // reach starts a node on a host, which has said nothing yet.

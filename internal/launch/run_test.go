@@ -33,6 +33,8 @@ func TestMain(m *testing.M) {
 		err = ServeNode(os.Stdin, os.Stdout, &Inventory{Protocol: Protocol, Version: "old", Clock: time.Now().UnixNano()})
 	case role == "liar":
 		err = lie()
+	case role == "goner":
+		err = leave(os.Getenv(lieEnv))
 	case role == "head":
 		os.Unsetenv(roleEnv)
 		err = config(os.Args[1:]...).Run(context.Background())

@@ -1,0 +1,83 @@
+package launch
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// leave is a node that greets, and whose host goes then: at once, when it is told what to
+// start, or without a word, so that its connection stays and nothing passes it.
+func leave(when string) error {
+	out := &writer{w: os.Stdout}
+	if err := out.line(greeting, &message{Hello: &Inventory{Protocol: Protocol, Version: version, Clock: time.Now().UnixNano(), Interface: "eth0"}}); err != nil {
+		return err
+	}
+	switch when {
+	case "silently":
+		for { // until the head closes the connection
+			if n, err := unix.Poll([]unix.PollFd{{Fd: 0}}, -1); n > 0 || err != unix.EINTR {
+				return err
+			}
+		}
+	case "told":
+		if m, err := receive(bufio.NewReader(os.Stdin)); err != nil || m.Start == nil {
+			return fmt.Errorf("told %+v: %w", m, err)
+		}
+	}
+	os.Exit(255) // as ssh does when its host has gone
+	return nil
+}
+
+// withGoner is a job whose second host goes after its greeting. The words of argv make what
+// it is to start longer than a pipe holds.
+func withGoner(when, script string) *Config {
+	c := config("sh", "-c", script)
+	for range 4 {
+		c.Argv = append(c.Argv, strings.Repeat("x", 100_000))
+	}
+	c.SSH = []string{"sh", "-c", fmt.Sprintf("%s=goner %s=%s exec sh -c \"$1\"", roleEnv, lieEnv, when)}
+	return c
+}
+
+// TestHostGoesAtStart: a host goes between its greeting and the start of its ranks. It is
+// named, and the other host's ranks are ended.
+func TestHostGoesAtStart(t *testing.T) {
+	for _, when := range []string{"greeted", "told"} {
+		fifo := newFIFO(t)
+		err := withGoner(when, fifo.script).Run(t.Context())
+		var exit *ExitError
+		if !errors.As(err, &exit) || exit.Host != "other" || exit.Rank != -1 || exit.Code != 1 || !strings.Contains(err.Error(), "the connection to it was lost") {
+			t.Errorf("%s: %v, want that host other has gone", when, err)
+		}
+		fifo.ended(t)
+	}
+}
+
+// TestHostGoesSilently: a host goes without a word, and takes nothing of what it is to start.
+// The ranks of the other one run, and the job ends when it is interrupted.
+func TestHostGoesSilently(t *testing.T) {
+	fifo := newFIFO(t)
+	ctx, cancel := context.WithCancelCause(t.Context())
+	cause := errors.New("Ctrl-C")
+	ended := make(chan error, 1)
+	go func() { ended <- withGoner("silently", fifo.script).Run(ctx) }()
+	fifo.started(t, 2)
+	cancel(cause)
+	select {
+	case err := <-ended:
+		if !errors.Is(err, cause) {
+			t.Errorf("%v, want that it was interrupted", err)
+		}
+	case <-time.After(time.Minute):
+		t.Fatal("it waits for the host that has gone")
+	}
+	fifo.ended(t)
+}
