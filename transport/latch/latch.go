@@ -3,7 +3,6 @@
 package latch
 
 import (
-	"sync"
 	"sync/atomic"
 	"time"
 )
@@ -56,7 +55,26 @@ const (
 	latchNap   = time.Millisecond
 )
 
-var timers = sync.Pool{New: func() any { return time.NewTimer(time.Hour) }}
+// timers are those of goroutines that have waited, for the next ones. A sync.Pool would be
+// emptied by each second garbage collection, and with the race detector it drops one in four.
+var timers = make(chan *time.Timer, 64)
+
+func takeTimer() *time.Timer {
+	select {
+	case timer := <-timers:
+		return timer
+	default:
+		return time.NewTimer(time.Hour)
+	}
+}
+
+func keepTimer(timer *time.Timer) {
+	timer.Stop()
+	select {
+	case timers <- timer:
+	default: // as many wait at once as are kept
+	}
+}
 
 func (l *Latch) wait(nap time.Duration) {
 	for range latchTries {
@@ -68,7 +86,7 @@ func (l *Latch) wait(nap time.Duration) {
 		bell := make(chan struct{}, 1)
 		l.bell.CompareAndSwap(nil, &bell)
 	}
-	bell, timer := *l.bell.Load(), timers.Get().(*time.Timer)
+	bell, timer := *l.bell.Load(), takeTimer()
 	l.waiting.Add(1)
 	for !l.TryLock() {
 		timer.Reset(nap)
@@ -78,6 +96,5 @@ func (l *Latch) wait(nap time.Duration) {
 		}
 	}
 	l.waiting.Add(-1)
-	timer.Stop()
-	timers.Put(timer)
+	keepTimer(timer)
 }

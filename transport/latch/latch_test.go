@@ -112,3 +112,32 @@ func BenchmarkLatch(b *testing.B) {
 		}
 	})
 }
+
+// TestWaitAllocatesNothing: who sleeps until a latch is unlocked allocates nothing, with
+// the race detector on, too, under which a sync.Pool drops what it is given now and then.
+func TestWaitAllocatesNothing(t *testing.T) {
+	var l Latch
+	locked, unlocked := make(chan struct{}), make(chan struct{})
+	defer close(locked)
+	go func() {
+		for range locked {
+			for l.waiting.Load() == 0 {
+				runtime.Gosched()
+			}
+			l.Unlock()
+			unlocked <- struct{}{}
+		}
+	}()
+	allocs := testing.AllocsPerRun(200, func() {
+		for range 10 {
+			l.Lock()
+			locked <- struct{}{}
+			l.Lock()
+			l.Unlock()
+			<-unlocked
+		}
+	})
+	if allocs != 0 {
+		t.Errorf("%v allocations in 10 waits, want 0", allocs)
+	}
+}
