@@ -22,6 +22,12 @@
 // wait until all stores are complete everywhere, and it moves them by the rest. The wait
 // is a barrier too, so no copy changes while somebody computes with it.
 //
+// Two ranks that need values of each other in each half of a step need no such wait: each
+// waits for the bytes that it knows will come. The other rank has stored them when it had
+// read the last copies, and stores no more before it has this rank's, so neither can bytes
+// of two halves be taken for each other. Among more ranks they can: those of a fast rank
+// may come before those of a slow one.
+//
 // The order in which a node adds up what it depends on is part of the graph: first what
 // its own rank has. So the result is that of a serial run, bit for bit.
 package em3d

@@ -96,3 +96,13 @@ func (m *message) pack(values []float64) {
 
 // known is how many values of a field a rank knows.
 func (p *part) known(field int) int { return p.Particles + p.copies[field] }
+
+// mutual reports whether there are two ranks, each of which needs values of either field
+// from the other. Both find the same.
+func (p *part) mutual() bool {
+	both := p.ranks == 2
+	for f := range fields {
+		both = both && len(p.send[f]) > 0 && p.copies[f] > 0
+	}
+	return both
+}

@@ -53,6 +53,8 @@ type run struct {
 	timer  *report.Timer
 	arrays [fields]splitc.Array[float64] // what each rank knows of a field
 	values [fields][]float64             // this rank's part of them
+	paired bool                          // the ranks are two, and hear of each other in each half of a step
+	under  int                           // bytes of stores on their way here, where paired
 }
 
 func newRun(ctx context.Context, w *splitc.World, c Config) (*run, error) {
@@ -69,6 +71,7 @@ func newRun(ctx context.Context, w *splitc.World, c Config) (*run, error) {
 		r.values[f] = r.arrays[f].Local(w)
 		r.fill(r.values[f], f)
 	}
+	r.paired = r.mutual()
 	return r, nil
 }
 
@@ -104,7 +107,7 @@ func (r *run) step(ctx context.Context, field int) error {
 	r.timer.Enter(move)
 	r.own[field].relax(own, others)
 	r.timer.Enter(waiting)
-	if err := r.w.AllStoreSync(ctx); err != nil {
+	if err := r.complete(ctx); err != nil {
 		return err
 	}
 	if err := r.w.Sync(ctx); err != nil { // what was packed may be changed
@@ -113,7 +116,17 @@ func (r *run) step(ctx context.Context, field int) error {
 	r.timer.Enter(move)
 	r.away[field].relax(own, others)
 	r.timer.Enter(tell)
+	r.under = 8 * r.copies[field]
 	return r.store(ctx, field)
+}
+
+// complete waits for the stores of the other field to this rank, and, but for two ranks
+// that tell each other, for those of all ranks.
+func (r *run) complete(ctx context.Context) error {
+	if r.paired {
+		return r.w.StoreSync(ctx, r.under)
+	}
+	return r.w.AllStoreSync(ctx)
 }
 
 // store tells the other ranks the values of a field that they depend on.
