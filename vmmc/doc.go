@@ -43,7 +43,8 @@
 //
 // Export.Unexport and Import.Unimport may be called at any time; when they return, nothing
 // of that peer lands there any more, and sends under way have been done or fail with
-// ErrUnexported or ErrUnimported. When a process ends or does not answer for
+// ErrUnexported or ErrUnimported. Process.Close lets what was sent before it arrive, for a
+// second at most. When a process ends or does not answer for
 // Config.PeerTimeout, what was imported from it fails with ErrPeer, and lists of importers
 // lose it; a daemon tells of a dead process sooner. An import that waits for an export waits
 // on when its process ends, for the next one of that name. A process that is started again under the same number is another one: old

@@ -147,7 +147,7 @@ func (e *Export) Unexport(ctx context.Context) error {
 	}
 	p.mu.Lock()
 	defer p.unlock()
-	if !p.closed {
+	if !p.ended {
 		e.withdraw(ctx)
 	}
 	return nil
@@ -158,7 +158,7 @@ func (e *Export) take() (words []string, had bool) {
 	p := e.p
 	p.mu.Lock()
 	defer p.unlock()
-	if e.gone || p.closed {
+	if e.gone || p.ended {
 		return nil, false
 	}
 	e.gone = true
@@ -177,14 +177,14 @@ func (e *Export) withdraw(ctx context.Context) {
 	}
 	limited, cancel := p.via.WithTimeout(ctx, orDefault(p.cfg.PeerTimeout, vipl.DefaultPeerTimeout))
 	defer cancel()
-	if err := p.await(limited, func() bool { return len(e.grants) == 0 }); err != nil && !p.closed {
+	if err := p.await(limited, func() bool { return len(e.grants) == 0 }); err != nil && !p.ended {
 		p.stats.Forced += uint64(len(e.grants))
 		for g := range e.grants {
 			p.via.Revoke(g, true)
 		}
 	}
 	p.notes.drop(func(n note) bool {
-		if n.export == e && !p.closed {
+		if n.export == e && !p.ended {
 			p.via.Handled(n.grant)
 		}
 		return n.export == e

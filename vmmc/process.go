@@ -79,7 +79,8 @@ type Process struct {
 	mu        sync.Mutex
 	owed      atomic.Bool // Turn is to be called
 	via       provider.Provider
-	closed    bool
+	closed    bool // Close was called: nothing new is taken, and no handler runs
+	ended     bool // and the provider is closed
 	exports   map[uint32]*Export
 	words     map[string]*Export
 	asked     []*provider.Request // wait for an export
@@ -229,8 +230,10 @@ func (c *Config) complete() error {
 }
 
 // Close ends the process: its importers' sends fail, its imports are gone, waits return
-// ErrProcessClosed. It does not wait for a handler that runs. It may be called in any
-// state, from a handler, and more than once.
+// ErrProcessClosed. What it has posted before is given a second at most to arrive, with its
+// notifications; from the call on nothing new is taken, and no handler begins. Close does not
+// wait for a handler that runs. It may be called in any state, from a handler, and more than
+// once: only the first call waits.
 func (p *Process) Close() error {
 	p.mu.Lock()
 	if p.closed {
@@ -238,7 +241,10 @@ func (p *Process) Close() error {
 		return nil
 	}
 	p.closed = true
+	p.drain()
+	p.ended = true
 	p.via.Close()
+	p.via.Ring()
 	p.unlock()
 	p.end()
 	p.dir.Close()
@@ -246,6 +252,30 @@ func (p *Process) Close() error {
 		return p.nic.Close()
 	}
 	return nil
+}
+
+// drainTime is how long Close lets what was posted arrive.
+const drainTime = time.Second
+
+// drain waits for that. Notifications that nobody will handle give their room back, because
+// their senders may be closing, too. The lock is held, and given up meanwhile.
+func (p *Process) drain() {
+	p.notes.drop(func(n note) bool {
+		p.via.Handled(n.grant)
+		return true
+	})
+	ctx, cancel := p.via.WithTimeout(context.Background(), drainTime)
+	defer cancel()
+	for err := error(nil); err == nil; {
+		p.turn()
+		if !p.via.Busy() {
+			return
+		}
+		seen := p.via.Seen()
+		p.mu.Unlock()
+		err = p.via.Wait(ctx, 0, seen)
+		p.mu.Lock()
+	}
 }
 
 // Self returns how others name the process.
@@ -305,7 +335,7 @@ func (p *Process) release() {
 
 // turn sees to what is owed. The lock is held.
 func (p *Process) turn() {
-	if p.owed.Swap(false); !p.closed && p.via != nil {
+	if p.owed.Swap(false); !p.ended && p.via != nil {
 		p.via.Turn()
 	}
 }
@@ -331,7 +361,7 @@ func (p *Process) await(ctx context.Context, done func() bool) error {
 		switch {
 		case done():
 			return nil
-		case p.closed:
+		case p.ended:
 			return ErrProcessClosed
 		}
 		seen := p.via.Seen()
@@ -344,7 +374,7 @@ func (p *Process) await(ctx context.Context, done func() bool) error {
 			if done() {
 				return nil
 			}
-			if p.closed {
+			if p.ended {
 				return ErrProcessClosed
 			}
 			return err
@@ -376,7 +406,7 @@ func (p *Process) handlerEnded(n note) {
 	p.notes.end()
 	p.handled++
 	p.stats.Handled++
-	if !p.closed {
+	if !p.ended {
 		p.via.Handled(n.grant)
 	}
 	p.via.Ring()

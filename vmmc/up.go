@@ -23,6 +23,9 @@ func (u *up) Asked(r *provider.Request) {
 	if r.Word != "" {
 		e = p.words[r.Word]
 	}
+	if p.closed {
+		e = nil // its end is the answer: who asks waits for the next process of the name
+	}
 	switch {
 	case e == nil && len(p.asked)-p.withdrawn >= maxAsked:
 		p.via.Deny(r, provider.ReasonResource)
@@ -145,7 +148,7 @@ func (u *up) Done(token any, err error) {
 func (u *up) Notified(g *provider.Grant) {
 	p, e := (*Process)(u), g.Export.(*Export)
 	p.stats.Notified++
-	if e.handler == nil || e.gone {
+	if e.handler == nil || e.gone || p.closed {
 		p.via.Handled(g)
 		return
 	}

@@ -42,10 +42,10 @@ func (p *Process) Spin(ctx context.Context, word *uint32, old uint32) (uint32, e
 func (p *Process) over(ctx context.Context) error {
 	p.mu.Lock()
 	p.turn() // or the wait would end at once for what has been written before
-	closed, seen := p.closed, p.via.Seen()
+	ended, seen := p.ended, p.via.Seen()
 	p.unlock()
 	switch {
-	case closed:
+	case ended:
 		return ErrProcessClosed
 	case p.virtual:
 		return p.via.Wait(ctx, 0, seen)

@@ -280,6 +280,16 @@ func (p *Process) handle(e *event) {
 	}
 }
 
+// Busy implements provider.Provider. Where nothing is sent again, what is in SRAM will leave.
+func (p *Process) Busy() bool {
+	for _, k := range p.conns {
+		if k.busy+k.notes.Len() > 0 {
+			return true
+		}
+	}
+	return false
+}
+
 // Close implements provider.Provider.
 func (p *Process) Close() {
 	if p.closed {

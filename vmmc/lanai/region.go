@@ -117,16 +117,9 @@ func (x *region) lose(why error) {
 func (x *region) leave() {
 	x.leaving = true
 	k := x.k
-	for i := range k.notes.Len() { // they would meet another import's slot
-		if slot := k.notes.At(i); *slot == x.Slot {
-			*slot = noSlot
-		}
-	}
+	k.notes.Keep(func(slot *uint32) bool { return *slot != x.Slot }) // they would meet another import's
 	x.settle()
 }
-
-// noSlot is no import's.
-const noSlot = ^uint32(0)
 
 // settle does what waits until writes have ended.
 func (x *region) settle() {

@@ -227,7 +227,10 @@ type Provider interface {
 	Peers() []Peer
 	// Counters returns what has been refused and done.
 	Counters() Counters
-	// Close ends everything: all regions are lost, all grants released.
+	// Busy reports whether something was posted that is not known to have arrived: writes, and
+	// notifications that wait for room. What will not arrive any more does not count.
+	Busy() bool
+	// Close ends everything, what Busy counts, too: all regions are lost, all grants released.
 	Close()
 }
 

@@ -17,6 +17,7 @@ var Cases = []Case{
 	{"Forget", keeping, caseForget},
 	{"Order", caseWatch, caseOrder},
 	{"Notification", caseCount, caseNotify},
+	{"Busy", caseHold, caseBusy},
 	{"Full", serving(1<<20, nil), caseFull},
 	{"Release", serving(1<<16, nil), caseRelease},
 	{"Revoke", caseRevoke(false), caseStream(provider.ErrRevoked)},

@@ -2,6 +2,7 @@ package providertest
 
 import (
 	"bytes"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"sync/atomic"
@@ -219,4 +220,65 @@ func caseEnd(n, _ *Node) error {
 		return err
 	}
 	return same("memory after Close", g.Mem, before)
+}
+
+// held is how many notifications the case of Busy sends: more than there is room for.
+const held = Sends
+
+// caseHold handles no notification before its importer says so.
+func caseHold(n, _ *Node) error {
+	buf := make([]byte, 4096)
+	n.under(func() { n.allow(buf) })
+	if err := n.serve(func() (told bool) {
+		n.under(func() { told = n.seen > 0 })
+		return told
+	}); err != nil {
+		return err
+	}
+	for handled := range held {
+		if err := n.until("a notification", func() bool { return len(n.noted) > handled }); err != nil {
+			return err
+		}
+		n.under(func() { n.p.Handled(n.noted[handled]) })
+	}
+	return nil
+}
+
+// caseBusy: a provider is busy until all writes are in memory and all notifications have left,
+// those that wait for room, too. So nothing is lost when it closes then.
+func caseBusy(n, other *Node) error {
+	r, err := n.imports(other, 0)
+	if err != nil {
+		return err
+	}
+	for k := uint32(1); k <= held; k++ {
+		b := binary.NativeEndian.AppendUint32(nil, k)
+		if err := n.post(provider.Write{Region: r, Data: [][]byte{b}, Size: 4, Copy: true, Notify: true, Token: k}); err != nil {
+			return err
+		}
+	}
+	if err := n.ends("the last write", uint32(held)); err != nil {
+		return err
+	}
+	if err := n.pause(10 * step); err != nil {
+		return err
+	}
+	busy, told := false, 0
+	n.under(func() {
+		n.turn()
+		busy = n.p.Busy()
+	})
+	other.under(func() {
+		other.turn()
+		told = len(other.noted)
+		other.seen = 1
+	})
+	if !busy {
+		return fmt.Errorf("it is not busy, and of %d notifications %d have come", held, told)
+	}
+	if err := n.until("the end of all that was posted", func() bool { return !n.p.Busy() }); err != nil {
+		return err
+	}
+	n.under(n.p.Close)
+	return nil
 }

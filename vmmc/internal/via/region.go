@@ -46,16 +46,9 @@ func (k *conn) leave(r *provider.Region) {
 		return
 	}
 	delete(k.regions, r.Slot)
-	for i := range k.notes.Len() { // they would meet another import's slot
-		if slot := k.notes.At(i); *slot == r.Slot {
-			*slot = noSlot
-		}
-	}
+	k.notes.Keep(func(slot *uint32) bool { return *slot != r.Slot }) // they would meet another import's
 	k.say(message(sayReleased, r.Slot))
 }
-
-// noSlot is in no table: the receiver of such a notification drops it.
-const noSlot = ^uint32(0)
 
 // Release implements provider.Provider.
 func (p *Provider) Release(r *provider.Region) {
@@ -239,9 +232,6 @@ func (k *conn) notify(s *send, r *provider.Region) {
 
 // note sends a notification alone.
 func (k *conn) note(slot uint32) {
-	if slot == noSlot {
-		return
-	}
 	s, err := k.record()
 	if err != nil {
 		k.fail(err)

@@ -149,6 +149,16 @@ func (p *Provider) reserve(by int) error {
 	return p.cq.Resize(p.entries)
 }
 
+// Busy implements provider.Provider.
+func (p *Provider) Busy() bool {
+	for _, k := range p.all() {
+		if (k.state == live || k.state == accepting) && k.flying.Len()+k.notes.Len() > 0 {
+			return true
+		}
+	}
+	return false
+}
+
 // Close implements provider.Provider.
 func (p *Provider) Close() {
 	if p.closed {
