@@ -7,7 +7,10 @@ const (
 	storesBoth    = "over AMVIA they take twice as long, over the other two half as long again: there the card of a host that only receives is the slower one, and sends fill what is left of it"
 	nowRatio      = "our AM on the NOW takes the 21 us of its own paper, not the third of 53 us that this one draws; see am2"
 	sharedMemory  = "virtual time has no model of loads and stores of a processor; bobnet perf --stacks splitc --layer shm measures ours"
-	figure65      = "the applications run in real time only (bobnet perf --apps): the paper does not say how long they compute"
+	anomaly       = "not aimed at: over AMVIA it is 54 % faster on one processor, which is an anomaly to the paper, too"
+	nowScales     = "ours goes on: the paper suspects too little bandwidth across the network, and does not say which hosts of the NOW it had; ours are neighbours"
+	nowCG         = "ours goes on to 16: the paper does not know why its own did so badly"
+	manyDoorbells = "the card looks at the doorbells of all connections before each thing that it does, which takes 15 times as long among 16 processes as between two; the paper has that time for one number of connections, and does not say which"
 )
 
 // millenniumProfile lists what the model says, and which number has fixed it.
@@ -26,6 +29,14 @@ func millenniumProfile(m *viaModel) Profile {
 		{"rate of the bus", float64(t.DMABandwidth) / 1e6, "MB/s", "", "as said"},
 		{"I/O write", micro(t.PIOWrite), "us", "", "as said"},
 		{"link", 160, "MB/s", "", "as said"},
+		{"clock of the host's processor", m.clock / 1e6, "MHz", "abstract.clock_mhz", ""},
+		{"the same of the NOW's", nowClock / 1e6, "MHz", "", "that of profile now, whose cards and programs run the applications there"},
+		{"applications, an arithmetic operation", operationCycles, "cycles", "", "an assumption, for both processors: the paper does not say how long applications compute. The programs are skeletons of those under examples: they send what these send, without values, and compute for so long"},
+		{"applications, a store in shared memory", micro(sharedStore), "us", "", "the paper has under 0.4"},
+		{"applications, rate of such stores", sharedRate / 1e6, "MB/s", "", "an assumption, of the order of what such a processor copies"},
+		{"EM3D, what a particle depends on", float64(em3d.Degree), "particles", "", "the paper does not say; as in other graphs of Split-C's authors. Each value is a store of its own; 2 steps, as all are alike"},
+		{"conjugate gradient, elements of a row", float64(cg.Row + 1), "elements", "", "the paper does not say; as in examples/cg; 10 steps, as all are alike"},
+		{"ray tracing, a pixel", float64(teapot.Pixel), "operations", "", "an assumption; four times as many where the teapot is; 240 x 180 pixels, the paper has no size"},
 	}}
 }
 
@@ -45,13 +56,17 @@ func splitcPaper() *Paper {
 				"fig6-3.both_put", "fig6-3.both_store", "fig6-3.now", "fig6-3.overhead",
 			}, func(b *Bench) error { return repeatPrimitives(b, newVIAModel()) }},
 			{"figure 6-4", []string{"fig6-4.small", "fig6-4.large"}, func(b *Bench) error { return repeatBulk(b, newVIAModel()) }},
+			{"figure 6-5", []string{
+				"abstract.clock_mhz", "fig6-5.unreliable", "fig6-5.raytrace", "fig6-5.poor", "fig6-5.stores", "fig6-5.fft3d_now", "fig6-5.fft3d_shared",
+				"fig6-5.cg_now", "fig6-5.cholesky", "fig6-5.cholesky_shared", "fig6-5.cholesky_now", "fig6-5.only_cholesky_now",
+			}, func(b *Bench) error { return repeatApplications(b, newVIAModel()) }},
 		},
-		Figures: []string{"splitc-figure6-2", "splitc-figure6-3", "splitc-figure6-4"},
+		Figures: []string{"splitc-figure6-2", "splitc-figure6-3", "splitc-figure6-4", "splitc-figure6-5-regular", "splitc-figure6-5-irregular"},
 	}
 }
 
 func splitcItems() []Item {
-	const am, logp, primitives, bulk, buffers = "6.1", "6.1, table 6-1", "6.2, figure 6-3", "6.2, figure 6-4", "7.2"
+	const am, logp, primitives, bulk, buffers, apps = "6.1", "6.1, table 6-1", "6.2, figure 6-3", "6.2, figure 6-4", "7.2", "6.3, figure 6-5"
 	return []Item{
 		{Name: "fig6-2.plateau_us", Place: "6.1, figure 6-2", Says: "between the requests of a burst: a process waits for the card to look at a doorbell", Kind: Input, Published: 15, Unit: "us"},
 		{Name: "sec6.1.via_us", Place: am, Says: "one way, VIA: 53 less 15", Kind: Input, Published: 38, Unit: "us"},
@@ -79,7 +94,18 @@ func splitcItems() []Item {
 		{Name: "fig6-3.shared_us", Place: primitives, Says: "any primitive in shared memory, under", Kind: Output, Published: 0.4, Unit: "us", Below: true, Why: sharedMemory},
 		{Name: "fig6-4.small", Place: bulk, Says: "gets of 4 octets with both sending take twice as long", Kind: Output, Published: 2, Unit: "times"},
 		{Name: "fig6-4.large", Place: bulk, Says: "the difference is smaller with gets of 4 KB", Kind: Shape},
-		{Name: "fig6-5.applications", Place: "6.3, figure 6-5", Says: "unreliable VIA is best overall, slightly ahead of reliable; pico-Ray scales best, EM3D and conjugate gradient poorly", Kind: Shape, Why: figure65},
+		{Name: "abstract.clock_mhz", Place: "abstract", Says: "clock of the processors", Kind: Input, Published: 400, Unit: "MHz"},
+		{Name: "fig6-5.unreliable", Place: apps, Says: "unreliable VIA has the best overall performance, slightly ahead of reliable VIA: in the geometric mean of all speeds, by less than 10 %", Kind: Shape},
+		{Name: "fig6-5.raytrace", Place: apps, Says: "ray tracing has the best speed-up on 16 processors, over each layer and on the NOW", Kind: Shape, Why: anomaly},
+		{Name: "fig6-5.poor", Place: apps, Says: "conjugate gradient and EM3D scale poorly: they use less than half of 16 processors, over each layer and on the NOW", Kind: Shape},
+		{Name: "fig6-5.stores", Place: apps, Says: "as they use stores, they are faster over reliable and unreliable VIA than over AMVIA", Kind: Shape},
+		{Name: "fig6-5.fft3d_now", Place: apps, Says: "3D FFT on the NOW fails to scale past 8 processors: it is faster by less than a tenth on 16", Kind: Shape, Why: nowScales},
+		{Name: "fig6-5.fft3d_shared", Place: apps, Says: "3D FFT is slower with shared memory than without, on more than the two processors that need no card", Kind: Shape},
+		{Name: "fig6-5.cg_now", Place: apps, Says: "conjugate gradient does terribly on the NOW beyond two processors: it is slower on 16", Kind: Shape, Why: nowCG},
+		{Name: "fig6-5.cholesky", Place: apps, Says: "Cholesky scales reasonably past two processors: over each layer it is faster with each doubling", Kind: Shape, Why: manyDoorbells},
+		{Name: "fig6-5.cholesky_shared", Place: apps, Says: "Cholesky scales linearly with two processors that share memory: 1.8 times at the least", Kind: Shape},
+		{Name: "fig6-5.cholesky_now", Place: apps, Says: "Cholesky on 16 processors is faster on the NOW than on the Millennium", Kind: Shape},
+		{Name: "fig6-5.only_cholesky_now", Place: apps, Says: "no other application is", Kind: Shape, Why: manyDoorbells},
 	}
 }
 

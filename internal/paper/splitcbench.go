@@ -20,12 +20,13 @@ type viaModel struct {
 	memory        float64       // rate of copies, octets per second
 	credits       [2]int        // of short and medium messages
 	answered      bool          // stores have replies over all layers
+	clock         float64       // of the processor, cycles per second
 }
 
 func newVIAModel() *viaModel {
 	return &viaModel{
 		timing: myrinet.PCITiming(), costs: viaCosts{Scan: 52, Receive: 106},
-		send: 3 * time.Microsecond, receive: 5 * time.Microsecond, poll: 8500, memory: 23.5e6,
+		send: 3 * time.Microsecond, receive: 5 * time.Microsecond, poll: 8500, memory: 23.5e6, clock: 400e6,
 		credits: [2]int{endpoint.AMVIACredits.Short, endpoint.AMVIACredits.Medium},
 	}
 }
@@ -66,33 +67,48 @@ func (m *viaModel) layers() []viaLayer {
 
 // run has a client on one host, and with both on each, while both serve until all are done.
 func (m *viaModel) run(ctx context.Context, layer viaLayer, both bool, client func(r *viaRank) error) error {
+	return m.cluster(ctx, layer, 2, func(r *viaRank) error {
+		if r.rank == 0 || both {
+			return client(r)
+		}
+		return nil
+	})
+}
+
+// cluster has so many processes run a program, and then serve until all are done.
+func (m *viaModel) cluster(ctx context.Context, layer viaLayer, procs int, program func(r *viaRank) error) error {
 	if err := context.Cause(ctx); err != nil {
 		return err
 	}
+	perNode := 1
+	if layer.shared {
+		perNode = 2
+	}
 	w := sim.New(sim.Options{Seed: 1, Limit: time.Hour})
-	hosts, err := viaPair(w, m, layer.vis)
+	hosts, err := viaCluster(w, m, layer.vis, procs, perNode)
 	if err != nil {
 		return err
 	}
-	var errs [2]error
+	ranks, errs := make([]*viaRank, procs), make([]error, procs)
 	for i, h := range hosts {
+		ranks[i] = &viaRank{viaHost: h, m: m, layer: layer, channels: make([][2]viaChannel, procs), others: ranks}
+	}
+	over := 0
+	for i, r := range ranks {
 		w.Go(fmt.Sprint("process ", i), func() {
-			r := &viaRank{viaHost: h, m: m, layer: layer}
-			if i == 0 || both {
-				errs[i] = client(r)
-			} else {
-				h.over = true
+			errs[i] = program(r)
+			if over++; errs[i] != nil {
+				over = procs // the others end, too
 			}
-			h.over = h.over || errs[i] != nil || i == 0 || both
 			for _, other := range hosts {
 				other.wait.Wake()
 			}
-			for errs[i] == nil && !(hosts[0].over && hosts[1].over) {
+			for errs[i] == nil && over < procs {
 				errs[i] = r.await()
 			}
 		})
 	}
-	return errors.Join(w.Run(), errs[0], errs[1])
+	return errors.Join(w.Run(), errors.Join(errs...))
 }
 
 // How often the benchmarks do what they measure.
@@ -107,7 +123,7 @@ func (m *viaModel) stream(ctx context.Context, layer viaLayer, both bool, kind b
 	err = m.run(ctx, layer, both, func(r *viaRank) error {
 		began := r.w.Now()
 		for range n {
-			if err := r.request(kind, octets); err != nil {
+			if err := r.request(1-r.rank, kind, 0, octets); err != nil {
 				return err
 			}
 		}
@@ -123,7 +139,7 @@ func (m *viaModel) blocking(ctx context.Context, layer viaLayer, both bool, kind
 	err = m.run(ctx, layer, both, func(r *viaRank) error {
 		began := r.w.Now()
 		for range viaRounds {
-			if err := errors.Join(r.request(kind, octets), r.sync()); err != nil {
+			if err := errors.Join(r.request(1-r.rank, kind, 0, octets), r.sync()); err != nil {
 				return err
 			}
 		}
@@ -146,7 +162,7 @@ func (m *viaModel) measureVIALogP(ctx context.Context) (l viaLogP, err error) {
 	err = m.run(ctx, m.amvia(), false, func(r *viaRank) error {
 		for range 2 { // an idle card, the second time
 			began := r.w.Now()
-			if err := r.request(viaPut, 4); err != nil {
+			if err := r.request(1-r.rank, viaPut, 0, 4); err != nil {
 				return err
 			}
 			l.send = micro(time.Duration(r.w.Now() - began))
@@ -159,7 +175,7 @@ func (m *viaModel) measureVIALogP(ctx context.Context) (l viaLogP, err error) {
 		}
 		began := r.w.Now()
 		for range viaBurst {
-			if err := r.request(viaPut, 4); err != nil {
+			if err := r.request(1-r.rank, viaPut, 0, 4); err != nil {
 				return err
 			}
 			l.issued = append(l.issued, micro(time.Duration(r.w.Now()-began)))

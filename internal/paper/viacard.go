@@ -14,14 +14,16 @@ import (
 // the host's memory, then the descriptor's status. Its work is in the costs.
 type viaProgram struct {
 	c     *myrinet.Card
-	host  *viaHost
+	node  *viaNode
 	costs viaCosts
 
 	state   func() bool // what is to be done next; it reports false if it has to wait
 	staging []byte      // what is fetched
 	packet  []byte
-	sending []byte // the message
-	in      myrinet.Received
+	vi      *viaVI   // whose message is sent
+	sending []byte   // the message
+	waiting [][]byte // what has come, in order
+	in      []byte   // of these, the message that is delivered
 }
 
 // viaCosts are what the program's steps take, in cycles of the card's processor.
@@ -34,7 +36,7 @@ const (
 	viaDescriptor = 64 // octets of a descriptor
 	viaStatus     = 16 // of what is written back
 	viaLongest    = 4096 + viaHead
-	viaBuffers    = 200 // that packets come into: more than credits let be under way, so that no packet blocks
+	viaBuffers    = 200 // that packets come into
 	viaType       = 3
 )
 
@@ -57,8 +59,13 @@ func (p *viaProgram) Load(c *myrinet.Card) error {
 	return nil
 }
 
-// Step implements myrinet.Program.
+// Step implements myrinet.Program. What has come is put aside at once, so that no packet
+// blocks: the credits of all processes bound how much there is, and not the card's memory.
 func (p *viaProgram) Step(int64) int64 {
+	for r, ok := p.c.Receive(); ok; r, ok = p.c.Receive() {
+		p.waiting = append(p.waiting, append([]byte(nil), r.Payload...))
+		p.c.Post(r.Buffer)
+	}
 	for p.state() {
 	}
 	return transport.Forever
@@ -68,21 +75,20 @@ func (p *viaProgram) Step(int64) int64 {
 func (p *viaProgram) idle() bool {
 	if page := p.c.Rung(); page != nil {
 		p.c.Work(p.costs.Scan * len(p.c.Pages()))
-		vi, isSend := p.host.answer(page)
+		vi, isSend := p.node.answer(page)
 		p.c.Fetch(p.staging[:viaDescriptor], vi.descriptor[:])
 		p.state = p.posted
 		if isSend {
-			p.sending, p.state = vi.take(), p.described
+			p.vi, p.sending, p.state = vi, vi.take(), p.described
 		}
 		return false
 	}
-	r, ok := p.c.Receive()
-	if !ok {
+	if len(p.waiting) == 0 {
 		return false
 	}
-	p.in, p.state = r, p.delivered
+	p.in, p.waiting, p.state = p.waiting[0], p.waiting[1:], p.delivered
 	p.c.Work(p.costs.Scan*len(p.c.Pages()) + p.costs.Receive)
-	p.c.Transfer(len(r.Payload), func() { p.host.buffer = append(p.host.buffer[:0], p.in.Payload...) })
+	p.c.Transfer(len(p.in), nil)
 	return false
 }
 
@@ -110,7 +116,7 @@ func (p *viaProgram) fetched() bool {
 	if p.c.Transferring() {
 		return false
 	}
-	p.c.Send(myrinet.AppendPacket(p.packet[:0], nil, viaType, p.staging[:len(p.sending)]))
+	p.c.Send(myrinet.AppendPacket(p.packet[:0], p.vi.route, viaType, p.staging[:len(p.sending)]))
 	p.state = p.sent
 	return false
 }
@@ -128,8 +134,7 @@ func (p *viaProgram) delivered() bool {
 	if p.c.Transferring() {
 		return false
 	}
-	p.c.Post(p.in.Buffer)
-	p.c.Transfer(viaStatus, func() { p.host.complete() })
+	p.c.Transfer(viaStatus, func() { p.node.complete(p.in) })
 	p.state = p.posted
 	return false
 }

@@ -10,22 +10,29 @@ import (
 	"github.com/bobnet-go/bobnet/transport/sim"
 )
 
-// viaHost is the process of a host, its VIs to the other host, and their completion queue.
-// What its processor does takes time that it sleeps.
+// viaNode is a host: a card, and the processes that share it.
+type viaNode struct {
+	card  *myrinet.Card
+	doors map[*myrinet.Page]*viaVI // by either of their doorbells
+	procs map[int]*viaHost         // by rank
+}
+
+// viaHost is a process of a host, its VIs to those of the other hosts, and their completion
+// queue. What its processor does takes time that it sleeps.
 type viaHost struct {
 	w     *sim.World
-	card  *myrinet.Card
+	node  *viaNode
+	rank  int
 	wait  *sim.Waiter
-	vis   []*viaVI
-	queue [][]byte // completions of receives: the messages
-	over  bool     // the process has done all that it was to do
-
-	buffer []byte // in which a message comes
+	vis   [][]*viaVI // to each rank of another host
+	queue [][]byte   // completions of receives: the messages
 }
 
 // viaVI is a VI: a doorbell for sends and one for receives, each a register that holds one
 // token until the card has taken it.
 type viaVI struct {
+	host          *viaHost
+	route         myrinet.Route // to the other end
 	descriptor    [viaDescriptor]byte
 	sends         [][]byte
 	send, receive *myrinet.Page
@@ -33,8 +40,13 @@ type viaVI struct {
 	receiveRung   bool
 }
 
-// viaHead is the least of a message that names a VI.
-const viaHead = 12
+// A message begins with the number of its VI, its kind, its sender's rank and its
+// receiver's, and has two words behind these. viaHead is its least.
+const (
+	viaHead = 12
+	viaFrom = 2
+	viaTo   = 3
+)
 
 // take returns the message that was posted first.
 func (v *viaVI) take() []byte {
@@ -43,71 +55,95 @@ func (v *viaVI) take() []byte {
 	return m
 }
 
-// viaPair makes two hosts with so many VIs between them.
-func viaPair(w *sim.World, m *viaModel, vis int) ([2]*viaHost, error) {
-	var hosts [2]*viaHost
-	var ports [2]*myrinet.Port
-	f, err := myrinet.New(w, myrinet.Options{Seed: 1})
+// viaCluster makes the hosts of so many processes, perNode on each, with VIs between all
+// that are not on the same host. Two hosts are joined by a cable, more by a switch.
+func viaCluster(w *sim.World, m *viaModel, vis, procs, perNode int) ([]*viaHost, error) {
+	nodes := (procs + perNode - 1) / perNode
+	f, err := myrinet.New(w, myrinet.Options{Seed: 1, Ports: max(2, nodes)})
 	if err != nil {
-		return hosts, err
+		return nil, err
 	}
-	for i := range hosts {
-		h := &viaHost{w: w, wait: w.Waiter()}
-		hosts[i] = h
-		if h.card, err = myrinet.NewCard(w, myrinet.CardConfig{Timing: m.timing, SRAM: 1 << 20}); err != nil {
-			return hosts, err
+	route := func(int, int) myrinet.Route { return nil }
+	var crossbar *myrinet.Switch
+	if nodes > 2 {
+		crossbar = f.Switch("switch")
+		route = func(from, to int) myrinet.Route { return myrinet.Route{int8(to - from)} }
+	}
+	var hosts []*viaHost
+	var ports []*myrinet.Port
+	for i := range nodes {
+		n := &viaNode{doors: map[*myrinet.Page]*viaVI{}, procs: map[int]*viaHost{}}
+		if n.card, err = myrinet.NewCard(w, myrinet.CardConfig{Timing: m.timing, SRAM: 1 << 20, PageSize: 64}); err != nil {
+			return nil, err
 		}
-		ports[i] = f.Host(fmt.Sprint("host ", i), h.card)
-		if err := h.card.Plug(ports[i]); err != nil {
-			return hosts, err
+		for range min(perNode, procs-i*perNode) {
+			h := &viaHost{w: w, node: n, rank: len(hosts), wait: w.Waiter(), vis: make([][]*viaVI, procs)}
+			n.procs[h.rank] = h
+			hosts = append(hosts, h)
+			if err := h.open(vis, func(to int) (bool, myrinet.Route) { return to/perNode != i, route(i, to/perNode) }); err != nil {
+				return nil, err
+			}
+		}
+		port := f.Host(fmt.Sprint("host ", i), n.card)
+		ports = append(ports, port)
+		if err := errors.Join(n.card.Plug(port), n.card.Load(&viaProgram{node: n, costs: m.costs})); err != nil {
+			return nil, err
+		}
+		if crossbar != nil {
+			if _, err := f.Join(port, crossbar.Port(i)); err != nil {
+				return nil, err
+			}
+		}
+	}
+	if nodes == 2 {
+		_, err = f.Join(ports[0], ports[1])
+	}
+	return hosts, err
+}
+
+// open opens so many VIs to each rank that path has a route to.
+func (h *viaHost) open(vis int, path func(to int) (bool, myrinet.Route)) error {
+	for to := range h.vis {
+		is, route := path(to)
+		if !is {
+			continue
 		}
 		for n := range vis {
-			vi := new(viaVI)
-			send, err := h.card.OpenPage(fmt.Sprint("sends of VI ", n))
-			receive, err2 := h.card.OpenPage(fmt.Sprint("receives of VI ", n))
+			send, err := h.node.card.OpenPage(fmt.Sprintf("sends of VI %d of %d to %d", n, h.rank, to))
+			receive, err2 := h.node.card.OpenPage(fmt.Sprintf("receives of VI %d of %d to %d", n, h.rank, to))
 			if err := errors.Join(err, err2); err != nil {
-				return hosts, err
+				return err
 			}
-			vi.send, vi.receive = send, receive
-			h.vis = append(h.vis, vi)
+			vi := &viaVI{host: h, route: route, send: send, receive: receive}
+			h.node.doors[send], h.node.doors[receive] = vi, vi
+			h.vis[to] = append(h.vis[to], vi)
 		}
 	}
-	if _, err := f.Join(ports[0], ports[1]); err != nil {
-		return hosts, err
-	}
-	for _, h := range hosts {
-		if err := h.card.Load(&viaProgram{host: h, costs: m.costs}); err != nil {
-			return hosts, err
-		}
-	}
-	return hosts, nil
+	return nil
 }
 
 // answer takes the token of a doorbell.
-func (h *viaHost) answer(page *myrinet.Page) (vi *viaVI, isSend bool) {
-	h.wait.Wake()
-	for _, vi := range h.vis {
-		switch page {
-		case vi.send:
-			vi.sendRung = false
-			return vi, true
-		case vi.receive:
-			vi.receiveRung = false
-			return vi, false
-		}
+func (n *viaNode) answer(page *myrinet.Page) (vi *viaVI, isSend bool) {
+	vi = n.doors[page]
+	vi.host.wait.Wake()
+	if isSend = page == vi.send; isSend {
+		vi.sendRung = false
+	} else {
+		vi.receiveRung = false
 	}
-	panic("paper: a doorbell of no VI")
+	return vi, isSend
 }
 
-// complete makes an entry in the completion queue.
-func (h *viaHost) complete() {
-	h.queue = append(h.queue, append([]byte(nil), h.buffer...))
+// complete makes an entry in the completion queue of the process that a message is for.
+func (n *viaNode) complete(message []byte) {
+	h := n.procs[int(message[viaTo])]
+	h.queue = append(h.queue, message)
 	h.wait.Wake()
 }
 
 // works has the processor be busy, and pays what access to the card has cost it.
 func (h *viaHost) works(d time.Duration) error {
-	if d += time.Duration(h.card.TakeDebt()); d == 0 {
+	if d += time.Duration(h.node.card.TakeDebt()); d == 0 {
 		return nil
 	}
 	return h.w.Sleep(d)
@@ -117,8 +153,7 @@ func (h *viaHost) works(d time.Duration) error {
 func (h *viaHost) sleep() error { return h.wait.Wait(transport.Forever) }
 
 // post posts a send. It waits until the card has taken the token before.
-func (h *viaHost) post(vi int, m []byte) error {
-	v := h.vis[vi]
+func (h *viaHost) post(v *viaVI, m []byte) error {
 	for v.sendRung {
 		if err := h.sleep(); err != nil {
 			return err
@@ -131,8 +166,7 @@ func (h *viaHost) post(vi int, m []byte) error {
 }
 
 // repost posts a receive again, in the same way.
-func (h *viaHost) repost(vi int) error {
-	v := h.vis[vi]
+func (h *viaHost) repost(v *viaVI) error {
 	for v.receiveRung {
 		if err := h.sleep(); err != nil {
 			return err

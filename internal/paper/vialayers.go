@@ -4,6 +4,8 @@ import (
 	"encoding/binary"
 	"slices"
 	"time"
+
+	"github.com/bobnet-go/bobnet/internal/paper/skeleton"
 )
 
 // viaLayer is how Split-C, or a benchmark, uses the VIs between two processes: the paper's
@@ -18,15 +20,21 @@ type viaLayer struct {
 	replies bool   // a store has one, too
 	counted bool   // messages are numbered, and each says how many requests have been processed
 	bare    bool   // the host's routines take no time: VIA without a layer
+	shared  bool   // processes of a host reach each other's memory
 	poll    time.Duration
 }
 
-// Kinds of messages. Those from viaReply on are replies.
+// Kinds of messages. Those up to viaAdd are answered over all layers; those from viaReply on
+// are replies, the last of which only gives credits back.
 const (
 	viaGet = iota
 	viaPut
-	viaStore
+	viaAdd
+	viaStore // and what is stored to tell the other process something: a skeleton's requests
+	viaUp
+	viaDown
 	viaReply
+	viaAdded // the answer to an addition
 	viaNoOp
 )
 
@@ -43,8 +51,10 @@ type viaRank struct {
 	*viaHost
 	m           *viaModel
 	layer       viaLayer
-	channels    [2]viaChannel
-	outstanding int // gets and puts
+	channels    [][2]viaChannel // to each rank
+	outstanding int             // gets and puts
+	program     *skeleton.Rank  // that runs, if one does
+	others      []*viaRank      // by rank
 }
 
 // Short and medium messages.
@@ -60,11 +70,11 @@ func channelOf(n int) int {
 	return viaShort
 }
 
-// request asks for n octets, or to write them. It takes in what has come, and waits for a
-// credit.
-func (r *viaRank) request(kind byte, n int) error {
+// request asks a rank for n octets, or to write them. It takes in what has come, and waits
+// for a credit.
+func (r *viaRank) request(to int, kind byte, value int32, n int) error {
 	vi := channelOf(n)
-	c := &r.channels[vi]
+	c := &r.channels[to][vi]
 	if err := r.take(); err != nil {
 		return err
 	}
@@ -74,34 +84,44 @@ func (r *viaRank) request(kind byte, n int) error {
 		}
 	}
 	c.sent++
-	if kind != viaStore {
+	if kind < viaAdd {
 		r.outstanding++
 	}
 	carried := n
 	if kind == viaGet {
 		carried = 0
 	}
-	return r.send(vi, kind, n, carried)
+	return r.send(to, vi, kind, value, n, carried)
 }
 
-// send sends a message with so many octets of data, about n.
-func (r *viaRank) send(vi int, kind byte, n, carried int) error {
+// send sends a message with so many octets of data, about n. Over unreliable VIA each says
+// how many requests have been processed; elsewhere a reply gives one credit back, and a
+// special message as many as are due.
+func (r *viaRank) send(to, vi int, kind byte, value int32, n, carried int) error {
 	if !r.layer.bare {
 		if err := r.works(r.m.send + r.m.copies(carried)); err != nil {
 			return err
 		}
 	}
+	c := &r.channels[to][vi]
 	m := make([]byte, max(viaHead+carried, r.layer.least))
-	c := &r.channels[vi]
-	m[0], m[1] = byte(vi), kind
+	m[0], m[1], m[viaFrom], m[viaTo] = byte(vi), kind, byte(r.rank), byte(to)
 	binary.LittleEndian.PutUint32(m[4:], uint32(n))
-	if r.layer.counted {
-		binary.LittleEndian.PutUint32(m[8:], uint32(c.processed))
-	} else {
-		binary.LittleEndian.PutUint32(m[8:], uint32(c.processed-c.told))
+	word := 0
+	switch {
+	case r.layer.counted:
+		word, c.told = c.processed, c.processed
+	case kind == viaReply || kind == viaAdded:
+		word = 1
+		c.told++
+	case kind == viaNoOp:
+		word, c.told = c.processed-c.told, c.processed
 	}
-	c.told = c.processed
-	return r.post(vi, m)
+	binary.LittleEndian.PutUint32(m[8:], uint32(word))
+	if carried >= 4 {
+		binary.LittleEndian.PutUint32(m[viaHead:], uint32(value))
+	}
+	return r.post(r.vis[to][vi], m)
 }
 
 // take polls: of all that has come, the first reply and the first request are handled.
@@ -161,33 +181,52 @@ func (r *viaRank) handle(m []byte) error {
 			return err
 		}
 	}
-	vi, kind, n, word := int(m[0]), m[1], int(binary.LittleEndian.Uint32(m[4:])), int(binary.LittleEndian.Uint32(m[8:]))
-	c := &r.channels[vi]
+	vi, kind, from, n := int(m[0]), m[1], int(m[viaFrom]), int(binary.LittleEndian.Uint32(m[4:]))
+	word, value := int(binary.LittleEndian.Uint32(m[8:])), int32(0)
+	if len(m) >= viaHead+4 {
+		value = int32(binary.LittleEndian.Uint32(m[viaHead:]))
+	}
+	c := &r.channels[from][vi]
 	if r.layer.counted {
-		c.back = word
+		c.back = max(c.back, word)
 	} else {
 		c.back += word
 	}
-	var err error
-	switch {
-	case kind == viaReply:
-		r.outstanding = max(0, r.outstanding-1)
-	case kind == viaNoOp:
-	case kind == viaStore && !r.layer.replies:
-		c.processed++
-		if c.processed-c.told >= r.layer.credits[vi]/4 {
-			err = r.send(vi, viaNoOp, 0, 0)
-		}
-	default:
-		c.processed++
-		carried := 0
-		if kind == viaGet {
-			carried = n
-		}
-		err = r.send(vi, viaReply, n, carried)
-	}
+	err := r.serve(c, from, vi, kind, value, n)
 	if err != nil {
 		return err
 	}
-	return r.repost(vi)
+	return r.repost(r.vis[from][vi])
+}
+
+// serve does what a message is for, and answers it as the layer does.
+func (r *viaRank) serve(c *viaChannel, from, vi int, kind byte, value int32, n int) error {
+	switch {
+	case kind == viaReply:
+		r.outstanding = max(0, r.outstanding-1)
+		return nil
+	case kind == viaAdded:
+		r.program.Answered(value)
+		return nil
+	case kind == viaNoOp:
+		return nil
+	}
+	c.processed++
+	var answer int32
+	if r.program != nil {
+		answer = r.program.Arrived(skeletonKinds[kind], value, n)
+	}
+	if kind >= viaStore && !r.layer.replies {
+		if c.processed-c.told >= r.layer.credits[vi]/4 {
+			return r.send(from, vi, viaNoOp, 0, 0, 0)
+		}
+		return nil
+	}
+	switch kind {
+	case viaGet:
+		return r.send(from, vi, viaReply, 0, n, n)
+	case viaAdd:
+		return r.send(from, vi, viaAdded, answer, n, n)
+	}
+	return r.send(from, vi, viaReply, 0, n, 0)
 }

@@ -1,0 +1,75 @@
+package skeleton
+
+import "math/bits"
+
+// FFT3D is the Fourier transform of a cube of N points a side, a power of two, of 16 octets
+// each.
+type FFT3D struct{ N int }
+
+// Run is one rank's part: it transforms its planes, stores the rows of each to the ranks
+// that go on with them, and transforms the lines of its rows.
+func (a FFT3D) Run(r *Rank) error {
+	line := 5 * a.N * (bits.Len(uint(a.N)) - 1) // as such transforms are commonly counted
+	lo, hi := share(a.N, r.ranks, r.me)
+	mine := hi - lo
+	for range mine {
+		if err := r.link.Compute(2 * a.N * line); err != nil {
+			return err
+		}
+		for i := 1; i < r.ranks; i++ {
+			to := (r.me + i) % r.ranks
+			lo, hi := share(a.N, r.ranks, to)
+			if err := r.store(to, 1, 16*(hi-lo)*a.N); err != nil {
+				return err
+			}
+		}
+	}
+	if err := r.storeSync(16 * (a.N - mine) * mine * a.N); err != nil {
+		return err
+	}
+	if err := r.link.Compute(mine * a.N * line); err != nil {
+		return err
+	}
+	return r.Barrier()
+}
+
+// CG is the method of conjugate gradients: N rows of Row elements beside the diagonal.
+type CG struct{ N, Row, Steps int }
+
+// Run is one rank's part: in each step it stores its rows of the direction to all others,
+// multiplies, and takes part in two sums.
+func (a CG) Run(r *Rank) error {
+	lo, hi := share(a.N, r.ranks, r.me)
+	mine := hi - lo
+	if err := r.Barrier(); err != nil { // the first sum
+		return err
+	}
+	for range a.Steps {
+		for i := 1; i < r.ranks; i++ {
+			if err := r.store((r.me+i)%r.ranks, 1, 8*mine); err != nil {
+				return err
+			}
+		}
+		if err := r.storeSync(8 * (a.N - mine)); err != nil {
+			return err
+		}
+		// The product of matrix and direction, and that of two vectors.
+		if err := r.link.Compute(2*mine*(a.Row+1) + 2*mine); err != nil {
+			return err
+		}
+		if err := r.Barrier(); err != nil {
+			return err
+		}
+		// Solution and residual move; the residual's square, and then the next direction.
+		if err := r.link.Compute(6 * mine); err != nil {
+			return err
+		}
+		if err := r.Barrier(); err != nil {
+			return err
+		}
+		if err := r.link.Compute(2 * mine); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,79 @@
+package paper
+
+import (
+	"context"
+	"time"
+
+	"github.com/bobnet-go/bobnet/internal/paper/skeleton"
+)
+
+// viaLink has a skeleton's requests carried by the messages of a layer, or, to a process of
+// the same host that shares its memory, by loads and stores.
+type viaLink struct{ *viaRank }
+
+// The messages that carry a skeleton's requests, and back.
+var (
+	viaKinds      = map[skeleton.Kind]byte{skeleton.Store: viaStore, skeleton.Up: viaUp, skeleton.Down: viaDown, skeleton.Add: viaAdd}
+	skeletonKinds = map[byte]skeleton.Kind{viaStore: skeleton.Store, viaUp: skeleton.Up, viaDown: skeleton.Down, viaAdd: skeleton.Add}
+)
+
+// Request implements skeleton.Link.
+func (l viaLink) Request(to int, kind skeleton.Kind, value int32, octets int) error {
+	if len(l.vis[to]) > 0 {
+		return l.request(to, viaKinds[kind], value, octets)
+	}
+	if err := l.works(l.m.local(octets)); err != nil {
+		return err
+	}
+	other := l.others[to]
+	answer := other.program.Arrived(kind, value, octets)
+	other.wait.Wake()
+	if kind == skeleton.Add {
+		l.program.Answered(answer)
+	}
+	return nil
+}
+
+// Await implements skeleton.Link.
+func (l viaLink) Await() error { return l.await() }
+
+// Poll implements skeleton.Link.
+func (l viaLink) Poll() error {
+	for len(l.queue) > 0 {
+		if err := l.take(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Compute implements skeleton.Link.
+func (l viaLink) Compute(operations int) error {
+	return l.works(arithmetic(operations, l.m.clock))
+}
+
+// Segment implements skeleton.Link.
+func (l viaLink) Segment() int { return viaSegment }
+
+// local is how long the processor takes to store so many octets into a memory that it
+// shares.
+func (m *viaModel) local(octets int) time.Duration {
+	return sharedStore + time.Duration(float64(octets)/sharedRate*1e9)
+}
+
+// apply has so many processes run an application over a layer, and returns for how long
+// they do, from when all are there.
+func (m *viaModel) apply(ctx context.Context, layer viaLayer, procs int, app application) (d time.Duration, err error) {
+	var began, ended int64
+	err = m.cluster(ctx, layer, procs, func(r *viaRank) error {
+		r.program = skeleton.New(viaLink{r}, r.rank, procs)
+		if err := r.program.Barrier(); err != nil {
+			return err
+		}
+		began = max(began, r.w.Now())
+		err := app.Run(r.program)
+		ended = max(ended, r.w.Now())
+		return err
+	})
+	return time.Duration(ended - began), err
+}
