@@ -181,12 +181,19 @@ func (c *Collector) Describe(ch chan<- *prometheus.Desc) {
 }
 
 // Collect implements prometheus.Collector.
-func (c *Collector) Collect(ch chan<- prometheus.Metric) {
+func (c *Collector) Collect(ch chan<- prometheus.Metric) { c.collect(ch, c.maxVIs, false) }
+
+// collect is Collect with so many VIs of a NIC one by one. For the agent NICs are left out of
+// which it asks itself.
+func (c *Collector) collect(ch chan<- prometheus.Metric, maxVIs int, forAgent bool) {
 	for _, n := range c.nics.list() {
+		if forAgent && leased(n.it) {
+			continue
+		}
 		s := n.it.Snapshot()
 		a := &s.Attributes
 		port := strconv.Itoa(int(a.Addr.Port)) + c.nics.distinct(n, fmt.Sprint(a.Name, " ", a.Addr.Port))
-		c.collectNIC(ch, &s, port)
+		c.collectNIC(ch, &s, port, maxVIs)
 		c.collectSeal(ch, n.it, a.Name, port)
 	}
 	if comm := c.rankComm(); comm != nil {
@@ -224,8 +231,8 @@ func counter(desc *prometheus.Desc, n uint64, labels ...string) prometheus.Metri
 	return prometheus.MustNewConstMetric(desc, prometheus.CounterValue, float64(n), labels...)
 }
 
-// collectNIC exports a NIC under the label port.
-func (c *Collector) collectNIC(ch chan<- prometheus.Metric, s *vipl.Snapshot, port string) {
+// collectNIC exports a NIC under the label port, and so many of its VIs one by one.
+func (c *Collector) collectNIC(ch chan<- prometheus.Metric, s *vipl.Snapshot, port string, maxVIs int) {
 	a := &s.Attributes
 	name := a.Name
 	emit(ch, c.nic, nicFields, s, name, port)
@@ -240,9 +247,12 @@ func (c *Collector) collectNIC(ch chan<- prometheus.Metric, s *vipl.Snapshot, po
 		ch <- counter(c.lost, linkDrops[i].value(&s.Link), name, port, linkDrops[i].name)
 	}
 	var rest vipl.VISnapshot
+	if s.Rest != nil {
+		rest = *s.Rest
+	}
 	for i := range s.VIs {
 		v := &s.VIs[i]
-		if i >= c.maxVIs {
+		if i >= maxVIs {
 			rest.Add(v)
 			continue
 		}
@@ -254,7 +264,7 @@ func (c *Collector) collectNIC(ch chan<- prometheus.Metric, s *vipl.Snapshot, po
 		}
 		ch <- prometheus.MustNewConstMetric(c.viInfo, prometheus.GaugeValue, 1, name, port, vi, remote, v.Level.String(), v.State.String())
 	}
-	if len(s.VIs) > c.maxVIs {
+	if len(s.VIs) > maxVIs || s.Rest != nil {
 		c.collectVI(ch, &rest, name, port, "other")
 	}
 }

@@ -54,6 +54,11 @@
 // fabric they say who has its memory, what its cable carries, and what the mapper has found.
 //
 //	defer c.DumpOnQuit(os.Stderr)()
+//
+// Where the node has an agent (bobnet agent), it shows both of all programs at one address that
+// tell it:
+//
+//	defer c.AnswerAgent()()
 package metrics
 
 //go:generate go test -run ^TestReference$ . -args -update

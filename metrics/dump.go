@@ -50,9 +50,12 @@ type Dump struct {
 }
 
 // Dump takes a snapshot of everything that c watches.
-func (c *Collector) Dump() *Dump {
+func (c *Collector) Dump() *Dump { return c.dump(c.nics.list()) }
+
+// dump is Dump with these NICs.
+func (c *Collector) dump(nics []*watched[NIC]) *Dump {
 	d := &Dump{Time: time.Now(), PID: os.Getpid()}
-	d.NICs = snapshots(d, "NIC", &c.nics, NIC.Snapshot)
+	d.NICs = snapshotsOf(d, "NIC", nics, NIC.Snapshot)
 	d.Nodes = snapshots(d, "node", &c.nodes, Node.Snapshot)
 	d.Processes = snapshots(d, "vmmc process", &c.processes, Process.Snapshot)
 	d.Worlds = snapshots(d, "split-c process", &c.worlds, World.Snapshot)
@@ -62,7 +65,7 @@ func (c *Collector) Dump() *Dump {
 	d.Tuns = snapshots(d, "tun", &c.tuns, Tun.Snapshot)
 	d.Cards = snapshots(d, "card", &c.cards, func(x anyCard) any { return x.state().whole })
 	if comm := c.rankComm(); comm != nil {
-		s, ok := within(func() rankState { return rankState{comm.Snapshot(), comm.Pending()} })
+		s, ok := within(dumpPatience, func() rankState { return rankState{comm.Snapshot(), comm.Pending()} })
 		if ok {
 			d.Rank, d.Stats = &s.Pending, &s.Stats
 		} else {
@@ -73,9 +76,13 @@ func (c *Collector) Dump() *Dump {
 }
 
 // snapshots returns those of all that is watched of a kind, and notes what does not answer.
-func snapshots[T comparable, S any](d *Dump, kind string, w *watching[T], of func(T) S) (all []S) {
-	for i, x := range w.list() {
-		if s, ok := within(func() S { return of(x.it) }); ok {
+func snapshots[T comparable, S any](d *Dump, kind string, w *watching[T], of func(T) S) []S {
+	return snapshotsOf(d, kind, w.list(), of)
+}
+
+func snapshotsOf[T comparable, S any](d *Dump, kind string, list []*watched[T], of func(T) S) (all []S) {
+	for i, x := range list {
+		if s, ok := within(dumpPatience, func() S { return of(x.it) }); ok {
 			all = append(all, s)
 		} else {
 			d.stuck(fmt.Sprintf("%s %d", kind, i))
@@ -88,14 +95,14 @@ func (d *Dump) stuck(what string) {
 	d.Stuck = append(d.Stuck, fmt.Sprintf("%s does not answer: its lock has been held for %v; the goroutines' stacks say by whom", what, dumpPatience))
 }
 
-// within returns what f returns, unless that takes longer than dumpPatience.
-func within[T any](f func() T) (result T, ok bool) {
+// within returns what f returns, unless that takes longer than patience.
+func within[T any](patience time.Duration, f func() T) (result T, ok bool) {
 	ch := make(chan T, 1)
 	go func() { ch <- f() }()
 	select {
 	case result = <-ch:
 		return result, true
-	case <-time.After(dumpPatience):
+	case <-time.After(patience):
 		return result, false
 	}
 }

@@ -1,6 +1,7 @@
 package metrics
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -75,6 +76,15 @@ func Metrics() map[string][]Metric {
 			of = "server of remote procedures"
 		}
 		all[of] = append(all[of], Metric{f.name, f.help, kindName(f.gauge), f.labels})
+	}
+	return all
+}
+
+// Exported returns what is taken of programs by an agent: help, type and labels.
+func Exported() map[string]string {
+	all := map[string]string{}
+	for name, f := range exported() {
+		all[name] = fmt.Sprint(f.help, kindName(f.gauge), f.labels)
 	}
 	return all
 }

@@ -78,7 +78,7 @@ var nicFields = []field[vipl.Snapshot]{
 	{"bobnet_nic_transmit_too_long_frames_total", "Frames that the link refused for good although shorter ones passed.", false, func(s *vipl.Snapshot) float64 { return float64(s.TxTooLong) }},
 	{"bobnet_nic_completion_queue_overruns_total", "Completion queue entries lost because the queue was full.", false, func(s *vipl.Snapshot) float64 { return float64(s.CQOverruns) }},
 	{"bobnet_nic_connection_failures_total", "Connections that this side ended because of an error.", false, func(s *vipl.Snapshot) float64 { return float64(s.Failures) }},
-	{"bobnet_nic_virtual_interfaces", "VIs that exist.", true, func(s *vipl.Snapshot) float64 { return float64(len(s.VIs)) }},
+	{"bobnet_nic_virtual_interfaces", "VIs that exist.", true, func(s *vipl.Snapshot) float64 { return float64(len(s.VIs) + s.Others) }},
 	{"bobnet_nic_memory_regions", "Registered memory regions.", true, func(s *vipl.Snapshot) float64 { return float64(s.Regions) }},
 	{"bobnet_nic_memory_bytes", "Bytes in registered memory regions.", true, func(s *vipl.Snapshot) float64 { return float64(s.RegionBytes) }},
 	{"bobnet_nic_mtu_bytes", "Largest frame without its Ethernet header.", true, func(s *vipl.Snapshot) float64 { return float64(s.Attributes.NativeMTU) }},

@@ -49,12 +49,15 @@ times the longest.
 const referenceAgent = `
 ## Of the node's agent
 
-` + "`" + `bobnet agent --metrics ADDR` + "`" + ` serves the metrics of the NICs of all programs that have its sockets, with
-three labels more: ` + "`" + `program` + "`" + `, ` + "`" + `pid` + "`" + ` and ` + "`" + `uid` + "`" + `. One more is its own, for each of these NICs:
+` + "`" + `bobnet agent --metrics ADDR` + "`" + ` serves the metrics of all programs of the node that tell it (` + "`" + `Collector.AnswerAgent` + "`" + `, as
+the commands and examples here do), and those of all NICs that have its sockets, with three labels more: ` + "`" + `program` + "`" + `,
+` + "`" + `pid` + "`" + ` and ` + "`" + `uid` + "`" + `. A second collector of a process has ` + "`" + `#2` + "`" + ` behind its ` + "`" + `pid` + "`" + `, as has a second process whose number the agent
+cannot see. Of a NIC the first 8 VIs have series of their own, or none if 256 KiB do not hold all that a program
+says. One more metric is the agent's own:
 
 | metric | type | labels | meaning |
 | --- | --- | --- | --- |
-| ` + "`" + `bobnet_agent_program_answers` + "`" + ` | gauge | program, pid, uid, interface, port | Whether a link of a program that has the agent's sockets says how it is, in time: 1 or 0. |
+| ` + "`" + `bobnet_agent_program_answers` + "`" + ` | gauge | program, pid, uid, interface, port | Whether a program says how it is, in time: 1 or 0. With an interface and a port it is a link that has the agent's sockets, without it is the program as a whole. |
 `
 
 // TestReference: docs/metrics.md says what the code exports.

@@ -1,6 +1,8 @@
 package metrics
 
 import (
+	"bytes"
+	"fmt"
 	"strconv"
 
 	"github.com/bobnet-go/bobnet/transport/myrinet"
@@ -65,7 +67,21 @@ func (c *SwitchCollector) Describe(ch chan<- *prometheus.Desc) {
 }
 
 // Collect implements prometheus.Collector. Ports without a cable have no series.
-func (c *SwitchCollector) Collect(ch chan<- prometheus.Metric) {
+func (c *SwitchCollector) Collect(ch chan<- prometheus.Metric) { c.collect(ch, 0, false) }
+
+// AnswerAgent has the node's agent told the metrics and the dump of the switch, as that of
+// Collector.
+func (c *SwitchCollector) AnswerAgent() (stop func()) {
+	return answerAgent(c, func() []byte {
+		var b bytes.Buffer
+		fmt.Fprintf(&b, "switch %v\n", c.of)
+		myrinet.WriteLivePorts(&b, c.of.Ports()) // a buffer takes everything
+		return b.Bytes()
+	})
+}
+
+// collect is Collect: a switch has no VIs, and no NIC.
+func (c *SwitchCollector) collect(ch chan<- prometheus.Metric, _ int, _ bool) {
 	for _, p := range c.of.Ports() {
 		if p.Interface != "" {
 			emit(ch, c.descs, switchFields, &p, c.of.String(), strconv.Itoa(p.Port), p.Interface)

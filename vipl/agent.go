@@ -40,5 +40,23 @@ func (n *NIC) answerAgent() {
 	if !ok || link.Lease() == nil {
 		return
 	}
-	link.Lease().Answer(func() ([]byte, error) { return json.Marshal(n.Snapshot()) })
+	link.Lease().Answer(func(what string) ([]byte, error) {
+		if what != agent.Snapshot {
+			return nil, errors.ErrUnsupported
+		}
+		s := n.Snapshot()
+		return s.within(agent.MaxAnswer)
+	})
+}
+
+// within returns the snapshot as JSON of at most so many bytes. If all VIs do not fit, half of
+// them are left out, and so on.
+func (s *Snapshot) within(size int) ([]byte, error) {
+	for {
+		body, err := json.Marshal(s)
+		if err != nil || len(body) <= size || len(s.VIs) == 0 {
+			return body, err
+		}
+		s.leaveOut(len(s.VIs) / 2)
+	}
 }

@@ -103,6 +103,9 @@ func (s *Snapshot) writeVIs(b *bytes.Buffer) {
 		v.writeLine(t)
 	}
 	fmt.Fprintf(b, "\n  %s, %d of them idle\n", plural(len(s.VIs), "VI"), idle)
+	if s.Others > 0 {
+		fmt.Fprintf(b, "  and %d more, which are left out\n", s.Others)
+	}
 	t.Flush()
 	for _, line := range failures {
 		b.WriteString(line)

@@ -101,6 +101,22 @@ type Snapshot struct {
 	Names      []string // that the NIC answers for
 	// LinkErr is why the link fails at present, or is dead; empty if it works.
 	LinkErr string
+	// Others is how many VIs are left out of VIs, as where the node's agent is told of a NIC
+	// with many, and Rest is their sum, as Add has it; 0 and nil if none is.
+	Others int         `json:",omitempty"`
+	Rest   *VISnapshot `json:",omitempty"`
+}
+
+// leaveOut keeps some VIs, and adds up the others.
+func (s *Snapshot) leaveOut(keep int) {
+	if s.Rest == nil {
+		s.Rest = &VISnapshot{}
+	}
+	for i := keep; i < len(s.VIs); i++ {
+		s.Rest.Add(&s.VIs[i])
+		s.Others++
+	}
+	s.VIs = s.VIs[:keep]
 }
 
 // EngineSnapshot says who drives a NIC's engine and what that waits for.

@@ -26,7 +26,9 @@ No frame passes the agent. Its end changes nothing for programs that run: the so
 theirs, and they connect to the next agent by themselves. docs/security.md says what a
 program can do with such sockets, and what it cannot.
 
-SIGQUIT (Ctrl-\) prints what each program says of its NICs; so does --metrics ADDR.
+--metrics ADDR serves the metrics and the dumps of all programs of this node that tell the
+agent, as all that are part of Bobnet do, with its sockets or with their own, if the policy
+lets their user in; SIGQUIT (Ctrl-\) prints the dumps.
 It takes CAP_NET_RAW and CAP_NET_ADMIN, and Linux 5.16.`
 
 func newAgentCmd() *cobra.Command {
@@ -65,7 +67,7 @@ func newAgentCmd() *cobra.Command {
 	f.StringVar(&types, "ethertypes", fmt.Sprintf("%#04x", uint16(ethertype.Default)), "`numbers` of the EtherTypes that programs may use, with commas between them; those of IP and the like are refused")
 	f.IntVar(&cfg.MaxBlocks, "blocks", nodeagent.DefaultMaxBlocks, "`number` of blocks of 1024 ports that a user may have, one for each NIC")
 	f.BoolVar(&cfg.Unguarded, "unguarded", false, "do not have the kernel judge what programs send: they may send anything, and each frame costs less")
-	f.StringVar(&addr, "metrics", "", "serve the metrics of all these programs on this `address` (:port is localhost's): /metrics, and /debug/bobnet for people")
+	f.StringVar(&addr, "metrics", "", "serve the metrics of all programs that tell the agent on this `address` (:port is localhost's): /metrics, and /debug/bobnet for people")
 	return cmd
 }
 

@@ -79,8 +79,8 @@ func getInside(t *testing.T, p *vethtest.Pair, addr, path string) (page string) 
 }
 
 // TestAgent: programs of an ordinary user get their sockets from bobnet agent, which shows
-// the metrics of all, also to bobnet top, names one that does not answer, and dumps what they
-// say.
+// the metrics of all, also of one of root's that has sockets of its own, and of what is above
+// their NICs, also to bobnet top, names one that does not answer, and dumps what they say.
 func TestAgent(t *testing.T) {
 	bobnet, p := copyForAll(t), vethtest.New(t, 1500)
 	path := publicDir(t) + "/sock"
@@ -93,10 +93,10 @@ func TestAgent(t *testing.T) {
 	addr := said(`at=http://(\S+)/metrics`)[1]
 	said("^agent at " + path)
 	env := []string{agent.EnvPath + "=" + path}
-	var programs [2]*exec.Cmd
-	for i := range programs {
+	var programs [3]*exec.Cmd
+	for i, uid := range []uint32{nobody, nobody, 0} {
 		var daemon func(string) []string
-		daemon, programs[i] = background(t, p, nobody, env, bobnet, "daemon", "--iface", vethtest.Name, "--socket", fmt.Sprintf("@bobnet-test-%d-%d", os.Getpid(), i))
+		daemon, programs[i] = background(t, p, uid, env, bobnet, "daemon", "--iface", vethtest.Name, "--socket", fmt.Sprintf("@bobnet-test-%d-%d", os.Getpid(), i))
 		daemon("^daemon of node")
 	}
 	label := func(i, port int) string {
@@ -107,17 +107,32 @@ func TestAgent(t *testing.T) {
 	}
 	awaitPage(t, p, addr, "/metrics", answers(0, 1024, 1), answers(1, 2048, 1),
 		`bobnet_nic_transmit_frames_total{interface="bob0",`+label(0, 1024), `bobnet_nic_transmit_frames_total{interface="bob0",`+label(1, 2048))
+	own := fmt.Sprintf(`pid="%d",port="3072",program="bobnet",uid="0"}`, programs[2].Process.Pid)
+	awaitPage(t, p, addr, "/metrics", daemonOf(programs[0], nobody), daemonOf(programs[1], nobody), daemonOf(programs[2], 0), `bobnet_nic_transmit_frames_total{interface="bob0",`+own,
+		fmt.Sprintf(`bobnet_agent_program_answers{interface="",pid="%d",port="",program="bobnet",uid="0"} 1`, programs[2].Process.Pid))
+	if page := getInside(t, p, addr, "/metrics"); strings.Count(page, "\nbobnet_nic_mtu_bytes{") != len(programs) {
+		t.Errorf("not each NIC is there once:\n%s", page)
+	}
+	if page := getInside(t, p, addr, "/debug/bobnet"); strings.Count(page, "\n  NIC bob0 ") != len(programs) {
+		t.Errorf("not each NIC is dumped once:\n%s", page)
+	}
 	awaitTop(t, p, bobnet, addr, fmt.Sprintf("pid=%d,program=bobnet,uid=%d ", programs[0].Process.Pid, nobody), fmt.Sprintf("pid=%d,program=bobnet,uid=%d ", programs[1].Process.Pid, nobody),
-		" ring+agent", " 2 stations, ", "rates of ")
+		" ring+agent", " 3 stations, ", "rates of ")
 	if err := programs[0].Process.Signal(unix.SIGSTOP); err != nil {
 		t.Fatal(err)
 	}
-	awaitPage(t, p, addr, "/metrics", answers(0, 1024, 0), answers(1, 2048, 1))
-	awaitPage(t, p, addr, "/debug/bobnet", fmt.Sprintf("does not answer: bobnet (process %d of user %d, ports 1024..2047 of bob0)", programs[0].Process.Pid, nobody), "\nNIC bob0 ")
+	awaitPage(t, p, addr, "/metrics", answers(0, 1024, 0), answers(1, 2048, 1), daemonOf(programs[1], nobody))
+	awaitPage(t, p, addr, "/debug/bobnet", fmt.Sprintf("\nbobnet (process %d of user 0)\n  bobnet: process %[1]d at ", programs[2].Process.Pid), fmt.Sprintf("\nbobnet (process %d of user %d)\n", programs[1].Process.Pid, nobody), "\n  vmmc daemon of node ", fmt.Sprintf("does not answer: bobnet (process %d of user %d, ports 1024..2047 of bob0)", programs[0].Process.Pid, nobody), "\n  NIC bob0 ")
 	if err := server.Process.Signal(unix.SIGQUIT); err != nil {
 		t.Fatal(err)
 	}
-	said("^bobnet agent: 2 NICs")
+	said("^bobnet agent: 3 programs tell how they are, 2 NICs have its sockets")
+}
+
+// daemonOf is the beginning of the line in the metrics of an agent for the node of a program that
+// is a daemon.
+func daemonOf(program *exec.Cmd, uid uint32) string {
+	return fmt.Sprintf(`bobnet_daemon_processes{node="02:00:00:00:00:0a",pid="%d",program="bobnet",uid="%d"} 0`, program.Process.Pid, uid)
 }
 
 // awaitTop runs bobnet top on what is served at an address, with its output piped, until that

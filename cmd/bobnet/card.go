@@ -58,6 +58,7 @@ func runCard(ctx context.Context, cfg *share.Config, address string, out io.Writ
 		c.WatchCard(shown)
 	}
 	defer c.DumpOnQuit(os.Stderr)()
+	defer c.AnswerAgent()()
 	if address != "" {
 		server, err := metrics.Serve(address, c)
 		if err != nil {

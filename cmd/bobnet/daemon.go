@@ -53,13 +53,17 @@ func newDaemonCmd() *cobra.Command {
 	return cmd
 }
 
-// watchDaemon dumps the state of a daemon on SIGQUIT, and serves its metrics at addr if that is
+// watchDaemon dumps the state of a daemon on SIGQUIT, tells the node's agent of it, and serves its metrics at addr if that is
 // not empty, until stop is called.
 func watchDaemon(d *daemon.Daemon, addr string) (stop func(), err error) {
 	collector := metrics.NewCollector(nil)
 	collector.WatchDaemon(d)
 	collector.WatchNIC(d.NIC())
-	stop = collector.DumpOnQuit(os.Stderr)
+	dumps, answers := collector.DumpOnQuit(os.Stderr), collector.AnswerAgent()
+	stop = func() {
+		answers()
+		dumps()
+	}
 	if addr == "" {
 		return stop, nil
 	}

@@ -94,6 +94,7 @@ func demoRank(ctx context.Context, cfg heat.Config, picture, out string) (err er
 	collector := metrics.NewCollector(nil)
 	collector.WatchRank(comm)
 	defer collector.DumpOnQuit(os.Stderr)()
+	defer collector.AnswerAgent()()
 	enc := json.NewEncoder(os.Stdout)
 	if comm.Rank() == 0 {
 		if cfg.Initial, err = readPlate(picture); err != nil {

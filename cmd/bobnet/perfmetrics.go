@@ -7,12 +7,16 @@ import (
 	"github.com/bobnet-go/bobnet/metrics"
 )
 
-// watchFor dumps what perf or ping opens on SIGQUIT, and serves its metrics at
+// watchFor dumps what perf or ping opens on SIGQUIT, tells the node's agent of it, and serves its metrics at
 // addr if that is not empty, until done is called. perf's NICs come and go with
 // the samples.
 func watchFor(addr string) (watch perf.Watcher, done func(), err error) {
 	collector := metrics.NewCollector(nil)
-	done = collector.DumpOnQuit(os.Stderr)
+	dumps, answers := collector.DumpOnQuit(os.Stderr), collector.AnswerAgent()
+	done = func() {
+		answers()
+		dumps()
+	}
 	if addr != "" {
 		server, err := metrics.Serve(addr, collector)
 		if err != nil {

@@ -178,7 +178,7 @@ func listPorts(names []string) string {
 	return strings.Join(list, " ")
 }
 
-// serve shows the switch from outside: on SIGQUIT, and over HTTP if that was asked for.
+// serve shows the switch from outside: on SIGQUIT, to the node's agent, and over HTTP if that was asked for.
 func (c *switchCall) serve(sw *myrinet.LiveSwitch) (stop func(), err error) {
 	quits, done := make(chan os.Signal, 1), make(chan struct{})
 	signal.Notify(quits, unix.SIGQUIT)
@@ -192,7 +192,10 @@ func (c *switchCall) serve(sw *myrinet.LiveSwitch) (stop func(), err error) {
 			}
 		}
 	}()
+	collector := metrics.NewSwitchCollector(sw)
+	answers := collector.AnswerAgent()
 	stop = func() {
+		answers()
 		signal.Stop(quits)
 		close(done)
 	}
@@ -200,7 +203,7 @@ func (c *switchCall) serve(sw *myrinet.LiveSwitch) (stop func(), err error) {
 		return stop, nil
 	}
 	registry := prometheus.NewRegistry()
-	registry.MustRegister(metrics.NewSwitchCollector(sw))
+	registry.MustRegister(collector)
 	mux := http.NewServeMux()
 	mux.Handle("/metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{}))
 	mux.HandleFunc("GET /debug/bobnet", func(w http.ResponseWriter, r *http.Request) {

@@ -66,6 +66,7 @@ func runTun(cmd *cobra.Command, cfg *tun.Config, address string) error {
 	c.WatchTun(t)
 	c.WatchNIC(t.NIC())
 	defer c.DumpOnQuit(os.Stderr)()
+	defer c.AnswerAgent()()
 	if address != "" {
 		server, err := metrics.Serve(address, c)
 		if err != nil {

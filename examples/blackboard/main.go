@@ -95,6 +95,7 @@ func run(ctx context.Context) error {
 	defer closeProcess()
 	collector.WatchProcess(p)
 	defer collector.DumpOnQuit(os.Stderr)()
+	defer collector.AnswerAgent()()
 	if *addr != "" {
 		server, err := metrics.Serve(*addr, collector)
 		if err != nil {

@@ -94,6 +94,7 @@ func run(ctx context.Context) error {
 	defer closeNode()
 	collector.WatchNode(node)
 	defer collector.DumpOnQuit(os.Stderr)()
+	defer collector.AnswerAgent()()
 	if *addr != "" {
 		server, err := metrics.Serve(*addr, collector)
 		if err != nil {

@@ -67,6 +67,7 @@ func run(ctx context.Context) error {
 	collector := metrics.NewCollector(nil)
 	collector.WatchNIC(nic)
 	defer collector.DumpOnQuit(os.Stderr)()
+	defer collector.AnswerAgent()()
 	if *addr != "" {
 		server, err := metrics.Serve(*addr, collector)
 		if err != nil {

@@ -1,6 +1,6 @@
 // Package nodeagent is the node's agent, `bobnet agent`: it opens packet sockets for programs
 // that may not, by a policy, locks what they receive, has the kernel judge what they send, and
-// asks them how they are. Package transport/agent is the programs' side.
+// asks programs how they are. Package transport/agent is the programs' side.
 package nodeagent
 
 import (
@@ -88,7 +88,7 @@ func Listen(cfg Config) (*Server, error) {
 		return nil, err
 	}
 	s := &Server{cfg: cfg, held: map[block]uint32{}, programs: map[*Program]bool{}, conns: map[*net.UnixConn]bool{}}
-	s.limits.init(2 * cfg.MaxBlocks)
+	s.limits.init(4 * cfg.MaxBlocks) // for each block a link, and what its program tells; the rest tell without a block
 	var err error
 	if !cfg.Unguarded {
 		if s.guard, err = newGuard(rand.Uint32()); err != nil {
@@ -215,7 +215,11 @@ func (s *Server) serve(conn *net.UnixConn, cred *unix.Ucred) {
 		return
 	}
 	conn.SetDeadline(time.Time{})
-	s.cfg.Logger.Info("sockets", "user", cred.Uid, "process", cred.Pid, "program", program.Name, "interface", program.Interface, "ports", program.Ports, "again", r.Held)
+	if program.Tells {
+		s.cfg.Logger.Info("program tells", "user", cred.Uid, "process", cred.Pid, "program", program.Name)
+	} else {
+		s.cfg.Logger.Info("sockets", "user", cred.Uid, "process", cred.Pid, "program", program.Name, "interface", program.Interface, "ports", program.Ports, "again", r.Held)
+	}
 	s.attend(program)
 }
 
@@ -226,12 +230,25 @@ func (s *Server) give(conn *net.UnixConn, cred *unix.Ucred, r *agent.Request, fd
 	s.giving.Lock()
 	defer s.giving.Unlock()
 	conn.SetDeadline(time.Now().Add(requestPatience))
-	grant, refusal, err := s.decide(r, cred, fds)
+	refusal, err := s.judge(r, cred)
+	var grant *agent.Grant
+	if err == nil && !r.Tells {
+		grant, refusal, err = s.decide(r, cred, fds)
+	}
 	if err != nil {
 		agent.CloseAll(fds)
 		s.cfg.Logger.Info("refused", "user", cred.Uid, "process", cred.Pid, "interface", r.Interface, "err", err)
 		agent.Write(conn, &agent.Reply{Refusal: refusal, Error: err.Error()}) // fits the buffer of the socket, as all replies: it does not block
 		return nil
+	}
+	p := newProgram(conn, cred)
+	if r.Tells {
+		p.Tells = true
+		agent.CloseAll(fds)
+		if agent.Write(conn, &agent.Reply{}) != nil {
+			return nil
+		}
+		return p
 	}
 	defer grant.Close() // the program's are its own
 	var give []int
@@ -241,12 +258,16 @@ func (s *Server) give(conn *net.UnixConn, cred *unix.Ucred, r *agent.Request, fd
 	if agent.Write(conn, &agent.Reply{Ports: grant.Ports, Long: grant.Long}, give...) != nil {
 		return nil
 	}
-	return newProgram(conn, cred, grant)
+	p.Interface, p.Ports = grant.Interface.Name, grant.Ports
+	return p
 }
 
 // attend keeps a program in the list until its connection ends.
 func (s *Server) attend(p *Program) {
 	s.mu.Lock()
+	for p.Tells && s.numbered(p) {
+		p.Number++
+	}
 	s.programs[p] = true
 	s.mu.Unlock()
 	p.run()
@@ -256,87 +277,18 @@ func (s *Server) attend(p *Program) {
 	s.cfg.Logger.Info("program left", "user", p.UID, "process", p.PID, "program", p.Name)
 }
 
-// decide makes or takes what a request is about. On an error fds are the caller's.
-func (s *Server) decide(r *agent.Request, cred *unix.Ucred, fds []int) (*agent.Grant, agent.Refusal, error) {
-	policy, err := s.cfg.Policy()
-	switch {
-	case err != nil:
-		return nil, agent.Failed, err
-	case !policy.Allows(cred.Uid, cred.Gid):
-		return nil, agent.Denied, fmt.Errorf("user %d may not: ask the administrator of this node for --allow user:%d", cred.Uid, cred.Uid)
-	case r.Version != agent.Version:
-		return nil, agent.Invalid, fmt.Errorf("the agent speaks version %d, the program %d: use the same release of both", agent.Version, r.Version)
-	case s.cfg.Interfaces != nil && !slices.Contains(s.cfg.Interfaces, r.Interface):
-		return nil, agent.Denied, fmt.Errorf("the agent serves %q, and not %q", s.cfg.Interfaces, r.Interface)
-	case !slices.Contains(s.cfg.EtherTypes, r.EtherType):
-		return nil, agent.Denied, fmt.Errorf("the agent serves EtherTypes %#04x, and not %#04x", s.cfg.EtherTypes, uint16(r.EtherType))
-	case r.Ports.Hi < r.Ports.Lo, r.Held != (len(fds) > 0):
-		return nil, agent.Invalid, fmt.Errorf("ports %d..%d with %d sockets", r.Ports.Lo, r.Ports.Hi, len(fds))
-	}
-	ifi, err := agent.Find(r)
-	if err != nil {
-		return nil, agent.Elsewhere, err
-	}
-	if r.Held {
-		grant, err := agent.Take(r, ifi, fds)
-		if err != nil || s.guard != nil && !ours(grant.Mark) {
-			return nil, agent.Invalid, fmt.Errorf("ports %d..%d are not held by sockets of an agent's: %w", r.Ports.Lo, r.Ports.Hi, errors.Join(err, unix.EINVAL))
-		}
-		return s.admit(grant, cred)
-	}
-	if has, want := s.count(cred.Uid), agent.BlocksOf(r.Ports); cred.Uid != 0 && has+want > s.cfg.MaxBlocks {
-		return nil, agent.Denied, fmt.Errorf("user %d has %d blocks of %d ports, and wants %d more: no user has more than %d", cred.Uid, has, blockSize, want, s.cfg.MaxBlocks)
-	}
-	var mark uint32
-	if s.guard != nil {
-		mark = s.guard.mark()
-	}
-	grant, err := agent.Make(r, ifi, mark)
-	switch {
-	case errors.Is(err, unix.EADDRINUSE):
-		return nil, agent.Taken, err
-	case errors.Is(err, unix.EINVAL):
-		return nil, agent.Invalid, err
-	case err != nil:
-		return nil, agent.Failed, err
-	}
-	granted, refusal, err := s.admit(grant, cred)
-	if err != nil {
-		grant.Close()
-	}
-	return granted, refusal, err
-}
-
-// admit lets the sockets of a grant send, and notes whose the ports are.
-func (s *Server) admit(g *agent.Grant, cred *unix.Ucred) (*agent.Grant, agent.Refusal, error) {
-	first, last := g.Blocks()
-	blocks := blocksOf(g.Interface.Index, g.EtherType, first, last)
-	if s.guard != nil {
-		if err := s.guard.allow(blocks, element{mark: g.Mark, mac: g.MAC(), long: g.Long}); err != nil {
-			return nil, agent.Failed, err
+// numbered reports whether another program has the number of p. s.mu is held.
+func (s *Server) numbered(p *Program) bool {
+	for other := range s.programs {
+		if other.Tells && other.PID == p.PID && other.Number == p.Number {
+			return true
 		}
 	}
-	for _, b := range blocks {
-		s.held[b] = cred.Uid
-	}
-	return g, "", nil
+	return false
 }
 
-// count returns how many blocks a user has that the agent knows of.
-func (s *Server) count(uid uint32) (n int) {
-	for b, who := range s.held {
-		switch {
-		case who != uid:
-		case agent.Claimed(b.index, b.typ, b.n):
-			n++
-		default:
-			delete(s.held, b)
-		}
-	}
-	return n
-}
-
-// Programs returns those that are connected, in the order of their ports.
+// Programs returns those that are connected, by their processes: what a process tells, then its
+// links in the order of their ports.
 func (s *Server) Programs() []*Program {
 	s.mu.Lock()
 	defer s.mu.Unlock()

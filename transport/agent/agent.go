@@ -4,8 +4,11 @@
 // A program asks over a Unix socket, which tells the agent whose it is, and gets packet
 // sockets, whose filter is locked to its ports, and what holds the claim on these ports. From
 // then on both are the program's: frames do not pass the agent, and the ports are free when
-// the program ends. The connection stays, so that the agent may ask how the program is. If
+// the program ends. The connection stays, so that the agent may ask how the link is. If
 // the agent ends, the program connects to the next one, and shows what it holds.
+//
+// A program that wants no sockets, or has them, may connect by Tell to be asked how it is as a
+// whole.
 //
 // What a program may send by such sockets is judged by the kernel, by their mark: docs/security.md
 // says what is and what is not. The server is of package internal/agent, and uses what this
@@ -39,10 +42,11 @@ func Path() string {
 // Version is that of the messages. Both sides have the same.
 const Version = 1
 
-// MaxAnswer is the most bytes that an answer may have, and MaxRequest the most of all other
-// messages.
+// MaxAnswer is the most bytes that an answer may have, MaxText that of one to Metrics or Dump,
+// and MaxRequest the most of all other messages.
 const (
 	MaxAnswer  = 1 << 20
+	MaxText    = 256 << 10
 	MaxRequest = 4 << 10
 )
 
@@ -58,6 +62,8 @@ type Request struct {
 	// Held says that the program holds Ports, by sockets that come with the request: a
 	// packet socket, and those that hold the claim.
 	Held bool
+	// Tells says that the program wants to be asked, and no sockets; all but Version is zero.
+	Tells bool
 }
 
 // mac returns the station's MAC; zero if it is none.
@@ -96,8 +102,13 @@ const (
 var ErrRefused = errors.New("transport: the agent gives no sockets")
 
 // Question is what the agent asks a program. The answer is as many bytes as the program likes,
-// up to MaxAnswer.
+// up to MaxAnswer; none if it cannot answer that.
 type Question struct{ What string }
 
-// Snapshot asks for the state of what drives the link.
-const Snapshot = "snapshot"
+// What the agent asks: of a link that has its sockets a Snapshot, and of a program that Tells
+// its Metrics, in the form of package metrics, or a Dump, for people.
+const (
+	Snapshot = "snapshot"
+	Metrics  = "metrics"
+	Dump     = "dump"
+)

@@ -144,7 +144,10 @@ func TestHostileQuestions(t *testing.T) {
 	}
 	l := lease("")
 	asked := 0
-	l.Answer(func() ([]byte, error) {
+	l.Answer(func(what string) ([]byte, error) {
+		if what != Snapshot {
+			return nil, errors.ErrUnsupported
+		}
 		asked++
 		switch asked {
 		case 2:

@@ -39,7 +39,7 @@ type Lease struct {
 
 	mu     sync.Mutex
 	conn   *net.UnixConn // nil while there is none
-	answer func() ([]byte, error)
+	answer func(what string) ([]byte, error)
 	closed chan struct{}
 	ended  bool
 }
@@ -152,9 +152,10 @@ func None(err error) bool {
 	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ECONNREFUSED) || errors.Is(err, fs.ErrPermission) && !errors.Is(err, ErrRefused)
 }
 
-// Answer sets what is said when the agent asks for a Snapshot. It is called on a goroutine
-// of the lease's, one call at a time, maybe once more after Close has returned.
-func (l *Lease) Answer(f func() ([]byte, error)) {
+// Answer sets what is said when the agent asks: an error, or more than MaxAnswer bytes, is an
+// empty answer. It is called on a goroutine of the lease's, one call at a time, maybe once more
+// after Close has returned.
+func (l *Lease) Answer(f func(what string) ([]byte, error)) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.answer = f
@@ -204,13 +205,26 @@ func (l *Lease) reply(conn *net.UnixConn) error {
 	answer := l.answer
 	l.mu.Unlock()
 	var body []byte
-	if q.What == Snapshot && answer != nil {
-		if body, err = answer(); err != nil || len(body) > MaxAnswer {
+	if answer != nil {
+		if body, err = answer(q.What); err != nil || len(body) > MaxAnswer {
 			body = nil
 		}
 	}
 	conn.SetWriteDeadline(time.Now().Add(patience))
 	return WriteBytes(conn, body)
+}
+
+// Tell has answer answer what the agent at path asks of this program, Metrics and Dump, until
+// stop is called. It connects by itself, also to an agent that starts later; with no path, or
+// where the agent's policy does not let this user in, nobody asks. How answer is called is said
+// at Answer.
+func Tell(path string, answer func(what string) ([]byte, error)) (stop func()) {
+	if path == "" {
+		return func() {}
+	}
+	l := &Lease{path: path, closed: make(chan struct{}), answer: answer, request: Request{Version: Version, Tells: true}}
+	go l.serve(nil)
+	return l.Close
 }
 
 // Close ends the connection to the agent. It does not wait for an answer under way. It does

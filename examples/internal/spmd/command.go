@@ -108,7 +108,7 @@ func (c *Command) start(ctx context.Context) (err error) {
 		}
 		c.forget = c.collector.WatchWorld(c.World)
 	}
-	c.cleanups = append(c.cleanups, c.collector.DumpOnQuit(os.Stderr))
+	c.cleanups = append(c.cleanups, c.collector.DumpOnQuit(os.Stderr), c.collector.AnswerAgent())
 	if c.addr == "" {
 		return nil
 	}

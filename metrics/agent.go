@@ -1,0 +1,122 @@
+package metrics
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"github.com/bobnet-go/bobnet/transport"
+	"github.com/bobnet-go/bobnet/transport/agent"
+	"github.com/bobnet-go/bobnet/transport/ring"
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+const (
+	agentMaxVIs   = 8                      // VIs of a NIC that the agent is told of one by one, if they fit
+	agentPatience = 800 * time.Millisecond // how long the metrics may take to collect: the agent waits for a second
+)
+
+// errBusy is the answer to an agent that asks while metrics are still being collected, because
+// somebody holds a lock.
+var errBusy = fmt.Errorf("metrics: the metrics asked for before are not collected yet")
+
+// AnswerAgent has the node's agent (bobnet agent, at BOBNET_AGENT or /run/bobnet/agent.sock) told
+// the metrics and the dump of what c watches whenever it asks, so that they are at its endpoint,
+// until stop is called. The agent may start later, or never. NICs with sockets of the agent's
+// answer for themselves, watched or not.
+func (c *Collector) AnswerAgent() (stop func()) {
+	return answerAgent(c, func() []byte {
+		var b bytes.Buffer
+		nics := slices.DeleteFunc(slices.Clone(c.nics.list()), func(n *watched[NIC]) bool { return leased(n.it) })
+		c.dump(nics).WriteTo(&b) // a buffer takes everything
+		return b.Bytes()
+	})
+}
+
+// answerAgent is AnswerAgent for what collects, and what dumps.
+func answerAgent(c forAgent, dump func() []byte) (stop func()) {
+	var busy atomic.Bool
+	return agent.Tell(agent.Path(), func(what string) ([]byte, error) {
+		switch what {
+		case agent.Dump:
+			return cut(dump(), agent.MaxText), nil
+		case agent.Metrics:
+			if !busy.CompareAndSwap(false, true) {
+				return nil, errBusy
+			}
+			type result struct {
+				text []byte
+				err  error
+			}
+			got, ok := within(agentPatience, func() result {
+				defer busy.Store(false)
+				text, err := answerFor(c, agent.MaxText)
+				return result{text, err}
+			})
+			if !ok {
+				return nil, errBusy
+			}
+			return got.text, got.err
+		}
+		return nil, fmt.Errorf("metrics: the agent asks for %q, and this program knows %q and %q", what, agent.Metrics, agent.Dump)
+	})
+}
+
+// forAgent is what the agent is told the metrics of.
+type forAgent interface {
+	prometheus.Collector
+	collect(ch chan<- prometheus.Metric, maxVIs int, forAgent bool)
+}
+
+// limited collects for the agent.
+type limited struct {
+	forAgent
+	maxVIs int
+}
+
+// Collect implements prometheus.Collector.
+func (l limited) Collect(ch chan<- prometheus.Metric) { l.collect(ch, l.maxVIs, true) }
+
+// answerFor returns what Said reads, of at most size bytes: with some VIs one by one, or with
+// all added up.
+func answerFor(c forAgent, size int) ([]byte, error) {
+	for _, maxVIs := range []int{agentMaxVIs, 0} {
+		registry := prometheus.NewRegistry()
+		if err := registry.Register(limited{c, maxVIs}); err != nil {
+			return nil, err
+		}
+		families, err := registry.Gather() // all that can be collected
+		if len(families) == 0 && err != nil {
+			return nil, err
+		}
+		text, err := json.Marshal(sayAll(families))
+		if err != nil || len(text) <= size {
+			return text, err
+		}
+	}
+	return nil, fmt.Errorf("metrics: more than %d bytes of them: the agent takes no more", size)
+}
+
+// cut returns the lines of text that fit into size bytes with a last one that says what is
+// left out.
+func cut(text []byte, size int) []byte {
+	if len(text) <= size {
+		return text
+	}
+	const room = 60 // for the last line
+	end := bytes.LastIndexByte(text[:size-room], '\n') + 1
+	return fmt.Appendf(text[:end:end], "and %d bytes more, which are left out\n", len(text)-end)
+}
+
+// leased reports whether a NIC has sockets of the agent's, which asks it then.
+func leased(n NIC) bool {
+	on, ok := n.(interface{ Link() transport.Link })
+	if !ok {
+		return false
+	}
+	link, ok := transport.As[*ring.Link](on.Link())
+	return ok && link.Lease() != nil
+}
