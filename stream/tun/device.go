@@ -81,13 +81,21 @@ func configure(name string, mtu int, addrs []netip.Prefix) error {
 			addr.Flags = unix.IFA_F_NODAD // Open has asked the segment whether somebody has it
 		}
 		if err := netlink.AddrAdd(link, addr); err != nil {
-			return fmt.Errorf("tun: %s: address %v: %w", name, p, err)
+			return addressError(name, p, err)
 		}
 	}
 	if err := netlink.LinkSetUp(link); err != nil {
 		return fmt.Errorf("tun: %s: %w", name, err)
 	}
 	return nil
+}
+
+// addressError says why an interface cannot have an address.
+func addressError(name string, p netip.Prefix, err error) error {
+	if p.Addr().Is6() && (errors.Is(err, unix.EACCES) || errors.Is(err, unix.EOPNOTSUPP) || errors.Is(err, unix.EAFNOSUPPORT)) {
+		return fmt.Errorf("tun: %s: address %v: this host has IPv6 switched off: give it IPv4 addresses only, or switch IPv6 on (sysctl net.ipv6.conf.default.disable_ipv6=0; the kernel's option ipv6.disable): %w", name, p, err)
+	}
+	return fmt.Errorf("tun: %s: address %v: %w", name, p, err)
 }
 
 // deviceError says what to do about an error of the kernel's.

@@ -10,8 +10,8 @@
 //
 // Each host advertises its addresses as names of the segment's directory
 // (vipl.NIC.Advertise), "tun/NETWORK/ADDRESS". The first packet for an address has that name
-// asked for, as ARP would, and a stream opened to who answers; packets wait meanwhile, a
-// few for each address. Both ends greet with their network, their MTU and their addresses. An address
+// asked for, as ARP would, and a stream opened to who answers; packets wait meanwhile, for
+// each address up to 256 KiB of them. Both ends greet with their network, their MTU and their addresses. An address
 // that the other end claims counts only if the directory names its station for it. So
 // nobody gets packets for, or sends packets from, an address by claiming it to one
 // neighbour; a host that answers the segment for an address of another's can, as with ARP,

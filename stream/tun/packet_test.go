@@ -2,12 +2,15 @@ package tun
 
 import (
 	"bytes"
+	"errors"
 	"net/netip"
 	"slices"
+	"strings"
 	"testing"
 
 	"golang.org/x/net/icmp"
 	"golang.org/x/net/ipv4"
+	"golang.org/x/sys/unix"
 )
 
 // packet4 returns an IPv4 packet of a protocol.
@@ -133,6 +136,21 @@ func TestLongest(t *testing.T) {
 	} {
 		if got := c.o.longest(c.packet); got != c.want {
 			t.Errorf("%+v: %d, want %d", c.o, got, c.want)
+		}
+	}
+}
+
+// TestAddressError: the kernel's errors for IPv6 addresses where IPv6 is switched off, or not
+// there at all, say so; others do not.
+func TestAddressError(t *testing.T) {
+	six, four := netip.MustParsePrefix("fd09::1/64"), netip.MustParsePrefix("10.9.0.1/24")
+	for _, c := range []struct {
+		p    netip.Prefix
+		err  error
+		says bool
+	}{{six, unix.EACCES, true}, {six, unix.EOPNOTSUPP, true}, {six, unix.EAFNOSUPPORT, true}, {six, unix.EEXIST, false}, {four, unix.EACCES, false}} {
+		if err := addressError("ip0", c.p, c.err); !errors.Is(err, c.err) || strings.Contains(err.Error(), "disable_ipv6") != c.says {
+			t.Errorf("%v, %v: %v", c.p, c.err, err)
 		}
 	}
 }

@@ -18,6 +18,19 @@ type entry struct {
 	search bool  // the segment is being asked
 	quiet  int64 // not asked again before, nobody has answered
 	wait   []*buffer
+	held   int64 // memory of what waits
+}
+
+// hold has a packet wait.
+func (e *entry) hold(b *buffer) {
+	e.wait = append(e.wait, b)
+	e.held += b.cost()
+}
+
+// release returns what waits.
+func (e *entry) release() (wait []*buffer) {
+	wait, e.wait, e.held = e.wait, nil, 0
+	return wait
 }
 
 const (
@@ -25,8 +38,9 @@ const (
 	maxEntries = 4096
 	// maxSearches bounds the addresses that are asked for at the same time.
 	maxSearches = 64
-	// maxWait is how many packets wait for an address to be found.
-	maxWait = 16
+	// maxWait is how many bytes of memory packets take that wait for an address to be found: no
+	// more come then. All fragments of a datagram of 64 KiB fit, of the shortest MTU.
+	maxWait = 256 << 10
 	// quietTime is how long an address that nobody has answered to is not asked for again.
 	quietTime = 1_000_000_000
 )
@@ -50,10 +64,10 @@ func (t *table) route(now int64, to netip.Addr, b *buffer) (*peer, verdict) {
 	switch {
 	case e != nil && e.peer != nil:
 		return e.peer, toPeer
-	case e != nil && e.search && len(e.wait) >= maxWait:
+	case e != nil && e.search && e.held >= maxWait:
 		return nil, toDrop
 	case e != nil && e.search:
-		e.wait = append(e.wait, b)
+		e.hold(b)
 		return nil, toWait
 	case e != nil && now < e.quiet:
 		return nil, toNobody
@@ -67,7 +81,8 @@ func (t *table) route(now int64, to netip.Addr, b *buffer) (*peer, verdict) {
 		e = &entry{}
 		t.entries[to] = e
 	}
-	e.search, e.wait = true, append(e.wait, b)
+	e.search = true
+	e.hold(b)
 	t.searches++
 	return nil, toSearch
 }
@@ -98,7 +113,7 @@ func (t *table) found(a netip.Addr, p *peer) (wait []*buffer, before *peer) {
 		e.search = false
 		t.searches--
 	}
-	wait, e.wait = e.wait, nil
+	wait = e.release()
 	before, e.peer = e.peer, p
 	if before == p {
 		before = nil
@@ -117,7 +132,7 @@ func (t *table) failed(now int64, a netip.Addr) (wait []*buffer, p *peer) {
 		e.search = false
 		t.searches--
 	}
-	wait, e.wait = e.wait, nil
+	wait = e.release()
 	if e.peer == nil {
 		e.quiet = now + quietTime
 	}

@@ -10,24 +10,26 @@ import (
 
 func addr(i int) netip.Addr { return netip.AddrFrom4([4]byte{10, 9, 0, byte(i)}) }
 
-// TestTable: a packet waits while its address is searched, no more than a few do, and after a
+// TestTable: a packet waits while its address is searched, no more than fit into a bound do, and after a
 // search in vain none is made for a while.
 func TestTable(t *testing.T) {
 	tab := newTable()
 	a := addr(1)
-	for i := range maxWait {
+	const most = 64
+	packet := func() *buffer { return &buffer{mem: make([]byte, maxWait/most)} }
+	for i := range most {
 		want := toWait
 		if i == 0 {
 			want = toSearch
 		}
-		if _, v := tab.route(0, a, &buffer{}); v != want {
+		if _, v := tab.route(0, a, packet()); v != want {
 			t.Fatalf("packet %d: %d, want %d", i, v, want)
 		}
 	}
-	if _, v := tab.route(0, a, &buffer{}); v != toDrop {
+	if _, v := tab.route(0, a, packet()); v != toDrop {
 		t.Fatalf("one more than may wait: %d", v)
 	}
-	if wait, _ := tab.failed(10, a); len(wait) != maxWait {
+	if wait, _ := tab.failed(10, a); len(wait) != most {
 		t.Fatalf("%d packets come back", len(wait))
 	}
 	if _, v := tab.route(10+quietTime-1, a, &buffer{}); v != toNobody {
