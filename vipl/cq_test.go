@@ -60,6 +60,51 @@ func TestCQOrder(t *testing.T) {
 	}
 }
 
+// TestCQLarge: a queue of more entries than its array begins with holds as many as it is
+// for, in order, also when the oldest entry does not lie at the array's beginning.
+func TestCQLarge(t *testing.T) {
+	const entries, early = 300, 40
+	d, cq := boundPair(t, entries)
+	done, taken := 0, 0
+	complete := func(n int) {
+		for range n {
+			from, to := d.a, d.b
+			if done%3 == 2 { // of the send queue
+				from, to = d.b, d.a
+			}
+			d.post(to, 8)
+			d.send(from, 1)
+			d.run()
+			done++
+		}
+	}
+	reap := func(want int) {
+		t.Helper()
+		out := make([]vipl.Completion, entries+1)
+		n, err := cq.ReapDone(out)
+		if n != want || err != nil {
+			t.Fatalf("reaped %d, %v; want %d", n, err, want)
+		}
+		for _, c := range out[:n] {
+			if c.Recv != (taken%3 != 2) {
+				t.Fatalf("entry %d: of the receive queue: %v", taken, c.Recv)
+			}
+			taken++
+		}
+	}
+	complete(early)
+	reap(early)
+	complete(entries)
+	if n := d.nb.Snapshot().CQOverruns; n != 0 {
+		t.Fatalf("%d entries are lost of as many as the queue is for", n)
+	}
+	complete(1)
+	if n := d.nb.Snapshot().CQOverruns; n != 1 {
+		t.Errorf("%d overruns counted, want 1", n)
+	}
+	reap(entries)
+}
+
 // TestCQOverrun fills a CQ of two entries: the third is counted as lost, its
 // descriptor is not.
 func TestCQOverrun(t *testing.T) {

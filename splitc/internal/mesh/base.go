@@ -37,8 +37,9 @@ type Base struct {
 	// Uncork sends what the layer holds back until this rank polls or waits; it may be nil.
 	Uncork func()
 
-	Clock  int64 // when what is taken was found
-	served bool  // something has come since a wait began
+	Clock  int64   // when what is taken was found
+	served bool    // something has come since a wait began
+	sends  []*Send // descriptors that are free
 	reaped [batch]vipl.Completion
 }
 

@@ -23,16 +23,9 @@ type peer struct {
 	prompt slot // for it
 
 	slab  vipl.MemHandle
-	recvs [credits + reserve]recv
+	recvs [credits + reserve]mesh.Recv
 	tell  slot    // for credits
 	owed  []reply // results that wait for a credit or a slot
-}
-
-// recv is a posted receive.
-type recv struct {
-	mem  []byte
-	segs [1]vipl.Segment
-	desc vipl.Descriptor
 }
 
 // reply is a result that waits.
@@ -65,11 +58,8 @@ func (l *Layer) makePeer(rank, _ int) (*vipl.VI, error) {
 	p.prompt.p, p.prompt.what = p, opAsk
 	slab = slab[2*headerSize:]
 	for i := range p.recvs {
-		r := &p.recvs[i]
-		r.mem = slab[i*messageSize:][:messageSize]
-		r.segs[0] = vipl.Segment{Data: r.mem, Handle: p.slab}
-		r.desc = vipl.Descriptor{Segs: r.segs[:], Context: r}
-		if err := vi.PostRecv(&r.desc); err != nil {
+		p.recvs[i].Init(slab[i*messageSize:][:messageSize], p.slab)
+		if err := p.recvs[i].Post(vi); err != nil {
 			return nil, err
 		}
 	}

@@ -12,7 +12,7 @@ import (
 func (l *Layer) take(c *vipl.Completion) {
 	if s, sent := c.Descriptor.Context.(*slot); sent {
 		l.sent(s, c.Err)
-	} else if r, ok := c.Descriptor.Context.(*recv); ok {
+	} else if r, ok := c.Descriptor.Context.(*mesh.Recv); ok {
 		l.received(c.VI.Context.(*peer), r, c.Err)
 	}
 }
@@ -46,7 +46,7 @@ func (l *Layer) sent(s *slot, err error) {
 }
 
 // received handles a message or a store, and posts the receive again.
-func (l *Layer) received(p *peer, r *recv, err error) {
+func (l *Layer) received(p *peer, r *mesh.Recv, err error) {
 	if err != nil {
 		if l.Broken(&p.End, err); l.Count.Outstanding > 0 && l.calls.of(p) {
 			l.Lost(&p.End)
@@ -56,7 +56,7 @@ func (l *Layer) received(p *peer, r *recv, err error) {
 	if l.Closed {
 		return
 	}
-	d := &r.desc
+	d := r.Done()
 	if d.Status&vipl.StatusOpMask == vipl.StatusOpRemoteRDMAWrite {
 		p.taken++
 		if uint64(d.Immediate) > uint64(len(l.Memory)) {
@@ -65,12 +65,11 @@ func (l *Layer) received(p *peer, r *recv, err error) {
 		} else {
 			l.Count.Stored += uint64(d.Immediate)
 		}
-	} else if !l.heard(p, r.mem[:d.Length]) {
+	} else if !l.heard(p, r.Data()) {
 		l.Did.Strays++
 		l.Blame(&p.End, mesh.ErrGarbled)
 	}
-	r.desc = vipl.Descriptor{Segs: r.segs[:], Context: r}
-	if err := p.VI.PostRecv(&r.desc); err != nil {
+	if err := r.Post(p.VI); err != nil {
 		l.Broken(&p.End, err)
 		return
 	}

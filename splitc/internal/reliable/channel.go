@@ -18,26 +18,27 @@ type channel struct {
 	pending msg.Pending
 
 	slab     vipl.MemHandle
-	requests []*send // that are free
-	replies  []*send // that are free
-	special  *send   // for special acknowledgements
-	waiting  []*recv // requests for whose replies there is no buffer free
+	buffers  []byte       // to send from: total for requests, total for replies, one for special acknowledgements
+	size     int          // of each
+	requests []uint8      // buffers that are free
+	replies  []uint8      // buffers that are free
+	waiting  []*mesh.Recv // requests for whose replies there is no buffer free
 }
 
-// send is a buffer to send from.
-type send struct {
-	mem  []byte
-	segs [1]vipl.Segment
-	desc vipl.Descriptor
-	home *[]*send // where it belongs when it is free; nil for a special acknowledgement
-}
+// buffer returns the memory of a buffer.
+func (c *channel) buffer(i uint8) []byte { return c.buffers[int(i)*c.size:][:c.size:c.size] }
 
-// recv is a posted receive.
-type recv struct {
-	mem  []byte
-	segs [1]vipl.Segment
-	desc vipl.Descriptor
-}
+// special returns the buffer for special acknowledgements.
+func (c *channel) special() uint8 { return uint8(2 * c.total) }
+
+// last returns the buffer that was freed last; there is one.
+func last(free []uint8) uint8 { return free[len(free)-1] }
+
+// bufferSize returns how long the buffers of a kind of channel are.
+func bufferSize(kind int) int { return (msg.Size(kind) + 7) &^ 7 }
+
+// slabSize returns how long those of a channel are together.
+func slabSize(kind int) int { return (4*credits[kind] + specials + 1) * bufferSize(kind) }
 
 // makeChannel makes the VI of a kind that is to be connected with a rank, and posts its
 // receives.
@@ -54,29 +55,24 @@ func (l *Layer) makeChannel(rank, kind int) (*vipl.VI, error) {
 		return nil, err
 	}
 	c.VI, vi.Context = vi, c
-	size := (msg.Size(kind) + 7) &^ 7
-	slab := make([]byte, (4*n+specials+1)*size)
+	c.size = bufferSize(kind)
+	receives := make([]mesh.Recv, 2*n+specials)
+	slab := l.slabs.Of(rank, kind)
 	if c.slab, err = nic.RegisterMem(slab, &vipl.MemAttributes{Ptag: l.ptag}); err != nil {
 		return nil, err
 	}
-	cut := func() (mem []byte) {
-		mem, slab = slab[:size:size], slab[size:]
-		return mem
-	}
-	for range 2*n + specials {
-		r := &recv{mem: cut()}
-		r.segs[0] = vipl.Segment{Data: r.mem, Handle: c.slab}
-		r.desc = vipl.Descriptor{Segs: r.segs[:], Context: r}
-		if err := vi.PostRecv(&r.desc); err != nil {
+	for i := range receives {
+		receives[i].Init(slab[i*c.size:][:c.size:c.size], c.slab)
+		if err := receives[i].Post(vi); err != nil {
 			return nil, err
 		}
 	}
-	for range n {
-		c.requests = append(c.requests, &send{mem: cut(), home: &c.requests})
-		c.replies = append(c.replies, &send{mem: cut(), home: &c.replies})
+	c.buffers = slab[len(receives)*c.size:]
+	free := make([]uint8, 2*n)
+	for i := range free {
+		free[i] = uint8(i)
 	}
-	c.special = &send{mem: cut()}
-	c.waiting = make([]*recv, 0, n)
+	c.requests, c.replies = free[:n:n], free[n:]
 	return vi, nil
 }
 
@@ -90,16 +86,15 @@ func (c *channel) close(nic *vipl.NIC) {
 	}
 }
 
-// post sends a message of n bytes, which says how many requests without replies are done.
+// post sends the first n bytes of a buffer, which say how many requests without replies are done.
 // If the connection has ended, the channel says so, and who asks this rank next hears of it.
-func (l *Layer) post(c *channel, s *send, n int) {
-	s.mem[1] = byte(c.done)
+func (l *Layer) post(c *channel, buffer uint8, n int) {
+	mem := c.buffer(buffer)
+	mem[1] = byte(c.done)
 	c.done = 0
-	s.segs[0] = vipl.Segment{Data: s.mem[:n], Handle: c.slab}
-	s.desc = vipl.Descriptor{Segs: s.segs[:], Op: vipl.OpSend, Context: s}
-	if err := c.VI.PostSend(&s.desc); err != nil {
+	if err := l.PostSend(c.VI, int(buffer), mem[:n], c.slab, false); err != nil {
 		l.Broken(&c.End, err)
-		c.release(s)
+		c.release(buffer)
 		return
 	}
 	c.sending++
@@ -110,12 +105,15 @@ func (l *Layer) post(c *channel, s *send, n int) {
 func (c *channel) unheard() int { return c.total - c.credit - c.pending.Count() }
 
 // release frees a buffer.
-func (c *channel) release(s *send) {
-	if s.home == nil {
+func (c *channel) release(buffer uint8) {
+	switch {
+	case buffer == c.special():
 		c.telling = false
-		return
+	case int(buffer) < c.total:
+		c.requests = append(c.requests, buffer)
+	default:
+		c.replies = append(c.replies, buffer)
 	}
-	*s.home = append(*s.home, s)
 }
 
 // tell sends the special acknowledgement, if it is due.
@@ -125,7 +123,8 @@ func (l *Layer) tell(c *channel) {
 	}
 	c.telling = true
 	l.Did.Acknowledgments++
-	clear(c.special.mem[:msg.HeaderSize])
-	c.special.mem[0] = msg.NoOp
-	l.post(c, c.special, msg.HeaderSize)
+	mem := c.buffer(c.special())
+	clear(mem[:msg.HeaderSize])
+	mem[0] = msg.NoOp
+	l.post(c, c.special(), msg.HeaderSize)
 }

@@ -31,6 +31,7 @@ type Layer struct {
 	mesh.Base
 	msg.Operations
 	peers []*peer // nil for this rank
+	slabs mesh.Slabs
 	ptag  vipl.Ptag
 }
 
@@ -39,7 +40,8 @@ type peer [msg.Channels]*channel
 
 // Open is layer.Open.
 func Open(ctx context.Context, cfg layer.Config) (layer.Layer, error) {
-	l := &Layer{Base: mesh.Base{Config: cfg, Name: "reliable"}, peers: make([]*peer, cfg.Procs)}
+	l := &Layer{Base: mesh.Base{Config: cfg, Name: "reliable"}, peers: make([]*peer, cfg.Procs),
+		slabs: mesh.NewSlabs(cfg.Procs, slabSize(msg.Short), slabSize(msg.Medium))}
 	l.Take = l.take
 	l.Operations = msg.New(&l.Base, l)
 	l.Base.Uncork = l.SendHeld
@@ -107,7 +109,7 @@ func (l *Layer) Room(ctx context.Context, proc, channel int) ([]byte, *msg.Pendi
 	if c.Gone != nil {
 		return nil, nil, l.Lost(&c.End)
 	}
-	return c.requests[len(c.requests)-1].mem, &c.pending, nil
+	return c.buffer(last(c.requests)), &c.pending, nil
 }
 
 // Ready implements msg.Carrier.
@@ -122,10 +124,10 @@ func (c *channel) room() bool { return c.credit > 0 && len(c.requests) > 0 }
 // Send implements msg.Carrier.
 func (l *Layer) Send(proc, channel, n int) error {
 	c := l.peers[proc][channel]
-	s := c.requests[len(c.requests)-1]
+	buffer := last(c.requests)
 	c.requests = c.requests[:len(c.requests)-1]
 	c.credit--
-	if l.post(c, s, n); c.Gone != nil {
+	if l.post(c, buffer, n); c.Gone != nil {
 		return l.Lost(&c.End)
 	}
 	return nil

@@ -17,14 +17,14 @@ func (l *Layer) take(done *vipl.Completion) {
 			l.Lost(&c.End)
 		}
 	}
-	if s, sent := done.Descriptor.Context.(*send); sent {
+	if s, sent := done.Descriptor.Context.(*mesh.Send); sent {
 		c.sending--
-		c.release(s)
+		c.release(uint8(l.Sent(s)))
 		l.resume(c)
 		l.tell(c)
 		return
 	}
-	r := done.Descriptor.Context.(*recv)
+	r := done.Descriptor.Context.(*mesh.Recv)
 	if done.Err != nil || l.Closed {
 		return
 	}
@@ -48,8 +48,8 @@ func (l *Layer) resume(c *channel) {
 }
 
 // heard handles a message, and reports whether it is one.
-func (l *Layer) heard(c *channel, r *recv) bool {
-	m := r.mem[:r.desc.Length]
+func (l *Layer) heard(c *channel, r *mesh.Recv) bool {
+	m := r.Data()
 	if len(m) < msg.HeaderSize || !msg.Valid(m[0]) || int(m[1]) > c.unheard() {
 		return false
 	}
@@ -79,9 +79,9 @@ func (l *Layer) heard(c *channel, r *recv) bool {
 }
 
 // serve does a request, and sends its reply. A reply buffer is free.
-func (l *Layer) serve(c *channel, r *recv) bool {
-	s := c.replies[len(c.replies)-1]
-	n, ok := l.Serve(c.Rank, c.kind, r.mem[:r.desc.Length], s.mem)
+func (l *Layer) serve(c *channel, r *mesh.Recv) bool {
+	buffer := last(c.replies)
+	n, ok := l.Serve(c.Rank, c.kind, r.Data(), c.buffer(buffer))
 	if !ok {
 		return false
 	}
@@ -89,7 +89,7 @@ func (l *Layer) serve(c *channel, r *recv) bool {
 	switch {
 	case n > 0:
 		c.replies = c.replies[:len(c.replies)-1]
-		l.post(c, s, n)
+		l.post(c, buffer, n)
 	case c.done == c.total: // it has sent more than it had credits
 		return false
 	default:
@@ -100,9 +100,8 @@ func (l *Layer) serve(c *channel, r *recv) bool {
 }
 
 // repost posts a receive again.
-func (l *Layer) repost(c *channel, r *recv) {
-	r.desc = vipl.Descriptor{Segs: r.segs[:], Context: r}
-	if err := c.VI.PostRecv(&r.desc); err != nil {
+func (l *Layer) repost(c *channel, r *mesh.Recv) {
+	if err := r.Post(c.VI); err != nil {
 		l.Broken(&c.End, err)
 	}
 }

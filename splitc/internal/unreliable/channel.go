@@ -19,31 +19,27 @@ type channel struct {
 	w       window
 	pending msg.Pending
 
-	slab vipl.MemHandle
-	send [classes][]*send // by number
-	held [classes][]*recv // what has come and is not processed, by number
-	noOp *send
+	slab    vipl.MemHandle
+	buffers []byte                // the memory to send from
+	size    int                   // of each buffer
+	send    []send                // those of requests by number, those of replies, that of no-op replies
+	held    [classes][]*mesh.Recv // what has come and is not processed, by number
 
 	posted int // sends whose completion was not taken
 }
 
 // send is a buffer to send from, which keeps its message until that is acknowledged.
 type send struct {
-	mem    []byte
 	number uint32
-	size   int
+	size   uint16
 	posted bool
-	segs   [1]vipl.Segment
-	desc   vipl.Descriptor
 }
 
-// recv is a receive.
-type recv struct {
-	mem  []byte
-	size int
-	segs [1]vipl.Segment
-	desc vipl.Descriptor
-}
+// bufferSize returns how long the buffers of a kind of channel are.
+func bufferSize(kind int) int { return (headSize + msg.Size(kind) + 7) &^ 7 }
+
+// slabSize returns how long those of a channel are together.
+func slabSize(kind int) int { return (4*credits[kind] + spare + 1) * bufferSize(kind) }
 
 // makeChannel makes the VI of a kind that is to be connected with a rank, and posts its
 // receives.
@@ -60,29 +56,22 @@ func (l *Layer) makeChannel(rank, kind int) (*vipl.VI, error) {
 		return nil, err
 	}
 	c.VI, vi.Context = vi, c
-	size := (headSize + msg.Size(kind) + 7) &^ 7
-	slab := make([]byte, (4*n+spare+1)*size)
+	c.size = bufferSize(kind)
+	c.send = make([]send, classes*n+1)
+	receives := make([]mesh.Recv, 2*n+spare)
+	slab := l.slabs.Of(rank, kind)
 	if c.slab, err = l.NIC.RegisterMem(slab, &vipl.MemAttributes{Ptag: l.ptag}); err != nil {
 		return nil, err
 	}
-	cut := func() (mem []byte) {
-		mem, slab = slab[:size:size], slab[size:]
-		return mem
-	}
-	for class := range classes {
-		for range n {
-			c.send[class] = append(c.send[class], &send{mem: cut()})
-		}
-		c.held[class] = make([]*recv, n)
-	}
-	c.noOp = &send{mem: cut()}
-	for range 2*n + spare {
-		r := &recv{mem: cut()}
-		r.segs[0] = vipl.Segment{Data: r.mem, Handle: c.slab}
-		r.desc = vipl.Descriptor{Segs: r.segs[:], Context: r}
-		if err := vi.PostRecv(&r.desc); err != nil {
+	for i := range receives {
+		receives[i].Init(slab[i*c.size:][:c.size:c.size], c.slab)
+		if err := receives[i].Post(vi); err != nil {
 			return nil, err
 		}
+	}
+	c.buffers = slab[len(receives)*c.size:]
+	for class := range classes {
+		c.held[class] = make([]*mesh.Recv, n)
 	}
 	return vi, nil
 }
@@ -97,35 +86,53 @@ func (c *channel) close(nic *vipl.NIC) {
 	}
 }
 
-// buffer returns the buffer for the next message of a class.
-func (c *channel) buffer(class int) *send { return c.send[class][c.w.place(c.w.out[class].next)] }
+// buffer returns the buffer of a message of a class.
+func (c *channel) buffer(class int, number uint32) int {
+	return class*int(c.w.size) + c.w.place(number)
+}
+
+// next returns the buffer for the next message of a class.
+func (c *channel) next(class int) int { return c.buffer(class, c.w.out[class].next) }
+
+// noOp returns the buffer for no-op replies.
+func (c *channel) noOp() int { return len(c.send) - 1 }
+
+// mem returns the memory of a buffer.
+func (c *channel) mem(buffer int) []byte { return c.buffers[buffer*c.size:][:c.size:c.size] }
 
 // free reports whether the next message of a class may be sent.
-func (c *channel) free(class int) bool { return !c.w.full(class) && !c.buffer(class).posted }
+func (c *channel) free(class int) bool { return !c.w.full(class) && !c.send[c.next(class)].posted }
 
 // room reports whether a request may be sent, and have a reply.
 func (c *channel) room() bool { return c.free(request) && c.pending.Room() }
 
-// post sends a message, for the first time or again, with what is processed by now. If the
+// post sends what a buffer has, for the first time or again, with what is processed by now. If the
 // connection has ended, the channel says so, and who asks this rank next hears of it.
 //
 // Messages that are posted faster than this rank polls wait for each other, so that they
 // share frames: the first two go at once, and then those that are a share of the window.
-func (l *Layer) post(c *channel, s *send) {
-	le := binary.LittleEndian
+func (l *Layer) post(c *channel, buffer int) {
+	le, s := binary.LittleEndian, &c.send[buffer]
+	mem := c.mem(buffer)[:s.size]
 	ofRequests, ofReplies := c.w.acks()
-	le.PutUint32(s.mem, s.number)
-	le.PutUint32(s.mem[4:], ofRequests)
-	le.PutUint32(s.mem[8:], ofReplies)
-	s.mem[headSize+1] = 0
-	s.segs[0] = vipl.Segment{Data: s.mem[:s.size], Handle: c.slab}
-	s.desc = vipl.Descriptor{Segs: s.segs[:], Op: vipl.OpSend, Context: s, Later: c.posted >= 2 && (c.posted+1)%share != 0}
-	if err := c.VI.PostSend(&s.desc); err != nil {
+	le.PutUint32(mem, s.number)
+	le.PutUint32(mem[4:], ofRequests)
+	le.PutUint32(mem[8:], ofReplies)
+	mem[headSize+1] = 0
+	if err := l.PostSend(c.VI, buffer, mem, c.slab, c.posted >= 2 && (c.posted+1)%share != 0); err != nil {
 		l.Broken(&c.End, err)
 		return
 	}
 	s.posted = true
 	c.posted++
+}
+
+// first sends the next message of a class, of n bytes behind its head, for the first time.
+func (l *Layer) first(c *channel, class, n int, now int64) {
+	buffer := c.next(class)
+	s := &c.send[buffer]
+	s.number, s.size = c.w.add(class, now), uint16(headSize+n)
+	l.post(c, buffer)
 }
 
 // share is how many messages that are posted together go together.
@@ -144,9 +151,9 @@ func (l *Layer) service(c *channel, now int64) {
 
 // again sends a message again.
 func (l *Layer) again(c *channel, class int, n uint32) {
-	if s := c.send[class][c.w.place(n)]; !s.posted {
+	if buffer := c.buffer(class, n); !c.send[buffer].posted {
 		l.Did.Retransmissions++
-		l.post(c, s)
+		l.post(c, buffer)
 	}
 }
 
@@ -159,18 +166,19 @@ const (
 
 // speak sends the no-op reply, if it is due.
 func (l *Layer) speak(c *channel, now int64) {
-	if c.noOp.posted || c.Gone != nil || !c.w.speaks(now) {
+	s := &c.send[c.noOp()]
+	if s.posted || c.Gone != nil || !c.w.speaks(now) {
 		return
 	}
 	l.Did.NoOps++
-	m := c.noOp.mem
+	m := c.mem(c.noOp())
 	clear(m[headSize:heldAt])
 	m[headSize] = msg.NoOp
 	for class, held := range c.w.holds(now) {
 		binary.LittleEndian.PutUint64(m[heldAt+8*class:], held)
 	}
-	c.noOp.size = noOpSize
-	l.post(c, c.noOp)
+	s.size = noOpSize
+	l.post(c, c.noOp())
 }
 
 // repair sends again what a no-op reply, which may be anything, says to be missing.

@@ -19,19 +19,18 @@ func (l *Layer) take(done *vipl.Completion) {
 			l.Lost(&c.End)
 		}
 	}
-	if s, sent := done.Descriptor.Context.(*send); sent {
-		s.posted = false
+	if s, sent := done.Descriptor.Context.(*mesh.Send); sent {
+		c.send[l.Sent(s)].posted = false
 		c.posted--
 		if done.Err == nil { // a request may wait for the buffer
 			l.advance(c)
 		}
 		return
 	}
-	r := done.Descriptor.Context.(*recv)
+	r := done.Descriptor.Context.(*mesh.Recv)
 	if done.Err != nil {
 		return
 	}
-	r.size = int(r.desc.Length)
 	if !l.heard(c, r) {
 		l.repost(c, r)
 		return
@@ -49,9 +48,9 @@ func classOf(kind byte) int {
 }
 
 // heard takes in a frame, and reports whether it is held until it is processed.
-func (l *Layer) heard(c *channel, r *recv) bool {
+func (l *Layer) heard(c *channel, r *mesh.Recv) bool {
 	le := binary.LittleEndian
-	m := r.mem[:r.size]
+	m := r.Data()
 	if len(m) < headSize+msg.HeaderSize || !msg.Valid(m[headSize]) {
 		l.Did.Strays++
 		return false
@@ -92,7 +91,7 @@ func (l *Layer) advance(c *channel) {
 		for c.Gone == nil && l.Err == nil && !l.Closed {
 			place := &c.held[class][c.w.place(c.w.in[class])]
 			r := *place
-			if r == nil || class == request && msg.HasReply(r.mem[headSize]) && !c.free(reply) {
+			if r == nil || class == request && msg.HasReply(r.Data()[headSize]) && !c.free(reply) {
 				break
 			}
 			*place = nil
@@ -106,8 +105,8 @@ func (l *Layer) advance(c *channel) {
 }
 
 // process does what a message is for, and reports whether it is one.
-func (l *Layer) process(c *channel, class int, r *recv) bool {
-	now, m := l.Clock, r.mem[headSize:r.size]
+func (l *Layer) process(c *channel, class int, r *mesh.Recv) bool {
+	now, m := l.Clock, r.Data()[headSize:]
 	if class == reply {
 		ok, refused := l.Replied(&c.pending, m)
 		if refused != nil {
@@ -116,20 +115,18 @@ func (l *Layer) process(c *channel, class int, r *recv) bool {
 		c.w.processed(reply, now)
 		return ok
 	}
-	s := c.buffer(reply)
-	n, ok := l.Serve(c.Rank, c.kind, m, s.mem[headSize:])
+	buffer := c.next(reply)
+	n, ok := l.Serve(c.Rank, c.kind, m, c.mem(buffer)[headSize:])
 	c.w.processed(request, now)
 	if ok && n > 0 {
-		s.number, s.size = c.w.add(reply, now), headSize+n
-		l.post(c, s)
+		l.first(c, reply, n, now)
 	}
 	return ok
 }
 
 // repost posts a receive again.
-func (l *Layer) repost(c *channel, r *recv) {
-	r.desc = vipl.Descriptor{Segs: r.segs[:], Context: r}
-	if err := c.VI.PostRecv(&r.desc); err != nil {
+func (l *Layer) repost(c *channel, r *mesh.Recv) {
+	if err := r.Post(c.VI); err != nil {
 		l.Broken(&c.End, err)
 	}
 }

@@ -40,6 +40,7 @@ type Layer struct {
 	mesh.Base
 	msg.Operations
 	peers  []*peer // nil for this rank
+	slabs  mesh.Slabs
 	ptag   vipl.Ptag
 	tickAt int64
 }
@@ -49,7 +50,8 @@ type peer [msg.Channels]*channel
 
 // Open is layer.Open.
 func Open(ctx context.Context, cfg layer.Config) (layer.Layer, error) {
-	l := &Layer{Base: mesh.Base{Config: cfg, Name: "unreliable"}, peers: make([]*peer, cfg.Procs)}
+	l := &Layer{Base: mesh.Base{Config: cfg, Name: "unreliable"}, peers: make([]*peer, cfg.Procs),
+		slabs: mesh.NewSlabs(cfg.Procs, slabSize(msg.Short), slabSize(msg.Medium))}
 	l.Take = l.take
 	l.Operations = msg.New(&l.Base, l)
 	l.Base.Uncork = l.SendHeld
@@ -172,7 +174,7 @@ func (l *Layer) Room(ctx context.Context, proc, channel int) ([]byte, *msg.Pendi
 	if c.Gone != nil {
 		return nil, nil, l.Lost(&c.End)
 	}
-	return c.buffer(request).mem[headSize:], &c.pending, nil
+	return c.mem(c.next(request))[headSize:], &c.pending, nil
 }
 
 // await waits until there is room. Timers are looked at meanwhile.
@@ -204,9 +206,7 @@ func (l *Layer) Ready(proc, channel int) bool {
 // Send implements msg.Carrier.
 func (l *Layer) Send(proc, channel, n int) error {
 	c := l.peers[proc][channel]
-	s := c.buffer(request)
-	s.number, s.size = c.w.add(request, l.NIC.Now()), headSize+n
-	if l.post(c, s); c.Gone != nil {
+	if l.first(c, request, n, l.NIC.Now()); c.Gone != nil {
 		return l.Lost(&c.End)
 	}
 	return nil

@@ -3,7 +3,8 @@ package conn
 import "github.com/bobnet-go/bobnet/progress"
 
 // Ring is the ring of a completion queue's entries: a place for each completion, and for
-// each bound listener.
+// each bound listener. The array grows by doubling as entries need it, since a queue is made
+// as large as its work queues are together, which are hardly ever full at once.
 type Ring struct {
 	a       *Adapter
 	owner   RingOwner
@@ -72,7 +73,7 @@ func (r *Ring) Used() int { return r.n - r.notices - r.closed }
 // connections.
 func (r *Ring) add(e Entry) {
 	if r.n == len(r.entries) {
-		r.move(2 * (r.Size + r.notes))
+		r.grow()
 	}
 	i := r.head + r.n
 	if i >= len(r.entries) {
@@ -144,16 +145,30 @@ func (c *Conn) unlist() {
 	}
 }
 
+// firstPlaces is how many entries the array of a new ring holds at the most.
+const firstPlaces = 64
+
 // Init makes a ring of size entries, which its owner has.
 func (r *Ring) Init(a *Adapter, owner RingOwner, size int) {
-	r.a, r.owner, r.Size, r.entries = a, owner, size, make([]Entry, size)
+	r.a, r.owner, r.Size, r.entries = a, owner, size, make([]Entry, min(size, firstPlaces))
+}
+
+// grow makes room for another entry. There are more than the queue holds only if some are of
+// closed connections, which are fewer than half of all.
+func (r *Ring) grow() {
+	places := r.Size + r.notes
+	if r.n >= places {
+		r.move(2 * places)
+		return
+	}
+	r.move(min(2*max(r.n, firstPlaces/2), places))
 }
 
 // Resize makes it one of size entries; it holds no more.
 func (r *Ring) Resize(size int) {
 	r.Size = size
 	r.removeClosed()
-	r.move(r.Size + r.notes)
+	r.move(max(r.n, min(len(r.entries), r.Size+r.notes)))
 }
 
 // Bind makes a place for a notice.

@@ -1,0 +1,92 @@
+package mesh
+
+import "github.com/bobnet-go/bobnet/vipl"
+
+// A rank has many buffers for each other one, most of them idle. So what there is for a
+// buffer beside its memory is kept small: a receive has its descriptor and nothing else, and a
+// send has one only while it is under way.
+
+// Recv is a receive, with its memory.
+type Recv struct {
+	segs [1]vipl.Segment
+	desc vipl.Descriptor
+}
+
+// Init gives a receive its memory.
+func (r *Recv) Init(mem []byte, handle vipl.MemHandle) {
+	r.segs[0] = vipl.Segment{Data: mem, Handle: handle}
+}
+
+// Post posts a receive.
+func (r *Recv) Post(vi *vipl.VI) error {
+	r.desc = vipl.Descriptor{Segs: r.segs[:], Context: r}
+	return vi.PostRecv(&r.desc)
+}
+
+// Data returns the message that has come, which is there until the receive is posted again.
+func (r *Recv) Data() []byte { return r.segs[0].Data[:r.desc.Length] }
+
+// Done returns the descriptor of a receive that has completed.
+func (r *Recv) Done() *vipl.Descriptor { return &r.desc }
+
+// Send is the descriptor of a send under way, and the number of its buffer.
+type Send struct {
+	Buffer int
+	segs   [1]vipl.Segment
+	desc   vipl.Descriptor
+}
+
+// sendsAtOnce is how many descriptors of sends are made together.
+const sendsAtOnce = 8
+
+// PostSend sends what a buffer has. The descriptor is the layer's until its completion is
+// taken, which goes to Sent.
+func (b *Base) PostSend(vi *vipl.VI, buffer int, mem []byte, handle vipl.MemHandle, later bool) error {
+	if len(b.sends) == 0 {
+		more := make([]Send, sendsAtOnce)
+		for i := range more {
+			b.sends = append(b.sends, &more[i])
+		}
+	}
+	s := b.sends[len(b.sends)-1]
+	s.Buffer, s.segs[0] = buffer, vipl.Segment{Data: mem, Handle: handle}
+	s.desc = vipl.Descriptor{Segs: s.segs[:], Op: vipl.OpSend, Context: s, Later: later}
+	if err := vi.PostSend(&s.desc); err != nil {
+		return err
+	}
+	b.sends = b.sends[:len(b.sends)-1]
+	return nil
+}
+
+// Sent takes back the descriptor of a send that has completed, and returns the number of
+// its buffer.
+func (b *Base) Sent(s *Send) (buffer int) {
+	b.sends = append(b.sends, s)
+	return s.Buffer
+}
+
+// Slabs is the memory of buffers by rank and kind of VI. That of a rank is allocated in one
+// piece, since each piece takes whole pages.
+type Slabs struct {
+	sizes []int // by kind
+	ranks [][]byte
+}
+
+// NewSlabs returns slabs of these sizes for each of so many ranks.
+func NewSlabs(procs int, sizes ...int) Slabs {
+	return Slabs{sizes: sizes, ranks: make([][]byte, procs)}
+}
+
+// Of returns the memory for a kind of VI to a rank.
+func (s *Slabs) Of(rank, kind int) []byte {
+	before, all := 0, 0
+	for k, n := range s.sizes {
+		if all += n; k < kind {
+			before += n
+		}
+	}
+	if s.ranks[rank] == nil {
+		s.ranks[rank] = make([]byte, all)
+	}
+	return s.ranks[rank][before:][:s.sizes[kind]:s.sizes[kind]]
+}
