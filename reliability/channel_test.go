@@ -417,3 +417,37 @@ func TestChannelTakesAnything(t *testing.T) {
 		}
 	}
 }
+
+// TestChannelAwaits: an answer to a packet that is under way is told from all others, and to ask
+// changes nothing.
+func TestChannelAwaits(t *testing.T) {
+	c := newChannelPair(t, ChannelConfig{})
+	wants := func(a ChannelAnswer, card int, want bool) {
+		t.Helper()
+		before := c.s.Stats()
+		if got := c.s.Awaits(card, a); got != want || c.s.Stats() != before {
+			t.Fatalf("answer %+v of card %d: awaited %v, want %v", a, card, got, want)
+		}
+	}
+	c.initialised()
+	c.arrive(c.send(0, 2), ArrivalNew)
+	ack := c.r.Accept(otherCard, 0)
+	wants(ack, otherCard, true)
+	wants(ack, otherCard+1, false)
+	wants(ack, 1<<20, false)
+	for _, forge := range []func(x *ChannelAnswer){
+		func(x *ChannelAnswer) { x.Epoch++ },
+		func(x *ChannelAnswer) { x.Stamp += 2 },
+		func(x *ChannelAnswer) { x.Bit ^= 1 },
+		func(x *ChannelAnswer) { x.Init = true },
+		func(x *ChannelAnswer) { x.Channel = MaxChannels },
+		func(x *ChannelAnswer) { x.Kind = 0 },
+		func(x *ChannelAnswer) { x.Kind = NackInit },
+	} {
+		x := ack
+		forge(&x)
+		wants(x, otherCard, false)
+	}
+	c.answer(ack, EndedAcked)
+	wants(ack, otherCard, false)
+}

@@ -121,7 +121,7 @@ func (s *SendChannels) entry(card, channel int) *sendEntry {
 // else. Answers to packets that are no longer under way are counted and ignored, and so
 // are those that no receiver would have sent.
 func (s *SendChannels) OnAnswer(card int, a ChannelAnswer) (p Passage) {
-	if uint(card) >= uint(len(s.cards)) || int(a.Channel) >= s.cfg.Channels || a.Kind == 0 || a.Kind >= answerKinds {
+	if !s.valid(card, &a) {
 		s.stats.Invalid++
 		return p
 	}
@@ -153,6 +153,17 @@ func (s *SendChannels) OnAnswer(card int, a ChannelAnswer) (p Passage) {
 		s.owners[e.owner].nacked++
 	}
 	return p
+}
+
+// valid reports whether a names a channel, and an answer.
+func (s *SendChannels) valid(card int, a *ChannelAnswer) bool {
+	return uint(card) < uint(len(s.cards)) && int(a.Channel) < s.cfg.Channels && a.Kind != 0 && a.Kind < answerKinds
+}
+
+// Awaits reports whether a is an answer to a transmission of a packet that is under way to a
+// card, before OnAnswer has taken it: who has sent it has got that packet, and so lives.
+func (s *SendChannels) Awaits(card int, a ChannelAnswer) bool {
+	return s.valid(card, &a) && s.entry(card, int(a.Channel)).answers(&a)
 }
 
 // answers reports whether a is an answer to a transmission of the packet that is under

@@ -1,5 +1,56 @@
 package lanai
 
+import (
+	"math/rand/v2"
+
+	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/reliability"
+)
+
+// Spy is what a wild host has learnt from packets that have come: it makes its own of that.
+type Spy struct{ seen []header }
+
+// Learn takes in a packet.
+func (y *Spy) Learn(payload []byte) {
+	var h header
+	if h.parse(payload) {
+		y.seen = append(y.seen[max(0, len(y.seen)-32):], h)
+	}
+}
+
+// Forge returns a packet of any kind, that says to be from a station, with what the cards say on
+// their lines and channels, as far as it has been heard.
+func (y *Spy) Forge(rng *rand.Rand, from ethertype.MAC) []byte {
+	h := header{line: rng.Uint64() >> rng.IntN(64), ch: reliability.ChannelHeader{Epoch: rng.Uint32()}}
+	if n := len(y.seen); n > 0 && rng.IntN(4) > 0 {
+		h = y.seen[rng.IntN(n)]
+		h.line, h.echo = h.line+uint64(rng.IntN(3)), h.line
+		if h.reply == reliability.NackInit {
+			h.ch.Epoch, h.ch.Init = uint32(h.to[0]), false
+		}
+	}
+	if rng.IntN(4) == 0 {
+		h.ch.Channel, h.ch.Init = uint8(rng.IntN(64)), rng.IntN(2) == 0
+	}
+	h.kind, h.flags, h.port = kind(rng.IntN(int(kinds)+1)), uint8(rng.IntN(4)), uint16(rng.IntN(4))
+	h.order, h.reply = uint32(rng.IntN(3)), reliability.AnswerKind(rng.IntN(12))
+	h.ch.Bit = uint8(rng.IntN(2))
+	h.ch.Stamp += uint32(rng.IntN(3))
+	h.to = [2]uint64{rng.Uint64() >> rng.IntN(64), rng.Uint64N(4) << pageShift}
+	h.from = from
+	body := make([]byte, rng.IntN(100))
+	for i := range body {
+		body[i] = byte(rng.Uint32() >> rng.IntN(32))
+	}
+	if len(body) > 0 {
+		body[0] = byte(rng.IntN(8))
+	}
+	h.size = uint32(len(body))
+	b := make([]byte, headerSize)
+	h.put(b)
+	return append(b, body...)
+}
+
 // Forge has a process of the host write a request of its own making into its send queue:
 // short or long, of size octets, from a virtual address, to a proxy address.
 func (h *Host) Forge(process uint32, short bool, size int, at uint64, proxy uint32) {
@@ -31,4 +82,29 @@ func (h *Host) of(process uint32) *Process {
 		}
 	}
 	return nil
+}
+
+// Forgery returns a packet that says to be from a station, on a line, with or without a channel
+// or an epoch of it.
+func Forgery(k int, from ethertype.MAC, line uint64) []byte {
+	h := header{kind: kind(1 + k%int(kinds-1)), from: from, line: line, size: 1}
+	h.ch = reliability.ChannelHeader{Channel: uint8(k >> 2 % channels), Init: k&16 != 0, Epoch: uint32(k), Stamp: 1 << 20}
+	if k&32 != 0 {
+		h.flags = flagChannel
+	}
+	h.reply = reliability.AnswerKind(k % 9)
+	b := make([]byte, headerSize+1)
+	h.put(b)
+	return b
+}
+
+// Forgeries is how many of them differ.
+const Forgeries = 64
+
+// LosePlace has a host believe that it has got the next packet of a node's line, as if somebody
+// else had sent one in its name.
+func (h *Host) LosePlace(from ethertype.MAC) {
+	h.eng.Lock()
+	defer h.eng.Unlock()
+	h.prog.lines[h.prog.nodes.find(from)].expect++
 }

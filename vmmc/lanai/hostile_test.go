@@ -3,6 +3,7 @@ package lanai_test
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"testing"
 	"time"
@@ -104,6 +105,120 @@ func TestForged(t *testing.T) {
 		if err := empty(h); err != nil {
 			t.Errorf("host %d: %v", i, err)
 		}
+	}
+}
+
+// TestForgedLines: packets that say to be from a node, on lines that it has never begun, do not
+// keep that node from being heard.
+func TestForgedLines(t *testing.T) {
+	n := newNetwork(t, myrinet.Options{Seed: 3, Timeout: 100 * time.Microsecond})
+	for i := range 2 {
+		n.host(i, lanai.Config{})
+	}
+	wild := wildHost(2)
+	if err := wild.Plug(n.fabric, n.sw, 3); err != nil {
+		t.Fatal(err)
+	}
+	n.Go("wild", func() {
+		if err := wild.Run(n.World, 20*time.Millisecond, 20*time.Microsecond); err != nil {
+			t.Error(err)
+		}
+		memory, over := make([]byte, 5000), false
+		n.process(0, 0, func(p *vmmc.Process) error {
+			_, err := p.Export(memory, 7, vmmc.Everybody, nil)
+			for err == nil && !over {
+				p.Poll()
+				err = n.Sleep(time.Millisecond)
+			}
+			return err
+		})
+		n.process(1, 1, func(p *vmmc.Process) error {
+			defer func() { over = true }()
+			ctx, cancel := n.hosts[1].WithTimeout(context.Background(), 5*time.Second)
+			defer cancel()
+			to, err := p.Import(ctx, vmmc.Name{ID: 7})
+			if err != nil {
+				return err
+			}
+			if err := p.SendMsg(ctx, bytes.Repeat([]byte{7}, 5000), to.Addr()); err != nil {
+				return err
+			}
+			if memory[4999] != 7 {
+				return fmt.Errorf("what was sent is not there")
+			}
+			return to.Unimport(ctx)
+		})
+	})
+	if err := n.Run(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// forger is a host that sends what it is told to.
+type forger struct{ *myrinet.Port }
+
+func (*forger) Room(int) bool        { return true }
+func (*forger) Arrived([]byte, bool) {}
+func (*forger) Sent()                {}
+
+// TestForgedLine: a packet that says to be from a node, on a line with the highest number that
+// there is, does not end the node's line: not before the node has been heard, nor after. Only
+// what carries the epoch of its channel can do so.
+func TestForgedLine(t *testing.T) {
+	memory := make([]byte, 5000)
+	n := talk(t, memory, func(n *network, ps [2]*vmmc.Process, at [2]vmmc.ProxyAddr) error {
+		f := &forger{}
+		f.Port = n.fabric.Host("forger", f)
+		if _, err := n.fabric.Join(f.Port, n.sw.Port(4)); err != nil {
+			return err
+		}
+		for k := range lanai.Forgeries {
+			for to := range 2 {
+				for _, line := range []uint64{^uint64(0), 1 << 62} {
+					f.Send(myrinet.AppendPacket(nil, myrinet.Route{int8(to - 4)}, lanai.TypePacket, lanai.Forgery(k, mac(1-to), line)))
+					if err := n.Sleep(20 * time.Microsecond); err != nil {
+						return err
+					}
+				}
+			}
+			if err := ps[k%2].SendMsg(context.Background(), bytes.Repeat([]byte{byte(k)}, len(memory)), at[k%2]); err != nil {
+				return fmt.Errorf("after forgery %d: %w", k, err)
+			}
+			if wrong := differ(memory, bytes.Repeat([]byte{byte(k)}, len(memory))); wrong > 0 {
+				return fmt.Errorf("after forgery %d %d octets are not there", k, wrong)
+			}
+		}
+		return nil
+	})
+	for i, h := range n.hosts {
+		if c := h.Snapshot().Counters; c.LinesCut != 0 || c.Strange == 0 || c.Stale == 0 {
+			t.Errorf("host %d: %d lines were cut; strange %d, stale %d", i, c.LinesCut, c.Strange, c.Stale)
+		}
+	}
+}
+
+// TestLostPlace: when a host has taken something else for the next packet of a node, what the
+// node sends ends with its line, with an error, and does not wait for ever; the next import goes.
+func TestLostPlace(t *testing.T) {
+	memory := make([]byte, 5000)
+	n := talk(t, memory, func(n *network, ps [2]*vmmc.Process, at [2]vmmc.ProxyAddr) error {
+		n.hosts[0].LosePlace(mac(1))
+		ctx, cancel := n.hosts[1].WithTimeout(context.Background(), time.Second)
+		defer cancel()
+		if err := ps[0].SendMsg(ctx, bytes.Repeat([]byte{1}, len(memory)), at[0]); !errors.Is(err, vmmc.ErrPeer) {
+			return fmt.Errorf("a send on the line that is broken: %w", err)
+		}
+		board, err := ps[0].Import(ctx, vmmc.Name{})
+		if err != nil {
+			return err
+		}
+		return ps[0].SendMsg(ctx, bytes.Repeat([]byte{2}, len(memory)), board.Addr())
+	})
+	if wrong := differ(memory, bytes.Repeat([]byte{2}, len(memory))); wrong > 0 {
+		t.Errorf("%d octets of what was sent after that are not there", wrong)
+	}
+	if c := n.hosts[0].Snapshot().Counters; c.LinesCut == 0 {
+		t.Error("the line was not cut")
 	}
 }
 

@@ -17,6 +17,11 @@ import (
 // its state, or has given the line up: it ends what hung on the line, and begins anew
 // itself. Because it tells which number it has heard, the other one knows that this is
 // the answer, and does not begin anew once more.
+//
+// A line hears only packets that carry the epoch of their channel, which the receiver has
+// sent to the node's address: who only says to be the node does not know it, and what he
+// says of a line's number is not believed. A packet whose place in the order is taken, or
+// too far ahead, shows that somebody has spoken for the node: the line ends.
 type line struct {
 	number uint64 // of what leaves
 	heard  uint64 // the other side's, since number began; 0 for none
@@ -63,7 +68,7 @@ func (p *program) judge(node int, h *header) bool {
 
 // current reports whether a packet is of the two lines that there are.
 func (p *program) current(l *line, h *header) bool {
-	return h.line == l.heard && (h.echo == 0 || h.echo == l.number)
+	return h.line == l.heard && h.line != 0 && (h.echo == 0 || h.echo == l.number)
 }
 
 // cut ends all that hangs on a line, and begins it anew.
@@ -124,9 +129,11 @@ func (p *program) pump(node int) (busy bool) {
 // answered takes in an answer.
 func (p *program) answered(node int, h *header) {
 	p.c.Work(p.h.costs.Answer)
-	x := p.send.OnAnswer(node, reliability.ChannelAnswer{ChannelHeader: h.ch, Kind: h.reply, Offer: uint32(h.to[0])})
-	p.lines[node].last = p.now
-	p.ended(x)
+	a := reliability.ChannelAnswer{ChannelHeader: h.ch, Kind: h.reply, Offer: uint32(h.to[0])}
+	if p.send.Awaits(node, a) {
+		p.lines[node].last = p.now
+	}
+	p.ended(p.send.OnAnswer(node, a))
 }
 
 // ended sees to a packet that has ended.

@@ -121,6 +121,10 @@ func (p *program) admit(r *myrinet.Received) fate {
 			return f
 		}
 	}
+	if h.kind == kindControl && h.flags&flagChannel == 0 {
+		p.count.Strange++
+		return dropped
+	}
 	if h.kind == kindChunk && !p.current(&p.lines[node], h) {
 		p.count.Stale++
 		return dropped
@@ -134,21 +138,30 @@ func (p *program) admit(r *myrinet.Received) fate {
 	return stored
 }
 
-// passes asks the line what becomes of a packet, and answers if it is not taken.
+// passes asks channel and line what becomes of a packet, and answers if it is not taken. The
+// line hears only what carries the channel's epoch: its sender has had an answer from here, so
+// it is where its address says.
 func (p *program) passes(node int, h *header, r *myrinet.Received) fate {
-	if !p.judge(node, h) {
-		p.count.Stale++
-		return dropped
-	}
 	v, a := p.recv.Arrive(node, h.ch)
 	l := &p.lines[node]
 	if v == reliability.ArrivalNew {
+		if !p.judge(node, h) {
+			p.count.Stale++
+			p.recv.Refuse(node, h.ch.Channel, reliability.NackResident) // and nobody is told: its sender gives the line up
+			return dropped
+		}
 		if h.order == l.expect && (h.kind == kindChunk || p.h.hasRoom()) {
 			l.expect++
 			return stored
 		}
+		if h.order-l.expect >= channels { // somebody else has spoken for the node, and to wait would not end
+			p.recv.Refuse(node, h.ch.Channel, reliability.NackResident) // and nobody is told: it hears of the line's end
+			p.count.Stale++
+			p.cut(node)
+			return dropped
+		}
 		p.count.TooSoon++
-		if h.order-l.expect < channels && len(p.early) < mostEarly {
+		if len(p.early) < mostEarly {
 			p.early = append(p.early, early{*h, node, *r})
 			return waits
 		}

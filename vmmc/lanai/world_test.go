@@ -1,10 +1,12 @@
 package lanai_test
 
 import (
+	"math/rand/v2"
 	"testing"
 	"time"
 
 	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/internal/wildhost"
 	"github.com/bobnet-go/bobnet/transport/myrinet"
 	"github.com/bobnet-go/bobnet/transport/myrinet/plain"
 	"github.com/bobnet-go/bobnet/transport/sim"
@@ -21,6 +23,23 @@ type network struct {
 	sw     *myrinet.Switch
 	hosts  map[int]*lanai.Host
 	cables map[int]*myrinet.Cable
+}
+
+// wildHost is one that sends to so many others, and says to be any station, known or not.
+func wildHost(hosts int) *wildhost.Host {
+	var spy lanai.Spy
+	wild := &wildhost.Host{Hosts: hosts, Heard: spy.Learn}
+	wild.Forge = func(rng *rand.Rand) (uint16, []byte) {
+		from := mac(wildhost.Port)
+		switch rng.IntN(3) {
+		case 0:
+			from = mac(rng.IntN(hosts))
+		case 1:
+			from = mac(100 + rng.IntN(100))
+		}
+		return lanai.TypePacket, spy.Forge(rng, from)
+	}
+	return wild
 }
 
 // ports is how many ports the switch has: host i is at port i.
