@@ -77,7 +77,7 @@ func characterize(points []BurstPoint, rtt float64) (*Signature, error) {
 		received = alone
 	}
 	if len(received) == 0 {
-		return nil, fmt.Errorf("%w: it is %.1f us", errNoDelay, s.Gap)
+		return nil, fmt.Errorf("%w: it is %.1f us, the longest delay %v: try again when nothing else uses the processors", errNoDelay, s.Gap, sweepRest)
 	}
 	s.ReceiveOverhead = median(received)
 	s.Latency = rtt/2 - s.SendOverhead - s.ReceiveOverhead
