@@ -21,6 +21,8 @@ type others interface {
 	direction() (whole []float64, err error)
 	// spread makes this rank's rows of the direction known to the others, and theirs to it.
 	spread() error
+	// settle returns when this rank's rows may be changed after a spread.
+	settle() error
 	// sum adds up what the ranks have.
 	sum(v float64) (float64, error)
 	// collect returns all of x on rank 0.
@@ -82,6 +84,11 @@ func (c Config) solve(rows spmd.Span, o others, t *report.Timer, ready func() er
 		if err != nil {
 			return res, err
 		}
+		t.Enter(exchange)
+		if err := o.settle(); err != nil {
+			return res, err
+		}
+		t.Enter(vectors)
 		beta := next / rr
 		for i := range p {
 			p[i] = r[i] + beta*p[i]
@@ -107,6 +114,7 @@ type nobody struct{ n int }
 
 func (o nobody) direction() ([]float64, error)           { return make([]float64, o.n), nil }
 func (nobody) spread() error                             { return nil }
+func (nobody) settle() error                             { return nil }
 func (nobody) sum(v float64) (float64, error)            { return v, nil }
 func (nobody) collect(mine []float64) ([]float64, error) { return mine, nil }
 

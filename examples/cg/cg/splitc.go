@@ -53,11 +53,12 @@ func (o *world) spread() error {
 		}
 		o.timer.Traffic.Store.Add(8 * len(mine))
 	}
-	if err := o.w.StoreSync(o.ctx, 8*(o.n-len(mine))); err != nil {
-		return err
-	}
-	return o.w.Sync(o.ctx) // and this rank's rows may be changed
+	return o.w.StoreSync(o.ctx, 8*(o.n-len(mine)))
 }
+
+// settle comes after sums, whose messages have brought the acknowledgements of the stores
+// along. To wait for these in spread would be to wait for messages of their own.
+func (o *world) settle() error { return o.w.Sync(o.ctx) }
 
 func (o *world) sum(v float64) (float64, error) {
 	return splitc.ReduceToAll(o.ctx, o.w, v, splitc.Add[float64]())
