@@ -27,6 +27,7 @@ func RunMPLite(ctx context.Context, comm *mplite.Comm, c Config, keep bool) (*re
 	for z := s.z.Lo; z < s.z.Hi; z++ {
 		t.Enter(planes)
 		s.planes(s.rows(z, spmd.Span{Hi: c.N}))
+		t.Enter(stores)
 		if requests, err = s.send(comm, t, z, requests); err != nil {
 			return nil, nil, err
 		}

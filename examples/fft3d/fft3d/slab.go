@@ -8,12 +8,13 @@ import (
 // The phases of a run.
 const (
 	planes = iota
+	stores
 	transpose
 	lines
 )
 
 func newTimer() *report.Timer {
-	return report.NewTimer(report.Phase{Name: "planes, and their stores"},
+	return report.NewTimer(report.Phase{Name: "planes"}, report.Phase{Name: "their stores"},
 		report.Phase{Name: "transposition", Waits: true}, report.Phase{Name: "lines"})
 }
 

@@ -45,6 +45,7 @@ func (s *slab) transform(ctx context.Context, w *splitc.World, t *report.Timer, 
 	for z := s.z.Lo; z < s.z.Hi; z++ {
 		t.Enter(planes)
 		s.planes(s.rows(z, spmd.Span{Hi: s.N}))
+		t.Enter(stores)
 		if err := s.store(ctx, w, t, rows, z); err != nil {
 			return err
 		}
