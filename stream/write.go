@@ -193,7 +193,8 @@ func (c *Conn) awaitDirect() {
 }
 
 // ReadFrom writes what it reads from r until that ends, without a buffer in between. It
-// implements io.ReaderFrom, for io.Copy. An error of r is returned as it is.
+// implements io.ReaderFrom, for io.Copy. An error of r is returned as it is. What it has read
+// when Close or CloseWrite is called meanwhile is not written.
 func (c *Conn) ReadFrom(r io.Reader) (n int64, err error) {
 	c.writing.Lock()
 	defer c.writing.Unlock()
@@ -210,9 +211,10 @@ func (c *Conn) ReadFrom(r io.Reader) (n int64, err error) {
 		k, err := r.Read(room)
 		c.lock()
 		c.holds--
-		if c.torn {
-			c.release()
-			return n, c.opError("write", net.ErrClosed)
+		c.release()
+		if k > 0 && (c.closed || c.tx.ending) { // meanwhile; nothing goes behind the end
+			c.leave()
+			return n, c.opError("write", c.mayWrite())
 		}
 		if k > 0 {
 			c.tx.stage.Wrote(k)
