@@ -25,8 +25,8 @@ type viaModel struct {
 
 func newVIAModel() *viaModel {
 	return &viaModel{
-		timing: myrinet.PCITiming(), costs: viaCosts{Scan: 52, Receive: 106},
-		send: 3 * time.Microsecond, receive: 5 * time.Microsecond, poll: 8500, memory: 23.5e6, clock: 400e6,
+		timing: myrinet.PCITiming(), costs: viaCosts{Scan: 104, Receive: 150},
+		send: 3 * time.Microsecond, receive: 5 * time.Microsecond, poll: 15 * time.Microsecond, memory: 25e6, clock: 400e6,
 		credits: [2]int{endpoint.AMVIACredits.Short, endpoint.AMVIACredits.Medium},
 	}
 }

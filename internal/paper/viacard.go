@@ -5,13 +5,14 @@ import (
 	"github.com/bobnet-go/bobnet/transport/myrinet"
 )
 
-// viaProgram is a VIA control program: it scans the doorbells of all VIs, one after the
-// other, and serves one send or one receive that was posted; if no doorbell is rung, a
-// packet that has come. It does one thing at a time.
+// viaProgram is a VIA control program: it scans the doorbells for sends of all VIs, one after
+// the other, and serves one send that was posted. In between doorbells it serves a packet
+// that has come. It does one thing at a time.
 //
 // A send: the descriptor is fetched from the host's memory, then the data, and the packet
-// leaves. A receive that was posted: its descriptor is fetched. A packet: its data go to
-// the host's memory, then the descriptor's status. Its work is in the costs.
+// leaves. A packet: the descriptor of the receive that was posted first is fetched, as the
+// paper says upon arrival; the data go to the host's memory, then the descriptor's status.
+// Its work is in the costs.
 type viaProgram struct {
 	c     *myrinet.Card
 	node  *viaNode
@@ -28,7 +29,7 @@ type viaProgram struct {
 
 // viaCosts are what the program's steps take, in cycles of the card's processor.
 type viaCosts struct {
-	Scan    int // to look at a doorbell; it looks at all of them each time
+	Scan    int // to look at a doorbell; it looks at all of them before a send, and at one before a packet
 	Receive int // a packet
 }
 
@@ -71,34 +72,32 @@ func (p *viaProgram) Step(int64) int64 {
 	return transport.Forever
 }
 
-// idle looks for something to do: doorbells come before packets.
+// idle looks for something to do: a send that was posted comes before a packet.
 func (p *viaProgram) idle() bool {
 	if page := p.c.Rung(); page != nil {
-		p.c.Work(p.costs.Scan * len(p.c.Pages()))
-		vi, isSend := p.node.answer(page)
-		p.c.Fetch(p.staging[:viaDescriptor], vi.descriptor[:])
-		p.state = p.posted
-		if isSend {
-			p.vi, p.sending, p.state = vi, vi.take(), p.described
-		}
+		p.c.Work(p.costs.Scan * len(p.node.doors))
+		p.vi = p.node.answer(page)
+		p.sending, p.state = p.vi.take(), p.described
+		p.c.Fetch(p.staging[:viaDescriptor], p.vi.descriptor[:])
 		return false
 	}
 	if len(p.waiting) == 0 {
 		return false
 	}
-	p.in, p.waiting, p.state = p.waiting[0], p.waiting[1:], p.delivered
-	p.c.Work(p.costs.Scan*len(p.c.Pages()) + p.costs.Receive)
-	p.c.Transfer(len(p.in), nil)
+	p.in, p.waiting, p.state = p.waiting[0], p.waiting[1:], p.received
+	p.c.Work(p.costs.Scan + p.costs.Receive)
+	p.c.Fetch(p.staging[:viaDescriptor], make([]byte, viaDescriptor))
 	return false
 }
 
-// posted has the descriptor of a receive.
-func (p *viaProgram) posted() bool {
+// received has the descriptor of the receive for a packet.
+func (p *viaProgram) received() bool {
 	if p.c.Transferring() {
 		return false
 	}
-	p.state = p.idle
-	return true
+	p.c.Transfer(len(p.in), nil)
+	p.state = p.delivered
+	return false
 }
 
 // described has the descriptor of a send, and fetches its data.
@@ -135,6 +134,15 @@ func (p *viaProgram) delivered() bool {
 		return false
 	}
 	p.c.Transfer(viaStatus, func() { p.node.complete(p.in) })
-	p.state = p.posted
+	p.state = p.completed
 	return false
+}
+
+// completed has written the status.
+func (p *viaProgram) completed() bool {
+	if p.c.Transferring() {
+		return false
+	}
+	p.state = p.idle
+	return true
 }

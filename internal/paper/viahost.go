@@ -13,7 +13,7 @@ import (
 // viaNode is a host: a card, and the processes that share it.
 type viaNode struct {
 	card  *myrinet.Card
-	doors map[*myrinet.Page]*viaVI // by either of their doorbells
+	doors map[*myrinet.Page]*viaVI // by their doorbells for sends, which the card looks at
 	procs map[int]*viaHost         // by rank
 }
 
@@ -28,16 +28,15 @@ type viaHost struct {
 	queue [][]byte   // completions of receives: the messages
 }
 
-// viaVI is a VI: a doorbell for sends and one for receives, each a register that holds one
-// token until the card has taken it.
+// viaVI is a VI: a doorbell for sends, a register that holds one token until the card has
+// taken it, and one for receives, which the card knows of when a message comes.
 type viaVI struct {
 	host          *viaHost
 	route         myrinet.Route // to the other end
 	descriptor    [viaDescriptor]byte
 	sends         [][]byte
 	send, receive *myrinet.Page
-	sendRung      bool
-	receiveRung   bool
+	rung          bool
 }
 
 // A message begins with the number of its VI, its kind, its sender's rank and its
@@ -115,7 +114,7 @@ func (h *viaHost) open(vis int, path func(to int) (bool, myrinet.Route)) error {
 				return err
 			}
 			vi := &viaVI{host: h, route: route, send: send, receive: receive}
-			h.node.doors[send], h.node.doors[receive] = vi, vi
+			h.node.doors[send] = vi
 			h.vis[to] = append(h.vis[to], vi)
 		}
 	}
@@ -123,15 +122,11 @@ func (h *viaHost) open(vis int, path func(to int) (bool, myrinet.Route)) error {
 }
 
 // answer takes the token of a doorbell.
-func (n *viaNode) answer(page *myrinet.Page) (vi *viaVI, isSend bool) {
-	vi = n.doors[page]
+func (n *viaNode) answer(page *myrinet.Page) *viaVI {
+	vi := n.doors[page]
+	vi.rung = false
 	vi.host.wait.Wake()
-	if isSend = page == vi.send; isSend {
-		vi.sendRung = false
-	} else {
-		vi.receiveRung = false
-	}
-	return vi, isSend
+	return vi
 }
 
 // complete makes an entry in the completion queue of the process that a message is for.
@@ -154,25 +149,21 @@ func (h *viaHost) sleep() error { return h.wait.Wait(transport.Forever) }
 
 // post posts a send. It waits until the card has taken the token before.
 func (h *viaHost) post(v *viaVI, m []byte) error {
-	for v.sendRung {
+	for v.rung {
 		if err := h.sleep(); err != nil {
 			return err
 		}
 	}
 	v.sends = append(v.sends, m)
-	v.sendRung = true
+	v.rung = true
 	v.send.Ring()
 	return h.works(0)
 }
 
-// repost posts a receive again, in the same way.
+// repost posts a receive again.
 func (h *viaHost) repost(v *viaVI) error {
-	for v.receiveRung {
-		if err := h.sleep(); err != nil {
-			return err
-		}
+	if err := v.receive.Write(0, make([]byte, 4)); err != nil {
+		return err
 	}
-	v.receiveRung = true
-	v.receive.Ring()
 	return h.works(0)
 }

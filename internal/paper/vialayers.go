@@ -19,7 +19,7 @@ type viaLayer struct {
 	least   int    // octets of a message
 	replies bool   // a store has one, too
 	counted bool   // messages are numbered, and each says how many requests have been processed
-	bare    bool   // the host's routines take no time: VIA without a layer
+	bare    bool   // VIA without a layer: no copies, and no poll routine
 	shared  bool   // processes of a host reach each other's memory
 	poll    time.Duration
 }
@@ -98,10 +98,12 @@ func (r *viaRank) request(to int, kind byte, value int32, n int) error {
 // how many requests have been processed; elsewhere a reply gives one credit back, and a
 // special message as many as are due.
 func (r *viaRank) send(to, vi int, kind byte, value int32, n, carried int) error {
+	takes := r.m.send
 	if !r.layer.bare {
-		if err := r.works(r.m.send + r.m.copies(carried)); err != nil {
-			return err
-		}
+		takes += r.m.copies(carried)
+	}
+	if err := r.works(takes); err != nil {
+		return err
 	}
 	c := &r.channels[to][vi]
 	m := make([]byte, max(viaHead+carried, r.layer.least))
@@ -176,10 +178,8 @@ func (r *viaRank) sync() error {
 
 // handle does what a message is for, and posts its receive again.
 func (r *viaRank) handle(m []byte) error {
-	if !r.layer.bare {
-		if err := r.works(r.m.receive); err != nil {
-			return err
-		}
+	if err := r.works(r.m.receive); err != nil {
+		return err
 	}
 	vi, kind, from, n := int(m[0]), m[1], int(m[viaFrom]), int(binary.LittleEndian.Uint32(m[4:]))
 	word, value := int(binary.LittleEndian.Uint32(m[8:])), int32(0)
