@@ -29,7 +29,7 @@ type requests struct {
 	waiting []*request
 	flying  []*request
 	lastID  uint32
-	slowest int64 // how long answers take: falls slowly, rises at once
+	slowest int64 // how long answers take: falls slowly, rises at once; at most a quarter of most
 }
 
 func (r *requests) add(q *request) { r.waiting = append(r.waiting, q) }
@@ -52,7 +52,7 @@ func (r *requests) pop(now int64) *request {
 			r.lastID++
 			q.id = r.lastID
 		}
-		q.sent, q.deadline = now, now+r.timeout()<<(2*q.try)
+		q.sent, q.deadline = now, now+min(r.timeout()<<(2*q.try), r.most)
 		r.flying = append(r.flying, q)
 		return q
 	}
@@ -61,7 +61,7 @@ func (r *requests) pop(now int64) *request {
 
 // timeout adapts to how long answers take, because probes wait behind traffic. Each
 // further try has four times as long.
-func (r *requests) timeout() int64 { return min(max(4*r.slowest, r.least), r.most) }
+func (r *requests) timeout() int64 { return max(4*r.slowest, r.least) }
 
 // answered takes the answer to a request. It reports false if none waits for it.
 func (r *requests) answered(now int64, m *message) bool {
@@ -71,7 +71,7 @@ func (r *requests) answered(now int64, m *message) bool {
 	}
 	q := r.flying[i]
 	r.flying = slices.Delete(r.flying, i, i+1)
-	r.slowest = max(now-q.sent, r.slowest-r.slowest/16)
+	r.slowest = max(min(now-q.sent, r.most/4), r.slowest-r.slowest/16)
 	q.done(m)
 	return true
 }
@@ -90,6 +90,7 @@ func (r *requests) expire(now int64) (n uint64) {
 		if q.try++; q.try < r.tries {
 			r.waiting = append(r.waiting, q)
 		} else {
+			r.slowest -= r.slowest / 8 // most silence is that of ports without a host, and may not last
 			q.done(nil)
 		}
 	}
