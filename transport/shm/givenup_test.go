@@ -39,3 +39,41 @@ func TestCallGivenUp(t *testing.T) {
 		t.Errorf("departure of one that had sent a frame: %v", why)
 	}
 }
+
+// TestBothRingsEnded: a station that shares two pairs of rings with the link, because both
+// have called at the same time, and that has sent by the first pair only, is gone when both
+// have ended, whichever end is seen first.
+func TestBothRingsEnded(t *testing.T) {
+	for name, order := range map[string][]int{"used pair first": {0, 1}, "used pair last": {1, 0}} {
+		t.Run(name, func(t *testing.T) { endBothRings(t, order) })
+	}
+}
+
+// endBothRings ends two pairs of rings in an order. A frame has come by pair 0.
+func endBothRings(t *testing.T, order []int) {
+	a := open(t, shm.Config{})
+	var why error
+	a.OnDeparture(func(_ transport.PortRange, err error) { why = err })
+	s := newStranger(t, a, 40)
+	calls := []line{s.call(a, s.file(s.own(a))), s.call(a, s.file())}
+	for i := range calls {
+		if s.answer(&calls[i]); !calls[i].answered {
+			t.Fatalf("call %d was refused", i)
+		}
+	}
+	until(t, "two pairs of rings with the station", func() bool { return a.Peers() == 2 })
+	for n, i := range order {
+		if why != nil {
+			t.Fatalf("departure while one pair lives: %v", why)
+		}
+		unix.Close(calls[i].mine)
+		calls[i].mine = -1
+		until(t, "the removal of the rings", func() bool {
+			a.Recv(make([][]byte, 1))
+			return a.Peers() == 1-n
+		})
+	}
+	if !errors.Is(why, shm.ErrGone) {
+		t.Errorf("departure %v, want that the station is gone", why)
+	}
+}

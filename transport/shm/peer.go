@@ -36,7 +36,9 @@ type peer struct {
 type place struct {
 	peer *peer // frames go to it
 	call *call // an attempt to get it
-	open int   // peers and attempts of which something is still open
+
+	heard uint64 // the last instance that has sent something by rings that are gone since
+	open  int    // peers and attempts of which something is still open
 }
 
 // openMax bounds open at a place, so that one caller cannot take room from others. A
@@ -206,6 +208,9 @@ func (l *Link) sweep() (gone []departure) {
 		if p.at.peer == p {
 			p.at.peer = other
 		}
+		if p.in.next.Load() > 0 {
+			p.at.heard = p.instance
+		}
 		switch q := p.at.peer; {
 		case q != nil && q.instance != p.instance: // its ports have passed on to another link
 		case other != nil && p.ended.Load(): // the peer has given these rings up, and goes on
@@ -222,9 +227,9 @@ func (l *Link) sweep() (gone []departure) {
 // givenUp reports whether p has called and ended its stream before it sent anything. A
 // caller calls because a frame waits, which it sends as soon as it has an answer; one that has
 // waited too long, as happens where many processes share few processors, sends nothing and
-// lives.
+// lives. Of one that has sent by other rings before, these are the last that ended. mu is held.
 func (p *peer) givenUp() bool {
-	return p.caller && p.ended.Load() && p.in.next.Load() == 0
+	return p.caller && p.ended.Load() && p.in.next.Load() == 0 && p.at.heard != p.instance
 }
 
 // otherRings returns the rings that p's station shares with the link besides p
