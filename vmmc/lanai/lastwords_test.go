@@ -175,6 +175,7 @@ func TestHostLastWords(t *testing.T) {
 	if err := errors.Join(err, hosts[1].Close()); err != nil {
 		t.Fatal(err)
 	}
+	hosts[0].Snapshot() // under the lock that what it has written was written under, and moves nothing
 	if wrong := differ(memory, bytes.Repeat([]byte{1}, len(memory))); wrong > 0 {
 		t.Errorf("%d octets of %d are not there", wrong, len(memory))
 	}
