@@ -64,9 +64,7 @@ func (l *fabricLab) ping(rank int) *player {
 // answers waits for so many answers that come from now on.
 func answers(t *testing.T, p *player, n int) {
 	t.Helper()
-	for old := len(p.lines); old > 0; old-- {
-		p.line(t)
-	}
+	p.lines.skip()
 	for end := time.Now().Add(2 * patience); n > 0; {
 		if strings.Contains(p.line(t), "bytes from") {
 			n--

@@ -1,7 +1,6 @@
 package test
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -159,7 +158,7 @@ func config() *mplite.Config {
 // player is a rank that plays a role.
 type player struct {
 	*lab.Proc
-	lines  chan string // of its standard output; closed when it has ended
+	lines  printed // by its standard output
 	stderr strings.Builder
 }
 
@@ -183,7 +182,7 @@ func playOne(t testing.TB, l *lab.Lab, rank int, cmd *exec.Cmd, env ...string) *
 		}
 		cmd.Path = self
 	}
-	p := &player{lines: make(chan string, 1024)}
+	p := &player{lines: printed{more: make(chan struct{}, 1)}}
 	r, w := io.Pipe()
 	cmd.Stdout, cmd.Stderr = w, &p.stderr
 	cmd.Env = append(os.Environ(), env...)
@@ -204,13 +203,7 @@ func playOne(t testing.TB, l *lab.Lab, rank int, cmd *exec.Cmd, env ...string) *
 		<-p.Done()
 		w.Close()
 	}()
-	go func() {
-		defer close(p.lines)
-		for s := bufio.NewScanner(r); s.Scan(); {
-			p.lines <- s.Text()
-		}
-		io.Copy(io.Discard, r)
-	}()
+	go p.lines.read(r)
 	return p
 }
 
@@ -218,18 +211,16 @@ func playOne(t testing.TB, l *lab.Lab, rank int, cmd *exec.Cmd, env ...string) *
 // where it does.
 func (p *player) line(t testing.TB) string {
 	t.Helper()
-	select {
-	case line, ok := <-p.lines:
-		if !ok {
-			t.Fatalf("rank %d ended with code %d before its next line and said %q", p.Rank(), p.Code(), &p.stderr)
-		}
-		return line
-	case <-time.After(patience):
+	line, ok, over := p.lines.next(patience)
+	if over {
+		t.Fatalf("rank %d ended with code %d before its next line and said %q", p.Rank(), p.Code(), &p.stderr)
+	}
+	if !ok {
 		p.Signal(unix.SIGQUIT)
 		<-p.Done()
 		t.Fatalf("rank %d hangs:\n%s", p.Rank(), &p.stderr)
 	}
-	return ""
+	return line
 }
 
 // end waits for p, which must succeed.
