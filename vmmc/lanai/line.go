@@ -13,9 +13,9 @@ import (
 // refuses them, so that they come again.
 //
 // Each direction has a number, which grows each time that its sender begins anew. A card
-// that hears a new number of one that it has heard before knows that the other has lost
-// its state, or has given the line up: it ends what hung on the line, and begins anew
-// itself. Because it tells which number it has heard, the other one knows that this is
+// that hears a new number of one that it has heard before, or that has taken packets of its
+// own, knows that the other has lost its state, or has given the line up: it ends what hung
+// on the line, and begins anew itself. Because it tells which number it has heard, the other one knows that this is
 // the answer, and does not begin anew once more.
 //
 // A line hears only packets that carry the epoch of their channel, which the receiver has
@@ -26,6 +26,7 @@ type line struct {
 	number uint64 // of what leaves
 	heard  uint64 // the other side's, since number began; 0 for none
 	floor  uint64 // the highest number that the other side has had
+	taken  bool   // the other side has taken a packet since number began, so it has heard number
 
 	waiting fifo.Queue[*buffer] // not sent, in order
 	order   uint32              // place of the next that is sent
@@ -42,7 +43,7 @@ const channels = 4
 // begin has the line begin anew.
 func (p *program) begin(l *line) {
 	l.number++
-	l.order, l.under = 0, 0
+	l.order, l.under, l.taken = 0, 0, false
 	l.last = p.now
 }
 
@@ -56,7 +57,7 @@ func (p *program) judge(node int, h *header) bool {
 			p.h.ping(node) // it does not know that its line has ended
 		}
 		return false // of a line that has ended, or not its first
-	case l.heard != 0 && h.echo != l.number:
+	case (l.heard != 0 || l.taken) && h.echo != l.number: // it has forgotten what it had heard
 		p.cut(node)
 		l.heard, l.floor, l.expect = h.line, h.line, 0
 	default:
@@ -131,7 +132,9 @@ func (p *program) answered(node int, h *header) {
 	p.c.Work(p.h.costs.Answer)
 	a := reliability.ChannelAnswer{ChannelHeader: h.ch, Kind: h.reply, Offer: uint32(h.to[0])}
 	if p.send.Awaits(node, a) {
-		p.lines[node].last = p.now
+		l := &p.lines[node]
+		l.last = p.now
+		l.taken = l.taken || h.reply != reliability.NackInit && h.reply != reliability.NackEpoch
 	}
 	p.ended(p.send.OnAnswer(node, a))
 }

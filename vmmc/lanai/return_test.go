@@ -173,3 +173,72 @@ func (s *returning) writeTo(p *vmmc.Process, i, exporter int) error {
 	}
 	return to.Unimport(context.Background())
 }
+
+// TestImporterReturns: the host of an importer ends in the midst of writes, without a word, and
+// another one with its address comes in its place. It reaches the exporter, whose host has a line
+// to the one that was there before: the first packets of the two are of lines that the other side
+// does not know, or no longer.
+func TestImporterReturns(t *testing.T) {
+	n := newNetwork(t, myrinet.Options{Seed: 1})
+	cfg := lanai.Config{PeerTimeout: 200 * time.Millisecond}
+	memory, over := make([]byte, returnArea), false
+	n.host(0, cfg)
+	n.Go("exporter", func() {
+		n.process(0, 0, func(p *vmmc.Process) error {
+			_, err := p.Export(memory, 7, vmmc.Everybody, nil)
+			for err == nil && !over {
+				p.Poll()
+				err = n.Sleep(100 * time.Microsecond)
+			}
+			return err
+		})
+	})
+	n.Go("importers", func() {
+		defer func() { over = true }()
+		for life := range 1 + returns {
+			n.host(1, cfg)
+			p, err := vmmc.Open(&vmmc.Config{Card: n.hosts[1], Process: 1})
+			if err == nil {
+				err = writeSoon(n, p, memory, byte(life+1), 4*cfg.PeerTimeout)
+			}
+			if err != nil {
+				t.Errorf("life %d of the importer's host: %v", life+1, err)
+				return
+			}
+			if life < returns {
+				n.cables[1].Unplug()
+			} else {
+				p.Close()
+			}
+		}
+	})
+	if err := n.Run(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// writeSoon imports the memory that process 0 exports and writes to it, again if that fails, for
+// so long at the most.
+func writeSoon(n *network, p *vmmc.Process, memory []byte, value byte, within time.Duration) (err error) {
+	ctx, cancel := n.hosts[1].WithTimeout(context.Background(), within)
+	defer cancel()
+	for end := n.Now() + int64(within); n.Now() < end; _ = n.Sleep(time.Millisecond) {
+		to, failed := p.Import(ctx, vmmc.Name{ID: 7})
+		if err = failed; err != nil {
+			continue
+		}
+		src := bytes.Repeat([]byte{value}, len(memory))
+		for range 5 {
+			if err = p.SendMsg(ctx, src, to.Addr()); err != nil {
+				break
+			}
+		}
+		if err == nil && differ(memory, src) > 0 {
+			return fmt.Errorf("what was written is not there")
+		}
+		if err == nil {
+			return nil
+		}
+	}
+	return fmt.Errorf("within %v the exporter is not reached: %w", within, err)
+}
