@@ -20,6 +20,7 @@ type viaModel struct {
 	memory        float64       // rate of copies, octets per second
 	credits       [2]int        // of short and medium messages
 	answered      bool          // stores have replies over all layers
+	phased        bool          // reads and writes do not wait for their replies
 	clock         float64       // of the processor, cycles per second
 }
 

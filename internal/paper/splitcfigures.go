@@ -72,7 +72,7 @@ type primitives [5]float64
 // measure returns the times of a layer's primitives of an int.
 func (m *viaModel) measure(b *Bench, layer viaLayer, both bool) (p primitives, err error) {
 	for i, kind := range []byte{viaGet, viaPut, viaGet, viaPut, viaStore} {
-		if i < 2 {
+		if i < 2 && !m.phased {
 			p[i], err = m.blocking(b.Context, layer, both, kind, 4)
 		} else {
 			p[i], err = m.stream(b.Context, layer, both, kind, 4, viaBurst)
