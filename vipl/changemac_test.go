@@ -62,15 +62,16 @@ func moved(t *testing.T, level reliability.Level, down bool) {
 		d.b, _ = d.nb.CreateVI(attr, nil, nil)
 		d.connect()
 	}
-	sweeps := func() (frames uint64) {
+	looks := func(n int) (frames uint64) {
 		d.run()
 		before := wire.frames
-		for range 4 {
+		for range n {
 			*wire.clock += int64(time.Second)
 			d.na.Poll()
 		}
 		return wire.frames - before
 	}
+	sweeps := func() uint64 { return looks(4) }
 	if n := sweeps(); n != 0 {
 		t.Fatalf("%d frames without a reason", n)
 	}
@@ -82,6 +83,9 @@ func moved(t *testing.T, level reliability.Level, down bool) {
 			t.Errorf("%d frames into an interface that is down", n)
 		}
 		wire.check = nil
+	}
+	if n := looks(1); n != 0 {
+		t.Errorf("%d frames at once, when the kernel may know its neighbours yet", n)
 	}
 	if n := sweeps(); n != 2 {
 		t.Errorf("%d frames after the change, want one for each of 2 connections", n)

@@ -22,13 +22,20 @@ import (
 //
 // A station of udp outlives the MAC. But its peers' kernels ask for the new one
 // only when they have doubted the old one for seconds, or when the station sends
-// something. So it does, to each.
+// something. So it does, to each, a while after the change: the interface has another
+// MAC before the kernel has forgotten its own neighbours, and what is sent in between has
+// it ask for nothing.
 type health struct {
 	m      *Machine
 	checks bool  // somebody may change the interface under the link
 	failed error // what it returns, until it has recovered
 	dead   error // why it is of no use any more
+	moved  int64 // when another MAC was seen of which the peers do not know; 0 if there is none
 }
+
+// forgetful is how long after a change of the MAC the kernel may know neighbours from
+// before it, in nanoseconds.
+const forgetful = 100_000_000
 
 func (l *health) init(m *Machine) {
 	_, checks := m.Link.(transport.Checker)
@@ -121,14 +128,17 @@ func (m *Machine) CheckLink() error {
 func linkCause(err error) error { return fmt.Errorf("%w: %w", code.ErrLink, err) }
 
 // lookAtHardware has the peers learn the MAC of an interface whose stations have
-// another, if it has changed. The interface can send.
+// another, a while after it has changed. The interface can send.
 func (m *Machine) lookAtHardware() {
-	now := m.Link.Info().Hardware
-	if now == m.Info.Hardware {
+	l := &m.health
+	if now := m.Link.Info().Hardware; now != m.Info.Hardware {
+		m.Info.Hardware, l.moved = now, m.Conns.Now
+		m.log.Info("interface has another MAC", "interface", m.Info.Interface, "mac", now)
+	}
+	if l.moved == 0 || m.Conns.Now-l.moved < forgetful {
 		return
 	}
-	m.Info.Hardware = now
-	m.log.Info("interface has another MAC", "interface", m.Info.Interface, "mac", now)
+	l.moved = 0
 	for c := range m.Ports.Conns() {
 		if c.State == conn.StateConnected && c.Remote.MAC != m.Info.MAC {
 			m.appear(c)
