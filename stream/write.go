@@ -45,8 +45,9 @@ func (c *Conn) write(p []byte) (n int, err error) {
 		if n == len(p) {
 			return n, nil
 		}
-		if rest := len(p) - n; rest > len(c.tx.buf) {
-			k, err := c.writeDirect(p[n : n+rest-len(c.tx.buf)])
+		if len(p)-n > len(c.tx.buf) {
+			tail := len(p) - len(c.tx.buf)
+			k, err := c.writeDirect(p[n:tail], p[tail:])
 			if n += k; err != nil {
 				return n, err
 			}
@@ -119,9 +120,10 @@ func (c *Conn) coalesce() {
 // what is under way from its memory, before it ends the connection.
 const directPatience = 5 * time.Second
 
-// writeDirect sends p from where it lies, behind what is staged. It returns when nothing
-// refers to p any more.
-func (c *Conn) writeDirect(p []byte) (n int, err error) {
+// writeDirect sends p from where it lies, behind what is staged, and copies to the stage what
+// fits of tail, which follows p, so that it is under way while p is acknowledged. It returns
+// when nothing refers to p any more; n says how much has been taken of both.
+func (c *Conn) writeDirect(p, tail []byte) (n int, err error) {
 	for c.tx.stage.Unposted() > 0 && err == nil {
 		if err = c.mayWrite(); err == nil {
 			err = c.flushStage()
@@ -150,6 +152,9 @@ func (c *Conn) writeDirect(p []byte) (n int, err error) {
 		if err == nil {
 			err = c.mayWrite()
 		}
+	}
+	if err == nil && n == len(p) {
+		n += c.stage(tail)
 	}
 	c.awaitDirect()
 	if bad := c.nic.DeregisterMem(handle); bad != nil {
