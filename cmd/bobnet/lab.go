@@ -20,7 +20,10 @@ A rank finds its segment on the interface bob0 (IPv4 address 10.88.0.(namespace+
 and in its environment BOBNET_RANK, BOBNET_SIZE, BOBNET_JOB and BOBNET_IFACE,
 and BOBNET_METRICS, the address to serve its metrics on, with --metrics.
 With --per-host R they are hosts of R ranks each, which share a namespace, its bob0
-and the host's memory: -n 8 --per-host 2 is four two-way hosts.
+and the host's memory: -n 8 --per-host 2 is four two-way hosts. With --bind each rank
+runs on a processor of its own, as launchers of MPI have it. Else the kernel, which
+wakes a rank where its message was sent, now and then has two compute on one
+processor for some milliseconds, while another one is idle.
 
 Standard input goes to rank 0. The first rank to fail ends the others. SIGQUIT
 (Ctrl-\) goes to all: a program that calls metrics.Collector.DumpOnQuit, as perf,
@@ -49,7 +52,7 @@ func newLabCmd() *cobra.Command {
 		Use:   "lab [flags] -- CMD [ARGS...]",
 		Short: "Run a command as every rank, in network namespaces joined by Ethernet",
 		Long:  labLong,
-		Example: "  bobnet lab -n 4 -- ip -brief address\n  bobnet lab -n 8 --per-host 2 -- ./fft3d\n  bobnet lab -n 2 --mtu 9000 -- ./pingpong\n" +
+		Example: "  bobnet lab -n 4 -- ip -brief address\n  bobnet lab -n 8 --per-host 2 -- ./fft3d\n  bobnet lab -n 2 --bind -- ./cg -serial\n  bobnet lab -n 2 --mtu 9000 -- ./pingpong\n" +
 			"  bobnet lab --loss 2% --reorder 1% --delay 100us -- ./pingpong\n" +
 			"  bobnet lab -n 4 --partition 0,1/2,3@3s+5s --flap 1@10s+500ms -- ./heat\n" +
 			"  bobnet lab --fabric two -- ./pingpong",
@@ -83,6 +86,7 @@ func newLabCmd() *cobra.Command {
 	flags.SetInterspersed(false) // CMD's own flags are not ours
 	flags.IntVarP(&cfg.N, "ranks", "n", 2, "number of ranks")
 	flags.IntVar(&cfg.PerHost, "per-host", 1, "number of ranks that share a namespace, and its bob0")
+	flags.BoolVar(&cfg.Bind, "bind", false, "bind each rank to a processor of its own, as launchers of MPI do; there must be as many")
 	flags.IntVar(&cfg.MTU, "mtu", 0, "MTU of every bob0 in bytes; 0 is the largest, 65535, and 9000 with --fabric")
 	flags.StringVar(&topology, "topology", "auto", "how ranks are joined: pair, bridge, or auto: a pair if they are two and no link fails")
 	flags.StringVar(&fabric, "fabric", "", "make the Myrinet that `FILE` describes: hosts are ranks; one, two and fattree are ready")

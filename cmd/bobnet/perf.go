@@ -76,7 +76,8 @@ or, two-way, doing the same.
 With --apps the applications of that paper run at its sizes, over each of --layer, on
 each of --ranks and on one, as in figure 6-5: what they take, and their speed-up to
 the run of one process. The work of em3d grows with the ranks, and so its speed-up is
-of as much work. Ranks beyond the processors of the machine are marked.
+of as much work. Each rank is bound to a processor of its own; ranks beyond the
+processors of the machine are not, and are marked.
 
 The test logp, which only am2 has, for short and medium requests, finds the
 parameters of the LogP model by the method of "Assessing Fast Network Interfaces"

@@ -130,7 +130,11 @@ func (c *perfCall) appCases() (cases []appRun) {
 // runApp runs a case in a lab of its own.
 func (c *perfCall) runApp(ctx context.Context, errOut io.Writer, k appRun) (r appRun, err error) {
 	perHost := min(c.perHost, k.Ranks)
-	l, err := lab.New(ctx, lab.Config{N: k.Ranks, PerHost: perHost})
+	free, err := lab.Processors()
+	if err != nil {
+		return r, err
+	}
+	l, err := lab.New(ctx, lab.Config{N: k.Ranks, PerHost: perHost, Bind: k.Ranks <= len(free)})
 	if err != nil {
 		return r, err
 	}

@@ -84,6 +84,7 @@ type Config struct {
 	Topology Topology      // how the ranks are joined
 	Cuts     []Cut         // what happens to the links during every Run; auto is a bridge then
 	Fabric   *myrinet.File // hosts, which are the ranks, switches, and cables between them; N and Topology are left zero
+	Bind     bool          // each rank runs on a processor of its own; there must be as many
 	Narrow   bool          // links that Cut can give an MTUDrop; so with one among Cuts
 	Log      *slog.Logger  // nil = slog.Default()
 }
@@ -110,6 +111,10 @@ func (c Config) Validate() error {
 		if err := cut.check(c); err != nil {
 			return err
 		}
+	}
+	if c.Bind {
+		_, err := bind(c.N)
+		return err
 	}
 	return nil
 }
@@ -161,6 +166,7 @@ var (
 type Lab struct {
 	cfg    Config
 	job    string
+	bound  []int // the processor of each rank, with Config.Bind
 	keeper *keeper
 	hub    netns.NsHandle   // the bridge's namespace; netns.None() without one
 	hosts  []netns.NsHandle // of the ranks, PerHost of them each
@@ -187,7 +193,14 @@ func New(ctx context.Context, cfg Config) (*Lab, error) {
 	if !privileged() {
 		return nil, forbidden("this process lacks CAP_SYS_ADMIN or CAP_NET_ADMIN")
 	}
-	l := &Lab{cfg: cfg, job: newJob(), hub: netns.None(), wires: newWires(cfg), live: map[*Proc]bool{}}
+	var bound []int
+	if cfg.Bind {
+		var err error
+		if bound, err = bind(cfg.N); err != nil {
+			return nil, err
+		}
+	}
+	l := &Lab{cfg: cfg, bound: bound, job: newJob(), hub: netns.None(), wires: newWires(cfg), live: map[*Proc]bool{}}
 	var err error
 	if l.keeper, err = startKeeper(); err == nil {
 		err = l.build(ctx)

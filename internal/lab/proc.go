@@ -80,6 +80,11 @@ func (l *Lab) launch(ns netns.NsHandle, rank int, name string, cmd *exec.Cmd) (*
 		if err := l.keeper.enter(); err != nil {
 			return err
 		}
+		if l.bound != nil && rank >= 0 {
+			if err := bindThread(l.bound[rank]); err != nil {
+				return err
+			}
+		}
 		return cmd.Start()
 	})
 	if errors.Is(err, unix.ENOMEM) || errors.Is(err, unix.ESRCH) {
