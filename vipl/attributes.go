@@ -7,6 +7,7 @@ import (
 	"github.com/bobnet-go/bobnet/ethertype"
 	"github.com/bobnet-go/bobnet/reliability"
 	"github.com/bobnet-go/bobnet/transport"
+	"github.com/bobnet-go/bobnet/vipl/internal/code"
 	"github.com/bobnet-go/bobnet/vipl/internal/conn"
 	"github.com/bobnet-go/bobnet/vipl/internal/conninfo"
 	"github.com/bobnet-go/bobnet/vipl/internal/memory"
@@ -151,12 +152,12 @@ type NICAttributes struct {
 
 // State is a VI's state (VIP_VI_STATE). Its String is the state's name, and so is its
 // MarshalText.
-type State = conn.State
+type State = code.State
 
 // The states, in VIPL's order.
 const (
-	StateIdle           = conn.StateIdle
-	StateConnected      = conn.StateConnected
-	StateConnectPending = conn.StateConnectPending
-	StateError          = conn.StateError
+	StateIdle           = code.StateIdle
+	StateConnected      = code.StateConnected
+	StateConnectPending = code.StateConnectPending
+	StateError          = code.StateError
 )

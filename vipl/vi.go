@@ -3,6 +3,7 @@ package vipl
 import (
 	"github.com/bobnet-go/bobnet/ethertype"
 	"github.com/bobnet-go/bobnet/progress"
+	"github.com/bobnet-go/bobnet/vipl/internal/code"
 	"github.com/bobnet-go/bobnet/vipl/internal/conn"
 	"github.com/bobnet-go/bobnet/vipl/internal/handshake"
 )
@@ -122,11 +123,11 @@ func (v *VI) leave() {
 	switch v.conn.State {
 	case StateConnected:
 		v.left = true
-		v.conn.SendDisconnect(conn.ReasonLeft)
-		n.m.Ended.Add(&v.conn, conn.ReasonLeft, false)
+		v.conn.SendDisconnect(code.ReasonLeft)
+		n.m.Ended.Add(&v.conn, code.ReasonLeft, false)
 	case StateError:
 		v.left = true
-		if v.conn.End.Why != conn.ReasonLeft { // a peer that has left sends nothing more
+		if v.conn.End.Why != code.ReasonLeft { // a peer that has left sends nothing more
 			n.m.Ended.Add(&v.conn, v.conn.End.Why, v.conn.End.Told)
 		}
 	case StateConnectPending:

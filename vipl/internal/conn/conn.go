@@ -5,6 +5,7 @@ import (
 
 	"github.com/bobnet-go/bobnet/ethertype"
 	"github.com/bobnet-go/bobnet/reliability"
+	"github.com/bobnet-go/bobnet/vipl/internal/code"
 	"github.com/bobnet-go/bobnet/vipl/internal/memory"
 	"github.com/bobnet-go/bobnet/vipl/internal/pathprobe"
 )
@@ -24,7 +25,7 @@ type Conn struct {
 	flags     ethertype.Flags
 	out       ethertype.Header // of the frame being built
 
-	State    State
+	State    code.State
 	Closed   bool
 	Reliable bool
 	marks    marks
@@ -61,8 +62,8 @@ type marks struct {
 // ending is why a connection is in the Error state.
 type ending struct {
 	Err   error
-	Why   Reason
-	fault ethertype.Seq // message for which the connection ended; see reason.ofMessage
+	Why   code.Reason
+	fault ethertype.Seq // message for which the connection ended; see code.Reason.OfMessage
 	Told  bool          // the peer knows, or nothing reaches it
 }
 
@@ -117,7 +118,7 @@ func (c *Conn) Local() ethertype.Addr { return ethertype.Addr{MAC: c.a.info.MAC,
 
 // Begin enters Connect Pending, with the tag that the peer's frames are to carry.
 func (c *Conn) Begin(tag uint32) {
-	c.State, c.LocalTag, c.End.Err = StateConnectPending, tag, nil
+	c.State, c.LocalTag, c.End.Err = code.StateConnectPending, tag, nil
 	c.a.Watch(c)
 }
 
@@ -153,7 +154,7 @@ func (c *Conn) Meet(p *Peer, seq ethertype.Seq) {
 // Start enters Connected. The numbers of this side begin at seq, those of the peer at
 // remote, which serves so many reads at a time.
 func (c *Conn) Start(seq, remote ethertype.Seq, reads int) {
-	c.State = StateConnected
+	c.State = code.StateConnected
 	c.heard, c.probes, c.End.fault = c.a.Now, 0, 0
 	c.tx.cursor = txCursor{next: c.SQ.done} // sends posted during the handshake go first
 	c.rx.start(c.RQ.done)
@@ -175,7 +176,7 @@ func (c *Conn) Close() {
 // Idle completes everything that is posted with StatusFlushed, and returns to Idle.
 func (c *Conn) Idle() {
 	c.flushAll()
-	c.State, c.End.Err = StateIdle, nil
+	c.State, c.End.Err = code.StateIdle, nil
 	c.LocalTag, c.RemoteTag = 0, 0
 }
 

@@ -1,101 +1,48 @@
 package conn
 
 import (
-	"errors"
-	"fmt"
-
 	"github.com/bobnet-go/bobnet/ethertype"
 	"github.com/bobnet-go/bobnet/reliability"
 	"github.com/bobnet-go/bobnet/vipl/internal/code"
 )
 
-// Reason says in a KindDisconnect frame why its sender ended the connection.
-type Reason uint8
-
-const (
-	ReasonLeft      Reason = iota // the peer called Disconnect or Close
-	reasonNoReceive               // a message came and no receive was posted
-	reasonTooLong                 // a message was longer than the posted receive
-	reasonRDMA                    // an RDMA write was outside a region or without the right
-	ReasonProtocol                // frames contradicted each other
-	ReasonSilent                  // the other side had not answered for too long
-	ReasonLink                    // its sender's network interface was changed
-	reasonRead                    // an RDMA read was outside a region or without the right
-	reasonAltered                 // its program has shortened a send or a read that was posted
-	reasonMTU                     // the path does not carry full-size frames any more
-	reasonEnd
-)
-
-// Causes that the program is told of as they are.
-var (
-	errAborted = errors.New("vipl: an RDMA write arrived in part: frames of it were lost")
-	errAltered = fmt.Errorf("%w: a descriptor's segments were altered while it was posted", code.ErrInvalidParameter)
-)
-
-// cause returns the error that r means to both sides, or to the one that is told.
-func (r Reason) cause() error {
-	switch r {
-	case reasonNoReceive:
-		return code.ErrRecvQueue
-	case reasonTooLong:
-		return code.ErrTooLong
-	case reasonRDMA, reasonRead:
-		return code.ErrRDMA
-	case ReasonProtocol:
-		return code.ErrProtocol
-	case ReasonSilent:
-		return code.ErrUnreachable
-	case ReasonLink:
-		return code.ErrPeerLink
-	case reasonAltered:
-		return errAltered
-	case reasonMTU:
-		return code.ErrInvalidMTU
-	}
-	return code.ErrDisconnected
-}
-
-// ofMessage reports whether r is the fault of a message, whose number the frame
-// that says so names. It may share a frame with others, which are not to blame.
-func (r Reason) ofMessage() bool { return r == reasonNoReceive || r == reasonTooLong }
-
 // fail ends a connection because of what a frame of the peer asks: this side
 // enters Error, the peer is told why.
-func (c *Conn) fail(why Reason) {
-	if why.ofMessage() {
+func (c *Conn) fail(why code.Reason) {
+	if why.OfMessage() {
 		c.End.fault = c.RQ.done - c.rx.msgIn.base
 	}
 	c.SendDisconnect(why)
 	c.blameReceive(why)
 	c.a.CatchUp()
 	c.FlushSends() // none of ours is to blame
-	c.EnterError(why.cause(), "found here", why)
+	c.EnterError(why.Cause(), "found here", why)
 	c.a.Stats.Failures++
 }
 
 // blameReceive says what a frame of the peer has done: in the status of the
 // receive that it would have spent, else as an asynchronous error (VIPL
 // reference, section 7).
-func (c *Conn) blameReceive(why Reason) {
+func (c *Conn) blameReceive(why code.Reason) {
 	switch posted := c.RQ.done != c.RQ.tail; {
-	case why == reasonTooLong && posted:
+	case why == code.ReasonTooLong && posted:
 		c.RQ.complete(c, code.StatusOpReceive|code.StatusLengthError, 0)
-	case why == reasonRDMA && posted && c.RQ.at(c.RQ.done).oneSide:
+	case why == code.ReasonRDMA && posted && c.RQ.at(c.RQ.done).oneSide:
 		c.RQ.complete(c, code.StatusOpRemoteRDMAWrite|code.StatusRDMAProtError, 0)
-	case why == reasonRDMA:
+	case why == code.ReasonRDMA:
 		c.Owner.Raise(FaultWriteForbidden, nil, code.StatusOpRemoteRDMAWrite, code.ErrRDMA)
-	case why == reasonNoReceive:
+	case why == code.ReasonNoReceive:
 		c.Owner.Raise(FaultNoReceive, nil, code.StatusOpReceive, code.ErrRecvQueue)
 	}
 }
 
 // EnterError moves the connection to the Error state and flushes its queues, as VIA
 // has it. The send that is to blame gets the status that tells why.
-func (c *Conn) EnterError(cause error, detail string, why Reason) {
+func (c *Conn) EnterError(cause error, detail string, why code.Reason) {
 	a := c.a
 	a.CatchUp()
-	c.State = StateError
-	c.End.Why, c.End.Told = why, why == ReasonSilent // whom nothing reaches
+	c.State = code.StateError
+	c.End.Why, c.End.Told = why, why == code.ReasonSilent // whom nothing reaches
 	c.End.Err = c.Owner.Lost(cause, detail)
 	if c.SQ.done != c.SQ.tail {
 		a.flush()
@@ -114,13 +61,13 @@ func (c *Conn) EnterError(cause error, detail string, why Reason) {
 
 // blame is the status of the send for which a connection ended
 // (VIPL reference, section 10).
-func (c *Conn) blame(why Reason) code.Status {
+func (c *Conn) blame(why code.Reason) code.Status {
 	switch {
-	case why == reasonRDMA || why == reasonRead:
+	case why == code.ReasonRDMA || why == code.ReasonRead:
 		return code.StatusRDMAProtError
-	case why == ReasonLeft || why == reasonAltered:
+	case why == code.ReasonLeft || why == code.ReasonAltered:
 		return 0
-	case c.terms.Reliability == reliability.ReliableReception && why != ReasonSilent && why != ReasonLink && why != reasonMTU:
+	case c.terms.Reliability == reliability.ReliableReception && why != code.ReasonSilent && why != code.ReasonLink && why != code.ReasonMTU:
 		return code.StatusRemoteDescError
 	}
 	return code.StatusTransportError
@@ -130,18 +77,18 @@ func (c *Conn) blame(why Reason) code.Status {
 // connection: the oldest of which it has not acknowledged all and that comes not
 // before the one it names, or the oldest read that it has not answered. Only reads keep acknowledged sends from
 // completing.
-func (c *Conn) culprit(why Reason) ethertype.Seq {
-	if why == ReasonSilent || !c.Reliable {
+func (c *Conn) culprit(why code.Reason) ethertype.Seq {
+	if why == code.ReasonSilent || !c.Reliable {
 		return c.SQ.done
 	}
 	una := c.tx.sender.Una()
 	for i := c.SQ.done; i != c.tx.cursor.next; i++ {
 		d := c.SQ.at(i)
-		if why == reasonRead && c.reads.unanswered(d) || why != reasonRead && !d.last.Less(una) && !(why.ofMessage() && c.reached(d)) {
+		if why == code.ReasonRead && c.reads.unanswered(d) || why != code.ReasonRead && !d.last.Less(una) && !(why.OfMessage() && c.reached(d)) {
 			return i
 		}
 	}
-	if why == reasonRead || c.tx.cursor.next == c.SQ.tail {
+	if why == code.ReasonRead || c.tx.cursor.next == c.SQ.tail {
 		return c.SQ.done
 	}
 	return c.tx.cursor.next
@@ -170,7 +117,7 @@ func (c *Conn) blameRDMA(status code.Status) {
 
 // SendDisconnect tells the peer that the connection is over, and why. The
 // frame carries the last acknowledgement, so that what has arrived counts.
-func (c *Conn) SendDisconnect(why Reason) {
+func (c *Conn) SendDisconnect(why code.Reason) {
 	a := c.a
 	slot := a.slot()
 	if slot == nil {
@@ -216,11 +163,11 @@ func (c *Conn) FlushSends() {
 
 // receiveDisconnect takes in the peer's word that the connection is over.
 func (c *Conn) receiveDisconnect(h *ethertype.Header, payload []byte) {
-	why := reasonEnd
+	why := code.ReasonEnd
 	if len(payload) > 0 {
-		why = Reason(payload[0]) // once: the peer may still write to it
+		why = code.Reason(payload[0]) // once: the peer may still write to it
 	}
-	if why >= reasonEnd {
+	if why >= code.ReasonEnd {
 		c.Drop(code.DropFormat)
 		return
 	}
@@ -228,12 +175,12 @@ func (c *Conn) receiveDisconnect(h *ethertype.Header, payload []byte) {
 		if progress, _ := c.tx.sender.OnAck(c.a.Now, h.Ack, h.Sack, nil); progress {
 			c.tx.completeAcked()
 		}
-		if why.ofMessage() {
+		if why.OfMessage() {
 			c.End.fault = h.Msg
 			c.completeReached()
 		}
 	}
-	c.EnterError(why.cause(), "the peer says so", why)
+	c.EnterError(why.Cause(), "the peer says so", why)
 	c.End.Told = true
 	c.a.SendReset(h) // so that the peer need not say it again
 }

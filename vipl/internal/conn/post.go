@@ -1,6 +1,8 @@
 package conn
 
-import "github.com/bobnet-go/bobnet/vipl/internal/code"
+import (
+	"github.com/bobnet-go/bobnet/vipl/internal/code"
+)
 
 // Send queues a send, an RDMA write or an RDMA read of size bytes, and sends it if it can
 // go. It reports false when the queue is full.
@@ -10,9 +12,9 @@ func (c *Conn) Send(d *Descriptor, size uint32) bool {
 		return false
 	}
 	switch c.State {
-	case StateConnectPending: // goes when the connection is made
+	case code.StateConnectPending: // goes when the connection is made
 		c.Stats.Sends++
-	case StateConnected:
+	case code.StateConnected:
 		c.Stats.Sends++
 		if d.Later {
 			c.tx.leaveToPoll()
@@ -20,7 +22,7 @@ func (c *Conn) Send(d *Descriptor, size uint32) bool {
 			return true
 		}
 		c.tx.push()
-	case StateIdle, StateError:
+	case code.StateIdle, code.StateError:
 		c.tx.cursor.next = c.SQ.tail
 		c.SQ.complete(c, d.opStatus()|code.StatusFlushed, 0)
 	}
@@ -34,7 +36,7 @@ func (c *Conn) PostReceive(d *Descriptor, size uint32) bool {
 	if !c.RQ.push(d) {
 		return false
 	}
-	if c.State == StateError {
+	if c.State == code.StateError {
 		c.RQ.complete(c, code.StatusOpReceive|code.StatusFlushed, 0)
 	}
 	return true

@@ -117,8 +117,8 @@ func (p *Path) probeAgain(tries int) bool {
 		}
 		return true
 	}
-	p.c.SendDisconnect(reasonMTU)
-	p.c.EnterError(code.ErrInvalidMTU, p.MTUDetail(), reasonMTU)
+	p.c.SendDisconnect(code.ReasonMTU)
+	p.c.EnterError(code.ErrInvalidMTU, p.MTUDetail(), code.ReasonMTU)
 	p.c.a.Stats.Failures++
 	return false
 }

@@ -105,7 +105,7 @@ func TestNarrowPath(t *testing.T) {
 	for _, size := range []int{1600, 8000} {
 		p := newProbing(t, func(_ *probing, h *ethertype.Header) bool { return h.Size > 1500 })
 		p.sends(size)
-		if a := p.ends[0]; !errors.Is(a.cause, code.ErrInvalidMTU) || a.c.State != StateError {
+		if a := p.ends[0]; !errors.Is(a.cause, code.ErrInvalidMTU) || a.c.State != code.StateError {
 			t.Errorf("%d bytes: %v: %v", size, a.c.State, a.c.End.Err)
 		}
 	}

@@ -99,7 +99,7 @@ func (q *Queue) completeOldest(c *Conn, d *Descriptor, status code.Status, lengt
 	d.Length = length
 	if total, ok := c.a.Mem.Release(d.Segs); !ok || total != uint64(d.total) {
 		d.Status |= code.StatusProtectionError
-		c.Owner.Raise(FaultAltered, d, status, errAltered)
+		c.Owner.Raise(FaultAltered, d, status, code.ErrAltered)
 	}
 	if q.cq != nil {
 		q.cq.push(c, q.recv)

@@ -70,13 +70,13 @@ func (t *readTable) readFor(m ethertype.Seq) *Descriptor {
 // placeRead copies a fragment of an answer to the descriptor that asked for
 // it. What is no answer, or one to a request that the peer
 // cannot have had, is refused.
-func (t *readTable) placeRead(h *ethertype.Header, payload []byte) (outcome, Reason) {
+func (t *readTable) placeRead(h *ethertype.Header, payload []byte) (outcome, code.Reason) {
 	d := t.readFor(h.Msg)
 	if d == nil || !d.last.Less(t.c.tx.sender.Una()) || h.Length != d.total || len(payload) > int(d.total-d.got) {
-		return fatal, ReasonProtocol
+		return fatal, code.ReasonProtocol
 	}
 	if o := t.c.a.put(d.Segs, h.Offset, payload); o != placed {
-		return o, reasonAltered
+		return o, code.ReasonAltered
 	}
 	d.note(h, len(payload))
 	return placed, 0
@@ -94,7 +94,7 @@ func (t *readTable) completeReads() {
 			break
 		}
 		if d.got != d.total {
-			t.c.fail(ReasonProtocol)
+			t.c.fail(code.ReasonProtocol)
 			return
 		}
 		t.done++

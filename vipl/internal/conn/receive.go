@@ -153,7 +153,7 @@ func (c *Conn) ackIfDue() {
 }
 
 // place copies the frame's data to where they belong.
-func (r *rxHalf) place(h *ethertype.Header, payload []byte) (outcome, Reason) {
+func (r *rxHalf) place(h *ethertype.Header, payload []byte) (outcome, code.Reason) {
 	switch {
 	case h.Kind != ethertype.KindData:
 		return r.placeOneSided(h, payload)
@@ -162,7 +162,7 @@ func (r *rxHalf) place(h *ethertype.Header, payload []byte) (outcome, Reason) {
 	}
 	d := r.receiveFor(h.Msg)
 	if d == nil {
-		return fatal, reasonNoReceive
+		return fatal, code.ReasonNoReceive
 	}
 	if h.Flags&ethertype.FlagImmediate != 0 {
 		d.Immediate, payload = ethertype.ParseImmediate(payload)
@@ -172,21 +172,21 @@ func (r *rxHalf) place(h *ethertype.Header, payload []byte) (outcome, Reason) {
 	}
 	if !d.begun {
 		if h.Length > d.total {
-			return fatal, reasonTooLong
+			return fatal, code.ReasonTooLong
 		}
 		d.begun, d.length = true, h.Length
 	}
 	if h.Length != d.length || d.oneSide {
-		return fatal, ReasonProtocol
+		return fatal, code.ReasonProtocol
 	}
 	if o := r.c.a.put(d.Segs, h.Offset, payload); o != placed { // if fatal, altered since it was posted
-		return o, reasonTooLong
+		return o, code.ReasonTooLong
 	}
 	d.note(h, len(payload))
 	return placed, 0
 }
 
-func (r *rxHalf) placeOneSided(h *ethertype.Header, payload []byte) (outcome, Reason) {
+func (r *rxHalf) placeOneSided(h *ethertype.Header, payload []byte) (outcome, code.Reason) {
 	switch h.Kind {
 	case ethertype.KindRDMARead:
 		return r.c.serves.placeRequest(h, payload)
@@ -216,26 +216,26 @@ func (d *Descriptor) note(h *ethertype.Header, size int) {
 // placePacked places the messages of a packed frame. Placing one twice, after
 // a later one did not fit, does no harm. In its turn a frame brings the message
 // of the oldest receive: a peer that says otherwise has left one out.
-func (r *rxHalf) placePacked(h *ethertype.Header, payload []byte) (outcome, Reason) {
+func (r *rxHalf) placePacked(h *ethertype.Header, payload []byte) (outcome, code.Reason) {
 	if h.Seq == r.receiver.Next() && r.msgIn.base+h.Msg != r.c.RQ.done {
-		return fatal, ReasonProtocol
+		return fatal, code.ReasonProtocol
 	}
 	for m := h.Msg; m != h.Msg+ethertype.Seq(h.Count); m++ {
 		record, data, rest, ok := ethertype.NextRecord(payload)
 		if !ok {
-			return fatal, ReasonProtocol
+			return fatal, code.ReasonProtocol
 		}
 		payload = rest
 		d := r.receiveFor(m)
 		switch {
 		case d == nil:
-			return r.partly(h, m), reasonNoReceive
+			return r.partly(h, m), code.ReasonNoReceive
 		case uint32(len(data)) > d.total:
-			return r.partly(h, m), reasonTooLong
+			return r.partly(h, m), code.ReasonTooLong
 		case d.begun && d.final != h.Seq:
-			return fatal, ReasonProtocol
+			return fatal, code.ReasonProtocol
 		case !memory.Scatter(d.Segs, 0, data): // altered since it was posted
-			return r.partly(h, m), reasonTooLong
+			return r.partly(h, m), code.ReasonTooLong
 		}
 		d.rxState = rxState{length: uint32(len(data)), got: uint32(len(data)), final: h.Seq, begun: true, ended: true}
 		d.Immediate, d.HasImmediate = record.Immediate, record.HasImm
@@ -257,15 +257,15 @@ func (r *rxHalf) partly(h *ethertype.Header, m ethertype.Seq) outcome {
 
 // placeRDMA writes a fragment to the region that it names, after checking
 // everything the peer says: region, bounds, tag and rights.
-func (r *rxHalf) placeRDMA(h *ethertype.Header, payload []byte) (outcome, Reason) {
+func (r *rxHalf) placeRDMA(h *ethertype.Header, payload []byte) (outcome, code.Reason) {
 	where, data := ethertype.ParseRDMA(payload)
 	var d *Descriptor
 	if h.Flags&ethertype.FlagImmediate != 0 {
 		if d = r.receiveFor(h.Msg); d == nil {
-			return fatal, reasonNoReceive
+			return fatal, code.ReasonNoReceive
 		}
 		if d.begun && (!d.oneSide || d.length != h.Length) {
-			return fatal, ReasonProtocol
+			return fatal, code.ReasonProtocol
 		}
 	}
 	if h.Flags&ethertype.FlagUnordered == 0 && r.overtakes(h) {
@@ -277,7 +277,7 @@ func (r *rxHalf) placeRDMA(h *ethertype.Header, payload []byte) (outcome, Reason
 			if d != nil && h.Seq == r.receiver.Next() {
 				d.oneSide = true // for blameReceive
 			}
-			return fatal, reasonRDMA
+			return fatal, code.ReasonRDMA
 		}
 		if !r.c.a.putWords(dst[h.Offset:][:len(data)], data) {
 			return deferred, 0
@@ -327,7 +327,7 @@ func (r *rxHalf) completeReceived() {
 			return
 		}
 		if d.got != d.length {
-			r.c.fail(ReasonProtocol)
+			r.c.fail(code.ReasonProtocol)
 			return
 		}
 		r.finishReceive(d)

@@ -312,8 +312,8 @@ func (t *txHalf) fill(slot []byte, at int, d *Descriptor, f *reliability.Sent) b
 // for callers that have made no frame.
 func (t *txHalf) altered() bool {
 	t.c.a.CatchUp() // which may come back here
-	if t.c.State == StateConnected {
-		t.c.fail(reasonAltered)
+	if t.c.State == code.StateConnected {
+		t.c.fail(code.ReasonAltered)
 	}
 	return false
 }
@@ -355,7 +355,7 @@ func (t *txHalf) pumpLoose() {
 
 // completeHanded completes the unreliable sends whose frames the link has taken.
 func (t *txHalf) completeHanded() {
-	for t.c.State == StateConnected && t.c.SQ.done != t.cursor.next {
+	for t.c.State == code.StateConnected && t.c.SQ.done != t.cursor.next {
 		t.finishSend(t.c.SQ.at(t.c.SQ.done))
 	}
 }

@@ -55,16 +55,16 @@ func (t *serveTable) start() {
 // placeRequest notes a request. Its memory is looked at when its turn comes:
 // when everything sent before it has arrived, and the reads before it have
 // been answered.
-func (t *serveTable) placeRequest(h *ethertype.Header, payload []byte) (outcome, Reason) {
+func (t *serveTable) placeRequest(h *ethertype.Header, payload []byte) (outcome, code.Reason) {
 	if ahead := h.Msg.Sub(t.next); ahead < 0 || h.Msg.Sub(t.base) >= t.c.terms.ReadDepth {
-		return fatal, ReasonProtocol // more than this side has said that it serves
+		return fatal, code.ReasonProtocol // more than this side has said that it serves
 	}
 	if len(t.slots) < t.c.terms.ReadDepth {
 		t.slots = make([]serving, tableSize(t.c.terms.ReadDepth))
 	}
 	s := t.slot(h.Msg)
 	if s.asked {
-		return fatal, ReasonProtocol
+		return fatal, code.ReasonProtocol
 	}
 	*s = serving{length: h.Length, seq: h.Seq, asked: true}
 	s.from, _ = ethertype.ParseRDMA(payload)
@@ -109,7 +109,7 @@ func (t *serveTable) source(s *serving) []byte {
 func (t *serveTable) deny() {
 	t.denied = true
 	t.c.Owner.Raise(FaultReadForbidden, nil, code.StatusOpRDMARead, code.ErrRDMA)
-	t.c.fail(reasonRead)
+	t.c.fail(code.ReasonRead)
 }
 
 // cut takes the next fragment off the answer that is being given.

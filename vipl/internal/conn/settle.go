@@ -1,6 +1,9 @@
 package conn
 
-import "github.com/bobnet-go/bobnet/ethertype"
+import (
+	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/vipl/internal/code"
+)
 
 // This file has what a poll leaves to be done once for each connection, however many frames came
 // for it, and what it puts off until the caller is back. Everything in it runs with the
@@ -42,7 +45,7 @@ func (a *Adapter) CatchUp() {
 func (a *Adapter) catchUp() {
 	c := a.deferred.conn
 	a.deferred.conn = nil
-	if c.State != StateConnected {
+	if c.State != code.StateConnected {
 		return
 	}
 	if progress, _ := c.tx.sender.OnAck(a.deferred.at, a.deferred.ack, 0, nil); progress {
@@ -57,7 +60,7 @@ func (a *Adapter) settle() {
 	for i, c := range a.touched {
 		c.marks.touched = false
 		a.touched[i] = nil
-		if c.State == StateConnected {
+		if c.State == code.StateConnected {
 			c.tx.pump()
 			c.ackIfDue()
 			c.arm()
@@ -86,7 +89,7 @@ func (a *Adapter) uncork() {
 	k := len(a.corked)
 	for _, c := range a.corked[:k] { // pump puts those back for which the link has no room
 		c.marks.corked = false
-		if c.State == StateConnected {
+		if c.State == code.StateConnected {
 			c.tx.pump()
 			c.arm()
 		}

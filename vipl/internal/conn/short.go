@@ -71,7 +71,7 @@ func (c *Conn) addShort(h *ethertype.Header, extension, data []byte) {
 // ReceiveShort takes in the frame of a poll that found no other, if it is the one
 // that is expected, and reports whether it has.
 func (c *Conn) ReceiveShort(frame []byte) bool {
-	if c.State != StateConnected {
+	if c.State != code.StateConnected {
 		return false
 	}
 	a := c.a

@@ -24,7 +24,7 @@ func (c *Conn) pendingSend(i ethertype.Seq, now int64) PendingSend {
 			s.Sent = d.got
 		}
 	}
-	if !begun || c.State != StateConnected {
+	if !begun || c.State != code.StateConnected {
 		return s
 	}
 	s.Msg = uint32(d.msg)

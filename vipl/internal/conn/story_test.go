@@ -145,7 +145,7 @@ func (e *end) turn() bool {
 			if err != nil {
 				e.t.Fatalf("a frame cannot be read: %v", err)
 			}
-			if h := &e.a.In; e.c.State == StateConnected && h.Kind != ethertype.KindReset {
+			if h := &e.a.In; e.c.State == code.StateConnected && h.Kind != ethertype.KindReset {
 				if h.Tag != e.c.LocalTag || h.DstPort != e.c.Port {
 					e.t.Fatalf("a frame of another connection: %+v", *h)
 				}
@@ -281,7 +281,7 @@ func TestStory(t *testing.T) {
 
 // check takes everything off the queues of an end and compares it with what the peer has.
 func (e *end) check() error {
-	if e.c.State != StateConnected || len(e.raised) > 0 {
+	if e.c.State != code.StateConnected || len(e.raised) > 0 {
 		return fmt.Errorf("the connection is %v: %v; %v", e.c.State, e.c.End.Err, e.raised)
 	}
 	for i := 0; e.c.RQ.Untaken() > 0; i++ {
@@ -356,7 +356,7 @@ func TestStoryWithoutReceive(t *testing.T) {
 	a.post(a.descriptor(outAt, 100), false)
 	p.run(func() bool { return a.ended && b.ended })
 	for _, e := range p.ends {
-		if e.c.State != StateError || !errors.Is(e.cause, code.ErrRecvQueue) {
+		if e.c.State != code.StateError || !errors.Is(e.cause, code.ErrRecvQueue) {
 			t.Errorf("%v, %v", e.c.State, e.cause)
 		}
 	}

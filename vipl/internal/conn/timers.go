@@ -43,7 +43,7 @@ func (t *timerSet) sweepFrom(now int64) {
 func (a *Adapter) Watch(c *Conn) {
 	t := &a.timers
 	t.add(c)
-	if c.State == StateConnected && c.Reliable {
+	if c.State == code.StateConnected && c.Reliable {
 		t.every = max(min(t.every, int64(c.terms.PeerTimeout)/16), sweepMin)
 	}
 	if c.swept() {
@@ -85,13 +85,13 @@ func (c *Conn) arm() {
 // due returns when c's next timer is due.
 func (c *Conn) due() int64 {
 	switch {
-	case c.State == StateConnected && c.Reliable:
+	case c.State == code.StateConnected && c.Reliable:
 		at := min(c.tx.sender.Deadline(), c.rx.receiver.Deadline())
 		if c.a.batch.Full() { // the link takes nothing now
 			at = max(at, c.a.batch.RetryAt(c.a.Now))
 		}
 		return at
-	case c.State == StateConnectPending:
+	case c.State == code.StateConnectPending:
 		return c.Owner.Due()
 	}
 	return transport.Forever
@@ -136,7 +136,7 @@ func (a *Adapter) FindTimer() {
 
 func (c *Conn) runTimer() {
 	a := c.a
-	if c.State == StateConnectPending {
+	if c.State == code.StateConnectPending {
 		c.Owner.Step()
 		return
 	}
@@ -161,19 +161,19 @@ func (c *Conn) runTimer() {
 // fault.
 func (c *Conn) giveUp(detail string) {
 	failed := c.a.hooks.CheckLink()
-	if c.State != StateConnected {
+	if c.State != code.StateConnected {
 		return
 	}
 	if failed != nil {
 		detail = failed.Error() + "; " + detail
 	}
-	c.SendDisconnect(ReasonSilent)
-	c.EnterError(code.ErrUnreachable, detail, ReasonSilent)
+	c.SendDisconnect(code.ReasonSilent)
+	c.EnterError(code.ErrUnreachable, detail, code.ReasonSilent)
 	c.a.Stats.Failures++
 }
 
 // swept reports whether c wants the sweep for its peer.
-func (c *Conn) swept() bool { return c.State == StateConnected && c.Reliable }
+func (c *Conn) swept() bool { return c.State == code.StateConnected && c.Reliable }
 
 // KeepAlive asks the peer whether it lives if it has been silent, and gives it up if it
 // has been so for PeerTimeout. Any frame from it counts as an answer. It is called by the

@@ -1,6 +1,8 @@
 package conn
 
 import (
+	"errors"
+
 	"github.com/bobnet-go/bobnet/ethertype"
 	"github.com/bobnet-go/bobnet/vipl/internal/code"
 )
@@ -35,6 +37,9 @@ func (w *looseWrite) note(c *Conn, h *ethertype.Header) {
 		w.open = false
 	}
 }
+
+// errAborted is the cause of FaultWriteAborted.
+var errAborted = errors.New("vipl: an RDMA write arrived in part: frames of it were lost")
 
 // abandon tells that the write will not be whole, if what begins at seq comes
 // after it.

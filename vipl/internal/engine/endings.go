@@ -49,20 +49,20 @@ func (m *Machine) receiveReset(h *ethertype.Header, payload []byte) {
 		c.Drop(code.DropAck)
 		return
 	}
-	if c.State == conn.StateConnectPending && m.Ports.side(h.DstPort).Reset() {
+	if c.State == code.StateConnectPending && m.Ports.side(h.DstPort).Reset() {
 		return
 	}
-	if c.State == conn.StateError {
+	if c.State == code.StateError {
 		c.End.Told = true
 		return
 	}
-	if c.State != conn.StateConnected {
+	if c.State != code.StateConnected {
 		c.Drop(code.DropStale)
 		return
 	}
 	if binary.BigEndian.Uint64(payload[4:]) != m.Ports.side(h.DstPort).PeerIncarnation {
-		c.EnterError(code.ErrPeerReset, "another process answers at its address now", conn.ReasonSilent)
+		c.EnterError(code.ErrPeerReset, "another process answers at its address now", code.ReasonSilent)
 		return
 	}
-	c.EnterError(code.ErrDisconnected, "it no longer has this connection", conn.ReasonLeft)
+	c.EnterError(code.ErrDisconnected, "it no longer has this connection", code.ReasonLeft)
 }

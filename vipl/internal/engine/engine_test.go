@@ -90,7 +90,7 @@ func TestReset(t *testing.T) {
 		h.Tag, h.Size = 0, conn.ResetSize
 		body := binary.BigEndian.AppendUint32(nil, v.conn.RemoteTag)
 		r.arrive(&h, binary.BigEndian.AppendUint64(body, incarnation))
-		if r.poll(); v.conn.State != conn.StateError || !errors.Is(v.ended, want) {
+		if r.poll(); v.conn.State != code.StateError || !errors.Is(v.ended, want) {
 			t.Errorf("%v: %v, want %v", v.conn.State, v.ended, want)
 		}
 	}
@@ -107,10 +107,10 @@ func TestInterface(t *testing.T) {
 		t.Fatalf("down: %v, %v", err, r.m.LinkError())
 	}
 	r.state = &transport.ChangeError{What: "MTU", MTU: 1000}
-	if err := r.m.CheckLink(); err != nil || a.conn.State != conn.StateError || !errors.Is(a.ended, code.ErrLink) {
+	if err := r.m.CheckLink(); err != nil || a.conn.State != code.StateError || !errors.Is(a.ended, code.ErrLink) {
 		t.Fatalf("smaller MTU: %v, %v", a.conn.State, a.ended)
 	}
-	if local.conn.State != conn.StateConnected || asks.failed || r.m.mtuTo(peer.MAC) != 1000 || r.m.mtuTo(here) != 9000 {
+	if local.conn.State != code.StateConnected || asks.failed || r.m.mtuTo(peer.MAC) != 1000 || r.m.mtuTo(here) != 9000 {
 		t.Fatalf("within the host: %v, MTU %d and %d", local.conn.State, r.m.mtuTo(peer.MAC), r.m.mtuTo(here))
 	}
 	r.state = nil
@@ -119,7 +119,7 @@ func TestInterface(t *testing.T) {
 	}
 	r.state = &transport.ChangeError{What: "MAC"}
 	for range 2 {
-		if err := r.m.CheckLink(); !errors.Is(err, code.ErrLink) || len(r.dead) != 1 || local.conn.State != conn.StateError {
+		if err := r.m.CheckLink(); !errors.Is(err, code.ErrLink) || len(r.dead) != 1 || local.conn.State != code.StateError {
 			t.Fatalf("another MAC: %v, told %v", err, r.dead)
 		}
 	}
@@ -148,7 +148,7 @@ func TestClosedLink(t *testing.T) {
 	r.recvErr = transport.ErrClosed
 	r.poll(a.from(ethertype.KindAnswer))
 	r.poll()
-	if len(r.dead) != 1 || !errors.Is(r.dead[0], code.ErrLink) || a.conn.State != conn.StateError || !asks.failed || r.m.Conns.Stats.RxFrames > 0 {
+	if len(r.dead) != 1 || !errors.Is(r.dead[0], code.ErrLink) || a.conn.State != code.StateError || !asks.failed || r.m.Conns.Stats.RxFrames > 0 {
 		t.Errorf("told %v; %v, failed %v, %d frames taken", r.dead, a.conn.State, asks.failed, r.m.Conns.Stats.RxFrames)
 	}
 	if err := r.m.Dead(); !errors.Is(err, transport.ErrClosed) || r.m.Failed() == nil {
@@ -180,8 +180,8 @@ func TestTimeWait(t *testing.T) {
 	v := r.open(reliability.ReliableDelivery, peer, true)
 	data, confirmed := v.from(ethertype.KindAck), v.from(ethertype.KindDisconnect)
 	confirmed.Size = 1
-	v.conn.SendDisconnect(conn.ReasonLeft)
-	r.m.Ended.Add(&v.conn, conn.ReasonLeft, false)
+	v.conn.SendDisconnect(code.ReasonLeft)
+	r.m.Ended.Add(&v.conn, code.ReasonLeft, false)
 	v.conn.Idle()
 	r.poll(data)
 	if n := len(r.out); n != 2 || r.out[1].Kind != ethertype.KindDisconnect || r.out[1].Seq != r.out[0].Seq || r.m.Ended.table.Waiting() != 1 {

@@ -8,6 +8,7 @@ import (
 	"github.com/bobnet-go/bobnet/ethertype"
 	"github.com/bobnet-go/bobnet/reliability"
 	"github.com/bobnet-go/bobnet/transport"
+	"github.com/bobnet-go/bobnet/vipl/internal/code"
 	"github.com/bobnet-go/bobnet/vipl/internal/conn"
 )
 
@@ -52,7 +53,7 @@ func (r *rig) act(op byte, x int) {
 	case v == nil:
 	case op == 2:
 		r.leave(v)
-	case op == 3 && v.conn.State != conn.StateConnectPending:
+	case op == 3 && v.conn.State != code.StateConnectPending:
 		r.leave(v)
 		r.m.Ports.Remove(&v.conn)
 		r.vis[x%len(r.vis)] = r.vis[len(r.vis)-1]
@@ -72,10 +73,10 @@ func remote(x int) ethertype.Addr {
 // leave ends what a VI does, as its owner would.
 func (r *rig) leave(v *vi) {
 	switch v.conn.State {
-	case conn.StateConnected:
-		v.conn.SendDisconnect(conn.ReasonLeft)
-		r.m.Ended.Add(&v.conn, conn.ReasonLeft, false)
-	case conn.StateConnectPending:
+	case code.StateConnected:
+		v.conn.SendDisconnect(code.ReasonLeft)
+		r.m.Ended.Add(&v.conn, code.ReasonLeft, false)
+	case code.StateConnectPending:
 		v.side.Abandon()
 	}
 	v.conn.Idle()

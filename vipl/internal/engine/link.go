@@ -140,7 +140,7 @@ func (m *Machine) lookAtHardware() {
 	}
 	l.moved = 0
 	for c := range m.Ports.Conns() {
-		if c.State == conn.StateConnected && c.Remote.MAC != m.Info.MAC {
+		if c.State == code.StateConnected && c.Remote.MAC != m.Info.MAC {
 			m.appear(c)
 		}
 	}
@@ -176,21 +176,21 @@ func (m *Machine) endAll(change error, concerned func(*conn.Conn) bool) {
 	cause := linkCause(change)
 	for c, side := range m.Ports.sides() {
 		if concerned(c) {
-			m.end(c, side, cause, "", conn.ReasonLink)
+			m.end(c, side, cause, "", code.ReasonLink)
 		}
 	}
 }
 
 // end ends a connection, and an attempt to make one that has been answered.
-func (m *Machine) end(c *conn.Conn, side *handshake.Side, cause error, detail string, why conn.Reason) {
+func (m *Machine) end(c *conn.Conn, side *handshake.Side, cause error, detail string, why code.Reason) {
 	switch {
-	case c.State == conn.StateConnected:
-		if why == conn.ReasonLink {
+	case c.State == code.StateConnected:
+		if why == code.ReasonLink {
 			c.SendDisconnect(why)
 		}
 		c.EnterError(cause, detail, why)
 		m.Conns.Stats.Failures++
-	case c.State == conn.StateConnectPending && !side.Asks():
+	case c.State == code.StateConnectPending && !side.Asks():
 		side.Fail(cause, detail)
 	}
 }
@@ -199,9 +199,9 @@ func (m *Machine) end(c *conn.Conn, side *handshake.Side, cause error, detail st
 func (m *Machine) endConnections() {
 	for c, side := range m.Ports.sides() {
 		switch c.State {
-		case conn.StateConnected:
-			c.EnterError(linkCause(m.health.dead), "", conn.ReasonSilent)
-		case conn.StateConnectPending:
+		case code.StateConnected:
+			c.EnterError(linkCause(m.health.dead), "", code.ReasonSilent)
+		case code.StateConnectPending:
 			side.Fail(linkCause(m.health.dead), "")
 		}
 	}

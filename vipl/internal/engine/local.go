@@ -8,7 +8,6 @@ import (
 	"github.com/bobnet-go/bobnet/transport"
 	"github.com/bobnet-go/bobnet/transport/shm"
 	"github.com/bobnet-go/bobnet/vipl/internal/code"
-	"github.com/bobnet-go/bobnet/vipl/internal/conn"
 )
 
 // local is what differs for connections between stations of one host, which
@@ -57,9 +56,9 @@ func (m *Machine) relTo(mac ethertype.MAC) *reliability.Config {
 // because it is repeated and another station may have taken the ports. The link
 // calls it from within Recv, so the engine's lock is held.
 func (m *Machine) departed(ports transport.PortRange, why error) {
-	cause, reason := code.ErrUnreachable, conn.ReasonSilent
+	cause, reason := code.ErrUnreachable, code.ReasonSilent
 	if errors.Is(why, shm.ErrBroken) {
-		cause, reason = code.ErrProtocol, conn.ReasonProtocol
+		cause, reason = code.ErrProtocol, code.ReasonProtocol
 	}
 	for c, side := range m.Ports.sides() {
 		if c.Remote.MAC == m.Info.MAC && ports.Contains(c.Remote.Port) {

@@ -4,7 +4,6 @@ import (
 	"github.com/bobnet-go/bobnet/ethertype"
 	"github.com/bobnet-go/bobnet/transport"
 	"github.com/bobnet-go/bobnet/vipl/internal/code"
-	"github.com/bobnet-go/bobnet/vipl/internal/conn"
 	"github.com/bobnet-go/bobnet/vipl/internal/guard"
 )
 
@@ -164,7 +163,7 @@ func (m *Machine) receiveConn(h *ethertype.Header, payload []byte) (whole []byte
 		return nil
 	}
 	c := m.Ports.Conn(h.DstPort)
-	if c == nil || c.LocalTag != h.Tag || c.State == conn.StateIdle {
+	if c == nil || c.LocalTag != h.Tag || c.State == code.StateIdle {
 		m.stray(h)
 		return nil
 	}
@@ -173,13 +172,13 @@ func (m *Machine) receiveConn(h *ethertype.Header, payload []byte) (whole []byte
 		return nil
 	}
 	switch c.State {
-	case conn.StateConnected:
+	case code.StateConnected:
 		return c.Receive(h, payload)
-	case conn.StateConnectPending:
+	case code.StateConnectPending:
 		if !m.Ports.side(h.DstPort).Disconnect(h) {
 			c.Drop(code.DropEarly) // overtook the end of the handshake; it will come again
 		}
-	case conn.StateError:
+	case code.StateError:
 		m.answerEnded(c, h)
 	}
 	return nil
@@ -214,7 +213,7 @@ func (m *Machine) stray(h *ethertype.Header) {
 // unreliable level, nobody will send it again.
 func (m *Machine) receiveDamaged(h *ethertype.Header) {
 	c := m.Ports.Conn(h.DstPort)
-	if c == nil || c.State != conn.StateConnected || c.LocalTag != h.Tag || h.Src != c.Remote.MAC || h.SrcPort != c.Remote.Port || !c.Genuine(h) {
+	if c == nil || c.State != code.StateConnected || c.LocalTag != h.Tag || h.Src != c.Remote.MAC || h.SrcPort != c.Remote.Port || !c.Genuine(h) {
 		return
 	}
 	c.Lost(code.DropCRC)

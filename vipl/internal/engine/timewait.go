@@ -5,6 +5,7 @@ import (
 
 	"github.com/bobnet-go/bobnet/ethertype"
 	"github.com/bobnet-go/bobnet/progress"
+	"github.com/bobnet-go/bobnet/vipl/internal/code"
 	"github.com/bobnet-go/bobnet/vipl/internal/conn"
 	"github.com/bobnet-go/bobnet/vipl/internal/guard"
 	"github.com/bobnet-go/bobnet/vipl/internal/timewait"
@@ -26,7 +27,7 @@ const (
 
 // Add puts a connection, which its owner leaves for the given reason, into time-wait. known
 // says that its peer knows.
-func (t *TimeWait) Add(c *conn.Conn, why conn.Reason, known bool) {
+func (t *TimeWait) Add(c *conn.Conn, why code.Reason, known bool) {
 	t.table.Add(timewait.Ended{
 		Header: c.LastWord(), Why: byte(why), LocalTag: c.LocalTag, Port: c.Port,
 		At: t.m.Conns.Now, Known: known, Unreliable: !c.Reliable,

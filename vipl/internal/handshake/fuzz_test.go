@@ -6,7 +6,6 @@ import (
 
 	"github.com/bobnet-go/bobnet/ethertype"
 	"github.com/bobnet-go/bobnet/vipl/internal/code"
-	"github.com/bobnet-go/bobnet/vipl/internal/conn"
 )
 
 // FuzzHandshake has two hosts ask, ask as peers, give up and leave in any order, over a path
@@ -33,11 +32,11 @@ func (p *pair) act(op byte) {
 	x := int(op) >> 4
 	switch op % 16 / 2 {
 	case 0:
-		if h.c.State == conn.StateIdle {
+		if h.c.State == code.StateIdle {
 			h.ask("x")
 		}
 	case 1:
-		if h.c.State == conn.StateIdle {
+		if h.c.State == code.StateIdle {
 			h.askPeer("d")
 		}
 	case 2, 3:
@@ -92,9 +91,9 @@ func (h *host) forge(f *ethertype.Header, payload []byte, x int) {
 func (h *host) leave() {
 	h.a.SetClock(h.pair.now)
 	switch h.c.State {
-	case conn.StateConnected:
-		h.c.SendDisconnect(conn.ReasonLeft)
-	case conn.StateConnectPending:
+	case code.StateConnected:
+		h.c.SendDisconnect(code.ReasonLeft)
+	case code.StateConnectPending:
 		h.side.Abandon()
 	}
 	h.c.Idle()
@@ -104,7 +103,7 @@ func (h *host) leave() {
 // consistent fails if a side's attempt does not fit its connection's state, or the table's.
 func (p *pair) consistent() {
 	for _, h := range p.hosts {
-		if pending := h.c.State == conn.StateConnectPending; pending != (h.side.attempt != nil) {
+		if pending := h.c.State == code.StateConnectPending; pending != (h.side.attempt != nil) {
 			h.t.Fatalf("%v, and the attempt is %+v", h.c.State, h.side.attempt)
 		}
 		for key, s := range h.table.peers.pending {
@@ -112,7 +111,7 @@ func (p *pair) consistent() {
 				h.t.Fatalf("the attempt %v is over, and the table has it", key)
 			}
 		}
-		if h.c.State == conn.StateConnected && h.side.Err != nil {
+		if h.c.State == code.StateConnected && h.side.Err != nil {
 			h.t.Fatalf("connected, and failed: %v", h.side.Err)
 		}
 	}

@@ -10,7 +10,6 @@ import (
 
 	"github.com/bobnet-go/bobnet/ethertype"
 	"github.com/bobnet-go/bobnet/vipl/internal/code"
-	"github.com/bobnet-go/bobnet/vipl/internal/conn"
 )
 
 // TestDrawing: the frames of the package's drawing, those and no others, and both sides know
@@ -178,7 +177,7 @@ func TestRefusals(t *testing.T) {
 		}, code.ErrInvalidMTU, "do not pass"},
 		{"server gone", func(p *pair, client, server *host) {
 			client.ask("x")
-			p.run(func() bool { return server.c.State == conn.StateConnectPending })
+			p.run(func() bool { return server.c.State == code.StateConnectPending })
 			server.side.Abandon()
 			server.c.Idle()
 			server.serves = false
@@ -198,7 +197,7 @@ func TestRefusals(t *testing.T) {
 			if err := client.side.Err; !errors.Is(err, c.want) || !strings.Contains(err.Error(), c.says) {
 				t.Errorf("%v; want %v with %q", err, c.want, c.says)
 			}
-			if client.c.State != conn.StateIdle || client.c.LocalTag != 0 || client.side.attempt != nil {
+			if client.c.State != code.StateIdle || client.c.LocalTag != 0 || client.side.attempt != nil {
 				t.Errorf("%v with tag %d", client.c.State, client.c.LocalTag)
 			}
 		})
@@ -235,7 +234,7 @@ func TestSerialServer(t *testing.T) {
 	server.lose = func(h *ethertype.Header) bool { return true }
 	client.ask("x")
 	client.lose = func(h *ethertype.Header) bool { return len(client.sent) > 1 }
-	p.run(func() bool { return server.c.State == conn.StateConnectPending })
+	p.run(func() bool { return server.c.State == code.StateConnectPending })
 	begun := p.now
 	p.run(func() bool { return p.now-begun > int64(time.Second) })
 	if server.done > 0 {
@@ -262,7 +261,7 @@ func TestGivenUpUnheard(t *testing.T) {
 		return h.Kind == ethertype.KindAccept || h.Kind == ethertype.KindDisconnect
 	}
 	client.ask("x")
-	p.run(func() bool { return server.c.State == conn.StateConnectPending })
+	p.run(func() bool { return server.c.State == code.StateConnectPending })
 	server.serves = false
 	server.side.Abandon()
 	server.c.Idle()
@@ -325,7 +324,7 @@ func TestForged(t *testing.T) {
 	server.side.Answer(server.in.Backlog.Take(p.now), false, timeout)
 	server.a.FlushPending()
 	p.run(func() bool { return client.c.Stats.Dropped[code.DropFormat] > 0 })
-	if client.c.State != conn.StateConnectPending || client.side.attempt.phase != phaseRequest {
+	if client.c.State != code.StateConnectPending || client.side.attempt.phase != phaseRequest {
 		t.Errorf("%v", client.c.State)
 	}
 }

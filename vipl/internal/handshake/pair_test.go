@@ -153,20 +153,20 @@ func (h *host) take(frame []byte) {
 	if err != nil {
 		return // the fuzz test has damaged it
 	}
-	pending := h.c.State == conn.StateConnectPending
+	pending := h.c.State == code.StateConnectPending
 	switch f.Kind {
 	case ethertype.KindReset:
 		if pending && h.c.Answered(f) {
 			h.side.Reset()
-		} else if h.c.State == conn.StateConnected && h.c.Answered(f) {
-			h.c.EnterError(code.ErrDisconnected, "reset", conn.ReasonLeft)
+		} else if h.c.State == code.StateConnected && h.c.Answered(f) {
+			h.c.EnterError(code.ErrDisconnected, "reset", code.ReasonLeft)
 		}
 	case ethertype.KindDisconnect, ethertype.KindData, ethertype.KindAck:
 		switch {
 		case f.Tag != h.c.LocalTag || f.DstPort != viPort:
 		case pending:
 			h.side.Disconnect(f)
-		case h.c.State == conn.StateConnected:
+		case h.c.State == code.StateConnected:
 			h.c.Receive(f, payload)
 		}
 	default:
@@ -183,7 +183,7 @@ func (h *host) turn() bool {
 		h.take(f)
 	}
 	h.a.RunTimers()
-	if h.serves && h.c.State == conn.StateIdle {
+	if h.serves && h.c.State == code.StateIdle {
 		h.serve()
 	}
 	h.a.Settle()
@@ -249,7 +249,7 @@ func (h *host) askPeer(discriminator string) {
 // connected reports whether both hosts are, with each other.
 func (p *pair) connected() bool {
 	a, b := &p.hosts[0].c, &p.hosts[1].c
-	return a.State == conn.StateConnected && b.State == conn.StateConnected
+	return a.State == code.StateConnected && b.State == code.StateConnected
 }
 
 // check fails if what the hosts know of each other does not match.

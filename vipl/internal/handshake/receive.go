@@ -11,7 +11,7 @@ import (
 // addressed reports whether a frame of the handshake, whose tag is right, is meant for
 // the attempt that is being made, or has been made.
 func (s *Side) addressed(h *ethertype.Header) bool {
-	if s.conn.State == conn.StateConnectPending {
+	if s.conn.State == code.StateConnectPending {
 		return h.Ack == s.attempt.local
 	}
 	return s.conn.Genuine(h)
@@ -20,7 +20,7 @@ func (s *Side) addressed(h *ethertype.Header) bool {
 // pending reports whether an attempt is in the given phase, and its peer's port is the one that
 // h comes from.
 func (s *Side) pending(p phase, h *ethertype.Header) bool {
-	return s.conn.State == conn.StateConnectPending && s.attempt.phase == p && h.SrcPort == s.conn.Remote.Port
+	return s.conn.State == code.StateConnectPending && s.attempt.phase == p && h.SrcPort == s.conn.Remote.Port
 }
 
 // receiveRetry asks again, with the token.
@@ -35,7 +35,7 @@ func (s *Side) receiveRetry(h *ethertype.Header) {
 
 func (s *Side) receiveAccept(h *ethertype.Header, payload []byte) {
 	c, ok := conninfo.Parse(payload)
-	if !ok || s.conn.State != conn.StateConnectPending || s.attempt.phase != phaseRequest {
+	if !ok || s.conn.State != code.StateConnectPending || s.attempt.phase != phaseRequest {
 		s.conn.Drop(code.DropStale) // or a repetition: the probe's own timer answers it
 		return
 	}
@@ -53,7 +53,7 @@ func (s *Side) receiveAccept(h *ethertype.Header, payload []byte) {
 // its own size, also when its first answer was lost.
 func (s *Side) receiveProbe(h *ethertype.Header) {
 	pending := s.pending(phaseAccept, h)
-	if !pending && (s.conn.State != conn.StateConnected || h.SrcPort != s.conn.Remote.Port) {
+	if !pending && (s.conn.State != code.StateConnected || h.SrcPort != s.conn.Remote.Port) {
 		s.conn.Drop(code.DropStale)
 		return
 	}
@@ -72,7 +72,7 @@ func (s *Side) receiveProbe(h *ethertype.Header) {
 }
 
 func (s *Side) receiveProbeAck(h *ethertype.Header) {
-	if s.conn.State == conn.StateConnected && h.SrcPort == s.conn.Remote.Port { // to a probe that the connection has sent
+	if s.conn.State == code.StateConnected && h.SrcPort == s.conn.Remote.Port { // to a probe that the connection has sent
 		s.conn.Path.Answered(h)
 		return
 	}

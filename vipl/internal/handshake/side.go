@@ -135,7 +135,7 @@ func (s *Side) fail(remote ethertype.Addr, cause error, detail string) {
 	s.Err = s.owner.Failure(remote, cause, detail)
 	s.tellPeer()
 	s.conn.FlushSends()
-	s.conn.State = conn.StateIdle
+	s.conn.State = code.StateIdle
 	s.end()
 	s.conn.LocalTag = 0
 	s.owner.Failed()
@@ -200,7 +200,7 @@ func (s *Side) end() {
 func (s *Side) tellPeer() {
 	a := s.attempt
 	if a.phase != phaseRequest && (a.request == nil || a.request.Afford(1)) {
-		s.conn.SendDisconnect(conn.ReasonLeft)
+		s.conn.SendDisconnect(code.ReasonLeft)
 	}
 	if a.request != nil {
 		a.request.Refusal = []byte{rejectNoListener}
