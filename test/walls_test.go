@@ -68,6 +68,8 @@ var innerWalls = map[string][]string{
 	"vipl/internal/timewait":  {"ethertype", "reliability"},
 	"vipl/internal/guard":     {"ethertype"},
 	"vipl/internal/directory": {"ethertype", "transport", "progress", "vipl/internal/code", "vipl/internal/guard"},
+	"vipl/internal/links":     {"ethertype", "transport", "transport/agent", "transport/fault", "transport/host", "transport/myrinet/plain", "transport/myrinet/share", "transport/packet", "transport/ring", "transport/seal", "transport/shm", "transport/udp", "vipl/internal/code"},
+	"vipl/internal/text":      {},
 
 	"endpoint/internal/wire":         {"ethertype"},
 	"endpoint/internal/provider":     {"ethertype", "endpoint/internal/wire"},

@@ -3,35 +3,11 @@ package vipl
 import (
 	"encoding/json"
 	"errors"
-	"fmt"
 
 	"github.com/bobnet-go/bobnet/transport"
 	"github.com/bobnet-go/bobnet/transport/agent"
 	"github.com/bobnet-go/bobnet/transport/ring"
 )
-
-// openRing opens a link of driver ring. If this process may open no packet sockets, the node's
-// agent does.
-func openRing(cfg *ring.Config) (transport.Link, error) {
-	link, err := ring.Open(cfg)
-	if err == nil {
-		return link, nil
-	}
-	path := agent.Path()
-	if !errors.Is(err, transport.ErrPermission) || path == "" {
-		return nil, err
-	}
-	with := *cfg
-	with.Agent = path
-	link, asked := ring.Open(&with)
-	switch {
-	case asked == nil:
-		return link, nil
-	case agent.None(asked):
-		return nil, fmt.Errorf("%w; and no agent at %s (%w): root can start one: bobnet agent --allow user:NAME", err, path, asked)
-	}
-	return nil, fmt.Errorf("%w; and %w", err, asked)
-}
 
 // answerAgent has the agent, if the NIC's sockets are from one, told the NIC's state when it
 // asks.

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"text/tabwriter"
 	"time"
+
+	"github.com/bobnet-go/bobnet/vipl/internal/text"
 )
 
 // WriteTo writes the snapshot as text for a person who wants to know what
@@ -37,38 +39,38 @@ func (s *Snapshot) writeFacts(b *bytes.Buffer) {
 	fact := func(name string, parts ...string) {
 		fmt.Fprintf(t, "  %s\t%s\n", name, strings.Join(parts, ", "))
 	}
-	fact("sent", plural(l.TxFrames, "frame"), amount(l.TxBytes), "in "+plural(l.TxCalls, "call"))
-	fact("received", plural(l.RxFrames, "frame"), amount(l.RxBytes), "in "+plural(l.RxCalls, "call"), "slept "+plural(l.Waits, "time"))
-	fact("lost by the link", orNone(some(
-		counted{"receive queue full", l.RxDrops}, counted{"refused", l.TxDrops}, counted{"truncated", l.RxTruncated},
-		counted{"injected faults", l.Faults}))...)
-	fact("passed over", orNone(some(counted{"not ours", l.RxFiltered}, counted{"times the send queue was full", l.TxFull},
-		counted{"times another user was refused", l.Refused}))...)
-	fact("dropped", orNone(someDrops(&s.Dropped))...)
-	wrong := some(counted{"connections ended by an error", s.Failures}, counted{"completion entries lost", s.CQOverruns},
-		counted{"frames not sent", s.TxDropped}, counted{"frames of strangers not answered", s.Unanswered},
-		counted{"frames too long for the link", s.TxTooLong}, counted{"log lines lost", s.LogsLost})
+	fact("sent", text.Plural(l.TxFrames, "frame"), text.Amount(l.TxBytes), "in "+text.Plural(l.TxCalls, "call"))
+	fact("received", text.Plural(l.RxFrames, "frame"), text.Amount(l.RxBytes), "in "+text.Plural(l.RxCalls, "call"), "slept "+text.Plural(l.Waits, "time"))
+	fact("lost by the link", text.OrNone(text.Some(
+		text.Count("receive queue full", l.RxDrops), text.Count("refused", l.TxDrops), text.Count("truncated", l.RxTruncated),
+		text.Count("injected faults", l.Faults)))...)
+	fact("passed over", text.OrNone(text.Some(text.Count("not ours", l.RxFiltered), text.Count("times the send queue was full", l.TxFull),
+		text.Count("times another user was refused", l.Refused)))...)
+	fact("dropped", text.OrNone(someDrops(&s.Dropped))...)
+	wrong := text.Some(text.Count("connections ended by an error", s.Failures), text.Count("completion entries lost", s.CQOverruns),
+		text.Count("frames not sent", s.TxDropped), text.Count("frames of strangers not answered", s.Unanswered),
+		text.Count("frames too long for the link", s.TxTooLong), text.Count("log lines lost", s.LogsLost))
 	for code, n := range s.Errors {
-		wrong = append(wrong, some(counted{ErrorCode(code).String(), n})...)
+		wrong = append(wrong, text.Some(text.Count(ErrorCode(code).String(), n))...)
 	}
 	if s.LinkErr != "" {
 		wrong = append(wrong, "link: "+s.LinkErr)
 	}
-	fact("errors", orNone(wrong)...)
+	fact("errors", text.OrNone(wrong)...)
 	e := &s.Engine
-	fact("engine", e.Driver, "polled "+span(e.LastPoll)+" ago", e.timer(), plural(e.Waiting, "goroutine")+" waiting")
-	fact("held back", orNone(some(counted{"frames that the link did not take", uint64(e.Unsent)}, counted{"VIs that wait for a fuller frame", uint64(e.Holding)}))...)
-	fact("memory", plural(s.Regions, "region"), amount(uint64(s.RegionBytes)))
+	fact("engine", e.Driver, "polled "+text.Span(e.LastPoll)+" ago", e.timer(), text.Plural(e.Waiting, "goroutine")+" waiting")
+	fact("held back", text.OrNone(text.Some(text.Count("frames that the link did not take", uint64(e.Unsent)), text.Count("VIs that wait for a fuller frame", uint64(e.Holding))))...)
+	fact("memory", text.Plural(s.Regions, "region"), text.Amount(uint64(s.RegionBytes)))
 	var ports []string
 	for _, l := range s.Listeners {
-		ports = append(ports, fmt.Sprintf("%d (%s waiting)", l.Port, plural(l.Backlog, "request")))
+		ports = append(ports, fmt.Sprintf("%d (%s waiting)", l.Port, text.Plural(l.Backlog, "request")))
 	}
-	fact("listening", orNone(ports)...)
+	fact("listening", text.OrNone(ports)...)
 	names := make([]string, len(s.Names))
 	for i, name := range s.Names {
 		names[i] = strconv.Quote(name)
 	}
-	fact("names", orNone(names)...)
+	fact("names", text.OrNone(names)...)
 	t.Flush()
 }
 
@@ -77,9 +79,9 @@ func (e *EngineSnapshot) timer() string {
 	case e.NextTimer == 0:
 		return "no timer"
 	case e.NextTimer < 0:
-		return "timer overdue by " + span(-e.NextTimer)
+		return "timer overdue by " + text.Span(-e.NextTimer)
 	}
-	return "next timer in " + span(e.NextTimer)
+	return "next timer in " + text.Span(e.NextTimer)
 }
 
 // writeVIs writes a line for each VI that is not idle, and why those that
@@ -102,7 +104,7 @@ func (s *Snapshot) writeVIs(b *bytes.Buffer) {
 		}
 		v.writeLine(t)
 	}
-	fmt.Fprintf(b, "\n  %s, %d of them idle\n", plural(len(s.VIs), "VI"), idle)
+	fmt.Fprintf(b, "\n  %s, %d of them idle\n", text.Plural(len(s.VIs), "VI"), idle)
 	if s.Others > 0 {
 		fmt.Fprintf(b, "  and %d more, which are left out\n", s.Others)
 	}
@@ -116,27 +118,27 @@ func (v *VISnapshot) writeLine(w io.Writer) {
 	frame, heard, oldest, arriving, flight, window, threshold, rtt, tries := "-", "-", "-", "-", "-", "-", "-", "-", "-"
 	switch v.State {
 	case StateConnected:
-		frame, heard = strconv.Itoa(v.FrameData)+" B", span(time.Duration(v.LastHeard))
+		frame, heard = strconv.Itoa(v.FrameData)+" B", text.Span(time.Duration(v.LastHeard))
 		if v.Probes > 0 {
-			heard += " (" + plural(v.Probes, "probe") + ")"
+			heard += " (" + text.Plural(v.Probes, "probe") + ")"
 		}
 	case StateConnectPending:
-		heard = "gives up in " + span(v.GivesUp)
+		heard = "gives up in " + text.Span(v.GivesUp)
 	}
 	if age := v.OldestUnacknowledged(); age > 0 {
-		oldest = span(age)
+		oldest = text.Span(age)
 	}
 	if a := v.Arriving; a != nil {
 		arriving = fmt.Sprintf("%d of %d B", a.Got, a.Size)
 	}
 	if tx := &v.Sender; v.State == StateConnected && v.Level.Reliable() {
 		flight, tries = strconv.Itoa(tx.InFlight), strconv.Itoa(tx.Tries)
-		window, threshold = frames(tx.Window), frames(tx.Threshold)
-		rtt = span(tx.RTT)
+		window, threshold = text.Frames(tx.Window), text.Frames(tx.Threshold)
+		rtt = text.Span(tx.RTT)
 	}
 	fmt.Fprintf(w, "  %d\t%v\t%v\t%v\t%s\t%s\t%d\t%d\t%d/%d\t%s\t%s\t%s\t%s\t%s\t%s\t%d\t%s\t%s\t%s\n",
 		v.Local.Port, v.State, v.Remote, v.Level, frame, heard, v.SendQueue-v.SendUntaken, v.RecvQueue-v.RecvUntaken, v.SendUntaken, v.RecvUntaken,
-		oldest, flight, window, threshold, rtt, tries, v.Retransmits, arriving, amount(v.RDMABytes),
+		oldest, flight, window, threshold, rtt, tries, v.Retransmits, arriving, text.Amount(v.RDMABytes),
 		cmp.Or(strings.Join(someDrops(&v.Dropped), ", "), "-"))
 }
 
@@ -156,7 +158,7 @@ func (s *Snapshot) writeLedger(b *bytes.Buffer) {
 				msg = strconv.FormatUint(uint64(p.Msg), 10)
 			}
 			if p.Age > 0 {
-				age, again = span(p.Age), span(p.Again)+" ago"
+				age, again = text.Span(p.Age), text.Span(p.Again)+" ago"
 			}
 			fmt.Fprintf(t, "  VI %d\t%s\t%v\t%d\t%d\t%s\t%s\n", v.Local.Port, msg, p.Op, p.Size, p.Sent, age, again)
 		}
@@ -169,60 +171,3 @@ func (s *Snapshot) writeLedger(b *bytes.Buffer) {
 		b.WriteString("  no send is unacknowledged\n")
 	}
 }
-
-// counted is a thing that has a count.
-type counted struct {
-	what string
-	n    uint64
-}
-
-// some lists the things that have occurred.
-func some(all ...counted) []string {
-	var list []string
-	for _, c := range all {
-		if c.n > 0 {
-			list = append(list, fmt.Sprintf("%s %d", c.what, c.n))
-		}
-	}
-	return list
-}
-
-func orNone(list []string) []string {
-	if len(list) == 0 {
-		return []string{"none"}
-	}
-	return list
-}
-
-// plural returns a count of things.
-func plural[N int | uint64](n N, thing string) string {
-	if n == 1 {
-		return "1 " + thing
-	}
-	return fmt.Sprintf("%d %ss", n, thing)
-}
-
-// amount returns bytes with a unit of 1000, to a tenth.
-func amount(n uint64) string {
-	const units = "kMGTPE"
-	if n < 1000 {
-		return strconv.FormatUint(n, 10) + " B"
-	}
-	f, i := float64(n)/1000, 0
-	for ; f >= 999.95; i++ {
-		f /= 1000
-	}
-	return strconv.FormatFloat(f, 'f', 1, 64) + " " + units[i:i+1] + "B"
-}
-
-// span returns a time to about three digits.
-func span(d time.Duration) string {
-	unit := time.Duration(1)
-	for x := max(d, -d); x >= 1000; x /= 10 {
-		unit *= 10
-	}
-	return d.Round(unit).String()
-}
-
-// frames returns a window, which may be a part of a frame.
-func frames(f float64) string { return strconv.FormatFloat(f, 'g', 3, 64) }

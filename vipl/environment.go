@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/bobnet-go/bobnet/vipl/internal/links"
 )
 
 // The environment variables that say how a program reaches the others, without
@@ -21,7 +23,7 @@ const (
 )
 
 // Drivers returns the names that Config.Driver may have, the default first.
-func Drivers() []string { return []string{"ring", "packet", "udp", "shm", "myrinet"} }
+func Drivers() []string { return links.Drivers() }
 
 // FromEnvironment returns c with what the environment says in the fields
 // Interface, Driver and Peers that are left zero, as Open does by itself. What

@@ -1,6 +1,7 @@
 package vipl
 
 import (
+	"fmt"
 	"log/slog"
 	"net/netip"
 	"strings"
@@ -11,17 +12,14 @@ import (
 	"github.com/bobnet-go/bobnet/progress/logqueue"
 	"github.com/bobnet-go/bobnet/reliability"
 	"github.com/bobnet-go/bobnet/transport"
+	"github.com/bobnet-go/bobnet/transport/fault"
 	"github.com/bobnet-go/bobnet/transport/iface"
-	"github.com/bobnet-go/bobnet/transport/myrinet/plain"
-	"github.com/bobnet-go/bobnet/transport/myrinet/share"
-	"github.com/bobnet-go/bobnet/transport/packet"
 	"github.com/bobnet-go/bobnet/transport/ring"
 	"github.com/bobnet-go/bobnet/transport/seal"
-	"github.com/bobnet-go/bobnet/transport/shm"
-	"github.com/bobnet-go/bobnet/transport/udp"
 	"github.com/bobnet-go/bobnet/vipl/internal/conn"
 	"github.com/bobnet-go/bobnet/vipl/internal/conninfo"
 	"github.com/bobnet-go/bobnet/vipl/internal/engine"
+	"github.com/bobnet-go/bobnet/vipl/internal/links"
 	"github.com/mdlayher/ethernet"
 )
 
@@ -143,7 +141,7 @@ func Open(cfg *Config) (*NIC, error) {
 	logs, with := logqueue.New(cfg.Logger), *cfg
 	with.Logger = logs.Logger() // that of the link, too
 	cfg = &with
-	link, err := openAll(cfg)
+	link, err := openLink(cfg)
 	if err != nil {
 		return nil, err
 	}
@@ -161,37 +159,27 @@ func Open(cfg *Config) (*NIC, error) {
 	return n, nil
 }
 
-func openLink(given *Config) (transport.Link, error) {
-	cfg, err := given.FromEnvironment()
-	if err != nil {
-		return nil, err
+// openLink opens the link that cfg and the environment name.
+func openLink(cfg *Config) (link transport.Link, err error) {
+	key, faults, with := cfg.Key, fault.Options{}, *cfg
+	if cfg.Link == nil {
+		if key == nil {
+			if key, err = KeyWanted(); err != nil {
+				return nil, err
+			}
+		}
+		if faults, err = FaultsWanted(); err == nil {
+			with, err = cfg.FromEnvironment()
+		}
+		if err != nil {
+			return nil, fmt.Errorf("vipl: open NIC: %w", err)
+		}
 	}
-	et := cfg.EtherType
-	if et == 0 {
-		et = ethertype.Default
-	}
-	if cfg.Driver != "" && cfg.Driver != "ring" && (cfg.XDP == ring.On || cfg.Long == ring.On) {
-		return nil, opError("choose driver", ErrInvalidParameter, "XDP is %v and Long is %v, which driver ring alone can; Driver is %q",
-			cfg.XDP, cfg.Long, cfg.Driver)
-	}
-	if cfg.Driver != "udp" && len(cfg.Peers) > 0 {
-		return nil, opError("choose driver", ErrInvalidParameter, "Peers are %v, which only driver udp has a use for; Driver is %q", cfg.Peers, cfg.Driver)
-	}
-	switch cfg.Driver {
-	case "", "ring":
-		return openRing(&ring.Config{Interface: cfg.Interface, EtherType: et, Ports: cfg.Ports, XDP: cfg.XDP, Long: cfg.Long})
-	case "packet":
-		return packet.Open(&packet.Config{Interface: cfg.Interface, EtherType: et, Ports: cfg.Ports})
-	case "udp":
-		return udp.Open(&udp.Config{Interface: cfg.Interface, EtherType: et, Ports: cfg.Ports, Peers: cfg.Peers, Logger: cfg.Logger})
-	case "myrinet":
-		m := plain.LiveMapper()
-		m.Log = cfg.Logger
-		return share.OpenOrAttach(&plain.OpenConfig{Interface: cfg.Interface, Config: plain.Config{EtherType: cfg.EtherType, Ports: cfg.Ports, Mapper: m}})
-	case "shm":
-		return shm.Open(&shm.Config{Interface: cfg.Interface, EtherType: et, Ports: cfg.Ports, AnyUser: cfg.AnyUser})
-	}
-	return nil, opError("choose driver", ErrInvalidParameter, "%q is none of %s", cfg.Driver, strings.Join(Drivers(), ", "))
+	return links.Open(&links.Config{
+		Interface: with.Interface, EtherType: cfg.EtherType, Ports: cfg.Ports, Driver: with.Driver, Peers: with.Peers,
+		XDP: cfg.XDP, Long: cfg.Long, Link: cfg.Link, WireOnly: cfg.WireOnly, AnyUser: cfg.AnyUser, Wrap: cfg.Wrap,
+		Key: key, Seed: cfg.Seed, Logger: cfg.Logger, Faults: faults,
+	})
 }
 
 func (n *NIC) init(link transport.Link, cfg *Config) error {

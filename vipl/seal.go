@@ -1,9 +1,7 @@
 package vipl
 
 import (
-	"encoding/binary"
 	"fmt"
-	"math/rand/v2"
 	"os"
 
 	"github.com/bobnet-go/bobnet/ethertype"
@@ -33,64 +31,6 @@ func KeyWanted() (seal.Source, error) {
 		return seal.Text(text), nil
 	}
 	return nil, nil
-}
-
-// sealing is how the links of a NIC are sealed.
-type sealing struct {
-	cfg *Config
-	err error // of the last link that could not be
-}
-
-// sealingOf returns how cfg has links sealed.
-func sealingOf(cfg *Config) (*sealing, error) {
-	with := *cfg
-	if cfg.Key == nil && cfg.Link == nil {
-		var err error
-		if with.Key, err = KeyWanted(); err != nil {
-			return nil, err
-		}
-	}
-	if with.Key == nil {
-		return &sealing{}, nil
-	}
-	if cfg.AnyUser {
-		return nil, opError("open NIC", ErrInvalidParameter, "Config.AnyUser shares memory with users who need no key, and there is one: use one or the other")
-	}
-	if err := seal.Check(with.Key); err != nil {
-		return nil, fmt.Errorf("vipl: open NIC: %w: %w", ErrInvalidParameter, err)
-	}
-	return &sealing{cfg: &with}, nil
-}
-
-// wrap returns link sealed, if that is wanted and link is no memory. If it cannot be, it
-// returns link, and result says why.
-func (s *sealing) wrap(link transport.Link) transport.Link {
-	if s.cfg == nil || link.Info().SameHost {
-		return link
-	}
-	opts := seal.Options{Keys: s.cfg.Key, Logger: s.cfg.Logger}
-	if info := link.Info(); info.Virtual {
-		var seed [32]byte
-		binary.BigEndian.PutUint64(seed[:], s.cfg.Seed)
-		copy(seed[8:], info.MAC[:])
-		binary.BigEndian.PutUint64(seed[16:], uint64(link.Now())) // another incarnation has other numbers
-		opts.Random = rand.NewChaCha8(seed)
-	}
-	sealed, err := seal.New(link, opts)
-	if err != nil {
-		s.err = fmt.Errorf("vipl: open NIC: %w", err)
-		return link
-	}
-	return sealed
-}
-
-// result returns the link and the error of a call that has used wrap.
-func (s *sealing) result(link transport.Link, err error) (transport.Link, error) {
-	if err == nil && s.err != nil {
-		link.Close()
-		return nil, s.err
-	}
-	return link, err
 }
 
 // SealStats returns what the NIC's link counts of sealed frames, and reports whether they

@@ -1,6 +1,9 @@
 package vipl
 
-import "github.com/bobnet-go/bobnet/vipl/internal/code"
+import (
+	"github.com/bobnet-go/bobnet/vipl/internal/code"
+	"github.com/bobnet-go/bobnet/vipl/internal/text"
+)
 
 // Drop is why a frame that arrived was not used. Every such frame is counted
 // under exactly one reason. Its String is the reason as it appears in metrics.
@@ -87,9 +90,9 @@ func (s *VIStats) add(t *VIStats) {
 
 // someDrops lists the reasons that have occurred.
 func someDrops(c *DropCounts) []string {
-	drops := make([]counted, 0, len(c))
+	drops := make([]text.Counted, 0, len(c))
 	for why, n := range c {
-		drops = append(drops, counted{Drop(why).String(), n})
+		drops = append(drops, text.Count(Drop(why).String(), n))
 	}
-	return some(drops...)
+	return text.Some(drops...)
 }

@@ -1,4 +1,4 @@
-package vipl
+package links
 
 import (
 	"errors"

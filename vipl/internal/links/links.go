@@ -1,24 +1,54 @@
-package vipl
+// Package links opens the link of a NIC: the driver's, with the node's agent where this
+// process may open no packet sockets, wrapped by whoever asks for that, made worse by
+// faults, sealed if there is a key, and joined with the way to other stations of this host.
+// It knows no VI; package vipl says what each of its settings means to a program.
+package links
 
 import (
 	"errors"
 	"fmt"
+	"log/slog"
 	"math"
+	"net/netip"
 
 	"github.com/bobnet-go/bobnet/ethertype"
 	"github.com/bobnet-go/bobnet/transport"
 	"github.com/bobnet-go/bobnet/transport/fault"
+	"github.com/bobnet-go/bobnet/transport/ring"
+	"github.com/bobnet-go/bobnet/transport/seal"
+	"github.com/bobnet-go/bobnet/vipl/internal/code"
+	"github.com/mdlayher/ethernet"
 	"golang.org/x/sys/unix"
 )
 
-// openAll opens the link that cfg names, wrapped as cfg and EnvFault say and sealed if there
-// is a key, with the way to other stations of this host, which is not.
+// Config says which link to open. All but Faults are the fields of vipl.Config with the same
+// names, what the environment says for them included.
+type Config struct {
+	Interface string
+	EtherType ethernet.EtherType
+	Ports     transport.PortRange
+	Driver    string
+	Peers     []netip.Addr
+	XDP, Long ring.Choice
+	Link      transport.Link
+	WireOnly  bool
+	AnyUser   bool
+	Wrap      func(transport.Link) transport.Link
+	Key       seal.Source
+	Seed      uint64
+	Logger    *slog.Logger
+	Faults    fault.Options // of a link that is opened here
+}
+
+// Open opens the link that cfg names, wrapped as cfg says and sealed if there is a key, with
+// the way to other stations of this host, which is not. It closes a cfg.Link that it cannot
+// join or seal.
 //
 // Ports are claimed twice: at the interface and within the host, by names that any
 // program may take. If somebody has the second and not the first, a NIC whose ports
 // nobody has chosen takes the next block.
-func openAll(cfg *Config) (transport.Link, error) {
-	seals, err := sealingOf(cfg)
+func Open(cfg *Config) (transport.Link, error) {
+	seals, err := sealsOf(cfg)
 	if err != nil {
 		return nil, err
 	}
@@ -29,20 +59,16 @@ func openAll(cfg *Config) (transport.Link, error) {
 		}
 		return seals.result(link, err)
 	}
-	faults, err := FaultsWanted()
-	if err != nil {
-		return nil, fmt.Errorf("vipl: open NIC: %w", err)
-	}
 	wrap := func(link transport.Link) transport.Link {
 		if cfg.Wrap != nil {
 			link = cfg.Wrap(link)
 		}
-		return seals.wrap(withFaults(link, faults))
+		return seals.wrap(withFaults(link, cfg.Faults))
 	}
 	return seals.result(openWrapped(cfg, wrap))
 }
 
-// openWrapped is openAll for a link that is opened here.
+// openWrapped is Open for a link that is opened here.
 func openWrapped(cfg *Config, wrap func(transport.Link) transport.Link) (transport.Link, error) {
 	try := *cfg
 	link, err := openJoined(&try, wrap, joinTries)
@@ -58,13 +84,13 @@ func openWrapped(cfg *Config, wrap func(transport.Link) transport.Link) (transpo
 // portBlock is how many ports a NIC has for which nobody has chosen any.
 const portBlock = 1024
 
-// openJoined is openAll for the ports of cfg. It tries so often to get their names
+// openJoined is Open for the ports of cfg. It tries so often to get their names
 // within the host.
 func openJoined(cfg *Config, wrap func(transport.Link) transport.Link, tries int) (transport.Link, error) {
-	link, err := openLink(cfg)
+	link, err := openDriver(cfg)
 	switch {
 	case errors.Is(err, transport.ErrInterface):
-		return nil, fmt.Errorf("vipl: open NIC: %w: %w", ErrInvalidParameter, err)
+		return nil, fmt.Errorf("vipl: open NIC: %w: %w", code.ErrInvalidParameter, err)
 	case err != nil:
 		return nil, fmt.Errorf("vipl: open NIC: %w", err)
 	}

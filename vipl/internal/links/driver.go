@@ -1,0 +1,74 @@
+package links
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/transport"
+	"github.com/bobnet-go/bobnet/transport/agent"
+	"github.com/bobnet-go/bobnet/transport/myrinet/plain"
+	"github.com/bobnet-go/bobnet/transport/myrinet/share"
+	"github.com/bobnet-go/bobnet/transport/packet"
+	"github.com/bobnet-go/bobnet/transport/ring"
+	"github.com/bobnet-go/bobnet/transport/shm"
+	"github.com/bobnet-go/bobnet/transport/udp"
+	"github.com/bobnet-go/bobnet/vipl/internal/code"
+)
+
+// Drivers returns the names that Config.Driver may have, the default first.
+func Drivers() []string { return []string{"ring", "packet", "udp", "shm", "myrinet"} }
+
+// openDriver opens the driver's link.
+func openDriver(cfg *Config) (transport.Link, error) {
+	et := cfg.EtherType
+	if et == 0 {
+		et = ethertype.Default
+	}
+	if cfg.Driver != "" && cfg.Driver != "ring" && (cfg.XDP == ring.On || cfg.Long == ring.On) {
+		return nil, code.Error("choose driver", code.ErrInvalidParameter, "XDP is %v and Long is %v, which driver ring alone can; Driver is %q",
+			cfg.XDP, cfg.Long, cfg.Driver)
+	}
+	if cfg.Driver != "udp" && len(cfg.Peers) > 0 {
+		return nil, code.Error("choose driver", code.ErrInvalidParameter, "Peers are %v, which only driver udp has a use for; Driver is %q", cfg.Peers, cfg.Driver)
+	}
+	switch cfg.Driver {
+	case "", "ring":
+		return openRing(&ring.Config{Interface: cfg.Interface, EtherType: et, Ports: cfg.Ports, XDP: cfg.XDP, Long: cfg.Long})
+	case "packet":
+		return packet.Open(&packet.Config{Interface: cfg.Interface, EtherType: et, Ports: cfg.Ports})
+	case "udp":
+		return udp.Open(&udp.Config{Interface: cfg.Interface, EtherType: et, Ports: cfg.Ports, Peers: cfg.Peers, Logger: cfg.Logger})
+	case "myrinet":
+		m := plain.LiveMapper()
+		m.Log = cfg.Logger
+		return share.OpenOrAttach(&plain.OpenConfig{Interface: cfg.Interface, Config: plain.Config{EtherType: cfg.EtherType, Ports: cfg.Ports, Mapper: m}})
+	case "shm":
+		return shm.Open(&shm.Config{Interface: cfg.Interface, EtherType: et, Ports: cfg.Ports, AnyUser: cfg.AnyUser})
+	}
+	return nil, code.Error("choose driver", code.ErrInvalidParameter, "%q is none of %s", cfg.Driver, strings.Join(Drivers(), ", "))
+}
+
+// openRing opens a link of driver ring. If this process may open no packet sockets, the node's
+// agent does.
+func openRing(cfg *ring.Config) (transport.Link, error) {
+	link, err := ring.Open(cfg)
+	if err == nil {
+		return link, nil
+	}
+	path := agent.Path()
+	if !errors.Is(err, transport.ErrPermission) || path == "" {
+		return nil, err
+	}
+	with := *cfg
+	with.Agent = path
+	link, asked := ring.Open(&with)
+	switch {
+	case asked == nil:
+		return link, nil
+	case agent.None(asked):
+		return nil, fmt.Errorf("%w; and no agent at %s (%w): root can start one: bobnet agent --allow user:NAME", err, path, asked)
+	}
+	return nil, fmt.Errorf("%w; and %w", err, asked)
+}

@@ -1,0 +1,62 @@
+package links
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math/rand/v2"
+
+	"github.com/bobnet-go/bobnet/transport"
+	"github.com/bobnet-go/bobnet/transport/seal"
+	"github.com/bobnet-go/bobnet/vipl/internal/code"
+)
+
+// seals is how the links of a NIC are sealed.
+type seals struct {
+	cfg *Config
+	err error // of the last link that could not be
+}
+
+// sealsOf returns how cfg has links sealed.
+func sealsOf(cfg *Config) (*seals, error) {
+	if cfg.Key == nil {
+		return &seals{}, nil
+	}
+	if cfg.AnyUser {
+		return nil, code.Error("open NIC", code.ErrInvalidParameter, "Config.AnyUser shares memory with users who need no key, and there is one: use one or the other")
+	}
+	if err := seal.Check(cfg.Key); err != nil {
+		return nil, fmt.Errorf("vipl: open NIC: %w: %w", code.ErrInvalidParameter, err)
+	}
+	return &seals{cfg: cfg}, nil
+}
+
+// wrap returns link sealed, if that is wanted and link is no memory. If it cannot be, it
+// returns link, and result says why.
+func (s *seals) wrap(link transport.Link) transport.Link {
+	if s.cfg == nil || link.Info().SameHost {
+		return link
+	}
+	opts := seal.Options{Keys: s.cfg.Key, Logger: s.cfg.Logger}
+	if info := link.Info(); info.Virtual {
+		var seed [32]byte
+		binary.BigEndian.PutUint64(seed[:], s.cfg.Seed)
+		copy(seed[8:], info.MAC[:])
+		binary.BigEndian.PutUint64(seed[16:], uint64(link.Now())) // another incarnation has other numbers
+		opts.Random = rand.NewChaCha8(seed)
+	}
+	sealed, err := seal.New(link, opts)
+	if err != nil {
+		s.err = fmt.Errorf("vipl: open NIC: %w", err)
+		return link
+	}
+	return sealed
+}
+
+// result returns the link and the error of a call that has used wrap.
+func (s *seals) result(link transport.Link, err error) (transport.Link, error) {
+	if err == nil && s.err != nil {
+		link.Close()
+		return nil, s.err
+	}
+	return link, err
+}
