@@ -19,7 +19,7 @@ func TestVirtualNetworks(t *testing.T) {
 	w := newWorld(sim.Options{})
 	done, started := false, false
 	w.node("server", endpoint.Config{}, func(n *endpoint.Node) error {
-		deaf, err := newParty(n)
+		mute, err := newParty(n)
 		if err != nil {
 			return err
 		}
@@ -27,12 +27,12 @@ func TestVirtualNetworks(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		deaf.ep.SetTag(tagA)
+		mute.ep.SetTag(tagA)
 		s.ep.SetTag(tagB)
-		for _, p := range []*party{deaf, s} {
+		for _, p := range []*party{mute, s} {
 			p.ep.SetHandler(hEcho, func(t endpoint.Token, args []uint32, data []byte) { t.ReplyMedium(hReply, data, args...) })
 		}
-		w.board["a"], w.board["server"] = deaf.ep.Name(), s.ep.Name()
+		w.board["a"], w.board["server"] = mute.ep.Name(), s.ep.Name()
 		return s.serve(n, &done)
 	})
 	w.node("client a", endpoint.Config{PeerTimeout: time.Minute}, func(n *endpoint.Node) error {

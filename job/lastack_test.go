@@ -16,9 +16,9 @@ func TestLastAckLost(t *testing.T) {
 	const size = 3
 	w := newWorld(size, sim.Options{})
 	w.cfg.PeerTimeout = 15 * time.Second
-	deaf := false
+	cut := false
 	w.Script(func(_ int64, _, to *sim.Station, _ []byte) sim.Action {
-		return sim.Action{Drop: deaf && to == w.stations[0]}
+		return sim.Action{Drop: cut && to == w.stations[0]}
 	})
 	for rank := range size {
 		w.host(fmt.Sprint("rank ", rank), 0, func(nic *vipl.NIC) error {
@@ -30,7 +30,7 @@ func TestLastAckLost(t *testing.T) {
 				return err
 			}
 			w.Sleep(100 * time.Millisecond) // the others have said goodbye
-			deaf = true
+			cut = true
 			began := w.now()
 			err = m.Leave(bg)
 			if took := w.now() - began; err == nil && took > 5*time.Second {

@@ -9,7 +9,7 @@ import (
 	"github.com/bobnet-go/bobnet/vipl"
 )
 
-// TestAlteredSend: sends that wait for company, or are sent again, are shortened
+// TestAlteredSend: sends that are corked, or are sent again, are shortened
 // meanwhile by their program. That ends the connection, and the descriptor, an
 // asynchronous error and both sides say why.
 func TestAlteredSend(t *testing.T) {

@@ -11,13 +11,13 @@ import (
 // TestBlame: of messages that are under way together, one is too long or finds no
 // receive. That one is blamed at the sender, those before it have been delivered
 // and say so, those behind it are flushed; whether they share a frame or not, and
-// whether the farewell arrives or has to be said again.
+// whether the Disconnect arrives or has to be said again.
 func TestBlame(t *testing.T) {
 	const count, wrong = 8, 5
 	for _, level := range reliableLevels {
 		for _, cause := range []string{"TooLong", "NoReceive"} {
 			for _, packed := range []bool{true, false} {
-				for _, told := range []string{"heard", "error", "left"} { // what answers if the farewell is lost
+				for _, told := range []string{"heard", "error", "left"} { // what answers if the Disconnect is lost
 					t.Run(fmt.Sprintf("%v/%s/packed=%v/%s", level, cause, packed, told), func(t *testing.T) {
 						d := newDuo(t, &vipl.Attributes{Reliability: level}, &vipl.Attributes{Reliability: level})
 						receives := make([]*vipl.Descriptor, count)
@@ -38,7 +38,7 @@ func TestBlame(t *testing.T) {
 							}
 						}
 						if told != "heard" {
-							loseFarewell(d, told == "left")
+							loseDisconnect(d, told == "left")
 						}
 						d.run()
 						checkBlame(d, sends, wrong, level)
@@ -55,9 +55,9 @@ func TestBlame(t *testing.T) {
 	}
 }
 
-// loseFarewell loses the frame in which b says that the connection is over; if it
+// loseDisconnect loses the frame in which b says that the connection is over; if it
 // has left besides, whatever it says then too.
-func loseFarewell(d *duo, left bool) {
+func loseDisconnect(d *duo, left bool) {
 	d.t.Helper()
 	wire := d.links[0] // to a
 	for i := 0; d.b.State() == vipl.StateConnected && i < 10; i++ {
@@ -68,7 +68,7 @@ func loseFarewell(d *duo, left bool) {
 	if d.b.State() != vipl.StateError {
 		d.t.Fatal(d.b.State())
 	}
-	wire.tail-- // the farewell, which comes last
+	wire.tail-- // the Disconnect, which comes last
 	if left {
 		tail := wire.tail
 		d.b.Disconnect()

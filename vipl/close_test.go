@@ -67,7 +67,7 @@ func closeInTraffic(t *testing.T, nics [2]*vipl.NIC, level reliability.Level, en
 					nics[0].Poll()
 				}
 				err := end(a)
-				if level == reliability.Unreliable { // whose farewell may be lost in the flood
+				if level == reliability.Unreliable { // whose Disconnect may be lost in the flood
 					b.Disconnect()
 				}
 				return err

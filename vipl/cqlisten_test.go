@@ -421,7 +421,7 @@ func TestBindWakes(t *testing.T) {
 				if late := time.Duration(n.Now() - sent); err != nil || d == nil || late > soon {
 					return fmt.Errorf("message %v, %w, after %v", d, err, late)
 				}
-				lingerFor(n, time.Second)
+				driveFor(n, time.Second)
 				return nil
 			})
 			w.node("client", nil, func(n *vipl.NIC) error {
@@ -429,12 +429,12 @@ func TestBindWakes(t *testing.T) {
 				if err != nil {
 					return err
 				}
-				lingerFor(n, calm)
+				driveFor(n, calm)
 				asked = n.Now()
 				if err := v.Connect(bg, ethertype.Addr{MAC: station.MAC(), Port: service}, nil); err != nil {
 					return err
 				}
-				lingerFor(n, calm)
+				driveFor(n, calm)
 				sent = n.Now()
 				return sendAll(v, 1, 8, 1)
 			})

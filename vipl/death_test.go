@@ -28,12 +28,12 @@ func TestBlackhole(t *testing.T) {
 		in := &inbox{count: count, size: size, seed: seed}
 		attr := &vipl.Attributes{Reliability: reliableLevels[seed%2]}
 		err := w.pair(attr, func(v *vipl.VI) error {
-			lingerFor(v.NIC(), time.Duration(connected-w.Now()))
+			driveFor(v.NIC(), time.Duration(connected-w.Now()))
 			return sendAll(v, count, size, seed)
 		}, in.post, func(v *vipl.VI) error {
 			err := in.receive(v)
 			through = w.Now()
-			lingerFor(v.NIC(), vipl.DefaultPeerTimeout) // the last acknowledgement may be lost
+			driveFor(v.NIC(), vipl.DefaultPeerTimeout) // the last acknowledgement may be lost
 			return err
 		})
 		if err != nil {
@@ -78,7 +78,7 @@ func silence(idle bool, limit time.Duration) error {
 		if since == 0 {
 			since = w.Now() + int64(time.Second)
 		}
-		lingerFor(v.NIC(), 2*time.Second)
+		driveFor(v.NIC(), 2*time.Second)
 		if limit > time.Second && v.State() != vipl.StateConnected {
 			return fmt.Errorf("gave up too early: %v", v.Err())
 		}
@@ -143,7 +143,7 @@ func TestLinkClosedUnderTheNIC(t *testing.T) {
 		t.Fatal(err)
 	}
 	w = newWorld(sim.Options{Seed: 1})
-	err := w.pair(nil, func(v *vipl.VI) error { lingerFor(v.NIC(), time.Second); return nil }, nil, func(v *vipl.VI) error {
+	err := w.pair(nil, func(v *vipl.VI) error { driveFor(v.NIC(), time.Second); return nil }, nil, func(v *vipl.VI) error {
 		in := &inbox{count: 1, size: 8}
 		if err := in.post(v); err != nil {
 			return err

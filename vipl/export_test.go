@@ -13,11 +13,11 @@ func (n *NIC) LongFrames(mtu int) { n.m.Conns.Long.Size = mtu - ethertype.BaseSi
 // Fetched returns how many long frames went straight to where they belong.
 func (n *NIC) Fetched() uint64 { return n.m.Conns.Long.Fetched }
 
-// Short returns how many messages have gone the short way, out or in.
+// Short returns how many messages have gone by the fast path, out or in.
 func (n *NIC) Short() uint64 { return n.m.Conns.FastPath }
 
-// ForgetUsual keeps the frame that comes next from the short way.
-func (v *VI) ForgetUsual() { v.conn.ForgetPrediction() }
+// ForgetPrediction keeps the frame that comes next from the fast path.
+func (v *VI) ForgetPrediction() { v.conn.ForgetPrediction() }
 
 // FindTimer makes the time of the next timer exact.
 func (n *NIC) FindTimer() { n.m.Conns.FindTimer() }

@@ -148,7 +148,7 @@ func besieged(t *testing.T, soon time.Duration, attack func(p *packets, server e
 	w.node("client", nil, func(n *vipl.NIC) error {
 		defer func() { over = true }()
 		for !stormed {
-			lingerFor(n, time.Millisecond)
+			driveFor(n, time.Millisecond)
 		}
 		for i := range clients {
 			v, err := n.CreateVI(nil, nil, nil)
@@ -223,15 +223,15 @@ func TestSilentOnly(t *testing.T) {
 				return fmt.Errorf("accept: %w, want %v", err, want)
 			}
 		}
-		lingerFor(n, time.Second)
+		driveFor(n, time.Second)
 		return nil
 	})
 	client := func(after time.Duration, want error) func(n *vipl.NIC) error {
 		return func(n *vipl.NIC) error {
 			for !listening {
-				lingerFor(n, time.Millisecond)
+				driveFor(n, time.Millisecond)
 			}
-			lingerFor(n, after)
+			driveFor(n, after)
 			v, err := n.CreateVI(nil, nil, nil)
 			if err == nil {
 				err = v.Connect(bg, ethertype.Addr{MAC: station.MAC(), Port: service}, nil)
@@ -274,7 +274,7 @@ func TestAmplification(t *testing.T) {
 			}
 			return r.Reject(strings.Repeat("no ", 80))
 		},
-		"Close":  func(n *vipl.NIC, l *vipl.Listener) error { lingerFor(n, time.Second); return l.Close() },
+		"Close":  func(n *vipl.NIC, l *vipl.Listener) error { driveFor(n, time.Second); return l.Close() },
 		"Nobody": func(n *vipl.NIC, l *vipl.Listener) error { return l.Close() },
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -285,7 +285,7 @@ func TestAmplification(t *testing.T) {
 				if err == nil {
 					err = serve(n, l)
 				}
-				lingerFor(n, 10*time.Second)
+				driveFor(n, 10*time.Second)
 				return err
 			})
 			request := asks(ethertype.Addr{MAC: server.MAC(), Port: service}, ethertype.Addr{MAC: victim.MAC(), Port: 5}, 77, 0)
@@ -361,7 +361,7 @@ func TestAnswersBounded(t *testing.T) {
 			var refused, received uint64
 			server := w.node("server", nil, func(n *vipl.NIC) error {
 				for !over {
-					lingerFor(n, time.Millisecond)
+					driveFor(n, time.Millisecond)
 				}
 				s := n.Snapshot()
 				refused, received = s.Unanswered, s.RxFrames

@@ -33,7 +33,7 @@ func goneRequesters(opts sim.Options, limit time.Duration) error {
 		if err != nil {
 			return err
 		}
-		lingerFor(n, time.Duration(from-n.Now()))
+		driveFor(n, time.Duration(from-n.Now()))
 		for {
 			r, err := l.Wait(bg)
 			if err != nil {
@@ -49,7 +49,7 @@ func goneRequesters(opts sim.Options, limit time.Duration) error {
 			took := time.Duration(n.Now() - began)
 			switch {
 			case live:
-				lingerFor(n, time.Second)
+				driveFor(n, time.Second)
 				return err
 			case !errors.Is(err, vipl.ErrDisconnected) || took > limit:
 				return fmt.Errorf("accept of one that has given up: %w after %v", err, took)
@@ -57,7 +57,7 @@ func goneRequesters(opts sim.Options, limit time.Duration) error {
 		}
 	})
 	w.node("client", nil, func(n *vipl.NIC) error {
-		lingerFor(n, time.Millisecond)
+		driveFor(n, time.Millisecond)
 		to := ethertype.Addr{MAC: server.MAC(), Port: service}
 		for range tries {
 			v, err := n.CreateVI(nil, nil, nil)
@@ -79,7 +79,7 @@ func goneRequesters(opts sim.Options, limit time.Duration) error {
 		ctx, cancel := n.WithTimeout(bg, 30*time.Second)
 		defer cancel()
 		if err = v.Connect(ctx, to, []byte("live")); err == nil {
-			lingerFor(n, time.Second)
+			driveFor(n, time.Second)
 		}
 		return err
 	})
@@ -91,7 +91,7 @@ func goneRequesters(opts sim.Options, limit time.Duration) error {
 func TestPeerTriesAgain(t *testing.T) {
 	w := newWorld(sim.Options{Seed: 1})
 	stations := [2]*sim.Station{w.Station("left"), w.Station("right")}
-	const deaf = sim.Start + int64(200*time.Millisecond) // until then answers are lost
+	const answered = sim.Start + int64(200*time.Millisecond) // until then answers are lost
 	resets := 0
 	w.Script(func(now int64, _, _ *sim.Station, frame []byte) sim.Action {
 		var h ethertype.Header
@@ -99,7 +99,7 @@ func TestPeerTriesAgain(t *testing.T) {
 		if err == nil && h.Kind == ethertype.KindReset {
 			resets++
 		}
-		return sim.Action{Drop: err == nil && h.Kind == ethertype.KindAccept && now < deaf}
+		return sim.Action{Drop: err == nil && h.Kind == ethertype.KindAccept && now < answered}
 	})
 	for i, s := range stations {
 		other := ethertype.Addr{MAC: stations[1-i].MAC(), Port: stations[1-i].Info().Ports.Lo}
@@ -115,12 +115,12 @@ func TestPeerTriesAgain(t *testing.T) {
 				if !errors.Is(err, vipl.ErrTimeout) {
 					return fmt.Errorf("first attempt: %v", err)
 				}
-				lingerFor(n, time.Second)
+				driveFor(n, time.Second)
 			}
 			if err := v.ConnectPeer(bg, other, []byte("x")); err != nil {
 				return err
 			}
-			lingerFor(n, time.Second)
+			driveFor(n, time.Second)
 			return nil
 		})
 	}

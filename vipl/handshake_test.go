@@ -56,7 +56,7 @@ func shake(opts sim.Options, level reliability.Level) (o outcome, err error) {
 			return err
 		}
 		for !listening {
-			lingerFor(n, time.Millisecond)
+			driveFor(n, time.Millisecond)
 		}
 		o.client = v.Connect(bg, ethertype.Addr{MAC: server.MAC(), Port: service}, nil)
 		o.clientEnd = endState(v)
@@ -68,14 +68,14 @@ func shake(opts sim.Options, level reliability.Level) (o outcome, err error) {
 // endState returns the state that v has half a minute after its world began.
 func endState(v *vipl.VI) vipl.State {
 	n, end := v.NIC(), sim.Start+int64(30*time.Second)
-	lingerFor(n, time.Duration(end-n.Now()))
+	driveFor(n, time.Duration(end-n.Now()))
 	state := v.State()
-	lingerFor(n, time.Second) // so that the other's does not depend on our leaving
+	driveFor(n, time.Second) // so that the other's does not depend on our leaving
 	return state
 }
 
-// lingerFor drives a simulated NIC for d, and its timers not too precisely.
-func lingerFor(n *vipl.NIC, d time.Duration) {
+// driveFor drives a simulated NIC for d, and its timers not too precisely.
+func driveFor(n *vipl.NIC, d time.Duration) {
 	step := int64(min(max(d/300, time.Millisecond), 100*time.Millisecond))
 	for end := n.Now() + int64(d); n.Now() < end; {
 		n.Poll()
@@ -133,7 +133,7 @@ func TestManyConnectAtOnce(t *testing.T) {
 				return err
 			}
 			var vis []*vipl.VI
-			lingerFor(n, 30*time.Millisecond) // the backlog overflows
+			driveFor(n, 30*time.Millisecond) // the backlog overflows
 			for range clients * each {
 				r, err := l.Wait(bg)
 				if err != nil {
@@ -155,7 +155,7 @@ func TestManyConnectAtOnce(t *testing.T) {
 		})
 		for i := range clients {
 			w.node(fmt.Sprint("client", i), &vipl.Config{Seed: seed<<16 + uint64(i)}, func(n *vipl.NIC) error {
-				lingerFor(n, time.Millisecond)
+				driveFor(n, time.Millisecond)
 				var vis []*vipl.VI
 				for range each {
 					v, err := n.CreateVI(nil, nil, nil)
@@ -177,13 +177,13 @@ func TestManyConnectAtOnce(t *testing.T) {
 func allConnected(n *vipl.NIC, vis []*vipl.VI) error {
 	for _, v := range vis {
 		for v.ConnectDone() == vipl.ErrNotDone {
-			lingerFor(n, time.Millisecond)
+			driveFor(n, time.Millisecond)
 		}
 		if err := v.ConnectDone(); err != nil {
 			return err
 		}
 	}
-	lingerFor(n, 2*time.Second)
+	driveFor(n, 2*time.Second)
 	return nil
 }
 
@@ -207,7 +207,7 @@ func (w *world) serveOne(server, client *sim.Station, attr *vipl.Attributes, ser
 		return serve(n, r)
 	})
 	w.nodeOn(client, "client", nil, func(n *vipl.NIC) error {
-		lingerFor(n, time.Millisecond)
+		driveFor(n, time.Millisecond)
 		v, err := n.CreateVI(attr, nil, nil)
 		if err != nil {
 			return err
@@ -230,7 +230,7 @@ func TestRejectWithText(t *testing.T) {
 				if err := r.Reject("again"); !errors.Is(err, vipl.ErrInvalidState) {
 					return fmt.Errorf("second reject: %v", err)
 				}
-				lingerFor(n, 5*time.Second) // repeats the refusal
+				driveFor(n, 5*time.Second) // repeats the refusal
 				return nil
 			},
 			func(v *vipl.VI, server ethertype.Addr) error {
@@ -277,7 +277,7 @@ func TestNobodyListens(t *testing.T) {
 // lost. The client, which still proves the MTU, learns it at once all the same; and
 // when it repeats its request, if it has not heard that it was accepted either.
 func TestAcceptedAndGone(t *testing.T) {
-	t.Run("farewell lost", func(t *testing.T) {
+	t.Run("Disconnect lost", func(t *testing.T) {
 		acceptedAndGone(t, vipl.ErrDisconnected, time.Millisecond, ethertype.KindDisconnect)
 	})
 	t.Run("both lost", func(t *testing.T) {
@@ -305,7 +305,7 @@ func acceptedAndGone(t *testing.T, want error, limit time.Duration, lost ...ethe
 				return err
 			}
 			v.Close()
-			lingerFor(n, 5*time.Second)
+			driveFor(n, 5*time.Second)
 			return nil
 		},
 		func(v *vipl.VI, server ethertype.Addr) error {
@@ -366,7 +366,7 @@ func TestAttributesMismatch(t *testing.T) {
 				return err
 			}
 			err = r.Accept(bg, v)
-			lingerFor(n, time.Second)
+			driveFor(n, time.Second)
 			return err
 		},
 		func(v *vipl.VI, server ethertype.Addr) error { return v.Connect(bg, server, nil) })
@@ -391,7 +391,7 @@ func TestInterfaceMTUs(t *testing.T) {
 			if err == nil {
 				err = in.receive(v)
 			}
-			lingerFor(n, time.Second)
+			driveFor(n, time.Second)
 			return err
 		},
 		func(v *vipl.VI, server ethertype.Addr) error {
@@ -430,7 +430,7 @@ func TestPathMTU(t *testing.T) {
 						return nil
 					}
 					for err == nil && v.State() == vipl.StateConnected { // the probe passed, its answer did not
-						lingerFor(n, time.Millisecond)
+						driveFor(n, time.Millisecond)
 					}
 					if late := time.Duration(n.Now() - gaveUp); err != nil || gaveUp == 0 || late > 10*time.Millisecond {
 						return fmt.Errorf("the server heard %v after the client gave up: %w", late, err)
@@ -444,7 +444,7 @@ func TestPathMTU(t *testing.T) {
 						!strings.Contains(err.Error(), client.MAC().String()) {
 						return fmt.Errorf("connect: %v, want ErrInvalidMTU and both sides", err)
 					}
-					lingerFor(v.NIC(), 10*time.Second)
+					driveFor(v.NIC(), 10*time.Second)
 					return nil
 				})
 			if err != nil {

@@ -99,13 +99,13 @@ func (c *incast) sink(n *vipl.NIC) error {
 			return err
 		}
 	}
-	lingerFor(n, time.Second)
+	driveFor(n, time.Second)
 	return nil
 }
 
 // sender connects and sends its message when all do.
 func (c *incast) sender(n *vipl.NIC, i int, to ethertype.Addr) error {
-	lingerFor(n, time.Millisecond)
+	driveFor(n, time.Millisecond)
 	out, err := newBuffers(n, 1, c.size)
 	if err != nil {
 		return err
@@ -118,7 +118,7 @@ func (c *incast) sender(n *vipl.NIC, i int, to ethertype.Addr) error {
 	if err := v.Connect(bg, to, []byte{byte(i >> 8), byte(i)}); err != nil {
 		return err
 	}
-	lingerFor(n, time.Duration(incastBegins-c.Now()))
+	driveFor(n, time.Duration(incastBegins-c.Now()))
 	if err := v.PostSend(&out.descs[0]); err != nil {
 		return err
 	}
@@ -126,7 +126,7 @@ func (c *incast) sender(n *vipl.NIC, i int, to ethertype.Addr) error {
 		return fmt.Errorf("%w: %w", err, v.Err())
 	}
 	for c.left > 0 {
-		lingerFor(n, 10*time.Millisecond)
+		driveFor(n, 10*time.Millisecond)
 	}
 	return nil
 }

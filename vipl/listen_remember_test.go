@@ -206,7 +206,7 @@ func TestRejectLost(t *testing.T) {
 			return err
 		}
 		err = r.Reject("not today")
-		lingerFor(n, time.Second)
+		driveFor(n, time.Second)
 		return err
 	})
 	w.node("client", nil, func(n *vipl.NIC) error {
@@ -215,7 +215,7 @@ func TestRejectLost(t *testing.T) {
 			return err
 		}
 		for !listening {
-			lingerFor(n, time.Millisecond)
+			driveFor(n, time.Millisecond)
 		}
 		err = v.Connect(bg, ethertype.Addr{MAC: server.MAC(), Port: service}, nil)
 		if !errors.Is(err, vipl.ErrReject) || !strings.Contains(err.Error(), "not today") {

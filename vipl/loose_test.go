@@ -38,7 +38,7 @@ func TestUnreliable(t *testing.T) {
 				return nil
 			},
 			func(v *vipl.VI) error {
-				lingerFor(v.NIC(), time.Second)
+				driveFor(v.NIC(), time.Second)
 				for ; ; got++ {
 					d, err := v.RecvDone()
 					if err == vipl.ErrNotDone {
@@ -74,7 +74,7 @@ func sendLoose(v *vipl.VI, count int, seed uint64) error {
 	if err != nil {
 		return err
 	}
-	lingerFor(v.NIC(), 200*time.Millisecond) // until the client has the last word of the handshake
+	driveFor(v.NIC(), 200*time.Millisecond) // until the client has the last word of the handshake
 	for i := range count {
 		size := looseSize(seed, i)
 		binary.BigEndian.PutUint32(out.mem, uint32(i))
@@ -87,7 +87,7 @@ func sendLoose(v *vipl.VI, count int, seed uint64) error {
 			return err
 		}
 	}
-	lingerFor(v.NIC(), 2*time.Second)
+	driveFor(v.NIC(), 2*time.Second)
 	return nil
 }
 

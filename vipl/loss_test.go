@@ -18,13 +18,13 @@ func lossyGoodput(seed uint64, loss float64, size int) (goodput float64, err err
 	in := &inbox{count: 1, size: size, seed: seed}
 	var begin, end int64
 	err = pair(opts, nil, func(v *vipl.VI) error {
-		lingerFor(v.NIC(), time.Second) // the client may not know yet that it is connected
+		driveFor(v.NIC(), time.Second) // the client may not know yet that it is connected
 		begin = v.NIC().Now()
 		return sendAll(v, 1, size, seed)
 	}, in.post, func(v *vipl.VI) error {
 		err := in.receive(v)
 		end = v.NIC().Now()
-		lingerFor(v.NIC(), time.Second) // the last acknowledgement may be lost
+		driveFor(v.NIC(), time.Second) // the last acknowledgement may be lost
 		return err
 	})
 	return float64(size) * 8 / line * 1e9 / float64(end-begin), err

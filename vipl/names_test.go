@@ -28,7 +28,7 @@ func TestNames(t *testing.T) {
 						return fmt.Errorf("lookup of rank %d: %v, %w", j, at, err)
 					}
 				}
-				lingerFor(n, 10*time.Second)
+				driveFor(n, 10*time.Second)
 				return nil
 			})
 		}
@@ -71,7 +71,7 @@ func TestNameErrors(t *testing.T) {
 // TestEcho measures round trips in a world whose delays are known.
 func TestEcho(t *testing.T) {
 	w := newWorld(sim.Options{Seed: 1, Delay: 100 * time.Microsecond})
-	other := w.node("b", nil, func(n *vipl.NIC) error { lingerFor(n, 5*time.Second); return nil })
+	other := w.node("b", nil, func(n *vipl.NIC) error { driveFor(n, 5*time.Second); return nil })
 	w.node("a", nil, func(n *vipl.NIC) error {
 		for _, size := range []int{0, 8, 1000, 1452} {
 			for _, port := range []uint16{0, 1024} {
@@ -99,7 +99,7 @@ func TestEcho(t *testing.T) {
 func TestEchoUnderLoss(t *testing.T) {
 	seeds(t, 10, func(seed uint64) error {
 		w := newWorld(sim.Options{Seed: seed, Loss: 0.3})
-		other := w.node("b", nil, func(n *vipl.NIC) error { lingerFor(n, 200*time.Second); return nil })
+		other := w.node("b", nil, func(n *vipl.NIC) error { driveFor(n, 200*time.Second); return nil })
 		w.node("a", nil, func(n *vipl.NIC) error {
 			answered := 0
 			for range 200 {
@@ -128,10 +128,10 @@ func TestLateAnswer(t *testing.T) {
 			return err
 		}
 		for n.Snapshot().TxFrames < 2 {
-			lingerFor(n, time.Millisecond)
+			driveFor(n, time.Millisecond)
 		}
 		n.Withdraw("me")
-		lingerFor(n, time.Second)
+		driveFor(n, time.Second)
 		return nil
 	})
 	w.node("seeker", nil, func(n *vipl.NIC) error {

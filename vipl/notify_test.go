@@ -382,9 +382,9 @@ func TestNotifyEcho(t *testing.T) {
 				return err
 			}
 			for echoed < count && failed == nil {
-				lingerFor(v.NIC(), time.Millisecond)
+				driveFor(v.NIC(), time.Millisecond)
 			}
-			lingerFor(v.NIC(), time.Second)
+			driveFor(v.NIC(), time.Second)
 			return failed
 		}
 		postAll := func(v *vipl.VI) error {
@@ -395,12 +395,12 @@ func TestNotifyEcho(t *testing.T) {
 			return err
 		}
 		return w.pair(attr, func(v *vipl.VI) error { return errors.Join(postAll(v), server(v)) }, in.post, func(v *vipl.VI) error {
-			lingerFor(v.NIC(), 10*time.Millisecond) // the server posts
+			driveFor(v.NIC(), 10*time.Millisecond) // the server posts
 			if err := sendAll(v, count, size, seed); err != nil {
 				return err
 			}
 			err := in.receive(v)
-			lingerFor(v.NIC(), time.Second) // until the last acknowledgement has come through
+			driveFor(v.NIC(), time.Second) // until the last acknowledgement has come through
 			return err
 		})
 	})
@@ -503,7 +503,7 @@ func toldAsleep(t *testing.T, nics [2]*vipl.NIC) {
 func TestHandlerEndsWait(t *testing.T) {
 	w := newWorld(sim.Options{Seed: 1})
 	err := w.pair(nil, func(v *vipl.VI) error {
-		lingerFor(v.NIC(), time.Second)
+		driveFor(v.NIC(), time.Second)
 		return sendAll(v, 1, 8, 1)
 	}, func(v *vipl.VI) error {
 		return (&inbox{count: 1, size: 8, seed: 1}).post(v)
@@ -518,7 +518,7 @@ func TestHandlerEndsWait(t *testing.T) {
 		if _, err := l.Wait(bg); !errors.Is(err, vipl.ErrClosed) {
 			return fmt.Errorf("wait: %v, want ErrClosed", err)
 		}
-		lingerFor(v.NIC(), time.Second)
+		driveFor(v.NIC(), time.Second)
 		return nil
 	})
 	if err != nil {

@@ -113,7 +113,7 @@ func TestPackedFrames(t *testing.T) {
 		t.Run(fmt.Sprintf("mtu=%d,size=%d", tt.mtu, tt.size), func(t *testing.T) {
 			a, link, out := packedStream(t, tt.mtu, tt.size, tt.posted+2)
 			for i := range out.descs {
-				if i == 2 { // two are under way, so that others wait for company
+				if i == 2 { // two are under way, so that others are corked
 					link.frames = 0
 				}
 				if err := a.PostSend(&out.descs[i]); err != nil {
@@ -144,7 +144,7 @@ func packedStream(t *testing.T, mtu, size, count int) (*vipl.VI, *memLink, *buff
 	return d.a, d.links[0], out
 }
 
-// TestPackedWaits: what waits for company goes when nobody else comes, by the
+// TestPackedWaits: what is corked goes when nothing else is posted, by the
 // next poll, and a full load goes without one.
 func TestPackedWaits(t *testing.T) {
 	a, link, out := packedStream(t, 9000, 4096, 9)

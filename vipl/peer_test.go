@@ -46,7 +46,7 @@ func TestPeer(t *testing.T) {
 		_, err := peers(sim.Options{Seed: seed, Loss: 0.3, Dup: 0.1, Reorder: 0.2, ReorderBy: 4, Hold: 20 * time.Millisecond},
 			func(i int, n *vipl.NIC, other ethertype.Addr) error {
 				if uint64(i) == seed%2 { // late, or not
-					lingerFor(n, time.Duration(seed/2%8)*280*time.Millisecond)
+					driveFor(n, time.Duration(seed/2%8)*280*time.Millisecond)
 				}
 				v, err := n.CreateVI(&vipl.Attributes{Reliability: reliableLevels[seed%2]}, nil, nil)
 				if err != nil {
@@ -62,7 +62,7 @@ func TestPeer(t *testing.T) {
 				if err == nil {
 					err = greet(v, in)
 				}
-				lingerFor(n, 2*time.Second)
+				driveFor(n, 2*time.Second)
 				return err
 			})
 		return err
@@ -94,7 +94,7 @@ func TestPeerMany(t *testing.T) {
 				}
 				locals[i][k], remotes[i][k] = v.Local(), v.Remote()
 			}
-			lingerFor(n, time.Second)
+			driveFor(n, time.Second)
 			return nil
 		})
 		if locals[0] != remotes[1] || locals[1] != remotes[0] {
@@ -135,7 +135,7 @@ func TestPeerMismatch(t *testing.T) {
 				if v, err = n.CreateVI(nil, nil, nil); err == nil {
 					err = v.ConnectPeer(bg, other, []byte("once more"))
 				}
-				lingerFor(n, 2*time.Second)
+				driveFor(n, 2*time.Second)
 				return err
 			})
 			return err
@@ -167,7 +167,7 @@ func TestPeerAlone(t *testing.T) {
 				if took < vipl.DefaultConnectTimeout || took > vipl.DefaultConnectTimeout+time.Second {
 					return fmt.Errorf("gave up after %v", took)
 				}
-				lingerFor(n, time.Second)
+				driveFor(n, time.Second)
 				return nil
 			})
 			if err != nil {
@@ -208,7 +208,7 @@ func TestPeerDies(t *testing.T) {
 		}
 		w.nodeOn(victim, "victim", nil, func(n *vipl.NIC) error {
 			connect(n, addr(survivor))
-			lingerFor(n, time.Minute)
+			driveFor(n, time.Minute)
 			return nil
 		})
 		w.At(sim.Start+int64(seed%60)*100_000, func() {
@@ -216,7 +216,7 @@ func TestPeerDies(t *testing.T) {
 			reborn := w.StationWith(sim.StationOptions{Name: "reborn", MAC: there.MAC})
 			w.nodeOn(reborn, "reborn", &vipl.Config{Seed: seed + 1<<40}, func(n *vipl.NIC) error {
 				_, err := connect(n, addr(survivor))
-				lingerFor(n, 30*time.Second)
+				driveFor(n, 30*time.Second)
 				return err
 			})
 		})
@@ -226,7 +226,7 @@ func TestPeerDies(t *testing.T) {
 				if err != nil {
 					return err
 				}
-				lingerFor(n, 5*time.Second)
+				driveFor(n, 5*time.Second)
 				if v.State() == vipl.StateConnected {
 					return nil
 				}

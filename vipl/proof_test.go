@@ -49,7 +49,7 @@ func TestRequireProof(t *testing.T) {
 		w.node("client", nil, func(n *vipl.NIC) error {
 			defer func() { over = true }()
 			for !stormed {
-				lingerFor(n, time.Millisecond)
+				driveFor(n, time.Millisecond)
 			}
 			v, err := n.CreateVI(nil, nil, nil)
 			if err != nil {
@@ -73,7 +73,7 @@ func takeProven(n *vipl.NIC, over *bool, accepted *int) error {
 	}
 	l.RequireProof()
 	for !*over {
-		lingerFor(n, time.Millisecond)
+		driveFor(n, time.Millisecond)
 		r, err := l.Poll()
 		if err != nil {
 			continue

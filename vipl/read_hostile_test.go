@@ -86,7 +86,7 @@ func TestForgedReadData(t *testing.T) {
 			f.took(x, err, r, vipl.StatusOpRDMARead)
 			data(ethertype.Header{Length: 8}, 8)(f)
 		},
-		"SecondTooShort": func(f *forger) { // into one segment, by when such frames are usual
+		"SecondTooShort": func(f *forger) { // into one segment, by when such frames are predicted
 			r := f.asking(9)
 			data(ethertype.Header{Flags: ethertype.FlagLast, Length: 9}, 9)(f)
 			x, err := f.a.SendDone()

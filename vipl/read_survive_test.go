@@ -33,7 +33,7 @@ func (l *library) open(seed uint64) func(v *vipl.VI) error {
 		}
 		l.remote = vipl.RemoteSegment{Addr: vipl.VirtualAddress(l.buf), Handle: h}
 		for !l.closed {
-			if err := linger(v.NIC()); err != nil || v.State() == vipl.StateError {
+			if err := driveMs(v.NIC()); err != nil || v.State() == vipl.StateError {
 				return errors.Join(err, v.Err())
 			}
 		}
@@ -83,7 +83,7 @@ func (l *library) read(v *vipl.VI, seed uint64, most int) error {
 	defer func() { l.closed = true }()
 	rng := rand.New(rand.NewPCG(seed, 0x4ead))
 	for l.remote.Addr == 0 {
-		if err := linger(v.NIC()); err != nil {
+		if err := driveMs(v.NIC()); err != nil {
 			return err
 		}
 	}

@@ -173,7 +173,7 @@ func TestRefusedConnect(t *testing.T) {
 				}
 				longest = max(longest, n.Now()-start)
 				messages++
-				lingerFor(n, time.Millisecond)
+				driveFor(n, time.Millisecond)
 			}
 			switch {
 			case longest > int64(150*time.Millisecond) || messages < 500:
@@ -230,7 +230,7 @@ func (w *refusals) narrows(n *vipl.NIC, silent bool) error {
 			return fmt.Errorf("to the other peer: %w", err)
 		}
 		longest = max(longest, n.Now()-start)
-		lingerFor(n, time.Millisecond)
+		driveFor(n, time.Millisecond)
 	}
 	if longest > int64(150*time.Millisecond) || w.link.refused > 2000 {
 		return fmt.Errorf("a message to the other peer took %v; the link has refused %d calls", time.Duration(longest), w.link.refused)

@@ -53,7 +53,7 @@ func TestRemoteAttributes(t *testing.T) {
 			if err != nil {
 				return err
 			}
-			lingerFor(n, 5*time.Second)
+			driveFor(n, 5*time.Second)
 			return remoteIs(v, "the server", told[1])
 		},
 		func(v *vipl.VI, server ethertype.Addr) error {
@@ -94,7 +94,7 @@ func TestRemoteAttributesOfPeers(t *testing.T) {
 			if err == nil {
 				err = remoteIs(v, "a peer", told[1-mine])
 			}
-			lingerFor(n, 2*time.Second)
+			driveFor(n, 2*time.Second)
 			return err
 		})
 		if err != nil {

@@ -98,7 +98,7 @@ func (r *restart) ofReceiver() error {
 			if err == nil {
 				err = in.receive(v)
 			}
-			lingerFor(n, time.Second)
+			driveFor(n, time.Second)
 			return err
 		}
 	})
@@ -111,7 +111,7 @@ func (r *restart) ofReceiver() error {
 		if err != nil {
 			return err
 		}
-		lingerFor(n, time.Duration(connected-r.Now()))
+		driveFor(n, time.Duration(connected-r.Now()))
 		err = sendAll(v, endless, restartSize, r.seed)
 		if err := r.learnt(v, err, 3*time.Second); err != nil || !r.reborn {
 			return err
@@ -149,7 +149,7 @@ func (r *restart) ofSender() error {
 		if v, in, err = r.accept(n, l, restartCount); err == nil {
 			err = in.receive(v)
 		}
-		lingerFor(n, time.Second)
+		driveFor(n, time.Second)
 		return err
 	})
 	r.victim(func(count int) func(n *vipl.NIC) error {
@@ -162,7 +162,7 @@ func (r *restart) ofSender() error {
 				return err
 			}
 			if count == endless {
-				lingerFor(n, time.Duration(connected-r.Now()))
+				driveFor(n, time.Duration(connected-r.Now()))
 			}
 			return sendAll(v, count, restartSize, r.seed)
 		}

@@ -90,7 +90,7 @@ func TestSealedStrangers(t *testing.T) {
 					return err
 				}
 				for !over {
-					if err := linger(n); err != nil {
+					if err := driveMs(n); err != nil {
 						return err
 					}
 				}

@@ -13,11 +13,11 @@ import (
 	"github.com/bobnet-go/bobnet/vipl"
 )
 
-// TestShortWay has two pairs of VIs do the same, and get the same frames from a
-// hostile neighbour. One takes the short way where there is one. The other is kept from
-// it: its memory is in two pieces, and it is made to forget what frames are usual. All
+// TestFastPath has two pairs of VIs do the same, and get the same frames from a
+// hostile neighbour. One takes the fast path where there is one. The other is kept from
+// it: its memory is in two pieces, and it is made to forget which header it predicts. All
 // that can be seen of them, the frames on the wire before all, must be the same.
-func TestShortWay(t *testing.T) {
+func TestFastPath(t *testing.T) {
 	var took uint64
 	seeds(t, 200, func(seed uint64) error {
 		rng := rand.New(rand.NewPCG(seed, 7))
@@ -27,19 +27,19 @@ func TestShortWay(t *testing.T) {
 		for i := range 200 {
 			op := pickShortOp(rng, short)
 			if a, b := short.do(op), general.do(op); a != b {
-				return fmt.Errorf("seed %d, operation %d, %+v: the short way has\n%s\nand the general one\n%s", seed, i, op, a, b)
+				return fmt.Errorf("seed %d, operation %d, %+v: the fast path has\n%s\nand the general one\n%s", seed, i, op, a, b)
 			}
 		}
 		for _, e := range general.ends {
 			if n := e.vi.NIC().Short(); n > 0 {
-				return fmt.Errorf("seed %d: %d messages in pieces went the short way", seed, n)
+				return fmt.Errorf("seed %d: %d messages in pieces went by the fast path", seed, n)
 			}
 		}
 		took += short.ends[0].vi.NIC().Short() + short.ends[1].vi.NIC().Short()
 		return nil
 	})
 	if took == 0 {
-		t.Error("nothing went the short way")
+		t.Error("nothing went by the fast path")
 	}
 }
 
@@ -308,10 +308,10 @@ func (w *shortWorld) do(op shortOp) string {
 	return w.seen.String()
 }
 
-// forget keeps the general world from the short way.
+// forget keeps the general world from the fast path.
 func (w *shortWorld) forget(e *shortEnd) {
 	if e.pieces > 1 {
-		e.vi.ForgetUsual()
+		e.vi.ForgetPrediction()
 	}
 }
 

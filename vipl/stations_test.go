@@ -35,7 +35,7 @@ func hosts(opts sim.Options, names []string, ask func(n *vipl.NIC, all []etherty
 				return ask(n, all)
 			}
 			for !asked {
-				lingerFor(n, time.Millisecond)
+				driveFor(n, time.Millisecond)
 			}
 			return nil
 		})

@@ -126,7 +126,7 @@ func TestStrangerWithTag(t *testing.T) {
 	}
 }
 
-// TestStrangerEnds: half of what a farewell says is enough, because the two sides of a
+// TestStrangerEnds: half of what a Disconnect says is enough, because the two sides of a
 // connection that ends need not agree any more.
 func TestStrangerEnds(t *testing.T) {
 	for name, numbers := range map[string][2]ethertype.Seq{"Sequence": {1, 1 << 30}, "Acknowledgement": {1 << 30, 1}} {
@@ -134,7 +134,7 @@ func TestStrangerEnds(t *testing.T) {
 			s := newStranger(t, reliability.ReliableDelivery)
 			s.throw(ethertype.KindDisconnect, numbers[0], numbers[1])
 			if s.a.State() != vipl.StateError {
-				t.Error("the farewell is not believed")
+				t.Error("the Disconnect is not believed")
 			}
 		})
 	}
@@ -185,13 +185,13 @@ func TestStrangerAfterTheEnd(t *testing.T) {
 				for range 10 {
 					s.throw(kind, s.far(), s.far())
 				}
-				farewells := 0
+				disconnects := 0
 				s.links[0].onSend = func(frame []byte) {
 					if kindOf(frame) == ethertype.KindDisconnect {
-						farewells++
+						disconnects++
 					}
 				}
-				if s.na.Close(); farewells == 0 {
+				if s.na.Close(); disconnects == 0 {
 					t.Error("the peer is not told any more")
 				}
 			})

@@ -361,7 +361,7 @@ func through(w *world, n *vipl.NIC, cq *vipl.CQ, talkers []*talker) error {
 	}
 	for _, k := range talkers {
 		for !k.other.finished() && len(w.errs) == 0 {
-			if err := linger(n); err != nil {
+			if err := driveMs(n); err != nil {
 				return err
 			}
 		}
@@ -372,8 +372,8 @@ func through(w *world, n *vipl.NIC, cq *vipl.CQ, talkers []*talker) error {
 	return nil
 }
 
-// linger drives a simulated NIC for a millisecond.
-func linger(n *vipl.NIC) error {
+// driveMs drives a simulated NIC for a millisecond.
+func driveMs(n *vipl.NIC) error {
 	n.Poll()
 	return n.Link().Wait(n.Now() + 1_000_000)
 }

@@ -134,7 +134,7 @@ func TestStuck(t *testing.T) {
 		"arrived":  func(ch *channel, x *sendBuffer) { ch.heard(3); ch.landed(x) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			ch := &channel{way: &Provider{count: &provider.Corked{}}, up: deafHalf{}, sends: make([]sendBuffer, 8), room: envelopeSize}
+			ch := &channel{way: &Provider{count: &provider.Corked{}}, up: noHalf{}, sends: make([]sendBuffer, 8), room: envelopeSize}
 			b := &ch.batching
 			b.out, b.ends = make([]batchBuffer, 2), make([]bool, 4)
 			x := &b.out[0].sendBuffer
@@ -160,13 +160,13 @@ func TestStuck(t *testing.T) {
 	}
 }
 
-// deafHalf is a half that does nothing with what it is told.
-type deafHalf struct{}
+// noHalf is a half that does nothing with what it is told.
+type noHalf struct{}
 
-func (deafHalf) Received(*provider.Packet)       {}
-func (deafHalf) HandleNow(*provider.Packet) bool { return false }
-func (deafHalf) Placed(int)                      {}
-func (deafHalf) Wrote(int)                       {}
-func (deafHalf) Undelivered(int, wire.Reason)    {}
-func (deafHalf) Sent()                           {}
-func (deafHalf) Broken(wire.Reason, error)       {}
+func (noHalf) Received(*provider.Packet)       {}
+func (noHalf) HandleNow(*provider.Packet) bool { return false }
+func (noHalf) Placed(int)                      {}
+func (noHalf) Wrote(int)                       {}
+func (noHalf) Undelivered(int, wire.Reason)    {}
+func (noHalf) Sent()                           {}
+func (noHalf) Broken(wire.Reason, error)       {}

@@ -11,8 +11,8 @@ import (
 	"github.com/bobnet-go/bobnet/vipl"
 )
 
-// lingers is how long a NIC may take to close, and a bit.
-const lingers = 300 * time.Millisecond
+// closeTime is how long a NIC may take to close, and a bit.
+const closeTime = 300 * time.Millisecond
 
 // TestLastWord: one side closes its NIC as soon as it has the last message. The
 // other's send completes, and it hears of the end, however many frames are lost,
@@ -48,12 +48,12 @@ func lastWord(opts sim.Options, leave func(v *vipl.VI)) error {
 			return fmt.Errorf("last send: %w, %w", err, v.Err())
 		}
 		for v.State() == vipl.StateConnected {
-			lingerFor(v.NIC(), time.Millisecond)
+			driveFor(v.NIC(), time.Millisecond)
 		}
 		if !errors.Is(v.Err(), vipl.ErrDisconnected) {
 			return fmt.Errorf("the end: %w", v.Err())
 		}
-		if took := time.Duration(w.Now() - began); took > lingers {
+		if took := time.Duration(w.Now() - began); took > closeTime {
 			return fmt.Errorf("heard of the end after %v", took)
 		}
 		return nil
@@ -68,7 +68,7 @@ func lastWord(opts sim.Options, leave func(v *vipl.VI)) error {
 		ended = w.Now()
 		return err
 	})
-	if took := time.Duration(ended - began); err == nil && took > lingers {
+	if took := time.Duration(ended - began); err == nil && took > closeTime {
 		return fmt.Errorf("close took %v", took)
 	}
 	return err
@@ -106,17 +106,17 @@ func lastWords(seed uint64, count int, first bool) error {
 				return err
 			}
 		}
-		for began == 0 || w.Now() < began+int64(lingers) {
-			lingerFor(n, time.Millisecond)
+		for began == 0 || w.Now() < began+int64(closeTime) {
+			driveFor(n, time.Millisecond)
 		}
-		deaf := 0
+		unaware := 0
 		for _, v := range vis {
 			if v.State() == vipl.StateConnected {
-				deaf++
+				unaware++
 			}
 		}
-		if deaf > 0 {
-			return fmt.Errorf("%d of %d have not heard", deaf, count)
+		if unaware > 0 {
+			return fmt.Errorf("%d of %d have not heard", unaware, count)
 		}
 		return nil
 	})
@@ -167,7 +167,7 @@ func TestCloseTakesNoTime(t *testing.T) {
 		limit time.Duration
 	}{
 		{"PeerLeft", func(w *world, v *vipl.VI) error {
-			lingerFor(v.NIC(), time.Second)
+			driveFor(v.NIC(), time.Second)
 			if v.State() != vipl.StateError {
 				return fmt.Errorf("%v, want that it has heard", v.State())
 			}
@@ -175,20 +175,20 @@ func TestCloseTakesNoTime(t *testing.T) {
 		}, 0},
 		{"PeerHeard", func(w *world, v *vipl.VI) error {
 			err := v.Disconnect()
-			lingerFor(v.NIC(), time.Second)
+			driveFor(v.NIC(), time.Second)
 			return err
 		}, 0},
 		{"LongAgo", func(w *world, v *vipl.VI) error {
 			w.Script(func(int64, *sim.Station, *sim.Station, []byte) sim.Action { return sim.Action{Drop: true} })
 			err := v.Disconnect()
-			lingerFor(v.NIC(), vipl.DefaultPeerTimeout+time.Second)
+			driveFor(v.NIC(), vipl.DefaultPeerTimeout+time.Second)
 			return err
 		}, 0},
 		{"PeerAnswers", func(*world, *vipl.VI) error { return nil }, time.Millisecond},
 		{"PeerGone", func(w *world, v *vipl.VI) error {
 			w.Script(func(int64, *sim.Station, *sim.Station, []byte) sim.Action { return sim.Action{Drop: true} })
 			return nil
-		}, lingers},
+		}, closeTime},
 		{"LinkClosed", func(_ *world, v *vipl.VI) error { return v.NIC().Link().Close() }, 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -196,9 +196,9 @@ func TestCloseTakesNoTime(t *testing.T) {
 			leaves := c.name == "PeerLeft"
 			err := w.pair(nil, func(v *vipl.VI) error {
 				if leaves {
-					lingerFor(v.NIC(), time.Millisecond) // until the other side is connected too
+					driveFor(v.NIC(), time.Millisecond) // until the other side is connected too
 				} else {
-					lingerFor(v.NIC(), time.Minute)
+					driveFor(v.NIC(), time.Minute)
 				}
 				return nil
 			}, nil, func(v *vipl.VI) error {

@@ -9,10 +9,10 @@ import (
 	"github.com/bobnet-go/bobnet/vipl"
 )
 
-// TestLostFarewell: a side finds an error of the peer's, its word of that is
+// TestLostDisconnect: a side finds an error of the peer's, its word of that is
 // lost, and its program leaves at once. The peer learns the cause all the same,
 // and its send has the status that tells it.
-func TestLostFarewell(t *testing.T) {
+func TestLostDisconnect(t *testing.T) {
 	causes := []struct {
 		name   string
 		err    error
@@ -59,11 +59,11 @@ func TestLostFarewell(t *testing.T) {
 	}
 }
 
-// TestFarewellsAreKept: connections that peers have ended do not displace the
+// TestTimeWaitIsKept: connections that peers have ended do not displace the
 // memory of one that this side has left, whose peer has not heard.
-func TestFarewellsAreKept(t *testing.T) {
+func TestTimeWaitIsKept(t *testing.T) {
 	d := newDuo(t, nil, nil)
-	left, deaf := d.a, d.b
+	left, unaware := d.a, d.b
 	wire := d.links[1] // to b
 	sent := wire.tail
 	if err := left.Close(); err != nil {
@@ -80,14 +80,14 @@ func TestFarewellsAreKept(t *testing.T) {
 		}
 		d.a.Close()
 	}
-	if deaf.State() != vipl.StateConnected {
-		t.Fatalf("%v, %v: the test tests nothing", deaf.State(), deaf.Err())
+	if unaware.State() != vipl.StateConnected {
+		t.Fatalf("%v, %v: the test tests nothing", unaware.State(), unaware.Err())
 	}
-	d.send(deaf, 10)
+	d.send(unaware, 10)
 	d.run()
 	var ended *vipl.ConnError
-	if !errors.As(deaf.Err(), &ended) || ended.Err != vipl.ErrDisconnected || ended.Detail != "the peer says so" {
-		t.Errorf("%v, want it to hear the farewell", deaf.Err())
+	if !errors.As(unaware.Err(), &ended) || ended.Err != vipl.ErrDisconnected || ended.Detail != "the peer says so" {
+		t.Errorf("%v, want it to hear of the end", unaware.Err())
 	}
 }
 
