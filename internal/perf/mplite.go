@@ -19,8 +19,8 @@ const (
 // mpliteRequests is how many sends or receives a stream posts ahead.
 const mpliteRequests = 256
 
-// mpliteFarewell bounds the end of the job, which waits for the other rank.
-const mpliteFarewell = time.Second
+// mpliteFinalizeTime bounds the end of the job, which waits for the other rank.
+const mpliteFinalizeTime = time.Second
 
 // mpliteStack is a job of two ranks.
 type mpliteStack struct{}
@@ -172,7 +172,7 @@ func (m *mpliteConn) Counters() Counters { return nicCounters(m.nic) }
 
 // Close is part of Conn.
 func (m *mpliteConn) Close() error {
-	ctx, cancel := context.WithTimeout(context.Background(), mpliteFarewell)
+	ctx, cancel := context.WithTimeout(context.Background(), mpliteFinalizeTime)
 	defer cancel()
 	m.forget()
 	err := m.comm.Finalize(ctx)

@@ -23,8 +23,8 @@ const (
 	twoWay     = " two-way"
 )
 
-// splitFarewell bounds the end of the program, which waits for the other process.
-const splitFarewell = time.Second
+// splitFinalizeTime bounds the end of the program, which waits for the other process.
+const splitFinalizeTime = time.Second
 
 // splitStack is a Split-C program of two processes; the mode of a case is its layer.
 type splitStack struct{}
@@ -282,7 +282,7 @@ func (s *splitConn) Counters() Counters { return nicCounters(s.nic) }
 
 // Close is part of Conn.
 func (s *splitConn) Close() error {
-	ctx, cancel := context.WithTimeout(context.Background(), splitFarewell)
+	ctx, cancel := context.WithTimeout(context.Background(), splitFinalizeTime)
 	defer cancel()
 	s.forget()
 	return errors.Join(s.w.Exit(ctx), s.nic.Close())
