@@ -73,37 +73,37 @@ type nowCase struct {
 	set  func(p *pairOf)
 }
 
-// notFirst returns why even a usual message has to wait for its turn. of returns what
+// notFirst returns why even an expected message has to wait for its turn. of returns what
 // the half that gets it has.
-func notFirst(usual wire.Header, of func(p *pairOf) (*turn, *provider.Packets)) []nowCase {
+func notFirst(expected wire.Header, of func(p *pairOf) (*turn, *provider.Packets)) []nowCase {
 	half := func(set func(t *turn, q *provider.Packets)) func(p *pairOf) {
 		return func(p *pairOf) { set(of(p)) }
 	}
 	return []nowCase{
-		{"of another bundle", usual, func(p *pairOf) { p.bundle = p.others.bundle }},
-		{"behind a reply", usual, func(p *pairOf) { p.bundle.replies.Push(p.c) }},
-		{"behind a request", usual, func(p *pairOf) { p.bundle.requests.Push(p.s) }},
-		{"behind one of the connection", usual, half(func(_ *turn, q *provider.Packets) { q.Push(&provider.Packet{}) })},
-		{"served", usual, half(func(t *turn, _ *provider.Packets) { t.running = true })},
-		{"queued", usual, half(func(t *turn, _ *provider.Packets) { t.queued = true })},
-		{"closed", usual, half(func(t *turn, _ *provider.Packets) { t.closed = true })},
-		{"broken", usual, half(func(t *turn, _ *provider.Packets) { t.reason = ReasonUnreachable })},
+		{"of another bundle", expected, func(p *pairOf) { p.bundle = p.others.bundle }},
+		{"behind a reply", expected, func(p *pairOf) { p.bundle.replies.Push(p.c) }},
+		{"behind a request", expected, func(p *pairOf) { p.bundle.requests.Push(p.s) }},
+		{"behind one of the connection", expected, half(func(_ *turn, q *provider.Packets) { q.Push(&provider.Packet{}) })},
+		{"served", expected, half(func(t *turn, _ *provider.Packets) { t.running = true })},
+		{"queued", expected, half(func(t *turn, _ *provider.Packets) { t.queued = true })},
+		{"closed", expected, half(func(t *turn, _ *provider.Packets) { t.closed = true })},
+		{"broken", expected, half(func(t *turn, _ *provider.Packets) { t.reason = ReasonUnreachable })},
 	}
 }
 
 // TestHandleNowRequest: a request that comes alone is handled and answered at once if
 // that changes nothing else, and otherwise left as it is.
 func TestHandleNowRequest(t *testing.T) {
-	usual := wire.Header{Kind: wire.KindShort, Handler: 1, Slot: 1, Use: 7, Tag: pairTag}
-	with := func(change func(h *wire.Header)) wire.Header { h := usual; change(&h); return h }
-	for _, c := range append(notFirst(usual, func(p *pairOf) (*turn, *provider.Packets) { return &p.s.turn, &p.s.queue }), []nowCase{
+	expected := wire.Header{Kind: wire.KindShort, Handler: 1, Slot: 1, Use: 7, Tag: pairTag}
+	with := func(change func(h *wire.Header)) wire.Header { h := expected; change(&h); return h }
+	for _, c := range append(notFirst(expected, func(p *pairOf) (*turn, *provider.Packets) { return &p.s.turn, &p.s.queue }), []nowCase{
 		{name: "beyond the credits", head: with(func(h *wire.Header) { h.Slot = uint16(DefaultCredits.total()) })},
 		{name: "bulk", head: with(func(h *wire.Header) { h.Kind = wire.KindBulk })},
 		{name: "a tag that the endpoint does not admit", head: with(func(h *wire.Header) { h.Tag++ })},
 		{name: "no such handler", head: with(func(h *wire.Header) { h.Handler = 77 })},
 		{name: "before its turn", head: with(func(h *wire.Header) { h.Use++ })},
 		{name: "many under way", head: with(func(h *wire.Header) { h.Underway = 2 * replyShare })},
-		{name: "a busy slot", head: usual, set: func(p *pairOf) { p.s.slots[1].state = serverQueued }},
+		{name: "a busy slot", head: expected, set: func(p *pairOf) { p.s.slots[1].state = serverQueued }},
 	}...) {
 		p := newPair(t)
 		if c.set != nil {
@@ -123,27 +123,27 @@ func TestHandleNowRequest(t *testing.T) {
 	defer p.n.mu.Unlock()
 	p.n.atOnce = p.bundle
 	p.c.slots[1].use, p.c.slots[1].state = 7, slotWaiting
-	if !p.s.HandleNow(p.packet(usual)) || !slices.Equal(p.ran, []uint8{1}) || p.s.running || p.s.slots[1].state != serverIdle {
-		t.Errorf("the usual case: handlers %v have run, the slot is %v", p.ran, p.s.slots[1].state)
+	if !p.s.HandleNow(p.packet(expected)) || !slices.Equal(p.ran, []uint8{1}) || p.s.running || p.s.slots[1].state != serverIdle {
+		t.Errorf("the expected case: handlers %v have run, the slot is %v", p.ran, p.s.slots[1].state)
 	}
 	if p.c.queue.Len() != 1 || p.c.queue.Head.Head.Use != 7 {
-		t.Error("the usual case: no reply has come")
+		t.Error("the expected case: no reply has come")
 	}
 }
 
 // TestHandleNowReply is TestHandleNowRequest for replies.
 func TestHandleNowReply(t *testing.T) {
-	usual := wire.Header{Kind: wire.KindReply, Handler: 2, Slot: 1, Use: 7, Tag: pairTag}
-	with := func(change func(h *wire.Header)) wire.Header { h := usual; change(&h); return h }
-	for _, c := range append(notFirst(usual, func(p *pairOf) (*turn, *provider.Packets) { return &p.c.turn, &p.c.queue }), []nowCase{
+	expected := wire.Header{Kind: wire.KindReply, Handler: 2, Slot: 1, Use: 7, Tag: pairTag}
+	with := func(change func(h *wire.Header)) wire.Header { h := expected; change(&h); return h }
+	for _, c := range append(notFirst(expected, func(p *pairOf) (*turn, *provider.Packets) { return &p.c.turn, &p.c.queue }), []nowCase{
 		{name: "beyond the credits", head: with(func(h *wire.Header) { h.Slot = uint16(DefaultCredits.total()) })},
 		{name: "of a request before", head: with(func(h *wire.Header) { h.Use-- })},
 		{name: "bulk", head: with(func(h *wire.Header) { h.Kind = wire.KindReplyBulk })},
 		{name: "a return", head: with(func(h *wire.Header) { h.Kind, h.Reason = wire.KindReturn, ReasonBadTag })},
 		{name: "a tag that the endpoint does not admit", head: with(func(h *wire.Header) { h.Tag++ })},
 		{name: "no such handler", head: with(func(h *wire.Header) { h.Handler = 77 })},
-		{name: "to nothing", head: usual, set: func(p *pairOf) { p.c.slots[1].state = slotFree }},
-		{name: "a second one", head: usual, set: func(p *pairOf) { p.c.slots[1].state = slotHandling }},
+		{name: "to nothing", head: expected, set: func(p *pairOf) { p.c.slots[1].state = slotFree }},
+		{name: "a second one", head: expected, set: func(p *pairOf) { p.c.slots[1].state = slotHandling }},
 	}...) {
 		p := newPair(t)
 		p.n.mu.Lock()
@@ -163,8 +163,8 @@ func TestHandleNowReply(t *testing.T) {
 	defer p.n.mu.Unlock()
 	p.n.atOnce = p.bundle
 	p.waits(1)
-	if !p.c.HandleNow(p.packet(usual)) || !slices.Equal(p.ran, []uint8{2}) || p.c.running || p.c.slots[1].state != slotFree || p.c.used != 0 {
-		t.Errorf("the usual case: handlers %v have run, the slot is %v, %d are in use", p.ran, p.c.slots[1].state, p.c.used)
+	if !p.c.HandleNow(p.packet(expected)) || !slices.Equal(p.ran, []uint8{2}) || p.c.running || p.c.slots[1].state != slotFree || p.c.used != 0 {
+		t.Errorf("the expected case: handlers %v have run, the slot is %v, %d are in use", p.ran, p.c.slots[1].state, p.c.used)
 	}
 }
 

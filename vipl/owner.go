@@ -65,17 +65,17 @@ func (o *viOwner) Step() { o.side.Step() }
 
 // Connected implements handshake.Owner.
 func (o *viOwner) Connected() {
-	o.settled()
+	o.attemptEnded()
 	c := &o.conn
 	o.nic.log.Debug("connected", "local", c.Local(), "remote", c.Remote, "level", o.attr.Reliability, "data", c.Path.MaxData)
 }
 
 // Failed implements handshake.Owner.
-func (o *viOwner) Failed() { o.settled() }
+func (o *viOwner) Failed() { o.attemptEnded() }
 
-// settled has those look again who wait for the end of an attempt to connect: at the VI, and
+// attemptEnded has those look again who wait for the end of an attempt to connect: at the VI, and
 // at the queue of its receives.
-func (o *viOwner) settled() {
+func (o *viOwner) attemptEnded() {
 	o.gate.Open(&o.nic.eng)
 	if o.recvCQ != nil {
 		o.recvCQ.ring.Gate.Open(&o.nic.eng)

@@ -20,7 +20,7 @@ func differs(name string, want error, change func(a *vipl.Attributes)) rule {
 		c.is(r.AcceptStart(b), want)
 		c.state(b, vipl.StateIdle)
 		c.is(r.Accept(c.ctx(), b), want)
-		c.settle()
+		c.drain()
 		c.is(a.ConnectDone(), vipl.ErrNotDone)
 		b = c.vi(c.B, nil)
 		c.is(r.AcceptStart(b), nil)

@@ -37,7 +37,7 @@ var acknowledgeRules = []rule{
 		attr := c.mortal()
 		a, b := c.pairOf(attr, nil) // b has no reason to ask yet when a has given up
 		for end := c.A.Now() + 2*int64(attr.PeerTimeout); c.A.Now() < end; {
-			c.settle()
+			c.drain()
 		}
 		c.works(a, b)
 	}},

@@ -35,7 +35,7 @@ func (c *Case) entry(n *vipl.NIC, q *vipl.CQ, want *vipl.VI, wantRecv bool) {
 // noEntry wants a completion queue to be empty once everything has arrived.
 func (c *Case) noEntry(q *vipl.CQ) {
 	c.Helper()
-	c.settle()
+	c.drain()
 	if v, _, err := q.Done(); v != nil || err != vipl.ErrNotDone {
 		c.Fatalf("an entry of VI %p, %v; want ErrNotDone", v, err)
 	}

@@ -79,7 +79,7 @@ func (c *Case) wholeCRC(asks [2]bool) {
 		s, seed := c.send(from, 77, 1), 1
 		c.sent(from, s, vipl.StatusOpSend)
 		if c.level == unreliable {
-			c.settle()
+			c.drain()
 			c.pending(receives(to))
 			seed = 2
 			c.send(from, 77, seed)

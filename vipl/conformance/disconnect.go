@@ -43,7 +43,7 @@ var disconnectRules = []rule{
 		a, b := c.pair()
 		c.is(a.Disconnect(), nil)
 		c.is(b.Disconnect(), nil)
-		c.settle()
+		c.drain()
 		c.state(a, vipl.StateIdle)
 		c.state(b, vipl.StateIdle)
 		c.join(a, b)

@@ -47,10 +47,10 @@ func states(n *vipl.NIC) (s []vipl.State) {
 	return s
 }
 
-// settle returns when both sides have taken in whatever the other has sent.
+// drain returns when both sides have taken in whatever the other has sent.
 // Frames between two stations do not overtake each other, so that two echoes
 // each way prove it on a real link.
-func (c *Case) settle() {
+func (c *Case) drain() {
 	c.Helper()
 	if c.World != nil {
 		for range 40 {

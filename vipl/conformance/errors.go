@@ -64,7 +64,7 @@ func (c *Case) alarmed(a *alarms, code vipl.ErrorCode, n *vipl.NIC, v *vipl.VI, 
 // quiet wants no error with a code once everything has arrived.
 func (c *Case) quiet(a *alarms, code vipl.ErrorCode, v *vipl.VI) {
 	c.Helper()
-	c.settle()
+	c.drain()
 	if list := c.with(a, code, v); len(list) > 0 {
 		c.Fatalf("%v was raised: %v", code, list[0])
 	}

@@ -149,7 +149,7 @@ func (c *Case) atMostOnce() {
 	for i := range messages {
 		c.sendNow(a, messageSize(i), i)
 	}
-	c.settle()
+	c.drain()
 	last, got := -1, 0
 	for _, r := range rs {
 		d, err := b.RecvDone()
@@ -234,7 +234,7 @@ var faultRules = append(lossRules(), []rule{
 		shut.Store(0)
 		c.sent(a, c.send(a, 8, 1), vipl.StatusOpSend)
 		shut.Store(ethertype.MaxFrame)
-		c.settle()
+		c.drain()
 		c.sent(a, c.send(a, 7, 2), vipl.StatusOpSend)
 		c.gotData(b, r, 7, 2)
 		c.alive(a, b)

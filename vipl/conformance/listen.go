@@ -152,7 +152,7 @@ var listenRules = []rule{
 		c.request(v, l, nil)
 		sent := c.A.Snapshot().TxFrames
 		c.await("repetitions", func() bool { return c.A.Snapshot().TxFrames > sent+3 })
-		c.settle()
+		c.drain()
 		_, err := l.Poll()
 		c.is(err, vipl.ErrNotDone)
 	}},

@@ -30,7 +30,7 @@ func (c *Case) told(n notes) note {
 // untold wants no handler to be called once everything has arrived.
 func (c *Case) untold(n notes) {
 	c.Helper()
-	c.settle()
+	c.drain()
 	if len(n) > 0 {
 		c.Fatalf("a handler was called: %+v", <-n)
 	}

@@ -149,7 +149,7 @@ var peersRules = []rule{
 	{"VipConnectPeerDone", "OtherComesLater_Connected", "2.4 M", allLevels, func(c *Case) {
 		a, b := c.vi(c.A, nil), c.vi(c.B, nil)
 		c.is(a.ConnectPeerStart(c.B.Addr(), nil), nil)
-		c.settle()
+		c.drain()
 		c.is(a.ConnectPeerDone(), vipl.ErrNotDone)
 		c.is(b.ConnectPeerStart(c.A.Addr(), nil), nil)
 		c.is(c.peered(a), nil)
@@ -160,7 +160,7 @@ var peersRules = []rule{
 		a, b := c.vi(c.A, nil), c.vi(c.B, nil)
 		c.is(a.ConnectPeerStart(c.B.Addr(), []byte("left")), nil)
 		c.is(b.ConnectPeerStart(c.A.Addr(), []byte("right")), nil)
-		c.settle()
+		c.drain()
 		c.is(a.ConnectPeerDone(), vipl.ErrNotDone)
 		c.is(b.ConnectPeerDone(), vipl.ErrNotDone)
 	}},

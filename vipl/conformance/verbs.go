@@ -233,7 +233,7 @@ func (c *Case) expect(d *vipl.Descriptor, err error, want *vipl.Descriptor, stat
 // everything under way has arrived.
 func (c *Case) pending(q taking) {
 	c.Helper()
-	c.settle()
+	c.drain()
 	if d, err := q.done(); d != nil || err != vipl.ErrNotDone {
 		c.Fatalf("took %v, %v; want ErrNotDone", d, err)
 	}
@@ -278,7 +278,7 @@ func (c *Case) ended(cause error, vis ...*vipl.VI) {
 // alive wants VIs to be connected once everything under way has arrived.
 func (c *Case) alive(vis ...*vipl.VI) {
 	c.Helper()
-	c.settle()
+	c.drain()
 	for _, v := range vis {
 		c.state(v, vipl.StateConnected)
 	}

@@ -116,8 +116,8 @@ func (c *Conn) SetTerms(t Terms, depth int) {
 // Local returns the connection's address.
 func (c *Conn) Local() ethertype.Addr { return ethertype.Addr{MAC: c.a.info.MAC, Port: c.Port} }
 
-// Begin enters Connect Pending, with the tag that the peer's frames are to carry.
-func (c *Conn) Begin(tag uint32) {
+// EnterPending enters Connect Pending, with the tag that the peer's frames are to carry.
+func (c *Conn) EnterPending(tag uint32) {
 	c.State, c.LocalTag, c.End.Err = code.StateConnectPending, tag, nil
 	c.a.Watch(c)
 }

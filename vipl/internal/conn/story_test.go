@@ -74,7 +74,7 @@ func newPair(t *testing.T, level reliability.Level, mtu int) *pair {
 	}
 	for i, e := range p.ends {
 		e.peer = p.ends[1-i]
-		e.c.Begin(uint32(100 + i))
+		e.c.EnterPending(uint32(100 + i))
 	}
 	for i, e := range p.ends {
 		e.c.Meet(&Peer{Remote: e.peer.c.Local(), Tag: uint32(101 - i), Seq: ethertype.Seq(1000 * (2 - i)), MTU: mtu}, ethertype.Seq(1000*(i+1)))

@@ -85,11 +85,11 @@ func (l *looseRx) abandon() {
 	l.open = false
 }
 
-// begin makes message h.Msg the one being assembled and returns its
+// assemble makes message h.Msg the one being assembled and returns its
 // receive, or nil when the frame is to be dropped. That the number of a message is
 // lower in a later frame no honest peer says: then the one before was wrong, and must
 // not make all later ones late.
-func (l *looseRx) begin(h *ethertype.Header) *Descriptor {
+func (l *looseRx) assemble(h *ethertype.Header) *Descriptor {
 	if l.begun && !l.msg.Less(h.Msg) && (l.msg == h.Msg || !l.at.Less(h.Seq)) {
 		if l.open && l.msg == h.Msg {
 			return l.c.RQ.at(l.c.RQ.done)
@@ -111,7 +111,7 @@ func (l *looseRx) begin(h *ethertype.Header) *Descriptor {
 }
 
 func (l *looseRx) fragment(h *ethertype.Header, data []byte, imm uint32, hasImm bool) {
-	d := l.begin(h)
+	d := l.assemble(h)
 	if d == nil {
 		return
 	}
@@ -151,7 +151,7 @@ func (l *looseRx) rdma(h *ethertype.Header, payload []byte) {
 	if h.Flags&ethertype.FlagImmediate == 0 {
 		return
 	}
-	if d := l.begin(h); d != nil {
+	if d := l.assemble(h); d != nil {
 		if d.got > 0 && !d.oneSide || d.length != h.Length {
 			l.c.Drop(code.DropRange)
 			return

@@ -68,7 +68,7 @@ func (l *looseRx) forbidden(h *ethertype.Header) {
 		l.c.Owner.Raise(FaultWriteForbidden, nil, code.StatusOpRemoteRDMAWrite, code.ErrRDMA)
 		return
 	}
-	if d := l.begin(h); d != nil { // else it is counted as late, or without a receive
+	if d := l.assemble(h); d != nil { // else it is counted as late, or without a receive
 		l.c.Drop(code.DropRDMA)
 		l.open = false
 		l.c.RQ.complete(l.c, code.StatusOpRemoteRDMAWrite|code.StatusRDMAProtError, 0)

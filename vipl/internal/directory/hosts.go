@@ -51,9 +51,9 @@ func (d *Directory) Stop() {
 	}
 }
 
-// hostSettle is how long HostByName listens after the first answer, so that the
+// hostAfterFirst is how long HostByName listens after the first answer, so that the
 // order of several is the same each time.
-const hostSettle = 100 * time.Millisecond
+const hostAfterFirst = 100 * time.Millisecond
 
 // HostByName returns the address of the host called name. If several have that name,
 // index picks one, from 0 on: first those in the ethers file, then those that answer on
@@ -77,7 +77,7 @@ func (d *Directory) HostByName(ctx context.Context, name string, index int) (eth
 		index--
 		known[e.mac] = true
 	}
-	q := inquiry{to: ethertype.Addr{MAC: ethertype.Broadcast}, host: name, listen: DiscoverTime, settle: hostSettle}
+	q := inquiry{to: ethertype.Addr{MAC: ethertype.Broadcast}, host: name, listen: DiscoverTime, afterFirst: hostAfterFirst}
 	if name == d.hosts.name {
 		q.first = d.nic.Now() // we have answered
 	}
@@ -119,7 +119,7 @@ func (d *Directory) HostByAddr(ctx context.Context, addr ethertype.Addr) (string
 	if addr.MAC == d.self.Addr.MAC {
 		return d.hosts.name, nil
 	}
-	list, err := d.inquire(ctx, inquiry{to: addr, listen: DiscoverTime, settle: 1})
+	list, err := d.inquire(ctx, inquiry{to: addr, listen: DiscoverTime, afterFirst: 1})
 	if err != nil {
 		return "", err
 	}

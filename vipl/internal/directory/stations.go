@@ -91,10 +91,10 @@ func parseStation(from ethertype.MAC, b []byte, minMTU int) (s Station, ok bool)
 
 // inquiry asks who is there.
 type inquiry struct {
-	to     ethertype.Addr // whom: all, or one; port 0 is all NICs of an interface
-	host   string         // only those of this name, if not empty
-	listen time.Duration  // without a deadline in the context
-	settle time.Duration  // if not 0, listen only so long after the first answer
+	to         ethertype.Addr // whom: all, or one; port 0 is all NICs of an interface
+	host       string         // only those of this name, if not empty
+	listen     time.Duration  // without a deadline in the context
+	afterFirst time.Duration  // if not 0, listen only so long after the first answer
 
 	found map[ethertype.Addr]Station
 	first int64 // when the first answer came
@@ -134,7 +134,7 @@ func sortStations(list []Station) {
 
 // over reports whether an inquiry has its answer.
 func (q *inquiry) over(now, end int64) bool {
-	return now >= end || q.settle != 0 && q.first != 0 && now-q.first >= int64(q.settle)
+	return now >= end || q.afterFirst != 0 && q.first != 0 && now-q.first >= int64(q.afterFirst)
 }
 
 // receiveInquiry answers an inquiry that means this NIC.

@@ -111,7 +111,7 @@ func (r *rig) open(level reliability.Level, remote ethertype.Addr, connected boo
 		v.side.Ask(remote, nil, false, int64(time.Second))
 		return v
 	}
-	v.conn.Begin(uint32(1000 + port))
+	v.conn.EnterPending(uint32(1000 + port))
 	v.conn.Meet(&conn.Peer{Remote: remote, Tag: uint32(2000 + port), Seq: 50, MTU: mtu}, 60)
 	v.conn.Start(60, 50, 4)
 	return v

@@ -65,7 +65,7 @@ func (s *Side) AskPeer(remote ethertype.Addr, discriminator []byte, timeout int6
 	data := binary.BigEndian.AppendUint16(nil, t.nic.Port)
 	data = binary.BigEndian.AppendUint32(data, t.peers.attempts)
 	s.conn.Remote = remote
-	s.begin(phaseRequest, timeout, append(data, discriminator...))
+	s.enterPending(phaseRequest, timeout, append(data, discriminator...))
 	key := peerKey{remote, string(discriminator)}
 	s.attempt.peer = &key
 	t.peers.pending[key] = s

@@ -75,7 +75,7 @@ func (s *Side) Init(t *Table, c *conn.Conn, owner Owner) { *s = Side{table: t, c
 // after timeout.
 func (s *Side) Ask(remote ethertype.Addr, data []byte, named bool, timeout int64) {
 	s.conn.Remote = remote
-	s.begin(phaseRequest, timeout, data)
+	s.enterPending(phaseRequest, timeout, data)
 	s.attempt.named = named
 	s.Step()
 }
@@ -84,19 +84,19 @@ func (s *Side) Ask(remote ethertype.Addr, data []byte, named bool, timeout int64
 // its caller waits until it is connected before it takes another request.
 func (s *Side) Answer(r *backlog.Request, serial bool, timeout int64) {
 	r.Decide(s.table.conns.Now)
-	s.begin(phaseAccept, timeout, nil)
+	s.enterPending(phaseAccept, timeout, nil)
 	s.attempt.request, s.attempt.serial = r, serial
 	s.adopt(r.From, &r.Info)
 	s.Step()
 }
 
-// begin enters Connect Pending.
-func (s *Side) begin(p phase, timeout int64, data []byte) {
+// enterPending enters Connect Pending.
+func (s *Side) enterPending(p phase, timeout int64, data []byte) {
 	t := s.table
 	s.Err, s.PeerTerms = nil, conninfo.Terms{}
 	s.attempt = &attempt{phase: p, data: data}
 	s.attempt.Begin(s, t.conns.Now, timeout)
-	s.conn.Begin(t.strangers.Random.Tag())
+	s.conn.EnterPending(t.strangers.Random.Tag())
 	s.attempt.local = ethertype.Seq(t.strangers.Random.Uint64())
 }
 
