@@ -178,7 +178,7 @@ func (k *conn) hear(kind byte, r *asking.Reader) {
 		k.redirected(r)
 	case sayCredit:
 		k.mayNote = min(k.mayNote+int(r.U8()), maxNotes)
-		k.settle()
+		k.sendWaiting()
 	case sayBye:
 		k.disconnected(bye(r.U8()))
 	default:

@@ -180,7 +180,7 @@ func (h *Host) Close() error {
 	h.close.Do(func() {
 		h.eng.Lock()
 		if h.closing = true; !h.Virtual() {
-			h.linger()
+			h.waitIdle()
 		}
 		if h.failed == nil {
 			h.failed = provider.ErrClosed
@@ -197,12 +197,12 @@ func (h *Host) Close() error {
 	return nil
 }
 
-// lingering is how long Close lets the last messages of processes have to arrive.
-const lingering = 200 * time.Millisecond
+// closeTime is how long Close lets the last messages of processes have to arrive.
+const closeTime = 200 * time.Millisecond
 
-// linger waits until nothing is under way any more.
-func (h *Host) linger() {
-	w := h.eng.BeginFor(context.Background(), lingering)
+// waitIdle waits until nothing is under way any more.
+func (h *Host) waitIdle() {
+	w := h.eng.BeginFor(context.Background(), closeTime)
 	defer h.eng.End(&w)
 	h.page.Ring()
 	for h.prog.ready && h.prog.busy() && h.failed == nil {

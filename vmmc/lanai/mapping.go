@@ -39,7 +39,7 @@ func (p *mappingProgram) Step(now int64) (next int64) {
 		p.c.Post(r.Buffer)
 	}
 	p.h.maps.Poll(now)
-	if p.h.alone() && !p.h.load {
+	if p.h.onlyHost() && !p.h.load {
 		p.h.mapped(nil)
 	}
 	if !p.c.Sending() && !p.h.carrier.holds() {
@@ -48,8 +48,8 @@ func (p *mappingProgram) Step(now int64) (next int64) {
 	return p.h.maps.Next(now)
 }
 
-// alone reports whether the mapper has looked everywhere, and there is no other host.
-func (h *Host) alone() bool {
+// onlyHost reports whether the mapper has looked everywhere, and there is no other host.
+func (h *Host) onlyHost() bool {
 	s := h.maps.Snapshot()
 	return s.Leading && s.Map != nil && len(s.Map.IDs) == 1
 }

@@ -118,11 +118,11 @@ func (x *region) leave() {
 	x.leaving = true
 	k := x.k
 	k.notes.Keep(func(slot *uint32) bool { return *slot != x.Slot }) // they would meet another import's
-	x.settle()
+	x.writesEnded()
 }
 
-// settle does what waits until writes have ended.
-func (x *region) settle() {
+// writesEnded does what waits until writes have ended.
+func (x *region) writesEnded() {
 	k := x.k
 	if x.leaving && x.Busy == 0 && !x.gone {
 		h := k.p.h
@@ -157,7 +157,7 @@ func (k *conn) redirect(r *asking.Reader) {
 	x.turn++
 	x.reply = be32(be64(be64(body(sayRedirected, slot), x.Lo), x.Hi), x.Count)
 	x.Lo, x.Hi, x.Count = x.Size, 0, 0
-	x.settle()
+	x.writesEnded()
 }
 
 // move has the proxy pages lead to the new memory.

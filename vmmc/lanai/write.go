@@ -98,8 +98,8 @@ func (k *conn) mayNotify(x *region) bool {
 	return false
 }
 
-// settle sends the notifications that there is room for.
-func (k *conn) settle() {
+// sendWaiting sends the notifications that there is room for.
+func (k *conn) sendWaiting() {
 	for !k.ended && k.mayNote > 0 && k.notes.Len() > 0 {
 		x := k.regions[k.notes.Pop()]
 		if x == nil || x.leaving {
@@ -316,7 +316,7 @@ func (p *Process) ends(s *send, err error) {
 	if token != nil {
 		p.up.Done(token, err)
 	}
-	x.settle()
+	x.writesEnded()
 }
 
 // mostBounce is the longest copy that is kept for the next write.

@@ -42,7 +42,7 @@ func (t *datagramClient) RoundTrip(ctx context.Context, x *Exchange) error {
 	sent := 0
 	for wait := t.retry; ; wait = nextRetry(wait, t.maxRetry) {
 		if err := t.send(x.Message, sent > 0); err != nil {
-			return t.calls.settle(x, err)
+			return t.calls.outcome(x, err)
 		}
 		if sent++; sent > 1 {
 			t.repeated.Add(1)
@@ -53,10 +53,10 @@ func (t *datagramClient) RoundTrip(ctx context.Context, x *Exchange) error {
 		case done:
 			return err
 		case err != ErrTimeout:
-			return t.calls.settle(x, err)
+			return t.calls.outcome(x, err)
 		case left >= 0 && left <= wait:
 			err = fmt.Errorf("%w from udp %s; sent %d times", ErrTimeout, t.addr, sent)
-			return t.calls.settle(x, err)
+			return t.calls.outcome(x, err)
 		}
 	}
 }

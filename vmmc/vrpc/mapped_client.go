@@ -89,7 +89,7 @@ func (c *mappedConn) start(ctx context.Context, x *Exchange) error {
 	if err == nil {
 		return nil
 	}
-	if err = c.calls.settle(x, err); err == nil {
+	if err = c.calls.outcome(x, err); err == nil {
 		x.done <- nil // the reply to what was sent has come: finish takes it
 		return nil
 	}
@@ -102,7 +102,7 @@ func (c *mappedConn) finish(ctx context.Context, x *Exchange) error {
 	defer x.alarm.Stop()
 	err := c.await(ctx, x)
 	if err == nil {
-		x.post.settled(context.Background(), c.proc) // the reply says that the call has arrived
+		x.post.waitSent(context.Background(), c.proc) // the reply says that the call has arrived
 	}
 	x.retire()
 	return err
@@ -195,7 +195,7 @@ func (c *mappedConn) await(ctx context.Context, x *Exchange) error {
 			err = c.lost(err)
 		}
 		if err != nil {
-			return c.calls.settle(x, err)
+			return c.calls.outcome(x, err)
 		}
 	}
 }
@@ -311,7 +311,7 @@ func (c *mappedConn) keepBack(ctx context.Context, x *Exchange) error {
 	if err != nil {
 		return err
 	}
-	err = x.post.settled(context.Background(), c.proc)
+	err = x.post.waitSent(context.Background(), c.proc)
 	x.retire()
 	if err != nil {
 		return c.lost(err)

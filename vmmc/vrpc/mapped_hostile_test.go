@@ -43,7 +43,7 @@ func (m *mapped) post(t *testing.T, msg []byte) {
 	t.Helper()
 	s := sending{post: new(parcel)}
 	if _, err := m.send(t.Context(), msg, 0, nil, &s); err == nil {
-		s.post.settled(context.Background(), m.proc)
+		s.post.waitSent(context.Background(), m.proc)
 	} else if m.to.Done() == nil { // else the server has had enough
 		t.Fatal(err)
 	}

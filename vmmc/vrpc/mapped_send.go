@@ -15,8 +15,8 @@ type parcel struct {
 	tail  []byte
 }
 
-// settled waits until what was posted does not need its memory any more.
-func (q *parcel) settled(ctx context.Context, p *vmmc.Process) error {
+// waitSent waits until what was posted does not need its memory any more.
+func (q *parcel) waitSent(ctx context.Context, p *vmmc.Process) error {
 	if q.Status() != vmmc.StatusPending {
 		return nil
 	}
@@ -73,7 +73,7 @@ func (m *mapped) send(ctx context.Context, buf []byte, head int, refs []xdr.Ref,
 func (m *mapped) sendPiece(ctx context.Context, parts [][]byte, n int, s *sending) (rest [][]byte, err error) {
 	q := &m.pieces[m.turn]
 	m.turn = (m.turn + 1) % len(m.pieces)
-	if err := q.settled(ctx, m.proc); err != nil {
+	if err := q.waitSent(ctx, m.proc); err != nil {
 		return nil, err
 	}
 	if err := m.waitRoom(ctx, n, s); err != nil {

@@ -155,7 +155,7 @@ func (v *mappedServer) give(t taken) {
 
 // answer carries out a call and sends the reply.
 func (v *mappedServer) answer(w *mappedWorker, msg []byte, t taken) (err error) {
-	if err := w.post.settled(context.Background(), v.proc); err != nil {
+	if err := w.post.waitSent(context.Background(), v.proc); err != nil {
 		return err
 	}
 	if cap(w.reply) > keepBuffer && len(w.reply) <= keepBuffer {
@@ -179,7 +179,7 @@ func (v *mappedServer) answer(w *mappedWorker, msg []byte, t taken) (err error) 
 	if err := v.reply(w); err != nil || !kept {
 		return err
 	}
-	if err := w.post.settled(context.Background(), v.proc); err != nil {
+	if err := w.post.waitSent(context.Background(), v.proc); err != nil {
 		return err
 	}
 	v.give(t)

@@ -88,8 +88,8 @@ func (x *Exchange) left() time.Duration {
 	return max(0, time.Until(x.Deadline))
 }
 
-// settle is what becomes of x, which was not done, after err: what has come meanwhile counts.
-func (p *pending) settle(x *Exchange, err error) error {
+// outcome is what becomes of x, which was not done, after err: what has come meanwhile counts.
+func (p *pending) outcome(x *Exchange, err error) error {
 	if p.remove(x) {
 		return err
 	}

@@ -116,7 +116,7 @@ func (c *streamConn) finish(ctx context.Context, x *Exchange) error {
 	if done {
 		return err
 	}
-	err = c.calls.settle(x, err)
+	err = c.calls.outcome(x, err)
 	if err == ErrTimeout && c.heard.Load() == x.heard {
 		c.fail(errors.New("the server was silent for the whole time of a call"))
 	}

@@ -43,17 +43,17 @@ const (
 
 // conn is one end of the connection with another process.
 type conn struct {
-	p     *Provider
-	at    ethertype.Addr // the peer's listener
-	peer  provider.Identity
-	known bool   // peer is what it says of itself
-	dials uint32 // of the peer, when it said that
-	state state
-	vi    *vipl.VI
-	tag   vipl.Ptag
-	held  *vipl.Request // of the peer, while our own is undecided
-	mem   vipl.MemHandle
-	recv  [receives]receive
+	p      *Provider
+	at     ethertype.Addr // the peer's listener
+	peer   provider.Identity
+	known  bool   // peer is what it says of itself
+	dials  uint32 // of the peer, when it said that
+	state  state
+	vi     *vipl.VI
+	tag    vipl.Ptag
+	theirs *vipl.Request // of the peer, while our own is undecided
+	mem    vipl.MemHandle
+	recv   [receives]receive
 
 	spare  []*send
 	slabs  []vipl.MemHandle
@@ -173,10 +173,10 @@ func (p *Provider) accept(r *vipl.Request) {
 		case k.state != dialing:
 			k.fail(provider.ErrPeer) // it was started again, or takes the connection for broken
 		case before(p.self.Addr, id.Addr):
-			if k.held != nil {
-				k.held.Reject("asked again")
+			if k.theirs != nil {
+				k.theirs.Reject("asked again")
 			}
-			k.held = r
+			k.theirs = r
 			return
 		default:
 			k.yield(r, id, dials)
@@ -222,7 +222,7 @@ func (k *conn) yield(r *vipl.Request, id provider.Identity, dials uint32) {
 	for k.flying.Len() > 0 {
 		k.recycle(k.flying.Pop())
 	}
-	k.held, k.posted = nil, 0
+	k.theirs, k.posted = nil, 0
 	k.talk, k.mayTalk, k.mayNote, k.oweTalk, k.oweNote = nil, maxTalk, maxNotes, 0, 0
 	if err := k.open(); err != nil {
 		r.Reject(err.Error())
@@ -253,10 +253,10 @@ func (k *conn) fail(why error) {
 	if k.state == dead {
 		return
 	}
-	p, held := k.p, k.held
-	if k.state == dialing && held != nil && !p.closed {
-		if id, dials, ok := parseHello(held.Data(), held.Remote().MAC); ok {
-			k.yield(held, id, dials)
+	p, theirs := k.p, k.theirs
+	if k.state == dialing && theirs != nil && !p.closed {
+		if id, dials, ok := parseHello(theirs.Data(), theirs.Remote().MAC); ok {
+			k.yield(theirs, id, dials)
 			return
 		}
 	}

@@ -157,7 +157,7 @@ func (k *conn) notified(slot uint32) {
 			k.p.count.Violations++
 		}
 		k.oweNote++
-		k.settle()
+		k.sendWaiting()
 		return
 	}
 	k.p.up.Notified(k.grants[slot])
@@ -168,6 +168,6 @@ func (p *Provider) Handled(g *provider.Grant) {
 	k := g.Link.(*conn)
 	if k.state != dead {
 		k.oweNote++
-		k.settle()
+		k.sendWaiting()
 	}
 }

@@ -41,8 +41,8 @@ func (k *conn) put(b []byte) {
 	k.post(s)
 }
 
-// settle sends what credits allow, and returns those that are owed if they are many.
-func (k *conn) settle() {
+// sendWaiting sends what credits allow, and returns those that are owed if they are many.
+func (k *conn) sendWaiting() {
 	for k.state != dead && k.mayTalk > 0 && len(k.talk) > 0 {
 		b := k.talk[0]
 		k.talk = k.talk[1:]
@@ -89,7 +89,7 @@ func (k *conn) receive(b []byte) {
 	}
 	r := asking.Reader{B: b[headSize:]}
 	k.hear(b[0], &r)
-	k.settle()
+	k.sendWaiting()
 }
 
 func (k *conn) again(x *receive) {
@@ -137,9 +137,9 @@ func (k *conn) greeted(r *asking.Reader) {
 		return
 	}
 	k.state, k.peer, k.known, k.dials = live, id, true, dials
-	if k.held != nil { // it has accepted ours
-		k.held.Reject("the connection is made already")
-		k.held = nil
+	if k.theirs != nil { // it has accepted ours
+		k.theirs.Reject("the connection is made already")
+		k.theirs = nil
 	}
 }
 
