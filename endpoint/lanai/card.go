@@ -218,7 +218,7 @@ func (c *Card) Close() error {
 		c.unlock()
 		return nil
 	}
-	c.linger(e)
+	c.sendAll(e)
 	c.closed = true
 	e.Shut()
 	e.WakeAll()
@@ -228,15 +228,15 @@ func (c *Card) Close() error {
 	return nil
 }
 
-// lingerTime is how long Close gives what drivers have to say to arrive.
-const lingerTime = 250 * time.Millisecond
+// closeTime is how long Close gives what drivers have to say to arrive.
+const closeTime = 250 * time.Millisecond
 
-// linger waits for that. Under virtual time it goes on without anybody waiting.
-func (c *Card) linger(e *progress.Engine) {
+// sendAll waits for that. Under virtual time it goes on without anybody waiting.
+func (c *Card) sendAll(e *progress.Engine) {
 	if e.Virtual() {
 		return
 	}
-	ctx, cancel := e.WithTimeout(context.Background(), lingerTime)
+	ctx, cancel := e.WithTimeout(context.Background(), closeTime)
 	defer cancel()
 	w := e.Begin(ctx)
 	defer e.End(&w)

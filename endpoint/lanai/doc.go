@@ -15,7 +15,7 @@
 // frame when its program has a message to write, and when a message comes for it, which
 // gets a NACK meanwhile; so is, for its staging area, one whose area is not pinned. The
 // driver decides who leaves (driver.go), and the control program moves pages when what an
-// endpoint has under way is settled (residency.go).
+// endpoint has under way is done (residency.go).
 //
 // A message of up to 64 octets lies in its entry: a connection's number, header, tags and
 // 8 words. A longer one lies in the entry's part of the staging area, which is the host's memory: the

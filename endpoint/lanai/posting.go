@@ -175,8 +175,8 @@ func (r *ref) fill(b []byte) {
 	}
 }
 
-// settle notes which messages the card has done with, and calls each.
-func (d *driver) settle(e *end, done uint16, each func(r *ref, back wire.Reason)) {
+// takeDone notes which messages the card has done with, and calls each.
+func (d *driver) takeDone(e *end, done uint16, each func(r *ref, back wire.Reason)) {
 	p := &e.post
 	for set := done ^ p.done; set != 0; set &= set - 1 {
 		i := bits.TrailingZeros16(set)
@@ -222,7 +222,7 @@ func (d *driver) read(e *end, each func(i int, h *entry, body []byte) (keeps boo
 		p.taken ^= 1 << i
 	}
 	d.tookFrom(e)
-	d.settle(e, uint16(word(words[:], doneAt)), back)
+	d.takeDone(e, uint16(word(words[:], doneAt)), back)
 }
 
 // tookFrom tells the card which entries of the receive queues are free.

@@ -18,21 +18,21 @@ func (p *program) moves() (busy bool) {
 			p.payBack(f)
 		}
 		switch {
-		case f.state == frameDraining && p.settled(f) && f.end.gone:
+		case f.state == frameDraining && p.drained(f) && f.end.gone:
 			p.depart(f)
 			busy = true
 		case p.job != none:
-		case f.state == frameDraining && p.settled(f):
-			p.begin(f, frameSaving)
+		case f.state == frameDraining && p.drained(f):
+			p.startMove(f, frameSaving)
 		case f.state == frameLoading:
-			p.begin(f, frameLoading)
+			p.startMove(f, frameLoading)
 		}
 	}
 	return busy
 }
 
-// begin moves an endpoint from its frame, or to it.
-func (p *program) begin(f *frame, state frameState) {
+// startMove moves an endpoint from its frame, or to it.
+func (p *program) startMove(f *frame, state frameState) {
 	p.job, p.move, f.state = moving, f, state
 	page, image := f.page.Bytes()[:frameSize], f.end.image[:]
 	if state == frameSaving {
@@ -88,9 +88,9 @@ func (p *program) depart(f *frame) {
 	p.c.Interrupt(causeMoved)
 }
 
-// settled reports whether a frame may be emptied: nothing of its endpoint is under way
+// drained reports whether a frame may be emptied: nothing of its endpoint is under way
 // whose fate is not known, in a channel or in a buffer.
-func (p *program) settled(f *frame) bool {
+func (p *program) drained(f *frame) bool {
 	if p.in.f == f {
 		return false
 	}

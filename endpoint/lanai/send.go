@@ -36,7 +36,7 @@ const (
 	frameEmpty    frameState = iota
 	frameLoading             // an endpoint comes
 	frameLive                // it sends and receives
-	frameDraining            // it is to go, when what it has sent is settled
+	frameDraining            // it is to go, when nothing that it has sent is under way
 	frameSaving              // it goes
 )
 

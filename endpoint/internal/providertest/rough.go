@@ -224,7 +224,7 @@ func (n *Node) arrive(x item) {
 	if !bytes.Equal(x.msg, from.sends[x.buf][:len(x.msg)]) {
 		panic("a message was changed while it was under way")
 	}
-	back := func() { from.settle(x.buf); from.up.Undelivered(x.buf, wire.ReasonUnreachable) }
+	back := func() { from.free(x.buf); from.up.Undelivered(x.buf, wire.ReasonUnreachable) }
 	switch {
 	case to.kept == to.receives || s.chance(s.rough.Nack):
 		n.send(x)
@@ -238,7 +238,7 @@ func (n *Node) arrive(x item) {
 		from.n.send(item{to: from, what: back})
 	default:
 		from.back[x.buf] = false
-		from.n.send(item{to: from, what: func() { from.settle(x.buf); from.up.Sent() }})
+		from.n.send(item{to: from, what: func() { from.free(x.buf); from.up.Sent() }})
 	}
 	p := &provider.Packet{Home: to}
 	body, ok := p.Head.Parse(x.msg, nil)
@@ -250,7 +250,7 @@ func (n *Node) arrive(x item) {
 	to.up.Received(p)
 }
 
-func (ch *channel) settle(i int) { ch.busy[i] = false }
+func (ch *channel) free(i int) { ch.busy[i] = false }
 
 // CatchUp does nothing.
 func (n *Node) CatchUp() {}
