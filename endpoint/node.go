@@ -40,7 +40,7 @@ type Node struct {
 	fresh     fresh
 	pacing    pacing
 	corked    provider.Corked
-	atOnce    *Bundle // for which way.deliver may have a message handled at once
+	atOnce    *Bundle // for which way.Deliver may have a message handled at once
 	crowded   int     // empty polls that will make way, see lock
 }
 

@@ -9,7 +9,7 @@ import (
 )
 
 // TestSqueezed: who has found another thread on its processor twice in succession is
-// to step aside, and not again at once.
+// to migrate, and not again at once.
 func TestSqueezed(t *testing.T) {
 	const long, short = yieldLong, yieldLong - 1
 	var s spinner

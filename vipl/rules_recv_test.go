@@ -71,7 +71,7 @@ func TestTooLongPacked(t *testing.T) {
 		for range 8 {
 			receives = append(receives, d.post(d.b, 100))
 		}
-		for i := range 8 { // beyond gatherBelow they gather
+		for i := range 8 { // behind the first two they are corked
 			d.send(d.a, []int{1, 2, 3, 4, 5, 101, 7, 8}[i])
 		}
 		d.run()

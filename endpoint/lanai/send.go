@@ -275,7 +275,7 @@ func (p *program) ended(x *reliability.Passage) {
 	switch x.End {
 	case reliability.EndedAcked:
 		p.finished(f, i)
-	case reliability.EndedRefused: // onAnswer knows why
+	case reliability.EndedRefused: // the caller of OnAnswer knows why
 	default:
 		p.stats.Returned++
 		p.giveBack(f, i, wire.ReasonUnreachable)

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// twoRings is a ring with a reader and a writer, in one memory.
+// newTestRing returns a ring with a reader and a writer, in one memory.
 func newTestRing(size int) (mem []byte, r *ringReader, w ringWriter) {
 	mem = make([]byte, ringControl+size)
 	key := newRingKey()

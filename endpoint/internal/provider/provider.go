@@ -105,18 +105,18 @@ type Provider interface {
 	// CatchUp does what was put off until nobody waits for an answer. It comes
 	// before wait.
 	CatchUp()
-	// Wait blocks until there is something for deliver, wake is called, or ctx
+	// Wait blocks until there is something for Deliver, Wake is called, or ctx
 	// ends, whose error it returns. It is called without the node's mutex, by one
-	// goroutine at a time, and followed by deliver.
+	// goroutine at a time, and followed by Deliver.
 	Wait(ctx context.Context) error
-	// Deliver hands on what wait has found. If atOnce, a message that is all of it is
-	// offered to its half's handleNow first; it reports whether that has handled it.
+	// Deliver hands on what Wait has found. If atOnce, a message that is all of it is
+	// offered to its half's HandleNow first; it reports whether that has handled it.
 	Deliver(atOnce bool) (handled bool)
 	// Flush sends what is corked on one side's channels.
 	Flush(wire.Side)
 	// Wake ends the present wait, or else the next one.
 	Wake()
-	// Gate returns a new place to wait at beside the goroutine in wait.
+	// Gate returns a new place to wait at beside the goroutine in Wait.
 	Gate() Gate
 	// Drain flushes, and waits until the peers' interfaces have what was sent and
 	// the node owes nothing, for a second at most. Nobody else waits meanwhile.
@@ -139,7 +139,7 @@ type Channel interface {
 	// Buffer returns send buffer i, into which a message is built.
 	Buffer(i int) []byte
 	// Post sends the first n bytes of buffer i, which must be idle. The message may be
-	// corked until flush, or until so many go together; together may be uncork.
+	// corked until Flush, or until so many go together; together may be uncork.
 	Post(i, n, together int)
 	// Idle reports whether send buffer i may be changed.
 	Idle(i int) bool
@@ -168,7 +168,7 @@ const (
 // Half is what a channel calls back: client or server.
 type Half interface {
 	Received(p *Packet)
-	// HandleNow is received for a message that is all that has arrived, while a bundle
+	// HandleNow is Received for a message that is all that has arrived, while a bundle
 	// waits for one. It may handle it at once on that one's behalf, and reports whether it
 	// has. It is a second way, for what a program that waits for one message at a time does
 	// all day: it takes a twentieth off the time of a ping-pong.

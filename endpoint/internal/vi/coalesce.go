@@ -18,7 +18,7 @@ import (
 //   - A batch (batch.go) is one RDMA write of up to a long frame, whose payloads go from
 //     where they lie into memory of the server, where they are handled. It saves the
 //     same for payloads, and their second copy.
-//   - Package vipl puts several VI messages into one frame (vipl/pack.go), whoever has
+//   - Package vipl puts several VI messages into one frame (vipl/internal/conn/pack.go), whoever has
 //     posted them. It saves frames, and nothing of what a VI message costs.
 //
 // A message that may share an envelope or a batch is corked until there are enough. Which
@@ -47,7 +47,7 @@ type corking struct {
 	since   int64 // when the first of them was posted
 	look    int   // how many there are when the clock is read next
 	flying  int   // VI messages under way
-	dirty   bool  // the channel is in viWay.corked
+	dirty   bool  // the channel is in Provider.corked
 	stuck   bool  // they wait for a window
 }
 

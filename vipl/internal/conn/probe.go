@@ -79,7 +79,7 @@ func (p *Path) Answered(h *ethertype.Header) {
 	}
 }
 
-// Narrow reports whether the path does not carry full-size frames; see pathTest.
+// Narrow reports whether the path does not carry full-size frames; see pathprobe.Test.
 func (p *Path) Narrow(odds float64) bool { return p.test.Narrow(odds) }
 
 // Lossy says how lossy the path is, if short probes were answered; else it returns "".

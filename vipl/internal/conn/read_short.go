@@ -10,7 +10,7 @@ import (
 // queue, whose request and whose answer are alone under way, and short.
 
 // sendShortRead sends the request of the read at the cursor, if the answer can be taken
-// in by readShort.
+// in by receiveShortAnswer.
 func (c *Conn) sendShortRead(d *Descriptor) bool {
 	if d.total == 0 || len(d.Segs) != 1 {
 		return false

@@ -9,7 +9,7 @@ import (
 // This file is the fast path of RDMA writes: of a write without immediate data that
 // is alone on the send queue, in one piece, and short.
 
-// sendShortWrite sends the write at the cursor, if placeShort can take it in.
+// sendShortWrite sends the write at the cursor, if receiveShortWrite can take it in.
 func (c *Conn) sendShortWrite(d *Descriptor) bool {
 	next := &c.tx.cursor
 	if d.total == 0 || d.Unordered || len(d.Segs) != 1 || len(d.Segs[0].Data) != int(d.total) || int(d.total) > c.shortMax()-ethertype.RDMASize {

@@ -12,7 +12,7 @@ import (
 // anew: they go in pieces; see pieces.go. From time to time, ever more rarely, it asks
 // by a probe whether the path carries long frames again.
 
-// BlackHole is what a connection knows of how long frames fare. The zero blackHole knows
+// BlackHole is what a connection knows of how long frames fare. The zero BlackHole knows
 // nothing.
 type BlackHole struct {
 	losses   int           // times that long frames have gone again while none was acknowledged, and the peer was heard
