@@ -10,15 +10,16 @@ import (
 	"github.com/bobnet-go/bobnet/ethertype"
 	"github.com/bobnet-go/bobnet/transport"
 	"github.com/bobnet-go/bobnet/transport/iface"
+	"github.com/mdlayher/ethernet"
 	"golang.org/x/net/bpf"
 	"golang.org/x/sys/unix"
 )
 
 // filterVM runs the filter without its look at the packet's type, which only
 // the kernel can do.
-func filterVM(t *testing.T, ports transport.PortRange, which Which) *bpf.VM {
+func filterVM(t *testing.T, typ ethernet.EtherType, ports transport.PortRange, which Which) *bpf.VM {
 	t.Helper()
-	raw, err := Filter(ethertype.Default, ports, which)
+	raw, err := Filter(typ, ports, which)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -36,18 +37,24 @@ func filterVM(t *testing.T, ports transport.PortRange, which Which) *bpf.VM {
 	return vm
 }
 
+// TestFilter: the filter takes the frames of its EtherType, version and ports, whether that
+// is Bobnet's own or the fabric's.
 func TestFilter(t *testing.T) {
+	for _, typ := range []ethernet.EtherType{ethertype.Default, ethertype.Fabric} {
+		t.Run(fmt.Sprintf("%#04x", uint16(typ)), func(t *testing.T) { testFilter(t, typ) })
+	}
+}
+
+func testFilter(t *testing.T, typ ethernet.EtherType) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	for _, r := range []transport.PortRange{{Lo: 1, Hi: 1}, {Lo: 1024, Hi: 2047}, {Lo: 65535, Hi: 65535}, transport.AllPorts} {
-		vm := filterVM(t, r, AllFrames)
+		vm := filterVM(t, typ, r, AllFrames)
 		ports := []uint16{0, 1, r.Lo - 1, r.Lo, r.Lo + 1, r.Hi - 1, r.Hi, r.Hi + 1, 65535}
 		for range 200 {
 			ports = append(ports, uint16(rng.Uint32()))
 		}
 		for _, port := range ports {
-			h := ethertype.Header{Type: ethertype.Default, Kind: ethertype.KindAck, DstPort: port}
-			f := make([]byte, ethertype.HeaderSize)
-			h.Put(f)
+			f := frameTo(typ, port)
 			check := func(what string, want bool) {
 				t.Helper()
 				if n, err := vm.Run(f); err != nil || (n >= ethertype.MaxFrame) != want {
@@ -55,10 +62,10 @@ func TestFilter(t *testing.T) {
 				}
 			}
 			check("frame", port == ethertype.PortAll || r.Contains(port))
-			f[14]++
+			f[ethertype.OffsetVersion]++
 			check("other version", false)
-			f[14]--
-			f[13]++
+			f[ethertype.OffsetVersion]--
+			f[ethertype.OffsetType+1] ^= 0xb5 ^ 0xb6 // the other of the two
 			check("other EtherType", false)
 		}
 		for n := range 20 { // too short to have a port
@@ -69,11 +76,25 @@ func TestFilter(t *testing.T) {
 	}
 }
 
+// frameTo returns the header of a frame to a port, of Bobnet or of the fabric.
+func frameTo(typ ethernet.EtherType, port uint16) []byte {
+	if typ == ethertype.Fabric {
+		h := ethertype.FabricHeader{Type: typ, Kind: ethertype.FabricPacket, DstPort: port}
+		f := make([]byte, ethertype.HeaderSize)
+		h.Put(f)
+		return f
+	}
+	h := ethertype.Header{Type: typ, Kind: ethertype.KindAck, DstPort: port}
+	f := make([]byte, ethertype.HeaderSize)
+	h.Put(f)
+	return f
+}
+
 // TestFilterLong: with WithLong the shim of a long frame is looked over, and else
 // such frames are refused. All others are judged as before.
 func TestFilterLong(t *testing.T) {
 	ports := transport.PortRange{Lo: 1024, Hi: 2047}
-	all, long := filterVM(t, ports, AllFrames), filterVM(t, ports, WithLong)
+	all, long := filterVM(t, ethertype.Default, ports, AllFrames), filterVM(t, ethertype.Default, ports, WithLong)
 	for port := range uint16(4096) {
 		h := ethertype.Header{Type: ethertype.Default, Kind: ethertype.KindAck, DstPort: port}
 		plain := make([]byte, ethertype.HeaderSize)
