@@ -1,7 +1,8 @@
 package mplite
 
 // list is a line of Ts, oldest first. Its nodes are fields of the Ts themselves,
-// so that it never allocates, and what is in two lists has two nodes.
+// so that it never allocates, and what is in two lists has two nodes. It is no fifo.Queue
+// because what is matched leaves from the middle.
 type list[T any] struct{ head, tail *node[T] }
 
 // node is a T's place in a list. In none it is zero.

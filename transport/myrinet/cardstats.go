@@ -57,7 +57,7 @@ type BlockUse struct {
 func (c *Card) Snapshot() CardSnapshot {
 	s := CardSnapshot{
 		Name: c.name, Loaded: c.prog != nil, Pages: len(c.pages.open),
-		Posted: c.in.posted.n, Filled: c.in.filled.n, Blocked: c.in.blocked,
+		Posted: c.in.posted.Len(), Filled: c.in.filled.Len(), Blocked: c.in.blocked,
 		Sending: c.out.busy, Transferring: c.dma.busy, Stats: c.Stats(),
 	}
 	for _, b := range c.sram.blocks {

@@ -2,6 +2,7 @@ package myrinet
 
 import (
 	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/transport/fifo"
 )
 
 // sendEngine moves one packet at a time from SRAM to the link.
@@ -76,8 +77,8 @@ const maxPosted = 256
 // were posted.
 type recvEngine struct {
 	c       *Card
-	posted  queue[[]byte]
-	filled  queue[Received]
+	posted  fifo.Queue[[]byte]
+	filled  fifo.Queue[Received]
 	coming  bool // a packet comes for which a buffer was posted
 	blocked bool // one waits for a buffer
 	resume  func()
@@ -92,18 +93,17 @@ type Received struct {
 
 func (e *recvEngine) init(c *Card) {
 	e.c = c
-	e.posted, e.filled = newQueue[[]byte](maxPosted), newQueue[Received](maxPosted)
 	e.resume = func() { c.wire.Resume() }
 }
 
 // reset forgets all buffers. A packet that waits for one goes on waiting.
 func (e *recvEngine) reset() {
 	e.coming = false
-	for e.posted.n > 0 {
-		e.posted.pop()
+	for e.posted.Len() > 0 {
+		e.posted.Pop()
 	}
-	for e.filled.n > 0 {
-		e.filled.pop()
+	for e.filled.Len() > 0 {
+		e.filled.Pop()
 	}
 }
 
@@ -112,10 +112,10 @@ func (e *recvEngine) reset() {
 // many as it can.
 func (c *Card) Post(buffer []byte) bool {
 	e := &c.in
-	if e.posted.n+e.filled.n >= maxPosted || len(buffer) < ethertype.FabricLeast {
+	if e.posted.Len()+e.filled.Len() >= maxPosted || len(buffer) < ethertype.FabricLeast {
 		return false
 	}
-	e.posted.push(buffer)
+	e.posted.Push(buffer)
 	if e.blocked {
 		e.blocked = false
 		c.beginAt(c.Now(), e.resume)
@@ -126,15 +126,15 @@ func (c *Card) Post(buffer []byte) bool {
 // Receive returns the next packet that has come, intact. Its buffer is the program's, to
 // be posted again.
 func (c *Card) Receive() (r Received, ok bool) {
-	if c.in.filled.n == 0 {
+	if c.in.filled.Len() == 0 {
 		return Received{}, false
 	}
-	return c.in.filled.pop(), true
+	return c.in.filled.Pop(), true
 }
 
 // Room implements Host. Without a buffer the packet blocks, and what is behind it.
 func (c *Card) Room(int) bool {
-	if c.in.posted.n > 0 {
+	if c.in.posted.Len() > 0 {
 		c.in.coming = true
 		return true
 	}
@@ -146,11 +146,11 @@ func (c *Card) Room(int) bool {
 // Place implements Placer: the packet is put into the buffer that was posted for it.
 func (c *Card) Place(n int) []byte {
 	e := &c.in
-	if e.posted.n == 0 || n > len(e.posted.front()) {
+	if e.posted.Len() == 0 || n > len(*e.posted.At(0)) {
 		return nil // it waits, or is counted
 	}
 	e.coming = true
-	return e.posted.front()[:n]
+	return (*e.posted.At(0))[:n]
 }
 
 // Arrived implements Host. What is not intact is counted, and its buffer used again.
@@ -161,7 +161,7 @@ func (c *Card) Arrived(packet []byte, whole bool) {
 		return
 	}
 	e.coming = false
-	buffer := e.posted.front()
+	buffer := *e.posted.At(0)
 	switch {
 	case !whole:
 		c.stats.Truncated++
@@ -189,31 +189,6 @@ func (c *Card) Arrived(packet []byte, whole bool) {
 	}
 	c.stats.PacketsIn++
 	c.stats.OctetsIn += uint64(n)
-	e.filled.push(Received{Type: typ, Payload: payload, Buffer: e.posted.pop()})
+	e.filled.Push(Received{Type: typ, Payload: payload, Buffer: e.posted.Pop()})
 	c.notify()
-}
-
-// queue is of bounded length and does not allocate.
-type queue[T any] struct {
-	buf  []T
-	head int
-	n    int
-}
-
-func newQueue[T any](size int) queue[T] { return queue[T]{buf: make([]T, size)} }
-
-func (q *queue[T]) push(v T) {
-	q.buf[(q.head+q.n)%len(q.buf)] = v
-	q.n++
-}
-
-func (q *queue[T]) front() T { return q.buf[q.head] }
-
-func (q *queue[T]) pop() T {
-	var zero T
-	v := q.buf[q.head]
-	q.buf[q.head] = zero
-	q.head = (q.head + 1) % len(q.buf)
-	q.n--
-	return v
 }

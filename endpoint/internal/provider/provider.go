@@ -184,6 +184,10 @@ type Half interface {
 	Broken(reason wire.Reason, err error)
 }
 
+// MaxBulk is the longest payload of a bulk message, in bytes. Every provider carries it: the
+// one over VIs, in one RDMA write.
+const MaxBulk = 1 << 30
+
 // Packet is a received message. The provider parses it, and drops what is none.
 type Packet struct {
 	Head wire.Header
@@ -193,7 +197,9 @@ type Packet struct {
 	Home any     // the provider's own
 }
 
-// Packets is a queue. The zero queue is empty.
+// Packets is a queue, linked through the packets themselves, because there are two for each
+// connection, most of them empty: rings of their own (transport/fifo) would take memory, and
+// allocate. The zero queue is empty.
 type Packets struct{ Head, tail *Packet }
 
 // Push appends a packet, which is in no other queue.
