@@ -16,10 +16,10 @@ import (
 // in a bulk message, 256 handlers and 256 translations (AM2 reference,
 // section 2).
 const (
-	MaxShort              = wire.MaxArgs         // arguments of a message, 32 bits each
-	DefaultMaxMedium      = 4096                 // bytes
-	MaxMediumLimit        = wire.MaxMedium       // bytes, the most that Config.MaxMedium may say
-	MaxBulk               = vipl.MaxTransferSize // bytes
+	MaxShort              = wire.MaxArgs     // arguments of a message, 32 bits each
+	DefaultMaxMedium      = 4096             // bytes
+	MaxMediumLimit        = wire.MaxMedium   // bytes, the most that Config.MaxMedium may say
+	MaxBulk               = provider.MaxBulk // bytes
 	NumHandlers           = 256
 	DefaultTranslations   = 256
 	MaxTranslations       = 1 << 20

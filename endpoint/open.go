@@ -50,7 +50,9 @@ func (n *Node) WithTimeout(ctx context.Context, d time.Duration) (timed context.
 	return context.WithTimeout(ctx, d)
 }
 
-// NIC returns the NIC that the node uses, or nil if it uses none.
+// NIC returns the NIC that the node uses, or nil if it uses none. Beside Config.NIC it is the
+// one place where a Node shows a type of vipl: it is how a program gets at the counters and
+// the snapshot of a NIC that Open has opened.
 func (n *Node) NIC() *vipl.NIC {
 	if way, ok := n.way.(*vi.Provider); ok {
 		return way.NIC

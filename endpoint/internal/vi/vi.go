@@ -28,6 +28,9 @@ import (
 	"github.com/bobnet-go/bobnet/vipl"
 )
 
+// A bulk message is one RDMA write, so a VI has to carry the longest.
+const _ = uint(vipl.MaxTransferSize - provider.MaxBulk)
+
 // Config says how to open the provider.
 type Config struct {
 	NIC         *vipl.NIC // nil: one of its own, on an interface and some ports
