@@ -1,5 +1,7 @@
 // Package latch holds a mutex and stores that take less time than those of the standard
-// library where nearly always one goroutine uses what they guard.
+// library where nearly always one goroutine uses what they guard. It lies in this room, and
+// not in progress, because links use it (transport/shm, transport/myrinet/plain), and no link
+// may import what drives it.
 package latch
 
 import (

@@ -1,5 +1,6 @@
 // Package shift makes goroutines that sleep in system calls, or spin, yield to Go's
-// scheduler now and then.
+// scheduler now and then. It lies in this room, and not in progress, because links that
+// sleep use it, too (transport/internal/sleep), and no link may import what drives it.
 package shift
 
 import (
