@@ -124,14 +124,14 @@ func TestScribbledPage(t *testing.T) {
 	})
 }
 
-// TestDeafHost: a host that does not look loses frames, which are counted, and holds up
+// TestHostThatLooksAway: a host that does not look loses frames, which are counted, and holds up
 // nobody else's.
-func TestDeafHost(t *testing.T) {
+func TestHostThatLooksAway(t *testing.T) {
 	s := newSegment(t, myrinet.Options{})
 	links := s.star(3, plain.Config{Slots: 16})
 	port := links[0].Info().Ports.Lo
 	for i := range 40 {
-		s.send(links[1], mac(0), port, "to the deaf one")
+		s.send(links[1], mac(0), port, "to the first one")
 		s.send(links[1], mac(2), port, "to another one")
 		if i%8 == 7 {
 			s.settle()
