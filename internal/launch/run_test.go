@@ -109,7 +109,7 @@ func TestExit(t *testing.T) {
 		{"one there fails", `[ $BOBNET_RANK = 2 ] && exit 4;` + forever, "rank 2 on host other failed first: exit status 4", 4},
 		{"all fail", `exit $((BOBNET_RANK + 4))`, "failed first", 0},
 		{"killed", `[ $BOBNET_RANK = 3 ] && kill -9 $$;` + forever, "signal: killed", 137},
-		{"deaf", `[ $BOBNET_RANK = 0 ] && exit 7; trap "" TERM;` + forever, "exit status 7", 7},
+		{"ignores SIGTERM", `[ $BOBNET_RANK = 0 ] && exit 7; trap "" TERM;` + forever, "exit status 7", 7},
 	} {
 		_, errOut, err := script(t.Context(), tc.text)
 		var exit *ExitError
