@@ -17,6 +17,17 @@ const (
 	maxPackage  = 4000 // of vipl and of each package below it, tests not counted
 )
 
+// The same of types there.
+const (
+	maxFields  = 25
+	maxMethods = 60
+)
+
+// ofProvider reports whether s is product code of vipl or of a package below it.
+func ofProvider(s *source) bool {
+	return !s.test && (s.dir == "vipl" || strings.HasPrefix(s.dir, "vipl/internal/"))
+}
+
 func TestFileSizes(t *testing.T) {
 	for _, s := range sources(t) {
 		if s.lines > maxFile {
@@ -29,7 +40,7 @@ func TestFileSizes(t *testing.T) {
 func TestPackageSizes(t *testing.T) {
 	lines := map[string]int{}
 	for _, s := range sources(t) {
-		if !s.test && (s.dir == "vipl" || strings.HasPrefix(s.dir, "vipl/internal/")) {
+		if ofProvider(s) {
 			lines[s.dir] += s.lines
 		}
 	}
@@ -39,6 +50,59 @@ func TestPackageSizes(t *testing.T) {
 	for dir, n := range lines {
 		if n > maxPackage {
 			t.Errorf("package %s has %d lines, more than %d: move a subject of it to a package below vipl/internal", dir, n, maxPackage)
+		}
+	}
+}
+
+// TestTypeSizes: a type of the provider's is about one thing.
+func TestTypeSizes(t *testing.T) {
+	methods := map[string]int{}
+	for _, s := range sources(t) {
+		if !ofProvider(s) {
+			continue
+		}
+		ast.Inspect(s.file, func(n ast.Node) bool {
+			switch n := n.(type) {
+			case *ast.FuncDecl:
+				if name := receiver(n); name != "" {
+					methods[s.dir+"."+name]++
+				}
+			case *ast.StructType:
+				if k := n.Fields.NumFields(); k > maxFields {
+					t.Errorf("%v: a struct has %d fields, more than %d", fileSet.Position(n.Pos()), k, maxFields)
+				}
+			}
+			return true
+		})
+	}
+	if methods["vipl.NIC"] == 0 {
+		t.Fatal("no methods of vipl.NIC were found")
+	}
+	for name, k := range methods {
+		if k > maxMethods {
+			t.Errorf("%s has %d methods, more than %d", name, k, maxMethods)
+		}
+	}
+}
+
+// receiver returns the name of the type of which f is a method, or "".
+func receiver(f *ast.FuncDecl) string {
+	if f.Recv == nil {
+		return ""
+	}
+	typ := f.Recv.List[0].Type
+	for {
+		switch x := typ.(type) {
+		case *ast.StarExpr:
+			typ = x.X
+		case *ast.IndexExpr:
+			typ = x.X
+		case *ast.IndexListExpr:
+			typ = x.X
+		case *ast.Ident:
+			return x.Name
+		default:
+			return ""
 		}
 	}
 }
@@ -161,22 +225,6 @@ var wellKnown = map[string]bool{"Error": true, "Unwrap": true, "String": true}
 // exportedReceiver reports whether f is a function, or a method of an exported
 // type.
 func exportedReceiver(f *ast.FuncDecl) bool {
-	if f.Recv == nil {
-		return true
-	}
-	typ := f.Recv.List[0].Type
-	for {
-		switch x := typ.(type) {
-		case *ast.StarExpr:
-			typ = x.X
-		case *ast.IndexExpr:
-			typ = x.X
-		case *ast.IndexListExpr:
-			typ = x.X
-		case *ast.Ident:
-			return x.IsExported()
-		default:
-			return true
-		}
-	}
+	name := receiver(f)
+	return name == "" || ast.IsExported(name)
 }
