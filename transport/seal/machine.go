@@ -163,7 +163,8 @@ func (m *machine) pending(p *peer, now int64) bool {
 func (m *machine) tickAt(at int64) { m.next = min(m.next, at) }
 
 // open puts the frame that a sealed one stands for into room, which is long enough, and
-// returns it. It returns nil if there is none: the frame was part of a handshake, or is
+// returns it. The room may be the frame itself from SealedBody-EthernetSize on, if that is
+// of a session: it is then opened where it lies, and undefined if it is not genuine. It returns nil if there is none: the frame was part of a handshake, or is
 // counted.
 func (m *machine) open(room, frame []byte, now int64) []byte {
 	kind, ok := ethertype.IsSealed(frame)
@@ -263,11 +264,11 @@ func (m *machine) inner(room, frame []byte, n int) []byte {
 		return nil
 	}
 	whole := room[:ethertype.EthernetSize+n]
-	copy(whole, frame[:ethertype.EthernetSize])
 	if n < ethertype.BaseSize || [4]byte(whole[ethertype.OffsetDstPort:]) != [4]byte(frame[ethertype.OffsetDstPort:]) {
 		m.count.malformed.Add(1)
 		return nil
 	}
+	copy(whole, frame[:ethertype.EthernetSize]) // last: it may lie over the outer layout
 	m.count.opened.Add(1)
 	return whole
 }

@@ -68,12 +68,17 @@ func (s *station) take() [][]byte {
 	return out
 }
 
-// hear hands frames to the station, and returns what it wants sent then.
+// hear hands frames to the station, and returns what it wants sent then. Half of those of
+// sessions it opens where they lie.
 func (s *station) hear(frames [][]byte, now int64) [][]byte {
 	for _, f := range frames {
-		before := bytes.Clone(f)
+		before, frame := bytes.Clone(f), f
 		room := make([]byte, len(f)+ethertype.EthernetSize)
-		if got := s.open(room, f, now); got != nil {
+		if kind, _ := ethertype.IsSealed(f); kind == ethertype.KindSealed && f[len(f)-1]&1 != 0 {
+			frame = bytes.Clone(f)
+			room = frame[ethertype.SealedBody-ethertype.EthernetSize:]
+		}
+		if got := s.open(room, frame, now); got != nil {
 			s.got = append(s.got, got)
 		}
 		if !bytes.Equal(f, before) {
