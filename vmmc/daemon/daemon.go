@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/progress/logqueue"
 	"github.com/bobnet-go/bobnet/vipl"
 	"github.com/bobnet-go/bobnet/vmmc/internal/directory"
 	"golang.org/x/sys/unix"
@@ -25,7 +26,8 @@ type Config struct {
 	// Socket is where processes find the daemon; empty means where they look by
 	// themselves. It begins with an @ if its name is in the abstract name space.
 	Socket string
-	// Logger is told what a person may want to know; nil means stderr.
+	// Logger is told what a person may want to know; nil means stderr. Its handler is called
+	// as vipl.Config.Logger says, and may block.
 	Logger *slog.Logger
 }
 
@@ -44,7 +46,8 @@ const (
 type Daemon struct {
 	nic     *vipl.NIC
 	own     bool // nic is closed with it
-	log     *slog.Logger
+	log     *slog.Logger // that of logs: it is used under the lock, too
+	logs    *logqueue.Queue
 	socket  *net.UnixListener
 	seg     *segment
 	ctx     context.Context // ends with it
@@ -61,11 +64,14 @@ type Daemon struct {
 
 // Open starts a daemon. Run it, and close it.
 func Open(cfg *Config) (*Daemon, error) {
-	d := &Daemon{nic: cfg.NIC, log: cfg.Logger, asks: make(chan struct{}, maxAsks), reports: make(chan struct{}, maxReports),
+	d := &Daemon{nic: cfg.NIC, asks: make(chan struct{}, maxAsks), reports: make(chan struct{}, maxReports),
 		conns: map[*net.UnixConn]struct{}{}}
-	if d.log == nil {
-		d.log = slog.New(slog.NewTextHandler(os.Stderr, nil))
+	to := cfg.Logger
+	if to == nil {
+		to = slog.New(slog.NewTextHandler(os.Stderr, nil))
 	}
+	d.logs = logqueue.New(to)
+	d.log = d.logs.Logger()
 	if d.nic == nil {
 		v := cfg.VIPL
 		if v.Logger == nil {
@@ -177,9 +183,13 @@ func (d *Daemon) Close() (err error) {
 		if d.own {
 			err = d.nic.Close()
 		}
+		d.logs.Flush(logFlush)
 	})
 	return err
 }
+
+// logFlush is how long Close waits for the last lines of the log to be handled.
+const logFlush = 100 * time.Millisecond
 
 // answer answers another daemon.
 func (d *Daemon) answer(asker ethertype.MAC, q *question) (uid uint32, known bool) {

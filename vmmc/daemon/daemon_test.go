@@ -53,8 +53,11 @@ func openNIC(t *testing.T) *vipl.NIC {
 }
 
 // start starts a daemon, which ends with the test.
-func start(t *testing.T) *daemon.Daemon {
-	d, err := daemon.Open(&daemon.Config{NIC: openNIC(t), Socket: socket(t), Logger: quiet})
+func start(t *testing.T) *daemon.Daemon { return startLogging(t, quiet) }
+
+// startLogging is start with a logger.
+func startLogging(t *testing.T, log *slog.Logger) *daemon.Daemon {
+	d, err := daemon.Open(&daemon.Config{NIC: openNIC(t), Socket: socket(t), Logger: log})
 	check(t, err)
 	ran := make(chan error, 1)
 	go func() { ran <- d.Run(context.Background()) }()
