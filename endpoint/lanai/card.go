@@ -9,6 +9,7 @@ import (
 	"github.com/bobnet-go/bobnet/endpoint/internal/wire"
 	"github.com/bobnet-go/bobnet/ethertype"
 	"github.com/bobnet-go/bobnet/progress"
+	"github.com/bobnet-go/bobnet/progress/logqueue"
 	"github.com/bobnet-go/bobnet/reliability"
 	"github.com/bobnet-go/bobnet/transport"
 	"github.com/bobnet-go/bobnet/transport/myrinet"
@@ -22,7 +23,8 @@ type Config struct {
 	Routes []Route            // nil means what a direct cable needs, one of no turns to everybody, until a mapper knows better
 
 	// Mapper has the host take part in mapping, which then writes the routes; its ID and
-	// Card are the card's. Nil means none in virtual time, and live one if Routes is nil.
+	// Card are the card's. Nil means none in virtual time, and live one if Routes is nil. The
+	// handler of its Log is called as vipl.Config.Logger says, and may block.
 	Mapper *mapper.Options
 
 	Frames    int                       // endpoint frames, the privileged one among them; 0 means 8
@@ -117,6 +119,7 @@ type Card struct {
 	driver driver
 	via    carrier
 	rng    *rand.Rand
+	logs   *logqueue.Queue // of the mapper, which speaks under the lock; nil for none
 	closed bool
 }
 
@@ -159,7 +162,7 @@ func (c *Card) start(link transport.Link, m progress.Machine) error {
 	d.control.tag = wire.TagAll
 	p.frames[0].state, p.frames[0].end = frameLive, d.control
 	d.control.state, d.control.frame, d.control.wantsDone = endResident, &p.frames[0], true
-	if err := p.maps.Start(link.Now(), c.cfg.Mapper, c.cfg.MAC, p); err != nil {
+	if err := p.maps.Start(link.Now(), c.mapper(), c.cfg.MAC, p); err != nil {
 		return err
 	}
 	c.card.OnInterrupt(d.interrupted)
@@ -171,6 +174,17 @@ func (c *Card) start(link transport.Link, m progress.Machine) error {
 	}
 	c.engine.Init(link, m, nil)
 	return nil
+}
+
+// mapper returns the mapper's options, with a queue before its log; nil for none.
+func (c *Card) mapper() *mapper.Options {
+	if c.cfg.Mapper == nil {
+		return nil
+	}
+	with := *c.cfg.Mapper
+	c.logs = logqueue.New(with.Log)
+	with.Log = c.logs.Logger()
+	return &with
 }
 
 // random returns a number that is not 0.
@@ -225,8 +239,14 @@ func (c *Card) Close() error {
 	e.Unlock()
 	c.via.close()
 	c.engine.Stop()
+	if c.logs != nil {
+		c.logs.Flush(logFlush)
+	}
 	return nil
 }
+
+// logFlush is how long Close waits for the last lines of the log to be handled.
+const logFlush = 100 * time.Millisecond
 
 // closeTime is how long Close gives what drivers have to say to arrive.
 const closeTime = 250 * time.Millisecond

@@ -45,7 +45,7 @@ const (
 // Daemon is the daemon of a node. It may be shared between goroutines.
 type Daemon struct {
 	nic     *vipl.NIC
-	own     bool // nic is closed with it
+	own     bool         // nic is closed with it
 	log     *slog.Logger // that of logs: it is used under the lock, too
 	logs    *logqueue.Queue
 	socket  *net.UnixListener

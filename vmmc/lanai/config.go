@@ -42,7 +42,8 @@ type Config struct {
 	Serial bool
 	// Costs are those of the program's steps; nil means DefaultCosts.
 	Costs *Costs
-	// Logger is the mapper's; nil means none.
+	// Logger is the mapper's, if Mapper.Log is not set; nil means none. The handler of either
+	// is called as vipl.Config.Logger says, and may block.
 	Logger *slog.Logger
 }
 

@@ -9,6 +9,7 @@ import (
 
 	"github.com/bobnet-go/bobnet/ethertype"
 	"github.com/bobnet-go/bobnet/progress"
+	"github.com/bobnet-go/bobnet/progress/logqueue"
 	"github.com/bobnet-go/bobnet/transport"
 	"github.com/bobnet-go/bobnet/transport/fifo"
 	"github.com/bobnet-go/bobnet/transport/myrinet"
@@ -25,7 +26,8 @@ type Host struct {
 	costs   Costs
 	card    *myrinet.Card
 	carrier carrier
-	link    transport.Link // what waits
+	link    transport.Link  // what waits
+	logs    *logqueue.Queue // of the mapper, which speaks under the lock
 	close   sync.Once
 
 	eng     progress.Engine // its lock guards all that follows
@@ -87,6 +89,8 @@ func (h *Host) start(link transport.Link, birth uint64) error {
 	if opts.Log == nil {
 		opts.Log = h.cfg.Logger
 	}
+	h.logs = logqueue.New(opts.Log)
+	opts.Log = h.logs.Logger()
 	if err := h.maps.Start(link.Now(), &opts, h.cfg.MAC, (*routeSetter)(h)); err != nil {
 		return err
 	}
@@ -193,9 +197,15 @@ func (h *Host) Close() error {
 		h.eng.Unlock()
 		h.link.Close()
 		h.eng.Stop()
+		if h.logs != nil {
+			h.logs.Flush(logFlush)
+		}
 	})
 	return nil
 }
+
+// logFlush is how long Close waits for the last lines of the log to be handled.
+const logFlush = 100 * time.Millisecond
 
 // closeTime is how long Close lets the last messages of processes have to arrive.
 const closeTime = 200 * time.Millisecond

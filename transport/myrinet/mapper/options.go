@@ -23,7 +23,7 @@ type Options struct {
 	Name string        // of the host, for people: up to 32 octets
 	Seed uint64        // of everything random: take another one for each host, and each time
 	Card Card          // gets the routes; nil for nowhere
-	Log  *slog.Logger  // nil for none
+	Log  *slog.Logger  // nil for none; it is called with the lock of whoever drives the Agent held, so its handler must neither block nor call that
 
 	Ports       int           // most ports of a switch, 2..myrinet.MaxPorts; 0 means 8
 	Period      time.Duration // from the end of a mapping to the beginning of the next; 0 means 1 s

@@ -1,0 +1,88 @@
+package lanai_test
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/bobnet-go/bobnet/endpoint/lanai"
+	"github.com/bobnet-go/bobnet/internal/vethtest"
+	"github.com/bobnet-go/bobnet/transport/myrinet/plain"
+)
+
+// callingHandler is a slog.Handler that calls a function at each line.
+type callingHandler struct{ call func() }
+
+func (h callingHandler) Enabled(context.Context, slog.Level) bool { return true }
+func (h callingHandler) Handle(context.Context, slog.Record) error {
+	h.call()
+	return nil
+}
+func (h callingHandler) WithAttrs([]slog.Attr) slog.Handler { return h }
+func (h callingHandler) WithGroup(string) slog.Handler      { return h }
+
+// TestLogHandler: the handler of the log of a card's mapper, which speaks within steps of the
+// card, may look at the card, and may block: the cards find each other all the same, and Close
+// does not wait for it.
+func TestLogHandler(t *testing.T) {
+	block := make(chan struct{})
+	defer close(block)
+	for name, call := range map[string]func(c *lanai.Card){
+		"calls":  func(c *lanai.Card) { c.Snapshot() },
+		"blocks": func(*lanai.Card) { <-block },
+	} {
+		t.Run(name, func(t *testing.T) {
+			veth := vethtest.New(t, 1500)
+			var called sync.Once
+			lines, opened := make(chan struct{}), make(chan struct{})
+			var cards [2]*lanai.Card
+			for side := range cards { // one of them maps, and says so
+				with := plain.LiveMapper()
+				with.Period = 20 * time.Millisecond
+				with.Log = slog.New(callingHandler{func() {
+					<-opened
+					called.Do(func() { close(lines) })
+					call(cards[side])
+				}})
+				err := veth.In(side, func() (err error) {
+					cards[side], err = lanai.Open(&lanai.OpenConfig{Interface: vethtest.Name, Config: lanai.Config{Mapper: with}})
+					return err
+				})
+				if err != nil {
+					t.Fatal(err)
+				}
+				t.Cleanup(func() { cards[side].Close() })
+			}
+			close(opened)
+			within(t, "finding each other", func() {
+				for _, c := range cards {
+					for c.Snapshot().Mapper.Routes == 0 {
+						<-time.After(time.Millisecond)
+					}
+				}
+			})
+			within(t, "a line", func() { <-lines })
+			within(t, "Close", func() {
+				cards[0].Close()
+				cards[1].Close()
+			})
+		})
+	}
+}
+
+// within fails the test if fn has not returned in a minute.
+func within(t *testing.T, what string, fn func()) {
+	t.Helper()
+	done := make(chan struct{})
+	go func() {
+		fn()
+		close(done)
+	}()
+	select {
+	case <-done:
+	case <-time.After(3 * time.Second):
+		t.Fatalf("%s: not within a minute", what)
+	}
+}

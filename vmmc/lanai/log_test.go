@@ -1,0 +1,108 @@
+package lanai_test
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/bobnet-go/bobnet/internal/vethtest"
+	"github.com/bobnet-go/bobnet/transport/myrinet/plain"
+	"github.com/bobnet-go/bobnet/vmmc/lanai"
+)
+
+// callingHandler is a slog.Handler that calls a function at each line.
+type callingHandler struct{ call func() }
+
+func (h callingHandler) Enabled(context.Context, slog.Level) bool { return true }
+func (h callingHandler) Handle(context.Context, slog.Record) error {
+	h.call()
+	return nil
+}
+func (h callingHandler) WithAttrs([]slog.Attr) slog.Handler { return h }
+func (h callingHandler) WithGroup(string) slog.Handler      { return h }
+
+// TestLogHandler: the handler of a host's log, and of its mapper's, which speaks within steps
+// of the card, may look at the host, and may block: the hosts find each other all the same, and
+// Close does not wait for it.
+func TestLogHandler(t *testing.T) {
+	block := make(chan struct{})
+	defer close(block)
+	for name, call := range map[string]func(h *lanai.Host){
+		"calls":  func(h *lanai.Host) { h.Snapshot() },
+		"blocks": func(*lanai.Host) { <-block },
+	} {
+		for _, whose := range []string{"host", "mapper"} {
+			t.Run(name+"/"+whose, func(t *testing.T) {
+				var called sync.Once
+				lines, opened := make(chan struct{}), make(chan struct{})
+				var hosts [2]*lanai.Host
+				var cfgs [2]lanai.Config
+				for side := range cfgs { // one of them maps, and says so
+					log := slog.New(callingHandler{func() {
+						<-opened
+						called.Do(func() { close(lines) })
+						call(hosts[side])
+					}})
+					cfgs[side] = lanai.Config{Mapper: plain.LiveMapper()}
+					cfgs[side].Mapper.Period = 20 * time.Millisecond
+					if whose == "mapper" {
+						cfgs[side].Mapper.Log = log
+					} else {
+						cfgs[side].Logger = log
+					}
+				}
+				openMapped(t, &hosts, cfgs)
+				close(opened)
+				within(t, "finding each other", func() {
+					awaitMapped(hosts[0])
+					awaitMapped(hosts[1])
+				})
+				within(t, "a line", func() { <-lines })
+				within(t, "Close", func() {
+					hosts[0].Close()
+					hosts[1].Close()
+				})
+			})
+		}
+	}
+}
+
+// within fails the test if fn has not returned in a minute.
+func within(t *testing.T, what string, fn func()) {
+	t.Helper()
+	done := make(chan struct{})
+	go func() {
+		fn()
+		close(done)
+	}()
+	select {
+	case <-done:
+	case <-time.After(time.Minute):
+		t.Fatalf("%s: not within a minute", what)
+	}
+}
+
+// openMapped opens hosts at the ends of a cable between two network namespaces.
+func openMapped(t *testing.T, hosts *[2]*lanai.Host, cfgs [2]lanai.Config) {
+	t.Helper()
+	veth := vethtest.New(t, 1500)
+	for side := range hosts {
+		err := veth.In(side, func() (err error) {
+			hosts[side], err = lanai.Open(&lanai.OpenConfig{Interface: vethtest.Name, Config: cfgs[side]})
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { hosts[side].Close() })
+	}
+}
+
+// awaitMapped waits until a host knows the other one.
+func awaitMapped(h *lanai.Host) {
+	for h.Snapshot().Nodes != 2 {
+		<-time.After(time.Millisecond)
+	}
+}
