@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/bobnet-go/bobnet/job"
+	"github.com/bobnet-go/bobnet/progress/logqueue"
 	"github.com/bobnet-go/bobnet/vipl"
 	"github.com/bobnet-go/bobnet/vmmc/internal/directory"
 	"github.com/bobnet-go/bobnet/vmmc/internal/provider"
@@ -61,7 +62,8 @@ type Config struct {
 	// name itself, and no user is proven. NoDaemon means none in any case. A daemon that is
 	// named must be there.
 	Daemon string
-	// Logger is told what a person may want to know; nil means stderr.
+	// Logger is told what a person may want to know; nil means stderr. Its handler is called
+	// as vipl.Config.Logger says, and may block.
 	Logger *slog.Logger
 }
 
@@ -69,8 +71,9 @@ type Config struct {
 // goroutines.
 type Process struct {
 	cfg     Config
-	nic     *vipl.NIC // nil with a card
-	own     bool      // nic is closed with the process
+	logs    *logqueue.Queue // before cfg.Logger
+	nic     *vipl.NIC       // nil with a card
+	own     bool            // nic is closed with the process
 	dir     directory.Directory
 	virtual bool
 	life    context.Context // ends with Close
@@ -114,10 +117,12 @@ func Open(cfg *Config) (*Process, error) {
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.NewTextHandler(os.Stderr, nil))
 	}
+	logs := logqueue.New(c.Logger)
+	c.Logger = logs.Logger()
 	if err := c.complete(); err != nil {
 		return nil, err
 	}
-	p := &Process{cfg: c, nic: c.NIC, exports: map[uint32]*Export{}, words: map[string]*Export{}}
+	p := &Process{cfg: c, logs: logs, nic: c.NIC, exports: map[uint32]*Export{}, words: map[string]*Export{}}
 	p.life, p.end = context.WithCancel(context.Background())
 	if p.nic == nil && c.Card == nil {
 		var err error
@@ -248,11 +253,16 @@ func (p *Process) Close() error {
 	p.unlock()
 	p.end()
 	p.dir.Close()
+	var err error
 	if p.own {
-		return p.nic.Close()
+		err = p.nic.Close()
 	}
-	return nil
+	p.logs.Flush(logFlush)
+	return err
 }
+
+// logFlush is how long Close waits for the last lines of the log to be handled.
+const logFlush = 100 * time.Millisecond
 
 // drainTime is how long Close lets what was posted arrive.
 const drainTime = time.Second

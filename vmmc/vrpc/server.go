@@ -8,6 +8,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/bobnet-go/bobnet/progress/logqueue"
 )
 
 // What holds where ServerConfig does not say.
@@ -62,6 +64,7 @@ type ServerConfig struct {
 	// and remembers; 0 for none.
 	Shorthands int
 	// Logger gets what clients are only told as SystemErr, and panics; nil for slog.Default.
+	// Its handler is called as vipl.Config.Logger says, and may block.
 	Logger *slog.Logger
 }
 
@@ -78,6 +81,7 @@ func (c *ServerConfig) setDefaults() {
 	if c.Logger == nil {
 		c.Logger = slog.Default()
 	}
+	c.Logger = logqueue.New(c.Logger).Logger()
 }
 
 func setDefault[T int | time.Duration](v *T, to T) {
@@ -174,8 +178,13 @@ func (s *Server) Close() error {
 	}
 	s.mu.Unlock()
 	s.cancel()
-	return s.wait()
+	err := s.wait()
+	logqueue.New(s.cfg.Logger).Flush(logFlush)
+	return err
 }
+
+// logFlush is how long Close waits for the last lines of the log to be handled.
+const logFlush = 100 * time.Millisecond
 
 func (s *Server) wait() error {
 	done := make(chan struct{})

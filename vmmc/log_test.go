@@ -1,0 +1,75 @@
+package vmmc_test
+
+import (
+	"context"
+	"log/slog"
+	"testing"
+	"time"
+
+	"github.com/bobnet-go/bobnet/vipl"
+	"github.com/bobnet-go/bobnet/vmmc"
+)
+
+// callingHandler is a slog.Handler that calls a function at each line.
+type callingHandler struct{ call func() }
+
+func (h callingHandler) Enabled(context.Context, slog.Level) bool { return true }
+func (h callingHandler) Handle(context.Context, slog.Record) error {
+	h.call()
+	return nil
+}
+func (h callingHandler) WithAttrs([]slog.Attr) slog.Handler { return h }
+func (h callingHandler) WithGroup(string) slog.Handler      { return h }
+
+// TestLogHandler: a handler of log lines may look at the process, and may block: when the
+// panic of a handler of notifications is logged, the next ones are handled all the same, and
+// Close does not wait.
+func TestLogHandler(t *testing.T) {
+	block := make(chan struct{})
+	defer close(block)
+	for name, call := range map[string]func(p *vmmc.Process){
+		"calls":  func(p *vmmc.Process) { p.Snapshot() },
+		"blocks": func(*vmmc.Process) { <-block },
+	} {
+		t.Run(name, func(t *testing.T) {
+			ctx, cancel := context.WithTimeout(bg, time.Minute)
+			defer cancel()
+			nic, err := vipl.Open(&vipl.Config{Driver: "shm"})
+			check(t, err)
+			t.Cleanup(func() { nic.Close() })
+			var p *vmmc.Process
+			lines := make(chan struct{}, 8)
+			p, err = vmmc.Open(&vmmc.Config{NIC: nic, Process: 1, Scope: scopeOf(t), Logger: slog.New(callingHandler{func() {
+				lines <- struct{}{}
+				call(p)
+			}})})
+			check(t, err)
+			told := make(chan struct{}, 8)
+			_, err = p.Export(make([]byte, 8), 1, vmmc.Everybody, func(vmmc.Notification) {
+				told <- struct{}{}
+				panic("a handler panics")
+			})
+			check(t, err)
+			q := liveProcess(t, 2)
+			i, err := q.Import(ctx, vmmc.Name{Process: 1, ID: 1})
+			check(t, err)
+			for k := range 3 {
+				check(t, q.SendMsgWithNotify(ctx, make([]byte, 8), i.Addr()))
+				select {
+				case <-told:
+				case <-ctx.Done():
+					t.Fatalf("notification %d is not handled", k)
+				}
+			}
+			<-lines
+			closed := make(chan error, 1)
+			go func() { closed <- p.Close() }()
+			select {
+			case err := <-closed:
+				check(t, err)
+			case <-ctx.Done():
+				t.Fatal("Close has not returned")
+			}
+		})
+	}
+}
