@@ -8,6 +8,7 @@ import (
 	"net/netip"
 	"strings"
 
+	"github.com/bobnet-go/bobnet/progress/logqueue"
 	"github.com/bobnet-go/bobnet/vipl"
 )
 
@@ -32,7 +33,8 @@ type Config struct {
 	// frames take.
 	MTU int
 	// Logger takes what people should know: neighbours that come and go, claims of
-	// addresses. Nil means none.
+	// addresses. Nil means none. Its handler is called as vipl.Config.Logger says, and may
+	// block.
 	Logger *slog.Logger
 }
 
@@ -43,9 +45,7 @@ func (c *Config) withDefaults() (Config, error) {
 	d := *c
 	d.Network = cmp.Or(d.Network, DefaultNetwork)
 	d.MTU = cmp.Or(d.MTU, MaxMTU)
-	if d.Logger == nil {
-		d.Logger = slog.New(slog.DiscardHandler)
-	}
+	d.Logger = logqueue.New(d.Logger).Logger()
 	switch {
 	case len(d.Addrs) == 0 || len(d.Addrs) > MaxAddrs:
 		return d, fmt.Errorf("%w: %d addresses, want 1 to %d, such as 10.9.0.1/24", ErrConfig, len(d.Addrs), MaxAddrs)

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/progress/logqueue"
 	"github.com/bobnet-go/bobnet/stream"
 	"github.com/bobnet-go/bobnet/vipl"
 )
@@ -161,8 +162,12 @@ func (t *Tun) Close() error {
 	if t.own {
 		err = errors.Join(err, t.cfg.NIC.Close())
 	}
+	logqueue.New(t.cfg.Logger).Flush(logFlush)
 	return err
 }
+
+// logFlush is how long Close waits for the last lines of the log to be handled.
+const logFlush = 100 * time.Millisecond
 
 // read takes the kernel's packets.
 func (t *Tun) read() error {
