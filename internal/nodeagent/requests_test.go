@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"log/slog"
 	"net"
 	"os"
 	"path/filepath"
@@ -21,8 +22,14 @@ import (
 // quiet starts a server in this process that judges no frames, so that it takes no rights.
 func quiet(t testing.TB) (path string) {
 	t.Helper()
+	return logging(t, nil)
+}
+
+// logging is quiet with a logger.
+func logging(t testing.TB, log *slog.Logger) (path string) {
+	t.Helper()
 	path = filepath.Join(t.TempDir(), "sock")
-	s, err := Listen(Config{Path: path, Unguarded: true, EtherTypes: []ethernet.EtherType{ethertype.Default}, Policy: func() (Policy, error) { return Policy{all: true}, nil }})
+	s, err := Listen(Config{Path: path, Unguarded: true, EtherTypes: []ethernet.EtherType{ethertype.Default}, Logger: log, Policy: func() (Policy, error) { return Policy{all: true}, nil }})
 	if err != nil {
 		t.Fatal(err)
 	}

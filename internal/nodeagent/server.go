@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/progress/logqueue"
 	"github.com/bobnet-go/bobnet/transport/agent"
 	"github.com/mdlayher/ethernet"
 	"golang.org/x/sys/unix"
@@ -42,7 +43,8 @@ type Config struct {
 	// costs for each frame: whoever gets sockets may send anything. What they receive is
 	// locked as always.
 	Unguarded bool
-	// Logger receives what a person may want to know; nil is none.
+	// Logger receives what a person may want to know; nil is none. Its handler is called as
+	// vipl.Config.Logger says, and may block.
 	Logger *slog.Logger
 }
 
@@ -81,9 +83,7 @@ func Listen(cfg Config) (*Server, error) {
 	if cfg.Policy == nil {
 		cfg.Policy = func() (Policy, error) { return Policy{}, nil }
 	}
-	if cfg.Logger == nil {
-		cfg.Logger = slog.New(slog.DiscardHandler)
-	}
+	cfg.Logger = logqueue.New(cfg.Logger).Logger()
 	if _, err := cfg.Policy(); err != nil {
 		return nil, err
 	}
@@ -310,5 +310,9 @@ func (s *Server) Close() error {
 	s.mu.Unlock()
 	s.listen.Close() // removes the socket; the second time in vain
 	s.wg.Wait()
+	logqueue.New(s.cfg.Logger).Flush(logFlush)
 	return nil
 }
+
+// logFlush is how long Close waits for the last lines of the log to be handled.
+const logFlush = 100 * time.Millisecond
