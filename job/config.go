@@ -38,7 +38,9 @@ type Config struct {
 	// PeerTimeout bounds how long a rank that does not answer is believed to be
 	// alive; 0 means vipl.DefaultPeerTimeout.
 	PeerTimeout time.Duration
-	// Logger is handed to the NIC that OpenNIC opens; nil means none.
+	// Logger is told by Join for whom it waits when that takes long, and nil means stderr;
+	// and it is handed to the NIC that OpenNIC opens, where nil means none. Its handler is called
+	// as vipl.Config.Logger says, and may block.
 	Logger *slog.Logger
 }
 

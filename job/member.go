@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/progress/logqueue"
 	"github.com/bobnet-go/bobnet/vipl"
 )
 
@@ -39,6 +41,9 @@ func Join(ctx context.Context, cfg *Config, program Program) (*Member, error) {
 	}
 	if err != nil {
 		return nil, fmt.Errorf("job: join: %w", err)
+	}
+	if full.Logger != nil { // else Meet speaks on stderr
+		full.Logger = logqueue.New(full.Logger).Logger()
 	}
 	id := Identity{Name: full.Name, Rank: full.Rank, Size: full.Size, Program: program.Name, Version: program.Version}
 	l := &links{cfg: full, params: program.Params, peers: make([]*link, full.Size)}
@@ -83,7 +88,11 @@ func (l *links) close() {
 	if l.own {
 		l.nic.Close()
 	}
+	logqueue.New(l.cfg.Logger).Flush(logFlush)
 }
+
+// logFlush is how long the last lines of the log are waited for.
+const logFlush = 100 * time.Millisecond
 
 // heard handles a message.
 func (l *links) heard(p *link, b []byte) {
