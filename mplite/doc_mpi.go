@@ -63,19 +63,24 @@
 //	MPI_Unpack                 Vector.Unpack
 //	MPI_Pack_size              Vector.Len                 elements
 //
-// Collectives:
+// Collectives. One whose calls do not fit each other, or whose arguments are wrong at
+// one rank, ends with an error at every rank, where MPI calls it erroneous. Most ranks
+// get the error from this call. One that has given and got all it had to may have
+// returned before anybody found out, and gets it from its next collective on the
+// communicator; a rank that only sends, as the rows say, often does. It is the same
+// with the nonblocking forms.
 //
 //	MPI_Barrier                Comm.Barrier
-//	MPI_Bcast                  Comm.Bcast, Bcast
-//	MPI_Gather                 Gather
-//	MPI_Gatherv                Gatherv                    displacements are optional, and a nil slice is MPI_IN_PLACE
-//	MPI_Scatter                Scatter
-//	MPI_Scatterv               Scatterv
+//	MPI_Bcast                  Comm.Bcast, Bcast          root may only send
+//	MPI_Gather                 Gather                     all ranks but root may only send
+//	MPI_Gatherv                Gatherv                    all ranks but root only send; displacements are optional, and a nil slice is MPI_IN_PLACE
+//	MPI_Scatter                Scatter                    root only sends
+//	MPI_Scatterv               Scatterv                   root only sends
 //	MPI_Allgather              Allgather
 //	MPI_Allgatherv             Allgatherv
 //	MPI_Alltoall               Alltoall
 //	MPI_Alltoallv              Alltoallv
-//	MPI_Reduce                 Reduce
+//	MPI_Reduce                 Reduce                     all ranks but root may only send
 //	MPI_Op_create              NewOp                      MPI_MAXLOC and MPI_MINLOC are MaxLoc and MinLoc, of elements Loc
 //	MPI_Op_free                -                          nothing to free
 //	MPI_Allreduce              Allreduce
@@ -139,7 +144,7 @@
 //	MPI_Init                   Init                       job, rank and size from the environment or a Config
 //	MPI_Finalize               Comm.Finalize
 //	MPI_Initialized            -                          who has a Comm has called Init
-//	MPI_Abort                  Comm.Abort                 does not end the process: operations end with AbortError
+//	MPI_Abort                  Comm.Abort                 ends this process (Config.Exit); elsewhere operations end with AbortError
 //	MPI_Get_processor_name     -                          os.Hostname
 //	MPI_Get_version            -                          no version of MPI is claimed
 //	MPI_Errhandler_create      -                          errors are returned
