@@ -2,6 +2,7 @@ package endpoint
 
 import (
 	"encoding/binary"
+	"reflect"
 	"testing"
 
 	"github.com/bobnet-go/bobnet/endpoint/internal/provider"
@@ -133,3 +134,42 @@ func Held(n *Node, silent func(kind uint8) bool) (sure, perhaps uint64) {
 
 // Seeds runs a test under several seeds, as the flags say that endpoint_test registers.
 var Seeds func(t *testing.T, def int, run func(seed uint64) error)
+
+// CloseMeter counts what it takes to close the connections of a node.
+type CloseMeter struct {
+	Entries int // in the completion queue of the node, before
+	Closed  int // connections
+	Steps   int // entries that were gone through when some left the queue
+}
+
+// MeterCloses has closes counted of the connections that n has now.
+func MeterCloses(n *Node) *CloseMeter {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	ring := reflect.ValueOf(n.way.(*vi.Provider)).Elem().FieldByName("cq").Elem().FieldByName("ring")
+	inRing := func() int { return int(ring.FieldByName("n").Int()) }
+	m := &CloseMeter{Entries: inRing()}
+	for _, ep := range n.endpoints {
+		for c := range ep.clients {
+			c.ch = &meteredChannel{c.ch, m, inRing}
+		}
+		for s := range ep.servers {
+			s.ch = &meteredChannel{s.ch, m, inRing}
+		}
+	}
+	return m
+}
+
+type meteredChannel struct {
+	provider.Channel
+	m      *CloseMeter
+	inRing func() int
+}
+
+func (c *meteredChannel) Close() {
+	before := c.inRing()
+	c.Channel.Close()
+	if c.m.Closed++; c.inRing() != before {
+		c.m.Steps += before
+	}
+}
