@@ -169,6 +169,30 @@ func TestFull(t *testing.T) {
 	}
 }
 
+// TestNotKept: requests that are turned away because too many wait, because too many are not
+// proven, or because this listener takes no such request, are not remembered, however many come:
+// they take no room from others, and each is a new one when it comes again.
+func TestNotKept(t *testing.T) {
+	const flood = rememberedMax + 10
+	l := &listener{T: t, now: 1000 * ms}
+	for i := range waitingMax {
+		l.ask(i, i >= doubtfulMax, New)
+	}
+	for i := range flood {
+		l.ask(1000+i, true, Full)
+		l.ask(1000+i, false, Doubtful)
+	}
+	l.Strict = true
+	for i := range flood {
+		l.ask(1000+i, false, Unproven)
+	}
+	if len(l.known) != waitingMax || len(l.decided) != 0 {
+		t.Errorf("%d requests are remembered, and %d as decided, of %d that wait", len(l.known), len(l.decided), waitingMax)
+	}
+	l.Take(l.now)
+	l.ask(1000, true, New)
+}
+
 // TestHoldsUp: a server waits a quarter of a second for a requester that is not proven, and a
 // second for one that was and is silent, but only while others wait.
 func TestHoldsUp(t *testing.T) {
