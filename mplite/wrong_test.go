@@ -4,36 +4,95 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/bobnet-go/bobnet/mplite"
 	"github.com/bobnet-go/bobnet/transport/sim"
 )
 
-// TestNilContext: every call that takes a context refuses nil in words, also
-// where it would not have had to wait, and does no harm.
+// refusesNil returns an error unless each call has refused a nil context in words.
+func refusesNil(calls map[string]error) error {
+	for what, err := range calls {
+		if !errors.Is(err, mplite.ErrArgument) || !contains(err, "the context is nil") {
+			return fmt.Errorf("%s under a nil context: %w", what, err)
+		}
+	}
+	return nil
+}
+
+// TestNilContext: every call about messages that takes a context refuses nil in words,
+// also where it would not have had to wait, and does no harm.
 func TestNilContext(t *testing.T) {
 	var none context.Context
 	if _, err := mplite.Init(none, &mplite.Config{Size: 1}); !errors.Is(err, mplite.ErrArgument) {
 		t.Errorf("init: %v", err)
 	}
 	check(t, runJob(2, sim.Options{}, small, func(c *mplite.Comm) error {
-		buf, all, counts, sum := make([]byte, 2), make([]byte, 4), []int{2, 2}, mplite.Sum[byte]()
+		buf, to := make([]byte, 2), 1-c.Rank()
 		done, err := c.Isend(nil, c.Rank(), 7)
 		if err != nil {
 			return err
 		}
-		reqs := []*mplite.Request{done}
-		for what, err := range map[string]error{
-			"send":           c.Send(none, nil, 1-c.Rank(), 0),
-			"ssend":          c.Ssend(none, nil, 1-c.Rank(), 0),
-			"receive":        second(c.Recv(none, nil, 1-c.Rank(), 0)),
-			"sendrecv":       second(c.Sendrecv(none, nil, 1-c.Rank(), 0, nil, 1-c.Rank(), 0)),
+		taken, err := c.Isend(nil, c.Rank(), 8)
+		if err != nil {
+			return err
+		}
+		m, found, err := c.Improbe(c.Rank(), 8)
+		if err != nil || !found {
+			return fmt.Errorf("a message to oneself: found %v, %w", found, err)
+		}
+		v, err := mplite.NewVector(buf, 2, 1, 1)
+		if err != nil {
+			return err
+		}
+		reqs := []*mplite.Request{done, taken}
+		err = refusesNil(map[string]error{
+			"send":           c.Send(none, nil, to, 0),
+			"ssend":          c.Ssend(none, nil, to, 0),
+			"receive":        second(c.Recv(none, nil, to, 0)),
+			"sendrecv":       second(c.Sendrecv(none, nil, to, 0, nil, to, 0)),
+			"replace":        second(c.SendrecvReplace(none, nil, to, 0, to, 0)),
+			"typed send":     mplite.Send(none, c, buf, to, 0),
+			"typed receive":  second(mplite.Recv(none, c, buf, to, 0)),
+			"typed replace":  second(mplite.SendrecvReplace(none, c, buf, to, 0, to, 0)),
+			"vector send":    v.Send(none, c, to, 0),
+			"vector ssend":   v.Ssend(none, c, to, 0),
+			"vector receive": second(v.Recv(none, c, to, 0)),
+			"vector both":    second(v.Sendrecv(none, c, to, 0, v, to, 0)),
 			"probe":          second(c.Probe(none, c.Rank(), 7)),
+			"mprobe":         failure(c.Mprobe(none, c.Rank(), 7)),
+			"mrecv":          second(m.Mrecv(none, nil)),
+			"typed mrecv":    second(mplite.Mrecv(none, m, buf)),
 			"wait":           second(done.Wait(none)),
 			"waitall":        mplite.Waitall(none, reqs, nil),
 			"waitany":        waitany(none, reqs),
 			"waitsome":       failure(mplite.Waitsome(none, reqs, make([]int, 1), nil)),
+			"finalize":       c.Finalize(none),
+		})
+		if err != nil {
+			return err
+		}
+		if _, err := m.Mrecv(bg, nil); err != nil {
+			return fmt.Errorf("the matched message is lost: %w", err)
+		}
+		if _, err := c.Recv(bg, nil, c.Rank(), 7); err != nil {
+			return err
+		}
+		return errors.Join(mplite.Waitall(bg, reqs, nil), c.Barrier(bg))
+	}))
+}
+
+// TestNilContextOfCollectives: so does every collective.
+func TestNilContextOfCollectives(t *testing.T) {
+	var none context.Context
+	check(t, runJob(2, sim.Options{}, small, func(c *mplite.Comm) error {
+		buf, all, counts, sum := make([]byte, 2), make([]byte, 4), []int{2, 2}, mplite.Sum[byte]()
+		grid, err := c.CartCreate(bg, []int{2}, []bool{false})
+		if err != nil {
+			return err
+		}
+		err = refusesNil(map[string]error{
 			"barrier":        c.Barrier(none),
 			"bcast":          c.Bcast(none, buf, 0),
 			"reduce":         mplite.Reduce(none, c, buf, buf, sum, 0),
@@ -51,17 +110,12 @@ func TestNilContext(t *testing.T) {
 			"exscan":         mplite.Exscan(none, c, buf, buf, sum),
 			"split":          failure(c.Split(none, 0, 0)),
 			"dup":            failure(c.Dup(none)),
+			"create":         failure(c.CommCreate(none, c.Group())),
 			"cart":           failure(c.CartCreate(none, []int{2}, []bool{false})),
-			"finalize":       c.Finalize(none),
-		} {
-			if !errors.Is(err, mplite.ErrArgument) || !contains(err, "the context is nil") {
-				return fmt.Errorf("%s under a nil context: %w", what, err)
-			}
-		}
-		if err := mplite.Waitall(bg, reqs, nil); err != nil {
-			return err
-		}
-		return c.Barrier(bg)
+			"cart dup":       failure(grid.Dup(none)),
+			"cart sub":       failure(grid.Sub(none, []bool{true})),
+		})
+		return errors.Join(err, c.Barrier(bg), grid.Barrier(bg))
 	}))
 }
 
@@ -73,7 +127,7 @@ func waitany(ctx context.Context, reqs []*mplite.Request) error {
 func failure[T any](_ T, err error) error { return err }
 
 // TestZeroOp: a reduction without an operation is refused in words, whatever
-// the number of ranks.
+// the number of ranks, in both forms of the call.
 func TestZeroOp(t *testing.T) {
 	var none mplite.Op[byte]
 	for _, size := range []int{1, 2} {
@@ -88,7 +142,14 @@ func TestZeroOp(t *testing.T) {
 				"reduce_scatter": mplite.ReduceScatter(bg, c, buf, buf[:1], counts, none),
 				"scan":           mplite.Scan(bg, c, buf, buf, none),
 				"exscan":         mplite.Exscan(bg, c, buf, buf, none),
+
+				"reduce (nonblocking)":         failure(mplite.Ireduce(c, buf, buf, none, 0)),
+				"allreduce (nonblocking)":      failure(mplite.Iallreduce(c, nil, buf, none)),
+				"reduce_scatter (nonblocking)": failure(mplite.IreduceScatter(c, buf, buf[:1], counts, none)),
+				"scan (nonblocking)":           failure(mplite.Iscan(c, buf, buf, none)),
+				"exscan (nonblocking)":         failure(mplite.Iexscan(c, buf, buf, none)),
 			} {
+				what, _, _ = strings.Cut(what, " (")
 				if !errors.Is(err, mplite.ErrArgument) || !contains(err, what) || !contains(err, "zero Op") {
 					return fmt.Errorf("%s: %w", what, err)
 				}
