@@ -31,7 +31,7 @@ type Config struct {
 	Endpoints int                       // endpoints, resident or not, of all programs; 0 means 256
 	Attempts  int                       // to send, of an endpoint whose turn it is; 0 means 2^8 (VNT, 4.1)
 	Channels  reliability.ChannelConfig // between two cards; Cards and Owners are the card's
-	Residence time.Duration             // that an endpoint has a frame at least, when others want it, and four times as long while it has something to send; 0 means twice Channels.Timeout
+	Residence time.Duration             // that an endpoint has a frame at least, when others want it, and SendersStay times as long while it has something to send; 0 means twice Channels.Timeout
 	Pinned    int                       // octets of staging areas that are pinned at a time, beside those of resident endpoints; 0 means 16 MiB
 
 	// GAM is this program without what the paper adds to it (VNT, 5.1).
@@ -52,7 +52,7 @@ type Costs struct {
 	Header   int // of that, and of Receive, what the private header costs
 	Bind     int // it is bound to a channel
 	Resend   int // it goes again
-	Loiter   int // an attempt to send that finds nothing, while others wait
+	Loiter   int // an attempt to send that finds nothing, while others wait; with 0 all that are left to a turn are made at once
 	Receive  int // a packet is looked at
 	Arrive   int // its channel is looked up
 	Check    int // the tag
@@ -67,6 +67,10 @@ const (
 	DefaultAttempts  = 1 << 8
 	DefaultPinned    = 16 << 20
 )
+
+// SendersStay is how many times Config.Residence an endpoint that has something to send keeps
+// its frame at least.
+const SendersStay = 4
 
 // headed returns what a step of the program costs that makes or reads a private header.
 func (c *Config) headed(cycles int) int {

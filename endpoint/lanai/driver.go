@@ -303,12 +303,10 @@ func (d *driver) victim() (f *frame) {
 // other has loaded the one that is spoken to.
 func (f *frame) stays(residence int64) int64 {
 	if f.posted != f.done {
-		return sendersStay * residence
+		return SendersStay * residence
 	}
 	return residence
 }
-
-const sendersStay = 4
 
 // due is called by the control program when it has done what there was to do: it returns
 // when it is to be called again for the driver's sake.

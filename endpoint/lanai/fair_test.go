@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -65,14 +66,20 @@ func TestFair(t *testing.T) {
 		n        int
 		last     time.Duration
 		channels int
+		attempts int // of a turn
 		total    int // answers at the least
-	}{"resident": {7, 20 * time.Millisecond, 32, 7}, "overcommitted": {84, 6 * time.Second, 32, 84_000}, "few channels": {84, 6 * time.Second, 4, 8_400}} {
+	}{
+		"resident":      {7, 20 * time.Millisecond, 32, lanai.DefaultAttempts, 7},
+		"short turns":   {7, 20 * time.Millisecond, 32, 2, 7},
+		"overcommitted": {84, 6 * time.Second, 32, lanai.DefaultAttempts, 84_000},
+		"few channels":  {84, 6 * time.Second, 4, lanai.DefaultAttempts, 8_400},
+	} {
 		t.Run(name, func(t *testing.T) {
 			if x.n > 21 && testing.Short() {
 				t.Skip("left out by -short: it computes for some seconds")
 			}
 			quick := reliability.ChannelConfig{Timeout: 1_000_000, Channels: x.channels}
-			answered, cards := flooders(t, lanai.Config{Channels: quick, Card: myrinet.CardConfig{Timing: myrinet.SBusTiming(), SRAM: 1 << 20}, Costs: lanai.Costs{Send: 100, Loiter: 5}}, x.n, x.last)
+			answered, cards := flooders(t, lanai.Config{Attempts: x.attempts, Channels: quick, Card: myrinet.CardConfig{Timing: myrinet.SBusTiming(), SRAM: 1 << 20}, Costs: lanai.Costs{Send: 100, Loiter: 5}}, x.n, x.last)
 			least, most, total := answered[0], answered[0], 0
 			for _, n := range answered {
 				least, most, total = min(least, n), max(most, n), total+n
@@ -87,7 +94,47 @@ func TestFair(t *testing.T) {
 			if st := cards[1].Snapshot().Stats; x.n > 7 && st.Loads < 3*uint64(x.n) {
 				t.Errorf("%+v", st)
 			}
+			for _, c := range cards {
+				takesTurns(t, c, x.attempts)
+			}
+			if st := cards[1].Snapshot().Stats; x.attempts == lanai.DefaultAttempts && st.Loitered == 0 || x.attempts < 4 && st.Passed == 0 {
+				t.Errorf("no turn of %d attempts had some in vain, or none ever waited for another: %+v", x.attempts, st)
+			}
 		})
+	}
+}
+
+// takesTurns wants a card's frames to have had turns of so many attempts at the most, in vain or
+// not, and each to have waited for one turn of each other frame at the most: so one with something
+// to send does so before the others have made that many attempts each.
+func takesTurns(t *testing.T, c *lanai.Card, most int) {
+	t.Helper()
+	x := c.Snapshot()
+	st := &x.Stats
+	if attempts := x.Sends.Sent + st.Loitered; attempts > st.Turns*uint64(most) {
+		t.Errorf("%d messages were sent and %d attempts made in vain in %d turns: want at most %d attempts a turn", x.Sends.Sent, st.Loitered, st.Turns, most)
+	}
+	if others := uint64(lanai.DefaultFrames - 1); st.Passed > others {
+		t.Errorf("a frame with something to send waited for %d turns of others: want %d at the most", st.Passed, others)
+	}
+}
+
+// TestLoiters: an endpoint whose turn it is may send what is written while it has attempts left,
+// which takes others longer turns to wait for, if an attempt in vain takes time, and else none.
+func TestLoiters(t *testing.T) {
+	perTurn := func(cost int) float64 {
+		answered, cards := flooders(t, lanai.Config{Channels: reliability.ChannelConfig{Timeout: 1_000_000}, Card: myrinet.CardConfig{Timing: myrinet.SBusTiming()}, Costs: lanai.Costs{Send: 100, Loiter: cost}}, 3, 20*time.Millisecond)
+		if slices.Min(answered) == 0 {
+			t.Errorf("with attempts of %d cycles: answers %v", cost, answered)
+		}
+		for _, c := range cards {
+			takesTurns(t, c, lanai.DefaultAttempts)
+		}
+		x := cards[1].Snapshot()
+		return float64(x.Sends.Sent) / float64(x.Stats.Turns)
+	}
+	if without, with := perTurn(0), perTurn(100); with < 1.05*without {
+		t.Errorf("%.1f messages are sent in a turn if attempts in vain take time, and %.1f if not: want more", with, without)
 	}
 }
 

@@ -53,6 +53,7 @@ type program struct {
 	small   []byte // in SRAM: an answer, or a query, that is being sent
 	current int    // frame whose turn it is to send
 	left    int    // attempts that are left to it
+	tried   int64  // when the last one was made that anybody has waited for
 	again   bool   // the step was cut short by loitering
 
 	// What the host's DMA engine does.

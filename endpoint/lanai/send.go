@@ -2,6 +2,7 @@ package lanai
 
 import (
 	"math/bits"
+	"time"
 
 	"github.com/bobnet-go/bobnet/endpoint/internal/wire"
 	"github.com/bobnet-go/bobnet/reliability"
@@ -25,6 +26,7 @@ type frame struct {
 	heads     [numSends]entry // of the entries that are taken
 	sendNext  [2]int          // entry of each queue that is looked at first
 	side      queue           // that is looked at first: not the one that has sent last
+	passed    uint64          // turns of others since it has sent, while it had something to send
 
 	filled      uint32
 	receiveNext [2]int // entry of each queue that is looked at first
@@ -106,6 +108,7 @@ func (p *program) next() (f *frame, i, peer int, ok bool) {
 		if p.left > 0 {
 			if i, peer, ok = p.attempt(f); ok {
 				p.left--
+				p.tried = p.c.Now()
 				return f, i, peer, true
 			}
 		}
@@ -113,21 +116,62 @@ func (p *program) next() (f *frame, i, peer int, ok bool) {
 		if another < 0 {
 			return nil, 0, 0, false
 		}
-		if p.left > 0 && f.state == frameLive && p.cfg.Costs.Loiter > 0 {
-			n := min(p.left, loiterChunk)
-			p.left -= n
-			p.stats.Loitered += uint64(n)
-			p.c.Work(n * p.cfg.Costs.Loiter)
-			p.again = true
+		if f.state == frameLive && p.loiter() {
 			return nil, 0, 0, false
 		}
-		p.current, p.left = another, p.cfg.Attempts
-		p.stats.Turns++
+		p.turn(another)
+	}
+}
+
+// turn gives a frame its turn.
+func (p *program) turn(of int) {
+	p.current, p.left, p.tried = of, p.cfg.Attempts, p.c.Now()
+	p.stats.Turns++
+	for i := range p.frames {
+		f := &p.frames[i]
+		if i == of || f.pending() == 0 {
+			f.passed = 0
+			continue
+		}
+		f.passed++
+		p.stats.Passed = max(p.stats.Passed, f.passed)
 	}
 }
 
 // loiterChunk is how many attempts in vain are made in one step.
 const loiterChunk = 16
+
+// loiter makes attempts in vain, of those that are left to the frame whose turn it is, and
+// reports whether the program is to look again when they are over: the host may have posted
+// something meanwhile. Where an attempt takes no time nothing can come meanwhile, and all are
+// made at once: so it is live, where the host's processor is the card's, too. Attempts have
+// been made since the last message of the frame, as long as nobody has waited for them.
+func (p *program) loiter() (again bool) {
+	cost := p.cfg.Costs.Loiter
+	each := p.cycles(cost)
+	if each > 0 {
+		p.left -= int(min(int64(p.left), (p.c.Now()-p.tried)/each))
+	}
+	n := p.left
+	if each > 0 {
+		n = min(n, loiterChunk)
+	}
+	p.left -= n
+	p.stats.Loitered += uint64(n)
+	p.c.Work(n * cost)
+	p.tried = p.c.Now()
+	p.again = each > 0 && n > 0
+	return p.again
+}
+
+// cycles returns how long so many cycles of the card's processor take, in nanoseconds.
+func (p *program) cycles(n int) int64 {
+	t := p.cfg.Card.Timing
+	if t == nil || t.Clock <= 0 {
+		return 0
+	}
+	return int64(n) * int64(time.Second) / t.Clock
+}
 
 // sendable returns the next frame behind the current one that has something to send which
 // can be sent, -1 for none.

@@ -21,7 +21,8 @@ type Stats struct {
 	Unloads     uint64
 	Faults      uint64 // endpoints that were wanted in a frame, staging areas that were not pinned
 	Turns       uint64 // of frames, to send
-	Loitered    uint64 // attempts to send while there was nothing
+	Loitered    uint64 // attempts to send while there was nothing, and others waited
+	Passed      uint64 // turns of others, at the most, between two messages of a frame that had something to send
 
 	Nacked [reliability.NackNoEndpoint + 1]uint64 // packets, by the answer
 
