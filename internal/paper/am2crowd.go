@@ -19,7 +19,7 @@ const (
 // requests under way from each, in figure 8 with messages of 1 KB, in figure 9 with one
 // request.
 func repeatCrowd(b *Bench) error {
-	const few, many = 4, 92
+	const few, many = 4, tableHosts
 	var rates, each, bytes, trips plot.Series
 	at := map[string]map[int]float64{"fig7": {}, "fig8": {}, "fig9": {}}
 	for _, n := range []int{1, few, 16, many} {
@@ -30,18 +30,22 @@ func repeatCrowd(b *Bench) error {
 		if n == many {
 			d = fullTime
 		}
-		short, err := ask(4, b.span(d), shortRequests)
+		short, err := ask(amUnderWay, b.span(d), shortRequests)
 		if err != nil {
 			return err
 		}
 		// Messages of 1 KB fill the pipe for longer than a brief experiment takes.
-		kilo, err := ask(4, crowdTime, func(h *amHost) func() error { return h.medium(1024) })
+		kilo, err := ask(amUnderWay, crowdTime, func(h *amHost) func() error { return h.medium(1024) })
 		if err != nil {
 			return err
 		}
 		alone, err := ask(1, b.span(crowdTime), shortRequests)
 		if err != nil {
 			return err
+		}
+		if n == many {
+			b.Holds("fig7.even", short.even())
+			b.Holds("fig8.even", kilo.even())
 		}
 		x := float64(n)
 		at["fig7"][n], at["fig8"][n], at["fig9"][n] = short.all, kilo.all*1024/mega, alone.rtt
@@ -83,7 +87,7 @@ func repeatFigure10(b *Bench) error {
 	each := plot.Series{Name: "client, mean"}
 	peak, fair := b.paper.item("fig10.rate").Published, true
 	for _, n := range []int{1, 4, 7} {
-		c, err := measureCrowd(b.Context, nowConfig(), n+1, 4, b.span(crowdTime), ownEndpoints(n), toOwnEndpoint, shortRequests)
+		c, err := measureCrowd(b.Context, nowConfig(), n+1, amUnderWay, b.span(crowdTime), ownEndpoints(n), toOwnEndpoint, shortRequests)
 		if err != nil {
 			return err
 		}
@@ -123,6 +127,7 @@ func repeatFigure11(b *Bench) error {
 			b.Set("fig11.rate", c.all)
 			b.Set("fig11.fastest", 100*fastest)
 			b.Set("fig11.slowest", -100*slowest)
+			b.Set("fig11.burst", c.burst)
 			b.Holds("fig11.no_starvation", slowest > -2.0/3)
 		}
 	}
@@ -132,10 +137,23 @@ func repeatFigure11(b *Bench) error {
 	return nil
 }
 
+// tableHosts is how many hosts table 1 has, and how many clients figures 7 to 9 have at the
+// most.
+const tableHosts = 92
+
 // repeatTable1 has 92 hosts of the NOW ask each other: for the round trip a short request
 // at a time, for the bandwidth messages of 8 KB.
 func repeatTable1(b *Bench) error {
-	const hosts = 92
+	const hosts = tableHosts
+	alone, err := measureLogP(b.Context, nowConfig())
+	if err != nil {
+		return err
+	}
+	peak, err := amBandwidth(b.Context, nowConfig(), amMedium)
+	if err != nil {
+		return err
+	}
+	peaks, optimal := true, true
 	for _, p := range []struct {
 		name   string
 		target func(i int) int
@@ -151,8 +169,13 @@ func repeatTable1(b *Bench) error {
 		each := bulk.all / hosts * amMedium / mega
 		b.Set("table1."+p.name+"_rtt_us", short.rtt)
 		b.Set("table1."+p.name+"_bw", each)
-		b.Set("table1."+p.name+"_all", each*hosts/1000)
+		if p.name != "bisection" {
+			peaks = peaks && each > 0.8*peak
+			optimal = optimal && short.rtt < 2*alone.rtt
+		}
 	}
+	b.Holds("table1.peaks", peaks)
+	b.Holds("table1.optimal", optimal)
 	return nil
 }
 
@@ -163,6 +186,6 @@ func permutation(b *Bench, cfg lanai.Config, hosts int, target func(i int) int) 
 		return short, bulk, err
 	}
 	long := func(h *amHost) func() error { return h.medium(amMedium) }
-	bulk, err = measureCrowd(b.Context, cfg, hosts, 4, b.span(crowdTime), one, to, long)
+	bulk, err = measureCrowd(b.Context, cfg, hosts, amUnderWay, b.span(crowdTime), one, to, long)
 	return short, bulk, err
 }

@@ -15,6 +15,30 @@ type crowd struct {
 	all     float64   // replies to all of them, a second
 	clients []float64 // to each
 	rtt     float64   // of a request on the average, in microseconds
+	burst   float64   // replies to each, a second, while it gets some: between pauses of crowdPause
+}
+
+// crowdPause is how long a client gets nothing when its endpoint at the server is in no frame:
+// its messages go again after 16 ms at the earliest.
+const crowdPause = 10 * time.Millisecond
+
+// bursts adds up for how long a client got replies, and how many.
+type bursts struct {
+	replies int
+	lasted  time.Duration
+	last    int64
+	done    int
+}
+
+// heard takes in that there are so many replies in all.
+func (x *bursts) heard(now int64, done int) {
+	if n := done - x.done; n > 0 {
+		if d := time.Duration(now - x.last); x.done > 0 && d < crowdPause {
+			x.replies += n
+			x.lasted += d
+		}
+		x.last, x.done = now, done
+	}
 }
 
 // measureCrowd has hosts of the NOW ask each other for d, each with so many requests under
@@ -31,12 +55,14 @@ func measureCrowd(ctx context.Context, cfg lanai.Config, hosts, underWay int, d 
 // a millisecond.
 func measureOn(net *amNet, underWay int, d time.Duration, endpoints func(int) int, target func(int) amTarget, request func(h *amHost) func() error) (c crowd, err error) {
 	rng := rand.New(rand.NewPCG(1, 2))
+	var all bursts
 	err = net.run(endpoints, target, func(h *amHost, _ int) error {
 		if err := h.w.Sleep(time.Duration(rng.Int64N(int64(time.Millisecond)))); err != nil {
 			return err
 		}
 		n, ask := h.done, request(h)
 		sent, end := n, h.w.Now()+int64(d)
+		var of bursts
 		for h.w.Now() < end {
 			if sent < h.done+underWay {
 				if err := ask(); err != nil {
@@ -46,7 +72,9 @@ func measureOn(net *amNet, underWay int, d time.Duration, endpoints func(int) in
 			} else if err := h.poll(d); err != nil {
 				return err
 			}
+			of.heard(h.w.Now(), h.done)
 		}
+		all.replies, all.lasted = all.replies+of.replies, all.lasted+of.lasted
 		c.clients = append(c.clients, float64(h.done-n)/d.Seconds())
 		return h.await(sent)
 	})
@@ -56,6 +84,7 @@ func measureOn(net *amNet, underWay int, d time.Duration, endpoints func(int) in
 	if len(c.clients) == 0 || c.all == 0 {
 		return c, errors.Join(err, errors.New("no client got an answer"))
 	}
+	c.burst = float64(all.replies) / all.lasted.Seconds()
 	c.rtt = float64(underWay*len(c.clients)) / c.all * 1e6 // by Little's law
 	return c, err
 }
@@ -67,6 +96,12 @@ func (c *crowd) spread() (slowest, fastest float64) {
 		slowest, fastest = min(slowest, rate/mean-1), max(fastest, rate/mean-1)
 	}
 	return slowest, fastest
+}
+
+// even reports whether each client is within 5 % of the mean.
+func (c *crowd) even() bool {
+	slowest, fastest := c.spread()
+	return slowest > -0.05 && fastest < 0.05
 }
 
 func shortRequests(h *amHost) func() error { return h.short }

@@ -33,7 +33,7 @@ func measureThreads(ctx context.Context, cfg lanai.Config, clients int, d time.D
 	}
 	s := &threadServer{amNet: net, left: clients}
 	net.serve = s.serve
-	c, err := measureOn(net, 4, d, one, toOwnEndpoint, shortRequests)
+	c, err := measureOn(net, amUnderWay, d, one, toOwnEndpoint, shortRequests)
 	return c, errors.Join(append(s.errs, err)...)
 }
 

@@ -26,6 +26,7 @@ type Item struct {
 	Unit      string
 	Below     bool   // the published number is one that ours must stay under
 	Why       string // why there is no value of ours, or why it is further away than Near
+	From      *From  // of which other items the published number is arithmetic; nil for none
 }
 
 // Row is an item with our value.
@@ -40,12 +41,17 @@ type Row struct {
 	Place     string   `json:"place"`
 	Says      string   `json:"says"`
 	Why       string   `json:"why,omitempty"`
+	Follows   string   `json:"follows,omitempty"` // how it is arithmetic of other rows
 	below     bool
+	measured  bool // by itself, and not computed from other rows
 }
 
 // row returns the item's row. ours is NaN for what was not measured.
 func (i *Item) row(paper string, ours float64) Row {
-	r := Row{Paper: paper, Item: i.Name, Kind: i.Kind, Unit: i.Unit, Place: i.Place, Says: i.Says, Why: i.Why, below: i.Below}
+	r := Row{Paper: paper, Item: i.Name, Kind: i.Kind, Unit: i.Unit, Place: i.Place, Says: i.Says, Why: i.Why, below: i.Below, measured: !i.computed()}
+	if i.From != nil {
+		r.Follows = i.From.How
+	}
 	if i.Kind != Shape {
 		r.Published = &i.Published
 	}

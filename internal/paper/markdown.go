@@ -14,9 +14,10 @@ repeats the measurements of the papers that Bobnet follows, in virtual time, and
 this file with its plots. Of each published number stands here what it is worth to
 compare: an **input** fixed a constant of the model, and no constant has two; an
 **output** comes out of programs that run, with nothing left to choose; **derived** is
-arithmetic of inputs; a **shape** is what a paper says or draws without a number. A row
-marked with ! is not as it should be: an output further than 15 %% away, a shape that does
-not hold, or an item that has not been measured; the reason stands under the table.
+arithmetic of inputs; a **shape** is what a paper says or draws without a number. What is
+arithmetic of other rows, inputs or not, says of which under the table. A row marked
+with ! is not as it should be: an output further than 15 %% away, a shape that does not
+hold, or an item that has not been measured; the reason stands there, too.
 
 `
 
@@ -52,18 +53,23 @@ func (p *Profile) markdown(b *bytes.Buffer) {
 
 func (r *Result) markdown(b *bytes.Buffer) {
 	b.WriteString("| item | what | where | kind | published | ours | deviation | |\n| --- | --- | --- | --- | --- | --- | --- | --- |\n")
-	var why []string
+	var why, follows []string
 	for i := range r.Rows {
 		row := &r.Rows[i]
 		fmt.Fprintf(b, "%s%s | %s | %s |\n", row.Fixed(), strings.TrimSpace(row.ours()+" "+row.unitOfOurs()), row.deviation(), row.mark())
+		if from := r.Paper.Items[i].From; from != nil {
+			follows = append(follows, from.markdown(row.Item))
+		}
 		if row.Why != "" {
 			why = append(why, fmt.Sprintf("- `%s`: %s.\n", row.Item, row.Why))
 		}
 	}
-	near, all := r.near()
-	fmt.Fprintf(b, "\n%d of %d outputs are within %.0f %%.\n\n", near, all, Near*100)
+	fmt.Fprintf(b, "\n%s\n\n", r.summary())
+	if len(follows) > 0 {
+		b.WriteString("What follows from what:\n\n" + strings.Join(follows, "") + "\n")
+	}
 	if len(why) > 0 {
-		b.WriteString(strings.Join(why, "") + "\n")
+		b.WriteString("Why some are further away:\n\n" + strings.Join(why, "") + "\n")
 	}
 }
 

@@ -38,6 +38,8 @@ func (b *Bench) Set(item string, value float64) {
 	switch {
 	case b.paper.item(item) == nil:
 		b.err = fmt.Errorf("paper: %s has no item %q: add it to the table of items", b.paper.Name, item)
+	case b.paper.item(item).computed():
+		b.err = fmt.Errorf("paper: %s: %s is arithmetic of other items: it is computed, not set", b.paper.Name, item)
 	case math.IsNaN(value) || math.IsInf(value, 0):
 		b.err = fmt.Errorf("paper: the value of %s is %v: the experiment measured nothing", item, value)
 	default:
@@ -121,11 +123,18 @@ func (b *Bench) result() Result {
 	r := Result{Paper: b.paper, Figures: b.figures}
 	for i := range b.paper.Items {
 		item := &b.paper.Items[i]
-		value, have := b.values[item.Name]
-		if !have {
-			value = math.NaN()
-		}
-		r.Rows = append(r.Rows, item.row(b.paper.Name, value))
+		r.Rows = append(r.Rows, item.row(b.paper.Name, b.value(item)))
 	}
 	return r
+}
+
+// value returns our value of an item, NaN for what was not measured.
+func (b *Bench) value(i *Item) float64 {
+	if i.computed() {
+		return i.From.value(func(name string) float64 { return b.value(b.paper.item(name)) })
+	}
+	if v, have := b.values[i.Name]; have {
+		return v
+	}
+	return math.NaN()
 }

@@ -39,25 +39,41 @@ func WriteText(w io.Writer, results []Result) error {
 		if err := t.Flush(); err != nil {
 			return err
 		}
-		near, all := r.near()
-		if _, err := fmt.Fprintf(w, "\n%d of %d outputs are within %.0f %%.\n\n", near, all, Near*100); err != nil {
+		if _, err := fmt.Fprintf(w, "\n%s\n\n", r.summary()); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// near returns how many outputs there are, and how many of them are as they should be.
-func (r *Result) near() (near, all int) {
+// near returns how many outputs there are, how many of them are as they should be, and how
+// many of these are measured by themselves: the others are arithmetic of other outputs.
+func (r *Result) near() (near, measured, all int) {
 	for i := range r.Rows {
-		if r.Rows[i].Kind == Output {
-			all++
-			if r.Rows[i].Good() {
-				near++
-			}
+		row := &r.Rows[i]
+		if row.Kind != Output {
+			continue
+		}
+		all++
+		if !row.Good() {
+			continue
+		}
+		near++
+		if row.measured {
+			measured++
 		}
 	}
-	return near, all
+	return near, measured, all
+}
+
+// summary says so.
+func (r *Result) summary() string {
+	near, measured, all := r.near()
+	s := fmt.Sprintf("%d of %d outputs are within %.0f %%", near, all, Near*100)
+	if measured < near {
+		s += fmt.Sprintf("; of these, measured by themselves %d, arithmetic of other outputs %d", measured, near-measured)
+	}
+	return s + "."
 }
 
 func (r *Row) published() string {

@@ -55,15 +55,6 @@ func repeatRates(b *Bench, m *vmmcModel) error {
 	}
 	b.Set("fig3.one_way", highest[0])
 	b.Set("fig3.both_ways", highest[1])
-	bench, err := newCardBench(m.timing)
-	if err != nil {
-		return err
-	}
-	limit, err := bench.dma(4096)
-	if err != nil {
-		return err
-	}
-	b.Set("sec5.3.share", 100*highest[0]/(limit/1e6))
 	b.Draw(Figure{"vmmc-figure3", "Bandwidth over message size", []plot.Panel{{
 		Title: "Bandwidth", Y: "MB/s",
 		Series: []plot.Series{one, both, {Name: "paper, one way", Points: []plot.Point{{X: 1_048_576, Value: 108.4}}}, {Name: "paper, both ways", Points: []plot.Point{{X: 1_048_576, Value: 91}}}},

@@ -1,0 +1,99 @@
+package paper
+
+import (
+	"fmt"
+	"reflect"
+	"testing"
+)
+
+// models are the configurations of the profiles, and which constants of a paper the fields of
+// each are in.
+var models = map[string]struct {
+	config any
+	fields map[string]string
+}{
+	"now": {nowConfig(), map[string]string{
+		"Card.Timing.Clock": "clock of the card", "Card.Timing.DMASetup": "start of a DMA", "Card.Timing.DMABandwidth": "bus, to the host",
+		"Card.Timing.DMAFetch": "bus, from the host", "Card.Timing.PIORead": "I/O read", "Card.Timing.PIOWrite": "I/O write", "Card.Timing.Interrupt": "interrupt",
+		"Frames": "endpoint frames", "Attempts": "attempts of a turn", "Residence": "residence",
+		"Channels.Channels": "channels", "Channels.Timeout": "time-out", "Channels.Scan": "scan", "Channels.Tries": "tries",
+		"Costs.Send": "program, a message sent and received", "Costs.Header": "program, of these a private header", "Costs.Receive": "program, of these to receive a packet",
+		"Costs.Bind": "program, a channel looked up", "Costs.Arrive": "program, a channel looked up", "Costs.Loiter": "program, an attempt to send in vain",
+		"Costs.Check": "program, a tag checked", "Costs.Answer": "program, an ACK made, and taken", "Costs.Answered": "program, an ACK made, and taken",
+	}},
+	"vmmc": {*newVMMCModel(), map[string]string{
+		"timing.Clock": "clock of the card", "timing.DMASetup": "start of a DMA", "timing.DMABandwidth": "rate of the bus",
+		"timing.PIORead": "I/O read", "timing.PIOWrite": "I/O write", "timing.Interrupt": "interrupt",
+		"costs.Pick": "program, a send begun", "costs.Short": "program, a send begun", "costs.Launch": "program, a send begun",
+		"costs.Word": "program, a word of a short request", "costs.Long": "program, a long request taken up", "costs.Chunk": "program, a chunk",
+		"costs.Leave": "program, out of the tight loop", "costs.Receive": "program, a packet received", "costs.Answer": "program, an answer of a channel taken",
+		"send": "host, a send", "call": "host, a remote procedure call", "bcopy": "host, rate of long copies",
+	}},
+	"fastethernet": {*FastEthernet(), map[string]string{
+		"Bandwidth": "bandwidth", "Routine": "routine, shortest frame", "PerFull": "routine, full frame", "Devices": "devices", "Turn": "turn",
+	}},
+	"yellowfin": {*Yellowfin(), map[string]string{
+		"Bandwidth": "bandwidth", "Bus": "bus", "Routine": "routine, shortest frame", "PerFull": "routine, full frame", "Devices": "devices", "Turn": "turn",
+	}},
+	"millennium": {*newVIAModel(), map[string]string{
+		"timing.Clock": "clock of the card", "timing.DMASetup": "start of a DMA", "timing.DMABandwidth": "rate of the bus",
+		"timing.PIORead": "I/O read", "timing.PIOWrite": "I/O write", "timing.Interrupt": "interrupt",
+		"costs.Scan": "program, a doorbell looked at", "costs.Receive": "program, a packet received",
+		"send": "host, a message sent", "receive": "host, a message received", "poll": "host, AMVIA's poll routine", "memory": "host, rate of copies",
+		"credits[0]": "credits, short messages", "credits[1]": "credits, medium messages", "clock": "clock of the host's processor",
+	}},
+}
+
+// numbers calls each for the numbers that a value has which are not 0, with their names.
+func numbers(v reflect.Value, name string, each func(name string)) {
+	switch {
+	case v.Kind() == reflect.Pointer && !v.IsNil():
+		numbers(v.Elem(), name, each)
+	case v.Kind() == reflect.Struct:
+		for i := range v.NumField() {
+			field := v.Type().Field(i).Name
+			if name != "" {
+				field = name + "." + field
+			}
+			numbers(v.Field(i), field, each)
+		}
+	case v.Kind() == reflect.Array:
+		for i := range v.Len() {
+			numbers(v.Index(i), fmt.Sprintf("%s[%d]", name, i), each)
+		}
+	case (v.CanInt() || v.CanUint() || v.CanFloat()) && !v.IsZero():
+		each(name)
+	}
+}
+
+// TestConstantsAreListed: each number of a profile's configuration is a constant of the
+// profile, so that none decides anything in silence.
+func TestConstantsAreListed(t *testing.T) {
+	for _, p := range Papers() {
+		constants := map[string]bool{}
+		for _, profile := range p.Profiles {
+			for _, c := range profile.Constants {
+				constants[c.Name] = true
+			}
+		}
+		for _, profile := range p.Profiles {
+			m, have := models[profile.Name]
+			if !have {
+				t.Errorf("this test does not know the configuration of profile %s", profile.Name)
+				continue
+			}
+			seen := map[string]bool{}
+			numbers(reflect.ValueOf(m.config), "", func(field string) {
+				seen[field] = true
+				if c := m.fields[field]; !constants[c] {
+					t.Errorf("%s: no constant of the profile lists %s (%q)", profile.Name, field, c)
+				}
+			})
+			for field := range m.fields {
+				if !seen[field] {
+					t.Errorf("%s: the configuration has no %s, or it is 0", profile.Name, field)
+				}
+			}
+		}
+	}
+}

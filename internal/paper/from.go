@@ -1,0 +1,55 @@
+package paper
+
+import (
+	"fmt"
+	"strings"
+)
+
+// From says how the published number of an item follows from those of others. What follows
+// from inputs only, directly or not, is derived.
+type From struct {
+	How string                     // the arithmetic
+	Of  []string                   // the items
+	Is  func(v ...float64) float64 // the value, of theirs; nil if ours is measured by itself all the same
+}
+
+// computed reports whether our value is computed from those of other items.
+func (i *Item) computed() bool { return i.From != nil && i.From.Is != nil }
+
+// value is the arithmetic of the values that of has.
+func (f *From) value(of func(item string) float64) float64 {
+	var v []float64
+	for _, name := range f.Of {
+		v = append(v, of(name))
+	}
+	return f.Is(v...)
+}
+
+// markdown is the line that says what an item follows from.
+func (f *From) markdown(item string) string {
+	of, ours := "", ""
+	if len(f.Of) > 0 {
+		of = ", of `" + strings.Join(f.Of, "`, `") + "`"
+	}
+	if f.Is == nil {
+		ours = "; ours is measured by itself"
+	}
+	return fmt.Sprintf("- `%s`: %s%s%s.\n", item, f.How, of, ours)
+}
+
+// from returns what an item follows from: see From.
+func from(how string, is func(v ...float64) float64, of ...string) *From { return &From{how, of, is} }
+
+// Arithmetic that several items are.
+func sum(v ...float64) (all float64) {
+	for _, x := range v {
+		all += x
+	}
+	return all
+}
+func twice(v ...float64) float64     { return 2 * sum(v...) }
+func half(v ...float64) float64      { return v[0] / 2 }
+func ratio(v ...float64) float64     { return v[0] / v[1] }
+func percent(v ...float64) float64   { return 100 * ratio(v...) }
+func perSecond(v ...float64) float64 { return 1e6 / v[0] }
+func byHosts(v ...float64) float64   { return v[0] * tableHosts / 1000 }
