@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -104,6 +105,42 @@ func (w *world) card(name string, cfg vmmc.Config, fn func(p *vmmc.Process) erro
 			w.errs = append(w.errs, fmt.Errorf("%s: %w", name, err))
 		}
 	})
+}
+
+// TestIncomingTable: an import for which the exporter's card has no room in its incoming page table
+// is refused for that reason, and there is room again when another one is given up.
+func TestIncomingTable(t *testing.T) {
+	w := newWorld(sim.Options{Seed: 7})
+	hosts := cards(t, w.World, lanai.Config{Memory: 2}) // frame 0 is nobody's
+	w.card("exporter", vmmc.Config{Card: hosts[0]}, func(p *vmmc.Process) error {
+		for id := range uint32(2) {
+			if _, err := p.Export(make([]byte, 128), id, vmmc.Everybody, nil); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	w.card("importer", vmmc.Config{Card: hosts[1], Process: 1}, func(p *vmmc.Process) error {
+		first, err := p.Import(bg, vmmc.Name{ID: 0})
+		if err != nil {
+			return err
+		}
+		if _, err := p.Import(bg, vmmc.Name{ID: 1}); !errors.Is(err, vmmc.ErrDenied) || !strings.Contains(err.Error(), "for want of room") {
+			return fmt.Errorf("a second page, with room for one: %w", err)
+		}
+		if err := first.Unimport(bg); err != nil {
+			return err
+		}
+		i, err := p.Import(bg, vmmc.Name{ID: 1})
+		if err != nil {
+			return err
+		}
+		return p.SendMsg(bg, make([]byte, 128), i.Addr())
+	})
+	check(t, w.run())
+	if s := hosts[0].Snapshot(); s.Frames != 0 || s.Counters.Refused != 0 {
+		t.Errorf("%d pages may be written, %d packets were refused", s.Frames, s.Counters.Refused)
+	}
 }
 
 // TestCardTable: an import that the outgoing page table has no room for is an error that

@@ -34,7 +34,9 @@
 // whatever the program has written into its page.
 //
 // The frames take turns to send: an endpoint has 256 attempts when it is its turn, and the
-// card loiters for the rest of them when it has nothing more to send.
+// card loiters for the rest of them when it has nothing more to send. An attempt in vain takes
+// time if Costs.Loiter says how much. Live it takes none: the host's processor is the card's, so
+// that nothing new can be posted while the card loiters, and others would wait for nothing.
 //
 // # Connections
 //

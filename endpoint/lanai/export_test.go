@@ -16,6 +16,22 @@ func PageOf(c *Card, port uint16, id uint32) *myrinet.Page {
 	return nil
 }
 
+// StagingSize is how many octets the staging areas of an endpoint have.
+const StagingSize = stagingSize
+
+// OthersConn returns the number of a connection that a program has, with another than that of
+// station and port.
+func OthersConn(c *Card, program uint16, station ethertype.MAC, port uint16) uint32 {
+	c.lock()
+	defer c.unlock()
+	for n, ch := range c.driver.programs[program].conns {
+		if ch.peer.mac != station || ch.peer.port != port {
+			return n
+		}
+	}
+	return 0
+}
+
 // Words of a frame.
 const (
 	TakenAt  = takenAt

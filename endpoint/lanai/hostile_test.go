@@ -186,8 +186,10 @@ func TestForgedStations(t *testing.T) {
 	}
 }
 
-// TestForgedEntries: a program that speaks as a driver, to a driver's endpoint, with another
-// tag, for a connection of somebody else, or names memory that is not its own, is refused.
+// TestForgedEntries: a program that speaks as a driver, to a driver's endpoint, with another tag,
+// or names memory that is not its own, is refused by a card, its own or the other one. Of
+// connections cards know nothing: who speaks for somebody else's is refused by the other host,
+// which the card has told who speaks.
 func TestForgedEntries(t *testing.T) {
 	message := func(conn uint32, tag wire.Tag) []byte {
 		b := make([]byte, 64)
@@ -206,6 +208,10 @@ func TestForgedEntries(t *testing.T) {
 			func(_, theirs *lanai.Stats) uint64 { return theirs.Privileged }},
 		{"another tag", func(_ *siege, e *lanai.Entry) { e.Message = message(1, 78) },
 			func(ours, theirs *lanai.Stats) uint64 { return min(ours.Refused, theirs.BadTags) }},
+		{"a connection of somebody else", func(s *siege, e *lanai.Entry) {
+			own := s.wild.ep.Name().Addr
+			e.Message = message(lanai.OthersConn(s.cards[0], s.victim.Addr.Port, own.MAC, own.Port), wire.Tag(tag))
+		}, func(_, theirs *lanai.Stats) uint64 { return theirs.Forged }},
 		{"another endpoint", func(_ *siege, e *lanai.Entry) { e.Endpoint = 99 },
 			func(ours, theirs *lanai.Stats) uint64 {
 				return min(ours.Refused, theirs.Nacked[reliability.NackNoEndpoint])

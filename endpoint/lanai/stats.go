@@ -29,7 +29,7 @@ type Stats struct {
 	BadEntries   uint64 // entries of send queues that make no sense: the message came back
 	Privileged   uint64 // messages of a program that speaks as a driver, or to one, which were refused
 	BadTags      uint64 // messages with another tag than their endpoint's
-	Forged       uint64 // messages for a connection of somebody else
+	Forged       uint64 // messages for a connection of somebody else, which the host has dropped: the card tells it who has sent them
 	Malformed    uint64 // packets dropped: no card sends such
 	Misdelivered uint64 // packets dropped: for another card
 	Strangers    uint64 // packets dropped: from cards to which there is no way, or more than the table holds
@@ -93,7 +93,7 @@ func (s *Snapshot) writeProgram(b *bytes.Buffer) {
 	n := &s.Stats
 	fmt.Fprintf(b, "  AM-II  %d programs, %d endpoints, %d of them in %d frames, %d wait for one; pinned %d octets; cards %d\n",
 		s.Programs, s.Endpoints, s.Resident, s.Frames, s.Waiting, s.Pinned, s.Cards)
-	fmt.Fprintf(b, "         faults %d, loads %d, evictions %d; turns %d, loitered %d\n", n.Faults, n.Loads, n.Unloads, n.Turns, n.Loitered)
+	fmt.Fprintf(b, "         faults %d, loads %d, evictions %d; turns %d, loitered %d, waited for %d turns at the most\n", n.Faults, n.Loads, n.Unloads, n.Turns, n.Loitered, n.Passed)
 	fmt.Fprintf(b, "         sent %d, again %d, delivered %d; posted %d, queued %d, answers to send %d\n",
 		n.Sent, n.Again, n.Delivered, s.Posted, s.Queued, s.Answers)
 	fmt.Fprintf(b, "         returned: unanswered %d, refused %d, no route %d, bad entries %d\n", n.Returned, n.Refused, n.Unroutable, n.BadEntries)

@@ -97,3 +97,35 @@ func calmed(t *testing.T, n *network, each uint64) {
 		}
 	}
 }
+
+// TestColdSend: a message of 64 pages that were never sent before takes two or three interrupts,
+// each of which brings 32 translations at the most.
+func TestColdSend(t *testing.T) {
+	const pages = 64
+	memory, src := make([]byte, pages*4096), bytes.Repeat([]byte{5}, pages*4096)
+	talk(t, memory, func(n *network, ps [2]*vmmc.Process, at [2]vmmc.ProxyAddr) error {
+		before := n.hosts[1].Snapshot()
+		if err := ps[0].SendMsg(context.Background(), src, at[0]); err != nil {
+			return err
+		}
+		after := n.hosts[1].Snapshot()
+		refills := after.Counters.Refills - before.Counters.Refills
+		pinned := 0
+		for i := range after.Processes {
+			pinned += after.Processes[i].Pinned - before.Processes[i].Pinned
+		}
+		if refills < 2 || refills > 3 || pinned < pages || uint64(pinned) > refills*lanai.RefillPages {
+			return fmt.Errorf("%d interrupts have brought %d translations for a message of %d pages", refills, pinned, pages)
+		}
+		if err := ps[0].SendMsg(context.Background(), src, at[0]); err != nil {
+			return err
+		}
+		if again := n.hosts[1].Snapshot().Counters.Refills; again != after.Counters.Refills {
+			return fmt.Errorf("the same message again took %d interrupts", again-after.Counters.Refills)
+		}
+		return nil
+	})
+	if !bytes.Equal(memory, src) {
+		t.Error("the message is not there")
+	}
+}
