@@ -15,7 +15,10 @@ import (
 // be reached with so many messages, transmissions, unloadings and restarts.
 
 // modelBounds say how far a model is explored.
-type modelBounds struct{ messages, sends, unloads, sendRestarts, recvRestarts, tries, maxAnswers int }
+type modelBounds struct {
+	messages, sends, unloads, yields, abandons, forgets, sendRestarts, recvRestarts int
+	tries, maxAnswers                                                               int
+}
 
 // modelFate is what the sender knows of a message.
 type modelFate uint8
@@ -25,7 +28,7 @@ const (
 	fateUnderWay                  // bound to a channel
 	fateAcked
 	fateRefused
-	fateReturned  // unreachable, restarted
+	fateReturned  // unreachable, restarted, abandoned
 	fateForgotten // the sender has begun anew
 )
 
@@ -85,7 +88,8 @@ func (m *channelModel) key(b []byte) []byte {
 		b = binary.LittleEndian.AppendUint16(b, uint16(v))
 	}
 	b = append(b, uint8(e.owner), e.tries, e.bit, bit8(e.init), bit8(e.known), bit8(e.used), bit8(e.nacked), bit8(m.twice), x.bit, uint8(x.state),
-		m.unloaded, m.held, uint8(m.left.sends), uint8(m.left.unloads), uint8(m.left.sendRestarts), uint8(m.left.recvRestarts))
+		m.unloaded, m.held, uint8(m.left.sends), uint8(m.left.unloads), uint8(m.left.sendRestarts), uint8(m.left.recvRestarts),
+		uint8(m.left.yields), uint8(m.left.abandons), uint8(m.left.forgets))
 	for i := range m.fate {
 		b = append(b, uint8(m.fate[i]), m.delivered[i])
 	}
@@ -244,6 +248,53 @@ func (m *channelModel) reload(owner int) bool {
 	return true
 }
 
+// yield takes a packet with a NACK from its channel, because others wait for it.
+func (m *channelModel) yield() bool {
+	if m.left.yields == 0 {
+		return false
+	}
+	p, ok := m.s.Yield(m.s.cfg.Scan, 0)
+	if !ok {
+		return false
+	}
+	m.left.yields--
+	m.fate[p.Packet] = fateWaiting
+	return true
+}
+
+// abandon ends a packet of an owner that is gone.
+func (m *channelModel) abandon(owner int) bool {
+	if m.left.abandons == 0 {
+		return false
+	}
+	p, ok := m.s.Abandon(owner)
+	if ok {
+		m.left.abandons--
+		m.ended(p)
+	}
+	return ok
+}
+
+// forgetReceiver has the sender take the receiver for another card, when nothing is under way.
+func (m *channelModel) forgetReceiver() bool {
+	if m.left.forgets == 0 || m.s.UnderWay(0) > 0 {
+		return false
+	}
+	m.left.forgets--
+	m.s.Forget(0)
+	return true
+}
+
+// forgetSender has the receiver take the sender for another card, when it holds nothing.
+func (m *channelModel) forgetSender() bool {
+	if m.left.forgets == 0 || m.r.entries[0].state&recvHeld != 0 {
+		return false
+	}
+	m.left.forgets--
+	m.r.Forget(0)
+	return true
+}
+
 func (m *channelModel) restartSender() bool {
 	if m.left.sendRestarts == 0 {
 		return false
@@ -288,6 +339,11 @@ var modelSteps = []modelStep{
 	{"unload 1", func(m *channelModel) bool { return m.unload(1) }},
 	{"reload 0", func(m *channelModel) bool { return m.reload(0) }},
 	{"reload 1", func(m *channelModel) bool { return m.reload(1) }},
+	{"yield", (*channelModel).yield},
+	{"abandon 0", func(m *channelModel) bool { return m.abandon(0) }},
+	{"abandon 1", func(m *channelModel) bool { return m.abandon(1) }},
+	{"the sender forgets the receiver", (*channelModel).forgetReceiver},
+	{"the receiver forgets the sender", (*channelModel).forgetSender},
 	{"the sender begins anew", (*channelModel).restartSender},
 	{"the receiver begins anew", (*channelModel).restartReceiver},
 }
@@ -442,6 +498,10 @@ func TestChannelModel(t *testing.T) {
 		{"unloading", true, modelBounds{messages: 3, sends: 4, unloads: 1, tries: 1, maxAnswers: 3}},
 		{"sender begins anew", true, modelBounds{messages: 2, sends: 5, sendRestarts: 1, tries: 1, maxAnswers: 3}},
 		{"receiver begins anew", true, modelBounds{messages: 2, sends: 5, recvRestarts: 1, tries: 1, maxAnswers: 3}},
+		{"yielding", true, modelBounds{messages: 3, sends: 4, yields: 2, tries: 1, maxAnswers: 3}},
+		{"abandoning", true, modelBounds{messages: 2, sends: 5, abandons: 1, tries: 1, maxAnswers: 3}},
+		{"forgetting", true, modelBounds{messages: 2, sends: 4, forgets: 2, tries: 1, maxAnswers: 3}},
+		{"yielding, unloading, abandoning, forgetting", false, modelBounds{messages: 2, sends: 4, unloads: 1, yields: 1, abandons: 1, forgets: 1, tries: 1, maxAnswers: 3}},
 		{"all", false, modelBounds{messages: 2, sends: 4, unloads: 1, sendRestarts: 1, recvRestarts: 1, tries: 1, maxAnswers: 3}},
 	}
 	for _, c := range cases {

@@ -83,6 +83,36 @@ func TestSplitCCards(t *testing.T) {
 	}
 }
 
+// TestExamplesCards: examples the endpoints and exports of which are on cards of an emulated
+// Myrinet, whose cable is the hosts' own.
+func TestExamplesCards(t *testing.T) {
+	needLab(t)
+	dir := commands(t) // built before the clocks start
+	for _, x := range []struct {
+		example, n string
+		want       []string
+	}{
+		{"kv", "500", []string{"client 1: 1000 puts and gets in ", "server: 1 clients have put 500 keys\n"}},
+		{"barrier", "100", []string{"2 ranks: 100 sums, all right, "}},
+		{"blackboard", "200", []string{"writer 1: 200 lines, checksum ", "board: 1 writers have written 200 lines\n"}},
+	} {
+		t.Run(x.example, func(t *testing.T) {
+			ctx, cancel := context.WithTimeout(t.Context(), patience)
+			defer cancel()
+			cmd := exec.CommandContext(ctx, filepath.Join(dir, "bobnet"), "lab", "-n", "2", "--", filepath.Join(dir, x.example), "-card", "-n", x.n)
+			out, err := cmd.CombinedOutput()
+			if err != nil {
+				t.Errorf("%v\n%s", err, out)
+			}
+			for _, want := range x.want {
+				if !strings.Contains(string(out), want) {
+					t.Errorf("no %q:\n%s", want, out)
+				}
+			}
+		})
+	}
+}
+
 // TestExampleArguments: what an example cannot do is refused, before anything is
 // opened.
 func TestExampleArguments(t *testing.T) {
