@@ -23,8 +23,9 @@ cards.
 
 The kind of a row says what the comparison is worth. An input is a published number that
 fixed a constant of the model; an output comes out of the programs that run; derived is
-arithmetic of inputs; a shape has no number, and says what holds. A row marked with ! is
-not as it should be.
+arithmetic of inputs; a shape has no number, and says what holds. What is arithmetic of
+other rows says so in the document and, as follows, in JSON. A row marked with ! is not as
+it should be.
 
 With --json each row is a line, in which published and ours are null where there is no
 number. --plot draws the figures as the papers do. --doc writes the document that

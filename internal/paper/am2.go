@@ -18,17 +18,17 @@ func am2Paper() *Paper {
 				"sec3.4.clock_mhz", "sec3.4.link", "fig5.o_s_us", "fig5.o_r_us", "fig5.l_base_us", "fig5.l_reliability_us", "fig5.l_protection_us",
 				"fig5.g_reliability_us", "sec4.2.rtt_8k_us", "fig5.g_base_us", "fig5.g_protection_us",
 				"fig5.gam_rtt_us", "fig5.limits", "fig5.timers", "sec4.4.2.seconds", "sec4.2.fill",
-			}, repeatFigure5},
-			{"figure 6", []string{"fig6.streaming_4k", "fig6.consistent_8k", "fig6.gam", "fig6.small", "sec7.bandwidth"}, repeatFigure6},
-			{"figures 7 to 9", []string{"fig7.no_collapse", "fig7.even", "fig8.no_collapse", "fig8.even", "fig9.slope_us"}, repeatCrowd},
-			{"figure 10", []string{"fig10.rate", "fig10.fair"}, repeatFigure10},
+			}, onNOW(repeatFigure5)},
+			{"figure 6", []string{"fig6.streaming_4k", "fig6.consistent_8k", "fig6.gam", "fig6.small", "sec7.bandwidth"}, onNOW(repeatFigure6)},
+			{"figures 7 to 9", []string{"fig7.no_collapse", "fig7.even", "fig8.no_collapse", "fig8.even", "fig9.slope_us"}, onNOW(repeatCrowd)},
+			{"figure 10", []string{"fig10.rate", "fig10.fair"}, onNOW(repeatFigure10)},
 			{"table 1", []string{
 				"table1.cshift_bw", "table1.cshift_rtt_us", "table1.neighbor_bw", "table1.neighbor_rtt_us", "table1.bisection_bw", "table1.bisection_rtt_us",
 				"table1.peaks", "table1.optimal",
-			}, repeatTable1},
-			{"figure 11", []string{"fig11.rate", "fig11.fastest", "fig11.slowest", "fig11.burst", "fig11.no_starvation"}, repeatFigure11},
+			}, onNOW(repeatTable1)},
+			{"figure 11", []string{"fig11.rate", "fig11.fastest", "fig11.slowest", "fig11.burst", "fig11.no_starvation"}, onNOW(repeatFigure11)},
 		},
-		Figures: []string{"am2-figure6", "am2-figure7", "am2-figure8", "am2-figure9", "am2-figure10", "am2-figure11"},
+		Figures: []string{"am2-figure5", "am2-figure6", "am2-figure7", "am2-figure8", "am2-figure9", "am2-figure10", "am2-figure11"},
 	}
 }
 

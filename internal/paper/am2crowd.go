@@ -3,7 +3,6 @@ package paper
 import (
 	"time"
 
-	"github.com/bobnet-go/bobnet/endpoint/lanai"
 	"github.com/bobnet-go/bobnet/internal/plot"
 )
 
@@ -18,13 +17,14 @@ const (
 // repeatCrowd has more and more clients ask one endpoint: in figure 7 with four short
 // requests under way from each, in figure 8 with messages of 1 KB, in figure 9 with one
 // request.
-func repeatCrowd(b *Bench) error {
+func repeatCrowd(b *Bench, m *amModel) error {
 	const few, many = 4, tableHosts
-	var rates, each, bytes, trips plot.Series
+	var rates crowdRates
+	bytes, trips := plot.Series{Name: "server"}, plot.Series{Name: "client, mean"}
 	at := map[string]map[int]float64{"fig7": {}, "fig8": {}, "fig9": {}}
 	for _, n := range []int{1, few, 16, many} {
 		ask := func(underWay int, d time.Duration, request func(h *amHost) func() error) (crowd, error) {
-			return measureCrowd(b.Context, nowConfig(), n+1, underWay, d, one, onServer, request)
+			return measureCrowd(b.Context, m.now, n+1, underWay, d, one, onServer, request)
 		}
 		d := crowdTime
 		if n == many {
@@ -49,25 +49,14 @@ func repeatCrowd(b *Bench) error {
 		}
 		x := float64(n)
 		at["fig7"][n], at["fig8"][n], at["fig9"][n] = short.all, kilo.all*1024/mega, alone.rtt
-		rates.Points = append(rates.Points, plot.Point{X: x, Value: short.all})
-		each.Points = append(each.Points, plot.Point{X: x, Value: short.all / x})
+		rates.add(&short)
 		bytes.Points = append(bytes.Points, plot.Point{X: x, Value: at["fig8"][n]})
 		trips.Points = append(trips.Points, plot.Point{X: x, Value: alone.rtt})
 	}
 	b.Holds("fig7.no_collapse", at["fig7"][many] > 0.9*at["fig7"][few])
 	b.Holds("fig8.no_collapse", at["fig8"][many] > 0.9*at["fig8"][few])
 	b.Set("fig9.slope_us", (at["fig9"][many]-at["fig9"][few])/(many-few))
-	rates.Name, each.Name, bytes.Name, trips.Name = "server", "client, mean", "server", "client, mean"
-	for _, f := range []struct {
-		name, title, unit string
-		series            []plot.Series
-	}{
-		{"am2-figure7", "Message rates of one server and its clients", "messages/s", []plot.Series{rates, each}},
-		{"am2-figure8", "Bandwidth of messages of 1 KB to one server", "MB/s (2^20)", []plot.Series{bytes}},
-		{"am2-figure9", "Round trips to one server", "us", []plot.Series{trips}},
-	} {
-		b.Draw(Figure{f.name, f.title, []plot.Panel{{Title: f.title, X: "clients", Y: f.unit, Series: f.series}}})
-	}
+	b.drawCrowds(&rates, bytes, trips)
 	return nil
 }
 
@@ -82,46 +71,44 @@ func ownEndpoints(n int) func(host int) int {
 }
 
 // repeatFigure10 gives each client an endpoint of its own at the server.
-func repeatFigure10(b *Bench) error {
-	rates := plot.Series{Name: "server"}
-	each := plot.Series{Name: "client, mean"}
+func repeatFigure10(b *Bench, m *amModel) error {
+	var rates crowdRates
 	peak, fair := b.paper.item("fig10.rate").Published, true
 	for _, n := range []int{1, 4, 7} {
-		c, err := measureCrowd(b.Context, nowConfig(), n+1, amUnderWay, b.span(crowdTime), ownEndpoints(n), toOwnEndpoint, shortRequests)
+		c, err := measureCrowd(b.Context, m.now, n+1, amUnderWay, b.span(crowdTime), ownEndpoints(n), toOwnEndpoint, shortRequests)
 		if err != nil {
 			return err
 		}
 		slowest, fastest := c.spread()
 		fair = fair && c.all > 0.89*peak && slowest > -0.16 && fastest < 0.16
-		rates.Points = append(rates.Points, plot.Point{X: float64(n), Value: c.all})
-		each.Points = append(each.Points, plot.Point{X: float64(n), Value: c.all / float64(n)})
+		rates.add(&c)
 		if n == 7 {
 			b.Set("fig10.rate", c.all)
 		}
 	}
 	b.Holds("fig10.fair", fair)
 	b.Draw(Figure{"am2-figure10", "Message rates with a virtual network for each client", []plot.Panel{{
-		Title: "Small numbers of virtual networks", X: "virtual networks", Y: "messages/s", Series: []plot.Series{rates, each},
+		Title: "Small numbers of virtual networks", X: "virtual networks", Y: "messages/s",
+		Series: append(rates.series(), level("paper, peak", peak, 1, 7), level("paper, 11 % below it", 0.89*peak, 1, 7)),
 	}}})
 	return nil
 }
 
 // repeatFigure11 gives each client an endpoint and a thread of its own at the server, more
 // of them than it has frames.
-func repeatFigure11(b *Bench) error {
+func repeatFigure11(b *Bench, m *amModel) error {
 	const most = 84 // 12 for each of the 7 frames
-	rates, each := plot.Series{Name: "server"}, plot.Series{Name: "client, mean"}
+	var rates crowdRates
 	for _, n := range []int{7, 28, most} {
 		d := fullTime
 		if n == most {
 			d = threadTime
 		}
-		c, err := measureThreads(b.Context, nowConfig(), n, b.span(d))
+		c, err := measureThreads(b.Context, m.now, n, b.span(d))
 		if err != nil {
 			return err
 		}
-		rates.Points = append(rates.Points, plot.Point{X: float64(n), Value: c.all})
-		each.Points = append(each.Points, plot.Point{X: float64(n), Value: c.all / float64(n)})
+		rates.add(&c)
 		if n == most {
 			slowest, fastest := c.spread()
 			b.Set("fig11.rate", c.all)
@@ -132,60 +119,8 @@ func repeatFigure11(b *Bench) error {
 		}
 	}
 	b.Draw(Figure{"am2-figure11", "Message rates with more virtual networks than frames", []plot.Panel{{
-		Title: "Large numbers of virtual networks", X: "virtual networks", Y: "messages/s", Series: []plot.Series{rates, each},
+		Title: "Large numbers of virtual networks", X: "virtual networks", Y: "messages/s",
+		Series: append(rates.series(), paperThreads(b, most)...),
 	}}})
 	return nil
-}
-
-// tableHosts is how many hosts table 1 has, and how many clients figures 7 to 9 have at the
-// most.
-const tableHosts = 92
-
-// repeatTable1 has 92 hosts of the NOW ask each other: for the round trip a short request
-// at a time, for the bandwidth messages of 8 KB.
-func repeatTable1(b *Bench) error {
-	const hosts = tableHosts
-	alone, err := measureLogP(b.Context, nowConfig())
-	if err != nil {
-		return err
-	}
-	peak, err := amBandwidth(b.Context, nowConfig(), amMedium)
-	if err != nil {
-		return err
-	}
-	peaks, optimal := true, true
-	for _, p := range []struct {
-		name   string
-		target func(i int) int
-	}{
-		{"cshift", func(i int) int { return (i + 1) % hosts }},
-		{"neighbor", func(i int) int { return i ^ 1 }},
-		{"bisection", func(i int) int { return (i + hosts/2) % hosts }},
-	} {
-		short, bulk, err := permutation(b, nowConfig(), hosts, p.target)
-		if err != nil {
-			return err
-		}
-		each := bulk.all / hosts * amMedium / mega
-		b.Set("table1."+p.name+"_rtt_us", short.rtt)
-		b.Set("table1."+p.name+"_bw", each)
-		if p.name != "bisection" {
-			peaks = peaks && each > 0.8*peak
-			optimal = optimal && short.rtt < 2*alone.rtt
-		}
-	}
-	b.Holds("table1.peaks", peaks)
-	b.Holds("table1.optimal", optimal)
-	return nil
-}
-
-// permutation has each host ask another one.
-func permutation(b *Bench, cfg lanai.Config, hosts int, target func(i int) int) (short, bulk crowd, err error) {
-	to := func(host int) amTarget { return amTarget{host: target(host)} }
-	if short, err = measureCrowd(b.Context, cfg, hosts, 1, b.span(crowdTime), one, to, shortRequests); err != nil {
-		return short, bulk, err
-	}
-	long := func(h *amHost) func() error { return h.medium(amMedium) }
-	bulk, err = measureCrowd(b.Context, cfg, hosts, amUnderWay, b.span(crowdTime), one, to, long)
-	return short, bulk, err
 }

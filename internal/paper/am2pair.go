@@ -13,13 +13,13 @@ import (
 
 // repeatFigure5 measures the parameters of LogP of the program, and of what is left of it
 // without some of its parts.
-func repeatFigure5(b *Bench) error {
-	all, plain, reliable, untimed := nowConfig(), nowConfig(), nowConfig(), nowConfig()
+func repeatFigure5(b *Bench, m *amModel) error {
+	all, plain, reliable, untimed := m.now, m.now, m.now, m.now
 	plain.Unreliable, plain.Unprotected = true, true
 	reliable.Unprotected = true
 	untimed.Channels.Timeout, untimed.Channels.Scan = int64(time.Minute), int64(time.Minute)/4
 	var l [5]logP
-	for i, cfg := range []lanai.Config{all, plain, reliable, untimed, gamConfig()} {
+	for i, cfg := range []lanai.Config{all, plain, reliable, untimed, m.gam} {
 		var err error
 		if l[i], err = measureLogP(b.Context, cfg); err != nil {
 			return err
@@ -41,6 +41,7 @@ func repeatFigure5(b *Bench) error {
 	near := func(a, b float64) bool { return a < b*1.01 && b < a*1.01 }
 	b.Holds("fig5.timers", near(l[3].gap, am2.gap) && near(l[3].rtt, am2.rtt))
 	b.Holds("fig5.limits", am2.gap > am2.send+am2.receive && gam.gap <= gam.send+gam.receive)
+	drawLogP(b, &l[0], &l[2], &l[1], &l[4])
 	fill, err := fillsPipe(b, all)
 	if err != nil {
 		return err
@@ -76,8 +77,11 @@ func fillsPipe(b *Bench, cfg lanai.Config) (int, error) {
 	return n, nil
 }
 
+// silenceLimit is how long measureSilence waits.
+const silenceLimit = 20 * time.Second
+
 // measureSilence returns after how long a request comes back whose destination's card does not
-// answer any more: it has lost its routes.
+// answer any more, as it has lost its routes; silenceLimit if it does not.
 func measureSilence(ctx context.Context, cfg lanai.Config) (d time.Duration, err error) {
 	net, err := newAMNet(ctx, cfg, myrinet.Line(8, 1, 2), 2)
 	if err != nil {
@@ -97,7 +101,7 @@ func measureSilence(ctx context.Context, cfg lanai.Config) (d time.Duration, err
 		if err := errors.Join(net.cards[0].SetRoutes([]lanai.Route{}), h.short()); err != nil {
 			return err
 		}
-		for h.back == nil {
+		for h.back == nil && h.w.Now() < began+int64(silenceLimit) {
 			if err := h.poll(time.Millisecond); err != nil && h.back == nil {
 				return err
 			}
@@ -109,14 +113,14 @@ func measureSilence(ctx context.Context, cfg lanai.Config) (d time.Duration, err
 }
 
 // repeatFigure6 measures the bandwidth of two hosts, with both kinds of DMA.
-func repeatFigure6(b *Bench) error {
+func repeatFigure6(b *Bench, m *amModel) error {
 	streaming, aligned := plot.Series{Name: "streaming"}, plot.Series{Name: "consistent"}
 	highest := 0.0
 	for _, n := range []int{128, 512, 1024, 2048, 4096, amMedium} {
 		for _, kind := range []struct {
 			cfg    lanai.Config
 			series *plot.Series
-		}{{nowConfig(), &streaming}, {consistent(nowConfig()), &aligned}} {
+		}{{m.now, &streaming}, {consistent(m.now), &aligned}} {
 			rate, err := amBandwidth(b.Context, kind.cfg, n)
 			if err != nil {
 				return err
@@ -125,7 +129,7 @@ func repeatFigure6(b *Bench) error {
 			highest = max(highest, rate)
 		}
 	}
-	gam, err := amBandwidth(b.Context, gamConfig(), amMedium)
+	gam, err := amBandwidth(b.Context, m.gam, amMedium)
 	if err != nil {
 		return err
 	}

@@ -40,6 +40,14 @@ func gamConfig() lanai.Config {
 	return c
 }
 
+// amModel is the NOW with both programs.
+type amModel struct{ now, gam lanai.Config }
+
+// onNOW has an experiment run on the paper's hardware.
+func onNOW(run func(*Bench, *amModel) error) func(*Bench) error {
+	return func(b *Bench) error { return run(b, &amModel{nowConfig(), gamConfig()}) }
+}
+
 func nowProfile() Profile {
 	c := nowConfig()
 	t, costs, channels := c.Card.Timing, c.Costs, c.Channels

@@ -6,8 +6,11 @@
 //
 //   - input: a constant of the model was chosen so that this number comes out, or is it;
 //   - output: it comes out of programs that run, with all constants fixed by inputs;
-//   - derived: it is arithmetic of inputs, and no program runs for it;
+//   - derived: it is arithmetic of inputs;
 //   - shape: the paper has no number, but says or draws what holds.
+//
+// What is arithmetic of other items, inputs or not, has a From, which computes our value of
+// theirs.
 //
 // A Profile is the hardware of a paper: constants, each with the one input that fixed it,
 // or with the reason why there is none. An Experiment runs programs on a profile and sets

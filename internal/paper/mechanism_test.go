@@ -7,64 +7,99 @@ import (
 	"testing"
 	"time"
 
-	"github.com/bobnet-go/bobnet/endpoint/lanai"
 	"github.com/bobnet-go/bobnet/internal/paper/skeleton"
-	"github.com/bobnet-go/bobnet/transport/myrinet"
 	vmmclanai "github.com/bobnet-go/bobnet/vmmc/lanai"
 )
 
-// repeat runs an experiment and returns what it sets.
-func repeat(t *testing.T, p *Paper, run func(b *Bench) error) map[string]float64 {
-	t.Helper()
-	b := &Bench{Context: context.Background(), brief: true, values: map[string]float64{}, paper: p}
-	if err := run(b); err != nil {
-		t.Fatal(err)
-	}
-	return b.values
+// mechanisms are those of a paper's model: what moves which output.
+type mechanisms struct {
+	*testing.T
+	paper *Paper
+	moved map[string]bool // by items
 }
 
-// moves wants items to have moved by a share at least.
-func moves(t *testing.T, off string, by float64, was, is map[string]float64, items ...string) {
-	t.Helper()
+// repeat runs an experiment and returns what it sets, and what follows from that.
+func (x *mechanisms) repeat(run func(b *Bench) error) map[string]float64 {
+	x.Helper()
+	b := &Bench{Context: context.Background(), brief: true, values: map[string]float64{}, paper: x.paper}
+	if err := run(b); err != nil {
+		x.Fatal(err)
+	}
+	values := map[string]float64{}
+	for i := range x.paper.Items {
+		if v := b.value(&x.paper.Items[i]); !math.IsNaN(v) {
+			values[x.paper.Items[i].Name] = v
+		}
+	}
+	return values
+}
+
+// moves wants items to have moved by a share at least, because something is switched off.
+func (x *mechanisms) moves(off string, by float64, was, is map[string]float64, items ...string) {
+	x.Helper()
 	for _, item := range items {
+		if x.paper.item(item) == nil {
+			x.Errorf("%s has no item %s", x.paper.Name, item)
+		}
+		x.moved[item] = true
 		if moved := math.Abs(is[item]/was[item] - 1); moved < by || math.IsNaN(moved) {
-			t.Errorf("without %s %s is %v, and %v with it: want a change of %v", off, item, is[item], was[item], by)
+			x.Errorf("without %s %s is %v, and %v with it: want a change of %v", off, item, is[item], was[item], by)
 		}
 	}
 }
 
-// TestMechanismsMatter: an output moves when what makes it is switched off, so that it is
-// no input in disguise.
+// TestMechanismsMatter: each output that is measured moves when what makes it is switched off,
+// so that it is no input in disguise.
 func TestMechanismsMatter(t *testing.T) {
 	if testing.Short() {
 		t.Skip("repeats experiments of four papers many times")
 	}
-	t.Run("bobnet", func(t *testing.T) {
-		fast := func(change func(e *Ethernet)) map[string]float64 {
-			e := FastEthernet()
-			change(e)
-			return repeat(t, bobnetPaper(), func(b *Bench) error { return repeatBobnet(b, e, Yellowfin()) })
-		}
-		was := fast(func(*Ethernet) {})
-		moves(t, "devices", 0.3, was, fast(func(e *Ethernet) { e.Devices = time.Nanosecond }), "fig5.one_way_us")
-		moves(t, "kernel", 0.15, was, fast(func(e *Ethernet) { e.Routine, e.PerFull = 0, 0 }), "fig5.one_way_us")
-		moves(t, "turn", 0.15, was, fast(func(e *Ethernet) { e.Turn = 0 }), "fig5.one_way_us")
-		moves(t, "cable", 0.5, was, fast(func(e *Ethernet) { e.Bandwidth *= 10 }), "fig3.bandwidth_mbps", "fig6.bobnet_intel", "fig6.bobnet_tulip")
-	})
-	t.Run("vmmc", vmmcMechanisms)
-	t.Run("splitc", splitcMechanisms)
-	t.Run("am2 of two hosts", am2Pair)
-	t.Run("am2 of many hosts", am2Many)
+	for name, run := range map[string]func(x *mechanisms){"am2": am2Mechanisms, "vmmc": vmmcMechanisms, "bobnet": bobnetMechanisms, "splitc": splitcMechanisms} {
+		t.Run(name, func(t *testing.T) {
+			x := &mechanisms{T: t, moved: map[string]bool{}}
+			for _, p := range Papers() {
+				if p.Name == name {
+					x.paper = p
+				}
+			}
+			run(x)
+			set := map[string]bool{}
+			for _, e := range x.paper.Experiments {
+				for _, item := range e.Items {
+					set[item] = true
+				}
+			}
+			for i := range x.paper.Items {
+				item := &x.paper.Items[i]
+				if measured := set[item.Name] || item.computed(); item.Kind == Output && measured && !x.moved[item.Name] {
+					t.Errorf("nothing here moves %s: switch off what makes it", item.Name)
+				}
+			}
+		})
+	}
 }
 
-func vmmcMechanisms(t *testing.T) {
+func bobnetMechanisms(x *mechanisms) {
+	fast := func(change func(e *Ethernet)) map[string]float64 {
+		e := FastEthernet()
+		change(e)
+		return x.repeat(func(b *Bench) error { return repeatBobnet(b, e, Yellowfin()) })
+	}
+	was := fast(func(*Ethernet) {})
+	x.moves("devices", 0.3, was, fast(func(e *Ethernet) { e.Devices = time.Nanosecond }), "fig5.one_way_us")
+	x.moves("kernel", 0.15, was, fast(func(e *Ethernet) { e.Routine, e.PerFull = 0, 0 }), "fig5.one_way_us")
+	x.moves("turn", 0.15, was, fast(func(e *Ethernet) { e.Turn = 0 }), "fig5.one_way_us")
+	x.moves("cable", 0.5, was, fast(func(e *Ethernet) { e.Bandwidth *= 10 }), "fig3.bandwidth_mbps", "fig6.bobnet_intel", "fig6.bobnet_tulip")
+}
+
+func vmmcMechanisms(x *mechanisms) {
 	model := func(change func(m *vmmcModel)) *vmmcModel {
 		m := newVMMCModel()
 		change(m)
 		return m
 	}
 	run := func(change func(m *vmmcModel)) map[string]float64 {
-		return repeat(t, vmmcPaper(), func(b *Bench) error {
+		return x.repeat(func(b *Bench) error {
 			for _, run := range []func(*Bench, *vmmcModel) error{repeatHardware, repeatLatency, repeatRates, repeatCalls} {
 				if err := run(b, model(change)); err != nil {
 					return err
@@ -74,13 +109,13 @@ func vmmcMechanisms(t *testing.T) {
 		})
 	}
 	was := run(func(*vmmcModel) {})
-	moves(t, "bus", 0.4, was, run(func(m *vmmcModel) { m.timing.DMABandwidth = 0 }), "fig1.dma_64k", "fig3.one_way", "fig3.both_ways")
-	moves(t, "start of a DMA", 0.003, was, run(func(m *vmmcModel) { m.timing.DMASetup = 0 }), "fig1.dma_64k", "fig2.one_word_us")
-	moves(t, "pipelining", 0.15, was, run(func(m *vmmcModel) { m.serial = true }), "fig3.one_way", "sec5.3.share")
-	moves(t, "the cost of leaving the tight loop", 0.02, was, run(func(m *vmmcModel) { m.costs.Leave = 0 }), "fig3.both_ways")
-	moves(t, "the program's steps", 0.3, was, run(func(m *vmmcModel) { m.costs = vmmclanai.Costs{} }), "fig2.one_word_us")
-	moves(t, "the host's processor", 0.1, was, run(func(m *vmmcModel) { m.send = 0 }), "fig2.one_word_us")
-	moves(t, "copies", 1, was, run(func(m *vmmcModel) { m.bcopy = math.Inf(1) }), "sec5.4.vrpc")
+	x.moves("bus", 0.4, was, run(func(m *vmmcModel) { m.timing.DMABandwidth = 0 }), "fig1.dma_64k", "fig3.one_way", "fig3.both_ways")
+	x.moves("start of a DMA", 0.003, was, run(func(m *vmmcModel) { m.timing.DMASetup = 0 }), "fig1.dma_64k", "fig2.one_word_us")
+	x.moves("pipelining", 0.15, was, run(func(m *vmmcModel) { m.serial = true }), "fig3.one_way", "sec5.3.share")
+	x.moves("the cost of leaving the tight loop", 0.02, was, run(func(m *vmmcModel) { m.costs.Leave = 0 }), "fig3.both_ways")
+	x.moves("the program's steps", 0.3, was, run(func(m *vmmcModel) { m.costs = vmmclanai.Costs{} }), "fig2.one_word_us")
+	x.moves("the host's processor", 0.1, was, run(func(m *vmmcModel) { m.send = 0 }), "fig2.one_word_us")
+	x.moves("copies", 1, was, run(func(m *vmmcModel) { m.bcopy = math.Inf(1) }), "sec5.4.vrpc")
 
 	// A TLB that knows a page needs no interrupt: refills cost only who sends for the first time.
 	const size = 1 << 17
@@ -95,14 +130,14 @@ func vmmcMechanisms(t *testing.T) {
 	} {
 		a, err := test.measure(newVMMCModel())
 		if err != nil {
-			t.Fatal(err)
+			x.Fatal(err)
 		}
 		b, err := test.measure(slow)
 		if err != nil {
-			t.Fatal(err)
+			x.Fatal(err)
 		}
 		if (b > a+80) != test.moves {
-			t.Errorf("%s takes %v us, with slow interrupts %v", test.what, a, b)
+			x.Errorf("%s takes %v us, with slow interrupts %v", test.what, a, b)
 		}
 	}
 }
@@ -111,82 +146,25 @@ func vmmcMechanisms(t *testing.T) {
 // has 15 of AMVIA's 53 us be the wait for a doorbell, a share of 0.28. Reads and writes of two
 // processes take as long as one's because who waits for a reply serves the other one meanwhile
 // (section 6.2).
-func splitcMechanisms(t *testing.T) {
+func splitcMechanisms(x *mechanisms) {
 	run := func(change func(m *viaModel)) map[string]float64 {
 		m := newVIAModel()
 		change(m)
-		return repeat(t, splitcPaper(), func(b *Bench) error {
+		return x.repeat(func(b *Bench) error {
 			return errors.Join(repeatAMVIA(b, m), repeatPrimitives(b, m), repeatBulk(b, m))
 		})
 	}
 	was := run(func(*viaModel) {})
-	moves(t, "the scan of the doorbells", 0.2, was, run(func(m *viaModel) { m.costs.Scan = 0 }), "sec6.1.amvia_us", "table6-1.l_us", "table6-1.g_us")
-	moves(t, "the scan of the doorbells", 0.2, was, run(func(m *viaModel) { m.costs.Scan = 0 }), "sec6.1.of_now", "fig6-3.both_store")
-	moves(t, "the card's time to receive", 0.05, was, run(func(m *viaModel) { m.costs.Receive = 0 }), "table6-1.g_us", "table6-1.l_us")
-	moves(t, "half of the credits", 0.4, was, run(func(m *viaModel) { m.credits[viaShort] /= 2 }), "fig6-2.knee")
-	moves(t, "several requests under way", 0.3, was, run(func(m *viaModel) { m.credits[viaShort] = 1 }), "fig6-3.both_get", "fig6-3.both_put", "fig6-4.small")
-	moves(t, "the poll routine", 0.1, was, run(func(m *viaModel) { m.poll = 0 }), "sec6.1.amvia_us", "table6-1.l_us")
-	moves(t, "several stores under way", 0.3, was, run(func(m *viaModel) { m.credits[viaShort] = 1 }), "fig6-3.both_store")
-	moves(t, "stores without replies", 0.3, was, run(func(m *viaModel) { m.answered = true }), "fig6-3.stores_reliable", "fig6-3.stores_unreliable")
-	moves(t, "the wait for replies", 0.5, was, run(func(m *viaModel) { m.phased = true }), "fig6-3.both_read", "fig6-3.both_write")
-	t.Run("applications", splitcApplications)
-}
-
-// am2Pair: what protocols and GAM's pipelining do to two hosts.
-func am2Pair(t *testing.T) {
-	values := func(change func(c *lanai.Config)) map[string]float64 {
-		c := nowConfig()
-		change(&c)
-		l, err := measureLogP(context.Background(), c)
-		if err != nil {
-			t.Fatal(err)
-		}
-		rate, err := amBandwidth(context.Background(), c, amMedium)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return map[string]float64{"fig5.rtt_us": l.rtt, "fig5.l_us": l.latency, "fig5.g_us": l.gap, "8 KB": rate}
-	}
-	was := values(func(*lanai.Config) {})
-	moves(t, "reliability", 0.3, was, values(func(c *lanai.Config) { c.Unreliable = true }), "fig5.g_us")
-	moves(t, "reliability", 0.05, was, values(func(c *lanai.Config) { c.Unreliable = true }), "fig5.l_us", "fig5.rtt_us")
-	moves(t, "protection", 0.05, was, values(func(c *lanai.Config) { c.Unprotected = true }), "fig5.g_us", "fig5.l_us", "fig5.rtt_us")
-	moves(t, "virtual networks", 0.3, was, values(func(c *lanai.Config) { c.Unnamed = true }), "fig5.rtt_us", "fig5.l_us")
-	moves(t, "a pipeline that waits", 0.2, was, values(func(c *lanai.Config) { c.Pipelined = true }), "8 KB")
-	moves(t, "the bus's slow reads", 0.3, was, values(func(c *lanai.Config) {
-		timing := *c.Card.Timing
-		timing.DMAFetch = 0
-		c.Card.Timing = &timing
-	}), "8 KB")
-}
-
-// am2Many: what makes the rates of many hosts.
-func am2Many(t *testing.T) {
-	const d = 20 * time.Millisecond
-	exchange := func(change func(t *myrinet.Timing)) map[string]float64 {
-		c := nowConfig()
-		change(c.Card.Timing)
-		long := func(h *amHost) func() error { return h.medium(amMedium) }
-		got, err := measureCrowd(context.Background(), c, 8, 4, d, one, func(host int) amTarget { return amTarget{host: host ^ 1} }, long)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return map[string]float64{"table1.neighbor_bw": got.all}
-	}
-	moves(t, "the time of stores", 0.05, exchange(func(*myrinet.Timing) {}), exchange(func(t *myrinet.Timing) { t.DMABandwidth = 0 }), "table1.neighbor_bw")
-
-	// With a frame for each endpoint none has to take turns.
-	threads := func(frames int) map[string]float64 {
-		c := nowConfig()
-		c.Frames = frames
-		got, err := measureThreads(context.Background(), c, 14, 5*d)
-		if err != nil {
-			t.Fatal(err)
-		}
-		slowest, fastest := got.spread()
-		return map[string]float64{"fig11.slowest": slowest, "fig11.fastest": fastest}
-	}
-	moves(t, "too few frames", 0.5, threads(0), threads(16), "fig11.slowest", "fig11.fastest")
+	x.moves("the scan of the doorbells", 0.2, was, run(func(m *viaModel) { m.costs.Scan = 0 }), "sec6.1.amvia_us", "table6-1.l_us", "table6-1.g_us")
+	x.moves("the scan of the doorbells", 0.2, was, run(func(m *viaModel) { m.costs.Scan = 0 }), "sec6.1.of_now", "fig6-3.both_store")
+	x.moves("the card's time to receive", 0.05, was, run(func(m *viaModel) { m.costs.Receive = 0 }), "table6-1.g_us", "table6-1.l_us")
+	x.moves("half of the credits", 0.4, was, run(func(m *viaModel) { m.credits[viaShort] /= 2 }), "fig6-2.knee")
+	x.moves("several requests under way", 0.3, was, run(func(m *viaModel) { m.credits[viaShort] = 1 }), "fig6-3.both_get", "fig6-3.both_put", "fig6-4.small")
+	x.moves("the poll routine", 0.1, was, run(func(m *viaModel) { m.poll = 0 }), "sec6.1.amvia_us", "table6-1.l_us")
+	x.moves("several stores under way", 0.3, was, run(func(m *viaModel) { m.credits[viaShort] = 1 }), "fig6-3.both_store")
+	x.moves("stores without replies", 0.3, was, run(func(m *viaModel) { m.answered = true }), "fig6-3.stores_reliable", "fig6-3.stores_unreliable")
+	x.moves("the wait for replies", 0.5, was, run(func(m *viaModel) { m.phased = true }), "fig6-3.both_read", "fig6-3.both_write")
+	x.Run("applications", splitcApplications)
 }
 
 // splitcApplications: what keeps shapes of figure 6-5 from holding is the scan of the

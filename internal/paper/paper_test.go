@@ -89,6 +89,9 @@ func TestPapersRepeated(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, r := range results {
+		if *full {
+			isReached(t, &r)
+		}
 		for _, row := range r.Rows {
 			if !row.Good() && row.Why == "" && (*full || !strings.HasPrefix(row.Item, "fig11.")) { // each frame has one turn in that time
 				t.Errorf("%s: %s is %s %s, published %s, and nothing says why", row.Paper, row.Item, row.ours(), row.Unit, row.published())
@@ -161,6 +164,9 @@ func TestDocument(t *testing.T) {
 			if !strings.Contains(doc, row.Fixed()) {
 				t.Errorf("docs/paper.md does not have the row %q%s", row.Fixed(), hint)
 			}
+			if from := p.Items[i].From; from != nil && !strings.Contains(doc, from.markdown(row.Item)) {
+				t.Errorf("docs/paper.md does not say from what %s follows%s", row.Item, hint)
+			}
 			if row.Why != "" && !strings.Contains(doc, row.Why) {
 				t.Errorf("docs/paper.md does not say of %s: %s%s", row.Item, row.Why, hint)
 			}
@@ -230,5 +236,29 @@ func TestGood(t *testing.T) {
 		if row := test.item.row("p", test.ours); row.Good() != test.want {
 			t.Errorf("%+v with %v: good is %v", test.item, test.ours, !test.want)
 		}
+	}
+}
+
+// reached is how many outputs of the papers are to be near the published values at the least,
+// and how many of those that are measured by themselves.
+var reached = map[string]struct{ near, measured int }{"am2": {20, 14}, "vmmc": {6, 5}, "bobnet": {3, 2}}
+
+// isReached judges the whole of a paper, repeated in full.
+func isReached(t *testing.T, r *Result) {
+	t.Helper()
+	want := reached[r.Paper.Name]
+	if near, measured, all := r.near(); near < want.near || measured < want.measured {
+		t.Errorf("%s: %d of %d outputs are near, %d of them measured by themselves: want %d and %d", r.Paper.Name, near, all, measured, want.near, want.measured)
+	}
+}
+
+// BenchmarkFigure7 is figure 7 of the AM-II paper with 92 clients, for a second of virtual time.
+func BenchmarkFigure7(b *testing.B) {
+	for b.Loop() {
+		c, err := measureCrowd(b.Context(), nowConfig(), tableHosts+1, amUnderWay, fullTime, one, onServer, shortRequests)
+		if err != nil {
+			b.Fatal(err)
+		}
+		b.ReportMetric(c.all, "messages/virtual-s")
 	}
 }

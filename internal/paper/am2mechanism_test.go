@@ -1,0 +1,146 @@
+package paper
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/bobnet-go/bobnet/endpoint/lanai"
+	"github.com/bobnet-go/bobnet/transport/myrinet"
+)
+
+// am2Mechanisms: what makes the numbers of the AM-II paper, with two hosts, and with many.
+func am2Mechanisms(x *mechanisms) {
+	am2Pair(x)
+	am2Crowds(x)
+	am2Table(x)
+	am2Threads(x)
+}
+
+// retime changes the timing of a card.
+func retime(c *lanai.Config, change func(t *myrinet.Timing)) {
+	timing := *c.Card.Timing
+	change(&timing)
+	c.Card.Timing = &timing
+}
+
+// am2Pair: what protocols and GAM's pipelining do to two hosts.
+func am2Pair(x *mechanisms) {
+	run := func(change func(m *amModel)) map[string]float64 {
+		m := &amModel{nowConfig(), gamConfig()}
+		change(m)
+		return x.repeat(func(b *Bench) error { return errors.Join(repeatFigure5(b, m), repeatFigure6(b, m)) })
+	}
+	was := run(func(*amModel) {})
+	x.moves("the program's time to send", 0.3, was, run(func(m *amModel) { m.now.Costs.Send = 0 }), "fig5.g_base_us")
+	x.moves("reliability", 0.3, was, run(func(m *amModel) { m.now.Unreliable = true }), "fig5.g_us", "sec4.2.rate", "sec4.2.pipe_messages")
+	x.moves("reliability", 0.05, was, run(func(m *amModel) { m.now.Unreliable = true }), "fig5.l_us", "fig5.rtt_us")
+	x.moves("protection", 0.9, was, run(func(m *amModel) { m.now.Unprotected = true }), "fig5.g_protection_us")
+	x.moves("protection", 0.05, was, run(func(m *amModel) { m.now.Unprotected = true }), "fig5.g_us", "fig5.l_us", "fig5.rtt_us")
+	x.moves("virtual networks", 0.3, was, run(func(m *amModel) { m.now.Unnamed = true }), "fig5.l_us", "fig5.rtt_us")
+	x.moves("the program's steps", 0.4, was, run(func(m *amModel) { m.now.Costs = lanai.Costs{} }), "sec4.2.fill")
+	x.moves("a pipeline", 0.15, was, run(func(m *amModel) { m.gam.Pipelined = false }), "fig6.gam", "sec7.share_of_gam")
+	x.moves("a pipeline that waits", 0.15, was, run(func(m *amModel) { m.now.Pipelined = true }), "sec7.bandwidth")
+	x.moves("the bus's slow reads", 0.3, was, run(func(m *amModel) { retime(&m.now, func(t *myrinet.Timing) { t.DMAFetch = 0 }) }), "sec7.bandwidth", "sec7.share_of_gam")
+}
+
+// mechanismTime is for how long crowds are looked at here.
+const mechanismTime = 20 * time.Millisecond
+
+// am2Crowds: the rate of a server is that of its card's program.
+func am2Crowds(x *mechanisms) {
+	crowds := func(change func(c *lanai.Config)) map[string]float64 {
+		c := nowConfig()
+		change(&c)
+		trip := map[int]float64{}
+		for _, n := range []int{4, 16} {
+			got, err := measureCrowd(context.Background(), c, n+1, 1, mechanismTime, one, onServer, shortRequests)
+			if err != nil {
+				x.Fatal(err)
+			}
+			trip[n] = got.rtt
+		}
+		own, err := measureCrowd(context.Background(), c, 8, amUnderWay, mechanismTime, ownEndpoints(7), toOwnEndpoint, shortRequests)
+		if err != nil {
+			x.Fatal(err)
+		}
+		return map[string]float64{"fig9.slope_us": (trip[16] - trip[4]) / 12, "fig10.rate": own.all}
+	}
+	was := crowds(func(*lanai.Config) {})
+	x.moves("reliability", 0.2, was, crowds(func(c *lanai.Config) { c.Unreliable = true }), "fig9.slope_us", "fig10.rate")
+	x.moves("the program's time to receive", 0.2, was, crowds(func(c *lanai.Config) { c.Costs.Receive = 0 }), "fig9.slope_us")
+	x.moves("quick attempts in vain", 0.1, was, crowds(func(c *lanai.Config) { c.Costs.Loiter = 10 }), "fig10.rate")
+}
+
+// am2Table: bandwidths are those of the hosts' buses, and across a bisection that of its
+// cables; round trips have the program's checks in them. Networks are smaller here.
+func am2Table(x *mechanisms) {
+	exchange := func(topology *myrinet.Topology, hosts int, target func(host int) int, change func(c *lanai.Config)) (rtt, rate float64) {
+		c := nowConfig()
+		change(&c)
+		to := func(host int) amTarget { return amTarget{host: target(host)} }
+		for _, kind := range []struct {
+			underWay int
+			request  func(h *amHost) func() error
+		}{{1, shortRequests}, {amUnderWay, func(h *amHost) func() error { return h.medium(amMedium) }}} {
+			net, err := newAMNet(context.Background(), c, topology, hosts)
+			if err != nil {
+				x.Fatal(err)
+			}
+			got, err := measureOn(net, kind.underWay, mechanismTime, one, to, kind.request)
+			if err != nil {
+				x.Fatal(err)
+			}
+			if kind.underWay == 1 {
+				rtt = got.rtt
+			} else {
+				rate = got.all
+			}
+		}
+		return rtt, rate
+	}
+	const hosts = 16
+	targets := map[string]func(int) int{
+		"cshift":    func(i int) int { return (i + 1) % hosts },
+		"neighbor":  func(i int) int { return i ^ 1 },
+		"bisection": func(i int) int { return (i + hosts/2) % hosts },
+	}
+	all := func(bisection *myrinet.Topology, change func(c *lanai.Config)) map[string]float64 {
+		values := map[string]float64{}
+		for name, target := range targets {
+			topology := myrinet.NOW()
+			if name == "bisection" {
+				topology = bisection
+			}
+			rtt, rate := exchange(topology, hosts, target, change)
+			values["table1."+name+"_rtt_us"], values["table1."+name+"_bw"], values["table1."+name+"_all"] = rtt, rate, rate
+		}
+		return values
+	}
+	half := myrinet.Line(hosts, 2, hosts/2) // each half at a switch, with one cable between them
+	asIs := func(*lanai.Config) {}
+	was := all(half, asIs)
+	x.moves("the bisection", 0.3, was, all(myrinet.Line(hosts, 1, hosts), asIs), "table1.bisection_bw", "table1.bisection_all")
+	x.moves("the time of stores", 0.05, was, all(half, func(c *lanai.Config) { retime(c, func(t *myrinet.Timing) { t.DMABandwidth = 0 }) }),
+		"table1.cshift_bw", "table1.cshift_all", "table1.neighbor_bw", "table1.neighbor_all")
+	x.moves("protection", 0.03, was, all(half, func(c *lanai.Config) { c.Unprotected = true }), "table1.cshift_rtt_us", "table1.neighbor_rtt_us", "table1.bisection_rtt_us")
+}
+
+// am2Threads: with a frame for each endpoint none has to take turns, and all have a part of what
+// the card can do all the time.
+func am2Threads(x *mechanisms) {
+	threads := func(change func(c *lanai.Config)) map[string]float64 {
+		c := nowConfig()
+		change(&c)
+		got, err := measureThreads(context.Background(), c, 14, 5*mechanismTime)
+		if err != nil {
+			x.Fatal(err)
+		}
+		slowest, fastest := got.spread()
+		return map[string]float64{"fig11.slowest": slowest, "fig11.fastest": fastest, "fig11.rate": got.all, "fig11.burst": got.burst}
+	}
+	was := threads(func(*lanai.Config) {})
+	x.moves("too few frames", 0.5, was, threads(func(c *lanai.Config) { c.Frames = 16 }), "fig11.slowest", "fig11.fastest")
+	x.moves("too few frames", 0.3, was, threads(func(c *lanai.Config) { c.Frames = 16 }), "fig11.burst")
+	x.moves("the program's steps", 0.2, was, threads(func(c *lanai.Config) { c.Costs = lanai.Costs{} }), "fig11.rate")
+}

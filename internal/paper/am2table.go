@@ -1,0 +1,56 @@
+package paper
+
+import "github.com/bobnet-go/bobnet/endpoint/lanai"
+
+// tableHosts is how many hosts table 1 has, and how many clients figures 7 to 9 have at the
+// most.
+const tableHosts = 92
+
+// repeatTable1 has 92 hosts of the NOW ask each other: for the round trip a short request
+// at a time, for the bandwidth messages of 8 KB.
+func repeatTable1(b *Bench, m *amModel) error {
+	const hosts = tableHosts
+	alone, err := measureLogP(b.Context, m.now)
+	if err != nil {
+		return err
+	}
+	peak, err := amBandwidth(b.Context, m.now, amMedium)
+	if err != nil {
+		return err
+	}
+	peaks, optimal := true, true
+	for _, p := range []struct {
+		name   string
+		target func(i int) int
+	}{
+		{"cshift", func(i int) int { return (i + 1) % hosts }},
+		{"neighbor", func(i int) int { return i ^ 1 }},
+		{"bisection", func(i int) int { return (i + hosts/2) % hosts }},
+	} {
+		short, bulk, err := permutation(b, m.now, hosts, p.target)
+		if err != nil {
+			return err
+		}
+		each := bulk.all / hosts * amMedium / mega
+		b.Set("table1."+p.name+"_rtt_us", short.rtt)
+		b.Set("table1."+p.name+"_bw", each)
+		if p.name != "bisection" {
+			peaks = peaks && each > 0.8*peak
+			optimal = optimal && short.rtt < 2*alone.rtt
+		}
+	}
+	b.Holds("table1.peaks", peaks)
+	b.Holds("table1.optimal", optimal)
+	return nil
+}
+
+// permutation has each host ask another one.
+func permutation(b *Bench, cfg lanai.Config, hosts int, target func(i int) int) (short, bulk crowd, err error) {
+	to := func(host int) amTarget { return amTarget{host: target(host)} }
+	if short, err = measureCrowd(b.Context, cfg, hosts, 1, b.span(crowdTime), one, to, shortRequests); err != nil {
+		return short, bulk, err
+	}
+	long := func(h *amHost) func() error { return h.medium(amMedium) }
+	bulk, err = measureCrowd(b.Context, cfg, hosts, amUnderWay, b.span(crowdTime), one, to, long)
+	return short, bulk, err
+}
