@@ -148,7 +148,9 @@ func (h *amHost) newEndpoint(i int) error {
 	ep.SetHandler(amEcho, func(t endpoint.Token, args []uint32, _ []byte) { t.Reply(amDone, args...) })
 	ep.SetHandler(amTake, func(t endpoint.Token, _ []uint32, _ []byte) { t.Reply(amDone, 1, 2, 3, 4) })
 	ep.SetHandler(amDone, func(endpoint.Token, []uint32, []byte) { h.done++ })
-	ep.SetReturnHandler(func(r *endpoint.Returned) { h.back = errors.Join(fmt.Errorf("a message was returned: %v", r.Reason), r.Err) })
+	ep.SetReturnHandler(func(r *endpoint.Returned) {
+		h.back = errors.Join(fmt.Errorf("a message was returned: %v", r.Reason), r.Err)
+	})
 	h.net.names[i] = append(h.net.names[i], ep.Name())
 	if h.ep == nil {
 		h.ep = ep
