@@ -95,7 +95,7 @@
 //	            replies to stores, of which short ones share messages
 //	unreliable  VIs of the unreliable level, with a window of its own, which is the credits;
 //	            stores as over reliable ones
-//	rdma        RDMA: the owner takes no part in gets and puts, and bulk data are not copied
+//	rdma        RDMA: the owner takes no part in gets and puts, and long data are not copied
 //
 // Processes of one host could also use another layer over package vipl's shared memory.
 // Both were measured, on one machine: a read is 20 to 70 ns by the layer shm, whose other

@@ -75,6 +75,7 @@ func (w *World) open(ctx context.Context) (err error) {
 		ctx = timed
 	}
 	w.count, w.heap = w.layer.Counters(), w.layer.Heap()
+	w.gather, _ = w.layer.(layer.Gatherer)
 	for i := range w.direct {
 		if w.direct[i] = w.heap; i != w.me {
 			w.direct[i] = w.layer.Direct(i)

@@ -178,6 +178,9 @@ func (w *World) say(ctx context.Context, to int, kind uint8, c call, part []byte
 	out := w.tree.out[:headSize+len(part)]
 	out[0], out[1], out[2], out[3] = kind, 0, 0, 0
 	c.put(out[4:])
+	if kind == kindUp && w.gather != nil { // what comes down is the answer
+		return w.gather.Gather(ctx, to, out[:headSize], part)
+	}
 	copy(out[headSize:], part)
 	return w.layer.Control(ctx, to, out)
 }

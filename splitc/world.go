@@ -25,6 +25,7 @@ type World struct {
 	joined bool // member is left at the end
 
 	layer  layer.Layer
+	gather layer.Gatherer // the layer, if it is one
 	count  *layer.Counters
 	heap   []byte
 	direct [][]byte // heaps that this process may load from and store to, by processor; others are nil

@@ -100,6 +100,15 @@ type Layer interface {
 	Close()
 }
 
+// Gatherer is what a layer is, too, that sends a message from two places.
+type Gatherer interface {
+	// Gather is Control of msg with data behind it, which together have MaxControl bytes at
+	// the most. msg may be changed afterwards. data may be sent from where they lie: they
+	// stay untouched until the other rank has answered, by a message that it sends because
+	// of this one, or the program has ended.
+	Gather(ctx context.Context, proc int, msg, data []byte) error
+}
+
 // Counters say how far a rank's operations are.
 type Counters struct {
 	// Outstanding counts the gets, puts and calls of this rank that are not complete.

@@ -33,9 +33,10 @@ type rank struct {
 	member   *job.Member
 	watch    *layer.Watch
 	count    *layer.Counters
-	calls    [][2]uint32 // procedure and length of each call that has run here
-	controls [][]uint32  // what control messages have said, by sender
-	closed   bool        // the layer is
+	calls    [][2]uint32      // procedure and length of each call that has run here
+	controls [][]uint32       // what control messages have said, by sender
+	heard    func(msg []byte) // is given control messages, if it is not nil
+	closed   bool             // the layer is
 }
 
 // Call answers with the arguments, each byte plus the procedure's number.
@@ -54,6 +55,9 @@ func (r *rank) Control(from int, msg []byte) {
 		word = binary.LittleEndian.Uint32(msg)
 	}
 	r.controls[from] = append(r.controls[from], word)
+	if r.heard != nil {
+		r.heard(msg)
+	}
 }
 
 // controlSize returns how long control message i is in the tests.

@@ -51,17 +51,30 @@ func (l *Layer) say(ctx context.Context, p *peer, h header, data []byte) error {
 		return err
 	}
 	l.build(s, &h, data)
-	return l.start(s)
+	return l.start(s, 1)
 }
 
-// build makes a message in a slot, for which a credit was taken.
-func (l *Layer) build(s *slot, h *header, data []byte) {
+// build makes a message in a slot, for which a credit was taken, with a copy of its data,
+// and returns its length.
+func (l *Layer) build(s *slot, h *header, data []byte) int {
 	p := s.p
 	h.put(s.mem, p.taken)
 	p.taken = 0
 	n := headerSize + copy(s.mem[headerSize:], data)
 	s.segs[0] = vipl.Segment{Data: s.mem[:n], Handle: s.home}
 	s.desc = vipl.Descriptor{Op: vipl.OpSend, Context: s}
+	return n
+}
+
+// append adds data to the message of n bytes in a slot, and returns how many segments it has
+// then: long data in the heap get one of their own, and others are copied.
+func (l *Layer) append(s *slot, n int, data []byte) (segs int) {
+	if len(data) >= gather && l.inHeap(data) {
+		s.segs[1] = vipl.Segment{Data: data, Handle: l.handle}
+		return 2
+	}
+	s.segs[0].Data = s.mem[:n+copy(s.mem[n:], data)]
+	return 1
 }
 
 // Call starts to run a procedure.
@@ -75,7 +88,7 @@ func (l *Layer) Call(ctx context.Context, proc int, fn uint32, args, result []by
 	l.Count.Outstanding++
 	l.Did.Requests++
 	l.build(s, &header{kind: kindCall, a: number, b: uint64(fn)}, args)
-	if err := l.start(s); err != nil {
+	if err := l.start(s, 1); err != nil {
 		l.calls.end(number)
 		l.Count.Outstanding--
 		return err
@@ -87,6 +100,17 @@ func (l *Layer) Call(ctx context.Context, proc int, fn uint32, args, result []by
 func (l *Layer) Control(ctx context.Context, proc int, msg []byte) error {
 	l.Did.Requests++
 	return l.say(ctx, l.peers[proc], header{kind: kindControl}, msg)
+}
+
+// Gather is part of layer.Gatherer.
+func (l *Layer) Gather(ctx context.Context, proc int, msg, data []byte) error {
+	s, err := l.acquire(ctx, l.peers[proc], opMessage, true)
+	if err != nil {
+		return err
+	}
+	l.Did.Requests++
+	n := l.build(s, &header{kind: kindControl}, msg)
+	return l.start(s, l.append(s, n, data))
 }
 
 // tellCredits tells a rank what was taken of it, if that is much, and if not so many results
@@ -179,4 +203,4 @@ func (c *calls) end(number uint64) {
 	c.free = append(c.free, i)
 }
 
-var _ layer.Layer = (*Layer)(nil)
+var _ layer.Gatherer = (*Layer)(nil)

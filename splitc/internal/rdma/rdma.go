@@ -1,8 +1,14 @@
 // Package rdma is the communication layer of Split-C that the paper's section 8 wishes
 // for: get is an RDMA read, put an RDMA write, and store an RDMA write with immediate
 // data, of which the owner hears. The owner takes no part in get and put, so a rank that
-// computes holds nobody up. Long data go from and to where they lie, without a copy; a
-// message's header and data are gathered by the VI.
+// computes holds nobody up. Data in the heap, and long ones elsewhere, go from and to where
+// they lie, without a copy; of puts and stores, those that have more than 64 bytes. Others
+// are short, and copying them costs less than making their memory known would.
+//
+// Messages have 2 KiB at the most. Their data are copied behind the header, as most callers
+// may change them at once, with one exception: what a reduction sends from the heap is
+// gathered by the VI, header and data from where each lies, if it is longer than what VIs
+// copy into a frame themselves. The answer of the reduction says that it has come.
 //
 // # Between two ranks
 //
@@ -34,6 +40,7 @@ const (
 	maxOwed = 4 * credits // results that wait for a rank, which would have no credits to call for more
 	slots   = 128         // sends under way, to all peers together
 	bounce  = 4096        // bytes up to which data are copied rather than registered
+	gather  = 256         // bytes from which data of a message are gathered
 	part    = 1 << 28     // bytes of an operation that go in one RDMA operation
 )
 

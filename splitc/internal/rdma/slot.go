@@ -85,9 +85,9 @@ func (l *Layer) post(s *slot, segs int) {
 }
 
 // start is post for an operation of the program, which hears of the failure itself.
-func (l *Layer) start(s *slot) error {
+func (l *Layer) start(s *slot, segs int) error {
 	p := s.p
-	if l.post(s, 1); p.Gone != nil {
+	if l.post(s, segs); p.Gone != nil {
 		return l.Lost(&p.End)
 	}
 	return nil

@@ -35,7 +35,7 @@ func (l *Layer) read(ctx context.Context, p *peer, dst []byte, off uint64) error
 	l.Did.Reads++
 	l.Count.Outstanding++
 	s.desc = vipl.Descriptor{Op: vipl.OpRDMARead, Remote: p.at(off), Context: s}
-	if err := l.start(s); err != nil {
+	if err := l.start(s, 1); err != nil {
 		l.Count.Outstanding--
 		return err
 	}
@@ -101,11 +101,11 @@ func (l *Layer) write(ctx context.Context, p *peer, off uint64, src []byte, what
 	s.desc = vipl.Descriptor{Op: vipl.OpRDMAWrite, Remote: p.at(off), Context: s, Unordered: len(src) > bounce}
 	if what == opStore {
 		s.desc.HasImmediate, s.desc.Immediate = true, uint32(len(src))
-		return l.start(s)
+		return l.start(s, 1)
 	}
 	l.Count.Outstanding++
 	p.puts++
-	if err := l.start(s); err != nil {
+	if err := l.start(s, 1); err != nil {
 		l.Count.Outstanding--
 		p.puts--
 		return err
