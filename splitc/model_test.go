@@ -36,6 +36,23 @@ type model struct {
 	cells  int // of each process
 	rounds []*round
 	adds   [][]added // by process, what its FetchAdds have returned
+	upset  upset
+}
+
+// upset is what happens before an operation of a process, once.
+type upset struct {
+	round *round
+	proc  int
+	at    int // of the process's operations in the round
+	do    func()
+}
+
+// reached does it, if a process has come so far.
+func (u *upset) reached(r *round, proc, at int) {
+	if u.do != nil && u.round == r && u.proc == proc && u.at == at {
+		u.do()
+		u.do = nil
+	}
 }
 
 // added is a FetchAdd that was done.
@@ -187,6 +204,7 @@ func (m *model) do(w *splitc.World, a splitc.Array[uint64], count splitc.Array[i
 	}
 	var reads []read
 	for i := range r.ops[me] {
+		m.upset.reached(r, me, i)
 		o := &r.ops[me][i]
 		switch o.kind {
 		case opPoll:
@@ -211,6 +229,7 @@ func (m *model) do(w *splitc.World, a splitc.Array[uint64], count splitc.Array[i
 			}
 		}
 	}
+	m.upset.reached(r, me, len(r.ops[me]))
 	if err := m.end(w, r); err != nil {
 		return err
 	}
