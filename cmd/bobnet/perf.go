@@ -71,7 +71,10 @@ stores, its read a blocking one; it stores in the tests rate and bandwidth, and 
 in the test write. The tests primitives and bulk, which only splitc has, are figures
 6-3 and 6-4 of its paper: the mean time of each of many reads, writes, gets, puts and
 stores of an int, and of gets, puts and stores of more, with the other process idle,
-or, two-way, doing the same.
+or, two-way, doing the same. --plot draws both figures.
+
+The test barrier, which splitc and mplite have, is the time of one barrier of both
+ends. A barrier is a message each way, so that it is compared with the latency.
 
 With --apps the applications of that paper run at its sizes, over each of --layer, on
 each of --ranks and on one, as in figure 6-5: what they take, and their speed-up to
@@ -79,7 +82,7 @@ the run of one process. The work of em3d grows with the ranks, and so its speed-
 of as much work. Each rank is bound to a processor of its own; ranks beyond the
 processors of the machine are not, and are marked.
 
-The test logp, which only am2 has, for short and medium requests, finds the
+The test logp, which am2 has for short and medium requests, finds the
 parameters of the LogP model by the method of "Assessing Fast Network Interfaces"
 (Culler, Liu, Martin, Yoshikawa): it sends bursts of 1 to 512 requests that are
 answered in kind, with delays of 0 to 50 us between them, and takes the average
@@ -90,7 +93,10 @@ longer than the gap, and than the round trip if there are such; and L is what
 remains of half a round trip, RTT/2 - o_s - o_r. g may be less than o_s,
 because requests that come one upon the other share a frame, and L is small or
 negative where the sender's own processor carries the frame to the receiver, as
-over veth, since o_s contains the way then. A sample of logp is one sweep,
+over veth, since o_s contains the way then. Splitc has it, too, if it is named: its
+requests are puts, which the other end's layer answers, and stores, which the other
+process answers by stores; they poll after each delay, and o_r is what that takes
+when an answer has come. A sample of logp is one sweep,
 whatever --sample and --count say.`
 
 const perfExample = `  bobnet perf --local
@@ -102,6 +108,8 @@ const perfExample = `  bobnet perf --local
   bobnet perf --local --stacks vipl,vmmc --tests latency,bandwidth,bidirectional,overhead \
     --sizes 4,8,16,32,64,128,256,1024,4096,16384,65536,262144,1048576 --wait spin \
     --reliability delivery --mtu 9000 --plot vmmc.png
+  bobnet perf --local --stacks splitc --tests primitives,bulk --wait spin --plot splitc.png
+  bobnet perf --local --stacks splitc,mplite --tests latency,barrier,logp --wait spin
   bobnet perf --apps --ranks 2,4 --layer shm,reliable,unreliable --plot apps.png
   bobnet perf --listen             # on one machine, and on the other:
   bobnet perf --to perf/HOSTNAME --stacks vipl,mplite`
@@ -176,8 +184,8 @@ func (c *perfCall) addFlags(cmd *cobra.Command) {
 		f.StringSliceVar(field, name, nil, fmt.Sprintf("%s: some of %s (default all)", text, strings.Join(values, ",")))
 	}
 	list(&c.plan.Stacks, "stacks", perf.Stacks(), "what to measure")
-	f.StringSliceVar(&c.plan.Tests, "tests", nil, "which tests: some of "+strings.Join(perf.Tests, ",")+" (default all but primitives and bulk)")
-	f.IntSliceVar(&c.plan.Sizes, "sizes", nil, "message sizes in `bytes`, for every test (default 64 for latency, rate and read, 1048576 for bandwidth, bidirectional and write, 64,4096,1048576 for overhead, 16 for logp, 4 to 1048576 for bulk; primitives are of 4)")
+	f.StringSliceVar(&c.plan.Tests, "tests", nil, "which tests: some of "+strings.Join(perf.Tests, ",")+" (default all but primitives, bulk and barrier, and logp only of am2)")
+	f.IntSliceVar(&c.plan.Sizes, "sizes", nil, "message sizes in `bytes`, for every test (default 64 for latency, rate and read, 1048576 for bandwidth, bidirectional and write, 64,4096,1048576 for overhead, 16 for logp, 4 to 1048576 for bulk; primitives are of 4, barriers of 0)")
 	f.IntSliceVar(&c.plan.MTUs, "mtu", nil, "MTUs of the links that --local makes (default 1500)")
 	list(&c.plan.Levels, "reliability", perf.Levels, "reliability levels of vipl")
 	list(&c.plan.Waits, "wait", perf.Waits, "how raw, vipl, mplite, am2, vmmc, vrpc, splitc and stream wait")
@@ -190,7 +198,7 @@ func (c *perfCall) addFlags(cmd *cobra.Command) {
 	f.IntVar(&c.plan.Rounds, "rounds", perf.DefaultRounds, "samples of each measurement")
 	f.DurationVar(&c.plan.Sample, "sample", perf.DefaultSample, "length of a sample")
 	f.BoolVar(&c.json, "json", false, "print one JSON object per measurement")
-	f.StringVar(&c.plot, "plot", "", "draw latency, bandwidth and overhead over size, and the signatures of logp, to the PNG `FILE`")
+	f.StringVar(&c.plot, "plot", "", "draw latency, bandwidth, overhead and bulk over size, primitives, and the signatures of logp, to the PNG `FILE`")
 	nicFlags(cmd, &c.nic)
 	f.StringVar(&c.ip, "ip", "", "IP `address` of that interface, to measure tcp, udp and vrpc by default as well, or by another address than its first")
 	f.StringVar(&c.metrics, "metrics", "", "`address` where to serve Prometheus metrics while measuring; with --local the client's as rank 0's and the server's as rank 1's, as lab --metrics does")

@@ -10,7 +10,7 @@ import (
 )
 
 // drawnTests are what --plot has a picture for.
-var drawnTests = []string{perf.Latency, perf.Bandwidth, perf.Bidirectional, perf.Overhead, perf.LogP}
+var drawnTests = []string{perf.Latency, perf.Bandwidth, perf.Bidirectional, perf.Overhead, perf.LogP, perf.Primitives, perf.Bulk}
 
 func drawn(test string) bool { return slices.Contains(drawnTests, test) }
 

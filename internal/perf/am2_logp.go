@@ -6,15 +6,11 @@ import "context"
 // receiver that sleeps does so, and the sender, which may have slept until the
 // last answer came, is warm: as it is within bursts of long delays.
 func (a *amConn) Bursts(ctx context.Context, all []burst, note func(b burst, sent, answered int64)) error {
-	for _, b := range all {
-		for range b.times {
-			a.pause(int64(sweepRest))
-			sent, answered, err := a.burst(ctx, b.size, int64(b.delay))
-			if err != nil {
-				return err
-			}
-			note(b, sent, answered)
-		}
+	err := eachBurst(all, func() { a.pause(int64(sweepRest)) }, func(n int, ns int64) (sent, answered int64, err error) {
+		return a.burst(ctx, n, ns)
+	}, note)
+	if err != nil {
+		return err
 	}
 	return a.finish(ctx)
 }

@@ -16,6 +16,7 @@ const (
 
 	Bidirectional = "bidirectional" // one message each way at the same time, again and again
 	Overhead      = "overhead"      // what the call takes that sends a message to an idle half
+	Barrier       = "barrier"       // barriers of both halves, one after another
 
 	Primitives = "primitives" // Split-C's read, write, get, put and store of an int, one after another
 	Bulk       = "bulk"       // its get, put and store of many bytes
@@ -26,14 +27,16 @@ const (
 func oneSided(test string) bool { return test == Read || test == Write }
 
 // measures reports whether a stack can have a test: LogP is of requests that
-// handlers answer, Bidirectional and Overhead are of the VMMC paper, and remote
-// procedures are called one after another.
+// handlers or the runtime answer, Bidirectional and Overhead are of the VMMC paper, barriers
+// are of ranks, and remote procedures are called one after another.
 func measures(stack, test string) bool {
 	switch {
 	case oneSided(test):
 		return stack == "vipl" || stack == "splitc"
 	case test == LogP:
-		return stack == "am2"
+		return stack == "am2" || stack == "splitc"
+	case test == Barrier:
+		return stack == "mplite" || stack == "splitc"
 	case test == Bidirectional || test == Overhead:
 		return stack == "vmmc"
 	case test == Primitives || test == Bulk:
@@ -44,7 +47,12 @@ func measures(stack, test string) bool {
 
 // timed reports whether a test measures the time of each message, and not how
 // many there are in a time.
-func timed(test string) bool { return test == Latency || test == Read || test == Overhead }
+func timed(test string) bool {
+	return test == Latency || test == Read || test == Overhead || test == Barrier
+}
+
+// sized reports whether the messages of a test have a size that a plan chooses.
+func sized(test string) bool { return test != Primitives && test != Barrier }
 
 // How a half waits.
 const (
@@ -70,6 +78,9 @@ type Case struct {
 // String names the case for people: "vipl latency 64 B, delivery, spin, ring, MTU 1500".
 func (c Case) String() string {
 	parts := []string{fmt.Sprintf("%s %s %d B", c.Stack, c.Test, c.Size)}
+	if c.Test == Barrier {
+		parts[0] = c.Stack + " " + c.Test
+	}
 	for _, s := range []string{c.Kind, c.Mode, c.Reliability, c.Wait, c.Link} {
 		if s != "" {
 			parts = append(parts, s)
@@ -89,7 +100,7 @@ func (c Case) String() string {
 type Record struct {
 	Case
 	Count       int     `json:"count"`       // messages or round trips measured
-	P50         float64 `json:"p50_us"`      // one way, or of the call, microseconds
+	P50         float64 `json:"p50_us"`      // one way, or of the call or barrier, microseconds
 	P99         float64 `json:"p99_us"`      //
 	Min         float64 `json:"min_us"`      //
 	Mbits       float64 `json:"mbit_s"`      // payload, 1e6 bits a second

@@ -72,6 +72,7 @@ func TestLocal(t *testing.T) {
 	checkLocal(t, all)
 	checkLocal(t, other)
 	checkLocal(t, Plan{Rounds: 1, Sample: time.Millisecond, Stacks: []string{"splitc"}, Tests: []string{Primitives, Bulk}, Sizes: []int{64}, Waits: []string{Spin}})
+	checkLocal(t, Plan{Rounds: 1, Sample: time.Millisecond, Stacks: []string{"splitc", "mplite"}, Tests: []string{Barrier, LogP}, Waits: []string{Spin}})
 	shm := briefly
 	shm.Links, shm.Layers = []string{linkShm}, Layers[:1]
 	shm.Tests, shm.Waits, shm.Levels = []string{Latency, Bandwidth}, []string{Spin}, []string{"reception"}

@@ -107,6 +107,21 @@ func signature(samples []sample, rtt *hdrhistogram.Histogram) (*Signature, error
 	return characterize(points, float64(rtt.ValueAtQuantile(50))/1000)
 }
 
+// eachBurst makes all bursts, each after a rest.
+func eachBurst(all []burst, rest func(), one func(n int, ns int64) (sent, answered int64, err error), note func(b burst, sent, answered int64)) error {
+	for _, b := range all {
+		for range b.times {
+			rest()
+			sent, answered, err := one(b.size, int64(b.delay))
+			if err != nil {
+				return err
+			}
+			note(b, sent, answered)
+		}
+	}
+	return nil
+}
+
 // pause looks at the clock for at least ns and returns how long it did.
 func pause(now func() int64, ns int64) int64 {
 	start := now()

@@ -26,7 +26,7 @@ func writeSignatures(w io.Writer, group []Record) error {
 // lies highest, first.
 func signaturePanel(r Record) plot.Panel {
 	p := plot.Panel{
-		Title: fmt.Sprintf("LogP signature of %s, %s: time of a request\n%s", name(r), waitWords[r.Wait], overWhat([]Record{r})),
+		Title: fmt.Sprintf("LogP signature of %s, %s: time of a request\n%s", label(r), waitWords[r.Wait], overWhat([]Record{r})),
 		X:     "burst, requests", Y: "µs",
 	}
 	for _, curve := range slices.Backward(curves(r.LogP.Points)) {

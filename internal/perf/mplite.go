@@ -42,6 +42,7 @@ type mpliteConn struct {
 	nic    *vipl.NIC
 	comm   *mplite.Comm
 	forget func() // ends watching
+	test   string
 	peer   int
 	bufs   [][]byte
 	next   int
@@ -55,8 +56,8 @@ func (mpliteStack) Open(ctx context.Context, h *Half, c Case) (Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	m := &mpliteConn{nic: nic}
-	if m.bufs, err = nicBuffers(nic, c.Size); err == nil {
+	m := &mpliteConn{nic: nic, test: c.Test}
+	if m.bufs, err = nicBuffers(nic, max(c.Size, 1)); err == nil {
 		m.comm, err = joinJob(ctx, h, nic)
 	}
 	if err != nil {
@@ -92,6 +93,9 @@ func (m *mpliteConn) buffer() []byte {
 
 // PingPong is part of Conn.
 func (m *mpliteConn) PingPong(ctx context.Context, rtt []int64) error {
+	if m.test == Barrier {
+		return barriers(ctx, m.nic.Now, m.comm.Barrier, rtt)
+	}
 	out, in := m.buffer(), m.buffer()
 	last := m.nic.Now()
 	for i := range rtt {
@@ -110,6 +114,9 @@ func (m *mpliteConn) PingPong(ctx context.Context, rtt []int64) error {
 
 // Echo is part of Conn.
 func (m *mpliteConn) Echo(ctx context.Context, n int) error {
+	if m.test == Barrier {
+		return barriers(ctx, m.nic.Now, m.comm.Barrier, make([]int64, n))
+	}
 	out, in := m.buffer(), m.buffer()
 	for range n {
 		if _, err := m.comm.Recv(ctx, in, m.peer, tagData); err != nil {

@@ -13,7 +13,7 @@ import (
 
 // What a plan may name, in the order of the output.
 var (
-	Tests  = []string{Latency, Bandwidth, Bidirectional, Rate, Read, Write, Overhead, LogP, Primitives, Bulk}
+	Tests  = []string{Latency, Bandwidth, Bidirectional, Rate, Read, Write, Overhead, LogP, Primitives, Bulk, Barrier}
 	Levels = []string{"delivery", "reception", "unreliable"}
 	Waits  = []string{Spin, Block}
 	Links  = vipl.Drivers()
@@ -24,8 +24,9 @@ var (
 // for it, and its frames are as long as can be whatever the MTU.
 const linkShm = "shm"
 
-// defaultTests are all but those of Split-C's operations, which are many.
-var defaultTests = slices.DeleteFunc(slices.Clone(Tests), func(test string) bool { return test == Primitives || test == Bulk })
+// defaultTests are all but those of Split-C's operations, which are many, and of barriers.
+// Split-C's logp, too, is measured if it is asked for.
+var defaultTests = slices.DeleteFunc(slices.Clone(Tests), func(test string) bool { return test == Primitives || test == Bulk || test == Barrier })
 
 // The defaults of Plan's numbers.
 const (
@@ -37,7 +38,7 @@ const (
 // Sizes that a test uses when the plan names none, in bytes.
 var defaultSizes = map[string][]int{Latency: {64}, Bandwidth: {1 << 20}, Bidirectional: {1 << 20}, Rate: {64},
 	Read: {64}, Write: {1 << 20}, Overhead: {64, 4 << 10, 1 << 20}, LogP: {16},
-	Primitives: {4}, Bulk: {4, 64, 1 << 10, 4 << 10, 64 << 10, 1 << 20}}
+	Primitives: {4}, Barrier: {0}, Bulk: {4, 64, 1 << 10, 4 << 10, 64 << 10, 1 << 20}}
 
 // defaultCredits are the requests that am2 has under way: what it is compared with,
 // half of that, and the virtual-network paper's number, whose rates are measured too.
@@ -66,10 +67,13 @@ type Plan struct {
 	// leaves calls by libtirpc out of vrpc.
 	Libtirpc string
 	Sealed   bool // vipl is measured with sealed frames, too, on the link ring
+
+	brief bool // the tests are the default ones
 }
 
 // withDefaults returns the plan with every empty field filled in.
 func (p Plan) withDefaults() Plan {
+	p.brief = p.brief || len(p.Tests) == 0
 	fill(&p.Stacks, Stacks())
 	fill(&p.Tests, defaultTests)
 	fill(&p.Levels, Levels)
@@ -192,7 +196,7 @@ func (p Plan) together() bool { return slices.Equal(p.Links, []string{linkShm}) 
 
 // sizes returns the sizes of a test.
 func (p Plan) sizes(test string) []int {
-	if len(p.Sizes) > 0 && test != Primitives {
+	if len(p.Sizes) > 0 && sized(test) {
 		return p.Sizes
 	}
 	return defaultSizes[test]
@@ -206,7 +210,7 @@ func (p Plan) Cases(mtu int) []Case {
 	for _, test := range p.Tests {
 		for _, size := range p.sizes(test) {
 			for _, s := range stacks {
-				if slices.Contains(p.Stacks, s.name) && measures(s.name, test) {
+				if slices.Contains(p.Stacks, s.name) && measures(s.name, test) && !(p.brief && test == LogP && s.name == "splitc") {
 					cases = append(cases, s.stack.Cases(&p, test, mtu, size)...)
 				}
 			}

@@ -29,14 +29,19 @@ const splitFinalizeTime = time.Second
 // splitStack is a Split-C program of two processes; the mode of a case is its layer.
 type splitStack struct{}
 
-// Cases is part of Stack.
+// Cases is part of Stack. LogP is of what goes in one message over each layer.
 func (splitStack) Cases(p *Plan, test string, mtu, size int) (cases []Case) {
+	if test == LogP && amKind(size) == kindBulk {
+		return nil
+	}
 	kinds := []string{""}
 	switch test {
 	case Primitives:
-		kinds = []string{splitRead, splitWrite, splitGet, splitPut, splitStore}
+		kinds = slices.Clone(primitives)
 	case Bulk:
 		kinds = []string{splitGet, splitPut, splitStore}
+	case LogP:
+		kinds = []string{splitPut, splitStore}
 	}
 	if test == Primitives || test == Bulk {
 		for _, kind := range slices.Clone(kinds) {
@@ -72,6 +77,7 @@ type splitConn struct {
 	mine   []byte                // what is sent, and where what is got goes
 	next   int                   // in the arrays
 	value  int32
+	pause  func(ns int64) (took int64)
 }
 
 // Open is part of Stack.
@@ -89,7 +95,8 @@ func (splitStack) Open(ctx context.Context, h *Half, c Case) (Conn, error) {
 
 // newSplitConn makes an end on a NIC, which is the connection's if there is no error.
 func newSplitConn(ctx context.Context, h *Half, nic *vipl.NIC, c Case) (s *splitConn, err error) {
-	s = &splitConn{nic: nic, test: c.Test, kind: strings.TrimSuffix(c.Kind, twoWay), both: strings.HasSuffix(c.Kind, twoWay), size: c.Size}
+	s = &splitConn{nic: nic, test: c.Test, kind: strings.TrimSuffix(c.Kind, twoWay), both: strings.HasSuffix(c.Kind, twoWay), size: max(c.Size, 1)}
+	s.pause = func(ns int64) int64 { return pause(nic.Now, ns) }
 	if s.w, err = startSplit(ctx, h, nic, c); err != nil {
 		return nil, err
 	}
@@ -151,8 +158,11 @@ func (s *splitConn) place() (splitc.Global[byte], []byte) {
 	return s.at.Add(i), s.mine[i:][:s.size]
 }
 
-// PingPong is part of Conn: stores there and back, or blocking reads.
+// PingPong is part of Conn: stores there and back, blocking reads, or barriers.
 func (s *splitConn) PingPong(ctx context.Context, rtt []int64) error {
+	if s.test == Barrier {
+		return barriers(ctx, s.nic.Now, s.w.Barrier, rtt)
+	}
 	at, mine := s.place()
 	last := s.nic.Now()
 	for i := range rtt {
@@ -177,6 +187,9 @@ func (s *splitConn) PingPong(ctx context.Context, rtt []int64) error {
 
 // Echo is part of Conn.
 func (s *splitConn) Echo(ctx context.Context, n int) error {
+	if s.test == Barrier {
+		return barriers(ctx, s.nic.Now, s.w.Barrier, make([]int64, n))
+	}
 	if s.test == Read {
 		return s.w.StoreSync(ctx, 8)
 	}
@@ -214,6 +227,9 @@ func (s *splitConn) Sink(ctx context.Context, n int) error {
 	if s.both {
 		_, err := s.Stream(ctx, n)
 		return err
+	}
+	if s.test == LogP {
+		return s.answer(ctx, n)
 	}
 	if err := s.w.StoreSync(ctx, s.stored(n)+8); err != nil {
 		return err

@@ -59,7 +59,7 @@ func record(c Case, samples []sample) (r Record, err error) {
 		r.P50 = oneWay(merged.ValueAtQuantile(50))
 		r.P99 = oneWay(merged.ValueAtQuantile(99))
 		r.Min = oneWay(merged.Min())
-	case Read, Overhead:
+	case Read, Overhead, Barrier:
 		r.P50 = 2 * oneWay(merged.ValueAtQuantile(50))
 		r.P99 = 2 * oneWay(merged.ValueAtQuantile(99))
 		r.Min = 2 * oneWay(merged.Min())

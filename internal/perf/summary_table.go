@@ -11,14 +11,14 @@ import (
 )
 
 // WriteSummary prints one row for each stack and way to wait, with one result
-// of each test but logp and its ratio to TCP's: the first size of each that the
-// records have.
+// of each test but logp and those of Split-C's operations, and its ratio to TCP's: the first
+// size of each that the records have.
 func WriteSummary(w io.Writer, records []Record) error {
 	columns := map[string][]Record{}
 	var rows []Record
 	for _, r := range records {
 		col := columns[r.Test]
-		if r.Test == LogP || len(col) > 0 && !sameTable(col[0], r) {
+		if summaryTitle[r.Test] == "" || len(col) > 0 && !sameTable(col[0], r) {
 			continue
 		}
 		columns[r.Test] = append(col, r)
@@ -52,9 +52,9 @@ func WriteSummary(w io.Writer, records []Record) error {
 
 var (
 	summaryTitle = map[string]string{Latency: "one way", Bandwidth: "bandwidth", Bidirectional: "both ways", Rate: "messages",
-		Read: "RDMA read", Write: "RDMA write", Overhead: "overhead"}
+		Read: "RDMA read", Write: "RDMA write", Overhead: "overhead", Barrier: "barrier"}
 	summaryUnit = map[string]string{Latency: "%.2f us", Bandwidth: "%.0f Mbit/s", Bidirectional: "%.0f Mbit/s", Rate: "%.0f /s",
-		Read: "%.2f us", Write: "%.0f Mbit/s", Overhead: "%.2f us"}
+		Read: "%.2f us", Write: "%.0f Mbit/s", Overhead: "%.2f us", Barrier: "%.2f us"}
 	waitWords = map[string]string{Spin: "spinning", Block: "blocking"}
 )
 
@@ -80,7 +80,7 @@ func find(records []Record, like Record) *Record {
 
 // WritePlot draws as a PNG picture, side by side, what the records have of: latency, bandwidth
 // and the overhead of sending over size, a line for each stack, level, way to wait, link and
-// MTU, and the signatures of the test logp. It returns plot.ErrEmpty if they have none of
+// MTU; Split-C's primitives and bulk operations; and the signatures of the test logp. It returns plot.ErrEmpty if they have none of
 // these. Where short messages are among longer ones, they get a plot of latency for themselves.
 func WritePlot(w io.Writer, records []Record) error {
 	return plot.WritePNG(w, panels(records)...)
@@ -98,6 +98,7 @@ func panels(records []Record) []plot.Panel {
 		panel := plot.Panel{Title: "One-way time of short messages, median\n" + overWhat(short), Y: "µs", Series: series(short, Latency)}
 		all = append([]plot.Panel{panel}, all...)
 	}
+	all = append(all, splitPanels(records)...)
 	all = slices.DeleteFunc(all, func(p plot.Panel) bool { return len(p.Series) == 0 })
 	for _, r := range records {
 		if r.LogP != nil {
@@ -178,9 +179,17 @@ func series(records []Record, test string) []plot.Series {
 			heads = append(heads, r)
 			lines = append(lines, plot.Series{Name: seriesName(r, several)})
 		}
-		lines[i].Points = append(lines[i].Points, plot.Point{X: float64(r.Size), Value: value(r)})
+		lines[i].Points = append(lines[i].Points, plot.Point{X: float64(r.Size), Value: drawnValue(r)})
 	}
 	return lines
+}
+
+// drawnValue is value, but of bulk operations the time that one takes.
+func drawnValue(r Record) float64 {
+	if r.Test == Bulk {
+		return r.P50
+	}
+	return value(r)
 }
 
 // seriesName names a line, with its MTU where there are several.

@@ -31,7 +31,11 @@ func sameTable(a, b Record) bool {
 
 func writeGroup(w io.Writer, group []Record) error {
 	first := group[0]
-	fmt.Fprintf(w, "%s, %s messages, MTU %d\n", first.Test, byteCount(first.Size), first.MTU)
+	what := first.Test + ", " + byteCount(first.Size) + " messages"
+	if first.Test == Barrier {
+		what = "barrier of 2 ranks"
+	}
+	fmt.Fprintf(w, "%s, MTU %d\n", what, first.MTU)
 	write := writeFigures
 	if first.Test == LogP {
 		write = writeSignatures
@@ -48,7 +52,7 @@ func writeFigures(w io.Writer, group []Record) error {
 	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
 	columns := "messages/s\tsent again\tdrops"
 	switch group[0].Test {
-	case Latency, Read, Overhead:
+	case Latency, Read, Overhead, Barrier:
 		columns = "p50 us\tp99 us\tmin us"
 	case Bandwidth, Bidirectional, Write:
 		columns = "Mbit/s\tsent again\tdrops"
@@ -94,7 +98,7 @@ func name(r Record) string {
 
 func figures(r Record) string {
 	switch r.Test {
-	case Latency, Read, Overhead:
+	case Latency, Read, Overhead, Barrier:
 		return fmt.Sprintf("%.2f\t%.2f\t%.2f", r.P50, r.P99, r.Min)
 	case Bandwidth, Bidirectional, Write:
 		return fmt.Sprintf("%.0f\t%d\t%d", r.Mbits, r.Retransmits, r.Drops)
@@ -129,7 +133,7 @@ func baseline(group []Record, stack string, r Record) *Record {
 // value is what ratios are made of.
 func value(r Record) float64 {
 	switch r.Test {
-	case Latency, Read, Overhead:
+	case Latency, Read, Overhead, Barrier:
 		return r.P50
 	case Bandwidth, Bidirectional, Write:
 		return r.Mbits

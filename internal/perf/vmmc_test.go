@@ -15,9 +15,9 @@ import (
 )
 
 // simOpen opens an end of a connection on a NIC, and returns also what serves the other end.
-type simOpen func(ctx context.Context, h *Half, nic *vipl.NIC, c Case) (Conn, func(), error)
+type simOpen func(ctx context.Context, w *sim.World, h *Half, nic *vipl.NIC, c Case) (Conn, func(), error)
 
-func openVMMC(ctx context.Context, h *Half, nic *vipl.NIC, c Case) (Conn, func(), error) {
+func openVMMC(ctx context.Context, _ *sim.World, h *Half, nic *vipl.NIC, c Case) (Conn, func(), error) {
 	v, err := newVMMCConn(ctx, h, nic, c)
 	if err != nil {
 		return nil, nil, err
@@ -46,7 +46,7 @@ func simPair(t *testing.T, c Case, open simOpen, client, server func(ctx context
 			io.Writer
 		}{bytes.NewBufferString(said), io.Discard})}
 		w.Go(fmt.Sprint("end ", i), func() {
-			conn, serve, err := open(ctx, h, nics[i], c)
+			conn, serve, err := open(ctx, w, h, nics[i], c)
 			if err == nil {
 				err = run(ctx, conn)
 				left--

@@ -31,8 +31,9 @@ type Series struct {
 // Panel is one plot of the picture.
 type Panel struct {
 	Title  string
-	X      string // what the horizontal axis counts; "" means bytes of message size
-	Y      string // unit of the vertical axis; gonum leaves too much room for long ones
+	X      string   // what the horizontal axis counts; "" means bytes of message size
+	Names  []string // of the places 1, 2, 4 and so on of the horizontal axis, where it counts nothing
+	Y      string   // unit of the vertical axis; gonum leaves too much room for long ones
 	Series []Series
 }
 
@@ -97,7 +98,10 @@ func (p Panel) draw() (*plot.Plot, error) {
 	out.X.Label.Text = p.X
 	out.Y.Label.Text = p.Y
 	style(out)
-	if p.X == "" {
+	if p.Names != nil {
+		out.X.Tick.Marker = powerTicks{func(i int) string { return p.Names[i] }}
+		out.X.Min, out.X.Max = 1, math.Exp2(float64(len(p.Names)-1))
+	} else if p.X == "" {
 		out.X.Label.Text = "message size"
 		out.X.Tick.Marker = powerTicks{sizeName}
 	}
