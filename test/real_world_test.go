@@ -40,6 +40,7 @@ var roles = map[string]func(context.Context) error{
 	"metrics":    metricsRole,
 	"scraped":    scrapedRole,
 	"allreduce":  allreduceRole,
+	"barriers":   barriersRole,
 	"start":      startRole,
 	"join":       joinRole,
 	"am":         messagesMetricsRole,
