@@ -34,13 +34,20 @@ const (
 // errRefused is the failure of an operation that its owner has refused.
 var errRefused = errors.New("the owner of the memory has refused an operation: the ranks disagree about the heap")
 
-func (l *Layer) setHandlers() error {
-	for i, h := range [handlersEnd]func(t endpoint.Token, a []uint32, data []byte) bool{
+// handler does what a message is for, and reports whether it is one.
+type handler func(t endpoint.Token, a []uint32, data []byte) bool
+
+func (l *Layer) handlers() [handlersEnd]handler {
+	return [handlersEnd]handler{
 		hHello: l.hello, hGet: l.get, hPut: l.put, hPutMedium: l.putMedium, hStore: l.store, hStoreMedium: l.storeMedium,
 		hNudge: l.nudged, hCall: l.call, hControl: l.control, hControlMedium: l.controlMedium,
 		hGot: l.got, hGotMedium: l.gotMedium, hPutDone: l.putDone, hStoreDone: func(endpoint.Token, []uint32, []byte) bool { return true },
 		hControlDone: l.controlDone, hReturn: l.callDone, hRefused: l.refused,
-	} {
+	}
+}
+
+func (l *Layer) setHandlers() error {
+	for i, h := range l.handlers() {
 		if h == nil {
 			continue
 		}

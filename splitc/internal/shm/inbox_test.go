@@ -49,7 +49,7 @@ func TestInboxScribbled(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 4))
 	garbled := 0
 	var result [layer.MaxCall]byte
-	for range 100_000 {
+	for range million() {
 		if i := rng.IntN(slots); !n.calls[i].used {
 			n.calls[i] = waiting{true, result[:]}
 			l.count.Outstanding++

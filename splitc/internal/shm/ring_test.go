@@ -52,6 +52,14 @@ func TestRing(t *testing.T) {
 	}
 }
 
+// million is how often memory is scribbled over.
+func million() int {
+	if testing.Short() {
+		return 50_000
+	}
+	return 1_000_000
+}
+
 // TestRingScribbled: whatever a neighbour writes over a lane, each side sees an entry within
 // its bounds, none, or that it is garbled.
 func TestRingScribbled(t *testing.T) {
@@ -59,7 +67,7 @@ func TestRingScribbled(t *testing.T) {
 	put, take, mem := pair(t)
 	var e entry
 	garbled := 0
-	for range 100_000 {
+	for range million() {
 		for range 4 {
 			at := rng.IntN(ringsAt + ringAt + entryHead)
 			mem[at] = byte(rng.Uint32())
