@@ -29,7 +29,7 @@ var (
 	// ErrClosed: the program has ended by Exit or Fail.
 	ErrClosed = errors.New("splitc: the program has ended")
 	// ErrUnequal: ranks have started with different layers, heaps, variables or procedures.
-	ErrUnequal = errors.New("splitc: the ranks have started unequally")
+	ErrUnequal = layer.ErrUnequal
 	// ErrMismatch is the class of every MismatchError.
 	ErrMismatch = errors.New("splitc: the ranks are in different collectives")
 	// ErrWaited: a wait has lasted longer than Config.WaitTimeout.

@@ -152,33 +152,6 @@ func TestAbsent(t *testing.T) {
 	})
 }
 
-// TestUnequal: ranks that start with different heaps or layers do not start, and all of
-// them are told why.
-func TestUnequal(t *testing.T) {
-	all := splitc.Layers()
-	for name, differ := range map[string]func(c *splitc.Config){
-		"heap":  func(c *splitc.Config) { c.HeapSize *= 2 },
-		"layer": func(c *splitc.Config) { c.Layer = all[len(all)-1] },
-	} {
-		p := newProgram(3, sim.Options{}, splitc.Config{Layer: all[0]})
-		for rank := range 3 {
-			p.host(fmt.Sprint("rank ", rank), func(nic *vipl.NIC) error {
-				cfg := p.cfg
-				cfg.NIC, cfg.Rank = nic, rank
-				if rank == 1 {
-					differ(&cfg)
-				}
-				_, err := splitc.Start(bg, &cfg)
-				if err == nil || !strings.Contains(err.Error(), splitc.ErrUnequal.Error()) {
-					return fmt.Errorf("%w, want that the ranks are unequal in the %s", err, name)
-				}
-				return nil
-			})
-		}
-		check(t, p.run())
-	}
-}
-
 // TestComputing: a rank that computes for ten seconds answers when it polls, and nobody
 // takes it for dead, however short the time is after which silence means that.
 func TestComputing(t *testing.T) {
@@ -204,6 +177,54 @@ func TestComputing(t *testing.T) {
 			}
 			if _, err := splitc.Read(bg, w, a.On(1)); err != nil {
 				return err
+			}
+			return w.Barrier(bg)
+		})
+		check(t, p.run())
+	})
+}
+
+// TestOneSided: over layers that need no target, reads, writes and bulk reads are complete while
+// their target computes and makes no call; over the others, when it makes one.
+func TestOneSided(t *testing.T) {
+	eachLayer(t, func(t *testing.T, layer string) {
+		p := newProgram(2, sim.Options{}, splitc.Config{Layer: layer})
+		computes := false
+		p.start(func(w *splitc.World) error {
+			a, err := splitc.AllSpreadMalloc[int64](bg, w, 2, 2000)
+			if err == nil {
+				err = w.Barrier(bg)
+			}
+			if err != nil {
+				return err
+			}
+			if w.MyProc() == 1 {
+				computes = true
+				for end := p.Now() + int64(10*time.Second); p.Now() < end; w.NIC().Poll() { // as its service does
+					if err := p.Sleep(time.Millisecond); err != nil {
+						return err
+					}
+				}
+				computes = false
+				return w.Barrier(bg)
+			}
+			for !computes {
+				if err := p.Sleep(time.Millisecond); err != nil {
+					return err
+				}
+			}
+			alone := layer == "rdma" || layer == "shm"
+			for i, do := range []func() error{
+				func() error { _, err := splitc.Read(bg, w, a.On(1)); return err },
+				func() error { return splitc.Write(bg, w, a.On(1), 1) },
+				func() error { return splitc.BulkRead(bg, w, make([]int64, 2000), a.On(1)) },
+			} {
+				if err := do(); err != nil {
+					return err
+				}
+				if computes != alone {
+					return fmt.Errorf("a %s is complete, and its target computes: %t, want %t", []string{"read", "write", "bulk read"}[i], computes, alone)
+				}
 			}
 			return w.Barrier(bg)
 		})

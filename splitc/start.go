@@ -70,7 +70,7 @@ func (w *World) open(ctx context.Context) (err error) {
 		w.layer, err = layers[w.cfg.Layer](timed, layer.Config{Member: w.member, NIC: w.nic, Card: w.cfg.Card, Rank: w.me, Procs: w.procs, Generation: w.generation(), HeapSize: w.cfg.HeapSize,
 			Handler: upper{w}, Watch: w.watch, Timeout: w.cfg.Timeout, PeerTimeout: w.cfg.PeerTimeout, Logger: w.log})
 		if err != nil {
-			return fmt.Errorf("splitc: start: layer %s: %w", w.cfg.Layer, err)
+			return fmt.Errorf("splitc: start: layer %s, which all processes must have chosen: %w", w.cfg.Layer, err)
 		}
 		ctx = timed
 	}

@@ -41,6 +41,7 @@ package layer
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"time"
 
@@ -143,6 +144,9 @@ type Config struct {
 	PeerTimeout time.Duration // bounds how long a silent rank is believed to be alive; 0 means the default
 	Logger      *slog.Logger  // never nil
 }
+
+// ErrUnequal is wrapped by the error of a start whose ranks differ in what must be equal.
+var ErrUnequal = errors.New("splitc: the ranks have started unequally")
 
 // Open starts a layer: it returns when this rank can exchange messages with every
 // other one, or says which does not come.

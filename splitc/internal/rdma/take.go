@@ -2,6 +2,7 @@ package rdma
 
 import (
 	"encoding/binary"
+	"fmt"
 
 	"github.com/bobnet-go/bobnet/splitc/internal/layer"
 	"github.com/bobnet-go/bobnet/splitc/internal/mesh"
@@ -105,7 +106,11 @@ func (l *Layer) heard(p *peer, b []byte) bool {
 	p.taken++
 	switch h.kind {
 	case kindHello:
-		if p.size != 0 || h.c != uint64(len(l.Memory)) || len(data) != 0 {
+		if p.size != 0 || len(data) != 0 {
+			return false
+		}
+		if h.c != uint64(len(l.Memory)) {
+			l.Blame(&p.End, fmt.Errorf("%w: it has a heap of %d bytes, and this rank one of %d", layer.ErrUnequal, h.c, len(l.Memory)))
 			return false
 		}
 		p.handle, p.base, p.size = vipl.MemHandle(h.a), h.b, h.c

@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"unsafe"
 
+	"github.com/bobnet-go/bobnet/splitc/internal/layer"
 	"golang.org/x/sys/unix"
 )
 
@@ -55,8 +56,11 @@ func mapMemory(fd, heap, procs int) (*memory, error) {
 		return nil, fmt.Errorf("%w: its seals are %#x (%v)", errFile, got, err)
 	}
 	var st unix.Stat_t
-	if err := unix.Fstat(fd, &st); err != nil || st.Size != int64(size) {
-		return nil, fmt.Errorf("%w: it has %d bytes, want %d (%v)", errFile, st.Size, size, err)
+	if err := unix.Fstat(fd, &st); err != nil {
+		return nil, fmt.Errorf("%w: %w", errFile, os.NewSyscallError("fstat", err))
+	}
+	if st.Size != int64(size) {
+		return nil, fmt.Errorf("%w: %w: it has %d bytes, want %d", layer.ErrUnequal, errFile, st.Size, size)
 	}
 	all, err := unix.Mmap(fd, 0, size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED|unix.MAP_NORESERVE)
 	if err != nil {

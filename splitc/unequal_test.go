@@ -1,0 +1,132 @@
+package splitc_test
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/bobnet-go/bobnet/job"
+	"github.com/bobnet-go/bobnet/splitc"
+	"github.com/bobnet-go/bobnet/transport/sim"
+	"github.com/bobnet-go/bobnet/vipl"
+)
+
+// differences are what rank 1 starts with in TestUnequal.
+var differences = map[string]func(c *splitc.Config){
+	"heap":  func(c *splitc.Config) { c.HeapSize *= 2 },
+	"layer": func(c *splitc.Config) { c.Layer = splitc.Layers()[len(splitc.Layers())-1] },
+	"registered variables": func(*splitc.Config) {
+		extras++
+		splitc.Static[int64](fmt.Sprint("unequal ", extras))
+	},
+}
+
+// extras counts variables that only rank 1 has registered.
+var extras int
+
+// TestUnequal: ranks that start with different heaps, layers or registered variables do not
+// start, and all of them are told why.
+func TestUnequal(t *testing.T) {
+	for name, differ := range differences {
+		if err := unequal(splitc.Layers()[0], false, differ, splitc.ErrUnequal.Error(), 3); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// TestUnequalMembers: the same of ranks that share their membership in a job with other
+// packages, over each layer. Those of different layers do not find each other: they end in
+// bounded time with an error that says what they look for. Where layers compare the heaps as
+// ranks meet, it is those that meet rank 1 first that are told; whose membership it is tells
+// the others by ending it.
+func TestUnequalMembers(t *testing.T) {
+	eachLayer(t, func(t *testing.T, layer string) {
+		for name, differ := range differences {
+			want, told := splitc.ErrUnequal.Error(), 3
+			if name == "heap" && (layer == "rdma" || layer == "shm") {
+				told = 1
+			}
+			if name == "layer" {
+				want = "which all processes must have chosen"
+			}
+			if name == "layer" && layer == splitc.Layers()[len(splitc.Layers())-1] {
+				continue // there is no difference
+			}
+			if err := unequal(layer, true, differ, want, told); err != nil {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+	})
+}
+
+// unequal starts three ranks, of which rank 1 differs, and wants that none starts and that the
+// errors of so many say what is wanted. Rank 1 comes later than the others: what it registers
+// they have not.
+func unequal(layer string, shared bool, differ func(c *splitc.Config), want string, told int) error {
+	p := newProgram(3, sim.Options{}, splitc.Config{Layer: layer, Timeout: 2 * time.Second})
+	ended := 0
+	var all error
+	for rank := range 3 {
+		p.host(fmt.Sprint("rank ", rank), func(nic *vipl.NIC) error {
+			cfg := p.cfg
+			cfg.NIC, cfg.Rank = nic, rank
+			if shared {
+				m, err := job.Join(bg, &job.Config{Name: "shared", Rank: rank, Size: cfg.Size, NIC: nic}, job.Program{Name: "several", Version: 1})
+				if err != nil {
+					return err
+				}
+				defer m.Fail(errors.New("the test is over"))
+				cfg.Member, cfg.NIC, cfg.Job, cfg.Rank, cfg.Size = m, nil, "", 0, 0
+			}
+			if rank == 1 {
+				if err := p.Sleep(100 * time.Millisecond); err != nil {
+					return err
+				}
+				differ(&cfg)
+			}
+			_, err := splitc.Start(bg, &cfg)
+			for ended++; ended < 3; { // who ends its membership earlier is to blame for the others' end
+				if err := p.Sleep(time.Millisecond); err != nil {
+					return err
+				}
+			}
+			if err == nil {
+				return errors.New("it starts")
+			}
+			if strings.Contains(err.Error(), want) {
+				told--
+			}
+			all = errors.Join(all, err)
+			return nil
+		})
+	}
+	if err := p.run(); err != nil || told > 0 {
+		return fmt.Errorf("%d ranks more are to be told %q: %w (%w)", told, want, all, err)
+	}
+	return nil
+}
+
+// TestOtherVersion: a rank of another version of Split-C's messages and rank 0, to which it
+// comes, say so; nobody starts.
+func TestOtherVersion(t *testing.T) {
+	p := newProgram(3, sim.Options{}, splitc.Config{Layer: splitc.Layers()[0], Timeout: 2 * time.Second})
+	for rank := range 3 {
+		p.host(fmt.Sprint("rank ", rank), func(nic *vipl.NIC) error {
+			cfg := p.cfg
+			cfg.NIC, cfg.Rank = nic, rank
+			var err error
+			if rank == 1 {
+				_, err = job.Join(bg, &job.Config{Name: cfg.Job, Rank: rank, Size: cfg.Size, NIC: nic, Timeout: cfg.Timeout}, job.Program{Name: "Split-C", Version: 1 << 20})
+			} else {
+				_, err = splitc.Start(bg, &cfg)
+			}
+			if want := []string{"version", "version", "rank 1 "}[rank]; err == nil || !strings.Contains(err.Error(), want) {
+				return fmt.Errorf("%w, want %q", err, want)
+			}
+			return nil
+		})
+	}
+	check(t, p.run())
+}
