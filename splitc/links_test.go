@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"testing"
 	"time"
 
@@ -85,7 +86,7 @@ func overLink(nics [2]*vipl.NIC, job, layer string, near bool) error {
 		go func() {
 			w, err := splitc.Start(bg, &splitc.Config{Job: job, Rank: rank, Size: 2, NIC: nic, Layer: layer, HeapSize: 1 << 20, PeerTimeout: 30 * time.Second})
 			if err == nil {
-				err = errors.Join(primitives(w), bulks(w))
+				err = errors.Join(primitives(w), bulks(w), others(w))
 				for range 64 { // Snapshot shows every 64th
 					err = errors.Join(err, w.Poll())
 				}
@@ -102,6 +103,59 @@ func overLink(nics [2]*vipl.NIC, job, layer string, near bool) error {
 		}()
 	}
 	return errors.Join(<-done, <-done)
+}
+
+// others does what primitives and bulks leave out: a strided put and get, a counter that
+// both ranks add to, and a scan.
+func others(w *splitc.World) error {
+	const blocks, every, adds = 30, 3, 50
+	a, err := splitc.AllSpreadMalloc[int64](bg, w, 2, blocks*every+1)
+	if err != nil {
+		return err
+	}
+	me, other := w.MyProc(), 1-w.MyProc()
+	src, got := make([]int64, blocks), make([]int64, blocks)
+	for i := range src {
+		src[i] = int64(1000*me + i + 1)
+	}
+	there := splitc.Stride{Blocks: blocks, Len: 1, Local: 1, Remote: every}
+	if err := splitc.StridedWrite(bg, w, a.On(other).Add(1), src, there); err != nil {
+		return err
+	}
+	if err := splitc.StridedRead(bg, w, got, a.On(other).Add(1), there); err != nil || !slices.Equal(got, src) {
+		return fmt.Errorf("blocks read back are %d, want %d: %w", got, src, err)
+	}
+	if err := w.Barrier(bg); err != nil {
+		return err
+	}
+	for i, v := range a.Local(w)[1:] {
+		want := int64(0)
+		if i%every == 0 {
+			want = int64(1000*other + i/every + 1)
+		}
+		if v != want {
+			return fmt.Errorf("element %d is %d after strided writes, want %d", i+1, v, want)
+		}
+	}
+	last := int64(-1)
+	for range adds {
+		old, err := splitc.FetchAdd(bg, w, a.On(0), 1)
+		if err != nil || old <= last {
+			return fmt.Errorf("a FetchAdd has found %d after %d: %w", old, last, err)
+		}
+		last = old
+	}
+	if err := w.Barrier(bg); err != nil {
+		return err
+	}
+	if n, err := splitc.Read(bg, w, a.On(0)); err != nil || n != 2*adds {
+		return fmt.Errorf("the counter is at %d after %d FetchAdds: %w", n, 2*adds, err)
+	}
+	sum, err := splitc.Scan(bg, w, last+1, splitc.Max[int64]())
+	if err == nil && me == 1 && sum != 2*adds {
+		err = fmt.Errorf("a scan gives %d as the highest count, want %d", sum, 2*adds)
+	}
+	return err
 }
 
 // bulks moves a long array there, back and on, and sums it.
