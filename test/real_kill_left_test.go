@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -107,10 +108,30 @@ func (j *killJob) kept(p *player) []string {
 	return slices.DeleteFunc(sharedMemory(p), func(inode string) bool { return !slices.Contains(j.shared, inode) })
 }
 
+// stillMapped returns which processes of this machine map some of this memory.
+func stillMapped(shared []string) (left []string) {
+	processes, _ := os.ReadDir("/proc")
+	for _, p := range processes {
+		pid, err := strconv.Atoi(p.Name())
+		if err != nil {
+			continue
+		}
+		for _, inode := range sharedBy(pid) {
+			if slices.Contains(shared, inode) {
+				left = append(left, fmt.Sprintf("process %d maps %s", pid, inode))
+			}
+		}
+	}
+	return left
+}
+
 // sharedMemory returns what p maps of the memory that links share, by inode:
 // nothing when it has ended.
-func sharedMemory(p *player) (inodes []string) {
-	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/maps", p.Pid()))
+func sharedMemory(p *player) (inodes []string) { return sharedBy(p.Pid()) }
+
+// sharedBy is sharedMemory of any process of this machine.
+func sharedBy(pid int) (inodes []string) {
+	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/maps", pid))
 	for line := range strings.Lines(string(text)) {
 		if f := strings.Fields(line); len(f) > 5 && strings.HasPrefix(f[5], "/memfd:bobnet") {
 			inodes = append(inodes, f[4])

@@ -108,7 +108,7 @@ var applications = [][]string{
 
 // TestKilledApplication: after kill -9 of one process of each application, on two hosts of
 // two processes that share memory, the others end with an error that names it, and neither
-// sockets nor namespaces are left.
+// sockets nor namespaces nor mapped memory are left.
 func TestKilledApplication(t *testing.T) {
 	needLab(t)
 	dir := commands(t) // built before the clocks start
@@ -148,6 +148,7 @@ func killApplication(t *testing.T, program string, args []string) bool {
 			t.Fatalf("process %d does not begin to compute", killed)
 		}
 	}
+	shared := sharedMemory(victim)
 	victim.Signal(unix.SIGKILL) // unless it has ended
 	<-victim.Done()
 	if victim.Code() == 0 {
@@ -170,6 +171,7 @@ func killApplication(t *testing.T, program string, args []string) bool {
 			t.Errorf("process %d ended with code %d, want an error that names %d: %s", rank, p.Code(), killed, said)
 		}
 	}
+	leaktest.None(t, "memory shared with the killed process", func() []string { return stillMapped(shared) })
 	var namespaces []string
 	for rank := 0; rank < killRanks; rank += perHost {
 		leaktest.None(t, "sockets", func() (left []string) {
