@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"encoding/json"
 	"fmt"
 	"go/ast"
 	"math/rand/v2"
@@ -20,7 +21,8 @@ import (
 )
 
 // TestExamples runs the commands that the head comments of the examples give,
-// with "go run" replaced by what it would build, and checks what comes out.
+// with "go run" replaced by what it would build and the variables that they set in front,
+// and checks what comes out.
 func TestExamples(t *testing.T) {
 	needLab(t)
 	bobnet := filepath.Join(commands(t), "bobnet") // built before the clocks start
@@ -42,8 +44,8 @@ func TestExamples(t *testing.T) {
 		{"sort", nil, writeNumbers, checkSorted},
 		{"fft3d", []string{"-n", "32", "-check"}, nothing, checkApplication("against gonum's Fourier transform")},
 		{"cg", []string{"-n", "300", "-row", "20", "-check"}, nothing, checkApplication("residual, and against a serial run")},
-		{"cholesky", []string{"-n", "192"}, nothing, checkApplication("L times Lᵀ against the matrix, and against a serial run, bit for bit")},
-		{"em3d", []string{"-steps", "10"}, nothing, checkApplication("against a serial run, bit for bit")},
+		{"cholesky", []string{"-n", "192", "-check"}, nothing, checkApplication("L times Lᵀ against the matrix, and against a serial run, bit for bit")},
+		{"em3d", []string{"-steps", "10", "-check"}, nothing, checkApplication("against a serial run, bit for bit")},
 		{"raytrace", []string{"-width", "64", "-height", "48", "-check"}, nothing, checkTeapot},
 	} {
 		lines := headCommands(t, "examples/"+tt.example)
@@ -56,8 +58,9 @@ func TestExamples(t *testing.T) {
 				tt.prepare(t, dir)
 				ctx, cancel := context.WithTimeout(t.Context(), patience)
 				defer cancel()
-				cmd := exec.CommandContext(ctx, bobnet, append(built(t, line), tt.more...)...)
-				cmd.Dir = dir
+				variables, command, _ := strings.Cut(line, goRun)
+				cmd := exec.CommandContext(ctx, bobnet, append(built(t, goRun+command), tt.more...)...)
+				cmd.Dir, cmd.Env = dir, append(os.Environ(), strings.Fields(variables)...)
 				out, err := cmd.CombinedOutput()
 				if err != nil {
 					t.Fatalf("%s: %v\n%s", line, err, out)
@@ -151,7 +154,8 @@ func TestExampleArguments(t *testing.T) {
 	}
 }
 
-// goRun is how the commands in the head comments begin.
+// goRun is how the commands in the head comments begin, or go on behind variables that they
+// set.
 const goRun = "go run ./cmd/bobnet "
 
 // headCommands returns the commands in the comment above an example's package
@@ -165,7 +169,9 @@ func headCommands(t *testing.T, dir string) (lines []string) {
 		}
 	}
 	for line := range strings.Lines(doc.Text()) {
-		if line = strings.TrimSpace(line); strings.HasPrefix(line, goRun) {
+		line = strings.TrimSpace(line)
+		variables, _, ok := strings.Cut(line, goRun)
+		if ok && !slices.ContainsFunc(strings.Fields(variables), func(word string) bool { return !strings.Contains(word, "=") }) {
 			lines = append(lines, line)
 		}
 	}
@@ -187,9 +193,21 @@ func built(t *testing.T, line string) []string {
 
 func nothing(*testing.T, string) {}
 
-// checkApplication: rank 0 has compared the result of all four, and says so.
+// checkApplication: rank 0 has compared the result of all four, and says so; or of the two
+// that the commands with -json have, over the layer that these name.
 func checkApplication(checked string) func(t *testing.T, dir, out string) {
 	return func(t *testing.T, _, out string) {
+		if _, report, ok := strings.Cut(out, "[0] {"); ok {
+			var r struct {
+				Layer, Checked string
+				Ranks          int
+			}
+			err := json.NewDecoder(strings.NewReader("{" + report)).Decode(&r)
+			if err != nil || r.Layer != "am" || r.Ranks != 2 || r.Checked != checked {
+				t.Errorf("the report is %+v (%v), want that the result of 2 ranks over am was checked %s:\n%s", r, err, checked, out)
+			}
+			return
+		}
 		if !strings.Contains(out, ": 4 ranks over ") || !strings.Contains(out, "checked: "+checked+"\n") {
 			t.Errorf("the result of 4 ranks was not checked %s:\n%s", checked, out)
 		}
@@ -199,6 +217,9 @@ func checkApplication(checked string) func(t *testing.T, dir, out string) {
 // checkTeapot: the picture is there, and that of a serial run.
 func checkTeapot(t *testing.T, dir, out string) {
 	checkApplication("against a serial run, all pixels")(t, dir, out)
+	if strings.Contains(out, "[0] {") { // the command with -json, which draws for no file
+		return
+	}
 	picture, err := os.ReadFile(filepath.Join(dir, "teapot.png"))
 	if err != nil || !bytes.HasPrefix(picture, []byte("\x89PNG\r\n")) {
 		t.Errorf("teapot.png begins with %.8q (%v)", picture, err)
