@@ -32,7 +32,7 @@ func am2Pair(x *mechanisms) {
 		return x.repeat(func(b *Bench) error { return errors.Join(repeatFigure5(b, m), repeatFigure6(b, m)) })
 	}
 	was := run(func(*amModel) {})
-	x.moves("the program's time to send", 0.3, was, run(func(m *amModel) { m.now.Costs.Send = 0 }), "fig5.g_base_us")
+	x.moves("the program's time to send", 0.2, was, run(func(m *amModel) { m.now.Costs.Send = 0 }), "fig5.g_base_us")
 	x.moves("reliability", 0.3, was, run(func(m *amModel) { m.now.Unreliable = true }), "fig5.g_us", "sec4.2.rate", "sec4.2.pipe_messages")
 	x.moves("reliability", 0.05, was, run(func(m *amModel) { m.now.Unreliable = true }), "fig5.l_us", "fig5.rtt_us")
 	x.moves("protection", 0.9, was, run(func(m *amModel) { m.now.Unprotected = true }), "fig5.g_protection_us")
