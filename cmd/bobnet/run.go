@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"strconv"
 	"strings"
 	"time"
 
@@ -31,9 +32,18 @@ starts; bobnet doctor --hosts shows all that is known. A host takes 63 ranks of 
 interface: each has a block of 1,024 ports, and there are so many.
 
 Each line of output begins with the number of its rank. The first rank to fail, or host to
-be lost, ends the others, as does Ctrl-C: by SIGTERM, and two seconds later SIGKILL. The exit
-code is the worst of all ranks, 128 plus the signal for a killed one. Nothing is left behind,
-however bobnet run ends: the hosts notice that the connection is closed.`
+be lost, ends the others, as does Ctrl-C: by SIGTERM, and two seconds later SIGKILL. A rank
+fails by an exit code other than 0, or a signal. Nothing is left behind, however bobnet run
+ends: the hosts notice that the connection is closed.
+
+The exit code of bobnet run is 0 if all ranks end with 0. If ranks fail it is the worst, that
+is the highest, of all that have failed, where 128 plus the signal stands for a killed one,
+and those that this engine ended by SIGTERM or SIGKILL do not count. With hydra it is that of
+one rank, the first of whose failure hydra has heard, 128 plus the signal likewise, and the
+others are ended by SIGKILL at once; 255, or another code of hydra's own, says that hydra
+failed. It is 127 with either where the command is not found, 126 where it cannot be run, 130
+after Ctrl-C, 2 for flags that make no sense, and 1 where nothing was started because of a
+host, or a host was lost.`
 
 // hostFlags are the flags by which verbs are told hosts.
 type hostFlags struct {
@@ -148,17 +158,26 @@ func start(ctx context.Context, cfg *launch.Config, engine string) error {
 	return cfg.Hydra(ctx, mpiexec)
 }
 
-// newRankCmd is what bobnet run has hydra start as each rank.
+// newRankCmd is what a rank that hydra has started for bobnet run becomes when its command
+// has failed.
 func newRankCmd() *cobra.Command {
-	cmd := &cobra.Command{
-		Use:    "rank -- CMD [ARGS...]",
-		Short:  "Become a rank that hydra has started for bobnet run, which starts this itself",
+	return &cobra.Command{
+		Use:    "rank CODE",
+		Short:  "End the job of a rank whose command has failed, which hydra has started for bobnet run",
 		Hidden: true,
-		Args:   usage(wants("a command to run")),
-		RunE:   func(_ *cobra.Command, args []string) error { return launch.Become(args) },
+		Args:   usage(cobra.ExactArgs(1)),
+		RunE: func(_ *cobra.Command, args []string) error {
+			code, err := strconv.ParseUint(args[0], 10, 8)
+			if err != nil {
+				return usageError{fmt.Errorf("rank: exit code %q: want a number up to 255", args[0])}
+			}
+			if err := launch.Abort(os.Stderr, int(code)); err != nil {
+				return err
+			}
+			os.Exit(int(code))
+			return nil
+		},
 	}
-	cmd.Flags().SetInterspersed(false)
-	return cmd
 }
 
 // newNodeCmd is what bobnet run starts on each host.

@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
+	"runtime"
 	"strconv"
 	"strings"
 	"syscall"
@@ -43,35 +45,58 @@ func (c *Config) HydraTakes() error {
 }
 
 // Hydra is Run by the mpiexec of hydra, which serves PMI-1 itself. The hosts are looked at
-// first, as Run does. The exit code is hydra's, which is made of those of all ranks.
+// first, as Run does, and hydra's ssh uses the connections that were made for that, where
+// ssh can share them. The exit code is that of the rank that failed first, as far as hydra
+// knows; of a rank that was killed it is 128 plus the signal.
 func (c *Config) Hydra(ctx context.Context, mpiexec string) error {
 	if err := c.HydraTakes(); err != nil {
 		return err
 	}
-	findings := c.Survey(ctx)
+	shared := c.share()
+	defer shared.end()
+	with := *c
+	with.SSH = shared.ssh(c.SSH, "ControlMaster=yes")
+	nodes, answers := with.connect(ctx, c.Hosts)
+	defer leaveAll(nodes) // with them their connections end
 	if ctx.Err() != nil {
 		return fmt.Errorf("run: interrupted: %w", context.Cause(ctx))
 	}
+	findings := Judge(c.Version, answers)
 	if err := refusal(findings); err != nil {
 		return err
 	}
 	c.warn(findings)
 	cmd := &group{Cmd: exec.Command(mpiexec, c.hydraArgs()...)}
 	cmd.Stdout, cmd.Stderr = c.Stdout, c.Stderr
-	cmd.Env = append(os.Environ(), job.EnvJob+"="+newJob(), "HYDRA_LAUNCHER_EXTRA_ARGS="+strings.Join(c.SSH[1:], " "))
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	cmd.Env = append(os.Environ(), job.EnvJob+"="+newJob(),
+		"HYDRA_LAUNCHER_EXTRA_ARGS="+strings.Join(shared.ssh(c.SSH, "ControlMaster=no")[1:], " "))
+	return c.mpiexec(ctx, cmd)
+}
+
+// mpiexec runs hydra's mpiexec. It is killed when this process ends, in whatever way: its
+// proxies notice, and kill the ranks. When ctx is done it passes SIGTERM to all ranks, and
+// is killed two seconds later.
+func (c *Config) mpiexec(ctx context.Context, cmd *group) error {
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Pdeathsig: unix.SIGKILL}
 	cmd.WaitDelay = grace
-	if err := cmd.Start(); err != nil {
+	started, ended := make(chan error, 1), make(chan error, 1)
+	go func() {
+		runtime.LockOSThread() // the signal comes when the thread that has started it ends
+		defer runtime.UnlockOSThread()
+		err := cmd.Start()
+		if started <- err; err == nil {
+			ended <- cmd.reap()
+		}
+	}()
+	if err := <-started; err != nil {
 		return fmt.Errorf("run: %w", err)
 	}
-	ended := make(chan error, 1)
-	go func() { ended <- cmd.reap() }()
 	var err error
 	select {
 	case err = <-ended:
 	case <-ctx.Done():
 		cmd.signal(unix.SIGTERM)
-		timer := time.AfterFunc(2*grace, func() { cmd.signal(unix.SIGKILL) })
+		timer := time.AfterFunc(grace, func() { cmd.signal(unix.SIGKILL) })
 		<-ended
 		timer.Stop()
 		return fmt.Errorf("run: interrupted: %w", context.Cause(ctx))
@@ -92,8 +117,18 @@ type HydraError struct {
 // Error says how hydra ended.
 func (e *HydraError) Error() string { return "run: " + Mpiexec + " ended with " + e.State }
 
-// hydraArgs returns the arguments of mpiexec. Each rank is this program first, which adds
-// BOBNET_* to what hydra says (Become).
+// hydraRank is what hydra starts as each rank: a shell, because 64 of these start in less
+// time than 64 of this program. It adds BOBNET_* to what hydra says, and runs the command.
+// If that fails it has the job end with its code (Abort): hydra by itself would let the
+// others go on when a rank fails that has not called Init. What the command has left running
+// in its process group, which the shell leads, gets SIGTERM.
+//
+// Its arguments are this program and the command.
+const hydraRank = `: "${` + pmi.EnvRank + `:?is not set: bobnet run has this started by ` + Mpiexec + `}"; ` +
+	`export ` + job.EnvRank + `="$` + pmi.EnvRank + `" ` + job.EnvSize + `="$` + pmi.EnvSize + `" ` + pmi.EnvJob + `="$` + job.EnvJob + `"; ` +
+	`trap : HUP INT TERM; bobnet=$1; shift; "$@"; code=$?; trap "" TERM; kill -s TERM -- "-$$" 2>/dev/null; [ $code = 0 ] || exec "$bobnet" rank $code`
+
+// hydraArgs returns the arguments of mpiexec.
 func (c *Config) hydraArgs() []string {
 	hosts := make([]string, len(c.Hosts))
 	for i, h := range c.Hosts {
@@ -109,24 +144,24 @@ func (c *Config) hydraArgs() []string {
 	if c.Driver != "" {
 		args = append(args, "-genv", "BOBNET_DRIVER", c.Driver)
 	}
-	return append(append(args, c.Program, "rank", "--"), c.Argv...)
+	return append(append(args, "/bin/sh", "-c", hydraRank, "bobnet rank", c.Program), c.Argv...)
 }
 
-// Become makes this process, which a launcher with PMI-1 has started, a rank that finds
-// its place in BOBNET_*, too, and then argv. It returns only if it cannot.
-func Become(argv []string) error {
-	path, err := exec.LookPath(argv[0])
+// Abort is for a rank that hydra has started, and whose command has failed: it says so on w,
+// because hydra does not, and has hydra end the job with the command's exit code. The caller
+// ends with it, too.
+func Abort(w io.Writer, code int) error {
+	number := os.Getenv(pmi.EnvFD)
+	fd, err := strconv.Atoi(number)
 	if err != nil {
-		return err
+		return fmt.Errorf("rank: %s is %q, want a descriptor: bobnet run has this started by %s", pmi.EnvFD, number, Mpiexec)
 	}
-	for to, from := range map[string]string{job.EnvRank: pmi.EnvRank, job.EnvSize: pmi.EnvSize, pmi.EnvJob: job.EnvJob} {
-		value := os.Getenv(from)
-		if value == "" {
-			return fmt.Errorf("rank: %s is not set: bobnet run has this started by %s", from, Mpiexec)
-		}
-		if err := os.Setenv(to, value); err != nil {
-			return err
-		}
+	host, _ := os.Hostname()
+	fmt.Fprintf(w, "bobnet run: rank %s on host %s ended with exit code %d, which ends the job\n", os.Getenv(pmi.EnvRank), host, code)
+	// A rank that has finalized is not connected any more, and nobody waits for it.
+	_, err = unix.Write(fd, fmt.Appendf(nil, "cmd=abort exitcode=%d\n", code))
+	if err != nil && err != unix.EPIPE && err != unix.ECONNRESET && err != unix.EBADF {
+		return fmt.Errorf("rank: abort: %w", err)
 	}
-	return unix.Exec(path, argv, os.Environ())
+	return nil
 }

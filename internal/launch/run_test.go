@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -26,6 +27,14 @@ const version = "test"
 func TestMain(m *testing.M) {
 	var err error
 	switch role := os.Getenv(roleEnv); {
+	case len(os.Args) == 3 && os.Args[1] == "rank":
+		var code int
+		if code, err = strconv.Atoi(os.Args[2]); err == nil {
+			err = Abort(os.Stderr, code)
+		}
+		if err == nil {
+			os.Exit(code)
+		}
 	case filepath.Base(os.Args[0]) == "bobnet" || role == "node":
 		os.Unsetenv(roleEnv)
 		err = ServeNode(os.Stdin, os.Stdout, &Inventory{Protocol: Protocol, Version: version, Clock: time.Now().UnixNano(), Interface: "eth0"})
@@ -38,6 +47,9 @@ func TestMain(m *testing.M) {
 	case role == "head":
 		os.Unsetenv(roleEnv)
 		err = config(os.Args[1:]...).Run(context.Background())
+	case role == "hydra head":
+		os.Unsetenv(roleEnv)
+		err = hydraHead(os.Args[1], os.Args[2], os.Args[3:])
 	case role == "rank":
 		err = exchange()
 	default:
@@ -291,7 +303,7 @@ func newFIFO(t *testing.T) *fifo {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { out.Close() })
-	return &fifo{in, out, fmt.Sprintf(`exec 9>%s; sleep 1000 & echo started >&9; wait`, name)}
+	return &fifo{in, out, fmt.Sprintf(`exec 9>%s; sh -c 'echo started >&9; exec sleep 1000' & wait`, name)}
 }
 
 // started waits until so many ranks run.

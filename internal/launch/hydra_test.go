@@ -1,0 +1,150 @@
+package launch
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/bobnet-go/bobnet/internal/need"
+)
+
+// fakeSSH is an ssh that runs everything here, with options and arguments as hydra gives
+// them.
+//
+// Like ssh it closes what it inherits: hydra leaves it the socket by which proxies reach
+// mpiexec, and one that holds that itself would not notice the end of mpiexec.
+const fakeSSH = `#!/bin/sh
+exec 3>&- 4>&- 5>&- 6>&- 7>&- 8>&- 9>&-
+while :; do
+	case $1 in
+	-o) shift 2 ;;
+	-*) shift ;;
+	*) break ;;
+	esac
+done
+LAUNCH_TEST_HOST=$1
+shift
+export LAUNCH_TEST_HOST
+` + roleEnv + `=node exec sh -c "$*"
+`
+
+// withHydra returns a config whose hosts are reached by fakeSSH, and hydra's mpiexec.
+func withHydra(t *testing.T, argv ...string) (c *Config, mpiexec string) {
+	t.Helper()
+	mpiexec, err := exec.LookPath(Mpiexec)
+	if err != nil {
+		need.Skip(t, "%s, of Debian's package mpich", Mpiexec)
+	}
+	ssh := filepath.Join(t.TempDir(), "reach")
+	if err := os.WriteFile(ssh, []byte(fakeSSH), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	c = config(argv...)
+	c.SSH = []string{ssh}
+	return c, mpiexec
+}
+
+// hydraHead is a head that is to be killed.
+func hydraHead(mpiexec, ssh string, argv []string) error {
+	c := config(argv...)
+	c.SSH = []string{ssh}
+	return c.Hydra(context.Background(), mpiexec)
+}
+
+// TestHydraOutput: each rank has its place, its environment, and its arguments as they were,
+// and its lines begin with its number; ranks are laid over hosts by core, and by node.
+func TestHydraOutput(t *testing.T) {
+	t.Setenv("LAUNCH_TEST_TAKEN", "a b'c")
+	for by, hosts := range map[Order][]string{ByCore: {"", "", "other", "other"}, ByNode: {"", "other", "", "other"}} {
+		c, mpiexec := withHydra(t, "sh", "-c", `echo "$BOBNET_RANK $PMI_RANK of $BOBNET_SIZE $PMI_SIZE on <$LAUNCH_TEST_HOST>: $LAUNCH_TEST_TAKEN<$1><$2><$3>"; [ "$PMI_JOBID" = "$BOBNET_JOB" ] && echo same >&2`,
+			"sh", `$HOME "q"`, "", `back\slash`)
+		var out, errOut bytes.Buffer
+		c.By, c.Stdout, c.Stderr = by, &out, &errOut
+		if err := c.Hydra(t.Context(), mpiexec); err != nil {
+			t.Fatalf("%v\n%s", err, &errOut)
+		}
+		lines := strings.Split(strings.TrimSpace(out.String()), "\n")
+		slices.Sort(lines)
+		for rank, line := range lines {
+			if want := fmt.Sprintf(`[%d] %d %d of 4 4 on <%s>: a b'c<$HOME "q"><><back\slash>`, rank, rank, rank, hosts[rank%4]); line != want {
+				t.Errorf("by %s: %q, want %q", by, line, want)
+			}
+		}
+		if len(lines) != 4 || strings.Count(errOut.String(), "] same\n") != 4 {
+			t.Errorf("by %s: printed\n%s%s", by, &out, &errOut)
+		}
+	}
+}
+
+// TestHydraExit: a rank that fails ends the others, which have not called Init, here and on
+// another host, and its exit code comes back.
+func TestHydraExit(t *testing.T) {
+	for _, tc := range []struct {
+		name, text string
+		code       int
+	}{
+		{"well", "exit 0", 0},
+		{"one fails", `[ $BOBNET_RANK = 1 ] && exit 3;` + forever, 3},
+		{"one there fails", `[ $BOBNET_RANK = 2 ] && exit 4;` + forever, 4},
+		{"killed", `[ $BOBNET_RANK = 3 ] && kill -9 $$;` + forever, 137},
+		{"deaf", `[ $BOBNET_RANK = 0 ] && exit 7; trap "" TERM;` + forever, 7},
+		{"one of them", `[ $BOBNET_RANK = 3 ] && exit 255; exit 0`, 255},
+		{"not there", `exec no-such-command`, 127},
+	} {
+		c, mpiexec := withHydra(t, "sh", "-c", tc.text)
+		var errOut bytes.Buffer
+		c.Stderr = &errOut
+		err := c.Hydra(t.Context(), mpiexec)
+		var failed *HydraError
+		if tc.code == 0 && err != nil || tc.code != 0 && (!errors.As(err, &failed) || failed.Code != tc.code) {
+			t.Errorf("%s: %v, want code %d\n%s", tc.name, err, tc.code, &errOut)
+		}
+	}
+}
+
+// TestHydraInterrupted: when the context ends so do all ranks, those that do not listen to
+// SIGTERM, too, and what they have started; who listens can clean up.
+func TestHydraInterrupted(t *testing.T) {
+	for name, front := range map[string]string{"deaf": `trap "" TERM; `, "cleans up": `trap 'echo cleaned; exit 0' TERM; `} {
+		fifo := newFIFO(t)
+		c, mpiexec := withHydra(t, "sh", "-c", front+fifo.script)
+		var out bytes.Buffer
+		c.Stdout = &out
+		ctx, cancel := context.WithCancelCause(t.Context())
+		cause := errors.New("Ctrl-C")
+		go func() {
+			fifo.started(t, 4)
+			cancel(cause)
+		}()
+		if err := c.Hydra(ctx, mpiexec); !errors.Is(err, cause) {
+			t.Errorf("%s: %v, want that it was interrupted", name, err)
+		}
+		if n := strings.Count(out.String(), "] cleaned\n"); name != "deaf" && n != 4 {
+			t.Errorf("%s: %d ranks have cleaned up:\n%s", name, n, &out)
+		}
+		fifo.ended(t)
+	}
+}
+
+// TestHydraHeadKilled: when the head is killed nothing is left of the job on any host, not
+// even a rank that does not listen to SIGTERM.
+func TestHydraHeadKilled(t *testing.T) {
+	fifo := newFIFO(t)
+	c, mpiexec := withHydra(t)
+	cmd := exec.Command(c.Own, mpiexec, c.SSH[0], "sh", "-c", `trap "" TERM; `+fifo.script)
+	cmd.Env = append(os.Environ(), roleEnv+"=hydra head")
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	fifo.started(t, 4)
+	cmd.Process.Kill()
+	cmd.Wait()
+	fifo.ended(t)
+}
