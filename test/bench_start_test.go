@@ -3,10 +3,12 @@ package test
 import (
 	"context"
 	"fmt"
+	"math"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/bobnet-go/bobnet/internal/lab"
 	"github.com/bobnet-go/bobnet/job"
@@ -26,7 +28,9 @@ func joinRole(ctx context.Context) error {
 
 // BenchmarkStart measures how long a job of 8, 16, 32 and 64 ranks takes in 8 namespaces,
 // from the start of bobnet run in a ninth until it has ended: ssh to each namespace, the
-// look at the hosts, the ranks, their connections with each other, and the end. By bobnet's own servers of PMI-1, and by hydra.
+// look at the hosts, the ranks, their connections with each other, and the end. By bobnet's
+// own servers of PMI-1, and by hydra. From 32 to 64 ranks it reports by how much it has
+// grown, beside what N log N grows by.
 //
 //	go test ./test -run '^$' -bench Start -benchtime 3x
 func BenchmarkStart(b *testing.B) {
@@ -39,6 +43,7 @@ func BenchmarkStart(b *testing.B) {
 		engines = append(engines, "hydra")
 	}
 	for _, engine := range engines {
+		var half time.Duration // what half as many ranks have taken
 		for _, ranks := range []int{8, 16, 32, 64} {
 			var list []string
 			for host := range hosts {
@@ -52,6 +57,13 @@ func BenchmarkStart(b *testing.B) {
 						b.Fatalf("exit code %d:\n%s", code, out)
 					}
 				}
+				each := b.Elapsed() / time.Duration(b.N)
+				if ranks == 64 && half > 0 {
+					n := float64(ranks)
+					b.ReportMetric(float64(each)/float64(half), "x-of-32")
+					b.ReportMetric(n*math.Log2(n)/(n/2*math.Log2(n/2)), "x-by-NlogN")
+				}
+				half = each
 			})
 		}
 	}
