@@ -220,7 +220,8 @@ func heard(fds []int, index int) string {
 }
 
 // TestOthersFrames: a program that binds its sockets to everything receives what is to its
-// ports, and nothing that is to others' or of another EtherType.
+// ports, and nothing that is to others' or of another EtherType, nor what another program of
+// the host sends to a port of the same number elsewhere.
 func TestOthersFrames(t *testing.T) {
 	p, path := vethtest.New(t, 1500), socketPath(t)
 	startAgent(t, p, 0, testConfig{Path: path, Allow: allow})
@@ -232,9 +233,12 @@ func TestOthersFrames(t *testing.T) {
 	if got := c.say("heard 0"); got != "bound" {
 		t.Fatal(got)
 	}
-	out := sniff(t, p, 1, vethtest.Name)
+	outgoing, out := sniff(t, p, 0, vethtest.Name), sniff(t, p, 1, vethtest.Name)
 	other := ethertype.MAC{2, 9, 9, 9, 9, 9}
 	const typ = uint16(ethertype.Default)
+	if _, err := unix.Write(outgoing, frameFrom(other, typ, uint16(port), uint16(port)+agent.BlockSize, 4)); err != nil {
+		t.Fatal(err)
+	}
 	for _, f := range [][]byte{
 		frameFrom(other, typ, uint16(port)+agent.BlockSize, 1, 1),
 		frameFrom(other, unix.ETH_P_IP, uint16(port), 1, 2),
