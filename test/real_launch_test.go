@@ -78,6 +78,9 @@ func in(t testing.TB, l *lab.Lab, rank int, env []string, argv ...string) (out s
 // startRole is a rank that a launcher has started: all ranks meet, add up their numbers,
 // and leave. What is set in startEnd has rank 1 end otherwise.
 func startRole(ctx context.Context) error {
+	if os.Getenv(startEnd) == "before" && ends() {
+		os.Exit(6)
+	}
 	comm, err := mplite.Init(ctx, nil)
 	if err != nil {
 		return err
@@ -102,6 +105,16 @@ func startRole(ctx context.Context) error {
 
 const startEnd = "BOBNET_TEST_END"
 
+// ends reports whether this is rank 1, before it has met the others.
+func ends() bool {
+	for _, name := range []string{mplite.EnvRank, "PMI_RANK", "PMI_ID", "SLURM_PROCID"} {
+		if rank := os.Getenv(name); rank != "" {
+			return rank == "1"
+		}
+	}
+	return false
+}
+
 // program returns this program as that rank.
 func program(t testing.TB, more ...string) []string {
 	t.Helper()
@@ -118,19 +131,24 @@ type launcher struct {
 	lab  *lab.Lab
 	env  []string
 	argv func(ranks int) []string
+	// The exit codes that the launcher may end with after a rank has aborted with 9, has ended
+	// with 5 after Init, and with 6 before; none: any but 0. Others that fail in consequence
+	// end with 1, and hydra by itself mixes codes and signals of all ranks.
+	abort, exit, before []int
 }
 
 // check has a launcher start ranks that meet, and ranks one of which aborts, or exits
-// without a word.
+// without a word, after Init or before.
 func (l *launcher) check(t *testing.T) {
 	const ranks = 4
 	out, code := in(t, l.lab, 0, l.env, append(l.argv(ranks), program(t)...)...)
 	if code != 0 || !strings.Contains(out, "4 ranks add up to 6\n") {
 		t.Errorf("%s: exit code %d:\n%s", l.name, code, out)
 	}
-	for _, end := range []string{"abort", "exit"} {
-		if out, code := in(t, l.lab, 0, l.env, append(l.argv(ranks), program(t, startEnd+"="+end)...)...); code == 0 || strings.Contains(out, "add up") {
-			t.Errorf("%s: a rank that ends by %s: exit code %d:\n%s", l.name, end, code, out)
+	for end, want := range map[string][]int{"abort": l.abort, "exit": l.exit, "before": l.before} {
+		argv := append(l.argv(ranks), program(t, startEnd+"="+end, "BOBNET_TIMEOUT=2s")...)
+		if out, code := in(t, l.lab, 0, l.env, argv...); code == 0 && len(want) == 0 || len(want) > 0 && !slices.Contains(want, code) || strings.Contains(out, "add up") {
+			t.Errorf("%s: a rank that ends by %s: exit code %d, want one of %d:\n%s", l.name, end, code, want, out)
 		}
 	}
 }
@@ -142,7 +160,7 @@ func TestHydra(t *testing.T) {
 	for _, mode := range [][]string{nil, {"-pmi-port"}} {
 		(&launcher{fmt.Sprint("hydra", mode), l, nil, func(ranks int) []string {
 			return append(append([]string{mpiexec, "-localhost", "localhost"}, mode...), "-n", fmt.Sprint(ranks))
-		}}).check(t)
+		}, []int{9}, []int{5, 1, 9}, []int{6, 1, 7, 9}}).check(t)
 	}
 }
 
@@ -153,7 +171,7 @@ func TestRunHere(t *testing.T) {
 	l := newLab(t, lab.Config{N: 1})
 	(&launcher{"bobnet run", l, nil, func(ranks int) []string {
 		return []string{bobnet, "run", "-n", fmt.Sprint(ranks), "--"}
-	}}).check(t)
+	}, []int{9}, []int{5}, []int{6}}).check(t)
 	for end, want := range map[string]int{"abort": 9, "exit": 5} {
 		if out, code := in(t, l, 0, nil, append([]string{bobnet, "run", "-n", "3", "--"}, program(t, startEnd+"="+end)...)...); code < want || !strings.Contains(out, "failed first") {
 			t.Errorf("%s: exit code %d, want %d:\n%s", end, code, want, out)
@@ -164,7 +182,7 @@ func TestRunHere(t *testing.T) {
 	}
 	(&launcher{"bobnet run by hydra", l, nil, func(ranks int) []string {
 		return []string{bobnet, "run", "--engine", "hydra", "-n", fmt.Sprint(ranks), "--"}
-	}}).check(t)
+	}, []int{9}, []int{5, 1}, []int{6}}).check(t)
 }
 
 // TestSlurm: srun, with its own variables alone and with PMI-1, and a process in an
@@ -180,7 +198,7 @@ func TestSlurm(t *testing.T) {
 	for _, mode := range []string{"none", "pmi2"} {
 		(&launcher{"srun --mpi=" + mode, l, env, func(ranks int) []string {
 			return []string{"srun", "--mpi=" + mode, "--kill-on-bad-exit=1", "-n", fmt.Sprint(ranks)}
-		}}).check(t)
+		}, nil, nil, nil}).check(t)
 	}
 	bobnet := filepath.Join(commands(t), "bobnet")
 	if out, _ := in(t, l, 0, env, "srun", "-n", "2", bobnet, "info"); !strings.Contains(out, ": Slurm (SLURM_PROCID=1, SLURM_STEP_NUM_TASKS=2)") {
@@ -286,10 +304,13 @@ func TestRunOverSSH(t *testing.T) {
 		engines = append(engines, "hydra")
 	}
 	for _, engine := range engines {
-		env := []string{"HYDRA_IFACE=" + lab.Interface}
+		env, exit := []string{"HYDRA_IFACE=" + lab.Interface}, []int{5}
+		if engine == "hydra" {
+			exit = append(exit, 1) // of the others, which have heard of it before hydra has
+		}
 		(&launcher{"bobnet run over ssh by " + engine, l, env, func(ranks int) []string {
 			return run(engine, "--host", hosts, "-n", fmt.Sprint(ranks), "--")
-		}}).check(t)
+		}, []int{9}, exit, []int{6}}).check(t)
 	}
 	out, code := in(t, l, 0, nil, run("ssh", "--host", hosts, "--map", "node", "--", "cat", "/sys/class/net/bob0/address")...)
 	lines := strings.Split(strings.TrimSpace(out), "\n")
@@ -313,10 +334,44 @@ func TestRunOverSSH(t *testing.T) {
 	}
 }
 
+// TestSSHShared: by hydra a host costs one connection of ssh, as by bobnet itself, and two
+// where its server lets nobody share; nothing is left of what they share.
+func TestSSHShared(t *testing.T) {
+	tool(t, "mpiexec.hydra", "mpich")
+	bobnet := filepath.Join(commands(t), "bobnet")
+	for conf, want := range map[string]int{"": 2, "MaxSessions 1\n": 4} {
+		l := newLab(t, lab.Config{N: 3})
+		ssh, connections := countSSH(t, l, conf)
+		tmp, err := os.MkdirTemp("", "ssh") // a short name: sockets are in it
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { os.RemoveAll(tmp) })
+		env := []string{"HYDRA_IFACE=" + lab.Interface, "TMPDIR=" + tmp}
+		argv := []string{bobnet, "run", "--engine", "hydra", "--ssh", ssh, "--iface", lab.Interface, "--host", fmt.Sprintf("%v:2,%v:2", l.Addr(1), l.Addr(2)), "--"}
+		out, code := in(t, l, 0, env, append(argv, "true")...)
+		if n := connections(); code != 0 || n != want {
+			t.Errorf("%q: exit code %d after %d connections, want %d:\n%s", conf, code, n, want, out)
+		}
+		if left, err := os.ReadDir(tmp); err != nil || len(left) > 0 {
+			t.Errorf("%q: %v is left, %v", conf, left, err)
+		}
+	}
+}
+
 // startSSH starts an ssh server in each namespace of the lab, and returns the command that
 // gets into them.
 func startSSH(t testing.TB, l *lab.Lab) string {
 	t.Helper()
+	ssh, _ := countSSH(t, l, "")
+	return ssh
+}
+
+// countSSH is startSSH with more lines of configuration, and returns, too, what counts the
+// connections that were made so far.
+func countSSH(t testing.TB, l *lab.Lab, conf string) (ssh string, connections func() int) {
+	t.Helper()
+	more := conf
 	sshd, keygen := tool(t, "sshd", "openssh-server"), tool(t, "ssh-keygen", "openssh-client")
 	asRoot(t)
 	dir := t.TempDir()
@@ -333,26 +388,37 @@ func startSSH(t testing.TB, l *lab.Lab) string {
 		if rank > 0 && host == l.Host(rank-1) {
 			continue // its namespace has one
 		}
-		conf := fmt.Sprintf("HostKey %s/host\nAuthorizedKeysFile %s/user.pub\nPidFile none\nUsePAM no\nStrictModes no\nPermitRootLogin yes\nMaxStartups 100\n", dir, dir)
+		conf := fmt.Sprintf("HostKey %s/host\nAuthorizedKeysFile %s/user.pub\nPidFile none\nUsePAM no\nStrictModes no\nPermitRootLogin yes\nMaxStartups 100\n%s", dir, dir, more)
 		name := filepath.Join(dir, fmt.Sprintf("sshd-%d", host))
 		if err := os.WriteFile(name, []byte(conf), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		var said bytes.Buffer
-		p, err := l.Start(rank, &exec.Cmd{Path: sshd, Args: []string{sshd, "-D", "-e", "-f", name}, Stderr: &said})
+		p, err := l.Start(rank, &exec.Cmd{Path: sshd, Args: []string{sshd, "-D", "-E", name + ".log", "-f", name}})
 		if err != nil {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() {
 			p.Signal(9)
 			<-p.Done()
-			if t.Failed() {
-				t.Logf("sshd on host %d said:\n%s", host, &said)
+			if said, err := os.ReadFile(name + ".log"); t.Failed() {
+				t.Logf("sshd on host %d said:\n%s %v", host, said, err)
 			}
 		})
 		awaitPort(t, l, rank, 22)
 	}
-	return fmt.Sprintf("ssh -T -F none -o BatchMode=yes -o ConnectTimeout=20 -o IdentityFile=%s/user -o IdentitiesOnly=yes -o UserKnownHostsFile=/dev/null -o StrictHostKeyChecking=no -o LogLevel=ERROR", dir)
+	connections = func() (n int) {
+		logs, err := filepath.Glob(filepath.Join(dir, "*.log"))
+		for _, name := range logs {
+			said, readErr := os.ReadFile(name)
+			err = errors.Join(err, readErr)
+			n += strings.Count(string(said), "Accepted publickey for")
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	return fmt.Sprintf("ssh -T -F none -o BatchMode=yes -o ConnectTimeout=20 -o IdentityFile=%s/user -o IdentitiesOnly=yes -o UserKnownHostsFile=/dev/null -o StrictHostKeyChecking=no -o LogLevel=ERROR", dir), connections
 }
 
 // awaitPort waits until something listens on a TCP port of a rank's namespace.
