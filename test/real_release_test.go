@@ -1,6 +1,7 @@
 package test
 
 import (
+	"bytes"
 	"debug/elf"
 	"os"
 	"os/exec"
@@ -13,11 +14,12 @@ import (
 	"github.com/bobnet-go/bobnet/internal/need"
 )
 
-// TestRelease makes what is released for this processor: the binary is static and runs, the
-// package has it with man pages and completions, and the checksums are right.
+// TestRelease makes what is released: the binaries are static and for their processors, the
+// one for this runs, the package has it with man pages, completions and the unit of the
+// agent, the description of the image names files that are there, and the checksums are right.
 func TestRelease(t *testing.T) {
 	if testing.Short() {
-		t.Skip("left out by -short: it builds the command twice")
+		t.Skip("left out by -short: it builds the command three times")
 	}
 	for _, tool := range []string{"dpkg-deb", "sha256sum", "gzip", "tar"} {
 		if _, err := exec.LookPath(tool); err != nil {
@@ -29,7 +31,7 @@ func TestRelease(t *testing.T) {
 	run := func(name string, args ...string) string {
 		t.Helper()
 		cmd := exec.Command(name, args...)
-		cmd.Env = append(os.Environ(), "ARCHS="+runtime.GOARCH, "VERSION=v1.2.3", "SOURCE_DATE_EPOCH=1700000000")
+		cmd.Env = append(os.Environ(), "ARCHS=amd64 arm64", "VERSION=v1.2.3", "SOURCE_DATE_EPOCH=1700000000")
 		if strings.HasPrefix(name, "sha") {
 			cmd.Dir = out
 		}
@@ -51,18 +53,38 @@ func TestRelease(t *testing.T) {
 	for _, file := range []string{
 		"usr/share/man/man1/bobnet.1.gz", "usr/share/man/man1/bobnet-perf.1.gz", "usr/share/bash-completion/completions/bobnet",
 		"usr/share/zsh/vendor-completions/_bobnet", "usr/share/fish/vendor_completions.d/bobnet.fish",
+		"usr/lib/systemd/system/bobnet-agent.service",
 	} {
 		if info, err := os.Stat(filepath.Join(root, file)); err != nil || info.Size() == 0 {
 			t.Errorf("%s is missing or empty: %v", file, err)
 		}
 	}
-	f, err := elf.Open(binary)
+	image, err := os.ReadFile(filepath.Join(out, "Containerfile"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer f.Close()
-	if slices.ContainsFunc(f.Progs, func(p *elf.Prog) bool { return p.Type == elf.PT_INTERP }) {
-		t.Error("the binary is not static")
+	for arch, machine := range map[string]elf.Machine{"amd64": elf.EM_X86_64, "arm64": elf.EM_AARCH64} {
+		f, err := elf.Open(filepath.Join(out, "bobnet-linux-"+arch))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if f.Machine != machine || slices.ContainsFunc(f.Progs, func(p *elf.Prog) bool { return p.Type == elf.PT_INTERP }) {
+			t.Errorf("the binary for %s is for %v, or not static", arch, f.Machine)
+		}
+		f.Close()
+		if _, err := os.Stat(filepath.Join(out, "bobnet_1.2.3_"+arch+".deb")); err != nil {
+			t.Error(err)
+		}
+		for line := range bytes.Lines(image) {
+			if words := strings.Fields(string(line)); len(words) == 3 && words[0] == "COPY" {
+				if _, err := os.Stat(filepath.Join(out, strings.ReplaceAll(words[1], "${ARCH}", arch))); err != nil {
+					t.Errorf("the image of %s: %v", arch, err)
+				}
+			}
+		}
+	}
+	if !bytes.Contains(image, []byte("\nCOPY bobnet-linux-${ARCH} /usr/bin/bobnet\n")) {
+		t.Errorf("the image has no command:\n%s", image)
 	}
 	if said := run(binary, "version"); !strings.HasPrefix(said, "bobnet ") {
 		t.Errorf("it says %q", said)
