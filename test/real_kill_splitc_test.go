@@ -154,14 +154,7 @@ func killApplication(t *testing.T, program string, args []string) bool {
 	if victim.Code() == 0 {
 		return false
 	}
-	for _, p := range all {
-		select {
-		case <-p.Done():
-		case <-time.After(patience):
-			p.Signal(unix.SIGQUIT)
-			<-p.Done()
-		}
-	}
+	awaitAll(all)
 	for rank, p := range all {
 		switch said := p.stderr.String(); {
 		case rank == killed:
@@ -196,6 +189,18 @@ func killApplication(t *testing.T, program string, args []string) bool {
 	}
 	leaktest.None(t, "network namespaces", func() []string { return leaktest.Namespaces(namespaces) })
 	return true
+}
+
+// awaitAll waits until all have ended. One that hangs says where, and is ended.
+func awaitAll(all []*player) {
+	for _, p := range all {
+		select {
+		case <-p.Done():
+		case <-time.After(patience):
+			p.Signal(unix.SIGQUIT)
+			<-p.Done()
+		}
+	}
 }
 
 // computes reports whether a process shares memory with its neighbour, and has had some

@@ -51,19 +51,7 @@ func TestSealedKeyFile(t *testing.T) {
 		}
 		return l
 	})
-	// read waits until a file has been read since it was written, and what was read has
-	// been taken over, and returns whether it had keys.
-	read := func(side int) (err error) {
-		t.Helper()
-		for range 3 {
-			select {
-			case err = <-whens[side]:
-			case <-time.After(time.Minute):
-				t.Fatal("the key file is not read again")
-			}
-		}
-		return err
-	}
+	read := func(side int) error { return readAgain(t, whens[side]) }
 	a, b := join(t, nics, &vipl.Attributes{Reliability: reliability.ReliableDelivery})
 	there, back := newFlow(t, a, b, 50, 3000, 1), newFlow(t, b, a, 50, 3000, 2)
 	talk := func(when string) {
@@ -89,10 +77,7 @@ func TestSealedKeyFile(t *testing.T) {
 		}
 	}
 	before := sessions()
-	for name, f := range map[string]struct {
-		text string
-		mode os.FileMode
-	}{"broken": {fresh[1:], 0o600}, "open": {old, 0o604}, "three": {old + "," + fresh + "," + sealKey(3).Text(), 0o600}} {
+	for name, f := range badKeyFiles(old, fresh) {
 		write(0, f.text, f.mode)
 		if err := read(0); !errors.Is(err, seal.ErrKey) {
 			t.Errorf("%s: %v, want ErrKey", name, err)
@@ -106,4 +91,33 @@ func TestSealedKeyFile(t *testing.T) {
 	if s, _ := nics[0].SealStats(); s.Sessions != before || s.OtherKey+s.Unsealed+s.Altered > 0 {
 		t.Errorf("%d sessions before, and now %+v", before, s)
 	}
+}
+
+// keyFile is what is written to one, and who may read it.
+type keyFile struct {
+	text string
+	mode os.FileMode
+}
+
+// badKeyFiles returns key files that are refused.
+func badKeyFiles(old, fresh string) map[string]keyFile {
+	return map[string]keyFile{
+		"broken": {fresh[1:], 0o600},
+		"open":   {old, 0o604},
+		"three":  {old + "," + fresh + "," + sealKey(3).Text(), 0o600},
+	}
+}
+
+// readAgain waits until a file has been read since it was written, and what was read has been
+// taken over, and returns whether it had keys.
+func readAgain(t *testing.T, when <-chan error) (err error) {
+	t.Helper()
+	for range 3 {
+		select {
+		case err = <-when:
+		case <-time.After(time.Minute):
+			t.Fatal("the key file is not read again")
+		}
+	}
+	return err
 }
