@@ -21,7 +21,8 @@ and in its environment BOBNET_RANK, BOBNET_SIZE, BOBNET_JOB and BOBNET_IFACE,
 and BOBNET_METRICS, the address to serve its metrics on, with --metrics.
 With --per-host R they are hosts of R ranks each, which share a namespace, its bob0
 and the host's memory: -n 8 --per-host 2 is four two-way hosts. With --bind each rank
-runs on a processor of its own, as launchers of MPI have it. Else the kernel, which
+runs on a processor of its own, as launchers of MPI have it, and finds their number in
+BOBNET_PROCESSORS. Else the kernel, which
 wakes a rank where its message was sent, now and then has two compute on one
 processor for some milliseconds, while another one is idle.
 

@@ -17,11 +17,12 @@ import (
 
 // What a rank finds in its environment.
 const (
-	EnvRank      = "BOBNET_RANK"  // 0..size-1
-	EnvSize      = "BOBNET_SIZE"  // number of ranks
-	EnvJob       = "BOBNET_JOB"   // the job's name, unique on the segment
-	EnvInterface = "BOBNET_IFACE" // the name of the interface to use
-	EnvHost      = plain.EnvHost  // what the host is called, with Config.Fabric
+	EnvRank       = "BOBNET_RANK"       // 0..size-1
+	EnvSize       = "BOBNET_SIZE"       // number of ranks
+	EnvJob        = "BOBNET_JOB"        // the job's name, unique on the segment
+	EnvInterface  = "BOBNET_IFACE"      // the name of the interface to use
+	EnvHost       = plain.EnvHost       // what the host is called, with Config.Fabric
+	EnvProcessors = "BOBNET_PROCESSORS" // with Config.Bind, on how many the ranks run, each of which sees its own only
 )
 
 // grace is how long a rank may take to end after SIGTERM before it gets
@@ -55,6 +56,9 @@ func (l *Lab) start(rank int, cmd *exec.Cmd, job string) (*Proc, error) {
 	defer l.mu.RUnlock()
 	if cmd.Env == nil {
 		cmd.Env = os.Environ()
+	}
+	if l.bound != nil {
+		cmd.Env = append(cmd.Env[:len(cmd.Env):len(cmd.Env)], EnvProcessors+"="+strconv.Itoa(len(l.bound)))
 	}
 	cmd.Env = append(cmd.Env[:len(cmd.Env):len(cmd.Env)], EnvRank+"="+strconv.Itoa(rank),
 		EnvSize+"="+strconv.Itoa(l.cfg.N), EnvJob+"="+job, EnvInterface+"="+Interface)

@@ -6,8 +6,10 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"os"
 	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -59,9 +61,16 @@ type Report struct {
 	Checked    string             `json:"checked,omitempty"` // what the result was compared with, and is as it must be
 }
 
+// EnvProcessors says on how many processors the ranks of a host run, when each of them is
+// bound to one and sees no other (bobnet lab --bind).
+const EnvProcessors = "BOBNET_PROCESSORS"
+
 // New returns the report of a run whose times are not known so far.
 func New(app, size, layer string, ranks int) *Report {
 	n := runtime.NumCPU()
+	if bound, err := strconv.Atoi(os.Getenv(EnvProcessors)); err == nil {
+		n = bound
+	}
 	return &Report{App: app, Size: size, Layer: layer, Ranks: ranks, Processors: n, Crowded: ranks > n}
 }
 

@@ -86,3 +86,14 @@ func TestTexts(t *testing.T) {
 		t.Errorf("read back as %+v (%v)", back, err)
 	}
 }
+
+// TestBound: ranks that are bound, each to a processor, are not more than the processors.
+func TestBound(t *testing.T) {
+	t.Setenv(EnvProcessors, "1000")
+	if r := New("app", "", "am", 1000); r.Crowded || r.Processors != 1000 {
+		t.Errorf("1000 bound ranks: %+v", r)
+	}
+	if r := New("app", "", "am", 1001); !r.Crowded {
+		t.Error("1001 ranks on 1000 processors are not marked")
+	}
+}
