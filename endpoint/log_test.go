@@ -1,26 +1,15 @@
 package endpoint_test
 
 import (
-	"context"
 	"fmt"
 	"log/slog"
 	"testing"
 	"time"
 
 	"github.com/bobnet-go/bobnet/endpoint"
+	"github.com/bobnet-go/bobnet/internal/logtest"
 	"github.com/bobnet-go/bobnet/transport"
 )
-
-// callingHandler is a slog.Handler that calls a function at each line.
-type callingHandler struct{ call func(line string) }
-
-func (h callingHandler) Enabled(context.Context, slog.Level) bool { return true }
-func (h callingHandler) Handle(_ context.Context, r slog.Record) error {
-	h.call(r.Message)
-	return nil
-}
-func (h callingHandler) WithAttrs([]slog.Attr) slog.Handler { return h }
-func (h callingHandler) WithGroup(string) slog.Handler      { return h }
 
 // TestLogHandler: a handler of log lines may look at the node, and may block: when the panic
 // of a handler of messages is logged, the next ones are handled all the same, and Close
@@ -35,12 +24,12 @@ func TestLogHandler(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			nics := linkNICs(t, "udp", func(_ int, l transport.Link) transport.Link { return l })
 			opened, lines := make(chan *endpoint.Node, 1), make(chan string, 8)
-			n, err := endpoint.Open(&endpoint.Config{NIC: nics[0], Logger: slog.New(callingHandler{func(line string) {
+			n, err := endpoint.Open(&endpoint.Config{NIC: nics[0], Logger: slog.New(logtest.Handler(func(line string) {
 				n := <-opened
 				opened <- n
 				lines <- line
 				call(n)
-			}})})
+			}))})
 			if err != nil {
 				t.Fatal(err)
 			}

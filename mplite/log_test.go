@@ -1,28 +1,17 @@
 package mplite_test
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"log/slog"
 	"testing"
 	"time"
 
+	"github.com/bobnet-go/bobnet/internal/logtest"
 	"github.com/bobnet-go/bobnet/internal/vethtest"
 	"github.com/bobnet-go/bobnet/mplite"
 	"github.com/bobnet-go/bobnet/vipl"
 )
-
-// callingHandler is a slog.Handler that calls a function at each line.
-type callingHandler struct{ call func(line string) }
-
-func (h callingHandler) Enabled(context.Context, slog.Level) bool { return true }
-func (h callingHandler) Handle(_ context.Context, r slog.Record) error {
-	h.call(r.Message)
-	return nil
-}
-func (h callingHandler) WithAttrs([]slog.Attr) slog.Handler { return h }
-func (h callingHandler) WithGroup(string) slog.Handler      { return h }
 
 // TestLogHandler: a handler of log lines may look at the communicator, and may block: when the
 // death of a rank is logged, what waits for that ends all the same, and so does Finalize.
@@ -50,12 +39,12 @@ func TestLogHandler(t *testing.T) {
 				nics[1].Close()
 			}()
 			comm, lines := make(chan *mplite.Comm, 1), make(chan string, 8)
-			log := slog.New(callingHandler{func(line string) {
+			log := slog.New(logtest.Handler(func(line string) {
 				c := <-comm
 				comm <- c
 				lines <- line
 				call(c)
-			}})
+			}))
 			ended := make(chan error, 1)
 			go func() {
 				c, err := mplite.Init(bg, &mplite.Config{Job: runOf(t), Rank: 0, Size: 2, NIC: nics[0], Timeout: patience, Logger: log})

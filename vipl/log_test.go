@@ -1,26 +1,15 @@
 package vipl_test
 
 import (
-	"context"
 	"log/slog"
 	"strings"
 	"sync"
 	"testing"
 
+	"github.com/bobnet-go/bobnet/internal/logtest"
 	"github.com/bobnet-go/bobnet/internal/vethtest"
 	"github.com/bobnet-go/bobnet/vipl"
 )
-
-// callingHandler is a slog.Handler that calls a function at each line.
-type callingHandler struct{ call func(line string) }
-
-func (h callingHandler) Enabled(context.Context, slog.Level) bool { return true }
-func (h callingHandler) Handle(_ context.Context, r slog.Record) error {
-	h.call(r.Message)
-	return nil
-}
-func (h callingHandler) WithAttrs([]slog.Attr) slog.Handler { return h }
-func (h callingHandler) WithGroup(string) slog.Handler      { return h }
 
 // TestLogHandlerCalls: a handler of log lines may call what it likes. Each line of a
 // connection that a message too long ends looks at the NIC.
@@ -31,14 +20,14 @@ func TestLogHandlerCalls(t *testing.T) {
 	var lines []string
 	opened := make(chan struct{})
 	for side := range nics {
-		nics[side] = openConfig(t, p, side, &vipl.Config{Interface: vethtest.Name, Logger: slog.New(callingHandler{func(line string) {
+		nics[side] = openConfig(t, p, side, &vipl.Config{Interface: vethtest.Name, Logger: slog.New(logtest.Handler(func(line string) {
 			<-opened
 			nics[side].Snapshot()
 			nics[side].Poll()
 			mu.Lock()
 			lines = append(lines, line)
 			mu.Unlock()
-		}})})
+		}))})
 	}
 	close(opened)
 	a, b := join(t, nics, nil)
@@ -82,7 +71,7 @@ func TestLogHandlerBlocks(t *testing.T) {
 	p := vethtest.New(t, 1500)
 	var nics [2]*vipl.NIC
 	for side := range nics {
-		nics[side] = openConfig(t, p, side, &vipl.Config{Interface: vethtest.Name, Logger: slog.New(callingHandler{func(string) { <-block }})})
+		nics[side] = openConfig(t, p, side, &vipl.Config{Interface: vethtest.Name, Logger: slog.New(logtest.Handler(func(string) { <-block }))})
 	}
 	defer close(block)
 	within(t, "traffic", func() error {

@@ -6,20 +6,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/bobnet-go/bobnet/internal/logtest"
 	"github.com/bobnet-go/bobnet/vipl"
 	"github.com/bobnet-go/bobnet/vmmc"
 )
-
-// callingHandler is a slog.Handler that calls a function at each line.
-type callingHandler struct{ call func() }
-
-func (h callingHandler) Enabled(context.Context, slog.Level) bool { return true }
-func (h callingHandler) Handle(context.Context, slog.Record) error {
-	h.call()
-	return nil
-}
-func (h callingHandler) WithAttrs([]slog.Attr) slog.Handler { return h }
-func (h callingHandler) WithGroup(string) slog.Handler      { return h }
 
 // TestLogHandler: a handler of log lines may look at the process, and may block: when the
 // panic of a handler of notifications is logged, the next ones are handled all the same, and
@@ -39,10 +29,10 @@ func TestLogHandler(t *testing.T) {
 			t.Cleanup(func() { nic.Close() })
 			var p *vmmc.Process
 			lines := make(chan struct{}, 8)
-			p, err = vmmc.Open(&vmmc.Config{NIC: nic, Process: 1, Scope: scopeOf(t), Logger: slog.New(callingHandler{func() {
+			p, err = vmmc.Open(&vmmc.Config{NIC: nic, Process: 1, Scope: scopeOf(t), Logger: slog.New(logtest.Handler(func(string) {
 				lines <- struct{}{}
 				call(p)
-			}})})
+			}))})
 			check(t, err)
 			told := make(chan struct{}, 8)
 			_, err = p.Export(make([]byte, 8), 1, vmmc.Everybody, func(vmmc.Notification) {

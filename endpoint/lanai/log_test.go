@@ -1,27 +1,16 @@
 package lanai_test
 
 import (
-	"context"
 	"log/slog"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/bobnet-go/bobnet/endpoint/lanai"
+	"github.com/bobnet-go/bobnet/internal/logtest"
 	"github.com/bobnet-go/bobnet/internal/vethtest"
 	"github.com/bobnet-go/bobnet/transport/myrinet/plain"
 )
-
-// callingHandler is a slog.Handler that calls a function at each line.
-type callingHandler struct{ call func() }
-
-func (h callingHandler) Enabled(context.Context, slog.Level) bool { return true }
-func (h callingHandler) Handle(context.Context, slog.Record) error {
-	h.call()
-	return nil
-}
-func (h callingHandler) WithAttrs([]slog.Attr) slog.Handler { return h }
-func (h callingHandler) WithGroup(string) slog.Handler      { return h }
 
 // TestLogHandler: the handler of the log of a card's mapper, which speaks within steps of the
 // card, may look at the card, and may block: the cards find each other all the same, and Close
@@ -41,11 +30,11 @@ func TestLogHandler(t *testing.T) {
 			for side := range cards { // one of them maps, and says so
 				with := plain.LiveMapper()
 				with.Period = 20 * time.Millisecond
-				with.Log = slog.New(callingHandler{func() {
+				with.Log = slog.New(logtest.Handler(func(string) {
 					<-opened
 					called.Do(func() { close(lines) })
 					call(cards[side])
-				}})
+				}))
 				err := veth.In(side, func() (err error) {
 					cards[side], err = lanai.Open(&lanai.OpenConfig{Interface: vethtest.Name, Config: lanai.Config{Mapper: with}})
 					return err

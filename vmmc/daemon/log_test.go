@@ -1,7 +1,6 @@
 package daemon_test
 
 import (
-	"context"
 	"fmt"
 	"log/slog"
 	"net"
@@ -9,21 +8,11 @@ import (
 	"time"
 
 	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/internal/logtest"
 	"github.com/bobnet-go/bobnet/vmmc/daemon"
 	"github.com/bobnet-go/bobnet/vmmc/internal/directory"
 	"github.com/bobnet-go/bobnet/vmmc/internal/provider"
 )
-
-// callingHandler is a slog.Handler that calls a function at each line.
-type callingHandler struct{ call func(line string) }
-
-func (h callingHandler) Enabled(context.Context, slog.Level) bool { return true }
-func (h callingHandler) Handle(_ context.Context, r slog.Record) error {
-	h.call(r.Message)
-	return nil
-}
-func (h callingHandler) WithAttrs([]slog.Attr) slog.Handler { return h }
-func (h callingHandler) WithGroup(string) slog.Handler      { return h }
 
 // within fails the test if fn has not returned in a minute, as when something waits for a
 // handler, or a handler for a lock.
@@ -70,12 +59,12 @@ func enter(d *daemon.Daemon, number uint32) (*net.UnixConn, error) {
 // of a process looks at the daemon.
 func TestLogHandlerCalls(t *testing.T) {
 	opened, lines := make(chan *daemon.Daemon, 1), make(chan string, 8)
-	d := startLogging(t, slog.New(callingHandler{func(line string) {
+	d := startLogging(t, slog.New(logtest.Handler(func(line string) {
 		d := <-opened
 		d.Snapshot()
 		opened <- d
 		lines <- line
-	}}))
+	})))
 	opened <- d
 	within(t, "the end of a process", func() error {
 		conn, err := enter(d, 1)
@@ -94,10 +83,10 @@ func TestLogHandlerCalls(t *testing.T) {
 // nobody from a daemon, and does not hold up its Close.
 func TestLogHandlerBlocks(t *testing.T) {
 	block, blocked := make(chan struct{}), make(chan string, 8)
-	d := startLogging(t, slog.New(callingHandler{func(line string) {
+	d := startLogging(t, slog.New(logtest.Handler(func(line string) {
 		blocked <- line
 		<-block
-	}}))
+	})))
 	defer close(block)
 	within(t, "a process after the handler has blocked", func() error {
 		conn, err := enter(d, 1)

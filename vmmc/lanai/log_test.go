@@ -1,27 +1,16 @@
 package lanai_test
 
 import (
-	"context"
 	"log/slog"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/bobnet-go/bobnet/internal/logtest"
 	"github.com/bobnet-go/bobnet/internal/vethtest"
 	"github.com/bobnet-go/bobnet/transport/myrinet/plain"
 	"github.com/bobnet-go/bobnet/vmmc/lanai"
 )
-
-// callingHandler is a slog.Handler that calls a function at each line.
-type callingHandler struct{ call func() }
-
-func (h callingHandler) Enabled(context.Context, slog.Level) bool { return true }
-func (h callingHandler) Handle(context.Context, slog.Record) error {
-	h.call()
-	return nil
-}
-func (h callingHandler) WithAttrs([]slog.Attr) slog.Handler { return h }
-func (h callingHandler) WithGroup(string) slog.Handler      { return h }
 
 // TestLogHandler: the handler of a host's log, and of its mapper's, which speaks within steps
 // of the card, may look at the host, and may block: the hosts find each other all the same, and
@@ -40,11 +29,11 @@ func TestLogHandler(t *testing.T) {
 				var hosts [2]*lanai.Host
 				var cfgs [2]lanai.Config
 				for side := range cfgs { // one of them maps, and says so
-					log := slog.New(callingHandler{func() {
+					log := slog.New(logtest.Handler(func(string) {
 						<-opened
 						called.Do(func() { close(lines) })
 						call(hosts[side])
-					}})
+					}))
 					cfgs[side] = lanai.Config{Mapper: plain.LiveMapper()}
 					cfgs[side].Mapper.Period = 20 * time.Millisecond
 					if whose == "mapper" {

@@ -7,28 +7,17 @@ import (
 	"testing"
 	"time"
 
+	"github.com/bobnet-go/bobnet/internal/logtest"
 	"github.com/bobnet-go/bobnet/vmmc/vrpc"
 	"github.com/bobnet-go/bobnet/vmmc/xdr"
 )
 
-// blockingHandler is a slog.Handler that does not return from a line, as one whose stderr
-// nobody reads.
-type blockingHandler struct{ block chan struct{} }
-
-func (blockingHandler) Enabled(context.Context, slog.Level) bool { return true }
-func (h blockingHandler) Handle(context.Context, slog.Record) error {
-	<-h.block
-	return nil
-}
-func (h blockingHandler) WithAttrs([]slog.Attr) slog.Handler { return h }
-func (h blockingHandler) WithGroup(string) slog.Handler      { return h }
-
 // TestLogHandlerBlocks: a handler of log lines that blocks keeps no caller from the answer that
 // a procedure has failed, nor the server from closing.
 func TestLogHandlerBlocks(t *testing.T) {
-	h := blockingHandler{make(chan struct{})}
-	defer close(h.block)
-	s := vrpc.NewServer(&vrpc.ServerConfig{Logger: slog.New(h)})
+	block := make(chan struct{})
+	defer close(block)
+	s := vrpc.NewServer(&vrpc.ServerConfig{Logger: slog.New(logtest.Handler(func(string) { <-block }))})
 	if err := s.Register(testProgram()); err != nil {
 		t.Fatal(err)
 	}
