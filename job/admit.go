@@ -124,6 +124,9 @@ func (m *meeting) admit(req *vipl.Request) error {
 		return nil
 	}
 	m.accepting = append(m.accepting, rank)
+	if m.told { // so that the request is of this run
+		m.know(rank, h.Params)
+	}
 	return nil
 }
 

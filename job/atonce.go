@@ -22,9 +22,13 @@ func (m *meeting) meetAtOnce() error {
 	if err := m.publish(); err != nil {
 		return err
 	}
-	for rank := range m.Rank {
-		m.undialed = append(m.undialed, m.Rank-1-rank)
+	m.links.Lock()
+	for rank := m.Rank - 1; rank >= 0; rank-- {
+		if m.links.State(rank) == Absent {
+			m.undialed = append(m.undialed, rank)
+		}
 	}
+	m.links.Unlock()
 	m.waits.at(waitAll, 0, ethertype.Addr{})
 	if err := m.welcome(); err != nil {
 		return err
@@ -36,7 +40,7 @@ func (m *meeting) meetAtOnce() error {
 func (m *meeting) dialMore() error {
 	for len(m.undialed) > 0 && len(m.dialed) < dialMost && m.nic.Now() >= m.dialAt {
 		rank := m.undialed[0]
-		addr, _, err := m.read(rank)
+		other, err := m.read(rank)
 		if err != nil {
 			return err
 		}
@@ -44,9 +48,10 @@ func (m *meeting) dialMore() error {
 		if err != nil {
 			return m.errorf("%w", err)
 		}
-		if err := vi.ConnectStart(addr, m.hello()); err != nil {
-			return m.turnedAway(rank, addr, err)
+		if err := vi.ConnectStart(other.addr, m.hello()); err != nil {
+			return m.turnedAway(rank, other.addr, err)
 		}
+		m.know(rank, other.params)
 		m.undialed, m.dialed = m.undialed[1:], append(m.dialed, rank)
 	}
 	return nil
@@ -65,8 +70,8 @@ func (m *meeting) takeDialed() (failed error) {
 		case m.again(err):
 			m.undialed, m.dialAt = append(m.undialed, rank), m.nic.Now()+int64(lookAgain)
 		case failed == nil:
-			addr, _, _ := m.read(rank)
-			failed = m.turnedAway(rank, addr, err)
+			other, _ := m.read(rank)
+			failed = m.turnedAway(rank, other.addr, err)
 		}
 		return true
 	})

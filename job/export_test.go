@@ -1,5 +1,7 @@
 package job
 
+import "github.com/bobnet-go/bobnet/ethertype"
+
 // Space is what ranks tell each other by, for tests.
 type Space = space
 
@@ -16,11 +18,16 @@ func FindPlaceIn(env map[string]string, host string) (Place, error) {
 	return findPlace(func(name string) string { return env[name] }, func() (string, error) { return host, nil })
 }
 
-// Value and ParseValue are what ranks put into a space.
-var (
-	Value      = valueOf
-	ParseValue = parseValue
-)
+// Value returns what a rank puts into a space.
+func Value(addr ethertype.Addr, params [2]uint32, nonce uint64) string {
+	return (&entry{addr, params, nonce}).String()
+}
+
+// ParseValue reads what a rank has put.
+func ParseValue(text string) (addr ethertype.Addr, params [2]uint32, nonce uint64, err error) {
+	e, err := parseEntry(text)
+	return e.addr, e.params, e.nonce, err
+}
 
 // TakeLauncher reports whether there is a connection with the launcher for the job that
 // id is of. It then ends that.

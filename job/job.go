@@ -76,8 +76,9 @@ type Job struct {
 	log      *slog.Logger // nil: say it on stderr
 
 	listener *vipl.Listener
-	vis      []*vipl.VI // by rank, nil where there is none
-	said     []bool     // by rank: its Hello has come
+	vis      []*vipl.VI        // by rank, nil where there is none
+	said     []bool            // by rank: its Hello has come
+	known    map[int][2]uint32 // what ranks would tell in Hellos, of those that need not say it
 	asked    []*vipl.Request
 	joined   bool
 	refused  uint64
@@ -110,6 +111,15 @@ func (j *Job) Refused() uint64 { return j.refused }
 
 // Said reports whether a rank's Hello has come. The lock of Links is held.
 func (j *Job) Said(rank int) bool { return j.said[rank] }
+
+// know takes note of what a rank tells of itself before there is a connection with it: by the
+// launcher's key-value space, or in a request that has the nonce from there.
+func (j *Job) know(rank int, params [2]uint32) {
+	if j.known == nil {
+		j.known = map[int][2]uint32{}
+	}
+	j.known[rank] = params
+}
 
 // hello returns what this rank says of itself.
 func (j *Job) hello() []byte {

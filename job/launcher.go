@@ -3,6 +3,7 @@ package job
 import (
 	"cmp"
 	"context"
+	"encoding/binary"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -156,41 +157,53 @@ func (j *Job) Abort(code int) {
 }
 
 // The version of what ranks put, which begins each value.
-const spaceVersion = "1"
+const spaceVersion = "2"
 
 // keyOf returns the key of what a rank has put.
 func keyOf(rank int) string { return "bobnet-" + strconv.Itoa(rank) }
 
-// valueOf returns what a rank puts: where it listens, and for rank 0 the nonce. It is of
-// letters and digits alone, and at most 64 of them.
-func valueOf(addr ethertype.Addr, nonce uint64) string {
-	return fmt.Sprintf("%s-%s%04x-%016x", spaceVersion, hex.EncodeToString(addr.MAC[:]), addr.Port, nonce)
+// entry is what a rank puts: where it listens, what its program tells of itself in a Hello,
+// and for rank 0 the nonce.
+type entry struct {
+	addr   ethertype.Addr
+	params [2]uint32
+	nonce  uint64
+}
+
+// String returns the entry as it is put: of letters, digits and dashes alone, and at most 64 of
+// them.
+func (e *entry) String() string {
+	return fmt.Sprintf("%s-%s%04x-%08x%08x-%016x", spaceVersion, hex.EncodeToString(e.addr.MAC[:]), e.addr.Port, e.params[0], e.params[1], e.nonce)
 }
 
 // errValue is wrapped by what is wrong with what a rank has put.
 var errValue = errors.New("what it has put into the launcher's key-value space is not what this version of the library puts: build all ranks from one source")
 
-// parseValue reads what valueOf has made.
-func parseValue(text string) (addr ethertype.Addr, nonce uint64, err error) {
-	bad := fmt.Errorf("%w (%q)", errValue, text)
-	version, rest, _ := strings.Cut(text, "-")
-	place, number, ok := strings.Cut(rest, "-")
-	octets, err := hex.DecodeString(place)
-	if !ok || version != spaceVersion || err != nil || len(octets) != len(addr.MAC)+2 || len(number) != 16 {
-		return addr, 0, bad
+// parseEntry reads what String has made.
+func parseEntry(text string) (e entry, err error) {
+	var number [4]uint64
+	words := strings.Split(text, "-")
+	ok := len(words) == 4 && words[0] == spaceVersion
+	for i := 1; i < 4 && ok; i++ {
+		number[i], err = strconv.ParseUint(words[i], 16, 64)
+		ok = err == nil && len(words[i]) == 16
 	}
-	if nonce, err = strconv.ParseUint(number, 16, 64); err != nil {
-		return addr, 0, bad
+	if !ok {
+		return entry{}, fmt.Errorf("%w (%q)", errValue, text)
 	}
-	copy(addr.MAC[:], octets)
-	addr.Port = uint16(octets[6])<<8 | uint16(octets[7])
-	return addr, nonce, nil
+	var place [8]byte
+	binary.BigEndian.PutUint64(place[:], number[1])
+	copy(e.addr.MAC[:], place[:])
+	e.addr.Port = binary.BigEndian.Uint16(place[6:])
+	e.params, e.nonce = [2]uint32{uint32(number[2] >> 32), uint32(number[2])}, number[3]
+	return e, nil
 }
 
 // publish tells the other ranks where this one is, and returns when all have done so. It
 // says for whom it waits when that takes long.
 func (m *meeting) publish() error {
-	if err := m.space.Put(m.ctx, keyOf(m.Rank), valueOf(m.listener.Addr(), m.Nonce)); err != nil {
+	mine := entry{addr: m.listener.Addr(), params: m.links.Params(), nonce: m.Nonce}
+	if err := m.space.Put(m.ctx, keyOf(m.Rank), mine.String()); err != nil {
 		return m.errorf("%w: %w", ErrInit, err)
 	}
 	m.waits.at(waitBarrier, 0, ethertype.Addr{})
@@ -204,19 +217,19 @@ func (m *meeting) publish() error {
 	if err != nil {
 		return m.errorf("%w: the ranks have not all come to the launcher's barrier: %w", ErrInit, err)
 	}
-	_, m.Nonce, err = m.read(0)
-	m.told = err == nil
+	first, err := m.read(0)
+	m.Nonce, m.told = first.nonce, err == nil
 	return err
 }
 
 // read returns what a rank has put.
-func (m *meeting) read(rank int) (addr ethertype.Addr, nonce uint64, err error) {
+func (m *meeting) read(rank int) (e entry, err error) {
 	text, err := m.space.Get(m.ctx, keyOf(rank))
 	if err == nil {
-		addr, nonce, err = parseValue(text)
+		e, err = parseEntry(text)
 	}
 	if err != nil {
 		err = m.errorf("%w: rank %d: %w", ErrInit, rank, err)
 	}
-	return addr, nonce, err
+	return e, err
 }

@@ -3,16 +3,20 @@ package job
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 	"time"
 
+	"github.com/bobnet-go/bobnet/ethertype"
 	"github.com/bobnet-go/bobnet/vipl"
 )
 
-// links are the Links of a Member: a VI to each other rank. A rank sends three
-// messages at the most over each, so that receives posted once are enough: its
-// Hello, one Report, and its word that it leaves.
+// links are the Links of a Member: a VI to each other rank, or to those next to it in a tree
+// (tree.go). A rank sends three messages at the most over each, so that receives posted once
+// are enough: its Hello, one Report, and its word that it leaves.
 type links struct {
 	mu     sync.Mutex
+	kicked atomic.Bool // attend has been told of what nobody has seen to yet
+	closed bool
 	job    *Job
 	cfg    Config
 	params [2]uint32
@@ -34,8 +38,9 @@ type link struct {
 	state  State
 	err    error // of a dead rank
 	params [2]uint32
-	told   bool // a Report has been sent
-	busy   int  // sends that are not acknowledged
+	addr   ethertype.Addr // of one without a VI, once it is known
+	told   bool           // a Report has been sent
+	busy   int            // sends that are not acknowledged
 	handle vipl.MemHandle
 	send   [maxSends]message
 	sent   int // of send
@@ -61,11 +66,24 @@ const (
 	sayBye    = 'b' // nothing: the rank leaves in order
 )
 
-func (l *links) Lock()                { l.mu.Lock() }
-func (l *links) Unlock()              { l.mu.Unlock() }
-func (l *links) Params() [2]uint32    { return l.params }
-func (l *links) State(rank int) State { return l.peers[rank].state }
-func (l *links) Err() error           { return l.err }
+func (l *links) Lock()             { l.mu.Lock() }
+func (l *links) Params() [2]uint32 { return l.params }
+func (l *links) Err() error        { return l.err }
+
+// Unlock implements Links.
+func (l *links) Unlock() {
+	l.mu.Unlock()
+	l.seeTo()
+}
+
+// State implements Links. A rank that has no link with this one has come to the launcher's
+// barrier, and this one waits for nothing from it.
+func (l *links) State(rank int) State {
+	if p := l.peers[rank]; p.state != Absent || l.linked(rank) {
+		return p.state
+	}
+	return Live
+}
 
 // Open implements Links.
 func (l *links) Open(rank int, connect time.Duration) (*vipl.VI, error) {
@@ -115,7 +133,7 @@ func (l *links) drop(p *link) {
 
 // say sends a message to p, if p is connected.
 func (l *links) say(p *link, kind byte, body []byte) {
-	if p.state == Absent || p.state == Dead || p.sent == maxSends {
+	if p.vi == nil || p.state == Absent || p.state == Dead || p.sent == maxSends {
 		return
 	}
 	m := &p.send[p.sent]
@@ -129,9 +147,18 @@ func (l *links) say(p *link, kind byte, body []byte) {
 	p.busy++
 }
 
-// Greet implements Links.
+// Greet implements Links. Where a launcher has told all ranks which run this is, two that
+// connect know each other already, and neither says Hello.
 func (l *links) Greet(rank int) {
 	p := l.peers[rank]
+	params, known := l.job.known[rank]
+	if known {
+		p.params, l.job.said[rank] = params, true
+		if p.state == Absent {
+			p.state = Live
+		}
+		return
+	}
 	if p.state != Absent {
 		return // its first message has ended it already
 	}
@@ -191,9 +218,9 @@ func (l *links) Unacked() (n int) {
 // Step implements Links.
 func (l *links) Step(ctx context.Context) error {
 	seen := l.seen
-	l.mu.Unlock()
+	l.Unlock()
 	err := l.cq.WaitSince(ctx, 0, seen)
-	l.mu.Lock()
+	l.Lock()
 	var n int
 	n, l.seen = l.cq.Reap(l.reaped[:])
 	l.handle(l.reaped[:n])

@@ -282,8 +282,8 @@ const (
 // find returns the address of a rank as soon as that has one.
 func (m *meeting) find(rank int) (addr ethertype.Addr, err error) {
 	if m.space != nil {
-		addr, _, err = m.read(rank)
-		return addr, err
+		other, err := m.read(rank)
+		return other.addr, err
 	}
 	m.waits.at(waitName, rank, ethertype.Addr{})
 	for ask := askFirst; ; ask = min(2*ask, askMost) {

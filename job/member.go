@@ -13,8 +13,10 @@ import (
 
 // Member is a rank of a job that has come together: what a program starts from whose
 // connections between ranks are made later, or not at all. It keeps a small VI to
-// every other rank, by which it hears that one has failed, and why. The job fails as
-// a whole: after the first failure all that is left is Fail or Leave.
+// every other rank, by which it hears that one has failed, and why; where a launcher with
+// PMI-1 has told the ranks where the others are, to five of them at the most, who pass on
+// what they hear. The job fails as a whole: after the first failure all that is left is
+// Fail or Leave.
 //
 // One goroutine at a time uses a Member. Others may use its NIC.
 type Member struct{ l *links }
@@ -71,11 +73,17 @@ func (l *links) join(ctx context.Context) (err error) {
 	if l.cq, err = l.nic.CreateCQ(2*maxSends*len(l.peers) + 1); err != nil {
 		return l.job.errorf("%w", err)
 	}
-	return l.job.Meet(ctx, l.nic, l.cq, l.cfg.Logger)
+	if err := l.job.Meet(ctx, l.nic, l.cq, l.cfg.Logger); err != nil {
+		return err
+	}
+	return l.attend()
 }
 
 // close gives back what Join took.
 func (l *links) close() {
+	l.mu.Lock()
+	l.closed = true
+	l.mu.Unlock()
 	l.job.Close()
 	for _, p := range l.peers {
 		if p != nil {
@@ -138,17 +146,24 @@ func (m *Member) Identity() Identity { return m.l.job.Identity }
 // one rank it is Config.NIC, which may be nil.
 func (m *Member) NIC() *vipl.NIC { return m.l.nic }
 
-// Addr returns where another rank is: the station, and a port of its NIC.
-func (m *Member) Addr(rank int) ethertype.Addr { return m.l.peers[rank].vi.Remote() }
+// Addr returns where another rank is: the station, and a port of its NIC. Where the launcher
+// has to be asked and does not answer, that is zero, and Err says why.
+func (m *Member) Addr(rank int) ethertype.Addr {
+	addr, _ := m.l.where(rank)
+	return addr
+}
 
-// Params returns what the program of another rank has told of itself.
-func (m *Member) Params(rank int) [2]uint32 { return m.l.peers[rank].params }
+// Params returns what the program of another rank has told of itself. It fails as Addr does.
+func (m *Member) Params(rank int) [2]uint32 {
+	_, params := m.l.where(rank)
+	return params
+}
 
 // Refused returns how many requests for connections were turned away, because they
 // did not belong to the job.
 func (m *Member) Refused() uint64 {
-	m.l.mu.Lock()
-	defer m.l.mu.Unlock()
+	m.l.Lock()
+	defer m.l.Unlock()
 	return m.l.job.Refused()
 }
 
@@ -157,8 +172,8 @@ func (m *Member) Refused() uint64 {
 // program calls it where it waits for another rank, and when an operation has failed.
 func (m *Member) Err() error {
 	l := m.l
-	l.mu.Lock()
-	defer l.mu.Unlock()
+	l.Lock()
+	defer l.Unlock()
 	if l.cq == nil {
 		return nil
 	}
@@ -174,12 +189,12 @@ func (m *Member) Err() error {
 // of a second at the most. It releases everything.
 func (m *Member) Fail(err error) {
 	l := m.l
-	l.mu.Lock()
+	l.Lock()
 	l.Tell(l.job.ReportOf(err))
 	if l.cq != nil {
 		(&meeting{Job: l.job}).drain()
 	}
-	l.mu.Unlock()
+	l.Unlock()
 	l.close()
 }
 
@@ -195,16 +210,18 @@ func (m *Member) Leave(ctx context.Context) error {
 	}
 	ctx, cancel := l.nic.WithTimeout(ctx, l.cfg.Timeout)
 	defer cancel()
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for _, p := range l.peers {
-		if p != nil {
-			l.say(p, sayBye, nil)
-		}
-	}
+	l.Lock()
+	defer l.Unlock()
 	var err error
-	for l.err == nil && l.job.any(Live) && err == nil {
-		err = l.Step(ctx)
+	if l.isTree() {
+		err = l.part(ctx)
+	} else {
+		for _, p := range l.peers {
+			if p != nil {
+				l.say(p, sayBye, nil)
+			}
+		}
+		err = l.stepUntil(ctx, func() bool { return !l.job.any(Live) })
 	}
 	if err == nil && l.err == nil {
 		err = l.job.AwaitAcks(ctx)

@@ -32,8 +32,8 @@ func (m *Member) New(program string, version uint32, links Links, timeout time.D
 		return nil, fmt.Errorf("job: the ranks of program %q of job %q would be found by names of %d bytes: at most %d are allowed", program, id.Name, n, vipl.MaxName)
 	}
 	l := m.l
-	l.mu.Lock()
-	defer l.mu.Unlock()
+	l.Lock()
+	defer l.Unlock()
 	if l.programs[program] {
 		return nil, fmt.Errorf("job: %s uses this member already: a program has one connection with each rank at a time", program)
 	}
@@ -48,7 +48,7 @@ func (m *Member) New(program string, version uint32, links Links, timeout time.D
 
 // forget lets a program of the name begin again.
 func (m *Member) forget(program string) {
-	m.l.mu.Lock()
-	defer m.l.mu.Unlock()
+	m.l.Lock()
+	defer m.l.Unlock()
 	delete(m.l.programs, program)
 }

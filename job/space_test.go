@@ -134,7 +134,7 @@ func TestSpaceFails(t *testing.T) {
 		"one is missing": {2, func(*space) {}, "rank 2 of job \"test\" did not appear"},
 		"barrier":        {3, func(s *space) { s.barrier = fmt.Errorf("the launcher has died") }, "the launcher has died"},
 		"get":            {3, func(s *space) { s.refuse = fmt.Errorf("the launcher has died") }, "the launcher has died"},
-		"version":        {3, func(s *space) { s.values["bobnet-0"], s.puts["bobnet-0"] = "2-x", "" }, "build all ranks from one source"},
+		"version":        {3, func(s *space) { s.values["bobnet-0"], s.puts["bobnet-0"] = "3-x", "" }, "build all ranks from one source"},
 	} {
 		w := newWorld(3, sim.Options{})
 		w.cfg.Timeout = 5 * time.Second
@@ -162,16 +162,17 @@ func TestSpaceFails(t *testing.T) {
 // anything else is refused.
 func TestValue(t *testing.T) {
 	addr := ethertype.Addr{MAC: ethertype.MAC{2, 0xff, 0, 1, 2, 3}, Port: 0xfedc}
-	text := job.Value(addr, 1<<63|5)
+	params := [2]uint32{1, 1 << 31}
+	text := job.Value(addr, params, 1<<63|5)
 	if len(text) > 64 || strings.Trim(text, "0123456789abcdef-") != "" {
 		t.Errorf("%q", text)
 	}
-	if a, n, err := job.ParseValue(text); a != addr || n != 1<<63|5 || err != nil {
-		t.Errorf("%q reads back as %v, %x, %v", text, a, n, err)
+	if a, p, n, err := job.ParseValue(text); a != addr || p != params || n != 1<<63|5 || err != nil {
+		t.Errorf("%q reads back as %v, %v, %x, %v", text, a, p, n, err)
 	}
-	for _, bad := range []string{"", "1", "1--", "2" + text[1:], text[:len(text)-1], text + "0", strings.Replace(text, "ff", "gg", 1), strings.Replace(text, "fedc", "fed", 1), text[:19] + "x" + text[20:]} {
-		if a, n, err := job.ParseValue(bad); err == nil {
-			t.Errorf("%q reads as %v, %x", bad, a, n)
+	for _, bad := range []string{"", "2", "2--", "2---", "1" + text[1:], text[:len(text)-1], text + "0", strings.Replace(text, "ff", "gg", 1), strings.Replace(text, "fedc", "fed", 1), text[:19] + "x" + text[20:]} {
+		if a, p, n, err := job.ParseValue(bad); err == nil {
+			t.Errorf("%q reads as %v, %v, %x", bad, a, p, n)
 		}
 	}
 }
