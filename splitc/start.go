@@ -66,11 +66,19 @@ func (w *World) open(ctx context.Context) (err error) {
 		timed, cancel := w.nic.WithTimeout(ctx, w.cfg.Timeout)
 		defer cancel()
 		w.watch = layer.NewWatch(w.nic, w.member, w.cfg.WaitTimeout)
+		w.generation = w.nextGeneration()
+		if !w.joined { // whoever has joined here has compared
+			withdraw, err := w.agree(timed)
+			defer withdraw()
+			if err != nil {
+				return err
+			}
+		}
 		w.tree = newTree(w.me, w.procs, w.hosts())
-		w.layer, err = layers[w.cfg.Layer](timed, layer.Config{Member: w.member, NIC: w.nic, Card: w.cfg.Card, Rank: w.me, Procs: w.procs, Generation: w.generation(), HeapSize: w.cfg.HeapSize,
+		w.layer, err = layers[w.cfg.Layer](timed, layer.Config{Member: w.member, NIC: w.nic, Card: w.cfg.Card, Rank: w.me, Procs: w.procs, Generation: w.generation, HeapSize: w.cfg.HeapSize,
 			Handler: upper{w}, Watch: w.watch, Timeout: w.cfg.Timeout, PeerTimeout: w.cfg.PeerTimeout, Logger: w.log})
 		if err != nil {
-			return fmt.Errorf("splitc: start: layer %s, which all processes must have chosen: %w", w.cfg.Layer, err)
+			return fmt.Errorf("splitc: start: layer %s: %w", w.cfg.Layer, err)
 		}
 		ctx = timed
 	}
@@ -99,8 +107,8 @@ var generations struct {
 	begun map[[2]uint64]int // by nonce and rank
 }
 
-// generation returns how many programs this rank has begun before as the same member.
-func (w *World) generation() int {
+// nextGeneration returns how many programs this rank has begun before as the same member.
+func (w *World) nextGeneration() int {
 	if w.cfg.Member == nil {
 		return 0
 	}

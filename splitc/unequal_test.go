@@ -37,19 +37,16 @@ func TestUnequal(t *testing.T) {
 }
 
 // TestUnequalMembers: the same of ranks that share their membership in a job with other
-// packages, over each layer. Those of different layers do not find each other: they end in
-// bounded time with an error that says what they look for. Where layers compare the heaps as
-// ranks meet, it is those that meet rank 1 first that are told; whose membership it is tells
-// the others by ending it.
+// packages, over each layer. Those of different layers would not find each other, and ask for
+// that first; all errors name the layers. Where layers compare the heaps as ranks meet, it is
+// those that meet rank 1 first that are told; whose membership it is tells the others by ending
+// it.
 func TestUnequalMembers(t *testing.T) {
 	eachLayer(t, func(t *testing.T, layer string) {
 		for name, differ := range differences {
 			want, told := splitc.ErrUnequal.Error(), 3
 			if name == "heap" && (layer == "rdma" || layer == "shm") {
 				told = 1
-			}
-			if name == "layer" {
-				want = "which all processes must have chosen"
 			}
 			if name == "layer" && layer == splitc.Layers()[len(splitc.Layers())-1] {
 				continue // there is no difference
@@ -129,4 +126,39 @@ func TestOtherVersion(t *testing.T) {
 		})
 	}
 	check(t, p.run())
+}
+
+// TestUnequalLayers: four members of one job, which have chosen three layers and start one after
+// another, are all told of two ranks and their layers, on links that lose frames, too, and long
+// before the time-out.
+func TestUnequalLayers(t *testing.T) {
+	const late, limit = time.Second, 3 * time.Second
+	chosen := []string{"shm", "am", "shm", "reliable"}
+	for _, loss := range []float64{0, 0.3} {
+		p := newProgram(len(chosen), sim.Options{Loss: loss}, splitc.Config{Timeout: time.Minute})
+		for rank, layer := range chosen {
+			p.host(fmt.Sprint("rank ", rank), func(nic *vipl.NIC) error {
+				m, err := job.Join(bg, &job.Config{Name: "shared", Rank: rank, Size: len(chosen), NIC: nic}, job.Program{Name: "several", Version: 1})
+				if err != nil {
+					return err
+				}
+				began := nic.Now()
+				if err := p.Sleep(time.Duration(rank) * late); err != nil {
+					return err
+				}
+				_, err = splitc.Start(bg, &splitc.Config{Member: m, Layer: layer, HeapSize: p.cfg.HeapSize, Timeout: p.cfg.Timeout})
+				took := time.Duration(nic.Now() - began)
+				other := (rank + 1) % len(chosen)
+				want := fmt.Sprintf("rank %d has layer %s, and rank %d has layer %s", rank, layer, other, chosen[other])
+				if !errors.Is(err, splitc.ErrUnequal) || !strings.Contains(err.Error(), want) {
+					err = fmt.Errorf("%w, want %q", err, want)
+				} else if err = nil; took > time.Duration(len(chosen))*late+limit {
+					err = fmt.Errorf("it is told after %v", took)
+				}
+				m.Fail(errors.New("the start has failed"))
+				return err
+			})
+		}
+		check(t, p.run())
+	}
 }

@@ -24,6 +24,8 @@ type World struct {
 	member *job.Member
 	joined bool // member is left at the end
 
+	generation int // how many programs this rank has begun before as the same member
+
 	layer  layer.Layer
 	gather layer.Gatherer // the layer, if it is one
 	count  *layer.Counters

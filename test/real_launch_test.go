@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -318,6 +319,13 @@ func TestRunOverSSH(t *testing.T) {
 	want := fmt.Sprintf("[0] %v [1] %v [2] %v [3] %v", l.MAC(1), l.MAC(2), l.MAC(1), l.MAC(2))
 	if got := strings.Join(lines, " "); code != 0 || got != want {
 		t.Errorf("by node: exit code %d, %q, want %q", code, got, want)
+	}
+	for _, engine := range engines {
+		argv := run(engine, "--host", fmt.Sprintf("%v,%v", l.Addr(1), l.Addr(2)), "--bind", "--", "sh", "-c", `echo $BOBNET_PROCESSORS $(grep Cpus_allowed_list /proc/self/status)`)
+		out, code := in(t, l, 0, []string{"HYDRA_IFACE=" + lab.Interface}, argv...)
+		if n := len(regexp.MustCompile(`(?m)^\[[01]\] 2 Cpus_allowed_list: \d+$`).FindAllString(out, -1)); code != 0 || n != 2 {
+			t.Errorf("bound by %s: exit code %d:\n%s", engine, code, out)
+		}
 	}
 	for _, tc := range []struct{ hosts, ssh, says string }{
 		{hosts + ",10.88.0.99", ssh, "nothing was started: host 10.88.0.99 cannot be reached: ssh: exit status 255"},

@@ -12,6 +12,9 @@ import (
 	"github.com/spf13/cobra"
 )
 
+// bindUsage is of lab and run.
+const bindUsage = "bind each rank to a processor of its own, as launchers of MPI do; there must be as many"
+
 const labLong = `Make network namespaces joined into one Ethernet segment, run CMD as one rank
 in each, and remove everything when the last rank has ended. It runs as root,
 or in an unprivileged user namespace where the system allows that.
@@ -87,7 +90,7 @@ func newLabCmd() *cobra.Command {
 	flags.SetInterspersed(false) // CMD's own flags are not ours
 	flags.IntVarP(&cfg.N, "ranks", "n", 2, "number of ranks")
 	flags.IntVar(&cfg.PerHost, "per-host", 1, "number of ranks that share a namespace, and its bob0")
-	flags.BoolVar(&cfg.Bind, "bind", false, "bind each rank to a processor of its own, as launchers of MPI do; there must be as many")
+	flags.BoolVar(&cfg.Bind, "bind", false, bindUsage)
 	flags.IntVar(&cfg.MTU, "mtu", 0, "MTU of every bob0 in bytes; 0 is the largest, 65535, and 9000 with --fabric")
 	flags.StringVar(&topology, "topology", "auto", "how ranks are joined: pair, bridge, or auto: a pair if they are two and no link fails")
 	flags.StringVar(&fabric, "fabric", "", "make the Myrinet that `FILE` describes: hosts are ranks; one, two and fattree are ready")

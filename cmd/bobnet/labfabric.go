@@ -10,6 +10,7 @@ import (
 	"slices"
 
 	"github.com/bobnet-go/bobnet/internal/lab"
+	"github.com/bobnet-go/bobnet/progress/logqueue"
 	"github.com/bobnet-go/bobnet/transport/myrinet"
 	"golang.org/x/sys/unix"
 )
@@ -51,6 +52,7 @@ func startSwitch(l *lab.Lab, f *myrinet.File, program string, i int) (*lab.Proc,
 
 // keepSwitch starts a switch again that was killed. One that ends by itself ends the lab.
 func keepSwitch(ctx context.Context, fail context.CancelCauseFunc, l *lab.Lab, f *myrinet.File, program string, i int, p *lab.Proc) {
+	log := logqueue.New(slog.Default()).Logger() // what nobody reads does not keep a switch from its start
 	for {
 		<-p.Done()
 		code := p.Code()
@@ -61,7 +63,7 @@ func keepSwitch(ctx context.Context, fail context.CancelCauseFunc, l *lab.Lab, f
 			fail(fmt.Errorf("lab: switch %s has ended with exit code %d", f.Switches[i], code))
 			return
 		}
-		slog.Warn("a switch was killed, and is started again", "switch", f.Switches[i])
+		log.Warn("a switch was killed, and is started again", "switch", f.Switches[i])
 		var err error
 		if p, err = startSwitch(l, f, program, i); err != nil {
 			if !errors.Is(err, lab.ErrClosed) {

@@ -46,6 +46,7 @@ var verbs = []func() *cobra.Command{
 	newVersionCmd,
 	newNodeCmd,
 	newRankCmd,
+	newBindCmd,
 }
 
 func main() {

@@ -90,10 +90,11 @@ time of a request. o_s, the overhead of sending, is that of a lone request; g, t
 gap, what each further request of a long burst takes without a delay; o_r, the
 overhead of receiving, what it takes beyond o_s and the delay when the delay is
 longer than the gap, and than the round trip if there are such; and L is what
-remains of half a round trip, RTT/2 - o_s - o_r. g may be less than o_s,
-because requests that come one upon the other share a frame, and L is small or
-negative where the sender's own processor carries the frame to the receiver, as
-over veth, since o_s contains the way then. Splitc has it, too, if it is named: its
+remains of half a round trip, RTT/2 - o_s - o_r. g may be much less than o_s,
+because a lone request takes a system call, and requests that come one upon the other
+share a frame. L is small or negative where the sender's own processor carries the frame
+to the receiver, as over veth: o_s contains the way then, and the end of the call, when
+the receiver is at work already. Splitc has it, too, if it is named: its
 requests are puts, which the other end's layer answers, and stores, which the other
 process answers by stores; they poll after each delay, and o_r is what that takes
 when an answer has come. A sample of logp is one sweep,

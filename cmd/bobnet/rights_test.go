@@ -53,18 +53,26 @@ func TestSetcap(t *testing.T) {
 	if out, _, _ := asNobody(t, bobnet, "info"); !strings.Contains(out, "raw sockets    allowed") {
 		t.Fatalf("setcap has no effect here, so that this shows nothing:\n%s", out)
 	}
-	for _, argv := range [][]string{
-		{"lab", "-n", "2", "--", bobnet, "info"},
-		{"lab", "-n", "1", "--", bobnet, "lab", "-n", "2", "--", bobnet, "info"},
-		{"perf", "--local", "--stacks", "raw", "--tests", "latency", "--wait", "block", "--count", "10", "--rounds", "1"},
+	pictures := publicDir(t)
+	if err := os.Chown(pictures, nobody, nobody); err != nil {
+		t.Fatal(err)
+	}
+	const nic = "NIC            02:62:6f:62:00:01/1024"
+	for _, tc := range []struct {
+		argv []string
+		want string
+	}{
+		{[]string{"lab", "-n", "2", "--", bobnet, "info"}, nic},
+		{[]string{"lab", "-n", "1", "--", bobnet, "lab", "-n", "2", "--", bobnet, "info"}, nic},
+		{[]string{"perf", "--local", "--stacks", "raw", "--tests", "latency", "--wait", "block", "--count", "10", "--rounds", "1"}, " raw "},
+		{[]string{"demo", "--ranks", "2", "--steps", "5", "--time", "200ms", "--out", pictures}, pictures + "/" + demoPerf},
 	} {
-		t.Run(argv[0]+fmt.Sprint(len(argv)), func(t *testing.T) {
-			out, errOut, code := asNobody(t, append([]string{bobnet}, argv...)...)
-			want := "NIC            02:62:6f:62:00:01/1024"
-			if argv[0] == "perf" {
-				want = " raw "
+		t.Run(tc.argv[0]+fmt.Sprint(len(tc.argv)), func(t *testing.T) {
+			if tc.argv[0] == "demo" && testing.Short() {
+				t.Skip("it takes half a minute")
 			}
-			if code != 0 || !strings.Contains(out, want) {
+			out, errOut, code := asNobody(t, append([]string{bobnet}, tc.argv...)...)
+			if code != 0 || !strings.Contains(out, tc.want) {
 				t.Errorf("exit code %d, printed\n%s%s", code, out, errOut)
 			}
 		})

@@ -22,13 +22,15 @@ A rank finds its place in BOBNET_RANK, BOBNET_SIZE and BOBNET_JOB, and finds the
 PMI-1 (PMI_FD), whose key-value space bobnet run serves: programs of package job need
 nothing else, and those that are linked with MPICH can be started, too. The environment
 goes along, and the directory, which all hosts have. Ranks read nothing from standard
-input.
+input. With --bind each rank runs on a processor of its own, as in bobnet lab, and finds the
+number of these, on all hosts, in BOBNET_PROCESSORS.
 
 Hosts are reached by MPICH's mpiexec (hydra) where that is installed, and else by ssh, which
 must not have to ask anything: keys and known hosts are there before. The bobnet command is
 the same on all of them. A host that does not answer, or has another version, no interface
 to use, another one than the others, or a clock that is off, is named before anything
-starts; bobnet doctor --hosts shows all that is known. A host takes 63 ranks of Bobnet on an
+starts, and with --bind one that has fewer processors than ranks; bobnet doctor --hosts shows
+all that is known. A host takes 63 ranks of Bobnet on an
 interface: each has a block of 1,024 ports, and there are so many.
 
 Each line of output begins with the number of its rank. The first rank to fail, or host to
@@ -109,13 +111,14 @@ func newRunCmd() *cobra.Command {
 		where  hostFlags
 		ranks  int
 		order  string
+		bind   bool
 		engine string
 	)
 	cmd := &cobra.Command{
 		Use:   "run [flags] -- CMD [ARGS...]",
 		Short: "Run a command as the ranks of one job, on one host or several",
 		Long:  runLong,
-		Example: "  bobnet run -n 4 -- ./heat\n  bobnet run --host a:2,b:2 -- ./heat\n" +
+		Example: "  bobnet run -n 4 -- ./heat\n  bobnet run --host a:2,b:2 -- ./heat\n  bobnet run -n 2 --bind -- ./cg -serial\n" +
 			"  bobnet run -n 64 --hosts hosts.txt --map node --iface eth1 -- ./fft3d",
 		Args: usage(wants("a command to run")),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -128,6 +131,7 @@ func newRunCmd() *cobra.Command {
 				return err
 			}
 			cfg.N, cfg.By, cfg.Argv = ranks, launch.Order(order), args
+			cfg.Bind = bind
 			if err := cfg.Complete(); err != nil {
 				return usageError{fmt.Errorf("run: %w", err)}
 			}
@@ -138,6 +142,7 @@ func newRunCmd() *cobra.Command {
 	flags.SetInterspersed(false) // CMD's own flags are not ours
 	flags.IntVarP(&ranks, "ranks", "n", 0, "number of ranks; by default as many as the hosts take")
 	flags.StringVar(&order, "map", string(launch.ByCore), "core: ranks that follow each other fill a host; node: they are on different hosts")
+	flags.BoolVar(&bind, "bind", false, bindUsage)
 	flags.StringVar(&engine, "engine", "auto", "what starts ranks: hydra, that is "+launch.Mpiexec+"; ssh, that is bobnet itself; or auto: hydra where it is installed and there is another host, else ssh")
 	where.add(cmd)
 	nicFlags(cmd, &nic)
@@ -175,6 +180,24 @@ func newRankCmd() *cobra.Command {
 				return err
 			}
 			os.Exit(int(code))
+			return nil
+		},
+	}
+}
+
+// newBindCmd is what bobnet run --bind has started in place of each rank's command, which it
+// becomes.
+func newBindCmd() *cobra.Command {
+	return &cobra.Command{
+		Use:                "bind CMD [ARGS...]",
+		Short:              "Run a rank's command on a processor of its own for bobnet run, which has this started itself",
+		Hidden:             true,
+		DisableFlagParsing: true, // what follows is CMD's
+		Args:               usage(wants("a command to run")),
+		RunE: func(_ *cobra.Command, args []string) error {
+			code, err := launch.Bind(args)
+			fmt.Fprintln(os.Stderr, "bobnet:", err)
+			os.Exit(code)
 			return nil
 		},
 	}

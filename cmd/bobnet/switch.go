@@ -12,9 +12,11 @@ import (
 	"os/signal"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/bobnet-go/bobnet/ethertype"
 	"github.com/bobnet-go/bobnet/metrics"
+	"github.com/bobnet-go/bobnet/progress/logqueue"
 	"github.com/bobnet-go/bobnet/transport"
 	"github.com/bobnet-go/bobnet/transport/myrinet"
 	"github.com/bobnet-go/bobnet/transport/packet"
@@ -45,6 +47,9 @@ const switchExample = `  bobnet switch --port eth0 --port eth1
 // defaultSwitchPorts is how many ports a switch has unless more are asked for.
 const defaultSwitchPorts = 8
 
+// logFlush is how long the last lines of the log are waited for.
+const logFlush = 100 * time.Millisecond
+
 // switchCall is a call of `bobnet switch`.
 type switchCall struct {
 	name    string
@@ -53,6 +58,7 @@ type switchCall struct {
 	driver  string
 	metrics string
 	options myrinet.LiveOptions
+	log     *slog.Logger // of ports that work; it blocks none of them
 }
 
 func newSwitchCmd() *cobra.Command {
@@ -122,6 +128,9 @@ func (c *switchCall) layout() (names []string, err error) {
 
 // run is a switch until ctx is done.
 func (c *switchCall) run(ctx context.Context, names []string, out io.Writer) (err error) {
+	logs := logqueue.New(slog.Default())
+	c.log = logs.Logger()
+	defer logs.Flush(logFlush)
 	links := make([]transport.Link, len(names))
 	defer func() { closeAll(links) }()
 	for i, name := range names {

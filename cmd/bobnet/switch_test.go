@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"errors"
+	"os"
 	"os/exec"
 	"slices"
 	"strings"
@@ -152,17 +153,41 @@ func refusedTwice(t *testing.T, l *lab.Lab, program string) {
 	}
 }
 
+// fullPipe returns a pipe that takes no more, as stderr is whose reader has stopped reading.
+func fullPipe(t *testing.T) (r, w *os.File) {
+	t.Helper()
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	fd := int(w.Fd())
+	if err := unix.SetNonblock(fd, true); err != nil {
+		t.Fatal(err)
+	}
+	for err == nil {
+		_, err = unix.Write(fd, make([]byte, 4096))
+	}
+	if err := unix.SetNonblock(fd, false); err != nil {
+		t.Fatal(err)
+	}
+	return r, w
+}
+
 // TestPortDeleted: a port whose interface is deleted works again when there is one of its
-// name again.
+// name again, though nobody reads the log lines that say so.
 func TestPortDeleted(t *testing.T) {
 	p := vethtest.New(t, 1500)
 	program := copyProgram(t, t.TempDir())
 	cmd := exec.Command(program, "switch", "--port", vethtest.Name)
+	r, stderr := fullPipe(t)
+	defer stderr.Close()
+	cmd.Stderr = stderr
 	if err := p.In(0, cmd.Start); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
 		cmd.Process.Signal(unix.SIGTERM)
+		r.Close() // who waits to write is told
 		cmd.Wait()
 	})
 	for round := range 2 {

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"log/slog"
 	"net"
 	"sync"
 	"time"
@@ -40,17 +39,17 @@ func (c *switchCall) keep(ctx context.Context, sw *myrinet.LiveSwitch, i int, na
 			return
 		}
 		sw.Unplug(i)
-		slog.Warn("the interface of a port is gone; the port waits for one of its name", "switch", sw, "port", i, "interface", name, "err", err)
+		c.log.Warn("the interface of a port is gone; the port waits for one of its name", "switch", sw, "port", i, "interface", name, "err", err)
 		next := c.reopen(ctx, name)
 		if next == nil {
 			return
 		}
 		*link = next
 		if err := sw.Replug(i, next); err != nil {
-			slog.Error("a port cannot use the interface that has come", "switch", sw, "port", i, "interface", name, "err", err)
+			c.log.Error("a port cannot use the interface that has come", "switch", sw, "port", i, "interface", name, "err", err)
 			return
 		}
-		slog.Info("the interface of a port is there again", "switch", sw, "port", i, "interface", name)
+		c.log.Info("the interface of a port is there again", "switch", sw, "port", i, "interface", name)
 	}
 }
 

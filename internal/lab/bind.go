@@ -11,7 +11,7 @@ import (
 func Processors() (all []int, err error) {
 	var set unix.CPUSet
 	if err := unix.SchedGetaffinity(0, &set); err != nil {
-		return nil, fmt.Errorf("lab: sched_getaffinity: %w", err)
+		return nil, fmt.Errorf("sched_getaffinity: %w", err)
 	}
 	for cpu := range len(set) * bits.UintSize {
 		if set.IsSet(cpu) {
@@ -21,21 +21,21 @@ func Processors() (all []int, err error) {
 	return all, nil
 }
 
-// bind returns a processor for each of n ranks. Ranks of one job compute at the same time, so no
-// two get the same.
-func bind(n int) ([]int, error) {
+// Bind returns a processor for each of n ranks of this host. Ranks of one job compute at the same
+// time, so no two get the same.
+func Bind(n int) ([]int, error) {
 	all, err := Processors()
 	if err != nil {
 		return nil, err
 	}
 	if n > len(all) {
-		return nil, fmt.Errorf("lab: %d ranks, each bound to a processor of its own: this process may run on %d of them: ask for fewer ranks, or do not bind them", n, len(all))
+		return nil, fmt.Errorf("%d ranks, each bound to a processor of its own: this process may run on %d of them: ask for fewer ranks, or do not bind them", n, len(all))
 	}
 	return all[:n], nil
 }
 
-// bindThread has the calling thread, and what it starts, run on one processor only.
-func bindThread(cpu int) error {
+// BindThread has the calling thread, and what it starts, run on one processor only.
+func BindThread(cpu int) error {
 	var set unix.CPUSet
 	set.Set(cpu)
 	if err := unix.SchedSetaffinity(0, &set); err != nil {

@@ -113,8 +113,9 @@ func (c Config) Validate() error {
 		}
 	}
 	if c.Bind {
-		_, err := bind(c.N)
-		return err
+		if _, err := Bind(c.N); err != nil {
+			return fmt.Errorf("lab: %w", err)
+		}
 	}
 	return nil
 }
@@ -196,8 +197,8 @@ func New(ctx context.Context, cfg Config) (*Lab, error) {
 	var bound []int
 	if cfg.Bind {
 		var err error
-		if bound, err = bind(cfg.N); err != nil {
-			return nil, err
+		if bound, err = Bind(cfg.N); err != nil {
+			return nil, fmt.Errorf("lab: %w", err)
 		}
 	}
 	l := &Lab{cfg: cfg, bound: bound, job: newJob(), hub: netns.None(), wires: newWires(cfg), live: map[*Proc]bool{}}

@@ -85,7 +85,7 @@ func (l *Lab) launch(ns netns.NsHandle, rank int, name string, cmd *exec.Cmd) (*
 			return err
 		}
 		if l.bound != nil && rank >= 0 {
-			if err := bindThread(l.bound[rank]); err != nil {
+			if err := BindThread(l.bound[rank]); err != nil {
 				return err
 			}
 		}

@@ -18,6 +18,9 @@
 // The hosts say what they are before anything starts: one that does not answer, or has
 // another version, no interface, or a clock that is off, is named (Judge).
 //
+// Ranks that are to be bound to processors are started, by nodes and by hydra, as this program,
+// which binds itself and becomes the command (Bind).
+//
 // Where MPICH's hydra is installed its mpiexec can start the ranks instead (Hydra). The
 // nodes stay then until it has ended, since its ssh goes through their connections (share.go).
 package launch

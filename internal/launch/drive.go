@@ -50,7 +50,7 @@ func (h *head) run(ctx context.Context, layout string) error {
 	if err != nil {
 		return fmt.Errorf("run: %w", err)
 	}
-	work := start{Job: newJob(), Size: h.cfg.N, Mapping: layout, Dir: dir, Argv: h.cfg.Argv, Env: h.cfg.environment()}
+	work := start{Job: newJob(), Size: h.cfg.N, Mapping: layout, Dir: dir, Argv: h.cfg.Argv, Env: h.cfg.environment(), Bind: h.cfg.Bind}
 	for _, r := range h.nodes {
 		r.running = map[int]bool{}
 		for _, rank := range r.ranks {

@@ -23,6 +23,7 @@ type Config struct {
 	N         int    // ranks; 0 = one for each slot
 	Hosts     []Host // none = this one
 	By        Order  // how ranks are laid over hosts; "" = ByCore
+	Bind      bool   // each rank runs on a processor of its own; every host must have as many
 	Argv      []string
 	Interface string   // for all hosts; "" = what each one chooses
 	Driver    string   // the same
@@ -176,7 +177,7 @@ func (c *Config) Run(ctx context.Context) error {
 	if ctx.Err() != nil {
 		return fmt.Errorf("run: interrupted: %w", context.Cause(ctx))
 	}
-	findings := Judge(c.Version, answers)
+	findings := c.judge(answers, seats)
 	if err := refusal(findings); err != nil {
 		return err
 	}

@@ -61,7 +61,7 @@ func (c *Config) Hydra(ctx context.Context, mpiexec string) error {
 	if ctx.Err() != nil {
 		return fmt.Errorf("run: interrupted: %w", context.Cause(ctx))
 	}
-	findings := Judge(c.Version, answers)
+	findings := c.judge(answers, Assign(c.N, c.Hosts, c.By))
 	if err := refusal(findings); err != nil {
 		return err
 	}
@@ -144,7 +144,11 @@ func (c *Config) hydraArgs() []string {
 	if c.Driver != "" {
 		args = append(args, "-genv", "BOBNET_DRIVER", c.Driver)
 	}
-	return append(append(args, "/bin/sh", "-c", hydraRank, "bobnet rank", c.Program), c.Argv...)
+	args = append(args, "/bin/sh", "-c", hydraRank, "bobnet rank", c.Program)
+	if c.Bind {
+		args = append(args, c.Program, bindVerb)
+	}
+	return append(args, c.Argv...)
 }
 
 // Abort is for a rank that hydra has started, and whose command has failed: it says so on w,

@@ -37,6 +37,7 @@ type start struct {
 	Dir     string
 	Argv    []string
 	Env     []string // beside the node's own environment
+	Bind    bool     `json:",omitempty"` // each rank to a processor of its own
 }
 
 type fence struct{ Puts []pmi.Word }

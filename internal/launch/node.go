@@ -30,7 +30,8 @@ const rankFD = 3
 type node struct {
 	out    *writer
 	work   *start
-	path   string // of the command
+	path   string // of what each rank is started as
+	argv   []string
 	server *pmi.Server
 	ranks  []*rank // that have been started
 	left   int     // of them, that have not ended
@@ -124,6 +125,11 @@ func (n *node) begin(work *start) {
 			}
 		}
 	}
+	if n.argv = work.Argv; err == nil && work.Bind {
+		n.argv = append([]string{"bobnet", bindVerb, n.path}, work.Argv[1:]...)
+		code = 126
+		n.path, err = os.Executable()
+	}
 	for place, number := range work.Ranks {
 		if err == nil {
 			code, err = 126, n.start(place, number)
@@ -142,7 +148,7 @@ func (n *node) start(place, number int) error {
 	}
 	defer there.Close()
 	r := &rank{number: number, group: group{Cmd: &exec.Cmd{
-		Path: n.path, Args: n.work.Argv, ExtraFiles: []*os.File{there},
+		Path: n.path, Args: n.argv, ExtraFiles: []*os.File{there},
 		SysProcAttr: &syscall.SysProcAttr{Setsid: true, Pdeathsig: unix.SIGKILL},
 		WaitDelay:   grace,
 	}}}
@@ -150,7 +156,7 @@ func (n *node) start(place, number int) error {
 	r.Env = append(append(os.Environ(), n.work.Env...),
 		job.EnvJob+"="+n.work.Job, job.EnvRank+"="+strconv.Itoa(number), job.EnvSize+"="+size,
 		pmi.EnvJob+"="+n.work.Job, pmi.EnvRank+"="+strconv.Itoa(number), pmi.EnvSize+"="+size, pmi.EnvFD+"="+strconv.Itoa(rankFD), pmi.EnvPort+"=",
-		"MPI_LOCALRANKID="+strconv.Itoa(place), "MPI_LOCALNRANKS="+strconv.Itoa(len(n.work.Ranks)))
+		envPlace+"="+strconv.Itoa(place), envHere+"="+strconv.Itoa(len(n.work.Ranks)))
 	var finish []func()
 	for _, to := range []struct {
 		writer *io.Writer

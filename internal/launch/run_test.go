@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -27,6 +28,11 @@ const version = "test"
 func TestMain(m *testing.M) {
 	var err error
 	switch role := os.Getenv(roleEnv); {
+	case len(os.Args) > 2 && os.Args[1] == bindVerb:
+		var code int
+		code, err = Bind(os.Args[2:])
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(code)
 	case len(os.Args) == 3 && os.Args[1] == "rank":
 		var code int
 		if code, err = strconv.Atoi(os.Args[2]); err == nil {
@@ -37,7 +43,7 @@ func TestMain(m *testing.M) {
 		}
 	case filepath.Base(os.Args[0]) == "bobnet" || role == "node":
 		os.Unsetenv(roleEnv)
-		err = ServeNode(os.Stdin, os.Stdout, &Inventory{Protocol: Protocol, Version: version, Clock: time.Now().UnixNano(), Interface: "eth0"})
+		err = ServeNode(os.Stdin, os.Stdout, &Inventory{Protocol: Protocol, Version: version, Clock: time.Now().UnixNano(), CPUs: runtime.NumCPU(), Interface: "eth0"})
 	case role == "old node":
 		err = ServeNode(os.Stdin, os.Stdout, &Inventory{Protocol: Protocol, Version: "old", Clock: time.Now().UnixNano()})
 	case role == "liar":

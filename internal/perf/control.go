@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"time"
 )
 
 // What the halves say to each other.
@@ -20,13 +21,14 @@ const (
 
 // message is one line on the control channel.
 type message struct {
-	Op       string   `json:"op"`
-	Case     *Case    `json:"case,omitempty"`
-	Warm     int      `json:"warm,omitempty"`
-	Count    int      `json:"count,omitempty"`
-	Text     string   `json:"text,omitempty"`
-	Lost     bool     `json:"lost,omitempty"` // of opFail: the error is errLost
-	Counters Counters `json:"counters,omitzero"`
+	Op       string        `json:"op"`
+	Case     *Case         `json:"case,omitempty"`
+	Warm     int           `json:"warm,omitempty"`
+	Count    int           `json:"count,omitempty"`
+	Sample   time.Duration `json:"sample,omitempty"` // that Count is meant to take
+	Text     string        `json:"text,omitempty"`
+	Lost     bool          `json:"lost,omitempty"` // of opFail: the error is errLost
+	Counters Counters      `json:"counters,omitzero"`
 }
 
 // control is one end of the control channel: JSON lines over anything that

@@ -17,7 +17,7 @@ import (
 	"github.com/bobnet-go/bobnet/vmmc/vrpc"
 )
 
-// sampleTimeout bounds everything that is done for one sample, or what opens a connection.
+// sampleTimeout bounds what is done for one sample beside the sample, or what opens a connection.
 const sampleTimeout = 5 * time.Second
 
 // burstTimeout is how much longer a sample may take for each burst in it. Of a burst each
@@ -25,12 +25,14 @@ const sampleTimeout = 5 * time.Second
 // wait may cost as long as the kernel lets another program run, some milliseconds.
 const burstTimeout = 20 * time.Millisecond
 
-// timeoutOf returns what bounds a sample of a test.
-func timeoutOf(test string) time.Duration {
+// timeoutOf returns what bounds a sample of a test that is to take so long. How many messages take
+// as long is found out by shorter runs before, and a machine that others use, too, is slower
+// later.
+func timeoutOf(test string, sample time.Duration) time.Duration {
 	if test == LogP {
 		return sampleTimeout + time.Duration(sweepBursts())*burstTimeout
 	}
-	return sampleTimeout
+	return sampleTimeout + 4*sample
 }
 
 // Half is one end of a measurement: a process with an interface on the link.
@@ -200,7 +202,7 @@ func (h *Half) serveOpen(ctx context.Context, c Case) (Conn, error) {
 }
 
 func (h *Half) serveRun(ctx context.Context, conn Conn, m message) error {
-	ctx, cancel := context.WithTimeout(ctx, timeoutOf(m.Case.Test))
+	ctx, cancel := context.WithTimeout(ctx, timeoutOf(m.Case.Test, m.Sample))
 	defer cancel()
 	err := conn.Echo(ctx, m.Warm)
 	if err == nil {

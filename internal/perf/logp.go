@@ -47,9 +47,12 @@ var (
 // request is alone, as that is which o_s is of. Half a round trip is o_s + L + o_r.
 //
 // L comes out small, and may be negative, where the sender's processor carries
-// the message to the receiver, as over veth: the way is part of o_s then. And
+// the message to the receiver, as over veth: the way is part of o_s then, and so is the
+// rest of the system call, from which the sender has yet to return when the receiver has
+// the message already. The model, which adds the three up, knows no such overlap. And
 // g may be less than o_s where messages in a burst share what a lone one pays
-// alone.
+// alone: the first two of a burst leave at once, each by a system call of its own, and
+// those behind them share frames. So o_s is about one system call, and g a part of one.
 func characterize(points []BurstPoint, rtt float64) (*Signature, error) {
 	s := &Signature{RTT: rtt, Points: points}
 	curves := curves(points)

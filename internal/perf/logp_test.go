@@ -294,7 +294,7 @@ func TestSweep(t *testing.T) {
 			t.Errorf("the delays of a sample take %v of %v", took, sampleTimeout)
 		}
 	}
-	if bound := timeoutOf(LogP); bound < 4*sampleTimeout || bound > 20*sampleTimeout || timeoutOf(Rate) != sampleTimeout {
+	if bound := timeoutOf(LogP, DefaultSample); bound < 4*sampleTimeout || bound > 20*sampleTimeout || timeoutOf(Rate, 0) != sampleTimeout || timeoutOf(Rate, time.Minute) < sampleTimeout+time.Minute {
 		t.Errorf("a sample may take %v: want a slice of a processor for each of %d bursts", bound, sweepBursts())
 	}
 	if first := fmt.Sprint(sweep[0]); first != "{1 128 0}" {

@@ -137,7 +137,7 @@ func (c *coordinator) take(ctx context.Context, m *measurement) error {
 
 // attempt is one try of take. It returns errLost, and errors of the control channel.
 func (c *coordinator) attempt(ctx context.Context, m *measurement) error {
-	ctx, cancel := context.WithTimeout(ctx, timeoutOf(m.Case.Test))
+	ctx, cancel := context.WithTimeout(ctx, timeoutOf(m.Case.Test, c.plan.Sample))
 	defer cancel()
 	if err := c.ctl.send(message{Op: opOpen, Case: &m.Case}); err != nil {
 		return err
@@ -234,7 +234,7 @@ func (c *coordinator) run(ctx context.Context, conn Conn, m *measurement, n int)
 	if need := max(n, warm); len(c.rtt) < need {
 		c.rtt = make([]int64, need)
 	}
-	if err := c.ctl.send(message{Op: opRun, Case: &m.Case, Warm: warm, Count: n}); err != nil {
+	if err := c.ctl.send(message{Op: opRun, Case: &m.Case, Warm: warm, Count: n, Sample: c.plan.Sample}); err != nil {
 		return s, err
 	}
 	err = conn.PingPong(ctx, c.rtt[:warm])

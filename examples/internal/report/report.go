@@ -61,8 +61,8 @@ type Report struct {
 	Checked    string             `json:"checked,omitempty"` // what the result was compared with, and is as it must be
 }
 
-// EnvProcessors says on how many processors the ranks of a host run, when each of them is
-// bound to one and sees no other (bobnet lab --bind).
+// EnvProcessors says on how many processors the ranks run, when each of them is bound to one
+// and sees no other (bobnet lab --bind, bobnet run --bind).
 const EnvProcessors = "BOBNET_PROCESSORS"
 
 // New returns the report of a run whose times are not known so far.

@@ -125,13 +125,20 @@ func TestInterface(t *testing.T) {
 	}
 }
 
-// TestHardware: peers see the interface's new MAC, a while after it has changed, once.
+// TestHardware: peers see the interface's new MAC, a while after it has changed, once; also of a
+// change that is seen at the time 0, as in a world whose time begins with it.
 func TestHardware(t *testing.T) {
+	for _, seen := range []int64{int64(time.Hour), 0} {
+		t.Run(time.Duration(seen).String(), func(t *testing.T) { hardware(t, seen) })
+	}
+}
+
+func hardware(t *testing.T, seen int64) {
 	r := newRig(t)
 	r.open(reliability.ReliableDelivery, peer, true)
 	r.open(reliability.Unreliable, peer, true)
 	r.open(reliability.ReliableDelivery, ethertype.Addr{MAC: here, Port: 9000}, true)
-	r.moved = ethertype.MAC{2, 7}
+	r.moved, r.m.Conns.Now = ethertype.MAC{2, 7}, seen
 	for range 3 {
 		r.m.CheckLink()
 		r.m.Conns.Now += forgetful

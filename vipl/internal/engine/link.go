@@ -30,7 +30,8 @@ type health struct {
 	checks bool  // somebody may change the interface under the link
 	failed error // what it returns, until it has recovered
 	dead   error // why it is of no use any more
-	moved  int64 // when another MAC was seen of which the peers do not know; 0 if there is none
+	moved  bool  // there is another MAC, of which the peers do not know
+	seen   int64 // when it was seen
 }
 
 // forgetful is how long after a change of the MAC the kernel may know neighbours from
@@ -132,13 +133,13 @@ func linkCause(err error) error { return fmt.Errorf("%w: %w", code.ErrLink, err)
 func (m *Machine) lookAtHardware() {
 	l := &m.health
 	if now := m.Link.Info().Hardware; now != m.Info.Hardware {
-		m.Info.Hardware, l.moved = now, m.Conns.Now
+		m.Info.Hardware, l.moved, l.seen = now, true, m.Conns.Now
 		m.log.Info("interface has another MAC", "interface", m.Info.Interface, "mac", now)
 	}
-	if l.moved == 0 || m.Conns.Now-l.moved < forgetful {
+	if !l.moved || m.Conns.Now-l.seen < forgetful {
 		return
 	}
-	l.moved = 0
+	l.moved = false
 	for c := range m.Ports.Conns() {
 		if c.State == code.StateConnected && c.Remote.MAC != m.Info.MAC {
 			m.appear(c)
