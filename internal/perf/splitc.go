@@ -129,7 +129,7 @@ func heapFor(size int) int {
 }
 
 func (s *splitConn) allocate(ctx context.Context) error {
-	s.n = outstanding(s.size)
+	s.n = min(outstanding(s.size), vipl.DefaultQueueDepth) // as many as vipl itself, so that both touch as much memory
 	peer := 1 - s.w.MyProc()
 	to, err := splitc.AllSpreadMalloc[byte](ctx, s.w, 2, s.n*s.size)
 	if err != nil {

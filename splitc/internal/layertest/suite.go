@@ -62,12 +62,16 @@ var sizes = []int{1, 2, 4, 8, 12, 16, 24, 33, 48, 49, 60, 64, 65, 100, 128, 256,
 const longest = 40_000
 
 // transfers: each rank puts, stores and gets parts of all lengths at each other rank,
-// many at the same time, and all is where it belongs.
+// many at the same time, from its heap and from elsewhere, and all is where it belongs.
 func transfers(r *rank) error {
+	own := r.Heap()[8192+r.procs*2*longest:]
 	for i, n := range sizes {
 		for step := 1; step < r.procs; step++ {
-			to := (r.me + step) % r.procs
-			if err := r.transfer(to, uint64(8192+r.me*2*longest), pattern(make([]byte, n), i+r.me)); err != nil {
+			to, data := (r.me+step)%r.procs, own[:n]
+			if (i+step)%3 == 0 {
+				data = make([]byte, n)
+			}
+			if err := r.transfer(to, uint64(8192+r.me*2*longest), pattern(data, i+r.me)); err != nil {
 				return err
 			}
 		}
@@ -76,27 +80,33 @@ func transfers(r *rank) error {
 }
 
 // transfer puts data, gets them back, stores them elsewhere, gets that back when it has
-// come, and wants no difference.
-func (r *rank) transfer(to int, base uint64, data []byte) error {
-	got := make([]byte, len(data))
+// come, and wants no difference. After each synchronization it changes the data.
+func (r *rank) transfer(to int, base uint64, source []byte) error {
+	data, got := bytes.Clone(source), make([]byte, len(source))
 	var err error
 	if m := r.Direct(to); m != nil {
 		copy(m[base:], data)
 	} else {
-		err = r.Put(bg, to, base, data)
+		err = r.Put(bg, to, base, source)
 	}
 	if err == nil {
 		err = r.synced()
 	}
+	clear(source)
 	if err == nil {
 		err = r.get(to, got, base)
 	}
 	if err != nil || !bytes.Equal(got, data) {
 		return fmt.Errorf("rank %d got other bytes than it has put at rank %d, of %d: %w", r.me, to, len(data), err)
 	}
-	if err := r.Store(bg, to, base+longest, data); err != nil {
+	copy(source, data)
+	if err := r.Store(bg, to, base+longest, source); err != nil {
 		return err
 	}
+	if err := r.synced(); err != nil {
+		return err
+	}
+	clear(source)
 	last := data[len(data)-1]
 	return r.until("a store to be there", func() bool {
 		err = r.get(to, got, base+longest)

@@ -32,16 +32,16 @@ func (r *Recv) Done() *vipl.Descriptor { return &r.desc }
 // Send is the descriptor of a send under way, and the number of its buffer.
 type Send struct {
 	Buffer int
-	segs   [1]vipl.Segment
+	segs   [2]vipl.Segment
 	desc   vipl.Descriptor
 }
 
 // sendsAtOnce is how many descriptors of sends are made together.
 const sendsAtOnce = 8
 
-// PostSend sends what a buffer has. The descriptor is the layer's until its completion is
-// taken, which goes to Sent.
-func (b *Base) PostSend(vi *vipl.VI, buffer int, mem []byte, handle vipl.MemHandle, later bool) error {
+// PostSend sends a message, which is in a buffer, and may go on in the heap. The descriptor is
+// the layer's until its completion is taken, which goes to Sent.
+func (b *Base) PostSend(vi *vipl.VI, buffer int, later bool, segs ...vipl.Segment) error {
 	if len(b.sends) == 0 {
 		more := make([]Send, sendsAtOnce)
 		for i := range more {
@@ -49,14 +49,17 @@ func (b *Base) PostSend(vi *vipl.VI, buffer int, mem []byte, handle vipl.MemHand
 		}
 	}
 	s := b.sends[len(b.sends)-1]
-	s.Buffer, s.segs[0] = buffer, vipl.Segment{Data: mem, Handle: handle}
-	s.desc = vipl.Descriptor{Segs: s.segs[:], Op: vipl.OpSend, Context: s, Later: later}
+	s.Buffer = buffer
+	s.desc = vipl.Descriptor{Segs: s.segs[:copy(s.segs[:], segs)], Op: vipl.OpSend, Context: s, Later: later}
 	if err := vi.PostSend(&s.desc); err != nil {
 		return err
 	}
 	b.sends = b.sends[:len(b.sends)-1]
 	return nil
 }
+
+// Gathered reports whether the message goes on in the heap.
+func (s *Send) Gathered() bool { return len(s.desc.Segs) > 1 }
 
 // Sent takes back the descriptor of a send that has completed, and returns the number of
 // its buffer.

@@ -98,7 +98,7 @@ func (o *Operations) release(proc int, b []byte) error {
 	n := HeaderSize + copy(b[HeaderSize:], c.mem[:c.used])
 	c.used = 0
 	o.Did.Requests++
-	return o.Carrier.Send(proc, Short, n)
+	return o.Carrier.Send(proc, Short, n, nil)
 }
 
 // SendHeld sends what is held back, as far as there is room. A rank that is gone is the

@@ -83,8 +83,9 @@ type Carrier interface {
 	// Room waits until a request may go to a rank over a channel, and returns the memory
 	// to build it in, of Size(channel) bytes, and the operations of that channel.
 	Room(ctx context.Context, proc, channel int) ([]byte, *Pending, error)
-	// Send sends the first n bytes of what Room has returned.
-	Send(proc, channel, n int) error
+	// Send sends the first n bytes of what Room has returned, and data behind them. As long
+	// as it needs these where they are they count in Counters.Sources.
+	Send(proc, channel, n int, data []byte) error
 	// Ready reports whether Room would not wait.
 	Ready(proc, channel int) bool
 }
@@ -111,13 +112,13 @@ func channelFor(n int) int {
 }
 
 // start sends a request that has a reply.
-func (o *Operations) start(proc, channel int, b []byte, p *Pending, kind byte, dst []byte, n int) error {
+func (o *Operations) start(proc, channel int, b []byte, p *Pending, kind byte, dst []byte, n int, data []byte) error {
 	id := p.begin(kind, dst)
 	b[0] = kind
 	binary.LittleEndian.PutUint16(b[2:], id)
 	o.Count.Outstanding++
 	o.Did.Requests++
-	err := o.Carrier.Send(proc, channel, n)
+	err := o.Carrier.Send(proc, channel, n, data)
 	if err != nil {
 		p.end(id)
 		o.Count.Outstanding--
@@ -136,7 +137,7 @@ func (o *Operations) Get(ctx context.Context, proc int, dst []byte, off uint64) 
 		}
 		binary.LittleEndian.PutUint64(b[HeaderSize:], off)
 		binary.LittleEndian.PutUint32(b[prefix:], uint32(n))
-		if err := o.start(proc, channel, b, p, Get, dst[:n], prefix+4); err != nil {
+		if err := o.start(proc, channel, b, p, Get, dst[:n], prefix+4, nil); err != nil {
 			return err
 		}
 		dst, off = dst[n:], off+uint64(n)
@@ -154,8 +155,7 @@ func (o *Operations) Put(ctx context.Context, proc int, off uint64, src []byte) 
 			return err
 		}
 		binary.LittleEndian.PutUint64(b[HeaderSize:], off)
-		copy(b[prefix:], src[:n])
-		if err := o.start(proc, channel, b, p, Put, nil, prefix+n); err != nil {
+		if err := o.start(proc, channel, b, p, Put, nil, prefix, src[:n]); err != nil {
 			return err
 		}
 		src, off = src[n:], off+uint64(n)
@@ -177,9 +177,8 @@ func (o *Operations) Store(ctx context.Context, proc int, off uint64, src []byte
 		b[0] = Store
 		clear(b[2:HeaderSize])
 		binary.LittleEndian.PutUint64(b[HeaderSize:], off)
-		copy(b[prefix:], src[:n])
 		o.Did.Requests++
-		if err := o.Carrier.Send(proc, Medium, prefix+n); err != nil {
+		if err := o.Carrier.Send(proc, Medium, prefix, src[:n]); err != nil {
 			return err
 		}
 		src, off = src[n:], off+uint64(n)
@@ -195,7 +194,7 @@ func (o *Operations) Call(ctx context.Context, proc int, fn uint32, args, result
 		return err
 	}
 	binary.LittleEndian.PutUint32(b[HeaderSize:], fn)
-	return o.start(proc, Medium, b, p, Call, result, HeaderSize+4+copy(b[HeaderSize+4:], args))
+	return o.start(proc, Medium, b, p, Call, result, HeaderSize+4, args)
 }
 
 // Control sends a control message. All take the medium channel, so that they stay in order.
@@ -207,5 +206,5 @@ func (o *Operations) Control(ctx context.Context, proc int, msg []byte) error {
 	b[0] = Control
 	clear(b[2:HeaderSize])
 	o.Did.Requests++
-	return o.Carrier.Send(proc, Medium, HeaderSize+copy(b[HeaderSize:], msg))
+	return o.Carrier.Send(proc, Medium, HeaderSize, msg)
 }

@@ -69,7 +69,7 @@ func (l *Layer) build(s *slot, h *header, data []byte) int {
 // append adds data to the message of n bytes in a slot, and returns how many segments it has
 // then: long data in the heap get one of their own, and others are copied.
 func (l *Layer) append(s *slot, n int, data []byte) (segs int) {
-	if len(data) >= gather && l.inHeap(data) {
+	if len(data) >= gather && l.InHeap(data) {
 		s.segs[1] = vipl.Segment{Data: data, Handle: l.handle}
 		return 2
 	}

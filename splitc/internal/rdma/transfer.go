@@ -24,7 +24,7 @@ func (l *Layer) read(ctx context.Context, p *peer, dst []byte, off uint64) error
 	if err != nil {
 		return err
 	}
-	if l.inHeap(dst) {
+	if l.InHeap(dst) {
 		s.segs[0] = vipl.Segment{Data: dst, Handle: l.handle}
 	} else if len(dst) <= bounce {
 		s.dst = dst
@@ -84,10 +84,10 @@ func (l *Layer) write(ctx context.Context, p *peer, off uint64, src []byte, what
 	if err != nil {
 		return err
 	}
-	if len(src) <= layer.MaxCopied || len(src) <= bounce && !l.inHeap(src) {
+	if len(src) <= layer.MaxCopied || len(src) <= bounce && !l.InHeap(src) {
 		s.segs[0] = vipl.Segment{Data: s.mem[:copy(s.mem, src)], Handle: s.home}
 	} else {
-		if l.inHeap(src) {
+		if l.InHeap(src) {
 			s.segs[0] = vipl.Segment{Data: src, Handle: l.handle}
 		} else if err := l.register(s, src); err != nil {
 			return err

@@ -86,13 +86,21 @@ func (c *channel) close(nic *vipl.NIC) {
 	}
 }
 
-// post sends the first n bytes of a buffer, which say how many requests without replies are done.
-// If the connection has ended, the channel says so, and who asks this rank next hears of it.
-func (l *Layer) post(c *channel, buffer uint8, n int) {
+// post sends the first n bytes of a buffer, which say how many requests without replies are
+// done, and behind them data that lie in the heap. Later leaves it to whoever polls next. If the
+// connection has ended, the channel says so, and who asks this rank next hears of it.
+func (l *Layer) post(c *channel, buffer uint8, n int, data []byte, later bool) {
 	mem := c.buffer(buffer)
 	mem[1] = byte(c.done)
 	c.done = 0
-	if err := l.PostSend(c.VI, int(buffer), mem[:n], c.slab, false); err != nil {
+	head := vipl.Segment{Data: mem[:n], Handle: c.slab}
+	var err error
+	if len(data) == 0 {
+		err = l.PostSend(c.VI, int(buffer), later, head)
+	} else if err = l.PostSend(c.VI, int(buffer), later, head, vipl.Segment{Data: data, Handle: l.heap}); err == nil {
+		l.Count.Sources++
+	}
+	if err != nil {
 		l.Broken(&c.End, err)
 		c.release(buffer)
 		return
@@ -126,5 +134,5 @@ func (l *Layer) tell(c *channel) {
 	mem := c.buffer(c.special())
 	clear(mem[:msg.HeaderSize])
 	mem[0] = msg.NoOp
-	l.post(c, c.special(), msg.HeaderSize)
+	l.post(c, c.special(), msg.HeaderSize, nil, false)
 }

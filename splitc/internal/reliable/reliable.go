@@ -3,6 +3,9 @@
 // but small integers in one switch; and credits, without which a message would find no
 // receive and end the connection.
 //
+// Data of bulk messages that lie in the heap are sent from there, and others are copied. What is
+// sent faster than this rank polls goes together.
+//
 // A request takes a credit. Its reply gives it back. Stores and control messages have no
 // reply: every message says how many of them its sender has done, and one of its own, the
 // special acknowledgement, does so when they are a quarter of the credits and nothing else
@@ -20,7 +23,14 @@ import (
 )
 
 // credits of the channels: how many requests of a rank another one has room for.
-var credits = [msg.Channels]int{msg.Short: 64, msg.Medium: 16}
+var credits = [msg.Channels]int{msg.Short: 48, msg.Medium: 32}
+
+// share is how many requests that are posted faster than this rank polls go together. The first
+// two go at once.
+const share = 8
+
+// gather is the length from which on data in the heap are sent from where they lie.
+const gather = 2048
 
 // specials is how many special acknowledgements can be under way: one for each quarter of
 // the credits, and one that is on its way when its sender has more to say.
@@ -33,6 +43,7 @@ type Layer struct {
 	peers []*peer // nil for this rank
 	slabs mesh.Slabs
 	ptag  vipl.Ptag
+	heap  vipl.MemHandle // of this rank's heap
 }
 
 // peer is another rank.
@@ -63,6 +74,9 @@ func (l *Layer) open(ctx context.Context) (err error) {
 	if l.ptag, err = l.NIC.CreatePtag(); err != nil {
 		return err
 	}
+	if l.heap, err = l.NIC.RegisterMem(l.Memory, &vipl.MemAttributes{Ptag: l.ptag}); err != nil {
+		return err
+	}
 	_, l.Did.Strays, err = mesh.Connect(ctx, mesh.Config{Config: l.Base.Config, Name: l.Name, Kinds: msg.Channels, Make: l.makeChannel})
 	return err
 }
@@ -76,6 +90,9 @@ func (l *Layer) Close() {
 				p[i].close(l.NIC)
 			}
 		}
+	}
+	if l.heap != 0 {
+		l.NIC.DeregisterMem(l.heap)
 	}
 	if l.ptag != 0 {
 		l.NIC.DestroyPtag(l.ptag)
@@ -122,12 +139,17 @@ func (l *Layer) Ready(proc, channel int) bool {
 func (c *channel) room() bool { return c.credit > 0 && len(c.requests) > 0 }
 
 // Send implements msg.Carrier.
-func (l *Layer) Send(proc, channel, n int) error {
+func (l *Layer) Send(proc, channel, n int, data []byte) error {
 	c := l.peers[proc][channel]
 	buffer := last(c.requests)
+	if len(data) < gather || !l.InHeap(data) {
+		n += copy(c.buffer(buffer)[n:], data)
+		data = nil
+	}
 	c.requests = c.requests[:len(c.requests)-1]
 	c.credit--
-	if l.post(c, buffer, n); c.Gone != nil {
+	later := c.kind == msg.Medium && c.sending >= 2 && (c.sending+1)%share != 0
+	if l.post(c, buffer, n, data, later); c.Gone != nil {
 		return l.Lost(&c.End)
 	}
 	return nil

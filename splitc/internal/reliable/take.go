@@ -19,6 +19,9 @@ func (l *Layer) take(done *vipl.Completion) {
 	}
 	if s, sent := done.Descriptor.Context.(*mesh.Send); sent {
 		c.sending--
+		if s.Gathered() {
+			l.Count.Sources--
+		}
 		c.release(uint8(l.Sent(s)))
 		l.resume(c)
 		l.tell(c)
@@ -89,7 +92,7 @@ func (l *Layer) serve(c *channel, r *mesh.Recv) bool {
 	switch {
 	case n > 0:
 		c.replies = c.replies[:len(c.replies)-1]
-		l.post(c, buffer, n)
+		l.post(c, buffer, n, nil, false)
 	case c.done == c.total: // it has sent more than it had credits
 		return false
 	default:

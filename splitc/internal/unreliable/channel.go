@@ -119,7 +119,7 @@ func (l *Layer) post(c *channel, buffer int) {
 	le.PutUint32(mem[4:], ofRequests)
 	le.PutUint32(mem[8:], ofReplies)
 	mem[headSize+1] = 0
-	if err := l.PostSend(c.VI, buffer, mem, c.slab, c.posted >= 2 && (c.posted+1)%share != 0); err != nil {
+	if err := l.PostSend(c.VI, buffer, c.posted >= 2 && (c.posted+1)%share != 0, vipl.Segment{Data: mem, Handle: c.slab}); err != nil {
 		l.Broken(&c.End, err)
 		return
 	}

@@ -111,8 +111,9 @@ func newMutation(t *testing.T) *mutation {
 }
 
 // Send implements msg.Carrier.
-func (m *mutation) Send(proc, channel, n int) error {
+func (m *mutation) Send(proc, channel, n int, data []byte) error {
 	c := m.peers[proc][channel]
+	n += copy(c.mem(c.next(request))[headSize+n:], data)
 	m.first(c, request, n, m.clock)
 	m.revive(c)
 	return nil

@@ -204,8 +204,9 @@ func (l *Layer) Ready(proc, channel int) bool {
 }
 
 // Send implements msg.Carrier.
-func (l *Layer) Send(proc, channel, n int) error {
+func (l *Layer) Send(proc, channel, n int, data []byte) error {
 	c := l.peers[proc][channel]
+	n += copy(c.mem(c.next(request))[headSize+n:], data)
 	if l.first(c, request, n, l.NIC.Now()); c.Gone != nil {
 		return l.Lost(&c.End)
 	}
