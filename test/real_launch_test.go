@@ -229,6 +229,8 @@ SlurmdParameters=config_overrides
 JobAcctGatherType=jobacct_gather/none
 ReturnToService=2
 MpiDefault=none
+InactiveLimit=6
+KillWait=2
 NodeName=HOST NodeAddr=127.0.0.1 CPUs=8
 PartitionName=p Nodes=ALL Default=YES State=UP
 `

@@ -43,6 +43,7 @@ var roles = map[string]func(context.Context) error{
 	"barriers":   barriersRole,
 	"start":      startRole,
 	"join":       joinRole,
+	"held":       heldRole,
 	"am":         messagesMetricsRole,
 	"vmmc":       vmmcRole,
 	"written":    processMetricsRole,
@@ -58,7 +59,7 @@ var roles = map[string]func(context.Context) error{
 
 // lasting are the roles of tests that wait for many things in turn, each as long as patience
 // lets it.
-var lasting = []string{"kill", "messages", "scraped", "am", "vmmc", "written", "asking", "writing", "amcard", "vmmccard", "rpc-server", "rpc-client", "stored"}
+var lasting = []string{"kill", "messages", "scraped", "am", "vmmc", "written", "asking", "writing", "amcard", "vmmccard", "rpc-server", "rpc-client", "stored", "held"}
 
 // patience is how long anything here may take before the test calls it hung.
 // A rank gives up a little earlier than the test that started it, so that it

@@ -176,7 +176,7 @@ func (c *pingCall) unanswered(to ethertype.Addr) error {
 	if c.size > surelyFits {
 		hint = " Or is its MTU, or a switch's, too small for that? Try without -s."
 	}
-	return fmt.Errorf("ping: no answer from %v: is a Bobnet program running there, on this segment, with the same EtherType?%s", to, hint)
+	return fmt.Errorf("ping: no answer from %v: is a Bobnet program running there, on this segment, with the same EtherType, and the same key or none?%s", to, hint)
 }
 
 func (c *pingCall) echo(ctx context.Context, nic *vipl.NIC, to ethertype.Addr) (time.Duration, error) {

@@ -124,7 +124,7 @@ func (h *Half) open(ctx context.Context, c Case) (Conn, error) {
 		err = errors.Join(err, sendErr)
 	} else if h.failed == nil {
 		_, resultErr := h.result()
-		err = errors.Join(err, resultErr)
+		err = bothHalves(err, resultErr)
 	}
 	if err != nil && conn != nil {
 		conn.Close()

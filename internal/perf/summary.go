@@ -2,7 +2,6 @@ package perf
 
 import (
 	"errors"
-	"fmt"
 
 	"github.com/HdrHistogram/hdrhistogram-go"
 )
@@ -15,7 +14,7 @@ var errNoSample = errors.New("the machine's state changed during every sample: t
 func summarize(all []*measurement) ([]Record, error) {
 	found := states(all)
 	var records []Record
-	var failures []error
+	var failed failures
 	for _, m := range all {
 		var samples []sample
 		for i := 0; i < len(found) && len(samples) == 0; i++ {
@@ -25,17 +24,17 @@ func summarize(all []*measurement) ([]Record, error) {
 		case len(samples) > 0:
 			r, err := record(m.Case, samples)
 			if err != nil {
-				failures = append(failures, fmt.Errorf("%v: %w", m.Case, err))
+				failed.add(m.Case, err)
 				continue
 			}
 			records = append(records, r)
 		case m.err != nil:
-			failures = append(failures, fmt.Errorf("%v: %w", m.Case, m.err))
+			failed.add(m.Case, m.err)
 		default:
-			failures = append(failures, fmt.Errorf("%v: %w", m.Case, errNoSample))
+			failed.add(m.Case, errNoSample)
 		}
 	}
-	return records, errors.Join(failures...)
+	return records, failed.err(len(all))
 }
 
 // record merges samples of one state.

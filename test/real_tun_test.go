@@ -1,0 +1,220 @@
+package test
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/bobnet-go/bobnet/internal/lab"
+	"github.com/bobnet-go/bobnet/internal/leaktest"
+	"github.com/bobnet-go/bobnet/internal/need"
+	"golang.org/x/sys/unix"
+)
+
+// tunnel is a bobnet tun that runs at a host of a lab, with the address 10.9.0.(host+1).
+func tunnel(t *testing.T, l *lab.Lab, host int) *player {
+	t.Helper()
+	bobnet := filepath.Join(commands(t), "bobnet")
+	p := playOne(t, l, host, &exec.Cmd{Path: bobnet, Args: []string{"bobnet", "tun", "--addr", tunAddr(host) + "/24"}})
+	if line := p.line(t); !strings.HasPrefix(line, "interface bobnet0, addresses ["+tunAddr(host)+"/24], MTU 65000, ") {
+		t.Fatalf("bobnet tun says %q", line)
+	}
+	return p
+}
+
+func tunAddr(host int) string { return fmt.Sprintf("10.9.0.%d", host+1) }
+
+// interfaces returns the names of a host's interfaces but for the loopback.
+func interfaces(t *testing.T, l *lab.Lab, host int) (names []string) {
+	t.Helper()
+	if err := l.Exec(host, func() error {
+		all, err := net.Interfaces()
+		for _, i := range all {
+			if i.Flags&net.FlagLoopback == 0 {
+				names = append(names, i.Name)
+			}
+		}
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+	return names
+}
+
+// needTUN skips a test where the kernel makes no TUN devices.
+func needTUN(t *testing.T) {
+	t.Helper()
+	fd, err := unix.Open("/dev/net/tun", unix.O_RDWR|unix.O_CLOEXEC, 0)
+	if err != nil {
+		need.Skip(t, "TUN devices: /dev/net/tun: %v", err)
+	}
+	unix.Close(fd)
+}
+
+// TestTunVerb: two bobnet tun carry pings, and end when they are told to, in order or not, and
+// leave no interface behind. One that is started anew has the address again.
+func TestTunVerb(t *testing.T) {
+	needTUN(t)
+	ping := tool(t, "ping", "iputils-ping")
+	l := newLab(t, lab.Config{N: 2, MTU: 1500})
+	other := tunnel(t, l, 1)
+	for _, end := range []struct {
+		signal unix.Signal
+		code   int
+	}{{unix.SIGKILL, 137}, {unix.SIGTERM, 0}, {unix.SIGINT, 0}} {
+		p := tunnel(t, l, 0)
+		if got := interfaces(t, l, 0); !slices.Equal(got, []string{lab.Interface, "bobnet0"}) {
+			t.Errorf("the interfaces are %v", got)
+		}
+		for from := range 2 {
+			if out, code := in(t, l, from, nil, ping, "-c", "2", "-i", "0.05", "-s", "20000", "-w", "30", tunAddr(1-from)); code != 0 {
+				t.Errorf("ping from host %d: exit code %d\n%s", from, code, out)
+			}
+		}
+		p.Signal(end.signal)
+		if <-p.Done(); p.Code() != end.code {
+			t.Errorf("%v: exit code %d, want %d: %s", end.signal, p.Code(), end.code, &p.stderr)
+		}
+		gone(t, l, 0)
+	}
+	other.Signal(unix.SIGINT)
+	<-other.Done()
+	gone(t, l, 1)
+}
+
+// gone wants that a host has its bob0 alone, soon: the kernel removes an interface in the
+// background when its process was killed.
+func gone(t *testing.T, l *lab.Lab, host int) {
+	t.Helper()
+	leaktest.None(t, "interfaces", func() []string {
+		return slices.DeleteFunc(interfaces(t, l, host), func(name string) bool { return name == lab.Interface })
+	})
+}
+
+// TestTunRefused: bobnet tun says what it lacks, and what to do, and leaves no interface.
+func TestTunRefused(t *testing.T) {
+	needTUN(t)
+	asRoot(t)
+	setpriv := tool(t, "setpriv", "util-linux")
+	bobnet := filepath.Join(commands(t), "bobnet")
+	l := newLab(t, lab.Config{N: 2, MTU: 1500})
+	tunnel(t, l, 1)
+	verb := func(args ...string) []string { return append([]string{bobnet, "tun"}, args...) }
+	good := []string{"--addr", "10.9.0.1/24"}
+	for _, c := range []struct {
+		argv []string
+		says string
+	}{
+		{verb(), "such as 10.9.0.1/24"},
+		{verb("--addr", "10.9.0.1"), `"10.9.0.1"`},
+		{verb("--addr", "10.9.0.300/24"), "such as 10.9.0.1/24"},
+		{verb("--addr", "224.0.0.1/24"), "no address of a host"},
+		{verb("--addr", "10.9.0.2/24"), l.MAC(1).String() + " answers to 10.9.0.2"},
+		{verb("--addr", "10.9.0.1/24", "--mtu", "1000"), "want 1280 to 65000"},
+		{verb("--addr", "10.9.0.1/24", "--dev", lab.Interface), "there is an interface bob0 already: choose another name by --dev"},
+		{verb("--addr", "10.9.0.1/24", "--dev", "a-name-that-is-too-long"), "has to be 1 to 15 bytes long"},
+		{verb("--addr", "10.9.0.1/24", "--iface", "eth7"), "eth7"},
+		{append([]string{"sh", "-c", `mount -t tmpfs none /dev/net && exec "$@"`, "sh"}, verb(good...)...), "no /dev/net/tun: load the module (modprobe tun)"},
+		{append([]string{setpriv, "--bounding-set", "-net_admin"}, verb(good...)...), "an interface needs CAP_NET_ADMIN: run as root"},
+		{append([]string{setpriv, "--bounding-set", "-net_raw"}, verb(good...)...), "no permission for raw sockets"},
+	} {
+		out, code := in(t, l, 0, nil, c.argv...)
+		if code == 0 || !strings.Contains(out, c.says) || strings.Contains(out, "goroutine") || strings.Contains(out, "interface bobnet0") {
+			t.Errorf("%v: exit code %d, want %q in:\n%s", c.argv, code, c.says, out)
+		}
+		if got := interfaces(t, l, 0); !slices.Equal(got, []string{lab.Interface}) {
+			t.Errorf("%v has left the interfaces %v", c.argv, got)
+		}
+	}
+}
+
+// beside is how many bytes each of two connections carries each way at least.
+const beside = 8 << 20
+
+// TestTunBeside: the kernel's own TCP over the addresses of the card goes on while a tun on the
+// same card carries TCP, both ways, without a wrong byte: each goes on until both have carried
+// what is wanted.
+func TestTunBeside(t *testing.T) {
+	needTUN(t)
+	l := newLab(t, lab.Config{N: 2, MTU: 1500})
+	for host := range 2 {
+		tunnel(t, l, host)
+	}
+	var carried [2]atomic.Int64
+	var all sync.WaitGroup
+	for i, address := range []string{l.Addr(1).String(), tunAddr(1)} {
+		conn := echoing(t, l, address)
+		all.Go(func() {
+			defer conn.Close()
+			if err := carry(conn, byte(i), &carried[i], &carried[1-i]); err != nil {
+				t.Errorf("TCP with %s, after %d and %d bytes: %v", address, carried[0].Load(), carried[1].Load(), err)
+				carried[i].Store(beside) // the other may end
+			}
+		})
+	}
+	all.Wait()
+	t.Logf("%d bytes each way by the card's own address, %d through the tun", carried[0].Load(), carried[1].Load())
+}
+
+// echoing has host 1 echo a connection to one of its addresses, which it returns; host 0 makes it.
+func echoing(t *testing.T, l *lab.Lab, address string) (conn net.Conn) {
+	t.Helper()
+	var listener net.Listener
+	err := l.Exec(1, func() (err error) {
+		listener, err = net.Listen("tcp", address+":0")
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { listener.Close() })
+	go func() {
+		if c, err := listener.Accept(); err == nil {
+			defer c.Close()
+			io.Copy(c, onlyReader{c}) // by this process, and not spliced
+		}
+	}()
+	err = l.Exec(0, func() (err error) {
+		conn, err = net.DialTimeout("tcp", listener.Addr().String(), patience)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return conn
+}
+
+// onlyReader hides what else a connection can do.
+type onlyReader struct{ io.Reader }
+
+// carry sends blocks and wants them back, until this connection and the other one have carried
+// what is wanted.
+func carry(conn net.Conn, number byte, mine, others *atomic.Int64) error {
+	block, back := make([]byte, 64<<10), make([]byte, 64<<10)
+	for i := range block {
+		block[i] = byte(i*7) ^ number
+	}
+	for round := byte(0); mine.Load() < beside || others.Load() < beside; round++ {
+		block[0] = round
+		if err := errors.Join(conn.SetDeadline(time.Now().Add(patience)), wrote(conn.Write(block)), wrote(io.ReadFull(conn, back))); err != nil {
+			return err
+		}
+		if !bytes.Equal(block, back) {
+			return errors.New("other bytes come back")
+		}
+		mine.Add(int64(len(block)))
+	}
+	return nil
+}
+
+func wrote(_ int, err error) error { return err }
