@@ -37,7 +37,9 @@ type Base struct {
 	// Uncork sends what the layer holds back until this rank polls or waits; it may be nil.
 	Uncork func()
 
-	Clock  int64   // when what is taken was found
+	Clock    int64 // when what is taken was found
+	Answered bool  // a reply to this rank is among what is taken together
+
 	served bool    // something has come since a wait began
 	sends  []*Send // descriptors that are free
 	reaped [batch]vipl.Completion
@@ -114,7 +116,7 @@ func (b *Base) Wait(ctx context.Context) error {
 }
 
 func (b *Base) take(n int) {
-	if n > 0 {
+	if b.Answered = false; n > 0 {
 		b.Clock = b.NIC.Now()
 	}
 	for i := range n {
@@ -124,6 +126,12 @@ func (b *Base) take(n int) {
 		}
 	}
 }
+
+// GoesOn reports whether this rank's program, which has waited for replies, has them all and goes
+// on. What it answers others now goes with what it sends next, or when it polls next, as if they
+// had asked a moment later: two ranks that read from each other send a request and a reply in
+// one frame then.
+func (b *Base) GoesOn() bool { return b.Answered && b.Count.Outstanding == 0 }
 
 // Idle waits for a slice, and returns why a wait that the watch has begun is to end.
 func (b *Base) Idle(ctx context.Context) error {

@@ -106,6 +106,7 @@ func (o *Operations) Replied(p *Pending, m []byte) (ok bool, refused error) {
 	copy(op.dst, data)
 	p.end(id)
 	o.Count.Outstanding--
+	o.Answered = true
 	return true, refused
 }
 

@@ -92,7 +92,7 @@ func (l *Layer) serve(c *channel, r *mesh.Recv) bool {
 	switch {
 	case n > 0:
 		c.replies = c.replies[:len(c.replies)-1]
-		l.post(c, buffer, n, nil, false)
+		l.post(c, buffer, n, nil, l.GoesOn())
 	case c.done == c.total: // it has sent more than it had credits
 		return false
 	default:

@@ -110,8 +110,9 @@ func (c *channel) room() bool { return c.free(request) && c.pending.Room() }
 // connection has ended, the channel says so, and who asks this rank next hears of it.
 //
 // Messages that are posted faster than this rank polls wait for each other, so that they
-// share frames: the first two go at once, and then those that are a share of the window.
-func (l *Layer) post(c *channel, buffer int) {
+// share frames: the first two go at once, and then those that are a share of the window. So do
+// those that are for later.
+func (l *Layer) post(c *channel, buffer int, later bool) {
 	le, s := binary.LittleEndian, &c.send[buffer]
 	mem := c.mem(buffer)[:s.size]
 	ofRequests, ofReplies := c.w.acks()
@@ -119,7 +120,7 @@ func (l *Layer) post(c *channel, buffer int) {
 	le.PutUint32(mem[4:], ofRequests)
 	le.PutUint32(mem[8:], ofReplies)
 	mem[headSize+1] = 0
-	if err := l.PostSend(c.VI, buffer, c.posted >= 2 && (c.posted+1)%share != 0, vipl.Segment{Data: mem, Handle: c.slab}); err != nil {
+	if err := l.PostSend(c.VI, buffer, later || c.posted >= 2 && (c.posted+1)%share != 0, vipl.Segment{Data: mem, Handle: c.slab}); err != nil {
 		l.Broken(&c.End, err)
 		return
 	}
@@ -132,7 +133,7 @@ func (l *Layer) first(c *channel, class, n int, now int64) {
 	buffer := c.next(class)
 	s := &c.send[buffer]
 	s.number, s.size = c.w.add(class, now), uint16(headSize+n)
-	l.post(c, buffer)
+	l.post(c, buffer, class == reply && l.GoesOn())
 }
 
 // share is how many messages that are posted together go together.
@@ -153,7 +154,7 @@ func (l *Layer) service(c *channel, now int64) {
 func (l *Layer) again(c *channel, class int, n uint32) {
 	if buffer := c.buffer(class, n); !c.send[buffer].posted {
 		l.Did.Retransmissions++
-		l.post(c, buffer)
+		l.post(c, buffer, false)
 	}
 }
 
@@ -178,7 +179,7 @@ func (l *Layer) speak(c *channel, now int64) {
 		binary.LittleEndian.PutUint64(m[heldAt+8*class:], held)
 	}
 	s.size = noOpSize
-	l.post(c, c.noOp())
+	l.post(c, c.noOp(), false)
 }
 
 // repair sends again what a no-op reply, which may be anything, says to be missing.
