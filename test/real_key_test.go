@@ -100,6 +100,7 @@ func (k *keyed) count(t *testing.T, station int, name, labels string) (sum float
 // be ranks of their job. They get nothing; the programs with the key find each other, and not
 // those, and do what they do; and what was dropped is counted.
 func TestKey(t *testing.T) {
+	t.Parallel() // it waits for time-outs
 	k := newKeyed(t)
 	address := k.listen(t, 0)
 	for station := range strangers {

@@ -77,6 +77,7 @@ func TestHydraKilledEarly(t *testing.T) {
 // TestSlurmKilled: srun is killed, or told to end, while ranks run. Slurm ends those of an srun
 // that was killed when it has not answered for InactiveLimit, for which it looks every 30 seconds.
 func TestSlurmKilled(t *testing.T) {
+	t.Parallel() // it waits for slurmctld nearly all the time
 	for _, name := range []string{"slurmctld", "slurmd", "srun", "sinfo"} {
 		tool(t, name, "slurm-wlm")
 	}

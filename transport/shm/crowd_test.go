@@ -32,7 +32,7 @@ func TestCallInWait(t *testing.T) {
 			t.Fatal(err)
 		}
 		c := s.call(a, fd)
-		if s.answer(&c); !c.answered {
+		if s.answer(c); !c.answered {
 			t.Fatalf("call %d was not answered", n)
 		}
 		until(t, "the call", func() bool { return a.Peers() == n+1 })
@@ -61,7 +61,7 @@ func TestViewsAfterClose(t *testing.T) {
 	from.Ports = s.ports
 	for _, frames := range [][][]byte{nil, {linktest.NewFrame(from, a.Info(), a.Info().Ports.Lo, []byte("hello"))}} {
 		c := s.call(a, s.file(frames...)) // the second pair of rings is only for what it sends
-		s.answer(&c)
+		s.answer(c)
 	}
 	views := make([][]byte, 1)
 	until(t, "the frame", func() bool { n, _ := a.Recv(views); return n == 1 })

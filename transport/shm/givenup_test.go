@@ -19,7 +19,7 @@ func TestCallGivenUp(t *testing.T) {
 	end := func(file int) {
 		t.Helper()
 		c := s.call(a, file)
-		if s.answer(&c); !c.answered {
+		if s.answer(c); !c.answered {
 			t.Fatal("the call was refused")
 		}
 		until(t, "rings with the caller", func() bool { return a.Peers() == 1 })
@@ -55,9 +55,9 @@ func endBothRings(t *testing.T, order []int) {
 	var why error
 	a.OnDeparture(func(_ transport.PortRange, err error) { why = err })
 	s := newStranger(t, a, 40)
-	calls := []line{s.call(a, s.file(s.own(a))), s.call(a, s.file())}
+	calls := []*line{s.call(a, s.file(s.own(a))), s.call(a, s.file())}
 	for i := range calls {
-		if s.answer(&calls[i]); !calls[i].answered {
+		if s.answer(calls[i]); !calls[i].answered {
 			t.Fatalf("call %d was refused", i)
 		}
 	}

@@ -48,8 +48,10 @@ type line struct {
 	bell         int  // what came with the answer, or -1
 }
 
-// call calls a with a file of rings. What a gets in time is closed here.
-func (s *stranger) call(a *shm.Link, file int) (c line) {
+// call calls a with a file of rings. What a gets in time is closed here, and at the end of the
+// test what the line has then: whoever closes one of its descriptors sets that to -1, because its
+// number may be another one's from then on.
+func (s *stranger) call(a *shm.Link, file int) *line {
 	s.Helper()
 	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
@@ -63,7 +65,7 @@ func (s *stranger) call(a *shm.Link, file int) (c line) {
 	if _, _, err := s.conn.WriteMsgUnix(hello, unix.UnixRights(pair[1], file), to); err != nil {
 		s.Fatal(err)
 	}
-	c = line{mine: pair[0], theirs: pair[1], bell: -1}
+	c := &line{mine: pair[0], theirs: pair[1], bell: -1}
 	closed := make(chan struct{})
 	go func() { // it takes long if the link was faster
 		unix.Close(file)
@@ -241,7 +243,7 @@ func TestStreamLingers(t *testing.T) {
 	a := open(t, shm.Config{})
 	s := newStranger(t, a, 60)
 	c := s.call(a, s.file(s.own(a)))
-	if s.answer(&c); !c.answered {
+	if s.answer(c); !c.answered {
 		t.Fatal("the call was not answered")
 	}
 	var why error
@@ -263,7 +265,7 @@ func TestBellsApart(t *testing.T) {
 	pump(t, b, a, 1, frame(b, a, "hello"))
 	s := newStranger(t, a, 60)
 	c := s.call(a, s.file())
-	if s.answer(&c); !c.answered {
+	if s.answer(c); !c.answered {
 		t.Fatal("the call was not answered")
 	}
 	if c.bell >= 0 {
@@ -290,7 +292,7 @@ func TestCrowd(t *testing.T) {
 	answered := 0
 	for range 40 {
 		c := s.call(a, s.file())
-		if s.answer(&c); c.answered {
+		if s.answer(c); c.answered {
 			answered++
 		}
 	}
@@ -333,7 +335,7 @@ func TestImpostor(t *testing.T) {
 	s := newStranger(t, a, 60)
 	s.instance = b.Instance()
 	c := s.call(a, s.file())
-	if s.answer(&c); !c.answered {
+	if s.answer(c); !c.answered {
 		t.Fatal("the call was not answered")
 	}
 	until(t, "the call", func() bool { return a.Peers() == 1 })

@@ -131,7 +131,7 @@ func TestStrangerUnknown(t *testing.T) {
 	a := open(t, shm.Config{})
 	s := newStranger(t, a, 60) // says nothing, and is of the own user
 	c := s.call(a, s.file())
-	if s.answer(&c); !c.answered {
+	if s.answer(c); !c.answered {
 		t.Error("the call was not answered")
 	}
 }
