@@ -3,6 +3,7 @@ package job
 import (
 	"context"
 	"errors"
+	"slices"
 
 	"github.com/bobnet-go/bobnet/ethertype"
 )
@@ -61,12 +62,12 @@ func (l *links) where(rank int) (ethertype.Addr, [2]uint32) {
 	if p.vi != nil {
 		return p.vi.Remote(), p.params
 	}
-	l.Lock()
-	defer l.Unlock()
-	if p.addr == (ethertype.Addr{}) {
+	if p.addr == (ethertype.Addr{}) { // asked without the lock, so that what others say is passed on meanwhile
 		ctx, cancel := l.nic.WithTimeout(context.Background(), l.cfg.Timeout)
 		defer cancel()
 		e, err := (&meeting{Job: l.job, ctx: ctx}).read(rank)
+		l.Lock()
+		defer l.Unlock()
 		if err != nil {
 			l.err = errors.Join(l.err, err)
 		}
@@ -78,27 +79,21 @@ func (l *links) where(rank int) (ethertype.Addr, [2]uint32) {
 // part says goodbye along the tree: a rank tells the one above it when all below it have told
 // it, and then those below it when the one above has told it. The lock is held.
 func (l *links) part(ctx context.Context) error {
-	me := l.job.Rank
-	below := func() (left bool) {
-		for rank := me*fanOut + 1; rank <= me*fanOut+fanOut && rank < l.job.Size; rank++ {
-			if l.peers[rank].state != Left {
-				return false
-			}
-		}
-		return true
-	}
-	if err := l.stepUntil(ctx, below); err != nil {
+	me, size := l.job.Rank, l.job.Size
+	below := l.peers[min(me*fanOut+1, size):min((me+1)*fanOut+1, size)]
+	stays := func(p *link) bool { return p.state != Left }
+	if err := l.stepUntil(ctx, func() bool { return !slices.ContainsFunc(below, stays) }); err != nil {
 		return err
 	}
 	if me > 0 {
 		up := l.peers[above(me)]
 		l.say(up, sayBye, nil)
-		if err := l.stepUntil(ctx, func() bool { return up.state == Left }); err != nil {
+		if err := l.stepUntil(ctx, func() bool { return !stays(up) }); err != nil {
 			return err
 		}
 	}
-	for rank := me*fanOut + 1; rank <= me*fanOut+fanOut && rank < l.job.Size; rank++ {
-		l.say(l.peers[rank], sayBye, nil)
+	for _, p := range below {
+		l.say(p, sayBye, nil)
 	}
 	return nil
 }

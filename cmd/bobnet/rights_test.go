@@ -69,7 +69,7 @@ func TestSetcap(t *testing.T) {
 	} {
 		t.Run(tc.argv[0]+fmt.Sprint(len(tc.argv)), func(t *testing.T) {
 			if tc.argv[0] == "demo" && testing.Short() {
-				t.Skip("it takes half a minute")
+				t.Skip("left out by -short: it takes half a minute")
 			}
 			out, errOut, code := asNobody(t, append([]string{bobnet}, tc.argv...)...)
 			if code != 0 || !strings.Contains(out, tc.want) {
