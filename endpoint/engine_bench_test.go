@@ -91,7 +91,7 @@ func TestStreamAllocations(t *testing.T) {
 		for range 100 {
 			round(64)
 		}
-		if allocs := allocsPerRun(100, func() { round(64) }); allocs != 0 {
+		if allocs := allocsPerRun(t, 100, func() { round(64) }); allocs != 0 {
 			t.Errorf("%d B: %v allocations for 64 requests, want 0", size, allocs)
 		}
 	}

@@ -94,7 +94,7 @@ func TestParallelAllocations(t *testing.T) {
 	for range 10 {
 		round()
 	}
-	if n := allocsPerRun(200, round); n != 0 {
+	if n := allocsPerRun(t, 200, round); n != 0 {
 		t.Errorf("%v allocations for a request, a reply and a poll", n)
 	}
 	close(leave)

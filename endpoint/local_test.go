@@ -474,7 +474,7 @@ func TestNoAllocations(t *testing.T) {
 		for range 200 {
 			round()
 		}
-		allocs := allocsPerRun(300, round)
+		allocs := allocsPerRun(t, 300, round)
 		if failure != nil {
 			t.Fatalf("%s: %v", what, failure)
 		}

@@ -12,8 +12,8 @@ import (
 
 // Defaults of Config and ListenConfig.
 const (
-	DefaultReadBuffer  = 512 << 10
-	DefaultWriteBuffer = 64 << 10
+	DefaultReadBuffer  = 540 << 10 // nine of the longest messages
+	DefaultWriteBuffer = 256 << 10
 	DefaultLinger      = 5 * time.Second
 	DefaultBacklog     = 128
 )

@@ -50,6 +50,7 @@ type rxSide struct {
 	handle vipl.MemHandle
 	recvs  []vipl.Descriptor
 	writes uint64 // of the stream, when a Read last returned
+	last   int    // what that returned
 }
 
 // txSide is what goes to the other end.

@@ -29,7 +29,7 @@ func (c *Conn) pump() {
 		}
 		from, run := x.stage.Pending()
 		run = c.room(run)
-		if run == 0 || !c.postData(x.buf[from:from+run], x.handle, run) {
+		if run == 0 || !c.postData(x.buf[from:from+run], x.handle, run, false) {
 			break
 		}
 	}
@@ -55,8 +55,9 @@ func (c *Conn) room(n int) int {
 }
 
 // postData sends data, of which staged bytes are of the stage, to where the next ones go in
-// the other end's ring. Room has allowed it.
-func (c *Conn) postData(data []byte, handle vipl.MemHandle, staged int) bool {
+// the other end's ring. Room has allowed it. Of what goes from the memory of a Write, the last
+// asks for its acknowledgement, for which the Write waits.
+func (c *Conn) postData(data []byte, handle vipl.MemHandle, staged int, last bool) bool {
 	x := &c.tx
 	at, _ := x.Space()
 	t := x.take()
@@ -66,6 +67,7 @@ func (c *Conn) postData(data []byte, handle vipl.MemHandle, staged int) bool {
 	t.staged, t.data, t.direct = staged, true, staged == 0
 	t.Immediate = uint32(x.Sent(uint32(len(data))))
 	x.stage.Posted(staged)
+	t.AckNow = last || staged > 0 && x.stage.Ask()
 	x.messages++
 	if t.direct {
 		x.direct++
@@ -87,7 +89,7 @@ func (x *txSide) take() *txDesc {
 	last := len(x.free) - 1
 	t := x.free[last]
 	x.free = x.free[:last]
-	t.Op, t.HasImmediate, t.Unordered, t.Context = vipl.OpRDMAWrite, true, true, t
+	t.Op, t.HasImmediate, t.Unordered, t.AckNow, t.Context = vipl.OpRDMAWrite, true, true, false, t
 	x.busy++
 	return t
 }

@@ -15,7 +15,7 @@ func (c *Conn) Read(p []byte) (int, error) {
 	defer c.reading.Unlock()
 	c.lock()
 	n, err := c.read(p)
-	c.rx.writes = c.stats.Writes
+	c.rx.writes, c.rx.last = c.stats.Writes, n
 	c.leave()
 	c.unlock()
 	if err != nil && err != io.EOF {
@@ -24,11 +24,14 @@ func (c *Conn) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// read yields before it waits if nothing was written since the last Read: what that has read
-// is then likely to have been handed to another goroutine, as a client of HTTP does. Who reads
-// and writes in turn has none.
+// bulk is how many bytes a Read returns at least of a stream of long messages.
+const bulk = 16 << 10
+
+// read yields before it waits if nothing was written since the last Read, and that was short:
+// what it has read is then likely to have been handed to another goroutine, as a client of HTTP
+// does. Who reads and writes in turn has none, and who reads much at a time seldom.
 func (c *Conn) read(p []byte) (int, error) {
-	yields := c.rx.writes == c.stats.Writes
+	yields := c.rx.writes == c.stats.Writes && c.rx.last < bulk
 	for {
 		if err := c.mayRead(); err != nil {
 			return 0, err

@@ -15,11 +15,12 @@ var background = context.Background()
 // wait waits until something has happened to the connection, and sees to it. limit is a
 // time of the NIC's clock, 0 for none. mu is held on entry and on return. The error is
 // os.ErrDeadlineExceeded, or that of ctx; what ends the connection is in err.
-func (c *Conn) wait(ctx context.Context, limit int64) error { return c.await(ctx, limit, true) }
+func (c *Conn) wait(ctx context.Context, limit int64) error { return c.await(ctx, limit, false) }
 
 // await is wait. If the caller yields, goroutines that it may have made ready run before, on
 // its processor, rather than wait there until a thread has been woken and has stolen them.
-// To yield where there are none wakes a thread, too, which looks for work in vain.
+// To yield where there are none wakes a thread, too, which looks for work in vain, perhaps on
+// the processor of the other end.
 func (c *Conn) await(ctx context.Context, limit int64, yields bool) error {
 	var d time.Duration
 	if limit != 0 {

@@ -19,9 +19,9 @@ const pollEvery = 32
 // stream is closed (net.ErrClosed); n says how much has been taken then. All errors are a
 // *net.OpError.
 //
-// Up to Config.WriteBuffer bytes are copied, and Write returns before they have arrived.
-// What precedes the last so many goes from where it lies in p, and Write returns when
-// that has been acknowledged.
+// Up to Config.WriteBuffer bytes are copied, and Write returns before they have arrived. Of a
+// longer p all but the last 64 KiB go from where they lie, and Write returns when those have
+// been acknowledged.
 func (c *Conn) Write(p []byte) (int, error) {
 	c.writing.Lock()
 	defer c.writing.Unlock()
@@ -37,6 +37,10 @@ func (c *Conn) Write(p []byte) (int, error) {
 	return n, err
 }
 
+// tailSize is how much of the end of a long Write is copied, and under way while what precedes
+// it is acknowledged.
+const tailSize = 64 << 10
+
 func (c *Conn) write(p []byte) (n int, err error) {
 	for {
 		if err := c.mayWrite(); err != nil {
@@ -46,7 +50,7 @@ func (c *Conn) write(p []byte) (n int, err error) {
 			return n, nil
 		}
 		if len(p)-n > len(c.tx.buf) {
-			tail := len(p) - len(c.tx.buf)
+			tail := len(p) - min(tailSize, len(c.tx.buf))
 			k, err := c.writeDirect(p[n:tail], p[tail:])
 			if n += k; err != nil {
 				return n, err
@@ -142,7 +146,7 @@ func (c *Conn) writeDirect(p, tail []byte) (n int, err error) {
 	c.holds++
 	for n < len(p) && err == nil {
 		if k := c.room(len(p) - n); k > 0 {
-			if !c.postData(p[n:n+k], handle, 0) {
+			if !c.postData(p[n:n+k], handle, 0, n+k == len(p)) {
 				break
 			}
 			n += k
@@ -170,7 +174,7 @@ func (c *Conn) flushStage() error {
 	x := &c.tx
 	from, run := x.stage.Pending()
 	if run = c.room(run); run > 0 {
-		c.postData(x.buf[from:from+run], x.handle, run)
+		c.postData(x.buf[from:from+run], x.handle, run, false)
 		return nil
 	}
 	return c.wait(background, c.writeLimit)

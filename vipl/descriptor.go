@@ -60,6 +60,11 @@ type RemoteSegment = conn.RemoteSegment
 //	// flushes next sends it, or the NIC's own goroutine, and the caller goes on at once,
 //	// however long the message is. It goes with what is posted behind it.
 //	Later bool
+//	// AckNow has the last frame of a send or RDMA write on a reliable VI ask for an
+//	// acknowledgement at once, for a program that waits for the descriptor to complete.
+//	// Without it the peer may wait up to 50 us for a frame that can carry it. VIA has no
+//	// such thing.
+//	AckNow bool
 //	// HasImmediate says that Immediate goes with the message, which must
 //	// not be an RDMA read. On completion of
 //	// a receive it says that immediate data came.

@@ -5,6 +5,7 @@ package flow
 type Stage struct {
 	size                      uint64
 	released, posted, written uint64 // bytes since the beginning
+	asked                     uint64 // of these, up to where an acknowledgement was asked for
 }
 
 // NewStage returns a Stage of size bytes.
@@ -31,6 +32,16 @@ func (s *Stage) Unposted() int { return int(s.written - s.posted) }
 
 // Posted notes that the oldest n of them are.
 func (s *Stage) Posted(n int) { s.posted += uint64(n) }
+
+// Ask reports whether the message posted last is to ask for an acknowledgement: a quarter of the
+// ring was posted since another one has, so that there is room again before all is full.
+func (s *Stage) Ask() bool {
+	if s.posted-s.asked < s.size/4 {
+		return false
+	}
+	s.asked = s.posted
+	return true
+}
 
 // Released notes that the oldest n of the posted ones may be written over.
 func (s *Stage) Released(n int) { s.released += uint64(n) }

@@ -92,6 +92,9 @@ func (t *txHalf) cutPacked(p *packing) reliability.Sent {
 	for range p.count {
 		d := t.c.SQ.at(next.next)
 		d.txState = txState{msg: next.msg, first: t.sender.NextSeq(), last: t.sender.NextSeq()}
+		if d.AckNow {
+			f.Flags = sentAsks
+		}
 		next.msg++
 		next.next++
 	}

@@ -69,7 +69,7 @@ func (t *txHalf) transmit(single bool) {
 		seq, ackNow := t.sender.Push(a.Now, f, single)
 		var flags ethertype.Flags
 		long := int(f.Size) > t.c.Path.Data
-		if ackNow || long && t.sender.AskEach(longAsk) {
+		if ackNow || f.Flags&sentAsks != 0 || long && t.sender.AskEach(longAsk) {
 			flags |= ethertype.FlagAckNow
 		}
 		if long && t.c.Path.hole.Found { // of a write that was begun in such frames
@@ -202,6 +202,9 @@ func (t *txHalf) cut() reliability.Sent {
 		d.last = t.sender.NextSeq()
 		next.next++
 		next.offset = 0
+		if d.AckNow {
+			f.Flags = sentAsks
+		}
 	}
 	return f
 }

@@ -38,9 +38,12 @@ type serving struct {
 	asked  bool          // the request has come
 }
 
-// sentAnswer in reliability.Sent.Flags says that the frame is part of an
-// answer; First is then the number of the read.
-const sentAnswer = 1
+// What reliability.Sent.Flags says: sentAnswer, that the frame is part of an answer, whose First
+// is then the number of the read; sentAsks, that it ends a message with AckNow.
+const (
+	sentAnswer = 1 << iota
+	sentAsks
+)
 
 func (t *serveTable) slot(m ethertype.Seq) *serving {
 	return &t.slots[uint32(m)&uint32(len(t.slots)-1)]

@@ -24,7 +24,7 @@ import (
 func (c *Conn) sendShort() bool {
 	a, next := c.a, &c.tx.cursor
 	d := c.SQ.at(next.next)
-	if a.batch.Len() > 0 || d.HasImmediate || c.Path.switching || c.reads.open() || c.tx.sender.Room(a.Now) == 0 {
+	if a.batch.Len() > 0 || d.HasImmediate || d.AckNow || c.Path.switching || c.reads.open() || c.tx.sender.Room(a.Now) == 0 {
 		return false
 	}
 	switch d.Op {
