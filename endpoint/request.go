@@ -92,6 +92,9 @@ func (ep *Endpoint) request(ctx context.Context, dest int, m *message, args []ui
 	}
 	c, err := ep.send(ctx, dest, m, args, data, call)
 	if err != errNoCredit {
+		if n.pacing.oneByOne {
+			n.pacing.left = n.way.Now()
+		}
 		return err
 	}
 	return ep.requestLater(ctx, dest, m, args, data, call, c, served)

@@ -19,6 +19,7 @@ type pacing struct {
 	bytes    int64 // that they carried
 	oneByOne bool  // as far as one has looked
 	polled   int64 // when the last poll was, or before
+	left     int64 // when the last request returned, while they come one by one
 }
 
 // due notes a request of size bytes and reports whether to look if it begins with a
@@ -33,6 +34,12 @@ func (g *pacing) due(size int) bool {
 func (n *Node) pollIfDue() error {
 	g := &n.pacing
 	now := n.way.Now()
+	if g.oneByOne && now-g.left < pollSpacing {
+		// It was the request before that took so long, which polled and went alone, and not
+		// what the program did in between: this may be a stream.
+		g.oneByOne, g.polled = false, g.left
+		return nil
+	}
 	g.oneByOne = now-g.polled >= int64(min(g.asked, pollsMost))*pollSpacing+g.bytes*pollPerByte
 	if !g.oneByOne && g.asked < pollEvery {
 		return nil
