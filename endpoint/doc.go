@@ -110,6 +110,7 @@
 //	AM_RequestXferAsyncM       Endpoint.RequestBulkAsync  ErrInUse without a credit, after a poll                  9 V
 //	AM_GetXferM                Endpoint.Get               the handler runs at the caller                           3 M
 //	AM_ReplyM, IM, XferM       Token.Reply and so on      at most one, from the request's handler                  9 V
+//	(none)                     Token.Defer                the same, after the handler has returned
 //	AM_GetSourceEndpoint       Token.Source               as the sender says                                       3 V
 //	AM_GetDestEndpoint         Token.Endpoint                                                                      3 V
 //	AM_GetMsgTag               Token.Tag                  of replies too                                           3 V

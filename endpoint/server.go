@@ -41,6 +41,7 @@ const (
 	serverPlaced                // its bulk data has come, and waits for its handler
 	serverAnnounced             // its bulk reply waits for a window
 	serverLost                  // its reply has come back alone, and waits for its handler
+	serverDeferred              // its handler has left the reply to others
 )
 
 // serverSlot is what the server knows of one of the client's slots.

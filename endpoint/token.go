@@ -85,16 +85,29 @@ func (t Token) reply(op Op, handler uint8, args []uint32, data []byte, offset ui
 	n := s.ep.node
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	switch {
-	case s.use != t.use:
-		return provider.OpError(op.String(), ErrResource, "the handler of the request has returned")
-	case s.replied:
-		return provider.OpError(op.String(), ErrResource, "the request has been replied to")
+	if err := t.unanswered(op.String()); err != nil {
+		return err
 	}
 	if s.closed || s.reason != 0 { // nobody waits for it any more
 		s.replied = true
 		return nil
 	}
+	return s.reply(op, handler, args, data, offset)
+}
+
+// unanswered says why the request of t cannot be replied to, for a call of this name.
+func (t Token) unanswered(call string) error {
+	switch {
+	case t.s.use != t.use:
+		return provider.OpError(call, ErrResource, "the handler of the request has returned")
+	case t.s.replied:
+		return provider.OpError(call, ErrResource, "the request has been replied to, or its reply was deferred")
+	}
+	return nil
+}
+
+// reply answers the current request, if the message is a good one.
+func (s *server) reply(op Op, handler uint8, args []uint32, data []byte, offset uint64) error {
 	if detail := badArgs(op, args, data, s.shape.Medium); detail != "" {
 		r := Returned{Endpoint: s.ep, Reason: ReasonBadArgs, Op: op, Dest: -1, To: s.from, Handler: handler,
 			Args: append([]uint32(nil), args...), Data: data, Offset: offset, Length: len(data)}

@@ -30,7 +30,9 @@ type Layer struct {
 	met    int             // ranks that have
 	ops    operations
 
-	controls int                       // control messages that are not delivered yet
+	talks    []talk                    // by control messages, with each rank
+	controls int                       // control messages that are not answered yet
+	gathered [layer.MaxControl]byte    // one that is about to be sent
 	words    [endpoint.MaxShort]uint32 // arguments of a request; handlers may run while it waits
 	packed   [shortBytes]byte
 
@@ -42,7 +44,7 @@ type Layer struct {
 
 // Open is layer.Open.
 func Open(ctx context.Context, cfg layer.Config) (layer.Layer, error) {
-	l := &Layer{cfg: cfg, names: make([]endpoint.Name, cfg.Procs)}
+	l := &Layer{cfg: cfg, names: make([]endpoint.Name, cfg.Procs), talks: make([]talk, cfg.Procs)}
 	if err := l.open(ctx); err != nil {
 		l.Close()
 		return nil, err
@@ -143,8 +145,11 @@ func (l *Layer) find(ctx context.Context, rank int) (endpoint.Name, error) {
 	}
 }
 
-// drain polls until each control message has been answered.
+// drain polls until each control message has been answered. It answers those of others.
 func (l *Layer) drain() {
+	for i := range l.talks {
+		l.release(&l.talks[i])
+	}
 	for end := l.cfg.NIC.Now() + int64(closePatience); l.controls > 0 && l.err == nil && l.cfg.NIC.Now() < end; {
 		if l.Wait(l.cfg.Watch.Slice()) != nil || l.cfg.Member.Err() != nil {
 			return

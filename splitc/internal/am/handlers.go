@@ -17,8 +17,10 @@ const (
 	hStore                    // 0, off, length, data in words
 	hStoreMedium              // 0, off; data
 	hCall                     // op, procedure, rank; arguments
-	hControl                  // rank, length, message in words
-	hControlMedium            // rank; message
+	hControl                  // rank, number, length, message in words
+	hControlMedium            // rank, number; message
+	hAsk                      // as hControl, and a control message is the reply
+	hAskMedium                // as hControlMedium, and a control message is the reply
 	hNudge                    // nothing: there is something in memory that both ranks share
 	// Replies.
 	hGot         // op, segment, length, data in words
@@ -26,6 +28,8 @@ const (
 	hPutDone     // op
 	hStoreDone   // nothing: what the reply to a store does
 	hControlDone // nothing: a control message was delivered
+	hTold        // as hControl
+	hToldMedium  // as hControlMedium
 	hReturn      // op; result
 	hRefused     // op, kind: the owner does not do it
 	handlersEnd
@@ -40,7 +44,8 @@ type handler func(t endpoint.Token, a []uint32, data []byte) bool
 func (l *Layer) handlers() [handlersEnd]handler {
 	return [handlersEnd]handler{
 		hHello: l.hello, hGet: l.get, hPut: l.put, hPutMedium: l.putMedium, hStore: l.store, hStoreMedium: l.storeMedium,
-		hNudge: l.nudged, hCall: l.call, hControl: l.control, hControlMedium: l.controlMedium,
+		hNudge: l.nudged, hCall: l.call, hControl: l.control(said), hControlMedium: l.controlMedium(said),
+		hAsk: l.control(asked), hAskMedium: l.controlMedium(asked), hTold: l.control(told), hToldMedium: l.controlMedium(told),
 		hGot: l.got, hGotMedium: l.gotMedium, hPutDone: l.putDone, hStoreDone: func(endpoint.Token, []uint32, []byte) bool { return true },
 		hControlDone: l.controlDone, hReturn: l.callDone, hRefused: l.refused,
 	}
@@ -81,15 +86,20 @@ func (l *Layer) refuse(t endpoint.Token, op uint32, kind uint32) bool {
 // from returns the rank of a request's sender, who says that he is it; ok is false if
 // that is not so.
 func (l *Layer) from(t endpoint.Token, rank uint32) (int, bool) {
-	if int64(rank) >= int64(l.cfg.Procs) || int(rank) == l.cfg.Rank || l.names[rank] != t.Source() {
+	if !l.other(rank) || l.names[rank] != t.Source() {
 		return 0, false
 	}
 	return int(rank), true
 }
 
+// other reports whether a number is that of another rank.
+func (l *Layer) other(rank uint32) bool {
+	return int64(rank) < int64(l.cfg.Procs) && int(rank) != l.cfg.Rank
+}
+
 // hello takes a rank's name: the first that says so, who knows the run's tag.
 func (l *Layer) hello(t endpoint.Token, a []uint32, _ []byte) bool {
-	if len(a) != 1 || int64(a[0]) >= int64(l.cfg.Procs) || int(a[0]) == l.cfg.Rank || l.names[a[0]] != (endpoint.Name{}) {
+	if len(a) != 1 || !l.other(a[0]) || l.names[a[0]] != (endpoint.Name{}) {
 		return false
 	}
 	l.names[a[0]] = t.Source()
@@ -189,28 +199,6 @@ func (l *Layer) call(t endpoint.Token, a []uint32, data []byte) bool {
 	n := l.cfg.Handler.Call(rank, a[1], data, l.result[:])
 	l.stats.Replies++
 	return t.ReplyMedium(hReturn, l.result[:n], a[0]) == nil
-}
-
-func (l *Layer) control(t endpoint.Token, a []uint32, _ []byte) bool {
-	if len(a) < 2 || a[1] > shortBytes || int(a[1]) > 4*(len(a)-2) {
-		return false
-	}
-	msg := l.message[:a[1]]
-	unpack(msg, a[2:])
-	return l.deliver(t, a[0], msg)
-}
-
-func (l *Layer) controlMedium(t endpoint.Token, a []uint32, data []byte) bool {
-	return len(a) == 1 && l.deliver(t, a[0], data)
-}
-
-// deliver hands a control message to the side above.
-func (l *Layer) deliver(t endpoint.Token, rank uint32, msg []byte) bool {
-	from, ok := l.from(t, rank)
-	if ok {
-		l.cfg.Handler.Control(from, msg)
-	}
-	return ok && l.reply(t, hControlDone)
 }
 
 // nudged has run, which is all that a wait waits for.

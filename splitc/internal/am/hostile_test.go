@@ -90,7 +90,7 @@ func (h *hostile) attack(c layer.Config, ep *endpoint.Endpoint, bundle *endpoint
 	err := ep.Request(bg, 0, 1, 1)
 	for i := 0; i < hostileRequests && err == nil && !h.Over; i++ {
 		ctx, cancel := c.NIC.WithTimeout(bg, 30*time.Second)
-		handler, args := uint8(1+h.RNG.IntN(18)), h.args()
+		handler, args := uint8(1+h.RNG.IntN(22)), h.args()
 		if h.RNG.IntN(2) == 0 {
 			err = ep.Request(ctx, 0, handler, args...)
 		} else {
@@ -116,8 +116,8 @@ func (h *hostile) answer(t endpoint.Token, args []uint32) {
 	if len(args) > 0 && len(reply) > 0 && h.RNG.IntN(4) > 0 {
 		reply[0] = args[0]
 	}
-	handler := uint8(1 + h.RNG.IntN(17)) // 17 says that the owner refuses, which ends the program
-	if handler == 17 && h.RNG.IntN(200) > 0 {
+	handler := uint8(1 + h.RNG.IntN(21)) // 21 says that the owner refuses, which ends the program
+	if handler == 21 && h.RNG.IntN(200) > 0 {
 		return
 	}
 	if h.RNG.IntN(2) == 0 {

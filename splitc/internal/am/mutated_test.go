@@ -178,8 +178,10 @@ func (m *mutator) message(kind int) (args []uint32, data []byte) {
 	op, off, words := m.numbers[rng.IntN(len(m.numbers))], uint32(rng.IntN(layertest.FoeHeap)), 1+rng.IntN(shortWords)
 	var n int
 	switch kind {
-	case hHello, hControlMedium:
+	case hHello:
 		n = copy(m.args[:], []uint32{1})
+	case hControlMedium, hAskMedium, hToldMedium:
+		n = copy(m.args[:], []uint32{1, m.layer.talks[1].due + uint32(rng.IntN(layer.MaxControls))})
 	case hGet:
 		n = copy(m.args[:], []uint32{op, 0, off, 0, uint32(rng.IntN(2 * shortBytes))})
 	case hPut, hStore:
@@ -188,8 +190,8 @@ func (m *mutator) message(kind int) (args []uint32, data []byte) {
 		n = copy(m.args[:], []uint32{op, off, 0})
 	case hCall:
 		n = copy(m.args[:], []uint32{op, 1, 1})
-	case hControl:
-		n = words + copy(m.args[:], []uint32{1, uint32(4 * words)})
+	case hControl, hAsk, hTold:
+		n = words + copy(m.args[:], []uint32{1, m.layer.talks[1].due + uint32(rng.IntN(layer.MaxControls)), uint32(4 * words)})
 	case hGot:
 		n = words + copy(m.args[:], []uint32{op, 0, uint32(4 * words)})
 	case hGotMedium:

@@ -74,14 +74,6 @@ func (l *Layer) putDone(t endpoint.Token, a []uint32, _ []byte) bool {
 	return true
 }
 
-func (l *Layer) controlDone(_ endpoint.Token, a []uint32, _ []byte) bool {
-	if len(a) != 0 || l.controls == 0 {
-		return false
-	}
-	l.controls--
-	return true
-}
-
 func (l *Layer) callDone(t endpoint.Token, a []uint32, data []byte) bool {
 	if len(a) != 1 {
 		return false

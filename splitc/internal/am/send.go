@@ -77,21 +77,6 @@ func (l *Layer) Call(ctx context.Context, proc int, fn uint32, args, result []by
 	return err
 }
 
-// Control sends a control message, short if it fits.
-func (l *Layer) Control(ctx context.Context, proc int, msg []byte) (err error) {
-	if len(msg) > shortBytes {
-		err = l.request(ctx, proc, hControlMedium, msg, uint32(l.cfg.Rank))
-	} else {
-		w := &l.words
-		w[0], w[1] = uint32(l.cfg.Rank), uint32(len(msg))
-		err = l.request(ctx, proc, hControl, nil, w[:2+l.pack(w[2:], msg)]...)
-	}
-	if err == nil {
-		l.controls++
-	}
-	return err
-}
-
 // Nudge ends a wait of a rank, if it is in one.
 func (l *Layer) Nudge(ctx context.Context, proc int) error { return l.request(ctx, proc, hNudge, nil) }
 
@@ -147,4 +132,7 @@ func unpack(dst []byte, words []uint32) {
 // pieces returns how many segments n bytes are.
 func pieces(n int) int { return (n + segment - 1) / segment }
 
-var _ layer.Layer = (*Layer)(nil)
+var (
+	_ layer.Layer    = (*Layer)(nil)
+	_ layer.Gatherer = (*Layer)(nil)
+)

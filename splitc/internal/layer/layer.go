@@ -101,7 +101,8 @@ type Layer interface {
 	Close()
 }
 
-// Gatherer is what a layer is, too, that sends a message from two places.
+// Gatherer is what a layer is, too, that sends a message from two places, or gains by knowing that
+// it will be answered.
 type Gatherer interface {
 	// Gather is Control of msg with data behind it, which together have MaxControl bytes at
 	// the most. msg may be changed afterwards. data may be sent from where they lie: they

@@ -13,15 +13,19 @@ import (
 	"github.com/bobnet-go/bobnet/transport/sim"
 )
 
-// OnCards runs the suite's transfers, calls, messages and stores between ranks that have
+// OnCards runs the suite's transfers, calls, messages, stores and gathers between ranks that have
 // cards of an emulated Myrinet, joined by a switch.
 func OnCards(t *testing.T, open layer.Open) {
-	for i, fn := range []func(r *rank) error{transfers, calls, controls, allToOne} {
-		t.Run([]string{"Transfers", "Calls", "Controls", "AllToOne"}[i], func(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		procs int
+		fn    func(r *rank) error
+	}{{"Transfers", 3, transfers}, {"Calls", 3, calls}, {"Controls", 3, controls}, {"AllToOne", 3, allToOne}, {"Gathers", 2, gathers}} {
+		t.Run(c.name, func(t *testing.T) {
 			w := &world{World: sim.New(sim.Options{Limit: 10 * time.Minute})}
 			var err error
-			if w.cards, err = Cards(w.World, 3); err == nil {
-				err = w.run(3, open, fn)
+			if w.cards, err = Cards(w.World, c.procs); err == nil {
+				err = w.run(c.procs, open, c.fn)
 			}
 			check(t, err)
 		})

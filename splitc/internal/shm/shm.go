@@ -45,6 +45,8 @@ type Layer struct {
 	polls uint
 	entry entry
 	ran   [layer.MaxCall]byte // result of the procedure that runs
+
+	gathered [layer.MaxControl]byte // a message that is about to be sent
 }
 
 // neighbour is another rank of this host.
@@ -205,4 +207,7 @@ func (l *Layer) waited(began int64) {
 	l.stats.CreditTime += time.Duration(l.cfg.NIC.Now() - began)
 }
 
-var _ layer.Layer = (*Layer)(nil)
+var (
+	_ layer.Layer    = (*Layer)(nil)
+	_ layer.Gatherer = (*Layer)(nil)
+)

@@ -11,3 +11,5 @@ import (
 var seeds = seedtest.Flags("splitc/internal/shm", 3).Each
 
 func TestLayer(t *testing.T) { layertest.Run(t, shm.Open, seeds) }
+
+func TestGather(t *testing.T) { layertest.Gathers(t, shm.Open, seeds) }

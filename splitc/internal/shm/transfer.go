@@ -91,6 +91,16 @@ func (l *Layer) Control(ctx context.Context, proc int, msg []byte) error {
 	return l.far.Control(ctx, proc, msg)
 }
 
+// Gather sends a control message that the rank answers by another one.
+func (l *Layer) Gather(ctx context.Context, proc int, msg, data []byte) error {
+	if n := l.near[proc]; n != nil {
+		k := copy(l.gathered[:], msg)
+		k += copy(l.gathered[k:], data)
+		return l.request(ctx, n, kindControl, 0, 0, l.gathered[:k])
+	}
+	return l.far.Gather(ctx, proc, msg, data)
+}
+
 // request puts an entry into a neighbour's ring of requests. It waits for room.
 func (l *Layer) request(ctx context.Context, n *neighbour, kind uint8, fn, op uint32, data []byte) error {
 	began := int64(0)

@@ -1,0 +1,43 @@
+package am
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/bobnet-go/bobnet/splitc/internal/layer"
+)
+
+// hearer keeps what it is told.
+type hearer struct{ heard []string }
+
+func (h *hearer) Call(int, uint32, []byte, []byte) int { return 0 }
+func (h *hearer) Control(from int, msg []byte)         { h.heard = append(h.heard, fmt.Sprint(from, " ", string(msg))) }
+
+// TestInTurn: control messages of a rank are handed on in the order of their numbers, which
+// wrap; those that cannot be are refused, and so is a second one of a number.
+func TestInTurn(t *testing.T) {
+	const first = ^uint32(0) - 2
+	h := &hearer{}
+	l := &Layer{cfg: layer.Config{Handler: h}, talks: make([]talk, 3)}
+	l.talks[2].due = first
+	for _, c := range []struct {
+		number uint32 // from first on
+		ok     bool
+	}{{1, true}, {1, false}, {0, true}, {0, false}, {5, true}, {4, true}, {3, true}, {6, false}, {2, true}, {7, true}, {6, true}, {12, false}} {
+		if ok := l.inTurn(2, first+c.number, fmt.Appendf(nil, "%d", c.number)); ok != c.ok {
+			t.Errorf("message %d: taken is %v, want %v", c.number, ok, c.ok)
+		}
+	}
+	if want := []string{"2 0", "2 1", "2 2", "2 3", "2 4", "2 5", "2 6", "2 7"}; !slices.Equal(h.heard, want) {
+		t.Errorf("heard %q, want %q", h.heard, want)
+	}
+	if n := testing.AllocsPerRun(10, func() {
+		p := &l.talks[2]
+		l.inTurn(2, p.due+1, nil)
+		l.inTurn(2, p.due, nil)
+		h.heard = h.heard[:0]
+	}); n > 2 { // of the hearer
+		t.Errorf("%v allocations", n)
+	}
+}
