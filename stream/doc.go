@@ -59,7 +59,7 @@
 // is room again before all is full. A longer Write is sent from where it lies: its memory is registered for
 // the time of the call, which costs two short turns of the NIC's lock and no system call, since
 // Go does not move it. What is registered must stay as it is until it has been
-// acknowledged, so Write asks for that and waits; but its last 64 KiB are copied, so
+// acknowledged, so Write asks for that and waits; but its last 60 KiB are copied, so
 // that the way is not empty meanwhile.
 //
 // A write leaves at once while fewer than four messages are under way. Above that, writes

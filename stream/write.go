@@ -20,7 +20,7 @@ const pollEvery = 32
 // *net.OpError.
 //
 // Up to Config.WriteBuffer bytes are copied, and Write returns before they have arrived. Of a
-// longer p all but the last 64 KiB go from where they lie, and Write returns when those have
+// longer p all but the last 60 KiB go from where they lie, and Write returns when those have
 // been acknowledged.
 func (c *Conn) Write(p []byte) (int, error) {
 	c.writing.Lock()
@@ -39,7 +39,7 @@ func (c *Conn) Write(p []byte) (int, error) {
 
 // tailSize is how much of the end of a long Write is copied, and under way while what precedes
 // it is acknowledged.
-const tailSize = 64 << 10
+const tailSize = wholeMessage
 
 func (c *Conn) write(p []byte) (n int, err error) {
 	for {
