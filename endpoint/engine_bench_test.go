@@ -85,6 +85,9 @@ func newEngine(t testing.TB, size int) (round func(n int)) {
 // TestStreamAllocations: requests of a stream allocate nothing, whether they share
 // envelopes or batches, nor do their replies and handlers.
 func TestStreamAllocations(t *testing.T) {
+	if testing.Short() {
+		t.Skip("left out by -short: the race detector takes long to count what is counted without it, too")
+	}
 	for _, size := range []int{16, 1000, 4096} {
 		round := newEngine(t, size)
 		round(1)

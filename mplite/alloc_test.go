@@ -11,6 +11,9 @@ import (
 // TestNoAllocations counts what steady traffic allocates, both ranks and the
 // simulator together: nothing.
 func TestNoAllocations(t *testing.T) {
+	if testing.Short() {
+		t.Skip("left out by -short: the race detector takes long to count what is counted without it, too")
+	}
 	const rounds = 200
 	for _, tc := range []struct {
 		name  string
