@@ -12,7 +12,9 @@ import (
 type hearer struct{ heard []string }
 
 func (h *hearer) Call(int, uint32, []byte, []byte) int { return 0 }
-func (h *hearer) Control(from int, msg []byte)         { h.heard = append(h.heard, fmt.Sprint(from, " ", string(msg))) }
+func (h *hearer) Control(from int, msg []byte) {
+	h.heard = append(h.heard, fmt.Sprint(from, " ", string(msg)))
+}
 
 // TestInTurn: control messages of a rank are handed on in the order of their numbers, which
 // wrap; those that cannot be are refused, and so is a second one of a number.
