@@ -1,7 +1,6 @@
 package lanai_test
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -11,6 +10,7 @@ import (
 
 	"github.com/bobnet-go/bobnet/internal/seedtest"
 	"github.com/bobnet-go/bobnet/transport/myrinet"
+	"github.com/bobnet-go/bobnet/vipl"
 	"github.com/bobnet-go/bobnet/vmmc"
 	"github.com/bobnet-go/bobnet/vmmc/lanai"
 )
@@ -112,6 +112,21 @@ type storm struct {
 	done  int // sends that ended well
 	errs  []error
 	board [stormHosts][stormHosts][]byte // by exporter and importer
+	arena []byte                         // what is left of the memory that they write from and to
+}
+
+// memory returns memory at an address whose low bits the seed decides, as they decide on pages and
+// on places in the TLB, so that a seed can be replayed.
+func (s *storm) memory(size int) []byte {
+	const aligned, room = 4 << 20, 8 << 20
+	at := s.rng.IntN(64) * 64
+	if len(s.arena) < at+size {
+		s.arena = make([]byte, room+aligned)
+		s.arena = s.arena[-vipl.VirtualAddress(s.arena)%aligned:][:room]
+	}
+	mem := s.arena[at:][:size:size]
+	s.arena = s.arena[at+size:]
+	return mem
 }
 
 func newStorm(t testing.TB, seed uint64, bitErrors float64, length time.Duration, cfg lanai.Config) *storm {
@@ -171,7 +186,7 @@ func (s *storm) open(i int) (*vmmc.Process, error) {
 		return nil, err
 	}
 	for k := range stormHosts {
-		s.board[i][k] = make([]byte, stormSize)
+		s.board[i][k] = s.memory(stormSize)
 		if _, err := p.Export(s.board[i][k], uint32(k), vmmc.Everybody, func(vmmc.Notification) {}); err != nil {
 			return nil, err
 		}
@@ -218,7 +233,10 @@ func (s *storm) write(p *vmmc.Process, i, to int, round byte) error {
 	}
 	now := s.board[to][i] // that, or the one before, if the host has just come back
 	for k := range 5 {
-		src := bytes.Repeat([]byte{round + byte(k)}, 1+s.rng.IntN(stormSize-1))
+		src := s.memory(1 + s.rng.IntN(stormSize-1))
+		for at := range src {
+			src[at] = round + byte(k)
+		}
 		long, cancel := s.limit(10 * time.Second)
 		err = p.SendMsgWithNotify(long, src, board.Addr())
 		cancel()
