@@ -45,6 +45,7 @@ func newDoctorCmd() *cobra.Command {
 				return err
 			}
 			if where.list != "" || where.file != "" {
+				where.key = cmd.Flags().Lookup("key").Value.String()
 				return survey(cmd.Context(), cmd.OutOrStdout(), &where, cfg, asJSON)
 			}
 			facts := doctor.Collect(cmd.Context(), &cfg)

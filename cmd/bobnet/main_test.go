@@ -86,7 +86,7 @@ func TestInterfaceFlag(t *testing.T) {
 		switch name := cmd.Name(); {
 		case name == "info" || name == "doctor" || name == "perf" || name == "ping" || name == "daemon" || name == "run" || name == "node" || name == "tun" || name == "top":
 			driver, key := cmd.Flags().Lookup("driver"), cmd.Flags().Lookup("key")
-			if flag == nil || flag.Shorthand != "i" || driver == nil || key == nil && name != "run" && name != "node" {
+			if flag == nil || flag.Shorthand != "i" || driver == nil || key == nil {
 				t.Errorf("%s has the flags %+v, %+v and %+v", name, flag, driver, key)
 			}
 		case name == "map" || name == "card": // they are cards: their driver is no choice

@@ -12,13 +12,20 @@ import (
 
 // nicFlags adds the flags by which every verb is told its interface and driver.
 func nicFlags(cmd *cobra.Command, cfg *vipl.Config) {
+	linkFlags(cmd, cfg)
+	cmd.Flags().Var(keyFile{cfg: cfg, path: new(string)}, "key", keyUsage)
+}
+
+const keyUsage = "`file` with the key of sealed frames, as bobnet key makes it; by default $" + vipl.EnvKeyFile + ", or none"
+
+// linkFlags are those of them that say which interface, and how.
+func linkFlags(cmd *cobra.Command, cfg *vipl.Config) {
 	f := cmd.Flags()
 	f.StringVarP(&cfg.Interface, "iface", "i", "",
 		"`name` or MAC of the interface to use, or for udp an IP address; by default $"+vipl.EnvInterface+", or the only one that is up")
 	f.Var(driverName{&cfg.Driver}, "driver",
 		strings.Join(vipl.Drivers(), ", ")+": how frames travel; udp needs no privilege, and asks the stations of $"+vipl.EnvPeers+
 			" one by one; by default $"+vipl.EnvDriver+", or ring")
-	f.Var(keyFile{cfg: cfg, path: new(string)}, "key", "`file` with the key of sealed frames, as bobnet key makes it; by default $"+vipl.EnvKeyFile+", or none")
 }
 
 // keyFile is a flag whose value is the path of a key file.

@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
@@ -21,7 +22,7 @@ const runLong = `Start CMD as the ranks of one job, on this host or on several, 
 A rank finds its place in BOBNET_RANK, BOBNET_SIZE and BOBNET_JOB, and finds the others by
 PMI-1 (PMI_FD), whose key-value space bobnet run serves: programs of package job need
 nothing else, and those that are linked with MPICH can be started, too. The environment
-goes along, and the directory, which all hosts have. Ranks read nothing from standard
+goes along, and the directory, which all hosts have, and with --key the path of the key file. Ranks read nothing from standard
 input. With --bind each rank runs on a processor of its own, as in bobnet lab, and finds the
 number of these, on all hosts, in BOBNET_PROCESSORS.
 
@@ -50,6 +51,7 @@ host, or a host was lost.`
 // hostFlags are the flags by which verbs are told hosts.
 type hostFlags struct {
 	list, file string
+	key        string // file
 	ssh        string
 	program    string
 	timeout    time.Duration
@@ -69,6 +71,9 @@ func (f *hostFlags) config(nic vipl.Config) (*launch.Config, error) {
 	c := &launch.Config{Version: thisBuild().name(), Interface: nic.Interface, Driver: nic.Driver, SSH: strings.Fields(f.ssh),
 		Program: f.program, Timeout: f.timeout, Stdout: os.Stdout, Stderr: os.Stderr}
 	var err error
+	if c.KeyFile, err = keyFileWanted(f.key); err != nil {
+		return nil, err
+	}
 	switch {
 	case f.list != "" && f.file != "":
 		return nil, usageError{errors.New("--host and --hosts are two ways to say the same: give one")}
@@ -90,6 +95,20 @@ func (f *hostFlags) config(nic vipl.Config) (*launch.Config, error) {
 		c.Program = c.Own
 	}
 	return c, nil
+}
+
+// keyFileWanted returns the path of the key file that a flag or the environment names.
+func keyFileWanted(flag string) (string, error) {
+	if flag == "" {
+		if _, err := vipl.KeyWanted(); err != nil {
+			return "", err
+		}
+		flag = os.Getenv(vipl.EnvKeyFile)
+	}
+	if flag == "" {
+		return "", nil
+	}
+	return filepath.Abs(flag)
 }
 
 func readHosts(name string) ([]launch.Host, error) {
@@ -144,8 +163,9 @@ func newRunCmd() *cobra.Command {
 	flags.StringVar(&order, "map", string(launch.ByCore), "core: ranks that follow each other fill a host; node: they are on different hosts")
 	flags.BoolVar(&bind, "bind", false, bindUsage)
 	flags.StringVar(&engine, "engine", "auto", "what starts ranks: hydra, that is "+launch.Mpiexec+"; ssh, that is bobnet itself; or auto: hydra where it is installed and there is another host, else ssh")
+	flags.StringVar(&where.key, "key", "", keyUsage+"; all hosts have it in the same place")
 	where.add(cmd)
-	nicFlags(cmd, &nic)
+	linkFlags(cmd, &nic)
 	return cmd
 }
 
@@ -205,7 +225,10 @@ func newBindCmd() *cobra.Command {
 
 // newNodeCmd is what bobnet run starts on each host.
 func newNodeCmd() *cobra.Command {
-	var given vipl.Config
+	var (
+		given vipl.Config
+		key   string
+	)
 	cmd := &cobra.Command{
 		Use:    "node",
 		Short:  "Run the ranks of one host for bobnet run, which starts this itself",
@@ -213,14 +236,15 @@ func newNodeCmd() *cobra.Command {
 		Args:   usage(cobra.NoArgs),
 		RunE: func(*cobra.Command, []string) error {
 			cfg, err := given.FromEnvironment()
-			inv := launch.Look(thisBuild().name(), &cfg)
+			inv := launch.Look(thisBuild().name(), &cfg, key)
 			if err != nil {
 				inv.Trouble = err.Error()
 			}
 			return launch.ServeNode(os.Stdin, os.Stdout, inv)
 		},
 	}
-	nicFlags(cmd, &given)
+	cmd.Flags().StringVar(&key, "key", "", keyUsage)
+	linkFlags(cmd, &given)
 	return cmd
 }
 

@@ -15,6 +15,7 @@ import (
 	"github.com/bobnet-go/bobnet/internal/doctor"
 	"github.com/bobnet-go/bobnet/internal/lab"
 	"github.com/bobnet-go/bobnet/job"
+	"github.com/bobnet-go/bobnet/vipl"
 )
 
 // Config says what to run, and where.
@@ -27,6 +28,7 @@ type Config struct {
 	Argv      []string
 	Interface string   // for all hosts; "" = what each one chooses
 	Driver    string   // the same
+	KeyFile   string   // with the key of sealed frames, the same on all hosts; "" = what the environment says
 	SSH       []string // nil = SSH
 	Program   string   // the file of the bobnet command on other hosts
 	Own       string   // the same on this one
@@ -206,17 +208,35 @@ func ofHost(name string) bool {
 
 // environment returns what all ranks get of this process's environment.
 func (c *Config) environment() []string {
-	env := slices.DeleteFunc(os.Environ(), func(v string) bool {
+	env := slices.DeleteFunc(c.inherited(), func(v string) bool {
 		name, _, _ := strings.Cut(v, "=")
 		return ofHost(name)
 	})
-	if c.Interface != "" {
-		env = append(env, job.EnvInterface+"="+c.Interface)
+	for _, v := range c.asked() {
+		env = append(env, v.name+"="+v.value)
 	}
-	if c.Driver != "" {
-		env = append(env, "BOBNET_DRIVER="+c.Driver)
+	if c.KeyFile != "" {
+		env = append(env, vipl.EnvKey+"=") // a host's own environment may have one
 	}
 	return env
+}
+
+// inherited returns this process's environment, without a key in place of which the ranks get a
+// file.
+func (c *Config) inherited() []string {
+	env := os.Environ()
+	if c.KeyFile == "" {
+		return env
+	}
+	return slices.DeleteFunc(env, func(v string) bool { return strings.HasPrefix(v, vipl.EnvKey+"=") })
+}
+
+type variable struct{ name, value string }
+
+// asked returns the variables that tell the ranks what was asked for.
+func (c *Config) asked() []variable {
+	return slices.DeleteFunc([]variable{{vipl.EnvInterface, c.Interface}, {vipl.EnvDriver, c.Driver}, {vipl.EnvKeyFile, c.KeyFile}},
+		func(v variable) bool { return v.value == "" })
 }
 
 // colours reports whether lines that go to w are to be coloured.

@@ -68,7 +68,7 @@ func (c *Config) Hydra(ctx context.Context, mpiexec string) error {
 	c.warn(findings)
 	cmd := &group{Cmd: exec.Command(mpiexec, c.hydraArgs()...)}
 	cmd.Stdout, cmd.Stderr = c.Stdout, c.Stderr
-	cmd.Env = append(os.Environ(), job.EnvJob+"="+newJob(),
+	cmd.Env = append(c.inherited(), job.EnvJob+"="+newJob(),
 		"HYDRA_LAUNCHER_EXTRA_ARGS="+strings.Join(shared.ssh(c.SSH, "ControlMaster=no")[1:], " "))
 	return c.mpiexec(ctx, cmd)
 }
@@ -138,11 +138,8 @@ func (c *Config) hydraArgs() []string {
 	if c.By == ByNode {
 		args = append(args, "-ppn", "1")
 	}
-	if c.Interface != "" {
-		args = append(args, "-genv", job.EnvInterface, c.Interface)
-	}
-	if c.Driver != "" {
-		args = append(args, "-genv", "BOBNET_DRIVER", c.Driver)
+	for _, v := range c.asked() {
+		args = append(args, "-genv", v.name, v.value)
 	}
 	args = append(args, "/bin/sh", "-c", hydraRank, "bobnet rank", c.Program)
 	if c.Bind {

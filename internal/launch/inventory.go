@@ -9,26 +9,29 @@ import (
 	"github.com/bobnet-go/bobnet/internal/doctor"
 	"github.com/bobnet-go/bobnet/transport/agent"
 	"github.com/bobnet-go/bobnet/transport/iface"
+	"github.com/bobnet-go/bobnet/transport/seal"
 	"github.com/bobnet-go/bobnet/vipl"
 	"golang.org/x/sys/unix"
 )
 
 // Inventory is what a host says of itself before it is given work.
 type Inventory struct {
-	Protocol  int    // Protocol
-	Version   string // of the bobnet command
-	Host      string
-	Clock     int64 // of the wall, in nanoseconds since 1970
-	CPUs      int
-	Interface string `json:",omitempty"` // that would be used
-	MTU       int    `json:",omitempty"`
-	Why       string `json:",omitempty"` // that one
-	Trouble   string `json:",omitempty"` // why none can be used
+	Protocol   int    // Protocol
+	Version    string // of the bobnet command
+	Host       string
+	Clock      int64 // of the wall, in nanoseconds since 1970
+	CPUs       int
+	Interface  string `json:",omitempty"` // that would be used
+	MTU        int    `json:",omitempty"`
+	Why        string `json:",omitempty"` // that one
+	Trouble    string `json:",omitempty"` // why none can be used
+	KeyFile    string `json:",omitempty"` // that was asked for, with the key of sealed frames
+	KeyTrouble string `json:",omitempty"` // why it cannot be read
 }
 
 // Look returns the inventory of this host. What the environment says is filled into cfg
-// already.
-func Look(version string, cfg *vipl.Config) *Inventory {
+// already. keyFile is the file with the key of sealed frames, "" for none.
+func Look(version string, cfg *vipl.Config, keyFile string) *Inventory {
 	inv := &Inventory{Protocol: Protocol, Version: version, CPUs: runtime.NumCPU()}
 	inv.Host, _ = os.Hostname()
 	chosen, why, err := doctor.Choose(cfg)
@@ -46,6 +49,11 @@ func Look(version string, cfg *vipl.Config) *Inventory {
 	if inv.Trouble == "" && cfg.Driver != "udp" && cfg.Driver != "shm" {
 		if inv.Trouble = rawSocket(); inv.Trouble != "" && agent.Path() != "" && doctor.AskAgent(inv.Interface) == nil {
 			inv.Trouble = "" // the ranks get their sockets as this process would
+		}
+	}
+	if inv.KeyFile = keyFile; keyFile != "" {
+		if _, err := seal.File(keyFile)(); err != nil {
+			inv.KeyTrouble = err.Error()
 		}
 	}
 	inv.Clock = time.Now().UnixNano()
@@ -108,6 +116,10 @@ func judgeHost(version string, a Answer, first *Inventory, several bool) (all []
 			level = doctor.Warn
 		}
 		bad(level, "has no interface to use: "+inv.Trouble, "its ranks cannot reach the others", "ssh "+a.Host.Name+" bobnet doctor")
+	}
+	if inv.KeyTrouble != "" {
+		bad(doctor.Fail, "cannot read the key of sealed frames: "+inv.KeyTrouble, "its ranks would not start: all hosts have the same file in the same place",
+			"scp -p "+inv.KeyFile+" "+a.Host.Name+":"+inv.KeyFile)
 	}
 	if first != nil && (inv.Interface != first.Interface || inv.MTU != first.MTU) && inv.Trouble == "" && first.Trouble == "" {
 		bad(doctor.Warn, fmt.Sprintf("would use interface %q of MTU %d, and host %s %q of MTU %d", inv.Interface, inv.MTU, first.Host, first.Interface, first.MTU),

@@ -77,6 +77,9 @@ func (c *Config) nodeArgs() []string {
 	if c.Driver != "" {
 		args = append(args, "--driver", c.Driver)
 	}
+	if c.KeyFile != "" {
+		args = append(args, "--key", c.KeyFile)
+	}
 	return args
 }
 

@@ -17,13 +17,14 @@ const MaxKeys = 1024
 const releaseFor = 10 * time.Second
 
 // ServerConfig is what a Server tells its ranks, and whom it calls. The functions are
-// called on the goroutines of Serve, without a lock.
+// called on the goroutines of Serve. They may call the Server's methods.
 type ServerConfig struct {
 	Space   string // name of the key-value space
 	Size    int    // ranks of the job
 	Ranks   int    // of them, those of this node: of which a barrier here consists
 	Mapping string // PMI_process_mapping, "" for none
-	// Waits is called when the first rank of this node is in a barrier.
+	// Waits is called when the first rank of this node is in a barrier, and has returned before
+	// Fence is called for it.
 	Waits func()
 	// Fence is called when all are, with what they have put since the last one.
 	Fence func(puts []Word)
@@ -35,6 +36,8 @@ type ServerConfig struct {
 // Release says so: the servers of a job's nodes meet there.
 type Server struct {
 	cfg ServerConfig
+
+	entering sync.Mutex // around a rank's entry into a barrier, with the calls that tell of it; locked before mu
 
 	mu     sync.Mutex
 	known  map[int]bool // ranks that have come
@@ -193,6 +196,8 @@ func (c *session) get(l Line) error {
 // enter puts the rank into a barrier.
 func (c *session) enter() error {
 	s := c.server
+	s.entering.Lock()
+	defer s.entering.Unlock()
 	s.mu.Lock()
 	c.inside = true
 	s.inside = append(s.inside, c)

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 )
 
 func fileOf(fd int) *os.File { return os.NewFile(uintptr(fd), "end of a pair") }
@@ -172,4 +173,32 @@ func TestRefused(t *testing.T) {
 	if err := <-ended; err != nil || code != 9 {
 		t.Errorf("%v, and abort was heard with %d", err, code)
 	}
+}
+
+// TestWaitsBeforeFence: who is told that a barrier has begun hears so before he is told that all
+// are in it, although ranks enter on goroutines of their own.
+func TestWaitsBeforeFence(t *testing.T) {
+	second, client := net.Pipe()
+	fenced := make(chan struct{})
+	s := NewServer(ServerConfig{Space: "job 1", Size: 2, Ranks: 2, Fence: func([]Word) { close(fenced) }, Waits: func() {
+		fmt.Fprintln(client, "cmd=barrier_in") // returns when the server has it
+		select {
+		case <-fenced:
+			t.Error("the barrier is complete before it has begun")
+		case <-time.After(50 * time.Millisecond): // nothing is to come
+		}
+	}})
+	first := &session{server: s, begun: true}
+	var wait sync.WaitGroup
+	wait.Go(func() { s.Serve(1, second) })
+	fmt.Fprintln(client, "cmd=init pmi_version=1 pmi_subversion=1")
+	if _, err := client.Read(make([]byte, 200)); err != nil {
+		t.Fatal(err)
+	}
+	if err := first.enter(); err != nil {
+		t.Fatal(err)
+	}
+	<-fenced
+	client.Close()
+	wait.Wait()
 }
