@@ -5,18 +5,26 @@
 #
 # For each of ARCHS ("amd64 arm64") a static binary, an archive with man pages and
 # completions, and a Debian package; the description of a container image; and the
-# checksums of all. VERSION is that of git's last tag, or what the variable says. The same
-# source makes the same files.
+# checksums of all. VERSION is that of git's last tag, or what the variable says; where there
+# is no tag, one of the commit's day that any release follows. The same source makes the same
+# files.
 set -eu
 cd "$(dirname "$0")/.."
 out=${1:-out/release}
 archs=${ARCHS:-amd64 arm64}
-version=${VERSION:-$(git describe --tags --always --dirty)}
-version=${version#v}
-debian=$version
-case $debian in [0-9]*) ;; *) debian=0~$debian ;; esac # a Debian version begins with a digit
 SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct)}
 export SOURCE_DATE_EPOCH CGO_ENABLED=0
+version=${VERSION:-$(git describe --tags --dirty 2>/dev/null || true)}
+stamp=
+if [ -n "$version" ]; then
+	version=v${version#v}
+	stamp="-X main.released=$version"
+	version=${version#v}
+	debian=$version
+else
+	version=git$(date -u -d "@$SOURCE_DATE_EPOCH" +%Y%m%d).$(git describe --always --dirty)
+	debian=0~$version
+fi
 
 rm -rf "$out"
 mkdir -p "$out"
@@ -34,6 +42,8 @@ for shell in bash zsh fish; do "$work/bobnet" completion "$shell" >"$work/comple
 # package ROOT ARCH puts what is below ROOT into a Debian package.
 package() {
 	mkdir -p "$1/DEBIAN"
+	echo /etc/bobnet/agent.policy.example >"$1/DEBIAN/conffiles"
+	install -m755 packaging/prerm "$1/DEBIAN/prerm"
 	cat >"$1/DEBIAN/control" <<-EOF
 		Package: bobnet
 		Version: $debian
@@ -54,12 +64,12 @@ package() {
 
 for arch in $archs; do
 	binary="$out/bobnet-linux-$arch"
-	GOARCH=$arch go build -trimpath -ldflags '-s -w' -o "$binary" ./cmd/bobnet
+	GOARCH=$arch go build -trimpath -ldflags "-s -w $stamp" -o "$binary" ./cmd/bobnet
 
 	archive=$work/bobnet-$version-linux-$arch
 	mkdir -p "$archive"
 	install -m755 "$binary" "$archive/bobnet"
-	cp -r README.md LICENSE "$work/man" "$work/completions" "$archive"
+	cp -r README.md LICENSE packaging/*.service packaging/agent.policy.example "$work/man" "$work/completions" "$archive"
 	tar --sort=name --owner=0 --group=0 --numeric-owner --mtime="@$SOURCE_DATE_EPOCH" \
 		-C "$work" -cf - "${archive##*/}" | gzip -9n >"$out/${archive##*/}.tar.gz"
 
@@ -69,6 +79,7 @@ for arch in $archs; do
 	install -Dm644 "$work/completions/bobnet.bash" "$root/usr/share/bash-completion/completions/bobnet"
 	install -Dm644 "$work/completions/bobnet.zsh" "$root/usr/share/zsh/vendor-completions/_bobnet"
 	install -Dm644 "$work/completions/bobnet.fish" "$root/usr/share/fish/vendor_completions.d/bobnet.fish"
+	install -Dm644 packaging/agent.policy.example "$root/etc/bobnet/agent.policy.example"
 	install -Dm644 LICENSE "$root/usr/share/doc/bobnet/copyright"
 	for unit in packaging/*.service; do
 		[ -e "$unit" ] && install -Dm644 -t "$root/usr/lib/systemd/system" "$unit"

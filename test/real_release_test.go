@@ -53,13 +53,13 @@ func TestRelease(t *testing.T) {
 	for _, file := range []string{
 		"usr/share/man/man1/bobnet.1.gz", "usr/share/man/man1/bobnet-perf.1.gz", "usr/share/bash-completion/completions/bobnet",
 		"usr/share/zsh/vendor-completions/_bobnet", "usr/share/fish/vendor_completions.d/bobnet.fish",
-		"usr/lib/systemd/system/bobnet-agent.service",
+		"usr/share/man/man1/bobnet-agent.1.gz", "usr/lib/systemd/system/bobnet-agent.service", "etc/bobnet/agent.policy.example",
 	} {
 		if info, err := os.Stat(filepath.Join(root, file)); err != nil || info.Size() == 0 {
 			t.Errorf("%s is missing or empty: %v", file, err)
 		}
 	}
-	if said := run(binary, "version"); !strings.HasPrefix(said, "bobnet ") {
+	if said := run(binary, "version"); !strings.HasPrefix(said, "bobnet v1.2.3\n") {
 		t.Errorf("it says %q", said)
 	}
 	releasedFor(t, out)

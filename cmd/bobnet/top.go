@@ -8,6 +8,7 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/bobnet-go/bobnet/internal/lab"
@@ -22,14 +23,17 @@ acknowledged.
 
 The figures come from the metrics that programs serve, with metrics.Serve, --metrics of perf,
 lab, tun and others, or the node's agent for all of its programs. --metrics names where, also
-on other hosts; it may be repeated. Where that is a lab, all ranks are read. Stations that
-serve no metrics are shown as they answer on the segment, where this program may ask there.
+on other hosts; it may be repeated. By default those of this host are read, at
+localhost:9464, where programs usually serve them, and at localhost:9465, where the agent's
+unit does. Where that is a lab, all ranks are read. Stations that serve no metrics are shown
+as they answer on the segment, where this program may ask there.
 
 On a terminal it goes on until q is pressed. Else, and with --once, it prints one view and
 ends: two looks, --interval apart, so that there are rates.`
 
-// defaultMetrics is where programs usually serve their metrics, and the agent does.
-const defaultMetrics = "localhost:9464"
+// defaultMetrics is where programs usually serve their metrics, and the agent as its systemd unit
+// starts it.
+var defaultMetrics = []string{"localhost:9464", "localhost:9465"}
 
 // topCall is what bobnet top is asked for.
 type topCall struct {
@@ -54,7 +58,7 @@ func newTopCmd() *cobra.Command {
 	}
 	nicFlags(cmd, &call.nic)
 	f := cmd.Flags()
-	f.StringArrayVar(&call.addresses, "metrics", []string{defaultMetrics}, "`address` or URL where metrics are served; may be repeated")
+	f.StringArrayVar(&call.addresses, "metrics", nil, "`address` or URL where metrics are served; may be repeated; by default "+strings.Join(defaultMetrics, " and "))
 	f.DurationVar(&call.every, "interval", 2*time.Second, "time between two looks")
 	f.StringVar(&call.order, "sort", string(top.ByTraffic), "what comes first: traffic, retransmissions, oldest or name")
 	f.BoolVar(&call.once, "once", false, "print one view and end, also on a terminal")
@@ -74,7 +78,11 @@ func (c *topCall) run(ctx context.Context, out io.Writer) error {
 	if c.every <= 0 {
 		return usageError{fmt.Errorf("top: --interval %v: want more than 0", c.every)}
 	}
-	sources, err := top.NewSources(c.addresses)
+	var optional []string
+	if len(c.addresses) == 0 {
+		optional = defaultMetrics
+	}
+	sources, err := top.NewSources(c.addresses, optional...)
 	if err != nil {
 		return usageError{fmt.Errorf("top: --metrics: %w", err)}
 	}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"regexp"
 	"runtime/debug"
 
 	"github.com/bobnet-go/bobnet/ethertype"
@@ -20,6 +21,9 @@ type build struct {
 	Go       string `json:"go"`
 }
 
+// released is the version that packaging/release.sh has the linker write into the program.
+var released string
+
 // thisBuild returns what the linker has written into the program.
 func thisBuild() build {
 	b := build{Version: "unknown", Commit: "unknown", Protocol: ethertype.Version, Launch: launch.Protocol}
@@ -27,7 +31,7 @@ func thisBuild() build {
 	if !ok {
 		return b
 	}
-	b.Version, b.Go = cmp.Or(info.Main.Version, "(devel)"), info.GoVersion
+	b.Version, b.Go = cmp.Or(released, info.Main.Version, "(devel)"), info.GoVersion
 	dirty := ""
 	for _, s := range info.Settings {
 		switch {
@@ -41,8 +45,14 @@ func thisBuild() build {
 	return b
 }
 
+// release matches the version of a release, which is one commit's, also where Go was not told which.
+var release = regexp.MustCompile(`^v\d+\.\d+\.\d+$`)
+
 // name returns what hosts of one job must have in common.
 func (b build) name() string {
+	if release.MatchString(b.Version) {
+		return b.Version
+	}
 	return fmt.Sprintf("%s commit %.12s", b.Version, b.Commit)
 }
 

@@ -50,6 +50,9 @@ func TestUnit(t *testing.T) {
 	if len(start) < 4 || start[0] != "/usr/bin/bobnet" || start[1] != "agent" || !slices.Contains(start, unit["[Unit]ConditionPathExists"]) {
 		t.Errorf("it starts %q", start)
 	}
+	if !slices.Contains(start, "localhost:9465") { // bobnet top reads it by default
+		t.Errorf("it serves its metrics elsewhere: %q", start)
+	}
 	families := strings.Fields(unit["[Service]RestrictAddressFamilies"])
 	for _, family := range []string{"AF_UNIX", "AF_PACKET", "AF_NETLINK", "AF_INET", "AF_INET6"} {
 		if !slices.Contains(families, family) {

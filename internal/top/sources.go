@@ -3,14 +3,18 @@ package top
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"sync"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // The limits of what a source may take.
@@ -22,8 +26,13 @@ const (
 
 // Sources are where programs serve their metrics, as metrics.Serve and bobnet lab do.
 type Sources struct {
-	urls   []*url.URL
+	urls   []source
 	client http.Client
+}
+
+type source struct {
+	url      *url.URL
+	optional bool // nobody need serve metrics there
 }
 
 // target is what is read at a time.
@@ -35,9 +44,10 @@ type target struct {
 
 // NewSources takes addresses as :PORT, HOST:PORT, or as URLs. Where a URL has no path, the
 // source's list of targets is read, /targets, if it has one, and else /metrics.
-func NewSources(addresses []string) (*Sources, error) {
+// At an address of optional nobody need serve metrics.
+func NewSources(addresses []string, optional ...string) (*Sources, error) {
 	s := &Sources{client: http.Client{Timeout: askFor}}
-	for _, a := range addresses {
+	for i, a := range append(slices.Clone(addresses), optional...) {
 		full := a
 		if !strings.Contains(a, "://") {
 			full = "http://" + a
@@ -49,7 +59,7 @@ func NewSources(addresses []string) (*Sources, error) {
 		if strings.HasPrefix(u.Host, ":") {
 			u.Host = "localhost" + u.Host
 		}
-		s.urls = append(s.urls, u)
+		s.urls = append(s.urls, source{u, i >= len(addresses)})
 	}
 	return s, nil
 }
@@ -59,13 +69,20 @@ func (s *Sources) Close() { s.client.CloseIdleConnections() }
 
 // Take adds what all sources say to a sample, and a note for each that says nothing.
 func (s *Sources) Take(ctx context.Context, to *Sample) {
+	refused := []string(nil)
 	for _, u := range s.urls {
-		targets, err := s.targets(ctx, u)
-		if err != nil {
-			to.Notes = append(to.Notes, fmt.Sprintf("%s: %v", u, err))
-			continue
+		targets, err := s.targets(ctx, u.url)
+		switch {
+		case u.optional && errors.Is(err, unix.ECONNREFUSED):
+			refused = append(refused, u.url.Host)
+		case err != nil:
+			to.Notes = append(to.Notes, fmt.Sprintf("%s: %v", u.url, err))
+		default:
+			s.read(ctx, targets, to)
 		}
-		s.read(ctx, targets, to)
+	}
+	if len(refused) == len(s.urls) && len(refused) > 0 {
+		to.Notes = append(to.Notes, fmt.Sprintf("nobody serves metrics at %s", strings.Join(refused, " or ")))
 	}
 }
 

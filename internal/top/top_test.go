@@ -217,6 +217,39 @@ func TestSources(t *testing.T) {
 	}
 }
 
+// TestOptionalSources: of addresses where nobody need serve metrics only those that do are spoken
+// of, unless nobody does.
+func TestOptionalSources(t *testing.T) {
+	server := httptest.NewServer(http.NotFoundHandler())
+	gone := strings.TrimPrefix(server.URL, "http://")
+	server.Close()
+	one := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != "/metrics" {
+			http.NotFound(w, r)
+		}
+	}))
+	defer one.Close()
+	for _, tc := range []struct {
+		asked, optional []string
+		notes           string
+	}{
+		{nil, []string{gone, one.URL}, ""},
+		{nil, []string{gone, gone}, "nobody serves metrics at " + gone + " or " + gone},
+		{[]string{gone}, nil, "refused"},
+	} {
+		s, err := NewSources(tc.asked, tc.optional...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var to Sample
+		s.Take(t.Context(), &to)
+		s.Close()
+		if notes := strings.Join(to.Notes, "\n"); !strings.Contains(notes, tc.notes) || tc.notes == "" && notes != "" {
+			t.Errorf("%q, %q: notes %q", tc.asked, tc.optional, notes)
+		}
+	}
+}
+
 // TestScreen: the terminal shows a view's lines as far as there is room, and keys change
 // the order, stop it, scroll, and end it.
 func TestScreen(t *testing.T) {
