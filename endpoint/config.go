@@ -97,7 +97,8 @@ type Config struct {
 	// panic; nil means slog.Default. Its handler is called as vipl.Config.Logger says,
 	// and may block.
 	Logger *slog.Logger
-	// Seed makes incarnations reproducible; 0 means random.
+	// Seed makes incarnations reproducible; 0 means random. They are no secret: every name has
+	// its endpoint's.
 	Seed uint64
 
 	// provider, if it is not nil, opens what carries the messages in place of VIs.

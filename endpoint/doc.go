@@ -43,7 +43,7 @@
 // AM-II's requests poll each time, and none could share a frame with another. Replies never wait
 // (slot.go says why, and why nothing can deadlock), and never poll: their
 // handler is run by one that does (AM2 reference, section 8). A request handler
-// must not block, and may do nothing but reply.
+// must not block, and may do nothing but reply, or have the reply sent later (Token.Defer).
 //
 // A message goes at once if no other one is under way. The requests of a stream are
 // corked, and share a message of the VI, until that is full, what went

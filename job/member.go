@@ -35,6 +35,8 @@ type Program struct {
 func Join(ctx context.Context, cfg *Config, program Program) (*Member, error) {
 	if cfg == nil {
 		cfg = &Config{}
+	}
+	if cfg.Size == 0 {
 		SayAlone(program.Name)
 	}
 	full, err := cfg.FromEnvironment()

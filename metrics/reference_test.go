@@ -27,13 +27,13 @@ const referenceHead = `# Metrics
 Generated from the code by ` + "`go generate ./metrics`" + `; do not edit.
 
 Programs serve these at ` + "`/metrics`" + ` with ` + "`metrics.Serve`" + `; ` + "`bobnet perf`" + `, ` + "`bobnet lab`" + ` and
-the examples do so with ` + "`--metrics ADDR`" + `. Beside it, ` + "`/debug/bobnet`" + ` shows what every
+most other verbs and examples do so with ` + "`--metrics ADDR`" + `. Beside it, ` + "`/debug/bobnet`" + ` shows what every
 channel waits for, as text or with ` + "`?format=json`" + `; SIGQUIT prints the same, and ` + "`/`" + ` says
 what is there. An address without a host, as in ` + "`:9464`" + `, is localhost's; ` + "`0.0.0.0:9464`" + ` lets
 other hosts in. ` + "`bobnet lab`" + ` and ` + "`bobnet perf --local`" + ` serve every rank at one address: ` + "`/`" + ` and
 ` + "`/metrics`" + ` are an index of the ranks, ` + "`/rank/0/metrics`" + ` is what the first says, and ` + "`/targets`" + ` lists
 all of them for Prometheus's ` + "`http_sd_configs`" + `, with a label ` + "`rank`" + `.
-[grafana.json](grafana.json) is a dashboard of them.
+[grafana.json](grafana.json) is a dashboard of the segment, NICs, VIs, active messages, VMMC and remote procedures.
 
 Metrics that end in ` + "`_total`" + ` only grow: ask for their rate, for example
 ` + "`rate(bobnet_nic_transmit_bytes_total[1m])`" + `. Where a process opens a NIC or

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/bobnet-go/bobnet/mplite"
 	"github.com/bobnet-go/bobnet/vipl"
@@ -70,8 +71,11 @@ func TestSaysAlone(t *testing.T) {
 	if how := os.Getenv(envAlone); how != "" {
 		for range 3 {
 			var cfg *mplite.Config
-			if how == "config" {
-				cfg = &mplite.Config{}
+			switch how {
+			case "config":
+				cfg = &mplite.Config{PeerTimeout: time.Second}
+			case "size":
+				cfg = &mplite.Config{Size: 1}
 			}
 			if _, err := mplite.Init(bg, cfg); err != nil {
 				t.Fatal(err)
@@ -86,7 +90,8 @@ func TestSaysAlone(t *testing.T) {
 		lines int
 	}{
 		{"nil", mplite.EnvInterface + "=eth0", 1},
-		{"config", "", 0},
+		{"config", "", 1},
+		{"size", "", 0},
 		{"nil", mplite.EnvSize + "=1", 0},
 	} {
 		cmd := exec.Command(os.Args[0], "-test.run=^TestSaysAlone$")

@@ -36,6 +36,8 @@ func Init(ctx context.Context, cfg *Config) (*Comm, error) {
 	}
 	if cfg == nil {
 		cfg = &Config{}
+	}
+	if cfg.Size == 0 && cfg.Member == nil {
 		job.SayAlone("mplite")
 	}
 	asked, err := cfg.fromEnvironment()

@@ -70,14 +70,22 @@ func TestArchitectureNamesDependencies(t *testing.T) {
 
 // Files that the documents link to exist.
 func TestLinksInDocuments(t *testing.T) {
-	link := regexp.MustCompile(`\]\(([^)#]+)\)`)
+	link := regexp.MustCompile(`\]\(([^)#]+)(?:#[^)]*)?\)`)
 	code := regexp.MustCompile("(?s)```.*?```")
-	for _, name := range []string{"README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md"} {
+	docs, err := filepath.Glob(filepath.Join(root, "docs", "*.md"))
+	if err != nil || len(docs) == 0 {
+		t.Fatalf("docs: %v, %v", docs, err)
+	}
+	names := []string{"README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md"}
+	for _, doc := range docs {
+		names = append(names, filepath.Join("docs", filepath.Base(doc)))
+	}
+	for _, name := range names {
 		for _, m := range link.FindAllStringSubmatch(code.ReplaceAllString(readRoot(t, name), ""), -1) {
 			if strings.Contains(m[1], "://") {
 				continue
 			}
-			if _, err := os.Stat(filepath.Join(root, m[1])); err != nil {
+			if _, err := os.Stat(filepath.Join(root, filepath.Dir(name), m[1])); err != nil {
 				t.Errorf("%s links to %s, which does not exist", name, m[1])
 			}
 		}

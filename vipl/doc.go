@@ -75,8 +75,9 @@
 // connection's frames as well has to guess at least 52 bits for any effect on it. A NIC
 // answers such frames at a bounded rate, by at most three times their bytes, and a
 // listener keeps little of requests whose sender has not proven its address. Who hears
-// the frames, on the path between two hosts for example, can do everything: nothing is
-// encrypted.
+// the frames, on the path between two hosts for example, can do everything, unless there is
+// a key (Config.Key): then frames between hosts are encrypted and authenticated (package
+// transport/seal, docs/security.md).
 //
 // # VIPL
 //
@@ -197,5 +198,8 @@
 // Listener.Bind has requests for connections announced by a completion queue,
 // NIC.Ended tells those who wait elsewhere that the NIC is of no use any more,
 // NIC.Advertise and NIC.Lookup are names of services, the Start calls begin what others
-// wait for, and AllocMem gives memory that is registered.
+// wait for, AllocMem gives memory that is registered, Descriptor.AckNow asks for an
+// acknowledgement at once, Listener.RequireProof has requesters prove their address,
+// NIC.LookupAll finds all of a name, NIC.Obstacle says what is in the way of frames, and
+// Config.Key and NIC.SealStats are for sealed frames.
 package vipl

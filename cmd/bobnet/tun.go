@@ -21,7 +21,8 @@ the segment's frames take, what the wire loses is sent again below IP, and the k
 own network on the same card goes on. The interface is gone when this ends, however that
 comes. Multicast is not carried, nor are packets of other hosts passed on.
 
-It needs CAP_NET_ADMIN and CAP_NET_RAW. SIGQUIT (Ctrl-\\) prints who the neighbours are.`
+It needs CAP_NET_ADMIN, and for its frames CAP_NET_RAW, sockets of bobnet agent, or driver
+udp. SIGQUIT (Ctrl-\\) prints who the neighbours are.`
 
 func newTunCmd() *cobra.Command {
 	var cfg tun.Config

@@ -69,7 +69,7 @@ func (r *Result) markdown(b *bytes.Buffer) {
 		b.WriteString("What follows from what:\n\n" + strings.Join(follows, "") + "\n")
 	}
 	if len(why) > 0 {
-		b.WriteString("Why some are further away:\n\n" + strings.Join(why, "") + "\n")
+		b.WriteString("Remarks, above all why some are further away:\n\n" + strings.Join(why, "") + "\n")
 	}
 }
 
