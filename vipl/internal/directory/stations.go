@@ -57,6 +57,9 @@ const (
 	MaxHostName = 64 // bytes of a host name, Linux's own limit
 )
 
+// This does not compile if an answer is longer than three inquiries.
+var _ [3*ethertype.HeaderSize - (ethertype.HeaderSize + stationSize + maxDriver + MaxHostName)]struct{}
+
 func (d *Directory) describe(b []byte) []byte {
 	host, driver := d.hosts.name, d.self.Driver[:min(len(d.self.Driver), maxDriver)]
 	be := binary.BigEndian
