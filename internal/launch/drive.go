@@ -116,10 +116,15 @@ func (h *head) deliver(r *remote) {
 	}
 }
 
-// listen passes on what a node says, until it says no more.
+// listen prints what a node's ranks print, and passes on what it says besides, until it says no
+// more. While nobody takes the output the ranks have to wait, and nobody else does.
 func (h *head) listen(r *remote) {
 	for {
 		m, err := receive(r.in)
+		if err == nil && m.Line != nil && slices.Contains(r.ranks, m.Line.Rank) {
+			h.print(m.Line)
+			continue
+		}
 		select {
 		case h.events <- event{r, m, err}:
 		case <-h.over: // nobody wants it, and the node must not wait
@@ -141,8 +146,6 @@ func (h *head) handle(e event) {
 	switch m := e.m; {
 	case e.err != nil:
 		h.lose(e.from, e.err)
-	case m.Line != nil:
-		h.print(m.Line)
 	case m.Waits:
 		h.waits = true
 	case m.Fence != nil:

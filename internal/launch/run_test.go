@@ -111,6 +111,36 @@ func TestOutput(t *testing.T) {
 	}
 }
 
+// TestOutputBlocked: a job whose output nobody takes can be interrupted.
+func TestOutputBlocked(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	c := config("sh", "-c", "while :; do echo more; done")
+	block := make(blocked)
+	defer close(block)
+	c.Stdout = block
+	ended := make(chan error, 1)
+	go func() { ended <- c.Run(ctx) }()
+	block <- struct{}{} // the first line
+	cancel()
+	select {
+	case err := <-ended:
+		if !errors.Is(err, context.Canceled) {
+			t.Error(err)
+		}
+	case <-time.After(time.Minute):
+		t.Fatal("it waits for somebody to take its output")
+	}
+}
+
+// blocked is a writer that waits for something to be sent, each time.
+type blocked chan struct{}
+
+func (b blocked) Write(p []byte) (int, error) {
+	<-b
+	return len(p), nil
+}
+
 // forever is the rest of a script that does not end by itself.
 const forever = ` while :; do sleep 1000; done`
 
