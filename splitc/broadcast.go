@@ -5,13 +5,17 @@ import "context"
 // Broadcast returns process root's value in all processes (all_bcast).
 func Broadcast[T any](ctx context.Context, w *World, root int, v T) (T, error) {
 	s := []T{v}
-	err := BroadcastSlice(ctx, w, root, s)
+	err := broadcast(ctx, w, codeBroadcast, root, s)
 	return s[0], err
 }
 
 // BroadcastSlice fills s in all processes with what process root has in it. s is of
 // equal length in all of them.
 func BroadcastSlice[T any](ctx context.Context, w *World, root int, s []T) error {
+	return broadcast(ctx, w, codeBroadcastSlice, root, s)
+}
+
+func broadcast[T any](ctx context.Context, w *World, code uint8, root int, s []T) error {
 	if err := w.checkRoot("broadcast", root); err != nil {
 		return err
 	}
@@ -19,7 +23,7 @@ func BroadcastSlice[T any](ctx context.Context, w *World, root int, s []T) error
 		return opError("broadcast", err, "it cannot be sent")
 	}
 	data := bytesOfSlice(s)
-	c := call{code: codeBroadcast, root: uint16(root), size: uint64(len(data))}
+	c := call{code: code, root: uint16(root), size: uint64(len(data))}
 	if len(data) <= maxPart {
 		return w.broadcastShort(ctx, c, data, w.me == root)
 	}

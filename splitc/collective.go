@@ -20,12 +20,19 @@ const (
 	codeGather
 	codeScatter
 	codeAllStoreSync
+	codeReduceToOne
+	codeReduceSlice
+	codeExclusiveScan
+	codeBroadcastSlice
+	codeAllGather
 )
 
 var callNames = [...]string{
 	codeStart: "start", codeExit: "exit", codeBarrier: "barrier", codeMalloc: "all_spread_malloc", codeFree: "all_spread_free",
-	codeBroadcast: "broadcast", codeReduce: "reduce", codeScan: "scan", codeSegmentedScan: "segmented scan",
-	codeGather: "gather", codeScatter: "scatter", codeAllStoreSync: "all_store_sync",
+	codeBroadcast: "broadcast", codeReduce: "reduce to all", codeScan: "scan", codeSegmentedScan: "segmented scan",
+	codeGather: "gather", codeScatter: "scatter", codeAllStoreSync: "all_store_sync", codeReduceToOne: "reduce to one",
+	codeReduceSlice: "reduce of a slice to all", codeExclusiveScan: "exclusive scan", codeBroadcastSlice: "broadcast of a slice",
+	codeAllGather: "gather to all",
 }
 
 // call is a collective as all processes must call it alike.
@@ -34,13 +41,13 @@ type call struct {
 	code uint8
 	root uint16 // of those that have one
 	size uint64 // bytes of a process's part
-	op   uint32 // stands for the operation, and other things that must be equal
+	op   uint32 // a hash of the operation, or of other things that must be equal
 }
 
 const callSize = 20
 
 // maxCallText is the longest text of a call.
-const maxCallText = 120
+const maxCallText = 160
 
 func (c call) put(b []byte) {
 	binary.LittleEndian.PutUint32(b, c.seq)
@@ -65,13 +72,28 @@ func (c call) String() string {
 	if c.size != 0 {
 		text += fmt.Sprintf(", %d bytes", c.size)
 	}
-	if c.root != 0 {
+	if c.root != 0 || c.rooted() {
 		text += fmt.Sprintf(", root %d", c.root)
 	}
-	if c.op != 0 {
+	switch {
+	case c.op == 0:
+	case c.code == codeMalloc || c.code == codeFree:
+		text += fmt.Sprintf(", the array's place, blocks and type hash to %x", c.op)
+	case c.code == codeStart:
+		text += fmt.Sprintf(", the layer and what is registered hash to %x", c.op)
+	default:
 		text += fmt.Sprintf(", operation %x", c.op)
 	}
 	return text + ")"
+}
+
+// rooted reports whether the collective is one with a root.
+func (c call) rooted() bool {
+	switch c.code {
+	case codeBroadcast, codeBroadcastSlice, codeReduceToOne, codeGather, codeScatter:
+		return true
+	}
+	return false
 }
 
 // Barrier returns when all processes have called it (barrier). It says nothing of gets,

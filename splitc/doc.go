@@ -59,8 +59,9 @@
 // # Collectives
 //
 // All processes call the same collectives in the same order, with equal lengths,
-// operations and roots. Where they differ, all processes end with a MismatchError that
-// names two of them and what they have called. A collective whose context ends leaves
+// operations and roots; spread arrays are of equal types and blocks, too. Where they
+// differ, all processes end with a MismatchError that names two of them and what they
+// have called. A collective whose context ends leaves
 // the others in it, and is a failure of this process.
 //
 // # Errors

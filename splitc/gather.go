@@ -9,7 +9,7 @@ func Gather[T any](ctx context.Context, w *World, root int, src, dst []T) error 
 	if err := w.checkRoot("gather", root); err != nil {
 		return err
 	}
-	return gather(ctx, w, call{code: codeGather, root: uint16(root) + 1}, w.me == root, src, dst)
+	return gather(ctx, w, call{code: codeGather, root: uint16(root)}, w.me == root, src, dst)
 }
 
 // AllGather is Gather for all processes.
@@ -17,7 +17,7 @@ func AllGather[T any](ctx context.Context, w *World, src, dst []T) error {
 	if err := w.ready("gather"); err != nil {
 		return err
 	}
-	return gather(ctx, w, call{code: codeGather}, true, src, dst)
+	return gather(ctx, w, call{code: codeAllGather}, true, src, dst)
 }
 
 func gather[T any](ctx context.Context, w *World, c call, wanted bool, src, dst []T) error {

@@ -17,7 +17,7 @@ func ReduceToOne[T any](ctx context.Context, w *World, root int, v T, op Op[T]) 
 		return result, err
 	}
 	s := []T{v}
-	err = reduce(ctx, w, call{code: codeReduce, op: op.id, root: uint16(root)}, s, op)
+	err = reduce(ctx, w, call{code: codeReduceToOne, op: op.id, root: uint16(root)}, s, op)
 	if w.me == root {
 		result = s[0]
 	}
@@ -27,7 +27,7 @@ func ReduceToOne[T any](ctx context.Context, w *World, root int, v T, op Op[T]) 
 // ReduceSliceToAll is ReduceToAll for each element of s, in place. s is of equal length
 // in all processes.
 func ReduceSliceToAll[T any](ctx context.Context, w *World, s []T, op Op[T]) error {
-	return reduce(ctx, w, call{code: codeReduce, op: op.id}, s, op)
+	return reduce(ctx, w, call{code: codeReduceSlice, op: op.id}, s, op)
 }
 
 // reduce checks the arguments of a reduction, and does it.

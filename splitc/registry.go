@@ -79,7 +79,7 @@ func newLayout() (l layout, err error) {
 		p := registry.procedures[name]
 		l.numbers[p] = uint32(len(l.procedures))
 		l.procedures = append(l.procedures, p)
-		fmt.Fprintf(h, "%q() %s\n", name, p.kind)
+		fmt.Fprintf(h, "%q() %s %d %d\n", name, p.kind, p.args, p.result)
 	}
 	l.hash = h.Sum32()
 	return l, nil

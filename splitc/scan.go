@@ -12,7 +12,7 @@ func Scan[T any](ctx context.Context, w *World, v T, op Op[T]) (T, error) {
 // ExclusiveScan returns the values of the processes before this one, combined by op.
 // Process 0 gets the zero value.
 func ExclusiveScan[T any](ctx context.Context, w *World, v T, op Op[T]) (T, error) {
-	exclusive, _, err := scan(ctx, w, codeScan, v, op)
+	exclusive, _, err := scan(ctx, w, codeExclusiveScan, v, op)
 	return exclusive.v, err
 }
 

@@ -2,7 +2,10 @@ package splitc
 
 import (
 	"context"
+	"fmt"
+	"hash/fnv"
 	"iter"
+	"reflect"
 )
 
 // Array is a spread array, A[n]::[m]: n blocks of m elements each. Block i is on processor
@@ -45,10 +48,20 @@ func AllSpreadMalloc[T any](ctx context.Context, w *World, n, m int) (a Array[T]
 	if used {
 		clear(w.heap[lo : lo+bytes])
 	}
-	if err := w.meet(ctx, call{code: codeMalloc, size: uint64(n), op: uint32(lo/granule) ^ uint32(m)<<16}); err != nil {
-		return a, err
+	a = Array[T]{base: lo, n: n, m: m, procs: int32(w.procs)}
+	if err := w.meet(ctx, a.call(codeMalloc, bytes)); err != nil {
+		return Array[T]{}, err
 	}
-	return Array[T]{base: lo, n: n, m: m, procs: int32(w.procs)}, nil
+	return a, nil
+}
+
+// call returns the collective that allocates a, or frees it: so many bytes on each processor,
+// and a hash of where they are, of the blocks, and of the type.
+func (a Array[T]) call(code uint8, bytes uint64) call {
+	h := fnv.New64a()
+	fmt.Fprintf(h, "%d %d %d %v %d", a.base, a.n, a.m, reflect.TypeFor[T](), size[T]())
+	sum := h.Sum64()
+	return call{code: code, size: bytes, op: max(1, uint32(sum>>32)^uint32(sum))}
 }
 
 // AllSpreadFree releases a spread array (all_spread_free). All processes call it. Nobody
@@ -62,10 +75,11 @@ func AllSpreadFree[T any](ctx context.Context, w *World, a Array[T]) error {
 	if a.base == 0 {
 		return opError(name, ErrNull, "the array is the zero Array")
 	}
-	if i, found := w.spans.find(a.base); !found || w.spans.live[i].lo != a.base || a.base < w.layout.end {
+	i, found := w.spans.find(a.base)
+	if !found || w.spans.live[i].lo != a.base || a.base < w.layout.end {
 		return opError(name, ErrFreed, "nothing that was allocated begins at %#x", a.base)
 	}
-	if err := w.meet(ctx, call{code: codeFree, size: a.base}); err != nil {
+	if err := w.meet(ctx, a.call(codeFree, w.spans.live[i].hi-a.base)); err != nil {
 		return err
 	}
 	w.spans.free(a.base)

@@ -15,7 +15,7 @@ import (
 )
 
 // version is that of what processes say to each other.
-const version = 3
+const version = 4
 
 // logFlush is how long the last lines of the log are waited for.
 const logFlush = 100 * time.Millisecond
