@@ -19,7 +19,7 @@ type Procedure[A, R any] struct{ p *procedure }
 // variables, as Static. f runs in the process that Call names, when that calls anything of
 // this package that may wait, or Poll, and never while another procedure runs there. w
 // is that process's world: f may look at and change its memory by ToLocal, ToLocalSlice
-// and Variable.Local, and must neither communicate nor block.
+// and Variable.Local, and must neither communicate nor block. It may call w.Fail.
 func Atomic[A, R any](name string, f func(w *World, arg A) R) *Procedure[A, R] {
 	p := &procedure{name: name, args: int(size[A]()), result: int(size[R]())}
 	p.kind = reflect.TypeFor[A]().String() + " " + reflect.TypeFor[R]().String()
@@ -56,6 +56,7 @@ func (f *Procedure[A, R]) Call(ctx context.Context, w *World, proc int, arg A) (
 	n := copy(a.args[:], bytesOf(&arg))
 	if proc == w.me {
 		w.runAtomic(fn, a.args[:n], b[:])
+		err = w.stop // the procedure may have called Fail
 	} else {
 		err = w.layer.Call(ctx, proc, fn, a.args[:n], b[:])
 		if err == nil {
@@ -77,7 +78,8 @@ func (f *Procedure[A, R]) Call(ctx context.Context, w *World, proc int, arg A) (
 type atomics struct {
 	args   [layer.MaxCall]byte
 	result *[layer.MaxCall]byte
-	sent   bool // the procedure that runs has tried to communicate
+	sent   bool  // the procedure that runs has tried to communicate
+	failed error // what it has called Fail with
 }
 
 // The first byte of a result says how the procedure ended. Text follows where it did
@@ -105,11 +107,17 @@ func (w *World) runAtomic(fn uint32, args, result []byte) (n int) {
 		return atomicText(result, atomicFailed, "the process is ending: "+w.stop.Error())
 	}
 	p := w.layout.procedures[fn]
-	w.stop, w.atomics.sent = ErrInAtomic, false
+	w.stop, w.atomics.sent, w.atomics.failed = ErrInAtomic, false, nil
 	defer func() {
-		w.stop = nil
+		if w.stop == ErrInAtomic {
+			w.stop = w.atomics.failed
+		}
 		if e := recover(); e != nil {
 			n = atomicText(result, atomicFailed, "it panics: "+fmt.Sprint(e))
+		}
+		if w.stop != nil {
+			w.showsFailure()
+			n = atomicText(result, atomicFailed, "the process is ending: "+w.stop.Error())
 		}
 	}()
 	clear(result[:atomicHead])

@@ -96,6 +96,16 @@ func (w *World) publish() {
 	}
 }
 
+// showsFailure has Snapshot show why the program has failed, and asks the layer nothing, which
+// may be in a call.
+func (w *World) showsFailure() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.seen.Failure == "" {
+		w.seen.Failure = w.stop.Error()
+	}
+}
+
 // shows has Snapshot show what this process waits for. A wait shows when it has lasted for
 // a slice of Watch, so that short ones cost nothing.
 func (w *World) shows(what Waiting, again bool) {

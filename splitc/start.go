@@ -176,13 +176,22 @@ func (w *World) Exit(ctx context.Context) error {
 }
 
 // Fail ends the program for this process because of err, which the others are told: their
-// operations end with a job.RankError that names this process and has err's text.
+// operations end with a job.RankError that names this process and has err's text. By an
+// atomic procedure it takes effect when that returns: all later calls of this process
+// return the failure, and Exit, or Fail, tells the others and releases everything.
 func (w *World) Fail(err error) {
 	if err == nil {
 		err = errors.New("for no reason given")
 	}
-	if w.stop != ErrClosed {
-		w.end(fmt.Errorf("splitc: Fail was called: %w", err))
+	if w.stop == nil || !errors.Is(err, w.stop) { // else it is what a call has returned
+		err = fmt.Errorf("splitc: Fail was called: %w", err)
+	}
+	switch {
+	case w.stop == ErrClosed:
+	case w.stop != ErrInAtomic:
+		w.end(err)
+	case w.atomics.failed == nil: // the layer is in a call, and the procedure in the heap
+		w.atomics.failed = err
 	}
 }
 
