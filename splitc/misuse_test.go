@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -329,4 +330,49 @@ func mismatch(layer string, odd int, name string, most, other func(w *splitc.Wor
 		})
 	}
 	return p.run()
+}
+
+// TestStridedOverlap: strided transfers of a process to itself in which a later block overlaps
+// are refused before the first one is done, and those whose blocks lie between each other are
+// done.
+func TestStridedOverlap(t *testing.T) {
+	w, err := splitc.Start(bg, &splitc.Config{Job: "alone", Size: 1, HeapSize: splitc.MinHeapSize})
+	check(t, err)
+	a, err := splitc.AllSpreadMalloc[int64](bg, w, 1, 12)
+	check(t, err)
+	mine := a.Local(w)
+	for _, c := range []struct {
+		name string
+		at   int // where the blocks of the other side begin
+		s    splitc.Stride
+		want error
+	}{
+		{"the last block onto itself", 1, splitc.Stride{Blocks: 2, Len: 1, Local: 3, Remote: 2}, splitc.ErrOverlap},
+		{"the first block onto the last", 6, splitc.Stride{Blocks: 3, Len: 2, Local: 3, Remote: 2}, splitc.ErrOverlap},
+		{"the first block onto itself", 0, splitc.Stride{Blocks: 3, Len: 2, Local: 2, Remote: 4}, splitc.ErrOverlap},
+		{"columns", 1, splitc.Stride{Blocks: 3, Len: 1, Local: 2, Remote: 2}, nil},
+		{"one block behind the other", 6, splitc.Stride{Blocks: 3, Len: 2, Local: 2, Remote: 2}, nil},
+	} {
+		for name, call := range map[string]func(p splitc.Global[int64]) error{
+			"get":   func(p splitc.Global[int64]) error { return splitc.StridedGet(bg, w, mine, p, c.s) },
+			"put":   func(p splitc.Global[int64]) error { return splitc.StridedPut(bg, w, p, mine, c.s) },
+			"store": func(p splitc.Global[int64]) error { return splitc.StridedStore(bg, w, p, mine, c.s) },
+		} {
+			want := make([]int64, len(mine))
+			for i := range mine {
+				mine[i], want[i] = int64(i), int64(i)
+			}
+			for b := 0; c.want == nil && b < c.s.Blocks; b++ {
+				from, to := b*c.s.Local, c.at+b*c.s.Remote
+				if name == "get" {
+					from, to = to, from
+				}
+				copy(want[to:][:c.s.Len], want[from:][:c.s.Len])
+			}
+			if err := call(a.On(0).Add(c.at)); !errors.Is(err, c.want) || !slices.Equal(mine, want) {
+				t.Errorf("%s, %s: %v, and the array has %d, want %v and %d", name, c.name, err, mine, c.want, want)
+			}
+		}
+	}
+	check(t, w.Exit(bg))
 }

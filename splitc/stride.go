@@ -4,13 +4,13 @@ import "context"
 
 // Stride describes a strided transfer: Blocks blocks of Len elements each, which begin
 // Local elements apart in this process's slice, and Remote elements apart at the global
-// pointer. Blocks must not overlap.
+// pointer. No block overlaps another one, here or there, or of the other side.
 type Stride struct{ Blocks, Len, Local, Remote int }
 
 // StridedGet starts to fill the blocks of dst, which is complete after Sync. Until then
 // they stay untouched.
 func StridedGet[T any](ctx context.Context, w *World, dst []T, p Global[T], s Stride) error {
-	if err := checkStride(w, "strided get", p, len(dst), s); err != nil {
+	if err := checkStride(w, "strided get", p, dst, s); err != nil {
 		return err
 	}
 	for b := range s.Blocks {
@@ -24,7 +24,7 @@ func StridedGet[T any](ctx context.Context, w *World, dst []T, p Global[T], s St
 // StridedPut starts to copy the blocks of src, which is complete after Sync. Until then
 // they stay untouched.
 func StridedPut[T any](ctx context.Context, w *World, p Global[T], src []T, s Stride) error {
-	if err := checkStride(w, "strided put", p, len(src), s); err != nil {
+	if err := checkStride(w, "strided put", p, src, s); err != nil {
 		return err
 	}
 	for b := range s.Blocks {
@@ -37,7 +37,7 @@ func StridedPut[T any](ctx context.Context, w *World, p Global[T], src []T, s St
 
 // StridedStore starts to store the blocks of src, as BulkStore does each.
 func StridedStore[T any](ctx context.Context, w *World, p Global[T], src []T, s Stride) error {
-	if err := checkStride(w, "strided store", p, len(src), s); err != nil {
+	if err := checkStride(w, "strided store", p, src, s); err != nil {
 		return err
 	}
 	for b := range s.Blocks {
@@ -65,7 +65,8 @@ func StridedWrite[T any](ctx context.Context, w *World, p Global[T], src []T, s 
 }
 
 // checkStride says what is wrong with a strided transfer, before any of it is done.
-func checkStride[T any](w *World, call string, p Global[T], local int, s Stride) error {
+func checkStride[T any](w *World, call string, p Global[T], mem []T, s Stride) error {
+	local := len(mem)
 	if err := w.ready(call); err != nil {
 		return err
 	}
@@ -85,5 +86,30 @@ func checkStride[T any](w *World, call string, p Global[T], local int, s Stride)
 	if s.Len > local || s.Blocks > 1 && s.Blocks-1 > (local-s.Len)/s.Local {
 		return opError(call, ErrArgument, "%+v does not fit into a slice of %d elements", s, local)
 	}
-	return check(w, call, p, (s.Blocks-1)*s.Remote+s.Len)
+	if err := check(w, call, p, (s.Blocks-1)*s.Remote+s.Len); err != nil {
+		return err
+	}
+	if off, own := offsetOf(w.heap, &mem[0]); own && int(p.proc) == w.me && s.meet(off, p.off, size[T]()) {
+		return opError(call, ErrOverlap, "%+v: source and destination share memory", s)
+	}
+	return nil
+}
+
+// meet reports whether a block of those that begin at an offset of the heap shares a byte with
+// one of those of the other side, which begin at another offset. Both are in the order of
+// offsets. An element has so many bytes.
+func (s Stride) meet(local, remote, bytes uint64) bool {
+	n := uint64(s.Len) * bytes
+	for i, j := 0, 0; i < s.Blocks && j < s.Blocks; {
+		a, b := local+uint64(i*s.Local)*bytes, remote+uint64(j*s.Remote)*bytes
+		switch {
+		case a+n <= b:
+			i++
+		case b+n <= a:
+			j++
+		default:
+			return true
+		}
+	}
+	return false
 }

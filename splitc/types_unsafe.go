@@ -35,7 +35,7 @@ func offsetOf[T any](heap []byte, p *T) (off uint64, ok bool) {
 	return off, off < uint64(len(heap))
 }
 
-// overlap reports whether two parts of memory share a byte without being the same.
+// overlap reports whether two parts of memory share a byte.
 func overlap(a, b []byte) bool {
 	x, y := uintptr(unsafe.Pointer(unsafe.SliceData(a))), uintptr(unsafe.Pointer(unsafe.SliceData(b)))
 	return x < y+uintptr(len(b)) && y < x+uintptr(len(a))
