@@ -107,7 +107,7 @@ func (m *meeting) admit(req *vipl.Request) error {
 		err = fmt.Errorf("rank %d does not ask rank %d: the higher one asks", h.Rank, m.Rank)
 	}
 	if err != nil {
-		m.refuse(req, err.Error())
+		m.refuse(req, err)
 		return nil
 	}
 	rank := int(h.Rank)
@@ -120,7 +120,7 @@ func (m *meeting) admit(req *vipl.Request) error {
 		return m.errorf("%w", err)
 	}
 	if err := req.AcceptStart(vi); err != nil {
-		m.refuse(req, err.Error())
+		m.refuse(req, err)
 		return nil
 	}
 	m.accepting = append(m.accepting, rank)
@@ -131,9 +131,9 @@ func (m *meeting) admit(req *vipl.Request) error {
 }
 
 // refuse turns a request away, in words.
-func (m *meeting) refuse(req *vipl.Request, why string) {
-	req.Reject(why)
-	m.refusal = fmt.Sprintf("%v was refused: %s", req.Remote(), why)
+func (m *meeting) refuse(req *vipl.Request, why error) {
+	req.Reject(why.Error())
+	m.refusal = fmt.Errorf("%v was refused: %w", req.Remote(), why)
 	m.links.Lock()
 	m.refused++
 	m.links.Unlock()

@@ -14,6 +14,9 @@ var (
 	ErrRankFailed = errors.New("rank failed")
 	// ErrInit is wrapped by what a rank returns whose job does not come together.
 	ErrInit = errors.New("job did not come together")
+	// ErrVersion is wrapped by what a rank returns whose job does not come together because
+	// the formats of messages of two ranks have different versions, as far as it has heard.
+	ErrVersion = errors.New("ranks have different versions")
 	// ErrReported is wrapped by the cause of a death that another rank has told of.
 	ErrReported = errors.New("it is reported dead")
 )
@@ -50,6 +53,14 @@ func (e *DuplicateError) Error() string {
 
 // Unwrap returns ErrInit.
 func (e *DuplicateError) Unwrap() error { return ErrInit }
+
+// classed is an error that belongs to a class, of which its text says nothing.
+type classed struct {
+	error
+	class error
+}
+
+func (c *classed) Unwrap() []error { return []error{c.error, c.class} }
 
 // hearsay is the cause of death that another rank has told.
 type hearsay struct {

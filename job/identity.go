@@ -105,15 +105,18 @@ func (id *Identity) Claims(m *Hello) bool {
 // Named reports whether m names this job, whatever else it says.
 func (id *Identity) Named(m *Hello) bool { return m.Job == hash(id.Name) }
 
+// otherVersion is what the refusal of a rank of another version begins with, in all versions.
+func (id *Identity) otherVersion() string { return id.Program + " wire version " }
+
 // Check says what is wrong with one who says that it is of this job. The ranks of a
 // run know it by the nonce that rank 0 has drawn: another run of a job of the same
 // name has another one. Only to rank 0 may a rank come without, and not where a launcher
-// has told it to all.
+// has told it to all. Of another version is who has ErrVersion.
 func (id *Identity) Check(m *Hello) error {
 	newcomer := m.Nonce == 0 && id.Rank == 0 && !id.told
 	switch {
 	case m.Version != id.Version:
-		return fmt.Errorf("%s wire version %d, this is %d: build all ranks from one source", id.Program, m.Version, id.Version)
+		return &classed{fmt.Errorf("%s%d, this is %d: build all ranks from one source", id.otherVersion(), m.Version, id.Version), ErrVersion}
 	case m.Job != hash(id.Name):
 		return fmt.Errorf("not of this job: its name hashes to %x, that of job %q to %x", m.Job, id.Name, hash(id.Name))
 	case int(m.Size) != id.Size:

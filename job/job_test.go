@@ -98,6 +98,9 @@ func TestCheck(t *testing.T) {
 		if tc.says == "" && err != nil || tc.says != "" && (err == nil || !strings.Contains(err.Error(), tc.says)) {
 			t.Errorf("rank %d of %+v: %v, want %q", tc.rank, tc.peer, err, tc.says)
 		}
+		if other := tc.peer.Version != mine.Version; errors.Is(err, job.ErrVersion) != other {
+			t.Errorf("rank %d of %+v: %v, want that it is of another version: %t", tc.rank, tc.peer, err, other)
+		}
 		if got := mine.Claims(&heard); got != tc.claim {
 			t.Errorf("rank %d of %+v claims to be of the job: %v", tc.rank, tc.peer, got)
 		}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"log/slog"
 	"math"
+	"strings"
 	"time"
 
 	"github.com/bobnet-go/bobnet/ethertype"
@@ -45,7 +46,7 @@ type meeting struct {
 	dialed    []int            // those that it asks
 	dialAt    int64            // not to ask more of them before
 	checked   map[uint32]int64 // when the segment was asked who claims a rank
-	refusal   string           // of the last request that was refused
+	refusal   error            // of the last request that was refused
 	waits     wait
 }
 
@@ -267,6 +268,9 @@ func (m *meeting) turnedAway(rank int, addr ethertype.Addr, err error) error {
 			if heard := m.Hear(r, rank); heard != nil {
 				return heard
 			}
+		}
+		if strings.HasPrefix(refused.Detail, m.otherVersion()) {
+			err = &classed{err, ErrVersion}
 		}
 	}
 	return m.errorf("rank %d at %v: %w", rank, addr, err)

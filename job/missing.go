@@ -27,9 +27,19 @@ const (
 	lookForOne = 50 * time.Millisecond
 )
 
-// missing returns Meet's error when time is up. It asks the segment once more,
-// to tell the ranks that are not there from those that wait themselves.
+// missing returns Meet's error when time is up. Its class is also that of the last refusal,
+// if that was because of the version.
 func (m *meeting) missing(took time.Duration, cause error) error {
+	err := m.absence(took, cause)
+	if errors.Is(m.refusal, ErrVersion) {
+		return &classed{err, ErrVersion}
+	}
+	return err
+}
+
+// absence says in words who is missing, and perhaps why. It asks the segment once more,
+// to tell the ranks that are not there from those that wait themselves.
+func (m *meeting) absence(took time.Duration, cause error) error {
 	var silent []int
 	rest := m.unconnected()
 	for end := m.nic.Now() + int64(lookForAll); len(rest) > 0 && m.nic.Now() < end; rest = rest[1:] {

@@ -63,8 +63,8 @@ func (m *meeting) challenge(rival ethertype.Addr) {
 
 // taken is what one is told who claims a rank that is there, and whom nobody else
 // knows.
-func (m *meeting) taken(rank uint32) string {
-	return fmt.Sprintf("rank %d of job %q is there already", rank, m.Name)
+func (m *meeting) taken(rank uint32) error {
+	return fmt.Errorf("rank %d of job %q is there already", rank, m.Name)
 }
 
 // contested handles the request of one who claims a rank that is there.

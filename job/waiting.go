@@ -64,10 +64,11 @@ func (m *meeting) sayAwaited() {
 // clues is what else may be behind it that ranks do not come: who was refused, and
 // what keeps the interface from others. It goes on after other words.
 func (m *meeting) clues() (text string) {
-	for _, clue := range []string{m.refusal, m.nic.Obstacle()} {
-		if clue != "" {
-			text += "; " + clue
-		}
+	if m.refusal != nil {
+		text = "; " + m.refusal.Error()
+	}
+	if clue := m.nic.Obstacle(); clue != "" {
+		text += "; " + clue
 	}
 	return text
 }

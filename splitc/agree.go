@@ -41,7 +41,7 @@ func (w *World) agree(ctx context.Context) (withdraw func(), err error) {
 		case late != nil:
 			return withdraw, err
 		case chosen[rank] != w.cfg.Layer && err == nil:
-			err = opError("start", ErrUnequal, "rank %d has layer %s, and rank %d has layer %s", w.me, w.cfg.Layer, rank, chosen[rank])
+			err = w.otherLayer(rank, chosen[rank])
 		}
 	}
 	if err != nil {

@@ -28,7 +28,8 @@ var (
 	ErrNever = errors.New("splitc: what is waited for will never come")
 	// ErrClosed: the program has ended by Exit or Fail.
 	ErrClosed = errors.New("splitc: the program has ended")
-	// ErrUnequal: ranks have started with different layers, heaps, variables or procedures.
+	// ErrUnequal: ranks have started with different layers, heaps, variables or procedures, or
+	// with different versions of this package.
 	ErrUnequal = layer.ErrUnequal
 	// ErrMismatch is the class of every MismatchError.
 	ErrMismatch = errors.New("splitc: the ranks are in different collectives")

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/fnv"
+	"slices"
 	"sync"
 	"time"
 
@@ -25,7 +26,7 @@ const logFlush = 100 * time.Millisecond
 // are connected. After cfg.Timeout it fails with an error that names those that are
 // missing; at once when one of them fails, with a job.RankError that has the reason; and
 // with ErrUnequal when processes have started with different layers, heaps, registered
-// variables or procedures. End with Exit: a process that ends without is dead to the
+// variables or procedures, or are built from different versions of this package. End with Exit: a process that ends without is dead to the
 // others.
 func Start(ctx context.Context, cfg *Config) (*World, error) {
 	if cfg == nil {
@@ -95,7 +96,7 @@ func (w *World) open(ctx context.Context) (err error) {
 	}
 	err = w.meet(ctx, call{code: codeStart, size: uint64(w.cfg.HeapSize), op: w.sameness()})
 	if errors.Is(err, ErrMismatch) {
-		return fmt.Errorf("%w: the size of the heap, the layer, or what is registered: %w", ErrUnequal, err)
+		return fmt.Errorf("%w: the size of the heap, what is registered, or the version: %w", ErrUnequal, err)
 	}
 	return err
 }
@@ -140,8 +141,12 @@ func (w *World) join(ctx context.Context) (err error) {
 		return fmt.Errorf("splitc: start: %w", err)
 	}
 	rank.NIC = w.nic
-	params := [2]uint32{uint32(w.cfg.HeapSize / 4096), w.sameness()}
-	if w.member, err = job.Join(ctx, &rank, job.Program{Name: "Split-C", Version: version, Params: params}); err != nil {
+	params := w.params()
+	w.member, err = job.Join(ctx, &rank, job.Program{Name: "Split-C", Version: version, Params: params})
+	switch {
+	case errors.Is(err, job.ErrVersion):
+		return fmt.Errorf("%w: start: %w", ErrUnequal, err)
+	case err != nil:
 		return fmt.Errorf("splitc: start: %w", err)
 	}
 	w.joined = true
@@ -150,14 +155,40 @@ func (w *World) join(ctx context.Context) (err error) {
 			continue
 		}
 		other := w.member.Params(proc)
+		heap, chosen := ofParams(other)
 		switch {
-		case other[0] != params[0]:
-			return opError("start", ErrUnequal, "rank %d has a heap of %d bytes, rank %d one of %d", w.me, w.cfg.HeapSize, proc, int(other[0])*4096)
+		case chosen != w.cfg.Layer:
+			return w.otherLayer(proc, chosen)
+		case heap != w.cfg.HeapSize:
+			return opError("start", ErrUnequal, "rank %d has a heap of %d bytes, rank %d one of %d", w.me, w.cfg.HeapSize, proc, heap)
 		case other[1] != params[1]:
-			return opError("start", ErrUnequal, "rank %d and rank %d differ in the layer (%s here), or in what they have registered", w.me, proc, w.cfg.Layer)
+			return opError("start", ErrUnequal, "rank %d and rank %d differ in what they have registered, or in their architecture", w.me, proc)
 		}
 	}
 	return nil
+}
+
+// layerShift is where the number of the layer is in what params returns first. The pages of a
+// heap are below. Processes of one version have the same layers, and so the same numbers.
+const layerShift = 26
+
+// params returns what this process tells all others when it joins the job.
+func (w *World) params() [2]uint32 {
+	return [2]uint32{uint32(slices.Index(Layers(), w.cfg.Layer))<<layerShift | uint32(w.cfg.HeapSize/4096), w.sameness()}
+}
+
+// ofParams returns the heap's size and the name of the layer that params are of.
+func ofParams(params [2]uint32) (heap int, chosen string) {
+	chosen = "of a number that this rank does not know"
+	if n := int(params[0] >> layerShift); n < len(layers) {
+		chosen = Layers()[n]
+	}
+	return int(params[0]%(1<<layerShift)) * 4096, chosen
+}
+
+// otherLayer is the error of a start in which a rank has another layer than this one.
+func (w *World) otherLayer(rank int, chosen string) error {
+	return opError("start", ErrUnequal, "rank %d has layer %s, and rank %d has layer %s", w.me, w.cfg.Layer, rank, chosen)
 }
 
 // Exit ends the program for this process (splitc_exit). It completes this process's gets

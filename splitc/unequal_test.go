@@ -3,6 +3,7 @@ package splitc_test
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -30,8 +31,14 @@ var extras int
 // start, and all of them are told why.
 func TestUnequal(t *testing.T) {
 	for name, differ := range differences {
-		if err := unequal(splitc.Layers()[0], false, differ, splitc.ErrUnequal.Error(), 3); err != nil {
-			t.Errorf("%s: %v", name, err)
+		wants := []string{splitc.ErrUnequal.Error()}
+		if name == "layer" { // both are named by all ranks
+			wants = append(wants, "has layer "+splitc.Layers()[0], "has layer "+splitc.Layers()[len(splitc.Layers())-1])
+		}
+		for _, want := range wants {
+			if err := unequal(splitc.Layers()[0], false, differ, want, 3); err != nil {
+				t.Errorf("%s: %v", name, err)
+			}
 		}
 	}
 }
@@ -105,27 +112,43 @@ func unequal(layer string, shared bool, differ func(c *splitc.Config), want stri
 	return nil
 }
 
-// TestOtherVersion: a rank of another version of Split-C's messages and rank 0, to which it
-// comes, say so; nobody starts.
+// TestOtherVersion: a rank of another version of Split-C's messages, and those that meet it
+// first, say so: rank 0, or all that come to it. Nobody starts.
 func TestOtherVersion(t *testing.T) {
+	for odd, hear := range map[int][]int{0: {1, 2}, 1: {0, 1}} {
+		if err := otherVersion(odd, hear); err != nil {
+			t.Errorf("rank %d: %v", odd, err)
+		}
+	}
+}
+
+// otherVersion starts three ranks, one of which has another version, and wants that some find that.
+func otherVersion(odd int, hear []int) error {
 	p := newProgram(3, sim.Options{}, splitc.Config{Layer: splitc.Layers()[0], Timeout: 2 * time.Second})
 	for rank := range 3 {
 		p.host(fmt.Sprint("rank ", rank), func(nic *vipl.NIC) error {
 			cfg := p.cfg
 			cfg.NIC, cfg.Rank = nic, rank
 			var err error
-			if rank == 1 {
+			class := splitc.ErrUnequal
+			if rank == odd {
+				class = job.ErrVersion
 				_, err = job.Join(bg, &job.Config{Name: cfg.Job, Rank: rank, Size: cfg.Size, NIC: nic, Timeout: cfg.Timeout}, job.Program{Name: "Split-C", Version: 1 << 20})
 			} else {
 				_, err = splitc.Start(bg, &cfg)
 			}
-			if want := []string{"version", "version", "rank 1 "}[rank]; err == nil || !strings.Contains(err.Error(), want) {
-				return fmt.Errorf("%w, want %q", err, want)
+			switch {
+			case err == nil:
+				return errors.New("it starts")
+			case slices.Contains(hear, rank) && !(errors.Is(err, class) && strings.Contains(err.Error(), "version")):
+				return fmt.Errorf("%w, want %w", err, class)
+			case !strings.Contains(err.Error(), "rank "):
+				return fmt.Errorf("%w, want that it names a rank", err)
 			}
 			return nil
 		})
 	}
-	check(t, p.run())
+	return p.run()
 }
 
 // TestUnequalLayers: four members of one job, which have chosen three layers and start one after
