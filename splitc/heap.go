@@ -79,6 +79,18 @@ func (s *spans) find(off uint64) (int, bool) {
 	return i, i >= 0 && off < s.live[i].hi
 }
 
+// holds reports whether a span begins at lo and has n bytes or more.
+func (s *spans) holds(lo, n uint64) bool {
+	if s.last.lo != lo {
+		i, found := s.find(lo)
+		if !found || s.live[i].lo != lo {
+			return false
+		}
+		s.last = s.live[i]
+	}
+	return n <= s.last.hi-lo
+}
+
 // check says why the n bytes at off are not within one span.
 func (s *spans) check(call string, off, n uint64) error {
 	if off >= s.last.lo && off <= s.last.hi && n <= s.last.hi-off && s.last.hi != 0 {

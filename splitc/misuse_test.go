@@ -167,6 +167,40 @@ func TestEnded(t *testing.T) {
 	}
 }
 
+// TestLocalOfNone: an array that a world has not has no memory there: a freed one, also when
+// another one lies at its place that is shorter, the zero one, and one of another program.
+func TestLocalOfNone(t *testing.T) {
+	start := func(job string) *splitc.World {
+		w, err := splitc.Start(bg, &splitc.Config{Job: job, Size: 1, HeapSize: splitc.MinHeapSize})
+		check(t, err)
+		return w
+	}
+	w, other := start("alone"), start("another")
+	first, err := splitc.AllSpreadMalloc[int64](bg, w, 1, 100)
+	check(t, err)
+	second, err := splitc.AllSpreadMalloc[int64](bg, w, 3, 100)
+	check(t, err)
+	if n, m := len(first.Local(w)), len(second.Local(w)); n != 100 || m != 300 {
+		t.Errorf("the arrays have %d and %d elements", n, m)
+	}
+	none := func(when string, w *splitc.World, a splitc.Array[int64]) {
+		if s := a.Local(w); s != nil {
+			t.Errorf("%s, the array has %d elements, want nil", when, len(s))
+		}
+	}
+	none("in a program that has allocated nothing", other, second)
+	check(t, splitc.AllSpreadFree(bg, w, first))
+	none("when it is freed", w, first)
+	short, err := splitc.AllSpreadMalloc[int64](bg, w, 1, 10)
+	check(t, err)
+	if short.On(0) != first.On(0) || len(short.Local(w)) != 10 {
+		t.Errorf("the shorter array is at %+v with %d elements, want it at %+v", short.On(0), len(short.Local(w)), first.On(0))
+	}
+	none("when it is freed and a shorter one at its place", w, first)
+	none("when it is the zero one", w, splitc.Array[int64]{})
+	check(t, errors.Join(w.Exit(bg), other.Exit(bg)))
+}
+
 // TestNever: a store_sync for more than will come ends: by its deadline, after
 // WaitTimeout, and at once when nobody is left to store.
 func TestNever(t *testing.T) {

@@ -107,12 +107,17 @@ func (a Array[T]) Blocks() int { return a.n }
 func (a Array[T]) Block() int { return a.m }
 
 // Local returns this process's part: its blocks, one after the other. It is the memory of
-// the heap, as ToLocal says.
+// the heap, as ToLocal says. It is nil after Exit, for the zero Array, and where w has nothing
+// so long at the array's place: it has been freed, or is another World's.
 func (a Array[T]) Local(w *World) []T {
-	if a.base == 0 || a.n == 0 || w.stop == ErrClosed {
+	if a.base == 0 || a.n == 0 || int(a.procs) != w.procs || w.stop == ErrClosed {
 		return nil
 	}
-	return localSlice[T](w, a.base, ((a.n-1)/w.procs+1)*a.m)[:w.myBlocks(a.n)*a.m]
+	most := ((a.n-1)/w.procs + 1) * a.m
+	if !w.spans.holds(a.base, uint64(most)*size[T]()) {
+		return nil
+	}
+	return localSlice[T](w, a.base, most)[:w.myBlocks(a.n)*a.m]
 }
 
 // myBlocks returns how many of n blocks are this process's.
