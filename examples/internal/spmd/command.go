@@ -2,7 +2,6 @@ package spmd
 
 import (
 	"context"
-	"errors"
 	"flag"
 	"log"
 	"os"
@@ -78,13 +77,19 @@ func (c *Command) run(ctx context.Context, run func(ctx context.Context) error) 
 	if err := c.start(ctx); err != nil {
 		return err
 	}
-	if err := run(ctx); err != nil {
-		if c.World != nil {
-			c.World.Fail(err) // the other ranks learn why
-		}
-		return err
+	return c.work(ctx, run)
+}
+
+// work serves the metrics and calls run. If that fails, the other ranks learn why.
+func (c *Command) work(ctx context.Context, run func(ctx context.Context) error) error {
+	err := c.serve()
+	if err == nil {
+		err = run(ctx)
 	}
-	return nil
+	if err != nil && c.World != nil {
+		c.World.Fail(err)
+	}
+	return err
 }
 
 // start makes this process a rank.
@@ -109,12 +114,17 @@ func (c *Command) start(ctx context.Context) (err error) {
 		c.forget = c.collector.WatchWorld(c.World)
 	}
 	c.cleanups = append(c.cleanups, c.collector.DumpOnQuit(os.Stderr), c.collector.AnswerAgent())
+	return nil
+}
+
+// serve serves the metrics, if an address says where.
+func (c *Command) serve() error {
 	if c.addr == "" {
 		return nil
 	}
 	server, err := metrics.Serve(c.addr, c.collector)
 	if err != nil {
-		return errors.Join(err, c.End(ctx))
+		return err
 	}
 	c.cleanups = append(c.cleanups, func() { server.Close() })
 	return nil

@@ -1,9 +1,58 @@
 package spmd
 
 import (
+	"context"
+	"errors"
+	"fmt"
 	"math"
+	"strings"
 	"testing"
+
+	"github.com/bobnet-go/bobnet/metrics"
+	"github.com/bobnet-go/bobnet/splitc"
+	"github.com/bobnet-go/bobnet/transport/sim"
+	"github.com/bobnet-go/bobnet/vipl"
 )
+
+// TestNoMetrics: where a rank cannot serve its metrics, the others learn that, whatever they are
+// in, and the rank does not compute.
+func TestNoMetrics(t *testing.T) {
+	const bad = "nowhere"
+	world := sim.New(sim.Options{})
+	for rank := range 2 {
+		link := world.Station(fmt.Sprint("host ", rank))
+		world.Go(fmt.Sprint("rank ", rank), func() {
+			nic, err := vipl.Open(&vipl.Config{Link: link, Seed: uint64(rank) + 1})
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			defer nic.Close()
+			w, err := splitc.Start(t.Context(), &splitc.Config{Job: t.Name(), Rank: rank, Size: 2, NIC: nic, Layer: "am", HeapSize: 1 << 20})
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			c := &Command{World: w, collector: metrics.NewCollector(nil), forget: func() {}}
+			if rank == 0 {
+				c.addr = bad
+			}
+			err = c.work(t.Context(), func(ctx context.Context) error {
+				if rank == 0 {
+					t.Error("the rank without metrics computes")
+				}
+				_, err := splitc.AllSpreadMalloc[int](ctx, w, 2, 1)
+				return err
+			})
+			if err == nil || !strings.Contains(err.Error(), "metrics: serve at") || rank == 1 && !errors.Is(err, splitc.ErrRankFailed) {
+				t.Errorf("rank %d ends with %v, want that metrics cannot be served", rank, err)
+			}
+		})
+	}
+	if err := world.Run(); err != nil {
+		t.Error(err)
+	}
+}
 
 func TestShare(t *testing.T) {
 	for n := range 40 {
