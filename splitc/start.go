@@ -31,6 +31,8 @@ const logFlush = 100 * time.Millisecond
 func Start(ctx context.Context, cfg *Config) (*World, error) {
 	if cfg == nil {
 		cfg = &Config{}
+	}
+	if cfg.Size == 0 && cfg.Member == nil {
 		job.SayAlone("splitc")
 	}
 	c, err := cfg.complete()

@@ -338,7 +338,11 @@ func TestRunOverSSH(t *testing.T) {
 			t.Errorf("%s: exit code %d:\n%s", tc.says, code, out)
 		}
 	}
-	out, code = in(t, l, 0, nil, bobnet, "doctor", "--host", hosts+",10.88.0.99", "--ssh", ssh)
+	list := filepath.Join(t.TempDir(), "hosts")
+	if err := os.WriteFile(list, []byte("# two that are there, and one\n"+strings.ReplaceAll(hosts, ",", "\n")+"\n10.88.0.99\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	out, code = in(t, l, 0, nil, bobnet, "doctor", "--hosts", list, "--ssh", ssh)
 	if code != 1 || !strings.Contains(out, "ok    host 10.88.0.2") || !strings.Contains(out, "interface bob0 of MTU 65535") || !strings.Contains(out, "fail  host 10.88.0.99") {
 		t.Errorf("doctor: exit code %d:\n%s", code, out)
 	}
