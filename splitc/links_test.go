@@ -3,6 +3,7 @@ package splitc_test
 import (
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"slices"
 	"testing"
@@ -42,7 +43,7 @@ func TestLinks(t *testing.T) {
 				return fault.New(link, fault.Options{Seed: seed + uint64(side), Drop: l.rate, Dup: l.rate, Reorder: l.rate, Corrupt: l.rate})
 			})
 			for _, layer := range splitc.Layers() {
-				if err := overLink(nics, fmt.Sprint(t.Name(), layer, os.Getpid()), layer, l.driver == "shm"); err != nil {
+				if err := overLink(nics, fmt.Sprint(t.Name(), layer, os.Getpid()), layer, l.driver == "shm", seed); err != nil {
 					t.Fatalf("layer %s: %v", layer, err)
 				}
 			}
@@ -79,14 +80,16 @@ func linkNICs(t *testing.T, driver string, wrap func(side int, l transport.Link)
 	return nics
 }
 
-// overLink runs a program of two ranks, of one host or of two.
-func overLink(nics [2]*vipl.NIC, job, layer string, near bool) error {
+// overLink runs a program of two ranks, of one host or of two: some of each kind of operation, and
+// what a model of the seed does.
+func overLink(nics [2]*vipl.NIC, job, layer string, near bool, seed uint64) error {
+	m := modelOf(rand.New(rand.NewPCG(seed, 99)), 2)
 	done := make(chan error, len(nics))
 	for rank, nic := range nics {
 		go func() {
 			w, err := splitc.Start(bg, &splitc.Config{Job: job, Rank: rank, Size: 2, NIC: nic, Layer: layer, HeapSize: 1 << 20, PeerTimeout: 30 * time.Second})
 			if err == nil {
-				err = errors.Join(primitives(w), bulks(w), others(w))
+				err = errors.Join(primitives(w), bulks(w), others(w), m.run(w))
 				for range 64 { // Snapshot shows every 64th
 					err = errors.Join(err, w.Poll())
 				}

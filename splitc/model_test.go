@@ -95,9 +95,14 @@ const (
 	opPoll
 )
 
+// newModel makes a program of two to eight processes.
 func newModel(seed uint64) *model {
 	rng := rand.New(rand.NewPCG(seed, 99))
-	m := &model{rng: rng, procs: 2 + rng.IntN(7), cells: 32 + rng.IntN(200)}
+	return modelOf(rng, 2+rng.IntN(7))
+}
+
+func modelOf(rng *rand.Rand, procs int) *model {
+	m := &model{rng: rng, procs: procs, cells: 32 + rng.IntN(200)}
 	if rng.IntN(8) == 0 {
 		m.cells = 3000
 	}
