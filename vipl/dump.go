@@ -134,7 +134,9 @@ func (v *VISnapshot) writeLine(w io.Writer) {
 	if tx := &v.Sender; v.State == StateConnected && v.Level.Reliable() {
 		flight, tries = strconv.Itoa(tx.InFlight), strconv.Itoa(tx.Tries)
 		window, threshold = text.Frames(tx.Window), text.Frames(tx.Threshold)
-		rtt = text.Span(tx.RTT)
+		if tx.RTT > 0 {
+			rtt = text.Span(tx.RTT)
+		}
 	}
 	fmt.Fprintf(w, "  %d\t%v\t%v\t%v\t%s\t%s\t%d\t%d\t%d/%d\t%s\t%s\t%s\t%s\t%s\t%s\t%d\t%s\t%s\t%s\n",
 		v.Local.Port, v.State, v.Remote, v.Level, frame, heard, v.SendQueue-v.SendUntaken, v.RecvQueue-v.RecvUntaken, v.SendUntaken, v.RecvUntaken,
