@@ -19,7 +19,9 @@ import (
 const agentLong = `Open packet sockets for the programs of this node that lack CAP_NET_RAW, until
 interrupted. A program of a user or group that the policy lets in gets sockets whose filter
 is locked to ports of its own, and the kernel (nftables) drops what it sends by them from
-other ports, addresses or interfaces. Programs find the agent by themselves, at
+other ports, addresses or interfaces. Users and groups that are not in /etc/passwd or
+/etc/group, such as those of LDAP, are given by number: group:1234. Programs find the agent
+by themselves, at
 ` + agent.DefaultPath + ` or where $` + agent.EnvPath + ` says.
 
 No frame passes the agent. Its end changes nothing for programs that run: the sockets are

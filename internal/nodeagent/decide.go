@@ -3,6 +3,7 @@ package nodeagent
 import (
 	"errors"
 	"fmt"
+	"net"
 	"slices"
 
 	"github.com/bobnet-go/bobnet/transport/agent"
@@ -10,12 +11,16 @@ import (
 )
 
 // judge says whether a program may ask for anything at all.
-func (s *Server) judge(r *agent.Request, cred *unix.Ucred) (agent.Refusal, error) {
+func (s *Server) judge(conn *net.UnixConn, r *agent.Request, cred *unix.Ucred) (agent.Refusal, error) {
 	policy, err := s.cfg.Policy()
+	if err != nil {
+		return agent.Failed, err
+	}
+	groups, err := groupsOf(conn)
 	switch {
 	case err != nil:
-		return agent.Failed, err
-	case !policy.Allows(cred.Uid, cred.Gid):
+		return agent.Failed, fmt.Errorf("groups of a program: %w", err)
+	case !policy.Allows(cred.Uid, cred.Gid, groups...):
 		return agent.Denied, fmt.Errorf("user %d may not: ask the administrator of this node for --allow user:%d", cred.Uid, cred.Uid)
 	case r.Version != agent.Version:
 		return agent.Invalid, fmt.Errorf("the agent speaks version %d, the program %d: use the same release of both", agent.Version, r.Version)

@@ -18,7 +18,8 @@ type Policy struct {
 }
 
 // ParsePolicy reads entries with commas, spaces or lines between them: user:NAME or
-// user:NUMBER, group:NAME or group:NUMBER, and all. What follows # on a line is a comment.
+// user:NUMBER, group:NAME or group:NUMBER, and all. What follows # on a line is a comment. Names
+// are looked up in /etc/passwd and /etc/group; others, such as those of LDAP, need their numbers.
 func ParsePolicy(text string) (p Policy, err error) {
 	for lines := bufio.NewScanner(strings.NewReader(text)); lines.Scan(); {
 		line, _, _ := strings.Cut(lines.Text(), "#")
@@ -86,31 +87,15 @@ func number(name string, lookup func() (string, error)) (uint32, error) {
 	}
 	text, err := lookup()
 	if err != nil {
-		return 0, err
+		return 0, fmt.Errorf("%w: names that are not in /etc/passwd or /etc/group, such as those of LDAP, need their numbers, as in group:1234 (getent group NAME prints it)", err)
 	}
 	id, err = strconv.ParseUint(text, 10, 32)
 	return uint32(id), err
 }
 
-// Allows reports whether a user gets sockets, whose process has a group. The user's other
-// groups are those that the system's list has.
-func (p Policy) Allows(uid, gid uint32) bool {
-	if p.all || uid == 0 || slices.Contains(p.users, uid) || slices.Contains(p.group, gid) {
-		return true
-	}
-	if len(p.group) == 0 {
-		return false
-	}
-	u, err := user.LookupId(strconv.FormatUint(uint64(uid), 10))
-	if err != nil {
-		return false
-	}
-	ids, err := u.GroupIds()
-	if err != nil {
-		return false
-	}
-	return slices.ContainsFunc(ids, func(text string) bool {
-		id, err := strconv.ParseUint(text, 10, 32)
-		return err == nil && slices.Contains(p.group, uint32(id))
-	})
+// Allows reports whether a user gets sockets, whose process has a group and others beside it, as
+// the kernel says. No list of users or groups is asked: a user need not be in any.
+func (p Policy) Allows(uid, gid uint32, groups ...uint32) bool {
+	return p.all || uid == 0 || slices.Contains(p.users, uid) || slices.Contains(p.group, gid) ||
+		slices.ContainsFunc(groups, func(g uint32) bool { return slices.Contains(p.group, g) })
 }

@@ -29,7 +29,15 @@ func quiet(t testing.TB) (path string) {
 func logging(t testing.TB, log *slog.Logger) (path string) {
 	t.Helper()
 	path = filepath.Join(t.TempDir(), "sock")
-	s, err := Listen(Config{Path: path, Unguarded: true, EtherTypes: []ethernet.EtherType{ethertype.Default}, Logger: log, Policy: func() (Policy, error) { return Policy{all: true}, nil }})
+	serving(t, Config{Path: path, Logger: log, Policy: func() (Policy, error) { return Policy{all: true}, nil }})
+	return path
+}
+
+// serving starts a server of cfg in this process that judges no frames, until the test ends.
+func serving(t testing.TB, cfg Config) {
+	t.Helper()
+	cfg.Unguarded, cfg.EtherTypes = true, []ethernet.EtherType{ethertype.Default}
+	s, err := Listen(cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -39,7 +47,6 @@ func logging(t testing.TB, log *slog.Logger) (path string) {
 		s.Close()
 		<-ended
 	})
-	return path
 }
 
 // request sends octets, with descriptors, and no more after them. It returns the reply, if

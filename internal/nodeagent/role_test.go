@@ -28,6 +28,7 @@ var roles = map[string]func(commands *bufio.Scanner) error{
 	"tenant":  tenantRole,
 	"hostile": hostileRole,
 	"flood":   floodRole,
+	"ask":     askRole,
 }
 
 func TestMain(m *testing.M) {

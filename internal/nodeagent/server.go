@@ -230,7 +230,7 @@ func (s *Server) give(conn *net.UnixConn, cred *unix.Ucred, r *agent.Request, fd
 	s.giving.Lock()
 	defer s.giving.Unlock()
 	conn.SetDeadline(time.Now().Add(requestPatience))
-	refusal, err := s.judge(r, cred)
+	refusal, err := s.judge(conn, r, cred)
 	var grant *agent.Grant
 	if err == nil && !r.Tells {
 		grant, refusal, err = s.decide(r, cred, fds)

@@ -29,6 +29,12 @@ func TestPolicy(t *testing.T) {
 	if (Policy{}).Allows(1, 0) {
 		t.Error("without entries a user is let in")
 	}
+	if !p.Allows(1001, 1000, 7, 50) || p.Allows(1001, 1000, 7, 51) {
+		t.Error("the groups beside the first are not judged")
+	}
+	if _, err := ParsePolicy("group:no-such-group-here"); err == nil || !strings.Contains(err.Error(), "group:1234") {
+		t.Errorf("%v, want that a number may be given", err)
+	}
 	for _, bad := range []string{"alice", "user:", "user:no-such-user-here", "group:-1", "user"} {
 		if p, err := ParsePolicy("all " + bad); err == nil || p.Allows(1, 1) {
 			t.Errorf("%q: %v", bad, err)
