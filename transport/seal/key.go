@@ -146,11 +146,14 @@ type secrets struct {
 	sum   [sha256.Size]byte
 }
 
-// The labels of what is derived from a key, so that nothing is used for two purposes.
+// The labels of what is derived from a key, and from those of a handshake, so that nothing is used
+// for two purposes.
 const (
-	labelPSK   = "bobnet seal 1 handshake"
-	labelGroup = "bobnet seal 1 group"
-	labelCheck = "bobnet seal 1 check"
+	labelPSK    = "bobnet seal 1 handshake"
+	labelGroup  = "bobnet seal 1 group"
+	labelCheck  = "bobnet seal 1 check"
+	labelAES    = "bobnet seal 1 AES-128-GCM"
+	labelChaCha = "bobnet seal 1 ChaCha20-Poly1305"
 )
 
 // derive returns the secrets of a key.

@@ -35,7 +35,7 @@ func (s suite) String() string {
 // bits are as strong as the handshake's curve, and faster than 256.
 func (s suite) aead(key []byte) cipher.AEAD {
 	if s == suiteAES {
-		block, err := aes.NewCipher(expand(key, "bobnet seal 1 AES-128-GCM", 16))
+		block, err := aes.NewCipher(expand(key, labelAES, 16))
 		if err != nil {
 			panic(err) // the size is right
 		}
@@ -45,7 +45,7 @@ func (s suite) aead(key []byte) cipher.AEAD {
 		}
 		return a
 	}
-	a, err := chacha20poly1305.New(expand(key, "bobnet seal 1 ChaCha20-Poly1305", chacha20poly1305.KeySize))
+	a, err := chacha20poly1305.New(expand(key, labelChaCha, chacha20poly1305.KeySize))
 	if err != nil {
 		panic(err) // the size is right
 	}
