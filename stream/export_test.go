@@ -1,5 +1,8 @@
 package stream
 
+// MaxMessage is the length of the longest message.
+const MaxMessage = maxMessage
+
 // SetYield has streams of h call yield instead of runtime.Gosched.
 func (h *Host) SetYield(yield func()) { h.yield = yield }
 

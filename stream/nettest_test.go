@@ -6,6 +6,7 @@ import (
 
 	"github.com/bobnet-go/bobnet/internal/vethtest"
 	"github.com/bobnet-go/bobnet/stream"
+	"github.com/bobnet-go/bobnet/transport/seal"
 	"github.com/bobnet-go/bobnet/vipl"
 	"golang.org/x/net/nettest"
 )
@@ -32,20 +33,33 @@ func TestConn(t *testing.T) {
 		nettest.TestConn(t, maker(t, h, listen(t, h, "")))
 	})
 	t.Run("veth", func(t *testing.T) {
-		from, to := vethHosts(t, stream.Config{})
+		from, to := vethHosts(t, stream.Config{}, nil)
 		nettest.TestConn(t, maker(t, from, listen(t, to, "bobnet://veth")))
+	})
+	t.Run("sealed", func(t *testing.T) {
+		from, to := vethHosts(t, stream.Config{}, aKey)
+		nettest.TestConn(t, maker(t, from, listen(t, to, "bobnet://sealed")))
+		for _, h := range []*stream.Host{from, to} {
+			s, sealed := h.NIC().SealStats() // a message of the handshake may have come twice, and been dropped
+			if !sealed || s.Sealed == 0 || s.Opened == 0 || s.Unsealed+s.OtherKey+s.Altered+s.Malformed > 0 {
+				t.Errorf("%+v, sealed: %v", s, sealed)
+			}
+		}
 	})
 }
 
-// vethHosts returns hosts in two namespaces that a pair of veth joins.
-func vethHosts(t testing.TB, cfg stream.Config) (a, b *stream.Host) {
+// aKey is a key of sealed frames.
+var aKey = seal.Fixed(seal.Key{1, 31: 2})
+
+// vethHosts returns hosts in two namespaces that a pair of veth joins, with a key if it is not nil.
+func vethHosts(t testing.TB, cfg stream.Config, key seal.Source) (a, b *stream.Host) {
 	t.Helper()
 	pair := vethtest.New(t, 9000)
 	hosts := [2]*stream.Host{}
 	for i := range hosts {
 		cfg := cfg
 		err := pair.In(i, func() (err error) {
-			cfg.NIC, err = vipl.Open(&vipl.Config{Interface: vethtest.Name})
+			cfg.NIC, err = vipl.Open(&vipl.Config{Interface: vethtest.Name, Key: key})
 			return err
 		})
 		if err != nil {

@@ -2,10 +2,13 @@ package test
 
 import (
 	"bytes"
+	"encoding/binary"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
 	"net"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
@@ -15,17 +18,19 @@ import (
 	"testing"
 	"time"
 
+	"github.com/bobnet-go/bobnet/ethertype"
 	"github.com/bobnet-go/bobnet/internal/lab"
 	"github.com/bobnet-go/bobnet/internal/leaktest"
 	"github.com/bobnet-go/bobnet/internal/need"
+	"github.com/bobnet-go/bobnet/transport/seal"
 	"golang.org/x/sys/unix"
 )
 
 // tunnel is a bobnet tun that runs at a host of a lab, with the address 10.9.0.(host+1).
-func tunnel(t *testing.T, l *lab.Lab, host int) *player {
+func tunnel(t *testing.T, l *lab.Lab, host int, flags ...string) *player {
 	t.Helper()
 	bobnet := filepath.Join(commands(t), "bobnet")
-	p := playOne(t, l, host, &exec.Cmd{Path: bobnet, Args: []string{"bobnet", "tun", "--addr", tunAddr(host) + "/24"}})
+	p := playOne(t, l, host, &exec.Cmd{Path: bobnet, Args: append([]string{"bobnet", "tun", "--addr", tunAddr(host) + "/24"}, flags...)})
 	if line := p.line(t); !strings.HasPrefix(line, "interface bobnet0, addresses ["+tunAddr(host)+"/24], MTU 65000, ") {
 		t.Fatalf("bobnet tun says %q", line)
 	}
@@ -90,6 +95,86 @@ func TestTunVerb(t *testing.T) {
 	other.Signal(unix.SIGINT)
 	<-other.Done()
 	gone(t, l, 1)
+}
+
+// TestTunKey: two bobnet tun with a key carry pings, and no frame of theirs is in the clear, as
+// it is without; a third one that has no key reaches nobody.
+func TestTunKey(t *testing.T) {
+	needTUN(t)
+	ping := tool(t, "ping", "iputils-ping")
+	const said = "among us, or not" // as many bytes as ping repeats
+	file := filepath.Join(t.TempDir(), "key")
+	if err := os.WriteFile(file, []byte(seal.NewKey().Text()+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, flags := range [][]string{nil, {"--key", file}} {
+		l := newLab(t, lab.Config{N: 3, MTU: 1500})
+		heard := [2]func() heardFrames{hear(t, l, 1, said), hear(t, l, 2, said)}
+		tunnel(t, l, 1, flags...)
+		tunnel(t, l, 0, flags...)
+		if out, code := in(t, l, 0, nil, ping, "-c", "2", "-i", "0.05", "-s", "200", "-w", "30", "-p", hex.EncodeToString([]byte(said)), tunAddr(1)); code != 0 {
+			t.Errorf("ping with the flags %v: exit code %d\n%s", flags, code, out)
+		}
+		keyed := flags != nil
+		for i, ask := range heard {
+			if h := ask(); (h.sealed > 0) != keyed || (h.clear > 0) == keyed || keyed && h.said > 0 || !keyed && i == 0 && h.said == 0 {
+				t.Errorf("host %d has heard of host 0 with the flags %v: %+v", i+1, flags, h)
+			}
+		}
+		if !keyed {
+			continue
+		}
+		tunnel(t, l, 2)
+		if out, code := in(t, l, 2, nil, ping, "-c", "1", "-w", "30", tunAddr(0)); code == 0 || !strings.Contains(out, "Unreachable") {
+			t.Errorf("ping without the key: exit code %d\n%s", code, out)
+		}
+	}
+}
+
+// heardFrames counts frames of Bobnet's: those that are sealed, those that are not, and those of
+// all in which something is said.
+type heardFrames struct{ sealed, clear, said int }
+
+// hear has a host hear all frames that host 0 sends to others from now on. The result counts what
+// has come.
+func hear(t *testing.T, l *lab.Lab, host int, said string) (count func() heardFrames) {
+	t.Helper()
+	fd := -1
+	err := l.Exec(host, func() (err error) {
+		i, err := net.InterfaceByName(lab.Interface)
+		if err != nil {
+			return err
+		}
+		if fd, err = unix.Socket(unix.AF_PACKET, unix.SOCK_RAW|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0); err != nil {
+			return err
+		}
+		return unix.Bind(fd, &unix.SockaddrLinklayer{Ifindex: i.Index, Protocol: binary.NativeEndian.Uint16(binary.BigEndian.AppendUint16(nil, uint16(ethertype.Default)))})
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { unix.Close(fd) })
+	return func() (h heardFrames) {
+		frame := make([]byte, ethertype.MaxFrame)
+		for {
+			n, err := unix.Read(fd, frame)
+			if err != nil {
+				return h
+			}
+			o, ok := ethertype.ParseOuter(frame[:n])
+			if !ok || o.Src != l.MAC(0) || o.Dst == l.MAC(0) { // by what it sends itself a driver is measured
+				continue
+			}
+			if _, sealed := ethertype.IsSealed(frame[:n]); sealed {
+				h.sealed++
+			} else {
+				h.clear++
+			}
+			if bytes.Contains(frame[:n], []byte(said)) {
+				h.said++
+			}
+		}
+	}
 }
 
 // gone wants that a host has its bob0 alone, soon: the kernel removes an interface in the
