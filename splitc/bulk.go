@@ -45,10 +45,7 @@ func BulkStore[T any](ctx context.Context, w *World, p Global[T], src []T) error
 			return nil
 		}
 		err := w.layer.Store(ctx, int(p.proc), p.off, data)
-		if err == nil {
-			w.sent[p.proc] += uint64(len(data))
-		}
-		return w.heard(err)
+		return w.storing(int(p.proc), uint64(len(data)), err)
 	}
 	to := w.heap[p.off:][:len(data)]
 	if overlap(to, data) {

@@ -87,8 +87,9 @@
 //
 //	shm         the default: within a host, reads and writes of the other heap itself, and
 //	            a barrier in memory, with a tree between one process of each host; am
-//	            between hosts. Reads and writes poll nothing: a process that does only
-//	            these calls Poll now and then
+//	            between hosts. Reads, writes and stores within a host take no message, and
+//	            one in 256 of them polls, so that a process which does only these serves
+//	            the others, too, and hears of failures
 //	am          active messages (package endpoint, AMVIA's credits: 64 short, 8 medium, 1
 //	            bulk): a request and a reply for each primitive, bulk operations in medium
 //	            messages. Config.Card has them, and those of shm, go over a LANai card

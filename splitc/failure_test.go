@@ -23,6 +23,7 @@ var waits = []struct {
 		_, err := splitc.Read(bg, w, a.On(victim))
 		return err
 	}},
+	{"write", func(w *splitc.World, a splitc.Array[int64]) error { return splitc.Write(bg, w, a.On(victim), 1) }},
 	{"sync", func(w *splitc.World, a splitc.Array[int64]) error {
 		if err := splitc.Put(bg, w, a.On(victim), 1); err != nil {
 			return err
@@ -97,9 +98,6 @@ func death(layer, how string, die func(p *program, w *splitc.World) error, call 
 			began := p.Now()
 			for err == nil { // stores go on until it is known
 				err = call(w, a)
-				if err == nil {
-					err = w.Poll() // reads and writes of shared memory hear of nobody
-				}
 				if e := p.Sleep(time.Millisecond); e != nil {
 					return e
 				}

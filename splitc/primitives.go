@@ -9,7 +9,10 @@ func Read[T any](ctx context.Context, w *World, p Global[T]) (v T, err error) {
 	}
 	w.stats.Reads.add(size[T]())
 	if m := w.direct[p.proc]; m != nil {
-		return *at[T](m, p.off), nil
+		if int(p.proc) != w.me {
+			err = w.near()
+		}
+		return *at[T](m, p.off), err
 	}
 	dst := landing[T](w)
 	err = w.layer.Get(ctx, int(p.proc), bytesOf(dst), p.off)
@@ -32,6 +35,9 @@ func Write[T any](ctx context.Context, w *World, p Global[T], v T) error {
 	w.stats.Writes.add(size[T]())
 	if m := w.direct[p.proc]; m != nil {
 		*at[T](m, p.off) = v
+		if int(p.proc) != w.me {
+			return w.near()
+		}
 		return nil
 	}
 	err := w.layer.Put(ctx, int(p.proc), p.off, held(w, v))
@@ -83,8 +89,18 @@ func Store[T any](ctx context.Context, w *World, p Global[T], v T) error {
 		return nil
 	}
 	err := w.layer.Store(ctx, int(p.proc), p.off, held(w, v))
-	if err == nil {
-		w.sent[p.proc] += n
+	return w.storing(int(p.proc), n, err)
+}
+
+// storing ends a call that has stored so many bytes at another process, unless err is why it
+// has not.
+func (w *World) storing(proc int, bytes uint64, err error) error {
+	if err != nil {
+		return w.heard(err)
 	}
-	return w.heard(err)
+	w.sent[proc] += bytes
+	if w.direct[proc] != nil {
+		return w.near()
+	}
+	return w.heard(nil)
 }

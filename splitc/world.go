@@ -49,7 +49,7 @@ type World struct {
 	tree    tree
 	atomics atomics
 	stats   Stats
-	polls   uint
+	turns   uint // calls that have polled, or have used a neighbour's heap instead
 
 	mu      sync.Mutex
 	seen    Snapshot // as of the last wait
@@ -87,12 +87,39 @@ func (w *World) Poll() error {
 	if w.procs == 1 || w.stop != nil {
 		return w.ready("poll")
 	}
+	return w.poll()
+}
+
+// lookEach is after how many calls that poll a process looks around: it hears of failures, and
+// makes a new snapshot. nearEach is after how many uses of a neighbour's heap it polls, and does
+// that: few enough for those who wait for this process, and so many that each costs little more
+// than the count.
+const (
+	lookEach = 64
+	nearEach = 4 * lookEach
+)
+
+// poll is Poll within a call.
+func (w *World) poll() error {
 	err := w.layer.Poll()
-	if w.polls++; err == nil && w.polls%64 == 0 {
-		err = w.member.Err()
+	w.turns++
+	if err == nil && w.turns%lookEach == 0 {
+		if w.procs > 1 {
+			err = w.member.Err()
+		}
 		w.publish()
 	}
 	return w.heard(err)
+}
+
+// near counts an operation on a neighbour's heap, which has asked nobody, and polls now and
+// then: a process that does nothing else serves the others, and hears of failures.
+func (w *World) near() error {
+	if (w.turns+1)%nearEach != 0 {
+		w.turns++
+		return nil
+	}
+	return w.poll()
 }
 
 // OnOne runs f in one process (on_one). Nothing is communicated.

@@ -78,7 +78,7 @@ type Layer interface {
 	// Put starts to write src at offset off of a rank's heap.
 	Put(ctx context.Context, proc int, off uint64, src []byte) error
 	// Store starts to write src at offset off of a rank's heap, where the bytes count as
-	// stored.
+	// stored. To a rank with Direct memory it need not poll: the caller does, now and then.
 	Store(ctx context.Context, proc int, off uint64, src []byte) error
 	// Call starts to run procedure fn at a rank: its Handler.Call gets args, and what that
 	// returns is copied to result, which has room for MaxCall bytes.

@@ -42,7 +42,6 @@ type Layer struct {
 	meet  meeting
 	stats layer.Stats
 	err   error
-	polls uint
 	entry entry
 	ran   [layer.MaxCall]byte // result of the procedure that runs
 

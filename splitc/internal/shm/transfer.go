@@ -2,10 +2,6 @@ package shm
 
 import "context"
 
-// pollEach is after how many stores to neighbours a rank polls, so that one which does
-// nothing else hears of failures.
-const pollEach = 64
-
 // Get reads from a heap of another host. A neighbour's is read at once.
 func (l *Layer) Get(ctx context.Context, proc int, dst []byte, off uint64) error {
 	if n := l.near[proc]; n != nil {
@@ -35,14 +31,6 @@ func (l *Layer) Store(ctx context.Context, proc int, off uint64, src []byte) err
 	n.stored += uint64(len(src))
 	n.sent.Store(n.stored)
 	l.stats.Direct++
-	if l.polls++; l.polls%pollEach == 0 {
-		if err := l.Poll(); err != nil {
-			return err
-		}
-		if err := l.cfg.Member.Err(); err != nil {
-			return err
-		}
-	}
 	return l.wake(ctx, n)
 }
 
