@@ -50,6 +50,9 @@ func (s Stats) String() string {
 	add("request handlers run", s.Requests)
 	add("reply handlers run", s.Replies)
 	add("looks for a credit in vain", s.Stalls)
+	if s.StallTime > 0 {
+		parts = append(parts, fmt.Sprintf("waited for credits for %v", s.StallTime.Round(time.Microsecond)))
+	}
 	add("refusals heard", s.Returns)
 	add("broken connections", s.Broken)
 	add("strays", s.Strays)

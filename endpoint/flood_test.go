@@ -86,8 +86,8 @@ func (f *flooder) run(w *world, n *endpoint.Node, name, other string, finished *
 				return err
 			}
 		}
-		if n.Stats().Stalls == 0 {
-			return fmt.Errorf("%d short requests have never waited for one of %d credits", floodTimes*f.credits.Short, f.credits.Short)
+		if s := n.Stats(); s.Stalls == 0 || s.StallTime <= 0 {
+			return fmt.Errorf("%d short requests have waited %d times, and for %v, for one of %d credits", floodTimes*f.credits.Short, s.Stalls, s.StallTime, f.credits.Short)
 		}
 	}
 	for range floodCount {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
+	"time"
 
 	"github.com/bobnet-go/bobnet/endpoint/internal/provider"
 	"github.com/bobnet-go/bobnet/endpoint/internal/wire"
@@ -105,6 +106,8 @@ func (ep *Endpoint) request(ctx context.Context, dest int, m *message, args []ui
 func (ep *Endpoint) requestLater(ctx context.Context, dest int, m *message, args []uint32, data []byte, call *call, c *client, served int) error {
 	var at stall
 	defer at.leave()
+	began := ep.node.way.Now()
+	defer ep.node.waited(began)
 	for polled := false; ; polled = true {
 		if c != nil {
 			at.join(c)
@@ -129,6 +132,9 @@ func (ep *Endpoint) requestLater(ctx context.Context, dest int, m *message, args
 		}
 	}
 }
+
+// waited counts the time since began as spent waiting for a credit.
+func (n *Node) waited(began int64) { n.stats.StallTime += time.Duration(n.way.Now() - began) }
 
 // errNoCredit is send's word that a request has to wait.
 var errNoCredit = errors.New("endpoint: no credit")

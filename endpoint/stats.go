@@ -1,6 +1,10 @@
 package endpoint
 
-import "github.com/bobnet-go/bobnet/endpoint/internal/wire"
+import (
+	"time"
+
+	"github.com/bobnet-go/bobnet/endpoint/internal/wire"
+)
 
 // Stats are a node's counters since Open.
 type Stats struct {
@@ -13,6 +17,9 @@ type Stats struct {
 	Strays     uint64 // messages dropped, and requests for connections refused: they belong to nothing, make no sense, or had to wait when their connection ended
 	Violations uint64 // connections ended: the client goes beyond its credits
 	Panics     uint64 // of handlers
+	// StallTime is how long requests have waited for a credit. The time of each is added
+	// when its call returns.
+	StallTime time.Duration
 	// Refused counts the messages that were refused here, Returned those that
 	// came back to an endpoint here, by Reason.
 	Refused  [wire.ReasonEnd]uint64

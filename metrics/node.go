@@ -23,6 +23,7 @@ var nodeFields = []field[endpoint.Stats]{
 	{"bobnet_am_request_handlers_total", "Request handlers run.", false, func(s *endpoint.Stats) float64 { return float64(s.Requests) }},
 	{"bobnet_am_reply_handlers_total", "Reply handlers run.", false, func(s *endpoint.Stats) float64 { return float64(s.Replies) }},
 	{"bobnet_am_credit_stalls_total", "Looks for a credit that found none.", false, func(s *endpoint.Stats) float64 { return float64(s.Stalls) }},
+	{"bobnet_am_credit_seconds_total", "Time spent waiting for credits.", false, func(s *endpoint.Stats) float64 { return s.StallTime.Seconds() }},
 	{"bobnet_am_refusals_heard_total", "Messages that peers have refused.", false, func(s *endpoint.Stats) float64 { return float64(s.Returns) }},
 	{"bobnet_am_broken_connections_total", "Connections of endpoints that broke.", false, func(s *endpoint.Stats) float64 { return float64(s.Broken) }},
 	{"bobnet_am_stray_messages_total", "Messages dropped, and requests for connections refused, because they belong to nothing or make no sense.", false, func(s *endpoint.Stats) float64 { return float64(s.Strays) }},

@@ -2,6 +2,7 @@ package splitc_test
 
 import (
 	"errors"
+	"fmt"
 	"testing"
 	"time"
 
@@ -60,4 +61,59 @@ func TestNearServes(t *testing.T) {
 			check(t, p.run())
 		})
 	}
+}
+
+// TestNearCounts: procedures that go to a neighbour by memory count as requests, and their
+// results as replies.
+func TestNearCounts(t *testing.T) {
+	const calls = 10
+	p := newProgram(2, sim.Options{}, splitc.Config{})
+	over := false
+	p.start(func(w *splitc.World) error {
+		a, err := splitc.AllSpreadMalloc[int64](bg, w, 2, 1)
+		if err == nil {
+			err = w.Barrier(bg)
+		}
+		if err == nil {
+			err = newSnapshot(w)
+		}
+		if err != nil {
+			return err
+		}
+		before := w.Snapshot().Below
+		if err := w.Barrier(bg); err != nil {
+			return err
+		}
+		if w.MyProc() == 0 {
+			for range calls {
+				if _, err := splitc.FetchAdd(bg, w, a.On(1), 1); err != nil {
+					return err
+				}
+			}
+			over = true
+			if err := newSnapshot(w); err != nil {
+				return err
+			}
+			if sent := w.Snapshot().Below.Requests - before.Requests; sent < calls {
+				return fmt.Errorf("%d calls are %d requests", calls, sent)
+			}
+			return nil
+		}
+		for !over { // and does not sleep, so that nobody sends messages to wake it
+			if err := w.Poll(); err != nil {
+				return err
+			}
+			if err := p.Sleep(time.Microsecond); err != nil {
+				return err
+			}
+		}
+		if err := newSnapshot(w); err != nil {
+			return err
+		}
+		if sent := w.Snapshot().Below.Replies - before.Replies; sent < calls {
+			return fmt.Errorf("%d calls have %d replies", calls, sent)
+		}
+		return nil
+	})
+	check(t, p.run())
 }

@@ -207,7 +207,7 @@ func (l *Layer) returned(r *endpoint.Returned) {
 func (l *Layer) Stats() layer.Stats {
 	s := l.stats
 	n := l.node.Stats()
-	s.Requests, s.CreditWaits = n.Sent, n.Stalls
+	s.Requests, s.CreditWaits, s.CreditTime = n.Sent, n.Stalls, n.StallTime
 	s.Strays += n.Strays
 	return s
 }

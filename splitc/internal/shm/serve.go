@@ -102,6 +102,7 @@ func (l *Layer) takeRequest(n *neighbour) bool {
 	case e.kind == kindCall && e.n <= layer.MaxCall:
 		k := l.cfg.Handler.Call(n.rank, e.fn, e.data[:e.n], l.ran[:])
 		n.results.put(kindResult, 0, e.op, l.ran[:k])
+		l.stats.Replies++
 		if n.sleep.Load() == 1 && n.sleep.CompareAndSwap(1, 0) {
 			n.nudge = true
 		}

@@ -165,8 +165,8 @@ func (l *Layer) Flush(ctx context.Context) error { return l.far.Flush(ctx) }
 // Stats returns what was counted.
 func (l *Layer) Stats() layer.Stats {
 	s := l.far.Stats()
-	s.Direct, s.CreditWaits, s.Strays = l.stats.Direct, s.CreditWaits+l.stats.CreditWaits, s.Strays+l.stats.Strays
-	s.CreditTime += l.stats.CreditTime
+	s.Requests, s.Replies, s.Direct = s.Requests+l.stats.Requests, s.Replies+l.stats.Replies, l.stats.Direct
+	s.CreditWaits, s.CreditTime, s.Strays = s.CreditWaits+l.stats.CreditWaits, s.CreditTime+l.stats.CreditTime, s.Strays+l.stats.Strays
 	return s
 }
 

@@ -119,6 +119,7 @@ func (l *Layer) request(ctx context.Context, n *neighbour, kind uint8, fn, op ui
 		l.waited(began)
 	}
 	n.requests.put(kind, fn, op, data)
+	l.stats.Requests++
 	return l.wake(ctx, n)
 }
 
