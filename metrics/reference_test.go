@@ -116,7 +116,8 @@ func reference(t *testing.T) string {
 		{"rank", "One series for the process's rank in an MPLite job."},
 		{"node", "One series for each node of active messages, by the address at which it takes connections."},
 		{"process of VMMC", "One series for each process, by its node and number."},
-		{"process of Split-C", "One series for each process, by its communication layer and processor, as of its last wait."},
+		{"process of Split-C", "One series for each process, by its communication layer and processor. A process that waits is shown as it was at most 20 ms ago; " +
+			"another one as it was when it last waited, or at the last 64th of its calls that poll, or the first of them since somebody asked, or the last 256th use of a neighbour's heap."},
 		{"host of streams", "One series for each host of streams, by the address of its NIC: all its streams are added up."},
 		{"server of remote procedures", "One series for each server, `rpc`, `rpc#2` and so on in the order in which they were watched. " +
 			"Of a server with more than 32 versions of programs, calls of the others are added up as `program=\"other\"`."},

@@ -5,8 +5,6 @@ import (
 	"io"
 	"strings"
 	"time"
-
-	"github.com/bobnet-go/bobnet/splitc/internal/layer"
 )
 
 // Count counts operations of a kind, and their bytes.
@@ -29,15 +27,21 @@ type Stats struct {
 
 // Waiting says what a process waits for.
 type Waiting struct {
-	What  string // the call
+	What  string // the call; ForCredit if it waits before it sends
 	Named bool   // Proc says for whom
 	Proc  int
 	Bytes uint64 // of a store_sync
 	Since int64  // time of the NIC's clock
 }
 
-// Snapshot is a process at one moment: when it last waited, or called Poll for a 64th
-// time.
+// ForCredit is what Waiting says of a call that has something to send, and no credit for it:
+// the process that Waiting names has taken in nothing of what was sent before.
+const ForCredit = "a call that needs a credit"
+
+// Snapshot is a process as it was a short time ago: in a call that waits, at most 20 ms; else
+// when it has last waited, if that is 20 ms after a wait before, or at the last 64th of its
+// calls that poll, or the last 256th use of a neighbour's heap. A process is seen at the first
+// call that polls after Snapshot was called, too.
 type Snapshot struct {
 	Proc, Procs int
 	Layer       string
@@ -58,6 +62,7 @@ type Snapshot struct {
 
 // Snapshot returns what the process is doing. Any goroutine may call it.
 func (w *World) Snapshot() Snapshot {
+	w.asked.Store(true)
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	s := w.seen
@@ -75,6 +80,7 @@ func (w *World) publish() {
 	if w.layer == nil || w.stop == ErrClosed {
 		return
 	}
+	w.asked.Store(false)
 	below := w.layer.Stats()
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -107,26 +113,44 @@ func (w *World) showsFailure() {
 }
 
 // shows has Snapshot show what this process waits for. A wait shows when it has lasted for
-// a slice of Watch, so that short ones cost nothing.
-func (w *World) shows(what Waiting, again bool) {
+// a slice of Watch, and again after each further one, so that short ones cost nothing.
+func (w *World) shows(what Waiting) {
 	w.publish()
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if !again {
-		w.seen.IsWaiting, w.seen.Waiting = true, what
-		w.seen.Waiting.Since = w.nic.Now() - int64(layer.Slice)
+	w.seen.IsWaiting, w.seen.Waiting = true, what
+}
+
+// ends has Snapshot show that a wait is over, if it was shown or a slice has begun in it: so
+// the counters of a process that waits are never much older than a slice.
+func (w *World) ends(shown bool) {
+	if w.watch.Renewed() || shown {
+		w.resumes()
 	}
 }
 
-// ends has it show that the wait is over, if it was shown.
-func (w *World) ends(shown bool) {
-	if !shown {
-		return
-	}
+// resumes has Snapshot show what is now that a wait is over.
+func (w *World) resumes() {
+	w.publish()
 	w.mu.Lock()
+	defer w.mu.Unlock()
 	w.seen.IsWaiting = false
-	w.mu.Unlock()
 }
+
+// observer is what the layer's waits call.
+type observer struct{ w *World }
+
+// Sliced has Snapshot show what is now. So a process that waits again and again, and for a
+// short time each, is seen, and reads no clock for it that the slice has not read.
+func (o observer) Sliced() { o.w.publish() }
+
+// Stalled has it show that the layer waits for a credit.
+func (o observer) Stalled(proc int, since int64) {
+	o.w.shows(Waiting{What: ForCredit, Named: true, Proc: proc, Since: since})
+}
+
+// Resumed has it show that this is over.
+func (o observer) Resumed() { o.w.resumes() }
 
 // WriteTo writes the snapshot as text for a person who wants to know what hangs and why.
 // It implements io.WriterTo.

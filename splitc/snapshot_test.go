@@ -65,3 +65,118 @@ func TestSnapshot(t *testing.T) {
 		check(t, p.run())
 	})
 }
+
+// TestSnapshotFresh: a snapshot is not older than 64 calls of a process that makes many, or 256
+// that use a neighbour's heap, nor than the last call of one that has made none for 20 ms
+// before, nor than the end of a long wait; and after somebody has asked for one the next call
+// that polls makes it.
+func TestSnapshotFresh(t *testing.T) {
+	eachLayer(t, func(t *testing.T, layer string) {
+		p := newProgram(2, sim.Options{}, splitc.Config{Layer: layer})
+		p.start(func(w *splitc.World) error {
+			a, err := splitc.AllSpreadMalloc[int64](bg, w, 2, 1)
+			if err == nil {
+				err = w.Barrier(bg)
+			}
+			if err != nil {
+				return err
+			}
+			if w.MyProc() == 1 {
+				if err := p.Sleep(2 * time.Second); err != nil {
+					return err
+				}
+				if err := splitc.Store(bg, w, a.On(0), 5); err != nil {
+					return err
+				}
+				return w.Barrier(bg)
+			}
+			if err := fresh(p, w, a); err != nil {
+				return err
+			}
+			return w.Barrier(bg)
+		})
+		check(t, p.run())
+	})
+}
+
+func fresh(p *program, w *splitc.World, a splitc.Array[int64]) error {
+	const many, few = 1000, 10
+	late := uint64(64)
+	if w.Layer() == "shm" {
+		late = 256
+	}
+	if err := w.StoreSync(bg, 8); err != nil {
+		return err
+	}
+	if s := w.Snapshot(); s.Received != 8 || s.IsWaiting {
+		return fmt.Errorf("after a long wait %d bytes have come, and it waits: %t", s.Received, s.IsWaiting)
+	}
+	if err := w.Poll(); err != nil { // which somebody has asked for
+		return err
+	}
+	for range many {
+		if _, err := splitc.Read(bg, w, a.On(1)); err != nil {
+			return err
+		}
+	}
+	if s := w.Snapshot(); s.Stats.Reads.Ops <= many-late {
+		return fmt.Errorf("%d of %d reads are counted", s.Stats.Reads.Ops, many)
+	}
+	for i := range 2 {
+		if _, err := splitc.Read(bg, w, a.On(1)); err != nil {
+			return err
+		}
+		if err := w.Poll(); err != nil {
+			return err
+		}
+		if s := w.Snapshot(); s.Stats.Reads.Ops != many+uint64(i)+1 {
+			return fmt.Errorf("%d of %d reads are counted, when somebody had asked", s.Stats.Reads.Ops, many+i+1)
+		}
+	}
+	if err := w.Poll(); err != nil {
+		return err
+	}
+	for range few {
+		if err := p.Sleep(25 * time.Millisecond); err != nil {
+			return err
+		}
+		if _, err := splitc.FetchAdd(bg, w, a.On(1), 1); err != nil {
+			return err
+		}
+	}
+	if s := w.Snapshot(); s.Stats.Atomics != few || s.Outstanding != 0 {
+		return fmt.Errorf("%d of %d slow calls are counted, and %d operations are outstanding", s.Stats.Atomics, few, s.Outstanding)
+	}
+	return nil
+}
+
+// TestSnapshotStores: a process that only stores shows itself, too, before it waits for
+// anything.
+func TestSnapshotStores(t *testing.T) {
+	const stores, late = 1000, 256
+	eachLayer(t, func(t *testing.T, layer string) {
+		p := newProgram(2, sim.Options{}, splitc.Config{Layer: layer})
+		p.start(func(w *splitc.World) error {
+			a, err := splitc.AllSpreadMalloc[int64](bg, w, 2, 1)
+			if err != nil {
+				return err
+			}
+			if w.MyProc() == 1 {
+				return w.StoreSync(bg, 8*stores)
+			}
+			for range stores {
+				if err := splitc.Store(bg, w, a.On(1), 5); err != nil {
+					return err
+				}
+				if err := p.Sleep(100 * time.Microsecond); err != nil {
+					return err
+				}
+			}
+			if s := w.Snapshot(); s.Stats.Stores.Ops < stores-late {
+				return fmt.Errorf("%d of %d stores are counted", s.Stats.Stores.Ops, stores)
+			}
+			return nil
+		})
+		check(t, p.run())
+	})
+}

@@ -69,6 +69,7 @@ func (w *World) open(ctx context.Context) (err error) {
 		timed, cancel := w.nic.WithTimeout(ctx, w.cfg.Timeout)
 		defer cancel()
 		w.watch = layer.NewWatch(w.nic, w.member, w.cfg.WaitTimeout)
+		w.watch.Tell(observer{w})
 		w.generation = w.nextGeneration()
 		if !w.joined { // whoever has joined here has compared
 			withdraw, err := w.agree(timed)

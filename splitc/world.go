@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/bobnet-go/bobnet/job"
@@ -51,9 +52,9 @@ type World struct {
 	stats   Stats
 	turns   uint // calls that have polled, or have used a neighbour's heap instead
 
-	mu      sync.Mutex
-	seen    Snapshot // as of the last wait
-	waiting bool
+	asked atomic.Bool // for a new snapshot
+	mu    sync.Mutex
+	seen  Snapshot // as publish has last made it
 }
 
 // Procs returns the number of processes (PROCS).
@@ -103,7 +104,7 @@ const (
 func (w *World) poll() error {
 	err := w.layer.Poll()
 	w.turns++
-	if err == nil && w.turns%lookEach == 0 {
+	if err == nil && (w.turns%lookEach == 0 || w.asked.Load()) {
 		if w.procs > 1 {
 			err = w.member.Err()
 		}
@@ -173,7 +174,7 @@ func (w *World) fail(err error) error {
 // than Config.WaitTimeout, and when a rank has failed.
 func (w *World) wait(ctx context.Context, what Waiting, done func() bool) error {
 	// Also if there is nothing to wait for: what was sent before leaves by this.
-	if err := w.heard(w.layer.Poll()); err != nil || done() {
+	if err := w.poll(); err != nil || done() {
 		return err
 	}
 	w.watch.Begin()
@@ -185,7 +186,10 @@ func (w *World) wait(ctx context.Context, what Waiting, done func() bool) error 
 			return err
 		}
 		if w.watch.Expired() {
-			w.shows(what, shown)
+			if !shown {
+				what.Since = w.nic.Now() - int64(layer.Slice)
+			}
+			w.shows(what)
 			shown = true
 		}
 		if err = w.heard(w.watch.Check(ctx)); err != nil {

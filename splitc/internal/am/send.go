@@ -80,26 +80,35 @@ func (l *Layer) Call(ctx context.Context, proc int, fn uint32, args, result []by
 // Nudge ends a wait of a rank, if it is in one.
 func (l *Layer) Nudge(ctx context.Context, proc int) error { return l.request(ctx, proc, hNudge, nil) }
 
-// request sends a request, medium if it has data. It waits for a credit in slices.
+// request sends a request, medium if it has data. It waits for a credit in slices, whose time
+// the endpoint counts.
 func (l *Layer) request(ctx context.Context, proc int, handler uint8, data []byte, args ...uint32) error {
-	for first := true; ; first = false {
-		slice := l.cfg.Watch.Slice()
-		var err error
-		if data != nil {
-			err = l.ep.RequestMedium(slice, proc, handler, data, args...)
-		} else {
-			err = l.ep.Request(slice, proc, handler, args...)
-		}
-		if err == nil || !errors.Is(err, context.DeadlineExceeded) || l.err != nil {
-			return l.failure(err)
-		}
-		if first {
-			l.cfg.Watch.Begin()
-		}
-		if err := l.cfg.Watch.Check(ctx); err != nil {
+	err := l.send(proc, handler, data, args)
+	if !l.late(err) {
+		return l.failure(err)
+	}
+	wait := l.cfg.Watch.Stall(proc, nil)
+	defer wait.End()
+	for ; l.late(err); err = l.send(proc, handler, data, args) {
+		if err := wait.Check(ctx); err != nil {
 			return err
 		}
 	}
+	return l.failure(err)
+}
+
+// send is request for a slice.
+func (l *Layer) send(proc int, handler uint8, data []byte, args []uint32) error {
+	slice := l.cfg.Watch.Slice()
+	if data != nil {
+		return l.ep.RequestMedium(slice, proc, handler, data, args...)
+	}
+	return l.ep.Request(slice, proc, handler, args...)
+}
+
+// late reports whether a slice has ended without a credit.
+func (l *Layer) late(err error) bool {
+	return errors.Is(err, context.DeadlineExceeded) && l.err == nil
 }
 
 // pack puts bytes into words, and returns how many they take.

@@ -25,7 +25,7 @@
 // any time.
 //
 // A call that finds no credit waits for one, and serves the other ranks meanwhile, as
-// Poll does. It waits in slices of Watch, and asks Watch between them whether it is to
+// Poll does. It waits in slices of Watch, and asks Watch.Stall between them whether it is to
 // end.
 //
 // Nothing is allocated by Get, Put, Store, Poll and Wait once a program is under way.

@@ -29,11 +29,35 @@ type Watch struct {
 	cancel context.CancelFunc
 	until  int64 // when the slice ends
 	began  int64 // when the first slice of this wait ended; 0 before
+
+	renewed  bool // a slice has begun since Renewed was called
+	observer Observer
+}
+
+// Observer hears of waits that last, on the goroutine that waits.
+type Observer interface {
+	// Sliced is called when a slice begins.
+	Sliced()
+	// Stalled is called each time that a slice of a wait for a credit of a rank ends, with the
+	// time at which the wait began.
+	Stalled(rank int, since int64)
+	// Resumed is called when a wait for a credit is over, if a slice has begun or ended in it.
+	Resumed()
 }
 
 // NewWatch returns a watch over a rank's waits, none of which lasts longer than limit.
 func NewWatch(nic *vipl.NIC, member *job.Member, limit time.Duration) *Watch {
 	return &Watch{nic: nic, member: member, limit: limit}
+}
+
+// Tell makes o the watch's observer.
+func (w *Watch) Tell(o Observer) { w.observer = o }
+
+// Renewed reports whether a slice has begun since it was called last.
+func (w *Watch) Renewed() bool {
+	renewed := w.renewed
+	w.renewed = false
+	return renewed
 }
 
 // Begin begins a wait.
@@ -45,6 +69,10 @@ func (w *Watch) Slice() context.Context {
 		w.End()
 		w.until = w.nic.Now() + int64(Slice)
 		w.ctx, w.cancel = w.nic.WithTimeout(context.Background(), Slice)
+		w.renewed = true
+		if w.observer != nil {
+			w.observer.Sliced()
+		}
 	}
 	return w.ctx
 }
@@ -60,6 +88,10 @@ func (w *Watch) Check(ctx context.Context) error {
 	if !w.Expired() {
 		return nil
 	}
+	return w.check(ctx)
+}
+
+func (w *Watch) check(ctx context.Context) error {
 	if err := w.member.Err(); err != nil {
 		return err
 	}

@@ -143,23 +143,22 @@ func (b *Base) Idle(ctx context.Context) error {
 
 // Await waits until there is room, for a message to a rank, and counts how long that takes.
 func (b *Base) Await(ctx context.Context, e *End, room func() bool) error {
-	began := b.NIC.Now()
 	b.Did.CreditWaits++
-	b.Watch.Begin()
+	wait := b.Watch.Stall(e.Rank, &b.Did.CreditTime)
+	defer wait.End()
 	for !room() {
 		if e.Gone != nil {
 			return b.Lost(e)
 		}
-		if err := b.Idle(ctx); err != nil {
+		if err := b.Wait(b.Watch.Slice()); err != nil {
+			return err
+		}
+		if err := wait.Check(ctx); err != nil {
 			return err
 		}
 	}
-	b.Waited(began)
 	return nil
 }
-
-// Waited counts the time since began as spent waiting for room.
-func (b *Base) Waited(began int64) { b.Did.CreditTime += time.Duration(b.NIC.Now() - began) }
 
 // Flush returns at once: what was sent is on its way, whether this rank polls or not.
 func (b *Base) Flush(context.Context) error { return b.Err }

@@ -22,7 +22,6 @@ package shm
 import (
 	"context"
 	"sync/atomic"
-	"time"
 
 	"github.com/bobnet-go/bobnet/job"
 	"github.com/bobnet-go/bobnet/splitc/internal/am"
@@ -191,19 +190,6 @@ func (l *Layer) blame(n *neighbour, err error) error {
 		l.err = &job.RankError{Rank: n.rank, Err: err}
 	}
 	return l.err
-}
-
-// idle is a step of a wait, which the watch has begun.
-func (l *Layer) idle(ctx context.Context) error {
-	if err := l.Wait(l.cfg.Watch.Slice()); err != nil {
-		return err
-	}
-	return l.cfg.Watch.Check(ctx)
-}
-
-// waited counts the time since began as spent waiting for room.
-func (l *Layer) waited(began int64) {
-	l.stats.CreditTime += time.Duration(l.cfg.NIC.Now() - began)
 }
 
 var (

@@ -1,6 +1,9 @@
 package shm
 
-import "context"
+import (
+	"context"
+	"slices"
+)
 
 // Get reads from a heap of another host. A neighbour's is read at once.
 func (l *Layer) Get(ctx context.Context, proc int, dst []byte, off uint64) error {
@@ -56,19 +59,28 @@ func (l *Layer) Call(ctx context.Context, proc int, fn uint32, args, result []by
 
 // callOf returns the number of a call that is free. It waits for one.
 func (l *Layer) callOf(ctx context.Context, n *neighbour) (int, error) {
-	for first := true; ; first = false {
-		for i := range n.calls {
-			if !n.calls[i].used {
-				return i, nil
-			}
+	if i := n.freeCall(); i >= 0 {
+		return i, nil
+	}
+	l.stats.CreditWaits++
+	wait := l.cfg.Watch.Stall(n.rank, &l.stats.CreditTime)
+	defer wait.End()
+	for {
+		if err := l.Wait(l.cfg.Watch.Slice()); err != nil {
+			return 0, err
 		}
-		if first {
-			l.cfg.Watch.Begin()
+		if i := n.freeCall(); i >= 0 {
+			return i, nil
 		}
-		if err := l.idle(ctx); err != nil {
+		if err := wait.Check(ctx); err != nil {
 			return 0, err
 		}
 	}
+}
+
+// freeCall returns the number of a call that is free; -1 is none.
+func (n *neighbour) freeCall() int {
+	return slices.IndexFunc(n.calls[:], func(c waiting) bool { return !c.used })
 }
 
 // Control sends a control message.
@@ -91,21 +103,35 @@ func (l *Layer) Gather(ctx context.Context, proc int, msg, data []byte) error {
 
 // request puts an entry into a neighbour's ring of requests. It waits for room.
 func (l *Layer) request(ctx context.Context, n *neighbour, kind uint8, fn, op uint32, data []byte) error {
-	began := int64(0)
+	room, err := n.requests.room()
+	if err != nil {
+		return l.blame(n, err)
+	}
+	if !room {
+		if err := l.await(ctx, n); err != nil {
+			return err
+		}
+	}
+	n.requests.put(kind, fn, op, data)
+	l.stats.Requests++
+	return l.wake(ctx, n)
+}
+
+// await waits for room in a neighbour's ring of requests. Nobody wakes a rank when there is
+// some: it looks when something has come, and after each slice.
+func (l *Layer) await(ctx context.Context, n *neighbour) error {
+	l.stats.CreditWaits++
+	wait := l.cfg.Watch.Stall(n.rank, &l.stats.CreditTime)
+	defer wait.End()
 	for {
 		room, err := n.requests.room()
 		if err != nil {
 			return l.blame(n, err)
 		}
 		if room {
-			break
+			return nil
 		}
-		if began == 0 {
-			began = l.cfg.NIC.Now()
-			l.stats.CreditWaits++
-			l.cfg.Watch.Begin()
-		}
-		if err := l.cfg.Watch.Check(ctx); err != nil {
+		if err := wait.Check(ctx); err != nil {
 			return err
 		}
 		if err := l.far.Wait(l.cfg.Watch.Slice()); err != nil {
@@ -115,12 +141,6 @@ func (l *Layer) request(ctx context.Context, n *neighbour, kind uint8, fn, op ui
 			return err
 		}
 	}
-	if began != 0 {
-		l.waited(began)
-	}
-	n.requests.put(kind, fn, op, data)
-	l.stats.Requests++
-	return l.wake(ctx, n)
 }
 
 // wake wakes a neighbour that sleeps.

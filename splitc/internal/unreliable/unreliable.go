@@ -179,9 +179,9 @@ func (l *Layer) Room(ctx context.Context, proc, channel int) ([]byte, *msg.Pendi
 
 // await waits until there is room. Timers are looked at meanwhile.
 func (l *Layer) await(ctx context.Context, c *channel) error {
-	began := l.NIC.Now()
 	l.Did.CreditWaits++
-	l.Watch.Begin()
+	wait := l.Watch.Stall(c.Rank, &l.Did.CreditTime)
+	defer wait.End()
 	for !c.room() {
 		if c.Gone != nil {
 			return l.Lost(&c.End)
@@ -189,11 +189,10 @@ func (l *Layer) await(ctx context.Context, c *channel) error {
 		if err := l.Wait(l.Watch.Slice()); err != nil {
 			return err
 		}
-		if err := l.Watch.Check(ctx); err != nil {
+		if err := wait.Check(ctx); err != nil {
 			return err
 		}
 	}
-	l.Waited(began)
 	return nil
 }
 

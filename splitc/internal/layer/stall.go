@@ -1,0 +1,56 @@
+package layer
+
+import (
+	"context"
+	"time"
+)
+
+// Stall is a wait for a credit. Its time counts while it goes by, and the watch's observer
+// hears of it, so that a rank shows that it waits, and for one that takes nothing in.
+type Stall struct {
+	watch   *Watch
+	rank    int
+	began   int64
+	counted int64          // up to when its time is in total
+	total   *time.Duration // nil if somebody else counts
+	told    bool
+}
+
+// Stall begins a wait for a credit of a rank. Its time is added to total, unless that is nil.
+func (w *Watch) Stall(rank int, total *time.Duration) Stall {
+	w.Begin()
+	now := w.nic.Now()
+	return Stall{watch: w, rank: rank, began: now, counted: now, total: total}
+}
+
+// Check is Watch.Check for this wait.
+func (s *Stall) Check(ctx context.Context) error {
+	w := s.watch
+	if !w.Expired() {
+		return nil
+	}
+	s.count()
+	if w.observer != nil {
+		s.told = true
+		w.observer.Stalled(s.rank, s.began)
+	}
+	return w.check(ctx)
+}
+
+// End ends the wait.
+func (s *Stall) End() {
+	s.count()
+	w := s.watch
+	if (w.Renewed() || s.told) && w.observer != nil {
+		w.observer.Resumed()
+	}
+}
+
+// count adds the time that has gone by since it was called last.
+func (s *Stall) count() {
+	if s.total != nil {
+		now := s.watch.nic.Now()
+		*s.total += time.Duration(now - s.counted)
+		s.counted = now
+	}
+}
