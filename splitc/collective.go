@@ -42,7 +42,13 @@ type call struct {
 	root uint16 // of those that have one
 	size uint64 // bytes of a process's part
 	op   uint32 // a hash of the operation, or of other things that must be equal
+	// inOrder says that the result depends on the order or the groups in which values are
+	// combined.
+	inOrder bool
 }
+
+// inOrderBit is where a call has inOrder beside its code.
+const inOrderBit = 1 << 8
 
 const callSize = 20
 
@@ -51,7 +57,11 @@ const maxCallText = 160
 
 func (c call) put(b []byte) {
 	binary.LittleEndian.PutUint32(b, c.seq)
-	binary.LittleEndian.PutUint16(b[4:], uint16(c.code))
+	code := uint16(c.code)
+	if c.inOrder {
+		code |= inOrderBit
+	}
+	binary.LittleEndian.PutUint16(b[4:], code)
 	binary.LittleEndian.PutUint16(b[6:], c.root)
 	binary.LittleEndian.PutUint64(b[8:], c.size)
 	binary.LittleEndian.PutUint32(b[16:], c.op)
@@ -59,7 +69,8 @@ func (c call) put(b []byte) {
 
 // getCall reads what put has written, which may be anything.
 func getCall(b []byte) call {
-	return call{seq: binary.LittleEndian.Uint32(b), code: uint8(binary.LittleEndian.Uint16(b[4:])), root: binary.LittleEndian.Uint16(b[6:]),
+	code := binary.LittleEndian.Uint16(b[4:])
+	return call{seq: binary.LittleEndian.Uint32(b), code: uint8(code), inOrder: code&inOrderBit != 0, root: binary.LittleEndian.Uint16(b[6:]),
 		size: binary.LittleEndian.Uint64(b[8:]), op: binary.LittleEndian.Uint32(b[16:])}
 }
 
@@ -123,7 +134,12 @@ func (w *World) gatherUp(ctx context.Context, c *call, take func(kid int, part [
 	w.tree.seq++
 	c.seq = w.tree.seq
 	w.stats.Collectives++
-	for i, k := range w.tree.kids {
+	if c.inOrder && w.tree.apart {
+		if err := w.same(ctx, *c); err != nil {
+			return err
+		}
+	}
+	for i, k := range w.tree.of(*c).kids {
 		if err := w.hear(ctx, *c, k); err != nil {
 			return err
 		}
@@ -135,14 +151,30 @@ func (w *World) gatherUp(ctx context.Context, c *call, take func(kid int, part [
 	return nil
 }
 
+// same says along the tree of hosts that this process, and all below it, are in a collective
+// that goes along the tree of ranks.
+func (w *World) same(ctx context.Context, c call) error {
+	for _, k := range w.tree.hosts.kids {
+		if err := w.hear(ctx, c, k); err != nil {
+			return err
+		}
+		k.full = false
+	}
+	if p := w.tree.hosts.parent; p != nil {
+		return w.broken(w.heard(w.say(ctx, p.rank, kindSame, c, nil)))
+	}
+	return nil
+}
+
 // exchange sends this process's part to its parent, if it has one, and hands to take
 // what comes from there.
 func (w *World) exchange(ctx context.Context, c call, part []byte, take func(part []byte)) error {
-	p := w.tree.parent
+	p := w.tree.of(c).parent
 	if p == nil {
 		return nil
 	}
-	if err := w.heard(w.say(ctx, p.rank, kindUp, c, part)); err != nil {
+	up, _ := w.tree.kinds(c)
+	if err := w.heard(w.say(ctx, p.rank, up, c, part)); err != nil {
 		return w.broken(err)
 	}
 	if err := w.hear(ctx, c, p); err != nil {
@@ -157,12 +189,13 @@ func (w *World) exchange(ctx context.Context, c call, part []byte, take func(par
 
 // spreadDown sends the children what part returns for each.
 func (w *World) spreadDown(ctx context.Context, c call, part func(kid int) []byte) error {
-	for i, k := range w.tree.kids {
+	_, down := w.tree.kinds(c)
+	for i, k := range w.tree.of(c).kids {
 		var b []byte
 		if part != nil {
 			b = part(i)
 		}
-		if err := w.heard(w.say(ctx, k.rank, kindDown, c, b)); err != nil {
+		if err := w.heard(w.say(ctx, k.rank, down, c, b)); err != nil {
 			return w.broken(err)
 		}
 	}

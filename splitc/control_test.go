@@ -20,16 +20,23 @@ func FuzzControl(f *testing.F) {
 	f.Add(0, whole(kindUp, call{code: codeBarrier, seq: 1}, nil))
 	f.Add(1, whole(kindUp, call{code: codeReduce, seq: 1, size: 8}, make([]byte, 8)))
 	f.Add(3, whole(kindDown, call{code: 200}, make([]byte, layer.MaxControl)))
+	f.Add(3, whole(kindSame, call{code: codeScan, seq: 1, inOrder: true}, nil))
+	f.Add(2, whole(kindRankUp, call{code: codeScan, seq: 1, inOrder: true}, make([]byte, 8)))
+	f.Add(0, whole(kindRankDown, call{code: codeScan, seq: 1, inOrder: true}, nil))
 	f.Add(2, whole(kindLeaving, call{}, nil))
 	f.Add(0, whole(kindMismatch, call{}, []byte("\x01\x00\x00\x00\x02\x00\x00\x00\x07barrier\x1b[2Jscan")))
 	f.Fuzz(func(t *testing.T, from int, msg []byte) {
 		const procs = 7
-		w := &World{me: 1, procs: procs, tree: newTree(1, procs, nil)}
+		w := &World{me: 1, procs: procs, tree: newTree(1, procs, []int{0, 1, 0, 1, 0, 1, 0})}
 		from = int(uint(from) % procs)
 		for range 2 { // the second one finds the places full
 			upper{w}.Control(from, msg)
 		}
-		for _, p := range append([]*place{w.tree.parent}, w.tree.kids...) {
+		places := append([]*place{w.tree.parent, w.tree.hosts.parent}, w.tree.kids...)
+		for _, p := range append(places, w.tree.hosts.kids...) {
+			if p == nil {
+				continue
+			}
 			if p.full && (p.rank != from || p.n != len(msg) || p.call().String() == "" || len(p.part()) > maxPart) {
 				t.Fatalf("rank %d has said %d bytes, kept %d as rank %d's", from, len(msg), p.n, p.rank)
 			}
@@ -47,8 +54,10 @@ func FuzzControl(f *testing.F) {
 	})
 }
 
-// TestTree: each process but 0 has one parent, whose child it is, and what is below a
-// process are those that follow it, however they are spread over hosts.
+// TestTree: in each tree every process but 0 has one parent, whose child it is. In the tree of
+// ranks what is below a process are those that follow it, whatever the hosts. In that of hosts
+// the processes of a host are below its first one, however they are spread, and only these
+// first ones have to do with other hosts.
 func TestTree(t *testing.T) {
 	hosts := map[string]func(proc int) int{
 		"none": nil, "all on one": func(int) int { return 7 }, "pairs": func(proc int) int { return proc / 2 },
@@ -56,49 +65,81 @@ func TestTree(t *testing.T) {
 	}
 	for name, host := range hosts {
 		for procs := 1; procs < 70; procs++ {
-			if why := treeIsWrong(procs, host); why != "" {
+			var on []int
+			for proc := 0; host != nil && proc < procs; proc++ {
+				on = append(on, host(proc))
+			}
+			ranks, shared := make([]*branch, procs), make([]*branch, procs)
+			for me := range procs {
+				tree := newTree(me, procs, on)
+				ranks[me], shared[me] = tree.of(call{inOrder: true}), tree.of(call{})
+			}
+			last, why := below(ranks, 0)
+			if why == "" && last != procs-1 {
+				why = fmt.Sprintf("the last process below 0 is %d", last)
+			}
+			if why == "" {
+				why = hostsAreWrong(shared, on)
+			}
+			if why != "" {
 				t.Errorf("hosts %s, %d processes: %s", name, procs, why)
 			}
 		}
 	}
 }
 
-// treeIsWrong says what is wrong with the tree of so many processes, if anything is.
-func treeIsWrong(procs int, host func(proc int) int) (why string) {
-	var hosts []int
-	for proc := 0; host != nil && proc < procs; proc++ {
-		hosts = append(hosts, host(proc))
+// below returns the last process below one, or what is wrong.
+func below(tree []*branch, me int) (last int, why string) {
+	if len(tree[me].kids) > 2 {
+		return me, fmt.Sprintf("%d has %d children", me, len(tree[me].kids))
 	}
-	trees := make([]tree, procs)
-	for me := range trees {
-		trees[me] = newTree(me, procs, hosts)
+	last = me
+	for _, k := range tree[me].kids {
+		if k.rank != last+1 || tree[k.rank].parent == nil || tree[k.rank].parent.rank != me {
+			return last, fmt.Sprintf("%d follows %d as a child of %d", k.rank, last, me)
+		}
+		if last, why = below(tree, k.rank); why != "" {
+			return last, why
+		}
 	}
-	var below func(me int) int // returns the last one
-	below = func(me int) int {
-		last, far := me, 0
-		for _, k := range trees[me].kids {
-			if k.rank != last+1 || trees[k.rank].parent == nil || trees[k.rank].parent.rank != me {
-				why = fmt.Sprintf("%d follows %d as a child of %d", k.rank, last, me)
-				return procs
+	return last, ""
+}
+
+// hostsAreWrong says what is wrong with the tree of hosts, if anything is.
+func hostsAreWrong(tree []*branch, on []int) string {
+	first := map[int]int{} // process of each host
+	for proc := range tree {
+		host := proc
+		if on != nil {
+			host = on[proc]
+		}
+		if _, known := first[host]; !known {
+			first[host] = proc
+		} else if p := tree[proc].parent; p == nil || p.rank != first[host] || len(tree[proc].kids) > 0 {
+			return fmt.Sprintf("%d is on the host of %d, and not below it alone", proc, first[host])
+		}
+	}
+	seen, under := 1, []int{0}
+	for ; len(under) > 0; under = under[1:] {
+		me, far := under[0], 0
+		for _, k := range tree[me].kids {
+			if tree[k.rank].parent == nil || tree[k.rank].parent.rank != me {
+				return fmt.Sprintf("%d is a child of %d, and does not know it", k.rank, me)
 			}
-			if hosts == nil || hosts[k.rank] != hosts[me] || last != me && hosts[last] != hosts[me] {
+			if on == nil || on[k.rank] != on[me] {
 				far++
-			} else if len(trees[k.rank].kids) > 0 {
-				why = fmt.Sprintf("%d is not the first of its host, and has children", k.rank)
 			}
-			if last = below(k.rank); last == procs {
-				return procs
-			}
+			seen++
+			under = append(under, k.rank)
 		}
 		if far > 2 {
-			why = fmt.Sprintf("%d has %d children on other hosts", me, far)
+			return fmt.Sprintf("%d has %d children on other hosts", me, far)
 		}
-		return last
 	}
-	if last := below(0); why == "" && (last != procs-1 || trees[0].parent != nil) {
-		why = fmt.Sprintf("the last below 0 is %d", last)
+	if seen != len(tree) || tree[0].parent != nil {
+		return fmt.Sprintf("%d processes are in the tree", seen)
 	}
-	return why
+	return ""
 }
 
 // TestSpans: what is allocated never overlaps, freed memory is found again, and a lookup

@@ -86,10 +86,12 @@
 // Config.Layer, or EnvLayer, says what carries the operations; Layers lists them.
 //
 //	shm         the default: within a host, reads and writes of the other heap itself, and
-//	            a barrier in memory, with a tree between one process of each host; am
-//	            between hosts. Reads, writes and stores within a host take no message, and
-//	            one in 256 of them polls, so that a process which does only these serves
-//	            the others, too, and hears of failures
+//	            a barrier in memory, with a tree between one process of each host, whatever
+//	            the numbers of its processes; am between hosts. Reductions that depend on
+//	            the order of processes, and scans, go along a tree of all. Reads, writes
+//	            and stores within a host take no message, and one in 256 of them polls, so
+//	            that a process which does only these serves the others, too, and hears of
+//	            failures
 //	am          active messages (package endpoint, AMVIA's credits: 64 short, 8 medium, 1
 //	            bulk): a request and a reply for each primitive, bulk operations in medium
 //	            messages. Config.Card has them, and those of shm, go over a LANai card

@@ -41,6 +41,7 @@ func reduce[T any](ctx context.Context, w *World, c call, s []T, op Op[T]) error
 	if op.f == nil {
 		return opError("reduce", ErrArgument, "the operation is the zero Op")
 	}
+	c.inOrder = !op.exact
 	return reduceSlice(ctx, w, c, s, op, nil)
 }
 

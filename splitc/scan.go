@@ -28,7 +28,7 @@ func SegmentedScan[T any](ctx context.Context, w *World, v T, start bool, op Op[
 	if op.f == nil {
 		return v, opError("scan", ErrArgument, "the operation is the zero Op")
 	}
-	over := Op[segment[T]]{op.id, func(a, b segment[T]) segment[T] {
+	over := Op[segment[T]]{id: op.id, f: func(a, b segment[T]) segment[T] {
 		if !b.start {
 			b.v = op.f(a.v, b.v)
 		}
@@ -56,7 +56,7 @@ func scan[T any](ctx context.Context, w *World, code uint8, v T, op Op[T]) (befo
 	if op.f == nil {
 		return before, v, opError("scan", ErrArgument, "the operation is the zero Op")
 	}
-	c := call{code: code, op: op.id, size: size[T]()}
+	c := call{code: code, op: op.id, size: size[T](), inOrder: true}
 	all := v                             // of this process and all below it
 	ahead := make([]T, len(w.tree.kids)) // for each child, what comes before it from this process on
 	err = w.gatherUp(ctx, &c, func(kid int, part []byte) {

@@ -4,26 +4,39 @@ import (
 	"context"
 	"encoding/binary"
 	"fmt"
+	"slices"
 
 	"github.com/bobnet-go/bobnet/splitc/internal/layer"
 )
 
 // Collectives go up a binary tree and down again, as the barrier of the paper does (5.2):
 // a process sends upwards when it has heard of its children, and downwards when it has
-// heard of its parent. The tree is numbered in preorder: a process comes first, then all
-// below its first child, then all below its second. So what is below a process are
-// processes that follow each other, and reductions combine values in their order. Where
-// processes of one host share memory only one of them is in it, with the others below.
+// heard of its parent.
 //
-// Nobody can be further than one collective ahead of a neighbour in the tree, so that
-// one place for a message of each is enough.
+// Where processes of one host share memory only the first one of each host is in the tree,
+// with the others of its host below it. That is the tree of hosts.
+//
+// The tree of ranks knows no hosts. It is numbered in preorder: a process comes first, then
+// all below its first child, then all below its second. So what is below a process are
+// processes that follow each other, and reductions combine values in their order, and in
+// groups that depend on the number of processes only. Reductions whose result depends on
+// neither, as sums of integers, go along the tree of hosts like everything else. For the
+// others all processes say upwards along that, too, which collective they are in, so that those
+// which differ meet, whatever trees they would go along; and nobody goes on before all have
+// come.
+//
+// Nobody can be further than one collective ahead of a neighbour in a tree, so that one place
+// for a message of each is enough.
 
 // kinds of control messages.
 const (
-	kindUp       = 1 + iota // a part of a collective, for the parent
+	kindUp       = 1 + iota // a part of a collective, for the parent in the tree of hosts
 	kindDown                // the result of one, for a child
 	kindMismatch            // two processes are in different collectives
 	kindLeaving             // a process has called Exit; how many bytes it has stored at the receiver
+	kindSame                // for the parent in the tree of hosts: which collective goes along that of ranks
+	kindRankUp              // kindUp and kindDown of the tree of ranks
+	kindRankDown
 )
 
 // headSize is what a control message begins with: kind, 3 bytes unused, the call,
@@ -44,10 +57,17 @@ type place struct {
 func (p *place) call() call   { return getCall(p.buf[4:]) }
 func (p *place) part() []byte { return p.buf[headSize:p.n] }
 
-// tree is this process's place among the others.
-type tree struct {
+// branch is this process's place in a tree.
+type branch struct {
 	parent *place // nil for process 0
 	kids   []*place
+}
+
+// tree is this process's place among the others.
+type tree struct {
+	branch        // of ranks
+	hosts  branch // of hosts
+	apart  bool   // these two trees differ, for some process
 	seq    uint32 // collectives so far
 	told   *MismatchError
 	by     int    // who has told it, or -1
@@ -58,41 +78,88 @@ type tree struct {
 	strays uint64
 }
 
-// newTree returns the place of a process in the tree. hosts has the host of each process
-// where those of one host share memory, and is nil elsewhere. Processes of one host that
-// follow each other are children of the first of them, which waits for their messages in an
-// array in memory, one place for each (5.2); only these first ones are in the binary tree.
+// newTree returns the place of a process in the trees. hosts has the host of each process
+// where those of one host share memory, and is nil elsewhere.
 func newTree(me, procs int, hosts []int) tree {
 	t := tree{leaves: make([]bool, procs), by: -1}
-	var firsts []int
-	mine := 0 // the group of me
-	for proc := range procs {
-		if hosts == nil || proc == 0 || hosts[proc] != hosts[proc-1] {
-			firsts = append(firsts, proc)
-		}
-		if proc == me {
-			mine = len(firsts) - 1
-		}
+	ranks, shared := groups(procs, nil), groups(procs, hosts)
+	t.branch = newBranch(me, ranks)
+	t.hosts = t.branch
+	for proc := 0; hosts != nil && proc < procs && !t.apart; proc++ {
+		parent, kids := neighbours(proc, ranks)
+		other, others := neighbours(proc, shared)
+		t.apart = parent != other || !slices.Equal(kids, others)
 	}
-	first, end := firsts[mine], procs
-	if mine+1 < len(firsts) {
-		end = firsts[mine+1]
-	}
-	if me != first {
-		t.parent = &place{rank: first}
-		return t
-	}
-	for proc := first + 1; proc < end; proc++ {
-		t.kids = append(t.kids, &place{rank: proc})
-	}
-	parent, kids := binaryPlace(mine, len(firsts))
-	if parent >= 0 {
-		t.parent = &place{rank: firsts[parent]}
-	}
-	for _, k := range kids {
-		t.kids = append(t.kids, &place{rank: firsts[k]})
+	if t.apart {
+		t.hosts = newBranch(me, shared)
 	}
 	return t
+}
+
+// of returns the tree that a collective goes along.
+func (t *tree) of(c call) *branch {
+	if c.inOrder {
+		return &t.branch
+	}
+	return &t.hosts
+}
+
+// kinds returns those of the messages of a collective, up its tree and down.
+func (t *tree) kinds(c call) (up, down uint8) {
+	if c.inOrder && t.apart {
+		return kindRankUp, kindRankDown
+	}
+	return kindUp, kindDown
+}
+
+// groups returns the processes of each host in their order, and the hosts in that of their
+// first processes. Without hosts each process is on one of its own.
+func groups(procs int, hosts []int) (all [][]int) {
+	at := map[int]int{}
+	for proc := range procs {
+		host := proc
+		if hosts != nil {
+			host = hosts[proc]
+		}
+		i, known := at[host]
+		if !known {
+			i, at[host] = len(all), len(all)
+			all = append(all, nil)
+		}
+		all[i] = append(all[i], proc)
+	}
+	return all
+}
+
+// newBranch returns the place of a process in the tree of groups.
+func newBranch(me int, groups [][]int) (b branch) {
+	parent, kids := neighbours(me, groups)
+	if parent >= 0 {
+		b.parent = &place{rank: parent}
+	}
+	for _, k := range kids {
+		b.kids = append(b.kids, &place{rank: k})
+	}
+	return b
+}
+
+// neighbours returns the parent of a process, or -1, and its children in the tree of groups.
+// The processes of a group are children of its first one, which waits for their messages in an
+// array in memory, one place for each (5.2); only these first ones are in the binary tree.
+func neighbours(me int, groups [][]int) (parent int, kids []int) {
+	at := slices.IndexFunc(groups, func(g []int) bool { return slices.Contains(g, me) })
+	if first := groups[at][0]; me != first {
+		return first, nil
+	}
+	kids = slices.Clone(groups[at][1:])
+	above, below := binaryPlace(at, len(groups))
+	for _, k := range below {
+		kids = append(kids, groups[k][0])
+	}
+	if above < 0 {
+		return -1, kids
+	}
+	return groups[above][0], kids
 }
 
 // binaryPlace returns the parent, or -1, and the children of a place of a binary tree of n
@@ -136,14 +203,20 @@ func (u upper) Control(from int, msg []byte) {
 		return
 	}
 	switch msg[0] {
-	case kindUp:
-		for _, k := range t.kids {
-			if k.rank == from && k.take(msg) {
-				return
-			}
+	case kindUp, kindSame:
+		if t.hosts.up(from, msg) {
+			return
 		}
 	case kindDown:
-		if p := t.parent; p != nil && p.rank == from && p.take(msg) {
+		if t.hosts.down(from, msg) {
+			return
+		}
+	case kindRankUp:
+		if t.branch.up(from, msg) {
+			return
+		}
+	case kindRankDown:
+		if t.branch.down(from, msg) {
 			return
 		}
 	case kindMismatch:
@@ -164,6 +237,20 @@ func (u upper) Control(from int, msg []byte) {
 	t.strays++
 }
 
+// up keeps a message for the parent, down one for a child, if it comes from where it can.
+func (b *branch) up(from int, msg []byte) bool {
+	for _, k := range b.kids {
+		if k.rank == from && k.take(msg) {
+			return true
+		}
+	}
+	return false
+}
+
+func (b *branch) down(from int, msg []byte) bool {
+	return b.parent != nil && b.parent.rank == from && b.parent.take(msg)
+}
+
 // take keeps a message, if there is none yet.
 func (p *place) take(msg []byte) bool {
 	if p.full {
@@ -178,7 +265,7 @@ func (w *World) say(ctx context.Context, to int, kind uint8, c call, part []byte
 	out := w.tree.out[:headSize+len(part)]
 	out[0], out[1], out[2], out[3] = kind, 0, 0, 0
 	c.put(out[4:])
-	if kind == kindUp && w.gather != nil { // what comes down is the answer
+	if (kind == kindUp || kind == kindRankUp) && w.gather != nil { // what comes down is the answer
 		return w.gather.Gather(ctx, to, out[:headSize], part)
 	}
 	copy(out[headSize:], part)
@@ -195,7 +282,7 @@ func (w *World) mismatch(mine, other call, rank int) error {
 	return m
 }
 
-// tellMismatch tells the neighbours in the tree, but for the one that has told this
+// tellMismatch tells the neighbours in the tree of hosts, but for the one that has told this
 // process.
 func (w *World) tellMismatch(m *MismatchError) {
 	var text []byte
@@ -204,7 +291,7 @@ func (w *World) tellMismatch(m *MismatchError) {
 	text = append(text, uint8(len(m.Calls[0])))
 	text = append(text, m.Calls[0]...)
 	text = append(text, m.Calls[1]...)
-	for _, p := range append([]*place{w.tree.parent}, w.tree.kids...) {
+	for _, p := range append([]*place{w.tree.hosts.parent}, w.tree.hosts.kids...) {
 		if p != nil && p.rank != w.tree.by {
 			// Who does not hear it here hears that this process fails.
 			_ = w.say(w.watch.Slice(), p.rank, kindMismatch, call{}, text)

@@ -30,19 +30,23 @@ func (l *Layer) place(rank int) place {
 	return place{l.cfg.Member.Identity().Nonce, l.cfg.Generation, rank}
 }
 
-// simulatedWay is how many ranks are a host in the simulator.
-const simulatedWay = 2
+// Simulated returns the host of a rank in the simulator. Tests change it.
+var Simulated = Pairs
+
+// Pairs makes two ranks that follow each other a host, as the paper's nodes have two
+// processors.
+func Pairs(rank int) int { return rank / 2 }
 
 // Hosts returns the host of each rank: a number that those which share memory have in
-// common. Ranks share it that have one address on the segment, and in the simulator those
-// of each pair.
+// common. Ranks share it that have one address on the segment, and in the simulator as
+// Simulated says.
 func Hosts(nic *vipl.NIC, member *job.Member, procs int) []int {
 	hosts := make([]int, procs)
 	me := member.Identity().Rank
 	byMAC := map[ethertype.MAC]int{}
 	for rank := range hosts {
 		if nic.Engine().Virtual() {
-			hosts[rank] = rank / simulatedWay
+			hosts[rank] = Simulated(rank)
 			continue
 		}
 		mac := nic.Addr().MAC

@@ -6,9 +6,10 @@
 // go through a queue to their owner, which the paper left open: each pair of ranks has
 // one with one producer and one consumer, and its owner runs what is in it when it polls.
 //
-// Barriers, and the other collectives, meet in memory within a host: the lanes of the first
+// Barriers, and most other collectives, meet in memory within a host: the lanes of the first
 // rank's inbox are an array with a place for each other one. Between hosts only these first
-// ranks take part, in a tree (package splitc, tree.go).
+// ranks take part, in a tree. Those whose result depends on the order of ranks go along
+// another tree, in which are all of them (package splitc, tree.go).
 //
 // Ranks of one host are those with one address on the segment. In the simulator two that
 // follow each other are a host, as the paper's nodes have two processors.
