@@ -116,7 +116,9 @@ type storm struct {
 }
 
 // memory returns memory at an address whose low bits the seed decides, as they decide on pages and
-// on places in the TLB, so that a seed can be replayed.
+// on places in the TLB, so that a seed can be replayed. A write whose source is not aligned as its
+// destination is goes from a copy, which lies where the heap puts it: so GOMAXPROCS=1 gives a seed the
+// same run each time, and more processors give it another each time.
 func (s *storm) memory(size int) []byte {
 	const aligned, room = 4 << 20, 8 << 20
 	at := s.rng.IntN(64) * 64
