@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/bobnet-go/bobnet/endpoint"
+	"github.com/bobnet-go/bobnet/internal/alloctest"
 	"github.com/bobnet-go/bobnet/vipl"
 	"golang.org/x/sys/unix"
 )
@@ -94,7 +95,7 @@ func TestStreamAllocations(t *testing.T) {
 		for range 100 {
 			round(64)
 		}
-		if allocs := allocsPerRun(t, 100, func() { round(64) }); allocs != 0 {
+		if allocs := alloctest.PerRun(t, 100, func() { round(64) }); allocs != 0 {
 			t.Errorf("%d B: %v allocations for 64 requests, want 0", size, allocs)
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/bobnet-go/bobnet/endpoint"
+	"github.com/bobnet-go/bobnet/internal/alloctest"
 	"github.com/bobnet-go/bobnet/transport/sim"
 )
 
@@ -94,7 +95,7 @@ func TestParallelAllocations(t *testing.T) {
 	for range 10 {
 		round()
 	}
-	if n := allocsPerRun(t, 200, round); n != 0 {
+	if n := alloctest.PerRun(t, 200, round); n != 0 {
 		t.Errorf("%v allocations for a request, a reply and a poll", n)
 	}
 	close(leave)

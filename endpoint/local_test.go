@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/bobnet-go/bobnet/endpoint"
+	"github.com/bobnet-go/bobnet/internal/alloctest"
 	"github.com/bobnet-go/bobnet/transport/sim"
 	"github.com/bobnet-go/bobnet/vipl"
 )
@@ -474,7 +475,7 @@ func TestNoAllocations(t *testing.T) {
 		for range 200 {
 			round()
 		}
-		allocs := allocsPerRun(t, 300, round)
+		allocs := alloctest.PerRun(t, 300, round)
 		if failure != nil {
 			t.Fatalf("%s: %v", what, failure)
 		}

@@ -4,6 +4,7 @@ import (
 	"io"
 	"testing"
 
+	"github.com/bobnet-go/bobnet/internal/alloctest"
 	"github.com/bobnet-go/bobnet/stream"
 )
 
@@ -38,7 +39,7 @@ func TestNoAllocations(t *testing.T) {
 		for range 100 { // queues grow to their size
 			round()
 		}
-		if n := testing.AllocsPerRun(300, round); n != 0 {
+		if n := alloctest.PerRun(t, 300, round); n != 0 {
 			t.Errorf("%d bytes: %v allocations in a round trip", size, n)
 		}
 		a.Close()

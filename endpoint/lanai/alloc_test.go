@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/bobnet-go/bobnet/endpoint"
+	"github.com/bobnet-go/bobnet/internal/alloctest"
 	"github.com/bobnet-go/bobnet/internal/vethtest"
 )
 
@@ -52,7 +53,7 @@ func TestNoAllocations(t *testing.T) {
 		for range 200 {
 			round()
 		}
-		allocs := testing.AllocsPerRun(200, round)
+		allocs := alloctest.PerRun(t, 200, round)
 		if failure != nil {
 			t.Fatalf("%s: %v", what, failure)
 		}

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/bobnet-go/bobnet/internal/alloctest"
 	"github.com/bobnet-go/bobnet/vmmc/vrpc"
 	"github.com/bobnet-go/bobnet/vmmc/xdr"
 )
@@ -53,7 +54,7 @@ func TestSleepingCallsAllocateNothing(t *testing.T) {
 	for range 10 {
 		call()
 	}
-	if n := testing.AllocsPerRun(50, call); n >= 1 {
+	if n := alloctest.PerRun(t, 50, call); n >= 1 {
 		t.Errorf("%v allocations", n)
 	}
 }
@@ -72,7 +73,7 @@ func allocateNothing(ctx context.Context, t *testing.T, c *vrpc.Client) {
 	for range 100 { // until the duplicate request cache is full
 		call()
 	}
-	if n := testing.AllocsPerRun(500, call); n >= 1 {
+	if n := alloctest.PerRun(t, 500, call); n >= 1 {
 		t.Errorf("%v allocations", n)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/bobnet-go/bobnet/internal/alloctest"
 	"github.com/bobnet-go/bobnet/vmmc/vrpc"
 )
 
@@ -124,7 +125,7 @@ func TestLongCallsAllocateNothing(t *testing.T) {
 		for range 30 {
 			f()
 		}
-		if n := testing.AllocsPerRun(50, f); n >= 1 {
+		if n := alloctest.PerRun(t, 50, f); n >= 1 {
 			t.Errorf("%s: %v allocations", name, n)
 		}
 	}

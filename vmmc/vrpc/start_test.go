@@ -6,6 +6,7 @@ import (
 	"errors"
 	"testing"
 
+	"github.com/bobnet-go/bobnet/internal/alloctest"
 	"github.com/bobnet-go/bobnet/vmmc/vrpc"
 	"github.com/bobnet-go/bobnet/vmmc/xdr"
 )
@@ -132,7 +133,7 @@ func TestStartAllocatesNothing(t *testing.T) {
 	for range 100 {
 		calls()
 	}
-	if n := testing.AllocsPerRun(200, calls); n >= 1 {
+	if n := alloctest.PerRun(t, 200, calls); n >= 1 {
 		t.Errorf("%v allocations", n)
 	}
 }

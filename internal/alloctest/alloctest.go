@@ -1,4 +1,6 @@
-package endpoint_test
+// Package alloctest counts what a function allocates, in a process in which others allocate,
+// too.
+package alloctest
 
 import (
 	"runtime"
@@ -6,11 +8,11 @@ import (
 	"testing"
 )
 
-// allocsPerRun is testing.AllocsPerRun, which counts what the whole process allocates: also
+// PerRun is testing.AllocsPerRun, which counts what the whole process allocates: also
 // goroutines that end after earlier tests, and the runtime. It counts five times at most, and
 // returns the least: what a run itself allocates is in each count. If that is not 0, it counts
 // again by stacks, which it logs, and leaves out what the runtime allocates for itself.
-func allocsPerRun(t testing.TB, runs int, run func()) float64 {
+func PerRun(t testing.TB, runs int, run func()) float64 {
 	t.Helper()
 	for range 5 {
 		if testing.AllocsPerRun(runs, run) == 0 {
@@ -47,7 +49,7 @@ func allocated() map[string]int64 {
 	counts := map[string]int64{}
 	for i := range records[:n] {
 		stack := stackOf(&records[i])
-		if !strings.Contains(stack, "endpoint_test.allocated") && !strings.Contains(stack, "runtime.acquireSudog") {
+		if !strings.Contains(stack, "alloctest.allocated") && !strings.Contains(stack, "runtime.acquireSudog") {
 			counts[stack] += records[i].AllocObjects
 		}
 	}
