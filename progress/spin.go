@@ -12,8 +12,8 @@ import (
 // the answer comes sooner than a blocked thread wakes, and when the processor
 // has nothing else to do. Both are observed, not configured:
 //
-//   - A wait that lasted longer than the configured maximum halves the budget;
-//     one that had to block and lasted less raises it again.
+//   - A wait that had to block, and for which nothing came for longer than the configured
+//     maximum, halves the budget; one for which something came sooner raises it again.
 //   - Every few microseconds the spinning thread yields to the kernel. If
 //     another thread wants the processor it runs then, and the yield takes long.
 //     If a third of the time is lost in this way and more threads are runnable
@@ -66,8 +66,9 @@ func (s *spinner) budget(now int64) int64 {
 	return s.current
 }
 
-// slept is called when a wait that blocked ends, after ns in all. If that is less than
-// the limit, spinning throughout would have paid, and the budget grows.
+// slept is called when something has arrived at last for a wait that blocked, or it ends, ns after
+// something had arrived before, or it began. If that is less than the limit, spinning throughout
+// would have paid, and the budget grows.
 func (s *spinner) slept(ns int64) {
 	if ns < s.limit {
 		s.current = min(s.limit, 2*max(s.current, ns))

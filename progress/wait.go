@@ -51,7 +51,9 @@ type Waiter struct {
 	byContext bool  // the deadline is the context's
 	leading   bool
 	slept     bool        // has blocked
+	dozed     bool        // has, as the leader, since something has arrived last
 	started   int64       // 0 until the first Wait
+	stirred   int64       // when something has arrived last, for whomever, or the first Wait
 	rounds    int         // calls of spinOnce
 	busy      int         // polls in which something had arrived
 	watched   bool        // its context is the one that the engine watches
@@ -78,9 +80,11 @@ func (e *Engine) WaitSince(w *Waiter, g *Gate, opened uint32) error {
 		}
 	}
 	if w.started == 0 {
-		w.started = e.now
+		w.started, w.stirred = e.now, e.now
 	}
-	if !arrived {
+	if arrived {
+		w.stir(e)
+	} else {
 		e.machine.Idle()
 	}
 	if e.calls.due() {
@@ -109,9 +113,9 @@ func (e *Engine) WaitSince(w *Waiter, g *Gate, opened uint32) error {
 		e.letRun()
 		return nil
 	}
-	if e.now-w.started < e.spin.budget(e.now) {
-		if e.spinOnce(w) {
-			e.Poll()
+	if e.now-w.stirred < e.spin.budget(e.now) {
+		if e.spinOnce(w) && e.Poll() {
+			w.stir(e)
 		}
 		return nil
 	}
@@ -121,6 +125,17 @@ func (e *Engine) WaitSince(w *Waiter, g *Gate, opened uint32) error {
 	}
 	e.sleep(w, g)
 	return nil
+}
+
+// stir notes that something has arrived, or that the wait ends. If it has slept before, how long
+// nothing has come says whether it should have polled: also in a long wait, in which others read
+// this host's memory, or the messages are for other waits.
+func (w *Waiter) stir(e *Engine) {
+	if w.dozed {
+		w.dozed = false
+		e.spin.slept(e.now - w.stirred)
+	}
+	w.stirred = e.now
 }
 
 // letRun has the goroutines run that the leader has woken. They are in the queue of its own
@@ -159,6 +174,7 @@ func (e *Engine) sleep(w *Waiter, g *Gate) {
 		w.slept = true
 		until = min(until, e.now+nap)
 	}
+	w.dozed = true
 	e.sleepAt(g, until)
 }
 
@@ -180,8 +196,8 @@ func (e *Engine) End(w *Waiter) {
 	e.unwatch(w)
 	if w.leading {
 		w.leading, e.lead.taken, e.fresh = false, false, false
-		if w.started != 0 && w.slept {
-			e.spin.slept(e.now - w.started)
+		if w.started != 0 {
+			w.stir(e)
 		}
 	}
 	e.lead.next() // also for a follower, which may have been woken to be the next leader
