@@ -1,8 +1,9 @@
 package endpoint
 
 import (
-	"github.com/bobnet-go/bobnet/endpoint/internal/wire"
 	"testing"
+
+	"github.com/bobnet-go/bobnet/endpoint/internal/wire"
 )
 
 // TestAcceptanceOrder: of several things that are wrong with a message the first

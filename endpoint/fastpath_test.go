@@ -2,12 +2,12 @@ package endpoint
 
 import (
 	"context"
-
-	"github.com/bobnet-go/bobnet/endpoint/internal/provider"
-	"github.com/bobnet-go/bobnet/endpoint/internal/wire"
 	"runtime"
 	"slices"
 	"testing"
+
+	"github.com/bobnet-go/bobnet/endpoint/internal/provider"
+	"github.com/bobnet-go/bobnet/endpoint/internal/wire"
 )
 
 // pairOf is a connection of an endpoint with itself, of which the test hands messages

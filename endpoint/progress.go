@@ -2,11 +2,11 @@ package endpoint
 
 import (
 	"context"
+	"runtime"
+	"slices"
 
 	"github.com/bobnet-go/bobnet/endpoint/internal/provider"
 	"github.com/bobnet-go/bobnet/endpoint/internal/wire"
-	"runtime"
-	"slices"
 )
 
 // Who makes progress

@@ -3,9 +3,6 @@ package endpoint
 import (
 	"context"
 	"errors"
-
-	"github.com/bobnet-go/bobnet/endpoint/internal/provider"
-	"github.com/bobnet-go/bobnet/endpoint/internal/wire"
 	"go/parser"
 	"go/token"
 	"path/filepath"
@@ -13,6 +10,9 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/bobnet-go/bobnet/endpoint/internal/provider"
+	"github.com/bobnet-go/bobnet/endpoint/internal/wire"
 )
 
 // TestProviderWall: above the providers only the configuration, and the file that chooses

@@ -2,9 +2,9 @@ package endpoint
 
 import (
 	"context"
+	"hash/fnv"
 
 	"github.com/bobnet-go/bobnet/endpoint/internal/provider"
-	"hash/fnv"
 )
 
 // Endpoints that nobody has told each other's names yet meet by words: one

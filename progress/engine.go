@@ -37,9 +37,9 @@ type Machine interface {
 
 // Config says how to drive a machine. Nil, and every zero field, mean the default.
 type Config struct {
-	// Spin is the longest time that a wait polls before it blocks; 0 means
-	// DefaultSpin, negative means never. Waits spin less, down to not at all, by
-	// themselves where spinning does not pay.
+	// Spin is the longest time that a wait polls before it blocks, since it began or
+	// something has arrived; 0 means DefaultSpin, negative means never. Waits spin
+	// less, down to not at all, by themselves where spinning does not pay.
 	Spin time.Duration
 	// NoService leaves out the service goroutine. The machine then stands still
 	// while nobody waits or polls. A virtual link never has one.

@@ -3,13 +3,16 @@ package test
 import (
 	"context"
 	"fmt"
+	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/bobnet-go/bobnet/endpoint"
 	"github.com/bobnet-go/bobnet/internal/lab"
+	"github.com/bobnet-go/bobnet/metrics"
 	"github.com/bobnet-go/bobnet/transport/myrinet"
 	"github.com/bobnet-go/bobnet/vmmc"
 
@@ -48,6 +51,10 @@ func askingRole(ctx context.Context) error {
 		return err
 	}
 	defer node.Close()
+	collector := metrics.NewCollector(nil)
+	collector.WatchEndpointCard(card)
+	collector.WatchNode(node)
+	defer collector.DumpOnQuit(os.Stderr)() // what it waits for, if it hangs
 	bundle, err := node.NewBundle(endpoint.Sequential)
 	if err != nil {
 		return err
@@ -140,6 +147,10 @@ func writingRole(ctx context.Context) error {
 		return err
 	}
 	defer p.Close()
+	collector := metrics.NewCollector(nil)
+	collector.WatchVMMCHost(host)
+	collector.WatchProcess(p)
+	defer collector.DumpOnQuit(os.Stderr)() // what it waits for, if it hangs
 	if cfg.Rank == 0 {
 		if _, err := p.Export(make([]byte, 1<<16), 7, vmmc.Everybody, nil); err != nil {
 			return err
@@ -233,8 +244,11 @@ func killCards(t *testing.T, role string) {
 	both(saysBack, 1)
 	server = start(0)
 	both(saysAnswer, 20)
-	for _, p := range []*lab.Proc{server.Proc, first.Proc, second.Proc, hub} {
+	for _, p := range []*lab.Proc{server.Proc, first.Proc, hub} {
 		kill9(t, p)
+	}
+	if second.quit(); !strings.Contains(second.stderr.String(), "\ncard ") {
+		t.Errorf("a client says of its card: %s", &second.stderr)
 	}
 	l.clean()
 }

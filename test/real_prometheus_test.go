@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"github.com/bobnet-go/bobnet/internal/need"
 	"io"
 	"net/http"
 	"net/url"
@@ -19,6 +18,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/bobnet-go/bobnet/internal/need"
 )
 
 // scrapedRole is metricsRole, but rank 0 sends each share when it is told to.

@@ -219,11 +219,24 @@ func (p *player) line(t testing.TB) string {
 		t.Fatalf("rank %d ended with code %d before its next line and said %q", p.Rank(), p.Code(), &p.stderr)
 	}
 	if !ok {
-		p.Signal(unix.SIGQUIT)
-		<-p.Done()
+		p.quit()
 		t.Fatalf("rank %d hangs:\n%s", p.Rank(), &p.stderr)
 	}
 	return line
+}
+
+// quit ends p, which hangs, by SIGQUIT: the first one has it print what it waits for, if its role
+// does so, and the second one the stacks of its goroutines.
+func (p *player) quit() {
+	for _, signal := range []unix.Signal{unix.SIGQUIT, unix.SIGQUIT, unix.SIGKILL} {
+		p.Signal(signal)
+		select {
+		case <-p.Done():
+			return
+		case <-time.After(2 * time.Second):
+		}
+	}
+	<-p.Done()
 }
 
 // end waits for p, which must succeed.
@@ -232,8 +245,7 @@ func (p *player) end(t testing.TB) {
 	select {
 	case <-p.Done():
 	case <-time.After(patience):
-		p.Signal(unix.SIGQUIT)
-		<-p.Done()
+		p.quit()
 	}
 	if p.Code() != 0 {
 		t.Errorf("rank %d ended with code %d and said:\n%s", p.Rank(), p.Code(), &p.stderr)

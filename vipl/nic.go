@@ -83,10 +83,10 @@ type Config struct {
 	// refused. Nil means what EnvKeyFile or EnvKey says, unless there is a Link, or else
 	// that frames are as they are.
 	Key seal.Source
-	// Spin is the longest time that a wait polls before it blocks; 0 means
-	// DefaultSpin, negative means never. Waits spin less, down to not at
-	// all, by themselves where spinning does not pay (more runnable threads
-	// than cores, long waits).
+	// Spin is the longest time that a wait polls before it blocks, since it began or
+	// something has arrived; 0 means DefaultSpin, negative means never. Waits spin
+	// less, down to not at all, by themselves where spinning does not pay (more
+	// runnable threads than cores, nothing comes for long).
 	Spin time.Duration
 	// NoService leaves out the service goroutine. The protocol then stands
 	// still while nobody calls Done, Wait or Poll.

@@ -2,11 +2,11 @@ package shm
 
 import (
 	"encoding/binary"
-	"github.com/bobnet-go/bobnet/transport/latch"
 	"runtime"
 
 	"github.com/bobnet-go/bobnet/ethertype"
 	"github.com/bobnet-go/bobnet/transport"
+	"github.com/bobnet-go/bobnet/transport/latch"
 )
 
 // Ready implements transport.Link: one atomic load for each peer, and a few.

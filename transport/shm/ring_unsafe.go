@@ -2,13 +2,13 @@ package shm
 
 import (
 	"encoding/binary"
-	"github.com/bobnet-go/bobnet/transport/latch"
 	"sync/atomic"
 	"unsafe"
 
 	"github.com/bobnet-go/bobnet/ethertype"
 	"github.com/bobnet-go/bobnet/transport"
 	"github.com/bobnet-go/bobnet/transport/internal/driver"
+	"github.com/bobnet-go/bobnet/transport/latch"
 )
 
 // A ring carries records one way, one writer, one reader. A record starts at a

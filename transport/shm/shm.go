@@ -38,7 +38,6 @@ package shm
 import (
 	"errors"
 	"fmt"
-	"github.com/bobnet-go/bobnet/transport/latch"
 	"math/rand/v2"
 	"net"
 	"strconv"
@@ -50,6 +49,7 @@ import (
 	"github.com/bobnet-go/bobnet/transport/iface"
 	"github.com/bobnet-go/bobnet/transport/internal/afpacket"
 	"github.com/bobnet-go/bobnet/transport/internal/driver"
+	"github.com/bobnet-go/bobnet/transport/latch"
 	"github.com/mdlayher/ethernet"
 	"golang.org/x/sys/unix"
 )
