@@ -134,13 +134,13 @@ func (s *server) replyLost(i int, reason wire.Reason) {
 	s.waitsTurn(&slot.placed)
 }
 
-// giveUp gives the reply of slot i back, and ends the request without it.
+// giveUp gives the reply of slot i back. Then the request comes back to its sender, who may
+// wait for an end of it: it has been handled.
 func (s *server) giveUp(i int) {
 	slot := &s.slots[i]
 	if slot.head.Kind == wire.KindGet {
-		slot.state = serverIdle
 		s.answerInPlace(i)
-		s.say(i, &wire.Header{Kind: wire.KindReturn, Reason: slot.why}, nil)
+		s.fail(i, slot.why)
 		return
 	}
 	s.begin(i, nil)

@@ -83,16 +83,13 @@ func (c *client) Received(p *provider.Packet) {
 		s.cleared = true
 		c.ch.Release(p)
 		c.ch.Write(int(h.Slot), s.data, w)
-	case h.Kind == wire.KindDone && (s.state == slotWaiting || s.state == slotRefusing || s.state == slotGranting):
+	case h.Kind == wire.KindDone && (s.state == slotWaiting || s.state == slotRefusing):
 		c.ch.Release(p)
-		if s.state == slotGranting { // the server has got its reply back
-			c.ungrant(int(h.Slot))
-		}
 		if s.call != nil {
 			s.call.finish(ErrNoReply)
 		}
 		c.free(int(h.Slot))
-	case h.Kind == wire.KindReturn && s.state == slotGranting && s.op == OpGet: // its data do not come after all
+	case h.Kind == wire.KindReturn && s.state == slotGranting: // its data do not come after all
 		c.ungrant(int(h.Slot))
 		fallthrough
 	case h.Kind >= wire.KindReply && h.Kind <= wire.KindReturn && s.state == slotWaiting:

@@ -58,7 +58,7 @@
 // and without that the process ends, as AM-II has it. Where Call sends, it
 // returns an error instead. A request that has come back for ReasonUnreachable
 // or ReasonBadEndpoint may have been handled, if the connection broke before its
-// answer came. What waits for a credit when the connection breaks comes back behind
+// answer came, or, between cards, the answer could not be delivered and came back, too. What waits for a credit when the connection breaks comes back behind
 // what is under way, in the order of sending. The functions return the codes of AM-II as sentinel errors.
 //
 // # Virtual networks

@@ -305,10 +305,11 @@ func (s *server) over() {
 	p := s.inUse
 	s.ended(s.ep)
 	s.use++
-	if s.slots[s.current].state == serverLost {
+	switch slot := &s.slots[s.current]; {
+	case slot.state == serverLost:
 		s.answerInPlace(s.current)
-	}
-	if !s.replied {
+		s.fail(s.current, slot.why)
+	case !s.replied:
 		s.finish(s.current)
 	}
 	if p != nil && !s.closed {
@@ -457,6 +458,11 @@ func (s *server) finish(i int) {
 // turnBack returns a request to its sender.
 func (s *server) turnBack(i int, reason Reason) {
 	s.ep.node.stats.Refused[reason]++
+	s.fail(i, reason)
+}
+
+// fail ends a request that comes back to its sender.
+func (s *server) fail(i int, reason Reason) {
 	s.slots[i].state = serverIdle
 	s.say(i, &wire.Header{Kind: wire.KindReturn, Reason: reason}, nil)
 }

@@ -41,7 +41,7 @@ func (p *Provider) connection(x *item) {
 	case itemAccepted:
 		if !ch.known && !ch.over {
 			ch.known, ch.peerConn, ch.peer.end = true, x.peerConn, x.from.end
-			p.joins(ch, x.life)
+			p.peers[ch.key()].life, ch.peerLife = x.life, x.life
 			ch.connected()
 		}
 	case itemRefused:
@@ -81,7 +81,7 @@ func (p *Provider) endAll(x *end) {
 // ofPeer returns the connection that has a number at a program elsewhere.
 func (p *Provider) ofPeer(from peerName, conn uint32) *channel {
 	for _, ch := range p.conns {
-		if ch.peerConn == conn && ch.peer.mac == from.mac && ch.peer.port == from.port {
+		if ch.known && ch.peerConn == conn && ch.peer.mac == from.mac && ch.peer.port == from.port {
 			return ch
 		}
 	}
@@ -107,6 +107,7 @@ func (p *Provider) accept(x *item) {
 		p.up.Refused(reason)
 		p.card.lock()
 		defer p.card.unlock()
+		p.opened(x)
 		p.card.driver.say(sayRefuse, x.from, p, 0, nil, pair(x.conn, uint32(reason))...)
 		return
 	}
@@ -114,7 +115,8 @@ func (p *Provider) accept(x *item) {
 	ch := p.channel(h.Shape, wire.Serving, up, at)
 	ch.taken, ch.known, ch.peerConn = size, true, x.conn
 	ch.peer = peerName{x.from.mac, x.from.port, h.From.ID}
-	p.joins(ch, x.life)
+	p.meets(ch, x.life)
+	p.opened(x)
 	p.card.unlock()
 	p.up.Attach(up, ch)
 	p.card.lock()
@@ -124,17 +126,39 @@ func (p *Provider) accept(x *item) {
 	}
 }
 
-// joins counts a connection with a program elsewhere. The engine's lock is held.
-func (p *Provider) joins(ch *channel, life uint32) {
-	key := peerKey{ch.peer.mac, ch.peer.port}
-	ch.peerLife = life
+// open notes that a connection is asked for, and has it handed on. The engine's lock is held.
+func (p *Provider) open(x item) {
+	p.opens[x.open()]++
+	p.push(x)
+}
+
+// opened notes that one has been accepted or refused. The engine's lock is held.
+func (p *Provider) opened(x *item) {
+	key := x.open()
+	if p.opens[key]--; p.opens[key] <= 0 {
+		delete(p.opens, key)
+	}
+}
+
+// open returns the connection that is asked for.
+func (x *item) open() openKey { return openKey{peerKey{x.from.mac, x.from.port}, x.conn} }
+
+// key returns the program at the other end.
+func (ch *channel) key() peerKey { return peerKey{ch.peer.mac, ch.peer.port} }
+
+// meets counts a connection with a program elsewhere, the life of which is 0 if it is not
+// known yet. The engine's lock is held.
+func (p *Provider) meets(ch *channel, life uint32) {
+	key := ch.key()
 	x := p.peers[key]
-	if x == nil || x.life != life {
-		x = &peerState{life: life}
+	if x == nil {
+		x = &peerState{next: p.card.Now() + p.patience()}
 		p.peers[key] = x
 	}
 	x.conns++
-	x.heard = p.card.Now()
+	if ch.peerLife = life; life != 0 {
+		x.life = life
+	}
 	p.card.driver.askAt = 0
 }
 
@@ -148,22 +172,65 @@ func (p *Provider) drop(ch *channel) {
 			r.at = -1
 		}
 	}
-	key := peerKey{ch.peer.mac, ch.peer.port}
-	if x := p.peers[key]; x != nil && x.life == ch.peerLife {
+	key := ch.key()
+	if x := p.peers[key]; x != nil {
 		if x.conns--; x.conns <= 0 {
 			delete(p.peers, key)
 		}
 	}
 }
 
-// hear notes that a program elsewhere lives.
-func (p *Provider) hear(key peerKey) {
-	if x := p.peers[key]; x != nil {
-		x.heard = p.card.Now()
-		if x.asked {
-			x.asked, p.card.driver.askAt = false, 0
+// patience is how long a program elsewhere is believed to live, and to have the connections
+// that this one has with it, in nanoseconds.
+func (p *Provider) patience() int64 { return int64(p.silent / 2) }
+
+// lives notes that the card of a program elsewhere has taken in a question.
+func (p *Provider) lives(key peerKey) {
+	if x := p.peers[key]; x != nil && x.asked {
+		x.asked, x.next = false, p.card.Now()+p.patience()
+		p.card.driver.askAt = 0
+	}
+}
+
+// mostPairs is how many connections a question names at most: it lies in its entry, so that
+// it need not wait for the DMA engine.
+const mostPairs = (inlineSize - connSize - sayHead - pairSize) / pairSize
+
+// inquire asks a program elsewhere whether it lives, and has the connections that this one
+// has with it: what it has said of their end, or to the request for one, may have been lost
+// while there was no route.
+func (p *Provider) inquire(key peerKey, life uint32) {
+	ask := func(pairs []byte) {
+		p.card.driver.say(sayAlive, peerName{mac: key.mac, port: key.port}, p, 0, nil, append(pair(life, 0), pairs...)...)
+	}
+	var pairs []byte
+	for _, ch := range p.conns {
+		if ch.key() != key || ch.over {
+			continue
+		}
+		if pairs = append(pairs, pair(ch.conn, ch.peerConn)...); len(pairs) == mostPairs*pairSize {
+			ask(pairs)
+			pairs = pairs[:0]
 		}
 	}
+	ask(pairs)
+}
+
+// lacks returns those of the connections that a program elsewhere has asked for which this
+// one does not have.
+func (p *Provider) lacks(from peerName, pairs []byte) (none []byte) {
+	for ; len(pairs) >= pairSize; pairs = pairs[pairSize:] {
+		theirs, ours := word(pairs, 0), word(pairs, 4)
+		ch := p.conns[ours]
+		if ours == 0 { // the other one waits for an answer
+			ch = p.ofPeer(from, theirs)
+		}
+		key := peerKey{from.mac, from.port}
+		if (ch == nil || ch.key() != key) && p.opens[openKey{key, theirs}] == 0 {
+			none = append(none, pairs[:pairSize]...)
+		}
+	}
+	return none
 }
 
 // lose ends all connections with a program elsewhere.
@@ -176,8 +243,8 @@ func (p *Provider) dead(key peerKey, life uint32) {
 	p.push(item{what: itemLost, from: peerName{mac: key.mac, port: key.port}, life: life, reason: wire.ReasonBadEndpoint})
 }
 
-// attend asks for names, and for programs that have been silent for long, and returns when
-// to look again.
+// attend asks for names, and programs that this one has connections with for these, and
+// returns when to look again.
 func (p *Provider) attend(now int64) (next int64) {
 	next = transport.Forever
 	for name, at := range p.found {
@@ -186,18 +253,15 @@ func (p *Provider) attend(now int64) (next int64) {
 			next = now + askAgain
 		}
 	}
-	patience := int64(p.silent / 2)
 	for key, x := range p.peers {
-		at := x.heard + patience
 		switch {
 		case x.asked:
-			continue
-		case now >= at:
+		case now >= x.next:
 			x.asked = true
-			p.card.driver.say(sayAlive, peerName{mac: key.mac, port: key.port}, p, 0, nil, pair(x.life, 0)...)
-			continue
+			p.inquire(key, x.life)
+		default:
+			next = min(next, x.next)
 		}
-		next = min(next, at)
 	}
 	return next
 }

@@ -20,8 +20,9 @@ const (
 	sayAccept                  // to connection (4), endpoint (4)
 	sayRefuse                  // to connection (4), reason (4)
 	sayGone                    // there is no such connection (any more): to connection (4), or 0 if from connection is the one
-	sayAlive                   // is the program of this life still there?
-	sayDead                    // it is not
+	sayAlive                   // is the program of this life (4), which is 0 for any, still there? 0 (4), and the connections that it is believed to have, each by its number there (4), and here (4) or 0
+	sayDead                    // it is not: port (4), life (4)
+	sayNone                    // it has none of these connections: of those of a sayAlive, as they were there
 )
 
 const sayHead = 12
@@ -35,8 +36,8 @@ type saying struct {
 	back int      // how often it has come back
 }
 
-// goneTries is how often a driver says that a connection has ended before it gives up: for
-// longer than the other one takes to find out by itself that nobody answers.
+// goneTries is how often a driver says that a connection has ended before it gives up. The
+// other one finds out when it asks.
 const goneTries = 16
 
 // say sends what a driver has to say for a program.
@@ -81,7 +82,7 @@ func (d *driver) said(r *ref, why wire.Reason) {
 		}
 		switch {
 		case why == 0 && s.what == sayAlive:
-			p.hear(peerKey{s.to.mac, binary.LittleEndian.Uint16(s.body)})
+			p.lives(peerKey{s.to.mac, binary.LittleEndian.Uint16(s.body)})
 		case why == 0:
 		case s.what == sayAlive:
 			p.lose(peerKey{s.to.mac, binary.LittleEndian.Uint16(s.body)}, wire.ReasonUnreachable)
@@ -99,7 +100,6 @@ func (d *driver) heard(station ethertype.MAC, what topic, b []byte) {
 	}
 	port, conn, life := binary.LittleEndian.Uint16(b), word(b, 4), word(b, 8)
 	from := peerName{mac: station, port: binary.LittleEndian.Uint16(b[2:])}
-	key := peerKey{station, from.port}
 	rest := b[sayHead:]
 	p := d.programs[port]
 	switch {
@@ -111,20 +111,25 @@ func (d *driver) heard(station ethertype.MAC, what topic, b []byte) {
 		d.sayDead(from, port, rest)
 	case p == nil:
 	case what == sayOpen:
-		p.push(item{what: itemOpen, from: from, conn: conn, life: life, data: append([]byte(nil), rest...)})
+		p.open(item{what: itemOpen, from: from, conn: conn, life: life, data: append([]byte(nil), rest...)})
 	case what == sayAccept && len(rest) >= 8:
 		p.push(item{what: itemAccepted, from: peerName{station, from.port, word(rest, 4)}, conn: word(rest, 0), peerConn: conn, life: life})
 	case what == sayRefuse && len(rest) >= 8:
 		p.push(item{what: itemRefused, from: from, conn: word(rest, 0), reason: wire.Reason(word(rest, 4))})
 	case what == sayGone && len(rest) >= 8:
 		p.push(item{what: itemGone, from: from, conn: word(rest, 0), peerConn: conn})
-	case what == sayAlive && len(rest) >= 4 && word(rest, 0) != p.life:
+	case what == sayAlive && len(rest) >= pairSize && word(rest, 0) != 0 && word(rest, 0) != p.life:
 		d.sayDead(from, port, rest)
+	case what == sayAlive && len(rest) >= pairSize:
+		if none := p.lacks(from, rest[pairSize:]); len(none) > 0 {
+			d.say(sayNone, from, p, 0, nil, none...)
+		}
+	case what == sayNone:
+		for ; len(rest) >= pairSize; rest = rest[pairSize:] {
+			p.push(item{what: itemGone, from: from, conn: word(rest, 0), peerConn: word(rest, 4)})
+		}
 	case what == sayDead && len(rest) >= 8:
 		p.dead(peerKey{station, uint16(word(rest, 0))}, word(rest, 4))
-	}
-	if p != nil {
-		p.hear(key)
 	}
 }
 
@@ -134,6 +139,9 @@ func (d *driver) sayDead(to peerName, port uint16, rest []byte) {
 		d.say(sayDead, to, nil, 0, nil, pair(uint32(port), word(rest, 0))...)
 	}
 }
+
+// pairSize is the octets of two words.
+const pairSize = 8
 
 // pair returns two words as octets.
 func pair(a, b uint32) []byte {
@@ -218,10 +226,11 @@ func (d *driver) queried(h *header, body []byte) {
 	}
 }
 
-// Silence. A program that nothing has been heard of for a while is asked for: the channels
-// say if its card does not answer, and its driver says if it has ended.
+// Questions. A program that another one has connections with is asked for now and then: the
+// channels say if its card does not answer, and its driver says if it has ended, or has no
+// such connection.
 
-// attend asks for programs that have been silent, and returns when to look again.
+// attend asks for programs elsewhere when it is time, and returns when to look again.
 func (d *driver) attend(now int64) int64 {
 	if now < d.askAt {
 		return d.askAt

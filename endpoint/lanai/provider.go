@@ -44,6 +44,7 @@ type Provider struct {
 	names  map[string]struct{}
 	found  map[string]ethertype.Addr
 	peers  map[peerKey]*peerState
+	opens  map[openKey]int // connections that others have asked for, and that are not handed on yet
 }
 
 // item is something to hand on.
@@ -86,10 +87,16 @@ type received struct {
 
 // peerState is what is known of a program elsewhere.
 type peerState struct {
-	life  uint32
-	conns int
-	heard int64
-	asked bool
+	life  uint32 // 0 until it has accepted a connection or asked for one
+	conns int    // that this program has with it, or wants
+	next  int64  // when it is to be asked whether it has them, too
+	asked bool   // it is being asked
+}
+
+// openKey is a connection that a program elsewhere asks for, by its number there.
+type openKey struct {
+	peerKey
+	conn uint32
 }
 
 // Program makes the way of a program to others, whose node is up. Connections that others
@@ -110,7 +117,7 @@ func (c *Card) Program(up provider.Host, memory *provider.Budget, silent time.Du
 		silent = DefaultPeerTimeout
 	}
 	p := &Provider{card: c, up: up, memory: memory, port: d.lastPort, life: c.random(), silent: silent, lastConn: c.random(), lastWindow: c.random(),
-		ends: map[uint32]*end{}, conns: map[uint32]*channel{}, names: map[string]struct{}{}, found: map[string]ethertype.Addr{}, peers: map[peerKey]*peerState{}}
+		ends: map[uint32]*end{}, conns: map[uint32]*channel{}, names: map[string]struct{}{}, found: map[string]ethertype.Addr{}, peers: map[peerKey]*peerState{}, opens: map[openKey]int{}}
 	d.programs[p.port] = p
 	return p, nil
 }
@@ -184,6 +191,7 @@ func (p *Provider) Dial(to wire.Name, greeting wire.Hello, up provider.Half) (pr
 	}
 	ch := p.channel(greeting.Shape, wire.Asking, up, x)
 	ch.peer = peerName{mac: to.Addr.MAC, port: to.Addr.Port}
+	p.meets(ch, 0)
 	p.card.driver.say(sayOpen, ch.peer, p, ch.conn, ch, greeting.Append(nil)...)
 	return ch, nil
 }
@@ -294,7 +302,6 @@ func (p *Provider) arrived(x *end, i int, h *entry, body []byte) (keeps bool) {
 	case ch.over:
 		return false
 	}
-	p.hear(peerKey{h.station, h.port})
 	if h.op == opFragment {
 		ch.fragment(body)
 		return false
