@@ -39,6 +39,9 @@
 // writes to a stream whose other end is closed gets a syscall.EPIPE. Errors are a
 // *net.OpError, but for io.EOF.
 //
+// What a net.Conn has not: Peek and Discard read, and Reserve and Commit write, where the data
+// lie, without a copy, and TryWrite writes only if it need not wait.
+//
 // A Conn may be shared between goroutines, as any net.Conn. Steady reading and writing
 // allocates nothing. Neither Read nor Write may be called by handlers of package vipl on the
 // same NIC.
@@ -83,7 +86,8 @@
 //
 // The peer can write to the ring, and to nothing else: each stream has a protection tag of
 // its own. It can change bytes there before they are read, which are its own; so Read
-// copies before the program looks, and there is no WriteTo. Lengths and credits are
+// copies before the program looks, and there is no WriteTo; who looks by Peek copies first what it
+// checks. Lengths and credits are
 // checked against what is possible; the first wrong one ends the connection with ErrPeer and
 // is counted (Counts.Refused). For the rest, what package vipl says of strangers holds.
 package stream

@@ -99,10 +99,15 @@ func (c *Conn) stage(p []byte) (n int) {
 		n += k
 	}
 	if n > 0 {
-		c.pump()
-		c.coalesce()
+		c.staged()
 	}
 	return n
+}
+
+// staged sends what may go of what has been put on the stage.
+func (c *Conn) staged() {
+	c.pump()
+	c.coalesce()
 }
 
 // coalesce counts a write that is coalesced, and looks now and then whether something has

@@ -17,6 +17,7 @@ const devicePath = "/dev/net/tun"
 // device is the kernel's interface. It is gone when the file is closed, however that comes.
 type device struct {
 	*os.File
+	*queue
 	name string
 }
 
@@ -52,7 +53,12 @@ func openDevice(name string, mtu int, addrs []netip.Prefix) (d *device, err erro
 	if err := configure(name, mtu, addrs); err != nil {
 		return nil, err
 	}
-	return &device{os.NewFile(uintptr(fd), devicePath), name}, nil
+	f := os.NewFile(uintptr(fd), devicePath)
+	q, err := newQueue(f)
+	if err != nil {
+		return nil, fmt.Errorf("tun: %s: %w", devicePath, err)
+	}
+	return &device{f, q, name}, nil
 }
 
 // setOffloads has the kernel leave checksums and the cutting of segments to the other end:

@@ -35,6 +35,12 @@
 // waits in a queue of bounded length, and is dropped beyond that, by which TCP learns to
 // slow down. A stream for each neighbour keeps packets in order.
 //
+// A packet is copied three times: the kernel reads it to where the stream sends from, if that
+// has room and the packet is for the neighbour that the one before was for; the VI writes it to
+// the neighbour's ring; and there the kernel takes it from, but for its beginning, which is
+// copied before it is checked. Acknowledgements of VIs wait for an answer that carries them, as
+// those of TCP are.
+//
 // A packet from a neighbour is taken if it is whole, comes from an address of the
 // neighbour's, and goes to one of this host's; all else is counted and dropped. So packets
 // are never passed on: there are no loops, and a host with several interfaces is no way

@@ -52,7 +52,7 @@ func quote(packet []byte) []byte { return packet[:min(len(packet), 512)] }
 // to its sender. There is none about messages of this kind, nor about fragments but the
 // first, nor to senders that are nobody.
 func wrap(packet []byte, four, six *icmp.Message) []byte {
-	e, ok := parse(packet)
+	e, ok := parse(packet, len(packet))
 	if !ok || e.src.IsUnspecified() || e.src.IsMulticast() {
 		return nil
 	}

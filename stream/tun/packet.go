@@ -13,9 +13,10 @@ const (
 	header6 = 40
 )
 
-// parse reads the ends of an IP packet, which may be anything, and reports whether it is
-// whole: as long as it says, and no shorter than its header.
-func parse(b []byte) (e ends, ok bool) {
+// parse reads the ends of an IP packet of n octets, which may be anything, of which b is the
+// beginning or all, and reports whether it is whole: as long as it says, and no shorter than its
+// header.
+func parse(b []byte, n int) (e ends, ok bool) {
 	if len(b) == 0 {
 		return e, false
 	}
@@ -25,12 +26,12 @@ func parse(b []byte) (e ends, ok bool) {
 			return e, false
 		}
 		head, total := int(b[0]&15)*4, int(binary.BigEndian.Uint16(b[2:]))
-		if head < header4 || total < head || total != len(b) {
+		if head < header4 || total < head || total != n {
 			return e, false
 		}
 		e.src, e.dst = netip.AddrFrom4([4]byte(b[12:])), netip.AddrFrom4([4]byte(b[16:]))
 	case 6:
-		if len(b) < header6 || int(binary.BigEndian.Uint16(b[4:]))+header6 != len(b) {
+		if len(b) < header6 || int(binary.BigEndian.Uint16(b[4:]))+header6 != n {
 			return e, false
 		}
 		e.src, e.dst = netip.AddrFrom16([16]byte(b[8:])), netip.AddrFrom16([16]byte(b[24:]))

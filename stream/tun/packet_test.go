@@ -43,7 +43,7 @@ func FuzzParse(f *testing.F) {
 	f.Add(packet6(one6, two6, 17, make([]byte, 8)))
 	f.Add([]byte{0x45})
 	f.Fuzz(func(t *testing.T, b []byte) {
-		e, ok := parse(b)
+		e, ok := parse(b, len(b))
 		if ok && (len(b) < header4 || !e.src.IsValid() || e.src.Is4() != e.dst.Is4()) {
 			t.Fatal(e)
 		}
@@ -51,7 +51,7 @@ func FuzzParse(f *testing.F) {
 			if m == nil {
 				continue
 			}
-			if back, ok := parse(m); !ok || back.src != e.dst || back.dst != e.src {
+			if back, ok := parse(m, len(m)); !ok || back.src != e.dst || back.dst != e.src {
 				t.Fatalf("a message about % x is % x", b, m)
 			}
 		}

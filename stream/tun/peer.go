@@ -23,7 +23,7 @@ const (
 
 // peer is a stream to a neighbour.
 type peer struct {
-	conn   net.Conn
+	conn   *stream.Conn
 	mac    ethertype.MAC
 	mtu    int
 	claims []netip.Addr // as it says
@@ -58,7 +58,7 @@ func (p *peer) end() {
 }
 
 // greet exchanges greetings.
-func (t *Tun) greet(ctx context.Context, c net.Conn, first bool) (*peer, error) {
+func (t *Tun) greet(ctx context.Context, c *stream.Conn, first bool) (*peer, error) {
 	limit, _ := ctx.Deadline()
 	c.SetDeadline(limit)
 	stop := context.AfterFunc(ctx, func() { c.SetDeadline(time.Now()) })
@@ -93,7 +93,7 @@ func (t *Tun) greet(ctx context.Context, c net.Conn, first bool) (*peer, error) 
 }
 
 // station returns the station that is the other end of a stream.
-func station(c net.Conn) ethertype.MAC {
+func station(c *stream.Conn) ethertype.MAC {
 	addr, _ := c.RemoteAddr().(stream.Addr)
 	return addr.Addr.MAC
 }
@@ -186,6 +186,23 @@ func (t *Tun) drop(p *peer) {
 	}
 }
 
+// pass sends a packet that a neighbour takes at once, and reports whether it does. If packets
+// wait for it, this one has to wait, too.
+func (t *Tun) pass(p *peer, b *buffer) bool {
+	packet := b.packet()
+	if o := getOffload(b.content().offload()); p.queued.Load() > 0 || o.longest(packet) > p.mtu || !p.conn.TryWrite(b.record()) {
+		return false
+	}
+	t.sent(p, len(packet))
+	return true
+}
+
+// sent counts a packet.
+func (t *Tun) sent(p *peer, octets int) {
+	p.add(0, octets)
+	t.counts.carried.add(0, octets)
+}
+
 // send queues a packet for a neighbour. One that is too long for it, or that finds the queue
 // full or the neighbour gone, is dropped.
 func (t *Tun) send(p *peer, b *buffer) {
@@ -220,8 +237,7 @@ func (t *Tun) write(p *peer) {
 		select {
 		case b := <-p.queue:
 			n := b.cost()
-			p.add(0, b.content())
-			t.counts.carried.add(0, b.content())
+			t.sent(p, len(b.packet()))
 			_, err := p.conn.Write(b.record())
 			b.free()
 			p.queued.Add(-n)
@@ -237,6 +253,7 @@ func (t *Tun) write(p *peer) {
 // receive hands the kernel what a neighbour sends, until the stream ends.
 func (t *Tun) receive(p *peer) error {
 	r := newRecords(p.conn)
+	defer r.end()
 	for {
 		c, err := r.next()
 		if err != nil {
@@ -247,19 +264,21 @@ func (t *Tun) receive(p *peer) error {
 			return err
 		}
 		if t.takes(p, c) {
-			p.add(1, c)
-			t.counts.carried.add(1, c)
-			t.deliver(c)
+			_, octets := c.packet()
+			p.add(1, octets)
+			t.counts.carried.add(1, octets)
+			t.deliver(&c.parts)
 		}
 	}
 }
 
 // takes reports whether a packet of a neighbour's is one that this host takes.
-func (t *Tun) takes(p *peer, c content) bool {
-	e, ok := parse(c.packet())
+func (t *Tun) takes(p *peer, c *arrival) bool {
+	begin, n := c.packet()
+	e, ok := parse(begin, n)
 	o := getOffload(c.offload())
 	switch {
-	case !ok || !o.fits(len(c.packet())):
+	case !ok || !o.fits(n):
 		t.counts.malformed.Add(1)
 	case !slices.Contains(p.addrs, e.src):
 		t.counts.spoofed.Add(1)

@@ -5,8 +5,9 @@ import (
 	"errors"
 	"io"
 	"math/rand/v2"
+	"slices"
 	"testing"
-	"testing/iotest"
+	"unsafe"
 )
 
 // recordOf returns a record of a packet of n octets.
@@ -34,51 +35,78 @@ func TestRecords(t *testing.T) {
 		want = append(want, r[recordHead:])
 		all = append(all, r...)
 	}
-	for name, from := range map[string]io.Reader{
-		"whole": bytes.NewReader(all), "halved": iotest.HalfReader(bytes.NewReader(all)), "in pieces": &pieces{rng, all}, "with the end": iotest.DataErrReader(bytes.NewReader(all)),
-	} {
+	for _, size := range []int{len(all), 300_000, recordHead + maxRecord} {
+		from := &lying{rng: rng, rest: all, size: size}
 		r := newRecords(from)
 		i := 0
 		for ; i < len(want); i++ {
-			if got, err := r.next(); err != nil || !bytes.Equal(got, want[i]) {
-				t.Fatalf("%s: record %d of %d octets came as one of %d, or %v", name, i, len(want[i]), len(got), err)
+			got, err := r.next()
+			if err != nil || !bytes.Equal(slices.Concat(got.parts[:]...), want[i]) {
+				t.Fatalf("ring of %d: record %d of %d octets came as %d, or %v", size, i, len(want[i]), got.n, err)
+			}
+			if b, n := got.packet(); n != len(want[i])-vnetSize || len(b) != min(n, beginSize-vnetSize) || from.has(got.parts[0]) {
+				t.Fatalf("ring of %d: record %d: %d octets of a packet of %d, of %d, are at hand", size, i, len(b), n, len(want[i])-vnetSize)
 			}
 		}
-		if _, err := r.next(); err != io.EOF {
-			t.Errorf("%s: the end is %v", name, err)
+		if _, err := r.next(); err != io.EOF || from.peeked != nil {
+			t.Errorf("ring of %d: the end is %v", size, err)
 		}
 	}
-	r := newRecords(&pieces{rng, all})
+	r := newRecords(&lying{rng: rng, rest: all, size: len(all)})
 	if n := testing.AllocsPerRun(300, func() { r.next() }); n != 0 {
 		t.Errorf("%v allocations for a record", n)
 	}
 }
 
-// pieces is a reader that gives any number of octets.
-type pieces struct {
-	rng  *rand.Rand
-	rest []byte
+// lying is a stream of which any part has come, which lies in one part or in two.
+type lying struct {
+	rng    *rand.Rand
+	rest   []byte // what has not been discarded
+	size   int    // of its ring
+	peeked []byte
 }
 
-func (p *pieces) Read(b []byte) (n int, err error) {
-	if len(p.rest) == 0 {
-		return 0, io.EOF
+func (l *lying) Peek(n int) (first, rest []byte, err error) {
+	switch {
+	case l.peeked != nil || n > l.size:
+		panic("Peek without Discard, or of more than the ring holds")
+	case len(l.rest) == 0:
+		return nil, nil, io.EOF
+	case len(l.rest) < n:
+		return nil, nil, io.ErrUnexpectedEOF
 	}
-	n = copy(b[:1+p.rng.IntN(min(len(b), 200_000))], p.rest)
-	p.rest = p.rest[n:]
-	return n, nil
+	most := min(l.size, len(l.rest))
+	l.peeked = l.rest[: n+l.rng.IntN(min(most-n, 1<<l.rng.IntN(20))+1) : most]
+	at := len(l.peeked)
+	if l.rng.IntN(2) == 0 {
+		at = l.rng.IntN(at + 1)
+	}
+	return l.peeked[:at], l.peeked[at:], nil
+}
+
+func (l *lying) Discard(n int) {
+	if l.peeked == nil || n > len(l.peeked) {
+		panic("more is discarded than there is")
+	}
+	l.peeked, l.rest = nil, l.rest[n:]
+}
+
+// has reports whether b lies where the other end could write to.
+func (l *lying) has(b []byte) bool {
+	return len(b) > 0 && uintptr(unsafe.Pointer(&b[0]))-uintptr(unsafe.Pointer(&l.rest[0])) < uintptr(len(l.rest))
 }
 
 // TestRecordsWrong: a stream that ends within a record, or has a length that none has.
 func TestRecordsWrong(t *testing.T) {
-	whole := recordOf(rand.New(rand.NewPCG(1, 2)), 1000)
+	rng := rand.New(rand.NewPCG(1, 2))
+	whole := recordOf(rng, 1000)
 	for _, n := range []int{1, recordHead - 1, recordHead, recordHead + 1, len(whole) - 1} {
-		if _, err := newRecords(bytes.NewReader(whole[:n])).next(); err != io.ErrUnexpectedEOF {
+		if _, err := newRecords(&lying{rng: rng, rest: whole[:n], size: len(whole)}).next(); err != io.ErrUnexpectedEOF {
 			t.Errorf("cut after %d octets: %v", n, err)
 		}
 	}
 	for _, head := range [][]byte{{0, 0, 0, 0}, {vnetSize, 0, 0, 0}, {0xff, 0xff, 0xff, 0x7f}, {0, 0, 0, 0x80}} {
-		if _, err := newRecords(io.MultiReader(bytes.NewReader(head), bytes.NewReader(whole))).next(); !errors.Is(err, errRecord) {
+		if _, err := newRecords(&lying{rng: rng, rest: slices.Concat(head, whole), size: 2 * len(whole)}).next(); !errors.Is(err, errRecord) {
 			t.Errorf("length % x: %v", head, err)
 		}
 	}

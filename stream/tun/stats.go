@@ -22,9 +22,9 @@ type counts struct {
 // carried counts the packets that were sent [0] and received [1], and their bytes.
 type carried struct{ packets, bytes [2]atomic.Uint64 }
 
-func (c *carried) add(way int, of content) {
+func (c *carried) add(way, octets int) {
 	c.packets[way].Add(1)
-	c.bytes[way].Add(uint64(len(of.packet())))
+	c.bytes[way].Add(uint64(octets))
 }
 
 // Counts count what has not been carried, by reason.

@@ -58,6 +58,14 @@ const (
 
 func newTable() table { return table{entries: map[netip.Addr]*entry{}} }
 
+// peer returns the neighbour that has an address, nil if none is known.
+func (t *table) peer(a netip.Addr) *peer {
+	if e := t.entries[a]; e != nil {
+		return e.peer
+	}
+	return nil
+}
+
 // route says what to do with a packet for an address.
 func (t *table) route(now int64, to netip.Addr, b *buffer) (*peer, verdict) {
 	e := t.entries[to]

@@ -12,6 +12,7 @@ import (
 
 	"github.com/bobnet-go/bobnet/ethertype"
 	"github.com/bobnet-go/bobnet/progress/logqueue"
+	"github.com/bobnet-go/bobnet/reliability"
 	"github.com/bobnet-go/bobnet/stream"
 	"github.com/bobnet-go/bobnet/vipl"
 )
@@ -41,9 +42,13 @@ type Tun struct {
 
 // Buffers of a stream. Packets of up to 64 KiB are copied to it, and several fit.
 const (
-	writeBuffer = 512 << 10
+	writeBuffer = 1 << 20
 	readBuffer  = 1 << 20
 )
+
+// ackDelay is how long a VI waits with an acknowledgement for something that carries it: the
+// answer of the neighbour's programs as a rule. Streams ask for one when they need it.
+const ackDelay = 500 * time.Microsecond
 
 // linger is how long the end of a stream waits for what is under way. Packets may be lost, so
 // that is short: a neighbour that acknowledges nothing holds up nobody.
@@ -69,6 +74,9 @@ func Open(cfg *Config) (_ *Tun, err error) {
 		}
 	}()
 	if t.cfg.NIC == nil {
+		if full.VIPL.Reliability == nil {
+			full.VIPL.Reliability = &reliability.Config{AckDelay: int64(ackDelay)}
+		}
 		if t.cfg.NIC, err = vipl.Open(&full.VIPL); err != nil {
 			return nil, fmt.Errorf("tun: %w", err)
 		}
@@ -113,7 +121,7 @@ func (t *Tun) Run(ctx context.Context) error {
 	t.mu.Unlock()
 	stop := context.AfterFunc(ctx, func() { t.shut(net.ErrClosed) })
 	defer stop()
-	t.shut(t.read())
+	t.shut((&reader{t: t, own: newBuffer()}).run())
 	if ctx.Err() != nil {
 		return nil
 	}
@@ -169,32 +177,20 @@ func (t *Tun) Close() error {
 // logFlush is how long Close waits for the last lines of the log to be handled.
 const logFlush = 100 * time.Millisecond
 
-// read takes the kernel's packets.
-func (t *Tun) read() error {
-	b := newBuffer()
-	for {
-		n, err := t.dev.Read(b.room())
-		if err != nil {
-			b.free()
-			if errors.Is(err, os.ErrClosed) {
-				return net.ErrClosed
-			}
-			return fmt.Errorf("tun: %s: %w", t.dev.name, err)
-		}
-		b = t.outgoing(b.fill(n))
-	}
-}
-
-// outgoing sends a packet of the kernel's, and returns a buffer for the next one.
-func (t *Tun) outgoing(b *buffer) *buffer {
-	e, ok := parse(b.packet())
+// outgoing sends a packet of the kernel's, and returns a buffer for the next one, and the
+// neighbour that has taken it at once, or nil.
+func (t *Tun) outgoing(b *buffer) (next *buffer, taken *peer) {
+	e, ok := parse(b.packet(), len(b.packet()))
 	switch {
 	case !ok:
 		t.counts.malformed.Add(1)
-		return b
+		return b, nil
 	case e.dst.IsMulticast() || t.broadcast(e.dst):
 		t.counts.multicast.Add(1)
-		return b
+		return b, nil
+	}
+	if p := t.neighbour(e.dst); p != nil && t.pass(p, b) {
+		return b, p
 	}
 	now := t.now()
 	kept := b.keep() // what may wait takes no more memory than it is long
@@ -214,9 +210,16 @@ func (t *Tun) outgoing(b *buffer) *buffer {
 		kept.free()
 	}
 	if kept == b {
-		return newBuffer()
+		return newBuffer(), nil
 	}
-	return b
+	return b, nil
+}
+
+// neighbour returns the one that has an address, nil if none is known.
+func (t *Tun) neighbour(a netip.Addr) *peer {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.table.peer(a)
 }
 
 func (t *Tun) now() int64 { return t.cfg.NIC.Now() }
@@ -258,12 +261,12 @@ func (t *Tun) tell(packet []byte) {
 	if packet == nil {
 		return
 	}
-	t.deliver(append(make([]byte, vnetSize, vnetSize+len(packet)), packet...))
+	t.deliver(&[3][]byte{make([]byte, vnetSize), packet})
 }
 
-// deliver hands the kernel a packet with its header.
-func (t *Tun) deliver(b []byte) {
-	if _, err := t.dev.Write(b); err != nil && !errors.Is(err, os.ErrClosed) {
+// deliver hands the kernel a packet with its header, in parts.
+func (t *Tun) deliver(parts *[3][]byte) {
+	if err := t.dev.write(parts); err != nil && !errors.Is(err, os.ErrClosed) {
 		t.counts.refused.Add(1)
 	}
 }
@@ -325,7 +328,7 @@ func (t *Tun) connect(ctx context.Context, a netip.Addr) (_ *peer, err error) {
 // accept takes the streams of neighbours.
 func (t *Tun) accept() {
 	for {
-		c, err := t.listener.Accept()
+		c, err := t.listener.AcceptStream()
 		if err != nil {
 			return
 		}
@@ -353,7 +356,7 @@ func (t *Tun) leave(mac ethertype.MAC) {
 }
 
 // answer serves a stream that a neighbour has opened.
-func (t *Tun) answer(c net.Conn) {
+func (t *Tun) answer(c *stream.Conn) {
 	ctx, cancel := context.WithTimeout(t.ctx, searchTime)
 	p, err := t.greet(ctx, c, false)
 	if err == nil {

@@ -17,6 +17,9 @@ func (s *Stage) Free() (at, n int) {
 	return int(off), int(min(s.size-(s.written-s.released), s.size-off))
 }
 
+// Room returns how many bytes fit in all.
+func (s *Stage) Room() int { return int(s.size - (s.written - s.released)) }
+
 // Wrote notes n bytes, which fit where Free has said.
 func (s *Stage) Wrote(n int) { s.written += uint64(n) }
 

@@ -1,0 +1,192 @@
+package stream_test
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"math/rand/v2"
+	"net"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/bobnet-go/bobnet/internal/alloctest"
+	"github.com/bobnet-go/bobnet/stream"
+)
+
+// writeSomehow writes data by all ways in turn, as a generator says.
+func writeSomehow(c *stream.Conn, rng *rand.Rand, data []byte) error {
+	for len(data) > 0 {
+		p := data[:min(len(data), 1+rng.IntN(1<<rng.IntN(15)))]
+		switch rng.IntN(3) {
+		case 0:
+			if _, err := c.Write(p); err != nil {
+				return err
+			}
+		case 1:
+			if !c.TryWrite(p) {
+				continue
+			}
+		default:
+			room := c.Reserve(len(p))
+			if room == nil {
+				continue
+			}
+			if rng.IntN(4) == 0 {
+				p = nil
+			}
+			if err := c.Commit(copy(room, p)); err != nil {
+				return err
+			}
+		}
+		data = data[len(p):]
+	}
+	return c.CloseWrite()
+}
+
+// readSomehow reads to the end by both ways in turn.
+func readSomehow(c *stream.Conn, rng *rand.Rand) (all []byte, err error) {
+	for {
+		if rng.IntN(2) == 0 {
+			b := make([]byte, 1+rng.IntN(5000))
+			n, err := c.Read(b)
+			all = append(all, b[:n]...)
+			if err != nil {
+				return all, err
+			}
+			continue
+		}
+		want := rng.IntN(6000)
+		first, rest, err := c.Peek(want)
+		if err == io.ErrUnexpectedEOF {
+			continue // less is left
+		}
+		if err != nil {
+			return all, err
+		}
+		if len(first)+len(rest) < max(want, 1) || len(first) == 0 {
+			return all, errors.New("Peek has returned less than was asked for")
+		}
+		n := rng.IntN(len(first) + len(rest) + 1)
+		k := min(n, len(first))
+		all = append(append(all, first[:k]...), rest[:n-k]...)
+		c.Discard(n)
+	}
+}
+
+// TestInPlace: what is written and read in place goes with what is not, in order, over buffers
+// whose ends it crosses.
+func TestInPlace(t *testing.T) {
+	for seed := range uint64(10) {
+		a, b := pair(t, stream.Config{ReadBuffer: 9000, WriteBuffer: 20_000})
+		data := story(seed, 400_000)
+		sent := make(chan error, 1)
+		go func() { sent <- writeSomehow(a, rand.New(rand.NewPCG(seed, 1)), data) }()
+		got, err := readSomehow(b, rand.New(rand.NewPCG(seed, 2)))
+		if err != io.EOF || !bytes.Equal(got, data) {
+			t.Errorf("seed %d: %d of %d bytes, %v", seed, len(got), len(data), err)
+		}
+		if err := <-sent; err != nil {
+			t.Errorf("seed %d: %v", seed, err)
+		}
+		if x, y := a.Stats().BytesWritten, b.Stats().BytesRead; x != uint64(len(data)) || y != x {
+			t.Errorf("seed %d: %d bytes are counted as written, %d as read, of %d", seed, x, y, len(data))
+		}
+		a.Close()
+		b.Close()
+	}
+}
+
+// TestInPlaceEnds: Peek says why there is not so much, and what it has returned stays where it
+// is when the stream is closed; so does what Reserve has.
+func TestInPlaceEnds(t *testing.T) {
+	a, b := pair(t, stream.Config{ReadBuffer: 9000, WriteBuffer: 20_000})
+	if _, _, err := b.Peek(9001); !errors.Is(err, io.ErrShortBuffer) {
+		t.Errorf("more than the buffer holds: %v", err)
+	}
+	b.SetReadDeadline(time.Now().Add(time.Millisecond))
+	if _, _, err := b.Peek(1); !errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("nothing comes: %v", err)
+	}
+	b.SetReadDeadline(time.Now().Add(patience))
+	if _, err := a.Write([]byte("the end")); err != nil {
+		t.Fatal(err)
+	}
+	a.CloseWrite()
+	if _, _, err := b.Peek(8); err != io.ErrUnexpectedEOF {
+		t.Errorf("more than comes: %v", err)
+	}
+	first, _, err := b.Peek(7)
+	if err != nil {
+		t.Fatal(err)
+	}
+	room := b.Reserve(100)
+	if room == nil || b.Reserve(1) != nil || b.TryWrite([]byte("x")) {
+		t.Error("two write at a time, or none")
+	}
+	b.Close()
+	if copy(room, first); string(first) != "the end" {
+		t.Errorf("%q lies there", first)
+	}
+	if err := b.Commit(7); !errors.Is(err, net.ErrClosed) {
+		t.Errorf("Commit of a closed stream: %v", err)
+	}
+	b.Discard(7)
+	if _, _, err := b.Peek(1); !errors.Is(err, net.ErrClosed) {
+		t.Errorf("Peek of a closed stream: %v", err)
+	}
+	if b.TryWrite([]byte("x")) || b.Reserve(1) != nil {
+		t.Error("a closed stream is written to")
+	}
+}
+
+// TestTryWriteFull: TryWrite and Reserve take nothing when the other end reads nothing, do not
+// wait, and go on when it reads.
+func TestTryWriteFull(t *testing.T) {
+	a, b := pair(t, stream.Config{ReadBuffer: 9000, WriteBuffer: 20_000})
+	sent := 0
+	for p := make([]byte, 1000); a.TryWrite(p); sent += len(p) {
+		if sent > 29_000 {
+			t.Fatalf("%d bytes went, with buffers of 9000 and 20000", sent)
+		}
+	}
+	if a.Reserve(1000) != nil {
+		t.Error("Reserve has room where TryWrite has none")
+	}
+	if n, err := io.CopyN(io.Discard, b, int64(sent)); err != nil {
+		t.Fatalf("%d of %d bytes: %v", n, sent, err)
+	}
+	for end := time.Now().Add(patience); !a.TryWrite([]byte("more")); {
+		if time.Now().After(end) {
+			t.Fatal("nothing is written, though all has been read")
+		}
+	}
+}
+
+// TestInPlaceAllocations: what is written and read in place allocates nothing.
+func TestInPlaceAllocations(t *testing.T) {
+	if testing.Short() {
+		t.Skip("left out by -short: CI counts without the race detector, too")
+	}
+	a, b := pair(t, stream.Config{})
+	data := make([]byte, 1000)
+	round := func() {
+		if room := a.Reserve(len(data)); room != nil {
+			if err := a.Commit(len(data)); err != nil {
+				t.Fatal(err)
+			}
+		} else if !a.TryWrite(data) { // the buffer ends before
+			t.Fatal("there is no room")
+		}
+		if _, _, err := b.Peek(len(data)); err != nil {
+			t.Fatal(err)
+		}
+		b.Discard(len(data))
+	}
+	for range 1000 { // queues grow to their size
+		round()
+	}
+	if n := alloctest.PerRun(t, 100, round); n != 0 {
+		t.Errorf("%v allocations in a round", n)
+	}
+}

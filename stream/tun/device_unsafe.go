@@ -1,0 +1,96 @@
+package tun
+
+import (
+	"os"
+	"sync"
+	"syscall"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// queue is the way to and from the device's file. System calls on it take a few microseconds and
+// never sleep, so that the scheduler is not told of them: it would take this thread's processor
+// away, which sleeping and waking threads then pass on, with every packet.
+type queue struct {
+	raw syscall.RawConn
+
+	to     *reader // of the one goroutine that reads
+	got    int
+	inErr  error
+	reads  func(fd uintptr) bool
+	mu     sync.Mutex // guards what follows
+	out    [3]unix.Iovec
+	outErr error
+	writes func(fd uintptr) bool
+}
+
+func newQueue(f *os.File) (*queue, error) {
+	raw, err := f.SyscallConn()
+	if err != nil {
+		return nil, err
+	}
+	q := &queue{raw: raw}
+	q.reads = q.readSome
+	q.writes = q.writeAll
+	return q, nil
+}
+
+// read reads a packet to where r says, for which it waits. One goroutine calls it at a time.
+func (q *queue) read(r *reader) (int, error) {
+	q.to, q.inErr = r, nil
+	if err := q.raw.Read(q.reads); err != nil {
+		return 0, err
+	}
+	return q.got, q.inErr
+}
+
+func (q *queue) readSome(fd uintptr) (done bool) {
+	b := q.to.room()
+	n, _, errno := unix.RawSyscall(unix.SYS_READ, fd, uintptr(unsafe.Pointer(unsafe.SliceData(b))), uintptr(len(b)))
+	for errno == unix.EINTR {
+		n, _, errno = unix.RawSyscall(unix.SYS_READ, fd, uintptr(unsafe.Pointer(unsafe.SliceData(b))), uintptr(len(b)))
+	}
+	if errno == 0 {
+		q.got = int(n)
+		return true
+	}
+	q.to.none()
+	if errno != unix.EAGAIN {
+		q.got, q.inErr = 0, errno
+	}
+	return errno != unix.EAGAIN
+}
+
+// write writes a packet, which lies in parts.
+func (q *queue) write(parts *[3][]byte) error {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for i, p := range parts {
+		q.out[i].Base = unsafe.SliceData(p)
+		q.out[i].SetLen(len(p))
+	}
+	q.outErr = nil
+	err := q.raw.Write(q.writes)
+	clear(q.out[:])
+	if err != nil {
+		return err
+	}
+	return q.outErr
+}
+
+func (q *queue) writeAll(fd uintptr) (done bool) {
+	for {
+		_, _, errno := unix.RawSyscall(unix.SYS_WRITEV, fd, uintptr(unsafe.Pointer(&q.out)), uintptr(len(q.out)))
+		switch errno {
+		case 0:
+			return true
+		case unix.EINTR:
+		case unix.EAGAIN:
+			return false
+		default:
+			q.outErr = errno
+			return true
+		}
+	}
+}
