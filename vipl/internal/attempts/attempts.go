@@ -1,6 +1,9 @@
 // Package attempts says when a NIC's attempts to connect send, and when they give up. It is
 // pure: the time is an argument, and who owns an attempt sends for it.
 //
+// An attempt repeats what it has sent when an answer is overdue, by how long answers take on
+// this NIC, and then ever more rarely.
+//
 // A table lets as many of a NIC's attempts send at a time as the peer's
 // receive ring has room for, and the others wait for their turn. When thousands begin at
 // once, they would else overflow the ring, which at the largest MTU holds a few dozen
@@ -22,17 +25,14 @@ import (
 // Never is the time at which an attempt that waits for its turn sends and gives up.
 const Never int64 = math.MaxInt64
 
-const (
-	firstRetry = 5_000_000   // ns
-	maxRetry   = 100_000_000 // ns
-)
-
 // Attempt is an attempt of an owner's to connect, from when it begins until Table.End. All
 // times are in nanoseconds of one clock.
 type Attempt[Owner any] struct {
 	Deadline int64 // when it gives up
 	Next     int64 // when it sends again
-	interval int64 // between the last two times that it sent
+	interval int64 // between its last sending and the next; 0: it begins anew
+	last     int64 // when it has sent last
+	tries    int   // times that it has sent since it began or got on
 	owner    Owner
 	turn     standing
 	left     int64 // of the time that it has, while it waits for its turn
@@ -42,21 +42,14 @@ type Attempt[Owner any] struct {
 
 // Begin begins an attempt that sends at once, and has so much time.
 func (a *Attempt[Owner]) Begin(owner Owner, now, timeout int64) {
-	*a = Attempt[Owner]{owner: owner, Deadline: now + timeout, Next: now, interval: firstRetry}
+	*a = Attempt[Owner]{owner: owner, Deadline: now + timeout, Next: now}
 }
 
 // Due returns when the attempt has something to do.
 func (a *Attempt[Owner]) Due() int64 { return min(a.Next, a.Deadline) }
 
-// Restart has the attempt send at once, and repeat that soon.
-func (a *Attempt[Owner]) Restart(now int64) { a.Next, a.interval = now, firstRetry }
-
-// Sends notes that the attempt sends now. It sends again after twice the time that has
-// passed between the last two, up to a tenth of a second.
-func (a *Attempt[Owner]) Sends(now int64) {
-	a.Next = now + a.interval
-	a.interval = min(2*a.interval, maxRetry)
-}
+// Restart has the attempt, which has got on, send at once.
+func (a *Attempt[Owner]) Restart(now int64) { a.Next, a.interval, a.tries = now, 0, 0 }
 
 // Left returns how much time the attempt has still. While it waits for its turn none of it
 // passes.
@@ -103,6 +96,7 @@ type Table[Owner any] struct {
 	limit   int // attempts that have the turn
 	active  int
 	gotOn   int64 // when one has got on last
+	pace    pace
 	waiting fifo.Queue[*Attempt[Owner]]
 	watch   func(Owner)
 }
@@ -139,6 +133,30 @@ func (t *Table[Owner]) Admit(a *Attempt[Owner], at Stage, now int64) bool {
 	}
 	a.sent++
 	return true
+}
+
+// Sends notes that an attempt sends now. It sends again when an answer is overdue, and from
+// then on after twice the time that has passed between the last two, up to a tenth of a second.
+func (t *Table[Owner]) Sends(a *Attempt[Owner], now int64) {
+	if a.interval == 0 {
+		a.interval = t.pace.first()
+	} else {
+		a.interval = min(2*a.interval, maxRetry)
+	}
+	a.tries++
+	a.last, a.Next = now, now+a.interval
+}
+
+// Answered notes that an attempt gets on by what the peer's NIC has answered at once. What the peer's
+// program has to do with, or what the peer repeats by itself, tells nothing of how long an
+// answer takes.
+func (t *Table[Owner]) Answered(a *Attempt[Owner], now int64) {
+	switch {
+	case a.tries == 1:
+		t.pace.answered(now - a.last)
+	case a.tries > 1:
+		t.pace.repeated(now-a.last, a.interval)
+	}
 }
 
 // wait has an attempt wait for its turn. Its clock stands still.
@@ -185,7 +203,7 @@ func (t *Table[Owner]) End(a *Attempt[Owner], now int64) {
 func (t *Table[Owner]) next(now int64) {
 	for t.active < t.limit && t.waiting.Len() > 0 {
 		if a := t.waiting.Pop(); a.turn == turnWaits {
-			a.Restart(now)
+			a.Next, a.interval = now, 0
 			t.giveTurn(a, now)
 		}
 	}

@@ -36,7 +36,7 @@ func (s *script) sends(from, to int, at attempts.Stage, want bool) {
 	for i, a := range s.all[from:to] {
 		got := s.table.Admit(a, at, s.now)
 		if got {
-			a.Sends(s.now)
+			s.table.Sends(a, s.now)
 		}
 		if got != want {
 			s.Fatalf("attempt %d may send: %v, want %v", from+i, got, want)
@@ -152,5 +152,66 @@ func TestIntervals(t *testing.T) {
 	s.all[0].Restart(s.now)
 	if s.sends(0, 1, attempts.Asks, true); s.all[0].Next != s.now+5*ms {
 		t.Errorf("after a restart it sends again after %d ns", s.all[0].Next-s.now)
+	}
+}
+
+// exchange has one attempt send times times, when it is due, and be answered so long after the
+// last of them. It returns how long it waited before it repeated, or would have.
+func (s *script) exchange(times int, took int64) (first int64) {
+	a := s.all[0]
+	a.Restart(s.now)
+	for i := range times {
+		s.now = a.Next
+		if s.sends(0, 1, attempts.Answers, true); i == 0 {
+			first = a.Next - s.now
+		}
+	}
+	s.now += took
+	s.table.Answered(a, s.now)
+	return first
+}
+
+// TestPace: how soon an attempt repeats follows from how long answers take that come to what was
+// sent once; from others only if they come so late that they seem to answer something earlier.
+func TestPace(t *testing.T) {
+	const us = ms / 1000
+	s := newScript(t, 1)
+	wants := func(what string, lo, hi int64) {
+		t.Helper()
+		if first := s.exchange(1, 20*us); first < lo || first > hi {
+			t.Errorf("%s, an attempt repeats after %d us, want %d to %d", what, first/us, lo/us, hi/us)
+		}
+	}
+	s.exchange(4, 15*ms)
+	wants("after a late answer, and no other, ever", 40*ms, 40*ms)
+	wants("after an answer to what was sent once", 5*ms, 5*ms)
+	for range 20 {
+		s.exchange(1, 20*us)
+	}
+	wants("on a fast network", 5*ms, 5*ms)
+	s.exchange(3, 20*us)
+	wants("after two losses", 5*ms, 5*ms)
+	for range 20 {
+		s.exchange(1, 10*ms)
+	}
+	wants("when answers take 10 ms", 10*ms, 20*ms)
+	s.exchange(3, 30*ms)
+	if first := s.exchange(2, 30*ms); first < 40*ms || first > 90*ms {
+		t.Errorf("after a late answer an attempt repeats after %d us", first/us)
+	}
+	if first := s.exchange(9, 90*ms); first < 80*ms {
+		t.Errorf("after another late answer an attempt repeats after %d us", first/us)
+	}
+	wants("after many repetitions", 100*ms, 100*ms)
+	for range 20 {
+		s.exchange(1, 3600_000*ms)
+	}
+	wants("when answers take an hour", 100*ms, 100*ms)
+	for range 60 {
+		s.exchange(1, 20*us)
+	}
+	wants("when answers are fast again", 5*ms, 5*ms)
+	if n := testing.AllocsPerRun(100, func() { s.exchange(2, 10*us) }); n > 0 {
+		t.Errorf("an exchange allocates %v times", n)
 	}
 }

@@ -29,6 +29,9 @@ func (s *Side) receiveRetry(h *ethertype.Header) {
 		s.conn.Drop(code.DropStale)
 		return
 	}
+	if s.attempt.peer == nil { // else it has waited until the other program asked
+		s.answered()
+	}
 	s.attempt.token = h.Sack
 	s.restart()
 }
@@ -84,6 +87,7 @@ func (s *Side) receiveProbeAck(h *ethertype.Header) {
 	case conn.ProbeShort:
 		s.conn.Path.Answered(h)
 	case conn.ProbeFull:
+		s.answered()
 		long := s.attempt.longAck
 		if s.connect(); long {
 			s.conn.Path.UseLong()

@@ -24,7 +24,7 @@ func (s *Side) Step() {
 		s.passOver()
 		return
 	}
-	a.Sends(now)
+	t.attempts.Sends(&a.Attempt, now)
 	switch a.phase {
 	case phaseRequest:
 		s.sendInfo(ethertype.Header{Kind: ethertype.KindRequest, Sack: a.token})
@@ -50,6 +50,9 @@ func (s *Side) restart() {
 	s.table.attempts.Resume(&s.attempt.Attempt, now)
 	s.Step()
 }
+
+// answered notes that the peer's NIC has answered what the attempt has sent.
+func (s *Side) answered() { s.table.attempts.Answered(&s.attempt.Attempt, s.table.conns.Now) }
 
 // sendInfo sends h, a Request or an Accept, with what the side says of itself.
 func (s *Side) sendInfo(h ethertype.Header) {
