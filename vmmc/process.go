@@ -387,7 +387,7 @@ func (p *Process) await(ctx context.Context, done func() bool) error {
 			if p.ended {
 				return ErrProcessClosed
 			}
-			return err
+			return typed(err)
 		}
 	}
 }

@@ -48,6 +48,36 @@ const (
 
 var errNode = errors.New("lanai: no way to the node is known")
 
+// parting is a connection of which the peer has not said yet that it has ended. Until then
+// what it says is of that connection, and there is no other.
+type parting struct {
+	incarnation uint64 // of the peer
+	node        int
+	line        uint64
+}
+
+// part begins it.
+func (p *Process) part(k *conn) {
+	p.parted[k.at] = parting{k.peer.Incarnation, k.node, k.line}
+	p.h.eng.Lock()
+	p.h.hang(k.node, 1, 0)
+	p.h.eng.Unlock()
+}
+
+// parts ends those for which it has come true that the peer has heard.
+func (p *Process) parts(heard func(at ethertype.Addr, x parting) bool) {
+	for at, x := range p.parted {
+		if heard(at, x) {
+			delete(p.parted, at)
+			p.h.eng.Lock()
+			p.h.hang(x.node, -1, 0)
+			p.h.eng.Unlock()
+		}
+	}
+}
+
+var errParted = errors.New("lanai: it has not heard yet of the end of the connection before")
+
 // conn returns the connection with a process, a new one if there is none.
 func (p *Process) conn(at ethertype.Addr) (*conn, error) {
 	if p.closed {
@@ -55,6 +85,9 @@ func (p *Process) conn(at ethertype.Addr) (*conn, error) {
 	}
 	if k := p.conns[at]; k != nil {
 		return k, nil
+	}
+	if _, is := p.parted[at]; is {
+		return nil, fmt.Errorf("%w: %w", provider.ErrPeer, errParted)
 	}
 	if len(p.conns) >= p.cfg.Connections {
 		return nil, fmt.Errorf("vmmc: connect to %v: %d connections are as many as Config.MaxConnections allows", at, len(p.conns))
@@ -110,6 +143,14 @@ func body(kind byte, numbers ...uint32) []byte {
 func (p *Process) receive(e *event) {
 	r := asking.Reader{B: e.body}
 	kind := r.U8()
+	if x, is := p.parted[e.from]; is {
+		if kind == sayBye || e.id.Incarnation != x.incarnation {
+			p.parts(func(at ethertype.Addr, _ parting) bool { return at == e.from })
+		}
+		if kind == sayBye || e.id.Incarnation == x.incarnation {
+			return
+		}
+	}
 	k := p.conns[e.from]
 	if k != nil && k.known && k.peer.Incarnation != e.id.Incarnation {
 		if kind == sayBye {
@@ -176,6 +217,8 @@ func (k *conn) hear(kind byte, r *asking.Reader) {
 		k.redirect(r)
 	case sayRedirected:
 		k.redirected(r)
+	case sayCopied:
+		k.copied(r.U32())
 	case sayCredit:
 		k.mayNote = min(k.mayNote+int(r.U8()), maxNotes)
 		k.sendWaiting()
@@ -213,6 +256,9 @@ func (k *conn) fail(why error, say bye) {
 	if say != byeNone {
 		k.say([]byte{sayBye, byte(say)})
 	}
+	if say == byeBroken || say == byeRefused {
+		p.part(k)
+	}
 	k.asks.End(why)
 	for _, x := range k.regions {
 		x.lose(why)
@@ -220,6 +266,11 @@ func (k *conn) fail(why error, say bye) {
 	for _, g := range gone {
 		p.up.Released(&g.Grant)
 	}
+}
+
+// refused: the peer has taken back what was written to.
+func (k *conn) refused() {
+	k.fail(fmt.Errorf("%w: it has refused a write", provider.ErrPeer), byeRefused)
 }
 
 // drop takes what the connection has on the card, and returns the grants that end by it.
@@ -245,7 +296,8 @@ func (k *conn) drop() (gone []*grant) {
 				if silent {
 					h.frames.free(*r)
 				} else {
-					h.kept = append(h.kept, kept{*r, k.at, k.p.port})
+					h.kept = append(h.kept, kept{*r, k.node, k.at, k.p.port})
+					h.hang(k.node, 1, 0)
 				}
 				*r = run{}
 			}

@@ -25,7 +25,8 @@
 // page. Host DMA and network DMA work side by side, and the next header is made meanwhile.
 // While nothing else happens the program goes on with the next chunk at once, the tight
 // loop; when a packet comes it looks at everything again (Costs.Leave). When a request has
-// ended, one word in the process's memory says so, by DMA.
+// ended, one word in the process's memory says so, by DMA. While no route leads to its node a
+// request waits, and takes no buffer: the route comes back, or the line ends.
 //
 // What comes is stored by DMA where its addresses say, if the incoming page table allows
 // it. A notification, and a message for the driver, raise an interrupt.

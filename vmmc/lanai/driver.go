@@ -13,9 +13,11 @@ type message struct {
 // mostMessages is how many messages may wait for the driver.
 const mostMessages = 256
 
-// kept is frames whose numbers an importer may still name.
+// kept is frames whose numbers an importer may still name. They hang on its line: that it has
+// ended at the other side, too, is heard when that is asked.
 type kept struct {
 	run
+	node int
 	peer ethertype.Addr
 	port uint16
 }
@@ -75,8 +77,13 @@ func (h *Host) send(node int, query bool, data []byte) {
 	h.page.Ring()
 }
 
-// ping asks a node for an answer, from within the program.
-func (h *Host) ping(node int) { h.leaving.Push(message{node: node, data: []byte{ctlPing}}) }
+// ping asks a node for an answer, from within the program. One question at a time is enough.
+func (h *Host) ping(node int) {
+	if l := &h.prog.lines[node]; !l.pinged {
+		l.pinged = true
+		h.leaving.Push(message{node: node, data: []byte{ctlPing}})
+	}
+}
 
 // refused tells a node that one of its processes has written where it may not.
 func (h *Host) refused(node int, port uint16, frame uint32) {
@@ -107,6 +114,7 @@ func (h *Host) keepFrames(keep func(k *kept) bool) {
 			left = append(left, k)
 		} else {
 			h.frames.free(k.run)
+			h.prog.lines[k.node].users--
 		}
 	}
 	h.kept = left
@@ -127,7 +135,8 @@ func (h *Host) ungrant(r run) {
 	clear(h.prog.flags[r.first:][:r.n])
 }
 
-// hang counts connections that hang on a line.
+// hang counts what hangs on a line: connections, and what waits for the other side's word that one
+// has ended.
 func (h *Host) hang(node, by int, patient int64) {
 	l := &h.prog.lines[node]
 	l.users += by

@@ -5,6 +5,7 @@ import (
 
 	"github.com/bobnet-go/bobnet/ethertype"
 	"github.com/bobnet-go/bobnet/reliability"
+	"github.com/bobnet-go/bobnet/transport/myrinet/plain"
 )
 
 // Spy is what a wild host has learnt from packets that have come: it makes its own of that.
@@ -107,4 +108,12 @@ func (h *Host) LosePlace(from ethertype.MAC) {
 	h.eng.Lock()
 	defer h.eng.Unlock()
 	h.prog.lines[h.prog.nodes.find(from)].expect++
+}
+
+// SetRoutes gives the card another table of routes, as a mapper does.
+func (h *Host) SetRoutes(routes []plain.Route) error {
+	h.eng.Lock()
+	defer h.eng.Unlock()
+	h.page.Ring()
+	return h.prog.nodes.set(routes)
 }

@@ -129,6 +129,9 @@ func (k *conn) redirected(r *asking.Reader) {
 		return
 	}
 	g := k.grants[slot]
+	if count > 0 { // what comes then is not to be overwritten by the copy
+		defer k.say(body(sayCopied, slot))
+	}
 	if g.State == taken {
 		return
 	}

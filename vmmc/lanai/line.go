@@ -33,7 +33,8 @@ type line struct {
 	expect  uint32              // of the next that may come
 	under   int                 // packets under way
 	last    int64               // when the other side was heard, or had nothing to answer
-	users   int                 // connections that hang on the line
+	users   int                 // what hangs on the line
+	pinged  bool                // a question for the other side waits for a buffer
 	patient int64               // how long it may be silent, nanoseconds
 }
 
@@ -187,6 +188,7 @@ func (p *program) watch() (next int64) {
 			p.cut(node)
 		case l.under+l.waiting.Len() > 0:
 			next = min(next, l.last+l.patient)
+		case l.pinged: // it leaves when there is a buffer
 		case l.users > 0 && silent >= l.patient/4:
 			p.h.ping(node)
 			next = p.now

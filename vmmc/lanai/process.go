@@ -31,6 +31,7 @@ type Process struct {
 	self provider.Identity
 
 	conns  map[ethertype.Addr]*conn
+	parted map[ethertype.Addr]parting
 	closed bool
 	seen   uint32
 	taken  []event // by Turn
@@ -87,7 +88,7 @@ func (h *Host) Join(cfg ProcessConfig, up provider.Up) (*Process, error) {
 	case len(h.procs) >= h.cfg.Processes:
 		return nil, fmt.Errorf("lanai: %w for process %d: the card has room for %d (Config.Processes)", myrinet.ErrSRAM, cfg.Process, h.cfg.Processes)
 	}
-	p := &Process{h: h, up: up, cfg: cfg, conns: map[ethertype.Addr]*conn{}, space: newSpace(), next: 1}
+	p := &Process{h: h, up: up, cfg: cfg, conns: map[ethertype.Addr]*conn{}, parted: map[ethertype.Addr]parting{}, space: newSpace(), next: 1}
 	for h.port++; h.port == 0 || h.procs[h.port] != nil; {
 		h.port++
 	}
@@ -239,17 +240,19 @@ func (p *Process) Wait(ctx context.Context, d time.Duration, seen uint32) error 
 
 // Turn implements provider.Provider.
 func (p *Process) Turn() {
-	for !p.closed {
+	for {
 		p.h.eng.Lock()
 		p.taken, p.inbox = p.inbox, p.taken[:0]
-		p.seen = p.gate.Opened()
+		p.seen = p.gate.Opened() // also when the host has closed the process, or waits would not wait
 		p.h.eng.Unlock()
-		for i := range p.taken {
-			p.handle(&p.taken[i])
-			p.taken[i] = event{}
-		}
 		if len(p.taken) == 0 {
 			return
+		}
+		for i := range p.taken {
+			if !p.closed {
+				p.handle(&p.taken[i])
+			}
+			p.taken[i] = event{}
 		}
 	}
 }
@@ -269,10 +272,11 @@ func (p *Process) handle(e *event) {
 				k.fail(provider.ErrPeer, byeNone)
 			}
 		}
+		p.parts(func(at ethertype.Addr, x parting) bool { return at.MAC == e.from.MAC && x.line < e.line })
 	case eventRefused:
 		for at, k := range p.conns {
 			if at.MAC == e.from.MAC && k.names(e.frame) {
-				k.fail(fmt.Errorf("%w: it has refused a write", provider.ErrPeer), byeRefused)
+				k.refused()
 			}
 		}
 	case eventClosed:
@@ -299,6 +303,7 @@ func (p *Process) Close() {
 	for _, k := range p.conns {
 		k.fail(provider.ErrClosed, byeClosed)
 	}
+	p.parts(func(ethertype.Addr, parting) bool { return true })
 	p.h.eng.Lock()
 	ended := p.under()
 	p.h.eng.Unlock()

@@ -341,6 +341,9 @@ func (p *program) fetch() bool {
 		return false
 	}
 	m := p.h.leaving.Pop()
+	if m.data[0] == ctlPing {
+		p.lines[m.node].pinged = false
+	}
 	p.c.Work(p.h.costs.Short)
 	b.kind, b.flags = kindControl, flagChannel
 	if m.query {

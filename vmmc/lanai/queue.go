@@ -106,7 +106,6 @@ const (
 	endProxy          // it names a page that the process has not imported
 	endAddress        // it names memory that is not the process's
 	endSize           // it is longer than a request can be
-	endRoute          // no route leads to the node
 	endRefused        // its exporter has taken the page back
 	endLost           // the node does not answer, or was started again
 )

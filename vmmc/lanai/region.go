@@ -23,8 +23,10 @@ type region struct {
 	leaving bool
 	gone    bool
 
-	// A redirection that waits until what was posted before it has ended.
+	// A redirection that waits until what was posted before it has ended, and the exporter has
+	// copied it.
 	moving bool
+	copied bool
 	turn   uint32 // redirections so far
 	drain  int    // writes that it waits for
 	next   run
@@ -136,8 +138,23 @@ func (x *region) writesEnded() {
 		}
 		return
 	}
-	if x.moving && x.drain == 0 && !x.leaving {
+	if !x.moving || x.drain > 0 {
+		return
+	}
+	if x.reply != nil && !k.ended {
+		k.say(x.reply)
+		x.reply = nil
+	}
+	if x.copied || k.ended {
 		x.move()
+	}
+}
+
+// copied: the exporter has copied what had gone to the memory before a redirection.
+func (k *conn) copied(slot uint32) {
+	if x := k.regions[slot]; x != nil && x.moving && x.reply == nil {
+		x.copied = true
+		x.writesEnded()
 	}
 }
 
@@ -155,22 +172,26 @@ func (k *conn) redirect(r *asking.Reader) {
 	}
 	x.moving, x.drain, x.next, x.nextAt = true, x.Busy, to, offset
 	x.turn++
+	x.copied = x.Count == 0
 	x.reply = be32(be64(be64(body(sayRedirected, slot), x.Lo), x.Hi), x.Count)
 	x.Lo, x.Hi, x.Count = x.Size, 0, 0
 	x.writesEnded()
 }
 
-// move has the proxy pages lead to the new memory.
+// move has the proxy pages lead to the new memory, also those of an import that is given up: what
+// was posted to it before goes there. Those of a connection that has ended lead nowhere, and what
+// was posted fails.
 func (x *region) move() {
 	p := x.k.p
 	h := p.h
 	h.eng.Lock()
 	p.queue.table.close(x.first, x.pages)
-	x.lead(x.next)
+	if !x.k.ended {
+		x.lead(x.next)
+	}
 	x.moving, x.to, x.offset = false, x.next, x.nextAt
 	h.eng.Unlock()
 	x.Addr = uint64(x.offset)
-	x.k.say(x.reply)
 	p.post()
 }
 

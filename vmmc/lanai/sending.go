@@ -21,7 +21,7 @@ type queue struct {
 	has     bool   // req is under way
 	sent    int    // octets of it that are
 	node    int    // where it goes
-	number  uint64 // of that line, when its first chunk was sent
+	number  uint64 // of that line, when it was picked
 	under   [Slots]under
 	missing bool   // the driver has been asked for a translation
 	page0   uint64 // the page that it was asked for
@@ -91,10 +91,7 @@ func (p *program) check(q *queue) ending {
 		p.count.BadProxies++
 		return endProxy
 	}
-	q.node = node
-	if _, ok := p.nodes.route(node); node != 0 && !ok {
-		return endRoute
-	}
+	q.node, q.number = node, p.lines[node].number
 	return endDone
 }
 
@@ -104,14 +101,19 @@ func (p *program) fail(q *queue, how ending) {
 	p.tell(q, q.req.number, how)
 }
 
-// step sends the next chunk of a request. It reports false if it has to wait.
+// step sends the next chunk of a request. It reports false if it has to wait: also for a route,
+// which comes, or the line ends. If the request failed, and the connection went on, what it was to
+// write would be missing among what was written before and behind it.
 func (p *program) step(q *queue) bool {
 	if !q.has { // it has failed when it was picked
 		return true
 	}
-	if p.lines[q.node].number != q.number && q.sent > 0 {
+	if p.lines[q.node].number != q.number {
 		p.fail(q, endLost)
 		return true
+	}
+	if _, ok := p.nodes.route(q.node); q.node != 0 && !ok {
+		return false
 	}
 	if q.req.short {
 		return p.short(q)
@@ -202,9 +204,6 @@ func (p *program) address(q *queue, b *buffer, n int) bool {
 func (p *program) dispatch(q *queue, b *buffer) {
 	if !p.h.cfg.Drop {
 		b.flags |= flagChannel
-	}
-	if q.sent == 0 {
-		q.number = p.lines[q.node].number
 	}
 	p.count.OctetsOut += uint64(b.size)
 	b.of, b.number = q, q.req.number

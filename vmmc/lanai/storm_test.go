@@ -106,35 +106,40 @@ func empty(h *lanai.Host) error {
 type storm struct {
 	*network
 	cfg   lanai.Config
-	rng   *rand.Rand
 	end   int64 // how long it lasts, and when it is over
 	left  int
 	done  int // sends that ended well
 	errs  []error
 	board [stormHosts][stormHosts][]byte // by exporter and importer
-	arena []byte                         // what is left of the memory that they write from and to
+	arena
+}
+
+// arena is memory that processes write from and to.
+type arena struct {
+	rng  *rand.Rand
+	left []byte
 }
 
 // memory returns memory at an address whose low bits the seed decides, as they decide on pages and
 // on places in the TLB, so that a seed can be replayed. A write whose source is not aligned as its
 // destination is goes from a copy, which lies where the heap puts it: so GOMAXPROCS=1 gives a seed the
 // same run each time, and more processors give it another each time.
-func (s *storm) memory(size int) []byte {
+func (a *arena) memory(size int) []byte {
 	const aligned, room = 4 << 20, 8 << 20
-	at := s.rng.IntN(64) * 64
-	if len(s.arena) < at+size {
-		s.arena = make([]byte, room+aligned)
-		s.arena = s.arena[-vipl.VirtualAddress(s.arena)%aligned:][:room]
+	at := a.rng.IntN(64) * 64
+	if len(a.left) < at+size {
+		a.left = make([]byte, room+aligned)
+		a.left = a.left[-vipl.VirtualAddress(a.left)%aligned:][:room]
 	}
-	mem := s.arena[at:][:size:size]
-	s.arena = s.arena[at+size:]
+	mem := a.left[at:][:size:size]
+	a.left = a.left[at+size:]
 	return mem
 }
 
 func newStorm(t testing.TB, seed uint64, bitErrors float64, length time.Duration, cfg lanai.Config) *storm {
 	cfg.Card.Timing = myrinet.PCITiming()
 	cfg.PeerTimeout = 20 * time.Millisecond
-	s := &storm{network: newNetwork(t, myrinet.Options{Seed: seed, BitErrors: bitErrors, Timeout: time.Millisecond}), cfg: cfg, end: int64(length), rng: rand.New(rand.NewPCG(seed, 1))}
+	s := &storm{network: newNetwork(t, myrinet.Options{Seed: seed, BitErrors: bitErrors, Timeout: time.Millisecond}), cfg: cfg, end: int64(length), arena: arena{rng: rand.New(rand.NewPCG(seed, 1))}}
 	for i := range stormHosts {
 		s.host(i, cfg)
 	}

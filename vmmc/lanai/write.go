@@ -273,6 +273,9 @@ func (p *Process) requestEnded(number uint32, how ending) {
 	if s == nil {
 		return
 	}
+	if how == endRefused { // with the room for its notification, if it had one
+		s.x.k.refused()
+	}
 	if how != endDone && s.err == nil {
 		s.err = s.x.why(how)
 	}
@@ -288,8 +291,6 @@ func (x *region) why(how ending) error {
 		return x.Err
 	case how == endLost:
 		return provider.ErrPeer
-	case how == endRoute:
-		return fmt.Errorf("%w: no route leads to its node", provider.ErrPeer)
 	}
 	return fmt.Errorf("%w: the card has refused the request (%d)", provider.ErrPeer, how)
 }
