@@ -22,6 +22,9 @@ type slowCrowd struct {
 	frames float64 // sent by both sides, for each connection
 	drops  uint64  // frames that the rings had no room for
 	took   time.Duration
+	idle   time.Duration // how long all do nothing then
+	asked  uint64        // frames that are sent meanwhile,
+	lost   uint64        // and that the rings have no room for
 }
 
 func (c *slowCrowd) run(opts sim.Options) error {
@@ -84,8 +87,31 @@ func (c *slowCrowd) connect(n *vipl.NIC) error {
 		}
 	}
 	s := c.Stats()
-	c.over, c.frames, c.drops, c.took = true, float64(s.Sent)/float64(c.count), s.RxFull, time.Duration(n.Now()-began)
+	c.frames, c.drops, c.took = float64(s.Sent)/float64(c.count), s.RxFull, time.Duration(n.Now()-began)
+	driveFor(n, c.idle)
+	end := c.Stats()
+	c.over, c.asked, c.lost = true, end.Sent-s.Sent, end.RxFull-s.RxFull
+	for i, v := range vis {
+		if v.State() != vipl.StateConnected {
+			return fmt.Errorf("VI %d is %v: %w", i, v.State(), v.Err())
+		}
+	}
 	return nil
+}
+
+// TestIdleCrowd: VIs that fell silent at the same time do not ask all at once whether their peers live:
+// the ring of a server that looks at its NIC fifty times a second has no room for as much, and
+// they took it for dead.
+func TestIdleCrowd(t *testing.T) {
+	seeds(t, 2, func(seed uint64) error {
+		crowd := &slowCrowd{every: 20 * time.Millisecond, count: 1000, idle: time.Minute}
+		err := crowd.run(sim.Options{Seed: seed, MTU: 1500, RxSlots: 64})
+		t.Logf("seed %d: in a minute %d frames, of which %d were dropped", seed, crowd.asked, crowd.lost)
+		if err == nil && crowd.lost > crowd.asked/100 {
+			err = fmt.Errorf("%d of %d frames were dropped", crowd.lost, crowd.asked)
+		}
+		return err
+	})
 }
 
 // TestSlowCrowd: where a server looks at its NIC twenty times a second, or a hundred times, what is

@@ -1,9 +1,6 @@
 package conn
 
 import (
-	"fmt"
-	"time"
-
 	"github.com/bobnet-go/bobnet/ethertype"
 	"github.com/bobnet-go/bobnet/transport"
 	"github.com/bobnet-go/bobnet/vipl/internal/code"
@@ -17,15 +14,12 @@ type timerSet struct {
 	sweep int64
 	every int64 // ns between sweeps
 	conns []*Conn
+	asks
 }
 
 const (
 	sweepMax = 250_000_000 // ns between sweeps, at the most
 	sweepMin = 2_000_000
-	// probesMin is how many keepalive probes must have stayed without answer
-	// before a peer is given up, so that a process which itself was stopped
-	// for long does not take its peers for dead.
-	probesMin = 3
 	// triesInvain is how often a frame is sent again by timer before the peer is
 	// asked besides, twice, what it has received.
 	triesInvain = 4
@@ -102,7 +96,11 @@ func (a *Adapter) runTimers() {
 	t := &a.timers
 	if a.Now >= t.sweep {
 		t.sweep = transport.Forever
+		t.asks.begin(a.info.Slots)
 		a.hooks.Sweep()
+		if t.asks.end() {
+			t.sweep = min(t.sweep, a.Now+min(t.every, askAgain))
+		}
 	}
 	for _, c := range t.conns {
 		if c.due() <= a.Now {
@@ -170,31 +168,4 @@ func (c *Conn) giveUp(detail string) {
 	c.SendDisconnect(code.ReasonSilent)
 	c.EnterError(code.ErrUnreachable, detail, code.ReasonSilent)
 	c.a.Stats.Failures++
-}
-
-// swept reports whether c wants the sweep for its peer.
-func (c *Conn) swept() bool { return c.State == code.StateConnected && c.Reliable }
-
-// KeepAlive asks the peer whether it lives if it has been silent, and gives it up if it
-// has been so for PeerTimeout. Any frame from it counts as an answer. It is called by the
-// sweep, and has that go on.
-func (c *Conn) KeepAlive() {
-	if !c.swept() {
-		return
-	}
-	a := c.a
-	a.timers.sweep = a.Now + a.timers.every
-	c.Path.probeLong()
-	silent, limit := a.Now-c.heard, int64(c.terms.PeerTimeout)
-	switch {
-	case silent > limit && c.probes >= probesMin:
-		c.giveUp(fmt.Sprintf("silent for %v, %d keepalive probes unanswered: is the peer running, is its interface up?",
-			time.Duration(silent).Round(time.Millisecond), c.probes))
-	case silent > limit/4+int64(c.probes)*limit/16:
-		c.probes++
-		c.SendAck(ethertype.FlagAckNow)
-		if c.probes > 1 { // either the peer is dead or the path loses much
-			c.SendAck(ethertype.FlagAckNow)
-		}
-	}
 }
