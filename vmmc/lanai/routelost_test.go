@@ -18,7 +18,7 @@ import (
 )
 
 const (
-	cutSessions = 8                // of each importer with each exporter
+	cutSessions = 12               // of each importer with each exporter
 	cutEnd      = 30 * time.Second // an operation that takes longer has no end
 	cutSlots    = 64               // of short messages, a word each, at the beginning of a board
 	cutBoard    = 12000
@@ -32,7 +32,7 @@ const (
 // that has arrived is there, too; notifications come while it holds. In the end importers are
 // known to have gone, and nothing is left.
 func TestRouteLost(t *testing.T) {
-	seeds(t, 100, func(seed uint64) error {
+	seeds(t, 60, func(seed uint64) error {
 		s := &cutting{network: newNetwork(t, myrinet.Options{Seed: seed}), t: t, arena: arena{rng: rand.New(rand.NewPCG(seed, 7))}, hosts: 2 + int(seed%2)}
 		s.cfg.PeerTimeout = []time.Duration{5, 20, 1000}[seed/2%3] * time.Millisecond
 		s.kills = seed%4 == 3
@@ -239,7 +239,7 @@ func (s *cutting) redirect(m *member, i, k int) {
 			return
 		}
 		m.Poll()
-		s.sleep(3 * time.Millisecond)
+		s.sleep(time.Millisecond)
 		if s.over {
 			continue
 		}
@@ -326,7 +326,9 @@ func (s *cutting) send(m *member, im *vmmc.Import, k, i int, stamp uint64) error
 				return fmt.Errorf("message %d is there, and %d before it is not", n, x)
 			}
 		}
-		s.sleep(200 * time.Microsecond)
+		if s.rng.IntN(2) == 0 {
+			s.sleep(200 * time.Microsecond)
+		}
 	}
 	if s.rng.IntN(4) == 0 {
 		return s.notify(m, im, k, i)
