@@ -21,7 +21,11 @@ const batchCredits = 64
 // windows of their own in the order of sending, none has its data changed while a
 // handler looks at it, and every credit comes back.
 func TestBatchFlood(t *testing.T) {
-	seeds(t, 500, func(seed uint64) error {
+	many := 500
+	if testing.Short() {
+		many = 100
+	}
+	seeds(t, many, func(seed uint64) error {
 		rng := rand.New(rand.NewPCG(seed, 1))
 		opts := sim.Options{Seed: seed, Loss: 0.3 * rng.Float64() * rng.Float64(), Dup: 0.02, Reorder: 0.05, Corrupt: 0.01}
 		credits := []endpoint.Credits{{Short: batchCredits}, {Short: 40}, {Short: 200}, {Short: 16, Medium: 48, Bulk: 2}}

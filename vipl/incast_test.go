@@ -136,6 +136,9 @@ func (c *incast) sender(n *vipl.NIC, i int, to ethertype.Addr) error {
 // few may have to wait for a time-out or two, but most must not, as a rule: under one
 // seed in five a tenth of them do, so that is judged by the median over seeds.
 func TestManyToOne(t *testing.T) {
+	if testing.Short() {
+		t.Skip("left out by -short: the race detector takes a minute and has nothing to find in a simulated world")
+	}
 	for _, c := range []struct {
 		nodes, size, seeds            int
 		minGoodput, minMost, minShare float64
