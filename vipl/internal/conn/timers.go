@@ -4,6 +4,7 @@ import (
 	"github.com/bobnet-go/bobnet/ethertype"
 	"github.com/bobnet-go/bobnet/transport"
 	"github.com/bobnet-go/bobnet/vipl/internal/code"
+	"github.com/bobnet-go/bobnet/vipl/internal/sweep"
 )
 
 // timerSet finds the next thing that is due. It holds the connections that have a
@@ -14,7 +15,7 @@ type timerSet struct {
 	sweep int64
 	every int64 // ns between sweeps
 	conns []*Conn
-	asks
+	asks  sweep.Sweep
 }
 
 const (
@@ -96,10 +97,10 @@ func (a *Adapter) runTimers() {
 	t := &a.timers
 	if a.Now >= t.sweep {
 		t.sweep = transport.Forever
-		t.asks.begin(a.info.Slots)
+		t.asks.Begin(a.info.Slots)
 		a.hooks.Sweep()
-		if t.asks.end() {
-			t.sweep = min(t.sweep, a.Now+min(t.every, askAgain))
+		if t.asks.End() {
+			t.sweep = min(t.sweep, a.Now+min(t.every, sweep.Again))
 		}
 	}
 	for _, c := range t.conns {
