@@ -43,7 +43,8 @@
 // Endpoints have connections (package provider), of which the card knows nothing: they are
 // numbers that messages begin with. Drivers make and end them, and tell each other that
 // programs have ended, by messages between their privileged endpoints (control.go), which
-// are reliable as all are. For names they ask all cards that they have routes to.
+// are reliable as all are, but come back while there is no route. So drivers ask now and then
+// whether the other side has the connections, too. For names they ask all cards that they have routes to.
 //
 // # Who runs what
 //

@@ -165,8 +165,9 @@ type Up interface {
 	Lost(r *Region)
 	// Released: nothing of the importer lands in the grant's memory any more.
 	Released(g *Grant)
-	// Redirected: the importer's writes go to the new memory; before, since the last time,
-	// count messages went to what is between lo and hi of the export's own.
+	// Redirected: the importer's writes go to the new memory from now on; before, since the last
+	// time, count messages went to what is between lo and hi of the old one. If there were any,
+	// nothing has come to the new one yet, so that they can be copied.
 	Redirected(g *Grant, lo, hi uint64, count uint32)
 	// Done: the Write with the token is in memory, or failed.
 	Done(token any, err error)

@@ -99,7 +99,14 @@ func caseMove(n, _ *Node) error {
 		return err
 	}
 	var err error
+	n.still.Store(true)
 	n.under(func() { err = n.p.Redirect(n.grant(), second) })
+	for k := 0; k < 20 && err == nil; k++ { // meanwhile the importer hears of it, and goes on
+		n.p.Poll()
+		err = n.pause(step)
+	}
+	n.still.Store(false)
+	n.under(func() {})
 	if err == nil {
 		err = n.until("the redirection", func() bool { return len(n.moved) == 1 })
 	}

@@ -20,6 +20,7 @@ type Node struct {
 	stage  *stage
 	mu     sync.Mutex
 	owed   atomic.Bool
+	still  atomic.Bool // it takes nothing in, though its engine goes on
 	p      provider.Provider
 
 	policy   func(r *provider.Request) // what becomes of requests; nil keeps them
@@ -81,9 +82,14 @@ func (n *Node) Released(g *provider.Grant) {
 	n.grants[g] = true
 }
 
-// Redirected notes what has come before.
-func (n *Node) Redirected(_ *provider.Grant, lo, hi uint64, count uint32) {
+// Redirected notes what has come before, and wants nothing in the new memory that a copy of that
+// would overwrite.
+func (n *Node) Redirected(g *provider.Grant, lo, hi uint64, count uint32) {
 	n.moved = append(n.moved, redirected{lo, hi, count})
+	n.p.Poll() // what has arrived lies in memory
+	if count > 0 && atomic.LoadUint32(word(g.Mem, 4000)) != 0 {
+		n.fail("what came before a redirection can be copied only when something has come behind it")
+	}
 }
 
 // Done notes how a write has gone.
@@ -119,7 +125,7 @@ func (n *Node) finished(token any) (ended bool, err error) {
 // kick is the process's part of the contract about locks.
 func (n *Node) kick() {
 	n.owed.Store(true)
-	for n.owed.Load() && n.mu.TryLock() {
+	for n.owed.Load() && !n.still.Load() && n.mu.TryLock() {
 		n.turn()
 		n.mu.Unlock()
 	}

@@ -70,6 +70,7 @@ type conn struct {
 
 	asks    asking.Asks
 	regions map[uint32]*provider.Region
+	held    map[*provider.Region]*held
 	grants  []*provider.Grant // by slot
 	unused  []uint32          // slots without one
 }
@@ -272,6 +273,7 @@ func (k *conn) fail(why error) {
 	for k.flying.Len() > 0 {
 		k.end(k.flying.Pop(), why)
 	}
+	k.endHeld(why)
 	k.drop()
 	k.asks.End(why)
 	for _, r := range k.regions {

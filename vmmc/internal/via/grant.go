@@ -128,11 +128,14 @@ func (k *conn) redirected(r *asking.Reader) {
 		return
 	}
 	g := k.grants[slot]
-	if g.State == taken {
+	if g.State != taken && g.OldKey == 0 && len(g.Mem) > 0 {
+		r.Bad = true
 		return
 	}
-	if g.OldKey == 0 && len(g.Mem) > 0 {
-		r.Bad = true
+	if count > 0 { // the importer waits with what comes then
+		defer func() { k.say(message(sayCopied, slot)) }()
+	}
+	if g.State == taken {
 		return
 	}
 	if g.OldKey != 0 {

@@ -45,6 +45,10 @@ func (k *conn) leave(r *provider.Region) {
 	if k.regions[r.Slot] != r {
 		return
 	}
+	if h := k.held[r]; h != nil {
+		h.leaves = true
+		return
+	}
 	delete(k.regions, r.Slot)
 	k.notes.Keep(func(slot *uint32) bool { return *slot != r.Slot }) // they would meet another import's
 	k.say(message(sayReleased, r.Slot))
@@ -65,8 +69,14 @@ func (p *Provider) Release(r *provider.Region) {
 func (k *conn) redirect(m *asking.Reader) {
 	slot, at, key := m.U32(), m.U64(), m.U32()
 	r := k.regions[slot]
-	if r == nil {
+	switch {
+	case r == nil:
 		return // it has been released
+	case k.held[r] != nil: // the last time is not over
+		m.Bad = true
+		return
+	case r.Count > 0:
+		k.hold(r)
 	}
 	r.Addr, r.Key = at, key
 	b := put64(put64(message(sayRedirected, slot), r.Lo), r.Hi)
@@ -214,13 +224,17 @@ func (p *Provider) Post(w *provider.Write) error {
 	k.busy++
 	p.count.Writes++
 	p.count.Bytes += uint64(w.Size)
+	if h := k.held[r]; h != nil {
+		h.sends = append(h.sends, s)
+		return nil
+	}
 	k.post(s) // if that ends the connection, Up.Done has been told
 	return nil
 }
 
 // notify has s carry a notification if there is credit, else notes that one is to follow.
 func (k *conn) notify(s *send, r *provider.Region) {
-	if k.mayNote > 0 && k.notes.Len() == 0 {
+	if k.mayNote > 0 && k.notes.Len() == 0 && k.held[r] == nil {
 		k.mayNote--
 		k.p.count.Notes++
 		s.desc.HasImmediate, s.desc.Immediate = true, r.Slot

@@ -49,7 +49,7 @@ func (k *conn) sendWaiting() {
 		k.mayTalk--
 		k.put(b)
 	}
-	for k.state != dead && k.mayNote > 0 && k.notes.Len() > 0 {
+	for k.state != dead && k.mayNote > 0 && k.notes.Len() > 0 && len(k.held) == 0 { // none comes before its write
 		k.note(k.notes.Pop())
 	}
 	if k.state != dead && (k.oweTalk >= maxTalk/2 || k.oweNote >= maxNotes/2) {
@@ -121,6 +121,8 @@ func (k *conn) hear(kind byte, r *asking.Reader) {
 		k.redirect(r)
 	case sayRedirected:
 		k.redirected(r)
+	case sayCopied:
+		k.copied(r)
 	case sayCredit:
 	default:
 		r.Bad = true

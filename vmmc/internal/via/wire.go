@@ -31,10 +31,11 @@ const (
 	sayRedirect   // slot, address, handle: write there
 	sayRedirected // slot, lo, hi, count
 	sayCredit     // nothing; it needs no credit itself
+	sayCopied     // slot: what count has counted is in the new memory
 )
 
 const (
-	magic       = 0x564D4331 // VMC1
+	magic       = 0x564D4332 // VMC2
 	headSize    = 3
 	helloSize   = 4 + 4 + 2 + 8 + 4
 	messageSize = 176 // at least that of the longest, an ask
