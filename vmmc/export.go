@@ -24,6 +24,7 @@ type Export struct {
 	words   []string
 	grants  map[*provider.Grant]struct{}
 	moving  map[*provider.Grant]struct{} // of those, which have not heard of the last Redirect
+	asked   []*provider.Request          // imports that wait until that is over
 	late    int                          // messages that came too late for it
 	gone    bool
 }
@@ -198,13 +199,35 @@ func orDefault(d, def time.Duration) time.Duration {
 	return d
 }
 
+// moved has the importers go on that were told of a redirection, and those that have asked
+// meanwhile.
+func (e *Export) moved(told []*provider.Grant) {
+	for _, g := range told {
+		if _, still := e.grants[g]; still {
+			e.p.via.Moved(g)
+		}
+	}
+	asked := e.asked
+	e.asked = nil
+	for _, r := range asked {
+		switch {
+		case r.Gone:
+		case e.gone:
+			e.p.via.Deny(r, provider.ReasonRevoked)
+		default:
+			e.p.allow(r, e)
+		}
+	}
+}
+
 // Redirect has what importers send from now on land in buf, which is as long as the
 // exported buffer, instead of there; nil means the exported buffer again (transfer
 // redirection, VMMC-2). It returns when all importers know. Messages that were sent to the
 // exported buffer before, and after it was last redirected, have come too late for that:
 // what they have written is copied to buf, and late is their number.
 //
-// One call at a time; the memory that was named before is the caller's again.
+// One call at a time; the memory that was named before is the caller's again. What importers send
+// meanwhile, and who imports meanwhile, waits until it returns.
 func (e *Export) Redirect(ctx context.Context, buf []byte) (late int, err error) {
 	p := e.p
 	p.mu.Lock()
@@ -226,12 +249,15 @@ func (e *Export) Redirect(ctx context.Context, buf []byte) (late int, err error)
 		}
 	}
 	e.to, e.late, e.moving = buf, 0, map[*provider.Grant]struct{}{}
+	var told []*provider.Grant
+	defer func() { e.moved(told) }()
 	for g := range e.grants {
 		if err := p.via.Redirect(g, buf); err != nil {
 			e.moving = nil
 			return 0, typed(err)
 		}
 		e.moving[g] = struct{}{}
+		told = append(told, g)
 	}
 	err = p.await(ctx, func() bool { return len(e.moving) == 0 || e.gone })
 	e.moving = nil

@@ -227,3 +227,71 @@ func TestRedirect(t *testing.T) {
 	})
 	check(t, w.run())
 }
+
+// TestRedirectOfMany: what one importer has sent too late, in two places, is copied with what
+// lies between them, and puts nothing old over what others have sent there meanwhile, of whom
+// one has imported meanwhile, too.
+func TestRedirectOfMany(t *testing.T) {
+	const slot = 1000 // of importer 2 the first and third; the second of importer 3, and, half of it, of 4
+	w := newWorld(sim.Options{Seed: 2})
+	var told bool
+	sent := map[uint32]bool{}
+	w.process(1, vmmc.Config{}, func(p *vmmc.Process) error {
+		buf, to := make([]byte, 3*slot), make([]byte, 3*slot)
+		e, err := p.Export(buf, 1, vmmc.Everybody, nil)
+		if err != nil {
+			return err
+		}
+		if err := w.serve(p, func() bool { return sent[2] && sent[3] }); err != nil {
+			return err
+		}
+		told = true
+		if late, err := e.Redirect(bg, to); late != 2 || err != nil {
+			return fmt.Errorf("%d late, %w", late, err)
+		}
+		end := w.Now() + int64(20*time.Millisecond)
+		if err := w.serve(p, func() bool { return to[slot] == 3 && to[slot*3/2] == 4 || w.Now() > end }); err != nil {
+			return err
+		}
+		if to[0] != 2 || to[slot] != 3 || to[slot*3/2] != 4 || to[2*slot] != 2 {
+			return fmt.Errorf("the slots hold %d, %d, %d and %d", to[0], to[slot], to[slot*3/2], to[2*slot])
+		}
+		return nil
+	})
+	importer := func(number uint32, before func(p *vmmc.Process, to *vmmc.Import) error, then func(p *vmmc.Process, to *vmmc.Import) error) {
+		w.process(number, vmmc.Config{}, func(p *vmmc.Process) error {
+			to, err := p.Import(bg, vmmc.Name{Process: 1, ID: 1})
+			if err == nil {
+				err = before(p, to)
+			}
+			if sent[number] = true; err == nil {
+				err = w.serve(p, func() bool { return told })
+			}
+			if err == nil {
+				err = then(p, to)
+			}
+			return err
+		})
+	}
+	importer(2, func(p *vmmc.Process, to *vmmc.Import) error {
+		return errors.Join(p.SendMsg(bg, []byte{2}, to.Addr()), p.SendMsg(bg, []byte{2}, to.Addr()+2*slot))
+	}, func(p *vmmc.Process, to *vmmc.Import) error { return w.Sleep(5 * time.Millisecond) }) // it hears of it late
+	importer(3, func(*vmmc.Process, *vmmc.Import) error { return nil }, func(p *vmmc.Process, to *vmmc.Import) error {
+		end := w.Now() + int64(time.Millisecond)
+		if err := w.serve(p, func() bool { return w.Now() > end }); err != nil { // it hears of it soon
+			return err
+		}
+		return p.SendMsg(bg, []byte{3}, to.Addr()+slot)
+	})
+	w.process(4, vmmc.Config{}, func(p *vmmc.Process) error {
+		if err := w.serve(p, func() bool { return told }); err != nil {
+			return err
+		}
+		to, err := p.Import(bg, vmmc.Name{Process: 1, ID: 1})
+		if err == nil {
+			err = p.SendMsg(bg, []byte{4}, to.Addr()+slot*3/2)
+		}
+		return err
+	})
+	check(t, w.run())
+}

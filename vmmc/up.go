@@ -51,12 +51,19 @@ func (p *Process) decide(r *provider.Request, e *Export, uid uint32, proven bool
 			why = provider.ReasonUnproven
 		}
 		p.via.Deny(r, why)
+	case e.moving != nil: // what a Redirect copies is not to be put over what this one writes
+		e.asked = append(e.asked, r)
 	default:
-		p.dir.Met(r.From.Addr.MAC)
-		if g, err := p.via.Allow(r, e.to, e); err == nil {
-			e.grants[g] = struct{}{}
-			p.stats.Granted++
-		}
+		p.allow(r, e)
+	}
+}
+
+// allow grants an import.
+func (p *Process) allow(r *provider.Request, e *Export) {
+	p.dir.Met(r.From.Addr.MAC)
+	if g, err := p.via.Allow(r, e.to, e); err == nil {
+		e.grants[g] = struct{}{}
+		p.stats.Granted++
 	}
 }
 

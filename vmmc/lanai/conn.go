@@ -217,8 +217,8 @@ func (k *conn) hear(kind byte, r *asking.Reader) {
 		k.redirect(r)
 	case sayRedirected:
 		k.redirected(r)
-	case sayCopied:
-		k.copied(r.U32())
+	case sayMoved:
+		k.moved(r.U32())
 	case sayCredit:
 		k.mayNote = min(k.mayNote+int(r.U8()), maxNotes)
 		k.sendWaiting()

@@ -121,6 +121,13 @@ func (p *Process) Redirect(x *provider.Grant, mem []byte) error {
 	return nil
 }
 
+// Moved implements provider.Provider.
+func (p *Process) Moved(x *provider.Grant) {
+	if k, g := of(x); k != nil {
+		k.say(body(sayMoved, g.Slot))
+	}
+}
+
 // redirected: all that went to the old memory has come before this message.
 func (k *conn) redirected(r *asking.Reader) {
 	slot, lo, hi, count := r.U32(), r.U64(), r.U64(), r.U32()
@@ -129,9 +136,6 @@ func (k *conn) redirected(r *asking.Reader) {
 		return
 	}
 	g := k.grants[slot]
-	if count > 0 { // what comes then is not to be overwritten by the copy
-		defer k.say(body(sayCopied, slot))
-	}
 	if g.State == taken {
 		return
 	}

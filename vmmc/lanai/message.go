@@ -28,10 +28,10 @@ const (
 	sayRevoke                // slot: do not write any more
 	sayReleased              // slot: nothing more comes, asked for or not
 	sayRedirect              // slot, frame, offset in the page: write there
-	sayRedirected            // slot, lo, hi, count: until the answer nothing comes if count is not 0
+	sayRedirected            // slot, lo, hi, count: nothing comes until sayMoved
 	sayCredit                // how many notifications more may be sent
 	sayBye                   // reason: the connection has ended, and nothing more comes
-	sayCopied                // slot: what had gone to the old memory is in the new
+	sayMoved                 // slot: after a sayRedirect, what had gone to the old memory is in the new
 )
 
 // envelope is from whom to whom a message of processes is.

@@ -24,7 +24,7 @@ type region struct {
 	gone    bool
 
 	// A redirection that waits until what was posted before it has ended, and the exporter has
-	// copied it.
+	// copied that, and what others have written.
 	moving bool
 	copied bool
 	turn   uint32 // redirections so far
@@ -150,9 +150,9 @@ func (x *region) writesEnded() {
 	}
 }
 
-// copied: the exporter has copied what had gone to the memory before a redirection.
-func (k *conn) copied(slot uint32) {
-	if x := k.regions[slot]; x != nil && x.moving && x.reply == nil {
+// moved: the exporter has copied what had gone to the memory before a redirection.
+func (k *conn) moved(slot uint32) {
+	if x := k.regions[slot]; x != nil && x.moving {
 		x.copied = true
 		x.writesEnded()
 	}
@@ -172,7 +172,7 @@ func (k *conn) redirect(r *asking.Reader) {
 	}
 	x.moving, x.drain, x.next, x.nextAt = true, x.Busy, to, offset
 	x.turn++
-	x.copied = x.Count == 0
+	x.copied = false
 	x.reply = be32(be64(be64(body(sayRedirected, slot), x.Lo), x.Hi), x.Count)
 	x.Lo, x.Hi, x.Count = x.Size, 0, 0
 	x.writesEnded()

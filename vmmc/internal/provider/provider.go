@@ -165,9 +165,8 @@ type Up interface {
 	Lost(r *Region)
 	// Released: nothing of the importer lands in the grant's memory any more.
 	Released(g *Grant)
-	// Redirected: the importer's writes go to the new memory from now on; before, since the last
-	// time, count messages went to what is between lo and hi of the old one. If there were any,
-	// nothing has come to the new one yet, so that they can be copied.
+	// Redirected: the importer's writes go to the new memory, as soon as Moved lets them; before,
+	// since the last time, count messages went to what is between lo and hi of the old one.
 	Redirected(g *Grant, lo, hi uint64, count uint32)
 	// Done: the Write with the token is in memory, or failed.
 	Done(token any, err error)
@@ -201,8 +200,11 @@ type Provider interface {
 	// memory away without asking the importer, whose writes then fail with its connection.
 	Revoke(g *Grant, atOnce bool)
 	// Redirect has the importer's writes go to mem, which is as long as before;
-	// Up.Redirected tells when they do.
+	// Up.Redirected tells when it knows, and its writes wait for Moved.
 	Redirect(g *Grant, mem []byte) error
+	// Moved ends a Redirect: what went to the old memory has been copied, of this grant and
+	// of all others of the export, and the importer's writes go on.
+	Moved(g *Grant)
 
 	// Post posts a write. It fails with the Region's Err, or ErrFull unless Write.More.
 	Post(w *Write) error

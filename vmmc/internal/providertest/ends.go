@@ -110,8 +110,17 @@ func caseMove(n, _ *Node) error {
 	if err == nil {
 		err = n.until("the redirection", func() bool { return len(n.moved) == 1 })
 	}
+	for k := 0; k < 5 && err == nil; k++ { // others may not have answered
+		n.p.Poll()
+		if err = n.pause(step); err == nil && atomic.LoadUint32(word(second, 4000)) != 0 {
+			err = errors.New("a write has not waited until all was copied")
+		}
+	}
 	var m []redirected
-	n.under(func() { m = n.moved })
+	n.under(func() {
+		m = n.moved
+		n.p.Moved(n.grant())
+	})
 	if err == nil && (m[0].count == 0 || m[0].lo > 4000 || m[0].hi < 4001) {
 		err = fmt.Errorf("%+v was told of a write of 4000", m[0])
 	}

@@ -82,12 +82,12 @@ func (n *Node) Released(g *provider.Grant) {
 	n.grants[g] = true
 }
 
-// Redirected notes what has come before, and wants nothing in the new memory that a copy of that
+// Redirected notes what has come before, and wants nothing in the new memory yet, which a copy
 // would overwrite.
 func (n *Node) Redirected(g *provider.Grant, lo, hi uint64, count uint32) {
 	n.moved = append(n.moved, redirected{lo, hi, count})
 	n.p.Poll() // what has arrived lies in memory
-	if count > 0 && atomic.LoadUint32(word(g.Mem, 4000)) != 0 {
+	if atomic.LoadUint32(word(g.Mem, 4000)) != 0 {
 		n.fail("what came before a redirection can be copied only when something has come behind it")
 	}
 }

@@ -120,6 +120,13 @@ func (p *Provider) Redirect(g *provider.Grant, mem []byte) error {
 	return nil
 }
 
+// Moved implements provider.Provider.
+func (p *Provider) Moved(g *provider.Grant) {
+	if k := of(g); k != nil {
+		k.say(message(sayMoved, g.Slot))
+	}
+}
+
 // redirected: all that went to the old memory has come before this message.
 func (k *conn) redirected(r *asking.Reader) {
 	slot, lo, hi, count := r.U32(), r.U64(), r.U64(), r.U32()
@@ -128,14 +135,11 @@ func (k *conn) redirected(r *asking.Reader) {
 		return
 	}
 	g := k.grants[slot]
-	if g.State != taken && g.OldKey == 0 && len(g.Mem) > 0 {
-		r.Bad = true
+	if g.State == taken {
 		return
 	}
-	if count > 0 { // the importer waits with what comes then
-		defer func() { k.say(message(sayCopied, slot)) }()
-	}
-	if g.State == taken {
+	if g.OldKey == 0 && len(g.Mem) > 0 {
+		r.Bad = true
 		return
 	}
 	if g.OldKey != 0 {

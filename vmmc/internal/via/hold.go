@@ -7,11 +7,11 @@ import (
 
 // Writes behind a redirection
 //
-// What an importer has written to the old memory, the exporter copies to the new one, when it
-// hears how much that is. A write of the importer's to the new memory, which goes there without
-// the exporter's doing, could come before, and the copy would put old data over it. So the
-// importer holds its writes to the region until the exporter has copied, if there is anything
-// to copy.
+// What importers have written to the old memory, the exporter copies to the new one, when it
+// hears from each how much that is. A write to the new memory, which goes there without the
+// exporter's doing, could come before, and the copy would put old data over it, of this
+// importer or of another. So importers hold their writes to the region until the exporter has
+// heard from all.
 
 // held is what a region's writes wait in, in order.
 type held struct {
@@ -27,9 +27,12 @@ func (k *conn) hold(r *provider.Region) {
 	k.held[r] = &held{}
 }
 
-// copied: the exporter has copied what went to the old memory.
-func (k *conn) copied(m *asking.Reader) {
+// moved: the exporter has copied what went to the old memory.
+func (k *conn) moved(m *asking.Reader) {
 	r := k.regions[m.U32()]
+	if r == nil {
+		return // it was released before it heard of the redirection
+	}
 	h := k.held[r]
 	if h == nil {
 		m.Bad = true

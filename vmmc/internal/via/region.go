@@ -75,9 +75,8 @@ func (k *conn) redirect(m *asking.Reader) {
 	case k.held[r] != nil: // the last time is not over
 		m.Bad = true
 		return
-	case r.Count > 0:
-		k.hold(r)
 	}
+	k.hold(r)
 	r.Addr, r.Key = at, key
 	b := put64(put64(message(sayRedirected, slot), r.Lo), r.Hi)
 	k.say(append32(b, r.Count))

@@ -121,8 +121,8 @@ func (k *conn) hear(kind byte, r *asking.Reader) {
 		k.redirect(r)
 	case sayRedirected:
 		k.redirected(r)
-	case sayCopied:
-		k.copied(r)
+	case sayMoved:
+		k.moved(r)
 	case sayCredit:
 	default:
 		r.Bad = true

@@ -31,7 +31,7 @@ const (
 	sayRedirect   // slot, address, handle: write there
 	sayRedirected // slot, lo, hi, count
 	sayCredit     // nothing; it needs no credit itself
-	sayCopied     // slot: what count has counted is in the new memory
+	sayMoved      // slot: after a sayRedirect, writes may go on
 )
 
 const (
