@@ -226,7 +226,7 @@ func (d *driver) queried(h *header, body []byte) {
 	}
 }
 
-// Questions. A program that another one has connections with is asked for now and then: the
+// Questions. A program that another one has connections with is asked for every few seconds: the
 // channels say if its card does not answer, and its driver says if it has ended, or has no
 // such connection.
 
