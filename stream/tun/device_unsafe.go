@@ -39,8 +39,8 @@ func newQueue(f *os.File) (*queue, error) {
 // read reads a packet to where r says, for which it waits. One goroutine calls it at a time.
 func (q *queue) read(r *reader) (int, error) {
 	q.to, q.inErr = r, nil
-	if err := q.raw.Read(q.reads); err != nil {
-		return 0, err
+	if q.raw.Read(q.reads) != nil { // it is closed: nobody sets deadlines
+		return 0, os.ErrClosed
 	}
 	return q.got, q.inErr
 }
@@ -74,7 +74,7 @@ func (q *queue) write(parts *[3][]byte) error {
 	err := q.raw.Write(q.writes)
 	clear(q.out[:])
 	if err != nil {
-		return err
+		return os.ErrClosed
 	}
 	return q.outErr
 }
