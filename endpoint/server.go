@@ -306,10 +306,11 @@ func (s *server) over() {
 	s.ended(s.ep)
 	s.use++
 	switch slot := &s.slots[s.current]; {
+	case s.replied: // and if that has come back meanwhile, its turn comes
 	case slot.state == serverLost:
 		s.answerInPlace(s.current)
 		s.fail(s.current, slot.why)
-	case !s.replied:
+	default:
 		s.finish(s.current)
 	}
 	if p != nil && !s.closed {
