@@ -40,6 +40,7 @@ local flags = {
   { 0x8, "ack-now" },
   { 0x10, "whole-crc" },
   { 0x20, "retry" },
+  { 0x40, "more" },
   { 0x100, "takes-long" },
   { 0x200, "unordered" },
 }
@@ -159,14 +160,9 @@ local function sealed(tvb, pinfo, root)
   return tvb:len()
 end
 
-function bobnet.dissector(tvb, pinfo, root)
-  if tvb:len() >= shim + header and tvb(0, 1):uint() == 0x45 then tvb = tvb(shim):tvb() end
-  if tvb:len() >= 36 and seal_kinds[tvb(1, 1):uint()] then
-    pinfo.cols.protocol = "Bobnet"
-    return sealed(tvb, pinfo, root)
-  end
+-- plain shows a frame that is not sealed, and those that follow it in the Ethernet frame.
+local function plain(tvb, pinfo, root, before)
   if tvb:len() < header then return 0 end
-  pinfo.cols.protocol = "Bobnet"
   local size = math.min(tvb(40, 2):uint(), tvb:len() - header)
   local tree = root:add(bobnet, tvb(0, header + size))
   for _, field in ipairs(layout) do
@@ -188,9 +184,24 @@ function bobnet.dissector(tvb, pinfo, root)
   for _, flag in ipairs(flags) do
     if has(word, flag[2]) then text = text .. " " .. flag[2] end
   end
-  pinfo.cols.info = text
   tree:append_text(", " .. text)
+  text = before .. text
+  pinfo.cols.info = text
+  local next = header + size + 14 -- behind its Ethernet header
+  if has(word, "more") and tvb:len() >= next + header then
+    return next + plain(tvb(next):tvb(), pinfo, root, text .. " + ")
+  end
   return header + size
+end
+
+function bobnet.dissector(tvb, pinfo, root)
+  if tvb:len() >= shim + header and tvb(0, 1):uint() == 0x45 then tvb = tvb(shim):tvb() end
+  if tvb:len() >= 36 and seal_kinds[tvb(1, 1):uint()] then
+    pinfo.cols.protocol = "Bobnet"
+    return sealed(tvb, pinfo, root)
+  end
+  pinfo.cols.protocol = "Bobnet"
+  return plain(tvb, pinfo, root, "")
 end
 
 -- The fabric's frames: a header of the same length, and a part of a packet, of which

@@ -271,11 +271,24 @@ func (o *onslaught) volley(v *victim) {
 
 // expect notes what becomes of a frame that is thrown.
 func (v *victim) expect(f []byte) {
-	_, err := v.parsed.Parse(f)
+	h := &v.parsed
+	if !v.judge(h, f) {
+		return
+	}
+	v.valid++
+	for first, next := *h, h.Next(f); next != nil && v.judge(h, next) && h.Beside(&first); {
+		next = h.Next(next) // that shares its Ethernet frame
+	}
+}
+
+// judge reports whether f is a frame of Bobnet, whose header is in h then, and if not notes why it
+// is to be refused.
+func (v *victim) judge(h *ethertype.Header, f []byte) bool {
+	_, err := h.Parse(f)
 	_, sealed := ethertype.IsSealed(f)
 	switch {
 	case err == nil:
-		v.valid++
+		return true
 	case sealed:
 		v.refused[vipl.DropSealed]++
 	case err == ethertype.ErrShort:
@@ -287,6 +300,7 @@ func (v *victim) expect(f []byte) {
 	default:
 		v.refused[vipl.DropFormat]++
 	}
+	return false
 }
 
 // spoken is how many frames the others have sent to the victim.

@@ -35,6 +35,10 @@
 // All fields are in network byte order. The payload starts on a 16-byte
 // boundary in a TPACKET ring, whose network header is so aligned.
 //
+// Frames of connections of one NIC to one NIC may share an Ethernet frame: one with FlagMore has
+// the next behind its payload, with a header of its own, Ethernet header and all, so that each
+// is what it would be alone. Only who has said that it takes such frames is sent some.
+//
 // Frames of the emulated fabric (package transport/myrinet) have the EtherType 0x88B6
 // and the same first 22 bytes; what follows is a FabricHeader and a part of a packet:
 //

@@ -96,7 +96,7 @@ const (
 	FlagAckNow                      // acknowledge without delay
 	FlagWholeCRC                    // the CRC covers the payload too
 	FlagRetry                       // this sequence number was sent before
-	_                               // reserved
+	FlagMore                        // another frame of the same NIC follows in this one, without a gap: see Next
 	_                               // reserved
 	FlagTakesLong                   // the path of the connection carries long frames, both ways
 	FlagUnordered                   // of KindRDMAWrite only: need not wait for the messages before it
@@ -104,7 +104,7 @@ const (
 
 	// flagsReserved are the bits that are no flag. Parse refuses a frame that has one
 	// of them set.
-	flagsReserved = 0x40 | 0x80 | ^(flagEnd - 1)
+	flagsReserved = 0x80 | ^(flagEnd - 1)
 )
 
 // Header is a decoded frame header. Parse and Put convert; neither allocates.
@@ -174,6 +174,9 @@ func (h *Header) ParseBegin(frame []byte, rest int) (payload []byte, err error) 
 	if err := h.check(); err != nil {
 		return nil, err
 	}
+	if h.Flags&FlagMore != 0 && have+rest < int(h.Size)+HeaderSize { // for what follows
+		return nil, ErrShort
+	}
 	return payload, nil
 }
 
@@ -218,7 +221,7 @@ func (h *Header) getRest(b []byte) {
 func (h *Header) check() error {
 	packed := h.Flags&FlagPacked != 0
 	switch {
-	case packed && h.Kind != KindData || h.Flags&FlagUnordered != 0 && h.Kind != KindRDMAWrite:
+	case packed && h.Kind != KindData || h.Flags&FlagUnordered != 0 && h.Kind != KindRDMAWrite || h.Flags&FlagMore != 0 && !h.Kind.Follows():
 		return ErrFlags
 	case packed || !h.Kind.Sequenced():
 		return nil

@@ -116,6 +116,9 @@ func drawHeader(t *rapid.T) (Header, []byte) {
 	if h.Kind != KindRDMAWrite {
 		h.Flags &^= FlagUnordered
 	}
+	if !h.Kind.Follows() {
+		h.Flags &^= FlagMore
+	}
 	h.DstPort = rapid.Uint16().Draw(t, "dstport")
 	h.SrcPort = rapid.Uint16().Draw(t, "srcport")
 	h.Tag = rapid.Uint32().Draw(t, "tag")
@@ -140,6 +143,9 @@ func TestRoundTrip(t *testing.T) {
 		want, wantPayload := drawHeader(t)
 		frame := encode(want, wantPayload)
 		padded := append(bytes.Clone(frame), make([]byte, rapid.IntRange(0, 20).Draw(t, "padding"))...)
+		if want.Flags&FlagMore != 0 {
+			padded = append(padded, make([]byte, HeaderSize)...)
+		}
 		var got Header
 		payload, err := got.Parse(padded)
 		if err != nil {
@@ -202,7 +208,6 @@ func TestParseRefuses(t *testing.T) {
 		{"a link's trial", data(func(h *Header) { h.Kind = KindTrial }), ErrKind},
 		{"kind too large", data(func(h *Header) { h.Kind = kindEnd }), ErrKind},
 		{"flag", data(func(h *Header) { h.Flags = flagEnd }), ErrFlags},
-		{"reserved flag 0x40", data(func(h *Header) { h.Flags = 0x40 }), ErrFlags},
 		{"reserved flag 0x80", data(func(h *Header) { h.Flags = FlagLast | 0x80 }), ErrFlags},
 		{"highest flag", data(func(h *Header) { h.Flags = 1 << 15 }), ErrFlags},
 		{"CRC", unsealed(fieldCRC, 0), ErrCRC},
@@ -223,6 +228,9 @@ func TestParseRefuses(t *testing.T) {
 		{"unordered write", encode(Header{Kind: KindRDMAWrite, Flags: FlagUnordered}, make([]byte, RDMASize)), nil},
 		{"unordered data", data(func(h *Header) { h.Flags = FlagUnordered }), ErrFlags},
 		{"unordered read", encode(Header{Kind: KindRDMARead, Flags: FlagUnordered}, make([]byte, RDMASize)), ErrFlags},
+		{"query that another follows", data(func(h *Header) { h.Kind, h.Flags = KindQuery, FlagMore }), ErrFlags},
+		{"piece that another follows", data(func(h *Header) { h.Kind, h.Flags = KindPiece, FlagMore }), ErrFlags},
+		{"data that nothing follows", data(func(h *Header) { h.Offset, h.Flags = h.Length-3, FlagMore }), ErrShort},
 		{"packed ack", data(func(h *Header) { h.Kind, h.Flags = KindAck, FlagPacked }), ErrFlags},
 		{"good", data(func(h *Header) { h.Offset = h.Length - 3 }), nil},
 		{"packed data", data(func(h *Header) { h.Flags, h.Offset = FlagPacked, math.MaxUint32 }), nil},

@@ -38,7 +38,7 @@ func (k Kind) String() string {
 }
 
 // flagNames are in the order of the bits. Reserved bits have none.
-var flagNames = [...]string{"last", "immediate", "packed", "ack-now", "whole-crc", "retry", "", "", "takes-long", "unordered"}
+var flagNames = [...]string{"last", "immediate", "packed", "ack-now", "whole-crc", "retry", "more", "", "takes-long", "unordered"}
 
 // String returns the names of the flags, as in "last|retry", or "none". Bits
 // that are no flag are shown in hexadecimal.
@@ -119,7 +119,7 @@ func (h *Header) extent() string {
 }
 
 // Dump describes any frame in one line: as Header.String does, with what
-// precedes the messages' data; or, when Parse refuses it, why and what can be
+// precedes the messages' data, and those that follow in it; or, when Parse refuses it, why and what can be
 // read nevertheless. Of a frame of the fabric it describes the packet, too; of a sealed
 // one what can be read without a key.
 func Dump(frame []byte) string {
@@ -132,7 +132,11 @@ func Dump(frame []byte) string {
 	var h Header
 	payload, err := h.Parse(frame)
 	if err == nil {
-		return h.String() + h.detail(payload)
+		line := h.String() + h.detail(payload)
+		if next := h.Next(frame); next != nil {
+			line += " + " + Dump(next)
+		}
+		return line
 	}
 	why := strings.TrimPrefix(err.Error(), "ethertype: ")
 	switch {

@@ -65,7 +65,7 @@ func TestEveryKindAndFlagHasAName(t *testing.T) {
 	}
 	for want, f := range map[string]Flags{
 		"none": 0, "last": FlagLast, "immediate": FlagImmediate, "packed": FlagPacked, "ack-now": FlagAckNow,
-		"whole-crc": FlagWholeCRC, "retry": FlagRetry, "last|retry": FlagLast | FlagRetry, "0x8000": 1 << 15, "0xc0": 0xc0, "last|0x40": FlagLast | 0x40,
+		"whole-crc": FlagWholeCRC, "retry": FlagRetry, "last|retry": FlagLast | FlagRetry, "0x8000": 1 << 15, "more|0x80": 0xc0, "last|0x80": FlagLast | 0x80,
 	} {
 		if got := f.String(); got != want {
 			t.Errorf("flags %#x are %q, want %q", uint16(f), got, want)

@@ -72,6 +72,8 @@ var nicFields = []field[vipl.Snapshot]{
 	{"bobnet_nic_transmit_bytes_total", "Bytes handed to the link, headers included.", false, func(s *vipl.Snapshot) float64 { return float64(s.TxBytes) }},
 	{"bobnet_nic_receive_frames_total", "Valid frames taken from the link.", false, func(s *vipl.Snapshot) float64 { return float64(s.RxFrames) }},
 	{"bobnet_nic_receive_bytes_total", "Bytes of valid frames taken from the link, headers included.", false, func(s *vipl.Snapshot) float64 { return float64(s.RxBytes) }},
+	{"bobnet_nic_transmit_joined_frames_total", "Frames that went in the Ethernet frame of the one before them, which alone counts as handed to the link.", false, func(s *vipl.Snapshot) float64 { return float64(s.TxJoined) }},
+	{"bobnet_nic_receive_joined_frames_total", "Valid frames that came in the Ethernet frame of the one before them, which alone counts as taken from the link.", false, func(s *vipl.Snapshot) float64 { return float64(s.RxJoined) }},
 	{"bobnet_nic_transmit_dropped_frames_total", "Frames that could not be handed to the link.", false, func(s *vipl.Snapshot) float64 { return float64(s.TxDropped) }},
 	{"bobnet_nic_log_lines_lost_total", "Log lines lost because the handler of the logger was blocked.", false, func(s *vipl.Snapshot) float64 { return float64(s.LogsLost) }},
 	{"bobnet_nic_unanswered_frames_total", "Frames of anybody, such as echoes and requests nobody listens for, that were not answered because so many had been.", false, func(s *vipl.Snapshot) float64 { return float64(s.Unanswered) }},

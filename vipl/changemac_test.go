@@ -64,12 +64,13 @@ func moved(t *testing.T, level reliability.Level, down bool) {
 	}
 	looks := func(n int) (frames uint64) {
 		d.run()
-		before := wire.frames
+		sent := func() uint64 { return wire.frames + d.na.Snapshot().TxJoined }
+		before := sent()
 		for range n {
 			*wire.clock += int64(time.Second)
 			d.na.Poll()
 		}
-		return wire.frames - before
+		return sent() - before
 	}
 	sweeps := func() uint64 { return looks(4) }
 	if n := sweeps(); n != 0 {

@@ -199,7 +199,7 @@
 // NIC.Ended tells those who wait elsewhere that the NIC is of no use any more,
 // NIC.Advertise and NIC.Lookup are names of services, the Start calls begin what others
 // wait for, AllocMem gives memory that is registered, Descriptor.AckNow asks for an
-// acknowledgement at once, Listener.RequireProof has requesters prove their address,
-// NIC.LookupAll finds all of a name, NIC.Obstacle says what is in the way of frames, and
+// acknowledgement at once, Descriptor.More lets a short RDMA write wait for others,
+// Listener.RequireProof has requesters prove their address, NIC.LookupAll finds all of a name, NIC.Obstacle says what is in the way of frames, and
 // Config.Key and NIC.SealStats are for sealed frames.
 package vipl

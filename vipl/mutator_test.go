@@ -1,6 +1,7 @@
 package vipl_test
 
 import (
+	"bytes"
 	"encoding/binary"
 	"math/rand/v2"
 
@@ -36,6 +37,24 @@ func (m *mutator) control() {
 		ethertype.Seal(f)
 		m.captured = append(m.captured, f)
 	}
+}
+
+// unshared returns the frames that share an Ethernet frame, each as it is alone.
+func unshared(frame []byte) (frames [][]byte) {
+	for frame != nil {
+		var h ethertype.Header
+		payload, err := h.Parse(frame)
+		if err != nil {
+			return append(frames, bytes.Clone(frame))
+		}
+		f := bytes.Clone(frame[:ethertype.HeaderSize+len(payload)])
+		frame = h.Next(frame)
+		h.Flags &^= ethertype.FlagMore
+		h.Put(f)
+		ethertype.Seal(f)
+		frames = append(frames, f)
+	}
+	return frames
 }
 
 // mutate returns a captured frame, changed, or plain noise. It is valid until

@@ -105,16 +105,21 @@ func newShortWorld(t *testing.T, level reliability.Level, pieces int) *shortWorl
 // move changes the address of a frame that reads or writes: the memory that is lent lies
 // elsewhere in each world, so that frames are shown, and forged, relative to it.
 func move(frame []byte, by uint64) []byte {
-	var h ethertype.Header
-	payload, err := h.Parse(frame)
-	if err != nil || h.Kind != ethertype.KindRDMARead && h.Kind != ethertype.KindRDMAWrite {
-		return frame
-	}
 	frame = bytes.Clone(frame)
-	r, _ := ethertype.ParseRDMA(payload)
-	r.Addr += by
-	r.Put(frame[ethertype.HeaderSize:])
-	ethertype.Seal(frame)
+	for f := frame; f != nil; { // those that share it, too
+		var h ethertype.Header
+		payload, err := h.Parse(f)
+		if err != nil {
+			break
+		}
+		if h.Kind == ethertype.KindRDMARead || h.Kind == ethertype.KindRDMAWrite {
+			r, _ := ethertype.ParseRDMA(payload)
+			r.Addr += by
+			r.Put(f[ethertype.HeaderSize:])
+			ethertype.Seal(f[:ethertype.HeaderSize+len(payload)])
+		}
+		f = h.Next(f)
+	}
 	return frame
 }
 
@@ -193,6 +198,7 @@ func forgeShort(rng *rand.Rand, frame, sent []byte) []byte {
 	if _, err := back.Parse(sent); err == nil && back.Kind.Sequenced() && rng.IntN(2) == 0 {
 		h.Ack = back.Seq + 1
 	}
+	h.Flags &^= ethertype.FlagMore
 	for range rng.IntN(3) {
 		spoil(rng, &h)
 	}
@@ -215,6 +221,7 @@ func following(frame []byte) []byte {
 	}
 	h.Seq++
 	h.Msg++
+	h.Flags &^= ethertype.FlagMore
 	b := make([]byte, ethertype.HeaderSize)
 	h.Put(b)
 	b = append(b, payload...)

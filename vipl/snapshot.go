@@ -165,7 +165,7 @@ func (n *NIC) counters() NICStats {
 	c := &n.m.Conns.Stats
 	s := NICStats{
 		TxFrames: c.TxFrames, TxBytes: c.TxBytes, RxFrames: c.RxFrames, RxBytes: c.RxBytes,
-		TxDropped: c.TxDropped, Unanswered: n.m.Strangers.Answers.Refused, TxTooLong: c.TxTooLong, Dropped: c.Dropped,
+		TxDropped: c.TxDropped, Unanswered: n.m.Strangers.Answers.Refused, TxTooLong: c.TxTooLong, TxJoined: c.TxJoined, RxJoined: c.RxJoined, Dropped: c.Dropped,
 		CQOverruns: c.CQOverruns, Errors: n.errs.counts, ErrorsLost: n.errs.lost, LogsLost: n.logs.Lost(),
 		Failures: c.Failures, Closed: n.left,
 	}

@@ -42,20 +42,21 @@ type DropCounts = code.DropCounts
 
 // NICStats counts what a NIC has done since it was opened.
 type NICStats struct {
-	TxFrames, TxBytes uint64 // handed to the link, headers included
-	RxFrames, RxBytes uint64 // valid frames from the link, headers included
-	TxDropped         uint64 // frames that could not be handed to the link
-	Unanswered        uint64 // frames of strangers that were not answered, because so many had been
-	TxTooLong         uint64 // frames that the link refused again and again while others passed, or for 50 ms
-	Dropped           DropCounts
-	CQOverruns        uint64      // completion queue entries lost
-	Errors            ErrorCounts // asynchronous errors, told or not
-	ErrorsLost        uint64      // of them for which the handler was too slow
-	LogsLost          uint64      // log lines, because the logger's handler was blocked; also those of others that share the logger
-	Failures          uint64      // connections that this side ended because of an error
-	Regions           int         // registered regions
-	RegionBytes       int         // in them
-	Closed            VIStats     // sum over VIs that have been closed
+	TxFrames, TxBytes  uint64 // handed to the link, headers included
+	RxFrames, RxBytes  uint64 // valid frames from the link, headers included
+	TxDropped          uint64 // frames that could not be handed to the link
+	Unanswered         uint64 // frames of strangers that were not answered, because so many had been
+	TxJoined, RxJoined uint64 // frames that have shared an Ethernet frame with one before them; they are not in TxFrames and RxFrames
+	TxTooLong          uint64 // frames that the link refused again and again while others passed, or for 50 ms
+	Dropped            DropCounts
+	CQOverruns         uint64      // completion queue entries lost
+	Errors             ErrorCounts // asynchronous errors, told or not
+	ErrorsLost         uint64      // of them for which the handler was too slow
+	LogsLost           uint64      // log lines, because the logger's handler was blocked; also those of others that share the logger
+	Failures           uint64      // connections that this side ended because of an error
+	Regions            int         // registered regions
+	RegionBytes        int         // in them
+	Closed             VIStats     // sum over VIs that have been closed
 }
 
 // VIStats counts what a VI has done since it was created.

@@ -149,7 +149,7 @@ func TestTshark(t *testing.T) {
 	}
 }
 
-// TestTsharkUDP has tshark take a packed frame out of a datagram.
+// TestTsharkUDP has tshark take a packed frame, and one that follows it, out of a datagram.
 func TestTsharkUDP(t *testing.T) {
 	h := ethertype.Header{Type: ethertype.Default, Kind: ethertype.KindData, Flags: ethertype.FlagPacked, Count: 2, Size: 32}
 	frame := make([]byte, ethertype.HeaderSize+32)
@@ -158,6 +158,10 @@ func TestTsharkUDP(t *testing.T) {
 	ethertype.Record{Size: 1, HasImm: true, Immediate: 0xabcd}.Put(frame[ethertype.HeaderSize+16:])
 	copy(frame[ethertype.HeaderSize+8:], "hello")
 	copy(frame[ethertype.HeaderSize+24:], "!")
+	ethertype.SetMore(frame)
+	ack := ethertype.Header{Type: ethertype.Default, Kind: ethertype.KindAck}
+	frame = append(frame, make([]byte, ethertype.HeaderSize)...)
+	ack.Put(frame[len(frame)-ethertype.HeaderSize:])
 	ip := layers.IPv4{Version: 4, TTL: 1, Protocol: layers.IPProtocolUDP, SrcIP: net.IPv4(10, 0, 0, 1), DstIP: net.IPv4(10, 0, 0, 2)}
 	buf := gopacket.NewSerializeBuffer()
 	err := gopacket.SerializeLayers(buf, gopacket.SerializeOptions{FixLengths: true},
@@ -179,7 +183,7 @@ func TestTsharkUDP(t *testing.T) {
 	if err := errors.Join(err, w.Flush(), file.Close()); err != nil {
 		t.Fatal(err)
 	}
-	want := fmt.Sprintf("%d\t2\t%x,%x\t0x0000abcd", ethertype.KindData, "hello", "!")
+	want := fmt.Sprintf("%d,%d\t2,0\t%x,%x\t0x0000abcd", ethertype.KindData, ethertype.KindAck, "hello", "!")
 	if lines := tshark(t, name, "bobnet.kind", "bobnet.count", "bobnet.message", "bobnet.immediate"); len(lines) != 1 || lines[0] != want {
 		t.Errorf("tshark shows %q, want %q", lines, want)
 	}

@@ -25,7 +25,7 @@ var seedFlag = flag.Uint64("shm.seed", 1, "seed of the random tests")
 // traffic: nothing may panic or read outside, each view is as long as a frame
 // can be, and rings that cannot be believed are torn down with a reason.
 func TestScribble(t *testing.T) {
-	const each = 10 // mutations a round
+	const each = 25 // mutations a round
 	rounds := 1_000_000 / each
 	if testing.Short() {
 		rounds = 2000

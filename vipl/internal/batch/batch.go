@@ -34,6 +34,7 @@ type Link interface {
 type Stats struct {
 	TxFrames, TxBytes uint64 // handed to the link, headers included
 	TxDropped         uint64 // frames that could not be handed to the link
+	TxJoined          uint64 // frames that have shared an Ethernet frame with one before them, and are not in TxFrames
 	TxTooLong         uint64 // frames that the link refused again and again while others passed, or for 50 ms
 }
 
@@ -53,6 +54,7 @@ type Batch struct {
 	first  int // frames before it have been taken by the link
 	n      int // frames in the batch
 	bytes  int // in them
+	joint  joint
 	stall
 }
 
@@ -97,6 +99,7 @@ func (b *Batch) Add(head []byte, body [][]byte) {
 	f := &b.frames[b.n]
 	f.Head, f.Body = head, body
 	b.n++
+	b.joint.peer = 0
 	for _, part := range body {
 		b.bytes += len(part)
 	}
@@ -107,13 +110,14 @@ func (b *Batch) AddFirst(head []byte) {
 	ethertype.Seal(head)
 	f := &b.frames[0]
 	f.Head, f.Body = head, nil
-	b.n = 1
+	b.n, b.joint.peer = 1, 0
 }
 
 // TakeBack removes the frame that was added last from the batch, and returns its bytes in
 // the room that it is given.
 func (b *Batch) TakeBack(room []byte) []byte {
 	b.n--
+	b.joint.peer = 0
 	f := &b.frames[b.n]
 	for _, part := range f.Body {
 		b.bytes -= len(part)

@@ -33,6 +33,7 @@ type Adapter struct {
 	deferred deferredAck
 	touched  []*Conn // have received something in this poll
 	corked   []*Conn // have something to send when the caller polls next
+	next     nextPost
 	timers   timerSet
 	FastPath uint64 // messages that have gone by the fast path
 	Stats    Counters
@@ -58,6 +59,7 @@ type Link interface {
 func (a *Adapter) Flush() { a.flush() }
 
 func (a *Adapter) flush() {
+	a.next.holds = false
 	switch a.batch.Flush(a.Now) {
 	case batch.Empty:
 		if len(a.unsent) > 0 {
@@ -143,6 +145,7 @@ func (a *Adapter) SendPadded(h ethertype.Header, id []byte, size int) {
 func (a *Adapter) SetClock(now int64) {
 	a.Now = now
 	a.CatchUp()
+	a.endNext()
 }
 
 // RunTimers does what is due.
@@ -160,13 +163,6 @@ func (a *Adapter) Settle() {
 	}
 }
 
-// FlushPending offers the batch to the link if there is anything in it.
-func (a *Adapter) FlushPending() {
-	if a.batch.Len() > 0 {
-		a.flush()
-	}
-}
-
 // CountReceived counts a valid frame.
 func (a *Adapter) CountReceived(size int) {
 	a.Stats.RxFrames++
@@ -177,6 +173,7 @@ func (a *Adapter) CountReceived(size int) {
 type Counters struct {
 	batch.Stats
 	RxFrames, RxBytes uint64 // valid frames from the link, headers included
+	RxJoined          uint64 // frames that have shared an Ethernet frame with one before them, and are not in RxFrames
 	Dropped           code.DropCounts
 	CQOverruns        uint64 // completion queue entries lost
 	Failures          uint64 // connections that this side ended because of an error

@@ -92,6 +92,7 @@ type Path struct {
 	Long      bool // both sides have long frames; whether the path carries them is seen from MaxData
 	switching bool // MaxData changes with the next message
 	remoteMTU int
+	joins     uint64         // incarnation of the NIC whose frames share Ethernet frames; 0: none do
 	test      pathprobe.Test // while Connect Pending, and when frames are sent in vain
 	hole      pathprobe.BlackHole
 }
@@ -130,6 +131,9 @@ type Peer struct {
 	MTU      int
 	Long     bool // it has long frames
 	WholeCRC bool // the CRC covers whole frames
+
+	Incarnation uint64 // of its NIC
+	More        bool   // which takes frames that others follow
 }
 
 // Meet takes over what the peer has said of itself. The numbers of this side begin at seq.
@@ -204,5 +208,8 @@ func (p *Path) meet(peer *Peer) {
 	p.remoteMTU = peer.MTU
 	p.Data = min(a.hooks.MTU(peer.Remote.MAC), peer.MTU) - ethertype.BaseSize
 	p.MaxData = p.Data
+	if p.joins = 0; peer.More && p.c.Port/ethertype.PortBlock == a.info.Ports.Lo/ethertype.PortBlock { // see ethertype.Header.Beside
+		p.joins = peer.Incarnation
+	}
 	p.Long, p.switching = peer.Long && p.MayUseLong() && p.Data+ethertype.BaseSize >= a.info.MTU, false
 }

@@ -130,10 +130,10 @@ func (t *txHalf) roomLeft() bool {
 	inline, room := t.c.a.batch.Inline(), t.shared(t.c.SQ.at(next.next))
 	for ; g.to != t.c.SQ.tail; g.to++ {
 		d := t.c.SQ.at(g.to)
-		if d.Op != code.OpSend {
+		if d.Op != code.OpSend && !t.joins(d) {
 			return false
 		}
-		w := g.weigh(d, inline)
+		w := t.weigh(g.packing, d, inline)
 		if !g.fits(&w, room, inline) {
 			if w = t.beginFrame(d, room, inline); w.count == 0 {
 				return false
@@ -144,8 +144,27 @@ func (t *txHalf) roomLeft() bool {
 	if t.anotherFrame(room) {
 		return true
 	}
-	w := g.weigh(t.c.SQ.at(g.to-1), inline)
+	w := t.weigh(g.packing, t.c.SQ.at(g.to-1), inline)
 	return g.fits(&w, room, inline)
+}
+
+// joins reports whether d, which is no send, goes in a short frame that may wait for others to
+// share an Ethernet frame with.
+func (t *txHalf) joins(d *Descriptor) bool {
+	return t.c.Path.joins != 0 && (d.Op == code.OpRDMARead || d.More && d.total <= batch.CopyMax)
+}
+
+// weigh returns what d adds to p: a record in a packed frame, or a frame of its own in the Ethernet
+// frame.
+func (t *txHalf) weigh(p packing, d *Descriptor, inline int) packing {
+	if d.Op == code.OpSend {
+		return p.weigh(d, inline)
+	}
+	need := ethertype.HeaderSize + ethertype.RDMASize
+	if d.Op == code.OpRDMAWrite {
+		need += int(d.total)
+	}
+	return packing{1, need, need, 0}
 }
 
 // anotherFrame reports whether one more frame of room bytes may wait.
@@ -162,7 +181,7 @@ func (t *txHalf) beginFrame(d *Descriptor, room, inline int) (w packing) {
 		return w
 	}
 	var fresh packing
-	if w = fresh.weigh(d, inline); !fresh.fits(&w, room, inline) {
+	if w = t.weigh(fresh, d, inline); !fresh.fits(&w, room, inline) {
 		return packing{}
 	}
 	g.frames++
@@ -208,7 +227,8 @@ func (t *txHalf) fillPacked(slot []byte, f *reliability.Sent) bool {
 	}
 	switch {
 	case head == nil:
-		head = slot[:at]
+		t.c.Path.add(slot[:at])
+		return true
 	case piece < at:
 		body = append(body, slot[piece:at])
 	}

@@ -142,7 +142,7 @@ func (c *Conn) SendAck(flags ethertype.Flags) {
 	more := c.rx.receiver.AppendSack(slot[ethertype.HeaderSize:ethertype.HeaderSize])
 	h.Size = uint16(len(more))
 	h.Put(slot)
-	a.batch.Add(slot[:ethertype.HeaderSize+len(more)], nil)
+	c.Path.add(slot[:ethertype.HeaderSize+len(more)])
 	c.Stats.BareAcks++
 }
 

@@ -90,6 +90,7 @@ func (t *txHalf) unsent() bool { return t.cursor.next != t.c.SQ.tail || t.c.serv
 // frame's time.
 func (t *txHalf) push() {
 	a := t.c.a
+	got := a.next.Take()
 	single := t.single()
 	if !single && t.c.Reliable {
 		if t.cork() {
@@ -110,6 +111,7 @@ func (t *txHalf) push() {
 			a.Now = a.link.Now()
 			t.sender.Stamp(a.Now)
 		}
+		a.next.Posted(a.Now, got)
 		if a.batch.Len() > 0 { // what another connection owed
 			a.flush()
 		}
@@ -299,7 +301,7 @@ func (t *txHalf) fill(slot []byte, at int, d *Descriptor, f *reliability.Sent) b
 		if !memory.CopyOut(slot[at:], d.Segs, f.Offset, f.Size) {
 			return t.altered()
 		}
-		a.batch.Add(slot[:at+int(f.Size)], nil)
+		t.c.Path.add(slot[:at+int(f.Size)])
 		return true
 	}
 	body, ok := memory.AppendParts(a.batch.Body(), d.Segs, f.Offset, f.Size)
@@ -308,6 +310,16 @@ func (t *txHalf) fill(slot []byte, at int, d *Descriptor, f *reliability.Sent) b
 	}
 	a.batch.Add(slot[:at], body)
 	return true
+}
+
+// add adds a frame, of which header has made the header, and which is all in its slot, to the
+// batch. What was lost goes alone when it is sent again: perhaps it was too long in company.
+func (p *Path) add(frame []byte) {
+	peer := p.joins
+	if p.c.out.Flags&ethertype.FlagRetry != 0 {
+		peer = 0
+	}
+	p.c.a.batch.AddShared(peer, p.Data+ethertype.HeaderSize, frame)
 }
 
 // altered ends the connection because the segments of a send hold less than when

@@ -146,6 +146,7 @@ func (t *serveTable) build(f *reliability.Sent, seq ethertype.Seq, flags etherty
 	if slot == nil {
 		return false
 	}
+	a.next.answered = true
 	h := t.c.header(ethertype.KindReadData)
 	h.Flags |= flags
 	if f.Offset+f.Size == s.length {
@@ -155,12 +156,12 @@ func (t *serveTable) build(f *reliability.Sent, seq ethertype.Seq, flags etherty
 	h.Offset, h.Length, h.Size = f.Offset, s.length, uint16(f.Size)
 	h.Put(slot)
 	if f.Size == 0 {
-		a.batch.Add(slot[:ethertype.HeaderSize], nil)
+		t.c.Path.add(slot[:ethertype.HeaderSize])
 		return true
 	}
 	data := t.source(s)[f.Offset:][:f.Size]
 	if f.Size <= batch.CopyMax && int(f.Size) <= a.batch.Inline() {
-		a.batch.Add(slot[:ethertype.HeaderSize+copy(slot[ethertype.HeaderSize:], data)], nil)
+		t.c.Path.add(slot[:ethertype.HeaderSize+copy(slot[ethertype.HeaderSize:], data)])
 		return true
 	}
 	a.batch.Add(slot[:ethertype.HeaderSize], append(a.batch.Body(), data))

@@ -77,7 +77,7 @@ func newPair(t *testing.T, level reliability.Level, mtu int) *pair {
 		e.c.EnterPending(uint32(100 + i))
 	}
 	for i, e := range p.ends {
-		e.c.Meet(&Peer{Remote: e.peer.c.Local(), Tag: uint32(101 - i), Seq: ethertype.Seq(1000 * (2 - i)), MTU: mtu}, ethertype.Seq(1000*(i+1)))
+		e.c.Meet(&Peer{Remote: e.peer.c.Local(), Tag: uint32(101 - i), Seq: ethertype.Seq(1000 * (2 - i)), MTU: mtu, Incarnation: uint64(2 - i), More: true}, ethertype.Seq(1000*(i+1)))
 		e.c.Start(ethertype.Seq(1000*(i+1)), ethertype.Seq(1000*(2-i)), 4)
 	}
 	return p
@@ -133,6 +133,7 @@ func (e *end) Step() {}
 // whether there were any.
 func (e *end) turn() bool {
 	frames := e.inbox
+	came := len(frames) > 0
 	e.inbox = nil
 	e.a.SetClock(e.pair.now)
 	e.a.Single = len(frames) == 1 && e.fast
@@ -140,10 +141,15 @@ func (e *end) turn() bool {
 		e.a.FlushPending()
 		e.a.CatchUp()
 	} else {
-		for _, frame := range frames {
+		for len(frames) > 0 {
+			frame := frames[0]
 			payload, err := e.a.In.Parse(frame)
 			if err != nil {
 				e.t.Fatalf("a frame cannot be read: %v", err)
+			}
+			if frames = frames[1:]; e.a.In.Next(frame) != nil {
+				frames = append([][]byte{e.a.In.Next(frame)}, frames...)
+				e.a.Single = false
 			}
 			if h := &e.a.In; e.c.State == code.StateConnected && h.Kind != ethertype.KindReset {
 				if h.Tag != e.c.LocalTag || h.DstPort != e.c.Port {
@@ -157,7 +163,7 @@ func (e *end) turn() bool {
 	e.a.Settle()
 	e.a.Uncork()
 	e.a.FlushPending()
-	return len(frames) > 0
+	return came
 }
 
 // receive takes in a frame of the connection. Probes are what a handshake has on a NIC.

@@ -40,7 +40,8 @@ const MinMTU = ethertype.BaseSize + Size + MaxData
 //	    29     1  bit 0: wants the CRC to cover whole frames; bit 1: peer to peer;
 //	              bits 2 and 3: lets the other side write and read by RDMA;
 //	              bit 4: takes long frames, if the path does; bit 5: a
-//	              discriminator precedes the private data
+//	              discriminator precedes the private data; bit 6: takes
+//	              frames that others follow (ethertype.FlagMore)
 //	    30     2  length of the private data at the end
 //	    32     2  RDMA reads that this side serves at a time
 type Info struct {
@@ -52,6 +53,7 @@ type Info struct {
 	Peer        bool
 	Long        bool
 	Named       bool
+	More        bool
 	Data        []byte
 }
 
@@ -63,6 +65,7 @@ const (
 	allowRead
 	takesLong
 	namesListener
+	takesMore
 )
 
 // Size is that of an Info without private data, in bytes.
@@ -81,7 +84,7 @@ func (c *Info) Append(b []byte) []byte {
 	b = be.AppendUint32(b, c.Terms.MaxTransferSize)
 	b = be.AppendUint32(b, c.Terms.QoS)
 	bits := byte(0)
-	for i, set := range [...]bool{c.Terms.WholeCRC, c.Peer, c.Terms.EnableRDMAWrite, c.Terms.EnableRDMARead, c.Long, c.Named} { // in the order of the bits
+	for i, set := range [...]bool{c.Terms.WholeCRC, c.Peer, c.Terms.EnableRDMAWrite, c.Terms.EnableRDMARead, c.Long, c.Named, c.More} { // in the order of the bits
 		if set {
 			bits |= 1 << i
 		}
@@ -101,7 +104,7 @@ func Parse(b []byte) (c Info, ok bool) {
 	be := binary.BigEndian
 	c = Info{
 		Incarnation: be.Uint64(b), Tag: be.Uint32(b[8:]), Seq: ethertype.Seq(be.Uint32(b[12:])),
-		MTU: be.Uint32(b[16:]), Peer: b[29]&wishPeer != 0, Long: b[29]&takesLong != 0, Named: b[29]&namesListener != 0,
+		MTU: be.Uint32(b[16:]), Peer: b[29]&wishPeer != 0, Long: b[29]&takesLong != 0, Named: b[29]&namesListener != 0, More: b[29]&takesMore != 0,
 		Terms: Terms{
 			MaxTransferSize: be.Uint32(b[20:]), QoS: be.Uint32(b[24:]),
 			Reliability: reliability.Level(b[28]), ReadDepth: int(be.Uint16(b[32:])), WholeCRC: b[29]&wishCRC != 0,

@@ -19,7 +19,7 @@ func random(rng *rand.Rand) Info {
 			Reliability: levels[rng.IntN(len(levels))], MaxTransferSize: rng.Uint32(), QoS: rng.Uint32(), ReadDepth: 1 + rng.IntN(MaxReadDepth),
 			EnableRDMAWrite: rng.IntN(2) == 0, EnableRDMARead: rng.IntN(2) == 0, WholeCRC: rng.IntN(2) == 0,
 		},
-		Peer: rng.IntN(2) == 0, Long: rng.IntN(2) == 0, Named: rng.IntN(2) == 0,
+		Peer: rng.IntN(2) == 0, Long: rng.IntN(2) == 0, Named: rng.IntN(2) == 0, More: rng.IntN(2) == 0,
 	}
 	if size := rng.IntN(MaxData + 1); size > 0 {
 		c.Data = bytes.Repeat([]byte{byte(rng.Uint32())}, size)

@@ -18,6 +18,7 @@ import (
 func FuzzMachine(f *testing.F) {
 	f.Add([]byte{0, 0, 1, 1, 4, 0, 5, 9, 6, 2, 2, 0, 4, 0, 7, 1, 3, 1})
 	f.Add([]byte{0, 0, 0, 1, 1, 0, 8, 1, 8, 3, 8, 0, 4, 2, 9, 0, 8, 2, 4, 0})
+	f.Add([]byte{0, 0, 0, 0, 1, 0, 4, 129, 4, 147, 4, 193, 4, 226, 5, 129, 6, 145, 4, 131, 3, 0, 4, 161})
 	f.Add([]byte{0, 0, 2, 0, 4, 0, 4, 5, 6, 30, 6, 70, 6, 110, 9, 4, 4, 1})
 	f.Fuzz(func(t *testing.T, ops []byte) {
 		r := newRig(t)
@@ -93,6 +94,12 @@ func (r *rig) receive(v *vi, op byte, x int) {
 		h.Ack += ethertype.Seq(x)
 	case 7:
 		h.Dst = ethertype.Broadcast
+	}
+	if x >= 128 && h.Kind.Follows() { // another one, of any kind, follows it
+		next := r.vis[x/16%len(r.vis)].from(ethertype.Kind(x / 8 % 16))
+		r.in = append(r.in, joined(h, next))
+		r.poll()
+		return
 	}
 	r.poll(h)
 }

@@ -74,22 +74,59 @@ func (m *Machine) takeShort(frame []byte) bool {
 	return true
 }
 
-// classify takes frames apart and hands each to whom it concerns: the one given, and
-// those that come in pieces of which it is the last.
+// classify takes frames apart and hands each to whom it concerns: the one given, those that
+// follow it, and those that come in pieces of which it is the last.
 func (m *Machine) classify(frame []byte) {
 	for frame != nil {
 		h := &m.Conns.In
-		payload, err := h.Parse(frame)
-		if err != nil {
-			m.dropInvalid(h, frame, err)
-			return
-		}
-		if m.Info.Unprotected && h.Flags&ethertype.FlagWholeCRC == 0 {
-			m.Conns.Drop(code.DropCRC)
+		payload, ok := m.parse(h, frame)
+		if !ok {
 			return
 		}
 		m.Conns.CountReceived(len(frame))
+		if next := h.Next(frame); next != nil {
+			m.Conns.Single = false
+			first := *h
+			m.dispatch(h, payload)
+			m.classifyNext(&first, next)
+			return
+		}
 		frame = m.dispatch(h, payload)
+	}
+}
+
+// parse decodes a frame into h, or drops it.
+func (m *Machine) parse(h *ethertype.Header, frame []byte) (payload []byte, ok bool) {
+	payload, err := h.Parse(frame)
+	if err != nil {
+		m.dropInvalid(h, frame, err)
+		return nil, false
+	}
+	if m.Info.Unprotected && h.Flags&ethertype.FlagWholeCRC == 0 {
+		m.Conns.Drop(code.DropCRC)
+		return nil, false
+	}
+	return payload, true
+}
+
+// classifyNext takes the frames that follow first in its Ethernet frame. They are for
+// connections of this NIC, and from the program that has sent first: no other frame goes that
+// way, as what stands between programs and the segment (the node's agent, a receive filter)
+// has looked at first alone.
+func (m *Machine) classifyNext(first *ethertype.Header, frame []byte) {
+	for frame != nil {
+		h := &m.Conns.In
+		payload, ok := m.parse(h, frame)
+		if !ok {
+			return
+		}
+		if !h.Beside(first) || !m.Info.Ports.Contains(h.DstPort) {
+			m.Conns.Drop(code.DropFormat)
+			return
+		}
+		m.Conns.Stats.RxJoined++
+		frame = h.Next(frame)
+		m.dispatch(h, payload)
 	}
 }
 
@@ -108,7 +145,7 @@ func (m *Machine) classifyLong(begin []byte, rest int) {
 // where they belong.
 func (m *Machine) straight(h *ethertype.Header) bool {
 	c := m.Ports.Conn(h.DstPort)
-	return c != nil && c.TakesStraight(h)
+	return c != nil && h.Flags&ethertype.FlagMore == 0 && c.TakesStraight(h)
 }
 
 // dispatch hands a frame to what its kind concerns. It returns a frame that has been put

@@ -105,7 +105,7 @@ func (s *Side) adopt(remote ethertype.Addr, c *conninfo.Info) {
 	s.PeerIncarnation, s.PeerTerms = c.Incarnation, c.Terms
 	s.attempt.remote, s.attempt.reads = c.Seq, c.Terms.ReadDepth
 	s.conn.Meet(&conn.Peer{
-		Remote: remote, Tag: c.Tag, Seq: c.Seq, MTU: int(c.MTU), Long: c.Long,
+		Remote: remote, Tag: c.Tag, Seq: c.Seq, MTU: int(c.MTU), Long: c.Long, Incarnation: c.Incarnation, More: c.More,
 		WholeCRC: s.Terms.WholeCRC || c.Terms.WholeCRC || s.table.info.Unprotected,
 	}, s.attempt.local)
 }

@@ -70,7 +70,7 @@ func (s *Side) describe() conninfo.Info {
 	return conninfo.Info{
 		Incarnation: t.conns.Incarnation, Tag: s.conn.LocalTag, Seq: a.local, MTU: uint32(t.hooks.MTU(s.conn.Remote.MAC)),
 		Terms: terms, Data: a.data, Long: asks && s.conn.Path.MayUseLong() || a.phase == phaseAccept && s.conn.Path.Long,
-		Peer: asks && a.peer != nil, Named: asks && a.named,
+		Peer: asks && a.peer != nil, Named: asks && a.named, More: true,
 	}
 }
 

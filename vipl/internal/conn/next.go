@@ -1,0 +1,51 @@
+package conn
+
+import "github.com/bobnet-go/bobnet/progress"
+
+// Answers that go with what the program sends next
+//
+// A program that has got what it waits for often sends the next thing within a microsecond or
+// two. The answers to RDMA reads that came in the same poll then go with it, in one call of
+// the link's and, if they are for the same NIC, in one frame. So two programs that read from each
+// other need one frame for each answer and the request behind it, where they would need two.
+//
+// The answers wait for the next post or poll, whatever comes first, or for the engine's service,
+// some milliseconds. So they do not wait where there is no service, nor where the program
+// has not been prompt before.
+
+// nextPost is what an adapter knows of what the program does next.
+type nextPost struct {
+	progress.Prompt
+	gave     bool // a descriptor has completed in this poll
+	answered bool // answers to reads were put into the batch in this poll
+	holds    bool // the batch waits for the next post
+}
+
+// gives notes that the program gets something by this poll.
+func (a *Adapter) gives() {
+	a.next.gave = true
+	a.next.Got(a.Now)
+}
+
+// endNext sends what has waited for a post in vain, and notes how long.
+func (a *Adapter) endNext() {
+	n := &a.next
+	n.gave, n.answered = false, false
+	if n.holds {
+		n.Posted(a.Now, n.Take())
+		a.flush()
+	}
+}
+
+// FlushPending offers the batch to the link if there is anything in it that does not wait for the
+// program's next post.
+func (a *Adapter) FlushPending() {
+	if a.batch.Len() == 0 {
+		return
+	}
+	if n := &a.next; n.gave && n.answered && n.Is() && a.eng.Serves() {
+		n.holds = true
+		return
+	}
+	a.flush()
+}

@@ -1,0 +1,101 @@
+package conn
+
+import (
+	"testing"
+
+	"github.com/bobnet-go/bobnet/progress"
+	"github.com/bobnet-go/bobnet/reliability"
+	"github.com/bobnet-go/bobnet/transport"
+	"github.com/bobnet-go/bobnet/vipl/internal/code"
+)
+
+// served is the link of an engine that has a service goroutine, which is never started.
+type served struct {
+	transport.Link
+	e *end
+}
+
+func (s served) Now() int64           { return s.e.Now() }
+func (s served) Info() transport.Info { return transport.Info{} }
+
+// readers returns two ends that have a service each.
+func readers(t *testing.T) *pair {
+	p := newPair(t, reliability.ReliableDelivery, 1500)
+	for _, e := range p.ends {
+		e.eng.Init(served{e: e}, nil, &progress.Config{})
+	}
+	return p
+}
+
+// read has the end read the peer's memory.
+func (e *end) read() {
+	d := e.descriptor(readAt, 8)
+	d.Op, d.Remote = code.OpRDMARead, e.peer.remote(outAt)
+	e.post(d, false)
+}
+
+// readOn has both ends read so many times, each as soon as it has what it read before. A program
+// is back after so many nanoseconds.
+func (p *pair) readOn(times int, back int64) {
+	left := [2]int{times, times}
+	for _, e := range p.ends {
+		e.read()
+	}
+	p.run(func() bool {
+		for i, e := range p.ends {
+			if e.c.SQ.Take() == nil {
+				continue
+			}
+			if left[i]--; left[i] > 0 {
+				p.now += back
+				e.read()
+			}
+		}
+		return left == [2]int{}
+	})
+}
+
+// TestReadsMeet: two programs that read from each other without a pause need one frame for an
+// answer and the request behind it; if they pause, two.
+func TestReadsMeet(t *testing.T) {
+	const times = 200
+	for _, c := range []struct {
+		back        int64
+		least, most int
+	}{{100, times, times + times/10}, {progress.PromptPost, 2*times - 2, 3 * times}} {
+		p := readers(t)
+		p.readOn(times, c.back)
+		for i, e := range p.ends {
+			if e.sent < c.least || e.sent > c.most {
+				t.Errorf("back after %d ns: end %d has sent %d frames for %d reads, want %d to %d", c.back, i, e.sent, times, c.least, c.most)
+			}
+			if joined := int(e.a.Stats.TxJoined); (joined > times/2) != (c.back < progress.PromptPost) {
+				t.Errorf("back after %d ns: end %d has joined %d frames", c.back, i, joined)
+			}
+		}
+	}
+}
+
+// TestAnswerInVain: an answer that waits for the program's next post goes with its next poll if
+// there is none, and no others wait when that has taken long twice.
+func TestAnswerInVain(t *testing.T) {
+	p := readers(t)
+	p.readOn(3*progress.PromptMost, 100)
+	e, other := p.ends[0], p.ends[1]
+	for i, waits := range []bool{true, true, false} {
+		e.read()
+		other.turn()
+		other.read()
+		if e.turn(); e.c.SQ.Take() == nil || (e.a.batch.Len() > 0) != waits {
+			t.Fatalf("answer %d: %d frames wait", i, e.a.batch.Len())
+		}
+		p.now += progress.PromptPost
+		sent := e.sent
+		if e.turn(); e.a.batch.Len() > 0 || e.sent-sent != map[bool]int{true: 1}[waits] {
+			t.Fatalf("answer %d: %d frames sent by the next poll, %d wait", i, e.sent-sent, e.a.batch.Len())
+		}
+		if other.turn(); other.c.SQ.Take() == nil {
+			t.Fatalf("answer %d has not come", i)
+		}
+	}
+}
