@@ -25,6 +25,12 @@ func (h *Header) Beside(first *Header) bool {
 	return h.Kind.Follows() && h.Dst == first.Dst && h.Src == first.Src && h.Type == first.Type && h.SrcPort/PortBlock == first.SrcPort/PortBlock
 }
 
+// ToOne reports whether two frames, of which a and b are the headers as Put has encoded them, go to
+// ports that one program has at one station.
+func ToOne(a, b []byte) bool {
+	return MAC(a[fieldDst:]) == MAC(b[fieldDst:]) && DstPort(a)/PortBlock == DstPort(b)/PortBlock
+}
+
 // SetMore marks a frame, of which head is all, as one that another follows, and seals it again.
 func SetMore(head []byte) {
 	head[fieldFlags+1] |= byte(FlagMore)

@@ -47,6 +47,24 @@ func TestNextMissing(t *testing.T) {
 	}
 }
 
+// TestToOne says which frames go to one program.
+func TestToOne(t *testing.T) {
+	for name, c := range map[string]struct {
+		change func(h *Header)
+		want   bool
+	}{
+		"same":            {func(*Header) {}, true},
+		"another port":    {func(h *Header) { h.DstPort ^= 1; h.SrcPort++ }, true},
+		"another block":   {func(h *Header) { h.DstPort ^= PortBlock }, false},
+		"another station": {func(h *Header) { h.Dst[5]++ }, false},
+	} {
+		h := sample
+		if c.change(&h); ToOne(encode(h, nil), encode(sample, nil)) != c.want {
+			t.Errorf("%s: %v, want %v", name, !c.want, c.want)
+		}
+	}
+}
+
 // TestBeside says which frames may follow another.
 func TestBeside(t *testing.T) {
 	first := sample

@@ -62,7 +62,7 @@ var innerWalls = map[string][]string{
 	"vipl/internal/backlog":   {"ethertype", "vipl/internal/conninfo"},
 	"vipl/internal/engine":    {"ethertype", "reliability", "transport", "transport/shm", "progress", "vipl/internal/batch", "vipl/internal/code", "vipl/internal/conn", "vipl/internal/conninfo", "vipl/internal/directory", "vipl/internal/guard", "vipl/internal/handshake", "vipl/internal/timewait"},
 	"vipl/internal/handshake": {"ethertype", "transport", "vipl/internal/attempts", "vipl/internal/backlog", "vipl/internal/code", "vipl/internal/conn", "vipl/internal/conninfo", "vipl/internal/guard", "vipl/internal/pathprobe"},
-	"vipl/internal/batch":     {"ethertype", "transport"},
+	"vipl/internal/batch":     {"ethertype", "transport", "transport/latch"},
 	"vipl/internal/conninfo":  {"ethertype", "reliability"},
 	"vipl/internal/pathprobe": {"ethertype"},
 	"vipl/internal/sweep":     {},

@@ -15,22 +15,40 @@ type joint struct {
 	at   int    // where the last frame in it begins
 }
 
-// AddShared is Add for a frame that is all in its head, and may share the Ethernet frame before
-// it if that goes to the same NIC: peer is the NIC's incarnation, 0 if the frame goes alone, and most
-// how long the longest Ethernet frame for it is. The slot that the frame was built in is free again
-// if it does.
-func (b *Batch) AddShared(peer uint64, most int, head []byte) {
-	if peer == 0 || b.joint.peer != peer || b.n == b.first || b.stuck || !b.join(most, head) {
+// Company says with which frames those of a connection share Ethernet frames.
+type Company struct {
+	Peer  uint64 // incarnation of the NIC that they go to; 0: with none
+	Most  int    // bytes of the longest Ethernet frame for it
+	alone int    // frames that go alone next
+}
+
+// aloneAfter is how many frames go alone after one that is sent again.
+const aloneAfter = 64
+
+// AddShared is Add for a frame that is all in its head, and may share the Ethernet frame before it. The
+// slot that it was built in is free again if it does. What was lost goes alone when it is sent again,
+// and so do those after it: perhaps it was too long in company, because the path has become narrower.
+func (b *Batch) AddShared(c *Company, again bool, head []byte) {
+	peer := c.Peer
+	if again {
+		c.alone = aloneAfter
+	}
+	if c.alone > 0 {
+		c.alone--
+		peer = 0
+	}
+	if peer == 0 || b.joint.peer != peer || b.n == b.first || b.stuck || !b.join(c.Most, head) {
 		b.Add(head, nil)
 		b.joint = joint{peer: peer}
 	}
 }
 
-// join puts a frame behind the one that was added last. It reports false if there is no room.
+// join puts a frame behind the one that was added last. It reports false if there is no room, or they
+// are for others.
 func (b *Batch) join(most int, head []byte) bool {
 	f := &b.frames[b.n-1]
 	end := len(f.Head)
-	if end+len(head) > min(most, b.stride) {
+	if end+len(head) > min(most, b.stride) || !ethertype.ToOne(f.Head, head) { // whatever incarnation a peer gives as its own
 		return false
 	}
 	ethertype.SetMore(f.Head[b.joint.at:])

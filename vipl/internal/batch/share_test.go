@@ -28,14 +28,16 @@ func (l *keeper) Send(frames []transport.Frame) (int, error) {
 type sharing struct {
 	peer uint64
 	most int
+	to   byte   // the station
+	port uint16 // of it
 }
 
 // addShared adds a frame with data that may share one with others.
 func addShared(b *Batch, s *sharing, seq ethertype.Seq, data []byte) {
 	slot := b.Slot()
-	h := ethertype.Header{Kind: ethertype.KindData, Seq: seq, Size: uint16(len(data)), Length: uint32(len(data))}
+	h := ethertype.Header{Dst: ethertype.MAC{2, 5: s.to}, DstPort: s.port, Kind: ethertype.KindData, Seq: seq, Size: uint16(len(data)), Length: uint32(len(data))}
 	h.Put(slot)
-	b.AddShared(s.peer, s.most, slot[:ethertype.HeaderSize+copy(slot[ethertype.HeaderSize:], data)])
+	b.AddShared(&Company{Peer: s.peer, Most: s.most}, false, slot[:ethertype.HeaderSize+copy(slot[ethertype.HeaderSize:], data)])
 }
 
 // seqs returns the sequence numbers of all frames, those of one Ethernet frame together.
@@ -61,16 +63,19 @@ func data(seq ethertype.Seq) []byte { return bytes.Repeat([]byte{byte(seq)}, 40+
 // there is room; each is whole.
 func TestShared(t *testing.T) {
 	one, other := &sharing{peer: 1, most: 1500}, &sharing{peer: 2, most: 1500}
+	liar, neighbour := &sharing{peer: 1, most: 1500, to: 1}, &sharing{peer: 1, most: 1500, port: ethertype.PortBlock}
 	short, none := &sharing{peer: 1, most: 250}, &sharing{most: 1500}
 	for name, c := range map[string]struct {
 		with []*sharing // nil: it has a body, and is added by Add
 		want []int      // how many are in each Ethernet frame
 	}{
-		"one NIC":      {[]*sharing{one, one, one}, []int{3}},
-		"two NICs":     {[]*sharing{one, other, one, one}, []int{1, 1, 2}},
-		"no NIC":       {[]*sharing{none, none, one}, []int{1, 1, 1}},
-		"no room":      {[]*sharing{short, short, short, short}, []int{2, 2}},
-		"a long frame": {[]*sharing{one, nil, one, one}, []int{1, 1, 2}},
+		"one NIC":  {[]*sharing{one, one, one}, []int{3}},
+		"two NICs": {[]*sharing{one, other, one, one}, []int{1, 1, 2}},
+		"a station that gives another's incarnation as its own": {[]*sharing{one, liar, one}, []int{1, 1, 1}},
+		"a program that does": {[]*sharing{one, one, neighbour, neighbour}, []int{2, 2}},
+		"no NIC":              {[]*sharing{none, none, one}, []int{1, 1, 1}},
+		"no room":             {[]*sharing{short, short, short, short}, []int{2, 2}},
+		"a long frame":        {[]*sharing{one, nil, one, one}, []int{1, 1, 2}},
 	} {
 		link := &keeper{}
 		b, stats := newBatch(t, link)

@@ -5,6 +5,7 @@ import (
 
 	"github.com/bobnet-go/bobnet/ethertype"
 	"github.com/bobnet-go/bobnet/reliability"
+	"github.com/bobnet-go/bobnet/vipl/internal/batch"
 	"github.com/bobnet-go/bobnet/vipl/internal/code"
 	"github.com/bobnet-go/bobnet/vipl/internal/memory"
 	"github.com/bobnet-go/bobnet/vipl/internal/pathprobe"
@@ -92,7 +93,7 @@ type Path struct {
 	Long      bool // both sides have long frames; whether the path carries them is seen from MaxData
 	switching bool // MaxData changes with the next message
 	remoteMTU int
-	joins     uint64         // incarnation of the NIC whose frames share Ethernet frames; 0: none do
+	company   batch.Company
 	test      pathprobe.Test // while Connect Pending, and when frames are sent in vain
 	hole      pathprobe.BlackHole
 }
@@ -208,8 +209,8 @@ func (p *Path) meet(peer *Peer) {
 	p.remoteMTU = peer.MTU
 	p.Data = min(a.hooks.MTU(peer.Remote.MAC), peer.MTU) - ethertype.BaseSize
 	p.MaxData = p.Data
-	if p.joins = 0; peer.More && p.c.Port/ethertype.PortBlock == a.info.Ports.Lo/ethertype.PortBlock { // see ethertype.Header.Beside
-		p.joins = peer.Incarnation
+	if p.company = (batch.Company{}); peer.More && p.c.Port/ethertype.PortBlock == a.info.Ports.Lo/ethertype.PortBlock { // see ethertype.Header.Beside
+		p.company.Peer = peer.Incarnation
 	}
 	p.Long, p.switching = peer.Long && p.MayUseLong() && p.Data+ethertype.BaseSize >= a.info.MTU, false
 }

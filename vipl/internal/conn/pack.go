@@ -14,11 +14,6 @@ import (
 // ones are copied behind their records; longer ones are gathered by the link from
 // where they lie, so that packing costs them no copy.
 
-// packCopy is the longest message that is copied into the slot while there is
-// room: a copy of it costs less than two more parts of the frame. Those of up to
-// batch.CopyMax always are.
-const packCopy = 1024
-
 // packLong is the shortest message that shares long frames with others, where the
 // path carries those: shorter ones would have to be so many that to collect them takes
 // longer than frames save.
@@ -27,51 +22,20 @@ const packLong = 256
 // A message of as many segments as there may be fits a frame beside another.
 const _ = uint(batch.BodyParts - 2*MaxSegments)
 
-// packing is how much of a frame some messages take.
-type packing struct {
-	count  int // messages
-	size   int // payload bytes
-	inline int // of these, what lies in the slot: records, copies and padding
-	parts  int // of the frame's body
-}
-
-// weigh returns what d adds to p, in a frame whose slot has room for inline
-// bytes. Whether d is copied depends on the messages before it alone, so that a
-// frame can be built again.
-func (p *packing) weigh(d *Descriptor, inline int) packing {
-	need := ethertype.Packed(int(d.total))
-	if d.total <= batch.CopyMax || d.total <= packCopy && p.inline+need <= inline {
-		return packing{1, need, need, 0}
-	}
-	return packing{1, need, need - int(d.total), len(d.Segs) + 1} // a part for what the slot holds behind it
-}
-
-// fits reports whether there is room for w in a frame of maxData bytes.
-func (p *packing) fits(w *packing, maxData, inline int) bool {
-	return p.size+w.size <= maxData && p.inline+w.inline <= inline && p.parts+w.parts <= batch.BodyParts
-}
-
-func (p *packing) add(w *packing) {
-	p.count += w.count
-	p.size += w.size
-	p.inline += w.inline
-	p.parts += w.parts
-}
-
 // pack returns which messages from the cursor on share the next frame, at least
 // as many as there are that can. A count below 2 means none.
-func (t *txHalf) pack() (p packing) {
+func (t *txHalf) pack() (p batch.Load) {
 	inline, room := t.c.a.batch.Inline(), t.shared(t.c.SQ.at(t.cursor.next))
 	for i := t.cursor.next; i != t.c.SQ.tail; i++ {
 		d := t.c.SQ.at(i)
 		if d.Op != code.OpSend || d.Fence && t.c.reads.open() {
 			break
 		}
-		w := p.weigh(d, inline)
-		if !p.fits(&w, room, inline) {
+		w := p.Weigh(d.total, len(d.Segs), inline)
+		if !p.Fits(&w, room, inline) {
 			break
 		}
-		p.add(&w)
+		p.Add(&w)
 	}
 	return p
 }
@@ -86,10 +50,10 @@ func (t *txHalf) shared(d *Descriptor) int {
 }
 
 // cutPacked takes the messages of p off the send queue.
-func (t *txHalf) cutPacked(p *packing) reliability.Sent {
+func (t *txHalf) cutPacked(p *batch.Load) reliability.Sent {
 	next := &t.cursor
-	f := reliability.Sent{First: next.next, Size: uint32(p.size), Count: uint16(p.count)}
-	for range p.count {
+	f := reliability.Sent{First: next.next, Size: uint32(p.Size), Count: uint16(p.Count)}
+	for range p.Count {
 		d := t.c.SQ.at(next.next)
 		d.txState = txState{msg: next.msg, first: t.sender.NextSeq(), last: t.sender.NextSeq()}
 		if d.AckNow {
@@ -110,11 +74,11 @@ const (
 )
 
 // corkedFrames is what roomLeft has found: messages from..to-1 make so many full frames,
-// and one that packing describes.
+// and one that the load describes.
 type corkedFrames struct {
 	from, to ethertype.Seq
 	frames   int
-	packing
+	batch.Load
 }
 
 // roomLeft reports whether what is unsent leaves room for another message like the
@@ -133,38 +97,37 @@ func (t *txHalf) roomLeft() bool {
 		if d.Op != code.OpSend && !t.joins(d) {
 			return false
 		}
-		w := t.weigh(g.packing, d, inline)
-		if !g.fits(&w, room, inline) {
-			if w = t.beginFrame(d, room, inline); w.count == 0 {
+		w := t.weigh(g.Load, d, inline)
+		if !g.Fits(&w, room, inline) {
+			if w = t.beginFrame(d, room, inline); w.Count == 0 {
 				return false
 			}
 		}
-		g.add(&w)
+		g.Add(&w)
 	}
 	if t.anotherFrame(room) {
 		return true
 	}
-	w := t.weigh(g.packing, t.c.SQ.at(g.to-1), inline)
-	return g.fits(&w, room, inline)
+	w := t.weigh(g.Load, t.c.SQ.at(g.to-1), inline)
+	return g.Fits(&w, room, inline)
 }
 
 // joins reports whether d, which is no send, goes in a short frame that may wait for others to
 // share an Ethernet frame with.
 func (t *txHalf) joins(d *Descriptor) bool {
-	return t.c.Path.joins != 0 && (d.Op == code.OpRDMARead || d.More && d.total <= batch.CopyMax)
+	return t.c.Path.company.Peer != 0 && (d.Op == code.OpRDMARead || d.More && d.total <= batch.CopyMax)
 }
 
-// weigh returns what d adds to p: a record in a packed frame, or a frame of its own in the Ethernet
+// weigh returns what d adds to l: a record in a packed frame, or a frame of its own in the Ethernet
 // frame.
-func (t *txHalf) weigh(p packing, d *Descriptor, inline int) packing {
-	if d.Op == code.OpSend {
-		return p.weigh(d, inline)
+func (t *txHalf) weigh(l batch.Load, d *Descriptor, inline int) batch.Load {
+	switch d.Op {
+	case code.OpSend:
+		return l.Weigh(d.total, len(d.Segs), inline)
+	case code.OpRDMARead:
+		return batch.Joined(ethertype.RDMASize)
 	}
-	need := ethertype.HeaderSize + ethertype.RDMASize
-	if d.Op == code.OpRDMAWrite {
-		need += int(d.total)
-	}
-	return packing{1, need, need, 0}
+	return batch.Joined(ethertype.RDMASize + int(d.total))
 }
 
 // anotherFrame reports whether one more frame of room bytes may wait.
@@ -175,17 +138,17 @@ func (t *txHalf) anotherFrame(room int) bool {
 
 // beginFrame begins another frame for d and returns what d adds to it: nothing
 // if no more frames may wait, or d does not fit one.
-func (t *txHalf) beginFrame(d *Descriptor, room, inline int) (w packing) {
+func (t *txHalf) beginFrame(d *Descriptor, room, inline int) (w batch.Load) {
 	g := &t.corked
 	if !t.anotherFrame(room) {
 		return w
 	}
-	var fresh packing
-	if w = t.weigh(fresh, d, inline); !fresh.fits(&w, room, inline) {
-		return packing{}
+	var fresh batch.Load
+	if w = t.weigh(fresh, d, inline); !fresh.Fits(&w, room, inline) {
+		return batch.Load{}
 	}
 	g.frames++
-	g.packing = fresh
+	g.Load = fresh
 	return w
 }
 
@@ -197,16 +160,16 @@ func (t *txHalf) fillPacked(slot []byte, f *reliability.Sent) bool {
 	body := a.batch.Body()
 	var head []byte
 	var ok bool
-	var p packing
+	var p batch.Load
 	piece, at := 0, ethertype.HeaderSize
 	for i := range ethertype.Seq(f.Count) {
 		d := t.c.SQ.at(f.First + i)
 		ethertype.Record{Size: uint16(d.total), Immediate: d.Immediate, HasImm: d.HasImmediate}.Put(slot[at:])
 		at += ethertype.RecordSize
 		padding := ethertype.Packed(int(d.total)) - ethertype.RecordSize - int(d.total)
-		w := p.weigh(d, a.batch.Inline())
-		p.add(&w)
-		if w.parts == 0 {
+		w := p.Weigh(d.total, len(d.Segs), a.batch.Inline())
+		p.Add(&w)
+		if w.Parts == 0 {
 			if !memory.CopyOut(slot[at:], d.Segs, 0, d.total) {
 				return t.altered()
 			}

@@ -68,3 +68,30 @@ func TestWritesJoin(t *testing.T) {
 		}
 	}
 }
+
+// TestJoinedTooLong: where shared frames do not pass any more, few are lost.
+func TestJoinedTooLong(t *testing.T) {
+	const rounds, each = 100, 10
+	p := newPair(t, reliability.ReliableDelivery, 1500)
+	e := p.ends[0]
+	lost := 0
+	e.longer = func(frame []byte) bool {
+		if len(frame) > 200 {
+			lost++
+		}
+		return len(frame) > 200
+	}
+	for range rounds {
+		for i := range each {
+			d := e.descriptor(outAt+8*i, 8)
+			d.Op, d.Remote, d.More = code.OpRDMAWrite, e.peer.remote(lentAt+8*i), true
+			e.post(d, false)
+		}
+		p.run(func() bool { return e.c.SQ.Pending() == 0 })
+		for e.c.SQ.Take() != nil {
+		}
+	}
+	if lost == 0 || lost > rounds*each/64+1 {
+		t.Errorf("%d frames of %d were lost", lost, rounds*each)
+	}
+}

@@ -3,7 +3,6 @@ package conn
 import (
 	"github.com/bobnet-go/bobnet/ethertype"
 	"github.com/bobnet-go/bobnet/reliability"
-	"github.com/bobnet-go/bobnet/transport/latch"
 	"github.com/bobnet-go/bobnet/vipl/internal/batch"
 	"github.com/bobnet-go/bobnet/vipl/internal/code"
 	"github.com/bobnet-go/bobnet/vipl/internal/memory"
@@ -185,7 +184,7 @@ func (t *txHalf) cut() reliability.Sent {
 			t.c.Path.switchSize()
 		}
 		if next.next+1 != t.c.SQ.tail { // others could share its frame
-			if p := t.pack(); p.count > 1 {
+			if p := t.pack(); p.Count > 1 {
 				return t.cutPacked(&p)
 			}
 		}
@@ -197,7 +196,7 @@ func (t *txHalf) cut() reliability.Sent {
 			next.msg++
 		}
 	}
-	size := fragment(d.total-next.offset, t.c.Path.MaxData-d.extension(), d.Op == code.OpRDMAWrite)
+	size := batch.Fragment(d.total-next.offset, t.c.Path.MaxData-d.extension(), d.Op == code.OpRDMAWrite)
 	f := reliability.Sent{First: next.next, Offset: next.offset, Size: size, Count: 1}
 	next.offset += size
 	if next.offset == d.total {
@@ -210,29 +209,6 @@ func (t *txHalf) cut() reliability.Sent {
 	}
 	return f
 }
-
-// fragment returns how many of left bytes go into a frame that has room bytes. Those of
-// an RDMA write end at words, so that no word is in two frames.
-func fragment(left uint32, room int, write bool) uint32 {
-	size := uint32(room)
-	if left <= size {
-		return left
-	}
-	switch {
-	case size >= alignFrom:
-		size &^= alignTo - 1
-	case write:
-		size &^= latch.WordSize - 1
-	}
-	return size
-}
-
-// Fragments of long messages in large frames begin at multiples of alignTo,
-// because copies between memory that is aligned alike are faster.
-const (
-	alignFrom = 4096
-	alignTo   = 64
-)
 
 // extension returns how many payload bytes precede the data in each of d's frames.
 func (d *Descriptor) extension() int {
@@ -313,13 +289,10 @@ func (t *txHalf) fill(slot []byte, at int, d *Descriptor, f *reliability.Sent) b
 }
 
 // add adds a frame, of which header has made the header, and which is all in its slot, to the
-// batch. What was lost goes alone when it is sent again: perhaps it was too long in company.
+// batch.
 func (p *Path) add(frame []byte) {
-	peer := p.joins
-	if p.c.out.Flags&ethertype.FlagRetry != 0 {
-		peer = 0
-	}
-	p.c.a.batch.AddShared(peer, p.Data+ethertype.HeaderSize, frame)
+	p.company.Most = p.Data + ethertype.HeaderSize
+	p.c.a.batch.AddShared(&p.company, p.c.out.Flags&ethertype.FlagRetry != 0, frame)
 }
 
 // altered ends the connection because the segments of a send hold less than when

@@ -118,7 +118,7 @@ func (t *serveTable) deny() {
 // cut takes the next fragment off the answer that is being given.
 func (t *serveTable) cut() reliability.Sent {
 	s := t.slot(t.next)
-	size := fragment(s.length-t.offset, t.c.Path.MaxData, false)
+	size := batch.Fragment(s.length-t.offset, t.c.Path.MaxData, false)
 	f := reliability.Sent{First: t.next, Offset: t.offset, Size: size, Count: 1, Flags: sentAnswer}
 	t.offset += size
 	if t.offset == s.length {

@@ -33,6 +33,7 @@ type end struct {
 	inbox   [][]byte
 	drop    func() bool                  // loses a frame that is sent
 	loses   func(*ethertype.Header) bool // the same, for who looks at it; may be nil
+	longer  func([]byte) bool            // the same, for who looks at all of it; may be nil
 	sent    int
 	raised  []Fault
 	cause   error
@@ -87,7 +88,7 @@ func newPair(t *testing.T, level reliability.Level, mtu int) *pair {
 func (e *end) Send(frames []transport.Frame) (int, error) {
 	for i := range frames {
 		e.sent++
-		if frame := frames[i].AppendTo(nil); !e.drop() && (e.loses == nil || !e.loses(e.header(frame))) {
+		if frame := frames[i].AppendTo(nil); !e.drop() && (e.longer == nil || !e.longer(frame)) && (e.loses == nil || !e.loses(e.header(frame))) {
 			e.peer.inbox = append(e.peer.inbox, frame)
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"errors"
 
 	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/vipl/internal/batch"
 	"github.com/bobnet-go/bobnet/vipl/internal/code"
 )
 
@@ -57,7 +58,7 @@ func (p *Path) writeSize() uint32 {
 	if p.Long {
 		room = p.c.a.Long.Size
 	}
-	return fragment(MaxTransferSize, room-ethertype.RDMASize, true)
+	return batch.Fragment(MaxTransferSize, room-ethertype.RDMASize, true)
 }
 
 // forbidden drops a write that is not allowed. If it carries immediate
