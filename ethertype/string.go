@@ -119,8 +119,8 @@ func (h *Header) extent() string {
 }
 
 // Dump describes any frame in one line: as Header.String does, with what
-// precedes the messages' data, and those that follow in it; or, when Parse refuses it, why and what can be
-// read nevertheless. Of a frame of the fabric it describes the packet, too; of a sealed
+// precedes the messages' data, and what follows it in the Ethernet frame; or, when Parse refuses
+// it, why and what can be read nevertheless. Of a frame of the fabric it describes the packet, too; of a sealed
 // one what can be read without a key.
 func Dump(frame []byte) string {
 	if IsFabric(frame) {

@@ -200,6 +200,7 @@
 // NIC.Advertise and NIC.Lookup are names of services, the Start calls begin what others
 // wait for, AllocMem gives memory that is registered, Descriptor.AckNow asks for an
 // acknowledgement at once, Descriptor.More lets a short RDMA write wait for others,
-// Listener.RequireProof has requesters prove their address, NIC.LookupAll finds all of a name, NIC.Obstacle says what is in the way of frames, and
-// Config.Key and NIC.SealStats are for sealed frames.
+// Listener.RequireProof has requesters prove their address, NIC.LookupAll finds all of a name,
+// NIC.Obstacle says what is in the way of frames, and Config.Key and NIC.SealStats are for
+// sealed frames.
 package vipl

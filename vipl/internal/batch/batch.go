@@ -105,12 +105,12 @@ func (b *Batch) Add(head []byte, body [][]byte) {
 	}
 }
 
-// AddFirst is Add for a frame that First has made room for, and that is all in its head.
-func (b *Batch) AddFirst(head []byte) {
+// AddFirst is AddShared for a frame that First has made room for.
+func (b *Batch) AddFirst(c *Company, head []byte) {
 	ethertype.Seal(head)
 	f := &b.frames[0]
 	f.Head, f.Body = head, nil
-	b.n, b.joint.peer = 1, 0
+	b.n, b.joint = 1, joint{peer: c.peer()}
 }
 
 // TakeBack removes the frame that was added last from the batch, and returns its bytes in

@@ -29,18 +29,23 @@ const aloneAfter = 64
 // slot that it was built in is free again if it does. What was lost goes alone when it is sent again,
 // and so do those after it: perhaps it was too long in company, because the path has become narrower.
 func (b *Batch) AddShared(c *Company, again bool, head []byte) {
-	peer := c.Peer
 	if again {
 		c.alone = aloneAfter
 	}
-	if c.alone > 0 {
-		c.alone--
-		peer = 0
-	}
+	peer := c.peer()
 	if peer == 0 || b.joint.peer != peer || b.n == b.first || b.stuck || !b.join(c.Most, head) {
 		b.Add(head, nil)
 		b.joint = joint{peer: peer}
 	}
+}
+
+// peer returns the NIC to whose frames the next one may be joined, or 0.
+func (c *Company) peer() uint64 {
+	if c.alone > 0 {
+		c.alone--
+		return 0
+	}
+	return c.Peer
 }
 
 // join puts a frame behind the one that was added last. It reports false if there is no room, or they
