@@ -32,7 +32,11 @@ const (
 // that has arrived is there, too; notifications come while it holds. In the end importers are
 // known to have gone, and nothing is left.
 func TestRouteLost(t *testing.T) {
-	seeds(t, 60, func(seed uint64) error {
+	many := 60
+	if testing.Short() { // goroutines of a simulated network run one at a time
+		many = 16
+	}
+	seeds(t, many, func(seed uint64) error {
 		s := &cutting{network: newNetwork(t, myrinet.Options{Seed: seed}), t: t, arena: arena{rng: rand.New(rand.NewPCG(seed, 7))}, hosts: 2 + int(seed%2)}
 		s.cfg.PeerTimeout = []time.Duration{5, 20, 1000}[seed/2%3] * time.Millisecond
 		s.kills = seed%4 == 3
