@@ -106,11 +106,11 @@ func (b *Batch) Add(head []byte, body [][]byte) {
 }
 
 // AddFirst is AddShared for a frame that First has made room for.
-func (b *Batch) AddFirst(c *Company, head []byte) {
+func (b *Batch) AddFirst(j *Joining, head []byte) {
 	ethertype.Seal(head)
 	f := &b.frames[0]
 	f.Head, f.Body = head, nil
-	b.n, b.joint = 1, joint{peer: c.peer()}
+	b.n, b.joint = 1, joint{peer: j.peer()}
 }
 
 // TakeBack removes the frame that was added last from the batch, and returns its bytes in

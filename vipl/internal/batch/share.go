@@ -15,37 +15,36 @@ type joint struct {
 	at   int    // where the last frame in it begins
 }
 
-// Company says with which frames those of a connection share Ethernet frames.
-type Company struct {
+// Joining says with which frames those of a connection share Ethernet frames.
+type Joining struct {
 	Peer  uint64 // incarnation of the NIC that they go to; 0: with none
-	Most  int    // bytes of the longest Ethernet frame for it
 	alone int    // frames that go alone next
 }
 
 // aloneAfter is how many frames go alone after one that is sent again.
 const aloneAfter = 64
 
-// AddShared is Add for a frame that is all in its head, and may share the Ethernet frame before it. The
-// slot that it was built in is free again if it does. What was lost goes alone when it is sent again,
-// and so do those after it: perhaps it was too long in company, because the path has become narrower.
-func (b *Batch) AddShared(c *Company, again bool, head []byte) {
+// AddShared is Add for a frame that is all in its head, and may share the Ethernet frame before it if
+// both are no longer than most bytes. The slot that it was built in is free again if it does. What was lost goes alone when it is sent again,
+// and so do those after it: perhaps it was too long when joined, because the path has become narrower.
+func (b *Batch) AddShared(j *Joining, most int, again bool, head []byte) {
 	if again {
-		c.alone = aloneAfter
+		j.alone = aloneAfter
 	}
-	peer := c.peer()
-	if peer == 0 || b.joint.peer != peer || b.n == b.first || b.stuck || !b.join(c.Most, head) {
+	peer := j.peer()
+	if peer == 0 || b.joint.peer != peer || b.n == b.first || b.stuck || !b.join(most, head) {
 		b.Add(head, nil)
 		b.joint = joint{peer: peer}
 	}
 }
 
 // peer returns the NIC to whose frames the next one may be joined, or 0.
-func (c *Company) peer() uint64 {
-	if c.alone > 0 {
-		c.alone--
+func (j *Joining) peer() uint64 {
+	if j.alone > 0 {
+		j.alone--
 		return 0
 	}
-	return c.Peer
+	return j.Peer
 }
 
 // join puts a frame behind the one that was added last. It reports false if there is no room, or they

@@ -93,7 +93,7 @@ type Path struct {
 	Long      bool // both sides have long frames; whether the path carries them is seen from MaxData
 	switching bool // MaxData changes with the next message
 	remoteMTU int
-	company   batch.Company
+	joining   batch.Joining
 	test      pathprobe.Test // while Connect Pending, and when frames are sent in vain
 	hole      pathprobe.BlackHole
 }
@@ -209,8 +209,8 @@ func (p *Path) meet(peer *Peer) {
 	p.remoteMTU = peer.MTU
 	p.Data = min(a.hooks.MTU(peer.Remote.MAC), peer.MTU) - ethertype.BaseSize
 	p.MaxData = p.Data
-	if p.company = (batch.Company{}); peer.More && p.c.Port/ethertype.PortBlock == a.info.Ports.Lo/ethertype.PortBlock { // see ethertype.Header.Beside
-		p.company.Peer = peer.Incarnation
+	if p.joining = (batch.Joining{}); peer.More && p.c.Port/ethertype.PortBlock == a.info.Ports.Lo/ethertype.PortBlock { // see ethertype.Header.Beside
+		p.joining.Peer = peer.Incarnation
 	}
 	p.Long, p.switching = peer.Long && p.MayUseLong() && p.Data+ethertype.BaseSize >= a.info.MTU, false
 }

@@ -291,8 +291,7 @@ func (t *txHalf) fill(slot []byte, at int, d *Descriptor, f *reliability.Sent) b
 // add adds a frame, of which header has made the header, and which is all in its slot, to the
 // batch.
 func (p *Path) add(frame []byte) {
-	p.company.Most = p.Data + ethertype.HeaderSize
-	p.c.a.batch.AddShared(&p.company, p.c.out.Flags&ethertype.FlagRetry != 0, frame)
+	p.c.a.batch.AddShared(&p.joining, p.Data+ethertype.HeaderSize, p.c.out.Flags&ethertype.FlagRetry != 0, frame)
 }
 
 // altered ends the connection because the segments of a send hold less than when

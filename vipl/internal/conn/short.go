@@ -64,7 +64,7 @@ func (c *Conn) addShort(h *ethertype.Header, extension, data []byte) {
 		at += copy(head[at:], extension)
 	}
 	copy(head[at:], data)
-	b.AddFirst(&c.Path.company, head)
+	b.AddFirst(&c.Path.joining, head)
 	c.a.FastPath++
 }
 
