@@ -11,11 +11,13 @@ type LongLink interface {
 
 	// StartLong makes Send take long frames from now on: those longer than Info().MTU
 	// allows, up to ethertype.LongMTU. It reports whether the link can. It is called
-	// before the first Send, if at all.
+	// before the first Send, if at all, and not at the same time as other methods. What
+	// has arrived before may be lost. From now on, and also if it returns false, Recv may give
+	// only the beginning of a frame that is longer than LongBegin.
 	StartLong() bool
 
 	// Rest returns how many bytes of the last view of the last Recv are missing at
-	// its end, 0 as a rule. Such a view is the beginning of a long frame, and holds
+	// its end, 0 as a rule. Such a view is the beginning of a frame, and holds
 	// at least LongBegin bytes.
 	Rest() int
 
@@ -28,7 +30,7 @@ type LongLink interface {
 	Fetch(from int, parts [][]byte) bool
 }
 
-// LongBegin is the least number of bytes in the view of a long frame: the header and what
+// LongBegin is the least number of bytes in a view that lacks some: the header and what
 // may precede the data.
 const LongBegin = 128
 

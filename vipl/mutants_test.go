@@ -120,24 +120,25 @@ type recorder struct {
 	taken uint64
 	keep  bool
 	kept  [][]byte
-	long  bool // the link carries long frames
+	long  bool               // the link carries long frames
+	inner transport.LongLink // the link, if it may
 }
 
 func (r *recorder) StartLong() bool {
-	l, ok := r.Link.(transport.LongLink)
-	r.long = ok && l.StartLong()
+	r.inner, _ = r.Link.(transport.LongLink)
+	r.long = r.inner != nil && r.inner.StartLong()
 	return r.long
 }
 
 func (r *recorder) Rest() int {
-	if !r.long {
+	if r.inner == nil {
 		return 0
 	}
-	return r.Link.(transport.LongLink).Rest()
+	return r.inner.Rest()
 }
 
 func (r *recorder) Fetch(from int, parts [][]byte) bool {
-	return r.Link.(transport.LongLink).Fetch(from, parts)
+	return r.inner.Fetch(from, parts)
 }
 
 func (r *recorder) Send(frames []transport.Frame) (int, error) {

@@ -1,6 +1,7 @@
 package perf
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -11,6 +12,7 @@ import (
 	"net/netip"
 	"os"
 	"os/exec"
+	"time"
 
 	"github.com/bobnet-go/bobnet/internal/lab"
 	"github.com/bobnet-go/bobnet/transport"
@@ -33,6 +35,8 @@ type LocalConfig struct {
 	Lab      func(l *lab.Lab, ranks [2]int) (env [2][]string, done func(), err error)
 	Progress Progress     // may be nil
 	Log      *slog.Logger // nil = slog.Default()
+
+	patience time.Duration // how long the client may say nothing; 0 means as long as the plan may take it
 }
 
 // halfConfig is what a half that Local has started reads first.
@@ -82,7 +86,7 @@ func Local(ctx context.Context, plan Plan, cfg LocalConfig) ([]Record, error) {
 	base, total := 0, len(cases)*plan.Rounds
 	for _, r := range runs {
 		mtu := r.MTUs[0]
-		p := &pair{cfg: cfg, cases: r.Cases(mtu), together: r.together()}
+		p := &pair{cfg: cfg, cases: r.Cases(mtu), together: r.together(), patience: cmp.Or(cfg.patience, patience(r))}
 		p.cfg.Progress = func(done, _ int, last Case) {
 			if cfg.Progress != nil {
 				cfg.Progress(base+done, total, last)
@@ -107,7 +111,8 @@ type pair struct {
 	cases   []Case
 	records []Record
 
-	together bool             // in one namespace
+	together bool // in one namespace
+	patience time.Duration
 	parents  [2]*net.UnixConn // to the client and the server
 }
 
@@ -147,6 +152,9 @@ func (p *pair) measure(ctx context.Context, mtu int, plan Plan) error {
 		}
 	}
 	failure := p.listen()
+	if errors.Is(failure, errSilent) {
+		quit(procs)
+	}
 	for i, proc := range procs {
 		if err := proc.Wait(); err != nil && failure == nil {
 			failure = fmt.Errorf("perf: half %d: %w", i, err)
@@ -198,16 +206,53 @@ func (p *pair) start(l *lab.Lab, env [2][]string) ([]*lab.Proc, error) {
 	return procs, nil
 }
 
-// listen reads what the client half writes until it ends.
+// errSilent ends a measurement in which a half is stuck: all that a half waits for has its time.
+var errSilent = errors.New("a half is stuck: what it waits for is on standard error, and worth a report")
+
+// patience returns how long the client half of a plan may say nothing: longer than a try of a
+// sample takes, in which either half may wait until its time is up, on a machine that does much
+// besides.
+func patience(plan Plan) time.Duration {
+	longest := time.Duration(0)
+	for _, test := range plan.Tests {
+		longest = max(longest, timeoutOf(test, plan.Sample))
+	}
+	return 4*longest + time.Minute
+}
+
+// quit has the halves print what they wait for, then the stacks of their goroutines, and ends them.
+func quit(procs []*lab.Proc) {
+	for _, sig := range []unix.Signal{unix.SIGQUIT, unix.SIGQUIT, unix.SIGKILL} {
+		for _, proc := range procs {
+			proc.Signal(sig)
+		}
+		ctx, cancel := context.WithTimeout(context.Background(), quitGrace)
+		for _, proc := range procs {
+			select {
+			case <-proc.Done():
+			case <-ctx.Done():
+			}
+		}
+		cancel()
+	}
+}
+
+// quitGrace is how long the halves have to print each.
+const quitGrace = 2 * time.Second
+
+// listen reads what the client half writes until it ends, or says nothing for too long.
 func (p *pair) listen() error {
 	dec := json.NewDecoder(p.parents[0])
 	var failure error
 	for {
 		var e event
+		p.parents[0].SetReadDeadline(time.Now().Add(p.patience))
 		err := dec.Decode(&e)
 		switch {
 		case errors.Is(err, io.EOF):
 			return failure
+		case errors.Is(err, os.ErrDeadlineExceeded):
+			return fmt.Errorf("perf: nothing from the client half for %v: %w", p.patience, errSilent)
 		case err != nil:
 			return fmt.Errorf("perf: reading from the client half: %w", err)
 		case e.Err != "":

@@ -14,14 +14,22 @@ import (
 
 	"github.com/bobnet-go/bobnet/internal/lab"
 	"github.com/bobnet-go/bobnet/internal/need"
+	"golang.org/x/sys/unix"
 )
 
-// halfEnv makes this test program a half.
-const halfEnv = "PERF_TEST_HALF"
+// halfEnv makes this test program a half, or one that is stuck if it is halfStuck.
+const (
+	halfEnv   = "PERF_TEST_HALF"
+	halfStuck = "stuck"
+)
 
 var errNoLab error // why labs cannot be made
 
 func TestMain(m *testing.M) {
+	if os.Getenv(halfEnv) == halfStuck {
+		unix.Pause()
+		return
+	}
 	if os.Getenv(halfEnv) != "" {
 		if err := RunHalf(context.Background(), nil); err != nil {
 			fmt.Fprintln(os.Stderr, err)
@@ -36,6 +44,12 @@ func TestMain(m *testing.M) {
 // local runs Local with this program as halves.
 func local(t *testing.T, plan Plan, profiles Profiles) ([]Record, error) {
 	t.Helper()
+	return localHalves(t, plan, LocalConfig{Profiles: profiles}, "1")
+}
+
+// localHalves is local with halves that have kind in their environment.
+func localHalves(t *testing.T, plan Plan, cfg LocalConfig, kind string) ([]Record, error) {
+	t.Helper()
 	if errors.Is(errNoLab, lab.ErrForbidden) {
 		need.Skip(t, "CAP_SYS_ADMIN and CAP_NET_ADMIN: %v", errNoLab)
 	} else if errNoLab != nil {
@@ -45,15 +59,12 @@ func local(t *testing.T, plan Plan, profiles Profiles) ([]Record, error) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return Local(t.Context(), plan, LocalConfig{
-		Half:     []string{self},
-		Profiles: profiles,
-		Lab: func(*lab.Lab, [2]int) (env [2][]string, done func(), err error) {
-			half := []string{halfEnv + "=1"}
-			return [2][]string{half, half}, func() {}, nil
-		},
-		Log: slog.New(slog.DiscardHandler),
-	})
+	cfg.Half, cfg.Log = []string{self}, slog.New(slog.DiscardHandler)
+	cfg.Lab = func(*lab.Lab, [2]int) (env [2][]string, done func(), err error) {
+		half := []string{halfEnv + "=" + kind}
+		return [2][]string{half, half}, func() {}, nil
+	}
+	return Local(t.Context(), plan, cfg)
 }
 
 // TestLocal measures every stack in every way, briefly, and the other links and
@@ -162,5 +173,14 @@ func TestLocalStops(t *testing.T) {
 	}
 	if _, err := Local(t.Context(), Plan{Tests: []string{"jitter"}}, LocalConfig{}); !errors.Is(err, ErrPlan) {
 		t.Errorf("error %v, want ErrPlan", err)
+	}
+}
+
+// TestLocalStuck: halves that say nothing for longer than anything takes are ended, and the
+// error says so.
+func TestLocalStuck(t *testing.T) {
+	_, err := localHalves(t, Plan{Stacks: []string{"tcp"}}, LocalConfig{patience: 100 * time.Millisecond}, halfStuck)
+	if !errors.Is(err, errSilent) {
+		t.Errorf("%v, want %v", err, errSilent)
 	}
 }

@@ -39,7 +39,7 @@ type measurement struct {
 }
 
 // Progress is told how many samples have been taken and how many there will
-// be, at least.
+// be, at least, also when one has to be repeated.
 type Progress func(done, total int, last Case)
 
 // coordinator runs a plan's measurements from the client half.
@@ -48,6 +48,7 @@ type coordinator struct {
 	plan     Plan
 	all      []*measurement
 	rtt      []int64
+	done     int // samples
 	progress Progress
 }
 
@@ -84,16 +85,22 @@ func (c *coordinator) rounds(ctx context.Context) error {
 			if err := c.take(ctx, m); err != nil {
 				return err
 			}
-			if c.progress != nil {
-				total := len(c.all) * c.plan.Rounds
-				c.progress(min(round*len(c.all)+i+1, total), total, m.Case)
-			}
+			c.done = round*len(c.all) + i + 1
+			c.tell(m)
 		}
 		if len(wanting) == 0 {
 			break
 		}
 	}
 	return nil
+}
+
+// tell says how far it is, and that this half goes on.
+func (c *coordinator) tell(m *measurement) {
+	if c.progress != nil {
+		total := len(c.all) * c.plan.Rounds
+		c.progress(min(c.done, total), total, m.Case)
+	}
 }
 
 // wanting returns the measurements that need another sample: in the first
@@ -129,6 +136,7 @@ func (c *coordinator) take(ctx context.Context, m *measurement) error {
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
+		c.tell(m)
 	}
 	m.failed++
 	m.err = fmt.Errorf("%d samples in succession failed: %w", maxLost, errLost)

@@ -43,8 +43,12 @@ var longPadding [LongPart]byte
 // which carry short octets of a packet.
 func newLongCable(link transport.Link, short, maxPacket int) (l longCable) {
 	part := min(LongPart, maxPacket)
-	if long, ok := link.(transport.LongLink); ok && short < part && long.StartLong() {
-		l.link, l.part = long, part
+	long, ok := link.(transport.LongLink)
+	if !ok || short >= part {
+		return l
+	}
+	if l.link = long; long.StartLong() {
+		l.part = part
 	}
 	return l
 }
@@ -54,7 +58,7 @@ func (l *longCable) reset() { l.same, l.heard, l.tries = false, 0, 0 }
 
 // rest is how many octets of the last frame that has come are with the link.
 func (l *longCable) rest() int {
-	if l.part == 0 {
+	if l.link == nil {
 		return 0
 	}
 	return l.link.Rest()

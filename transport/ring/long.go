@@ -24,7 +24,10 @@ type long struct {
 	heads [transport.MaxBatch]longHead
 	msgs  [transport.MaxBatch]unix.Mmsghdr
 
+	keeps   bool   // the kernel keeps plain frames, too, that are longer than a slot: see shrink
+	failed  error  // of shrink: the link has no ring
 	kept    bool   // the kernel keeps a frame that nobody has fetched
+	before  int    // what it has of that frame before the view: the shim of a long one
 	rest    int    // bytes of it that the view lacks
 	view    []byte // what the caller has of it
 	skipped []byte // room for what precedes the part of a frame that is wanted
@@ -138,6 +141,7 @@ func (t *long) fillHead(i int, f *transport.Frame, whole bool) {
 // StartLong implements transport.LongLink.
 func (l *Link) StartLong() bool {
 	l.long.on = l.long.fd >= 0
+	l.shrink()
 	return l.long.on
 }
 
@@ -180,13 +184,20 @@ func (t *long) keep(hdr *unix.Tpacket2Hdr, slot []byte) longVerdict {
 		t.kept, t.rest, t.view = true, 0, nil
 	}
 	switch {
-	case t.fd < 0 || len(slot) < ethertype.ShimSize+transport.LongBegin || slot[shim] != ethertype.ShimVersion:
+	case t.fd >= 0 && len(slot) >= ethertype.ShimSize+transport.LongBegin && slot[shim] == ethertype.ShimVersion:
+		t.before = ethertype.ShimSize
+	case t.keeps && slot[shim] == ethertype.Version:
+		t.before = 0
+	default:
 		return longNone
-	case !kept:
+	}
+	if !kept {
 		return longLost
 	}
-	t.view = slot[ethertype.ShimSize:]
-	copy(t.view[:shim], slot) // the Ethernet header, in the place of the shim's end
+	t.view = slot[t.before:]
+	if t.before > 0 {
+		copy(t.view[:shim], slot) // the Ethernet header, in the place of the shim's end
+	}
 	t.rest = int(hdr.Len) - len(slot)
 	return longKept
 }
@@ -201,7 +212,7 @@ func (l *Link) Fetch(from int, parts [][]byte) bool {
 		return false
 	}
 	defer l.gate.Leave()
-	skipped := t.skipped[:ethertype.ShimSize+from]
+	skipped := t.skipped[:t.before+from]
 	want := len(skipped)
 	for _, part := range parts {
 		want += len(part)
@@ -226,7 +237,7 @@ func (l *Link) Fetch(from int, parts [][]byte) bool {
 func sameFrame(kept, view []byte) bool {
 	const macs = 2 * 6
 	return bytes.Equal(kept[:macs], view[:macs]) &&
-		bytes.Equal(kept[ethertype.ShimSize+ethertype.EthernetSize:], view[ethertype.EthernetSize:])
+		bytes.Equal(kept[len(kept)-len(view)+ethertype.EthernetSize:], view[ethertype.EthernetSize:])
 }
 
 // dropLong drops the frame that nobody has fetched.

@@ -52,11 +52,24 @@ func TestLongChoice(t *testing.T) {
 // TestLongOverrun leaves long frames until the kernel keeps no more: what it has
 // arrives, the others are counted, and then traffic goes on.
 func TestLongOverrun(t *testing.T) {
-	p := vethtest.New(t, 1500)
-	a, b := open(t, p, 0, ring.Config{}), open(t, p, 1, ring.Config{})
-	if !a.StartLong() || !b.StartLong() {
-		t.Fatal("no long frames on veth")
+	forLong(t, testLongOverrun)
+}
+
+// forLong runs a test with long frames, and with frames of a large MTU.
+func forLong(t *testing.T, test func(t *testing.T, p *vethtest.Pair, a, b *ring.Link)) {
+	for _, mtu := range []int{1500, 65535} {
+		t.Run(fmt.Sprint(mtu), func(t *testing.T) {
+			p := vethtest.New(t, mtu)
+			a, b := open(t, p, 0, ring.Config{}), open(t, p, 1, ring.Config{})
+			if long := mtu == 1500; a.StartLong() != long || b.StartLong() != long {
+				t.Fatalf("long frames on veth: %v", !long)
+			}
+			test(t, p, a, b)
+		})
 	}
+}
+
+func testLongOverrun(t *testing.T, _ *vethtest.Pair, a, b *ring.Link) {
 	const sent = 600 // of 64 KiB
 	payload := make([]byte, ethertype.LongMTU-ethertype.BaseSize)
 	head := linktest.NewFrame(a.Info(), b.Info(), b.Info().Ports.Lo, nil)
@@ -105,11 +118,10 @@ func TestLongOverrun(t *testing.T) {
 // TestLongDown takes the interface down between a long frame's arrival and its
 // fetching: the socket's error concerns neither that frame nor those behind it.
 func TestLongDown(t *testing.T) {
-	p := vethtest.New(t, 1500)
-	a, b := open(t, p, 0, ring.Config{}), open(t, p, 1, ring.Config{})
-	if !a.StartLong() || !b.StartLong() {
-		t.Fatal("no long frames on veth")
-	}
+	forLong(t, testLongDown)
+}
+
+func testLongDown(t *testing.T, p *vethtest.Pair, a, b *ring.Link) {
 	payload := make([]byte, 40_000)
 	var frames []transport.Frame
 	for i := range 3 {

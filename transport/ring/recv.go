@@ -46,15 +46,8 @@ func (r *receiver) open(s *afpacket.Station, geo geometry) (err error) {
 	if err := s.Attach(r.fd, afpacket.AllFrames); err != nil {
 		return err
 	}
-	if err := unix.SetsockoptTpacketReq(r.fd, unix.SOL_PACKET, unix.PACKET_RX_RING, geo.request()); err != nil {
-		return s.OpenError("PACKET_RX_RING", err)
-	}
-	if r.mapped, err = newMapping(r.fd, geo.size()); err != nil {
-		return s.OpenError("map receive ring", err)
-	}
-	r.offsets = make([]uint32, geo.slots())
-	for i := range r.offsets {
-		r.offsets[i] = uint32(geo.offset(i))
+	if err := r.mapRing(geo); err != nil {
+		return s.OpenError("receive ring", err)
 	}
 	if err := bind(r.fd, s.Index, uint16(s.EtherType)); err != nil {
 		return s.OpenError("bind", err)
@@ -94,6 +87,10 @@ func (l *Link) Ready() bool {
 func (l *Link) Recv(views [][]byte) (n int, err error) {
 	if !l.gate.Enter() {
 		return 0, transport.ErrClosed
+	}
+	if l.long.failed != nil {
+		l.gate.Leave()
+		return 0, l.long.failed
 	}
 	r := &l.rx
 	r.stale += r.lent

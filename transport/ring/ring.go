@@ -103,6 +103,7 @@ type Link struct {
 	statsMu sync.Mutex // serialises reads of the kernel's counter, which reset it
 	station *afpacket.Station
 	lease   *agent.Lease  // nil without an agent
+	slots   int           // Config.Slots
 	closed  chan struct{} // closed when Close has finished
 }
 
@@ -113,7 +114,7 @@ func Open(cfg *Config) (*Link, error) {
 	if cfg == nil {
 		cfg = new(Config)
 	}
-	l := &Link{gate: driver.NewGate(), closed: make(chan struct{})}
+	l := &Link{gate: driver.NewGate(), closed: make(chan struct{}), slots: cfg.Slots}
 	if err := l.place(cfg); err != nil {
 		return nil, err
 	}

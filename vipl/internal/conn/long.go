@@ -45,8 +45,12 @@ const (
 )
 
 func (l *longRx) init(a *Adapter) {
-	if link, ok := a.link.(transport.LongLink); ok && !a.info.Unprotected && link.StartLong() {
-		l.link, l.Size = link, transport.LongMTU(link)-ethertype.BaseSize
+	link, ok := a.link.(transport.LongLink)
+	if !ok || a.info.Unprotected {
+		return
+	}
+	if l.link = link; link.StartLong() {
+		l.Size = transport.LongMTU(link) - ethertype.BaseSize
 	}
 }
 
@@ -56,7 +60,7 @@ func (l *longRx) init(a *Adapter) {
 // between both that the link takes for those of common frames, and that do not pass:
 // see meet.
 func (p *Path) MayUseLong() bool {
-	return p.c.a.Long.link != nil && p.c.Reliable && p.c.Remote.MAC != p.c.a.info.MAC
+	return p.c.a.Long.Size > 0 && p.c.Reliable && p.c.Remote.MAC != p.c.a.info.MAC
 }
 
 // UseLong begins to send long frames, which the path has been proven to carry: at
@@ -116,7 +120,7 @@ func (a *Adapter) Rest() int {
 // returns nil.
 func (a *Adapter) BeginLong(begin []byte, rest int, straight func(h *ethertype.Header) bool) (h *ethertype.Header, payload []byte) {
 	l, h := &a.Long, &a.In
-	frame := l.frame(len(begin) + rest)
+	frame := a.longRoom(len(begin) + rest)
 	if frame == nil {
 		return h, nil
 	}
@@ -135,7 +139,7 @@ func (a *Adapter) EndLong() { a.Long.promise = false }
 // FetchLong returns a long frame whole, nil if it is none or the link has lost it.
 func (a *Adapter) FetchLong(begin []byte, rest int) []byte {
 	l := &a.Long
-	frame := l.frame(len(begin) + rest)
+	frame := a.longRoom(len(begin) + rest)
 	if frame == nil {
 		a.Drop(code.DropFormat)
 		return nil
@@ -148,10 +152,11 @@ func (a *Adapter) FetchLong(begin []byte, rest int) []byte {
 	return frame
 }
 
-// frame returns room for a frame of size bytes, nil if none is so long.
-func (l *longRx) frame(size int) []byte {
+// longRoom returns room for a frame of size bytes, nil if none is so long.
+func (a *Adapter) longRoom(size int) []byte {
+	l := &a.Long
 	if l.room == nil {
-		l.room = make([]byte, ethertype.EthernetSize+ethertype.LongMTU)
+		l.room = make([]byte, ethertype.EthernetSize+max(ethertype.LongMTU, a.info.MTU))
 	}
 	if size > len(l.room) {
 		return nil

@@ -1,0 +1,57 @@
+package ring
+
+import (
+	"os"
+
+	"golang.org/x/sys/unix"
+)
+
+// slotMTU is the largest MTU whose frames slots hold whole, if the link's user fetches the rest of longer
+// ones (transport.LongLink). To copy a frame of 64 KiB to a slot, and from there to where it belongs,
+// takes half as long again as to fetch it from the kernel.
+const slotMTU = 9000
+
+// shrink makes the ring anew, with slots of slotMTU, if the link's MTU is larger, and has the kernel
+// keep longer frames besides. Where the buffer for these cannot be had, the ring stays as it is.
+func (l *Link) shrink() {
+	t, r := &l.long, &l.rx
+	if t.keeps || t.failed != nil || l.info.MTU <= slotMTU || growBuffer(r.fd) != nil {
+		return
+	}
+	if unix.SetsockoptInt(r.fd, unix.SOL_PACKET, unix.PACKET_COPY_THRESH, 1) != nil {
+		return
+	}
+	geo := layout(slotMTU, l.slots)
+	if t.failed = r.replace(geo); t.failed != nil {
+		t.failed = l.station.OpenError("making the receive ring anew", t.failed)
+		return
+	}
+	t.keeps, t.skipped = true, make([]byte, geo.capacity())
+}
+
+// replace makes the ring anew. Frames that arrive meanwhile are lost. After an error the slots read as
+// empty.
+func (r *receiver) replace(geo geometry) error {
+	r.mapped.retire() // the kernel keeps a ring that is mapped
+	if err := unix.SetsockoptTpacketReq(r.fd, unix.SOL_PACKET, unix.PACKET_RX_RING, &unix.TpacketReq{}); err != nil {
+		return os.NewSyscallError("PACKET_RX_RING", err)
+	}
+	return r.mapRing(geo)
+}
+
+// mapRing makes a ring, and maps it.
+func (r *receiver) mapRing(geo geometry) error {
+	if err := unix.SetsockoptTpacketReq(r.fd, unix.SOL_PACKET, unix.PACKET_RX_RING, geo.request()); err != nil {
+		return os.NewSyscallError("PACKET_RX_RING", err)
+	}
+	mapped, err := newMapping(r.fd, geo.size())
+	if err != nil {
+		return os.NewSyscallError("mmap", err)
+	}
+	r.mapped, r.offsets, r.lent, r.stale = mapped, make([]uint32, geo.slots()), 0, 0
+	r.next.Store(0)
+	for i := range r.offsets {
+		r.offsets[i] = uint32(geo.offset(i))
+	}
+	return nil
+}

@@ -1,0 +1,69 @@
+package ring_test
+
+import (
+	"testing"
+
+	"github.com/bobnet-go/bobnet/internal/vethtest"
+	"github.com/bobnet-go/bobnet/transport"
+	"github.com/bobnet-go/bobnet/transport/internal/whole"
+	"github.com/bobnet-go/bobnet/transport/linktest"
+	"github.com/bobnet-go/bobnet/transport/ring"
+)
+
+// fetching is a link whose frames are fetched where only their beginning is given.
+type fetching struct {
+	transport.Link
+	frames whole.Frames
+	rests  int // frames that were fetched
+}
+
+func newFetching(l *ring.Link) *fetching {
+	f := &fetching{Link: l, frames: whole.Of(l)}
+	f.frames.Start()
+	return f
+}
+
+func (f *fetching) Recv(views [][]byte) (n int, err error) {
+	if n, err = f.Link.Recv(views); n == 0 {
+		return n, err
+	}
+	if f.frames.Link().Rest() > 0 {
+		f.rests++
+	}
+	if views[n-1] = f.frames.Take(views[n-1]); views[n-1] == nil {
+		n--
+	}
+	return n, err
+}
+
+// TestFetching: a link whose user fetches what slots do not hold passes all that others pass.
+func TestFetching(t *testing.T) {
+	if testing.Short() {
+		t.Skip("-short: MTU 1500 only")
+	}
+	p, rests := vethtest.New(t, 65535), 0
+	linktest.Run(t, func(t *testing.T) linktest.Pair {
+		b := newFetching(open(t, p, 1, ring.Config{Slots: 64}))
+		t.Cleanup(func() { rests += b.rests })
+		return linktest.Pair{A: newFetching(open(t, p, 0, ring.Config{})), B: b, C: open(t, p, 1, ring.Config{Slots: 64})}
+	})
+	if rests == 0 {
+		t.Error("every frame came whole")
+	}
+}
+
+// TestShrinkOnce: to ask again for long frames changes nothing, and what has arrived stays.
+func TestShrinkOnce(t *testing.T) {
+	p := vethtest.New(t, 65535)
+	a, b := open(t, p, 0, ring.Config{}), open(t, p, 1, ring.Config{})
+	b.StartLong()
+	frame := linktest.NewFrame(a.Info(), b.Info(), b.Info().Ports.Lo, make([]byte, 60_000))
+	if n, err := a.Send([]transport.Frame{{Head: frame}}); n != 1 || err != nil {
+		t.Fatalf("Send = %d, %v", n, err)
+	}
+	b.StartLong()
+	views := make([][]byte, 2)
+	if n, err := b.Recv(views); n != 1 || err != nil || len(views[0])+b.Rest() != len(frame) || b.Rest() == 0 {
+		t.Errorf("Recv = %d, %v, %d bytes are missing", n, err, b.Rest())
+	}
+}
