@@ -53,7 +53,7 @@ func (d *duo) open(side int) *vipl.NIC {
 	if err != nil {
 		d.t.Fatal(err)
 	}
-	if d.long[side] != nil {
+	if d.long[side] != nil && d.long[side].slot == 0 {
 		n.LongFrames(longMTU)
 	}
 	d.t.Cleanup(func() { n.Close() })

@@ -2,6 +2,7 @@ package vipl_test
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 
 	"github.com/bobnet-go/bobnet/ethertype"
@@ -15,6 +16,7 @@ type longLink struct {
 	mtu     int  // what it says
 	opaque  bool // long frames do not get through
 	clumsy  int  // each clumsy-th frame is lost when it is fetched; 0: none
+	slot    int  // if not 0, there are no long frames, and of others that are longer only as much is given
 	fetched int
 	started bool
 	views   [transport.MaxBatch][]byte
@@ -31,6 +33,10 @@ const (
 
 func newLongLink(l transport.Link) *longLink { return &longLink{Link: l, mtu: shortMTU} }
 
+// newSlotLink returns a link of which all but the beginning of plain frames is to be fetched, as on a
+// ring whose MTU is larger than its slots.
+func newSlotLink(l transport.Link) *longLink { return &longLink{Link: l, mtu: longMTU, slot: 200} }
+
 func (l *longLink) Info() transport.Info {
 	info := l.Link.Info()
 	info.MTU = l.mtu
@@ -38,8 +44,8 @@ func (l *longLink) Info() transport.Info {
 }
 
 func (l *longLink) StartLong() bool {
-	l.started = true
-	return true
+	l.started = l.slot == 0
+	return l.started
 }
 
 func (l *longLink) short(f int) bool { return f <= l.mtu+ethertype.EthernetSize }
@@ -74,8 +80,9 @@ func (l *longLink) Recv(views [][]byte) (int, error) {
 		f := l.queue[0]
 		l.queue = l.queue[1:]
 		views[n] = f
-		if !l.short(len(f)) {
-			views[n], l.rest, l.last = f[:transport.LongBegin], f[transport.LongBegin:], f
+		begin := cmp.Or(l.slot, transport.LongBegin)
+		if l.slot == 0 && !l.short(len(f)) || l.slot > 0 && len(f) > begin {
+			views[n], l.rest, l.last = f[:begin], f[begin:], f
 		}
 		n++
 	}
@@ -85,7 +92,7 @@ func (l *longLink) Recv(views [][]byte) (int, error) {
 func (l *longLink) Rest() int { return len(l.rest) }
 
 func (l *longLink) Fetch(from int, parts [][]byte) bool {
-	if l.rest == nil || from < ethertype.HeaderSize || from > transport.LongBegin {
+	if l.rest == nil || from < ethertype.HeaderSize || from > len(l.last)-len(l.rest) {
 		panic(fmt.Sprintf("Fetch from %d of a frame that lacks %d bytes", from, len(l.rest)))
 	}
 	f := l.last[from:]
