@@ -2,6 +2,7 @@ package myrinet
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"testing"
 	"time"
@@ -17,6 +18,7 @@ type longStation struct {
 	*sim.Station
 	mtu    int
 	hole   *bool // they are lost
+	slot   int   // if not 0, there are no long frames, and of others that are longer only as much is given
 	lent   []byte
 	longIn int
 }
@@ -27,13 +29,16 @@ func (s *longStation) Info() transport.Info {
 	return info
 }
 
-func (s *longStation) StartLong() bool { return true }
+func (s *longStation) StartLong() bool { return s.slot == 0 }
+
+// most is how much of a frame is given at once.
+func (s *longStation) most() int { return cmp.Or(s.slot, s.mtu+ethertype.EthernetSize) }
 
 func (s *longStation) Recv(views [][]byte) (n int, err error) {
 	s.lent = nil
 	n, err = s.Station.Recv(views[:1])
-	if most := s.mtu + ethertype.EthernetSize; n > 0 && len(views[0]) > most {
-		if *s.hole {
+	if most := s.most(); n > 0 && len(views[0]) > most {
+		if *s.hole && s.slot == 0 {
 			return 0, err
 		}
 		s.lent, views[0] = views[0], views[0][:most]
@@ -46,7 +51,7 @@ func (s *longStation) Rest() int {
 	if s.lent == nil {
 		return 0
 	}
-	return len(s.lent) - s.mtu - ethertype.EthernetSize
+	return len(s.lent) - s.most()
 }
 
 func (s *longStation) Fetch(from int, parts [][]byte) bool {
@@ -63,12 +68,18 @@ type longRig struct {
 	*liveRig
 	stations []*longStation
 	hole     bool
+	slot     int // of each
 }
 
 // newLongRig joins two cards by as many cables as there are pairs of MTUs, with a switch
 // between one and the next.
 func newLongRig(t *testing.T, seed uint64, cables ...[2]int) *longRig {
-	r := &longRig{liveRig: &liveRig{TB: t, w: sim.New(sim.Options{Seed: seed, MTU: ethertype.MaxMTU, Limit: time.Hour}), opts: LiveOptions{Seed: seed}}}
+	return newSlotRig(t, seed, 0, cables...)
+}
+
+// newSlotRig is newLongRig with stations of that slot.
+func newSlotRig(t *testing.T, seed uint64, slot int, cables ...[2]int) *longRig {
+	r := &longRig{slot: slot, liveRig: &liveRig{TB: t, w: sim.New(sim.Options{Seed: seed, MTU: ethertype.MaxMTU, Limit: time.Hour}), opts: LiveOptions{Seed: seed}}}
 	first := r.end(0, cables[0][0])
 	var far transport.Link = r.end(0, cables[0][1])
 	for i, mtus := range cables[1:] {
@@ -82,7 +93,7 @@ func newLongRig(t *testing.T, seed uint64, cables ...[2]int) *longRig {
 }
 
 func (r *longRig) end(cable, mtu int) *longStation {
-	s := &longStation{Station: r.station(cable, fmt.Sprint(len(r.stations))), mtu: mtu, hole: &r.hole}
+	s := &longStation{Station: r.station(cable, fmt.Sprint(len(r.stations))), mtu: mtu, hole: &r.hole, slot: r.slot}
 	r.stations = append(r.stations, s)
 	return s
 }
@@ -157,5 +168,15 @@ func TestLongCable(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestSlotCable: packets come as they were sent also where the links give only the beginning of plain
+// frames, and have no long ones.
+func TestSlotCable(t *testing.T) {
+	r := newSlotRig(t, 1, 200, [2]int{9000, 9000}, [2]int{9000, 9000})
+	r.run(time.Second)
+	if fetched := r.passes(Route{1}); fetched < 40 {
+		t.Errorf("%d frames were fetched", fetched)
 	}
 }
