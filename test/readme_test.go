@@ -62,7 +62,7 @@ func buildReadme(t *testing.T) map[string]string {
 	dir, programs := t.TempDir(), map[string]string{}
 	overlay := struct{ Replace map[string]string }{map[string]string{}}
 	plan := filepath.Join(dir, "overlay.json")
-	args := []string{"build", "-overlay", plan, "-o", dir + "/"}
+	args := []string{"build", noDebug, "-overlay", plan, "-o", dir + "/"}
 	for i, block := range blocks {
 		file := filepath.Join(dir, fmt.Sprintf("program%d.go", i))
 		if err := os.WriteFile(file, []byte(block[2]), 0o600); err != nil {

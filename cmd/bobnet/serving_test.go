@@ -24,7 +24,7 @@ const servingPatience = time.Minute
 func TestServing(t *testing.T) {
 	needLab(t)
 	dir := t.TempDir()
-	build := exec.CommandContext(t.Context(), "go", "build", "-o", dir+"/", "../../examples/kv", "../../examples/heat")
+	build := exec.CommandContext(t.Context(), "go", "build", "-ldflags=-s -w", "-o", dir+"/", "../../examples/kv", "../../examples/heat")
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %v\n%s", build, err, out)
 	}
