@@ -69,6 +69,9 @@ func TestDeferred(t *testing.T) {
 					return err
 				}
 			}
+			if asked := n.Snapshot().Bundles[0].Endpoints[0].Asked; len(asked) != 1 || asked[0].Deferred != 3 {
+				l.note(fmt.Errorf("the snapshot says %+v of three deferred requests", asked))
+			}
 			l.note(l.deferred[2].Reply(hReply, 2))
 			l.note(l.deferred[1].ReplyMedium(hReply, payload, 1))
 			l.note(l.deferred[0].ReplyBulk(hReply, pattern(make([]byte, 9000), 5), 100, 0))

@@ -112,10 +112,10 @@ func (s *Snapshot) writeTranslations(t *tabwriter.Writer) {
 }
 
 func (s *Snapshot) writeSenders(t *tabwriter.Writer) {
-	title := "\n  AT\tSENDER\tWAITING\tINCOMING\tOUTGOING\n"
+	title := "\n  AT\tSENDER\tWAITING\tINCOMING\tOUTGOING\tDEFERRED\n"
 	s.each(func(ep *EndpointSnapshot) {
 		for _, x := range ep.Asked {
-			fmt.Fprintf(t, "%s  %d\t%v\t%d\t%d\t%d\n", title, ep.ID, x.From, x.Waiting, x.Incoming, x.Outgoing)
+			fmt.Fprintf(t, "%s  %d\t%v\t%d\t%d\t%d\t%d\n", title, ep.ID, x.From, x.Waiting, x.Incoming, x.Outgoing, x.Deferred)
 			title = ""
 		}
 	})

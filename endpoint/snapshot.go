@@ -71,6 +71,7 @@ type SenderSnapshot struct {
 	Waiting  int  // messages that wait for their handlers
 	Incoming int  // bulk requests whose data is on its way
 	Outgoing int  // bulk replies that wait for the sender to name their place
+	Deferred int  // requests whose handlers have left the reply to others (Token.Defer), who have not replied yet
 }
 
 // Snapshot returns what the node is doing. It may be called at any time, by any
@@ -202,6 +203,8 @@ func (s *server) snapshot() SenderSnapshot {
 			a.Incoming++
 		case serverAnnounced:
 			a.Outgoing++
+		case serverDeferred:
+			a.Deferred++
 		}
 	}
 	return a

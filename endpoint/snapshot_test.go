@@ -172,7 +172,7 @@ func TestSnapshotText(t *testing.T) {
 					Translations: []endpoint.TranslationSnapshot{
 						{Index: 0, To: name, UnderWay: 3, Credits: 1, Oldest: "get", Age: 1234567 * time.Microsecond, Waits: "for an answer"},
 						{Index: -1, To: name, Credits: 4}},
-					Asked: []endpoint.SenderSnapshot{{From: name, Waiting: 2, Incoming: 1}}}}},
+					Asked: []endpoint.SenderSnapshot{{From: name, Waiting: 2, Incoming: 1, Deferred: 3}}}}},
 			{Type: "parallel", Events: "none"}}}
 	s.Stats.Refused[endpoint.ReasonBadTag] = 5
 	for _, tt := range []struct {
@@ -190,8 +190,8 @@ func TestSnapshotText(t *testing.T) {
   1     0         02:00:00:00:00:01/1025#3.000000ab       3          1        0        get     1.23s  for an answer
   1     unmapped  02:00:00:00:00:01/1025#3.000000ab       0          4        0        -       -      -
 
-  AT  SENDER                             WAITING  INCOMING  OUTGOING
-  1   02:00:00:00:00:01/1025#3.000000ab  2        1         0
+  AT  SENDER                             WAITING  INCOMING  OUTGOING  DEFERRED
+  1   02:00:00:00:00:01/1025#3.000000ab  2        1         0         3
 `},
 		{endpoint.Snapshot{Addr: name.Addr, Closed: true}, "node 02:00:00:00:00:01/1025  incarnation 00000000  closed\n  nothing sent or handled\n"},
 	} {
