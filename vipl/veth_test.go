@@ -6,6 +6,7 @@ import (
 	"runtime"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -74,21 +75,31 @@ func join(t testing.TB, nics [2]*vipl.NIC, attr *vipl.Attributes) (a, b *vipl.VI
 }
 
 // within fails the test if f has not returned after a time that is far beyond
-// what it needs: something hangs.
+// what it needs, or since any flow has delivered a message: something hangs.
 func within(t *testing.T, what string, f func() error) {
 	t.Helper()
 	done := make(chan error, 1)
 	go func() { done <- f() }()
-	select {
-	case err := <-done:
-		if err != nil {
-			t.Errorf("%s: %v", what, err)
+	for before := delivered.Load(); ; {
+		select {
+		case err := <-done:
+			if err != nil {
+				t.Errorf("%s: %v", what, err)
+			}
+			return
+		case <-time.After(time.Minute):
 		}
-	case <-time.After(time.Minute):
-		stacks := make([]byte, 1<<20)
-		t.Fatalf("%s hangs:\n%s", what, stacks[:runtime.Stack(stacks, true)])
+		now := delivered.Load()
+		if now == before {
+			stacks := make([]byte, 1<<20)
+			t.Fatalf("%s hangs:\n%s", what, stacks[:runtime.Stack(stacks, true)])
+		}
+		before = now
 	}
 }
+
+// delivered counts the messages of all flows.
+var delivered atomic.Uint64
 
 // all runs functions at the same time and returns their first error.
 func all(fs ...func() error) error {
@@ -171,6 +182,7 @@ func (f *flow) receive() error {
 		if err := f.to.PostRecv(d); err != nil {
 			return err
 		}
+		delivered.Add(1)
 		f.credits <- struct{}{}
 	}
 	return nil
