@@ -114,8 +114,8 @@ func (r *receiver) take(views [][]byte, long *long) (n int) {
 		if r.mapped.status(off)&unix.TP_STATUS_USER == 0 {
 			break
 		}
-		// A frame that is longer than its slot is cut. It is a long frame, or the peer's
-		// MTU is larger.
+		// A frame that is longer than its slot is cut. It is a long frame, or a plain one where
+		// shrink has made the slots smaller, or the peer's MTU is larger.
 		if hdr := r.mapped.header(off); hdr.Snaplen < hdr.Len {
 			switch slot := r.mapped.bytes(off+int(hdr.Mac), int(hdr.Snaplen)); long.keep(hdr, slot) {
 			case longKept:

@@ -47,7 +47,8 @@ type Config struct {
 	QdiscBypass bool
 	// Slots is the least number of frames that the receive queue is to hold;
 	// it is rounded up to whole blocks, raised to 64 and cut to 64 MiB of
-	// memory. 0: as many as 2 MiB hold, at least 64.
+	// memory. 0: as many as 2 MiB hold, at least 64. Frames whose rest is fetched
+	// (transport.LongLink) take of the socket's buffer, too, which holds some hundred of 64 KiB.
 	Slots int
 	// XDP says whether frames of up to 4096 bytes are sent through an AF_XDP
 	// socket instead of a packet socket.
