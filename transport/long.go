@@ -12,7 +12,7 @@ type LongLink interface {
 	// StartLong makes Send take long frames from now on: those longer than Info().MTU
 	// allows, up to ethertype.LongMTU. It reports whether the link can. It is called
 	// before the first Send, if at all, and not at the same time as other methods. What
-	// has arrived before may be lost. From now on, and also if it returns false, Recv may give
+	// has arrived before may be lost, and views of it read as zeros. From now on, and also if it returns false, Recv may give
 	// only the beginning of a frame that is longer than LongBegin.
 	StartLong() bool
 

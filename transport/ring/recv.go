@@ -14,6 +14,7 @@ import (
 type receiver struct {
 	fd      int
 	mapped  *mapping
+	former  *mapping // before replace: views may lie in it, which read as zeros
 	offsets []uint32 // where each slot starts
 
 	// next is the slot that the kernel fills next, as far as we know. Recv

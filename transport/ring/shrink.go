@@ -32,6 +32,7 @@ func (l *Link) shrink() {
 // replace makes the ring anew. Frames that arrive meanwhile are lost. After an error the slots read as
 // empty.
 func (r *receiver) replace(geo geometry) error {
+	r.former = r.mapped
 	r.mapped.retire() // the kernel keeps a ring that is mapped
 	if err := unix.SetsockoptTpacketReq(r.fd, unix.SOL_PACKET, unix.PACKET_RX_RING, &unix.TpacketReq{}); err != nil {
 		return os.NewSyscallError("PACKET_RX_RING", err)

@@ -1,6 +1,7 @@
 package ring_test
 
 import (
+	"runtime"
 	"testing"
 
 	"github.com/bobnet-go/bobnet/internal/vethtest"
@@ -65,5 +66,30 @@ func TestShrinkOnce(t *testing.T) {
 	views := make([][]byte, 2)
 	if n, err := b.Recv(views); n != 1 || err != nil || len(views[0])+b.Rest() != len(frame) || b.Rest() == 0 {
 		t.Errorf("Recv = %d, %v, %d bytes are missing", n, err, b.Rest())
+	}
+}
+
+// TestViewAfterStartLong: a view from before reads as zeros, as after Close, and does not fault.
+func TestViewAfterStartLong(t *testing.T) {
+	p := vethtest.New(t, 65535)
+	a, b := open(t, p, 0, ring.Config{}), open(t, p, 1, ring.Config{})
+	frame := linktest.NewFrame(a.Info(), b.Info(), b.Info().Ports.Lo, []byte("before"))
+	if n, err := a.Send([]transport.Frame{{Head: frame}}); n != 1 || err != nil {
+		t.Fatalf("Send = %d, %v", n, err)
+	}
+	views := make([][]byte, 1)
+	if n, err := b.Recv(views); n != 1 || err != nil {
+		t.Fatalf("Recv = %d, %v", n, err)
+	}
+	b.StartLong()
+	for range 5 { // what frees the addresses runs some time after a collection
+		runtime.GC()
+		runtime.Gosched()
+	}
+	if string(views[0]) != string(make([]byte, len(frame))) {
+		t.Errorf("the view reads % x", views[0])
+	}
+	if b.Ready() {
+		t.Error("a frame is there that nobody has sent")
 	}
 }
