@@ -13,8 +13,9 @@ import (
 )
 
 // patienceXDP is how long Open waits with On for a queue that is in use, because the
-// kernel frees the queue of a closed socket late.
-const patienceXDP = 200 * time.Millisecond
+// kernel frees the queue of a closed socket late: in the background, and under the lock that every
+// change of an interface takes.
+const patienceXDP = 2 * time.Second
 
 // express is the sender's AF_XDP socket, if it has one. With either socket the driver has
 // the frames when the system call returns. So a link may use one for a batch and the other
