@@ -136,16 +136,12 @@ func (p *Process) write(w provider.Write) error {
 	return typed(err)
 }
 
-// room returns whether another send may be tried.
+// room returns whether another send may be tried: something has happened since one found no room.
 func (p *Process) room(dst ProxyAddr) func() bool {
-	tried := false
+	began := p.via.Seen()
 	return func() bool {
 		i, _, err := p.proxies.resolve(dst, 0)
-		if err != nil || i.region.Busy < p.cfg.MaxSends && tried {
-			return true
-		}
-		tried = true
-		return false
+		return err != nil || i.region.Busy < p.cfg.MaxSends && p.via.Seen() != began
 	}
 }
 

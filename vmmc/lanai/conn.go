@@ -5,7 +5,6 @@ import (
 	"fmt"
 
 	"github.com/bobnet-go/bobnet/ethertype"
-	"github.com/bobnet-go/bobnet/transport/fifo"
 	"github.com/bobnet-go/bobnet/vmmc/internal/asking"
 	"github.com/bobnet-go/bobnet/vmmc/internal/provider"
 )
@@ -23,16 +22,12 @@ type conn struct {
 	line   uint64 // of the node, when the connection began
 	busy   int    // writes under way
 
-	mayNote int                // notifications that may be sent
-	oweNote int                // of the peer's, those whose room is not given back yet
-	notes   fifo.Queue[uint32] // slots of regions whose notifications wait for room
+	notes notes
 
 	asks    asking.Asks
 	regions map[uint32]*region
 	grants  []*grant
 }
-
-const maxNotes = 32 // notifications that a process has room for, from each other one
 
 // bye is why a connection ends, as the other side is told.
 type bye uint8
@@ -102,7 +97,7 @@ func (p *Process) conn(at ethertype.Addr) (*conn, error) {
 	if node < 0 {
 		return nil, fmt.Errorf("%w: %w: %v", provider.ErrPeer, errNode, at.MAC)
 	}
-	k := &conn{p: p, at: at, node: node, peer: provider.Identity{Addr: at}, mayNote: maxNotes, regions: map[uint32]*region{}}
+	k := &conn{p: p, at: at, node: node, peer: provider.Identity{Addr: at}, notes: notes{room: maxNotes}, regions: map[uint32]*region{}}
 	k.asks.Init(k, p.up)
 	k.line = h.prog.lines[node].number
 	p.conns[at] = k
@@ -220,8 +215,9 @@ func (k *conn) hear(kind byte, r *asking.Reader) {
 	case sayMoved:
 		k.moved(r.U32())
 	case sayCredit:
-		k.mayNote = min(k.mayNote+int(r.U8()), maxNotes)
-		k.sendWaiting()
+		k.given(int(r.U8()))
+	case sayNotified:
+		k.toldSent(r.U32())
 	case sayBye:
 		k.disconnected(bye(r.U8()))
 	default:

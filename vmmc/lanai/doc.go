@@ -34,7 +34,8 @@
 // # What is lost
 //
 // A packet that arrives with a CRC error is dropped and counted. With Config.Drop that is
-// all, as in the paper, and a send ends when its last data is in SRAM. Otherwise packets
+// all, as in the paper, and a send ends when its last data is in SRAM; the exporter's room for
+// notifications that were lost is given back (notes.go). Otherwise packets
 // go by stop-and-wait channels (package reliability), four from a card to another one, so
 // that what is lost comes again; a place in an order, which all packets between two cards
 // have, keeps the writes of all processes in the order of their sends (line.go). A send

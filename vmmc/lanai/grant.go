@@ -152,36 +152,4 @@ func (k *conn) redirected(r *asking.Reader) {
 	k.p.up.Redirected(&g.Grant, lo, hi, count)
 }
 
-// notified hands on a notification for the grant that has a frame.
-func (p *Process) notified(frame uint32) {
-	for _, k := range p.conns {
-		for _, g := range k.grants {
-			if g == nil || !g.frames.has(frame) && !g.before.has(frame) {
-				continue
-			}
-			if g.State == taken {
-				k.owe()
-				return
-			}
-			p.up.Notified(&g.Grant)
-			return
-		}
-	}
-}
-
 func (r run) has(frame uint32) bool { return frame >= r.first && frame < r.first+r.n }
-
-// Handled implements provider.Provider.
-func (p *Process) Handled(x *provider.Grant) {
-	if k := x.Link.(*conn); !k.ended {
-		k.owe()
-	}
-}
-
-// owe gives room for notifications back, some at a time.
-func (k *conn) owe() {
-	if k.oweNote++; k.oweNote >= maxNotes/2 {
-		k.say([]byte{sayCredit, byte(k.oweNote)})
-		k.oweNote = 0
-	}
-}

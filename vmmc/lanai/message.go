@@ -32,6 +32,7 @@ const (
 	sayCredit                // how many notifications more may be sent
 	sayBye                   // reason: the connection has ended, and nothing more comes
 	sayMoved                 // slot: after a sayRedirect, what had gone to the old memory is in the new
+	sayNotified              // how many notifications have been sent, if there is room for no more and some may be lost
 )
 
 // envelope is from whom to whom a message of processes is.

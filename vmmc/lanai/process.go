@@ -287,7 +287,7 @@ func (p *Process) handle(e *event) {
 // Busy implements provider.Provider. Where nothing is sent again, what is in SRAM will leave.
 func (p *Process) Busy() bool {
 	for _, k := range p.conns {
-		if k.busy+k.notes.Len() > 0 {
+		if k.busy+k.notes.waiting.Len() > 0 {
 			return true
 		}
 	}
@@ -330,7 +330,7 @@ func (p *Process) Peers() (peers []provider.Peer) {
 			state = "live"
 		}
 		s := provider.Peer{Identity: k.peer, State: state, Asks: k.asks.Len(), Regions: len(k.regions), UnderWay: k.busy,
-			Waiting: k.notes.Len(), Credits: k.mayNote}
+			Waiting: k.notes.waiting.Len(), Credits: k.notes.room}
 		for _, g := range k.grants {
 			if g != nil {
 				s.Grants++

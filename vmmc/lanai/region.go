@@ -119,7 +119,7 @@ func (x *region) lose(why error) {
 func (x *region) leave() {
 	x.leaving = true
 	k := x.k
-	k.notes.Keep(func(slot *uint32) bool { return *slot != x.Slot }) // they would meet another import's
+	k.notes.waiting.Keep(func(slot *uint32) bool { return *slot != x.Slot }) // they would meet another import's
 	x.writesEnded()
 }
 

@@ -18,6 +18,8 @@ type send struct {
 	token  any
 	left   int
 	err    error
+
+	notifies bool // with its last request
 }
 
 // part is a request that waits for a slot. A short one's data is in data.
@@ -50,7 +52,7 @@ func (p *Process) Post(w *provider.Write) error {
 	switch {
 	case w.Region.Err != nil:
 		return w.Region.Err
-	case !w.More && (k.busy >= p.cfg.Sends || k.notes.Len() >= p.cfg.Sends):
+	case !w.More && (k.busy >= p.cfg.Sends || k.notes.waiting.Len() >= p.cfg.Sends):
 		return provider.ErrFull
 	}
 	notify := w.Notify && k.mayNotify(x)
@@ -61,7 +63,7 @@ func (p *Process) Post(w *provider.Write) error {
 		return nil
 	}
 	s := p.record()
-	s.x, s.token = x, w.Token
+	s.x, s.token, s.notifies = x, w.Token, notify
 	x.Busy++
 	k.busy++
 	p.count.Writes++
@@ -83,40 +85,6 @@ func (p *Process) Post(w *provider.Write) error {
 	}
 	p.h.eng.Unlock()
 	return nil
-}
-
-// mayNotify reports whether a notification goes with a write. Otherwise it follows when
-// there is room.
-func (k *conn) mayNotify(x *region) bool {
-	if k.mayNote > 0 && k.notes.Len() == 0 {
-		k.mayNote--
-		k.p.count.Notes++
-		return true
-	}
-	k.p.count.NotesWaited++
-	k.notes.Push(x.Slot)
-	return false
-}
-
-// sendWaiting sends the notifications that there is room for.
-func (k *conn) sendWaiting() {
-	for !k.ended && k.mayNote > 0 && k.notes.Len() > 0 {
-		x := k.regions[k.notes.Pop()]
-		if x == nil || x.leaving {
-			continue
-		}
-		k.mayNote--
-		k.p.count.Notes++
-		s := k.p.record()
-		s.x = x
-		x.Busy++
-		k.busy++
-		k.p.h.eng.Lock()
-		k.p.add(part{s: s, short: true, notify: true})
-		k.p.push()
-		k.p.h.carrier.drive()
-		k.p.h.eng.Unlock()
-	}
 }
 
 // cut makes requests of a write. The host's lock is held.
@@ -297,7 +265,7 @@ func (x *region) why(how ending) error {
 
 // ends ends a write.
 func (p *Process) ends(s *send, err error) {
-	x, token := s.x, s.token
+	x, token, notified := s.x, s.token, s.notifies
 	x.Busy--
 	x.k.busy--
 	if x.drain > 0 {
@@ -312,8 +280,11 @@ func (p *Process) ends(s *send, err error) {
 	if cap(s.bounce) > mostBounce {
 		s.bounce = nil
 	}
-	s.mapped, s.x, s.token, s.left, s.err = s.mapped[:0], nil, nil, 0, nil
+	s.mapped, s.x, s.token, s.left, s.err, s.notifies = s.mapped[:0], nil, nil, 0, nil, false
 	p.spare = append(p.spare, s)
+	if notified {
+		x.k.notified()
+	}
 	if token != nil {
 		p.up.Done(token, err)
 	}
