@@ -29,6 +29,11 @@ func newDuo(t testing.TB, attrA, attrB *vipl.Attributes) *duo {
 func (d *duo) set(attrA, attrB *vipl.Attributes) *duo {
 	t := d.t
 	d.links[0], d.links[1] = memPair(1500)
+	t.Cleanup(func() { // when the NICs are closed
+		for _, l := range d.links {
+			spareMemory.Put(l.memory)
+		}
+	})
 	d.na, d.nb = d.open(0), d.open(1)
 	var err error
 	if d.a, err = d.na.CreateVI(attrA, nil, nil); err != nil {

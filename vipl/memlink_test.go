@@ -1,6 +1,7 @@
 package vipl_test
 
 import (
+	"sync"
 	"testing"
 
 	"github.com/bobnet-go/bobnet/ethertype"
@@ -26,9 +27,21 @@ type memLink struct {
 	dead   bool // somebody has closed it
 	drops  bool // it drops frames that it has no room for; else its peer keeps them
 	onSend func(frame []byte)
+	memory []byte // of the slots
 }
 
 const memSlots = 1024
+
+// spareMemory is that of links whose tests have ended: fuzzing makes hundreds a second, of 1.5 MB each.
+var spareMemory sync.Pool
+
+// slotMemory returns n bytes, from spareMemory if it can.
+func slotMemory(n int) []byte {
+	if b, _ := spareMemory.Get().([]byte); cap(b) >= n {
+		return b[:n]
+	}
+	return make([]byte, n)
+}
 
 func memPair(mtu int) (a, b *memLink) { return memPairSlots(mtu, memSlots) }
 
@@ -37,9 +50,11 @@ func memPairSlots(mtu, slots int) (a, b *memLink) {
 	clock := new(int64)
 	*clock = 1
 	end := func(last byte) *memLink {
-		l := &memLink{mac: ethertype.MAC{2, 0, 0, 0, 0, last}, mtu: mtu, clock: clock, lens: make([]int, slots)}
-		for range slots {
-			l.slots = append(l.slots, make([]byte, mtu+ethertype.EthernetSize))
+		size := mtu + ethertype.EthernetSize
+		l := &memLink{mac: ethertype.MAC{2, 0, 0, 0, 0, last}, mtu: mtu, clock: clock, lens: make([]int, slots), slots: make([][]byte, slots)}
+		l.memory = slotMemory(slots * size)
+		for i := range l.slots {
+			l.slots[i] = l.memory[i*size:][:size:size]
 		}
 		return l
 	}

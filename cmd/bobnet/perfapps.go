@@ -37,6 +37,8 @@ type appRun struct {
 	Wait    float64 `json:"wait_seconds"`
 	SpeedUp float64 `json:"speed_up"` // to the run of one process, without a layer
 	Runs    int     `json:"runs"`
+
+	Traffic json.RawMessage `json:"traffic,omitempty"` // operations and bytes of gets, puts and stores, of all ranks together
 }
 
 // alone says that one process has no layer.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"encoding/json"
 	"image/png"
 	"os"
 	"path/filepath"
@@ -45,6 +46,23 @@ func TestAppMedians(t *testing.T) {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("no %q in\n%s", want, out.String())
 		}
+	}
+}
+
+// TestAppJSON: what an application says of its traffic is in the line of its median run.
+func TestAppJSON(t *testing.T) {
+	const said = `{"app":"cg","layer":"am","ranks":2,"seconds":3,"phases":[],"traffic":{"get":{"operations":5,"bytes":40}}}`
+	var run appRun
+	if err := json.Unmarshal([]byte(said), &run); err != nil {
+		t.Fatal(err)
+	}
+	var out strings.Builder
+	table := appTable{out: &out, json: true}
+	if err := table.add(medians([][]appRun{{run}})); err != nil {
+		t.Fatal(err)
+	}
+	if line := out.String(); !strings.Contains(line, `"traffic":{"get":{"operations":5,"bytes":40}}`) || !strings.Contains(line, `"runs":1`) {
+		t.Errorf("the line is %s", line)
 	}
 }
 
