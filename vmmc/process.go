@@ -101,6 +101,7 @@ type Process struct {
 	scratch provider.Write
 	one     [1][]byte
 	spare   *Send
+	rooms   []*roomWait // that nobody is in
 }
 
 type note struct {

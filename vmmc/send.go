@@ -88,7 +88,7 @@ func (p *Process) sendMsg(ctx context.Context, src []byte, dst ProxyAddr, notify
 	}
 	defer p.unlock() // a handler may end the goroutine
 	for err == errFull {
-		if err = p.await(ctx, p.room(dst)); err == nil {
+		if err = p.awaitRoom(ctx, dst); err == nil {
 			err = p.sendShort(src, dst, notify)
 		}
 	}
@@ -136,13 +136,34 @@ func (p *Process) write(w provider.Write) error {
 	return typed(err)
 }
 
-// room returns whether another send may be tried: something has happened since one found no room.
-func (p *Process) room(dst ProxyAddr) func() bool {
-	began := p.via.Seen()
-	return func() bool {
-		i, _, err := p.proxies.resolve(dst, 0)
-		return err != nil || i.region.Busy < p.cfg.MaxSends && p.via.Seen() != began
+// roomWait is a wait for room for another send. It is kept for later ones, so that they allocate
+// nothing.
+type roomWait struct {
+	p     *Process
+	dst   ProxyAddr
+	began uint32 // what had been seen when there was none
+	over  func() bool
+}
+
+// awaitRoom waits until another send may be tried.
+func (p *Process) awaitRoom(ctx context.Context, dst ProxyAddr) error {
+	var w *roomWait
+	if last := len(p.rooms) - 1; last >= 0 {
+		w, p.rooms = p.rooms[last], p.rooms[:last]
+	} else {
+		w = &roomWait{p: p}
+		w.over = w.isOver
 	}
+	w.dst, w.began = dst, p.via.Seen()
+	err := p.await(ctx, w.over)
+	p.rooms = append(p.rooms, w)
+	return err
+}
+
+// isOver reports whether something has happened since there was no room.
+func (w *roomWait) isOver() bool {
+	i, _, err := w.p.proxies.resolve(w.dst, 0)
+	return err != nil || i.region.Busy < w.p.cfg.MaxSends && w.p.via.Seen() != w.began
 }
 
 // SendGather is SendMsg of several pieces of memory as one message, with a notification or
@@ -166,7 +187,7 @@ func (p *Process) sendLong(ctx context.Context, src []byte, pieces [][]byte, dst
 	s.Src, s.Gather, s.Dst, s.Notify = src, pieces, dst, notify
 	err := p.post(s, false)
 	for err == errFull {
-		if err = p.await(ctx, p.room(dst)); err == nil {
+		if err = p.awaitRoom(ctx, dst); err == nil {
 			err = p.post(s, false)
 		}
 	}

@@ -21,7 +21,8 @@ import (
 // A line hears only packets that carry the epoch of their channel, which the receiver has
 // sent to the node's address: who only says to be the node does not know it, and what he
 // says of a line's number is not believed. A packet whose place in the order is taken, or
-// too far ahead, shows that somebody has spoken for the node: the line ends.
+// too far ahead, shows that somebody has spoken for the node: the line ends. Only that of a packet
+// that was refused may come again, until its sender has heard of that.
 type line struct {
 	number uint64 // of what leaves
 	heard  uint64 // the other side's, since number began; 0 for none
@@ -31,6 +32,7 @@ type line struct {
 	waiting fifo.Queue[*buffer] // not sent, in order
 	order   uint32              // place of the next that is sent
 	expect  uint32              // of the next that may come
+	refused [channels]uint64    // by channel: 1 + the place of the last one that was refused, 0 for none
 	under   int                 // packets under way
 	last    int64               // when the other side was heard, or had nothing to answer
 	users   int                 // what hangs on the line
@@ -60,13 +62,24 @@ func (p *program) judge(node int, h *header) bool {
 		return false // of a line that has ended, or not its first
 	case (l.heard != 0 || l.taken) && h.echo != l.number: // it has forgotten what it had heard
 		p.cut(node)
-		l.heard, l.floor, l.expect = h.line, h.line, 0
+		l.hear(h.line)
 	default:
-		l.heard, l.floor, l.expect = h.line, h.line, 0
+		l.hear(h.line)
 	}
 	l.last = p.now
 	return p.current(l, h)
 }
+
+// hear begins to hear a line of the other side.
+func (l *line) hear(number uint64) {
+	l.heard, l.floor, l.expect, l.refused = number, number, 0, [channels]uint64{}
+}
+
+// refuse notes that a packet has been refused: it comes again if its sender does not hear of that.
+func (l *line) refuse(h *header) { l.refused[h.ch.Channel] = uint64(h.order) + 1 }
+
+// refusedBefore reports whether a packet has been.
+func (l *line) refusedBefore(h *header) bool { return l.refused[h.ch.Channel] == uint64(h.order)+1 }
 
 // current reports whether a packet is of the two lines that there are.
 func (p *program) current(l *line, h *header) bool {

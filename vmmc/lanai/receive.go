@@ -154,6 +154,10 @@ func (p *program) passes(node int, h *header, r *myrinet.Received) fate {
 			l.expect++
 			return stored
 		}
+		if l.refusedBefore(h) { // the answer was lost
+			p.answers.Push(answer{node, p.recv.Refuse(node, h.ch.Channel, reliability.NackNoEndpoint)})
+			return dropped
+		}
 		if h.order-l.expect >= channels { // somebody else has spoken for the node, and to wait would not end
 			p.recv.Refuse(node, h.ch.Channel, reliability.NackResident) // and nobody is told: it hears of the line's end
 			p.count.Stale++
@@ -271,6 +275,7 @@ func (p *program) finishStore() {
 		p.release(in.local, endDone)
 		return
 	case in.flags&flagChannel != 0 && in.refuse:
+		p.lines[in.node].refuse(&in.header)
 		p.answers.Push(answer{in.node, p.recv.Refuse(in.node, in.ch.Channel, reliability.NackNoEndpoint)})
 	case in.flags&flagChannel != 0:
 		p.answers.Push(answer{in.node, p.recv.Accept(in.node, in.ch.Channel)})
