@@ -206,6 +206,9 @@ func TestWakeOne(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	way := &idleWay{bell: make(chan struct{}, 1)}
 	n, sender, w, waits := way.gather(t, ctx)
+	if err := reached(n, func() bool { return waits[2].Load() > 0 }); err != nil { // it is among the followers before it waits
+		t.Fatal(err)
+	}
 	before := waits[2].Load()
 	way.come(t, sender, w[1])
 	<-w[1].ended
