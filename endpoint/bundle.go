@@ -49,6 +49,7 @@ type Bundle struct {
 	mask      EventMask
 	posted    bool // the semaphore
 	running   int  // handlers
+	goesOn    bool // of what is handled now, a reply was the last that its connection owed
 	following int  // goroutines that wait for the leader
 	freed     bool
 }
@@ -138,7 +139,7 @@ func (b *Bundle) poll() (served int, crowded bool, err error) {
 // While answers are corked it looks whether more requests arrive, so that
 // a busy server answers in fewer VI messages; then they go.
 func (b *Bundle) serve(limit int) (served int) {
-	defer b.sendAnswers() // also if a handler ends the goroutine
+	defer b.endServe() // also if a handler ends the goroutine
 	for more := true; more && served < limit; more = b.moreComes() {
 		served += b.handle(limit - served)
 	}
@@ -156,8 +157,9 @@ func (b *Bundle) waits() bool {
 	return b.pending() || b.node.corked[wire.Serving] > 0
 }
 
-// sendAnswers sends the answers that are corked.
-func (b *Bundle) sendAnswers() {
+// endServe sends the answers that are corked.
+func (b *Bundle) endServe() {
+	b.goesOn = false
 	if b.node.corked[wire.Serving] > 0 {
 		b.node.way.Flush(wire.Serving)
 	}
@@ -275,10 +277,7 @@ func (b *Bundle) WaitPoll(ctx context.Context) (int, error) {
 		}
 		served, err := b.serve(pollBatch), error(nil)
 		if served == 0 {
-			var handled bool
-			if handled, err = b.step(ctx, true); handled {
-				served = 1
-			}
+			served, err = b.step(ctx, true)
 		}
 		if served > 0 && n.corked[wire.Asking] > 0 {
 			n.way.Flush(wire.Asking)

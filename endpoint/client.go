@@ -320,6 +320,7 @@ func (c *client) over() {
 		s.state = slotSkipping
 	default:
 		c.free(i)
+		c.ep.bundle.goesOn = c.used == 0
 	}
 }
 

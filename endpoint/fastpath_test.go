@@ -187,15 +187,15 @@ type loneWay struct {
 	p  *provider.Packet
 }
 
-func (w *loneWay) Deliver(atOnce bool) bool {
+func (w *loneWay) Deliver(atOnce bool) int {
 	if p := w.p; p != nil {
 		w.p = nil
 		if atOnce && w.up.HandleNow(p) {
-			return true
+			return 1
 		}
 		w.up.Received(p)
 	}
-	return false
+	return 0
 }
 
 // TestHandleNowEnds: the handler of a message that comes alone may panic, and may end its

@@ -83,13 +83,13 @@ func (n *Node) flush() {
 
 // step lets time pass for a goroutine that has found nothing to do for bundle b.
 // The mutex is held on entry and on return. It may return for no reason. If atOnce, it
-// handles a message that is all that comes, and reports whether it has.
-func (b *Bundle) step(ctx context.Context, atOnce bool) (handled bool, err error) {
+// handles messages that are all that comes if they are few, and returns how many it has handled.
+func (b *Bundle) step(ctx context.Context, atOnce bool) (handled int, err error) {
 	n := b.node
 	n.flush()
 	n.stamp() // its time passes while the answer is under way
 	if n.leader != nil || n.followers.nextLeaders > 0 {
-		return false, b.follow(ctx)
+		return 0, b.follow(ctx)
 	}
 	n.way.CatchUp()
 	n.leader = b
@@ -102,12 +102,13 @@ func (b *Bundle) step(ctx context.Context, atOnce bool) (handled bool, err error
 		if n.left != nil {
 			n.left.Open()
 		}
-		return false, errNodeClosed
+		return 0, errNodeClosed
 	}
 	n.followers.woken = false
 	n.atOnce = b
-	if n.way.Deliver(atOnce && b.running == 0) {
-		return true, nil
+	handled = n.way.Deliver(atOnce && b.running == 0)
+	if b.goesOn = false; handled > 0 {
+		return handled, nil
 	}
 	if !b.pending() { // what has come is for others
 		if n.followers.woken && !n.virtual {
@@ -117,7 +118,7 @@ func (b *Bundle) step(ctx context.Context, atOnce bool) (handled bool, err error
 			err = n.over(ctx)
 		}
 	}
-	return false, err
+	return 0, err
 }
 
 // makeWay lets those run that the leader has woken. They would have to find

@@ -76,12 +76,12 @@ func (w *idleWay) Wait(ctx context.Context) error {
 	}
 }
 
-func (w *idleWay) Deliver(bool) bool {
+func (w *idleWay) Deliver(bool) int {
 	if w.batch != nil {
 		w.batch()
 		w.batch = nil
 	}
-	return false
+	return 0
 }
 
 func (w *idleWay) Wake() {

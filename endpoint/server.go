@@ -75,7 +75,11 @@ func (s *server) post(i, n int, answer Op) {
 	slot := &s.slots[i]
 	slot.posts++
 	slot.answer, slot.n, slot.again = answer, n, false
-	s.ch.Post(s.last(i), n, s.together)
+	together := s.together
+	if together < 2 && s.ep.bundle.goesOn {
+		together = provider.Next
+	}
+	s.ch.Post(s.last(i), n, together)
 }
 
 // Received takes in a message.

@@ -83,7 +83,7 @@ func TestSmallestRoundTrip(t *testing.T) {
 		{1, 40_000, 40_000},
 	} {
 		now += c.after
-		e.sample(now, c.rtt, cfg)
+		e.sample(now, c.rtt, true, cfg)
 		if e.smallest != c.want {
 			t.Errorf("after a round trip of %d ns the smallest is %d ns, want %d", c.rtt, e.smallest, c.want)
 		}

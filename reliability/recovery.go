@@ -124,7 +124,8 @@ func (s *Sender) reorderLimit(ns int64) int64 {
 // progress updates window, timers and losses for an acknowledgement of something new.
 func (s *Sender) progress(now int64, t *tally) {
 	if t.fresh.ok {
-		s.rtt.sample(now, s.roundTrip(t), s.cfg)
+		rtt, sure := s.roundTrip(t)
+		s.rtt.sample(now, rtt, sure, s.cfg)
 		s.rec.backoff, s.rec.doubt = 0, 0
 	} else if s.rec.probes > 0 {
 		s.rec.doubt = min(s.rec.doubt+1, maxDoubt)
@@ -144,14 +145,17 @@ func (s *Sender) progress(now int64, t *tally) {
 }
 
 // roundTrip returns the round trip that an acknowledgement shows of a frame sent
-// once. The first sample of a connection, if there were time-outs meanwhile, may show how
-// long acknowledgements were lost instead, and the pace would follow it. So it is bounded
-// by the first time-out: later samples correct one that is too short.
-func (s *Sender) roundTrip(t *tally) int64 {
-	if s.rtt.smoothed == 0 && s.rec.tries > 0 {
-		return min(t.fresh.rtt, s.cfg.MinRTO)
+// once, and whether that is sure. The first sample of a connection, if there were probes or
+// time-outs meanwhile, may show how long acknowledgements were lost instead, and the pace would
+// follow it. So it is bounded by the first time-out: later samples correct one that is too short.
+// Nor is it taken for the smallest: each answer to a frame that goes again would seem to come too
+// soon, and to be to that frame's first transmission.
+func (s *Sender) roundTrip(t *tally) (rtt int64, sure bool) {
+	rtt, sure = t.fresh.rtt, s.rtt.smoothed != 0 || s.rec.probes == 0 && s.rec.tries == 0
+	if !sure && s.rec.tries > 0 {
+		rtt = min(rtt, s.cfg.MinRTO)
 	}
-	return t.fresh.rtt
+	return rtt, sure
 }
 
 // judge decides whether what was sent again was needed.

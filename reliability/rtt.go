@@ -14,7 +14,7 @@ const outlier = 8
 type rttEstimator struct {
 	smoothed  int64 // ns; 0 before the first sample
 	variation int64 // ns
-	smallest  int64 // ns; 0 before the first sample
+	smallest  int64 // ns; 0 before the first sample that is sure
 	recent    int64 // ns; smallest since recentAt
 	recentAt  int64
 	rto       int64 // ns, without back-off, within the Config's bounds
@@ -24,16 +24,22 @@ func (e *rttEstimator) init(cfg *Config) {
 	*e = rttEstimator{rto: cfg.MinRTO}
 }
 
-func (e *rttEstimator) sample(now, rtt int64, cfg *Config) {
+// sample takes a sample. If it is not sure, it may be far too long, and says nothing of the smallest.
+func (e *rttEstimator) sample(now, rtt int64, sure bool, cfg *Config) {
 	rtt = max(rtt, 1)
-	if e.smoothed == 0 {
-		e.smoothed, e.variation = rtt, rtt/2
+	switch {
+	case !sure:
+	case e.smallest == 0:
 		e.smallest, e.recent, e.recentAt = rtt, rtt, now
-	} else {
+	default:
 		e.smallest, e.recent = min(e.smallest, rtt), min(e.recent, rtt)
 		if now-e.recentAt > minLife {
 			e.smallest, e.recent, e.recentAt = e.recent, rtt, now
 		}
+	}
+	if e.smoothed == 0 {
+		e.smoothed, e.variation = rtt, rtt/2
+	} else {
 		// One sample that a sleeping process spoiled must not slow the
 		// connection down; several do.
 		err := min(rtt, outlier*e.smoothed) - e.smoothed

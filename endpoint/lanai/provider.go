@@ -252,7 +252,7 @@ func (p *Provider) Wait(ctx context.Context) error {
 func (p *Provider) Gate() provider.Gate { return gate.New(&p.card.engine) }
 
 // Deliver implements provider.Provider.
-func (p *Provider) Deliver(atOnce bool) bool {
+func (p *Provider) Deliver(atOnce bool) int {
 	p.card.lock()
 	p.drain()
 	p.card.unlock()
@@ -371,7 +371,7 @@ func (p *Provider) came(r *ref, why wire.Reason) {
 }
 
 // handOn hands on what there is. A message that is all of it may be handled at once.
-func (p *Provider) handOn(atOnce bool) (handled bool) {
+func (p *Provider) handOn(atOnce bool) (handled int) {
 	for {
 		p.card.lock()
 		list, strays := p.items, p.strays
@@ -382,15 +382,15 @@ func (p *Provider) handOn(atOnce bool) (handled bool) {
 		}
 		if len(list) == 0 {
 			p.taken = list
-			return false
+			return 0
 		}
 		if x := list[0]; atOnce && len(list) == 1 && x.what == itemMessage && !x.ch.over {
 			p.taken = list[:0]
 			if x.ch.up.HandleNow(&x.x.Packet) { // from here on another goroutine may be in Wait
-				return true
+				return 1
 			}
 			x.ch.up.Received(&x.x.Packet)
-			return false
+			return 0
 		}
 		for i := range list {
 			p.hand(&list[i])

@@ -110,8 +110,9 @@ type Provider interface {
 	// goroutine at a time, and followed by Deliver.
 	Wait(ctx context.Context) error
 	// Deliver hands on what Wait has found. If atOnce, a message that is all of it is
-	// offered to its half's HandleNow first; it reports whether that has handled it.
-	Deliver(atOnce bool) (handled bool)
+	// offered to its half's HandleNow first, and so may a few be that are all; it returns how
+	// many have been handled.
+	Deliver(atOnce bool) (handled int)
 	// Flush sends what is corked on one side's channels.
 	Flush(wire.Side)
 	// Wake ends the present wait, or else the next one.
@@ -139,7 +140,7 @@ type Channel interface {
 	// Buffer returns send buffer i, into which a message is built.
 	Buffer(i int) []byte
 	// Post sends the first n bytes of buffer i, which must be idle. The message may be
-	// corked until Flush, or until so many go together; together may be uncork.
+	// corked until Flush, or until so many go together; together may be uncork or next.
 	Post(i, n, together int)
 	// Idle reports whether send buffer i may be changed.
 	Idle(i int) bool
@@ -163,6 +164,7 @@ type Channel interface {
 const (
 	CoalesceMost = 64 // the most
 	Uncork       = -1 // no other one will follow soon: it goes at once, with what is corked
+	Next         = -2 // as 0; but it may wait, for some milliseconds at most, for what the program posts next
 )
 
 // Half is what a channel calls back: client or server.

@@ -266,13 +266,13 @@ func (n *Node) Wait(ctx context.Context) error {
 }
 
 // Deliver is Poll, of which nothing is handled at once.
-func (n *Node) Deliver(bool) bool {
+func (n *Node) Deliver(bool) int {
 	n.Poll()
 	left := len(n.inbox)
 	if left > 0 {
 		n.Wake()
 	}
-	return false
+	return 0
 }
 
 // Flush does nothing, because nothing is corked.

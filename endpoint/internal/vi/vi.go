@@ -192,17 +192,19 @@ func (w *Provider) Wait(ctx context.Context) error {
 func (w *Provider) Wake() { w.cq.Wake() }
 
 // Deliver is provider's.
-func (w *Provider) Deliver(atOnce bool) (handled bool) {
+func (w *Provider) Deliver(atOnce bool) (handled int) {
 	w.n, w.seen = w.cq.Reap(w.reaped[:])
 	return w.handOn(atOnce)
 }
 
-// handOn hands on what has been reaped. A message that is all of it may be handled at
-// once, if atOnce.
-func (w *Provider) handOn(atOnce bool) (handled bool) {
-	if ch, x := w.lone(atOnce); ch != nil {
-		w.reaped[0], w.n = vipl.Completion{}, 0
-		handled = ch.arrivedAlone(x) // from here on another goroutine may be in wait
+// handOn hands on what has been reaped. Messages that are all of it may be handled at once, if
+// atOnce.
+func (w *Provider) handOn(atOnce bool) (handled int) {
+	var few fewMessages
+	if n := w.n; atOnce && n <= len(few) && w.messages(&few) {
+		clear(w.reaped[:n])
+		w.n = 0
+		handled = few.handNow(n)
 	} else {
 		for i := range w.reaped[:w.n] {
 			w.complete(&w.reaped[i])
@@ -221,19 +223,51 @@ func (w *Provider) handOn(atOnce bool) (handled bool) {
 	return handled
 }
 
-// lone returns the only completion that there is, if it is of a receive and may be
-// handled at once.
-func (w *Provider) lone(atOnce bool) (*channel, *receiveBuffer) {
-	c := &w.reaped[0]
-	if w.n != 1 || !atOnce || c.Err != nil || c.Descriptor == nil || c.Descriptor.Status != vipl.StatusDone|vipl.StatusOpReceive {
-		return nil, nil
+// fewMessages are as many VI messages as are handled at once: a reply, and the next request of its
+// sender, which share a frame.
+type fewMessages [2]struct {
+	ch *channel
+	x  *receiveBuffer
+}
+
+// messages reports whether all that has been reaped are VI messages, which it puts into few.
+func (w *Provider) messages(few *fewMessages) bool {
+	for i := range w.reaped[:w.n] {
+		c := &w.reaped[i]
+		if c.Err != nil || c.Descriptor == nil || c.Descriptor.Status != vipl.StatusDone|vipl.StatusOpReceive {
+			return false
+		}
+		ch, _ := c.VI.Context.(*channel)
+		x, _ := c.Descriptor.Context.(*receiveBuffer)
+		if ch == nil || x == nil || ch.closed || ch.broken {
+			return false
+		}
+		few[i].ch, few[i].x = ch, x
 	}
-	ch, _ := c.VI.Context.(*channel)
-	x, _ := c.Descriptor.Context.(*receiveBuffer)
-	if ch == nil || x == nil || ch.closed || ch.broken {
-		return nil, nil
+	return w.n > 0
+}
+
+// handNow has n VI messages handled at once, as far as their halves do, and hands on the others.
+// It returns how many have been handled. From the first handler on another goroutine may be in wait.
+func (few *fewMessages) handNow(n int) (handled int) {
+	i := 0
+	defer func() { // also if a handler ends the goroutine
+		for ; i < n; i++ {
+			if m := &few[i]; !m.ch.closed && !m.ch.broken {
+				m.ch.arrived(m.x, int(m.x.desc.Length))
+			}
+		}
+	}()
+	for i < n {
+		m := &few[i]
+		if m.ch.closed || m.ch.broken {
+			break
+		}
+		if i++; m.ch.arrivedAlone(m.x) {
+			handled++
+		}
 	}
-	return ch, x
+	return handled
 }
 
 // complete hands on one completion.

@@ -27,6 +27,7 @@ type Layer struct {
 	stats  layer.Stats
 	err    error           // the first failure
 	names  []endpoint.Name // of the ranks, as they have said themselves
+	dests  []endpoint.Name // of the ranks, as the segment has
 	met    int             // ranks that have
 	ops    operations
 
@@ -44,7 +45,7 @@ type Layer struct {
 
 // Open is layer.Open.
 func Open(ctx context.Context, cfg layer.Config) (layer.Layer, error) {
-	l := &Layer{cfg: cfg, names: make([]endpoint.Name, cfg.Procs), talks: make([]talk, cfg.Procs)}
+	l := &Layer{cfg: cfg, names: make([]endpoint.Name, cfg.Procs), dests: make([]endpoint.Name, cfg.Procs), talks: make([]talk, cfg.Procs)}
 	if err := l.open(ctx); err != nil {
 		l.Close()
 		return nil, err
@@ -114,6 +115,7 @@ func (l *Layer) meet(ctx context.Context) error {
 		if err := l.ep.Map(rank, name, l.tag()); err != nil {
 			return err
 		}
+		l.dests[rank] = name
 		if err := l.request(ctx, rank, hHello, nil, uint32(l.cfg.Rank)); err != nil {
 			return err
 		}

@@ -18,10 +18,7 @@ func (l *Layer) replier(t endpoint.Token, number uint32, kind uint8) *operation 
 
 // isOf reports whether a reply is of a rank: it came over the translation that the
 // request was sent by.
-func (l *Layer) isOf(t endpoint.Token, proc int) bool {
-	name, _, err := l.ep.Translation(proc)
-	return err == nil && name == t.Source()
-}
+func (l *Layer) isOf(t endpoint.Token, proc int) bool { return l.dests[proc] == t.Source() }
 
 // part returns where the data of a segment of a get belong, or nil if they do not.
 func (op *operation) part(at uint32, n int) []byte {

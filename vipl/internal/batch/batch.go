@@ -87,9 +87,6 @@ func (b *Batch) Slot() []byte {
 	return b.slots[b.n*b.stride : (b.n+1)*b.stride : (b.n+1)*b.stride]
 }
 
-// First returns the beginning, of so many bytes, of the slot of an empty batch.
-func (b *Batch) First(size int) []byte { return b.slots[:size] }
-
 // Body returns the scratch array for the next frame's body.
 func (b *Batch) Body() [][]byte { return b.bodies[b.n][:0] }
 
@@ -105,7 +102,7 @@ func (b *Batch) Add(head []byte, body [][]byte) {
 	}
 }
 
-// AddFirst is AddShared for a frame that First has made room for.
+// AddFirst is AddShared for the first frame of a batch.
 func (b *Batch) AddFirst(j *Joining, head []byte) {
 	ethertype.Seal(head)
 	f := &b.frames[0]

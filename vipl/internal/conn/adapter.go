@@ -29,8 +29,9 @@ type Adapter struct {
 	unsent   []*Conn          // have frames in the batch that complete unreliable sends
 	In       ethertype.Header // of the frame that is being received
 	Long     longRx
-	Single   bool // the frame of this poll is the only one
-	deferred deferredAck
+	Single   bool    // the frames of this poll have come in one Ethernet frame
+	Behind   int     // 1 for a frame that is behind another one in its Ethernet frame, else 0
+	deferred int     // acknowledgements that are
 	touched  []*Conn // have received something in this poll
 	corked   []*Conn // have something to send when the caller polls next
 	next     nextPost
@@ -56,9 +57,7 @@ type Link interface {
 }
 
 // Flush offers the batch to the link.
-func (a *Adapter) Flush() { a.flush() }
-
-func (a *Adapter) flush() {
+func (a *Adapter) Flush() {
 	a.next.holds = false
 	switch a.batch.Flush(a.Now) {
 	case batch.Empty:
@@ -83,39 +82,36 @@ func (a *Adapter) completeHanded() {
 // slot returns the next free slot of the batch, flushing it when it is full; nil
 // when the link takes no more now. The slot is only occupied by Add.
 func (a *Adapter) slot() []byte {
-	if a.full() {
+	if a.Full() {
 		return nil
 	}
 	return a.batch.Slot()
 }
 
-// full reports whether slot would return nil, after a flush if it has to be.
-func (a *Adapter) full() bool { return a.batch.Enough() && a.flushFull() }
+// Full reports whether the link takes no more frames now, after a flush if it has to be.
+func (a *Adapter) Full() bool { return a.batch.Enough() && a.flushFull() }
 
 // flushFull offers the batch to the link, and reports whether the link has taken nothing of a
 // full one.
 func (a *Adapter) flushFull() bool {
-	a.flush()
+	a.Flush()
 	return a.batch.Full()
 }
 
 // discard forgets the frames of the batch, which refer to memory about to be given back.
 func (a *Adapter) discard() {
 	a.batch.Discard()
-	a.flush()
+	a.Flush()
 }
 
 // Discard flushes the batch and forgets what the link does not take, so that no frame
 // refers to memory that is about to be the caller's alone.
 func (a *Adapter) Discard() {
 	if a.batch.Len() > 0 {
-		a.flush()
+		a.Flush()
 		a.discard()
 	}
 }
-
-// Full reports whether the link takes no more frames now.
-func (a *Adapter) Full() bool { return a.full() }
 
 // Unsent returns how many frames the link has not taken yet.
 func (a *Adapter) Unsent() int { return a.batch.Unsent() }
@@ -158,7 +154,11 @@ func (a *Adapter) RunTimers() {
 // Settle finishes what the frames of a poll began, unless the caller goes first: see
 // deferredAck.
 func (a *Adapter) Settle() {
-	if a.deferred.conn == nil && len(a.touched) > 0 {
+	switch n := len(a.touched); {
+	case n == a.deferred: // the caller goes first, or there is nothing to do
+	case a.deferred > 0:
+		a.catchUp()
+	default:
 		a.settle()
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/bobnet-go/bobnet/vipl/internal/code"
 	"github.com/bobnet-go/bobnet/vipl/internal/memory"
 	"github.com/bobnet-go/bobnet/vipl/internal/pathprobe"
+	"github.com/bobnet-go/bobnet/vipl/internal/pieces"
 )
 
 // Conn is one end of a connection: the state of a VI that frames and the clock change.
@@ -81,8 +82,9 @@ type rxHalf struct {
 	c         *Conn
 	receiver  reliability.Receiver
 	msgIn     rxCursor
-	predicted ethertype.Prefix // of the frames that may take the fast path
-	pieces    *pieces          // of a frame that comes in pieces; made for the first one
+	late      deferredAck
+	predicted [2]ethertype.Prefix // of the frames that may take the fast path, by Adapter.Behind
+	pieces    *pieces.Frame       // of a frame that comes in pieces; made for the first one
 }
 
 // Path is what is known of the path to the peer.
@@ -197,9 +199,9 @@ func (c *Conn) Forget() {
 
 // start begins a connection whose first message goes into receive first.
 func (r *rxHalf) start(first ethertype.Seq) {
-	r.predicted, r.msgIn = ethertype.Prefix{}, rxCursor{base: first}
+	r.predicted, r.msgIn = [2]ethertype.Prefix{}, rxCursor{base: first}
 	if r.pieces != nil {
-		r.pieces.begun = false
+		r.pieces.Begun = false
 	}
 }
 

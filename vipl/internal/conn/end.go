@@ -45,7 +45,7 @@ func (c *Conn) EnterError(cause error, detail string, why code.Reason) {
 	c.End.Why, c.End.Told = why, why == code.ReasonSilent // whom nothing reaches
 	c.End.Err = c.Owner.Lost(cause, detail)
 	if c.SQ.done != c.SQ.tail {
-		a.flush()
+		a.Flush()
 		a.discard()
 		if status := c.blame(why); status != 0 {
 			c.blameRDMA(status)
@@ -150,7 +150,7 @@ func (c *Conn) flushAll() {
 // FlushSends is flushAll for the send queue.
 func (c *Conn) FlushSends() {
 	if c.SQ.done != c.SQ.tail {
-		c.a.flush()
+		c.a.Flush()
 		c.a.discard()
 	}
 	for c.SQ.done != c.SQ.tail {

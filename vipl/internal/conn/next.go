@@ -5,9 +5,10 @@ import "github.com/bobnet-go/bobnet/progress"
 // Answers that go with what the program sends next
 //
 // A program that has got what it waits for often sends the next thing within a microsecond or
-// two. The answers to RDMA reads that came in the same poll then go with it, in one call of
-// the link's and, if they are for the same NIC, in one frame. So two programs that read from each
-// other need one frame for each answer and the request behind it, where they would need two.
+// two. The answers to RDMA reads that came in the same poll, and the program's own ones if it says
+// so (Descriptor.Next), then go with it, in one call of the link's and, if they are for the same
+// NIC, in one frame. So two programs that read from each other need one frame for each answer and
+// the request behind it, where they would need two.
 //
 // The answers wait for the next post or poll, whatever comes first, or for the engine's service,
 // some milliseconds. So they do not wait where there is no service, nor where the program
@@ -33,7 +34,7 @@ func (a *Adapter) endNext() {
 	n.gave, n.answered = false, false
 	if n.holds {
 		n.Posted(a.Now, n.Take())
-		a.flush()
+		a.Flush()
 	}
 }
 
@@ -43,9 +44,16 @@ func (a *Adapter) FlushPending() {
 	if a.batch.Len() == 0 {
 		return
 	}
-	if n := &a.next; n.gave && n.answered && n.Is() && a.eng.Serves() {
-		n.holds = true
+	if a.next.answered && a.awaitsNext() {
+		a.next.holds = true
 		return
 	}
-	a.flush()
+	a.Flush()
+}
+
+// awaitsNext reports whether the program has got something in the last poll and is likely to post
+// soon, so that frames may wait for that.
+func (a *Adapter) awaitsNext() bool {
+	n := &a.next
+	return n.gave && n.Is() && a.eng.Serves()
 }

@@ -56,23 +56,75 @@ func (p *pair) readOn(times int, back int64) {
 }
 
 // TestReadsMeet: two programs that read from each other without a pause need one frame for an
-// answer and the request behind it; if they pause, two.
+// answer and the request behind it; if they pause, two. What shares a frame takes the fast path, too,
+// and the frames are the same without that.
 func TestReadsMeet(t *testing.T) {
 	const times = 200
-	for _, c := range []struct {
-		back        int64
-		least, most int
-	}{{100, times, times + times/10}, {progress.PromptPost, 2*times - 2, 3 * times}} {
-		p := readers(t)
-		p.readOn(times, c.back)
-		for i, e := range p.ends {
-			if e.sent < c.least || e.sent > c.most {
-				t.Errorf("back after %d ns: end %d has sent %d frames for %d reads, want %d to %d", c.back, i, e.sent, times, c.least, c.most)
+	var sent [2][2]int
+	for i, fast := range []bool{false, true} {
+		for k, c := range []struct {
+			back        int64
+			least, most int
+		}{{100, times, times + times/10}, {progress.PromptPost, 2*times - 2, 3 * times}} {
+			p := readers(t)
+			p.ends[0].fast, p.ends[1].fast = fast, fast
+			p.readOn(times, c.back)
+			for i, e := range p.ends {
+				if e.sent < c.least || e.sent > c.most {
+					t.Errorf("back after %d ns: end %d has sent %d frames for %d reads, want %d to %d", c.back, i, e.sent, times, c.least, c.most)
+				}
+				if joined := int(e.a.Stats.TxJoined); (joined > times/2) != (c.back < progress.PromptPost) {
+					t.Errorf("back after %d ns: end %d has joined %d frames", c.back, i, joined)
+				}
+				if n := int(e.a.FastPath); fast && c.back < progress.PromptPost && n < 2*times {
+					t.Errorf("end %d: %d frames by the fast path", i, n)
+				}
 			}
-			if joined := int(e.a.Stats.TxJoined); (joined > times/2) != (c.back < progress.PromptPost) {
-				t.Errorf("back after %d ns: end %d has joined %d frames", c.back, i, joined)
-			}
+			sent[i][k] = p.ends[0].sent + p.ends[1].sent
 		}
+	}
+	if sent[0] != sent[1] {
+		t.Errorf("%d frames by the general path, %d by the fast path", sent[0], sent[1])
+	}
+}
+
+// TestNext: a send that may go with the program's next post does so, of this connection or another, if the
+// program has just got something and is prompt; without a post it goes with the next poll.
+func TestNext(t *testing.T) {
+	for _, c := range []struct {
+		prompt, gets, posts bool
+		waits               bool
+	}{{true, true, true, true}, {true, true, false, true}, {false, true, true, false}, {true, false, true, false}} {
+		p := readers(t)
+		e, other := p.ends[0], p.ends[1]
+		if c.prompt {
+			p.readOn(3*progress.PromptMost, 100)
+		}
+		e.post(e.descriptor(inAt, 64), true)
+		if c.gets {
+			other.post(other.descriptor(outAt, 64), false)
+		}
+		for range 2 {
+			other.post(other.descriptor(inAt, 64), true)
+		}
+		e.turn()
+		sent := e.sent
+		d := e.descriptor(outAt, 64)
+		d.Next = true
+		e.post(d, false)
+		if e.a.Pending() != c.waits || e.sent-sent != map[bool]int{false: 1}[c.waits] {
+			t.Fatalf("%+v: %d frames sent, waiting is %v", c, e.sent-sent, e.a.Pending())
+		}
+		sent = e.sent
+		if c.posts {
+			e.post(e.descriptor(outAt, 64), false)
+		} else {
+			e.turn()
+		}
+		if e.a.Pending() || e.sent-sent != 1 {
+			t.Errorf("%+v: %d frames sent afterwards, waiting is %v", c, e.sent-sent, e.a.Pending())
+		}
+		p.run(func() bool { return other.c.RQ.Untaken() >= map[bool]int{true: 2, false: 1}[c.posts] })
 	}
 }
 

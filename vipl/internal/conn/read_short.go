@@ -44,7 +44,7 @@ func (c *Conn) receiveShortRead(h *ethertype.Header, payload []byte) bool {
 	if data == nil {
 		return false
 	}
-	a.deferred = deferredAck{conn: c, ack: h.Ack, at: a.Now}
+	c.rx.putOff(h.Ack)
 	c.rx.receiver.Accept(a.Now, h.Seq, false)
 	seq, ackNow := c.tx.sender.Push(a.Now, reliability.Sent{First: t.next, Size: h.Length, Count: 1, Flags: sentAnswer}, true)
 	s.last = seq
@@ -57,7 +57,7 @@ func (c *Conn) receiveShortRead(h *ethertype.Header, payload []byte) bool {
 	}
 	out.Seq, out.Msg, out.Length = seq, t.next, h.Length
 	t.next++
-	t.turn = true
+	t.turn, a.next.answered = true, true
 	c.addShort(out, nil, data)
 	return true
 }
@@ -67,7 +67,7 @@ func (c *Conn) receiveShortRead(h *ethertype.Header, payload []byte) bool {
 func (c *Conn) receiveShortAnswer(h *ethertype.Header, payload []byte) bool {
 	a, t := c.a, &c.reads
 	if h.Offset != 0 || h.Length != uint32(len(payload)) ||
-		t.sent != t.done+1 || h.Msg != t.done || h.Ack != c.tx.sender.NextSeq() || c.SQ.tail != c.SQ.done+1 || c.serves.base != c.serves.next {
+		t.sent != t.done+1 || h.Msg != t.done || h.Ack != c.tx.sender.NextSeq() || c.SQ.tail != c.SQ.done+1 || c.serves.waiting > 0 {
 		return false
 	}
 	d := c.SQ.at(c.SQ.done)
@@ -77,6 +77,7 @@ func (c *Conn) receiveShortAnswer(h *ethertype.Header, payload []byte) bool {
 	copy(d.Segs[0].Data, payload)
 	c.tx.sender.OnAck(a.Now, h.Ack, 0, nil) // now: the descriptor goes back to its owner
 	c.rx.receiver.Accept(a.Now, h.Seq, false)
+	c.serves.retire()
 	t.done++
 	c.tx.finishSend(d)
 	return true

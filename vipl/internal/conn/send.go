@@ -35,7 +35,7 @@ func (t *txHalf) transmit(single bool) {
 		return
 	}
 	for {
-		if a.full() { // looked at before Retransmit, which takes the frame as sent
+		if a.Full() { // looked at before Retransmit, which takes the frame as sent
 			t.leaveToPoll()
 			return
 		}
@@ -54,7 +54,7 @@ func (t *txHalf) transmit(single bool) {
 		}
 	}
 	for room := t.sender.Room(a.Now); room > 0 && t.unsent(); room-- {
-		if a.full() {
+		if a.Full() {
 			t.leaveToPoll()
 			return
 		}
@@ -82,19 +82,23 @@ func (t *txHalf) transmit(single bool) {
 // unsent reports whether there is anything that has not been sent once.
 func (t *txHalf) unsent() bool { return t.cursor.next != t.c.SQ.tail || t.c.serves.waiting > 0 }
 
-// push sends what PostSend has queued.
+// push sends what PostSend has queued. If it is held, it goes with what the program posts next.
 //
 // The clock is read first, except for a frame that will be alone under way: it
 // goes out before the clock is read, since reading it takes a fiftieth of the
 // frame's time.
-func (t *txHalf) push() {
+func (t *txHalf) push(held bool) {
 	a := t.c.a
+	if held {
+		t.hold()
+		return
+	}
 	got := a.next.Take()
 	single := t.single()
 	if !single && t.c.Reliable {
 		if t.cork() {
 			if a.batch.Len() > 0 { // what cork has caught up with
-				a.flush()
+				a.Flush()
 			}
 			return
 		}
@@ -104,7 +108,7 @@ func (t *txHalf) push() {
 		t.transmit(single)
 	}
 	if a.batch.Len() > 0 {
-		a.flush()
+		a.Flush()
 		a.CatchUp()
 		if single {
 			a.Now = a.link.Now()
@@ -112,10 +116,21 @@ func (t *txHalf) push() {
 		}
 		a.next.Posted(a.Now, got)
 		if a.batch.Len() > 0 { // what another connection owed
-			a.flush()
+			a.Flush()
 		}
 	}
 	t.c.arm() // also when the pace allows nothing now
+}
+
+// hold puts what PostSend has queued into the batch, which the program's next post sends.
+func (t *txHalf) hold() {
+	if single := t.single(); single || !t.cork() {
+		if !single || !t.c.sendShort() {
+			t.transmit(single)
+		}
+		t.c.a.next.holds = t.c.a.batch.Len() > 0
+		t.c.arm()
+	}
 }
 
 // single reports whether what is unsent is one frame, and nothing else will be
@@ -128,7 +143,7 @@ func (t *txHalf) single() bool {
 	if d := t.c.SQ.at(next.next); int(d.total) > t.c.Path.MaxData-d.extension() {
 		return false
 	}
-	return t.sender.InFlight() == 0 || t.c.a.deferred.conn == t.c && t.c.a.deferred.ack == t.sender.NextSeq()
+	return t.sender.InFlight() == 0 || t.c.rx.late.waits && t.c.rx.late.ack == t.sender.NextSeq()
 }
 
 // cork reports whether what is unsent is to wait for more to share its frames, and notes
@@ -326,7 +341,7 @@ func (c *Conn) header(kind ethertype.Kind) *ethertype.Header {
 func (t *txHalf) pumpLoose() {
 	a := t.c.a
 	for t.cursor.next != t.c.SQ.tail {
-		if a.full() {
+		if a.Full() {
 			t.leaveToPoll()
 			break
 		}

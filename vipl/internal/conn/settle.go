@@ -9,25 +9,32 @@ import (
 // for it, and what it puts off until the caller is back. Everything in it runs with the
 // engine's lock held.
 
-// deferredAck is the acknowledgement of a frame that came alone, in order and with
-// nothing else to do than to hand its message to a caller who waits for it.
-// The caller goes first: what the acknowledgement completes, and the timers,
-// are seen to by CatchUp when the caller is back in the engine, after it has
-// sent its answer. This takes a tenth off the time of a ping-pong.
+// deferredAck is the acknowledgement of a frame that came alone, or in one Ethernet frame with
+// others, in order and with nothing else to do than to hand its message to a caller who waits
+// for it. The caller goes first: what the acknowledgement completes, and the timers, are seen to by
+// CatchUp when the caller is back in the engine, after it has sent its answer. This takes a tenth
+// off the time of a ping-pong.
 type deferredAck struct {
-	conn *Conn
-	ack  ethertype.Seq
-	at   int64
+	waits bool // there is one; the connection is touched
+	ack   ethertype.Seq
+	at    int64
 }
 
 // deferAck notes h's acknowledgement for later if nothing depends on it now.
 func (r *rxHalf) deferAck(h *ethertype.Header) bool {
-	a := r.c.a
-	if !a.Single || h.Kind == ethertype.KindRDMARead || h.Kind == ethertype.KindReadData || h.Sack != 0 || !r.mayDeferAck(h.Ack) {
+	if !r.c.a.Single || h.Kind == ethertype.KindRDMARead || h.Kind == ethertype.KindReadData || h.Sack != 0 || !r.mayDeferAck(h.Ack) {
 		return false
 	}
-	a.deferred = deferredAck{conn: r.c, ack: h.Ack, at: a.Now}
+	r.putOff(h.Ack)
 	return true
+}
+
+// putOff notes an acknowledgement for CatchUp.
+func (r *rxHalf) putOff(ack ethertype.Seq) {
+	if !r.late.waits {
+		r.c.a.deferred++
+	}
+	r.late = deferredAck{waits: true, ack: ack, at: r.c.a.Now}
 }
 
 // mayDeferAck reports whether nothing depends now on ack.
@@ -35,21 +42,24 @@ func (r *rxHalf) mayDeferAck(ack ethertype.Seq) bool {
 	return !r.c.tx.unsent() && r.c.tx.sender.Covers(ack) && !r.receiver.AckDue(r.c.a.Now)
 }
 
-// CatchUp takes in the acknowledgement that was deferred. What it sends goes with the next flush.
+// CatchUp takes in the acknowledgements that were deferred. What it sends goes with the next flush.
 func (a *Adapter) CatchUp() {
-	if a.deferred.conn != nil { // seldom, and so the compiler inlines this
+	if a.deferred > 0 { // seldom, and so the compiler inlines this
 		a.catchUp()
 	}
 }
 
 func (a *Adapter) catchUp() {
-	c := a.deferred.conn
-	a.deferred.conn = nil
-	if c.State != code.StateConnected {
-		return
-	}
-	if progress, _ := c.tx.sender.OnAck(a.deferred.at, a.deferred.ack, 0, nil); progress {
-		c.tx.completeAcked()
+	a.deferred = 0
+	for _, c := range a.touched {
+		if late := &c.rx.late; late.waits {
+			if late.waits = false; c.State != code.StateConnected {
+				continue
+			}
+			if progress, _ := c.tx.sender.OnAck(late.at, late.ack, 0, nil); progress {
+				c.tx.completeAcked()
+			}
+		}
 	}
 	a.settle()
 }
@@ -97,7 +107,7 @@ func (a *Adapter) uncork() {
 	again := copy(a.corked, a.corked[k:])
 	clear(a.corked[again:])
 	a.corked = a.corked[:again]
-	a.flush()
+	a.Flush()
 }
 
 // SendControl sends a frame that is not part of a connection's sequence. The

@@ -11,10 +11,11 @@ import (
 //
 // What a program waits for one message at a time, as in a ping-pong, is mostly the
 // same: a short message alone in the frame that comes next, and its answer, alone
-// under way; or a short RDMA read or write (see read_short.go and write_short.go). For
-// each of these there is one function that sends and one that receives. They do what the
-// general path does for them, and leave all others to that: sendShort and ReceiveShort
-// are the only ways in. It is a second way to do a thing because it takes three quarters of
+// under way; or a short RDMA read or write (see read_short.go and write_short.go). If two
+// programs ask each other, an answer and the next request come in one Ethernet frame, and each of
+// them takes this path. For each of these there is one function that sends and one that receives.
+// They do what the general path does for them, and leave all others to that: sendShort and
+// ReceiveShort are the only ways in. It is a second way to do a thing because it takes three quarters of
 // the first one's time between a frame and its answer: not for what it computes, which
 // is little either way, but because the kernel, which runs in between, leaves little
 // of the engine's code in the processor's caches, and this is a tenth of it.
@@ -24,7 +25,7 @@ import (
 func (c *Conn) sendShort() bool {
 	a, next := c.a, &c.tx.cursor
 	d := c.SQ.at(next.next)
-	if a.batch.Len() > 0 || d.HasImmediate || d.AckNow || c.Path.switching || c.reads.open() || c.tx.sender.Room(a.Now) == 0 {
+	if a.batch.Len() > 0 && !a.next.holds || a.batch.Enough() || d.HasImmediate || d.AckNow || c.Path.switching || c.reads.open() || c.tx.sender.Room(a.Now) == 0 {
 		return false
 	}
 	switch d.Op {
@@ -53,22 +54,27 @@ func (c *Conn) sendShort() bool {
 // shortMax returns how many bytes may be copied to a frame that is sent by the fast path.
 func (c *Conn) shortMax() int { return min(batch.CopyMax, c.Path.Data, c.a.batch.Inline()) }
 
-// addShort adds the first frame of a batch, which holds data behind an extension.
+// addShort adds a frame which holds data behind an extension: the first of a batch, or behind
+// those that are held.
 func (c *Conn) addShort(h *ethertype.Header, extension, data []byte) {
 	b := &c.a.batch
 	h.Count, h.Size = 1, uint16(len(extension)+len(data))
-	head := b.First(ethertype.HeaderSize + len(extension) + len(data))
+	head := b.Slot()[:ethertype.HeaderSize+len(extension)+len(data)]
 	h.Put(head)
 	at := ethertype.HeaderSize
 	if len(extension) > 0 {
 		at += copy(head[at:], extension)
 	}
 	copy(head[at:], data)
-	b.AddFirst(&c.Path.joining, head)
+	if b.Len() == 0 {
+		b.AddFirst(&c.Path.joining, head)
+	} else {
+		c.Path.add(head)
+	}
 	c.a.FastPath++
 }
 
-// ReceiveShort takes in the frame of a poll that found no other, if it is the one
+// ReceiveShort takes in a frame of a poll that found no other Ethernet frame, if it is the one
 // that is expected, and reports whether it has.
 func (c *Conn) ReceiveShort(frame []byte) bool {
 	if c.State != code.StateConnected {
@@ -76,11 +82,12 @@ func (c *Conn) ReceiveShort(frame []byte) bool {
 	}
 	a := c.a
 	h, r := &a.In, &c.rx
-	payload, ok := r.predicted.Parse(h, frame)
+	predicted := &r.predicted[a.Behind]
+	payload, ok := predicted.Parse(h, frame)
 	if !ok || h.Seq != r.receiver.Next() || r.receiver.Gap() || h.Sack != 0 || !r.mayDeferAck(h.Ack) {
 		return false
 	}
-	switch r.predicted.Kind() {
+	switch predicted.Kind() {
 	case ethertype.KindData:
 		ok = c.receiveShortMessage(h, payload)
 	case ethertype.KindRDMAWrite:
@@ -93,12 +100,11 @@ func (c *Conn) ReceiveShort(frame []byte) bool {
 	if !ok {
 		return false
 	}
-	a.CountReceived(len(frame))
 	c.Stats.RxFrames++
 	c.heard, c.probes = a.Now, 0
 	a.touch(c)
 	a.FastPath++
-	if a.deferred.conn != nil && r.receiver.AckDue(a.Now) {
+	if a.deferred > 0 && r.receiver.AckDue(a.Now) {
 		a.CatchUp()
 	}
 	return true
@@ -115,7 +121,7 @@ func (c *Conn) receiveShortMessage(h *ethertype.Header, payload []byte) bool {
 		return false
 	}
 	copy(d.Segs[0].Data, payload)
-	a.deferred = deferredAck{conn: c, ack: h.Ack, at: a.Now}
+	c.rx.putOff(h.Ack)
 	c.rx.receiver.Accept(a.Now, h.Seq, false)
 	d.length, d.HasImmediate = h.Length, false
 	c.rx.finishReceive(d)
@@ -123,17 +129,17 @@ func (c *Conn) receiveShortMessage(h *ethertype.Header, payload []byte) bool {
 }
 
 // ForgetPrediction keeps the frame that comes next from the fast path.
-func (c *Conn) ForgetPrediction() { c.rx.predicted = ethertype.Prefix{} }
+func (c *Conn) ForgetPrediction() { c.rx.predicted = [2]ethertype.Prefix{} }
 
-// predict notes a frame that was alone, in its turn and taken, if others like it
+// predict notes a frame of the only Ethernet frame, in its turn and taken, if others like it
 // may take the fast path: they differ behind the prefix only.
 func (c *Conn) predict(h *ethertype.Header) {
-	const either = ethertype.FlagTakesLong | ethertype.FlagWholeCRC
+	const either = ethertype.FlagTakesLong | ethertype.FlagWholeCRC | ethertype.FlagMore
 	want := ethertype.FlagLast
 	if h.Kind == ethertype.KindRDMARead {
 		want = 0
 	}
 	if h.Flags&^either == want {
-		c.rx.predicted = h.Prefix()
+		c.rx.predicted[c.a.Behind] = h.Prefix()
 	}
 }

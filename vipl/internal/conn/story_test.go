@@ -138,33 +138,53 @@ func (e *end) turn() bool {
 	e.inbox = nil
 	e.a.SetClock(e.pair.now)
 	e.a.Single = len(frames) == 1 && e.fast
-	if e.a.Single && e.c.ReceiveShort(frames[0]) {
-		e.a.FlushPending()
-		e.a.CatchUp()
-	} else {
-		for len(frames) > 0 {
-			frame := frames[0]
-			payload, err := e.a.In.Parse(frame)
-			if err != nil {
-				e.t.Fatalf("a frame cannot be read: %v", err)
-			}
-			if frames = frames[1:]; e.a.In.Next(frame) != nil {
-				frames = append([][]byte{e.a.In.Next(frame)}, frames...)
-				e.a.Single = false
-			}
-			if h := &e.a.In; e.c.State == code.StateConnected && h.Kind != ethertype.KindReset {
-				if h.Tag != e.c.LocalTag || h.DstPort != e.c.Port {
-					e.t.Fatalf("a frame of another connection: %+v", *h)
-				}
-				e.receive(h, payload)
-			}
-		}
+	for _, frame := range frames {
+		e.take(frame)
 	}
 	e.a.RunTimers()
 	e.a.Settle()
 	e.a.Uncork()
 	e.a.FlushPending()
 	return came
+}
+
+// take takes in an Ethernet frame.
+func (e *end) take(frame []byte) {
+	short := e.a.Single
+	for e.a.Behind = 0; frame != nil; e.a.Behind = 1 {
+		next := []byte(nil)
+		if short = short && e.c.ReceiveShort(frame); short {
+			if ethertype.More(frame) {
+				next = frame[ethertype.HeaderSize+int(e.a.In.Size):]
+			}
+		} else {
+			next = e.takeGeneral(frame)
+		}
+		frame = next
+	}
+	if short {
+		e.a.FlushPending()
+		if !e.a.Pending() {
+			e.a.CatchUp()
+		}
+	}
+}
+
+// takeGeneral takes in a frame by the general path, and returns the one behind it.
+func (e *end) takeGeneral(frame []byte) (next []byte) {
+	h := &e.a.In
+	payload, err := h.Parse(frame)
+	if err != nil {
+		e.t.Fatalf("a frame cannot be read: %v", err)
+	}
+	next = h.Next(frame)
+	if e.c.State == code.StateConnected && h.Kind != ethertype.KindReset {
+		if h.Tag != e.c.LocalTag || h.DstPort != e.c.Port {
+			e.t.Fatalf("a frame of another connection: %+v", *h)
+		}
+		e.receive(h, payload)
+	}
+	return next
 }
 
 // receive takes in a frame of the connection. Probes are what a handshake has on a NIC.

@@ -47,7 +47,7 @@ func (c *Conn) receiveShortWrite(h *ethertype.Header, payload []byte) bool {
 	latch.StoreWords(dst, data)
 	c.rx.wrote()
 	a := c.a
-	a.deferred = deferredAck{conn: c, ack: h.Ack, at: a.Now}
+	c.rx.putOff(h.Ack)
 	c.rx.receiver.Accept(a.Now, h.Seq, false)
 	c.Stats.RDMABytes += uint64(len(data))
 	return true
