@@ -57,7 +57,7 @@ func TestImportWalls(t *testing.T) {
 var innerWalls = map[string][]string{
 	"vipl/internal/code":      {},
 	"vipl/internal/memory":    {"vipl/internal/code"},
-	"vipl/internal/conn":      {"ethertype", "reliability", "transport", "transport/latch", "progress", "vipl/internal/batch", "vipl/internal/code", "vipl/internal/memory", "vipl/internal/pathprobe", "vipl/internal/sweep"},
+	"vipl/internal/conn":      {"ethertype", "reliability", "transport", "transport/latch", "progress", "vipl/internal/batch", "vipl/internal/code", "vipl/internal/memory", "vipl/internal/pathprobe", "vipl/internal/pieces", "vipl/internal/sweep"},
 	"vipl/internal/attempts":  {"transport/fifo"},
 	"vipl/internal/backlog":   {"ethertype", "vipl/internal/conninfo"},
 	"vipl/internal/engine":    {"ethertype", "reliability", "transport", "transport/shm", "progress", "vipl/internal/batch", "vipl/internal/code", "vipl/internal/conn", "vipl/internal/conninfo", "vipl/internal/directory", "vipl/internal/guard", "vipl/internal/handshake", "vipl/internal/timewait"},
@@ -65,6 +65,7 @@ var innerWalls = map[string][]string{
 	"vipl/internal/batch":     {"ethertype", "transport", "transport/latch"},
 	"vipl/internal/conninfo":  {"ethertype", "reliability"},
 	"vipl/internal/pathprobe": {"ethertype"},
+	"vipl/internal/pieces":    {"ethertype"},
 	"vipl/internal/sweep":     {},
 	"vipl/internal/timewait":  {"ethertype", "reliability"},
 	"vipl/internal/guard":     {"ethertype"},
@@ -236,7 +237,7 @@ func TestPureRooms(t *testing.T) {
 }
 
 // machines are the packages below vipl that get time and frames as arguments.
-var machines = []string{"vipl/internal/attempts", "vipl/internal/backlog", "vipl/internal/batch", "vipl/internal/conn", "vipl/internal/conninfo", "vipl/internal/engine", "vipl/internal/handshake", "vipl/internal/pathprobe", "vipl/internal/sweep", "vipl/internal/timewait"}
+var machines = []string{"vipl/internal/attempts", "vipl/internal/backlog", "vipl/internal/batch", "vipl/internal/conn", "vipl/internal/conninfo", "vipl/internal/engine", "vipl/internal/handshake", "vipl/internal/pathprobe", "vipl/internal/pieces", "vipl/internal/sweep", "vipl/internal/timewait"}
 
 // clockless packages run under virtual time, so the wall clock and the global
 // source of randomness must not reach them.
