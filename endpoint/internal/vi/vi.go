@@ -57,8 +57,9 @@ type Provider struct {
 	spare     provider.Packets
 	late      []*channel // that have a receive to post
 	reaped    [64]vipl.Completion
-	n         int    // of reaped
-	seen      uint32 // of the completion queue, at the last look
+	few       fewMessages // of messages
+	n         int         // of reaped
+	seen      uint32      // of the completion queue, at the last look
 }
 
 // Open opens the provider of the node up, whose connections take memory from the budget,
@@ -200,17 +201,21 @@ func (w *Provider) Deliver(atOnce bool) (handled int) {
 // handOn hands on what has been reaped. Messages that are all of it may be handled at once, if
 // atOnce.
 func (w *Provider) handOn(atOnce bool) (handled int) {
-	var few fewMessages
-	if n := w.n; atOnce && n <= len(few) && w.messages(&few) {
-		clear(w.reaped[:n])
-		w.n = 0
-		handled = few.handNow(n)
-	} else {
-		for i := range w.reaped[:w.n] {
+	switch n := w.n; {
+	case !atOnce || n > len(w.few) || !w.messages():
+		for i := range w.reaped[:n] {
 			w.complete(&w.reaped[i])
 			w.reaped[i] = vipl.Completion{}
 		}
 		w.n = 0
+	case n == 1: // as nearly always
+		w.reaped[0], w.n = vipl.Completion{}, 0
+		if w.few[0].ch.arrivedAlone(w.few[0].x) { // from here on another goroutine may be in wait
+			handled = 1
+		}
+	default:
+		w.reaped[0], w.reaped[1], w.n = vipl.Completion{}, vipl.Completion{}, 0
+		handled = w.few.handNow()
 	}
 	for len(w.failed) > 0 {
 		ch := w.failed[0]
@@ -231,7 +236,7 @@ type fewMessages [2]struct {
 }
 
 // messages reports whether all that has been reaped are VI messages, which it puts into few.
-func (w *Provider) messages(few *fewMessages) bool {
+func (w *Provider) messages() bool {
 	for i := range w.reaped[:w.n] {
 		c := &w.reaped[i]
 		if c.Err != nil || c.Descriptor == nil || c.Descriptor.Status != vipl.StatusDone|vipl.StatusOpReceive {
@@ -242,23 +247,24 @@ func (w *Provider) messages(few *fewMessages) bool {
 		if ch == nil || x == nil || ch.closed || ch.broken {
 			return false
 		}
-		few[i].ch, few[i].x = ch, x
+		w.few[i].ch, w.few[i].x = ch, x
 	}
 	return w.n > 0
 }
 
-// handNow has n VI messages handled at once, as far as their halves do, and hands on the others.
-// It returns how many have been handled. From the first handler on another goroutine may be in wait.
-func (few *fewMessages) handNow(n int) (handled int) {
+// handNow has them handled at once, as far as their halves do, and hands on the others. It returns
+// how many have been handled. From the first handler on another goroutine may be in wait, which is
+// why it has a copy.
+func (few fewMessages) handNow() (handled int) {
 	i := 0
 	defer func() { // also if a handler ends the goroutine
-		for ; i < n; i++ {
+		for ; i < len(few); i++ {
 			if m := &few[i]; !m.ch.closed && !m.ch.broken {
 				m.ch.arrived(m.x, int(m.x.desc.Length))
 			}
 		}
 	}()
-	for i < n {
+	for i < len(few) {
 		m := &few[i]
 		if m.ch.closed || m.ch.broken {
 			break
