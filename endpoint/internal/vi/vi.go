@@ -57,9 +57,8 @@ type Provider struct {
 	spare     provider.Packets
 	late      []*channel // that have a receive to post
 	reaped    [64]vipl.Completion
-	few       fewMessages // of messages
-	n         int         // of reaped
-	seen      uint32      // of the completion queue, at the last look
+	n         int    // of reaped
+	seen      uint32 // of the completion queue, at the last look
 }
 
 // Open opens the provider of the node up, whose connections take memory from the budget,
@@ -201,8 +200,9 @@ func (w *Provider) Deliver(atOnce bool) (handled int) {
 // handOn hands on what has been reaped. Messages that are all of it may be handled at once, if
 // atOnce.
 func (w *Provider) handOn(atOnce bool) (handled int) {
+	var few fewMessages
 	switch n := w.n; {
-	case !atOnce || n > len(w.few) || !w.messages():
+	case !atOnce || n > len(few) || !w.messages(&few):
 		for i := range w.reaped[:n] {
 			w.complete(&w.reaped[i])
 			w.reaped[i] = vipl.Completion{}
@@ -210,12 +210,12 @@ func (w *Provider) handOn(atOnce bool) (handled int) {
 		w.n = 0
 	case n == 1: // as nearly always
 		w.reaped[0], w.n = vipl.Completion{}, 0
-		if w.few[0].ch.arrivedAlone(w.few[0].x) { // from here on another goroutine may be in wait
+		if few[0].ch.arrivedAlone(few[0].x) { // from here on another goroutine may be in wait
 			handled = 1
 		}
 	default:
 		w.reaped[0], w.reaped[1], w.n = vipl.Completion{}, vipl.Completion{}, 0
-		handled = w.few.handNow()
+		handled = few.handNow()
 	}
 	for len(w.failed) > 0 {
 		ch := w.failed[0]
@@ -236,7 +236,7 @@ type fewMessages [2]struct {
 }
 
 // messages reports whether all that has been reaped are VI messages, which it puts into few.
-func (w *Provider) messages() bool {
+func (w *Provider) messages(few *fewMessages) bool {
 	for i := range w.reaped[:w.n] {
 		c := &w.reaped[i]
 		if c.Err != nil || c.Descriptor == nil || c.Descriptor.Status != vipl.StatusDone|vipl.StatusOpReceive {
@@ -247,14 +247,13 @@ func (w *Provider) messages() bool {
 		if ch == nil || x == nil || ch.closed || ch.broken {
 			return false
 		}
-		w.few[i].ch, w.few[i].x = ch, x
+		few[i].ch, few[i].x = ch, x
 	}
 	return w.n > 0
 }
 
 // handNow has them handled at once, as far as their halves do, and hands on the others. It returns
-// how many have been handled. From the first handler on another goroutine may be in wait, which is
-// why it has a copy.
+// how many have been handled. From the first handler on another goroutine may be in wait.
 func (few fewMessages) handNow() (handled int) {
 	i := 0
 	defer func() { // also if a handler ends the goroutine

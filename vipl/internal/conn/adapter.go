@@ -98,18 +98,12 @@ func (a *Adapter) flushFull() bool {
 	return a.batch.Full()
 }
 
-// discard forgets the frames of the batch, which refer to memory about to be given back.
-func (a *Adapter) discard() {
-	a.batch.Discard()
-	a.Flush()
-}
-
 // Discard flushes the batch and forgets what the link does not take, so that no frame
 // refers to memory that is about to be the caller's alone.
 func (a *Adapter) Discard() {
-	if a.batch.Len() > 0 {
+	if a.Flush(); a.batch.Len() > 0 {
+		a.batch.Discard()
 		a.Flush()
-		a.discard()
 	}
 }
 

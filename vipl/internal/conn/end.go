@@ -45,8 +45,7 @@ func (c *Conn) EnterError(cause error, detail string, why code.Reason) {
 	c.End.Why, c.End.Told = why, why == code.ReasonSilent // whom nothing reaches
 	c.End.Err = c.Owner.Lost(cause, detail)
 	if c.SQ.done != c.SQ.tail {
-		a.Flush()
-		a.discard()
+		a.Discard()
 		if status := c.blame(why); status != 0 {
 			c.blameRDMA(status)
 			for culprit := c.culprit(why); c.SQ.done != culprit; {
@@ -150,8 +149,7 @@ func (c *Conn) flushAll() {
 // FlushSends is flushAll for the send queue.
 func (c *Conn) FlushSends() {
 	if c.SQ.done != c.SQ.tail {
-		c.a.Flush()
-		c.a.discard()
+		c.a.Discard()
 	}
 	for c.SQ.done != c.SQ.tail {
 		c.SQ.complete(c, c.SQ.at(c.SQ.done).opStatus()|code.StatusFlushed, 0)

@@ -151,3 +151,31 @@ func TestAnswerInVain(t *testing.T) {
 		}
 	}
 }
+
+// TestReadBehindMessage: a read that shares its frame with a message to a program that has waited for
+// that is answered in the same turn, and does not wait until the program is back.
+func TestReadBehindMessage(t *testing.T) {
+	p := readers(t)
+	e, other := p.ends[0], p.ends[1]
+	e.fast = true
+	for range 3 {
+		p.readOn(3*progress.PromptMost, 100)
+		e.post(e.descriptor(inAt, 64), true)
+		other.post(other.descriptor(inAt, 64), true)
+		e.post(e.descriptor(outAt, 64), false)
+		other.turn()
+		d := other.descriptor(outAt, 64)
+		d.Next = true
+		other.post(d, false)
+		other.read()
+		sent := e.sent
+		if e.turn(); e.c.RQ.Take() == nil || e.sent == sent && !e.a.Pending() {
+			t.Fatalf("the message has come, and the read is not answered: %d frames joined", other.a.Stats.TxJoined)
+		}
+		p.run(func() bool { return other.c.SQ.Take() != nil && e.c.SQ.Untaken() > 0 })
+		for _, end := range p.ends {
+			for end.c.SQ.Take() != nil || end.c.RQ.Take() != nil {
+			}
+		}
+	}
+}

@@ -27,6 +27,7 @@ const (
 // It returns a frame that has been put together from pieces, nil if there is none.
 func (c *Conn) Receive(h *ethertype.Header, payload []byte) (whole []byte) {
 	c.a.touch(c)
+	c.rx.takeLate()
 	c.Stats.RxFrames++
 	if !c.Genuine(h) && !(h.Kind == ethertype.KindDisconnect && c.Plausible(h)) {
 		c.Drop(c.forgery(h))

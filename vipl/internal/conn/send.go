@@ -128,9 +128,9 @@ func (t *txHalf) hold() {
 		if !single || !t.c.sendShort() {
 			t.transmit(single)
 		}
-		t.c.a.next.holds = t.c.a.batch.Len() > 0
 		t.c.arm()
 	}
+	t.c.a.next.holds = t.c.a.batch.Len() > 0 // also if it is what cork has caught up with
 }
 
 // single reports whether what is unsent is one frame, and nothing else will be

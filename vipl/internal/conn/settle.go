@@ -50,18 +50,22 @@ func (a *Adapter) CatchUp() {
 }
 
 func (a *Adapter) catchUp() {
-	a.deferred = 0
-	for _, c := range a.touched {
-		if late := &c.rx.late; late.waits {
-			if late.waits = false; c.State != code.StateConnected {
-				continue
-			}
-			if progress, _ := c.tx.sender.OnAck(late.at, late.ack, 0, nil); progress {
-				c.tx.completeAcked()
-			}
-		}
+	for i := 0; i < len(a.touched); i++ { // none is left if one of them settles
+		a.touched[i].rx.takeLate()
 	}
 	a.settle()
+}
+
+// takeLate takes in the acknowledgement that was deferred, if there is one: also before a frame that
+// comes behind its own, and may have to be settled in this poll.
+func (r *rxHalf) takeLate() {
+	if r.late.waits {
+		r.late.waits = false
+		r.c.a.deferred--
+		if progress, _ := r.c.tx.sender.OnAck(r.late.at, r.late.ack, 0, nil); progress && r.c.State == code.StateConnected {
+			r.c.tx.completeAcked()
+		}
+	}
 }
 
 // settle finishes what a poll's frames began, once for each connection however many frames

@@ -106,6 +106,7 @@ func (m *Machine) takeNextShort(first []byte) {
 // follow it, and those that come in pieces of which it is the last.
 func (m *Machine) classify(frame []byte) {
 	for frame != nil {
+		m.Conns.Behind = 0
 		h := &m.Conns.In
 		payload, ok := m.parse(h, frame)
 		if !ok {
