@@ -65,6 +65,7 @@ local seal_kinds = {
   [69] = "seal-reply",
   [70] = "seal-unknown",
   [71] = "seal-refused",
+  [72] = "sealed-long",
 }
 -- end seal kinds
 
@@ -152,7 +153,7 @@ local function sealed(tvb, pinfo, root)
   tree:add(f.dstport, tvb(4, 2))
   tree:add(f.srcport, tvb(6, 2))
   local text = string.format("%d > %d %s", tvb(6, 2):uint(), tvb(4, 2):uint(), kind)
-  if kind == "sealed" or kind == "seal-unknown" then
+  if kind == "sealed" or kind == "sealed-long" or kind == "seal-unknown" then
     text = text .. string.format(" session %#x counter %s", tvb(8, 4):uint(), tostring(tvb(12, 8):uint64()))
   end
   pinfo.cols.info = text

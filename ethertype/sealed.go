@@ -12,6 +12,7 @@ import (
 //
 //	sealed          4 session, 8 counter, then the inner frame from its version on, encrypted, and a tag of 16
 //	sealed-group   16 salt, 8 counter, then the same
+//	sealed-long     4 session, 8 counter, then 114 bytes of the inner frame, encrypted, and a tag of 16, then the rest, encrypted, and a tag
 //	seal-hello     16 nonce, 24 zero, 16 check
 //	seal-cookie    16 nonce of the hello, 24 cookie, 16 check
 //	seal-init      16 nonce, 24 cookie, 64 first message of Noise NNpsk0, 16 check
@@ -20,7 +21,7 @@ import (
 //	seal-refused   12 zero, 16 check
 //
 // Numbers are in network byte order. The tag covers all that precedes it, in clear or not,
-// the check all that precedes it. The version is 1 as in all frames, and the flags are 0.
+// but that of the rest only the rest, and the check all that precedes it. The version is 1 as in all frames, and the flags are 0.
 
 // SealKind says what a sealed frame is for.
 type SealKind uint8
@@ -35,6 +36,7 @@ const (
 	KindSealReply                          // second message: the session is there
 	KindSealUnknown                        // I have no such session: begin another
 	KindSealRefused                        // I cannot open what you sent: you have another key, or none
+	KindSealedLong                         // a KindSealed of a frame that is longer than the MTU, in two parts
 	sealEnd
 )
 
@@ -43,6 +45,7 @@ const (
 	SealedSession = OuterSize // of a KindSealed, KindSealReply, KindSealUnknown: number that the receiver has given the session
 	SealedCounter = 26
 	SealedBody    = 34
+	SealedRest    = SealedBody + SealedBegin + SealTagSize // of a KindSealedLong: the second part
 
 	SealedGroupNonce = OuterSize // salt and counter
 	SealedGroupBody  = SealedGroupNonce + 24
@@ -56,12 +59,14 @@ const (
 // Sizes of parts of sealed frames, in bytes.
 const (
 	SealTagSize     = 16
+	SealedBegin     = 114 // of the first part of a KindSealedLong
 	SealCheckSize   = 16
 	SealNonceSize   = 16
 	SealCookieSize  = 24
 	SealMessageSize = 64
 	SealOverhead    = SealedBody + SealTagSize - EthernetSize       // by which a KindSealed is longer than what it stands for
 	SealGroupMore   = SealedGroupBody - SealedBody                  // by which a KindSealedGroup is longer than a KindSealed
+	SealLongMore    = SealTagSize                                   // by which a KindSealedLong is longer than a KindSealed
 	SealHelloSize   = SealMessage + SealCheckSize                   // of a KindSealHello and KindSealCookie
 	SealInitSize    = SealMessage + SealMessageSize + SealCheckSize // of a KindSealInit
 	SealReplySize   = SealAnswer + SealMessageSize + SealCheckSize  // of a KindSealReply
@@ -85,6 +90,8 @@ func (k SealKind) Least() int {
 		return SealedBody + SealTagSize
 	case KindSealedGroup:
 		return SealedGroupBody + SealTagSize
+	case KindSealedLong:
+		return SealedRest + SealTagSize
 	case KindSealHello, KindSealCookie:
 		return SealHelloSize
 	case KindSealInit:
@@ -97,12 +104,12 @@ func (k SealKind) Least() int {
 	return 0
 }
 
-// PutSealed writes what precedes the encrypted part of a KindSealed to the first
-// SealedBody bytes of b: the outer layout of frame, which it stands for, with the kind
+// PutSealed writes what precedes the encrypted part of a KindSealed or KindSealedLong to the
+// first SealedBody bytes of b: the outer layout of frame, which it stands for, with the kind
 // and flags of a sealed one, and the session and the counter.
-func PutSealed(b, frame []byte, session uint32, counter uint64) {
+func PutSealed(b, frame []byte, kind SealKind, session uint32, counter uint64) {
 	b = b[:SealedBody:SealedBody]
-	putSealOuter(b, frame, KindSealed)
+	putSealOuter(b, frame, kind)
 	binary.BigEndian.PutUint32(b[SealedSession:], session)
 	binary.BigEndian.PutUint64(b[SealedCounter:], counter)
 }
@@ -121,7 +128,7 @@ func putSealOuter(b, frame []byte, kind SealKind) {
 	binary.BigEndian.PutUint16(b[OffsetFlags:], 0)
 }
 
-// ParseSealed returns session and counter of a KindSealed or KindSealUnknown, which has at
+// ParseSealed returns session and counter of a KindSealed, KindSealedLong or KindSealUnknown, which has at
 // least SealedBody bytes.
 func ParseSealed(frame []byte) (session uint32, counter uint64) {
 	b := frame[:SealedBody:SealedBody]
@@ -129,7 +136,7 @@ func ParseSealed(frame []byte) (session uint32, counter uint64) {
 }
 
 var sealNames = [sealEnd - KindSealed]string{
-	"sealed", "sealed-group", "seal-hello", "seal-cookie", "seal-init", "seal-reply", "seal-unknown", "seal-refused",
+	"sealed", "sealed-group", "seal-hello", "seal-cookie", "seal-init", "seal-reply", "seal-unknown", "seal-refused", "sealed-long",
 }
 
 // String returns the kind's name, as in "seal-init"; "kind-77" for a kind that there is
@@ -154,7 +161,7 @@ func dumpSealed(frame []byte, kind SealKind) string {
 		return fmt.Sprintf("%s malformed: %d bytes, want at least %d", s, len(frame), kind.Least())
 	}
 	switch kind {
-	case KindSealed, KindSealUnknown:
+	case KindSealed, KindSealedLong, KindSealUnknown:
 		session, counter := ParseSealed(frame)
 		s += fmt.Sprintf(" session %#x counter %d", session, counter)
 	case KindSealedGroup:

@@ -41,7 +41,7 @@ func TestSealedKinds(t *testing.T) {
 			t.Errorf("%v of another version is taken", kind)
 		}
 	}
-	if len(names) != 8 {
+	if len(names) != 9 {
 		t.Errorf("%d kinds", len(names))
 	}
 	if _, sealed := ethertype.IsSealed(make([]byte, ethertype.OuterSize-1)); sealed {
@@ -55,7 +55,7 @@ func TestPutSealed(t *testing.T) {
 	h := ethertype.Header{Dst: ethertype.MAC{2, 1}, Src: ethertype.MAC{2, 2}, Type: 0x88b6, Kind: ethertype.KindData, Flags: ethertype.FlagLast, DstPort: 7, SrcPort: 9}
 	h.Put(frame)
 	b := make([]byte, ethertype.SealedBody)
-	ethertype.PutSealed(b, frame, 0x01020304, 0x05060708090a0b0c)
+	ethertype.PutSealed(b, frame, ethertype.KindSealed, 0x01020304, 0x05060708090a0b0c)
 	o, ok := ethertype.ParseOuter(b)
 	want := ethertype.Outer{Dst: h.Dst, Src: h.Src, Type: h.Type, Kind: uint8(ethertype.KindSealed), DstPort: 7, SrcPort: 9}
 	if !ok || o != want {
@@ -65,7 +65,7 @@ func TestPutSealed(t *testing.T) {
 		t.Errorf("session %x, counter %x", session, counter)
 	}
 	if n := testing.AllocsPerRun(10, func() {
-		ethertype.PutSealed(b, frame, 1, 2)
+		ethertype.PutSealed(b, frame, ethertype.KindSealedLong, 1, 2)
 		ethertype.ParseSealed(b)
 		ethertype.IsSealed(b)
 	}); n != 0 {

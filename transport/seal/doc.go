@@ -7,7 +7,7 @@
 // The seal lies between whoever makes frames and the driver, so that every frame is sealed
 // alike: data, acknowledgements, requests to connect and what ends connections, questions
 // for names and their answers. No protocol above knows of it, and none can forget it. What
-// it costs is paid once a frame: 36 bytes and one pass over the octets at each end. A
+// it costs is paid once a frame: 36 bytes, 52 of one that is longer than the MTU, and one pass over the octets at each end. A
 // station without a key has no wrapper and pays nothing.
 //
 // Sealing each connection by itself, as TLS does, would have left the frames that make and
@@ -58,7 +58,12 @@
 // ChaCha20-Poly1305. The nonce is the counter, which each direction counts under a key of its
 // own.
 //
-// A receiver opens a frame first, and only then asks whether its counter is new: a window of
+// A frame that is longer than the MTU (transport.LongLink) is sealed in two parts: the first 114 bytes, and
+// the rest, whose nonce differs from that of the beginning in a bit. So the sender encrypts the data from where
+// they lie, and the receiver, once the beginning has told him that they are of a receive or of an RDMA read of his own, decrypts them
+// to where they belong. If they turn out to be not genuine, what is there is zeros, and the frame is lost.
+//
+// A receiver opens a frame first, or the beginning of a long one, and only then asks whether its counter is new: a window of
 // 4032 counters tells what was reordered from what is replayed. A frame whose tag is wrong
 // changes nothing but a counter in Stats. A session speaks for the MAC address and the ports
 // that its handshake was for, and a frame from others in it is dropped.

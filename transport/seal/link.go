@@ -16,6 +16,7 @@ type Link struct {
 	inner transport.Link
 	m     *machine
 	long  whole.Frames
+	rest  restRx
 	mtu   int // of the inner link
 	limit int // of its frames, which long ones raise
 
@@ -99,7 +100,7 @@ func (l *Link) Info() transport.Info {
 }
 
 // Overhead implements transport.Lengthener.
-func (l *Link) Overhead() int { return ethertype.SealOverhead }
+func (l *Link) Overhead() int { return ethertype.SealOverhead + ethertype.SealLongMore }
 
 // Now implements transport.Link.
 func (l *Link) Now() int64 { return l.inner.Now() }

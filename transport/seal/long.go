@@ -1,9 +1,30 @@
 package seal
 
-import "github.com/bobnet-go/bobnet/ethertype"
+import (
+	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/transport"
+)
 
-// A long frame is sealed whole, as all others are. So it is fetched from the link within
-// before it is opened, and who gets it fetches it from here.
+// Long frames
+//
+// A frame that is longer than the MTU is sealed in two parts: the beginning, by which its
+// receiver learns where the data belong, and the rest. So the sender encrypts the data from
+// where they lie, and the receiver decrypts them to where they belong, and both save a copy. Both
+// parts bear the frame's counter in their nonces, so that parts of two frames are none.
+//
+// What is decrypted to where it belongs is there before its tag has been judged; if the tag is
+// wrong, zeros are. Nobody looks at the memory of a receive or of an RDMA read before it is done.
+// But programs look at what others write to them at any time, so the rest of any other frame is
+// opened in memory of the link, and copied.
+
+// restRx is the rest of a long frame whose beginning has been passed on.
+type restRx struct {
+	from    *session // nil: there is none
+	counter uint64
+	size    int // of it, as it is sealed
+	begin   [transport.LongBegin]byte
+	part    [1][]byte
+}
 
 // StartLong implements transport.LongLink: what the wrapped link says.
 func (l *Link) StartLong() bool {
@@ -15,7 +36,96 @@ func (l *Link) StartLong() bool {
 }
 
 // Rest implements transport.LongLink.
-func (l *Link) Rest() int { return l.long.Rest() }
+func (l *Link) Rest() int {
+	if l.rest.from != nil {
+		return l.rest.size - ethertype.SealTagSize
+	}
+	return l.long.Rest()
+}
 
 // Fetch implements transport.LongLink.
-func (l *Link) Fetch(from int, parts [][]byte) bool { return l.long.Fetch(from, parts) }
+func (l *Link) Fetch(from int, parts [][]byte) bool {
+	r := &l.rest
+	if r.from == nil {
+		return l.long.Fetch(from, parts)
+	}
+	s := r.from
+	r.from = nil
+	if from < ethertype.HeaderSize || from > len(r.begin) {
+		return false
+	}
+	sealed := l.longRoom()[:r.size]
+	r.part[0] = sealed
+	if !l.long.Link().Fetch(ethertype.SealedRest, r.part[:]) {
+		return false
+	}
+	begin, room := r.begin[from:], sealed[:0]
+	straight := r.straight(len(begin), parts)
+	if straight {
+		room = parts[0][len(begin):len(begin)]
+	}
+	rest, ok := s.openRest(room, sealed, r.counter)
+	switch {
+	case !ok:
+		l.m.count.altered.Add(1)
+		return false
+	case straight:
+		copy(parts[0], begin)
+		return true
+	}
+	return scatter(parts, begin, rest)
+}
+
+// straight reports whether the rest may be decrypted to parts, behind n bytes of the beginning.
+func (r *restRx) straight(n int, parts [][]byte) bool {
+	kind := ethertype.Kind(r.begin[ethertype.OffsetKind])
+	return (kind == ethertype.KindData || kind == ethertype.KindReadData) &&
+		len(parts) == 1 && len(parts[0]) == n+r.size-ethertype.SealTagSize
+}
+
+// scatter copies begin and what follows it to parts. It reports whether they are full.
+func scatter(parts [][]byte, begin, rest []byte) bool {
+	for _, part := range parts {
+		n := copy(part, begin)
+		begin = begin[n:]
+		m := copy(part[n:], rest)
+		if rest = rest[m:]; n+m < len(part) {
+			return false
+		}
+	}
+	return true
+}
+
+// restWithin returns how many bytes of the last view the wrapped link has.
+func (l *Link) restWithin() int {
+	if link := l.long.Link(); link != nil {
+		return link.Rest()
+	}
+	return 0
+}
+
+// begins reports whether view, to which bytes are missing, has the first part of a long frame.
+func begins(view []byte) bool {
+	kind, ok := ethertype.IsSealed(view)
+	return ok && kind == ethertype.KindSealedLong && len(view) >= ethertype.SealedRest
+}
+
+// openBegin opens the first part of a long frame, of which rest bytes are with the wrapped link. It
+// returns nil if that is not to be passed on.
+func (l *Link) openBegin(view []byte, rest int, now int64) []byte {
+	size := len(view) + rest - ethertype.SealedRest
+	if size <= ethertype.SealTagSize || size > len(l.longRoom()) {
+		l.m.count.malformed.Add(1)
+		return nil
+	}
+	s, counter := l.m.sessionOf(view, now)
+	if s == nil {
+		return nil
+	}
+	r := &l.rest
+	begin := l.m.counted(l.m.openBegin(s, counter, r.begin[:], view[:ethertype.SealedRest], now))
+	if begin != nil {
+		r.from, r.counter, r.size = s, counter, size
+	}
+	return begin
+}

@@ -18,15 +18,17 @@ type machine struct {
 	self   ethertype.MAC
 	typ    ethernet.EtherType
 	ports  transport.PortRange
+	plain  int        // bytes of the longest frame, sealed, that is not long
 	keys   []*secrets // those that are valid, the one in use first
 	jar    jar
 	group  group
 	peers  table
 	byID   map[uint32]*session
-	last   *session // that a frame came in last
-	out    [][]byte // frames to send, oldest first
-	outAt  int64    // when they are to be offered again
-	next   int64    // when tick has something to do that cannot wait
+	last   *session                  // that a frame came in last
+	first  [transport.LongBegin]byte // of a long frame, in one call
+	out    [][]byte                  // frames to send, oldest first
+	outAt  int64                     // when they are to be offered again
+	next   int64                     // when tick has something to do that cannot wait
 	swept  int64
 
 	troubles troubles
@@ -36,7 +38,7 @@ type machine struct {
 // newMachine returns the machine of a station with these keys.
 func newMachine(info transport.Info, opts Options, random io.Reader, valid []Key, now int64) (*machine, error) {
 	m := &machine{
-		opts: opts.withDefaults(), random: random, self: info.MAC, typ: info.EtherType, ports: info.Ports,
+		opts: opts.withDefaults(), random: random, self: info.MAC, typ: info.EtherType, ports: info.Ports, plain: info.MTU + ethertype.EthernetSize,
 		byID: map[uint32]*session{}, next: transport.Forever, swept: now, count: &counters{},
 		troubles: troubles{by: map[ethertype.MAC]*troubled{}},
 	}
@@ -87,12 +89,20 @@ func (m *machine) emit(frame []byte) {
 // isGroup reports whether a frame is to all, or to all of a host.
 func isGroup(dst ethertype.MAC, port uint16) bool { return dst.IsGroup() || port == ethertype.PortAll }
 
-// overhead returns by how much the frame that begins with head is longer when it is sealed.
-func overhead(head []byte) int {
-	if isGroup(ethertype.MAC(head), ethertype.DstPort(head)) {
+// overhead returns by how much frame f, of a length, is longer when it is sealed.
+func (m *machine) overhead(f *transport.Frame, length int) int {
+	switch {
+	case isGroup(ethertype.MAC(f.Head), ethertype.DstPort(f.Head)):
 		return ethertype.SealOverhead + ethertype.SealGroupMore
+	case m.isLong(length):
+		return ethertype.SealOverhead + ethertype.SealLongMore
 	}
 	return ethertype.SealOverhead
+}
+
+// isLong reports whether a frame of a length, between two stations, is sealed as a long one.
+func (m *machine) isLong(length int) bool {
+	return length+ethertype.SealOverhead > m.plain && length > transport.LongBegin
 }
 
 // seal puts the sealed form of f into room, which is long enough, and returns it. It
@@ -111,6 +121,10 @@ func (m *machine) seal(room []byte, f *transport.Frame, now int64) []byte {
 	if p.current.asked == 0 {
 		p.current.asked = now
 	}
+	if m.isLong(f.Len()) {
+		begin, rest := cut(m.first[:0], room[ethertype.SealedRest:], f)
+		return p.current.sealLong(room, f.Head, begin, rest)
+	}
 	return p.current.seal(gather(room, ethertype.SealedBody, f), f.Head)
 }
 
@@ -121,6 +135,32 @@ func gather(room []byte, before int, f *transport.Frame) []byte {
 		n += copy(room[n:], part)
 	}
 	return room[:n]
+}
+
+// cut appends the first LongBegin bytes of f, which is longer, from their version on to begin, and
+// returns that and the rest of f: where it lies, or, if it is in several pieces, in room.
+func cut(begin, room []byte, f *transport.Frame) (_, rest []byte) {
+	begin, rest = fill(begin, f.Head[ethertype.EthernetSize:])
+	for i, part := range f.Body {
+		switch {
+		case len(rest) == 0:
+			begin, rest = fill(begin, part)
+		case len(part) > 0:
+			n := copy(room, rest)
+			for _, part := range f.Body[i:] {
+				n += copy(room[n:], part)
+			}
+			return begin, room[:n]
+		}
+	}
+	return begin, rest
+}
+
+// fill appends to begin what it lacks of SealedBegin bytes, as far as part has them, and returns the
+// rest of part.
+func fill(begin, part []byte) (_, rest []byte) {
+	n := min(len(part), ethertype.SealedBegin-len(begin))
+	return append(begin, part[:n]...), part[n:]
 }
 
 // ready is seal for a frame whose peer has no session, or one that is worn. It returns the
@@ -163,8 +203,8 @@ func (m *machine) pending(p *peer, now int64) bool {
 func (m *machine) tickAt(at int64) { m.next = min(m.next, at) }
 
 // open puts the frame that a sealed one stands for into room, which is long enough, and
-// returns it. The room may be the frame itself from SealedBody-EthernetSize on, if that is
-// of a session: it is then opened where it lies, and undefined if it is not genuine. It returns nil if there is none: the frame was part of a handshake, or is
+// returns it. The room may be the frame itself from where inPlace says, if that
+// is of a session: it is then opened where it lies, and undefined if it is not genuine. It returns nil if there is none: the frame was part of a handshake, or is
 // counted.
 func (m *machine) open(room, frame []byte, now int64) []byte {
 	kind, ok := ethertype.IsSealed(frame)
@@ -177,11 +217,25 @@ func (m *machine) open(room, frame []byte, now int64) []byte {
 		return nil
 	case kind == ethertype.KindSealed:
 		return m.openSession(room, frame, now)
+	case kind == ethertype.KindSealedLong:
+		return m.openLong(room, frame, now)
 	case kind == ethertype.KindSealedGroup:
 		return m.openGroup(room, frame, now)
 	}
 	m.control(kind, frame, now)
 	return nil
+}
+
+// inPlace returns where in a frame of a kind what it stands for begins when it is opened where
+// it lies; 0 for a kind that cannot be.
+func inPlace(kind ethertype.SealKind) int {
+	switch kind {
+	case ethertype.KindSealed:
+		return ethertype.SealedBody - ethertype.EthernetSize
+	case ethertype.KindSealedLong:
+		return ethertype.SealedRest - transport.LongBegin
+	}
+	return 0
 }
 
 // unsealed takes a frame that is none of ours.
@@ -197,21 +251,59 @@ func (m *machine) unsealed(frame []byte, now int64) {
 
 // openSession is open of a frame between two stations.
 func (m *machine) openSession(room, frame []byte, now int64) []byte {
+	s, counter := m.sessionOf(frame, now)
+	if s == nil {
+		return nil
+	}
+	return m.counted(m.openBegin(s, counter, room, frame, now))
+}
+
+// openLong is open of a long frame between two stations.
+func (m *machine) openLong(room, frame []byte, now int64) []byte {
+	s, counter := m.sessionOf(frame, now)
+	if s == nil || m.openBegin(s, counter, m.first[:], frame[:ethertype.SealedRest], now) == nil {
+		return nil
+	}
+	rest, ok := s.openRest(room[transport.LongBegin:transport.LongBegin], frame[ethertype.SealedRest:], counter)
+	if !ok {
+		m.count.altered.Add(1)
+		return nil
+	}
+	return m.counted(room[:copy(room, m.first[:])+len(rest)])
+}
+
+// counted counts a frame that is passed on, unless it is nil.
+func (m *machine) counted(opened []byte) []byte {
+	if opened != nil {
+		m.count.opened.Add(1)
+	}
+	return opened
+}
+
+// sessionOf returns the session of a frame between two stations, and its counter; nil, and
+// it is counted, if it is of none.
+func (m *machine) sessionOf(frame []byte, now int64) (s *session, counter uint64) {
 	id, counter := ethertype.ParseSealed(frame)
-	s := m.last
+	s = m.last
 	if s == nil || s.local != id {
 		if s = m.byID[id]; s == nil {
 			m.count.noSession.Add(1)
 			m.unknown(frame, now)
-			return nil
+			return nil, 0
 		}
 		m.last = s
 	}
 	if now >= s.end || counter >= maxCounter || s.peer.mac != ethertype.MAC(frame[ethertype.OffsetSrc:]) ||
 		!s.ports.Contains(binary.BigEndian.Uint16(frame[ethertype.OffsetSrcPort:])) {
 		m.count.foreign.Add(1)
-		return nil
+		return nil, 0
 	}
+	return s, counter
+}
+
+// openBegin opens a frame of a session, or the first part of a long one, and returns what it
+// stands for, in room. It returns nil, and counts it, if that is not to be passed on.
+func (m *machine) openBegin(s *session, counter uint64, room, frame []byte, now int64) []byte {
 	body, ok := s.open(room[ethertype.EthernetSize:ethertype.EthernetSize], frame, counter)
 	if !ok {
 		m.count.altered.Add(1)
@@ -244,7 +336,7 @@ func (m *machine) openGroup(room, frame []byte, now int64) []byte {
 			m.count.replayed.Add(1)
 			return nil
 		}
-		return m.inner(room, frame, len(body))
+		return m.counted(m.inner(room, frame, len(body)))
 	}
 	m.count.otherKey.Add(1)
 	m.note(src, troubleOtherKey, now)
@@ -255,8 +347,8 @@ func (m *machine) openGroup(room, frame []byte, now int64) []byte {
 // else to send: less than a header, so that it is no frame.
 const confirmSize = 16
 
-// inner completes the frame in room, of which n bytes were decrypted, by its Ethernet
-// header, and returns it. It returns nil for one that only confirms a session, or that
+// inner completes the frame in room, or the beginning of a long one, of which n bytes were
+// decrypted, by its Ethernet header, and returns it. It returns nil for one that only confirms a session, or that
 // says other ports inside than outside.
 func (m *machine) inner(room, frame []byte, n int) []byte {
 	if n == confirmSize {
@@ -269,6 +361,5 @@ func (m *machine) inner(room, frame []byte, n int) []byte {
 		return nil
 	}
 	copy(whole, frame[:ethertype.EthernetSize]) // last: it may lie over the outer layout
-	m.count.opened.Add(1)
 	return whole
 }

@@ -59,8 +59,9 @@ func (s *station) plain(to *station, text string) []byte {
 
 // send seals a frame, and returns what is to be sent now.
 func (s *station) send(frame []byte, now int64) [][]byte {
-	room := make([]byte, len(frame)+overhead(frame))
-	if out := s.seal(room, &transport.Frame{Head: frame[:ethertype.HeaderSize], Body: [][]byte{frame[ethertype.HeaderSize:]}}, now); out != nil {
+	f := transport.Frame{Head: frame[:ethertype.HeaderSize], Body: [][]byte{frame[ethertype.HeaderSize:]}}
+	room := make([]byte, len(frame)+s.overhead(&f, len(frame)))
+	if out := s.seal(room, &f, now); out != nil {
 		s.emit(out)
 	}
 	return s.take()

@@ -80,21 +80,48 @@ type session struct {
 //	dst before: [ SealedBody bytes of room | frame from its version on ]
 //	dst after:  [ outer layout, session, counter | encrypted | tag ]
 func (s *session) seal(dst, outer []byte) []byte {
-	ethertype.PutSealed(dst, outer, s.remote, s.counter)
+	ethertype.PutSealed(dst, outer, ethertype.KindSealed, s.remote, s.counter)
 	head, body := dst[:ethertype.SealedBody], dst[ethertype.SealedBody:]
-	binary.BigEndian.PutUint64(s.nonce[4:], s.counter)
+	out := s.send.Seal(body[:0], s.nonceOf(0, s.counter), body, head)
 	s.counter++
 	s.octets += uint64(len(body))
-	out := s.send.Seal(body[:0], s.nonce[:], body, head)
 	return dst[:ethertype.SealedBody+len(out)]
 }
 
 // open appends to dst the decrypted part of frame, which is one of this session. It
 // reports false if the frame is not the peer's, or has been changed.
 func (s *session) open(dst, frame []byte, counter uint64) ([]byte, bool) {
-	binary.BigEndian.PutUint64(s.nonce[4:], counter)
-	out, err := s.receive.Open(dst, s.nonce[:], frame[ethertype.SealedBody:], frame[:ethertype.SealedBody])
+	out, err := s.receive.Open(dst, s.nonceOf(0, counter), frame[ethertype.SealedBody:], frame[:ethertype.SealedBody])
 	return out, err == nil
+}
+
+// sealLong puts the sealed form of a long frame into dst, which is long enough, and returns it. rest is
+// the frame without the first transport.LongBegin bytes, which begin has from the version on; it may be anywhere, or
+// lie in dst from ethertype.SealedRest on.
+//
+//	dst after: [ outer layout, session, counter | begin, encrypted | tag | rest, encrypted | tag ]
+func (s *session) sealLong(dst, outer, begin, rest []byte) []byte {
+	ethertype.PutSealed(dst, outer, ethertype.KindSealedLong, s.remote, s.counter)
+	s.send.Seal(dst[ethertype.SealedBody:ethertype.SealedBody], s.nonceOf(0, s.counter), begin, dst[:ethertype.SealedBody])
+	out := s.send.Seal(dst[ethertype.SealedRest:ethertype.SealedRest], s.nonceOf(1, s.counter), rest, nil)
+	s.counter++
+	s.octets += uint64(len(begin) + len(rest))
+	return dst[:ethertype.SealedRest+len(out)]
+}
+
+// openRest appends to dst what the second part of a long frame is, decrypted. It reports false if
+// that part is not the peer's, or has been changed, or is of another frame than the first part; what
+// it would have appended is then zeros, behind dst.
+func (s *session) openRest(dst, sealed []byte, counter uint64) ([]byte, bool) {
+	out, err := s.receive.Open(dst, s.nonceOf(1, counter), sealed, nil)
+	return out, err == nil
+}
+
+// nonceOf returns the nonce of a part of the frame with a counter.
+func (s *session) nonceOf(part byte, counter uint64) []byte {
+	s.nonce[3] = part
+	binary.BigEndian.PutUint64(s.nonce[4:], counter)
+	return s.nonce[:]
 }
 
 // worn reports whether the session should be replaced by another: because it has been used

@@ -4,7 +4,8 @@ import "sync/atomic"
 
 // Stats counts what a link has done since it was opened. Every frame that arrived and was
 // not passed on is in exactly one of the counters from Unsealed to Malformed, or was part of
-// a handshake.
+// a handshake. A long frame of which only the beginning is genuine is in Opened and in Altered: its beginning
+// was passed on.
 type Stats struct {
 	Sessions  uint64 // that were made, on either side
 	Opened    uint64 // frames that were passed on
@@ -12,7 +13,7 @@ type Stats struct {
 	Handshake uint64 // frames of handshakes and notices that arrived and were in order
 	Unsealed  uint64 // frames of a program that has no key
 	OtherKey  uint64 // handshakes, or frames to all, under a key that is none of ours
-	Altered   uint64 // frames of a session whose tag is wrong
+	Altered   uint64 // frames of a session of which a tag is wrong
 	Replayed  uint64 // frames, handshakes and cookies that came before, or too late to tell
 	NoSession uint64 // frames of sessions that are not known, or no more
 	Foreign   uint64 // frames whose addresses are not those of their session, or that are for nobody

@@ -44,7 +44,8 @@ func (l *Link) sendSome(frames []transport.Frame, now int64) (n int, more bool, 
 	k, used, added := 0, 0, 0
 	for ; n < len(frames); n++ {
 		f := &frames[n]
-		size := f.Len() + overhead(f.Head)
+		length := f.Len()
+		size := length + l.m.overhead(f, length)
 		if len(f.Body) > transport.MaxBody || size > l.limit {
 			err = transport.ErrFrameSize
 			break
@@ -59,7 +60,7 @@ func (l *Link) sendSome(frames []transport.Frame, now int64) (n int, more bool, 
 		l.batch[k].Head, l.index[k] = sealed, n
 		k++
 		used += (size + 63) &^ 63
-		added += size - f.Len()
+		added += size - length
 	}
 	if k == 0 {
 		return n, true, err
@@ -164,6 +165,7 @@ func (l *Link) Recv(views [][]byte) (n int, err error) {
 		l.turn(now)
 	}
 	l.long.Return()
+	l.rest.from = nil
 	if l.rx == nil {
 		l.makeRoom()
 	}
@@ -196,24 +198,17 @@ func (l *Link) makeRoom() {
 func (l *Link) openAll(views [][]byte, now int64) (n int) {
 	lost, octets, added := 0, 0, 0
 	for i, frame := range views {
-		whole := frame
-		if i == len(views)-1 {
-			whole = l.long.Take(frame)
-		}
-		own := len(whole) > len(frame) // it was long, and lies in memory of l.long's
-		frame = whole
-		var opened []byte
-		if room := l.roomFor(i, frame, own); room != nil {
-			opened = l.m.open(room, frame, now)
-		} else {
-			l.m.count.malformed.Add(1)
-		}
+		last := i == len(views)-1
+		opened, size := l.open(i, frame, last, now)
 		if opened == nil {
 			lost++
-			octets += len(frame)
+			octets += size
 			continue
 		}
-		added += len(frame) - len(opened)
+		if last {
+			size -= l.Rest()
+		}
+		added += size - len(opened)
 		if len(opened) > max(l.mtu+ethertype.EthernetSize-ethertype.SealOverhead, transport.LongBegin) {
 			opened = l.long.Lend(opened)
 		}
@@ -232,21 +227,46 @@ func (l *Link) openAll(views [][]byte, now int64) (n int) {
 	return n
 }
 
+// open opens the frame at i, the last one perhaps. It returns what is passed on, nil if
+// nothing is, and how many bytes the frame has.
+func (l *Link) open(i int, frame []byte, last bool, now int64) (opened []byte, size int) {
+	own := false // it was long, and lies in memory of l.long's
+	if last {
+		if rest := l.restWithin(); rest > 0 && begins(frame) {
+			return l.openBegin(frame, rest, now), len(frame) + rest
+		}
+		whole := l.long.Take(frame)
+		own = len(whole) > len(frame)
+		frame = whole
+	}
+	room := l.roomFor(i, frame, own)
+	if room == nil {
+		l.m.count.malformed.Add(1)
+		return nil, len(frame)
+	}
+	return l.m.open(room, frame, now), len(frame)
+}
+
 // roomFor returns room for the frame that is opened from the one at i, nil if that is lost
 // or too long. A frame of a session in this station's own memory is opened where it lies,
 // which spares the caches a second one of 64 KiB. The link's own views are read-only, and a
 // frame to all is tried with each key, so that it must stay as it is.
 func (l *Link) roomFor(i int, frame []byte, own bool) []byte {
 	switch {
-	case own && ethertype.SealKind(frame[ethertype.OffsetKind]) == ethertype.KindSealed:
-		return frame[ethertype.SealedBody-ethertype.EthernetSize:]
+	case own && inPlace(ethertype.SealKind(frame[ethertype.OffsetKind])) > 0:
+		return frame[inPlace(ethertype.SealKind(frame[ethertype.OffsetKind])):]
 	case frame == nil || len(frame) > ethertype.LongMTU+ethertype.EthernetSize && len(frame) > l.mtu+ethertype.EthernetSize:
 		return nil
 	case len(frame) <= l.slot-roomAhead:
 		return l.rx[i*l.slot+roomAhead : (i+1)*l.slot : (i+1)*l.slot]
 	}
+	return l.longRoom()
+}
+
+// longRoom returns room for a long frame.
+func (l *Link) longRoom() []byte {
 	if l.longRx == nil {
-		l.longRx = make([]byte, roomAhead+ethertype.EthernetSize+ethertype.LongMTU)
+		l.longRx = make([]byte, roomAhead+ethertype.EthernetSize+max(ethertype.LongMTU, l.mtu))
 	}
 	return l.longRx[roomAhead:]
 }

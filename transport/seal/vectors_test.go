@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/transport"
 	"golang.org/x/crypto/chacha20poly1305"
 )
 
@@ -141,6 +142,10 @@ func vectorsOf(t *testing.T) string {
 	v.put("the handshake's key from A to B", m.there[:])
 	v.put("AES-128-GCM key from A to B", expand(m.there[:], labelAES, 16))
 	v.put("A sends sealed, the frame above, counter 0", m.sealed)
+	long := m.a.plain(m.b, strings.Repeat("as if it were longer than the MTU ", 5))
+	v.put("another plain frame from A to B", long)
+	v.put("A sends sealed-long, that frame, counter 1", m.a.peers.find(m.b.self, m.b.ports.Lo).current.sealLong(make([]byte, 400), long,
+		long[ethertype.EthernetSize:transport.LongBegin], long[transport.LongBegin:]))
 	back := m.b.plain(m.a, "back")
 	v.put("plain frame from B to A", back)
 	v.put("the handshake's key from B to A", m.back[:])
