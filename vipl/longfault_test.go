@@ -8,6 +8,7 @@ import (
 	"github.com/bobnet-go/bobnet/transport"
 	"github.com/bobnet-go/bobnet/transport/fault"
 	"github.com/bobnet-go/bobnet/transport/pcap"
+	"github.com/bobnet-go/bobnet/transport/seal"
 	"github.com/bobnet-go/bobnet/transport/trace"
 	"github.com/bobnet-go/bobnet/vipl"
 )
@@ -62,6 +63,30 @@ func TestCorruptLong(t *testing.T) {
 	within(t, "the transfer", func() error { return all(there.send, there.receive) })
 	if a.Wide() || b.Wide() || nics[1].Fetched() > 0 {
 		t.Error("long frames are sent:", a.Wide(), b.Wide())
+	}
+}
+
+// TestSealedLong: sealed, long frames are used on links that corrupt them, too: those that were changed
+// count as lost, whether the data are decrypted to where they belong at once (side 0), or the link within
+// gives so little of a frame that all of it is fetched first (side 1).
+func TestSealedLong(t *testing.T) {
+	const count, size = 24, 1 << 20
+	nics := vethNICs(t, 1500, vipl.Config{Key: seal.Fixed(sealKey(1))}, func(side int, l transport.Link) transport.Link {
+		o := fault.Options{Drop: 0.01, Dup: 0.01, Reorder: 0.01, Corrupt: 0.02, Seed: uint64(side) + 1}
+		if side == 1 {
+			o.Dir = fault.Both
+		}
+		return fault.New(l, o)
+	})
+	a, b := join(t, nics, nil)
+	there, back := newFlow(t, a, b, count, size, 1), newFlow(t, b, a, count, size, 2)
+	within(t, "the transfer", func() error { return all(there.send, there.receive, back.send, back.receive) })
+	const least = count * size / ethertype.LongMTU / 2
+	for side, v := range []*vipl.VI{a, b} {
+		s, _ := nics[side].SealStats()
+		if n := nics[side].Fetched(); !v.Wide() || n < least || s.Altered == 0 {
+			t.Errorf("side %d: %d frames went straight to where they belong, want %d; long frames: %t; %d were changed", side, n, least, v.Wide(), s.Altered)
+		}
 	}
 }
 
