@@ -29,7 +29,8 @@ type Config struct {
 	// AckDelay is how long, in nanoseconds, a Receiver waits for a frame that
 	// can carry its acknowledgement; default 50 µs. The Sender takes the
 	// peer's to be its own. Longer saves bare acknowledgements and delays the
-	// completion of sends.
+	// completion of sends. While frames are answered within 250 µs, and five times
+	// AckDelay, it waits so long.
 	AckDelay int64
 
 	// AckEvery is after how many frames a Receiver acknowledges without

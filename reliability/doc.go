@@ -18,7 +18,8 @@
 // Each sequenced frame has a 32-bit sequence number and keeps it when it is
 // sent again. The receiver acknowledges cumulatively (the next number it
 // expects) and selectively (a bitmap of what it has beyond), on every frame it
-// sends back. On its own it acknowledges after a short delay, every few
+// sends back. On its own it acknowledges after a short delay, which is longer
+// while frames are answered soon (talk.go), every few
 // frames, on a gap, and at once when the sender asks with FlagAckNow. The
 // sender asks when its window fills, so that it never stands still for the
 // delay.

@@ -34,6 +34,7 @@ type Receiver struct {
 	ackAt   int64 // when a delayed acknowledgement is due, or never
 	pending int   // frames accepted since the last acknowledgement
 	urgent  bool  // acknowledge at once
+	talk    talk
 	stats   ReceiverStats
 }
 
@@ -53,7 +54,7 @@ func (r *Receiver) Init(cfg *Config, first ethertype.Seq) {
 	if beyond != nil {
 		clear(beyond[:])
 	}
-	*r = Receiver{cfg: cfg.Resolve(), next: first, top: first, beyond: beyond, ackAt: never}
+	*r = Receiver{cfg: cfg.Resolve(), next: first, top: first, beyond: beyond, ackAt: never, talk: talk{came: never}}
 }
 
 // Check says whether the frame seq is to be taken. It changes nothing.
@@ -74,6 +75,7 @@ func (r *Receiver) Check(seq ethertype.Seq) Verdict {
 func (r *Receiver) Accept(now int64, seq ethertype.Seq, ackNow bool) {
 	r.stats.Accepted++
 	r.pending++
+	r.talk.came = min(r.talk.came, now)
 	inOrder := seq == r.next && r.ahead == 0
 	if inOrder {
 		r.next++
@@ -84,7 +86,7 @@ func (r *Receiver) Accept(now int64, seq ethertype.Seq, ackNow bool) {
 	if ackNow || !inOrder || r.pending >= r.cfg.AckEvery {
 		r.urgent = true
 	} else if r.ackAt == never {
-		r.ackAt = now + r.cfg.AckDelay
+		r.ackAt = now + r.talk.delay(r.cfg)
 	}
 }
 
@@ -159,8 +161,27 @@ func (r *Receiver) AppendSack(b []byte) []byte {
 	return b
 }
 
-// AckSent records that an outgoing frame carried what Ack returned.
+// AckSent records that an outgoing frame carried what Ack returned. Of sequenced frames Answered
+// is told.
 func (r *Receiver) AckSent() {
+	if r.pending > 0 && !r.urgent {
+		r.talk.inVain()
+	}
+	r.acked()
+}
+
+// Answered is AckSent of a sequenced frame, sent at now. If AckedBare reports true, now has to be
+// read from the clock; else it may be a little older.
+func (r *Receiver) Answered(now int64) {
+	r.talk.answered(now, r.cfg)
+	r.acked()
+}
+
+// AckedBare reports whether frames have been acknowledged by a frame of its own, and none has
+// answered them since.
+func (r *Receiver) AckedBare() bool { return r.pending == 0 && r.talk.came != never }
+
+func (r *Receiver) acked() {
 	r.pending, r.urgent, r.ackAt = 0, false, never
 }
 

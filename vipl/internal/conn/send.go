@@ -330,7 +330,15 @@ func (c *Conn) header(kind ethertype.Kind) *ethertype.Header {
 	h.Seq, h.Msg, h.Offset, h.Length, h.Size, h.Count = c.tx.sender.NextSeq(), 0, 0, 0, 0, 0
 	if c.Reliable {
 		h.Ack, h.Sack = c.rx.receiver.Ack()
-		c.rx.receiver.AckSent()
+		if kind.Sequenced() {
+			now := c.a.Now
+			if c.rx.receiver.AckedBare() {
+				now = c.a.link.Now()
+			}
+			c.rx.receiver.Answered(now)
+		} else {
+			c.rx.receiver.AckSent()
+		}
 	}
 	c.Stats.TxFrames++
 	return h
