@@ -54,7 +54,11 @@ func FuzzReceiver(f *testing.F) {
 			case 1:
 				seq = ethertype.Seq(in.uint32())
 			case 2:
-				r.AckSent()
+				if op&8 != 0 {
+					r.Answered(now)
+				} else {
+					r.AckSent()
+				}
 				if r.AckDue(now) || r.Deadline() != never {
 					t.Fatal("an acknowledgement is due after it was sent")
 				}
@@ -76,6 +80,9 @@ func FuzzReceiver(f *testing.F) {
 			switch want {
 			case Accept:
 				r.Accept(now, seq, op&8 != 0)
+				if r.Deadline() > now+talkDelay {
+					t.Fatal("an acknowledgement may wait for longer than it ever should")
+				}
 				taken[seq] = true
 				for ; taken[next]; next++ {
 					delete(taken, next)

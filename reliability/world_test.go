@@ -218,6 +218,10 @@ func (p *peer) send(id uint32, seq ethertype.Seq, ackNow bool) {
 
 func (p *peer) dispatch(pkt *packet) {
 	pkt.ack, pkt.sack = p.Ack()
-	p.AckSent()
+	if pkt.data {
+		p.Answered(p.world.now)
+	} else {
+		p.AckSent()
+	}
 	p.world.transmit(p.world, p, pkt)
 }
