@@ -39,7 +39,7 @@ func half(now int64, tx *Sender, txr *Receiver, rxs *Sender, rx *Receiver) {
 	}
 	seq, ackNow := tx.Push(now, Sent{Size: 64, Count: 1}, false)
 	ack, sack := txr.Ack()
-	txr.AckSent()
+	txr.AckSent(now, true)
 	rxs.OnAck(now+2000, ack, sack, nil)
 	if rx.Check(seq) == Accept {
 		rx.Accept(now+2000, seq, ackNow)
@@ -71,7 +71,7 @@ func stream(tx *Sender, rx *Receiver, now int64, lossy bool) int64 {
 		ack, sack := rx.Ack()
 		var buf [MaxSack]byte
 		tx.OnAck(now, ack, sack, rx.AppendSack(buf[:0]))
-		rx.AckSent()
+		rx.AckSent(now, false)
 		if now >= tx.Deadline() && tx.OnTimer(now) != nil {
 			panic("unreachable")
 		}

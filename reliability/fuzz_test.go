@@ -54,11 +54,7 @@ func FuzzReceiver(f *testing.F) {
 			case 1:
 				seq = ethertype.Seq(in.uint32())
 			case 2:
-				if op&8 != 0 {
-					r.Answered(now)
-				} else {
-					r.AckSent()
-				}
+				r.AckSent(now, op&8 != 0)
 				if r.AckDue(now) || r.Deadline() != never {
 					t.Fatal("an acknowledgement is due after it was sent")
 				}

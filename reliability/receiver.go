@@ -161,29 +161,21 @@ func (r *Receiver) AppendSack(b []byte) []byte {
 	return b
 }
 
-// AckSent records that an outgoing frame carried what Ack returned. Of sequenced frames Answered
-// is told.
-func (r *Receiver) AckSent() {
-	if r.pending > 0 && !r.urgent {
+// AckSent records that an outgoing frame, sent at now, carried what Ack returned. answers is
+// whether it is a sequenced one. If AckedBare reports true, now has to be read from the clock;
+// else it may be a little older.
+func (r *Receiver) AckSent(now int64, answers bool) {
+	if answers {
+		r.talk.answered(now, r.cfg)
+	} else if r.pending > 0 && !r.urgent {
 		r.talk.inVain()
 	}
-	r.acked()
-}
-
-// Answered is AckSent of a sequenced frame, sent at now. If AckedBare reports true, now has to be
-// read from the clock; else it may be a little older.
-func (r *Receiver) Answered(now int64) {
-	r.talk.answered(now, r.cfg)
-	r.acked()
+	r.pending, r.urgent, r.ackAt = 0, false, never
 }
 
 // AckedBare reports whether frames have been acknowledged by a frame of its own, and none has
 // answered them since.
 func (r *Receiver) AckedBare() bool { return r.pending == 0 && r.talk.came != never }
-
-func (r *Receiver) acked() {
-	r.pending, r.urgent, r.ackAt = 0, false, never
-}
 
 // AckDue reports whether an acknowledgement must go now, on its own if nothing
 // else is going.

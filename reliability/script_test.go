@@ -123,7 +123,7 @@ func (s *script) turn() {
 	if s.AckDue(s.now) {
 		ack, sack := s.Ack()
 		s.say("bare %d%s", ack.Sub(s.first), showSack(ack.Sub(s.first), sack))
-		s.AckSent()
+		s.AckSent(s.now, false)
 	}
 }
 

@@ -25,7 +25,7 @@ func (k *talker) hear() int64 {
 // answer sends a frame so much later.
 func (k *talker) answer(after int64) {
 	k.pass(after)
-	k.Answered(k.now)
+	k.AckSent(k.now, true)
 }
 
 // pass lets time pass.
@@ -34,7 +34,7 @@ func (k *talker) pass(ns int64) {
 	if due := k.Deadline(); due <= at {
 		k.now = due
 		k.bare++
-		k.AckSent()
+		k.AckSent(k.now, false)
 	}
 	k.now = at
 }

@@ -218,10 +218,6 @@ func (p *peer) send(id uint32, seq ethertype.Seq, ackNow bool) {
 
 func (p *peer) dispatch(pkt *packet) {
 	pkt.ack, pkt.sack = p.Ack()
-	if pkt.data {
-		p.Answered(p.world.now)
-	} else {
-		p.AckSent()
-	}
+	p.AckSent(p.world.now, pkt.data)
 	p.world.transmit(p.world, p, pkt)
 }

@@ -330,15 +330,11 @@ func (c *Conn) header(kind ethertype.Kind) *ethertype.Header {
 	h.Seq, h.Msg, h.Offset, h.Length, h.Size, h.Count = c.tx.sender.NextSeq(), 0, 0, 0, 0, 0
 	if c.Reliable {
 		h.Ack, h.Sack = c.rx.receiver.Ack()
-		if kind.Sequenced() {
-			now := c.a.Now
-			if c.rx.receiver.AckedBare() {
-				now = c.a.link.Now()
-			}
-			c.rx.receiver.Answered(now)
-		} else {
-			c.rx.receiver.AckSent()
+		now := c.a.Now
+		if c.rx.receiver.AckedBare() {
+			now = c.a.link.Now()
 		}
+		c.rx.receiver.AckSent(now, kind.Sequenced())
 	}
 	c.Stats.TxFrames++
 	return h
