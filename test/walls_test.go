@@ -57,7 +57,7 @@ func TestImportWalls(t *testing.T) {
 var innerWalls = map[string][]string{
 	"vipl/internal/code":      {},
 	"vipl/internal/memory":    {"vipl/internal/code"},
-	"vipl/internal/conn":      {"ethertype", "reliability", "transport", "transport/latch", "progress", "vipl/internal/batch", "vipl/internal/code", "vipl/internal/memory", "vipl/internal/pathprobe", "vipl/internal/pieces", "vipl/internal/sweep"},
+	"vipl/internal/conn":      {"ethertype", "reliability", "transport", "transport/fifo", "transport/latch", "progress", "vipl/internal/batch", "vipl/internal/code", "vipl/internal/memory", "vipl/internal/pathprobe", "vipl/internal/pieces", "vipl/internal/sweep"},
 	"vipl/internal/attempts":  {"transport/fifo"},
 	"vipl/internal/backlog":   {"ethertype", "vipl/internal/conninfo"},
 	"vipl/internal/engine":    {"ethertype", "reliability", "transport", "transport/shm", "progress", "vipl/internal/batch", "vipl/internal/code", "vipl/internal/conn", "vipl/internal/conninfo", "vipl/internal/directory", "vipl/internal/guard", "vipl/internal/handshake", "vipl/internal/timewait"},

@@ -115,9 +115,10 @@ func TestMACMovedNeighbour(t *testing.T) {
 				if err := p.SetMAC(0, mac); err != nil {
 					t.Fatal(err)
 				}
-				for end := time.Now().Add(10 * time.Second); !knows(t, p, 1, "10.9.0.1", mac); runtime.Gosched() {
+				seen := func() bool { return nics[0].Link().Info().Hardware == mac } // else the way back would be no change
+				for end := time.Now().Add(10 * time.Second); !seen() || !knows(t, p, 1, "10.9.0.1", mac); runtime.Gosched() {
 					if time.Now().After(end) {
-						t.Fatalf("the peer does not know that 10.9.0.1 is at %v", mac)
+						t.Fatalf("the peer does not know that 10.9.0.1 is at %v; this side does: %t", mac, seen())
 					}
 				}
 			}

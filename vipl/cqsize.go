@@ -33,6 +33,6 @@ func (q *CQ) Resize(entries int) error {
 	case entries < q.ring.Used():
 		return opError(op, ErrResource, "it holds %d entries now, which do not fit in %d: take them first", q.ring.Used(), entries)
 	}
-	q.ring.Resize(entries)
+	q.ring.Size = entries
 	return nil
 }

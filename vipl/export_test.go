@@ -23,7 +23,11 @@ func (v *VI) ForgetPrediction() { v.conn.ForgetPrediction() }
 func (n *NIC) FindTimer() { n.m.Conns.FindTimer() }
 
 // Wide reports whether v sends long frames.
-func (v *VI) Wide() bool { return v.conn.Path.UsesLong() }
+func (v *VI) Wide() bool {
+	v.nic.eng.Lock()
+	defer v.nic.eng.Unlock()
+	return v.conn.Path.UsesLong()
+}
 
 // Waiting reports whether a caller leads, and how many follow it.
 func (n *NIC) Waiting() (led bool, followers int) {

@@ -2,6 +2,7 @@ package vipl_test
 
 import (
 	"io"
+	"runtime"
 	"testing"
 
 	"github.com/bobnet-go/bobnet/ethertype"
@@ -34,6 +35,7 @@ func TestFaultyLong(t *testing.T) {
 				return fault.New(l, o)
 			})
 			a, b := join(t, nics, &vipl.Attributes{Reliability: level})
+			widen(t, a, b)
 			there, back := newFlow(t, a, b, count, size, 1), newFlow(t, b, a, count, size, 2)
 			within(t, "the transfer", func() error { return all(there.send, there.receive, back.send, back.receive) })
 			if t.Failed() {
@@ -50,6 +52,17 @@ func TestFaultyLong(t *testing.T) {
 			}
 		})
 	}
+}
+
+// widen waits until the side that has asked the other to connect knows that the path carries long
+// frames. Faults can lose the probe that asks, which goes again after half a second at first.
+func widen(t *testing.T, a, b *vipl.VI) {
+	within(t, "a probe as long as a long frame", func() error {
+		for !a.Wide() && !b.Wide() {
+			runtime.Gosched()
+		}
+		return nil
+	})
 }
 
 // TestCorruptLong: a link that corrupts frames, though it has long ones, gives the NIC
@@ -79,6 +92,7 @@ func TestSealedLong(t *testing.T) {
 		return fault.New(l, o)
 	})
 	a, b := join(t, nics, nil)
+	widen(t, a, b)
 	there, back := newFlow(t, a, b, count, size, 1), newFlow(t, b, a, count, size, 2)
 	within(t, "the transfer", func() error { return all(there.send, there.receive, back.send, back.receive) })
 	const least = count * size / ethertype.LongMTU / 2

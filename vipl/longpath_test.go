@@ -57,6 +57,21 @@ func TestLongBlackHole(t *testing.T) {
 	}
 }
 
+// TestLongProbeLost: when the probes of the handshake that ask for long frames are lost, it is asked again.
+func TestLongProbeLost(t *testing.T) {
+	for _, level := range reliableLevels {
+		d := newLongDuo(t, [2]bool{true, false}, openTo(level))
+		d.long[0].opaque = false
+		for end := *d.links[0].clock + int64(time.Second); *d.links[0].clock < end; {
+			*d.links[0].clock += int64(50 * time.Millisecond)
+			d.run()
+		}
+		if d.exchange(3000); !d.a.Wide() || !d.b.Wide() {
+			t.Errorf("%v: long frames are sent: %t, %t", level, d.a.Wide(), d.b.Wide())
+		}
+	}
+}
+
 // underWay has b begin several operations of a kind before a learns anything, and wants
 // them to be done.
 func (d *duo) underWay(kind string) {

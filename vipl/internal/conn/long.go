@@ -63,6 +63,17 @@ func (p *Path) MayUseLong() bool {
 	return p.c.a.Long.Size > 0 && p.c.Reliable && p.c.Remote.MAC != p.c.a.info.MAC
 }
 
+// BeginLong is called at the end of a handshake that has asked for long frames. If it has not heard that
+// the path carries them, which can be for a lost probe, it is asked again later, as after a black hole.
+func (p *Path) BeginLong(proven bool) {
+	switch {
+	case proven:
+		p.UseLong()
+	case p.Long:
+		p.hole.Find(p.c.a.Now)
+	}
+}
+
 // UseLong begins to send long frames, which the path has been proven to carry: at
 // once, or behind the RDMA write that is being sent, whose fragments are of one size;
 // see overtakes.
@@ -222,14 +233,14 @@ func (p *Path) probeLong() {
 	}
 }
 
-// leaveHole goes back to long frames, because a probe of that length has been answered.
+// leaveHole goes over to long frames, because a probe of that length has been answered.
 func (p *Path) leaveHole() {
 	if !p.hole.Found {
 		return
 	}
 	p.hole.Leave(p.c.a.Now)
 	p.UseLong()
-	p.c.a.log.Info("the path carries long frames again", "local", p.c.Local(), "remote", p.c.Remote)
+	p.c.a.log.Info("the path carries long frames", "local", p.c.Local(), "remote", p.c.Remote)
 }
 
 // putWords copies data, the end of the payload that is being received, to dst, which is as

@@ -1,21 +1,22 @@
 package conn
 
-import "github.com/bobnet-go/bobnet/progress"
+import (
+	"github.com/bobnet-go/bobnet/progress"
+	"github.com/bobnet-go/bobnet/transport/fifo"
+)
 
 // Ring is the ring of a completion queue's entries: a place for each completion, and for
-// each bound listener. The array grows by doubling as entries need it, since a queue is made
-// as large as its work queues are together, which are hardly ever full at once.
+// each bound listener. It grows as entries need it, since a queue is made as large as its
+// work queues are together, which are hardly ever full at once.
 type Ring struct {
 	a       *Adapter
 	owner   RingOwner
 	Gate    progress.Gate
-	entries []Entry
+	entries fifo.Queue[Entry]
 	Size    int // how many are for completions
 	notes   int // how many notices have a place of their own
-	head    int
-	n       int
-	notices int // of n, entries of notices
-	closed  int // of n, entries of connections that are closed: fewer than there are places
+	notices int // entries of notices
+	closed  int // entries of connections that are closed: fewer than there are places
 
 	Handlers int  // that wait for entries
 	attended bool // somebody is called when entries have come
@@ -61,44 +62,19 @@ func (r *Ring) push(c *Conn, recv bool) {
 		return
 	}
 	c.Queue(recv).listed++
-	r.add(Entry{Conn: c, Recv: recv})
+	r.entries.Push(Entry{Conn: c, Recv: recv})
 	r.Alert()
 	r.Gate.Open(r.a.eng)
 }
 
 // Used returns how many completions the queue holds.
-func (r *Ring) Used() int { return r.n - r.notices - r.closed }
-
-// add puts an entry behind the others; there is room, but for the places of closed
-// connections.
-func (r *Ring) add(e Entry) {
-	if r.n == len(r.entries) {
-		r.grow()
-	}
-	i := r.head + r.n
-	if i >= len(r.entries) {
-		i -= len(r.entries)
-	}
-	r.entries[i] = e
-	r.n++
-}
-
-// pop takes off the oldest entry; there is one.
-func (r *Ring) pop() Entry {
-	e := r.entries[r.head]
-	r.entries[r.head] = Entry{}
-	r.n--
-	if r.head++; r.head == len(r.entries) {
-		r.head = 0
-	}
-	return e
-}
+func (r *Ring) Used() int { return r.entries.Len() - r.notices - r.closed }
 
 // Next takes the oldest entry. Those of closed connections, and of notices whose things
 // have been taken meanwhile, are passed over.
 func (r *Ring) Next() (e Entry, ok bool) {
-	for r.n > 0 {
-		e = r.pop()
+	for r.entries.Len() > 0 {
+		e = r.entries.Pop()
 		switch {
 		case e.Notice != nil:
 			if r.taken(e.Notice) {
@@ -116,16 +92,8 @@ func (r *Ring) Next() (e Entry, ok bool) {
 
 // removeClosed removes the entries of closed connections.
 func (r *Ring) removeClosed() {
-	r.remove(func(e *Entry) bool { return e.Notice == nil && e.Conn.Closed })
+	r.entries.Keep(func(e *Entry) bool { return e.Notice != nil || !e.Conn.Closed })
 	r.closed = 0
-}
-
-func (r *Ring) remove(gone func(e *Entry) bool) {
-	for range r.n {
-		if e := r.pop(); !gone(&e) {
-			r.add(e)
-		}
-	}
 }
 
 // unlist gives up the entries of c, which is closed. They stay in their ring until
@@ -139,48 +107,24 @@ func (c *Conn) unlist() {
 		}
 	}
 	for _, r := range []*Ring{c.SQ.cq, c.RQ.cq} {
-		if r != nil && r.closed > 0 && 2*r.closed >= r.n {
+		if r != nil && r.closed > 0 && 2*r.closed >= r.entries.Len() {
 			r.removeClosed()
 		}
 	}
 }
 
-// firstPlaces is how many entries the array of a new ring holds at the most.
-const firstPlaces = 64
-
 // Init makes a ring of size entries, which its owner has.
 func (r *Ring) Init(a *Adapter, owner RingOwner, size int) {
-	r.a, r.owner, r.Size, r.entries = a, owner, size, make([]Entry, min(size, firstPlaces))
-}
-
-// grow makes room for another entry. There are more than the queue holds only if some are of
-// closed connections, which are fewer than half of all.
-func (r *Ring) grow() {
-	places := r.Size + r.notes
-	if r.n >= places {
-		r.move(2 * places)
-		return
-	}
-	r.move(min(2*max(r.n, firstPlaces/2), places))
-}
-
-// Resize makes it one of size entries; it holds no more.
-func (r *Ring) Resize(size int) {
-	r.Size = size
-	r.removeClosed()
-	r.move(max(r.n, min(len(r.entries), r.Size+r.notes)))
+	r.a, r.owner, r.Size = a, owner, size
 }
 
 // Bind makes a place for a notice.
-func (r *Ring) Bind() {
-	r.notes++
-	r.Resize(r.Size)
-}
+func (r *Ring) Bind() { r.notes++ }
 
 // Unbind takes back what has been announced by l and not been told of, and its place.
 func (r *Ring) Unbind(l *Notice) {
 	if l.listed {
-		r.remove(func(e *Entry) bool { return e.Notice == l })
+		r.entries.Keep(func(e *Entry) bool { return e.Notice != l })
 		r.notices--
 	}
 	r.notes--
@@ -188,13 +132,13 @@ func (r *Ring) Unbind(l *Notice) {
 }
 
 // Empty reports whether there is nothing to be taken.
-func (r *Ring) Empty() bool { return r.n == r.closed }
+func (r *Ring) Empty() bool { return r.entries.Len() == r.closed }
 
 // Bound returns how many notices have a place.
 func (r *Ring) Bound() int { return r.notes }
 
 // Len returns how many entries the ring keeps, those of closed connections included.
-func (r *Ring) Len() int { return r.n }
+func (r *Ring) Len() int { return r.entries.Len() }
 
 // Looked has the next entry ring again.
 func (r *Ring) Looked() { r.alerted = false }
@@ -215,14 +159,6 @@ func (r *Ring) Alert() {
 	}
 }
 
-// move has the entries go into a ring of so many places.
-func (r *Ring) move(places int) {
-	ring := make([]Entry, places)
-	k := copy(ring[:r.n], r.entries[r.head:])
-	copy(ring[k:r.n], r.entries)
-	r.entries, r.head = ring, 0
-}
-
 // Announce tells that something has come to l.
 func (r *Ring) Announce(l *Notice) {
 	if r.Handlers > 0 {
@@ -239,7 +175,7 @@ func (r *Ring) Announce(l *Notice) {
 func (r *Ring) list(l *Notice) {
 	l.listed = true
 	r.notices++
-	r.add(Entry{Notice: l})
+	r.entries.Push(Entry{Notice: l})
 	r.Alert()
 }
 

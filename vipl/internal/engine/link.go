@@ -34,9 +34,10 @@ type health struct {
 	seen   int64 // when it was seen
 }
 
-// forgetful is how long after a change of the MAC the kernel may know neighbours from
-// before it, in nanoseconds.
-const forgetful = 100_000_000
+// forgetful is how long after a change of the MAC it is no use to have the kernel ask for
+// neighbours, in nanoseconds: it may know them from before the change, and theirs ignore a
+// second MAC of one address within a second, by the sysctl net.ipv4.neigh.*.locktime.
+const forgetful = 1_200_000_000
 
 func (l *health) init(m *Machine) {
 	_, checks := m.Link.(transport.Checker)

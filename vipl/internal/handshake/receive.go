@@ -89,9 +89,8 @@ func (s *Side) receiveProbeAck(h *ethertype.Header) {
 	case conn.ProbeFull:
 		s.answered()
 		long := s.attempt.longAck
-		if s.connect(); long {
-			s.conn.Path.UseLong()
-		}
+		s.connect()
+		s.conn.Path.BeginLong(long)
 	case conn.ProbeLong:
 		s.attempt.longAck = true
 	default:
