@@ -147,7 +147,7 @@ func MeterCloses(n *Node) *CloseMeter {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	ring := reflect.ValueOf(n.way.(*vi.Provider)).Elem().FieldByName("cq").Elem().FieldByName("ring")
-	inRing := func() int { return int(ring.FieldByName("n").Int()) }
+	inRing := func() int { return int(ring.FieldByName("entries").FieldByName("n").Int()) }
 	m := &CloseMeter{Entries: inRing()}
 	for _, ep := range n.endpoints {
 		for c := range ep.clients {
