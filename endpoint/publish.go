@@ -5,6 +5,7 @@ import (
 	"hash/fnv"
 
 	"github.com/bobnet-go/bobnet/endpoint/internal/provider"
+	"github.com/bobnet-go/bobnet/ethertype"
 )
 
 // Endpoints that nobody has told each other's names yet meet by words: one
@@ -56,7 +57,13 @@ func (ep *Endpoint) withdraw() {
 // no incarnation, and differs from what that endpoint's Name returns. It waits
 // until ctx ends or, without a deadline, as long as vipl.NIC.Lookup does.
 func (n *Node) Find(ctx context.Context, word string) (Name, error) {
-	addr, err := n.way.Lookup(ctx, serviceName(word))
+	return n.FindAt(ctx, ethertype.Addr{}, word)
+}
+
+// FindAt is Find for a word that only an endpoint of the NIC at an address can have: it
+// asks that one, and nobody else hears of it. A node on a card asks the segment all the same.
+func (n *Node) FindAt(ctx context.Context, at ethertype.Addr, word string) (Name, error) {
+	addr, err := n.way.Lookup(ctx, at, serviceName(word))
 	if err != nil {
 		return Name{}, err
 	}

@@ -292,7 +292,7 @@ func (m *meeting) find(rank int) (addr ethertype.Addr, err error) {
 	m.waits.at(waitName, rank, ethertype.Addr{})
 	for ask := askFirst; ; ask = min(2*ask, askMost) {
 		ctx, cancel := m.nic.WithTimeout(m.ctx, ask)
-		addr, err = m.nic.Lookup(ctx, m.Address(rank))
+		addr, err = m.nic.LookupAt(ctx, m.known(rank), m.Address(rank))
 		cancel()
 		if err == nil || !timeIsUp(err) || m.over() {
 			return addr, err
@@ -301,6 +301,14 @@ func (m *meeting) find(rank int) (addr ethertype.Addr, err error) {
 			return addr, err
 		}
 	}
+}
+
+// known returns where a rank is whose job has met before, or the zero address.
+func (m *meeting) known(rank int) (at ethertype.Addr) {
+	if m.member != nil {
+		at = m.member.Addr(rank)
+	}
+	return at
 }
 
 // lookAgain is after how long a rank is asked again that could not listen.

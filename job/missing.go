@@ -44,7 +44,7 @@ func (m *meeting) absence(took time.Duration, cause error) error {
 	rest := m.unconnected()
 	for end := m.nic.Now() + int64(lookForAll); len(rest) > 0 && m.nic.Now() < end; rest = rest[1:] {
 		ctx, cancel := m.nic.WithTimeout(context.Background(), lookForOne)
-		if _, err := m.nic.Lookup(ctx, m.Address(rest[0])); err != nil {
+		if _, err := m.nic.LookupAt(ctx, m.known(rest[0]), m.Address(rest[0])); err != nil {
 			silent = append(silent, rest[0])
 		}
 		cancel()

@@ -27,6 +27,7 @@ type Place struct {
 	Why        string // in words: the variables that say so, or what is missing
 	Name       string // of the job; "" where it is not said, or only by the launcher of PMI-1
 	Rank, Size int
+	Others     string // sources behind that one which say something, too, with commas
 }
 
 // EnvCompletion is the variable by which Kubernetes tells a pod of an Indexed Job which
@@ -42,45 +43,83 @@ func FindPlace() (Place, error) { return findPlace(os.Getenv, os.Hostname) }
 type environment func(name string) string
 
 // findPlace is FindPlace for any environment and host.
-func findPlace(env environment, hostname func() (string, error)) (Place, error) {
+func findPlace(env environment, hostname func() (string, error)) (p Place, err error) {
+	var read func() (Place, error)
+	var others []string
+	for _, source := range []struct {
+		name string
+		says bool
+		read func() (Place, error)
+	}{
+		{SourceBobnet, env(EnvSize) != "" && (env(EnvRank) != "" || env(EnvCompletion) == ""), env.bobnet},
+		{SourcePMI, env(pmi.EnvFD) != "" || env(pmi.EnvPort) != "", env.pmi},
+		{SourceSlurm, env("SLURM_STEP_ID") != "" && env("SLURM_PROCID") != "", env.slurm},
+		{SourceOpenMPI, env("OMPI_COMM_WORLD_SIZE") != "", env.openMPI},
+		{SourcePALS, env("PALS_RANKID") != "", env.pals},
+		{SourceKubernetes, env(EnvCompletion) != "", func() (Place, error) { return env.kubernetes(hostname) }},
+	} {
+		switch {
+		case !source.says:
+		case read == nil:
+			read = source.read
+		default:
+			others = append(others, source.name)
+		}
+	}
 	switch {
-	case env(EnvSize) != "" && env(EnvRank) == "" && env(EnvCompletion) != "":
-		return kubernetes(env, hostname)
-	case env(EnvSize) != "":
-		p, err := env.place(SourceBobnet, EnvRank, EnvSize)
-		p.Name = env(EnvJob)
+	case read != nil:
+		p, err = read()
+		p.Others = strings.Join(others, ", ")
 		return p, err
-	case env(pmi.EnvFD) != "":
-		p, err := env.place(SourcePMI, pmi.EnvRank, pmi.EnvSize)
-		p.Why += fmt.Sprintf(", %s=%s", pmi.EnvFD, env(pmi.EnvFD))
-		return p, err
-	case env(pmi.EnvPort) != "":
-		p := Place{Source: SourcePMI, Why: fmt.Sprintf("%s=%s, %s=%s", pmi.EnvPort, env(pmi.EnvPort), pmi.EnvID, env(pmi.EnvID))}
-		p.Rank, _ = strconv.Atoi(env(pmi.EnvID)) // often, and the launcher tells
-		return p, nil
-	case env("SLURM_STEP_ID") != "" && env("SLURM_PROCID") != "":
-		p, err := env.checked(SourceSlurm, "SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_NTASKS")
-		p.Name = fmt.Sprintf("slurm-%s.%s", env("SLURM_JOB_ID"), env("SLURM_STEP_ID"))
-		return p, err
-	case env("OMPI_COMM_WORLD_SIZE") != "":
-		p, err := env.checked(SourceOpenMPI, "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE")
-		if space := env("PMIX_NAMESPACE"); space != "" {
-			p.Name = nameOf("ompi-" + space)
-		}
-		return p, err
-	case env("PALS_RANKID") != "":
-		p, err := env.checked(SourcePALS, "PALS_RANKID", "PMI_SIZE", "PALS_SIZE")
-		if id := env("PALS_APID"); id != "" {
-			p.Name = nameOf("pals-" + id)
-		}
-		return p, err
-	case env(EnvCompletion) != "":
-		return kubernetes(env, hostname)
 	case env("SLURM_PROCID") != "":
 		// Within an allocation every process finds these variables, whoever has started it.
 		return Place{Size: 1, Why: "SLURM_PROCID is set, but SLURM_STEP_ID is not: the process is in an allocation, and was not started by srun"}, nil
 	}
 	return Place{Size: 1, Why: EnvSize + " is not set, nor are the variables of a launcher"}, nil
+}
+
+// bobnet reads this package's own variables.
+func (env environment) bobnet() (Place, error) {
+	p, err := env.place(SourceBobnet, EnvRank, EnvSize)
+	p.Name = env(EnvJob)
+	return p, err
+}
+
+// pmi reads what a launcher with PMI-1 says, by a descriptor or by a port.
+func (env environment) pmi() (Place, error) {
+	if env(pmi.EnvFD) != "" {
+		p, err := env.place(SourcePMI, pmi.EnvRank, pmi.EnvSize)
+		p.Why += fmt.Sprintf(", %s=%s", pmi.EnvFD, env(pmi.EnvFD))
+		return p, err
+	}
+	p := Place{Source: SourcePMI, Why: fmt.Sprintf("%s=%s, %s=%s", pmi.EnvPort, env(pmi.EnvPort), pmi.EnvID, env(pmi.EnvID))}
+	p.Rank, _ = strconv.Atoi(env(pmi.EnvID)) // often, and the launcher tells
+	return p, nil
+}
+
+// slurm reads the variables of srun.
+func (env environment) slurm() (Place, error) {
+	p, err := env.checked(SourceSlurm, "SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_NTASKS")
+	p.Name = fmt.Sprintf("slurm-%s.%s", env("SLURM_JOB_ID"), env("SLURM_STEP_ID"))
+	return p, err
+}
+
+// openMPI reads the variables of its mpirun.
+func (env environment) openMPI() (Place, error) {
+	p, err := env.checked(SourceOpenMPI, "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE")
+	if space := env("PMIX_NAMESPACE"); space != "" {
+		p.Name = nameOf("ompi-" + space)
+	}
+	return p, err
+}
+
+// pals reads the variables of HPE's mpiexec and aprun.
+func (env environment) pals() (Place, error) {
+	p, err := env.checked(SourcePALS, "PALS_RANKID", "PMI_SIZE", "PALS_SIZE")
+	if id := env("PALS_APID"); id != "" {
+		p.Name = nameOf("pals-" + id)
+	}
+	return p, err
 }
 
 // place reads rank and size from two variables.
@@ -123,7 +162,7 @@ func (env environment) number(name string) (int, error) {
 
 // kubernetes reads what a pod of an Indexed Job knows. How many pods there are no
 // variable of Kubernetes tells. A pod's host is called as the job, with its index.
-func kubernetes(env environment, hostname func() (string, error)) (Place, error) {
+func (env environment) kubernetes(hostname func() (string, error)) (Place, error) {
 	if env(EnvSize) == "" {
 		return Place{}, fmt.Errorf("environment variable %s is %q, as in a Kubernetes Indexed Job, but %s is not set: set it in the manifest to the job's parallelism (1 for pods that work alone)",
 			EnvCompletion, env(EnvCompletion), EnvSize)

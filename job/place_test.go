@@ -41,12 +41,15 @@ func TestFindPlace(t *testing.T) {
 	}{
 		{"", job.Place{Size: 1}, "BOBNET_SIZE is not set"},
 		{own, job.Place{Source: job.SourceBobnet, Name: "j", Rank: 1, Size: 2}, "BOBNET_RANK=1, BOBNET_SIZE=2"},
-		{own + " " + fd + " " + slurm, job.Place{Source: job.SourceBobnet, Name: "j", Rank: 1, Size: 2}, ""},
-		{fd + " " + slurm + " " + pals, job.Place{Source: job.SourcePMI, Rank: 2, Size: 3}, "PMI_FD=7"},
+		{own + " " + fd + " " + slurm, job.Place{Source: job.SourceBobnet, Name: "j", Rank: 1, Size: 2, Others: "PMI-1, Slurm"}, ""},
+		{own + " " + pals + " JOB_COMPLETION_INDEX=7", job.Place{Source: job.SourceBobnet, Name: "j", Rank: 1, Size: 2, Others: "PALS, Kubernetes"}, ""},
+		{fd + " BOBNET_SIZE=4 JOB_COMPLETION_INDEX=1", job.Place{Source: job.SourcePMI, Rank: 2, Size: 3, Others: "Kubernetes"}, ""},
+		{ompi + " BOBNET_SIZE=4 JOB_COMPLETION_INDEX=3", job.Place{Source: job.SourceOpenMPI, Name: "ompi-prterun-a-7@1", Rank: 1, Size: 4, Others: "Kubernetes"}, ""},
+		{fd + " " + slurm + " " + pals, job.Place{Source: job.SourcePMI, Rank: 2, Size: 3, Others: "Slurm, PALS"}, "PMI_FD=7"},
 		{"PMI_PORT=a:1 PMI_ID=4", job.Place{Source: job.SourcePMI, Rank: 4}, "PMI_PORT=a:1, PMI_ID=4"},
 		{"PMI_FD=7", job.Place{}, `PMI_SIZE is ""`},
 		{"OMPI_COMM_WORLD_RANK=0 OMPI_COMM_WORLD_SIZE=2 PMIX_NAMESPACE=1929773057", job.Place{Source: job.SourceOpenMPI, Name: "ompi-1929773057", Size: 2}, "OMPI_COMM_WORLD_RANK=0"}, // 4.1.4
-		{slurm + " " + ompi, job.Place{Source: job.SourceSlurm, Name: "slurm-12.0", Rank: 3, Size: 8}, "SLURM_PROCID=3, SLURM_STEP_NUM_TASKS=8"},
+		{slurm + " " + ompi, job.Place{Source: job.SourceSlurm, Name: "slurm-12.0", Rank: 3, Size: 8, Others: "Open MPI"}, "SLURM_PROCID=3, SLURM_STEP_NUM_TASKS=8"},
 		{"SLURM_PROCID=0 SLURM_NTASKS=8 SLURM_JOB_ID=12", job.Place{Size: 1}, "was not started by srun"},
 		{"SLURM_PROCID=8 SLURM_NTASKS=8 SLURM_STEP_ID=1", job.Place{}, "do not fit together"},
 		{ompi, job.Place{Source: job.SourceOpenMPI, Name: "ompi-prterun-a-7@1", Rank: 1, Size: 4}, ""},

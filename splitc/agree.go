@@ -69,7 +69,7 @@ func (w *World) layerOf(ctx context.Context, rank int) (string, error) {
 
 // says reports whether a rank answers within this slice that it says something.
 func (w *World) says(rank int, what string) (bool, error) {
-	_, err := w.nic.Lookup(w.watch.Slice(), w.saidBy(rank, what))
+	_, err := w.nic.LookupAt(w.watch.Slice(), w.member.Addr(rank), w.saidBy(rank, what))
 	if errors.Is(err, vipl.ErrNameService) { // nobody answers
 		return false, nil
 	}

@@ -4,8 +4,10 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 
+	"github.com/bobnet-go/bobnet/ethertype"
 	"github.com/bobnet-go/bobnet/splitc"
 	"github.com/bobnet-go/bobnet/splitc/internal/shm"
 	"github.com/bobnet-go/bobnet/transport/sim"
@@ -156,5 +158,28 @@ func TestPlacementDeath(t *testing.T) {
 			_, err := splitc.ReduceToAll(bg, w, 1.5, splitc.Add[float64]())
 			return err
 		}))
+	})
+}
+
+// TestStartAsksRanks: layers ask each rank where its part is, by the address that the job knows,
+// and the segment nothing. With a launcher's key-value space nothing is broadcast at all.
+func TestStartAsksRanks(t *testing.T) {
+	eachLayer(t, func(t *testing.T, layer string) {
+		p := newProgram(4, sim.Options{}, splitc.Config{Layer: layer})
+		asked := 0
+		p.Script(func(_ int64, _, _ *sim.Station, frame []byte) sim.Action {
+			var h ethertype.Header
+			payload, err := h.Parse(frame)
+			if err == nil && h.Kind == ethertype.KindQuery && h.Tag == 0 && !strings.HasPrefix(string(payload), "job/") {
+				if asked++; h.Dst == ethertype.Broadcast {
+					t.Errorf("all were asked for %q", payload)
+				}
+			}
+			return sim.Action{}
+		})
+		p.start(func(w *splitc.World) error { return w.Barrier(bg) })
+		if check(t, p.run()); asked == 0 && layer != "shm" {
+			t.Error("nobody was asked for anything")
+		}
 	})
 }

@@ -3,6 +3,7 @@ package vipl_test
 import (
 	"errors"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -53,6 +54,56 @@ func TestLookupAll(t *testing.T) {
 		}
 		if _, err := nics[0].LookupAll(t.Context(), ""); !errors.Is(err, vipl.ErrInvalidParameter) {
 			t.Errorf("the empty name: %v", err)
+		}
+	})
+	if err := w.Run(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestLookupAt: only the NIC that is asked answers, another one that has the name is not heard,
+// and one that has not answers nothing.
+func TestLookupAt(t *testing.T) {
+	w := sim.New(sim.Options{Seed: 1, Loss: 0.1})
+	w.Script(func(_ int64, _, _ *sim.Station, frame []byte) sim.Action {
+		var h ethertype.Header
+		if _, err := h.Parse(frame); err == nil && h.Dst == ethertype.Broadcast {
+			t.Errorf("a frame to all: %+v", h)
+		}
+		return sim.Action{}
+	})
+	var nics []*vipl.NIC
+	for i := range 3 {
+		nic, err := vipl.Open(&vipl.Config{Link: w.Station("nic"), Seed: uint64(i + 1)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer nic.Close()
+		nics = append(nics, nic)
+	}
+	for _, nic := range nics[1:] {
+		if err := nic.Advertise("service", nic.Addr()); err != nil {
+			t.Fatal(err)
+		}
+		w.Go("answerer", func() {
+			for end := w.Now() + int64(2*time.Second); w.Now() < end; nic.Poll() {
+				if err := w.Sleep(time.Millisecond); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	w.Go("asker", func() {
+		for _, nic := range nics[1:] {
+			if got, err := nics[0].LookupAt(t.Context(), nic.Addr(), "service"); err != nil || got != nic.Addr() {
+				t.Errorf("%v, %v, want %v", got, err, nic.Addr())
+			}
+		}
+		ctx, cancel := nics[0].WithTimeout(t.Context(), 100*time.Millisecond)
+		defer cancel()
+		_, err := nics[0].LookupAt(ctx, nics[1].Addr(), "another")
+		if !errors.Is(err, vipl.ErrNameService) || !strings.Contains(err.Error(), "no NIC at "+nics[1].Addr().String()) {
+			t.Errorf("a name that it has not: %v", err)
 		}
 	})
 	if err := w.Run(); err != nil {

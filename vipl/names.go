@@ -83,7 +83,15 @@ func (n *NIC) Withdraw(name string) {
 func (n *NIC) Lookup(ctx context.Context, name string) (ethertype.Addr, error) {
 	n.eng.Lock()
 	defer n.eng.Unlock()
-	return n.m.Dir.Lookup(ctx, name, DefaultConnectTimeout)
+	return n.m.Dir.Lookup(ctx, ethertype.Addr{}, name, DefaultConnectTimeout)
+}
+
+// LookupAt is Lookup for a name that only the NIC with the address at, any of its ports, may have: it asks
+// that one, and nobody else hears of it. The zero address stands for the whole segment.
+func (n *NIC) LookupAt(ctx context.Context, at ethertype.Addr, name string) (ethertype.Addr, error) {
+	n.eng.Lock()
+	defer n.eng.Unlock()
+	return n.m.Dir.Lookup(ctx, at, name, DefaultConnectTimeout)
 }
 
 // LookupAll asks the segment for a name, as Lookup does, and returns the addresses

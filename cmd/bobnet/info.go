@@ -71,6 +71,14 @@ func printSystem(w io.Writer) error {
 // what says so.
 func ofJob() string {
 	p, err := job.FindPlace()
+	if p.Others != "" {
+		return placed(p, err) + fmt.Sprintf("\nwhich goes before what is set of %s", p.Others)
+	}
+	return placed(p, err)
+}
+
+// placed puts a place into words.
+func placed(p job.Place, err error) string {
 	switch {
 	case err != nil:
 		return err.Error()

@@ -289,8 +289,8 @@ const (
 	lookupLimit = 5_000_000_000 // that a Lookup takes whose context has no deadline, ns
 )
 
-// Lookup implements provider.Provider. Programs on the same card are found, too.
-func (p *Provider) Lookup(ctx context.Context, name string) (ethertype.Addr, error) {
+// Lookup implements provider.Provider: it asks all. Programs on the same card are found, too.
+func (p *Provider) Lookup(ctx context.Context, _ ethertype.Addr, name string) (ethertype.Addr, error) {
 	if name == "" || len(name) > maxName {
 		return ethertype.Addr{}, provider.OpError("lookup", provider.ErrBadArg, "a name of %d octets: want 1 to %d", len(name), maxName)
 	}

@@ -70,6 +70,16 @@ func TestAssign(t *testing.T) {
 }
 
 // TestTooManyRanks: that hosts get more ranks than they take is said, and how to change it.
+// TestOddHosts: what is odd about a host and keeps no job from running is told before it starts.
+func TestOddHosts(t *testing.T) {
+	var said strings.Builder
+	c := &Config{N: 1, Hosts: []Host{{"a", 1}}, Stderr: &said}
+	c.warn([]doctor.Finding{{Level: doctor.Warn, Check: "clock of b", Found: "3 s behind", Means: "times differ"}, {Level: doctor.OK, Check: "version"}})
+	if want := "bobnet run: clock of b 3 s behind: times differ\n"; said.String() != want {
+		t.Errorf("%q, want %q", &said, want)
+	}
+}
+
 func TestTooManyRanks(t *testing.T) {
 	for n, want := range map[int]string{3: "", 4: "4 ranks on hosts that take 3: some get more than they are said to take; name more hosts, or more slots as in host:2\n"} {
 		var said strings.Builder
@@ -84,6 +94,15 @@ func TestTooManyRanks(t *testing.T) {
 func TestHydraTakes(t *testing.T) {
 	if err := (&Config{Hosts: []Host{{"a", 1}, {"::1", 2}}}).HydraTakes(); err == nil || !strings.Contains(err.Error(), "such as ::1: give its name") {
 		t.Error(err)
+	}
+	uneven := []Host{{"a", 1}, {"b", 3}}
+	if err := (&Config{Hosts: uneven, N: 4, By: ByNode}).HydraTakes(); err == nil || !strings.Contains(err.Error(), "starts rank 2 on a, however many ranks a host takes, and not on b: give") {
+		t.Error("one by one, of which hosts take differently many:", err)
+	}
+	for _, c := range []*Config{{Hosts: uneven, N: 2, By: ByNode}, {Hosts: uneven, N: 4, By: ByCore}, {Hosts: []Host{{"a", 2}, {"b", 2}}, N: 5, By: ByNode}} {
+		if err := c.HydraTakes(); err != nil {
+			t.Errorf("%+v: %v", c, err)
+		}
 	}
 	if err := (&Config{Hosts: []Host{{"a", 1}}}).HydraTakes(); err != nil {
 		t.Error(err)

@@ -33,12 +33,21 @@ func (c *Config) Remote() bool {
 	return false
 }
 
-// HydraTakes says which host of c hydra cannot be told: it takes what is behind a colon for
-// a number of ranks.
+// HydraTakes says what of c hydra cannot be told: a host whose name has a colon, since it takes
+// what is behind that for a number of ranks, and how many ranks a host takes of those that it
+// deals out one by one.
 func (c *Config) HydraTakes() error {
 	for _, h := range c.Hosts {
 		if h.numeric() {
 			return fmt.Errorf("run: hydra takes no IPv6 address as a host, such as %s: give its name, or use --engine ssh", h.Name)
+		}
+	}
+	if c.By == ByNode {
+		for rank, host := range Assign(c.N, c.Hosts, ByNode) {
+			if in := rank % len(c.Hosts); host != in {
+				return fmt.Errorf("run: with --map node hydra starts rank %d on %s, however many ranks a host takes, and not on %s: give all hosts as many, or use --engine ssh",
+					rank, c.Hosts[in].Name, c.Hosts[host].Name)
+			}
 		}
 	}
 	return nil

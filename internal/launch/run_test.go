@@ -147,6 +147,7 @@ const forever = ` while :; do sleep 1000; done`
 // TestExit: the first rank to fail ends the others, and the worst code counts; also on
 // another host, by a signal, and where the command cannot be run.
 func TestExit(t *testing.T) {
+	ready := t.TempDir() + "/ready"
 	for _, tc := range []struct {
 		name, text string
 		says       string // empty: no failure
@@ -155,6 +156,8 @@ func TestExit(t *testing.T) {
 		{"well", "exit 0", "", 0},
 		{"one fails", `[ $BOBNET_RANK = 1 ] && exit 3;` + forever, "rank 1 on host localhost failed first: exit status 3", 3},
 		{"one there fails", `[ $BOBNET_RANK = 2 ] && exit 4;` + forever, "rank 2 on host other failed first: exit status 4", 4},
+		{"a later one is worse", `case $BOBNET_RANK in 0) trap "exit 9" TERM; : >` + ready + `; while :; do sleep 0.05; done;; 1) while [ ! -e ` + ready + ` ]; do sleep 0.01; done; exit 3;; esac;` + forever,
+			"rank 1 on host localhost failed first: exit status 3", 9},
 		{"all fail", `exit $((BOBNET_RANK + 4))`, "failed first", 0},
 		{"killed", `[ $BOBNET_RANK = 3 ] && kill -9 $$;` + forever, "signal: killed", 137},
 		{"ignores SIGTERM", `[ $BOBNET_RANK = 0 ] && exit 7; trap "" TERM;` + forever, "exit status 7", 7},

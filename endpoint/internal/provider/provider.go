@@ -99,7 +99,9 @@ type Provider interface {
 	// Advertise lets others look up addr by a name, until withdraw.
 	Advertise(name string) error
 	Withdraw(name string)
-	Lookup(ctx context.Context, name string) (ethertype.Addr, error)
+	// Lookup asks the segment for a name, or only the node's NIC at an address that is not
+	// zero, if the provider can.
+	Lookup(ctx context.Context, at ethertype.Addr, name string) (ethertype.Addr, error)
 	// Poll takes in what has arrived, without blocking.
 	Poll() error
 	// CatchUp does what was put off until nobody waits for an answer. It comes

@@ -203,8 +203,8 @@ func (nameless) Advertise(string) error { return nil }
 // elsewhere is a node that finds others where they are not.
 type elsewhere struct{ provider.Provider }
 
-func (n elsewhere) Lookup(ctx context.Context, name string) (ethertype.Addr, error) {
-	at, err := n.Provider.Lookup(ctx, name)
+func (n elsewhere) Lookup(ctx context.Context, addr ethertype.Addr, name string) (ethertype.Addr, error) {
+	at, err := n.Provider.Lookup(ctx, addr, name)
 	at.Port++
 	return at, err
 }

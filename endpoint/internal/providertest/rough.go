@@ -176,7 +176,7 @@ func (n *Node) Withdraw(name string) {
 }
 
 // Lookup returns where a name is, if it is anywhere.
-func (n *Node) Lookup(ctx context.Context, name string) (ethertype.Addr, error) {
+func (n *Node) Lookup(ctx context.Context, _ ethertype.Addr, name string) (ethertype.Addr, error) {
 	at, ok := n.seg.names[name]
 	if !ok {
 		return at, provider.OpError("lookup", provider.ErrResource, "nobody is called %q", name)

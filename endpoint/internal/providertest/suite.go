@@ -494,7 +494,7 @@ func (s *suite) names() {
 		if err := n.Advertise(name); err != nil {
 			s.Fatal(err)
 		}
-		at, err := s.Nodes[1-i].Lookup(ctx, name)
+		at, err := s.Nodes[1-i].Lookup(ctx, ethertype.Addr{}, name)
 		if err != nil || at != n.Addr() {
 			s.Errorf("found %v: %v", at, err)
 		}

@@ -47,14 +47,14 @@ type ticking struct {
 }
 
 // Lookup has the other host poll meanwhile: in virtual time nobody else drives its engine.
-func (p ticking) Lookup(ctx context.Context, name string) (ethertype.Addr, error) {
+func (p ticking) Lookup(ctx context.Context, at ethertype.Addr, name string) (ethertype.Addr, error) {
 	found := false
 	defer func() { found = true }()
 	p.w.Go("the other host", func() {
 		for !found && (*p.other).Poll() == nil {
 		}
 	})
-	return p.Provider.Lookup(ctx, name)
+	return p.Provider.Lookup(ctx, at, name)
 }
 
 func (p ticking) Poll() error {

@@ -114,9 +114,9 @@ func (w *Provider) Advertise(name string) error { return w.NIC.Advertise(name, w
 // Withdraw undoes Advertise.
 func (w *Provider) Withdraw(name string) { w.NIC.Withdraw(name) }
 
-// Lookup asks the segment for a name.
-func (w *Provider) Lookup(ctx context.Context, name string) (ethertype.Addr, error) {
-	return w.NIC.Lookup(ctx, name)
+// Lookup asks the segment, or the NIC at an address, for a name.
+func (w *Provider) Lookup(ctx context.Context, at ethertype.Addr, name string) (ethertype.Addr, error) {
+	return w.NIC.LookupAt(ctx, at, name)
 }
 
 // drainTime is long enough to send what was lost again a few times.

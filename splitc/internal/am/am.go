@@ -134,7 +134,7 @@ func (l *Layer) meet(ctx context.Context) error {
 // find returns the name of a rank's endpoint.
 func (l *Layer) find(ctx context.Context, rank int) (endpoint.Name, error) {
 	for {
-		name, err := l.node.Find(l.cfg.Watch.Slice(), l.word(rank))
+		name, err := l.node.FindAt(l.cfg.Watch.Slice(), l.cfg.Member.Addr(rank), l.word(rank))
 		if err == nil {
 			return name, nil
 		}

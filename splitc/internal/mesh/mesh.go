@@ -105,7 +105,7 @@ func (m *mesh) ask(ctx context.Context) error {
 // find looks for a rank's listener, and serves requests meanwhile.
 func (m *mesh) find(ctx context.Context, rank int) (at ethertype.Addr, err error) {
 	for {
-		if at, err = m.NIC.Lookup(m.Watch.Slice(), m.name(rank)); err == nil {
+		if at, err = m.NIC.LookupAt(m.Watch.Slice(), m.Member.Addr(rank), m.name(rank)); err == nil {
 			return at, nil
 		}
 		if late := m.Watch.Check(ctx); late != nil {

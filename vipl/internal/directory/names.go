@@ -17,15 +17,29 @@ import (
 const MaxName = 200
 
 // The name service has no server: whoever advertises a name answers for it.
-// A KindQuery frame is broadcast with the name as its payload; a KindAnswer
-// comes back with the port, two bytes, and the name. Both carry a random number, so
+// A KindQuery frame with the name as its payload is broadcast, or goes to the NIC that is
+// known to be the owner; a KindAnswer comes back with the port, two bytes, and the name. Both carry a random number, so
 // that an answer that comes late, to one that was asked again, does not answer the
 // next one about that name: its owner may have withdrawn it meanwhile. And who has not
 // heard the question cannot answer it.
 type nameTable struct {
 	own     map[string]uint16 // name to port
-	pending map[string]*lookup
+	pending map[question]*lookup
 	surveys map[uint64]*survey // by nonce
+}
+
+// question is what is asked, and which NIC; the zero address stands for all.
+type question struct {
+	name string
+	at   ethertype.Addr
+}
+
+// to returns where the question goes.
+func (q *question) to() ethertype.Addr {
+	if q.at == (ethertype.Addr{}) {
+		return ethertype.Addr{MAC: ethertype.Broadcast}
+	}
+	return q.at
 }
 
 // lookup is a question under way; several callers may share it.
@@ -38,7 +52,7 @@ type lookup struct {
 }
 
 func (t *nameTable) init() {
-	t.own, t.pending, t.surveys = map[string]uint16{}, map[string]*lookup{}, map[uint64]*survey{}
+	t.own, t.pending, t.surveys = map[string]uint16{}, map[question]*lookup{}, map[uint64]*survey{}
 }
 
 // Advertise has the NIC answer to a name with addr, an address of its own, until Withdraw.
@@ -69,11 +83,11 @@ func (d *Directory) Withdraw(name string) {
 	delete(d.names.own, name)
 }
 
-// Lookup asks the segment for a name and returns the first answer. It asks again and again
-// until ctx ends, or for timeout without a deadline; then the error is ErrNameService, and
+// Lookup asks the NIC at an address for a name, or the segment if that is zero, and returns the
+// first answer. It asks again and again until ctx ends, or for timeout without a deadline; then the error is ErrNameService, and
 // context.Canceled too if ctx was cancelled. On a link that is of no use any more it is
 // what NIC.Dead returns, at once.
-func (d *Directory) Lookup(ctx context.Context, name string, timeout time.Duration) (ethertype.Addr, error) {
+func (d *Directory) Lookup(ctx context.Context, at ethertype.Addr, name string, timeout time.Duration) (ethertype.Addr, error) {
 	if name == "" || len(name) > MaxName {
 		return ethertype.Addr{}, code.Error("look up", code.ErrInvalidParameter, "a name has 1..%d bytes, this one has %d", MaxName, len(name))
 	}
@@ -83,18 +97,19 @@ func (d *Directory) Lookup(ctx context.Context, name string, timeout time.Durati
 	if port, ok := d.names.own[name]; ok {
 		return ethertype.Addr{MAC: d.self.Addr.MAC, Port: port}, nil
 	}
-	l := d.names.pending[name]
+	q := question{name, at}
+	l := d.names.pending[q]
 	if l == nil {
 		l = &lookup{nonce: d.random.Uint64()}
-		d.names.pending[name] = l
+		d.names.pending[q] = l
 	}
 	l.users++
 	defer func() {
 		if l.users--; l.users == 0 {
-			delete(d.names.pending, name)
+			delete(d.names.pending, q)
 		}
 	}()
-	return d.ask(ctx, name, l, timeout)
+	return d.ask(ctx, q, l, timeout)
 }
 
 const (
@@ -102,11 +117,11 @@ const (
 	askMax   = int64(400 * time.Millisecond)
 )
 
-// ask broadcasts the question with growing intervals until it is answered.
-func (d *Directory) ask(ctx context.Context, name string, l *lookup, timeout time.Duration) (ethertype.Addr, error) {
-	end := d.nic.Now() + int64(d.eng.Left(ctx, timeout))
+// ask sends the question with growing intervals until it is answered.
+func (d *Directory) ask(ctx context.Context, q question, l *lookup, timeout time.Duration) (ethertype.Addr, error) {
+	to, end := q.to(), d.nic.Now()+int64(d.eng.Left(ctx, timeout))
 	for interval := askFirst; ; interval = min(2*interval, askMax) {
-		d.nic.Send(ethertype.Header{Dst: ethertype.Broadcast, Kind: ethertype.KindQuery, SrcPort: d.self.Addr.Port, Sack: l.nonce}, []byte(name))
+		d.nic.Send(ethertype.Header{Dst: to.MAC, DstPort: to.Port, Kind: ethertype.KindQuery, SrcPort: d.self.Addr.Port, Sack: l.nonce}, []byte(q.name))
 		d.nic.Flush()
 		w := d.eng.Begin(ctx)
 		w.Until(min(d.nic.Now()+interval, end))
@@ -121,14 +136,22 @@ func (d *Directory) ask(ctx context.Context, name string, l *lookup, timeout tim
 		case d.up("look up") != nil:
 			return ethertype.Addr{}, d.up("look up")
 		case d.nic.Dead() != nil: // wait neither waits nor gives up the lock then
-			return ethertype.Addr{}, code.Error("look up", d.nic.Dead(), "open the NIC again to ask for %q", name)
+			return ethertype.Addr{}, code.Error("look up", d.nic.Dead(), "open the NIC again to ask for %q", q.name)
 		case d.eng.Ended(ctx) == context.Canceled:
 			err = fmt.Errorf("%w: %w", code.ErrNameService, context.Canceled)
-			return ethertype.Addr{}, code.Error("look up", err, "the question for %q was given up: %v", name, context.Cause(ctx))
+			return ethertype.Addr{}, code.Error("look up", err, "the question for %q was given up: %v", q.name, context.Cause(ctx))
 		case d.eng.Ended(ctx) != nil || d.nic.Now() >= end:
-			return ethertype.Addr{}, code.Error("look up", code.ErrNameService, "nobody on the segment of %s answers to %q: is its owner running?", d.self.Interface, name)
+			return ethertype.Addr{}, code.Error("look up", code.ErrNameService, "%s answers to %q: is its owner running?", d.nobody(q.at), q.name)
 		}
 	}
+}
+
+// nobody says who does not answer.
+func (d *Directory) nobody(at ethertype.Addr) string {
+	if at == (ethertype.Addr{}) {
+		return "nobody on the segment of " + d.self.Interface
+	}
+	return fmt.Sprintf("no NIC at %v", at)
 }
 
 // receiveQuestion answers for a name of this NIC.
@@ -150,10 +173,12 @@ func (d *Directory) receiveName(h *ethertype.Header, payload []byte) {
 	if d.answered(h.Sack, name, addr) {
 		return
 	}
-	if l := d.names.pending[name]; l != nil && l.nonce == h.Sack {
-		l.answer, l.known = addr, true
-		l.gate.Open(d.eng)
-		return
+	for q, l := range d.names.pending { // few
+		if l.nonce == h.Sack && q.name == name && (q.at.MAC == addr.MAC || q.at == (ethertype.Addr{})) {
+			l.answer, l.known = addr, true
+			l.gate.Open(d.eng)
+			return
+		}
 	}
 	d.nic.Unknown()
 }
