@@ -12,6 +12,7 @@ import (
 	"github.com/bobnet-go/bobnet/examples/em3d/em3d"
 	"github.com/bobnet-go/bobnet/examples/fft3d/fft3d"
 	"github.com/bobnet-go/bobnet/examples/raytrace/raytrace"
+	"github.com/bobnet-go/bobnet/internal/perf"
 	"github.com/bobnet-go/bobnet/splitc"
 	"github.com/spf13/cobra"
 )
@@ -72,10 +73,16 @@ func newPerfAppCmd() *cobra.Command {
 
 // perfApp takes part in a run, of which rank 0 reports.
 func perfApp(ctx context.Context, app *application, layer string) error {
+	watch, done, err := watchFor("")
+	if err != nil {
+		return err
+	}
+	defer done()
 	w, err := splitc.Start(ctx, &splitc.Config{Layer: layer})
 	if err != nil {
 		return err
 	}
+	defer watch(perf.Opened{NIC: w.NIC(), World: w})()
 	rep, err := app.run(ctx, w)
 	if err != nil {
 		w.Fail(err) // the other ranks learn why

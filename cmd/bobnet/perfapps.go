@@ -38,6 +38,7 @@ type appRun struct {
 	SpeedUp float64 `json:"speed_up"` // to the run of one process, without a layer
 	Runs    int     `json:"runs"`
 
+	Phases  json.RawMessage `json:"phases,omitempty"`  // what each took, mean and longest of all ranks
 	Traffic json.RawMessage `json:"traffic,omitempty"` // operations and bytes of gets, puts and stores, of all ranks together
 }
 
@@ -240,11 +241,29 @@ func (c *perfCall) drawApps(results []appRun) error {
 	if c.plot == "" || len(results) == 0 {
 		return nil
 	}
-	var panels []plot.Panel
+	panels := c.appPanels(results)
+	if len(panels) == 0 {
+		return errors.New("--plot: nothing to draw: no application has run on more than one rank")
+	}
+	f, err := os.Create(c.plot)
+	if err != nil {
+		return fmt.Errorf("--plot: %w", err)
+	}
+	return errors.Join(plot.WritePNG(f, panels...), f.Close())
+}
+
+// appPanels returns what is to be drawn. Points of more ranks than processors are marked.
+func (c *perfCall) appPanels(results []appRun) (panels []plot.Panel) {
+	x, crowded := "processes", map[float64]bool{}
+	for _, r := range results {
+		if r.Crowded {
+			x, crowded[float64(r.Ranks)] = "processes; a cross: more than processors", true
+		}
+	}
 	for _, name := range c.apps {
-		p := plot.Panel{Title: name, X: "processes", Y: "speed-up"}
+		p := plot.Panel{Title: name, X: x, Y: "speed-up"}
 		for _, layer := range c.plan.Layers {
-			s := plot.Series{Name: layer}
+			s := plot.Series{Name: layer, Marked: func(p plot.Point) bool { return crowded[p.X] }}
 			for _, r := range results {
 				if r.App == name && r.SpeedUp > 0 && (r.Layer == layer || r.Ranks == 1) {
 					s.Points = append(s.Points, plot.Point{X: float64(r.Ranks), Value: r.SpeedUp})
@@ -258,12 +277,5 @@ func (c *perfCall) drawApps(results []appRun) error {
 			panels = append(panels, p)
 		}
 	}
-	if len(panels) == 0 {
-		return errors.New("--plot: nothing to draw: no application has run on more than one rank")
-	}
-	f, err := os.Create(c.plot)
-	if err != nil {
-		return fmt.Errorf("--plot: %w", err)
-	}
-	return errors.Join(plot.WritePNG(f, panels...), f.Close())
+	return panels
 }

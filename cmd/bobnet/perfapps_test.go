@@ -51,7 +51,7 @@ func TestAppMedians(t *testing.T) {
 
 // TestAppJSON: what an application says of its traffic is in the line of its median run.
 func TestAppJSON(t *testing.T) {
-	const said = `{"app":"cg","layer":"am","ranks":2,"seconds":3,"phases":[],"traffic":{"get":{"operations":5,"bytes":40}}}`
+	const said = `{"app":"cg","layer":"am","ranks":2,"seconds":3,"phases":[{"phase":"sums"}],"traffic":{"get":{"operations":5,"bytes":40}}}`
 	var run appRun
 	if err := json.Unmarshal([]byte(said), &run); err != nil {
 		t.Fatal(err)
@@ -61,7 +61,7 @@ func TestAppJSON(t *testing.T) {
 	if err := table.add(medians([][]appRun{{run}})); err != nil {
 		t.Fatal(err)
 	}
-	if line := out.String(); !strings.Contains(line, `"traffic":{"get":{"operations":5,"bytes":40}}`) || !strings.Contains(line, `"runs":1`) {
+	if line := out.String(); !strings.Contains(line, `"phases":[{"phase":"sums"}],"traffic":{"get":{"operations":5,"bytes":40}}`) || !strings.Contains(line, `"runs":1`) {
 		t.Errorf("the line is %s", line)
 	}
 }
@@ -70,11 +70,15 @@ func TestAppJSON(t *testing.T) {
 // failed.
 func TestAppPlot(t *testing.T) {
 	results := medians([][]appRun{
-		{{App: "cg", Layer: alone, Ranks: 1, Seconds: 8}}, {{App: "cg", Layer: "shm", Ranks: 2, Seconds: 5}}, {{App: "cg", Layer: "shm", Ranks: 4, Seconds: 3}},
+		{{App: "cg", Layer: alone, Ranks: 1, Seconds: 8}}, {{App: "cg", Layer: "shm", Ranks: 2, Seconds: 5}}, {{App: "cg", Layer: "shm", Ranks: 4, Crowded: true, Seconds: 3}},
 		{{App: "em3d", Layer: alone, Ranks: 1, Seconds: 8}},
 	})
 	c := &perfCall{plot: filepath.Join(t.TempDir(), "apps.png"), apps: []string{"cg", "em3d"}}
 	c.plan.Layers = []string{"shm", "am"}
+	p := c.appPanels(results)[0]
+	if points := p.Series[0].Points; !strings.Contains(p.X, "a cross: more than processors") || len(points) != 3 || p.Series[0].Marked(points[1]) || !p.Series[0].Marked(points[2]) {
+		t.Errorf("%+v: want the point of 4 ranks marked", p)
+	}
 	if err := c.drawApps(results); err != nil {
 		t.Fatal(err)
 	}

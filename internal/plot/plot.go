@@ -26,6 +26,7 @@ type Point struct{ X, Value float64 }
 type Series struct {
 	Name   string
 	Points []Point
+	Marked func(Point) bool // whether a point is a cross, for those that Panel.X speaks of; nil: none is
 }
 
 // Panel is one plot of the picture.
@@ -144,6 +145,15 @@ func addSeries(out *plot.Plot, s Series, i int) error {
 	points.Color = line.Color
 	points.Radius = 3.2
 	points.Shape = shapes[i%len(shapes)]
+	if s.Marked != nil {
+		points.GlyphStyleFunc = func(j int) draw.GlyphStyle {
+			style := points.GlyphStyle
+			if s.Marked(s.Points[j]) {
+				style.Shape, style.Radius = draw.CrossGlyph{}, 2*style.Radius
+			}
+			return style
+		}
+	}
 	out.Add(line, points)
 	out.Legend.Add(s.Name, line, points)
 	return nil

@@ -21,7 +21,8 @@ func TestWritePNG(t *testing.T) {
 	var out bytes.Buffer
 	err := WritePNG(&out,
 		Panel{Title: "One-way time", Y: "µs", Series: []Series{line("raw, spinning", 1.5, 0.0008), line("vipl, spinning", 1.8, 0.0008), line("mplite, spinning", 2, 0.00085), line("tcp, blocking", 9, 0.0004)}},
-		Panel{Title: "Bandwidth", Y: "Mbit/s", Series: []Series{line("raw", 900, 0.02), line("tcp", 60, 0.03)}})
+		Panel{Title: "Bandwidth", Y: "Mbit/s", Series: []Series{line("raw", 900, 0.02), line("tcp", 60, 0.03)}},
+		Panel{Title: "Marked", Y: "Mbit/s", Series: []Series{{Name: "crosses", Points: []Point{{1, 1}, {4, 2}}, Marked: func(p Point) bool { return p.X > 1 }}}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -34,8 +35,8 @@ func TestWritePNG(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if b := img.Bounds(); b.Dx() != 2*7*resolution {
-		t.Errorf("picture is %v, want %d dots wide", b, 2*7*resolution)
+	if b := img.Bounds(); b.Dx() != 3*7*resolution {
+		t.Errorf("picture is %v, want %d dots wide", b, 3*7*resolution)
 	}
 	seen := map[any]bool{}
 	for x := img.Bounds().Min.X; x < img.Bounds().Max.X; x++ {
