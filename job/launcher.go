@@ -21,7 +21,8 @@ import (
 // where they are and which run this is: nobody asks the segment by broadcast then. The
 // process has one connection with its launcher, and its first job uses it. Where that
 // job ends in order, so does the conversation, as launchers want it before a process
-// exits. Whatever job begins later in the process asks the segment.
+// exits. What is built on that job's Member asks each rank's own NIC, whose address the job
+// knows (vipl.NIC.LookupAt). Whatever job begins later in the process asks the segment.
 
 // space is what ranks tell each other by.
 type space interface {

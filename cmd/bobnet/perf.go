@@ -70,9 +70,10 @@ Splitc is two processes of Split-C, over each of --layer. Its latency is that of
 stores, its read a blocking one; it stores in the tests rate and bandwidth, and puts
 in the test write. The tests primitives and bulk, which only splitc has, are figures
 6-3 and 6-4 of its paper: the mean time of each of many reads, writes, gets, puts and
-stores of an int, and of gets, puts and stores of more, with the other process idle,
-or, two-way, doing the same; the paper's 10,000 repetitions are --count 10000. --plot draws
-both figures.
+stores of an int, and of more, with the other process idle, or, two-way, doing the same; the
+paper's 10,000 repetitions are --count 10000. --plot draws both figures. With
+--stacks splitc,vipl,am2 VIA and active messages are beside it, as in figure 6-1, and the
+test logp is their figure 6-2.
 
 The test barrier, which splitc and mplite have, is the time of one barrier of both
 ends. A barrier is a message each way, so that it is compared with the latency.

@@ -36,10 +36,8 @@ func (splitStack) Cases(p *Plan, test string, mtu, size int) (cases []Case) {
 	}
 	kinds := []string{""}
 	switch test {
-	case Primitives:
+	case Primitives, Bulk:
 		kinds = slices.Clone(primitives)
-	case Bulk:
-		kinds = []string{splitGet, splitPut, splitStore}
 	case LogP:
 		kinds = []string{splitPut, splitStore}
 	}
@@ -267,6 +265,10 @@ func (s *splitConn) bulk(ctx context.Context, at splitc.Global[byte], mine []byt
 	switch {
 	case s.stores():
 		return splitc.BulkStore(ctx, s.w, at, mine)
+	case s.kind == splitRead:
+		return splitc.BulkRead(ctx, s.w, mine, at)
+	case s.kind == splitWrite:
+		return splitc.BulkWrite(ctx, s.w, at, mine)
 	case s.kind == splitGet:
 		return splitc.BulkGet(ctx, s.w, mine, at)
 	}

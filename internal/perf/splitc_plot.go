@@ -17,7 +17,7 @@ func splitPanels(records []Record) (all []plot.Panel) {
 		if some := kindsOf(records, Primitives, way); len(some) > 0 {
 			all = append(all, plot.Panel{Title: "Primitives on an int, " + words + "\n" + overWhat(some), X: "operation", Names: primitives, Y: "µs", Series: primitiveSeries(some)})
 		}
-		for _, kind := range []string{splitGet, splitPut, splitStore} {
+		for _, kind := range primitives {
 			bulk := slices.DeleteFunc(kindsOf(records, Bulk, way), func(r Record) bool { return r.Kind != kind+way })
 			if len(bulk) > 0 {
 				all = append(all, plot.Panel{Title: "Bulk " + kind + ", " + words + "\n" + overWhat(bulk), Y: "µs", Series: series(bulk, Bulk)})

@@ -33,8 +33,8 @@ func TestPlotSplitC(t *testing.T) {
 			}
 		}
 	}
-	const want = "Primitives on an int, one way|Bulk get, one way|Bulk put, one way|Bulk store, one way|" +
-		"Primitives on an int, two way|Bulk get, two way|Bulk put, two way|Bulk store, two way"
+	const want = "Primitives on an int, one way|Bulk read, one way|Bulk write, one way|Bulk get, one way|Bulk put, one way|Bulk store, one way|" +
+		"Primitives on an int, two way|Bulk read, two way|Bulk write, two way|Bulk get, two way|Bulk put, two way|Bulk store, two way"
 	if got := strings.Join(titles, "|"); got != want {
 		t.Errorf("plots %s\nwant %s", got, want)
 	}
