@@ -67,7 +67,8 @@ type round struct {
 	after    [][]uint64 // cells, by process
 	bytes    []int      // stored at each process
 	all      bool       // ends by AllStoreSync
-	together int        // which collective follows
+	together int        // which collective there is
+	amid     []int      // before which of its operations each process is in that; nil: when all are complete
 	root     int
 	values   []uint64 // of the processes in it
 	starts   []bool
@@ -145,6 +146,11 @@ func (m *model) round(now [][]uint64) *round {
 	for _, ops := range r.ops {
 		rng.Shuffle(len(ops), func(i, j int) { ops[i], ops[j] = ops[j], ops[i] })
 	}
+	if rng.IntN(2) == 0 {
+		for _, ops := range r.ops {
+			r.amid = append(r.amid, rng.IntN(len(ops)+1))
+		}
+	}
 	for _, cells := range now {
 		r.after = append(r.after, slices.Clone(cells))
 	}
@@ -210,6 +216,9 @@ func (m *model) do(w *splitc.World, a splitc.Array[uint64], count splitc.Array[i
 	var reads []read
 	for i := range r.ops[me] {
 		m.upset.reached(r, me, i)
+		if err := m.amid(w, r, i); err != nil {
+			return err
+		}
 		o := &r.ops[me][i]
 		switch o.kind {
 		case opPoll:
@@ -235,6 +244,9 @@ func (m *model) do(w *splitc.World, a splitc.Array[uint64], count splitc.Array[i
 		}
 	}
 	m.upset.reached(r, me, len(r.ops[me]))
+	if err := m.amid(w, r, len(r.ops[me])); err != nil {
+		return err
+	}
 	if err := m.end(w, r); err != nil {
 		return err
 	}
@@ -248,8 +260,17 @@ func (m *model) do(w *splitc.World, a splitc.Array[uint64], count splitc.Array[i
 	if !slices.Equal(a.Local(w), r.after[me]) {
 		return fmt.Errorf("its cells differ from the model's")
 	}
-	if err := w.Barrier(bg); err != nil { // nobody begins the next round before
+	if err := w.Barrier(bg); err != nil || r.amid != nil { // nobody begins the next round before
 		return err
+	}
+	return m.together(w, r)
+}
+
+// amid does the round's collective, if it belongs before a process's operation i, while
+// others are under way.
+func (m *model) amid(w *splitc.World, r *round, i int) error {
+	if r.amid == nil || r.amid[w.MyProc()] != i {
+		return nil
 	}
 	return m.together(w, r)
 }
