@@ -38,6 +38,10 @@ func (b *Batch) AddShared(j *Joining, most int, again bool, head []byte) {
 	}
 }
 
+// Part has the next frame begin an Ethernet frame of its own: one that says the same as the last, so
+// that it is heard if the other is lost.
+func (b *Batch) Part() { b.joint = joint{} }
+
 // peer returns the NIC to whose frames the next one may be joined, or 0.
 func (j *Joining) peer() uint64 {
 	if j.alone > 0 {

@@ -150,6 +150,7 @@ func (c *Conn) runTimer() {
 				return
 			}
 			c.SendAck(ethertype.FlagAckNow)
+			c.a.batch.Part()
 			c.SendAck(ethertype.FlagAckNow)
 		}
 	}
