@@ -80,9 +80,9 @@ func (s *station) hear(frames [][]byte, now int64) [][]byte {
 	for _, f := range frames {
 		before, frame := bytes.Clone(f), f
 		room := make([]byte, len(f)+ethertype.EthernetSize)
-		if kind, _ := ethertype.IsSealed(f); kind == ethertype.KindSealed && f[len(f)-1]&1 != 0 {
+		if kind, _ := ethertype.IsSealed(f); inPlace(kind) > 0 && len(f) >= kind.Least() && f[len(f)-1]&1 != 0 {
 			frame = bytes.Clone(f)
-			room = frame[ethertype.SealedBody-ethertype.EthernetSize:]
+			room = frame[inPlace(kind):]
 		}
 		if got := s.open(room, frame, now); got != nil {
 			s.got = append(s.got, got)
