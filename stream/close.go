@@ -48,6 +48,22 @@ func (c *Conn) Close() error {
 	return nil
 }
 
+// Abort closes the stream without waiting for anything: what is under way may be lost, and the
+// other end reads a syscall.ECONNRESET. Calls that block return net.ErrClosed, as does an Abort
+// behind Close or Abort. It is for a peer to whom nothing is owed, and who could hold up a Close
+// by acknowledging nothing.
+func (c *Conn) Abort() error {
+	c.lock()
+	if c.closed {
+		c.unlock()
+		return c.opError("close", net.ErrClosed)
+	}
+	c.closed = true
+	c.unlock()
+	c.tear()
+	return nil
+}
+
 // linger sees to it until limit that what was written arrives, and then gives everything
 // back. Without patience it returns false, and gives nothing back, as soon as the
 // other end has no room.

@@ -33,7 +33,7 @@
 // Bytes arrive exactly once and in order, or the stream ends with an error that names the
 // peer. A deadline ends Read, Write and Accept, also those that block already; in the past it
 // ends them at once. CloseWrite ends one direction. Close sends what was written, with
-// a bound (Config.Linger). A peer that dies is noticed within Config.PeerTimeout, and at
+// a bound (Config.Linger), and Abort does not wait. A peer that dies is noticed within Config.PeerTimeout, and at
 // once if it closes its NIC or its process starts again: Read and Write then return an error
 // that is a syscall.ECONNRESET and wraps the *vipl.ConnError that says who and why. Who
 // writes to a stream whose other end is closed gets a syscall.EPIPE. Errors are a

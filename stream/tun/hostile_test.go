@@ -60,7 +60,7 @@ func newFoe(t *testing.T) *foe {
 	return f
 }
 
-// dial opens a stream to the host and greets with bytes.
+// dial opens a stream to the host and greets with bytes, if there are any.
 func (f *foe) dial(greeting []byte) net.Conn {
 	f.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
@@ -75,6 +75,9 @@ func (f *foe) dial(greeting []byte) net.Conn {
 	}
 	f.t.Cleanup(func() { c.Close() })
 	c.SetDeadline(time.Now().Add(30 * time.Second))
+	if len(greeting) == 0 {
+		return c
+	}
 	if _, err := c.Write(greeting); err != nil {
 		f.t.Fatal(err)
 	}

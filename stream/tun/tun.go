@@ -336,7 +336,7 @@ func (t *Tun) accept() {
 			t.group.Go(func() { t.answer(c) }) // this goroutine is of the group, too
 		} else {
 			t.counts.strangers.Add(1)
-			c.Close()
+			c.Abort() // Close would wait for an acknowledgement, and the next neighbour with it
 		}
 	}
 }

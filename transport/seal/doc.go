@@ -65,7 +65,8 @@
 //
 // A receiver opens a frame first, or the beginning of a long one, and only then asks whether its counter is new: a window of
 // 4032 counters tells what was reordered from what is replayed. A frame whose tag is wrong
-// changes nothing but a counter in Stats. A session speaks for the MAC address and the ports
+// changes nothing but a counter in Stats. The tag of a long frame's rest is judged when its counter is noted already,
+// since its beginning has been passed on and must not be again: with a forged rest behind it, the frame is lost. A session speaks for the MAC address and the ports
 // that its handshake was for, and a frame from others in it is dropped.
 //
 // # Frames to all

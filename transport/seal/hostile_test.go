@@ -12,8 +12,9 @@ import (
 	"github.com/bobnet-go/bobnet/ethertype"
 )
 
-// conversation returns every frame of a handshake, of some frames each way and of one to
-// all, in the order in which they were sent.
+// conversation returns every frame of two handshakes, of some frames each way, long ones too, of
+// one to all, and of notices, in the order in which they were sent. The first handshake is with
+// a station that b has replaced, of which it knows nothing.
 func conversation(a, b *station) (wire [][]byte) {
 	hand := func(frames [][]byte, from, to *station) {
 		for len(frames) > 0 {
@@ -22,16 +23,34 @@ func conversation(a, b *station) (wire [][]byte) {
 			from, to = to, from
 		}
 	}
-	hand(a.send(a.plain(b, "there"), 10), a, b)
+	before := newStationOf(b.t, b.self[5], Options{}, rand.NewChaCha8([32]byte{99}), b.keys[0].key)
+	hand(a.send(a.plain(b, "to who was there before"), 10), a, before)
+	hand(a.send(a.plain(b, "there"), 10), a, b) // b says that it has no such session
 	for i := range 5 {
 		hand(b.send(b.plain(a, fmt.Sprint("back ", i)), 10), b, a)
 		hand(a.send(a.plain(b, fmt.Sprint("there ", i)), 10), a, b)
+		hand(a.send(a.plain(b, strings.Repeat("long, ", 20+i)), 10), a, b)
 	}
+	hand(b.send(b.plain(a, strings.Repeat("and back, ", 20)), 10), b, a)
 	all := a.plain(b, "to all")
 	copy(all, ethertype.Broadcast[:])
 	hand(a.send(all, 10), a, b)
+	hand(b.hear([][]byte{a.plain(b, "by who has no key")}, 10), b, a) // b says that it cannot open that
 	a.got, b.got = nil, nil
 	return wire
+}
+
+// TestConversation: a conversation has frames of every kind.
+func TestConversation(t *testing.T) {
+	seen := map[ethertype.SealKind]bool{}
+	for _, f := range conversation(newStation(t, 1, Options{}, keyOf(1)), newStation(t, 2, Options{}, keyOf(1))) {
+		seen[ethertype.SealKind(f[ethertype.OffsetKind])] = true
+	}
+	for kind := ethertype.KindSealed; kind.Least() > 0; kind++ {
+		if !seen[kind] {
+			t.Errorf("no %v", kind)
+		}
+	}
 }
 
 // wantUnmoved wants both stations to go on in the session that they have.
@@ -70,7 +89,7 @@ func TestReplay(t *testing.T) {
 		t.Errorf("%d frames were passed on again", len(a.got)+len(b.got))
 	}
 	n := b.count.stats()
-	if n.Sessions != before.Sessions || n.Dropped()+n.Handshake-before.Dropped()-before.Handshake != uint64(rounds*len(wire)) {
+	if n.Sessions != before.Sessions || n.Dropped()+n.Handshake+n.Refused-before.Dropped()-before.Handshake-before.Refused != uint64(rounds*len(wire)) {
 		t.Errorf("%d frames were repeated; counted %+v, before %+v", rounds*len(wire), n, before)
 	}
 	if n.Replayed == 0 || n.Altered != 0 {
@@ -141,20 +160,21 @@ func TestForged(t *testing.T) {
 	stranger := newStation(t, 3, Options{}, keyOf(9))
 	forge := func(f []byte, change func([]byte)) {
 		t.Helper()
+		s := b
+		if ethertype.MAC(f) == a.self {
+			s = a
+		}
 		f = bytes.Clone(f)
 		change(f)
-		before := b.count.stats()
-		b.hear([][]byte{f}, 20)
-		after := b.count.stats()
-		if len(b.got) != 0 || after.Sessions != before.Sessions || after.Dropped()+after.Refused != before.Dropped()+before.Refused+1 {
-			t.Errorf("%s: passed on %x, counted %+v, before %+v", ethertype.Dump(f), b.got, after, before)
-			b.got = nil
+		before := s.count.stats()
+		s.hear([][]byte{f}, 20)
+		after := s.count.stats()
+		if len(s.got) != 0 || after.Sessions != before.Sessions || after.Dropped()+after.Refused != before.Dropped()+before.Refused+1 {
+			t.Errorf("%s: passed on %x, counted %+v, before %+v", ethertype.Dump(f), s.got, after, before)
+			s.got = nil
 		}
 	}
 	for _, f := range wire {
-		if ethertype.MAC(f) != b.self && !ethertype.MAC(f).IsGroup() {
-			continue
-		}
 		for _, at := range []int{ethertype.OffsetSrc + 5, ethertype.OffsetKind, ethertype.OffsetFlags, ethertype.OffsetDstPort + 1, ethertype.OffsetSrcPort, ethertype.SealedSession + 1, ethertype.SealedCounter + 1, len(f) - 1} {
 			forge(f, func(f []byte) { f[at] ^= 0x10 })
 		}

@@ -50,7 +50,16 @@ func (l *memory) Fetch(from int, parts [][]byte) bool {
 }
 
 // longPair returns two links to each other that carry long frames, with a session.
-func longPair(t *testing.T, opts Options) (a, b *Link, from, to *memory) {
+func longPair(t testing.TB, opts Options) (a, b *Link, from, to *memory) {
+	t.Helper()
+	if a, b, from, to = longLinks(t, opts); !Meet(a, b) {
+		t.Fatal("no session")
+	}
+	return a, b, from, to
+}
+
+// longLinks is longPair without a session.
+func longLinks(t testing.TB, opts Options) (a, b *Link, from, to *memory) {
 	t.Helper()
 	link := func(n byte) (*Link, *memory) {
 		m := &memory{info: transport.Info{MAC: ethertype.MAC{2, 5: n}, EtherType: ethertype.Default, MTU: 1500, Virtual: true,
@@ -67,8 +76,8 @@ func longPair(t *testing.T, opts Options) (a, b *Link, from, to *memory) {
 	b, to = link(2)
 	from.sent = func(f []byte) { to.arrived = append(to.arrived, f) }
 	to.sent = func(f []byte) { from.arrived = append(from.arrived, f) }
-	if !a.StartLong() || !b.StartLong() || !Meet(a, b) {
-		t.Fatal("no session")
+	if !a.StartLong() || !b.StartLong() {
+		t.Fatal("no long frames")
 	}
 	return a, b, from, to
 }
@@ -92,7 +101,7 @@ func pattern(n int) []byte {
 }
 
 // sentBy returns what a sends for f, which goes nowhere else.
-func sentBy(t *testing.T, a *Link, from *memory, f transport.Frame) []byte {
+func sentBy(t testing.TB, a *Link, from *memory, f transport.Frame) []byte {
 	t.Helper()
 	var sent [][]byte
 	from.sent = func(f []byte) { sent = append(sent, f) }
@@ -102,11 +111,15 @@ func sentBy(t *testing.T, a *Link, from *memory, f transport.Frame) []byte {
 	return sent[0]
 }
 
+// waysToReceive is how much of a long frame the link within gives at once: so much that it can be opened
+// in two parts, or so little that it has to be fetched before it is opened, or all of it.
+var waysToReceive = map[string]int{"in parts": 200, "little": ethertype.SealedRest - 1, "whole": 1 << 20}
+
 // TestLongChanged: of a long frame that was changed nothing is passed on, or its beginning alone
 // and zeros, wherever it was changed; nor is the frame taken again. It is the same if the link
 // within gives all of it, or so little that it has to be fetched before it can be opened.
 func TestLongChanged(t *testing.T) {
-	for name, first := range map[string]int{"in parts": 200, "little": ethertype.SealedRest - 1, "whole": 1 << 20} {
+	for name, first := range waysToReceive {
 		t.Run(name, func(t *testing.T) {
 			a, b, from, to := longPair(t, Options{})
 			to.first = first

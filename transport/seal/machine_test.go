@@ -80,9 +80,9 @@ func (s *station) hear(frames [][]byte, now int64) [][]byte {
 	for _, f := range frames {
 		before, frame := bytes.Clone(f), f
 		room := make([]byte, len(f)+ethertype.EthernetSize)
-		if kind, _ := ethertype.IsSealed(f); kind == ethertype.KindSealed && f[len(f)-1]&1 != 0 {
+		if kind, _ := ethertype.IsSealed(f); inPlace(kind) > 0 && len(f) >= kind.Least() && f[len(f)-1]&1 != 0 {
 			frame = bytes.Clone(f)
-			room = frame[ethertype.SealedBody-ethertype.EthernetSize:]
+			room = frame[inPlace(kind):]
 		}
 		if got := s.open(room, frame, now); got != nil {
 			s.got = append(s.got, got)
@@ -260,19 +260,45 @@ func TestRekey(t *testing.T) {
 	}
 }
 
-// TestExhausted: if the peer answers no more, nothing is sent beyond twice the limit.
+// TestExhausted: if the peer answers no more, nothing is sent beyond twice any limit.
 func TestExhausted(t *testing.T) {
-	a, b := met(t, Options{Limits: Limits{Frames: 20}})
-	sealed := 0
-	for range 100 {
-		for _, wire := range a.send(a.plain(b, "x"), 20) {
-			if wire[ethertype.OffsetKind] == uint8(ethertype.KindSealed) {
-				sealed++
+	const frames = 40 // at the most, with the first one
+	size := uint64(len(newStation(t, 1, Options{}, keyOf(1)).plain(newStation(t, 2, Options{}, keyOf(1)), "first")) - ethertype.EthernetSize)
+	for name, limits := range map[string]Limits{"frames": {Frames: frames / 2}, "bytes": {Bytes: frames / 2 * size}, "age": {Age: frames / 2 * time.Second}} {
+		t.Run(name, func(t *testing.T) {
+			a, b := met(t, Options{Limits: limits, silence: transport.Forever})
+			now, sealed := int64(10), 1
+			for range 100 {
+				now += int64(time.Second)
+				for _, wire := range a.send(a.plain(b, "again"), now) {
+					if wire[ethertype.OffsetKind] == uint8(ethertype.KindSealed) {
+						sealed++
+					}
+				}
+				a.tick(now)
+				a.take()
 			}
-		}
+			if sealed > frames || sealed < frames-3 {
+				t.Errorf("%d frames were sealed, want no more than %d", sealed, frames)
+			}
+			for range 20 {
+				now += int64(time.Second) / 10
+				a.tick(now)
+				a.take()
+			}
+			if s := a.count.stats(); s.Expired+s.Crowded < 100-frames || a.peers.octets != 0 {
+				t.Errorf("%+v: frames wait for ever", s)
+			}
+		})
 	}
-	if sealed > 40 || sealed < 35 {
-		t.Errorf("%d frames were sealed, want no more than 40 with the first one", sealed)
+}
+
+// TestExhaustedCrowd: of frames that cannot be sent any more, a bounded number waits, and not for
+// ever.
+func TestExhaustedCrowd(t *testing.T) {
+	a, b := met(t, Options{Limits: Limits{Frames: 20}})
+	for range 100 {
+		a.send(a.plain(b, "x"), 20)
 	}
 	a.tick(int64(10 * time.Second))
 	if s := a.count.stats(); s.Crowded == 0 || len(a.peers.find(b.self, 1024).waiting) != maxWaiting {

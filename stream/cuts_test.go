@@ -1,0 +1,186 @@
+package stream_test
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/bobnet-go/bobnet/stream"
+	"github.com/bobnet-go/bobnet/transport/sim"
+)
+
+// talker is one end of a stream on which both ends write all the time, and read.
+type talker struct {
+	*world
+	name         string
+	rng          *rand.Rand
+	mine, theirs []byte // what both write, again and again
+	c            *stream.Conn
+	wrote, got   int
+	cutAt        int // how much of a Write was taken when it failed
+	of           int // and how long it was
+	writeErr     error
+	readErr      error
+	ended        [2]int64 // writing and reading
+	closing      bool     // its Close has not returned
+}
+
+// run writes and reads until both fail.
+func (f *talker) run() error {
+	var wrong error
+	f.Go(f.name+" reads", func() {
+		wrong = f.read()
+		f.ended[1] = f.Now()
+	})
+	f.write()
+	f.ended[0] = f.Now()
+	for f.ended[1] == 0 || f.closing { // in virtual time the Host does not wait for a Close
+		if err := f.Sleep(time.Millisecond); err != nil {
+			return err
+		}
+	}
+	f.c.Close()
+	return wrong
+}
+
+// write writes, pieces of any length or all at once.
+func (f *talker) write() {
+	long := f.rng.IntN(2) == 0
+	for f.writeErr == nil {
+		p := f.mine[f.wrote%len(f.mine):]
+		if !long || f.rng.IntN(4) == 0 {
+			p = p[:min(len(p), 1+f.rng.IntN(1<<f.rng.IntN(16)))]
+		}
+		f.of = len(p)
+		f.cutAt, f.writeErr = f.c.Write(p)
+		f.wrote += f.cutAt
+	}
+}
+
+// read reads, and returns an error if what it reads is not what the other end writes.
+func (f *talker) read() error {
+	buf := make([]byte, 1<<16)
+	for f.readErr == nil {
+		var n int
+		n, f.readErr = f.c.Read(buf[:1+f.rng.IntN(1<<f.rng.IntN(17))])
+		for i, b := range buf[:n] {
+			if b != f.theirs[(f.got+i)%len(f.theirs)] {
+				return fmt.Errorf("byte %d is another one than was written", f.got+i)
+			}
+		}
+		f.got += n
+	}
+	return nil
+}
+
+// how is in which way a stream is cut.
+type how int
+
+const (
+	closes how = iota // one end closes it, while it reads and writes
+	aborts            // and waits for nothing
+	dies              // its station vanishes
+)
+
+// TestCutsBothWays: data flow both ways when one end, the one that has asked or the other, closes or
+// aborts the stream, or its station dies, in the midst of its Writes and Reads. All calls end in bounded time, and
+// with the error that they should. What was read is what was written: all that one who closes had written, and
+// of others the beginning.
+func TestCutsBothWays(t *testing.T) {
+	within := 0
+	seeds(t, 60, func(seed uint64) error {
+		rng := rand.New(rand.NewPCG(seed, 11))
+		w := &world{World: sim.New(sim.Options{Seed: seed, Loss: 0.02 * float64(seed%2), Bandwidth: 1e9})}
+		cfg := stream.Config{ReadBuffer: 20_000, WriteBuffer: 10_000 + rng.IntN(100_000), PeerTimeout: 3 * time.Second}
+		there, back := story(seed, 200_000), story(seed+1000, 200_000)
+		client := &talker{world: w, name: "the client", rng: rng, mine: there, theirs: back}
+		server := &talker{world: w, name: "server", rng: rng, mine: back, theirs: there}
+		stations := map[*talker]*sim.Station{}
+		stations[server] = w.host("server", cfg, func(h *stream.Host) error {
+			l, err := (&stream.ListenConfig{Host: h}).Listen(background, "bobnet://sim")
+			if err != nil {
+				return err
+			}
+			if server.c, err = l.AcceptStream(); err != nil {
+				return err
+			}
+			return server.run()
+		})
+		stations[client] = w.host("the client", cfg, func(h *stream.Host) (err error) {
+			ctx, cancel := h.NIC().WithTimeout(background, time.Minute)
+			defer cancel()
+			if client.c, err = (&stream.Dialer{Host: h}).Dial(ctx, "bobnet://sim"); err != nil {
+				return err
+			}
+			return client.run()
+		})
+		cuts, other := client, server
+		if rng.IntN(2) == 0 {
+			cuts, other = other, cuts
+		}
+		way, at := how(rng.IntN(3)), int64(0)
+		w.Go("cut", func() {
+			for client.c == nil || server.c == nil {
+				w.Sleep(10 * time.Microsecond)
+			}
+			w.Sleep(time.Duration(1+rng.IntN(1000)) << rng.IntN(16)) // 33 ms at the most
+			switch at = w.Now(); way {
+			case closes:
+				cuts.closing = true
+				cuts.c.Close()
+				cuts.closing = false
+			case aborts:
+				cuts.c.Abort()
+			case dies:
+				w.Kill(stations[cuts])
+			}
+		})
+		if err := w.run(); err != nil {
+			return fmt.Errorf("way %d: %w", way, err)
+		}
+		if cuts.cutAt > 0 && cuts.cutAt < cuts.of {
+			within++
+		}
+		return errors.Join(cuts.wantCut(way, at), other.wantEnd(way, at, cuts))
+	})
+	if within == 0 {
+		t.Error("no Write was cut when some of it was taken")
+	}
+}
+
+// wantCut wants the end that has cut the stream to have ended as it should.
+func (f *talker) wantCut(way how, at int64) error {
+	if way != dies && (!errors.Is(f.writeErr, net.ErrClosed) || !errors.Is(f.readErr, net.ErrClosed)) {
+		return fmt.Errorf("%s closed the stream, and its calls end with %w and %w", f.name, f.writeErr, f.readErr)
+	}
+	return f.wantSoon(at)
+}
+
+// wantEnd wants the other end to have ended as it should.
+func (f *talker) wantEnd(way how, at int64, cuts *talker) error {
+	if gone := errors.Is(f.writeErr, syscall.ECONNRESET) || way == closes && errors.Is(f.writeErr, syscall.EPIPE); !gone {
+		return fmt.Errorf("%s writes to who is gone: %w", f.name, f.writeErr)
+	}
+	switch {
+	case way == closes && (f.readErr != io.EOF || f.got != cuts.wrote):
+		return fmt.Errorf("%s has read %d of %d bytes, and then %w", f.name, f.got, cuts.wrote, f.readErr)
+	case way != closes && (!errors.Is(f.readErr, syscall.ECONNRESET) || f.got > cuts.wrote+200_000):
+		return fmt.Errorf("%s has read %d bytes, of which %d were written, and then %w", f.name, f.got, cuts.wrote, f.readErr)
+	}
+	return f.wantSoon(at)
+}
+
+// wantSoon wants both calls to have ended soon after a time.
+func (f *talker) wantSoon(at int64) error {
+	for _, end := range f.ended {
+		if took := time.Duration(end - at); took > 8*time.Second {
+			return fmt.Errorf("%s ended %v after the cut", f.name, took)
+		}
+	}
+	return nil
+}
