@@ -129,8 +129,6 @@ func (a *answer) askProgram(what string) {
 		a.err = err
 	case len(text) == 0:
 		a.err = fmt.Errorf("%v: %w", a.program, errAnswerless)
-	case len(text) > agent.MaxText:
-		a.err = fmt.Errorf("%v: its answer has %d octets, more than %d", a.program, len(text), agent.MaxText)
 	case what == agent.Metrics:
 		if a.said, err = metrics.Said(text, whose(a.program)); err != nil {
 			a.err = fmt.Errorf("%v: %w", a.program, err)
