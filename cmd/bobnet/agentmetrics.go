@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -106,14 +105,15 @@ func (a *answer) Snapshot() vipl.Snapshot { return a.snapshot }
 func askAll(s *nodeagent.Server, what string) []*answer {
 	var all []*answer
 	var wg sync.WaitGroup
+	b := newBudget()
 	for _, p := range s.Programs() {
 		a := &answer{program: p}
 		all = append(all, a)
 		wg.Go(func() {
 			if p.Tells {
-				a.askProgram(what)
+				a.askProgram(what, b)
 			} else {
-				a.askLink()
+				a.askLink(b)
 			}
 		})
 	}
@@ -121,19 +121,31 @@ func askAll(s *nodeagent.Server, what string) []*answer {
 	return all
 }
 
+// ask asks a program, and notes what the answer takes.
+func (a *answer) ask(what string, b *budget) ([]byte, error) {
+	body, err := a.program.Ask(what)
+	if err == nil {
+		err = b.take(a.program, len(body))
+	}
+	return body, err
+}
+
 // askProgram asks a program.
-func (a *answer) askProgram(what string) {
-	text, err := a.program.Ask(what)
+func (a *answer) askProgram(what string, b *budget) {
+	text, err := a.ask(what, b)
 	switch {
 	case err != nil:
 		a.err = err
 	case len(text) == 0:
 		a.err = fmt.Errorf("%v: %w", a.program, errAnswerless)
-	case len(text) > agent.MaxText:
-		a.err = fmt.Errorf("%v: its answer has %d octets, more than %d", a.program, len(text), agent.MaxText)
 	case what == agent.Metrics:
-		if a.said, err = metrics.Said(text, whose(a.program)); err != nil {
+		b.reading.Lock()
+		defer b.reading.Unlock()
+		said, err := metrics.Said(text, whose(a.program))
+		if err != nil {
 			a.err = fmt.Errorf("%v: %w", a.program, err)
+		} else if a.err = b.takeSeries(a.program, said); a.err == nil {
+			a.said = said
 		}
 	default:
 		a.dump = text
@@ -144,13 +156,15 @@ func (a *answer) askProgram(what string) {
 var errAnswerless = errors.New("it cannot say how it is: somebody holds a lock for long, or it is too much")
 
 // askLink asks a link for a snapshot. What the agent knows better it does not take from it.
-func (a *answer) askLink() {
-	body, err := a.program.Ask(agent.Snapshot)
+func (a *answer) askLink(b *budget) {
+	body, err := a.ask(agent.Snapshot, b)
 	if err != nil {
 		a.err = err
 		return
 	}
-	if err := json.Unmarshal(body, &a.snapshot); err != nil {
+	b.reading.Lock()
+	defer b.reading.Unlock()
+	if a.snapshot, err = readSnapshot(body); err != nil {
 		a.err = fmt.Errorf("%v: %w", a.program, err)
 		return
 	}

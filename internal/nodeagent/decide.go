@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/bobnet-go/bobnet/transport/agent"
+	"github.com/bobnet-go/bobnet/transport/iface"
 	"golang.org/x/sys/unix"
 )
 
@@ -43,14 +44,10 @@ func (s *Server) decide(r *agent.Request, cred *unix.Ucred, fds []int) (*agent.G
 		return nil, agent.Elsewhere, err
 	}
 	if r.Held {
-		grant, err := agent.Take(r, ifi, fds)
-		if err != nil || s.guard != nil && !ours(grant.Mark) {
-			return nil, agent.Invalid, fmt.Errorf("ports %d..%d are not held by sockets of an agent's: %w", r.Ports.Lo, r.Ports.Hi, errors.Join(err, unix.EINVAL))
-		}
-		return s.admit(grant, cred)
+		return s.again(r, ifi, cred, fds)
 	}
-	if has, want := s.count(cred.Uid), agent.BlocksOf(r.Ports); cred.Uid != 0 && has+want > s.cfg.MaxBlocks {
-		return nil, agent.Denied, fmt.Errorf("user %d has %d blocks of %d ports, and wants %d more: no user has more than %d", cred.Uid, has, blockSize, want, s.cfg.MaxBlocks)
+	if err := s.bound(cred.Uid, agent.BlocksOf(r.Ports)); err != nil {
+		return nil, agent.Denied, err
 	}
 	var mark uint32
 	if s.guard != nil {
@@ -72,10 +69,45 @@ func (s *Server) decide(r *agent.Request, cred *unix.Ucred, fds []int) (*agent.G
 	return granted, refusal, err
 }
 
+// again takes what a program shows that it holds since an agent before. The claim proves that
+// the ports are its own, and the mark of its sockets that an agent has given them. What the
+// guard knows of the ports is of the same mark then, or nothing, if somebody has removed its
+// table; ports that were given under another mark have another claim, or had it until their
+// program ended, and are given anew.
+func (s *Server) again(r *agent.Request, ifi iface.Interface, cred *unix.Ucred, fds []int) (*agent.Grant, agent.Refusal, error) {
+	grant, err := agent.Take(r, ifi, fds)
+	if err != nil || s.guard != nil && !ours(grant.Mark) {
+		return nil, agent.Invalid, fmt.Errorf("ports %d..%d are not held by sockets of an agent's: %w", r.Ports.Lo, r.Ports.Hi, errors.Join(err, unix.EINVAL))
+	}
+	blocks := blocksOf(grant)
+	if s.guard != nil {
+		if b, has := s.guard.other(blocks, grant.Mark); has {
+			return nil, agent.Taken, fmt.Errorf("ports from %d on were given to other sockets than those that are shown: close the program that holds the claim on them, and ask for ports without showing sockets", b.n*blockSize)
+		}
+	}
+	more := 0
+	for _, b := range blocks {
+		if who, has := s.held[b]; !has || who != cred.Uid {
+			more++
+		}
+	}
+	if err := s.bound(cred.Uid, more); err != nil {
+		return nil, agent.Denied, err
+	}
+	return s.admit(grant, cred)
+}
+
+// bound returns an error if a user may not have so many blocks more. Root may have all.
+func (s *Server) bound(uid uint32, more int) error {
+	if has := s.count(uid); uid != 0 && more > 0 && has+more > s.cfg.MaxBlocks {
+		return fmt.Errorf("user %d has %d blocks of %d ports, and wants %d more: no user has more than %d", uid, has, blockSize, more, s.cfg.MaxBlocks)
+	}
+	return nil
+}
+
 // admit lets the sockets of a grant send, and notes whose the ports are.
 func (s *Server) admit(g *agent.Grant, cred *unix.Ucred) (*agent.Grant, agent.Refusal, error) {
-	first, last := g.Blocks()
-	blocks := blocksOf(g.Interface.Index, g.EtherType, first, last)
+	blocks := blocksOf(g)
 	if s.guard != nil {
 		if err := s.guard.allow(blocks, element{mark: g.Mark, mac: g.MAC(), long: g.Long}); err != nil {
 			return nil, agent.Failed, err

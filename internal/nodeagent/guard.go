@@ -10,6 +10,7 @@ import (
 	"sync"
 
 	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/transport/agent"
 	"github.com/google/nftables"
 	"github.com/google/nftables/expr"
 	"github.com/mdlayher/ethernet"
@@ -271,6 +272,18 @@ func (g *guard) mark() uint32 {
 	}
 }
 
+// other returns the first of blocks that sockets with another mark may send from.
+func (g *guard) other(blocks []block, mark uint32) (b block, has bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for _, b := range blocks {
+		if e, has := g.elements[b]; has && e.mark != mark {
+			return b, true
+		}
+	}
+	return b, false
+}
+
 // allow has e alone send from blocks, and nobody else any more.
 func (g *guard) allow(blocks []block, e element) error {
 	g.mu.Lock()
@@ -324,10 +337,11 @@ func (g *guard) replace(blocks []block, e element) error {
 // ours reports whether a mark is one of an agent's.
 func ours(mark uint32) bool { return mark&markMask == markBase }
 
-// blocksOf returns the blocks from first to last.
-func blocksOf(index int, typ ethernet.EtherType, first, last int) (blocks []block) {
+// blocksOf returns the blocks of a grant.
+func blocksOf(g *agent.Grant) (blocks []block) {
+	first, last := g.Blocks()
 	for n := first; n <= last; n++ {
-		blocks = append(blocks, block{index, typ, n})
+		blocks = append(blocks, block{g.Interface.Index, g.EtherType, n})
 	}
 	return slices.Clip(blocks)
 }

@@ -14,22 +14,46 @@ const (
 	requestWait  = 5 * time.Second
 )
 
-// limits bounds what users cost: their connections, and the rate of their requests.
+// So many answers of all users, and of one, are received at the same time. Others wait in the
+// sockets, until these are there or are out of time: an answer takes up to agent.MaxAnswer.
+const (
+	answersAtOnce = 64
+	answersOfUser = 4
+)
+
+// limits bounds what users cost: their connections, the rate of their requests, and the memory
+// for their answers.
 type limits struct {
 	mu    sync.Mutex
 	conns int // most of a user
 	users map[uint32]*usage
 	clock func() time.Time
+	all   chan struct{} // has one for each answer under way
 }
 
 type usage struct {
 	conns  int
 	tokens float64
 	at     time.Time
+	room   room
+}
+
+// room is that for the answers of a user.
+type room struct{ own, all chan struct{} }
+
+// enter waits until there is room for an answer.
+func (r *room) enter() {
+	r.own <- struct{}{}
+	r.all <- struct{}{}
+}
+
+func (r *room) leave() {
+	<-r.all
+	<-r.own
 }
 
 func (l *limits) init(conns int) {
-	l.conns, l.users, l.clock = conns, map[uint32]*usage{}, time.Now
+	l.conns, l.users, l.clock, l.all = conns, map[uint32]*usage{}, time.Now, make(chan struct{}, answersAtOnce)
 }
 
 // enter notes a connection of a user's, unless there are too many.
@@ -39,7 +63,7 @@ func (l *limits) enter(uid uint32) bool {
 	u := l.users[uid]
 	if u == nil {
 		l.forget()
-		u = &usage{tokens: requestBurst, at: l.clock()}
+		u = &usage{tokens: requestBurst, at: l.clock(), room: room{own: make(chan struct{}, answersOfUser), all: l.all}}
 		l.users[uid] = u
 	}
 	if u.conns >= l.conns && uid != 0 {
@@ -53,6 +77,13 @@ func (l *limits) leave(uid uint32) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.users[uid].conns--
+}
+
+// roomOf returns the room for the answers of a user who has a connection.
+func (l *limits) roomOf(uid uint32) *room {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return &l.users[uid].room
 }
 
 // forget drops users who have no connection and all their tokens.

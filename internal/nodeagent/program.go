@@ -42,6 +42,7 @@ type Program struct {
 	asking  sync.Mutex // one question at a time
 	mu      sync.Mutex
 	asked   string // what an answer is due to; "" if none is
+	waiting bool   // somebody waits for it
 	answers chan []byte
 	ended   chan struct{}
 }
@@ -87,19 +88,40 @@ func compare(a, b *Program) int {
 	return cmp.Or(cmp.Compare(a.PID, b.PID), cmp.Compare(a.Interface, b.Interface), cmp.Compare(a.Ports.Lo, b.Ports.Lo), cmp.Compare(a.Number, b.Number))
 }
 
-// run takes answers until the connection ends. One that nobody has asked for ends it.
-func (p *Program) run() {
+// run takes answers until the connection ends. One that nobody has asked for ends it, as soon as
+// it begins.
+func (p *Program) run(room *room) {
 	defer close(p.ended)
 	for {
-		body, fds, err := agent.ReadBytes(p.conn, agent.MaxAnswer)
+		m, fds, err := agent.Begin(p.conn)
 		agent.CloseAll(fds)
-		if err != nil || !p.take(body) {
+		if err != nil || !p.hear(m, room) {
 			return
 		}
 	}
 }
 
-// take takes an answer. It returns false if none is due.
+// messagePatience is how long a program may take to send an answer that it has begun.
+const messagePatience = 2 * time.Second
+
+// hear takes an answer that has begun to come. It returns false if none is due, or if it is none.
+func (p *Program) hear(m *agent.Incoming, room *room) bool {
+	p.mu.Lock()
+	asked := p.asked
+	p.mu.Unlock()
+	if asked == "" {
+		return false
+	}
+	room.enter()
+	defer room.leave()
+	p.conn.SetReadDeadline(time.Now().Add(messagePatience))
+	body, err := m.Rest(agent.Question{What: asked}.Limit())
+	p.conn.SetReadDeadline(time.Time{})
+	return err == nil && p.take(body)
+}
+
+// take takes an answer. It returns false if none is due. One that nobody waits for any more is
+// not kept.
 func (p *Program) take(body []byte) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -107,11 +129,10 @@ func (p *Program) take(body []byte) bool {
 		return false
 	}
 	p.asked = ""
-	select {
-	case <-p.answers: // nobody has waited long enough for it
-	default:
+	if p.waiting {
+		p.waiting = false
+		p.answers <- body
 	}
-	p.answers <- body
 	return true
 }
 
@@ -120,20 +141,27 @@ func (p *Program) take(body []byte) bool {
 func (p *Program) Ask(what string) ([]byte, error) {
 	p.asking.Lock()
 	defer p.asking.Unlock()
-	patience := answerPatience
-	if what == agent.Dump {
-		patience = dumpPatience
-	}
-	if !p.question(what) {
-		patience = 0
-	}
-	timer := time.NewTimer(patience)
-	defer timer.Stop()
-	select {
-	case body := <-p.answers:
-		return body, nil
-	case <-p.ended:
-	case <-timer.C:
+	if p.question(what) {
+		patience := answerPatience
+		if what == agent.Dump {
+			patience = dumpPatience
+		}
+		timer := time.NewTimer(patience)
+		defer timer.Stop()
+		select {
+		case body := <-p.answers:
+			return body, nil
+		case <-p.ended:
+		case <-timer.C:
+		}
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.waiting = false
+		select {
+		case body := <-p.answers: // just now
+			return body, nil
+		default:
+		}
 	}
 	return nil, fmt.Errorf("%w: %v", ErrSilent, p)
 }
@@ -144,13 +172,13 @@ func (p *Program) question(what string) (sent bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	select {
-	case <-p.answers: // a late one
+	case <-p.answers:
 	default:
 	}
 	if p.asked != "" {
 		return false
 	}
-	p.asked = what
+	p.asked, p.waiting = what, true
 	p.conn.SetWriteDeadline(time.Now().Add(answerPatience))
 	if err := agent.Write(p.conn, agent.Question{What: what}); err != nil {
 		p.conn.Close()

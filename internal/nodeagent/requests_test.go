@@ -34,7 +34,7 @@ func logging(t testing.TB, log *slog.Logger) (path string) {
 }
 
 // serving starts a server of cfg in this process that judges no frames, until the test ends.
-func serving(t testing.TB, cfg Config) {
+func serving(t testing.TB, cfg Config) *Server {
 	t.Helper()
 	cfg.Unguarded, cfg.EtherTypes = true, []ethernet.EtherType{ethertype.Default}
 	s, err := Listen(cfg)
@@ -47,6 +47,7 @@ func serving(t testing.TB, cfg Config) {
 		s.Close()
 		<-ended
 	})
+	return s
 }
 
 // request sends octets, with descriptors, and no more after them. It returns the reply, if

@@ -270,7 +270,7 @@ func (s *Server) attend(p *Program) {
 	}
 	s.programs[p] = true
 	s.mu.Unlock()
-	p.run()
+	p.run(s.limits.roomOf(p.UID))
 	s.mu.Lock()
 	delete(s.programs, p)
 	s.mu.Unlock()

@@ -196,6 +196,8 @@ func hostileRole(commands *bufio.Scanner) error {
 			lease.Close()
 			s.Release()
 			fmt.Println("left")
+		case "show":
+			fmt.Println(showing(commands.Text(), s.Interface, fds[0]))
 		}
 	}
 	return nil

@@ -102,8 +102,16 @@ const (
 var ErrRefused = errors.New("transport: the agent gives no sockets")
 
 // Question is what the agent asks a program. The answer is as many bytes as the program likes,
-// up to MaxAnswer; none if it cannot answer that.
+// up to Limit; none if it cannot answer that.
 type Question struct{ What string }
+
+// Limit is the most octets that the answer may have.
+func (q Question) Limit() int {
+	if q.What == Metrics || q.What == Dump {
+		return MaxText
+	}
+	return MaxAnswer
+}
 
 // What the agent asks: of a link that has its sockets a Snapshot, and of a program that Tells
 // its Metrics, in the form of package metrics, or a Dump, for people.

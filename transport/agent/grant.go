@@ -101,8 +101,8 @@ func open(filter []bpf.RawInstruction, mark uint32) (fd int, err error) {
 }
 
 // Take checks what a program shows that says it holds ports: the first of fds is a packet
-// socket with an agent's mark, the others hold the claim. The grant has fds then; on an
-// error they are still the caller's.
+// socket with an agent's mark, the others hold the claim, all in the network namespace of the
+// calling thread. The grant has fds then; on an error they are still the caller's.
 func Take(r *Request, ifi iface.Interface, fds []int) (*Grant, error) {
 	if len(fds) < 2 || r.Ports.Lo == 0 {
 		return nil, fmt.Errorf("transport: no sockets came with ports %d..%d: %w", r.Ports.Lo, r.Ports.Hi, unix.EINVAL)
@@ -113,6 +113,11 @@ func Take(r *Request, ifi iface.Interface, fds []int) (*Grant, error) {
 	}
 	if err := afpacket.CheckClaim(ifi.Index, typ, r.Ports, fds[1:]); err != nil {
 		return nil, err
+	}
+	for _, fd := range fds {
+		if err := afpacket.OwnNamespace(fd); err != nil {
+			return nil, err
+		}
 	}
 	domain, err := unix.GetsockoptInt(fds[0], unix.SOL_SOCKET, unix.SO_DOMAIN)
 	if err != nil || domain != unix.AF_PACKET {

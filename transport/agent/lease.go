@@ -152,7 +152,7 @@ func None(err error) bool {
 	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ECONNREFUSED) || errors.Is(err, fs.ErrPermission) && !errors.Is(err, ErrRefused)
 }
 
-// Answer sets what is said when the agent asks: an error, or more than MaxAnswer bytes, is an
+// Answer sets what is said when the agent asks: an error, or more than Question.Limit bytes, is an
 // empty answer. It is called on a goroutine of the lease's, one call at a time, maybe once more
 // after Close has returned.
 func (l *Lease) Answer(f func(what string) ([]byte, error)) {
@@ -206,7 +206,7 @@ func (l *Lease) reply(conn *net.UnixConn) error {
 	l.mu.Unlock()
 	var body []byte
 	if answer != nil {
-		if body, err = answer(q.What); err != nil || len(body) > MaxAnswer {
+		if body, err = answer(q.What); err != nil || len(body) > q.Limit() {
 			body = nil
 		}
 	}

@@ -52,9 +52,26 @@ func Read(c *net.UnixConn, v any, limit int) (fds []int, err error) {
 
 // ReadBytes is Read for a message that is not JSON.
 func ReadBytes(c *net.UnixConn, limit int) (body []byte, fds []int, err error) {
-	var length [lengthSize]byte
+	m, fds, err := Begin(c)
+	if err == nil {
+		body, err = m.Rest(limit)
+	}
+	return body, fds, err
+}
+
+// Incoming is a message that has begun to come.
+type Incoming struct {
+	conn   *net.UnixConn
+	length [lengthSize]byte
+	has    int // octets of length
+}
+
+// Begin waits for a message to begin. It returns the descriptors that came with it, which are
+// the caller's even if there is an error.
+func Begin(c *net.UnixConn) (m *Incoming, fds []int, err error) {
+	m = &Incoming{conn: c}
 	oob := make([]byte, unix.CmsgSpace(4*maxSockets))
-	n, oobn, _, _, err := c.ReadMsgUnix(length[:], oob)
+	n, oobn, _, _, err := c.ReadMsgUnix(m.length[:], oob)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -64,16 +81,31 @@ func ReadBytes(c *net.UnixConn, limit int) (body []byte, fds []int, err error) {
 	if n == 0 {
 		return nil, fds, io.EOF
 	}
-	if _, err = io.ReadFull(c, length[n:]); err != nil {
-		return nil, fds, err
+	m.has = n
+	return m, fds, nil
+}
+
+// firstRoom is how much room is made for a message at first.
+const firstRoom = 4 << 10
+
+// Rest receives the rest of a message, and returns its octets, of which there may be limit at
+// most. Room for them is made as they come: to announce many costs the receiver nothing.
+func (m *Incoming) Rest(limit int) (body []byte, err error) {
+	if _, err = io.ReadFull(m.conn, m.length[m.has:]); err != nil {
+		return nil, err
 	}
-	size := binary.BigEndian.Uint32(length[:])
-	if size > uint32(limit) {
-		return nil, fds, fmt.Errorf("transport: a message of the agent's socket has %d octets, more than %d: %w", size, limit, unix.EMSGSIZE)
+	size := int64(binary.BigEndian.Uint32(m.length[:]))
+	if size > int64(limit) {
+		return nil, fmt.Errorf("transport: a message of the agent's socket has %d octets, more than %d: %w", size, limit, unix.EMSGSIZE)
 	}
-	body = make([]byte, size)
-	_, err = io.ReadFull(c, body)
-	return body, fds, err
+	for left := int(size); left > 0; left = int(size) - len(body) {
+		has := len(body)
+		body = append(body, make([]byte, min(left, max(firstRoom, has)))...)
+		if n, err := io.ReadFull(m.conn, body[has:]); err != nil {
+			return body[:has+n], err
+		}
+	}
+	return body, nil
 }
 
 // rights returns the descriptors of control messages.

@@ -76,28 +76,6 @@ func AdoptClaim(index int, typ ethernet.EtherType, ports transport.PortRange, fd
 	return &Claim{Ports: ports, fds: fds}, nil
 }
 
-// CheckClaim looks whether sockets hold the claim on ports.
-func CheckClaim(index int, typ ethernet.EtherType, ports transport.PortRange, fds []int) error {
-	if err := driver.CheckPorts(ports); err != nil {
-		return err
-	}
-	first, last := driver.Block(ports.Lo), driver.Block(ports.Hi)
-	if ports.Lo == 0 || len(fds) != last-first+1 {
-		return fmt.Errorf("transport: %d sockets do not hold the claim on ports %d..%d: %w", len(fds), ports.Lo, ports.Hi, unix.EINVAL)
-	}
-	for i, fd := range fds {
-		want := claimAddr(index, typ, first+i)
-		sa, err := unix.Getsockname(fd)
-		if err != nil {
-			return err
-		}
-		if has, ok := sa.(*unix.SockaddrUnix); !ok || has.Name != want.Name {
-			return fmt.Errorf("transport: a socket does not hold the claim %s: %w", want.Name, unix.EINVAL)
-		}
-	}
-	return nil
-}
-
 // Claimed reports whether a process holds the claim on block b of an interface.
 func Claimed(index int, typ ethernet.EtherType, b int) bool {
 	var c Claim

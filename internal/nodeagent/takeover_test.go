@@ -1,0 +1,250 @@
+package nodeagent
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"unsafe"
+
+	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/internal/vethtest"
+	"github.com/bobnet-go/bobnet/transport"
+	"github.com/bobnet-go/bobnet/transport/agent"
+	"github.com/bobnet-go/bobnet/transport/iface"
+	"github.com/google/nftables"
+	"golang.org/x/sys/unix"
+)
+
+// claimName is that of the claim on a block, without the NUL that the kernel has before it.
+func claimName(index int, b int) string {
+	return fmt.Sprintf("bobnet/%d/%04x/%d", index, uint16(ethertype.Default), b)
+}
+
+// bound returns a Unix socket of a type that is bound to just these octets, and listens if it
+// can.
+func bound(typ int, name string) (fd int, err error) {
+	if fd, err = unix.Socket(unix.AF_UNIX, typ|unix.SOCK_CLOEXEC, 0); err != nil {
+		return -1, err
+	}
+	raw := unix.RawSockaddrUnix{Family: unix.AF_UNIX}
+	for i := range len(name) {
+		raw.Path[i] = int8(name[i])
+	}
+	_, _, errno := unix.Syscall(unix.SYS_BIND, uintptr(fd), uintptr(unsafe.Pointer(&raw)), unsafe.Offsetof(raw.Path)+uintptr(len(name)))
+	if errno != 0 {
+		unix.Close(fd)
+		return -1, errno
+	}
+	if err := unix.Listen(fd, 1); err != nil && !errors.Is(err, unix.EOPNOTSUPP) {
+		unix.Close(fd)
+		return -1, err
+	}
+	return fd, nil
+}
+
+// pretend makes what looks like the claim on a block, by a way that has a name, and is it if
+// nobody else has the block and the way is "claim".
+func pretend(way string, index, b int) (fd int, err error) {
+	name := claimName(index, b)
+	switch way {
+	case "claim":
+		return bound(unix.SOCK_STREAM, "\x00"+name)
+	case "datagrams":
+		return bound(unix.SOCK_DGRAM, "\x00"+name)
+	case "longer":
+		return bound(unix.SOCK_STREAM, "\x00"+name+"\x00")
+	case "file":
+		dir, err := os.MkdirTemp("", "claim")
+		if err != nil {
+			return -1, err
+		}
+		defer os.RemoveAll(dir)
+		if err := errors.Join(os.MkdirAll(filepath.Join(dir, "@"+filepath.Dir(name)), 0o700), os.Chdir(dir)); err != nil {
+			return -1, err
+		}
+		defer os.Chdir("/")
+		return bound(unix.SOCK_STREAM, "@"+name)
+	}
+	return -1, fmt.Errorf("no way %q: %w", way, unix.EINVAL)
+}
+
+// heldRequest asks for a block that sockets hold.
+func heldRequest(s iface.Interface, b int) *agent.Request {
+	lo := uint16(b) * agent.BlockSize
+	return &agent.Request{Version: agent.Version, Interface: s.Name, Index: s.Index, MAC: s.MAC.String(), EtherType: ethertype.Default,
+		Ports: transport.PortRange{Lo: lo, Hi: lo + agent.BlockSize - 1}, Held: true}
+}
+
+// show shows the agent a packet socket, and what looks like the claim on a block. It returns
+// what comes of it: "taken", or why not.
+func show(s iface.Interface, packet int, way string, b int) string {
+	fd, err := pretend(way, s.Index, b)
+	if err != nil {
+		return err.Error()
+	}
+	c, err := net.DialUnix("unix", nil, &net.UnixAddr{Name: agent.Path(), Net: "unix"})
+	if err != nil {
+		return err.Error()
+	}
+	if err := agent.Write(c, heldRequest(s, b), packet, fd); err != nil {
+		return err.Error()
+	}
+	var reply agent.Reply
+	fds, err := agent.Read(c, &reply, agent.MaxRequest)
+	agent.CloseAll(fds)
+	switch {
+	case err != nil:
+		return err.Error()
+	case reply.Refusal != "":
+		c.Close()
+		unix.Close(fd)
+		return string(reply.Refusal)
+	}
+	return "taken" // the connection and the claim stay
+}
+
+// showing is hostileRole's answer to "show WAY BLOCK".
+func showing(command string, s iface.Interface, packet int) string {
+	words := strings.Fields(command)
+	b, err := strconv.Atoi(words[len(words)-1])
+	if err != nil || len(words) != 3 {
+		return fmt.Sprintf("%q: want show WAY BLOCK", command)
+	}
+	return show(s, packet, words[1], b)
+}
+
+// hostile starts a program that gets sockets of its own, and wants its ports to be from lo on.
+func hostile(t *testing.T, p *vethtest.Pair, path string, uid uint32, lo string) *child {
+	t.Helper()
+	c, line := play(t, p, 0, "hostile", uid, agent.EnvPath+"="+path)
+	if line != lo {
+		t.Fatalf("user %d has ports from %s, want %s", uid, line, lo)
+	}
+	return c
+}
+
+// says has a program answer to a command, and wants what it says.
+func (c *child) says(want, format string, args ...any) {
+	c.t.Helper()
+	if got := c.say(format, args...); got != want {
+		c.t.Errorf("%s: %q, want %q", fmt.Sprintf(format, args...), got, want)
+	}
+}
+
+// TestTakeover: a program that has sockets of the agent's, and shows them with what looks like
+// the claim on another's ports, does not get these, whether the other has them still or has left
+// its claim and keeps its sockets. The other sends as before, the first does not send as it.
+func TestTakeover(t *testing.T) {
+	p, path := vethtest.New(t, 1500), socketPath(t)
+	startAgent(t, p, 0, testConfig{Path: path, Allow: allow})
+	victim := hostile(t, p, path, bob, "1024")
+	thief := hostile(t, p, path, alice, "2048")
+	for _, way := range []string{"file", "datagrams", "longer"} {
+		thief.says(string(agent.Invalid), "show %s 1", way)
+		victim.says("sent", "send %d", ownFrame)
+	}
+	victim.says("left", "leave 0")
+	thief.says(string(agent.Taken), "show claim 1")
+	victim.says("sent", "send %d", ownFrame)
+	thief.says("sent", "send %d", ownFrame)
+	if got := thief.say("send %d", portOfOther); got == "sent" {
+		t.Error("it sends from ports that are not its own")
+	}
+}
+
+// TestShownBeyondBounds: ports that a program has claimed by itself count as those that it gets
+// from the agent, and which it holds when the agent starts again are its own.
+func TestShownBeyondBounds(t *testing.T) {
+	p, path := vethtest.New(t, 1500), socketPath(t)
+	cfg := testConfig{Path: path, Allow: allow, MaxBlocks: 2}
+	a := startAgent(t, p, 0, cfg)
+	c := hostile(t, p, path, alice, "1024")
+	c.says("taken", "show claim 7")
+	c.says(string(agent.Denied), "show claim 8")
+	a.kill()
+	awaitPrograms(t, startAgent(t, p, 0, cfg), "user 65534 ports 1024..2047 answers false") // it has nothing to say
+	c.says("taken", "show claim 9")                                                         // what the agent does not know of any more
+	c.says(string(agent.Denied), "show claim 10")
+}
+
+// TestRestartAtBounds: programs that have as many blocks as a user may are known to the next
+// agent, also to one whose table somebody has removed, and send as before.
+func TestRestartAtBounds(t *testing.T) {
+	p, path := vethtest.New(t, 1500), socketPath(t)
+	cfg := testConfig{Path: path, Allow: allow, MaxBlocks: 1}
+	a := startAgent(t, p, 0, cfg)
+	programs := []*child{hostile(t, p, path, alice, "1024"), hostile(t, p, path, bob, "2048")}
+	const list = "user 65534 ports 1024..2047 answers false; user 65533 ports 2048..3071 answers false"
+	awaitPrograms(t, a, list)
+	for _, removed := range []bool{false, true} {
+		a.kill()
+		if removed {
+			if err := p.In(0, removeTable); err != nil {
+				t.Fatal(err)
+			}
+		}
+		a = startAgent(t, p, 0, cfg)
+		awaitPrograms(t, a, list)
+		for _, c := range programs {
+			c.says("sent", "send %d", ownFrame)
+			if got := c.say("send %d", portOfOther); got == "sent" {
+				t.Error("it sends from ports that are not its own")
+			}
+		}
+	}
+}
+
+// removeTable does what nft delete table netdev bobnet-agent does.
+func removeTable() error {
+	var conn nftables.Conn
+	conn.DelTable(&nftables.Table{Name: tableName, Family: nftables.TableFamilyNetdev})
+	return conn.Flush()
+}
+
+// TestShownFromElsewhere: a claim that is held in another network namespace, where anybody may
+// hold it who can make one, is none, and packet sockets from there are none, whatever their mark.
+func TestShownFromElsewhere(t *testing.T) {
+	p, path := vethtest.New(t, 1500), socketPath(t)
+	startAgent(t, p, 0, testConfig{Path: path, Allow: allow, Unguarded: true})
+	const b = 60
+	var at iface.Interface
+	open := func(fds *[2]int) (err error) { // a packet socket and a claim
+		if fds[0], err = unix.Socket(unix.AF_PACKET, unix.SOCK_RAW|unix.SOCK_CLOEXEC, 0); err == nil {
+			fds[1], err = pretend("claim", at.Index, b)
+		}
+		return err
+	}
+	var here, there [2]int
+	err := p.In(0, func() (err error) {
+		if at, err = iface.Find(vethtest.Name); err == nil {
+			err = open(&here)
+		}
+		return err
+	})
+	if err := errors.Join(err, p.In(1, func() error { return open(&there) })); err != nil {
+		t.Fatal(err)
+	}
+	defer agent.CloseAll(append(here[:], there[:]...))
+	body, err := json.Marshal(heldRequest(at, b))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, tt := range map[string]struct {
+		fds  []int
+		want agent.Refusal
+	}{
+		"both from here":           {[]int{here[0], here[1]}, ""},
+		"a claim from there":       {[]int{here[0], there[1]}, agent.Invalid},
+		"a packet socket of there": {[]int{there[0], here[1]}, agent.Invalid},
+	} {
+		if r, err := request(t, path, framed(body), tt.fds...); err != nil || r.Refusal != tt.want {
+			t.Errorf("%s: %+v, %v, want %q", name, r, err, tt.want)
+		}
+	}
+}
