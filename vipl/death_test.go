@@ -158,3 +158,22 @@ func TestLinkClosedUnderTheNIC(t *testing.T) {
 		t.Fatal(err)
 	}
 }
+
+// TestProbesApart: the frames of a keepalive probe, which say the same, share no Ethernet frame: one
+// is heard if another is lost.
+func TestProbesApart(t *testing.T) {
+	attr := &vipl.Attributes{PeerTimeout: 16 * time.Second}
+	d := newDuo(t, attr, attr)
+	d.run()
+	before, sent := d.na.Snapshot().TxJoined, d.a.Snapshot().BareAcks
+	for range 15 {
+		*d.links[0].clock += int64(time.Second)
+		d.na.Poll() // and the other one is silent
+	}
+	if n := d.a.Snapshot().BareAcks - sent; n < 20 {
+		t.Errorf("%d frames ask whether the peer lives", n)
+	}
+	if n := d.na.Snapshot().TxJoined - before; n > 0 {
+		t.Errorf("%d of them share an Ethernet frame with another", n)
+	}
+}
