@@ -95,7 +95,7 @@ func (m *mutator) attack(f *layertest.Foe, c layer.Config) error {
 	defer l.Close()
 	for err == nil && !f.Done {
 		if f.Over = f.Over || m.done; !f.Over {
-			err = l.(*Layer).Nudge(context.Background(), 0)
+			_, err = l.(*Layer).Nudge(0)
 		}
 		if err == nil {
 			err = l.Poll()

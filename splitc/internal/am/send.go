@@ -77,8 +77,22 @@ func (l *Layer) Call(ctx context.Context, proc int, fn uint32, args, result []by
 	return err
 }
 
-// Nudge ends a wait of a rank, if it is in one.
-func (l *Layer) Nudge(ctx context.Context, proc int) error { return l.request(ctx, proc, hNudge, nil) }
+// Nudge ends a wait of a rank, if it is in one. It reports whether there was a credit for that,
+// and waits for none.
+func (l *Layer) Nudge(proc int) (sent bool, err error) {
+	err = l.ep.Request(over, proc, hNudge)
+	if errors.Is(err, context.Canceled) {
+		return false, l.err
+	}
+	return err == nil, l.failure(err)
+}
+
+// over is a context in which nothing is waited for.
+var over = func() context.Context {
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	return ctx
+}()
 
 // request sends a request, medium if it has data. It waits for a credit in slices, whose time
 // the endpoint counts.
