@@ -46,6 +46,7 @@ type Layer struct {
 // Open is layer.Open.
 func Open(ctx context.Context, cfg layer.Config) (layer.Layer, error) {
 	l := &Layer{cfg: cfg, names: make([]endpoint.Name, cfg.Procs), dests: make([]endpoint.Name, cfg.Procs), talks: make([]talk, cfg.Procs)}
+	l.ops.due = make([]int, cfg.Procs)
 	if err := l.open(ctx); err != nil {
 		l.Close()
 		return nil, err
@@ -61,7 +62,7 @@ func (l *Layer) open(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	cfg := endpoint.Config{NIC: l.cfg.NIC, Card: l.cfg.Card, Credits: endpoint.AMVIACredits, PeerTimeout: l.cfg.PeerTimeout, Logger: l.cfg.Logger}
+	cfg := endpoint.Config{NIC: l.cfg.NIC, Card: l.cfg.Card, Credits: credits, PeerTimeout: l.cfg.PeerTimeout, Logger: l.cfg.Logger}
 	if cfg.Card != nil {
 		cfg.NIC = nil
 	}
