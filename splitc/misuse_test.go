@@ -82,6 +82,10 @@ func misuses(w *splitc.World, a, freed splitc.Array[int64]) []struct {
 		{"negative size", splitc.ErrArgument, func() error { _, err := splitc.AllSpreadMalloc[int](bg, w, 2, -1); return err }},
 		{"more than the heap", splitc.ErrMemory, func() error { _, err := splitc.AllSpreadMalloc[int](bg, w, 2, 1<<40); return err }},
 		{"negative length", splitc.ErrArgument, func() error { _, err := splitc.ToLocalSlice(w, p, -1); return err }},
+		{"length that overflows", splitc.ErrOutside, func() error {
+			_, err := splitc.ToLocalSlice(w, splitc.Cast[[1 << 44]byte](p), 1<<20)
+			return err
+		}},
 		{"negative stride", splitc.ErrArgument, stride(splitc.Stride{Blocks: 2, Len: 1, Local: 1, Remote: -2})},
 		{"negative blocks", splitc.ErrArgument, stride(splitc.Stride{Blocks: -2, Len: 1, Local: 1, Remote: 2})},
 		{"blocks that overlap", splitc.ErrOverlap, stride(splitc.Stride{Blocks: 2, Len: 2, Local: 2, Remote: 1})},
@@ -199,6 +203,53 @@ func TestLocalOfNone(t *testing.T) {
 	none("when it is freed and a shorter one at its place", w, first)
 	none("when it is the zero one", w, splitc.Array[int64]{})
 	check(t, errors.Join(w.Exit(bg), other.Exit(bg)))
+}
+
+// TestFreeStale: an array that was freed is not freed again when another one lies at its place,
+// be that longer or shorter; nor is one of another program.
+func TestFreeStale(t *testing.T) {
+	w, err := splitc.Start(bg, &splitc.Config{Job: "alone", Size: 1, HeapSize: splitc.MinHeapSize})
+	check(t, err)
+	for _, n := range [][2]int{{100, 300}, {300, 100}, {8, 9}, {0, 9}, {9, 0}} {
+		stale, err := splitc.AllSpreadMalloc[int64](bg, w, 1, n[0])
+		check(t, err)
+		check(t, splitc.AllSpreadFree(bg, w, stale))
+		a, err := splitc.AllSpreadMalloc[int64](bg, w, 1, n[1])
+		check(t, err)
+		if a.On(0) != stale.On(0) {
+			t.Fatalf("the array of %d elements is at %+v, want it at %+v", n[1], a.On(0), stale.On(0))
+		}
+		if err := splitc.AllSpreadFree(bg, w, stale); !errors.Is(err, splitc.ErrFreed) {
+			t.Errorf("to free %d elements where there are %d: %v, want %v", n[0], n[1], err, splitc.ErrFreed)
+		}
+		if s := a.Local(w); len(s) != n[1] {
+			t.Errorf("the array has %d elements, want %d", len(s), n[1])
+		}
+		if err := splitc.AllSpreadFree(bg, w, a); err != nil {
+			t.Error(err)
+		}
+	}
+	check(t, w.Exit(bg))
+}
+
+// TestExitWaits: Exit waits for a process that computes for longer than Timeout, but not for
+// longer than WaitTimeout.
+func TestExitWaits(t *testing.T) {
+	for late, want := range map[time.Duration]error{8 * time.Second: nil, 30 * time.Second: splitc.ErrWaited} {
+		p := newProgram(2, sim.Options{}, splitc.Config{Timeout: 4 * time.Second, WaitTimeout: 16 * time.Second})
+		p.start(func(w *splitc.World) error {
+			for end := p.Now() + int64(late); w.MyProc() == 1 && p.Now() < end; {
+				if err := errors.Join(p.Sleep(10*time.Millisecond), w.Poll()); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		err := p.run()
+		if (want == nil) != (err == nil) || !errors.Is(err, want) {
+			t.Errorf("with a process that comes %v later: %v, want %v", late, err, want)
+		}
+	}
 }
 
 // TestNever: a store_sync for more than will come ends: by its deadline, after
