@@ -255,26 +255,29 @@ func TestExitWaits(t *testing.T) {
 // TestNever: a store_sync for more than will come ends: by its deadline, after
 // WaitTimeout, and at once when nobody is left to store.
 func TestNever(t *testing.T) {
-	check(t, runProgram(2, sim.Options{}, splitc.Config{WaitTimeout: 3 * time.Second}, func(w *splitc.World) error {
-		if w.MyProc() == 1 {
-			return nil // it calls Exit
-		}
-		if err := w.StoreSync(bg, 8); !errors.Is(err, splitc.ErrNever) {
-			return fmt.Errorf("when all others have left: %w", err)
-		}
-		return nil
-	}))
-	check(t, runProgram(2, sim.Options{}, splitc.Config{WaitTimeout: 3 * time.Second}, func(w *splitc.World) error {
-		ctx, cancel := w.NIC().WithTimeout(bg, time.Second)
-		defer cancel()
-		if err := w.StoreSync(ctx, 8); !errors.Is(err, context.DeadlineExceeded) {
-			return fmt.Errorf("with a deadline: %w", err)
-		}
-		if err := w.StoreSync(bg, 8); !errors.Is(err, splitc.ErrWaited) {
-			return fmt.Errorf("without a deadline: %w", err)
-		}
-		return w.Barrier(bg)
-	}))
+	eachLayer(t, func(t *testing.T, layer string) {
+		cfg := splitc.Config{Layer: layer, WaitTimeout: 3 * time.Second}
+		check(t, runProgram(2, sim.Options{}, cfg, func(w *splitc.World) error {
+			if w.MyProc() == 1 {
+				return nil // it calls Exit
+			}
+			if err := w.StoreSync(bg, 8); !errors.Is(err, splitc.ErrNever) {
+				return fmt.Errorf("when all others have left: %w", err)
+			}
+			return nil
+		}))
+		check(t, runProgram(2, sim.Options{}, cfg, func(w *splitc.World) error {
+			ctx, cancel := w.NIC().WithTimeout(bg, time.Second)
+			defer cancel()
+			if err := w.StoreSync(ctx, 8); !errors.Is(err, context.DeadlineExceeded) {
+				return fmt.Errorf("with a deadline: %w", err)
+			}
+			if err := w.StoreSync(bg, 8); !errors.Is(err, splitc.ErrWaited) {
+				return fmt.Errorf("without a deadline: %w", err)
+			}
+			return w.Barrier(bg)
+		}))
+	})
 	w, err := splitc.Start(bg, &splitc.Config{Job: "alone", Size: 1, HeapSize: splitc.MinHeapSize})
 	check(t, err)
 	if err := w.StoreSync(bg, 1); !errors.Is(err, splitc.ErrNever) {
@@ -386,6 +389,7 @@ func TestMismatch(t *testing.T) {
 // mismatch runs a program in which rank odd calls something else than all others.
 func mismatch(layer string, odd int, name string, most, other func(w *splitc.World) error) error {
 	p := newProgram(6, sim.Options{}, splitc.Config{Layer: layer})
+	var told *splitc.MismatchError
 	for rank := range p.cfg.Size {
 		p.host(fmt.Sprint("rank ", rank), func(nic *vipl.NIC) error {
 			cfg := p.cfg
@@ -404,9 +408,15 @@ func mismatch(layer string, odd int, name string, most, other func(w *splitc.Wor
 			}
 			began := p.Now()
 			w.Exit(bg)
-			named := strings.Contains(fmt.Sprint(err), fmt.Sprintf("rank %d is in", odd)) || strings.Contains(fmt.Sprint(err), fmt.Sprintf("rank %d in", odd))
-			if !strings.Contains(fmt.Sprint(err), splitc.ErrMismatch.Error()) || !named || !strings.Contains(err.Error(), name) {
-				return fmt.Errorf("%w, want that rank %d is in %s and another one is not", err, odd, name)
+			var m *splitc.MismatchError
+			if !errors.As(err, &m) || !errors.Is(err, splitc.ErrMismatch) || !tells(m, odd, name) {
+				return fmt.Errorf("%T %w, want that rank %d is in %s and another one is not", err, err, odd, name)
+			}
+			if told == nil {
+				told = m
+			}
+			if *m != *told {
+				return fmt.Errorf("%w, and another rank has %w", m, told)
 			}
 			if took := time.Duration(p.Now() - began); took > 3*time.Second {
 				return fmt.Errorf("to exit took %v", took)
@@ -415,6 +425,14 @@ func mismatch(layer string, odd int, name string, most, other func(w *splitc.Wor
 		})
 	}
 	return p.run()
+}
+
+// tells reports whether an error says that rank odd and another one differ, and which collectives
+// they are in: one of them in that of this name.
+func tells(m *splitc.MismatchError, odd int, name string) bool {
+	other := m.Ranks[0] + m.Ranks[1] - odd
+	return (m.Ranks[0] == odd || m.Ranks[1] == odd) && other != odd && other >= 0 && other < 6 &&
+		strings.Contains(m.Calls[0]+m.Calls[1], name) && m.Calls[0] != m.Calls[1] && strings.Contains(m.Calls[0], "its collective") && strings.Contains(m.Calls[1], "its collective")
 }
 
 // TestStridedOverlap: strided transfers of a process to itself in which a later block overlaps
