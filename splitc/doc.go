@@ -61,8 +61,9 @@
 // All processes call the same collectives in the same order, with equal lengths,
 // operations and roots; spread arrays are of equal types and blocks, too. Where they
 // differ, all processes end with a MismatchError that names two of them and what they
-// have called. A collective whose context ends leaves
-// the others in it, and is a failure of this process.
+// have called; one that is not told that within a second of the end of another ends with
+// ErrMismatch and the other's words. A collective whose context ends leaves the others in
+// it, and is a failure of this process.
 //
 // # Errors
 //

@@ -378,7 +378,7 @@ func TestMismatch(t *testing.T) {
 				odds = odds[:1]
 			}
 			for _, odd := range odds {
-				if err := mismatch(layer, odd, c.name, c.most, c.odd); err != nil {
+				if err := mismatch(layer, sim.Options{}, odd, c.name, c.most, c.odd); err != nil {
 					t.Errorf("case %d, rank %d: %v", i, odd, err)
 				}
 			}
@@ -386,28 +386,43 @@ func TestMismatch(t *testing.T) {
 	})
 }
 
+// TestMismatchLost: that is so, too, when messages are lost: where a rank has not heard yet that
+// all have started, or hears first that another one has ended.
+func TestMismatchLost(t *testing.T) {
+	barrier := func(w *splitc.World) error { return w.Barrier(bg) }
+	reduce := func(w *splitc.World) error {
+		_, err := splitc.ReduceToAll(bg, w, 1, splitc.Add[int]())
+		return err
+	}
+	eachLayer(t, func(t *testing.T, layer string) {
+		seeds(t, 40, func(seed uint64) error {
+			opts := sim.Options{Seed: seed, Loss: 0.1, Dup: 0.05, Reorder: 0.1}
+			return mismatch(layer, opts, int(seed%6), "reduce", barrier, reduce)
+		})
+	})
+}
+
 // mismatch runs a program in which rank odd calls something else than all others.
-func mismatch(layer string, odd int, name string, most, other func(w *splitc.World) error) error {
-	p := newProgram(6, sim.Options{}, splitc.Config{Layer: layer})
+func mismatch(layer string, opts sim.Options, odd int, name string, most, other func(w *splitc.World) error) error {
+	p := newProgram(6, opts, splitc.Config{Layer: layer})
 	var told *splitc.MismatchError
 	for rank := range p.cfg.Size {
 		p.host(fmt.Sprint("rank ", rank), func(nic *vipl.NIC) error {
 			cfg := p.cfg
 			cfg.NIC, cfg.Rank = nic, rank
 			w, err := splitc.Start(bg, &cfg)
-			if err != nil {
-				return err
-			}
-			call := most
-			if rank == odd {
-				call = other
-			}
-			err = call(w)
-			if err == nil {
-				err = w.Barrier(bg)
-			}
 			began := p.Now()
-			w.Exit(bg)
+			if err == nil {
+				call := most
+				if rank == odd {
+					call = other
+				}
+				if err = call(w); err == nil {
+					err = w.Barrier(bg)
+				}
+				began = p.Now()
+				w.Exit(bg)
+			}
 			var m *splitc.MismatchError
 			if !errors.As(err, &m) || !errors.Is(err, splitc.ErrMismatch) || !tells(m, odd, name) {
 				return fmt.Errorf("%T %w, want that rank %d is in %s and another one is not", err, err, odd, name)

@@ -98,7 +98,8 @@ func (w *World) open(ctx context.Context) (err error) {
 		w.spans.live = []span{{firstStatic, w.layout.end}}
 	}
 	err = w.meet(ctx, call{code: codeStart, size: uint64(w.cfg.HeapSize), op: w.sameness()})
-	if errors.Is(err, ErrMismatch) {
+	var m *MismatchError
+	if errors.As(err, &m) && m.inStart() { // others may be further, and differ there
 		return fmt.Errorf("%w: the size of the heap, what is registered, or the version: %w", ErrUnequal, err)
 	}
 	return err
