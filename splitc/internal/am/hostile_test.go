@@ -18,7 +18,7 @@ import (
 // sense, writes nothing but its heap and what its own operations name, and lives.
 func TestHostile(t *testing.T) {
 	attack := func(f *layertest.Foe, c layer.Config) error { return (&hostile{Foe: f}).attacker(c) }
-	layertest.Hostile(t, seeds, &layertest.Hostility{Open: am.Open, Attack: attack, Check: counted, MaxControl: endpoint.DefaultMaxMedium})
+	layertest.Hostile(t, seeds, &layertest.Hostility{Open: am.Open, Attack: attack, Check: counted, MaxControl: layer.MaxControl})
 }
 
 // counted wants that something was counted, and that no handler has panicked.
@@ -47,7 +47,7 @@ func TestForgedCredits(t *testing.T) {
 			}
 			return nil
 		}
-		layertest.Hostile(t, seeds, &layertest.Hostility{Open: am.Open, Attack: attack, Check: blamed, MaxControl: endpoint.DefaultMaxMedium})
+		layertest.Hostile(t, seeds, &layertest.Hostility{Open: am.Open, Attack: attack, Check: blamed, MaxControl: layer.MaxControl})
 	}
 }
 

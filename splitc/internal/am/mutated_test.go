@@ -38,7 +38,7 @@ func TestMillionMutated(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	layertest.Hostile(t, once, &layertest.Hostility{Open: open, Attack: m.attack, MaxControl: endpoint.DefaultMaxMedium})
+	layertest.Hostile(t, once, &layertest.Hostility{Open: open, Attack: m.attack, MaxControl: layer.MaxControl})
 	if m.wrong != nil || m.good+m.garbled != rounds {
 		t.Fatalf("%d of %d messages were taken: %v", m.good+m.garbled, rounds, m.wrong)
 	}
