@@ -73,19 +73,13 @@ func misuses(w *splitc.World, a, freed splitc.Array[int64]) []struct {
 			_, err := splitc.Read(bg, w, splitc.Cast[withPointer](p))
 			return err
 		}},
-		{"array of pointers", splitc.ErrType, func() error {
-			_, err := splitc.AllSpreadMalloc[[2]*int](bg, w, 2, 1)
-			return err
-		}},
+		{"array of pointers", splitc.ErrType, func() error { _, err := splitc.AllSpreadMalloc[[2]*int](bg, w, 2, 1); return err }},
 		{"slice", splitc.ErrType, func() error { _, err := splitc.Broadcast(bg, w, 0, []int{1}); return err }},
 		{"type without size", splitc.ErrType, func() error { _, err := splitc.AllSpreadMalloc[struct{}](bg, w, 2, 1); return err }},
 		{"negative size", splitc.ErrArgument, func() error { _, err := splitc.AllSpreadMalloc[int](bg, w, 2, -1); return err }},
 		{"more than the heap", splitc.ErrMemory, func() error { _, err := splitc.AllSpreadMalloc[int](bg, w, 2, 1<<40); return err }},
 		{"negative length", splitc.ErrArgument, func() error { _, err := splitc.ToLocalSlice(w, p, -1); return err }},
-		{"length that overflows", splitc.ErrOutside, func() error {
-			_, err := splitc.ToLocalSlice(w, splitc.Cast[[1 << 44]byte](p), 1<<20)
-			return err
-		}},
+		{"length that overflows", splitc.ErrOutside, func() error { _, err := splitc.ToLocalSlice(w, splitc.Cast[[1 << 44]byte](p), 1<<20); return err }},
 		{"negative stride", splitc.ErrArgument, stride(splitc.Stride{Blocks: 2, Len: 1, Local: 1, Remote: -2})},
 		{"negative blocks", splitc.ErrArgument, stride(splitc.Stride{Blocks: -2, Len: 1, Local: 1, Remote: 2})},
 		{"blocks that overlap", splitc.ErrOverlap, stride(splitc.Stride{Blocks: 2, Len: 2, Local: 2, Remote: 1})},
