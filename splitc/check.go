@@ -1,5 +1,7 @@
 package splitc
 
+import "math/bits"
+
 // check says what is wrong with n elements at p: the world, the type, the processor, or
 // the address.
 func check[T any](w *World, call string, p Global[T], n int) error {
@@ -20,16 +22,17 @@ func verify[T any](w *World, call string, p Global[T], n int) error {
 	if uint(p.proc) >= uint(w.procs) {
 		return opError(call, ErrProcessor, "the pointer is to processor %d, and there are %d", p.proc, w.procs)
 	}
-	if uint64(n) > w.spans.size {
+	over, bytes := bits.Mul64(uint64(n), size[T]())
+	if over != 0 || uint64(n) > w.spans.size {
 		if n < 0 {
 			return opError(call, ErrArgument, "%d elements", n)
 		}
-		return opError(call, ErrOutside, "%d elements do not fit into a heap of %d bytes", n, w.spans.size)
+		return opError(call, ErrOutside, "%d elements of %d bytes do not fit into a heap of %d bytes", n, size[T](), w.spans.size)
 	}
 	if p.off%align[T]() != 0 {
 		return opError(call, ErrUnaligned, "address %#x is no multiple of %d", p.off, align[T]())
 	}
-	return w.spans.check(call, p.off, uint64(n)*size[T]())
+	return w.spans.check(call, p.off, bytes)
 }
 
 // verifyLocal is verify for this rank's own memory, which atomic procedures use, too.

@@ -64,8 +64,10 @@ type Config struct {
 	// bytes, and the same in all processes. 0 means what EnvHeap says, or else
 	// DefaultHeapSize.
 	HeapSize int
-	// Timeout bounds Start and Exit, besides their contexts; 0 means what
-	// vipl.EnvTimeout says, or else job.DefaultTimeout.
+	// Timeout bounds Start, besides its context, and in Exit how long the end of the job
+	// takes when all processes have called it; 0 means what vipl.EnvTimeout says, or else
+	// job.DefaultTimeout. Until then Exit waits as all calls do: by its context and
+	// WaitTimeout.
 	Timeout time.Duration
 	// PeerTimeout bounds how long a process that does not answer is believed to be alive;
 	// 0 means vipl.DefaultPeerTimeout. One that computes answers.

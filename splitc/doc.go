@@ -61,8 +61,9 @@
 // All processes call the same collectives in the same order, with equal lengths,
 // operations and roots; spread arrays are of equal types and blocks, too. Where they
 // differ, all processes end with a MismatchError that names two of them and what they
-// have called. A collective whose context ends leaves
-// the others in it, and is a failure of this process.
+// have called; one that is not told that within a second of the end of another ends with
+// ErrMismatch and the other's words. A collective whose context ends leaves the others in
+// it, and is a failure of this process.
 //
 // # Errors
 //
@@ -112,42 +113,42 @@
 // The names of Split-C's library, and the Go names. V: the rule was verified in the paper
 // or in programs of the time, M: it rests on memory (Split-C reference).
 //
-//	Split-C                       Go name                    rule                                          source
-//	splitc_main                   Start                      one program, PROCS processes                  4 V
-//	splitc_exit                   World.Exit                 waits for all                                 4 M
-//	PROCS, MYPROC                 World.Procs, MyProc                                                      1 V
-//	T *global                     Global                     processor and local address                   2 V
-//	tolocal                       ToLocal, ToLocalSlice      the local address part                        2 V
-//	toproc                        Global.Proc                the processor part                            2 M
-//	toglobal                      ToGlobal, Global.On        a pointer of processor and address            2 M
-//	p + n                         Global.Add                 on the same processor                         2 M
-//	T *spread                     Spread                     arithmetic over processors first              2 M
-//	A[PROCS]::[M]                 Array                      left of :: over processors                    2 V M
-//	all_spread_malloc             AllSpreadMalloc            collective, equal addresses                   2 V
-//	all_spread_free               AllSpreadFree              collective                                    2 V
-//	data segment                  Static, Variable           equal addresses of globals                    2 V
-//	x = *p                        Read                       get and sync                                  3 V
-//	*p = x                        Write                      put and sync                                  3 V
-//	x := *p                       Get                        until Sync                                    3 V
-//	*p := x                       Put                        the value may be changed at once              3 V M
-//	*p :- x                       Store                      signals the receiver only                     3 V
-//	sync, is_sync                 World.Sync, IsSync         gets and puts of this process                 3 V M
-//	store_sync                    World.StoreSync            bytes stored here since the last one          3 V M
-//	all_store_sync                World.AllStoreSync         collective                                    3 V M
-//	barrier                       World.Barrier              two phases over a binary tree                 3 V
-//	bulk_read, bulk_write         BulkRead, BulkWrite        blocking                                      3 V M
-//	bulk_get, bulk_put            BulkGet, BulkPut           until Sync                                    3 V M
-//	bulk_store                    BulkStore                  until the receiver's StoreSync                3 V M
-//	strided forms                 StridedGet and so on                                                     M
-//	all_bcast                     Broadcast, BroadcastSlice  any root                                      4 V M
-//	all_reduce_to_one_add ...     ReduceToOne                Add, Min, Max, Mul, And, Or, Xor              4 V M
-//	all_reduce_to_all_add ...     ReduceToAll, ReduceSliceToAll                                            4 V M
-//	all_scan_*                    Scan, ExclusiveScan, SegmentedScan                                       4 M
-//	all_gather, all_scatter       Gather, AllGather, Scatter                                               4 M
-//	on_one                        World.OnOne                no communication                              4 V
-//	get_seconds                   World.Seconds              the NIC's clock                               4 V
-//	for_my_1d, for_my_2d          Array.Mine, Mine2D         one's own part                                4 M
-//	atomic                        Atomic, Procedure.Call     at the owner, one at a time                   4 M
-//	-                             FetchAdd                   the commonest of these
-//	-                             World.Poll                 for processes that compute long
+//	Split-C                       Go name                             rule                                          source
+//	splitc_main                   Start                               one program, PROCS processes                  4 V
+//	splitc_exit                   World.Exit                          waits for all                                 4 M
+//	PROCS, MYPROC                 World.Procs, MyProc                 MYPROC is 0 to PROCS-1                        1 V
+//	T *global                     Global                              processor and local address                   2 V
+//	tolocal                       ToLocal, ToLocalSlice               the local address part                        2 V
+//	toproc                        Global.Proc                         the processor part                            2 M
+//	toglobal                      ToGlobal, Global.On                 a pointer of processor and address            2 M
+//	p + n                         Global.Add                          on the same processor                         2 M
+//	T *spread                     Spread                              arithmetic over processors first              2 V M
+//	A[PROCS]::[M]                 Array                               left of :: over processors                    2 V M
+//	all_spread_malloc             AllSpreadMalloc                     collective, equal addresses                   2 V
+//	all_spread_free               AllSpreadFree                       collective                                    2 V
+//	data segment                  Static, Variable                    equal addresses of globals                    2 V
+//	x = *p                        Read                                get and sync                                  3 V
+//	*p = x                        Write                               put and sync                                  3 V
+//	x := *p                       Get                                 until Sync                                    3 V
+//	*p := x                       Put                                 the value may be changed at once              3 V M
+//	*p :- x                       Store                               signals the receiver only                     3 V
+//	sync, is_sync                 World.Sync, IsSync                  gets and puts of this process                 3 V M
+//	store_sync                    World.StoreSync                     bytes stored here since the last one          3 V M
+//	all_store_sync                World.AllStoreSync                  collective                                    3 V M
+//	barrier                       World.Barrier                       two phases over a binary tree                 3 V
+//	bulk_read, bulk_write         BulkRead, BulkWrite                 blocking                                      3 V M
+//	bulk_get, bulk_put            BulkGet, BulkPut                    until Sync                                    3 V M
+//	bulk_store                    BulkStore                           until the receiver's StoreSync                3 V M
+//	strided forms                 StridedGet and so on                as bulk forms, of blocks at equal distances   M
+//	all_bcast                     Broadcast, BroadcastSlice           any root                                      4 V M
+//	all_reduce_to_one_add ...     ReduceToOne                         Add, Min, Max, Mul, And, Or, Xor              4 V M
+//	all_reduce_to_all_add ...     ReduceToAll, ReduceSliceToAll       the same, with the result in all              4 V M
+//	all_scan_*                    Scan, ExclusiveScan, SegmentedScan  of the processes up to this one               4 V M
+//	all_gather, all_scatter       Gather, AllGather, Scatter          all parts to one or to all, and back          4 M
+//	on_one                        World.OnOne                         no communication                              4 V
+//	get_seconds                   World.Seconds                       the NIC's clock                               4 V
+//	for_my_1d, for_my_2d          Array.Mine, Mine2D                  one's own part                                4 M
+//	atomic                        Atomic, Procedure.Call              at the owner, one at a time                   4 M
+//	-                             FetchAdd                            the commonest of these
+//	-                             World.Poll                          for processes that compute long
 package splitc

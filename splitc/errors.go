@@ -3,6 +3,7 @@ package splitc
 import (
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/bobnet-go/bobnet/job"
 	"github.com/bobnet-go/bobnet/splitc/internal/layer"
@@ -53,6 +54,12 @@ func (e *MismatchError) Error() string {
 
 // Unwrap returns ErrMismatch.
 func (e *MismatchError) Unwrap() error { return ErrMismatch }
+
+// inStart reports whether the ranks differ in their start.
+func (e *MismatchError) inStart() bool {
+	start := func(text string) bool { return strings.HasPrefix(text, callNames[codeStart]+" (") }
+	return start(e.Calls[0]) || start(e.Calls[1])
+}
 
 // AtomicError says that an atomic procedure failed at its owner.
 type AtomicError struct {

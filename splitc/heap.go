@@ -18,6 +18,9 @@ const (
 	granule     = 64 // offsets and sizes of what is allocated are multiples of it
 )
 
+// granules returns how many bytes an allocation of n takes.
+func granules(n uint64) uint64 { return max(granule, (n+granule-1)/granule*granule) }
+
 // span is a part of a heap, from lo to before hi.
 type span struct{ lo, hi uint64 }
 
@@ -34,7 +37,7 @@ type spans struct {
 // alloc takes n bytes from the first gap that has room, and reports whether there is
 // one, and whether it has been in use before.
 func (s *spans) alloc(n uint64) (lo uint64, used, ok bool) {
-	n = max(granule, (n+granule-1)/granule*granule)
+	n = granules(n)
 	lo = firstStatic
 	i := 0
 	for ; i < len(s.live) && s.live[i].lo-lo < n; i++ {

@@ -73,15 +73,13 @@ func misuses(w *splitc.World, a, freed splitc.Array[int64]) []struct {
 			_, err := splitc.Read(bg, w, splitc.Cast[withPointer](p))
 			return err
 		}},
-		{"array of pointers", splitc.ErrType, func() error {
-			_, err := splitc.AllSpreadMalloc[[2]*int](bg, w, 2, 1)
-			return err
-		}},
+		{"array of pointers", splitc.ErrType, func() error { _, err := splitc.AllSpreadMalloc[[2]*int](bg, w, 2, 1); return err }},
 		{"slice", splitc.ErrType, func() error { _, err := splitc.Broadcast(bg, w, 0, []int{1}); return err }},
 		{"type without size", splitc.ErrType, func() error { _, err := splitc.AllSpreadMalloc[struct{}](bg, w, 2, 1); return err }},
 		{"negative size", splitc.ErrArgument, func() error { _, err := splitc.AllSpreadMalloc[int](bg, w, 2, -1); return err }},
 		{"more than the heap", splitc.ErrMemory, func() error { _, err := splitc.AllSpreadMalloc[int](bg, w, 2, 1<<40); return err }},
 		{"negative length", splitc.ErrArgument, func() error { _, err := splitc.ToLocalSlice(w, p, -1); return err }},
+		{"length that overflows", splitc.ErrOutside, func() error { _, err := splitc.ToLocalSlice(w, splitc.Cast[[1 << 44]byte](p), 1<<20); return err }},
 		{"negative stride", splitc.ErrArgument, stride(splitc.Stride{Blocks: 2, Len: 1, Local: 1, Remote: -2})},
 		{"negative blocks", splitc.ErrArgument, stride(splitc.Stride{Blocks: -2, Len: 1, Local: 1, Remote: 2})},
 		{"blocks that overlap", splitc.ErrOverlap, stride(splitc.Stride{Blocks: 2, Len: 2, Local: 2, Remote: 1})},
@@ -201,29 +199,79 @@ func TestLocalOfNone(t *testing.T) {
 	check(t, errors.Join(w.Exit(bg), other.Exit(bg)))
 }
 
+// TestFreeStale: an array that was freed is not freed again when another one lies at its place,
+// be that longer or shorter; nor is one of another program.
+func TestFreeStale(t *testing.T) {
+	w, err := splitc.Start(bg, &splitc.Config{Job: "alone", Size: 1, HeapSize: splitc.MinHeapSize})
+	check(t, err)
+	for _, n := range [][2]int{{100, 300}, {300, 100}, {8, 9}, {0, 9}, {9, 0}} {
+		stale, err := splitc.AllSpreadMalloc[int64](bg, w, 1, n[0])
+		check(t, err)
+		check(t, splitc.AllSpreadFree(bg, w, stale))
+		a, err := splitc.AllSpreadMalloc[int64](bg, w, 1, n[1])
+		check(t, err)
+		if a.On(0) != stale.On(0) {
+			t.Fatalf("the array of %d elements is at %+v, want it at %+v", n[1], a.On(0), stale.On(0))
+		}
+		if err := splitc.AllSpreadFree(bg, w, stale); !errors.Is(err, splitc.ErrFreed) {
+			t.Errorf("to free %d elements where there are %d: %v, want %v", n[0], n[1], err, splitc.ErrFreed)
+		}
+		if s := a.Local(w); len(s) != n[1] {
+			t.Errorf("the array has %d elements, want %d", len(s), n[1])
+		}
+		if err := splitc.AllSpreadFree(bg, w, a); err != nil {
+			t.Error(err)
+		}
+	}
+	check(t, w.Exit(bg))
+}
+
+// TestExitWaits: Exit waits for a process that computes for longer than Timeout, but not for
+// longer than WaitTimeout.
+func TestExitWaits(t *testing.T) {
+	for late, want := range map[time.Duration]error{8 * time.Second: nil, 30 * time.Second: splitc.ErrWaited} {
+		p := newProgram(2, sim.Options{}, splitc.Config{Timeout: 4 * time.Second, WaitTimeout: 16 * time.Second})
+		p.start(func(w *splitc.World) error {
+			for end := p.Now() + int64(late); w.MyProc() == 1 && p.Now() < end; {
+				if err := errors.Join(p.Sleep(10*time.Millisecond), w.Poll()); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		err := p.run()
+		if (want == nil) != (err == nil) || !errors.Is(err, want) {
+			t.Errorf("with a process that comes %v later: %v, want %v", late, err, want)
+		}
+	}
+}
+
 // TestNever: a store_sync for more than will come ends: by its deadline, after
 // WaitTimeout, and at once when nobody is left to store.
 func TestNever(t *testing.T) {
-	check(t, runProgram(2, sim.Options{}, splitc.Config{WaitTimeout: 3 * time.Second}, func(w *splitc.World) error {
-		if w.MyProc() == 1 {
-			return nil // it calls Exit
-		}
-		if err := w.StoreSync(bg, 8); !errors.Is(err, splitc.ErrNever) {
-			return fmt.Errorf("when all others have left: %w", err)
-		}
-		return nil
-	}))
-	check(t, runProgram(2, sim.Options{}, splitc.Config{WaitTimeout: 3 * time.Second}, func(w *splitc.World) error {
-		ctx, cancel := w.NIC().WithTimeout(bg, time.Second)
-		defer cancel()
-		if err := w.StoreSync(ctx, 8); !errors.Is(err, context.DeadlineExceeded) {
-			return fmt.Errorf("with a deadline: %w", err)
-		}
-		if err := w.StoreSync(bg, 8); !errors.Is(err, splitc.ErrWaited) {
-			return fmt.Errorf("without a deadline: %w", err)
-		}
-		return w.Barrier(bg)
-	}))
+	eachLayer(t, func(t *testing.T, layer string) {
+		cfg := splitc.Config{Layer: layer, WaitTimeout: 3 * time.Second}
+		check(t, runProgram(2, sim.Options{}, cfg, func(w *splitc.World) error {
+			if w.MyProc() == 1 {
+				return nil // it calls Exit
+			}
+			if err := w.StoreSync(bg, 8); !errors.Is(err, splitc.ErrNever) {
+				return fmt.Errorf("when all others have left: %w", err)
+			}
+			return nil
+		}))
+		check(t, runProgram(2, sim.Options{}, cfg, func(w *splitc.World) error {
+			ctx, cancel := w.NIC().WithTimeout(bg, time.Second)
+			defer cancel()
+			if err := w.StoreSync(ctx, 8); !errors.Is(err, context.DeadlineExceeded) {
+				return fmt.Errorf("with a deadline: %w", err)
+			}
+			if err := w.StoreSync(bg, 8); !errors.Is(err, splitc.ErrWaited) {
+				return fmt.Errorf("without a deadline: %w", err)
+			}
+			return w.Barrier(bg)
+		}))
+	})
 	w, err := splitc.Start(bg, &splitc.Config{Job: "alone", Size: 1, HeapSize: splitc.MinHeapSize})
 	check(t, err)
 	if err := w.StoreSync(bg, 1); !errors.Is(err, splitc.ErrNever) {
@@ -324,7 +372,7 @@ func TestMismatch(t *testing.T) {
 				odds = odds[:1]
 			}
 			for _, odd := range odds {
-				if err := mismatch(layer, odd, c.name, c.most, c.odd); err != nil {
+				if err := mismatch(layer, sim.Options{}, odd, c.name, c.most, c.odd); err != nil {
 					t.Errorf("case %d, rank %d: %v", i, odd, err)
 				}
 			}
@@ -332,30 +380,52 @@ func TestMismatch(t *testing.T) {
 	})
 }
 
+// TestMismatchLost: that is so, too, when messages are lost: where a rank has not heard yet that
+// all have started, or hears first that another one has ended.
+func TestMismatchLost(t *testing.T) {
+	barrier := func(w *splitc.World) error { return w.Barrier(bg) }
+	reduce := func(w *splitc.World) error {
+		_, err := splitc.ReduceToAll(bg, w, 1, splitc.Add[int]())
+		return err
+	}
+	eachLayer(t, func(t *testing.T, layer string) {
+		seeds(t, 40, func(seed uint64) error {
+			opts := sim.Options{Seed: seed, Loss: 0.1, Dup: 0.05, Reorder: 0.1}
+			return mismatch(layer, opts, int(seed%6), "reduce", barrier, reduce)
+		})
+	})
+}
+
 // mismatch runs a program in which rank odd calls something else than all others.
-func mismatch(layer string, odd int, name string, most, other func(w *splitc.World) error) error {
-	p := newProgram(6, sim.Options{}, splitc.Config{Layer: layer})
+func mismatch(layer string, opts sim.Options, odd int, name string, most, other func(w *splitc.World) error) error {
+	p := newProgram(6, opts, splitc.Config{Layer: layer})
+	var told *splitc.MismatchError
 	for rank := range p.cfg.Size {
 		p.host(fmt.Sprint("rank ", rank), func(nic *vipl.NIC) error {
 			cfg := p.cfg
 			cfg.NIC, cfg.Rank = nic, rank
 			w, err := splitc.Start(bg, &cfg)
-			if err != nil {
-				return err
-			}
-			call := most
-			if rank == odd {
-				call = other
-			}
-			err = call(w)
-			if err == nil {
-				err = w.Barrier(bg)
-			}
 			began := p.Now()
-			w.Exit(bg)
-			named := strings.Contains(fmt.Sprint(err), fmt.Sprintf("rank %d is in", odd)) || strings.Contains(fmt.Sprint(err), fmt.Sprintf("rank %d in", odd))
-			if !strings.Contains(fmt.Sprint(err), splitc.ErrMismatch.Error()) || !named || !strings.Contains(err.Error(), name) {
-				return fmt.Errorf("%w, want that rank %d is in %s and another one is not", err, odd, name)
+			if err == nil {
+				call := most
+				if rank == odd {
+					call = other
+				}
+				if err = call(w); err == nil {
+					err = w.Barrier(bg)
+				}
+				began = p.Now()
+				w.Exit(bg)
+			}
+			var m *splitc.MismatchError
+			if !errors.As(err, &m) || !errors.Is(err, splitc.ErrMismatch) || !tells(m, odd, name) {
+				return fmt.Errorf("%T %w, want that rank %d is in %s and another one is not", err, err, odd, name)
+			}
+			if told == nil {
+				told = m
+			}
+			if *m != *told {
+				return fmt.Errorf("%w, and another rank has %w", m, told)
 			}
 			if took := time.Duration(p.Now() - began); took > 3*time.Second {
 				return fmt.Errorf("to exit took %v", took)
@@ -364,6 +434,14 @@ func mismatch(layer string, odd int, name string, most, other func(w *splitc.Wor
 		})
 	}
 	return p.run()
+}
+
+// tells reports whether an error says that rank odd and another one differ, and which collectives
+// they are in: one of them in that of this name.
+func tells(m *splitc.MismatchError, odd int, name string) bool {
+	other := m.Ranks[0] + m.Ranks[1] - odd
+	return (m.Ranks[0] == odd || m.Ranks[1] == odd) && other != odd && other >= 0 && other < 6 &&
+		strings.Contains(m.Calls[0]+m.Calls[1], name) && m.Calls[0] != m.Calls[1] && strings.Contains(m.Calls[0], "its collective") && strings.Contains(m.Calls[1], "its collective")
 }
 
 // TestStridedOverlap: strided transfers of a process to itself in which a later block overlaps

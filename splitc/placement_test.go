@@ -141,9 +141,9 @@ func TestPlacementMismatch(t *testing.T) {
 	}
 	eachPlacement(t, func(t *testing.T) {
 		for _, odd := range []int{0, 1, 4} {
-			check(t, mismatch("shm", odd, "reduce", barrier, ordered))
-			check(t, mismatch("shm", odd, "barrier", ordered, barrier))
-			check(t, mismatch("shm", odd, "scan", ordered, scan))
+			check(t, mismatch("shm", sim.Options{}, odd, "reduce", barrier, ordered))
+			check(t, mismatch("shm", sim.Options{}, odd, "barrier", ordered, barrier))
+			check(t, mismatch("shm", sim.Options{}, odd, "scan", ordered, scan))
 		}
 	})
 }

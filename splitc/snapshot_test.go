@@ -180,3 +180,44 @@ func TestSnapshotStores(t *testing.T) {
 		check(t, p.run())
 	})
 }
+
+// TestSnapshotStrided: the blocks of strided transfers count as bulk transfers of their kind do.
+func TestSnapshotStrided(t *testing.T) {
+	check(t, runProgram(2, sim.Options{}, splitc.Config{Layer: "am"}, func(w *splitc.World) error {
+		a, err := splitc.AllSpreadMalloc[int64](bg, w, 2, 12)
+		if err != nil {
+			return err
+		}
+		p, mem := a.On(1-w.MyProc()), make([]int64, 12)
+		s := splitc.Stride{Blocks: 3, Len: 2, Local: 2, Remote: 4}
+		var want splitc.Stats
+		for _, c := range []struct {
+			name string
+			kind *splitc.Count
+			call func() error
+		}{
+			{"strided read", &want.Reads, func() error { return splitc.StridedRead(bg, w, mem, p, s) }},
+			{"strided write", &want.Writes, func() error { return splitc.StridedWrite(bg, w, p, mem, s) }},
+			{"strided get", &want.Gets, func() error { return splitc.StridedGet(bg, w, mem, p, s) }},
+			{"strided put", &want.Puts, func() error { return splitc.StridedPut(bg, w, p, mem, s) }},
+			{"strided store", &want.Stores, func() error { return splitc.StridedStore(bg, w, p, mem, s) }},
+		} {
+			*c.kind = splitc.Count{Ops: 3, Bytes: 48}
+			if err := c.call(); err != nil {
+				return err
+			}
+			if err := w.Sync(bg); err != nil {
+				return err
+			}
+			w.Snapshot()
+			if err := w.Poll(); err != nil {
+				return err
+			}
+			got := w.Snapshot().Stats
+			if got.Reads != want.Reads || got.Writes != want.Writes || got.Gets != want.Gets || got.Puts != want.Puts || got.Stores != want.Stores {
+				return fmt.Errorf("after a %s the counts are %+v, want %+v", c.name, got, want)
+			}
+		}
+		return w.Barrier(bg)
+	}))
+}

@@ -29,10 +29,7 @@ func AllSpreadMalloc[T any](ctx context.Context, w *World, n, m int) (a Array[T]
 	if err := checkType[T](); err != nil {
 		return a, opError(name, err, "it cannot be in a spread heap")
 	}
-	per := 0
-	if n > 0 {
-		per = (n-1)/w.procs + 1
-	}
+	per := Array[T]{n: n, procs: int32(w.procs)}.rows()
 	most := int(w.spans.size / size[T]())
 	if n < 0 || m < 0 {
 		return a, opError(name, ErrArgument, "%d blocks of %d elements", n, m)
@@ -64,9 +61,18 @@ func (a Array[T]) call(code uint8, bytes uint64) call {
 	return call{code: code, size: bytes, op: max(1, uint32(sum>>32)^uint32(sum))}
 }
 
+// rows returns how many blocks a processor has room for.
+func (a Array[T]) rows() int {
+	if a.n == 0 {
+		return 0
+	}
+	return (a.n-1)/int(a.procs) + 1
+}
+
 // AllSpreadFree releases a spread array (all_spread_free). All processes call it. Nobody
 // reads or writes it any more when the first one does: gets and puts are complete by
-// Sync, and stores by StoreSync or AllStoreSync.
+// Sync, and stores by StoreSync or AllStoreSync. One that was freed before is ErrFreed,
+// unless another one of the same length has its place.
 func AllSpreadFree[T any](ctx context.Context, w *World, a Array[T]) error {
 	const name = "all_spread_free"
 	if err := w.ready(name); err != nil {
@@ -79,7 +85,11 @@ func AllSpreadFree[T any](ctx context.Context, w *World, a Array[T]) error {
 	if !found || w.spans.live[i].lo != a.base || a.base < w.layout.end {
 		return opError(name, ErrFreed, "nothing that was allocated begins at %#x", a.base)
 	}
-	if err := w.meet(ctx, a.call(codeFree, w.spans.live[i].hi-a.base)); err != nil {
+	have, want := w.spans.live[i].hi-a.base, granules(uint64(a.rows()*a.m)*size[T]())
+	if have != want || int(a.procs) != w.procs {
+		return opError(name, ErrFreed, "%d bytes for %d processors at %#x: another array is there, of %d bytes for %d", want, a.procs, a.base, have, w.procs)
+	}
+	if err := w.meet(ctx, a.call(codeFree, have)); err != nil {
 		return err
 	}
 	w.spans.free(a.base)
@@ -113,7 +123,7 @@ func (a Array[T]) Local(w *World) []T {
 	if a.base == 0 || a.n == 0 || int(a.procs) != w.procs || w.stop == ErrClosed {
 		return nil
 	}
-	most := ((a.n-1)/w.procs + 1) * a.m
+	most := a.rows() * a.m
 	if !w.spans.holds(a.base, uint64(most)*size[T]()) {
 		return nil
 	}

@@ -98,7 +98,8 @@ func (w *World) open(ctx context.Context) (err error) {
 		w.spans.live = []span{{firstStatic, w.layout.end}}
 	}
 	err = w.meet(ctx, call{code: codeStart, size: uint64(w.cfg.HeapSize), op: w.sameness()})
-	if errors.Is(err, ErrMismatch) {
+	var m *MismatchError
+	if errors.As(err, &m) && m.inStart() { // others may be further, and differ there
 		return fmt.Errorf("%w: the size of the heap, what is registered, or the version: %w", ErrUnequal, err)
 	}
 	return err
@@ -195,9 +196,10 @@ func (w *World) otherLayer(rank int, chosen string) error {
 }
 
 // Exit ends the program for this process (splitc_exit). It completes this process's gets
-// and puts, waits until all others have called Exit, too, for as long as ctx lets it,
-// and releases everything: slices of the heap must not be used any more. If the program
-// has failed, it returns that failure, of which it tells the others, at once.
+// and puts, waits until all others have called Exit, too, for as long as ctx and
+// Config.WaitTimeout let it, and releases everything: slices of the heap must not be used
+// any more. If the program has failed, it returns that failure, of which it tells the
+// others, at once.
 func (w *World) Exit(ctx context.Context) error {
 	if w.stop == ErrClosed || w.stop == ErrInAtomic {
 		return w.stopped("exit")

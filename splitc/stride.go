@@ -10,29 +10,13 @@ type Stride struct{ Blocks, Len, Local, Remote int }
 // StridedGet starts to fill the blocks of dst, which is complete after Sync. Until then
 // they stay untouched.
 func StridedGet[T any](ctx context.Context, w *World, dst []T, p Global[T], s Stride) error {
-	if err := checkStride(w, "strided get", p, dst, s); err != nil {
-		return err
-	}
-	for b := range s.Blocks {
-		if err := bulkGet(ctx, w, "strided get", &w.stats.Gets, dst[b*s.Local:][:s.Len], p.Add(b*s.Remote)); err != nil {
-			return err
-		}
-	}
-	return nil
+	return stridedGet(ctx, w, "strided get", &w.stats.Gets, dst, p, s)
 }
 
 // StridedPut starts to copy the blocks of src, which is complete after Sync. Until then
 // they stay untouched.
 func StridedPut[T any](ctx context.Context, w *World, p Global[T], src []T, s Stride) error {
-	if err := checkStride(w, "strided put", p, src, s); err != nil {
-		return err
-	}
-	for b := range s.Blocks {
-		if err := bulkPut(ctx, w, "strided put", &w.stats.Puts, p.Add(b*s.Remote), src[b*s.Local:][:s.Len]); err != nil {
-			return err
-		}
-	}
-	return nil
+	return stridedPut(ctx, w, "strided put", &w.stats.Puts, p, src, s)
 }
 
 // StridedStore starts to store the blocks of src, as BulkStore does each.
@@ -50,7 +34,7 @@ func StridedStore[T any](ctx context.Context, w *World, p Global[T], src []T, s 
 
 // StridedRead is a StridedGet and a Sync.
 func StridedRead[T any](ctx context.Context, w *World, dst []T, p Global[T], s Stride) error {
-	if err := StridedGet(ctx, w, dst, p, s); err != nil {
+	if err := stridedGet(ctx, w, "strided read", &w.stats.Reads, dst, p, s); err != nil {
 		return err
 	}
 	return w.heard(w.sync(ctx, "strided read"))
@@ -58,10 +42,36 @@ func StridedRead[T any](ctx context.Context, w *World, dst []T, p Global[T], s S
 
 // StridedWrite is a StridedPut and a Sync.
 func StridedWrite[T any](ctx context.Context, w *World, p Global[T], src []T, s Stride) error {
-	if err := StridedPut(ctx, w, p, src, s); err != nil {
+	if err := stridedPut(ctx, w, "strided write", &w.stats.Writes, p, src, s); err != nil {
 		return err
 	}
 	return w.heard(w.sync(ctx, "strided write"))
+}
+
+// stridedGet is StridedGet under the name call, whose blocks are counted in c.
+func stridedGet[T any](ctx context.Context, w *World, call string, c *Count, dst []T, p Global[T], s Stride) error {
+	if err := checkStride(w, call, p, dst, s); err != nil {
+		return err
+	}
+	for b := range s.Blocks {
+		if err := bulkGet(ctx, w, call, c, dst[b*s.Local:][:s.Len], p.Add(b*s.Remote)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// stridedPut is StridedPut under the name call, whose blocks are counted in c.
+func stridedPut[T any](ctx context.Context, w *World, call string, c *Count, p Global[T], src []T, s Stride) error {
+	if err := checkStride(w, call, p, src, s); err != nil {
+		return err
+	}
+	for b := range s.Blocks {
+		if err := bulkPut(ctx, w, call, c, p.Add(b*s.Remote), src[b*s.Local:][:s.Len]); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // checkStride says what is wrong with a strided transfer, before any of it is done.

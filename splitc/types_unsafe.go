@@ -7,15 +7,15 @@ import (
 	"unsafe"
 )
 
-// size and align return those of a T, in bytes.
+// size and align return those of a T, in bytes. They make none: it may be longer than memory.
 func size[T any]() uint64 {
-	var v T
-	return uint64(unsafe.Sizeof(v))
+	var p *T
+	return uint64(unsafe.Sizeof(*p))
 }
 
 func align[T any]() uint64 {
-	var v T
-	return uint64(unsafe.Alignof(v))
+	var p *T
+	return uint64(unsafe.Alignof(*p))
 }
 
 // bytesOf returns the bytes of a value in place.

@@ -3,7 +3,9 @@ package splitc
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -163,11 +165,32 @@ func (w *World) fail(err error) error {
 	if w.stop == nil {
 		if why := w.member.Err(); why != nil && !errors.Is(err, ErrMismatch) {
 			err = why
+			if strings.Contains(why.Error(), ErrMismatch.Error()) {
+				err = w.differs(why)
+			}
 		}
 		w.stop = err
 		w.publish()
 	}
 	return w.stop
+}
+
+// tellFor is how long a rank waits for a MismatchError of which it has heard by another's failure.
+const tellFor = time.Second
+
+// differs returns what ranks in different collectives tell each other, when this one has heard
+// first that one of them fails because of that; or that failure, if it is not told.
+func (w *World) differs(why error) error {
+	for end := w.nic.Now() + int64(tellFor); w.tree.told == nil && w.nic.Now() < end; {
+		if w.layer == nil || w.layer.Wait(w.watch.Slice()) != nil {
+			break
+		}
+	}
+	if m := w.tree.told; m != nil {
+		w.tellMismatch(m)
+		return m
+	}
+	return fmt.Errorf("%w: %w", ErrMismatch, why)
 }
 
 // wait serves the other ranks until done. It fails when ctx ends, when it takes longer

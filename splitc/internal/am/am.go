@@ -25,10 +25,11 @@ type Layer struct {
 	heap   []byte
 	count  layer.Counters
 	stats  layer.Stats
-	err    error           // the first failure
-	names  []endpoint.Name // of the ranks, as they have said themselves
-	dests  []endpoint.Name // of the ranks, as the segment has
-	met    int             // ranks that have
+	err    error             // the first failure
+	names  []endpoint.Name   // of the ranks, as they have said themselves
+	dests  []endpoint.Name   // of the ranks, as they were found
+	claims [][]endpoint.Name // of those that say they are a rank that was not found, by rank
+	met    int               // ranks that have said their name
 	ops    operations
 
 	talks    []talk                    // by control messages, with each rank
@@ -46,6 +47,7 @@ type Layer struct {
 // Open is layer.Open.
 func Open(ctx context.Context, cfg layer.Config) (layer.Layer, error) {
 	l := &Layer{cfg: cfg, names: make([]endpoint.Name, cfg.Procs), dests: make([]endpoint.Name, cfg.Procs), talks: make([]talk, cfg.Procs)}
+	l.claims, l.ops.due = make([][]endpoint.Name, cfg.Procs), make([]int, cfg.Procs)
 	if err := l.open(ctx); err != nil {
 		l.Close()
 		return nil, err
@@ -61,7 +63,7 @@ func (l *Layer) open(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	cfg := endpoint.Config{NIC: l.cfg.NIC, Card: l.cfg.Card, Credits: endpoint.AMVIACredits, PeerTimeout: l.cfg.PeerTimeout, Logger: l.cfg.Logger}
+	cfg := endpoint.Config{NIC: l.cfg.NIC, Card: l.cfg.Card, Credits: credits, PeerTimeout: l.cfg.PeerTimeout, Logger: l.cfg.Logger}
 	if cfg.Card != nil {
 		cfg.NIC = nil
 	}
@@ -115,7 +117,7 @@ func (l *Layer) meet(ctx context.Context) error {
 		if err := l.ep.Map(rank, name, l.tag()); err != nil {
 			return err
 		}
-		l.dests[rank] = name
+		l.found(rank, name)
 		if err := l.request(ctx, rank, hHello, nil, uint32(l.cfg.Rank)); err != nil {
 			return err
 		}

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/bobnet-go/bobnet/endpoint"
 	"github.com/bobnet-go/bobnet/splitc/internal/layer"
 )
 
@@ -47,5 +48,17 @@ func TestInTurn(t *testing.T) {
 		l.inTurn(2, p.due, nil)
 	}); n != 0 {
 		t.Errorf("%v allocations", n)
+	}
+}
+
+// TestLongControl: a control message longer than any is a stray, whoever it says it is of: it
+// is not looked at.
+func TestLongControl(t *testing.T) {
+	h := &hearer{}
+	l := &Layer{cfg: layer.Config{Handler: h, Procs: 3}, talks: make([]talk, 3), controls: 1}
+	for _, way := range []controlWay{said, asked, told} {
+		if l.controlMedium(way)(endpoint.Token{}, []uint32{2, 0}, make([]byte, layer.MaxControl+1)) || len(h.heard) > 0 || l.controls != 1 {
+			t.Errorf("way %d: one of %d bytes was taken", way, layer.MaxControl+1)
+		}
 	}
 }

@@ -2,6 +2,7 @@ package am
 
 import (
 	"errors"
+	"slices"
 
 	"github.com/bobnet-go/bobnet/endpoint"
 	"github.com/bobnet-go/bobnet/splitc/internal/layer"
@@ -97,14 +98,56 @@ func (l *Layer) other(rank uint32) bool {
 	return int64(rank) < int64(l.cfg.Procs) && int(rank) != l.cfg.Rank
 }
 
-// hello takes a rank's name: the first that says so, who knows the run's tag.
+// hello takes a rank's name from whoever knows the run's tag and has an endpoint at the address
+// at which that rank's was found. While it is not found, the name waits.
 func (l *Layer) hello(t endpoint.Token, a []uint32, _ []byte) bool {
-	if len(a) != 1 || !l.other(a[0]) || l.names[a[0]] != (endpoint.Name{}) {
+	if len(a) != 1 || !l.other(a[0]) {
 		return false
 	}
-	l.names[a[0]] = t.Source()
+	rank, name := int(a[0]), t.Source()
+	if l.dests[rank] == (endpoint.Name{}) {
+		return l.claim(rank, name)
+	}
+	return l.welcome(rank, name) && l.reply(t, hStoreDone)
+}
+
+// mostClaims is how many may say that they are one rank, before that has been found.
+const mostClaims = 8
+
+// claim keeps the name of one that says that it is a rank which this one has not found. Of those
+// at one address the first counts.
+func (l *Layer) claim(rank int, name endpoint.Name) bool {
+	known := func(c endpoint.Name) bool { return c.Addr == name.Addr }
+	if len(l.claims[rank]) >= mostClaims || slices.ContainsFunc(l.claims[rank], known) {
+		return false
+	}
+	l.claims[rank] = append(l.claims[rank], name)
+	return true
+}
+
+// welcome makes a name that of a rank, unless that has one or was found at another address. What
+// is compared is what the name says: package endpoint does not tell where a connection comes
+// from, so that a program of bare VIs which puts another's name into its request for a connection
+// passes. A rank that uses endpoints as they are cannot.
+func (l *Layer) welcome(rank int, name endpoint.Name) bool {
+	if l.names[rank] != (endpoint.Name{}) || name.Addr != l.dests[rank].Addr {
+		return false
+	}
+	l.names[rank] = name
 	l.met++
-	return l.reply(t, hStoreDone)
+	return true
+}
+
+// found takes the name by which a rank is found, and looks at those that have said that they
+// are it.
+func (l *Layer) found(rank int, name endpoint.Name) {
+	l.dests[rank] = name
+	for _, c := range l.claims[rank] {
+		if !l.welcome(rank, c) {
+			l.stats.Strays++
+		}
+	}
+	l.claims[rank] = nil
 }
 
 func (l *Layer) get(t endpoint.Token, a []uint32, _ []byte) bool {

@@ -17,8 +17,8 @@ import (
 // arguments and data, and answers with anything. The other one counts what makes no
 // sense, writes nothing but its heap and what its own operations name, and lives.
 func TestHostile(t *testing.T) {
-	attack := func(f *layertest.Foe, c layer.Config) error { return (&hostile{f}).attacker(c) }
-	layertest.Hostile(t, seeds, &layertest.Hostility{Open: am.Open, Attack: attack, Check: counted, MaxControl: endpoint.DefaultMaxMedium})
+	attack := func(f *layertest.Foe, c layer.Config) error { return (&hostile{Foe: f}).attacker(c) }
+	layertest.Hostile(t, seeds, &layertest.Hostility{Open: am.Open, Attack: attack, Check: counted, MaxControl: layer.MaxControl})
 }
 
 // counted wants that something was counted, and that no handler has panicked.
@@ -32,8 +32,30 @@ func counted(l layer.Layer) error {
 	return nil
 }
 
+// TestForgedCredits: a rank answers all requests as it would a store, or not at all, which
+// gives their credits back. More operations than there are credits must not come of that: they
+// end with an error that says so.
+func TestForgedCredits(t *testing.T) {
+	for _, forge := range []func(t endpoint.Token){func(t endpoint.Token) { t.Reply(am.StoreDone) }, func(endpoint.Token) {}} {
+		attack := func(f *layertest.Foe, c layer.Config) error { return (&hostile{Foe: f, forge: forge}).attacker(c) }
+		blamed := func(l layer.Layer) error {
+			if err := l.Poll(); !errors.Is(err, am.ErrUnanswered) {
+				return fmt.Errorf("the layer has failed with %w, want %w", err, am.ErrUnanswered)
+			}
+			if n := l.Counters().Outstanding; n > 80 {
+				return fmt.Errorf("%d operations are outstanding", n)
+			}
+			return nil
+		}
+		layertest.Hostile(t, seeds, &layertest.Hostility{Open: am.Open, Attack: attack, Check: blamed, MaxControl: layer.MaxControl})
+	}
+}
+
 // hostile is the hostile rank of a job of two.
-type hostile struct{ *layertest.Foe }
+type hostile struct {
+	*layertest.Foe
+	forge func(t endpoint.Token) // answers all requests, if it is not nil
+}
 
 const hostileRequests = 1000
 
@@ -58,7 +80,13 @@ func (h *hostile) attacker(c layer.Config) error {
 	ep.SetTag(endpoint.Tag(nonce))
 	ep.SetReturnHandler(func(*endpoint.Returned) {})
 	for i := range 255 {
-		answer := func(t endpoint.Token, args []uint32, data []byte) { h.answer(t, args) }
+		answer := func(t endpoint.Token, args []uint32, data []byte) {
+			if h.forge == nil {
+				h.answer(t, args)
+			} else if !h.Done {
+				h.forge(t)
+			}
+		}
 		if err := ep.SetHandler(uint8(i+1), answer); err != nil {
 			return err
 		}
@@ -88,6 +116,11 @@ func (h *hostile) attacker(c layer.Config) error {
 func (h *hostile) attack(c layer.Config, ep *endpoint.Endpoint, bundle *endpoint.Bundle) error {
 	defer func() { h.Over = true }()
 	err := ep.Request(bg, 0, 1, 1)
+	for h.forge != nil && err == nil && !h.Done {
+		if _, err = bundle.Poll(); err == nil {
+			err = h.Sleep(time.Millisecond)
+		}
+	}
 	for i := 0; i < hostileRequests && err == nil && !h.Over; i++ {
 		ctx, cancel := c.NIC.WithTimeout(bg, 30*time.Second)
 		handler, args := uint8(1+h.RNG.IntN(22)), h.args()

@@ -38,7 +38,7 @@ func TestMillionMutated(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	layertest.Hostile(t, once, &layertest.Hostility{Open: open, Attack: m.attack, MaxControl: endpoint.DefaultMaxMedium})
+	layertest.Hostile(t, once, &layertest.Hostility{Open: open, Attack: m.attack, MaxControl: layer.MaxControl})
 	if m.wrong != nil || m.good+m.garbled != rounds {
 		t.Fatalf("%d of %d messages were taken: %v", m.good+m.garbled, rounds, m.wrong)
 	}
@@ -95,7 +95,7 @@ func (m *mutator) attack(f *layertest.Foe, c layer.Config) error {
 	defer l.Close()
 	for err == nil && !f.Done {
 		if f.Over = f.Over || m.done; !f.Over {
-			err = l.(*Layer).Nudge(context.Background(), 0)
+			_, err = l.(*Layer).Nudge(0)
 		}
 		if err == nil {
 			err = l.Poll()
@@ -146,9 +146,22 @@ func (m *mutator) run(t endpoint.Token, first, end int) {
 		if known := len(l.ops.all) - len(l.ops.free); l.count.Outstanding != known {
 			m.wrong = fmt.Errorf("%d operations are outstanding, and %d known, after handler %d of %d and %d bytes", l.count.Outstanding, known, kind, args, len(data))
 		}
+		if due := l.due(); l.ops.due[1] != due {
+			m.wrong = fmt.Errorf("%d requests are counted as not answered, and %d are not, after handler %d", l.ops.due[1], due, kind)
+		}
 		l.err = nil // of an operation that was refused
 	}
 	l.controls, m.refused = controls, l.stats.Refused
+}
+
+// due returns how many replies the operations of a layer wait for.
+func (l *Layer) due() (n int) {
+	for _, op := range l.ops.all {
+		if op.kind != opNone {
+			n += op.due
+		}
+	}
+	return n
 }
 
 // begin begins an operation.
@@ -166,6 +179,9 @@ func (m *mutator) begin() {
 		number = l.ops.begin(&l.count, opPut, 1, nil, 1+m.rng.IntN(3))
 	default:
 		number = l.ops.begin(&l.count, opCall, 1, dst[:layer.MaxCall], 1)
+	}
+	for range l.ops.all[place(number)].left {
+		l.ops.asked(number)
 	}
 	if m.numbers = append(m.numbers, number); len(m.numbers) > 64 {
 		m.numbers = m.numbers[1:]

@@ -16,6 +16,7 @@ type operation struct {
 	proc int
 	dst  []byte // of a get or call
 	left int    // replies to come
+	due  int    // of them, those to requests that were sent
 	use  uint32 // how often the place was used, which tells a late reply from a new one's
 }
 
@@ -23,6 +24,7 @@ type operation struct {
 type operations struct {
 	all  []operation
 	free []uint32
+	due  []int // requests sent that no reply to their operation has answered, by rank
 }
 
 // placeBits of an operation's number are its place, the others are of its use.
@@ -39,20 +41,28 @@ func (o *operations) begin(c *layer.Counters, kind uint8, proc int, dst []byte, 
 	i := o.free[len(o.free)-1]
 	o.free = o.free[:len(o.free)-1]
 	op := &o.all[i]
-	op.kind, op.proc, op.dst, op.left = kind, proc, dst, left
+	op.kind, op.proc, op.dst, op.left, op.due = kind, proc, dst, left, 0
 	op.use++
 	c.Outstanding++
 	return i | op.use<<placeBits
 }
 
-// grow adds places. There are fewer operations than credits, since each request under
-// way takes one: 72 for each rank.
+// grow adds places. There are fewer operations than credits, since each request under way
+// takes one (Layer.sent).
 func (o *operations) grow() {
 	old := len(o.all)
 	o.all = append(o.all, make([]operation, max(64, old))...)
 	for i := len(o.all) - 1; i >= old; i-- {
 		o.free = append(o.free, uint32(i))
 	}
+}
+
+// asked takes note that a request of an operation was sent, and returns to which rank.
+func (o *operations) asked(number uint32) (proc int) {
+	op := &o.all[place(number)]
+	op.due++
+	o.due[op.proc]++
+	return op.proc
 }
 
 // find returns the operation that a reply names, or nil.
@@ -66,13 +76,19 @@ func (o *operations) find(number uint32, kind uint8) *operation {
 }
 
 // replied takes note of a reply to an operation.
-func (o *operations) replied(c *layer.Counters, number uint32) { o.abandon(c, number, 1) }
+func (o *operations) replied(c *layer.Counters, number uint32) {
+	op := &o.all[place(number)]
+	op.due--
+	o.due[op.proc]--
+	o.abandon(c, number, 1)
+}
 
 // abandon takes note that so many replies to an operation will not come, or have.
 func (o *operations) abandon(c *layer.Counters, number uint32, replies int) {
 	i := place(number)
 	op := &o.all[i]
 	if op.left -= replies; op.left <= 0 {
+		o.due[op.proc] -= op.due
 		op.kind, op.dst = opNone, nil
 		o.free = append(o.free, uint32(i))
 		c.Outstanding--

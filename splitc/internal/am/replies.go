@@ -7,10 +7,11 @@ import (
 	"github.com/bobnet-go/bobnet/job"
 )
 
-// replier returns the operation that a reply is to, or nil if it is to none of its rank's.
+// replier returns the operation that a reply is to, or nil if it is to none of its rank's that
+// has asked for it.
 func (l *Layer) replier(t endpoint.Token, number uint32, kind uint8) *operation {
 	op := l.ops.find(number, kind)
-	if op == nil || !l.isOf(t, op.proc) {
+	if op == nil || op.due == 0 || !l.isOf(t, op.proc) {
 		return nil
 	}
 	return op

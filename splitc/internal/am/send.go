@@ -6,6 +6,7 @@ import (
 	"errors"
 
 	"github.com/bobnet-go/bobnet/endpoint"
+	"github.com/bobnet-go/bobnet/job"
 	"github.com/bobnet-go/bobnet/splitc/internal/layer"
 )
 
@@ -25,7 +26,7 @@ func (l *Layer) Get(ctx context.Context, proc int, dst []byte, off uint64) error
 	for at := 0; at < len(dst); at += segment {
 		from := off + uint64(at)
 		n := min(segment, len(dst)-at)
-		if err := l.request(ctx, proc, hGet, nil, i, uint32(at/segment), uint32(from), uint32(from>>32), uint32(n)); err != nil {
+		if err := l.sent(i, l.request(ctx, proc, hGet, nil, i, uint32(at/segment), uint32(from), uint32(from>>32), uint32(n))); err != nil {
 			l.ops.abandon(&l.count, i, pieces(len(dst)-at))
 			return err
 		}
@@ -39,7 +40,7 @@ func (l *Layer) Put(ctx context.Context, proc int, off uint64, src []byte) error
 	i := l.ops.begin(&l.count, opPut, proc, nil, pieces(len(src)))
 	for at := 0; at < len(src); at += segment {
 		part := src[at:min(at+segment, len(src))]
-		if err := l.write(ctx, proc, hPut, hPutMedium, i, off+uint64(at), part); err != nil {
+		if err := l.sent(i, l.write(ctx, proc, hPut, hPutMedium, i, off+uint64(at), part)); err != nil {
 			l.ops.abandon(&l.count, i, pieces(len(src)-at))
 			return err
 		}
@@ -70,15 +71,51 @@ func (l *Layer) write(ctx context.Context, proc int, short, medium uint8, i uint
 // Call starts to run a procedure; the reply has its result.
 func (l *Layer) Call(ctx context.Context, proc int, fn uint32, args, result []byte) error {
 	i := l.ops.begin(&l.count, opCall, proc, result, 1)
-	err := l.request(ctx, proc, hCall, args, i, fn, uint32(l.cfg.Rank))
+	err := l.sent(i, l.request(ctx, proc, hCall, args, i, fn, uint32(l.cfg.Rank)))
 	if err != nil {
 		l.ops.abandon(&l.count, i, 1)
 	}
 	return err
 }
 
-// Nudge ends a wait of a rank, if it is in one.
-func (l *Layer) Nudge(ctx context.Context, proc int) error { return l.request(ctx, proc, hNudge, nil) }
+// errUnanswered is the failure of a rank that answers requests by something else than the
+// replies to them, so that their operations stay and their credits do not.
+var errUnanswered = errors.New("it has given back the credits of gets, puts or calls and has not answered them")
+
+// sent takes note that a request of an operation was sent, unless err is why not. More requests
+// cannot be without an answer than there are credits: each has one until it is answered.
+func (l *Layer) sent(i uint32, err error) error {
+	if err != nil {
+		return err
+	}
+	if proc := l.ops.asked(i); l.ops.due[proc] > allCredits && l.err == nil {
+		l.err = &job.RankError{Rank: proc, Err: errUnanswered}
+	}
+	return l.err
+}
+
+// credits are those of each rank, and allCredits how many they are.
+var (
+	credits    = endpoint.AMVIACredits
+	allCredits = credits.Short + credits.Medium + credits.Bulk
+)
+
+// Nudge ends a wait of a rank, if it is in one. It reports whether there was a credit for that,
+// and waits for none.
+func (l *Layer) Nudge(proc int) (sent bool, err error) {
+	err = l.ep.Request(over, proc, hNudge)
+	if errors.Is(err, context.Canceled) {
+		return false, l.err
+	}
+	return err == nil, l.failure(err)
+}
+
+// over is a context in which nothing is waited for.
+var over = func() context.Context {
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	return ctx
+}()
 
 // request sends a request, medium if it has data. It waits for a credit in slices, whose time
 // the endpoint counts.

@@ -20,7 +20,7 @@ func OnCards(t *testing.T, open layer.Open) {
 		name  string
 		procs int
 		fn    func(r *rank) error
-	}{{"Transfers", 3, transfers}, {"Calls", 3, calls}, {"Controls", 3, controls}, {"AllToOne", 3, allToOne}, {"Gathers", 2, gathers}} {
+	}{{"Transfers", 3, transfers}, {"Calls", 3, calls}, {"Controls", 3, controls}, {"AllToOne", 3, allToOne}, {"LongToOne", 3, longToOne}, {"Gathers", 2, gathers}} {
 		t.Run(c.name, func(t *testing.T) {
 			w := &world{World: sim.New(sim.Options{Limit: 10 * time.Minute})}
 			var err error

@@ -23,7 +23,7 @@ func Run(t *testing.T, open layer.Open, seeds Each) {
 		procs int
 		fn    func(r *rank) error
 	}{
-		{"Transfers", 3, transfers}, {"Calls", 3, calls}, {"Controls", 4, controls}, {"AllToOne", 6, allToOne}, {"Heap", 2, heap},
+		{"Transfers", 3, transfers}, {"Calls", 3, calls}, {"Controls", 4, controls}, {"AllToOne", 6, allToOne}, {"LongToOne", 6, longToOne}, {"Heap", 2, heap},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			check(t, run(c.procs, sim.Options{}, open, c.fn))
@@ -194,18 +194,39 @@ func controls(r *rank) error {
 // allToOne: all ranks store to rank 0 as fast as they can, which stores to all, too, and
 // every byte is counted.
 func allToOne(r *rank) error {
-	const rounds = 400
-	data := pattern(make([]byte, 16), r.me)
+	return r.toOne(400, 16)
+}
+
+// longToOne: as allToOne, with stores that share no message, many more of them than there are
+// credits: somebody has to wait for one.
+func longToOne(r *rank) error {
+	err := r.toOne(300, 1000)
+	if err == nil {
+		err = r.synced()
+	}
+	r.w.waits += r.Stats().CreditWaits
+	if r.w.ready++; err == nil {
+		err = r.until("the others", func() bool { return r.w.ready == r.procs })
+	}
+	if err == nil && r.w.waits == 0 {
+		err = errors.New("nobody has waited for a credit")
+	}
+	return err
+}
+
+// toOne is allToOne with so many stores of so many bytes.
+func (r *rank) toOne(rounds, size int) error {
+	data := pattern(make([]byte, size), r.me)
 	for range rounds {
 		for to := range r.procs {
 			if to != r.me && (to == 0 || r.me == 0) {
-				if err := r.Store(bg, to, uint64(4096+16*r.me), data); err != nil {
+				if err := r.Store(bg, to, uint64(4096+size*r.me), data); err != nil {
 					return err
 				}
 			}
 		}
 	}
-	want := uint64(rounds * 16)
+	want := uint64(rounds * size)
 	if r.me == 0 {
 		want *= uint64(r.procs - 1)
 	}
@@ -214,6 +235,14 @@ func allToOne(r *rank) error {
 	}
 	if r.count.Stored != want {
 		return fmt.Errorf("%d bytes were stored at rank %d, want %d", r.count.Stored, r.me, want)
+	}
+	for from := range r.procs {
+		if from == r.me || from != 0 && r.me != 0 {
+			continue
+		}
+		if got := r.Heap()[4096+size*from:][:size]; !bytes.Equal(got, pattern(make([]byte, size), from)) {
+			return fmt.Errorf("what rank %d has stored at rank %d is not there", from, r.me)
+		}
 	}
 	return nil
 }

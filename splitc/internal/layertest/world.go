@@ -91,8 +91,9 @@ type world struct {
 	stations []*sim.Station
 	cards    []*lanai.Card // of the ranks, if they have some
 	errs     []error
-	ready    int // ranks that have begun, where a test counts them
-	done     int // ranks that have finished
+	ready    int    // ranks that have begun, where a test counts them
+	done     int    // ranks that have finished
+	waits    uint64 // for credits, where a test counts them
 }
 
 // errKilled is returned by a rank that has ended as its test wants it.

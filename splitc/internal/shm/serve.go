@@ -20,8 +20,7 @@ func (l *Layer) serve() error {
 	l.look()
 	for _, n := range l.list {
 		if n.nudge && l.err == nil {
-			n.nudge = false
-			if err := l.far.Nudge(l.cfg.Watch.Slice(), n.rank); err != nil {
+			if err := l.nudge(n); err != nil {
 				return err
 			}
 		}
@@ -29,7 +28,17 @@ func (l *Layer) serve() error {
 	return l.err
 }
 
-// look takes in what neighbours have stored, asked and answered.
+// nudge wakes a neighbour that is to be woken. It waits for nothing: without a credit, as if
+// the neighbour has slept again and again and has answered no nudge, it leaves that to the next
+// look. The neighbour looks by itself after each slice.
+func (l *Layer) nudge(n *neighbour) error {
+	sent, err := l.far.Nudge(n.rank)
+	n.nudge = !sent
+	return err
+}
+
+// look takes in what neighbours have stored, asked and answered: of each, no more than its rings
+// hold, so that one which writes as fast as this rank reads does not keep it.
 func (l *Layer) look() {
 	for _, n := range l.list {
 		if l.err != nil {
@@ -38,9 +47,9 @@ func (l *Layer) look() {
 		if came := n.came.Load(); came != n.taken {
 			l.countStored(n, came)
 		}
-		for l.takeResult(n) {
+		for i := 0; i < slots && l.takeResult(n); i++ {
 		}
-		for l.takeRequest(n) {
+		for i := 0; i < slots && l.takeRequest(n); i++ {
 		}
 	}
 }

@@ -34,7 +34,7 @@ func (l *Layer) Store(ctx context.Context, proc int, off uint64, src []byte) err
 	n.stored += uint64(len(src))
 	n.sent.Store(n.stored)
 	l.stats.Direct++
-	return l.wake(ctx, n)
+	return l.wake(n)
 }
 
 // Call hands a procedure to its owner, who runs it when it polls.
@@ -114,7 +114,7 @@ func (l *Layer) request(ctx context.Context, n *neighbour, kind uint8, fn, op ui
 	}
 	n.requests.put(kind, fn, op, data)
 	l.stats.Requests++
-	return l.wake(ctx, n)
+	return l.wake(n)
 }
 
 // await waits for room in a neighbour's ring of requests. Nobody wakes a rank when there is
@@ -144,9 +144,9 @@ func (l *Layer) await(ctx context.Context, n *neighbour) error {
 }
 
 // wake wakes a neighbour that sleeps.
-func (l *Layer) wake(ctx context.Context, n *neighbour) error {
+func (l *Layer) wake(n *neighbour) error {
 	if n.sleep.Load() == 1 && n.sleep.CompareAndSwap(1, 0) {
-		return l.far.Nudge(ctx, n.rank)
+		return l.nudge(n)
 	}
 	return nil
 }
