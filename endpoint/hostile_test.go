@@ -316,17 +316,25 @@ func TestHostileHello(t *testing.T) {
 	w.pair(endpoint.Config{}, func(s *party) { server = s }, func(n *endpoint.Node, c *party) error {
 		to, _, _ := c.ep.Translation(0)
 		rng := rand.New(rand.NewPCG(5, 5))
-		for range 2000 {
-			hello := endpoint.HelloFor(c.ep.Name(), to, 4)
-			for range 1 + rng.IntN(3) {
+		for i := range 2000 {
+			from := c.ep.Name()
+			if i == 0 { // all is well, but that another host is named
+				from.Addr.MAC[5] ^= 1
+			}
+			hello := endpoint.HelloFor(from, to, 4)
+			for range min(i, 1+rng.IntN(3)) {
 				hello[rng.IntN(len(hello))] ^= 1 << rng.IntN(8)
 			}
-			hello = hello[:len(hello)-rng.IntN(2)*rng.IntN(len(hello))]
+			if i > 0 {
+				hello = hello[:len(hello)-rng.IntN(2)*rng.IntN(len(hello))]
+			}
 			vi, err := n.NIC().CreateVI(nil, nil, nil)
 			if err != nil {
 				return err
 			}
 			switch err := vi.Connect(bg, to.Addr, hello); {
+			case err == nil && i == 0:
+				return errors.New("a name of another host was taken")
 			case err == nil:
 				accepted++
 			case errors.Is(err, vipl.ErrReject):

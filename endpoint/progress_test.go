@@ -31,7 +31,9 @@ func (w *idleWay) Ended(id uint32) {
 	w.has = slices.DeleteFunc(w.has, func(x uint32) bool { return x == id })
 }
 
-func (w *idleWay) Lookup(context.Context, ethertype.Addr, string) (ethertype.Addr, error) { return w.Addr(), nil }
+func (w *idleWay) Lookup(context.Context, ethertype.Addr, string) (ethertype.Addr, error) {
+	return w.Addr(), nil
+}
 
 func (w *idleWay) Dial(Name, wire.Hello, provider.Half) (provider.Channel, error) {
 	return nil, ErrResource

@@ -11,7 +11,7 @@ import (
 // server is the half of a connection that gets requests and answers them.
 type server struct {
 	ep    *Endpoint
-	from  Name // as the client says; its address is not proven
+	from  Name // as the client says; over VIs its MAC is that which the request came from
 	ch    provider.Channel
 	shape wire.Shape
 	slots []serverSlot

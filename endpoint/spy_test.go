@@ -31,6 +31,7 @@ const spyMost = 1400 // bytes
 
 func newSpy(nic *vipl.NIC, link *recorder, node *endpoint.Node, from, to endpoint.Name, seed uint64) (*spy, error) {
 	x, err := newIntruder(nic, seed)
+	from.Addr.MAC = nic.Addr().MAC // a name of another host would be refused
 	return &spy{intruder: x, node: node, link: link, from: from, to: to}, err
 }
 

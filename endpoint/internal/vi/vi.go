@@ -338,6 +338,11 @@ func (w *Provider) accept(r *vipl.Request) {
 		r.Reject("this node speaks another version of AM-II's protocol: build all programs from one source")
 		return
 	}
+	if own := r.Remote().MAC; h.From.Addr.MAC != own {
+		w.up.Stray()
+		r.Reject("the name says that its endpoint is at " + h.From.Addr.MAC.String() + ", and the request is from " + own.String())
+		return
+	}
 	up, reason := w.up.Admit(&h)
 	var ch *channel
 	if reason == 0 {

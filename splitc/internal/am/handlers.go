@@ -126,9 +126,9 @@ func (l *Layer) claim(rank int, name endpoint.Name) bool {
 }
 
 // welcome makes a name that of a rank, unless that has one or was found at another address. What
-// is compared is what the name says: package endpoint does not tell where a connection comes
-// from, so that a program of bare VIs which puts another's name into its request for a connection
-// passes. A rank that uses endpoints as they are cannot.
+// is compared is what the name says: package endpoint proves of it, over VIs, which host it is of,
+// so that a program of bare VIs on the rank's own host which puts the rank's name into its request
+// for a connection passes. One that uses endpoints as they are cannot.
 func (l *Layer) welcome(rank int, name endpoint.Name) bool {
 	if l.names[rank] != (endpoint.Name{}) || name.Addr != l.dests[rank].Addr {
 		return false
