@@ -6,7 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -80,4 +82,70 @@ func TestHostGoesSilently(t *testing.T) {
 		t.Fatal("it waits for the host that has gone")
 	}
 	fifo.ended(t)
+}
+
+// TestHostGoesBlocked: a host is lost, by what reaches it saying why, while nobody takes the
+// job's output. The job ends all the same.
+func TestHostGoesBlocked(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "go")
+	if err := unix.Mkfifo(name, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	c := config("sh", "-c", "while [ $BOBNET_RANK -lt 2 ]; do echo more; done; exec sleep 1000")
+	// What it says is more than a pipe takes: when it has been said somebody has read of it.
+	c.SSH = []string{"sh", "-c", fmt.Sprintf(`exec 4<&0; %s=node sh -c "$1" <&4 4<&- & exec 4<&-; read word <%s; head -c 65537 /dev/zero >&2; kill -s KILL -- -$$`, roleEnv, name)}
+	out := &stuck{entered: make(chan struct{}), leave: make(chan struct{})}
+	defer close(out.leave)
+	c.Stdout = out
+	ended := make(chan error, 1)
+	go func() { ended <- c.Run(t.Context()) }()
+	<-out.entered
+	if err := os.WriteFile(name, []byte("go\n"), 0); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case err := <-ended:
+		var exit *ExitError
+		if !errors.As(err, &exit) || exit.Host != "other" || exit.Rank != -1 {
+			t.Errorf("%v, want that host other has gone", err)
+		}
+	case <-time.After(time.Minute):
+		t.Fatal("it waits for somebody to take its output")
+	}
+}
+
+// stuck is a writer that says when it is first called, and then waits.
+type stuck struct {
+	once           sync.Once
+	entered, leave chan struct{}
+}
+
+func (s *stuck) Write(b []byte) (int, error) {
+	s.once.Do(func() { close(s.entered) })
+	<-s.leave
+	return len(b), nil
+}
+
+// TestTailBlocked: what a command has said is known while nobody takes what is passed on.
+func TestTailBlocked(t *testing.T) {
+	said, pass := &tail{}, &stuck{entered: make(chan struct{}), leave: make(chan struct{})}
+	said.passOn(pass)
+	wrote := make(chan struct{})
+	go func() {
+		defer close(wrote)
+		said.Write([]byte("dying\n"))
+	}()
+	<-pass.entered
+	text := make(chan string, 1)
+	go func() { text <- said.String() }()
+	select {
+	case got := <-text:
+		if got != "dying" {
+			t.Errorf("%q has been said", got)
+		}
+	case <-time.After(time.Minute):
+		t.Error("it waits for somebody to take what is passed on")
+	}
+	close(pass.leave)
+	<-wrote
 }

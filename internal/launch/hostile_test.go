@@ -10,6 +10,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // lieEnv is what a node says that lies, as lines with | between them.
@@ -69,7 +71,7 @@ func TestGroupGone(t *testing.T) {
 	cmd := exec.Command("sh", "-c", "(read word <&3; echo $word >&4) &")
 	cmd.ExtraFiles = []*os.File{in, out}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
-	r := &remote{group: group{Cmd: cmd}}
+	r := &group{Cmd: cmd}
 	if err := r.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -78,7 +80,7 @@ func TestGroupGone(t *testing.T) {
 	if err := r.reap(); err != nil {
 		t.Fatal(err)
 	}
-	r.kill()
+	r.signal(unix.SIGKILL)
 	if _, err := tell.WriteString("alive\n"); err != nil {
 		t.Fatal(err)
 	}
