@@ -193,8 +193,8 @@ func newRankCmd() *cobra.Command {
 		Args:   usage(cobra.ExactArgs(1)),
 		RunE: func(_ *cobra.Command, args []string) error {
 			code, err := strconv.ParseUint(args[0], 10, 8)
-			if err != nil {
-				return usageError{fmt.Errorf("rank: exit code %q: want a number up to 255", args[0])}
+			if err != nil || code == 0 {
+				return usageError{fmt.Errorf("rank: exit code %q: want a number from 1 to 255", args[0])}
 			}
 			if err := launch.Abort(os.Stderr, int(code)); err != nil {
 				return err

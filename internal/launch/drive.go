@@ -169,6 +169,9 @@ func (h *head) check(from *remote, m *message) error {
 		rank, what = m.Line.Rank, "prints"
 	case m.Abort != nil:
 		rank, what = m.Abort.Rank, "aborts"
+		if m.Abort.Code < 1 || m.Abort.Code > 255 {
+			return fmt.Errorf("%w: it says that rank %d aborts the job with exit code %d", errNoNode, rank, m.Abort.Code)
+		}
 	case m.Exit != nil:
 		rank, what = m.Exit.Rank, "has ended"
 		if m.Exit.Code < 0 || m.Exit.Code > 255 {

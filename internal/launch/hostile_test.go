@@ -41,6 +41,8 @@ func TestLiar(t *testing.T) {
 		`{"Exit":{"Rank":2,"Code":-1}}`:             "with code -1",
 		`{"Exit":{"Rank":-1}}`:                      "rank -1 has ended, which",
 		`{"Abort":{"Rank":1,"Code":3}}`:             "rank 1 aborts, which it does not run",
+		`{"Abort":{"Rank":2,"Code":256}}`:           "it says that rank 2 aborts the job with exit code 256",
+		`{"Abort":{"Rank":2,"Code":0}}`:             "aborts the job with exit code 0",
 		`{"Line":{"Rank":4000,"Text":"eA=="}}`:      "rank 4000 prints, which it does not run",
 		`{"Fence":{}}|{"Fence":{}}`:                 "twice that its ranks are in one barrier",
 		`{"Exit":{"Rank":99999999999999999999999}}`: "no bobnet node: it says",

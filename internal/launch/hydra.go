@@ -158,9 +158,12 @@ func (c *Config) hydraArgs() []string {
 }
 
 // Abort is for a rank that hydra has started, and whose command has failed: it says so on w,
-// because hydra does not, and has hydra end the job with the command's exit code. The caller
-// ends with it, too.
+// because hydra does not, and has hydra end the job with the command's exit code, which is
+// not 0. The caller ends with it, too.
 func Abort(w io.Writer, code int) error {
+	if code < 1 || code > 255 { // hydra would take its low 8 bits, and those of 256 are 0
+		return fmt.Errorf("rank: exit code %d, with which no command fails: want 1 to 255", code)
+	}
 	number := os.Getenv(pmi.EnvFD)
 	fd, err := strconv.Atoi(number)
 	if err != nil {

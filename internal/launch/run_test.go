@@ -182,8 +182,9 @@ func TestExit(t *testing.T) {
 // exchange is a rank that meets the others by PMI-1.
 func exchange() error {
 	ctx := context.Background()
-	if os.Getenv("LAUNCH_TEST_END") == "garbage" && os.Getenv(pmi.EnvRank) == "3" {
-		if _, err := os.NewFile(rankFD, "pmi").Write([]byte("no line of PMI\n")); err != nil {
+	says := map[string]string{"garbage": "no line of PMI\n", "abort by 256": "cmd=init pmi_version=1 pmi_subversion=1\ncmd=abort exitcode=256\n"}
+	if text := says[os.Getenv("LAUNCH_TEST_END")]; text != "" && os.Getenv(pmi.EnvRank) == "3" {
+		if _, err := os.NewFile(rankFD, "pmi").Write([]byte(text)); err != nil {
 			return err
 		}
 		return unix.Pause() // until the job is ended
@@ -236,6 +237,7 @@ func TestPMI(t *testing.T) {
 	}{
 		{"", "", 0},
 		{"abort", "rank 3 on host other failed first: it has aborted the job with exit code 9", 9},
+		{"abort by 256", "rank 3 on host other failed first: it has aborted the job with exit code 1", 1},
 		{"leave", "rank 3 on host other failed first: it ended before it came to the barrier", 1},
 		{"garbage", "rank 3: pmi: a line is not of PMI-1", 1},
 		{"node dies", "host other failed first: the connection to it was lost", 1},
@@ -248,7 +250,7 @@ func TestPMI(t *testing.T) {
 		switch {
 		case tc.says == "" && err != nil:
 			t.Errorf("%v\n%s", err, &errOut)
-		case tc.says != "" && (!errors.As(err, &exit) || !strings.Contains(err.Error(), tc.says) || exit.Code < tc.code):
+		case tc.says != "" && (!errors.As(err, &exit) || !strings.Contains(err.Error(), tc.says) || exit.Code < tc.code || exit.Code > 255):
 			t.Errorf("%s: %v, want %q with code %d\n%s", tc.end, err, tc.says, tc.code, &errOut)
 		}
 	}
