@@ -256,6 +256,18 @@ func TestPMI(t *testing.T) {
 	}
 }
 
+// TestDaemonSays: what a rank leaves behind in another session, with its output open, and goes
+// on to write does not keep the job from ending.
+func TestDaemonSays(t *testing.T) {
+	t.Setenv("DIR", t.TempDir())
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	out, errOut, err := script(ctx, `f=$DIR/$BOBNET_RANK; mkfifo $f; setsid sh -c "echo >$f; while echo daemon; do sleep 0.1; done" & read x <$f; echo mine`)
+	if err != nil || strings.Count(out, "] mine\n") != 4 {
+		t.Errorf("%v, want an end by itself, with a line of each rank:\n%s%s", err, out, errOut)
+	}
+}
+
 // TestHostRefused: a host that cannot be reached, whose ssh hangs, that answers with
 // something else, or has another version, is named, and nothing is started anywhere.
 func TestHostRefused(t *testing.T) {
