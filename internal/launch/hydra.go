@@ -61,7 +61,7 @@ func (c *Config) Hydra(ctx context.Context, mpiexec string) error {
 	if err := c.HydraTakes(); err != nil {
 		return err
 	}
-	shared := c.share()
+	shared := c.share(ctx)
 	defer shared.end()
 	with := *c
 	with.SSH = shared.ssh(c.SSH, "ControlMaster=yes")
