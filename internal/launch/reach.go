@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"os/exec"
 	"strings"
 	"sync"
@@ -27,7 +28,8 @@ type remote struct {
 	group           // that reaches it
 	life  io.Closer // the node's standard input: it ends with that
 	*writer
-	in      *bufio.Reader
+	hears   *hearing
+	in      *bufio.Reader // from there
 	told    chan *message // what it is yet to be sent, while it has ranks
 	said    *tail         // what the command says on standard error
 	heard   chan struct{} // closed when it has said all
@@ -72,7 +74,8 @@ func (c *Config) reach(h Host) (*remote, error) {
 		defer close(r.heard)
 		io.Copy(r.said, says)
 	}()
-	r.life, r.writer, r.in = in, &writer{w: in}, bufio.NewReader(out)
+	r.life, r.writer, r.hears = in, &writer{w: in}, &hearing{from: out.(*os.File)}
+	r.in = bufio.NewReader(r.hears)
 	return r, nil
 }
 
@@ -127,6 +130,18 @@ func (r *remote) greet(ctx context.Context, timeout time.Duration) (*Inventory, 
 		err = fmt.Errorf("%w: %s", err, text)
 	}
 	return nil, err
+}
+
+// loss says what has become of a node of which there is no more to hear.
+func (r *remote) loss(err error) string {
+	state := "the connection to it was lost"
+	if !errors.Is(err, io.EOF) {
+		state = err.Error()
+	}
+	if text := r.said.String(); text != "" {
+		state += ": " + text
+	}
+	return state
 }
 
 // kill ends the command that reaches the node, and with it the node.
