@@ -143,8 +143,9 @@ func (l *launcher) finalize() {
 }
 
 // Abort has the launcher, if one with PMI-1 has started this job, end all its processes,
-// with an exit code. The ranks that know by themselves need no launcher for that: it ends
-// those that do not listen, and returns the code to whoever has started the job.
+// with an exit code, for which it takes ExitCode(code). The ranks that know by themselves need
+// no launcher for that: it ends those that do not listen, and returns the code to whoever has
+// started the job.
 func (j *Job) Abort(code int) {
 	l := j.launcher
 	if j.member != nil {
@@ -156,6 +157,10 @@ func (j *Job) Abort(code int) {
 		l.client.Abort(code)
 	}
 }
+
+// ExitCode returns what processes exit with that end because a job was aborted with a code:
+// its low 8 bits, which are all that the system takes, or 1 where these are 0.
+func ExitCode(code int) int { return pmi.ExitCode(code) }
 
 // The version of what ranks put, which begins each value.
 const spaceVersion = "2"

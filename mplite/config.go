@@ -58,7 +58,7 @@ type Config struct {
 	// SpillLimit bounds the memory, in bytes, for unexpected messages beyond
 	// the receive buffers; 0 means DefaultSpillLimit, negative means none.
 	SpillLimit int
-	// Exit is what Abort ends the process with; nil means os.Exit.
+	// Exit is what Abort ends the process with, by a code of 1 to 255; nil means os.Exit.
 	Exit func(code int)
 	// Logger receives what a person may want to know; nil means none, except that
 	// Init says on stderr for whom it waits when that takes long. Its handler is

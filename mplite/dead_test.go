@@ -223,28 +223,32 @@ func TestExitWithoutFinalize(t *testing.T) {
 	}
 }
 
+// TestAbort: one rank's Abort ends the operations of all others, which hear of its code, and
+// its process with a code that is not 0, whatever the system takes of it.
 func TestAbort(t *testing.T) {
-	cfg := small
-	cfg.Exit = func(code int) {
-		if code != 7 {
-			t.Errorf("exit code %d, want 7", code)
+	for code, exits := range map[int]int{7: 7, 0: 1, 256: 1, -1: 255} {
+		cfg := small
+		cfg.Exit = func(got int) {
+			if got != exits {
+				t.Errorf("Abort(%d) ends the process with %d, want %d", code, got, exits)
+			}
 		}
-	}
-	j := newJob(4, sim.Options{}, cfg)
-	j.start(func(c *mplite.Comm) error {
-		if c.Rank() == victim {
-			c.Abort(7)
+		j := newJob(4, sim.Options{}, cfg)
+		j.start(func(c *mplite.Comm) error {
+			if c.Rank() == victim {
+				c.Abort(code)
+				return errKilled
+			}
+			err := c.Barrier(bg)
+			var ae *mplite.AbortError
+			if !errors.As(err, &ae) || !errors.Is(err, mplite.ErrAborted) || ae.Rank != victim || ae.Code != code {
+				t.Errorf("rank %d: barrier ended with %v, want an AbortError of rank %d with code %d", c.Rank(), err, victim, code)
+			}
 			return errKilled
+		})
+		if err := j.Run(); err != nil {
+			t.Fatal(err)
 		}
-		err := c.Barrier(bg)
-		var ae *mplite.AbortError
-		if !errors.As(err, &ae) || !errors.Is(err, mplite.ErrAborted) || ae.Rank != victim || ae.Code != 7 {
-			t.Errorf("rank %d: barrier ended with %v, want an AbortError of rank %d", c.Rank(), err, victim)
-		}
-		return errKilled
-	})
-	if err := j.Run(); err != nil {
-		t.Fatal(err)
 	}
 }
 

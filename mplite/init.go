@@ -201,6 +201,8 @@ func (w *world) bounded(ctx context.Context) (context.Context, context.CancelFun
 // Abort ends the whole job (MPI_Abort): it tells every rank, whose pending and
 // later operations then end with an AbortError, and ends this process with
 // code, of which a launcher with PMI-1 hears, too. It does not wait for anybody.
+// Of the code the system takes the low 8 bits; where these are 0, as those of 0
+// and 256 are, the process and the job end with 1: an aborted job has failed.
 func (c *Comm) Abort(code int) {
 	w := c.w
 	w.job.Abort(code) // first, because others that fail by this one's end may have the launcher end it
@@ -216,5 +218,5 @@ func (c *Comm) Abort(code int) {
 	}
 	exit := w.cfg.Exit
 	w.mu.Unlock()
-	exit(code)
+	exit(job.ExitCode(code))
 }

@@ -79,8 +79,11 @@ func in(t testing.TB, l *lab.Lab, rank int, env []string, argv ...string) (out s
 // startRole is a rank that a launcher has started: all ranks meet, add up their numbers,
 // and leave. What is set in startEnd has rank 1 end otherwise.
 func startRole(ctx context.Context) error {
-	if os.Getenv(startEnd) == "before" && ends() {
+	switch end := os.Getenv(startEnd); {
+	case end == "before" && ends():
 		os.Exit(6)
+	case end == "well" && ends():
+		os.Exit(0)
 	}
 	comm, err := mplite.Init(ctx, nil)
 	if err != nil {
@@ -184,6 +187,12 @@ func TestRunHere(t *testing.T) {
 	(&launcher{"bobnet run by hydra", l, nil, func(ranks int) []string {
 		return []string{bobnet, "run", "--engine", "hydra", "-n", fmt.Sprint(ranks), "--"}
 	}, []int{9}, []int{5, 1}, []int{6}}).check(t)
+	// A rank that ends well and never meets the others is no failure for hydra. They name it when
+	// their time is up.
+	argv := append([]string{bobnet, "run", "--engine", "hydra", "-n", "3", "--"}, program(t, startEnd+"=well", "BOBNET_TIMEOUT=2s")...)
+	if out, code := in(t, l, 0, nil, argv...); code != 1 || !strings.Contains(out, "rank 1 of job") {
+		t.Errorf("a rank ends with 0 before the others have met it: exit code %d, want 1, and that they name it:\n%s", code, out)
+	}
 }
 
 // TestSlurm: srun, with its own variables alone and with PMI-1, and a process in an

@@ -37,7 +37,8 @@ interface: each has a block of 1,024 ports, and there are so many.
 Each line of output begins with the number of its rank. The first rank to fail, or host to
 be lost, ends the others, as does Ctrl-C: by SIGTERM, and two seconds later SIGKILL. A rank
 fails by an exit code other than 0, or a signal. Nothing is left behind, however bobnet run
-ends: the hosts notice that the connection is closed.
+ends: the hosts notice that the connection is closed. A host of which nothing is heard for 20
+seconds is lost; its own ranks end when it notices that.
 
 The exit code of bobnet run is 0 if all ranks end with 0. If ranks fail it is the worst, that
 is the highest, of all that have failed, where 128 plus the signal stands for a killed one,
@@ -193,8 +194,8 @@ func newRankCmd() *cobra.Command {
 		Args:   usage(cobra.ExactArgs(1)),
 		RunE: func(_ *cobra.Command, args []string) error {
 			code, err := strconv.ParseUint(args[0], 10, 8)
-			if err != nil {
-				return usageError{fmt.Errorf("rank: exit code %q: want a number up to 255", args[0])}
+			if err != nil || code == 0 {
+				return usageError{fmt.Errorf("rank: exit code %q: want a number from 1 to 255", args[0])}
 			}
 			if err := launch.Abort(os.Stderr, int(code)); err != nil {
 				return err

@@ -7,7 +7,6 @@ import (
 	"io"
 	"os"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -29,8 +28,8 @@ type stream struct {
 	prefix  string
 	dst     io.Writer
 	src     *os.File
-	child   *os.File    // the rank's end; closed once the rank has it
-	ended   atomic.Bool // the rank has ended: silence means that nobody will write
+	child   *os.File  // the rank's end; closed once the rank has it
+	rest    io.Reader // what was in the pipe when the time for it was up; nil before
 	done    chan struct{}
 }
 
@@ -53,7 +52,8 @@ func (p *printer) stream(rank int, dst io.Writer) (*os.File, *stream, error) {
 
 // Lines returns a file for a process to write to, whose lines go to dst, whole, each by
 // one call of Write. The caller closes the file when the process has it, and calls finish
-// when that has ended: it returns when the rest of the output has been written.
+// when that has ended: it returns when the rest of the output has been written. What others
+// write to it counts for two seconds from there.
 func Lines(dst io.Writer) (child *os.File, finish func(), err error) {
 	file, s, err := (&printer{}).stream(0, dst)
 	if err != nil {
@@ -78,8 +78,8 @@ func Prefix(rank int, colour bool) string {
 	return fmt.Sprintf("\x1b[%dm[%d]\x1b[0m ", colours[rank%len(colours)], rank)
 }
 
-// copy moves lines until the rank's end is closed everywhere, or has been
-// silent for a while after the rank ended.
+// copy moves lines until the rank's end is closed everywhere, or for a while after the
+// rank ended.
 func (s *stream) copy() {
 	defer close(s.done)
 	defer s.src.Close()
@@ -100,21 +100,40 @@ func (s *stream) copy() {
 	}
 }
 
-// Read reads from the rank, with a deadline once that has ended, so that a
-// daemon that it left behind with its output open holds up nobody.
+// Read reads from the rank, until its end is closed everywhere or a while after it has ended,
+// so that a daemon that it left behind with its output open holds up nobody, whether that
+// says something or not. All that the rank has said is read, however late.
 func (s *stream) Read(b []byte) (int, error) {
-	if s.ended.Load() {
-		s.src.SetReadDeadline(time.Now().Add(grace))
+	if s.rest == nil {
+		n, err := s.src.Read(b)
+		if n > 0 || !errors.Is(err, os.ErrDeadlineExceeded) {
+			return n, err
+		}
+		inPipe, err := s.waiting()
+		if err == nil {
+			err = s.src.SetReadDeadline(time.Time{})
+		}
+		if err != nil {
+			return 0, err
+		}
+		s.rest = io.LimitReader(s.src, int64(inPipe))
 	}
-	return s.src.Read(b)
+	return s.rest.Read(b)
+}
+
+// waiting returns how many bytes are in the pipe: what the rank has said is among them.
+func (s *stream) waiting() (n int, err error) {
+	raw, err := s.src.SyscallConn()
+	if err != nil {
+		return 0, err
+	}
+	failed := raw.Control(func(fd uintptr) { n, err = unix.IoctlGetInt(int(fd), unix.TIOCINQ) })
+	return n, errors.Join(failed, err)
 }
 
 // finish tells the stream that its rank has ended. The rest of its output has
 // been written when done is closed.
-func (s *stream) finish() {
-	s.ended.Store(true)
-	s.src.SetReadDeadline(time.Now().Add(grace))
-}
+func (s *stream) finish() { s.src.SetReadDeadline(time.Now().Add(grace)) }
 
 // write passes one line on. Whoever reads our output may have gone: that is
 // no reason to stop a job.

@@ -6,7 +6,9 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
+	"time"
 )
 
 // TestPrefix: every line carries its rank, and no line is torn though it is
@@ -69,6 +71,64 @@ func TestStream(t *testing.T) {
 			t.Errorf("%.20q... becomes %.20q..., want %.20q...", tt.in, out.String(), tt.want)
 		}
 	}
+}
+
+// TestDaemonSays: what a rank has left behind with its output open, and goes on to write, is
+// waited for no longer than if it said nothing; and the rank's own output is all there,
+// though nobody took it before.
+func TestDaemonSays(t *testing.T) {
+	out := &held{entered: make(chan struct{}), leave: make(chan struct{})}
+	child, finish, err := Lines(out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer child.Close() // the daemon's
+	mine := "first\n"
+	if _, err := child.WriteString(mine); err != nil {
+		t.Fatal(err)
+	}
+	<-out.entered // what is written from here on stays in the pipe
+	more := strings.Repeat("of the rank\n", 3000)
+	if _, err := child.WriteString(more); err != nil {
+		t.Fatal(err)
+	}
+	mine += more
+	finished := make(chan struct{})
+	go func() {
+		defer close(finished)
+		finish()
+	}()
+	stop := time.After(time.Minute)
+	release := time.After(grace + time.Second) // the output is taken only when the time is up
+	for {
+		select {
+		case <-finished:
+			if text := out.String(); !strings.HasPrefix(text, mine) {
+				t.Errorf("%d bytes have been written, which do not begin with the rank's %d", len(text), len(mine))
+			}
+			return
+		case <-release:
+			close(out.leave)
+		case <-time.After(grace / 20):
+			child.SetWriteDeadline(time.Now().Add(grace / 20)) // nobody may read
+			child.WriteString("of the daemon\n")
+		case <-stop:
+			t.Fatal("it waits for a daemon that goes on to write")
+		}
+	}
+}
+
+// held is a buffer that says when it is first written to, and takes nothing before leave is closed.
+type held struct {
+	once           sync.Once
+	entered, leave chan struct{}
+	bytes.Buffer
+}
+
+func (h *held) Write(b []byte) (int, error) {
+	h.once.Do(func() { close(h.entered) })
+	<-h.leave
+	return h.Buffer.Write(b)
 }
 
 // TestPlainFiles: without prefixes the ranks get our own file.

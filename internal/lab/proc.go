@@ -26,7 +26,7 @@ const (
 )
 
 // grace is how long a rank may take to end after SIGTERM before it gets
-// SIGKILL, and how long its output may stay silent once it has ended.
+// SIGKILL, and how long others may write to its output once it has ended.
 const grace = 2 * time.Second
 
 // Proc is a running process of a rank. It may be shared between goroutines.

@@ -9,14 +9,17 @@
 //	head: Run                      node: ServeNode                rank
 //	  | hello: version, interface,   |                              |
 //	  |        clock             <---|                              |
+//	  | beat: how often           -->|                              |
 //	  | start: ranks, command     -->| starts each, PMI_FD=3     -->|
 //	  |                              |<--- put, barrier_in ---------|
 //	  | fence: what was put      <---|  (all of this node are in)   |
 //	  | release: of all nodes     -->|---- barrier_out, get ------->|
 //	  | line, exit, abort        <---|<--- output, exit, abort -----|
+//	  | alive: again and again   <---|                              |
 //
 // The hosts say what they are before anything starts: one that does not answer, or has
-// another version, no interface, or a clock that is off, is named (Judge).
+// another version, no interface, or a clock that is off, is named (Judge). One that says
+// nothing for too long while its ranks run is lost, and named (silence.go).
 //
 // Ranks that are to be bound to processors are started, by nodes and by hydra, as this program,
 // which binds itself and becomes the command (Bind).

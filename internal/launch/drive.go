@@ -59,6 +59,8 @@ func (h *head) run(ctx context.Context, layout string) error {
 		h.left += len(r.ranks)
 		r.said.passOn(hostSays{h})
 		r.told = make(chan *message, maxTold)
+		r.hears.most = h.cfg.silence()
+		r.tell(&message{Beat: r.hears.most / beats})
 		mine := work
 		mine.Ranks = r.ranks
 		r.tell(&message{Start: &mine})
@@ -125,6 +127,9 @@ func (h *head) listen(r *remote) {
 			h.print(m.Line)
 			continue
 		}
+		if err == nil && m.Alive {
+			continue
+		}
 		select {
 		case h.events <- event{r, m, err}:
 		case <-h.over: // nobody wants it, and the node must not wait
@@ -169,6 +174,9 @@ func (h *head) check(from *remote, m *message) error {
 		rank, what = m.Line.Rank, "prints"
 	case m.Abort != nil:
 		rank, what = m.Abort.Rank, "aborts"
+		if m.Abort.Code < 1 || m.Abort.Code > 255 {
+			return fmt.Errorf("%w: it says that rank %d aborts the job with exit code %d", errNoNode, rank, m.Abort.Code)
+		}
 	case m.Exit != nil:
 		rank, what = m.Exit.Rank, "has ended"
 		if m.Exit.Code < 0 || m.Exit.Code > 255 {
@@ -255,25 +263,20 @@ func (h *head) hostOf(from *remote, rank int) string {
 	return from.host.Name
 }
 
-// lose takes note that a node has closed the connection, or says what makes no sense, and
-// cuts it.
+// lose takes note that a node has closed the connection, says what makes no sense, or nothing
+// for too long, and cuts it.
 func (h *head) lose(r *remote, err error) {
 	r.lost = true
-	state := "the connection to it was lost"
 	if !errors.Is(err, io.EOF) {
-		state = err.Error()
 		r.kill()
 	}
 	if len(r.running) == 0 {
 		return
 	}
-	if text := r.said.String(); text != "" {
-		state += ": " + text
-	}
 	h.left -= len(r.running)
 	clear(r.running)
 	if h.failure == nil {
-		h.failure = &ExitError{Rank: -1, Host: r.host.Name, State: state}
+		h.failure = &ExitError{Rank: -1, Host: r.host.Name, State: r.loss(err)}
 	}
 	h.failure.Code = max(h.failure.Code, 1)
 	h.stop(h.failure)

@@ -2,11 +2,12 @@ package launch
 
 import (
 	"bufio"
-	"context"
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -61,23 +62,138 @@ func TestHostGoesAtStart(t *testing.T) {
 	}
 }
 
-// TestHostGoesSilently: a host goes without a word, and takes nothing of what it is to start.
-// The ranks of the other one run, and the job ends when it is interrupted.
-func TestHostGoesSilently(t *testing.T) {
-	fifo := newFIFO(t)
-	ctx, cancel := context.WithCancelCause(t.Context())
-	cause := errors.New("Ctrl-C")
+// loses runs a job whose host other goes, or says nothing, and checks what it says of that.
+func loses(t *testing.T, name, says string, c *Config, run func(*Config) error) {
+	t.Helper()
 	ended := make(chan error, 1)
-	go func() { ended <- withGoner("silently", fifo.script).Run(ctx) }()
-	fifo.started(t, 2)
-	cancel(cause)
+	c.Silence = 2 * time.Second
+	go func() { ended <- run(c) }()
 	select {
 	case err := <-ended:
-		if !errors.Is(err, cause) {
-			t.Errorf("%v, want that it was interrupted", err)
+		var exit *ExitError
+		if !errors.As(err, &exit) || exit.Host != "other" || exit.Rank != -1 || exit.Code != 1 || !strings.Contains(err.Error(), says) {
+			t.Errorf("%s: %v, want %q of host other", name, err, says)
 		}
 	case <-time.After(time.Minute):
-		t.Fatal("it waits for the host that has gone")
+		t.Fatalf("%s: it waits for the host that has gone", name)
 	}
+}
+
+func overSSH(t *testing.T) func(*Config) error {
+	return func(c *Config) error { return c.Run(t.Context()) }
+}
+
+// TestHostGoesSilently: a host goes without a word, and takes nothing of what it is to start,
+// or stops when its ranks run. It is named, and the other host's ranks are ended.
+func TestHostGoesSilently(t *testing.T) {
+	fifo := newFIFO(t)
+	const says = "it has said nothing for 2s"
+	loses(t, "gone", says, withGoner("silently", fifo.script), overSSH(t))
 	fifo.ended(t)
+	fifo = newFIFO(t)
+	one := strings.NewReplacer("sh -c", "exec sh -c", "& wait", "").Replace(fifo.script) // nothing else ends with its node
+	loses(t, "stopped", says, config("sh", "-c", "[ $BOBNET_RANK = 3 ] && kill -s STOP $PPID; "+one), overSSH(t))
+	fifo.ended(t)
+}
+
+// TestHydraHostGoes: a host goes whose ranks hydra has started, with its connection, or without
+// a word, when it is hydra that would wait for ever. It is named, and all ranks are ended.
+func TestHydraHostGoes(t *testing.T) {
+	for when, says := range map[string]string{"greeted": "the connection to it was lost", "silently": "it has said nothing for 2s"} {
+		fifo := newFIFO(t)
+		c, mpiexec := withHydra(t, "sh", "-c", fifo.script)
+		ssh := strings.Replace(fakeSSH, roleEnv+"=node", roleEnv+"=goner "+lieEnv+"="+when, 1)
+		if err := os.WriteFile(c.SSH[0], []byte(ssh), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		loses(t, when, says, c, func(c *Config) error { return c.Hydra(t.Context(), mpiexec) })
+		fifo.ended(t)
+	}
+}
+
+// TestHostsQuiet: hosts whose ranks say nothing for longer than a host may are not lost, and
+// neither are those that are not listened to for so long because nobody takes the output.
+func TestHostsQuiet(t *testing.T) {
+	late := newFIFO(t)
+	c := config("sh", "-c", "[ $BOBNET_RANK != 0 ] || echo first; sleep 4; [ $BOBNET_RANK != 2 ] || echo >"+late.in.Name())
+	out := &stuck{entered: make(chan struct{}), leave: make(chan struct{})}
+	c.Stdout, c.Silence = out, 2*time.Second
+	ended := make(chan error, 1)
+	go func() { ended <- c.Run(t.Context()) }()
+	late.started(t, 1)
+	select {
+	case <-out.entered:
+	default:
+		t.Error("nothing has been printed")
+	}
+	close(out.leave)
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+}
+
+// TestHostGoesBlocked: a host is lost, by what reaches it saying why, while nobody takes the
+// job's output. The job ends all the same.
+func TestHostGoesBlocked(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "go")
+	if err := unix.Mkfifo(name, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	c := config("sh", "-c", "while [ $BOBNET_RANK -lt 2 ]; do echo more; done; exec sleep 1000")
+	// What it says is more than a pipe takes: when it has been said somebody has read of it.
+	c.SSH = []string{"sh", "-c", fmt.Sprintf(`exec 4<&0; %s=node sh -c "$1" <&4 4<&- & exec 4<&-; read word <%s; head -c 65537 /dev/zero >&2; kill -s KILL -- -$$`, roleEnv, name)}
+	out := &stuck{entered: make(chan struct{}), leave: make(chan struct{})}
+	defer close(out.leave)
+	c.Stdout = out
+	ended := make(chan error, 1)
+	go func() { ended <- c.Run(t.Context()) }()
+	<-out.entered
+	if err := os.WriteFile(name, []byte("go\n"), 0); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case err := <-ended:
+		var exit *ExitError
+		if !errors.As(err, &exit) || exit.Host != "other" || exit.Rank != -1 {
+			t.Errorf("%v, want that host other has gone", err)
+		}
+	case <-time.After(time.Minute):
+		t.Fatal("it waits for somebody to take its output")
+	}
+}
+
+// stuck is a writer that says when it is first called, and then waits.
+type stuck struct {
+	once           sync.Once
+	entered, leave chan struct{}
+}
+
+func (s *stuck) Write(b []byte) (int, error) {
+	s.once.Do(func() { close(s.entered) })
+	<-s.leave
+	return len(b), nil
+}
+
+// TestTailBlocked: what a command has said is known while nobody takes what is passed on.
+func TestTailBlocked(t *testing.T) {
+	said, pass := &tail{}, &stuck{entered: make(chan struct{}), leave: make(chan struct{})}
+	said.passOn(pass)
+	wrote := make(chan struct{})
+	go func() {
+		defer close(wrote)
+		said.Write([]byte("dying\n"))
+	}()
+	<-pass.entered
+	text := make(chan string, 1)
+	go func() { text <- said.String() }()
+	select {
+	case got := <-text:
+		if got != "dying" {
+			t.Errorf("%q has been said", got)
+		}
+	case <-time.After(time.Minute):
+		t.Error("it waits for somebody to take what is passed on")
+	}
+	close(pass.leave)
+	<-wrote
 }

@@ -33,7 +33,9 @@ type Config struct {
 	Program   string   // the file of the bobnet command on other hosts
 	Own       string   // the same on this one
 	// Timeout bounds how long a host may take to answer.
-	Timeout        time.Duration
+	Timeout time.Duration
+	// Silence bounds how long a host may say nothing while its ranks run; 0 = Silence.
+	Silence        time.Duration
 	Stdout, Stderr io.Writer
 }
 

@@ -10,6 +10,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // lieEnv is what a node says that lies, as lines with | between them.
@@ -39,6 +41,8 @@ func TestLiar(t *testing.T) {
 		`{"Exit":{"Rank":2,"Code":-1}}`:             "with code -1",
 		`{"Exit":{"Rank":-1}}`:                      "rank -1 has ended, which",
 		`{"Abort":{"Rank":1,"Code":3}}`:             "rank 1 aborts, which it does not run",
+		`{"Abort":{"Rank":2,"Code":256}}`:           "it says that rank 2 aborts the job with exit code 256",
+		`{"Abort":{"Rank":2,"Code":0}}`:             "aborts the job with exit code 0",
 		`{"Line":{"Rank":4000,"Text":"eA=="}}`:      "rank 4000 prints, which it does not run",
 		`{"Fence":{}}|{"Fence":{}}`:                 "twice that its ranks are in one barrier",
 		`{"Exit":{"Rank":99999999999999999999999}}`: "no bobnet node: it says",
@@ -69,7 +73,7 @@ func TestGroupGone(t *testing.T) {
 	cmd := exec.Command("sh", "-c", "(read word <&3; echo $word >&4) &")
 	cmd.ExtraFiles = []*os.File{in, out}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
-	r := &remote{group: group{Cmd: cmd}}
+	r := &group{Cmd: cmd}
 	if err := r.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -78,7 +82,7 @@ func TestGroupGone(t *testing.T) {
 	if err := r.reap(); err != nil {
 		t.Fatal(err)
 	}
-	r.kill()
+	r.signal(unix.SIGKILL)
 	if _, err := tell.WriteString("alive\n"); err != nil {
 		t.Fatal(err)
 	}

@@ -150,7 +150,7 @@ func TestJudge(t *testing.T) {
 	}{
 		"all well":  {func(*Answer) {}, doctor.OK, "interface eth0 of MTU 1500"},
 		"no answer": {func(a *Answer) { a.Err = errors.New("cannot be reached: ssh: exit status 255") }, doctor.Fail, "cannot be reached"},
-		"version":   {func(a *Answer) { a.Inv.Version = "v0" }, doctor.Fail, "has bobnet v0 (protocol 1), and here is v1"},
+		"version":   {func(a *Answer) { a.Inv.Version = "v0" }, doctor.Fail, "has bobnet v0 (protocol 2), and here is v1"},
 		"protocol":  {func(a *Answer) { a.Inv.Protocol++ }, doctor.Fail, "(protocol 2)"},
 		"none":      {func(a *Answer) { a.Inv.Trouble = "it is down" }, doctor.Fail, "has no interface to use: it is down"},
 		"interface": {func(a *Answer) { a.Inv.Interface = "eth1" }, doctor.Warn, `interface "eth1" of MTU 1500, and host x "eth0"`},

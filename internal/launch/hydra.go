@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -61,7 +62,7 @@ func (c *Config) Hydra(ctx context.Context, mpiexec string) error {
 	if err := c.HydraTakes(); err != nil {
 		return err
 	}
-	shared := c.share()
+	shared := c.share(ctx)
 	defer shared.end()
 	with := *c
 	with.SSH = shared.ssh(c.SSH, "ControlMaster=yes")
@@ -70,7 +71,8 @@ func (c *Config) Hydra(ctx context.Context, mpiexec string) error {
 	if ctx.Err() != nil {
 		return fmt.Errorf("run: interrupted: %w", context.Cause(ctx))
 	}
-	findings := c.judge(answers, Assign(c.N, c.Hosts, c.By))
+	seats := Assign(c.N, c.Hosts, c.By)
+	findings := c.judge(answers, seats)
 	if err := refusal(findings); err != nil {
 		return err
 	}
@@ -79,13 +81,19 @@ func (c *Config) Hydra(ctx context.Context, mpiexec string) error {
 	cmd.Stdout, cmd.Stderr = c.Stdout, c.Stderr
 	cmd.Env = append(c.inherited(), job.EnvJob+"="+newJob(),
 		"HYDRA_LAUNCHER_EXTRA_ARGS="+strings.Join(shared.ssh(c.SSH, "ControlMaster=no")[1:], " "))
-	return c.mpiexec(ctx, cmd)
+	used := make([]*remote, 0, len(nodes)) // all hosts have answered, and nodes are as these
+	for i, r := range nodes {
+		if slices.Contains(seats, i) {
+			used = append(used, r)
+		}
+	}
+	return c.mpiexec(ctx, cmd, watch(used, c.silence()))
 }
 
 // mpiexec runs hydra's mpiexec. It is killed when this process ends, in whatever way: its
-// proxies notice, and kill the ranks. When ctx is done it passes SIGTERM to all ranks, and
-// is killed two seconds later.
-func (c *Config) mpiexec(ctx context.Context, cmd *group) error {
+// proxies notice, and kill the ranks. When ctx is done, or a host is lost, it passes SIGTERM
+// to all ranks, and is killed two seconds later.
+func (c *Config) mpiexec(ctx context.Context, cmd *group, lost <-chan *ExitError) error {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Pdeathsig: unix.SIGKILL}
 	cmd.WaitDelay = grace
 	started, ended := make(chan error, 1), make(chan error, 1)
@@ -100,15 +108,20 @@ func (c *Config) mpiexec(ctx context.Context, cmd *group) error {
 	if err := <-started; err != nil {
 		return fmt.Errorf("run: %w", err)
 	}
-	var err error
+	var err, stopped error
 	select {
 	case err = <-ended:
+	case gone := <-lost:
+		stopped = gone
 	case <-ctx.Done():
+		stopped = fmt.Errorf("run: interrupted: %w", context.Cause(ctx))
+	}
+	if stopped != nil {
 		cmd.signal(unix.SIGTERM)
 		timer := time.AfterFunc(grace, func() { cmd.signal(unix.SIGKILL) })
 		<-ended
 		timer.Stop()
-		return fmt.Errorf("run: interrupted: %w", context.Cause(ctx))
+		return stopped
 	}
 	var exit *exec.ExitError
 	if errors.As(err, &exit) {
@@ -158,9 +171,12 @@ func (c *Config) hydraArgs() []string {
 }
 
 // Abort is for a rank that hydra has started, and whose command has failed: it says so on w,
-// because hydra does not, and has hydra end the job with the command's exit code. The caller
-// ends with it, too.
+// because hydra does not, and has hydra end the job with the command's exit code, which is
+// not 0. The caller ends with it, too.
 func Abort(w io.Writer, code int) error {
+	if code < 1 || code > 255 { // hydra would take its low 8 bits, and those of 256 are 0
+		return fmt.Errorf("rank: exit code %d, with which no command fails: want 1 to 255", code)
+	}
 	number := os.Getenv(pmi.EnvFD)
 	fd, err := strconv.Atoi(number)
 	if err != nil {

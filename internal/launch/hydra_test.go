@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/bobnet-go/bobnet/internal/need"
 )
@@ -147,4 +148,39 @@ func TestHydraHeadKilled(t *testing.T) {
 	cmd.Process.Kill()
 	cmd.Wait()
 	fifo.ended(t)
+}
+
+// TestSSHHangs: an ssh that hangs when it is asked how it would reach a host, with what it has
+// started, is waited for no longer than a host may take, or until the context ends.
+func TestSSHHangs(t *testing.T) {
+	for _, name := range []string{"time-out", "interrupted"} {
+		fifo := newFIFO(t)
+		ssh := filepath.Join(t.TempDir(), "ssh")
+		if err := os.WriteFile(ssh, []byte("#!/bin/sh\ncase $* in *-G*) "+fifo.script+" ;; esac\n"+strings.TrimPrefix(fakeSSH, "#!/bin/sh\n")), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		c := config()
+		c.SSH = []string{ssh}
+		ctx, cancel := context.WithCancelCause(t.Context())
+		cause := errors.New("Ctrl-C")
+		if name == "time-out" {
+			c.Timeout = 2 * time.Second
+		}
+		ended := make(chan error, 1)
+		go func() { ended <- c.Hydra(ctx, "true") }()
+		fifo.started(t, 1)
+		if name == "interrupted" {
+			cancel(cause)
+		}
+		select {
+		case err := <-ended:
+			if name == "time-out" && err != nil || name == "interrupted" && !errors.Is(err, cause) {
+				t.Errorf("%s: %v", name, err)
+			}
+		case <-time.After(30 * time.Second):
+			t.Fatalf("%s: it waits for ssh", name)
+		}
+		fifo.ended(t)
+		cancel(nil)
+	}
 }

@@ -8,24 +8,27 @@ import (
 	"fmt"
 	"io"
 	"sync"
+	"time"
 
 	"github.com/bobnet-go/bobnet/job/pmi"
 )
 
 // Protocol is the version of what head and nodes say to each other.
-const Protocol = 1
+const Protocol = 2
 
 // message is one line between head and node: one of its fields is set.
 type message struct {
-	Hello   *Inventory `json:",omitempty"` // of a node, first
-	Start   *start     `json:",omitempty"` // to a node
-	Release *fence     `json:",omitempty"` // to a node: the barrier ends
-	Signal  int        `json:",omitempty"` // to a node, for all its ranks
-	Line    *line      `json:",omitempty"` // of a node: output of a rank
-	Waits   bool       `json:",omitempty"` // of a node: one of its ranks is in a barrier
-	Fence   *fence     `json:",omitempty"` // of a node: all its ranks are
-	Abort   *ending    `json:",omitempty"` // of a node: a rank ends the job
-	Exit    *ending    `json:",omitempty"` // of a node: a rank has ended
+	Hello   *Inventory    `json:",omitempty"` // of a node, first
+	Start   *start        `json:",omitempty"` // to a node
+	Release *fence        `json:",omitempty"` // to a node: the barrier ends
+	Beat    time.Duration `json:",omitempty"` // to a node: say that often that it is there
+	Signal  int           `json:",omitempty"` // to a node, for all its ranks
+	Alive   bool          `json:",omitempty"` // of a node: it is there
+	Line    *line         `json:",omitempty"` // of a node: output of a rank
+	Waits   bool          `json:",omitempty"` // of a node: one of its ranks is in a barrier
+	Fence   *fence        `json:",omitempty"` // of a node: all its ranks are
+	Abort   *ending       `json:",omitempty"` // of a node: a rank ends the job
+	Exit    *ending       `json:",omitempty"` // of a node: a rank has ended
 }
 
 // start is what a node is to do.

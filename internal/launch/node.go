@@ -29,6 +29,7 @@ const rankFD = 3
 // node runs the ranks of one host.
 type node struct {
 	out    *writer
+	beats  bool // it says at intervals that it is there
 	work   *start
 	path   string // of what each rank is started as
 	argv   []string
@@ -97,6 +98,9 @@ func (n *node) run(asked <-chan *message, over <-chan error) error {
 // handle does what the head asks.
 func (n *node) handle(m *message) {
 	switch {
+	case m.Beat > 0 && !n.beats:
+		n.beats = true
+		go n.beat(m.Beat)
 	case m.Start != nil && n.work == nil:
 		n.begin(m.Start)
 	case m.Release != nil && n.server != nil:

@@ -6,12 +6,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"os/exec"
 	"strings"
 	"sync"
 	"syscall"
 	"time"
 
+	"github.com/bobnet-go/bobnet/internal/lab"
 	"golang.org/x/sys/unix"
 )
 
@@ -26,9 +28,11 @@ type remote struct {
 	group           // that reaches it
 	life  io.Closer // the node's standard input: it ends with that
 	*writer
-	in      *bufio.Reader
+	hears   *hearing
+	in      *bufio.Reader // from there
 	told    chan *message // what it is yet to be sent, while it has ranks
 	said    *tail         // what the command says on standard error
+	heard   chan struct{} // closed when it has said all
 	running map[int]bool  // ranks that have not ended
 	lost    bool          // its connection is closed, or was cut
 }
@@ -44,19 +48,21 @@ func (c *Config) reach(h Host) (*remote, error) {
 		}
 		node = append(append([]string(nil), c.SSH...), h.Name, "exec "+strings.Join(node, " "))
 	}
-	r := &remote{host: h, group: group{Cmd: exec.Command(node[0], node[1:]...)}, said: &tail{}}
+	r := &remote{host: h, group: group{Cmd: exec.Command(node[0], node[1:]...)}, said: &tail{}, heard: make(chan struct{})}
 	if h.local() {
 		r.Args[0] = "bobnet" // whatever the file is called
 	}
 	// A session of its own keeps the terminal's signals away, and has it ask nothing there.
 	r.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
-	r.WaitDelay = grace
-	r.Stderr = r.said
 	in, err := r.StdinPipe()
 	if err != nil {
 		return nil, err
 	}
 	out, err := r.StdoutPipe()
+	var says io.ReadCloser
+	if err == nil {
+		says, err = r.StderrPipe()
+	}
 	if err == nil {
 		err = r.Start()
 	}
@@ -64,7 +70,12 @@ func (c *Config) reach(h Host) (*remote, error) {
 		in.Close()
 		return nil, fmt.Errorf("cannot be reached: %w", err)
 	}
-	r.life, r.writer, r.in = in, &writer{w: in}, bufio.NewReader(out)
+	go func() {
+		defer close(r.heard)
+		io.Copy(r.said, says)
+	}()
+	r.life, r.writer, r.hears = in, &writer{w: in}, &hearing{from: out.(*os.File)}
+	r.in = bufio.NewReader(r.hears)
 	return r, nil
 }
 
@@ -121,8 +132,31 @@ func (r *remote) greet(ctx context.Context, timeout time.Duration) (*Inventory, 
 	return nil, err
 }
 
+// loss says what has become of a node of which there is no more to hear.
+func (r *remote) loss(err error) string {
+	state := "the connection to it was lost"
+	if !errors.Is(err, io.EOF) {
+		state = err.Error()
+	}
+	if text := r.said.String(); text != "" {
+		state += ": " + text
+	}
+	return state
+}
+
 // kill ends the command that reaches the node, and with it the node.
 func (r *remote) kill() { r.signal(unix.SIGKILL) }
+
+// reap waits for the command, and for what it has said, but not for long: whoever takes that
+// may be stopped, and something that it has left behind may hold its output.
+func (r *remote) reap() error {
+	lab.AwaitEnd(r.Process.Pid)
+	select {
+	case <-r.heard:
+	case <-time.After(grace):
+	}
+	return r.group.reap()
+}
 
 // leave has the node end, and waits until the command has. A node that does not end has
 // its connection cut, which ends it where it is.
@@ -142,16 +176,18 @@ type tail struct {
 
 const maxTail = 1000
 
-// Write implements io.Writer.
+// Write implements io.Writer. While nobody takes what is passed on it waits, and String does
+// not.
 func (t *tail) Write(b []byte) (int, error) {
 	t.mu.Lock()
-	defer t.mu.Unlock()
 	t.text = append(t.text, b...)
 	if n := len(t.text) - maxTail; n > 0 {
 		t.text = append(t.text[:0], t.text[n:]...)
 	}
-	if t.pass != nil {
-		t.pass.Write(b)
+	pass := t.pass
+	t.mu.Unlock()
+	if pass != nil {
+		pass.Write(b)
 	}
 	return len(b), nil
 }

@@ -182,8 +182,9 @@ func TestExit(t *testing.T) {
 // exchange is a rank that meets the others by PMI-1.
 func exchange() error {
 	ctx := context.Background()
-	if os.Getenv("LAUNCH_TEST_END") == "garbage" && os.Getenv(pmi.EnvRank) == "3" {
-		if _, err := os.NewFile(rankFD, "pmi").Write([]byte("no line of PMI\n")); err != nil {
+	says := map[string]string{"garbage": "no line of PMI\n", "abort by 256": "cmd=init pmi_version=1 pmi_subversion=1\ncmd=abort exitcode=256\n"}
+	if text := says[os.Getenv("LAUNCH_TEST_END")]; text != "" && os.Getenv(pmi.EnvRank) == "3" {
+		if _, err := os.NewFile(rankFD, "pmi").Write([]byte(text)); err != nil {
 			return err
 		}
 		return unix.Pause() // until the job is ended
@@ -236,6 +237,7 @@ func TestPMI(t *testing.T) {
 	}{
 		{"", "", 0},
 		{"abort", "rank 3 on host other failed first: it has aborted the job with exit code 9", 9},
+		{"abort by 256", "rank 3 on host other failed first: it has aborted the job with exit code 1", 1},
 		{"leave", "rank 3 on host other failed first: it ended before it came to the barrier", 1},
 		{"garbage", "rank 3: pmi: a line is not of PMI-1", 1},
 		{"node dies", "host other failed first: the connection to it was lost", 1},
@@ -248,9 +250,21 @@ func TestPMI(t *testing.T) {
 		switch {
 		case tc.says == "" && err != nil:
 			t.Errorf("%v\n%s", err, &errOut)
-		case tc.says != "" && (!errors.As(err, &exit) || !strings.Contains(err.Error(), tc.says) || exit.Code < tc.code):
+		case tc.says != "" && (!errors.As(err, &exit) || !strings.Contains(err.Error(), tc.says) || exit.Code < tc.code || exit.Code > 255):
 			t.Errorf("%s: %v, want %q with code %d\n%s", tc.end, err, tc.says, tc.code, &errOut)
 		}
+	}
+}
+
+// TestDaemonSays: what a rank leaves behind in another session, with its output open, and goes
+// on to write does not keep the job from ending.
+func TestDaemonSays(t *testing.T) {
+	t.Setenv("DIR", t.TempDir())
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	out, errOut, err := script(ctx, `f=$DIR/$BOBNET_RANK; mkfifo $f; setsid sh -c "echo >$f; while echo daemon; do sleep 0.1; done" & read x <$f; echo mine`)
+	if err != nil || strings.Count(out, "] mine\n") != 4 {
+		t.Errorf("%v, want an end by itself, with a line of each rank:\n%s%s", err, out, errOut)
 	}
 }
 
@@ -267,7 +281,7 @@ func TestHostRefused(t *testing.T) {
 		{"not installed", "echo 'sh: 1: bobnet: not found' >&2; exit 127", time.Minute, "host other cannot be reached: sh: exit status 127: sh: 1: bobnet: not found"},
 		{"asks", "echo 'password:' >&2; exec sleep 1000", time.Second, "host other has not answered within 1s: does it ask for something, or hang?"},
 		{"other program", "yes", time.Minute, "no bobnet node: it prints more than"},
-		{"other version", roleEnv + `='old node' exec sh -c "$1"`, time.Minute, "host other has bobnet old (protocol 1), and here is test"},
+		{"other version", roleEnv + `='old node' exec sh -c "$1"`, time.Minute, "host other has bobnet old (protocol 2), and here is test"},
 	} {
 		c := config("touch", mark)
 		c.Hosts, c.SSH, c.Timeout = []Host{{"other", 4}}, []string{"sh", "-c", tc.ssh}, tc.timeout

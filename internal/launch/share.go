@@ -3,6 +3,7 @@ package launch
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"io"
 	"os"
 	"os/exec"
@@ -10,6 +11,8 @@ import (
 	"strings"
 	"sync"
 	"syscall"
+
+	"golang.org/x/sys/unix"
 )
 
 // shared is how commands share ssh's connections: the one that makes a connection listens
@@ -27,15 +30,16 @@ const maxControlDir = 107 - 40 - 17 - 1
 
 // share has the commands that shared.ssh returns share connections, if c.SSH is OpenSSH,
 // and its user has not told it how to share them himself. Nothing depends on it: where
-// connections cannot be shared each command makes its own.
-func (c *Config) share() *shared {
+// connections cannot be shared, or ssh does not say so within c.Timeout, each command makes
+// its own.
+func (c *Config) share(ctx context.Context) *shared {
 	var remote []Host
 	for _, h := range c.Hosts {
 		if !h.local() {
 			remote = append(remote, h)
 		}
 	}
-	if len(remote) == 0 || !c.sharable(remote) {
+	if len(remote) == 0 || !c.sharable(ctx, remote) {
 		return &shared{}
 	}
 	dir, err := os.MkdirTemp("", "bobnet")
@@ -64,12 +68,14 @@ func (s *shared) keep() error {
 
 // sharable reports whether c.SSH says of all hosts that it would share no connection unless
 // it is told to. Other programs than OpenSSH have no -G, and say nothing of the kind.
-func (c *Config) sharable(hosts []Host) bool {
+func (c *Config) sharable(ctx context.Context, hosts []Host) bool {
+	ctx, cancel := context.WithTimeout(ctx, c.Timeout)
+	defer cancel()
 	var all sync.WaitGroup
 	no := make(chan struct{}, len(hosts))
 	for _, h := range hosts {
 		all.Go(func() {
-			if !c.saysUnshared(h) {
+			if !c.saysUnshared(ctx, h) {
 				no <- struct{}{}
 			}
 		})
@@ -78,17 +84,25 @@ func (c *Config) sharable(hosts []Host) bool {
 	return len(no) == 0
 }
 
-// saysUnshared asks ssh what it would do for a host.
-func (c *Config) saysUnshared(h Host) bool {
+// saysUnshared asks ssh what it would do for a host, until ctx ends: what its user has it run
+// to find that out (Match exec) may hang.
+func (c *Config) saysUnshared(ctx context.Context, h Host) bool {
 	if name := filepath.Base(c.SSH[0]); name != "ssh" { // another program may take -G for anything
 		return false
 	}
-	out, err := exec.Command(c.SSH[0], append(append([]string(nil), c.SSH[1:]...), "-G", h.Name)...).Output()
-	if err != nil {
+	var out bytes.Buffer
+	ssh := &group{Cmd: exec.Command(c.SSH[0], append(append([]string(nil), c.SSH[1:]...), "-G", h.Name)...)}
+	ssh.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	ssh.Stdout, ssh.WaitDelay = &out, grace
+	if ssh.Start() != nil {
+		return false
+	}
+	defer context.AfterFunc(ctx, func() { ssh.signal(unix.SIGKILL) })()
+	if ssh.reap() != nil {
 		return false
 	}
 	known := false
-	for lines := bufio.NewScanner(bytes.NewReader(out)); lines.Scan(); {
+	for lines := bufio.NewScanner(&out); lines.Scan(); {
 		switch option, value, _ := strings.Cut(lines.Text(), " "); option {
 		case "controlmaster":
 			known = value == "false"

@@ -226,11 +226,21 @@ func (c *Client) Finalize(ctx context.Context) error {
 // abortFor is how long Abort tries to be heard.
 const abortFor = 2 * time.Second
 
-// Abort asks the launcher to end the whole job with an exit code. It waits for no answer,
+// ExitCode returns what processes exit with that end because a job was aborted with a code.
+// The system takes its low 8 bits; where these are 0, as those of 256 are, it is 1, because
+// a job that was aborted has failed.
+func ExitCode(code int) int {
+	if low := code & 0xff; low != 0 {
+		return low
+	}
+	return 1
+}
+
+// Abort asks the launcher to end the whole job with ExitCode(code). It waits for no answer,
 // as there is none.
 func (c *Client) Abort(code int) error {
 	c.conn.SetWriteDeadline(time.Now().Add(abortFor))
-	l := NewLine("abort", "exitcode", strconv.Itoa(code))
+	l := NewLine("abort", "exitcode", strconv.Itoa(ExitCode(code)))
 	return c.write(l)
 }
 

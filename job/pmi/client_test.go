@@ -287,3 +287,25 @@ func TestAbort(t *testing.T) {
 		t.Errorf("asked %s", got)
 	}
 }
+
+// TestExitCode: no code is one of success, whatever the system takes of it, and launchers are
+// told what comes of it.
+func TestExitCode(t *testing.T) {
+	for code, want := range map[int]int{1: 1, 7: 7, 255: 255, 0: 1, 256: 1, 257: 1, 258: 2, -1: 255, -256: 1} {
+		if got := ExitCode(code); got != want {
+			t.Errorf("of code %d comes %d, want %d", code, got, want)
+		}
+		conn, env := pair(t, "0", "2")
+		asked := script(conn, append(hello, "")...)
+		c, err := Open(bg, env)
+		if err == nil {
+			err = c.Abort(code)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, say := asked(), fmt.Sprintf("cmd=abort exitcode=%d", want); got[len(got)-1] != say {
+			t.Errorf("code %d: asked %q, want %q last", code, got, say)
+		}
+	}
+}

@@ -28,7 +28,8 @@ type ServerConfig struct {
 	Waits func()
 	// Fence is called when all are, with what they have put since the last one.
 	Fence func(puts []Word)
-	// Abort is called when a rank asks to end the whole job with an exit code.
+	// Abort is called when a rank asks to end the whole job with an exit code, of which it
+	// gets the ExitCode: 1 to 255.
 	Abort func(rank, code int)
 }
 
@@ -137,7 +138,7 @@ func (c *session) handle(l Line) error {
 		if err != nil {
 			code = 1
 		}
-		s.cfg.Abort(c.rank, code)
+		s.cfg.Abort(c.rank, ExitCode(code))
 		return nil
 	}
 	return misbehaves("there is no command %q here", l.Cmd)
