@@ -53,7 +53,7 @@ func memory() (all, used uint64) {
 // awaitLeft waits until no program is connected any more.
 func awaitLeft(t *testing.T, s *Server) {
 	t.Helper()
-	for end := time.Now().Add(patience); len(s.Programs()) > 0; time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(patience); len(s.Programs()) > 0; <-time.After(time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatalf("%d programs are connected still", len(s.Programs()))
 		}
@@ -124,7 +124,7 @@ func TestSlowAnswer(t *testing.T) {
 	if _, err := c.Write(begun(1, 0)); err != nil {
 		t.Fatal(err)
 	}
-	for end := time.Now().Add(patience); len(s.Programs()) == tellers; time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(patience); len(s.Programs()) == tellers; <-time.After(time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatal("a program that does not go on with its answer is connected still")
 		}
