@@ -21,7 +21,7 @@ import (
 type Net struct {
 	Dialer provider.Dialer
 	To     ethertype.Addr      // of the host that is dialed
-	Nodes  []provider.Provider // that have to be polled; of a dialer alone there are none
+	Nodes  []provider.Provider // that have to be polled, the dialing one first; of a dialer alone there are none
 	Go     func(fn func())     // runs fn on another goroutine; nil for the go statement
 	Polls  int                 // what does not come in so many polls never does; 0: in a minute
 	Waits  time.Duration       // how long a wait may take; 0: a minute
@@ -240,7 +240,11 @@ func (s *suite) dial() *half {
 	c := &half{shape: shape}
 	var err error
 	to := wire.Name{Addr: s.To, ID: 1, Incarnation: 1}
-	if c.ch, err = s.Dialer.Dial(to, wire.Hello{From: wire.Name{ID: 2}, ID: 1, Incarnation: 1, Shape: shape}, c); err != nil {
+	from := wire.Name{ID: 2}
+	if len(s.Nodes) > 0 {
+		from.Addr = s.Nodes[0].Addr()
+	}
+	if c.ch, err = s.Dialer.Dial(to, wire.Hello{From: from, ID: 1, Incarnation: 1, Shape: shape}, c); err != nil {
 		s.Fatal(err)
 	}
 	return c
