@@ -105,8 +105,8 @@
 // Processes of one host could also use another layer over package vipl's shared memory.
 // Both were measured, on one machine: a read is 20 to 70 ns by the layer shm, whose other
 // process does nothing for it, and 2 to 6 us by a message in vipl's memory and its answer,
-// over any of the other layers. So shm is the default. Its processes of a host are all of
-// one user.
+// over any of the other layers; long stores take two to seven times as long there, since they are
+// copied twice. So shm is the default (docs/figures.md). Its processes of a host are all of one user.
 //
 // # Split-C
 //
