@@ -17,7 +17,7 @@ import (
 // wait for, and they go on.
 func TestAppsDump(t *testing.T) {
 	needLab(t)
-	cmd := exec.CommandContext(t.Context(), filepath.Join(commands(t), "bobnet"), "perf", "--apps=cholesky", "--layer", "reliable", "--ranks", "2", "--rounds", "1", "--json")
+	cmd := exec.CommandContext(t.Context(), filepath.Join(commands(t), "bobnet"), "perf", "--apps=raytrace", "--layer", "reliable", "--ranks", "2", "--rounds", "1", "--json")
 	var out, said bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &said
 	if err := cmd.Start(); err != nil {
