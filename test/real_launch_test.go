@@ -189,7 +189,7 @@ func TestRunHere(t *testing.T) {
 	}, []int{9}, []int{5, 1}, []int{6}}).check(t)
 	// A rank that ends well and never meets the others is no failure for hydra. They name it when
 	// their time is up.
-	argv := append([]string{bobnet, "run", "--engine", "hydra", "-n", "3", "--"}, program(t, startEnd+"=well", "BOBNET_TIMEOUT=2s")...)
+	argv := append([]string{bobnet, "run", "--engine", "hydra", "-n", "3", "--"}, program(t, startEnd+"=well", "BOBNET_TIMEOUT=8s")...)
 	if out, code := in(t, l, 0, nil, argv...); code != 1 || !strings.Contains(out, "rank 1 of job") {
 		t.Errorf("a rank ends with 0 before the others have met it: exit code %d, want 1, and that they name it:\n%s", code, out)
 	}
