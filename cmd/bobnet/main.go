@@ -45,7 +45,6 @@ var verbs = []func() *cobra.Command{
 	newManCmd,
 	newVersionCmd,
 	newNodeCmd,
-	newRankCmd,
 	newBindCmd,
 }
 

@@ -8,7 +8,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"time"
 
@@ -182,28 +181,6 @@ func start(ctx context.Context, cfg *launch.Config, engine string) error {
 		return fmt.Errorf("run: --engine hydra: %w: Debian has it in the package mpich", err)
 	}
 	return cfg.Hydra(ctx, mpiexec)
-}
-
-// newRankCmd is what a rank that hydra has started for bobnet run becomes when its command
-// has failed.
-func newRankCmd() *cobra.Command {
-	return &cobra.Command{
-		Use:    "rank CODE",
-		Short:  "End the job of a rank whose command has failed, which hydra has started for bobnet run",
-		Hidden: true,
-		Args:   usage(cobra.ExactArgs(1)),
-		RunE: func(_ *cobra.Command, args []string) error {
-			code, err := strconv.ParseUint(args[0], 10, 8)
-			if err != nil || code == 0 {
-				return usageError{fmt.Errorf("rank: exit code %q: want a number from 1 to 255", args[0])}
-			}
-			if err := launch.Abort(os.Stderr, int(code)); err != nil {
-				return err
-			}
-			os.Exit(int(code))
-			return nil
-		},
-	}
 }
 
 // newBindCmd is what bobnet run --bind has started in place of each rank's command, which it

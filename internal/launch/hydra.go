@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"os"
 	"os/exec"
 	"runtime"
 	"slices"
@@ -56,8 +54,8 @@ func (c *Config) HydraTakes() error {
 
 // Hydra is Run by the mpiexec of hydra, which serves PMI-1 itself. The hosts are looked at
 // first, as Run does, and hydra's ssh uses the connections that were made for that, where
-// ssh can share them. The exit code is that of the rank that failed first, as far as hydra
-// knows; of a rank that was killed it is 128 plus the signal.
+// ssh can share them. The exit code is that of the rank that failed first, which
+// ends the job (failing); of a rank that was killed it is 128 plus the signal.
 func (c *Config) Hydra(ctx context.Context, mpiexec string) error {
 	if err := c.HydraTakes(); err != nil {
 		return err
@@ -78,7 +76,8 @@ func (c *Config) Hydra(ctx context.Context, mpiexec string) error {
 	}
 	c.warn(findings)
 	cmd := &group{Cmd: exec.Command(mpiexec, c.hydraArgs()...)}
-	cmd.Stdout, cmd.Stderr = c.Stdout, c.Stderr
+	failed := make(chan *ExitError, 1)
+	cmd.Stdout, cmd.Stderr = c.Stdout, &failing{to: c.Stderr, first: failed}
 	cmd.Env = append(c.inherited(), job.EnvJob+"="+newJob(),
 		"HYDRA_LAUNCHER_EXTRA_ARGS="+strings.Join(shared.ssh(c.SSH, "ControlMaster=no")[1:], " "))
 	used := make([]*remote, 0, len(nodes)) // all hosts have answered, and nodes are as these
@@ -87,13 +86,13 @@ func (c *Config) Hydra(ctx context.Context, mpiexec string) error {
 			used = append(used, r)
 		}
 	}
-	return c.mpiexec(ctx, cmd, watch(used, c.silence()))
+	return c.mpiexec(ctx, cmd, failed, watch(used, c.silence()))
 }
 
 // mpiexec runs hydra's mpiexec. It is killed when this process ends, in whatever way: its
-// proxies notice, and kill the ranks. When ctx is done, or a host is lost, it passes SIGTERM
-// to all ranks, and is killed two seconds later.
-func (c *Config) mpiexec(ctx context.Context, cmd *group, lost <-chan *ExitError) error {
+// proxies notice, and kill the ranks. When ctx is done, a rank has failed, or a host is lost,
+// it passes SIGTERM to all ranks, and is killed two seconds later.
+func (c *Config) mpiexec(ctx context.Context, cmd *group, failed, lost <-chan *ExitError) error {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Pdeathsig: unix.SIGKILL}
 	cmd.WaitDelay = grace
 	started, ended := make(chan error, 1), make(chan error, 1)
@@ -111,6 +110,8 @@ func (c *Config) mpiexec(ctx context.Context, cmd *group, lost <-chan *ExitError
 	var err, stopped error
 	select {
 	case err = <-ended:
+	case first := <-failed:
+		stopped = first
 	case gone := <-lost:
 		stopped = gone
 	case <-ctx.Done():
@@ -123,6 +124,11 @@ func (c *Config) mpiexec(ctx context.Context, cmd *group, lost <-chan *ExitError
 		timer.Stop()
 		return stopped
 	}
+	select {
+	case first := <-failed:
+		return first
+	default:
+	}
 	var exit *exec.ExitError
 	if errors.As(err, &exit) {
 		return &HydraError{State: exit.String(), Code: max(lab.ExitCode(exit.ProcessState), 1)}
@@ -130,7 +136,8 @@ func (c *Config) mpiexec(ctx context.Context, cmd *group, lost <-chan *ExitError
 	return err
 }
 
-// HydraError reports that a job failed that hydra ran.
+// HydraError reports that a job failed that hydra ran, and no rank has said so: one has called
+// Abort, or hydra itself has failed.
 type HydraError struct {
 	State string // of hydra
 	Code  int
@@ -141,14 +148,18 @@ func (e *HydraError) Error() string { return "run: " + Mpiexec + " ended with " 
 
 // hydraRank is what hydra starts as each rank: a shell, because 64 of these start in less
 // time than 64 of this program. It adds BOBNET_* to what hydra says, and runs the command.
-// If that fails it has the job end with its code (Abort): hydra by itself would let the
-// others go on when a rank fails that has not called Init. What the command has left running
-// in its process group, which the shell leads, gets SIGTERM.
+// What that has left running in its process group, which the shell leads, gets SIGTERM. If
+// the command fails the rank says so: hydra by itself would let the others go on when one
+// fails that has not called Init.
 //
-// Its arguments are this program and the command.
+// Rank 0 ends no sooner than its input, of which it is mpiexec that tells the host: if its ranks,
+// and hydra's proxy with them, have ended by then, a SIGPIPE ends mpiexec.
+//
+// Its arguments are the command.
 const hydraRank = `: "${` + pmi.EnvRank + `:?is not set: bobnet run has this started by ` + Mpiexec + `}"; ` +
 	`export ` + job.EnvRank + `="$` + pmi.EnvRank + `" ` + job.EnvSize + `="$` + pmi.EnvSize + `" ` + pmi.EnvJob + `="$` + job.EnvJob + `"; ` +
-	`trap : HUP INT TERM; bobnet=$1; shift; "$@"; code=$?; trap "" TERM; kill -s TERM -- "-$$" 2>/dev/null; [ $code = 0 ] || exec "$bobnet" rank $code`
+	`trap : HUP INT TERM; "$@"; code=$?; trap "" TERM; kill -s TERM -- "-$$" 2>/dev/null; ` +
+	`[ "$` + pmi.EnvRank + `" != 0 ] || while read -r line; do :; done; [ $code = 0 ] || { ` + sayFailed + `; }`
 
 // hydraArgs returns the arguments of mpiexec.
 func (c *Config) hydraArgs() []string {
@@ -163,31 +174,9 @@ func (c *Config) hydraArgs() []string {
 	for _, v := range c.asked() {
 		args = append(args, "-genv", v.name, v.value)
 	}
-	args = append(args, "/bin/sh", "-c", hydraRank, "bobnet rank", c.Program)
+	args = append(args, "/bin/sh", "-c", hydraRank, "bobnet run")
 	if c.Bind {
 		args = append(args, c.Program, bindVerb)
 	}
 	return append(args, c.Argv...)
-}
-
-// Abort is for a rank that hydra has started, and whose command has failed: it says so on w,
-// because hydra does not, and has hydra end the job with the command's exit code, which is
-// not 0. The caller ends with it, too.
-func Abort(w io.Writer, code int) error {
-	if code < 1 || code > 255 { // hydra would take its low 8 bits, and those of 256 are 0
-		return fmt.Errorf("rank: exit code %d, with which no command fails: want 1 to 255", code)
-	}
-	number := os.Getenv(pmi.EnvFD)
-	fd, err := strconv.Atoi(number)
-	if err != nil {
-		return fmt.Errorf("rank: %s is %q, want a descriptor: bobnet run has this started by %s", pmi.EnvFD, number, Mpiexec)
-	}
-	host, _ := os.Hostname()
-	fmt.Fprintf(w, "bobnet run: rank %s on host %s ended with exit code %d, which ends the job\n", os.Getenv(pmi.EnvRank), host, code)
-	// A rank that has finalized is not connected any more, and nobody waits for it.
-	_, err = unix.Write(fd, fmt.Appendf(nil, "cmd=abort exitcode=%d\n", code))
-	if err != nil && err != unix.EPIPE && err != unix.ECONNRESET && err != unix.EBADF {
-		return fmt.Errorf("rank: abort: %w", err)
-	}
-	return nil
 }

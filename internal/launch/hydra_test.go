@@ -103,9 +103,65 @@ func TestHydraExit(t *testing.T) {
 		var errOut bytes.Buffer
 		c.Stderr = &errOut
 		err := c.Hydra(t.Context(), mpiexec)
-		var failed *HydraError
+		var failed *ExitError
 		if tc.code == 0 && err != nil || tc.code != 0 && (!errors.As(err, &failed) || failed.Code != tc.code) {
 			t.Errorf("%s: %v, want code %d\n%s", tc.name, err, tc.code, &errOut)
+		}
+	}
+}
+
+// TestHydraSays: the first rank that says on its standard error that it has failed ends the job,
+// in whatever pieces that comes, and whatever ends mpiexec; what looks like it does not.
+func TestHydraSays(t *testing.T) {
+	said := func(rank, code int) string {
+		return fmt.Sprintf("[%d] bobnet run: rank %d on host a-host ended with exit code %d, which ends the job\n", rank, rank, code)
+	}
+	long := strings.Repeat("x", 2*maxSaid)
+	for _, tc := range []struct {
+		name, end string
+		pieces    []string
+		code      int
+	}{
+		{"nothing said", "kill -9 $$", nil, 137},
+		{"said", "kill -9 $$", []string{said(3, 255)}, 255},
+		{"goes on", "exec sleep 1000", []string{said(3, 255)}, 255},
+		{"deaf", "trap '' TERM; sleep 1000", []string{said(3, 3)}, 3},
+		{"first of two", "exit 0", []string{said(2, 127) + said(3, 126)}, 127},
+		{"in pieces", "kill -9 $$", []string{"[0] before\n[3] bobnet r", said(3, 9)[len("[3] bobnet r"):]}, 9},
+		{"behind a long line", "kill -9 $$", []string{long, long + "\n" + said(1, 8)}, 8},
+		{"within a line", "exit 1", []string{long + "[0] x ", said(1, 8)}, 8},
+		{"cited", "exit 5", []string{"[0] he " + said(1, 8)[4:], said(1, 8)[:20] + "\n"}, 5},
+		{"code too long", "exit 5", []string{said(1, 8000)}, 5},
+	} {
+		mpiexec := filepath.Join(t.TempDir(), Mpiexec)
+		text := "#!/bin/sh\n"
+		for _, p := range tc.pieces {
+			text += "printf '%s' '" + p + "' >&2\n"
+		}
+		if err := os.WriteFile(mpiexec, []byte(text+tc.end+"\n"), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		c := config("true")
+		var errOut bytes.Buffer
+		c.Stderr = &errOut
+		var (
+			failed *ExitError
+			code   int
+			hydra  *HydraError
+		)
+		switch err := c.Hydra(t.Context(), mpiexec); {
+		case errors.As(err, &failed):
+			code = failed.Code
+		case errors.As(err, &hydra):
+			code = hydra.Code
+		default:
+			t.Errorf("%s: %v", tc.name, err)
+		}
+		if code != tc.code {
+			t.Errorf("%s: code %d, want %d", tc.name, code, tc.code)
+		}
+		if errOut.String() != strings.Join(tc.pieces, "") {
+			t.Errorf("%s: passed on %q", tc.name, &errOut)
 		}
 	}
 }

@@ -11,7 +11,6 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -33,14 +32,6 @@ func TestMain(m *testing.M) {
 		code, err = Bind(os.Args[2:])
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(code)
-	case len(os.Args) == 3 && os.Args[1] == "rank":
-		var code int
-		if code, err = strconv.Atoi(os.Args[2]); err == nil {
-			err = Abort(os.Stderr, code)
-		}
-		if err == nil {
-			os.Exit(code)
-		}
 	case filepath.Base(os.Args[0]) == "bobnet" || role == "node":
 		os.Unsetenv(roleEnv)
 		err = ServeNode(os.Stdin, os.Stdout, &Inventory{Protocol: Protocol, Version: version, Clock: time.Now().UnixNano(), CPUs: runtime.NumCPU(), Interface: "eth0"})

@@ -1,0 +1,59 @@
+package launch
+
+import (
+	"bytes"
+	"io"
+	"regexp"
+	"strconv"
+
+	"github.com/bobnet-go/bobnet/job/pmi"
+)
+
+// sayFailed is what a rank's shell does last (hydraRank) if its command has failed, with an
+// exit code that is in $code. Hydra is not asked to end the job (PMI-1's abort): the mpiexec
+// of MPICH 4.0 waits for its proxies then, and if the second of the clock changes meanwhile
+// it kills process groups whose numbers it reads from behind the end of a list.
+const sayFailed = `echo "bobnet run: rank $` + pmi.EnvRank + ` on host $(uname -n) ended with exit code $code, which ends the job" >&2; exit $code`
+
+// saidFailed knows that again in what mpiexec prints, behind hydra's prefix, which may come amid
+// a line of another rank.
+var saidFailed = regexp.MustCompile(`\[\d+\] bobnet run: rank (\d{1,9}) on host (\S+) ended with exit code (\d{1,3}), which ends the job\n$`)
+
+// maxSaid bounds how much of a line is kept: its last bytes.
+const maxSaid = 512
+
+// failing passes on what mpiexec prints to its standard error, and tells first, which has room
+// for it, of the first rank that says there that it has failed.
+type failing struct {
+	to    io.Writer
+	first chan *ExitError
+	told  bool
+	line  []byte // the last bytes of the line that is under way
+}
+
+// Write implements io.Writer.
+func (f *failing) Write(b []byte) (int, error) {
+	for part := range bytes.Lines(b) {
+		if f.told {
+			break
+		}
+		f.note(part)
+	}
+	return f.to.Write(b)
+}
+
+// note takes a line, or a part of one.
+func (f *failing) note(part []byte) {
+	f.line = append(f.line, part...)
+	f.line = f.line[max(len(f.line)-maxSaid, 0):]
+	if part[len(part)-1] != '\n' {
+		return
+	}
+	if said := saidFailed.FindSubmatch(f.line); said != nil {
+		rank, _ := strconv.Atoi(string(said[1])) // digits
+		code, _ := strconv.Atoi(string(said[3]))
+		f.first <- &ExitError{Rank: rank, Host: string(said[2]), State: "exit code " + string(said[3]), Code: code}
+		f.told = true
+	}
+	f.line = f.line[:0]
+}
