@@ -124,7 +124,7 @@ type NIC struct {
 	calls     progress.Calls[call]
 	errs      errorState
 	numCQs    int
-	sealedBy  foreignSealed
+	sealedBy  seal.Stations[struct{}]
 	left      VIStats // sum over VIs that have been closed
 	saidMlock bool
 	ended     ended
@@ -146,6 +146,7 @@ func Open(cfg *Config) (*NIC, error) {
 		return nil, err
 	}
 	n := &NIC{log: with.Logger, logs: logs, ended: ended{ch: make(chan struct{})}, done: make(chan struct{})}
+	n.sealedBy.Max = maxForeignSealed
 	if err := n.init(link, cfg); err != nil {
 		link.Close()
 		return nil, err

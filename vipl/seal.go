@@ -3,7 +3,6 @@ package vipl
 import (
 	"fmt"
 	"os"
-	"time"
 
 	"github.com/bobnet-go/bobnet/ethertype"
 	"github.com/bobnet-go/bobnet/transport"
@@ -44,58 +43,14 @@ func (n *NIC) SealStats() (stats seal.Stats, sealed bool) {
 	return l.SealStats(), true
 }
 
-// foreignSealed is the stations whose frames are sealed, as a NIC without a key knows them.
-// Anybody can seem to be one, so it decides nothing. When there are too many, those are
-// forgotten that have been known for a while, so that forged ones take the place of others for
-// a minute only.
-type foreignSealed struct {
-	since map[ethertype.MAC]int64 // when a station was noted
-	full  int64                   // until when no place becomes free
-}
-
-const (
-	maxForeignSealed = 64                 // that are known
-	foreignSealedFor = int64(time.Minute) // at least
-)
-
-// note remembers a station, and reports whether it is a new one.
-func (f *foreignSealed) note(mac ethertype.MAC, now int64) bool {
-	if f.knows(mac) || len(f.since) >= maxForeignSealed && !f.forget(now) {
-		return false
-	}
-	if f.since == nil {
-		f.since = map[ethertype.MAC]int64{}
-	}
-	f.since[mac] = now
-	return true
-}
-
-// forget makes room, and reports whether there is some.
-func (f *foreignSealed) forget(now int64) bool {
-	if now < f.full {
-		return false
-	}
-	f.full = now + foreignSealedFor
-	for mac, since := range f.since {
-		if free := since + foreignSealedFor; free <= now {
-			delete(f.since, mac)
-		} else {
-			f.full = min(f.full, free)
-		}
-	}
-	return len(f.since) < maxForeignSealed
-}
-
-func (f *foreignSealed) knows(mac ethertype.MAC) bool {
-	_, known := f.since[mac]
-	return known
-}
+// maxForeignSealed is how many stations a NIC without a key knows whose frames are sealed.
+const maxForeignSealed = 64
 
 // receiveSealed is called with a frame that this NIC cannot open, because it has no key, and
 // says so once for each station that is known.
 func (n *NIC) receiveSealed(frame []byte) {
 	src := ethertype.MAC(frame[ethertype.OffsetSrc:])
-	if n.sealedBy.note(src, n.m.Link.Now()) {
+	if _, _, known := n.sealedBy.Get(src); !known && n.sealedBy.Note(src, struct{}{}, n.m.Link.Now()) {
 		n.log.Warn("a station is not understood", "station", src, "why", noKey)
 	}
 }
@@ -107,7 +62,7 @@ func (n *NIC) hint(detail string, station ethertype.MAC) string {
 	why := ""
 	if l, ok := transport.As[*seal.Link](n.m.Link); ok {
 		why = l.Hint(station)
-	} else if n.sealedBy.knows(station) {
+	} else if _, _, known := n.sealedBy.Get(station); known {
 		why = fmt.Sprintf("%v: %s", station, noKey)
 	}
 	if why == "" {

@@ -1,5 +1,5 @@
-// Package ctest builds C programs for tests, with the system's rpcgen and the RPC library
-// libtirpc: the peers that Bobnet's ONC RPC must understand.
+// Package ctest builds C programs for tests: with the system's rpcgen and the RPC library
+// libtirpc the peers that Bobnet's ONC RPC must understand, and what figures are compared with.
 package ctest
 
 import (
@@ -59,6 +59,18 @@ func Build(t testing.TB, spec string, parts []string, sources ...string) string 
 	}
 	run(t, dir, "gcc", append(args, "-ltirpc")...)
 	return filepath.Join(dir, "program")
+}
+
+// Plain makes a program of one C source that needs nothing but the C library, and returns its
+// path. It skips t where there is no compiler.
+func Plain(t testing.TB, source string) string {
+	t.Helper()
+	if _, err := exec.LookPath("gcc"); err != nil {
+		need.Skip(t, "gcc: apt-get install gcc libc6-dev")
+	}
+	program := filepath.Join(t.TempDir(), "program")
+	run(t, ".", "gcc", "-O2", "-Wall", "-o", program, source, "-lpthread")
+	return program
 }
 
 func run(t testing.TB, dir, tool string, args ...string) {

@@ -40,7 +40,7 @@ func newMachine(info transport.Info, opts Options, random io.Reader, valid []Key
 	m := &machine{
 		opts: opts.withDefaults(), random: random, self: info.MAC, typ: info.EtherType, ports: info.Ports, plain: info.MTU + ethertype.EthernetSize,
 		byID: map[uint32]*session{}, next: transport.Forever, swept: now, count: &counters{},
-		troubles: troubles{by: map[ethertype.MAC]*troubled{}},
+		troubles: troubles{by: Stations[trouble]{Max: maxTroubles}},
 	}
 	m.peers.init()
 	for _, k := range valid {

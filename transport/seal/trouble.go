@@ -27,62 +27,26 @@ func (t trouble) String() string {
 }
 
 // troubles knows the stations that are not understood: so many that a person can read of
-// them. Anybody on the segment can make them more, so they decide nothing. When there are too
-// many, those are forgotten of whom nothing has been said for a while, so that forged ones take
-// the place of others for a minute, and there are no more lines in one than places.
+// them.
 type troubles struct {
-	by     map[ethertype.MAC]*troubled
-	full   int64  // until when no place becomes free
+	by     Stations[trouble]
 	budget budget // of answers
 }
 
-type troubled struct {
-	what   trouble
-	logged int64 // when it was last said
-}
-
-// logEvery is how often a station's trouble is said.
-const logEvery = int64(time.Minute)
-
 // note remembers what is wrong with a station, and says so if it has not lately.
 func (m *machine) note(mac ethertype.MAC, what trouble, now int64) {
-	t := m.troubles.by[mac]
-	switch {
-	case t == nil && !m.troubles.room(now):
-		return
-	case t == nil:
-		t = &troubled{}
-		m.troubles.by[mac] = t
-	case t.what == what && now-t.logged < logEvery:
+	if before, at, ok := m.troubles.by.Get(mac); ok && before == what && now-at < KnownFor {
 		return
 	}
-	t.what, t.logged = what, now
-	m.opts.Logger.Warn("a station is not understood", "station", mac, "why", what.String())
-}
-
-// room reports whether there is a place for one more station.
-func (t *troubles) room(now int64) bool {
-	if len(t.by) < maxTroubles {
-		return true
+	if m.troubles.by.Note(mac, what, now) {
+		m.opts.Logger.Warn("a station is not understood", "station", mac, "why", what.String())
 	}
-	if now < t.full {
-		return false
-	}
-	t.full = now + logEvery
-	for mac, o := range t.by {
-		if free := o.logged + logEvery; free <= now {
-			delete(t.by, mac)
-		} else {
-			t.full = min(t.full, free)
-		}
-	}
-	return len(t.by) < maxTroubles
 }
 
 // hint says what is known to be wrong with a station, "" if nothing is.
 func (m *machine) hint(mac ethertype.MAC) string {
-	if t := m.troubles.by[mac]; t != nil {
-		return fmt.Sprintf("%v: %v", mac, t.what)
+	if what, _, ok := m.troubles.by.Get(mac); ok {
+		return fmt.Sprintf("%v: %v", mac, what)
 	}
 	return ""
 }

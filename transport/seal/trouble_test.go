@@ -22,8 +22,8 @@ func TestTroublesAge(t *testing.T) {
 	said := func() int { return strings.Count(b.log.String(), "\n") }
 	now := int64(10)
 	forge(2*maxTroubles, now)
-	if said() != maxTroubles || len(b.troubles.by) != maxTroubles {
-		t.Fatalf("%d lines, and %d stations are known, want %d", said(), len(b.troubles.by), maxTroubles)
+	if said() != maxTroubles || len(b.troubles.by.by) != maxTroubles {
+		t.Fatalf("%d lines, and %d stations are known, want %d", said(), len(b.troubles.by.by), maxTroubles)
 	}
 	talk := func() string {
 		b.hear(a.send(a.plain(b, "x"), now), now)
@@ -32,7 +32,7 @@ func TestTroublesAge(t *testing.T) {
 		}
 		return b.hint(a.self)
 	}
-	now += logEvery - 1
+	now += KnownFor - 1
 	if hint := talk(); hint != "" {
 		t.Errorf("a station is known for which there was no place: %s", hint)
 	}
@@ -42,13 +42,13 @@ func TestTroublesAge(t *testing.T) {
 	}
 	before := said()
 	for range 600 { // ten minutes of strangers who are others each time
-		now += logEvery / 60
+		now += KnownFor / 60
 		for i := range forged[ethertype.OffsetSrc+4 : ethertype.OffsetSrc+6] {
 			forged[ethertype.OffsetSrc+4+i] = byte(now >> (30 + 8*i))
 		}
 		forge(2*maxTroubles, now)
 	}
-	if n := said() - before; n > 11*maxTroubles || n < 9*maxTroubles || len(b.troubles.by) > maxTroubles {
-		t.Errorf("%d lines in ten minutes, and %d stations are known, of which there are to be %d", n, len(b.troubles.by), maxTroubles)
+	if n := said() - before; n > 11*maxTroubles || n < 9*maxTroubles || len(b.troubles.by.by) > maxTroubles {
+		t.Errorf("%d lines in ten minutes, and %d stations are known, of which there are to be %d", n, len(b.troubles.by.by), maxTroubles)
 	}
 }
