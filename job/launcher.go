@@ -224,6 +224,9 @@ func (m *meeting) publish() error {
 		return m.errorf("%w: the ranks have not all come to the launcher's barrier: %w", ErrInit, err)
 	}
 	first, err := m.read(0)
+	if err == nil && m.Rank == 0 && first.addr != mine.addr { // the space has kept what another one has put
+		return &DuplicateError{Job: m.Name, Rank: 0, First: first.addr, Second: mine.addr}
+	}
 	m.Nonce, m.told = first.nonce, err == nil
 	return err
 }
