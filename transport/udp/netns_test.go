@@ -430,15 +430,8 @@ func TestPathMTU(t *testing.T) {
 			}
 			small := openIn(t, p, 0, udp.Config{Interface: ips[0].String(), Peers: ips[1:], MTU: b.Info().MTU})
 			f := frameTo(small, b, make([]byte, small.Info().MTU-48))
-			send(t, small, f, f, f)
-			for full := 0; full < 3; {
-				switch got := receive(t, b, 1)[0]; got {
-				case string(short.Head): // a late one
-				case string(f.Head):
-					full++
-				default:
-					t.Fatal("a full frame differs")
-				}
+			for range 3 {
+				arrives(t, small, b, f)
 			}
 		})
 	}
