@@ -89,7 +89,7 @@ func TestBoundEnds(t *testing.T) {
 		}
 		h, mpiexec := withHydra(t, argv)
 		h.Bind, h.Hosts, h.N = true, []Host{{"localhost", 1}}, 1
-		var failed *ExitError
+		var failed *HydraError
 		if err := h.Hydra(t.Context(), mpiexec); !errors.As(err, &failed) || failed.Code != code {
 			t.Errorf("by hydra, %s: %v, want code %d", argv, err, code)
 		}

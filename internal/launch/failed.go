@@ -2,6 +2,7 @@ package launch
 
 import (
 	"bytes"
+	"fmt"
 	"io"
 	"regexp"
 	"strconv"
@@ -26,7 +27,7 @@ const maxSaid = 512
 // for it, of the first rank that says there that it has failed.
 type failing struct {
 	to    io.Writer
-	first chan *ExitError
+	first chan *HydraError
 	told  bool
 	line  []byte // the last bytes of the line that is under way
 }
@@ -50,9 +51,8 @@ func (f *failing) note(part []byte) {
 		return
 	}
 	if said := saidFailed.FindSubmatch(f.line); said != nil {
-		rank, _ := strconv.Atoi(string(said[1])) // digits
-		code, _ := strconv.Atoi(string(said[3]))
-		f.first <- &ExitError{Rank: rank, Host: string(said[2]), State: "exit code " + string(said[3]), Code: code}
+		code, _ := strconv.Atoi(string(said[3])) // digits
+		f.first <- &HydraError{State: fmt.Sprintf("rank %s on host %s failed first: exit code %d", said[1], said[2], code), Code: code}
 		f.told = true
 	}
 	f.line = f.line[:0]

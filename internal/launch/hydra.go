@@ -76,7 +76,7 @@ func (c *Config) Hydra(ctx context.Context, mpiexec string) error {
 	}
 	c.warn(findings)
 	cmd := &group{Cmd: exec.Command(mpiexec, c.hydraArgs()...)}
-	failed := make(chan *ExitError, 1)
+	failed := make(chan *HydraError, 1)
 	cmd.Stdout, cmd.Stderr = c.Stdout, &failing{to: c.Stderr, first: failed}
 	cmd.Env = append(c.inherited(), job.EnvJob+"="+newJob(),
 		"HYDRA_LAUNCHER_EXTRA_ARGS="+strings.Join(shared.ssh(c.SSH, "ControlMaster=no")[1:], " "))
@@ -92,7 +92,7 @@ func (c *Config) Hydra(ctx context.Context, mpiexec string) error {
 // mpiexec runs hydra's mpiexec. It is killed when this process ends, in whatever way: its
 // proxies notice, and kill the ranks. When ctx is done, a rank has failed, or a host is lost,
 // it passes SIGTERM to all ranks, and is killed two seconds later.
-func (c *Config) mpiexec(ctx context.Context, cmd *group, failed, lost <-chan *ExitError) error {
+func (c *Config) mpiexec(ctx context.Context, cmd *group, failed <-chan *HydraError, lost <-chan *ExitError) error {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Pdeathsig: unix.SIGKILL}
 	cmd.WaitDelay = grace
 	started, ended := make(chan error, 1), make(chan error, 1)
@@ -131,20 +131,19 @@ func (c *Config) mpiexec(ctx context.Context, cmd *group, failed, lost <-chan *E
 	}
 	var exit *exec.ExitError
 	if errors.As(err, &exit) {
-		return &HydraError{State: exit.String(), Code: max(lab.ExitCode(exit.ProcessState), 1)}
+		return &HydraError{State: Mpiexec + " ended with " + exit.String(), Code: max(lab.ExitCode(exit.ProcessState), 1)}
 	}
 	return err
 }
 
-// HydraError reports that a job failed that hydra ran, and no rank has said so: one has called
-// Abort, or hydra itself has failed.
+// HydraError reports that a job failed that hydra ran.
 type HydraError struct {
-	State string // of hydra
-	Code  int
+	State string // which rank failed first, and how; or how mpiexec ended, if none has said so: one has called Abort, or hydra itself has failed
+	Code  int    // of that
 }
 
-// Error says how hydra ended.
-func (e *HydraError) Error() string { return "run: " + Mpiexec + " ended with " + e.State }
+// Error says so.
+func (e *HydraError) Error() string { return "run: " + e.State }
 
 // hydraRank is what hydra starts as each rank: a shell, because 64 of these start in less
 // time than 64 of this program. It adds BOBNET_* to what hydra says, and runs the command.
