@@ -104,15 +104,16 @@ const (
 
 // poll is Poll within a call.
 func (w *World) poll() error {
-	err := w.layer.Poll()
 	w.turns++
-	if err == nil && (w.turns%lookEach == 0 || w.asked.Load()) {
-		if w.procs > 1 {
-			err = w.member.Err()
+	if w.turns%lookEach == 0 || w.asked.Load() {
+		if w.procs > 1 { // which polls, too, and so comes before what may leave an answer to the next request
+			if err := w.member.Err(); err != nil {
+				return w.heard(err)
+			}
 		}
 		w.publish()
 	}
-	return w.heard(err)
+	return w.heard(w.layer.Poll())
 }
 
 // near counts an operation on a neighbour's heap, which has asked nobody, and polls now and

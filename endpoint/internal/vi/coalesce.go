@@ -9,7 +9,7 @@ import (
 
 // Which coalescing does what
 //
-// Messages are coalesced at three levels, each of which saves what the one below it
+// Messages are coalesced at four levels, each of which saves what the one below it
 // cannot:
 //
 //   - An envelope (this file) is one VI message of up to envelopeSize bytes, into which
@@ -18,6 +18,8 @@ import (
 //   - A batch (batch.go) is one RDMA write of up to a long frame, whose payloads go from
 //     where they lie into memory of the server, where they are handled. It saves the
 //     same for payloads, and their second copy.
+//   - A reply and the next request to the same endpoint share a VI message, though they are of two
+//     channels (carry.go). It saves the same where no messages follow each other.
 //   - Package vipl puts several VI messages into one frame (vipl/internal/conn/pack.go), whoever has
 //     posted them. It saves frames, and nothing of what a VI message costs.
 //
@@ -126,8 +128,12 @@ func (ch *channel) Post(i, n, together int) {
 		ch.flush()
 	}
 	if len(g.waiting) == 0 && !ch.corks(i, together) {
-		x.desc.Next = together == provider.Next
-		ch.launch(x)
+		switch {
+		case together == provider.Next:
+			ch.launchNext(x)
+		case ch.way.held.ch == nil || !ch.carry(x):
+			ch.launch(x)
+		}
 		if together == provider.Uncork {
 			ch.vi.Flush()
 		}
@@ -296,6 +302,9 @@ func (ch *channel) landed(x *sendBuffer) {
 		ch.sends[i].busy = false
 	}
 	x.members = x.members[:0]
+	if x.piggyback.ch != nil {
+		x.piggyback.landed(x)
+	}
 	ch.way.flying--
 	ch.corking.flying--
 	ch.up.Sent()
@@ -313,34 +322,41 @@ func (w *Provider) Flush(side wire.Side) {
 	w.corked[side] = list[:0]
 }
 
-// arrivedAlone is arrived for a VI message that is all that has come. It reports whether
-// a message was handled at once.
-func (ch *channel) arrivedAlone(x *receiveBuffer) bool {
+// arrivedAlone is arrived for a VI message that is all that has come. It returns how many
+// messages were handled at once.
+func (ch *channel) arrivedAlone(x *receiveBuffer) (handled int) {
 	m := x.mem[:x.desc.Length]
-	if len(m) < wire.BaseSize || binary.LittleEndian.Uint16(m[wire.LengthAt:]) != 0 {
+	if len(m) < wire.BaseSize || m[0]&wire.Carries == 0 && binary.LittleEndian.Uint16(m[wire.LengthAt:]) != 0 {
 		ch.arrived(x, len(m))
-		return false
+		return 0
+	}
+	if m[0]&wire.Carries != 0 {
+		return ch.carried(x, len(m), true)
 	}
 	p := ch.way.packet()
 	body, ok := p.Head.Parse(m, nil)
 	if !ok || p.Head.Kind.Own() {
 		ch.way.spare.Push(p)
 		ch.arrived(x, len(m)) // which counts it
-		return false
+		return 0
 	}
 	x.refs = 1
 	p.Body, p.Home = body, x
 	ch.heard(int(p.Head.Slot))
 	if ch.up.HandleNow(p) {
-		return true
+		return 1
 	}
 	ch.up.Received(p)
-	return false
+	return 0
 }
 
 // arrived hands on the messages of a VI message of so many bytes. x stays in
 // use meanwhile.
 func (ch *channel) arrived(x *receiveBuffer, length int) {
+	if length > 0 && x.mem[0]&wire.Carries != 0 {
+		ch.carried(x, length, false)
+		return
+	}
 	x.refs = 1
 	var last wire.LastTags
 	b, waits := x.mem[:length], ch.batching.open()
@@ -379,6 +395,8 @@ func (ch *channel) noted(ok bool, h *wire.Header, body []byte) {
 		ch.way.up.Stray()
 	case h.Kind == wire.KindAsk:
 		ch.asked()
+	case h.Kind == wire.KindPair:
+		ch.told(h.Payload(body))
 	default:
 		ch.opened(h.Payload(body))
 	}
@@ -386,10 +404,15 @@ func (ch *channel) noted(ok bool, h *wire.Header, body []byte) {
 
 // Release is channel's.
 func (ch *channel) Release(p *provider.Packet) {
-	x := p.Home.(*receiveBuffer)
+	home := p.Home
 	p.Body, p.Home = nil, nil // the connection may end before p is used again
 	ch.way.spare.Push(p)
-	ch.unuse(x)
+	switch x := home.(type) {
+	case *receiveBuffer:
+		ch.unuse(x)
+	case *piggybackBuffer:
+		ch.opposite.spare = append(ch.opposite.spare, x)
+	}
 }
 
 // unuse posts a receive again that nobody needs any more: not at once, because

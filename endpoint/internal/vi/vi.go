@@ -54,6 +54,8 @@ type Provider struct {
 	failed    []*channel    // found broken by a post
 	corked    [2][]*channel // by side: those that may have corked something
 	flying    int           // VI messages and writes under way
+	dialed    map[pairKey]*channel
+	held      piggyback // a reply that may wait for the program's next request
 	spare     provider.Packets
 	late      []*channel // that have a receive to post
 	reaped    [64]vipl.Completion
@@ -64,7 +66,7 @@ type Provider struct {
 // Open opens the provider of the node up, whose connections take memory from the budget,
 // and which reads from count how many messages are corked.
 func Open(c Config, up provider.Host, memory *provider.Budget, count *provider.Corked) (*Provider, error) {
-	w := &Provider{up: up, memory: memory, count: count, NIC: c.NIC, timeout: c.PeerTimeout, entries: 16}
+	w := &Provider{up: up, memory: memory, count: count, NIC: c.NIC, timeout: c.PeerTimeout, entries: 16, dialed: make(map[pairKey]*channel)}
 	var err error
 	if w.NIC == nil {
 		if w.NIC, err = openNIC(&c); err != nil {
@@ -197,25 +199,18 @@ func (w *Provider) Deliver(atOnce bool) (handled int) {
 	return w.handOn(atOnce)
 }
 
-// handOn hands on what has been reaped. Messages that are all of it may be handled at once, if
+// handOn hands on what has been reaped. A VI message that is all of it may be handled at once, if
 // atOnce.
 func (w *Provider) handOn(atOnce bool) (handled int) {
-	var few fewMessages
-	switch n := w.n; {
-	case !atOnce || n > len(few) || !w.messages(&few):
-		for i := range w.reaped[:n] {
+	if ch, x := w.onlyMessage(); atOnce && ch != nil {
+		w.reaped[0], w.n = vipl.Completion{}, 0
+		handled = ch.arrivedAlone(x) // from here on another goroutine may be in wait
+	} else {
+		for i := range w.reaped[:w.n] {
 			w.complete(&w.reaped[i])
 			w.reaped[i] = vipl.Completion{}
 		}
 		w.n = 0
-	case n == 1: // as nearly always
-		w.reaped[0], w.n = vipl.Completion{}, 0
-		if few[0].ch.arrivedAlone(few[0].x) { // from here on another goroutine may be in wait
-			handled = 1
-		}
-	default:
-		w.reaped[0], w.reaped[1], w.n = vipl.Completion{}, vipl.Completion{}, 0
-		handled = few.handNow()
 	}
 	for len(w.failed) > 0 {
 		ch := w.failed[0]
@@ -228,51 +223,21 @@ func (w *Provider) handOn(atOnce bool) (handled int) {
 	return handled
 }
 
-// fewMessages are as many VI messages as are handled at once: a reply, and the next request of its
-// sender, which share a frame.
-type fewMessages [2]struct {
-	ch *channel
-	x  *receiveBuffer
-}
-
-// messages reports whether all that has been reaped are VI messages, which it puts into few.
-func (w *Provider) messages(few *fewMessages) bool {
-	for i := range w.reaped[:w.n] {
-		c := &w.reaped[i]
-		if c.Err != nil || c.Descriptor == nil || c.Descriptor.Status != vipl.StatusDone|vipl.StatusOpReceive {
-			return false
-		}
-		ch, _ := c.VI.Context.(*channel)
-		x, _ := c.Descriptor.Context.(*receiveBuffer)
-		if ch == nil || x == nil || ch.closed || ch.broken {
-			return false
-		}
-		few[i].ch, few[i].x = ch, x
+// onlyMessage returns the VI message that is all that has been reaped, and its channel, or nil.
+func (w *Provider) onlyMessage() (*channel, *receiveBuffer) {
+	if w.n != 1 {
+		return nil, nil
 	}
-	return w.n > 0
-}
-
-// handNow has them handled at once, as far as their halves do, and hands on the others. It returns
-// how many have been handled. From the first handler on another goroutine may be in wait.
-func (few fewMessages) handNow() (handled int) {
-	i := 0
-	defer func() { // also if a handler ends the goroutine
-		for ; i < len(few); i++ {
-			if m := &few[i]; !m.ch.closed && !m.ch.broken {
-				m.ch.arrived(m.x, int(m.x.desc.Length))
-			}
-		}
-	}()
-	for i < len(few) {
-		m := &few[i]
-		if m.ch.closed || m.ch.broken {
-			break
-		}
-		if i++; m.ch.arrivedAlone(m.x) {
-			handled++
-		}
+	c := &w.reaped[0]
+	if c.Err != nil || c.Descriptor == nil || c.Descriptor.Status != vipl.StatusDone|vipl.StatusOpReceive {
+		return nil, nil
 	}
-	return handled
+	ch, _ := c.VI.Context.(*channel)
+	x, _ := c.Descriptor.Context.(*receiveBuffer)
+	if ch == nil || x == nil || ch.closed || ch.broken {
+		return nil, nil
+	}
+	return ch, x
 }
 
 // complete hands on one completion.
@@ -372,6 +337,7 @@ func (w *Provider) take(r *vipl.Request, h *wire.Hello, up provider.Half) *chann
 		return nil
 	}
 	ch.taken = size
+	ch.opposite.key = pairKey{h.From.Addr, h.ID}
 	if r.AcceptStart(ch.vi) != nil {
 		ch.Close()
 		return nil
@@ -389,5 +355,7 @@ func (w *Provider) Dial(to wire.Name, greeting wire.Hello, up provider.Half) (pr
 		ch.Close()
 		return nil, provider.OpError("connect", orClosed(err, provider.ErrBadArg), "to %v: %v", to, err)
 	}
+	ch.opposite.key = pairKey{to.Addr, greeting.From.ID}
+	w.dialed[ch.opposite.key] = ch
 	return ch, nil
 }

@@ -1,14 +1,17 @@
 package conn
 
-import "github.com/bobnet-go/bobnet/progress"
+import (
+	"github.com/bobnet-go/bobnet/progress"
+	"github.com/bobnet-go/bobnet/vipl/internal/code"
+)
 
 // Answers that go with what the program sends next
 //
 // A program that has got what it waits for often sends the next thing within a microsecond or
-// two. The answers to RDMA reads that came in the same poll, and the program's own ones if it says
-// so (Descriptor.Next), then go with it, in one call of the link's and, if they are for the same
-// NIC, in one frame. So two programs that read from each other need one frame for each answer and
-// the request behind it, where they would need two.
+// two. The answers to RDMA reads that came in the same poll, which wait in the batch, and the
+// program's own if it says so (Descriptor.Next), which wait on their send queue, then go with it, in one
+// call of the link's and, if they are for the same NIC, in one frame. So two programs that read from
+// each other need one frame for an answer and the request behind it, where they would need two.
 //
 // The answers wait for the next post or poll, whatever comes first, or for the engine's service,
 // some milliseconds. So they do not wait where there is no service, nor where the program
@@ -17,9 +20,10 @@ import "github.com/bobnet-go/bobnet/progress"
 // nextPost is what an adapter knows of what the program does next.
 type nextPost struct {
 	progress.Prompt
-	gave     bool // a descriptor has completed in this poll
-	answered bool // answers to reads were put into the batch in this poll
-	holds    bool // the batch waits for the next post
+	gave     bool  // a descriptor has completed in this poll
+	answered bool  // answers to reads were put into the batch in this poll
+	holds    bool  // the batch waits for the next post
+	kept     *Conn // has a send on its queue that does
 }
 
 // gives notes that the program gets something by this poll.
@@ -32,6 +36,7 @@ func (a *Adapter) gives() {
 func (a *Adapter) endNext() {
 	n := &a.next
 	n.gave, n.answered = false, false
+	a.putKept()
 	if n.holds {
 		n.Posted(a.Now, n.Take())
 		a.Flush()
@@ -56,4 +61,41 @@ func (a *Adapter) FlushPending() {
 func (a *Adapter) awaitsNext() bool {
 	n := &a.next
 	return n.gave && n.Is() && a.eng.Serves()
+}
+
+// keep leaves what PostSend has queued on c to the program's next post, in whose batch it goes, or
+// to the next poll. Until then the program may take it back (Retract).
+func (a *Adapter) keep(c *Conn) {
+	if a.next.kept != c {
+		a.putKept()
+		a.next.kept = c
+		a.eng.WakeBefore(a.Now) // who sleeps on the link sends it
+	}
+}
+
+// putKept puts what is kept into the batch, which goes with the next post or poll.
+func (a *Adapter) putKept() {
+	if c := a.next.kept; c != nil {
+		a.next.kept = nil
+		if c.State == code.StateConnected && c.tx.unsent() {
+			c.tx.hold()
+		}
+		a.next.holds = a.batch.Len() > 0 // also if what was put off has sent it
+	}
+}
+
+// Retract takes back d if it is the send that was posted last on c, is kept, and nothing of it has
+// been sent. It reports whether it has.
+func (a *Adapter) Retract(c *Conn, d *Descriptor) bool {
+	q, next := &c.SQ, &c.tx.cursor
+	if a.next.kept != c || c.State != code.StateConnected || next.next == q.tail || q.at(q.tail-1) != d || next.next == q.tail-1 && next.offset > 0 {
+		return false
+	}
+	q.tail--
+	d.posted = false
+	c.Stats.Sends--
+	if !c.tx.unsent() {
+		a.next.kept = nil
+	}
+	return true
 }

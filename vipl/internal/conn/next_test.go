@@ -88,6 +88,9 @@ func TestReadsMeet(t *testing.T) {
 	}
 }
 
+// waits reports whether something of the end's waits for the program's next post.
+func (e *end) waits() bool { return e.a.Pending() || e.a.next.kept != nil }
+
 // TestNext: a send that may go with the program's next post does so, of this connection or another, if the
 // program has just got something and is prompt; without a post it goes with the next poll.
 func TestNext(t *testing.T) {
@@ -112,19 +115,78 @@ func TestNext(t *testing.T) {
 		d := e.descriptor(outAt, 64)
 		d.Next = true
 		e.post(d, false)
-		if e.a.Pending() != c.waits || e.sent-sent != map[bool]int{false: 1}[c.waits] {
-			t.Fatalf("%+v: %d frames sent, waiting is %v", c, e.sent-sent, e.a.Pending())
+		if e.waits() != c.waits || e.sent-sent != map[bool]int{false: 1}[c.waits] {
+			t.Fatalf("%+v: %d frames sent, waiting is %v", c, e.sent-sent, e.waits())
 		}
 		sent = e.sent
 		if c.posts {
 			e.post(e.descriptor(outAt, 64), false)
 		} else {
-			e.turn()
+			e.a.SetClock(p.now)
 		}
-		if e.a.Pending() || e.sent-sent != 1 {
-			t.Errorf("%+v: %d frames sent afterwards, waiting is %v", c, e.sent-sent, e.a.Pending())
+		if e.waits() || e.sent-sent != 1 {
+			t.Errorf("%+v: %d frames sent afterwards, waiting is %v", c, e.sent-sent, e.waits())
 		}
 		p.run(func() bool { return other.c.RQ.Untaken() >= map[bool]int{true: 2, false: 1}[c.posts] })
+	}
+}
+
+// TestRetract: a send that waits for the program's next post can be taken back until it goes, and
+// then be posted again; one before it on its queue goes its way.
+func TestRetract(t *testing.T) {
+	for name, c := range map[string]struct {
+		first, next, later bool // there is one before it; it may wait; it is left to the engine
+		then               func(e *end)
+		want               bool
+	}{
+		"waits":              {false, true, false, func(*end) {}, true},
+		"waits, behind one":  {true, true, false, func(*end) {}, true},
+		"sent at once":       {false, false, false, func(*end) {}, false},
+		"left to the engine": {false, false, true, func(*end) {}, false},
+		"polled":             {false, true, false, func(e *end) { e.turn() }, false},
+		"flushed":            {false, true, false, func(e *end) { e.a.Uncork() }, false},
+		"another posted":     {false, true, false, func(e *end) { e.post(e.descriptor(outAt, 64), false) }, false},
+		"broken":             {false, true, false, func(e *end) { e.c.fail(code.ReasonRead) }, false},
+	} {
+		p := readers(t)
+		e, other := p.ends[0], p.ends[1]
+		p.readOn(3*progress.PromptMost, 100)
+		for range 3 {
+			other.post(other.descriptor(inAt, 64), true)
+		}
+		e.post(e.descriptor(inAt, 64), true)
+		other.post(other.descriptor(outAt, 64), false)
+		e.turn()
+		var first, d *Descriptor
+		if c.first {
+			first = e.descriptor(outAt, 64)
+			first.Next = true
+			e.post(first, false)
+		}
+		d = e.descriptor(outAt, 64)
+		d.Next, d.Later = c.next, c.later
+		e.post(d, false)
+		c.then(e)
+		sends, queued := e.c.Stats.Sends, e.c.SQ.Len()
+		if got := e.a.Retract(&e.c, d); got != c.want {
+			t.Errorf("%s: taken back is %v", name, got)
+			continue
+		}
+		if !c.want {
+			if e.c.SQ.Len() != queued || e.c.Stats.Sends != sends {
+				t.Errorf("%s: %d on the queue, were %d", name, e.c.SQ.Len(), queued)
+			}
+			continue
+		}
+		if Posted(d) || e.c.SQ.Len() != queued-1 || e.a.Retract(&e.c, d) {
+			t.Errorf("%s: it is still posted", name)
+		}
+		d.Next = false
+		e.post(d, false)
+		p.run(func() bool { return e.c.SQ.Pending() == 0 })
+		if done := e.c.SQ.Take(); c.first && (done != first || e.c.SQ.Take() != d) || !c.first && done != d {
+			t.Errorf("%s: they have not completed in order", name)
+		}
 	}
 }
 
@@ -169,7 +231,7 @@ func TestReadBehindMessage(t *testing.T) {
 		other.post(d, false)
 		other.read()
 		sent := e.sent
-		if e.turn(); e.c.RQ.Take() == nil || e.sent == sent && !e.a.Pending() {
+		if e.turn(); e.c.RQ.Take() == nil || e.sent == sent && !e.waits() {
 			t.Fatalf("the message has come, and the read is not answered: %d frames joined", other.a.Stats.TxJoined)
 		}
 		p.run(func() bool { return other.c.SQ.Take() != nil && e.c.SQ.Untaken() > 0 })

@@ -19,9 +19,11 @@ func (c *Conn) Send(d *Descriptor, size uint32) bool {
 		if d.Later {
 			c.tx.leaveToPoll()
 			c.a.eng.WakeBefore(c.a.Now) // who sleeps on the link looks after it
-			return true
+		} else if d.Next && c.a.awaitsNext() {
+			c.a.keep(c)
+		} else {
+			c.tx.push()
 		}
-		c.tx.push(d.Next && c.a.awaitsNext())
 	case code.StateIdle, code.StateError:
 		c.tx.cursor.next = c.SQ.tail
 		c.SQ.complete(c, d.opStatus()|code.StatusFlushed, 0)

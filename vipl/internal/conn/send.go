@@ -82,17 +82,17 @@ func (t *txHalf) transmit(single bool) {
 // unsent reports whether there is anything that has not been sent once.
 func (t *txHalf) unsent() bool { return t.cursor.next != t.c.SQ.tail || t.c.serves.waiting > 0 }
 
-// push sends what PostSend has queued. If it is held, it goes with what the program posts next.
+// push sends what PostSend has queued, behind what has waited for it.
 //
 // The clock is read first, except for a frame that will be alone under way: it
 // goes out before the clock is read, since reading it takes a fiftieth of the
 // frame's time.
-func (t *txHalf) push(held bool) {
+func (t *txHalf) push() {
 	a := t.c.a
-	if held {
-		t.hold()
-		return
+	if a.next.kept == t.c {
+		a.next.kept = nil
 	}
+	a.putKept()
 	got := a.next.Take()
 	single := t.single()
 	if !single && t.c.Reliable {
@@ -122,7 +122,7 @@ func (t *txHalf) push(held bool) {
 	t.c.arm() // also when the pace allows nothing now
 }
 
-// hold puts what PostSend has queued into the batch, which the program's next post sends.
+// hold puts what PostSend has queued into the batch, which waits for the program's next post.
 func (t *txHalf) hold() {
 	if single := t.single(); single || !t.cork() {
 		if !single || !t.c.sendShort() {
