@@ -42,11 +42,8 @@ func piggybackRoom(s wire.Shape, i int, at wire.Side) int {
 func (ch *channel) launchNext(x *sendBuffer) {
 	x.desc.Next = true
 	ch.launch(x)
-	switch {
-	case ch.opposite.ch != nil:
+	if ch.opposite.ch != nil {
 		ch.way.held = piggyback{ch, x}
-	case ch.side == wire.Serving:
-		ch.offer()
 	}
 }
 
@@ -111,33 +108,31 @@ func (ch *channel) carried(x *receiveBuffer, length int, atOnce bool) (handled i
 		ch.unuse(x)
 		return 0
 	}
-	type message struct {
-		b           []byte
-		piggybacked bool
-	}
-	both := [2]message{{first, false}, {second, true}}
-	if ch.side == wire.Serving { // the piggybacked one is the reply
-		both[0], both[1] = both[1], both[0]
-	}
-	hand := func(m message, atOnce bool) bool {
-		if m.piggybacked {
-			return ch.handPiggyback(m.b, atOnce)
-		}
-		return ch.handOwn(m.b, x, atOnce)
+	two, own := [2][]byte{first, second}, 0
+	if ch.side == wire.Serving { // the reply is the piggybacked one
+		two, own = [2][]byte{second, first}, 1
 	}
 	i := 0
 	defer func() { // also if a handler ends the goroutine
-		for ; i < len(both); i++ {
-			hand(both[i], false)
+		for ; i < len(two); i++ {
+			ch.handOne(two[i], i == own, x, false)
 		}
 		ch.unuse(x)
 	}()
-	for i < len(both) {
-		if i++; hand(both[i-1], atOnce) {
+	for i < len(two) {
+		if i++; ch.handOne(two[i-1], i-1 == own, x, atOnce) {
 			handled++
 		}
 	}
 	return handled
+}
+
+// handOne hands on one of two messages, the channel's own or the other one.
+func (ch *channel) handOne(m []byte, own bool, x *receiveBuffer, atOnce bool) bool {
+	if own {
+		return ch.handOwn(m, x, atOnce)
+	}
+	return ch.handPiggyback(m, atOnce)
 }
 
 // handOwn hands on a message of the channel's own in x. It reports whether it was handled at once.

@@ -94,11 +94,13 @@ func newAskers(t *testing.T, loss float64) *askers {
 	for i := range a.hosts {
 		a.hosts[i] = a.open(&vipl.Config{Link: a.world.Station(fmt.Sprint("host ", i)), Seed: uint64(i + 1)})
 	}
-	for i, h := range a.hosts {
-		a.asks[i] = a.dial(h, a.hosts[1-i])
-	}
-	a.until("both connections", func() bool { return len(a.hosts[0].servers) == 1 && len(a.hosts[1].servers) == 1 })
 	return a
+}
+
+// connect has node i dial the other one.
+func (a *askers) connect(i int) {
+	a.asks[i] = a.dial(a.hosts[i], a.hosts[1-i])
+	a.until("the connection", func() bool { return len(a.hosts[1-i].servers) > 0 })
 }
 
 func (a *askers) open(cfg *vipl.Config) *testHost {
@@ -152,11 +154,17 @@ func (a *askers) rest() {
 	a.until("rest", func() bool { polls++; return polls > 2_000 })
 }
 
-// pair has the channels become opposites.
+// pair has both dial, one as soon as the other, and waits until the channels are opposites.
 func (a *askers) pair() {
-	for i := range a.hosts {
-		a.hosts[i].servers[0].ch.offer()
+	for i, h := range a.hosts {
+		a.asks[i] = a.dial(h, a.hosts[1-i])
 	}
+	a.paired()
+}
+
+// paired waits until the channels are opposites.
+func (a *askers) paired() {
+	a.Helper()
 	a.until("a pair at both ends", func() bool {
 		return a.asks[0].ch.opposite.ch != nil && a.asks[1].ch.opposite.ch != nil
 	})
@@ -195,25 +203,80 @@ func (a *askers) send(i int) (reply, request string) {
 	return reply, request
 }
 
-// TestPair: two nodes that have dialed each other know it when the one with the lower address has begun,
-// whichever that is, and agree about which channel carries: the one that it has dialed.
+// TestPair: two nodes that have dialed each other know it, whoever has dialed first, and agree about which
+// channel carries: the one that the node with the lower address has dialed.
 func TestPair(t *testing.T) {
 	for _, loss := range []float64{0, 0.2} {
-		a := newAskers(t, loss)
-		k := a.first()
-		a.hosts[1-k].servers[0].ch.offer()
-		a.rest()
-		if a.asks[0].ch.opposite.ch != nil || a.asks[1].ch.opposite.ch != nil {
-			t.Fatal("the one with the higher address has begun")
-		}
-		a.pair()
-		for i, h := range a.hosts {
-			c, s := a.asks[i].ch, h.servers[0].ch
-			if c.opposite.ch != s || s.opposite.ch != c || c.opposite.carries != (i == k) || s.opposite.carries == (i == k) {
-				t.Errorf("node %d: %v and %v, of which %v and %v carry", i, c.opposite.ch == s, s.opposite.ch == c, c.opposite.carries, s.opposite.carries)
+		for first := range 2 {
+			a := newAskers(t, loss)
+			a.connect(first)
+			a.rest()
+			a.connect(1 - first)
+			a.paired()
+			k := a.first()
+			for i, h := range a.hosts {
+				c, s := a.asks[i].ch, h.servers[0].ch
+				if c.opposite.ch != s || s.opposite.ch != c || c.opposite.carries != (i == k) || s.opposite.carries == (i == k) {
+					t.Errorf("node %d: %v and %v, of which %v and %v carry", i, c.opposite.ch == s, s.opposite.ch == c, c.opposite.carries, s.opposite.carries)
+				}
+				if h.strays > 0 {
+					t.Errorf("node %d: %d strays", i, h.strays)
+				}
 			}
+			token := a.asks[k].ch.opposite.token
+			another := a.dial(a.hosts[1-k], a.hosts[k])
+			a.rest()
+			if another.ch.opposite.ch != nil || a.asks[k].ch.opposite.token != token || a.hosts[0].strays+a.hosts[1].strays > 0 {
+				t.Error("another connection has the pair begin anew")
+			}
+		}
+	}
+}
+
+// TestPairOthers: further connections between two endpoints, or to another one of the same node, which
+// are made while tokens are under way, keep nobody from becoming a pair, and no token is lost.
+func TestPairOthers(t *testing.T) {
+	for i := range 2 {
+		a := newAskers(t, 0)
+		for k, h := range a.hosts {
+			a.asks[k] = a.dial(h, a.hosts[1-k])
+		}
+		others := []*testHalf{a.dial(a.hosts[i], a.hosts[1-i])}
+		a.until("a token", func() bool { return a.asks[a.first()].ch.opposite.token != 0 })
+		others = append(others, a.dial(a.hosts[i], a.hosts[1-i]), a.dial(a.hosts[1-i], a.hosts[i]))
+		a.paired()
+		a.rest()
+		for _, h := range others {
+			if h.ch.opposite.ch != nil {
+				t.Error("another connection is of a pair")
+			}
+		}
+		for _, h := range a.hosts {
 			if h.strays > 0 {
-				t.Errorf("node %d: %d strays", i, h.strays)
+				t.Errorf("%d strays", h.strays)
+			}
+		}
+	}
+}
+
+// TestPairAgain: if a channel of a pair ends, the other one makes a pair with the next.
+func TestPairAgain(t *testing.T) {
+	for i := range 2 {
+		a := newAskers(t, 0)
+		a.pair()
+		a.asks[i].ch.Close()
+		a.rest()
+		if a.asks[1-i].ch.opposite.ch != nil || len(a.hosts[i].w.pairs) != 1 {
+			t.Fatal("still a pair")
+		}
+		a.connect(i)
+		a.paired()
+		a.asks[1-i].ch.Close()
+		a.asks[i].ch.Close()
+		a.rest()
+		for _, h := range a.hosts {
+			if len(h.w.pairs) != 0 || h.strays > 0 {
+				t.Errorf("%d pairs are left, %d strays", len(h.w.pairs), h.strays)
 			}
 		}
 	}
@@ -223,16 +286,17 @@ func TestPair(t *testing.T) {
 // released is not posted again.
 func TestPairBusy(t *testing.T) {
 	a := newAskers(t, 0)
-	for i, h := range a.hosts {
-		s := h.servers[0]
-		s.keeps = true
-		for n := range askShape.Receives() + 1 {
-			q, _ := a.message(a.asks[1-i].ch, wire.KindShort, 20)
-			q.ch.launch(q.x)
-			a.until("the message", func() bool { return len(s.got) == n+1 })
-		}
+	i := a.first()
+	a.connect(i)
+	s := a.hosts[1-i].servers[0]
+	s.keeps = true
+	for n := range askShape.Receives() + 1 {
+		q, _ := a.message(a.asks[i].ch, wire.KindShort, 20)
+		q.ch.launch(q.x)
+		a.until("the message", func() bool { return len(s.got) == n+1 })
 	}
-	a.pair()
+	a.connect(1 - i)
+	a.paired()
 }
 
 // TestPairPoser: a program that says to be an endpoint of its host which it is not hears nothing of
@@ -241,23 +305,23 @@ func TestPairBusy(t *testing.T) {
 func TestPairPoser(t *testing.T) {
 	a := newAskers(t, 0)
 	k := a.first()
+	a.connect(k)
 	victim, honest := a.hosts[k], a.asks[k].ch
-	poser := a.dial(a.hosts[1-k], victim) // which says to be the same endpoint
-	a.until("a third connection", func() bool { return len(victim.servers) == 2 })
+	poser := a.dial(a.hosts[1-k], victim)                          // which says that it is the endpoint that the victim asks
+	a.hosts[1-k].w.pairs[poser.ch.opposite.key][wire.Asking] = nil // and which is not
+	a.until("a connection", func() bool { return len(victim.servers) == 1 })
 	for i, tokens := range []wire.Tokens{{New: 5}, {Heard: 7}, {Heard: 7, New: 5}} {
 		poser.ch.say(tokens)
 		a.rest()
-		if honest.opposite.ch != nil || victim.servers[1].ch.opposite.ch != nil {
+		if honest.opposite.ch != nil || victim.servers[0].ch.opposite.ch != nil {
 			t.Fatalf("tokens %d: a pair", i)
 		}
 	}
-	if victim.strays != 2 {
-		t.Errorf("%d strays, want 2", victim.strays)
+	if victim.strays != 3 || honest.opposite.token == 0 || a.hosts[1-k].strays != 1 { // it has told the true one, who has not dialed
+		t.Errorf("token %x, %d strays, and %d at the true one", honest.opposite.token, victim.strays, a.hosts[1-k].strays)
 	}
-	if honest.opposite.token == 0 || a.hosts[1-k].strays != 1 { // what it was asked for it has told the true one, who had not asked
-		t.Errorf("token %x, %d strays at the true one", honest.opposite.token, a.hosts[1-k].strays)
-	}
-	dialed, strays := a.asks[1-k].ch, a.hosts[1-k].strays
+	a.hosts[1-k].w.pairs[poser.ch.opposite.key][wire.Asking] = poser.ch
+	dialed, strays := poser.ch, a.hosts[1-k].strays
 	dialed.told(append(make([]byte, 8), 1, 0, 0, 0, 0, 0, 0, 0))
 	if a.hosts[1-k].strays != strays+1 || dialed.opposite.token != 0 {
 		t.Error("tokens on a channel that was dialed are taken")

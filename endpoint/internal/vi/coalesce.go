@@ -131,9 +131,11 @@ func (ch *channel) Post(i, n, together int) {
 		switch {
 		case together == provider.Next:
 			ch.launchNext(x)
-		case ch.way.held.ch == nil || !ch.carry(x):
-			ch.launch(x)
+			return
+		case ch.way.held.ch != nil && ch.carry(x):
+			return
 		}
+		ch.launch(x)
 		if together == provider.Uncork {
 			ch.vi.Flush()
 		}

@@ -21,7 +21,7 @@ import (
 // address. Of who has dialed this node the address of the interface is known, which
 // several programs share, and the name of an endpoint that he says is his. So each node has to hear from who
 // has dialed it what it has told the node that it has dialed, and nobody else: a token of 64 random
-// bits. The node with the lower address begins, when two messages could first have gone together:
+// bits. The node with the lower address begins, when there are both channels:
 //
 //	a token           on the channel that it has dialed
 //	it, and another   on the channel that the other node has dialed
@@ -74,13 +74,30 @@ func goesFirst(a, b ethertype.Addr) bool {
 	return cmp.Or(bytes.Compare(a.MAC[:], b.MAC[:]), cmp.Compare(a.Port, b.Port)) < 0
 }
 
-// offer begins to pair the channel, which has been accepted, if that is for this node to do.
-func (ch *channel) offer() {
-	c := ch.way.dialed[ch.opposite.key]
-	if c == nil || c.opposite.token != 0 || !goesFirst(ch.way.Addr(), ch.opposite.key.other) {
-		return
+// meet notes what the channel has in common with an opposite one. If there is one, and it is for this
+// node to do, it begins to pair them.
+func (ch *channel) meet(key pairKey) {
+	w := ch.way
+	ch.opposite.key = key
+	p := w.pairs[key]
+	if p == nil {
+		p = new([2]*channel)
+		w.pairs[key] = p
 	}
-	c.tell(0)
+	if p[ch.side] == nil {
+		p[ch.side] = ch
+	}
+	if c := p[wire.Asking]; c != nil && p[wire.Serving] != nil && c.opposite.token == 0 && goesFirst(w.Addr(), key.other) {
+		c.tell(0)
+	}
+}
+
+// dialed returns the channel that this node has dialed first, of those with the key of ch, or nil.
+func (ch *channel) dialed() *channel {
+	if p := ch.way.pairs[ch.opposite.key]; p != nil {
+		return p[wire.Asking]
+	}
+	return nil
 }
 
 // tell says the token that was heard on the opposite channel, and a new one, on one that was dialed.
@@ -111,7 +128,7 @@ func (ch *channel) told(b []byte) {
 		ch.way.up.Stray()
 		return
 	}
-	c := ch.way.dialed[ch.opposite.key]
+	c := ch.dialed()
 	switch {
 	case c == nil || ch.opposite.ch != nil || c.opposite.ch != nil:
 		ch.way.up.Stray()
@@ -136,8 +153,10 @@ func pair(a, b *channel) {
 // part undoes pair, when a channel ends. What it has carried for the opposite one goes on that one.
 func (ch *channel) part() {
 	o := &ch.opposite
-	if ch.way.dialed[o.key] == ch {
-		delete(ch.way.dialed, o.key)
+	if p := ch.way.pairs[o.key]; p != nil && p[ch.side] == ch {
+		if p[ch.side] = nil; *p == [2]*channel{} {
+			delete(ch.way.pairs, o.key)
+		}
 	}
 	if ch.way.held.ch == ch {
 		ch.way.held = piggyback{}

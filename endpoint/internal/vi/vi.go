@@ -50,12 +50,12 @@ type Provider struct {
 	cq        *vipl.CQ
 	entries   int // that the completion queue should have
 	listener  *vipl.Listener
-	accepting []*channel    // whose handshakes are under way
-	failed    []*channel    // found broken by a post
-	corked    [2][]*channel // by side: those that may have corked something
-	flying    int           // VI messages and writes under way
-	dialed    map[pairKey]*channel
-	held      piggyback // a reply that may wait for the program's next request
+	accepting []*channel               // whose handshakes are under way
+	failed    []*channel               // found broken by a post
+	corked    [2][]*channel            // by side: those that may have corked something
+	flying    int                      // VI messages and writes under way
+	pairs     map[pairKey]*[2]*channel // by side: the first of those with a key
+	held      piggyback                // a reply that may wait for the program's next request
 	spare     provider.Packets
 	late      []*channel // that have a receive to post
 	reaped    [64]vipl.Completion
@@ -66,7 +66,7 @@ type Provider struct {
 // Open opens the provider of the node up, whose connections take memory from the budget,
 // and which reads from count how many messages are corked.
 func Open(c Config, up provider.Host, memory *provider.Budget, count *provider.Corked) (*Provider, error) {
-	w := &Provider{up: up, memory: memory, count: count, NIC: c.NIC, timeout: c.PeerTimeout, entries: 16, dialed: make(map[pairKey]*channel)}
+	w := &Provider{up: up, memory: memory, count: count, NIC: c.NIC, timeout: c.PeerTimeout, entries: 16, pairs: make(map[pairKey]*[2]*channel)}
 	var err error
 	if w.NIC == nil {
 		if w.NIC, err = openNIC(&c); err != nil {
@@ -322,6 +322,7 @@ func (w *Provider) accept(r *vipl.Request) {
 	}
 	w.up.Attach(up, ch)
 	w.accepting = append(w.accepting, ch)
+	ch.meet(pairKey{h.From.Addr, h.ID})
 }
 
 // take makes the channel of a connection that is accepted, or returns nil if it cannot,
@@ -337,7 +338,6 @@ func (w *Provider) take(r *vipl.Request, h *wire.Hello, up provider.Half) *chann
 		return nil
 	}
 	ch.taken = size
-	ch.opposite.key = pairKey{h.From.Addr, h.ID}
 	if r.AcceptStart(ch.vi) != nil {
 		ch.Close()
 		return nil
@@ -355,7 +355,6 @@ func (w *Provider) Dial(to wire.Name, greeting wire.Hello, up provider.Half) (pr
 		ch.Close()
 		return nil, provider.OpError("connect", orClosed(err, provider.ErrBadArg), "to %v: %v", to, err)
 	}
-	ch.opposite.key = pairKey{to.Addr, greeting.From.ID}
-	w.dialed[ch.opposite.key] = ch
+	ch.meet(pairKey{to.Addr, greeting.From.ID})
 	return ch, nil
 }
