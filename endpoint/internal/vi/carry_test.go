@@ -492,6 +492,24 @@ func TestPart(t *testing.T) {
 	}
 }
 
+// TestPartBoth: if both channels of a pair end, the one that has carried last, what it has not delivered
+// can be read by whom it comes back to.
+func TestPartBoth(t *testing.T) {
+	a := newAskers(t, 0)
+	a.pair()
+	k := a.first()
+	_, request := a.send(k)
+	a.hosts[k].servers[0].ch.Close()
+	a.asks[k].ch.fail()
+	i := slices.IndexFunc(a.asks[k].ch.sends, func(x sendBuffer) bool { return x.busy })
+	x := &a.asks[k].ch.sends[i]
+	var p provider.Packet
+	var ok bool
+	if p.Body, ok = p.Head.Parse(x.mem[:x.n], nil); !ok || text(&p) != request {
+		t.Errorf("%x: %v, want %s", x.mem[:x.n], ok, request)
+	}
+}
+
 // TestPiggybackKept: a piggybacked message that has to wait for its turn keeps its content, whatever comes on the channel
 // that has carried it; a peer that sends more than its credits allow loses them.
 func TestPiggybackKept(t *testing.T) {

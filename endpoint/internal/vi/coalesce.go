@@ -328,12 +328,12 @@ func (w *Provider) Flush(side wire.Side) {
 // messages were handled at once.
 func (ch *channel) arrivedAlone(x *receiveBuffer) (handled int) {
 	m := x.mem[:x.desc.Length]
-	if len(m) < wire.BaseSize || m[0]&wire.Carries == 0 && binary.LittleEndian.Uint16(m[wire.LengthAt:]) != 0 {
+	switch {
+	case len(m) >= wire.BaseSize && m[0]&wire.Carries != 0:
+		return ch.carried(x, len(m), true)
+	case len(m) < wire.BaseSize || binary.LittleEndian.Uint16(m[wire.LengthAt:]) != 0:
 		ch.arrived(x, len(m))
 		return 0
-	}
-	if m[0]&wire.Carries != 0 {
-		return ch.carried(x, len(m), true)
 	}
 	p := ch.way.packet()
 	body, ok := p.Head.Parse(m, nil)

@@ -161,13 +161,13 @@ func (ch *channel) part() {
 	if ch.way.held.ch == ch {
 		ch.way.held = piggyback{}
 	}
-	if o.ch == nil {
-		return
-	}
 	for i := range ch.sends {
 		if x := &ch.sends[i]; x.piggyback.ch != nil {
 			x.piggyback.again(x)
 		}
+	}
+	if o.ch == nil {
+		return
 	}
 	for _, c := range [2]*channel{o.ch, ch} {
 		c.opposite.ch, c.opposite.carries, c.opposite.token = nil, false, 0

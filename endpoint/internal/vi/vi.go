@@ -202,7 +202,7 @@ func (w *Provider) Deliver(atOnce bool) (handled int) {
 // handOn hands on what has been reaped. A VI message that is all of it may be handled at once, if
 // atOnce.
 func (w *Provider) handOn(atOnce bool) (handled int) {
-	if ch, x := w.onlyMessage(); atOnce && ch != nil {
+	if ch, x := w.onlyMessage(); ch != nil && atOnce {
 		w.reaped[0], w.n = vipl.Completion{}, 0
 		handled = ch.arrivedAlone(x) // from here on another goroutine may be in wait
 	} else {
