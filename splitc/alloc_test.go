@@ -46,6 +46,25 @@ var steady = []struct {
 		}
 		return w.StoreSync(bg, 8*len(got))
 	}},
+	{"long values", func(w *world, a array, _, _ []int64) error {
+		type long [25]int64
+		there := splitc.Cast[long](a.On(1 - w.MyProc()))
+		for i := range 20 {
+			if err := splitc.Put(bg, w, there.Add(i), long{1}); err != nil {
+				return err
+			}
+			if err := splitc.Store(bg, w, there.Add(20+i), long{2}); err != nil {
+				return err
+			}
+		}
+		if err := splitc.Write(bg, w, there, long{3}); err != nil {
+			return err
+		}
+		if _, err := splitc.Read(bg, w, there); err != nil {
+			return err
+		}
+		return w.StoreSync(bg, 20*200)
+	}},
 	{"store to itself", func(w *world, a array, _, _ []int64) error {
 		if err := splitc.Store(bg, w, a.On(w.MyProc()), 5); err != nil {
 			return err

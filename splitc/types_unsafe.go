@@ -105,15 +105,13 @@ func localSlice[T any](w *World, off uint64, n int) []T {
 }
 
 // held returns the bytes of a value that a layer is to copy, in the world's memory, so
-// that v itself need not escape from the caller's stack. Those of a long value get
-// memory of their own, since a layer may use it until a Sync.
+// that v itself need not escape from the caller's stack. A layer may use those of a long
+// value until a Sync.
 func held[T any](w *World, v T) []byte {
-	if size[T]() > uint64(unsafe.Sizeof(w.small)) {
-		long := new(T)
-		*long = v
-		return bytesOf(long)
-	}
 	p := (*T)(unsafe.Pointer(&w.small))
+	if size[T]() > uint64(unsafe.Sizeof(w.small)) {
+		p = (*T)(w.long.take(size[T](), w.synced()))
+	}
 	*p = v
 	return bytesOf(p)
 }
@@ -121,7 +119,35 @@ func held[T any](w *World, v T) []byte {
 // landing returns where the value of a read may come.
 func landing[T any](w *World) *T {
 	if size[T]() > uint64(unsafe.Sizeof(w.small)) {
-		return new(T)
+		return (*T)(w.long.take(size[T](), w.synced()))
 	}
 	return (*T)(unsafe.Pointer(w.landing))
+}
+
+// longValues is memory for values that are too long to be copied by a layer, in a slab that is
+// used anew when none of them is in use, and followed by one of twice its length if that does not come
+// in time. No type of a value has pointers, or is aligned to more than a word.
+type longValues struct {
+	slab []uint64
+	used int // words of it
+}
+
+// The length of slabs in words.
+const (
+	slabLeast = 256
+	slabMost  = 1 << 17
+)
+
+// take returns memory for n bytes, which nothing else is in until free.
+func (v *longValues) take(n uint64, free bool) unsafe.Pointer {
+	if free {
+		v.used = 0
+	}
+	words := int((n + 7) / 8)
+	if words > len(v.slab)-v.used {
+		v.slab, v.used = make([]uint64, max(min(2*len(v.slab), slabMost), slabLeast, words)), 0
+	}
+	p := unsafe.Pointer(&v.slab[v.used])
+	v.used += words
+	return p
 }

@@ -48,6 +48,7 @@ type World struct {
 
 	small   [layer.MaxCopied / 8]uint64  // a value on its way to a layer
 	landing *[layer.MaxCopied / 8]uint64 // where a read's value comes
+	long    longValues
 
 	tree    tree
 	atomics atomics
