@@ -108,10 +108,11 @@ func localSlice[T any](w *World, off uint64, n int) []T {
 // that v itself need not escape from the caller's stack. A layer may use those of a long
 // value until a Sync.
 func held[T any](w *World, v T) []byte {
-	p := (*T)(unsafe.Pointer(&w.small))
+	in := unsafe.Pointer(&w.small)
 	if size[T]() > uint64(unsafe.Sizeof(w.small)) {
-		p = (*T)(w.long.take(size[T](), w.synced()))
+		in = w.long.take(size[T](), w.synced())
 	}
+	p := (*T)(in)
 	*p = v
 	return bytesOf(p)
 }
