@@ -38,9 +38,10 @@ var models = map[string]struct {
 	"millennium": {*newVIAModel(), map[string]string{
 		"timing.Clock": "clock of the card", "timing.DMASetup": "start of a DMA", "timing.DMABandwidth": "rate of the bus",
 		"timing.PIORead": "I/O read", "timing.PIOWrite": "I/O write", "timing.Interrupt": "interrupt",
-		"costs.Scan": "program, a doorbell looked at", "costs.Receive": "program, a packet received",
+		"costs.Look": "program, a doorbell looked at", "costs.Send": "program, a message sent", "costs.Receive": "program, a packet received",
 		"send": "host, a message sent", "receive": "host, a message received", "poll": "host, AMVIA's poll routine", "memory": "host, rate of copies",
 		"credits[0]": "credits, short messages", "credits[1]": "credits, medium messages", "clock": "clock of the host's processor",
+		"recycle": "host, a send descriptor taken back", "operation": "applications, an arithmetic operation", "now": "applications, speed of the NOW's processor",
 	}},
 }
 

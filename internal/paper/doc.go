@@ -14,5 +14,6 @@
 //
 // A Profile is the hardware of a paper: constants, each with the one input that fixed it,
 // or with the reason why there is none. An Experiment runs programs on a profile and sets
-// the values of items. Everything is deterministic: virtual time, fixed seeds.
+// the values of items. Everything is deterministic: virtual time, fixed seeds; but for what
+// is said to be measured on the machine that runs this.
 package paper

@@ -18,21 +18,19 @@ const (
 	nowReply
 )
 
-// nowClock is that of the NOW's processors, cycles per second.
-const nowClock = 167e6
-
 // nowLink has a skeleton's requests carried by active messages of the NOW: real ones, of
 // package endpoint over AM-II's control program.
 type nowLink struct {
 	*amHost
 	program *skeleton.Rank
+	rate    operations // of its processor
 	data    []byte
 	asked   int // requests
 	answers int
 }
 
-func newNowLink(h *amHost, rank, ranks int) *nowLink {
-	l := &nowLink{amHost: h, data: make([]byte, amMedium)}
+func newNowLink(h *amHost, rate operations, rank, ranks int) *nowLink {
+	l := &nowLink{amHost: h, rate: rate, data: make([]byte, amMedium)}
 	l.program = skeleton.New(l, rank, ranks)
 	h.ep.SetHandler(nowAsk, func(t endpoint.Token, args []uint32, _ []byte) {
 		kind := skeleton.Kind(args[0])
@@ -75,7 +73,7 @@ func (l *nowLink) Compute(operations int) error {
 	if operations == 0 {
 		return nil
 	}
-	return l.w.Sleep(arithmetic(operations, nowClock))
+	return l.w.Sleep(l.rate.take(operations))
 }
 
 // Segment implements skeleton.Link.
@@ -84,17 +82,18 @@ func (l *nowLink) Segment() int { return amMedium }
 // nowRun is a run of an application on hosts of the NOW.
 type nowRun struct {
 	*amNet
-	ready, over  int // hosts that can begin, and that have done their part
+	rate         operations // of the processors
+	ready, over  int        // hosts that can begin, and that have done their part
 	began, ended int64
 }
 
-// applyNow is viaModel.apply on hosts of the NOW.
-func applyNow(ctx context.Context, cfg lanai.Config, procs int, app application) (time.Duration, error) {
-	net, err := newAMNet(ctx, cfg, myrinet.NOW(), procs)
+// applyNow is viaModel.apply on the first hosts of a network that is as the NOW's.
+func applyNow(ctx context.Context, cfg lanai.Config, t *myrinet.Topology, rate operations, procs int, app application) (time.Duration, error) {
+	net, err := newAMNet(ctx, cfg, t, procs)
 	if err != nil {
 		return 0, err
 	}
-	run, errs := &nowRun{amNet: net}, make([]error, procs)
+	run, errs := &nowRun{amNet: net, rate: rate}, make([]error, procs)
 	for i := range procs {
 		net.w.Go(fmt.Sprint("host ", i), func() {
 			if errs[i] = run.host(i, app); errs[i] != nil {
@@ -113,7 +112,7 @@ func (run *nowRun) host(i int, app application) error {
 	if err != nil {
 		return err
 	}
-	l := newNowLink(h, i, len(run.cards))
+	l := newNowLink(h, run.rate, i, len(run.cards))
 	run.opened++
 	return errors.Join(run.run(l, i, app), h.node.Close())
 }

@@ -3,27 +3,30 @@ package paper
 import "github.com/bobnet-go/bobnet/endpoint"
 
 const (
-	gapOfHosts    = "a request and its reply take 30 us of each card here, and 23 of each processor; the paper says that marshalling and the recycling of send descriptors add a factor that is in neither stream, and not how much"
-	nowStores     = "a store over reliable and unreliable VIA takes hardly more than the plateau of figure 6-2, which is less than the gap of the NOW in its own paper; all else is faster on the NOW"
-	nowCholesky   = "an assumption decides: an operation takes as many cycles on both processors, so that the Millennium's are 2.4 times as fast"
-	nowRatio      = "our AM on the NOW takes the 21 us of its own paper, not the third of 53 us that this one draws; see am2"
-	sharedMemory  = "virtual time has no model of loads and stores of a processor; bobnet perf --stacks splitc --layer shm measures ours"
-	anomaly       = "not aimed at: over AMVIA it is 54 % faster on one processor, which is an anomaly to the paper, too"
-	nowScales     = "ours goes on: the paper suspects too little bandwidth across the network, and does not say which hosts of the NOW it had; ours are neighbours"
-	nowCG         = "ours goes on to 16: the paper does not know why its own did so badly"
-	manyDoorbells = "before each send the card looks at the doorbells of all connections, which takes 15 times as long among 16 processes as between two; the paper has that time for one number of connections, and does not say which"
+	nowRatio       = "our AM on the NOW takes the 21 us of its own paper, not the third of 53 us that this one draws; see am2"
+	sharedMemory   = "measured on the machine that runs this, by the layer shm of package splitc: virtual time has no model of a processor's loads and stores"
+	anomaly        = "not aimed at: over AMVIA it is 54 % faster on one processor, which is an anomaly to the paper, too"
+	nowScales      = "ours goes on. The paper suspects too little bandwidth across the network; but with hosts of all three sub-clusters of the NOW, which 11 cables join, it goes on alike"
+	nowCG          = "ours goes on: the paper does not know why its own did so badly"
+	sharedCard     = "two processes ring twice as many doorbells, and send twice as many messages, at one card; on 4 processors, where a third of what they send stays in the host, it is not slower, and 2 need no card"
+	fewOperations  = "with 4 cycles for an arithmetic operation it is slower over AMVIA on 8 processors, of which one has all of a column and sends it to the others, than on 4: to send it takes longer, and to compute half as long"
+	nowProcessors  = "it depends on how fast the processors of both are: with equal cycles for an operation, which makes the Millennium's 2.4 times as fast, it is not"
+	nearlyCG       = "conjugate gradient over unreliable VIA, which is the fastest one there, is ahead of the NOW by less than a twentieth"
+	recyclingTakes = "the paper says that marshalling and the recycling of send descriptors add a factor that is in neither stream, and not how much: the gap says it"
 )
 
 // millenniumProfile lists what the model says, and which number has fixed it.
 func millenniumProfile(m *viaModel) Profile {
 	t := m.timing
 	return Profile{"millennium", "two-way Pentium II of 400 MHz, Linux 2.2.1, Myrinet, VIA by a control program that scans doorbells", []Constant{
-		{"program, a doorbell looked at", float64(m.costs.Scan), "cycles", "fig6-2.plateau_us", "those for sends of all VIs are, before each send: AMVIA has three for each connection"},
+		{"program, a doorbell looked at", float64(m.costs.Look), "cycles", "", "an assumption: a load, a comparison, a branch and what else a loop has. Those for sends of all VIs are looked at in turn: AMVIA has three for each connection"},
+		{"program, a message sent", float64(m.costs.Send), "cycles", "fig6-2.plateau_us", "what is left of it beside the looks at three doorbells, the DMA of descriptor, data and status, and the link"},
 		{"program, a packet received", float64(m.costs.Receive), "cycles", "sec6.1.via_us", "what is left of the one-way time; packets are served in between doorbells, and the receive that was posted is fetched upon arrival, as the paper has it"},
 		{"host, a message sent", micro(m.send), "us", "table6-1.o_s_us", "beside the word that it writes to the card"},
 		{"host, a message received", micro(m.receive), "us", "table6-1.o_r_us", ""},
 		{"host, AMVIA's poll routine", micro(m.poll), "us", "sec6.1.amvia_adds_us", "to which the paper attributes all that AMVIA adds: completion queue, VI, descriptor, marshalling, dispatch; once for the request and the reply that it handles"},
-		{"host, the poll routine of the layers over VIA", micro(m.poll / 2), "us", "", "the paper says that they marshal and dispatch less, not how much"},
+		{"host, a send descriptor taken back", micro(m.recycle), "us", "table6-1.g_us", recyclingTakes + ". One at each poll, as the paper has it"},
+		{"host, the poll routine of the layers over VIA", micro(m.poll / 2), "us", "", "the paper says that they marshal and dispatch less, not how much; as much less for a send descriptor"},
 		{"host, rate of copies", m.memory / 1e6, "MB/s", "sec6.1.amvia_mbps", "with all that a medium message costs the host, which the paper does not tell from its copy"},
 		{"credits, short messages", float64(m.credits[viaShort]), "messages", "", "as the paper has it in section 4, and in figure 6-2"},
 		{"credits, medium messages", float64(m.credits[viaMedium]), "messages", "", "as the paper has it"},
@@ -35,8 +38,8 @@ func millenniumProfile(m *viaModel) Profile {
 		{"interrupt", micro(t.Interrupt), "us", "", "as said; no process waits for one"},
 		{"link", 160, "MB/s", "", "as said"},
 		{"clock of the host's processor", m.clock / 1e6, "MHz", "abstract.clock_mhz", ""},
-		{"the same of the NOW's", nowClock / 1e6, "MHz", "", "that of profile now, whose cards and programs run the applications there"},
-		{"applications, an arithmetic operation", operationCycles, "cycles", "", "an assumption, for both processors: the paper does not say how long applications compute. The programs are skeletons of those under examples: they send what these send, without values, and compute for so long"},
+		{"applications, an arithmetic operation", m.operation, "cycles", "", "an assumption, 80 million a second: the paper does not say how long applications compute. The programs are skeletons of those under examples: they send what these send, without values, and compute for so long"},
+		{"applications, speed of the NOW's processor", m.now, "times", "", "of this one's: an assumption, a little less than what SPECfp95 has of an UltraSPARC of 167 MHz (9) and a Pentium II of 400 MHz (12 to 13), as SPECint95 has 0.4. Cards and programs there are those of profile now"},
 		{"applications, a store in shared memory", micro(sharedStore), "us", "", "the paper has under 0.4"},
 		{"applications, rate of such stores", sharedRate / 1e6, "MB/s", "", "an assumption, of the order of what such a processor copies"},
 		{"EM3D, what a particle depends on", float64(em3d.Degree), "particles", "", "the paper does not say; as in other graphs of Split-C's authors. Each value is a store of its own; 2 steps, as all are alike"},
@@ -60,6 +63,7 @@ func splitcPaper() *Paper {
 				"fig6-3.stores_reliable", "fig6-3.stores_unreliable", "fig6-3.both_read", "fig6-3.both_write", "fig6-3.both_get",
 				"fig6-3.both_put", "fig6-3.both_store", "fig6-3.now", "fig6-3.overhead",
 			}, func(b *Bench) error { return repeatPrimitives(b, newVIAModel()) }},
+			{"shared memory", []string{"fig6-3.shared"}, repeatShared},
 			{"figure 6-4", []string{"fig6-4.small", "fig6-4.large"}, func(b *Bench) error { return repeatBulk(b, newVIAModel()) }},
 			{"figure 6-5", []string{
 				"abstract.clock_mhz", "fig6-5.unreliable", "fig6-5.raytrace", "fig6-5.poor", "fig6-5.stores", "fig6-5.fft3d_now", "fig6-5.fft3d_shared",
@@ -83,7 +87,7 @@ func splitcItems() []Item {
 		{Name: "sec6.1.of_now", Place: am, Says: "that over one way of AM on the NOW", Kind: Derived, Published: 3, Unit: "times", Why: nowRatio, From: from("that over half of am2's fig5.rtt_us, which are 53 and 21 us", nil, "sec6.1.amvia_us")},
 		{Name: "sec6.1.of_via", Place: am, Says: "AMVIA's stream is less than half of VIA's", Kind: Shape},
 		{Name: "table6-1.l_us", Place: logp, Says: "AMVIA, latency", Kind: Derived, Published: 45, Unit: "us", From: from("one way without the overheads", func(v ...float64) float64 { return v[0] - v[1] - v[2] }, "sec6.1.amvia_us", "table6-1.o_s_us", "table6-1.o_r_us")},
-		{Name: "table6-1.g_us", Place: logp, Says: "AMVIA, gap", Kind: Output, Published: 50, Unit: "us", Why: gapOfHosts},
+		{Name: "table6-1.g_us", Place: logp, Says: "AMVIA, gap", Kind: Input, Published: 50, Unit: "us"},
 		{Name: "fig6-2.knee", Place: "6.1, figure 6-2", Says: "the burst above which the time per message rises to the gap", Kind: Output, Published: 64, Unit: "requests"},
 		{Name: "sec7.2.buffers_kb", Place: buffers, Says: "buffers of a connection, (4k+1)M for each VI, with messages of 64 B, 4 KB and 80 KB", Kind: Derived, Published: 540, Unit: "KB", From: from("credits and sizes of messages, which the paper has", nil)},
 		{Name: "sec7.2.one_vi", Place: buffers, Says: "with one VI and 32 credits they are more than 10 MB", Kind: Shape},
@@ -94,9 +98,9 @@ func splitcItems() []Item {
 		{Name: "fig6-3.both_get", Place: primitives, Says: "of a get", Kind: Output, Published: 2, Unit: "times"},
 		{Name: "fig6-3.both_put", Place: primitives, Says: "of a put", Kind: Output, Published: 2, Unit: "times"},
 		{Name: "fig6-3.both_store", Place: primitives, Says: "of a store", Kind: Output, Published: 2, Unit: "times"},
-		{Name: "fig6-3.now", Place: primitives, Says: "the NOW is faster than all layers over VIA, in all primitives", Kind: Shape, Why: nowStores},
+		{Name: "fig6-3.now", Place: primitives, Says: "the NOW is faster than all layers over VIA, in all primitives", Kind: Shape},
 		{Name: "fig6-3.overhead", Place: "6.3", Says: "stores favour reliable and unreliable VIA: they are faster there than over AMVIA, and by more than gets and puts are", Kind: Shape},
-		{Name: "fig6-3.shared_us", Place: primitives, Says: "any primitive in shared memory, under", Kind: Output, Published: 0.4, Unit: "us", Below: true, Why: sharedMemory},
+		{Name: "fig6-3.shared", Place: primitives, Says: "any primitive in shared memory takes less than 0.4 us", Kind: Shape, Why: sharedMemory},
 		{Name: "fig6-4.small", Place: bulk, Says: "gets of 4 octets with both sending take twice as long", Kind: Output, Published: 2, Unit: "times"},
 		{Name: "fig6-4.large", Place: bulk, Says: "the difference is smaller with gets of 4 KB", Kind: Shape},
 		{Name: "abstract.clock_mhz", Place: "abstract", Says: "clock of the processors", Kind: Input, Published: 400, Unit: "MHz"},
@@ -105,12 +109,12 @@ func splitcItems() []Item {
 		{Name: "fig6-5.poor", Place: apps, Says: "conjugate gradient and EM3D scale poorly: they use less than half of 16 processors, over each layer and on the NOW", Kind: Shape},
 		{Name: "fig6-5.stores", Place: apps, Says: "as they use stores, they are faster over reliable and unreliable VIA than over AMVIA", Kind: Shape},
 		{Name: "fig6-5.fft3d_now", Place: apps, Says: "3D FFT on the NOW fails to scale past 8 processors: it is faster by less than a tenth on 16", Kind: Shape, Why: nowScales},
-		{Name: "fig6-5.fft3d_shared", Place: apps, Says: "3D FFT is slower with shared memory than without, on more than the two processors that need no card", Kind: Shape},
+		{Name: "fig6-5.fft3d_shared", Place: apps, Says: "3D FFT is slower with shared memory than without, on 8 and on 16 processors", Kind: Shape, Why: sharedCard},
 		{Name: "fig6-5.cg_now", Place: apps, Says: "conjugate gradient does terribly on the NOW beyond two processors: it is slower on 16", Kind: Shape, Why: nowCG},
-		{Name: "fig6-5.cholesky", Place: apps, Says: "Cholesky scales reasonably past two processors: over each layer it is faster with each doubling", Kind: Shape, Why: manyDoorbells},
+		{Name: "fig6-5.cholesky", Place: apps, Says: "Cholesky scales reasonably past two processors: over each layer it is faster with each doubling", Kind: Shape, Why: fewOperations},
 		{Name: "fig6-5.cholesky_shared", Place: apps, Says: "Cholesky scales linearly with two processors that share memory: 1.8 times at the least", Kind: Shape},
-		{Name: "fig6-5.cholesky_now", Place: apps, Says: "Cholesky on 16 processors is faster on the NOW than on the Millennium", Kind: Shape, Why: nowCholesky},
-		{Name: "fig6-5.only_cholesky_now", Place: apps, Says: "no other application is", Kind: Shape, Why: manyDoorbells},
+		{Name: "fig6-5.cholesky_now", Place: apps, Says: "Cholesky on 16 processors is faster on the NOW than on the Millennium", Kind: Shape, Why: nowProcessors},
+		{Name: "fig6-5.only_cholesky_now", Place: apps, Says: "no other application is", Kind: Shape, Why: nearlyCG},
 	}
 }
 

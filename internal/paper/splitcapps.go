@@ -11,23 +11,28 @@ type application interface {
 	Run(r *skeleton.Rank) error
 }
 
-// What an arithmetic operation of an application takes, and what a store does in memory
-// that processes share: assumptions, as the paper has no numbers.
+// What a store takes in memory that processes share: assumptions, as the paper has no numbers.
 const (
-	operationCycles = 4
-	sharedStore     = 400 * time.Nanosecond
-	sharedRate      = 100e6 // octets per second
-	viaSegment      = 4096  // octets of a medium message
+	sharedStore = 400 * time.Nanosecond
+	sharedRate  = 100e6 // octets per second
+	viaSegment  = 4096  // octets of a medium message
 )
 
-// arithmetic is how long so many operations take on a processor of that clock.
-func arithmetic(operations int, clock float64) time.Duration {
-	return time.Duration(float64(operations) * operationCycles / clock * 1e9)
+// operations is how many arithmetic operations of applications a processor does in a second.
+type operations float64
+
+// take is how long so many operations take.
+func (rate operations) take(n int) time.Duration {
+	return time.Duration(float64(n) / float64(rate) * 1e9)
 }
+
+// rate is that of the Millennium's processors, and nowRate of the NOW's.
+func (m *viaModel) rate() operations    { return operations(m.clock / m.operation) }
+func (m *viaModel) nowRate() operations { return m.rate() * operations(m.now) }
 
 // alone is the link of a program of one rank: it only computes.
 type alone struct {
-	clock float64
+	rate  operations
 	spent time.Duration
 }
 
@@ -39,13 +44,13 @@ func (*alone) Poll() error  { return nil }
 func (*alone) Segment() int { return viaSegment }
 
 func (a *alone) Compute(operations int) error {
-	a.spent += arithmetic(operations, a.clock)
+	a.spent += a.rate.take(operations)
 	return nil
 }
 
 // serial is how long an application computes on one processor.
-func serial(clock float64, app application) (time.Duration, error) {
-	a := &alone{clock: clock}
+func serial(rate operations, app application) (time.Duration, error) {
+	a := &alone{rate: rate}
 	err := app.Run(skeleton.New(a, 0, 1))
 	return a.spent, err
 }

@@ -17,17 +17,20 @@ type viaModel struct {
 	costs         viaCosts
 	send, receive time.Duration // a message, of the host
 	poll          time.Duration // AMVIA's poll routine, when something has come
+	recycle       time.Duration // the same, to take back a send descriptor
 	memory        float64       // rate of copies, octets per second
 	credits       [2]int        // of short and medium messages
 	answered      bool          // stores have replies over all layers
 	phased        bool          // reads and writes do not wait for their replies
 	clock         float64       // of the processor, cycles per second
+	operation     float64       // an arithmetic operation of applications, cycles
+	now           float64       // speed of the NOW's processor, where this one has 1
 }
 
 func newVIAModel() *viaModel {
 	return &viaModel{
-		timing: myrinet.PCITiming(), costs: viaCosts{Scan: 104, Receive: 150},
-		send: 3 * time.Microsecond, receive: 5 * time.Microsecond, poll: 15 * time.Microsecond, memory: 25e6, clock: 400e6,
+		timing: myrinet.PCITiming(), costs: viaCosts{Look: 25, Send: 167, Receive: 352},
+		send: 3 * time.Microsecond, receive: 5 * time.Microsecond, poll: 15 * time.Microsecond, recycle: 27 * time.Microsecond, memory: 29.3e6, clock: 400e6, operation: 5, now: 0.65,
 		credits: [2]int{endpoint.AMVIACredits.Short, endpoint.AMVIACredits.Medium},
 	}
 }
@@ -43,11 +46,11 @@ func (m *viaModel) copies(n int) time.Duration {
 
 // The layers of the paper over VIA, and VIA itself with messages as AMVIA has them.
 func (m *viaModel) amvia() viaLayer {
-	return viaLayer{name: "am", vis: 3, credits: m.credits, least: 64, replies: true, poll: m.poll}
+	return viaLayer{name: "am", vis: 3, credits: m.credits, least: 64, replies: true, poll: m.poll, recycle: m.recycle}
 }
 
 func (m *viaModel) reliable() viaLayer {
-	return viaLayer{name: "reliable", vis: 2, credits: m.credits, replies: m.answered, poll: m.poll / 2}
+	return viaLayer{name: "reliable", vis: 2, credits: m.credits, replies: m.answered, poll: m.poll / 2, recycle: m.recycle / 2}
 }
 
 func (m *viaModel) unreliable() viaLayer {
@@ -58,7 +61,7 @@ func (m *viaModel) unreliable() viaLayer {
 
 func (m *viaModel) via() viaLayer {
 	l := m.amvia()
-	l.name, l.replies, l.bare = "VIA", false, true
+	l.name, l.replies, l.bare, l.poll, l.recycle = "VIA", false, true, 0, 0
 	return l
 }
 
@@ -189,8 +192,8 @@ func (m *viaModel) measureVIALogP(ctx context.Context) (l viaLogP, err error) {
 	const settled = 16
 	l.gap = (l.issued[viaBurst-1] - l.issued[viaBurst/2-1]) / (viaBurst / 2)
 	l.plateau = (l.issued[2*settled] - l.issued[settled]) / settled
-	for i := 1; i < viaBurst && l.knee == 0; i++ {
-		if l.issued[i]-l.issued[i-1] > (l.plateau+l.gap)/2 && i > settled {
+	for i := settled + 1; i < viaBurst && l.knee == 0; i++ {
+		if l.issued[i]-l.issued[i-1] > (l.plateau+l.gap)/2 {
 			l.knee = i
 		}
 	}

@@ -1,26 +1,32 @@
 package paper
 
 import (
+	"time"
+
 	"github.com/bobnet-go/bobnet/transport"
 	"github.com/bobnet-go/bobnet/transport/myrinet"
 )
 
-// viaProgram is a VIA control program: it scans the doorbells for sends of all VIs, one after
-// the other, and serves one send that was posted. In between doorbells it serves a packet
-// that has come. It does one thing at a time.
+// viaProgram is a VIA control program: it looks at the doorbells for sends of all VIs, one after
+// the other, round and round, and serves the sends that were posted. When no doorbell has
+// been rung it serves a packet that has come. It does one thing at a time.
 //
-// A send: the descriptor is fetched from the host's memory, then the data, and the packet
-// leaves. A packet: the descriptor of the receive that was posted first is fetched, as the
+// A send: the descriptor is fetched from the host's memory, then the data, the packet
+// leaves, and the descriptor's status is written. A packet: the descriptor of the receive that was posted first is fetched, as the
 // paper says upon arrival; the data go to the host's memory, then the descriptor's status.
 // Its work is in the costs.
 type viaProgram struct {
 	c     *myrinet.Card
 	node  *viaNode
 	costs viaCosts
+	clock int64 // of the card, cycles per second
 
 	state   func() bool // what is to be done next; it reports false if it has to wait
 	staging []byte      // what is fetched
 	packet  []byte
+	at      int      // of the node's VIs, that whose doorbell was looked at last
+	rung    int      // doorbells that have been rung, and not been looked at since
+	paused  int64    // since when there was nothing to do, but to look at doorbells; 0 for not
 	vi      *viaVI   // whose message is sent
 	sending []byte   // the message
 	waiting [][]byte // what has come, in order
@@ -29,7 +35,8 @@ type viaProgram struct {
 
 // viaCosts are what the program's steps take, in cycles of the card's processor.
 type viaCosts struct {
-	Scan    int // to look at a doorbell; it looks at all of them before a send, and at one before a packet
+	Look    int // at a doorbell
+	Send    int // a message
 	Receive int // a packet
 }
 
@@ -74,20 +81,46 @@ func (p *viaProgram) Step(int64) int64 {
 
 // idle looks for something to do: a send that was posted comes before a packet.
 func (p *viaProgram) idle() bool {
-	if page := p.c.Rung(); page != nil {
-		p.c.Work(p.costs.Scan * len(p.node.doors))
-		p.vi = p.node.answer(page)
+	for p.c.Rung() != nil {
+		p.rung++
+	}
+	p.resume()
+	switch {
+	case p.rung > 0:
+		p.vi = p.find()
 		p.sending, p.state = p.vi.take(), p.described
+		p.c.Work(p.costs.Send)
 		p.c.Fetch(p.staging[:viaDescriptor], p.vi.descriptor[:])
-		return false
+	case len(p.waiting) > 0:
+		p.in, p.waiting, p.state = p.waiting[0], p.waiting[1:], p.received
+		p.c.Work(p.costs.Receive)
+		p.c.Fetch(p.staging[:viaDescriptor], make([]byte, viaDescriptor))
+	default:
+		p.paused = p.c.Now()
 	}
-	if len(p.waiting) == 0 {
-		return false
-	}
-	p.in, p.waiting, p.state = p.waiting[0], p.waiting[1:], p.received
-	p.c.Work(p.costs.Scan + p.costs.Receive)
-	p.c.Fetch(p.staging[:viaDescriptor], make([]byte, viaDescriptor))
 	return false
+}
+
+// resume has looked at doorbells for as long as there was nothing else to do.
+func (p *viaProgram) resume() {
+	if p.paused > 0 && p.costs.Look > 0 {
+		looks := (p.c.Now() - p.paused) * p.clock / int64(time.Second) / int64(p.costs.Look)
+		p.at = int((int64(p.at) + looks) % int64(len(p.node.vis)))
+	}
+	p.paused = 0
+}
+
+// find looks at doorbells until one has been rung, and takes its token.
+func (p *viaProgram) find() *viaVI {
+	for {
+		p.at = (p.at + 1) % len(p.node.vis)
+		p.c.Work(p.costs.Look)
+		if v := p.node.vis[p.at]; v.rung {
+			p.rung--
+			v.answer()
+			return v
+		}
+	}
 }
 
 // received has the descriptor of the receive for a packet.
@@ -124,8 +157,9 @@ func (p *viaProgram) sent() bool {
 	if p.c.Sending() {
 		return false
 	}
-	p.state = p.idle
-	return true
+	p.c.Transfer(viaStatus, p.vi.complete)
+	p.state = p.completed
+	return false
 }
 
 // delivered has the data of a packet in the host's memory, and writes the status.
@@ -138,7 +172,7 @@ func (p *viaProgram) delivered() bool {
 	return false
 }
 
-// completed has written the status.
+// completed has written a status.
 func (p *viaProgram) completed() bool {
 	if p.c.Transferring() {
 		return false

@@ -13,12 +13,12 @@ import (
 // viaNode is a host: a card, and the processes that share it.
 type viaNode struct {
 	card  *myrinet.Card
-	doors map[*myrinet.Page]*viaVI // by their doorbells for sends, which the card looks at
-	procs map[int]*viaHost         // by rank
+	vis   []*viaVI         // in the order in which the card looks at their doorbells for sends
+	procs map[int]*viaHost // by rank
 }
 
 // viaHost is a process of a host, its VIs to those of the other hosts, and their completion
-// queue. What its processor does takes time that it sleeps.
+// queues. What its processor does takes time that it sleeps.
 type viaHost struct {
 	w     *sim.World
 	node  *viaNode
@@ -26,6 +26,7 @@ type viaHost struct {
 	wait  *sim.Waiter
 	vis   [][]*viaVI // to each rank of another host
 	queue [][]byte   // completions of receives: the messages
+	done  []*viaVI   // completions of sends
 }
 
 // viaVI is a VI: a doorbell for sends, a register that holds one token until the card has
@@ -35,6 +36,7 @@ type viaVI struct {
 	route         myrinet.Route // to the other end
 	descriptor    [viaDescriptor]byte
 	sends         [][]byte
+	used          int // send descriptors, until the host takes them back
 	send, receive *myrinet.Page
 	rung          bool
 }
@@ -71,7 +73,7 @@ func viaCluster(w *sim.World, m *viaModel, vis, procs, perNode int) ([]*viaHost,
 	var hosts []*viaHost
 	var ports []*myrinet.Port
 	for i := range nodes {
-		n := &viaNode{doors: map[*myrinet.Page]*viaVI{}, procs: map[int]*viaHost{}}
+		n := &viaNode{procs: map[int]*viaHost{}}
 		if n.card, err = myrinet.NewCard(w, myrinet.CardConfig{Timing: m.timing, SRAM: 1 << 20, PageSize: 64}); err != nil {
 			return nil, err
 		}
@@ -85,7 +87,7 @@ func viaCluster(w *sim.World, m *viaModel, vis, procs, perNode int) ([]*viaHost,
 		}
 		port := f.Host(fmt.Sprint("host ", i), n.card)
 		ports = append(ports, port)
-		if err := errors.Join(n.card.Plug(port), n.card.Load(&viaProgram{node: n, costs: m.costs})); err != nil {
+		if err := errors.Join(n.card.Plug(port), n.card.Load(&viaProgram{node: n, costs: m.costs, clock: m.timing.Clock})); err != nil {
 			return nil, err
 		}
 		if crossbar != nil {
@@ -114,22 +116,27 @@ func (h *viaHost) open(vis int, path func(to int) (bool, myrinet.Route)) error {
 				return err
 			}
 			vi := &viaVI{host: h, route: route, send: send, receive: receive}
-			h.node.doors[send] = vi
+			h.node.vis = append(h.node.vis, vi)
 			h.vis[to] = append(h.vis[to], vi)
 		}
 	}
 	return nil
 }
 
-// answer takes the token of a doorbell.
-func (n *viaNode) answer(page *myrinet.Page) *viaVI {
-	vi := n.doors[page]
-	vi.rung = false
-	vi.host.wait.Wake()
-	return vi
+// answer takes the token of the doorbell for sends.
+func (v *viaVI) answer() {
+	v.rung = false
+	v.host.wait.Wake()
 }
 
-// complete makes an entry in the completion queue of the process that a message is for.
+// complete makes an entry in the process's completion queue of sends.
+func (v *viaVI) complete() {
+	v.host.done = append(v.host.done, v)
+	v.host.wait.Wake()
+}
+
+// complete makes an entry in the completion queue of receives of the process that a message
+// is for.
 func (n *viaNode) complete(message []byte) {
 	h := n.procs[int(message[viaTo])]
 	h.queue = append(h.queue, message)
@@ -155,6 +162,7 @@ func (h *viaHost) post(v *viaVI, m []byte) error {
 		}
 	}
 	v.sends = append(v.sends, m)
+	v.used++
 	v.rung = true
 	v.send.Ring()
 	return h.works(0)

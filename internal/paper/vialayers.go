@@ -14,14 +14,15 @@ import (
 // paper's do not.
 type viaLayer struct {
 	name    string
-	vis     int    // between two processes, for short and medium messages, and perhaps bulk
-	credits [2]int // of short and medium messages
-	least   int    // octets of a message
-	replies bool   // a store has one, too
-	counted bool   // messages are numbered, and each says how many requests have been processed
-	bare    bool   // VIA without a layer: no copies, and no poll routine
-	shared  bool   // processes of a host reach each other's memory
-	poll    time.Duration
+	vis     int           // between two processes, for short and medium messages, and perhaps bulk
+	credits [2]int        // of short and medium messages
+	least   int           // octets of a message
+	replies bool          // a store has one, too
+	counted bool          // messages are numbered, and each says how many requests have been processed
+	bare    bool          // VIA without a layer: no copies, and no poll routine
+	shared  bool          // processes of a host reach each other's memory
+	poll    time.Duration // of the poll routine, when something has come
+	recycle time.Duration // of the same, to take back a send descriptor
 }
 
 // Kinds of messages. Those up to viaAdd are answered over all layers; those from viaReply on
@@ -70,15 +71,18 @@ func channelOf(n int) int {
 	return viaShort
 }
 
-// request asks a rank for n octets, or to write them. It takes in what has come, and waits
-// for a credit.
+// request asks a rank for n octets, or to write them. It polls if something has come, and
+// until it has a credit and a send descriptor, of which there are twice as many. Replies find
+// one: a poll that hands out a request takes one back.
 func (r *viaRank) request(to int, kind byte, value int32, n int) error {
 	vi := channelOf(n)
 	c := &r.channels[to][vi]
-	if err := r.take(); err != nil {
-		return err
+	if len(r.queue) > 0 {
+		if err := r.take(); err != nil {
+			return err
+		}
 	}
-	for c.sent-c.back >= r.layer.credits[vi] {
+	for k := r.layer.credits[vi]; c.sent-c.back >= k || r.vis[to][vi].used >= 2*k; {
 		if err := r.await(); err != nil {
 			return err
 		}
@@ -126,13 +130,11 @@ func (r *viaRank) send(to, vi int, kind byte, value int32, n, carried int) error
 	return r.post(r.vis[to][vi], m)
 }
 
-// take polls: of all that has come, the first reply and the first request are handled.
+// take polls: of all that has come, the first reply and the first request are handled, and
+// one send descriptor, whose message is sent, is taken back.
 func (r *viaRank) take() error {
 	isReply := func(m []byte) bool { return m[1] >= viaReply }
 	isRequest := func(m []byte) bool { return m[1] < viaReply }
-	if len(r.queue) == 0 {
-		return nil
-	}
 	if err := r.polls(); err != nil {
 		return err
 	}
@@ -148,17 +150,23 @@ func (r *viaRank) take() error {
 	return nil
 }
 
-// polls is what the poll routine takes beside the messages.
+// polls is what the poll routine does beside the messages.
 func (r *viaRank) polls() error {
-	if r.layer.bare {
-		return nil
+	var takes time.Duration
+	if len(r.queue) > 0 {
+		takes += r.layer.poll
 	}
-	return r.works(r.layer.poll)
+	if len(r.done) > 0 {
+		takes += r.layer.recycle
+		r.done[0].used--
+		r.done = r.done[1:]
+	}
+	return r.works(takes)
 }
 
 // await waits until something happens, and polls.
 func (r *viaRank) await() error {
-	if len(r.queue) == 0 {
+	if len(r.queue)+len(r.done) == 0 {
 		if err := r.sleep(); err != nil {
 			return err
 		}

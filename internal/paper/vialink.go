@@ -49,7 +49,7 @@ func (l viaLink) Poll() error {
 
 // Compute implements skeleton.Link.
 func (l viaLink) Compute(operations int) error {
-	return l.works(arithmetic(operations, l.m.clock))
+	return l.works(l.m.rate().take(operations))
 }
 
 // Segment implements skeleton.Link.
