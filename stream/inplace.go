@@ -1,6 +1,9 @@
 package stream
 
-import "io"
+import (
+	"io"
+	"time"
+)
 
 // Peek returns what has come where it lies, in two parts if it lies at the end and at the
 // beginning of the ring: at least n bytes, for which it waits as Read does, at most
@@ -96,16 +99,22 @@ func (c *Conn) hasRoom(n int) bool {
 }
 
 // Reserve returns n bytes in a row of the write buffer, where what is to be written can be put
-// in place of a Write that copies it. It does not wait, and returns nil where TryWrite would not
-// write, or where the buffer ends before. What it has returned is the caller's until Commit,
-// which has to be called soon: other Writes wait for it.
-func (c *Conn) Reserve(n int) []byte {
+// in place of a Write that copies it. It waits for room for as long as it is told to, and returns
+// nil where TryWrite would not write then, or where the buffer ends before. What it has returned
+// is the caller's until Commit, which has to be called soon: other Writes wait for it.
+func (c *Conn) Reserve(n int, wait time.Duration) []byte {
 	if !c.writing.TryLock() {
 		return nil
 	}
 	c.lock()
 	defer c.unlock()
-	if c.hasRoom(n) {
+	has := c.hasRoom(n)
+	if !has && wait > 0 {
+		for limit := c.nic.Now() + int64(wait); !has && c.mayWrite() == nil && c.wait(background, limit) == nil; {
+			has = c.hasRoom(n)
+		}
+	}
+	if has {
 		if at, run := c.tx.stage.Free(); run >= n {
 			c.holds++
 			return c.tx.buf[at : at+n : at+n]

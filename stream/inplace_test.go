@@ -28,7 +28,7 @@ func writeSomehow(c *stream.Conn, rng *rand.Rand, data []byte) error {
 				continue
 			}
 		default:
-			room := c.Reserve(len(p))
+			room := c.Reserve(len(p), 0)
 			if room == nil {
 				continue
 			}
@@ -120,8 +120,8 @@ func TestInPlaceEnds(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	room := b.Reserve(100)
-	if room == nil || b.Reserve(1) != nil || b.TryWrite([]byte("x")) {
+	room := b.Reserve(100, 0)
+	if room == nil || b.Reserve(1, 0) != nil || b.TryWrite([]byte("x")) {
 		t.Error("two write at a time, or none")
 	}
 	b.Close()
@@ -135,7 +135,7 @@ func TestInPlaceEnds(t *testing.T) {
 	if _, _, err := b.Peek(1); !errors.Is(err, net.ErrClosed) {
 		t.Errorf("Peek of a closed stream: %v", err)
 	}
-	if b.TryWrite([]byte("x")) || b.Reserve(1) != nil {
+	if b.TryWrite([]byte("x")) || b.Reserve(1, 0) != nil {
 		t.Error("a closed stream is written to")
 	}
 }
@@ -150,7 +150,7 @@ func TestTryWriteFull(t *testing.T) {
 			t.Fatalf("%d bytes went, with buffers of 9000 and 20000", sent)
 		}
 	}
-	if a.Reserve(1000) != nil {
+	if a.Reserve(1000, 0) != nil {
 		t.Error("Reserve has room where TryWrite has none")
 	}
 	if n, err := io.CopyN(io.Discard, b, int64(sent)); err != nil {
@@ -163,6 +163,49 @@ func TestTryWriteFull(t *testing.T) {
 	}
 }
 
+// TestReserveWaits: Reserve waits for room for as long as it is told to: it has some when the
+// other end reads meanwhile, none when nobody does, and none at once when the stream ends.
+func TestReserveWaits(t *testing.T) {
+	a, b := pair(t, stream.Config{ReadBuffer: 9000, WriteBuffer: 20_000})
+	fill := func() (n int) {
+		for a.Reserve(1000, 50*time.Millisecond) != nil {
+			if err := a.Commit(1000); err != nil {
+				t.Fatal(err)
+			}
+			n += 1000
+		}
+		return n
+	}
+	sent := fill()
+	if sent < 27_000 || sent > 29_000 || a.TryWrite(make([]byte, 1000)) {
+		t.Fatalf("%d bytes went, with buffers of 9000 and 20000", sent)
+	}
+	read := make(chan error)
+	go func() {
+		_, err := io.CopyN(io.Discard, b, int64(sent))
+		read <- err
+	}()
+	room := a.Reserve(1000, patience)
+	if room == nil {
+		t.Fatal("there is no room, though all has been read")
+	}
+	if err := errors.Join(<-read, a.Commit(len(room))); err != nil {
+		t.Fatal(err)
+	}
+	fill()
+	reserved := make(chan []byte)
+	go func() { reserved <- a.Reserve(1000, 100*patience) }()
+	a.Close()
+	select {
+	case room := <-reserved:
+		if room != nil {
+			t.Error("a closed stream has room")
+		}
+	case <-time.After(patience):
+		t.Error("Reserve waits for a closed stream")
+	}
+}
+
 // TestInPlaceAllocations: what is written and read in place allocates nothing.
 func TestInPlaceAllocations(t *testing.T) {
 	if testing.Short() {
@@ -171,7 +214,7 @@ func TestInPlaceAllocations(t *testing.T) {
 	a, b := pair(t, stream.Config{})
 	data := make([]byte, 1000)
 	round := func() {
-		if room := a.Reserve(len(data)); room != nil {
+		if room := a.Reserve(len(data), 0); room != nil {
 			if err := a.Commit(len(data)); err != nil {
 				t.Fatal(err)
 			}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"time"
 )
 
 // reader takes packets of the kernel's. It reads them to where the stream of the neighbour sends
@@ -17,10 +18,14 @@ type reader struct {
 	held []byte // of the stream
 }
 
+// patience is how long reading stops for a neighbour whose stream is full. One that takes what it
+// is sent has room for a packet before; for one that does not, packets are queued from then on.
+const patience = 500 * time.Microsecond
+
 // room returns where a packet can be read to.
 func (r *reader) room() []byte {
 	if p := r.last; p != nil && p.queued.Load() == 0 {
-		if r.held = p.conn.Reserve(recordHead + maxRecord); r.held != nil {
+		if r.held = p.conn.Reserve(recordHead+maxRecord, patience); r.held != nil {
 			return r.held[recordHead:]
 		}
 	}
