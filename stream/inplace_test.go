@@ -167,22 +167,26 @@ func TestTryWriteFull(t *testing.T) {
 // other end reads meanwhile, none when nobody does, and none at once when the stream ends.
 func TestReserveWaits(t *testing.T) {
 	a, b := pair(t, stream.Config{ReadBuffer: 9000, WriteBuffer: 20_000})
-	fill := func() (n int) {
-		for a.Reserve(1000, 50*time.Millisecond) != nil {
+	const most = 9000 + 20_000
+	sent := 0
+	fill := func(upTo int) {
+		wait := patience
+		for a.Reserve(1000, wait) != nil {
 			if err := a.Commit(1000); err != nil {
 				t.Fatal(err)
 			}
-			n += 1000
+			if sent += 1000; sent >= upTo-2000 {
+				wait = 50 * time.Millisecond
+			}
 		}
-		return n
+		if sent < upTo-2000 || sent > upTo {
+			t.Fatalf("%d bytes went, want %d at the most", sent, upTo)
+		}
 	}
-	sent := fill()
-	if sent < 27_000 || sent > 29_000 || a.TryWrite(make([]byte, 1000)) {
-		t.Fatalf("%d bytes went, with buffers of 9000 and 20000", sent)
-	}
-	read := make(chan error)
+	fill(most)
+	read, all := make(chan error), sent
 	go func() {
-		_, err := io.CopyN(io.Discard, b, int64(sent))
+		_, err := io.CopyN(io.Discard, b, int64(all))
 		read <- err
 	}()
 	room := a.Reserve(1000, patience)
@@ -192,7 +196,8 @@ func TestReserveWaits(t *testing.T) {
 	if err := errors.Join(<-read, a.Commit(len(room))); err != nil {
 		t.Fatal(err)
 	}
-	fill()
+	sent += len(room)
+	fill(all + most)
 	reserved := make(chan []byte)
 	go func() { reserved <- a.Reserve(1000, 100*patience) }()
 	a.Close()

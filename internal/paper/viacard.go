@@ -12,9 +12,9 @@ import (
 // been rung it serves a packet that has come. It does one thing at a time.
 //
 // A send: the descriptor is fetched from the host's memory, then the data, the packet
-// leaves, and the descriptor's status is written. A packet: the descriptor of the receive that was posted first is fetched, as the
-// paper says upon arrival; the data go to the host's memory, then the descriptor's status.
-// Its work is in the costs.
+// leaves, and the descriptor's status is written. A packet: the descriptor of the receive that
+// was posted first is fetched, as the paper says upon arrival; the data go to the host's
+// memory, then the descriptor's status. Its work is in the costs.
 type viaProgram struct {
 	c     *myrinet.Card
 	node  *viaNode
