@@ -20,7 +20,7 @@ type reader struct {
 
 // patience is how long reading stops for a neighbour whose stream is full. One that takes what it
 // is sent has room for a packet before; for one that does not, packets are queued from then on.
-const patience = 500 * time.Microsecond
+const patience = 200 * time.Microsecond
 
 // room returns where a packet can be read to.
 func (r *reader) room() []byte {
