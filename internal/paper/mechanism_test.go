@@ -192,11 +192,20 @@ func splitcApplications(t *testing.T) {
 	if few, many := times(t, fewer, overAM, 4, cholesky), times(t, fewer, overAM, 8, cholesky); many < few {
 		t.Errorf("with 4 cycles for an operation Cholesky over AMVIA takes %v on 4 processors and %v on 8: want more", few, many)
 	}
-	slow := func(m *viaModel) { m.now = 167. / 400 }
+	slow := func(m *viaModel) { m.now = 0.6 }
 	if now, via := times(t, slow, overNOW, 16, cholesky), times(t, slow, overUnreliable, 16, cholesky); now < via {
-		t.Errorf("with the NOW's processors 2.4 times as slow Cholesky takes %v there and %v over unreliable VIA: want more", now, via)
+		t.Errorf("with processors of the NOW 0.6 times as fast Cholesky takes %v there and %v over unreliable VIA: want more", now, via)
+	}
+	fast := func(m *viaModel) { m.now = 0.67 }
+	if now, via := times(t, fast, overNOW, 16, cg), times(t, fast, overUnreliable, 16, cg); now > via {
+		t.Errorf("with processors of the NOW 0.67 times as fast conjugate gradient takes %v there and %v over unreliable VIA: want less", now, via)
 	}
 	fft3d := skeleton.FFT3D{N: 128}
+	for _, procs := range []int{8, 16} {
+		if shared, apart := times(t, asIs, overShared, procs, fft3d), times(t, asIs, overAM, procs, fft3d); shared < apart {
+			t.Errorf("3D FFT on %d processors takes %v with shared memory, and %v without: want more", procs, shared, apart)
+		}
+	}
 	freeCard := func(m *viaModel) { m.costs = viaCosts{} }
 	if shared, apart := times(t, freeCard, overShared, 16, fft3d), times(t, freeCard, overAM, 16, fft3d); shared > apart {
 		t.Errorf("with cards whose program takes no time 3D FFT takes %v with shared memory, and %v without: want less", shared, apart)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/bobnet-go/bobnet/splitc"
@@ -51,10 +52,11 @@ func repeatShared(b *Bench) error {
 	return err
 }
 
-// sharedTime returns how long a primitive takes: the mean of 10,000, in the best of several
-// rounds, as others may want the processor, too.
-func sharedTime(ctx context.Context, w *splitc.World, p splitc.Global[int32], primitive func(context.Context, *splitc.World, splitc.Global[int32]) error) (best time.Duration, err error) {
-	const rounds, times = 5, 10_000
+// sharedTime returns how long a primitive takes: the mean of 10,000, in the median of several
+// rounds.
+func sharedTime(ctx context.Context, w *splitc.World, p splitc.Global[int32], primitive func(context.Context, *splitc.World, splitc.Global[int32]) error) (time.Duration, error) {
+	const times = 10_000
+	var rounds [5]time.Duration
 	for i := range rounds {
 		began := time.Now()
 		for range times {
@@ -65,11 +67,10 @@ func sharedTime(ctx context.Context, w *splitc.World, p splitc.Global[int32], pr
 		if err := w.Sync(ctx); err != nil {
 			return 0, err
 		}
-		if takes := time.Since(began) / times; i == 0 || takes < best {
-			best = takes
-		}
+		rounds[i] = time.Since(began) / times
 	}
-	return best, nil
+	slices.Sort(rounds[:])
+	return rounds[len(rounds)/2], nil
 }
 
 // sharedProgram has the first of two processes of a host run a program that has a pointer to
