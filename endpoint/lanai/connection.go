@@ -1,8 +1,11 @@
 package lanai
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"maps"
+	"slices"
 
 	"github.com/bobnet-go/bobnet/endpoint/internal/gate"
 	"github.com/bobnet-go/bobnet/endpoint/internal/provider"
@@ -20,7 +23,7 @@ func (p *Provider) connection(x *item) {
 	p.card.lock()
 	defer p.card.unlock()
 	if x.what == itemLost {
-		for _, ch := range p.conns {
+		for _, ch := range p.inOrder() {
 			if ch.peer.mac == x.from.mac && ch.peer.port == x.from.port && (x.life == 0 || ch.peerLife == x.life) {
 				p.end(ch, x.reason)
 			}
@@ -71,11 +74,17 @@ func (p *Provider) end(ch *channel, reason wire.Reason) {
 // endAll breaks the connections of an endpoint that are to end, when it has been read.
 func (p *Provider) endAll(x *end) {
 	x.ending = 0
-	for _, ch := range p.conns {
+	for _, ch := range p.inOrder() {
 		if ch.e == x && ch.ending != 0 {
 			ch.breaks(ch.ending)
 		}
 	}
+}
+
+// inOrder returns the connections by their numbers, so that what is sent for several is sent in
+// the same order in each run of a simulation.
+func (p *Provider) inOrder() []*channel {
+	return slices.SortedFunc(maps.Values(p.conns), func(a, b *channel) int { return cmp.Compare(a.conn, b.conn) })
 }
 
 // ofPeer returns the connection that has a number at a program elsewhere.
@@ -204,7 +213,7 @@ func (p *Provider) inquire(key peerKey, life uint32) {
 		p.card.driver.say(sayAlive, peerName{mac: key.mac, port: key.port}, p, 0, nil, append(pair(life, 0), pairs...)...)
 	}
 	var pairs []byte
-	for _, ch := range p.conns {
+	for _, ch := range p.inOrder() {
 		if ch.key() != key || ch.over {
 			continue
 		}
@@ -247,14 +256,14 @@ func (p *Provider) dead(key peerKey, life uint32) {
 // returns when to look again.
 func (p *Provider) attend(now int64) (next int64) {
 	next = transport.Forever
-	for name, at := range p.found {
-		if at.Port == 0 {
+	for _, name := range slices.Sorted(maps.Keys(p.found)) {
+		if p.found[name].Port == 0 {
 			p.card.driver.ask(name)
 			next = now + askAgain
 		}
 	}
-	for key, x := range p.peers {
-		switch {
+	for _, key := range slices.SortedFunc(maps.Keys(p.peers), peerKey.compare) {
+		switch x := p.peers[key]; {
 		case x.asked:
 		case now >= x.next:
 			x.asked = true

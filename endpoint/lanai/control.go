@@ -1,7 +1,11 @@
 package lanai
 
 import (
+	"bytes"
+	"cmp"
 	"encoding/binary"
+	"maps"
+	"slices"
 
 	"github.com/bobnet-go/bobnet/endpoint/internal/wire"
 	"github.com/bobnet-go/bobnet/ethertype"
@@ -154,6 +158,10 @@ type peerKey struct {
 	port uint16
 }
 
+func (k peerKey) compare(other peerKey) int {
+	return cmp.Or(bytes.Compare(k.mac[:], other.mac[:]), cmp.Compare(k.port, other.port))
+}
+
 // Names. Who looks for one asks all cards, without a channel, and again until an answer
 // comes.
 const (
@@ -187,6 +195,11 @@ func (d *driver) nextQuery() *query {
 	return &first
 }
 
+// inOrder returns the programs by their ports.
+func (d *driver) inOrder() []*Provider {
+	return slices.SortedFunc(maps.Values(d.programs), func(a, b *Provider) int { return cmp.Compare(a.port, b.port) })
+}
+
 // ask asks all cards for a name.
 func (d *driver) ask(name string) {
 	q := &d.queries
@@ -211,13 +224,13 @@ func (d *driver) queried(h *header, body []byte) {
 	}
 	name := string(body[4:])
 	if h.kind == kindHas {
-		for _, p := range d.programs {
+		for _, p := range d.inOrder() {
 			p.answer(name, ethertype.Addr{MAC: h.from, Port: uint16(word(body, 0))})
 		}
 		return
 	}
 	peer, ok := d.prog.peers.of(h.from)
-	for _, p := range d.programs {
+	for _, p := range d.inOrder() {
 		if _, has := p.names[name]; has && ok && len(d.queries.list) < mostAsked {
 			b := append([]byte(nil), body...)
 			setWord(b, 0, uint32(p.port))
@@ -236,7 +249,7 @@ func (d *driver) attend(now int64) int64 {
 		return d.askAt
 	}
 	d.askAt = transport.Forever
-	for _, p := range d.programs {
+	for _, p := range d.inOrder() {
 		d.askAt = min(d.askAt, p.attend(now))
 	}
 	return d.askAt

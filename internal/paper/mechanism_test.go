@@ -201,14 +201,14 @@ func splitcApplications(t *testing.T) {
 		t.Errorf("with processors of the NOW 0.67 times as fast conjugate gradient takes %v there and %v over unreliable VIA: want less", now, via)
 	}
 	fft3d := skeleton.FFT3D{N: 128}
-	for _, procs := range []int{8, 16} {
-		if shared, apart := times(t, asIs, overShared, procs, fft3d), times(t, asIs, overAM, procs, fft3d); shared < apart {
+	for _, procs := range []int{4, 8, 16} {
+		if shared, apart := times(t, asIs, overShared, procs, fft3d), times(t, asIs, overAM, procs, fft3d); shared <= apart {
 			t.Errorf("3D FFT on %d processors takes %v with shared memory, and %v without: want more", procs, shared, apart)
 		}
 	}
 	freeCard := func(m *viaModel) { m.costs = viaCosts{} }
-	if shared, apart := times(t, freeCard, overShared, 16, fft3d), times(t, freeCard, overAM, 16, fft3d); shared > apart {
-		t.Errorf("with cards whose program takes no time 3D FFT takes %v with shared memory, and %v without: want less", shared, apart)
+	if shared, apart := times(t, freeCard, overShared, 16, fft3d), times(t, freeCard, overAM, 16, fft3d); shared > apart*21/20 {
+		t.Errorf("with cards whose program takes no time 3D FFT takes %v with shared memory, and %v without: want at most a twentieth more", shared, apart)
 	}
 	if reliable, unreliable := times(t, asIs, overReliable, 16, cg), times(t, asIs, overUnreliable, 16, cg); unreliable > reliable*97/100 {
 		t.Errorf("conjugate gradient takes %v over unreliable VIA, and %v over reliable VIA", unreliable, reliable)

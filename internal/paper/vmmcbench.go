@@ -71,7 +71,7 @@ func (m *vmmcModel) run(ctx context.Context, size, short int, body func(s *vmmcS
 			return err
 		}
 		w.Go(fmt.Sprint("process ", i), func() {
-			s := &vmmcSide{ctx: ctx, w: w, model: m, side: i, buf: make([]byte, size), src: make([]byte, size)}
+			s := &vmmcSide{ctx: ctx, w: w, model: m, side: i, buf: pages(size), src: pages(size)}
 			errs[i] = s.open(host, short)
 			if errs[i] == nil {
 				errs[i] = body(s)
@@ -91,6 +91,10 @@ func (m *vmmcModel) run(ctx context.Context, size, short int, body func(s *vmmcS
 	}
 	return errors.Join(w.Run(), errs[0], errs[1])
 }
+
+// pages returns size octets that take the same pages in every run: Go has large objects begin at
+// a page.
+func pages(size int) []byte { return make([]byte, size, max(size, 1<<16)) }
 
 // open has each side export its buffer and import the other's.
 func (s *vmmcSide) open(host *lanai.Host, short int) (err error) {

@@ -1,0 +1,23 @@
+package paper
+
+import "testing"
+
+// TestCallsAgain: what a call takes does not depend on where Go has memory for it.
+func TestCallsAgain(t *testing.T) {
+	m := newVMMCModel()
+	var between [][]byte
+	var first float64
+	for k := range 12 {
+		us, err := m.calls(t.Context(), 1024)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if k == 0 {
+			first = us
+		}
+		if us != first {
+			t.Errorf("a call takes %v us, and then %v", first, us)
+		}
+		between = append(between, make([]byte, 1100), make([]byte, 1100))
+	}
+}
