@@ -43,7 +43,7 @@ const pollBatch = 64
 type Bundle struct {
 	node      *Node
 	kind      BundleType
-	endpoints map[*Endpoint]struct{}
+	endpoints set[*Endpoint]
 	replies   fifo.Queue[*client] // with answers to handle
 	requests  fifo.Queue[*server] // with requests to handle
 	mask      EventMask
@@ -64,8 +64,8 @@ func (n *Node) NewBundle(t BundleType) (*Bundle, error) {
 	if t > Parallel {
 		return nil, provider.OpError("new bundle", ErrBadArg, "there is no type %d", t)
 	}
-	b := &Bundle{node: n, kind: t, endpoints: map[*Endpoint]struct{}{}}
-	n.bundles[b] = struct{}{}
+	b := &Bundle{node: n, kind: t}
+	n.bundles.add(b)
 	return b, nil
 }
 
@@ -84,11 +84,11 @@ func (b *Bundle) Free() error {
 
 func (b *Bundle) free() {
 	b.freed = true
-	for ep := range b.endpoints {
+	for _, ep := range b.endpoints.all() {
 		ep.free()
 	}
 	b.changed()
-	delete(b.node.bundles, b)
+	b.node.bundles.remove(b)
 }
 
 // enter begins every call that polls or sends.

@@ -250,7 +250,7 @@ func (c *client) destroy() {
 		}
 	}
 	c.queue = provider.Packets{}
-	delete(c.ep.clients, c)
+	c.ep.clients.remove(c)
 	c.ch.Close()
 }
 

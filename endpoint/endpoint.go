@@ -20,8 +20,8 @@ type Endpoint struct {
 	handlers     [NumHandlers]Handler
 	returned     ReturnHandler
 	translations []*translation
-	clients      map[*client]struct{} // those of unmapped translations too
-	servers      map[*server]struct{}
+	clients      set[*client] // those of unmapped translations too
+	servers      set[*server]
 	published    []string
 	freed        bool
 }
@@ -36,9 +36,8 @@ func (b *Bundle) NewEndpoint() (*Endpoint, error) {
 		return nil, err
 	}
 	n.lastID++
-	ep := &Endpoint{node: n, bundle: b, id: n.lastID, translations: make([]*translation, DefaultTranslations),
-		clients: map[*client]struct{}{}, servers: map[*server]struct{}{}}
-	b.endpoints[ep] = struct{}{}
+	ep := &Endpoint{node: n, bundle: b, id: n.lastID, translations: make([]*translation, DefaultTranslations)}
+	b.endpoints.add(ep)
 	n.endpoints[ep.id] = ep
 	n.way.Opened(ep.id)
 	n.way.Tagged(ep.id, TagNone)
@@ -76,14 +75,14 @@ func (ep *Endpoint) Free() error {
 
 func (ep *Endpoint) free() {
 	ep.freed = true
-	for c := range ep.clients {
+	for _, c := range ep.clients.all() {
 		c.abandonCalls()
 		c.destroy()
 	}
-	for s := range ep.servers {
+	for _, s := range ep.servers.all() {
 		s.destroy()
 	}
-	delete(ep.bundle.endpoints, ep)
+	ep.bundle.endpoints.remove(ep)
 	delete(ep.node.endpoints, ep.id)
 	ep.withdraw()
 	ep.node.way.Ended(ep.id)
@@ -111,8 +110,8 @@ func (ep *Endpoint) Move(to *Bundle) error {
 	case from == to:
 		return nil
 	}
-	delete(from.endpoints, ep)
-	to.endpoints[ep] = struct{}{}
+	from.endpoints.remove(ep)
+	to.endpoints.add(ep)
 	ep.bundle = to
 	move(&from.replies, &to.replies, func(c *client) bool { return c.ep == ep })
 	move(&from.requests, &to.requests, func(s *server) bool { return s.ep == ep })

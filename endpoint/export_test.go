@@ -124,7 +124,7 @@ func Held(n *Node, silent func(kind uint8) bool) (sure, perhaps uint64) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	for _, ep := range n.endpoints {
-		for s := range ep.servers {
+		for s := range ep.servers.places {
 			for i := range s.slots {
 				p := s.slots[i].held
 				switch {
@@ -158,10 +158,10 @@ func MeterCloses(n *Node) *CloseMeter {
 	inRing := func() int { return int(ring.FieldByName("entries").FieldByName("n").Int()) }
 	m := &CloseMeter{Entries: inRing()}
 	for _, ep := range n.endpoints {
-		for c := range ep.clients {
+		for c := range ep.clients.places {
 			c.ch = &meteredChannel{c.ch, m, inRing}
 		}
-		for s := range ep.servers {
+		for s := range ep.servers.places {
 			s.ch = &meteredChannel{s.ch, m, inRing}
 		}
 	}

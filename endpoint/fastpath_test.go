@@ -36,9 +36,9 @@ func newPair(t *testing.T) *pairOf {
 	for range 2 {
 		p.bundle.Poll()
 	}
-	for p.s = range p.ep.servers {
+	for p.s = range p.ep.servers.places {
 	}
-	for p.c = range p.ep.clients {
+	for p.c = range p.ep.clients.places {
 	}
 	if !slices.Equal(p.ran, []uint8{1, 2}) || p.s == nil || p.c == nil {
 		t.Fatal("no connection:", p.ran)

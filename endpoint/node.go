@@ -29,7 +29,7 @@ type Node struct {
 	endpoints map[uint32]*Endpoint
 	services  map[uint32]*Endpoint // published, by the numbers of their names
 	lastID    uint32
-	bundles   map[*Bundle]struct{}
+	bundles   set[*Bundle]
 	leader    *Bundle       // for which a goroutine waits on way
 	left      provider.Gate // which the leader of a closed node opens as it leaves; nil if nobody waits there
 	followers followers
@@ -50,7 +50,7 @@ func Open(cfg *Config) (*Node, error) {
 	if err != nil {
 		return nil, err
 	}
-	n := &Node{cfg: c, budget: provider.Budget{Most: c.MaxConnectionMemory}, endpoints: map[uint32]*Endpoint{}, services: map[uint32]*Endpoint{}, bundles: map[*Bundle]struct{}{}}
+	n := &Node{cfg: c, budget: provider.Budget{Most: c.MaxConnectionMemory}, endpoints: map[uint32]*Endpoint{}, services: map[uint32]*Endpoint{}}
 	if n.way, err = c.open(n, &n.budget, &n.corked); err != nil {
 		return nil, err
 	}
@@ -96,7 +96,7 @@ func (n *Node) close() error {
 	if n.endLead() {
 		n.way.Drain(n.owes)
 	}
-	for b := range n.bundles {
+	for _, b := range n.bundles.all() {
 		b.free()
 	}
 	return n.way.Close()
@@ -127,7 +127,7 @@ func (n *Node) endLead() bool {
 // owes reports whether a peer of the node waits for the rest of an answer.
 func (n *Node) owes() bool {
 	for _, ep := range n.endpoints {
-		for s := range ep.servers {
+		for s := range ep.servers.places {
 			if s.from.Addr != n.way.Addr() && s.owes() { // within the node nobody waits
 				return true
 			}
@@ -181,7 +181,7 @@ func (n *Node) Admit(h *wire.Hello) (provider.Half, Reason) {
 	switch {
 	case h.Incarnation != n.incarnation && h.Incarnation != 0 || ep == nil:
 		return nil, ReasonBadEndpoint
-	case len(ep.servers) >= n.cfg.MaxConnections:
+	case ep.servers.len() >= n.cfg.MaxConnections:
 		return nil, ReasonCongestion
 	}
 	return &server{ep: ep, from: h.From, shape: h.Shape, due: 1, slots: make([]serverSlot, h.Shape.Slots)}, 0
@@ -191,7 +191,7 @@ func (n *Node) Admit(h *wire.Hello) (provider.Half, Reason) {
 func (n *Node) Attach(up provider.Half, ch provider.Channel) {
 	s := up.(*server)
 	s.ch = ch
-	s.ep.servers[s] = struct{}{}
+	s.ep.servers.add(s)
 }
 
 // Refused is host's.

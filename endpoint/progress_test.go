@@ -96,7 +96,7 @@ func (w *idleWay) Wake() {
 // bareNode makes a node without a NIC.
 func bareNode(way provider.Provider) *Node {
 	n := &Node{incarnation: 1, cfg: Config{Credits: DefaultCredits, MaxMedium: 64, MaxConnections: 8, MaxConnectionMemory: 1 << 20, Logger: slog.Default()}, way: way,
-		endpoints: map[uint32]*Endpoint{}, services: map[uint32]*Endpoint{}, bundles: map[*Bundle]struct{}{}}
+		endpoints: map[uint32]*Endpoint{}, services: map[uint32]*Endpoint{}}
 	n.budget.Most = n.cfg.MaxConnectionMemory
 	n.loop = loop.New(n, &n.budget)
 	return n

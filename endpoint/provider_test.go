@@ -130,7 +130,7 @@ func TestReasonsOfProviders(t *testing.T) {
 			if r := back[0]; r.Reason != reason || r.Err != cause {
 				t.Errorf("a connection broke for %v (%v); the request came back for %v (%v)", reason, cause, r.Reason, r.Err)
 			}
-			if len(ep.clients) != 0 {
+			if ep.clients.len() != 0 {
 				t.Errorf("%v: the broken connection is still there", reason)
 			}
 		}
@@ -171,7 +171,7 @@ func TestServersOfProviders(t *testing.T) {
 		if want := reason != ReasonBadEndpoint; want != (len(back) == 1) || want && (back[0].Reason != ReasonUnreachable || back[0].Op != OpReplyBulk) {
 			t.Errorf("the connection broke for %v; came back: %+v", reason, back)
 		}
-		if len(ep.servers) != 0 {
+		if ep.servers.len() != 0 {
 			t.Errorf("%v: the broken connection is still there", reason)
 		}
 	}

@@ -47,7 +47,7 @@ func TestPace(t *testing.T) {
 	}
 	send(1, 0)
 	var c *client
-	for c = range w.ep.clients { // there is one
+	for c = range w.ep.clients.places { // there is one
 	}
 	ch := &dearChannel{Channel: c.ch, way: way}
 	c.ch = ch

@@ -178,7 +178,7 @@ func (r *roughStory) poll() error {
 
 // quiet reports whether nothing is under way.
 func (r *roughStory) quiet() bool {
-	for c := range r.eps[1].clients {
+	for c := range r.eps[1].clients.places {
 		if c.used > 0 {
 			return false
 		}

@@ -250,7 +250,7 @@ func (s *server) destroy() {
 	}
 	s.queue = provider.Packets{}
 	s.dropHeld()
-	delete(s.ep.servers, s)
+	s.ep.servers.remove(s)
 	s.ch.Close()
 }
 

@@ -2,7 +2,6 @@ package endpoint
 
 import (
 	"cmp"
-	"maps"
 	"slices"
 	"time"
 
@@ -85,7 +84,7 @@ func (n *Node) Snapshot() Snapshot {
 	}
 	n.stamp()
 	now := n.way.Now()
-	for b := range n.bundles {
+	for _, b := range n.bundles.all() {
 		s.Bundles = append(s.Bundles, b.snapshot(now))
 	}
 	slices.SortFunc(s.Bundles, func(a, b BundleSnapshot) int { return cmp.Compare(a.first(), b.first()) })
@@ -108,7 +107,7 @@ func (b *Bundle) snapshot(now int64) BundleSnapshot {
 	if b.mask == NotEmpty {
 		s.Events = "not empty"
 	}
-	for ep := range b.endpoints {
+	for _, ep := range b.endpoints.all() {
 		s.Endpoints = append(s.Endpoints, ep.snapshot(now))
 	}
 	slices.SortFunc(s.Endpoints, func(x, y EndpointSnapshot) int { return cmp.Compare(x.ID, y.ID) })
@@ -117,7 +116,7 @@ func (b *Bundle) snapshot(now int64) BundleSnapshot {
 
 func (ep *Endpoint) snapshot(now int64) EndpointSnapshot {
 	s := EndpointSnapshot{ID: ep.id, Accepts: "its tag", Published: slices.Clone(ep.published), Segment: len(ep.segment), Grants: ep.grants,
-		Table: len(ep.translations), Senders: len(ep.servers)}
+		Table: len(ep.translations), Senders: ep.servers.len()}
 	switch ep.tag {
 	case TagNone:
 		s.Accepts = "nothing"
@@ -133,14 +132,14 @@ func (ep *Endpoint) snapshot(now int64) EndpointSnapshot {
 			s.Translations = append(s.Translations, TranslationSnapshot{Index: i, To: t.to, Credits: ep.node.cfg.Credits.total()})
 		}
 	}
-	for c := range ep.clients {
+	for _, c := range ep.clients.all() {
 		s.Translations = append(s.Translations, c.snapshot(now))
 	}
 	slices.SortFunc(s.Translations, func(x, y TranslationSnapshot) int {
 		return cmp.Or(cmp.Compare(uint(x.Index), uint(y.Index)), cmp.Compare(y.Age, x.Age)) // -1 is last
 	})
 	s.Translations = s.Translations[:min(len(s.Translations), SnapshotMax)]
-	for server := range maps.Keys(ep.servers) {
+	for _, server := range ep.servers.all() {
 		if a := server.snapshot(); a != (SenderSnapshot{From: a.From}) {
 			s.Asked = append(s.Asked, a)
 		}

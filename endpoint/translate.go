@@ -134,12 +134,12 @@ func (ep *Endpoint) connect(i int, t *translation) (*client, error) {
 	}
 	h := wire.Hello{From: ep.Name(), ID: t.to.ID, Incarnation: t.to.Incarnation, Shape: k.shape(n.cfg.MaxMedium)}
 	t.client = c
-	ep.clients[c] = struct{}{}
+	ep.clients.add(c)
 	ch, err := way.Dial(t.to, h, c)
 	c.ch = ch
 	if err != nil {
 		t.client = nil
-		delete(ep.clients, c)
+		ep.clients.remove(c)
 		return nil, err
 	}
 	return c, nil

@@ -1,7 +1,6 @@
 package lanai
 
 import (
-	"bytes"
 	"cmp"
 	"encoding/binary"
 	"maps"
@@ -159,7 +158,7 @@ type peerKey struct {
 }
 
 func (k peerKey) compare(other peerKey) int {
-	return cmp.Or(bytes.Compare(k.mac[:], other.mac[:]), cmp.Compare(k.port, other.port))
+	return ethertype.Addr{MAC: k.mac, Port: k.port}.Compare(ethertype.Addr{MAC: other.mac, Port: other.port})
 }
 
 // Names. Who looks for one asks all cards, without a channel, and again until an answer

@@ -3,6 +3,8 @@ package lanai
 import (
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 
 	"github.com/bobnet-go/bobnet/ethertype"
 	"github.com/bobnet-go/bobnet/vmmc/internal/asking"
@@ -61,8 +63,8 @@ func (p *Process) part(k *conn) {
 
 // parts ends those for which it has come true that the peer has heard.
 func (p *Process) parts(heard func(at ethertype.Addr, x parting) bool) {
-	for at, x := range p.parted {
-		if heard(at, x) {
+	for _, at := range slices.SortedFunc(maps.Keys(p.parted), ethertype.Addr.Compare) {
+		if x := p.parted[at]; heard(at, x) {
 			delete(p.parted, at)
 			p.h.eng.Lock()
 			p.h.hang(x.node, -1, 0)
@@ -256,7 +258,7 @@ func (k *conn) fail(why error, say bye) {
 		p.part(k)
 	}
 	k.asks.End(why)
-	for _, x := range k.regions {
+	for _, x := range k.inOrder() {
 		x.lose(why)
 	}
 	for _, g := range gone {
@@ -269,13 +271,22 @@ func (k *conn) refused() {
 	k.fail(fmt.Errorf("%w: it has refused a write", provider.ErrPeer), byeRefused)
 }
 
+// inOrder returns the regions by their numbers.
+func (k *conn) inOrder() []*region {
+	var all []*region
+	for _, n := range slices.Sorted(maps.Keys(k.regions)) {
+		all = append(all, k.regions[n])
+	}
+	return all
+}
+
 // drop takes what the connection has on the card, and returns the grants that end by it.
 func (k *conn) drop() (gone []*grant) {
 	h := k.p.h
 	h.eng.Lock()
 	defer h.eng.Unlock()
 	h.hang(k.node, -1, 0)
-	for _, x := range k.regions {
+	for _, x := range k.inOrder() {
 		x.close()
 	}
 	silent := k.silent || !k.holds()

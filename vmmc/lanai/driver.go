@@ -97,7 +97,7 @@ func (h *Host) lineCut(node int) {
 	mac := h.prog.nodes.mac(node)
 	h.leaving.Keep(func(m *message) bool { return m.node != node || m.query || m.data[0] == ctlPing })
 	h.came.Keep(func(m *message) bool { return m.node != node || m.query || m.data == nil })
-	for _, p := range h.procs {
+	for _, p := range h.inOrder() {
 		if p.queue.open {
 			p.queue.table.closeNode(node)
 		}

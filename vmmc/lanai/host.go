@@ -1,9 +1,12 @@
 package lanai
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -110,7 +113,7 @@ func (h *Host) loadProgram(routes []plain.Route) error {
 	} else if err != nil {
 		p.count.RouteErrors++
 	}
-	for _, x := range h.procs {
+	for _, x := range h.inOrder() {
 		if err := x.attach(); err != nil {
 			return err
 		}
@@ -189,7 +192,7 @@ func (h *Host) Close() error {
 		if h.failed == nil {
 			h.failed = provider.ErrClosed
 		}
-		for _, p := range h.procs {
+		for _, p := range h.inOrder() {
 			p.tell(event{kind: eventClosed})
 		}
 		h.eng.Shut()
@@ -233,3 +236,9 @@ func (h *Host) WithTimeout(ctx context.Context, d time.Duration) (context.Contex
 
 // Virtual reports whether the host is in virtual time.
 func (h *Host) Virtual() bool { return h.eng.Virtual() }
+
+// inOrder returns the processes by their ports, so that what happens to several happens in the same
+// order in each run of a simulation.
+func (h *Host) inOrder() []*Process {
+	return slices.SortedFunc(maps.Values(h.procs), func(a, b *Process) int { return cmp.Compare(a.port, b.port) })
+}

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/bobnet-go/bobnet/ethertype"
@@ -267,21 +269,26 @@ func (p *Process) handle(e *event) {
 	case eventEnded:
 		p.requestEnded(e.number, e.how)
 	case eventCut:
-		for at, k := range p.conns {
-			if at.MAC == e.from.MAC && k.line < e.line {
+		for _, k := range p.inOrder() {
+			if k.at.MAC == e.from.MAC && k.line < e.line {
 				k.fail(provider.ErrPeer, byeNone)
 			}
 		}
 		p.parts(func(at ethertype.Addr, x parting) bool { return at.MAC == e.from.MAC && x.line < e.line })
 	case eventRefused:
-		for at, k := range p.conns {
-			if at.MAC == e.from.MAC && k.names(e.frame) {
+		for _, k := range p.inOrder() {
+			if k.at.MAC == e.from.MAC && k.names(e.frame) {
 				k.refused()
 			}
 		}
 	case eventClosed:
 		p.Close()
 	}
+}
+
+// inOrder returns the connections by their addresses.
+func (p *Process) inOrder() []*conn {
+	return slices.SortedFunc(maps.Values(p.conns), func(a, b *conn) int { return a.at.Compare(b.at) })
 }
 
 // Busy implements provider.Provider. Where nothing is sent again, what is in SRAM will leave.
@@ -300,7 +307,7 @@ func (p *Process) Close() {
 		return
 	}
 	p.closed = true
-	for _, k := range p.conns {
+	for _, k := range p.inOrder() {
 		k.fail(provider.ErrClosed, byeClosed)
 	}
 	p.parts(func(ethertype.Addr, parting) bool { return true })

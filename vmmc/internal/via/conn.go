@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 
 	"github.com/bobnet-go/bobnet/ethertype"
 	"github.com/bobnet-go/bobnet/transport/fifo"
@@ -276,8 +278,8 @@ func (k *conn) fail(why error) {
 	k.endHeld(why)
 	k.drop()
 	k.asks.End(why)
-	for _, r := range k.regions {
-		k.lose(r, why)
+	for _, n := range slices.Sorted(maps.Keys(k.regions)) {
+		k.lose(k.regions[n], why)
 	}
 	for _, g := range k.grants {
 		if g != nil && g.State != taken {

@@ -8,6 +8,8 @@ package via
 import (
 	"context"
 	"errors"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/bobnet-go/bobnet/ethertype"
@@ -181,10 +183,10 @@ func (p *Provider) Dead(addr ethertype.Addr, incarnation uint64) {
 	}
 }
 
-func (p *Provider) all() (all []*conn) {
-	for _, k := range p.conns {
-		all = append(all, k)
-	}
+// all returns the connections by their addresses, so that what happens to several happens in the same
+// order in each run of a simulation.
+func (p *Provider) all() []*conn {
+	all := slices.SortedFunc(maps.Values(p.conns), func(a, b *conn) int { return a.at.Compare(b.at) })
 	if p.itself != nil {
 		all = append(all, p.itself)
 	}
