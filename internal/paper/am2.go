@@ -4,7 +4,7 @@ const (
 	cshiftTrip = "our hosts do nothing else, so that what they send each other falls into step, and waits for little; the paper does not say what theirs wait for, a third of the time and longer than across the bisection"
 	bisection  = "packets block each other here for more than half of the time: 34 hosts share two of the 11 cables, as routes that cannot deadlock pass one of the two switches only; figure 3 of the paper does not tell which cables its routes take"
 	noFlush    = "streaming DMA ends with a call of the host's that flushes a buffer, for which the paper has no time: here it takes none"
-	oneOfMany  = "this is one client of 84, and how often its endpoints have frames depends on whose messages come just when a frame gets free: it has been between 37 and 60 % when the driver changed, while the rate and the slowest client stayed"
+	oneOfMany  = "this is one client of 84, and how often its endpoints have frames depends on whose messages come just when a frame gets free: it has been between 37 and 65 % when the driver changed, while the rate and the slowest client stayed"
 )
 
 func am2Paper() *Paper {

@@ -38,7 +38,7 @@ func millenniumProfile(m *viaModel) Profile {
 		{"interrupt", micro(t.Interrupt), "us", "", "as said; no process waits for one"},
 		{"link", 160, "MB/s", "", "as said"},
 		{"clock of the host's processor", m.clock / 1e6, "MHz", "abstract.clock_mhz", ""},
-		{"applications, an arithmetic operation", m.operation, "cycles", "", "an assumption, 80 million a second: the paper does not say how long applications compute. The programs are skeletons of those under examples: they send what these send, without values, and compute for so long"},
+		{"applications, an arithmetic operation", m.operation, "cycles", "", "an assumption, 80 million a second: the paper does not say how long applications compute. The programs are skeletons of those under examples: they send what these send, 3D FFT in a step of its own, without values, and compute for so long"},
 		{"applications, speed of the NOW's processor", m.now, "times", "", "of this one's: an assumption, a little less than what SPECfp95 has of an UltraSPARC of 167 MHz (9) and a Pentium II of 400 MHz (12 to 13), as SPECint95 has 0.4. Cards and programs there are those of profile now"},
 		{"applications, a store in shared memory", micro(sharedStore), "us", "", "the paper has under 0.4"},
 		{"applications, rate of such stores", sharedRate / 1e6, "MB/s", "", "an assumption, of the order of what such a processor copies"},
