@@ -45,11 +45,14 @@ func TestLookupAll(t *testing.T) {
 		})
 	}
 	w.Go("asker", func() {
-		for name, want := range map[string][]ethertype.Addr{"service": {addrs[1], addrs[3]}, "another": {addrs[2]}, "none": nil} {
+		for _, x := range []struct {
+			name string
+			want []ethertype.Addr
+		}{{"service", []ethertype.Addr{addrs[1], addrs[3]}}, {"another", addrs[2:3]}, {"none", nil}} {
 			ctx, cancel := nics[0].WithTimeout(t.Context(), 200*time.Millisecond)
 			defer cancel()
-			if got, err := nics[0].LookupAll(ctx, name); err != nil || !slices.Equal(got, want) {
-				t.Errorf("%s: %v, %v, want %v", name, got, err, want)
+			if got, err := nics[0].LookupAll(ctx, x.name); err != nil || !slices.Equal(got, x.want) {
+				t.Errorf("%s: %v, %v, want %v", x.name, got, err, x.want)
 			}
 		}
 		if _, err := nics[0].LookupAll(t.Context(), ""); !errors.Is(err, vipl.ErrInvalidParameter) {

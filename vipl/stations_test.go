@@ -336,28 +336,31 @@ func TestVirtualDeadline(t *testing.T) {
 		l, _ := n.Listen(service)
 		cq, _ := n.CreateCQ(1)
 		nobody := ethertype.Addr{MAC: ethertype.MAC{2, 9}, Port: 5}
-		for name, wait := range map[string]func(ctx context.Context) error{
-			"RecvWait": func(ctx context.Context) error { _, err := v.RecvWait(ctx); return err },
-			"Listener": func(ctx context.Context) error { _, err := l.Wait(ctx); return err },
-			"CQ":       func(ctx context.Context) error { _, _, err := cq.Wait(ctx); return err },
-			"Connect":  func(ctx context.Context) error { return v.Connect(ctx, nobody, nil) },
-			"Peer":     func(ctx context.Context) error { return v.ConnectPeer(ctx, nobody, nil) },
-			"Echo":     func(ctx context.Context) error { _, err := n.Echo(ctx, nobody, 8); return err },
+		for _, x := range []struct {
+			name string
+			wait func(ctx context.Context) error
+		}{
+			{"RecvWait", func(ctx context.Context) error { _, err := v.RecvWait(ctx); return err }},
+			{"Listener", func(ctx context.Context) error { _, err := l.Wait(ctx); return err }},
+			{"CQ", func(ctx context.Context) error { _, _, err := cq.Wait(ctx); return err }},
+			{"Connect", func(ctx context.Context) error { return v.Connect(ctx, nobody, nil) }},
+			{"Peer", func(ctx context.Context) error { return v.ConnectPeer(ctx, nobody, nil) }},
+			{"Echo", func(ctx context.Context) error { _, err := n.Echo(ctx, nobody, 8); return err }},
 		} {
 			const d = 1234567 * time.Nanosecond
 			ctx, cancel := n.WithTimeout(bg, d)
 			longer, _ := n.WithTimeout(ctx, time.Hour) // the earlier counts
 			began := n.Now()
-			if err := wait(longer); !errors.Is(err, vipl.ErrTimeout) || n.Now()-began != int64(d) {
-				return fmt.Errorf("%s: %v after %v, want %v", name, err, time.Duration(n.Now()-began), d)
+			if err := x.wait(longer); !errors.Is(err, vipl.ErrTimeout) || n.Now()-began != int64(d) {
+				return fmt.Errorf("%s: %v after %v, want %v", x.name, err, time.Duration(n.Now()-began), d)
 			}
 			cancel()
 			began = n.Now()
-			if err := wait(ctx); !errors.Is(err, vipl.ErrTimeout) || n.Now() != began {
-				return fmt.Errorf("%s, cancelled: %v after %v", name, err, time.Duration(n.Now()-began))
+			if err := x.wait(ctx); !errors.Is(err, vipl.ErrTimeout) || n.Now() != began {
+				return fmt.Errorf("%s, cancelled: %v after %v", x.name, err, time.Duration(n.Now()-began))
 			}
 			if v.State() != vipl.StateIdle {
-				return fmt.Errorf("%s left the VI %v", name, v.State())
+				return fmt.Errorf("%s left the VI %v", x.name, v.State())
 			}
 		}
 		return nil
