@@ -57,7 +57,7 @@ func askers(t *testing.T) string {
 	})
 	for i := range clients {
 		s.w.Go(fmt.Sprint("client ", i), func() {
-			for server == (endpoint.Name{}) {
+			for server == (endpoint.Name{}) && errs[clients] == nil {
 				s.w.Sleep(time.Microsecond)
 			}
 			p, err := newParty(cards[1+i], cfg)
@@ -74,7 +74,10 @@ func askers(t *testing.T) string {
 			if left--; left == 0 {
 				done = true
 			}
-			errs[i] = errors.Join(err, p.n.Close())
+			if p != nil {
+				err = errors.Join(err, p.n.Close())
+			}
+			errs[i] = err
 		})
 	}
 	if err := errors.Join(s.w.Run(), errors.Join(errs[:]...)); err != nil {
