@@ -69,8 +69,14 @@ func chooseFix(f *Facts) string {
 		return mtuOr(up[0], f.Program+" doctor -i "+up[0].Name)
 	case len(up) > 1:
 		return f.Program + " doctor -i " + up[0].Name
-	case len(list) > 0:
-		return fmt.Sprintf("sudo ip link set dev %s up", list[0].Name)
+	}
+	for _, i := range list {
+		if i.State == iface.Down && i.Bridge == "" {
+			return fmt.Sprintf("sudo ip link set dev %s up", i.Name)
+		}
+	}
+	if len(list) > 0 {
+		return lookAt(list[0].Name)
 	}
 	return "ip link   # shows interfaces of every kind\n" + f.Program + " lab -n 1 -- " + f.Program + " doctor   # in a namespace with an Ethernet interface of its own"
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/bobnet-go/bobnet/ethertype"
 	"github.com/bobnet-go/bobnet/transport"
+	"github.com/bobnet-go/bobnet/transport/internal/driver"
 )
 
 // State is what an interface can do at the moment.
@@ -21,7 +22,7 @@ type State string
 // The states.
 const (
 	Up        State = "up"
-	NoCarrier State = "no carrier" // switched on, but nothing answers at the other end
+	NoCarrier State = "no carrier" // switched on, but not connected to anything that is
 	Down      State = "down"       // switched off
 )
 
@@ -68,7 +69,7 @@ func List() ([]Interface, error) {
 			Name:  ifi.Name,
 			MAC:   ethertype.MAC(ifi.HardwareAddr),
 			MTU:   ifi.MTU,
-			State: state(ifi.Flags),
+			State: state(&ifi),
 
 			Bridge:  kin[ifi.Index].bridge(kin),
 			Macvlan: macvlan(ifi.Index, kin),
@@ -77,26 +78,30 @@ func List() ([]Interface, error) {
 	return list, nil
 }
 
-func state(f net.Flags) State {
+func state(ifi *net.Interface) State {
 	switch {
-	case f&net.FlagUp == 0:
+	case ifi.Flags&net.FlagUp == 0:
 		return Down
-	case f&net.FlagRunning == 0:
+	case !driver.Connected(ifi):
 		return NoCarrier
 	}
 	return Up
 }
 
 // Find returns the interface that want names: by its name, by its MAC, or,
-// when want is empty, the only one that is up and no port of a bridge. An
-// interface without carrier serves when it is named. Errors wrap transport.ErrInterface, list what there
-// is and say what to do.
+// when want is empty, the only one that is up and no port of a bridge. If none is
+// up, Find waits a few seconds for the carrier of those that are switched on.
+// An interface without carrier serves when it is named. Errors wrap
+// transport.ErrInterface, list the interfaces and contain the remedy.
 func Find(want string) (Interface, error) {
-	list, err := List()
-	if err != nil {
-		return Interface{}, err
-	}
-	return choose(list, want)
+	return driver.AwaitCarrier(func() (i Interface, coming bool, err error) {
+		list, err := List()
+		if err != nil {
+			return i, false, err
+		}
+		i, err = choose(list, want)
+		return i, err != nil && want == "" && len(withState(list, Up)) == 0 && len(withState(list, NoCarrier)) > 0, err
+	})
 }
 
 // choose is Find over a given list.
@@ -126,23 +131,37 @@ func choose(list []Interface, want string) (Interface, error) {
 // only returns the one interface of list that is up. The bridge receives what
 // comes to its ports, and has their segment.
 func only(list []Interface) (Interface, error) {
-	var up []Interface
-	for _, i := range list {
-		if i.State == Up && i.Bridge == "" {
-			up = append(up, i)
-		}
-	}
+	up := withState(list, Up)
 	switch len(up) {
 	case 1:
 		return usable(list, up[0])
 	case 0:
-		advice := "no Ethernet interface is up"
-		if len(list) > 0 {
-			advice += fmt.Sprintf("; switch one on: ip link set %s up", list[0].Name)
-		}
-		return Interface{}, refuse(list, advice)
+		return Interface{}, refuse(list, noneUp(withState(list, NoCarrier), withState(list, Down)))
 	}
 	return Interface{}, refuse(up, fmt.Sprintf("%d interfaces are up; name the one to use", len(up)))
+}
+
+// noneUp says what to do when each interface is off or has no carrier.
+func noneUp(bare, off []Interface) string {
+	switch {
+	case len(bare) > 0 && len(off) > 0:
+		return fmt.Sprintf("no Ethernet interface has a carrier; %s; or switch another on: ip link set %s up", bare[0].obstacle(), off[0].Name)
+	case len(bare) > 0:
+		return "no Ethernet interface has a carrier; " + bare[0].obstacle()
+	case len(off) > 0:
+		return fmt.Sprintf("no Ethernet interface is up; switch one on: ip link set %s up", off[0].Name)
+	}
+	return "no Ethernet interface is up"
+}
+
+// withState returns those of list that are in a state, without ports of bridges.
+func withState(list []Interface, state State) (found []Interface) {
+	for _, i := range list {
+		if i.State == state && i.Bridge == "" {
+			found = append(found, i)
+		}
+	}
+	return found
 }
 
 // usable returns i unless it cannot carry a Bobnet frame.

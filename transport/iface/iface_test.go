@@ -2,11 +2,13 @@ package iface
 
 import (
 	"errors"
+	"fmt"
 	"net"
 	"strings"
 	"testing"
 
 	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/internal/vethtest"
 	"github.com/bobnet-go/bobnet/transport"
 )
 
@@ -40,7 +42,9 @@ func TestChoose(t *testing.T) {
 		{"a port of a bridge", []Interface{port, br0}, "eth3", Interface{}, []string{"eth3 is a port of the bridge br0", "use br0 instead", "MTU 1500, port of br0)"}},
 		{"two up", []Interface{eth0, eth1, eth2}, "", Interface{}, []string{"2 interfaces are up", "name the one",
 			"eth0 (up, MAC 02:00:00:00:00:02, MTU 1500)", "eth2 (up"}},
-		{"none up", []Interface{eth1, docker}, "", Interface{}, []string{"ip link set eth1 up", "eth1 (down", "docker0 (no carrier"}},
+		{"none up", []Interface{eth1}, "", Interface{}, []string{"no Ethernet interface is up; switch one on: ip link set eth1 up", "eth1 (down"}},
+		{"no carrier", []Interface{docker}, "", Interface{}, []string{"no Ethernet interface has a carrier; docker0 has no carrier: check the cable", "docker0 (no carrier"}},
+		{"one down, one without carrier", []Interface{docker, eth1}, "", Interface{}, []string{"check the cable", "or switch another on: ip link set eth1 up", "eth1 (down"}},
 		{"none at all", nil, "", Interface{}, []string{"no Ethernet interface"}},
 		{"none at all, but named", nil, "eth0", Interface{}, []string{`"eth0"`, "has no Ethernet interface"}},
 		{"missing", []Interface{eth0, eth1}, "eth9", Interface{}, []string{`"eth9"`, "eth0 (up", "eth1 (down"}},
@@ -70,13 +74,67 @@ func TestChoose(t *testing.T) {
 	}
 }
 
-func TestState(t *testing.T) {
-	for flags, want := range map[net.Flags]State{
-		0: Down, net.FlagRunning: Down, net.FlagUp: NoCarrier, net.FlagUp | net.FlagRunning: Up,
-	} {
-		if got := state(flags); got != want {
-			t.Errorf("state(%v) = %v, want %v", flags, got, want)
+// TestJustUp: an interface counts as up at once when it has been switched on, while the
+// kernel has not yet set IFF_RUNNING.
+func TestJustUp(t *testing.T) {
+	p := vethtest.New(t, 1500)
+	for range 5 {
+		if err := errors.Join(p.SetUp(0, false), p.SetUp(0, true)); err != nil {
+			t.Fatal(err)
 		}
+		err := p.In(0, func() error {
+			list, err := List()
+			if err != nil || len(list) != 1 || list[0].State != Up {
+				return fmt.Errorf("List() = %v, %w", list, err)
+			}
+			if got := Obstacle(vethtest.Name); got != "" {
+				return errors.New(got)
+			}
+			_, err = Find("")
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// TestAwaitsCarrier: Find waits for the carrier of an interface that is switched on. Without
+// one in time it says what is missing.
+func TestAwaitsCarrier(t *testing.T) {
+	t.Parallel() // it waits for 4 s
+	p := vethtest.New(t, 1500)
+	if err := errors.Join(p.SetUp(1, false), p.SetUp(0, true)); err != nil {
+		t.Fatal(err)
+	}
+	find := func(want string) (state State, err error) {
+		err = p.In(0, func() error {
+			found, err := Find(want)
+			state = found.State
+			return err
+		})
+		return state, err
+	}
+	for state := Up; state == Up; { // the kernel notices a lost carrier in the background
+		var err error
+		if state, err = find(vethtest.Name); err != nil {
+			t.Fatal(err)
+		}
+	}
+	_, err := find("")
+	if err == nil || !strings.Contains(err.Error(), "bob0 has no carrier: check the cable") || strings.Contains(err.Error(), "ip link set") {
+		t.Errorf("without carrier: %v", err)
+	}
+	found := make(chan error)
+	go func() {
+		_, err := find("")
+		found <- err
+	}()
+	if err := p.SetUp(1, true); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-found; err != nil {
+		t.Errorf("the carrier came: %v", err)
 	}
 }
 

@@ -137,7 +137,7 @@ func (i Interface) obstacle() string {
 	case i.Bridge != "":
 		return fmt.Sprintf("%s is a port of the bridge %s, which takes the frames that come: use %s instead", i.Name, i.Bridge, i.Bridge)
 	case i.State == NoCarrier:
-		return fmt.Sprintf("%s has no carrier: nothing answers at the other end of the wire: look at the cable, the switch's port, or, of a veth, the other end", i.Name)
+		return fmt.Sprintf("%s has no carrier: check the cable, the switch's port or, of a veth, that the other end is up", i.Name)
 	}
 	return i.Macvlan
 }

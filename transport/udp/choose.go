@@ -4,11 +4,13 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"slices"
 	"strings"
 
 	"github.com/bobnet-go/bobnet/ethertype"
 	"github.com/bobnet-go/bobnet/transport"
 	"github.com/bobnet-go/bobnet/transport/iface"
+	"github.com/bobnet-go/bobnet/transport/internal/driver"
 )
 
 // Sizes of the headers below a frame, in bytes.
@@ -61,7 +63,7 @@ func list() ([]candidate, error) {
 		switch {
 		case ifi.Flags&net.FlagUp == 0:
 			c.state = iface.Down
-		case ifi.Flags&net.FlagRunning == 0:
+		case !driver.Connected(&ifi):
 			c.state = iface.NoCarrier
 		}
 		addrs, err := ifi.Addrs()
@@ -88,17 +90,34 @@ func Find(cfg *Config) (iface.Interface, netip.Addr, error) {
 	if cfg == nil {
 		cfg = new(Config)
 	}
-	all, err := list()
-	if err != nil {
-		return iface.Interface{}, netip.Addr{}, err
-	}
-	s, err := choose(all, cfg)
+	s, err := find(cfg)
 	if err != nil {
 		return iface.Interface{}, netip.Addr{}, err
 	}
 	found := iface.Interface{Index: s.index, Name: s.name, MTU: s.mtu, State: s.state}
 	copy(found.MAC[:], s.candidate.mac)
 	return found, s.ip, nil
+}
+
+// find is choose for the interfaces that there are. If cfg names none and none is up, it
+// waits a few seconds for the carrier of one that is switched on and has an address.
+func find(cfg *Config) (*station, error) {
+	return driver.AwaitCarrier(func() (s *station, coming bool, err error) {
+		all, err := list()
+		if err != nil {
+			return nil, false, err
+		}
+		s, err = choose(all, cfg)
+		return s, err != nil && cfg.Interface == "" && !has(all, cfg, iface.Up) && has(all, cfg, iface.NoCarrier), err
+	})
+}
+
+// has reports whether an interface among all, the loopback left out, is in a state and has
+// an address that cfg allows.
+func has(all []candidate, cfg *Config, state iface.State) bool {
+	return slices.ContainsFunc(all, func(c candidate) bool {
+		return !c.loopback && c.state == state && c.address(cfg.Network, netip.Addr{}).IsValid()
+	})
 }
 
 // choose returns the station that cfg names among all: by the interface's
@@ -128,6 +147,8 @@ func choose(all []candidate, cfg *Config) (*station, error) {
 		return fit[0].usable(all)
 	case len(fit) > 1:
 		return nil, refuse(all, fmt.Sprintf("%d interfaces will do; name the one to use", len(fit)))
+	case cfg.Interface == "" && has(all, cfg, iface.NoCarrier):
+		return nil, refuse(all, fmt.Sprintf("no interface with an %s address has a carrier; check the cable, the switch's port or, of a veth, that the other end is up", family(cfg.Network)))
 	case cfg.Interface == "":
 		return nil, refuse(all, fmt.Sprintf("no interface with an %s address is up", family(cfg.Network)))
 	}

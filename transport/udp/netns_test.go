@@ -15,6 +15,7 @@ import (
 	"github.com/bobnet-go/bobnet/internal/vethtest"
 	"github.com/bobnet-go/bobnet/transport"
 	"github.com/bobnet-go/bobnet/transport/fault"
+	"github.com/bobnet-go/bobnet/transport/iface"
 	"github.com/bobnet-go/bobnet/transport/linktest"
 	"github.com/bobnet-go/bobnet/transport/udp"
 	"github.com/vishvananda/netlink"
@@ -327,6 +328,28 @@ func TestAddressGone(t *testing.T) {
 			}
 			works("up again")
 		})
+	}
+}
+
+// TestJustUp: an interface that has just been switched on is chosen at once.
+func TestJustUp(t *testing.T) {
+	p := vethtest.New(t, 1500)
+	for range 5 {
+		if err := errors.Join(p.SetUp(0, false), p.SetUp(0, true)); err != nil {
+			t.Fatal(err)
+		}
+		give(t, p, 0, four[0])
+		err := p.In(0, func() error {
+			at, _, err := udp.Find(nil)
+			if err == nil && at.State != iface.Up {
+				err = fmt.Errorf("it is %s", at.State)
+			}
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		take(t, p, 0, four[0])
 	}
 }
 

@@ -94,11 +94,7 @@ func Open(cfg *Config) (*Link, error) {
 	if err != nil {
 		return nil, err
 	}
-	all, err := list()
-	if err != nil {
-		return nil, err
-	}
-	s, err := choose(all, &c)
+	s, err := find(&c)
 	if err != nil {
 		return nil, err
 	}

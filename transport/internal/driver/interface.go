@@ -9,9 +9,10 @@ import (
 
 // Interface is what a network interface is like at a moment.
 type Interface struct {
-	Name  string // it may have been renamed
-	MTU   int
-	flags uint16
+	Name    string // it may have been renamed
+	MTU     int
+	flags   uint16
+	carrier bool
 }
 
 // Look returns what the interface with an index, which was called name, is like
@@ -35,6 +36,7 @@ func Look(socket, index int, name string) (i Interface, err error) {
 		return i, fmt.Errorf("transport: MTU of %s: %w", i.Name, err)
 	}
 	i.MTU = int(req.Uint32())
+	i.carrier = i.flags&unix.IFF_RUNNING != 0 || i.On() && Carrier(socket, i.Name)
 	return i, nil
 }
 
@@ -47,7 +49,7 @@ func (i Interface) Down() error {
 	switch {
 	case !i.On():
 		return fmt.Errorf("%w: %s is down: ip link set %s up", transport.ErrLinkDown, i.Name, i.Name)
-	case i.flags&unix.IFF_RUNNING == 0:
+	case !i.carrier:
 		return fmt.Errorf("%w: %s has no carrier: is its cable plugged in, is the other end up?", transport.ErrLinkDown, i.Name)
 	}
 	return nil
