@@ -17,7 +17,7 @@ func TestNoAllocations(t *testing.T) {
 	const rounds = 200
 	for _, tc := range []struct {
 		name  string
-		round func(c *mplite.Comm, buf []byte, reqs []*mplite.Request) error
+		round func(c *mplite.Comm, buf []byte, reqs []mplite.Request) error
 	}{
 		{"ping-pong 64 B", pingPong(64)},
 		{"ping-pong 8 KiB", pingPong(8 << 10)},
@@ -31,20 +31,20 @@ func TestNoAllocations(t *testing.T) {
 		{"columns of 64 KiB, nonblocking", columns(8<<10, 3)},
 		{"columns, persistent", persistentColumns(100, 64)},
 		{"structs", structs},
-		{"sendrecv-replace", func(c *mplite.Comm, buf []byte, _ []*mplite.Request) error {
+		{"sendrecv-replace", func(c *mplite.Comm, buf []byte, _ []mplite.Request) error {
 			_, err := c.SendrecvReplace(bg, buf[:2000], 1-c.Rank(), 1, 1-c.Rank(), 1)
 			return err
 		}},
 		{"matched probes", matchedProbes},
-		{"allreduce", func(c *mplite.Comm, buf []byte, _ []*mplite.Request) error {
+		{"allreduce", func(c *mplite.Comm, buf []byte, _ []mplite.Request) error {
 			return mplite.Allreduce(bg, c, nil, buf[:8], mplite.Sum[byte]())
 		}},
-		{"barrier", func(c *mplite.Comm, _ []byte, _ []*mplite.Request) error { return c.Barrier(bg) }},
+		{"barrier", func(c *mplite.Comm, _ []byte, _ []mplite.Request) error { return c.Barrier(bg) }},
 	} {
 		var allocs float64
 		err := runJob(2, sim.Options{}, mplite.Config{}, func(c *mplite.Comm) error {
 			buf := make([]byte, 64<<10)
-			reqs := make([]*mplite.Request, 2)
+			reqs := make([]mplite.Request, 2)
 			var err error
 			step := func() {
 				if e := tc.round(c, buf, reqs); e != nil && err == nil {
@@ -72,8 +72,8 @@ func TestNoAllocations(t *testing.T) {
 	}
 }
 
-func pingPong(n int) func(c *mplite.Comm, buf []byte, reqs []*mplite.Request) error {
-	return func(c *mplite.Comm, buf []byte, _ []*mplite.Request) error {
+func pingPong(n int) func(c *mplite.Comm, buf []byte, reqs []mplite.Request) error {
+	return func(c *mplite.Comm, buf []byte, _ []mplite.Request) error {
 		if c.Rank() == 0 {
 			if err := c.Send(bg, buf[:n], 1, 0); err != nil {
 				return err
@@ -88,7 +88,7 @@ func pingPong(n int) func(c *mplite.Comm, buf []byte, reqs []*mplite.Request) er
 	}
 }
 
-func exchangeAll(c *mplite.Comm, buf []byte, reqs []*mplite.Request) error {
+func exchangeAll(c *mplite.Comm, buf []byte, reqs []mplite.Request) error {
 	var err error
 	if reqs[0], err = c.Irecv(buf[:1000], 1-c.Rank(), 1); err != nil {
 		return err
@@ -100,7 +100,7 @@ func exchangeAll(c *mplite.Comm, buf []byte, reqs []*mplite.Request) error {
 }
 
 // unexpected makes messages arrive before their receives.
-func unexpected(c *mplite.Comm, buf []byte, _ []*mplite.Request) error {
+func unexpected(c *mplite.Comm, buf []byte, _ []mplite.Request) error {
 	const n = 100
 	if c.Rank() == 0 {
 		for tag := range n {
@@ -120,8 +120,8 @@ func unexpected(c *mplite.Comm, buf []byte, _ []*mplite.Request) error {
 }
 
 // persistent exchanges n bytes by requests that are made once.
-func persistent(n int) func(c *mplite.Comm, buf []byte, reqs []*mplite.Request) error {
-	return started(func(c *mplite.Comm, buf []byte) (recv, send *mplite.Request, err error) {
+func persistent(n int) func(c *mplite.Comm, buf []byte, reqs []mplite.Request) error {
+	return started(func(c *mplite.Comm, buf []byte) (recv, send mplite.Request, err error) {
 		if recv, err = c.RecvInit(buf[:n], 1-c.Rank(), 1); err == nil {
 			send, err = c.SendInit(make([]byte, n), 1-c.Rank(), 1)
 		}
@@ -130,9 +130,9 @@ func persistent(n int) func(c *mplite.Comm, buf []byte, reqs []*mplite.Request) 
 }
 
 // started starts and waits for the requests that init makes at the first round.
-func started(init func(c *mplite.Comm, buf []byte) (recv, send *mplite.Request, err error)) func(c *mplite.Comm, buf []byte, reqs []*mplite.Request) error {
-	return func(c *mplite.Comm, buf []byte, reqs []*mplite.Request) error {
-		if reqs[0] == nil {
+func started(init func(c *mplite.Comm, buf []byte) (recv, send mplite.Request, err error)) func(c *mplite.Comm, buf []byte, reqs []mplite.Request) error {
+	return func(c *mplite.Comm, buf []byte, reqs []mplite.Request) error {
+		if reqs[0].Null() {
 			var err error
 			if reqs[0], reqs[1], err = init(c, buf); err != nil {
 				return err
@@ -156,8 +156,8 @@ func columnOf(c *mplite.Comm, rows, width, at int) mplite.Vector[float64] {
 }
 
 // column sends and receives columns of a matrix.
-func column(rows, width int) func(c *mplite.Comm, _ []byte, _ []*mplite.Request) error {
-	return func(c *mplite.Comm, _ []byte, _ []*mplite.Request) error {
+func column(rows, width int) func(c *mplite.Comm, _ []byte, _ []mplite.Request) error {
+	return func(c *mplite.Comm, _ []byte, _ []mplite.Request) error {
 		out, in := columnOf(c, rows, width, 1), columnOf(c, rows, width, 0)
 		if _, err := out.Sendrecv(bg, c, 1-c.Rank(), 1, in, 1-c.Rank(), 1); err != nil {
 			return err
@@ -176,8 +176,8 @@ func column(rows, width int) func(c *mplite.Comm, _ []byte, _ []*mplite.Request)
 	}
 }
 
-func columns(rows, width int) func(c *mplite.Comm, _ []byte, reqs []*mplite.Request) error {
-	return func(c *mplite.Comm, _ []byte, reqs []*mplite.Request) error {
+func columns(rows, width int) func(c *mplite.Comm, _ []byte, reqs []mplite.Request) error {
+	return func(c *mplite.Comm, _ []byte, reqs []mplite.Request) error {
 		var err error
 		if reqs[0], err = columnOf(c, rows, width, 0).Irecv(c, 1-c.Rank(), 1); err != nil {
 			return err
@@ -189,8 +189,8 @@ func columns(rows, width int) func(c *mplite.Comm, _ []byte, reqs []*mplite.Requ
 	}
 }
 
-func persistentColumns(rows, width int) func(c *mplite.Comm, buf []byte, reqs []*mplite.Request) error {
-	return started(func(c *mplite.Comm, _ []byte) (recv, send *mplite.Request, err error) {
+func persistentColumns(rows, width int) func(c *mplite.Comm, buf []byte, reqs []mplite.Request) error {
+	return started(func(c *mplite.Comm, _ []byte) (recv, send mplite.Request, err error) {
 		if recv, err = columnOf(c, rows, width, 0).RecvInit(c, 1-c.Rank(), 1); err == nil {
 			send, err = columnOf(c, rows, width, 1).SendInit(c, 1-c.Rank(), 1)
 		}
@@ -200,13 +200,13 @@ func persistentColumns(rows, width int) func(c *mplite.Comm, buf []byte, reqs []
 
 var cells [2][100]cell // by rank
 
-func structs(c *mplite.Comm, _ []byte, _ []*mplite.Request) error {
+func structs(c *mplite.Comm, _ []byte, _ []mplite.Request) error {
 	mine := cells[c.Rank()][:]
 	_, err := mplite.Sendrecv(bg, c, mine[:50], 1-c.Rank(), 1, mine[50:], 1-c.Rank(), 1)
 	return err
 }
 
-func matchedProbes(c *mplite.Comm, buf []byte, _ []*mplite.Request) error {
+func matchedProbes(c *mplite.Comm, buf []byte, _ []mplite.Request) error {
 	if err := c.Send(bg, buf[:100], 1-c.Rank(), 1); err != nil {
 		return err
 	}

@@ -35,7 +35,7 @@ var blockedCalls = map[string]func(c, dup *mplite.Comm) error{
 		if err != nil {
 			return err
 		}
-		_, _, err = mplite.Waitany(bg, []*mplite.Request{nil, r})
+		_, _, err = mplite.Waitany(bg, []mplite.Request{{}, r})
 		return err
 	},
 	"barrier": func(c, dup *mplite.Comm) error {
@@ -182,7 +182,7 @@ func TestFinalizeWaitsForAll(t *testing.T) {
 func TestFinalizeWaitsForWrites(t *testing.T) {
 	const n = 300_000
 	got := make([]byte, n)
-	var recv *mplite.Request
+	var recv mplite.Request
 	j := newJob(2, sim.Options{Bandwidth: 1e8}, small)
 	j.start(func(c *mplite.Comm) (err error) {
 		mplite.SetMaxWrite(c, 10_000)

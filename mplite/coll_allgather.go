@@ -15,10 +15,10 @@ func Allgather[T any](ctx context.Context, c *Comm, send, recv []T) error {
 }
 
 // Iallgather starts an Allgather (MPI_Iallgather).
-func Iallgather[T any](c *Comm, send, recv []T) (*Request, error) {
+func Iallgather[T any](c *Comm, send, recv []T) (Request, error) {
 	x, err := c.plan(sign[T](callAllgather, 0, opNone, partLen(c, send, recv)), nil)
 	if err != nil {
-		return nil, err
+		return Request{}, err
 	}
 	return x.launch(allgather(x, send, recv))
 }
@@ -59,10 +59,10 @@ func Allgatherv[T any](ctx context.Context, c *Comm, send, recv []T, counts []in
 }
 
 // Iallgatherv starts an Allgatherv (MPI_Iallgatherv).
-func Iallgatherv[T any](c *Comm, send, recv []T, counts []int, displs ...[]int) (*Request, error) {
+func Iallgatherv[T any](c *Comm, send, recv []T, counts []int, displs ...[]int) (Request, error) {
 	x, err := c.plan(sign[T](callAllgatherv, 0, opNone, total(counts)), nil)
 	if err != nil {
-		return nil, err
+		return Request{}, err
 	}
 	return x.launch(allgatherv(x, send, recv, counts, displs))
 }

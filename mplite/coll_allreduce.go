@@ -15,10 +15,10 @@ func Allreduce[T any](ctx context.Context, c *Comm, send, recv []T, op Op[T]) er
 }
 
 // Iallreduce starts an Allreduce (MPI_Iallreduce).
-func Iallreduce[T any](c *Comm, send, recv []T, op Op[T]) (*Request, error) {
+func Iallreduce[T any](c *Comm, send, recv []T, op Op[T]) (Request, error) {
 	x, err := c.plan(sign[T](callAllreduce, 0, op.code, len(recv)), erased(op))
 	if err != nil {
-		return nil, err
+		return Request{}, err
 	}
 	return x.launch(allreduceInto(x, send, recv, op))
 }

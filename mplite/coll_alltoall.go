@@ -15,10 +15,10 @@ func Alltoall[T any](ctx context.Context, c *Comm, send, recv []T) error {
 }
 
 // Ialltoall starts an Alltoall (MPI_Ialltoall).
-func Ialltoall[T any](c *Comm, send, recv []T) (*Request, error) {
+func Ialltoall[T any](c *Comm, send, recv []T) (Request, error) {
 	x, err := c.plan(sign[T](callAlltoall, 0, opNone, len(recv)), nil)
 	if err != nil {
-		return nil, err
+		return Request{}, err
 	}
 	return x.launch(alltoall(x, send, recv))
 }
@@ -69,10 +69,10 @@ func Alltoallv[T any](ctx context.Context, c *Comm, send []T, sendCounts []int, 
 }
 
 // Ialltoallv starts an Alltoallv (MPI_Ialltoallv).
-func Ialltoallv[T any](c *Comm, send []T, sendCounts []int, recv []T, recvCounts []int, displs ...[]int) (*Request, error) {
+func Ialltoallv[T any](c *Comm, send []T, sendCounts []int, recv []T, recvCounts []int, displs ...[]int) (Request, error) {
 	x, err := c.plan(sign[T](callAlltoallv, 0, opNone, 0), nil)
 	if err != nil {
-		return nil, err
+		return Request{}, err
 	}
 	return x.launch(alltoallv(x, send, sendCounts, recv, recvCounts, displs))
 }

@@ -16,10 +16,10 @@ func (c *Comm) Barrier(ctx context.Context) error {
 
 // Ibarrier starts a Barrier (MPI_Ibarrier): its request completes when all ranks
 // of c have started theirs.
-func (c *Comm) Ibarrier() (*Request, error) {
+func (c *Comm) Ibarrier() (Request, error) {
 	x, err := c.plan(barrierCall, nil)
 	if err != nil {
-		return nil, err
+		return Request{}, err
 	}
 	return x.launch(x.barrier())
 }
@@ -52,10 +52,10 @@ func Bcast[T any](ctx context.Context, c *Comm, buf []T, root int) error {
 }
 
 // Ibcast starts a Bcast (MPI_Ibcast).
-func Ibcast[T any](c *Comm, buf []T, root int) (*Request, error) {
+func Ibcast[T any](c *Comm, buf []T, root int) (Request, error) {
 	x, err := c.plan(sign[T](callBcast, root, opNone, len(buf)), nil)
 	if err != nil {
-		return nil, err
+		return Request{}, err
 	}
 	return x.launch(x.bcast(asBytes(buf), root, sizeOf[T]()))
 }

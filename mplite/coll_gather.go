@@ -15,10 +15,10 @@ func Gather[T any](ctx context.Context, c *Comm, send, recv []T, root int) error
 }
 
 // Igather starts a Gather (MPI_Igather).
-func Igather[T any](c *Comm, send, recv []T, root int) (*Request, error) {
+func Igather[T any](c *Comm, send, recv []T, root int) (Request, error) {
 	x, err := c.plan(sign[T](callGather, root, opNone, rootLen(c, send, recv, root)), nil)
 	if err != nil {
-		return nil, err
+		return Request{}, err
 	}
 	return x.launch(gather(x, send, recv, root))
 }
@@ -65,10 +65,10 @@ func Gatherv[T any](ctx context.Context, c *Comm, send, recv []T, counts []int, 
 }
 
 // Igatherv starts a Gatherv (MPI_Igatherv).
-func Igatherv[T any](c *Comm, send, recv []T, counts []int, root int, displs ...[]int) (*Request, error) {
+func Igatherv[T any](c *Comm, send, recv []T, counts []int, root int, displs ...[]int) (Request, error) {
 	x, err := c.plan(sign[T](callGatherv, root, opNone, 0), nil)
 	if err != nil {
-		return nil, err
+		return Request{}, err
 	}
 	return x.launch(gatherv(x, send, recv, counts, root, displs))
 }
@@ -125,7 +125,7 @@ func (x *coll) fromAll(recv []byte, parts layout) error {
 		x.sched.wait()
 		return nil
 	}
-	reqs := make([]*Request, x.size)
+	reqs := make([]*request, x.size)
 	var first error
 	for i := range reqs {
 		if i == x.rank || first != nil {
@@ -146,7 +146,7 @@ func (x *coll) fromAll(recv []byte, parts layout) error {
 }
 
 // end is Wait for requests that no user knows: it cancels when ctx ends.
-func (r *Request) end(ctx context.Context) (Status, error) {
+func (r *request) end(ctx context.Context) (Status, error) {
 	r.w.mu.Lock()
 	defer r.w.mu.Unlock()
 	return r.w.finish(ctx, r)

@@ -16,11 +16,11 @@ func Reduce[T any](ctx context.Context, c *Comm, send, recv []T, op Op[T], root 
 }
 
 // Ireduce starts a Reduce (MPI_Ireduce).
-func Ireduce[T any](c *Comm, send, recv []T, op Op[T], root int) (*Request, error) {
+func Ireduce[T any](c *Comm, send, recv []T, op Op[T], root int) (Request, error) {
 	send = rootVector(c, send, recv, root)
 	x, err := c.plan(sign[T](callReduce, root, op.code, len(send)), erased(op))
 	if err != nil {
-		return nil, err
+		return Request{}, err
 	}
 	return x.launch(reduce(x, send, recv, op, root))
 }

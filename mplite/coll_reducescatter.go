@@ -17,10 +17,10 @@ func ReduceScatter[T any](ctx context.Context, c *Comm, send, recv []T, counts [
 }
 
 // IreduceScatter starts a ReduceScatter (MPI_Ireduce_scatter).
-func IreduceScatter[T any](c *Comm, send, recv []T, counts []int, op Op[T]) (*Request, error) {
+func IreduceScatter[T any](c *Comm, send, recv []T, counts []int, op Op[T]) (Request, error) {
 	x, err := c.plan(sign[T](callReduceScatter, 0, op.code, total(counts)), erased(op))
 	if err != nil {
-		return nil, err
+		return Request{}, err
 	}
 	return x.launch(reduceScatter(x, send, recv, counts, op))
 }

@@ -14,10 +14,10 @@ func Scan[T any](ctx context.Context, c *Comm, send, recv []T, op Op[T]) error {
 }
 
 // Iscan starts a Scan (MPI_Iscan).
-func Iscan[T any](c *Comm, send, recv []T, op Op[T]) (*Request, error) {
+func Iscan[T any](c *Comm, send, recv []T, op Op[T]) (Request, error) {
 	x, err := c.plan(sign[T](callScan, 0, op.code, len(recv)), erased(op))
 	if err != nil {
-		return nil, err
+		return Request{}, err
 	}
 	return x.launch(scan(x, send, recv, op))
 }
@@ -45,10 +45,10 @@ func Exscan[T any](ctx context.Context, c *Comm, send, recv []T, op Op[T]) error
 }
 
 // Iexscan starts an Exscan (MPI_Iexscan).
-func Iexscan[T any](c *Comm, send, recv []T, op Op[T]) (*Request, error) {
+func Iexscan[T any](c *Comm, send, recv []T, op Op[T]) (Request, error) {
 	x, err := c.plan(sign[T](callExscan, 0, op.code, len(recv)), erased(op))
 	if err != nil {
-		return nil, err
+		return Request{}, err
 	}
 	return x.launch(exscan(x, send, recv, op))
 }

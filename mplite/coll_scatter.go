@@ -15,10 +15,10 @@ func Scatter[T any](ctx context.Context, c *Comm, send, recv []T, root int) erro
 }
 
 // Iscatter starts a Scatter (MPI_Iscatter).
-func Iscatter[T any](c *Comm, send, recv []T, root int) (*Request, error) {
+func Iscatter[T any](c *Comm, send, recv []T, root int) (Request, error) {
 	x, err := c.plan(sign[T](callScatter, root, opNone, rootLen(c, recv, send, root)), nil)
 	if err != nil {
-		return nil, err
+		return Request{}, err
 	}
 	return x.launch(scatter(x, send, recv, root))
 }
@@ -57,10 +57,10 @@ func Scatterv[T any](ctx context.Context, c *Comm, send []T, counts []int, recv 
 }
 
 // Iscatterv starts a Scatterv (MPI_Iscatterv).
-func Iscatterv[T any](c *Comm, send []T, counts []int, recv []T, root int, displs ...[]int) (*Request, error) {
+func Iscatterv[T any](c *Comm, send []T, counts []int, recv []T, root int, displs ...[]int) (Request, error) {
 	x, err := c.plan(sign[T](callScatterv, root, opNone, 0), nil)
 	if err != nil {
-		return nil, err
+		return Request{}, err
 	}
 	return x.launch(scatterv(x, send, counts, recv, root, displs))
 }
@@ -93,7 +93,7 @@ func (x *coll) scatterDirect(send, recv []byte, parts layout, root int) error {
 		x.sched.wait()
 		return nil
 	}
-	reqs := make([]*Request, x.size)
+	reqs := make([]*request, x.size)
 	var first error
 	for k := 1; k < x.size; k++ {
 		dst := around(root+k, x.size)

@@ -41,6 +41,9 @@ type Comm struct {
 	scratch []uint64
 }
 
+// worldContext is the number of the communicator that Init returns.
+const worldContext = 0
+
 // newComm makes a communicator. The mutex is held.
 func newComm(w *world, group []int32, context uint32) *Comm {
 	c := &Comm{w: w, group: group, context: context, index: make([]int32, w.size), peers: make([]*peer, len(group)), log: &callLog{}}
@@ -106,14 +109,21 @@ func (c *Comm) Wtime() float64 {
 	return float64(c.w.nic.Now()) / 1e9
 }
 
-// Free releases c (MPI_Comm_free). Calls on c return ErrFinalized from then
-// on. The job's first communicator is released by Finalize.
+// Free releases c (MPI_Comm_free). Calls on c return ErrFinalized from then on. The
+// communicators that Init and Self return cannot be freed: ErrComm. Finalize releases
+// them.
 func (c *Comm) Free() error {
 	w := c.w
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if len(c.peers) == 0 {
 		return ErrFinalized
+	}
+	switch c.context {
+	case worldContext:
+		return opError("free", ErrComm, "it is the job's first communicator, which Init returned: Finalize releases it")
+	case maxContext:
+		return opError("free", ErrComm, "it is the communicator that Self returns: Finalize releases it")
 	}
 	c.peers = nil
 	delete(w.comms, c.context)

@@ -19,7 +19,7 @@ func TestContextLeavesALentBuffer(t *testing.T) {
 	j := newJob(2, sim.Options{}, small)
 	j.start(func(c *mplite.Comm) error {
 		if c.Rank() == 1 {
-			var reqs []*mplite.Request
+			var reqs []mplite.Request
 			for tag := range 2 {
 				r, err := c.Isend(content(n, uint64(tag)), 0, tag)
 				if err != nil {
@@ -67,7 +67,7 @@ func TestContextEndsAWaitingWrite(t *testing.T) {
 	const n, many = 5000, 7
 	j := newJob(2, sim.Options{}, small)
 	j.start(func(c *mplite.Comm) error {
-		var reqs []*mplite.Request
+		var reqs []mplite.Request
 		if c.Rank() == 1 {
 			for tag := range many {
 				r, err := c.Irecv(make([]byte, n), 0, tag)
@@ -182,7 +182,7 @@ func TestContextLeavesRequests(t *testing.T) {
 			}
 			return c.Send(bg, nil, 0, 1)
 		}
-		var reqs []*mplite.Request
+		var reqs []mplite.Request
 		for tag := range 2 {
 			r, err := c.Irecv(nil, 1, tag)
 			if err != nil {
@@ -192,13 +192,13 @@ func TestContextLeavesRequests(t *testing.T) {
 		}
 		ctx, cancel := c.NIC().WithTimeout(bg, time.Second)
 		defer cancel()
-		if err := mplite.Waitall(ctx, reqs, nil); !errors.Is(err, vipl.ErrTimeout) || reqs[0] != nil || reqs[1] == nil {
+		if err := mplite.Waitall(ctx, reqs, nil); !errors.Is(err, vipl.ErrTimeout) || !reqs[0].Null() || reqs[1].Null() {
 			return fmt.Errorf("the first wait left %v: %v", reqs, err)
 		}
 		if err := c.Send(bg, nil, 1, 2); err != nil {
 			return err
 		}
-		if err := mplite.Waitall(bg, reqs, nil); err != nil || reqs[1] != nil {
+		if err := mplite.Waitall(bg, reqs, nil); err != nil || !reqs[1].Null() {
 			return fmt.Errorf("the second wait left %v: %v", reqs, err)
 		}
 		return nil

@@ -12,7 +12,7 @@ type control struct {
 	recvID uint32
 	size   uint64
 	target target
-	req    *Request
+	req    *request
 
 	context uint32
 	body    []byte // of messages about collectives, and of a rank's failure
@@ -27,7 +27,7 @@ type controlQueue struct{ fifo.Queue[control] }
 
 // withdraw puts word to the receiver that it will not be written to in the place
 // of r's write, and reports whether that was still waiting.
-func (q *controlQueue) withdraw(r *Request) bool {
+func (q *controlQueue) withdraw(r *request) bool {
 	for i := range q.Len() {
 		if c := q.At(i); c.req == r {
 			*c = control{kind: kindNack, recvID: r.remoteID}

@@ -24,7 +24,7 @@ func TestLastControlCredit(t *testing.T) {
 		if err := j.computesFor(c, time.Millisecond); err != nil { // until neither is in the barrier
 			return err
 		}
-		var reqs []*mplite.Request
+		var reqs []mplite.Request
 		for range messages {
 			r, err := c.Irecv(nil, 1-c.Rank(), 0)
 			if err != nil {

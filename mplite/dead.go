@@ -146,7 +146,7 @@ func (p *peer) endOthers(err error) {
 }
 
 // end ends an operation with p.
-func (p *peer) end(r *Request, err error) {
+func (p *peer) end(r *request, err error) {
 	w := p.w
 	switch {
 	case r.timeWait:

@@ -86,7 +86,7 @@ func sendUntilError(c *mplite.Comm, dst int) error {
 }
 
 func pendingRequests(c *mplite.Comm) error {
-	var reqs []*mplite.Request
+	var reqs []mplite.Request
 	for tag := range 20 {
 		r, err := c.Irecv(make([]byte, 10), victim, tag)
 		if err != nil {

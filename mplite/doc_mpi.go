@@ -31,7 +31,7 @@
 //	MPI_Testsome               Testsome
 //	MPI_Iprobe                 Comm.Iprobe                the same, with Comm.Improbe
 //	MPI_Probe                  Comm.Probe                 Comm.Mprobe where several goroutines receive
-//	MPI_Cancel                 Request.Cancel
+//	MPI_Cancel                 Request.Cancel             local; a message that was announced may still be received
 //	MPI_Test_cancelled         Status.Canceled
 //	MPI_Send_init              Comm.SendInit, SendInit
 //	MPI_Bsend_init             -                          see MPI_Bsend
@@ -81,7 +81,7 @@
 //	MPI_Alltoall               Alltoall
 //	MPI_Alltoallv              Alltoallv
 //	MPI_Reduce                 Reduce                     all ranks but root may only send
-//	MPI_Op_create              NewOp                      MPI_MAXLOC and MPI_MINLOC are MaxLoc and MinLoc, of elements Loc
+//	MPI_Op_create              NewOp                      panics without a function; MPI_MAXLOC and MPI_MINLOC are MaxLoc and MinLoc, of elements Loc
 //	MPI_Op_free                -                          nothing to free
 //	MPI_Allreduce              Allreduce
 //	MPI_Reduce_scatter         ReduceScatter
@@ -108,7 +108,7 @@
 //	MPI_Comm_dup               Comm.Dup, Cart.Dup         a grid's copy is a grid
 //	MPI_Comm_create            Comm.CommCreate            of several groups at once, if they share no rank
 //	MPI_Comm_split             Comm.Split                 Undefined gives nil
-//	MPI_Comm_free              Comm.Free
+//	MPI_Comm_free              Comm.Free                  those of Init and Self are refused with ErrComm, as MPI_ERR_COMM
 //	MPI_Comm_test_inter        -                          no intercommunicators
 //	MPI_Comm_remote_size       -                          no intercommunicators
 //	MPI_Comm_remote_group      -                          no intercommunicators
@@ -165,7 +165,8 @@
 //	MPI_ANY_SOURCE             AnySource
 //	MPI_ANY_TAG                AnyTag
 //	MPI_UNDEFINED              Undefined
-//	MPI_REQUEST_NULL           Request                    nil, or a zero one
+//	MPI_REQUEST_NULL           Request                    the zero one; Request.Null
+//	MPI_ERR_COMM               ErrComm
 //	MPI_ERR_IN_STATUS          RequestsError, ErrInStatus
 //	MPI_BYTE                   -                          the []byte methods; see Elements
 //	MPI_PACKED                 -                          the same

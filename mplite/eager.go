@@ -33,7 +33,7 @@ func (p *peer) spend(h *header) {
 }
 
 // start begins a send that could not go at once, or whose end has to be told.
-func (w *world) start(c *Comm, p *peer, buf []byte, tag int, s spec) *Request {
+func (w *world) start(c *Comm, p *peer, buf []byte, tag int, s spec) *request {
 	// Before the request exists: what is heard now may end all requests there are.
 	if p != nil && p.queue.head == nil && (p.credits == 0 || p.txBusy == len(p.tx)) {
 		w.reap()
@@ -69,7 +69,7 @@ func (w *world) start(c *Comm, p *peer, buf []byte, tag int, s spec) *Request {
 // launch sends what there is to send of r; a credit and a bounce buffer are
 // there. Up to the receiver's eager size that is the message, else its
 // announcement.
-func (p *peer) launch(r *Request) {
+func (p *peer) launch(r *request) {
 	w := p.w
 	s := spec{context: r.env.context, flags: r.flags, typ: r.typ, call: r.call}
 	if len(r.buf) > p.eagerMax {
@@ -126,7 +126,7 @@ func (w *world) repostEmptied() {
 }
 
 // deliver ends a receive with an eager payload.
-func (w *world) deliver(r *Request, tag, src int32, payload []byte, flags uint8, sig uint32) {
+func (w *world) deliver(r *request, tag, src int32, payload []byte, flags uint8, sig uint32) {
 	n := r.setStatus(tag, src, uint64(len(payload)), sig)
 	copy(r.buf[:n], payload)
 	w.putRight(r.buf[:n], r.typ, flags, sig)
@@ -138,7 +138,7 @@ func (w *world) deliver(r *Request, tag, src int32, payload []byte, flags uint8,
 // setStatus fills in the status of a receive of a message of size bytes, and the
 // errors that the message itself is the cause of. It returns how many bytes of
 // the message the receive takes.
-func (r *Request) setStatus(tag, src int32, size uint64, sig uint32) int {
+func (r *request) setStatus(tag, src int32, size uint64, sig uint32) int {
 	n := int(min(size, uint64(len(r.buf))))
 	r.status = Status{Source: int(r.c.index[src]), Tag: int(tag), Count: n}
 	switch {
@@ -190,7 +190,7 @@ func (w *world) keepMessage(in *inbound) {
 }
 
 // take gives an unexpected message to the receive r that it has been matched with.
-func (w *world) take(r *Request, in *inbound) {
+func (w *world) take(r *request, in *inbound) {
 	p := in.from
 	switch {
 	case in.self != nil:

@@ -241,4 +241,4 @@ func TestNoElements(t *testing.T) {
 	}
 }
 
-func third(_ *mplite.Request, err error) error { return err }
+func third(_ mplite.Request, err error) error { return err }

@@ -19,6 +19,8 @@ var (
 	ErrRank = errors.New("no such rank")
 	// ErrTag says that a tag is negative, and so not one that users may use.
 	ErrTag = errors.New("invalid tag")
+	// ErrComm says that a call cannot be made on this communicator (MPI_ERR_COMM).
+	ErrComm = errors.New("wrong communicator")
 	// ErrArgument says that an argument of another kind is wrong.
 	ErrArgument = errors.New("invalid argument")
 	// ErrMismatch is the class of every MismatchError.

@@ -192,8 +192,8 @@ func Hello(job string, rank, size int) []byte {
 }
 
 // ClearedTo returns where a peer writes the message that r receives.
-func ClearedTo(r *Request) vipl.RemoteSegment {
-	return vipl.RemoteSegment{Addr: vipl.VirtualAddress(r.buf), Handle: r.mem}
+func ClearedTo(r Request) vipl.RemoteSegment {
+	return vipl.RemoteSegment{Addr: vipl.VirtualAddress(r.of.buf), Handle: r.of.mem}
 }
 
 // Unsaid returns how many control messages for a rank wait for credits.

@@ -77,7 +77,7 @@ func goroutineCalls(c *mplite.Comm) map[string]func() error {
 			if err != nil {
 				return err
 			}
-			if _, _, err := mplite.Waitany(bg, []*mplite.Request{nil, r}); err != nil {
+			if _, _, err := mplite.Waitany(bg, []mplite.Request{{}, r}); err != nil {
 				return err
 			}
 			return same(buf, 4)

@@ -83,7 +83,7 @@ func TestManyAnswers(t *testing.T) {
 	j := newJob(2, sim.Options{}, small)
 	j.start(func(c *mplite.Comm) error {
 		other := 1 - c.Rank()
-		var reqs []*mplite.Request
+		var reqs []mplite.Request
 		for i := range messages {
 			r, err := c.Irecv(make([]byte, 3000), other, i)
 			if err != nil {

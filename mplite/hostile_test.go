@@ -50,7 +50,7 @@ func TestOthersRequests(t *testing.T) {
 			return err
 		}
 		over = true
-		if err := mplite.Waitall(bg, []*mplite.Request{cleared, posted, announced, unmatched}, nil); err != nil {
+		if err := mplite.Waitall(bg, []mplite.Request{cleared, posted, announced, unmatched}, nil); err != nil {
 			return err
 		}
 		return errors.Join(same(bufs[0], 3), same(bufs[1], 4))

@@ -73,7 +73,7 @@ func echoed(c *mplite.Comm, id uint64) error {
 type mutants struct {
 	x      *intruder
 	rng    *rand.Rand
-	reqs   []*mplite.Request
+	reqs   []mplite.Request
 	arenas [][]byte // each with a receive buffer in its midst
 }
 
@@ -82,7 +82,7 @@ const mutantGuard = 64 // bytes before and behind a receive buffer
 // operate starts an operation with the intruder.
 func (m *mutants) operate(c *mplite.Comm) error {
 	n, tag := m.rng.IntN(3000), m.rng.IntN(3)
-	var r *mplite.Request
+	var r mplite.Request
 	var err error
 	switch m.rng.IntN(3) {
 	case 0:

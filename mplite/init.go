@@ -66,7 +66,7 @@ func Init(ctx context.Context, cfg *Config) (*Comm, error) {
 		group[i] = int32(i)
 	}
 	w.context = 2
-	return newComm(w, group, 0), nil
+	return newComm(w, group, worldContext), nil
 }
 
 // join opens the NIC, unless one is given, and connects with the other ranks.
@@ -102,11 +102,14 @@ func (w *world) join(ctx context.Context, cfg *Config) error {
 // goodbye, it waits for each next acknowledgement for three seconds at the most. Then the
 // connections are closed. What other goroutines of the rank still wait for, in a receive, a probe
 // or a collective, ends with ErrClosed. Call it once, on the job's first
-// communicator. It returns the error of a rank that has failed, and ctx's when that
+// communicator; on another one it returns ErrComm and does nothing. It returns the error of a rank that has failed, and ctx's when that
 // ends, which leaves this rank dead to the others. It releases everything in any case.
 func (c *Comm) Finalize(ctx context.Context) error {
 	if err := checkContext(ctx); err != nil {
 		return err
+	}
+	if c.context != worldContext {
+		return opError("finalize", ErrComm, "it is not the job's first communicator, which Init returned")
 	}
 	w := c.w
 	w.mu.Lock()

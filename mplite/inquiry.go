@@ -63,7 +63,7 @@ func (w *world) stepped(late bool) {
 const askSize = 8
 
 // stopAsking notes that nothing is to be asked about r any more.
-func (w *world) stopAsking(r *Request) {
+func (w *world) stopAsking(r *request) {
 	if r.coll && !r.asked {
 		r.asked = true
 		w.unasked--

@@ -35,7 +35,7 @@ func streamTime(t *testing.T, size int, loss float64) (took time.Duration) {
 		}
 		bufs := make([]byte, window*size)
 		for range rounds {
-			var reqs []*mplite.Request
+			var reqs []mplite.Request
 			for i := range window {
 				r, err := start(bufs[i*size:][:size], 1-c.Rank(), 0)
 				if err != nil {

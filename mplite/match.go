@@ -13,8 +13,8 @@ package mplite
 
 // matcher holds what waits for a match. It is not safe for concurrent use.
 type matcher struct {
-	posted  []list[Request] // by source
-	wild    list[Request]   // from any source
+	posted  []list[request] // by source
+	wild    list[request]   // from any source
 	arrived []list[inbound] // by source
 	all     list[inbound]   // in order of arrival
 	claimed list[inbound]   // taken by matched probes, not received yet
@@ -25,7 +25,7 @@ type matcher struct {
 }
 
 func (m *matcher) init(ranks int) {
-	m.posted = make([]list[Request], ranks)
+	m.posted = make([]list[request], ranks)
 	m.arrived = make([]list[inbound], ranks)
 }
 
@@ -43,7 +43,7 @@ func (e envelope) takes(m *envelope) bool {
 
 // post looks for the oldest message that r takes and removes it; when there is
 // none it queues r and returns nil.
-func (m *matcher) post(r *Request) *inbound {
+func (m *matcher) post(r *request) *inbound {
 	if in := m.peek(r.env); in != nil {
 		m.removeMessage(in)
 		return in
@@ -74,7 +74,7 @@ func firstOf(l *list[inbound], e envelope) *inbound {
 
 // arrive returns the oldest receive that takes a message of envelope e and
 // removes it, or returns nil: then the caller queues the message with enqueue.
-func (m *matcher) arrive(e *envelope) *Request {
+func (m *matcher) arrive(e *envelope) *request {
 	r := firstTaking(&m.posted[e.src], e)
 	if m.wild.head != nil {
 		if w := firstTaking(&m.wild, e); w != nil && (r == nil || w.number < r.number) {
@@ -89,7 +89,7 @@ func (m *matcher) arrive(e *envelope) *Request {
 
 // firstTaking returns the oldest receive in l that takes a message of envelope e,
 // or nil.
-func firstTaking(l *list[Request], e *envelope) *Request {
+func firstTaking(l *list[request], e *envelope) *request {
 	for n := l.head; n != nil; n = n.next {
 		if n.of.env.takes(e) {
 			return n.of
@@ -133,9 +133,9 @@ func (m *matcher) unclaim(in *inbound) {
 }
 
 // removeRecv takes a posted receive out.
-func (m *matcher) removeRecv(r *Request) { m.queueOf(r).remove(&r.place) }
+func (m *matcher) removeRecv(r *request) { m.queueOf(r).remove(&r.place) }
 
-func (m *matcher) queueOf(r *Request) *list[Request] {
+func (m *matcher) queueOf(r *request) *list[request] {
 	if r.env.src == AnySource {
 		return &m.wild
 	}
@@ -154,7 +154,7 @@ type inbound struct {
 	data   []byte   // payload of an eager message
 	from   *peer    // nil if from this rank itself
 	rx     *rxBuf   // receive buffer that data lies in, nil if it was moved out
-	self   *Request // a send of this rank to itself that is not buffered
+	self   *request // a send of this rank to itself that is not buffered
 
 	ticket    uint64 // of the matched probe that has it, or 0
 	withdrawn bool   // self was, while a matched probe had it

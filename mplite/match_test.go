@@ -84,8 +84,8 @@ func compare(ops []byte) error {
 	var m matcher
 	m.init(numRanks)
 	o := &oracle{}
-	recvs, msgs := map[int]*Request{}, map[*inbound]int{}
-	posted := map[*Request]int{}
+	recvs, msgs := map[int]*request{}, map[*inbound]int{}
+	posted := map[*request]int{}
 	var claimed []*inbound
 	for id := 0; len(ops) >= 2; id, ops = id+1, ops[2:] {
 		what, arg := ops[0]%8, int(ops[1])
@@ -100,7 +100,7 @@ func compare(ops []byte) error {
 				e.tag = AnyTag
 			}
 			want = o.post(e, id)
-			r := &Request{env: e}
+			r := &request{env: e}
 			if in := m.post(r); in != nil {
 				got = msgs[in]
 			} else {

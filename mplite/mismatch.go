@@ -196,7 +196,7 @@ func (c *Comm) extend(v *MismatchError) {
 
 // differ tells all ranks that this one's call and another rank's do not fit. The
 // receive r, if any, has met the other's message.
-func (c *Comm) differ(turn int32, mine, theirs callSig, src int32, reason string, r *Request) error {
+func (c *Comm) differ(turn int32, mine, theirs callSig, src int32, reason string, r *request) error {
 	v := c.log.verdict(turn)
 	found := v == nil
 	if found {
@@ -215,7 +215,7 @@ func (c *Comm) differ(turn int32, mine, theirs callSig, src int32, reason string
 
 // conflict ends r, which has met a message of another call than its own. It
 // returns false if the calls fit.
-func (w *world) conflict(r *Request, p *peer, h *header) bool {
+func (w *world) conflict(r *request, p *peer, h *header) bool {
 	mine, theirs := callSig{r.call, r.typ.sig}, callSig{h.call, h.recvID}
 	if !mine.differs(theirs) {
 		return false

@@ -16,7 +16,7 @@ import (
 type way struct {
 	name  string
 	call  func(c *mplite.Comm) error
-	start func(c *mplite.Comm) (*mplite.Request, error)
+	start func(c *mplite.Comm) (mplite.Request, error)
 }
 
 // ways are the collectives on vectors of n elements with a root.
@@ -27,45 +27,45 @@ func ways(n, root int) []way {
 	counts := func(c *mplite.Comm) []int { return slices.Repeat([]int{n}, c.Size()) }
 	return []way{
 		{"barrier", func(c *mplite.Comm) error { return c.Barrier(bg) },
-			func(c *mplite.Comm) (*mplite.Request, error) { return c.Ibarrier() }},
+			func(c *mplite.Comm) (mplite.Request, error) { return c.Ibarrier() }},
 		{"bcast", func(c *mplite.Comm) error { return mplite.Bcast(bg, c, v(), root) },
-			func(c *mplite.Comm) (*mplite.Request, error) { return mplite.Ibcast(c, v(), root) }},
+			func(c *mplite.Comm) (mplite.Request, error) { return mplite.Ibcast(c, v(), root) }},
 		{"reduce", func(c *mplite.Comm) error { return mplite.Reduce(bg, c, v(), v(), sum, root) },
-			func(c *mplite.Comm) (*mplite.Request, error) { return mplite.Ireduce(c, v(), v(), sum, root) }},
+			func(c *mplite.Comm) (mplite.Request, error) { return mplite.Ireduce(c, v(), v(), sum, root) }},
 		{"allreduce", func(c *mplite.Comm) error { return mplite.Allreduce(bg, c, v(), v(), sum) },
-			func(c *mplite.Comm) (*mplite.Request, error) { return mplite.Iallreduce(c, v(), v(), sum) }},
+			func(c *mplite.Comm) (mplite.Request, error) { return mplite.Iallreduce(c, v(), v(), sum) }},
 		{"gather", func(c *mplite.Comm) error { return mplite.Gather(bg, c, v(), all(c), root) },
-			func(c *mplite.Comm) (*mplite.Request, error) { return mplite.Igather(c, v(), all(c), root) }},
+			func(c *mplite.Comm) (mplite.Request, error) { return mplite.Igather(c, v(), all(c), root) }},
 		{"gatherv", func(c *mplite.Comm) error { return mplite.Gatherv(bg, c, v(), all(c), counts(c), root) },
-			func(c *mplite.Comm) (*mplite.Request, error) {
+			func(c *mplite.Comm) (mplite.Request, error) {
 				return mplite.Igatherv(c, v(), all(c), counts(c), root)
 			}},
 		{"scatter", func(c *mplite.Comm) error { return mplite.Scatter(bg, c, all(c), v(), root) },
-			func(c *mplite.Comm) (*mplite.Request, error) { return mplite.Iscatter(c, all(c), v(), root) }},
+			func(c *mplite.Comm) (mplite.Request, error) { return mplite.Iscatter(c, all(c), v(), root) }},
 		{"scatterv", func(c *mplite.Comm) error { return mplite.Scatterv(bg, c, all(c), counts(c), v(), root) },
-			func(c *mplite.Comm) (*mplite.Request, error) {
+			func(c *mplite.Comm) (mplite.Request, error) {
 				return mplite.Iscatterv(c, all(c), counts(c), v(), root)
 			}},
 		{"allgather", func(c *mplite.Comm) error { return mplite.Allgather(bg, c, v(), all(c)) },
-			func(c *mplite.Comm) (*mplite.Request, error) { return mplite.Iallgather(c, v(), all(c)) }},
+			func(c *mplite.Comm) (mplite.Request, error) { return mplite.Iallgather(c, v(), all(c)) }},
 		{"allgatherv", func(c *mplite.Comm) error { return mplite.Allgatherv(bg, c, v(), all(c), counts(c)) },
-			func(c *mplite.Comm) (*mplite.Request, error) {
+			func(c *mplite.Comm) (mplite.Request, error) {
 				return mplite.Iallgatherv(c, v(), all(c), counts(c))
 			}},
 		{"alltoall", func(c *mplite.Comm) error { return mplite.Alltoall(bg, c, all(c), all(c)) },
-			func(c *mplite.Comm) (*mplite.Request, error) { return mplite.Ialltoall(c, all(c), all(c)) }},
+			func(c *mplite.Comm) (mplite.Request, error) { return mplite.Ialltoall(c, all(c), all(c)) }},
 		{"alltoallv", func(c *mplite.Comm) error { return mplite.Alltoallv(bg, c, all(c), counts(c), all(c), counts(c)) },
-			func(c *mplite.Comm) (*mplite.Request, error) {
+			func(c *mplite.Comm) (mplite.Request, error) {
 				return mplite.Ialltoallv(c, all(c), counts(c), all(c), counts(c))
 			}},
 		{"reduce_scatter", func(c *mplite.Comm) error { return mplite.ReduceScatter(bg, c, all(c), v(), counts(c), sum) },
-			func(c *mplite.Comm) (*mplite.Request, error) {
+			func(c *mplite.Comm) (mplite.Request, error) {
 				return mplite.IreduceScatter(c, all(c), v(), counts(c), sum)
 			}},
 		{"scan", func(c *mplite.Comm) error { return mplite.Scan(bg, c, v(), v(), sum) },
-			func(c *mplite.Comm) (*mplite.Request, error) { return mplite.Iscan(c, v(), v(), sum) }},
+			func(c *mplite.Comm) (mplite.Request, error) { return mplite.Iscan(c, v(), v(), sum) }},
 		{"exscan", func(c *mplite.Comm) error { return mplite.Exscan(bg, c, v(), v(), sum) },
-			func(c *mplite.Comm) (*mplite.Request, error) { return mplite.Iexscan(c, v(), v(), sum) }},
+			func(c *mplite.Comm) (mplite.Request, error) { return mplite.Iexscan(c, v(), v(), sum) }},
 	}
 }
 

@@ -16,7 +16,7 @@ import (
 // result against the naive one.
 type collected struct {
 	name  string
-	start func() (*mplite.Request, error)
+	start func() (mplite.Request, error)
 	call  func() error
 	same  func() error
 }
@@ -116,7 +116,7 @@ func (d *drawn) bcast() collected {
 		buf = d.part(d.root, d.n)
 	}
 	return collected{"bcast",
-		func() (*mplite.Request, error) { return mplite.Ibcast(d.c, buf, d.root) },
+		func() (mplite.Request, error) { return mplite.Ibcast(d.c, buf, d.root) },
 		func() error { return mplite.Bcast(bg, d.c, buf, d.root) },
 		d.check("bcast", buf, d.part(d.root, d.n)),
 	}
@@ -126,7 +126,7 @@ func (d *drawn) reduce() collected {
 	recv := d.at(make([]uint64, d.n))
 	send := d.own(recv, d.part(d.me, d.n), d.inPlace && d.me == d.root)
 	return collected{"reduce",
-		func() (*mplite.Request, error) { return mplite.Ireduce(d.c, send, recv, composed, d.root) },
+		func() (mplite.Request, error) { return mplite.Ireduce(d.c, send, recv, composed, d.root) },
 		func() error { return mplite.Reduce(bg, d.c, send, recv, composed, d.root) },
 		d.check("reduce", recv, d.at(d.reduced(d.size, d.n))),
 	}
@@ -136,7 +136,7 @@ func (d *drawn) allreduce() collected {
 	recv := make([]uint64, d.n)
 	send := d.own(recv, d.part(d.me, d.n), d.inPlace)
 	return collected{"allreduce",
-		func() (*mplite.Request, error) { return mplite.Iallreduce(d.c, send, recv, composed) },
+		func() (mplite.Request, error) { return mplite.Iallreduce(d.c, send, recv, composed) },
 		func() error { return mplite.Allreduce(bg, d.c, send, recv, composed) },
 		d.check("allreduce", recv, d.reduced(d.size, d.n)),
 	}
@@ -150,7 +150,7 @@ func (d *drawn) gather() collected {
 		send = d.own(recv[d.me*d.n:], send, d.inPlace)
 	}
 	return collected{"gather",
-		func() (*mplite.Request, error) { return mplite.Igather(d.c, send, recv, d.root) },
+		func() (mplite.Request, error) { return mplite.Igather(d.c, send, recv, d.root) },
 		func() error { return mplite.Gather(bg, d.c, send, recv, d.root) },
 		d.check("gather", recv, d.at(d.joined(part))),
 	}
@@ -164,7 +164,7 @@ func (d *drawn) gatherv() collected {
 		send = d.own(recv[d.displs[d.me]:], send, d.inPlace)
 	}
 	return collected{"gatherv",
-		func() (*mplite.Request, error) { return mplite.Igatherv(d.c, send, recv, d.counts, d.root, d.displs) },
+		func() (mplite.Request, error) { return mplite.Igatherv(d.c, send, recv, d.counts, d.root, d.displs) },
 		func() error { return mplite.Gatherv(bg, d.c, send, recv, d.counts, d.root, d.displs) },
 		d.check("gatherv", recv, d.at(d.placed(part))),
 	}
@@ -178,7 +178,7 @@ func (d *drawn) scatter() collected {
 		recv, got = nil, send[d.n*d.me:d.n*(d.me+1)]
 	}
 	return collected{"scatter",
-		func() (*mplite.Request, error) { return mplite.Iscatter(d.c, send, recv, d.root) },
+		func() (mplite.Request, error) { return mplite.Iscatter(d.c, send, recv, d.root) },
 		func() error { return mplite.Scatter(bg, d.c, send, recv, d.root) },
 		d.check("scatter", got, part(d.me)),
 	}
@@ -192,7 +192,7 @@ func (d *drawn) scatterv() collected {
 		recv, got = nil, send[d.displs[d.me]:d.displs[d.me]+d.counts[d.me]]
 	}
 	return collected{"scatterv",
-		func() (*mplite.Request, error) { return mplite.Iscatterv(d.c, send, d.counts, recv, d.root, d.displs) },
+		func() (mplite.Request, error) { return mplite.Iscatterv(d.c, send, d.counts, recv, d.root, d.displs) },
 		func() error { return mplite.Scatterv(bg, d.c, send, d.counts, recv, d.root, d.displs) },
 		d.check("scatterv", got, part(d.me)),
 	}
@@ -203,7 +203,7 @@ func (d *drawn) allgather() collected {
 	recv := make([]uint64, d.n*d.size)
 	send := d.own(recv[d.me*d.n:], part(d.me), d.inPlace)
 	return collected{"allgather",
-		func() (*mplite.Request, error) { return mplite.Iallgather(d.c, send, recv) },
+		func() (mplite.Request, error) { return mplite.Iallgather(d.c, send, recv) },
 		func() error { return mplite.Allgather(bg, d.c, send, recv) },
 		d.check("allgather", recv, d.joined(part)),
 	}
@@ -214,7 +214,7 @@ func (d *drawn) allgatherv() collected {
 	recv := make([]uint64, d.size*(d.n+2))
 	send := d.own(recv[d.displs[d.me]:], part(d.me), d.inPlace)
 	return collected{"allgatherv",
-		func() (*mplite.Request, error) { return mplite.Iallgatherv(d.c, send, recv, d.counts, d.displs) },
+		func() (mplite.Request, error) { return mplite.Iallgatherv(d.c, send, recv, d.counts, d.displs) },
 		func() error { return mplite.Allgatherv(bg, d.c, send, recv, d.counts, d.displs) },
 		d.check("allgatherv", recv, d.placed(part)),
 	}
@@ -224,7 +224,7 @@ func (d *drawn) alltoall() collected {
 	recv := make([]uint64, d.n*d.size)
 	send := d.own(recv, d.joined(func(r int) []uint64 { return d.part(10*d.me+r, d.n) }), d.inPlace)
 	return collected{"alltoall",
-		func() (*mplite.Request, error) { return mplite.Ialltoall(d.c, send, recv) },
+		func() (mplite.Request, error) { return mplite.Ialltoall(d.c, send, recv) },
 		func() error { return mplite.Alltoall(bg, d.c, send, recv) },
 		d.check("alltoall", recv, d.joined(func(r int) []uint64 { return d.part(10*r+d.me, d.n) })),
 	}
@@ -243,7 +243,7 @@ func (d *drawn) alltoallv() collected {
 	}
 	want := d.placed(func(r int) []uint64 { return d.part(10*r+d.me, n(r, d.me)) })
 	return collected{"alltoallv",
-		func() (*mplite.Request, error) {
+		func() (mplite.Request, error) {
 			return mplite.Ialltoallv(d.c, send, sendCounts, recv, recvCounts, d.displs, d.displs)
 		},
 		func() error {
@@ -268,7 +268,7 @@ func (d *drawn) reduceScatter() collected {
 	}
 	send := d.own(recv, d.part(d.me, sum), d.inPlace)
 	return collected{"reduce_scatter",
-		func() (*mplite.Request, error) { return mplite.IreduceScatter(d.c, send, recv, d.counts, composed) },
+		func() (mplite.Request, error) { return mplite.IreduceScatter(d.c, send, recv, d.counts, composed) },
 		func() error { return mplite.ReduceScatter(bg, d.c, send, recv, d.counts, composed) },
 		d.check("reduce_scatter", recv[:count], d.reduced(d.size, sum)[lo:lo+count]),
 	}
@@ -278,7 +278,7 @@ func (d *drawn) scan() collected {
 	recv := make([]uint64, d.n)
 	send := d.own(recv, d.part(d.me, d.n), d.inPlace)
 	return collected{"scan",
-		func() (*mplite.Request, error) { return mplite.Iscan(d.c, send, recv, composed) },
+		func() (mplite.Request, error) { return mplite.Iscan(d.c, send, recv, composed) },
 		func() error { return mplite.Scan(bg, d.c, send, recv, composed) },
 		d.check("scan", recv, d.reduced(d.me+1, d.n)),
 	}
@@ -294,7 +294,7 @@ func (d *drawn) exscan() collected {
 		want = d.part(0, d.n)
 	}
 	return collected{"exscan",
-		func() (*mplite.Request, error) { return mplite.Iexscan(d.c, send, recv, composed) },
+		func() (mplite.Request, error) { return mplite.Iexscan(d.c, send, recv, composed) },
 		func() error { return mplite.Exscan(bg, d.c, send, recv, composed) },
 		d.check("exscan", recv, want),
 	}
@@ -330,8 +330,8 @@ func TestNonblockingCollectives(t *testing.T) {
 func manyAtOnce(c, rows *mplite.Comm, all, row, own *rand.Rand) error {
 	const each = 6
 	var begun []collected
-	var reqs []*mplite.Request
-	add := func(d collected, r *mplite.Request, err error) error {
+	var reqs []mplite.Request
+	add := func(d collected, r mplite.Request, err error) error {
 		if err != nil {
 			return fmt.Errorf("%s: %w", d.name, err)
 		}
@@ -365,7 +365,7 @@ func manyAtOnce(c, rows *mplite.Comm, all, row, own *rand.Rand) error {
 	return endInAnyOrder(begun, reqs, own)
 }
 
-func endInAnyOrder(begun []collected, reqs []*mplite.Request, own *rand.Rand) error {
+func endInAnyOrder(begun []collected, reqs []mplite.Request, own *rand.Rand) error {
 	own.Shuffle(len(reqs), func(i, k int) {
 		reqs[i], reqs[k] = reqs[k], reqs[i]
 		begun[i], begun[k] = begun[k], begun[i]
@@ -499,13 +499,13 @@ func TestNonblockingDeath(t *testing.T) {
 		if c.Rank() == 3 {
 			return errKilled
 		}
-		var reqs []*mplite.Request
-		for _, start := range []func() (*mplite.Request, error){
+		var reqs []mplite.Request
+		for _, start := range []func() (mplite.Request, error){
 			c.Ibarrier,
-			func() (*mplite.Request, error) {
+			func() (mplite.Request, error) {
 				return mplite.Iallreduce(c, nil, make([]int, 2000), mplite.Sum[int]())
 			},
-			func() (*mplite.Request, error) { return mplite.Ibcast(c, make([]int, 2000), 3) },
+			func() (mplite.Request, error) { return mplite.Ibcast(c, make([]int, 2000), 3) },
 		} {
 			r, err := start()
 			if err != nil {

@@ -19,7 +19,7 @@ func TestNullProcess(t *testing.T) {
 	check(t, err)
 	buf, nums := []byte{1, 2, 3}, []int32{4, 5, 6}
 	never := canceled() // nothing waits
-	waited := func(r *mplite.Request, err error) (mplite.Status, error) {
+	waited := func(r mplite.Request, err error) (mplite.Status, error) {
 		if err != nil {
 			return mplite.Status{}, err
 		}
@@ -27,10 +27,10 @@ func TestNullProcess(t *testing.T) {
 	}
 	check(t, errors.Join(c.Send(never, buf, none, 1), c.Ssend(never, buf, none, 1),
 		mplite.Send(never, c, nums, none, 1), mplite.Ssend(never, c, nums, none, 1)))
-	for _, start := range []func() (*mplite.Request, error){
-		func() (*mplite.Request, error) { return c.Isend(buf, none, 1) },
-		func() (*mplite.Request, error) { return c.Issend(buf, none, 1) },
-		func() (*mplite.Request, error) { return mplite.Isend(c, nums, none, 1) },
+	for _, start := range []func() (mplite.Request, error){
+		func() (mplite.Request, error) { return c.Isend(buf, none, 1) },
+		func() (mplite.Request, error) { return c.Issend(buf, none, 1) },
+		func() (mplite.Request, error) { return mplite.Isend(c, nums, none, 1) },
 	} {
 		if st, err := waited(start()); err != nil || st != (mplite.Status{}) {
 			t.Errorf("a send to none ended with %+v, %v", st, err)

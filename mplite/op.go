@@ -47,8 +47,12 @@ var opNames = [numOps]string{
 func (o opCode) String() string { return opNames[o] }
 
 // NewOp makes an operation from a function (MPI_Op_create). If commutative is
-// false, only algorithms that keep the ranks in order are used.
+// false, only algorithms that keep the ranks in order are used. NewOp panics if f is
+// nil.
 func NewOp[T any](commutative bool, f func(left, right T) T) Op[T] {
+	if f == nil {
+		panic("mplite: NewOp: the function of the operation is nil")
+	}
 	code := opOrdered
 	if commutative {
 		code = opOwn

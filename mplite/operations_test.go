@@ -33,7 +33,7 @@ type operations struct {
 	j *job
 	*mplite.Comm
 	rng    *rand.Rand
-	reqs   []*mplite.Request
+	reqs   []mplite.Request
 	probes []arrival      // to be received by matched probes
 	came   []func() error // check what was received
 }
@@ -48,7 +48,7 @@ func (a arrival) id() uint64 { return uint64(100*a.from + 10*a.to + a.tag) }
 func (o *operations) start(n int) error {
 	for _, i := range o.rng.Perm(2 * n * o.Size()) {
 		peer, tag := i%o.Size(), i/o.Size()/2
-		var r *mplite.Request
+		var r mplite.Request
 		var err error
 		if i/o.Size()%2 == 0 {
 			r, err = o.send(arrival{o.Rank(), peer, tag})
@@ -72,14 +72,14 @@ func spread(n int) mplite.Vector[byte] {
 	return v
 }
 
-func begun(r *mplite.Request, err error) (*mplite.Request, error) {
+func begun(r mplite.Request, err error) (mplite.Request, error) {
 	if err == nil {
 		err = r.Start()
 	}
 	return r, err
 }
 
-func (o *operations) send(a arrival) (*mplite.Request, error) {
+func (o *operations) send(a arrival) (mplite.Request, error) {
 	b := content(a.size(), a.id())
 	v := spread(len(b))
 	v.Unpack(b)
@@ -101,10 +101,10 @@ func (o *operations) send(a arrival) (*mplite.Request, error) {
 	if err == nil {
 		err = r.Free()
 	}
-	return nil, err
+	return mplite.Request{}, err
 }
 
-func (o *operations) recv(a arrival) (*mplite.Request, error) {
+func (o *operations) recv(a arrival) (mplite.Request, error) {
 	b, v := make([]byte, a.size()), spread(a.size())
 	form := o.rng.IntN(6)
 	if form >= 4 {
@@ -123,11 +123,11 @@ func (o *operations) recv(a arrival) (*mplite.Request, error) {
 	case 2: // cancelled, and begun again if it could be
 		r, err := o.Irecv(b, a.from, a.tag)
 		if err != nil {
-			return nil, err
+			return r, err
 		}
 		r.Cancel()
 		if st, done, err := r.Test(); err != nil || done && !st.Canceled {
-			return nil, err
+			return mplite.Request{}, err
 		} else if !done {
 			return r, nil
 		}
@@ -136,7 +136,7 @@ func (o *operations) recv(a arrival) (*mplite.Request, error) {
 		last := len(o.came) - 1
 		o.probes = append(o.probes, a)
 		o.came = o.came[:last]
-		return nil, nil
+		return mplite.Request{}, nil
 	case 4:
 		return v.Irecv(o.Comm, a.from, a.tag)
 	}

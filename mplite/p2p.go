@@ -21,13 +21,13 @@ func (c *Comm) Ssend(ctx context.Context, buf []byte, dst, tag int) error {
 
 // Isend starts a Send (MPI_Isend, MP_ASend). buf must be left alone until the
 // request has completed.
-func (c *Comm) Isend(buf []byte, dst, tag int) (*Request, error) {
-	return c.isend(buf, dst, tag, c.user(rawBytes))
+func (c *Comm) Isend(buf []byte, dst, tag int) (Request, error) {
+	return handle(c.isend(buf, dst, tag, c.user(rawBytes)))
 }
 
 // Issend starts an Ssend (MPI_Issend).
-func (c *Comm) Issend(buf []byte, dst, tag int) (*Request, error) {
-	return c.isend(buf, dst, tag, c.user(rawBytes).sync())
+func (c *Comm) Issend(buf []byte, dst, tag int) (Request, error) {
+	return handle(c.isend(buf, dst, tag, c.user(rawBytes).sync()))
 }
 
 // Recv receives the oldest message from src, or AnySource, with tag, or AnyTag
@@ -41,8 +41,8 @@ func (c *Comm) Recv(ctx context.Context, buf []byte, src, tag int) (Status, erro
 
 // Irecv starts a Recv (MPI_Irecv, MP_ARecv). buf must be left alone until the
 // request has completed.
-func (c *Comm) Irecv(buf []byte, src, tag int) (*Request, error) {
-	return c.irecv(buf, src, tag, c.user(rawBytes))
+func (c *Comm) Irecv(buf []byte, src, tag int) (Request, error) {
+	return handle(c.irecv(buf, src, tag, c.user(rawBytes)))
 }
 
 // Sendrecv sends and receives at the same time (MPI_Sendrecv, MP_SShift), so
@@ -80,14 +80,14 @@ func (c *Comm) send(ctx context.Context, buf []byte, dst, tag int, s spec) error
 	return err
 }
 
-func (c *Comm) isend(buf []byte, dst, tag int, s spec) (*Request, error) {
+func (c *Comm) isend(buf []byte, dst, tag int, s spec) (*request, error) {
 	c.w.mu.Lock()
 	defer c.w.mu.Unlock()
 	return c.startSend(buf, dst, tag, s)
 }
 
 // startSend starts a send.
-func (c *Comm) startSend(buf []byte, dst, tag int, s spec) (*Request, error) {
+func (c *Comm) startSend(buf []byte, dst, tag int, s spec) (*request, error) {
 	w := c.w
 	if uint(dst) >= uint(len(c.peers)) || uint(tag) > MaxTag {
 		if err := c.badPeer("send", dst, tag); err != nil {
@@ -99,7 +99,7 @@ func (c *Comm) startSend(buf []byte, dst, tag int, s spec) (*Request, error) {
 }
 
 // nothing returns an operation with None, which has ended.
-func (c *Comm) nothing(s spec, st Status) *Request {
+func (c *Comm) nothing(s spec, st Status) *request {
 	r := c.w.request(c, nil, s)
 	r.status = st
 	c.w.complete(r, nil)
@@ -125,7 +125,7 @@ func (c *Comm) recv(ctx context.Context, buf []byte, src, tag int, s spec) (Stat
 	return st, err
 }
 
-func (c *Comm) irecv(buf []byte, src, tag int, s spec) (*Request, error) {
+func (c *Comm) irecv(buf []byte, src, tag int, s spec) (*request, error) {
 	c.w.mu.Lock()
 	defer c.w.mu.Unlock()
 	return c.postRecv(buf, src, tag, s)
@@ -193,7 +193,7 @@ func (c *Comm) envelope(op string, src, tag int, context uint32) (envelope, erro
 }
 
 // postRecv starts a receive.
-func (c *Comm) postRecv(buf []byte, src, tag int, s spec) (*Request, error) {
+func (c *Comm) postRecv(buf []byte, src, tag int, s spec) (*request, error) {
 	w := c.w
 	env, err := c.envelope("receive", src, tag, s.context)
 	if err != nil {

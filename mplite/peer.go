@@ -35,7 +35,7 @@ type peer struct {
 	tx       []txBuf
 	txNext   int           // next bounce buffer to use
 	txBusy   int           // bounce buffers in use, the ones before txNext
-	queue    list[Request] // sends that wait for credits
+	queue    list[request] // sends that wait for credits
 	pending  controlQueue  // control messages that wait
 
 	owed        int // data credits to return
@@ -163,7 +163,7 @@ func (p *peer) post(h *header, payload []byte) {
 
 // sent takes back a send descriptor.
 func (p *peer) sent(d *vipl.Descriptor) {
-	if r, ok := d.Context.(*Request); ok {
+	if r, ok := d.Context.(*request); ok {
 		p.writes--
 		p.wrote(r, d)
 	} else {

@@ -100,7 +100,7 @@ func (c *Comm) Pending() Pending {
 }
 
 func (w *world) pendingOperations(s *Pending) {
-	var posted []*Request
+	var posted []*request
 	for _, r := range w.requests {
 		switch r.state {
 		case stateFree, stateDone, collRunning: // whose parts are listed
@@ -112,7 +112,7 @@ func (w *world) pendingOperations(s *Pending) {
 			}
 		}
 	}
-	slices.SortFunc(posted, func(a, b *Request) int {
+	slices.SortFunc(posted, func(a, b *request) int {
 		if a.state != b.state { // those that are matched come first
 			return int(b.state) - int(a.state)
 		}
@@ -127,7 +127,7 @@ func (w *world) pendingOperations(s *Pending) {
 	}
 }
 
-func (r *Request) describe() Operation {
+func (r *request) describe() Operation {
 	o := Operation{Rank: int(r.env.src), Tag: int(r.env.tag), Communicator: int(r.env.context / 2), Collective: r.coll,
 		Size: len(r.buf), State: stateWaits[r.state]}
 	switch {

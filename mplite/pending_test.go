@@ -51,7 +51,7 @@ func TestPending(t *testing.T) {
 		if _, err := c.Recv(bg, make([]byte, 50), 2, 3); err != nil {
 			return err
 		}
-		if err := mplite.Waitall(bg, []*mplite.Request{recv, send}, nil); err != nil {
+		if err := mplite.Waitall(bg, []mplite.Request{recv, send}, nil); err != nil {
 			return err
 		}
 		ours := func(m mplite.Message) bool { return !m.Collective } // the others may be in Finalize already

@@ -9,7 +9,7 @@ type plan struct {
 	shape     strided // what is sent or received instead of buf, unless it is zero
 	peer, tag int
 	spec      spec
-	active    *Request // what it has started and nobody has waited for yet
+	active    Request // what it has started and nobody has waited for yet
 }
 
 // SendInit makes a persistent Send (MPI_Send_init): a request that is inactive,
@@ -17,47 +17,47 @@ type plan struct {
 // reported the send's end the request is inactive again; it stays in the slices
 // of the calls over several requests. Buf belongs to the library only between
 // the two.
-func (c *Comm) SendInit(buf []byte, dst, tag int) (*Request, error) {
+func (c *Comm) SendInit(buf []byte, dst, tag int) (Request, error) {
 	return c.sendInit(buf, dst, tag, c.user(rawBytes))
 }
 
 // SsendInit makes a persistent Ssend (MPI_Ssend_init).
-func (c *Comm) SsendInit(buf []byte, dst, tag int) (*Request, error) {
+func (c *Comm) SsendInit(buf []byte, dst, tag int) (Request, error) {
 	return c.sendInit(buf, dst, tag, c.user(rawBytes).sync())
 }
 
 // RecvInit makes a persistent Recv (MPI_Recv_init).
-func (c *Comm) RecvInit(buf []byte, src, tag int) (*Request, error) {
+func (c *Comm) RecvInit(buf []byte, src, tag int) (Request, error) {
 	return c.recvInit(buf, src, tag, c.user(rawBytes))
 }
 
 // SendInit is Comm.SendInit for elements of T.
-func SendInit[T any](c *Comm, buf []T, dst, tag int) (*Request, error) {
+func SendInit[T any](c *Comm, buf []T, dst, tag int) (Request, error) {
 	return c.sendInit(asBytes(buf), dst, tag, c.user(elementOf[T]()))
 }
 
 // SsendInit is Comm.SsendInit for elements of T.
-func SsendInit[T any](c *Comm, buf []T, dst, tag int) (*Request, error) {
+func SsendInit[T any](c *Comm, buf []T, dst, tag int) (Request, error) {
 	return c.sendInit(asBytes(buf), dst, tag, c.user(elementOf[T]()).sync())
 }
 
 // RecvInit is Comm.RecvInit for elements of T.
-func RecvInit[T any](c *Comm, buf []T, src, tag int) (*Request, error) {
+func RecvInit[T any](c *Comm, buf []T, src, tag int) (Request, error) {
 	return c.recvInit(asBytes(buf), src, tag, c.user(elementOf[T]()))
 }
 
-func (c *Comm) sendInit(buf []byte, dst, tag int, s spec) (*Request, error) {
+func (c *Comm) sendInit(buf []byte, dst, tag int, s spec) (Request, error) {
 	return c.persistent(plan{buf: buf, peer: dst, tag: tag, spec: s})
 }
 
-func (c *Comm) recvInit(buf []byte, src, tag int, s spec) (*Request, error) {
+func (c *Comm) recvInit(buf []byte, src, tag int, s spec) (Request, error) {
 	return c.persistent(plan{recv: true, buf: buf, peer: src, tag: tag, spec: s})
 }
 
 // persistent makes an inactive request, if its arguments are right.
-func (c *Comm) persistent(p plan) (*Request, error) {
+func (c *Comm) persistent(p plan) (Request, error) {
 	if p.spec.typ.err != nil {
-		return nil, p.spec.typ.err
+		return Request{}, p.spec.typ.err
 	}
 	c.w.mu.Lock()
 	defer c.w.mu.Unlock()
@@ -68,36 +68,37 @@ func (c *Comm) persistent(p plan) (*Request, error) {
 		err = c.badPeer("send", p.peer, p.tag)
 	}
 	if err != nil {
-		return nil, err
+		return Request{}, err
 	}
-	return &Request{w: c.w, c: c, plan: &p}, nil
+	return handle(&request{w: c.w, c: c, plan: &p}, nil)
 }
 
 // Start starts a persistent request (MPI_Start). ErrRequest says that it is not
 // one, or that it has been started and not waited for.
-func (r *Request) Start() error {
-	if r.null() {
+func (r Request) Start() error {
+	if r.Null() {
 		return opError("start", ErrRequest, "it is null")
 	}
-	r.w.mu.Lock()
-	defer r.w.mu.Unlock()
-	p := r.plan
+	w := r.of.w
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	p := r.of.plan
 	switch {
-	case p == nil && r.gone:
+	case r.stale():
 		return stale("start")
 	case p == nil:
 		return opError("start", ErrRequest, "it is not persistent: SendInit and RecvInit make those that are")
-	case p.active != nil:
+	case !p.active.Null():
 		return opError("start", ErrRequest, "it has been started and not waited for")
 	}
 	var err error
-	p.active, err = r.c.carryOut(p)
+	p.active, err = handle(r.of.c.carryOut(p))
 	return err
 }
 
 // Startall starts all of the requests (MPI_Startall), also when one cannot be
 // started: a RequestsError tells which.
-func Startall(reqs []*Request) error {
+func Startall(reqs []Request) error {
 	var failed *RequestsError
 	for i, r := range reqs {
 		if err := r.Start(); err != nil {
@@ -107,53 +108,56 @@ func Startall(reqs []*Request) error {
 	return failed.orNil()
 }
 
-// current returns the operation that r stands for: itself, or what it has
-// started; nil if it is inactive.
-func (r *Request) current() *Request {
-	if r.plan != nil {
-		return r.plan.active
+// operation returns what r stands for: itself or, if it is persistent, what it has
+// started; the null request if that is nothing. The caller must hold the mutex.
+func (r Request) operation() Request {
+	if r.of != nil && r.of.plan != nil {
+		return r.of.plan.active
 	}
 	return r
 }
 
-// end reports the end of what r stands for, which is done, and gives that back.
-func (w *world) end(r *Request) (Status, error) {
-	o := r.current()
-	if r.plan != nil {
-		r.plan.active = nil
+// end reports the end of o, the operation of r, to the caller of op and gives o back.
+func (w *world) end(op string, r, o Request) (Status, error) {
+	if o.stale() {
+		return Status{}, stale(op)
 	}
-	st, err := o.status, o.err
-	w.release(o)
+	if r.of.plan != nil {
+		r.of.plan.active = Request{}
+	}
+	st, err := o.of.status, o.of.err
+	w.release(o.of)
 	return st, err
 }
 
 // Free releases a request (MPI_Request_free). What it has started goes on, its
 // buffer in use, and nobody is told when it ends; a persistent request cannot be
 // started again.
-func (r *Request) Free() error {
-	if r.null() {
+func (r Request) Free() error {
+	if r.Null() {
 		return opError("free", ErrRequest, "it is null")
 	}
-	w := r.w
+	w := r.of.w
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	o := r.current()
-	if o != nil && o.reported() {
+	if r.stale() {
 		return stale("free")
 	}
-	if r.plan != nil {
-		r.plan, r.gone = nil, true
+	o := r.operation()
+	if r.of.plan != nil {
+		r.of.plan = nil
+		r.of.generation++
 	}
-	if o != nil {
-		o.gone = true
-		w.detached = append(w.detached, o)
+	if !o.Null() {
+		o.of.generation++
+		w.detached = append(w.detached, o.of)
 	}
 	return nil
 }
 
 // sweep gives back the requests of which nobody is told, when they have ended.
 func (w *world) sweep() {
-	w.detached = slices.DeleteFunc(w.detached, func(r *Request) bool {
+	w.detached = slices.DeleteFunc(w.detached, func(r *request) bool {
 		if r.state != stateDone {
 			return false
 		}
@@ -162,29 +166,30 @@ func (w *world) sweep() {
 	})
 }
 
-// Cancel ends an operation that has not met its other side (MPI_Cancel): a
-// receive that no message has come for, or a send of which nothing has left. Its
-// wait then returns a Status with Canceled set and no error. Otherwise nothing
-// happens. Cancel does not replace the wait or test.
-func (r *Request) Cancel() {
-	if r.null() {
+// Cancel ends an operation that has not met its other side (MPI_Cancel): a receive
+// that no message has come for, or a send that no receive is known to have taken. The
+// request's wait then returns at once, whatever the other rank does, without an error
+// and with Canceled set in the Status. If the operation has met its other side, Cancel
+// does nothing. Cancel does not replace the wait or test.
+//
+// A send may have been announced to its receiver already. A receive that takes the
+// announcement of a cancelled long message ends with ErrCanceled. A short synchronous
+// message (Issend) has left with its announcement, and may still be received.
+func (r Request) Cancel() {
+	if r.Null() {
 		return
 	}
-	r.w.mu.Lock()
-	defer r.w.mu.Unlock()
-	o := r.current()
-	if o == nil || o.reported() {
+	w := r.of.w
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	o := r.operation()
+	if o.Null() || o.over() {
 		return
 	}
-	switch o.state {
-	case recvPosted, sendQueued:
-	case sendSelf:
-		if o.self.ticket != 0 { // a matched probe has met it
-			return
-		}
-	default:
+	if in := o.of.self; o.of.state == sendSelf && in.ticket != 0 { // a matched probe has met it
 		return
 	}
-	o.status = Status{Source: AnySource, Tag: AnyTag, Canceled: true}
-	r.w.cancel(o, nil)
+	if w.cancel(o.of, nil) {
+		o.of.status = Status{Source: AnySource, Tag: AnyTag, Canceled: true}
+	}
 }

@@ -13,7 +13,7 @@ import (
 // persistentRing makes the requests of a ring exchange: to the next rank and from
 // the one before, the sends synchronous or not, and one of each with the null
 // process.
-func persistentRing(c *mplite.Comm, out, in []byte, sync bool) ([]*mplite.Request, error) {
+func persistentRing(c *mplite.Comm, out, in []byte, sync bool) ([]mplite.Request, error) {
 	next, prev := (c.Rank()+1)%c.Size(), (c.Rank()+c.Size()-1)%c.Size()
 	send := c.SendInit
 	if sync {
@@ -23,16 +23,16 @@ func persistentRing(c *mplite.Comm, out, in []byte, sync bool) ([]*mplite.Reques
 	sent, err2 := send(out, next, 3)
 	toNone, err3 := send(out, mplite.None, 3)
 	fromNone, err4 := c.RecvInit(in, mplite.None, 3)
-	return []*mplite.Request{recv, sent, toNone, nil, fromNone}, errors.Join(err1, err2, err3, err4)
+	return []mplite.Request{recv, sent, toNone, {}, fromNone}, errors.Join(err1, err2, err3, err4)
 }
 
 // TestPersistent: persistent requests are started and waited for again and
 // again, by every kind of wait, with what is in the buffer then, eager and not,
 // with others and within a rank.
 func TestPersistent(t *testing.T) {
-	waits := []func(reqs []*mplite.Request) error{
-		func(reqs []*mplite.Request) error { return mplite.Waitall(bg, reqs, nil) },
-		func(reqs []*mplite.Request) error {
+	waits := []func(reqs []mplite.Request) error{
+		func(reqs []mplite.Request) error { return mplite.Waitall(bg, reqs, nil) },
+		func(reqs []mplite.Request) error {
 			for _, r := range reqs {
 				if _, err := r.Wait(bg); err != nil {
 					return err
@@ -40,14 +40,14 @@ func TestPersistent(t *testing.T) {
 			}
 			return nil
 		},
-		func(reqs []*mplite.Request) error {
+		func(reqs []mplite.Request) error {
 			for {
 				if i, _, err := mplite.Waitany(bg, reqs); i < 0 || err != nil {
 					return err
 				}
 			}
 		},
-		func(reqs []*mplite.Request) error {
+		func(reqs []mplite.Request) error {
 			for {
 				if n, err := mplite.Waitsome(bg, reqs, make([]int, len(reqs)), nil); n < 0 || err != nil {
 					return err
@@ -88,15 +88,15 @@ func TestPersistent(t *testing.T) {
 }
 
 // startThem starts those of reqs that are there, some by Startall.
-func startThem(reqs []*mplite.Request) error {
+func startThem(reqs []mplite.Request) error {
 	return errors.Join(mplite.Startall(reqs[:3]), reqs[4].Start())
 }
 
 // inactive checks that all of reqs are still there and none can be waited for.
-func inactive(reqs []*mplite.Request) error {
+func inactive(reqs []mplite.Request) error {
 	ended := canceled()
 	for i, r := range reqs {
-		if (r == nil) != (i == 3) {
+		if r.Null() != (i == 3) {
 			return fmt.Errorf("request %d is %v", i, r)
 		}
 		if st, err := r.Wait(ended); st != empty || err != nil {
@@ -131,29 +131,29 @@ func TestPersistentTyped(t *testing.T) {
 	in, out := make([]float64, 2), []float64{1, 2}
 	recv, err := mplite.RecvInit(c, in, 0, 1)
 	check(t, err)
-	for i, init := range []func(c *mplite.Comm, buf []float64, dst, tag int) (*mplite.Request, error){mplite.SendInit[float64], mplite.SsendInit[float64]} {
+	for i, init := range []func(c *mplite.Comm, buf []float64, dst, tag int) (mplite.Request, error){mplite.SendInit[float64], mplite.SsendInit[float64]} {
 		send, err := init(c, out, 0, 1)
 		check(t, err)
 		out[1] = float64(i) + 7
-		check(t, mplite.Startall([]*mplite.Request{recv, send}))
+		check(t, mplite.Startall([]mplite.Request{recv, send}))
 		if err := recv.Start(); !errors.Is(err, mplite.ErrRequest) || !contains(err, "not waited for") {
 			t.Errorf("started twice: %v", err)
 		}
-		check(t, mplite.Waitall(bg, []*mplite.Request{send}, nil))
+		check(t, mplite.Waitall(bg, []mplite.Request{send}, nil))
 		if st, err := recv.Wait(bg); err != nil || mplite.Elements[float64](st) != 2 || in[1] != out[1] {
 			t.Errorf("received %v, %+v, %v", in, st, err)
 		}
 	}
 	once, err := c.Irecv(make([]byte, 1), 0, 9)
 	check(t, err)
-	err = mplite.Startall([]*mplite.Request{recv, once, nil})
+	err = mplite.Startall([]mplite.Request{recv, once, {}})
 	var failed *mplite.RequestsError
 	if !errors.As(err, &failed) || failed.Errs[0] != nil || !contains(failed.Errs[1], "not persistent") || !contains(failed.Errs[2], "null") {
 		t.Errorf("startall: %v", err)
 	}
 	once.Cancel()
 	recv.Cancel()
-	check(t, mplite.Waitall(bg, []*mplite.Request{once, recv}, nil))
+	check(t, mplite.Waitall(bg, []mplite.Request{once, recv}, nil))
 	for _, err := range []error{third(mplite.SendInit(c, []string{""}, 0, 0)), third(mplite.RecvInit(c, []string{""}, 0, 0))} {
 		if !errors.Is(err, mplite.ErrType) {
 			t.Errorf("strings: %v", err)
@@ -178,7 +178,7 @@ func TestPersistentWithTheDead(t *testing.T) {
 			return err
 		}
 		for range 3 {
-			for _, r := range []*mplite.Request{recv, send} {
+			for _, r := range []mplite.Request{recv, send} {
 				if err := r.Start(); err != nil {
 					return err
 				}
@@ -198,7 +198,7 @@ func TestCancel(t *testing.T) {
 	check(t, err)
 	defer c.Finalize(bg)
 	want := mplite.Status{Source: mplite.AnySource, Tag: mplite.AnyTag, Canceled: true}
-	cancelled := func(what string, r *mplite.Request, err error) {
+	cancelled := func(what string, r mplite.Request, err error) {
 		t.Helper()
 		check(t, err)
 		r.Cancel()
@@ -220,7 +220,7 @@ func TestCancel(t *testing.T) {
 		cancelled("persistent receive", again, nil)
 	}
 	again.Cancel() // inactive
-	(*mplite.Request)(nil).Cancel()
+	mplite.Request{}.Cancel()
 	if _, found, _ := c.Iprobe(0, mplite.AnyTag); found {
 		t.Error("a cancelled send can be probed")
 	}
@@ -255,7 +255,7 @@ func TestCancelRemote(t *testing.T) {
 			}
 			return errors.Join(c.Send(bg, content(100, 1), 0, 1), c.Send(bg, content(5000, 2), 0, 2))
 		}
-		var reqs []*mplite.Request
+		var reqs []mplite.Request
 		small, large := make([]byte, 100), make([]byte, 5000)
 		for _, recv := range []struct {
 			buf []byte
@@ -284,7 +284,7 @@ func TestCancelRemote(t *testing.T) {
 		}
 		reqs[2].Cancel()
 		statuses := make([]mplite.Status, 3)
-		if err := mplite.Waitall(bg, []*mplite.Request{reqs[0], nil, reqs[2]}, statuses); err != nil {
+		if err := mplite.Waitall(bg, []mplite.Request{reqs[0], {}, reqs[2]}, statuses); err != nil {
 			return err
 		}
 		if !statuses[0].Canceled || statuses[2].Canceled {
@@ -314,7 +314,7 @@ func TestFree(t *testing.T) {
 				return err
 			}
 			for what, err := range map[string]error{
-				"wait": second(again.Wait(bg)), "start": again.Start(), "free": again.Free(), "waitall": mplite.Waitall(bg, []*mplite.Request{again}, nil),
+				"wait": second(again.Wait(bg)), "start": again.Start(), "free": again.Free(), "waitall": mplite.Waitall(bg, []mplite.Request{again}, nil),
 			} {
 				if !errors.Is(err, mplite.ErrRequest) {
 					return fmt.Errorf("%s of a freed request: %w", what, err)

@@ -128,7 +128,7 @@ func (m Matched) Mrecv(ctx context.Context, buf []byte) (Status, error) {
 
 // Imrecv starts to receive the message (MPI_Imrecv). Buf must be left alone until
 // the request has completed.
-func (m Matched) Imrecv(buf []byte) (*Request, error) { return m.irecv(buf, rawBytes) }
+func (m Matched) Imrecv(buf []byte) (Request, error) { return handle(m.irecv(buf, rawBytes)) }
 
 // Mrecv is Matched.Mrecv for elements of T.
 func Mrecv[T any](ctx context.Context, m Matched, buf []T) (Status, error) {
@@ -140,12 +140,12 @@ func Mrecv[T any](ctx context.Context, m Matched, buf []T) (Status, error) {
 }
 
 // Imrecv is Matched.Imrecv for elements of T.
-func Imrecv[T any](m Matched, buf []T) (*Request, error) {
+func Imrecv[T any](m Matched, buf []T) (Request, error) {
 	typ := elementOf[T]()
 	if typ.err != nil {
-		return nil, typ.err
+		return Request{}, typ.err
 	}
-	return m.irecv(asBytes(buf), typ)
+	return handle(m.irecv(asBytes(buf), typ))
 }
 
 func (m Matched) recv(ctx context.Context, buf []byte, typ *element) (Status, error) {
@@ -162,7 +162,7 @@ func (m Matched) recv(ctx context.Context, buf []byte, typ *element) (Status, er
 	return w.finish(ctx, r)
 }
 
-func (m Matched) irecv(buf []byte, typ *element) (*Request, error) {
+func (m Matched) irecv(buf []byte, typ *element) (*request, error) {
 	if m.in == nil {
 		return nil, opError("receive", ErrRequest, "no message has been matched")
 	}

@@ -21,7 +21,7 @@ func TestMatchedProbe(t *testing.T) {
 		const n = 12 // more than stay in receive buffers
 		size := func(i int) int { return []int{0, 700, 4000}[i%3] }
 		if c.Rank() == 0 {
-			var reqs []*mplite.Request
+			var reqs []mplite.Request
 			for i := range n {
 				r, err := c.Isend(content(size(i), uint64(i)), 1, 3)
 				if err != nil {

@@ -28,9 +28,9 @@ type world struct {
 	mu        sync.Mutex
 	peers     []*peer // by rank, nil for this rank
 	match     matcher
-	requests  []*Request // every one there is, by id
-	free      []*Request
-	detached  []*Request // freed by their users before they ended
+	requests  []*request // every one there is, by id
+	free      []*request
+	detached  []*request // freed by their users before they ended
 	spill     spillPool
 	stages    stagePool
 	emptied   *rxBuf // the last one that was, not posted again yet

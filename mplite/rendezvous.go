@@ -27,7 +27,7 @@ import (
 const maxWrite = vipl.MaxTransferSize
 
 // announce says that r's message waits here.
-func (p *peer) announce(r *Request) {
+func (p *peer) announce(r *request) {
 	h := header{
 		kind: kindReady, flags: r.flags &^ flagSync, context: r.env.context,
 		tag: r.env.tag, size: uint64(len(r.buf)), sendID: r.id, recvID: r.typ.sig, call: r.call,
@@ -42,7 +42,7 @@ func (p *peer) announce(r *Request) {
 
 // accept answers an announcement that r has been matched with. A receive that
 // is too short takes what fits, so that the sender is released as usual.
-func (p *peer) accept(r *Request, tag int32, size uint64, sendID uint32, flags uint8, sig uint32) {
+func (p *peer) accept(r *request, tag int32, size uint64, sendID uint32, flags uint8, sig uint32) {
 	w := p.w
 	n := r.setStatus(tag, int32(p.rank), size, sig)
 	w.stats.RendezvousReceived++
@@ -73,7 +73,7 @@ func (p *peer) register(buf []byte, writable bool) (vipl.MemHandle, error) {
 
 // find returns the request that a peer's message names, if that waits for such
 // a message from this peer. Anything else is counted and ignored.
-func (p *peer) find(id uint32, states ...state) *Request {
+func (p *peer) find(id uint32, states ...state) *request {
 	w := p.w
 	if int64(id) < int64(len(w.requests)) {
 		r := w.requests[id]
@@ -121,7 +121,7 @@ func (p *peer) cleared(h *header, body []byte) {
 
 // write posts the next part of r's payload, at most world.maxWrite bytes; the last
 // one tells the receiver.
-func (p *peer) write(r *Request) {
+func (p *peer) write(r *request) {
 	n := min(r.accepted-r.written, p.w.maxWrite)
 	r.segs[0] = vipl.Segment{Data: r.buf[r.written : r.written+n], Handle: r.mem}
 	d := &r.desc
@@ -140,7 +140,7 @@ func (p *peer) write(r *Request) {
 }
 
 // wrote takes back the descriptor of a write.
-func (p *peer) wrote(r *Request, d *vipl.Descriptor) {
+func (p *peer) wrote(r *request, d *vipl.Descriptor) {
 	switch {
 	case d.Status.Failed() || p.state >= peerDead:
 		p.fail(p.vi.Err())

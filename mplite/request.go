@@ -22,40 +22,46 @@ const (
 	stateDone         // result is in status and err
 )
 
-// Request is an operation that has been started and not yet waited for
-// (MPI_Request). Wait, Test and the functions over several requests end it;
-// after the call that reports its completion it must not be used again, since
-// the object may by then serve another operation; a persistent one (SendInit)
-// can be started again. The buffer belongs to the library until then. A Request
-// may be handed from one goroutine to another, but only one at a time may wait
-// for it.
+// Request is a handle of an operation that has been started and not yet waited for
+// (MPI_Request). Wait, Test and the functions over several requests end the
+// operation. From then on every copy of the handle is stale, and each call with it
+// returns ErrRequest. A persistent request (SendInit) can be started again. The buffer
+// belongs to the library until the operation ends. A Request may be handed from one
+// goroutine to another, but only one at a time may wait for it.
 //
-// A nil Request and a zero one are the null request (MPI_REQUEST_NULL): every wait
-// and test returns at once with an empty Status, which has Source AnySource, Tag
-// AnyTag and Count 0. So it does for a persistent request that has not been
-// started.
+// The zero Request is the null request (MPI_REQUEST_NULL; see Null). Every wait and test of it
+// returns at once with an empty Status, which has Source AnySource, Tag AnyTag and
+// Count 0. The same holds for a persistent request that has not been started.
 //
 // The calls over several requests (Waitall and so on) pass over null and inactive
-// ones. They set the element of each request whose end they report to nil, unless
-// it is persistent, and where some have failed return a RequestsError.
+// ones. They set the element of each request whose end they report to the null
+// request, unless it is persistent. If some have failed they return a RequestsError.
 type Request struct {
-	w        *world
-	c        *Comm
-	id       uint32 // its index in w.requests, for ever
-	state    state
-	flags    uint8
-	coll     bool // part of a collective
-	timeWait bool // ended here while the peer may still answer
-	gone     bool // released by its user
-	waited   bool // somebody waits for it
-	asked    bool // part of a collective, and nothing is to be asked about it any more
-	env      envelope
-	peer     *peer // the other rank, nil for this rank itself or not yet known
-	buf      []byte
-	typ      *element
-	call     uint64 // of a collective: see callSig
-	status   Status
-	err      error
+	of         *request
+	generation uint64
+}
+
+// request is what a Request stands for. It serves one operation after another; its
+// generation tells which one a Request means.
+type request struct {
+	w          *world
+	c          *Comm
+	generation uint64 // counts the operations whose users are done with them
+	id         uint32 // its index in w.requests, for ever
+	state      state
+	flags      uint8
+	coll       bool // part of a collective
+	timeWait   bool // ended here while the peer may still answer
+	gone       bool // released by its user
+	waited     bool // somebody waits for it
+	asked      bool // part of a collective, and nothing is to be asked about it any more
+	env        envelope
+	peer       *peer // the other rank, nil for this rank itself or not yet known
+	buf        []byte
+	typ        *element
+	call       uint64 // of a collective: see callSig
+	status     Status
+	err        error
 
 	mem       vipl.MemHandle // buf's, in a rendezvous
 	remote    target         // where a send's payload goes
@@ -71,7 +77,7 @@ type Request struct {
 	plan  *plan     // of a persistent request, which only stands for what it starts
 
 	number uint64        // order of posting
-	place  node[Request] // among the posted receives, or the sends that wait for credits
+	place  node[request] // among the posted receives, or the sends that wait for credits
 	desc   vipl.Descriptor
 	segs   [1]vipl.Segment
 }
@@ -91,15 +97,15 @@ type Status struct {
 var empty = Status{Source: AnySource, Tag: AnyTag}
 
 // request takes a free request, or makes one.
-func (w *world) request(c *Comm, buf []byte, s spec) *Request {
+func (w *world) request(c *Comm, buf []byte, s spec) *request {
 	if len(w.detached) > 0 {
 		w.sweep()
 	}
-	var r *Request
+	var r *request
 	if last := len(w.free) - 1; last >= 0 {
 		r, w.free = w.free[last], w.free[:last]
 	} else {
-		r = &Request{w: w, id: uint32(len(w.requests))}
+		r = &request{w: w, id: uint32(len(w.requests))}
 		r.desc.Segs = r.segs[:]
 		r.desc.Context = r
 		w.requests = append(w.requests, r)
@@ -115,23 +121,24 @@ func (w *world) request(c *Comm, buf []byte, s spec) *Request {
 	return r
 }
 
-// release is called when the user has been told how r ended.
-func (w *world) release(r *Request) {
+// release ends the user's claim on r: handles of it are stale from now on.
+func (w *world) release(r *request) {
 	r.gone = true
+	r.generation++
 	r.buf = nil
 	if !r.timeWait {
 		w.recycle(r)
 	}
 }
 
-func (w *world) recycle(r *Request) {
+func (w *world) recycle(r *request) {
 	r.state = stateFree
 	r.peer, r.c, r.err = nil, nil, nil
 	w.free = append(w.free, r)
 }
 
 // endTimeWait gives up what is kept of a request whose answer has come, or never will.
-func (w *world) endTimeWait(r *Request) {
+func (w *world) endTimeWait(r *request) {
 	r.timeWait = false
 	if r.gone {
 		w.recycle(r)
@@ -139,7 +146,7 @@ func (w *world) endTimeWait(r *Request) {
 }
 
 // complete ends r with err, or with success.
-func (w *world) complete(r *Request, err error) {
+func (w *world) complete(r *request, err error) {
 	if r.mem != 0 {
 		w.nic.DeregisterMem(r.mem)
 		r.mem = 0
@@ -164,7 +171,7 @@ func (w *world) complete(r *Request, err error) {
 // write that is under way ends soon by itself, but a receive that has been
 // cleared only when the sender's program has come by. To forbid the write
 // instead would end the connection.
-func (w *world) cancel(r *Request, err error) bool {
+func (w *world) cancel(r *request, err error) bool {
 	switch r.state {
 	case stateDone:
 	case sendQueued:
@@ -201,7 +208,7 @@ func (w *world) cancel(r *Request, err error) bool {
 
 // finish waits for r and gives it back. When ctx ends first, r is cancelled if
 // it still can be, else finish goes on waiting: the peer is at the buffer.
-func (w *world) finish(ctx context.Context, r *Request) (Status, error) {
+func (w *world) finish(ctx context.Context, r *request) (Status, error) {
 	r.waited = true
 	for r.state != stateDone {
 		if err := w.step(ctx); err != nil && !w.cancel(r, err) {
@@ -213,9 +220,24 @@ func (w *world) finish(ctx context.Context, r *Request) (Status, error) {
 	return st, err
 }
 
-// reported reports whether the caller has been told before how r ended, and has
-// no right to it any more.
-func (r *Request) reported() bool { return r.state == stateFree || r.gone }
+// handle returns the caller's handle of an operation that has just been started.
+func handle(r *request, err error) (Request, error) {
+	if err != nil {
+		return Request{}, err
+	}
+	return Request{r, r.generation}, nil
+}
+
+// Null reports whether r is the null request.
+func (r Request) Null() bool { return r.of == nil }
+
+// stale reports whether the end of the operation has been reported before, or the
+// request has been freed. The caller must hold the mutex.
+func (r Request) stale() bool { return r.of.generation != r.generation }
+
+// over reports whether there is nothing to wait for: r is stale or its operation has
+// ended. The caller must hold the mutex.
+func (r Request) over() bool { return r.stale() || r.of.state == stateDone }
 
 func stale(op string) error {
 	return opError(op, ErrRequest, "its completion has been reported before, or it has been freed")

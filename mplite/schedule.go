@@ -16,11 +16,11 @@ import (
 // schedule is a nonblocking collective under way.
 type schedule struct {
 	x       *coll
-	req     *Request // the user's
+	req     *request // the user's
 	apply   func(dst, left, right []byte)
 	steps   []step
 	next    int        // the step that is due
-	parts   []*Request // sends and receives that it has begun and not looked at again
+	parts   []*request // sends and receives that it has begun and not looked at again
 	open    int        // how many of these have not ended
 	err     error      // the first
 	queued  bool       // in world.due
@@ -76,9 +76,9 @@ func (c *Comm) plan(sig signature, apply func(dst, left, right []byte)) (*coll, 
 
 // launch begins to carry out what has been written down, unless that failed. The
 // request completes when all steps have been taken.
-func (x *coll) launch(err error) (*Request, error) {
+func (x *coll) launch(err error) (Request, error) {
 	if err = cmp.Or(err, x.over); err != nil {
-		return nil, err
+		return Request{}, err
 	}
 	w, s := x.c.w, x.sched
 	w.mu.Lock()
@@ -86,7 +86,7 @@ func (x *coll) launch(err error) (*Request, error) {
 	s.req = w.request(x.c, nil, spec{typ: rawBytes})
 	s.req.state = collRunning
 	s.run()
-	return s.req, nil
+	return handle(s.req, nil)
 }
 
 // advance carries out the schedules of which a step is due. It may release the
@@ -158,7 +158,7 @@ func (s *schedule) beginRecv(st *step) {
 }
 
 // adopt makes r, which has begun, one of the parts.
-func (s *schedule) adopt(r *Request) {
+func (s *schedule) adopt(r *request) {
 	s.parts = append(s.parts, r)
 	if r.state != stateDone {
 		r.sched = s
@@ -167,7 +167,7 @@ func (s *schedule) adopt(r *Request) {
 }
 
 // ended notes that a part has ended.
-func (s *schedule) ended(r *Request) {
+func (s *schedule) ended(r *request) {
 	w := s.x.c.w
 	r.sched = nil
 	s.open--

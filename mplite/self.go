@@ -5,7 +5,7 @@ package mplite
 // synchronous ones wait in the matcher, their payload where it lies.
 
 // sendSelf begins a send to this rank itself.
-func (w *world) sendSelf(r *Request) {
+func (w *world) sendSelf(r *request) {
 	w.stats.SelfMessages++
 	if recv := w.match.arrive(&r.env); recv != nil {
 		w.deliver(recv, r.env.tag, r.env.src, r.buf, w.order, r.typ.sig)
@@ -28,7 +28,7 @@ func (w *world) sendSelf(r *Request) {
 }
 
 // takeSelf gives a waiting send to the receive r.
-func (w *world) takeSelf(r *Request, in *inbound) {
+func (w *world) takeSelf(r *request, in *inbound) {
 	send := in.self
 	w.deliver(r, in.env.tag, in.env.src, send.buf, w.order, send.typ.sig)
 	w.spill.put(in)

@@ -69,11 +69,11 @@ func TestRandomTraffic(t *testing.T) {
 			rng := rand.New(rand.NewPCG(seed, uint64(c.Rank())))
 			const n = 40
 			size := func(from, to, tag int) int { return (from*977 + to*331 + tag*613) % 3000 }
-			var reqs []*mplite.Request
+			var reqs []mplite.Request
 			bufs := map[int][]byte{}
 			for _, i := range rng.Perm(2 * n * 3) {
 				peer, tag := (c.Rank()+1+i%3)%4, i/6
-				var r *mplite.Request
+				var r mplite.Request
 				var err error
 				switch {
 				case i/3%2 == 0:
@@ -124,7 +124,7 @@ func TestFlood(t *testing.T) {
 		const n = 500
 		big := make([]byte, 10_000)
 		if c.Rank() == 0 {
-			var reqs []*mplite.Request
+			var reqs []mplite.Request
 			for i := range n {
 				r, err := c.Isend(content(200, uint64(i)), 1, 1)
 				if err != nil {

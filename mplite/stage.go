@@ -56,7 +56,7 @@ func (s *strided) take(stage []byte, st Status, err error) {
 }
 
 // unstage ends the use of staging memory by r, which is done.
-func (w *world) unstage(r *Request) {
+func (w *world) unstage(r *request) {
 	r.shape.take(r.stage, r.status, r.err)
 	w.stages.put(r.stage)
 	r.stage, r.shape = nil, strided{}
@@ -78,14 +78,14 @@ func (c *Comm) recvStrided(ctx context.Context, v strided, src, tag int, s spec)
 	return st, err
 }
 
-func (c *Comm) startStrided(p plan) (*Request, error) {
+func (c *Comm) startStrided(p plan) (Request, error) {
 	c.w.mu.Lock()
 	defer c.w.mu.Unlock()
-	return c.carryOut(&p)
+	return handle(c.carryOut(&p))
 }
 
 // carryOut starts what p says, through staging memory if that is not in a row.
-func (c *Comm) carryOut(p *plan) (r *Request, err error) {
+func (c *Comm) carryOut(p *plan) (r *request, err error) {
 	w, buf := c.w, p.buf
 	staged := p.shape.count > 0
 	if staged {

@@ -26,7 +26,7 @@ func TestTestall(t *testing.T) {
 			return c.Send(bg, content(2000, 1), 0, 1) // a rendezvous: Testall has to answer
 		}
 		bufs := [][]byte{make([]byte, 2000), make([]byte, 4)} // the second is too short
-		reqs := make([]*mplite.Request, 4)
+		reqs := make([]mplite.Request, 4)
 		for i, buf := range bufs {
 			var err error
 			if reqs[1+i], err = c.Irecv(buf, 1, 1+i); err != nil {
@@ -53,7 +53,7 @@ func TestTestall(t *testing.T) {
 		if want := []mplite.Status{empty, {Source: 1, Tag: 1, Count: 2000}, {Source: 1, Tag: 2, Count: 4}, empty}; !slices.Equal(statuses, want) {
 			return fmt.Errorf("statuses %v, want %v", statuses, want)
 		}
-		if !slices.Equal(reqs, make([]*mplite.Request, len(reqs))) {
+		if !slices.Equal(reqs, make([]mplite.Request, len(reqs))) {
 			return fmt.Errorf("requests left: %v", reqs)
 		}
 		if done, err := mplite.Testall(reqs, nil); !done || err != nil {
@@ -77,9 +77,9 @@ func TestRequestTwice(t *testing.T) {
 	ctx := canceled()
 	_, err = r.Wait(ctx)
 	_, tested, testErr := r.Test()
-	allTested, allErr := mplite.Testall([]*mplite.Request{r}, nil)
-	index, _, anyErr := mplite.Waitany(ctx, []*mplite.Request{nil, r})
-	for _, err := range []error{err, testErr, allErr, anyErr, mplite.Waitall(ctx, []*mplite.Request{r}, nil)} {
+	allTested, allErr := mplite.Testall([]mplite.Request{r}, nil)
+	index, _, anyErr := mplite.Waitany(ctx, []mplite.Request{{}, r})
+	for _, err := range []error{err, testErr, allErr, anyErr, mplite.Waitall(ctx, []mplite.Request{r}, nil)} {
 		if !errors.Is(err, mplite.ErrRequest) {
 			t.Errorf("%v, want ErrRequest", err)
 		}

@@ -83,7 +83,7 @@ func reduceOften(c *mplite.Comm, rounds int) error {
 	})
 	want := c.Size() * (c.Size() - 1) / 2
 	for round := range rounds {
-		reqs := make([]*mplite.Request, 4)
+		reqs := make([]mplite.Request, 4)
 		sums := make([][]int, 4)
 		for i := range reqs {
 			op, n := asks, 1+i
@@ -113,7 +113,7 @@ func reduceOften(c *mplite.Comm, rounds int) error {
 	return nil
 }
 
-func endBy(round int, reqs []*mplite.Request) error {
+func endBy(round int, reqs []mplite.Request) error {
 	switch round % 3 {
 	case 0:
 		return mplite.Waitall(bg, reqs, nil)

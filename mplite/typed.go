@@ -39,30 +39,30 @@ func Recv[T any](ctx context.Context, c *Comm, buf []T, src, tag int) (Status, e
 }
 
 // Isend is Comm.Isend for elements of T.
-func Isend[T any](c *Comm, buf []T, dst, tag int) (*Request, error) {
+func Isend[T any](c *Comm, buf []T, dst, tag int) (Request, error) {
 	typ := elementOf[T]()
 	if typ.err != nil {
-		return nil, typ.err
+		return Request{}, typ.err
 	}
-	return c.isend(asBytes(buf), dst, tag, c.user(typ))
+	return handle(c.isend(asBytes(buf), dst, tag, c.user(typ)))
 }
 
 // Issend is Comm.Issend for elements of T.
-func Issend[T any](c *Comm, buf []T, dst, tag int) (*Request, error) {
+func Issend[T any](c *Comm, buf []T, dst, tag int) (Request, error) {
 	typ := elementOf[T]()
 	if typ.err != nil {
-		return nil, typ.err
+		return Request{}, typ.err
 	}
-	return c.isend(asBytes(buf), dst, tag, c.user(typ).sync())
+	return handle(c.isend(asBytes(buf), dst, tag, c.user(typ).sync()))
 }
 
 // Irecv is Comm.Irecv for elements of T.
-func Irecv[T any](c *Comm, buf []T, src, tag int) (*Request, error) {
+func Irecv[T any](c *Comm, buf []T, src, tag int) (Request, error) {
 	typ := elementOf[T]()
 	if typ.err != nil {
-		return nil, typ.err
+		return Request{}, typ.err
 	}
-	return c.irecv(asBytes(buf), src, tag, c.user(typ))
+	return handle(c.irecv(asBytes(buf), src, tag, c.user(typ)))
 }
 
 // Sendrecv is Comm.Sendrecv for elements of T.

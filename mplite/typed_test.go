@@ -62,7 +62,7 @@ func echo[T mplite.Number](c *mplite.Comm, v T) error {
 
 // senders are the ways to send to rank 1; the last one takes the same back.
 func senders[T any](c *mplite.Comm) []func([]T) error {
-	waited := func(r *mplite.Request, err error) error {
+	waited := func(r mplite.Request, err error) error {
 		if err == nil {
 			_, err = r.Wait(bg)
 		}

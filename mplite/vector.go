@@ -92,32 +92,32 @@ func (v Vector[T]) Sendrecv(ctx context.Context, c *Comm, dst, sendtag int, recv
 }
 
 // Isend is Comm.Isend. The elements are copied at once.
-func (v Vector[T]) Isend(c *Comm, dst, tag int) (*Request, error) {
+func (v Vector[T]) Isend(c *Comm, dst, tag int) (Request, error) {
 	return c.startStrided(plan{shape: v.strided(), peer: dst, tag: tag, spec: c.user(elementOf[T]())})
 }
 
 // Issend is Comm.Issend. The elements are copied at once.
-func (v Vector[T]) Issend(c *Comm, dst, tag int) (*Request, error) {
+func (v Vector[T]) Issend(c *Comm, dst, tag int) (Request, error) {
 	return c.startStrided(plan{shape: v.strided(), peer: dst, tag: tag, spec: c.user(elementOf[T]()).sync()})
 }
 
 // Irecv is Comm.Irecv.
-func (v Vector[T]) Irecv(c *Comm, src, tag int) (*Request, error) {
+func (v Vector[T]) Irecv(c *Comm, src, tag int) (Request, error) {
 	return c.startStrided(plan{recv: true, shape: v.strided(), peer: src, tag: tag, spec: c.user(elementOf[T]())})
 }
 
 // SendInit is Comm.SendInit.
-func (v Vector[T]) SendInit(c *Comm, dst, tag int) (*Request, error) {
+func (v Vector[T]) SendInit(c *Comm, dst, tag int) (Request, error) {
 	return c.persistent(plan{shape: v.strided(), peer: dst, tag: tag, spec: c.user(elementOf[T]())})
 }
 
 // SsendInit is Comm.SsendInit.
-func (v Vector[T]) SsendInit(c *Comm, dst, tag int) (*Request, error) {
+func (v Vector[T]) SsendInit(c *Comm, dst, tag int) (Request, error) {
 	return c.persistent(plan{shape: v.strided(), peer: dst, tag: tag, spec: c.user(elementOf[T]()).sync()})
 }
 
 // RecvInit is Comm.RecvInit.
-func (v Vector[T]) RecvInit(c *Comm, src, tag int) (*Request, error) {
+func (v Vector[T]) RecvInit(c *Comm, src, tag int) (Request, error) {
 	return c.persistent(plan{recv: true, shape: v.strided(), peer: src, tag: tag, spec: c.user(elementOf[T]())})
 }
 

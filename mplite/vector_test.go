@@ -39,13 +39,13 @@ func (s shape) places() (at []int) {
 
 // vectorSenders are the ways to send a vector to rank 1.
 func vectorSenders[T any](c *mplite.Comm) []func(v mplite.Vector[T]) error {
-	done := func(r *mplite.Request, err error) error {
+	done := func(r mplite.Request, err error) error {
 		if err == nil {
 			_, err = r.Wait(bg)
 		}
 		return err
 	}
-	started := func(r *mplite.Request, err error) error {
+	started := func(r mplite.Request, err error) error {
 		if err == nil {
 			err = r.Start()
 		}
@@ -246,7 +246,7 @@ func TestCanceledVector(t *testing.T) {
 	if st, err := r.Wait(bg); !st.Canceled || err != nil || !slices.Equal(buf, []int{1, 2, 3, 4}) {
 		t.Errorf("%+v, %v, %v", st, err, buf)
 	}
-	var reqs []*mplite.Request
+	var reqs []mplite.Request
 	big := make([]byte, 5<<20)
 	wide, err := mplite.NewVector(big, 1, len(big), 0)
 	check(t, err)

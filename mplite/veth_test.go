@@ -207,18 +207,18 @@ func BenchmarkStream(b *testing.B) {
 }
 
 func stream(c *mplite.Comm, size, n int) error {
-	reqs := make([]*mplite.Request, 64)
+	reqs := make([]mplite.Request, 64)
 	bufs := make([][]byte, len(reqs))
 	for i := range bufs {
 		bufs[i] = make([]byte, size)
 	}
 	for i := range n + len(reqs) {
 		slot := i % len(reqs)
-		if reqs[slot] != nil {
+		if !reqs[slot].Null() {
 			if _, err := reqs[slot].Wait(bg); err != nil {
 				return err
 			}
-			reqs[slot] = nil
+			reqs[slot] = mplite.Request{}
 		}
 		if i >= n {
 			continue

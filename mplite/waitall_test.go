@@ -12,7 +12,7 @@ import (
 func TestWaitallFirstError(t *testing.T) {
 	c, err := mplite.Init(bg, &mplite.Config{})
 	check(t, err)
-	var reqs []*mplite.Request
+	var reqs []mplite.Request
 	for tag, room := range []int{10, 5, 3, 10} { // the second and third are too short
 		r, err := c.Irecv(make([]byte, room), 0, tag)
 		check(t, err)
@@ -24,7 +24,7 @@ func TestWaitallFirstError(t *testing.T) {
 		t.Errorf("got %v, want that the message with tag 1 does not fit", err)
 	}
 	for i, r := range reqs {
-		if r != nil {
+		if !r.Null() {
 			t.Errorf("request %d was not waited for", i)
 		}
 	}

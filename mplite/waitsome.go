@@ -7,7 +7,7 @@ import "context"
 // Waitall waits for all requests (MPI_Waitall). Statuses, if not nil, must be as
 // long as reqs; a null or inactive request gives the empty Status. It waits for the
 // others when one fails. When ctx ends, those that are left may be waited for again.
-func Waitall(ctx context.Context, reqs []*Request, statuses []Status) error {
+func Waitall(ctx context.Context, reqs []Request, statuses []Status) error {
 	if err := checkContext(ctx); err != nil {
 		return err
 	}
@@ -33,40 +33,42 @@ func Waitall(ctx context.Context, reqs []*Request, statuses []Status) error {
 
 // Testall reports whether all requests have completed (MPI_Testall). If so it
 // ends them all as Waitall does; if not, it ends none.
-func Testall(reqs []*Request, statuses []Status) (done bool, err error) {
+func Testall(reqs []Request, statuses []Status) (done bool, err error) {
 	for polled := false; ; polled = true {
-		if pending := firstPending(reqs); pending == nil {
+		if pending := firstPending(reqs); pending.Null() {
 			return true, Waitall(context.Background(), reqs, statuses)
 		} else if polled {
 			return false, nil
 		} else {
-			pending.w.mu.Lock()
-			pending.w.poll()
-			pending.w.mu.Unlock()
+			w := pending.of.w
+			w.mu.Lock()
+			w.poll()
+			w.mu.Unlock()
 		}
 	}
 }
 
-func firstPending(reqs []*Request) *Request {
+// firstPending returns the first request that a wait would block for, or the null one.
+func firstPending(reqs []Request) Request {
 	for _, r := range reqs {
-		if r.null() {
+		if r.Null() {
 			continue
 		}
-		r.w.mu.Lock()
-		o := r.current()
-		done := o == nil || o.state == stateDone || o.reported() // which Waitall tells
-		r.w.mu.Unlock()
+		r.of.w.mu.Lock()
+		o := r.operation()
+		done := o.Null() || o.over() // Waitall reports stale ones
+		r.of.w.mu.Unlock()
 		if !done {
 			return r
 		}
 	}
-	return nil
+	return Request{}
 }
 
 // Waitany waits for one of the requests (MPI_Waitany) and returns its index,
 // status and own error; the index is Undefined, with the empty Status, if all are
 // null or inactive. When several have completed it takes the first in reqs.
-func Waitany(ctx context.Context, reqs []*Request) (int, Status, error) {
+func Waitany(ctx context.Context, reqs []Request) (int, Status, error) {
 	if err := checkContext(ctx); err != nil {
 		return Undefined, Status{}, err
 	}
@@ -94,7 +96,7 @@ func Waitany(ctx context.Context, reqs []*Request) (int, Status, error) {
 // Testany reports whether one of the requests has completed, without blocking
 // (MPI_Testany), and if so returns what Waitany does. It is done, with the index
 // Undefined, if all are null or inactive.
-func Testany(reqs []*Request) (index int, st Status, done bool, err error) {
+func Testany(reqs []Request) (index int, st Status, done bool, err error) {
 	w := worldOf(reqs)
 	if w == nil {
 		return Undefined, empty, true, nil
@@ -121,7 +123,7 @@ func Testany(reqs []*Request) (index int, st Status, done bool, err error) {
 // reqs, in ascending order. Indices must be as long as reqs, and so must statuses,
 // if not nil: statuses[k] is that of request indices[k]. If all are null or
 // inactive, n is Undefined.
-func Waitsome(ctx context.Context, reqs []*Request, indices []int, statuses []Status) (n int, err error) {
+func Waitsome(ctx context.Context, reqs []Request, indices []int, statuses []Status) (n int, err error) {
 	if err := checkContext(ctx); err != nil {
 		return 0, err
 	}
@@ -144,7 +146,7 @@ func Waitsome(ctx context.Context, reqs []*Request, indices []int, statuses []St
 
 // Testsome is Waitsome without blocking (MPI_Testsome): n is 0 if no request has
 // completed.
-func Testsome(reqs []*Request, indices []int, statuses []Status) (n int, err error) {
+func Testsome(reqs []Request, indices []int, statuses []Status) (n int, err error) {
 	w := worldOf(reqs)
 	if w == nil {
 		return Undefined, nil
@@ -156,35 +158,27 @@ func Testsome(reqs []*Request, indices []int, statuses []Status) (n int, err err
 }
 
 // worldOf returns the world of the requests, or nil if all are null.
-func worldOf(reqs []*Request) *world {
+func worldOf(reqs []Request) *world {
 	for _, r := range reqs {
-		if !r.null() {
-			return r.w
+		if !r.Null() {
+			return r.of.w
 		}
 	}
 	return nil
 }
 
-// operation returns what a request of reqs stands for, nil if that is nothing.
-func (r *Request) operation() *Request {
-	if r.null() {
-		return nil
-	}
-	return r.current()
-}
-
 // firstEnded returns the index of the first request that has ended, or -1: then
 // all are waited for. Active says whether there is one that is neither null nor
 // inactive.
-func firstEnded(reqs []*Request) (index int, active bool) {
+func firstEnded(reqs []Request) (index int, active bool) {
 	for i, r := range reqs {
 		o := r.operation()
 		switch {
-		case o == nil:
-		case o.state == stateDone || o.reported():
+		case o.Null():
+		case o.over():
 			return i, true
 		default:
-			o.waited = true
+			o.of.waited = true
 			active = true
 		}
 	}
@@ -192,31 +186,28 @@ func firstEnded(reqs []*Request) (index int, active bool) {
 }
 
 // forget takes the request i out of reqs, unless it can be started again.
-func forget(reqs []*Request, i int) {
-	if reqs[i] != nil && reqs[i].plan == nil {
-		reqs[i] = nil
+func forget(reqs []Request, i int) {
+	if r := reqs[i].of; r != nil && r.plan == nil {
+		reqs[i] = Request{}
 	}
 }
 
 // endOf reports the end of the request i.
-func (w *world) endOf(reqs []*Request, i int) (Status, error) {
+func (w *world) endOf(reqs []Request, i int) (Status, error) {
 	r := reqs[i]
 	forget(reqs, i)
-	if r.current().reported() {
-		return Status{}, stale("wait")
-	}
-	return w.end(r)
+	return w.end("wait", r, r.operation())
 }
 
 // endAll reports the end of all requests that have ended: Undefined if none is
 // left that could.
-func (w *world) endAll(reqs []*Request, indices []int, statuses []Status) (n int, err error) {
+func (w *world) endAll(reqs []Request, indices []int, statuses []Status) (n int, err error) {
 	var failed *RequestsError
 	active := false
 	for i, r := range reqs {
 		o := r.operation()
-		active = active || o != nil
-		if o == nil || o.state != stateDone && !o.reported() {
+		active = active || !o.Null()
+		if o.Null() || !o.over() {
 			continue
 		}
 		st, err := w.endOf(reqs, i)

@@ -16,46 +16,45 @@ import (
 // empty is the status of a null request.
 var empty = mplite.Status{Source: mplite.AnySource, Tag: mplite.AnyTag}
 
-// TestNullRequests: no wait and no test stumbles over a null request, be it nil
-// or zero, alone or among others.
+// TestNullRequests: every wait and test of a null request returns at once, alone or
+// among others.
 func TestNullRequests(t *testing.T) {
 	ended := canceled()
-	for _, null := range []*mplite.Request{nil, {}} {
-		if st, err := null.Wait(ended); st != empty || err != nil {
-			t.Errorf("Wait: %+v, %v", st, err)
+	var null mplite.Request
+	if st, err := null.Wait(ended); st != empty || err != nil {
+		t.Errorf("Wait: %+v, %v", st, err)
+	}
+	if st, done, err := null.Test(); st != empty || !done || err != nil {
+		t.Errorf("Test: %+v, %v, %v", st, done, err)
+	}
+	for _, reqs := range [][]mplite.Request{{}, {null}, {null, {}}} {
+		statuses, indices := make([]mplite.Status, len(reqs)), make([]int, len(reqs))
+		if err := mplite.Waitall(ended, reqs, statuses); err != nil || slices.ContainsFunc(statuses, func(st mplite.Status) bool { return st != empty }) {
+			t.Errorf("Waitall: %+v, %v", statuses, err)
 		}
-		if st, done, err := null.Test(); st != empty || !done || err != nil {
-			t.Errorf("Test: %+v, %v, %v", st, done, err)
+		if done, err := mplite.Testall(reqs, nil); !done || err != nil {
+			t.Errorf("Testall: %v, %v", done, err)
 		}
-		for _, reqs := range [][]*mplite.Request{{}, {null}, {null, nil}} {
-			statuses, indices := make([]mplite.Status, len(reqs)), make([]int, len(reqs))
-			if err := mplite.Waitall(ended, reqs, statuses); err != nil || slices.ContainsFunc(statuses, func(st mplite.Status) bool { return st != empty }) {
-				t.Errorf("Waitall: %+v, %v", statuses, err)
-			}
-			if done, err := mplite.Testall(reqs, nil); !done || err != nil {
-				t.Errorf("Testall: %v, %v", done, err)
-			}
-			if i, st, err := mplite.Waitany(ended, reqs); i != mplite.Undefined || st != empty || err != nil {
-				t.Errorf("Waitany: %d, %+v, %v", i, st, err)
-			}
-			if i, st, done, err := mplite.Testany(reqs); i != mplite.Undefined || st != empty || !done || err != nil {
-				t.Errorf("Testany: %d, %+v, %v, %v", i, st, done, err)
-			}
-			if n, err := mplite.Waitsome(ended, reqs, indices, statuses); n != mplite.Undefined || err != nil {
-				t.Errorf("Waitsome: %d, %v", n, err)
-			}
-			if n, err := mplite.Testsome(reqs, indices, statuses); n != mplite.Undefined || err != nil {
-				t.Errorf("Testsome: %d, %v", n, err)
-			}
+		if i, st, err := mplite.Waitany(ended, reqs); i != mplite.Undefined || st != empty || err != nil {
+			t.Errorf("Waitany: %d, %+v, %v", i, st, err)
+		}
+		if i, st, done, err := mplite.Testany(reqs); i != mplite.Undefined || st != empty || !done || err != nil {
+			t.Errorf("Testany: %d, %+v, %v, %v", i, st, done, err)
+		}
+		if n, err := mplite.Waitsome(ended, reqs, indices, statuses); n != mplite.Undefined || err != nil {
+			t.Errorf("Waitsome: %d, %v", n, err)
+		}
+		if n, err := mplite.Testsome(reqs, indices, statuses); n != mplite.Undefined || err != nil {
+			t.Errorf("Testsome: %d, %v", n, err)
 		}
 	}
 	c, err := mplite.Init(bg, &mplite.Config{})
 	check(t, err)
 	defer c.Finalize(bg)
-	one := func() []*mplite.Request {
+	one := func() []mplite.Request {
 		r, err := c.Isend([]byte("x"), 0, 1)
 		check(t, err)
-		return []*mplite.Request{{}, nil, r, nil}
+		return []mplite.Request{{}, {}, r, {}}
 	}
 	if i, _, err := mplite.Waitany(bg, one()); i != 2 || err != nil {
 		t.Errorf("Waitany among nulls: %d, %v", i, err)
@@ -79,16 +78,16 @@ func TestEachRequestsError(t *testing.T) {
 	c, err := mplite.Init(bg, &mplite.Config{})
 	check(t, err)
 	defer c.Finalize(bg)
-	for name, wait := range map[string]func(reqs []*mplite.Request) error{
-		"Waitall": func(reqs []*mplite.Request) error { return mplite.Waitall(bg, reqs, nil) },
-		"Testall": func(reqs []*mplite.Request) error { _, err := mplite.Testall(reqs, nil); return err },
-		"Waitsome": func(reqs []*mplite.Request) error {
+	for name, wait := range map[string]func(reqs []mplite.Request) error{
+		"Waitall": func(reqs []mplite.Request) error { return mplite.Waitall(bg, reqs, nil) },
+		"Testall": func(reqs []mplite.Request) error { _, err := mplite.Testall(reqs, nil); return err },
+		"Waitsome": func(reqs []mplite.Request) error {
 			_, err := mplite.Waitsome(bg, reqs, make([]int, 5), nil)
 			return err
 		},
-		"Testsome": func(reqs []*mplite.Request) error { _, err := mplite.Testsome(reqs, make([]int, 5), nil); return err },
+		"Testsome": func(reqs []mplite.Request) error { _, err := mplite.Testsome(reqs, make([]int, 5), nil); return err },
 	} {
-		reqs := []*mplite.Request{nil}
+		reqs := []mplite.Request{{}}
 		for tag, room := range []int{10, 5, 10} { // the second is too short
 			r, err := c.Irecv(make([]byte, room), 0, tag)
 			check(t, err)
@@ -110,7 +109,7 @@ func TestEachRequestsError(t *testing.T) {
 				t.Errorf("%s: request %d ended with %v, want %v", name, i, failed.Errs[i], class)
 			}
 		}
-		if slices.ContainsFunc(reqs, func(r *mplite.Request) bool { return r != nil }) {
+		if slices.ContainsFunc(reqs, func(r mplite.Request) bool { return !r.Null() }) {
 			t.Errorf("%s left requests", name)
 		}
 	}
@@ -127,9 +126,9 @@ func TestWaitallEndsEarly(t *testing.T) {
 	late, err := c.Irecv(make([]byte, 1), 0, 2)
 	check(t, err)
 	check(t, c.Send(bg, make([]byte, 2), 0, 1))
-	reqs := []*mplite.Request{short, late}
+	reqs := []mplite.Request{short, late}
 	err = mplite.Waitall(canceled(), reqs, nil)
-	if !errors.Is(err, mplite.ErrTruncate) || !errors.Is(err, context.Canceled) || reqs[0] != nil || reqs[1] == nil {
+	if !errors.Is(err, mplite.ErrTruncate) || !errors.Is(err, context.Canceled) || !reqs[0].Null() || reqs[1].Null() {
 		t.Errorf("%v, left are %v", err, reqs)
 	}
 	check(t, c.Send(bg, make([]byte, 1), 0, 2))
@@ -140,17 +139,17 @@ func TestWaitallEndsEarly(t *testing.T) {
 // with its own status, by each way to wait for some or any of many.
 func TestWaitsome(t *testing.T) {
 	const n = 24
-	for name, some := range map[string]func(j *job, c *mplite.Comm, reqs []*mplite.Request, indices []int, statuses []mplite.Status) (int, error){
-		"Waitsome": func(_ *job, _ *mplite.Comm, reqs []*mplite.Request, indices []int, statuses []mplite.Status) (int, error) {
+	for name, some := range map[string]func(j *job, c *mplite.Comm, reqs []mplite.Request, indices []int, statuses []mplite.Status) (int, error){
+		"Waitsome": func(_ *job, _ *mplite.Comm, reqs []mplite.Request, indices []int, statuses []mplite.Status) (int, error) {
 			return mplite.Waitsome(bg, reqs, indices, statuses)
 		},
-		"Testsome": func(j *job, c *mplite.Comm, reqs []*mplite.Request, indices []int, statuses []mplite.Status) (int, error) {
+		"Testsome": func(j *job, c *mplite.Comm, reqs []mplite.Request, indices []int, statuses []mplite.Status) (int, error) {
 			if err := j.computesFor(c, time.Millisecond); err != nil {
 				return 0, err
 			}
 			return mplite.Testsome(reqs, indices, statuses)
 		},
-		"Testany": func(j *job, c *mplite.Comm, reqs []*mplite.Request, indices []int, statuses []mplite.Status) (int, error) {
+		"Testany": func(j *job, c *mplite.Comm, reqs []mplite.Request, indices []int, statuses []mplite.Status) (int, error) {
 			if err := j.computesFor(c, time.Millisecond); err != nil {
 				return 0, err
 			}
@@ -181,7 +180,7 @@ func TestWaitsome(t *testing.T) {
 					}
 					return nil
 				}
-				return takeSome(c, n, func(reqs []*mplite.Request, indices []int, statuses []mplite.Status) (int, error) {
+				return takeSome(c, n, func(reqs []mplite.Request, indices []int, statuses []mplite.Status) (int, error) {
 					return some(j, c, reqs, indices, statuses)
 				})
 			})
@@ -195,8 +194,8 @@ func TestWaitsome(t *testing.T) {
 
 // takeSome receives n messages, of 100 bytes times their tag, and checks what
 // some reports.
-func takeSome(c *mplite.Comm, n int, some func(reqs []*mplite.Request, indices []int, statuses []mplite.Status) (int, error)) error {
-	reqs, bufs := make([]*mplite.Request, n), make([][]byte, n)
+func takeSome(c *mplite.Comm, n int, some func(reqs []mplite.Request, indices []int, statuses []mplite.Status) (int, error)) error {
+	reqs, bufs := make([]mplite.Request, n), make([][]byte, n)
 	for tag := range reqs {
 		bufs[tag] = make([]byte, tag*100)
 		var err error
@@ -218,7 +217,7 @@ func takeSome(c *mplite.Comm, n int, some func(reqs []*mplite.Request, indices [
 		}
 		for i, tag := range indices[:k] {
 			left--
-			if want := (mplite.Status{Source: 1, Tag: tag, Count: tag * 100}); statuses[i] != want || reqs[tag] != nil {
+			if want := (mplite.Status{Source: 1, Tag: tag, Count: tag * 100}); statuses[i] != want || !reqs[tag].Null() {
 				return fmt.Errorf("request %d ended with %+v", tag, statuses[i])
 			}
 			if err := same(bufs[tag], uint64(tag)); err != nil {

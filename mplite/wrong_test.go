@@ -46,7 +46,7 @@ func TestNilContext(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		reqs := []*mplite.Request{done, taken}
+		reqs := []mplite.Request{done, taken}
 		err = refusesNil(map[string]error{
 			"send":           c.Send(none, nil, to, 0),
 			"ssend":          c.Ssend(none, nil, to, 0),
@@ -119,7 +119,7 @@ func TestNilContextOfCollectives(t *testing.T) {
 	}))
 }
 
-func waitany(ctx context.Context, reqs []*mplite.Request) error {
+func waitany(ctx context.Context, reqs []mplite.Request) error {
 	_, _, err := mplite.Waitany(ctx, reqs)
 	return err
 }
@@ -157,4 +157,36 @@ func TestZeroOp(t *testing.T) {
 			return nil
 		}))
 	}
+}
+
+// TestWrongCommunicator: the communicators of Init and Self cannot be freed, and only
+// the first one can be finalized. A refused call changes nothing.
+func TestWrongCommunicator(t *testing.T) {
+	check(t, runJob(3, sim.Options{}, small, func(c *mplite.Comm) error {
+		dup, err := c.Dup(bg)
+		if err != nil {
+			return err
+		}
+		for what, err := range map[string]error{
+			"Free of the first":   c.Free(),
+			"Free of Self":        c.Self().Free(),
+			"Finalize of Self":    c.Self().Finalize(bg),
+			"Finalize of another": dup.Finalize(bg),
+		} {
+			if !errors.Is(err, mplite.ErrComm) {
+				return fmt.Errorf("%s: %w, want ErrComm", what, err)
+			}
+		}
+		return errors.Join(c.Self().Send(bg, nil, 0, 1), dup.Barrier(bg), dup.Free(), c.Barrier(bg))
+	}))
+}
+
+// TestNoFunction: an operation without a function is refused where it is made.
+func TestNoFunction(t *testing.T) {
+	defer func() {
+		if said := fmt.Sprint(recover()); !strings.Contains(said, "NewOp: the function of the operation is nil") {
+			t.Errorf("NewOp ended with %q", said)
+		}
+	}()
+	mplite.NewOp[int](true, nil)
 }

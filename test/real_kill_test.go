@@ -241,7 +241,7 @@ func doExchange(ctx context.Context, c *mplite.Comm, ready func()) error {
 }
 
 // wait waits for a request that has been started.
-func wait(ctx context.Context, r *mplite.Request, err error, ready func()) error {
+func wait(ctx context.Context, r mplite.Request, err error, ready func()) error {
 	if err != nil {
 		return err
 	}

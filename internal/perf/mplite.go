@@ -46,7 +46,7 @@ type mpliteConn struct {
 	peer   int
 	bufs   [][]byte
 	next   int
-	posted []*mplite.Request
+	posted []mplite.Request
 }
 
 // Open is part of Stack. The ranks find each other by the job's name, which
@@ -66,7 +66,7 @@ func (mpliteStack) Open(ctx context.Context, h *Half, c Case) (Conn, error) {
 	}
 	m.forget = h.watch(Opened{NIC: nic, Comm: m.comm})
 	m.peer = 1 - m.comm.Rank()
-	m.posted = make([]*mplite.Request, min(len(m.bufs), mpliteRequests))
+	m.posted = make([]mplite.Request, min(len(m.bufs), mpliteRequests))
 	return m, nil
 }
 
@@ -131,7 +131,7 @@ func (m *mpliteConn) Echo(ctx context.Context, n int) error {
 
 // Stream is part of Conn.
 func (m *mpliteConn) Stream(ctx context.Context, n int) (int, error) {
-	err := m.post(ctx, n, func(buf []byte) (*mplite.Request, error) {
+	err := m.post(ctx, n, func(buf []byte) (mplite.Request, error) {
 		return m.comm.Isend(buf, m.peer, tagData)
 	})
 	if err != nil {
@@ -143,7 +143,7 @@ func (m *mpliteConn) Stream(ctx context.Context, n int) (int, error) {
 
 // Sink is part of Conn.
 func (m *mpliteConn) Sink(ctx context.Context, n int) error {
-	err := m.post(ctx, n, func(buf []byte) (*mplite.Request, error) {
+	err := m.post(ctx, n, func(buf []byte) (mplite.Request, error) {
 		return m.comm.Irecv(buf, m.peer, tagData)
 	})
 	if err != nil {
@@ -154,15 +154,13 @@ func (m *mpliteConn) Sink(ctx context.Context, n int) error {
 
 // post starts n operations, as many as fit m.posted at a time, and waits for
 // all of them.
-func (m *mpliteConn) post(ctx context.Context, n int, start func([]byte) (*mplite.Request, error)) error {
+func (m *mpliteConn) post(ctx context.Context, n int, start func([]byte) (mplite.Request, error)) error {
 	for i := range n + len(m.posted) {
 		slot := &m.posted[i%len(m.posted)]
-		if *slot != nil {
-			if _, err := (*slot).Wait(ctx); err != nil {
-				return fmt.Errorf("perf: mplite: %w", err)
-			}
-			*slot = nil
+		if _, err := slot.Wait(ctx); err != nil { // null at first
+			return fmt.Errorf("perf: mplite: %w", err)
 		}
+		*slot = mplite.Request{}
 		if i < n {
 			req, err := start(m.buffer())
 			if err != nil {

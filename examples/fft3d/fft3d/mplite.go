@@ -52,7 +52,7 @@ func RunMPLite(ctx context.Context, comm *mplite.Comm, c Config, keep bool) (*re
 }
 
 // receive posts the receives of all rows that other ranks will send.
-func (s *slab) receive(comm *mplite.Comm) (requests []*mplite.Request, err error) {
+func (s *slab) receive(comm *mplite.Comm) (requests []mplite.Request, err error) {
 	row := s.y.Len() * s.N
 	for from := range s.ranks {
 		if from == s.rank {
@@ -71,7 +71,7 @@ func (s *slab) receive(comm *mplite.Comm) (requests []*mplite.Request, err error
 }
 
 // send starts the sends of a plane's rows, to the next rank first, and copies its own.
-func (s *slab) send(comm *mplite.Comm, t *report.Timer, z int, requests []*mplite.Request) ([]*mplite.Request, error) {
+func (s *slab) send(comm *mplite.Comm, t *report.Timer, z int, requests []mplite.Request) ([]mplite.Request, error) {
 	for i := range s.ranks {
 		to := (s.rank + i) % s.ranks
 		y := spmd.Share(s.N, s.ranks, to)

@@ -24,7 +24,7 @@ type exchange struct {
 	up, down, left, right int
 	toLeft, toRight       []float64 // columns, packed
 	fromLeft, fromRight   []float64
-	requests              []*mplite.Request
+	requests              []mplite.Request
 }
 
 func newExchange(cart *mplite.Cart, b *block) (*exchange, error) {
