@@ -36,10 +36,12 @@ func (e *ChangeError) Unwrap() error { return ErrChanged }
 type Checker interface {
 	Link
 
-	// Check looks at the interface, by a few system calls. It returns nil, an
-	// error that wraps ErrLinkDown if the interface is down, gone or without
-	// carrier, or without the IP address that the station is, and says which; or a
-	// *ChangeError if its MAC is another, or its MTU smaller, than Info says.
+	// Check looks at the interface, by a few system calls. It returns nil, or
+	//   - an error that wraps ErrLinkDown if the interface is down, without carrier,
+	//     or without the IP address of the station, and says which;
+	//   - an error that wraps ErrGone if the interface is gone;
+	//   - a *ChangeError if its MAC is another, or its MTU smaller, than Info says.
+	//
 	// After a change of the MAC frames to the old one no longer arrive; after
 	// one of the MTU longer frames are neither sent nor received. A larger MTU
 	// changes nothing for the link. Any goroutine may call it at any time.

@@ -177,5 +177,9 @@ var (
 	ErrFrameSize  = errors.New("transport: frame is longer than the link's MTU allows")
 	ErrInterface  = errors.New("transport: no usable network interface")
 	ErrPermission = errors.New("transport: no permission for raw sockets")
-	ErrLinkDown   = errors.New("transport: network interface is down or gone")
+	ErrLinkDown   = errors.New("transport: network interface is down") // or without carrier: it may come back
+	// ErrGone says that the network interface was deleted, or moved to another network
+	// namespace. The link is of no use any more, also when there is an interface of the same
+	// name again: that is another one, for which the caller opens another link.
+	ErrGone = errors.New("transport: network interface is gone")
 )

@@ -115,7 +115,7 @@ func (v *VI) awaitConnect(ctx context.Context) error {
 		}
 		if err := n.m.Wait(&w, &v.gate); err != nil {
 			if v.conn.State == StateConnectPending {
-				if v.side.Expire() {
+				if v.side.Expire(n.eng.Ended(ctx) == context.DeadlineExceeded) {
 					return v.connectOutcome()
 				}
 				v.leave()

@@ -3,6 +3,7 @@ package vipl
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/bobnet-go/bobnet/ethertype"
@@ -153,7 +154,8 @@ type Station struct {
 // MaxStations are returned; answers beyond are counted as DropUnknown.
 //
 // The error is ErrTimeout and the context's when ctx was cancelled; the stations
-// found until then are returned with it.
+// found until then are returned with it. If nobody could answer because the NIC's
+// interface is down or gone, the error also wraps transport.ErrLinkDown or transport.ErrGone.
 func (n *NIC) Discover(ctx context.Context) ([]Station, error) {
 	n.eng.Lock()
 	defer n.eng.Unlock()
@@ -176,9 +178,8 @@ func (n *NIC) Echo(ctx context.Context, to ethertype.Addr, size int) (time.Durat
 	n.eng.Lock()
 	defer n.eng.Unlock()
 	took, err := n.m.Dir.Echo(ctx, to, size)
-	if errors.Is(err, ErrTimeout) {
-		return 0, &ConnError{Local: n.Addr(), Remote: to, Err: ErrTimeout,
-			Detail: n.hint("no answer to an echo: is a Bobnet program running there, on this segment?", to.MAC)}
+	if hint := n.hint(to.MAC); errors.Is(err, ErrTimeout) && hint != "" {
+		err = fmt.Errorf("%w%s", err, hint)
 	}
 	return took, err
 }

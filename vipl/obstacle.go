@@ -1,16 +1,30 @@
 package vipl
 
-import "github.com/bobnet-go/bobnet/transport/iface"
+import (
+	"errors"
 
-// Obstacle says what is known of the NIC's interface that keeps its frames from
-// others, and the remedy: that it is off or has no carrier, that a bridge takes its
-// frames, or that a macvlan and the interface below it are kept apart. It is a part
-// of a sentence for the report that somebody does not answer; "" if nothing is
-// known, and for links that the NIC was given with a clock of their own. Open is
-// called in the network namespace that it looks at.
+	"github.com/bobnet-go/bobnet/transport"
+	"github.com/bobnet-go/bobnet/transport/iface"
+)
+
+// Obstacle looks at the NIC's interface and returns what keeps its frames from others, and
+// the remedy: that it is gone, is off or has no carrier, that a bridge takes its frames, or
+// that a macvlan and the interface below it are kept apart. It is a part of a sentence for
+// the report that a peer does not answer; "" if nothing is known, and for links that the NIC
+// was given with a clock of their own. What concerns bridges and macvlans it finds only in
+// the network namespace of the calling thread. Any goroutine may call it.
 func (n *NIC) Obstacle() string {
 	if n.m.Info.Virtual {
 		return ""
 	}
-	return iface.Obstacle(n.m.Info.Interface)
+	n.eng.Lock()
+	trouble := n.m.Trouble()
+	n.eng.Unlock()
+	if errors.Is(trouble, transport.ErrGone) {
+		return trouble.Error()
+	}
+	if text := iface.Obstacle(n.m.Info.Interface); text != "" || trouble == nil {
+		return text
+	}
+	return trouble.Error()
 }

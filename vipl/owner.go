@@ -85,7 +85,7 @@ func (o *viOwner) attemptEnded() {
 // Failure implements handshake.Owner.
 func (o *viOwner) Failure(remote ethertype.Addr, cause error, detail string) error {
 	if cause == ErrTimeout {
-		detail = (*VI)(o).nic.hint(detail, remote.MAC)
+		detail += (*VI)(o).nic.hint(remote.MAC)
 	}
 	return &ConnError{Local: o.conn.Local(), Remote: remote, Err: cause, Detail: detail}
 }

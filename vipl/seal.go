@@ -57,8 +57,9 @@ func (n *NIC) receiveSealed(frame []byte) {
 
 const noKey = "its frames are sealed, and this NIC has no key: set Config.Key or " + EnvKeyFile
 
-// hint adds to what is said of a station that does not answer what is known of its key.
-func (n *NIC) hint(detail string, station ethertype.MAC) string {
+// hint returns what is known of the key of a station that does not answer, "; " in front, or
+// "".
+func (n *NIC) hint(station ethertype.MAC) string {
 	why := ""
 	if l, ok := transport.As[*seal.Link](n.m.Link); ok {
 		why = l.Hint(station)
@@ -66,7 +67,7 @@ func (n *NIC) hint(detail string, station ethertype.MAC) string {
 		why = fmt.Sprintf("%v: %s", station, noKey)
 	}
 	if why == "" {
-		return detail
+		return ""
 	}
-	return detail + "; " + why
+	return "; " + why
 }

@@ -159,6 +159,30 @@ func (p *Pair) Delete() error {
 	return p.nl[0].LinkDel(link)
 }
 
+// MoveAway moves the interface of a side to another network namespace, and back if it is to
+// return. It returns with the index that it had, unless another has that by now.
+func (p *Pair) MoveAway(t testing.TB, side int, back bool) {
+	t.Helper()
+	var ns netns.NsHandle
+	var nl *netlink.Handle
+	namespace(t, &ns, &nl)
+	link, err := p.nl[side].LinkByName(Name)
+	if err == nil {
+		err = p.nl[side].LinkSetNsFd(link, int(ns))
+	}
+	if err == nil && back {
+		if link, err = nl.LinkByName(Name); err == nil {
+			err = nl.LinkSetNsFd(link, int(p.ns[side]))
+		}
+		if err == nil {
+			err = p.SetUp(side, true)
+		}
+	}
+	if err != nil {
+		t.Fatalf("vethtest: move %s of side %d away: %v", Name, side, err)
+	}
+}
+
 // Join makes a veth again that Delete has removed: another one, with the same names and MACs.
 func (p *Pair) Join(mtu int) error { return p.join(mtu, 1) }
 

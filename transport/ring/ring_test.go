@@ -166,8 +166,8 @@ func TestDown(t *testing.T) {
 	if err := p.Delete(); err != nil {
 		t.Fatal(err)
 	}
-	if n, err := a.Send([]transport.Frame{f}); n != 0 || !errors.Is(err, transport.ErrLinkDown) {
-		t.Errorf("Send = %d, %v after the interface was removed; want 0, ErrLinkDown", n, err)
+	if n, err := a.Send([]transport.Frame{f}); n != 0 || !errors.Is(err, transport.ErrGone) {
+		t.Errorf("Send = %d, %v after the interface was removed; want 0, ErrGone", n, err)
 	}
 }
 

@@ -160,7 +160,7 @@ func TestXDPFaults(t *testing.T) {
 	}
 	through()
 	set(p.Delete())
-	refused(transport.ErrLinkDown)
+	refused(transport.ErrGone)
 }
 
 // TestXDPTaken opens links where there is one queue.

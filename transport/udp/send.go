@@ -168,7 +168,11 @@ func (l *Link) failed(errno unix.Errno, tried int) (took int, more bool, err err
 		return 0, false, nil
 	case verdict == driver.Stop:
 		return 0, false, err
-	case errors.Is(l.check(), transport.ErrLinkDown): // without interface or address there is no route
+	}
+	switch down := l.check(); { // without interface or address there is no route
+	case errors.Is(down, transport.ErrGone):
+		return 0, false, transport.ErrGone
+	case errors.Is(down, transport.ErrLinkDown):
 		return 0, false, transport.ErrLinkDown
 	case tried > 1 && (errno == unix.EIO || errno == unix.EINVAL):
 		l.tx.segments = false // the interface cannot do checksums, or the kernel is older than 4.18

@@ -73,7 +73,9 @@ func (l *Link) openError(op string, err error) error {
 			transport.ErrInterface, op, s.ip, err, s.name, s.name)
 	case errors.Is(err, unix.EACCES), errors.Is(err, unix.EPERM):
 		return fmt.Errorf("%w: %s at %v: %w: choose a base port above 1023", transport.ErrPermission, op, s.ip, err)
-	case errors.Is(err, unix.ENODEV), errors.Is(err, unix.ENETDOWN):
+	case errors.Is(err, unix.ENODEV):
+		return fmt.Errorf("%w: %s at %v: %w: see: ip link show %s", transport.ErrGone, op, s.ip, err, s.name)
+	case errors.Is(err, unix.ENETDOWN):
 		return fmt.Errorf("%w: %s at %v: %w: see: ip link show %s", transport.ErrLinkDown, op, s.ip, err, s.name)
 	}
 	return fmt.Errorf("transport: %s at %v on %s: %w", op, s.ip, s.name, err)

@@ -169,7 +169,7 @@ func TestOpenErrors(t *testing.T) {
 	}{
 		unix.EPERM:        {transport.ErrPermission, "sudo setcap cap_net_raw=ep "},
 		unix.EACCES:       {transport.ErrPermission, "run as root"},
-		unix.ENODEV:       {transport.ErrLinkDown, "ip link show eth9"},
+		unix.ENODEV:       {transport.ErrGone, "ip link show eth9"},
 		unix.ENOMEM:       {unix.ENOMEM, "fewer slots"},
 		unix.EAFNOSUPPORT: {unix.EAFNOSUPPORT, "modprobe af_packet"},
 		unix.EBUSY:        {unix.EBUSY, "eth9"},

@@ -34,8 +34,10 @@ func (s *Station) checkMAC(fd int, name string) error {
 		return fmt.Errorf("transport: address of %s: %w", name, err)
 	}
 	ll, ok := sa.(*unix.SockaddrLinklayer)
-	if !ok || int(ll.Halen) != len(s.MAC) {
-		return nil // going away
+	if !ok || ll.Ifindex != s.Index || int(ll.Halen) != len(s.MAC) {
+		// The kernel has unbound the socket. The interface may have come back with the same
+		// index, from another network namespace.
+		return driver.Gone(name)
 	}
 	if mac := ethertype.MAC(ll.Addr[:len(s.MAC)]); mac != s.MAC {
 		return &transport.ChangeError{Interface: name, What: "MAC", Old: s.MAC.String(), New: mac.String()}

@@ -71,7 +71,7 @@ func TestCheck(t *testing.T) {
 			atOnce(p.SetMAC(0, other), transport.ErrChanged, "MAC of bob0 was "+vethtest.MACs[0].String(), "is "+other.String(),
 				"ip link set dev bob0 address "+vethtest.MACs[0].String())
 			atOnce(p.SetMAC(0, vethtest.MACs[0]), transport.ErrLinkDown)
-			want(p.Delete(), transport.ErrLinkDown, "gone")
+			want(p.Delete(), transport.ErrGone, "bob0 was deleted")
 			l.Close()
 			want(nil, transport.ErrClosed)
 		})

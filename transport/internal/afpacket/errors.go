@@ -22,7 +22,9 @@ func (s *Station) OpenError(op string, err error) error {
 			transport.ErrPermission, op, s.Name, err, grant(prog))
 	case errors.Is(err, unix.EAFNOSUPPORT):
 		return fmt.Errorf("transport: %s: %w: the kernel has no packet sockets; try: modprobe af_packet", op, err)
-	case errors.Is(err, unix.ENXIO), errors.Is(err, unix.ENODEV), errors.Is(err, unix.ENETDOWN):
+	case errors.Is(err, unix.ENXIO), errors.Is(err, unix.ENODEV):
+		return fmt.Errorf("%w: %s on %s: %w: see: ip link show %s", transport.ErrGone, op, s.Name, err, s.Name)
+	case errors.Is(err, unix.ENETDOWN):
 		return fmt.Errorf("%w: %s on %s: %w: see: ip link show %s", transport.ErrLinkDown, op, s.Name, err, s.Name)
 	case errors.Is(err, unix.ENOMEM), errors.Is(err, unix.ENOBUFS):
 		return fmt.Errorf("transport: %s on %s: %w: the kernel has no memory for the receive queue; ask for fewer slots", op, s.Name, err)

@@ -17,7 +17,7 @@ type Interface struct {
 
 // Look returns what the interface with an index, which was called name, is like
 // now. It asks through a socket, because the calling thread may be in another
-// network namespace. The error for one that is gone wraps transport.ErrLinkDown.
+// network namespace. The error for one that is gone wraps transport.ErrGone.
 func Look(socket, index int, name string) (i Interface, err error) {
 	req, err := unix.NewIfreq("")
 	if err != nil {
@@ -25,7 +25,7 @@ func Look(socket, index int, name string) (i Interface, err error) {
 	}
 	req.SetUint32(uint32(index))
 	if err := unix.IoctlIfreq(socket, unix.SIOCGIFNAME, req); err != nil {
-		return i, fmt.Errorf("%w: %s is gone (%w); see: ip link", transport.ErrLinkDown, name, err)
+		return i, Gone(name)
 	}
 	i.Name = req.Name()
 	if err := unix.IoctlIfreq(socket, unix.SIOCGIFFLAGS, req); err != nil {
@@ -38,6 +38,12 @@ func Look(socket, index int, name string) (i Interface, err error) {
 	i.MTU = int(req.Uint32())
 	i.carrier = i.flags&unix.IFF_RUNNING != 0 || i.On() && Carrier(socket, i.Name)
 	return i, nil
+}
+
+// Gone returns the error for an interface that was called name and is gone.
+func Gone(name string) error {
+	return fmt.Errorf("%w: %s was deleted, or moved to another network namespace: one of the same name is another one, so start again when it is there (see: ip link)",
+		transport.ErrGone, name)
 }
 
 // On reports whether the interface is switched on, with a carrier or without.

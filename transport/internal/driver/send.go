@@ -29,8 +29,10 @@ func SendVerdict(errno unix.Errno) (Verdict, error) {
 		return Full, nil
 	case unix.EMSGSIZE: // the MTU was lowered after the link was opened
 		return Stop, transport.ErrFrameSize
-	case unix.ENETDOWN, unix.ENXIO, unix.ENODEV:
+	case unix.ENETDOWN, unix.ENODEV:
 		return Stop, transport.ErrLinkDown
+	case unix.ENXIO: // a packet socket is bound to an interface that has gone
+		return Stop, transport.ErrGone
 	}
 	return Refuse, nil
 }

@@ -18,7 +18,7 @@ func TestSendVerdict(t *testing.T) {
 		unix.ENOBUFS:  {Full, nil},
 		unix.EMSGSIZE: {Stop, transport.ErrFrameSize},
 		unix.ENETDOWN: {Stop, transport.ErrLinkDown},
-		unix.ENXIO:    {Stop, transport.ErrLinkDown},
+		unix.ENXIO:    {Stop, transport.ErrGone},
 		unix.EINVAL:   {Refuse, nil},
 		unix.EFAULT:   {Refuse, nil},
 	} {

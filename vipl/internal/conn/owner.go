@@ -43,7 +43,7 @@ const (
 // held.
 type Hooks struct {
 	LinkError func(err error) // of Send
-	CheckLink func() error    // looks at the interface, which may end connections, and returns what is wrong with the link
+	Trouble   func() error    // looks at the interface, which may end connections, and returns what is wrong with the link
 	Sweep     func()          // has each connection look after its peer
 	MTU       func(to ethertype.MAC) int
 	Limits    func(to ethertype.MAC) *reliability.Config

@@ -60,7 +60,7 @@ func newPair(t *testing.T, level reliability.Level, mtu int) *pair {
 		p.ends[i] = e
 		e.a.Init(e, &e.eng, &e.info, slog.New(slog.NewTextHandler(io.Discard, nil)), Hooks{
 			LinkError: func(err error) { t.Errorf("link error: %v", err) },
-			CheckLink: func() error { return nil },
+			Trouble:   func() error { return nil },
 			Sweep:     e.c.KeepAlive,
 			MTU:       func(ethertype.MAC) int { return mtu },
 			Limits:    func(ethertype.MAC) *reliability.Config { return rel },

@@ -1,6 +1,8 @@
 package conn
 
 import (
+	"fmt"
+
 	"github.com/bobnet-go/bobnet/ethertype"
 	"github.com/bobnet-go/bobnet/transport"
 	"github.com/bobnet-go/bobnet/vipl/internal/code"
@@ -160,14 +162,15 @@ func (c *Conn) runTimer() {
 // giveUp ends a connection whose peer does not answer. That may be this side's
 // fault.
 func (c *Conn) giveUp(detail string) {
-	failed := c.a.hooks.CheckLink()
+	trouble := c.a.hooks.Trouble()
 	if c.State != code.StateConnected {
 		return
 	}
-	if failed != nil {
-		detail = failed.Error() + "; " + detail
+	cause := code.ErrUnreachable
+	if trouble != nil && c.Remote.MAC != c.a.info.MAC {
+		cause, detail = fmt.Errorf("%w: %w", cause, trouble), ""
 	}
 	c.SendDisconnect(code.ReasonSilent)
-	c.EnterError(code.ErrUnreachable, detail, code.ReasonSilent)
+	c.EnterError(cause, detail, code.ReasonSilent)
 	c.a.Stats.Failures++
 }

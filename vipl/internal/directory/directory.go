@@ -8,6 +8,7 @@ package directory
 
 import (
 	"context"
+	"fmt"
 
 	"github.com/bobnet-go/bobnet/ethertype"
 	"github.com/bobnet-go/bobnet/progress"
@@ -30,7 +31,8 @@ type NIC interface {
 	// Wait is progress.Engine.Wait, with the errors of vipl.
 	Wait(w *progress.Waiter, g *progress.Gate) error
 	Closed() bool
-	Dead() error // why the link is of no use any more, else nil
+	Dead() error    // why the link is of no use any more, else nil
+	Trouble() error // looks at the link and returns what is wrong with it, else nil
 }
 
 // Self is what a NIC says of itself.
@@ -90,6 +92,19 @@ func (d *Directory) up(op string) error {
 		return code.Error(op, code.ErrNameService, "the name service was stopped: call StartNames")
 	}
 	return nil
+}
+
+// silence returns the error for a question that got no answer: what is wrong with the NIC's
+// own link, if anything is, else class and what the arguments say of the others.
+func (d *Directory) silence(op string, class error, format string, args ...any) error {
+	trouble := d.nic.Trouble()
+	switch {
+	case d.nic.Dead() != nil:
+		return code.Error(op, d.nic.Dead(), "open the NIC again")
+	case trouble != nil:
+		return fmt.Errorf("vipl: %s: %w: no answer can come: %w", op, class, trouble)
+	}
+	return code.Error(op, class, format, args...)
 }
 
 // collect lets answers come in, each of which opens the gate, until the given time.

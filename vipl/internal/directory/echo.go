@@ -46,7 +46,7 @@ func (d *Directory) Echo(ctx context.Context, to ethertype.Addr, size int) (time
 			return 0, code.ErrClosed
 		}
 		if err := d.nic.Wait(&w, &e.gate); err != nil {
-			return 0, code.ErrTimeout
+			return 0, d.silence("echo", code.ErrTimeout, "no answer from %v: is a Bobnet program running there, on this segment?", to)
 		}
 	}
 	return time.Duration(e.at - sent), nil

@@ -98,7 +98,7 @@ func (d *Directory) HostByName(ctx context.Context, name string, index int) (eth
 		}
 		index--
 	}
-	return ethertype.Addr{}, code.Error(op, code.ErrNameService, "the ethers file and the segment of %s know no (further) host %q: is a Bobnet program running there?", d.self.Interface, name)
+	return ethertype.Addr{}, d.silence(op, code.ErrNameService, "the ethers file and the segment of %s know no (further) host %q: is a Bobnet program running there?", d.self.Interface, name)
 }
 
 // HostByAddr returns the name of the host with the given address: that in the ethers file,
@@ -128,5 +128,5 @@ func (d *Directory) HostByAddr(ctx context.Context, addr ethertype.Addr) (string
 			return s.HostName, nil
 		}
 	}
-	return "", code.Error(op, code.ErrNameService, "the ethers file has no line for %v, and it does not answer on %s: is a Bobnet program running there?", addr.MAC, d.self.Interface)
+	return "", d.silence(op, code.ErrNameService, "the ethers file has no line for %v, and it does not answer on %s: is a Bobnet program running there?", addr.MAC, d.self.Interface)
 }

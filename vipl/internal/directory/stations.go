@@ -128,6 +128,9 @@ func (d *Directory) inquire(ctx context.Context, q inquiry) ([]Station, error) {
 		list = append(list, s)
 	}
 	sortStations(list)
+	if len(list) == 0 && err == nil && d.nic.Trouble() != nil {
+		err = d.silence("ask who is there", code.ErrTimeout, "nobody answers")
+	}
 	return list, err
 }
 

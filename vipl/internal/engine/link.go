@@ -14,7 +14,8 @@ import (
 // health is the state of a NIC's link, whose interface may be changed while it is in use.
 //
 // An interface that goes down breaks nothing by itself: traffic goes on when
-// it comes up before PeerTimeout is over. With a smaller MTU the connections
+// it comes up before PeerTimeout is over. One that is gone does not come back:
+// the NIC is dead. With a smaller MTU the connections
 // end whose frames it does not carry, and new ones use smaller frames. With
 // another MAC nothing arrives any more: the NIC is dead and must be opened
 // again. Peers are told in either case. The NIC looks a few times a second, also
@@ -44,9 +45,10 @@ func (l *health) init(m *Machine) {
 	l.m, l.checks = m, checks && !m.Info.Virtual
 }
 
-// note is called with what the link returns. An interface that is down
-// or gone breaks nothing by itself: it may come back, and the connections'
-// own timeouts judge. It is said once.
+// note is called with what the link returns. A link that was closed, or whose
+// interface is gone, is dead. An interface that is down breaks nothing by itself:
+// it may come back, and the connections' own timeouts judge. The error is logged
+// once.
 func (l *health) note(err error) {
 	m := l.m
 	if l.failed == nil {
@@ -55,7 +57,7 @@ func (l *health) note(err error) {
 			m.log.Warn("link error", "interface", m.Info.Interface, "err", err)
 		}
 	}
-	if l.dead == nil && !m.Closed && errors.Is(err, transport.ErrClosed) {
+	if l.dead == nil && !m.Closed && (errors.Is(err, transport.ErrClosed) || errors.Is(err, transport.ErrGone)) {
 		l.dead = err
 		m.hooks.Dead(linkCause(err))
 	}
@@ -95,18 +97,19 @@ func (l *health) check() {
 	}
 }
 
-// look is check for connections that are given up, and returns what is wrong with the link.
-func (l *health) look() error {
-	l.check()
-	return l.failed
-}
-
 // LinkError returns why the link fails at present, or is dead; nil if it works.
 func (m *Machine) LinkError() error {
 	if m.health.dead != nil {
 		return m.health.dead
 	}
 	return m.health.failed
+}
+
+// Trouble looks at the link now and returns what is wrong with it, or nil. A caller that is
+// about to say that a peer is silent asks first, because this side may be deaf.
+func (m *Machine) Trouble() error {
+	m.health.check()
+	return m.LinkError()
 }
 
 // Dead returns what ends connections if the link is of no use any more, else nil.
@@ -197,7 +200,7 @@ func (m *Machine) end(c *conn.Conn, side *handshake.Side, cause error, detail st
 	}
 }
 
-// endConnections ends what depended on a link that somebody has closed under the NIC.
+// endConnections ends what depended on a link that is dead.
 func (m *Machine) endConnections() {
 	for c, side := range m.Ports.sides() {
 		switch c.State {

@@ -64,13 +64,13 @@ func (m *Machine) Init(link transport.Link, eng *progress.Engine, log *slog.Logg
 	m.Ended.m = m
 	m.health.init(m)
 	m.Conns.Init(link, eng, &m.Info, log, conn.Hooks{
-		LinkError: m.health.note, CheckLink: m.health.look, Sweep: m.sweep, MTU: m.mtuTo, Limits: m.relTo,
+		LinkError: m.health.note, Trouble: m.Trouble, Sweep: m.sweep, MTU: m.mtuTo, Limits: m.relTo,
 	})
 	if m.health.checks {
 		m.Conns.SweepFrom(m.Conns.Now)
 	}
 	m.Connects.Init(&m.Conns, &m.Info, m.Addr(), &m.Strangers, handshake.Hooks{
-		Side: m.Ports.side, Listener: m.Ports.listener, Reaches: m.Reaches, MTU: m.mtuTo, Stray: m.stray,
+		Side: m.Ports.side, Listener: m.Ports.listener, Reaches: m.Reaches, MTU: m.mtuTo, Stray: m.stray, Trouble: m.Trouble,
 	})
 	m.Dir.Init(segment{m}, eng, &m.Strangers.Random, directory.Self{
 		Addr: m.Addr(), Ports: m.Info.Ports, Interface: m.Info.Interface, Driver: m.Info.Driver, MTU: m.Info.MTU, MinMTU: MinMTU,

@@ -18,6 +18,7 @@ func (s segment) Unknown()                                        { s.m.Conns.Dr
 func (s segment) Wait(w *progress.Waiter, g *progress.Gate) error { return s.m.Wait(w, g) }
 func (s segment) Closed() bool                                    { return s.m.Closed }
 func (s segment) Dead() error                                     { return s.m.Dead() }
+func (s segment) Trouble() error                                  { return s.m.Trouble() }
 func (s segment) MayAnswer(kind guard.Answer) bool {
 	return s.m.Strangers.Answers.Take(kind, s.m.Conns.Now)
 }

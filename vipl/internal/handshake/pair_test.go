@@ -67,7 +67,7 @@ func newPair(t testing.TB) *pair {
 		h.a.Incarnation = uint64(100 + i)
 		h.a.Init(h, &h.eng, &h.info, slog.New(slog.NewTextHandler(io.Discard, nil)), conn.Hooks{
 			LinkError: func(err error) { t.Errorf("link error: %v", err) },
-			CheckLink: func() error { return nil },
+			Trouble:   func() error { return nil },
 			Sweep:     func() {},
 			MTU:       mtu,
 			Limits:    func(ethertype.MAC) *reliability.Config { return rel },
@@ -81,6 +81,7 @@ func newPair(t testing.TB) *pair {
 			Listener: h.listener,
 			Reaches:  func(ethertype.MAC) bool { return true },
 			MTU:      mtu,
+			Trouble:  func() error { return nil },
 			Stray: func(f *ethertype.Header) {
 				h.stray++
 				h.a.SendReset(f)

@@ -119,9 +119,10 @@ func (s *Side) Left(now int64) int64 { return s.attempt.Left(now) }
 // Asks reports whether a pending attempt has not been answered yet.
 func (s *Side) Asks() bool { return s.attempt.phase == phaseRequest }
 
-// Expire ends a pending attempt whose time is over, and reports whether it is.
-func (s *Side) Expire() bool {
-	if s.table.conns.Now < s.attempt.Deadline {
+// Expire ends a pending attempt whose time is over, or that is late: the caller has seen its
+// deadline pass since the last poll. It reports whether it has ended the attempt.
+func (s *Side) Expire(late bool) bool {
+	if !late && s.table.conns.Now < s.attempt.Deadline {
 		return false
 	}
 	s.timeOut()

@@ -77,6 +77,12 @@ func (s *Side) describe() conninfo.Info {
 // timeOut ends an attempt whose time is over, and says what is likely to be wrong.
 func (s *Side) timeOut() {
 	a, t := s.attempt, s.table
+	if trouble := t.hooks.Trouble(); trouble != nil && s.conn.Remote.MAC != t.info.MAC {
+		if s.attempt != nil { // else looking has ended it
+			s.Fail(fmt.Errorf("%w: %w", code.ErrTimeout, trouble), "")
+		}
+		return
+	}
 	detail := "no answer: is the peer running, is its interface up and on this segment?"
 	switch {
 	case a.phase == phaseProbe && s.conn.Path.Narrow(pathprobe.Likely):
