@@ -64,7 +64,7 @@ func (s *Server) decide(r *agent.Request, cred *unix.Ucred, fds []int) (*agent.G
 	}
 	granted, refusal, err := s.admit(grant, cred)
 	if err != nil {
-		grant.Close()
+		grant.Close(cred.Uid)
 	}
 	return granted, refusal, err
 }

@@ -1,13 +1,18 @@
 package nodeagent
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
+	"net"
+	"path/filepath"
 	"strconv"
 	"testing"
 	"time"
 
 	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/internal/lingertest"
+	"github.com/bobnet-go/bobnet/internal/passfd"
 	"github.com/bobnet-go/bobnet/internal/vethtest"
 	"github.com/bobnet-go/bobnet/transport/agent"
 	"github.com/bobnet-go/bobnet/transport/iface"
@@ -251,5 +256,46 @@ func TestOthersFrames(t *testing.T) {
 	got := c.line()
 	if got != "socket 0 frame 3" && got != "socket 1 frame 3" && got != "socket 2 frame 3" {
 		t.Errorf("it heard %s", got)
+	}
+}
+
+// TestLingering: a program that is refused passes sockets that take for ever to close, with a
+// request and behind it. The agent serves others, and ends.
+func TestLingering(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "sock")
+	s := serving(t, Config{Path: path, Policy: func() (Policy, error) { return Policy{}, nil }})
+	body, err := json.Marshal(&agent.Request{Version: agent.Version + 1, Held: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	pass := func(octets []byte) *net.UnixConn {
+		c, err := net.DialUnix("unix", nil, &net.UnixAddr{Name: path, Net: "unix"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		fds := []int{lingertest.Socket(t), lingertest.Hidden(t)}
+		if _, _, err := c.WriteMsgUnix(octets, unix.UnixRights(fds...), nil); err != nil {
+			t.Fatal(err)
+		}
+		c.WriteMsgUnix(octets, unix.UnixRights(fds...), nil) // nobody asks for it, or has left
+		passfd.Promptly(func() { agent.CloseAll(fds) })      // maybe the last
+		t.Cleanup(func() { c.Close() })
+		return c
+	}
+	for range 3 {
+		refused := pass(framed(body))
+		refused.SetReadDeadline(time.Now().Add(patience))
+		if n, err := refused.Read(make([]byte, 1)); err != nil || n == 0 {
+			t.Fatalf("the request has no answer: %v", err)
+		}
+		pass([]byte{0}) // half a request
+		answers(t, path)
+	}
+	over := make(chan error, 1)
+	go func() { over <- s.Close() }()
+	select {
+	case <-over:
+	case <-time.After(patience):
+		t.Error("the agent does not end")
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"time"
 	"unicode"
 
+	"github.com/bobnet-go/bobnet/internal/passfd"
 	"github.com/bobnet-go/bobnet/transport"
 	"github.com/bobnet-go/bobnet/transport/agent"
 	"golang.org/x/sys/unix"
@@ -94,7 +95,7 @@ func (p *Program) run(room *room) {
 	defer close(p.ended)
 	for {
 		m, fds, err := agent.Begin(p.conn)
-		agent.CloseAll(fds)
+		passfd.Close(p.UID, fds...)
 		if err != nil || !p.hear(m, room) {
 			return
 		}
@@ -181,7 +182,7 @@ func (p *Program) question(what string) (sent bool) {
 	p.asked, p.waiting = what, true
 	p.conn.SetWriteDeadline(time.Now().Add(answerPatience))
 	if err := agent.Write(p.conn, agent.Question{What: what}); err != nil {
-		p.conn.Close()
+		passfd.HangUp(p.conn) // run ends
 	}
 	return true
 }

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/internal/passfd"
 	"github.com/bobnet-go/bobnet/progress/logqueue"
 	"github.com/bobnet-go/bobnet/transport/agent"
 	"github.com/mdlayher/ethernet"
@@ -157,39 +158,26 @@ const acceptPause = 100 * time.Millisecond
 
 // start serves a connection on a goroutine of its own.
 func (s *Server) start(conn *net.UnixConn) {
-	cred, err := credentials(conn)
+	cred, err := passfd.PeerOf(conn)
 	if err != nil || !s.limits.enter(cred.Uid) {
-		conn.Close()
+		passfd.Refuse(conn)
 		return
 	}
+	leave := func() { s.limits.leave(cred.Uid) }
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
-		s.limits.leave(cred.Uid)
-		conn.Close()
+		passfd.CloseConn(cred.Uid, conn, leave)
 		return
 	}
 	s.conns[conn] = true
 	s.wg.Go(func() {
-		defer s.limits.leave(cred.Uid)
 		s.serve(conn, cred)
 		s.mu.Lock()
 		delete(s.conns, conn)
 		s.mu.Unlock()
-		conn.Close()
+		passfd.CloseConn(cred.Uid, conn, leave)
 	})
-}
-
-// credentials says whose a connection is.
-func credentials(conn *net.UnixConn) (cred *unix.Ucred, err error) {
-	raw, err := conn.SyscallConn()
-	if err != nil {
-		return nil, err
-	}
-	failed := raw.Control(func(fd uintptr) {
-		cred, err = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED)
-	})
-	return cred, errors.Join(failed, err)
 }
 
 // requestPatience is how long a program has for its request and for taking the reply.
@@ -201,11 +189,11 @@ func (s *Server) serve(conn *net.UnixConn, cred *unix.Ucred) {
 	var r agent.Request
 	fds, err := agent.Read(conn, &r, agent.MaxRequest)
 	if err != nil {
-		agent.CloseAll(fds)
+		passfd.Close(cred.Uid, fds...)
 		return
 	}
 	if err := s.limits.wait(cred.Uid); err != nil {
-		agent.CloseAll(fds)
+		passfd.Close(cred.Uid, fds...)
 		conn.SetDeadline(time.Now().Add(requestPatience))
 		agent.Write(conn, &agent.Reply{Refusal: agent.Busy, Error: err.Error()})
 		return
@@ -236,7 +224,7 @@ func (s *Server) give(conn *net.UnixConn, cred *unix.Ucred, r *agent.Request, fd
 		grant, refusal, err = s.decide(r, cred, fds)
 	}
 	if err != nil {
-		agent.CloseAll(fds)
+		passfd.Close(cred.Uid, fds...)
 		s.cfg.Logger.Info("refused", "user", cred.Uid, "process", cred.Pid, "interface", r.Interface, "err", err)
 		agent.Write(conn, &agent.Reply{Refusal: refusal, Error: err.Error()}) // fits the buffer of the socket, as all replies: it does not block
 		return nil
@@ -244,13 +232,13 @@ func (s *Server) give(conn *net.UnixConn, cred *unix.Ucred, r *agent.Request, fd
 	p := newProgram(conn, cred)
 	if r.Tells {
 		p.Tells = true
-		agent.CloseAll(fds)
+		passfd.Close(cred.Uid, fds...)
 		if agent.Write(conn, &agent.Reply{}) != nil {
 			return nil
 		}
 		return p
 	}
-	defer grant.Close() // the program's are its own
+	defer grant.Close(cred.Uid) // the program's are its own
 	var give []int
 	if !r.Held {
 		give = grant.Descriptors()
@@ -305,7 +293,7 @@ func (s *Server) Close() error {
 	s.mu.Lock()
 	s.closed = true
 	for c := range s.conns {
-		c.Close()
+		passfd.HangUp(c)
 	}
 	s.mu.Unlock()
 	s.listen.Close() // removes the socket; the second time in vain

@@ -6,6 +6,7 @@ import (
 	"os"
 
 	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/internal/passfd"
 	"github.com/bobnet-go/bobnet/transport"
 	"github.com/bobnet-go/bobnet/transport/iface"
 	"github.com/bobnet-go/bobnet/transport/internal/afpacket"
@@ -25,6 +26,7 @@ type Grant struct {
 	Mark      uint32 // of the sockets
 	sockets   []int  // packet sockets
 	claim     *afpacket.Claim
+	shown     bool // the program has passed the sockets: package passfd closes them
 }
 
 // Find returns the agent's view of the interface of a request. It fails with
@@ -62,7 +64,7 @@ func Make(r *Request, ifi iface.Interface, mark uint32) (g *Grant, err error) {
 		}
 	}
 	if err != nil {
-		g.Close()
+		g.Close(0)
 		return nil, fmt.Errorf("transport: socket for another program: %w", err)
 	}
 	return g, nil
@@ -129,7 +131,7 @@ func Take(r *Request, ifi iface.Interface, fds []int) (*Grant, error) {
 	}
 	kernel, _ := iface.Driver(ifi.Name)
 	return &Grant{Interface: ifi, EtherType: typ, Ports: r.Ports, Long: r.Long && kernel == "veth", Mark: uint32(mark),
-		sockets: fds[:1], claim: afpacket.Shown(r.Ports, fds[1:])}, nil
+		sockets: fds[:1], claim: afpacket.Shown(r.Ports, fds[1:]), shown: true}, nil
 }
 
 // Descriptors returns all sockets, as a Reply has them.
@@ -143,8 +145,13 @@ func (g *Grant) MAC() ethertype.MAC { return g.Interface.MAC }
 // Blocks returns the first and the last block of ports that the grant claims.
 func (g *Grant) Blocks() (first, last int) { return driver.Block(g.Ports.Lo), driver.Block(g.Ports.Hi) }
 
-// Close closes the agent's own descriptors. What the program has is not touched.
-func (g *Grant) Close() {
+// Close closes the agent's own descriptors, and not those that a program of user uid has shown:
+// passfd does that later. What the program has is not touched.
+func (g *Grant) Close(uid uint32) {
+	if g.shown {
+		passfd.Close(uid, g.Descriptors()...)
+		return
+	}
 	CloseAll(g.sockets)
 	g.sockets = nil
 	g.claim.Release()

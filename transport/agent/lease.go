@@ -71,8 +71,8 @@ func Open(path string, wish Wish) (*Lease, error) {
 		return nil, err
 	}
 	if err := l.take(ifi, reply, fds); err != nil {
+		closePassed(conn, append(fds, l.shown...))
 		conn.Close()
-		CloseAll(append(fds, l.shown...))
 		return nil, err
 	}
 	go l.serve(conn)
@@ -120,8 +120,8 @@ func (l *Lease) ask() (conn *net.UnixConn, reply Reply, fds []int, err error) {
 		conn.SetDeadline(time.Time{})
 		return conn, reply, fds, nil
 	}
+	closePassed(conn, fds)
 	conn.Close()
-	CloseAll(fds)
 	return nil, reply, nil, err
 }
 
@@ -186,8 +186,8 @@ func (l *Lease) again() *net.UnixConn {
 		case <-timer.C:
 		}
 		conn, _, fds, err := l.ask()
-		CloseAll(fds)
 		if err == nil {
+			closePassed(conn, fds)
 			return conn
 		}
 	}
@@ -197,7 +197,7 @@ func (l *Lease) again() *net.UnixConn {
 func (l *Lease) reply(conn *net.UnixConn) error {
 	var q Question
 	fds, err := Read(conn, &q, MaxRequest)
-	CloseAll(fds)
+	closePassed(conn, fds)
 	if err != nil {
 		return err
 	}

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 
+	"github.com/bobnet-go/bobnet/internal/passfd"
 	"golang.org/x/sys/unix"
 )
 
@@ -40,8 +41,8 @@ func WriteBytes(c *net.UnixConn, body []byte, fds ...int) error {
 	return err
 }
 
-// Read receives a message of at most limit octets into v, and the descriptors that came with
-// it, which are the caller's even if there is an error.
+// Read receives a message of at most limit bytes into v, and the descriptors that came with
+// it, which are the caller's, even if there is an error, and whose closing is passfd's.
 func Read(c *net.UnixConn, v any, limit int) (fds []int, err error) {
 	body, fds, err := ReadBytes(c, limit)
 	if err == nil {
@@ -62,36 +63,55 @@ func ReadBytes(c *net.UnixConn, limit int) (body []byte, fds []int, err error) {
 // Incoming is a message that has begun to come.
 type Incoming struct {
 	conn   *net.UnixConn
+	uid    uint32 // of the sender
 	length [lengthSize]byte
-	has    int // octets of length
+	has    int // bytes of length
 }
 
 // Begin waits for a message to begin. It returns the descriptors that came with it, which are
-// the caller's even if there is an error.
+// the caller's, as those of Read.
 func Begin(c *net.UnixConn) (m *Incoming, fds []int, err error) {
-	m = &Incoming{conn: c}
-	oob := make([]byte, unix.CmsgSpace(4*maxSockets))
-	n, oobn, _, _, err := c.ReadMsgUnix(m.length[:], oob)
+	who, err := passfd.PeerOf(c)
 	if err != nil {
 		return nil, nil, err
 	}
-	if fds, err = rights(oob[:oobn]); err != nil {
-		return nil, fds, err
+	m = &Incoming{conn: c, uid: who.Uid}
+	got, err := passfd.Receive(c, m.uid, m.length[:])
+	switch {
+	case err != nil:
+		return nil, nil, err
+	case len(got.FDs) > maxSockets:
+		passfd.Close(m.uid, got.FDs...)
+		return nil, nil, fmt.Errorf("transport: %d descriptors came by the agent's socket, more than %d: %w", len(got.FDs), maxSockets, unix.EMSGSIZE)
+	case got.N == 0:
+		return nil, got.FDs, io.EOF
 	}
-	if n == 0 {
-		return nil, fds, io.EOF
+	m.has = got.N
+	return m, got.FDs, nil
+}
+
+// Read implements io.Reader for what follows the beginning, with which no descriptors may come.
+func (m *Incoming) Read(b []byte) (int, error) {
+	got, err := passfd.Receive(m.conn, m.uid, b)
+	switch {
+	case err != nil:
+		return 0, err
+	case len(got.FDs) > 0:
+		passfd.Close(m.uid, got.FDs...)
+		return 0, fmt.Errorf("transport: descriptors came within a message of the agent's socket: %w", unix.EPROTO)
+	case got.N == 0:
+		return 0, io.EOF
 	}
-	m.has = n
-	return m, fds, nil
+	return got.N, nil
 }
 
 // firstRoom is how much room is made for a message at first.
 const firstRoom = 4 << 10
 
-// Rest receives the rest of a message, and returns its octets, of which there may be limit at
+// Rest receives the rest of a message, and returns its bytes, of which there may be limit at
 // most. Room for them is made as they come: to announce many costs the receiver nothing.
 func (m *Incoming) Rest(limit int) (body []byte, err error) {
-	if _, err = io.ReadFull(m.conn, m.length[m.has:]); err != nil {
+	if _, err = io.ReadFull(m, m.length[m.has:]); err != nil {
 		return nil, err
 	}
 	size := int64(binary.BigEndian.Uint32(m.length[:]))
@@ -101,33 +121,24 @@ func (m *Incoming) Rest(limit int) (body []byte, err error) {
 	for left := int(size); left > 0; left = int(size) - len(body) {
 		has := len(body)
 		body = append(body, make([]byte, min(left, max(firstRoom, has)))...)
-		if n, err := io.ReadFull(m.conn, body[has:]); err != nil {
+		if n, err := io.ReadFull(m, body[has:]); err != nil {
 			return body[:has+n], err
 		}
 	}
 	return body, nil
 }
 
-// rights returns the descriptors of control messages.
-func rights(oob []byte) (fds []int, err error) {
-	messages, err := unix.ParseSocketControlMessage(oob)
-	if err != nil {
-		return nil, err
+// closePassed closes descriptors that came by c.
+func closePassed(c *net.UnixConn, fds []int) {
+	uid := uint32(passfd.Unknown)
+	if who, err := passfd.PeerOf(c); err == nil {
+		uid = who.Uid
 	}
-	for i := range messages {
-		some, err := unix.ParseUnixRights(&messages[i])
-		if err != nil {
-			continue // of another kind
-		}
-		fds = append(fds, some...)
-	}
-	for _, fd := range fds {
-		unix.CloseOnExec(fd)
-	}
-	return fds, nil
+	passfd.Close(uid, fds...)
 }
 
-// CloseAll closes descriptors.
+// CloseAll closes this process's own descriptors. Those that another process has passed are
+// closed by package passfd.
 func CloseAll(fds []int) {
 	for _, fd := range fds {
 		unix.Close(fd)

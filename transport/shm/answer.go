@@ -3,58 +3,45 @@ package shm
 import (
 	"errors"
 	"net"
-	"sync"
+	"os"
 	"time"
 
+	"github.com/bobnet-go/bobnet/internal/passfd"
 	"golang.org/x/sys/unix"
 )
 
-// answer takes the calls that come to block own of the link's ports.
+// answer takes the calls that come to block own of the link's ports, until the link closes.
 func (l *Link) answer(own int) {
 	for {
 		a, err := receiveHello(l.socket(own))
-		if errors.Is(err, net.ErrClosed) {
+		if errors.Is(err, os.ErrDeadlineExceeded) {
 			return
 		}
 		b, ok := l.segment.blockAt(a.from)
 		if err == nil && ok && len(a.fds) == helloRights && a.instance != l.instance && a.holds(b) && l.admits(a.who) {
-			a.fds = l.accept(a.hello, own, b, a.fds)
+			a.fds = l.accept(a, own, b)
 		}
-		closeAll(a.fds)
+		passfd.Close(a.uid(), a.fds...)
 	}
 }
 
-// hangUp closes the sockets that others call, which gives the ports back, and
-// waits until nobody answers any more, but not for ever: a caller can send what
-// takes as long as he likes to close, for instance a file of his own file
-// system. The kernel closes it with the socket if it lies there unread, or
-// answer does. By then the ports are free, unless the processors are so busy
-// that the goroutines have not run: hence the long time, which only such a
-// caller makes last.
+// hangUp ends the goroutines that answer, and then closes the sockets that others call, which
+// gives the ports back. The kernel closes what callers have passed and nobody has received.
 func (l *Link) hangUp() {
-	var sockets sync.WaitGroup
 	for _, conn := range l.sockets {
-		sockets.Go(func() { conn.Close() })
+		_ = conn.SetReadDeadline(time.Unix(1, 0))
 	}
-	over := make(chan struct{})
-	go func() {
-		sockets.Wait()
-		l.answers.Wait()
-		close(over)
-	}()
-	select {
-	case <-over:
-	case <-time.After(hangUpTime):
+	l.answers.Wait()
+	for _, conn := range l.sockets {
+		passfd.Promptly(func() { conn.Close() })
 	}
 }
-
-// hangUpTime is how long hangUp waits at most.
-const hangUpTime = 2 * time.Second
 
 // accept makes a peer of a caller from block b, and returns what is left of
-// fds. What cannot be believed is refused: the caller's stream ends.
-func (l *Link) accept(h hello, own, b int, fds []int) []int {
-	p := &peer{own: own, block: b, at: &l.places[own][b], caller: true}
+// the descriptors. What cannot be believed is refused: the caller's stream ends.
+func (l *Link) accept(a arrival, own, b int) []int {
+	h, fds := a.hello, a.fds
+	p := &peer{own: own, block: b, at: &l.places[own][b], caller: true, uid: a.uid()}
 	if !isStream(fds[0]) || checkFile(fds[1], h.ring) != nil {
 		return fds
 	}
@@ -71,7 +58,7 @@ func (l *Link) accept(h hello, own, b int, fds []int) []int {
 		p.share(m, 1, 0)
 		p.conn, err = stream(fds[0])
 	} else {
-		unix.Close(fds[0])
+		passfd.Close(p.uid, fds[0])
 	}
 	if err == nil {
 		err = l.greet(p.conn)

@@ -1,6 +1,7 @@
 package shm
 
 import (
+	"github.com/bobnet-go/bobnet/internal/passfd"
 	"golang.org/x/sys/unix"
 )
 
@@ -26,6 +27,7 @@ func (b *bell) open(name *unix.SockaddrUnix) (err error) {
 			return err
 		}
 	}
+	passfd.RefuseRights(b.hear)
 	if err = unix.Bind(b.hear, name); err != nil {
 		return err
 	}
@@ -33,18 +35,19 @@ func (b *bell) open(name *unix.SockaddrUnix) (err error) {
 }
 
 func (b *bell) close() {
-	for _, fd := range []int{b.hear, b.ring} {
-		if fd >= 0 {
-			unix.Close(fd)
+	passfd.Promptly(func() {
+		for _, fd := range []int{b.hear, b.ring} {
+			if fd >= 0 {
+				unix.Close(fd)
+			}
 		}
-	}
+	})
 }
 
-// drain takes out what has been rung.
+// drain takes out what has been rung. Any process can send descriptors to the bell.
 func (b *bell) drain() {
-	var got [1]byte
 	for range bellMax {
-		if _, _, err := unix.Recvfrom(b.hear, got[:], unix.MSG_DONTWAIT); err != nil {
+		if !passfd.Drop(b.hear) {
 			return
 		}
 	}

@@ -128,6 +128,7 @@ func (l *Link) await(p *peer, end time.Time) error {
 	_ = p.conn.SetReadDeadline(end)
 	a, err := receiveHello(p.conn)
 	_ = p.conn.SetReadDeadline(time.Time{})
+	p.uid = a.uid()
 	if p.litter = a.fds; err != nil || len(a.fds) > 0 || !a.holds(p.block) || !l.admits(a.who) {
 		return fmt.Errorf("%w: no answer from the ports %v (%v)", ErrGone, blockPorts(p.block, transport.AllPorts), err)
 	}
@@ -143,7 +144,8 @@ func streamPair() (mine *net.UnixConn, theirs int, err error) {
 		return nil, -1, os.NewSyscallError("socketpair", err)
 	}
 	if err = askWho(fds[0]); err != nil {
-		closeAll(fds[:])
+		unix.Close(fds[0])
+		unix.Close(fds[1])
 		return nil, -1, os.NewSyscallError("SO_PASSCRED", err)
 	}
 	if mine, err = stream(fds[0]); err != nil {

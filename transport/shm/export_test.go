@@ -21,6 +21,11 @@ func (l *Link) Address(block string) *net.UnixAddr {
 	return &net.UnixAddr{Net: "unixgram", Name: l.segment.prefix() + block}
 }
 
+// BellName returns the name of the link's bell.
+func (l *Link) BellName() *net.UnixAddr {
+	return &net.UnixAddr{Net: "unixgram", Name: l.segment.bell(l.instance).Name}
+}
+
 // Instance returns what tells the link from others.
 func (l *Link) Instance() uint64 { return l.instance }
 

@@ -7,6 +7,7 @@ import (
 	"net"
 	"time"
 
+	"github.com/bobnet-go/bobnet/internal/passfd"
 	"github.com/bobnet-go/bobnet/transport"
 	"github.com/bobnet-go/bobnet/transport/internal/driver"
 	"golang.org/x/sys/unix"
@@ -68,36 +69,31 @@ func (h *hello) parse(b []byte) error {
 // arrival is a hello that has arrived, and what the kernel says of it.
 type arrival struct {
 	hello
-	fds  []int         // that came with it; who receives it closes them
-	from *net.UnixAddr // of a caller
-	who  *unix.Ucred   // nil if the kernel has not said
+	fds  []int       // that came with it; the receiver gives them to passfd.Close
+	from string      // the name of a caller's socket; "" if it has none
+	who  *unix.Ucred // nil if the kernel has not said
+}
+
+// uid returns the user whose the descriptors were.
+func (a *arrival) uid() uint32 {
+	if a.who == nil {
+		return passfd.Unknown
+	}
+	return a.who.Uid
 }
 
 // receiveHello reads a hello. The descriptors are those that came, whatever the error.
 func receiveHello(conn *net.UnixConn) (a arrival, err error) {
 	text := make([]byte, helloSize+1)
-	rights := make([]byte, unix.CmsgSpace(unix.SizeofUcred)+unix.CmsgSpace(4*helloRights)) // further descriptors the kernel closes
-	n, k, _, from, err := conn.ReadMsgUnix(text, rights)
+	m, err := passfd.ReceiveAny(conn, text)
 	if err != nil {
 		return a, err
 	}
-	a.from = from
-	if msgs, err := unix.ParseSocketControlMessage(rights[:k]); err == nil {
-		for i := range msgs {
-			got, _ := unix.ParseUnixRights(&msgs[i])
-			a.fds = append(a.fds, got...)
-			if who, err := unix.ParseUnixCredentials(&msgs[i]); err == nil {
-				a.who = who
-			}
-		}
+	a.fds, a.who = m.FDs, m.Who
+	if m.From != nil {
+		a.from = m.From.Name
 	}
-	return a, a.parse(text[:n])
-}
-
-func closeAll(fds []int) {
-	for _, fd := range fds {
-		unix.Close(fd)
-	}
+	return a, a.parse(text[:m.N])
 }
 
 // post sends text and descriptors to p's block. While the queue there is full it

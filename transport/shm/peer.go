@@ -4,6 +4,7 @@ import (
 	"net"
 	"sync/atomic"
 
+	"github.com/bobnet-go/bobnet/internal/passfd"
 	"github.com/bobnet-go/bobnet/transport"
 	"golang.org/x/sys/unix"
 )
@@ -25,6 +26,7 @@ type peer struct {
 	conn     *net.UnixConn      // its end tells that the peer is gone; nil for the link itself
 	bell     *unix.SockaddrUnix // wakes the peer
 	litter   []int              // descriptors that it has sent and should not have
+	uid      uint32             // its user, once that is known
 	caller   bool               // it has called, and the link has answered
 
 	ended   atomic.Bool // conn has ended: what lies in the ring still counts
@@ -88,26 +90,23 @@ func newMemory(size int) (*memory, error) {
 	return mapFile(fd, size)
 }
 
-// discard releases what p has. No views of the ring are in use any more. A stranger can
-// make the closing of a descriptor that it has sent, or has sent others over, take as long
-// as it likes. So a goroutine of its own closes them, and the room at the place stays taken
-// until it is done.
+// discard releases what p has. No views of the ring are in use any more. The peer can make the
+// closing of its descriptors take long: the room at the place stays taken until it is done.
 func (l *Link) discard(p *peer) {
 	if p.mem != nil {
 		p.mem.retire()
 	}
-	if p.conn != nil { // the peer sees the end before anything that is sent from now on
-		_ = p.conn.CloseWrite()
-	}
-	go func() {
-		if p.conn != nil {
-			p.conn.Close()
-		}
-		closeAll(p.litter)
+	passfd.Close(p.uid, p.litter...)
+	leave := func() {
 		l.mu.Lock()
 		p.at.open--
 		l.mu.Unlock()
-	}()
+	}
+	if p.conn == nil {
+		go leave() // the lock is held here
+		return
+	}
+	passfd.CloseConn(p.uid, p.conn, leave) // the peer sees the end before anything that is sent from now on
 }
 
 // admit makes p, for which there is room, one of the peers, unless the link is

@@ -54,16 +54,13 @@ func (s segment) bell(instance uint64) *unix.SockaddrUnix {
 	return &unix.SockaddrUnix{Name: fmt.Sprintf("%sbell/%016x", s.prefix(), instance)}
 }
 
-// blockAt returns the block whose socket has the address a. The kernel vouches
+// blockAt returns the block whose socket has a name. The kernel vouches
 // for it, because nobody else can have a socket of that name: of that very one,
 // since others spell the same number.
-func (s segment) blockAt(a *net.UnixAddr) (b int, ok bool) {
-	if a == nil {
-		return 0, false
-	}
-	number, ok := strings.CutPrefix(a.Name, s.prefix())
+func (s segment) blockAt(name string) (b int, ok bool) {
+	number, ok := strings.CutPrefix(name, s.prefix())
 	b, err := strconv.Atoi(number)
-	return b, ok && err == nil && b >= 0 && b < blocks && a.Name == s.address(b).Name
+	return b, ok && err == nil && b >= 0 && b < blocks && name == s.address(b).Name
 }
 
 // claimPorts claims the link's ports, or the first free block.

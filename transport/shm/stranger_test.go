@@ -2,6 +2,7 @@ package shm_test
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"net"
 	"runtime"
@@ -9,6 +10,7 @@ import (
 	"time"
 
 	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/internal/lingertest"
 	"github.com/bobnet-go/bobnet/transport"
 	"github.com/bobnet-go/bobnet/transport/linktest"
 	"github.com/bobnet-go/bobnet/transport/shm"
@@ -190,51 +192,54 @@ func TestCallerBlocks(t *testing.T) {
 	soon(t, "Close", func() { a.Close() })
 }
 
-// lingering returns a descriptor that is not closed until the test ends.
-func lingering(t *testing.T) int {
-	t.Helper()
-	server, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Skipf("no loopback: %v", err)
-	}
-	defer server.Close()
-	client, err := net.Dial("tcp", server.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer client.Close()
-	served, err := server.Accept()
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { served.Close() }) // there is something unread: it resets the connection
-	client.SetWriteDeadline(time.Now().Add(10 * time.Millisecond))
-	for ; err == nil; _, err = client.Write(make([]byte, 1<<20)) { // until nothing more fits
-	}
-	client.(*net.TCPConn).SetLinger(3600)
-	file, err := client.(*net.TCPConn).File()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer file.Close()
-	fd, err := unix.Dup(int(file.Fd()))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return fd
-}
-
 // TestCloseLingers: descriptors that come with calls take for ever to close:
 // of one that is refused, and of one that lies unread when the link is closed.
 func TestCloseLingers(t *testing.T) {
 	cfg := shm.Config{Ports: transport.PortRange{Lo: 1024, Hi: 2047}}
 	a := open(t, cfg)
 	s := newStranger(t, a, 60)
-	s.call(a, lingering(t))
+	s.call(a, lingertest.Socket(t))
 	s.taken()
-	s.call(a, lingering(t))
+	s.call(a, lingertest.Socket(t))
 	soon(t, "Close", func() { a.Close() })
 	open(t, cfg) // the ports are free
+}
+
+// TestOthersCall: what a program passes with its calls, or sends to the bell, and what takes for ever
+// to close, keeps no other from calling, and the link not from sleeping.
+func TestOthersCall(t *testing.T) {
+	a := open(t, shm.Config{})
+	s := newStranger(t, a, 60)
+	for range 5 {
+		s.pass(a.Address(fmt.Sprint(a.Info().Ports.Lo/1024)), helloOf(1, 1), lingertest.Socket(t), lingertest.Hidden(t), lingertest.Socket(t))
+		s.pass(a.BellName(), []byte{1}, lingertest.Socket(t), lingertest.Hidden(t))
+		b := open(t, shm.Config{})
+		soon(t, "another one's call", func() { pump(t, b, a, 1, frame(b, a, "honest")) })
+		soon(t, "the end of a sleep", func() {
+			a.BeginSleep()
+			a.EndSleep()
+		})
+		b.Close()
+	}
+}
+
+// pass sends a message with descriptors, which are closed here.
+func (s *stranger) pass(to *net.UnixAddr, text []byte, fds ...int) {
+	s.Helper()
+	if _, _, err := s.conn.WriteMsgUnix(text, unix.UnixRights(fds...), to); err != nil && !errors.Is(err, unix.EPERM) {
+		s.Fatal(err)
+	}
+	closed := make(chan struct{})
+	go func() { // it takes long if the link was faster
+		for _, fd := range fds {
+			unix.Close(fd)
+		}
+		close(closed)
+	}()
+	select {
+	case <-closed:
+	case <-time.After(time.Second):
+	}
 }
 
 // TestStreamLingers: a caller sends over the stream what takes for ever to close
@@ -248,7 +253,7 @@ func TestStreamLingers(t *testing.T) {
 	}
 	var why error
 	a.OnDeparture(func(_ transport.PortRange, err error) { why = err })
-	fd := lingering(t)
+	fd := lingertest.Socket(t)
 	if err := unix.Sendmsg(c.mine, []byte{1}, unix.UnixRights(fd), nil, 0); err != nil {
 		t.Fatal(err)
 	}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/bobnet-go/bobnet/internal/passfd"
 	"github.com/bobnet-go/bobnet/transport"
 	"github.com/bobnet-go/bobnet/transport/internal/driver"
 	"github.com/mdlayher/ethernet"
@@ -83,11 +84,14 @@ func Claimed(index int, typ ethernet.EtherType, b int) bool {
 	return errors.Is(c.add(index, typ, b), unix.EADDRINUSE)
 }
 
-// Release gives the ports back. It may be called again.
+// Release gives the ports back. It may be called again. Any process can have connected to the
+// sockets and have sent what lingers when it is closed.
 func (c *Claim) Release() {
-	for _, fd := range c.fds {
-		unix.Close(fd)
-	}
+	passfd.Promptly(func() {
+		for _, fd := range c.fds {
+			unix.Close(fd)
+		}
+	})
 	c.fds = nil
 }
 

@@ -1,0 +1,157 @@
+package passfd
+
+import (
+	"io"
+	"net"
+	"sync"
+
+	"golang.org/x/sys/unix"
+)
+
+const (
+	closersOfUser = 2    // goroutines that close for one user
+	mostOfUser    = 1024 // descriptors of one user that wait for that; he passes no more then
+)
+
+// job is what is closed together.
+type job struct {
+	fds  []int
+	conn io.Closer // or nil
+	done func()    // or nil
+}
+
+// user is one whose descriptors are being closed.
+type user struct {
+	jobs    []job
+	held    int // descriptors and connections in jobs and at work
+	workers int
+}
+
+// closer closes what came from other processes.
+type closer struct {
+	mu    sync.Mutex
+	users map[uint32]*user // those with something to close
+	over  int              // how many of them have as much as they may
+	most  int              // of a user
+}
+
+var closing = closer{users: map[uint32]*user{}, most: limit()}
+
+// limit returns mostOfUser, or less where this process may not have many descriptors.
+func limit() int {
+	var r unix.Rlimit
+	if unix.Getrlimit(unix.RLIMIT_NOFILE, &r) != nil {
+		return mostOfUser
+	}
+	return int(min(mostOfUser, max(Most, r.Cur/4)))
+}
+
+// Close closes descriptors that a process of user uid has passed. It does not wait for that.
+// SO_LINGER is switched off in sockets among them, also for others who have them.
+func Close(uid uint32, fds ...int) {
+	if len(fds) > 0 {
+		closing.add(uid, len(fds), job{fds: fds})
+	}
+}
+
+// CloseConn closes a connection with a process of user uid, in whose queue there may be descriptors.
+// The other side sees the end at once, and goroutines that wait in the connection are woken. The
+// rest is done later, and then done is called, if it is not nil. So the caller bounds the
+// connections of a user until they are done.
+func CloseConn(uid uint32, conn *net.UnixConn, done func()) {
+	HangUp(conn)
+	closing.add(uid, 1, job{conn: conn, done: done})
+}
+
+// Refuse closes a connection that is one too many. It takes two milliseconds at most.
+func Refuse(conn *net.UnixConn) {
+	HangUp(conn)
+	Promptly(func() { conn.Close() })
+}
+
+// HangUp ends a connection without closing it, and wakes the goroutines that wait in it.
+func HangUp(conn *net.UnixConn) {
+	if raw, err := conn.SyscallConn(); err == nil {
+		_ = raw.Control(func(fd uintptr) { _ = unix.Shutdown(int(fd), unix.SHUT_RDWR) })
+	}
+}
+
+func (c *closer) add(uid uint32, n int, j job) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	u := c.users[uid]
+	if u == nil {
+		u = new(user)
+		c.users[uid] = u
+	}
+	u.jobs = append(u.jobs, j)
+	c.count(u, n)
+	if u.workers < closersOfUser {
+		u.workers++
+		go c.work(uid, u)
+	}
+}
+
+// count adds to what a user has. c.mu is held.
+func (c *closer) count(u *user, n int) {
+	was := u.held >= c.most
+	u.held += n
+	switch is := u.held >= c.most; {
+	case is && !was:
+		c.over++
+	case was && !is:
+		c.over--
+	}
+}
+
+// full reports whether a user has as much as he may.
+func (c *closer) full(uid uint32) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	u := c.users[uid]
+	return u != nil && u.held >= c.most
+}
+
+// anyFull reports whether any user has.
+func (c *closer) anyFull() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.over > 0
+}
+
+// work does jobs of a user until there are none.
+func (c *closer) work(uid uint32, u *user) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for len(u.jobs) > 0 {
+		j := u.jobs[0]
+		u.jobs = u.jobs[1:]
+		c.mu.Unlock()
+		n := j.do()
+		c.mu.Lock()
+		c.count(u, -n)
+	}
+	if u.workers--; u.workers == 0 {
+		delete(c.users, uid)
+	}
+}
+
+// do closes what the job has, and returns how much that is.
+func (j *job) do() int {
+	n := len(j.fds)
+	for _, fd := range j.fds {
+		_ = unix.SetsockoptLinger(fd, unix.SOL_SOCKET, unix.SO_LINGER, &unix.Linger{})
+		Promptly(func() { closeFD(fd) })
+	}
+	if j.conn != nil {
+		n++
+		Promptly(func() { j.conn.Close() })
+	}
+	if j.done != nil {
+		j.done()
+	}
+	return n
+}
+
+// closeFD closes a descriptor. A variable for tests of files whose close takes for ever.
+var closeFD = func(fd int) { _ = unix.Close(fd) }

@@ -1,0 +1,180 @@
+// Package passfd receives file descriptors that other processes pass over Unix sockets
+// (SCM_RIGHTS), and closes them so that their sender cannot make this process wait.
+//
+// A process chooses how long the last close of a file takes: a TCP socket with SO_LINGER
+// waits for its peer, and a file of a user's own file system (FUSE) for that user. The kernel
+// does the last close also where a program closes nothing: in a receive call without room for
+// all descriptors, and when a socket is closed in whose queue descriptors wait. So every
+// receiver of descriptors, and every socket that strangers can send to, uses this package:
+//
+//   - Receive has room for all descriptors that a message can carry.
+//   - Close, CloseConn and HangUp return at once. At most two goroutines for each user do the work.
+//   - Promptly runs a close that must be over when it returns, and ends lingering there.
+//
+// A user whose descriptors take long to close gets no more in: his messages are refused on
+// connections, and their descriptors are dropped on sockets that all users share.
+package passfd
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"sync"
+
+	"golang.org/x/sys/unix"
+)
+
+// Most is how many descriptors a message carries at most: the kernel's SCM_MAX_FD.
+const Most = 253
+
+// controlSize is room for the sender's credentials and all descriptors.
+var controlSize = unix.CmsgSpace(unix.SizeofUcred) + unix.CmsgSpace(4*Most)
+
+// ErrBusy is the error for messages of a user too many of whose descriptors are still being closed.
+var ErrBusy = errors.New("too many descriptors of this user are still being closed")
+
+// Message is what arrived beside the payload.
+type Message struct {
+	N    int                // bytes of payload
+	FDs  []int              // descriptors; the caller gives them to Close when it does not need them
+	Who  *unix.Ucred        // the sender, where the socket asks for it (SO_PASSCRED)
+	From *unix.SockaddrUnix // the sender's address on a datagram socket; nil if it has none
+}
+
+// uid returns the user to whom the message's descriptors belong.
+func (m *Message) uid() uint32 {
+	if m.Who == nil {
+		return Unknown
+	}
+	return m.Who.Uid
+}
+
+// Unknown stands for users that the kernel does not tell. It is the kernel's own number for none.
+const Unknown = 1<<32 - 1
+
+// Receive receives a message from a connection with a process of user uid. It waits as conn.Read
+// does, and fails with ErrBusy while too many of the user's descriptors are being closed.
+func Receive(conn *net.UnixConn, uid uint32, b []byte) (m Message, err error) {
+	return wait(conn, func(fd int) (Message, error) { return ReceiveNow(fd, uid, b) })
+}
+
+// ReceiveNow is Receive for a socket that does not block. It fails with EAGAIN if nothing has come.
+func ReceiveNow(fd int, uid uint32, b []byte) (Message, error) {
+	if closing.full(uid) {
+		return Message{}, fmt.Errorf("user %d: %w", uid, ErrBusy)
+	}
+	return receive(fd, b, controlSize, 0)
+}
+
+// ReceiveAny receives a message from a socket that has SO_PASSCRED set, so that each message says
+// whose it is. It waits as conn.Read does. Messages of users too many of whose
+// descriptors are being closed come without descriptors.
+func ReceiveAny(conn *net.UnixConn, b []byte) (Message, error) {
+	return wait(conn, func(fd int) (Message, error) { return receiveAny(fd, b) })
+}
+
+func receiveAny(fd int, b []byte) (Message, error) {
+	room := controlSize
+	if closing.anyFull() {
+		// A receiver without room for descriptors gets none, so peeking takes none either.
+		next, err := receive(fd, make([]byte, 1), unix.CmsgSpace(unix.SizeofUcred), unix.MSG_PEEK)
+		if err != nil {
+			return next, err
+		}
+		if closing.full(next.uid()) {
+			room = unix.CmsgSpace(unix.SizeofUcred)
+		}
+	}
+	return receive(fd, b, room, 0)
+}
+
+// RefuseRights has the kernel refuse messages with descriptors to a socket, where it can (Linux 6.16).
+func RefuseRights(fd int) {
+	const passRights = 83 // SO_PASSRIGHTS
+	_ = unix.SetsockoptInt(fd, unix.SOL_SOCKET, passRights, 0)
+}
+
+// controls are buffers for Drop, which must not allocate.
+var controls = sync.Pool{New: func() any { b := make([]byte, controlSize); return &b }}
+
+// Drop takes a message out of a datagram socket that does not block, and closes what came with it.
+// It reports whether there was one.
+func Drop(fd int) bool {
+	buffer := controls.Get().(*[]byte)
+	defer controls.Put(buffer)
+	control := *buffer
+	if closing.full(Unknown) {
+		control = nil
+	}
+	var one [1]byte
+	_, k, _, _, err := unix.Recvmsg(fd, one[:], control, unix.MSG_DONTWAIT|unix.MSG_CMSG_CLOEXEC)
+	if err == nil && k > 0 {
+		var m Message
+		m.parse(control[:k])
+		Close(Unknown, m.FDs...)
+	}
+	return err == nil
+}
+
+// wait calls get until the socket has something.
+func wait(conn *net.UnixConn, get func(fd int) (Message, error)) (m Message, err error) {
+	raw, err := conn.SyscallConn()
+	if err != nil {
+		return m, err
+	}
+	failed := raw.Read(func(fd uintptr) bool {
+		m, err = get(int(fd))
+		return !errors.Is(err, unix.EAGAIN)
+	})
+	return m, errors.Join(err, failed)
+}
+
+// receive receives a message with room for control messages. The kernel itself closes descriptors
+// for which there is no room, or no free number in this process.
+func receive(fd int, b []byte, room, flags int) (m Message, err error) {
+	control := make([]byte, room)
+	var n, k int
+	var from unix.Sockaddr
+	Promptly(func() {
+		for {
+			n, k, _, from, err = unix.Recvmsg(fd, b, control, flags|unix.MSG_DONTWAIT|unix.MSG_CMSG_CLOEXEC)
+			if err != unix.EINTR {
+				return
+			}
+		}
+	})
+	if err != nil {
+		return m, err
+	}
+	m.N = n
+	m.From, _ = from.(*unix.SockaddrUnix)
+	m.parse(control[:k])
+	return m, nil
+}
+
+// parse takes what the control messages say.
+func (m *Message) parse(control []byte) {
+	messages, err := unix.ParseSocketControlMessage(control)
+	if err != nil {
+		return // the kernel does not write that
+	}
+	for i := range messages {
+		fds, _ := unix.ParseUnixRights(&messages[i])
+		m.FDs = append(m.FDs, fds...)
+		if who, err := unix.ParseUnixCredentials(&messages[i]); err == nil {
+			m.Who = who
+		}
+	}
+}
+
+// PeerOf returns the process, and the user, that had the other end of a connection when it began.
+func PeerOf(conn *net.UnixConn) (who *unix.Ucred, err error) {
+	raw, err := conn.SyscallConn()
+	if err != nil {
+		return nil, err
+	}
+	failed := raw.Control(func(fd uintptr) {
+		who, err = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED)
+	})
+	return who, errors.Join(err, failed)
+}

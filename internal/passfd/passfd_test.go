@@ -1,0 +1,165 @@
+package passfd
+
+import (
+	"errors"
+	"net"
+	"os"
+	"runtime"
+	"testing"
+	"time"
+
+	"github.com/bobnet-go/bobnet/internal/lingertest"
+	"github.com/bobnet-go/bobnet/internal/need"
+	"golang.org/x/sys/unix"
+)
+
+// pair returns a connected pair of sockets of a type.
+func pair(t *testing.T, typ int) (mine *net.UnixConn, theirs int) {
+	t.Helper()
+	fds, err := unix.Socketpair(unix.AF_UNIX, typ|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := os.NewFile(uintptr(fds[0]), "mine")
+	defer f.Close()
+	conn, err := net.FileConn(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { conn.Close() })
+	return conn.(*net.UnixConn), fds[1]
+}
+
+func send(t *testing.T, to int, control []byte) {
+	t.Helper()
+	if err := unix.Sendmsg(to, []byte("x"), control, nil, 0); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// in fails the test if f takes for ever, as far as a test can tell.
+func in(t *testing.T, what string, f func()) {
+	t.Helper()
+	over := make(chan struct{})
+	go func() {
+		f()
+		close(over)
+	}()
+	select {
+	case <-over:
+	case <-time.After(time.Minute):
+		t.Fatalf("%s does not end", what)
+	}
+}
+
+// TestLingering: sockets that linger for an hour hold up nobody: passed, in the queue of a socket
+// that is passed, and unread in that of a connection.
+func TestLingering(t *testing.T) {
+	uid := uint32(os.Getuid())
+	mine, theirs := pair(t, unix.SOCK_STREAM)
+	plain, hidden, unread := lingertest.Socket(t), lingertest.Hidden(t), lingertest.Socket(t)
+	send(t, theirs, unix.UnixRights(plain, hidden))
+	m, err := Receive(mine, uid, make([]byte, 8))
+	if err != nil || len(m.FDs) != 2 || m.N != 1 {
+		t.Fatalf("received %+v, %v", m, err)
+	}
+	send(t, theirs, unix.UnixRights(unread))
+	in(t, "the closing of the test's own sockets", func() {
+		for _, fd := range []int{plain, hidden, unread} {
+			unix.Close(fd) // not the last of any
+		}
+	})
+	done := make(chan struct{})
+	in(t, "Close", func() { Close(uid, m.FDs...) })
+	in(t, "CloseConn", func() { CloseConn(uid, mine, func() { close(done) }) })
+	in(t, "the work behind them", func() {
+		<-done
+		for closing.holds(uid) > 0 {
+			runtime.Gosched()
+		}
+	})
+	unix.Close(theirs)
+}
+
+// holds returns how much of a user's is being closed.
+func (c *closer) holds(uid uint32) int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if u := c.users[uid]; u != nil {
+		return u.held
+	}
+	return 0
+}
+
+// TestTruncated: the kernel closes descriptors for which a receiver has no number, and what
+// lingers there ends, too.
+func TestTruncated(t *testing.T) {
+	mine, theirs := pair(t, unix.SOCK_DGRAM)
+	fd := lingertest.Socket(t)
+	send(t, theirs, unix.UnixRights(fd))
+	unix.Close(fd)
+	in(t, "a receive call without room", func() {
+		m, err := wait(mine, func(fd int) (Message, error) { return receive(fd, make([]byte, 8), 0, 0) })
+		if err != nil || len(m.FDs) > 0 {
+			t.Errorf("received %+v, %v", m, err)
+		}
+	})
+	unix.Close(theirs)
+}
+
+// TestBusy: a user whose files take for ever to close passes no more than some, and others go on.
+func TestBusy(t *testing.T) {
+	if os.Geteuid() != 0 {
+		need.Skip(t, "root, to send messages as other users")
+	}
+	release := make(chan struct{})
+	closeFD = func(fd int) {
+		<-release
+		unix.Close(fd)
+	}
+	const wild, honest = 1234, 1235
+	defer func() {
+		close(release)
+		for closing.holds(wild)+closing.holds(honest) > 0 {
+			runtime.Gosched()
+		}
+		closeFD = func(fd int) { _ = unix.Close(fd) }
+	}()
+	mine, theirs := pair(t, unix.SOCK_DGRAM)
+	defer unix.Close(theirs)
+	raw, err := mine.SyscallConn()
+	if err != nil {
+		t.Fatal(err)
+	}
+	raw.Control(func(fd uintptr) { err = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_PASSCRED, 1) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	from := func(uid uint32, files int) Message {
+		t.Helper()
+		fds := make([]int, files) // standard input, so many times
+		send(t, theirs, append(unix.UnixCredentials(&unix.Ucred{Pid: int32(os.Getpid()), Uid: uid}), unix.UnixRights(fds...)...))
+		m, err := ReceiveAny(mine, make([]byte, 8))
+		if err != nil || m.N != 1 || m.Who == nil || m.Who.Uid != uid {
+			t.Fatalf("received %+v, %v", m, err)
+		}
+		return m
+	}
+	for closing.holds(wild) < closing.most {
+		Close(wild, from(wild, Most).FDs...)
+	}
+	if m := from(wild, 3); len(m.FDs) != 0 {
+		t.Errorf("%d descriptors of a user were let in who has %d that cannot be closed", len(m.FDs), closing.holds(wild))
+	}
+	m := from(honest, 3)
+	if len(m.FDs) != 3 {
+		t.Errorf("%d descriptors of another user were let in, want 3", len(m.FDs))
+	}
+	Close(honest, m.FDs...)
+	if _, err := Receive(mine, wild, make([]byte, 8)); !errors.Is(err, ErrBusy) {
+		t.Errorf("a connection of that user: %v, want %v", err, ErrBusy)
+	}
+	if n := closing.holds(wild); n > closing.most+Most {
+		t.Errorf("%d descriptors of one user are held", n)
+	}
+}
