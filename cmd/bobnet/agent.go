@@ -33,6 +33,9 @@ agent, as all that are part of Bobnet do, with its sockets or with their own, if
 lets their user in; SIGQUIT (Ctrl-\) prints the dumps.
 It takes CAP_NET_RAW and CAP_NET_ADMIN, and Linux 5.16.`
 
+// maxBlocks is the most that --blocks takes: more than all interfaces of a host have.
+const maxBlocks = 1 << 16
+
 func newAgentCmd() *cobra.Command {
 	var cfg nodeagent.Config
 	var allow, policy, addr, types string
@@ -40,12 +43,17 @@ func newAgentCmd() *cobra.Command {
 		Use:   "agent --allow user:NAME,group:NAME [flags]",
 		Short: "Open packet sockets for programs of this node without CAP_NET_RAW",
 		Long:  agentLong,
-		Args:  usage(cobra.NoArgs),
+		Args:  usage(noArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if (allow == "") == (policy == "") {
 				return usageError{errors.New("say who gets sockets, either by --allow user:NAME,group:NAME or by --policy FILE")}
 			}
 			cfg.Policy = func() (nodeagent.Policy, error) { return nodeagent.ReadPolicy(policy) }
+			if policy != "" {
+				if _, err := nodeagent.ReadPolicy(policy); err != nil {
+					return usageError{err}
+				}
+			}
 			if allow != "" {
 				who, err := nodeagent.ParsePolicy(allow)
 				if err != nil {
@@ -62,14 +70,14 @@ func newAgentCmd() *cobra.Command {
 		},
 	}
 	f := cmd.Flags()
-	f.StringVar(&allow, "allow", "", "`who` gets sockets, besides root: user:NAME and group:NAME with commas between them, or all")
-	f.StringVar(&policy, "policy", "", "`file` with such entries, which is read for each request")
-	f.StringVar(&cfg.Path, "socket", agent.DefaultPath, "`path` of the Unix socket")
-	f.StringSliceVar(&cfg.Interfaces, "interfaces", nil, "`names` of the interfaces to serve, with commas between them; by default all")
-	f.StringVar(&types, "ethertypes", fmt.Sprintf("%#04x", uint16(ethertype.Default)), "`numbers` of the EtherTypes that programs may use, with commas between them; those of IP and the like are refused")
-	f.IntVar(&cfg.MaxBlocks, "blocks", nodeagent.DefaultMaxBlocks, "`number` of blocks of 1024 ports that a user may have, one for each NIC")
+	f.Var(text(&allow, "", func(who string) error { _, err := nodeagent.ParsePolicy(who); return bare(err, "node agent: ") }), "allow", "`who` gets sockets, besides root: user:NAME and group:NAME with commas between them, or all")
+	f.Var(input(&policy), "policy", "`file` with such entries, which is read for each request")
+	f.Var(text(&cfg.Path, agent.DefaultPath, most(maxSocket)), "socket", "`path` of the Unix socket")
+	f.Var(interfaces(&cfg.Interfaces), "interfaces", "`names` of the interfaces to serve, with commas between them; by default all")
+	f.Var(text(&types, fmt.Sprintf("%#04x", uint16(ethertype.Default)), func(list string) error { _, err := nodeagent.ParseEtherTypes(list); return bare(err, "node agent: ") }), "ethertypes", "`numbers` of the EtherTypes that programs may use, with commas between them; those of IP and the like are refused")
+	f.Var(number(&cfg.MaxBlocks, nodeagent.DefaultMaxBlocks, 1, maxBlocks), "blocks", "`number` of blocks of 1024 ports that a user may have, one for each NIC")
 	f.BoolVar(&cfg.Unguarded, "unguarded", false, "do not have the kernel judge what programs send: they may send anything, and each frame costs less")
-	f.StringVar(&addr, "metrics", "", "serve the metrics of all programs that tell the agent on this `address` (:port is localhost's): /metrics, and /debug/bobnet for people")
+	f.Var(listenAt(&addr), "metrics", "serve the metrics of all programs that tell the agent on this `address` (:port is localhost's): /metrics, and /debug/bobnet for people")
 	return cmd
 }
 

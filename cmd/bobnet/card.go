@@ -31,7 +31,7 @@ func newCardCmd() *cobra.Command {
 		Short:   "Be a card of the emulated Myrinet that several programs use",
 		Long:    cardLong,
 		Example: "  bobnet card --iface eth1",
-		Args:    usage(cobra.NoArgs),
+		Args:    usage(noArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if cfg.Interface == "" {
 				cfg.Interface = os.Getenv(vipl.EnvInterface)
@@ -40,9 +40,9 @@ func newCardCmd() *cobra.Command {
 		},
 	}
 	f := cmd.Flags()
-	f.StringVarP(&cfg.Interface, "iface", "i", "", "`name` or MAC of the interface; by default $"+vipl.EnvInterface+", or the only one that is up")
+	f.VarP(ifaceName(&cfg.Interface), "iface", "i", "`name` or MAC of the interface; by default $"+vipl.EnvInterface+", or the only one that is up")
 	f.BoolVar(&cfg.AnyUser, "any-user", false, "serve programs of every user, not only of root and of the card's own")
-	f.StringVar(&address, "metrics", "", "serve the card's metrics on this `address` (:port is localhost's): /metrics, and /debug/bobnet for people")
+	f.Var(listenAt(&address), "metrics", "serve the card's metrics on this `address` (:port is localhost's): /metrics, and /debug/bobnet for people")
 	return cmd
 }
 

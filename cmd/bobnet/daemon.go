@@ -31,7 +31,7 @@ func newDaemonCmd() *cobra.Command {
 		Use:   "daemon [flags]",
 		Short: "Serve this node's processes of VMMC: matching, users, deaths",
 		Long:  daemonLong,
-		Args:  usage(cobra.NoArgs),
+		Args:  usage(noArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			cfg.Logger = slog.Default()
 			d, err := daemon.Open(&cfg)
@@ -48,8 +48,8 @@ func newDaemonCmd() *cobra.Command {
 		},
 	}
 	nicFlags(cmd, &cfg.VIPL)
-	cmd.Flags().StringVar(&addr, "metrics", "", "serve the daemon's metrics on this `address` (:port is localhost's): /metrics, and /debug/bobnet for people")
-	cmd.Flags().StringVar(&cfg.Socket, "socket", "", "`name` of the Unix socket for processes that are told it (Config.Daemon); one that begins with @ is in the abstract name space")
+	cmd.Flags().Var(listenAt(&addr), "metrics", "serve the daemon's metrics on this `address` (:port is localhost's): /metrics, and /debug/bobnet for people")
+	cmd.Flags().Var(text(&cfg.Socket, "", most(maxSocket)), "socket", "`name` of the Unix socket for processes that are told it (Config.Daemon); one that begins with @ is in the abstract name space")
 	return cmd
 }
 

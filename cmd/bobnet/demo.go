@@ -44,6 +44,9 @@ const (
 // maxDemoRanks is a limit of patience: they share this machine's cores.
 const maxDemoRanks = 64
 
+// maxDemoSteps is a limit of patience, too.
+const maxDemoSteps = 1_000_000
+
 func newDemoCmd() *cobra.Command {
 	var call demoCall
 	cmd := &cobra.Command{
@@ -51,38 +54,21 @@ func newDemoCmd() *cobra.Command {
 		Short:   "Show it all on this machine: a program on 4 ranks, and what it gains over TCP",
 		Long:    demoLong,
 		Example: "  bobnet demo\n  bobnet demo --png photo.png --ranks 6 --out pictures",
-		Args:    usage(cobra.NoArgs),
+		Args:    usage(noArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := call.check(); err != nil {
-				return usageError{err}
-			}
 			return call.run(cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr())
 		},
 	}
 	f := cmd.Flags()
 	f.SortFlags = false
-	f.StringVar(&call.picture, "png", "", "PNG `FILE` whose brightness is the initial temperature (default an embedded one)")
-	f.IntVar(&call.ranks, "ranks", 4, "processes that share the work")
-	f.IntVar(&call.steps, "steps", 2000, "steps of diffusion")
-	f.IntVar(&call.mtu, "mtu", ethertype.MaxMTU, "MTU of every link in bytes")
-	f.DurationVar(&call.time, "time", 30*time.Second, "about how long to measure")
-	f.StringVar(&call.out, "out", "out", "`directory` to write the pictures to")
+	f.Var(input(&call.picture), "png", "PNG `FILE` whose brightness is the initial temperature (default an embedded one)")
+	f.Var(number(&call.ranks, 4, 1, maxDemoRanks), "ranks", "processes that share the work")
+	f.Var(number(&call.steps, 2000, 1, maxDemoSteps), "steps", "steps of diffusion")
+	f.Var(number(&call.mtu, ethertype.MaxMTU, vipl.MinMTU, ethertype.MaxMTU), "mtu", "MTU of every link in bytes")
+	f.Var(period(&call.time, 30*time.Second, 100*time.Millisecond, time.Hour), "time", "about how long to measure")
+	f.Var(folder(&call.out, "out"), "out", "`directory` to write the pictures to")
 	cmd.AddCommand(newDemoRankCmd())
 	return cmd
-}
-
-func (c *demoCall) check() error {
-	switch {
-	case c.ranks < 1 || c.ranks > maxDemoRanks:
-		return fmt.Errorf("demo: %d ranks: want 1 to %d", c.ranks, maxDemoRanks)
-	case c.steps < 1:
-		return fmt.Errorf("demo: %d steps: want at least 1", c.steps)
-	case c.time < 1:
-		return fmt.Errorf("demo: measuring for %v: want more than 0", c.time)
-	case c.mtu < vipl.MinMTU || c.mtu > ethertype.MaxMTU:
-		return fmt.Errorf("demo: MTU %d: want %d to %d", c.mtu, vipl.MinMTU, ethertype.MaxMTU)
-	}
-	return nil
 }
 
 func (c *demoCall) run(ctx context.Context, out, errOut io.Writer) error {

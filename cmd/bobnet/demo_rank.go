@@ -74,14 +74,14 @@ func newDemoRankCmd() *cobra.Command {
 		Use:    "rank",
 		Short:  "One of the processes that demo starts",
 		Hidden: true,
-		Args:   usage(cobra.NoArgs),
+		Args:   usage(noArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return demoRank(cmd.Context(), cfg, picture, out)
 		},
 	}
-	cmd.Flags().IntVar(&cfg.Steps, "steps", 0, "steps of diffusion")
-	cmd.Flags().StringVar(&picture, "png", "", "PNG `FILE` to start from")
-	cmd.Flags().StringVar(&out, "out", "", "PNG `FILE` to write")
+	cmd.Flags().Var(number(&cfg.Steps, 0, 1, maxDemoSteps), "steps", "steps of diffusion")
+	cmd.Flags().Var(input(&picture), "png", "PNG `FILE` to start from")
+	cmd.Flags().Var(output(&out, ""), "out", "PNG `FILE` to write")
 	return cmd
 }
 

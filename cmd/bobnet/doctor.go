@@ -38,7 +38,7 @@ func newDoctorCmd() *cobra.Command {
 		Short:   "Find what keeps Bobnet from working well here, and how to change it",
 		Long:    doctorLong,
 		Example: "  bobnet doctor\n  bobnet doctor -i eth0 --json\n  bobnet doctor --hosts hosts.txt\n  bobnet lab -n 1 -- bobnet doctor",
-		Args:    usage(cobra.NoArgs),
+		Args:    usage(noArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			cfg, err := given.FromEnvironment()
 			if err != nil {

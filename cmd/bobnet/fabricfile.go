@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path"
+	"slices"
 
 	"github.com/bobnet-go/bobnet/transport/myrinet"
 )
@@ -16,6 +17,25 @@ import (
 //
 //go:embed fabrics/*.fabric
 var fabrics embed.FS
+
+// readyFabrics are their names.
+var readyFabrics = []string{"one", "two", "fattree"}
+
+// fabricFile is a flag whose value is what readFabric reads.
+func fabricFile(to *string) *setting[string] {
+	s := text(to, "", func(name string) error {
+		err := readable(name)
+		if name == "-" || errors.Is(err, fs.ErrNotExist) && slices.Contains(readyFabrics, name) {
+			return nil
+		}
+		if errors.Is(err, fs.ErrNotExist) {
+			err = fmt.Errorf("%w; ready ones are %s", err, either(readyFabrics))
+		}
+		return err
+	})
+	s.files = true
+	return s
+}
 
 // readFabric reads a fabric file: the standard input for -, a file of that name, or else
 // a ready one.
@@ -39,8 +59,5 @@ func fabricText(name string) ([]byte, error) {
 	if !errors.Is(err, fs.ErrNotExist) {
 		return text, err
 	}
-	if ready, none := fabrics.ReadFile(path.Join("fabrics", name+".fabric")); none == nil {
-		return ready, nil
-	}
-	return nil, fmt.Errorf("%w; ready ones are one, two and fattree", err)
+	return fabrics.ReadFile(path.Join("fabrics", name+".fabric"))
 }

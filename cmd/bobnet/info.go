@@ -20,6 +20,7 @@ import (
 
 func newInfoCmd() *cobra.Command {
 	var given vipl.Config
+	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "info",
 		Short: "Show what Bobnet finds on this machine and which interface it would use",
@@ -27,8 +28,11 @@ func newInfoCmd() *cobra.Command {
 what says so (BOBNET_*, or the variables of a launcher), and the Ethernet interfaces of its
 network namespace, with the one that Bobnet would use and why. Then open a NIC
 there and show what it has picked: driver, ports, ways and why.`,
-		Args: usage(cobra.NoArgs),
+		Args: usage(noArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if asJSON {
+				return infoJSON(cmd.OutOrStdout(), &given)
+			}
 			if err := printSystem(cmd.OutOrStdout()); err != nil {
 				return err
 			}
@@ -44,6 +48,7 @@ there and show what it has picked: driver, ports, ways and why.`,
 		},
 	}
 	nicFlags(cmd, &given)
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
 	return cmd
 }
 

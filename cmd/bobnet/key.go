@@ -22,7 +22,7 @@ func newKeyCmd() *cobra.Command {
 		Short:   "Print a new key for sealed frames",
 		Long:    keyLong,
 		Example: keyExample,
-		Args:    usage(cobra.NoArgs),
+		Args:    usage(noArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			_, err := fmt.Fprintln(cmd.OutOrStdout(), seal.NewKey().Text())
 			return err

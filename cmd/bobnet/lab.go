@@ -3,9 +3,9 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"os"
 
+	"github.com/bobnet-go/bobnet/ethertype"
 	"github.com/bobnet-go/bobnet/internal/lab"
 	"github.com/bobnet-go/bobnet/transport/fault"
 	"github.com/bobnet-go/bobnet/vipl"
@@ -65,9 +65,6 @@ func newLabCmd() *cobra.Command {
 			if cfg.Topology, err = lab.ParseTopology(topology); err != nil {
 				return usageError{err}
 			}
-			if cfg.PerHost < 1 {
-				return usageError{fmt.Errorf("lab: --per-host %d: want 1 or more", cfg.PerHost)}
-			}
 			if fabric != "" {
 				if cmd.Flags().Changed("ranks") || cmd.Flags().Changed("topology") {
 					return usageError{errors.New("lab: --fabric says how many ranks there are and how they are joined: leave out --ranks and --topology")}
@@ -88,13 +85,13 @@ func newLabCmd() *cobra.Command {
 	}
 	flags := cmd.Flags()
 	flags.SetInterspersed(false) // CMD's own flags are not ours
-	flags.IntVarP(&cfg.N, "ranks", "n", 2, "number of ranks")
-	flags.IntVar(&cfg.PerHost, "per-host", 1, "number of ranks that share a namespace, and its bob0")
+	flags.VarP(number(&cfg.N, 2, 1, lab.MaxRanks), "ranks", "n", "number of ranks")
+	flags.Var(number(&cfg.PerHost, 1, 1, lab.MaxRanks), "per-host", "number of ranks that share a namespace, and its bob0")
 	flags.BoolVar(&cfg.Bind, "bind", false, bindUsage)
-	flags.IntVar(&cfg.MTU, "mtu", 0, "MTU of every bob0 in bytes; 0 is the largest, 65535, and 9000 with --fabric")
-	flags.StringVar(&topology, "topology", "auto", "how ranks are joined: pair, bridge, or auto: a pair if they are two and no link fails")
-	flags.StringVar(&fabric, "fabric", "", "make the Myrinet that `FILE` describes: hosts are ranks; one, two and fattree are ready")
-	flags.StringVar(&metrics, "metrics", "", "serve the ranks' metrics on this `address` (:port is localhost's): an index at /, /rank/0/metrics, ..., and /targets for Prometheus")
+	flags.Var(number(&cfg.MTU, 0, vipl.MinMTU, ethertype.MaxMTU), "mtu", "MTU of every bob0 in bytes; by default the largest, and 9000 with --fabric")
+	flags.Var(choice(&topology, "auto", "auto", "pair", "bridge"), "topology", "how ranks are joined: pair, bridge, or auto: a pair if they are two and no link fails")
+	flags.Var(fabricFile(&fabric), "fabric", "make the Myrinet that `FILE` describes: hosts are ranks; one, two and fattree are ready")
+	flags.Var(listenAt(&metrics), "metrics", "serve the ranks' metrics on this `address` (:port is localhost's): an index at /, /rank/0/metrics, ..., and /targets for Prometheus")
 	faultFlags(cmd, &faults)
 	cutFlags(cmd, &cfg.Cuts)
 	return cmd

@@ -31,9 +31,6 @@ type cutFlag struct {
 }
 
 func (f cutFlag) String() string {
-	if f.cuts == nil {
-		return "" // of the zero value, to which pflag compares defaults
-	}
 	var texts []string
 	for _, c := range *f.cuts {
 		if c.Kind == f.kind {
@@ -48,10 +45,11 @@ func (f cutFlag) Set(text string) error {
 	if err == nil {
 		*f.cuts = append(*f.cuts, c)
 	}
-	return err
+	return bare(err, fmt.Sprintf("lab: %v %q: ", f.kind, text))
 }
 
 func (cutFlag) Type() string { return "cut" }
+func (cutFlag) hints() hint  { return hint{} }
 
 // cutFlags adds the flags that say how links fail.
 func cutFlags(cmd *cobra.Command, cuts *[]lab.Cut) {

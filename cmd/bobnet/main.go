@@ -1,7 +1,8 @@
 // Command bobnet shows, measures and tries out Bobnet: messages between
 // programs on one Ethernet segment without TCP/IP.
 //
-// Exit codes: 0 success, 1 failure, 2 wrong usage, 128 plus the signal when
+// Exit codes: 0 success, 1 failure, 2 wrong usage (a flag, value or interface that does not
+// exist or makes no sense; nothing is started), 128 plus the signal when
 // interrupted. lab and run return the worst exit code of their ranks; 126 and 127 if the
 // command cannot be run or found.
 package main
@@ -84,22 +85,26 @@ func newRootCmd() *cobra.Command {
 		SilenceErrors: true, // main prints them
 		SilenceUsage:  true,
 
-		SuggestionsMinimumDistance: 2,
-
 		Args: knownVerb,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
-		PersistentPreRun: func(*cobra.Command, []string) {
-			level := slog.LevelWarn - slog.Level(4*verbose)
+		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error {
+			if verbose < 0 {
+				return usageError{fmt.Errorf("--verbose %d: want 0 or more", verbose)}
+			}
+			level := slog.LevelWarn - slog.Level(4*min(verbose, 2))
 			slog.SetDefault(slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: level})))
+			return checkInterface(cmd)
 		},
 	}
 	root.PersistentFlags().CountVarP(&verbose, "verbose", "v", "log what happens; twice: in detail")
-	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
+	root.SetFlagErrorFunc(flagError)
 	root.CompletionOptions.HiddenDefaultCmd = true
 	cobra.EnableCommandSorting = false
 	for _, verb := range verbs {
 		root.AddCommand(verb())
 	}
+	helpVerbs(root)
+	finishFlags(root)
 	return root
 }
 
@@ -117,11 +122,7 @@ func knownVerb(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil
 	}
-	err := fmt.Errorf("unknown verb %q; see: bobnet --help", args[0])
-	if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
-		err = fmt.Errorf("unknown verb %q; did you mean %q?", args[0], near[0])
-	}
-	return usageError{err}
+	return unknownVerb(cmd, args[0])
 }
 
 // usageError is an error in how the command was called.

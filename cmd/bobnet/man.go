@@ -17,7 +17,7 @@ func newManCmd() *cobra.Command {
 		Use:    "man DIR",
 		Short:  "Write a man page for each verb into a folder",
 		Hidden: true,
-		Args:   usage(cobra.ExactArgs(1)),
+		Args:   usage(oneFolder),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			date, err := sourceDate(os.Getenv("SOURCE_DATE_EPOCH"))
 			if err != nil {
@@ -28,6 +28,16 @@ func newManCmd() *cobra.Command {
 			return doc.GenManTree(root, &doc.GenManHeader{Title: "BOBNET", Section: "1", Source: "Bobnet", Manual: "Bobnet", Date: date}, args[0])
 		},
 	}
+}
+
+func oneFolder(_ *cobra.Command, args []string) error {
+	if len(args) != 1 {
+		return fmt.Errorf("man wants one folder, found %d", len(args))
+	}
+	if err := existing(args[0]); err != nil {
+		return fmt.Errorf("man %s: %w", shown(args[0]), err)
+	}
+	return nil
 }
 
 // sourceDate returns the time that says in seconds when the source is of; now if it is empty.

@@ -63,18 +63,18 @@ func newMapCmd() *cobra.Command {
 		Short:   "Map a Myrinet in software: hosts, switches and cables, as probes find them",
 		Long:    mapLong,
 		Example: mapExample,
-		Args:    usage(cobra.NoArgs),
+		Args:    usage(noArgs),
 		RunE:    func(cmd *cobra.Command, _ []string) error { return opt.run(cmd.Context(), cmd.OutOrStdout()) },
 	}
 	flags := cmd.Flags()
-	flags.StringVarP(&opt.iface, "iface", "i", "", "map a running fabric, from the cable at the interface of this `name` or MAC; by default $"+vipl.EnvInterface)
-	flags.StringVar(&opt.fabric, "fabric", "", "simulate the fabric that this `FILE` describes; - is the standard input; one, two and fattree are ready")
-	flags.StringVar(&opt.truth, "truth", "", "the `FILE` to compare the map with (default that of --fabric)")
-	flags.StringVar(&opt.from, "from", "", "the `HOST` of a simulated fabric that maps (default the first one)")
-	flags.StringVar(&opt.format, "format", "text", "what to print: text, json or svg")
-	flags.StringVarP(&opt.out, "output", "o", "-", "the `FILE` to write; - is the standard output")
-	flags.Uint64Var(&opt.seed, "seed", 1, "of everything random in the simulation")
-	flags.DurationVar(&opt.limit, "limit", time.Minute, "the longest that it may take, in virtual time if the fabric is simulated")
+	flags.VarP(ifaceName(&opt.iface), "iface", "i", "map a running fabric, from the cable at the interface of this `name` or MAC; by default $"+vipl.EnvInterface)
+	flags.Var(fabricFile(&opt.fabric), "fabric", "simulate the fabric that this `FILE` describes; - is the standard input; one, two and fattree are ready")
+	flags.Var(fabricFile(&opt.truth), "truth", "the `FILE` to compare the map with (default that of --fabric)")
+	flags.Var(text(&opt.from, ""), "from", "the `HOST` of a simulated fabric that maps (default the first one)")
+	flags.Var(choice(&opt.format, "text", "text", "json", "svg"), "format", "what to print: text, json or svg")
+	flags.VarP(output(&opt.out, "-"), "output", "o", "the `FILE` to write; - is the standard output")
+	flags.Var(seed(&opt.seed, 1), "seed", "of everything random in the simulation")
+	flags.Var(period(&opt.limit, time.Minute, time.Millisecond, 24*time.Hour), "limit", "the longest that it may take, in virtual time if the fabric is simulated")
 	return cmd
 }
 
@@ -89,10 +89,7 @@ var printMap = map[string]func(m *mapper.Map) (string, error){
 }
 
 func (o *mapOptions) run(ctx context.Context, stdout io.Writer) error {
-	text, known := printMap[o.format]
-	if !known {
-		return usageError{fmt.Errorf("there is no format %q: take text, json or svg", o.format)}
-	}
+	text := printMap[o.format]
 	m, truth, err := o.find(ctx)
 	if err != nil {
 		return err
@@ -131,7 +128,7 @@ func (o *mapOptions) find(ctx context.Context) (m *mapper.Map, truth *myrinet.Fi
 	}
 	if o.truth != "" {
 		if truth, err = readFabric(o.truth); err != nil {
-			return nil, nil, err
+			return nil, nil, usageError{err}
 		}
 	}
 	if o.fabric == "" {
@@ -140,7 +137,7 @@ func (o *mapOptions) find(ctx context.Context) (m *mapper.Map, truth *myrinet.Fi
 	}
 	fabric, err := readFabric(o.fabric)
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, usageError{err}
 	}
 	if truth == nil {
 		truth = fabric

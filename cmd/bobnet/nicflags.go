@@ -1,8 +1,6 @@
 package main
 
 import (
-	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/bobnet-go/bobnet/transport/seal"
@@ -21,9 +19,9 @@ const keyUsage = "`file` with the key of sealed frames, as bobnet key makes it; 
 // linkFlags are those of them that say which interface, and how.
 func linkFlags(cmd *cobra.Command, cfg *vipl.Config) {
 	f := cmd.Flags()
-	f.StringVarP(&cfg.Interface, "iface", "i", "",
+	f.VarP(ifaceName(&cfg.Interface), "iface", "i",
 		"`name` or MAC of the interface to use, or for udp an IP address; by default $"+vipl.EnvInterface+", or the only one that is up")
-	f.Var(driverName{&cfg.Driver}, "driver",
+	f.Var(driverName(&cfg.Driver), "driver",
 		strings.Join(vipl.Drivers(), ", ")+": how frames travel; udp needs no privilege, and asks the stations of $"+vipl.EnvPeers+
 			" one by one; by default $"+vipl.EnvDriver+", or ring")
 }
@@ -35,13 +33,13 @@ type keyFile struct {
 }
 
 func (k keyFile) String() string {
-	if k.path == nil {
-		return "" // of the zero value, to which pflag compares defaults
-	}
 	return *k.path
 }
 
 func (k keyFile) Set(path string) error {
+	if path == "" {
+		return errEmpty
+	}
 	source := seal.File(path)
 	if _, err := source(); err != nil {
 		return err
@@ -51,23 +49,18 @@ func (k keyFile) Set(path string) error {
 }
 
 func (keyFile) Type() string { return "file" }
+func (keyFile) hints() hint  { return hint{files: true} }
 
-// driverName is a flag whose value is the name of a driver.
-type driverName struct{ name *string }
-
-func (d driverName) String() string {
-	if d.name == nil {
-		return "" // of the zero value, to which pflag compares defaults
+// driverName is a flag whose value is the name of a driver; empty it stands for the default, so
+// that scripts can hand on a variable.
+func driverName(to *string) *setting[string] {
+	s := choice(to, "", vipl.Drivers()...)
+	name := s.parse
+	s.parse = func(text string) (string, error) {
+		if text == "" {
+			return "", nil
+		}
+		return name(text)
 	}
-	return *d.name
+	return s
 }
-
-func (d driverName) Set(text string) error {
-	if text != "" && !slices.Contains(vipl.Drivers(), text) {
-		return fmt.Errorf("want %s, or nothing for the default", strings.Join(vipl.Drivers(), ", "))
-	}
-	*d.name = text
-	return nil
-}
-
-func (driverName) Type() string { return "driver" }

@@ -51,16 +51,16 @@ func newPaperCmd() *cobra.Command {
 		Short:   "Repeat the papers' measurements in virtual time: published values beside ours",
 		Long:    paperLong,
 		Example: paperExample,
-		Args:    usage(cobra.NoArgs),
+		Args:    usage(noArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return call.run(cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr())
 		},
 	}
 	flags := cmd.Flags()
-	flags.StringSliceVar(&call.only, "only", nil, "the papers to repeat: "+strings.Join(paperNames(), ", "))
+	flags.Var(choices(&call.only, paperNames()), "only", "the papers to repeat: "+strings.Join(paperNames(), ", "))
 	flags.BoolVar(&call.json, "json", false, "print a line of JSON for each row")
-	flags.StringVar(&call.plot, "plot", "", "draw the figures into this `DIR`")
-	flags.StringVar(&call.doc, "doc", "", "write the document to this `FILE`")
+	flags.Var(folder(&call.plot, ""), "plot", "draw the figures into this `DIR`")
+	flags.Var(output(&call.doc, ""), "doc", "write the document to this `FILE`")
 	return cmd
 }
 
@@ -79,11 +79,6 @@ func (c *paperCall) papers() ([]*paper.Paper, error) {
 	}
 	if len(c.only) == 0 {
 		return all, nil
-	}
-	for _, name := range c.only {
-		if !slices.Contains(paperNames(), name) {
-			return nil, usageError{fmt.Errorf("there is no paper %q: take %s", name, strings.Join(paperNames(), ", "))}
-		}
 	}
 	if c.doc != "" {
 		return nil, usageError{errors.New("--doc writes all papers: leave --only out")}

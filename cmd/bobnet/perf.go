@@ -11,7 +11,9 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
+	"github.com/bobnet-go/bobnet/endpoint"
 	"github.com/bobnet-go/bobnet/ethertype"
 	"github.com/bobnet-go/bobnet/internal/lab"
 	"github.com/bobnet-go/bobnet/internal/perf"
@@ -126,7 +128,7 @@ type perfCall struct {
 	to       string
 	nic      vipl.Config
 	key      string // the file
-	ip       string
+	ip       netip.Addr
 	json     bool
 	plot     string
 	metrics  string
@@ -143,7 +145,7 @@ func newPerfCmd() *cobra.Command {
 		Short:   "Measure latency, bandwidth and message rate of every stack on one link",
 		Long:    perfLong,
 		Example: perfExample,
-		Args:    usage(cobra.NoArgs),
+		Args:    usage(noArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := call.check(cmd); err != nil {
 				return usageError{err}
@@ -160,7 +162,7 @@ func newPerfCmd() *cobra.Command {
 		Use:    "half",
 		Short:  "One of the two processes that --local starts",
 		Hidden: true,
-		Args:   usage(cobra.NoArgs),
+		Args:   usage(noArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			watch, done, err := watchFor(os.Getenv(envMetrics))
 			if err != nil {
@@ -173,41 +175,47 @@ func newPerfCmd() *cobra.Command {
 	return cmd
 }
 
+// Limits of patience.
+const (
+	maxCount  = 1_000_000_000
+	maxRounds = 1_000_000
+)
+
 func (c *perfCall) addFlags(cmd *cobra.Command) {
 	f := cmd.Flags()
 	f.SortFlags = false
 	f.BoolVar(&c.local, "local", false, "measure between two namespaces of this machine")
 	f.BoolVar(&c.listen, "listen", false, "serve clients of other machines")
-	f.StringVar(&c.to, "to", "", "measure against the --listen at this `address` or name")
-	f.StringSliceVar(&c.apps, "apps", nil, "run applications of Split-C on this machine, all or `some` of "+strings.Join(appNames(), ",")+", by layer and ranks")
+	f.Var(text(&c.to, "", perf.CheckTarget), "to", "measure against the --listen at this `address` or name")
+	f.Var(choices(&c.apps, append(appNames(), allApps)), "apps", "run applications of Split-C on this machine, all or `some` of "+strings.Join(appNames(), ",")+", by layer and ranks")
 	f.Lookup("apps").NoOptDefVal = allApps
-	f.IntSliceVar(&c.ranks, "ranks", []int{2, 4, 8, 16}, "on how many ranks --apps runs them, beside one")
-	f.IntVar(&c.perHost, "per-host", 1, "how many of these are in a namespace, as the processes of one host")
+	f.Var(numbers(&c.ranks, []int{2, 4, 8, 16}, 1, maxDemoRanks), "ranks", "on how many ranks --apps runs them, beside one")
+	f.Var(number(&c.perHost, 1, 1, maxDemoRanks), "per-host", "how many of these are in a namespace, as the processes of one host")
 	list := func(field *[]string, name string, values []string, text string) {
-		f.StringSliceVar(field, name, nil, fmt.Sprintf("%s: some of %s (default all)", text, strings.Join(values, ",")))
+		f.Var(choices(field, values), name, fmt.Sprintf("%s: some of %s (default all)", text, strings.Join(values, ",")))
 	}
 	list(&c.plan.Stacks, "stacks", perf.Stacks(), "what to measure")
-	f.StringSliceVar(&c.plan.Tests, "tests", nil, "which tests: some of "+strings.Join(perf.Tests, ",")+" (default all but primitives, bulk and barrier, and logp only of am2)")
-	f.IntSliceVar(&c.plan.Sizes, "sizes", nil, "message sizes in `bytes`, for every test (default 64 for latency, rate and read, 1048576 for bandwidth, bidirectional and write, 64,4096,1048576 for overhead, 16 for logp, 4 to 1048576 for bulk; primitives are of 4, barriers of 0)")
-	f.IntSliceVar(&c.plan.MTUs, "mtu", nil, "MTUs of the links that --local makes (default 1500)")
+	f.Var(choices(&c.plan.Tests, perf.Tests), "tests", "which tests: some of "+strings.Join(perf.Tests, ",")+" (default all but primitives, bulk and barrier, and logp only of am2)")
+	f.Var(numbers(&c.plan.Sizes, nil, 1, perf.MaxSize), "sizes", "message sizes in `bytes`, for every test (default 64 for latency, rate and read, 1048576 for bandwidth, bidirectional and write, 64,4096,1048576 for overhead, 16 for logp, 4 to 1048576 for bulk; primitives are of 4, barriers of 0)")
+	f.Var(numbers(&c.plan.MTUs, nil, ethertype.MinMTU, ethertype.MaxMTU), "mtu", "MTUs of the links that --local makes (default 1500)")
 	list(&c.plan.Levels, "reliability", perf.Levels, "reliability levels of vipl")
 	list(&c.plan.Waits, "wait", perf.Waits, "how raw, vipl, mplite, am2, vmmc, vrpc, splitc and stream wait")
-	f.StringSliceVar(&c.plan.Links, "link", nil, "drivers of raw, vipl, mplite, am2, vmmc, vrpc, splitc and stream: "+strings.Join(perf.Links, ",")+" (default that of --driver)")
+	f.Var(choices(&c.plan.Links, perf.Links), "link", "drivers of raw, vipl, mplite, am2, vmmc, vrpc, splitc and stream: "+strings.Join(perf.Links, ",")+" (default that of --driver)")
 	list(&c.plan.Layers, "layer", perf.Layers, "communication layers of splitc")
-	f.StringSliceVar(&c.plan.XDP, "xdp", nil, "whether the ring driver sends through AF_XDP: some of "+strings.Join(perf.Choices, ",")+" (default auto: what it measures to be faster)")
-	f.StringSliceVar(&c.plan.Long, "long", nil, "whether the ring driver carries frames beyond the MTU: some of "+strings.Join(perf.Choices, ",")+" (default auto: on veth)")
-	f.IntSliceVar(&c.plan.Credits, "credits", nil, "how many requests am2 has under way at most: its rate is measured with each `number`, all else with the first (default 128,64,4)")
-	f.IntVar(&c.plan.Count, "count", 0, "messages in each measurement (default as many as fit its samples' time)")
-	f.IntVar(&c.plan.Rounds, "rounds", perf.DefaultRounds, "samples of each measurement")
-	f.DurationVar(&c.plan.Sample, "sample", perf.DefaultSample, "length of a sample")
+	f.Var(choices(&c.plan.XDP, perf.Choices), "xdp", "whether the ring driver sends through AF_XDP: some of "+strings.Join(perf.Choices, ",")+" (default auto: what it measures to be faster)")
+	f.Var(choices(&c.plan.Long, perf.Choices), "long", "whether the ring driver carries frames beyond the MTU: some of "+strings.Join(perf.Choices, ",")+" (default auto: on veth)")
+	f.Var(numbers(&c.plan.Credits, nil, 1, endpoint.MaxCredits), "credits", "how many requests am2 has under way at most: its rate is measured with each `number`, all else with the first (default 128,64,4)")
+	f.Var(number(&c.plan.Count, 0, 1, maxCount), "count", "messages in each measurement (default as many as fit its samples' time)")
+	f.Var(number(&c.plan.Rounds, perf.DefaultRounds, 1, maxRounds), "rounds", "samples of each measurement")
+	f.Var(period(&c.plan.Sample, perf.DefaultSample, time.Microsecond, time.Hour), "sample", "length of a sample")
 	f.BoolVar(&c.json, "json", false, "print one JSON object per measurement")
-	f.StringVar(&c.plot, "plot", "", "draw latency, bandwidth, overhead and bulk over size, primitives, and the signatures of logp, to the PNG `FILE`")
+	f.Var(output(&c.plot, ""), "plot", "draw latency, bandwidth, overhead and bulk over size, primitives, and the signatures of logp, to the PNG `FILE`")
 	nicFlags(cmd, &c.nic)
-	f.StringVar(&c.ip, "ip", "", "IP `address` of that interface, to measure tcp, udp and vrpc by default as well, or by another address than its first")
-	f.StringVar(&c.metrics, "metrics", "", "`address` where to serve Prometheus metrics while measuring; with --local the client's as rank 0's and the server's as rank 1's, as lab --metrics does")
-	f.StringVar(&c.pcap, "pcap", "", "write the frames measured to `FILE` for Wireshark, --local's server's to FILE-server; takes time")
-	f.StringVar(&c.profiles.CPU, "cpuprofile", "", "write a CPU profile of --local's client to `FILE`, of its server to FILE-server")
-	f.StringVar(&c.profiles.Memory, "memprofile", "", "the same for a profile of allocations")
+	f.Var(address(&c.ip), "ip", "IP `address` of that interface, to measure tcp, udp and vrpc by default as well, or by another address than its first")
+	f.Var(listenAt(&c.metrics), "metrics", "`address` where to serve Prometheus metrics while measuring; with --local the client's as rank 0's and the server's as rank 1's, as lab --metrics does")
+	f.Var(output(&c.pcap, ""), "pcap", "write the frames measured to `FILE` for Wireshark, --local's server's to FILE-server; takes time")
+	f.Var(output(&c.profiles.CPU, ""), "cpuprofile", "write a CPU profile of --local's client to `FILE`, of its server to FILE-server")
+	f.Var(output(&c.profiles.Memory, ""), "memprofile", "the same for a profile of allocations, to `FILE` and FILE-server")
 }
 
 // check refuses flags that do not go together.
@@ -240,11 +248,6 @@ func (c *perfCall) check(cmd *cobra.Command) error {
 	for _, name := range without {
 		if cmd.Flags().Changed(name) {
 			return fmt.Errorf("--%s has no meaning with %s", name, c.mode())
-		}
-	}
-	for name, zero := range map[string]bool{"rounds": c.plan.Rounds == 0, "sample": c.plan.Sample == 0} {
-		if zero { // which is the default to a Plan, and nobody means that
-			return fmt.Errorf("perf: --%s %v: want more than 0", name, cmd.Flag(name).Value)
 		}
 	}
 	if c.plot != "" && !slices.ContainsFunc(c.plan.Tests, drawn) && len(c.plan.Tests) > 0 {
@@ -287,10 +290,6 @@ func (c *perfCall) run(ctx context.Context, out, errOut io.Writer) (err error) {
 		}
 		return c.runLocal(ctx, out, errOut)
 	}
-	ip, err := c.parseIP()
-	if err != nil {
-		return err
-	}
 	watch, done, err := watchFor(c.metrics)
 	if err != nil {
 		return err
@@ -301,7 +300,7 @@ func (c *perfCall) run(ctx context.Context, out, errOut io.Writer) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, file.Close()) }()
-	at := perf.Station{NIC: c.nic, IP: ip, Watch: watch, Wrap: wrap}
+	at := perf.Station{NIC: c.nic, IP: c.ip, Watch: watch, Wrap: wrap}
 	if c.listen {
 		return perf.Listen(ctx, at, func(addr ethertype.Addr, name string) {
 			fmt.Fprintf(out, "listening at %v; on another machine of the segment: bobnet perf --to %s\n", addr, name)
@@ -373,17 +372,6 @@ func perfHalf() ([]string, error) {
 		return nil, fmt.Errorf("finding this program's file: %w", err)
 	}
 	return []string{self, "perf", "half"}, nil
-}
-
-func (c *perfCall) parseIP() (netip.Addr, error) {
-	if c.ip == "" {
-		return netip.Addr{}, nil
-	}
-	ip, err := netip.ParseAddr(c.ip)
-	if err != nil {
-		return ip, usageError{fmt.Errorf("--ip: %w", err)}
-	}
-	return ip, nil
 }
 
 // show prints and draws what was measured.

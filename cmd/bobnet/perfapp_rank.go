@@ -67,7 +67,7 @@ func newPerfAppCmd() *cobra.Command {
 		},
 		ValidArgs: appNames(),
 	}
-	cmd.Flags().StringVar(&layer, "layer", "", "communication layer")
+	cmd.Flags().Var(choice(&layer, "", perf.Layers...), "layer", "communication layer")
 	return cmd
 }
 

@@ -54,9 +54,15 @@ func newPingCmd() *cobra.Command {
 		Example: pingExample,
 		Args: usage(func(cmd *cobra.Command, args []string) error {
 			if call.listen {
-				return cobra.NoArgs(cmd, args)
+				return noArgs(cmd, args)
 			}
-			return cobra.MatchAll(wants("the address or name to ask, or --listen"), cobra.MaximumNArgs(1))(cmd, args)
+			if len(args) == 1 {
+				return perf.CheckTarget(args[0])
+			}
+			if len(args) > 1 {
+				return fmt.Errorf("ping asks one address or name, found %d", len(args))
+			}
+			return errors.New("ping wants the address or name to ask, or --listen")
 		}),
 		RunE: func(cmd *cobra.Command, args []string) (err error) {
 			if err := call.check(cmd); err != nil {
@@ -86,25 +92,19 @@ func newPingCmd() *cobra.Command {
 		},
 	}
 	f := cmd.Flags()
-	f.IntVarP(&call.count, "count", "c", 0, "stop after `N` echoes; 0 goes on until interrupted")
-	f.DurationVar(&call.interval, "interval", time.Second, "time from one echo to the next")
-	f.DurationVarP(&call.timeout, "timeout", "W", time.Second, "how long to wait for an answer")
-	f.IntVarP(&call.size, "size", "s", 56, fmt.Sprintf("payload in `bytes`, at least %d", minEcho))
+	f.VarP(number(&call.count, 0, 0, maxCount), "count", "c", "stop after `N` echoes; 0 goes on until interrupted")
+	f.Var(period(&call.interval, time.Second, 0, 24*time.Hour), "interval", "time from one echo to the next")
+	f.VarP(period(&call.timeout, time.Second, time.Microsecond, time.Hour), "timeout", "W", "how long to wait for an answer")
+	f.VarP(number(&call.size, 56, minEcho, ethertype.MaxMTU-ethertype.BaseSize), "size", "s", "payload in `bytes`")
 	nicFlags(cmd, &call.nic)
 	f.BoolVar(&call.listen, "listen", false, "answer instead of asking")
-	f.StringVar(&call.pcap, "pcap", "", "write the frames to `FILE`, which Wireshark opens")
-	f.StringVar(&call.name, "name", "", "the name under which --listen can be found (default ping/ and the host's name)")
+	f.Var(output(&call.pcap, ""), "pcap", "write the frames to `FILE`, which Wireshark opens")
+	f.Var(text(&call.name, "", most(vipl.MaxName)), "name", "the name under which --listen can be found (default ping/ and the host's name)")
 	return cmd
 }
 
-// check refuses values that cannot be, and flags of the other way to use ping.
+// check refuses flags of the other way to use ping.
 func (c *pingCall) check(cmd *cobra.Command) error {
-	if c.count < 0 || c.interval < 0 || c.timeout <= 0 {
-		return errors.New("ping: --count and --interval cannot be negative, and --timeout must be more than 0")
-	}
-	if c.size < minEcho {
-		return fmt.Errorf("ping: --size %d: want at least %d", c.size, minEcho)
-	}
 	way, without := "an address", []string{"name"}
 	if c.listen {
 		way, without = "--listen", []string{"count", "interval", "timeout", "size"}

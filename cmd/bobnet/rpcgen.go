@@ -39,11 +39,25 @@ vmmc/vrpc. As a line in a Go file:
 		RunE: func(cmd *cobra.Command, args []string) error { return opt.run(cmd.OutOrStdout(), args[0]) },
 	}
 	flags := cmd.Flags()
-	flags.StringVarP(&opt.out, "output", "o", "", "the Go file to write; - is the standard output (default FILE_xdr.go beside FILE.x)")
-	flags.StringVarP(&opt.pkg, "package", "p", "", "the name of its package (default $GOPACKAGE, else the name of its folder)")
-	flags.StringArrayVarP(&opt.defines, "define", "D", nil, "NAME or NAME=TEXT: a macro, as by #define")
-	flags.StringArrayVarP(&opt.dirs, "include", "I", nil, "a folder of files to #include, besides that of the file that does so")
+	flags.VarP(output(&opt.out, ""), "output", "o", "the Go file to write; - is the standard output (default FILE_xdr.go beside FILE.x)")
+	flags.VarP(text(&opt.pkg, "", identifier), "package", "p", "the name of its package (default $GOPACKAGE, else the name of its folder)")
+	flags.VarP(texts(&opt.defines, macro), "define", "D", "NAME or NAME=TEXT: a macro, as by #define")
+	flags.VarP(texts(&opt.dirs, existing), "include", "I", "a folder of files to #include, besides that of the file that does so")
 	return cmd
+}
+
+func identifier(text string) error {
+	if !token.IsIdentifier(text) {
+		return errors.New("want a name that a Go package can have")
+	}
+	return nil
+}
+
+func macro(text string) error {
+	if name, _, _ := strings.Cut(text, "="); !token.IsIdentifier(name) {
+		return errors.New("want NAME or NAME=TEXT")
+	}
+	return nil
 }
 
 func oneSpecification(_ *cobra.Command, args []string) error {

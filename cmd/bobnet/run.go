@@ -59,11 +59,11 @@ type hostFlags struct {
 
 func (f *hostFlags) add(cmd *cobra.Command) {
 	flags := cmd.Flags()
-	flags.StringVar(&f.list, "host", "", "`hosts` with commas between them, each with its number of ranks: a,b:2,[fd00::1]:2")
-	flags.StringVar(&f.file, "hosts", "", "`file` of hosts, one on a line: a, b:2, or b slots=2")
-	flags.StringVar(&f.ssh, "ssh", strings.Join(launch.SSH, " "), "`command` that runs another one on the host that is given to it, with its options")
-	flags.StringVar(&f.program, "program", "", "`file` of the bobnet command on other hosts; by default the same as here")
-	flags.DurationVar(&f.timeout, "connect-timeout", 20*time.Second, "how long a host may take to answer")
+	flags.Var(text(&f.list, "", func(list string) error { _, err := launch.ParseHosts(list); return err }), "host", "`hosts` with commas between them, each with its number of ranks: a,b:2,[fd00::1]:2")
+	flags.Var(input(&f.file), "hosts", "`file` of hosts, one on a line: a, b:2, or b slots=2")
+	flags.Var(text(&f.ssh, strings.Join(launch.SSH, " "), command), "ssh", "`command` that runs another one on the host that is given to it, with its options")
+	flags.Var(text(&f.program, ""), "program", "`file` of the bobnet command on other hosts; by default the same as here")
+	flags.Var(period(&f.timeout, 20*time.Second, time.Millisecond, time.Hour), "connect-timeout", "how long a host may take to answer")
 }
 
 // config returns what the flags ask for.
@@ -77,8 +77,6 @@ func (f *hostFlags) config(nic vipl.Config) (*launch.Config, error) {
 	switch {
 	case f.list != "" && f.file != "":
 		return nil, usageError{errors.New("--host and --hosts are two ways to say the same: give one")}
-	case len(c.SSH) == 0:
-		return nil, usageError{errors.New("--ssh is empty")}
 	case f.list != "":
 		if c.Hosts, err = launch.ParseHosts(f.list); err != nil {
 			return nil, usageError{fmt.Errorf("--host: %w", err)}
@@ -95,6 +93,18 @@ func (f *hostFlags) config(nic vipl.Config) (*launch.Config, error) {
 		c.Program = c.Own
 	}
 	return c, nil
+}
+
+// command refuses a command line whose program is not there.
+func command(line string) error {
+	fields := strings.Fields(line)
+	if len(fields) == 0 {
+		return errEmpty
+	}
+	if _, err := exec.LookPath(fields[0]); err != nil {
+		return fmt.Errorf("there is no command %s: %w", fields[0], errors.Unwrap(err))
+	}
+	return nil
 }
 
 // keyFileWanted returns the path of the key file that a flag or the environment names.
@@ -129,7 +139,7 @@ func newRunCmd() *cobra.Command {
 		nic    vipl.Config
 		where  hostFlags
 		ranks  int
-		order  string
+		order  launch.Order
 		bind   bool
 		engine string
 	)
@@ -149,7 +159,7 @@ func newRunCmd() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			cfg.N, cfg.By, cfg.Argv = ranks, launch.Order(order), args
+			cfg.N, cfg.By, cfg.Argv = ranks, order, args
 			cfg.Bind = bind
 			if err := cfg.Complete(); err != nil {
 				return usageError{fmt.Errorf("run: %w", err)}
@@ -159,11 +169,11 @@ func newRunCmd() *cobra.Command {
 	}
 	flags := cmd.Flags()
 	flags.SetInterspersed(false) // CMD's own flags are not ours
-	flags.IntVarP(&ranks, "ranks", "n", 0, "number of ranks; by default as many as the hosts take")
-	flags.StringVar(&order, "map", string(launch.ByCore), "core: ranks that follow each other fill a host; node: they are on different hosts")
+	flags.VarP(number(&ranks, 0, 1, launch.MaxRanks), "ranks", "n", "number of ranks; by default as many as the hosts take")
+	flags.Var(choice(&order, launch.ByCore, string(launch.ByCore), string(launch.ByNode)), "map", "core: ranks that follow each other fill a host; node: they are on different hosts")
 	flags.BoolVar(&bind, "bind", false, bindUsage)
-	flags.StringVar(&engine, "engine", "auto", "what starts ranks: hydra, that is "+launch.Mpiexec+"; ssh, that is bobnet itself; or auto: hydra where it is installed and there is another host, else ssh")
-	flags.StringVar(&where.key, "key", "", keyUsage+"; all hosts have it in the same place")
+	flags.Var(choice(&engine, "auto", "auto", "hydra", "ssh"), "engine", "what starts ranks: hydra, that is "+launch.Mpiexec+"; ssh, that is bobnet itself; or auto: hydra where it is installed and there is another host, else ssh")
+	flags.Var(keyFile{cfg: &nic, path: &where.key}, "key", keyUsage+"; all hosts have it in the same place")
 	where.add(cmd)
 	linkFlags(cmd, &nic)
 	return cmd
@@ -175,8 +185,6 @@ func start(ctx context.Context, cfg *launch.Config, engine string) error {
 	switch {
 	case engine == "ssh" || engine == "auto" && (err != nil || !cfg.Remote() || cfg.HydraTakes() != nil):
 		return cfg.Run(ctx)
-	case engine != "hydra" && engine != "auto":
-		return usageError{fmt.Errorf("run: --engine %s: want auto, hydra or ssh", engine)}
 	case err != nil:
 		return fmt.Errorf("run: --engine hydra: %w: Debian has it in the package mpich", err)
 	}
@@ -211,7 +219,7 @@ func newNodeCmd() *cobra.Command {
 		Use:    "node",
 		Short:  "Run the ranks of one host for bobnet run, which starts this itself",
 		Hidden: true,
-		Args:   usage(cobra.NoArgs),
+		Args:   usage(noArgs),
 		RunE: func(*cobra.Command, []string) error {
 			cfg, err := given.FromEnvironment()
 			inv := launch.Look(thisBuild().name(), &cfg, key)
@@ -221,7 +229,7 @@ func newNodeCmd() *cobra.Command {
 			return launch.ServeNode(os.Stdin, os.Stdout, inv)
 		},
 	}
-	cmd.Flags().StringVar(&key, "key", "", keyUsage)
+	cmd.Flags().Var(text(&key, ""), "key", keyUsage)
 	linkFlags(cmd, &given)
 	return cmd
 }

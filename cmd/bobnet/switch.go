@@ -47,6 +47,9 @@ const switchExample = `  bobnet switch --port eth0 --port eth1
 // defaultSwitchPorts is how many ports a switch has unless more are asked for.
 const defaultSwitchPorts = 8
 
+// maxSwitchName is the longest name of a switch in bytes: it is a label of metrics.
+const maxSwitchName = 255
+
 // logFlush is how long the last lines of the log are waited for.
 const logFlush = 100 * time.Millisecond
 
@@ -68,7 +71,7 @@ func newSwitchCmd() *cobra.Command {
 		Short:   "Be a crossbar switch of the emulated Myrinet, with an interface as each port",
 		Long:    switchLong,
 		Example: switchExample,
-		Args:    usage(cobra.NoArgs),
+		Args:    usage(noArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			names, err := call.layout()
 			if err != nil {
@@ -78,25 +81,19 @@ func newSwitchCmd() *cobra.Command {
 		},
 	}
 	f := cmd.Flags()
-	f.StringArrayVarP(&call.ports, "port", "p", nil, "an `interface` that is a port, with or without its number: eth0, 3=eth1; once for each port")
-	f.IntVar(&call.size, "ports", defaultSwitchPorts, "how many ports the switch has, with or without a cable")
-	f.StringVar(&call.driver, "driver", "ring", "ring or packet: how frames travel")
-	f.StringVar(&call.name, "name", "switch", "what the switch is called in what it prints and in its metrics")
-	f.DurationVar(&call.options.Timeout, "timeout", 0, "after how long a packet that is blocked is broken (default 500ms)")
-	f.DurationVar(&call.options.Silence, "silence", 0, "after how long a neighbour that says nothing is taken for gone (default 2s)")
-	f.DurationVar(&call.options.Spin, "spin", 0, "how long a port polls after the last frame before it sleeps")
-	f.StringVar(&call.metrics, "metrics", "", "serve the ports' metrics on this `address` (:port is localhost's): /metrics, and /debug/bobnet for people")
+	f.VarP(texts(&call.ports), "port", "p", "an `interface` that is a port, with or without its number: eth0, 3=eth1; once for each port")
+	f.Var(number(&call.size, defaultSwitchPorts, 2, myrinet.MaxPorts), "ports", "how many ports the switch has, with or without a cable")
+	f.Var(choice(&call.driver, "ring", "ring", "packet"), "driver", "ring or packet: how frames travel")
+	f.Var(text(&call.name, "switch", most(maxSwitchName)), "name", "what the switch is called in what it prints and in its metrics")
+	f.Var(period(&call.options.Timeout, 0, time.Millisecond, time.Hour), "timeout", "after how long a packet that is blocked is broken (default 500ms)")
+	f.Var(period(&call.options.Silence, 0, time.Millisecond, time.Hour), "silence", "after how long a neighbour that says nothing is taken for gone (default 2s)")
+	f.Var(period(&call.options.Spin, 0, 0, time.Minute), "spin", "how long a port polls after the last frame before it sleeps")
+	f.Var(listenAt(&call.metrics), "metrics", "serve the ports' metrics on this `address` (:port is localhost's): /metrics, and /debug/bobnet for people")
 	return cmd
 }
 
 // layout returns the interface of each port, "" for one without a cable.
 func (c *switchCall) layout() (names []string, err error) {
-	if c.driver != "ring" && c.driver != "packet" {
-		return nil, fmt.Errorf("switch: --driver %q: want ring or packet", c.driver)
-	}
-	if c.size < 2 || c.size > myrinet.MaxPorts {
-		return nil, fmt.Errorf("switch: --ports %d: a switch has 2 to %d", c.size, myrinet.MaxPorts)
-	}
 	if len(c.ports) == 0 {
 		return nil, errors.New("switch: want the interfaces that are its ports: --port eth0 --port eth1")
 	}
@@ -121,6 +118,14 @@ func (c *switchCall) layout() (names []string, err error) {
 		names[at] = name
 		for next < c.size && names[next] != "" {
 			next++
+		}
+	}
+	for at, name := range names {
+		if name == "" {
+			continue
+		}
+		if err := noInterface(name); err != nil {
+			return nil, fmt.Errorf("switch: port %d: %w", at, err)
 		}
 	}
 	return names, nil

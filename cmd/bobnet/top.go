@@ -29,7 +29,8 @@ unit does. Where that is a lab, all ranks are read. Stations that serve no metri
 as they answer on the segment, where this program may ask there.
 
 On a terminal it goes on until q is pressed. Else, and with --once, it prints one view and
-ends: two looks, --interval apart, so that there are rates.`
+ends: two looks, --interval apart, so that there are rates. The exit code is 1 if an address
+that --metrics names does not answer the second one, or if there was nobody to ask.`
 
 // defaultMetrics is where programs usually serve their metrics, and the agent as its systemd unit
 // starts it.
@@ -40,7 +41,7 @@ type topCall struct {
 	nic       vipl.Config
 	addresses []string
 	every     time.Duration
-	order     string
+	order     top.Order
 	once      bool
 	asJSON    bool
 	discover  bool
@@ -53,14 +54,14 @@ func newTopCmd() *cobra.Command {
 		Short:   "Show stations, VIs and their rates, as a terminal view or as text",
 		Long:    topLong,
 		Example: "  bobnet top\n  bobnet top --metrics :9464 --metrics host2:9464\n  bobnet top --once --json --discover=false",
-		Args:    usage(cobra.NoArgs),
+		Args:    usage(noArgs),
 		RunE:    func(cmd *cobra.Command, _ []string) error { return call.run(cmd.Context(), cmd.OutOrStdout()) },
 	}
 	nicFlags(cmd, &call.nic)
 	f := cmd.Flags()
-	f.StringArrayVar(&call.addresses, "metrics", nil, "`address` or URL where metrics are served; may be repeated; by default "+strings.Join(defaultMetrics, " and "))
-	f.DurationVar(&call.every, "interval", 2*time.Second, "time between two looks")
-	f.StringVar(&call.order, "sort", string(top.ByTraffic), "what comes first: traffic, retransmissions, oldest or name")
+	f.Var(texts(&call.addresses, func(text string) error { _, err := top.NewSources([]string{text}); return err }), "metrics", "`address` or URL where metrics are served; may be repeated; by default "+strings.Join(defaultMetrics, " and "))
+	f.Var(period(&call.every, 2*time.Second, time.Millisecond, time.Hour), "interval", "time between two looks")
+	f.Var(choice(&call.order, top.ByTraffic, string(top.ByTraffic), string(top.ByRetransmissions), string(top.ByOldest), string(top.ByName)), "sort", "what comes first: traffic, retransmissions, oldest or name")
 	f.BoolVar(&call.once, "once", false, "print one view and end, also on a terminal")
 	f.BoolVar(&call.asJSON, "json", false, "print one view as JSON and end")
 	f.BoolVar(&call.discover, "discover", true, "ask on the segment which stations there are")
@@ -69,15 +70,6 @@ func newTopCmd() *cobra.Command {
 
 // run shows views, or prints one.
 func (c *topCall) run(ctx context.Context, out io.Writer) error {
-	order := top.Order(c.order)
-	switch order {
-	case top.ByTraffic, top.ByRetransmissions, top.ByOldest, top.ByName:
-	default:
-		return usageError{fmt.Errorf("top: --sort %s: want traffic, retransmissions, oldest or name", c.order)}
-	}
-	if c.every <= 0 {
-		return usageError{fmt.Errorf("top: --interval %v: want more than 0", c.every)}
-	}
 	var optional []string
 	if len(c.addresses) == 0 {
 		optional = defaultMetrics
@@ -92,14 +84,15 @@ func (c *topCall) run(ctx context.Context, out io.Writer) error {
 		segment = openSegment(c.nic)
 		defer segment.close()
 	}
+	var silent error // of the last look
 	take := func() *top.Sample {
 		s := &top.Sample{At: time.Now()}
-		sources.Take(ctx, s)
+		silent = sources.Take(ctx, s)
 		segment.take(ctx, s)
 		return s
 	}
 	if !c.once && !c.asJSON && lab.IsTerminal(out) {
-		return top.NewScreen(take, c.every, order).Run(ctx, os.Stdin, out)
+		return top.NewScreen(take, c.every, c.order).Run(ctx, os.Stdin, out)
 	}
 	before := take()
 	select {
@@ -108,13 +101,18 @@ func (c *topCall) run(ctx context.Context, out io.Writer) error {
 	case <-time.After(c.every):
 	}
 	view := top.NewView(before, take())
-	view.Sort(order)
+	view.Sort(c.order)
 	if c.asJSON {
 		enc := json.NewEncoder(out)
 		enc.SetIndent("", "  ")
-		return enc.Encode(view)
+		err = enc.Encode(view)
+	} else {
+		err = view.Write(out)
 	}
-	return view.Write(out)
+	if silent != nil && (len(c.addresses) > 0 || segment.nic == nil) {
+		err = errors.Join(err, fmt.Errorf("top: %w (do programs serve metrics there? see: bobnet top --help)", silent))
+	}
+	return err
 }
 
 // segment is where stations are asked; without a NIC there is none.

@@ -6,10 +6,12 @@ import (
 	"log/slog"
 	"net/netip"
 	"os"
+	"strings"
 
 	"github.com/bobnet-go/bobnet/metrics"
 	"github.com/bobnet-go/bobnet/stream/tun"
 	"github.com/spf13/cobra"
+	"golang.org/x/sys/unix"
 )
 
 const tunLong = `Join this host to an IP network whose packets travel on VIs, until interrupted: make
@@ -26,7 +28,6 @@ udp. SIGQUIT (Ctrl-\\) prints who the neighbours are.`
 
 func newTunCmd() *cobra.Command {
 	var cfg tun.Config
-	var addrs []string
 	var address string
 	cmd := &cobra.Command{
 		Use:   "tun --addr ADDR/BITS [flags]",
@@ -34,32 +35,55 @@ func newTunCmd() *cobra.Command {
 		Long:  tunLong,
 		Example: "  bobnet tun --iface eth1 --addr 10.9.0.1/24 --addr fd09::1/64\n" +
 			"  bobnet tun --iface eth1 --addr 10.9.0.2/24 --addr fd09::2/64   # on another host",
-		Args: usage(cobra.NoArgs),
+		Args: usage(noArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			for _, a := range addrs {
-				p, err := netip.ParsePrefix(a)
-				if err != nil {
-					return fmt.Errorf("--addr: %w: want an address and the length of its network's prefix, such as 10.9.0.1/24", err)
-				}
-				cfg.Addrs = append(cfg.Addrs, p)
-			}
 			return runTun(cmd, &cfg, address)
 		},
 	}
 	nicFlags(cmd, &cfg.VIPL)
 	f := cmd.Flags()
-	f.StringArrayVar(&addrs, "addr", nil, "`address` of the interface and the length of its network's prefix, IPv4 or IPv6; may be repeated")
-	f.StringVar(&cfg.Device, "dev", "", "`name` of the interface to make; by default bobnet0, bobnet1 and so on")
-	f.StringVar(&cfg.Network, "network", tun.DefaultNetwork, "`name` of the network: hosts of others on the segment are none of its business")
-	f.IntVar(&cfg.MTU, "mtu", tun.MaxMTU, fmt.Sprintf("longest packet in `bytes`, %d to %d", tun.MinMTU, tun.MaxMTU))
-	f.StringVar(&address, "metrics", "", "serve metrics on this `address` (:port is localhost's): /metrics, and /debug/bobnet for people")
+	f.Var(prefixes(&cfg.Addrs), "addr", "`address` of the interface and the length of its network's prefix, IPv4 or IPv6; may be repeated")
+	f.Var(text(&cfg.Device, "", deviceName), "dev", "`name` of the interface to make; by default bobnet0, bobnet1 and so on")
+	f.Var(text(&cfg.Network, tun.DefaultNetwork, most(tun.MaxNetwork), slashless), "network", "`name` of the network: hosts of others on the segment are none of its business")
+	f.Var(number(&cfg.MTU, tun.MaxMTU, tun.MinMTU, tun.MaxMTU), "mtu", "longest packet in `bytes`")
+	f.Var(listenAt(&address), "metrics", "serve metrics on this `address` (:port is localhost's): /metrics, and /debug/bobnet for people")
 	return cmd
+}
+
+// prefixes is a flag whose values are addresses, each with the length of its network's prefix.
+func prefixes(to *[]netip.Prefix) *settings[netip.Prefix] {
+	parse := func(text string) (netip.Prefix, error) {
+		p, err := netip.ParsePrefix(text)
+		if err != nil {
+			return p, errors.New("want an address and the length of its network's prefix, such as 10.9.0.1/24")
+		}
+		return p, nil
+	}
+	return &settings[netip.Prefix]{to: to, kind: "stringArray", parse: parse, print: netip.Prefix.String}
+}
+
+func slashless(name string) error {
+	if strings.Contains(name, "/") {
+		return errors.New("want a name without a slash")
+	}
+	return nil
+}
+
+// deviceName refuses what no interface can be called.
+func deviceName(name string) error {
+	if len(name) >= unix.IFNAMSIZ || name == "." || name == ".." || strings.ContainsAny(name, "/: \t\n%") {
+		return fmt.Errorf("want a name that an interface can have: 1 to %d bytes without spaces, slashes and colons", unix.IFNAMSIZ-1)
+	}
+	return nil
 }
 
 // runTun serves an IP network until the command is interrupted.
 func runTun(cmd *cobra.Command, cfg *tun.Config, address string) error {
 	cfg.Logger = slog.Default()
 	t, err := tun.Open(cfg)
+	if errors.Is(err, tun.ErrConfig) {
+		return usageError{err}
+	}
 	if err != nil {
 		return err
 	}

@@ -61,7 +61,7 @@ func newVersionCmd() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "version [--json]",
 		Short: "Show the version of this program, and of what it speaks",
-		Args:  usage(cobra.NoArgs),
+		Args:  usage(noArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			b, out := thisBuild(), cmd.OutOrStdout()
 			if asJSON {

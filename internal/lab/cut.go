@@ -1,7 +1,6 @@
 package lab
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -63,26 +62,39 @@ func ParseCut(kind Kind, text string) (Cut, error) {
 	c := Cut{Kind: kind}
 	what, lasts, hasLength := strings.Cut(text, "+")
 	what, start, hasStart := strings.Cut(what, "@")
-	var err error
-	if c.MTU, err = strconv.Atoi(what); kind != MTUDrop {
-		c.MTU, err = 0, nil
-		for list := range strings.SplitSeq(what, "/") {
-			group, listErr := parseRanks(list)
-			c.Groups, err = append(c.Groups, group), errors.Join(err, listErr)
+	err := c.parseWhat(what)
+	if err == nil && hasStart {
+		if c.After, err = time.ParseDuration(start); err != nil || c.After < 0 {
+			err = fmt.Errorf("%q is no time to begin at", start)
 		}
 	}
-	if err == nil && hasStart {
-		c.After, err = time.ParseDuration(start)
-	}
 	if err == nil && hasLength {
-		if c.For, err = time.ParseDuration(lasts); err == nil && c.For <= 0 {
-			err = errors.New("it must last longer than 0")
+		if c.For, err = time.ParseDuration(lasts); err != nil || c.For <= 0 {
+			err = fmt.Errorf("%q is no time that it could last", lasts)
 		}
 	}
 	if err != nil {
 		return c, fmt.Errorf("lab: %v %q: %w; want something like %s", kind, text, err, cutExamples[kind])
 	}
 	return c, nil
+}
+
+// parseWhat reads what the cut is about.
+func (c *Cut) parseWhat(what string) (err error) {
+	if c.Kind == MTUDrop {
+		if c.MTU, err = strconv.Atoi(what); err != nil {
+			return fmt.Errorf("%q is no MTU", what)
+		}
+		return nil
+	}
+	for list := range strings.SplitSeq(what, "/") {
+		group, err := parseRanks(list)
+		if err != nil {
+			return err
+		}
+		c.Groups = append(c.Groups, group)
+	}
+	return nil
 }
 
 var cutExamples = [...]string{"1@3s+500ms", "0,1/2,3@3s+5s", "1500@3s+5s"}

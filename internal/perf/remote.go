@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/netip"
 	"os"
 	"strings"
@@ -217,6 +218,25 @@ func Dial(ctx context.Context, at Station, to string, plan Plan, progress Progre
 		return nil, err
 	}
 	return at.half(nic, s).Measure(ctx, plan, cases, progress)
+}
+
+// CheckTarget refuses a text that is neither the address of a station nor a name that a program
+// can have advertised.
+func CheckTarget(text string) error {
+	host := text
+	if h, _, err := net.SplitHostPort(text); err == nil {
+		host = h
+	}
+	_, notIP := netip.ParseAddr(host)
+	switch {
+	case text == "":
+		return errors.New("it is empty: want an address or a name")
+	case notIP == nil:
+		return fmt.Errorf("%s is an IP address: Bobnet addresses are MAC/port, such as 02:00:00:00:00:01/1024, or names that programs advertise (bobnet top shows the stations)", text)
+	case len(text) > vipl.MaxName:
+		return fmt.Errorf("a name has at most %d bytes, this one has %d", vipl.MaxName, len(text))
+	}
+	return nil
 }
 
 // Resolve returns the address that text is or names. When nobody has that name and

@@ -67,9 +67,13 @@ func NewSources(addresses []string, optional ...string) (*Sources, error) {
 // Close gives back the connections.
 func (s *Sources) Close() { s.client.CloseIdleConnections() }
 
-// Take adds what all sources say to a sample, and a note for each that says nothing.
-func (s *Sources) Take(ctx context.Context, to *Sample) {
-	refused := []string(nil)
+// ErrSilent is wrapped by an error of Take: a source has not answered.
+var ErrSilent = errors.New("no answer")
+
+// Take adds what all sources say to a sample, and a note for each that does not answer. The error
+// names the sources that do not: those that were asked for, or all of the optional ones.
+func (s *Sources) Take(ctx context.Context, to *Sample) error {
+	var refused, silent []string
 	for _, u := range s.urls {
 		targets, err := s.targets(ctx, u.url)
 		switch {
@@ -77,17 +81,25 @@ func (s *Sources) Take(ctx context.Context, to *Sample) {
 			refused = append(refused, u.url.Host)
 		case err != nil:
 			to.Notes = append(to.Notes, fmt.Sprintf("%s: %v", u.url, err))
+			silent = append(silent, u.url.Host)
 		default:
-			s.read(ctx, targets, to)
+			if s.read(ctx, targets, to) == 0 && len(targets) > 0 {
+				silent = append(silent, u.url.Host)
+			}
 		}
 	}
 	if len(refused) == len(s.urls) && len(refused) > 0 {
 		to.Notes = append(to.Notes, fmt.Sprintf("nobody serves metrics at %s", strings.Join(refused, " or ")))
+		silent = refused
 	}
+	if len(silent) > 0 {
+		return fmt.Errorf("%w from %s", ErrSilent, strings.Join(silent, ", "))
+	}
+	return nil
 }
 
-// read reads all targets at once.
-func (s *Sources) read(ctx context.Context, targets []target, to *Sample) {
+// read reads all targets at once, and returns how many have answered.
+func (s *Sources) read(ctx context.Context, targets []target, to *Sample) (answered int) {
 	texts, errs := make([]string, len(targets)), make([]error, len(targets))
 	turns := make(chan struct{}, 16)
 	var wait sync.WaitGroup
@@ -107,8 +119,11 @@ func (s *Sources) read(ctx context.Context, targets []target, to *Sample) {
 		}
 		if errs[i] != nil {
 			to.Notes = append(to.Notes, fmt.Sprintf("%s: %v", t.url, errs[i]))
+			continue
 		}
+		answered++
 	}
+	return answered
 }
 
 // targets returns what is to be read of a source.
@@ -158,6 +173,9 @@ func (s *Sources) get(ctx context.Context, address string) (text []byte, code in
 	}
 	req.Header.Set("Accept", "text/plain;version=0.0.4")
 	res, err := s.client.Do(req)
+	if failed := (*url.Error)(nil); errors.As(err, &failed) {
+		err = failed.Err // the caller says where
+	}
 	if err != nil {
 		return nil, 0, err
 	}

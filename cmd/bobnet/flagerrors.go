@@ -1,0 +1,133 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+// flagError puts what is wrong with a flag into words: "lab: --ranks 0: want a number from 1 to
+// 1023".
+func flagError(cmd *cobra.Command, err error) error {
+	var (
+		value   *pflag.InvalidValueError
+		unknown *pflag.NotExistError
+		missing *pflag.ValueRequiredError
+	)
+	switch {
+	case errors.As(err, &value):
+		flag, cause := value.GetFlag(), value.Unwrap()
+		switch flag.Value.Type() { // pflag's own
+		case "bool":
+			cause = errors.New("want true or false")
+		case "count":
+			cause = errors.New("want a number")
+		}
+		err = fmt.Errorf("--%s %s: %w", flag.Name, shown(value.GetValue()), cause)
+	case errors.As(err, &unknown):
+		err = unknownFlag(cmd, unknown)
+	case errors.As(err, &missing):
+		err = fmt.Errorf("--%s wants a value; see: %s --help", missing.GetFlag().Name, cmd.CommandPath())
+	}
+	if name := verbPath(cmd); name != "" {
+		err = fmt.Errorf("%s: %w", name, err)
+	}
+	return usageError{err}
+}
+
+// verbPath returns the names of a command without that of the program: "perf app".
+func verbPath(cmd *cobra.Command) string {
+	_, path, _ := strings.Cut(cmd.CommandPath(), " ")
+	return path
+}
+
+func unknownFlag(cmd *cobra.Command, unknown *pflag.NotExistError) error {
+	name := unknown.GetSpecifiedName()
+	if all := unknown.GetSpecifiedShortnames(); all != "" {
+		return fmt.Errorf("unknown flag -%.1s in -%s; see: %s --help", name, all, cmd.CommandPath())
+	}
+	if near := nearest(name, flagNames(cmd)); near != "" {
+		return fmt.Errorf("unknown flag --%s; did you mean --%s?", name, near)
+	}
+	return fmt.Errorf("unknown flag --%s; see: %s --help", name, cmd.CommandPath())
+}
+
+func flagNames(cmd *cobra.Command) (names []string) {
+	cmd.Flags().VisitAll(func(f *pflag.Flag) {
+		if !f.Hidden {
+			names = append(names, f.Name)
+		}
+	})
+	return names
+}
+
+// verbNames returns the names of the verbs that help shows.
+func verbNames(cmd *cobra.Command) (names []string) {
+	for _, verb := range cmd.Commands() {
+		if !verb.Hidden {
+			names = append(names, verb.Name())
+		}
+	}
+	return names
+}
+
+// nearest returns the one of words that text was most likely meant to be, or "" if none is near:
+// one that text begins, or from which it differs in at most two letters, and in half of them at
+// most.
+func nearest(text string, words []string) string {
+	best, distance := "", 3
+	for _, word := range words {
+		d := editDistance(text, word)
+		if len(text) > 1 && strings.HasPrefix(word, text) {
+			d = min(d, 1)
+		}
+		if d < distance && 2*d <= len(word) {
+			best, distance = word, d
+		}
+	}
+	return best
+}
+
+// editDistance returns how many letters have to be put in, left out or replaced to make b of a.
+func editDistance(a, b string) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		corner := row[0] // of the row before, left of j
+		row[0] = i + 1
+		for j := range len(b) {
+			replace := corner
+			if a[i] != b[j] {
+				replace++
+			}
+			corner = row[j+1]
+			row[j+1] = min(replace, corner+1, row[j]+1)
+		}
+	}
+	return row[len(b)]
+}
+
+// noArgs refuses arguments.
+func noArgs(cmd *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	if near := nearest(args[0], flagNames(cmd)); near != "" {
+		return fmt.Errorf("%s takes no arguments, found %s; did you mean --%s?", verbPath(cmd), shown(args[0]), near)
+	}
+	return fmt.Errorf("%s takes no arguments, found %s", verbPath(cmd), shown(args[0]))
+}
+
+// unknownVerb refuses an argument that is not the name of a verb of cmd.
+func unknownVerb(cmd *cobra.Command, name string) error {
+	err := fmt.Errorf("unknown verb %q; see: %s --help", name, cmd.CommandPath())
+	if near := nearest(name, verbNames(cmd)); near != "" {
+		err = fmt.Errorf("unknown verb %q; did you mean %q?", name, near)
+	}
+	return usageError{err}
+}

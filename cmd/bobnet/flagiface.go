@@ -1,0 +1,96 @@
+package main
+
+import (
+	"fmt"
+	"net"
+	"net/netip"
+	"os"
+	"strings"
+
+	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/transport/iface"
+	"github.com/bobnet-go/bobnet/vipl"
+	"github.com/spf13/cobra"
+)
+
+// checkInterface refuses an --iface that this host does not have, before anything starts. The
+// interface may be on other hosts than this one if the verb has those.
+func checkInterface(cmd *cobra.Command) error {
+	flag := cmd.Flags().Lookup("iface")
+	if flag == nil || !flag.Changed || flag.Value.String() == "" || cmd.Hidden {
+		return nil
+	}
+	for _, name := range []string{"host", "hosts"} {
+		if other := cmd.Flags().Lookup(name); other != nil && other.Changed {
+			return nil
+		}
+	}
+	driver := os.Getenv(vipl.EnvDriver)
+	if flag := cmd.Flags().Lookup("driver"); flag != nil && flag.Value.String() != "" {
+		driver = flag.Value.String()
+	}
+	want := flag.Value.String()
+	if driver == "udp" && isOwnAddress(want) {
+		return nil
+	}
+	if err := noInterface(want); err != nil {
+		return usageError{fmt.Errorf("%s: --iface %s: %w", verbPath(cmd), shown(want), err)}
+	}
+	return nil
+}
+
+// isOwnAddress reports whether text is an IP address of this host, or an interface that is none
+// of Ethernet.
+func isOwnAddress(text string) bool {
+	if _, err := net.InterfaceByName(text); err == nil {
+		return true
+	}
+	ip, err := netip.ParseAddr(text)
+	if err != nil {
+		return false
+	}
+	own, err := net.InterfaceAddrs()
+	for _, a := range own {
+		if prefix, bad := netip.ParsePrefix(a.String()); bad == nil && (prefix.Addr() == ip.Unmap().WithZone("") || prefix.Addr().IsLoopback() && prefix.Contains(ip.Unmap())) {
+			return true
+		}
+	}
+	return err != nil // then opening it will tell
+}
+
+// noInterface says what interfaces there are if none has the name or MAC.
+func noInterface(want string) error {
+	list, err := iface.List()
+	if err != nil {
+		return nil //nolint:nilerr // opening the interface will tell
+	}
+	mac, bad := ethertype.ParseMAC(want)
+	var all []string
+	for _, i := range list {
+		if i.Name == want || bad == nil && i.MAC == mac {
+			return nil
+		}
+		all = append(all, i.String())
+	}
+	if len(all) == 0 {
+		return fmt.Errorf("there is no Ethernet interface %q, and no other in this network namespace (see: ip link)", want)
+	}
+	return fmt.Errorf("there is no Ethernet interface %q; there are: %s", want, strings.Join(all, ", "))
+}
+
+// ifaceName is a flag whose value names an interface; empty it stands for the default, so that
+// scripts can hand on a variable. checkInterface looks whether there is one.
+func ifaceName(to *string) *setting[string] {
+	return &setting[string]{to: to, kind: "string", parse: func(text string) (string, error) { return text, nil }, print: verbatim}
+}
+
+// interfaces is a flag whose value is a list of interfaces of this host.
+func interfaces(to *[]string) *settings[string] {
+	parse := func(name string) (string, error) {
+		if _, err := net.InterfaceByName(name); err != nil {
+			return "", noInterface(name)
+		}
+		return name, nil
+	}
+	return &settings[string]{to: to, kind: "strings", commas: true, parse: parse, print: verbatim}
+}

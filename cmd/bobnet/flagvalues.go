@@ -1,0 +1,240 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/pflag"
+)
+
+// setting is the value of a flag that is given once. parse refuses what makes no sense, so that
+// a verb starts with values it can use.
+type setting[T any] struct {
+	to    *T
+	kind  string // of value, as help shows it
+	parse func(text string) (T, error)
+	print func(value T) string // "" for a default that help leaves out
+	hint
+}
+
+// hint is what help and completions show of a flag's values.
+type hint struct {
+	limits string   // "1 to 64"; "" if there are none to show
+	words  []string // the only values that there are; nil if there are others
+	files  bool     // the value is the path of a file or folder
+}
+
+// hinted is a flag's value that says what it can be.
+type hinted interface {
+	pflag.Value
+	hints() hint
+}
+
+func (h hint) hints() hint { return h }
+
+func (s *setting[T]) Set(text string) error {
+	value, err := s.parse(text)
+	if err == nil {
+		*s.to = value
+	}
+	return err
+}
+
+func (s *setting[T]) String() string { return s.print(*s.to) }
+func (s *setting[T]) Type() string   { return s.kind }
+
+// settings is the value of a flag that is a list, or that may be repeated. What is given takes
+// the place of the default.
+type settings[T any] struct {
+	to     *[]T
+	kind   string
+	commas bool // between values; else each is a flag of its own
+	given  bool
+	parse  func(text string) (T, error)
+	print  func(value T) string
+	hint
+}
+
+func (s *settings[T]) Set(text string) error {
+	words := []string{text}
+	if s.commas {
+		words = strings.Split(text, ",")
+	}
+	var values []T
+	for _, word := range words {
+		value, err := s.parse(strings.TrimSpace(word))
+		if err != nil && len(words) > 1 {
+			return fmt.Errorf("%s: %w", shown(word), err)
+		}
+		if err != nil {
+			return err
+		}
+		values = append(values, value)
+	}
+	if s.given {
+		values = append(*s.to, values...)
+	}
+	*s.to, s.given = values, true
+	return nil
+}
+
+func (s *settings[T]) String() string {
+	var texts []string
+	for _, value := range *s.to {
+		texts = append(texts, s.print(value))
+	}
+	return strings.Join(texts, ",")
+}
+
+func (s *settings[T]) Type() string { return s.kind }
+
+// number is a flag whose value is a number from low to high.
+func number(to *int, value, low, high int) *setting[int] {
+	*to = value
+	return &setting[int]{to: to, kind: "int", parse: numberIn(low, high), print: printNumber, hint: hint{limits: fmt.Sprintf("%d to %d", low, high)}}
+}
+
+// numbers is a flag whose value is a list of numbers from low to high.
+func numbers(to *[]int, value []int, low, high int) *settings[int] {
+	*to = value
+	return &settings[int]{to: to, kind: "ints", commas: true, parse: numberIn(low, high), print: strconv.Itoa, hint: hint{limits: fmt.Sprintf("each %d to %d", low, high)}}
+}
+
+func numberIn(low, high int) func(text string) (int, error) {
+	return func(text string) (int, error) {
+		n, err := strconv.Atoi(text)
+		if err != nil || n < low || n > high {
+			return 0, fmt.Errorf("want a number from %d to %d", low, high)
+		}
+		return n, nil
+	}
+}
+
+func printNumber(n int) string {
+	if n == 0 {
+		return "" // the default is said in words
+	}
+	return strconv.Itoa(n)
+}
+
+// seed is a flag whose value is where random numbers begin.
+func seed(to *uint64, value uint64) *setting[uint64] {
+	*to = value
+	parse := func(text string) (uint64, error) {
+		n, err := strconv.ParseUint(text, 10, 64)
+		if err != nil {
+			return 0, fmt.Errorf("want a number from 0 to 2^64-1")
+		}
+		return n, nil
+	}
+	return &setting[uint64]{to: to, kind: "uint", parse: parse, print: func(n uint64) string {
+		if n == 0 {
+			return ""
+		}
+		return strconv.FormatUint(n, 10)
+	}}
+}
+
+// period is a flag whose value is a time from low to high.
+func period(to *time.Duration, value, low, high time.Duration) *setting[time.Duration] {
+	*to = value
+	parse := func(text string) (time.Duration, error) {
+		d, err := time.ParseDuration(text)
+		if err != nil || d < low || d > high {
+			return 0, fmt.Errorf("want a time with its unit, such as 500ms, from %s to %s", printPeriod(low), printPeriod(high))
+		}
+		return d, nil
+	}
+	print := func(d time.Duration) string {
+		if d == 0 {
+			return ""
+		}
+		return printPeriod(d)
+	}
+	return &setting[time.Duration]{to: to, kind: "duration", parse: parse, print: print, hint: hint{limits: printPeriod(low) + " to " + printPeriod(high)}}
+}
+
+// printPeriod writes a time without the units that are 0: 1h, not 1h0m0s.
+func printPeriod(d time.Duration) string {
+	text := d.String()
+	for _, zero := range []string{"m0s", "h0m"} {
+		if strings.HasSuffix(text, zero) {
+			text = text[:len(text)-2]
+		}
+	}
+	return text
+}
+
+// choice is a flag whose value is one of words.
+func choice[T ~string](to *T, value T, words ...string) *setting[T] {
+	*to = value
+	parse := func(text string) (T, error) {
+		if !slices.Contains(words, text) {
+			return "", fmt.Errorf("want %s", either(words))
+		}
+		return T(text), nil
+	}
+	return &setting[T]{to: to, kind: "string", parse: parse, print: func(value T) string { return string(value) }, hint: hint{words: words}}
+}
+
+// choices is a flag whose value is a list of some of words; nil stands for its default.
+func choices(to *[]string, words []string) *settings[string] {
+	parse := func(text string) (string, error) {
+		if !slices.Contains(words, text) {
+			return "", fmt.Errorf("want some of %s", strings.Join(words, ","))
+		}
+		return text, nil
+	}
+	return &settings[string]{to: to, kind: "strings", commas: true, parse: parse, print: verbatim, hint: hint{words: words}}
+}
+
+// either puts words into a sentence: a, b or c.
+func either(words []string) string {
+	last := len(words) - 1
+	if last < 1 {
+		return strings.Join(words, "")
+	}
+	return strings.Join(words[:last], ", ") + " or " + words[last]
+}
+
+func verbatim(text string) string { return text }
+
+var errEmpty = errors.New("it is empty: leave the flag out for the default")
+
+// text is a flag whose value is any text but the empty one that all checks let pass.
+func text(to *string, value string, checks ...func(text string) error) *setting[string] {
+	*to = value
+	return &setting[string]{to: to, kind: "string", parse: checked(checks), print: verbatim}
+}
+
+// texts is text for a flag that may be repeated.
+func texts(to *[]string, checks ...func(text string) error) *settings[string] {
+	return &settings[string]{to: to, kind: "stringArray", parse: checked(checks), print: verbatim}
+}
+
+func checked(checks []func(text string) error) func(text string) (string, error) {
+	return func(text string) (string, error) {
+		if text == "" {
+			return "", errEmpty
+		}
+		for _, check := range checks {
+			if err := check(text); err != nil {
+				return "", err
+			}
+		}
+		return text, nil
+	}
+}
+
+// shown returns what a user wrote as messages show it: in quotes where one would not see what
+// it is.
+func shown(text string) string {
+	if quoted := strconv.Quote(text); text == "" || strings.ContainsAny(text, " '") || quoted != `"`+text+`"` {
+		return quoted
+	}
+	return text
+}
