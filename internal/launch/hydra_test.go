@@ -97,7 +97,6 @@ func TestHydraExit(t *testing.T) {
 		{"killed", `[ $BOBNET_RANK = 3 ] && kill -9 $$;` + forever, 137},
 		{"deaf", `[ $BOBNET_RANK = 0 ] && exit 7; trap "" TERM;` + forever, 7},
 		{"one of them", `[ $BOBNET_RANK = 3 ] && exit 255; exit 0`, 255},
-		{"not there", `exec no-such-command`, 127},
 	} {
 		c, mpiexec := withHydra(t, "sh", "-c", tc.text)
 		var errOut bytes.Buffer
@@ -106,6 +105,26 @@ func TestHydraExit(t *testing.T) {
 		var failed *HydraError
 		if tc.code == 0 && err != nil || tc.code != 0 && (!errors.As(err, &failed) || failed.Code != tc.code) {
 			t.Errorf("%s: %v, want code %d\n%s", tc.name, err, tc.code, &errOut)
+		}
+	}
+}
+
+// TestHydraNotFound: the exit code is 127 if no directory of PATH has the command, even if
+// execve fails with EACCES in one of them: here because it has a directory of that name, on other
+// machines because the user may not search it. It is 126 for a file that is not executable.
+func TestHydraNotFound(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.Mkdir(filepath.Join(dir, "a-directory"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("PATH", dir+":"+os.Getenv("PATH"))
+	for argv, code := range map[string]int{"no-such-command": 127, "a-directory": 127, "/etc/passwd": 126} {
+		c, mpiexec := withHydra(t, argv)
+		var errOut bytes.Buffer
+		c.Stderr = &errOut
+		var failed *HydraError
+		if err := c.Hydra(t.Context(), mpiexec); !errors.As(err, &failed) || failed.Code != code {
+			t.Errorf("%s: %v, want code %d\n%s", argv, err, code, &errOut)
 		}
 	}
 }
