@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/bobnet-go/bobnet/endpoint"
+	"github.com/bobnet-go/bobnet/internal/need"
 	"github.com/bobnet-go/bobnet/transport/sim"
 )
 
@@ -22,7 +23,7 @@ const batchCredits = 64
 // handler looks at it, and every credit comes back.
 func TestBatchFlood(t *testing.T) {
 	many := 500
-	if testing.Short() {
+	if !need.Full() {
 		many = 100
 	}
 	seeds(t, many, func(seed uint64) error {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/bobnet-go/bobnet/endpoint"
+	"github.com/bobnet-go/bobnet/internal/need"
 	"github.com/bobnet-go/bobnet/transport/sim"
 	"github.com/bobnet-go/bobnet/vipl"
 )
@@ -22,7 +23,7 @@ const sieges = 20
 
 // share returns how many messages are sent under one seed.
 func share() int {
-	if testing.Short() {
+	if !need.Full() {
 		return siege / 100 // under one seed
 	}
 	return siege / 2 / sieges

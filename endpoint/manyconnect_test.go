@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/bobnet-go/bobnet/endpoint"
+	"github.com/bobnet-go/bobnet/internal/need"
 	"github.com/bobnet-go/bobnet/internal/vethtest"
 	"github.com/bobnet-go/bobnet/transport"
 	"github.com/bobnet-go/bobnet/vipl"
@@ -44,7 +45,7 @@ func partiesOnVeth(t *testing.T, each int) (sides [2][]*party) {
 // that the receive ring holds a few dozen: every connection comes about.
 func TestAllToAllConnect(t *testing.T) {
 	each := 64
-	if testing.Short() {
+	if !need.Full() {
 		each = 24
 	}
 	sides := partiesOnVeth(t, each)

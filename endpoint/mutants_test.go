@@ -10,6 +10,7 @@ import (
 
 	"github.com/bobnet-go/bobnet/endpoint"
 	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/internal/need"
 	"github.com/bobnet-go/bobnet/internal/vethtest"
 	"github.com/bobnet-go/bobnet/transport"
 	"github.com/bobnet-go/bobnet/transport/ring"
@@ -29,7 +30,7 @@ func TestMillionMutatedFrames(t *testing.T) {
 	}{{"ring", 1_000_000}, {"udp", 100_000}, {"shm", 100_000}} {
 		t.Run(l.driver, func(t *testing.T) {
 			t.Parallel()
-			if testing.Short() {
+			if !need.Full() {
 				l.frames /= 20
 			}
 			seed := seeding.First()

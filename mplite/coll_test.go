@@ -5,13 +5,14 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/bobnet-go/bobnet/internal/need"
 	"github.com/bobnet-go/bobnet/mplite"
 	"github.com/bobnet-go/bobnet/transport/sim"
 )
 
 // ranks are the rank counts that collectives are tested with.
 func ranks() []int {
-	if testing.Short() {
+	if !need.Full() {
 		return []int{1, 2, 3, 5, 8}
 	}
 	n := make([]int, 17)

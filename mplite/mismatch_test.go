@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/bobnet-go/bobnet/internal/need"
 	"github.com/bobnet-go/bobnet/mplite"
 	"github.com/bobnet-go/bobnet/transport/sim"
 )
@@ -130,7 +131,7 @@ func (o odd) meets(c *mplite.Comm, nonblocking bool, names ...string) error {
 // each rank, and each with another root, length or operation.
 func TestMismatch(t *testing.T) {
 	sizes := []int{2, 3, 4}
-	if testing.Short() {
+	if !need.Full() {
 		sizes = []int{3}
 	}
 	for _, size := range sizes {

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/bobnet-go/bobnet/internal/need"
 	"github.com/bobnet-go/bobnet/internal/seedtest"
 	"github.com/bobnet-go/bobnet/mplite"
 	"github.com/bobnet-go/bobnet/transport/sim"
@@ -155,7 +156,7 @@ func same(got []byte, id uint64) error {
 // TestManyRanks: a large job comes together, works and ends.
 func TestManyRanks(t *testing.T) {
 	size := 64
-	if testing.Short() {
+	if !need.Full() {
 		size = 24
 	}
 	j := newJob(size, sim.Options{}, mplite.Config{EagerSize: 256, Credits: 4})

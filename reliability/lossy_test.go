@@ -4,6 +4,8 @@ import (
 	"flag"
 	"fmt"
 	"testing"
+
+	"github.com/bobnet-go/bobnet/internal/need"
 )
 
 var (
@@ -16,7 +18,7 @@ var (
 func eachSeed(t *testing.T, share int, test func(t *testing.T, seed uint64)) {
 	t.Helper()
 	first, n := uint64(0), max(*seedCount/share, 1)
-	if testing.Short() {
+	if !need.Full() {
 		n = max(n/5, 1)
 	}
 	if *onlySeed >= 0 {

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/bobnet-go/bobnet/internal/need"
 	"github.com/bobnet-go/bobnet/job"
 	"github.com/bobnet-go/bobnet/splitc"
 	"github.com/bobnet-go/bobnet/transport/sim"
@@ -58,7 +59,7 @@ func TestDeath(t *testing.T) {
 	eachLayer(t, func(t *testing.T, layer string) {
 		for _, how := range []string{"killed", "fails"} {
 			for i, wait := range waits {
-				if testing.Short() && how == "fails" && i > 0 {
+				if !need.Full() && how == "fails" && i > 0 {
 					continue
 				}
 				if err := death(layer, how, ways[how], wait.call); err != nil {

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/bobnet-go/bobnet/internal/need"
 	"github.com/bobnet-go/bobnet/splitc"
 	"github.com/bobnet-go/bobnet/transport/sim"
 	"github.com/bobnet-go/bobnet/vipl"
@@ -368,7 +369,7 @@ func TestMismatch(t *testing.T) {
 	eachLayer(t, func(t *testing.T, layer string) {
 		for i, c := range cases {
 			odds := []int{3, 0, 5}
-			if testing.Short() {
+			if !need.Full() {
 				odds = odds[:1]
 			}
 			for _, odd := range odds {

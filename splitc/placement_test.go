@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/internal/need"
 	"github.com/bobnet-go/bobnet/splitc"
 	"github.com/bobnet-go/bobnet/splitc/internal/shm"
 	"github.com/bobnet-go/bobnet/transport/sim"
@@ -40,7 +41,7 @@ func eachPlacement(t *testing.T, f func(t *testing.T)) {
 // last bit.
 func TestPlacement(t *testing.T) {
 	sizes := []int{2, 4, 7, 12}
-	if testing.Short() {
+	if !need.Full() {
 		sizes = sizes[1:3]
 	}
 	for _, procs := range sizes {

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/bobnet-go/bobnet/internal/need"
 	"github.com/bobnet-go/bobnet/splitc"
 )
 
@@ -38,7 +39,7 @@ func TestApplications(t *testing.T) {
 		{"fft3d", "rdma", 4, 1}, {"em3d", "rdma", 4, 2},
 		{"em3d", "shm", 16, 2},
 	} {
-		if testing.Short() && tt.perHost != 2 {
+		if !need.Full() && tt.perHost != 2 {
 			continue
 		}
 		t.Run(fmt.Sprintf("%s/%s/%d/%d", tt.app, tt.layer, tt.ranks, tt.perHost), func(t *testing.T) {

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/bobnet-go/bobnet/internal/need"
 	"github.com/bobnet-go/bobnet/internal/viplinks"
 	"github.com/bobnet-go/bobnet/transport"
 	"github.com/bobnet-go/bobnet/vipl"
@@ -47,7 +48,7 @@ func (l *blackholeLink) Send(frames []transport.Frame) (int, error) {
 // links do so at the same time.
 func TestBlackholeLinks(t *testing.T) {
 	links := viplinks.All[1:]
-	if testing.Short() {
+	if !need.Full() {
 		links = links[:1]
 	}
 	var all sync.WaitGroup

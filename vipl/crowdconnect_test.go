@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/bobnet-go/bobnet/internal/need"
 	"github.com/bobnet-go/bobnet/internal/vethtest"
 	"github.com/bobnet-go/bobnet/transport"
 	"github.com/bobnet-go/bobnet/transport/sim"
@@ -18,7 +19,7 @@ import (
 // are lost then, but none fails, and nobody blames the MTU.
 func TestCrowdConnects(t *testing.T) {
 	count := 64 * 64
-	if testing.Short() {
+	if !need.Full() {
 		count = 1024
 	}
 	p := vethtest.New(t, 65535)

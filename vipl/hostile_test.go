@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/internal/need"
 	"github.com/bobnet-go/bobnet/reliability"
 	"github.com/bobnet-go/bobnet/transport"
 	"github.com/bobnet-go/bobnet/vipl"
@@ -305,7 +306,7 @@ func request(h *ethertype.Header) []byte {
 
 // siegeFrames is how many frames each siege throws, on all levels together.
 func siegeFrames() int {
-	if testing.Short() {
+	if !need.Full() {
 		return 40_000
 	}
 	return 1_000_000

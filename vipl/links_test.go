@@ -3,6 +3,7 @@ package vipl_test
 import (
 	"testing"
 
+	"github.com/bobnet-go/bobnet/internal/need"
 	"github.com/bobnet-go/bobnet/internal/vethtest"
 	"github.com/bobnet-go/bobnet/internal/viplinks"
 	"github.com/bobnet-go/bobnet/transport"
@@ -18,7 +19,7 @@ type opener func() (conformance.Ends, error)
 // opens it; on the first one only under -short.
 func eachLink(t *testing.T, run func(t *testing.T, name string, open opener)) {
 	links := viplinks.All[1:]
-	if testing.Short() {
+	if !need.Full() {
 		links = links[:1]
 	}
 	for _, l := range links {

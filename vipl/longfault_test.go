@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/internal/need"
 	"github.com/bobnet-go/bobnet/transport"
 	"github.com/bobnet-go/bobnet/transport/fault"
 	"github.com/bobnet-go/bobnet/transport/pcap"
@@ -20,7 +21,7 @@ import (
 func TestFaultyLong(t *testing.T) {
 	const size = 1 << 20
 	count := 96
-	if testing.Short() {
+	if !need.Full() {
 		count = 8
 	}
 	for _, level := range reliableLevels {

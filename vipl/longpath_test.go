@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/bobnet-go/bobnet/internal/need"
 	"github.com/bobnet-go/bobnet/internal/vethtest"
 	"github.com/bobnet-go/bobnet/reliability"
 	"github.com/bobnet-go/bobnet/vipl"
@@ -18,7 +19,7 @@ import (
 // of the MTU; when it carries long frames again they are used again.
 func TestLongBlackHole(t *testing.T) {
 	rounds := 3
-	if testing.Short() { // the race detector has nothing to find where one goroutine drives both ends
+	if !need.Full() { // the race detector has nothing to find where one goroutine drives both ends
 		rounds = 1
 	}
 	for _, level := range reliableLevels {

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/bobnet-go/bobnet/internal/need"
 	"github.com/bobnet-go/bobnet/internal/vethtest"
 	"github.com/bobnet-go/bobnet/reliability"
 	"github.com/bobnet-go/bobnet/transport/shm"
@@ -23,7 +24,7 @@ import (
 // others, and the other one. Nothing is written but what is posted.
 func TestScribble(t *testing.T) {
 	seeds := uint64(8)
-	if testing.Short() {
+	if !need.Full() {
 		seeds = 3
 	}
 	for _, driver := range []string{"shm", "ring"} {

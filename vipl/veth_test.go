@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/internal/need"
 	"github.com/bobnet-go/bobnet/internal/vethtest"
 	"github.com/bobnet-go/bobnet/reliability"
 	"github.com/bobnet-go/bobnet/transport"
@@ -193,7 +194,7 @@ func (f *flow) receive() error {
 func TestFaultyLinks(t *testing.T) {
 	const size = 1 << 20
 	count := 96
-	if testing.Short() {
+	if !need.Full() {
 		count = 4
 	}
 	eachLink(t, func(t *testing.T, name string, open opener) {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/internal/need"
 	"github.com/bobnet-go/bobnet/vipl"
 )
 
@@ -32,7 +33,7 @@ func TestManyWaiters(t *testing.T) {
 		t.Run(m.name, func(t *testing.T) {
 			nics := vethNICs(t, 1500, m.cfg, nil)
 			rounds := 300
-			if testing.Short() {
+			if !need.Full() {
 				rounds = 60
 			}
 			var work [2][]func() error

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/bobnet-go/bobnet/internal/need"
 	"github.com/bobnet-go/bobnet/transport/sim"
 	"github.com/bobnet-go/bobnet/vmmc"
 )
@@ -64,7 +65,7 @@ func TestExportRules(t *testing.T) {
 // however often this happens on one connection.
 func TestUnexport(t *testing.T) {
 	for _, rounds := range []int{3, 5000} {
-		if rounds > 1000 && testing.Short() {
+		if rounds > 1000 && !need.Full() {
 			continue
 		}
 		w := newWorld(sim.Options{Limit: time.Hour})

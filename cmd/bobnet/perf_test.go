@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/bobnet-go/bobnet/internal/need"
 	"github.com/bobnet-go/bobnet/internal/perf"
 	"github.com/bobnet-go/bobnet/internal/vethtest"
 	"github.com/bobnet-go/bobnet/transport/sim"
@@ -21,7 +22,7 @@ func TestPerfScripts(t *testing.T) {
 		Dir: "testdata/perf",
 		Condition: func(cond string) (bool, error) {
 			if cond == "short" {
-				return testing.Short(), nil
+				return !need.Full(), nil
 			}
 			return false, fmt.Errorf("unknown condition %q", cond)
 		},

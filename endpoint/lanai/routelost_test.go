@@ -9,6 +9,7 @@ import (
 
 	"github.com/bobnet-go/bobnet/endpoint/lanai"
 	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/internal/need"
 	"github.com/bobnet-go/bobnet/transport/myrinet"
 )
 
@@ -33,7 +34,7 @@ func (p *party) ask(ctx context.Context, n int) error {
 // may be lost, that it accepts a connection, refuses it or has ended it, and so may a reply.
 func TestRouteLost(t *testing.T) {
 	seeds := 100
-	if testing.Short() {
+	if !need.Full() {
 		seeds = 5
 	}
 	for seed := range seeds {

@@ -12,11 +12,13 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/bobnet-go/bobnet/internal/need"
 )
 
 // Cycles is how many times a test of leaks repeats what it tests.
 func Cycles() int {
-	if testing.Short() {
+	if !need.Full() {
 		return 100
 	}
 	return 1000

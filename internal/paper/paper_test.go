@@ -12,6 +12,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/bobnet-go/bobnet/internal/need"
 )
 
 // TestConstantsHaveOneSource: a constant names the one input that fixed it, no two name
@@ -87,7 +89,7 @@ var full = flag.Bool("paper.full", false, "repeat the papers as long as the comm
 func TestPapersRepeated(t *testing.T) {
 	var said []string
 	papers := Papers()
-	if testing.Short() {
+	if !need.Full() {
 		papers = slices.DeleteFunc(papers, func(p *Paper) bool { return p.Name == "am2" }) // it takes long
 	}
 	results, err := run(context.Background(), papers, !*full, func(_, _ int, what string) { said = append(said, what) })

@@ -75,7 +75,7 @@ func TestLocal(t *testing.T) {
 	other.MTUs, other.Links = []int{9000, 65535}, []string{"packet", "udp"}
 	other.Tests, other.Waits, other.Levels = []string{Bandwidth}, []string{Spin}, []string{"reception"}
 	latency.Tests = []string{Latency}
-	if testing.Short() {
+	if !need.Full() {
 		checkLocal(t, latency)
 		return
 	}

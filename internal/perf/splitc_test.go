@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/bobnet-go/bobnet/internal/need"
 	"github.com/bobnet-go/bobnet/transport/sim"
 	"github.com/bobnet-go/bobnet/vipl"
 )
@@ -28,7 +29,7 @@ func openSplit(ctx context.Context, w *sim.World, h *Half, nic *vipl.NIC, c Case
 // TestSplitC: every test, kind and layer of the stack does what it is asked for.
 func TestSplitC(t *testing.T) {
 	sizes := []int{1, 4, 64, 5000, 100_000}
-	if testing.Short() {
+	if !need.Full() {
 		sizes = []int{64, 5000}
 	}
 	plan := Plan{Stacks: []string{"splitc"}, Tests: []string{Latency, Bandwidth, Rate, Read, Write, Primitives, Bulk, Barrier}, Sizes: sizes, Waits: []string{Spin}}

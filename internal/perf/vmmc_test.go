@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/bobnet-go/bobnet/internal/need"
 	"github.com/bobnet-go/bobnet/transport/sim"
 	"github.com/bobnet-go/bobnet/vipl"
 )
@@ -67,7 +68,7 @@ func simPair(t *testing.T, c Case, open simOpen, client, server func(ctx context
 // TestVMMC passes messages of many sizes in each test, waiting in both ways.
 func TestVMMC(t *testing.T) {
 	sizes := []int{1, 2, 3, 4, 7, 64, 128, 129, 5000, 100_000}
-	if testing.Short() {
+	if !need.Full() {
 		sizes = []int{1, 3, 64, 5000}
 	}
 	plan := Plan{Stacks: []string{"vmmc"}, Tests: []string{Latency, Bandwidth, Bidirectional, Rate, Overhead}, Sizes: sizes}

@@ -5,6 +5,8 @@ package seedtest
 import (
 	"flag"
 	"testing"
+
+	"github.com/bobnet-go/bobnet/internal/need"
 )
 
 // Runner has the flags of a test binary that choose seeds.
@@ -16,8 +18,8 @@ type Runner struct {
 }
 
 // Flags registers the flags NAME.seed and NAME.seeds of the tests in the folder
-// of that name. Under -short one seed in so many runs. It is for a package's
-// variable: flags are read before the first test.
+// of that name. The short form of a test (need.Full) runs one in so many of its seeds.
+// Flags is for a package's variable: flags are read before the first test.
 func Flags(name string, short int) *Runner {
 	return &Runner{
 		dir:   name,
@@ -37,7 +39,7 @@ func (r *Runner) Each(t *testing.T, def int, run func(seed uint64) error) {
 		n = 1
 	case *r.many != 0:
 		n = *r.many
-	case testing.Short():
+	case !need.Full():
 		n = max(def/r.short, 1)
 	}
 	for seed := first; seed < first+uint64(n); seed++ {

@@ -133,7 +133,7 @@ func TestPing(t *testing.T) {
 func TestIperf(t *testing.T) {
 	p, _ := pair(t, 1500, tun.Config{})
 	much := "200M"
-	if testing.Short() {
+	if !need.Full() {
 		much = "20M"
 	}
 	for _, args := range [][]string{{"-n", much}, {"-n", much, "-R"}, {"-u", "-b", "200M", "-n", "20M"}} {

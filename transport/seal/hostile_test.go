@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/internal/need"
 )
 
 // conversation returns every frame of two handshakes, of some frames each way, long ones too, of
@@ -291,7 +292,7 @@ func TestMutants(t *testing.T) {
 	const seed = 11
 	n := *mutants
 	if n == 0 {
-		if n = 1_000_000; testing.Short() {
+		if n = 1_000_000; !need.Full() {
 			n = 20_000
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/internal/need"
 	"github.com/bobnet-go/bobnet/transport"
 )
 
@@ -116,7 +117,7 @@ func changed(r *rand.Rand, one, other []byte) []byte {
 func TestLongMutants(t *testing.T) {
 	const seed = 17
 	count := 3000
-	if testing.Short() {
+	if !need.Full() {
 		count = 500
 	}
 	kinds := []ethertype.Kind{ethertype.KindEcho, ethertype.KindData, ethertype.KindReadData, ethertype.KindRDMAWrite}

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/bobnet-go/bobnet/internal/need"
 	"github.com/bobnet-go/bobnet/transport"
 	"github.com/bobnet-go/bobnet/transport/shm"
 	"golang.org/x/sys/unix"
@@ -27,7 +28,7 @@ var seedFlag = flag.Uint64("shm.seed", 1, "seed of the random tests")
 func TestScribble(t *testing.T) {
 	const each = 25 // mutations a round
 	rounds := 1_000_000 / each
-	if testing.Short() {
+	if !need.Full() {
 		rounds = 2000
 	}
 	t.Logf("replay: -shm.seed=%d", *seedFlag)
@@ -260,7 +261,7 @@ func held(t *testing.T) (fds, mappings, goroutines int) {
 // TestNoLeak: links come and go beside one that stays.
 func TestNoLeak(t *testing.T) {
 	cycles := 1000
-	if testing.Short() {
+	if !need.Full() {
 		cycles = 100
 	}
 	a := open(t, shm.Config{})

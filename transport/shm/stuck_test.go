@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/internal/need"
 	"github.com/bobnet-go/bobnet/transport"
 	"github.com/bobnet-go/bobnet/transport/shm"
 )
@@ -112,7 +113,7 @@ func TestSleepOfNoKind(t *testing.T) {
 // Whatever it was, frames pass soon.
 func TestStuckRandom(t *testing.T) {
 	seeds := uint64(400)
-	if testing.Short() {
+	if !need.Full() {
 		seeds = 50
 	}
 	a, b := open(t, shm.Config{Ring: 512 << 10}), open(t, shm.Config{})

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/internal/need"
 	"github.com/bobnet-go/bobnet/internal/vethtest"
 	"github.com/bobnet-go/bobnet/transport"
 	"github.com/bobnet-go/bobnet/transport/linktest"
@@ -134,7 +135,7 @@ func (a *attacker) wanted(victim transport.Info, f []byte) bool {
 // take arrive as they were sent; the others are counted.
 func TestMutated(t *testing.T) {
 	total := 1_000_000
-	if testing.Short() {
+	if !need.Full() {
 		total = 50_000
 	}
 	t.Logf("seed %d; another: go test -run Mutated -udp.seed N", *seedFlag)

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/bobnet-go/bobnet/internal/need"
 	"github.com/bobnet-go/bobnet/internal/viplinks"
 	"github.com/bobnet-go/bobnet/vipl/conformance"
 )
@@ -19,7 +20,7 @@ import (
 // time, because most of it the kernel takes to close packet sockets.
 func TestConformance(t *testing.T) {
 	links := append(slices.Clone(viplinks.All), viplinks.Card, viplinks.Self, viplinks.Sealed)
-	if testing.Short() {
+	if !need.Full() {
 		links = links[:2]
 	}
 	var all sync.WaitGroup

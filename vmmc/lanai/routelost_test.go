@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/bobnet-go/bobnet/internal/need"
 	"github.com/bobnet-go/bobnet/transport/myrinet"
 	"github.com/bobnet-go/bobnet/vmmc"
 	"github.com/bobnet-go/bobnet/vmmc/internal/provider"
@@ -33,7 +34,7 @@ const (
 // known to have gone, and nothing is left.
 func TestRouteLost(t *testing.T) {
 	many := 60
-	if testing.Short() { // goroutines of a simulated network run one at a time
+	if !need.Full() { // goroutines of a simulated network run one at a time
 		many = 16
 	}
 	seeds(t, many, func(seed uint64) error {

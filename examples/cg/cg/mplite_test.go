@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/bobnet-go/bobnet/examples/internal/simjob"
+	"github.com/bobnet-go/bobnet/internal/need"
 	"github.com/bobnet-go/bobnet/mplite"
 	"github.com/bobnet-go/bobnet/transport/sim"
 )
@@ -17,7 +18,7 @@ func TestMPLite(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, ranks := range []int{1, 2, 3, 5} {
-		if ranks > 3 && testing.Short() {
+		if ranks > 3 && !need.Full() {
 			continue
 		}
 		t.Run(fmt.Sprint(ranks), func(t *testing.T) {

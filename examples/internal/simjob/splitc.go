@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/bobnet-go/bobnet/internal/need"
 	"github.com/bobnet-go/bobnet/splitc"
 	"github.com/bobnet-go/bobnet/transport/sim"
 	"github.com/bobnet-go/bobnet/vipl"
@@ -46,9 +47,9 @@ func Layers(t *testing.T, test func(t *testing.T, layer string, procs int)) {
 	for i, layer := range splitc.Layers() {
 		sizes := []int{1, 2, 3, 5}
 		switch {
-		case testing.Short() && i == 0:
+		case !need.Full() && i == 0:
 			sizes = []int{1, 2, 3}
-		case testing.Short():
+		case !need.Full():
 			sizes = []int{3}
 		}
 		for _, procs := range sizes {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/bobnet-go/bobnet/endpoint"
+	"github.com/bobnet-go/bobnet/internal/need"
 	"github.com/bobnet-go/bobnet/splitc/internal/layer"
 	"github.com/bobnet-go/bobnet/splitc/internal/layertest"
 )
@@ -20,7 +21,7 @@ import (
 // beside what operations wait for changes, and the count of operations stays right.
 func TestMillionMutated(t *testing.T) {
 	rounds := 1_000_000
-	if testing.Short() {
+	if !need.Full() {
 		rounds = 50_000
 	}
 	m := newMutator(rounds)

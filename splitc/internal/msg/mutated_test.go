@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"github.com/bobnet-go/bobnet/internal/need"
 	"github.com/bobnet-go/bobnet/splitc/internal/layer"
 	"github.com/bobnet-go/bobnet/splitc/internal/mesh"
 )
@@ -16,7 +17,7 @@ import (
 func TestMillionMutated(t *testing.T) {
 	const heap, margin = 8192, 256
 	rounds := 1_000_000
-	if testing.Short() {
+	if !need.Full() {
 		rounds = 50_000
 	}
 	rng := rand.New(rand.NewPCG(7, 8))

@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"github.com/bobnet-go/bobnet/internal/need"
 	"github.com/bobnet-go/bobnet/splitc/internal/layer"
 	"github.com/bobnet-go/bobnet/splitc/internal/mesh"
 )
@@ -32,7 +33,7 @@ func (a *above) Control(_ int, msg []byte) {
 func TestMillionMutated(t *testing.T) {
 	const heap, margin, mostCalls = 8192, 64, 16
 	rounds := 1_000_000
-	if testing.Short() {
+	if !need.Full() {
 		rounds = 50_000
 	}
 	rng := rand.New(rand.NewPCG(9, 10))

@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"github.com/bobnet-go/bobnet/internal/need"
 	"github.com/bobnet-go/bobnet/splitc/internal/layer"
 )
 
@@ -54,7 +55,7 @@ func TestRing(t *testing.T) {
 
 // million is how often memory is scribbled over.
 func million() int {
-	if testing.Short() {
+	if !need.Full() {
 		return 50_000
 	}
 	return 1_000_000

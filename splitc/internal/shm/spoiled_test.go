@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/bobnet-go/bobnet/internal/need"
 	"github.com/bobnet-go/bobnet/splitc/internal/layer"
 	"github.com/bobnet-go/bobnet/splitc/internal/layertest"
 )
@@ -53,7 +54,7 @@ func (s *spoiled) scribble(l *Layer, rng *rand.Rand) {
 // data, or with an error; and some are told that the memory was written over.
 func TestScribbledInFlight(t *testing.T) {
 	most := 300
-	if testing.Short() {
+	if !need.Full() {
 		most = 100
 	}
 	garbled, failed := 0, 0

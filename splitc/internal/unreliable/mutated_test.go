@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"github.com/bobnet-go/bobnet/internal/need"
 	"github.com/bobnet-go/bobnet/splitc/internal/layer"
 	"github.com/bobnet-go/bobnet/splitc/internal/mesh"
 	"github.com/bobnet-go/bobnet/splitc/internal/msg"
@@ -21,7 +22,7 @@ import (
 // for changes, and the count of operations stays right.
 func TestMillionMutated(t *testing.T) {
 	rounds := 1_000_000
-	if testing.Short() {
+	if !need.Full() {
 		rounds = 50_000
 	}
 	m := newMutation(t)

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/bobnet-go/bobnet/internal/need"
 	"github.com/bobnet-go/bobnet/transport/myrinet"
 )
 
@@ -128,7 +129,7 @@ func TestSameMap(t *testing.T) {
 func TestLostRequest(t *testing.T) {
 	right, lacking, broken := 0, 0, 0
 	n := uint64(12)
-	if testing.Short() {
+	if !need.Full() {
 		n = 4
 	}
 	for seed := range n {
@@ -179,7 +180,7 @@ func TestLostProbes(t *testing.T) {
 func TestGrowth(t *testing.T) {
 	mean := map[int]float64{}
 	times := uint64(10)
-	if testing.Short() {
+	if !need.Full() {
 		times = 3
 	}
 	for _, n := range []int{5, 10, 20, 40, 80} {

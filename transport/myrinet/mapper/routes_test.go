@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/bobnet-go/bobnet/internal/need"
 	"github.com/bobnet-go/bobnet/transport/myrinet"
 )
 
@@ -19,7 +20,7 @@ func topologies() map[string]*myrinet.Topology {
 		"figure 3": myrinet.NOW(),
 	}
 	n := uint64(30)
-	if testing.Short() {
+	if !need.Full() {
 		n = 8
 	}
 	for seed := range n {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/internal/need"
 	"github.com/bobnet-go/bobnet/internal/vethtest"
 	"github.com/bobnet-go/bobnet/transport"
 	"github.com/bobnet-go/bobnet/transport/linktest"
@@ -50,7 +51,7 @@ var alone = plain.Config{Routes: []plain.Route{{To: ethertype.Broadcast}}}
 func TestLiveLink(t *testing.T) {
 	const longMTU = 30 << 10
 	tests := []struct{ cable, mtu, want int }{{1500, 0, longMTU}, {9000, 9000 - plain.Overhead, 9000 - plain.Overhead}}
-	if testing.Short() {
+	if !need.Full() {
 		tests = tests[:1]
 	}
 	for _, test := range tests {

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/internal/need"
 	"github.com/bobnet-go/bobnet/transport"
 	"github.com/bobnet-go/bobnet/transport/linktest"
 	"github.com/bobnet-go/bobnet/transport/myrinet"
@@ -73,7 +74,7 @@ func TestLink(t *testing.T) {
 		"short ring":   {Slots: 200},
 		"another type": {EtherType: 0x88b7, Ports: transport.PortRange{Lo: 5, Hi: 5}},
 	} {
-		if testing.Short() && name != "PCI" {
+		if !need.Full() && name != "PCI" {
 			continue
 		}
 		t.Run(name, func(t *testing.T) {

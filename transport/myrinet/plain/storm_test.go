@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/internal/need"
 	"github.com/bobnet-go/bobnet/transport"
 	"github.com/bobnet-go/bobnet/transport/linktest"
 	"github.com/bobnet-go/bobnet/transport/myrinet"
@@ -214,7 +215,7 @@ func used(memory []myrinet.BlockUse) (n int) {
 // buffers that it began with, and routes to all others.
 func TestStorm(t *testing.T) {
 	n := 500
-	if testing.Short() {
+	if !need.Full() {
 		n = 100
 	}
 	seeds.Each(t, n, func(seed uint64) error {

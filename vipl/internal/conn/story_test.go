@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/internal/need"
 	"github.com/bobnet-go/bobnet/progress"
 	"github.com/bobnet-go/bobnet/reliability"
 	"github.com/bobnet-go/bobnet/transport"
@@ -260,7 +261,7 @@ const (
 func TestStory(t *testing.T) {
 	for _, level := range []reliability.Level{reliability.ReliableDelivery, reliability.ReliableReception} {
 		seeds := uint64(20)
-		if testing.Short() {
+		if !need.Full() {
 			seeds = 5
 		}
 		for seed := range seeds {

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/bobnet-go/bobnet/internal/need"
 	"github.com/bobnet-go/bobnet/internal/seedtest"
 	"github.com/bobnet-go/bobnet/transport"
 	"github.com/bobnet-go/bobnet/transport/sim"
@@ -202,7 +203,7 @@ func (u *besieged) open(station *sim.Station, seed uint64) (err error) {
 // mutated ones, harm nobody but the connection that they come on.
 func TestMillionMessages(t *testing.T) {
 	n := 1_000_000
-	if testing.Short() {
+	if !need.Full() {
 		n = 20_000
 	}
 	if err := besiege(seeds.First(), n); err != nil {
