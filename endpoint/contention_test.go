@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/bobnet-go/bobnet/endpoint"
+	"github.com/bobnet-go/bobnet/internal/need"
 	"github.com/bobnet-go/bobnet/transport/sim"
 	"github.com/bobnet-go/bobnet/vipl"
 )
@@ -254,11 +255,16 @@ func (r *contestRun) ask(n *endpoint.Node, i int) error {
 	return err
 }
 
-// check runs c with ever more clients, under n seeds. It is left out if short: the race detector
-// takes twenty times as long and has nothing to find in a simulated world.
+// check runs c with ever more clients, under n seeds; the short form has few clients. The race
+// detector takes twenty times as long and has nothing to find in a simulated world.
 func (c contest) check(t *testing.T, n int, crowds []int) {
 	if testing.Short() {
 		t.Skip("left out by -short: it computes for long")
+	}
+	if !need.Full() {
+		if crowds = []int{1, 8}; c.window > 5*time.Second {
+			need.Long(t, "it simulates minutes")
+		}
 	}
 	seeds(t, n, func(seed uint64) (wrong error) {
 		peak := 0.0
