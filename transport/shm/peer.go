@@ -2,8 +2,10 @@ package shm
 
 import (
 	"net"
+	"os"
 	"sync/atomic"
 
+	"github.com/bobnet-go/bobnet/ethertype"
 	"github.com/bobnet-go/bobnet/internal/passfd"
 	"github.com/bobnet-go/bobnet/transport"
 	"golang.org/x/sys/unix"
@@ -27,6 +29,7 @@ type peer struct {
 	bell     *unix.SockaddrUnix // wakes the peer
 	litter   []int              // descriptors that it has sent and should not have
 	uid      uint32             // its user, once that is known
+	private  []byte             // where frames of a peer of another user are copied before they are judged; else nil
 	caller   bool               // it has called, and the link has answered
 
 	ended   atomic.Bool // conn has ended: what lies in the ring still counts
@@ -109,6 +112,15 @@ func (l *Link) discard(p *peer) {
 	passfd.CloseConn(p.uid, p.conn, leave) // the peer sees the end before anything that is sent from now on
 }
 
+// distrust gives p room for copies of its frames if it is another user's, who could change them
+// after they were judged. A user's own processes, and root's, can do worse. An engine takes at
+// most so much in one Recv, whose views expire with the next.
+func (l *Link) distrust(p *peer) {
+	if p.uid != 0 && int64(p.uid) != int64(os.Geteuid()) {
+		p.private = make([]byte, l.ring/share+2*ethertype.MaxFrame)
+	}
+}
+
 // admit makes p, for which there is room, one of the peers, unless the link is
 // closed. The frames that waited for its block go to it. mu is held.
 func (l *Link) admit(p *peer) bool {
@@ -128,6 +140,7 @@ func (l *Link) admit(p *peer) bool {
 		}
 		p.at.peer = p
 	}
+	l.distrust(p)
 	l.known.Store(true)
 	list := append(old[:len(old):len(old)], p)
 	l.peers.Store(&list)

@@ -85,6 +85,9 @@ func (l *Link) receive(p *peer, views [][]byte, n int) int {
 		if r != done {
 			break
 		}
+		if p.private != nil { // it stays as it is from now on
+			view = p.private[octets:][:copy(p.private[octets:], view)]
+		}
 		octets += len(view)
 		port, ok := l.concerns(view)
 		if !ok { // no Link sends that: the ring has been written over

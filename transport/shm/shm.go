@@ -20,8 +20,9 @@
 // user is. Only root and the link's own user get rings, unless Config.AnyUser lets
 // in all. A peer can write anything into the rings at any time. Every word that
 // says where something lies is read once and checked; a ring that says what
-// cannot be is torn down. The bytes of frames may change while they are looked
-// at. A frame's source must be the segment's address and a port of the block
+// cannot be is torn down. Frames of other users are copied before anything in them is
+// judged; the bytes of others may change while they are looked at, by processes of the
+// link's own user or of root. A frame's source must be the segment's address and a port of the block
 // that the ring was made for, of which the kernel knows whose it is; others are
 // counted as RxFiltered. What one process does, fills or leaves open takes
 // neither room nor wake-ups from those of other blocks; at worst it delays

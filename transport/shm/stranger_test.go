@@ -5,12 +5,15 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"os"
 	"runtime"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/bobnet-go/bobnet/ethertype"
 	"github.com/bobnet-go/bobnet/internal/lingertest"
+	"github.com/bobnet-go/bobnet/internal/need"
 	"github.com/bobnet-go/bobnet/transport"
 	"github.com/bobnet-go/bobnet/transport/linktest"
 	"github.com/bobnet-go/bobnet/transport/shm"
@@ -30,6 +33,7 @@ type stranger struct {
 	conn     *net.UnixConn
 	ports    transport.PortRange
 	instance uint64 // that it says, if not 0
+	uid      uint32 // its user
 }
 
 // newStranger claims a block of ports of a's segment.
@@ -40,7 +44,7 @@ func newStranger(t *testing.T, a *shm.Link, block int) *stranger {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { conn.Close() })
-	return &stranger{T: t, conn: conn, ports: transport.PortRange{Lo: uint16(block) << 10, Hi: uint16(block)<<10 + 1023}}
+	return &stranger{T: t, uid: uint32(os.Geteuid()), conn: conn, ports: transport.PortRange{Lo: uint16(block) << 10, Hi: uint16(block)<<10 + 1023}}
 }
 
 // line is what a stranger has of one call.
@@ -64,7 +68,8 @@ func (s *stranger) call(a *shm.Link, file int) *line {
 		binary.BigEndian.PutUint64(hello[8:], s.instance)
 	}
 	to := a.Address(fmt.Sprint(a.Info().Ports.Lo / 1024))
-	if _, _, err := s.conn.WriteMsgUnix(hello, unix.UnixRights(pair[1], file), to); err != nil {
+	who := unix.UnixCredentials(&unix.Ucred{Pid: int32(os.Getpid()), Uid: s.uid, Gid: uint32(os.Getgid())})
+	if _, _, err := s.conn.WriteMsgUnix(hello, append(who, unix.UnixRights(pair[1], file)...), to); err != nil {
 		s.Fatal(err)
 	}
 	c := &line{mine: pair[0], theirs: pair[1], bell: -1}
@@ -330,6 +335,70 @@ func TestSources(t *testing.T) {
 	}
 	if st := a.Stats(); st.RxFiltered != 3 || st.RxFrames != 1 || why != nil {
 		t.Errorf("counted %+v, departure %v", st, why)
+	}
+}
+
+// TestChanging: another user's program that changes the source of its frames all the time gets
+// none received that seems to come from another port than its own.
+func TestChanging(t *testing.T) {
+	if os.Geteuid() != 0 {
+		need.Skip(t, "root, to call as another user")
+	}
+	a := open(t, shm.Config{AnyUser: true})
+	s := newStranger(t, a, 60)
+	s.uid = 4321
+	own := a.Info()
+	own.Ports = s.ports
+	frames := make([][]byte, 2000)
+	for i := range frames {
+		frames[i] = linktest.NewFrame(own, a.Info(), a.Info().Ports.Lo, []byte("from somebody"))
+	}
+	file := s.file(frames...)
+	writes, err := unix.Dup(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	size := (2 + len(frames[0]) + 63) &^ 63
+	var taken, rounds atomic.Uint64
+	stop, stopped := make(chan struct{}), make(chan struct{})
+	defer func() {
+		close(stop)
+		<-stopped
+		unix.Close(writes)
+	}()
+	go func() {
+		defer close(stopped)
+		for port := uint16(2048); ; port ^= 2048 ^ s.ports.Lo {
+			select {
+			case <-stop:
+				return
+			default:
+			}
+			first := int(taken.Load())
+			for i := first; i < min(first+transport.MaxBatch, len(frames)); i++ {
+				word := binary.BigEndian.AppendUint16(nil, port)
+				unix.Pwrite(writes, word, int64(64<<10+i*size+2+ethertype.OffsetSrcPort))
+			}
+			rounds.Add(1)
+		}
+	}()
+	s.call(a, file)
+	views := make([][]byte, transport.MaxBatch)
+	received := uint64(0)
+	for end := a.Now() + int64(time.Minute); received+a.Stats().RxFiltered < uint64(len(frames)); {
+		n, err := a.Recv(views)
+		if err != nil || a.Now() > end {
+			t.Fatalf("%d frames were received, %+v: %v", received, a.Stats(), err)
+		}
+		for until := rounds.Load() + 4; n > 0 && rounds.Load() < until; runtime.Gosched() { // while it changes
+			for _, view := range views[:n] {
+				if port := binary.BigEndian.Uint16(view[ethertype.OffsetSrcPort:]); !s.ports.Contains(port) {
+					t.Fatalf("a frame was received that seems to come from port %d", port)
+				}
+			}
+		}
+		received += uint64(n)
+		taken.Store(received + a.Stats().RxFiltered)
 	}
 }
 

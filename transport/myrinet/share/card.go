@@ -182,8 +182,6 @@ func (c *Card) handOut() error {
 // collect takes what the programs send, and has the card send it.
 func (c *Card) collect(ctx context.Context) error {
 	views := make([][]byte, transport.MaxBatch)
-	most := c.info.MTU + ethertype.EthernetSize
-	room := make([]byte, len(views)*most)
 	batch := make([]transport.Frame, 0, len(views))
 	for {
 		n, err := c.memory.Recv(views)
@@ -191,8 +189,8 @@ func (c *Card) collect(ctx context.Context) error {
 			return err
 		}
 		batch = batch[:0]
-		for i, view := range views[:n] {
-			if frame := c.take(room[i*most:][:most], view); frame != nil {
+		for _, view := range views[:n] {
+			if frame := c.take(view); frame != nil {
 				batch = append(batch, transport.Frame{Head: frame})
 			}
 		}
@@ -208,17 +206,16 @@ func (c *Card) collect(ctx context.Context) error {
 	}
 }
 
-// take copies a program's frame out of memory that the program can write to, and returns it
-// if it is the program's to send.
-func (c *Card) take(room, view []byte) []byte {
-	from := binary.BigEndian.Uint16(view[ethertype.OffsetSrcPort:]) // shm has looked
-	inner := view[min(len(view), ethertype.HeaderSize):]
-	if len(inner) < ethertype.OuterSize || len(inner) > len(room) {
+// take returns a program's frame if it is the program's to send. What programs of other users
+// send shm has copied before it judged whose it is.
+func (c *Card) take(view []byte) []byte {
+	be := binary.BigEndian
+	from := be.Uint16(view[ethertype.OffsetSrcPort:])
+	frame := view[min(len(view), ethertype.HeaderSize):]
+	if len(frame) < ethertype.OuterSize || len(frame) > c.info.MTU+ethertype.EthernetSize {
 		c.forged.Add(1)
 		return nil
 	}
-	frame := room[:copy(room, inner)]
-	be := binary.BigEndian
 	if ethertype.MAC(frame[ethertype.OffsetSrc:]) != c.info.MAC || be.Uint16(frame[ethertype.OffsetType:]) != uint16(c.info.EtherType) ||
 		driver.Block(be.Uint16(frame[ethertype.OffsetSrcPort:])) != driver.Block(from) {
 		c.forged.Add(1)

@@ -8,7 +8,7 @@
 // that they share and nobody else (package shm), so that no program can see or touch
 // another's. It is handed over by a Unix socket, to programs of root and of the card's own
 // user unless Config.AnyUser lets in all. A ring that says what cannot be is torn down: who
-// scribbles loses its own link. The card copies a frame before it looks at it, and sends it
+// scribbles loses its own link. The card copies a frame of another user's program before it looks at it, and sends a frame
 // only if it comes from the card's address and a port of the program's.
 //
 // In a ring each frame has a header in front, HeaderSize octets, whose ports say from which
