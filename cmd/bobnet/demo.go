@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"runtime"
 	"time"
 
 	"github.com/bobnet-go/bobnet/ethertype"
@@ -16,14 +17,16 @@ import (
 	"github.com/spf13/cobra"
 )
 
-const demoLong = `Show what Bobnet does, on this machine alone: make network namespaces, join them
-by veth and a bridge, let heat diffuse through a picture that is divided among
-as many processes, which exchange edges by MPLite over raw Ethernet frames, and
-compare the result bit for bit with a serial run. Then measure raw frames, VIs,
-MPLite and TCP on one veth pair, and draw what was measured.
+const demoLong = `Show what Bobnet does, on this machine alone. The demo makes network
+namespaces, joins them by veth and a bridge, and lets heat diffuse through a
+picture that is divided among one process for each processor. The processes
+exchange edges by MPLite over raw Ethernet frames. The demo compares the result
+bit for bit with a serial run. Then it measures raw frames, VIs, MPLite and TCP
+on one veth pair, and draws what it measured.
 
 It runs as root, or in an unprivileged user namespace where the system allows
-that, takes well under a minute, and leaves nothing behind but two pictures.`
+that. It takes about --time and three seconds, and leaves only two pictures
+behind. Close other programs first: two busy processors halve every figure.`
 
 // demoCall is a call of `bobnet demo`.
 type demoCall struct {
@@ -41,17 +44,31 @@ const (
 	demoPerf = "perf.png"
 )
 
-// maxDemoRanks is a limit of patience: they share this machine's cores.
+// maxDemoRanks bounds how long a run takes, because all ranks share this machine's processors.
 const maxDemoRanks = 64
 
 // maxDemoSteps is a limit of patience, too.
 const maxDemoSteps = 1_000_000
 
+// usualDemoRanks is the most ranks that the demo starts unless --ranks says otherwise: with more
+// the parts of the picture get too small.
+const usualDemoRanks = 8
+
+// minDemoTime is the shortest measurement that gives each row of the table a sample.
+const minDemoTime = 5 * time.Second
+
+// demoTableTime is how long the table is measured, so that it appears a few seconds after the
+// start. The rest of demoCall.time goes to the plot.
+const demoTableTime = 2200 * time.Millisecond
+
+// demoSample is the length of a sample.
+const demoSample = 10 * time.Millisecond
+
 func newDemoCmd() *cobra.Command {
 	var call demoCall
 	cmd := &cobra.Command{
 		Use:     "demo",
-		Short:   "Show it all on this machine: a program on 4 ranks, and what it gains over TCP",
+		Short:   "Run a program on several ranks and compare Bobnet with TCP",
 		Long:    demoLong,
 		Example: "  bobnet demo\n  bobnet demo --png photo.png --ranks 6 --out pictures",
 		Args:    usage(noArgs),
@@ -62,14 +79,17 @@ func newDemoCmd() *cobra.Command {
 	f := cmd.Flags()
 	f.SortFlags = false
 	f.Var(input(&call.picture), "png", "PNG `FILE` whose brightness is the initial temperature (default an embedded one)")
-	f.Var(number(&call.ranks, 4, 1, maxDemoRanks), "ranks", "processes that share the work")
+	f.Var(number(&call.ranks, defaultDemoRanks(), 1, maxDemoRanks), "ranks", "processes that share the work (default one for each processor, 2 to 8)")
 	f.Var(number(&call.steps, 2000, 1, maxDemoSteps), "steps", "steps of diffusion")
 	f.Var(number(&call.mtu, ethertype.MaxMTU, vipl.MinMTU, ethertype.MaxMTU), "mtu", "MTU of every link in bytes")
-	f.Var(period(&call.time, 30*time.Second, 100*time.Millisecond, time.Hour), "time", "about how long to measure")
+	f.Var(period(&call.time, 15*time.Second, minDemoTime, time.Hour), "time", "how long to measure; with more the plot has more sizes and samples")
 	f.Var(folder(&call.out, "out"), "out", "`directory` to write the pictures to")
 	cmd.AddCommand(newDemoRankCmd())
 	return cmd
 }
+
+// defaultDemoRanks is one rank for each processor that this process may use, within bounds.
+func defaultDemoRanks() int { return min(max(runtime.NumCPU(), 2), usualDemoRanks) }
 
 func (c *demoCall) run(ctx context.Context, out, errOut io.Writer) error {
 	if err := lab.ReexecIfNeeded(); err != nil {
@@ -98,6 +118,9 @@ func (c *demoCall) run(ctx context.Context, out, errOut io.Writer) error {
 func (c *demoCall) heat(ctx context.Context, out, errOut io.Writer) error {
 	fmt.Fprintf(out, "Heat on %d ranks: a network namespace each, joined by veth and a bridge, MTU %d,\n", c.ranks, c.mtu)
 	fmt.Fprintf(out, "MPLite over frames of EtherType 0x%04X. No TCP/IP.\n", uint16(ethertype.Default))
+	if n := runtime.NumCPU(); c.ranks > n {
+		fmt.Fprintf(out, "The %d ranks take turns on %d processors, so they cannot be %d times as fast as one.\n", c.ranks, n, c.ranks)
+	}
 	l, err := lab.New(ctx, lab.Config{N: c.ranks, MTU: c.mtu, Topology: lab.Bridge})
 	if err != nil {
 		return err
@@ -108,32 +131,32 @@ func (c *demoCall) heat(ctx context.Context, out, errOut io.Writer) error {
 	if err != nil {
 		return fmt.Errorf("demo: finding this program's file: %w", err)
 	}
-	screen := &heatScreen{out: out, bar: newProgress(errOut)}
+	screen := &heatScreen{out: out, bar: newProgress(errOut), ranks: c.ranks}
 	argv := []string{self, "demo", "rank", "--steps", fmt.Sprint(c.steps), "--out", filepath.Join(c.out, demoHeat)}
 	if c.picture != "" {
 		argv = append(argv, "--png", c.picture)
 	}
+	load := watchLoad()
 	err = l.Run(ctx, argv, lab.RunOptions{Stdout: screen, Stderr: errOut})
 	screen.bar.end()
+	load.report(out)
 	return err
 }
 
-// demoSizes are the points of the plot, in bytes.
-var demoSizes = []int{64, 256, 1 << 10, 1 << 12, 1 << 14, 1 << 16, 1 << 18, 1 << 20}
+// demoSizes are the points of the plot, in bytes. They are measured in this order, which gives a
+// plot of the whole range if the time ends before the last.
+var demoSizes = []int{64, 1 << 20, 1 << 12, 1 << 16, 1 << 8, 1 << 18, 1 << 10, 1 << 14}
 
 // measure prints the table and draws the plot.
 func (c *demoCall) measure(ctx context.Context, out, errOut io.Writer) error {
 	fmt.Fprintln(out, "\nThe stacks on one veth pair, in turns, by two processes (vipl and mplite: reliable delivery):")
-	stacks := []string{"raw", "vipl", "mplite", "tcp"}
-	common := perf.Plan{Stacks: stacks, MTUs: []int{c.mtu}, Levels: []string{"delivery"}}
-	table, curves := common, common
-	table.Rounds, table.Limit = 7, c.time/2
-	table.Tests = []string{perf.Latency, perf.Bandwidth, perf.Rate}
-	curves.Rounds, curves.Limit = 3, c.time/2
-	curves.Sizes = demoSizes
-	curves.Tests = []string{perf.Latency, perf.Bandwidth}
-	curves.Waits = []string{perf.Spin}
+	end := time.Now().Add(c.time)
+	common := perf.Plan{Stacks: []string{"raw", "vipl", "mplite", "tcp"}, MTUs: []int{c.mtu}, Levels: []string{"delivery"}, Sample: demoSample}
 
+	table := common
+	table.Rounds, table.Limit = 5, demoTableTime
+	table.Tests = []string{perf.Latency, perf.Bandwidth, perf.Rate}
+	load := watchLoad()
 	records, err := c.perf(ctx, table, errOut, "table")
 	if err != nil {
 		return err
@@ -141,12 +164,41 @@ func (c *demoCall) measure(ctx context.Context, out, errOut io.Writer) error {
 	if err := perf.WriteSummary(out, records); err != nil {
 		return err
 	}
+	explainBlocking(out, records)
+	load.report(out)
+
+	curves := common
+	curves.Rounds, curves.Limit, curves.Strict = 9, time.Until(end), true
+	curves.Sizes = demoSizes
+	curves.Tests = []string{perf.Latency, perf.Bandwidth}
+	curves.Waits = []string{perf.Spin}
 	records, err = c.perf(ctx, curves, errOut, "plot")
 	if err != nil {
 		return err
 	}
 	return c.draw(records)
 }
+
+// explainBlocking says why a row that blocks is slower than TCP, if there is one.
+func explainBlocking(out io.Writer, records []perf.Record) {
+	var tcp, slowest float64
+	for _, r := range records {
+		switch {
+		case r.Test != perf.Latency || r.Wait != perf.Block:
+		case r.Stack == "tcp":
+			tcp = r.P50
+		default:
+			slowest = max(slowest, r.P50)
+		}
+	}
+	if tcp > 0 && slowest > tcp {
+		fmt.Fprintln(out, blockingNote)
+	}
+}
+
+const blockingNote = `Blocking rows: a thread sleeps until a frame wakes it. That wake-up is most of the time of a
+short message, over TCP as well, so little is left to gain. By default a wait of Bobnet spins
+for up to 50 µs before it blocks.`
 
 // perf measures a plan. Cases that could not be measured are named, and only
 // if there is nothing else it is an error.

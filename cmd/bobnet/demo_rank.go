@@ -27,9 +27,11 @@ type heatEvent struct {
 
 // heatScreen shows the events of rank 0 to people.
 type heatScreen struct {
-	out  io.Writer
-	bar  *progress
-	rest []byte // of a line that has not ended
+	out   io.Writer
+	bar   *progress
+	ranks int
+	took  time.Duration // by the ranks together
+	rest  []byte        // of a line that has not ended
 }
 
 // Write is part of io.Writer.
@@ -53,9 +55,11 @@ func (s *heatScreen) show(e heatEvent) {
 	switch {
 	case e.Serial > 0:
 		s.bar.end()
-		fmt.Fprintf(s.out, "A serial run (%v) gives the same, bit for bit.\n", e.Serial.Round(time.Millisecond))
+		fmt.Fprintf(s.out, "A serial run (%v) gives the same, bit for bit: %d ranks are %.2f times as fast.\n",
+			e.Serial.Round(time.Millisecond), s.ranks, e.Serial.Seconds()/s.took.Seconds())
 	case e.Elapsed > 0:
 		s.bar.end()
+		s.took = e.Elapsed
 		fmt.Fprintf(s.out, "%dx%d cells in %dx%d blocks: %d steps in %v, of which rank 0 waited %v for its neighbours.\n",
 			e.Width, e.Height, e.Across, e.Down, e.Steps, e.Elapsed.Round(time.Millisecond), e.Waited.Round(time.Millisecond))
 	default:

@@ -10,7 +10,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/bobnet-go/bobnet/internal/lab"
 	"github.com/bobnet-go/bobnet/internal/paper"
 	"github.com/spf13/cobra"
 )
@@ -92,10 +91,10 @@ func (c *paperCall) run(ctx context.Context, stdout, stderr io.Writer) error {
 		return err
 	}
 	bar := newProgress(stderr)
+	bar.every = 0 // a line for each measurement: some take a minute
 	results, err := paper.Run(ctx, papers, func(done, all int, what string) {
-		bar.step(done, all, what)
-		if !lab.IsTerminal(stderr) && what != "" {
-			fmt.Fprintf(stderr, "bobnet: %d of %d: %s\n", done+1, all, what)
+		if what != "" {
+			bar.step(done+1, all, what) // the one that begins
 		}
 	})
 	bar.end()

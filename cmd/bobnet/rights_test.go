@@ -65,7 +65,7 @@ func TestSetcap(t *testing.T) {
 		{[]string{"lab", "-n", "2", "--", bobnet, "info"}, nic},
 		{[]string{"lab", "-n", "1", "--", bobnet, "lab", "-n", "2", "--", bobnet, "info"}, nic},
 		{[]string{"perf", "--local", "--stacks", "raw", "--tests", "latency", "--wait", "block", "--count", "10", "--rounds", "1"}, " raw "},
-		{[]string{"demo", "--ranks", "2", "--steps", "5", "--time", "200ms", "--out", pictures}, pictures + "/" + demoPerf},
+		{[]string{"demo", "--ranks", "2", "--steps", "5", "--time", "5s", "--out", pictures}, pictures + "/" + demoPerf},
 	} {
 		t.Run(tc.argv[0]+fmt.Sprint(len(tc.argv)), func(t *testing.T) {
 			if tc.argv[0] == "demo" && testing.Short() {

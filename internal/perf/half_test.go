@@ -303,3 +303,28 @@ func TestLimit(t *testing.T) {
 		}
 	}
 }
+
+// TestStrictLimit: a strict limit leaves out cases without a failure, and measures sizes in the
+// order of the plan.
+func TestStrictLimit(t *testing.T) {
+	useStack(t, fakeStack{})
+	plan := quick
+	plan.Tests, plan.Sizes, plan.Strict = []string{Latency}, []int{64, 1 << 20, 4096}, true
+	a, b := controlPair(t)
+	defer a.Close()
+	go func() {
+		NewHalf("", netip.Addr{}, b).Serve(context.Background())
+		b.Close()
+	}()
+	var sizes []int
+	_, err := NewHalf("", netip.Addr{}, a).Measure(t.Context(), plan, plan.Cases(1500), func(_, _ int, last Case) {
+		sizes = append(sizes, last.Size)
+	})
+	if err != nil || len(sizes) < 3 || !slices.Equal(sizes[:3], plan.Sizes) {
+		t.Errorf("measured sizes %v, error %v, want the plan's order %v", sizes, err, plan.Sizes)
+	}
+	plan.Limit = time.Nanosecond
+	if records, err, serverErr := measure(t, plan); len(records) != 0 || err != nil || serverErr != nil {
+		t.Errorf("after the limit: records %v, errors %v and %v, want none", records, err, serverErr)
+	}
+}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/HdrHistogram/hdrhistogram-go"
@@ -60,12 +61,26 @@ func (h *Half) Measure(ctx context.Context, plan Plan, cases []Case, progress Pr
 	for _, cs := range cases {
 		c.all = append(c.all, &measurement{Case: cs})
 	}
+	inOrder := slices.Clone(c.all)
+	if plan.Strict {
+		c.sortBySizes()
+	}
 	err := c.rounds(ctx)
 	if err == nil {
 		err = h.ctl.send(message{Op: opQuit})
 	}
-	records, failures := summarize(c.all)
+	if plan.Strict {
+		inOrder = slices.DeleteFunc(inOrder, func(m *measurement) bool { return m.err == nil && len(m.samples) == 0 })
+	}
+	records, failures := summarize(inOrder)
 	return records, errors.Join(err, failures)
+}
+
+// sortBySizes puts the measurements into the order in which the plan has their sizes.
+func (c *coordinator) sortBySizes() {
+	slices.SortStableFunc(c.all, func(a, b *measurement) int {
+		return slices.Index(c.plan.Sizes, a.Size) - slices.Index(c.plan.Sizes, b.Size)
+	})
 }
 
 // rounds takes Rounds samples of every case, and makes up for dropped ones in
@@ -79,7 +94,7 @@ func (c *coordinator) rounds(ctx context.Context) error {
 				return context.Cause(ctx)
 			}
 			late := c.plan.Limit > 0 && time.Since(start) > c.plan.Limit
-			if late && len(m.samples) > 0 {
+			if late && (c.plan.Strict || len(m.samples) > 0) {
 				continue
 			}
 			if err := c.take(ctx, m); err != nil {

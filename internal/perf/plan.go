@@ -63,6 +63,9 @@ type Plan struct {
 	Rounds  int           // samples of each case; 0: DefaultRounds
 	Sample  time.Duration // length of a sample; 0: DefaultSample
 	Limit   time.Duration // no case gets another sample later than this; 0: Rounds alone counts
+	// Strict makes Limit the end of the measurement, also for cases without a sample: these have
+	// no record, and are no failure. Sizes are measured in the order in which Sizes has them.
+	Strict bool
 	// Libtirpc is the program that BuildLibtirpc has made: both halves are of this machine. Empty
 	// leaves calls by libtirpc out of vrpc.
 	Libtirpc string
