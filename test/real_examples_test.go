@@ -154,6 +154,47 @@ func TestExampleArguments(t *testing.T) {
 	}
 }
 
+// TestExampleHelp: -help says what an example does and how to start it, and one that needs other
+// ranks says so at once when it runs alone.
+func TestExampleHelp(t *testing.T) {
+	dir := commands(t) // built before the clocks start
+	for _, tt := range []struct{ example, ranks, start string }{
+		{"barrier", "", "lab -n 4 -- "},
+		{"blackboard", "needs at least 2 ranks", "lab -n 4 -- "},
+		{"cg", "", "lab -n 4 -- "},
+		{"cholesky", "", "lab -n 4 -- "},
+		{"em3d", "", "lab -n 4 -- "},
+		{"fft3d", "", "lab -n 4 -- "},
+		{"grpc", "needs 2 ranks", "lab -n 2 -- "},
+		{"heat", "", "lab -n 4 -- "},
+		{"http", "needs 2 ranks", "lab -n 2 -- "},
+		{"kv", "needs at least 2 ranks", "lab -n 4 -- "},
+		{"notify", "needs at least 2 ranks", "lab -n 4 -- "},
+		{"pingpong", "needs 2 ranks", "lab -n 2 -- "},
+		{"raytrace", "", "lab -n 4 -- "},
+		{"rdma", "needs at least 2 ranks", "lab -n 4 -- "},
+		{"sort", "", "lab -n 4 -- "},
+	} {
+		for _, arg := range []string{"-help", ""} {
+			if arg == "" && tt.ranks == "" {
+				continue
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), patience)
+			defer cancel()
+			cmd := exec.CommandContext(ctx, filepath.Join(dir, tt.example), strings.Fields(arg)...)
+			cmd.Env = append(os.Environ(), "BOBNET_RANK=", "BOBNET_SIZE=", "BOBNET_IFACE=nothing0")
+			out, err := cmd.CombinedOutput()
+			text := string(out)
+			if arg == "-help" && (err != nil || !strings.Contains(strings.ToLower(text), tt.example) || !strings.Contains(text, tt.start)) {
+				t.Errorf("%s -help: %v, want what it does and %q:\n%s", tt.example, err, tt.start, text)
+			}
+			if arg == "" && (err == nil || !strings.Contains(text, tt.ranks+": ") || !strings.Contains(text, tt.start)) {
+				t.Errorf("%s alone: %v, want %q and %q:\n%s", tt.example, err, tt.ranks, tt.start, text)
+			}
+		}
+	}
+}
+
 // goRun is how the commands in the head comments begin, or go on behind variables that they
 // set.
 const goRun = "go run ./cmd/bobnet "

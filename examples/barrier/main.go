@@ -22,13 +22,11 @@ import (
 	"context"
 	"flag"
 	"fmt"
-	"log"
 	"os"
-	"os/signal"
 
 	"github.com/bobnet-go/bobnet/endpoint"
 	"github.com/bobnet-go/bobnet/endpoint/lanai"
-	"github.com/bobnet-go/bobnet/examples/internal/place"
+	"github.com/bobnet-go/bobnet/examples/internal/program"
 	"github.com/bobnet-go/bobnet/metrics"
 )
 
@@ -38,20 +36,22 @@ var (
 	addr  = flag.String("metrics", os.Getenv("BOBNET_METRICS"), "serve Prometheus metrics at `ADDR`; bobnet lab --metrics sets it")
 )
 
-func main() {
-	log.SetFlags(0)
-	log.SetPrefix("barrier: ")
-	switch flag.Parse(); {
-	case flag.NArg() > 0:
-		log.Fatalf("%q: want flags only; see -help", flag.Args())
-	case *count < 1:
-		log.Fatalf("-n %d: want at least one round", *count)
+var about = program.About{
+	Name: "barrier",
+	Does: `Barrier joins programs by a barrier and a sum over all of them. Active messages carry the
+values up and down a binary tree.`,
+	Ranks: 4,
+	Args:  "-n 10000",
+}
+
+func main() { about.Main(checkFlags, run) }
+
+// checkFlags reports flags that do not fit.
+func checkFlags() error {
+	if *count < 1 {
+		return fmt.Errorf("-n %d: want at least one round", *count)
 	}
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	defer stop()
-	if err := run(ctx); err != nil {
-		log.Fatal(err)
-	}
+	return nil
 }
 
 // open opens a node on a NIC, or on a card with -card, and has it watched.
@@ -76,7 +76,7 @@ func open(seen *metrics.Collector) (node *endpoint.Node, closeNode func(), err e
 }
 
 func run(ctx context.Context) error {
-	at, err := place.Find(1)
+	at, err := about.Find(1)
 	if err != nil {
 		return err
 	}

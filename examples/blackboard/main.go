@@ -23,11 +23,9 @@ import (
 	"context"
 	"flag"
 	"fmt"
-	"log"
 	"os"
-	"os/signal"
 
-	"github.com/bobnet-go/bobnet/examples/internal/place"
+	"github.com/bobnet-go/bobnet/examples/internal/program"
 	"github.com/bobnet-go/bobnet/metrics"
 	"github.com/bobnet-go/bobnet/vmmc"
 	"github.com/bobnet-go/bobnet/vmmc/lanai"
@@ -42,20 +40,22 @@ var (
 	addr  = flag.String("metrics", os.Getenv("BOBNET_METRICS"), "serve Prometheus metrics at `ADDR`; bobnet lab --metrics sets it")
 )
 
-func main() {
-	log.SetFlags(0)
-	log.SetPrefix("blackboard: ")
-	switch flag.Parse(); {
-	case flag.NArg() > 0:
-		log.Fatalf("%q: want flags only; see -help", flag.Args())
-	case *count < 1 || *count > maxLines:
-		log.Fatalf("-n %d: want 1 to %d lines", *count, maxLines)
+var about = program.About{
+	Name: "blackboard",
+	Does: `Blackboard is a board that several programs write on and all of them read. Rank 0 exports
+the board; the other ranks import it (VMMC) and write lines into it.`,
+	Ranks: 4,
+	Args:  "-n 1000",
+}
+
+func main() { about.Main(checkFlags, run) }
+
+// checkFlags reports flags that do not fit.
+func checkFlags() error {
+	if *count < 1 || *count > maxLines {
+		return fmt.Errorf("-n %d: want 1 to %d lines", *count, maxLines)
 	}
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	defer stop()
-	if err := run(ctx); err != nil {
-		log.Fatal(err)
-	}
+	return nil
 }
 
 // open opens a process on a NIC, or on a card with -card, and has it watched.
@@ -79,14 +79,11 @@ func open(cfg *vmmc.Config, seen *metrics.Collector) (p *vmmc.Process, closeProc
 }
 
 func run(ctx context.Context) error {
-	at, err := place.Find(2)
+	at, err := about.Find(2)
 	if err != nil {
 		return err
 	}
 	rank, size := at.Rank, at.Size
-	if size < 2 {
-		return fmt.Errorf("%d process: want a board and at least one writer", size)
-	}
 	collector := metrics.NewCollector(nil)
 	p, closeProcess, err := open(&vmmc.Config{Process: uint32(rank), Scope: "blackboard/" + at.Name}, collector)
 	if err != nil {

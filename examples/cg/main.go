@@ -20,6 +20,7 @@ import (
 	"fmt"
 
 	"github.com/bobnet-go/bobnet/examples/cg/cg"
+	"github.com/bobnet-go/bobnet/examples/internal/program"
 	"github.com/bobnet-go/bobnet/examples/internal/report"
 	"github.com/bobnet-go/bobnet/examples/internal/spmd"
 )
@@ -33,7 +34,15 @@ var (
 	seed      = flag.Uint64("seed", 1, "seed of the matrix and the right-hand side")
 )
 
-func main() { command.Main("cg", func() error { return config().Check(1) }, run) }
+var about = program.About{
+	Name: "cg",
+	Does: `Cg solves a sparse symmetric positive definite system of equations by conjugate gradients on
+all ranks of a Split-C program.`,
+	Ranks: 4,
+	Args:  "-check -serial",
+}
+
+func main() { command.Main(about, func() error { return config().Check(1) }, run) }
 
 func config() cg.Config {
 	return cg.Config{N: *n, Row: *row, Seed: *seed, Tolerance: *tolerance, MaxSteps: *steps}

@@ -21,6 +21,7 @@ import (
 	"time"
 
 	"github.com/bobnet-go/bobnet/examples/cholesky/cholesky"
+	"github.com/bobnet-go/bobnet/examples/internal/program"
 	"github.com/bobnet-go/bobnet/examples/internal/spmd"
 )
 
@@ -32,7 +33,15 @@ var (
 	seed    = flag.Uint64("seed", 1, "seed of the matrix")
 )
 
-func main() { command.Main("cholesky", func() error { return config().Check(1) }, run) }
+var about = program.About{
+	Name: "cholesky",
+	Does: `Cholesky factors a symmetric positive definite matrix into L·Lᵀ on all ranks of a Split-C
+program.`,
+	Ranks: 4,
+	Args:  "-check -serial",
+}
+
+func main() { command.Main(about, func() error { return config().Check(1) }, run) }
 
 func config() cholesky.Config {
 	return cholesky.Config{N: *n, Down: *down, Over: *over, Seed: *seed}

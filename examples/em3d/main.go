@@ -22,6 +22,7 @@ import (
 	"time"
 
 	"github.com/bobnet-go/bobnet/examples/em3d/em3d"
+	"github.com/bobnet-go/bobnet/examples/internal/program"
 	"github.com/bobnet-go/bobnet/examples/internal/spmd"
 )
 
@@ -35,7 +36,15 @@ var (
 	seed      = flag.Uint64("seed", 1, "seed of the graph and the values")
 )
 
-func main() { command.Main("em3d", func() error { return config().Check() }, run) }
+var about = program.About{
+	Name: "em3d",
+	Does: `Em3d moves electromagnetic waves through an irregular graph on all ranks of a Split-C
+program.`,
+	Ranks: 4,
+	Args:  "-check -serial",
+}
+
+func main() { command.Main(about, func() error { return config().Check() }, run) }
 
 func config() em3d.Config {
 	return em3d.Config{Particles: *particles, Degree: *degree, Remote: *remote, Steps: *steps, Single: *single, Seed: *seed}

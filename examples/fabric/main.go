@@ -12,15 +12,16 @@
 package main
 
 import (
+	"context"
 	_ "embed"
 	"flag"
 	"fmt"
 	"io"
-	"log"
 	"os"
 	"time"
 
 	"github.com/bobnet-go/bobnet/examples/internal/outfile"
+	"github.com/bobnet-go/bobnet/examples/internal/program"
 	"github.com/bobnet-go/bobnet/transport/myrinet"
 	"github.com/bobnet-go/bobnet/transport/myrinet/mapper"
 	"github.com/bobnet-go/bobnet/transport/sim"
@@ -36,23 +37,28 @@ type options struct {
 	seed        uint64
 }
 
+var about = program.About{
+	Name: "fabric",
+	Does: `Fabric simulates the hosts of a Myrinet in virtual time, while links and switches fail and
+return. A mapper finds what is left and gives the cards new routes.`,
+	Args: "-out map.svg",
+}
+
 func main() {
-	log.SetFlags(0)
-	log.SetPrefix("fabric: ")
 	var o options
 	flag.StringVar(&o.fabric, "fabric", "", "the `FILE` that describes the network (default a fat tree of 8 hosts)")
 	flag.StringVar(&o.out, "out", "", "write the last map to this `FILE`, as SVG")
 	flag.DurationVar(&o.time, "time", 5*time.Second, "how long things fail, in virtual time")
 	flag.Uint64Var(&o.seed, "seed", 1, "of everything random")
-	switch flag.Parse(); {
-	case flag.NArg() > 0:
-		log.Fatalf("%q: want flags only; see -help", flag.Args())
-	case o.time <= 0:
-		log.Fatalf("-time %v: want some time", o.time)
+	about.Main(o.check, func(context.Context) error { return run(o, os.Stdout) })
+}
+
+// check reports flags that do not fit.
+func (o *options) check() error {
+	if o.time <= 0 {
+		return fmt.Errorf("-time %v: want some time", o.time)
 	}
-	if err := run(o, os.Stdout); err != nil {
-		log.Fatal(err)
-	}
+	return nil
 }
 
 func run(o options, out io.Writer) error {

@@ -23,6 +23,7 @@ import (
 	"time"
 
 	"github.com/bobnet-go/bobnet/examples/fft3d/fft3d"
+	"github.com/bobnet-go/bobnet/examples/internal/program"
 	"github.com/bobnet-go/bobnet/examples/internal/report"
 	"github.com/bobnet-go/bobnet/examples/internal/spmd"
 )
@@ -33,7 +34,14 @@ var (
 	seed    = flag.Uint64("seed", 1, "seed of the values at the points")
 )
 
-func main() { command.Main("fft3d", func() error { return config().Check(1) }, run) }
+var about = program.About{
+	Name:  "fft3d",
+	Does:  `Fft3d computes a three-dimensional Fourier transform on all ranks of a Split-C program.`,
+	Ranks: 4,
+	Args:  "-check -serial",
+}
+
+func main() { command.Main(about, func() error { return config().Check(1) }, run) }
 
 func config() fft3d.Config {
 	return fft3d.Config{N: *n, Seed: *seed}

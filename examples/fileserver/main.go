@@ -36,6 +36,7 @@ import (
 	"net"
 	"os"
 	"os/signal"
+	"slices"
 	"syscall"
 
 	"github.com/bobnet-go/bobnet/examples/fileserver/files"
@@ -50,21 +51,34 @@ func main() {
 	log.SetPrefix("fileserver: ")
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	if err := run(ctx, os.Args[1:], os.Stdout); err != nil {
+	switch err := run(ctx, os.Args[1:], os.Stdout); {
+	case errors.Is(err, flag.ErrHelp):
+	case err != nil:
 		log.Fatal(err)
 	}
 }
+
+const does = `Fileserver serves the files below a directory by remote procedure calls (ONC RPC), over TCP
+and over VMMC, and copies such trees.
+
+`
 
 const usage = `use: fileserver serve [-addr ADDR] [-vmmc NAME] [-write] DIR
      fileserver hash [-addr ADDR | -vmmc NAME] [PATH]
      fileserver get [-addr ADDR | -vmmc NAME] PATH DIR
      fileserver put [-addr ADDR | -vmmc NAME] DIR PATH
-     fileserver sum DIR`
+     fileserver sum DIR
+
+To try it: fileserver serve . & fileserver hash`
 
 // run carries out the command line.
 func run(ctx context.Context, args []string, out io.Writer) error {
 	if len(args) == 0 {
 		return errors.New(usage)
+	}
+	if slices.Contains([]string{"-h", "-help", "--help", "help"}, args[0]) {
+		fmt.Fprintln(out, does+usage)
+		return nil
 	}
 	flags := flag.NewFlagSet(args[0], flag.ContinueOnError)
 	var at place

@@ -202,6 +202,10 @@ func TestServe(t *testing.T) {
 			t.Errorf("%v: %v", args, err)
 		}
 	}
+	var help strings.Builder
+	if err := run(t.Context(), []string{"-help"}, &help); err != nil || !strings.Contains(help.String(), "Fileserver serves") || !strings.Contains(help.String(), "fileserver serve .") {
+		t.Errorf("-help: %v\n%s", err, &help)
+	}
 	if err := run(t.Context(), []string{"serve", filepath.Join(t.TempDir(), "none")}, w); err == nil {
 		t.Error("a directory that is none is served")
 	}

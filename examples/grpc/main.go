@@ -21,16 +21,14 @@ import (
 	"flag"
 	"fmt"
 	"io"
-	"log"
 	"net"
 	"os"
-	"os/signal"
 	"strings"
 	"sync"
 	"sync/atomic"
 
 	"github.com/bobnet-go/bobnet/examples/internal/beside"
-	"github.com/bobnet-go/bobnet/examples/internal/place"
+	"github.com/bobnet-go/bobnet/examples/internal/program"
 	"github.com/bobnet-go/bobnet/stream"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -41,24 +39,26 @@ import (
 
 var count = flag.Int("n", 20_000, "calls of each measurement")
 
-func main() {
-	log.SetFlags(0)
-	log.SetPrefix("grpc: ")
-	if flag.Parse(); flag.NArg() > 0 {
-		log.Fatalf("%q: want flags only; see -help", flag.Args())
-	}
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	defer stop()
-	if err := run(ctx); err != nil {
-		log.Fatal(err)
-	}
+var about = program.About{
+	Name: "grpc",
+	Does: `Grpc compares unary gRPC calls over streams of Bobnet with the same calls over TCP on the
+same interface. Rank 0 is the server, rank 1 the client.`,
+	Ranks: 2,
+	Args:  "-n 2000",
 }
 
-func run(ctx context.Context) error {
+func main() { about.Main(checkFlags, run) }
+
+// checkFlags reports flags that do not fit.
+func checkFlags() error {
 	if *count < 1 {
 		return fmt.Errorf("-n %d: want at least one call", *count)
 	}
-	at, err := place.Find(2)
+	return nil
+}
+
+func run(ctx context.Context) error {
+	at, err := about.Find(2)
 	if err != nil || at.Rank > 1 {
 		return err
 	}
@@ -170,7 +170,11 @@ func overTCP(ctx context.Context, address string) error {
 		return err
 	}
 	defer conn.Close()
-	return measure(ctx, grpc_health_v1.NewHealthClient(conn), "tcp")
+	if err := measure(ctx, grpc_health_v1.NewHealthClient(conn), "tcp"); err != nil {
+		return err
+	}
+	fmt.Println(beside.WhyAlike)
+	return nil
 }
 
 // dial returns a client whose connections to address dial makes.

@@ -16,13 +16,13 @@ import (
 	"context"
 	"flag"
 	"fmt"
-	"log"
 	"os"
 	"os/signal"
 	"time"
 
 	"github.com/bobnet-go/bobnet/examples/heat/heat"
 	"github.com/bobnet-go/bobnet/examples/internal/outfile"
+	"github.com/bobnet-go/bobnet/examples/internal/program"
 	"github.com/bobnet-go/bobnet/metrics"
 	"github.com/bobnet-go/bobnet/mplite"
 )
@@ -35,21 +35,22 @@ var (
 	addr  = flag.String("metrics", os.Getenv("BOBNET_METRICS"), "serve Prometheus metrics at `ADDR`; bobnet lab --metrics sets it")
 )
 
-func main() {
-	log.SetFlags(0)
-	log.SetPrefix("heat: ")
-	switch flag.Parse(); {
-	case flag.NArg() > 0:
-		log.Fatalf("%q: want flags only; see -help", flag.Args())
-	case *steps < 1:
-		log.Fatalf("-steps %d: want at least one step", *steps)
+var about = program.About{
+	Name: "heat",
+	Does: `Heat lets heat diffuse through a plate that is divided among ranks, which exchange the
+edges of their parts by MPLite at every step. It also runs alone, as a job of one rank.`,
+	Ranks: 4,
+	Args:  "-out heat.png",
+}
+
+func main() { about.Main(checkFlags, run) }
+
+// checkFlags reports flags that do not fit.
+func checkFlags() error {
+	if *steps < 1 {
+		return fmt.Errorf("-steps %d: want at least one step", *steps)
 	}
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	defer stop()
-	context.AfterFunc(ctx, stop) // a second Ctrl-C ends what does not look at ctx
-	if err := run(ctx); err != nil {
-		log.Fatal(err)
-	}
+	return nil
 }
 
 func run(ctx context.Context) error {

@@ -21,16 +21,14 @@ import (
 	"flag"
 	"fmt"
 	"io"
-	"log"
 	"net"
 	"net/http"
 	"os"
-	"os/signal"
 	"sync/atomic"
 	"time"
 
 	"github.com/bobnet-go/bobnet/examples/internal/beside"
-	"github.com/bobnet-go/bobnet/examples/internal/place"
+	"github.com/bobnet-go/bobnet/examples/internal/program"
 	"github.com/bobnet-go/bobnet/stream"
 )
 
@@ -39,24 +37,26 @@ var (
 	size  = flag.Int("size", 64, "bytes of a body")
 )
 
-func main() {
-	log.SetFlags(0)
-	log.SetPrefix("http: ")
-	if flag.Parse(); flag.NArg() > 0 {
-		log.Fatalf("%q: want flags only; see -help", flag.Args())
-	}
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	defer stop()
-	if err := run(ctx); err != nil {
-		log.Fatal(err)
-	}
+var about = program.About{
+	Name: "http",
+	Does: `Http compares net/http over streams of Bobnet with the same over TCP on the same interface.
+Rank 0 is the server, rank 1 the client.`,
+	Ranks: 2,
+	Args:  "-n 2000",
 }
 
-func run(ctx context.Context) error {
+func main() { about.Main(checkFlags, run) }
+
+// checkFlags reports flags that do not fit.
+func checkFlags() error {
 	if *count < 1 || *size < 1 || *size > 1<<20 {
 		return fmt.Errorf("-n %d, -size %d: want at least one call, of 1..%d bytes", *count, *size, 1<<20)
 	}
-	at, err := place.Find(2)
+	return nil
+}
+
+func run(ctx context.Context) error {
+	at, err := about.Find(2)
 	if err != nil || at.Rank > 1 {
 		return err
 	}
@@ -123,6 +123,9 @@ func client(ctx context.Context, host *stream.Host, name string) error {
 		tcp := newClient(new(net.Dialer).DialContext)
 		err = measure(ctx, tcp, "http://"+string(address), "tcp")
 		tcp.CloseIdleConnections()
+		if err == nil {
+			fmt.Println(beside.WhyAlike)
+		}
 	}
 	if err == nil {
 		_, err = call(ctx, over, http.MethodPost, url+"/bye", nil)

@@ -24,13 +24,11 @@ import (
 	"context"
 	"flag"
 	"fmt"
-	"log"
 	"os"
-	"os/signal"
 
 	"github.com/bobnet-go/bobnet/endpoint"
 	"github.com/bobnet-go/bobnet/endpoint/lanai"
-	"github.com/bobnet-go/bobnet/examples/internal/place"
+	"github.com/bobnet-go/bobnet/examples/internal/program"
 	"github.com/bobnet-go/bobnet/metrics"
 )
 
@@ -40,20 +38,22 @@ var (
 	addr  = flag.String("metrics", os.Getenv("BOBNET_METRICS"), "serve Prometheus metrics at `ADDR`; bobnet lab --metrics sets it")
 )
 
-func main() {
-	log.SetFlags(0)
-	log.SetPrefix("kv: ")
-	switch flag.Parse(); {
-	case flag.NArg() > 0:
-		log.Fatalf("%q: want flags only; see -help", flag.Args())
-	case *count < 1:
-		log.Fatalf("-n %d: want at least one key", *count)
+var about = program.About{
+	Name: "kv",
+	Does: `Kv is a key-value store made of active messages. Rank 0 keeps the table; the other ranks
+put keys and get them back.`,
+	Ranks: 4,
+	Args:  "-n 10000",
+}
+
+func main() { about.Main(checkFlags, run) }
+
+// checkFlags reports flags that do not fit.
+func checkFlags() error {
+	if *count < 1 {
+		return fmt.Errorf("-n %d: want at least one key", *count)
 	}
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	defer stop()
-	if err := run(ctx); err != nil {
-		log.Fatal(err)
-	}
+	return nil
 }
 
 // open opens a node on a NIC, or on a card with -card, and has it watched.
@@ -78,14 +78,11 @@ func open(seen *metrics.Collector) (node *endpoint.Node, closeNode func(), err e
 }
 
 func run(ctx context.Context) error {
-	at, err := place.Find(2)
+	at, err := about.Find(2)
 	if err != nil {
 		return err
 	}
 	rank, size := at.Rank, at.Size
-	if size < 2 {
-		return fmt.Errorf("%d process: want a server and at least one client", size)
-	}
 	collector := metrics.NewCollector(nil)
 	node, closeNode, err := open(collector)
 	if err != nil {

@@ -20,11 +20,9 @@ import (
 	"context"
 	"flag"
 	"fmt"
-	"log"
 	"os"
-	"os/signal"
 
-	"github.com/bobnet-go/bobnet/examples/internal/place"
+	"github.com/bobnet-go/bobnet/examples/internal/program"
 	"github.com/bobnet-go/bobnet/metrics"
 	"github.com/bobnet-go/bobnet/vipl"
 )
@@ -34,31 +32,30 @@ var (
 	addr  = flag.String("metrics", os.Getenv("BOBNET_METRICS"), "serve Prometheus metrics at `ADDR`; bobnet lab --metrics sets it")
 )
 
-func main() {
-	log.SetFlags(0)
-	log.SetPrefix("notify: ")
-	switch flag.Parse(); {
-	case flag.NArg() > 0:
-		log.Fatalf("%q: want flags only; see -help", flag.Args())
-	case *count < 1:
-		log.Fatalf("-n %d: want at least one number", *count)
+var about = program.About{
+	Name: "notify",
+	Does: `Notify is a server without a loop: the completion queue calls its handler. The other ranks
+send numbers, and the server answers each with the sum so far.`,
+	Ranks: 4,
+	Args:  "-n 10000",
+}
+
+func main() { about.Main(checkFlags, run) }
+
+// checkFlags reports flags that do not fit.
+func checkFlags() error {
+	if *count < 1 {
+		return fmt.Errorf("-n %d: want at least one number", *count)
 	}
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	defer stop()
-	if err := run(ctx); err != nil {
-		log.Fatal(err)
-	}
+	return nil
 }
 
 func run(ctx context.Context) error {
-	at, err := place.Find(2)
+	at, err := about.Find(2)
 	if err != nil {
 		return err
 	}
 	rank, size := at.Rank, at.Size
-	if size < 2 {
-		return fmt.Errorf("%d process: want a server and at least one client", size)
-	}
 	nic, err := vipl.Open(&vipl.Config{Interface: os.Getenv("BOBNET_IFACE")})
 	if err != nil {
 		return err

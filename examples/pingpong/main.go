@@ -18,13 +18,11 @@ import (
 	"context"
 	"flag"
 	"fmt"
-	"log"
 	"os"
-	"os/signal"
 	"slices"
 	"time"
 
-	"github.com/bobnet-go/bobnet/examples/internal/place"
+	"github.com/bobnet-go/bobnet/examples/internal/program"
 	"github.com/bobnet-go/bobnet/metrics"
 	"github.com/bobnet-go/bobnet/vipl"
 )
@@ -35,26 +33,28 @@ var (
 	addr  = flag.String("metrics", os.Getenv("BOBNET_METRICS"), "serve Prometheus metrics at `ADDR`; bobnet lab --metrics sets it")
 )
 
-func main() {
-	log.SetFlags(0)
-	log.SetPrefix("pingpong: ")
-	if flag.Parse(); flag.NArg() > 0 {
-		log.Fatalf("%q: want flags only; see -help", flag.Args())
+var about = program.About{
+	Name: "pingpong",
+	Does: `Pingpong bounces a message between two programs over a virtual interface and prints
+percentiles of the one-way time.`,
+	Ranks: 2,
+	Args:  "-size 64",
+}
+
+func main() { about.Main(checkFlags, run) }
+
+// checkFlags reports flags that do not fit.
+func checkFlags() error {
+	if *size < 1 || *size > vipl.MaxTransferSize || *count < 1 {
+		return fmt.Errorf("-size %d, -n %d: want sizes in 1..%d and at least one round trip", *size, *count, vipl.MaxTransferSize)
 	}
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	defer stop()
-	if err := run(ctx); err != nil {
-		log.Fatal(err)
-	}
+	return nil
 }
 
 func run(ctx context.Context) error {
-	at, err := place.Find(2)
+	at, err := about.Find(2)
 	if err != nil || at.Rank > 1 {
 		return err
-	}
-	if *size < 1 || *size > vipl.MaxTransferSize || *count < 1 {
-		return fmt.Errorf("-size %d, -n %d: want sizes in 1..%d and at least one round trip", *size, *count, vipl.MaxTransferSize)
 	}
 	nic, err := vipl.Open(&vipl.Config{Interface: os.Getenv("BOBNET_IFACE")})
 	if err != nil {

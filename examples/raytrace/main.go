@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/bobnet-go/bobnet/examples/internal/outfile"
+	"github.com/bobnet-go/bobnet/examples/internal/program"
 	"github.com/bobnet-go/bobnet/examples/internal/spmd"
 	"github.com/bobnet-go/bobnet/examples/raytrace/raytrace"
 )
@@ -34,7 +35,14 @@ var (
 	seed    = flag.Uint64("seed", 1, "seed of the samples")
 )
 
-func main() { command.Main("raytrace", func() error { return config().Check() }, run) }
+var about = program.About{
+	Name:  "raytrace",
+	Does:  `Raytrace draws a teapot on all ranks of a Split-C program.`,
+	Ranks: 4,
+	Args:  "-out teapot.png -serial",
+}
+
+func main() { command.Main(about, func() error { return config().Check() }, run) }
 
 func config() raytrace.Config {
 	return raytrace.Config{Width: *width, Height: *height, Side: *samples, Grid: *grid, Tile: *tile, Seed: *seed}

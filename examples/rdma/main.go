@@ -18,12 +18,10 @@ import (
 	"context"
 	"flag"
 	"fmt"
-	"log"
 	"os"
-	"os/signal"
 	"time"
 
-	"github.com/bobnet-go/bobnet/examples/internal/place"
+	"github.com/bobnet-go/bobnet/examples/internal/program"
 	"github.com/bobnet-go/bobnet/metrics"
 	"github.com/bobnet-go/bobnet/vipl"
 )
@@ -33,29 +31,30 @@ var (
 	addr = flag.String("metrics", os.Getenv("BOBNET_METRICS"), "serve Prometheus metrics at `ADDR`; bobnet lab --metrics sets it")
 )
 
-func main() {
-	log.SetFlags(0)
-	log.SetPrefix("rdma: ")
-	if flag.Parse(); flag.NArg() > 0 {
-		log.Fatalf("%q: want flags only; see -help", flag.Args())
+var about = program.About{
+	Name: "rdma",
+	Does: `Rdma joins its ranks to a ring and gives each the data of all, by RDMA writes and reads
+only.`,
+	Ranks: 4,
+}
+
+func main() { about.Main(checkFlags, run) }
+
+// checkFlags reports flags that do not fit.
+func checkFlags() error {
+	if *size < 1 || *size > vipl.MaxTransferSize {
+		return fmt.Errorf("-size %d: want 1 to %d bytes", *size, vipl.MaxTransferSize)
 	}
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	defer stop()
-	if err := run(ctx); err != nil {
-		log.Fatal(err)
-	}
+	return nil
 }
 
 func run(ctx context.Context) error {
-	at, err := place.Find(1)
+	at, err := about.Find(2)
 	if err != nil {
 		return err
 	}
 	rank, ranks := at.Rank, at.Size
-	switch {
-	case ranks < 2:
-		return fmt.Errorf("%d process: want a ring of at least two ranks, as in: bobnet lab -n 4 -- rdma", ranks)
-	case *size < 1 || *size > vipl.MaxTransferSize/ranks:
+	if *size > vipl.MaxTransferSize/ranks {
 		return fmt.Errorf("-size %d: want 1 to %d bytes for %d ranks", *size, vipl.MaxTransferSize/ranks, ranks)
 	}
 	nic, err := vipl.Open(&vipl.Config{Interface: os.Getenv("BOBNET_IFACE")})

@@ -20,12 +20,11 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"log"
 	"os"
-	"os/signal"
 	"time"
 
 	"github.com/bobnet-go/bobnet/examples/internal/outfile"
+	"github.com/bobnet-go/bobnet/examples/internal/program"
 	"github.com/bobnet-go/bobnet/metrics"
 	"github.com/bobnet-go/bobnet/mplite"
 )
@@ -38,18 +37,19 @@ var (
 	addr = flag.String("metrics", os.Getenv("BOBNET_METRICS"), "serve Prometheus metrics at `ADDR`; bobnet lab --metrics sets it")
 )
 
-func main() {
-	log.SetFlags(0)
-	log.SetPrefix("sort: ")
-	if flag.Parse(); flag.NArg() > 0 {
-		log.Fatalf("%q: want flags only; see -help", flag.Args())
-	}
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	defer stop()
-	context.AfterFunc(ctx, stop) // a second Ctrl-C ends what does not look at ctx
-	if err := run(ctx); err != nil {
-		log.Fatal(err)
-	}
+var about = program.About{
+	Name: "sort",
+	Does: `Sort sorts a file of integers on all ranks of a job by sample sort over MPLite. It also
+runs alone, as a job of one rank.`,
+	Ranks: 4,
+	Args:  "-gen 1000000 -out sorted.txt",
+}
+
+func main() { about.Main(checkFlags, run) }
+
+// checkFlags reports flags that do not fit.
+func checkFlags() error {
+	return nil
 }
 
 func run(ctx context.Context) error {

@@ -69,6 +69,10 @@ func Await(ctx context.Context, host *stream.Host, name string) error {
 	return err
 }
 
+// WhyAlike says why streams gain little over TCP where one call is under way at a time.
+const WhyAlike = `One at a time, streams and TCP differ little: both ends sleep between messages, and most of a
+call's time is that threads wake up. With more calls under way fewer threads sleep.`
+
 // together is how many calls are under way at a time in the second part of Measure.
 const together = 8
 

@@ -5,6 +5,7 @@ package place
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"strconv"
@@ -20,12 +21,16 @@ type Place struct {
 	Name       string // of the job, for names on the segment; never empty
 }
 
-// Find returns what the launcher says that has started the process (job.FindPlace), such as
-// bobnet run, lab, srun or mpiexec. One that speaks PMI-1 is asked for what only it knows,
-// as the job's name, which is its own for each job, and told that the process ends in order:
-// a process asks once. Where no launcher has started it, BOBNET_RANK alone will do, with usual as
-// the number of processes: so an example is started by hand. It fails where the two do
-// not fit together, or the launcher does not answer.
+// ErrAlone is why a process has no place: no launcher started it, and BOBNET_RANK is not set.
+var ErrAlone = errors.New("no launcher started this process")
+
+// Find returns the process's place in its job, as the launcher that started it gives it
+// (job.FindPlace): bobnet run, lab, srun or mpiexec. From a launcher that speaks PMI-1 it gets the
+// job's name, which is unique to each job, and leaves the job in order, so a process may call Find
+// once. Without a launcher BOBNET_RANK is enough, with usual as the number of processes: that is
+// how an example is started by hand. Without that, too, one process of a usual job of one has its
+// place, and Find returns ErrAlone for others. It also fails if rank and size do not fit
+// together, or if the launcher does not answer.
 func Find(usual int) (Place, error) {
 	found, err := job.FindPlace()
 	if err != nil {
@@ -33,6 +38,8 @@ func Find(usual int) (Place, error) {
 	}
 	p := Place{Rank: found.Rank, Size: found.Size, Name: cmp.Or(found.Name, os.Getenv(job.EnvJob), "default")}
 	switch {
+	case found.Source == "" && usual > 1 && os.Getenv(job.EnvRank) == "":
+		return Place{}, ErrAlone
 	case found.Source == "":
 		p.Size = usual
 		if p.Rank, err = strconv.Atoi(cmp.Or(os.Getenv(job.EnvRank), "0")); err != nil {

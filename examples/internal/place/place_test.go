@@ -17,7 +17,7 @@ func TestFind(t *testing.T) {
 	all := []string{"BOBNET_RANK", "BOBNET_SIZE", "BOBNET_JOB", "PMI_FD", "PMI_RANK", "PMI_SIZE", "PMI_PORT", "PMI_ID", "SLURM_STEP_ID", "SLURM_PROCID",
 		"SLURM_STEP_NUM_TASKS", "SLURM_NTASKS", "SLURM_JOB_ID", "OMPI_COMM_WORLD_SIZE", "PALS_RANKID", "JOB_COMPLETION_INDEX"}
 	for env, want := range map[string]Place{
-		"":                           {0, 2, "default"},
+		"":                           {}, // ErrAlone
 		"BOBNET_RANK=1":              {1, 2, "default"},
 		"BOBNET_RANK=1 BOBNET_JOB=x": {1, 2, "x"},
 		"BOBNET_RANK=4 BOBNET_SIZE=5 BOBNET_JOB=x":                                        {4, 5, "x"},

@@ -2,12 +2,13 @@ package spmd
 
 import (
 	"context"
+	"errors"
 	"flag"
-	"log"
 	"os"
 	"os/signal"
 
 	"github.com/bobnet-go/bobnet/endpoint/lanai"
+	"github.com/bobnet-go/bobnet/examples/internal/program"
 	"github.com/bobnet-go/bobnet/examples/internal/report"
 	"github.com/bobnet-go/bobnet/metrics"
 	"github.com/bobnet-go/bobnet/mplite"
@@ -46,26 +47,15 @@ func Flags(twin bool) *Command {
 	return c
 }
 
-// Main parses the flags, calls check, which says what is wrong with them, starts the rank,
-// and calls run, which computes, calls End, and reports. An error ends the process.
-func (c *Command) Main(name string, check func() error, run func(ctx context.Context) error) {
-	log.SetFlags(0)
-	log.SetPrefix(name + ": ")
-	if flag.Parse(); flag.NArg() > 0 {
-		log.Fatalf("%q: want flags only; see -help", flag.Args())
-	}
-	if c.card && c.mplite {
-		log.Fatal("-card and -mplite: MPLite uses no card, leave one of them out")
-	}
-	if err := check(); err != nil {
-		log.Fatal(err)
-	}
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	defer stop()
-	context.AfterFunc(ctx, stop) // a second Ctrl-C ends what does not look at ctx
-	if err := c.run(ctx, run); err != nil {
-		log.Fatal(err)
-	}
+// Main parses the flags, calls check, which reports flags that do not fit, starts the rank, and
+// calls run, which computes, calls End, and reports. An error ends the process.
+func (c *Command) Main(about program.About, check func() error, run func(ctx context.Context) error) {
+	about.Main(func() error {
+		if c.card && c.mplite {
+			return errors.New("-card and -mplite: MPLite uses no card, leave one of them out")
+		}
+		return check()
+	}, func(ctx context.Context) error { return c.run(ctx, run) })
 }
 
 func (c *Command) run(ctx context.Context, run func(ctx context.Context) error) (err error) {
