@@ -84,6 +84,7 @@ func newDemoCmd() *cobra.Command {
 	f.Var(number(&call.mtu, ethertype.MaxMTU, vipl.MinMTU, ethertype.MaxMTU), "mtu", "MTU of every link in bytes")
 	f.Var(period(&call.time, 15*time.Second, minDemoTime, time.Hour), "time", "how long to measure; with more the plot has more sizes and samples")
 	f.Var(folder(&call.out, "out"), "out", "`directory` to write the pictures to")
+	f.Lookup("ranks").DefValue = "0" // its text has the default, which depends on the machine
 	cmd.AddCommand(newDemoRankCmd())
 	return cmd
 }
