@@ -23,27 +23,36 @@ type Addr struct {
 // Network returns "bobnet".
 func (a Addr) Network() string { return Network }
 
-// String returns the address as Dial takes it: "bobnet://NAME" or "MAC:PORT".
+// String returns the address as Dial takes it: "bobnet://NAME" or "MAC:PORT". The MAC has
+// hyphens, as in "02-00-00-00-00-01:1025": net.SplitHostPort and net/url take colons for the
+// beginning of the port.
 func (a Addr) String() string {
 	if a.Name != "" {
 		return scheme + a.Name
 	}
-	return fmt.Sprintf("%v:%d", a.Addr.MAC, a.Addr.Port)
+	return fmt.Sprintf("%s:%d", strings.ReplaceAll(a.Addr.MAC.String(), ":", "-"), a.Addr.Port)
 }
 
-// ParseAddr reads "bobnet://NAME", "MAC:PORT" or "MAC/PORT". An address of another form is
-// a name, with a port of its own or without, as programs make it of a URL: "NAME:80"
-// and "NAME" are the name. The error is a *net.AddrError.
+// ParseAddr reads "bobnet://NAME", "MAC:PORT" or "MAC/PORT". The MAC may have hyphens or colons,
+// and stand in brackets, as net.JoinHostPort writes one with colons. An address of another
+// form is a name, with a port of its own or without, as programs make it of a URL: "NAME:80" and
+// "NAME" are the name. The error is a *net.AddrError.
 func ParseAddr(s string) (Addr, error) {
 	if name, ok := strings.CutPrefix(s, scheme); ok {
 		return nameAddr(s, strings.TrimSuffix(name, "/"))
 	}
-	text := s
-	if i := strings.LastIndexByte(s, ':'); i >= 0 && strings.Count(s, ":") == 6 {
-		text = s[:i] + "/" + s[i+1:]
-	}
-	if a, err := ethertype.ParseAddr(text); err == nil {
-		return Addr{Addr: a}, nil
+	if i := strings.LastIndexAny(s, ":/"); i >= 0 {
+		station := s[:i]
+		if inner, ok := strings.CutPrefix(station, "["); ok {
+			station = strings.TrimSuffix(inner, "]")
+		}
+		if _, err := ethertype.ParseMAC(station); err == nil {
+			a, err := ethertype.ParseAddr(station + "/" + s[i+1:])
+			if err != nil {
+				return Addr{}, &net.AddrError{Err: "want a port from 0 to 65535 behind the MAC", Addr: s}
+			}
+			return Addr{Addr: a}, nil
+		}
 	}
 	name, _, _ := strings.Cut(s, ":")
 	if strings.Count(s, ":") > 1 || strings.Contains(s, "/") {

@@ -20,8 +20,11 @@
 //
 // "bobnet://NAME" is a name in the segment's directory (vipl.NIC.Advertise), which a
 // listener tells and Dial asks for; names need no server. "MAC:PORT" is a station and a
-// port there, as LocalAddr and RemoteAddr return it. Anything else is taken for a name
-// with, perhaps, a port behind, which is left out: so the host of a URL is a name.
+// port there, as LocalAddr and RemoteAddr return it. The MAC is written with hyphens,
+// 02-00-00-00-00-01:1025, so that net.SplitHostPort splits the address and it can stand in a
+// URL; colons are read as well. Anything else is taken for a name with, perhaps, a port
+// behind, which is left out. So the host of a URL is a name or such an address:
+// "http://02-00-00-00-00-01:1025/list".
 //
 // # Streams and NICs
 //

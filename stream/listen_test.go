@@ -19,14 +19,19 @@ func TestAddresses(t *testing.T) {
 		"bobnet://files":         "bobnet://files",
 		"files":                  "bobnet://files",
 		"files:80":               "bobnet://files",
-		"02:00:00:00:00:01:1100": "02:00:00:00:00:01:1100",
-		"02:00:00:00:00:01/1100": "02:00:00:00:00:01:1100",
+		"02:00:00:00:00:01:1100": "02-00-00-00-00-01:1100",
+		"02:00:00:00:00:01/1100": "02-00-00-00-00-01:1100",
+		"02-00-00-00-00-0a:1100": "02-00-00-00-00-0a:1100",
+		"02-00-00-00-00-0A/1100": "02-00-00-00-00-0a:1100",
+
+		"[02:00:00:00:00:01]:1100": "02-00-00-00-00-01:1100",
+		"02-00-00-00-00-01":        "bobnet://02-00-00-00-00-01", // without a port it is a name like others
 	} {
 		if a, err := stream.ParseAddr(in); err != nil || a.String() != want || a.Network() != "bobnet" {
 			t.Errorf("%q: %v, %v", in, a, err)
 		}
 	}
-	for _, in := range []string{"", ":80", "bobnet://", "02:00:00:00:00:01:99999", "a/b", strings.Repeat("x", 1000)} {
+	for _, in := range []string{"", ":80", "bobnet://", "02:00:00:00:00:01:99999", "02-00-00-00-00-01:99999", "02-00-00-00-00-01:", "a/b", strings.Repeat("x", 1000)} {
 		var bad *net.AddrError
 		if a, err := stream.ParseAddr(in); !errors.As(err, &bad) {
 			t.Errorf("%q: %v, %v", in, a, err)
