@@ -76,7 +76,7 @@ func newAgentCmd() *cobra.Command {
 	f.Var(interfaces(&cfg.Interfaces), "interfaces", "`names` of the interfaces to serve, with commas between them; by default all")
 	f.Var(text(&types, fmt.Sprintf("%#04x", uint16(ethertype.Default)), func(list string) error { _, err := nodeagent.ParseEtherTypes(list); return bare(err, "node agent: ") }), "ethertypes", "`numbers` of the EtherTypes that programs may use, with commas between them; those of IP and the like are refused")
 	f.Var(number(&cfg.MaxBlocks, nodeagent.DefaultMaxBlocks, 1, maxBlocks), "blocks", "`number` of blocks of 1024 ports that a user may have, one for each NIC")
-	f.BoolVar(&cfg.Unguarded, "unguarded", false, "do not have the kernel judge what programs send: they may send anything, and each frame costs less")
+	f.BoolVar(&cfg.Unguarded, "unguarded", false, "do not let the kernel judge what programs send: they may send anything, have long frames, and each frame costs less")
 	f.Var(listenAt(&addr), "metrics", "serve the metrics of all programs that tell the agent on this `address` (:port is localhost's): /metrics, and /debug/bobnet for people")
 	return cmd
 }

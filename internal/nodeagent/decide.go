@@ -49,11 +49,14 @@ func (s *Server) decide(r *agent.Request, cred *unix.Ucred, fds []int) (*agent.G
 	if err := s.bound(cred.Uid, agent.BlocksOf(r.Ports)); err != nil {
 		return nil, agent.Denied, err
 	}
-	var mark uint32
+	var guard agent.Guard
 	if s.guard != nil {
-		mark = s.guard.mark()
+		if guard.Device, err = device(ifi); err != nil {
+			return nil, agent.Failed, err
+		}
+		guard.Send, guard.Receive = s.guard.mark(), receiveMark
 	}
-	grant, err := agent.Make(r, ifi, mark)
+	grant, err := agent.Make(r, ifi, guard)
 	switch {
 	case errors.Is(err, unix.EADDRINUSE):
 		return nil, agent.Taken, err
@@ -76,12 +79,12 @@ func (s *Server) decide(r *agent.Request, cred *unix.Ucred, fds []int) (*agent.G
 // program ended, and are given anew.
 func (s *Server) again(r *agent.Request, ifi iface.Interface, cred *unix.Ucred, fds []int) (*agent.Grant, agent.Refusal, error) {
 	grant, err := agent.Take(r, ifi, fds)
-	if err != nil || s.guard != nil && !ours(grant.Mark) {
+	if err != nil || s.guard != nil && !ours(grant.Guard.Send) {
 		return nil, agent.Invalid, fmt.Errorf("ports %d..%d are not held by sockets of an agent's: %w", r.Ports.Lo, r.Ports.Hi, errors.Join(err, unix.EINVAL))
 	}
 	blocks := blocksOf(grant)
 	if s.guard != nil {
-		if b, has := s.guard.other(blocks, grant.Mark); has {
+		if b, has := s.guard.other(blocks, grant.Guard.Send); has {
 			return nil, agent.Taken, fmt.Errorf("ports from %d on were given to other sockets than those that are shown: close the program that holds the claim on them, and ask for ports without showing sockets", b.n*blockSize)
 		}
 	}
@@ -109,7 +112,7 @@ func (s *Server) bound(uid uint32, more int) error {
 func (s *Server) admit(g *agent.Grant, cred *unix.Ucred) (*agent.Grant, agent.Refusal, error) {
 	blocks := blocksOf(g)
 	if s.guard != nil {
-		if err := s.guard.allow(blocks, element{mark: g.Mark, mac: g.MAC(), long: g.Long}); err != nil {
+		if err := s.guard.allow(blocks, element{mark: g.Guard.Send, mac: g.MAC()}); err != nil {
 			return nil, agent.Failed, err
 		}
 	}

@@ -17,11 +17,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Marks of the sockets that the agent gives away: markMask of them is markBase, the rest a
-// number of the grant's own.
+// Marks of the sockets that the agent gives away: markMask of them is markBase. The rest is 0 for
+// sockets that receive, and a number of the grant's own for the one that sends.
 const (
-	markBase = 0xb0000000
-	markMask = 0xff000000
+	markBase    = 0xb0000000
+	markMask    = 0xff000000
+	receiveMark = markBase
 )
 
 // guard has the kernel drop what programs send by the agent's sockets and may not: in
@@ -33,12 +34,12 @@ const (
 //
 // The table outlives the agent, because the sockets do.
 type guard struct {
-	mu          sync.Mutex
-	table       *nftables.Table
-	plain, long *nftables.Set
-	hooked      map[int]bool // interfaces, by index
-	elements    map[block]element
-	next        uint32 // mark
+	mu       sync.Mutex
+	table    *nftables.Table
+	senders  *nftables.Set
+	hooked   map[int]bool // interfaces, by index
+	elements map[block]element
+	next     uint32 // mark
 }
 
 // block is a block of ports on an interface.
@@ -52,25 +53,26 @@ type block struct {
 type element struct {
 	mark uint32
 	mac  ethertype.MAC
-	long bool
 }
 
-// setSize is how many elements a set may have. The kernel looks faster into one that has a
+// setSize is how many elements the set may have. The kernel looks faster into one that has a
 // bound.
 const setSize = 8192
+
+// setName is the set's name. It changes when sockets that earlier releases gave away must not
+// send any more: those of a table with the sets plain and long can send what was not judged.
+const setName = "senders"
 
 // tableName is the table's name in nftables.
 const tableName = "bobnet-agent"
 
 // Sizes of keys: the mark, the interface, the protocol that the kernel goes by, and sixteen
-// octets of the frame from its source on; of long frames the port that lies behind the shim
-// besides.
+// bytes of the frame from its source on.
 const (
 	wordSize  = 4
 	frameAt   = ethertype.OffsetSrc
 	frameSize = 16
-	plainSize = 3*wordSize + frameSize
-	longSize  = plainSize + wordSize
+	keySize   = 3*wordSize + frameSize
 )
 
 // newGuard makes the table, or takes over the one that an agent before has left, and guards
@@ -78,12 +80,11 @@ const (
 func newGuard(seed uint32) (*guard, error) {
 	table := &nftables.Table{Name: tableName, Family: nftables.TableFamilyNetdev}
 	g := &guard{table: table, hooked: map[int]bool{}, elements: map[block]element{}, next: seed,
-		plain: &nftables.Set{Table: table, Name: "plain", KeyType: nftables.SetDatatype{Name: "plain", Bytes: plainSize}, Size: setSize},
-		long:  &nftables.Set{Table: table, Name: "long", KeyType: nftables.SetDatatype{Name: "long", Bytes: longSize}, Size: setSize},
+		senders: &nftables.Set{Table: table, Name: setName, KeyType: nftables.SetDatatype{Name: setName, Bytes: keySize}, Size: setSize},
 	}
 	var conn nftables.Conn
 	conn.AddTable(table)
-	if err := errors.Join(conn.AddSet(g.plain, nil), conn.AddSet(g.long, nil), conn.Flush()); err != nil {
+	if err := errors.Join(conn.AddSet(g.senders, nil), conn.Flush()); err != nil {
 		return nil, fmt.Errorf("node agent: nftables: %w: judging what programs send takes CAP_NET_ADMIN and nftables for netdev (Linux 5.16, CONFIG_NF_TABLES_NETDEV, CONFIG_NETFILTER_EGRESS)", err)
 	}
 	if err := g.load(); err != nil {
@@ -96,16 +97,13 @@ func newGuard(seed uint32) (*guard, error) {
 func (g *guard) load() error {
 	var conn nftables.Conn
 	clear(g.elements)
-	for _, set := range []*nftables.Set{g.long, g.plain} {
-		list, err := conn.GetSetElements(set)
-		if err != nil {
-			return fmt.Errorf("node agent: nftables: set %s: %w", set.Name, err)
-		}
-		for _, e := range list {
-			if b, who, ok := parseKey(e.Key); ok {
-				who.long = who.long || g.elements[b].long
-				g.elements[b] = who
-			}
+	list, err := conn.GetSetElements(g.senders)
+	if err != nil {
+		return fmt.Errorf("node agent: nftables: set %s: %w", g.senders.Name, err)
+	}
+	for _, e := range list {
+		if b, who, ok := parseKey(e.Key); ok {
+			g.elements[b] = who
 		}
 	}
 	return nil
@@ -168,8 +166,7 @@ func (g *guard) rules() [][]expr.Any {
 			&expr.Cmp{Op: expr.CmpOpNeq, Register: firstRegister, Data: word(markBase)},
 			accept,
 		},
-		append(append(loadKey(ethertype.Version), &expr.Lookup{SourceRegister: firstRegister, SetName: g.plain.Name, SetID: g.plain.ID}), pass()...),
-		append(append(loadKey(ethertype.ShimVersion), &expr.Lookup{SourceRegister: firstRegister, SetName: g.long.Name, SetID: g.long.ID}), pass()...),
+		append(append(loadKey(), &expr.Lookup{SourceRegister: firstRegister, SetName: g.senders.Name, SetID: g.senders.ID}), pass()...),
 		{&expr.Counter{}, &expr.Verdict{Kind: expr.VerdictDrop}},
 	}
 }
@@ -183,76 +180,55 @@ func pass() []expr.Any {
 	}
 }
 
-// loadKey loads the key of a frame with a version into registers from the first on.
-func loadKey(version byte) []expr.Any {
+// loadKey loads the key of a frame into registers from the first on.
+func loadKey() []expr.Any {
 	frame := uint32(firstRegister + 3)
-	load := []expr.Any{
+	return []expr.Any{
 		&expr.Meta{Key: expr.MetaKeyMARK, Register: firstRegister},
 		&expr.Meta{Key: expr.MetaKeyOIF, Register: firstRegister + 1},
 		&expr.Meta{Key: expr.MetaKeyPROTOCOL, Register: firstRegister + 2},
 		&expr.Payload{DestRegister: frame, Base: expr.PayloadBaseLLHeader, Offset: frameAt, Len: frameSize},
-		&expr.Bitwise{SourceRegister: frame, DestRegister: frame, Len: frameSize, Mask: frameMask(version), Xor: make([]byte, frameSize)},
+		&expr.Bitwise{SourceRegister: frame, DestRegister: frame, Len: frameSize, Mask: frameMask(), Xor: make([]byte, frameSize)},
 	}
-	if version == ethertype.ShimVersion {
-		port := frame + frameSize/wordSize
-		load = append(load,
-			&expr.Payload{DestRegister: port, Base: expr.PayloadBaseLLHeader, Offset: ethertype.OffsetSrcPort + ethertype.ShimSize, Len: 2},
-			&expr.Bitwise{SourceRegister: port, DestRegister: port, Len: 2, Mask: blockMask(), Xor: make([]byte, 2)})
-	}
-	return load
 }
 
-// frameMask says which bits of the sixteen octets count.
-func frameMask(version byte) []byte {
+// frameMask returns which bits of the sixteen bytes count.
+func frameMask() []byte {
 	mask := make([]byte, frameSize)
 	for i := range ethertype.OffsetVersion + 1 - frameAt {
 		mask[i] = 0xff
 	}
-	if version == ethertype.Version {
-		copy(mask[ethertype.OffsetSrcPort-frameAt:], blockMask())
-	}
+	copy(mask[ethertype.OffsetSrcPort-frameAt:], blockMask())
 	return mask
 }
 
 // blockMask is the bits of a port that say which block it is in.
 func blockMask() []byte { return binary.BigEndian.AppendUint16(nil, ^uint16(blockSize-1)) }
 
-// key returns the key of the frames that may be sent, plain or long ones.
-func key(b block, e element, long bool) []byte {
-	k := make([]byte, plainSize, longSize)
+// key returns the key of the frames that may be sent.
+func key(b block, e element) []byte {
+	k := make([]byte, keySize)
 	binary.NativeEndian.PutUint32(k, e.mark)
 	binary.NativeEndian.PutUint32(k[wordSize:], uint32(b.index))
-	protocol, version := uint16(b.typ), byte(ethertype.Version)
-	if long {
-		protocol, version = unix.ETH_P_IP, ethertype.ShimVersion // what the kernel is told that they are
-	}
-	binary.BigEndian.PutUint16(k[2*wordSize:], protocol)
+	binary.BigEndian.PutUint16(k[2*wordSize:], uint16(b.typ))
 	frame := k[3*wordSize:]
 	copy(frame, e.mac[:])
 	binary.BigEndian.PutUint16(frame[ethertype.OffsetType-frameAt:], uint16(b.typ))
-	frame[ethertype.OffsetVersion-frameAt] = version
-	port := uint16(b.n * blockSize)
-	if !long {
-		binary.BigEndian.PutUint16(frame[ethertype.OffsetSrcPort-frameAt:], port)
-		return k
-	}
-	return append(binary.BigEndian.AppendUint16(k, port), 0, 0)
+	frame[ethertype.OffsetVersion-frameAt] = ethertype.Version
+	binary.BigEndian.PutUint16(frame[ethertype.OffsetSrcPort-frameAt:], uint16(b.n*blockSize))
+	return k
 }
 
 // parseKey is the inverse of key.
 func parseKey(k []byte) (b block, e element, ok bool) {
-	if len(k) != plainSize && len(k) != longSize {
+	if len(k) != keySize {
 		return b, e, false
 	}
 	e.mark, b.index = binary.NativeEndian.Uint32(k), int(binary.NativeEndian.Uint32(k[wordSize:]))
 	frame := k[3*wordSize:]
-	e.mac, e.long = ethertype.MAC(frame), len(k) == longSize
+	e.mac = ethertype.MAC(frame)
 	b.typ = ethernet.EtherType(binary.BigEndian.Uint16(frame[ethertype.OffsetType-frameAt:]))
-	port := frame[ethertype.OffsetSrcPort-frameAt:]
-	if e.long {
-		port = k[plainSize:]
-	}
-	b.n = int(binary.BigEndian.Uint16(port)) / blockSize
+	b.n = int(binary.BigEndian.Uint16(frame[ethertype.OffsetSrcPort-frameAt:])) / blockSize
 	return b, e, true
 }
 
@@ -266,7 +242,7 @@ func (g *guard) mark() uint32 {
 	}
 	for {
 		g.next++
-		if m := markBase | g.next&^uint32(markMask); !used[m] {
+		if m := markBase | g.next&^uint32(markMask); m != receiveMark && !used[m] {
 			return m
 		}
 	}
@@ -308,20 +284,11 @@ func (g *guard) replace(blocks []block, e element) error {
 		if has && was == e {
 			continue
 		}
+		var err error
 		if has {
-			err := conn.SetDeleteElements(g.plain, []nftables.SetElement{{Key: key(b, was, false)}})
-			if was.long {
-				err = errors.Join(err, conn.SetDeleteElements(g.long, []nftables.SetElement{{Key: key(b, was, true)}}))
-			}
-			if err != nil {
-				return err
-			}
+			err = conn.SetDeleteElements(g.senders, []nftables.SetElement{{Key: key(b, was)}})
 		}
-		err := conn.SetAddElements(g.plain, []nftables.SetElement{{Key: key(b, e, false)}})
-		if e.long {
-			err = errors.Join(err, conn.SetAddElements(g.long, []nftables.SetElement{{Key: key(b, e, true)}}))
-		}
-		if err != nil {
+		if err = errors.Join(err, conn.SetAddElements(g.senders, []nftables.SetElement{{Key: key(b, e)}})); err != nil {
 			return err
 		}
 	}

@@ -60,7 +60,7 @@ const (
 // forge sends a frame from a station with a port, which is true or not.
 func forge(fd, index int, port, number uint16, mac ethertype.MAC) string {
 	const typ = uint16(ethertype.Default)
-	to := packetAddress(index, 0)
+	to, protocol := index, typ
 	f := frameFrom(mac, typ, 1024, port, byte(number))
 	switch number {
 	case portOfOther:
@@ -76,23 +76,24 @@ func forge(fd, index int, port, number uint16, mac ethertype.MAC) string {
 		f[ethertype.OffsetVersion]++
 	case pastQdisc: // which is where a filter of tc would be
 		f = frameFrom(mac, typ, 1024, port+agent.BlockSize, byte(number))
-		if err := unix.SetsockoptInt(fd, unix.SOL_PACKET, unix.PACKET_QDISC_BYPASS, 1); err != nil {
-			return err.Error()
-		}
+		unix.SetsockoptInt(fd, unix.SOL_PACKET, unix.PACKET_QDISC_BYPASS, 1)
 		defer unix.SetsockoptInt(fd, unix.SOL_PACKET, unix.PACKET_QDISC_BYPASS, 0)
 	case throughLoopback:
-		to.Ifindex = 1
+		to = 1
 	case otherProtocol: // which is what the kernel would segment it by
-		to = packetAddress(index, unix.ETH_P_IPV6)
+		protocol = unix.ETH_P_IPV6
 	case withoutEthernet:
 		f = f[:ethertype.OffsetVersion]
 	case longFromOther:
 		f = append(append(append([]byte(nil), f[:ethertype.EthernetSize]...), make([]byte, ethertype.ShimSize)...),
 			frameFrom(mac, typ, 1024, port+agent.BlockSize, byte(number))[ethertype.EthernetSize:]...)
 		ethertype.PutShim(f[ethertype.EthernetSize:])
-		to = packetAddress(index, unix.ETH_P_IP)
+		protocol = unix.ETH_P_IP
 	}
-	err := unix.Sendto(fd, f, 0, to)
+	device, err := net.InterfaceByIndex(to)
+	if err == nil {
+		err = sendPacket(fd, to, device.Name, protocol, f, 0, nil)
+	}
 	if err != nil {
 		return err.Error()
 	}
@@ -117,15 +118,15 @@ func TestForged(t *testing.T) {
 	if got := c.say("widen 0"); got != "refused" {
 		t.Error(got)
 	}
-	if got := c.say("send %d", ownFrame); got != "sent" {
+	if got := c.send(ownFrame); got != "sent" {
 		t.Errorf("a frame of its own: %s", got)
 	}
 	for number := ownFrame + 1; number < forgedEnd; number++ {
-		if got := c.say("send %d", number); got == "sent" {
+		if got := c.send(number); got == "sent" {
 			t.Errorf("forged frame %d was sent", number)
 		}
 	}
-	if got := c.say("send %d", ownFrame); got != "sent" {
+	if got := c.send(ownFrame); got != "sent" {
 		t.Errorf("a frame of its own after the others: %s", got)
 	}
 	for seen := 0; seen < 2; {
@@ -154,9 +155,19 @@ func TestUnguarded(t *testing.T) {
 	if got := c.say("widen 0"); got != "refused" {
 		t.Error(got)
 	}
-	if got := c.say("send %d", portOfOther); got != "sent" {
+	if got := c.send(portOfOther); got != "sent" {
 		t.Error(got)
 	}
+}
+
+// TestUnguardedLong: where the kernel does not judge what is sent, tenants send long frames.
+func TestUnguardedLong(t *testing.T) {
+	p, path := vethtest.New(t, 1500), socketPath(t)
+	startAgent(t, p, 0, testConfig{Path: path, Allow: allow, Unguarded: true})
+	serveEcho(t, p)
+	c, _ := play(t, p, 0, "tenant", alice, agent.EnvPath+"="+path)
+	c.says("echoed", "echo 4096")
+	c.says("long frames pass", "long")
 }
 
 // sniff returns a socket that receives all frames of an interface of a side.
@@ -204,7 +215,7 @@ func next(t *testing.T, fd int) byte {
 func heard(fds []int, index int) string {
 	polls := make([]unix.PollFd, len(fds))
 	for i, fd := range fds {
-		if err := unix.Bind(fd, packetAddress(index, unix.ETH_P_ALL)); err != nil {
+		if err := bindPacket(fd, index, unix.ETH_P_ALL); err != nil {
 			return err.Error()
 		}
 		polls[i] = unix.PollFd{Fd: int32(fd), Events: unix.POLLIN}

@@ -4,7 +4,10 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"slices"
 
+	"github.com/bobnet-go/bobnet/transport/agent"
+	"github.com/bobnet-go/bobnet/transport/iface"
 	"github.com/vishvananda/netlink"
 )
 
@@ -46,4 +49,26 @@ func subscribe(ctx context.Context) (<-chan netlink.LinkUpdate, error) {
 		return nil, fmt.Errorf("node agent: watch interfaces: %w", err)
 	}
 	return updates, nil
+}
+
+// device returns a name of an interface that is short enough for agent.Guard.Device. An interface
+// with a longer name gets another one beside it, which goes with the interface.
+func device(ifi iface.Interface) (string, error) {
+	if len(ifi.Name) <= agent.MaxDevice {
+		return ifi.Name, nil
+	}
+	link, err := netlink.LinkByIndex(ifi.Index)
+	if err != nil {
+		return "", fmt.Errorf("interface %s: %w", ifi.Name, err)
+	}
+	short := func(name string) bool { return len(name) <= agent.MaxDevice }
+	if i := slices.IndexFunc(link.Attrs().AltNames, short); i >= 0 {
+		return link.Attrs().AltNames[i], nil
+	}
+	name := fmt.Sprintf("bob%d", ifi.Index)
+	if err := netlink.LinkAddAltName(link, name); err != nil {
+		return "", fmt.Errorf("the name of interface %s is longer than %d bytes, and it cannot have a shorter one: %w: ip link property add dev %s altname %s",
+			ifi.Name, agent.MaxDevice, err, ifi.Name, name)
+	}
+	return name, nil
 }

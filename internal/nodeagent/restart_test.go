@@ -61,10 +61,10 @@ func TestRestart(t *testing.T) {
 	if line != "3072" {
 		t.Errorf("a third program has ports from %s", line)
 	}
-	if got := hostile.say("send %d", portOfOther); got == "sent" {
+	if got := hostile.send(portOfOther); got == "sent" {
 		t.Error("it can send from another's port")
 	}
-	if got := hostile.say("send %d", ownFrame); got != "sent" {
+	if got := hostile.send(ownFrame); got != "sent" {
 		t.Errorf("it cannot send from its own: %s", got)
 	}
 }
@@ -86,10 +86,10 @@ func TestDeath(t *testing.T) {
 	if line != "1024" {
 		t.Fatalf("the next program has ports from %s, want those that were left", line)
 	}
-	if got := first.say("send %d", ownFrame); got == "sent" {
+	if got := first.send(ownFrame); got == "sent" {
 		t.Error("the first can still send from its ports")
 	}
-	if got := second.say("send %d", ownFrame); got != "sent" {
+	if got := second.send(ownFrame); got != "sent" {
 		t.Errorf("the second cannot send: %s", got)
 	}
 	second.kill()

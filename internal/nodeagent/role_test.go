@@ -29,6 +29,7 @@ var roles = map[string]func(commands *bufio.Scanner) error{
 	"hostile": hostileRole,
 	"flood":   floodRole,
 	"ask":     askRole,
+	"options": optionsRole,
 }
 
 func TestMain(m *testing.M) {
@@ -53,8 +54,10 @@ const (
 type child struct {
 	t testing.TB
 	*exec.Cmd
-	in  io.Writer
-	out *bufio.Reader
+	in   io.Writer
+	out  *bufio.Reader
+	pair *vethtest.Pair
+	side int
 }
 
 // play starts a process in the namespace of a side as a user, with environment variables, and waits for
@@ -64,7 +67,7 @@ func play(t testing.TB, p *vethtest.Pair, side int, role string, uid uint32, env
 	if os.Geteuid() != 0 {
 		need.Skip(t, "root, to be several users")
 	}
-	c = &child{t: t, Cmd: exec.Command("/proc/self/exe")} // go test builds where others cannot look
+	c = &child{t: t, pair: p, side: side, Cmd: exec.Command("/proc/self/exe")} // go test builds where others cannot look
 	c.Dir, c.Stderr, c.Env = "/", os.Stderr, append(append(os.Environ(), roleEnv+"="+role, "GORACE=atexit_sleep_ms=0"), env...)
 	c.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uid, Gid: uid}}
 	if uid == 0 {

@@ -243,7 +243,7 @@ func (s *Server) give(conn *net.UnixConn, cred *unix.Ucred, r *agent.Request, fd
 	if !r.Held {
 		give = grant.Descriptors()
 	}
-	if agent.Write(conn, &agent.Reply{Ports: grant.Ports, Long: grant.Long}, give...) != nil {
+	if agent.Write(conn, &agent.Reply{Ports: grant.Ports, Long: grant.Long, Device: grant.Guard.Device}, give...) != nil {
 		return nil
 	}
 	p.Interface, p.Ports = grant.Interface.Name, grant.Ports

@@ -64,7 +64,7 @@ func serveEcho(t *testing.T, p *vethtest.Pair) {
 }
 
 // tenantRole opens a NIC and prints its driver and ports, or why it has none. To "echo N" it
-// answers when N bytes have come back from the server.
+// answers when N bytes have come back from the server, and to "long" when long frames pass.
 func tenantRole(commands *bufio.Scanner) error {
 	fd, err := unix.Socket(unix.AF_PACKET, unix.SOCK_RAW, 0)
 	if err != unix.EPERM {
@@ -81,6 +81,18 @@ func tenantRole(commands *bufio.Scanner) error {
 	fmt.Printf("%s %d %d\n", q.Driver, q.Ports.Lo, q.Ports.Hi)
 	var conn *stream.Conn
 	for commands.Scan() {
+		if commands.Text() == "long" { // after "echo"
+			for end := time.Now().Add(patience); !sendsLong(nic); {
+				if err := echo(conn, 1); err != nil {
+					return err
+				}
+				if time.Now().After(end) {
+					return errors.New("no long frames pass")
+				}
+			}
+			fmt.Println("long frames pass")
+			continue
+		}
 		var n int
 		if _, err := fmt.Sscanf(commands.Text(), "echo %d", &n); err != nil {
 			return err
@@ -100,14 +112,6 @@ func tenantRole(commands *bufio.Scanner) error {
 		}
 		if err := echo(conn, n); err != nil {
 			return err
-		}
-		for end := time.Now().Add(patience); !sendsLong(nic) && time.Now().Before(end); {
-			if err := echo(conn, 1); err != nil {
-				return err
-			}
-		}
-		if !sendsLong(nic) {
-			return errors.New("no long frames pass")
 		}
 		fmt.Println("echoed")
 	}
@@ -189,7 +193,7 @@ func hostileRole(commands *bufio.Scanner) error {
 		case "widen":
 			fmt.Println(widen(fds))
 		case "send":
-			fmt.Println(forge(fds[1], s.Index, s.Ports.Lo, uint16(arg), s.MAC))
+			fmt.Println(forge(fds[0], s.Index, s.Ports.Lo, uint16(arg), s.MAC))
 		case "heard":
 			fmt.Println(heard(fds, s.Index))
 		case "leave": // its ports, not its packet sockets

@@ -113,22 +113,20 @@ func TestParseEtherTypes(t *testing.T) {
 	}
 }
 
-// TestKey: keys of both kinds say what went into them, and are what the rules load.
+// TestKey: keys say what went into them, and are what the rules load.
 func TestKey(t *testing.T) {
 	b := block{index: 3, typ: ethertype.Default, n: 63}
-	for _, long := range []bool{false, true} {
-		e := element{mark: markBase | 5, mac: ethertype.MAC{2, 0, 0, 0, 0, 1}, long: long}
-		k := key(b, e, long)
-		gotBlock, gotElement, ok := parseKey(k)
-		if !ok || gotBlock != b || gotElement != e {
-			t.Errorf("%x is %+v, %+v", k, gotBlock, gotElement)
-		}
+	e := element{mark: markBase | 5, mac: ethertype.MAC{2, 0, 0, 0, 0, 1}}
+	k := key(b, e)
+	gotBlock, gotElement, ok := parseKey(k)
+	if !ok || gotBlock != b || gotElement != e {
+		t.Errorf("%x is %+v, %+v", k, gotBlock, gotElement)
 	}
 	frame := frameFrom(ethertype.MAC{2, 0, 0, 0, 0, 1}, uint16(ethertype.Default), 9, 63*blockSize+17, 0)[frameAt : frameAt+frameSize]
-	for i, m := range frameMask(ethertype.Version) {
+	for i, m := range frameMask() {
 		frame[i] &= m
 	}
-	if want := key(b, element{mac: ethertype.MAC{2, 0, 0, 0, 0, 1}}, false)[3*wordSize:]; !bytes.Equal(frame, want) {
+	if want := key(b, element{mac: ethertype.MAC{2, 0, 0, 0, 0, 1}})[3*wordSize:]; !bytes.Equal(frame, want) {
 		t.Errorf("a frame has %x, the key %x", frame, want)
 	}
 }

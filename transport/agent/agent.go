@@ -40,7 +40,7 @@ func Path() string {
 }
 
 // Version is that of the messages. Both sides have the same.
-const Version = 1
+const Version = 2
 
 // MaxAnswer is the most bytes that an answer may have, MaxText that of one to Metrics or Dump,
 // and MaxRequest the most of all other messages.
@@ -72,18 +72,30 @@ func (r *Request) mac() ethertype.MAC {
 	return mac
 }
 
-// Reply is what the agent says to a request. With it come Sockets packet sockets, and then
-// those that hold the claim on Ports.
+// Reply is the agent's answer to a request. The packet sockets come with it, then the sockets
+// that hold the claim on Ports.
 type Reply struct {
 	Refusal Refusal `json:",omitempty"`
 	Error   string  `json:",omitempty"`
 	Ports   transport.PortRange
 	Long    bool
+	// Device is Guard.Device. Empty: the kernel does not judge what the sockets send.
+	Device string `json:",omitempty"`
 }
 
-// Sockets is how many packet sockets a link may need: one to receive, one to send, one to
-// send long frames.
-const Sockets = 3
+// sockets returns how many packet sockets come with the reply: one to send, one to receive,
+// and, if the kernel does not judge what is sent, one to send long frames.
+func (r *Reply) sockets() int {
+	if r.Device != "" {
+		return guardedSockets
+	}
+	return maxLinkSockets
+}
+
+const (
+	guardedSockets = 2
+	maxLinkSockets = 3
+)
 
 // Refusal says why there are no sockets.
 type Refusal string

@@ -23,11 +23,29 @@ type Grant struct {
 	EtherType ethernet.EtherType
 	Ports     transport.PortRange
 	Long      bool
-	Mark      uint32 // of the sockets
-	sockets   []int  // packet sockets
+	Guard     Guard
+	sockets   []int // packet sockets; the first is the one that sends
 	claim     *afpacket.Claim
 	shown     bool // the program has passed the sockets: package passfd closes them
 }
+
+// Guard describes the sockets of a grant whose sends the kernel judges. The zero Guard is that of
+// a grant whose sends it does not judge.
+//
+// The kernel must send what it has judged. On a socket of type SOCK_RAW a program can make it
+// write a checksum anywhere in the frame afterwards (PACKET_VNET_HDR), or change the frame itself
+// (PACKET_TX_RING). A socket of type SOCK_PACKET has no option of packet(7) at all: the kernel
+// copies the frame, and hands the copy on as it is. So this is what the program gets to send by.
+// It receives by a socket of type SOCK_RAW, which has another mark: the kernel drops all
+// that this one sends.
+type Guard struct {
+	Device        string // the name by which the sending socket addresses the interface: at most MaxDevice bytes
+	Send, Receive uint32 // marks of the sockets
+}
+
+// MaxDevice is how many bytes of a name the address of a SOCK_PACKET socket has room for, in
+// front of a NUL. Names of interfaces may have 15.
+const MaxDevice = afpacket.MaxDevice
 
 // Find returns the agent's view of the interface of a request. It fails with
 // transport.ErrInterface if it is not the program's.
@@ -43,23 +61,28 @@ func Find(r *Request) (iface.Interface, error) {
 	return ifi, nil
 }
 
-// Make claims the ports of a request and opens sockets with a mark, to which their filter
-// is locked. Long says whether they may carry long frames.
-func Make(r *Request, ifi iface.Interface, mark uint32) (g *Grant, err error) {
-	g = &Grant{Interface: ifi, Mark: mark}
+// Make claims the ports of a request and opens sockets, whose filter is locked to these. If the
+// kernel judges what they send, they carry no long frames: those need PACKET_VNET_HDR.
+func Make(r *Request, ifi iface.Interface, guard Guard) (g *Grant, err error) {
+	g = &Grant{Interface: ifi, Guard: guard}
 	if g.EtherType, err = afpacket.CheckEtherType(r.EtherType); err != nil {
 		return nil, err
 	}
 	kernel, _ := iface.Driver(ifi.Name)
-	g.Long = r.Long && kernel == "veth"
+	guarded := guard != Guard{}
+	g.Long = r.Long && kernel == "veth" && !guarded
 	if g.claim, err = afpacket.ClaimPorts(ifi.Index, ifi.Name, g.EtherType, r.Ports); err != nil {
 		return nil, err
 	}
 	g.Ports = g.claim.Ports
 	filter, err := g.filter()
-	for i := 0; i < Sockets && err == nil; i++ {
+	wanted := make([]socket, maxLinkSockets)
+	if guarded {
+		wanted = []socket{{unix.SOCK_PACKET, guard.Send}, {unix.SOCK_RAW, guard.Receive}}
+	}
+	for i := 0; i < len(wanted) && err == nil; i++ {
 		var fd int
-		if fd, err = open(filter, mark); err == nil {
+		if fd, err = wanted[i].open(filter); err == nil {
 			g.sockets = append(g.sockets, fd)
 		}
 	}
@@ -83,10 +106,21 @@ func (g *Grant) filter() ([]bpf.RawInstruction, error) {
 	return afpacket.OnInterface(g.Interface.Index, filter)
 }
 
-// open returns a packet socket that is bound to nothing. Each has the filter, that to send,
-// too: nothing keeps who has it from binding it.
-func open(filter []bpf.RawInstruction, mark uint32) (fd int, err error) {
-	fd, err = unix.Socket(unix.AF_PACKET, unix.SOCK_RAW|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
+// socket is a packet socket that is to be opened; the zero socket is of type SOCK_RAW, without a
+// mark.
+type socket struct {
+	typ  int
+	mark uint32
+}
+
+// open returns a packet socket that is bound to nothing. The one that sends has the filter, too,
+// because the program that gets it may bind it.
+func (s socket) open(filter []bpf.RawInstruction) (fd int, err error) {
+	typ := s.typ
+	if typ == 0 {
+		typ = unix.SOCK_RAW
+	}
+	fd, err = unix.Socket(unix.AF_PACKET, typ|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
 	if err != nil {
 		return -1, err
 	}
@@ -94,7 +128,7 @@ func open(filter []bpf.RawInstruction, mark uint32) (fd int, err error) {
 	_, receive := afpacket.GrowBuffer(fd, unix.SO_RCVBUF, unix.SO_RCVBUFFORCE, afpacket.KeepBuffer)
 	err = errors.Join(send, receive, afpacket.Attach(fd, filter),
 		unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_LOCK_FILTER, 1),
-		os.NewSyscallError("set SO_MARK", unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_MARK, int(mark))))
+		os.NewSyscallError("set SO_MARK", unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_MARK, int(s.mark))))
 	if err != nil {
 		unix.Close(fd)
 		return -1, err
@@ -102,18 +136,20 @@ func open(filter []bpf.RawInstruction, mark uint32) (fd int, err error) {
 	return fd, nil
 }
 
-// Take checks what a program shows that says it holds ports: the first of fds is a packet
-// socket with an agent's mark, the others hold the claim, all in the network namespace of the
-// calling thread. The grant has fds then; on an error they are still the caller's.
+// Take checks what a program shows that says it holds ports: the first of fds is the packet
+// socket that it sends by, the others hold the claim, all in the network namespace of the
+// calling thread. Guard.Send of the result is the socket's mark; 0 if the socket is of a type on
+// which the kernel may send something else than it has judged. The grant has fds then; on an
+// error they are still the caller's.
 func Take(r *Request, ifi iface.Interface, fds []int) (*Grant, error) {
 	if len(fds) < 2 || r.Ports.Lo == 0 {
 		return nil, fmt.Errorf("transport: no sockets came with ports %d..%d: %w", r.Ports.Lo, r.Ports.Hi, unix.EINVAL)
 	}
-	typ, err := afpacket.CheckEtherType(r.EtherType)
+	ether, err := afpacket.CheckEtherType(r.EtherType)
 	if err != nil {
 		return nil, err
 	}
-	if err := afpacket.CheckClaim(ifi.Index, typ, r.Ports, fds[1:]); err != nil {
+	if err := afpacket.CheckClaim(ifi.Index, ether, r.Ports, fds[1:]); err != nil {
 		return nil, err
 	}
 	for _, fd := range fds {
@@ -125,12 +161,17 @@ func Take(r *Request, ifi iface.Interface, fds []int) (*Grant, error) {
 	if err != nil || domain != unix.AF_PACKET {
 		return nil, fmt.Errorf("transport: what came with ports %d..%d is no packet socket: %w", r.Ports.Lo, r.Ports.Hi, unix.EINVAL)
 	}
+	typ, failed := unix.GetsockoptInt(fds[0], unix.SOL_SOCKET, unix.SO_TYPE)
 	mark, err := unix.GetsockoptInt(fds[0], unix.SOL_SOCKET, unix.SO_MARK)
-	if err != nil {
+	if err := errors.Join(err, failed); err != nil {
 		return nil, err
 	}
+	var guard Guard
+	if typ == unix.SOCK_PACKET {
+		guard.Send = uint32(mark)
+	}
 	kernel, _ := iface.Driver(ifi.Name)
-	return &Grant{Interface: ifi, EtherType: typ, Ports: r.Ports, Long: r.Long && kernel == "veth", Mark: uint32(mark),
+	return &Grant{Interface: ifi, EtherType: ether, Ports: r.Ports, Long: r.Long && kernel == "veth" && guard == Guard{}, Guard: guard,
 		sockets: fds[:1], claim: afpacket.Shown(r.Ports, fds[1:]), shown: true}, nil
 }
 

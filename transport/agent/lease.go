@@ -81,14 +81,15 @@ func Open(path string, wish Wish) (*Lease, error) {
 
 // take makes a station of what the agent has given.
 func (l *Lease) take(ifi iface.Interface, reply Reply, fds []int) error {
-	if len(fds) <= Sockets {
-		return fmt.Errorf("transport: the agent has sent %d descriptors, want more than %d: %w", len(fds), Sockets, unix.EPROTO)
+	packets := reply.sockets()
+	if len(fds) <= packets {
+		return fmt.Errorf("transport: the agent has sent %d descriptors, want more than %d: %w", len(fds), packets, unix.EPROTO)
 	}
-	claim, err := afpacket.AdoptClaim(ifi.Index, l.request.EtherType, reply.Ports, fds[Sockets:])
+	claim, err := afpacket.AdoptClaim(ifi.Index, l.request.EtherType, reply.Ports, fds[packets:])
 	if err != nil {
 		return err
 	}
-	for _, fd := range append([]int{fds[0]}, fds[Sockets:]...) {
+	for _, fd := range append([]int{fds[0]}, fds[packets:]...) {
 		own, err := unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, 0)
 		if err != nil {
 			return err
@@ -97,7 +98,7 @@ func (l *Lease) take(ifi iface.Interface, reply Reply, fds []int) error {
 	}
 	l.request.Ports, l.request.Held = reply.Ports, true
 	l.request.Long, l.Long = reply.Long, reply.Long
-	l.Station = &afpacket.Station{Interface: ifi, EtherType: l.request.EtherType, Claim: claim, Given: fds[:Sockets:Sockets]}
+	l.Station = &afpacket.Station{Interface: ifi, EtherType: l.request.EtherType, Claim: claim, Given: fds[:packets:packets], Device: reply.Device}
 	return nil
 }
 

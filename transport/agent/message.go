@@ -16,7 +16,7 @@ const lengthSize = 4
 
 // maxSockets is how many descriptors may come with a message: those of a link, and one for
 // each block of ports.
-const maxSockets = Sockets + 64
+const maxSockets = maxLinkSockets + 64
 
 // Write sends v as JSON, with descriptors.
 func Write(c *net.UnixConn, v any, fds ...int) error {

@@ -10,5 +10,5 @@ func (l *Link) Check() error {
 		return transport.ErrClosed
 	}
 	defer l.gate.Leave()
-	return l.station.Check(l.tx.fd)
+	return l.station.Check(l.rx.fd)
 }

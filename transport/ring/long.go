@@ -84,7 +84,7 @@ func (l *Link) longError(capacity int) error {
 		return err
 	}
 	if l.lease != nil && !l.lease.Long {
-		return fmt.Errorf("%w: the agent has given sockets without them; choose Long auto", ErrNoLong)
+		return fmt.Errorf("%w: the kernel judges what the agent's sockets send, and cannot judge long frames; choose Long auto, or start the agent with --unguarded", ErrNoLong)
 	}
 	return growBuffer(l.rx.fd)
 }

@@ -81,12 +81,13 @@ type Config struct {
 	//
 	// The ends of a veth pair carry long frames, a bridge between such pairs does
 	// not. Auto has them on a veth interface, where the buffer can be had
-	// (net.core.rmem_max, or CAP_NET_ADMIN), unless the MTU makes them useless; Open
-	// fails with On where Auto does without.
+	// (net.core.rmem_max, or CAP_NET_ADMIN), unless the MTU makes them useless, or the
+	// kernel judges what the Agent's sockets send; Open fails with On where Auto does without.
 	Long Choice
 	// Agent is the path of the socket of the node's agent (package agent), which opens the
 	// sockets and claims the ports in place of this process. Such a link needs no right, and
-	// does not use AF_XDP: with XDP On, Open fails. Empty: the process opens them itself.
+	// does not use AF_XDP: with XDP On, Open fails. If the kernel judges what the sockets send, Open
+	// fails with QdiscBypass, too. Empty: the process opens them itself.
 	Agent string
 }
 

@@ -12,6 +12,7 @@ import (
 // system calls, which are built in place.
 type sender struct {
 	fd   int
+	to   *sockaddrPkt        // where frames go; nil if the socket is bound there
 	vecs [maxVecs]unix.Iovec // parts of frames, one after the other
 	msgs [transport.MaxBatch]unix.Mmsghdr
 	express
@@ -23,12 +24,15 @@ const maxVecs = 4 * (1 + transport.MaxBody)
 
 // open makes the sending socket.
 func (t *sender) open(s *afpacket.Station, bypass bool) (err error) {
-	t.fd, err = sendingSocket(s, bypass)
+	if t.fd, err = sendingSocket(s, bypass); err == nil && s.Device != "" {
+		t.address(s.Device, uint16(s.EtherType))
+	}
 	return err
 }
 
 // sendingSocket returns a socket that is bound to the interface so that calls need
-// no address, and to protocol 0 so that it receives nothing.
+// no address, and to protocol 0 so that it receives nothing. One with Station.Device needs the
+// address, and has no option by which to pass by the queueing discipline.
 func sendingSocket(s *afpacket.Station, bypass bool) (fd int, err error) {
 	if fd, err = s.Socket(); err != nil {
 		return -1, s.OpenError("open packet socket", err)
@@ -38,7 +42,7 @@ func sendingSocket(s *afpacket.Station, bypass bool) (fd int, err error) {
 	if bypass {
 		err = s.OpenError("PACKET_QDISC_BYPASS", unix.SetsockoptInt(fd, unix.SOL_PACKET, unix.PACKET_QDISC_BYPASS, 1))
 	}
-	if err == nil {
+	if err == nil && s.Device == "" {
 		err = s.OpenError("bind", bind(fd, s.Index, 0))
 	}
 	if err != nil {
@@ -104,7 +108,21 @@ func (l *Link) sent(took, octets int, errno unix.Errno) (n int, more bool, err e
 		l.cnt.TxDrops.Add(1)
 		return 1, true, nil
 	case driver.Stop:
-		return took, false, err
+		return took, errno == unix.ENODEV && l.renamed(), err
 	}
 	return took, true, nil
+}
+
+// renamed reports whether a send has failed because the interface has another name than the one
+// in the address of sends, and puts the new name there.
+func (l *Link) renamed() bool {
+	if l.tx.to == nil {
+		return false
+	}
+	now, err := driver.Look(l.rx.fd, l.station.Index, l.station.Name)
+	if err != nil || len(now.Name) > afpacket.MaxDevice || now.Name == l.tx.to.name() {
+		return false
+	}
+	l.tx.address(now.Name, uint16(l.station.EtherType))
+	return true
 }

@@ -1,22 +1,48 @@
 package ring
 
 import (
+	"encoding/binary"
 	"unsafe"
 
 	"github.com/bobnet-go/bobnet/transport"
+	"github.com/bobnet-go/bobnet/transport/internal/afpacket"
 	"github.com/bobnet-go/bobnet/transport/internal/driver"
 	"golang.org/x/sys/unix"
 )
 
+// sockaddrPkt is the kernel's struct sockaddr_pkt: the address that a socket of type SOCK_PACKET
+// sends to.
+type sockaddrPkt struct {
+	family   uint16
+	device   [afpacket.MaxDevice + 1]byte // the interface's name, and a NUL
+	protocol uint16                       // in network order
+}
+
+// name returns the interface's name.
+func (a *sockaddrPkt) name() string { return unix.ByteSliceToString(a.device[:]) }
+
+// address makes all frames go to an interface, with an EtherType.
+func (t *sender) address(device string, typ uint16) {
+	t.to = &sockaddrPkt{family: unix.AF_PACKET, protocol: binary.NativeEndian.Uint16(binary.BigEndian.AppendUint16(nil, typ))}
+	copy(t.to.device[:afpacket.MaxDevice], device)
+	for i := range t.msgs {
+		t.msgs[i].Hdr.Name = (*byte)(unsafe.Pointer(t.to))
+		t.msgs[i].Hdr.Namelen = uint32(unsafe.Sizeof(*t.to))
+	}
+}
+
 // one sends one contiguous frame.
 func (t *sender) one(b []byte) (took, octets int, errno unix.Errno) {
-	var sent uintptr
+	var sent, size uintptr
+	if t.to != nil {
+		size = unsafe.Sizeof(*t.to)
+	}
 	if len(b) <= driver.LongBytes {
 		sent, _, errno = unix.RawSyscall6(unix.SYS_SENDTO, uintptr(t.fd),
-			uintptr(unsafe.Pointer(unsafe.SliceData(b))), uintptr(len(b)), unix.MSG_DONTWAIT, 0, 0)
+			uintptr(unsafe.Pointer(unsafe.SliceData(b))), uintptr(len(b)), unix.MSG_DONTWAIT, uintptr(unsafe.Pointer(t.to)), size)
 	} else {
 		sent, _, errno = unix.Syscall6(unix.SYS_SENDTO, uintptr(t.fd),
-			uintptr(unsafe.Pointer(unsafe.SliceData(b))), uintptr(len(b)), unix.MSG_DONTWAIT, 0, 0)
+			uintptr(unsafe.Pointer(unsafe.SliceData(b))), uintptr(len(b)), unix.MSG_DONTWAIT, uintptr(unsafe.Pointer(t.to)), size)
 	}
 	if errno != 0 {
 		return 0, 0, errno

@@ -23,7 +23,13 @@ type Station struct {
 	// Given are packet sockets that another process has opened, with the station's filter
 	// locked, for one that may open none itself; nil: this one opens them. Socket takes them.
 	Given []int
+	// Device, of a socket that was given, is the name of the interface in the address that its
+	// sends need: it is of type SOCK_PACKET. Empty: it is of type SOCK_RAW.
+	Device string
 }
+
+// MaxDevice is how many bytes Station.Device has at most.
+const MaxDevice = 13
 
 // Socket returns a packet socket that is bound to nothing and has no filter, unless it was
 // given, and then has the station's for good.
