@@ -11,7 +11,8 @@ import (
 // Dialer connects. The zero Dialer is ready to use, and may be shared between goroutines.
 type Dialer struct {
 	// Host is the NIC to use; nil means one that is opened for the process when it is first
-	// needed, with the default Config, and stays open.
+	// needed, with the default Config, and stays open. When its network interface is gone the
+	// next Dial or Listen opens another one.
 	Host *Host
 }
 

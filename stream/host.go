@@ -25,7 +25,7 @@ type Host struct {
 	listeners map[*Listener]struct{}
 	left      Stats // sum over streams that have been closed
 	counts    Counts
-	empty     sync.Cond // a stream has been closed
+	empty     sync.Cond // a stream or a listener has been closed
 }
 
 // Counts count what has become of connections.
@@ -58,6 +58,17 @@ func Open(cfg *Config) (*Host, error) {
 	h.empty.L = &h.mu
 	h.virtual = h.nic.Link().Info().Virtual
 	return h, nil
+}
+
+// retire closes h when the program has closed the last of its streams and listeners. They end
+// with the error of the NIC until then, and what has arrived can be read.
+func (h *Host) retire() {
+	h.mu.Lock()
+	for len(h.conns)+len(h.listeners) > 0 {
+		h.empty.Wait()
+	}
+	h.mu.Unlock()
+	h.Close()
 }
 
 // NIC returns the NIC of h.
@@ -130,7 +141,8 @@ func (h *Host) count(n *uint64) {
 	h.mu.Unlock()
 }
 
-// standard is the host of Dial and Listen without one. It stays open.
+// standard is the host of Dial and Listen without one. It stays open until its NIC is of no
+// use any more.
 var standard struct {
 	sync.Mutex
 	host *Host
@@ -143,6 +155,10 @@ func (h *Host) orStandard() (*Host, error) {
 	}
 	standard.Lock()
 	defer standard.Unlock()
+	if standard.host != nil && standard.host.nic.Cause() != nil {
+		go standard.host.retire()
+		standard.host = nil
+	}
 	if standard.host == nil {
 		host, err := Open(nil)
 		if err != nil {

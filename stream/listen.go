@@ -312,6 +312,7 @@ func (l *Listener) Close() error {
 	h.mu.Lock()
 	_, listed := h.listeners[l]
 	delete(h.listeners, l)
+	h.empty.Broadcast()
 	h.mu.Unlock()
 	if listed && l.addr.Name != "" {
 		h.nic.Withdraw(l.addr.Name)
