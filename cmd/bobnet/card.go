@@ -21,7 +21,8 @@ this interface find it by themselves. Each shares memory with the card that no o
 program sees. Without this verb a program has a card, and the interface, for itself.
 
 It runs until it is interrupted. Programs whose card ends say so, and go on when there
-is one again. SIGQUIT (Ctrl-\\) prints what the card is doing.`
+is one again. When the interface is deleted the card waits for one of its name; programs
+that used it must start again. SIGQUIT (Ctrl-\\) prints what the card is doing.`
 
 func newCardCmd() *cobra.Command {
 	var cfg share.Config
@@ -36,7 +37,9 @@ func newCardCmd() *cobra.Command {
 			if cfg.Interface == "" {
 				cfg.Interface = os.Getenv(vipl.EnvInterface)
 			}
-			return runCard(cmd.Context(), &cfg, address, cmd.OutOrStdout())
+			return serveAgain(cmd.Context(), "card", &cfg.Interface, func() error {
+				return runCard(cmd.Context(), &cfg, address, cmd.OutOrStdout())
+			})
 		},
 	}
 	f := cmd.Flags()
@@ -67,6 +70,7 @@ func runCard(ctx context.Context, cfg *share.Config, address string, out io.Writ
 		defer server.Close()
 	}
 	info := card.Link().Info()
+	cfg.Interface = info.Interface
 	fmt.Fprintf(out, "card %v on %s, MTU %d\n", info.MAC, info.Interface, info.MTU)
 	work, cancel := context.WithCancel(ctx)
 	var watch sync.WaitGroup
@@ -77,7 +81,7 @@ func runCard(ctx context.Context, cfg *share.Config, address string, out io.Writ
 	_, forged, unsent := card.Stats()
 	fmt.Fprintf(out, "card on %s: frames dropped: %d forged, %d not taken\n", info.Interface, forged, unsent)
 	if errors.Is(err, transport.ErrClosed) && ctx.Err() == nil {
-		return fmt.Errorf("card: the interface %s is gone: %w", info.Interface, transport.ErrLinkDown)
+		return fmt.Errorf("card on %s: %w", info.Interface, transport.ErrGone)
 	}
 	return errors.Join(err, context.Cause(ctx))
 }

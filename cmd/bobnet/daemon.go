@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"os"
 
@@ -20,7 +21,7 @@ A node is an interface, and has one daemon, root's as a rule: processes take no 
 user's but their own. They find it by themselves if it runs before them, and do
 without where none runs; then buffers that are exported to some users only can be
 imported by nobody. No send passes the daemon, and its end cuts no import: start it
-again at any time.
+again at any time. When its interface is deleted it waits for one of that name.
 
 SIGQUIT (Ctrl-\) prints which processes it knows, and whose imports wait.`
 
@@ -34,23 +35,31 @@ func newDaemonCmd() *cobra.Command {
 		Args:  usage(noArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			cfg.Logger = slog.Default()
-			d, err := daemon.Open(&cfg)
-			if err != nil {
-				return err
-			}
-			stop, err := watchDaemon(d, addr)
-			if err != nil {
-				return errors.Join(err, d.Close())
-			}
-			defer stop()
-			fmt.Fprintf(cmd.OutOrStdout(), "daemon of node %v on %s, at socket %s\n", d.NIC().Addr().MAC, d.NIC().Query().Name, d.Socket())
-			return errors.Join(d.Run(cmd.Context()), context.Cause(cmd.Context()))
+			return serveAgain(cmd.Context(), "daemon", &cfg.VIPL.Interface, func() error {
+				return runDaemon(cmd.Context(), &cfg, addr, cmd.OutOrStdout())
+			})
 		},
 	}
 	nicFlags(cmd, &cfg.VIPL)
 	cmd.Flags().Var(listenAt(&addr), "metrics", "serve the daemon's metrics on this `address` (:port is localhost's): /metrics, and /debug/bobnet for people")
 	cmd.Flags().Var(text(&cfg.Socket, "", most(maxSocket)), "socket", "`name` of the Unix socket for processes that are told it (Config.Daemon); one that begins with @ is in the abstract name space")
 	return cmd
+}
+
+// runDaemon serves until ctx is done, or the interface is gone.
+func runDaemon(ctx context.Context, cfg *daemon.Config, addr string, out io.Writer) error {
+	d, err := daemon.Open(cfg)
+	if err != nil {
+		return err
+	}
+	stop, err := watchDaemon(d, addr)
+	if err != nil {
+		return errors.Join(err, d.Close())
+	}
+	defer stop()
+	cfg.VIPL.Interface = d.NIC().Link().Info().Interface
+	fmt.Fprintf(out, "daemon of node %v on %s, at socket %s\n", d.NIC().Addr().MAC, d.NIC().Query().Name, d.Socket())
+	return errors.Join(d.Run(ctx), context.Cause(ctx))
 }
 
 // watchDaemon dumps the state of a daemon on SIGQUIT, tells the node's agent of it, and serves its metrics at addr if that is

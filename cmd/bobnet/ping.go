@@ -130,8 +130,12 @@ func (c *pingCall) serve(ctx context.Context, nic *vipl.NIC, out io.Writer) erro
 		return err
 	}
 	fmt.Fprintf(out, "answering at %v, name %s, on %s\n", nic.Addr(), c.name, nic.Query().Name)
-	<-ctx.Done()
-	return context.Cause(ctx)
+	select {
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-nic.Ended():
+		return fmt.Errorf("ping: no echo is answered any more: %w", nic.Cause())
+	}
 }
 
 // ping sends echoes and prints them and their summary. An interrupt ends it

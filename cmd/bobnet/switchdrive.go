@@ -2,17 +2,12 @@ package main
 
 import (
 	"context"
-	"net"
 	"sync"
 	"time"
 
 	"github.com/bobnet-go/bobnet/transport"
 	"github.com/bobnet-go/bobnet/transport/myrinet"
 )
-
-// gonePause is how often it is looked whether the interface of a port is still there, or is
-// there again.
-const gonePause = 250 * time.Millisecond
 
 // drive lets the switch work until ctx is done.
 func (c *switchCall) drive(ctx context.Context, sw *myrinet.LiveSwitch, names []string, links []transport.Link) {
@@ -50,25 +45,6 @@ func (c *switchCall) keep(ctx context.Context, sw *myrinet.LiveSwitch, i int, na
 			return
 		}
 		c.log.Info("the interface of a port is there again", "switch", sw, "port", i, "interface", name)
-	}
-}
-
-// closeWhenGone closes a link when its interface is gone, or ctx is done.
-func closeWhenGone(ctx context.Context, link transport.Link) {
-	defer link.Close()
-	name := link.Info().Interface
-	tick := time.NewTicker(gonePause)
-	defer tick.Stop()
-	for was, err := net.InterfaceByName(name); err == nil; {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		}
-		var is *net.Interface
-		if is, err = net.InterfaceByName(name); err == nil && is.Index != was.Index {
-			return
-		}
 	}
 }
 

@@ -23,6 +23,9 @@ the segment's frames take, what the wire loses is sent again below IP, and the k
 own network on the same card goes on. The interface is gone when this ends, however that
 comes. Multicast is not carried, nor are packets of other hosts passed on.
 
+When the interface that carries the packets is deleted this one goes, too, and comes back
+when there is one of that name again.
+
 It needs CAP_NET_ADMIN, and for its frames CAP_NET_RAW, sockets of bobnet agent, or driver
 udp. SIGQUIT (Ctrl-\\) prints who the neighbours are.`
 
@@ -80,6 +83,11 @@ func deviceName(name string) error {
 // runTun serves an IP network until the command is interrupted.
 func runTun(cmd *cobra.Command, cfg *tun.Config, address string) error {
 	cfg.Logger = slog.Default()
+	return serveAgain(cmd.Context(), "tun", &cfg.VIPL.Interface, func() error { return serveTun(cmd, cfg, address) })
+}
+
+// serveTun is runTun until the interface that carries the packets is gone.
+func serveTun(cmd *cobra.Command, cfg *tun.Config, address string) error {
 	t, err := tun.Open(cfg)
 	if errors.Is(err, tun.ErrConfig) {
 		return usageError{err}
@@ -87,6 +95,7 @@ func runTun(cmd *cobra.Command, cfg *tun.Config, address string) error {
 	if err != nil {
 		return err
 	}
+	cfg.VIPL.Interface = t.NIC().Link().Info().Interface
 	c := metrics.NewCollector(nil)
 	c.WatchTun(t)
 	c.WatchNIC(t.NIC())

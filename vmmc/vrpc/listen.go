@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/bobnet-go/bobnet/transport"
 )
 
 // errorPause is how long a server waits when the kernel gives it no connection or datagram,
@@ -130,6 +132,10 @@ func (s *Server) accept(ctx context.Context, l net.Listener) {
 			continue
 		}
 		if errors.Is(err, net.ErrClosed) {
+			return
+		}
+		if errors.Is(err, transport.ErrGone) { // nothing more can come
+			s.cfg.Logger.Error("vrpc: no connection can come any more", "address", l.Addr(), "err", err)
 			return
 		}
 		s.cfg.Logger.Warn("vrpc: no connection accepted", "address", l.Addr(), "err", err)

@@ -36,6 +36,7 @@ type Link struct {
 	mu     sync.Mutex
 	conn   *net.UnixConn // nil while there is no card
 	closed bool
+	look   int // a socket in the interface's network namespace
 	work   sync.WaitGroup
 }
 
@@ -73,7 +74,7 @@ func Attach(cfg *plain.OpenConfig) (*Link, error) {
 	if typ == 0 {
 		typ = ethertype.Default
 	}
-	l := &Link{at: at, conn: conn}
+	l := &Link{at: at, conn: conn, look: -1}
 	l.info = transport.Info{Driver: "myrinet", Interface: at.Name, MAC: at.MAC, EtherType: typ, MTU: w.MTU,
 		Slots: ring / 2 / (w.MTU + 2*ethertype.HeaderSize)}
 	if typ != ethernet.EtherType(w.EtherType) {
@@ -81,7 +82,13 @@ func Attach(cfg *plain.OpenConfig) (*Link, error) {
 	} else {
 		err = l.claim(cfg.Ports)
 	}
+	if err == nil {
+		l.look, err = unix.Socket(unix.AF_UNIX, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
+	}
 	if err != nil {
+		if l.memory != nil {
+			l.memory.Close()
+		}
 		conn.Close()
 		return nil, err
 	}
@@ -121,7 +128,8 @@ func (l *Link) attend(conn *net.UnixConn) {
 	l.memory.Wake() // who waits looks at Check
 }
 
-// Check implements transport.Checker: the card's process is there, or there again.
+// Check implements transport.Checker: the interface is there, and the card's process is there,
+// or there again.
 func (l *Link) Check() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -129,6 +137,9 @@ func (l *Link) Check() error {
 		return transport.ErrClosed
 	}
 	if l.conn == nil {
+		if _, err := driver.Look(l.look, l.at.Index, l.at.Name); errors.Is(err, transport.ErrGone) {
+			return err
+		}
 		conn, w, err := dial(l.at)
 		if err != nil {
 			return fmt.Errorf("%w: the process that has the card at %s has ended: %w", transport.ErrLinkDown, l.at.Name, err)
@@ -241,6 +252,9 @@ func (l *Link) Stats() transport.Stats {
 // Close implements transport.Link.
 func (l *Link) Close() error {
 	l.mu.Lock()
+	if !l.closed {
+		unix.Close(l.look)
+	}
 	l.closed = true
 	if l.conn != nil {
 		l.conn.Close()

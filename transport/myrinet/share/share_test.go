@@ -227,3 +227,20 @@ func TestNoCard(t *testing.T) {
 		t.Fatal(err)
 	}
 }
+
+// TestInterfaceGone: a program whose card's interface is gone can wait for no other card there.
+func TestInterfaceGone(t *testing.T) {
+	p := vethtest.New(t, 1500)
+	_, stop := serve(t, p, 0)
+	a := attach(t, p, 0)
+	stop()
+	if err := errors.Join(p.Delete(), p.Join(1500)); err != nil {
+		t.Fatal(err)
+	}
+	serve(t, p, 0)
+	for end := time.Now().Add(time.Minute); !errors.Is(a.Check(), transport.ErrGone); {
+		if time.Now().After(end) {
+			t.Fatalf("Check says %v, want ErrGone", a.Check())
+		}
+	}
+}
