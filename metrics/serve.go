@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/bobnet-go/bobnet/internal/admission"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
@@ -21,6 +22,13 @@ var timeouts = struct{ header, read, write, idle time.Duration }{
 }
 
 const maxHeader = 16 << 10 // bytes of a request's header
+
+// Limits of connections, and of requests that are being answered. A peer is a user of this host,
+// or an address.
+const (
+	peerConns, allConns       = 32, 256
+	peerRequests, allRequests = 4, 16
+)
 
 // Server serves over HTTP until it is closed.
 type Server struct {
@@ -51,7 +59,8 @@ func Serve(addr string, c *Collector) (*Server, error) {
 	return ServeHandler(addr, mux)
 }
 
-// ServeHandler serves h with the address rule and the time-outs of Serve.
+// ServeHandler serves h with the address rule, the time-outs and the limits of Serve: further
+// connections of a peer are closed, and further requests answered by 503.
 func ServeHandler(addr string, h http.Handler) (*Server, error) {
 	if strings.HasPrefix(addr, ":") {
 		addr = "localhost" + addr
@@ -61,10 +70,10 @@ func ServeHandler(addr string, h http.Handler) (*Server, error) {
 		return nil, fmt.Errorf("metrics: serve at %q: %w: choose another port, or an address of this host", addr, err)
 	}
 	s := &Server{listener: listener, http: http.Server{
-		Handler: h, ReadHeaderTimeout: timeouts.header, ReadTimeout: timeouts.read,
+		Handler: limitRequests(h), ConnContext: withPeer, ReadHeaderTimeout: timeouts.header, ReadTimeout: timeouts.read,
 		WriteTimeout: timeouts.write, IdleTimeout: timeouts.idle, MaxHeaderBytes: maxHeader,
 	}}
-	go s.http.Serve(listener)
+	go s.http.Serve(&limitedListener{listener, admission.New[string](admission.Limits{Conns: peerConns, AllConns: allConns})})
 	return s, nil
 }
 

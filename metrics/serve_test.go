@@ -1,14 +1,20 @@
 package metrics_test
 
 import (
+	"errors"
 	"io"
 	"net"
 	"net/http"
+	"os"
+	"runtime"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/bobnet-go/bobnet/internal/need"
 	"github.com/bobnet-go/bobnet/metrics"
+	"golang.org/x/sys/unix"
 )
 
 // TestServeIndex: / says what is served, and nothing else is.
@@ -74,4 +80,66 @@ func TestServeSlowClients(t *testing.T) {
 		}
 		conn.Close()
 	}
+}
+
+// TestServeManyClients: a user who opens connections without end, each with half a request, has some
+// of them, and others are served.
+func TestServeManyClients(t *testing.T) {
+	if os.Geteuid() != 0 {
+		need.Skip(t, "root, to connect as another user")
+	}
+	metrics.ShortTimeouts(t, time.Hour)
+	server, err := metrics.Serve("127.0.0.1:0", metrics.NewCollector(nil))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer server.Close()
+	const many, most = 300, 32
+	var ended atomic.Int64
+	for range many {
+		fd := socketOf(t, 4321)
+		to := unix.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}, Port: server.Addr().(*net.TCPAddr).Port}
+		if err := unix.Connect(fd, &to); err != nil {
+			t.Fatal(err)
+		}
+		f := os.NewFile(uintptr(fd), "")
+		conn, err := net.FileConn(f)
+		f.Close()
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { conn.Close() })
+		io.WriteString(conn, "GET / HTTP/1.1\r\nX-Half: ")
+		go func() {
+			conn.Read(make([]byte, 1))
+			ended.Add(1)
+		}()
+	}
+	for end := time.Now().Add(time.Minute); ended.Load() < many-most; runtime.Gosched() {
+		if time.Now().After(end) {
+			t.Fatalf("%d of %d connections of one user are ended, want all but %d", ended.Load(), many, most)
+		}
+	}
+	resp, err := http.Get("http://" + server.Addr().String() + "/")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if resp.Body.Close(); resp.StatusCode != http.StatusOK {
+		t.Errorf("another user gets %s", resp.Status)
+	}
+}
+
+// socketOf returns a TCP socket of a user.
+func socketOf(t *testing.T, uid int) (fd int) {
+	t.Helper()
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	if err := unix.Setfsuid(uid); err != nil {
+		t.Fatal(err)
+	}
+	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err := errors.Join(err, unix.Setfsuid(0)); err != nil {
+		t.Fatal(err)
+	}
+	return fd
 }
