@@ -32,7 +32,7 @@ var walls = map[string][]string{
 
 // foundations are packages of internal that other rooms may import, but the pure ones: what all
 // that serve other processes have in common. They import no other package of the house.
-var foundations = []string{"internal/admission", "internal/passfd"}
+var foundations = []string{"internal/admission", "internal/passfd", "internal/runsocket"}
 
 // testHelpers may be imported by the tests of every room.
 var testHelpers = []string{"internal/", "transport/sim", "transport/fault", "transport/linktest"}

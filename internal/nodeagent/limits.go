@@ -4,6 +4,8 @@ import (
 	"errors"
 	"sync"
 	"time"
+
+	"github.com/bobnet-go/bobnet/internal/admission"
 )
 
 // A user may make requestBurst requests at once, and requestRate more each second; who asks
@@ -24,15 +26,14 @@ const (
 // limits bounds what users cost: their connections, the rate of their requests, and the memory
 // for their answers.
 type limits struct {
+	gate  *admission.Gate[uint32] // connections
 	mu    sync.Mutex
-	conns int // most of a user
 	users map[uint32]*usage
 	clock func() time.Time
 	all   chan struct{} // has one for each answer under way
 }
 
 type usage struct {
-	conns  int
 	tokens float64
 	at     time.Time
 	room   room
@@ -52,8 +53,13 @@ func (r *room) leave() {
 	<-r.own
 }
 
+// allConns is how many connections all users have at most.
+const allConns = 8192
+
+// init lets a user have so many connections. Root may have those of all.
 func (l *limits) init(conns int) {
-	l.conns, l.users, l.clock, l.all = conns, map[uint32]*usage{}, time.Now, make(chan struct{}, answersAtOnce)
+	l.gate = admission.New(admission.Limits{Conns: conns, AllConns: max(conns, allConns)}, uint32(0))
+	l.users, l.clock, l.all = map[uint32]*usage{}, time.Now, make(chan struct{}, answersAtOnce)
 }
 
 // enter notes a connection of a user's, unless there are too many.
@@ -61,23 +67,18 @@ func (l *limits) enter(uid uint32) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	u := l.users[uid]
+	if !l.gate.Enter(uid) {
+		return false
+	}
 	if u == nil {
 		l.forget()
 		u = &usage{tokens: requestBurst, at: l.clock(), room: room{own: make(chan struct{}, answersOfUser), all: l.all}}
 		l.users[uid] = u
 	}
-	if u.conns >= l.conns && uid != 0 {
-		return false
-	}
-	u.conns++
 	return true
 }
 
-func (l *limits) leave(uid uint32) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.users[uid].conns--
-}
+func (l *limits) leave(uid uint32) { l.gate.Leave(uid) }
 
 // roomOf returns the room for the answers of a user who has a connection.
 func (l *limits) roomOf(uid uint32) *room {
@@ -89,7 +90,7 @@ func (l *limits) roomOf(uid uint32) *room {
 // forget drops users who have no connection and all their tokens.
 func (l *limits) forget() {
 	for uid, u := range l.users {
-		if u.conns == 0 && u.filled(l.clock()) >= requestBurst {
+		if conns, _ := l.gate.Conns(uid); conns == 0 && u.filled(l.clock()) >= requestBurst {
 			delete(l.users, uid)
 		}
 	}

@@ -86,20 +86,22 @@ func Open(cfg *Config) (*Daemon, error) {
 	d.ctx, d.end = context.WithCancel(context.Background())
 	node := d.nic.Addr().MAC
 	d.table = newTable(node, (*doing)(d), directory.NewTicket)
-	name := cfg.Socket
-	if name == "" {
-		name = directory.Socket(node)
-	}
-	if err := d.listen(name); err != nil {
+	if err := d.listen(cfg.Socket); err != nil {
 		d.Close()
 		return nil, err
 	}
 	return d, nil
 }
 
-// listen opens the daemon's two doors: the socket first, which there is one of.
+// listen opens the daemon's socket, at name if it has one, and then its place on the segment. Only
+// one daemon of the node has the socket.
 func (d *Daemon) listen(name string) (err error) {
-	d.socket, err = net.ListenUnix("unixpacket", &net.UnixAddr{Name: name, Net: "unixpacket"})
+	if name == "" {
+		name = directory.Socket(d.nic.Addr().MAC)
+		d.socket, err = directory.Listen(d.nic.Addr().MAC)
+	} else {
+		d.socket, err = net.ListenUnix("unixpacket", &net.UnixAddr{Name: name, Net: "unixpacket"})
+	}
 	switch {
 	case errors.Is(err, unix.EADDRINUSE):
 		return fmt.Errorf("vmmc daemon: %s listens at %s already: %w", holder(name), name, err)
@@ -115,7 +117,7 @@ func (d *Daemon) listen(name string) (err error) {
 
 // holder says who listens at a socket.
 func holder(name string) string {
-	conn, err := net.DialUnix("unixpacket", nil, &net.UnixAddr{Name: name, Net: "unixpacket"})
+	conn, err := directory.Connect(name)
 	if err != nil {
 		return "a file that nobody listens at, or another process,"
 	}

@@ -6,13 +6,16 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net"
+	"os"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/internal/admission"
+	"github.com/bobnet-go/bobnet/internal/passfd"
+	"github.com/bobnet-go/bobnet/internal/runsocket"
 	"github.com/bobnet-go/bobnet/transport"
 	"github.com/bobnet-go/bobnet/transport/iface"
 	"github.com/bobnet-go/bobnet/transport/internal/driver"
@@ -36,7 +39,7 @@ type Card struct {
 	listener *net.UnixListener
 	anyUser  bool
 	info     transport.Info
-	programs atomic.Int64
+	programs *admission.Gate[uint32] // by user
 	forged   atomic.Uint64
 	unsent   atomic.Uint64
 }
@@ -56,14 +59,14 @@ func Open(cfg *Config) (*Card, error) {
 	if with.MTU == 0 { // memory that is shared holds so many frames of it that no window need be small
 		with.MTU = at.MTU - plain.Overhead
 	}
-	c := &Card{at: at, anyUser: cfg.AnyUser}
+	c := &Card{at: at, anyUser: cfg.AnyUser, programs: admission.New(admission.Limits{Conns: mostOfUser, AllConns: mostPrograms}, 0, uint32(os.Geteuid()))}
 	if c.link, err = plain.Open(&with); err != nil {
 		return nil, err
 	}
 	c.info = c.link.Info()
 	c.memory, err = openMemory(at, c.info.EtherType, transport.PortRange{Lo: cardPort, Hi: cardPort}, c.anyUser)
 	if err == nil {
-		c.listener, err = net.ListenUnix("unix", control(at))
+		c.listener, err = runsocket.Listen("unix", control(at))
 	}
 	if err != nil {
 		c.Close()
@@ -78,7 +81,8 @@ func (c *Card) Link() transport.Link { return c.link }
 // Stats says how many programs are connected, how many frames of theirs were dropped because
 // they claim another's ports or are none, and how many because the card does not take them.
 func (c *Card) Stats() (programs int, forged, unsent uint64) {
-	return int(c.programs.Load()), c.forged.Load(), c.unsent.Load()
+	_, all := c.programs.Conns(0)
+	return all, c.forged.Load(), c.unsent.Load()
 }
 
 // Close ends Run, and all programs' links.
@@ -135,20 +139,28 @@ func (c *Card) accept(ctx context.Context) {
 
 const acceptPause = 100 * time.Millisecond
 
-// hold has a program be served as long as its connection lasts.
+// hold serves a program as long as its connection lasts. A program that is refused takes no seat.
 func (c *Card) hold(ctx context.Context, conn *net.UnixConn) {
-	defer conn.Close()
-	defer context.AfterFunc(ctx, func() { conn.Close() })()
-	w := welcome{MTU: c.info.MTU, EtherType: uint16(c.info.EtherType), Refused: stranger(conn, c.anyUser)}
-	if c.programs.Add(1) > mostPrograms && w.Refused == "" {
-		w.Refused = fmt.Sprintf("%d programs are the most", mostPrograms)
+	w := welcome{MTU: c.info.MTU, EtherType: uint16(c.info.EtherType)}
+	var uid uint32
+	if uid, w.Refused = stranger(conn, c.anyUser); w.Refused == "" && !c.programs.Enter(uid) {
+		w.Refused = fmt.Sprintf("%d programs are the most, and %d of one user", mostPrograms, mostOfUser)
 	}
-	defer c.programs.Add(-1)
 	conn.SetWriteDeadline(time.Now().Add(controlPatience))
-	if err := json.NewEncoder(conn).Encode(w); err != nil || w.Refused != "" {
+	err := json.NewEncoder(conn).Encode(w)
+	if w.Refused != "" {
+		passfd.Refuse(conn)
 		return
 	}
-	io.Copy(io.Discard, conn) // until it ends
+	stop := context.AfterFunc(ctx, func() { passfd.HangUp(conn) })
+	for n := 1; err == nil && n > 0; { // until it ends
+		var m passfd.Message
+		m, err = passfd.Receive(conn, uid, make([]byte, 64))
+		passfd.Close(uid, m.FDs...)
+		n = m.N
+	}
+	stop()
+	passfd.CloseConn(uid, conn, func() { c.programs.Leave(uid) })
 }
 
 // handOut drives the card, and hands what has come to the programs that it is for.

@@ -10,11 +10,12 @@ import (
 	"time"
 
 	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/internal/passfd"
+	"github.com/bobnet-go/bobnet/internal/runsocket"
 	"github.com/bobnet-go/bobnet/transport"
 	"github.com/bobnet-go/bobnet/transport/iface"
 	"github.com/bobnet-go/bobnet/transport/shm"
 	"github.com/mdlayher/ethernet"
-	"golang.org/x/sys/unix"
 )
 
 // ErrNoCard is what errors wrap that say that no process serves a card at an interface.
@@ -31,15 +32,13 @@ type welcome struct {
 const (
 	controlPatience = 10 * time.Second // for the welcome, which a process that lives sends at once
 	mostPrograms    = 63               // as many as there are blocks of ports
+	mostOfUser      = 16               // programs of one user, but root and the card's own
 	cardPort        = 1                // of the card's process among those that share memory
 	ring            = 4 << 20          // octets of the frames between card and program, each way
 )
 
-// control is the name of the socket of the card at an interface; names in the abstract
-// space belong to the network namespace.
-func control(at iface.Interface) *net.UnixAddr {
-	return &net.UnixAddr{Name: "@bobnet-card/" + strconv.Itoa(at.Index), Net: "unix"}
-}
+// control is the name of the server of the card at an interface, for package runsocket.
+func control(at iface.Interface) string { return "card/" + strconv.Itoa(at.Index) }
 
 // openMemory claims ports among those that share memory with the card at an interface.
 func openMemory(at iface.Interface, typ ethernet.EtherType, ports transport.PortRange, anyUser bool) (*shm.Link, error) {
@@ -48,18 +47,19 @@ func openMemory(at iface.Interface, typ ethernet.EtherType, ports transport.Port
 
 // dial connects to the card's process.
 func dial(at iface.Interface) (conn *net.UnixConn, w welcome, err error) {
-	conn, err = net.DialUnix("unix", nil, control(at))
+	conn, err = runsocket.Dial("unix", control(at))
 	if err != nil {
 		return nil, w, fmt.Errorf("%w: interface %s: %w; start one: bobnet card --iface %s", ErrNoCard, at.Name, err, at.Name)
+	}
+	if _, whose := stranger(conn, false); whose != "" { // any user can take the name of a card that root has none of
+		conn.Close()
+		return nil, w, fmt.Errorf("%w: the one at interface %s is not believed: %s", ErrNoCard, at.Name, whose)
 	}
 	conn.SetReadDeadline(time.Now().Add(controlPatience))
 	if err = json.NewDecoder(conn).Decode(&w); err == nil {
 		err = conn.SetReadDeadline(time.Time{})
 	}
-	whose := stranger(conn, false)
 	switch {
-	case whose != "":
-		err = fmt.Errorf("share: the card at interface %s is not believed: %s", at.Name, whose)
 	case err != nil:
 		err = fmt.Errorf("%w: the one at interface %s does not answer: %w", ErrNoCard, at.Name, err)
 	case w.Refused != "":
@@ -71,23 +71,17 @@ func dial(at iface.Interface) (conn *net.UnixConn, w welcome, err error) {
 	return nil, w, err
 }
 
-// stranger says why a process at the other end of a connection is neither root's nor one's
-// own, "" if it is, or if that does not matter.
-func stranger(conn *net.UnixConn, anyUser bool) (refused string) {
-	raw, err := conn.SyscallConn()
-	if err != nil {
-		return err.Error()
-	}
-	var who *unix.Ucred
-	var asked error
-	err = raw.Control(func(fd uintptr) { who, asked = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED) })
+// stranger returns the user of the process at the other end of a connection, and why it is neither
+// root's nor one's own, "" if it is, or if that does not matter.
+func stranger(conn *net.UnixConn, anyUser bool) (uid uint32, refused string) {
+	who, err := passfd.PeerOf(conn)
 	switch {
-	case errors.Join(err, asked) != nil:
-		return "its user is not known"
+	case err != nil:
+		return passfd.Unknown, "its user is not known"
 	case anyUser || who.Uid == 0 || int(who.Uid) == os.Geteuid():
-		return ""
+		return who.Uid, ""
 	}
-	return fmt.Sprintf("it is user %d's, the other side user %d's: run both as one user, or the card as root and with --any-user", who.Uid, os.Geteuid())
+	return who.Uid, fmt.Sprintf("it is user %d's, the other side user %d's: run both as one user, or the card as root and with --any-user", who.Uid, os.Geteuid())
 }
 
 // envelope writes the header that a frame has in front in a ring.

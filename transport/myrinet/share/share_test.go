@@ -22,8 +22,14 @@ var alone = plain.Config{Routes: []plain.Route{{To: ethertype.Broadcast}}}
 // serve has a card be served at a side of a pair. stop ends it, and can be called twice.
 func serve(t *testing.T, p *vethtest.Pair, side int) (card *share.Card, stop func()) {
 	t.Helper()
+	return serveUsers(t, p, side, false)
+}
+
+// serveUsers is serve, for programs of any user or only those of this one.
+func serveUsers(t *testing.T, p *vethtest.Pair, side int, any bool) (card *share.Card, stop func()) {
+	t.Helper()
 	err := p.In(side, func() (err error) {
-		card, err = share.Open(&share.Config{OpenConfig: plain.OpenConfig{
+		card, err = share.Open(&share.Config{AnyUser: any, OpenConfig: plain.OpenConfig{
 			Interface: vethtest.Name, Config: alone, Cable: myrinet.LiveOptions{Silence: time.Minute}, // whose goroutines may have to wait
 		}})
 		return err

@@ -8,10 +8,12 @@ import (
 	"log/slog"
 	"net"
 	"os"
+	"strings"
 	"sync"
 	"time"
 
 	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/internal/runsocket"
 	"github.com/bobnet-go/bobnet/vmmc/internal/provider"
 	"golang.org/x/sys/unix"
 )
@@ -32,8 +34,24 @@ const (
 	reconnectMax = time.Second
 )
 
-// Socket returns the name of the socket of the daemon of a node.
-func Socket(node ethertype.MAC) string { return "@bobnet/vmmc/" + node.String() }
+// Socket returns the name of the socket of the daemon of a node, as processes look for it: root's
+// daemon under that name first (package runsocket), then the abstract one.
+func Socket(node ethertype.MAC) string { return runsocket.Abstract(socketName(node)) }
+
+func socketName(node ethertype.MAC) string { return "vmmc/" + node.String() }
+
+// Listen listens where Socket says.
+func Listen(node ethertype.MAC) (*net.UnixListener, error) {
+	return runsocket.Listen("unixpacket", socketName(node))
+}
+
+// Connect connects with the socket of a daemon.
+func Connect(socket string) (*net.UnixConn, error) {
+	if name, own := strings.CutPrefix(socket, runsocket.Abstract("")); own {
+		return runsocket.Dial("unixpacket", name)
+	}
+	return net.DialUnix("unixpacket", nil, &net.UnixAddr{Name: socket, Net: "unixpacket"})
+}
 
 // Client is the directory that asks the daemon of the node. When the daemon ends it waits
 // for the next one, and tells that what it has told this one; what is asked meanwhile
@@ -83,7 +101,7 @@ func Dial(socket, scope string, log *slog.Logger) (*Client, error) {
 
 // dial connects, and exchanges greetings.
 func (c *Client) dial() (*net.UnixConn, error) {
-	conn, err := net.DialUnix("unixpacket", nil, &net.UnixAddr{Name: c.socket, Net: "unixpacket"})
+	conn, err := Connect(c.socket)
 	switch {
 	case errors.Is(err, unix.ECONNREFUSED), errors.Is(err, unix.ENOENT):
 		return nil, fmt.Errorf("%w: start bobnet daemon", ErrNone)

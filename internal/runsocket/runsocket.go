@@ -1,0 +1,110 @@
+// Package runsocket names the Unix sockets at which programs of a host find a server.
+//
+// Names in the abstract name space belong to whoever takes them first, so that any user could keep
+// root's servers from starting, or pose as one. So root's servers listen at files in a directory
+// of root's, /run/bobnet. A server of another user's, or one that cannot write there, has a name
+// in the abstract name space. Clients look for root's first, and then judge by the kernel's word
+// whose a server is.
+//
+// A directory is shared by network namespaces, which have servers of their own: a file's name
+// has the namespace's number in it.
+package runsocket
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// directory is that of root's sockets. A variable for tests.
+var directory = "/run/bobnet"
+
+// Abstract returns the name of a server in the abstract name space.
+func Abstract(name string) string { return "@bobnet/" + name }
+
+// path returns the file of a server of root's in the network namespace of the calling thread.
+func path(name string) (string, error) {
+	var ns unix.Stat_t
+	if err := unix.Stat("/proc/thread-self/ns/net", &ns); err != nil {
+		return "", &os.PathError{Op: "stat", Path: "/proc/thread-self/ns/net", Err: err}
+	}
+	return filepath.Join(directory, fmt.Sprintf("net-%d", ns.Ino), strings.ReplaceAll(name, "/", "-")+".sock"), nil
+}
+
+// Listen listens for a server of that name, by a network such as "unix", in the network namespace
+// of the calling thread. The error wraps EADDRINUSE if such a server runs. Every user may connect.
+func Listen(network, name string) (*net.UnixListener, error) {
+	if os.Geteuid() == 0 {
+		file, err := path(name)
+		if err != nil {
+			return nil, err
+		}
+		l, err := listenFile(network, file)
+		if err == nil || !unwritable(err) {
+			return l, err
+		}
+	}
+	return net.ListenUnix(network, &net.UnixAddr{Name: Abstract(name), Net: network})
+}
+
+// unwritable reports whether the directory is not this process's to write: it is root in a user
+// namespace only, or in a container.
+func unwritable(err error) bool {
+	return errors.Is(err, fs.ErrPermission) || errors.Is(err, unix.EROFS) || errors.Is(err, fs.ErrNotExist)
+}
+
+// listenFile listens at a file, in place of one that a server has left which was killed.
+func listenFile(network, file string) (*net.UnixListener, error) {
+	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+		return nil, err
+	}
+	lock, err := os.OpenFile(filepath.Join(filepath.Dir(file), ".lock"), os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	defer lock.Close()
+	if err := unix.Flock(int(lock.Fd()), unix.LOCK_EX); err != nil {
+		return nil, os.NewSyscallError("flock", err)
+	}
+	conn, err := net.Dial(network, file)
+	switch {
+	case err == nil:
+		conn.Close()
+		return nil, &net.OpError{Op: "listen", Net: network, Addr: &net.UnixAddr{Name: file, Net: network}, Err: unix.EADDRINUSE}
+	case errors.Is(err, unix.ECONNREFUSED):
+		if err := os.Remove(file); err != nil {
+			return nil, err
+		}
+	}
+	l, err := net.ListenUnix(network, &net.UnixAddr{Name: file, Net: network})
+	if err != nil {
+		return nil, err
+	}
+	if err := os.Chmod(file, 0o666); err != nil {
+		l.Close()
+		return nil, err
+	}
+	return l, nil
+}
+
+// Dial connects to the server of that name, root's if there is one, in the network namespace of the
+// calling thread. Without a server the error wraps ECONNREFUSED.
+func Dial(network, name string) (*net.UnixConn, error) {
+	if file, err := path(name); err == nil {
+		conn, err := dial(network, file)
+		if err == nil {
+			return conn, nil
+		}
+	}
+	return dial(network, Abstract(name))
+}
+
+func dial(network, name string) (*net.UnixConn, error) {
+	return net.DialUnix(network, nil, &net.UnixAddr{Name: name, Net: network})
+}

@@ -1,0 +1,4 @@
+package share
+
+// Control is the name of a card's server.
+var Control = control
