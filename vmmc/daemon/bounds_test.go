@@ -112,3 +112,67 @@ func TestMetIsBounded(t *testing.T) {
 		t.Error("a node that is known is one too many")
 	}
 }
+
+// TestMemoryOfUser: the processes of one user, however many, have a bounded part of the daemon's
+// memory; those of another go on, and what a process leaves is there again.
+func TestMemoryOfUser(t *testing.T) {
+	tab, _, c := hostileNode(t, 20)
+	const user = 4321
+	for _, wild := range c[:19] {
+		wild.uid = user
+	}
+	had := 0
+	for i, wild := range c[:19] {
+		for id := uint32(0); !wild.left; id++ {
+			if id == maxExports {
+				t.Fatalf("process %d has %d exports", i, id)
+			}
+			if !tab.hear(wild, &directory.Message{Kind: directory.Export, ID: id}) {
+				if !wild.over {
+					t.Fatal("a process is left, and not for what its user has")
+				}
+				break
+			}
+			had++
+		}
+	}
+	if most := userMemory / costExport; had == 0 || had > most {
+		t.Errorf("the processes of a user have %d exports, want %d at most", had, most)
+	}
+	if !tab.hear(c[19], &directory.Message{Kind: directory.Export, ID: 1, Text: "honest"}) {
+		t.Error("another user's process is left")
+	}
+	tab.leave(c[0])
+	if !tab.hear(c[1], &directory.Message{Kind: directory.Export, ID: 1 << 30, Text: "again"}) {
+		t.Error("what a process had is not there again")
+	}
+	for _, each := range c {
+		tab.leave(each)
+	}
+	if !tab.gate.Take(user, userMemory) {
+		t.Error("something is counted for processes that have left")
+	}
+}
+
+// TestCostsEnd: whatever a process opens and gives back, nothing is counted for it afterwards.
+func TestCostsEnd(t *testing.T) {
+	tab, _, c := hostileNode(t, 1)
+	ticket, at := provider.Ticket{1}, ethertype.Addr{MAC: ethertype.MAC{2, 7}, Port: 3}
+	for _, m := range []directory.Message{
+		{Kind: directory.Export, ID: 1}, {Kind: directory.Export, ID: 1}, {Kind: directory.Export, ID: 2, Text: "w"}, {Kind: directory.Export, ID: 3, Text: "w"},
+		{Kind: directory.Match, Seq: 9, Text: "nobody"}, {Kind: directory.Shown, Ticket: ticket, Addr: at},
+		{Kind: directory.Unexport, ID: 1}, {Kind: directory.Unexport, ID: 1}, {Kind: directory.Unexport, ID: 3, Text: "w"}, {Kind: directory.Unexport, Text: "w"},
+		{Kind: directory.Forget, Seq: 9}, {Kind: directory.Spent, Ticket: ticket}, {Kind: directory.Spent, Ticket: ticket},
+	} {
+		if !tab.hear(c[0], &m) {
+			t.Fatalf("the process is left for %+v", m)
+		}
+	}
+	if c[0].cost != costNode { // of the ticket's node
+		t.Errorf("%d bytes are counted, want %d", c[0].cost, costNode)
+	}
+	tab.leave(c[0])
+	if c[0].cost != 0 {
+		t.Errorf("%d bytes are counted after it has left", c[0].cost)
+	}
+}

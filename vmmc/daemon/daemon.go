@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/internal/passfd"
 	"github.com/bobnet-go/bobnet/progress/logqueue"
 	"github.com/bobnet-go/bobnet/vipl"
 	"github.com/bobnet-go/bobnet/vmmc/internal/directory"
@@ -175,7 +176,7 @@ func (d *Daemon) Close() (err error) {
 		}
 		d.mu.Lock()
 		for conn := range d.conns {
-			conn.Close()
+			passfd.HangUp(conn)
 		}
 		d.mu.Unlock()
 		if d.seg != nil {

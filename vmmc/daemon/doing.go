@@ -6,6 +6,7 @@ import (
 	"net"
 
 	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/internal/passfd"
 	"github.com/bobnet-go/bobnet/vmmc/internal/directory"
 	"github.com/bobnet-go/bobnet/vmmc/internal/provider"
 	"golang.org/x/sys/unix"
@@ -20,7 +21,8 @@ func (w *doing) tell(c *client, m directory.Message) {
 	conn := c.conn.(*net.UnixConn)
 	if err := directory.WriteNow(conn, m.Append(make([]byte, 0, directory.MaxMessage))); err != nil && !errors.Is(err, unix.EPIPE) {
 		// It does not listen. When it does again it finds that it is alone, and comes back.
-		conn.Close()
+		c.deaf = true
+		passfd.HangUp(conn)
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/internal/admission"
 	"github.com/bobnet-go/bobnet/vmmc/internal/directory"
 	"github.com/bobnet-go/bobnet/vmmc/internal/provider"
 )
@@ -41,6 +42,21 @@ const (
 	maxProofs  = 1 << 10 // more have no user
 )
 
+// Bounds of what all processes of one user, but root, may have open, and those of all users. Costs
+// are about the bytes that each thing takes, here and in the daemon's NIC.
+const (
+	userProcesses = 1 << 12
+	userMemory    = 64 << 20
+	allMemory     = 256 << 20
+
+	costExport = 128
+	costName   = 1 << 10 // that the segment is told
+	costWant   = 4 << 10
+	costTicket = 256
+	costNode   = 96
+	costBehind = 1 << 10
+)
+
 // client is a process.
 type client struct {
 	pid  int32
@@ -49,6 +65,10 @@ type client struct {
 
 	entered bool
 	left    bool // it is of no interest any more
+	over    bool // its user has too much open
+	deaf    bool // it does not take what it is told, and is left
+	cost    int64
+	gate    *admission.Gate[uint32]
 	self    provider.Identity
 	scope   string
 	exports map[uint32]struct{}
@@ -94,6 +114,7 @@ type table struct {
 	waiting map[string]map[*want]struct{}
 	tickets map[shownBy]*client
 	draw    func() provider.Ticket
+	gate    *admission.Gate[uint32] // by user
 	stats   Stats
 }
 
@@ -108,13 +129,34 @@ type Stats struct {
 }
 
 func newTable(node ethertype.MAC, w world, draw func() provider.Ticket) *table {
-	return &table{node: node, world: w, draw: draw, clients: map[*client]struct{}{}, names: map[string][]*client{},
+	return &table{node: node, world: w, draw: draw, gate: newGate(), clients: map[*client]struct{}{}, names: map[string][]*client{},
 		waiting: map[string]map[*want]struct{}{}, tickets: map[shownBy]*client{}}
+}
+
+func newGate() *admission.Gate[uint32] {
+	return admission.New(admission.Limits{Conns: userProcesses, AllConns: maxProcesses, Bytes: userMemory, AllBytes: allMemory}, uint32(0))
+}
+
+// take counts what a process opens for its user, and reports whether he may have that. A process
+// that is over the bound is left.
+func (c *client) take(cost int64) bool {
+	if !c.gate.Take(c.uid, cost) {
+		c.over = true
+		return false
+	}
+	c.cost += cost
+	return true
+}
+
+// give gives back what take has counted.
+func (c *client) give(cost int64) {
+	c.gate.Give(c.uid, cost)
+	c.cost -= cost
 }
 
 // connect makes a process known that has said nothing yet.
 func (t *table) connect(pid int32, uid uint32, conn any) *client {
-	c := &client{pid: pid, uid: uid, conn: conn, exports: map[uint32]struct{}{}, words: map[string]uint32{}, names: map[string]struct{}{},
+	c := &client{pid: pid, uid: uid, conn: conn, gate: t.gate, exports: map[uint32]struct{}{}, words: map[string]uint32{}, names: map[string]struct{}{},
 		wants: map[uint32]*want{}, tickets: map[provider.Ticket]ethertype.Addr{}, met: map[ethertype.MAC]struct{}{}}
 	t.clients[c] = struct{}{}
 	return c
@@ -128,7 +170,7 @@ func (t *table) hear(c *client, m *directory.Message) bool {
 	}
 	if c.behind != nil && m.Kind != directory.Leave { // it is not in yet
 		c.behind = append(c.behind, *m)
-		return len(c.behind) < maxExports
+		return len(c.behind) < maxExports && c.take(costBehind)
 	}
 	if !c.entered && m.Kind != directory.Enter && m.Kind != directory.Leave {
 		return t.outside(c, m)
@@ -210,8 +252,12 @@ func (t *table) enter(c *client, m *directory.Message) bool {
 
 // goOn hears what a process has said since it had to wait for another one's end.
 func (t *table) goOn(c *client) {
+	if c.left {
+		return
+	}
 	said := c.behind
 	c.behind = nil
+	c.give(costBehind * int64(len(said)-1)) // the first is Enter, which was not counted
 	for i := range said {
 		if !t.hear(c, &said[i]) {
 			t.leave(c)
@@ -269,8 +315,14 @@ func (t *table) export(c *client, id uint32, word string) bool {
 		return false
 	}
 	if word == "" {
+		if _, has := c.exports[id]; !has && !c.take(costExport) {
+			return false
+		}
 		c.exports[id] = struct{}{}
 		return true
+	}
+	if _, has := c.words[word]; !has && !c.take(costName) {
+		return false
 	}
 	c.words[word] = id
 	t.name(c, directory.WordKey(c.scope, word))
@@ -279,8 +331,14 @@ func (t *table) export(c *client, id uint32, word string) bool {
 
 func (t *table) unexport(c *client, id uint32, word string) {
 	if word == "" {
+		if _, has := c.exports[id]; has {
+			c.give(costExport)
+		}
 		delete(c.exports, id)
 		return
+	}
+	if _, has := c.words[word]; has {
+		c.give(costName)
 	}
 	delete(c.words, word)
 	t.unname(c, directory.WordKey(c.scope, word))
@@ -289,7 +347,7 @@ func (t *table) unexport(c *client, id uint32, word string) {
 // match answers at once if the exporter is of this node and known, and asks the segment
 // otherwise, until it is one or the other.
 func (t *table) match(c *client, m *directory.Message) bool {
-	if c.wants[m.Seq] != nil || len(c.wants) >= maxWants {
+	if c.wants[m.Seq] != nil || len(c.wants) >= maxWants || !c.take(costWant) {
 		return false
 	}
 	name := directory.Name{Node: m.Addr.MAC, Process: m.Self.Process, ID: m.ID, Word: m.Text}
@@ -310,6 +368,9 @@ func (t *table) match(c *client, m *directory.Message) bool {
 // drop forgets a want.
 func (t *table) drop(w *want) {
 	w.done = true
+	if w.c.wants[w.seq] == w {
+		w.c.give(costWant)
+	}
 	delete(w.c.wants, w.seq)
 	if delete(t.waiting[w.key], w); len(t.waiting[w.key]) == 0 {
 		delete(t.waiting, w.key)
@@ -344,7 +405,7 @@ func (t *table) fail(w *want, why error) {
 
 // shown notes that c shows a ticket at an address, and nowhere else.
 func (t *table) shown(c *client, ticket provider.Ticket, at ethertype.Addr) bool {
-	if t.tickets[shownBy{ticket, c.self}] != nil || len(c.tickets) >= maxTickets || ticket == (provider.Ticket{}) || !c.meet(at.MAC) {
+	if t.tickets[shownBy{ticket, c.self}] != nil || len(c.tickets) >= maxTickets || ticket == (provider.Ticket{}) || !c.meet(at.MAC) || !c.take(costTicket) {
 		return false
 	}
 	t.tickets[shownBy{ticket, c.self}], c.tickets[ticket] = c, at
@@ -353,13 +414,14 @@ func (t *table) shown(c *client, ticket provider.Ticket, at ethertype.Addr) bool
 
 func (t *table) spend(c *client, ticket provider.Ticket) {
 	if key := (shownBy{ticket, c.self}); t.tickets[key] == c {
+		c.give(costTicket)
 		delete(t.tickets, key)
 		delete(c.tickets, ticket)
 	}
 }
 
 func (c *client) meet(node ethertype.MAC) bool {
-	if _, known := c.met[node]; !known && len(c.met) >= maxNodes {
+	if _, known := c.met[node]; !known && (len(c.met) >= maxNodes || !c.take(costNode)) {
 		return false
 	}
 	c.met[node] = struct{}{}
@@ -437,6 +499,7 @@ func (t *table) leave(c *client) {
 	for key := range c.names {
 		t.unname(c, key)
 	}
+	c.give(c.cost)
 	for _, f := range c.next {
 		f()
 	}
