@@ -4,6 +4,7 @@ import (
 	"go/constant"
 	gotoken "go/token"
 	"math"
+	"slices"
 	"strconv"
 )
 
@@ -19,7 +20,6 @@ const (
 	untouched = iota
 	underWay
 	finished
-	sized // of a type: finished, and its size is known
 )
 
 func check(f *faults, spec *specification) {
@@ -36,36 +36,78 @@ func check(f *faults, spec *specification) {
 	for _, p := range spec.programs {
 		c.program(p)
 	}
-	if f.list != nil || !c.recursion() {
+	if f.list != nil {
 		return // what follows relies on it
+	}
+	c.sizes()
+	if !c.recursion() {
+		return
 	}
 	for _, def := range spec.types {
 		if def.kind == defUnion {
 			c.union(def)
 		}
 	}
-	for _, def := range spec.types {
-		c.size(def)
-	}
+	c.oversized()
+	markRecursive(spec.types)
 }
 
 // declare enters all names into the one name space that constants, types and programs
-// share (RFC 4506 section 6.4, RFC 5531 section 12.3).
+// share (RFC 4506 section 6.4, RFC 5531 section 12.3). What is declared a second time alike is
+// left out, as C has it.
 func (c *checker) declare() {
-	for _, d := range c.spec.constants {
+	c.spec.constants = slices.DeleteFunc(c.spec.constants, func(d *constantDef) bool {
+		before, ok := c.scope[d.name].(*constantDef)
+		if ok && before.alike(d) {
+			return true
+		}
 		c.enter(d.name, d.at, d)
-	}
-	for _, def := range c.spec.types {
+		return false
+	})
+	c.spec.types = slices.DeleteFunc(c.spec.types, func(def *definition) bool {
+		before, ok := c.scope[def.name].(*definition)
+		if ok && !def.nested && before.alike(def) {
+			return true
+		}
 		if !def.nested {
 			c.enter(def.name, def.at, def)
 		}
 		for _, member := range def.enum {
 			c.enter(member.name, member.at, member)
 		}
-	}
+		return false
+	})
 	for _, p := range c.spec.programs {
 		c.enter(p.name, p.at, p)
 	}
+}
+
+// alike reports whether two constants have the same value as it is written.
+func (d *constantDef) alike(other *constantDef) bool {
+	if d.text == nil || other.text == nil {
+		return d.text == other.text && d.str == other.str
+	}
+	return d.text.alike(other.text)
+}
+
+// alike reports whether two values are the same number, or the same name.
+func (v *value) alike(other *value) bool {
+	switch {
+	case v == nil || other == nil:
+		return v == other
+	case v.known != nil && other.known != nil:
+		return constant.Compare(v.known, gotoken.EQL, other.known)
+	}
+	return v.text == other.text
+}
+
+// alike reports whether two typedefs give the same name to the same declaration.
+func (def *definition) alike(other *definition) bool {
+	if def.kind != defTypedef || other.kind != defTypedef || def.decl == nil || other.decl == nil {
+		return false
+	}
+	a, b := def.decl, other.decl
+	return a.typ.def == nil && b.typ.def == nil && a.typ.kind == b.typ.kind && a.typ.name == b.typ.name && a.shape == b.shape && a.size.alike(b.size)
 }
 
 func (c *checker) enter(name string, at pos, what any) {
@@ -130,7 +172,7 @@ func (c *checker) value(v *value) constant.Value {
 			v.known = constant.MakeInt64(b)
 			return v.known
 		}
-		c.add(v.at, "undefined constant %s", v.text)
+		c.add(v.at, "undefined constant %s: if a C header has it, give it a value, as by -D %s=1024", v.text, v.text)
 	default:
 		c.add(v.at, "%s is no constant", v.text)
 	}
@@ -162,7 +204,8 @@ func (c *checker) typeNames(def *definition) {
 	case defStruct:
 		c.distinct(def, def.members)
 	case defUnion:
-		list := []*declaration{def.union.disc}
+		c.declaration(def.union.disc) // it may have the name of an arm: arms are a scope of their own
+		var list []*declaration
 		for _, a := range def.union.all() {
 			if a.decl != nil {
 				list = append(list, a.decl)
@@ -224,37 +267,33 @@ func (c *checker) typeName(t *typeSpec) {
 			t.kind = k
 			return
 		}
-		c.add(t.at, "undefined type %s", t.name)
+		c.undefinedType(t)
 	default:
 		c.add(t.at, "%s is no type", t.name)
 	}
 }
 
-// enumeration checks the values of an enumeration (RFC 4506 section 4.3).
+// enumeration checks the values of an enumeration (RFC 4506 section 4.3). Two names may have
+// one value, as in C.
 func (c *checker) enumeration(def *definition) {
-	seen := map[string]*constantDef{}
 	for _, member := range def.enum {
 		v := &value{at: member.at, known: c.constant(member)}
-		if v.known == nil || !c.within(v, math.MinInt32, math.MaxInt32, member.name) {
-			continue
+		if v.known != nil {
+			c.within(v, math.MinInt32, math.MaxInt32, member.name)
 		}
-		number := v.known.ExactString()
-		if before := seen[number]; before != nil {
-			c.add(v.at, "%s has the value %s of %s", member.name, number, before.name)
-			continue
-		}
-		seen[number] = member
 	}
 }
 
 // program checks the numbers and names in a program, and what its procedures name (RFC
-// 5531 section 12.3).
+// 5531 section 12.3). Two programs may have one number if their versions differ.
 func (c *checker) program(p *program) {
 	for _, other := range c.spec.programs {
 		if other == p {
 			break
 		}
-		c.sameNumber("program", p.number, other.number, other.name)
+		if c.equal(p.number, other.number) {
+			c.sameVersions(p, other)
+		}
 	}
 	c.within(p.number, 0, math.MaxUint32, "the number of "+p.name)
 	for i, v := range p.versions {
@@ -295,8 +334,23 @@ func (c *checker) sameName(what, name string, at pos, other string, before pos) 
 }
 
 func (c *checker) sameNumber(what string, v, other *value, name string) {
-	a, b := c.value(v), c.value(other)
-	if a != nil && b != nil && constant.Compare(a, gotoken.EQL, b) {
-		c.add(v.at, "%s %s has the number %v, too", what, name, a)
+	if c.equal(v, other) {
+		c.add(v.at, "%s %s has the number %v, too", what, name, v.known)
 	}
+}
+
+// sameVersions refuses versions of a program that another program of its number has.
+func (c *checker) sameVersions(p, other *program) {
+	for _, v := range p.versions {
+		for _, w := range other.versions {
+			if c.equal(v.number, w.number) {
+				c.add(v.number.at, "version %s of program %s, which has the same number, has the number %v, too", w.name, other.name, v.number.known)
+			}
+		}
+	}
+}
+
+func (c *checker) equal(v, other *value) bool {
+	a, b := c.value(v), c.value(other)
+	return a != nil && b != nil && constant.Compare(a, gotoken.EQL, b)
 }

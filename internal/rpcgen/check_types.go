@@ -15,8 +15,9 @@ func (t *typeSpec) base() (kind, *definition) {
 	return t.kind, t.def
 }
 
-// recursion reports whether each type has an end without a pointer or a counted array on
-// the way to itself, and no pointer is only to itself.
+// recursion reports whether each type has values that end: one that contains itself does so behind
+// a pointer or a counted array, or in some arms of a union (RFC 4506 section 4.19). And no
+// pointer is only to itself.
 func (c *checker) recursion() bool {
 	before := len(c.list)
 	for _, def := range c.spec.types {
@@ -38,21 +39,27 @@ func (c *checker) recursion() bool {
 	return len(c.list) == before
 }
 
-// contains follows what is part of each value of a type.
+// contains follows what is part of each value of a type that has no end.
 func (c *checker) contains(def *definition) {
 	if def.state == underWay {
-		c.add(def.at, "%v contains itself: make it optional (*) or a counted array (<>) on the way", def)
+		c.add(def.at, "%v contains itself: make it optional (*) or a counted array (<>) on the way, or give a union an arm without it", def)
 	}
-	if def.state != untouched {
+	if def.state != untouched || def.least != endless {
 		return
 	}
 	def.state = underWay
 	for _, d := range def.parts() {
-		if (d.shape == plain || d.shape == fixed) && d.typ.def != nil {
+		if d.within() {
 			c.contains(d.typ.def)
 		}
 	}
 	def.state = finished
+}
+
+// within reports whether what is declared contains a value of another definition, not behind a
+// pointer or a count.
+func (d *declaration) within() bool {
+	return (d.shape == plain || d.shape == fixed) && d.typ.def != nil
 }
 
 // parts returns the declarations that a type consists of.
@@ -137,72 +144,4 @@ func (def *definition) member(v constant.Value) *constantDef {
 		}
 	}
 	return nil
-}
-
-// maxFixed is the limit of the octets of what has a fixed length.
-const maxFixed = math.MaxInt32
-
-// size finds how many octets the smallest encoding of a type has. Those of arrays and
-// optional data are 4.
-func (c *checker) size(def *definition) int64 {
-	if def.state == sized {
-		return def.least
-	}
-	switch def.kind {
-	case defEnum:
-		def.least = 4
-	case defTypedef:
-		def.least = c.declSize(def.decl)
-	case defStruct:
-		for _, d := range def.members {
-			def.least = min(def.least+c.declSize(d), maxFixed)
-		}
-	case defUnion:
-		arms := def.union.all()
-		least := int64(math.MaxInt64)
-		for _, a := range arms {
-			n := int64(0)
-			if a.decl != nil {
-				n = c.declSize(a.decl)
-			}
-			least = min(least, n)
-		}
-		def.least = min(c.declSize(def.union.disc)+least, maxFixed)
-	}
-	def.state = sized
-	return def.least
-}
-
-// declSize is the size of what is declared.
-func (c *checker) declSize(d *declaration) int64 {
-	switch {
-	case d.shape == counted || d.shape == optional:
-		return 4
-	case d.shape == plain:
-		return c.typeSize(&d.typ)
-	}
-	n, _ := constant.Int64Val(d.size.known)
-	size := (n + 3) &^ 3
-	if d.typ.kind != kindOpaque {
-		// The product fits: both have 32 bits.
-		size = n * c.typeSize(&d.typ)
-	}
-	if size > maxFixed {
-		c.add(d.at, "%s has %d octets or more, which is over the limit of %d: give it a bound (<>) instead of a length", d.name, size, maxFixed)
-		return maxFixed
-	}
-	return size
-}
-
-// typeSize is the size of an element.
-func (c *checker) typeSize(t *typeSpec) int64 {
-	switch t.kind {
-	case kindNamed:
-		return c.size(t.def)
-	case kindHyper, kindUhyper, kindDouble:
-		return 8
-	case kindQuadruple:
-		return 16
-	}
-	return 4
 }

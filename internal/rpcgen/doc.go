@@ -38,8 +38,13 @@
 // checker holds them: names are declared, once; lengths and numbers lie in their ranges;
 // a union is switched by an int, unsigned int, bool or enumeration (or a shorter integer),
 // with cases that this can be, each once; versions and procedures have names and numbers of
-// their own. Beyond that no two names of an enumeration have one number, no two programs
-// do, and nothing contains itself but by way of optional data or a counted array.
+// their own. As in C, two names of an enumeration may have one number, two programs may have one
+// number if their versions differ, an arm may be named like its discriminant, and a constant or
+// typedef may be given twice alike. A type contains itself by way of optional data, a counted
+// array, or an arm of a union that has another arm without it (RFC 4506 section 4.19).
+//
+// Types and constants of C's headers are not known beyond those above. The command's -D gives them a
+// meaning: -D time_t=int, -D MAXPATHLEN=1024; so does a typedef between #ifdef RPC_GO and #endif.
 //
 // # The preprocessor
 //
@@ -93,7 +98,9 @@
 //
 // Decoding replaces the whole value and uses the memory of the old one again, as package
 // xdr does. A struct whose last member is optional data of its own type is a linked list: it is
-// coded in a loop and may have any length (xdr.EncodeList).
+// coded in a loop and may have any length (xdr.EncodeList). A union that contains itself through
+// an arm is not: each such arm is a level of depth, of which xdr.Decoder.MaxDepth allows 1,024 unless
+// the program says otherwise.
 //
 // # Programs
 //

@@ -127,10 +127,7 @@ func (g *generator) decoder(t *typeSpec) string {
 
 // least returns the octets of the smallest encoding of an element.
 func (g *generator) least(t *typeSpec) int64 {
-	if t.kind == kindNamed {
-		return t.def.least
-	}
-	return (&checker{}).typeSize(t)
+	return t.least()
 }
 
 // narrowCheck returns the function that says whether a number fits into a small integer.

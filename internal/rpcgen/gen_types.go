@@ -107,8 +107,9 @@ func (g *generator) enum(def *definition) {
 	}
 	g.printf(")\n\n")
 	valid, texts := g.scope.pick("valid"+def.goName), g.scope.pick("names"+def.goName)
+	values := def.values()
 	g.printf("var %s = map[%s]string{\n", texts, def.goName)
-	for _, m := range def.enum {
+	for _, m := range values {
 		g.printf("%s: %q,\n", m.goName, m.name)
 	}
 	g.use("strconv")
@@ -125,7 +126,7 @@ func (v %s) String() string {
 func %s(v int32) bool {
 	switch %s(v) {
 	case `, def.goName, texts, def.name, valid, def.goName)
-	for i, m := range def.enum {
+	for i, m := range values {
 		switch {
 		case i > 0 && i%4 == 0:
 			g.printf(",\n")
@@ -139,6 +140,16 @@ func %s(v int32) bool {
 	g.printf("e.Enum(%q, int32(*v), %s)\n}\n\n", "enum "+def.name, valid)
 	g.unmarshal(def.goName)
 	g.printf("*v = %s(d.Enum(%q, %s))\n}\n\n", def.goName, "enum "+def.name, valid)
+}
+
+// values returns the first name of each value of an enumeration.
+func (def *definition) values() (list []*constantDef) {
+	for _, m := range def.enum {
+		if def.member(m.known) == m {
+			list = append(list, m)
+		}
+	}
+	return list
 }
 
 // typedef writes the name of a declaration.

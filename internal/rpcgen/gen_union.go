@@ -129,7 +129,17 @@ func (g *generator) encodeArm(def *definition, a *arm) {
 		return
 	}
 	g.printf("if %s == nil {\ne.Nil(%q)\nreturn\n}\n", expr, def.label(a))
-	g.printf("%s", g.encode(a.decl, a.deref(expr), false))
+	enter, leave := def.nesting(a, "e")
+	g.printf("%s%s%s", enter, g.encode(a.decl, a.deref(expr), false), leave)
+}
+
+// nesting returns the statements around the code for a large arm of a union that contains itself:
+// they bound how deep it goes.
+func (def *definition) nesting(a *arm, coder string) (enter, leave string) {
+	if !def.recursive {
+		return "", ""
+	}
+	return fmt.Sprintf("if !%s.Enter(%q) {\nreturn\n}\n", coder, def.label(a)), coder + ".Leave()\n"
 }
 
 // deref returns the expression of what the field of a large arm points to.
@@ -152,7 +162,9 @@ func (g *generator) decodeArm(def *definition, a *arm) {
 		g.printf("%s", g.decode(a.decl, expr, old, ""))
 		return
 	}
-	g.printf("if !d.Need(%q, %d) {\nreturn\n}\n", def.label(a), (&checker{}).declSize(a.decl))
+	enter, leave := def.nesting(a, "d")
+	g.printf("%s", enter)
+	g.printf("if !d.Need(%q, %d) {\nreturn\n}\n", def.label(a), a.decl.least())
 	g.printf("if %s = %s; %s == nil {\n%s = new(%s)\n}\n", expr, old, expr, expr, a.decl.goType())
-	g.printf("%s", g.decode(a.decl, a.deref(expr), "", ""))
+	g.printf("%s%s", g.decode(a.decl, a.deref(expr), "", ""), leave)
 }

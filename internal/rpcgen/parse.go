@@ -121,7 +121,7 @@ func (p *parser) name(what string) string {
 		p.fail(p.tok.at, "expected %s, found %v", what, p.tok)
 	}
 	if keywords[p.tok.text] {
-		p.fail(p.tok.at, "expected %s, found the keyword %v", what, p.tok)
+		p.fail(p.tok.at, "expected %s, found the keyword %v: if the file uses it as a name only, -D %s=%s_ gives it another one", what, p.tok, p.tok.text, p.tok.text)
 	}
 	text := p.tok.text
 	p.advance()
@@ -166,7 +166,7 @@ func (p *parser) definition() {
 	case ";":
 		p.fail(first.at, "a ';' without a definition before it")
 	default:
-		p.fail(first.at, "expected const, typedef, enum, struct, union or program, found %v", first)
+		p.fail(first.at, "expected const, typedef, enum, struct, union or program, found %v%s", first, foreign(first))
 	}
 }
 

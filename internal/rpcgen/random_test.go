@@ -67,6 +67,7 @@ type writer struct {
 	used      map[string]bool // of the one name space
 	types     []string
 	constants []string
+	self      string     // the union that is being written, whose arms may be of its type
 	discs     [][]string // types that can switch a union, each with the values that it can have
 }
 
@@ -151,7 +152,12 @@ func (w *writer) definition() string {
 	case n < 2:
 		values := []string{w.fresh(w.used), w.fresh(w.used), w.fresh(w.used)}
 		w.types, w.discs = append(w.types, name), append(w.discs, append([]string{name}, values...))
-		return fmt.Sprintf("enum %s { %s = 1, %s, %s = -4 };", name, values[0], values[1], values[2])
+		third := "-4"
+		if w.chance(30) { // another name of the first one's value
+			third = "1"
+			w.discs[len(w.discs)-1] = append([]string{name}, values[:2]...)
+		}
+		return fmt.Sprintf("enum %s { %s = 1, %s, %s = %s };", name, values[0], values[1], values[2], third)
 	case n < 5:
 		link := ""
 		scope := map[string]bool{}
@@ -162,7 +168,9 @@ func (w *writer) definition() string {
 		w.types = append(w.types, name)
 		return fmt.Sprintf("struct %s { %s %s };", name, body, link)
 	case n < 7:
+		w.self = name
 		text := fmt.Sprintf("union %s %s;", name, w.union(0))
+		w.self = ""
 		w.types = append(w.types, name)
 		return text
 	}
@@ -238,10 +246,17 @@ func (w *writer) union(depth int) string {
 		disc = w.discs[w.IntN(len(w.discs))]
 	}
 	scope := map[string]bool{}
-	text := fmt.Sprintf("switch (%s %s) { ", disc[0], w.fresh(scope))
+	text := fmt.Sprintf("switch (%s %s) { ", disc[0], w.fresh(map[string]bool{})) // an arm may have that name
+	recursive := false
 	arm := func() {
 		if w.chance(40) {
 			text += "void; "
+			return
+		}
+		if w.self != "" && w.chance(30) {
+			recursive = true
+			form := w.pick([]string{"%s %s; ", "%s %s[2]; ", "struct { int a; %s b; } %s; "})
+			text += fmt.Sprintf(form, w.self, w.fresh(scope))
 			return
 		}
 		text += w.declaration(w.fresh(scope), depth) + "; "
@@ -254,7 +269,10 @@ func (w *writer) union(depth int) string {
 	if strings.HasSuffix(text, ": ") {
 		arm()
 	}
-	if w.chance(50) {
+	switch {
+	case recursive: // its values have to end
+		text += "default: void; "
+	case w.chance(50):
 		text += "default: "
 		arm()
 	}

@@ -112,7 +112,9 @@ type definition struct {
 
 	goName string
 	state  int   // of the checker
-	least  int64 // octets of the smallest encoding, set by the checker
+	least  int64 // bytes of the smallest encoding, set by the checker
+
+	recursive bool // whether it contains itself through an arm of a union, set by the checker
 }
 
 // String returns what the definition is, and its name as far as it is known.

@@ -3,7 +3,6 @@ package rpcgen
 import (
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 
 	"github.com/bobnet-go/bobnet/internal/need"
@@ -26,8 +25,6 @@ func TestSystemSpecifications(t *testing.T) {
 		"nlm_prot.x":     netobj + "const LM_MAXSTRLEN = 1024; const MAXNAMELEN = 1024;",
 		"nis_callback.x": "typedef int nis_object; typedef int nis_error;",
 	}
-	// NIS+ gives each kind of object two names.
-	refused := map[string]string{"nis.x": "NIS_BOGUS_OBJ has the value 0 of BOGUS_OBJ", "nis_object.x": "NIS_BOGUS_OBJ has the value 0 of BOGUS_OBJ"}
 	for _, file := range files {
 		src, err := os.ReadFile(file)
 		if err != nil {
@@ -39,10 +36,8 @@ func TestSystemSpecifications(t *testing.T) {
 			return path, text, err
 		}
 		text := before[filepath.Base(file)] + "\n" + string(src)
-		_, err = Generate(file, []byte(text), Options{Package: "p", Include: include})
-		want := refused[filepath.Base(file)]
-		if (err != nil) != (want != "") || err != nil && !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: %v; want %q", file, err, want)
+		if _, err = Generate(file, []byte(text), Options{Package: "p", Include: include}); err != nil {
+			t.Errorf("%s: %v", file, err)
 		}
 	}
 }

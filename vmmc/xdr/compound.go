@@ -28,12 +28,12 @@ func EncodeArray[T any](e *Encoder, v []T, max uint32, elem func(*T, *Encoder)) 
 	if uint64(len(v)) > uint64(max) {
 		e.fail(ErrTooLong, "array", int64(len(v)), int64(max))
 	}
-	if !e.enter("array") {
+	if !e.Enter("array") {
 		return
 	}
 	e.word(uint32(len(v)), "array")
 	EncodeFixedArray(e, v, elem)
-	e.leave()
+	e.Leave()
 }
 
 // DecodeArray decodes an array of up to max elements (section 4.13), each of which
@@ -45,7 +45,7 @@ func EncodeArray[T any](e *Encoder, v []T, max uint32, elem func(*T, *Encoder)) 
 // that many elements. A size below 1 counts as 1, so that no message of a few octets can
 // keep the decoder busy with elements of none.
 func DecodeArray[T any](d *Decoder, dst []T, max uint32, size int, elem func(*T, *Decoder)) []T {
-	if !d.enter("array") {
+	if !d.Enter("array") {
 		return dst[:0]
 	}
 	least := int64(size)
@@ -64,20 +64,20 @@ func DecodeArray[T any](d *Decoder, dst []T, max uint32, size int, elem func(*T,
 		d.owed -= least
 		elem(&dst[i], d)
 	}
-	d.leave()
+	d.Leave()
 	return dst
 }
 
 // EncodeOptional encodes whether p points to a value, and the value (section 4.19).
 func EncodeOptional[T any](e *Encoder, p *T, elem func(*T, *Encoder)) {
-	if !e.enter("optional data") {
+	if !e.Enter("optional data") {
 		return
 	}
 	e.Bool(p != nil)
 	if p != nil && e.err == nil {
 		elem(p, e)
 	}
-	e.leave()
+	e.Leave()
 }
 
 // DecodeOptional decodes optional data, which occupy size octets or more where they are
@@ -85,10 +85,10 @@ func EncodeOptional[T any](e *Encoder, p *T, elem func(*T, *Encoder)) {
 // decoded, or a new value if p is nil. If the message cannot hold them they are refused as
 // ErrShort, before memory is taken.
 func DecodeOptional[T any](d *Decoder, p *T, size int, elem func(*T, *Decoder)) *T {
-	if !d.enter("optional data") {
+	if !d.Enter("optional data") {
 		return nil
 	}
-	defer d.leave()
+	defer d.Leave()
 	if !d.Bool() || !d.Need("optional data", size) {
 		return nil
 	}

@@ -235,7 +235,10 @@ func (d *Decoder) Need(what string, octets int) bool {
 	return d.err == nil
 }
 
-func (d *Decoder) enter(what string) bool {
+// Enter begins a level of nesting, which Leave ends, of the item that what names. It reports
+// whether decoding can go on: ErrDepth ends it if MaxDepth levels are begun already. It is for
+// generated code whose type contains itself: a message should not decide how deep calls go.
+func (d *Decoder) Enter(what string) bool {
 	if limit := maxDepth(d.MaxDepth); d.depth >= limit {
 		d.fail(ErrDepth, what, d.off, int64(d.depth)+1, int64(limit))
 	}
@@ -246,4 +249,5 @@ func (d *Decoder) enter(what string) bool {
 	return true
 }
 
-func (d *Decoder) leave() { d.depth-- }
+// Leave ends the level that the last successful Enter has begun.
+func (d *Decoder) Leave() { d.depth-- }

@@ -52,8 +52,8 @@
 // the octets of the message, however its lengths are nested; the factor is that of the
 // type, a Go value for the smallest encoding of it.
 //
-// Recursive types pass through optional data or variable-length arrays. Each of these
-// counts one level of depth while its content is encoded or decoded; more than MaxDepth
+// Recursive types pass through optional data, variable-length arrays or arms of unions. Each of these
+// counts one level of depth (for arms by Enter and Leave) while its content is encoded or decoded; more than MaxDepth
 // levels, or DefaultMaxDepth where that is 0, are ErrDepth. It also ends the encoding of
 // a Go structure that contains itself. A linked list would take a level for each element;
 // EncodeList and DecodeList go along it in a loop instead. A program can decode it into a

@@ -196,7 +196,10 @@ func (e *Encoder) pad(n int) {
 // padded returns how many octets n octets occupy.
 func padded(n uint64) int64 { return int64(n+3) &^ 3 }
 
-func (e *Encoder) enter(what string) bool {
+// Enter begins a level of nesting, which Leave ends, of the item that what names. It reports
+// whether encoding can go on: ErrDepth ends it if MaxDepth levels are begun already, as they are
+// when a value contains itself. It is for generated code whose type contains itself.
+func (e *Encoder) Enter(what string) bool {
 	if limit := maxDepth(e.MaxDepth); e.depth >= limit {
 		e.fail(ErrDepth, what, int64(e.depth)+1, int64(limit))
 	}
@@ -207,7 +210,8 @@ func (e *Encoder) enter(what string) bool {
 	return true
 }
 
-func (e *Encoder) leave() { e.depth-- }
+// Leave ends the level that the last successful Enter has begun.
+func (e *Encoder) Leave() { e.depth-- }
 
 func maxDepth(set int) int {
 	if set > 0 {

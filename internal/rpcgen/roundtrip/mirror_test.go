@@ -33,8 +33,8 @@ type (
 		There *mPoint
 	}
 	mAnswerOr struct {
-		Known mBool
-		Value *int64
+		Known  mBool
+		Known_ *int64
 	}
 	mNumbered struct {
 		Number int32
@@ -109,7 +109,7 @@ func (mChoice) ArmForSwitch(v int32) (string, bool) {
 
 func (mAnswerOr) SwitchFieldName() string { return "Known" }
 func (mAnswerOr) ArmForSwitch(v int32) (string, bool) {
-	return map[int32]string{1: "Value"}[v], v == 0 || v == 1
+	return map[int32]string{1: "Known_"}[v], v == 0 || v == 1
 }
 
 func (mNumbered) SwitchFieldName() string { return "Number" }

@@ -33,6 +33,7 @@ type Color int32
 const (
 	Red   Color = 2  // RED
 	Green Color = 3  // GREEN
+	Lime  Color = 3  // LIME
 	Blue  Color = -5 // BLUE
 )
 
@@ -288,8 +289,8 @@ func (v *Choice) UnmarshalXDR(d *xdr.Decoder) {
 
 // AnswerOr is union answer_or.
 type AnswerOr struct {
-	Known bool  // selects one of:
-	Value int64 // case TRUE
+	Known  bool  // selects one of:
+	Known_ int64 // case TRUE
 }
 
 // MarshalXDR encodes v.
@@ -297,7 +298,7 @@ func (v *AnswerOr) MarshalXDR(e *xdr.Encoder) {
 	e.Bool(v.Known)
 	switch v.Known {
 	case true:
-		e.Hyper(v.Value)
+		e.Hyper(v.Known_)
 	case false:
 	}
 }
@@ -308,7 +309,7 @@ func (v *AnswerOr) UnmarshalXDR(d *xdr.Decoder) {
 	v.Known = d.Bool()
 	switch v.Known {
 	case true:
-		v.Value = d.Hyper()
+		v.Known_ = d.Hyper()
 	case false:
 	}
 }

@@ -17,10 +17,16 @@ const (
 	Func  = 0x1F           // Func
 	Func_ = 037            // FUNC
 	Text  = "a \"text\"\n" // TEXT
+	Twice = 0x10           // twice
 )
 
 // RfcProg is the number of program RFC_PROG.
 const RfcProg = 0x20000778
+
+// RfcLater is the number of program RFC_LATER.
+//
+// A program of the same number, with another version.
+const RfcLater = 0x20000778
 
 // Outer is struct outer.
 type Outer struct {
@@ -496,6 +502,244 @@ func (v *Precise) MarshalXDR(e *xdr.Encoder) {
 // UnmarshalXDR decodes v.
 func (v *Precise) UnmarshalXDR(d *xdr.Decoder) {
 	*v = Precise(d.Quadruple())
+}
+
+// Stringlist is union stringlist.
+//
+// RFC 4506 section 4.19: a list without the sign of optional data.
+type Stringlist struct {
+	Opted   bool               // selects one of:
+	Element *StringlistElement // case TRUE
+}
+
+// MarshalXDR encodes v.
+func (v *Stringlist) MarshalXDR(e *xdr.Encoder) {
+	e.Bool(v.Opted)
+	switch v.Opted {
+	case true:
+		if v.Element == nil {
+			e.Nil("union stringlist, element")
+			return
+		}
+		if !e.Enter("union stringlist, element") {
+			return
+		}
+		v.Element.MarshalXDR(e)
+		e.Leave()
+	case false:
+	}
+}
+
+// UnmarshalXDR decodes v.
+func (v *Stringlist) UnmarshalXDR(d *xdr.Decoder) {
+	old := *v
+	*v = Stringlist{}
+	v.Opted = d.Bool()
+	switch v.Opted {
+	case true:
+		if !d.Enter("union stringlist, element") {
+			return
+		}
+		if !d.Need("union stringlist, element", 8) {
+			return
+		}
+		if v.Element = old.Element; v.Element == nil {
+			v.Element = new(StringlistElement)
+		}
+		v.Element.UnmarshalXDR(d)
+		d.Leave()
+	case false:
+	}
+}
+
+// StringlistElement is the struct that stringlist.element is declared with.
+type StringlistElement struct {
+	Item string
+	Next Stringlist
+}
+
+// MarshalXDR encodes v.
+func (v *StringlistElement) MarshalXDR(e *xdr.Encoder) {
+	e.String(v.Item, xdr.Unbounded)
+	v.Next.MarshalXDR(e)
+}
+
+// UnmarshalXDR decodes v.
+func (v *StringlistElement) UnmarshalXDR(d *xdr.Decoder) {
+	v.Item = d.String(xdr.Unbounded)
+	v.Next.UnmarshalXDR(d)
+}
+
+// Expression is union expression.
+//
+// A tree through an array in an arm.
+type Expression struct {
+	Op     int32          // selects one of:
+	Number int32          // case 0
+	Pair   *[2]Expression // case 1
+}
+
+// MarshalXDR encodes v.
+func (v *Expression) MarshalXDR(e *xdr.Encoder) {
+	e.Int(v.Op)
+	switch v.Op {
+	case 0:
+		e.Int(v.Number)
+	case 1:
+		if v.Pair == nil {
+			e.Nil("union expression, pair")
+			return
+		}
+		if !e.Enter("union expression, pair") {
+			return
+		}
+		xdr.EncodeFixedArray(e, v.Pair[:], (*Expression).MarshalXDR)
+		e.Leave()
+	default:
+	}
+}
+
+// UnmarshalXDR decodes v.
+func (v *Expression) UnmarshalXDR(d *xdr.Decoder) {
+	old := *v
+	*v = Expression{}
+	v.Op = d.Int()
+	switch v.Op {
+	case 0:
+		v.Number = d.Int()
+	case 1:
+		if !d.Enter("union expression, pair") {
+			return
+		}
+		if !d.Need("union expression, pair", 8) {
+			return
+		}
+		if v.Pair = old.Pair; v.Pair == nil {
+			v.Pair = new([2]Expression)
+		}
+		xdr.DecodeFixedArray(d, v.Pair[:], (*Expression).UnmarshalXDR)
+		d.Leave()
+	default:
+	}
+}
+
+// RejectStat is enum reject_stat.
+//
+// RFC 5531 section 9: an arm has the name of the discriminant.
+type RejectStat int32
+
+// The values of RejectStat.
+const (
+	RpcMismatch RejectStat = 0 // RPC_MISMATCH
+	AuthError   RejectStat = 1 // AUTH_ERROR
+	Mismatch    RejectStat = 0 // MISMATCH
+)
+
+var namesRejectStat = map[RejectStat]string{
+	RpcMismatch: "RPC_MISMATCH",
+	AuthError:   "AUTH_ERROR",
+}
+
+// String returns the name of the value, or its number.
+func (v RejectStat) String() string {
+	if name, ok := namesRejectStat[v]; ok {
+		return name
+	}
+	return "reject_stat(" + strconv.Itoa(int(v)) + ")"
+}
+
+func validRejectStat(v int32) bool {
+	switch RejectStat(v) {
+	case RpcMismatch, AuthError:
+		return true
+	}
+	return false
+}
+
+// MarshalXDR encodes v.
+func (v *RejectStat) MarshalXDR(e *xdr.Encoder) {
+	e.Enum("enum reject_stat", int32(*v), validRejectStat)
+}
+
+// UnmarshalXDR decodes v.
+func (v *RejectStat) UnmarshalXDR(d *xdr.Decoder) {
+	*v = RejectStat(d.Enum("enum reject_stat", validRejectStat))
+}
+
+// RejectedReply is union rejected_reply.
+type RejectedReply struct {
+	Stat         RejectStat                 // selects one of:
+	MismatchInfo *RejectedReplyMismatchInfo // case RPC_MISMATCH
+	Stat_        int32                      // case AUTH_ERROR
+}
+
+// MarshalXDR encodes v.
+func (v *RejectedReply) MarshalXDR(e *xdr.Encoder) {
+	v.Stat.MarshalXDR(e)
+	switch v.Stat {
+	case RpcMismatch:
+		if v.MismatchInfo == nil {
+			e.Nil("union rejected_reply, mismatch_info")
+			return
+		}
+		v.MismatchInfo.MarshalXDR(e)
+	case AuthError:
+		e.Int(v.Stat_)
+	default:
+		e.NoArm("union rejected_reply", int64(v.Stat))
+	}
+}
+
+// UnmarshalXDR decodes v.
+func (v *RejectedReply) UnmarshalXDR(d *xdr.Decoder) {
+	old := *v
+	*v = RejectedReply{}
+	v.Stat.UnmarshalXDR(d)
+	switch v.Stat {
+	case RpcMismatch:
+		if !d.Need("union rejected_reply, mismatch_info", 8) {
+			return
+		}
+		if v.MismatchInfo = old.MismatchInfo; v.MismatchInfo == nil {
+			v.MismatchInfo = new(RejectedReplyMismatchInfo)
+		}
+		v.MismatchInfo.UnmarshalXDR(d)
+	case AuthError:
+		v.Stat_ = d.Int()
+	default:
+		d.NoArm("union rejected_reply", int64(v.Stat))
+	}
+}
+
+// RejectedReplyMismatchInfo is the struct that rejected_reply.mismatch_info is declared with.
+type RejectedReplyMismatchInfo struct {
+	Low  uint32
+	High uint32
+}
+
+// MarshalXDR encodes v.
+func (v *RejectedReplyMismatchInfo) MarshalXDR(e *xdr.Encoder) {
+	e.Uint(v.Low)
+	e.Uint(v.High)
+}
+
+// UnmarshalXDR decodes v.
+func (v *RejectedReplyMismatchInfo) UnmarshalXDR(d *xdr.Decoder) {
+	v.Low = d.Uint()
+	v.High = d.Uint()
+}
+
+// TwiceAlike is typedef twice_alike.
+type TwiceAlike []int32
+
+// MarshalXDR encodes v.
+func (v *TwiceAlike) MarshalXDR(e *xdr.Encoder) {
+	xdr.EncodeArray(e, *v, Twice, func(p *int32, e *xdr.Encoder) { e.Int(*p) })
+}
+
+// UnmarshalXDR decodes v.
+func (v *TwiceAlike) UnmarshalXDR(d *xdr.Decoder) {
+	*v = xdr.DecodeArray(d, *v, Twice, 4, func(p *int32, d *xdr.Decoder) { *p = d.Int() })
 }
 
 // OnlyLink is struct only_link.
@@ -1243,6 +1487,50 @@ func (c RfcV2Client) Add(ctx context.Context, arg1 int64, arg2 int64) (int64, er
 	*x = rfcV2AddCall{}
 	rfcV2AddCalls.Put(x)
 	return res, err
+}
+
+// RfcLaterV9 is the number of version RFC_LATER_V9 of program RFC_LATER.
+const RfcLaterV9 = 9
+
+// The numbers of the procedures of version RFC_LATER_V9.
+const (
+	RfcLaterV9Echo = 1 // ECHO
+)
+
+// RfcLaterV9Server has the procedures of version RFC_LATER_V9 of program RFC_LATER, for a server. They are called by
+// several goroutines at once; vrpc.Procedure says what their errors mean. Arguments are valid
+// until the procedure returns; where there is a res, it is a zero value to be filled in.
+type RfcLaterV9Server interface {
+	// Echo is procedure ECHO.
+	Echo(c *vrpc.Call, arg *Expression, res *Expression) error
+}
+
+// RfcLaterV9Program returns version RFC_LATER_V9 of program RFC_LATER, carried out by s, for vrpc.Server.Register.
+func RfcLaterV9Program(s RfcLaterV9Server) *vrpc.Program {
+	return &vrpc.Program{
+		Number: RfcLater, Version: RfcLaterV9, Name: "RFC_LATER",
+		Procedures: []vrpc.Procedure{
+			vrpc.Proc(RfcLaterV9Echo, "ECHO", s.Echo),
+		},
+	}
+}
+
+// RfcLaterV9Client calls the procedures of version RFC_LATER_V9 of program RFC_LATER. The errors are those of
+// vrpc.Client.Call. Arguments are only read, until a call returns; results are decoded into
+// the memory of res. Goroutines may share it.
+type RfcLaterV9Client struct {
+	// Client is for RfcLater and RfcLaterV9.
+	Client *vrpc.Client
+}
+
+// NewRfcLaterV9Client returns a client over t; cfg may be nil.
+func NewRfcLaterV9Client(t vrpc.Transport, cfg *vrpc.ClientConfig) RfcLaterV9Client {
+	return RfcLaterV9Client{vrpc.NewClient(t, RfcLater, RfcLaterV9, cfg)}
+}
+
+// Echo calls procedure ECHO.
+func (c RfcLaterV9Client) Echo(ctx context.Context, arg *Expression, res *Expression) error {
+	return c.Client.Call(ctx, RfcLaterV9Echo, arg, res)
 }
 
 func fitsInt8(v int32) bool { return v == int32(int8(v)) }
