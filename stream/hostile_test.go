@@ -2,13 +2,13 @@ package stream_test
 
 import (
 	"errors"
-	"flag"
 	"io"
 	"net"
 	"testing"
 	"time"
 
 	"github.com/bobnet-go/bobnet/internal/leaktest"
+	"github.com/bobnet-go/bobnet/internal/need"
 	"github.com/bobnet-go/bobnet/stream"
 	"github.com/bobnet-go/bobnet/stream/internal/flow"
 	"github.com/bobnet-go/bobnet/vipl"
@@ -210,10 +210,8 @@ func TestFlood(t *testing.T) {
 	}
 }
 
-// churnFlag has TestChurn make ten times as many connections, ten thousand.
-var churnFlag = flag.Bool("stream.churn", false, "open and close ten thousand connections, and not a thousand")
-
-// TestChurn: connections, opened, used and closed, leave nothing behind.
+// TestChurn: connections, opened, used and closed, leave nothing behind: ten thousand of them,
+// or a hundred in the short form.
 func TestChurn(t *testing.T) {
 	to, from := open(t, stream.Config{ReadBuffer: 8192, WriteBuffer: 8192}), open(t, stream.Config{ReadBuffer: 8192, WriteBuffer: 8192})
 	l := listen(t, to, "")
@@ -229,7 +227,7 @@ func TestChurn(t *testing.T) {
 		}
 	}()
 	each := 1
-	if *churnFlag {
+	if need.Full() {
 		each = 10
 	}
 	leaktest.Run(t, 2, func(i int) error {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/bobnet-go/bobnet/endpoint"
 	"github.com/bobnet-go/bobnet/endpoint/lanai"
+	"github.com/bobnet-go/bobnet/internal/need"
 	"github.com/bobnet-go/bobnet/reliability"
 	"github.com/bobnet-go/bobnet/transport/myrinet"
 )
@@ -75,8 +76,8 @@ func TestFair(t *testing.T) {
 		"few channels":  {84, 6 * time.Second, 4, lanai.DefaultAttempts, 8_400},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if x.n > 21 && testing.Short() {
-				t.Skip("left out by -short: it computes for some seconds")
+			if x.n > 21 {
+				need.Long(t, "it simulates 84 endpoints for seconds")
 			}
 			quick := reliability.ChannelConfig{Timeout: 1_000_000, Channels: x.channels}
 			answered, cards := flooders(t, lanai.Config{Attempts: x.attempts, Channels: quick, Card: myrinet.CardConfig{Timing: myrinet.SBusTiming(), SRAM: 1 << 20}, Costs: lanai.Costs{Send: 100, Loiter: 5}}, x.n, x.last)
