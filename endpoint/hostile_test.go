@@ -17,7 +17,7 @@ import (
 // siege is how many mutated messages the tests of this file send together.
 const siege = 1_000_000
 
-// sieges is how many seeds each of the two runs under. With -short it is one, and
+// sieges is how many seeds each of the two runs under. In the short form it is one, and
 // together they send a tenth.
 const sieges = 20
 

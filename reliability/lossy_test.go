@@ -9,18 +9,21 @@ import (
 )
 
 var (
-	seedCount = flag.Int("reliability.seeds", 200, "how many seeds the simulations try")
+	seedCount = flag.Int("reliability.seeds", 0, "how many seeds the simulations try; 0 means 200, or 40 in the short form")
 	onlySeed  = flag.Int64("reliability.seed", -1, "try only this seed, to replay a failure")
 )
 
-// eachSeed runs test for one in share of the seeds that the flags ask for, for
-// a fifth of them with -short, and names the seed of the first that fails.
+// eachSeed runs test for one in share of the seeds that the flags ask for, and names the seed
+// of the first that fails.
 func eachSeed(t *testing.T, share int, test func(t *testing.T, seed uint64)) {
 	t.Helper()
-	first, n := uint64(0), max(*seedCount/share, 1)
-	if !need.Full() {
-		n = max(n/5, 1)
+	first, n := uint64(0), *seedCount
+	if n == 0 {
+		if n = 200; !need.Full() {
+			n = 40
+		}
 	}
+	n = max(n/share, 1)
 	if *onlySeed >= 0 {
 		first, n = uint64(*onlySeed), 1
 	}

@@ -16,7 +16,7 @@ import (
 type opener func() (conformance.Ends, error)
 
 // eachLink runs a test on every link that is not simulated, by name, with what
-// opens it; on the first one only under -short.
+// opens it; on the first one only in the short form.
 func eachLink(t *testing.T, run func(t *testing.T, name string, open opener)) {
 	links := viplinks.All[1:]
 	if !need.Full() {

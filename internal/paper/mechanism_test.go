@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/bobnet-go/bobnet/internal/need"
 	"github.com/bobnet-go/bobnet/internal/paper/skeleton"
 	"github.com/bobnet-go/bobnet/transport/myrinet"
 	vmmclanai "github.com/bobnet-go/bobnet/vmmc/lanai"
@@ -50,13 +51,16 @@ func (x *mechanisms) moves(off string, by float64, was, is map[string]float64, i
 }
 
 // TestMechanismsMatter: each output that is measured moves when what makes it is switched off,
-// so that it is no input in disguise.
+// so that it is no input in disguise. The short form does so for one paper.
 func TestMechanismsMatter(t *testing.T) {
 	if testing.Short() {
 		t.Skip("repeats experiments of four papers many times")
 	}
 	for name, run := range map[string]func(x *mechanisms){"am2": am2Mechanisms, "vmmc": vmmcMechanisms, "bobnet": bobnetMechanisms, "splitc": splitcMechanisms} {
 		t.Run(name, func(t *testing.T) {
+			if name != "bobnet" {
+				need.Long(t, "repeats experiments many times")
+			}
 			x := &mechanisms{T: t, moved: map[string]bool{}}
 			for _, p := range Papers() {
 				if p.Name == name {

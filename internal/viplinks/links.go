@@ -26,7 +26,7 @@ import (
 )
 
 // All are the ways to join two NICs: a simulated one, then the real ones. The
-// first two are for tests under -short, too. ring and xdp send in one way only, and long
+// short form of tests uses the first two. ring and xdp send in one way only, and long
 // frames are carried by the former and not by the latter. host sends in the way that
 // is measured to be faster, which may be either.
 var All = []conformance.Link{

@@ -284,7 +284,7 @@ func TestStateless(t *testing.T) {
 	}
 }
 
-var mutants = flag.Int("seal.mutants", 0, "frames that TestMutants changes; 0 means a million, or 20,000 with -short")
+var mutants = flag.Int("seal.mutants", 0, "frames that TestMutants changes; 0 means a million, or 20,000 in the short form")
 
 // TestMutants changes frames of a conversation at random, a bit or many, and hands them to
 // both sides: nothing is passed on, each is counted, and the session goes on.
