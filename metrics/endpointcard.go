@@ -51,6 +51,7 @@ var (
 		{"misdelivered", "packets for another card", func(s *lanai.Snapshot) uint64 { return s.Stats.Misdelivered }},
 		{"stranger", "packets from more cards than the table holds", func(s *lanai.Snapshot) uint64 { return s.Stats.Strangers }},
 		{"no_route", "answers for which there is no route", func(s *lanai.Snapshot) uint64 { return s.Stats.NoRoute }},
+		{"no_room", "messages, because as many answers wait to be sent as have room", func(s *lanai.Snapshot) uint64 { return s.Stats.Unanswered }},
 		{"stale", "packets that something sent later had overtaken", func(s *lanai.Snapshot) uint64 { return s.Receives.Stale }},
 		{"forged", "messages for a connection of somebody else", func(s *lanai.Snapshot) uint64 { return s.Stats.Forged }},
 		{"privileged", "messages of programs that speak as a driver, or to one", func(s *lanai.Snapshot) uint64 { return s.Stats.Privileged }},

@@ -23,7 +23,7 @@ func (f *fakeEndpointCard) Snapshot() endpoints.Snapshot { return f.s }
 func endpointCard() *fakeEndpointCard {
 	s := endpoints.Snapshot{
 		Stats: endpoints.Stats{Sent: 1, Again: 2, Delivered: 3, Returned: 4, Refused: 5, Unroutable: 6, Loads: 7, Unloads: 8, Faults: 9, Turns: 10,
-			BadEntries: 12, Privileged: 13, Forged: 15, Malformed: 16, Misdelivered: 17, Strangers: 18, NoRoute: 19},
+			BadEntries: 12, Privileged: 13, Forged: 15, Malformed: 16, Misdelivered: 17, Strangers: 18, NoRoute: 19, Unanswered: 20},
 		Programs: 21, Endpoints: 22, Resident: 23, Frames: 24, Waiting: 25, Pinned: 26, Cards: 27, Posted: 28, Queued: 29, Answers: 30,
 	}
 	s.Card.Name, s.Stations, s.LongRoutes, s.Card.Stats.Interrupts = "bob0", 31, 32, 33
@@ -44,7 +44,7 @@ func vmmcHost() *fakeHost {
 	s := vmmc.Snapshot{
 		Mapped: true,
 		Counters: vmmc.Counters{PacketsOut: 1, PacketsIn: 2, OctetsOut: 3, OctetsIn: 4, Chunks: 5, Misses: 6, Refills: 7, LinesCut: 8, Strange: 9, Stale: 10,
-			TooSoon: 11, NoRoute: 12, Refused: 13, BadRequests: 14, BadProxies: 15, BadAddresses: 16, BadQueues: 17, RouteErrors: 18},
+			TooSoon: 11, NoRoute: 12, Refused: 13, BadRequests: 14, BadProxies: 15, BadAddresses: 16, BadQueues: 17, RouteErrors: 18, Unanswered: 30},
 		Nodes: 19, Frames: 20, Buffers: 21, ToDriver: 22, ToSend: 23,
 		Processes: []vmmc.ProcessSnapshot{{Process: 1, Pinned: 24, Proxies: 25, Waiting: 26}, {Process: 2, Pinned: 1, Proxies: 1, Waiting: 1, Missing: true}},
 	}
@@ -76,7 +76,7 @@ func TestProgramCards(t *testing.T) {
 	for _, want := range strings.Fields(`
 		amcard_returned_messages_total,unanswered=4 amcard_returned_messages_total,refused=5 amcard_returned_messages_total,no_route=6
 		amcard_returned_messages_total,bad_entry=12 amcard_dropped_total,privileged=13 amcard_dropped_total,forged=15 amcard_dropped_total,malformed=16
-		amcard_dropped_total,misdelivered=17 amcard_dropped_total,stranger=18 amcard_dropped_total,no_route=19 amcard_dropped_total,stale=36
+		amcard_dropped_total,misdelivered=17 amcard_dropped_total,stranger=18 amcard_dropped_total,no_route=19 amcard_dropped_total,no_room=20 amcard_dropped_total,stale=36
 		amcard_nacks_total,not_resident=40 amcard_nacks_total,overrun=41 amcard_nacks_total,not_pinned=42 amcard_nacks_total,tag=43 amcard_nacks_total,no_endpoint=44`) {
 		wantReason(t, text, "bob0", want)
 	}
@@ -92,7 +92,7 @@ func TestProgramCards(t *testing.T) {
 	}
 	for _, want := range strings.Fields(`
 		vmmccard_dropped_packets_total,strange=9 vmmccard_dropped_packets_total,stale=10 vmmccard_dropped_packets_total,too_soon=11
-		vmmccard_dropped_packets_total,no_route=12 vmmccard_dropped_packets_total,not_writable=13 vmmccard_refused_requests_total,too_long=14
+		vmmccard_dropped_packets_total,no_route=12 vmmccard_dropped_packets_total,no_room=30 vmmccard_dropped_packets_total,not_writable=13 vmmccard_refused_requests_total,too_long=14
 		vmmccard_refused_requests_total,not_imported=15 vmmccard_refused_requests_total,not_its_memory=16 vmmccard_refused_requests_total,no_request=17`) {
 		wantReason(t, text, "bob0#2", want)
 	}
@@ -128,11 +128,11 @@ func TestDumpOfProgramCards(t *testing.T) {
 		"faults 9, loads 7, evictions 8; turns 10", "sent 1, again 2, delivered 3; posted 28, queued 29, answers to send 30\n",
 		"returned: unanswered 4, refused 5, no route 6, bad entries 12\n",
 		"NACKs sent: not resident 40, overrun 41, not pinned 42, tag 43, no endpoint 44\n",
-		"dropped: malformed 16, misdelivered 17, strangers 18, no route 19; duplicates 35, stale 36; forged 15, privileged 13", "too long 32",
+		"dropped: malformed 16, misdelivered 17, strangers 18, no route 19, no room for an answer 20; duplicates 35, stale 36; forged 15, privileged 13", "too long 32",
 		"19 nodes, pages that others may write 20; buffers in use 21; for the driver 22, from it 23\n",
 		"out 1 packets, 3 octets; in 2 packets, 4 octets in 5 chunks; sent again 28\n", "TLB misses 6, refills 7; lines cut 8\n",
 		"requests refused: too long 14, not imported 15, other memory 16; queues without a request 17\n",
-		"dropped: strange 9, stale 10, too soon 11, no route 12, refused 13; tables that did not fit 18\n",
+		"dropped: strange 9, stale 10, too soon 11, no route 12, no room for an answer 30, refused 13; tables that did not fit 18\n",
 		"pinned 24 pages, proxy pages 25, requests that wait 26\n", "requests that wait 1, lacks a translation\n",
 	} {
 		if !strings.Contains(text, want) {

@@ -64,6 +64,7 @@ var (
 		{"stale", "of a line that has ended", func(s *lanai.Snapshot) uint64 { return s.Counters.Stale }},
 		{"too_soon", "one before them is missing, or the driver has no room; they wait, or come again", func(s *lanai.Snapshot) uint64 { return s.Counters.TooSoon }},
 		{"no_route", "not sent: there is no route", func(s *lanai.Snapshot) uint64 { return s.Counters.NoRoute }},
+		{"no_room", "as many answers wait to be sent as have room", func(s *lanai.Snapshot) uint64 { return s.Counters.Unanswered }},
 		{"not_writable", "for pages that may not be written, or may not any more", func(s *lanai.Snapshot) uint64 { return s.Counters.Refused }},
 	}
 )

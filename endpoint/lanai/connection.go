@@ -23,11 +23,7 @@ func (p *Provider) connection(x *item) {
 	p.card.lock()
 	defer p.card.unlock()
 	if x.what == itemLost {
-		for _, ch := range p.inOrder() {
-			if ch.peer.mac == x.from.mac && ch.peer.port == x.from.port && (x.life == 0 || ch.peerLife == x.life) {
-				p.end(ch, x.reason)
-			}
-		}
+		p.lost(x)
 		return
 	}
 	ch := p.conns[x.conn]
@@ -59,16 +55,40 @@ func (p *Provider) connection(x *item) {
 	}
 }
 
+// lost ends all connections with a program elsewhere. It marks them before it reads the first
+// endpoint, because to break those of an endpoint costs a look at all connections.
+func (p *Provider) lost(x *item) {
+	var ended []*channel
+	for _, ch := range p.inOrder() {
+		if ch.peer.mac == x.from.mac && ch.peer.port == x.from.port && (x.life == 0 || ch.peerLife == x.life) && ch.toEnd(x.reason) {
+			ended = append(ended, ch)
+		}
+	}
+	for _, ch := range ended {
+		if ch.e.ending > 0 {
+			p.look(ch.e)
+		}
+	}
+}
+
 // end breaks a connection that the other end has ended, as soon as what that one has said
 // before has been read: messages come by another endpoint than the news of the end. While
 // the endpoint is on its way to a frame or from it, that is later.
 func (p *Provider) end(ch *channel, reason wire.Reason) {
+	if ch.toEnd(reason) {
+		p.look(ch.e)
+	}
+}
+
+// toEnd notes that a connection is to break when its endpoint has been read. It reports false
+// if that is known already.
+func (ch *channel) toEnd(reason wire.Reason) bool {
 	if ch.over || ch.ending != 0 {
-		return
+		return false
 	}
 	ch.ending = reason
 	ch.e.ending++
-	p.look(ch.e)
+	return true
 }
 
 // endAll breaks the connections of an endpoint that are to end, when it has been read.

@@ -223,6 +223,16 @@ func (d *driver) deliverNews() {
 	}
 }
 
+// now returns the time by which endpoints take turns to be in frames. Within a step of the control
+// program it stands still: if the host's time passed meanwhile, an endpoint that has just come
+// could be due to leave again, and the step would not end.
+func (d *driver) now() int64 {
+	if d.prog.stepping {
+		return d.prog.now
+	}
+	return d.via.now()
+}
+
 // assign gives endpoints that want a frame one, as far as there are any. Those that were
 // loaded longest ago go first, but not before they have been there for a while: their
 // senders, who have got NACKs, try only now and then.
@@ -261,7 +271,7 @@ func (d *driver) next() (e *end, ok bool) {
 	}
 	d.spoken = !d.spoken
 	if d.spoken {
-		recent := d.via.now() - int64(d.cfg.Residence)
+		recent := d.now() - int64(d.cfg.Residence)
 		for i := range n {
 			if e = *d.load.At(i); e.asked >= recent {
 				d.load.Keep(func(x **end) bool { return *x != e })
@@ -281,7 +291,7 @@ func (d *driver) bring(f *frame, e *end) {
 
 // victim returns the frame that is to be emptied next, nil for none at present.
 func (d *driver) victim() (f *frame) {
-	now := d.via.now()
+	now := d.now()
 	for i := range d.prog.frames {
 		x := &d.prog.frames[i]
 		if x.state != frameLive || x.end.privileged() {

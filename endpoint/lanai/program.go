@@ -21,7 +21,7 @@ const (
 const (
 	mostBuffers  = 16 // receive buffers
 	leastBuffers = 2
-	mostAnswers  = 64 // that wait to be sent; while there is no room no packet is taken
+	mostAnswers  = 64 // that wait to be sent; without room for one more a message is dropped
 	packetRoom   = dataHeader + stageSize
 	outAt        = MaxHops + ethertype.FabricTypeSize // where a packet's payload begins in a send buffer
 	outSize      = outAt + packetRoom + ethertype.FabricCRCSize
@@ -38,6 +38,8 @@ type program struct {
 	cfg  *Config
 	self ethertype.MAC
 	now  int64
+
+	stepping bool // a step is under way
 
 	peers  peers
 	maps   station.Mapping
@@ -93,19 +95,50 @@ const (
 	bufLeaving
 )
 
-// answers is a ring of answers that are to be sent.
+// answers is a ring of answers that are to be sent, at most one for each channel.
 type answers struct {
-	ring [mostAnswers]struct {
-		peer   int
-		answer reliability.ChannelAnswer
-	}
+	ring    [mostAnswers]answer
 	head, n int
 }
 
+// answer is what is said to another card about one of its channels.
+type answer struct {
+	peer int
+	reliability.ChannelAnswer
+}
+
+// find returns the answer for a channel that waits to be sent, nil for none.
+func (a *answers) find(peer int, channel uint8) *answer {
+	for i := range a.n {
+		if x := &a.ring[(a.head+i)%mostAnswers]; x.peer == peer && x.Channel == channel {
+			return x
+		}
+	}
+	return nil
+}
+
+// room reports whether an answer for a channel finds room.
+func (a *answers) room(peer int, channel uint8) bool {
+	return a.n < mostAnswers || a.find(peer, channel) != nil
+}
+
+// push adds an answer, for which there is room. It takes the place of an earlier one for the
+// same channel, which says nothing that it does not say.
 func (a *answers) push(peer int, x reliability.ChannelAnswer) {
-	at := &a.ring[(a.head+a.n)%mostAnswers]
-	at.peer, at.answer = peer, x
-	a.n++
+	at := a.find(peer, x.Channel)
+	if at == nil {
+		at = &a.ring[(a.head+a.n)%mostAnswers]
+		a.n++
+	}
+	*at = answer{peer, x}
+}
+
+// pop returns the answer that has waited longest. There is one.
+func (a *answers) pop() (x answer) {
+	x = a.ring[a.head]
+	a.head = (a.head + 1) % mostAnswers
+	a.n--
+	return x
 }
 
 // Load implements myrinet.Program.
@@ -155,7 +188,8 @@ func (p *program) Load(c *myrinet.Card) error {
 
 // Step implements myrinet.Program.
 func (p *program) Step(now int64) (next int64) {
-	p.now, p.again = now, false
+	p.now, p.again, p.stepping = now, false, true
+	defer func() { p.stepping = false }()
 	p.maps.Poll(now)
 	p.look()
 	for p.round() {
@@ -224,14 +258,16 @@ func (p *program) finish() bool {
 	return true
 }
 
-// launch has the next packet leave: answers first, then the drivers' queries, then data and the mapper's in turn.
+// launch makes the next packet leave. The mapper's packets take turns with all others, because
+// without them the routes go. Of the others answers go first, then the drivers' queries, then data.
 func (p *program) launch() bool {
 	if p.c.Sending() || p.d.via.holds() {
 		return false
 	}
 	p.recycle()
 	b := &p.outs[p.leave%uint32(p.buffers())]
-	if p.launchAnswer() || p.launchQuery() || p.maps.Send(p.c, p.now, b.state == bufReady, 0) {
+	others := p.answers.n > 0 || len(p.d.queries.list) > 0 || b.state == bufReady
+	if p.maps.Send(p.c, p.now, others, 0) || p.launchAnswer() || p.launchQuery() {
 		return true
 	}
 	if b.state != bufReady {
@@ -269,15 +305,12 @@ func (p *program) leaves(mem []byte, n, peer int) {
 
 // launchAnswer sends an ACK or NACK.
 func (p *program) launchAnswer() bool {
-	a := &p.answers
-	if a.n == 0 {
+	if p.answers.n == 0 {
 		return false
 	}
-	x := &a.ring[a.head]
-	a.head = (a.head + 1) % mostAnswers
-	a.n--
+	x := p.answers.pop()
 	p.c.Work(p.cfg.Costs.Answer)
-	h := header{kind: kindAnswer, channel: x.answer.ChannelHeader, answer: x.answer.Kind, offer: x.answer.Offer, from: p.self, to: p.peers.mac(x.peer)}
+	h := header{kind: kindAnswer, channel: x.ChannelHeader, answer: x.Kind, offer: x.Offer, from: p.self, to: p.peers.mac(x.peer)}
 	p.leaves(p.small, h.put(p.small[outAt:]), x.peer)
 	return true
 }

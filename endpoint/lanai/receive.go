@@ -16,13 +16,14 @@ type arrival struct {
 	waits    bool
 }
 
-// take sees to the next packet that has come. It reports false when there is none, or no
-// room for what it may need.
+// take sees to the next packet that has come. It reports false when there is none, or while
+// the packet before is being stored. It never waits for the card's own sends: routes are free
+// of deadlock only as long as every card takes what comes.
 func (p *program) take() bool {
 	if p.in.waits {
 		return p.deliver()
 	}
-	if p.in.received.Buffer != nil || p.answers.n == mostAnswers {
+	if p.in.received.Buffer != nil {
 		return false
 	}
 	r, ok := p.c.Receive()
@@ -97,6 +98,10 @@ func (p *program) answered() {
 // data sees to a message, and reports whether its buffer is in use still.
 func (p *program) data() bool {
 	if !p.cfg.Unreliable {
+		if !p.answers.room(p.in.peer, p.in.channel.Channel) {
+			p.stats.Unanswered++
+			return false // its sender sends it again
+		}
 		p.c.Work(p.cfg.Costs.Arrive)
 		switch v, answer := p.recvs.Arrive(p.in.peer, p.in.channel); v {
 		case reliability.ArrivalAnswer:

@@ -34,6 +34,7 @@ type Stats struct {
 	Misdelivered uint64 // packets dropped: for another card
 	Strangers    uint64 // packets dropped: from cards to which there is no way, or more than the table holds
 	NoRoute      uint64 // answers dropped: there is no route
+	Unanswered   uint64 // messages dropped: as many answers wait to be sent as have room
 }
 
 // Snapshot is what a card is like at a moment.
@@ -99,6 +100,6 @@ func (s *Snapshot) writeProgram(b *bytes.Buffer) {
 	fmt.Fprintf(b, "         returned: unanswered %d, refused %d, no route %d, bad entries %d\n", n.Returned, n.Refused, n.Unroutable, n.BadEntries)
 	fmt.Fprintf(b, "         NACKs sent: not resident %d, overrun %d, not pinned %d, tag %d, no endpoint %d\n", n.Nacked[reliability.NackResident],
 		n.Nacked[reliability.NackOverrun], n.Nacked[reliability.NackMemory], n.Nacked[reliability.NackTag], n.Nacked[reliability.NackNoEndpoint])
-	fmt.Fprintf(b, "         dropped: malformed %d, misdelivered %d, strangers %d, no route %d; duplicates %d, stale %d; forged %d, privileged %d, bad tags %d\n",
-		n.Malformed, n.Misdelivered, n.Strangers, n.NoRoute, s.Receives.Duplicates, s.Receives.Stale, n.Forged, n.Privileged, n.BadTags)
+	fmt.Fprintf(b, "         dropped: malformed %d, misdelivered %d, strangers %d, no route %d, no room for an answer %d; duplicates %d, stale %d; forged %d, privileged %d, bad tags %d\n",
+		n.Malformed, n.Misdelivered, n.Strangers, n.NoRoute, n.Unanswered, s.Receives.Duplicates, s.Receives.Stale, n.Forged, n.Privileged, n.BadTags)
 }

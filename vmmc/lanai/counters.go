@@ -24,6 +24,7 @@ type Counters struct {
 	Stale        uint64 // packets dropped: of a line that has ended
 	TooSoon      uint64 // packets that wait, or come again: one before them is missing, or the driver has no room
 	NoRoute      uint64 // packets not sent: no route leads there
+	Unanswered   uint64 // packets dropped: as many answers wait to be sent as have room
 	Refused      uint64 // packets dropped: for pages that may not be written
 	BadRequests  uint64 // requests refused: longer than one can be
 	BadProxies   uint64 // requests refused: for pages that the process has not imported
@@ -99,8 +100,8 @@ func (s *Snapshot) writeProgram(b *bytes.Buffer) {
 	fmt.Fprintf(b, "         TLB misses %d, refills %d; lines cut %d\n", n.Misses, n.Refills, n.LinesCut)
 	fmt.Fprintf(b, "         requests refused: too long %d, not imported %d, other memory %d; queues without a request %d\n",
 		n.BadRequests, n.BadProxies, n.BadAddresses, n.BadQueues)
-	fmt.Fprintf(b, "         dropped: strange %d, stale %d, too soon %d, no route %d, refused %d; tables that did not fit %d\n",
-		n.Strange, n.Stale, n.TooSoon, n.NoRoute, n.Refused, n.RouteErrors)
+	fmt.Fprintf(b, "         dropped: strange %d, stale %d, too soon %d, no route %d, no room for an answer %d, refused %d; tables that did not fit %d\n",
+		n.Strange, n.Stale, n.TooSoon, n.NoRoute, n.Unanswered, n.Refused, n.RouteErrors)
 	for i := range s.Processes {
 		p := &s.Processes[i]
 		fmt.Fprintf(b, "         process %d at port %d: pinned %d pages, proxy pages %d, requests that wait %d", p.Process, p.Port, p.Pinned, p.Proxies, p.Waiting)

@@ -27,13 +27,15 @@ const (
 	frameNotify
 )
 
-// mostAnswers is how many answers may wait while packets are taken.
+// mostAnswers is how many answers may wait while packets that want one are taken. Those for
+// packets that were taken before come on top.
 const mostAnswers = 64
 
 // receive takes the next packet that has come. Answers end here; the others are to be
-// stored.
+// stored. It never waits for the card's own sends: routes are free of deadlock only as long
+// as every card takes what comes.
 func (p *program) receive() bool {
-	if p.in.busy || p.answers.Len() >= mostAnswers {
+	if p.in.busy {
 		return false
 	}
 	if p.turnHasCome() {
@@ -50,6 +52,26 @@ func (p *program) receive() bool {
 		p.c.Post(r.Buffer)
 	}
 	return true
+}
+
+// reply has an answer sent. It takes the place of one for the same channel that waits to be
+// sent, which says nothing that it does not say.
+func (p *program) reply(node int, a reliability.ChannelAnswer) {
+	if x := p.pending(node, a.Channel); x != nil {
+		x.a = a
+		return
+	}
+	p.answers.Push(answer{node, a})
+}
+
+// pending returns the answer for a channel that waits to be sent, nil for none.
+func (p *program) pending(node int, channel uint8) *answer {
+	for i := range p.answers.Len() {
+		if x := p.answers.At(i); x.node == node && x.a.Channel == channel {
+			return x
+		}
+	}
+	return nil
 }
 
 // fate is what becomes of a packet that has come.
@@ -87,7 +109,7 @@ func (p *program) turnHasCome() bool {
 		p.early = p.early[:last]
 		if stale {
 			p.count.Stale++
-			p.answers.Push(answer{x.node, p.recv.Refuse(x.node, x.ch.Channel, reliability.NackNoEndpoint)})
+			p.reply(x.node, p.recv.Refuse(x.node, x.ch.Channel, reliability.NackNoEndpoint))
 			p.c.Post(x.r.Buffer)
 			return true
 		}
@@ -142,6 +164,10 @@ func (p *program) admit(r *myrinet.Received) fate {
 // line hears only what carries the channel's epoch: its sender has had an answer from here, so
 // it is where its address says.
 func (p *program) passes(node int, h *header, r *myrinet.Received) fate {
+	if p.answers.Len() >= mostAnswers && p.pending(node, h.ch.Channel) == nil {
+		p.count.Unanswered++
+		return dropped // its sender sends it again
+	}
 	v, a := p.recv.Arrive(node, h.ch)
 	l := &p.lines[node]
 	if v == reliability.ArrivalNew {
@@ -155,7 +181,7 @@ func (p *program) passes(node int, h *header, r *myrinet.Received) fate {
 			return stored
 		}
 		if l.refusedBefore(h) { // the answer was lost
-			p.answers.Push(answer{node, p.recv.Refuse(node, h.ch.Channel, reliability.NackNoEndpoint)})
+			p.reply(node, p.recv.Refuse(node, h.ch.Channel, reliability.NackNoEndpoint))
 			return dropped
 		}
 		if h.order-l.expect >= channels { // somebody else has spoken for the node, and to wait would not end
@@ -173,7 +199,7 @@ func (p *program) passes(node int, h *header, r *myrinet.Received) fate {
 		v = reliability.ArrivalAnswer
 	}
 	if v == reliability.ArrivalAnswer {
-		p.answers.Push(answer{node, a})
+		p.reply(node, a)
 	}
 	return dropped
 }
@@ -276,9 +302,9 @@ func (p *program) finishStore() {
 		return
 	case in.flags&flagChannel != 0 && in.refuse:
 		p.lines[in.node].refuse(&in.header)
-		p.answers.Push(answer{in.node, p.recv.Refuse(in.node, in.ch.Channel, reliability.NackNoEndpoint)})
+		p.reply(in.node, p.recv.Refuse(in.node, in.ch.Channel, reliability.NackNoEndpoint))
 	case in.flags&flagChannel != 0:
-		p.answers.Push(answer{in.node, p.recv.Accept(in.node, in.ch.Channel)})
+		p.reply(in.node, p.recv.Accept(in.node, in.ch.Channel))
 	}
 	p.c.Post(in.r.Buffer)
 	in.r = myrinet.Received{}

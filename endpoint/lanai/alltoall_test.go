@@ -1,0 +1,189 @@
+package lanai_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/bobnet-go/bobnet/endpoint"
+	"github.com/bobnet-go/bobnet/endpoint/lanai"
+	"github.com/bobnet-go/bobnet/reliability"
+	"github.com/bobnet-go/bobnet/transport/myrinet"
+	"github.com/bobnet-go/bobnet/transport/myrinet/mapper"
+)
+
+const (
+	treeHosts     = 8
+	treeEndpoints = 20 // of each host, nearly three times as many as a card has frames for
+)
+
+// crowd is eight hosts of a fat tree, the endpoints of which all talk to all of the others.
+type crowd struct {
+	*segment
+	cards    []*lanai.Card
+	names    [treeHosts][]endpoint.Name
+	answered [treeHosts][treeEndpoints]int
+	returned int
+	done     bool
+	errs     []error
+}
+
+// newCrowd makes the fat tree: two hosts at each of four switches, each of which has two cables
+// up. Links are so slow that the network is what all wait for. Packets go again so soon that a
+// card which cannot send has more answers to send than it has room for.
+func newCrowd(t *testing.T) *crowd {
+	c := &crowd{segment: newSegment(t, myrinet.Options{Seed: 1, Bandwidth: 1_000_000})}
+	var leaves []*myrinet.Switch
+	roots := []*myrinet.Switch{c.f.Switch("r0"), c.f.Switch("r1")}
+	for i := range treeHosts / 2 {
+		leaf := c.f.Switch(fmt.Sprint("l", i))
+		leaves = append(leaves, leaf)
+		for k, root := range roots {
+			c.join(leaf.Port(6+k), root.Port(i))
+		}
+	}
+	for i := range treeHosts {
+		card, _ := c.card(i+1, lanai.Config{
+			Channels: reliability.ChannelConfig{Timeout: 1_000_000},
+			Card:     myrinet.CardConfig{Timing: myrinet.SBusTiming()},
+			Costs:    lanai.Costs{Send: 100, Receive: 100, Resend: 100, Arrive: 50, Check: 50, Answer: 50, Answered: 50},
+			Mapper:   &mapper.Options{Period: 500 * time.Millisecond, Timeout: time.Millisecond, Seed: uint64(i + 1)},
+		}, leaves[i/2].Port(i%2))
+		c.cards = append(c.cards, card)
+	}
+	return c
+}
+
+// host is the process of host i. Each of its endpoints has one request under way to each
+// endpoint of the other hosts.
+func (c *crowd) host(i int) error {
+	p, err := newParty(c.cards[i], endpoint.Config{MaxMedium: 64})
+	if err != nil {
+		return err
+	}
+	var ready [][2]int // endpoints and destinations
+	eps := []*endpoint.Endpoint{p.ep}
+	for len(eps) < treeEndpoints {
+		ep, err := p.newEndpoint()
+		if err != nil {
+			return err
+		}
+		eps = append(eps, ep)
+	}
+	for k, ep := range eps {
+		ep.SetHandler(hBack, func(_ endpoint.Token, args []uint32, _ []byte) {
+			c.answered[i][k]++
+			ready = append(ready, [2]int{k, int(args[0])})
+		})
+		ep.SetReturnHandler(func(*endpoint.Returned) { c.returned++ })
+		c.names[i] = append(c.names[i], ep.Name())
+	}
+	for slices.ContainsFunc(c.cards, func(x *lanai.Card) bool { return x.Snapshot().Stations < treeHosts-1 }) ||
+		slices.ContainsFunc(c.names[:], func(x []endpoint.Name) bool { return len(x) < treeEndpoints }) {
+		if err := c.w.Sleep(10 * time.Millisecond); err != nil {
+			return err
+		}
+	}
+	for k, ep := range eps {
+		for host, names := range c.names {
+			for _, name := range names {
+				if host == i {
+					continue
+				}
+				dest, err := ep.MapAny(name, tag)
+				if err != nil {
+					return err
+				}
+				ready = append(ready, [2]int{k, dest})
+			}
+		}
+	}
+	for !c.done {
+		for _, x := range ready {
+			if err := eps[x[0]].RequestBulkAsync(x[1], hEcho, nil, 0, uint32(x[1])); err != nil {
+				return err
+			}
+		}
+		ready = ready[:0]
+		ctx, cancel := p.n.WithTimeout(context.Background(), time.Millisecond)
+		_, err := p.b.WaitPoll(ctx)
+		cancel()
+		if err != nil && !errors.Is(err, context.DeadlineExceeded) {
+			return err
+		}
+	}
+	return nil
+}
+
+// delivered returns how many messages each card has written into its endpoints.
+func (c *crowd) delivered() (n [treeHosts]uint64) {
+	for i, card := range c.cards {
+		n[i] = card.Snapshot().Stats.Delivered
+	}
+	return n
+}
+
+// waiting returns how many endpoints have had no answer yet.
+func (c *crowd) waiting() (n int) {
+	for i := range c.answered {
+		for _, got := range c.answered[i] {
+			if got == 0 {
+				n++
+			}
+		}
+	}
+	return n
+}
+
+// TestAllToAll: with more endpoints on every card than it has frames for, and all of them
+// talking to all of the others through a network that is full, every card goes on taking
+// messages, every endpoint gets answers, and the routes stay.
+func TestAllToAll(t *testing.T) {
+	if testing.Short() {
+		t.Skip("left out by -short: it computes for some seconds")
+	}
+	const seconds = 20 // of virtual time
+	c := newCrowd(t)
+	for i := range c.cards {
+		c.w.Go(fmt.Sprint("host ", i), func() {
+			if err := c.host(i); err != nil {
+				c.errs = append(c.errs, fmt.Errorf("host %d: %w", i, err))
+			}
+		})
+	}
+	before := c.delivered()
+	for began := 0; !c.done; {
+		if err := c.w.Sleep(time.Second); err != nil {
+			t.Fatal(err)
+		}
+		now := c.delivered()
+		if now[0] > 0 {
+			began++
+		}
+		for i := range now {
+			if began > 1 && now[i] == before[i] {
+				t.Errorf("card %d took no message in second %d: %+v", i, began, c.cards[i].Snapshot().Stats)
+			}
+		}
+		before = now
+		c.done = t.Failed() || began > 1 && c.waiting() == 0
+		if began == seconds && !c.done {
+			t.Errorf("%d endpoints had no answer in %d s: %v", c.waiting(), began, c.answered)
+			c.done = true
+		}
+	}
+	if err := errors.Join(c.errs...); err != nil {
+		t.Fatal(err)
+	}
+	for i, card := range c.cards {
+		if s := card.Snapshot(); s.Stations != treeHosts-1 {
+			t.Errorf("card %d has routes to %d of %d others", i, s.Stations, treeHosts-1)
+		}
+	}
+	if c.returned > 0 {
+		t.Errorf("%d messages came back", c.returned)
+	}
+}
