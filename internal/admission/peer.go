@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"strings"
 
 	"github.com/bobnet-go/bobnet/internal/passfd"
 	"golang.org/x/sys/unix"
@@ -19,8 +20,9 @@ func PeerOf(conn net.Conn) string {
 		}
 	}
 	from, ok := conn.RemoteAddr().(*net.TCPAddr)
-	if !ok {
-		return conn.RemoteAddr().String()
+	if !ok { // an address of Bobnet's, for example, whose port is behind a slash
+		host, _, _ := strings.Cut(conn.RemoteAddr().String(), "/")
+		return host
 	}
 	if to, ok := conn.LocalAddr().(*net.TCPAddr); ok && (from.IP.IsLoopback() || from.IP.Equal(to.IP)) {
 		if uid, err := userOf(from, to); err == nil {

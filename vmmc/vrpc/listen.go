@@ -8,6 +8,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/bobnet-go/bobnet/internal/admission"
 	"golang.org/x/sys/unix"
 
 	"github.com/bobnet-go/bobnet/transport"
@@ -155,21 +156,26 @@ func pause(ctx context.Context) bool {
 	}
 }
 
-// admit begins a connection, if there are not too many.
+// admit begins a connection, unless there are too many, or too many of its peer.
 func (s *Server) admit(conn net.Conn) {
-	if s.stats.open.Add(1) > int64(s.cfg.MaxConns) {
-		s.stats.open.Add(-1)
+	peer := admission.PeerOf(conn)
+	if !s.gate.Enter(peer) {
 		s.stats.connsRefused.Add(1)
 		conn.Close()
 		return
 	}
+	s.stats.open.Add(1)
 	s.stats.conns.Add(1)
+	leave := func() {
+		s.stats.open.Add(-1)
+		s.gate.Leave(peer)
+	}
 	err := s.Start(conn, func(ctx context.Context) {
-		defer s.stats.open.Add(-1)
-		s.serveStream(ctx, conn)
+		defer leave()
+		s.serveStream(ctx, conn, peer)
 	})
 	if err != nil {
-		s.stats.open.Add(-1)
+		leave()
 	}
 }
 

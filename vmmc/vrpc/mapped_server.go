@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"github.com/bobnet-go/bobnet/vmmc"
@@ -19,6 +20,7 @@ type door struct {
 	cancel context.CancelFunc
 
 	knocking chan vmmc.Peer
+	refusing atomic.Int64  // clients that are being told that there are too many
 	patience time.Duration // with who has knocked
 }
 
@@ -112,23 +114,32 @@ func (c *closerFunc) Close() error {
 
 // admit begins a connection, or tells that there are too many.
 func (d *door) admit(from vmmc.Peer) {
-	s := d.server
-	open := s.stats.open.Add(1)
-	full := open > int64(s.cfg.MaxConns)
+	s, peer := d.server, fmt.Sprintf("node %v", from.Node)
+	full := !s.gate.Enter(peer)
+	leave := func() {
+		s.stats.open.Add(-1)
+		s.gate.Leave(peer)
+	}
 	if full {
 		s.stats.connsRefused.Add(1)
+		leave = func() { d.refusing.Add(-1) }
+		if d.refusing.Add(1) > maxKnocking {
+			leave()
+			return
+		}
 	} else {
+		s.stats.open.Add(1)
 		s.stats.conns.Add(1)
 	}
 	ctx, cancel := context.WithCancel(d.ctx)
 	begin := func(context.Context) {
-		defer s.stats.open.Add(-1)
+		defer leave()
 		defer cancel()
 		d.serve(ctx, from, full)
 	}
-	if open > int64(s.cfg.MaxConns)+maxKnocking || s.Start(&closerFunc{cancel}, begin) != nil {
+	if s.Start(&closerFunc{cancel}, begin) != nil {
 		cancel()
-		s.stats.open.Add(-1)
+		leave()
 	}
 }
 

@@ -26,6 +26,8 @@ const (
 	keepBuffer = 64 << 10
 )
 
+var errNoMemory = errors.New("vrpc: the calls and replies of this peer, or of all, take too much memory (ServerConfig.MaxMemory)")
+
 var errEmptyFragments = errors.New("vrpc: too many fragments of no octets in one record")
 
 // recordReader takes records from a stream.
@@ -33,6 +35,8 @@ type recordReader struct {
 	in   *bufio.Reader
 	max  int // octets of a record
 	mark [4]byte
+	// room, if not nil, says whether the memory of a record may have so many bytes.
+	room func(size int) bool
 }
 
 func newRecordReader(r io.Reader, max int) *recordReader {
@@ -87,7 +91,11 @@ func (r *recordReader) read(rec []byte) ([]byte, error) {
 func (r *recordReader) fragment(rec []byte, n int) ([]byte, error) {
 	for n > 0 {
 		if len(rec) == cap(rec) {
-			grown := make([]byte, len(rec), max(2*len(rec), len(rec)+min(n, streamBuffer)))
+			size := max(2*len(rec), len(rec)+min(n, streamBuffer))
+			if r.room != nil && !r.room(size) {
+				return rec, errNoMemory
+			}
+			grown := make([]byte, len(rec), size)
 			copy(grown, rec)
 			rec = grown
 		}

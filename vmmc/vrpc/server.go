@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/bobnet-go/bobnet/internal/admission"
 	"github.com/bobnet-go/bobnet/progress/logqueue"
 )
 
@@ -16,6 +17,8 @@ import (
 const (
 	DefaultMaxMessage       = 4 << 20
 	DefaultMaxConns         = 1024
+	DefaultMaxPeerConns     = 256
+	DefaultMaxMemory        = 256 << 20
 	DefaultIdleTimeout      = 10 * time.Minute
 	DefaultRecordTimeout    = 30 * time.Second
 	DefaultDatagramWorkers  = 8
@@ -38,6 +41,14 @@ type ServerConfig struct {
 	// MaxConns is how many connections may be open, 0 for DefaultMaxConns. Further ones are
 	// closed at once.
 	MaxConns int
+	// MaxPeerConns is how many of them one peer may have, 0 for DefaultMaxPeerConns. A peer is a
+	// user of this host, an address, or a node of VMMC.
+	MaxPeerConns int
+	// MaxMemory is how many bytes the calls and replies of all connections over streams may take
+	// that are longer than 64 KiB, 0 for DefaultMaxMemory. One peer may take a quarter of it, or
+	// four times MaxMessage if that is more. A call or a reply for which there is no room ends its
+	// connection.
+	MaxMemory int64
 	// IdleTimeout is how long a connection may be silent between calls, 0 for
 	// DefaultIdleTimeout, negative for ever.
 	IdleTimeout time.Duration
@@ -71,6 +82,8 @@ type ServerConfig struct {
 func (c *ServerConfig) setDefaults() {
 	setDefault(&c.MaxMessage, DefaultMaxMessage)
 	setDefault(&c.MaxConns, DefaultMaxConns)
+	setDefault(&c.MaxPeerConns, DefaultMaxPeerConns)
+	setDefault(&c.MaxMemory, DefaultMaxMemory)
 	setDefault(&c.IdleTimeout, DefaultIdleTimeout)
 	setDefault(&c.RecordTimeout, DefaultRecordTimeout)
 	setDefault(&c.Parallel, 1)
@@ -84,7 +97,13 @@ func (c *ServerConfig) setDefaults() {
 	c.Logger = logqueue.New(c.Logger).Logger()
 }
 
-func setDefault[T int | time.Duration](v *T, to T) {
+// gate returns the bounds of peers.
+func (c *ServerConfig) gate() *admission.Gate[string] {
+	return admission.New[string](admission.Limits{Conns: c.MaxPeerConns, AllConns: c.MaxConns,
+		Bytes: min(c.MaxMemory, max(c.MaxMemory/4, 4*int64(c.MaxMessage))), AllBytes: c.MaxMemory})
+}
+
+func setDefault[T int | int64 | time.Duration](v *T, to T) {
 	if *v == 0 {
 		*v = to
 	}
@@ -94,6 +113,7 @@ func setDefault[T int | time.Duration](v *T, to T) {
 // dispatch table. Goroutines may share it.
 type Server struct {
 	cfg        ServerConfig
+	gate       *admission.Gate[string]
 	shorthands *shorthands // nil for none
 	table      atomic.Pointer[table]
 	stats      serverStats
@@ -115,6 +135,7 @@ func NewServer(cfg *ServerConfig) *Server {
 		s.cfg = *cfg
 	}
 	s.cfg.setDefaults()
+	s.gate = s.cfg.gate()
 	s.table.Store(&table{})
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	if s.cfg.Shorthands > 0 {

@@ -93,9 +93,9 @@ type Snapshot struct {
 
 	ConnsOpen     int    // connections that are open
 	Conns         uint64 // that were accepted
-	ConnsRefused  uint64 // closed at once, because MaxConns were open
+	ConnsRefused  uint64 // closed at once, because MaxConns were open, or MaxPeerConns of the peer
 	ConnsTimedOut uint64 // closed because half a call, or nothing, came, or a reply was not read
-	ConnsBroken   uint64 // closed for what they sent: no call, or a record that is too long
+	ConnsBroken   uint64 // closed for what they sent: no call, a record that is too long, or one for which there was no memory
 
 	Datagrams              uint64 // received
 	DatagramsTruncated     uint64 // longer than a datagram can be received; dropped
