@@ -191,7 +191,7 @@ func (r *vmmcProcess) importing(ctx context.Context, word string, n [2]uint32) (
 			return "streaming", nil
 		}
 	case "fails": // waits for the stream's end
-		if err := <-r.ended; !errors.Is(err, vmmc.ErrPeer) && !errors.Is(err, vmmc.ErrProxy) || !errors.Is(r.imp.Done(), vmmc.ErrPeer) {
+		if err := <-r.ended; !errors.Is(err, vmmc.ErrPeer) || !errors.Is(r.imp.Done(), vmmc.ErrPeer) {
 			return "", fmt.Errorf("the stream has ended by %w, the import by %w", err, r.imp.Done())
 		}
 		return "failed", nil

@@ -96,7 +96,7 @@ func (c *churn) write(p *vmmc.Process, me int, random *rand.Rand) error {
 		for err == nil {
 			err = x.send(p, i, me, random)
 		}
-		if !errors.Is(err, vmmc.ErrUnexported) && !errors.Is(err, vmmc.ErrProxy) {
+		if !errors.Is(err, vmmc.ErrUnexported) {
 			return err
 		}
 		if err := i.Done(); !errors.Is(err, vmmc.ErrUnexported) {

@@ -43,7 +43,9 @@
 //
 // Export.Unexport and Import.Unimport may be called at any time; when they return, nothing
 // of that peer lands there any more, and sends under way have been done or fail with
-// ErrUnexported or ErrUnimported. Process.Close lets what was sent before it arrive, for a
+// ErrUnexported or ErrUnimported. Later sends to the addresses of an import that has ended fail
+// with the error that it has ended with, as Import.Done does; of the last 1,024 such imports of a
+// process, and with ErrProxy of those before. Process.Close lets what was sent before it arrive, for a
 // second at most. When a process ends or does not answer for
 // Config.PeerTimeout, what was imported from it fails with ErrPeer, and lists of importers
 // lose it; a daemon tells of a dead process sooner. An import that waits for an export waits

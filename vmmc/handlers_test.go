@@ -69,7 +69,7 @@ func TestHandlers(t *testing.T) {
 			}
 			_, err = q.WaitWord(ctx, vmmc.Word(far.Bytes(), 0), 1)
 			check(t, err)
-			if err := q.SendMsg(ctx, nil, i.Addr()); !errors.Is(err, vmmc.ErrUnexported) && !errors.Is(err, vmmc.ErrProxy) {
+			if err := q.SendMsg(ctx, nil, i.Addr()); !errors.Is(err, vmmc.ErrUnexported) {
 				t.Errorf("a send after Unexport: %v", err)
 			}
 		})
@@ -172,7 +172,7 @@ func TestClose(t *testing.T) {
 			}
 			check(t, victim.Close())
 			for range cap(ended) {
-				if err := <-ended; !errors.Is(err, vmmc.ErrProcessClosed) && !errors.Is(err, vmmc.ErrPeer) && !errors.Is(err, vmmc.ErrProxy) {
+				if err := <-ended; !errors.Is(err, vmmc.ErrProcessClosed) && !errors.Is(err, vmmc.ErrPeer) {
 					t.Errorf("ended by %v", err)
 				}
 			}

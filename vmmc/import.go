@@ -181,7 +181,7 @@ func (i *Import) what() string {
 func (i *Import) fail(why error) {
 	i.err = why
 	if i.region != nil {
-		i.p.proxies.remove(i.addr)
+		i.p.proxies.remove(i.addr, why)
 	}
 	i.ended()
 }

@@ -95,7 +95,7 @@ func (m *model) operate(p *vmmc.Process, me, to int, imports []*vmmc.Import, k i
 		if err := i.Unimport(bg); err != nil {
 			return err
 		}
-		if err := p.SendMsg(bg, src, dst); !errors.Is(err, vmmc.ErrProxy) {
+		if err := p.SendMsg(bg, src, dst); !errors.Is(err, vmmc.ErrUnimported) {
 			return fmt.Errorf("a send to a stale address: %w", err)
 		}
 		return nil

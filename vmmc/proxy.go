@@ -29,14 +29,25 @@ func (a ProxyAddr) String() string { return fmt.Sprintf("proxy %#x+%d", a.Page()
 // proxySpace finds the import that an address lies in. Pages are given out upwards, with
 // a guard page between imports, and never again.
 type proxySpace struct {
-	next uint64 // page
-	used []proxyRange
+	next   uint64 // page
+	used   []proxyRange
+	ended  []endedRange // the last mostEnded ones, a ring when it is full
+	oldest int          // of ended, when it is full
 }
 
 type proxyRange struct {
 	start, end ProxyAddr // of its bytes
 	imp        *Import
 }
+
+// endedRange is the range of an import that has ended.
+type endedRange struct {
+	start, end ProxyAddr
+	why        error
+}
+
+// mostEnded is how many ended imports keep their error. Addresses of earlier ones lie in no import.
+const mostEnded = 1024
 
 // newProxySpace returns a space whose first page is drawn from a seed, so that addresses
 // of other processes are not found in it.
@@ -58,22 +69,42 @@ func (s *proxySpace) find(a ProxyAddr) int {
 	return sort.Search(len(s.used), func(i int) bool { return s.used[i].start > a }) - 1
 }
 
-// remove takes an import's range away.
-func (s *proxySpace) remove(a ProxyAddr) {
-	if i := s.find(a); i >= 0 && s.used[i].start == a {
-		s.used = append(s.used[:i], s.used[i+1:]...)
+// remove takes an import's range away, and keeps why the import has ended.
+func (s *proxySpace) remove(a ProxyAddr, why error) {
+	i := s.find(a)
+	if i < 0 || s.used[i].start != a {
+		return
 	}
+	x := endedRange{a, s.used[i].end, why}
+	s.used = append(s.used[:i], s.used[i+1:]...)
+	if len(s.ended) < mostEnded {
+		s.ended = append(s.ended, x)
+		return
+	}
+	s.ended[s.oldest] = x
+	s.oldest = (s.oldest + 1) % mostEnded
+}
+
+// outside returns why an address that lies in no import does not.
+func (s *proxySpace) outside(a ProxyAddr) error {
+	for _, x := range s.ended {
+		if a >= x.start && a <= x.end {
+			return fmt.Errorf("%w: the import that %v lies in has ended", x.why, a)
+		}
+	}
+	return fmt.Errorf("%w: %v lies in no import of this process: it was given up long ago, or is another's", ErrProxy, a)
 }
 
 // errPastEnd is ErrProxy of an address in an import that ends too soon.
 var errPastEnd = fmt.Errorf("%w", ErrProxy)
 
-// resolve returns the import that all n bytes from a on lie in, and the offset there.
+// resolve returns the import that all n bytes from a on lie in, and the offset there. The
+// error of an import that has ended says why it has.
 func (s *proxySpace) resolve(a ProxyAddr, n int) (*Import, uint64, error) {
 	i := s.find(a)
 	switch {
 	case i < 0 || a > s.used[i].end:
-		return nil, 0, fmt.Errorf("%w: %v lies in no import of this process: it was given up, or is another's", ErrProxy, a)
+		return nil, 0, s.outside(a)
 	case uint64(n) > uint64(s.used[i].end-a):
 		return nil, 0, fmt.Errorf("%w: %d bytes at %v, and the import ends behind %d of them", errPastEnd, n, a, s.used[i].end-a)
 	}

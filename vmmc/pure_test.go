@@ -45,9 +45,15 @@ func TestProxySpace(t *testing.T) {
 		for range rapid.IntRange(1, 30).Draw(t, "operations") {
 			if len(all) > 0 && rapid.Bool().Draw(t, "remove") {
 				i := rapid.IntRange(0, len(all)-1).Draw(t, "which")
-				s.remove(all[i].at)
-				if _, _, err := s.resolve(all[i].at, 0); !errors.Is(err, ErrProxy) {
-					t.Fatalf("a stale address: %v", err)
+				why := []error{ErrUnexported, ErrPeer, ErrUnimported}[rapid.IntRange(0, 2).Draw(t, "why")]
+				s.remove(all[i].at, why)
+				for _, off := range []uint64{0, all[i].size} {
+					if _, _, err := s.resolve(all[i].at+ProxyAddr(off), 0); !errors.Is(err, why) || errors.Is(err, ErrProxy) {
+						t.Fatalf("a stale address: %v, want %v", err, why)
+					}
+				}
+				if err := second(s.resolve(all[i].at+ProxyAddr(all[i].size)+1, 0)); !errors.Is(err, ErrProxy) {
+					t.Fatalf("behind a stale import: %v", err)
 				}
 				all = append(all[:i], all[i+1:]...)
 				continue
@@ -74,6 +80,30 @@ func TestProxySpace(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestEndedImports: the imports that have ended last keep their errors, and of no others is
+// anything kept.
+func TestEndedImports(t *testing.T) {
+	s := newProxySpace(1)
+	var all []ProxyAddr
+	for range 3 * mostEnded {
+		at := s.add(1, new(Import))
+		s.remove(at, ErrPeer)
+		all = append(all, at)
+	}
+	for i, at := range all {
+		want := ErrProxy
+		if i >= len(all)-mostEnded {
+			want = ErrPeer
+		}
+		if err := second(s.resolve(at, 1)); !errors.Is(err, want) {
+			t.Fatalf("import %d of %d: %v, want %v", i, len(all), err, want)
+		}
+	}
+	if len(s.ended) != mostEnded {
+		t.Errorf("%d errors are kept, want %d", len(s.ended), mostEnded)
+	}
 }
 
 func second(_ *Import, _ uint64, err error) error { return err }

@@ -105,7 +105,7 @@ func TestUnexport(t *testing.T) {
 				if err := i.Done(); !errors.Is(err, vmmc.ErrUnexported) {
 					return fmt.Errorf("the import has ended by %w", err)
 				}
-				if err := p.SendMsg(bg, []byte{9, 9, 9, 9}, old); !errors.Is(err, vmmc.ErrProxy) {
+				if err := p.SendMsg(bg, []byte{9, 9, 9, 9}, old); !errors.Is(err, vmmc.ErrUnexported) {
 					return fmt.Errorf("a send to what is not exported any more: %w", err)
 				}
 			}

@@ -52,7 +52,7 @@ func TestKilled(t *testing.T) {
 				if !errors.Is(err, vmmc.ErrPeer) || !errors.Is(i.Done(), vmmc.ErrPeer) {
 					return fmt.Errorf("a send to a process that was killed: %w", err)
 				}
-				if err := p.SendMsg(bg, nil, i.Addr()); !errors.Is(err, vmmc.ErrProxy) {
+				if err := p.SendMsg(bg, nil, i.Addr()); !errors.Is(err, vmmc.ErrPeer) {
 					return fmt.Errorf("the next one: %w", err)
 				}
 				return nil

@@ -356,7 +356,7 @@ func (s *cutting) sent(m *member, im *vmmc.Import, send func(context.Context) er
 			return false, fmt.Errorf("a message ends by %w, and the import holds", err)
 		}
 	}
-	if errors.Is(err, vmmc.ErrPeer) || errors.Is(err, vmmc.ErrUnexported) || errors.Is(err, vmmc.ErrProxy) {
+	if errors.Is(err, vmmc.ErrPeer) || errors.Is(err, vmmc.ErrUnexported) {
 		return false, nil
 	}
 	return false, fmt.Errorf("a message ends by %w", err)

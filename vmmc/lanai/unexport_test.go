@@ -44,7 +44,7 @@ func TestUnexportUnderWay(t *testing.T) {
 				if (err == nil) != asked || err != nil && !errors.Is(err, vmmc.ErrUnexported) || !errors.Is(done, vmmc.ErrUnexported) {
 					return fmt.Errorf("the send ends by %w, the import by %w", err, done)
 				}
-				if err := p.SendMsg(context.Background(), s.Src, to.Addr()); !errors.Is(err, vmmc.ErrProxy) {
+				if err := p.SendMsg(context.Background(), s.Src, to.Addr()); !errors.Is(err, vmmc.ErrUnexported) {
 					return fmt.Errorf("the next send ends by %w", err)
 				}
 				return nil
