@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/bobnet-go/bobnet/ethertype"
 	"github.com/bobnet-go/bobnet/vipl"
 )
 
@@ -14,17 +15,28 @@ import (
 // job goes on coming together. What a request says is believed when its handshake is
 // over, which several may be in at a time; nobody waits for the others' end.
 
-// acceptFor is how long the handshake of a request may take: who has asked is
-// there, or has gone.
-const acceptFor = 2 * time.Second
+// A request is taken only from a requester that has proven its address, so it is there, or has
+// just gone. One that stops answering holds the place of its rank for acceptFirst. A rank that waits
+// for a processor for longer asks again, and has acceptFor then.
+const (
+	acceptFirst = 250 * time.Millisecond
+	acceptFor   = 2 * time.Second
+)
 
-// patience is acceptFor, or what time is left where who asks knows the nonce, and is a rank
-// that may have to wait for a processor.
-func (m *meeting) patience() time.Duration {
+// patience returns how long the handshake with a requester may take. A requester that
+// knows the nonce is a rank, and has all the time that is left.
+func (m *meeting) patience(from ethertype.Addr) time.Duration {
 	if m.told {
 		return max(time.Duration(m.end-m.nic.Now()), acceptFor)
 	}
-	return acceptFor
+	if m.accepted[from] {
+		return acceptFor
+	}
+	if len(m.accepted) >= m.Size+askedMost {
+		clear(m.accepted)
+	}
+	m.accepted[from] = true
+	return acceptFirst
 }
 
 // askedMost is the most requests that wait for this rank to look at them, beside
@@ -115,8 +127,14 @@ func (m *meeting) admit(req *vipl.Request) error {
 		m.postponed = append(m.postponed, req)
 		return nil
 	}
-	vi, err := m.connector(rank, m.patience())
+	patience := m.patience(req.Remote())
+	vi, err := m.connector(rank, patience)
 	if err != nil {
+		return m.errorf("%w", err)
+	}
+	attr := vi.Query().Attributes
+	attr.ConnectTimeout = patience
+	if err := vi.SetAttributes(&attr); err != nil {
 		return m.errorf("%w", err)
 	}
 	if err := req.AcceptStart(vi); err != nil {

@@ -87,7 +87,8 @@
 // reliability and depth that the program needs, and remain after Meet what carries its
 // messages. Meet decides when each is made and with whom. It asks every lower rank
 // and takes the requests of every higher one; strangers are refused in words and
-// counted (Job.Refused).
+// counted (Job.Refused). A requester has proven its address (vipl.Listener), and one that then stops
+// answering holds the place of its rank for a quarter of a second.
 //
 // Meet says after three seconds for whom it waits and why. When its time is up, its
 // error tells ranks that are not on the segment from those that are and wait

@@ -40,13 +40,14 @@ type meeting struct {
 	ctx context.Context // ends when time is up
 	end int64           // the same, on the NIC's clock
 
-	postponed []*vipl.Request  // of ranks that are being accepted
-	accepting []int            // whose requests have been accepted, and who are not connected yet
-	undialed  []int            // lower ranks that this one has yet to ask, if it asks several at once
-	dialed    []int            // those that it asks
-	dialAt    int64            // not to ask more of them before
-	checked   map[uint32]int64 // when the segment was asked who claims a rank
-	refusal   error            // of the last request that was refused
+	postponed []*vipl.Request         // of ranks that are being accepted
+	accepting []int                   // whose requests have been accepted, and who are not connected yet
+	accepted  map[ethertype.Addr]bool // whose requests have been accepted before
+	undialed  []int                   // lower ranks that this one has yet to ask, if it asks several at once
+	dialed    []int                   // those that it asks
+	dialAt    int64                   // not to ask more of them before
+	checked   map[uint32]int64        // when the segment was asked who claims a rank
+	refusal   error                   // of the last request that was refused
 	waits     wait
 }
 
@@ -71,7 +72,7 @@ func (j *Job) Meet(parent context.Context, nic *vipl.NIC, cq *vipl.CQ, log *slog
 	ctx, cancel := j.nic.WithTimeout(parent, j.timeout)
 	defer cancel()
 	began := j.nic.Now()
-	m := &meeting{Job: j, cq: cq, ctx: ctx, end: began + int64(j.timeout), checked: map[uint32]int64{}}
+	m := &meeting{Job: j, cq: cq, ctx: ctx, end: began + int64(j.timeout), checked: map[uint32]int64{}, accepted: map[ethertype.Addr]bool{}}
 	m.waits.sayAt = began + int64(sayAfter)
 	err := m.meet()
 	m.links.Lock()
@@ -251,10 +252,10 @@ func (m *meeting) greet(rank int) {
 const busy = "too many ask at once: ask again"
 
 // again reports whether an attempt to connect that has failed is worth another
-// one: the rank has lost it, or had no room for it.
+// one: the rank has lost it, had no room for it, or got no answer from this one for too long.
 func (m *meeting) again(err error) bool {
 	var refused *vipl.ConnError
-	return errors.Is(err, vipl.ErrNoMatch) || errors.As(err, &refused) && refused.Detail == busy
+	return errors.Is(err, vipl.ErrNoMatch) || errors.Is(err, vipl.ErrDisconnected) || errors.As(err, &refused) && refused.Detail == busy
 }
 
 // turnedAway returns why the rank at addr cannot be reached. If it says that the

@@ -82,8 +82,7 @@
 // these two and about 40 KiB at either end, whatever the peer does.
 //
 // A listener has Backlog places for streams that Accept has not returned, half open ones
-// included, and asks for proof of the asker's address before it gives one away
-// (vipl.Listener.RequireProof).
+// included. Only requesters that have proven their address get one (vipl.Listener).
 //
 // # Strangers
 //

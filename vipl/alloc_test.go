@@ -94,7 +94,7 @@ func connectOver(t *testing.T, l *vipl.Listener, d *duo) []*vipl.VI {
 	if err := b.ConnectStart(l.Addr(), nil); err != nil {
 		t.Fatal(err)
 	}
-	r, err := l.Poll()
+	r, err := taken(l, d.nb)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -118,7 +118,7 @@ func TestMACChangedRequest(t *testing.T) {
 	if err := b.ConnectStart(l.Addr(), nil); err != nil {
 		t.Fatal(err)
 	}
-	r, err := l.Poll()
+	r, err := taken(l, nb)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -67,7 +67,7 @@ func (d *duo) request() *vipl.Request {
 	if err := d.idle(d.nb).ConnectStart(l.Addr(), nil); err != nil {
 		d.t.Fatal(err)
 	}
-	r, err := l.Poll()
+	r, err := taken(l, d.nb)
 	if err != nil {
 		d.t.Fatal(err)
 	}

@@ -47,6 +47,7 @@ func (b *bell) call(count int) {
 			b.t.Fatal(err)
 		}
 		b.callers = append(b.callers, v)
+		b.nb.Poll() // answers by a token
 		b.na.Poll()
 		b.nb.Poll()
 	}

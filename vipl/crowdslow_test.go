@@ -125,7 +125,7 @@ func TestSlowCrowd(t *testing.T) {
 		frames float64 // at most, for each connection
 		took   time.Duration
 	}{
-		{50 * time.Millisecond, 64, 0, 8, 5 * time.Second},
+		{50 * time.Millisecond, 64, 0, 8, 7 * time.Second},
 		{50 * time.Millisecond, 256, 0, 8, 2 * time.Second},
 		{50 * time.Millisecond, 256, 0.05, 9, 3 * time.Second},
 		{10 * time.Millisecond, 256, 0, 8, time.Second},

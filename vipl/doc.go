@@ -74,7 +74,7 @@
 // Whoever can send to the segment can send in the name of others. Who does not hear a
 // connection's frames as well has to guess at least 52 bits for any effect on it. A NIC
 // answers such frames at a bounded rate, by at most three times their bytes, and a
-// listener keeps little of requests whose sender has not proven its address. Who hears
+// listener keeps nothing of requests whose sender has not proven its address. Who hears
 // the frames, on the path between two hosts for example, can do everything, unless there is
 // a key (Config.Key): then frames between hosts are encrypted and authenticated (package
 // transport/seal, docs/security.md).
@@ -200,7 +200,7 @@
 // NIC.Advertise and NIC.Lookup are names of services, the Start calls begin what others
 // wait for, AllocMem gives memory that is registered, Descriptor.AckNow asks for an
 // acknowledgement at once, Descriptor.More lets a short RDMA write wait for others,
-// Listener.RequireProof has requesters prove their address, NIC.LookupAll finds all of a name,
+// NIC.LookupAll finds all of a name,
 // NIC.Obstacle says what is in the way of frames, and Config.Key and NIC.SealStats are for
 // sealed frames.
 package vipl

@@ -20,7 +20,7 @@ func TestGivenUpInHandshake(t *testing.T) {
 	if err := client.ConnectStart(l.Addr(), nil); err != nil {
 		t.Fatal(err)
 	}
-	r, err := l.Poll()
+	r, err := taken(l, d.nb)
 	if err == nil {
 		err = r.AcceptStart(server)
 	}

@@ -11,8 +11,12 @@ import (
 )
 
 // Listener takes connection requests for one port. It may be shared between
-// goroutines. Requests that nobody has taken yet wait in it, 256 at the
-// most; a requester that finds it full tries again by itself.
+// goroutines. At most 256 requests wait in it. A requester that finds it full tries
+// again by itself.
+//
+// A Listener takes only requests whose senders have proven their address: the NIC answers
+// a first request by a token, which the requester's NIC repeats. So connecting takes one round trip
+// more than request and acceptance would. The NIC keeps nothing of requests without the token.
 type Listener struct {
 	nic    *NIC
 	port   uint16
@@ -66,16 +70,6 @@ func (n *NIC) listen(port uint16) (*Listener, error) {
 
 // Addr returns the address to connect to.
 func (l *Listener) Addr() ethertype.Addr { return ethertype.Addr{MAC: l.nic.m.Info.MAC, Port: l.port} }
-
-// RequireProof has the listener take only requests whose senders have proven that
-// they are where they say: they have asked again with a token that was sent there.
-// Nothing is kept of the others. Connecting then takes a round trip more, so it is for
-// servers that give much to whoever asks, buffers for example. VIPL has no such thing.
-func (l *Listener) RequireProof() {
-	l.nic.eng.Lock()
-	defer l.nic.eng.Unlock()
-	l.in.Backlog.Strict = true
-}
 
 // Wait returns the next request, blocking until there is one (VipConnectWait)
 // or ctx ends, which returns an error that is both ErrTimeout and the

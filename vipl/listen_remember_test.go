@@ -54,18 +54,38 @@ func newAskedWith(t *testing.T, cfg vipl.Config) *asked {
 	return x
 }
 
-// ask sends the request of client i, to another address if change says so, and
-// returns it as the listener takes it, nil if it does not.
+// ask sends the request of client i, which change may alter, first without a token and then with the
+// one that is answered. It returns the request that the listener takes, nil if there is none.
 func (x *asked) ask(i int, change func(h *ethertype.Header)) *vipl.Request {
 	x.t.Helper()
 	var h ethertype.Header
 	if _, err := h.Parse(x.request); err != nil || h.Kind != ethertype.KindRequest {
 		x.t.Fatal("no request:", h.Kind, err)
 	}
-	h.SrcPort = uint16(1 + i)
+	h.SrcPort, h.Sack = uint16(1+i), 0
 	if change != nil {
 		change(&h)
 	}
+	if r := x.poll(&h); r != nil {
+		x.t.Fatal("a request without a token is taken")
+	}
+	views := make([][]byte, transport.MaxBatch)
+	k, _ := x.wire.Recv(views)
+	for _, v := range views[:k] {
+		var retry ethertype.Header
+		if _, err := retry.Parse(v); err == nil && retry.Kind == ethertype.KindRetry {
+			h.Sack = retry.Sack
+		}
+	}
+	if h.Sack == 0 { // it is not answered
+		return nil
+	}
+	return x.poll(&h)
+}
+
+// poll sends the request with the header h, and returns the one that the listener takes.
+func (x *asked) poll(h *ethertype.Header) *vipl.Request {
+	x.t.Helper()
 	h.Put(x.request)
 	reseal(x.request)
 	if n, _ := x.wire.Send([]transport.Frame{{Head: x.request}}); n != 1 {

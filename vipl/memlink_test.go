@@ -137,7 +137,7 @@ func memVIsOver(t testing.TB, la, lb transport.Link, level reliability.Level) (a
 	if err := b.ConnectStart(l.Addr(), nil); err != nil {
 		t.Fatal(err)
 	}
-	r, err := l.Poll()
+	r, err := taken(l, nb)
 	if err != nil {
 		t.Fatal(err)
 	}

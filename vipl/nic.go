@@ -125,6 +125,7 @@ type NIC struct {
 	errs      errorState
 	numCQs    int
 	sealedBy  seal.Stations[struct{}]
+	speaker   links.Speaker
 	left      VIStats // sum over VIs that have been closed
 	saidMlock bool
 	ended     ended
@@ -196,6 +197,13 @@ func (n *NIC) init(link transport.Link, cfg *Config) error {
 		driver, firmware := iface.Driver(info.Interface)
 		n.hw = strings.TrimSpace(driver + " " + firmware)
 	}
+	var speaks func(now int64) bool
+	if !info.Virtual { // else each station has a MAC of its own
+		if err := n.speaker.Init(&info); err != nil {
+			return opError("open NIC", ErrResource, "no socket: %v", err)
+		}
+		speaks = n.speaker.Speaks
+	}
 	n.m.Init(link, &n.eng, n.log, cfg.Reliability.Resolve(), cfg.Seed, engine.Hooks{
 		Dead: func(cause error) {
 			n.end(cause)
@@ -203,6 +211,7 @@ func (n *NIC) init(link transport.Link, cfg *Config) error {
 		},
 		Damaged: func(c *conn.Conn) { n.raise(CodeRDMAWData, viOf(c), nil, StatusOpRemoteRDMAWrite, errDamaged) },
 		Sealed:  n.receiveSealed,
+		Speaks:  speaks,
 	})
 	n.eng.Init(link, &n.m, &progress.Config{Spin: cfg.Spin, NoService: cfg.NoService})
 	n.calls.Init(&n.eng, (*call).run)
@@ -303,6 +312,9 @@ func (n *NIC) close() error {
 	n.eng.Lock()
 	defer n.eng.Unlock()
 	defer close(n.done)
+	if !n.m.Info.Virtual {
+		n.speaker.Release()
+	}
 	n.m.Conns.Mem.Close()
 	n.log.Info("NIC closed", "interface", n.m.Info.Interface, "addr", n.Addr())
 	return err

@@ -10,10 +10,9 @@ import (
 	"github.com/bobnet-go/bobnet/vipl"
 )
 
-// TestRequireProof: a listener that requires proof has nothing of requests in the name
-// of others but the Retry that answers them, and gets those that come with its token.
-// Clients connect to it as to any other, whatever is lost.
-func TestRequireProof(t *testing.T) {
+// TestProof: a listener gets only requests that come with the token of the Retry that
+// answers them. Clients connect to it whatever is lost.
+func TestProof(t *testing.T) {
 	const forged = 100
 	seeds(t, 20, func(seed uint64) error {
 		w := newWorld(sim.Options{Seed: seed, Loss: float64(seed%2) * 0.2})
@@ -71,7 +70,6 @@ func takeProven(n *vipl.NIC, over *bool, accepted *int) error {
 	if err != nil {
 		return err
 	}
-	l.RequireProof()
 	for !*over {
 		driveFor(n, time.Millisecond)
 		r, err := l.Poll()

@@ -291,7 +291,7 @@ func TestReadPostedEarly(t *testing.T) {
 	for range 5 {
 		reads = append(reads, d.read(d.b, 3000, at))
 	}
-	req, err := l.Poll()
+	req, err := taken(l, d.nb)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -51,7 +51,7 @@ func acceptOne(d *duo, l *vipl.Listener) weak.Pointer[vipl.VI] {
 	if err := b.ConnectStart(l.Addr(), nil); err != nil {
 		t.Fatal(err)
 	}
-	r, err := l.Poll()
+	r, err := taken(l, d.nb)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -86,7 +86,6 @@ func (w *Provider) open() (err error) {
 		return err
 	}
 	if w.listener, err = w.NIC.Listen(0); err == nil {
-		w.listener.RequireProof() // a connection takes memory, as much as who asks for it says
 		err = w.listener.Bind(w.cq)
 	}
 	return err

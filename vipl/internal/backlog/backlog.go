@@ -10,21 +10,16 @@ import (
 
 const (
 	waitingMax    = 256
-	rememberedMax = 1 << 14     // requests that wait, are taken, or are decided: as many as a NIC has VIs
-	decidedLife   = 10 * 1000e6 // ns
-	doubtfulMax   = 16          // requests
-	doubtfulTime  = 250 * time.Millisecond
+	rememberedMax = 1 << 14                 // requests that wait, are taken, or are decided: as many as a NIC has VIs
+	decidedLife   = 10 * 1000e6             // ns
 	silentMax     = 1000 * time.Millisecond // in which a requester repeats its request ten times
-	amplification = 3
 )
 
 // Backlog holds the requests that have come to a listener. The zero Backlog is empty.
 type Backlog struct {
-	Strict   bool // takes no request that is not proven
-	waiting  []*Request
-	known    map[key]*Request // taken or not, until decided and a while after
-	decided  []*Request       // of them, in the order of their decisions
-	doubtful int              // requests that are, see Request
+	waiting []*Request
+	known   map[key]*Request // taken or not, until decided and a while after
+	decided []*Request       // those of known that are decided, in the order of their decisions
 }
 
 // key tells repetitions of one request from a new one.
@@ -33,44 +28,32 @@ type key struct {
 	tag  uint32
 }
 
-// Verdict is what is to be done about a request that has come.
+// Verdict says what to do with a request that has come.
 type Verdict uint8
 
 // The verdicts.
 const (
-	Known    Verdict = iota // it has come before, and nothing is to be done
-	New                     // it waits now, and is to be announced
-	Refused                 // it has been refused, and its requester did not hear: see Request.Refusal
-	Unproven                // it is not kept: it has to prove its sender first
-	Doubtful                // it is not kept: too many are whose senders are not proven
-	Full                    // it is not kept: too many wait or are remembered
+	Known   Verdict = iota // it has come before, and there is nothing to do
+	New                    // it waits now: announce it
+	Refused                // it was refused, and its requester did not receive that: see Request.Refusal
+	Full                   // it is not kept: too many wait or are remembered
 )
 
-// Receive takes in a request: h and info are what it says, and size is how long its payload is.
-// proven says that it carries a token, by which its sender has proven its address. The
-// request is nil if it is not kept.
-func (b *Backlog) Receive(h *ethertype.Header, info *conninfo.Info, size int, proven bool, now int64) (Verdict, *Request) {
+// Receive takes in a request whose sender has proven its address. h is the request's header and
+// info its contents. The request is nil if it is not kept.
+func (b *Backlog) Receive(h *ethertype.Header, info *conninfo.Info, now int64) (Verdict, *Request) {
 	k := key{ethertype.Addr{MAC: h.Src, Port: h.SrcPort}, info.Tag}
 	if r := b.known[k]; r != nil {
-		r.again(size, proven, now)
+		r.Heard(now)
 		if r.Refusal != nil {
 			return Refused, r
 		}
 		return Known, r
 	}
-	switch {
-	case proven:
-	case b.Strict:
-		return Unproven, nil
-	case b.doubtful >= doubtfulMax:
-		return Doubtful, nil
-	}
 	if !b.room(now) {
 		return Full, nil
 	}
-	r := &Request{From: k.from, Port: h.DstPort, Info: *info, backlog: b, doubtful: true}
-	b.doubtful++
-	r.again(size, proven, now)
+	r := &Request{From: k.from, Port: h.DstPort, Info: *info, backlog: b, heard: now}
 	if b.known == nil {
 		b.known = map[key]*Request{}
 	}
@@ -101,16 +84,13 @@ func (b *Backlog) room(now int64) bool {
 // Waiting returns how many requests nobody has taken yet.
 func (b *Backlog) Waiting() int { return len(b.waiting) }
 
-// Take takes the request that has waited longest, nil if there is none. Those whose
-// requesters are proven go first, and those whose requesters seem to have gone go last.
+// Take takes the request that has waited longest, nil if there is none. Requests whose
+// requesters seem to have gone come last.
 func (b *Backlog) Take(now int64) *Request {
 	if len(b.waiting) == 0 {
 		return nil
 	}
-	i := slices.IndexFunc(b.waiting, func(r *Request) bool { return !r.silent(now) && !r.doubtful })
-	if i < 0 {
-		i = max(slices.IndexFunc(b.waiting, func(r *Request) bool { return !r.silent(now) }), 0)
-	}
+	i := max(slices.IndexFunc(b.waiting, func(r *Request) bool { return !r.silent(now) }), 0)
 	r := b.waiting[i]
 	b.waiting = slices.Delete(b.waiting, i, i+1)
 	return r

@@ -1,19 +1,16 @@
-// Package backlog is what a listener keeps of connection requests, so that nobody who
-// floods it, or who asks in the name of others, shuts it:
+// Package backlog holds a listener's connection requests, so that a flood of requests, or
+// requests in the name of others, do not shut the listener:
 //
-//   - Anybody can send a request in another's name. Each is answered by a Retry, and
-//     proves by its repetition with the token that its sender is reached where it says
-//     it is; see package guard. It need not wait for that: the first few, doubtfulMax, are
-//     queued as they come, so that connecting takes no round trip more. Of the others
-//     nothing is kept, nor of any where Strict is set. Those that are proven are taken first.
-//   - To a requester that is not proven go at most three times the bytes that have come
-//     in its name (as in RFC 9000, section 8.1).
-//   - A client repeats its request until it is accepted. One that does not has gone: others
-//     are taken first, and it goes when the queue is full. A server that waits for it
-//     until it is connected gives it up when others wait.
-//   - Decided requests are remembered so long that a repetition, which has been on its
-//     way, is not taken for a new one; the oldest go before new ones would be refused.
+//   - Any host can send a request with a forged source. The listener answers each by a Retry. The
+//     repetition with the Retry's token proves that the sender is reached at its address (see
+//     package guard). Only proven requests come here. The NIC keeps nothing of the others. A
+//     Retry is shorter than its request, so a forged source attracts fewer bytes than were sent.
+//   - A client repeats its request until it is accepted. One that does not has gone: other requests
+//     are taken first, and its request is dropped when the queue is full. A server that waits
+//     until such a client is connected gives it up when others wait.
+//   - Decided requests are remembered long enough that a late repetition is not taken for a new
+//     request. The oldest make room for new ones.
 //
-// A Backlog is pure: requests and the time in nanoseconds are arguments, what is to be
-// done about them is returned, and it sends nothing.
+// A Backlog is pure: requests and the time in nanoseconds are arguments, the verdict is
+// returned, and it sends nothing.
 package backlog

@@ -27,6 +27,8 @@ type NIC interface {
 	SendPadded(h ethertype.Header, id []byte, size int)
 	Flush()
 	MayAnswer(kind guard.Answer) bool
+	// Speaks reports whether this NIC answers for all NICs of its interface on this host.
+	Speaks() bool
 	Unknown() // counts a frame that answers nothing
 	// Wait is progress.Engine.Wait, with the errors of vipl.
 	Wait(w *progress.Waiter, g *progress.Gate) error

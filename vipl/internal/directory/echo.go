@@ -21,8 +21,8 @@ type echo struct {
 const echoSize = 8
 
 // Echo sends one frame with size bytes of payload, at least echoSize, to a NIC, waits for
-// it to come back, and returns the round-trip time. The port of to may be 0 for any NIC
-// of that interface. The error is ErrTimeout when no answer has come until ctx has ended,
+// it to come back, and returns the round-trip time. If the port of to is 0, one of the NICs on that interface
+// answers. The error is ErrTimeout when no answer has come until ctx has ended,
 // or for a second.
 func (d *Directory) Echo(ctx context.Context, to ethertype.Addr, size int) (time.Duration, error) {
 	size = max(size, echoSize)
@@ -62,6 +62,9 @@ func (d *Directory) receiveEcho(h *ethertype.Header, payload []byte) {
 		return
 	}
 	if h.Kind == ethertype.KindEcho {
+		if h.DstPort == ethertype.PortAll && !d.nic.Speaks() {
+			return
+		}
 		if len(payload) <= d.self.MaxData && d.nic.MayAnswer(guard.Echo) {
 			d.sendEcho(ethertype.KindEchoReply, ethertype.Addr{MAC: h.Src, Port: h.SrcPort}, payload[:echoSize], len(payload))
 		}

@@ -94,7 +94,7 @@ func parseStation(from ethertype.MAC, b []byte, minMTU int) (s Station, ok bool)
 
 // inquiry asks who is there.
 type inquiry struct {
-	to         ethertype.Addr // whom: all, or one; port 0 is all NICs of an interface
+	to         ethertype.Addr // all NICs of the segment, one NIC, or with port 0 any NIC of an interface
 	host       string         // only those of this name, if not empty
 	listen     time.Duration  // without a deadline in the context
 	afterFirst time.Duration  // if not 0, listen only so long after the first answer
@@ -149,7 +149,7 @@ func (d *Directory) receiveInquiry(h *ethertype.Header, payload []byte) {
 	if h.Src.IsGroup() || named && (d.hosts.shut || string(payload) != d.hosts.name) || h.DstPort != ethertype.PortAll && h.DstPort != d.self.Addr.Port {
 		return
 	}
-	if !d.nic.MayAnswer(guard.Query) {
+	if h.DstPort == ethertype.PortAll && !h.Dst.IsGroup() && !d.nic.Speaks() || !d.nic.MayAnswer(guard.Query) {
 		return
 	}
 	d.nic.Send(ethertype.Header{Dst: h.Src, Kind: ethertype.KindAnswer, DstPort: h.SrcPort, SrcPort: d.self.Addr.Port, Tag: h.Tag},

@@ -46,6 +46,9 @@ type Hooks struct {
 	// Sealed tells that a sealed frame has come to a link that has no key, and been
 	// counted. It has an outer layout.
 	Sealed func(frame []byte)
+	// Speaks reports whether the NIC answers for all NICs of its interface on this host. Nil
+	// means that it does.
+	Speaks func(now int64) bool
 }
 
 var _ progress.Machine = (*Machine)(nil)

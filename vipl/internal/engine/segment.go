@@ -19,6 +19,9 @@ func (s segment) Wait(w *progress.Waiter, g *progress.Gate) error { return s.m.W
 func (s segment) Closed() bool                                    { return s.m.Closed }
 func (s segment) Dead() error                                     { return s.m.Dead() }
 func (s segment) Trouble() error                                  { return s.m.Trouble() }
+func (s segment) Speaks() bool {
+	return s.m.hooks.Speaks == nil || s.m.hooks.Speaks(s.m.Conns.Now)
+}
 func (s segment) MayAnswer(kind guard.Answer) bool {
 	return s.m.Strangers.Answers.Take(kind, s.m.Conns.Now)
 }

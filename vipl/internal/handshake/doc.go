@@ -18,8 +18,9 @@
 // sends short ones: if those are answered and the long ones never, it is the MTU; see
 // package pathprobe.
 //
-// The Retry has the client prove that it is where it says it is; see package guard. The
-// Accept waits for that only when many ask; see package backlog.
+// By the token of the Retry the client proves that it is reached at its address; see package
+// guard. A request without it gets nothing else and leaves nothing at the server; see package
+// backlog.
 //
 // An Accept or a Probe for an attempt that was given up is answered by a Reset,
 // so that the other side need not wait for its time-out.

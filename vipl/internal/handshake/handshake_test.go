@@ -10,6 +10,7 @@ import (
 
 	"github.com/bobnet-go/bobnet/ethertype"
 	"github.com/bobnet-go/bobnet/vipl/internal/code"
+	"github.com/bobnet-go/bobnet/vipl/internal/guard"
 )
 
 // TestDrawing: the frames of the package's drawing, those and no others, and both sides know
@@ -231,9 +232,9 @@ func TestSerialServer(t *testing.T) {
 	p := newPair(t)
 	client, server := p.hosts[0], p.hosts[1]
 	server.serial = true
-	server.lose = func(h *ethertype.Header) bool { return true }
+	server.lose = func(h *ethertype.Header) bool { return h.Kind != ethertype.KindRetry }
 	client.ask("x")
-	client.lose = func(h *ethertype.Header) bool { return len(client.sent) > 1 }
+	client.lose = func(h *ethertype.Header) bool { return len(client.sent) > 2 }
 	p.run(func() bool { return server.c.State == code.StateConnectPending })
 	begun := p.now
 	p.run(func() bool { return p.now-begun > int64(time.Second) })
@@ -245,6 +246,7 @@ func TestSerialServer(t *testing.T) {
 	other := client.side.describe()
 	other.Tag++
 	f = ethertype.Header{Kind: ethertype.KindRequest, Src: ethertype.MAC{2, 9}, Dst: server.info.MAC, SrcPort: 5, DstPort: listens, Flags: ethertype.FlagWholeCRC}
+	f.Sack = server.table.strangers.Tokens.Token(&f, guard.Identity{Tag: other.Tag, Seq: other.Seq}, p.now)
 	server.table.Receive(&f, other.Append(nil))
 	p.run(func() bool { return server.done > 0 })
 	if !errors.Is(server.side.Err, code.ErrTimeout) || !strings.Contains(server.side.Err.Error(), "others wait") {

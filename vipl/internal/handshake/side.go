@@ -187,9 +187,6 @@ const gaveUp = "it gave up in the middle of the handshake"
 func (s *Side) end() {
 	a, t := s.attempt, s.table
 	s.attempt = nil
-	if a.request != nil {
-		a.request.ClearDoubt()
-	}
 	if a.peer != nil {
 		delete(t.peers.pending, *a.peer)
 	}
@@ -200,7 +197,7 @@ func (s *Side) end() {
 // its request, because it has not heard that that was accepted.
 func (s *Side) tellPeer() {
 	a := s.attempt
-	if a.phase != phaseRequest && (a.request == nil || a.request.Afford(1)) {
+	if a.phase != phaseRequest {
 		s.conn.SendDisconnect(code.ReasonLeft)
 	}
 	if a.request != nil {

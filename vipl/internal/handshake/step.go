@@ -29,9 +29,6 @@ func (s *Side) Step() {
 	case phaseRequest:
 		s.sendInfo(ethertype.Header{Kind: ethertype.KindRequest, Sack: a.token})
 	case phaseAccept:
-		if a.request != nil && !a.request.Afford(conninfo.Size) {
-			return
-		}
 		s.sendInfo(ethertype.Header{Kind: ethertype.KindAccept, Tag: s.conn.RemoteTag, Seq: a.local, Ack: a.remote})
 	case phaseProbe:
 		if s.conn.Path.Narrow(pathprobe.Certain) {

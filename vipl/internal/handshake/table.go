@@ -113,17 +113,15 @@ func (t *Table) receiveRequest(h *ethertype.Header, payload []byte) {
 		t.sendReject(sender(h), h.DstPort, &c, []byte{rejectNoListener})
 		return
 	}
-	proven := t.proven(h, &c)
-	if !proven {
+	if !t.proven(h, &c) {
 		t.sendRetry(h, &c)
+		return
 	}
-	switch verdict, r := l.Backlog.Receive(h, &c, len(payload), proven, t.conns.Now); verdict {
+	switch verdict, r := l.Backlog.Receive(h, &c, t.conns.Now); verdict {
 	case backlog.New:
 		l.Owner.Arrived()
 	case backlog.Refused:
 		t.repeatRefusal(r)
-	case backlog.Doubtful:
-		t.conns.Drop(code.DropBacklog)
 	case backlog.Full:
 		t.conns.Drop(code.DropBacklog)
 		t.sendReject(sender(h), h.DstPort, &c, []byte{rejectBacklog})
@@ -184,10 +182,7 @@ func (t *Table) refuse(r *backlog.Request, body []byte) {
 	t.repeatRefusal(r)
 }
 
-// repeatRefusal tells a requester that it is refused, if that is not too much for one that
-// is not proven; then it asks again.
+// repeatRefusal sends the rejection of a request.
 func (t *Table) repeatRefusal(r *backlog.Request) {
-	if r.Afford(len(r.Refusal)) {
-		t.sendReject(r.From, r.Port, &r.Info, r.Refusal)
-	}
+	t.sendReject(r.From, r.Port, &r.Info, r.Refusal)
 }

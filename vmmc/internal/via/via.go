@@ -57,7 +57,6 @@ func Open(cfg Config, up provider.Up) (*Provider, error) {
 		return nil, err
 	}
 	if p.listener, err = p.nic.Listen(0); err == nil {
-		p.listener.RequireProof() // of a request's sender, whose node policies go by
 		if err = p.listener.Bind(p.cq); err == nil {
 			err = p.cq.Attend(cfg.Kick)
 		}
