@@ -9,8 +9,9 @@ package mplite
 // these ranks, in c, in the order in which this rank has learned of them; nil if
 // there are none (MPIX_Comm_ack_failed and MPIX_Comm_get_failed). From then on
 // receives and probes from AnySource on c wait for the living again, until another
-// rank dies. It concerns c alone, and no collective: those on c keep failing. Any
-// goroutine may call it.
+// rank dies. That concerns c alone, and no collective: those on c keep failing.
+// Finalize does not fail because of ranks that were acknowledged on any communicator. Any
+// goroutine may call AckFailed.
 func (c *Comm) AckFailed() []int {
 	w := c.w
 	w.mu.Lock()
@@ -19,6 +20,7 @@ func (c *Comm) AckFailed() []int {
 	var ranks []int
 	for _, p := range w.dead {
 		if c.contains(p.rank) {
+			p.acked = true
 			ranks = append(ranks, int(c.index[p.rank]))
 		}
 	}
@@ -30,6 +32,17 @@ func (c *Comm) AckFailed() []int {
 func (c *Comm) unacknowledged() error {
 	for _, p := range c.w.dead[c.acked:] {
 		if c.contains(p.rank) {
+			return p.err
+		}
+	}
+	return nil
+}
+
+// unaccepted returns the error of the first death that the program has not acknowledged
+// on any communicator, or nil.
+func (w *world) unaccepted() error {
+	for _, p := range w.dead {
+		if !p.acked {
 			return p.err
 		}
 	}

@@ -37,9 +37,10 @@ func (q *controlQueue) withdraw(r *request) bool {
 	return false
 }
 
-// say sends a control message as soon as there is a credit for it.
+// say sends a control message as soon as there is a credit for it. A rank that has left
+// waits for this rank's goodbye, and for nothing else.
 func (p *peer) say(c control) {
-	if p.state >= peerDead {
+	if p.state >= peerDead && !(p.state == peerLeft && c.kind == kindBye) {
 		return
 	}
 	p.pending.Push(c)

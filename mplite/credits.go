@@ -24,7 +24,7 @@ const (
 
 // pump sends what had to wait and can go now.
 func (p *peer) pump() {
-	for p.pending.Len() > 0 && p.control > 1 && p.txBusy < len(p.tx) && p.state < peerDead {
+	for p.pending.Len() > 0 && p.control > 1 && p.txBusy < len(p.tx) && p.state != peerDead {
 		if p.pending.At(0).kind == kindInvalid && p.writes == maxWrites {
 			break
 		}
@@ -93,7 +93,7 @@ func (p *peer) repost(rx *rxBuf) {
 		return
 	}
 	if err := p.vi.PostRecv(&rx.desc); err != nil {
-		p.fail(err)
+		p.refuses(err)
 		return
 	}
 	p.owed++
@@ -102,10 +102,11 @@ func (p *peer) repost(rx *rxBuf) {
 // repostControl does so for a control message, and sends what its credits allow.
 func (p *peer) repostControl(rx *rxBuf) {
 	if p.state >= peerDead {
+		p.pump() // this rank's goodbye may wait for the credits that have come
 		return
 	}
 	if err := p.vi.PostRecv(&rx.desc); err != nil {
-		p.fail(err)
+		p.refuses(err)
 		return
 	}
 	p.owedControl++

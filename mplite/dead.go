@@ -88,9 +88,9 @@ func (p *peer) left() {
 		return // and look again when something has completed
 	}
 	p.state = peerLeft
-	switch dead := p.w.dead; {
-	case len(dead) > 0:
-		p.err = &RankError{Rank: dead[0].rank, Err: fmt.Errorf("%w, and rank %d has left because of it", errDead, p.rank)}
+	switch {
+	case p.w.unaccepted() != nil:
+		p.err = &RankError{Rank: p.w.dead[0].rank, Err: fmt.Errorf("%w, and rank %d has left because of it", errDead, p.rank)}
 	case p.w.ending:
 		p.err = ErrFinalized
 	default:

@@ -156,6 +156,16 @@
 // use communicators that it was not in. Abort ends all ranks' operations with an
 // AbortError.
 //
+// A job that is to survive the death of a rank does the following, as the example of
+// Comm.AckFailed shows:
+//
+//   - It is started with bobnet run --continue or bobnet lab --continue. Without that
+//     flag, and under hydra's mpiexec, the launcher kills all ranks when one fails.
+//   - Each surviving rank calls AckFailed when an operation returns a RankError, and
+//     gives the work of the dead rank to others.
+//   - Each surviving rank calls Finalize, which returns nil if that rank has
+//     acknowledged all deaths. A rank that has not gets the RankError.
+//
 // # Decisions
 //
 // One completion queue serves both queues of all connections: waiting for a

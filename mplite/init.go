@@ -1,6 +1,7 @@
 package mplite
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -102,8 +103,12 @@ func (w *world) join(ctx context.Context, cfg *Config) error {
 // goodbye, it waits for each next acknowledgement for three seconds at the most. Then the
 // connections are closed. What other goroutines of the rank still wait for, in a receive, a probe
 // or a collective, ends with ErrClosed. Call it once, on the job's first
-// communicator; on another one it returns ErrComm and does nothing. It returns the error of a rank that has failed, and ctx's when that
-// ends, which leaves this rank dead to the others. It releases everything in any case.
+// communicator; on another one it returns ErrComm and does nothing.
+//
+// Finalize returns the error of a rank that has failed, and ctx's when that ends, which
+// leaves this rank dead to the others. Ranks whose failure the program has acknowledged
+// (AckFailed) are no error: Finalize then waits for the living ranks only. It releases
+// everything in any case.
 func (c *Comm) Finalize(ctx context.Context) error {
 	if err := checkContext(ctx); err != nil {
 		return err
@@ -114,8 +119,14 @@ func (c *Comm) Finalize(ctx context.Context) error {
 	w := c.w
 	w.mu.Lock()
 	w.ending = true
+	among := len(w.dead) > 0 && w.unaccepted() == nil
 	w.mu.Unlock()
-	err := c.Barrier(ctx)
+	var err error
+	if among {
+		err = w.farewell(ctx)
+	} else {
+		err = c.Barrier(ctx)
+	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.finalized {
@@ -146,17 +157,45 @@ func (c *Comm) Finalize(ctx context.Context) error {
 func (w *world) leave(ctx context.Context) {
 	ctx, cancel := w.bounded(ctx)
 	defer cancel()
-	for _, p := range w.peers {
-		if p != nil {
-			p.say(control{kind: kindBye})
-		}
-	}
+	w.sayBye()
 	for w.anyLive() {
 		if err := w.step(ctx); err != nil {
 			return
 		}
 	}
 	w.job.AwaitAcks(ctx)
+}
+
+// farewell is the barrier of Finalize when some ranks are dead and the program has
+// acknowledged that: no algorithm that counts on all ranks can be used. It says goodbye
+// and waits until every living rank has. It returns the error of a rank that dies
+// meanwhile.
+func (w *world) farewell(ctx context.Context) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.sayBye()
+	for w.anyLive() {
+		if err := cmp.Or(w.fatal, w.unaccepted()); err != nil {
+			return err
+		}
+		if err := w.step(ctx); err != nil {
+			return err
+		}
+	}
+	return cmp.Or(w.fatal, w.unaccepted())
+}
+
+// sayBye tells every rank that this one leaves, once.
+func (w *world) sayBye() {
+	if w.saidBye {
+		return
+	}
+	w.saidBye = true
+	for _, p := range w.peers {
+		if p != nil {
+			p.say(control{kind: kindBye})
+		}
+	}
 }
 
 // anyLive reports whether another rank has neither taken leave nor failed.

@@ -63,9 +63,6 @@ func (l links) Unacked() (n int) {
 
 // unacked returns how many messages p, which is connected, has not acknowledged.
 func (p *peer) unacked() int {
-	if p.state >= peerDead { // and is told nothing more
-		return p.txBusy
-	}
 	return p.txBusy + p.pending.Len()
 }
 

@@ -25,6 +25,7 @@ type peer struct {
 	vi    *vipl.VI
 	state peerState
 	err   error // of every operation with it, when dead or left
+	acked bool  // dead, and the program has acknowledged that
 
 	leaving bool // it has finalized, and a write is under way still
 
@@ -157,6 +158,15 @@ func (p *peer) post(h *header, payload []byte) {
 	tx.segs[0].Data = tx.mem[:n]
 	if err := p.vi.PostSend(&tx.desc); err != nil {
 		p.txBusy--
+		p.refuses(err)
+	}
+}
+
+// refuses handles that p's VI takes no descriptor, because the connection has ended. After
+// this rank's goodbye that of p may be in the completion queue still. The receives that are
+// posted come back behind it, and report the failure if there is no goodbye.
+func (p *peer) refuses(err error) {
+	if !p.w.saidBye {
 		p.fail(err)
 	}
 }

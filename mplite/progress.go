@@ -39,6 +39,7 @@ type world struct {
 	dead      []*peer
 	fatal     error // ends everything: abort, or the NIC failed
 	ending    bool  // Finalize has been called
+	saidBye   bool  // the others have been told that this rank leaves
 	leaving   bool  // the barrier in Finalize is over
 	finalized bool
 	reaped    [reapBatch]vipl.Completion // while they are handled

@@ -12,6 +12,9 @@ import (
 	"github.com/spf13/cobra"
 )
 
+// continueUsage is of lab and run.
+const continueUsage = "let the other ranks go on when one fails, and say at the end which have failed"
+
 // bindUsage is of lab and run.
 const bindUsage = "bind each rank to a processor of its own, as launchers of MPI do; there must be as many"
 
@@ -29,7 +32,9 @@ BOBNET_PROCESSORS. Else the kernel, which
 wakes a rank where its message was sent, now and then has two compute on one
 processor for some milliseconds, while another one is idle.
 
-Standard input goes to rank 0. The first rank to fail ends the others. SIGQUIT
+Standard input goes to rank 0. The first rank to fail ends the others, unless --continue
+is given: then all run to their end, what is printed last says which have failed and how,
+and the exit code is the worst of all. SIGQUIT
 (Ctrl-\) goes to all: a program that calls metrics.Collector.DumpOnQuit, as perf,
 ping, demo and the examples do, prints what it waits for, and goes on; any other
 Go program prints its goroutines' stacks, and ends.
@@ -51,6 +56,7 @@ func newLabCmd() *cobra.Command {
 		fabric   string
 		metrics  string
 		faults   fault.Options
+		goOn     bool
 	)
 	cmd := &cobra.Command{
 		Use:   "lab [flags] -- CMD [ARGS...]",
@@ -80,7 +86,7 @@ func newLabCmd() *cobra.Command {
 			if err := checkFaults(cmd, &faults); err != nil {
 				return usageError{err}
 			}
-			return runLab(cmd.Context(), cfg, faults, metrics, args)
+			return runLab(cmd.Context(), cfg, faults, goOn, metrics, args)
 		},
 	}
 	flags := cmd.Flags()
@@ -89,6 +95,7 @@ func newLabCmd() *cobra.Command {
 	flags.Var(number(&cfg.PerHost, 1, 1, lab.MaxRanks), "per-host", "number of ranks that share a namespace, and its bob0")
 	flags.BoolVar(&cfg.Bind, "bind", false, bindUsage)
 	flags.Var(number(&cfg.MTU, 0, vipl.MinMTU, ethertype.MaxMTU), "mtu", "MTU of every bob0 in bytes; by default the largest, and 9000 with --fabric")
+	flags.BoolVar(&goOn, "continue", false, continueUsage)
 	flags.Var(choice(&topology, "auto", "auto", "pair", "bridge"), "topology", "how ranks are joined: pair, bridge, or auto: a pair if they are two and no link fails")
 	flags.Var(fabricFile(&fabric), "fabric", "make the Myrinet that `FILE` describes: hosts are ranks; one, two and fattree are ready")
 	flags.Var(listenAt(&metrics), "metrics", "serve the ranks' metrics on this `address` (:port is localhost's): an index at /, /rank/0/metrics, ..., and /targets for Prometheus")
@@ -98,7 +105,7 @@ func newLabCmd() *cobra.Command {
 }
 
 // runLab makes the lab, runs the command in it and removes the lab.
-func runLab(ctx context.Context, cfg lab.Config, faults fault.Options, metrics string, args []string) error {
+func runLab(ctx context.Context, cfg lab.Config, faults fault.Options, goOn bool, metrics string, args []string) error {
 	if err := lab.ReexecIfNeeded(); err != nil {
 		return err
 	}
@@ -108,7 +115,7 @@ func runLab(ctx context.Context, cfg lab.Config, faults fault.Options, metrics s
 	}
 	defer l.Close()
 	defer passQuit(l)()
-	opts := lab.RunOptions{Env: faultEnv(faults, os.Stderr), Stdin: os.Stdin, Prefix: true, OnCut: sayCut(os.Stderr)}
+	opts := lab.RunOptions{Env: faultEnv(faults, os.Stderr), Stdin: os.Stdin, Prefix: true, OnCut: sayCut(os.Stderr), Continue: goOn}
 	if cfg.Fabric != nil {
 		work, stop, err := startSwitches(ctx, l, cfg.Fabric)
 		if err != nil {

@@ -39,6 +39,11 @@ fails by an exit code other than 0, or a signal. Nothing is left behind, however
 ends: the hosts notice that the connection is closed. A host of which nothing is heard for 20
 seconds is lost; its own ranks end when it notices that.
 
+With --continue a rank that fails, or a host that is lost, ends no other rank. What bobnet
+run prints last says which ranks have failed and how, and the exit code is the worst of all.
+A rank that calls Abort ends the job all the same, and so does one that ends while others
+wait for it to join. Hydra cannot do this: --engine auto then takes ssh.
+
 The exit code of bobnet run is 0 if all ranks end with 0. If ranks fail it is the worst, that
 is the highest, of all that have failed, where 128 plus the signal stands for a killed one,
 and those that this engine ended by SIGTERM or SIGKILL do not count. With hydra it is that of
@@ -141,6 +146,7 @@ func newRunCmd() *cobra.Command {
 		ranks  int
 		order  launch.Order
 		bind   bool
+		goOn   bool
 		engine string
 	)
 	cmd := &cobra.Command{
@@ -160,7 +166,7 @@ func newRunCmd() *cobra.Command {
 				return err
 			}
 			cfg.N, cfg.By, cfg.Argv = ranks, order, args
-			cfg.Bind = bind
+			cfg.Bind, cfg.Continue = bind, goOn
 			if err := cfg.Complete(); err != nil {
 				return usageError{fmt.Errorf("run: %w", err)}
 			}
@@ -172,6 +178,7 @@ func newRunCmd() *cobra.Command {
 	flags.VarP(number(&ranks, 0, 1, launch.MaxRanks), "ranks", "n", "number of ranks; by default as many as the hosts take")
 	flags.Var(choice(&order, launch.ByCore, string(launch.ByCore), string(launch.ByNode)), "map", "core: ranks that follow each other fill a host; node: they are on different hosts")
 	flags.BoolVar(&bind, "bind", false, bindUsage)
+	flags.BoolVar(&goOn, "continue", false, continueUsage+"; not with hydra")
 	flags.Var(choice(&engine, "auto", "auto", "hydra", "ssh"), "engine", "what starts ranks: hydra, that is "+launch.Mpiexec+"; ssh, that is bobnet itself; or auto: hydra where it is installed and there is another host, else ssh")
 	flags.Var(keyFile{cfg: &nic, path: &where.key}, "key", keyUsage+"; all hosts have it in the same place")
 	where.add(cmd)
@@ -183,8 +190,10 @@ func newRunCmd() *cobra.Command {
 func start(ctx context.Context, cfg *launch.Config, engine string) error {
 	mpiexec, err := exec.LookPath(launch.Mpiexec)
 	switch {
-	case engine == "ssh" || engine == "auto" && (err != nil || !cfg.Remote() || cfg.HydraTakes() != nil):
+	case engine == "ssh" || engine == "auto" && (err != nil || cfg.Continue || !cfg.Remote() || cfg.HydraTakes() != nil):
 		return cfg.Run(ctx)
+	case cfg.Continue:
+		return usageError{errors.New("run: --engine hydra: hydra ends all ranks when one fails, so that --continue needs --engine ssh")}
 	case err != nil:
 		return fmt.Errorf("run: --engine hydra: %w: Debian has it in the package mpich", err)
 	}

@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"strings"
 	"syscall"
 	"time"
 
@@ -25,6 +26,8 @@ type RunOptions struct {
 	// or without it lines are never mixed, unless the writers are files and
 	// there is no prefix: then the ranks get the files themselves.
 	Prefix bool
+	// Continue lets the other ranks go on when one fails.
+	Continue bool
 	// OnCut, if not nil, is called when one of Config.Cuts has begun or ended.
 	OnCut func(c Cut, begun bool)
 }
@@ -34,16 +37,54 @@ type ExitError struct {
 	Rank  int    // the first rank to fail
 	State string // how it ended: "exit status 3" or "signal: killed"
 	Code  int    // the worst exit code of any rank; 128 plus the signal for a killed one
+	// Failed has all ranks that failed, in order of failing, with RunOptions.Continue;
+	// else nil.
+	Failed []Failure
+	Ranks  int // in the job
 }
 
-// Error names the first rank that failed.
+// Failure says how a rank failed.
+type Failure struct {
+	Rank  int
+	Host  string // where it ran; "" where that says nothing
+	State string
+}
+
+// Error names the first rank that failed, or all.
 func (e *ExitError) Error() string {
+	if e.Failed != nil {
+		return fmt.Sprintf("lab: %s; worst exit code %d", Failures(e.Failed, e.Ranks), e.Code)
+	}
 	return fmt.Sprintf("lab: rank %d failed first: %s; worst exit code %d", e.Rank, e.State, e.Code)
 }
 
+// maxFailures is how many failures an error text has in full.
+const maxFailures = 16
+
+// Failures sums up which of so many ranks failed, and how.
+func Failures(failed []Failure, ranks int) string {
+	var text strings.Builder
+	fmt.Fprintf(&text, "%d of %d ranks failed", len(failed), ranks)
+	for i, f := range failed[:min(len(failed), maxFailures)] {
+		separator := "; "
+		if i == 0 {
+			separator = ": "
+		}
+		fmt.Fprintf(&text, "%srank %d", separator, f.Rank)
+		if f.Host != "" {
+			fmt.Fprintf(&text, " on host %s", f.Host)
+		}
+		fmt.Fprintf(&text, ": %s", f.State)
+	}
+	if n := len(failed) - maxFailures; n > 0 {
+		fmt.Fprintf(&text, "; and %d more", n)
+	}
+	return text.String()
+}
+
 // Run runs argv as every rank and returns when all have ended. The first rank
-// to fail ends the others, with SIGTERM and two seconds later SIGKILL, and the
-// error is an *ExitError. A rank that ends by these signals does not count
+// to fail ends the others, with SIGTERM and two seconds later SIGKILL, unless
+// opts.Continue is set. The error is an *ExitError. A rank that ends by these signals does not count
 // for the worst exit code. When ctx is done the ranks are ended likewise, and
 // the error wraps its cause. A command that cannot be run gives exec.Error.
 func (l *Lab) Run(ctx context.Context, argv []string, opts RunOptions) error {
@@ -98,11 +139,10 @@ func (j *job) run(ctx context.Context) error {
 		select {
 		case p := <-j.ended:
 			left--
-			if j.judge(p, stopped != nil) && stopped == nil {
-				stopped = j.failure
-			} else {
+			if !j.judge(p, stopped != nil) || stopped != nil || j.opts.Continue {
 				continue
 			}
+			stopped = j.failure
 		case <-cancelled:
 			cancelled = nil
 			if stopped != nil {
@@ -120,6 +160,9 @@ func (j *job) run(ctx context.Context) error {
 		}
 		j.signal(unix.SIGTERM)
 		kill = newGrace(true)
+	}
+	if stopped == nil && j.failure != nil {
+		return j.failure
 	}
 	return stopped
 }
@@ -187,8 +230,12 @@ func (j *job) judge(p *Proc, stopping bool) bool {
 	if code == 0 || stopping && (code == 128+int(unix.SIGTERM) || code == 128+int(unix.SIGKILL)) {
 		return false
 	}
+	state := p.cmd.ProcessState.String()
 	if j.failure == nil {
-		j.failure = &ExitError{Rank: p.rank, State: p.cmd.ProcessState.String()}
+		j.failure = &ExitError{Rank: p.rank, State: state, Ranks: j.lab.cfg.N}
+	}
+	if j.opts.Continue {
+		j.failure.Failed = append(j.failure.Failed, Failure{Rank: p.rank, State: state})
 	}
 	j.failure.Code = max(j.failure.Code, code)
 	return true

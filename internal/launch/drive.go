@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"slices"
 	"sync"
@@ -83,10 +84,10 @@ func (h *head) run(ctx context.Context, layout string) error {
 			h.killed, h.kill = true, time.After(grace)
 		}
 	}
-	if h.stopped != nil {
-		return h.stopped
+	if h.stopped == nil && h.failure != nil {
+		return h.failure
 	}
-	return nil
+	return h.stopped
 }
 
 // maxTold is how many messages may wait for a node that does not take them.
@@ -160,7 +161,7 @@ func (h *head) handle(e event) {
 	case m.Exit != nil:
 		h.exit(e.from, m.Exit)
 	}
-	if h.waits && h.anyGone {
+	if h.waits && h.anyGone && h.stopped == nil {
 		h.fail(h.nodes[0], &ending{Rank: h.gone, Code: 1, State: "it ended before it came to the barrier that others wait in"})
 	}
 }
@@ -239,16 +240,30 @@ func (h *head) exit(from *remote, e *ending) {
 	if e.Code == 0 || h.stopped != nil && (e.Code == 128+int(unix.SIGTERM) || e.Code == 128+int(unix.SIGKILL)) {
 		return
 	}
-	h.fail(from, e)
+	h.note(from, e.Rank, e)
+	if !h.cfg.Continue {
+		h.stop(h.failure)
+	}
 }
 
-// fail takes note of a failure, and ends the job.
+// fail takes note of a failure that ends the job.
 func (h *head) fail(from *remote, e *ending) {
-	if h.failure == nil {
-		h.failure = &ExitError{Rank: e.Rank, Host: h.hostOf(from, e.Rank), State: e.State}
-	}
-	h.failure.Code = max(h.failure.Code, e.Code, 1)
+	h.note(from, e.Rank, e)
 	h.stop(h.failure)
+}
+
+// note takes note of the failure of first, a rank or -1 for a host, by which the ranks of
+// its endings fail.
+func (h *head) note(from *remote, first int, all ...*ending) {
+	for _, e := range all {
+		if h.failure == nil {
+			h.failure = &ExitError{Rank: first, Host: h.hostOf(from, e.Rank), State: e.State, Ranks: h.cfg.N}
+		}
+		h.failure.Code = max(h.failure.Code, e.Code, 1)
+		if h.cfg.Continue {
+			h.failure.add(lab.Failure{Rank: e.Rank, Host: h.hostOf(from, e.Rank), State: e.State})
+		}
+	}
 }
 
 // hostOf returns the name of the host that a rank runs on.
@@ -273,13 +288,18 @@ func (h *head) lose(r *remote, err error) {
 	if len(r.running) == 0 {
 		return
 	}
+	var all []*ending
+	for _, rank := range slices.Sorted(maps.Keys(r.running)) {
+		all = append(all, &ending{Rank: rank, Code: 1, State: r.loss(err)})
+	}
+	if !h.anyGone {
+		h.gone, h.anyGone = all[0].Rank, true
+	}
 	h.left -= len(r.running)
 	clear(r.running)
-	if h.failure == nil {
-		h.failure = &ExitError{Rank: -1, Host: r.host.Name, State: r.loss(err)}
+	if h.note(r, -1, all...); !h.cfg.Continue {
+		h.stop(h.failure)
 	}
-	h.failure.Code = max(h.failure.Code, 1)
-	h.stop(h.failure)
 }
 
 // stop has all ranks end because of err, unless they have been told so.

@@ -24,6 +24,7 @@ type Config struct {
 	N         int    // ranks; 0 = one for each slot
 	Hosts     []Host // none = this one
 	By        Order  // how ranks are laid over hosts; "" = ByCore
+	Continue  bool   // the other ranks go on when one fails
 	Bind      bool   // each rank runs on a processor of its own; every host must have as many
 	Argv      []string
 	Interface string   // for all hosts; "" = what each one chooses
@@ -75,14 +76,33 @@ type ExitError struct {
 	Host  string // where it ran
 	State string // how it ended
 	Code  int    // the worst exit code of any rank; 128 plus the signal for a killed one
+	// Failed has all ranks that failed, in order of failing, with Config.Continue; else
+	// nil.
+	Failed []lab.Failure
+	Ranks  int // in the job
 }
 
-// Error names the first rank that failed.
+// Error names the first rank that failed, or all.
 func (e *ExitError) Error() string {
+	if e.Failed != nil {
+		return fmt.Sprintf("run: %s; worst exit code %d", lab.Failures(e.Failed, e.Ranks), e.Code)
+	}
 	if e.Rank < 0 {
 		return fmt.Sprintf("run: host %s failed first: %s; worst exit code %d", e.Host, e.State, e.Code)
 	}
 	return fmt.Sprintf("run: rank %d on host %s failed first: %s; worst exit code %d", e.Rank, e.Host, e.State, e.Code)
+}
+
+// add takes note of how a rank failed. There may be two things to say of one: that it has
+// aborted the job, and its exit code.
+func (e *ExitError) add(f lab.Failure) {
+	for i := range e.Failed {
+		if had := &e.Failed[i]; had.Rank == f.Rank {
+			had.State += ", and " + f.State
+			return
+		}
+	}
+	e.Failed = append(e.Failed, f)
 }
 
 // Survey asks all hosts what they are, and lets them go.
@@ -159,7 +179,8 @@ func (c *Config) warn(findings []doctor.Finding) {
 // Run runs c.Argv as every rank and returns when all have ended. The first rank to fail,
 // or host to be lost, ends the others, by SIGTERM and two seconds later SIGKILL, and the
 // error is an *ExitError. A rank that ends by these signals does not count for the worst
-// exit code. When ctx is done the ranks are ended likewise, and the error wraps its cause.
+// exit code. With c.Continue the other ranks go on, unless one calls Abort, or ends before
+// the job has come together. When ctx is done the ranks are ended likewise, and the error wraps its cause.
 // Complete has checked c.
 func (c *Config) Run(ctx context.Context) error {
 	h := &head{cfg: c, events: make(chan event), over: make(chan struct{}), fenced: map[*remote]bool{}}
