@@ -1,12 +1,14 @@
 package doctor
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"os"
 	"runtime"
 	"strings"
 
+	"github.com/bobnet-go/bobnet/ethertype"
 	"github.com/bobnet-go/bobnet/internal/lab"
 	"github.com/bobnet-go/bobnet/transport/agent"
 	"github.com/bobnet-go/bobnet/transport/iface"
@@ -29,6 +31,9 @@ func Collect(ctx context.Context, cfg *vipl.Config) *Facts {
 	}
 	if f.FaultsErr = err; f.Interfaces.Err == nil {
 		f.collectSegment(ctx, cfg)
+	}
+	if raw(cfg.Driver) && f.Interfaces.Err == nil {
+		f.Filter.Drops, f.Filter.Err = Drops(f.Interfaces.Chosen.Name, cmp.Or(cfg.EtherType, ethertype.Default))
 	}
 	return f
 }

@@ -18,6 +18,8 @@ type Facts struct {
 	Host       Host
 	NIC        NIC
 	Segment    Segment
+	Filter     Filter
+	Traffic    Traffic
 	Faults     string // what vipl.EnvFault asks for; "" if nothing
 	FaultsErr  error  // why it cannot be read
 }
@@ -87,6 +89,19 @@ type NIC struct {
 	Slots  int // frames that the receive queue holds; 0: unknown
 }
 
+// Filter is what nftables does with Bobnet's frames on the chosen interface.
+type Filter struct {
+	Drops []Drop
+	Err   error // why the rules could not be read
+}
+
+// Traffic is what was counted while the segment was asked. It is zero where nothing was counted.
+type Traffic struct {
+	Sent                 uint64 // frames that the NIC has sent, or tried to
+	Left, Came           uint64 // frames that the interface has counted as they left and came
+	TxDropped, RxDropped uint64 // that it has dropped
+}
+
 // Segment is who else is there.
 type Segment struct {
 	Err   error // why nobody could be asked
@@ -104,5 +119,6 @@ type Peer struct {
 	Full      time.Duration // of one as long as both MTUs allow
 	FullErr   error
 	FullBytes int  // of its payload
+	Carries   int  // the largest MTU whose frames came back, if full frames did not; 0: not measured
 	Gone      bool // it did not answer, and was no longer there afterwards
 }

@@ -14,7 +14,7 @@ import (
 // person would look. It is pure.
 func Judge(f *Facts) []Finding {
 	var all []Finding
-	for _, judge := range []func(*Facts) []Finding{judgeRights, judgeInterface, judgeMemory, judgeCard, judgeCPU, judgeSegment} {
+	for _, judge := range []func(*Facts) []Finding{judgeRights, judgeInterface, judgeMemory, judgeCard, judgeCPU, judgeFilter, judgeSegment} {
 		all = append(all, judge(f)...)
 	}
 	return all

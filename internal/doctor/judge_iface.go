@@ -117,9 +117,6 @@ func judgeMTU(f *Facts) Finding {
 	case i.MTU < etherMTU:
 		found.Level, found.Fix = Warn, setMTU(i.Name, etherMTU)
 		found.Means = "less than every Ethernet carries: long messages take more frames than they need"
-	case f.Interfaces.Driver.Name == "veth" && i.MTU < ethertype.MaxMTU:
-		found.Level, found.Fix = Note, setMTU(i.Name, ethertype.MaxMTU)
-		found.Means = "a veth carries more, and long messages are then several times as fast; both ends must be changed"
 	case i.MTU < jumboMTU && f.Interfaces.Driver.Name != "veth":
 		found.Level, found.Fix = Note, setMTU(i.Name, jumboMTU)
 		found.Means = "long messages are faster in jumbo frames, if the card, the switch and every station are set to them"
@@ -136,17 +133,10 @@ func judgeCard(f *Facts) []Finding {
 		return nil
 	}
 	name := f.Interfaces.Chosen.Name
-	if d.Err != nil {
-		return []Finding{{Check: "offloads", Found: fmt.Sprintf("the driver does not say: %v", d.Err),
-			Means: "segmentation and merging do not touch Bobnet's frames anyway"}}
+	var all []Finding
+	if f.Driver == "udp" { // frames of another EtherType pass by these offloads
+		all = append(all, judgeOffloads(d, name))
 	}
-	offloads := Finding{Check: "offloads", Found: fmt.Sprintf("%s: GRO %s, UDP segmentation %s", d.Name, onOff(d.GRO), onOff(d.UDPSegments)),
-		Means: "they concern the driver udp only: other EtherTypes pass by them"}
-	if !d.GRO {
-		offloads.Level, offloads.Fix = Note, "sudo ethtool -K "+name+" gro on"
-		offloads.Means = "the driver udp takes datagrams one by one; other EtherTypes pass by it"
-	}
-	all := []Finding{offloads}
 	if d.Coalesces {
 		all = append(all, judgeCoalescing(d, name))
 	}
@@ -156,6 +146,18 @@ func judgeCard(f *Facts) []Finding {
 			Fix:   fmt.Sprintf("sudo ethtool -G %s rx %d", name, min(4096, d.RxRingMax))})
 	}
 	return all
+}
+
+func judgeOffloads(d *Driver, name string) Finding {
+	if d.Err != nil {
+		return Finding{Check: "offloads", Found: fmt.Sprintf("the driver does not say: %v", d.Err), Means: "whether datagrams are merged as they come is not known"}
+	}
+	found := Finding{Check: "offloads", Found: fmt.Sprintf("%s: GRO %s, UDP segmentation %s", d.Name, onOff(d.GRO), onOff(d.UDPSegments))}
+	if !d.GRO {
+		found.Level, found.Fix = Note, "sudo ethtool -K "+name+" gro on"
+		found.Means = "datagrams are taken one by one"
+	}
+	return found
 }
 
 // coalesceMicros is how long an interrupt may be held back without a word: a

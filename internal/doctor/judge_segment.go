@@ -43,7 +43,11 @@ func judgePeer(f *Facts, p *Peer) Finding {
 		found.Level = Fail
 		found.Found = fmt.Sprintf("%v %s, MTU %d: short frames %v, full ones (%d bytes) do not come back", p.Addr, p.Host, p.MTU, micros(p.Small), p.FullBytes)
 		found.Means = "something between the two carries less than both interfaces say: connections fail with ErrInvalidMTU"
-		found.Fix = setMTU(name, etherMTU) + "   # here and at every station"
+		found.Fix = f.Program + " doctor   # looks again: what the path carries was not found out"
+		if p.Carries > 0 {
+			found.Found += fmt.Sprintf("; the path carries an MTU of %d", p.Carries)
+			found.Fix = setMTU(name, p.Carries) + "   # here and at every station; or raise that of what is between"
+		}
 	case p.MTU < here:
 		found.Level = Note
 		found.Found += fmt.Sprintf(", full frames %v", micros(p.Full))

@@ -111,7 +111,6 @@ var judgements = []struct {
 	{"MTU too small for a NIC", func(f *Facts) { f.Interfaces.Chosen.MTU = 200 }, Fail, "MTU", "mtu 1500"},
 	{"small MTU", func(f *Facts) { f.Interfaces.Chosen.MTU = 1400 }, Warn, "MTU", "mtu 1500"},
 	{"no jumbo frames", func(f *Facts) { f.Interfaces.Chosen.MTU = 1500 }, Note, "MTU", "mtu 9000"},
-	{"veth", func(f *Facts) { f.Interfaces.Driver.Name = "veth" }, Note, "MTU", "mtu 65535"},
 	{"NIC refused", func(f *Facts) { f.Rights.NetRaw, f.NIC = false, NIC{Tried: true, Err: refused} }, Fail, "NIC", "setcap"},
 	{"NIC refuses the MTU", func(f *Facts) { f.NIC = NIC{Tried: true, Err: vipl.ErrInvalidMTU} }, Fail, "NIC", "mtu 1500"},
 	{"no memory for the ring", func(f *Facts) { f.NIC = NIC{Tried: true, Err: unix.ENOMEM} }, Fail, "NIC", "vm.compact_memory"},
@@ -121,8 +120,19 @@ var judgements = []struct {
 	{"small ring", func(f *Facts) { f.NIC.Slots = 16 }, Warn, "receive queue", "mtu 9000"},
 	{"small buffers", func(f *Facts) { f.Host.RmemMax = 212992 }, Note, "socket buffers", "net.core.rmem_max="},
 	{"hidden buffers", func(f *Facts) { f.Host.RmemMax = 0 }, Note, "socket buffers", "sysctl"},
-	{"silent driver", func(f *Facts) { f.Interfaces.Driver = Driver{Err: unix.EOPNOTSUPP} }, OK, "offloads", "do not touch"},
-	{"GRO off", func(f *Facts) { f.Interfaces.Driver.GRO = false }, Note, "offloads", "gro on"},
+	{"silent driver", func(f *Facts) { f.Driver, f.Interfaces.Driver = "udp", Driver{Err: unix.EOPNOTSUPP} }, OK, "offloads", "not known"},
+	{"GRO off", func(f *Facts) { f.Driver, f.Interfaces.Driver.GRO = "udp", false }, Note, "offloads", "gro on"},
+	{"a rule drops frames", func(f *Facts) {
+		f.Filter.Drops = []Drop{{Family: "netdev", Table: "t", Chain: "c", Hook: "egress of eth0", Handle: 4}}
+	}, Fail, "filter", "nft delete rule netdev t c handle 4"},
+	{"a policy drops frames", func(f *Facts) {
+		f.Filter.Drops = []Drop{{Family: "netdev", Table: "t", Chain: "c", Hook: "egress of eth0"}}
+	}, Fail, "filter", "policy accept"},
+	{"a rule may drop frames", func(f *Facts) {
+		f.Filter.Drops = []Drop{{Family: "bridge", Table: "t", Chain: "c", Hook: "forward", Handle: 4, Maybe: true}}
+	}, Warn, "filter", "nft -a list chain bridge t c"},
+	{"nothing leaves", func(f *Facts) { f.Traffic = Traffic{Sent: 9, Came: 3} }, Fail, "filter", "nft list ruleset netdev"},
+	{"the interface drops", func(f *Facts) { f.Traffic = Traffic{Sent: 9, Left: 9, RxDropped: 2} }, Note, "drops", "ip -s link"},
 	{"late interrupts", func(f *Facts) { f.Interfaces.Driver.CoalesceMicros = 50 }, Note, "interrupts", "rx-usecs 0"},
 	{"adaptive interrupts", func(f *Facts) { f.Interfaces.Driver.AdaptiveRx = true }, Note, "interrupts", "adaptive-rx off"},
 	{"short queue of the card", func(f *Facts) { f.Interfaces.Driver.RxRing = 256 }, Note, "card's queue", "rx 4096"},
@@ -138,7 +148,8 @@ var judgements = []struct {
 	{"peer does not answer", func(f *Facts) { f.Segment.Peers[0].SmallErr = errors.New("time-out") }, Fail, "peer", "bridge fdb"},
 	{"peer has ended", func(f *Facts) { f.Segment.Peers[0].SmallErr, f.Segment.Peers[0].Gone = errors.New("time-out"), true }, Note, "peer", "bobnet doctor"},
 	{"peer has ended later", func(f *Facts) { f.Segment.Peers[0].FullErr, f.Segment.Peers[0].Gone = errors.New("time-out"), true }, Note, "peer", "bobnet doctor"},
-	{"full frames are lost", func(f *Facts) { f.Segment.Peers[0].FullErr = errors.New("time-out") }, Fail, "peer", "mtu 1500"},
+	{"full frames are lost", func(f *Facts) { f.Segment.Peers[0].FullErr, f.Segment.Peers[0].Carries = errors.New("time-out"), 1472 }, Fail, "peer", "mtu 1472"},
+	{"nothing but short frames", func(f *Facts) { f.Segment.Peers[0].FullErr = errors.New("time-out") }, Fail, "peer", "bobnet doctor"},
 	{"peer with less", func(f *Facts) { f.Segment.Peers[0].MTU = 1500 }, Note, "peer", "mtu 9000   # at beta"},
 	{"peer with more", func(f *Facts) { f.Segment.Peers[0].MTU = 65535 }, Note, "peer", "dev eth0 mtu 65535"},
 }

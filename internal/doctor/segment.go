@@ -26,8 +26,12 @@ func (f *Facts) collectSegment(ctx context.Context, cfg *vipl.Config) {
 		f.NIC.Err = err
 		return
 	}
-	defer nic.Close()
+	defer nic.Close() // after what is deferred below
 	info := nic.Link().Info()
+	if raw(f.Driver) {
+		before := countTraffic(nic)
+		defer func() { f.Traffic = countTraffic(nic).since(before) }()
+	}
 	f.NIC.Addr, f.NIC.Driver, f.NIC.MTU, f.NIC.Slots = nic.Addr(), info.Driver, info.MTU, info.Slots
 	stations, err := discover(ctx, nic)
 	if err != nil {
@@ -54,10 +58,8 @@ func discover(ctx context.Context, nic *vipl.NIC) ([]vipl.Station, error) {
 func askPeers(ctx context.Context, nic *vipl.NIC, stations []vipl.Station) (all []Peer) {
 	silent := false
 	for _, s := range stations {
-		p := Peer{Addr: s.Addr, Host: s.HostName, MTU: s.MTU, FullBytes: min(nic.Query().NativeMTU, s.MTU) - ethertype.BaseSize}
-		if p.Small, p.SmallErr = roundTrip(ctx, nic, s.Addr, 0); p.SmallErr == nil {
-			p.Full, p.FullErr = roundTrip(ctx, nic, s.Addr, p.FullBytes)
-		}
+		p := Peer{Addr: s.Addr, Host: s.HostName, MTU: s.MTU}
+		p.measure(ctx, nic)
 		silent = silent || p.SmallErr != nil || p.FullErr != nil
 		all = append(all, p)
 	}
@@ -71,6 +73,50 @@ func askPeers(ctx context.Context, nic *vipl.NIC, stations []vipl.Station) (all 
 		p.Gone = err == nil && (p.SmallErr != nil || p.FullErr != nil) && !slices.ContainsFunc(there, here)
 	}
 	return all
+}
+
+// measure sends short frames to a peer, then such as are as long as both MTUs allow, and, if those do
+// not come back, looks for the longest that do.
+func (p *Peer) measure(ctx context.Context, nic *vipl.NIC) {
+	mtu := min(nic.Query().NativeMTU, p.MTU)
+	p.FullBytes = mtu - ethertype.BaseSize
+	if p.Small, p.SmallErr = roundTrip(ctx, nic, p.Addr, 0); p.SmallErr != nil {
+		return
+	}
+	if p.Full, p.FullErr = roundTrip(ctx, nic, p.Addr, p.FullBytes); p.FullErr == nil {
+		return
+	}
+	passes, fails := ethertype.BaseSize, mtu
+	for passes+1 < fails && ctx.Err() == nil {
+		middle := (passes + fails) / 2
+		if middle < etherMTU && etherMTU < fails {
+			middle = etherMTU // what is likely
+		}
+		if passed(ctx, nic, p.Addr, middle-ethertype.BaseSize) {
+			passes = middle
+		} else {
+			fails = middle
+		}
+	}
+	if passes > ethertype.BaseSize {
+		p.Carries = passes
+	}
+}
+
+// searchTries is how often a length is tried before it counts as one that does not pass.
+const searchTries = 3
+
+// passed reports whether an echo with size bytes of payload comes back.
+func passed(ctx context.Context, nic *vipl.NIC, to ethertype.Addr, size int) bool {
+	for range searchTries {
+		ctx, cancel := nic.WithTimeout(ctx, echoTime)
+		_, err := nic.Echo(ctx, to, size)
+		cancel()
+		if err == nil {
+			return true
+		}
+	}
+	return false
 }
 
 // roundTrip returns the best of a few echoes with size bytes of payload, or the

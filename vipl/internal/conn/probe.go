@@ -128,14 +128,22 @@ func (p *Path) probeAgain(tries int) bool {
 // the headers.
 const passesAnywhere = 512
 
-// MTUDetail names both sides of a path that does not carry full-size frames.
+// MTUDetail names both sides of a path that does not carry full-size frames, and what was
+// measured. What the path does carry is not: it would take many probes, which bobnet doctor sends.
 func (p *Path) MTUDetail() string {
 	a, size := p.c.a, p.Data+ethertype.BaseSize
-	return fmt.Sprintf(
-		"frames of MTU %d do not pass although short ones do: interface %s here (%v) has MTU %d, the peer's (%v) has %d, something between them less; "+
-			"lower both: ip link set dev %s mtu 1500",
-		size, a.info.Interface, a.info.MAC, a.MTU, p.c.Remote.MAC, p.remoteMTU, a.info.Interface)
+	text := fmt.Sprintf(
+		"frames of MTU %d do not pass although short ones do (%d of %d short probes were answered, and none of full size): interface %s here (%v) has MTU %d, "+
+			"the peer's (%v) has %d, something between them less; bobnet doctor -i %s measures what passes, and both must be lowered to that",
+		size, p.test.Short, p.test.Pairs, a.info.Interface, a.info.MAC, a.MTU, p.c.Remote.MAC, p.remoteMTU, a.info.Interface)
+	if size > etherMTU {
+		text += fmt.Sprintf(", or to the %d that every Ethernet carries: ip link set dev %s mtu %[1]d", etherMTU, a.info.Interface)
+	}
+	return text
 }
+
+// etherMTU is the MTU of Ethernet without jumbo frames.
+const etherMTU = 1500
 
 // pairsPerTry is how many pairs of probes go with a frame that is sent again by timer.
 // Time-outs are up to a second apart.
