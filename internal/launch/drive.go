@@ -322,6 +322,15 @@ func (h *head) signal(sig syscall.Signal) {
 
 // giveUp waits no longer for nodes that do not end their ranks: their connections are cut.
 func (h *head) giveUp() {
+	if h.failure != nil {
+		var left []*remote
+		for _, r := range h.nodes {
+			if len(r.running) > 0 {
+				left = append(left, r)
+			}
+		}
+		h.failure.Silent = silent(left, h.cfg.overdue())
+	}
 	for _, r := range h.nodes {
 		h.left -= len(r.running)
 		if len(r.running) > 0 {

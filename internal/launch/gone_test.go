@@ -197,3 +197,19 @@ func TestTailBlocked(t *testing.T) {
 	close(pass.leave)
 	<-wrote
 }
+
+// TestSilentHostNamed: a rank fails because it misses one on a host that has gone, before
+// that host has been silent for long enough to be lost. The host is named, and for how long
+// nothing was heard of it.
+func TestSilentHostNamed(t *testing.T) {
+	err := withGoner("silently", "exit 3").Run(t.Context())
+	var exit *ExitError
+	if !errors.As(err, &exit) || len(exit.Silent) != 1 || exit.Silent[0].Host != "other" || exit.Silent[0].For < grace {
+		t.Fatalf("%v, want that host other was silent", err)
+	}
+	for _, want := range []string{"on host localhost failed first: exit status 3", "; nothing was heard of host other for "} {
+		if !strings.Contains(err.Error(), want) {
+			t.Errorf("%q says nothing of %q", err, want)
+		}
+	}
+}

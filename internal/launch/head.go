@@ -79,18 +79,19 @@ type ExitError struct {
 	// Failed has all ranks that failed, in order of failing, with Config.Continue; else
 	// nil.
 	Failed []lab.Failure
-	Ranks  int // in the job
+	Ranks  int      // in the job
+	Silent []Silent // hosts that did not answer when the job was to end: one of these may be the cause
 }
 
 // Error names the first rank that failed, or all.
 func (e *ExitError) Error() string {
 	if e.Failed != nil {
-		return fmt.Sprintf("run: %s; worst exit code %d", lab.Failures(e.Failed, e.Ranks), e.Code)
+		return withSilent(fmt.Sprintf("run: %s; worst exit code %d", lab.Failures(e.Failed, e.Ranks), e.Code), e.Silent)
 	}
 	if e.Rank < 0 {
-		return fmt.Sprintf("run: host %s failed first: %s; worst exit code %d", e.Host, e.State, e.Code)
+		return withSilent(fmt.Sprintf("run: host %s failed first: %s; worst exit code %d", e.Host, e.State, e.Code), e.Silent)
 	}
-	return fmt.Sprintf("run: rank %d on host %s failed first: %s; worst exit code %d", e.Rank, e.Host, e.State, e.Code)
+	return withSilent(fmt.Sprintf("run: rank %d on host %s failed first: %s; worst exit code %d", e.Rank, e.Host, e.State, e.Code), e.Silent)
 }
 
 // add takes note of how a rank failed. There may be two things to say of one: that it has
@@ -171,7 +172,7 @@ func (c *Config) warn(findings []doctor.Finding) {
 	}
 	for _, f := range findings {
 		if f.Level == doctor.Warn {
-			fmt.Fprintf(c.Stderr, "bobnet run: %s %s: %s\n", f.Check, f.Found, f.Means)
+			fmt.Fprintf(c.Stderr, "bobnet run: %s %s: %s (try: %s)\n", f.Check, f.Found, f.Means, f.Fix)
 		}
 	}
 }

@@ -153,8 +153,8 @@ func TestJudge(t *testing.T) {
 		"version":   {func(a *Answer) { a.Inv.Version = "v0" }, doctor.Fail, "has bobnet v0 (protocol 2), and here is v1"},
 		"protocol":  {func(a *Answer) { a.Inv.Protocol++ }, doctor.Fail, "(protocol 2)"},
 		"none":      {func(a *Answer) { a.Inv.Trouble = "it is down" }, doctor.Fail, "has no interface to use: it is down"},
-		"interface": {func(a *Answer) { a.Inv.Interface = "eth1" }, doctor.Warn, `interface "eth1" of MTU 1500, and host x "eth0"`},
-		"MTU":       {func(a *Answer) { a.Inv.MTU = 9000 }, doctor.Warn, "of MTU 9000, and host x"},
+		"interface": {func(a *Answer) { a.Inv.Interface = "eth1" }, doctor.Warn, `would use interface "eth1", and host a "eth0"`},
+		"MTU":       {func(a *Answer) { a.Inv.MTU = 9000 }, doctor.Warn, "has MTU 9000 on interface eth0, and host a has 1500 on eth0"},
 		"behind":    {func(a *Answer) { a.Inv.Clock -= int64(time.Minute) }, doctor.Warn, "clock of the wall that is -1m0s off"},
 		"ahead":     {func(a *Answer) { a.Inv.Clock += int64(time.Hour) }, doctor.Warn, "is 1h0m0s off"},
 	} {
@@ -169,6 +169,11 @@ func TestJudge(t *testing.T) {
 		if refused := refusal(got) != nil; refused != (tc.level == doctor.Fail) {
 			t.Errorf("%s: refused: %v", name, refused)
 		}
+	}
+	smaller := good
+	smaller.MTU, good.MTU = 1500, 9000
+	if got := Judge("v1", []Answer{{Host: Host{"m1", 1}, Inv: &good, Arrived: at}, {Host: Host{"m2", 1}, Inv: &smaller, Arrived: at}}); got[1].Fix != "ssh m2 sudo ip link set dev eth0 mtu 9000" {
+		t.Errorf("hosts of unequal MTU: %+v", got)
 	}
 	alone := good
 	alone.Trouble = "there is none"

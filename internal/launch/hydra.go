@@ -86,7 +86,12 @@ func (c *Config) Hydra(ctx context.Context, mpiexec string) error {
 			used = append(used, r)
 		}
 	}
-	return c.mpiexec(ctx, cmd, failed, watch(used, c.silence()))
+	err := c.mpiexec(ctx, cmd, failed, watch(used, c.silence()))
+	var first *HydraError
+	if errors.As(err, &first) { // a host that is lost need not be the first that is noticed
+		first.Silent = silent(used, c.overdue())
+	}
+	return err
 }
 
 // mpiexec runs hydra's mpiexec. It is killed when this process ends, in whatever way: its
@@ -138,12 +143,13 @@ func (c *Config) mpiexec(ctx context.Context, cmd *group, failed <-chan *HydraEr
 
 // HydraError reports that a job failed that hydra ran.
 type HydraError struct {
-	State string // which rank failed first, and how; or how mpiexec ended, if none has said so: one has called Abort, or hydra itself has failed
-	Code  int    // of that
+	State  string   // which rank failed first, and how; or how mpiexec ended, if none has said so: one has called Abort, or hydra itself has failed
+	Code   int      // of that
+	Silent []Silent // hosts that have missed a sign of life: one of these may be the cause
 }
 
 // Error says so.
-func (e *HydraError) Error() string { return "run: " + e.State }
+func (e *HydraError) Error() string { return withSilent("run: "+e.State, e.Silent) }
 
 // hydraRank is what hydra starts as each rank: a shell, because 64 of these start in less
 // time than 64 of this program. It adds BOBNET_* to what hydra says, and runs the command.

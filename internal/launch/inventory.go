@@ -1,6 +1,7 @@
 package launch
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"runtime"
@@ -85,23 +86,27 @@ const maxSkew = 2 * time.Second
 // The first host that answers is what the others' interfaces are compared with.
 func Judge(version string, answers []Answer) []doctor.Finding {
 	var all []doctor.Finding
-	var first *Inventory
-	for _, a := range answers {
+	var first *Answer
+	for i, a := range answers {
 		all = append(all, judgeHost(version, a, first, len(answers) > 1)...)
 		if first == nil && a.Err == nil {
-			first = a.Inv
+			first = &answers[i]
 		}
 	}
 	return all
 }
 
-func judgeHost(version string, a Answer, first *Inventory, several bool) (all []doctor.Finding) {
+func judgeHost(version string, a Answer, first *Answer, several bool) (all []doctor.Finding) {
 	name := "host " + a.Host.Name
 	bad := func(level doctor.Level, found, means, fix string) {
 		all = append(all, doctor.Finding{Level: level, Check: name, Found: found, Means: means, Fix: fix})
 	}
 	if a.Err != nil {
-		bad(doctor.Fail, a.Err.Error(), "nothing can be started there", "ssh -o BatchMode=yes "+a.Host.Name+" true")
+		fix := "ssh -o BatchMode=yes " + a.Host.Name + " true"
+		if missing := (*noProgram)(nil); errors.As(a.Err, &missing) {
+			fix = "ssh " + a.Host.Name + " command -v bobnet"
+		}
+		bad(doctor.Fail, a.Err.Error(), "nothing can be started there", fix)
 		return all
 	}
 	inv := a.Inv
@@ -121,9 +126,8 @@ func judgeHost(version string, a Answer, first *Inventory, several bool) (all []
 		bad(doctor.Fail, "cannot read the key of sealed frames: "+inv.KeyTrouble, "its ranks would not start: all hosts have the same file in the same place",
 			"scp -p "+inv.KeyFile+" "+a.Host.Name+":"+inv.KeyFile)
 	}
-	if first != nil && (inv.Interface != first.Interface || inv.MTU != first.MTU) && inv.Trouble == "" && first.Trouble == "" {
-		bad(doctor.Warn, fmt.Sprintf("would use interface %q of MTU %d, and host %s %q of MTU %d", inv.Interface, inv.MTU, first.Host, first.Interface, first.MTU),
-			"they may be on different segments: --iface names one for all hosts", "ssh "+a.Host.Name+" bobnet info")
+	if first != nil && inv.Trouble == "" && first.Inv.Trouble == "" {
+		all = append(all, judgeInterfaces(a, *first)...)
 	}
 	skew := time.Duration(a.Arrived - inv.Clock)
 	if skew.Abs() > maxSkew {
@@ -137,4 +141,35 @@ func judgeHost(version string, a Answer, first *Inventory, several bool) (all []
 		bad(doctor.OK, found, "", "")
 	}
 	return all
+}
+
+// judgeInterfaces says how the interface of a host differs from that of the first one.
+func judgeInterfaces(a, first Answer) (all []doctor.Finding) {
+	odd := func(found, means, fix string) {
+		all = append(all, doctor.Finding{Level: doctor.Warn, Check: "host " + a.Host.Name, Found: found, Means: means, Fix: fix})
+	}
+	mine, theirs := a.Inv, first.Inv
+	if mine.Interface != theirs.Interface {
+		odd(fmt.Sprintf("would use interface %q, and host %s %q", mine.Interface, first.Host.Name, theirs.Interface),
+			"they may be on different segments: --iface names one for all hosts", on(a.Host, "bobnet info"))
+	}
+	if mine.MTU == theirs.MTU || mine.Interface == "" || theirs.Interface == "" {
+		return all
+	}
+	low, high := a, first
+	if mine.MTU > theirs.MTU {
+		low, high = first, a
+	}
+	odd(fmt.Sprintf("has MTU %d on interface %s, and host %s has %d on %s", mine.MTU, mine.Interface, first.Host.Name, theirs.MTU, theirs.Interface),
+		"one of them sends frames that the other does not take, or messages need more frames: give all hosts, and the switch, one MTU",
+		on(low.Host, fmt.Sprintf("sudo ip link set dev %s mtu %d", low.Inv.Interface, high.Inv.MTU)))
+	return all
+}
+
+// on returns the command that runs another one on a host.
+func on(h Host, command string) string {
+	if h.local() {
+		return command
+	}
+	return "ssh " + h.Name + " " + command
 }

@@ -23,10 +23,11 @@ var SSH = []string{"ssh", "-T", "-o", "BatchMode=yes", "-o", "ConnectTimeout=10"
 
 // remote is a node as the head has it.
 type remote struct {
-	host  Host
-	ranks []int     // that it is to run
-	group           // that reaches it
-	life  io.Closer // the node's standard input: it ends with that
+	host    Host
+	program string    // the file of the bobnet command there
+	ranks   []int     // that it is to run
+	group             // that reaches it
+	life    io.Closer // the node's standard input: it ends with that
 	*writer
 	hears   *hearing
 	in      *bufio.Reader // from there
@@ -48,7 +49,7 @@ func (c *Config) reach(h Host) (*remote, error) {
 		}
 		node = append(append([]string(nil), c.SSH...), h.Name, "exec "+strings.Join(node, " "))
 	}
-	r := &remote{host: h, group: group{Cmd: exec.Command(node[0], node[1:]...)}, said: &tail{}, heard: make(chan struct{})}
+	r := &remote{host: h, program: c.Program, group: group{Cmd: exec.Command(node[0], node[1:]...)}, said: &tail{}, heard: make(chan struct{})}
 	if h.local() {
 		r.Args[0] = "bobnet" // whatever the file is called
 	}
@@ -120,10 +121,7 @@ func (r *remote) greet(ctx context.Context, timeout time.Duration) (*Inventory, 
 			return nil, context.Cause(ctx)
 		}
 		if errors.Is(err, io.EOF) {
-			err = errors.New("cannot be reached")
-			if ended != nil {
-				err = fmt.Errorf("cannot be reached: %s: %w", r.Args[0], ended)
-			}
+			err = r.unreached(ended)
 		}
 	}
 	if text := r.said.String(); text != "" {
@@ -131,6 +129,30 @@ func (r *remote) greet(ctx context.Context, timeout time.Duration) (*Inventory, 
 	}
 	return nil, err
 }
+
+// unreached says why the command that was to reach the host has ended without a word of the
+// node. The exit codes are those of a shell there that has not found the bobnet command, or
+// may not run it.
+func (r *remote) unreached(ended error) error {
+	var exit *exec.ExitError
+	if errors.As(ended, &exit) && !r.host.local() {
+		switch exit.ExitCode() {
+		case 127:
+			return &noProgram{"has no " + r.program + ": put the same bobnet there, or name its file by --program"}
+		case 126:
+			return &noProgram{"cannot run " + r.program + ": put the same bobnet there, or name its file by --program"}
+		}
+	}
+	if ended == nil {
+		return errors.New("cannot be reached")
+	}
+	return fmt.Errorf("cannot be reached: %s: %w", r.Args[0], ended)
+}
+
+// noProgram says that a host has been reached, and has no bobnet command.
+type noProgram struct{ text string }
+
+func (e *noProgram) Error() string { return e.text }
 
 // loss says what has become of a node of which there is no more to hear.
 func (r *remote) loss(err error) string {

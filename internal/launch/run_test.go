@@ -269,13 +269,17 @@ func TestHostRefused(t *testing.T) {
 		says      string
 	}{
 		{"refused", "echo 'Permission denied (publickey).' >&2; exit 255", time.Minute, "host other cannot be reached: sh: exit status 255: Permission denied (publickey)."},
-		{"not installed", "echo 'sh: 1: bobnet: not found' >&2; exit 127", time.Minute, "host other cannot be reached: sh: exit status 127: sh: 1: bobnet: not found"},
+		{"not installed", "echo 'sh: 1: bobnet: not found' >&2; exit 127", time.Minute, ": put the same bobnet there, or name its file by --program: sh: 1: bobnet: not found"},
+		{"not there", roleEnv + `=node exec sh -c "$1"`, time.Minute, "host other has no /no/such/bobnet: put the same bobnet there"},
 		{"asks", "echo 'password:' >&2; exec sleep 1000", time.Second, "host other has not answered within 1s: does it ask for something, or hang?"},
 		{"other program", "yes", time.Minute, "no bobnet node: it prints more than"},
 		{"other version", roleEnv + `='old node' exec sh -c "$1"`, time.Minute, "host other has bobnet old (protocol 2), and here is test"},
 	} {
 		c := config("touch", mark)
 		c.Hosts, c.SSH, c.Timeout = []Host{{"other", 4}}, []string{"sh", "-c", tc.ssh}, tc.timeout
+		if tc.name == "not there" {
+			c.Program = "/no/such/bobnet"
+		}
 		if err := c.Run(t.Context()); err == nil || !strings.Contains(err.Error(), "nothing was started: ") || !strings.Contains(err.Error(), tc.says) {
 			t.Errorf("%s: %v, want %q", tc.name, err, tc.says)
 		}
