@@ -97,19 +97,26 @@ func receiveHello(conn *net.UnixConn) (a arrival, err error) {
 }
 
 // post sends text and descriptors to p's block. While the queue there is full it
-// tries again, until end.
+// tries again, until end or the link closes.
 func (l *Link) post(p *peer, text, rights []byte, end time.Time) error {
 	to := &unix.SockaddrUnix{Name: l.segment.address(p.block).Name}
-	for pause := time.Millisecond; ; pause *= 2 {
+	for pause := time.Millisecond; ; pause = min(2*pause, postPause) {
 		sent := control(l.socket(p.own), func(fd int) error {
 			return unix.Sendmsg(fd, text, rights, to, unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL)
 		})
 		if !errors.Is(sent, unix.EAGAIN) || time.Now().After(end) {
 			return sent
 		}
-		time.Sleep(pause)
+		select {
+		case <-l.closing:
+			return transport.ErrClosed
+		case <-time.After(pause):
+		}
 	}
 }
+
+// postPause is the longest pause between two tries of post.
+const postPause = 50 * time.Millisecond
 
 // present reports whether anybody holds block b.
 func (l *Link) present(b int) bool {

@@ -142,7 +142,9 @@ type Link struct {
 	last   []*peer // when the link was closed: views may lie in their memory
 	stats  transport.Stats
 	gone   func(transport.PortRange, error)
-	done   chan struct{} // closed when Close has finished
+
+	closing chan struct{} // closed when Close begins
+	done    chan struct{} // closed when Close has finished
 }
 
 var _ transport.Local = (*Link)(nil)
@@ -155,7 +157,7 @@ func Open(cfg *Config) (*Link, error) {
 		cfg = new(Config)
 	}
 	l := &Link{ring: cfg.Ring, interrupt: cfg.Interrupt, selfOnly: cfg.SelfOnly, anyUser: cfg.AnyUser, gate: driver.NewGate(),
-		instance: rand.Uint64() | 1, done: make(chan struct{})}
+		instance: rand.Uint64() | 1, closing: make(chan struct{}), done: make(chan struct{})}
 	if l.ring == 0 {
 		l.ring = DefaultRing
 	}
@@ -240,6 +242,7 @@ func (l *Link) Close() error {
 		<-l.done
 		return nil
 	}
+	close(l.closing)
 	l.mu.Lock()
 	l.closed = true
 	for _, places := range l.places {

@@ -8,6 +8,7 @@ import (
 	"os"
 	"strconv"
 
+	"github.com/bobnet-go/bobnet/internal/passfd"
 	"golang.org/x/sys/unix"
 )
 
@@ -61,12 +62,14 @@ func (s *sockets) address(rank int) *unix.SockaddrUnix {
 }
 
 func (s *sockets) close() {
-	for _, fd := range s.callers {
-		unix.Close(fd)
-	}
-	if s.fd >= 0 {
-		unix.Close(s.fd)
-	}
+	passfd.Promptly(func() {
+		for _, fd := range s.callers {
+			unix.Close(fd)
+		}
+		if s.fd >= 0 {
+			unix.Close(s.fd)
+		}
+	})
 	s.callers, s.fd = nil, -1
 }
 
@@ -143,7 +146,7 @@ func (s *sockets) take(l *Layer) (joined int, err error) {
 			silent = append(silent, fd)
 			continue
 		}
-		unix.Close(fd)
+		passfd.Promptly(func() { unix.Close(fd) })
 		if err != nil || file < 0 || rank >= l.cfg.Procs || rank == l.cfg.Rank || l.near[rank] != nil || l.hosts[rank] != l.hosts[l.cfg.Rank] {
 			l.stats.Strays++
 		} else if mem, err := mapMemory(file, l.cfg.HeapSize, l.cfg.Procs); err != nil {
@@ -153,7 +156,7 @@ func (s *sockets) take(l *Layer) (joined int, err error) {
 			joined++
 		}
 		if file >= 0 {
-			unix.Close(file)
+			passfd.Close(uint32(os.Geteuid()), file) // accept has let in no other user
 		}
 	}
 	s.callers = silent
@@ -174,7 +177,7 @@ func (s *sockets) accept(l *Layer) error {
 		}
 		if user, err := userOf(fd); err != nil || user != os.Geteuid() || len(s.callers) >= mostCallers+l.cfg.Procs {
 			l.stats.Strays++
-			unix.Close(fd)
+			passfd.Promptly(func() { unix.Close(fd) })
 			continue
 		}
 		s.callers = append(s.callers, fd)
@@ -183,35 +186,18 @@ func (s *sockets) accept(l *Layer) error {
 
 // receive returns which rank a caller says that it is, and its file, or -1 if it has none.
 func receive(fd int) (rank, file int, err error) {
+	uid := uint32(os.Geteuid())
 	var text [4]byte
-	rights := make([]byte, unix.CmsgSpace(4)) // of further descriptors the kernel lets none in
-	n, k, _, _, err := unix.Recvmsg(fd, text[:], rights, unix.MSG_CMSG_CLOEXEC)
+	m, err := passfd.ReceiveNow(fd, uid, text[:])
 	if err != nil {
 		return 0, -1, err
 	}
-	file = received(rights[:k])
-	if n != len(text) {
-		err = unix.EBADMSG
+	if m.N != len(text) || len(m.FDs) > 1 {
+		passfd.Close(uid, m.FDs...)
+		return 0, -1, unix.EBADMSG
 	}
-	return int(binary.LittleEndian.Uint32(text[:])), file, err
-}
-
-// received returns the descriptor that came with a message; -1 is none.
-func received(rights []byte) int {
-	fd := -1
-	msgs, err := unix.ParseSocketControlMessage(rights)
-	if err != nil {
-		return fd
+	if file = -1; len(m.FDs) == 1 {
+		file = m.FDs[0]
 	}
-	for i := range msgs {
-		if fds, err := unix.ParseUnixRights(&msgs[i]); err == nil {
-			for _, f := range fds {
-				if fd >= 0 {
-					unix.Close(fd)
-				}
-				fd = f
-			}
-		}
-	}
-	return fd
+	return int(binary.LittleEndian.Uint32(text[:])), file, nil
 }

@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"math"
 	"net/netip"
+	"time"
 
 	"github.com/bobnet-go/bobnet/ethertype"
 	"github.com/bobnet-go/bobnet/transport"
@@ -53,7 +54,7 @@ func Open(cfg *Config) (transport.Link, error) {
 		return nil, err
 	}
 	if cfg.Link != nil {
-		link, err := join(cfg.Link, cfg, seals.wrap, joinTries)
+		link, err := join(cfg.Link, cfg, seals.wrap, givenPatience)
 		if err != nil {
 			cfg.Link.Close()
 		}
@@ -71,8 +72,13 @@ func Open(cfg *Config) (transport.Link, error) {
 // openWrapped is Open for a link that is opened here.
 func openWrapped(cfg *Config, wrap func(transport.Link) transport.Link) (transport.Link, error) {
 	try := *cfg
-	link, err := openJoined(&try, wrap, joinTries)
-	for first := err; errors.Is(err, unix.EADDRINUSE) && cfg.Ports == (transport.PortRange{}); link, err = openJoined(&try, wrap, 1) {
+	free := cfg.Ports == (transport.PortRange{})
+	patience := givenPatience
+	if free {
+		patience = freePatience
+	}
+	link, err := openJoined(&try, wrap, patience)
+	for first := err; errors.Is(err, unix.EADDRINUSE) && free; link, err = openJoined(&try, wrap, 0) {
 		if try.Ports.Hi == math.MaxUint16 {
 			return nil, first
 		}
@@ -84,9 +90,8 @@ func openWrapped(cfg *Config, wrap func(transport.Link) transport.Link) (transpo
 // portBlock is how many ports a NIC has for which nobody has chosen any.
 const portBlock = 1024
 
-// openJoined is Open for the ports of cfg. It tries so often to get their names
-// within the host.
-func openJoined(cfg *Config, wrap func(transport.Link) transport.Link, tries int) (transport.Link, error) {
+// openJoined is Open for the ports of cfg. It waits so long for their names within the host.
+func openJoined(cfg *Config, wrap func(transport.Link) transport.Link, patience time.Duration) (transport.Link, error) {
 	link, err := openDriver(cfg)
 	switch {
 	case errors.Is(err, transport.ErrInterface):
@@ -97,7 +102,7 @@ func openJoined(cfg *Config, wrap func(transport.Link) transport.Link, tries int
 	if cfg.Ports == (transport.PortRange{}) {
 		cfg.Ports = link.Info().Ports
 	}
-	joined, err := join(link, cfg, wrap, tries)
+	joined, err := join(link, cfg, wrap, patience)
 	if err != nil {
 		link.Close()
 	}

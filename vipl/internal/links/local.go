@@ -11,23 +11,27 @@ import (
 )
 
 // A station that has just ended may hold the name of its ports within the host a
-// little longer than the ports themselves. join waits for it so often and so long.
+// little longer than the ports themselves. join tries again after each joinPause: until givenPatience
+// is over for ports that somebody has chosen, and freePatience for others, since there are other
+// blocks. Any user can hold a name for ever.
 const (
-	joinTries = 100
-	joinPause = 10 * time.Millisecond
+	givenPatience = time.Second
+	freePatience  = 50 * time.Millisecond
+	joinPause     = 10 * time.Millisecond
 )
 
 // join adds the way to other stations of this host to a link that has none. If
 // the host has none the NIC does without and says so. If somebody else has the
-// link's ports there it fails after so many tries, and leaves link as it was: what is
+// link's ports there it fails when its patience is over, and leaves link as it was: what is
 // meant for the NIC would go to him. The link is wrapped.
-func join(link transport.Link, cfg *Config, wrap func(transport.Link) transport.Link, tries int) (transport.Link, error) {
+func join(link transport.Link, cfg *Config, wrap func(transport.Link) transport.Link, patience time.Duration) (transport.Link, error) {
 	if _, has := link.(transport.Local); has || cfg.WireOnly || link.Info().SameHost {
 		return wrap(link), nil
 	}
 	within := host.Config{AnyUser: cfg.AnyUser, Wrap: wrap}
+	begun := time.Now()
 	joined, err := host.Join(link, &within)
-	for try := 1; errors.Is(err, unix.EADDRINUSE) && try < tries; try++ {
+	for errors.Is(err, unix.EADDRINUSE) && time.Since(begun) < patience {
 		time.Sleep(joinPause)
 		joined, err = host.Join(link, &within)
 	}
