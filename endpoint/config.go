@@ -90,9 +90,13 @@ type Config struct {
 	// PeerTimeout bounds how long a silent peer is believed to be alive; 0 means
 	// vipl.DefaultPeerTimeout.
 	PeerTimeout time.Duration
-	// Exit ends the process when a message comes back to an endpoint that has
+	// Exit ends the process when a request comes back to an endpoint that has
 	// no ReturnHandler, as AM-II has it; nil means os.Exit.
 	Exit func(code int)
+	// ExitForReplies calls Exit for a reply that comes back, too, as AM-II's default
+	// handler 0 does for every message. Then any client ends a server without a ReturnHandler:
+	// it need only end before its reply has come.
+	ExitForReplies bool
 	// Logger is told about messages without a ReturnHandler and handlers that
 	// panic; nil means slog.Default. Its handler is called as vipl.Config.Logger says,
 	// and may block.

@@ -54,8 +54,10 @@
 // # Errors
 //
 // A message that cannot be delivered, or is refused, comes back to the endpoint
-// that has sent it, once, with a Reason; SetReturnHandler says who looks at it,
-// and without that the process ends, as AM-II has it. Where Call sends, it
+// that has sent it, once, with a Reason; SetReturnHandler says who looks at it.
+// Without that a request ends the process, as AM-II has it. A reply, which comes back because
+// its client has ended or takes nothing, is counted and logged; AM-II's default handler ends the
+// process for it, too (Config.ExitForReplies). Where Call sends, it
 // returns an error instead. A request that has come back for ReasonUnreachable
 // or ReasonBadEndpoint may have been handled, if the connection broke before its
 // answer came, or, between cards, the answer could not be delivered and came back, too. What waits for a credit when the connection breaks comes back behind
@@ -98,7 +100,7 @@
 //	AM_MaxNumHandlers          NumHandlers                also AM_GetNumHandlers; the table does not grow, because
 //	AM_SetNumHandlers          -                          a message names its handler by 8 bits
 //	AM_SetHandlerAny           Endpoint.AddHandler        the first unused, never 0                                5 V
-//	AM_SetHandler(0)           Endpoint.SetReturnHandler  the default ends the process                             5 V
+//	AM_SetHandler(0)           Endpoint.SetReturnHandler  the default ends the process, but not for replies        5 V
 //	AM_SetExpectedResources    Config                     the same for all endpoints of a node; needed for nothing 8 V
 //	AM_SetEventMask            Bundle.SetEventMask        NoEvents, NotEmpty                                       8 V
 //	AM_GetEventMask            Bundle.EventMask                                                                    8 V

@@ -58,6 +58,7 @@ func (s Stats) String() string {
 	add("strays", s.Strays)
 	add("violations", s.Violations)
 	add("panics", s.Panics)
+	add("replies that came back to nobody", s.LostReplies)
 	for _, r := range Reasons() {
 		add("refused for "+r.String(), s.Refused[r])
 		add("came back for "+r.String(), s.Returned[r])

@@ -2,6 +2,7 @@ package endpoint
 
 import (
 	"os"
+	"time"
 
 	"github.com/bobnet-go/bobnet/endpoint/internal/provider"
 	"github.com/bobnet-go/bobnet/transport/fifo"
@@ -177,8 +178,9 @@ func (ep *Endpoint) AddHandler(h Handler) (uint8, error) {
 }
 
 // SetReturnHandler sets the handler of messages that come back: handler 0 of
-// AM-II. Nil restores the default, which logs the message and ends the
-// process with Config.Exit.
+// AM-II. Nil restores the default: a request is logged, and ends the process with
+// Config.Exit. A reply is counted (Stats.LostReplies) and logged, because its client decides
+// whether it comes back, by ending, or by a tag that takes nothing; see Config.ExitForReplies.
 func (ep *Endpoint) SetReturnHandler(h ReturnHandler) {
 	ep.node.mu.Lock()
 	defer ep.node.mu.Unlock()
@@ -190,13 +192,30 @@ func (ep *Endpoint) giveBack(r *Returned) {
 	n := ep.node
 	n.stats.Returned[r.Reason]++
 	h := ep.returned
-	if h == nil {
+	switch {
+	case h != nil:
+	case r.Op.reply() && !n.cfg.ExitForReplies:
+		ep.replyLost(r)
+		return
+	default:
 		h = ep.abort
 	}
 	n.runReturn(ep.bundle, h, r)
 }
 
-// abort is the default ReturnHandler.
+// replyLost is what becomes of a reply that comes back without a ReturnHandler. One line a
+// second is logged at most, however many clients end.
+func (ep *Endpoint) replyLost(r *Returned) {
+	n := ep.node
+	n.stats.LostReplies++
+	if now := n.way.Now(); n.lostLogged == 0 || now-n.lostLogged >= int64(time.Second) {
+		n.lostLogged = now
+		n.cfg.Logger.Warn("endpoint: a reply came back: its client has ended, or does not take it", "endpoint", ep.Name(),
+			"reason", r.Reason, "operation", r.Op, "to", r.To, "handler", r.Handler, "err", r.Err, "so far", n.stats.LostReplies)
+	}
+}
+
+// abort is the default ReturnHandler, of requests at least.
 func (ep *Endpoint) abort(r *Returned) {
 	ep.node.cfg.Logger.Error("endpoint: a message came back and there is no ReturnHandler", "endpoint", ep.Name(),
 		"reason", r.Reason, "operation", r.Op, "dest", r.Dest, "to", r.To, "handler", r.Handler, "err", r.Err)

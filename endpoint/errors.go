@@ -69,6 +69,9 @@ const (
 
 var ops = [opEnd]string{"none", "request", "medium request", "bulk request", "reply", "medium reply", "bulk reply", "get"}
 
+// reply reports whether a server sends such messages.
+func (o Op) reply() bool { return o == OpReply || o == OpReplyMedium || o == OpReplyBulk }
+
 func (o Op) String() string {
 	if o < opEnd {
 		return ops[o]

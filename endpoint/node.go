@@ -22,26 +22,27 @@ type Node struct {
 	cfg         Config
 	incarnation uint32
 
-	mu        latch.Latch
-	way       provider.Provider // to other nodes
-	loop      provider.Dialer   // to endpoints of this node
-	budget    provider.Budget   // of the connections that others have asked for
-	endpoints map[uint32]*Endpoint
-	services  map[uint32]*Endpoint // published, by the numbers of their names
-	lastID    uint32
-	bundles   set[*Bundle]
-	leader    *Bundle       // for which a goroutine waits on way
-	left      provider.Gate // which the leader of a closed node opens as it leaves; nil if nobody waits there
-	followers followers
-	running   int // handlers
-	closed    bool
-	virtual   bool // time is
-	stats     Stats
-	fresh     fresh
-	pacing    pacing
-	corked    provider.Corked
-	atOnce    *Bundle // for which way.Deliver may have a message handled at once
-	crowded   int     // empty polls that will make way, see lock
+	mu         latch.Latch
+	way        provider.Provider // to other nodes
+	loop       provider.Dialer   // to endpoints of this node
+	budget     provider.Budget   // of the connections that others have asked for
+	endpoints  map[uint32]*Endpoint
+	services   map[uint32]*Endpoint // published, by the numbers of their names
+	lastID     uint32
+	bundles    set[*Bundle]
+	leader     *Bundle       // for which a goroutine waits on way
+	left       provider.Gate // which the leader of a closed node opens as it leaves; nil if nobody waits there
+	followers  followers
+	running    int // handlers
+	closed     bool
+	virtual    bool // time is
+	stats      Stats
+	lostLogged int64 // when a lost reply was logged last
+	fresh      fresh
+	pacing     pacing
+	corked     provider.Corked
+	atOnce     *Bundle // for which way.Deliver may have a message handled at once
+	crowded    int     // empty polls that will make way, see lock
 }
 
 // Open opens a node (AM_Init). Close it in the end.

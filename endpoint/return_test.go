@@ -245,6 +245,42 @@ func TestDefaultReturnHandler(t *testing.T) {
 	}
 }
 
+// TestLostReply: a client without a tag makes the reply come back. A server without a
+// ReturnHandler counts and logs that, and goes on; with AM-II's default it ends.
+func TestLostReply(t *testing.T) {
+	for _, exits := range []bool{false, true} {
+		const requests = 3
+		codes := 0
+		cfg := endpoint.Config{Credits: endpoint.Credits{Short: 1}, ExitForReplies: exits, Exit: func(int) { codes++ }}
+		var node *endpoint.Node
+		err := pair(sim.Options{}, cfg, func(s *party) {
+			x, _ := nodes.Load(s.b)
+			node = x.(*endpoint.Node)
+			s.ep.SetReturnHandler(nil)
+			s.ep.SetHandler(hEcho, func(t endpoint.Token, args []uint32, _ []byte) { t.Reply(hReply, args...) })
+		}, func(n *endpoint.Node, c *party) error {
+			c.ep.SetTag(endpoint.TagNone)
+			for i := range uint32(requests + 1) { // each needs the credit of the one before
+				if err := c.ep.Request(bg, 0, hEcho, i); err != nil {
+					return err
+				}
+			}
+			return c.until(n, "replies to be refused", func() bool { return node.Stats().Returned[endpoint.ReasonReplyRejected] >= requests })
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		back := node.Stats().Returned[endpoint.ReasonReplyRejected]
+		wantCodes, wantLost := uint64(0), back
+		if exits {
+			wantCodes, wantLost = back, 0
+		}
+		if got := node.Stats().LostReplies; uint64(codes) != wantCodes || got != wantLost {
+			t.Errorf("ExitForReplies %v, %d replies came back: exit was called %d times, %d were counted", exits, back, codes, got)
+		}
+	}
+}
+
 // TestPeerDies: everything sent to it comes back, once, in bounded time.
 func TestPeerDies(t *testing.T) {
 	seeds(t, 40, func(seed uint64) error {

@@ -29,6 +29,7 @@ var nodeFields = []field[endpoint.Stats]{
 	{"bobnet_am_stray_messages_total", "Messages dropped, and requests for connections refused, because they belong to nothing or make no sense.", false, func(s *endpoint.Stats) float64 { return float64(s.Strays) }},
 	{"bobnet_am_violations_total", "Connections ended because the client does not keep to the protocol.", false, func(s *endpoint.Stats) float64 { return float64(s.Violations) }},
 	{"bobnet_am_handler_panics_total", "Handlers that have panicked.", false, func(s *endpoint.Stats) float64 { return float64(s.Panics) }},
+	{"bobnet_am_lost_replies_total", "Replies that came back to endpoints without a handler for returned messages.", false, func(s *endpoint.Stats) float64 { return float64(s.LostReplies) }},
 }
 
 var (
