@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/bobnet-go/bobnet/endpoint"
+	"github.com/bobnet-go/bobnet/internal/need"
 	"github.com/bobnet-go/bobnet/metrics"
 	"github.com/bobnet-go/bobnet/vmmc"
 
@@ -55,9 +56,7 @@ func processCardRole(ctx context.Context) error {
 // TestPrometheusCards lets a real Prometheus server scrape hosts with cards of all three
 // control programs, joined by a cable, and their mappers: what it has is what was done.
 func TestPrometheusCards(t *testing.T) {
-	if testing.Short() {
-		t.Skip("left out by -short: it takes half a minute")
-	}
+	need.Long(t, "it takes half a minute; TestStoreSyncPrometheus starts a server, too")
 	needPrometheus(t)
 	fabric := filepath.Join(t.TempDir(), "cable")
 	if err := os.WriteFile(fabric, []byte("host a b\nlink a b\n"), 0o600); err != nil {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/bobnet-go/bobnet/internal/lab"
 	"github.com/bobnet-go/bobnet/internal/leaktest"
+	"github.com/bobnet-go/bobnet/internal/need"
 	"github.com/bobnet-go/bobnet/mplite"
 	"github.com/bobnet-go/bobnet/vipl"
 	"golang.org/x/sys/unix"
@@ -77,6 +78,7 @@ func TestHydraKilledEarly(t *testing.T) {
 // TestSlurmKilled: srun is killed, or told to end, while ranks run. Slurm ends those of an srun
 // that was killed when it has not answered for InactiveLimit, for which it looks every 30 seconds.
 func TestSlurmKilled(t *testing.T) {
+	need.Long(t, "Slurm takes seconds to start and a minute to notice; TestHydraKilled is the short form")
 	t.Parallel() // it waits for slurmctld nearly all the time
 	for _, name := range []string{"slurmctld", "slurmd", "srun", "sinfo"} {
 		tool(t, name, "slurm-wlm")

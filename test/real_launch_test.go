@@ -198,6 +198,7 @@ func TestRunHere(t *testing.T) {
 // TestSlurm: srun, with its own variables alone and with PMI-1, and a process in an
 // allocation that srun has not started.
 func TestSlurm(t *testing.T) {
+	need.Long(t, "Slurm takes seconds to start; TestHydra is the short form")
 	for _, name := range []string{"slurmctld", "slurmd", "srun", "sinfo"} {
 		tool(t, name, "slurm-wlm")
 	}

@@ -36,9 +36,7 @@ func scrapedRole(ctx context.Context) error {
 // procedures in the third, and asks it: counters and rates are what was sent, in the whole
 // and in the midst of it, and every query of the dashboard has an answer.
 func TestPrometheus(t *testing.T) {
-	if testing.Short() {
-		t.Skip("left out by -short: it takes half a minute")
-	}
+	need.Long(t, "it takes half a minute; TestStoreSyncPrometheus starts a server, too")
 	needPrometheus(t)
 	run, am, written := serveLab(t, "scraped"), serveLab(t, "am"), serveLab(t, "written")
 	labs := []*labRun{run, am, written}
