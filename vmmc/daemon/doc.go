@@ -31,6 +31,11 @@
 //
 // Nothing depends on it but new imports, which wait for the next one. A daemon that is
 // started again, after kill -9 too, is told by the processes of its node what the last one
-// knew. It keeps no files: its socket has a name in the abstract name space, which the
-// kernel frees.
+// knew. It keeps no state in files. The socket of root's daemon is a file under /run/bobnet, so
+// that no other user can take its name; that of another user's has an abstract name.
+//
+// # Bounds
+//
+// What the processes of one user have open, in number and in memory, is bounded, and so is what
+// all users have. A process that goes beyond is left, and the log says so.
 package daemon

@@ -8,8 +8,7 @@ import (
 )
 
 // What a process and the daemon of its node say to each other: over a Unix socket that
-// keeps the bounds of messages (SOCK_SEQPACKET), in the abstract name space, whose names
-// the kernel keeps per network namespace and frees when the daemon ends. Both begin with a
+// keeps the bounds of messages (SOCK_SEQPACKET). Both begin with a
 // greeting. The end of the connection without a Leave is the end of the process.
 
 // Kind says what a Message is.
