@@ -15,15 +15,15 @@ archs=${ARCHS:-amd64 arm64}
 SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct)}
 export SOURCE_DATE_EPOCH CGO_ENABLED=0
 version=${VERSION:-$(git describe --tags --dirty 2>/dev/null || true)}
-stamp=
+commit=$(git describe --always --abbrev=40 --exclude '*' --dirty 2>/dev/null || true)
 if [ -n "$version" ]; then
-	version=v${version#v}
-	stamp="-X main.released=$version"
 	version=${version#v}
 	debian=$version
+	stamp="-X main.commit=$commit -X main.released=v$version"
 else
 	version=git$(date -u -d "@$SOURCE_DATE_EPOCH" +%Y%m%d).$(git describe --always --dirty)
 	debian=0~$version
+	stamp="-X main.commit=$commit -X main.released=$version"
 fi
 
 rm -rf "$out"

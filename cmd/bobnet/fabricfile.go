@@ -33,7 +33,7 @@ func fabricFile(to *string) *setting[string] {
 		}
 		return err
 	})
-	s.files = true
+	s.files, s.some = true, func() []string { return readyFabrics }
 	return s
 }
 

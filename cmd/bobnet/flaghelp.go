@@ -2,20 +2,53 @@ package main
 
 import (
 	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 )
 
-// finishFlags adds to the help of each flag of cmd and its verbs which numbers or times it takes.
+// finishFlags adds to the help of each flag of cmd and its verbs which numbers or times it takes,
+// and completes its values.
 func finishFlags(cmd *cobra.Command) {
 	cmd.LocalFlags().VisitAll(func(f *pflag.Flag) {
-		if value, ok := f.Value.(hinted); ok && value.hints().limits != "" {
+		value, ok := f.Value.(hinted)
+		if !ok {
+			return
+		}
+		if value.hints().limits != "" {
 			f.Usage += fmt.Sprintf(" (%s)", value.hints().limits)
 		}
+		cmd.RegisterFlagCompletionFunc(f.Name, complete(value)) // fails only for a flag that there is not
 	})
 	for _, verb := range cmd.Commands() {
 		finishFlags(verb)
+	}
+}
+
+// complete returns what a shell offers for the value of a flag: the only values that there are, those
+// that come into question, or files. Of a list it completes the last word.
+func complete(value hinted) cobra.CompletionFunc {
+	return func(_ *cobra.Command, _ []string, typed string) ([]cobra.Completion, cobra.ShellCompDirective) {
+		h, before := value.hints(), ""
+		if list, ok := value.(interface{ list() bool }); ok && list.list() {
+			before = typed[:strings.LastIndex(typed, ",")+1]
+		}
+		offered := h.words
+		if h.some != nil {
+			offered = append(slices.Clone(offered), h.some()...)
+		}
+		var found []cobra.Completion
+		for _, word := range offered {
+			if strings.HasPrefix(before+word, typed) {
+				found = append(found, before+word)
+			}
+		}
+		if h.files {
+			return found, cobra.ShellCompDirectiveDefault
+		}
+		return found, cobra.ShellCompDirectiveNoFileComp
 	}
 }
 

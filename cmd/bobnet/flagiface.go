@@ -81,7 +81,7 @@ func noInterface(want string) error {
 // ifaceName is a flag whose value names an interface; empty it stands for the default, so that
 // scripts can hand on a variable. checkInterface looks whether there is one.
 func ifaceName(to *string) *setting[string] {
-	return &setting[string]{to: to, kind: "string", parse: func(text string) (string, error) { return text, nil }, print: verbatim}
+	return &setting[string]{to: to, kind: "string", parse: func(text string) (string, error) { return text, nil }, print: verbatim, hint: hint{some: interfaceNames}}
 }
 
 // interfaces is a flag whose value is a list of interfaces of this host.
@@ -92,5 +92,14 @@ func interfaces(to *[]string) *settings[string] {
 		}
 		return name, nil
 	}
-	return &settings[string]{to: to, kind: "strings", commas: true, parse: parse, print: verbatim}
+	return &settings[string]{to: to, kind: "strings", commas: true, parse: parse, print: verbatim, hint: hint{some: interfaceNames}}
+}
+
+// interfaceNames returns the names of the Ethernet interfaces of this host.
+func interfaceNames() (names []string) {
+	list, _ := iface.List() // without one there is nothing to offer
+	for _, i := range list {
+		names = append(names, i.Name)
+	}
+	return names
 }

@@ -26,6 +26,8 @@ type hint struct {
 	limits string   // "1 to 64"; "" if there are none to show
 	words  []string // the only values that there are; nil if there are others
 	files  bool     // the value is the path of a file or folder
+
+	some func() []string // values that come into question beside others; nil for none
 }
 
 // hinted is a flag's value that says what it can be.
@@ -91,6 +93,7 @@ func (s *settings[T]) String() string {
 }
 
 func (s *settings[T]) Type() string { return s.kind }
+func (s *settings[T]) list() bool   { return s.commas }
 
 // number is a flag whose value is a number from low to high.
 func number(to *int, value, low, high int) *setting[int] {

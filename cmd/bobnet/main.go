@@ -15,7 +15,6 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
-	"runtime/debug"
 	"syscall"
 
 	"github.com/bobnet-go/bobnet/internal/lab"
@@ -108,13 +107,10 @@ func newRootCmd() *cobra.Command {
 	return root
 }
 
-// version returns the module's version, or the commit it was built from.
+// version returns the version of this program, with the commit where that is not a release.
 func version() string {
-	info, ok := debug.ReadBuildInfo()
-	if !ok {
-		return "unknown"
-	}
-	return fmt.Sprintf("%s (%s)", info.Main.Version, info.GoVersion)
+	b := thisBuild()
+	return fmt.Sprintf("%s (%s)", b.name(), b.Go)
 }
 
 // knownVerb refuses arguments that are not the name of a verb.

@@ -3,11 +3,11 @@ package main
 import (
 	"fmt"
 	"os"
+	"path/filepath"
 	"strconv"
 	"time"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/cobra/doc"
 )
 
 // newManCmd makes the man pages, for packages of distributions. It is not among the verbs that help
@@ -23,11 +23,25 @@ func newManCmd() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			root := cmd.Root()
-			root.DisableAutoGenTag = true // the same source makes the same pages
-			return doc.GenManTree(root, &doc.GenManHeader{Title: "BOBNET", Section: "1", Source: "Bobnet", Manual: "Bobnet", Date: date}, args[0])
+			return writePages(cmd.Root(), date, args[0])
 		},
 	}
+}
+
+// writePages writes the page of a command, and those of its verbs, into a folder.
+func writePages(cmd *cobra.Command, date time.Time, dir string) error {
+	if err := os.WriteFile(filepath.Join(dir, pageName(cmd)+".1"), manPage(cmd, date), 0o644); err != nil {
+		return err
+	}
+	for _, verb := range cmd.Commands() {
+		if verb.Hidden || verb.Name() == "help" || verb.Name() == "completion" {
+			continue
+		}
+		if err := writePages(verb, date, dir); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func oneFolder(_ *cobra.Command, args []string) error {
@@ -41,14 +55,13 @@ func oneFolder(_ *cobra.Command, args []string) error {
 }
 
 // sourceDate returns the time that says in seconds when the source is of; now if it is empty.
-func sourceDate(seconds string) (*time.Time, error) {
-	date := time.Now()
-	if seconds != "" {
-		n, err := strconv.ParseInt(seconds, 10, 64)
-		if err != nil {
-			return nil, fmt.Errorf("SOURCE_DATE_EPOCH: want seconds since 1970, not %q", seconds)
-		}
-		date = time.Unix(n, 0).UTC()
+func sourceDate(seconds string) (time.Time, error) {
+	if seconds == "" {
+		return time.Now(), nil
 	}
-	return &date, nil
+	n, err := strconv.ParseInt(seconds, 10, 64)
+	if err != nil {
+		return time.Time{}, fmt.Errorf("SOURCE_DATE_EPOCH: want seconds since 1970, not %q", seconds)
+	}
+	return time.Unix(n, 0).UTC(), nil
 }

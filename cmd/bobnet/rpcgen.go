@@ -38,6 +38,9 @@ vmmc/vrpc. As a line in a Go file:
 		Args: usage(oneSpecification),
 		RunE: func(cmd *cobra.Command, args []string) error { return opt.run(cmd.OutOrStdout(), args[0]) },
 	}
+	cmd.ValidArgsFunction = func(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
+		return []cobra.Completion{"x"}, cobra.ShellCompDirectiveFilterFileExt
+	}
 	flags := cmd.Flags()
 	flags.VarP(output(&opt.out, ""), "output", "o", "the Go file to write; - is the standard output (default FILE_xdr.go beside FILE.x)")
 	flags.VarP(text(&opt.pkg, "", identifier), "package", "p", "the name of its package (default $GOPACKAGE, else the name of its folder)")

@@ -81,7 +81,7 @@ func newSwitchCmd() *cobra.Command {
 		},
 	}
 	f := cmd.Flags()
-	f.VarP(texts(&call.ports), "port", "p", "an `interface` that is a port, with or without its number: eth0, 3=eth1; once for each port")
+	f.VarP(switchPort(&call.ports), "port", "p", "an `interface` that is a port, with or without its number: eth0, 3=eth1; once for each port")
 	f.Var(number(&call.size, defaultSwitchPorts, 2, myrinet.MaxPorts), "ports", "how many ports the switch has, with or without a cable")
 	f.Var(choice(&call.driver, "ring", "ring", "packet"), "driver", "ring or packet: how frames travel")
 	f.Var(text(&call.name, "switch", most(maxSwitchName)), "name", "what the switch is called in what it prints and in its metrics")
@@ -90,6 +90,13 @@ func newSwitchCmd() *cobra.Command {
 	f.Var(period(&call.options.Spin, 0, 0, time.Minute), "spin", "how long a port polls after the last frame before it sleeps")
 	f.Var(listenAt(&call.metrics), "metrics", "serve the ports' metrics on this `address` (:port is localhost's): /metrics, and /debug/bobnet for people")
 	return cmd
+}
+
+// switchPort is a flag whose values are interfaces, each with or without the number of its port.
+func switchPort(to *[]string) *settings[string] {
+	s := texts(to)
+	s.some = interfaceNames
+	return s
 }
 
 // layout returns the interface of each port, "" for one without a cable.

@@ -21,17 +21,30 @@ type build struct {
 	Go       string `json:"go"`
 }
 
-// released is the version that packaging/release.sh has the linker write into the program.
-var released string
+// released and commit are the version, and the commit with -dirty or not, that packaging/release.sh
+// makes the linker write into the program.
+var released, commit string
 
-// thisBuild returns what the linker has written into the program.
+// thisBuild returns what the linker and Go have written into the program.
 func thisBuild() build {
-	b := build{Version: "unknown", Commit: "unknown", Protocol: ethertype.Version, Launch: launch.Protocol}
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
+		info = &debug.BuildInfo{}
+	}
+	return buildOf(info, released, commit)
+}
+
+// pseudoVersion matches the version that Go gives to a commit without a tag, which ends in the
+// commit's first digits.
+var pseudoVersion = regexp.MustCompile(`[-.]\d{14}-([0-9a-f]{12})(\+dirty)?$`)
+
+// buildOf returns which program it is. What release.sh says comes before what Go knows: the
+// folder's commit, or that of a module's version.
+func buildOf(info *debug.BuildInfo, released, commit string) build {
+	b := build{Version: cmp.Or(released, info.Main.Version, "(devel)"), Commit: commit, Protocol: ethertype.Version, Launch: launch.Protocol, Go: info.GoVersion}
+	if b.Commit != "" {
 		return b
 	}
-	b.Version, b.Go = cmp.Or(released, info.Main.Version, "(devel)"), info.GoVersion
 	dirty := ""
 	for _, s := range info.Settings {
 		switch {
@@ -41,7 +54,10 @@ func thisBuild() build {
 			dirty = "-dirty"
 		}
 	}
-	b.Commit += dirty
+	if found := pseudoVersion.FindStringSubmatch(info.Main.Version); b.Commit == "" && found != nil {
+		b.Commit = found[1]
+	}
+	b.Commit = cmp.Or(b.Commit, "unknown") + dirty
 	return b
 }
 
