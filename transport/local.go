@@ -25,6 +25,24 @@ type Local interface {
 	OnDeparture(f func(ports PortRange, why error))
 }
 
+// Sharer is implemented by links that share memory with other processes of their host.
+type Sharer interface {
+	Link
+
+	// ShareTrouble returns why this process could not make or take memory when it last tried
+	// to share some with another one, or nil: its limits are reached, or the host has none
+	// left. Frames between the two are dropped then. Any goroutine may call it.
+	ShareTrouble() error
+}
+
+// ShareTrouble calls link's ShareTrouble if it, or a link that it wraps, has one.
+func ShareTrouble(link Link) error {
+	if s, ok := As[Sharer](link); ok {
+		return s.ShareTrouble()
+	}
+	return nil
+}
+
 // Watcher is implemented by links whose Wait can end because of a descriptor of the
 // caller's, too.
 type Watcher interface {

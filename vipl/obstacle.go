@@ -8,7 +8,7 @@ import (
 )
 
 // Obstacle looks at the NIC's interface and returns what keeps its frames from others, and
-// the remedy: that it is gone, is off or has no carrier, that a bridge takes its frames, or
+// the remedy: that this process cannot share memory with others of this host, or that it is gone, is off or has no carrier, that a bridge takes its frames, or
 // that a macvlan and the interface below it are kept apart. It is a part of a sentence for
 // the report that a peer does not answer; "" if nothing is known, and for links that the NIC
 // was given with a clock of their own. What concerns bridges and macvlans it finds only in
@@ -20,6 +20,9 @@ func (n *NIC) Obstacle() string {
 	n.eng.Lock()
 	trouble := n.m.Trouble()
 	n.eng.Unlock()
+	if err := transport.ShareTrouble(n.m.Link); err != nil {
+		return err.Error()
+	}
 	if errors.Is(trouble, transport.ErrGone) {
 		return trouble.Error()
 	}

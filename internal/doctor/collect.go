@@ -12,6 +12,7 @@ import (
 	"github.com/bobnet-go/bobnet/internal/lab"
 	"github.com/bobnet-go/bobnet/transport/agent"
 	"github.com/bobnet-go/bobnet/transport/iface"
+	"github.com/bobnet-go/bobnet/transport/shm"
 	"github.com/bobnet-go/bobnet/vipl"
 	"golang.org/x/sys/unix"
 )
@@ -125,6 +126,7 @@ func collectHost(files files) Host {
 	if unix.Getrlimit(unix.RLIMIT_MEMLOCK, &limit) == nil && limit.Cur != unix.RLIM_INFINITY {
 		h.Memlock = limit.Cur
 	}
+	h.Share = shm.Try()
 	h.Quota = files.quota()
 	fmt.Sscan(files.read("proc/loadavg"), &h.Load)
 	fmt.Sscan(files.read("proc/sys/net/core/rmem_max"), &h.RmemMax)

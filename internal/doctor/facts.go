@@ -74,6 +74,7 @@ type Host struct {
 	Memlock    uint64  // bytes; Unlimited: no limit
 	RmemMax    int     // net.core.rmem_max in bytes; 0: not to be seen
 	WmemMax    int     // net.core.wmem_max
+	Share      error   // why this process can make no shared memory
 }
 
 // Unlimited is the value of a limit that is none.

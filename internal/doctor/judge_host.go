@@ -11,6 +11,10 @@ const (
 
 func judgeMemory(f *Facts) []Finding {
 	all := []Finding{judgeMemlock(f)}
+	if f.Host.Share != nil {
+		all = append(all, Finding{Level: Fail, Check: "shared memory", Found: f.Host.Share.Error(), Means: "programs of this host do not reach each other",
+			Fix: "ulimit -a   # shows the limits of this shell\nfree -m"})
+	}
 	if f.NIC.Tried && f.NIC.Err == nil {
 		all = append(all, judgeRing(f))
 	}

@@ -117,6 +117,7 @@ var judgements = []struct {
 	{"faults", func(f *Facts) { f.Faults = "loss=0.1" }, Warn, "faults", "unset BOBNET_FAULT"},
 	{"bad faults", func(f *Facts) { f.FaultsErr = errors.New("loss=x") }, Fail, "faults", "unset BOBNET_FAULT"},
 	{"little locked memory", func(f *Facts) { f.Host.Memlock = 8 << 20 }, Note, "locked memory", "ulimit -l"},
+	{"no shared memory", func(f *Facts) { f.Host.Share = unix.EMFILE }, Fail, "shared memory", "ulimit -a"},
 	{"small ring", func(f *Facts) { f.NIC.Slots = 16 }, Warn, "receive queue", "mtu 9000"},
 	{"small buffers", func(f *Facts) { f.Host.RmemMax = 212992 }, Note, "socket buffers", "net.core.rmem_max="},
 	{"hidden buffers", func(f *Facts) { f.Host.RmemMax = 0 }, Note, "socket buffers", "sysctl"},

@@ -39,6 +39,7 @@ type Message struct {
 	FDs  []int              // descriptors; the caller gives them to Close when it does not need them
 	Who  *unix.Ucred        // the sender, where the socket asks for it (SO_PASSCRED)
 	From *unix.SockaddrUnix // the sender's address on a datagram socket; nil if it has none
+	Cut  bool               // this process could not take all descriptors: too many of its files are open
 }
 
 // uid returns the user to whom the message's descriptors belong.
@@ -133,11 +134,11 @@ func wait(conn *net.UnixConn, get func(fd int) (Message, error)) (m Message, err
 // for which there is no room, or no free number in this process.
 func receive(fd int, b []byte, room, flags int) (m Message, err error) {
 	control := make([]byte, room)
-	var n, k int
+	var n, k, got int
 	var from unix.Sockaddr
 	Promptly(func() {
 		for {
-			n, k, _, from, err = unix.Recvmsg(fd, b, control, flags|unix.MSG_DONTWAIT|unix.MSG_CMSG_CLOEXEC)
+			n, k, got, from, err = unix.Recvmsg(fd, b, control, flags|unix.MSG_DONTWAIT|unix.MSG_CMSG_CLOEXEC)
 			if err != unix.EINTR {
 				return
 			}
@@ -149,6 +150,7 @@ func receive(fd int, b []byte, room, flags int) (m Message, err error) {
 	m.N = n
 	m.From, _ = from.(*unix.SockaddrUnix)
 	m.parse(control[:k])
+	m.Cut = got&unix.MSG_CTRUNC != 0 && room == controlSize
 	return m, nil
 }
 

@@ -66,6 +66,7 @@ var (
 	_ transport.LongLink = (*Link)(nil)
 	_ transport.Checker  = (*Link)(nil)
 	_ transport.Parking  = (*Link)(nil)
+	_ transport.Sharer   = (*Link)(nil)
 )
 
 // Join returns a link that sends frames for other hosts through outer, which
@@ -184,6 +185,9 @@ func (l *Link) LocalSlots() int { return l.near.LocalSlots() }
 
 // OnDeparture implements transport.Local.
 func (l *Link) OnDeparture(f func(ports transport.PortRange, why error)) { l.near.OnDeparture(f) }
+
+// ShareTrouble implements transport.Sharer.
+func (l *Link) ShareTrouble() error { return l.near.ShareTrouble() }
 
 // Unwrap implements transport.Wrapper.
 func (l *Link) Unwrap() transport.Link { return l.outer }

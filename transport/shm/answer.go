@@ -21,6 +21,9 @@ func (l *Link) answer(own int) {
 		if err == nil && ok && len(a.fds) == helloRights && a.instance != l.instance && a.holds(b) && l.admits(a.who) {
 			a.fds = l.accept(a, own, b)
 		}
+		if err == nil && ok && a.cut && l.admits(a.who) {
+			l.tried(ownFault(os.NewSyscallError("recvmsg", unix.EMFILE)))
+		}
 		passfd.Close(a.uid(), a.fds...)
 	}
 }
@@ -63,6 +66,7 @@ func (l *Link) accept(a arrival, own, b int) []int {
 	if err == nil {
 		err = l.greet(p.conn)
 	}
+	l.tried(ownFault(err))
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if err != nil || !l.admit(p) {

@@ -72,6 +72,7 @@ type arrival struct {
 	fds  []int       // that came with it; the receiver gives them to passfd.Close
 	from string      // the name of a caller's socket; "" if it has none
 	who  *unix.Ucred // nil if the kernel has not said
+	cut  bool        // this process has too many open files for more of the descriptors
 }
 
 // uid returns the user whose the descriptors were.
@@ -89,7 +90,7 @@ func receiveHello(conn *net.UnixConn) (a arrival, err error) {
 	if err != nil {
 		return a, err
 	}
-	a.fds, a.who = m.FDs, m.Who
+	a.fds, a.who, a.cut = m.FDs, m.Who, m.Cut
 	if m.From != nil {
 		a.from = m.From.Name
 	}

@@ -134,14 +134,15 @@ type Link struct {
 	events atomic.Bool             // a peer is to be removed
 	known  atomic.Bool             // somebody has the bell
 
-	mu     latch.Latch // guards what follows, and the rings' ends but for Ready; never held for long
-	closed bool
-	turn   int                    // the peer that Recv begins with
-	places [blocks]*[blocks]place // by a block of our ports and one of others'; nil for what is not ours
-	self   *peer
-	last   []*peer // when the link was closed: views may lie in their memory
-	stats  transport.Stats
-	gone   func(transport.PortRange, error)
+	mu      latch.Latch // guards what follows, and the rings' ends but for Ready; never held for long
+	closed  bool
+	turn    int                    // the peer that Recv begins with
+	places  [blocks]*[blocks]place // by a block of our ports and one of others'; nil for what is not ours
+	self    *peer
+	last    []*peer // when the link was closed: views may lie in their memory
+	stats   transport.Stats
+	trouble error // of the last attempt to share memory
+	gone    func(transport.PortRange, error)
 
 	closing chan struct{} // closed when Close begins
 	done    chan struct{} // closed when Close has finished

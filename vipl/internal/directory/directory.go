@@ -35,6 +35,8 @@ type NIC interface {
 	Closed() bool
 	Dead() error    // why the link is of no use any more, else nil
 	Trouble() error // looks at the link and returns what is wrong with it, else nil
+	// ShareTrouble returns why stations of this host are not reached, else nil.
+	ShareTrouble() error
 }
 
 // Self is what a NIC says of itself.
@@ -106,7 +108,11 @@ func (d *Directory) silence(op string, class error, format string, args ...any) 
 	case trouble != nil:
 		return fmt.Errorf("vipl: %s: %w: no answer can come: %w", op, class, trouble)
 	}
-	return code.Error(op, class, format, args...)
+	err := code.Error(op, class, format, args...)
+	if trouble := d.nic.ShareTrouble(); trouble != nil {
+		err = fmt.Errorf("%w; programs of this host are not reached: %w", err, trouble)
+	}
+	return err
 }
 
 // collect lets answers come in, each of which opens the gate, until the given time.

@@ -31,6 +31,7 @@ type health struct {
 	checks bool  // somebody may change the interface under the link
 	failed error // what it returns, until it has recovered
 	dead   error // why it is of no use any more
+	alone  bool  // it was logged that no memory can be shared with other processes
 	moved  bool  // there is another MAC, of which the peers do not know
 	seen   int64 // when it was seen
 }
@@ -72,6 +73,10 @@ func (l *health) closed() bool { return l.dead != nil && errors.Is(l.dead, trans
 // consequences.
 func (l *health) check() {
 	m := l.m
+	if err := transport.ShareTrouble(m.Link); err != nil && !l.alone {
+		l.alone = true
+		m.log.Warn("programs of this host are not reached", "interface", m.Info.Interface, "err", err)
+	}
 	err := transport.Check(m.Link)
 	if err == nil {
 		if m.Conns.MTU != m.Info.MTU || l.failed != nil {
@@ -110,6 +115,16 @@ func (m *Machine) LinkError() error {
 func (m *Machine) Trouble() error {
 	m.health.check()
 	return m.LinkError()
+}
+
+// TroubleTo is Trouble of the way to a station: frames to those of this host go through memory
+// that is shared.
+func (m *Machine) TroubleTo(station ethertype.MAC) error {
+	trouble := m.Trouble()
+	if station == m.Info.MAC && m.health.dead == nil {
+		return transport.ShareTrouble(m.Link)
+	}
+	return trouble
 }
 
 // Dead returns what ends connections if the link is of no use any more, else nil.

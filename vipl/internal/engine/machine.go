@@ -73,7 +73,7 @@ func (m *Machine) Init(link transport.Link, eng *progress.Engine, log *slog.Logg
 		m.Conns.SweepFrom(m.Conns.Now)
 	}
 	m.Connects.Init(&m.Conns, &m.Info, m.Addr(), &m.Strangers, handshake.Hooks{
-		Side: m.Ports.side, Listener: m.Ports.listener, Reaches: m.Reaches, MTU: m.mtuTo, Stray: m.stray, Trouble: m.Trouble,
+		Side: m.Ports.side, Listener: m.Ports.listener, Reaches: m.Reaches, MTU: m.mtuTo, Stray: m.stray, Trouble: m.TroubleTo,
 	})
 	m.Dir.Init(segment{m}, eng, &m.Strangers.Random, directory.Self{
 		Addr: m.Addr(), Ports: m.Info.Ports, Interface: m.Info.Interface, Driver: m.Info.Driver, MTU: m.Info.MTU, MinMTU: MinMTU,

@@ -81,7 +81,7 @@ func newPair(t testing.TB) *pair {
 			Listener: h.listener,
 			Reaches:  func(ethertype.MAC) bool { return true },
 			MTU:      mtu,
-			Trouble:  func() error { return nil },
+			Trouble:  func(ethertype.MAC) error { return nil },
 			Stray: func(f *ethertype.Header) {
 				h.stray++
 				h.a.SendReset(f)

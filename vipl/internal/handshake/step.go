@@ -74,7 +74,7 @@ func (s *Side) describe() conninfo.Info {
 // timeOut ends an attempt whose time is over, and says what is likely to be wrong.
 func (s *Side) timeOut() {
 	a, t := s.attempt, s.table
-	if trouble := t.hooks.Trouble(); trouble != nil && s.conn.Remote.MAC != t.info.MAC {
+	if trouble := t.hooks.Trouble(s.conn.Remote.MAC); trouble != nil {
 		if s.attempt != nil { // else looking has ended it
 			s.Fail(fmt.Errorf("%w: %w", code.ErrTimeout, trouble), "")
 		}

@@ -32,7 +32,7 @@ type Hooks struct {
 	Reaches  func(mac ethertype.MAC) bool // whether there is a way to a station
 	MTU      func(to ethertype.MAC) int   // towards a station
 	Stray    func(h *ethertype.Header)    // has a frame of a handshake that there is not answered
-	Trouble  func() error                 // looks at the link and returns what is wrong with it
+	Trouble  func(to ethertype.MAC) error // looks at the way to a station and returns what is wrong with it
 }
 
 // Listener is where requests go.
