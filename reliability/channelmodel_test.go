@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/bobnet-go/bobnet/internal/need"
 )
 
 // The model of a channel: a send table, a receive table, and a network that has all that
@@ -506,8 +508,8 @@ func TestChannelModel(t *testing.T) {
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
-			if !c.short && testing.Short() {
-				t.Skip("visits too many states for -short")
+			if !c.short {
+				need.Long(t, "it visits many states")
 			}
 			r := explore(t, c.b, func(m *channelModel, at int) {
 				if v := m.finish(); v != "" {
