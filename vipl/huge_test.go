@@ -12,6 +12,9 @@ import (
 // TestLargestMessage sends one message of MaxTransferSize bytes, 1 GiB, over a
 // segment that reorders and loses some of its 16,400 frames. The short form sends 32 MiB.
 func TestLargestMessage(t *testing.T) {
+	if testing.Short() {
+		t.Skip("left out by -short: the race detector takes long and has nothing to find in a simulated world")
+	}
 	size := vipl.MaxTransferSize
 	if !need.Full() {
 		size = 32 << 20
