@@ -18,12 +18,13 @@ const (
 // then additive increase, and a decrease to seven tenths (as CUBIC in RFC
 // 9438) at most once a round trip. Below one frame it paces.
 type congestion struct {
-	window    uint32 // frames << fracBits
-	threshold uint32 // where slow start ends
-	limit     uint32 // Config.Window << fracBits
-	cutAt     int64  // frames sent until then belong to the loss reacted to last
-	nextSend  int64  // with a window below one frame: the earliest time of the next frame
-	lately    lossShare
+	window    uint32    // frames << fracBits
+	threshold uint32    // where slow start ends
+	limit     uint32    // Config.Window << fracBits
+	cutAt     int64     // frames sent until then belong to the loss reacted to last
+	nextSend  int64     // with a window below one frame: the earliest time of the next frame
+	lately    lossShare // of frames that later ones have shown to be lost
+	inAll     lossShare // and of those that a probe or a time-out has repaired
 
 	// What undo restores when it turns out that no frame was lost.
 	oldWindow, oldThreshold uint32
@@ -39,6 +40,7 @@ func (c *congestion) init(cfg *Config) {
 		limit:     limit,
 		cutAt:     math.MinInt64,
 		lately:    lossAtFirst,
+		inAll:     lossAtFirst,
 	}
 }
 

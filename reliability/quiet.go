@@ -38,7 +38,12 @@ func (l *lossShare) arrived(n int) {
 // round trip has met a queue itself, or the queue is too short for its delay to show, then
 // the losses show it.
 func (s *Sender) quiet() bool {
-	return s.cc.lately < lossLimit && s.rec.latest.rtt <= s.rtt.smallest+s.rtt.slack()
+	return s.cc.lately < lossLimit && s.calm()
+}
+
+// calm reports whether the round trip of the frame that was delivered last shows no queue.
+func (s *Sender) calm() bool {
+	return s.rec.latest.ok && s.rec.latest.rtt <= s.rtt.smallest+s.rtt.slack()
 }
 
 // slack returns by how much a round trip may exceed the smallest and still

@@ -24,6 +24,9 @@ const (
 	// stalledTries times MaxTries time-outs without progress end a connection
 	// whose peer is heard.
 	stalledTries = 4
+	// probeMore is how many further frames go with a probe, or with the frame of a
+	// time-out, where many frames are lost although no queue shows.
+	probeMore = 3
 	// longSilence is after how many time-outs without any word from the peer
 	// a word from it shortens the wait for the next.
 	longSilence = 3
@@ -58,6 +61,8 @@ type recovery struct {
 	tries     uint16       // time-outs since anything was acknowledged
 	silent    uint16       // time-outs since the peer was heard
 	triesFrom int64        // when the first of tries was
+	more      uint8        // frames that may go with a probe or time-out, whatever the window says
+	moreTo    uint32       // the first transmission that does not go again for that
 	due       cause        // why dueSeq is sent again whatever the window says
 	dueSeq    ethertype.Seq
 }
@@ -105,6 +110,9 @@ func (s *Sender) deliver(now int64, seq ethertype.Seq, slot *frame, t *tally) {
 		t.needless++
 	default:
 		t.again.newest(u)
+		if s.rec.probes > 0 || s.rec.tries > 0 {
+			s.cc.inAll.lost()
+		}
 	}
 }
 
@@ -127,15 +135,18 @@ func (s *Sender) progress(now int64, t *tally) {
 		rtt, sure := s.roundTrip(t)
 		s.rtt.sample(now, rtt, sure, s.cfg)
 		s.rec.backoff, s.rec.doubt = 0, 0
+	} else if t.again.ok && t.again.rtt <= 2*s.rtt.smoothed { // the round trip is as before: frames are lost
+		s.rec.doubt = 0
 	} else if s.rec.probes > 0 {
 		s.rec.doubt = min(s.rec.doubt+1, maxDoubt)
 	}
 	s.judge(now, t)
 	s.rec.latest.newest(t.fresh)
 	s.cc.lately.arrived(t.acked)
+	s.cc.inAll.arrived(t.acked)
 	s.detectLost(now)
 	s.cc.grow(s.rec.latest.sentAt, t.acked, t.flight, s.cc.window < gentle && s.quiet())
-	s.rec.probes, s.rec.tries, s.rec.due = 0, 0, causeNone
+	s.rec.probes, s.rec.tries, s.rec.due, s.rec.more = 0, 0, causeNone, 0
 	s.rec.backoff /= 2
 	if s.una == s.nxt {
 		s.rec.timeoutAt = never
@@ -213,6 +224,7 @@ func (s *Sender) detectLost(now int64) {
 		s.lost.push(&s.ring, seq)
 		slot.state = stateLost
 		s.cc.lately.lost()
+		s.cc.inAll.lost()
 		if !s.quiet() {
 			s.cut(now, slot.sentAt)
 		}
@@ -277,6 +289,7 @@ func (s *Sender) expire(now int64) error {
 	case !r.timeout:
 		r.probes++
 		r.due, r.dueSeq = causeProbe, s.full(s.out.tail)
+		s.sendMore()
 	default:
 		if r.tries == 0 {
 			r.triesFrom = now
@@ -289,12 +302,29 @@ func (s *Sender) expire(now int64) error {
 		}
 		s.cc.collapse(now, r.tries == 1)
 		r.due, r.dueSeq = causeTimeout, s.una
+		s.sendMore()
 		if s.rtt.rto<<r.backoff < s.cfg.MaxRTO {
 			r.backoff++
 		}
 	}
 	s.arm(now)
 	return nil
+}
+
+// sendMore lets further frames go with a probe, or with the frame of a time-out, where many frames
+// are lost and no queue shows. The window is then a frame or less, so nothing follows a lost
+// frame that would show the loss, and half of the probes get no answer. Of several frames one
+// gets an answer, and its bitmap shows what else is missing. From the second probe on the
+// same frame may go more than once.
+func (s *Sender) sendMore() {
+	r := &s.rec
+	if s.cc.inAll <= lossAtFirst || !s.calm() && (r.latest.ok || r.probes < maxProbes/2) {
+		return
+	}
+	r.more, r.moreTo = probeMore, s.order+1
+	if r.probes > 1 || r.tries > 0 {
+		r.moreTo += probeMore
+	}
 }
 
 // unreachable reports whether there have been as many time-outs as Config.MaxTries
@@ -326,6 +356,10 @@ func (s *Sender) Retransmit(now int64) (f *Sent, seq ethertype.Seq, ok bool) {
 	case s.rec.due == causeTimeout:
 		s.stats.Timeouts++
 		seq = s.rec.dueSeq
+	case s.rec.more > 0 && s.hasMore():
+		s.rec.more--
+		s.stats.Probes++
+		seq = s.nextMore()
 	case s.lost.n > 0 && int(s.out.n) < s.cc.frames() && s.mayPace(now):
 		s.stats.Fast++
 		seq = s.full(s.lost.head)
@@ -347,4 +381,17 @@ func (s *Sender) Retransmit(now int64) (f *Sent, seq ethertype.Seq, ok bool) {
 	slot.wait(now)
 	s.send(now, seq, slot)
 	return &slot.Sent, seq, true
+}
+
+// hasMore reports whether there is a frame that may go again with a probe.
+func (s *Sender) hasMore() bool {
+	return s.lost.n > 0 || s.out.n > 0 && int32(s.ring.at(s.full(s.out.head)).order-s.rec.moreTo) < 0
+}
+
+// nextMore returns the frame that goes again next with a probe.
+func (s *Sender) nextMore() ethertype.Seq {
+	if s.lost.n > 0 {
+		return s.full(s.lost.head)
+	}
+	return s.full(s.out.head)
 }

@@ -64,7 +64,13 @@ func (s *Sender) Room(now int64) int {
 	if s.lost.n == 0 && !s.cc.paced() {
 		return max(min(room, s.cc.frames()-int(s.out.n)), 0)
 	}
-	if room <= 0 || !s.mayPace(now) {
+	if room <= 0 {
+		return 0
+	}
+	if s.rec.more > 0 && s.lost.n == 0 {
+		return min(room, int(s.rec.more))
+	}
+	if !s.mayPace(now) {
 		return 0
 	}
 	return max(min(room, s.cc.frames()-int(s.out.n)-int(s.lost.n)), 0)
@@ -103,6 +109,9 @@ func (s *Sender) Push(now int64, f Sent, lone bool) (seq ethertype.Seq, ackNow b
 	slot.Sent, slot.waited, slot.resent = f, 0, false
 	s.send(now, seq, slot)
 	s.stats.Sent++
+	if s.rec.more > 0 {
+		s.rec.more--
+	}
 	return seq, s.askNow() && (!lone || s.window() == 1)
 }
 
