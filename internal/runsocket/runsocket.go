@@ -53,6 +53,23 @@ func Listen(network, name string) (*net.UnixListener, error) {
 	return net.ListenUnix(network, &net.UnixAddr{Name: Abstract(name), Net: network})
 }
 
+// Directory makes a directory for sockets of a server of root's, in which only root makes files, for
+// the network namespace of the calling thread. It returns "" for other users, and where /run cannot
+// be written.
+func Directory(name string) (string, error) {
+	file, err := path(name)
+	if err != nil || os.Geteuid() != 0 {
+		return "", err
+	}
+	dir := strings.TrimSuffix(file, ".sock")
+	if err := os.MkdirAll(dir, 0o755); err != nil && !unwritable(err) {
+		return "", err
+	} else if err != nil {
+		return "", nil
+	}
+	return dir, nil
+}
+
 // unwritable reports whether the directory is not this process's to write: it is root in a user
 // namespace only, or in a container.
 func unwritable(err error) bool {

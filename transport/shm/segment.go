@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"os"
 	"strconv"
 	"strings"
 	"syscall"
@@ -31,6 +32,8 @@ type segment struct {
 	mac ethertype.MAC
 	typ ethernet.EtherType
 	at  string // Config.Segment
+
+	directory string // Config.Directory
 }
 
 // origin returns a source address with the EtherType behind it, as the eight
@@ -39,8 +42,15 @@ func origin(mac ethertype.MAC, typ ethernet.EtherType) uint64 {
 	return binary.BigEndian.Uint64(binary.BigEndian.AppendUint16(mac[:], uint16(typ)))
 }
 
-// prefix is what the names of the segment's sockets start with.
+// prefix is what the names of the segment's sockets start with, but those of bells.
 func (s segment) prefix() string {
+	if s.directory != "" {
+		return s.directory + "/"
+	}
+	return s.abstract()
+}
+
+func (s segment) abstract() string {
 	return fmt.Sprintf("@bobnet-host/%v/%04x/%s/", s.mac, uint16(s.typ), s.at)
 }
 
@@ -51,7 +61,7 @@ func (s segment) address(b int) *net.UnixAddr {
 
 // bell is the name of the bell of a link.
 func (s segment) bell(instance uint64) *unix.SockaddrUnix {
-	return &unix.SockaddrUnix{Name: fmt.Sprintf("%sbell/%016x", s.prefix(), instance)}
+	return &unix.SockaddrUnix{Name: fmt.Sprintf("%sbell/%016x", s.abstract(), instance)}
 }
 
 // blockAt returns the block whose socket has a name. The kernel vouches
@@ -88,8 +98,17 @@ func (l *Link) claimPorts() error {
 // socket returns the socket that holds our block own.
 func (l *Link) socket(own int) *net.UnixConn { return l.sockets[own-driver.Block(l.info.Ports.Lo)] }
 
-// bind claims block b.
+// bind claims block b, or takes the socket that was given.
 func (l *Link) bind(b int) error {
+	if len(l.given) > 0 {
+		conn, err := adopt(l.given[0])
+		if l.given = l.given[1:]; err != nil {
+			return err
+		}
+		l.sockets = append(l.sockets, conn)
+		l.places[b] = new([blocks]place)
+		return nil
+	}
 	asking := net.ListenConfig{Control: func(_, _ string, raw syscall.RawConn) (err error) {
 		if gone := raw.Control(func(fd uintptr) { err = askWho(int(fd)) }); gone != nil {
 			return gone
@@ -103,4 +122,23 @@ func (l *Link) bind(b int) error {
 	l.sockets = append(l.sockets, conn.(*net.UnixConn))
 	l.places[b] = new([blocks]place)
 	return nil
+}
+
+// adopt makes a connection of a datagram socket, which it takes over.
+func adopt(fd int) (*net.UnixConn, error) {
+	f := os.NewFile(uintptr(fd), "bobnet")
+	defer f.Close()
+	if err := askWho(fd); err != nil {
+		return nil, os.NewSyscallError("SO_PASSCRED", err)
+	}
+	conn, err := net.FilePacketConn(f)
+	if err != nil {
+		return nil, err
+	}
+	u, ok := conn.(*net.UnixConn)
+	if !ok {
+		conn.Close()
+		return nil, fmt.Errorf("shm: a socket that was given is not a Unix socket: %w", unix.EINVAL)
+	}
+	return u, nil
 }

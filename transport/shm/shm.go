@@ -85,6 +85,13 @@ type Config struct {
 	// its ports. For an interface that is its index, in decimal, as Interface
 	// has it.
 	Segment string
+	// Directory, if not empty, is where the sockets of the segment's blocks of ports lie as files,
+	// each with the block's number as its name, instead of in the abstract name space. Only a
+	// user who may write there can claim ports.
+	Directory string
+	// Sockets, if there are any, are datagram sockets that are bound to those names already, for
+	// the blocks of Ports, in their order. Open takes them over, also if it fails.
+	Sockets []int
 	// EtherType of the frames. 0: ethertype.Default.
 	EtherType ethernet.EtherType
 	// Ports whose frames to receive. No other link of the segment may claim
@@ -119,6 +126,7 @@ type Link struct {
 	anyUser   bool
 
 	claim   *afpacket.Claim // of the interface's ports, or nil
+	given   []int           // Config.Sockets that are not yet among sockets
 	sockets []*net.UnixConn // one for each block of ports
 	probe   int             // an unbound socket, to see which names there are
 	bell    bell
@@ -157,16 +165,16 @@ func Open(cfg *Config) (*Link, error) {
 	if cfg == nil {
 		cfg = new(Config)
 	}
-	l := &Link{ring: cfg.Ring, interrupt: cfg.Interrupt, selfOnly: cfg.SelfOnly, anyUser: cfg.AnyUser, gate: driver.NewGate(),
-		instance: rand.Uint64() | 1, closing: make(chan struct{}), done: make(chan struct{})}
+	l := &Link{probe: -1, bell: silent, ring: cfg.Ring, interrupt: cfg.Interrupt, selfOnly: cfg.SelfOnly, anyUser: cfg.AnyUser, gate: driver.NewGate(),
+		given: cfg.Sockets, instance: rand.Uint64() | 1, closing: make(chan struct{}), done: make(chan struct{})}
 	if l.ring == 0 {
 		l.ring = DefaultRing
 	}
 	if l.ring < minRing || l.ring > maxRing || l.ring&(l.ring-1) != 0 {
+		l.release()
 		return nil, fmt.Errorf("shm: rings of %d bytes: %w: want a power of two from %d to %d", l.ring, unix.EINVAL, minRing, maxRing)
 	}
 	l.peers.Store(new([]*peer))
-	l.probe, l.bell = -1, silent
 	if err := l.open(cfg); err != nil {
 		l.hangUp()
 		l.release()
@@ -207,7 +215,7 @@ func (l *Link) open(cfg *Config) error {
 		l.info.Interface, l.info.MAC, l.info.Ports = ifi.Name, ifi.MAC, l.claim.Ports
 		at = strconv.Itoa(ifi.Index)
 	}
-	l.segment = segment{mac: l.info.MAC, typ: l.info.EtherType, at: at}
+	l.segment = segment{mac: l.info.MAC, typ: l.info.EtherType, at: at, directory: cfg.Directory}
 	l.origin = origin(l.info.MAC, l.info.EtherType)
 	if l.selfOnly {
 		return nil
@@ -229,6 +237,9 @@ func (l *Link) release() {
 		unix.Close(l.probe)
 	}
 	l.bell.close()
+	for _, fd := range l.given {
+		unix.Close(fd)
+	}
 	if l.claim != nil {
 		l.claim.Release()
 	}

@@ -36,6 +36,7 @@ type Card struct {
 	at       iface.Interface
 	link     transport.Link
 	memory   *shm.Link
+	seats    seats
 	listener *net.UnixListener
 	anyUser  bool
 	info     transport.Info
@@ -64,7 +65,12 @@ func Open(cfg *Config) (*Card, error) {
 		return nil, err
 	}
 	c.info = c.link.Info()
-	c.memory, err = openMemory(at, c.info.EtherType, transport.PortRange{Lo: cardPort, Hi: cardPort}, c.anyUser)
+	if err = c.seats.open(at); err == nil {
+		c.memory, err = openMemory(at, c.info.EtherType, transport.PortRange{Lo: cardPort, Hi: cardPort}, c.anyUser, c.seats.directory)
+	}
+	if err == nil {
+		err = c.seats.admitAll()
+	}
 	if err == nil {
 		c.listener, err = runsocket.Listen("unix", control(at))
 	}
@@ -141,7 +147,7 @@ const acceptPause = 100 * time.Millisecond
 
 // hold serves a program as long as its connection lasts. A program that is refused takes no seat.
 func (c *Card) hold(ctx context.Context, conn *net.UnixConn) {
-	w := welcome{MTU: c.info.MTU, EtherType: uint16(c.info.EtherType)}
+	w := welcome{MTU: c.info.MTU, EtherType: uint16(c.info.EtherType), Directory: c.seats.directory}
 	var uid uint32
 	if uid, w.Refused = stranger(conn, c.anyUser); w.Refused == "" && !c.programs.Enter(uid) {
 		w.Refused = fmt.Sprintf("%d programs are the most, and %d of one user", mostPrograms, mostOfUser)
@@ -153,11 +159,14 @@ func (c *Card) hold(ctx context.Context, conn *net.UnixConn) {
 		return
 	}
 	stop := context.AfterFunc(ctx, func() { passfd.HangUp(conn) })
+	said := make([]byte, maxControl)
 	for n := 1; err == nil && n > 0; { // until it ends
 		var m passfd.Message
-		m, err = passfd.Receive(conn, uid, make([]byte, 64))
+		m, err = passfd.Receive(conn, uid, said)
 		passfd.Close(uid, m.FDs...)
-		n = m.N
+		if n = m.N; n > 0 && err == nil {
+			err = c.seats.answer(conn, uid, said[:n])
+		}
 	}
 	stop()
 	passfd.CloseConn(uid, conn, func() { c.programs.Leave(uid) })

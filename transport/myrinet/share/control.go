@@ -21,10 +21,11 @@ import (
 // ErrNoCard is what errors wrap that say that no process serves a card at an interface.
 var ErrNoCard = errors.New("share: no process serves a card there")
 
-// welcome is what the card's process says to who connects, as a line of JSON. The connection
-// carries nothing else; its end says that the process is gone.
+// welcome is what the card's process says to a program that connects, as a line of JSON. If it has a
+// Directory a wish and a grant may follow. The end of the connection says that the process is gone.
 type welcome struct {
 	Refused   string `json:",omitempty"` // why the program is not served
+	Directory string `json:",omitempty"` // of the sockets of blocks of ports, which the card gives out; else programs make them
 	MTU       int
 	EtherType uint16
 }
@@ -41,8 +42,8 @@ const (
 func control(at iface.Interface) string { return "card/" + strconv.Itoa(at.Index) }
 
 // openMemory claims ports among those that share memory with the card at an interface.
-func openMemory(at iface.Interface, typ ethernet.EtherType, ports transport.PortRange, anyUser bool) (*shm.Link, error) {
-	return shm.Open(&shm.Config{Address: at.MAC, Segment: "card/" + strconv.Itoa(at.Index), EtherType: typ, Ports: ports, Ring: ring, AnyUser: anyUser})
+func openMemory(at iface.Interface, typ ethernet.EtherType, ports transport.PortRange, anyUser bool, directory string, sockets ...int) (*shm.Link, error) {
+	return shm.Open(&shm.Config{Directory: directory, Sockets: sockets, Address: at.MAC, Segment: "card/" + strconv.Itoa(at.Index), EtherType: typ, Ports: ports, Ring: ring, AnyUser: anyUser})
 }
 
 // dial connects to the card's process.

@@ -23,6 +23,10 @@
 //
 // # Ends
 //
+// A card of root's makes the sockets of its programs' ports, as files under /run/bobnet, and gives
+// them to the programs: at most 16 blocks of ports to one user, but root and the card's own. On
+// other cards programs make these sockets themselves, under abstract names, which anybody can take.
+//
 // A program that ends, however it ends, gives its rings and its ports back, because the
 // kernel closes its sockets. When the card's process ends, Check of its programs' links says
 // so, with an error that wraps transport.ErrLinkDown, until there is a card again: they then

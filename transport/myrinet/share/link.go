@@ -21,9 +21,10 @@ import (
 
 // Link is a program's link on a shared card. Goroutines may share it as transport.Link says.
 type Link struct {
-	at     iface.Interface
-	info   transport.Info
-	memory *shm.Link
+	at        iface.Interface
+	directory string // of the card
+	info      transport.Info
+	memory    *shm.Link
 
 	send struct {
 		sync.Mutex
@@ -74,7 +75,7 @@ func Attach(cfg *plain.OpenConfig) (*Link, error) {
 	if typ == 0 {
 		typ = ethertype.Default
 	}
-	l := &Link{at: at, conn: conn, look: -1}
+	l := &Link{at: at, conn: conn, directory: w.Directory, look: -1}
 	l.info = transport.Info{Driver: "myrinet", Interface: at.Name, MAC: at.MAC, EtherType: typ, MTU: w.MTU,
 		Slots: ring / 2 / (w.MTU + 2*ethertype.HeaderSize)}
 	if typ != ethernet.EtherType(w.EtherType) {
@@ -99,17 +100,24 @@ func Attach(cfg *plain.OpenConfig) (*Link, error) {
 
 // claim takes the ports, or the first block that is free.
 func (l *Link) claim(ports transport.PortRange) (err error) {
-	if ports != (transport.PortRange{}) {
-		if ports.Lo < cardPorts.Lo {
-			return fmt.Errorf("share: ports %d to %d: %w: those below %d are the card's", ports.Lo, ports.Hi, unix.EINVAL, cardPorts.Lo)
+	if ports != (transport.PortRange{}) && ports.Lo < cardPorts.Lo {
+		return fmt.Errorf("share: ports %d to %d: %w: those below %d are the card's", ports.Lo, ports.Hi, unix.EINVAL, cardPorts.Lo)
+	}
+	if l.directory != "" {
+		var sockets []int
+		if l.info.Ports, sockets, err = ask(l.conn, ports); err == nil {
+			l.memory, err = openMemory(l.at, l.info.EtherType, l.info.Ports, false, l.directory, sockets...)
 		}
+		return err
+	}
+	if ports != (transport.PortRange{}) {
 		l.info.Ports = ports
-		l.memory, err = openMemory(l.at, l.info.EtherType, ports, false)
+		l.memory, err = openMemory(l.at, l.info.EtherType, ports, false, "")
 		return err
 	}
 	for b := driver.Block(cardPorts.Lo); b < driver.Blocks; b++ {
 		l.info.Ports = driver.BlockPorts(b)
-		if l.memory, err = openMemory(l.at, l.info.EtherType, l.info.Ports, false); !errors.Is(err, unix.EADDRINUSE) {
+		if l.memory, err = openMemory(l.at, l.info.EtherType, l.info.Ports, false, ""); !errors.Is(err, unix.EADDRINUSE) {
 			return err
 		}
 	}
@@ -144,7 +152,7 @@ func (l *Link) Check() error {
 		if err != nil {
 			return fmt.Errorf("%w: the process that has the card at %s has ended: %w", transport.ErrLinkDown, l.at.Name, err)
 		}
-		if w.MTU < l.info.MTU || w.EtherType != uint16(l.info.EtherType) {
+		if w.MTU < l.info.MTU || w.EtherType != uint16(l.info.EtherType) || w.Directory != l.directory {
 			conn.Close()
 			return fmt.Errorf("%w: the card at %s is another one now, with an MTU of %d and EtherType %#04x: it had %d and %#04x",
 				transport.ErrLinkDown, l.at.Name, w.MTU, w.EtherType, l.info.MTU, uint16(l.info.EtherType))

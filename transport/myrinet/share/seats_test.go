@@ -2,11 +2,13 @@ package share_test
 
 import (
 	"bufio"
+	"fmt"
 	"net"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/bobnet-go/bobnet/ethertype"
 	"github.com/bobnet-go/bobnet/internal/runsocket"
 	"github.com/bobnet-go/bobnet/internal/vethtest"
 	"github.com/bobnet-go/bobnet/transport/iface"
@@ -83,24 +85,34 @@ func TestSeats(t *testing.T) {
 	}
 }
 
-// TestSquatted: a user who has taken the name of a card does not keep root from serving it, nor
-// root's programs from finding it.
+// TestSquatted: a user who has taken the abstract names of a card and its ports does not keep root
+// from serving it, nor root's programs from having ports.
 func TestSquatted(t *testing.T) {
 	p := vethtest.New(t, 1500)
-	var squatter net.Listener
 	if err := p.In(0, func() error {
 		at, err := iface.Find(vethtest.Name)
 		if err != nil {
 			return err
 		}
 		return as(4321, func() error {
-			squatter, err = net.Listen("unix", runsocket.Abstract(share.Control(at)))
-			return err
+			squatter, err := net.Listen("unix", runsocket.Abstract(share.Control(at)))
+			if err != nil {
+				return err
+			}
+			t.Cleanup(func() { squatter.Close() })
+			for b := range 64 {
+				name := fmt.Sprintf("@bobnet-host/%v/%04x/card/%d/%d", at.MAC, uint16(ethertype.Default), at.Index, b)
+				block, err := net.ListenPacket("unixgram", name)
+				if err != nil {
+					return err
+				}
+				t.Cleanup(func() { block.Close() })
+			}
+			return nil
 		})
 	}); err != nil {
 		t.Fatal(err)
 	}
-	defer squatter.Close()
 	serve(t, p, 0)
 	attach(t, p, 0)
 }
