@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/bobnet-go/bobnet/internal/launch"
+	"github.com/bobnet-go/bobnet/transport/seal"
 	"github.com/bobnet-go/bobnet/vipl"
 	"github.com/spf13/cobra"
 )
@@ -235,7 +236,10 @@ func newNodeCmd() *cobra.Command {
 			if err != nil {
 				inv.Trouble = err.Error()
 			}
-			return launch.ServeNode(os.Stdin, os.Stdout, inv)
+			if key != "" {
+				cfg.Key = seal.File(key)
+			}
+			return launch.ServeNode(os.Stdin, os.Stdout, inv, &cfg)
 		},
 	}
 	cmd.Flags().Var(text(&key, ""), "key", keyUsage)

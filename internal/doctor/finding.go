@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"time"
 )
 
 // Level says how bad a finding is.
@@ -32,6 +33,16 @@ type Finding struct {
 	Found string `json:"found"`           // how it is
 	Means string `json:"means,omitempty"` // what follows from it
 	Fix   string `json:"fix,omitempty"`   // what changes it, or shows more: a command, or several, one per line
+	Paths []Path `json:"paths,omitempty"` // between hosts, in order
+}
+
+// Path is what came of sending frames from one host to another and back.
+type Path struct {
+	From  string        `json:"from"`
+	To    string        `json:"to"`
+	Small time.Duration `json:"small_ns"` // round trip of short frames; 0: none came back
+	Full  time.Duration `json:"full_ns"`  // of frames as long as both MTUs allow; 0: none came back
+	MTU   int           `json:"mtu"`      // the largest that passes; 0: none, or not measured
 }
 
 // Worst returns the worst level among findings, OK if there are none.

@@ -17,6 +17,13 @@
 //	  | line, exit, abort        <---|<--- output, exit, abort -----|
 //	  | alive: again and again   <---|                              |
 //
+// For a survey (bobnet doctor --hosts) the nodes open NICs, and send frames to each other:
+//
+//	| open                      -->|
+//	| end: address, MTU, rules <---|
+//	| reach: all ends           -->| echoes to and from the other nodes' NICs
+//	| reached: round trips, MTU<---|
+//
 // The hosts say what they are before anything starts: one that does not answer, or has
 // another version, no interface, or a clock that is off, is named (Judge). One that says
 // nothing for too long while its ranks run is lost, and named (silence.go).

@@ -106,11 +106,15 @@ func (e *ExitError) add(f lab.Failure) {
 	e.Failed = append(e.Failed, f)
 }
 
-// Survey asks all hosts what they are, and lets them go.
+// Survey asks all hosts what they are, makes them send frames to each other, and lets them go.
 func (c *Config) Survey(ctx context.Context) []doctor.Finding {
 	all, answers := c.connect(ctx, c.Hosts)
-	leaveAll(all)
-	return Judge(c.Version, answers)
+	defer leaveAll(all)
+	findings := Judge(c.Version, answers)
+	if able := c.able(all, answers); len(able) > 1 && ctx.Err() == nil {
+		findings = append(findings, c.tryPaths(ctx, able)...)
+	}
+	return findings
 }
 
 // connect starts nodes on all hosts at once, and returns those that have answered, and

@@ -150,8 +150,8 @@ func TestJudge(t *testing.T) {
 	}{
 		"all well":  {func(*Answer) {}, doctor.OK, "interface eth0 of MTU 1500"},
 		"no answer": {func(a *Answer) { a.Err = errors.New("cannot be reached: ssh: exit status 255") }, doctor.Fail, "cannot be reached"},
-		"version":   {func(a *Answer) { a.Inv.Version = "v0" }, doctor.Fail, "has bobnet v0 (protocol 2), and here is v1"},
-		"protocol":  {func(a *Answer) { a.Inv.Protocol++ }, doctor.Fail, "(protocol 2)"},
+		"version":   {func(a *Answer) { a.Inv.Version = "v0" }, doctor.Fail, "has bobnet v0 (protocol 3), and here is v1"},
+		"protocol":  {func(a *Answer) { a.Inv.Protocol++ }, doctor.Fail, "(protocol 3)"},
 		"none":      {func(a *Answer) { a.Inv.Trouble = "it is down" }, doctor.Fail, "has no interface to use: it is down"},
 		"interface": {func(a *Answer) { a.Inv.Interface = "eth1" }, doctor.Warn, `would use interface "eth1", and host a "eth0"`},
 		"MTU":       {func(a *Answer) { a.Inv.MTU = 9000 }, doctor.Warn, "has MTU 9000 on interface eth0, and host a has 1500 on eth0"},

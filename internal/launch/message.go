@@ -10,11 +10,12 @@ import (
 	"sync"
 	"time"
 
+	"github.com/bobnet-go/bobnet/internal/doctor"
 	"github.com/bobnet-go/bobnet/job/pmi"
 )
 
 // Protocol is the version of what head and nodes say to each other.
-const Protocol = 2
+const Protocol = 3
 
 // message is one line between head and node: one of its fields is set.
 type message struct {
@@ -29,6 +30,11 @@ type message struct {
 	Fence   *fence        `json:",omitempty"` // of a node: all its ranks are
 	Abort   *ending       `json:",omitempty"` // of a node: a rank ends the job
 	Exit    *ending       `json:",omitempty"` // of a node: a rank has ended
+
+	Open    bool              `json:",omitempty"` // to a node: open a NIC, to try paths
+	End     *doctor.EndFacts  `json:",omitempty"` // of a node: it has
+	Reach   []doctor.EndFacts `json:",omitempty"` // to a node: the NICs of all nodes, to which it is to send
+	Reached *reached          `json:",omitempty"` // of a node: what came of that
 }
 
 // start is what a node is to do.

@@ -14,9 +14,11 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/bobnet-go/bobnet/internal/doctor"
 	"github.com/bobnet-go/bobnet/internal/lab"
 	"github.com/bobnet-go/bobnet/job"
 	"github.com/bobnet-go/bobnet/job/pmi"
+	"github.com/bobnet-go/bobnet/vipl"
 	"golang.org/x/sys/unix"
 )
 
@@ -30,6 +32,8 @@ const rankFD = 3
 type node struct {
 	out    *writer
 	beats  bool // it says at intervals that it is there
+	nic    *vipl.Config
+	end    *doctor.End // while paths are tried
 	work   *start
 	path   string // of what each rank is started as
 	argv   []string
@@ -46,12 +50,18 @@ type rank struct {
 }
 
 // ServeNode is a node: it says hello, starts what it is told over in, reports over out,
-// and returns when in ends, and no rank is left. It must be called on a thread that it may
+// and returns when in ends, and no rank is left. To try paths to other hosts it opens a NIC with
+// nic. It must be called on a thread that it may
 // keep: ranks die with the thread that has started them.
-func ServeNode(in io.Reader, out io.Writer, inv *Inventory) error {
+func ServeNode(in io.Reader, out io.Writer, inv *Inventory, nic *vipl.Config) error {
 	runtime.LockOSThread()
 	signal.Ignore(unix.SIGPIPE, unix.SIGINT, unix.SIGHUP) // the end of in is what counts
-	n := &node{out: &writer{w: out}, ended: make(chan *rank)}
+	n := &node{out: &writer{w: out}, nic: nic, ended: make(chan *rank)}
+	defer func() {
+		if n.end != nil {
+			n.end.Close()
+		}
+	}()
 	if err := n.out.line(greeting, &message{Hello: inv}); err != nil {
 		return err
 	}
@@ -105,6 +115,10 @@ func (n *node) handle(m *message) {
 		n.begin(m.Start)
 	case m.Release != nil && n.server != nil:
 		n.server.Release(m.Release.Puts)
+	case m.Open && n.end == nil:
+		n.openEnd()
+	case m.Reach != nil && n.end != nil:
+		go n.reach(m.Reach)
 	case m.Signal > 0:
 		n.signal(syscall.Signal(m.Signal))
 	}

@@ -15,7 +15,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/bobnet-go/bobnet/internal/vethtest"
 	"github.com/bobnet-go/bobnet/job/pmi"
+	"github.com/bobnet-go/bobnet/vipl"
 	"golang.org/x/sys/unix"
 )
 
@@ -32,11 +34,14 @@ func TestMain(m *testing.M) {
 		code, err = Bind(os.Args[2:])
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(code)
-	case filepath.Base(os.Args[0]) == "bobnet" || role == "node":
+	case role != "station" && filepath.Base(os.Args[0]) == "bobnet" || role == "node":
 		os.Unsetenv(roleEnv)
-		err = ServeNode(os.Stdin, os.Stdout, &Inventory{Protocol: Protocol, Version: version, Clock: time.Now().UnixNano(), CPUs: runtime.NumCPU(), Interface: "eth0"})
+		err = ServeNode(os.Stdin, os.Stdout, &Inventory{Protocol: Protocol, Version: version, Clock: time.Now().UnixNano(), CPUs: runtime.NumCPU(), Interface: "eth0"}, nil)
+	case role == "station":
+		cfg := &vipl.Config{Interface: vethtest.Name, Spin: -1}
+		err = ServeNode(os.Stdin, os.Stdout, Look(version, cfg, ""), cfg)
 	case role == "old node":
-		err = ServeNode(os.Stdin, os.Stdout, &Inventory{Protocol: Protocol, Version: "old", Clock: time.Now().UnixNano()})
+		err = ServeNode(os.Stdin, os.Stdout, &Inventory{Protocol: Protocol, Version: "old", Clock: time.Now().UnixNano()}, nil)
 	case role == "liar":
 		err = lie()
 	case role == "goner":

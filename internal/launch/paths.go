@@ -1,0 +1,228 @@
+package launch
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/bobnet-go/bobnet/internal/doctor"
+)
+
+// pathPatience bounds how long the nodes may take to send frames to each other.
+const pathPatience = time.Minute
+
+// reached is what a node says of its paths to the others, in the order in which it was told them.
+type reached struct {
+	Paths   []doctor.Reach
+	Traffic doctor.Traffic
+}
+
+// openEnd opens this node's NIC for a test of paths.
+func (n *node) openEnd() {
+	n.end = doctor.OpenEnd(n.nic)
+	n.out.send(&message{End: &n.end.EndFacts})
+}
+
+// reach sends frames to the others.
+func (n *node) reach(others []doctor.EndFacts) {
+	paths, traffic := n.end.Reach(context.Background(), others)
+	n.out.send(&message{Reached: &reached{paths, traffic}})
+}
+
+// ask sends a node something, and returns its next message, for which it has so long.
+func (r *remote) ask(ctx context.Context, m *message, patience time.Duration) (*message, error) {
+	timer := time.AfterFunc(patience, r.kill)
+	defer timer.Stop()
+	defer context.AfterFunc(ctx, r.kill)()
+	if err := r.send(m); err != nil {
+		return nil, err
+	}
+	return receive(r.in)
+}
+
+// tryPaths makes all nodes send frames to each other, and judges what came of it.
+func (c *Config) tryPaths(ctx context.Context, nodes []*remote) []doctor.Finding {
+	hosts := make([]string, len(nodes))
+	ends, results := make([]doctor.EndFacts, len(nodes)), make([]reached, len(nodes))
+	askAll(nodes, func(i int, r *remote) {
+		hosts[i] = r.host.Name
+		m, err := r.ask(ctx, &message{Open: true}, c.Timeout)
+		switch {
+		case err != nil:
+			ends[i].Err = r.loss(err)
+		case m.End == nil:
+			ends[i].Err = errNoNode.Error()
+		default:
+			ends[i] = *m.End
+		}
+	})
+	askAll(nodes, func(i int, r *remote) {
+		if ends[i].Err != "" {
+			return
+		}
+		m, err := r.ask(ctx, &message{Reach: ends}, pathPatience)
+		if err == nil && (m.Reached == nil || len(m.Reached.Paths) != len(ends)) {
+			err = errNoNode
+		}
+		if err != nil {
+			ends[i].Err = r.loss(err)
+			return
+		}
+		results[i] = *m.Reached
+	})
+	return JudgePaths(hosts, ends, results)
+}
+
+// askAll calls f for all nodes at once.
+func askAll(nodes []*remote, f func(i int, r *remote)) {
+	var wait sync.WaitGroup
+	for i, r := range nodes {
+		wait.Go(func() { f(i, r) })
+	}
+	wait.Wait()
+}
+
+// JudgePaths says which hosts reach which, as a matrix, and what keeps frames from passing. It is
+// pure.
+func JudgePaths(hosts []string, ends []doctor.EndFacts, results []reached) (all []doctor.Finding) {
+	for i, host := range hosts {
+		all = append(all, judgeEnd(host, &ends[i], &results[i].Traffic)...)
+	}
+	paths := doctor.Finding{Check: "paths"}
+	var none, narrow []string
+	carries := 0
+	for i, from := range hosts {
+		for j, to := range hosts {
+			if i == j || ends[i].Err != "" || ends[j].Err != "" {
+				continue
+			}
+			r := results[i].Paths[j]
+			paths.Paths = append(paths.Paths, doctor.Path{From: from, To: to, Small: r.Small, Full: r.Full, MTU: passes(&r)})
+			switch {
+			case r.Small == 0:
+				none = append(none, from+" to "+to)
+			case r.Full == 0:
+				narrow = append(narrow, from+" to "+to)
+				if r.Carries > 0 && (carries == 0 || r.Carries < carries) {
+					carries = r.Carries
+				}
+			}
+		}
+	}
+	paths.Found = matrix(hosts, ends, results)
+	switch {
+	case len(none) > 0:
+		paths.Level = doctor.Fail
+		paths.Means = "no frame came back from " + some(none) + ": programs there do not find each other"
+		paths.Fix = "sudo bridge -s link   # where the switch or bridge between is: shows what each port drops\nsudo nft list ruleset   # the same: shows rules"
+	case len(narrow) > 0:
+		paths.Level = doctor.Fail
+		paths.Means = "full frames do not come back from " + some(narrow) + ", and short ones do: connections fail with ErrInvalidMTU"
+		for i, host := range hosts {
+			if carries > 0 && ends[i].Err == "" && ends[i].MTU > carries {
+				paths.Fix += fmt.Sprintf("ssh %s sudo ip link set dev %s mtu %d\n", host, ends[i].Interface, carries)
+			}
+		}
+		if paths.Fix = strings.TrimSuffix(paths.Fix, "\n"); paths.Fix == "" {
+			paths.Fix = "bobnet doctor --hosts ...   # looks again: what the paths carry was not found out"
+		}
+	}
+	return append(all, paths)
+}
+
+// judgeEnd says what keeps one host's frames from passing.
+func judgeEnd(host string, end *doctor.EndFacts, t *doctor.Traffic) (all []doctor.Finding) {
+	check := "host " + host
+	if end.Err != "" {
+		return []doctor.Finding{{Level: doctor.Fail, Check: check, Found: "opens no NIC: " + end.Err, Means: "nothing could be sent from it", Fix: "ssh " + host + " bobnet doctor"}}
+	}
+	all = doctor.JudgeDrops(check, end.Drops)
+	for i := range all {
+		all[i].Fix = "ssh " + host + " " + strings.ReplaceAll(all[i].Fix, "\n", "\nssh "+host+" ")
+	}
+	if len(all) == 0 && t.Sent > 0 && t.Left == 0 {
+		all = append(all, doctor.Finding{Level: doctor.Fail, Check: check, Found: fmt.Sprintf("%d frames were sent, and %s has counted none that left", t.Sent, end.Interface),
+			Means: "something on the host drops them as they leave: a rule of nftables (hook egress), or of traffic control", Fix: "ssh " + host + " sudo nft list ruleset netdev"})
+	}
+	if t.TxDropped+t.RxDropped > 0 {
+		all = append(all, doctor.Finding{Level: doctor.Note, Check: check, Found: fmt.Sprintf("%s dropped %d frames that came and %d that were to leave, meanwhile", end.Interface, t.RxDropped, t.TxDropped),
+			Means: "they may be of other programs", Fix: "ssh " + host + " ip -s link show dev " + end.Interface})
+	}
+	return all
+}
+
+// passes returns the largest MTU whose frames come back; 0 if none do.
+func passes(r *doctor.Reach) int {
+	switch {
+	case r.Small == 0:
+		return 0
+	case r.Full == 0:
+		return r.Carries
+	}
+	return r.MTU
+}
+
+// some names a few of many.
+func some(list []string) string {
+	const most = 4
+	if len(list) <= most {
+		return strings.Join(list, ", ")
+	}
+	return fmt.Sprintf("%s and %d more", strings.Join(list[:most], ", "), len(list)-most)
+}
+
+// matrix returns a table: a row for each host that sends, a column for each that answers. A cell
+// has the round trip of short frames, and the MTU that passes.
+func matrix(hosts []string, ends []doctor.EndFacts, results []reached) string {
+	rows := [][]string{append([]string{"from \\ to"}, hosts...)}
+	for i, host := range hosts {
+		row := []string{host}
+		for j := range hosts {
+			switch {
+			case i == j:
+				row = append(row, "-")
+			case ends[i].Err != "" || ends[j].Err != "":
+				row = append(row, "?")
+			case results[i].Paths[j].Small == 0:
+				row = append(row, "none")
+			default:
+				r := &results[i].Paths[j]
+				cell := fmt.Sprintf("%.0fus/%d", float64(r.Small)/float64(time.Microsecond), passes(r))
+				if r.Full == 0 {
+					cell += "!" // less than both interfaces have
+				}
+				row = append(row, cell)
+			}
+		}
+		rows = append(rows, row)
+	}
+	widths := make([]int, len(hosts)+1)
+	for _, row := range rows {
+		for i, cell := range row {
+			widths[i] = max(widths[i], len(cell))
+		}
+	}
+	var b strings.Builder
+	b.WriteString("round trip of short frames / MTU that passes\n")
+	for _, row := range rows {
+		line := ""
+		for i, cell := range row {
+			line += fmt.Sprintf("%-*s  ", widths[i], cell)
+		}
+		b.WriteString(strings.TrimRight(line, " ") + "\n")
+	}
+	return strings.TrimSuffix(b.String(), "\n")
+}
+
+// able returns the nodes that can take part in a test of paths: they have the same version, and
+// an interface to use.
+func (c *Config) able(nodes []*remote, answers []Answer) []*remote {
+	return slices.DeleteFunc(slices.Clone(nodes), func(r *remote) bool {
+		i := slices.IndexFunc(answers, func(a Answer) bool { return a.Host == r.host })
+		inv := answers[i].Inv
+		return inv.Protocol != Protocol || inv.Version != c.Version || inv.Trouble != ""
+	})
+}
