@@ -191,6 +191,51 @@ func TestLiveStranger(t *testing.T) {
 	}
 }
 
+// TestLiveEavesdropper: a station that has heard all greetings to everybody, and greets an end in
+// the name of its neighbour with the numbers in them, does not end the session.
+func TestLiveEavesdropper(t *testing.T) {
+	top := Line(8, 1, 2)
+	r := newLiveRig(t, sim.Options{Seed: 1}, LiveOptions{}, top)
+	a, b := r.cards[0].end, r.cards[1]
+	s := r.w.StationWith(sim.StationOptions{Name: "stranger", EtherType: a.typ, Ports: CablePorts})
+	views, heard := make([][]byte, 64), map[ethertype.Addr]uint32{}
+	for range 1000 {
+		r.run(time.Millisecond)
+		for n, _ := s.Recv(views); n > 0; n, _ = s.Recv(views) {
+			for _, v := range views[:n] {
+				var h ethertype.FabricHeader
+				if _, err := h.ParseBegin(v, 0); err != nil || h.Kind != ethertype.FabricHello {
+					t.Fatal(h.Kind, err)
+				}
+				heard[ethertype.Addr{MAC: h.Src, Port: h.SrcPort}] = h.Tag
+			}
+		}
+	}
+	if !a.up || heard[a.self] == 0 {
+		t.Fatalf("up %v, and %d ends were heard", a.up, len(heard))
+	}
+	for i := range 1000 {
+		for _, tag := range []uint32{heard[a.peer], uint32(i + 1)} {
+			h := ethertype.FabricHeader{
+				Dst: a.self.MAC, DstPort: a.self.Port, Src: a.peer.MAC, SrcPort: a.peer.Port, Type: a.typ, Kind: ethertype.FabricHello,
+				Tag: max(tag, 1), Packet: ethertype.Seq(heard[a.self]), Seq: 1 << 30, Length: 4096, Offset: 1000,
+			}
+			f := transport.Frame{Head: make([]byte, ethertype.HeaderSize)}
+			h.Put(f.Head)
+			s.Send([]transport.Frame{f})
+		}
+		r.cards[0].send(AppendPacket(nil, Route{1}, 1, payload(3000)))
+		r.run(time.Millisecond)
+	}
+	r.run(time.Second)
+	if st := a.Snapshot(); len(b.got) != 1000 || st.Frames.Sessions != 1 {
+		t.Fatalf("%d packets came: %+v", len(b.got), st)
+	}
+	if err := r.account(); err != nil {
+		t.Error(err)
+	}
+}
+
 // TestLiveThird: of three ends on one segment two find each other, and the third one is
 // found when one of them is gone.
 func TestLiveThird(t *testing.T) {

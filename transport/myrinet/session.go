@@ -1,6 +1,8 @@
 package myrinet
 
 import (
+	"crypto/sha256"
+	"encoding/binary"
 	"math/bits"
 
 	"github.com/bobnet-go/bobnet/ethertype"
@@ -21,11 +23,16 @@ import (
 // what lost frames have spoilt.
 //
 // An end sends packets once the neighbour has said its incarnation. Other frames carry in
-// Tag both incarnations, mixed, so that those of a session that is over are told apart.
-// Who ends a session by itself, because the neighbour is silent, begins with a new
-// incarnation; who learns of the neighbour's new one keeps its own. A neighbour that is
-// there is believed that it has a new incarnation only when it says ours with it: who
-// cannot hear our frames cannot end the session.
+// Tag both incarnations, mixed, which tells apart those of a session that is over.
+// An end that ends a session itself, because the neighbour is silent, begins with a new
+// incarnation; an end that learns the neighbour's new one keeps its own.
+//
+// An end shows each station another number as its incarnation, made of a secret and of the
+// station's address, and a further one to everybody. The number in a greeting to
+// everybody finds the neighbour, and counts only while there is no session. A neighbour
+// that has a session proves a new incarnation by the number that was sent to it alone, so a
+// station that does not receive the neighbour's frames cannot end the session. A
+// neighbour that has restarted gets that number with the answer to its first greeting.
 type cableEnd struct {
 	link  transport.Link
 	opts  *LiveOptions
@@ -34,7 +41,9 @@ type cableEnd struct {
 	typ   ethernet.EtherType
 	views [transport.MaxBatch][]byte
 
-	tag     uint32 // this incarnation, never 0
+	secret  [4]uint32 // of this incarnation
+	tag     uint32    // what the neighbour knows of it, or everybody while there is none; never 0
+	shout   uint32    // what everybody knows of it
 	rng     *tags
 	known   bool // peer and peerTag are set
 	up      bool // the neighbour knows our incarnation, too
@@ -96,7 +105,7 @@ const (
 func (c *cableEnd) init(link transport.Link, opts *LiveOptions, t taker, patience int64, rng *tags) {
 	c.patience, c.opts, c.taker, c.rng = patience, opts, t, rng
 	c.plug(link)
-	c.tag = c.rng.next()
+	c.renew()
 	c.timeout = int64(opts.Timeout) + int64(rng.next())%(int64(opts.Timeout)/4+1)
 }
 
@@ -163,7 +172,12 @@ func (c *cableEnd) frame(now int64, frame []byte, rest int) (drop *uint64) {
 
 // hello takes a greeting.
 func (c *cableEnd) hello(now int64, h *ethertype.FabricHeader, from ethertype.Addr) (drop *uint64) {
-	knows := uint32(h.Packet) == c.tag
+	to := c.tag
+	if !c.known || from != c.peer {
+		to = c.tagFor(from)
+	}
+	knows := uint32(h.Packet) == to
+	found := knows || !c.up && uint32(h.Packet) == c.shout
 	switch {
 	case h.Tag == 0 || h.Length < ethertype.FabricLeast || h.Offset == 0:
 		return &c.frames.Malformed
@@ -186,7 +200,7 @@ func (c *cableEnd) hello(now int64, h *ethertype.FabricHeader, from ethertype.Ad
 			c.greet(now)
 		}
 		return nil
-	case c.up && from != c.peer, c.known && from != c.peer && !knows:
+	case c.up && from != c.peer, c.known && from != c.peer && !found:
 		return &c.frames.Strangers
 	case c.up && !knows:
 		c.greet(now) // it may have restarted: now it learns our incarnation
@@ -196,7 +210,7 @@ func (c *cableEnd) hello(now int64, h *ethertype.FabricHeader, from ethertype.Ad
 		c.leave(false)
 	}
 	c.frames.Hellos++
-	c.known, c.peer, c.peerTag, c.heard = true, from, h.Tag, now
+	c.known, c.peer, c.peerTag, c.tag, c.heard = true, from, h.Tag, to, now
 	c.longest = int(min(h.Length, uint32(c.opts.MaxPacket)))
 	c.out.part = min(c.short, int(h.Offset))
 	c.long.same = int(h.Offset) == c.short
@@ -206,6 +220,26 @@ func (c *cableEnd) hello(now int64, h *ethertype.FabricHeader, from ethertype.Ad
 		c.grant(h.Credit)
 	}
 	return nil
+}
+
+// renew draws a new incarnation.
+func (c *cableEnd) renew() {
+	for i := range c.secret {
+		c.secret[i] = c.rng.next()
+	}
+	c.shout = c.tagFor(ethertype.Addr{MAC: ethertype.Broadcast})
+	c.tag = c.shout
+}
+
+// tagFor returns the number that a station knows as this incarnation.
+func (c *cableEnd) tagFor(to ethertype.Addr) uint32 {
+	b := make([]byte, 0, 24)
+	for _, word := range c.secret {
+		b = binary.BigEndian.AppendUint32(b, word)
+	}
+	b = binary.BigEndian.AppendUint16(append(b, to.MAC[:]...), to.Port)
+	sum := sha256.Sum256(b)
+	return max(binary.BigEndian.Uint32(sum[:]), 1)
 }
 
 // establish notes that both ends know each other.
@@ -238,7 +272,8 @@ func (c *cableEnd) leave(forget bool) {
 	c.long.reset()
 	c.taker.lost()
 	if forget {
-		c.known, c.peer, c.peerTag, c.tag = false, ethertype.Addr{}, 0, c.rng.next()
+		c.known, c.peer, c.peerTag = false, ethertype.Addr{}, 0
+		c.renew()
 	}
 }
 
