@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"runtime"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -91,22 +92,12 @@ func interfaceGone(t *testing.T, nics [2]*vipl.NIC, gone func()) {
 			t.Errorf("%s: %v; want ErrLink and ErrGone", what, err)
 		}
 	}
-	type result struct {
-		what string
-		err  error
-	}
-	results := make(chan result)
+	var waits sync.WaitGroup
 	for what, call := range calls {
-		go func() { results <- result{what, call()} }()
+		waits.Go(func() { want(what, call()) })
 	}
 	gone()
-	for range calls {
-		within(t, "the end of all calls", func() error {
-			r := <-results
-			want(r.what, r.err)
-			return nil
-		})
-	}
+	within(t, "the end of all calls", func() error { waits.Wait(); return nil })
 	if a.State() != vipl.StateError {
 		t.Errorf("the connection is %v", a.State())
 	}

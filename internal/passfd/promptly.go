@@ -61,8 +61,8 @@ func Promptly(f func()) {
 func watch() {
 	tick := time.NewTicker(patience)
 	defer tick.Stop()
-	for now := range tick.C {
-		if !interrupt(now) {
+	for at := range tick.C {
+		if !interrupt(at) {
 			return
 		}
 	}

@@ -136,14 +136,12 @@ func (p *Path) MTUDetail() string {
 		"frames of MTU %d do not pass although short ones do (%d of %d short probes were answered, and none of full size): interface %s here (%v) has MTU %d, "+
 			"the peer's (%v) has %d, something between them less; bobnet doctor -i %s measures what passes, and both must be lowered to that",
 		size, p.test.Short, p.test.Pairs, a.info.Interface, a.info.MAC, a.MTU, p.c.Remote.MAC, p.remoteMTU, a.info.Interface)
+	const etherMTU = 1500 // without jumbo frames
 	if size > etherMTU {
 		text += fmt.Sprintf(", or to the %d that every Ethernet carries: ip link set dev %s mtu %[1]d", etherMTU, a.info.Interface)
 	}
 	return text
 }
-
-// etherMTU is the MTU of Ethernet without jumbo frames.
-const etherMTU = 1500
 
 // pairsPerTry is how many pairs of probes go with a frame that is sent again by timer.
 // Time-outs are up to a second apart.
