@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/bobnet-go/bobnet/internal/passfd"
 	"golang.org/x/sys/unix"
 )
 
@@ -101,21 +102,16 @@ func receiveMemory(ctx context.Context, name string) (int, error) {
 	}
 	defer conn.Close()
 	conn.SetDeadline(deadlineOf(ctx))
-	var data [1]byte
-	control := make([]byte, unix.CmsgSpace(4))
-	_, n, _, _, err := conn.(*net.UnixConn).ReadMsgUnix(data[:], control)
+	who, err := passfd.PeerOf(conn.(*net.UnixConn))
 	if err != nil {
 		return -1, fmt.Errorf("%w (%w)", errNoMemory, err)
 	}
-	messages, err := unix.ParseSocketControlMessage(control[:n])
-	if err != nil || len(messages) != 1 {
-		return -1, errNoMemory
+	m, err := passfd.Receive(conn.(*net.UnixConn), who.Uid, make([]byte, 1))
+	if err != nil || len(m.FDs) != 1 {
+		passfd.Close(who.Uid, m.FDs...)
+		return -1, errors.Join(errNoMemory, err)
 	}
-	fds, err := unix.ParseUnixRights(&messages[0])
-	if err != nil || len(fds) != 1 {
-		return -1, errNoMemory
-	}
-	return fds[0], nil
+	return m.FDs[0], nil
 }
 
 // lineChunk is how many bounces are timed together, because a reading of the

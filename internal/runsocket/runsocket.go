@@ -18,6 +18,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -89,6 +90,7 @@ func listenFile(network, file string) (*net.UnixListener, error) {
 	if err := unix.Flock(int(lock.Fd()), unix.LOCK_EX); err != nil {
 		return nil, os.NewSyscallError("flock", err)
 	}
+	prune(filepath.Dir(file))
 	conn, err := net.Dial(network, file)
 	switch {
 	case err == nil:
@@ -108,6 +110,41 @@ func listenFile(network, file string) (*net.UnixListener, error) {
 		return nil, err
 	}
 	return l, nil
+}
+
+// pruneAge is how old the directory of a namespace must be to be removed: who has just made it is
+// about to make sockets in it.
+const pruneAge = time.Minute
+
+// prune removes directories beside own in which no socket is anybody's: their namespaces have ended,
+// or need them no more.
+func prune(own string) {
+	all, _ := filepath.Glob(filepath.Join(filepath.Dir(own), "net-*"))
+	for _, dir := range all {
+		if info, err := os.Stat(dir); dir == own || err != nil || time.Since(info.ModTime()) < pruneAge {
+			continue
+		}
+		used := filepath.WalkDir(dir, func(file string, d fs.DirEntry, err error) error {
+			if err != nil || d.Type() != fs.ModeSocket || dead(file) {
+				return err
+			}
+			return unix.EADDRINUSE
+		})
+		if used == nil {
+			os.RemoveAll(dir)
+		}
+	}
+}
+
+// dead reports whether no process has the socket of a file. It connects by a kind of socket of which a
+// server notices nothing.
+func dead(file string) bool {
+	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return false
+	}
+	defer unix.Close(fd)
+	return errors.Is(unix.Connect(fd, &unix.SockaddrUnix{Name: file}), unix.ECONNREFUSED)
 }
 
 // Dial connects to the server of that name, root's if there is one, in the network namespace of the

@@ -4,8 +4,10 @@ import (
 	"errors"
 	"net"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/bobnet-go/bobnet/internal/need"
 	"golang.org/x/sys/unix"
@@ -68,5 +70,48 @@ func TestElsewhere(t *testing.T) {
 	l.Close()
 	if _, err := Dial("unix", "test/2"); !errors.Is(err, unix.ECONNREFUSED) {
 		t.Errorf("without a server: %v, want ECONNREFUSED", err)
+	}
+}
+
+// TestPrune: a server that starts removes what servers of namespaces have left that are gone, and
+// nothing that is in use, or was made a moment ago.
+func TestPrune(t *testing.T) {
+	if os.Geteuid() != 0 {
+		need.Skip(t, "root, to be the server of")
+	}
+	directory = t.TempDir()
+	old := time.Now().Add(-time.Hour)
+	stay := func(name string) *net.UnixListener {
+		dir := filepath.Join(directory, name)
+		if err := os.Mkdir(dir, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		l, err := net.ListenUnix("unix", &net.UnixAddr{Name: filepath.Join(dir, "a.sock"), Net: "unix"})
+		if err := errors.Join(err, os.Chtimes(dir, old, old)); err != nil {
+			t.Fatal(err)
+		}
+		return l
+	}
+	left := stay("net-1")
+	left.SetUnlinkOnClose(false)
+	left.Close()
+	used := stay("net-2")
+	defer used.Close()
+	if err := os.Mkdir(filepath.Join(directory, "net-3"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	l, err := Listen("unix", "test/3")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	for name, want := range map[string]bool{"net-1": false, "net-2": true, "net-3": true} {
+		if _, err := os.Stat(filepath.Join(directory, name)); (err == nil) != want {
+			t.Errorf("%s is there: %v, want %v", name, err == nil, want)
+		}
+	}
+	used.SetDeadline(time.Unix(1, 0))
+	if _, err := used.Accept(); !errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("a server was disturbed: %v", err)
 	}
 }
