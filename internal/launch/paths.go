@@ -100,7 +100,7 @@ func JudgePaths(hosts []string, ends []doctor.EndFacts, results []reached) (all 
 				continue
 			}
 			r := results[i].Paths[j]
-			paths.Paths = append(paths.Paths, doctor.Path{From: from, To: to, Small: r.Small, Full: r.Full, MTU: passes(&r)})
+			paths.Paths = append(paths.Paths, doctor.Path{From: from, To: to, Small: r.Small, Full: r.Full, MTU: passes(&r), Long: r.Long})
 			switch {
 			case r.Small == 0:
 				none = append(none, from+" to "+to)
@@ -175,7 +175,7 @@ func some(list []string) string {
 }
 
 // matrix returns a table: a row for each host that sends, a column for each that answers. A cell
-// has the round trip of short frames, and the MTU that passes.
+// has the round trip of short frames, the MTU that passes, and whether long frames do.
 func matrix(hosts []string, ends []doctor.EndFacts, results []reached) string {
 	rows := [][]string{append([]string{"from \\ to"}, hosts...)}
 	for i, host := range hosts {
@@ -193,6 +193,9 @@ func matrix(hosts []string, ends []doctor.EndFacts, results []reached) string {
 				cell := fmt.Sprintf("%.0fus/%d", float64(r.Small)/float64(time.Microsecond), passes(r))
 				if r.Full == 0 {
 					cell += "!" // less than both interfaces have
+				}
+				if r.Long {
+					cell += "+long"
 				}
 				row = append(row, cell)
 			}

@@ -45,7 +45,11 @@ func surveyed(t *testing.T, p *vethtest.Pair) (paths doctor.Finding, all []docto
 // bridge between them has room for; or nothing, and then what drops frames is named.
 func TestSurveyPaths(t *testing.T) {
 	paths, all := surveyed(t, vethtest.NewBridged(t, 1500, 1500))
-	if doctor.Worst(all) > doctor.Note || paths.Check != "paths" || len(paths.Paths) != 2 || paths.Paths[1].MTU != 1500 || !strings.Contains(paths.Found, "/1500") {
+	if doctor.Worst(all) > doctor.Note || paths.Check != "paths" || len(paths.Paths) != 2 || paths.Paths[1].MTU != 1500 || !strings.Contains(paths.Found, "/1500") || paths.Paths[0].Long {
+		t.Errorf("%+v", all)
+	}
+	paths, all = surveyed(t, vethtest.New(t, 1500)) // the ends of one pair carry long frames, and a bridge does not
+	if doctor.Worst(all) > doctor.Note || !paths.Paths[0].Long || !strings.Contains(paths.Found, "/1500+long") {
 		t.Errorf("%+v", all)
 	}
 	paths, _ = surveyed(t, vethtest.NewBridged(t, 1400, 1000))
