@@ -81,6 +81,8 @@ local f = {
   ack = ProtoField.uint32("bobnet.ack", "Acknowledged up to"),
   msg = ProtoField.uint32("bobnet.msg", "Message number"),
   sack = ProtoField.uint64("bobnet.sack", "Selectively acknowledged", base.HEX),
+  token = ProtoField.uint64("bobnet.token", "Token of the sender's address", base.HEX),
+  nonce = ProtoField.uint64("bobnet.nonce", "Number of the question", base.HEX),
   offset = ProtoField.uint32("bobnet.offset", "Offset in message"),
   length = ProtoField.uint32("bobnet.length", "Message length"),
   size = ProtoField.uint16("bobnet.size", "Payload size"),
@@ -106,6 +108,17 @@ local layout = {
   { f.offset, 32, 4 }, { f.length, 36, 4 }, { f.size, 40, 2 }, { f.count, 42, 2 }, { f.crc, 44, 4 },
 }
 local header = 48
+
+-- What the field of selective acknowledgements holds in frames that acknowledge nothing; false
+-- stands for nothing.
+local no_sack = {
+  request = f.token, retry = f.token, query = f.nonce, answer = f.nonce,
+  accept = false, reject = false, probe = false, ["probe-ack"] = false, reset = false,
+  echo = false, ["echo-reply"] = false, trial = false,
+}
+
+-- The frames of the name service and echoes belong to no connection.
+local unconnected = { query = true, answer = true, echo = true, ["echo-reply"] = true }
 
 local function has(word, name)
   for _, flag in ipairs(flags) do
@@ -166,22 +179,29 @@ local function plain(tvb, pinfo, root, before)
   if tvb:len() < header then return 0 end
   local size = math.min(tvb(40, 2):uint(), tvb:len() - header)
   local tree = root:add(bobnet, tvb(0, header + size))
-  for _, field in ipairs(layout) do
-    local item = tree:add(field[1], tvb(field[2], field[3]))
-    if field[1] == f.flags then
-      for _, bit in ipairs(bits) do item:add(bit, tvb(2, 2)) end
-    end
-  end
   local number, word = tvb(1, 1):uint(), tvb(2, 2):uint()
   local kind = kinds[number] or ("kind-" .. number)
+  for _, field in ipairs(layout) do
+    local which = field[1]
+    if which == f.sack and no_sack[kind] ~= nil then which = no_sack[kind] end
+    if which then
+      local item = tree:add(which, tvb(field[2], field[3]))
+      if which == f.flags then
+        for _, bit in ipairs(bits) do item:add(bit, tvb(2, 2)) end
+      end
+    end
+  end
   local skip = extension(tvb, tree, kind, word, size)
   if has(word, "packed") then
     records(tvb, tree, size)
   elseif size > skip then
     tree:add(f.payload, tvb(header + skip, size - skip))
   end
-  local text = string.format("%d > %d %s seq %d ack %d msg %d size %d", tvb(6, 2):uint(), tvb(4, 2):uint(), kind,
-    tvb(12, 4):uint(), tvb(16, 4):uint(), tvb(20, 4):uint(), size)
+  local text = string.format("%d > %d %s", tvb(6, 2):uint(), tvb(4, 2):uint(), kind)
+  if not unconnected[kind] then
+    text = text .. string.format(" seq %d ack %d msg %d", tvb(12, 4):uint(), tvb(16, 4):uint(), tvb(20, 4):uint())
+  end
+  text = text .. " size " .. size
   for _, flag in ipairs(flags) do
     if has(word, flag[2]) then text = text .. " " .. flag[2] end
   end

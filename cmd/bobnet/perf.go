@@ -213,9 +213,9 @@ func (c *perfCall) addFlags(cmd *cobra.Command) {
 	nicFlags(cmd, &c.nic)
 	f.Var(address(&c.ip), "ip", "IP `address` of that interface, to measure tcp, udp and vrpc by default as well, or by another address than its first")
 	f.Var(listenAt(&c.metrics), "metrics", "`address` where to serve Prometheus metrics while measuring; with --local the client's as rank 0's and the server's as rank 1's, as lab --metrics does")
-	f.Var(output(&c.pcap, ""), "pcap", "write the frames measured to `FILE` for Wireshark, --local's server's to FILE-server; takes time")
-	f.Var(output(&c.profiles.CPU, ""), "cpuprofile", "write a CPU profile of --local's client to `FILE`, of its server to FILE-server")
-	f.Var(output(&c.profiles.Memory, ""), "memprofile", "the same for a profile of allocations, to `FILE` and FILE-server")
+	f.Var(output(&c.pcap, ""), "pcap", "write the frames measured to `FILE` for Wireshark, --local's server's to a file with -server before the extension; takes time")
+	f.Var(output(&c.profiles.CPU, ""), "cpuprofile", "write a CPU profile of --local's client to `FILE`, of its server to one with -server before the extension")
+	f.Var(output(&c.profiles.Memory, ""), "memprofile", "the same for a profile of allocations, to such `FILE`s")
 }
 
 // check refuses flags that do not go together.

@@ -26,12 +26,15 @@ comes. Multicast is not carried, nor are packets of other hosts passed on.
 When the interface that carries the packets is deleted this one goes, too, and comes back
 when there is one of that name again.
 
+It logs neighbours that come and go. Packets to an address that no host has are answered by
+ICMP's "host unreachable" after 3 s.
+
 It needs CAP_NET_ADMIN, and for its frames CAP_NET_RAW, sockets of bobnet agent, or driver
 udp. SIGQUIT (Ctrl-\\) prints who the neighbours are.`
 
 func newTunCmd() *cobra.Command {
 	var cfg tun.Config
-	var address string
+	var address, frames string
 	cmd := &cobra.Command{
 		Use:   "tun --addr ADDR/BITS [flags]",
 		Short: "An IP interface whose packets travel on VIs, for programs that know nothing of them",
@@ -40,7 +43,7 @@ func newTunCmd() *cobra.Command {
 			"  bobnet tun --iface eth1 --addr 10.9.0.2/24 --addr fd09::2/64   # on another host",
 		Args: usage(noArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return runTun(cmd, &cfg, address)
+			return runTun(cmd, &cfg, address, frames)
 		},
 	}
 	nicFlags(cmd, &cfg.VIPL)
@@ -49,6 +52,7 @@ func newTunCmd() *cobra.Command {
 	f.Var(text(&cfg.Device, "", deviceName), "dev", "`name` of the interface to make; by default bobnet0, bobnet1 and so on")
 	f.Var(text(&cfg.Network, tun.DefaultNetwork, most(tun.MaxNetwork), slashless), "network", "`name` of the network: hosts of others on the segment are none of its business")
 	f.Var(number(&cfg.MTU, tun.MaxMTU, tun.MinMTU, tun.MaxMTU), "mtu", "longest packet in `bytes`")
+	f.Var(output(&frames, ""), "pcap", "write the frames that carry the packets to `FILE`, which Wireshark opens")
 	f.Var(listenAt(&address), "metrics", "serve metrics on this `address` (:port is localhost's): /metrics, and /debug/bobnet for people")
 	return cmd
 }
@@ -80,10 +84,29 @@ func deviceName(name string) error {
 	return nil
 }
 
-// runTun serves an IP network until the command is interrupted.
-func runTun(cmd *cobra.Command, cfg *tun.Config, address string) error {
+// runTun serves an IP network until the command is interrupted, and writes the segment's frames
+// to the file called frames if that is not empty.
+func runTun(cmd *cobra.Command, cfg *tun.Config, address, frames string) error {
 	cfg.Logger = slog.Default()
-	return serveAgain(cmd.Context(), "tun", &cfg.VIPL.Interface, func() error { return serveTun(cmd, cfg, address) })
+	if !cfg.Logger.Enabled(cmd.Context(), slog.LevelInfo) { // neighbours that come and go
+		cfg.Logger = slog.New(slog.NewTextHandler(os.Stderr, nil))
+	}
+	file, wrap, err := capture(frames)
+	if err != nil {
+		return err
+	}
+	cfg.VIPL.Wrap = wrap
+	err = serveAgain(cmd.Context(), "tun", &cfg.VIPL.Interface, func() error { return serveTun(cmd, cfg, address) })
+	return errors.Join(err, file.Close())
+}
+
+// list writes values with commas between them.
+func list[T fmt.Stringer](values []T) string {
+	texts := make([]string, len(values))
+	for i, v := range values {
+		texts[i] = v.String()
+	}
+	return strings.Join(texts, ", ")
 }
 
 // serveTun is runTun until the interface that carries the packets is gone.
@@ -108,7 +131,7 @@ func serveTun(cmd *cobra.Command, cfg *tun.Config, address string) error {
 		}
 		defer server.Close()
 	}
-	fmt.Fprintf(cmd.OutOrStdout(), "interface %s, addresses %v, MTU %d, on network %q over %s\n", t.Device(), cfg.Addrs, cfg.MTU, cfg.Network, t.NIC().Query().Name)
+	fmt.Fprintf(cmd.OutOrStdout(), "interface %s, addresses %s, MTU %d, on network %q over %s\n", t.Device(), list(cfg.Addrs), cfg.MTU, cfg.Network, t.NIC().Query().Name)
 	err = t.Run(cmd.Context())
 	return errors.Join(err, t.Close())
 }

@@ -27,7 +27,7 @@ type LocalConfig struct {
 	// Profiles makes the halves write pprof files.
 	Profiles Profiles
 	// Pcap, if not empty, names a pcapng file for the client's frames; the
-	// server's go to one with "-server" behind the name.
+	// server's go to one with "-server" before the extension.
 	Pcap string
 	// Lab, if not nil, is called with each lab before the halves start, and with
 	// the namespaces of the client and the server, which may be the same. It
@@ -288,7 +288,7 @@ func RunHalf(ctx context.Context, watch Watcher) (err error) {
 	h.Watch, h.Libtirpc = watch, cfg.Plan.Libtirpc
 	if cfg.Pcap != "" {
 		if cfg.Server {
-			cfg.Pcap += "-server"
+			cfg.Pcap = ofServer(cfg.Pcap)
 		}
 		file, err := pcap.Create(cfg.Pcap)
 		if err != nil {

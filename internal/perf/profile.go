@@ -43,10 +43,16 @@ func (p Profiles) during(server bool, f func() error) error {
 	return errors.Join(err, pprof.Lookup("allocs").WriteTo(out, 0))
 }
 
+// ofServer returns the name of the server half's file beside the client's: it has "-server"
+// before the extension.
+func ofServer(name string) string {
+	ext := filepath.Ext(name)
+	return strings.TrimSuffix(name, ext) + "-server" + ext
+}
+
 func createProfile(name string, server bool) (*os.File, error) {
 	if server {
-		ext := filepath.Ext(name)
-		name = strings.TrimSuffix(name, ext) + "-server" + ext
+		name = ofServer(name)
 	}
 	f, err := os.Create(name)
 	if err != nil {

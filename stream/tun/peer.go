@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/netip"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -142,12 +143,23 @@ func (t *Tun) add(ctx context.Context, p *peer, known netip.Addr) error {
 	}
 	for _, b := range before {
 		if b.mac != p.mac {
-			t.cfg.Logger.Warn("tun: addresses have moved", "from", b.mac, "to", p.mac, "addresses", p.addrs)
+			t.cfg.Logger.Warn("tun: addresses have moved", "from", b.mac, "to", p.mac, "addresses", addresses(p.addrs))
 			t.group.Go(b.end) // it may linger; this goroutine is of the group, too
 		}
 	}
-	t.cfg.Logger.Info("tun: neighbour", "station", p.mac, "addresses", p.addrs, "mtu", p.mtu)
+	t.cfg.Logger.Info("tun: neighbour has come", "station", p.mac, "addresses", addresses(p.addrs), "mtu", p.mtu)
 	return nil
+}
+
+// addresses are logged with commas between them.
+type addresses []netip.Addr
+
+func (a addresses) String() string {
+	texts := make([]string, len(a))
+	for i, addr := range a {
+		texts[i] = addr.String()
+	}
+	return strings.Join(texts, ", ")
 }
 
 // serve moves packets both ways until the stream ends.
@@ -167,7 +179,7 @@ func (t *Tun) serve(p *peer) {
 	t.mu.Unlock()
 	t.drop(p)
 	if t.ctx.Err() == nil {
-		t.cfg.Logger.Info("tun: neighbour gone", "station", p.mac, "addresses", p.addrs, "error", err)
+		t.cfg.Logger.Info("tun: neighbour has gone", "station", p.mac, "addresses", addresses(p.addrs), "error", err)
 	}
 }
 

@@ -149,6 +149,40 @@ func TestTshark(t *testing.T) {
 	}
 }
 
+// TestTsharkSack: what acknowledges shows what, questions their number, requests their token.
+func TestTsharkSack(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "kinds.pcapng")
+	file, err := os.Create(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w, err := pcapgo.NewNgWriter(file, layers.LinkTypeEthernet)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []string{}
+	for kind, line := range map[ethertype.Kind]string{
+		ethertype.KindAck: "0x0000000000000005\t\t", ethertype.KindQuery: "\t\t0x0000000000000005",
+		ethertype.KindRetry: "\t0x0000000000000005\t", ethertype.KindEcho: "\t\t",
+	} {
+		h := ethertype.Header{Type: ethertype.Default, Kind: kind, Sack: 5}
+		frame := make([]byte, ethertype.HeaderSize)
+		h.Put(frame)
+		if err := w.WritePacket(gopacket.CaptureInfo{CaptureLength: len(frame), Length: len(frame)}, frame); err != nil {
+			t.Fatal(err)
+		}
+		want = append(want, line)
+	}
+	if err := errors.Join(w.Flush(), file.Close()); err != nil {
+		t.Fatal(err)
+	}
+	for i, line := range tshark(t, name, "bobnet.sack", "bobnet.token", "bobnet.nonce", "bobnet.version") {
+		if i >= len(want) || !strings.HasPrefix(line, want[i]+"\t") {
+			t.Errorf("frame %d: %q, want %q", i, line, want)
+		}
+	}
+}
+
 // TestTsharkUDP has tshark take a packed frame, and one that follows it, out of a datagram.
 func TestTsharkUDP(t *testing.T) {
 	h := ethertype.Header{Type: ethertype.Default, Kind: ethertype.KindData, Flags: ethertype.FlagPacked, Count: 2, Size: 32}
