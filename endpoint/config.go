@@ -88,7 +88,9 @@ type Config struct {
 	// that are under way.
 	FailWithoutCredit bool
 	// PeerTimeout bounds how long a silent peer is believed to be alive; 0 means
-	// vipl.DefaultPeerTimeout.
+	// vipl.DefaultPeerTimeout. A first message waits as long for the connection, and
+	// vipl.DefaultConnectTimeout at least. Time in which this process has no processor does
+	// not count; a peer that has none for longer is unreachable.
 	PeerTimeout time.Duration
 	// Exit ends the process when a request comes back to an endpoint that has
 	// no ReturnHandler, as AM-II has it; nil means os.Exit.

@@ -60,10 +60,13 @@ type Attributes struct {
 	// so in any case on links that nothing protects, and if the peer asks.
 	WholeCRC bool
 	// PeerTimeout bounds how long a silent peer is believed to be alive, on
-	// the reliable levels; 0 means DefaultPeerTimeout.
+	// the reliable levels; 0 means DefaultPeerTimeout. Time in which this process has no
+	// processor, or is stopped, does not count. A peer that has none for longer than that
+	// cannot be told from one that has ended: choose more where hosts are so busy.
 	PeerTimeout time.Duration
 	// ConnectTimeout bounds how long an attempt to connect takes, on either side,
-	// unless it has a context with a deadline; 0 means DefaultConnectTimeout.
+	// unless it has a context with a deadline; 0 means DefaultConnectTimeout. Time in
+	// which this process has no processor does not count.
 	ConnectTimeout time.Duration
 }
 

@@ -99,7 +99,7 @@ func (ch *channel) open(s wire.Shape) (err error) {
 	}
 	ch.vi, err = w.NIC.CreateVI(&vipl.Attributes{
 		Ptag: ch.ptag, EnableRDMAWrite: true, PeerTimeout: w.timeout,
-		QueueDepth: posts,
+		ConnectTimeout: w.patience(), QueueDepth: posts,
 	}, w.cq, w.cq)
 	if err != nil {
 		return err

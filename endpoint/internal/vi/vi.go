@@ -15,6 +15,7 @@
 package vi
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -171,12 +172,18 @@ func (w *Provider) Poll() error {
 // Gate returns a gate of the NIC's engine.
 func (w *Provider) Gate() provider.Gate { return gate.New(w.NIC.Engine()) }
 
+// patience is how long a handshake takes at most. A peer that does not answer a request is
+// silent, as one that does not answer a message is: both may have no processor.
+func (w *Provider) patience() time.Duration {
+	return max(cmp.Or(w.timeout, vipl.DefaultPeerTimeout), vipl.DefaultConnectTimeout)
+}
+
 // Wait is provider's. No completion tells of a handshake that has failed, so
 // while some are under way it returns when they are over, for deliver to see.
 func (w *Provider) Wait(ctx context.Context) error {
 	over := time.Duration(0) // never
 	if len(w.accepting) > 0 {
-		over = vipl.DefaultConnectTimeout
+		over = w.patience()
 	}
 	switch err := w.cq.WaitSince(ctx, over, w.seen); {
 	case err == nil, errors.Is(err, vipl.ErrNotDone):

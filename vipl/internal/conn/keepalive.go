@@ -9,8 +9,7 @@ import (
 )
 
 // probesMin is how many keepalive probes must have stayed without answer before a peer is
-// given up, so that a process which itself was stopped for long does not take its peers
-// for dead.
+// given up.
 const probesMin = 3
 
 // probeFrames is how many frames a keepalive probe is at the most, the fourth one and those
@@ -23,8 +22,9 @@ const probeFrames = 4
 func (c *Conn) swept() bool { return c.State == code.StateConnected && c.Reliable }
 
 // KeepAlive asks the peer whether it lives if it has been silent, and gives it up if it
-// has been so for PeerTimeout. Any frame from it counts as an answer. It is called by the
-// sweep, and has that go on.
+// has been so for PeerTimeout. Any frame from it counts as an answer. Time in which this
+// process had no processor does not count, because it asked nothing then, and the peer may have
+// had none either. It is called by the sweep, and has that go on.
 func (c *Conn) KeepAlive() {
 	if !c.swept() {
 		return
@@ -32,6 +32,7 @@ func (c *Conn) KeepAlive() {
 	a := c.a
 	a.timers.sweep = a.Now + a.timers.every
 	c.Path.probeLong()
+	c.heard = min(c.heard+a.timers.still, a.Now)
 	silent, limit := a.Now-c.heard, int64(c.terms.PeerTimeout)
 	switch {
 	case silent > limit && c.probes >= probesMin:

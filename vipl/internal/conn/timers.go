@@ -16,6 +16,7 @@ type timerSet struct {
 	next  int64 // nothing is due before; may be early, never late
 	sweep int64
 	every int64 // ns between sweeps
+	still int64 // ns before the sweep that is under way in which this process had no processor
 	conns []*Conn
 	asks  sweep.Sweep
 }
@@ -98,12 +99,14 @@ func (c *Conn) due() int64 {
 func (a *Adapter) runTimers() {
 	t := &a.timers
 	if a.Now >= t.sweep {
+		t.still = max(a.Now-t.sweep-sweepMax, 0)
 		t.sweep = transport.Forever
 		t.asks.Begin(a.info.Slots)
 		a.hooks.Sweep()
 		if t.asks.End() {
 			t.sweep = min(t.sweep, a.Now+min(t.every, sweep.Again))
 		}
+		t.still = 0
 	}
 	for _, c := range t.conns {
 		if c.due() <= a.Now {

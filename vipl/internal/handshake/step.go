@@ -9,10 +9,23 @@ import (
 	"github.com/bobnet-go/bobnet/vipl/internal/pathprobe"
 )
 
+// lateStep is how much later than it is due a step may come, in nanoseconds, before the process is
+// believed to have had no processor meanwhile.
+const lateStep = int64(250e6)
+
+// excuse has a pending attempt last longer by the time in which this process had no processor:
+// nothing was asked then.
+func (s *Side) excuse(now int64) {
+	if late := now - s.attempt.Due(); late > lateStep {
+		s.attempt.Deadline += late
+	}
+}
+
 // Step sends what the phase of a pending attempt asks for. It is called when it is due.
 func (s *Side) Step() {
 	a, t := s.attempt, s.table
 	now := t.conns.Now
+	s.excuse(now)
 	if now >= a.Deadline {
 		s.timeOut()
 		return
@@ -43,6 +56,7 @@ func (s *Side) Step() {
 // restart has the attempt, which has got on, send at once.
 func (s *Side) restart() {
 	now := s.table.conns.Now
+	s.excuse(now)
 	s.attempt.Restart(now)
 	s.table.attempts.Resume(&s.attempt.Attempt, now)
 	s.Step()
