@@ -93,7 +93,7 @@
 //	VipCloseNic                   NIC.Close             regions, descriptors and handlers go with it; peers are told              2.1 V
 //	VipQueryNic                   NIC.Query             versions, limits and abilities of the NIC                                 11 V
 //	VipCreateVi                   NIC.CreateVI          an idle VI; each queue may be bound to a CQ                               2.2 V
-//	VipDestroyVi                  VI.Close              in any state: what is posted is flushed and forgotten (see below)         2.2 M
+//	VipDestroyVi                  VI.Destroy            wants an idle VI with empty queues, else ErrInvalidState or ErrResource   2.2 M
 //	VipQueryVi                    VI.Query              state, attributes, whether the queues are empty                           2.2 V
 //	VipSetViAttributes            VI.SetAttributes      changes attributes, the tag too                                           11 V
 //	VipConnectWait                Listener.Wait         the next request for the listener's port, or its discriminator            8 V
@@ -151,9 +151,9 @@
 //   - Tag 0 exists without CreatePtag.
 //
 // Closing:
-//   - VI.Close works in every state and with descriptors posted, where VipDestroyVi
-//     wants an idle VI with empty queues: it disconnects, and the descriptors complete
-//     flushed and go back to the caller without a Done call.
+//   - VI.Close is added. It works in every state and with descriptors posted: it
+//     disconnects, and the descriptors complete flushed and go back to the caller without a
+//     Done call.
 //   - NIC.Close closes all that belongs to the NIC, and takes up to a quarter of a
 //     second until peers know.
 //

@@ -67,10 +67,32 @@ func (n *NIC) CreateVI(attr *Attributes, sendCQ, recvCQ *CQ) (*VI, error) {
 	return v, nil
 }
 
-// Close destroys the VI (VipDestroyVi). A connected one is disconnected first;
-// descriptors that are still posted or not taken are flushed and forgotten,
-// handlers that wait are cancelled.
-// Closing twice does nothing.
+// Destroy destroys an idle VI whose queues are empty (VipDestroyVi). ErrResource means that
+// descriptors are posted, or completed and not taken by a Done or Wait call; after Disconnect
+// these calls return the flushed ones. ErrInvalidState means that the VI is not idle. On an error
+// the VI stays as it is. Close destroys a VI in any state.
+func (v *VI) Destroy() error {
+	const op = "destroy VI"
+	n := v.nic
+	n.eng.Lock()
+	defer n.eng.Unlock()
+	if err := v.isClosed(); err != nil {
+		return err
+	}
+	sends, receives := v.conn.SQ.Len(), v.conn.RQ.Len()
+	switch {
+	case sends+receives > 0:
+		return opError(op, ErrResource, "%d sends and %d receives are posted or not taken: call Disconnect, and SendDone and RecvDone until their queues are empty, or call Close", sends, receives)
+	case v.conn.State != StateIdle:
+		return opError(op, ErrInvalidState, "the VI is %v, want idle: call Disconnect first, or Close", v.conn.State)
+	}
+	v.close()
+	return nil
+}
+
+// Close destroys the VI in any state. It disconnects a connected VI first. Descriptors that
+// are posted or not taken are flushed and forgotten, and handlers that wait are cancelled.
+// Closing twice does nothing. VIPL's own call, which refuses all that, is Destroy.
 func (v *VI) Close() error {
 	n := v.nic
 	n.eng.Lock()
@@ -80,6 +102,13 @@ func (v *VI) Close() error {
 		v.conn.Forget() // what NIC.Close has left to be taken
 		return nil
 	}
+	v.close()
+	return nil
+}
+
+// close destroys the VI. The caller holds the lock.
+func (v *VI) close() {
+	n := v.nic
 	v.conn.Close()
 	v.sendHandlers.Clear()
 	v.recvHandlers.Clear()
@@ -97,7 +126,6 @@ func (v *VI) Close() error {
 	done := VIStats(v.conn.Stats)
 	n.left.add(&done)
 	v.gate.Open(&n.eng)
-	return nil
 }
 
 // Disconnect ends the connection, or the attempt to make one, and returns the

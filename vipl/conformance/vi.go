@@ -165,7 +165,32 @@ var viRules = []rule{
 }
 
 var viDestroyRules = []rule{
-	{"VipDestroyVi", "Idle_Success", "2.2 M", anyLevel, func(c *Case) { c.is(c.vi(c.A, nil).Close(), nil) }},
+	{"VipDestroyVi", "Idle_Success", "2.2 M", anyLevel, func(c *Case) {
+		v := c.vi(c.A, nil)
+		c.is(v.Destroy(), nil)
+		c.is(v.Destroy(), vipl.ErrClosed)
+	}},
+	{"VipDestroyVi", "Posted_ErrorResource", "2.2 M", allLevels, func(c *Case) {
+		a, _ := c.pair()
+		for _, v := range []*vipl.VI{c.vi(c.A, nil), a} { // idle, and connected
+			r := c.post(v, 8)
+			c.is(v.Destroy(), vipl.ErrResource)
+			c.is(v.Disconnect(), nil)
+			c.is(v.Destroy(), vipl.ErrResource) // flushed, and not taken
+			d, err := v.RecvDone()
+			c.is(err, vipl.ErrDescriptor)
+			if d != r {
+				c.Error("another descriptor than the one that was posted")
+			}
+			c.is(v.Destroy(), nil)
+		}
+	}},
+	{"VipDestroyVi", "Connected_InvalidState", "2.2 M", allLevels, func(c *Case) {
+		a, b := c.pair()
+		c.is(a.Destroy(), vipl.ErrInvalidState)
+		c.works(a, b) // nothing has changed
+	}},
+	{"VipDestroyVi", "Close_Success", "doc", anyLevel, func(c *Case) { c.is(c.vi(c.A, nil).Close(), nil) }},
 	{"VipDestroyVi", "Twice_Success", "doc", anyLevel, func(c *Case) {
 		v := c.vi(c.A, nil)
 		c.is(v.Close(), nil)
