@@ -278,7 +278,7 @@ func TestHostRefused(t *testing.T) {
 		{"not there", roleEnv + `=node exec sh -c "$1"`, time.Minute, "host other has no /no/such/bobnet: put the same bobnet there"},
 		{"asks", "echo 'password:' >&2; exec sleep 1000", time.Second, "host other has not answered within 1s: does it ask for something, or hang?"},
 		{"other program", "yes", time.Minute, "no bobnet node: it prints more than"},
-		{"other version", roleEnv + `='old node' exec sh -c "$1"`, time.Minute, "host other has bobnet old (protocol 2), and here is test"},
+		{"other version", roleEnv + `='old node' exec sh -c "$1"`, time.Minute, "host other has bobnet old (protocol 3), and here is test"},
 	} {
 		c := config("touch", mark)
 		c.Hosts, c.SSH, c.Timeout = []Host{{"other", 4}}, []string{"sh", "-c", tc.ssh}, tc.timeout
