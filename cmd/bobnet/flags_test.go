@@ -38,7 +38,7 @@ var nonsense = []string{"", "-1", "0", "1", "0s", "-1s", "1.5", "999999999999999
 // cannot tell yet what is too long.
 var (
 	anyText   = []string{"perf --to", "ping --name", "daemon --socket", "agent --socket", "switch --name"}
-	anyLength = []string{"map --from", "run --program", "doctor --program", "switch --port", "node --key"}
+	anyLength = []string{"map --from", "run --program", "doctor --program", "switch --port", "run --key", "node --key"}
 )
 
 // accepted are those of the nonsense that make sense after all, or of which parsing cannot tell:

@@ -77,6 +77,11 @@ func (f *hostFlags) config(nic vipl.Config) (*launch.Config, error) {
 	c := &launch.Config{Version: thisBuild().name(), Interface: nic.Interface, Driver: nic.Driver, SSH: strings.Fields(f.ssh),
 		Program: f.program, Timeout: f.timeout, Stdout: os.Stdout, Stderr: os.Stderr}
 	var err error
+	if f.key != "" && f.list == "" && f.file == "" { // other hosts are asked whether they have it
+		if _, err := seal.File(f.key)(); err != nil {
+			return nil, usageError{fmt.Errorf("--key: %w", err)}
+		}
+	}
 	if c.KeyFile, err = keyFileWanted(f.key); err != nil {
 		return nil, err
 	}
@@ -111,6 +116,13 @@ func command(line string) error {
 		return fmt.Errorf("there is no command %s: %w", fields[0], errors.Unwrap(err))
 	}
 	return nil
+}
+
+// keyPath is a flag whose value is the path of a key file that may be on other hosts only.
+func keyPath(to *string) *setting[string] {
+	s := text(to, "")
+	s.files = true
+	return s
 }
 
 // keyFileWanted returns the path of the key file that a flag or the environment names.
@@ -181,7 +193,7 @@ func newRunCmd() *cobra.Command {
 	flags.BoolVar(&bind, "bind", false, bindUsage)
 	flags.BoolVar(&goOn, "continue", false, continueUsage+"; not with hydra")
 	flags.Var(choice(&engine, "auto", "auto", "hydra", "ssh"), "engine", "what starts ranks: hydra, that is "+launch.Mpiexec+"; ssh, that is bobnet itself; or auto: hydra where it is installed and there is another host, else ssh")
-	flags.Var(keyFile{cfg: &nic, path: &where.key}, "key", keyUsage+"; all hosts have it in the same place")
+	flags.Var(keyPath(&where.key), "key", keyUsage+"; all hosts have it in the same place")
 	where.add(cmd)
 	linkFlags(cmd, &nic)
 	return cmd
@@ -242,7 +254,7 @@ func newNodeCmd() *cobra.Command {
 			return launch.ServeNode(os.Stdin, os.Stdout, inv, &cfg)
 		},
 	}
-	cmd.Flags().Var(text(&key, ""), "key", keyUsage)
+	cmd.Flags().Var(keyPath(&key), "key", keyUsage)
 	linkFlags(cmd, &given)
 	return cmd
 }
