@@ -32,7 +32,7 @@ var walls = map[string][]string{
 
 // foundations are packages of internal that other rooms may import, but the pure ones: what all
 // that serve other processes have in common. They import no other package of the house.
-var foundations = []string{"internal/admission", "internal/passfd", "internal/runsocket"}
+var foundations = []string{"internal/admission", "internal/passfd", "internal/runsocket", "internal/userfile"}
 
 // testHelpers may be imported by the tests of every room, and by examples/internal/simjob, which
 // only tests import.
@@ -78,7 +78,7 @@ var innerWalls = map[string][]string{
 	"vipl/internal/sweep":     {},
 	"vipl/internal/timewait":  {"ethertype", "reliability"},
 	"vipl/internal/guard":     {"ethertype"},
-	"vipl/internal/directory": {"ethertype", "transport", "progress", "vipl/internal/code", "vipl/internal/guard"},
+	"vipl/internal/directory": {"ethertype", "internal/userfile", "transport", "progress", "vipl/internal/code", "vipl/internal/guard"},
 	"vipl/internal/links":     {"ethertype", "transport", "transport/agent", "transport/fault", "transport/host", "transport/myrinet/plain", "transport/myrinet/share", "transport/packet", "transport/ring", "transport/seal", "transport/shm", "transport/udp", "vipl/internal/code"},
 	"vipl/internal/text":      {},
 

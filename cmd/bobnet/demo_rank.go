@@ -99,7 +99,7 @@ func demoRank(ctx context.Context, cfg heat.Config, picture, out string) (err er
 	collector.WatchRank(comm)
 	defer collector.DumpOnQuit(os.Stderr)()
 	defer collector.AnswerAgent()()
-	enc := json.NewEncoder(os.Stdout)
+	enc := json.NewEncoder(stdout)
 	if comm.Rank() == 0 {
 		if cfg.Initial, err = readPlate(picture); err != nil {
 			return err

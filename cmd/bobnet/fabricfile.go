@@ -10,6 +10,7 @@ import (
 	"path"
 	"slices"
 
+	"github.com/bobnet-go/bobnet/internal/userfile"
 	"github.com/bobnet-go/bobnet/transport/myrinet"
 )
 
@@ -51,11 +52,14 @@ func readFabric(name string) (*myrinet.File, error) {
 	return f, nil
 }
 
+// maxText bounds what is read of a text file that a person has written, in bytes.
+const maxText = 16 << 20
+
 func fabricText(name string) ([]byte, error) {
 	if name == "-" {
 		return io.ReadAll(os.Stdin)
 	}
-	text, err := os.ReadFile(name)
+	text, err := userfile.Read(name, maxText)
 	if !errors.Is(err, fs.ErrNotExist) {
 		return text, err
 	}

@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/bobnet-go/bobnet/internal/userfile"
 	"golang.org/x/sys/unix"
 )
 
@@ -55,10 +56,14 @@ func readable(path string) error {
 	if err := unix.Access(path, unix.R_OK); err != nil {
 		return err
 	}
-	if isFolder(path) {
-		return errors.New("it is a folder, want a file")
+	f, err := userfile.Open(path)
+	if failed := (*fs.PathError)(nil); errors.As(err, &failed) {
+		return failed.Err
 	}
-	return nil
+	if err != nil {
+		return err
+	}
+	return f.Close()
 }
 
 // writable refuses the path of a file that cannot be made because there is a folder of that

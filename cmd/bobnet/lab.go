@@ -115,7 +115,7 @@ func runLab(ctx context.Context, cfg lab.Config, faults fault.Options, goOn bool
 	}
 	defer l.Close()
 	defer passQuit(l)()
-	opts := lab.RunOptions{Env: faultEnv(faults, os.Stderr), Stdin: os.Stdin, Prefix: true, OnCut: sayCut(os.Stderr), Continue: goOn}
+	opts := lab.RunOptions{Env: faultEnv(faults, os.Stderr), Stdin: os.Stdin, Stdout: stdout, Prefix: true, OnCut: sayCut(os.Stderr), Continue: goOn}
 	if cfg.Fabric != nil {
 		work, stop, err := startSwitches(ctx, l, cfg.Fabric)
 		if err != nil {

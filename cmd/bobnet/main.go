@@ -57,7 +57,12 @@ func main() {
 		signal.Stop(signals) // the second one ends us at once
 		cancel(interrupted(sig.(syscall.Signal)))
 	}()
-	err := ended(ctx, newRootCmd().ExecuteContext(ctx))
+	root := newRootCmd()
+	root.SetOut(stdout)
+	err := ended(ctx, root.ExecuteContext(ctx))
+	if err == nil {
+		err = stdout.first()
+	}
 	if _, bare := err.(interrupted); err != nil && !bare { //nolint:errorlint // a verb's own words about it are printed
 		fmt.Fprintln(os.Stderr, "bobnet:", err)
 	}

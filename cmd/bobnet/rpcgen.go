@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/bobnet-go/bobnet/internal/rpcgen"
+	"github.com/bobnet-go/bobnet/internal/userfile"
 	"github.com/spf13/cobra"
 )
 
@@ -71,7 +72,7 @@ func oneSpecification(_ *cobra.Command, args []string) error {
 }
 
 func (o *rpcgenOptions) run(stdout io.Writer, name string) error {
-	src, err := os.ReadFile(name)
+	src, err := userfile.Read(name, maxText)
 	if err != nil {
 		return err
 	}
@@ -127,7 +128,7 @@ func (o *rpcgenOptions) include(from, name string) (path string, text []byte, er
 		if filepath.IsAbs(name) {
 			path = name
 		}
-		if text, err = os.ReadFile(path); !errors.Is(err, fs.ErrNotExist) {
+		if text, err = userfile.Read(path, maxText); !errors.Is(err, fs.ErrNotExist) {
 			return path, text, err
 		}
 	}
@@ -137,7 +138,7 @@ func (o *rpcgenOptions) include(from, name string) (path string, text []byte, er
 // replaceGenerated writes the file, unless there is one that somebody has written by hand.
 // One that is the same already is left alone.
 func replaceGenerated(name string, text []byte) error {
-	old, err := os.ReadFile(name)
+	old, err := userfile.Read(name, maxText)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 	case err != nil:

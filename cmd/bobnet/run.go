@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/bobnet-go/bobnet/internal/launch"
+	"github.com/bobnet-go/bobnet/internal/userfile"
 	"github.com/bobnet-go/bobnet/transport/seal"
 	"github.com/bobnet-go/bobnet/vipl"
 	"github.com/spf13/cobra"
@@ -75,7 +76,7 @@ func (f *hostFlags) add(cmd *cobra.Command) {
 // config returns what the flags ask for.
 func (f *hostFlags) config(nic vipl.Config) (*launch.Config, error) {
 	c := &launch.Config{Version: thisBuild().name(), Interface: nic.Interface, Driver: nic.Driver, SSH: strings.Fields(f.ssh),
-		Program: f.program, Timeout: f.timeout, Stdout: os.Stdout, Stderr: os.Stderr}
+		Program: f.program, Timeout: f.timeout, Stdout: stdout, Stderr: os.Stderr}
 	var err error
 	if f.key != "" && f.list == "" && f.file == "" { // other hosts are asked whether they have it
 		if _, err := seal.File(f.key)(); err != nil {
@@ -140,7 +141,7 @@ func keyFileWanted(flag string) (string, error) {
 }
 
 func readHosts(name string) ([]launch.Host, error) {
-	file, err := os.Open(name)
+	file, err := userfile.Open(name)
 	if err != nil {
 		return nil, err
 	}

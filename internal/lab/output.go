@@ -145,7 +145,7 @@ func (p *printer) write(dst io.Writer, line []byte) {
 
 // IsTerminal reports whether w is a terminal.
 func IsTerminal(w io.Writer) bool {
-	file, ok := w.(*os.File)
+	file, ok := w.(interface{ Fd() uintptr }) // an os.File, or what wraps one
 	if !ok {
 		return false
 	}

@@ -3,11 +3,13 @@ package nodeagent
 import (
 	"bufio"
 	"fmt"
-	"os"
+	"io"
 	"os/user"
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/bobnet-go/bobnet/internal/userfile"
 )
 
 // Policy says who gets sockets: everybody, or some users and groups. The zero Policy lets in
@@ -32,16 +34,24 @@ func ParsePolicy(text string) (p Policy, err error) {
 	return p, nil
 }
 
+// maxPolicy bounds what is read of a policy file, in bytes.
+const maxPolicy = 1 << 20
+
 // ReadPolicy is ParsePolicy for a file. One that others than its owner may write is refused.
 func ReadPolicy(path string) (Policy, error) {
-	info, err := os.Stat(path)
+	f, err := userfile.Open(path)
+	if err != nil {
+		return Policy{}, fmt.Errorf("node agent: policy: %w", err)
+	}
+	defer f.Close()
+	info, err := f.Stat()
 	if err != nil {
 		return Policy{}, fmt.Errorf("node agent: policy: %w", err)
 	}
 	if mode := info.Mode().Perm(); mode&0o022 != 0 {
 		return Policy{}, fmt.Errorf("node agent: policy %s: others than its owner may write it (mode %o): chmod go-w %s", path, mode, path)
 	}
-	text, err := os.ReadFile(path)
+	text, err := io.ReadAll(io.LimitReader(f, maxPolicy))
 	if err != nil {
 		return Policy{}, fmt.Errorf("node agent: policy: %w", err)
 	}

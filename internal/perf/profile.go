@@ -18,19 +18,22 @@ type Profiles struct {
 }
 
 // during writes the profiles of f.
-func (p Profiles) during(server bool, f func() error) error {
+func (p Profiles) during(server bool, f func() error) (err error) {
 	if p.CPU != "" {
 		out, err := createProfile(p.CPU, server)
 		if err != nil {
 			return err
 		}
-		defer out.Close()
-		if err := pprof.StartCPUProfile(out); err != nil {
-			return fmt.Errorf("perf: CPU profile: %w", err)
+		kept := &kept{File: out} // pprof passes no error of writing on
+		if err := pprof.StartCPUProfile(kept); err != nil {
+			return errors.Join(fmt.Errorf("perf: CPU profile: %w", err), out.Close())
 		}
-		defer pprof.StopCPUProfile()
+		defer func() {
+			pprof.StopCPUProfile()
+			err = errors.Join(err, kept.err, out.Close())
+		}()
 	}
-	err := f()
+	err = f()
 	if p.Memory == "" {
 		return err
 	}
@@ -38,9 +41,23 @@ func (p Profiles) during(server bool, f func() error) error {
 	if fileErr != nil {
 		return errors.Join(err, fileErr)
 	}
-	defer out.Close()
 	runtime.GC() // the profile is of the last collection
-	return errors.Join(err, pprof.Lookup("allocs").WriteTo(out, 0))
+	return errors.Join(err, pprof.Lookup("allocs").WriteTo(out, 0), out.Close())
+}
+
+// kept is a file that keeps the first error of writing to it.
+type kept struct {
+	*os.File
+	err error
+}
+
+// Write implements io.Writer.
+func (k *kept) Write(b []byte) (int, error) {
+	n, err := k.File.Write(b)
+	if k.err == nil {
+		k.err = err
+	}
+	return n, err
 }
 
 // ofServer returns the name of the server half's file beside the client's: it has "-server"

@@ -63,7 +63,8 @@ func Create(name string) (*Writer, error) {
 }
 
 // Close flushes the file, closes what Create has opened, and returns the first
-// error of writing unless the Close of a link has.
+// error of writing, also if the Close of a link has returned it: what owns the link
+// may not pass that on.
 func (w *Writer) Close() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -72,7 +73,7 @@ func (w *Writer) Close() error {
 		w.fail(w.file.Close())
 		w.file = nil
 	}
-	return w.tell()
+	return w.err
 }
 
 // tell returns the first error, once. mu is held.

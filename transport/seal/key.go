@@ -12,10 +12,11 @@ import (
 	"errors"
 	"fmt"
 	"hash"
-	"os"
+	"io"
 	"strings"
 
 	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/internal/userfile"
 	"golang.org/x/crypto/chacha20poly1305"
 )
 
@@ -71,7 +72,12 @@ func Text(text string) Source {
 // It refuses a file that every user of the host may read or write.
 func File(path string) Source {
 	return func() ([]Key, error) {
-		info, err := os.Stat(path)
+		f, err := userfile.Open(path)
+		if err != nil {
+			return nil, fmt.Errorf("%w: %w", ErrKey, err)
+		}
+		defer f.Close()
+		info, err := f.Stat()
 		if err != nil {
 			return nil, fmt.Errorf("%w: %w", ErrKey, err)
 		}
@@ -81,7 +87,7 @@ func File(path string) Source {
 		if info.Size() > maxKeyFile {
 			return nil, fmt.Errorf("%w: key file %s has %d bytes, want at most %d", ErrKey, path, info.Size(), maxKeyFile)
 		}
-		text, err := os.ReadFile(path)
+		text, err := io.ReadAll(io.LimitReader(f, maxKeyFile))
 		if err != nil {
 			return nil, fmt.Errorf("%w: %w", ErrKey, err)
 		}

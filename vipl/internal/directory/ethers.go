@@ -6,10 +6,10 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"os"
 	"strings"
 
 	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/internal/userfile"
 	"github.com/bobnet-go/bobnet/vipl/internal/code"
 )
 
@@ -30,7 +30,7 @@ func readEthers(path string) ([]ether, error) {
 	if path == "" {
 		path = DefaultEthers
 	}
-	f, err := os.Open(path)
+	f, err := userfile.Open(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
