@@ -20,6 +20,8 @@ type Screen struct {
 	by     Order
 	paused bool
 	top    int // the first line that is shown below the title
+	skip   int // columns left out behind the first
+	help   bool
 	width  int
 	height int
 }
@@ -82,6 +84,12 @@ func (s Screen) key(name string) (tea.Model, tea.Cmd) {
 		s.paused = !s.paused
 	case "up", "k":
 		s.top = max(s.top-1, 0)
+	case "left", "h":
+		s.skip = max(s.skip-1, 0)
+	case "right", "l":
+		s.skip = min(s.skip+1, max(len(stationColumns), len(viColumns))-2)
+	case "?":
+		s.help, s.top = !s.help, 0
 	case "down", "j":
 		s.top = min(s.top+1, s.last())
 	default:
@@ -99,7 +107,10 @@ func (s Screen) key(name string) (tea.Model, tea.Cmd) {
 func (s Screen) lines() (all []string, room int) {
 	all = []string{"asking..."}
 	if s.view != nil {
-		all = s.view.lines()
+		all = s.view.lines(s.width, s.skip)
+	}
+	if s.help {
+		all = help()
 	}
 	if room = len(all); s.height > 0 {
 		room = max(s.height-1, 1)
@@ -115,10 +126,11 @@ func (s Screen) last() int {
 
 // View implements tea.Model.
 func (s Screen) View() string {
-	title := "bobnet top, by " + string(s.by) + "   t traffic, r retransmissions, o oldest, n name, p pause, up and down, q quit"
+	title := "bobnet top, by " + string(s.by)
 	if s.paused {
-		title += "   (paused)"
+		title += " (paused)"
 	}
+	title += "   ? help, q quit, arrows"
 	lines, room := s.lines()
 	first := min(s.top, s.last())
 	shown := append([]string{title}, lines[first:min(first+room, len(lines))]...)

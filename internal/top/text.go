@@ -10,12 +10,13 @@ import (
 
 // Write writes the view as text: a line for each station and each VI.
 func (v *View) Write(w io.Writer) error {
-	_, err := io.WriteString(w, strings.Join(v.lines(), "\n")+"\n")
+	_, err := io.WriteString(w, strings.Join(v.lines(0, 0), "\n")+"\n")
 	return err
 }
 
-// lines returns the view as lines of text.
-func (v *View) lines() []string {
+// lines returns the view as lines of text: of tables the columns that fit into width characters
+// (0: all), the first and those behind the next skip.
+func (v *View) lines(width, skip int) []string {
 	since := "no rates: seen once"
 	if v.Seconds > 0 {
 		since = fmt.Sprintf("rates of %.3g s", v.Seconds)
@@ -25,16 +26,16 @@ func (v *View) lines() []string {
 		all = append(all, oneLine(n))
 	}
 	if len(v.Stations) > 0 {
-		all = append(append(all, ""), v.stations()...)
+		all = append(append(all, ""), layOut(v.stations(), width, skip)...)
 	}
 	if len(v.VIs) > 0 {
-		all = append(append(all, ""), v.vis()...)
+		all = append(append(all, ""), layOut(v.vis(), width, skip)...)
 	}
 	return all
 }
 
-func (v *View) stations() []string {
-	rows := [][]string{{"STATION", "PROGRAM", "INTERFACE", "DRIVER", ">VIS", ">TX B/s", ">RX B/s", ">TX fr/s", ">RX fr/s", ">AGAIN/s", ">DROPS/s"}}
+func (v *View) stations() [][]string {
+	rows := [][]string{heads(stationColumns)}
 	for _, s := range v.Stations {
 		name := s.MAC + ":" + s.Port
 		if s.Host != "" {
@@ -44,52 +45,80 @@ func (v *View) stations() []string {
 		if s.Program != "" {
 			vis = fmt.Sprint(s.VIs)
 		}
-		rows = append(rows, []string{name, orDash(s.Program), orDash(s.Interface), orDash(s.Driver), vis,
-			s.TxBytes.String(), s.RxBytes.String(), s.TxFrames.String(), s.RxFrames.String(), s.Retransmitted.String(), s.Dropped.String()})
+		rows = append(rows, []string{name, s.TxBytes.String(), s.RxBytes.String(), s.Retransmitted.String(), s.Dropped.String(),
+			orDash(s.Program), orDash(s.Interface), vis, s.TxFrames.String(), s.RxFrames.String(), orDash(s.Driver)})
 	}
-	return columns(rows)
+	return rows
 }
 
-func (v *View) vis() []string {
-	rows := [][]string{{"VI", "PROGRAM", "REMOTE", "STATE", ">TX B/s", ">RX B/s", ">AGAIN/s", ">FLIGHT", ">QUEUE", ">UNTAKEN", ">RTT", ">OLDEST"}}
+func (v *View) vis() [][]string {
+	rows := [][]string{heads(viColumns)}
 	for _, c := range v.VIs {
-		rows = append(rows, []string{orDash(c.Interface) + ":" + c.VI, orDash(c.Program), orDash(c.Remote), orDash(c.State),
-			c.TxBytes.String(), c.RxBytes.String(), c.Retransmitted.String(), fmt.Sprint(c.InFlight), fmt.Sprint(c.SendQueue), fmt.Sprint(c.Untaken),
-			seconds(c.RoundTrip), seconds(c.Oldest)})
+		rows = append(rows, []string{orDash(c.Interface) + ":" + c.VI, c.TxBytes.String(), c.RxBytes.String(), c.Retransmitted.String(),
+			seconds(c.RoundTrip), seconds(c.Oldest), orDash(c.Remote), fmt.Sprint(c.InFlight), fmt.Sprint(c.SendQueue), fmt.Sprint(c.Untaken),
+			orDash(c.State), orDash(c.Program)})
 	}
-	return columns(rows)
+	return rows
 }
 
-// columns lays cells out. Those below a heading that begins with > are flush right.
-func columns(rows [][]string) []string {
+func trimHead(head string) string { return strings.TrimPrefix(head, ">") }
+
+// layOut lays cells out: the first column, and those behind the next skip that fit into limit
+// characters (0: all). Cells below a heading that begins with > are flush right. The first
+// heading ends in < if columns were skipped, the last one in > if there are more.
+func layOut(rows [][]string, limit, skip int) []string {
 	right, width := make([]bool, len(rows[0])), make([]int, len(rows[0]))
 	for i, head := range rows[0] {
-		rows[0][i], right[i] = strings.CutPrefix(head, ">")
+		right[i] = head != trimHead(head)
+		rows[0][i] = trimHead(head)
+	}
+	skip = min(skip, len(rows[0])-2)
+	if skip > 0 {
+		rows[0][0] += " <"
 	}
 	for _, row := range rows {
 		for i, cell := range row {
 			width[i] = max(width[i], utf8.RuneCountInString(cell))
 		}
 	}
-	var lines []string
-	for _, row := range rows {
-		var b strings.Builder
-		for i, cell := range row {
-			gap := strings.Repeat(" ", width[i]-utf8.RuneCountInString(cell))
-			switch {
-			case right[i]:
-				cell = gap + cell
-			case i < len(row)-1:
-				cell += gap
-			}
-			if i > 0 {
-				b.WriteString("  ")
-			}
-			b.WriteString(cell)
+	shown, used := []int{0}, width[0]
+	for i := 1 + skip; i < len(width); i++ {
+		more := 0
+		if i < len(width)-1 {
+			more = len(" >")
 		}
-		lines = append(lines, strings.TrimRight(b.String(), " "))
+		if used += 2 + width[i]; limit > 0 && used+more > limit {
+			break
+		}
+		shown = append(shown, i)
+	}
+	lines := make([]string, 0, len(rows))
+	for _, row := range rows {
+		lines = append(lines, layRow(row, shown, right, width))
+	}
+	if shown[len(shown)-1] < len(width)-1 {
+		lines[0] += " >"
 	}
 	return lines
+}
+
+// layRow lays out the cells of a row that are shown.
+func layRow(row []string, shown []int, right []bool, width []int) string {
+	var b strings.Builder
+	for n, i := range shown {
+		cell := row[i]
+		gap := strings.Repeat(" ", width[i]-utf8.RuneCountInString(cell))
+		if right[i] {
+			cell = gap + cell
+		} else {
+			cell += gap
+		}
+		if n > 0 {
+			b.WriteString("  ")
+		}
+		b.WriteString(cell)
+	}
+	return strings.TrimRight(b.String(), " ")
 }
 
 func orDash(text string) string {

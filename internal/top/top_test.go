@@ -277,6 +277,15 @@ func TestScreen(t *testing.T) {
 	text += "\n---\n" + screen.View()
 	press("k")
 	text += "\n---\n" + screen.View() + "\n"
+	screen, _ = screen.Update(tea.WindowSizeMsg{Width: 80, Height: 12})
+	press("lll")
+	text += "---\n" + screen.View()
+	press("llllllllllllllll")
+	text += "\n---\n" + screen.View()
+	screen, _ = screen.Update(tea.WindowSizeMsg{Width: 120, Height: 50})
+	press("?")
+	text += "\n---\n" + screen.View() + "\n"
+	press("?")
 	golden(t, "screen.txt", text)
 	cmd := press("q")
 	if _, quit := cmd().(tea.QuitMsg); !quit {
