@@ -176,7 +176,11 @@ func (c *Config) warn(findings []doctor.Finding) {
 	}
 	for _, f := range findings {
 		if f.Level == doctor.Warn {
-			fmt.Fprintf(c.Stderr, "bobnet run: %s %s: %s (try: %s)\n", f.Check, f.Found, f.Means, f.Fix)
+			text := fmt.Sprintf("bobnet run: %s %s: %s", f.Check, f.Found, f.Means)
+			if f.Fix != "" {
+				text += fmt.Sprintf(" (try: %s)", f.Fix)
+			}
+			fmt.Fprintln(c.Stderr, text)
 		}
 	}
 }
