@@ -196,7 +196,7 @@ func (s sample) meta(key expr.MetaKey) []byte {
 	return nil
 }
 
-// payload returns what a rule loads of the sample's octets; nil if that is not known.
+// payload returns what a rule loads of the sample's bytes; nil if that is not known.
 func (s sample) payload(e *expr.Payload) []byte {
 	known := append(binary.BigEndian.AppendUint16(nil, uint16(s.typ)), ethertype.Version)
 	from := int(e.Offset)

@@ -14,7 +14,7 @@ import (
 	"github.com/google/nftables/expr"
 )
 
-// big returns a number of two octets in network order.
+// big returns a number of two bytes in network order.
 func big(n uint16) []byte { return binary.BigEndian.AppendUint16(nil, n) }
 
 // etherType returns the expressions of "ether type N".

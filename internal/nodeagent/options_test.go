@@ -102,7 +102,7 @@ func (s *tenantSockets) checksum(fd, at int, bypass bool) string {
 		return err.Error()
 	}
 	defer unix.SetsockoptInt(fd, unix.SOL_PACKET, unix.PACKET_VNET_HDR, 0)
-	f := append(s.frame(s.port), 0, 0, s.attempt) // the two octets before the last make the checksum what it is to be
+	f := append(s.frame(s.port), 0, 0, s.attempt) // the two bytes before the last make the checksum what it is to be
 	f[len(f)-4] = 0
 	if len(f)%2 == 1 {
 		f = append(f[:len(f)-1], 0, s.attempt)
