@@ -50,11 +50,13 @@ type rank struct {
 }
 
 // ServeNode is a node: it says hello, starts what it is told over in, reports over out,
-// and returns when in ends, and no rank is left. To try paths to other hosts it opens a NIC with
+// and returns when in ends, and neither a rank is left nor what one has started. To try paths to other hosts it opens a NIC with
 // nic. It must be called on a thread that it may
 // keep: ranks die with the thread that has started them.
 func ServeNode(in io.Reader, out io.Writer, inv *Inventory, nic *vipl.Config) error {
 	runtime.LockOSThread()
+	adopt()
+	defer killLeft()
 	signal.Ignore(unix.SIGPIPE, unix.SIGINT, unix.SIGHUP) // the end of in is what counts
 	n := &node{out: &writer{w: out}, nic: nic, ended: make(chan *rank)}
 	defer func() {

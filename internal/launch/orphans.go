@@ -1,0 +1,87 @@
+package launch
+
+import (
+	"bytes"
+	"os"
+	"strconv"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// adopt makes this process the parent of what its ranks leave behind, in whatever session or
+// process group that is.
+func adopt() { unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) }
+
+// killLeft kills and reaps the processes that ranks have left behind, until none is left,
+// but for no longer than grace: some may belong to another user. No rank may run any more.
+func killLeft() {
+	pause := time.NewTicker(10 * time.Millisecond)
+	defer pause.Stop()
+	for end := time.Now().Add(grace); ; <-pause.C {
+		for {
+			if pid, err := unix.Wait4(-1, nil, unix.WNOHANG, nil); pid <= 0 && err != unix.EINTR {
+				break
+			}
+		}
+		left := descendants(os.Getpid())
+		if len(left) == 0 || time.Now().After(end) {
+			return
+		}
+		for _, pid := range left {
+			unix.Kill(pid, unix.SIGKILL)
+		}
+	}
+}
+
+// descendants returns the children of a process, their children, and so on. It returns none
+// where /proc is that of another process namespace and so has other numbers, as in a lab.
+func descendants(of int) (all []int) {
+	if !ownProc() {
+		return nil
+	}
+	entries, err := os.ReadDir("/proc")
+	if err != nil {
+		return nil
+	}
+	children := map[int][]int{}
+	for _, e := range entries {
+		pid, err := strconv.Atoi(e.Name())
+		if err != nil {
+			continue
+		}
+		if parent := parentOf(e.Name()); parent > 0 {
+			children[parent] = append(children[parent], pid)
+		}
+	}
+	all = children[of]
+	for i := 0; i < len(all); i++ {
+		all = append(all, children[all[i]]...)
+	}
+	return all
+}
+
+// parentOf returns the parent of a process in /proc; 0 if it has ended.
+func parentOf(pid string) int {
+	text, err := os.ReadFile("/proc/" + pid + "/stat")
+	if err != nil {
+		return 0
+	}
+	fields := bytes.Fields(text[bytes.LastIndexByte(text, ')')+1:]) // the name before may have spaces
+	if len(fields) < 2 {
+		return 0
+	}
+	parent, _ := strconv.Atoi(string(fields[1]))
+	return parent
+}
+
+// ownProc reports whether /proc has the process numbers of this process's namespace.
+func ownProc() bool {
+	text, err := os.ReadFile("/proc/self/status")
+	if err != nil {
+		return false
+	}
+	_, rest, _ := bytes.Cut(text, []byte("\nNSpid:"))
+	line, _, _ := bytes.Cut(rest, []byte("\n"))
+	return string(bytes.TrimSpace(line)) == strconv.Itoa(os.Getpid())
+}
