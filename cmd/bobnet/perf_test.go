@@ -21,8 +21,8 @@ func TestPerfScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata/perf",
 		Condition: func(cond string) (bool, error) {
-			if cond == "short" {
-				return !need.Full(), nil
+			if cond == "full" { // testscript has a condition short of its own, which is -short
+				return need.Full(), nil
 			}
 			return false, fmt.Errorf("unknown condition %q", cond)
 		},
