@@ -1,36 +1,52 @@
 package mplite_test
 
 import (
+	"errors"
 	"testing"
-	"time"
 
+	"github.com/bobnet-go/bobnet/internal/vethtest"
 	"github.com/bobnet-go/bobnet/mplite"
-	"github.com/bobnet-go/bobnet/transport/sim"
+	"github.com/bobnet-go/bobnet/transport"
 	"github.com/bobnet-go/bobnet/vipl"
 )
 
-// TestInitAfterGoneRequest: a rank whose request to connect is accepted when it
-// has given up asks again, and the other takes that.
-func TestInitAfterGoneRequest(t *testing.T) {
-	j := newJob(2, sim.Options{}, small)
-	meet := func(c *mplite.Comm) error { return c.Barrier(bg) }
-	j.host("rank 0", func(nic *vipl.NIC) error { return j.rank(nic, 0, meet) })
-	j.host("first try", func(nic *vipl.NIC) error {
-		addr, err := nic.Lookup(bg, "job/test/0")
-		if err != nil {
+// TestInterfaceGone: a rank whose interface is gone does not wait for a message that cannot
+// come, nor do ranks that are still to meet.
+func TestInterfaceGone(t *testing.T) {
+	p := vethtest.New(t, 1500)
+	var nics [2]*vipl.NIC
+	for side := range nics {
+		err := p.In(side, func() (err error) {
+			nics[side], err = vipl.Open(&vipl.Config{Interface: vethtest.Name})
 			return err
-		}
-		vi, err := nic.CreateVI(nil, nil, nil)
+		})
 		if err != nil {
-			return err
+			t.Fatal(err)
 		}
-		return vi.ConnectStart(addr, mplite.Hello("test", 1, 2))
+		defer nics[side].Close()
+	}
+	var ranks [2]*mplite.Comm
+	both(t, func(rank int) (err error) {
+		ranks[rank], err = mplite.Init(bg, &mplite.Config{Job: t.Name(), Rank: rank, Size: 2, NIC: nics[rank]})
+		return err
 	})
-	j.host("rank 1", func(nic *vipl.NIC) error {
-		j.Sleep(time.Second)
-		return j.rank(nic, 1, meet)
-	})
-	if err := j.run(); err != nil {
+	ended := make(chan error)
+	for rank := range ranks {
+		go func() {
+			_, err := ranks[rank].Recv(bg, make([]byte, 1), 1-rank, 0)
+			ended <- err
+		}()
+	}
+	go func() {
+		_, err := mplite.Init(bg, &mplite.Config{Job: "other", Rank: 0, Size: 2, NIC: nics[0]})
+		ended <- err
+	}()
+	if err := p.Delete(); err != nil {
 		t.Fatal(err)
+	}
+	for range 3 {
+		if err := <-ended; !errors.Is(err, transport.ErrGone) {
+			t.Errorf("%v, want ErrGone", err)
+		}
 	}
 }

@@ -8,6 +8,7 @@ package via
 import (
 	"context"
 	"errors"
+	"fmt"
 	"maps"
 	"slices"
 	"time"
@@ -104,7 +105,7 @@ func (p *Provider) Wait(ctx context.Context, d time.Duration, seen uint32) error
 	case errors.Is(err, vipl.ErrTimeout):
 		return context.DeadlineExceeded
 	}
-	return provider.ErrClosed
+	return fmt.Errorf("%w: %w", provider.ErrClosed, err)
 }
 
 // Turn implements provider.Provider.
