@@ -203,4 +203,10 @@
 // NIC.LookupAll finds all of a name,
 // NIC.Obstacle says what is in the way of frames, and Config.Key and NIC.SealStats are for
 // sealed frames.
+//
+// An interface that goes down may come back: connections wait for it until their
+// PeerTimeout. An interface that is deleted, moved to another network namespace or given
+// another MAC ends the NIC: all that wait return ErrLink within a second, in the first two
+// cases with transport.ErrGone. An interface that is created again under the same name is
+// another one: open another NIC.
 package vipl
