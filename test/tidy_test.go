@@ -14,10 +14,9 @@ import (
 const (
 	maxFile     = 600
 	maxFunction = 70
-	maxPackage  = 4000 // of vipl and of each package below it, tests not counted
 )
 
-// The same of types there.
+// The limits of types in vipl and the packages below it.
 const (
 	maxFields  = 25
 	maxMethods = 60
@@ -32,24 +31,6 @@ func TestFileSizes(t *testing.T) {
 	for _, s := range sources(t) {
 		if s.lines > maxFile {
 			t.Errorf("%s has %d lines, more than %d: give each idea its own file", s.name, s.lines, maxFile)
-		}
-	}
-}
-
-// TestPackageSizes: the provider stays in pieces that one person can read.
-func TestPackageSizes(t *testing.T) {
-	lines := map[string]int{}
-	for _, s := range sources(t) {
-		if ofProvider(s) {
-			lines[s.dir] += s.lines
-		}
-	}
-	if len(lines) < 10 {
-		t.Fatalf("only %d packages of vipl were found", len(lines))
-	}
-	for dir, n := range lines {
-		if n > maxPackage {
-			t.Errorf("package %s has %d lines, more than %d: move a subject of it to a package below vipl/internal", dir, n, maxPackage)
 		}
 	}
 }
