@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -231,9 +232,10 @@ func TestInterfaceDown(t *testing.T) {
 		}
 		within(t, "the end", func() error { return errors.Join(notEnded(<-s.sent), notEnded(<-s.received)) })
 		// The peer's kernel may take its time to notice that there is no carrier.
-		for v, words := range map[*vipl.VI]string{s.a: "bob0 is down: ip link set bob0 up", s.b: "is its interface up?"} {
-			if err := v.Err(); !errors.Is(err, vipl.ErrUnreachable) || !strings.Contains(err.Error(), words) {
-				t.Errorf("ended with %v: want that the peer is unreachable, and %q", err, words)
+		for v, words := range map[*vipl.VI][]string{s.a: {"bob0 is down: ip link set bob0 up"}, s.b: {"is its interface up?", "bob0 has no carrier"}} {
+			err := v.Err()
+			if !errors.Is(err, vipl.ErrUnreachable) || !slices.ContainsFunc(words, func(w string) bool { return strings.Contains(err.Error(), w) }) {
+				t.Errorf("ended with %v: want that the peer is unreachable, and one of %q", err, words)
 			}
 		}
 		switchOn(t, p, 0, driver)
