@@ -40,6 +40,9 @@ func TestInterfaceGone(t *testing.T) {
 	for name, gone := range goings {
 		t.Run(name, func(t *testing.T) {
 			onChange(t, 1500, func(t *testing.T, p *vethtest.Pair, nics [2]*vipl.NIC, driver string) {
+				if name == "moved, and back" && strings.HasPrefix(driver, "udp") {
+					return // a station of udp is its address, which an interface that is back may get again
+				}
 				interfaceGone(t, nics, func() { gone(t, p) })
 			})
 		})
