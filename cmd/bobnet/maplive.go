@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/bobnet-go/bobnet/transport"
+	"github.com/bobnet-go/bobnet/transport/iface"
 	"github.com/bobnet-go/bobnet/transport/myrinet"
 	"github.com/bobnet-go/bobnet/transport/myrinet/mapper"
 	"github.com/bobnet-go/bobnet/transport/myrinet/plain"
@@ -55,6 +56,9 @@ func (o *mapOptions) live(ctx context.Context, truth *myrinet.File) (*mapper.Map
 			return found, nil
 		}
 		last = found
+	}
+	if obstacle := iface.Obstacle(link.Info().Interface); obstacle != "" && !card.Up() {
+		return nil, fmt.Errorf("map: nothing answers at the other end of the cable: %s", obstacle)
 	}
 	if !card.Up() {
 		return nil, fmt.Errorf("map: nothing is at the other end of the cable on %s after %v: want a switch or a card there", link.Info().Interface, o.limit)

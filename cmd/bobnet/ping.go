@@ -159,7 +159,7 @@ func (c *pingCall) ping(ctx context.Context, nic *vipl.NIC, target string, out i
 		}
 		stats.add(rtt, err == nil)
 		if err != nil {
-			fmt.Fprintf(out, "seq=%d no answer within %v\n", seq, c.timeout)
+			fmt.Fprintf(out, "seq=%d no answer within %v%s\n", seq, c.timeout, after(": ", nic.Obstacle()))
 		} else {
 			fmt.Fprintf(out, "%d bytes from %v: seq=%d time=%s us\n", c.size, to, seq, micros(float64(rtt)))
 		}
@@ -169,13 +169,25 @@ func (c *pingCall) ping(ctx context.Context, nic *vipl.NIC, target string, out i
 	}
 	fmt.Fprintf(out, "--- %s ---\n%v\n", target, &stats)
 	if stats.answered == 0 {
-		return c.unanswered(to)
+		return c.unanswered(nic, to)
 	}
 	return nil
 }
 
-// unanswered says what may be wrong.
-func (c *pingCall) unanswered(to ethertype.Addr) error {
+// after returns text behind a separator, or nothing if there is no text.
+func after(separator, text string) string {
+	if text == "" {
+		return ""
+	}
+	return separator + text
+}
+
+// unanswered returns the error for a target that answered no echo. It blames the own
+// interface if that cannot carry frames, and asks about the target otherwise.
+func (c *pingCall) unanswered(nic *vipl.NIC, to ethertype.Addr) error {
+	if obstacle := nic.Obstacle(); obstacle != "" {
+		return fmt.Errorf("ping: no answer from %v: %s", to, obstacle)
+	}
 	hint := ""
 	if c.size > surelyFits {
 		hint = " Or is its MTU, or a switch's, too small for that? Try without -s."
