@@ -246,10 +246,17 @@ func (s lineSender) Write(text []byte) (int, error) {
 	return len(text), s.out.send(&message{Line: &line{Rank: s.rank, Err: s.isErr, Text: text}})
 }
 
-// signal sends a signal to all ranks, and what they have started.
+// signal sends a signal to all ranks, and what they have started. Processes in sessions of
+// their own get SIGKILL only: they may hold the output of a rank that has ended, which the
+// node would wait for until the head gives it up.
 func (n *node) signal(sig syscall.Signal) {
 	for _, r := range n.ranks {
 		r.signal(sig)
+	}
+	if sig == unix.SIGKILL {
+		for _, pid := range descendants(os.Getpid()) {
+			unix.Kill(pid, sig)
+		}
 	}
 }
 

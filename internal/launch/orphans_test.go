@@ -1,6 +1,8 @@
 package launch
 
 import (
+	"context"
+	"errors"
 	"testing"
 )
 
@@ -18,4 +20,21 @@ func TestGrandchildrenEnd(t *testing.T) {
 			left.ended(t)
 		})
 	}
+}
+
+// TestGrandchildrenOfInterrupted: an interrupted job leaves nothing either, though what is in
+// a session of its own holds the output of its rank and the connection to the node.
+func TestGrandchildrenOfInterrupted(t *testing.T) {
+	left := newFIFO(t)
+	ctx, cancel := context.WithCancelCause(t.Context())
+	cause := errors.New("Ctrl-C")
+	go func() {
+		left.started(t, 4)
+		cancel(cause)
+	}()
+	_, errOut, err := script(ctx, `exec 9>`+left.in.Name()+`; setsid sh -c 'echo started >&9; exec sleep 1000' & wait`)
+	if !errors.Is(err, cause) {
+		t.Errorf("%v, want that it was interrupted\n%s", err, errOut)
+	}
+	left.ended(t)
 }
