@@ -38,9 +38,12 @@ func shake(opts sim.Options, level reliability.Level) (o outcome, err error) {
 			return err
 		}
 		listening = true
-		r, err := l.Wait(bg)
-		if err != nil {
-			return err
+		ctx, cancel := n.WithTimeout(bg, time.Minute)
+		defer cancel()
+		r, err := l.Wait(ctx)
+		if err != nil { // no proven request has arrived
+			o.server = err
+			return nil
 		}
 		v, err := n.CreateVI(attr, nil, nil)
 		if err != nil {

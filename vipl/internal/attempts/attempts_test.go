@@ -182,6 +182,9 @@ func TestPace(t *testing.T) {
 			t.Errorf("%s, an attempt repeats after %d us, want %d to %d", what, first/us, lo/us, hi/us)
 		}
 	}
+	s.exchange(4, 20*us)
+	wants("after losses, and no other answer, ever", 5*ms, 5*ms)
+	s = newScript(t, 1)
 	s.exchange(4, 15*ms)
 	wants("after a late answer, and no other, ever", 40*ms, 40*ms)
 	wants("after an answer to what was sent once", 5*ms, 5*ms)

@@ -40,10 +40,16 @@ func (p *pace) answered(took int64) {
 	p.mean += (took - p.mean) / 8
 }
 
-// repeated notes that what was sent several times has been answered, so long after the last of
-// them, and when the attempt would have sent again after interval.
+// repeated notes that an attempt that had sent several times was answered, took ns after the last
+// time, when it would have sent again after interval. An answer that comes in the first part
+// of the interval answers the last of them: the others were lost. While no answer time is known, the
+// first part is a quarter.
 func (p *pace) repeated(took, interval int64) {
-	if took > 2*p.mean {
+	usual := 2 * p.mean
+	if p.mean == 0 {
+		usual = interval / 4
+	}
+	if took > usual {
 		p.held = max(p.held, interval)
 	}
 }
