@@ -1,5 +1,7 @@
 package top
 
+import "strings"
+
 // column is a column of a table: its heading, which begins with > if the cells below are flush
 // right, and what is in it. The most important columns come first, after the name.
 type column struct{ head, what string }
@@ -42,8 +44,8 @@ func heads(columns []column) []string {
 	return row
 }
 
-// help explains keys and columns.
-func help() []string {
+// help explains keys and columns, in lines that fit the width; 0 is any width.
+func help(width int) []string {
 	rows := [][]string{
 		{"KEY", "WHAT IT DOES"},
 		{"t r o n", "order: most traffic, most retransmissions, oldest frame, name"},
@@ -53,13 +55,35 @@ func help() []string {
 		{"?", "this help, and back"},
 		{"q", "quit"},
 	}
-	lines := layOut(rows, 0, 0)
+	lines := explain(rows, width)
 	for _, table := range [][]column{stationColumns, viColumns} {
 		rows := [][]string{}
 		for _, c := range table {
 			rows = append(rows, []string{trimHead(c.head), c.what})
 		}
-		lines = append(append(lines, ""), layOut(rows, 0, 0)...)
+		lines = append(append(lines, ""), explain(rows, width)...)
 	}
 	return lines
+}
+
+// explain lays out rows of a name and its explanation, which continues below itself where it
+// is too long for the width.
+func explain(rows [][]string, width int) []string {
+	names := 0
+	for _, row := range rows {
+		names = max(names, len(row[0])+len("  "))
+	}
+	var lines [][]string
+	for _, row := range rows {
+		name, line := row[0], ""
+		for _, word := range strings.Fields(row[1]) {
+			if width > 0 && line != "" && names+len(line)+len(" ")+len(word) > width {
+				lines = append(lines, []string{name, line})
+				name, line = "", ""
+			}
+			line = strings.TrimPrefix(line+" "+word, " ")
+		}
+		lines = append(lines, []string{name, line})
+	}
+	return layOut(lines, 0, 0)
 }

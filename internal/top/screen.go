@@ -110,7 +110,7 @@ func (s Screen) lines() (all []string, room int) {
 		all = s.view.lines(s.width, s.skip)
 	}
 	if s.help {
-		all = help()
+		all = help(s.width)
 	}
 	if room = len(all); s.height > 0 {
 		room = max(s.height-1, 1)

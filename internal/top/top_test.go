@@ -282,7 +282,7 @@ func TestScreen(t *testing.T) {
 	text += "---\n" + screen.View()
 	press("llllllllllllllll")
 	text += "\n---\n" + screen.View()
-	screen, _ = screen.Update(tea.WindowSizeMsg{Width: 120, Height: 50})
+	screen, _ = screen.Update(tea.WindowSizeMsg{Width: 80, Height: 50})
 	press("?")
 	text += "\n---\n" + screen.View() + "\n"
 	press("?")
