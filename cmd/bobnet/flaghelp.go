@@ -75,6 +75,9 @@ func helpVerbs(root *cobra.Command) {
 // showHelp prints the help of the verb that args name.
 func showHelp(root *cobra.Command, args []string) error {
 	cmd, rest, err := root.Find(args)
+	if cmd != nil && cmd != root && len(rest) > 0 {
+		return usageError{fmt.Errorf("help wants one verb, found %s behind %s", shown(rest[0]), cmd.Name())}
+	}
 	if cmd == nil || err != nil || len(rest) > 0 {
 		return unknownVerb(root, args[0])
 	}

@@ -30,8 +30,8 @@ const pingExample = `  bobnet ping --listen             # on one machine, and on
 // minEcho is the shortest payload of an echo in bytes: a number to know it by.
 const minEcho = 8
 
-// surelyFits is a payload in bytes that no Ethernet in use is too small for.
-const surelyFits = 1400
+// surelyFits is a payload in bytes that fits the frames of every interface with a NIC.
+const surelyFits = vipl.MinMTU - ethertype.BaseSize
 
 // pingCall is a call of `bobnet ping`.
 type pingCall struct {

@@ -233,10 +233,21 @@ func CheckTarget(text string) error {
 		return errors.New("it is empty: want an address or a name")
 	case notIP == nil:
 		return fmt.Errorf("%s is an IP address: Bobnet addresses are MAC/port, such as 02:00:00:00:00:01/1024, or names that programs advertise (bobnet top shows the stations)", text)
+	case addressLike(text):
+		_, err := ethertype.ParseAddr(text)
+		return err
 	case len(text) > vipl.MaxName:
 		return fmt.Errorf("a name has at most %d bytes, this one has %d", vipl.MaxName, len(text))
 	}
 	return nil
+}
+
+// addressLike reports whether text begins with a MAC address and a port's separator, and so
+// is an address and not a name.
+func addressLike(text string) bool {
+	host, _, cut := strings.Cut(text, "/")
+	_, err := ethertype.ParseMAC(host)
+	return cut && err == nil
 }
 
 // Resolve returns the address that text is or names. When nobody has that name and
