@@ -31,7 +31,7 @@ func tunnel(t *testing.T, l *lab.Lab, host int, flags ...string) *player {
 	t.Helper()
 	bobnet := filepath.Join(commands(t), "bobnet")
 	p := playOne(t, l, host, &exec.Cmd{Path: bobnet, Args: append([]string{"bobnet", "tun", "--addr", tunAddr(host) + "/24"}, flags...)})
-	if line := p.line(t); !strings.HasPrefix(line, "interface bobnet0, addresses ["+tunAddr(host)+"/24], MTU 65000, ") {
+	if line := p.line(t); !strings.HasPrefix(line, "interface bobnet0, addresses "+tunAddr(host)+"/24, MTU 65000, ") {
 		t.Fatalf("bobnet tun says %q", line)
 	}
 	return p
