@@ -9,9 +9,8 @@ import (
 func TestLine(t *testing.T) {
 	a := About{Name: "pingpong", Ranks: 2, Args: "-size 64"}
 	for program, want := range map[string]string{
-		"./pingpong":                       "bobnet lab -n 2 -- ./pingpong -size 64",
-		"/tmp/go-build12/b001/exe/main":    "go run ./cmd/bobnet lab -n 2 -- go run ./examples/pingpong -size 64",
-		"/root/.cache/go-build/a/pingpong": "go run ./cmd/bobnet lab -n 2 -- go run ./examples/pingpong -size 64",
+		"./pingpong":                    "bobnet lab -n 2 -- ./pingpong -size 64",
+		"/tmp/go-build12/b001/exe/main": "go run ./cmd/bobnet lab -n 2 -- go run ./examples/pingpong -size 64",
 	} {
 		if got := a.line(program, a.Ranks); got != want {
 			t.Errorf("%s: %q, want %q", program, got, want)
