@@ -270,11 +270,11 @@ func TestOthersFrames(t *testing.T) {
 	}
 }
 
-// TestLingering: a program that is refused passes sockets that take for ever to close, with a
+// TestLingering: a program whose request is refused passes sockets that take for ever to close, with a
 // request and behind it. The agent serves others, and ends.
 func TestLingering(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "sock")
-	s := serving(t, Config{Path: path, Policy: func() (Policy, error) { return Policy{}, nil }})
+	s := serving(t, Config{Path: path, Policy: func() (Policy, error) { return Policy{all: true}, nil }})
 	body, err := json.Marshal(&agent.Request{Version: agent.Version + 1, Held: true})
 	if err != nil {
 		t.Fatal(err)

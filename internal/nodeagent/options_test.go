@@ -321,12 +321,12 @@ func (s *tenantSockets) everyOption(fd int) string {
 // that is not from its MAC and its ports, with the interface's transmit offloads on and off, at
 // the other end of a veth pair, and behind a bridge.
 func TestOptions(t *testing.T) {
-	for name, p := range map[string]func() *vethtest.Pair{
-		"veth":   func() *vethtest.Pair { return vethtest.New(t, 1500) },
-		"bridge": func() *vethtest.Pair { return vethtest.NewBridged(t, 1500, 1500) },
+	for name, pair := range map[string]func(t *testing.T) *vethtest.Pair{
+		"veth":   func(t *testing.T) *vethtest.Pair { return vethtest.New(t, 1500) },
+		"bridge": func(t *testing.T) *vethtest.Pair { return vethtest.NewBridged(t, 1500, 1500) },
 	} {
 		for _, offload := range []bool{true, false} {
-			t.Run(fmt.Sprintf("%s, offloads %v", name, offload), func(t *testing.T) { testOptions(t, p(), offload) })
+			t.Run(fmt.Sprintf("%s, offloads %v", name, offload), func(t *testing.T) { testOptions(t, pair(t), offload) })
 		}
 	}
 }
