@@ -69,15 +69,15 @@ func ExampleComm_AckFailed() {
 
 // giveTasks has n tasks done by the living ranks.
 func giveTasks(ctx context.Context, comm *mplite.Comm, n int) error {
-	var todo []int
+	var pending []int
 	for task := range n {
-		todo = append(todo, task)
+		pending = append(pending, task)
 	}
 	idle, busy := []int{1, 2, 3}, map[int]int{} // busy: the task of each rank
 	for done := 0; done < n; {
-		for len(todo) > 0 && len(idle) > 0 {
-			rank, task := idle[0], todo[0]
-			idle, todo = idle[1:], todo[1:]
+		for len(pending) > 0 && len(idle) > 0 {
+			rank, task := idle[0], pending[0]
+			idle, pending = idle[1:], pending[1:]
 			busy[rank] = task
 			mplite.Send(ctx, comm, []int{task}, rank, tagTask) // if it fails, the next receive does, too
 		}
@@ -89,7 +89,7 @@ func giveTasks(ctx context.Context, comm *mplite.Comm, n int) error {
 				fmt.Printf("rank %d has died\n", dead)
 				idle = slices.DeleteFunc(idle, func(rank int) bool { return rank == dead })
 				if task, had := busy[dead]; had {
-					todo = append(todo, task)
+					pending = append(pending, task)
 					delete(busy, dead)
 				}
 			}

@@ -13,7 +13,7 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// completed returns what a shell offers after some words, and what it is told to do beside.
+// completed returns the values that a shell offers after some words, and the directive for the shell.
 func completed(t *testing.T, words ...string) (offered []string, directive string) {
 	t.Helper()
 	var out, diagnosis bytes.Buffer

@@ -42,7 +42,7 @@ func newDaemonCmd() *cobra.Command {
 	}
 	nicFlags(cmd, &cfg.VIPL)
 	cmd.Flags().Var(listenAt(&addr), "metrics", "serve the daemon's metrics on this `address` (:port is localhost's): /metrics, and /debug/bobnet for people")
-	cmd.Flags().Var(text(&cfg.Socket, "", most(maxSocket)), "socket", "`name` of the Unix socket for processes that are told it (Config.Daemon); one that begins with @ is in the abstract name space")
+	cmd.Flags().Var(text(&cfg.Socket, "", most(maxSocket)), "socket", "`name` of the Unix socket, which processes set in Config.Daemon; a name that begins with @ is in the abstract namespace")
 	return cmd
 }
 

@@ -50,8 +50,8 @@ const maxDemoRanks = 64
 // maxDemoSteps is a limit of patience, too.
 const maxDemoSteps = 1_000_000
 
-// usualDemoRanks is the most ranks that the demo starts unless --ranks says otherwise: with more
-// the parts of the picture get too small.
+// usualDemoRanks is the most ranks that the demo starts by default. With more, the parts of the
+// picture get too small.
 const usualDemoRanks = 8
 
 // minDemoTime is the shortest measurement that gives each row of the table a sample.
@@ -180,7 +180,7 @@ func (c *demoCall) measure(ctx context.Context, out, errOut io.Writer) error {
 	return c.draw(records)
 }
 
-// explainBlocking says why a row that blocks is slower than TCP, if there is one.
+// explainBlocking prints why a blocking row is slower than TCP, if one is.
 func explainBlocking(out io.Writer, records []perf.Record) {
 	var tcp, slowest float64
 	for _, r := range records {

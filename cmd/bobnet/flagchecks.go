@@ -135,7 +135,7 @@ func most(n int) func(text string) error {
 // maxSocket is the longest path of a Unix socket in bytes.
 const maxSocket = len(unix.RawSockaddrUnix{}.Path) - 1
 
-// bare takes a word off the front of an error that says in which package it is.
+// bare removes the package name from the front of an error.
 func bare(err error, prefix string) error {
 	if err == nil {
 		return nil

@@ -58,7 +58,7 @@ func isOwnAddress(text string) bool {
 	return err != nil // then opening it will tell
 }
 
-// noInterface says what interfaces there are if none has the name or MAC.
+// noInterface returns the error for a name or MAC that no interface has. It lists the interfaces.
 func noInterface(want string) error {
 	list, err := iface.List()
 	if err != nil {

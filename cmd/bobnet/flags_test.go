@@ -34,8 +34,8 @@ func allFlags(f func(cmd *cobra.Command, flag *pflag.Flag)) {
 // nonsense are values that hardly a flag has a use for.
 var nonsense = []string{"", "-1", "0", "1", "0s", "-1s", "1.5", "99999999999999999999", "9999999h", "no such thing", "/", "/no/such/thing"}
 
-// anyText are the flags that take any text but the empty one, and anyLength those of which one
-// cannot tell yet what is too long.
+// anyText lists the flags that take any text except the empty one. anyLength lists the flags whose
+// maximum length parsing cannot know.
 var (
 	anyText   = []string{"perf --to", "ping --name", "daemon --socket", "agent --socket", "switch --name"}
 	anyLength = []string{"map --from", "run --program", "doctor --program", "switch --port", "run --key", "node --key"}
