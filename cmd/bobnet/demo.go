@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -8,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"time"
 
 	"github.com/bobnet-go/bobnet/ethertype"
@@ -173,11 +175,25 @@ func (c *demoCall) measure(ctx context.Context, out, errOut io.Writer) error {
 	curves.Sizes = demoSizes
 	curves.Tests = []string{perf.Latency, perf.Bandwidth}
 	curves.Waits = []string{perf.Spin}
-	records, err = c.perf(ctx, curves, errOut, "plot")
+	points, err := c.perf(ctx, curves, errOut, "plot")
 	if err != nil {
 		return err
 	}
-	return c.draw(records)
+	return c.draw(plotted(points, records))
+}
+
+// plotted returns the points of the plot in order of size. Of what the plot had no time for, the
+// points are those of the table, so that there is always something to draw.
+func plotted(points, table []perf.Record) []perf.Record {
+	for _, r := range table {
+		inPlot := r.Wait == perf.Spin || r.Stack == "tcp"
+		measured := slices.ContainsFunc(points, func(p perf.Record) bool { return p.Case == r.Case })
+		if inPlot && !measured {
+			points = append(points, r)
+		}
+	}
+	slices.SortStableFunc(points, func(a, b perf.Record) int { return cmp.Compare(a.Size, b.Size) })
+	return points
 }
 
 // explainBlocking prints why a blocking row is slower than TCP, if one is.

@@ -6,15 +6,18 @@ import (
 	"image"
 	"image/color"
 	"image/png"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
 
 	"github.com/bobnet-go/bobnet/internal/need"
+	"github.com/bobnet-go/bobnet/internal/perf"
 )
 
 // nobody is a user without rights.
@@ -118,5 +121,29 @@ func drawPlate(t *testing.T, name string) {
 	defer f.Close()
 	if err := png.Encode(f, m); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// TestDemoPlotted: what the plot had no time for is drawn as the table has it, and blocking waits
+// of the stacks that spin are left out.
+func TestDemoPlotted(t *testing.T) {
+	record := func(stack, test, wait string, size int, us float64) perf.Record {
+		return perf.Record{Case: perf.Case{Stack: stack, Test: test, Wait: wait, Size: size}, P50: us, Mbits: 1}
+	}
+	table := []perf.Record{
+		record("vipl", perf.Latency, perf.Spin, 64, 3), record("vipl", perf.Bandwidth, perf.Spin, 1<<20, 300),
+		record("vipl", perf.Latency, perf.Block, 64, 17), record("tcp", perf.Latency, perf.Block, 64, 20),
+	}
+	want := []perf.Record{table[0], table[3], table[1]}
+	if got := plotted(nil, table); !slices.Equal(got, want) {
+		t.Errorf("without points the plot has %+v, want %+v", got, want)
+	}
+	points := []perf.Record{record("vipl", perf.Latency, perf.Spin, 4096, 5), record("vipl", perf.Latency, perf.Spin, 64, 4)}
+	want = []perf.Record{points[1], table[3], points[0], table[1]}
+	if got := plotted(points, table); !slices.Equal(got, want) {
+		t.Errorf("with two points the plot has %+v, want %+v", got, want)
+	}
+	if err := perf.WritePlot(io.Discard, plotted(nil, table)); err != nil {
+		t.Error(err)
 	}
 }
