@@ -10,7 +10,7 @@ import (
 	"github.com/bobnet-go/bobnet/vmmc"
 )
 
-// TestInterfaceGone: a process that waits for a notification or for an import ends its waits
+// TestInterfaceGone: a process that waits for a notification, a word or an import ends its waits
 // when its interface is gone.
 func TestInterfaceGone(t *testing.T) {
 	pair := vethtest.New(t, 1500)
@@ -25,10 +25,11 @@ func TestInterfaceGone(t *testing.T) {
 	defer p.Close()
 	ended := make(chan error)
 	go func() { ended <- p.WaitNotification(bg) }()
+	go func() { _, err := p.Spin(bg, new(uint32), 0); ended <- err }()
 	go func() { ended <- p.Await(bg, func() bool { return false }) }()
 	go func() { _, err := p.Import(bg, vmmc.Name{Process: 9, ID: 1}); ended <- err }()
 	check(t, pair.Delete())
-	for range 3 {
+	for range 4 {
 		if err := <-ended; !errors.Is(err, transport.ErrGone) {
 			t.Errorf("%v, want ErrGone", err)
 		}

@@ -50,6 +50,9 @@ func (p *Process) over(ctx context.Context) error {
 	case p.virtual:
 		return p.via.Wait(ctx, 0, seen)
 	}
+	if err := p.via.Failed(); err != nil {
+		return typed(err)
+	}
 	return ctx.Err()
 }
 

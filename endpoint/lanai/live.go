@@ -1,8 +1,6 @@
 package lanai
 
 import (
-	"errors"
-
 	"github.com/bobnet-go/bobnet/ethertype"
 	"github.com/bobnet-go/bobnet/transport"
 	"github.com/bobnet-go/bobnet/transport/myrinet"
@@ -76,7 +74,6 @@ type live struct {
 	c    *Card
 	at   station.Live
 	seen uint64 // packets that had come when Poll returned last
-	err  error
 }
 
 var _ station.Driver = (*live)(nil)
@@ -92,11 +89,20 @@ func (l *live) Enough() bool { return false }
 
 // Poll implements progress.Machine.
 func (l *live) Poll(now int64) (arrived bool) {
-	if _, err := l.at.Drive(now); err != nil {
-		l.err = err
-	}
+	l.move(now)
 	arrived, l.seen = l.at.Arrivals != l.seen, l.at.Arrivals
 	return arrived
+}
+
+// move drives cable and card, and ends all waits when the cable is out for good. It returns when
+// to drive them again. Other errors of the cable pass: an interface that is down may come back.
+func (l *live) move(now int64) (next int64) {
+	dead := l.at.Dead()
+	next, _ = l.at.Drive(now)
+	if l.at.Dead() != dead {
+		l.c.engine.WakeAll()
+	}
+	return next
 }
 
 // Idle implements progress.Machine.
@@ -105,25 +111,15 @@ func (l *live) Idle() {}
 // NextTimer implements progress.Machine.
 func (l *live) NextTimer() int64 { return l.at.Next() }
 
-// Woke implements progress.Machine.
-func (l *live) Woke(err error) {
-	if err != nil {
-		l.err = err
-	}
-}
+// Woke implements progress.Machine: the next Poll meets the error, too.
+func (l *live) Woke(error) {}
 
 // Failed implements progress.Machine.
 func (l *live) Failed() error { return l.c.Failed() }
 
-func (l *live) failed() error {
-	if errors.Is(l.err, transport.ErrClosed) || l.c.closed {
-		return transport.ErrClosed
-	}
-	return nil
-}
-
-func (l *live) holds() bool { return l.at.Holds() }
-func (l *live) now() int64  { return l.at.Cable.Now() }
+func (l *live) failed() error { return l.at.Dead() }
+func (l *live) holds() bool   { return l.at.Holds() }
+func (l *live) now() int64    { return l.at.Cable.Now() }
 
 // later has the host's write be seen at once.
 func (l *live) later(fn func()) {
@@ -138,11 +134,7 @@ func (l *live) drive() {
 	if !l.at.Card.Pending() {
 		return
 	}
-	next, err := l.at.Drive(l.now())
-	if err != nil {
-		l.err = err
-	}
-	l.c.engine.WakeBefore(next)
+	l.c.engine.WakeBefore(l.move(l.now()))
 }
 
 func (l *live) port() *myrinet.LivePort { return l.at.Port() }

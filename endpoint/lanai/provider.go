@@ -107,6 +107,9 @@ func (c *Card) Program(up provider.Host, memory *provider.Budget, silent time.Du
 	if c.closed {
 		return nil, provider.OpError("open", provider.ErrClosed, "the card is closed")
 	}
+	if err := c.Failed(); err != nil {
+		return nil, fmt.Errorf("%w: open: %w", provider.ErrClosed, err)
+	}
 	d := &c.driver
 	for range 1 << 16 {
 		if d.lastPort++; d.lastPort != 0 && d.programs[d.lastPort] == nil {

@@ -58,13 +58,13 @@ type Host struct {
 
 // carrier is what differs between virtual time and live.
 type carrier interface {
-	enter()      // a step of the program begins
-	leave()      // and ends
-	later()      // has the driver see to interrupts
-	holds() bool // nothing leaves yet
-	poll(now int64) (next int64, err error)
-	drive() // has what was rung for leave soon
-	pay()   // lets the time pass that the host has spent on access to the card
+	enter()                                  // a step of the program begins
+	leave()                                  // and ends
+	later()                                  // has the driver see to interrupts
+	holds() bool                             // nothing leaves yet
+	poll(now int64) (next int64, dead error) // dead is why nothing passes the card any more
+	drive()                                  // has what was rung for leave soon
+	pay()                                    // lets the time pass that the host has spent on access to the card
 	snapshot() *myrinet.LivePort
 }
 
@@ -157,9 +157,10 @@ type machine Host
 func (m *machine) Poll(now int64) bool {
 	h := (*Host)(m)
 	before := h.arrived
-	next, err := h.carrier.poll(now)
-	if h.next = next; err != nil && h.failed == nil {
-		h.failed = fmt.Errorf("%w: %w", provider.ErrClosed, err)
+	next, dead := h.carrier.poll(now)
+	if h.next = next; dead != nil && h.failed == nil {
+		h.failed = fmt.Errorf("%w: %w", provider.ErrClosed, dead)
+		h.eng.WakeAll()
 	}
 	return h.arrived != before
 }

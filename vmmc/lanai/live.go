@@ -99,13 +99,19 @@ func (v *live) Serve() bool {
 // Enough implements station.Driver: an engine asks again.
 func (v *live) Enough() bool { return false }
 
-func (v *live) enter()                        {}
-func (v *live) leave()                        {}
-func (v *live) later()                        {} // Serve looks
-func (v *live) pay()                          {}
-func (v *live) holds() bool                   { return v.at.Holds() }
-func (v *live) poll(now int64) (int64, error) { return v.at.Drive(now) }
-func (v *live) snapshot() *myrinet.LivePort   { return v.at.Port() }
+func (v *live) enter()                      {}
+func (v *live) leave()                      {}
+func (v *live) later()                      {} // Serve looks
+func (v *live) pay()                        {}
+func (v *live) holds() bool                 { return v.at.Holds() }
+func (v *live) snapshot() *myrinet.LivePort { return v.at.Port() }
+
+// poll implements carrier. Other errors of the cable pass: an interface that is down may come
+// back.
+func (v *live) poll(now int64) (next int64, dead error) {
+	next, _ = v.at.Drive(now)
+	return next, v.at.Dead()
+}
 
 func (v *live) drive() {
 	v.h.eng.Poll()

@@ -234,10 +234,17 @@ func (p *Process) Wait(ctx context.Context, d time.Duration, seen uint32) error 
 		case errors.Is(err, progress.ErrTimeout):
 			return context.DeadlineExceeded
 		default:
-			return provider.ErrClosed
+			return p.h.failed
 		}
 	}
 	return nil
+}
+
+// Failed implements provider.Provider.
+func (p *Process) Failed() error {
+	p.h.eng.Lock()
+	defer p.h.eng.Unlock()
+	return p.h.failed
 }
 
 // Turn implements provider.Provider.

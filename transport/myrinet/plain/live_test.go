@@ -165,6 +165,30 @@ func TestOneCardAnInterface(t *testing.T) {
 	}
 }
 
+// TestInterfaceGone: a wait ends when the card's interface is gone, and so do later calls.
+func TestInterfaceGone(t *testing.T) {
+	p := vethtest.New(t, 1500)
+	var l transport.Link
+	if err := p.In(0, func() (err error) {
+		l, err = plain.Open(nil)
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	ended := make(chan error)
+	go func() { ended <- l.Wait(transport.Forever) }()
+	if err := p.Delete(); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-ended; !errors.Is(err, transport.ErrGone) {
+		t.Errorf("Wait: %v, want ErrGone", err)
+	}
+	if _, err := l.Recv(make([][]byte, 1)); !errors.Is(err, transport.ErrGone) {
+		t.Errorf("Recv: %v, want ErrGone", err)
+	}
+}
+
 // TestSwitch: three hosts at a live switch, each in a namespace of its own, find each other
 // by the mapper, and every frame that they send comes.
 func TestSwitch(t *testing.T) {

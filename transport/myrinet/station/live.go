@@ -52,6 +52,8 @@ type Live struct {
 	Arrivals uint64
 
 	driver   Driver
+	dead     error // why nothing passes the cable any more
+	lookAt   int64 // when to look at the interface again
 	clock    int64 // when Drive was called
 	stepAt   int64 // when the program wants to be called again
 	next     int64 // when to drive again
@@ -79,6 +81,9 @@ func (n Longest) check(wire myrinet.Wire, what, option string) error {
 // error.
 func (l *Live) Init(cable transport.Link, opts myrinet.LiveOptions, driver Driver) (err error) {
 	*l = Live{Cable: cable, driver: driver, clock: cable.Now()}
+	if cable.Info().Virtual {
+		l.lookAt = transport.Forever
+	}
 	l.End, err = myrinet.NewEnd(cable, l, opts)
 	return err
 }
@@ -139,8 +144,8 @@ func (l *Live) step() {
 }
 
 // Drive moves what has come and what is to be sent, and has the program work. It returns when
-// to call it again if nothing happens before. The error is the cable's; with one that wraps
-// transport.ErrClosed it is out for good. A call from within Drive does nothing.
+// to call it again if nothing happens before. The error is the cable's. If the cable is out for
+// good, Dead returns why from then on, and so does Drive. A call from within Drive does nothing.
 func (l *Live) Drive(now int64) (next int64, err error) {
 	if l.driving {
 		return l.next, nil
@@ -162,8 +167,35 @@ func (l *Live) Drive(now int64) (next int64, err error) {
 		}
 	}
 	l.driving = false
+	if l.look(now, err); l.dead != nil {
+		err = l.dead
+	}
 	return l.next, err
 }
+
+// lookPause is the time between two looks at the interface, nanoseconds.
+const lookPause = 250_000_000
+
+// look checks whether the cable is out for good: it was closed, or its interface is gone. An
+// interface that is down may come back. Err is what the cable has returned last.
+func (l *Live) look(now int64, err error) {
+	switch {
+	case l.dead != nil:
+		return
+	case errors.Is(err, transport.ErrClosed):
+		l.dead = err
+	case now >= l.lookAt:
+		l.lookAt = now + lookPause
+		if found := transport.Check(l.Cable); errors.Is(found, transport.ErrGone) {
+			l.dead = found
+		}
+	}
+	l.next = min(l.next, l.lookAt)
+}
+
+// Dead returns why nothing passes the cable any more, or nil: the error wraps
+// transport.ErrClosed or transport.ErrGone.
+func (l *Live) Dead() error { return l.dead }
 
 // Next is when to call Drive again, as it has said last.
 func (l *Live) Next() int64 { return l.next }

@@ -223,6 +223,8 @@ type Provider interface {
 	Wait(ctx context.Context, d time.Duration, seen uint32) error
 	// Ring has all who wait look again.
 	Ring()
+	// Failed returns why nothing comes any more, such as that the interface is gone; or nil.
+	Failed() error
 
 	// Dead ends what concerns a process that somebody else has found dead.
 	Dead(addr ethertype.Addr, incarnation uint64)

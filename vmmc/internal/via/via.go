@@ -108,6 +108,14 @@ func (p *Provider) Wait(ctx context.Context, d time.Duration, seen uint32) error
 	return fmt.Errorf("%w: %w", provider.ErrClosed, err)
 }
 
+// Failed implements provider.Provider.
+func (p *Provider) Failed() error {
+	if err := p.nic.Cause(); err != nil {
+		return fmt.Errorf("%w: %w", provider.ErrClosed, err)
+	}
+	return nil
+}
+
 // Turn implements provider.Provider.
 func (p *Provider) Turn() {
 	for !p.closed {
