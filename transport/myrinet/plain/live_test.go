@@ -177,7 +177,13 @@ func TestInterfaceGone(t *testing.T) {
 	}
 	defer l.Close()
 	ended := make(chan error)
-	go func() { ended <- l.Wait(transport.Forever) }()
+	go func() {
+		err := transport.ErrLinkDown
+		for errors.Is(err, transport.ErrLinkDown) { // an interface that is deleted goes down first
+			err = l.Wait(transport.Forever)
+		}
+		ended <- err
+	}()
 	if err := p.Delete(); err != nil {
 		t.Fatal(err)
 	}
