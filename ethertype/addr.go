@@ -90,12 +90,14 @@ func (a Addr) Compare(b Addr) int {
 	return cmp.Or(bytes.Compare(a.MAC[:], b.MAC[:]), cmp.Compare(a.Port, b.Port))
 }
 
-// ParseAddr parses "MAC/port".
+// ParseAddr parses "MAC/port", and "MAC:port" as package stream writes it:
+// "02-00-00-00-00-01:1024".
 func ParseAddr(s string) (Addr, error) {
-	host, port, ok := strings.Cut(s, "/")
-	if !ok {
+	i := strings.LastIndexAny(s, "/:")
+	if _, err := ParseMAC(s); err == nil || i < 0 {
 		return Addr{}, fmt.Errorf("ethertype: %q: %w: want MAC/port, as in 02:00:00:00:00:01/1024", s, ErrAddress)
 	}
+	host, port := s[:i], s[i+1:]
 	mac, err := ParseMAC(host)
 	if err != nil {
 		return Addr{}, err

@@ -25,7 +25,8 @@ answers, has the same version, an interface that can be used, the same as the ot
 and a clock that agrees. Then the hosts send frames to each other, short ones and such as
 are as long as the MTU, and a matrix shows the round trip between each two and the MTU that
 passes: "!" marks one that is less than the interfaces have, "none" that no frame came back,
-"+long" that frames beyond the MTU pass, as between the ends of a veth pair.
+"lost" that frames leave and something between the hosts drops them, "+long" that frames beyond
+the MTU pass, as between the ends of a veth pair.
 
 Rules of nftables that drop Bobnet's frames are named, here and on the hosts (families
 netdev and bridge; reading them takes CAP_NET_ADMIN).`

@@ -3,6 +3,8 @@ package doctor
 import (
 	"fmt"
 	"time"
+
+	"github.com/bobnet-go/bobnet/vipl"
 )
 
 // judgeSegment looks at the peers that have answered.
@@ -48,6 +50,10 @@ func judgePeer(f *Facts, p *Peer) Finding {
 			found.Found += fmt.Sprintf("; the path carries an MTU of %d", p.Carries)
 			found.Fix = setMTU(name, p.Carries) + "   # here and at every station; or raise that of what is between"
 		}
+		if p.Carries > 0 && p.Carries < vipl.MinMTU {
+			found.Means = fmt.Sprintf("something between the two carries less than a NIC needs (%d bytes): raise its MTU", vipl.MinMTU)
+			found.Fix = ShowLinks
+		}
 	case p.MTU < here:
 		found.Level = Note
 		found.Found += fmt.Sprintf(", full frames %v", micros(p.Full))
@@ -63,6 +69,9 @@ func judgePeer(f *Facts, p *Peer) Finding {
 	}
 	return found
 }
+
+// ShowLinks is the command that shows which interface of a switch or bridge on Linux has a small MTU.
+const ShowLinks = "ip link   # on the switch or bridge between: shows the MTU of each interface"
 
 // orAddr names the peer's machine.
 func orAddr(p *Peer) string {

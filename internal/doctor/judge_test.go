@@ -150,6 +150,9 @@ var judgements = []struct {
 	{"peer has ended", func(f *Facts) { f.Segment.Peers[0].SmallErr, f.Segment.Peers[0].Gone = errors.New("time-out"), true }, Note, "peer", "bobnet doctor"},
 	{"peer has ended later", func(f *Facts) { f.Segment.Peers[0].FullErr, f.Segment.Peers[0].Gone = errors.New("time-out"), true }, Note, "peer", "bobnet doctor"},
 	{"full frames are lost", func(f *Facts) { f.Segment.Peers[0].FullErr, f.Segment.Peers[0].Carries = errors.New("time-out"), 1472 }, Fail, "peer", "mtu 1472"},
+	{"full frames are lost, and those of the smallest MTU", func(f *Facts) {
+		f.Segment.Peers[0].FullErr, f.Segment.Peers[0].Carries = errors.New("time-out"), vipl.MinMTU-1
+	}, Fail, "peer", "ip link   #"},
 	{"nothing but short frames", func(f *Facts) { f.Segment.Peers[0].FullErr = errors.New("time-out") }, Fail, "peer", "bobnet doctor"},
 	{"peer with less", func(f *Facts) { f.Segment.Peers[0].MTU = 1500 }, Note, "peer", "mtu 9000   # at beta"},
 	{"peer with more", func(f *Facts) { f.Segment.Peers[0].MTU = 65535 }, Note, "peer", "dev eth0 mtu 65535"},

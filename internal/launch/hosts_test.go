@@ -175,6 +175,10 @@ func TestJudge(t *testing.T) {
 	if got := Judge("v1", []Answer{{Host: Host{"m1", 1}, Inv: &good, Arrived: at}, {Host: Host{"m2", 1}, Inv: &smaller, Arrived: at}}); got[1].Fix != "ssh m2 sudo ip link set dev eth0 mtu 9000" {
 		t.Errorf("hosts of unequal MTU: %+v", got)
 	}
+	good.MTU, smaller.MTU = 300, 200
+	if got := Judge("v1", []Answer{{Host: Host{"m1", 1}, Inv: &good, Arrived: at}, {Host: Host{"m2", 1}, Inv: &smaller, Arrived: at}}); got[1].Fix != "ssh m2 sudo ip link set dev eth0 mtu 338" {
+		t.Errorf("hosts of an MTU below the smallest: %+v", got)
+	}
 	alone := good
 	alone.Trouble = "there is none"
 	if got := Judge("v1", []Answer{{Host: Host{"a", 1}, Inv: &alone, Arrived: at}}); got[0].Level != doctor.Warn {

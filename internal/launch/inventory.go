@@ -162,7 +162,7 @@ func judgeInterfaces(a, first Answer) (all []doctor.Finding) {
 	}
 	odd(fmt.Sprintf("has MTU %d on interface %s, and host %s has %d on %s", mine.MTU, mine.Interface, first.Host.Name, theirs.MTU, theirs.Interface),
 		"one of them sends frames that the other does not take, or messages need more frames: give all hosts, and the switch, one MTU",
-		on(low.Host, fmt.Sprintf("sudo ip link set dev %s mtu %d", low.Inv.Interface, high.Inv.MTU)))
+		on(low.Host, fmt.Sprintf("sudo ip link set dev %s mtu %d", low.Inv.Interface, max(high.Inv.MTU, vipl.MinMTU))))
 	return all
 }
 

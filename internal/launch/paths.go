@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/bobnet-go/bobnet/internal/doctor"
+	"github.com/bobnet-go/bobnet/vipl"
 )
 
 // pathPatience bounds how long the nodes may take to send frames to each other.
@@ -88,11 +89,14 @@ func askAll(nodes []*remote, f func(i int, r *remote)) {
 // JudgePaths says which hosts reach which, as a matrix, and what keeps frames from passing. It is
 // pure.
 func JudgePaths(hosts []string, ends []doctor.EndFacts, results []reached) (all []doctor.Finding) {
+	clean := make([]bool, len(hosts)) // nothing on the host is known to drop frames
 	for i, host := range hosts {
-		all = append(all, judgeEnd(host, &ends[i], &results[i].Traffic)...)
+		found := judgeEnd(host, &ends[i], &results[i].Traffic)
+		clean[i] = doctor.Worst(found) < doctor.Fail
+		all = append(all, found...)
 	}
 	paths := doctor.Finding{Check: "paths"}
-	var none, narrow []string
+	var none, narrow, between []string
 	carries := 0
 	for i, from := range hosts {
 		for j, to := range hosts {
@@ -104,6 +108,9 @@ func JudgePaths(hosts []string, ends []doctor.EndFacts, results []reached) (all 
 			switch {
 			case r.Small == 0:
 				none = append(none, from+" to "+to)
+				if sent := results[i].Traffic.Left; lostBetween(i, j, clean, results) {
+					between = append(between, fmt.Sprintf("%s (%d left %s) to %s (%d came to %s)", from, sent, ends[i].Interface, to, results[j].Traffic.Came, ends[j].Interface))
+				}
 			case r.Full == 0:
 				narrow = append(narrow, from+" to "+to)
 				if r.Carries > 0 && (carries == 0 || r.Carries < carries) {
@@ -112,15 +119,24 @@ func JudgePaths(hosts []string, ends []doctor.EndFacts, results []reached) (all 
 			}
 		}
 	}
-	paths.Found = matrix(hosts, ends, results)
+	paths.Found = matrix(hosts, ends, results, clean)
 	switch {
 	case len(none) > 0:
 		paths.Level = doctor.Fail
 		paths.Means = "no frame came back from " + some(none) + ": programs there do not find each other"
+		if len(between) > 0 {
+			paths.Means += ". Frames leave these hosts and do not arrive: " + some(between) +
+				". Neither host drops them, so something between does, such as a filter for the EtherType in a switch or bridge, or a VLAN"
+		}
 		paths.Fix = "sudo bridge -s link   # where the switch or bridge between is: shows what each port drops\nsudo nft list ruleset   # the same: shows rules"
 	case len(narrow) > 0:
 		paths.Level = doctor.Fail
 		paths.Means = "full frames do not come back from " + some(narrow) + ", and short ones do: connections fail with ErrInvalidMTU"
+		if carries > 0 && carries < vipl.MinMTU {
+			paths.Means += fmt.Sprintf("; a NIC needs %d bytes, so what lies between must carry more", vipl.MinMTU)
+			paths.Fix = doctor.ShowLinks
+			break
+		}
 		for i, host := range hosts {
 			if carries > 0 && ends[i].Err == "" && ends[i].MTU > carries {
 				paths.Fix += fmt.Sprintf("ssh %s sudo ip link set dev %s mtu %d\n", host, ends[i].Interface, carries)
@@ -174,9 +190,15 @@ func some(list []string) string {
 	return fmt.Sprintf("%s and %d more", strings.Join(list[:most], ", "), len(list)-most)
 }
 
+// lostBetween reports whether frames leave host i and host j receives none, although nothing on either
+// host is known to drop them.
+func lostBetween(i, j int, clean []bool, results []reached) bool {
+	return results[i].Paths[j].Small == 0 && clean[i] && clean[j] && results[i].Traffic.Left > 0
+}
+
 // matrix returns a table: a row for each host that sends, a column for each that answers. A cell
 // has the round trip of short frames, the MTU that passes, and whether long frames do.
-func matrix(hosts []string, ends []doctor.EndFacts, results []reached) string {
+func matrix(hosts []string, ends []doctor.EndFacts, results []reached, clean []bool) string {
 	rows := [][]string{append([]string{"from \\ to"}, hosts...)}
 	for i, host := range hosts {
 		row := []string{host}
@@ -186,6 +208,8 @@ func matrix(hosts []string, ends []doctor.EndFacts, results []reached) string {
 				row = append(row, "-")
 			case ends[i].Err != "" || ends[j].Err != "":
 				row = append(row, "?")
+			case lostBetween(i, j, clean, results):
+				row = append(row, "lost") // between the hosts
 			case results[i].Paths[j].Small == 0:
 				row = append(row, "none")
 			default:

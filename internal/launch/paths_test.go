@@ -56,6 +56,14 @@ func TestSurveyPaths(t *testing.T) {
 	if paths.Level != doctor.Fail || !strings.Contains(paths.Found, "/100") || !strings.Contains(paths.Fix, "ssh m1 sudo ip link set dev bob0 mtu 100") {
 		t.Errorf("%+v", paths)
 	}
+	p := vethtest.NewBridged(t, 1500, 1500)
+	if err := p.Isolate(); err != nil {
+		t.Fatal(err)
+	}
+	paths, _ = surveyed(t, p)
+	if paths.Level != doctor.Fail || !strings.Contains(paths.Found, "lost") || !strings.Contains(paths.Means, "left bob0) to m1 (") || !strings.Contains(paths.Means, "something between does") {
+		t.Errorf("%+v", paths)
+	}
 	for hook, at := range map[string]*nftables.ChainHook{"ingress": nftables.ChainHookIngress, "egress": nftables.ChainHookEgress} {
 		p := vethtest.New(t, 1500)
 		if err := p.In(1, func() error { return dropAll(at) }); err != nil {
@@ -106,6 +114,15 @@ x          12us/9000  none       -`
 	if all := JudgePaths(hosts, ends, results); !strings.Contains(all[0].Fix, "ssh node02 sudo ip link set dev eth1 mtu 1500") || !strings.Contains(all[0].Means, "node01 to x") {
 		t.Errorf("%+v", all)
 	}
+	results[0].Paths[2].Carries = 200
+	if all := JudgePaths(hosts, ends, results); !strings.Contains(all[0].Means, "a NIC needs 338 bytes") || strings.Contains(all[0].Fix, "mtu 200") {
+		t.Errorf("%+v", all)
+	}
+	results[0].Paths[2], results[0].Traffic = none, doctor.Traffic{Sent: 9, Left: 8}
+	if all := JudgePaths(hosts, ends, results); !strings.Contains(all[0].Found, "lost") || !strings.Contains(all[0].Means, "node01 (8 left eth1) to x (0 came to eth1). Neither host drops them, so something between does") {
+		t.Errorf("%+v", all)
+	}
+	results[0].Paths[2], results[0].Traffic = good, doctor.Traffic{}
 	ends[2].Err = "no interface"
 	results[1].Traffic = doctor.Traffic{Sent: 5}
 	all = JudgePaths(hosts, ends, results)

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -65,6 +66,13 @@ func TestGuardedSend(t *testing.T) {
 	short := openLink(t, p, 0, vethtest.Name, path, ring.Config{})
 	if err := rename(p, vethtest.Name, longName); err != nil {
 		t.Fatal(err)
+	}
+	err := p.In(0, func() error {
+		_, err := ring.Open(&ring.Config{Interface: longName, Agent: path, QdiscBypass: true})
+		return err
+	})
+	if !errors.Is(err, transport.ErrPermission) || !strings.Contains(fmt.Sprint(err), "leave out QdiscBypass") {
+		t.Errorf("to bypass the queueing discipline: %v", err)
 	}
 	if _, err := ring.Open(&ring.Config{Interface: longName, Agent: path, Long: ring.On}); err == nil {
 		t.Error("a guarded link carries long frames")

@@ -245,9 +245,12 @@ func CheckTarget(text string) error {
 // addressLike reports whether text begins with a MAC address and a port's separator, and so
 // is an address and not a name.
 func addressLike(text string) bool {
-	host, _, cut := strings.Cut(text, "/")
-	_, err := ethertype.ParseMAC(host)
-	return cut && err == nil
+	i := strings.LastIndexAny(text, "/:")
+	if i < 0 {
+		return false
+	}
+	_, err := ethertype.ParseMAC(text[:i])
+	return err == nil
 }
 
 // Resolve returns the address that text is or names. When nobody has that name and

@@ -35,6 +35,20 @@ func (p *Pair) SetBetween(side, mtu int) error {
 	return p.hubLink.LinkSetMTU(link, mtu)
 }
 
+// Isolate makes the bridge drop all frames between the sides.
+func (p *Pair) Isolate() error {
+	for _, name := range ports {
+		link, err := p.hubLink.LinkByName(name)
+		if err != nil {
+			return err
+		}
+		if err := p.hubLink.LinkSetIsolated(link, true); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // bridge makes the bridge and both veth pairs.
 func (p *Pair) bridge(mtu, between int) error {
 	attrs, snooping := netlink.NewLinkAttrs(), false

@@ -42,7 +42,7 @@ func (s *SRAM) Alloc(purpose string, n int) (Block, error) {
 		at = s.blocks[i].Offset + s.blocks[i].size
 	}
 	if n > len(s.mem)-at {
-		return Block{}, fmt.Errorf("%w: %s needs %d octets, %d of %d are free: %s; ask for fewer or give the card more (CardConfig.SRAM)",
+		return Block{}, fmt.Errorf("%w: %s needs %d bytes, %d of %d are free: %s; ask for fewer or give the card more (CardConfig.SRAM)",
 			ErrSRAM, purpose, n, len(s.mem)-s.Used(), len(s.mem), s.holders())
 	}
 	size := min((n+sramAlign-1)&^(sramAlign-1), len(s.mem)-at)

@@ -154,7 +154,7 @@ func (l *Link) Lease() *agent.Lease { return l.lease }
 
 // open acquires what release gives back.
 func (l *Link) open(cfg *Config) error {
-	if err := l.tx.open(l.station, cfg.QdiscBypass || cfg.XDP == On); err != nil {
+	if err := l.tx.open(l.station, cfg.QdiscBypass || cfg.XDP == On && cfg.Agent == ""); err != nil {
 		return err
 	}
 	if err := l.openXDP(cfg); err != nil {

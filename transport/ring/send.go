@@ -1,8 +1,11 @@
 package ring
 
 import (
+	"fmt"
+
 	"github.com/bobnet-go/bobnet/ethertype"
 	"github.com/bobnet-go/bobnet/transport"
+	"github.com/bobnet-go/bobnet/transport/agent"
 	"github.com/bobnet-go/bobnet/transport/internal/afpacket"
 	"github.com/bobnet-go/bobnet/transport/internal/driver"
 	"golang.org/x/sys/unix"
@@ -39,6 +42,11 @@ func sendingSocket(s *afpacket.Station, bypass bool) (fd int, err error) {
 	}
 	// A smaller buffer than this one fills sooner, which Send reports.
 	_, _ = afpacket.GrowBuffer(fd, unix.SO_SNDBUF, unix.SO_SNDBUFFORCE, afpacket.SendBuffer)
+	if bypass && s.Device != "" {
+		unix.Close(fd)
+		return -1, fmt.Errorf("%w: QdiscBypass on %s: frames would bypass the agent's filter, so the agent gives sockets without PACKET_QDISC_BYPASS; leave out QdiscBypass, or run with CAP_NET_RAW and %s= (empty), or start the agent with --unguarded",
+			transport.ErrPermission, s.Name, agent.EnvPath)
+	}
 	if bypass {
 		err = s.OpenError("PACKET_QDISC_BYPASS", unix.SetsockoptInt(fd, unix.SOL_PACKET, unix.PACKET_QDISC_BYPASS, 1))
 	}

@@ -119,7 +119,7 @@ func (cfg *Config) fit(mtu int, end *myrinet.End) {
 	if cfg.MTU == 0 {
 		cfg.MTU = mtu - Overhead
 		standard := cfg.Card.SRAM == 0 || cfg.Card.SRAM >= myrinet.DefaultSRAM
-		if standard && cfg.MTU < longMTU && PacketSize(longMTU) <= min(end.Part(), end.MaxPacket()) {
+		if standard && PacketSize(longMTU) <= min(end.Part(), end.MaxPacket()) {
 			cfg.MTU = longMTU
 		}
 	}

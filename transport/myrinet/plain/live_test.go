@@ -50,7 +50,7 @@ var alone = plain.Config{Routes: []plain.Route{{To: ethertype.Broadcast}}}
 // packets that need long frames, and with others.
 func TestLiveLink(t *testing.T) {
 	const longMTU = 30 << 10
-	tests := []struct{ cable, mtu, want int }{{1500, 0, longMTU}, {9000, 9000 - plain.Overhead, 9000 - plain.Overhead}}
+	tests := []struct{ cable, mtu, want int }{{1500, 0, longMTU}, {9000, 9000 - plain.Overhead, 9000 - plain.Overhead}, {65535, 0, longMTU}}
 	if !need.Full() {
 		tests = tests[:1]
 	}

@@ -81,7 +81,7 @@ func (p *program) Load(c *myrinet.Card) error {
 	alloc := func(purpose string, n int) ([]byte, error) {
 		b, err := c.SRAM().Alloc(purpose, n)
 		if err != nil {
-			return nil, fmt.Errorf("plain: frames of %d octets: %w", p.size, err)
+			return nil, fmt.Errorf("plain: frames of %d bytes do not fit into the memory of the card: %w (lower Config.MTU)", p.size, err)
 		}
 		return b.Data, nil
 	}
