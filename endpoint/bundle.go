@@ -277,7 +277,10 @@ func (b *Bundle) WaitPoll(ctx context.Context) (int, error) {
 		}
 		served, err := b.serve(pollBatch), error(nil)
 		if served == 0 {
-			served, err = b.step(ctx, true)
+			var handled bool
+			if handled, err = b.step(ctx, true); handled {
+				served = 1
+			}
 		}
 		if served > 0 && n.corked[wire.Asking] > 0 {
 			n.way.Flush(wire.Asking)

@@ -14,7 +14,7 @@ type busyWay struct {
 }
 
 func (w *busyWay) Wait(context.Context) error { return nil }
-func (w *busyWay) Deliver(bool) int           { w.each(); return 0 }
+func (w *busyWay) Deliver(bool) bool          { w.each(); return false }
 
 // TestContextWhileBusy: a context ends a wait for an answer, for a credit, or for
 // the place of data, although other messages keep coming, for the bundle or for

@@ -1,7 +1,6 @@
 package endpoint
 
 import (
-	"bytes"
 	"encoding/binary"
 	"reflect"
 	"testing"
@@ -37,13 +36,6 @@ const (
 // Parts returns the messages that share msg, as its receiver finds them, and
 // what is left and is none.
 func Parts(msg []byte) (parts [][]byte, rest []byte) {
-	if len(msg) > 0 && msg[0]&wire.Carries != 0 {
-		first, second, ok := wire.SplitTwo(bytes.Clone(msg))
-		if !ok {
-			return nil, msg
-		}
-		return [][]byte{first, second}, nil
-	}
 	for len(msg) > 0 && len(parts) < provider.CoalesceMost {
 		m, next, ok := wire.SplitNext(msg, MessageSize)
 		if !ok {

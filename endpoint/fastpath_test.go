@@ -187,15 +187,15 @@ type loneWay struct {
 	p  *provider.Packet
 }
 
-func (w *loneWay) Deliver(atOnce bool) int {
+func (w *loneWay) Deliver(atOnce bool) bool {
 	if p := w.p; p != nil {
 		w.p = nil
 		if atOnce && w.up.HandleNow(p) {
-			return 1
+			return true
 		}
 		w.up.Received(p)
 	}
-	return 0
+	return false
 }
 
 // TestHandleNowEnds: the handler of a message that comes alone may panic, and may end its

@@ -82,14 +82,14 @@ func (n *Node) flush() {
 }
 
 // step lets time pass for a goroutine that has found nothing to do for bundle b.
-// The mutex is held on entry and on return. It may return for no reason. If atOnce, it
-// handles messages that are all that comes if they are few, and returns how many it has handled.
-func (b *Bundle) step(ctx context.Context, atOnce bool) (handled int, err error) {
+// The mutex is held on entry and on return. It may return for no reason. If atOnce is set and one
+// message arrives alone, step may handle that message, and reports whether it has.
+func (b *Bundle) step(ctx context.Context, atOnce bool) (handled bool, err error) {
 	n := b.node
 	n.flush()
 	n.stamp() // its time passes while the answer is under way
 	if n.leader != nil || n.followers.nextLeaders > 0 {
-		return 0, b.follow(ctx)
+		return false, b.follow(ctx)
 	}
 	n.way.CatchUp()
 	n.leader = b
@@ -102,13 +102,13 @@ func (b *Bundle) step(ctx context.Context, atOnce bool) (handled int, err error)
 		if n.left != nil {
 			n.left.Open()
 		}
-		return 0, errNodeClosed
+		return false, errNodeClosed
 	}
 	n.followers.woken = false
 	n.atOnce = b
 	handled = n.way.Deliver(atOnce && b.running == 0)
-	if b.goesOn = false; handled > 0 {
-		return handled, nil
+	if b.goesOn = false; handled {
+		return true, nil
 	}
 	if !b.pending() { // what has come is for others
 		if n.followers.woken && !n.virtual {
@@ -118,7 +118,7 @@ func (b *Bundle) step(ctx context.Context, atOnce bool) (handled int, err error)
 			err = n.over(ctx)
 		}
 	}
-	return 0, err
+	return false, err
 }
 
 // makeWay lets those run that the leader has woken. They would have to find

@@ -78,12 +78,12 @@ func (w *idleWay) Wait(ctx context.Context) error {
 	}
 }
 
-func (w *idleWay) Deliver(bool) int {
+func (w *idleWay) Deliver(bool) bool {
 	if w.batch != nil {
 		w.batch()
 		w.batch = nil
 	}
-	return 0
+	return false
 }
 
 func (w *idleWay) Wake() {

@@ -226,16 +226,3 @@ func (v *VI) Flush() {
 		v.nic.m.Conns.Uncork()
 	}
 }
-
-// Retract takes back the send that was posted last if it still waits for the program's next post
-// (Descriptor.Next), as if it had not been posted: its data may go in another message. It
-// reports whether it has; else d goes its way.
-func (v *VI) Retract(d *Descriptor) bool {
-	v.nic.eng.Lock()
-	defer v.nic.eng.Unlock()
-	if v.nic.m.Closed || !v.nic.m.Conns.Retract(&v.conn, d) {
-		return false
-	}
-	v.nic.m.Conns.Mem.Release(d.Segs)
-	return true
-}

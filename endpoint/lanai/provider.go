@@ -255,7 +255,7 @@ func (p *Provider) Wait(ctx context.Context) error {
 func (p *Provider) Gate() provider.Gate { return gate.New(&p.card.engine) }
 
 // Deliver implements provider.Provider.
-func (p *Provider) Deliver(atOnce bool) int {
+func (p *Provider) Deliver(atOnce bool) bool {
 	p.card.lock()
 	p.drain()
 	p.card.unlock()
@@ -374,7 +374,7 @@ func (p *Provider) came(r *ref, why wire.Reason) {
 }
 
 // handOn hands on what there is. A message that is all of it may be handled at once.
-func (p *Provider) handOn(atOnce bool) (handled int) {
+func (p *Provider) handOn(atOnce bool) (handled bool) {
 	for {
 		p.card.lock()
 		list, strays := p.items, p.strays
@@ -385,15 +385,15 @@ func (p *Provider) handOn(atOnce bool) (handled int) {
 		}
 		if len(list) == 0 {
 			p.taken = list
-			return 0
+			return false
 		}
 		if x := list[0]; atOnce && len(list) == 1 && x.what == itemMessage && !x.ch.over {
 			p.taken = list[:0]
 			if x.ch.up.HandleNow(&x.x.Packet) { // from here on another goroutine may be in Wait
-				return 1
+				return true
 			}
 			x.ch.up.Received(&x.x.Packet)
-			return 0
+			return false
 		}
 		for i := range list {
 			p.hand(&list[i])

@@ -11,8 +11,7 @@
 //
 //   - A message that is posted arrives once, unless it comes back (Undelivered) or the
 //     channel breaks (Broken). One that came back may have arrived all the same, if what
-//     should have said so was lost for long; and replies and requests may arrive twice when another
-//     channel to the same node ends. Messages arrive in any order. The halves put
+//     should have said so was lost for long. Messages arrive in any order. The halves put
 //     requests in order where the API promises it (endpoint/order.go), and of one slot send
 //     no message before the other half has reacted to the last, but for skips.
 //   - A send buffer is not idle from Post until it is known that the message has arrived or
@@ -112,10 +111,9 @@ type Provider interface {
 	// ends, whose error it returns. It is called without the node's mutex, by one
 	// goroutine at a time, and followed by Deliver.
 	Wait(ctx context.Context) error
-	// Deliver hands on what Wait has found. If atOnce, a message that is all of it is
-	// offered to its half's HandleNow first, and so are two that have come as one; it returns
-	// how many have been handled.
-	Deliver(atOnce bool) (handled int)
+	// Deliver hands on what Wait has found. If atOnce is set and Wait has found one message
+	// alone, Deliver offers it to its half's HandleNow first, and reports whether that handled it.
+	Deliver(atOnce bool) (handled bool)
 	// Flush sends what is corked on one side's channels.
 	Flush(wire.Side)
 	// Wake ends the present wait, or else the next one.

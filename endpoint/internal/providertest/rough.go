@@ -266,13 +266,13 @@ func (n *Node) Wait(ctx context.Context) error {
 }
 
 // Deliver is Poll, of which nothing is handled at once.
-func (n *Node) Deliver(bool) int {
+func (n *Node) Deliver(bool) bool {
 	n.Poll()
 	left := len(n.inbox)
 	if left > 0 {
 		n.Wake()
 	}
-	return 0
+	return false
 }
 
 // Flush does nothing, because nothing is corked.

@@ -33,18 +33,16 @@ type channel struct {
 	room      int // bytes of an envelope
 	corking   corking
 	batching  batching
-	opposite  opposite
 }
 
 // sendBuffer is a send buffer, or an envelope.
 type sendBuffer struct {
-	mem       []byte
-	n         int // bytes of it in use
-	busy      bool
-	members   []int     // send buffers whose messages are in the envelope
-	piggyback piggyback // goes with it
-	desc      vipl.Descriptor
-	segs      [1]vipl.Segment
+	mem     []byte
+	n       int // bytes of it in use
+	busy    bool
+	members []int // send buffers whose messages are in the envelope
+	desc    vipl.Descriptor
+	segs    [1]vipl.Segment
 }
 
 // receiveBuffer is a receive buffer, or a window for batches.
@@ -66,12 +64,9 @@ type bulkWrite struct {
 
 // channel makes a VI with its buffers, and posts the receives.
 func (w *Provider) channel(s wire.Shape, at wire.Side, up provider.Half) (*channel, error) {
-	ch := &channel{way: w, up: up, side: at, sends: make([]sendBuffer, s.NumSends()), receives: make([]receiveBuffer, s.Receives()+spareReceives(s, at)),
+	ch := &channel{way: w, up: up, side: at, sends: make([]sendBuffer, s.NumSends()), receives: make([]receiveBuffer, s.Receives()+1+notes(s)),
 		writes: make([]bulkWrite, s.Slots), windows: make([]vipl.MemHandle, s.Slots), full: s.Full(), room: min(envelopeSize, s.Full(), s.Slots*wire.SmallSize)}
 	ch.batching.most = Batches(s)
-	if at == wire.Asking {
-		ch.opposite.notes = make([]sendBuffer, tells)
-	}
 	if err := ch.open(s); err != nil {
 		ch.Close()
 		return nil, provider.OpError("connect", orClosed(err, provider.ErrResource), "%v", err)
@@ -92,7 +87,7 @@ func (ch *channel) open(s wire.Shape) (err error) {
 	if ch.ptag, err = w.NIC.CreatePtag(); err != nil {
 		return err
 	}
-	posts := s.NumSends() + numEnvelopes + s.Slots + notes(s)*(1+batchesMost+1) + len(ch.opposite.notes)
+	posts := s.NumSends() + numEnvelopes + s.Slots + notes(s)*(1+batchesMost+1)
 	ch.entries = posts + len(ch.receives)
 	if err := w.grow(ch.entries); err != nil {
 		return err
@@ -107,8 +102,7 @@ func (ch *channel) open(s wire.Shape) (err error) {
 	ch.vi.Context = ch
 	// Memory of Go's, because the NIC may be closed before the node: what has not
 	// been delivered then comes back from here.
-	mem := make([]byte, s.Memory(ch.side)+spareReceives(s, ch.side)*s.Full()+s.Small*piggybackRoom(s, 0, ch.side)+
-		numEnvelopes*ch.room+notes(s)*noteSize+len(ch.opposite.notes)*wire.SmallSize)
+	mem := make([]byte, s.Memory(ch.side)+(1+notes(s))*s.Full()+numEnvelopes*ch.room+notes(s)*noteSize)
 	slab, err := w.NIC.RegisterMem(mem, &vipl.MemAttributes{Ptag: ch.ptag})
 	if err != nil {
 		return err
@@ -120,7 +114,7 @@ func (ch *channel) open(s wire.Shape) (err error) {
 		return b
 	}
 	for i := range ch.sends {
-		n := s.Sends(i, ch.side) + piggybackRoom(s, i, ch.side)
+		n := s.Sends(i, ch.side)
 		ch.sends[i].init(mem[:n], slab) // which can be made longer, by those behind it
 		mem = mem[n:]
 	}
@@ -129,9 +123,6 @@ func (ch *channel) open(s wire.Shape) (err error) {
 	}
 	if ch.batching.most > 0 {
 		ch.batching.note.init(take(noteSize), slab)
-	}
-	for i := range ch.opposite.notes {
-		ch.opposite.notes[i].init(take(wire.SmallSize), slab)
 	}
 	for i := range ch.writes {
 		x := &ch.writes[i]
@@ -189,7 +180,6 @@ func (ch *channel) fail() {
 		return
 	}
 	ch.broken = true
-	ch.part()
 	ch.abandon()
 	err := ch.vi.Err()
 	if err == nil {
@@ -281,7 +271,6 @@ func (ch *channel) Close() {
 	}
 	ch.closed = true
 	if !ch.broken {
-		ch.part()
 		ch.abandon()
 	}
 	nic := ch.way.NIC

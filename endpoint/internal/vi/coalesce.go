@@ -9,7 +9,7 @@ import (
 
 // Which coalescing does what
 //
-// Messages are coalesced at four levels, each of which saves what the one below it
+// Messages are coalesced at three levels, each of which saves what the one below it
 // cannot:
 //
 //   - An envelope (this file) is one VI message of up to envelopeSize bytes, into which
@@ -18,8 +18,6 @@ import (
 //   - A batch (batch.go) is one RDMA write of up to a long frame, whose payloads go from
 //     where they lie into memory of the server, where they are handled. It saves the
 //     same for payloads, and their second copy.
-//   - A reply and the next request to the same endpoint share a VI message, though they are of two
-//     channels (carry.go). It saves the same where no messages follow each other.
 //   - Package vipl puts several VI messages into one frame (vipl/internal/conn/pack.go), whoever has
 //     posted them. It saves frames, and nothing of what a VI message costs.
 //
@@ -128,13 +126,7 @@ func (ch *channel) Post(i, n, together int) {
 		ch.flush()
 	}
 	if len(g.waiting) == 0 && !ch.corks(i, together) {
-		switch {
-		case together == provider.Next:
-			ch.launchNext(x)
-			return
-		case ch.way.held.ch != nil && ch.carry(x):
-			return
-		}
+		x.desc.Next = together == provider.Next
 		ch.launch(x)
 		if together == provider.Uncork {
 			ch.vi.Flush()
@@ -304,9 +296,6 @@ func (ch *channel) landed(x *sendBuffer) {
 		ch.sends[i].busy = false
 	}
 	x.members = x.members[:0]
-	if x.piggyback.ch != nil {
-		x.piggyback.landed(x)
-	}
 	ch.way.flying--
 	ch.corking.flying--
 	ch.up.Sent()
@@ -324,41 +313,34 @@ func (w *Provider) Flush(side wire.Side) {
 	w.corked[side] = list[:0]
 }
 
-// arrivedAlone is arrived for a VI message that is all that has come. It returns how many
-// messages were handled at once.
-func (ch *channel) arrivedAlone(x *receiveBuffer) (handled int) {
+// arrivedAlone is arrived for a VI message that is the only completion. It reports whether the
+// half handled the message at once.
+func (ch *channel) arrivedAlone(x *receiveBuffer) (handled bool) {
 	m := x.mem[:x.desc.Length]
-	switch {
-	case len(m) >= wire.BaseSize && m[0]&wire.Carries != 0:
-		return ch.carried(x, len(m), true)
-	case len(m) < wire.BaseSize || binary.LittleEndian.Uint16(m[wire.LengthAt:]) != 0:
+	if len(m) < wire.BaseSize || binary.LittleEndian.Uint16(m[wire.LengthAt:]) != 0 {
 		ch.arrived(x, len(m))
-		return 0
+		return false
 	}
 	p := ch.way.packet()
 	body, ok := p.Head.Parse(m, nil)
 	if !ok || p.Head.Kind.Own() {
 		ch.way.spare.Push(p)
 		ch.arrived(x, len(m)) // which counts it
-		return 0
+		return false
 	}
 	x.refs = 1
 	p.Body, p.Home = body, x
 	ch.heard(int(p.Head.Slot))
 	if ch.up.HandleNow(p) {
-		return 1
+		return true
 	}
 	ch.up.Received(p)
-	return 0
+	return false
 }
 
 // arrived hands on the messages of a VI message of so many bytes. x stays in
 // use meanwhile.
 func (ch *channel) arrived(x *receiveBuffer, length int) {
-	if length > 0 && x.mem[0]&wire.Carries != 0 {
-		ch.carried(x, length, false)
-		return
-	}
 	x.refs = 1
 	var last wire.LastTags
 	b, waits := x.mem[:length], ch.batching.open()
@@ -397,8 +379,6 @@ func (ch *channel) noted(ok bool, h *wire.Header, body []byte) {
 		ch.way.up.Stray()
 	case h.Kind == wire.KindAsk:
 		ch.asked()
-	case h.Kind == wire.KindPair:
-		ch.told(h.Payload(body))
 	default:
 		ch.opened(h.Payload(body))
 	}
@@ -406,15 +386,10 @@ func (ch *channel) noted(ok bool, h *wire.Header, body []byte) {
 
 // Release is channel's.
 func (ch *channel) Release(p *provider.Packet) {
-	home := p.Home
+	x := p.Home.(*receiveBuffer)
 	p.Body, p.Home = nil, nil // the connection may end before p is used again
 	ch.way.spare.Push(p)
-	switch x := home.(type) {
-	case *receiveBuffer:
-		ch.unuse(x)
-	case *piggybackBuffer:
-		ch.opposite.spare = append(ch.opposite.spare, x)
-	}
+	ch.unuse(x)
 }
 
 // unuse posts a receive again that nobody needs any more: not at once, because

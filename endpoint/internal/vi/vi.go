@@ -51,12 +51,10 @@ type Provider struct {
 	cq        *vipl.CQ
 	entries   int // that the completion queue should have
 	listener  *vipl.Listener
-	accepting []*channel               // whose handshakes are under way
-	failed    []*channel               // found broken by a post
-	corked    [2][]*channel            // by side: those that may have corked something
-	flying    int                      // VI messages and writes under way
-	pairs     map[pairKey]*[2]*channel // by side: the first of those with a key
-	held      piggyback                // a reply that may wait for the program's next request
+	accepting []*channel    // whose handshakes are under way
+	failed    []*channel    // found broken by a post
+	corked    [2][]*channel // by side: those that may have corked something
+	flying    int           // VI messages and writes under way
 	spare     provider.Packets
 	late      []*channel // that have a receive to post
 	reaped    [64]vipl.Completion
@@ -67,7 +65,7 @@ type Provider struct {
 // Open opens the provider of the node up, whose connections take memory from the budget,
 // and which reads from count how many messages are corked.
 func Open(c Config, up provider.Host, memory *provider.Budget, count *provider.Corked) (*Provider, error) {
-	w := &Provider{up: up, memory: memory, count: count, NIC: c.NIC, timeout: c.PeerTimeout, entries: 16, pairs: make(map[pairKey]*[2]*channel)}
+	w := &Provider{up: up, memory: memory, count: count, NIC: c.NIC, timeout: c.PeerTimeout, entries: 16}
 	var err error
 	if w.NIC == nil {
 		if w.NIC, err = openNIC(&c); err != nil {
@@ -200,14 +198,14 @@ func (w *Provider) Wait(ctx context.Context) error {
 func (w *Provider) Wake() { w.cq.Wake() }
 
 // Deliver is provider's.
-func (w *Provider) Deliver(atOnce bool) (handled int) {
+func (w *Provider) Deliver(atOnce bool) (handled bool) {
 	w.n, w.seen = w.cq.Reap(w.reaped[:])
 	return w.handOn(atOnce)
 }
 
 // handOn hands on what has been reaped. A VI message that is all of it may be handled at once, if
 // atOnce.
-func (w *Provider) handOn(atOnce bool) (handled int) {
+func (w *Provider) handOn(atOnce bool) (handled bool) {
 	if ch, x := w.onlyMessage(); ch != nil && atOnce {
 		w.reaped[0], w.n = vipl.Completion{}, 0
 		handled = ch.arrivedAlone(x) // from here on another goroutine may be in wait
@@ -328,7 +326,6 @@ func (w *Provider) accept(r *vipl.Request) {
 	}
 	w.up.Attach(up, ch)
 	w.accepting = append(w.accepting, ch)
-	ch.meet(pairKey{h.From.Addr, h.ID})
 }
 
 // take makes the channel of a connection that is accepted, or returns nil if it cannot,
@@ -361,6 +358,5 @@ func (w *Provider) Dial(to wire.Name, greeting wire.Hello, up provider.Half) (pr
 		ch.Close()
 		return nil, provider.OpError("connect", orClosed(err, provider.ErrBadArg), "to %v: %v", to, err)
 	}
-	ch.meet(pairKey{to.Addr, greeting.From.ID})
 	return ch, nil
 }

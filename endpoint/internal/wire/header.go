@@ -28,10 +28,9 @@ const (
 	KindDone          // the end of a request without a (further) reply
 	// Both ways.
 	KindClear // the announced data may be written to the window that follows
-	// The channel's own (vi/batch.go, vi/opposite.go).
+	// The channel's own (vi/batch.go).
 	KindAsk     // from client to server: for windows for batches
 	KindWindows // from server to client: they follow
-	KindPair    // from client to server: this channel and the opposite one belong together; tokens follow
 	KindEnd     // one more than the last
 )
 
@@ -57,9 +56,8 @@ func (k Kind) located() bool {
 //	located:                    length (4)   offset (8)
 //
 // All numbers are little-endian. The flags are about the VI message that it is
-// part of: sameTags means those of the message before it, spaced that the next
-// one begins where it would if this one were of full length, and carries, which only the first
-// of two has, that the next one is of the opposite channel.
+// part of: sameTags means those of the message before it, and spaced that the next
+// one begins where it would if this one were of full length.
 type Header struct {
 	Kind     Kind
 	Handler  uint8
@@ -86,7 +84,6 @@ const (
 
 	sameTags = 0x80
 	Spaced   = 0x40
-	Carries  = 0x20
 	flags    = sameTags | Spaced
 )
 
@@ -213,26 +210,4 @@ func (w *Window) Parse(b []byte) bool {
 	w.Addr = binary.LittleEndian.Uint64(b)
 	w.Handle = binary.LittleEndian.Uint32(b[8:])
 	return true
-}
-
-// Tokens are what messages of KindPair say: one that the sender has heard on the opposite channel,
-// and a new one; 0 is none.
-type Tokens struct{ Heard, New uint64 }
-
-// TokensSize is the length of Tokens in bytes.
-const TokensSize = 16
-
-// Put writes the tokens to b, which has room for TokensSize bytes.
-func (t Tokens) Put(b []byte) {
-	binary.LittleEndian.PutUint64(b, t.Heard)
-	binary.LittleEndian.PutUint64(b[8:], t.New)
-}
-
-// Parse reads tokens, and reports false for what no version of this package sends.
-func (t *Tokens) Parse(b []byte) bool {
-	if len(b) != TokensSize {
-		return false
-	}
-	t.Heard, t.New = binary.LittleEndian.Uint64(b), binary.LittleEndian.Uint64(b[8:])
-	return t.Heard != 0 || t.New != 0
 }

@@ -56,26 +56,3 @@ func SplitNext(b []byte, full int) (m, rest []byte, ok bool) {
 	}
 	return b[:n:n], b[next:], true
 }
-
-// Carry puts m, a message of the opposite channel, behind the message of n bytes in b, and
-// returns how long both are.
-func Carry(b []byte, n int, m []byte) int {
-	at := Follow(b, n, 1)
-	b[0] |= Carries
-	return at + copy(b[at:], m)
-}
-
-// SplitTwo returns the two messages of a VI message whose first one has the flag Carries, which it
-// takes off. It reports false if there are not exactly two of them.
-func SplitTwo(b []byte) (first, second []byte, ok bool) {
-	if len(b) < BaseSize || b[0]&flags != 0 {
-		return nil, nil, false
-	}
-	b[0] &^= Carries
-	n := int(binary.LittleEndian.Uint16(b[LengthAt:]))
-	if n < BaseSize || n > len(b) || Rounded(n) > len(b)-BaseSize {
-		return nil, nil, false
-	}
-	first, second = b[:n:n], b[Rounded(n):]
-	return first, second, binary.LittleEndian.Uint16(second[LengthAt:]) == 0
-}

@@ -109,20 +109,7 @@ func FuzzMessages(f *testing.F) {
 	binary.LittleEndian.PutUint16(apart[LengthAt:], uint16(len(m)))
 	apart[0] |= Spaced
 	f.Add(append(apart, m...))
-	two := make([]byte, 200)
-	f.Add(two[:Carry(two, copy(two, m), m)])
 	f.Fuzz(func(t *testing.T, b []byte) {
-		if first, second, ok := SplitTwo(bytes.Clone(b)); ok {
-			again := make([]byte, len(b))
-			n := copy(again, first)
-			clear(again[n:])
-			again = again[:Carry(again, n, second)]
-			for _, part := range [][]byte{first, second} {
-				if len(part) < BaseSize || len(again) != len(b) || !bytes.Contains(again, part[BaseSize:]) {
-					t.Fatalf("%x was split into %x and %x", b, first, second)
-				}
-			}
-		}
 		var last LastTags
 		for len(b) > 0 {
 			m, rest, ok := SplitNext(b, 300)

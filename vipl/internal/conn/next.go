@@ -83,19 +83,3 @@ func (a *Adapter) putKept() {
 		a.next.holds = a.batch.Len() > 0 // also if what was put off has sent it
 	}
 }
-
-// Retract takes back d if it is the send that was posted last on c, is kept, and nothing of it has
-// been sent. It reports whether it has.
-func (a *Adapter) Retract(c *Conn, d *Descriptor) bool {
-	q, next := &c.SQ, &c.tx.cursor
-	if a.next.kept != c || c.State != code.StateConnected || next.next == q.tail || q.at(q.tail-1) != d || next.next == q.tail-1 && next.offset > 0 {
-		return false
-	}
-	q.tail--
-	d.posted = false
-	c.Stats.Sends--
-	if !c.tx.unsent() {
-		a.next.kept = nil
-	}
-	return true
-}

@@ -131,65 +131,6 @@ func TestNext(t *testing.T) {
 	}
 }
 
-// TestRetract: a send that waits for the program's next post can be taken back until it goes, and
-// then be posted again; one before it on its queue goes its way.
-func TestRetract(t *testing.T) {
-	for name, c := range map[string]struct {
-		first, next, later bool // there is one before it; it may wait; it is left to the engine
-		then               func(e *end)
-		want               bool
-	}{
-		"waits":              {false, true, false, func(*end) {}, true},
-		"waits, behind one":  {true, true, false, func(*end) {}, true},
-		"sent at once":       {false, false, false, func(*end) {}, false},
-		"left to the engine": {false, false, true, func(*end) {}, false},
-		"polled":             {false, true, false, func(e *end) { e.turn() }, false},
-		"flushed":            {false, true, false, func(e *end) { e.a.Uncork() }, false},
-		"another posted":     {false, true, false, func(e *end) { e.post(e.descriptor(outAt, 64), false) }, false},
-		"broken":             {false, true, false, func(e *end) { e.c.fail(code.ReasonRead) }, false},
-	} {
-		p := readers(t)
-		e, other := p.ends[0], p.ends[1]
-		p.readOn(3*progress.PromptMost, 100)
-		for range 3 {
-			other.post(other.descriptor(inAt, 64), true)
-		}
-		e.post(e.descriptor(inAt, 64), true)
-		other.post(other.descriptor(outAt, 64), false)
-		e.turn()
-		var first, d *Descriptor
-		if c.first {
-			first = e.descriptor(outAt, 64)
-			first.Next = true
-			e.post(first, false)
-		}
-		d = e.descriptor(outAt, 64)
-		d.Next, d.Later = c.next, c.later
-		e.post(d, false)
-		c.then(e)
-		sends, queued := e.c.Stats.Sends, e.c.SQ.Len()
-		if got := e.a.Retract(&e.c, d); got != c.want {
-			t.Errorf("%s: taken back is %v", name, got)
-			continue
-		}
-		if !c.want {
-			if e.c.SQ.Len() != queued || e.c.Stats.Sends != sends {
-				t.Errorf("%s: %d on the queue, were %d", name, e.c.SQ.Len(), queued)
-			}
-			continue
-		}
-		if Posted(d) || e.c.SQ.Len() != queued-1 || e.a.Retract(&e.c, d) {
-			t.Errorf("%s: it is still posted", name)
-		}
-		d.Next = false
-		e.post(d, false)
-		p.run(func() bool { return e.c.SQ.Pending() == 0 })
-		if done := e.c.SQ.Take(); c.first && (done != first || e.c.SQ.Take() != d) || !c.first && done != d {
-			t.Errorf("%s: they have not completed in order", name)
-		}
-	}
-}
-
 // TestAnswerInVain: an answer that waits for the program's next post goes with its next poll if
 // there is none, and no others wait when that has taken long twice.
 func TestAnswerInVain(t *testing.T) {
