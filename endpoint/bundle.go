@@ -49,7 +49,6 @@ type Bundle struct {
 	mask      EventMask
 	posted    bool // the semaphore
 	running   int  // handlers
-	goesOn    bool // of what is handled now, a reply was the last that its connection owed
 	following int  // goroutines that wait for the leader
 	freed     bool
 }
@@ -139,7 +138,7 @@ func (b *Bundle) poll() (served int, crowded bool, err error) {
 // While answers are corked it looks whether more requests arrive, so that
 // a busy server answers in fewer VI messages; then they go.
 func (b *Bundle) serve(limit int) (served int) {
-	defer b.endServe() // also if a handler ends the goroutine
+	defer b.sendAnswers() // also if a handler ends the goroutine
 	for more := true; more && served < limit; more = b.moreComes() {
 		served += b.handle(limit - served)
 	}
@@ -157,9 +156,8 @@ func (b *Bundle) waits() bool {
 	return b.pending() || b.node.corked[wire.Serving] > 0
 }
 
-// endServe sends the answers that are corked.
-func (b *Bundle) endServe() {
-	b.goesOn = false
+// sendAnswers sends the answers that are corked.
+func (b *Bundle) sendAnswers() {
 	if b.node.corked[wire.Serving] > 0 {
 		b.node.way.Flush(wire.Serving)
 	}

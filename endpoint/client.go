@@ -320,7 +320,6 @@ func (c *client) over() {
 		s.state = slotSkipping
 	default:
 		c.free(i)
-		c.ep.bundle.goesOn = c.used == 0
 	}
 }
 

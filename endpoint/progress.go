@@ -107,7 +107,7 @@ func (b *Bundle) step(ctx context.Context, atOnce bool) (handled bool, err error
 	n.followers.woken = false
 	n.atOnce = b
 	handled = n.way.Deliver(atOnce && b.running == 0)
-	if b.goesOn = false; handled {
+	if handled {
 		return true, nil
 	}
 	if !b.pending() { // what has come is for others

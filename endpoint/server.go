@@ -75,11 +75,7 @@ func (s *server) post(i, n int, answer Op) {
 	slot := &s.slots[i]
 	slot.posts++
 	slot.answer, slot.n, slot.again = answer, n, false
-	together := s.together
-	if together < 2 && s.ep.bundle.goesOn {
-		together = provider.Next
-	}
-	s.ch.Post(s.last(i), n, together)
+	s.ch.Post(s.last(i), n, s.together)
 }
 
 // Received takes in a message.

@@ -130,9 +130,6 @@ func (e *Engine) Unlock() {
 // Now returns the link's clock as the engine has last read it. The lock is held.
 func (e *Engine) Now() int64 { return e.now }
 
-// Serves reports whether the service goroutine drives the machine when nobody else does.
-func (e *Engine) Serves() bool { return e.service != nil && !e.shut }
-
 // Virtual reports whether the link's clock is not real time.
 func (e *Engine) Virtual() bool { return e.virtual }
 

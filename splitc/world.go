@@ -107,7 +107,7 @@ const (
 func (w *World) poll() error {
 	w.turns++
 	if w.turns%lookEach == 0 || w.asked.Load() {
-		if w.procs > 1 { // which polls, too, and so comes before what may leave an answer to the next request
+		if w.procs > 1 {
 			if err := w.member.Err(); err != nil {
 				return w.heard(err)
 			}

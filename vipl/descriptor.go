@@ -60,11 +60,6 @@ type RemoteSegment = conn.RemoteSegment
 //	// flushes next sends it, or the NIC's own goroutine, and the caller goes on at once,
 //	// however long the message is. It goes with what is posted behind it.
 //	Later bool
-//	// Next says of a send that a program which posts something as soon as it has got what it waits
-//	// for is about to do so: of an answer to what came together with that. It may then wait for that
-//	// post, to share a frame with it, until the program polls or waits, or a few milliseconds if it
-//	// does none of these after all; VI.Retract takes it back meanwhile. VIA has no such thing.
-//	Next bool
 //	// More says that the program is about to post another descriptor, or to poll or wait. A short
 //	// RDMA write on a reliable VI may then wait for others to share a frame with while frames are
 //	// under way, as sends and RDMA reads may without it: until the frame is full, an

@@ -194,7 +194,7 @@
 // Added: CQ.ReapWait and CQ.ReapDone take completions with their descriptors, CQ.Reap,
 // CQ.WaitSince and CQ.Wake are for goroutines that share what these change, CQ.Attend is
 // for packages that see to them while the program computes, Descriptor.Later posts
-// without sending, VI.Retract takes back what waits for the next post (Descriptor.Next),
+// without sending,
 // Listener.Bind has requests for connections announced by a completion queue,
 // NIC.Ended tells those who wait elsewhere that the NIC is of no use any more,
 // NIC.Advertise and NIC.Lookup are names of services, the Start calls begin what others

@@ -141,7 +141,7 @@ type Channel interface {
 	// Buffer returns send buffer i, into which a message is built.
 	Buffer(i int) []byte
 	// Post sends the first n bytes of buffer i, which must be idle. The message may be
-	// corked until Flush, or until so many go together; together may be uncork or next.
+	// corked until Flush, or until so many go together; together may be Uncork.
 	Post(i, n, together int)
 	// Idle reports whether send buffer i may be changed.
 	Idle(i int) bool
@@ -165,7 +165,6 @@ type Channel interface {
 const (
 	CoalesceMost = 64 // the most
 	Uncork       = -1 // no other one will follow soon: it goes at once, with what is corked
-	Next         = -2 // as 0; but it may wait, for some milliseconds at most, for what the program posts next
 )
 
 // Half is what a channel calls back: client or server.

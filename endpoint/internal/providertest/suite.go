@@ -340,9 +340,6 @@ func (s *suite) cork() {
 	}
 	s.send(c, 0, 10, provider.Uncork)
 	s.until("one that is not corked", func() bool { return len(v.got)+c.returns == shape.Slots+1 })
-	s.until("its buffer", func() bool { return c.ch.Idle(0) })
-	s.send(c, 0, 10, provider.Next)
-	s.until("one that may wait for a next one, of which there is none", func() bool { return len(v.got)+c.returns == shape.Slots+2 })
 }
 
 // write writes to windows both ways, of all slots at once.

@@ -120,13 +120,12 @@ func (ch *channel) Post(i, n, together int) {
 		return
 	}
 	x := &ch.sends[i]
-	x.n, x.busy, x.desc.Next = n, true, false
+	x.n, x.busy = n, true
 	g := &ch.corking
 	if !g.stuck && len(g.waiting) > 0 && !ch.add(&g.load, i) {
 		ch.flush()
 	}
 	if len(g.waiting) == 0 && !ch.corks(i, together) {
-		x.desc.Next = together == provider.Next
 		ch.launch(x)
 		if together == provider.Uncork {
 			ch.vi.Flush()

@@ -4,10 +4,9 @@ import "github.com/bobnet-go/bobnet/ethertype"
 
 // Frames that share an Ethernet frame
 //
-// What an Ethernet frame costs the kernel of both hosts is microseconds, whatever is in it. So
-// short frames that leave together for one NIC go in one, one behind the other, each with its
-// header (ethertype.FlagMore). That they arrive together matters as much: two programs that ask
-// each other get an answer and the next question at once, and send the same back.
+// An Ethernet frame costs the kernels of both hosts microseconds, whatever is in it. So short
+// frames that leave together for one NIC share an Ethernet frame, one behind the other, each with
+// its header (ethertype.FlagMore).
 
 // joint is where the next frame may be joined to the one that was added last.
 type joint struct {

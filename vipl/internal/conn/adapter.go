@@ -34,7 +34,6 @@ type Adapter struct {
 	deferred int     // acknowledgements that are
 	touched  []*Conn // have received something in this poll
 	corked   []*Conn // have something to send when the caller polls next
-	next     nextPost
 	timers   timerSet
 	FastPath uint64 // messages that have gone by the fast path
 	Stats    Counters
@@ -58,7 +57,6 @@ type Link interface {
 
 // Flush offers the batch to the link.
 func (a *Adapter) Flush() {
-	a.next.holds = false
 	switch a.batch.Flush(a.Now) {
 	case batch.Empty:
 		if len(a.unsent) > 0 {
@@ -66,6 +64,13 @@ func (a *Adapter) Flush() {
 		}
 	case batch.Refused:
 		a.timers.arm(a, a.batch.RetryAt(a.Now))
+	}
+}
+
+// FlushPending offers the batch to the link if it holds frames.
+func (a *Adapter) FlushPending() {
+	if a.batch.Len() > 0 {
+		a.Flush()
 	}
 }
 
@@ -135,7 +140,6 @@ func (a *Adapter) SendPadded(h ethertype.Header, id []byte, size int) {
 func (a *Adapter) SetClock(now int64) {
 	a.Now = now
 	a.CatchUp()
-	a.endNext()
 }
 
 // RunTimers does what is due.

@@ -34,7 +34,6 @@ type Descriptor struct {
 	Fence        bool          // waits for all earlier RDMA reads
 	Unordered    bool          // of an RDMA write: its data need not wait for messages before it
 	Later        bool          // is left to the engine's next turn
-	Next         bool          // may go with the program's next post
 	More         bool          // a short RDMA write may wait for others, as sends do
 	AckNow       bool          // the peer is asked to acknowledge it at once
 	HasImmediate bool

@@ -19,8 +19,6 @@ func (c *Conn) Send(d *Descriptor, size uint32) bool {
 		if d.Later {
 			c.tx.leaveToPoll()
 			c.a.eng.WakeBefore(c.a.Now) // who sleeps on the link looks after it
-		} else if d.Next && c.a.awaitsNext() {
-			c.a.keep(c)
 		} else {
 			c.tx.push()
 		}

@@ -95,7 +95,6 @@ func (q *Queue) complete(c *Conn, status code.Status, length uint32) {
 // completeOldest is complete for a caller that has the oldest posted descriptor.
 func (q *Queue) completeOldest(c *Conn, d *Descriptor, status code.Status, length uint32) {
 	q.done++
-	c.a.gives()
 	d.Status = status | code.StatusDone
 	d.Length = length
 	if total, ok := c.a.Mem.Release(d.Segs); !ok || total != uint64(d.total) {

@@ -57,7 +57,7 @@ func (c *Conn) receiveShortRead(h *ethertype.Header, payload []byte) bool {
 	}
 	out.Seq, out.Msg, out.Length = seq, t.next, h.Length
 	t.next++
-	t.turn, a.next.answered = true, true
+	t.turn = true
 	c.addShort(out, nil, data)
 	return true
 }

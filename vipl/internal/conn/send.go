@@ -82,18 +82,13 @@ func (t *txHalf) transmit(single bool) {
 // unsent reports whether there is anything that has not been sent once.
 func (t *txHalf) unsent() bool { return t.cursor.next != t.c.SQ.tail || t.c.serves.waiting > 0 }
 
-// push sends what PostSend has queued, behind what has waited for it.
+// push sends what PostSend has queued.
 //
 // The clock is read first, except for a frame that will be alone under way: it
 // goes out before the clock is read, since reading it takes a fiftieth of the
 // frame's time.
 func (t *txHalf) push() {
 	a := t.c.a
-	if a.next.kept == t.c {
-		a.next.kept = nil
-	}
-	a.putKept()
-	got := a.next.Take()
 	single := t.single()
 	if !single && t.c.Reliable {
 		if t.cork() {
@@ -114,23 +109,11 @@ func (t *txHalf) push() {
 			a.Now = a.link.Now()
 			t.sender.Stamp(a.Now)
 		}
-		a.next.Posted(a.Now, got)
 		if a.batch.Len() > 0 { // what another connection owed
 			a.Flush()
 		}
 	}
 	t.c.arm() // also when the pace allows nothing now
-}
-
-// hold puts what PostSend has queued into the batch, which waits for the program's next post.
-func (t *txHalf) hold() {
-	if single := t.single(); single || !t.cork() {
-		if !single || !t.c.sendShort() {
-			t.transmit(single)
-		}
-		t.c.arm()
-	}
-	t.c.a.next.holds = t.c.a.batch.Len() > 0 // also if it is what cork has caught up with
 }
 
 // single reports whether what is unsent is one frame, and nothing else will be

@@ -146,7 +146,6 @@ func (t *serveTable) build(f *reliability.Sent, seq ethertype.Seq, flags etherty
 	if slot == nil {
 		return false
 	}
-	a.next.answered = true
 	h := t.c.header(ethertype.KindReadData)
 	h.Flags |= flags
 	if f.Offset+f.Size == s.length {

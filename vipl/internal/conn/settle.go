@@ -91,10 +91,9 @@ func (a *Adapter) touch(c *Conn) {
 }
 
 // Uncork is for callers that found nothing: messages that were corked for
-// a fuller frame, or kept for the program's next post, go out now.
+// a fuller frame go out now.
 func (a *Adapter) Uncork() {
-	if len(a.corked) > 0 || a.next.kept != nil {
-		a.putKept()
+	if len(a.corked) > 0 {
 		a.uncork()
 	}
 }

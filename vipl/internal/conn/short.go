@@ -11,9 +11,9 @@ import (
 //
 // What a program waits for one message at a time, as in a ping-pong, is mostly the
 // same: a short message alone in the frame that comes next, and its answer, alone
-// under way; or a short RDMA read or write (see read_short.go and write_short.go). If two
-// programs ask each other, an answer and the next request come in one Ethernet frame, and each of
-// them takes this path. For each of these there is one function that sends and one that receives.
+// under way; or a short RDMA read or write (see read_short.go and write_short.go). Frames that come in
+// one Ethernet frame take this path one after the other. For each of these there is one function that
+// sends and one that receives.
 // They do what the general path does for them, and leave all others to that: sendShort and
 // ReceiveShort are the only ways in. It is a second way to do a thing because it takes three quarters of
 // the first one's time between a frame and its answer: not for what it computes, which
@@ -25,7 +25,7 @@ import (
 func (c *Conn) sendShort() bool {
 	a, next := c.a, &c.tx.cursor
 	d := c.SQ.at(next.next)
-	if a.batch.Len() > 0 && !a.next.holds || a.batch.Enough() || d.HasImmediate || d.AckNow || c.Path.switching || c.reads.open() || c.tx.sender.Room(a.Now) == 0 {
+	if a.batch.Len() > 0 || d.HasImmediate || d.AckNow || c.Path.switching || c.reads.open() || c.tx.sender.Room(a.Now) == 0 {
 		return false
 	}
 	switch d.Op {
@@ -54,8 +54,7 @@ func (c *Conn) sendShort() bool {
 // shortMax returns how many bytes may be copied to a frame that is sent by the fast path.
 func (c *Conn) shortMax() int { return min(batch.CopyMax, c.Path.Data, c.a.batch.Inline()) }
 
-// addShort adds a frame which holds data behind an extension: the first of a batch, or behind
-// those that are held.
+// addShort adds a frame that holds data behind an extension, the first of a batch.
 func (c *Conn) addShort(h *ethertype.Header, extension, data []byte) {
 	b := &c.a.batch
 	h.Count, h.Size = 1, uint16(len(extension)+len(data))
@@ -66,11 +65,7 @@ func (c *Conn) addShort(h *ethertype.Header, extension, data []byte) {
 		at += copy(head[at:], extension)
 	}
 	copy(head[at:], data)
-	if b.Len() == 0 {
-		b.AddFirst(&c.Path.joining, head)
-	} else {
-		c.Path.add(head)
-	}
+	b.AddFirst(&c.Path.joining, head)
 	c.a.FastPath++
 }
 

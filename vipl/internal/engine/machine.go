@@ -113,9 +113,7 @@ func (m *Machine) limitFlight() {
 func (m *Machine) Idle() {
 	m.Conns.CatchUp()
 	m.Conns.Uncork()
-	if m.Conns.Pending() {
-		m.Conns.Flush()
-	}
+	m.Conns.FlushPending()
 }
 
 // NextTimer implements progress.Machine.

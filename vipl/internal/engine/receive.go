@@ -72,10 +72,9 @@ func (m *Machine) takeShort(frame []byte) bool {
 	if ethertype.More(frame) {
 		m.takeNextShort(frame)
 	}
-	if m.Conns.Pending() {
-		if m.Conns.FlushPending(); !m.Conns.Pending() { // an answer has gone, after which there is time
-			m.Conns.CatchUp()
-		}
+	if m.Conns.Pending() { // an answer, after which there is time
+		m.Conns.Flush()
+		m.Conns.CatchUp()
 	}
 	return true
 }
