@@ -38,7 +38,7 @@ func (s *wait) at(kind waitKind, rank int, addr ethertype.Addr) {
 func (s *wait) why() string {
 	switch s.kind {
 	case waitName:
-		return fmt.Sprintf("nobody on the segment answers to the name of rank %d: is it running, on this segment, with the same %s?", s.rank, EnvJob)
+		return fmt.Sprintf("nobody on the segment answers to the name of rank %d: is it running, on this segment, with the same %s? "+tryDoctor, s.rank, EnvJob)
 	case waitAll:
 		return "they have come to the launcher's barrier, and are not connected yet: are they on this segment?"
 	case waitBarrier:
@@ -46,8 +46,11 @@ func (s *wait) why() string {
 	case waitAnswer:
 		return fmt.Sprintf("rank %d is there, at %v, and has not taken this rank in: it may wait for others itself", s.rank, s.addr)
 	}
-	return fmt.Sprintf("no request for a connection has come from there: is it running, on this segment, with the same %s?", EnvJob)
+	return fmt.Sprintf("no request for a connection has come from there: is it running, on this segment, with the same %s? "+tryDoctor, EnvJob)
 }
+
+// tryDoctor is the hint of errors that a filter between hosts can cause.
+const tryDoctor = "(to see whether frames pass between two hosts: bobnet doctor --host HOST,HOST)"
 
 // sayAwaited tells a person, once, whom Meet waits for and why: by the log,
 // or on stderr if there is none. The lock is not held.

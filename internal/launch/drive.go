@@ -25,6 +25,7 @@ type head struct {
 	over   chan struct{} // closed when nobody takes events any more
 
 	printing sync.Mutex // of lines, one at a time
+	named    *named
 
 	left    int // ranks that have not ended
 	gone    int // the first rank that has ended, if any has
@@ -201,6 +202,7 @@ func (h *head) print(l *line) {
 	to := h.cfg.Stdout
 	if l.Err {
 		to = h.cfg.Stderr
+		h.named.note(l.Rank, l.Text)
 	}
 	to.Write(append([]byte(lab.Prefix(l.Rank, colours(to))), l.Text...))
 }
@@ -257,7 +259,7 @@ func (h *head) fail(from *remote, e *ending) {
 func (h *head) note(from *remote, first int, all ...*ending) {
 	for _, e := range all {
 		if h.failure == nil {
-			h.failure = &ExitError{Rank: first, Host: h.hostOf(from, e.Rank), State: e.State, Ranks: h.cfg.N}
+			h.failure = &ExitError{Rank: first, Host: h.hostOf(from, e.Rank), State: e.State, Ranks: h.cfg.N, Named: h.named.by(first)}
 		}
 		h.failure.Code = max(h.failure.Code, e.Code, 1)
 		if h.cfg.Continue {

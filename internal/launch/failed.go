@@ -20,6 +20,9 @@ const sayFailed = `echo "bobnet run: rank $` + pmi.EnvRank + ` on host $(uname -
 // a line of another rank.
 var saidFailed = regexp.MustCompile(`\[\d+\] bobnet run: rank (\d{1,9}) on host (\S+) ended with exit code (\d{1,3}), which ends the job\n$`)
 
+// saidBy matches a line of a rank in what mpiexec prints.
+var saidBy = regexp.MustCompile(`^\[(\d{1,9})\] `)
+
 // maxSaid bounds how much of a line is kept: its last bytes.
 const maxSaid = 512
 
@@ -28,6 +31,7 @@ const maxSaid = 512
 type failing struct {
 	to    io.Writer
 	first chan *HydraError
+	named *named
 	told  bool
 	line  []byte // the last bytes of the line that is under way
 }
@@ -52,8 +56,12 @@ func (f *failing) note(part []byte) {
 	}
 	if said := saidFailed.FindSubmatch(f.line); said != nil {
 		code, _ := strconv.Atoi(string(said[3])) // digits
-		f.first <- &HydraError{State: fmt.Sprintf("rank %s on host %s failed first: exit code %d", said[1], said[2], code), Code: code}
+		rank, _ := strconv.Atoi(string(said[1]))
+		f.first <- &HydraError{State: fmt.Sprintf("rank %s on host %s failed first: exit code %d", said[1], said[2], code), Code: code, Named: f.named.by(rank)}
 		f.told = true
+	} else if said := saidBy.FindSubmatch(f.line); said != nil {
+		rank, _ := strconv.Atoi(string(said[1]))
+		f.named.note(rank, f.line)
 	}
 	f.line = f.line[:0]
 }

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -18,7 +19,7 @@ import (
 // start, or without a word, so that its connection stays and nothing passes it.
 func leave(when string) error {
 	out := &writer{w: os.Stdout}
-	if err := out.line(greeting, &message{Hello: &Inventory{Protocol: Protocol, Version: version, Clock: time.Now().UnixNano(), Interface: "eth0"}}); err != nil {
+	if err := out.line(greeting, &message{Hello: &Inventory{Protocol: Protocol, Version: version, Clock: time.Now().UnixNano(), Interface: "eth0", MAC: "02:00:00:00:0b:ad"}}); err != nil {
 		return err
 	}
 	switch when {
@@ -211,5 +212,26 @@ func TestSilentHostNamed(t *testing.T) {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("%q says nothing of %q", err, want)
 		}
+	}
+}
+
+// TestNamedHost: the error of a rank names its peer by a MAC address only. The head says which host
+// has it.
+func TestNamedHost(t *testing.T) {
+	const lost = "; its last error names 02:00:00:00:0b:ad, which is host other (if frames between these hosts are lost, this shows it: bobnet doctor --host localhost,other)"
+	err := withGoner("silently", "echo 02:00:00:00:00:77; echo no answer from 02-00-00-00-0B-AD:1025 for 10s >&2; exit 3").Run(t.Context())
+	if err == nil || !strings.Contains(err.Error(), "failed first: exit status 3; worst exit code 3"+lost) {
+		t.Error(err)
+	}
+	if err := withGoner("silently", "echo 02:00:00:00:0b:ad; echo 02:00:00:00:00:77 >&2; exit 3").Run(t.Context()); err == nil || strings.Contains(err.Error(), "names") {
+		t.Error(err)
+	}
+	failed := make(chan *HydraError, 1)
+	hosts := []Answer{{Host: Host{"localhost", 1}, Inv: &Inventory{}}, {Host: Host{"other", 1}, Inv: &Inventory{MAC: "02:00:00:00:0b:ad"}}}
+	f := &failing{to: io.Discard, first: failed, named: newNamed(hosts, []int{0, 1})}
+	io.WriteString(f, "[1] no answer from 02:00:00:00:0b:ad/1025\n[0] no answer from 02:00:00:00:0b:")
+	io.WriteString(f, "ad/1025\n[0] bobnet run: rank 0 on host x ended with exit code 3, which ends the job\n")
+	if err := <-failed; err.Error() != "run: rank 0 on host x failed first: exit code 3"+lost {
+		t.Error(err)
 	}
 }

@@ -81,6 +81,7 @@ type ExitError struct {
 	Failed []lab.Failure
 	Ranks  int      // in the job
 	Silent []Silent // hosts that did not answer when the job was to end: one of these may be the cause
+	Named  Named    // the host that the errors of Rank name, if any
 }
 
 // Error names the first rank that failed, or all.
@@ -91,7 +92,7 @@ func (e *ExitError) Error() string {
 	if e.Rank < 0 {
 		return withSilent(fmt.Sprintf("run: host %s failed first: %s; worst exit code %d", e.Host, e.State, e.Code), e.Silent)
 	}
-	return withSilent(fmt.Sprintf("run: rank %d on host %s failed first: %s; worst exit code %d", e.Rank, e.Host, e.State, e.Code), e.Silent)
+	return withSilent(e.Named.add(fmt.Sprintf("run: rank %d on host %s failed first: %s; worst exit code %d", e.Rank, e.Host, e.State, e.Code)), e.Silent)
 }
 
 // add takes note of how a rank failed. There may be two things to say of one: that it has
@@ -217,6 +218,7 @@ func (c *Config) Run(ctx context.Context) error {
 	}
 	c.warn(findings)
 	h.nodes = nodes // of all used hosts, in order
+	h.named = newNamed(answers, seats)
 	for rank, i := range seats {
 		nodes[i].ranks = append(nodes[i].ranks, rank)
 	}

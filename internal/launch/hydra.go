@@ -77,7 +77,7 @@ func (c *Config) Hydra(ctx context.Context, mpiexec string) error {
 	c.warn(findings)
 	cmd := &group{Cmd: exec.Command(mpiexec, c.hydraArgs()...)}
 	failed := make(chan *HydraError, 1)
-	cmd.Stdout, cmd.Stderr = c.Stdout, &failing{to: c.Stderr, first: failed}
+	cmd.Stdout, cmd.Stderr = c.Stdout, &failing{to: c.Stderr, first: failed, named: newNamed(answers, seats)}
 	cmd.Env = append(c.inherited(), job.EnvJob+"="+newJob(),
 		"HYDRA_LAUNCHER_EXTRA_ARGS="+strings.Join(shared.ssh(c.SSH, "ControlMaster=no")[1:], " "))
 	used := make([]*remote, 0, len(nodes)) // all hosts have answered, and nodes are as these
@@ -146,10 +146,11 @@ type HydraError struct {
 	State  string   // which rank failed first, and how; or how mpiexec ended, if none has said so: one has called Abort, or hydra itself has failed
 	Code   int      // of that
 	Silent []Silent // hosts that have missed a sign of life: one of these may be the cause
+	Named  Named    // the host that the errors of that rank name, if any
 }
 
 // Error says so.
-func (e *HydraError) Error() string { return withSilent("run: "+e.State, e.Silent) }
+func (e *HydraError) Error() string { return withSilent(e.Named.add("run: "+e.State), e.Silent) }
 
 // hydraRank is what hydra starts as each rank: a shell, because 64 of these start in less
 // time than 64 of this program. It adds BOBNET_* to what hydra says, and runs the command.

@@ -23,6 +23,7 @@ type Inventory struct {
 	Clock      int64 // of the wall, in nanoseconds since 1970
 	CPUs       int
 	Interface  string `json:",omitempty"` // that would be used
+	MAC        string `json:",omitempty"` // of that interface
 	MTU        int    `json:",omitempty"`
 	Why        string `json:",omitempty"` // that one
 	Trouble    string `json:",omitempty"` // why none can be used
@@ -40,7 +41,7 @@ func Look(version string, cfg *vipl.Config, keyFile string) *Inventory {
 	case err != nil:
 		inv.Trouble = err.Error()
 	case chosen != (iface.Interface{}):
-		inv.Interface, inv.MTU, inv.Why = chosen.Name, chosen.MTU, why
+		inv.Interface, inv.MAC, inv.MTU, inv.Why = chosen.Name, chosen.MAC.String(), chosen.MTU, why
 		if chosen.State != iface.Up {
 			inv.Trouble = iface.Obstacle(chosen.Name)
 		}

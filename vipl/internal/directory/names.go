@@ -141,7 +141,7 @@ func (d *Directory) ask(ctx context.Context, q question, l *lookup, timeout time
 			err = fmt.Errorf("%w: %w", code.ErrNameService, context.Canceled)
 			return ethertype.Addr{}, code.Error("look up", err, "the question for %q was given up: %v", q.name, context.Cause(ctx))
 		case d.eng.Ended(ctx) != nil || d.nic.Now() >= end:
-			return ethertype.Addr{}, d.silence("look up", code.ErrNameService, "%s answers to %q: is its owner running?", d.nobody(q.at), q.name)
+			return ethertype.Addr{}, d.silence("look up", code.ErrNameService, "%s answers to %q: is its owner running? (to see whether frames pass between two hosts: bobnet doctor --host HOST,HOST)", d.nobody(q.at), q.name)
 		}
 	}
 }
