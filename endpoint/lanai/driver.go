@@ -87,12 +87,6 @@ func (e *end) write(at int, b []byte) {
 	copy(e.image[at:], b)
 }
 
-func (e *end) readWord(at int) uint32 {
-	var b [4]byte
-	e.read(at, b[:])
-	return word(b[:], 0)
-}
-
 func (e *end) writeWord(at int, v uint32) {
 	var b [4]byte
 	setWord(b[:], 0, v)

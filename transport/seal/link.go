@@ -121,17 +121,6 @@ func (l *Link) SealStats() Stats { return l.m.count.stats() }
 // the same time as Send and Recv.
 func (l *Link) Hint(station ethertype.MAC) string { return l.m.hint(station) }
 
-// SetKeys replaces the keys, as a Source that returns others does. Sessions under a key
-// that is no more valid end. Any goroutine may call it.
-func (l *Link) SetKeys(valid ...Key) error {
-	if err := checkKeys(valid); err != nil {
-		return err
-	}
-	l.valid.Store(&valid)
-	l.wakeAt(0)
-	return nil
-}
-
 // wakeAt has Wait end and Ready report true at a time.
 func (l *Link) wakeAt(at int64) {
 	if l.next.Swap(at); l.waits.Load() {
