@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/bobnet-go/bobnet/endpoint/internal/provider"
-	"github.com/bobnet-go/bobnet/transport/fifo"
+	"github.com/bobnet-go/bobnet/internal/fifo"
 )
 
 // Endpoint is a program's connection to a virtual network (ep_t): a table of

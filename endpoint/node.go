@@ -11,8 +11,8 @@ import (
 	"github.com/bobnet-go/bobnet/endpoint/internal/provider"
 	"github.com/bobnet-go/bobnet/endpoint/internal/wire"
 	"github.com/bobnet-go/bobnet/ethertype"
-	"github.com/bobnet-go/bobnet/progress/logqueue"
-	"github.com/bobnet-go/bobnet/transport/latch"
+	"github.com/bobnet-go/bobnet/internal/latch"
+	"github.com/bobnet-go/bobnet/internal/logqueue"
 )
 
 // Node is a program's access to active messages on one NIC (what AM_Init makes).

@@ -42,7 +42,7 @@
 // environment (EnvJob, EnvRank, EnvSize, EnvInterface, and vipl.EnvTimeout), which
 // whoever starts the ranks sets, as bobnet run and bobnet lab do, or from the variables
 // of the launcher that has started the process: FindPlace says which count. A launcher
-// with PMI-1 (package job/pmi) is asked for rank and size; by its key-value space the ranks
+// with PMI-1 is asked for rank and size; by its key-value space the ranks
 // find each other, instead of asking the segment, and know the run from the beginning:
 //
 //	cfg, err := job.Config{}.FromEnvironment()

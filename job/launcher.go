@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"github.com/bobnet-go/bobnet/ethertype"
-	"github.com/bobnet-go/bobnet/job/pmi"
+	"github.com/bobnet-go/bobnet/internal/pmi"
 )
 
 // A launcher that speaks PMI-1 has a key-value space, by which the ranks tell each other

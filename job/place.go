@@ -7,7 +7,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/bobnet-go/bobnet/job/pmi"
+	"github.com/bobnet-go/bobnet/internal/pmi"
 )
 
 // The sources that can say which rank of which job a process is, in the order in which

@@ -9,8 +9,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/bobnet-go/bobnet/internal/pmi"
 	"github.com/bobnet-go/bobnet/job"
-	"github.com/bobnet-go/bobnet/job/pmi"
 	"golang.org/x/sys/unix"
 )
 

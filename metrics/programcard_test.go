@@ -5,10 +5,10 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/bobnet-go/bobnet/internal/myrinet/mapper"
 	"github.com/bobnet-go/bobnet/metrics"
 	"github.com/bobnet-go/bobnet/reliability"
 	"github.com/bobnet-go/bobnet/transport/myrinet"
-	"github.com/bobnet-go/bobnet/transport/myrinet/mapper"
 
 	endpoints "github.com/bobnet-go/bobnet/endpoint/lanai"
 	vmmc "github.com/bobnet-go/bobnet/vmmc/lanai"

@@ -5,8 +5,8 @@ import (
 	"os"
 	"time"
 
+	"github.com/bobnet-go/bobnet/internal/logqueue"
 	"github.com/bobnet-go/bobnet/job"
-	"github.com/bobnet-go/bobnet/progress/logqueue"
 	"github.com/bobnet-go/bobnet/vipl"
 )
 

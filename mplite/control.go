@@ -1,6 +1,6 @@
 package mplite
 
-import "github.com/bobnet-go/bobnet/transport/fifo"
+import "github.com/bobnet-go/bobnet/internal/fifo"
 
 // control is a control message that waits for a credit. Kind 0 stands for the
 // RDMA write of req, which spends a control credit because its immediate data

@@ -8,8 +8,8 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/bobnet-go/bobnet/internal/logqueue"
 	"github.com/bobnet-go/bobnet/job"
-	"github.com/bobnet-go/bobnet/progress/logqueue"
 )
 
 // Init joins the job that cfg describes and returns the communicator of all

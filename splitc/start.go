@@ -10,8 +10,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/bobnet-go/bobnet/internal/logqueue"
 	"github.com/bobnet-go/bobnet/job"
-	"github.com/bobnet-go/bobnet/progress/logqueue"
 	"github.com/bobnet-go/bobnet/splitc/internal/layer"
 )
 

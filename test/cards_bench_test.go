@@ -13,12 +13,12 @@ import (
 
 	"github.com/bobnet-go/bobnet/endpoint"
 	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/internal/link/linktest"
+	"github.com/bobnet-go/bobnet/internal/myrinet/plain"
+	"github.com/bobnet-go/bobnet/internal/myrinet/station"
 	"github.com/bobnet-go/bobnet/internal/vethtest"
 	"github.com/bobnet-go/bobnet/transport"
-	"github.com/bobnet-go/bobnet/transport/linktest"
 	"github.com/bobnet-go/bobnet/transport/myrinet"
-	"github.com/bobnet-go/bobnet/transport/myrinet/plain"
-	"github.com/bobnet-go/bobnet/transport/myrinet/station"
 	"github.com/bobnet-go/bobnet/transport/ring"
 	"github.com/bobnet-go/bobnet/vmmc"
 

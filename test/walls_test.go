@@ -8,55 +8,111 @@ import (
 	"testing"
 )
 
-// walls says which rooms each room may import. A room is a top-level directory
-// with all below it; it may always import itself, the standard library and
-// libraries of others. Rooms and arrows are drawn in ARCHITECTURE.md.
+// walls lists the rooms that each room may import. A room is a top-level directory with all
+// below it; internal/progress is a room, too. A room may always import itself, the standard
+// library and other modules. ARCHITECTURE.md draws the rooms and arrows.
 var walls = map[string][]string{
-	"ethertype":   {},
-	"reliability": {"ethertype"},
-	"transport":   {"ethertype"},
-	"progress":    {"ethertype", "transport"},
-	"vipl":        {"ethertype", "reliability", "transport", "progress"},
-	"job":         {"ethertype", "reliability", "transport", "progress", "vipl"},
-	"mplite":      {"ethertype", "reliability", "transport", "progress", "vipl", "job"},
-	"endpoint":    {"ethertype", "reliability", "transport", "progress", "vipl", "job"},
-	"vmmc":        {"ethertype", "reliability", "transport", "progress", "vipl", "job"},
-	"splitc":      {"ethertype", "reliability", "transport", "progress", "vipl", "job", "endpoint"},
-	"stream":      {"ethertype", "reliability", "transport", "progress", "vipl", "job"},
-	"metrics":     {"ethertype", "reliability", "transport", "progress", "vipl", "job", "mplite", "endpoint", "vmmc", "splitc", "stream"},
-	"internal":    {"ethertype", "reliability", "transport", "progress", "vipl", "job", "mplite", "endpoint", "vmmc", "splitc", "stream"},
-	"examples":    {"ethertype", "reliability", "transport", "progress", "vipl", "job", "mplite", "endpoint", "vmmc", "splitc", "stream", "metrics"},
-	"cmd":         {"ethertype", "reliability", "transport", "progress", "vipl", "job", "mplite", "endpoint", "vmmc", "splitc", "stream", "metrics", "internal", "examples"},
-	"test":        {"ethertype", "reliability", "transport", "progress", "vipl", "job", "mplite", "endpoint", "vmmc", "splitc", "stream", "metrics", "internal", "examples", "cmd"},
+	"ethertype":         {},
+	"reliability":       {"ethertype"},
+	"transport":         {"ethertype"},
+	"internal/progress": {"ethertype", "transport"},
+	"vipl":              {"ethertype", "reliability", "transport", "internal/progress"},
+	"job":               {"ethertype", "reliability", "transport", "internal/progress", "vipl"},
+	"mplite":            {"ethertype", "reliability", "transport", "internal/progress", "vipl", "job"},
+	"endpoint":          {"ethertype", "reliability", "transport", "internal/progress", "vipl", "job"},
+	"vmmc":              {"ethertype", "reliability", "transport", "internal/progress", "vipl", "job"},
+	"splitc":            {"ethertype", "reliability", "transport", "internal/progress", "vipl", "job", "endpoint"},
+	"stream":            {"ethertype", "reliability", "transport", "internal/progress", "vipl", "job"},
+	"metrics":           {"ethertype", "reliability", "transport", "internal/progress", "vipl", "job", "mplite", "endpoint", "vmmc", "splitc", "stream"},
+	"internal":          {"ethertype", "reliability", "transport", "internal/progress", "vipl", "job", "mplite", "endpoint", "vmmc", "splitc", "stream"},
+	"examples":          {"ethertype", "reliability", "transport", "internal/progress", "vipl", "job", "mplite", "endpoint", "vmmc", "splitc", "stream", "metrics"},
+	"cmd":               {"ethertype", "reliability", "transport", "internal/progress", "vipl", "job", "mplite", "endpoint", "vmmc", "splitc", "stream", "metrics", "examples"},
+	"test":              {"ethertype", "reliability", "transport", "internal/progress", "vipl", "job", "mplite", "endpoint", "vmmc", "splitc", "stream", "metrics", "examples", "cmd"},
 }
-
-// foundations are packages of internal that other rooms may import, but the pure ones: what all
-// that serve other processes have in common. They import no other package of the house.
-var foundations = []string{"internal/admission", "internal/passfd", "internal/runsocket", "internal/userfile"}
 
 // testHelpers may be imported by the tests of every room, and by examples/internal/simjob, which
 // only tests import.
-var testHelpers = []string{"internal/", "transport/sim", "transport/fault", "transport/linktest"}
+var testHelpers = []string{"internal/", "transport/sim", "transport/fault"}
 
+// roomOf returns the room of a package.
+func roomOf(dir string) string {
+	if dir == "internal/progress" {
+		return dir
+	}
+	room, _, _ := strings.Cut(dir, "/")
+	return room
+}
+
+// TestImportWalls checks the imports between rooms. Every room but the pure ones may import the
+// packages of internal, and with each of them the rooms that this package imports.
 func TestImportWalls(t *testing.T) {
+	behind := behindInternal(t)
 	for _, s := range sources(t) {
-		room, _, _ := strings.Cut(s.dir, "/")
-		ofTests := s.test || s.dir == "examples/internal/simjob"
+		room := roomOf(s.dir)
 		allowed, known := walls[room]
 		if !known {
-			t.Errorf("%s lies in %q, which is no room of the house", s.name, room)
+			t.Errorf("%s lies in %q, which is not a room of the module", s.name, room)
 			continue
 		}
+		ofTests := s.test || s.dir == "examples/internal/simjob"
 		for _, imp := range s.imports() {
 			inside, ok := strings.CutPrefix(imp, modulePath+"/")
-			if ok && !mayImport(room, inside, allowed, ofTests) {
-				t.Errorf("%s: room %s must not import %s", s.name, room, inside)
+			if !ok || ofTests && isTestHelper(inside) {
+				continue
 			}
-			if ok && slices.Contains(foundations, s.dir) && !s.test && !slices.Contains(foundations, inside) {
-				t.Errorf("%s: a foundation must not import %s", s.name, inside)
+			if roomOf(inside) == "internal" && !pure[room] {
+				for _, other := range behind[inside] {
+					if other != room && !slices.Contains(allowed, other) {
+						t.Errorf("%s: room %s must not import %s, which imports room %s", s.name, room, inside, other)
+					}
+				}
+			} else if roomOf(inside) != room && !slices.Contains(allowed, roomOf(inside)) {
+				t.Errorf("%s: room %s must not import %s", s.name, room, inside)
 			}
 		}
 	}
+}
+
+func isTestHelper(dir string) bool {
+	return slices.ContainsFunc(testHelpers, func(helper string) bool { return strings.HasPrefix(dir, helper) })
+}
+
+// behindInternal returns, for each package of the room internal, the other rooms that it imports,
+// directly or through further packages of internal.
+func behindInternal(t *testing.T) map[string][]string {
+	imports := map[string][]string{}
+	for _, s := range sources(t) {
+		if s.test || roomOf(s.dir) != "internal" {
+			continue
+		}
+		for _, imp := range s.imports() {
+			if inside, ok := strings.CutPrefix(imp, modulePath+"/"); ok {
+				imports[s.dir] = append(imports[s.dir], inside)
+			}
+		}
+	}
+	behind := map[string][]string{}
+	var follow func(dir string) []string
+	follow = func(dir string) []string {
+		if rooms, done := behind[dir]; done {
+			return rooms
+		}
+		var rooms []string
+		for _, inside := range imports[dir] {
+			if roomOf(inside) == "internal" {
+				rooms = append(rooms, follow(inside)...)
+			} else {
+				rooms = append(rooms, roomOf(inside))
+			}
+		}
+		slices.Sort(rooms)
+		behind[dir] = slices.Compact(rooms)
+		return behind[dir]
+	}
+	for dir := range imports {
+		follow(dir)
+	}
+	return behind
 }
 
 // innerWalls says of each package below vipl and endpoint which others of the house it
@@ -66,28 +122,28 @@ func TestImportWalls(t *testing.T) {
 var innerWalls = map[string][]string{
 	"vipl/internal/code":      {},
 	"vipl/internal/memory":    {"vipl/internal/code"},
-	"vipl/internal/conn":      {"ethertype", "reliability", "transport", "transport/fifo", "transport/latch", "progress", "vipl/internal/batch", "vipl/internal/code", "vipl/internal/memory", "vipl/internal/pathprobe", "vipl/internal/pieces", "vipl/internal/sweep"},
-	"vipl/internal/attempts":  {"transport/fifo"},
+	"vipl/internal/conn":      {"ethertype", "reliability", "transport", "internal/fifo", "internal/latch", "internal/progress", "vipl/internal/batch", "vipl/internal/code", "vipl/internal/memory", "vipl/internal/pathprobe", "vipl/internal/pieces", "vipl/internal/sweep"},
+	"vipl/internal/attempts":  {"internal/fifo"},
 	"vipl/internal/backlog":   {"ethertype", "vipl/internal/conninfo"},
-	"vipl/internal/engine":    {"ethertype", "reliability", "transport", "transport/shm", "progress", "vipl/internal/batch", "vipl/internal/code", "vipl/internal/conn", "vipl/internal/conninfo", "vipl/internal/directory", "vipl/internal/guard", "vipl/internal/handshake", "vipl/internal/timewait"},
+	"vipl/internal/engine":    {"ethertype", "reliability", "transport", "internal/link/shm", "internal/progress", "vipl/internal/batch", "vipl/internal/code", "vipl/internal/conn", "vipl/internal/conninfo", "vipl/internal/directory", "vipl/internal/guard", "vipl/internal/handshake", "vipl/internal/timewait"},
 	"vipl/internal/handshake": {"ethertype", "transport", "vipl/internal/attempts", "vipl/internal/backlog", "vipl/internal/code", "vipl/internal/conn", "vipl/internal/conninfo", "vipl/internal/guard", "vipl/internal/pathprobe"},
-	"vipl/internal/batch":     {"ethertype", "transport", "transport/latch"},
+	"vipl/internal/batch":     {"ethertype", "transport", "internal/latch"},
 	"vipl/internal/conninfo":  {"ethertype", "reliability"},
 	"vipl/internal/pathprobe": {"ethertype"},
 	"vipl/internal/pieces":    {"ethertype"},
 	"vipl/internal/sweep":     {},
 	"vipl/internal/timewait":  {"ethertype", "reliability"},
 	"vipl/internal/guard":     {"ethertype"},
-	"vipl/internal/directory": {"ethertype", "internal/userfile", "transport", "progress", "vipl/internal/code", "vipl/internal/guard"},
-	"vipl/internal/links":     {"ethertype", "transport", "transport/agent", "transport/fault", "transport/host", "transport/myrinet/plain", "transport/myrinet/share", "transport/packet", "transport/ring", "transport/seal", "transport/shm", "transport/udp", "vipl/internal/code"},
+	"vipl/internal/directory": {"ethertype", "internal/userfile", "transport", "internal/progress", "vipl/internal/code", "vipl/internal/guard"},
+	"vipl/internal/links":     {"ethertype", "transport", "internal/link/agent", "transport/fault", "internal/link/host", "internal/myrinet/plain", "internal/myrinet/share", "transport/packet", "transport/ring", "transport/seal", "internal/link/shm", "transport/udp", "vipl/internal/code"},
 	"vipl/internal/text":      {},
 
 	"endpoint/internal/wire":         {"ethertype"},
 	"endpoint/internal/provider":     {"ethertype", "endpoint/internal/wire"},
-	"endpoint/internal/gate":         {"progress", "endpoint/internal/provider"},
+	"endpoint/internal/gate":         {"internal/progress", "endpoint/internal/provider"},
 	"endpoint/internal/loop":         {"endpoint/internal/wire", "endpoint/internal/provider"},
 	"endpoint/internal/providertest": {"ethertype", "endpoint/internal/wire", "endpoint/internal/provider"},
-	"endpoint/internal/vi":           {"ethertype", "transport", "progress", "vipl", "endpoint/internal/wire", "endpoint/internal/provider", "endpoint/internal/gate"},
+	"endpoint/internal/vi":           {"ethertype", "transport", "internal/progress", "vipl", "endpoint/internal/wire", "endpoint/internal/provider", "endpoint/internal/gate"},
 }
 
 // innerRoom returns the room of a package that innerWalls has to know, or "".
@@ -125,125 +181,13 @@ func TestInnerWalls(t *testing.T) {
 	}
 }
 
-// TestLinterFoundations: the linter lets rooms import the foundations where it denies internal.
-func TestLinterFoundations(t *testing.T) {
-	text := readRoot(t, ".golangci.yml")
-	for _, room := range []string{"transport", "vmmc", "splitc", "internal"} {
-		_, rule, _ := strings.Cut(text, "\n        "+room+":\n")
-		rule, _, _ = strings.Cut(rule, "\n          deny:\n")
-		for _, f := range foundations {
-			if !strings.Contains(rule, "\n            - "+modulePath+"/"+f+"$\n") && !strings.HasSuffix(rule, "\n            - "+modulePath+"/"+f+"$") {
-				t.Errorf(".golangci.yml does not let %s import %s", room, f)
-			}
-		}
-	}
-}
-
-// TestLinterInnerWalls: the linter holds the inner walls, too. Its rule for a package
-// denies the rooms and packages that innerWalls does not list.
-func TestLinterInnerWalls(t *testing.T) {
-	rules := linterRules(t)
-	for dir, allowed := range innerWalls {
-		others := append([]string{innerRoom(dir)}, walls[innerRoom(dir)]...)
-		for other := range innerWalls {
-			if innerRoom(other) == innerRoom(dir) {
-				others = append(others, other)
-			}
-		}
-		for _, other := range others {
-			if other == dir {
-				continue
-			}
-			denied := slices.ContainsFunc(rules, func(r linterRule) bool {
-				return strings.Contains(r.files, `"**/`+dir+`/**"`) && slices.Contains(r.deny, modulePath+"/"+other+"$")
-			})
-			if may := slices.Contains(allowed, other); may == denied {
-				t.Errorf("%s may import %s: %v; .golangci.yml denies it: %v", dir, other, may, denied)
-			}
-		}
-	}
-}
-
-func mayImport(room, inside string, allowed []string, test bool) bool {
-	to, _, _ := strings.Cut(inside, "/")
-	for _, a := range append([]string{room}, allowed...) {
-		if a == to {
-			return true
-		}
-	}
-	if slices.Contains(foundations, inside) && !pure[room] {
-		return true
-	}
-	for _, helper := range testHelpers {
-		if test && strings.HasPrefix(inside, helper) {
-			return true
-		}
-	}
-	return false
-}
-
-// linterRule is a rule of depguard in .golangci.yml.
-type linterRule struct {
-	files string   // patterns of files, as they are written
-	deny  []string // prefixes of import paths
-}
-
-// linterRules reads them line by line: a rule is a name of its own depth.
-func linterRules(t *testing.T) (rules []linterRule) {
-	_, text, _ := strings.Cut(readRoot(t, ".golangci.yml"), "\n    depguard:\n      rules:\n")
-	for line := range strings.Lines(text) {
-		line = strings.TrimRight(line, "\n")
-		word := strings.TrimSpace(line)
-		switch depth := len(line) - len(strings.TrimLeft(line, " ")); {
-		case depth < 8:
-			return rules
-		case depth == 8:
-			rules = append(rules, linterRule{})
-		case strings.HasPrefix(word, "files: "):
-			rules[len(rules)-1].files = word
-		case strings.HasPrefix(word, "- pkg: "):
-			rules[len(rules)-1].deny = append(rules[len(rules)-1].deny, strings.TrimPrefix(word, "- pkg: "))
-		}
-	}
-	return rules
-}
-
-// denies reports whether the rule keeps the code of a room from importing another.
-// The pattern room/**/*.go would leave out what lies in the room itself.
-func (r linterRule) denies(room, other string) bool {
-	about := strings.Contains(r.files, `"**/`+room+`/**"`) || strings.Contains(r.files, `"**/*.go"`)
-	for _, but := range []string{`"!**/` + room + `/**"`, `"!**/` + room + `/*.go"`} {
-		about = about && !strings.Contains(r.files, but)
-	}
-	return about && slices.ContainsFunc(r.deny, func(p string) bool {
-		return p == modulePath || p == modulePath+"/"+other
-	})
-}
-
-// TestLinterWalls: the linter's walls are these, neither more nor fewer. Of cmd and
-// test it need say nothing, because nothing can import a program or a test.
-func TestLinterWalls(t *testing.T) {
-	rules := linterRules(t)
-	for room, allowed := range walls {
-		for other := range walls {
-			if other == room || other == "cmd" || other == "test" {
-				continue
-			}
-			denied := slices.ContainsFunc(rules, func(r linterRule) bool { return r.denies(room, other) })
-			if may := slices.Contains(allowed, other); may == denied {
-				t.Errorf("room %s may import %s: %v; .golangci.yml denies it: %v", room, other, may, denied)
-			}
-		}
-	}
-}
-
 // pure rooms get time, randomness and bytes as arguments.
 var pure = map[string]bool{"ethertype": true, "reliability": true}
 
 func TestPureRooms(t *testing.T) {
 	banned := []string{"os", "sync", "sync/atomic", "syscall", "context", "log", "log/slog", "golang.org/x/sys/unix", "crypto/rand"}
 	for _, s := range sources(t) {
-		if room, _, _ := strings.Cut(s.dir, "/"); !pure[room] || s.test {
+		if !pure[roomOf(s.dir)] || s.test {
 			continue
 		}
 		for _, imp := range s.imports() {
@@ -268,8 +212,7 @@ var machines = []string{"vipl/internal/attempts", "vipl/internal/backlog", "vipl
 // clockless packages run under virtual time, so the wall clock and the global
 // source of randomness must not reach them.
 func clockless(dir string) bool {
-	room, _, _ := strings.Cut(dir, "/")
-	return pure[room] || slices.Contains(machines, dir) || dir == "transport/sim" || dir == "transport/fault" || dir == "transport/myrinet" || dir == "transport/myrinet/mapper"
+	return pure[roomOf(dir)] || slices.Contains(machines, dir) || dir == "transport/sim" || dir == "transport/fault" || dir == "transport/myrinet" || dir == "internal/myrinet/mapper"
 }
 
 func TestNoClock(t *testing.T) {

@@ -27,7 +27,7 @@
 // VI of the same NIC they pass through memory of the process; the two connect by
 // Listen and Connect, not as peers. To other NICs at the same interface (of the
 // driver udp: IP address), or of the driver shm, they pass through memory that two
-// NICs share (package transport/shm), whether these are of one process or of two.
+// NICs share, whether these are of one process or of two.
 // All others are reached over the link: other hosts, and of this one its other
 // interfaces and namespaces. Config.WireOnly leaves out the ways within the host;
 // then nobody at the NIC's own MAC is reached. Simulated NICs have only the first.

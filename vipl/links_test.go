@@ -3,12 +3,12 @@ package vipl_test
 import (
 	"testing"
 
+	"github.com/bobnet-go/bobnet/internal/conformance"
 	"github.com/bobnet-go/bobnet/internal/need"
 	"github.com/bobnet-go/bobnet/internal/vethtest"
 	"github.com/bobnet-go/bobnet/internal/viplinks"
 	"github.com/bobnet-go/bobnet/transport"
 	"github.com/bobnet-go/bobnet/vipl"
-	"github.com/bobnet-go/bobnet/vipl/conformance"
 	"github.com/vishvananda/netlink"
 )
 

@@ -8,9 +8,9 @@ import (
 
 // BenchmarkHostStream sends messages of 1 MiB from one NIC of a host to another
 // one, a window of them at a time; compare with BenchmarkHandOff of
-// transport/shm:
+// internal/link/shm:
 //
-//	go test ./vipl ./transport/shm -run '^$' -bench 'HostStream|HandOff' -count 5
+//	go test ./vipl ./internal/link/shm -run '^$' -bench 'HostStream|HandOff' -count 5
 func BenchmarkHostStream(b *testing.B) {
 	const size, depth = 1 << 20, 4
 	var nics [2]*vipl.NIC

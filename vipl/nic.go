@@ -8,12 +8,12 @@ import (
 	"time"
 
 	"github.com/bobnet-go/bobnet/ethertype"
-	"github.com/bobnet-go/bobnet/progress"
-	"github.com/bobnet-go/bobnet/progress/logqueue"
+	"github.com/bobnet-go/bobnet/internal/link/iface"
+	"github.com/bobnet-go/bobnet/internal/logqueue"
+	"github.com/bobnet-go/bobnet/internal/progress"
 	"github.com/bobnet-go/bobnet/reliability"
 	"github.com/bobnet-go/bobnet/transport"
 	"github.com/bobnet-go/bobnet/transport/fault"
-	"github.com/bobnet-go/bobnet/transport/iface"
 	"github.com/bobnet-go/bobnet/transport/ring"
 	"github.com/bobnet-go/bobnet/transport/seal"
 	"github.com/bobnet-go/bobnet/vipl/internal/conn"
@@ -37,7 +37,7 @@ type Config struct {
 	// the first block of 1024 that no other process on the interface has. If another
 	// has some of those that are asked for, the error wraps EADDRINUSE and names it.
 	Ports transport.PortRange
-	// Driver is "ring", which asks the node's agent (package transport/agent) where this process
+	// Driver is "ring", which asks the node's agent where this process
 	// may open no packet sockets, "packet", "udp", which needs no privilege and takes an
 	// IP address for Interface too, "shm", which reaches this host only and
 	// needs no Interface, or "myrinet", an emulated card that has the Interface for

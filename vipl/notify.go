@@ -1,6 +1,6 @@
 package vipl
 
-import "github.com/bobnet-go/bobnet/transport/fifo"
+import "github.com/bobnet-go/bobnet/internal/fifo"
 
 // Notification
 //

@@ -3,8 +3,8 @@ package vipl
 import (
 	"errors"
 
+	"github.com/bobnet-go/bobnet/internal/link/iface"
 	"github.com/bobnet-go/bobnet/transport"
-	"github.com/bobnet-go/bobnet/transport/iface"
 )
 
 // Obstacle looks at the NIC's interface and returns what keeps its frames from others, and

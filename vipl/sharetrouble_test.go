@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/bobnet-go/bobnet/transport/shm"
+	"github.com/bobnet-go/bobnet/internal/link/shm"
 	"github.com/bobnet-go/bobnet/vipl"
 	"golang.org/x/sys/unix"
 )

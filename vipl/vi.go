@@ -2,7 +2,7 @@ package vipl
 
 import (
 	"github.com/bobnet-go/bobnet/ethertype"
-	"github.com/bobnet-go/bobnet/progress"
+	"github.com/bobnet-go/bobnet/internal/progress"
 	"github.com/bobnet-go/bobnet/vipl/internal/code"
 	"github.com/bobnet-go/bobnet/vipl/internal/conn"
 	"github.com/bobnet-go/bobnet/vipl/internal/handshake"

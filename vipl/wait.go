@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"github.com/bobnet-go/bobnet/progress"
+	"github.com/bobnet-go/bobnet/internal/progress"
 	"github.com/bobnet-go/bobnet/transport"
 )
 

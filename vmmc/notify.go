@@ -1,6 +1,6 @@
 package vmmc
 
-import "github.com/bobnet-go/bobnet/transport/fifo"
+import "github.com/bobnet-go/bobnet/internal/fifo"
 
 // Notification is what a handler gets: the data of a message lies in the export's memory.
 type Notification struct {

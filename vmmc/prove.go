@@ -2,7 +2,7 @@ package vmmc
 
 import (
 	"github.com/bobnet-go/bobnet/ethertype"
-	"github.com/bobnet-go/bobnet/transport/fifo"
+	"github.com/bobnet-go/bobnet/internal/fifo"
 	"github.com/bobnet-go/bobnet/vmmc/internal/provider"
 )
 

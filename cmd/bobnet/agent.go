@@ -10,9 +10,9 @@ import (
 	"syscall"
 
 	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/internal/link/agent"
 	"github.com/bobnet-go/bobnet/internal/nodeagent"
 	"github.com/bobnet-go/bobnet/metrics"
-	"github.com/bobnet-go/bobnet/transport/agent"
 	"github.com/spf13/cobra"
 )
 

@@ -8,8 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/bobnet-go/bobnet/internal/link/agent"
 	"github.com/bobnet-go/bobnet/internal/nodeagent"
-	"github.com/bobnet-go/bobnet/transport/agent"
 	"github.com/bobnet-go/bobnet/vipl"
 	dto "github.com/prometheus/client_model/go"
 )

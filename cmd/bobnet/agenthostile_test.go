@@ -11,9 +11,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/bobnet-go/bobnet/internal/link/agent"
 	"github.com/bobnet-go/bobnet/internal/nodeagent"
 	"github.com/bobnet-go/bobnet/metrics"
-	"github.com/bobnet-go/bobnet/transport/agent"
 	"github.com/bobnet-go/bobnet/vipl"
 )
 

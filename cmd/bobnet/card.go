@@ -8,9 +8,9 @@ import (
 	"os"
 	"sync"
 
+	"github.com/bobnet-go/bobnet/internal/myrinet/share"
 	"github.com/bobnet-go/bobnet/metrics"
 	"github.com/bobnet-go/bobnet/transport"
-	"github.com/bobnet-go/bobnet/transport/myrinet/share"
 	"github.com/bobnet-go/bobnet/vipl"
 	"github.com/spf13/cobra"
 )

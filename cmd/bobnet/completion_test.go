@@ -140,7 +140,7 @@ func TestManPages(t *testing.T) {
 func TestEnvironmentNamed(t *testing.T) {
 	own := []string{"BOBNET_LAB_REEXEC", "BOBNET_PERF_KEY_FILE", "BOBNET_TEST_ALL"} // between Bobnet's own processes
 	literal := regexp.MustCompile(`"(BOBNET_[A-Z_]+)"`)
-	for _, room := range []string{"cmd", "vipl", "job", "mplite", "endpoint", "splitc", "stream", "transport", "vmmc", "metrics", "progress", "internal/lab", "internal/launch", "internal/perf"} {
+	for _, room := range []string{"cmd", "vipl", "job", "mplite", "endpoint", "splitc", "stream", "transport", "vmmc", "metrics", "internal/lab", "internal/launch", "internal/link", "internal/myrinet", "internal/perf", "internal/pmi", "internal/progress"} {
 		err := filepath.WalkDir("../../"+room, func(path string, _ os.DirEntry, err error) error {
 			if err != nil || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
 				return err

@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"github.com/bobnet-go/bobnet/ethertype"
-	"github.com/bobnet-go/bobnet/transport/iface"
+	"github.com/bobnet-go/bobnet/internal/link/iface"
 	"github.com/bobnet-go/bobnet/vipl"
 	"github.com/spf13/cobra"
 )

@@ -8,8 +8,8 @@ import (
 	"text/tabwriter"
 
 	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/internal/link/agent"
 	"github.com/bobnet-go/bobnet/transport"
-	"github.com/bobnet-go/bobnet/transport/agent"
 	"github.com/bobnet-go/bobnet/vipl"
 )
 

@@ -10,7 +10,7 @@ import (
 	"slices"
 
 	"github.com/bobnet-go/bobnet/internal/lab"
-	"github.com/bobnet-go/bobnet/progress/logqueue"
+	"github.com/bobnet-go/bobnet/internal/logqueue"
 	"github.com/bobnet-go/bobnet/transport/myrinet"
 	"golang.org/x/sys/unix"
 )

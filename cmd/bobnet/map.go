@@ -11,8 +11,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/bobnet-go/bobnet/internal/myrinet/mapper"
 	"github.com/bobnet-go/bobnet/transport/myrinet"
-	"github.com/bobnet-go/bobnet/transport/myrinet/mapper"
 	"github.com/bobnet-go/bobnet/transport/sim"
 	"github.com/bobnet-go/bobnet/vipl"
 	"github.com/spf13/cobra"

@@ -2,8 +2,8 @@ package lanai
 
 import (
 	"github.com/bobnet-go/bobnet/endpoint/internal/wire"
+	"github.com/bobnet-go/bobnet/internal/fifo"
 	"github.com/bobnet-go/bobnet/transport"
-	"github.com/bobnet-go/bobnet/transport/fifo"
 )
 
 // end is an endpoint, as the host keeps it. The driver's own, which is privileged, has

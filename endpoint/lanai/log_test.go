@@ -8,8 +8,8 @@ import (
 
 	"github.com/bobnet-go/bobnet/endpoint/lanai"
 	"github.com/bobnet-go/bobnet/internal/logtest"
+	"github.com/bobnet-go/bobnet/internal/myrinet/plain"
 	"github.com/bobnet-go/bobnet/internal/vethtest"
-	"github.com/bobnet-go/bobnet/transport/myrinet/plain"
 )
 
 // TestLogHandler: the handler of the log of a card's mapper, which speaks within steps of the

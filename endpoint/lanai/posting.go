@@ -6,7 +6,7 @@ import (
 
 	"github.com/bobnet-go/bobnet/endpoint/internal/wire"
 	"github.com/bobnet-go/bobnet/ethertype"
-	"github.com/bobnet-go/bobnet/transport/fifo"
+	"github.com/bobnet-go/bobnet/internal/fifo"
 )
 
 // posting is what the host knows of the queues of an endpoint.

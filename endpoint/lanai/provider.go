@@ -9,8 +9,8 @@ import (
 	"github.com/bobnet-go/bobnet/endpoint/internal/provider"
 	"github.com/bobnet-go/bobnet/endpoint/internal/wire"
 	"github.com/bobnet-go/bobnet/ethertype"
-	"github.com/bobnet-go/bobnet/progress"
-	"github.com/bobnet-go/bobnet/transport/fifo"
+	"github.com/bobnet-go/bobnet/internal/fifo"
+	"github.com/bobnet-go/bobnet/internal/progress"
 )
 
 // Provider is the way of one program to others: its endpoints on the card, and the

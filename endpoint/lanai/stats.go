@@ -6,8 +6,8 @@ import (
 	"io"
 	"math/bits"
 
+	"github.com/bobnet-go/bobnet/internal/myrinet/station"
 	"github.com/bobnet-go/bobnet/reliability"
-	"github.com/bobnet-go/bobnet/transport/myrinet/station"
 )
 
 // Stats counts what a card's control program and driver have done.

@@ -1,9 +1,9 @@
 package lanai
 
 import (
+	"github.com/bobnet-go/bobnet/internal/myrinet/station"
 	"github.com/bobnet-go/bobnet/transport"
 	"github.com/bobnet-go/bobnet/transport/myrinet"
-	"github.com/bobnet-go/bobnet/transport/myrinet/station"
 )
 
 // Virtual is virtual time, and Waiter where a process waits in it.

@@ -22,8 +22,8 @@ import (
 
 	"github.com/bobnet-go/bobnet/examples/internal/outfile"
 	"github.com/bobnet-go/bobnet/examples/internal/program"
+	"github.com/bobnet-go/bobnet/internal/myrinet/mapper"
 	"github.com/bobnet-go/bobnet/transport/myrinet"
-	"github.com/bobnet-go/bobnet/transport/myrinet/mapper"
 	"github.com/bobnet-go/bobnet/transport/sim"
 )
 

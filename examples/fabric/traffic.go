@@ -9,7 +9,7 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"github.com/bobnet-go/bobnet/transport/myrinet/mapper"
+	"github.com/bobnet-go/bobnet/internal/myrinet/mapper"
 )
 
 const (

@@ -10,9 +10,9 @@ import (
 
 	"github.com/bobnet-go/bobnet/ethertype"
 	"github.com/bobnet-go/bobnet/internal/lab"
-	"github.com/bobnet-go/bobnet/transport/agent"
-	"github.com/bobnet-go/bobnet/transport/iface"
-	"github.com/bobnet-go/bobnet/transport/shm"
+	"github.com/bobnet-go/bobnet/internal/link/agent"
+	"github.com/bobnet-go/bobnet/internal/link/iface"
+	"github.com/bobnet-go/bobnet/internal/link/shm"
 	"github.com/bobnet-go/bobnet/vipl"
 	"golang.org/x/sys/unix"
 )

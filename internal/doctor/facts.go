@@ -4,7 +4,7 @@ import (
 	"time"
 
 	"github.com/bobnet-go/bobnet/ethertype"
-	"github.com/bobnet-go/bobnet/transport/iface"
+	"github.com/bobnet-go/bobnet/internal/link/iface"
 )
 
 // Facts are what Collect has found and Judge judges.

@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/bobnet-go/bobnet/transport/iface"
+	"github.com/bobnet-go/bobnet/internal/link/iface"
 	"github.com/google/nftables"
 	"github.com/mdlayher/ethernet"
 	"github.com/vishvananda/netlink/nl"

@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/internal/link/iface"
 	"github.com/bobnet-go/bobnet/transport"
-	"github.com/bobnet-go/bobnet/transport/iface"
 	"github.com/bobnet-go/bobnet/vipl"
 	"golang.org/x/sys/unix"
 )

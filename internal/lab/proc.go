@@ -10,7 +10,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/bobnet-go/bobnet/transport/myrinet/plain"
+	"github.com/bobnet-go/bobnet/internal/myrinet/plain"
 	"github.com/vishvananda/netns"
 	"golang.org/x/sys/unix"
 )

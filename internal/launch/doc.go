@@ -1,7 +1,7 @@
 // Package launch starts a program as the ranks of one job on several hosts: bobnet run.
 //
 // On each host a node, which is this program again, starts that host's ranks, serves them
-// PMI-1 (package job/pmi), and sends their output home. The node of this host is a child,
+// PMI-1 (package internal/pmi), and sends their output home. The node of this host is a child,
 // that of another one is reached by ssh; with both the head talks by lines of JSON over
 // standard input and output. No port is opened anywhere, and a node whose input ends kills
 // its ranks: however the head dies, nothing is left behind.

@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/bobnet-go/bobnet/internal/lab"
-	"github.com/bobnet-go/bobnet/job/pmi"
+	"github.com/bobnet-go/bobnet/internal/pmi"
 	"golang.org/x/sys/unix"
 )
 

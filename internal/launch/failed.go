@@ -7,7 +7,7 @@ import (
 	"regexp"
 	"strconv"
 
-	"github.com/bobnet-go/bobnet/job/pmi"
+	"github.com/bobnet-go/bobnet/internal/pmi"
 )
 
 // sayFailed is what a rank's shell does last (hydraRank) if its command has failed, with an

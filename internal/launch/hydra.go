@@ -13,8 +13,8 @@ import (
 	"time"
 
 	"github.com/bobnet-go/bobnet/internal/lab"
+	"github.com/bobnet-go/bobnet/internal/pmi"
 	"github.com/bobnet-go/bobnet/job"
-	"github.com/bobnet-go/bobnet/job/pmi"
 	"golang.org/x/sys/unix"
 )
 

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/bobnet-go/bobnet/internal/doctor"
-	"github.com/bobnet-go/bobnet/job/pmi"
+	"github.com/bobnet-go/bobnet/internal/pmi"
 )
 
 // Protocol is the version of what head and nodes say to each other.

@@ -16,8 +16,8 @@ import (
 
 	"github.com/bobnet-go/bobnet/internal/doctor"
 	"github.com/bobnet-go/bobnet/internal/lab"
+	"github.com/bobnet-go/bobnet/internal/pmi"
 	"github.com/bobnet-go/bobnet/job"
-	"github.com/bobnet-go/bobnet/job/pmi"
 	"github.com/bobnet-go/bobnet/vipl"
 	"golang.org/x/sys/unix"
 )

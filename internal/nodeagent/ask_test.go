@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/bobnet-go/bobnet/transport/agent"
+	"github.com/bobnet-go/bobnet/internal/link/agent"
 	"golang.org/x/sys/unix"
 )
 

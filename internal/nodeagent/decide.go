@@ -6,8 +6,8 @@ import (
 	"net"
 	"slices"
 
-	"github.com/bobnet-go/bobnet/transport/agent"
-	"github.com/bobnet-go/bobnet/transport/iface"
+	"github.com/bobnet-go/bobnet/internal/link/agent"
+	"github.com/bobnet-go/bobnet/internal/link/iface"
 	"golang.org/x/sys/unix"
 )
 

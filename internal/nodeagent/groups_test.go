@@ -11,8 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/bobnet-go/bobnet/internal/link/agent"
 	"github.com/bobnet-go/bobnet/internal/need"
-	"github.com/bobnet-go/bobnet/transport/agent"
 )
 
 // askRole asks the agent whether this process may have anything, and prints the answer.

@@ -10,7 +10,7 @@ import (
 	"sync"
 
 	"github.com/bobnet-go/bobnet/ethertype"
-	"github.com/bobnet-go/bobnet/transport/agent"
+	"github.com/bobnet-go/bobnet/internal/link/agent"
 	"github.com/google/nftables"
 	"github.com/google/nftables/expr"
 	"github.com/mdlayher/ethernet"

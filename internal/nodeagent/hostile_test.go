@@ -12,10 +12,10 @@ import (
 
 	"github.com/bobnet-go/bobnet/ethertype"
 	"github.com/bobnet-go/bobnet/internal/lingertest"
+	"github.com/bobnet-go/bobnet/internal/link/agent"
+	"github.com/bobnet-go/bobnet/internal/link/iface"
 	"github.com/bobnet-go/bobnet/internal/passfd"
 	"github.com/bobnet-go/bobnet/internal/vethtest"
-	"github.com/bobnet-go/bobnet/transport/agent"
-	"github.com/bobnet-go/bobnet/transport/iface"
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 )

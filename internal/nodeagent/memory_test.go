@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/bobnet-go/bobnet/transport/agent"
+	"github.com/bobnet-go/bobnet/internal/link/agent"
 )
 
 // tellers is how many programs tell in the tests of memory, as many as a user may connect.

@@ -13,9 +13,9 @@ import (
 	"unsafe"
 
 	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/internal/link/agent"
+	"github.com/bobnet-go/bobnet/internal/link/iface"
 	"github.com/bobnet-go/bobnet/internal/vethtest"
-	"github.com/bobnet-go/bobnet/transport/agent"
-	"github.com/bobnet-go/bobnet/transport/iface"
 	"github.com/safchain/ethtool"
 	"golang.org/x/sys/unix"
 )

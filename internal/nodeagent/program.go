@@ -12,9 +12,9 @@ import (
 	"time"
 	"unicode"
 
+	"github.com/bobnet-go/bobnet/internal/link/agent"
 	"github.com/bobnet-go/bobnet/internal/passfd"
 	"github.com/bobnet-go/bobnet/transport"
-	"github.com/bobnet-go/bobnet/transport/agent"
 	"golang.org/x/sys/unix"
 )
 

@@ -13,8 +13,8 @@ import (
 	"time"
 
 	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/internal/link/agent"
 	"github.com/bobnet-go/bobnet/transport"
-	"github.com/bobnet-go/bobnet/transport/agent"
 	"github.com/mdlayher/ethernet"
 	"golang.org/x/sys/unix"
 )

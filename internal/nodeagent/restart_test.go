@@ -7,8 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/bobnet-go/bobnet/internal/link/agent"
 	"github.com/bobnet-go/bobnet/internal/vethtest"
-	"github.com/bobnet-go/bobnet/transport/agent"
 	"golang.org/x/sys/unix"
 )
 

@@ -13,9 +13,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/bobnet-go/bobnet/internal/link/agent"
 	"github.com/bobnet-go/bobnet/internal/need"
 	"github.com/bobnet-go/bobnet/internal/vethtest"
-	"github.com/bobnet-go/bobnet/transport/agent"
 )
 
 // roleEnv names what a process started from this test binary does.

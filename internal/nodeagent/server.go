@@ -1,6 +1,6 @@
 // Package nodeagent is the node's agent, `bobnet agent`: it opens packet sockets for programs
 // that may not, by a policy, locks what they receive, has the kernel judge what they send, and
-// asks programs how they are. Package transport/agent is the programs' side.
+// asks programs how they are. Package internal/link/agent is the programs' side.
 package nodeagent
 
 import (
@@ -18,9 +18,9 @@ import (
 	"time"
 
 	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/internal/link/agent"
+	"github.com/bobnet-go/bobnet/internal/logqueue"
 	"github.com/bobnet-go/bobnet/internal/passfd"
-	"github.com/bobnet-go/bobnet/progress/logqueue"
-	"github.com/bobnet-go/bobnet/transport/agent"
 	"github.com/mdlayher/ethernet"
 	"golang.org/x/sys/unix"
 )

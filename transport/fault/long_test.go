@@ -7,10 +7,10 @@ import (
 	"time"
 
 	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/internal/link/linktest"
 	"github.com/bobnet-go/bobnet/internal/vethtest"
 	"github.com/bobnet-go/bobnet/transport"
 	"github.com/bobnet-go/bobnet/transport/fault"
-	"github.com/bobnet-go/bobnet/transport/linktest"
 )
 
 // longSize returns how many bytes of payload frame i has: every other frame is long.

@@ -2,7 +2,7 @@ package myrinet
 
 import (
 	"github.com/bobnet-go/bobnet/ethertype"
-	"github.com/bobnet-go/bobnet/transport/fifo"
+	"github.com/bobnet-go/bobnet/internal/fifo"
 )
 
 // sendEngine moves one packet at a time from SRAM to the link.

@@ -12,9 +12,9 @@ import (
 	"sync"
 	"syscall"
 
+	"github.com/bobnet-go/bobnet/internal/link/afpacket"
+	"github.com/bobnet-go/bobnet/internal/link/driver"
 	"github.com/bobnet-go/bobnet/transport"
-	"github.com/bobnet-go/bobnet/transport/internal/afpacket"
-	"github.com/bobnet-go/bobnet/transport/internal/driver"
 	"github.com/mdlayher/ethernet"
 	"github.com/mdlayher/packet"
 	"golang.org/x/sys/unix"

@@ -2,8 +2,8 @@ package packet
 
 import (
 	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/internal/link/driver"
 	"github.com/bobnet-go/bobnet/transport"
-	"github.com/bobnet-go/bobnet/transport/internal/driver"
 	"golang.org/x/sys/unix"
 )
 

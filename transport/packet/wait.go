@@ -6,8 +6,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/bobnet-go/bobnet/internal/link/driver"
 	"github.com/bobnet-go/bobnet/transport"
-	"github.com/bobnet-go/bobnet/transport/internal/driver"
 	"golang.org/x/sys/unix"
 )
 

@@ -3,7 +3,7 @@ package ring
 import (
 	"fmt"
 
-	"github.com/bobnet-go/bobnet/transport/internal/afpacket"
+	"github.com/bobnet-go/bobnet/internal/link/afpacket"
 	"golang.org/x/sys/unix"
 )
 

@@ -5,7 +5,7 @@ import (
 	"sync/atomic"
 	"unsafe"
 
-	"github.com/bobnet-go/bobnet/transport/internal/driver"
+	"github.com/bobnet-go/bobnet/internal/link/driver"
 	"golang.org/x/sys/unix"
 )
 

@@ -21,11 +21,11 @@ package ring
 import (
 	"sync"
 
+	"github.com/bobnet-go/bobnet/internal/link/afpacket"
+	"github.com/bobnet-go/bobnet/internal/link/agent"
+	"github.com/bobnet-go/bobnet/internal/link/driver"
+	"github.com/bobnet-go/bobnet/internal/link/iface"
 	"github.com/bobnet-go/bobnet/transport"
-	"github.com/bobnet-go/bobnet/transport/agent"
-	"github.com/bobnet-go/bobnet/transport/iface"
-	"github.com/bobnet-go/bobnet/transport/internal/afpacket"
-	"github.com/bobnet-go/bobnet/transport/internal/driver"
 	"github.com/bobnet-go/bobnet/transport/internal/sleep"
 	"github.com/mdlayher/ethernet"
 	"golang.org/x/sys/unix"

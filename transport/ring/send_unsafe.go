@@ -4,9 +4,9 @@ import (
 	"encoding/binary"
 	"unsafe"
 
+	"github.com/bobnet-go/bobnet/internal/link/afpacket"
+	"github.com/bobnet-go/bobnet/internal/link/driver"
 	"github.com/bobnet-go/bobnet/transport"
-	"github.com/bobnet-go/bobnet/transport/internal/afpacket"
-	"github.com/bobnet-go/bobnet/transport/internal/driver"
 	"golang.org/x/sys/unix"
 )
 

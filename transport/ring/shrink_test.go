@@ -4,10 +4,10 @@ import (
 	"runtime"
 	"testing"
 
+	"github.com/bobnet-go/bobnet/internal/link/linktest"
 	"github.com/bobnet-go/bobnet/internal/vethtest"
 	"github.com/bobnet-go/bobnet/transport"
 	"github.com/bobnet-go/bobnet/transport/internal/whole"
-	"github.com/bobnet-go/bobnet/transport/linktest"
 	"github.com/bobnet-go/bobnet/transport/ring"
 )
 

@@ -1,8 +1,8 @@
 package ring
 
 import (
+	"github.com/bobnet-go/bobnet/internal/link/driver"
 	"github.com/bobnet-go/bobnet/transport"
-	"github.com/bobnet-go/bobnet/transport/internal/driver"
 	"golang.org/x/sys/unix"
 )
 

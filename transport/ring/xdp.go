@@ -6,8 +6,8 @@ import (
 	"time"
 
 	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/internal/link/afpacket"
 	"github.com/bobnet-go/bobnet/transport"
-	"github.com/bobnet-go/bobnet/transport/internal/afpacket"
 	"github.com/bobnet-go/bobnet/transport/internal/xsk"
 	"golang.org/x/sys/unix"
 )

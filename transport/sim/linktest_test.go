@@ -4,7 +4,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/bobnet-go/bobnet/transport/linktest"
+	"github.com/bobnet-go/bobnet/internal/link/linktest"
 	"github.com/bobnet-go/bobnet/transport/sim"
 )
 

@@ -4,8 +4,8 @@ import (
 	"fmt"
 
 	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/internal/fifo"
 	"github.com/bobnet-go/bobnet/transport"
-	"github.com/bobnet-go/bobnet/transport/fifo"
 )
 
 // Station is a host's interface on the segment. It is a transport.Link with

@@ -1,6 +1,6 @@
 package sim
 
-import "github.com/bobnet-go/bobnet/transport/fifo"
+import "github.com/bobnet-go/bobnet/internal/fifo"
 
 // passage is a frame on its way from a station to the switch, or to one of
 // its receivers. It holds one reference to the frame.

@@ -8,8 +8,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/bobnet-go/bobnet/internal/fifo"
 	"github.com/bobnet-go/bobnet/transport"
-	"github.com/bobnet-go/bobnet/transport/fifo"
 )
 
 // Start is what the clock of every world shows first: not 0, because

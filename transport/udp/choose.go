@@ -8,9 +8,9 @@ import (
 	"strings"
 
 	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/internal/link/driver"
+	"github.com/bobnet-go/bobnet/internal/link/iface"
 	"github.com/bobnet-go/bobnet/transport"
-	"github.com/bobnet-go/bobnet/transport/iface"
-	"github.com/bobnet-go/bobnet/transport/internal/driver"
 )
 
 // Sizes of the headers below a frame, in bytes.

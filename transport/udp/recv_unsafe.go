@@ -4,7 +4,7 @@ import (
 	"net/netip"
 	"unsafe"
 
-	"github.com/bobnet-go/bobnet/transport/internal/driver"
+	"github.com/bobnet-go/bobnet/internal/link/driver"
 	"golang.org/x/sys/unix"
 )
 

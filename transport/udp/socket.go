@@ -5,8 +5,8 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/bobnet-go/bobnet/internal/link/driver"
 	"github.com/bobnet-go/bobnet/transport"
-	"github.com/bobnet-go/bobnet/transport/internal/driver"
 	"github.com/mdlayher/ethernet"
 	"golang.org/x/sys/unix"
 )

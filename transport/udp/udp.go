@@ -8,8 +8,8 @@ import (
 	"sync/atomic"
 
 	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/internal/link/driver"
 	"github.com/bobnet-go/bobnet/transport"
-	"github.com/bobnet-go/bobnet/transport/internal/driver"
 	"github.com/bobnet-go/bobnet/transport/internal/sleep"
 	"github.com/mdlayher/ethernet"
 	"golang.org/x/sys/unix"

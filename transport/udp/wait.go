@@ -1,6 +1,6 @@
 package udp
 
-import "github.com/bobnet-go/bobnet/transport/internal/driver"
+import "github.com/bobnet-go/bobnet/internal/link/driver"
 
 // Wake implements transport.Link. It makes a system call only if somebody
 // waits.

@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"github.com/bobnet-go/bobnet/internal/alloctest"
+	"github.com/bobnet-go/bobnet/internal/myrinet/plain"
 	"github.com/bobnet-go/bobnet/internal/vethtest"
-	"github.com/bobnet-go/bobnet/transport/myrinet/plain"
 	"github.com/bobnet-go/bobnet/vmmc"
 	"github.com/bobnet-go/bobnet/vmmc/lanai"
 )

@@ -7,8 +7,8 @@ import (
 	"slices"
 
 	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/internal/myrinet/station"
 	"github.com/bobnet-go/bobnet/reliability"
-	"github.com/bobnet-go/bobnet/transport/myrinet/station"
 )
 
 // Counters count what a card's program has done.

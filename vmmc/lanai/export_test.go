@@ -4,8 +4,8 @@ import (
 	"math/rand/v2"
 
 	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/internal/myrinet/plain"
 	"github.com/bobnet-go/bobnet/reliability"
-	"github.com/bobnet-go/bobnet/transport/myrinet/plain"
 )
 
 // Spy is what a wild host has learnt from packets that have come: it makes its own of that.

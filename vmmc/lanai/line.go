@@ -1,8 +1,8 @@
 package lanai
 
 import (
+	"github.com/bobnet-go/bobnet/internal/fifo"
 	"github.com/bobnet-go/bobnet/reliability"
-	"github.com/bobnet-go/bobnet/transport/fifo"
 )
 
 // A line is what two cards send each other in order, with nothing lost: messages of the

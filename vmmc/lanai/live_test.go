@@ -6,8 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/bobnet-go/bobnet/internal/myrinet/plain"
 	"github.com/bobnet-go/bobnet/internal/vethtest"
-	"github.com/bobnet-go/bobnet/transport/myrinet/plain"
 	"github.com/bobnet-go/bobnet/vmmc/internal/providertest"
 	"github.com/bobnet-go/bobnet/vmmc/lanai"
 )

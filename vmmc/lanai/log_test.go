@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"github.com/bobnet-go/bobnet/internal/logtest"
+	"github.com/bobnet-go/bobnet/internal/myrinet/plain"
 	"github.com/bobnet-go/bobnet/internal/vethtest"
-	"github.com/bobnet-go/bobnet/transport/myrinet/plain"
 	"github.com/bobnet-go/bobnet/vmmc/lanai"
 )
 

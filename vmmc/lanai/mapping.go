@@ -1,8 +1,8 @@
 package lanai
 
 import (
+	"github.com/bobnet-go/bobnet/internal/myrinet/station"
 	"github.com/bobnet-go/bobnet/transport/myrinet"
-	"github.com/bobnet-go/bobnet/transport/myrinet/station"
 )
 
 // mappingProgram is a control program that maps, and nothing else: the mapping program of the

@@ -6,7 +6,7 @@ import (
 	"fmt"
 
 	"github.com/bobnet-go/bobnet/ethertype"
-	"github.com/bobnet-go/bobnet/transport/myrinet/plain"
+	"github.com/bobnet-go/bobnet/internal/myrinet/plain"
 )
 
 // ErrRoutes is what errors wrap that say why a table of routes cannot be.

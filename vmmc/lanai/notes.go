@@ -1,7 +1,7 @@
 package lanai
 
 import (
-	"github.com/bobnet-go/bobnet/transport/fifo"
+	"github.com/bobnet-go/bobnet/internal/fifo"
 	"github.com/bobnet-go/bobnet/vmmc/internal/provider"
 )
 

@@ -4,9 +4,9 @@ import (
 	"encoding/binary"
 
 	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/internal/myrinet/plain"
+	"github.com/bobnet-go/bobnet/internal/myrinet/station"
 	"github.com/bobnet-go/bobnet/reliability"
-	"github.com/bobnet-go/bobnet/transport/myrinet/plain"
-	"github.com/bobnet-go/bobnet/transport/myrinet/station"
 )
 
 // TypePacket is the type of this program's packets.

@@ -1,8 +1,8 @@
 package lanai
 
 import (
+	"github.com/bobnet-go/bobnet/internal/latch"
 	"github.com/bobnet-go/bobnet/reliability"
-	"github.com/bobnet-go/bobnet/transport/latch"
 	"github.com/bobnet-go/bobnet/transport/myrinet"
 )
 

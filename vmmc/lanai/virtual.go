@@ -1,9 +1,9 @@
 package lanai
 
 import (
+	"github.com/bobnet-go/bobnet/internal/myrinet/station"
 	"github.com/bobnet-go/bobnet/transport"
 	"github.com/bobnet-go/bobnet/transport/myrinet"
-	"github.com/bobnet-go/bobnet/transport/myrinet/station"
 )
 
 // NewVirtual returns the host of a new card in virtual time. plug makes the card's port, as

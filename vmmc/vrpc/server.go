@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/bobnet-go/bobnet/internal/admission"
-	"github.com/bobnet-go/bobnet/progress/logqueue"
+	"github.com/bobnet-go/bobnet/internal/logqueue"
 )
 
 // What holds where ServerConfig does not say.

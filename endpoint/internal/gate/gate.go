@@ -8,7 +8,7 @@ import (
 	"fmt"
 
 	"github.com/bobnet-go/bobnet/endpoint/internal/provider"
-	"github.com/bobnet-go/bobnet/progress"
+	"github.com/bobnet-go/bobnet/internal/progress"
 )
 
 // gate is a gate of an engine, whose lock guards it.

@@ -200,7 +200,7 @@ type Packet struct {
 }
 
 // Packets is a queue, linked through the packets themselves, because there are two for each
-// connection, most of them empty: rings of their own (transport/fifo) would take memory, and
+// connection, most of them empty: rings of their own (internal/fifo) would take memory, and
 // allocate. The zero queue is empty.
 type Packets struct{ Head, tail *Packet }
 

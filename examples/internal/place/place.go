@@ -11,8 +11,8 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/bobnet-go/bobnet/internal/pmi"
 	"github.com/bobnet-go/bobnet/job"
-	"github.com/bobnet-go/bobnet/job/pmi"
 )
 
 // Place is which process of a job this is.

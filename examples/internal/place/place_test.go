@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/bobnet-go/bobnet/job/pmi"
+	"github.com/bobnet-go/bobnet/internal/pmi"
 	"golang.org/x/sys/unix"
 )
 

@@ -7,8 +7,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/bobnet-go/bobnet/internal/shift"
 	"github.com/bobnet-go/bobnet/transport"
-	"github.com/bobnet-go/bobnet/transport/shift"
 	"golang.org/x/sys/unix"
 )
 

@@ -1,8 +1,8 @@
 package sleep
 
 import (
+	"github.com/bobnet-go/bobnet/internal/link/driver"
 	"github.com/bobnet-go/bobnet/transport"
-	"github.com/bobnet-go/bobnet/transport/internal/driver"
 )
 
 // Waiter is what a link that sleeps in Poll needs for Wait, Wake and Watch.

@@ -19,7 +19,7 @@ package attempts
 import (
 	"math"
 
-	"github.com/bobnet-go/bobnet/transport/fifo"
+	"github.com/bobnet-go/bobnet/internal/fifo"
 )
 
 // Never is the time at which an attempt that waits for its turn sends and gives up.

@@ -1,6 +1,6 @@
 package batch
 
-import "github.com/bobnet-go/bobnet/transport/latch"
+import "github.com/bobnet-go/bobnet/internal/latch"
 
 // Fragment returns how many of left bytes go into a frame that has room bytes. Those of
 // an RDMA write end at words, so that no word is in two frames.

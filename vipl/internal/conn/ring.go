@@ -1,8 +1,8 @@
 package conn
 
 import (
-	"github.com/bobnet-go/bobnet/progress"
-	"github.com/bobnet-go/bobnet/transport/fifo"
+	"github.com/bobnet-go/bobnet/internal/fifo"
+	"github.com/bobnet-go/bobnet/internal/progress"
 )
 
 // Ring is the ring of a completion queue's entries: a place for each completion, and for

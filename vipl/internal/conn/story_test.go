@@ -13,7 +13,7 @@ import (
 
 	"github.com/bobnet-go/bobnet/ethertype"
 	"github.com/bobnet-go/bobnet/internal/need"
-	"github.com/bobnet-go/bobnet/progress"
+	"github.com/bobnet-go/bobnet/internal/progress"
 	"github.com/bobnet-go/bobnet/reliability"
 	"github.com/bobnet-go/bobnet/transport"
 	"github.com/bobnet-go/bobnet/vipl/internal/code"

@@ -2,8 +2,8 @@ package conn
 
 import (
 	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/internal/latch"
 	"github.com/bobnet-go/bobnet/reliability"
-	"github.com/bobnet-go/bobnet/transport/latch"
 )
 
 // This file is the fast path of RDMA writes: of a write without immediate data that

@@ -4,9 +4,9 @@ import (
 	"errors"
 
 	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/internal/link/shm"
 	"github.com/bobnet-go/bobnet/reliability"
 	"github.com/bobnet-go/bobnet/transport"
-	"github.com/bobnet-go/bobnet/transport/shm"
 	"github.com/bobnet-go/bobnet/vipl/internal/code"
 )
 

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/bobnet-go/bobnet/progress"
+	"github.com/bobnet-go/bobnet/internal/progress"
 	"github.com/bobnet-go/bobnet/vipl/internal/code"
 )
 

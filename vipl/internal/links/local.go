@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/bobnet-go/bobnet/internal/link/host"
 	"github.com/bobnet-go/bobnet/transport"
-	"github.com/bobnet-go/bobnet/transport/host"
 	"golang.org/x/sys/unix"
 )
 

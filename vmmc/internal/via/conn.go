@@ -8,7 +8,7 @@ import (
 	"slices"
 
 	"github.com/bobnet-go/bobnet/ethertype"
-	"github.com/bobnet-go/bobnet/transport/fifo"
+	"github.com/bobnet-go/bobnet/internal/fifo"
 	"github.com/bobnet-go/bobnet/vipl"
 	"github.com/bobnet-go/bobnet/vmmc/internal/asking"
 	"github.com/bobnet-go/bobnet/vmmc/internal/provider"

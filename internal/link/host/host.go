@@ -1,0 +1,236 @@
+// Package host joins the stations of one host to a link: an Ethernet interface
+// never hands a frame back, so frames between them take another way. Those to
+// the link's own ports come back within the process, those to other ports of
+// its MAC address go through shared memory to the process that has claimed
+// them (package shm), and those to all go both ways. Frames within the host may be
+// longer than the interface's MTU, and connections acknowledge them like all others: that
+// costs some speed, and saves those above a second engine.
+//
+// A frame that comes by the link and has the host's own address as its source is forged,
+// or has come back. It is dropped, because connections within the host would take it for
+// their peer's.
+//
+// Any link can be joined. A virtual one gets only the way back to its own
+// ports, because there is nothing but the simulation at its address.
+package host
+
+import (
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"strconv"
+	"sync"
+	"sync/atomic"
+
+	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/internal/link/driver"
+	"github.com/bobnet-go/bobnet/internal/link/shm"
+	"github.com/bobnet-go/bobnet/transport"
+	"golang.org/x/sys/unix"
+)
+
+// Config says how to join. The zero Config, or a nil one, means defaults.
+type Config struct {
+	// Ring is shm.Config.Ring.
+	Ring int
+	// AnyUser is shm.Config.AnyUser: it lets in programs of other users than root and
+	// one's own.
+	AnyUser bool
+	// Wrap, if not nil, is called with the other link as soon as the way within the
+	// host is there, and what it returns takes that link's place.
+	Wrap func(transport.Link) transport.Link
+}
+
+// Link is a transport.Local made of another link and shared memory. Goroutines
+// may share it as transport.Link says.
+type Link struct {
+	outer   transport.Link
+	long    transport.LongLink // outer, or nil
+	near    *shm.Link
+	mac     ethertype.MAC
+	virtual bool
+	turn    bool // Recv looks at near first
+	cut     bool // the last frame of outer's last Recv was dropped
+	refused refused
+
+	gate    *driver.Gate  // of Wait, unless the link is virtual
+	closed  chan struct{} // closed when Close has finished
+	nudges  atomic.Uint64 // outer's wake-ups that nobody asked for
+	bell    *os.File      // near's, where outer cannot watch it
+	ringing sync.WaitGroup
+}
+
+var (
+	_ transport.Local    = (*Link)(nil)
+	_ transport.LongLink = (*Link)(nil)
+	_ transport.Checker  = (*Link)(nil)
+	_ transport.Parking  = (*Link)(nil)
+	_ transport.Sharer   = (*Link)(nil)
+)
+
+// Join returns a link that sends frames for other hosts through outer, which
+// the caller uses no more; Close closes it too. A nil cfg means defaults. Call
+// it in the network namespace of outer. On an error, which wraps EADDRINUSE
+// when another process has outer's ports, outer is as it was.
+func Join(outer transport.Link, cfg *Config) (*Link, error) {
+	if cfg == nil {
+		cfg = new(Config)
+	}
+	info := outer.Info()
+	l := &Link{outer: outer, mac: info.MAC, virtual: info.Virtual, gate: driver.NewGate(), closed: make(chan struct{})}
+	var err error
+	l.near, err = shm.Open(&shm.Config{Address: info.MAC, Segment: segment(info), EtherType: info.EtherType,
+		Ports: info.Ports, Ring: cfg.Ring, AnyUser: cfg.AnyUser, SelfOnly: info.Virtual, Interrupt: l.interrupt})
+	if err != nil {
+		return nil, err
+	}
+	if cfg.Wrap != nil {
+		outer = cfg.Wrap(outer)
+		l.outer = outer
+	}
+	if long, ok := outer.(transport.LongLink); ok {
+		l.long = long
+	}
+	if info.Virtual {
+		return l, nil
+	}
+	if w, ok := outer.(transport.Watcher); ok {
+		w.Watch(l.near.Bell())
+		return l, nil
+	}
+	if err := l.listen(); err != nil {
+		l.near.Close()
+		return nil, err
+	}
+	return l, nil
+}
+
+// segment tells apart links with one MAC address on several interfaces, such as
+// a VLAN and the one below it, or with several base ports: they claim ports
+// separately.
+func segment(info transport.Info) string {
+	if info.Virtual {
+		return ""
+	}
+	ifi, err := net.InterfaceByName(info.Interface)
+	if err != nil { // a link of the caller's own making
+		return ""
+	}
+	if info.BasePort != 0 {
+		return fmt.Sprintf("%d/%d", ifi.Index, info.BasePort)
+	}
+	return strconv.Itoa(ifi.Index)
+}
+
+// listen starts the goroutine that hears the bell for an outer link that
+// cannot.
+func (l *Link) listen() error {
+	fd, err := unix.FcntlInt(uintptr(l.near.Bell()), unix.F_DUPFD_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	l.bell = os.NewFile(uintptr(fd), "bell")
+	l.ringing.Go(func() {
+		var b [1]byte
+		for {
+			if _, err := l.bell.Read(b[:]); err != nil && err != io.EOF { // which an empty datagram is
+				return
+			}
+			l.interrupt()
+		}
+	})
+	return nil
+}
+
+// interrupt ends a Wait because of near.
+func (l *Link) interrupt() {
+	l.nudges.Add(1)
+	l.outer.Wake()
+}
+
+// Close implements transport.Link.
+func (l *Link) Close() (err error) {
+	if l.virtual { // who waits runs only when the caller lets time pass
+		err = l.outer.Close()
+		l.near.Close()
+		return err
+	}
+	if !l.gate.Shut(l.outer.Wake) {
+		<-l.closed
+		return nil
+	}
+	l.near.Close() // first: who claims outer's ports next wants these, too
+	err = l.outer.Close()
+	if l.bell != nil {
+		l.bell.Close()
+		l.ringing.Wait()
+	}
+	close(l.closed)
+	return err
+}
+
+// Info implements transport.Link: outer's, with "+host" behind the driver.
+func (l *Link) Info() transport.Info {
+	info := l.outer.Info()
+	info.Driver += "+host"
+	return info
+}
+
+// LocalMTU implements transport.Local.
+func (l *Link) LocalMTU() int { return l.near.LocalMTU() }
+
+// LocalSlots implements transport.Local.
+func (l *Link) LocalSlots() int { return l.near.LocalSlots() }
+
+// OnDeparture implements transport.Local.
+func (l *Link) OnDeparture(f func(ports transport.PortRange, why error)) { l.near.OnDeparture(f) }
+
+// ShareTrouble implements transport.Sharer.
+func (l *Link) ShareTrouble() error { return l.near.ShareTrouble() }
+
+// Unwrap implements transport.Wrapper.
+func (l *Link) Unwrap() transport.Link { return l.outer }
+
+// Place implements transport.Parking if the wrapped link does.
+func (l *Link) Place() transport.Place { return transport.PlaceOf(l.outer) }
+
+// Check implements transport.Checker if the outer link does. What is broken of
+// the way within the host Recv tells.
+func (l *Link) Check() error {
+	_ = l.near.Check()
+	return transport.Check(l.outer)
+}
+
+// Now implements transport.Link.
+func (l *Link) Now() int64 { return l.outer.Now() }
+
+// refused counts the frames of outer that were dropped because they seem to come
+// from this host.
+type refused struct{ frames, octets atomic.Uint64 }
+
+func (r *refused) count(size int) {
+	r.frames.Add(1)
+	r.octets.Add(uint64(size))
+}
+
+// Stats implements transport.Link: the sums over both ways. A frame to all
+// counts for the wire and for each station of the host that it goes to. Frames of
+// outer whose source is this host's own address count as RxFiltered.
+func (l *Link) Stats() transport.Stats {
+	s, near := l.outer.Stats(), l.near.Stats()
+	s.TxFrames += near.TxFrames
+	s.TxBytes += near.TxBytes
+	s.TxCalls += near.TxCalls
+	s.TxDrops += near.TxDrops
+	s.RxFrames += near.RxFrames
+	s.RxBytes += near.RxBytes
+	s.RxCalls += near.RxCalls
+	frames, octets := l.refused.frames.Load(), l.refused.octets.Load()
+	s.RxFrames -= min(s.RxFrames, frames) // outer may not have counted them yet
+	s.RxBytes -= min(s.RxBytes, octets)
+	s.RxFiltered += near.RxFiltered + frames
+	s.Refused = near.Refused
+	s.Wakes -= min(s.Wakes, l.nudges.Load())
+	return s
+}

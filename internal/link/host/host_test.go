@@ -1,0 +1,185 @@
+package host_test
+
+import (
+	"errors"
+	"runtime"
+	"testing"
+	"time"
+
+	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/internal/link/host"
+	"github.com/bobnet-go/bobnet/internal/link/linktest"
+	"github.com/bobnet-go/bobnet/internal/vethtest"
+	"github.com/bobnet-go/bobnet/transport"
+	"github.com/bobnet-go/bobnet/transport/packet"
+	"github.com/bobnet-go/bobnet/transport/ring"
+	"golang.org/x/sys/unix"
+)
+
+// outers are the links that are joined in these tests.
+var outers = map[string]func() (transport.Link, error){
+	"Ring":   func() (transport.Link, error) { return ring.Open(&ring.Config{Interface: vethtest.Name, Slots: 64}) },
+	"Packet": func() (transport.Link, error) { return packet.Open(&packet.Config{Interface: vethtest.Name}) },
+}
+
+// open opens a joined link on one side of p and closes it when the test ends.
+func open(t testing.TB, p *vethtest.Pair, side int, outer string) *host.Link {
+	t.Helper()
+	var l *host.Link
+	err := p.In(side, func() error {
+		link, err := outers[outer]()
+		if err != nil {
+			return err
+		}
+		if l, err = host.Join(link, nil); err != nil {
+			link.Close()
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	return l
+}
+
+// TestLink runs the suite between two hosts, and between stations of one.
+func TestLink(t *testing.T) {
+	for outer := range outers {
+		p := vethtest.New(t, 1500)
+		t.Run(outer+"/Apart", func(t *testing.T) {
+			linktest.Run(t, func(t *testing.T) linktest.Pair {
+				return linktest.Pair{A: open(t, p, 0, outer), B: open(t, p, 1, outer), C: open(t, p, 1, outer)}
+			})
+		})
+		t.Run(outer+"/Together", func(t *testing.T) {
+			linktest.Run(t, func(t *testing.T) linktest.Pair {
+				return linktest.Pair{A: open(t, p, 0, outer), B: open(t, p, 0, outer), C: open(t, p, 0, outer), SameHost: true}
+			})
+		})
+	}
+}
+
+// receive returns the next n frames at l.
+func receive(t testing.TB, l transport.Link, n int) (got []string) {
+	t.Helper()
+	views := make([][]byte, transport.MaxBatch)
+	for end := l.Now() + int64(10*time.Second); len(got) < n; {
+		k, err := l.Recv(views)
+		if err != nil || l.Now() > end {
+			t.Fatalf("%d of %d frames arrived (%v); counted %+v", len(got), n, err, l.Stats())
+		}
+		for _, v := range views[:k] {
+			got = append(got, string(v))
+		}
+		if k == 0 {
+			if err := l.Wait(end); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	return got
+}
+
+// TestAllWays: a batch with frames for another host, for another station of
+// this one, for the link itself and for all, some longer than the wire's MTU.
+func TestAllWays(t *testing.T) {
+	p := vethtest.New(t, 1500)
+	a, b, c := open(t, p, 0, "Ring"), open(t, p, 0, "Ring"), open(t, p, 1, "Ring")
+	long := make([]byte, a.LocalMTU()+14-62)
+	to := func(l transport.Link, payload []byte) transport.Frame {
+		return transport.Frame{Head: linktest.NewFrame(a.Info(), l.Info(), l.Info().Ports.Lo, payload)}
+	}
+	batch := []transport.Frame{to(b, []byte("b")), to(c, []byte("c")), to(a, []byte("a")), to(b, long), to(a, long), to(c, []byte("c2"))}
+	if n, err := a.Send(batch); n != len(batch) || err != nil {
+		t.Fatalf("Send = %d, %v", n, err)
+	}
+	for _, want := range []struct {
+		at     transport.Link
+		frames []int
+	}{{a, []int{2, 4}}, {b, []int{0, 3}}, {c, []int{1, 5}}} {
+		for i, got := range receive(t, want.at, len(want.frames)) {
+			if sent := string(batch[want.frames[i]].Head); len(got) < len(sent) || got[:len(sent)] != sent {
+				t.Errorf("%s frame %d: got %d bytes, want %d", want.at.Info().Interface, i, len(got), len(sent))
+			}
+		}
+	}
+	if n, err := a.Send([]transport.Frame{to(c, long)}); n != 0 || !errors.Is(err, transport.ErrFrameSize) {
+		t.Errorf("Send of a long frame to the wire = %d, %v", n, err)
+	}
+	st := a.Stats()
+	if st.TxFrames != 6 || st.RxFrames != 2 || st.TxDrops != 0 {
+		t.Errorf("counted %+v", st)
+	}
+}
+
+// TestBothWake: a waiting link is woken by the wire and by its neighbour.
+func TestBothWake(t *testing.T) {
+	for outer := range outers {
+		p := vethtest.New(t, 1500)
+		a, b, c := open(t, p, 0, outer), open(t, p, 0, outer), open(t, p, 1, outer)
+		for i := range 100 {
+			from := []transport.Link{b, c, a}[i%3]
+			f := linktest.NewFrame(from.Info(), a.Info(), a.Info().Ports.Lo, []byte("wake up"))
+			before := a.Stats().Waits
+			waited := make(chan error, 1)
+			go func() { waited <- a.Wait(transport.Forever) }()
+			for from != a && a.Stats().Waits == before && len(waited) == 0 { // a Wait may return for no reason, uncounted
+				runtime.Gosched()
+			}
+			from.Send([]transport.Frame{{Head: f}})
+			select {
+			case err := <-waited:
+				if err != nil {
+					t.Fatal(err)
+				}
+			case <-time.After(10 * time.Second):
+				t.Fatalf("%s: round %d: Wait has not returned", outer, i)
+			}
+			receive(t, a, 1)
+		}
+	}
+}
+
+// TestTaken: the ports of an address are one station's.
+func TestTaken(t *testing.T) {
+	p := vethtest.New(t, 1500)
+	a := open(t, p, 0, "Ring")
+	err := p.In(0, func() error {
+		_, err := host.Join(a, nil)
+		return err
+	})
+	if !errors.Is(err, unix.EADDRINUSE) {
+		t.Errorf("Join = %v, want EADDRINUSE", err)
+	}
+}
+
+// TestBroadcastWhileDown: while the interface is down, the stations of this host
+// reach each other still, by frames to all too.
+func TestBroadcastWhileDown(t *testing.T) {
+	for outer := range outers {
+		p := vethtest.New(t, 1500)
+		a, b := open(t, p, 0, outer), open(t, p, 0, outer)
+		to := b.Info()
+		to.MAC = ethertype.Broadcast
+		all := []transport.Frame{{Head: linktest.NewFrame(a.Info(), to, ethertype.PortAll, []byte("who is there"))}}
+		if n, err := a.Send(all); n != 1 || err != nil {
+			t.Fatalf("%s: Send = %d, %v", outer, n, err)
+		}
+		receive(t, b, 1)
+		if err := p.SetUp(0, false); err != nil {
+			t.Fatal(err)
+		}
+		if n, err := a.Send(all); n != 0 || !errors.Is(err, transport.ErrLinkDown) {
+			t.Errorf("%s: Send while the interface is down = %d, %v; want ErrLinkDown", outer, n, err)
+		}
+		receive(t, b, 1)
+		long := []transport.Frame{{Head: append(all[0].Head, make([]byte, 2000)...)}}
+		if n, err := a.Send(long); n != 0 || !errors.Is(err, transport.ErrFrameSize) {
+			t.Errorf("%s: Send of a frame to all that is too long for the wire = %d, %v", outer, n, err)
+		}
+		if n, err := b.Recv(make([][]byte, 1)); n != 0 {
+			t.Errorf("%s: it was delivered to this host (%v)", outer, err)
+		}
+	}
+}

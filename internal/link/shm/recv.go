@@ -1,0 +1,132 @@
+package shm
+
+import (
+	"encoding/binary"
+	"runtime"
+
+	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/internal/latch"
+	"github.com/bobnet-go/bobnet/transport"
+)
+
+// Ready implements transport.Link: one atomic load for each peer, and a few.
+func (l *Link) Ready() bool {
+	return len(*l.peers.Load()) > 0 && l.look() // to be inlined: most have no peers
+}
+
+// look reports whether a peer has sent something, or is to be removed.
+func (l *Link) look() bool {
+	for _, p := range *l.peers.Load() {
+		found := p.in.ready()
+		runtime.KeepAlive(p.mem)
+		if found {
+			return true
+		}
+	}
+	if !l.idle.Load() {
+		latch.ReleaseBool(&l.idle, true)
+	}
+	return l.events.Load()
+}
+
+// share is the part of a ring whose frames one call of Recv lends at most, so
+// that the writer has room meanwhile.
+const share = 8
+
+// Recv implements transport.Link. It makes no system call, unless a peer has
+// gone.
+func (l *Link) Recv(views [][]byte) (n int, err error) {
+	if l.events.Load() {
+		l.seeOff()
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.closed {
+		return 0, transport.ErrClosed
+	}
+	// What has come since somebody looked in vain is one frame, as a rule. To look
+	// whether it is more would take the line where the next will be from its writer.
+	views = views[:min(len(views), transport.MaxBatch)]
+	if l.idle.Load() {
+		latch.ReleaseBool(&l.idle, false)
+		views = views[:min(len(views), 1)]
+	}
+	peers := *l.peers.Load()
+	for _, p := range peers {
+		p.in.free()
+	}
+	if l.turn++; l.turn >= len(peers) {
+		l.turn = 0
+	}
+	for i := range peers { // each is first in its turn
+		if i += l.turn; i >= len(peers) {
+			i -= len(peers)
+		}
+		n = l.receive(peers[i], views, n)
+	}
+	if n > 0 {
+		l.stats.RxCalls++
+	}
+	return n, nil
+}
+
+// receive adds frames from p to the first n of views and returns how many
+// there are then.
+func (l *Link) receive(p *peer, views [][]byte, n int) int {
+	if p.failure != nil {
+		return n
+	}
+	octets := 0
+	for tries := 0; n < len(views) && octets <= l.ring/share && tries < transport.MaxBatch; tries++ {
+		view, r := p.in.take()
+		if r == broken {
+			l.fail(p)
+		}
+		if r != done {
+			break
+		}
+		if p.private != nil { // it stays as it is from now on
+			view = p.private[octets:][:copy(p.private[octets:], view)]
+		}
+		octets += len(view)
+		port, ok := l.concerns(view)
+		if !ok { // no Link sends that: the ring has been written over
+			l.fail(p)
+			break
+		}
+		if port != ethertype.PortAll && !l.info.Ports.Contains(port) || !l.from(p, view) {
+			l.stats.RxFiltered++
+			continue
+		}
+		views[n] = view
+		n++
+		l.stats.RxFrames++
+		l.stats.RxBytes += uint64(len(view))
+	}
+	return n
+}
+
+// from reports whether a frame is from the station and from a port that the
+// kernel vouches for: whoever writes to p's ring can write any source.
+func (l *Link) from(p *peer, frame []byte) bool {
+	frame = frame[:ethertype.HeaderSize]
+	return binary.BigEndian.Uint64(frame[ethertype.OffsetSrc:]) == l.origin &&
+		p.ports.Contains(binary.BigEndian.Uint16(frame[ethertype.OffsetSrcPort:]))
+}
+
+// seeOff removes the peers that are gone and tells OnDeparture's function,
+// which may send.
+func (l *Link) seeOff() {
+	l.mu.Lock()
+	var gone []departure
+	if !l.closed {
+		gone = l.sweep()
+	}
+	f := l.gone
+	l.mu.Unlock()
+	for _, d := range gone {
+		if f != nil {
+			f(d.ports, d.why)
+		}
+	}
+}

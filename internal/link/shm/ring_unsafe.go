@@ -1,0 +1,197 @@
+package shm
+
+import (
+	"encoding/binary"
+	"sync/atomic"
+	"unsafe"
+
+	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/internal/latch"
+	"github.com/bobnet-go/bobnet/internal/link/driver"
+	"github.com/bobnet-go/bobnet/transport"
+)
+
+// A ring carries records one way, one writer, one reader. A record starts at a
+// multiple of 64 bytes and is a frame behind two bytes of length:
+//
+//	 0  length of the frame less shortest-1, never 0, in the host's byte order
+//	 2  the frame: its Ethernet and Bobnet headers
+//	64  payload
+//
+// The first eight bytes are written last, in one piece, and are all that the
+// reader polls: no index that both sides touch, so that a small frame crosses
+// with the cache lines that it fills and no more. Before that, the writer has
+// cleared those where the next record will start; for short ones it did so when
+// the record before had gone, so that the lines are its own by then. What is free again the reader
+// says in the control, now and then, and the writer looks there only when it
+// seems to have no room.
+const (
+	line       = 64
+	lengthSize = 2
+	wordSize   = 8
+	shortest   = ethertype.HeaderSize
+	// The reader says what is free after each freeEvery-th part of the ring.
+	freeEvery = 16
+	// The writer clears so many lines ahead.
+	clearAhead = 8
+)
+
+// record returns how many bytes of the ring a frame of n bytes takes.
+func record(n int) uint64 { return uint64(lengthSize+n+line-1) &^ (line - 1) }
+
+// packWord returns a record's first eight bytes.
+func packWord(n int, head []byte) uint64 {
+	var b [wordSize]byte
+	binary.NativeEndian.PutUint16(b[:], uint16(n-shortest+1))
+	copy(b[lengthSize:], head[:wordSize-lengthSize])
+	return binary.NativeEndian.Uint64(b[:])
+}
+
+// unpackWord returns the length of the frame whose record starts with word; 0
+// if there is none.
+func unpackWord(word uint64) int {
+	var b [wordSize]byte
+	binary.NativeEndian.PutUint64(b[:], word)
+	if n := int(binary.NativeEndian.Uint16(b[:])); n > 0 {
+		return n + shortest - 1
+	}
+	return 0
+}
+
+// result is what became of a frame.
+type result uint8
+
+const (
+	done   result = iota
+	none          // the ring is empty, or full
+	broken        // what it says cannot be
+)
+
+// writer is the sending end of a ring.
+type writer struct {
+	mem     *memory
+	base    unsafe.Pointer
+	freed   *atomic.Uint64
+	size    uint64
+	next    uint64 // where the next record starts, ever rising
+	known   uint64 // what freed said when we looked last
+	clear   uint64 // before it, from next on, each line's first word is 0
+	taken   *atomic.Uint64
+	written *atomic.Uint64
+}
+
+func newWriter(m *memory, i int) writer {
+	return writer{mem: m, base: m.ring(i), size: uint64(m.size),
+		freed: m.word(i, offFreed), taken: m.word(i, offTaken), written: m.word(i, offWritten)}
+}
+
+// put writes f, of n bytes, into the ring. f.Head holds at least the headers.
+func (w *writer) put(f *transport.Frame, n int) result {
+	size := record(n)
+	if w.next+size+line-w.known > w.size {
+		if r := w.look(size); r != done {
+			return r
+		}
+	}
+	// The reader looks at the first line all the time, and takes it away from
+	// this processor at each look. So that is written last, all at once.
+	start := w.next & (w.size - 1)
+	dst := unsafe.Slice((*byte)(unsafe.Add(w.base, start+lengthSize)), n)
+	k := shortest + copy(dst[shortest:], f.Head[shortest:])
+	for _, part := range f.Body {
+		k += copy(dst[k:], part)
+	}
+	w.next += size
+	if w.clear <= w.next {
+		w.clear = w.next
+		w.clearLine()
+	}
+	copy(dst[wordSize-lengthSize:shortest], f.Head[wordSize-lengthSize:])
+	atomic.StoreUint64((*uint64)(unsafe.Add(w.base, start)), packWord(n, f.Head))
+	for end := min(w.next+clearAhead*line, w.known+w.size); w.clear < end; {
+		w.clearLine()
+	}
+	return done
+}
+
+// clearLine clears the next line.
+func (w *writer) clearLine() {
+	*(*uint64)(unsafe.Add(w.base, w.clear&(w.size-1))) = 0
+	w.clear += line
+}
+
+// look finds out whether there is room for size bytes now.
+func (w *writer) look(size uint64) result {
+	if w.refresh() == broken {
+		return broken
+	}
+	if w.next+size+line-w.known > w.size {
+		return none
+	}
+	return done
+}
+
+// refresh finds out how far the ring is free now. The reader's word must lie
+// between what it said before and what has been written.
+func (w *writer) refresh() result {
+	freed := w.freed.Load()
+	if freed < w.known || freed > w.next || freed%line != 0 {
+		return broken
+	}
+	w.known = freed
+	return done
+}
+
+// reader is the receiving end of a ring.
+type reader struct {
+	mem   *memory
+	base  unsafe.Pointer
+	freed *atomic.Uint64
+	size  uint64
+	next  atomic.Uint64 // where the next record starts; Ready reads it at any time
+	told  uint64        // what freed says
+
+	taken   *atomic.Uint64
+	written *atomic.Uint64
+}
+
+func (r *reader) init(m *memory, i int) {
+	r.mem, r.base, r.size = m, m.ring(i), uint64(m.size)
+	r.freed, r.taken, r.written = m.word(i, offFreed), m.word(i, offTaken), m.word(i, offWritten)
+}
+
+// ready reports whether there is a record.
+func (r *reader) ready() bool {
+	at := unsafe.Add(r.base, r.next.Load()&(r.size-1))
+	if atomic.LoadUint64((*uint64)(at)) == 0 {
+		return false
+	}
+	driver.Prefetch(unsafe.Add(at, line)) // the payload
+	return true
+}
+
+// take returns the next frame. It reads the record's word once; whatever it
+// says, the view lies within the mapping.
+func (r *reader) take() ([]byte, result) {
+	next := r.next.Load()
+	start := next & (r.size - 1)
+	word := atomic.LoadUint64((*uint64)(unsafe.Add(r.base, start)))
+	if word == 0 {
+		return nil, none
+	}
+	n := unpackWord(word)
+	if n == 0 || n > ethertype.MaxFrame {
+		return nil, broken
+	}
+	latch.Release(&r.next, next+record(n))
+	return unsafe.Slice((*byte)(unsafe.Add(r.base, start+lengthSize)), n), done
+}
+
+// free lets the writer have what has been taken so far, whose views nobody
+// uses any more.
+func (r *reader) free() {
+	if next := r.next.Load(); next-r.told >= r.size/freeEvery {
+		r.told = next
+		r.freed.Store(next)
+	}
+}

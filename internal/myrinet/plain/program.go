@@ -1,0 +1,320 @@
+package plain
+
+import (
+	"fmt"
+
+	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/internal/link/driver"
+	"github.com/bobnet-go/bobnet/internal/myrinet/station"
+	"github.com/bobnet-go/bobnet/transport/myrinet"
+)
+
+// TypeFrame is the type of packets that carry an Ethernet frame.
+const TypeFrame = 0x0800
+
+const (
+	sendBuffers    = 4 // in SRAM
+	leastReceive   = 2 // buffers in SRAM
+	mostReceive    = 64
+	cyclesAPacket  = 41
+	frameAt        = MaxHops + ethertype.FabricTypeSize // of a send buffer
+	sendOverhead   = frameAt + ethertype.FabricCRCSize
+	recvOverhead   = ethertype.FabricLeast
+	causeFrame     = 1  // of interrupts
+	leastSendSlots = 64 // of the send ring
+)
+
+// program is the control program.
+type program struct {
+	c    *myrinet.Card
+	l    *Link
+	tab  table
+	page *myrinet.Page
+	size int // octets of the longest frame
+
+	bufs [sendBuffers]sendBuffer
+	load uint32 // number of the frame that is loaded next, modulo the buffers
+	next uint32 // number of the frame that is sent next
+	sent uint32 // frames that the host says it has put into the send ring
+
+	gather func() // onGather
+
+	now  int64
+	full bool // the receive ring is, and what comes is kept
+	maps station.Mapping
+
+	job  job // what the DMA engine does
+	last job // what it did before
+	in   myrinet.Received
+}
+
+type job uint8
+
+const (
+	none    job = iota
+	loading     // a frame from the send ring
+	storing     // one to the receive ring
+)
+
+// sendBuffer holds a packet that goes out: a place for the longest route, the type, the
+// frame, the CRC-8.
+type sendBuffer struct {
+	mem    []byte
+	n      int // octets of the frame
+	state  bufState
+	way    int // entry of the table that its next copy takes
+	copies int // that were sent
+}
+
+type bufState uint8
+
+const (
+	free bufState = iota
+	filling
+	ready
+	leaving
+)
+
+// Load implements myrinet.Program.
+func (p *program) Load(c *myrinet.Card) error {
+	p.c = c
+	alloc := func(purpose string, n int) ([]byte, error) {
+		b, err := c.SRAM().Alloc(purpose, n)
+		if err != nil {
+			return nil, fmt.Errorf("plain: frames of %d bytes do not fit into the memory of the card: %w (lower Config.MTU)", p.size, err)
+		}
+		return b.Data, nil
+	}
+	var err error
+	if p.tab.mem, err = alloc("routes", MaxStations*entrySize); err != nil {
+		return err
+	}
+	for i := range p.bufs {
+		if p.bufs[i].mem, err = alloc("packets out", sendOverhead+p.size); err != nil {
+			return err
+		}
+	}
+	room := recvOverhead + p.size
+	if p.maps.Agent != nil {
+		room = max(room, station.MapperRoom)
+	}
+	if err := p.maps.Alloc(c.SRAM()); err != nil {
+		return err
+	}
+	for n := 0; n < mostReceive; n++ {
+		b, err := alloc("packets in", room)
+		if err != nil && n < leastReceive {
+			return err
+		}
+		if err != nil || !c.Post(b) {
+			break
+		}
+	}
+	return nil
+}
+
+// Step implements myrinet.Program. One round does all that can be done, and what it has
+// done may make more possible.
+func (p *program) Step(now int64) (next int64) {
+	p.now = now
+	p.maps.Poll(now)
+	for p.round() {
+	}
+	return p.maps.Next(now)
+}
+
+func (p *program) round() (busy bool) {
+	busy = p.finish()
+	p.look()
+	busy = p.launch() || busy
+	if p.last == storing {
+		return p.fetch() || p.store() || busy
+	}
+	return p.store() || p.fetch() || busy
+}
+
+// look reads how many frames the host has for us.
+func (p *program) look() {
+	for page := p.c.Rung(); page != nil; page = p.c.Rung() {
+		if page != p.page {
+			continue
+		}
+		ring := &p.l.tx
+		if sent := word(page.Bytes(), wordSent); sent-ring.taken.Load() <= uint32(len(ring.slots)) {
+			p.sent = sent
+		} else {
+			p.l.badDoorbells.Add(1)
+		}
+	}
+}
+
+// fetch has the next frame of the send ring come by DMA.
+func (p *program) fetch() bool {
+	ring := &p.l.tx
+	b := &p.bufs[p.load%sendBuffers]
+	if p.job != none || b.state != free || ring.taken.Load() == p.sent {
+		return false
+	}
+	s := ring.at(ring.taken.Load())
+	b.n, b.state, b.way, b.copies = min(s.n, p.size), filling, 0, 0
+	p.job = loading
+	if s.from != nil {
+		return p.c.Transfer(b.n, p.gather)
+	}
+	return p.c.DMA(b.mem[frameAt:][:b.n], s.mem)
+}
+
+// onGather is the transfer of a frame from the memory of who sends it.
+func (p *program) onGather() {
+	ring := &p.l.tx
+	s := ring.at(ring.taken.Load())
+	s.from.AppendTo(p.bufs[p.load%sendBuffers].mem[frameAt:frameAt])
+	s.from = nil
+}
+
+// store has the next packet that has come go to the receive ring by DMA. What is not for
+// the host, or finds no room, ends here.
+func (p *program) store() bool {
+	if p.job != none {
+		return false
+	}
+	if p.full = p.l.via.keeps() && p.room() <= 0; p.full {
+		return false
+	}
+	r, ok := p.c.Receive()
+	if !ok {
+		return false
+	}
+	p.c.Work(cyclesAPacket)
+	if drop := p.refuse(&r); drop {
+		p.c.Post(r.Buffer)
+		return true
+	}
+	p.in, p.job = r, storing
+	s := p.l.rx.at(p.l.rx.put.Load())
+	s.n = len(r.Payload)
+	return p.c.DMA(s.mem, r.Payload)
+}
+
+// refuse reports whether a packet is not for the host, and counts why.
+func (p *program) refuse(r *myrinet.Received) bool {
+	l := p.l
+	if p.maps.Receive(p.now, r) {
+		return true
+	}
+	if r.Type != TypeFrame || len(r.Payload) < ethertype.OuterSize || len(r.Payload) > p.size || l.closed.Load() {
+		l.filtered.Add(1)
+		return true
+	}
+	port, ok := ethertype.Concerns(r.Payload, l.info.EtherType, l.info.MAC)
+	if !ok || port != ethertype.PortAll && !l.info.Ports.Contains(port) {
+		l.filtered.Add(1)
+		return true
+	}
+	room := p.room()
+	if room < 0 {
+		l.badDoorbells.Add(1)
+	}
+	if room <= 0 {
+		l.counters.RxDrops.Add(1)
+	}
+	return room <= 0
+}
+
+// room returns how many frames the receive ring has room for, as the host says; less than
+// 0 if it says what cannot be.
+func (p *program) room() int {
+	if p.l.closed.Load() {
+		return len(p.l.rx.slots) // for what is dropped
+	}
+	n := p.l.rx.put.Load() - word(p.page.Bytes(), wordTaken)
+	if n > uint32(len(p.l.rx.slots)) {
+		return -1
+	}
+	return len(p.l.rx.slots) - int(n)
+}
+
+// finish notes that a transfer has ended.
+func (p *program) finish() bool {
+	if p.job == none || p.c.Transferring() {
+		return false
+	}
+	p.last, p.job = p.job, none
+	if p.last == loading {
+		p.l.tx.taken.Add(1)
+		p.bufs[p.load%sendBuffers].state = ready
+		p.load++
+		return true
+	}
+	p.l.rx.put.Add(1)
+	p.c.Post(p.in.Buffer)
+	p.in = myrinet.Received{}
+	if page := p.page.Bytes(); word(page, wordAsks) != 0 {
+		p.c.Interrupt(causeFrame)
+	}
+	return true
+}
+
+// launch has the next packet leave, along the next route if it is for several stations.
+func (p *program) launch() bool {
+	b := &p.bufs[p.next%sendBuffers]
+	if p.c.Sending() || p.l.via.holds() {
+		return false
+	}
+	if p.maps.Send(p.c, p.now, p.waiting(), cyclesAPacket) {
+		return true
+	}
+	if !p.waiting() {
+		return false
+	}
+	way := p.route(b)
+	if way < 0 {
+		p.sentAll(b)
+		return true
+	}
+	p.c.Work(cyclesAPacket)
+	b.state = leaving
+	b.copies++
+	turns := p.tab.turns(way)
+	start := MaxHops - len(turns)
+	copy(b.mem[start:], turns)
+	b.mem[MaxHops], b.mem[MaxHops+1] = TypeFrame>>8, TypeFrame&0xff
+	return p.c.Send(b.mem[start : frameAt+b.n+ethertype.FabricCRCSize])
+}
+
+// waiting reports whether a frame is to be sent, or has just been.
+func (p *program) waiting() bool {
+	s := p.bufs[p.next%sendBuffers].state
+	return s == ready || s == leaving
+}
+
+// route returns by which entry of the table the packet leaves next, -1 for by none.
+func (p *program) route(b *sendBuffer) int {
+	to := ethertype.MAC(b.mem[frameAt:])
+	if !to.IsGroup() || p.tab.all() >= 0 {
+		if b.state == leaving {
+			return -1
+		}
+		return p.tab.find(to)
+	}
+	for ; b.way < p.tab.n; b.way++ {
+		if p.tab.station(b.way) != p.l.info.MAC {
+			b.way++
+			return b.way - 1
+		}
+	}
+	return -1
+}
+
+// sentAll makes a buffer free again and counts its frame.
+func (p *program) sentAll(b *sendBuffer) {
+	n := &p.l.counters
+	if b.copies > 0 || ethertype.MAC(b.mem[frameAt:]).IsGroup() {
+		n.TxFrames.Add(1)
+		driver.Add(&n.TxBytes, b.n)
+	} else {
+		n.TxDrops.Add(1)
+	}
+	b.state = free
+	p.next++
+}

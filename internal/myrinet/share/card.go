@@ -1,0 +1,269 @@
+package share
+
+import (
+	"context"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/internal/admission"
+	"github.com/bobnet-go/bobnet/internal/link/driver"
+	"github.com/bobnet-go/bobnet/internal/link/iface"
+	"github.com/bobnet-go/bobnet/internal/link/shm"
+	"github.com/bobnet-go/bobnet/internal/myrinet/plain"
+	"github.com/bobnet-go/bobnet/internal/passfd"
+	"github.com/bobnet-go/bobnet/internal/runsocket"
+	"github.com/bobnet-go/bobnet/transport"
+	"golang.org/x/sys/unix"
+)
+
+// Config says which card to serve. Ports and Routes of the card are left out: the programs
+// have the ports.
+type Config struct {
+	plain.OpenConfig
+	AnyUser bool // lets in programs of every user
+}
+
+// Card is a card that is shared. Goroutines may share it.
+type Card struct {
+	at       iface.Interface
+	link     transport.Link
+	memory   *shm.Link
+	seats    seats
+	listener *net.UnixListener
+	anyUser  bool
+	info     transport.Info
+	programs *admission.Gate[uint32] // by user
+	forged   atomic.Uint64
+	unsent   atomic.Uint64
+}
+
+// cardPorts are all ports that programs can have.
+var cardPorts = transport.PortRange{Lo: driver.BlockSize, Hi: 1<<16 - 1}
+
+// Open opens the card at a network interface, to be served by Run. Its errors are those of
+// plain.Open; one that wraps EADDRINUSE says that the interface has a card or a switch.
+func Open(cfg *Config) (*Card, error) {
+	at, err := iface.Find(cfg.Interface)
+	if err != nil {
+		return nil, err
+	}
+	with := cfg.OpenConfig
+	with.Interface, with.Ports = at.Name, cardPorts
+	if with.MTU == 0 { // memory that is shared holds so many frames of it that no window need be small
+		with.MTU = at.MTU - plain.Overhead
+	}
+	c := &Card{at: at, anyUser: cfg.AnyUser, programs: admission.New(admission.Limits{Conns: mostOfUser, AllConns: mostPrograms}, 0, uint32(os.Geteuid()))}
+	if c.link, err = plain.Open(&with); err != nil {
+		return nil, err
+	}
+	c.info = c.link.Info()
+	if err = c.seats.open(at); err == nil {
+		c.memory, err = openMemory(at, c.info.EtherType, transport.PortRange{Lo: cardPort, Hi: cardPort}, c.anyUser, c.seats.directory)
+	}
+	if err == nil {
+		err = c.seats.admitAll()
+	}
+	if err == nil {
+		c.listener, err = runsocket.Listen("unix", control(at))
+	}
+	if err != nil {
+		c.Close()
+		return nil, fmt.Errorf("share: serving the card at %s: %w", at.Name, err)
+	}
+	return c, nil
+}
+
+// Link returns the card's link, for its Info, Stats and what plain.Link shows.
+func (c *Card) Link() transport.Link { return c.link }
+
+// Stats says how many programs are connected, how many frames of theirs were dropped because
+// they claim another's ports or are none, and how many because the card does not take them.
+func (c *Card) Stats() (programs int, forged, unsent uint64) {
+	_, all := c.programs.Conns(0)
+	return all, c.forged.Load(), c.unsent.Load()
+}
+
+// Close ends Run, and all programs' links.
+func (c *Card) Close() error {
+	if c.listener != nil {
+		c.listener.Close()
+	}
+	if c.memory != nil {
+		c.memory.Close()
+	}
+	return c.link.Close()
+}
+
+// Run serves programs until ctx is done or the card's cable fails for good, and closes the
+// card. The error is the cable's, nil when ctx is done.
+func (c *Card) Run(ctx context.Context) error {
+	work, cancel := context.WithCancel(ctx)
+	defer cancel()
+	var all sync.WaitGroup
+	failed := make(chan error, 2)
+	all.Go(func() { failed <- c.handOut() })
+	all.Go(func() { failed <- c.collect(work) })
+	all.Go(func() { c.accept(work) })
+	var err error
+	select {
+	case <-ctx.Done():
+	case err = <-failed:
+	}
+	cancel()
+	c.Close()
+	all.Wait()
+	return err
+}
+
+// accept welcomes programs, and holds their connections until they end or ctx is done.
+func (c *Card) accept(ctx context.Context) {
+	var held sync.WaitGroup
+	defer held.Wait()
+	for {
+		conn, err := c.listener.AcceptUnix()
+		if errors.Is(err, net.ErrClosed) {
+			return
+		}
+		if err != nil { // out of descriptors, say: the program gives up, others may be served later
+			select {
+			case <-ctx.Done():
+			case <-time.After(acceptPause):
+			}
+			continue
+		}
+		held.Go(func() { c.hold(ctx, conn) })
+	}
+}
+
+const acceptPause = 100 * time.Millisecond
+
+// hold serves a program as long as its connection lasts. A program that is refused takes no seat.
+func (c *Card) hold(ctx context.Context, conn *net.UnixConn) {
+	w := welcome{MTU: c.info.MTU, EtherType: uint16(c.info.EtherType), Directory: c.seats.directory}
+	var uid uint32
+	if uid, w.Refused = stranger(conn, c.anyUser); w.Refused == "" && !c.programs.Enter(uid) {
+		w.Refused = fmt.Sprintf("%d programs are the most, and %d of one user", mostPrograms, mostOfUser)
+	}
+	conn.SetWriteDeadline(time.Now().Add(controlPatience))
+	err := json.NewEncoder(conn).Encode(w)
+	if w.Refused != "" {
+		passfd.Refuse(conn)
+		return
+	}
+	stop := context.AfterFunc(ctx, func() { passfd.HangUp(conn) })
+	said := make([]byte, maxControl)
+	for n := 1; err == nil && n > 0; { // until it ends
+		var m passfd.Message
+		m, err = passfd.Receive(conn, uid, said)
+		passfd.Close(uid, m.FDs...)
+		if n = m.N; n > 0 && err == nil {
+			err = c.seats.answer(conn, uid, said[:n])
+		}
+	}
+	stop()
+	passfd.CloseConn(uid, conn, func() { c.programs.Leave(uid) })
+}
+
+// handOut drives the card, and hands what has come to the programs that it is for.
+func (c *Card) handOut() error {
+	views := make([][]byte, transport.MaxBatch)
+	heads := make([]byte, len(views)*ethertype.HeaderSize)
+	batch := make([]transport.Frame, len(views))
+	for {
+		n, err := c.link.Recv(views)
+		if err != nil {
+			return err
+		}
+		for i, view := range views[:n] {
+			port, _ := ethertype.Concerns(view, c.info.EtherType, c.info.MAC) // the card has looked
+			head := heads[i*ethertype.HeaderSize:][:ethertype.HeaderSize]
+			envelope(head, c.info.MAC, c.info.EtherType, cardPort, port, len(view))
+			batch[i] = transport.Frame{Head: head, Body: append(batch[i].Body[:0], view)}
+		}
+		if n > 0 {
+			if _, err := c.memory.Send(batch[:n]); err != nil && !errors.Is(err, transport.ErrFrameSize) {
+				return err
+			}
+			continue
+		}
+		if err := c.link.Wait(transport.Forever); err != nil && !errors.Is(err, transport.ErrLinkDown) {
+			return err
+		}
+	}
+}
+
+// collect takes what the programs send, and has the card send it.
+func (c *Card) collect(ctx context.Context) error {
+	views := make([][]byte, transport.MaxBatch)
+	batch := make([]transport.Frame, 0, len(views))
+	for {
+		n, err := c.memory.Recv(views)
+		if err != nil {
+			return err
+		}
+		batch = batch[:0]
+		for _, view := range views[:n] {
+			if frame := c.take(view); frame != nil {
+				batch = append(batch, transport.Frame{Head: frame})
+			}
+		}
+		if err := c.send(ctx, batch); err != nil {
+			return err
+		}
+		if n > 0 {
+			continue
+		}
+		if err := c.memory.Wait(transport.Forever); err != nil {
+			return err
+		}
+	}
+}
+
+// take returns a program's frame if it is the program's to send. What programs of other users
+// send shm has copied before it judged whose it is.
+func (c *Card) take(view []byte) []byte {
+	be := binary.BigEndian
+	from := be.Uint16(view[ethertype.OffsetSrcPort:])
+	frame := view[min(len(view), ethertype.HeaderSize):]
+	if len(frame) < ethertype.OuterSize || len(frame) > c.info.MTU+ethertype.EthernetSize {
+		c.forged.Add(1)
+		return nil
+	}
+	if ethertype.MAC(frame[ethertype.OffsetSrc:]) != c.info.MAC || be.Uint16(frame[ethertype.OffsetType:]) != uint16(c.info.EtherType) ||
+		driver.Block(be.Uint16(frame[ethertype.OffsetSrcPort:])) != driver.Block(from) {
+		c.forged.Add(1)
+		return nil
+	}
+	return frame
+}
+
+// sendPause is after how long it is looked whether the card takes frames again.
+const sendPause = 50 * time.Microsecond
+
+// send has the card send frames, however full it is.
+func (c *Card) send(ctx context.Context, frames []transport.Frame) error {
+	for len(frames) > 0 {
+		n, err := c.link.Send(frames)
+		frames = frames[n:]
+		switch {
+		case errors.Is(err, transport.ErrClosed):
+			return err
+		case err != nil && len(frames) > 0:
+			c.unsent.Add(1)
+			frames = frames[1:]
+		case len(frames) > 0:
+			if unix.Nanosleep(&unix.Timespec{Nsec: int64(sendPause)}, nil); ctx.Err() != nil {
+				return nil
+			}
+		}
+	}
+	return nil
+}

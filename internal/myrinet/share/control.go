@@ -1,0 +1,92 @@
+package share
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"strconv"
+	"time"
+
+	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/internal/link/iface"
+	"github.com/bobnet-go/bobnet/internal/link/shm"
+	"github.com/bobnet-go/bobnet/internal/passfd"
+	"github.com/bobnet-go/bobnet/internal/runsocket"
+	"github.com/bobnet-go/bobnet/transport"
+	"github.com/mdlayher/ethernet"
+)
+
+// ErrNoCard is what errors wrap that say that no process serves a card at an interface.
+var ErrNoCard = errors.New("share: no process serves a card there")
+
+// welcome is what the card's process says to a program that connects, as a line of JSON. If it has a
+// Directory a wish and a grant may follow. The end of the connection says that the process is gone.
+type welcome struct {
+	Refused   string `json:",omitempty"` // why the program is not served
+	Directory string `json:",omitempty"` // of the sockets of blocks of ports, which the card gives out; else programs make them
+	MTU       int
+	EtherType uint16
+}
+
+const (
+	controlPatience = 10 * time.Second // for the welcome, which a process that lives sends at once
+	mostPrograms    = 63               // as many as there are blocks of ports
+	mostOfUser      = 16               // programs of one user, but root and the card's own
+	cardPort        = 1                // of the card's process among those that share memory
+	ring            = 4 << 20          // octets of the frames between card and program, each way
+)
+
+// control is the name of the server of the card at an interface, for package runsocket.
+func control(at iface.Interface) string { return "card/" + strconv.Itoa(at.Index) }
+
+// openMemory claims ports among those that share memory with the card at an interface.
+func openMemory(at iface.Interface, typ ethernet.EtherType, ports transport.PortRange, anyUser bool, directory string, sockets ...int) (*shm.Link, error) {
+	return shm.Open(&shm.Config{Directory: directory, Sockets: sockets, Address: at.MAC, Segment: "card/" + strconv.Itoa(at.Index), EtherType: typ, Ports: ports, Ring: ring, AnyUser: anyUser})
+}
+
+// dial connects to the card's process.
+func dial(at iface.Interface) (conn *net.UnixConn, w welcome, err error) {
+	conn, err = runsocket.Dial("unix", control(at))
+	if err != nil {
+		return nil, w, fmt.Errorf("%w: interface %s: %w; start one: bobnet card --iface %s", ErrNoCard, at.Name, err, at.Name)
+	}
+	if _, whose := stranger(conn, false); whose != "" { // any user can take the name of a card that root has none of
+		conn.Close()
+		return nil, w, fmt.Errorf("%w: the one at interface %s is not believed: %s", ErrNoCard, at.Name, whose)
+	}
+	conn.SetReadDeadline(time.Now().Add(controlPatience))
+	if err = json.NewDecoder(conn).Decode(&w); err == nil {
+		err = conn.SetReadDeadline(time.Time{})
+	}
+	switch {
+	case err != nil:
+		err = fmt.Errorf("%w: the one at interface %s does not answer: %w", ErrNoCard, at.Name, err)
+	case w.Refused != "":
+		err = fmt.Errorf("share: the card at interface %s refuses this program: %s", at.Name, w.Refused)
+	default:
+		return conn, w, nil
+	}
+	conn.Close()
+	return nil, w, err
+}
+
+// stranger returns the user of the process at the other end of a connection, and why it is neither
+// root's nor one's own, "" if it is, or if that does not matter.
+func stranger(conn *net.UnixConn, anyUser bool) (uid uint32, refused string) {
+	who, err := passfd.PeerOf(conn)
+	switch {
+	case err != nil:
+		return passfd.Unknown, "its user is not known"
+	case anyUser || who.Uid == 0 || int(who.Uid) == os.Geteuid():
+		return who.Uid, ""
+	}
+	return who.Uid, fmt.Sprintf("it is user %d's, the other side user %d's: run both as one user, or the card as root and with --any-user", who.Uid, os.Geteuid())
+}
+
+// envelope writes the header that a frame has in front in a ring.
+func envelope(b []byte, mac ethertype.MAC, typ ethernet.EtherType, from, to uint16, size int) {
+	h := ethertype.Header{Dst: mac, Src: mac, Type: typ, Kind: ethertype.KindEcho, DstPort: to, SrcPort: from, Size: uint16(size)}
+	h.Put(b[:ethertype.HeaderSize])
+}

@@ -1,0 +1,274 @@
+package share
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"sync"
+	"sync/atomic"
+
+	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/internal/link/driver"
+	"github.com/bobnet-go/bobnet/internal/link/iface"
+	"github.com/bobnet-go/bobnet/internal/link/shm"
+	"github.com/bobnet-go/bobnet/internal/myrinet/plain"
+	"github.com/bobnet-go/bobnet/transport"
+	"github.com/mdlayher/ethernet"
+	"golang.org/x/sys/unix"
+)
+
+// Link is a program's link on a shared card. Goroutines may share it as transport.Link says.
+type Link struct {
+	at        iface.Interface
+	directory string // of the card
+	info      transport.Info
+	memory    *shm.Link
+
+	send struct {
+		sync.Mutex
+		heads []byte
+		batch [transport.MaxBatch]transport.Frame
+	}
+	counters driver.Counters
+	filtered atomic.Uint64
+
+	mu     sync.Mutex
+	conn   *net.UnixConn // nil while there is no card
+	closed bool
+	look   int // a socket in the interface's network namespace
+	work   sync.WaitGroup
+}
+
+var (
+	_ transport.Link    = (*Link)(nil)
+	_ transport.Checker = (*Link)(nil)
+)
+
+// OpenOrAttach is Attach if a process serves a card at cfg.Interface, and else plain.Open.
+func OpenOrAttach(cfg *plain.OpenConfig) (transport.Link, error) {
+	l, err := Attach(cfg)
+	if errors.Is(err, ErrNoCard) {
+		return plain.Open(cfg)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return l, nil
+}
+
+// Attach opens a link on the card that a process serves at a network interface. Of cfg it
+// looks at Interface, EtherType and Ports; all else is the card's. Ports belong to blocks of
+// 1024, of which each is one program's. Its errors wrap ErrNoCard if there is no such process,
+// and EADDRINUSE if another program has the ports.
+func Attach(cfg *plain.OpenConfig) (*Link, error) {
+	at, err := iface.Find(cfg.Interface)
+	if err != nil {
+		return nil, err
+	}
+	conn, w, err := dial(at)
+	if err != nil {
+		return nil, err
+	}
+	typ := cfg.EtherType
+	if typ == 0 {
+		typ = ethertype.Default
+	}
+	l := &Link{at: at, conn: conn, directory: w.Directory, look: -1}
+	l.info = transport.Info{Driver: "myrinet", Interface: at.Name, MAC: at.MAC, EtherType: typ, MTU: w.MTU,
+		Slots: ring / 2 / (w.MTU + 2*ethertype.HeaderSize)}
+	if typ != ethernet.EtherType(w.EtherType) {
+		err = fmt.Errorf("share: the card at %s carries EtherType %#04x, this program wants %#04x: give the card that one", at.Name, w.EtherType, uint16(typ))
+	} else {
+		err = l.claim(cfg.Ports)
+	}
+	if err == nil {
+		l.look, err = unix.Socket(unix.AF_UNIX, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
+	}
+	if err != nil {
+		if l.memory != nil {
+			l.memory.Close()
+		}
+		conn.Close()
+		return nil, err
+	}
+	l.send.heads = make([]byte, transport.MaxBatch*ethertype.HeaderSize)
+	l.work.Go(func() { l.attend(conn) })
+	return l, nil
+}
+
+// claim takes the ports, or the first block that is free.
+func (l *Link) claim(ports transport.PortRange) (err error) {
+	if ports != (transport.PortRange{}) && ports.Lo < cardPorts.Lo {
+		return fmt.Errorf("share: ports %d to %d: %w: those below %d are the card's", ports.Lo, ports.Hi, unix.EINVAL, cardPorts.Lo)
+	}
+	if l.directory != "" {
+		var sockets []int
+		if l.info.Ports, sockets, err = ask(l.conn, ports); err == nil {
+			l.memory, err = openMemory(l.at, l.info.EtherType, l.info.Ports, false, l.directory, sockets...)
+		}
+		return err
+	}
+	if ports != (transport.PortRange{}) {
+		l.info.Ports = ports
+		l.memory, err = openMemory(l.at, l.info.EtherType, ports, false, "")
+		return err
+	}
+	for b := driver.Block(cardPorts.Lo); b < driver.Blocks; b++ {
+		l.info.Ports = driver.BlockPorts(b)
+		if l.memory, err = openMemory(l.at, l.info.EtherType, l.info.Ports, false, ""); !errors.Is(err, unix.EADDRINUSE) {
+			return err
+		}
+	}
+	return err
+}
+
+// attend waits for the end of a connection with the card's process.
+func (l *Link) attend(conn *net.UnixConn) {
+	io.Copy(io.Discard, conn)
+	conn.Close()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.conn == conn {
+		l.conn = nil
+	}
+	l.memory.Wake() // who waits looks at Check
+}
+
+// Check implements transport.Checker: the interface is there, and the card's process is there,
+// or there again.
+func (l *Link) Check() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.closed {
+		return transport.ErrClosed
+	}
+	if l.conn == nil {
+		if _, err := driver.Look(l.look, l.at.Index, l.at.Name); errors.Is(err, transport.ErrGone) {
+			return err
+		}
+		conn, w, err := dial(l.at)
+		if err != nil {
+			return fmt.Errorf("%w: the process that has the card at %s has ended: %w", transport.ErrLinkDown, l.at.Name, err)
+		}
+		if w.MTU < l.info.MTU || w.EtherType != uint16(l.info.EtherType) || w.Directory != l.directory {
+			conn.Close()
+			return fmt.Errorf("%w: the card at %s is another one now, with an MTU of %d and EtherType %#04x: it had %d and %#04x",
+				transport.ErrLinkDown, l.at.Name, w.MTU, w.EtherType, l.info.MTU, uint16(l.info.EtherType))
+		}
+		l.conn = conn
+		l.work.Go(func() { l.attend(conn) })
+	}
+	return l.memory.Check()
+}
+
+// Send implements transport.Link. It takes every frame; one for which the ring has no room is
+// dropped and counted, and so are all while there is no card.
+func (l *Link) Send(frames []transport.Frame) (n int, err error) {
+	s := &l.send
+	s.Lock()
+	defer s.Unlock()
+	for n < min(len(frames), transport.MaxBatch) {
+		f := &frames[n]
+		size := f.Len()
+		if size > l.info.MTU+ethertype.EthernetSize || len(f.Body) > transport.MaxBody {
+			err = fmt.Errorf("%w: %d octets in %d parts, MTU %d and %d octets of Ethernet header allow %d, in %d",
+				transport.ErrFrameSize, size, len(f.Body), l.info.MTU, ethertype.EthernetSize, l.info.MTU+ethertype.EthernetSize, transport.MaxBody)
+			break
+		}
+		head := s.heads[n*ethertype.HeaderSize:][:ethertype.HeaderSize]
+		envelope(head, l.info.MAC, l.info.EtherType, l.info.Ports.Lo, cardPort, size)
+		body := append(s.batch[n].Body[:0], f.Head)
+		if len(f.Body) == transport.MaxBody { // one part too many with the head
+			body[0] = append(append(make([]byte, 0, len(f.Head)+len(f.Body[0])), f.Head...), f.Body[0]...)
+			body = append(body, f.Body[1:]...)
+		} else {
+			body = append(body, f.Body...)
+		}
+		s.batch[n] = transport.Frame{Head: head, Body: body}
+		n++
+	}
+	if n == 0 {
+		return 0, err
+	}
+	if _, e := l.memory.Send(s.batch[:n]); e != nil {
+		return 0, e
+	}
+	return n, err
+}
+
+// Recv implements transport.Link.
+func (l *Link) Recv(views [][]byte) (n int, err error) {
+	k, err := l.memory.Recv(views[:min(len(views), transport.MaxBatch)])
+	octets := 0
+	for _, view := range views[:k] {
+		if frame := l.take(view); frame != nil {
+			views[n] = frame
+			octets += len(frame)
+			n++
+		}
+	}
+	if k > 0 {
+		l.filtered.Add(uint64(k - n))
+		l.counters.RxFrames.Add(uint64(n))
+		l.counters.RxBytes.Add(uint64(octets))
+	}
+	if n > 0 {
+		l.counters.RxCalls.Add(1)
+	}
+	return n, err
+}
+
+// take returns the frame behind a header, nil if it is not the card's or not for us.
+func (l *Link) take(view []byte) []byte {
+	if binary.BigEndian.Uint16(view[ethertype.OffsetSrcPort:]) != cardPort || len(view) < ethertype.HeaderSize+ethertype.OuterSize {
+		return nil
+	}
+	frame := view[ethertype.HeaderSize:]
+	port, ok := ethertype.Concerns(frame, l.info.EtherType, l.info.MAC)
+	if !ok || port != ethertype.PortAll && !l.info.Ports.Contains(port) {
+		return nil
+	}
+	return frame
+}
+
+// Ready implements transport.Link.
+func (l *Link) Ready() bool { return l.memory.Ready() }
+
+// Wait implements transport.Link.
+func (l *Link) Wait(until int64) error { return l.memory.Wait(until) }
+
+// Wake implements transport.Link.
+func (l *Link) Wake() { l.memory.Wake() }
+
+// Now implements transport.Link.
+func (l *Link) Now() int64 { return l.memory.Now() }
+
+// Info implements transport.Link.
+func (l *Link) Info() transport.Info { return l.info }
+
+// Stats implements transport.Link.
+func (l *Link) Stats() transport.Stats {
+	s, m := l.counters.Snapshot(), l.memory.Stats()
+	s.TxFrames, s.TxBytes, s.TxCalls, s.TxDrops = m.TxFrames, m.TxBytes-m.TxFrames*ethertype.HeaderSize, m.TxCalls, m.TxDrops
+	s.Waits, s.Wakes, s.Refused = m.Waits, m.Wakes, m.Refused
+	s.RxFiltered = m.RxFiltered + l.filtered.Load()
+	return s
+}
+
+// Close implements transport.Link.
+func (l *Link) Close() error {
+	l.mu.Lock()
+	if !l.closed {
+		unix.Close(l.look)
+	}
+	l.closed = true
+	if l.conn != nil {
+		l.conn.Close()
+	}
+	l.mu.Unlock()
+	err := l.memory.Close()
+	l.work.Wait()
+	return err
+}

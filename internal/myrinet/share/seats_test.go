@@ -1,0 +1,118 @@
+package share_test
+
+import (
+	"bufio"
+	"fmt"
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/internal/link/iface"
+	"github.com/bobnet-go/bobnet/internal/myrinet/share"
+	"github.com/bobnet-go/bobnet/internal/runsocket"
+	"github.com/bobnet-go/bobnet/internal/vethtest"
+	"golang.org/x/sys/unix"
+)
+
+// as runs f with the rights of a user, on this goroutine's thread, which is locked.
+func as(uid int, f func() error) error {
+	set := func(to int) error {
+		if _, _, errno := unix.RawSyscall(unix.SYS_SETRESUID, ^uintptr(0), uintptr(to), ^uintptr(0)); errno != 0 {
+			return errno
+		}
+		return nil
+	}
+	if err := set(uid); err != nil {
+		return err
+	}
+	err := f()
+	if err := set(0); err != nil {
+		panic(err)
+	}
+	return err
+}
+
+// knock connects with the card at a side as a user, and returns how often it is let in. The
+// connections stay until the test ends.
+func knock(t *testing.T, p *vethtest.Pair, side, uid, times int) (welcome int) {
+	t.Helper()
+	err := p.In(side, func() error {
+		at, err := iface.Find(vethtest.Name)
+		if err != nil {
+			return err
+		}
+		return as(uid, func() error {
+			for range times {
+				conn, err := runsocket.Dial("unix", share.Control(at))
+				if err != nil {
+					return err
+				}
+				t.Cleanup(func() { conn.Close() })
+				conn.SetReadDeadline(time.Now().Add(time.Minute))
+				line, err := bufio.NewReader(conn).ReadString('\n')
+				if err != nil {
+					return err
+				}
+				if !strings.Contains(line, "Refused") {
+					welcome++
+				}
+			}
+			return nil
+		})
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return welcome
+}
+
+// TestSeats: programs of one user do not have all seats of a card, and those that are refused have
+// none.
+func TestSeats(t *testing.T) {
+	const most = 16
+	for any, want := range map[bool]int{true: most, false: 0} {
+		p := vethtest.New(t, 1500)
+		card, _ := serveUsers(t, p, 0, any)
+		if got := knock(t, p, 0, 4321, 100); got != want {
+			t.Errorf("any user %v: %d programs of a user are let in, want %d", any, got, want)
+		}
+		if programs, _, _ := card.Stats(); programs != want {
+			t.Errorf("any user %v: %d seats are taken, want %d", any, programs, want)
+		}
+		attach(t, p, 0)
+	}
+}
+
+// TestSquatted: a user who has taken the abstract names of a card and its ports does not keep root
+// from serving it, nor root's programs from having ports.
+func TestSquatted(t *testing.T) {
+	p := vethtest.New(t, 1500)
+	if err := p.In(0, func() error {
+		at, err := iface.Find(vethtest.Name)
+		if err != nil {
+			return err
+		}
+		return as(4321, func() error {
+			squatter, err := net.Listen("unix", runsocket.Abstract(share.Control(at)))
+			if err != nil {
+				return err
+			}
+			t.Cleanup(func() { squatter.Close() })
+			for b := range 64 {
+				name := fmt.Sprintf("@bobnet-host/%v/%04x/card/%d/%d", at.MAC, uint16(ethertype.Default), at.Index, b)
+				block, err := net.ListenPacket("unixgram", name)
+				if err != nil {
+					return err
+				}
+				t.Cleanup(func() { block.Close() })
+			}
+			return nil
+		})
+	}); err != nil {
+		t.Fatal(err)
+	}
+	serve(t, p, 0)
+	attach(t, p, 0)
+}

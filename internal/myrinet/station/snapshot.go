@@ -1,0 +1,93 @@
+package station
+
+import (
+	"bytes"
+	"fmt"
+	"time"
+
+	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/internal/myrinet/mapper"
+	"github.com/bobnet-go/bobnet/transport/myrinet"
+)
+
+// Snapshot is what a host's card is like at a moment, whatever program it runs: what all
+// snapshots of cards begin with.
+type Snapshot struct {
+	Card       myrinet.CardSnapshot
+	Cable      *myrinet.LivePort // nil in virtual time, where it is the fabric's
+	Mapper     *mapper.Snapshot  // nil for none
+	Stations   int               // in the table of routes
+	LongRoutes uint64            // routes of the mapper's that are too long for the table, and not used
+}
+
+// WriteCard writes the snapshot as text for people: the card, what host adds, its cable, and
+// the host's mapper.
+func (s *Snapshot) WriteCard(b *bytes.Buffer, host func()) {
+	c, st := &s.Card, &s.Card.Stats
+	fmt.Fprintf(b, "card %s  %d of %d octets of SRAM in use, %d doorbell pages, routes to %d stations\n",
+		c.Name, st.SRAMUsed, st.SRAMTotal, c.Pages, s.Stations)
+	fmt.Fprintf(b, "  out    %d packets, %d octets, refused %d\n", st.PacketsOut, st.OctetsOut, st.Refused)
+	fmt.Fprintf(b, "  in     %d packets, %d octets, found no buffer %d\n", st.PacketsIn, st.OctetsIn, st.NoBuffer)
+	fmt.Fprintf(b, "  dropped  truncated %d, too long %d, wrong CRC-8 %d, misrouted %d, program replaced %d\n",
+		st.Truncated, st.TooLong, st.CRCErrors, st.Misrouted, st.Reloaded)
+	fmt.Fprintf(b, "  engines  DMA %d transfers, %d octets; doorbells %d, interrupts %d; posted buffers %d, filled %d%s%s%s\n",
+		st.DMAs, st.DMAOctets, st.Doorbells, st.Interrupts, c.Posted, c.Filled,
+		when(c.Blocked, ", a packet waits for a buffer"), when(c.Sending, ", sending"), when(c.Transferring, ", transferring"))
+	for _, m := range uses(c.Memory) {
+		fmt.Fprintf(b, "  SRAM   %7d octets in %3d for %s\n", m.size, m.pieces, m.purpose)
+	}
+	host()
+	if s.Cable != nil {
+		myrinet.WriteLivePorts(b, []myrinet.LivePort{*s.Cable}) // a buffer takes everything
+	}
+	if s.Mapper != nil {
+		writeMapper(b, s)
+	}
+}
+
+func when(is bool, text string) string {
+	if is {
+		return text
+	}
+	return ""
+}
+
+// use is what one purpose has of a card's memory.
+type use struct {
+	purpose      string
+	size, pieces int
+}
+
+func uses(blocks []myrinet.BlockUse) (list []use) {
+	at := map[string]int{}
+	for _, b := range blocks {
+		i, known := at[b.Purpose]
+		if !known {
+			i = len(list)
+			at[b.Purpose] = i
+			list = append(list, use{purpose: b.Purpose})
+		}
+		list[i].size += b.Size
+		list[i].pieces++
+	}
+	return list
+}
+
+// writeMapper writes what a host's mapper is, and the last map of one that leads.
+func writeMapper(b *bytes.Buffer, s *Snapshot) {
+	m := s.Mapper
+	leader := "nobody"
+	switch {
+	case m.Leading:
+		leader = "itself"
+	case m.Leader != ethertype.MAC{}:
+		leader = m.Leader.String()
+	}
+	fmt.Fprintf(b, "  mapper   follows %s, %d routes; maps %d, changes %d, restarts %d, doubts %d, given up %d\n",
+		leader, m.Routes, m.Maps, m.Changes, m.Restarts, m.Doubts, m.Abandoned)
+	fmt.Fprintf(b, "           probes %d, timed out %d, answers %d, elections %d, yields %d, routes written %d, too long %d, dropped %d\n",
+		m.Probes, m.TimedOut, m.Answers, m.Elections, m.Yields, m.Installed, s.LongRoutes, m.Dropped())
+	if last := m.Map; last != nil {
+		fmt.Fprintf(b, "           last map: %s; took %v\n", last.Summary(), last.Duration.Round(time.Microsecond))
+	}
+}

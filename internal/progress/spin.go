@@ -1,0 +1,163 @@
+package progress
+
+import (
+	"runtime"
+	"time"
+
+	"github.com/bobnet-go/bobnet/internal/shift"
+	"golang.org/x/sys/unix"
+)
+
+// spinner decides how long a wait polls before it blocks. Spinning pays when
+// the answer comes sooner than a blocked thread wakes, and when the processor
+// has nothing else to do. Both are observed, not configured:
+//
+//   - A wait that had to block, and for which nothing came for longer than the configured
+//     maximum, halves the budget; one for which something came sooner raises it again.
+//   - Every few microseconds the spinning thread yields to the kernel. If
+//     another thread wants the processor it runs then, and the yield takes long.
+//     If a third of the time is lost in this way and more threads are runnable
+//     than there are processors, the budget is zero for a while, longer each time.
+//     If no more are runnable, the thread shares a processor while another one is
+//     idle, and migrates there; see migrate.
+type spinner struct {
+	limit   int64 // configured maximum, ns; 0 means never spin
+	current int64
+	since   int64 // when the present window of observation began
+	lost    int64 // ns of it that went to other threads
+	pause   int64 // how long the next pause of spinning is
+	until   int64 // no spinning before
+	squeeze int   // yields in succession in which another thread has run
+	stay    int64 // no migration before
+	shift   shift.Shift
+	load    loadText
+	busy    func() bool // instead of load, for tests
+}
+
+const (
+	spinRound  = 400        // looks at the ring between looks at the clock
+	yieldEvery = 4          // rounds between yields to the kernel
+	yieldLong  = 3_000      // ns; a yield that takes longer has let another thread run
+	squeezed   = 2          // such yields in succession: that thread has come to stay
+	stayFor    = 500_000    // ns between migrations at least
+	window     = 2_000_000  // ns of observation
+	lostPer    = 3          // one part in so many lost to others means a crowd
+	pauseMin   = 4_000_000  // ns
+	pauseMax   = 64_000_000 // ns
+)
+
+func (s *spinner) init(spin time.Duration, virtual bool) {
+	switch {
+	case spin < 0 || virtual:
+		s.limit = 0
+	case spin == 0:
+		s.limit = int64(DefaultSpin)
+	default:
+		s.limit = int64(spin)
+	}
+	s.current = s.limit
+	s.pause = pauseMin
+}
+
+func (s *spinner) budget(now int64) int64 {
+	if now < s.until {
+		return 0
+	}
+	return s.current
+}
+
+// slept is called when something has arrived at last for a wait that blocked, or it ends, ns after
+// something had arrived before, or it began. If that is less than the limit, spinning throughout
+// would have paid, and the budget grows.
+func (s *spinner) slept(ns int64) {
+	if ns < s.limit {
+		s.current = min(s.limit, 2*max(s.current, ns))
+	} else {
+		s.current /= 2
+	}
+}
+
+// yielded records a yield that took ns. share reports whether the thread shares its
+// processor, so that it should migrate unless the machine is crowded. doubt reports that
+// a window of observation is complete in which other threads had so much of the time that
+// the caller has to find out whether the machine is crowded, and call judge.
+func (s *spinner) yielded(now, ns int64) (share, doubt bool) {
+	if ns >= yieldLong {
+		s.lost += ns
+		s.squeeze++
+	} else {
+		s.squeeze = 0
+	}
+	if s.squeeze >= squeezed && now >= s.stay {
+		s.squeeze, s.stay = 0, now+stayFor
+		share = true
+	}
+	span := now - s.since
+	if span < window {
+		return share, false
+	}
+	if doubt = s.lost*lostPer > span; !doubt {
+		s.pause = pauseMin
+	}
+	s.since, s.lost = now, 0
+	return share, doubt
+}
+
+// judge pauses spinning if the machine is crowded.
+func (s *spinner) judge(now int64, crowded bool) {
+	if !crowded {
+		s.pause = pauseMin
+		return
+	}
+	s.until = now + s.pause
+	s.pause = min(2*s.pause, pauseMax)
+}
+
+func (s *spinner) crowded() bool {
+	if s.busy != nil {
+		return s.busy()
+	}
+	return s.load.crowded()
+}
+
+// spinOnce looks at the link for about a microsecond, without the engine's lock, and
+// reports whether it has found something.
+func (e *Engine) spinOnce(w *Waiter) (found bool) {
+	over := e.spin.shift.Over(e.now)
+	e.mu.Unlock()
+	if over {
+		runtime.Gosched()
+	}
+	for i := 0; i < spinRound && !found; i++ {
+		found = e.link.Ready()
+	}
+	var took int64
+	if w.rounds++; !found && w.rounds%yieldEvery == 0 {
+		t := e.link.Now()
+		unix.RawSyscall(unix.SYS_SCHED_YIELD, 0, 0, 0)
+		took = e.link.Now() - t
+	}
+	e.mu.Lock()
+	e.fresh = found // reading the clock again would only delay the frame
+	if took > 0 {
+		if share, doubt := e.spin.yielded(e.now, took); share || doubt {
+			e.lookAround(share, doubt)
+		}
+	}
+	return found
+}
+
+// lookAround finds out whether the machine is crowded, and migrates the thread if share
+// is set and it is not. It releases the engine's lock meanwhile, because that takes a
+// system call. The caller leads, so no other goroutine is here.
+func (e *Engine) lookAround(share, doubt bool) {
+	e.mu.Unlock()
+	crowded := e.spin.crowded()
+	if share && !crowded {
+		migrate()
+	}
+	e.mu.Lock()
+	if doubt {
+		e.spin.judge(e.now, crowded)
+	}
+}
