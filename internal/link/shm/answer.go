@@ -22,7 +22,7 @@ func (l *Link) answer(own int) {
 			a.fds = l.accept(a, own, b)
 		}
 		if err == nil && ok && a.cut && l.admits(a.who) {
-			l.tried(ownFault(os.NewSyscallError("recvmsg", unix.EMFILE)))
+			l.tried(OwnFault(os.NewSyscallError("recvmsg", unix.EMFILE)))
 		}
 		passfd.Close(a.uid(), a.fds...)
 	}
@@ -66,7 +66,7 @@ func (l *Link) accept(a arrival, own, b int) []int {
 	if err == nil {
 		err = l.greet(p.conn)
 	}
-	l.tried(ownFault(err))
+	l.tried(OwnFault(err))
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if err != nil || !l.admit(p) {

@@ -71,7 +71,7 @@ func (l *Link) flush(p *peer, c *call) {
 // call makes rings to p's block. Without an answer the frames are dropped, as a
 // switch drops what is for nobody.
 func (l *Link) call(p *peer, c *call) {
-	err := ownFault(l.dial(p, c))
+	err := OwnFault(l.dial(p, c))
 	l.tried(err)
 	l.mu.Lock()
 	defer l.mu.Unlock()

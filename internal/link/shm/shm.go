@@ -34,6 +34,13 @@
 //
 // A frame that finds its ring full is dropped and counted, so that one peer
 // that does not receive holds up nobody else.
+//
+// # Memory
+//
+// The kernel gives a page of a ring when a frame first reaches it. If the host then has no page
+// left, the process ends: by the OOM killer, or with SIGBUS where vm.overcommit_memory is 2. To
+// reserve all pages by fallocate would make that an error of the first frame. It was measured and
+// left out: each pair of processes would take 2 MiB at once, and 1.8 ms more (48 µs without).
 package shm
 
 import (

@@ -24,9 +24,9 @@ var remedies = map[unix.Errno]string{
 	unix.ETOOMANYREFS: "too many descriptors are on their way: raise the limit, ulimit -n",
 }
 
-// ownFault makes an ErrNoMemory of an error of this process's own limits, and returns others
-// as they are.
-func ownFault(err error) error {
+// OwnFault wraps ErrNoMemory around an error that comes from limits of this process or of its
+// host, and adds what a person can do about it. It returns other errors as they are.
+func OwnFault(err error) error {
 	var errno unix.Errno
 	if !errors.As(err, &errno) || remedies[errno] == "" || errors.Is(err, ErrNoMemory) {
 		return err
@@ -55,15 +55,15 @@ func (l *Link) ShareTrouble() error {
 func Try() error {
 	mine, theirs, err := streamPair()
 	if err != nil {
-		return ownFault(err)
+		return OwnFault(err)
 	}
 	mine.Close()
 	unix.Close(theirs)
 	fd, err := newFile(DefaultRing)
 	if err != nil {
-		return ownFault(err)
+		return OwnFault(err)
 	}
 	defer unix.Close(fd)
 	_, err = mapFile(fd, DefaultRing)
-	return ownFault(err)
+	return OwnFault(err)
 }

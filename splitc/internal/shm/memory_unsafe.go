@@ -8,6 +8,7 @@ import (
 	"unsafe"
 
 	"github.com/bobnet-go/bobnet/splitc/internal/layer"
+	share "github.com/bobnet-go/bobnet/transport/shm"
 	"golang.org/x/sys/unix"
 )
 
@@ -29,23 +30,32 @@ type memory struct {
 
 // newMemory makes the memory of a rank.
 func newMemory(heap, procs int) (*memory, error) {
-	fd, err := unix.MemfdCreate("bobnet-splitc", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
-	if err != nil {
-		return nil, os.NewSyscallError("memfd_create", err)
-	}
-	if err = unix.Ftruncate(fd, int64(heap+inboxSize(procs))); err == nil {
-		_, err = unix.FcntlInt(uintptr(fd), unix.F_ADD_SEALS, seals)
-	}
+	fd, err := newFile(heap + inboxSize(procs))
 	var m *memory
 	if err == nil {
 		m, err = mapMemory(fd, heap, procs)
 	}
 	if err != nil {
-		unix.Close(fd)
-		return nil, fmt.Errorf("splitc: layer shm: a heap of %d bytes: %w", heap, err)
+		if fd >= 0 {
+			unix.Close(fd)
+		}
+		return nil, fmt.Errorf("splitc: layer shm: a heap of %d bytes: %w", heap, share.OwnFault(err))
 	}
 	m.fd = fd
 	return m, nil
+}
+
+// newFile makes a sealed file. It returns the descriptor, or -1, with the error.
+func newFile(size int) (fd int, err error) {
+	fd, err = unix.MemfdCreate("bobnet-splitc", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
+	if err != nil {
+		return -1, os.NewSyscallError("memfd_create", err)
+	}
+	if err = unix.Ftruncate(fd, int64(size)); err != nil {
+		return fd, os.NewSyscallError("ftruncate", err)
+	}
+	_, err = unix.FcntlInt(uintptr(fd), unix.F_ADD_SEALS, seals)
+	return fd, os.NewSyscallError("seal memfd", err)
 }
 
 // mapMemory maps a rank's file, which may be anything, and leaves the descriptor open.

@@ -9,6 +9,7 @@ import (
 	"strconv"
 
 	"github.com/bobnet-go/bobnet/internal/passfd"
+	share "github.com/bobnet-go/bobnet/transport/shm"
 	"golang.org/x/sys/unix"
 )
 
@@ -54,7 +55,7 @@ func newSockets(prefix string, rank int) (*sockets, error) {
 
 func newSocket() (int, error) {
 	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
-	return fd, os.NewSyscallError("socket", err)
+	return fd, share.OwnFault(os.NewSyscallError("socket", err))
 }
 
 func (s *sockets) address(rank int) *unix.SockaddrUnix {
@@ -122,7 +123,8 @@ func (s *sockets) give(rank, me, file int) error {
 	} else if user != os.Geteuid() {
 		return fmt.Errorf("%w: user %d, and this one %d", ErrUser, user, os.Geteuid())
 	}
-	return unix.Sendmsg(fd, binary.LittleEndian.AppendUint32(nil, uint32(me)), unix.UnixRights(file), nil, unix.MSG_NOSIGNAL)
+	err = unix.Sendmsg(fd, binary.LittleEndian.AppendUint32(nil, uint32(me)), unix.UnixRights(file), nil, unix.MSG_NOSIGNAL)
+	return share.OwnFault(err)
 }
 
 // userOf returns whose the process at the other end of a connection is.
@@ -147,7 +149,9 @@ func (s *sockets) take(l *Layer) (joined int, err error) {
 			continue
 		}
 		passfd.Promptly(func() { unix.Close(fd) })
-		if err != nil || file < 0 || rank >= l.cfg.Procs || rank == l.cfg.Rank || l.near[rank] != nil || l.hosts[rank] != l.hosts[l.cfg.Rank] {
+		if errors.Is(err, share.ErrNoMemory) { // the neighbour has given its file, and does not give it again
+			l.err = errors.Join(l.err, fmt.Errorf("take the memory of rank %d: %w", rank, err))
+		} else if err != nil || file < 0 || rank >= l.cfg.Procs || rank == l.cfg.Rank || l.near[rank] != nil || l.hosts[rank] != l.hosts[l.cfg.Rank] {
 			l.stats.Strays++
 		} else if mem, err := mapMemory(file, l.cfg.HeapSize, l.cfg.Procs); err != nil {
 			l.blame(&neighbour{rank: rank}, err)
@@ -173,7 +177,7 @@ func (s *sockets) accept(l *Layer) error {
 		case errors.Is(err, unix.EINTR), errors.Is(err, unix.ECONNABORTED):
 			continue
 		case err != nil:
-			return os.NewSyscallError("accept", err)
+			return share.OwnFault(os.NewSyscallError("accept", err))
 		}
 		if user, err := userOf(fd); err != nil || user != os.Geteuid() || len(s.callers) >= mostCallers+l.cfg.Procs {
 			l.stats.Strays++
@@ -196,8 +200,13 @@ func receive(fd int) (rank, file int, err error) {
 		passfd.Close(uid, m.FDs...)
 		return 0, -1, unix.EBADMSG
 	}
-	if file = -1; len(m.FDs) == 1 {
+	rank, file = int(binary.LittleEndian.Uint32(text[:])), -1
+	switch {
+	case m.Cut:
+		passfd.Close(uid, m.FDs...)
+		err = share.OwnFault(os.NewSyscallError("recvmsg", unix.EMFILE))
+	case len(m.FDs) == 1:
 		file = m.FDs[0]
 	}
-	return int(binary.LittleEndian.Uint32(text[:])), file, nil
+	return rank, file, err
 }
