@@ -28,8 +28,8 @@ func limit(t *testing.T, resource int, cur uint64) (raise func()) {
 	return func() { set(before) }
 }
 
-// useUpDescriptors opens files until the process may open only left more.
-func useUpDescriptors(t *testing.T, left int) (raise func()) {
+// useUpDescriptors opens files until the process may not open one more.
+func useUpDescriptors(t *testing.T) (raise func()) {
 	t.Helper()
 	lift := limit(t, unix.RLIMIT_NOFILE, 256)
 	var fds []int
@@ -39,10 +39,6 @@ func useUpDescriptors(t *testing.T, left int) (raise func()) {
 			break
 		}
 		fds = append(fds, fd)
-	}
-	for range left {
-		unix.Close(fds[len(fds)-1])
-		fds = fds[:len(fds)-1]
 	}
 	return func() {
 		lift()
@@ -66,7 +62,7 @@ func TestScarce(t *testing.T) {
 	raise()
 	check("a heap beyond the limit of the size of files", "ulimit -f", err)
 
-	raise = useUpDescriptors(t, 0)
+	raise = useUpDescriptors(t)
 	_, err = newMemory(heap, 2)
 	raise()
 	check("a heap without a descriptor", "ulimit -n", err)
@@ -85,8 +81,16 @@ func TestScarce(t *testing.T) {
 		t.Fatal(err)
 	}
 	l := &Layer{cfg: layer.Config{Procs: 2, HeapSize: heap}, hosts: []int{0, 0}, near: make([]*neighbour, 2)}
-	raise = useUpDescriptors(t, 1) // for the connection
+	raise = useUpDescriptors(t)
 	_, err = s.take(l)
+	raise()
+	check("a neighbour's connection without a descriptor", "ulimit -n", err)
+
+	if err := s.accept(l); err != nil || len(s.callers) != 1 {
+		t.Fatalf("%d connections have come: %v", len(s.callers), err)
+	}
+	raise = useUpDescriptors(t)
+	_, _, err = receive(s.callers[0])
 	raise()
 	check("a neighbour's heap without a descriptor", "ulimit -n", err)
 }
