@@ -7,8 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	share "github.com/bobnet-go/bobnet/internal/link/shm"
 	"github.com/bobnet-go/bobnet/splitc/internal/layer"
-	share "github.com/bobnet-go/bobnet/transport/shm"
 	"golang.org/x/sys/unix"
 )
 

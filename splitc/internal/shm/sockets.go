@@ -8,8 +8,8 @@ import (
 	"os"
 	"strconv"
 
+	share "github.com/bobnet-go/bobnet/internal/link/shm"
 	"github.com/bobnet-go/bobnet/internal/passfd"
-	share "github.com/bobnet-go/bobnet/transport/shm"
 	"golang.org/x/sys/unix"
 )
 
