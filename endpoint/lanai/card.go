@@ -10,11 +10,18 @@ import (
 	"github.com/bobnet-go/bobnet/ethertype"
 	"github.com/bobnet-go/bobnet/internal/logqueue"
 	"github.com/bobnet-go/bobnet/internal/myrinet/mapper"
+	"github.com/bobnet-go/bobnet/internal/myrinet/station"
 	"github.com/bobnet-go/bobnet/internal/progress"
 	"github.com/bobnet-go/bobnet/reliability"
 	"github.com/bobnet-go/bobnet/transport"
 	"github.com/bobnet-go/bobnet/transport/myrinet"
 )
+
+// Route says how a card is reached: To is ethertype.Broadcast for all that the table does not have.
+type Route = station.Route
+
+// maxCards is how many cards a card speaks with, itself among them.
+const maxCards = 256
 
 // Config says what a card and its control program are like. The zero value is the paper's.
 type Config struct {
@@ -90,7 +97,7 @@ func (c *Config) resolve() error {
 	fill(&c.Endpoints, DefaultEndpoints)
 	fill(&c.Attempts, DefaultAttempts)
 	fill(&c.Pinned, DefaultPinned)
-	c.Channels.Cards, c.Channels.Owners = MaxCards, c.Endpoints
+	c.Channels.Cards, c.Channels.Owners = maxCards, c.Endpoints
 	if err := c.Channels.Validate(); err != nil {
 		return fmt.Errorf("lanai: Config.Channels: %w", err)
 	}
@@ -98,7 +105,7 @@ func (c *Config) resolve() error {
 		c.Residence = 2 * time.Duration(c.Channels.Resolve().Timeout)
 	}
 	if c.Routes == nil {
-		c.Routes = straight
+		c.Routes = station.Straight
 	}
 	switch {
 	case c.MAC == ethertype.MAC{} || c.MAC.IsGroup():
@@ -173,7 +180,7 @@ func (c *Card) start(link transport.Link, m progress.Machine) error {
 	if err := c.card.Load(p); err != nil {
 		return err
 	}
-	if err := p.peers.set(c.cfg.Routes); err != nil {
+	if err := p.peers.Set(c.cfg.Routes); err != nil {
 		return err
 	}
 	c.engine.Init(link, m, nil)
@@ -211,7 +218,7 @@ func (c *Card) Addr() ethertype.MAC { return c.cfg.MAC }
 func (c *Card) SetRoutes(routes []Route) error {
 	c.lock()
 	defer c.unlock()
-	err := c.prog.peers.set(routes)
+	err := c.prog.peers.Set(routes)
 	if err == nil {
 		c.prog.refuseRoutes()
 		c.driver.kick()

@@ -202,12 +202,9 @@ func (d *driver) inOrder() []*Provider {
 // ask asks all cards for a name.
 func (d *driver) ask(name string) {
 	q := &d.queries
-	q.ways = d.prog.peers.ways(q.ways[:0])
+	q.ways = d.prog.peers.Routed(q.ways[:0])
 	for _, i := range q.ways {
-		to := ethertype.Broadcast
-		if i > 0 {
-			to = d.prog.peers.mac(i)
-		}
+		to := d.prog.peers.MAC(i)
 		if to != d.prog.self && len(q.list) < mostAsked {
 			q.list = append(q.list, query{kindQuery, to, i, append(make([]byte, 4, 4+len(name)), name...)})
 		}
@@ -228,7 +225,7 @@ func (d *driver) queried(h *header, body []byte) {
 		}
 		return
 	}
-	peer, ok := d.prog.peers.of(h.from)
+	peer, ok := d.prog.sender(h.from)
 	for _, p := range d.inOrder() {
 		if _, has := p.names[name]; has && ok && len(d.queries.list) < mostAsked {
 			b := append([]byte(nil), body...)

@@ -23,13 +23,13 @@ const (
 	leastBuffers = 2
 	mostAnswers  = 64 // that wait to be sent; without room for one more a message is dropped
 	packetRoom   = dataHeader + stageSize
-	outAt        = MaxHops + ethertype.FabricTypeSize // where a packet's payload begins in a send buffer
+	outAt        = station.MaxHops + ethertype.FabricTypeSize // where a packet's payload begins in a send buffer
 	outSize      = outAt + packetRoom + ethertype.FabricCRCSize
 	inSize       = ethertype.FabricLeast + max(packetRoom, station.MapperRoom)
 )
 
 // longest is the longest packet.
-var longest = station.Longest{Octets: myrinet.PacketSize(MaxHops, packetRoom)}
+var longest = station.Longest{Octets: myrinet.PacketSize(station.MaxHops, packetRoom)}
 
 // program is the control program.
 type program struct {
@@ -41,7 +41,7 @@ type program struct {
 
 	stepping bool // a step is under way
 
-	peers  peers
+	peers  station.Table // of the cards that this one speaks with; entry 0 is for those without a route of their own
 	maps   station.Mapping
 	frames []frame
 	sends  reliability.SendChannels
@@ -158,11 +158,11 @@ func (p *program) Load(c *myrinet.Card) error {
 	if _, err := alloc("endpoints", endpointOctets*p.cfg.Endpoints); err != nil {
 		return err
 	}
-	mem, err := alloc("routes", MaxCards*peerSize)
+	mem, err := alloc("routes", maxCards*station.EntrySize)
 	if err != nil {
 		return err
 	}
-	p.peers.init(mem, p.idle)
+	p.peers.Init(mem, ethertype.Broadcast, p.idle)
 	if p.small, err = alloc("answers", outAt+smallPacket+ethertype.FabricCRCSize); err != nil {
 		return err
 	}
@@ -292,14 +292,14 @@ func (p *program) recycle() {
 // leaves sends a packet, the payload of which lies in a buffer: it puts the route before it.
 // One to a card without a route is dropped, as a message to it comes back before.
 func (p *program) leaves(mem []byte, n, peer int) {
-	turns, ok := p.peers.turns(peer)
+	turns, ok := p.peers.Route(peer)
 	if !ok {
 		p.stats.NoRoute++
 		return
 	}
-	start := MaxHops - len(turns)
+	start := station.MaxHops - len(turns)
 	copy(mem[start:], turns)
-	mem[MaxHops], mem[MaxHops+1] = TypeMessage>>8, TypeMessage&0xff
+	mem[station.MaxHops], mem[station.MaxHops+1] = TypeMessage>>8, TypeMessage&0xff
 	p.c.Send(mem[start : outAt+n+ethertype.FabricCRCSize])
 }
 
@@ -310,7 +310,7 @@ func (p *program) launchAnswer() bool {
 	}
 	x := p.answers.pop()
 	p.c.Work(p.cfg.Costs.Answer)
-	h := header{kind: kindAnswer, channel: x.ChannelHeader, answer: x.Kind, offer: x.Offer, from: p.self, to: p.peers.mac(x.peer)}
+	h := header{kind: kindAnswer, channel: x.ChannelHeader, answer: x.Kind, offer: x.Offer, from: p.self, to: p.peers.MAC(x.peer)}
 	p.leaves(p.small, h.put(p.small[outAt:]), x.peer)
 	return true
 }
@@ -347,10 +347,27 @@ func (p *program) idle(peer int) bool {
 // smallPacket is the most octets of the payload of an answer or a query.
 const smallPacket = baseHeader + querySize
 
+// sender returns the number of the card that a packet is from. A card to which there is no route gets
+// no number.
+func (p *program) sender(mac ethertype.MAC) (i int, ok bool) {
+	if _, all := p.peers.Route(0); all {
+		return p.peers.Add(mac)
+	}
+	return p.peers.Find(mac)
+}
+
+// SetRoutes implements mapper.Card.
+func (p *program) SetRoutes(entries []mapper.Entry) {
+	if routes := p.maps.Routes(entries); len(routes) == 0 || p.peers.Set(routes) != nil {
+		_ = p.peers.Set(station.Straight) // it always fits
+	}
+	p.refuseRoutes()
+}
+
 // refuseRoutes ends what is under way to cards that have no route any more.
 func (p *program) refuseRoutes() {
-	for i := 1; i < p.peers.n; i++ {
-		if _, ok := p.peers.turns(i); ok {
+	for i := 1; i < p.peers.Len(); i++ {
+		if _, ok := p.peers.Route(i); ok {
 			continue
 		}
 		for {

@@ -64,7 +64,7 @@ func (p *program) judge() bool {
 		p.stats.Misdelivered++
 		return false
 	}
-	if a.peer, ok = p.peers.of(a.from); !ok {
+	if a.peer, ok = p.sender(a.from); !ok {
 		p.stats.Strangers++
 		return false
 	}

@@ -201,9 +201,9 @@ func (p *program) attempt(f *frame) (i, peer int, ok bool) {
 			p.giveBack(f, i, wire.ReasonBadArgs)
 			continue
 		}
-		peer, ok = p.peers.number(h.station)
+		peer, ok = p.peers.Add(h.station)
 		if ok {
-			_, ok = p.peers.turns(peer)
+			_, ok = p.peers.Route(peer)
 		}
 		if !ok {
 			p.stats.Unroutable++

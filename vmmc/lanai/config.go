@@ -7,10 +7,13 @@ import (
 
 	"github.com/bobnet-go/bobnet/ethertype"
 	"github.com/bobnet-go/bobnet/internal/myrinet/mapper"
-	"github.com/bobnet-go/bobnet/internal/myrinet/plain"
+	"github.com/bobnet-go/bobnet/internal/myrinet/station"
 	"github.com/bobnet-go/bobnet/transport/myrinet"
 	"github.com/bobnet-go/bobnet/vipl"
 )
+
+// Route says how a node is reached.
+type Route = station.Route
 
 // Config says what a host with a card is like. MAC is needed in virtual time.
 type Config struct {
@@ -18,7 +21,7 @@ type Config struct {
 	Card myrinet.CardConfig
 	// Routes lead to the other nodes. With them the card maps nothing, and the table is
 	// what it is, as in the paper.
-	Routes []plain.Route
+	Routes []Route
 	// Mapper has the card find the other nodes, before and beside its work; its ID and Card
 	// are the host's. Nil means none in virtual time, and live plain.LiveMapper's if Routes
 	// is nil.

@@ -92,11 +92,8 @@ func (p *Process) conn(at ethertype.Addr) (*conn, error) {
 	h := p.h
 	h.eng.Lock()
 	defer h.eng.Unlock()
-	node := -1
-	if h.prog.ready {
-		node = h.prog.nodes.find(at.MAC)
-	}
-	if node < 0 {
+	node, ok := h.prog.nodes.Find(at.MAC)
+	if !ok || !h.prog.ready {
 		return nil, fmt.Errorf("%w: %w: %v", provider.ErrPeer, errNode, at.MAC)
 	}
 	k := &conn{p: p, at: at, node: node, peer: provider.Identity{Addr: at}, notes: notes{room: maxNotes}, regions: map[uint32]*region{}}
@@ -186,7 +183,7 @@ func (p *Process) stray(e *event) {
 	to := envelope{port: e.from.Port, incarnation: e.id.Incarnation, from: p.self}
 	h.eng.Lock()
 	defer h.eng.Unlock()
-	if node := h.prog.nodes.find(e.from.MAC); node >= 0 {
+	if node, ok := h.prog.nodes.Find(e.from.MAC); ok {
 		h.send(node, false, append(to.append([]byte{ctlProcess}), sayBye, byte(byeNobody)))
 		h.carrier.drive()
 	}

@@ -65,11 +65,11 @@ func (h *Host) Snapshot() Snapshot {
 	defer h.eng.Unlock()
 	p := h.prog
 	s := Snapshot{
-		Snapshot: station.Snapshot{Card: h.card.Snapshot(), Cable: h.carrier.snapshot(), Mapper: h.maps.Snapshot(), Stations: p.nodes.reachable(), LongRoutes: h.maps.Long},
+		Snapshot: station.Snapshot{Card: h.card.Snapshot(), Cable: h.carrier.snapshot(), Mapper: h.maps.Snapshot(), Stations: len(p.nodes.Routed(nil)), LongRoutes: h.maps.Long},
 		MAC:      h.cfg.MAC, Mapped: p.ready, Counters: p.count, Frames: h.frames.n, ToDriver: h.came.Len(), ToSend: h.leaving.Len(),
 	}
 	if p.ready {
-		s.Sent, s.Received, s.Nodes, s.Buffers = p.send.Stats(), p.recv.Stats(), p.nodes.n, sendBuffers-p.free
+		s.Sent, s.Received, s.Nodes, s.Buffers = p.send.Stats(), p.recv.Stats(), p.nodes.Len(), sendBuffers-p.free
 	}
 	for _, x := range h.procs {
 		s.Processes = append(s.Processes, ProcessSnapshot{Process: x.cfg.Process, Port: x.port, Pinned: len(x.space.pins),

@@ -94,7 +94,7 @@ func (h *Host) refused(node int, port uint16, frame uint32) {
 // lineCut ends what hung on a line: what the processes have imported there leads nowhere
 // at once, and the connections are told.
 func (h *Host) lineCut(node int) {
-	mac := h.prog.nodes.mac(node)
+	mac := h.prog.nodes.MAC(node)
 	h.leaving.Keep(func(m *message) bool { return m.node != node || m.query || m.data[0] == ctlPing })
 	h.came.Keep(func(m *message) bool { return m.node != node || m.query || m.data == nil })
 	for _, p := range h.inOrder() {

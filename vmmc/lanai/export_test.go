@@ -4,7 +4,6 @@ import (
 	"math/rand/v2"
 
 	"github.com/bobnet-go/bobnet/ethertype"
-	"github.com/bobnet-go/bobnet/internal/myrinet/plain"
 	"github.com/bobnet-go/bobnet/reliability"
 )
 
@@ -107,13 +106,14 @@ const Forgeries = 64
 func (h *Host) LosePlace(from ethertype.MAC) {
 	h.eng.Lock()
 	defer h.eng.Unlock()
-	h.prog.lines[h.prog.nodes.find(from)].expect++
+	node, _ := h.prog.nodes.Find(from)
+	h.prog.lines[node].expect++
 }
 
 // SetRoutes gives the card another table of routes, as a mapper does.
-func (h *Host) SetRoutes(routes []plain.Route) error {
+func (h *Host) SetRoutes(routes []Route) error {
 	h.eng.Lock()
 	defer h.eng.Unlock()
 	h.page.Ring()
-	return h.prog.nodes.set(routes)
+	return h.prog.nodes.Set(routes)
 }

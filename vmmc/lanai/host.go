@@ -14,7 +14,6 @@ import (
 	"github.com/bobnet-go/bobnet/internal/fifo"
 	"github.com/bobnet-go/bobnet/internal/logqueue"
 	"github.com/bobnet-go/bobnet/internal/myrinet/mapper"
-	"github.com/bobnet-go/bobnet/internal/myrinet/plain"
 	"github.com/bobnet-go/bobnet/internal/myrinet/station"
 	"github.com/bobnet-go/bobnet/internal/progress"
 	"github.com/bobnet-go/bobnet/transport"
@@ -37,7 +36,7 @@ type Host struct {
 	prog    *program        // nil while the card maps
 	maps    station.Mapping
 	page    *myrinet.Page // the driver's doorbell
-	routes  []plain.Route
+	routes  []Route
 	load    bool // routes have come, and VMMC's program is not loaded yet
 	failed  error
 	next    int64  // when the card is to be driven again
@@ -102,13 +101,13 @@ func (h *Host) start(link transport.Link, birth uint64) error {
 
 // loadProgram replaces the mapping program by VMMC's, with its table of routes. If they are
 // a mapper's and do not all fit, those that do are used.
-func (h *Host) loadProgram(routes []plain.Route) error {
+func (h *Host) loadProgram(routes []Route) error {
 	p := h.prog
 	if err := h.card.Load(p); err != nil {
 		return err
 	}
 	p.ready = true
-	if err := p.nodes.set(routes); err != nil && h.maps.Agent == nil {
+	if err := p.nodes.Set(routes); err != nil && h.maps.Agent == nil {
 		return err
 	} else if err != nil {
 		p.count.RouteErrors++
@@ -128,24 +127,20 @@ type routeSetter Host
 // SetRoutes implements mapper.Card.
 func (s *routeSetter) SetRoutes(entries []mapper.Entry) {
 	h := (*Host)(s)
-	fit := h.maps.Fits(entries, plain.MaxHops)
-	routes := make([]plain.Route, 0, len(fit))
-	for _, e := range fit {
-		routes = append(routes, plain.Route{To: e.Host, Turns: e.Route})
-	}
+	routes := h.maps.Routes(entries)
 	if !h.prog.ready {
 		if len(routes) > 0 {
 			h.mapped(routes)
 		}
 		return
 	}
-	if err := h.prog.nodes.set(routes); err != nil {
+	if err := h.prog.nodes.Set(routes); err != nil {
 		h.prog.count.RouteErrors++
 	}
 }
 
 // mapped has the driver load VMMC's program, with these routes to begin with.
-func (h *Host) mapped(routes []plain.Route) {
+func (h *Host) mapped(routes []Route) {
 	h.routes, h.load = routes, true
 	h.carrier.later()
 }

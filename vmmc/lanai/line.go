@@ -194,7 +194,7 @@ func (p *program) again() (busy bool) {
 // returns when it is to be called again.
 func (p *program) watch() (next int64) {
 	next = forever
-	for node := 1; node < p.nodes.n; node++ {
+	for node := 1; node < p.nodes.Len(); node++ {
 		l := &p.lines[node]
 		switch silent := p.now - l.last; {
 		case l.under+l.waiting.Len() > 0 && silent >= l.patient:

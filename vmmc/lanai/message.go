@@ -69,7 +69,7 @@ func parseEnvelope(r *asking.Reader, mac ethertype.MAC) (e envelope) {
 // hear acts upon a message of another node's driver, or of this one. The lock is held.
 func (h *Host) hear(m *message) {
 	r := asking.Reader{B: m.data}
-	mac := h.prog.nodes.mac(m.node)
+	mac := h.prog.nodes.MAC(m.node)
 	switch r.U8() {
 	case ctlPing:
 	case ctlProcess:

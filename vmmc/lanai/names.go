@@ -58,8 +58,8 @@ func (n *names) ask(seq uint32, key string) {
 	if !n.h.prog.ready {
 		return
 	}
-	for node := 1; node < n.h.prog.nodes.n; node++ {
-		if _, ok := n.h.prog.nodes.route(node); ok {
+	for node := 1; node < n.h.prog.nodes.Len(); node++ {
+		if _, ok := n.h.prog.nodes.Route(node); ok {
 			n.h.send(node, true, append(be32([]byte{ctlQuery}, seq), key...))
 		}
 	}

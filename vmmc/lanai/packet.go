@@ -4,7 +4,6 @@ import (
 	"encoding/binary"
 
 	"github.com/bobnet-go/bobnet/ethertype"
-	"github.com/bobnet-go/bobnet/internal/myrinet/plain"
 	"github.com/bobnet-go/bobnet/internal/myrinet/station"
 	"github.com/bobnet-go/bobnet/reliability"
 )
@@ -22,7 +21,7 @@ const (
 
 	// In a buffer of SRAM lie a place for the longest route, the type, the header, data,
 	// and the CRC-8.
-	typeAt   = plain.MaxHops
+	typeAt   = station.MaxHops
 	headerAt = typeAt + ethertype.FabricTypeSize
 	dataAt   = headerAt + headerSize
 	roomSend = dataAt + mostData + ethertype.FabricCRCSize

@@ -33,8 +33,8 @@ type program struct {
 	now   int64
 	birth uint64 // number of the first lines
 
-	nodes  nodes
-	flags  []byte // the incoming page table, in SRAM: an octet for each frame
+	nodes  station.Table // entry 0 is the card itself; outgoing page tables name nodes by number
+	flags  []byte        // the incoming page table, in SRAM: an octet for each frame
 	bufs   [sendBuffers]buffer
 	free   int // buffers
 	queued fifo.Queue[*buffer]
@@ -125,13 +125,13 @@ func (p *program) Load(c *myrinet.Card) error {
 	}
 	channel := reliability.ChannelConfig{Cards: cfg.Nodes, Channels: channels, Owners: 1, Timeout: int64(cfg.Retry), Tries: 255}
 	var err error
-	var channelTables []byte
+	var nodes, channelTables []byte
 	for _, x := range []struct {
 		what string
 		n    int
 		mem  *[]byte
 	}{
-		{"nodes", cfg.Nodes * nodeSize, &p.nodes.mem}, {"channels", channel.Octets(), &channelTables},
+		{"nodes", cfg.Nodes * station.EntrySize, &nodes}, {"channels", channel.Octets(), &channelTables},
 		{"incoming page table", cfg.Memory, &p.flags}, {"answers", dataAt + ethertype.FabricCRCSize, &p.answer}, {"status", 4, &p.word},
 	} {
 		if *x.mem, err = alloc(x.what, x.n); err != nil {
@@ -170,7 +170,7 @@ func (p *program) Load(c *myrinet.Card) error {
 		p.lines[i].number, p.lines[i].patient = p.birth, int64(cfg.PeerTimeout)
 	}
 	p.loaded, p.stored = p.onLoaded, p.onStored
-	p.nodes.add(cfg.MAC)
+	p.nodes.Init(nodes, cfg.MAC, nil)
 	return nil
 }
 
@@ -203,7 +203,7 @@ func (p *program) round() (busy bool) {
 	p.look()
 	busy = p.fetch() || busy
 	busy = p.again() || busy
-	for node := range p.nodes.n {
+	for node := range p.nodes.Len() {
 		busy = p.pump(node) || busy
 	}
 	busy = p.launch() || busy
@@ -385,7 +385,7 @@ func (p *program) launch() bool {
 	}
 	p.queued.Pop()
 	b.queued = false
-	switch turns, ok := p.nodes.route(b.node); {
+	switch turns, ok := p.nodes.Route(b.node); {
 	case b.dead:
 		p.give(b)
 	case b.node == 0:
@@ -421,7 +421,7 @@ func (p *program) launchAnswer() bool {
 		return false
 	}
 	x := p.answers.Pop()
-	turns, ok := p.nodes.route(x.node)
+	turns, ok := p.nodes.Route(x.node)
 	if !ok {
 		p.count.NoRoute++
 		return true

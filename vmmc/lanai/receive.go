@@ -128,8 +128,8 @@ func (p *program) admit(r *myrinet.Received) fate {
 		p.count.Strange++
 		return dropped
 	}
-	node := p.nodes.find(h.from)
-	if node <= 0 {
+	node, ok := p.nodes.Find(h.from)
+	if !ok || node == 0 {
 		p.count.Strange++
 		return dropped
 	}

@@ -112,7 +112,7 @@ func (p *program) step(q *queue) bool {
 		p.fail(q, endLost)
 		return true
 	}
-	if _, ok := p.nodes.route(q.node); q.node != 0 && !ok {
+	if _, ok := p.nodes.Route(q.node); q.node != 0 && !ok {
 		return false
 	}
 	if q.req.short {

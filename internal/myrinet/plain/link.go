@@ -101,7 +101,7 @@ func newLink(card *myrinet.Card, via carrier, cfg *Config, name string) (*Link, 
 		err = card.Load(&l.prog)
 	}
 	if err == nil {
-		err = l.prog.tab.set(cfg.Routes)
+		err = l.prog.setRoutes(cfg.Routes)
 	}
 	if err != nil {
 		page.Close()
@@ -125,7 +125,7 @@ func (cfg *Config) resolve() error {
 		cfg.Slots = DefaultSlots
 	}
 	if cfg.Routes == nil {
-		cfg.Routes = straight
+		cfg.Routes = station.Straight
 	}
 	switch {
 	case cfg.MAC == ethertype.MAC{} || cfg.MAC.IsGroup():
@@ -287,12 +287,12 @@ func (l *Link) Close() error {
 	return nil
 }
 
-// SetRoutes replaces the card's table of routes, until a mapper does. Its error wraps ErrTable, and then the
-// table is as before. Any goroutine may call it.
+// SetRoutes replaces the card's table of routes, until a mapper does. Its error wraps station.ErrRoutes, and
+// then the table is as before. Any goroutine may call it.
 func (l *Link) SetRoutes(routes []Route) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.prog.tab.set(routes)
+	return l.prog.setRoutes(routes)
 }
 
 // Snapshot is what a link and its card are like at a moment.
@@ -310,7 +310,7 @@ func (l *Link) Snapshot() Snapshot {
 	defer l.mu.Unlock()
 	return Snapshot{
 		Snapshot: station.Snapshot{Card: l.card.Snapshot(), Cable: l.via.snapshot(), Mapper: l.prog.maps.Snapshot(),
-			Stations: l.prog.tab.n, LongRoutes: l.prog.maps.Long},
+			Stations: len(l.prog.tab.Routed(nil)), LongRoutes: l.prog.maps.Long},
 		Link: l.Stats(), BadDoorbells: l.badDoorbells.Load(),
 		ToSend: int(l.tx.put.Load() - l.tx.taken.Load()), Received: int(l.rx.put.Load() - l.rx.taken.Load()),
 	}

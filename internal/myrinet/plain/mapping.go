@@ -1,22 +1,32 @@
 package plain
 
 import (
-	"github.com/bobnet-go/bobnet/ethertype"
+	"fmt"
+
 	"github.com/bobnet-go/bobnet/internal/myrinet/mapper"
+	"github.com/bobnet-go/bobnet/internal/myrinet/station"
 )
 
-// straight is the table of a card that knows nobody: what a direct cable needs. A switch
-// drops packets without a route at once, so it does no harm there.
-var straight = []Route{{To: ethertype.Broadcast}}
+// Limits of the table of routes.
+const (
+	MaxStations = 256 // of a table, as many as the cards of VNT know
+	MaxHops     = station.MaxHops
+)
+
+// Route says how a station is reached.
+type Route = station.Route
+
+// setRoutes replaces the table of routes. On an error the table is as before.
+func (p *program) setRoutes(routes []Route) error {
+	if len(routes) > MaxStations {
+		return fmt.Errorf("%w: it has %d stations, at most %d", station.ErrRoutes, len(routes), MaxStations)
+	}
+	return p.tab.Set(routes)
+}
 
 // SetRoutes implements mapper.Card.
 func (p *program) SetRoutes(entries []mapper.Entry) {
-	fit := p.maps.Fits(entries, MaxHops)
-	routes := make([]Route, 0, len(fit))
-	for _, e := range fit {
-		routes = append(routes, Route{To: e.Host, Turns: e.Route})
-	}
-	if len(routes) == 0 || p.tab.set(routes) != nil {
-		_ = p.tab.set(straight) // it always fits
+	if routes := p.maps.Routes(entries); len(routes) == 0 || p.setRoutes(routes) != nil {
+		_ = p.setRoutes(station.Straight) // it always fits
 	}
 }

@@ -28,7 +28,7 @@ const (
 type program struct {
 	c    *myrinet.Card
 	l    *Link
-	tab  table
+	tab  station.Table
 	page *myrinet.Page
 	size int // octets of the longest frame
 
@@ -85,10 +85,11 @@ func (p *program) Load(c *myrinet.Card) error {
 		}
 		return b.Data, nil
 	}
-	var err error
-	if p.tab.mem, err = alloc("routes", MaxStations*entrySize); err != nil {
+	mem, err := alloc("routes", (MaxStations+1)*station.EntrySize) // and entry 0
+	if err != nil {
 		return err
 	}
+	p.tab.Init(mem, ethertype.Broadcast, func(int) bool { return true })
 	for i := range p.bufs {
 		if p.bufs[i].mem, err = alloc("packets out", sendOverhead+p.size); err != nil {
 			return err
@@ -275,7 +276,7 @@ func (p *program) launch() bool {
 	p.c.Work(cyclesAPacket)
 	b.state = leaving
 	b.copies++
-	turns := p.tab.turns(way)
+	turns, _ := p.tab.Route(way)
 	start := MaxHops - len(turns)
 	copy(b.mem[start:], turns)
 	b.mem[MaxHops], b.mem[MaxHops+1] = TypeFrame>>8, TypeFrame&0xff
@@ -291,14 +292,15 @@ func (p *program) waiting() bool {
 // route returns by which entry of the table the packet leaves next, -1 for by none.
 func (p *program) route(b *sendBuffer) int {
 	to := ethertype.MAC(b.mem[frameAt:])
-	if !to.IsGroup() || p.tab.all() >= 0 {
-		if b.state == leaving {
+	if _, all := p.tab.Route(0); !to.IsGroup() || all {
+		i, _ := p.tab.Find(to)
+		if _, ok := p.tab.Route(i); b.state == leaving || !ok {
 			return -1
 		}
-		return p.tab.find(to)
+		return i
 	}
-	for ; b.way < p.tab.n; b.way++ {
-		if p.tab.station(b.way) != p.l.info.MAC {
+	for ; b.way < p.tab.Len(); b.way++ {
+		if _, ok := p.tab.Route(b.way); ok && p.tab.MAC(b.way) != p.l.info.MAC {
 			b.way++
 			return b.way - 1
 		}

@@ -9,6 +9,7 @@ import (
 	"github.com/bobnet-go/bobnet/ethertype"
 	"github.com/bobnet-go/bobnet/internal/link/linktest"
 	"github.com/bobnet-go/bobnet/internal/myrinet/plain"
+	"github.com/bobnet-go/bobnet/internal/myrinet/station"
 	"github.com/bobnet-go/bobnet/transport"
 	"github.com/bobnet-go/bobnet/transport/myrinet"
 )
@@ -115,13 +116,13 @@ func TestTableRefuses(t *testing.T) {
 		crowd[i].To = ethertype.MAC{2, 9, 0, 0, byte(i >> 8), byte(i)}
 	}
 	for want, routes := range map[string][]plain.Route{
-		"at most 256":                 crowd,
-		"at most 24":                  {{To: mac(1), Turns: make(myrinet.Route, plain.MaxHops+1)}},
-		"it can be -31 to 31":         {{To: mac(1), Turns: myrinet.Route{32}}},
-		"two routes":                  {{To: mac(1)}, {To: mac(2)}, {To: mac(1)}},
-		"frames to groups go to all ": {{To: ethertype.MAC{1}}},
+		"at most 256":         crowd,
+		"at most 24":          {{To: mac(1), Turns: make(myrinet.Route, plain.MaxHops+1)}},
+		"it can be -31 to 31": {{To: mac(1), Turns: myrinet.Route{32}}},
+		"two routes":          {{To: mac(1)}, {To: mac(2)}, {To: mac(1)}},
+		"is a group":          {{To: ethertype.MAC{1}}},
 	} {
-		if err := setRoutes(links[0], routes...); !errors.Is(err, plain.ErrTable) || !strings.Contains(err.Error(), want) {
+		if err := setRoutes(links[0], routes...); !errors.Is(err, station.ErrRoutes) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v does not say %q", err, want)
 		}
 	}
@@ -151,16 +152,16 @@ func TestRefuses(t *testing.T) {
 		cfg  plain.Config
 		plug func(h myrinet.Host) *myrinet.Port
 	}{
-		"frames of 1514 octets: myrinet: not enough SRAM": {plain.Config{MAC: mac(1), Card: myrinet.CardConfig{SRAM: 16 << 10}}, plug},
-		"CardConfig.SRAM":              {plain.Config{MAC: mac(1), MTU: 8000, Card: myrinet.CardConfig{SRAM: 40 << 10}}, plug},
-		"one page of 4 octets or more": {plain.Config{MAC: mac(1), Card: myrinet.CardConfig{SRAM: 100}}, plug},
-		"lower Config.MTU":             {plain.Config{MAC: mac(1), MTU: 9000}, plug},
-		"Config.MAC":                   {plain.Config{}, plug},
-		"Config.MTU is 5":              {plain.Config{MAC: mac(1), MTU: 5}, plug},
-		"Config.Slots is -1":           {plain.Config{MAC: mac(1), Slots: -1}, plug},
-		"want 1 <= Lo":                 {plain.Config{MAC: mac(1), Ports: transport.PortRange{Lo: 9, Hi: 8}}, plug},
-		"two routes":                   {plain.Config{MAC: mac(1), Routes: make([]plain.Route, 2)}, plug},
-		"a port is made for one card":  {plain.Config{MAC: mac(1)}, func(myrinet.Host) *myrinet.Port { return taken }},
+		"frames of 1514 bytes do not fit":               {plain.Config{MAC: mac(1), Card: myrinet.CardConfig{SRAM: 16 << 10}}, plug},
+		"CardConfig.SRAM":                               {plain.Config{MAC: mac(1), MTU: 8000, Card: myrinet.CardConfig{SRAM: 40 << 10}}, plug},
+		"one page of 4 octets or more":                  {plain.Config{MAC: mac(1), Card: myrinet.CardConfig{SRAM: 100}}, plug},
+		"lower Config.MTU":                              {plain.Config{MAC: mac(1), MTU: 9000}, plug},
+		"Config.MAC":                                    {plain.Config{}, plug},
+		"Config.MTU is 5":                               {plain.Config{MAC: mac(1), MTU: 5}, plug},
+		"Config.Slots is -1":                            {plain.Config{MAC: mac(1), Slots: -1}, plug},
+		"want 1 <= Lo":                                  {plain.Config{MAC: mac(1), Ports: transport.PortRange{Lo: 9, Hi: 8}}, plug},
+		"two routes":                                    {plain.Config{MAC: mac(1), Routes: make([]plain.Route, 2)}, plug},
+		"a port is made for one card":                   {plain.Config{MAC: mac(1)}, func(myrinet.Host) *myrinet.Port { return taken }},
 		"doorbell pages of 8 octets, the link needs 12": {plain.Config{MAC: mac(1), Card: myrinet.CardConfig{PageSize: 8}}, plug},
 	} {
 		if _, err := plain.NewVirtual(virtual, test.plug, test.cfg); err == nil || !strings.Contains(err.Error(), want) {

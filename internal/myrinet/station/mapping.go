@@ -51,19 +51,6 @@ func (m *Mapping) Alloc(sram *myrinet.SRAM) error {
 	return err
 }
 
-// Fits returns those of a mapper's routes that an entry of the card's table can hold, which
-// has room for hops turns. It counts the others.
-func (m *Mapping) Fits(entries []mapper.Entry, hops int) (fit []mapper.Entry) {
-	for _, e := range entries {
-		if len(e.Route) > hops {
-			m.Long++
-			continue
-		}
-		fit = append(fit, e)
-	}
-	return fit
-}
-
 // Receive hands the mapper a packet, if it is one of its own.
 func (m *Mapping) Receive(now int64, r *myrinet.Received) bool {
 	if m.Agent == nil || r.Type != mapper.PacketType {

@@ -1,0 +1,191 @@
+package station
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/bobnet-go/bobnet/ethertype"
+	"github.com/bobnet-go/bobnet/internal/myrinet/mapper"
+	"github.com/bobnet-go/bobnet/transport/myrinet"
+)
+
+// ErrRoutes is wrapped by the errors of a Table that refuses routes.
+var ErrRoutes = errors.New("myrinet: the table of routes does not fit")
+
+// MaxHops is the most turns of a route in a Table.
+const MaxHops = 24
+
+// An entry of a Table is an address, the number of turns and 1, an octet that is 0, and the turns
+// as octets of a packet.
+const (
+	EntrySize = 32 // in octets of SRAM
+	hopsAt    = 6
+	turnsAt   = EntrySize - MaxHops
+)
+
+// Route says how a station is reached.
+type Route struct {
+	To    ethertype.MAC // ethertype.Broadcast for groups, and for stations that the table does not have
+	Turns myrinet.Route
+}
+
+// Straight is the table of a card that knows no other card: what a direct cable needs. A switch
+// drops packets without a route at once, so it does no harm there.
+var Straight = []Route{{To: ethertype.Broadcast}}
+
+// Table is a card's table of stations, with the route to each, in SRAM. A station keeps its number,
+// by which other tables of the card name the station. Entry 0 is either the card itself or
+// ethertype.Broadcast, which stands for all stations without a route of their own.
+type Table struct {
+	mem  []byte
+	n    int
+	idle func(i int) bool
+	last int                   // number that was reused last
+	by   map[ethertype.MAC]int // where in mem, as a hash of addresses would say
+}
+
+// Init makes a table of no routes. A full table gives the number of a station
+// without a route to another station if idle allows it. Nil idle allows none.
+func (t *Table) Init(mem []byte, entry0 ethertype.MAC, idle func(i int) bool) {
+	*t = Table{mem: mem, n: 1, idle: idle, by: map[ethertype.MAC]int{}}
+	clear(t.entry(0))
+	copy(t.entry(0), entry0[:])
+	if !entry0.IsGroup() {
+		t.by[entry0] = 0
+	}
+}
+
+func (t *Table) entry(i int) []byte { return t.mem[i*EntrySize:][:EntrySize] }
+
+func (t *Table) routed(i int) bool { return t.entry(i)[hopsAt] != 0 }
+
+// Len returns how many entries there are, with entry 0.
+func (t *Table) Len() int { return t.n }
+
+// MAC returns the address of a station.
+func (t *Table) MAC(i int) ethertype.MAC { return ethertype.MAC(t.entry(i)) }
+
+// Find returns the number of a station.
+func (t *Table) Find(mac ethertype.MAC) (i int, ok bool) {
+	i, ok = t.by[mac]
+	return i, ok
+}
+
+// Add returns the number of a station, a new number if it has none. It reports false if there is no
+// room, and for a group.
+func (t *Table) Add(mac ethertype.MAC) (i int, ok bool) {
+	if i, ok = t.by[mac]; ok {
+		return i, true
+	}
+	if mac.IsGroup() {
+		return 0, false
+	}
+	if i = t.n; i < len(t.mem)/EntrySize {
+		t.n++
+	} else if i, ok = t.reuse(); !ok {
+		return 0, false
+	}
+	e := t.entry(i)
+	clear(e)
+	copy(e, mac[:])
+	t.by[mac] = i
+	return i, true
+}
+
+// reuse takes the number of a station that has no route and is idle, so that addresses which
+// somebody made up do not fill the table for good.
+func (t *Table) reuse() (i int, ok bool) {
+	for k := range t.n - 1 {
+		i = 1 + (t.last+k)%(t.n-1)
+		if !t.routed(i) && t.idle != nil && t.idle(i) {
+			delete(t.by, t.MAC(i))
+			t.last = i
+			return i, true
+		}
+	}
+	return 0, false
+}
+
+// Route returns the route to a station, its own or else that of entry 0, as octets of a packet. It
+// reports false if there is none.
+func (t *Table) Route(i int) (turns []byte, ok bool) {
+	if !t.routed(i) {
+		i = 0
+	}
+	e := t.entry(i)
+	if e[hopsAt] == 0 {
+		return nil, false
+	}
+	return e[turnsAt:][:min(int(e[hopsAt])-1, MaxHops)], true
+}
+
+// Routed appends the numbers of the entries with a route of their own.
+func (t *Table) Routed(to []int) []int {
+	for i := range t.n {
+		if t.routed(i) {
+			to = append(to, i)
+		}
+	}
+	return to
+}
+
+// Set replaces all routes. Stations without a new route keep their numbers. It does not use a route to
+// the card itself. If a route is wrong the table is as before. If there is no room for all, the
+// table has those that fit.
+func (t *Table) Set(routes []Route) (err error) {
+	for i := range routes {
+		if err := t.check(&routes[i], routes[:i]); err != nil {
+			return fmt.Errorf("%w: %w", ErrRoutes, err)
+		}
+	}
+	for i := range t.n {
+		t.entry(i)[hopsAt] = 0
+	}
+	for i := range routes {
+		r := &routes[i]
+		k, ok := 0, r.To == ethertype.Broadcast
+		if !ok {
+			if k, ok = t.Add(r.To); ok && k == 0 {
+				continue
+			}
+		}
+		if !ok {
+			err = fmt.Errorf("%w: it has %d stations, %v is one more", ErrRoutes, t.n, r.To)
+			continue
+		}
+		e := t.entry(k)
+		e[hopsAt] = byte(len(r.Turns)) + 1
+		for j, turn := range r.Turns {
+			e[turnsAt+j] = ethertype.PutTurn(int(turn))
+		}
+	}
+	return err
+}
+
+// check returns what is wrong with a route behind others.
+func (t *Table) check(r *Route, before []Route) error {
+	switch err := r.Turns.Check(); {
+	case err != nil:
+		return fmt.Errorf("to %v: %w", r.To, err)
+	case len(r.Turns) > MaxHops:
+		return fmt.Errorf("the route to %v has %d turns, at most %d", r.To, len(r.Turns), MaxHops)
+	case r.To.IsGroup() && r.To != t.MAC(0):
+		return fmt.Errorf("%v is a group, a route leads to one station", r.To)
+	case slices.ContainsFunc(before, func(b Route) bool { return b.To == r.To }):
+		return fmt.Errorf("there are two routes to %v", r.To)
+	}
+	return nil
+}
+
+// Routes returns those of a mapper's routes that a Table can hold. It counts the others.
+func (m *Mapping) Routes(entries []mapper.Entry) (routes []Route) {
+	for _, e := range entries {
+		if len(e.Route) > MaxHops {
+			m.Long++
+			continue
+		}
+		routes = append(routes, Route{To: e.Host, Turns: e.Route})
+	}
+	return routes
+}
